@@ -1,0 +1,105 @@
+package bench
+
+import (
+	"time"
+
+	"github.com/ibrun/ibrun/mpi"
+)
+
+// The collective loops and calls. Each has a twin of the same shape in testdata/peer.c.
+
+// backToBack is the loop of the barrier: nothing stands between two of them, so the clock is read once around all.
+func (r *rig) backToBack(skip, n int) (time.Duration, error) {
+	var start time.Duration
+	for i := -skip; i < n; i++ {
+		if i == 0 {
+			start = r.begin()
+		}
+		if err := r.call(r); err != nil {
+			return 0, err
+		}
+		r.lap(i)
+	}
+	return r.now() - start, nil
+}
+
+// callByCall is the loop of every other collective: the time of each call by itself, with a barrier after it that is not
+// counted. Without the barrier the root of a broadcast would run ahead, and the figure would be a rate and not a time.
+func (r *rig) callByCall(skip, n int) (time.Duration, error) {
+	var sum time.Duration
+	for i := -skip; i < n; i++ {
+		start := r.now()
+		if err := r.call(r); err != nil {
+			return 0, err
+		}
+		if took := r.now() - start; i >= 0 {
+			sum += took
+			r.record(i, took)
+		}
+		if err := r.comm.Barrier(); err != nil {
+			return 0, err
+		}
+	}
+	return sum, nil
+}
+
+const root = 0
+
+func (r *rig) barrier() error { return r.comm.Barrier() }
+func (r *rig) bcast() error   { return mpi.Bcast(r.comm, r.send[:r.size], root) }
+
+func (r *rig) reduce() error {
+	return mpi.Reduce(r.comm, r.recvFloats, r.sendFloats, mpi.Sum, root)
+}
+
+func (r *rig) allreduce() error {
+	return mpi.Allreduce(r.comm, r.recvFloats, r.sendFloats, mpi.Sum)
+}
+
+func (r *rig) reduceScatter() error {
+	return mpi.ReduceScatter(r.comm, r.recvFloats[:r.counts[r.rank]], r.sendFloats, r.counts, mpi.Sum)
+}
+
+func (r *rig) scan() error   { return mpi.Scan(r.comm, r.recvFloats, r.sendFloats, mpi.Sum) }
+func (r *rig) exscan() error { return mpi.Exscan(r.comm, r.recvFloats, r.sendFloats, mpi.Sum) }
+
+func (r *rig) gather() error {
+	return mpi.Gather(r.comm, r.atRoot(r.recv[:r.size*r.ranks]), r.send[:r.size], root)
+}
+
+func (r *rig) scatter() error {
+	return mpi.Scatter(r.comm, r.recv[:r.size], r.atRoot(r.send[:r.size*r.ranks]), root)
+}
+
+func (r *rig) allgather() error {
+	return mpi.Allgather(r.comm, r.recv[:r.size*r.ranks], r.send[:r.size])
+}
+
+func (r *rig) alltoall() error {
+	return mpi.Alltoall(r.comm, r.recv[:r.size*r.ranks], r.send[:r.size*r.ranks])
+}
+
+func (r *rig) gatherv() error {
+	return mpi.Gatherv(r.comm, r.atRoot(r.recv[:r.size*r.ranks]), r.counts, r.displs, r.send[:r.size], root)
+}
+
+func (r *rig) scatterv() error {
+	return mpi.Scatterv(r.comm, r.recv[:r.size], r.atRoot(r.send[:r.size*r.ranks]), r.counts, r.displs, root)
+}
+
+func (r *rig) allgatherv() error {
+	return mpi.Allgatherv(r.comm, r.recv[:r.size*r.ranks], r.counts, r.displs, r.send[:r.size])
+}
+
+func (r *rig) alltoallv() error {
+	n := r.size * r.ranks
+	return mpi.Alltoallv(r.comm, r.recv[:n], r.counts, r.displs, r.send[:n], r.counts, r.displs)
+}
+
+// atRoot is the buffer that only the root hands over.
+func (r *rig) atRoot(b []byte) []byte {
+	if r.rank != root {
+		return nil
+	}
+	return b
+}

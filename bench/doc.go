@@ -1,0 +1,40 @@
+// Package bench measures how fast package mpi moves bytes, in the way and with the names of the OSU micro-benchmarks.
+//
+// An [Op] is one measurement: latency, bw, bibw and mbw_mr between pairs of ranks, and every collective operation.
+// [Run] is called by all ranks of a communicator and hands one [Result] per message size to rank 0:
+//
+//	p, err := mpi.Init(ctx, nil)
+//	if err != nil { ... }
+//	defer p.Finalize()
+//	op, err := bench.Lookup("allreduce")
+//	if err != nil { ... }
+//	err = bench.Run(p.World(), op, bench.Config{Sizes: []int{8, 65536}}, func(r bench.Result) error {
+//		_, err := fmt.Println(r.Size, r.Value, r.Unit)
+//		return err
+//	})
+//
+// On the command line the same is `ibrun bench allreduce --sizes 8,64K`. [Table] and [Plot] print what was measured.
+//
+// # What is measured
+//
+// Send and receive buffers are separate, page aligned, and every byte was touched before. Sizes are those OSU prints:
+// bytes of one message; for a reduction bytes of one vector of float32; for gather, scatter, allgather and alltoall bytes
+// per pair of ranks. The root is rank 0.
+//
+//   - latency: half the time of a ping-pong, clock of rank 0.
+//   - bw, mbw_mr: rank i sends a window of messages to rank i+n/2, waits for all, and then for a 4-byte answer. bw is that of
+//     one pair in bytes per second, mbw_mr that of all pairs in messages per second, over the mean of the senders' clocks.
+//   - bibw: both ranks post a window of receives and a window of sends, and wait for all.
+//   - barrier: barriers back to back; the mean over the ranks' clocks.
+//   - every other collective: each call is timed by itself, followed by a barrier that is not counted; the mean over the
+//     ranks of their mean times, and the fastest and the slowest rank's.
+//
+// The clock is read twice around the whole loop, except around each call of a collective, and after each turn where
+// percentiles were asked for. The loops allocate nothing, so the garbage collector, run just before, stays out of them.
+//
+// # The C twin
+//
+// [PeerSource] is a C program that makes the same measurements over any MPI, loop for loop: `ibrun bench versus` builds it with
+// the MPI implementations that are installed and compares them with this package. Its loops, the way iterations adapt
+// and the arithmetic of the figures are the same; a change on one side is a change on both.
+package bench

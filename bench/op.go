@@ -1,0 +1,182 @@
+package bench
+
+import (
+	"fmt"
+	"time"
+)
+
+// Unit is what a figure is counted in.
+type Unit string
+
+// The units of results.
+const (
+	Microseconds      Unit = "us"
+	Milliseconds      Unit = "ms"
+	MegabytesPerSec   Unit = "MB/s" // 10^6 bytes
+	MessagesPerSecond Unit = "msg/s"
+)
+
+// MoreIsBetter tells rates from times.
+func (u Unit) MoreIsBetter() bool { return u == MegabytesPerSec || u == MessagesPerSecond }
+
+// Op is one measurement, described by its exported fields. Get one from [Ops] or [Lookup].
+type Op struct {
+	Name  string // the OSU name without prefix: latency, mbw_mr, allreduce
+	Unit  Unit   // of the figures
+	About string // what is measured, in one line
+
+	kind     kind
+	loop     func(r *rig, skip, n int) (time.Duration, error)
+	call     func(r *rig) error // of a collective
+	send     blocks             // what the send buffer holds
+	recv     blocks             // what the receive buffer holds
+	oneBuf   bool               // data arrives where it was sent from: bcast
+	arrives  func(r *rig, block int) (origin, bool)
+	prefixOf func(r *rig) int // of a reduction: how many ranks, from 0, are summed at this rank; 0 where nothing arrives
+}
+
+// kind tells whose clocks count and which sizes make sense.
+type kind uint8
+
+const (
+	pair       kind = iota // exactly two ranks; the clock of rank 0
+	pairs                  // an even number of ranks; the clocks of the first half, which sends
+	collective             // bytes move; all clocks
+	reduction              // float32 are summed; all clocks
+	empty                  // no bytes at all; all clocks
+)
+
+// blocks says how many messages of the measured size a buffer holds.
+type blocks uint8
+
+const (
+	single blocks = iota
+	onePerRank
+)
+
+// ops is the table of operations, in the order they are listed and run. Names are those of the table in testdata/peer.c.
+var ops = [...]Op{
+	{Name: "latency", Unit: Microseconds, About: "half the round trip of one message between two ranks",
+		kind: pair, loop: (*rig).pingPong, arrives: fromOther},
+	{Name: "bw", Unit: MegabytesPerSec, About: "bandwidth of windows of messages from one rank to another",
+		kind: pair, loop: (*rig).stream, arrives: fromSender},
+	{Name: "bibw", Unit: MegabytesPerSec, About: "bandwidth of windows of messages in both directions at once",
+		kind: pair, loop: (*rig).bothWays, arrives: fromOther},
+	{Name: "mbw_mr", Unit: MessagesPerSecond, About: "message rate of many pairs of ranks",
+		kind: pairs, loop: (*rig).stream, arrives: fromSender},
+
+	{Name: "barrier", Unit: Microseconds, About: "all ranks wait for each other",
+		kind: empty, loop: (*rig).backToBack, call: (*rig).barrier},
+	{Name: "bcast", Unit: Microseconds, About: "rank 0 sends the same bytes to all",
+		kind: collective, loop: (*rig).callByCall, call: (*rig).bcast, oneBuf: true, arrives: fromRoot},
+	{Name: "reduce", Unit: Microseconds, About: "float32 vectors are summed at rank 0",
+		kind: reduction, loop: (*rig).callByCall, call: (*rig).reduce, prefixOf: allAtRoot},
+	{Name: "allreduce", Unit: Microseconds, About: "float32 vectors are summed at every rank",
+		kind: reduction, loop: (*rig).callByCall, call: (*rig).allreduce, prefixOf: everyone},
+	{Name: "reduce_scatter", Unit: Microseconds, About: "float32 vectors are summed, each rank gets its part",
+		kind: reduction, loop: (*rig).callByCall, call: (*rig).reduceScatter, prefixOf: everyone},
+	{Name: "scan", Unit: Microseconds, About: "float32 vectors are summed over the ranks up to each",
+		kind: reduction, loop: (*rig).callByCall, call: (*rig).scan, prefixOf: upToMe},
+	{Name: "exscan", Unit: Microseconds, About: "float32 vectors are summed over the ranks before each",
+		kind: reduction, loop: (*rig).callByCall, call: (*rig).exscan, prefixOf: beforeMe},
+
+	{Name: "gather", Unit: Microseconds, About: "rank 0 collects bytes of all",
+		kind: collective, loop: (*rig).callByCall, call: (*rig).gather, recv: onePerRank, arrives: firstOfEachAtRoot},
+	{Name: "scatter", Unit: Microseconds, About: "rank 0 hands each rank its own bytes",
+		kind: collective, loop: (*rig).callByCall, call: (*rig).scatter, send: onePerRank, arrives: mineFromRoot},
+	{Name: "allgather", Unit: Microseconds, About: "every rank collects bytes of all",
+		kind: collective, loop: (*rig).callByCall, call: (*rig).allgather, recv: onePerRank, arrives: firstOfEach},
+	{Name: "alltoall", Unit: Microseconds, About: "every rank hands each rank its own bytes",
+		kind: collective, loop: (*rig).callByCall, call: (*rig).alltoall, send: onePerRank, recv: onePerRank, arrives: mineOfEach},
+	{Name: "gatherv", Unit: Microseconds, About: "gather with counts and displacements",
+		kind: collective, loop: (*rig).callByCall, call: (*rig).gatherv, recv: onePerRank, arrives: firstOfEachAtRoot},
+	{Name: "scatterv", Unit: Microseconds, About: "scatter with counts and displacements",
+		kind: collective, loop: (*rig).callByCall, call: (*rig).scatterv, send: onePerRank, arrives: mineFromRoot},
+	{Name: "allgatherv", Unit: Microseconds, About: "allgather with counts and displacements",
+		kind: collective, loop: (*rig).callByCall, call: (*rig).allgatherv, recv: onePerRank, arrives: firstOfEach},
+	{Name: "alltoallv", Unit: Microseconds, About: "alltoall with counts and displacements",
+		kind: collective, loop: (*rig).callByCall, call: (*rig).alltoallv, send: onePerRank, recv: onePerRank, arrives: mineOfEach},
+}
+
+// Ops returns all operations, point-to-point first.
+func Ops() []Op { return append([]Op(nil), ops[:]...) }
+
+// Lookup finds an operation by its name.
+func Lookup(name string) (Op, error) {
+	for _, op := range ops {
+		if op.Name == name {
+			return op, nil
+		}
+	}
+	return Op{}, fmt.Errorf("bench: no operation is called %q", name)
+}
+
+// Collective tells collective operations from point-to-point ones.
+func (op Op) Collective() bool { return op.kind >= collective }
+
+// CheckRanks returns an error when the operation cannot run among n ranks.
+func (op Op) CheckRanks(n int) error {
+	switch {
+	case op.kind == pair && n != 2:
+		return fmt.Errorf("bench: %s is measured between 2 ranks, not %d", op.Name, n)
+	case op.kind == pairs && (n < 2 || n%2 != 0):
+		return fmt.Errorf("bench: %s is measured between pairs: it wants an even number of ranks, not %d", op.Name, n)
+	case n < 2:
+		return fmt.Errorf("bench: %s wants at least 2 ranks, not %d", op.Name, n)
+	}
+	return nil
+}
+
+// Sizes is the operation's ladder, in bytes: that of OSU, up to 4 MiB point-to-point and 1 MiB for collectives.
+func (op Op) Sizes() []int {
+	switch {
+	case op.kind == empty:
+		return []int{0}
+	case op.Name == "latency":
+		return Ladder(0, 4<<20)
+	case op.kind == reduction:
+		return Ladder(floatBytes, 1<<20)
+	case op.kind == collective:
+		return Ladder(1, 1<<20)
+	}
+	return Ladder(1, 4<<20)
+}
+
+// Takes reports whether the operation has a point of that many bytes: barrier has only 0, reductions whole float32, and
+// only latency is interesting for messages of no bytes.
+func (op Op) Takes(size int) bool {
+	switch {
+	case op.kind == empty:
+		return size == 0
+	case op.Name == "latency":
+		return size >= 0
+	case op.kind == reduction:
+		return size > 0 && size%floatBytes == 0
+	}
+	return size > 0
+}
+
+// takes says in words what Takes decides.
+func (op Op) takes() string {
+	switch {
+	case op.kind == empty:
+		return "its only size is 0"
+	case op.kind == reduction:
+		return "it sums whole float32 of 4 bytes"
+	case op.Name == "latency":
+		return "sizes are not negative"
+	}
+	return "sizes begin at 1"
+}
+
+// memory is the number of bytes of both buffers of one rank.
+func (op Op) memory(size, ranks int) int {
+	n := 2
+	if op.send == onePerRank {
+		n += ranks - 1
+	}
+	if op.recv == onePerRank {
+		n += ranks - 1
+	}
+	return n * size
+}

@@ -1,0 +1,108 @@
+package bench
+
+import (
+	"time"
+
+	"github.com/ibrun/ibrun/mpi"
+)
+
+const floatBytes = 4
+
+// rig is what one rank needs to measure one operation. It is made once; only size and what follows from it change from
+// point to point. It belongs to the goroutine that measures.
+type rig struct {
+	comm        *mpi.Comm
+	rank, ranks int
+	window      int
+	call        func(r *rig) error
+	reqs        []mpi.Request // two windows
+
+	size                   int
+	send, recv             []byte    // for the largest size; of all operations but reductions
+	floatsOut, floatsIn    []float32 // for the largest size; of reductions
+	sendFloats, recvFloats []float32 // the parts of them that belong to size
+	counts, displs         []int     // per rank, in elements
+
+	epoch time.Time
+	last  time.Duration   // when the current turn began, where laps are kept
+	laps  []time.Duration // per measured turn; nil unless percentiles were asked for
+}
+
+// newRig allocates and touches the buffers for op up to the largest size.
+func newRig(c *mpi.Comm, op Op, cfg Config) *rig {
+	r := &rig{
+		comm: c, rank: c.Rank(), ranks: c.Size(),
+		window: cfg.Window, reqs: make([]mpi.Request, 2*cfg.Window),
+		call: op.call, epoch: time.Now(),
+	}
+	r.counts, r.displs = make([]int, r.ranks), make([]int, r.ranks)
+	largest := ackBytes
+	for _, size := range cfg.Sizes {
+		largest = max(largest, size)
+	}
+	if op.kind == reduction {
+		r.floatsOut = pageAligned[float32](largest/floatBytes, 1)
+		r.floatsIn = pageAligned[float32](largest/floatBytes, 2)
+		return r
+	}
+	r.send = pageAligned[byte](largest*op.send.count(r.ranks), 1)
+	r.recv = r.send
+	if !op.oneBuf {
+		r.recv = pageAligned[byte](largest*op.recv.count(r.ranks), 2)
+	}
+	return r
+}
+
+func (b blocks) count(ranks int) int {
+	if b == onePerRank {
+		return ranks
+	}
+	return 1
+}
+
+// resize prepares for messages of size bytes.
+func (r *rig) resize(op Op, size int) {
+	r.size = size
+	if op.kind != reduction {
+		for i := range r.counts {
+			r.counts[i], r.displs[i] = size, i*size
+		}
+		return
+	}
+	n := size / floatBytes
+	r.sendFloats, r.recvFloats = r.floatsOut[:n], r.floatsIn[:n]
+	at := 0
+	for i := range r.counts {
+		r.counts[i], r.displs[i] = n/r.ranks, at
+		if i < n%r.ranks {
+			r.counts[i]++
+		}
+		at += r.counts[i]
+	}
+}
+
+// now is this rank's clock. time.Since reads the monotonic clock alone, half the cost of time.Now.
+func (r *rig) now() time.Duration { return time.Since(r.epoch) }
+
+// begin reads the clock where the measured turns begin.
+func (r *rig) begin() time.Duration {
+	r.last = r.now()
+	return r.last
+}
+
+// lap notes the end of turn i, if turns are noted.
+func (r *rig) lap(i int) {
+	if r.laps == nil || i < 0 {
+		return
+	}
+	now := r.now()
+	r.laps[i] = now - r.last
+	r.last = now
+}
+
+// record notes how long turn i took, if turns are noted.
+func (r *rig) record(i int, took time.Duration) {
+	if r.laps != nil {
+		r.laps[i] = took
+	}
+}

@@ -1,0 +1,158 @@
+package bench
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/ibrun/ibrun/mpi"
+)
+
+// Run measures op at each of the configuration's sizes. Every rank of c calls it with the same arguments; rank 0's each is
+// called with every result as it comes, the others' never. An error of each ends the measurement at rank 0, and the caller
+// has to end the other ranks. Data that arrived wrong is no error of Run: it is counted in [Result.Wrong].
+func Run(c *mpi.Comm, op Op, cfg Config, each func(Result) error) error {
+	if op.loop == nil {
+		return fmt.Errorf("bench: %q is not an operation of this package", op.Name)
+	}
+	if err := op.CheckRanks(c.Size()); err != nil {
+		return err
+	}
+	cfg, err := cfg.withDefaults(op, c.Size())
+	if err != nil {
+		return err
+	}
+	r := newRig(c, op, cfg)
+	for _, size := range cfg.Sizes {
+		r.resize(op, size)
+		res, err := r.point(op, cfg)
+		if err != nil {
+			return fmt.Errorf("bench: %s of %s: %w", op.Name, FormatSize(size), err)
+		}
+		if r.rank != 0 {
+			continue
+		}
+		if err := each(res); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// point measures one size. What it returns is complete at rank 0 only.
+func (r *rig) point(op Op, cfg Config) (res Result, err error) {
+	wrong := 0
+	if cfg.Validate {
+		if wrong, err = r.validate(op); err != nil {
+			return res, err
+		}
+	}
+	n := cfg.Iterations
+	if n == 0 {
+		if n, err = r.adapt(op, cfg.Time); err != nil {
+			return res, err
+		}
+	}
+	skip := cfg.Warmup
+	if skip == 0 {
+		skip = n / 10
+	}
+	if cfg.Percentiles {
+		r.laps = make([]time.Duration, n)
+		defer func() { r.laps = nil }()
+	}
+	runtime.GC()
+	took, _, err := r.timed(op, skip, n)
+	if err != nil {
+		return res, err
+	}
+	res = Result{Op: op.Name, Ranks: r.ranks, Size: r.size, Unit: op.Unit, Iterations: n, Validated: cfg.Validate}
+	if cfg.Validate {
+		if res.Wrong, err = sumOverRanks(r.comm, wrong+r.wrong(op, validatedTurns-1)); err != nil {
+			return res, err
+		}
+	}
+	return res, r.summarise(op, took, &res)
+}
+
+// timed runs the loop and returns this rank's measure of it and rank 0's wall clock, which decides for all since all must
+// run the same number of turns.
+func (r *rig) timed(op Op, skip, n int) (took, wall time.Duration, err error) {
+	if err := r.comm.Barrier(); err != nil {
+		return 0, 0, err
+	}
+	start := r.now()
+	if took, err = op.loop(r, skip, n); err != nil {
+		return 0, 0, err
+	}
+	clock := []time.Duration{r.now() - start}
+	err = mpi.Bcast(r.comm, clock, 0)
+	return took, clock[0], err
+}
+
+// adapt finds the number of turns that take about as long as budget, three at least unless one alone takes longer. The runs
+// that find out are warm-up; the measurement is a fresh run, so that one which was slow by chance is not the one that counts.
+func (r *rig) adapt(op Op, budget time.Duration) (int, error) {
+	if _, _, err := r.timed(op, 0, 1); err != nil { // sets up connections
+		return 0, err
+	}
+	for n := 1; ; {
+		_, wall, err := r.timed(op, 0, n)
+		if err != nil {
+			return 0, err
+		}
+		grow := 10.0
+		if wall > 0 {
+			grow = float64(budget) / float64(wall)
+		}
+		switch {
+		case grow <= 1:
+			return n, nil
+		case grow <= 4:
+			return max(3, int(float64(n)*grow)), nil
+		}
+		n = int(float64(n)*min(grow, 10)) + 1
+	}
+}
+
+// summarise combines the ranks' measures at rank 0.
+func (r *rig) summarise(op Op, took time.Duration, res *Result) error {
+	figure := func(took time.Duration, n int) float64 { return op.figure(took, n, r.size, r.ranks, r.window) }
+	clocks := r.ranks
+	switch op.kind {
+	case pair:
+		clocks = 1
+	case pairs:
+		clocks = r.ranks / 2
+	}
+	if r.rank >= clocks {
+		took = 0
+		clear(r.laps)
+	}
+	all := make([]time.Duration, r.ranks)
+	if err := mpi.Gather(r.comm, all, []time.Duration{took}, 0); err != nil {
+		return err
+	}
+	if r.laps != nil {
+		if err := mpi.Reduce(r.comm, r.laps, r.laps, mpi.Max, 0); err != nil {
+			return err
+		}
+	}
+	if r.rank != 0 {
+		return nil
+	}
+	var sum time.Duration
+	shortest, longest := all[0], all[0]
+	for _, t := range all[:clocks] {
+		sum += t
+		shortest, longest = min(shortest, t), max(longest, t)
+	}
+	res.Value = figure(sum/time.Duration(clocks), res.Iterations)
+	if op.Collective() {
+		res.Fastest, res.Slowest = figure(shortest, res.Iterations), figure(longest, res.Iterations)
+	}
+	if r.laps != nil {
+		res.Percentiles = percentiles(r.laps, func(t time.Duration) float64 { return figure(t, 1) })
+	}
+	return nil
+}

@@ -1,0 +1,319 @@
+/*
+ * The C side of "ibrun bench versus": the same measurements as package bench makes in Go, loop for loop, over any MPI.
+ *
+ *   peer OP SIZES MS WINDOW ITERATIONS WARMUP
+ *
+ * SIZES is a comma list of bytes. ITERATIONS 0 adapts the count so that the timed loop of one size takes about MS
+ * milliseconds; WARMUP 0 stands for a tenth of the iterations. Rank 0 prints one line per size:
+ *
+ *   point SIZE ITERATIONS VALUE
+ *
+ * VALUE is in microseconds, or in 10^6 bytes per second for bw and bibw, or in messages per second for mbw_mr. Every loop
+ * here has a twin in kernel.go and collective.go: change both or none.
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE = 4096, TAG = 1, ACK_BYTES = 4 };
+
+static int rank, ranks, window;
+static size_t size;           /* bytes of one message; for a reduction, of one vector */
+static char *sbuf, *rbuf;     /* separate, page aligned, touched */
+static MPI_Request *requests; /* 2 * window */
+static int *counts, *displs;  /* one entry per rank, for the v forms and reduce_scatter */
+
+static void check(int ok, const char *what)
+{
+	if (!ok) {
+		fprintf(stderr, "peer: %s\n", what);
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	}
+}
+
+/* ---- Point to point. Each loop returns the seconds of its last n turns, the first skip turns are warm-up. ---- */
+
+static double ping_pong(long skip, long n)
+{
+	double start = 0;
+	for (long i = -skip; i < n; i++) {
+		if (i == 0)
+			start = MPI_Wtime();
+		if (rank == 0) {
+			MPI_Send(sbuf, size, MPI_CHAR, 1, TAG, MPI_COMM_WORLD);
+			MPI_Recv(rbuf, size, MPI_CHAR, 1, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		} else {
+			MPI_Recv(rbuf, size, MPI_CHAR, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+			MPI_Send(sbuf, size, MPI_CHAR, 0, TAG, MPI_COMM_WORLD);
+		}
+	}
+	return MPI_Wtime() - start;
+}
+
+/* The first half of the ranks sends windows of messages to its partner in the second half, which acknowledges each window. */
+static double stream(long skip, long n)
+{
+	int pairs = ranks / 2;
+	double start = 0;
+	for (long i = -skip; i < n; i++) {
+		if (i == 0)
+			start = MPI_Wtime();
+		if (rank < pairs) {
+			int to = rank + pairs;
+			for (int w = 0; w < window; w++)
+				MPI_Isend(sbuf, size, MPI_CHAR, to, TAG, MPI_COMM_WORLD, &requests[w]);
+			MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
+			MPI_Recv(rbuf, ACK_BYTES, MPI_CHAR, to, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		} else {
+			int from = rank - pairs;
+			for (int w = 0; w < window; w++)
+				MPI_Irecv(rbuf, size, MPI_CHAR, from, TAG, MPI_COMM_WORLD, &requests[w]);
+			MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
+			MPI_Send(sbuf, ACK_BYTES, MPI_CHAR, from, TAG, MPI_COMM_WORLD);
+		}
+	}
+	return MPI_Wtime() - start;
+}
+
+static double both_ways(long skip, long n)
+{
+	double start = 0;
+	int other = 1 - rank;
+	for (long i = -skip; i < n; i++) {
+		if (i == 0)
+			start = MPI_Wtime();
+		for (int w = 0; w < window; w++)
+			MPI_Irecv(rbuf, size, MPI_CHAR, other, TAG, MPI_COMM_WORLD, &requests[window + w]);
+		for (int w = 0; w < window; w++)
+			MPI_Isend(sbuf, size, MPI_CHAR, other, TAG, MPI_COMM_WORLD, &requests[w]);
+		MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
+		MPI_Waitall(window, requests + window, MPI_STATUSES_IGNORE);
+	}
+	return MPI_Wtime() - start;
+}
+
+/* ---- Collectives. One call each; root is rank 0. ---- */
+
+#define WORLD MPI_COMM_WORLD
+#define FLOATS ((int)(size / sizeof(float)))
+
+static void barrier(void) { MPI_Barrier(WORLD); }
+static void bcast(void) { MPI_Bcast(sbuf, size, MPI_CHAR, 0, WORLD); }
+static void reduce(void) { MPI_Reduce(sbuf, rbuf, FLOATS, MPI_FLOAT, MPI_SUM, 0, WORLD); }
+static void allreduce(void) { MPI_Allreduce(sbuf, rbuf, FLOATS, MPI_FLOAT, MPI_SUM, WORLD); }
+static void reduce_scatter(void) { MPI_Reduce_scatter(sbuf, rbuf, counts, MPI_FLOAT, MPI_SUM, WORLD); }
+static void scan(void) { MPI_Scan(sbuf, rbuf, FLOATS, MPI_FLOAT, MPI_SUM, WORLD); }
+static void exscan(void) { MPI_Exscan(sbuf, rbuf, FLOATS, MPI_FLOAT, MPI_SUM, WORLD); }
+static void gather(void) { MPI_Gather(sbuf, size, MPI_CHAR, rbuf, size, MPI_CHAR, 0, WORLD); }
+static void scatter(void) { MPI_Scatter(sbuf, size, MPI_CHAR, rbuf, size, MPI_CHAR, 0, WORLD); }
+static void allgather(void) { MPI_Allgather(sbuf, size, MPI_CHAR, rbuf, size, MPI_CHAR, WORLD); }
+static void alltoall(void) { MPI_Alltoall(sbuf, size, MPI_CHAR, rbuf, size, MPI_CHAR, WORLD); }
+static void gatherv(void) { MPI_Gatherv(sbuf, size, MPI_CHAR, rbuf, counts, displs, MPI_CHAR, 0, WORLD); }
+static void scatterv(void) { MPI_Scatterv(sbuf, counts, displs, MPI_CHAR, rbuf, size, MPI_CHAR, 0, WORLD); }
+static void allgatherv(void) { MPI_Allgatherv(sbuf, size, MPI_CHAR, rbuf, counts, displs, MPI_CHAR, WORLD); }
+static void alltoallv(void) { MPI_Alltoallv(sbuf, counts, displs, MPI_CHAR, rbuf, counts, displs, MPI_CHAR, WORLD); }
+
+static void (*call)(void);
+
+/* Barriers back to back: nothing stands between two of them, so the clock is read once around all. */
+static double back_to_back(long skip, long n)
+{
+	double start = 0;
+	for (long i = -skip; i < n; i++) {
+		if (i == 0)
+			start = MPI_Wtime();
+		call();
+	}
+	return MPI_Wtime() - start;
+}
+
+/* As OSU does: the time of each call by itself, with a barrier after it that is not counted. */
+static double call_by_call(long skip, long n)
+{
+	double sum = 0;
+	for (long i = -skip; i < n; i++) {
+		double start = MPI_Wtime();
+		call();
+		double stop = MPI_Wtime();
+		if (i >= 0)
+			sum += stop - start;
+		MPI_Barrier(MPI_COMM_WORLD);
+	}
+	return sum;
+}
+
+/* ---- The table of operations ---- */
+
+enum kind { LATENCY, BANDWIDTH, RATE, COLLECTIVE }; /* the first two between exactly two ranks */
+
+static const struct op {
+	const char *name;
+	enum kind kind;
+	double (*loop)(long skip, long n);
+	void (*call)(void);
+	int sblocks, rblocks; /* buffers hold this many messages; 0 stands for one per rank */
+} ops[] = {
+	{"latency", LATENCY, ping_pong, 0, 1, 1},
+	{"bw", BANDWIDTH, stream, 0, 1, 1},
+	{"bibw", BANDWIDTH, both_ways, 0, 1, 1},
+	{"mbw_mr", RATE, stream, 0, 1, 1},
+	{"barrier", COLLECTIVE, back_to_back, barrier, 1, 1},
+	{"bcast", COLLECTIVE, call_by_call, bcast, 1, 1},
+	{"reduce", COLLECTIVE, call_by_call, reduce, 1, 1},
+	{"allreduce", COLLECTIVE, call_by_call, allreduce, 1, 1},
+	{"reduce_scatter", COLLECTIVE, call_by_call, reduce_scatter, 1, 1},
+	{"scan", COLLECTIVE, call_by_call, scan, 1, 1},
+	{"exscan", COLLECTIVE, call_by_call, exscan, 1, 1},
+	{"gather", COLLECTIVE, call_by_call, gather, 1, 0},
+	{"scatter", COLLECTIVE, call_by_call, scatter, 0, 1},
+	{"allgather", COLLECTIVE, call_by_call, allgather, 1, 0},
+	{"alltoall", COLLECTIVE, call_by_call, alltoall, 0, 0},
+	{"gatherv", COLLECTIVE, call_by_call, gatherv, 1, 0},
+	{"scatterv", COLLECTIVE, call_by_call, scatterv, 0, 1},
+	{"allgatherv", COLLECTIVE, call_by_call, allgatherv, 1, 0},
+	{"alltoallv", COLLECTIVE, call_by_call, alltoallv, 0, 0},
+};
+
+static const struct op *find(const char *name)
+{
+	for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
+		if (strcmp(ops[i].name, name) == 0)
+			return &ops[i];
+	return NULL;
+}
+
+/* ---- Running one point ---- */
+
+/* Rank 0's wall clock decides for all, since all must run the same number of turns. */
+static double timed(const struct op *op, long skip, long n, double *wall)
+{
+	MPI_Barrier(MPI_COMM_WORLD);
+	double start = MPI_Wtime();
+	double mine = op->loop(skip, n);
+	*wall = MPI_Wtime() - start;
+	MPI_Bcast(wall, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+	return mine;
+}
+
+/* Turns that take about budget seconds, three at least unless one alone takes longer. The runs that find out are warm-up;
+   the measurement itself is a fresh run, so that a run which was slow by chance is not the one that counts. */
+static long adapt(const struct op *op, double budget)
+{
+	double wall;
+	timed(op, 0, 1, &wall); /* sets up connections */
+	for (long n = 1;;) {
+		timed(op, 0, n, &wall);
+		double grow = wall > 0 ? budget / wall : 10;
+		if (grow <= 1)
+			return n;
+		if (grow <= 4)
+			return n * grow < 3 ? 3 : (long)(n * grow);
+		n = (long)(n * (grow < 10 ? grow : 10)) + 1;
+	}
+}
+
+/* The mean over the ranks whose clock counts: rank 0, the senders, or all. */
+static double mean(const struct op *op, double mine)
+{
+	int clocks = op->kind == COLLECTIVE ? ranks : op->kind == RATE ? ranks / 2 : 1;
+	double sum = 0;
+	if (rank >= clocks)
+		mine = 0;
+	MPI_Reduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+	return sum / clocks;
+}
+
+static double value(const struct op *op, double seconds, long n)
+{
+	double messages = (double)n * window;
+	switch (op->kind) {
+	case LATENCY:
+		return seconds * 1e6 / (2.0 * n);
+	case BANDWIDTH:
+		return messages * size * (op->loop == both_ways ? 2 : 1) / 1e6 / seconds;
+	case RATE:
+		return messages * (ranks / 2) / seconds;
+	default:
+		return seconds * 1e6 / n;
+	}
+}
+
+static void layout(const struct op *op)
+{
+	int elements = op->call == reduce_scatter ? FLOATS : (int)size;
+	for (int r = 0; r < ranks; r++) {
+		counts[r] = elements;
+		displs[r] = (int)size * r;
+		if (op->call == reduce_scatter)
+			counts[r] = elements / ranks + (r < elements % ranks);
+	}
+}
+
+static void point(const struct op *op, double budget, long iterations, long warmup)
+{
+	double wall;
+	long n = iterations > 0 ? iterations : adapt(op, budget);
+	double seconds = mean(op, timed(op, warmup > 0 ? warmup : n / 10, n, &wall));
+	if (rank == 0) {
+		printf("point %zu %ld %.9g\n", size, n, value(op, seconds, n));
+		fflush(stdout);
+	}
+}
+
+static char *buffer(size_t bytes, int fill)
+{
+	void *b = NULL;
+	check(posix_memalign(&b, PAGE, bytes + PAGE) == 0, "out of memory");
+	memset(b, fill, bytes + PAGE);
+	return b;
+}
+
+static size_t largest(const char *sizes)
+{
+	size_t max = ACK_BYTES;
+	for (const char *s = sizes; *s; s += *s == ',') {
+		char *end;
+		size_t n = strtoull(s, &end, 10);
+		check(end != s && (*end == ',' || *end == 0), "SIZES is a comma list of bytes");
+		if (n > max)
+			max = n;
+		s = end;
+	}
+	return max;
+}
+
+int main(int argc, char **argv)
+{
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	if (argc == 2 && strcmp(argv[1], "init") == 0) {
+		MPI_Finalize();
+		return 0;
+	}
+	check(argc == 7, "want OP SIZES MS WINDOW ITERATIONS WARMUP");
+	const struct op *op = find(argv[1]);
+	check(op != NULL, "no such operation");
+	size_t max = largest(argv[2]);
+	window = atoi(argv[4]);
+	check(window > 0, "WINDOW is at least 1");
+	check(op->kind > BANDWIDTH || ranks == 2, "is measured between 2 ranks");
+	check(op->kind != RATE || ranks % 2 == 0, "is measured between pairs of ranks");
+
+	call = op->call;
+	sbuf = buffer(max * (op->sblocks ? op->sblocks : ranks), 1);
+	rbuf = buffer(max * (op->rblocks ? op->rblocks : ranks), 2);
+	requests = calloc(2 * window, sizeof *requests);
+	counts = calloc(ranks, sizeof *counts);
+	displs = calloc(ranks, sizeof *displs);
+	check(requests && counts && displs, "out of memory");
+
+	for (char *s = argv[2]; *s; s += *s == ',') {
+		size = strtoull(s, &s, 10);
+		layout(op);
+		point(op, atof(argv[3]) / 1e3, atol(argv[5]), atol(argv[6]));
+	}
+	MPI_Finalize();
+	return 0;
+}

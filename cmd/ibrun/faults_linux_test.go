@@ -1,0 +1,383 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait, so that what never happens fails a test and does not hang it.
+const patience = 20 * time.Second
+
+// process is an ibrun that runs. Everything that comes of it carries a mark in its environment.
+type process struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	out    *bufio.Reader
+	stderr bytes.Buffer
+	mark   string
+	pids   []int // of the ranks that said they were ready, or of the orphans that they spoke of
+}
+
+// startJob starts ibrun and waits until that many lines of output have named a process.
+func startJob(t *testing.T, lines int, args ...string) *process {
+	t.Helper()
+	return startCommand(t, lines, exec.Command("ibrun", args...))
+}
+
+func startCommand(t *testing.T, lines int, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, mark: fmt.Sprintf("IBRUN_TEST_MARK=%s.%d", t.Name(), time.Now().UnixNano())}
+	cmd.Env = append(os.Environ(), cmd.Env...)
+	cmd.Env = append(cmd.Env, p.mark)
+	cmd.Stderr = &p.stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, pid := range p.alive() {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	p.out = bufio.NewReader(out)
+	for range lines {
+		words := strings.Fields(p.line())
+		pid, err := strconv.Atoi(words[1])
+		if err != nil {
+			t.Fatalf("ibrun wrote %q", words)
+		}
+		p.pids = append(p.pids, pid)
+	}
+	return p
+}
+
+// line returns the next line of output.
+func (p *process) line() string {
+	p.t.Helper()
+	type result struct {
+		text string
+		err  error
+	}
+	next := make(chan result, 1)
+	go func() {
+		text, err := p.out.ReadString('\n')
+		next <- result{text, err}
+	}()
+	select {
+	case r := <-next:
+		if r.err != nil {
+			p.t.Fatalf("no more output (%v); stderr:\n%s", r.err, p.stderr.String())
+		}
+		return r.text
+	case <-time.After(patience):
+		p.t.Fatal("no output")
+	}
+	return ""
+}
+
+func (p *process) signal(pid int, sig syscall.Signal) {
+	p.t.Helper()
+	if err := syscall.Kill(pid, sig); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// wait waits for ibrun and returns its exit code, -1 if a signal killed it.
+func (p *process) wait() int {
+	p.t.Helper()
+	ended := make(chan error, 1)
+	go func() {
+		io.Copy(io.Discard, p.out)
+		ended <- p.cmd.Wait()
+	}()
+	select {
+	case err := <-ended:
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			p.t.Fatal(err)
+		}
+	case <-time.After(patience):
+		p.t.Fatalf("ibrun does not end; stderr:\n%s", p.stderr.String())
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// alive returns the processes that carry the mark and live.
+func (p *process) alive() (pids []int) {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, dir := range dirs {
+		if env, err := os.ReadFile(dir + "/environ"); err == nil && bytes.Contains(env, []byte(p.mark)) {
+			pid, err := strconv.Atoi(filepath.Base(dir))
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// wantNothingLeft waits until all that came of ibrun has gone.
+func (p *process) wantNothingLeft() {
+	p.t.Helper()
+	p.eventually("processes are left", func() bool { return len(p.alive()) == 0 })
+}
+
+func (p *process) wantCode(want int, report string) {
+	p.t.Helper()
+	if got := p.wait(); got != want || !strings.Contains(p.stderr.String(), report) {
+		p.t.Errorf("exit code %d, want %d and %q in what it says:\n%s", got, want, report, p.stderr.String())
+	}
+	if pids := p.alive(); len(pids) > 0 { // ibrun leaves last
+		p.t.Errorf("processes %v are left", pids)
+	}
+}
+
+func (p *process) eventually(what string, ok func() bool) {
+	p.t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			p.t.Fatal(what)
+		}
+	}
+}
+
+// stat returns the state and the parent of a process.
+func (p *process) stat(pid int) (state string, parent int) {
+	p.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	if _, err := fmt.Sscan(rest, &state, &parent); err != nil {
+		p.t.Fatal(err)
+	}
+	return state, parent
+}
+
+// What a job may consist of, for the tests that kill something. Each starts two ranks, and writes the lines given.
+var jobs = []struct {
+	name  string
+	lines int
+	args  []string
+}{
+	{"ranks", 2, []string{"rank", "sleep"}},
+	{"behind sh", 2, []string{"sh", "-c", "rank sleep; true"}},
+	{"behind setsid", 2, []string{"setsid", "rank", "sleep"}},
+	{"behind setsid and fork", 2, []string{"sh", "-c", "setsid rank sleep & wait"}},
+	{"with orphans", 4, []string{"rank", "orphan"}},
+}
+
+func TestKillIbrun(t *testing.T) {
+	for _, j := range jobs {
+		t.Run(j.name, func(t *testing.T) {
+			p := startJob(t, j.lines, append([]string{"-n", "2"}, j.args...)...)
+			p.signal(p.cmd.Process.Pid, syscall.SIGKILL)
+			began := time.Now()
+			p.wait()
+			p.wantNothingLeft()
+			t.Logf("nothing was left after %v", time.Since(began))
+		})
+	}
+}
+
+func TestKillAgent(t *testing.T) {
+	for _, j := range jobs {
+		t.Run(j.name, func(t *testing.T) {
+			p := startJob(t, j.lines, append([]string{"-n", "2"}, j.args...)...)
+			p.signal(p.agent(), syscall.SIGKILL)
+			p.wantCode(1, "was killed by signal 9 (SIGKILL), and the ranks with it\n")
+		})
+	}
+}
+
+// agent returns the only child of ibrun.
+func (p *process) agent() int {
+	p.t.Helper()
+	for _, pid := range p.alive() {
+		if _, parent := p.stat(pid); parent == p.cmd.Process.Pid {
+			return pid
+		}
+	}
+	p.t.Fatal("ibrun has no child")
+	return 0
+}
+
+// When nobody is left to clean up, the kernel ends the ranks themselves.
+func TestKillIbrunAndAgent(t *testing.T) {
+	p := startJob(t, 2, "-n", "2", "rank", "sleep")
+	agent := p.agent()
+	p.signal(p.cmd.Process.Pid, syscall.SIGSTOP) // so that it does not act in between
+	p.signal(agent, syscall.SIGKILL)
+	p.signal(p.cmd.Process.Pid, syscall.SIGKILL)
+	p.wait()
+	p.wantNothingLeft()
+}
+
+func TestKillRank(t *testing.T) {
+	for _, j := range jobs[:1] {
+		p := startJob(t, j.lines, append([]string{"-n", "2"}, j.args...)...)
+		victim := p.pids[1]
+		began := time.Now()
+		p.signal(victim, syscall.SIGKILL)
+		p.wantCode(137, fmt.Sprintf("(pid %d) was killed by signal 9 (SIGKILL)\n", victim))
+		t.Logf("the job ended after %v", time.Since(began))
+	}
+}
+
+// The rank that failed first is named, also when another one fails as soon as it notices.
+func TestFirstInTime(t *testing.T) {
+	for range 20 {
+		fifo := filepath.Join(t.TempDir(), "fifo")
+		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := startJob(t, 0, "-n", "1", "rank", "follow", fifo, ":", "-n", "1", "rank", "lead", fifo)
+		p.wantCode(3, "rank 1 on")
+	}
+}
+
+func TestNothingIsLeftOfAGoodJob(t *testing.T) {
+	tmp := t.TempDir()
+	cmd := exec.Command("ibrun", "-n", "2", "rank", "orphan", "and leave")
+	cmd.Env = []string{"TMPDIR=" + tmp}
+	p := startCommand(t, 2, cmd)
+	p.wantCode(0, "")
+	if files, err := os.ReadDir(tmp); err != nil || len(files) > 0 {
+		t.Errorf("left in TMPDIR: %v, %v", files, err)
+	}
+}
+
+func TestAskOnceAndTwice(t *testing.T) {
+	p := startJob(t, 2, "-n", "2", "rank", "patient")
+	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
+	if line := p.line(); line != "heard interrupt\n" {
+		t.Errorf("a rank wrote %q", line)
+	}
+	p.wantCode(0, "once more kills them")
+
+	p = startJob(t, 2, "-n", "2", "rank", "sleep")
+	p.signal(p.cmd.Process.Pid, syscall.SIGTERM)
+	p.wantCode(143, "was killed by signal 15 (SIGTERM)")
+
+	p = startJob(t, 2, "-n", "2", "rank", "stubborn")
+	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
+	p.eventually("ibrun says nothing", func() bool { return p.said() })
+	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
+	p.wantCode(130, "did not end when asked")
+}
+
+// said tells whether both stubborn ranks were asked: from then on their signal is handled, so the next one is the second.
+func (p *process) said() bool {
+	for _, pid := range p.pids {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || len(text) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func TestSignalsArePassedOn(t *testing.T) {
+	p := startJob(t, 2, "-n", "2", "sh", "-c", "rank patient; true") // the whole process group hears it
+	p.signal(p.cmd.Process.Pid, syscall.SIGUSR1)
+	for range 2 {
+		if line := p.line(); line != "heard user defined signal 1\n" {
+			t.Errorf("a rank wrote %q", line)
+		}
+	}
+	p.wait()
+}
+
+func TestRankStopsAndContinues(t *testing.T) {
+	p := startJob(t, 2, "-n", "2", "rank", "patient")
+	p.signal(p.pids[0], syscall.SIGSTOP)
+	p.signal(p.cmd.Process.Pid, syscall.SIGUSR1)
+	if line := p.line(); line != "heard user defined signal 1\n" {
+		t.Errorf("a rank wrote %q", line)
+	}
+	if len(p.alive()) < 3 {
+		t.Error("the job did not wait for the rank that stands still")
+	}
+	p.signal(p.pids[0], syscall.SIGCONT)
+	p.wantCode(0, "")
+}
+
+func TestIbrunStopsAndContinues(t *testing.T) {
+	p := startJob(t, 2, "-n", "2", "rank", "sleep")
+	all := append([]int{p.cmd.Process.Pid}, p.pids...)
+	stopped := func(want bool) func() bool {
+		return func() bool {
+			for _, pid := range all {
+				if state, _ := p.stat(pid); (state == "T") != want {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	p.signal(p.cmd.Process.Pid, syscall.SIGTSTP)
+	p.eventually("ibrun and its ranks do not stop", stopped(true))
+	p.signal(p.cmd.Process.Pid, syscall.SIGCONT)
+	p.eventually("ibrun and its ranks do not continue", stopped(false))
+	p.signal(p.pids[0], syscall.SIGKILL)
+	p.wantCode(137, "SIGKILL")
+}
+
+// A rank that writes more than anybody takes waits, and no memory fills up meanwhile.
+func TestFloodWaits(t *testing.T) {
+	p := startJob(t, 0, "-n", "1", "rank", "flood", "1000000000")
+	rank := func() int {
+		for _, pid := range p.alive() {
+			if _, parent := p.stat(pid); parent != p.cmd.Process.Pid && pid != p.cmd.Process.Pid {
+				return pid
+			}
+		}
+		return 0
+	}
+	p.eventually("there is no rank", func() bool { return rank() != 0 })
+	pid, written := rank(), 0
+	progress := func() int {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var n int
+		if _, err := fmt.Sscanf(string(text), "rchar: %d\nwchar: %d", new(int), &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	p.eventually("the rank never waits", func() bool { // for a while it has not written more
+		last := written
+		time.Sleep(50 * time.Millisecond)
+		written = progress()
+		return written > 0 && written == last
+	})
+	if written > 4<<20 {
+		t.Errorf("%d bytes were taken from the rank although nobody reads them", written)
+	}
+	if err := p.cmd.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(pid, syscall.SIGKILL)
+	p.wantCode(137, "SIGKILL")
+}

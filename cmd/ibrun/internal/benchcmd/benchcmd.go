@@ -1,0 +1,164 @@
+package benchcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"golang.org/x/term"
+
+	"github.com/ibrun/ibrun/bench"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+
+	exitInterrupted = 128 + 2 // by Ctrl-C
+)
+
+// Main is `ibrun bench args...` with that environment and those streams. It returns the exit code. The function ibrun runs
+// `ibrun words...` in this process and returns its exit code.
+func Main(args, env []string, s launch.Streams, ibrun func(words []string) int) int {
+	self, err := os.Executable()
+	if err != nil {
+		fmt.Fprintf(s.Err, "ibrun bench: learning the path of this program: %v\n", err)
+		return exitFailed
+	}
+	width, _, err := term.GetSize(int(s.Out.Fd()))
+	if err != nil {
+		width = 0 // no terminal
+	}
+	c := command{args: args, env: env, stdout: s.Out, stderr: s.Err, width: width, self: self, ibrun: ibrun}
+	return c.run(context.Background())
+}
+
+// command is one call of `ibrun bench`.
+type command struct {
+	args, env      []string
+	stdout, stderr io.Writer
+	width          int    // columns of the terminal that stdout is; 0 where it is none
+	self           string // path of this program
+	ibrun          func(words []string) int
+}
+
+// usageError is a mistake in the words of the command.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// run does what the words ask for and returns the exit code.
+func (c *command) run(ctx context.Context) int {
+	err := c.dispatch(ctx)
+	var exit exitError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &exit):
+		return exit.code
+	}
+	fmt.Fprintf(c.stderr, "ibrun bench: %v\n", err)
+	if errors.As(err, new(usageError)) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// exitError is the exit code where nothing is left to say.
+type exitError struct{ code int }
+
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+func (c *command) dispatch(ctx context.Context) error {
+	if len(c.args) == 0 {
+		return c.list()
+	}
+	name, args := c.args[0], c.args[1:]
+	switch name {
+	case "help", "-h", "-help", "--help":
+		return c.list()
+	case "versus":
+		return c.versus(ctx, args)
+	}
+	op, err := lookup(name)
+	if err != nil {
+		return err
+	}
+	o, err := c.parseOp(op, args)
+	switch {
+	case err != nil || o == nil:
+		return err
+	case c.isRank():
+		return c.measure(ctx, op, o)
+	case op.Name == opInit.Name:
+		return c.measureInit(ctx, o)
+	}
+	return c.launch(o, args)
+}
+
+// isRank reports whether a launcher started this process as one rank of a job.
+func (c *command) isRank() bool {
+	getenv := launch.Lookup(c.env)
+	return getenv("PMI_FD") != "" || getenv("PMI_PORT") != ""
+}
+
+// opInit is measured from outside: it is the time of a whole command.
+var opInit = bench.Op{Name: "init", Unit: bench.Milliseconds, About: "a whole command: launch, initialise and finalize all ranks"}
+
+// allOps are the operations of package bench and init.
+func allOps() []bench.Op { return append(bench.Ops(), opInit) }
+
+// lookup finds an operation by name, and names the nearest one where there is none.
+func lookup(name string) (bench.Op, error) {
+	var names []string
+	for _, op := range allOps() {
+		if op.Name == name {
+			return op, nil
+		}
+		names = append(names, op.Name)
+	}
+	near := didYouMean(name, append(names, "versus"))
+	return bench.Op{}, usagef("no operation is called %q%s; `ibrun bench` lists them", name, near)
+}
+
+// list prints what can be measured.
+func (c *command) list() error {
+	fmt.Fprint(c.stdout, "usage: ibrun bench OP [flags]        measure; `ibrun bench OP --help` lists the flags\n",
+		"       ibrun bench versus [flags]    compare with other MPI implementations\n\nOP is one of\n")
+	w := tabwriter.NewWriter(c.stdout, 0, 8, 2, ' ', 0)
+	for _, op := range allOps() {
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", op.Name, op.Unit, op.About)
+	}
+	return w.Flush()
+}
+
+// launch starts this program again as the ranks of a job, with the same words.
+func (c *command) launch(o *options, args []string) error {
+	words := []string{"-n", strconv.Itoa(o.ranks), "--", c.self, "bench", o.op.Name, "--width", strconv.Itoa(c.width)}
+	if code := c.ibrun(append(words, args...)); code != 0 {
+		return exitError{code}
+	}
+	return nil
+}
+
+// commandLine writes words as one would type them.
+func commandLine(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		if w == "" || strings.ContainsAny(w, " '\"$&|;<>()*?[]#~`\\\t\n") {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		quoted[i] = w
+	}
+	return strings.Join(quoted, " ")
+}

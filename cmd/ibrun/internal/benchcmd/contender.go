@@ -1,0 +1,119 @@
+package benchcmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ibrun/ibrun/bench"
+)
+
+// job is one launch: an operation among so many ranks, at all sizes.
+type job struct {
+	op    bench.Op
+	ranks int
+	sizes []int
+	time  time.Duration // of the measured turns of each size
+}
+
+// contender is an MPI implementation in the race, ours or another.
+type contender struct {
+	name    string
+	version string
+	built   string                                               // how its program was built
+	environ []string                                             // of its launcher
+	words   func(j job) []string                                 // the command line of a launch
+	point   func(line string) (size int, value float64, e error) // reads one line of what it prints
+}
+
+const (
+	launchLimit = 2 * time.Minute // for one launch; a peer that hangs must not hang us
+	farewell    = 5 * time.Second // between asking a launcher to end and killing it
+)
+
+// run launches the job and returns the figures by size. For init that is the time of the command.
+func (p *contender) run(ctx context.Context, j job) (map[int]float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, launchLimit)
+	defer cancel()
+	words := p.words(j)
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Env = p.environ
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = farewell
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	start := time.Now()
+	err := cmd.Run()
+	took := time.Since(start)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w after %v", ctx.Err(), took.Round(time.Second))
+		}
+		return nil, fmt.Errorf("%s: %w\n%s%s", commandLine(words), err, tail(stdout.Bytes()), tail(stderr.Bytes()))
+	}
+	if j.op.Name == opInit.Name {
+		return map[int]float64{0: milliseconds(took)}, nil
+	}
+	points := map[int]float64{}
+	for line := range strings.Lines(stdout.String()) {
+		size, value, err := p.point(line)
+		if err != nil {
+			return nil, fmt.Errorf("%s: reading what it printed: %w", commandLine(words), err)
+		}
+		points[size] = value
+	}
+	for _, size := range j.sizes {
+		if points[size] <= 0 {
+			return nil, fmt.Errorf("%s: printed no figure for %s", commandLine(words), bench.FormatSize(size))
+		}
+	}
+	return points, nil
+}
+
+// tail is the last part of what a program said.
+func tail(b []byte) []byte { return b[max(0, len(b)-2000):] }
+
+// ours is this program.
+func (c *command) ours() *contender {
+	return &contender{
+		name:    "ibrun",
+		version: buildVersion(),
+		built:   "go build",
+		environ: c.neutral(),
+		words: func(j job) []string {
+			words := []string{c.self, "-n", strconv.Itoa(j.ranks), "--", c.self, "bench", j.op.Name}
+			if j.op.Name == opInit.Name {
+				return words
+			}
+			return append(words, "--json", "--sizes", list(j.sizes), "--time", j.time.String())
+		},
+		point: func(line string) (int, float64, error) {
+			var r bench.Result
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				return 0, 0, fmt.Errorf("%q: %w", line, err)
+			}
+			return r.Size, r.Value, nil
+		},
+	}
+}
+
+// neutral is the environment without the variables that stand for flags of ibrun: what is compared must not depend on them.
+func (c *command) neutral() []string {
+	return slices.DeleteFunc(slices.Clone(c.env), func(v string) bool { return strings.HasPrefix(v, "IBRUN_") })
+}
+
+// list writes sizes as a comma list of bytes.
+func list(sizes []int) string {
+	words := make([]string, len(sizes))
+	for i, size := range sizes {
+		words[i] = strconv.Itoa(size)
+	}
+	return strings.Join(words, ",")
+}

@@ -1,0 +1,195 @@
+package benchcmd
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ibrun/ibrun/bench"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+)
+
+// options are the flags of `ibrun bench OP`.
+type options struct {
+	op         bench.Op
+	ranks      int
+	cfg        bench.Config
+	json, plot bool
+	width      int
+}
+
+// parseOp reads the flags of one operation. Both results are nil after --help.
+func (c *command) parseOp(op bench.Op, args []string) (*options, error) {
+	o := &options{op: op}
+	var sizes cli.Ranges
+	f := newFlags("bench "+op.Name, op.Name+" is "+op.About+", in "+string(op.Unit)+".")
+	for _, name := range []string{"n", "np"} {
+		f.IntVar(&o.ranks, name, defaultRanks(op)[0], "start `N` ranks")
+	}
+	f.BoolVar(&o.json, "json", false, "print one JSON object per line")
+	if op.Name != opInit.Name {
+		f.Var(&sizes, "sizes", "measure messages of these bytes: a `LIST` such as 8,64K,1M, or ranges: 0-1K are the powers of 2")
+		f.Var(&sizes, "size", "the same as --sizes `LIST`")
+		f.IntVar(&o.cfg.Window, "window", 0, "keep `N` messages in flight in bw, bibw and mbw_mr (default 64)")
+		f.DurationVar(&o.cfg.Time, "time", 0, "measure each size for about this `DURATION` (default 50ms)")
+		f.IntVar(&o.cfg.Iterations, "iterations", 0, "measure `N` turns of each size, however long they take")
+		f.IntVar(&o.cfg.Warmup, "warmup", 0, "run `N` turns before those (default a tenth of them)")
+		f.IntVar(&o.cfg.Memory, "memory", 0, "use at most `BYTES` of buffers per rank (default 512 MiB)")
+		f.BoolVar(&o.cfg.Percentiles, "percentiles", false, "print p50, p90 and p99 of single turns")
+		f.BoolVar(&o.cfg.Validate, "validate", false, "check the data that arrives")
+		f.BoolVar(&o.plot, "plot", false, "draw the figures over the sizes below the table")
+		f.IntVar(&o.width, "width", 0, "draw at most `N` characters in a line (default those of the terminal, or 80)")
+	}
+	if err := f.parse(c, args); err != nil || f.helped {
+		return nil, err
+	}
+	if o.json && o.plot {
+		return nil, usagef("--plot draws below the table, which --json replaces")
+	}
+	if err := checkRanks(op, o.ranks); err != nil {
+		return nil, usageError{err}
+	}
+	if f.given("sizes", "size") {
+		if o.cfg.Sizes = sizesFor(op, sizes); len(o.cfg.Sizes) == 0 {
+			return nil, usagef("%s has no point at --sizes %s", op.Name, sizes.String())
+		}
+	}
+	if op.Name != opInit.Name {
+		if err := o.cfg.Check(op, o.ranks); err != nil {
+			return nil, usageError{err}
+		}
+	}
+	return o, nil
+}
+
+// defaultRanks are the rank counts that an operation is measured with unless told otherwise.
+func defaultRanks(op bench.Op) []int {
+	switch {
+	case op.Name == opInit.Name:
+		return []int{32}
+	case op.Collective():
+		return []int{2, 4, 8}
+	}
+	return []int{2}
+}
+
+// checkRanks returns an error where op cannot run among n ranks.
+func checkRanks(op bench.Op, n int) error {
+	if op.Name == opInit.Name {
+		if n < 1 {
+			return fmt.Errorf("init wants at least 1 rank, not %d", n)
+		}
+		return nil
+	}
+	return op.CheckRanks(n)
+}
+
+// sizesFor lists the sizes in the ranges, a range as the powers of two in it, of which the operation has a point. For
+// operations without data that is 0, whatever was asked for.
+func sizesFor(op bench.Op, ranges cli.Ranges) []int {
+	if op.Name == opInit.Name || op.Takes(0) && !op.Takes(1) {
+		return []int{0}
+	}
+	var sizes []int
+	for _, r := range ranges {
+		for _, size := range bench.Ladder(r.Low, r.High) {
+			if op.Takes(size) && !slices.Contains(sizes, size) {
+				sizes = append(sizes, size)
+			}
+		}
+	}
+	return sizes
+}
+
+// flags is a flag set that answers --help on stdout and knows the nearest flag.
+type flags struct {
+	*flag.FlagSet
+	command string // the words after ibrun
+	about   string
+	helped  bool
+}
+
+func newFlags(command, about string) *flags {
+	f := &flags{FlagSet: flag.NewFlagSet(command, flag.ContinueOnError), command: command, about: about}
+	f.SetOutput(new(bytes.Buffer)) // errors are reported by their value
+	f.Usage = func() {}
+	return f
+}
+
+// parse reads the words. After a call for help it has printed it.
+func (f *flags) parse(c *command, args []string) error {
+	err := f.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		f.helped = true
+		return f.help(c)
+	case err != nil:
+		var near string
+		if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
+			var known []string
+			f.VisitAll(func(g *flag.Flag) { known = append(known, g.Name) })
+			near = didYouMean(name, known)
+		}
+		return usagef("%w%s", err, near)
+	case f.NArg() > 0:
+		return usagef("unexpected word %q after `ibrun %s`", f.Arg(0), f.command)
+	}
+	return nil
+}
+
+func (f *flags) help(c *command) error {
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "usage: ibrun %s [flags]\n\n%s\n\n", f.command, f.about)
+	f.SetOutput(&text)
+	f.PrintDefaults()
+	_, err := c.stdout.Write(text.Bytes())
+	return err
+}
+
+// given reports whether one of the flags was on the command line.
+func (f *flags) given(names ...string) (yes bool) {
+	f.Visit(func(g *flag.Flag) { yes = yes || slices.Contains(names, g.Name) })
+	return yes
+}
+
+// didYouMean names the known word nearest to the one typed, if there is a near one.
+func didYouMean(typed string, known []string) string {
+	best, least := "", 3
+	for _, k := range known {
+		if d := distance(typed, k); d < least && d < len(k) {
+			best, least = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %s?)", best)
+}
+
+// distance is the number of letters to add, drop or change to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// defaultTime is how long the measured turns of a point take.
+const defaultTime = 50 * time.Millisecond

@@ -1,0 +1,117 @@
+package benchcmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/ibrun/ibrun/bench"
+)
+
+// line is one point of a comparison with one peer. Its JSON form is the one promised in the package comment.
+type line struct {
+	Op       string     `json:"op"`
+	Ranks    int        `json:"ranks"`
+	Size     int        `json:"size"`
+	Unit     bench.Unit `json:"unit"`
+	Ours     float64    `json:"ours"`
+	Peer     float64    `json:"peer"`
+	PeerName string     `json:"peer_name"`
+	Ratio    float64    `json:"ratio"`
+}
+
+// report prints the points of a comparison as they come, and sums them up.
+type report struct {
+	w       io.Writer
+	json    bool
+	headed  bool
+	points  []string              // op and ranks, in the order they came
+	against map[string][]standing // by those
+}
+
+// standing is how one point compares with the best peer there.
+type standing struct {
+	size  int
+	ratio float64
+}
+
+// ratio is above 1 where ours is better.
+func ratio(unit bench.Unit, ours, peer float64) float64 {
+	if unit.MoreIsBetter() {
+		return ours / peer
+	}
+	return peer / ours
+}
+
+// point prints one line.
+func (r *report) point(j job, size int, ours, peer float64, name string) error {
+	l := line{j.op.Name, j.ranks, size, j.op.Unit, digits(ours), digits(peer), name, digits(ratio(j.op.Unit, ours, peer))}
+	r.note(l)
+	if r.json {
+		if err := json.NewEncoder(r.w).Encode(l); err != nil {
+			return fmt.Errorf("writing JSON: %w", err)
+		}
+		return nil
+	}
+	if !r.headed {
+		r.headed = true
+		fmt.Fprintf(r.w, "%-14s %5s %9s  %5s %12s %12s  %-8s %6s\n", "op", "ranks", "size", "unit", "ours", "peer", "", "ratio")
+	}
+	_, err := fmt.Fprintf(r.w, "%-14s %5d %9s  %5s %12s %12s  %-8s %6.2f\n", l.Op, l.Ranks, bench.FormatSize(l.Size), l.Unit,
+		bench.FormatFigure(l.Ours), bench.FormatFigure(l.Peer), l.PeerName, l.Ratio)
+	if err != nil {
+		return fmt.Errorf("writing the table: %w", err)
+	}
+	return nil
+}
+
+// note keeps the ratio against the best peer of each point.
+func (r *report) note(l line) {
+	if r.against == nil {
+		r.against = map[string][]standing{}
+	}
+	key := fmt.Sprintf("%s, %d ranks", l.Op, l.Ranks)
+	if r.against[key] == nil {
+		r.points = append(r.points, key)
+	}
+	list := r.against[key]
+	if n := len(list); n > 0 && list[n-1].size == l.Size {
+		list[n-1].ratio = min(list[n-1].ratio, l.Ratio)
+		return
+	}
+	r.against[key] = append(list, standing{l.Size, l.Ratio})
+}
+
+// end says in a line per operation and rank count how ours stands against the better peer at each point.
+func (r *report) end(w io.Writer) error {
+	for i, key := range r.points {
+		if i == 0 {
+			fmt.Fprintf(w, "\nagainst the better peer at each point:\n")
+		}
+		list := r.against[key]
+		worst := slices.MinFunc(list, func(a, b standing) int { return int(math.Copysign(1, a.ratio-b.ratio)) })
+		logs := 0.0
+		for _, s := range list {
+			logs += math.Log(s.ratio)
+		}
+		mean := math.Exp(logs / float64(len(list)))
+		_, err := fmt.Fprintf(w, "  %-24s %5.2f in the geometric mean, %5.2f at worst (%s)\n",
+			key, mean, worst.ratio, bench.FormatSize(worst.size))
+		if err != nil {
+			return fmt.Errorf("writing the summary: %w", err)
+		}
+	}
+	return nil
+}
+
+// digits rounds to five significant digits: more were never measured.
+func digits(x float64) float64 {
+	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64)
+	if err != nil {
+		return x // infinite: it stays so
+	}
+	return y
+}

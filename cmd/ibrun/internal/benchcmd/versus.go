@@ -1,0 +1,267 @@
+package benchcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ibrun/ibrun/bench"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+)
+
+const (
+	minRounds = 7
+	// opLimit bounds the time of one operation with all its rank counts: when the first rounds show that it would take longer,
+	// the later ones measure each size for a shorter time.
+	opLimit = 110 * time.Second
+)
+
+// comparison is what `ibrun bench versus` was asked for.
+type comparison struct {
+	ops        []bench.Op
+	ranks      []int
+	sizes      cli.Ranges
+	peers      []string
+	rounds     int
+	time       time.Duration
+	contenders []*contender // ours first
+	report     *report
+}
+
+// versus compares ours with every peer.
+func (c *command) versus(ctx context.Context, args []string) error {
+	v, err := c.parseVersus(args)
+	if err != nil || v == nil {
+		return err
+	}
+	if c.isRank() {
+		return usagef("versus starts its own ranks: run it without a launcher")
+	}
+	found, err := c.findPeers(v.peers)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err = c.buildAndRace(ctx, v, found); ctx.Err() != nil {
+		return exitError{exitInterrupted}
+	}
+	return err
+}
+
+// buildAndRace builds the C program for each peer in a folder of its own, and measures.
+func (c *command) buildAndRace(ctx context.Context, v *comparison, found []implementation) error {
+	dir, err := os.MkdirTemp("", "ibrun-bench-")
+	if err != nil {
+		return fmt.Errorf("making a folder for the C programs: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	v.contenders = []*contender{c.ours()}
+	for _, m := range found {
+		p, err := m.build(ctx, dir, c.neutral())
+		if err != nil {
+			return err
+		}
+		v.contenders = append(v.contenders, p)
+	}
+	c.introduce(v)
+	return c.race(ctx, v)
+}
+
+// parseVersus reads the flags. Both results are nil after --help.
+func (c *command) parseVersus(args []string) (*comparison, error) {
+	v := &comparison{report: &report{w: c.stdout}}
+	var ops, peers, transports string
+	var ranks cli.Ranges
+	f := newFlags("bench versus", "Compare with the other MPI implementations on this machine, alternating in one run.")
+	f.StringVar(&ops, "op", "", "compare these operations, a comma `LIST` (default all)")
+	f.Var(&ranks, "ranks", "among so many ranks, a `LIST` (default 2 point-to-point, 2,4,8 for collectives, 32 for init)")
+	f.Var(&v.sizes, "size", "at these sizes, a `LIST` such as 8,64K,1M, or ranges: 0-1K are the powers of 2\n"+
+		"(default all up to 4M point-to-point; 8,64K,1M for collectives)")
+	f.StringVar(&transports, "transport", "shm", "over this transport, a comma `LIST`")
+	f.StringVar(&peers, "peer", "", "with these implementations, a comma `LIST` of openmpi and mpich (default those installed)")
+	f.IntVar(&v.rounds, "rounds", minRounds, "take the median of `N` rounds, 7 at least")
+	f.DurationVar(&v.time, "time", defaultTime, "measure each size for about this `DURATION` in each round")
+	f.BoolVar(&v.report.json, "json", false, "print one JSON object per line")
+	if err := f.parse(c, args); err != nil || f.helped {
+		return nil, err
+	}
+	if v.rounds < minRounds || v.time <= 0 {
+		return nil, usagef("--rounds is %d at least, --time more than 0", minRounds)
+	}
+	var err error
+	if v.ops, err = opList(ops); err != nil {
+		return nil, err
+	}
+	if v.peers, err = nameList("peer", peers, peerNames()); err != nil {
+		return nil, err
+	}
+	if _, err = nameList("transport", transports, []string{"shm"}); err != nil {
+		return nil, err
+	}
+	for _, r := range ranks {
+		for n := r.Low; n <= r.High; n++ {
+			v.ranks = append(v.ranks, n)
+		}
+	}
+	return v, v.check()
+}
+
+// check refuses a comparison that has nothing to measure.
+func (v *comparison) check() error {
+	for _, op := range v.ops {
+		if len(v.jobs(op)) > 0 {
+			return nil
+		}
+	}
+	return usagef("none of these operations can be measured with these --ranks and --size")
+}
+
+// jobs are the launches of one operation: those of the asked rank counts and sizes that it has.
+func (v *comparison) jobs(op bench.Op) []job {
+	ranks, sizes := v.ranks, sizesFor(op, v.sizes)
+	if ranks == nil {
+		ranks = defaultRanks(op)
+	}
+	if v.sizes == nil {
+		sizes = defaultSizes(op)
+	}
+	var jobs []job
+	for _, n := range ranks {
+		if checkRanks(op, n) == nil && len(sizes) > 0 {
+			jobs = append(jobs, job{op: op, ranks: n, sizes: sizes, time: v.time})
+		}
+	}
+	return jobs
+}
+
+// defaultSizes are the sizes that a comparison measures unless told otherwise.
+func defaultSizes(op bench.Op) []int {
+	if op.Name != opInit.Name && !op.Collective() {
+		return op.Sizes()
+	}
+	return sizesFor(op, cli.Ranges{{Low: 8, High: 8}, {Low: 64 << 10, High: 64 << 10}, {Low: 1 << 20, High: 1 << 20}})
+}
+
+// race measures everything. A launch that fails is told and ends its part; the others go on.
+func (c *command) race(ctx context.Context, v *comparison) error {
+	var failed error
+	for _, op := range v.ops {
+		jobs := v.jobs(op)
+		if len(jobs) == 0 {
+			c.say("%s is left out: it has no point with these --ranks and --size", op.Name)
+		}
+		for _, j := range jobs {
+			failed = errors.Join(failed, c.compare(ctx, v, j, opLimit/time.Duration(len(jobs))))
+			if ctx.Err() != nil {
+				return failed
+			}
+		}
+	}
+	return errors.Join(failed, v.report.end(c.stderr))
+}
+
+// compare runs all rounds of one job and reports its points. A peer that fails is left out of the rest.
+func (c *command) compare(ctx context.Context, v *comparison, j job, limit time.Duration) (failed error) {
+	for _, p := range v.contenders {
+		c.say("%s, %d ranks: %s", j.op.Name, j.ranks, commandLine(p.words(j)))
+	}
+	samples := make([]map[int][]float64, len(v.contenders)) // by contender and size
+	for i := range samples {
+		samples[i] = map[int][]float64{}
+	}
+	start := time.Now()
+	for round := range v.rounds {
+		for turn := range v.contenders {
+			i := (round + turn) % len(v.contenders) // nobody is always the first
+			if samples[i] == nil {
+				continue
+			}
+			points, err := v.contenders[i].run(ctx, j)
+			if err != nil {
+				failed = errors.Join(failed, fmt.Errorf("%s, %d ranks: %w", j.op.Name, j.ranks, err))
+				samples[i] = nil
+			}
+			for size, value := range points {
+				samples[i][size] = append(samples[i][size], value)
+			}
+			if samples[0] == nil || ctx.Err() != nil {
+				return failed
+			}
+		}
+		j.time = shorten(j.time, time.Since(start), limit, round+1, v.rounds)
+	}
+	for _, size := range j.sizes {
+		ours := median(samples[0][size])
+		for i, peer := range v.contenders {
+			if i == 0 || samples[i] == nil {
+				continue
+			}
+			if err := v.report.point(j, size, ours, median(samples[i][size]), peer.name); err != nil {
+				return errors.Join(failed, err)
+			}
+		}
+	}
+	return failed
+}
+
+// shorten returns the time per size for the rounds to come, when done of all have taken so long and the limit is near.
+func shorten(perSize, took, limit time.Duration, done, all int) time.Duration {
+	left := limit - took
+	need := took / time.Duration(done) * time.Duration(all-done)
+	if need <= left {
+		return perSize
+	}
+	return max(time.Duration(float64(perSize)*float64(left)/float64(need)), time.Millisecond)
+}
+
+// median is the middle value, or the mean of the two in the middle.
+func median(values []float64) float64 {
+	s := slices.Sorted(slices.Values(values))
+	n := len(s)
+	return (s[(n-1)/2] + s[n/2]) / 2
+}
+
+// opList reads a comma list of operations; the empty list is all.
+func opList(text string) ([]bench.Op, error) {
+	if text == "" {
+		return allOps(), nil
+	}
+	var ops []bench.Op
+	for name := range strings.SplitSeq(text, ",") {
+		op, err := lookup(strings.TrimSpace(name))
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, op)
+	}
+	return ops, nil
+}
+
+// nameList reads a comma list of known names; the empty list is nil.
+func nameList(flag, text string, known []string) ([]string, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var names []string
+	for name := range strings.SplitSeq(text, ",") {
+		if name = strings.TrimSpace(name); !slices.Contains(known, name) {
+			return nil, usagef("--%s has no %q: it knows %s", flag, name, strings.Join(known, ", "))
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+func peerNames() (names []string) {
+	for _, m := range implementations() {
+		names = append(names, m.name)
+	}
+	return names
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// flag is one flag with all its names.
+type flag struct {
+	names []string
+	arg   string // what stands for its value in the help; empty for a switch
+	help  string
+	set   func(string) error
+}
+
+// flags are those that belong to one program.
+func (p *Program) flags(getenv func(string) string) []flag {
+	return []flag{
+		{[]string{"n", "np"}, "N", "start N ranks; without it one for each core", func(s string) (err error) {
+			p.Ranks, err = ranks(s)
+			return err
+		}},
+		{[]string{"wdir"}, "DIR", "run the program in directory DIR", func(s string) error {
+			p.Dir = s
+			return nil
+		}},
+		{[]string{"x", "env"}, "NAME[=VALUE]", "give the ranks this variable; may be repeated", func(s string) error {
+			name, _, hasValue := strings.Cut(s, "=")
+			switch {
+			case name == "":
+				return errors.New("a variable needs a name")
+			case hasValue:
+				p.Env = append(p.Env, s)
+			case getenv(name) != "":
+				p.Env = append(p.Env, name+"="+getenv(name))
+			}
+			return nil
+		}},
+	}
+}
+
+// flags are those that concern the whole job.
+func (o *Options) flags() []flag {
+	return []flag{
+		{[]string{"l", "label"}, "", "begin each line of output with the rank, as in [3]", toggle(&o.Label)},
+		{[]string{"output"}, "PATTERN", "write the output of each rank to a file; %r is the rank, %h the host", func(s string) error {
+			o.Output = s
+			return checkPattern(s)
+		}},
+		{[]string{"bind-to"}, "none|core", "bind a rank to nothing, or to one core instead of its share", func(s string) error {
+			if o.BindTo = s; s != "none" && s != "core" {
+				return errors.New("ranks are bound to none or core")
+			}
+			return nil
+		}},
+		{[]string{"timeout"}, "TIME", "end the job after 90 (seconds), 5m or 1h30m", func(s string) (err error) {
+			o.Timeout, err = duration(s)
+			return err
+		}},
+		{[]string{"dry-run"}, "", "print where the ranks would run, and start nothing", toggle(&o.DryRun)},
+		{[]string{"v", "verbose"}, "", "say on stderr what is done", toggle(&o.Verbose)},
+		{[]string{"dlv"}, "RANKS", "start these ranks (0,2-3) under dlv, and print the port of each", o.Delve.Set},
+		{[]string{"gdb"}, "RANKS", "start these ranks under gdb: in a window, or in gdbserver with the port of each", o.GDB.Set},
+	}
+}
+
+// find returns the flag of that name, or nil.
+func find(flags []flag, name string) *flag {
+	for i := range flags {
+		if slices.Contains(flags[i].names, name) {
+			return &flags[i]
+		}
+	}
+	return nil
+}
+
+func (f *flag) setFromEnvironment(getenv func(string) string) error {
+	for _, name := range f.names {
+		variable := environment(name)
+		if value := getenv(variable); value != "" {
+			if err := f.set(value); err != nil {
+				return fmt.Errorf("%s=%s: %w", variable, value, err)
+			}
+		}
+	}
+	return nil
+}
+
+// environment is the name of a flag as a variable.
+func environment(name string) string {
+	return "IBRUN_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+func toggle(b *bool) func(string) error {
+	return func(s string) (err error) {
+		if *b, err = strconv.ParseBool(s); err != nil {
+			return errors.New("a switch is true or false")
+		}
+		return nil
+	}
+}
+
+func ranks(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	switch {
+	case errors.Is(err, strconv.ErrRange) || err == nil && n > MaxRanks:
+		return 0, fmt.Errorf("a job has at most %d ranks", MaxRanks)
+	case err != nil:
+		return 0, errors.New("not a number")
+	case n < 1:
+		return 0, errors.New("a job has at least 1 rank")
+	}
+	return n, nil
+}
+
+func duration(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if seconds, errNumber := strconv.ParseFloat(s, 64); errNumber == nil {
+		d, err = time.Duration(seconds*float64(time.Second)), nil
+	}
+	if err != nil || d <= 0 {
+		return 0, errors.New("a time is written 90, 1.5s, 5m or 1h30m, and is more than nothing")
+	}
+	return d, nil
+}
+
+// checkPattern accepts %r, %h and %% only.
+func checkPattern(s string) error {
+	for rest := s; ; {
+		i := strings.IndexByte(rest, '%')
+		if i < 0 {
+			return nil
+		}
+		if rest = rest[i+1:]; rest == "" || !strings.Contains("rh%", rest[:1]) {
+			return errors.New("a pattern knows %r for the rank, %h for the host and %% for %")
+		}
+		rest = rest[1:]
+	}
+}

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ErrHelp says that the command line asks for [Usage].
+var ErrHelp = errors.New("help was asked for")
+
+// MaxRanks is the largest number of ranks that a job may ask for.
+const MaxRanks = 1 << 20
+
+// Options is a command line that was understood: the job to start, and how to watch it.
+type Options struct {
+	// Programs are the programs of the job in the order of their ranks. There is at least one.
+	Programs []Program
+	// BindTo says what a rank is bound to: "" its share of the cores, "core" one core, "none" nothing.
+	BindTo string
+	// Label puts the rank before each line of output.
+	Label bool
+	// Output is the pattern of the file that a rank's output goes to, with %r for the rank and %h for the host. Empty: to
+	// ibrun's own output.
+	Output string
+	// Timeout ends the job after that time. 0: never.
+	Timeout time.Duration
+	// DryRun prints where the ranks would run, and starts nothing.
+	DryRun bool
+	// Verbose says on stderr what is done.
+	Verbose bool
+	// Delve and GDB are the ranks that start under a debugger.
+	Delve, GDB Ranges
+}
+
+// Program is one program of a job.
+type Program struct {
+	// Ranks is how many ranks run it. 0: the command line did not say.
+	Ranks int
+	// Args are the program, a Go package directory or a .go file, and its arguments.
+	Args []string
+	// Dir is the directory it runs in. Empty: ibrun's own.
+	Dir string
+	// Env are variables, NAME=VALUE, on top of ibrun's own.
+	Env []string
+}
+
+// Parse reads the command line that follows the program's name. getenv looks for the environment forms of flags and for the
+// variables that -x names. Any error but [ErrHelp] means that the command was used wrongly.
+func Parse(args []string, getenv func(string) string) (*Options, error) {
+	o := &Options{}
+	for {
+		end := slices.Index(args, ":")
+		words := args
+		if end >= 0 {
+			words = args[:end]
+		}
+		p, err := o.parseProgram(words, getenv)
+		if err != nil {
+			return nil, err
+		}
+		o.Programs = append(o.Programs, p)
+		if end < 0 {
+			break
+		}
+		args = args[end+1:]
+	}
+	for _, p := range o.Programs {
+		if p.Ranks == 0 && len(o.Programs) > 1 {
+			return nil, fmt.Errorf("of several programs each needs its own -n: %s has none", p.Args[0])
+		}
+	}
+	return o, nil
+}
+
+// parseProgram reads one program with the flags before it.
+func (o *Options) parseProgram(words []string, getenv func(string) string) (Program, error) {
+	var p Program
+	known, later := append(p.flags(getenv), o.flags()...), []flag(nil)
+	if len(o.Programs) > 0 {
+		known, later = p.flags(getenv), o.flags()
+	}
+	for _, f := range known {
+		if err := f.setFromEnvironment(getenv); err != nil {
+			return p, err
+		}
+	}
+	for len(words) > 0 && len(words[0]) > 1 && words[0][0] == '-' {
+		word := words[0]
+		words = words[1:]
+		if word == "--" {
+			break
+		}
+		name, value, hasValue := strings.Cut(strings.TrimPrefix(word[1:], "-"), "=")
+		f := find(known, name)
+		switch {
+		case f != nil:
+		case name == "h" || name == "help":
+			return p, ErrHelp
+		case find(later, name) != nil:
+			return p, fmt.Errorf("%s concerns the whole job: write it before the first program", word)
+		default:
+			return p, fmt.Errorf("unknown flag %s; the nearest known one is %s", word, dashed(nearest(name, known)))
+		}
+		switch {
+		case hasValue:
+		case f.arg == "":
+			value = "true"
+		case len(words) == 0:
+			return p, fmt.Errorf("%s needs a value: %s %s", word, word, f.arg)
+		default:
+			value, words = words[0], words[1:]
+		}
+		if err := f.set(value); err != nil {
+			return p, fmt.Errorf("%s %s: %w", dashed(name), value, err)
+		}
+	}
+	if len(words) == 0 || words[0] == "" {
+		return p, errors.New("no program to start: ibrun -n 4 PROGRAM [ARGUMENT...]")
+	}
+	p.Args = words
+	return p, nil
+}
+
+// nearest returns the name that takes the fewest insertions, deletions and replacements of letters to become word.
+func nearest(word string, known []flag) string {
+	var names []string
+	for _, f := range known {
+		names = append(names, f.names...)
+	}
+	return slices.MinFunc(names, func(a, b string) int { return distance(word, a) - distance(word, b) })
+}
+
+func distance(a, b string) int {
+	row := make([]int, len(b)+1) // of the table of distances between the beginnings of a and b
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func parse(line string, env map[string]string) (*Options, error) {
+	return Parse(strings.Fields(line), func(name string) string { return env[name] })
+}
+
+func TestParse(t *testing.T) {
+	one := func(p Program) Options { return Options{Programs: []Program{p}} }
+	for _, c := range []struct {
+		line string
+		env  map[string]string
+		want Options
+	}{
+		{"prog", nil, one(Program{Args: []string{"prog"}})},
+		{"-n 4 prog -n 5 --label", nil, one(Program{Ranks: 4, Args: []string{"prog", "-n", "5", "--label"}})},
+		{"--np=4 -- -v", nil, one(Program{Ranks: 4, Args: []string{"-v"}})},
+		{"-- top", nil, one(Program{Args: []string{"top"}})},
+		{"-n 1 a x : --np 2 --wdir /d -x A=1 -x B -x C b", map[string]string{"B": "2"}, Options{Programs: []Program{
+			{Ranks: 1, Args: []string{"a", "x"}},
+			{Ranks: 2, Args: []string{"b"}, Dir: "/d", Env: []string{"A=1", "B=2"}},
+		}}},
+		{"-l --output o.%r.%h.%% --bind-to core --timeout 90 --dry-run -v --dlv 0,2-3 --gdb 1 p", nil, Options{
+			Programs: []Program{{Args: []string{"p"}}}, Label: true, Output: "o.%r.%h.%%", BindTo: "core",
+			Timeout: 90 * time.Second, DryRun: true, Verbose: true, Delve: Ranges{{0, 0}, {2, 3}}, GDB: Ranges{{1, 1}}}},
+		{"-timeout 1h30m --label=false p", map[string]string{"IBRUN_LABEL": "1"}, Options{
+			Programs: []Program{{Args: []string{"p"}}}, Timeout: 90 * time.Minute}},
+		{"p", map[string]string{"IBRUN_NP": "3", "IBRUN_DRY_RUN": "true", "IBRUN_BIND_TO": "none", "IBRUN_TIMEOUT": "0.5"}, Options{
+			Programs: []Program{{Ranks: 3, Args: []string{"p"}}}, DryRun: true, BindTo: "none", Timeout: 500 * time.Millisecond}},
+		{"-n 2 p", map[string]string{"IBRUN_N": "3"}, one(Program{Ranks: 2, Args: []string{"p"}})},
+		{"-l -n 2 a : -n 1 b", map[string]string{"IBRUN_LABEL": "false"}, Options{Label: true, Programs: []Program{
+			{Ranks: 2, Args: []string{"a"}}, {Ranks: 1, Args: []string{"b"}}}}},
+	} {
+		got, err := parse(c.line, c.env)
+		if err != nil || !reflect.DeepEqual(*got, c.want) {
+			t.Errorf("%q with %v:\n got %+v, %v\nwant %+v", c.line, c.env, got, err, c.want)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, c := range []struct {
+		line, want string
+	}{
+		{"", "no program"},
+		{"-n 2", "no program"},
+		{"-n 2 a :", "no program"},
+		{"-n 2 a : -n 1", "no program"},
+		{"-n 2 a : b", "each needs its own -n"},
+		{"-n 0 p", "at least 1 rank"},
+		{"-n -3 p", "at least 1 rank"},
+		{"-n 2000000 p", "at most 1048576 ranks"},
+		{"-n 99999999999999999999 p", "at most 1048576 ranks"},
+		{"-n two p", "not a number"},
+		{"-n", "needs a value"},
+		{"--lable p", "nearest known one is --label"},
+		{"-npp 3 p", "nearest known one is -np"},
+		{"--dryrun p", "nearest known one is --dry-run"},
+		{"--time-out=3 p", "nearest known one is --timeout"},
+		{"-o x p", "unknown flag -o"},
+		{"-n 1 a : --lable -n 1 b", "unknown flag --lable"},
+		{"-n 1 a : --label -n 1 b", "before the first program"},
+		{"--timeout 0 p", "more than nothing"},
+		{"--timeout soon p", "a time is written"},
+		{"--bind-to socket p", "none or core"},
+		{"--output %d p", "%r for the rank"},
+		{"--output x% p", "%r for the rank"},
+		{"--dlv 3-1 p", "backwards"},
+		{"-x =1 p", "needs a name"},
+		{"---n p", "unknown flag ---n"},
+		{"--label=perhaps p", "true or false"},
+		{"--n= p", "not a number"},
+	} {
+		if got, err := parse(c.line, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: got %+v, error %v, want one with %q", c.line, got, err, c.want)
+		}
+	}
+	_, err := parse("p", map[string]string{"IBRUN_N": "many"})
+	if err == nil || !strings.Contains(err.Error(), "IBRUN_N") {
+		t.Errorf("IBRUN_N=many: error %v does not name the variable", err)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, line := range []string{"-h", "--help p"} {
+		if _, err := parse(line, nil); !errors.Is(err, ErrHelp) {
+			t.Errorf("%q: error %v, want ErrHelp", line, err)
+		}
+	}
+	for _, want := range []string{"-n, -np N", "--dry-run", "--wdir DIR", "-x, --env NAME[=VALUE]", "124"} {
+		if !strings.Contains(Usage(), want) {
+			t.Errorf("usage does not mention %q", want)
+		}
+	}
+}

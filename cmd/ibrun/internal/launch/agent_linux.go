@@ -1,0 +1,294 @@
+package launch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ibrun/ibrun/internal/job"
+	"github.com/ibrun/ibrun/internal/pmi"
+	"golang.org/x/sys/unix"
+)
+
+// agentControl is the descriptor on which an agent hears from ibrun.
+const agentControl = 3
+
+// hangUpPatience bounds the wait for the last words of a rank that has died.
+const hangUpPatience = 100 * time.Millisecond
+
+// agent starts the ranks of one node and does with them what ibrun orders.
+type agent struct {
+	task    *task
+	ranks   []*rank // those that were started
+	server  *pmi.Server
+	out     *output
+	null    *os.File // standard input of all ranks but rank 0
+	group   *cgroup
+	deaths  int // epoll descriptor, on which the ranks' pidfds become readable in the order in which they die
+	reaper  *reaper
+	closing atomic.Bool   // no more ranks are to be started
+	started chan struct{} // closed when no more ranks will be
+
+	mu     sync.Mutex
+	events *json.Encoder
+}
+
+// Agent is the program of an agent, which ibrun starts with a socket as descriptor 3. It returns the exit code.
+func Agent() int {
+	runtime.LockOSThread() // for good: see startAll
+	if kind, err := unix.GetsockoptInt(agentControl, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
+		fmt.Fprintln(os.Stderr, "ibrun: agent is a part of ibrun that it starts itself; a program of that name: ibrun -- agent")
+		return codeUsage
+	}
+	unix.CloseOnExec(agentControl)
+	control := os.NewFile(agentControl, "ibrun")
+	// Writing to an output that nobody reads is to be an error, and not the agent's death. Ranks start without this handler.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
+
+	orders := json.NewDecoder(control)
+	var first order
+	if err := orders.Decode(&first); err != nil || first.Start == nil {
+		return codeFailed // ibrun has died
+	}
+	a, err := newAgent(first.Start, control)
+	if err != nil {
+		a.send(&event{Kind: evNotStarted, Rank: -1, Code: codeFailed, Text: err.Error()})
+		return codeFailed
+	}
+	ended := make(chan struct{})
+	go func() {
+		a.obey(read(orders))
+		close(ended)
+	}()
+	a.startAll()
+	<-ended
+	return 0
+}
+
+// newAgent returns an agent that can at least send, also with an error.
+func newAgent(t *task, control io.Writer) (a *agent, err error) {
+	a = &agent{task: t, started: make(chan struct{}), events: json.NewEncoder(control)}
+	a.out = newOutput(os.Stdout, os.Stderr, t.Size == 1)
+	if err := becomeSubreaper(); err != nil {
+		return a, err
+	}
+	if a.null, err = os.Open(os.DevNull); err != nil {
+		return a, err
+	}
+	if a.deaths, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return a, fmt.Errorf("watch processes: %w", err)
+	}
+	job := pmi.Job{Size: t.Size, KVSName: "ibrun-" + t.JobID, Events: pmi.Events{
+		Init:     func(rank int) { a.send(&event{Kind: evInit, Rank: rank}) },
+		Finalize: func(rank int) { a.send(&event{Kind: evFinalize, Rank: rank}) },
+		Abort: func(rank, code int, text string) {
+			a.send(&event{Kind: evAbort, Rank: rank, Code: code, Text: text})
+		},
+	}}
+	for _, r := range t.Ranks {
+		job.AppNums = append(job.AppNums, r.Program)
+	}
+	if a.server, err = pmi.NewServer(job); err != nil {
+		return a, err
+	}
+	a.group = newCgroup("ibrun-" + t.JobID)
+	return a, nil
+}
+
+// send tells ibrun something. That ibrun has died is noticed where its orders are read.
+func (a *agent) send(e *event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_ = a.events.Encode(e)
+}
+
+// read turns a stream of orders into a channel that is closed at its end.
+func read(from *json.Decoder) <-chan order {
+	orders := make(chan order)
+	go func() {
+		defer close(orders)
+		for {
+			var o order
+			if from.Decode(&o) != nil {
+				return
+			}
+			orders <- o
+		}
+	}()
+	return orders
+}
+
+// obey does what ibrun orders until the last rank is gone and ibrun wants no more, or is gone itself.
+func (a *agent) obey(orders <-chan order) {
+	var (
+		ending *ending
+		grace  <-chan time.Time
+		gone   <-chan struct{}
+	)
+	go func() {
+		<-a.started
+		a.watch()
+	}()
+	for {
+		select {
+		case o, alive := <-orders:
+			switch {
+			case !alive:
+				a.close()
+				a.kill()
+				return
+			case o.Signal != 0:
+				<-a.started
+				a.signal(unix.Signal(o.Signal))
+			case o.End != nil:
+				a.close()
+				if ending == nil && o.End.Grace > 0 {
+					a.signal(unix.SIGTERM)
+					a.signal(unix.SIGCONT) // a stopped process would not notice
+				}
+				ending, gone, grace = o.End, a.reaper.gone, time.After(o.End.Grace)
+			}
+		case <-gone:
+			a.finish(ending, orders)
+			return
+		case <-grace:
+			a.finish(ending, orders)
+			return
+		}
+	}
+}
+
+// close waits until no more ranks are started.
+func (a *agent) close() {
+	a.closing.Store(true)
+	<-a.started
+}
+
+// signal sends a signal to all ranks that live, and to what they started as long as it is in their process group.
+func (a *agent) signal(sig unix.Signal) {
+	for _, r := range a.ranks {
+		if err := a.reaper.signalGroup(r.pid, sig); err != nil && !errors.Is(err, unix.ESRCH) {
+			a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: err.Error()})
+		}
+	}
+}
+
+// kill kills everything below the agent and returns the pids of what does not die.
+func (a *agent) kill() (stuck []int) {
+	for _, r := range a.ranks {
+		_ = unix.PidfdSendSignal(r.pidfd, unix.SIGKILL, nil, 0) // it may have died already
+	}
+	stuck = killDescendants(a.reaper.gone, a.group)
+	if err := a.group.remove(); err != nil && len(stuck) == 0 {
+		a.send(&event{Kind: evNote, Rank: -1, Text: err.Error()})
+	}
+	return stuck
+}
+
+// finish ends what is left and sends the last event, once all output has been passed on. ibrun dying is reason not to wait.
+func (a *agent) finish(e *ending, orders <-chan order) {
+	done := event{Kind: evDone, PIDs: a.kill()}
+	shown := make(chan struct{})
+	go func() {
+		a.out.pumps.Wait()
+		close(shown)
+	}()
+	for waiting := len(done.PIDs) == 0; waiting; {
+		select {
+		case <-shown:
+			waiting = false
+		case _, alive := <-orders:
+			if !alive {
+				return
+			}
+		}
+	}
+	for _, r := range a.ranks {
+		if r.task.Rank == e.Tail {
+			done.Text = r.voice.last()
+		}
+	}
+	a.send(&done)
+}
+
+// watch reports the deaths of ranks in their order.
+func (a *agent) watch() {
+	events := make([]unix.EpollEvent, 64)
+	for left := len(a.ranks); left > 0; {
+		n, err := unix.EpollWait(a.deaths, events, -1)
+		if err != nil && err != unix.EINTR {
+			a.send(&event{Kind: evNote, Rank: -1, Text: fmt.Sprintf("watch processes: %v", err)})
+			return
+		}
+		for _, e := range events[:max(n, 0)] {
+			left--
+			r := a.ranks[e.Fd]
+			ws := a.reaper.wait(r.pid)
+			a.hangUp(r)
+			exit := event{Kind: evExit, Rank: r.task.Rank, Code: ws.ExitStatus()}
+			if ws.Signaled() {
+				exit.Code, exit.Signal = 0, int(ws.Signal())
+			}
+			a.send(&exit)
+		}
+	}
+}
+
+// hangUp waits until all that a dead rank said by PMI has been heard, so that Abort or Finalize come before its exit.
+func (a *agent) hangUp(r *rank) {
+	// From now on nothing more comes in, even if children of the rank still hold its end; what has come is read first.
+	if conn, err := r.pmi.SyscallConn(); err == nil {
+		_ = conn.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RD) }) // it may be closed already
+	}
+	select {
+	case <-r.served:
+	case <-time.After(hangUpPatience):
+		r.pmi.Close()
+		<-r.served
+	}
+}
+
+// servePMI answers one rank until its connection ends.
+func (a *agent) servePMI(r *rank) {
+	defer close(r.served)
+	err := a.server.Serve(r.task.Rank, r.pmi)
+	if err != nil && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) && !errors.Is(err, os.ErrClosed) {
+		a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: err.Error()})
+	}
+}
+
+// readLink passes on what a rank says over IBRUN_FD.
+func (a *agent) readLink(r *rank, link *job.Link) {
+	for {
+		m, err := link.Recv(context.Background())
+		if err != nil && !errors.Is(err, job.ErrMalformed) {
+			return // the rank has gone
+		}
+		var note job.Note
+		if err == nil && m.Kind == job.KindNote {
+			if err = m.Decode(&note); err == nil {
+				a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: note.Text})
+			}
+		}
+		if err != nil {
+			a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: err.Error()})
+		}
+	}
+}
+
+// outputFailed tells why a rank's output stops. That nobody reads it any more is no news to the user who sees to it.
+func (a *agent) outputFailed(rank int) func(error) {
+	return func(err error) {
+		if !errors.Is(err, unix.EPIPE) {
+			a.send(&event{Kind: evNote, Rank: rank, Text: fmt.Sprintf("its output cannot be passed on: %v", err)})
+		}
+	}
+}

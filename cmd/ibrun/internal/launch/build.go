@@ -1,0 +1,73 @@
+package launch
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// build builds a Go package directory or .go file into the user's cache and returns the program. Every source has one file
+// there, so the go command sees when nothing has changed and a second start costs no link. Builds at the same time
+// do not meet: each works on a name of its own and renames at the end, and a rank that still runs keeps its file.
+func build(ctx context.Context, source string, debug bool, stderr io.Writer) (path string, err error) {
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		return "", fail(codeNotFound, "%s is Go source, and there is no go command in PATH to build it with (https://go.dev/dl)", source)
+	}
+	dir, what, name := filepath.Dir(source), source, strings.TrimSuffix(filepath.Base(source), ".go")
+	if name == filepath.Base(source) {
+		dir, what = source, "."
+	}
+	args := []string{"build"}
+	if debug {
+		args = append(args, "-gcflags=all=-N -l") // as it was written, for the debugger
+	}
+	place, err := cachePlace(source, args)
+	if err != nil {
+		return "", fail(codeFailed, "find a place for the built program: %w", err)
+	}
+	path = filepath.Join(place, name)
+	work, err := os.MkdirTemp(place, "build-")
+	if err != nil {
+		return "", fail(codeFailed, "build %s: %w", source, err)
+	}
+	defer os.RemoveAll(work)
+	fresh := filepath.Join(work, name)
+	// The last build is where the go command looks whether something has changed. It replaces the file, it does not write into it.
+	if err := os.Link(path, fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fail(codeFailed, "build %s: %w", source, err)
+	}
+	cmd := exec.CommandContext(ctx, goTool, append(args, "-o", fresh, what)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, stderr, stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	if err := cmd.Run(); ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	} else if err != nil {
+		return "", fail(codeFailed, "go build %s: %w", source, err)
+	}
+	if info, err := os.Stat(fresh); err != nil || info.Mode()&0o100 == 0 {
+		return "", fail(codeNotExecutable, "%s cannot be started: it is not a main package", source)
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return "", fail(codeFailed, "build %s: %w", source, err)
+	}
+	return path, nil
+}
+
+// cachePlace makes the directory for what is built from a source in one way.
+func cachePlace(source string, args []string) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	key := sha256.Sum256(fmt.Appendf(nil, "%q %q", source, args))
+	place := filepath.Join(cache, "ibrun", fmt.Sprintf("%x", key[:8]))
+	return place, os.MkdirAll(place, 0o700)
+}

@@ -1,0 +1,81 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// cgroup is a control group that holds a job, so that the kernel can kill all of it in one step. A nil cgroup is none: not every
+// user may make one, and the tree of processes is searched in any case.
+type cgroup struct {
+	dir string
+	fd  int
+}
+
+// newCgroup makes a group below the one this process is in, or returns nil where that is not allowed.
+func newCgroup(name string) *cgroup {
+	mounts, errMounts := os.ReadFile("/proc/self/mountinfo")
+	own, errOwn := os.ReadFile("/proc/self/cgroup")
+	if errMounts != nil || errOwn != nil {
+		return nil
+	}
+	parent, ok := cgroupDir(string(mounts), string(own))
+	if !ok {
+		return nil
+	}
+	dir := filepath.Join(parent, name)
+	if os.Mkdir(dir, 0o755) != nil {
+		return nil
+	}
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		os.Remove(dir)
+		return nil
+	}
+	return &cgroup{dir, fd}
+}
+
+// cgroupDir finds the directory of this process's group in the unified hierarchy, from /proc/self/mountinfo and cgroup.
+func cgroupDir(mounts, own string) (string, bool) {
+	path, found := "", false
+	for line := range strings.Lines(own) {
+		if path, found = strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); found {
+			break
+		}
+	}
+	for line := range strings.Lines(mounts) {
+		// ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS... - TYPE SOURCE OPTIONS
+		where, what, ok := strings.Cut(line, " - ")
+		fields := strings.Fields(where)
+		if !found || !ok || len(fields) < 5 || !strings.HasPrefix(what, "cgroup2 ") {
+			continue
+		}
+		if below, err := filepath.Rel(fields[3], path); err == nil && filepath.IsLocal(below) {
+			return filepath.Join(fields[4], below), true
+		}
+	}
+	return "", false
+}
+
+// kill kills all that is in the group, as far as the kernel can (from Linux 5.14).
+func (g *cgroup) kill() {
+	if g != nil {
+		_ = os.WriteFile(filepath.Join(g.dir, "cgroup.kill"), []byte("1"), 0) // the search through the tree follows anyway
+	}
+}
+
+// remove removes the group once all that was in it has been reaped.
+func (g *cgroup) remove() error {
+	if g == nil {
+		return nil
+	}
+	if err := os.Remove(g.dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove control group: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,17 @@
+// Package launch starts the ranks of a job on this machine, and sees to it that none is left behind.
+//
+// Three kinds of process take part:
+//
+//	ibrun ──orders──▶ agent ──PMI, IBRUN_FD, pipes──▶ ranks, and whatever they start
+//	      ◀──events──
+//
+// [Run] is ibrun: it reads the options, deals out the cores, builds what is a Go program, and judges what happens ([judge]).
+// [Agent] is ibrun executed again in a session of its own: it starts the ranks, answers their PMI, passes their output on line
+// by line, and signals and kills as it is told. It decides nothing, so that there can be one on every node.
+//
+// Both are subreapers: a process whose parent has died becomes their child, so nothing that a rank starts can leave the
+// tree below them, whatever setsid and double forks it uses. They watch each other by their socket: if ibrun dies, the
+// agent kills everything below it and ends; if the agent dies, its ranks die with it (PR_SET_PDEATHSIG), the rest becomes
+// ibrun's children, and ibrun kills it. Standard input is not passed on but inherited by rank 0, so what the rank
+// does not read stays unread.
+package launch

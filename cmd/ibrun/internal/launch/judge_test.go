@@ -1,0 +1,66 @@
+package launch
+
+import (
+	"strings"
+	"testing"
+)
+
+// hearing is a sequence of events in short: "init 0, exit 1 3" is rank 0 speaking up and rank 1 leaving with code 3.
+func hearing(t *testing.T, j *judge, story ...event) (faults []fault) {
+	t.Helper()
+	for i := range story {
+		if f := j.hear(&story[i]); f != nil {
+			faults = append(faults, *f)
+		}
+	}
+	return faults
+}
+
+func TestJudge(t *testing.T) {
+	start := event{Kind: evStarted, PIDs: []int{100, 101}}
+	on := func(k kind, rank int) event { return event{Kind: k, Rank: rank} }
+	for _, c := range []struct {
+		name  string
+		story []event
+		rank  int
+		code  int
+		why   string // empty: no fault
+	}{
+		{"two programs without PMI", []event{start, on(evExit, 1), on(evExit, 0)}, 0, 0, ""},
+		{"all as it should be", []event{start, on(evInit, 1), on(evInit, 0), on(evFinalize, 0), on(evExit, 0),
+			on(evFinalize, 1), on(evExit, 1)}, 0, 0, ""},
+		{"exit code", []event{start, {Kind: evExit, Rank: 1, Code: 3}, {Kind: evExit, Rank: 0, Code: 4}}, 1, 3, "exit code 3"},
+		{"signal", []event{start, {Kind: evExit, Rank: 0, Signal: 9}}, 0, 137, "SIGKILL"},
+		{"before Finalize", []event{start, on(evInit, 0), on(evExit, 0)}, 0, 1, "before Finalize, and rank 1"},
+		{"before Init, others wait", []event{start, on(evInit, 0), on(evExit, 1)}, 1, 1, "before Init, and rank 0"},
+		{"before Init, others come later", []event{start, on(evExit, 1), on(evInit, 0)}, 1, 1, "before Init, and rank 0"},
+		{"before Init, the other has finalized", []event{start, on(evInit, 0), on(evFinalize, 0), on(evExit, 1), on(evExit, 0)}, 0, 0, ""},
+		{"last one leaves without Finalize", []event{start, on(evInit, 0), on(evInit, 1), on(evFinalize, 0), on(evExit, 0),
+			on(evExit, 1)}, 0, 0, ""},
+		{"abort", []event{start, {Kind: evAbort, Rank: 1, Code: 7, Text: "no input"}}, 1, 7, "Abort with code 7: no input"},
+		{"abort with a code that is none", []event{start, {Kind: evAbort, Rank: 1, Code: 256}}, 1, 1, "Abort with code 256"},
+		{"not started", []event{{Kind: evNotStarted, Rank: 1, Code: 126, Text: "exec"}}, 1, 126, "exec"},
+	} {
+		faults := hearing(t, newJudge(2), c.story...)
+		switch {
+		case c.why == "" && len(faults) > 0:
+			t.Errorf("%s: fault %+v", c.name, faults[0])
+		case c.why != "" && len(faults) == 0:
+			t.Errorf("%s: no fault", c.name)
+		case c.why != "" && (faults[0].rank != c.rank || faults[0].code != c.code || !strings.Contains(faults[0].why, c.why)):
+			t.Errorf("%s: fault %+v, want rank %d, code %d, %q", c.name, faults[0], c.rank, c.code, c.why)
+		}
+	}
+}
+
+func TestJudgeWhenAsked(t *testing.T) {
+	j := newJudge(2)
+	j.asked = true
+	faults := hearing(t, j, event{Kind: evInit, Rank: 0}, event{Kind: evExit, Rank: 1}, event{Kind: evExit, Rank: 0})
+	if len(faults) > 0 || !j.allLeft() {
+		t.Errorf("ranks that leave when asked: faults %+v, all left: %v", faults, j.allLeft())
+	}
+	if faults := hearing(t, newJudge(1), event{Kind: evExit, Code: 130}); len(faults) != 1 {
+		t.Errorf("faults %+v, want one", faults)
+	}
+}

@@ -1,0 +1,169 @@
+package launch
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/hw"
+)
+
+// Streams are ibrun's standard streams. In is inherited by rank 0, Out and Err by the agent that passes on what ranks write.
+type Streams struct {
+	In, Out, Err *os.File
+}
+
+// askSignals are the signals by which a user asks a job to end; a second one makes it end.
+func askSignals() []os.Signal { return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} }
+
+// say writes one of ibrun's own lines.
+func (s Streams) say(format string, args ...any) {
+	fmt.Fprintf(s.Err, "ibrun: "+format+"\n", args...)
+}
+
+// Run runs a job from start to end and returns the exit code of ibrun: 0, that of the rank that failed first, or one that
+// says why there was no such rank. env is the environment of the ranks. It may be called once in a process, which must have
+// no other children at that time.
+func Run(o *cli.Options, env []string, s Streams) int {
+	code, err := run(o, env, s)
+	if err == nil {
+		return code
+	}
+	s.say("%v", err)
+	return codeOf(err)
+}
+
+func run(o *cli.Options, env []string, s Streams) (int, error) {
+	if err := supported(); err != nil {
+		return 0, err
+	}
+	m, err := thisMachine()
+	if err != nil {
+		return 0, err
+	}
+	p := makePlan(m, o)
+	if err := checkLimits(len(p.ranks)); err != nil {
+		return 0, err
+	}
+	getenv := Lookup(env)
+	var programs []program
+	for _, want := range o.Programs {
+		found, err := findProgram(want.Args[0], getenv("PATH"))
+		if err != nil {
+			return 0, err
+		}
+		if info, err := os.Stat(want.Dir); want.Dir != "" && (err != nil || !info.IsDir()) {
+			return 0, fail(codeUsage, "--wdir %s: there is no such directory", want.Dir)
+		}
+		programs = append(programs, found)
+	}
+	if p.note != "" {
+		s.say("%s", p.note)
+	}
+	if o.DryRun {
+		return 0, p.print(s.Out, o)
+	}
+	if err := buildAll(programs, o, s); err != nil {
+		return 0, err
+	}
+	t, err := makeTask(p, o, programs, env)
+	if err != nil {
+		return 0, err
+	}
+	hints, err := underDebugger(t.Ranks, o, getenv)
+	if err != nil {
+		return 0, err
+	}
+	for _, hint := range hints {
+		s.say("%s", hint)
+	}
+	return conduct(t, o, s)
+}
+
+// Lookup is os.Getenv for an environment: of a variable that stands there twice the later one counts.
+func Lookup(env []string) func(string) string {
+	values := map[string]string{}
+	for _, v := range env {
+		name, value, _ := strings.Cut(v, "=")
+		values[name] = value
+	}
+	return func(name string) string { return values[name] }
+}
+
+// print writes the table of --dry-run. The words of its head stand one space apart, so that scripts find it.
+func (p *plan) print(w io.Writer, o *cli.Options) error {
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
+	for rank, r := range p.ranks {
+		fmt.Fprintf(table, "%4d\t%s\t%s\t%s\n", rank, p.host, hw.FormatList(r.pus), strings.Join(o.Programs[r.program].Args, " "))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "rank node cores program\n%s", b.String())
+	return err
+}
+
+// buildAll builds each program that is Go source, and puts the result in its place. Interrupting ibrun interrupts the build.
+func buildAll(programs []program, o *cli.Options, s Streams) error {
+	ctx, stop := signal.NotifyContext(context.Background(), askSignals()...)
+	defer stop()
+	debug := len(o.Delve)+len(o.GDB) > 0
+	for i, p := range programs {
+		if !p.goes {
+			continue
+		}
+		path, err := build(ctx, p.path, debug, s.Err)
+		if err != nil {
+			return err
+		}
+		if o.Verbose {
+			s.say("built %s as %s", p.path, path)
+		}
+		programs[i].path = path
+	}
+	return nil
+}
+
+// makeTask writes down what the agent is to start.
+func makeTask(p *plan, o *cli.Options, programs []program, env []string) (*task, error) {
+	t := &task{JobID: strings.ToLower(rand.Text()[:10]), Host: p.host, Size: len(p.ranks), Env: env, Label: o.Label}
+	if _, err := rand.Read(t.Secret[:]); err != nil {
+		return nil, err
+	}
+	if o.Output != "" {
+		output, err := absolute(o.Output)
+		if err != nil {
+			return nil, err
+		}
+		t.Output = output
+	}
+	if Lookup(env)("MASTER_PORT") == "" { // where torch's ranks meet
+		host, port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		t.Env = append(t.Env[:len(t.Env):len(t.Env)], "MASTER_ADDR="+host, "MASTER_PORT="+port)
+	}
+	for _, want := range o.Programs {
+		t.Programs = append(t.Programs, programTask{Dir: want.Dir, Env: want.Env})
+	}
+	for i, place := range p.ranks {
+		r := rankTask{Rank: i, Program: place.program, Path: programs[place.program].path, Args: o.Programs[place.program].Args}
+		if programs[place.program].goes {
+			r.Args = append([]string{r.Path}, r.Args[1:]...)
+		}
+		if place.bound {
+			r.PUs = place.pus
+		}
+		t.Ranks = append(t.Ranks, r)
+	}
+	return t, nil
+}

@@ -1,0 +1,24 @@
+//go:build !linux
+
+package launch
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+)
+
+func supported() error {
+	return fail(codeFailed, "starting ranks needs Linux (pidfd, subreaper, /proc); package mpi/mpitest runs ranks as goroutines here")
+}
+
+// Agent says that there are no agents on this system.
+func Agent() int {
+	fmt.Fprintf(os.Stderr, "ibrun: %v\n", supported())
+	return codeFailed
+}
+
+func checkLimits(int) error { return supported() }
+
+func conduct(*task, *cli.Options, Streams) (int, error) { return 0, supported() }

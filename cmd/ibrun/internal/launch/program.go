@@ -1,0 +1,117 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// exitError is an error with the exit code it means.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// codeOf returns the exit code that an error means.
+func codeOf(err error) int {
+	var exit *exitError
+	if errors.As(err, &exit) {
+		return exit.code
+	}
+	return codeFailed
+}
+
+func fail(code int, format string, args ...any) error {
+	return &exitError{code, fmt.Errorf(format, args...)}
+}
+
+// program is what the first word of a program turned out to be.
+type program struct {
+	path string // absolute
+	goes bool   // it is Go source and has to be built: a directory or a .go file
+}
+
+// findProgram finds what a word means: a path if there is a slash in it, otherwise a program in PATH (a list of
+// directories), and if there is none of that name, a directory or .go file here.
+func findProgram(word, path string) (program, error) {
+	if strings.Contains(word, "/") || word == "." || word == ".." {
+		return examine(word)
+	}
+	missing := fail(codeNotFound, "%s: there is no such program in PATH; one in this directory is started as ./%[1]s", word)
+	for _, dir := range filepath.SplitList(path) {
+		file := filepath.Join(dir, word)
+		info, err := os.Stat(file)
+		if err != nil || info.IsDir() {
+			continue
+		}
+		p, err := executable(file, info)
+		if err == nil {
+			return p, nil
+		}
+		missing = err
+	}
+	if p, err := examine(word); err == nil && p.goes {
+		return p, nil
+	}
+	return program{}, missing
+}
+
+// examine finds out what a path is.
+func examine(path string) (program, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR):
+		return program{}, fail(codeNotFound, "%s: there is no such file or directory", path)
+	case err != nil:
+		return program{}, fail(codeNotExecutable, "%s cannot be started: %w", path, err)
+	case info.IsDir():
+		if err := hasGo(path); err != nil {
+			return program{}, err
+		}
+	case !strings.HasSuffix(path, ".go"):
+		return executable(path, info)
+	}
+	abs, err := absolute(path)
+	return program{abs, true}, err
+}
+
+func executable(path string, info fs.FileInfo) (program, error) {
+	if !info.Mode().IsRegular() {
+		return program{}, fail(codeNotExecutable, "%s cannot be started: it is not a file", path)
+	}
+	if err := unix.Access(path, unix.X_OK); err != nil {
+		return program{}, fail(codeNotExecutable, "%s cannot be started: %w", path, err)
+	}
+	abs, err := absolute(path)
+	return program{abs, false}, err
+}
+
+func absolute(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fail(codeFailed, "find the current directory: %w", err)
+	}
+	return abs, nil
+}
+
+// hasGo returns an error for a directory without Go files.
+func hasGo(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fail(codeNotExecutable, "directory %s cannot be read: %w", dir, err)
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".go") {
+			return nil
+		}
+	}
+	return fail(codeNotExecutable, "%s cannot be started: it is a directory without Go files", dir)
+}

@@ -1,0 +1,81 @@
+package launch
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// place makes files below a new directory, which becomes the current one. A name that ends in "/" is a directory.
+func place(t *testing.T, files map[string]os.FileMode) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, mode := range files {
+		path := filepath.Join(dir, name)
+		if strings.HasSuffix(name, "/") {
+			if err := os.MkdirAll(path, mode); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+}
+
+func TestFindProgram(t *testing.T) {
+	place(t, map[string]os.FileMode{
+		"bin/tool": 0o755, "bin/data": 0o644, "bin/both/": 0o755, "late/data": 0o755, "late/both": 0o755,
+		"tool/main.go": 0o644, "pkg/main.go": 0o644, "bare/": 0o755, "here": 0o755, "one.go": 0o644, "note": 0o644,
+	})
+	path := "bin" + string(filepath.ListSeparator) + "late"
+	for _, c := range []struct {
+		word, want string
+		goes       bool
+		code       int
+	}{
+		{"tool", "bin/tool", false, 0},    // a program in PATH comes before a directory here
+		{"./tool", "tool", true, 0},       // which is meant with a slash
+		{"pkg", "pkg", true, 0},           // and taken where there is no such program
+		{"pkg/", "pkg", true, 0},          //
+		{"data", "late/data", false, 0},   // what cannot be executed is passed over in PATH
+		{"both", "late/both", false, 0},   // so are directories
+		{"./here", "here", false, 0},      //
+		{"one.go", "one.go", true, 0},     //
+		{"./one.go", "one.go", true, 0},   //
+		{"here", "", false, codeNotFound}, // not in PATH
+		{"nowhere", "", false, codeNotFound},
+		{"./nowhere", "", false, codeNotFound},
+		{"./here/x", "", false, codeNotFound},
+		{"./note", "", false, codeNotExecutable},
+		{"bin/data", "", false, codeNotExecutable},
+		{"./bare", "", false, codeNotExecutable},
+		{"/dev/null", "", false, codeNotExecutable},
+	} {
+		got, err := findProgram(c.word, path)
+		if c.code != 0 {
+			var exit *exitError
+			if !errors.As(err, &exit) || exit.code != c.code {
+				t.Errorf("%s: got %+v, error %v, want exit code %d", c.word, got, err, c.code)
+			}
+			continue
+		}
+		want, absErr := filepath.Abs(c.want)
+		if absErr != nil {
+			t.Fatal(absErr)
+		}
+		if err != nil || got != (program{want, c.goes}) {
+			t.Errorf("%s: got %+v, %v, want %s, Go source: %v", c.word, got, err, want, c.goes)
+		}
+	}
+	if _, err := findProgram("data", "bin"); !strings.Contains(err.Error(), "permission denied") {
+		t.Errorf("a file in PATH without execute permission: %v", err)
+	}
+}

@@ -1,0 +1,57 @@
+package launch
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The descriptors a rank inherits beside its standard ones.
+const (
+	rankPMI  = 3
+	rankLink = 4
+)
+
+// rankEnv returns the environment of the rank at position local of the task: what the user gave, without the traces of any
+// launcher that started ibrun itself, and what a rank of this job has to know.
+func (t *task) rankEnv(local int) []string {
+	mine := t.variables(local)
+	env := make([]string, 0, len(t.Env)+len(mine))
+	for _, v := range slices.Concat(t.Env, t.Programs[t.Ranks[local].Program].Env) {
+		name, _, _ := strings.Cut(v, "=")
+		if !fromLauncher(name) && !slices.ContainsFunc(mine, func(m string) bool { return strings.HasPrefix(m, name+"=") }) {
+			env = append(env, v)
+		}
+	}
+	return append(env, mine...)
+}
+
+// fromLauncher tells whether a variable says which rank of which job a process is.
+func fromLauncher(name string) bool {
+	for _, prefix := range []string{"PMI_", "PMI2_", "PMIX_", "OMPI_COMM_WORLD_", "MV2_COMM_WORLD_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return name == "IBRUN_FD"
+}
+
+// variables are what programs look at to find their place: PMI and ibrun's own, then what programs of MPICH, Open MPI, MVAPICH
+// and torchrun read. All ranks are on one node, so a rank's place on the node is its place in the job.
+func (t *task) variables(local int) []string {
+	rank, size := strconv.Itoa(t.Ranks[local].Rank), strconv.Itoa(t.Size)
+	localRank, localSize := strconv.Itoa(local), strconv.Itoa(len(t.Ranks))
+	return []string{
+		"PMI_FD=" + strconv.Itoa(rankPMI), "PMI_RANK=" + rank, "PMI_SIZE=" + size, "PMI_JOBID=" + t.JobID, "PMI_HOSTNAME=" + t.Host,
+		"IBRUN_FD=" + strconv.Itoa(rankLink),
+		"MPI_LOCALRANKID=" + localRank, "MPI_LOCALNRANKS=" + localSize,
+		"OMPI_COMM_WORLD_RANK=" + rank, "OMPI_COMM_WORLD_SIZE=" + size, "OMPI_UNIVERSE_SIZE=" + size,
+		"OMPI_COMM_WORLD_LOCAL_RANK=" + localRank, "OMPI_COMM_WORLD_LOCAL_SIZE=" + localSize, "OMPI_COMM_WORLD_NODE_RANK=" + localRank,
+		"MV2_COMM_WORLD_RANK=" + rank, "MV2_COMM_WORLD_SIZE=" + size,
+		"MV2_COMM_WORLD_LOCAL_RANK=" + localRank, "MV2_COMM_WORLD_LOCAL_SIZE=" + localSize,
+		"RANK=" + rank, "WORLD_SIZE=" + size, "LOCAL_RANK=" + localRank, "LOCAL_WORLD_SIZE=" + localSize,
+		"GROUP_RANK=0", "GROUP_WORLD_SIZE=1", "ROLE_RANK=" + rank, "ROLE_WORLD_SIZE=" + size,
+		"TORCHELASTIC_RESTART_COUNT=0", "TORCHELASTIC_MAX_RESTARTS=0", "TORCHELASTIC_RUN_ID=" + t.JobID,
+		"GFORTRAN_UNBUFFERED_PRECONNECTED=y", // as hydra does: lines come when they are written
+	}
+}

@@ -1,0 +1,32 @@
+package launch
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestRankEnv(t *testing.T) {
+	job := &task{
+		JobID: "j", Host: "h", Size: 5,
+		Ranks:    []rankTask{{Rank: 3}, {Rank: 4, Program: 1}},
+		Programs: []programTask{{}, {Env: []string{"A=2", "RANK=9"}}},
+		Env: []string{"A=1", "PATH=/bin", "PMI_FD=7", "PMI_PORT=h:1", "PMIX_RANK=0", "OMPI_COMM_WORLD_RANK=7", "IBRUN_FD=9",
+			"OMPI_MCA_btl=self", "WORLD_SIZE=99", "MASTER_PORT=1234"},
+	}
+	env := job.rankEnv(1)
+	for _, want := range []string{"A=2", "PATH=/bin", "PMI_FD=3", "PMI_RANK=4", "PMI_SIZE=5", "PMI_JOBID=j", "IBRUN_FD=4",
+		"MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2", "OMPI_COMM_WORLD_RANK=4", "OMPI_COMM_WORLD_SIZE=5", "OMPI_COMM_WORLD_LOCAL_RANK=1",
+		"RANK=4", "WORLD_SIZE=5", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=0", "OMPI_MCA_btl=self", "MASTER_PORT=1234"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	for _, stale := range []string{"PMI_FD=7", "PMI_PORT=h:1", "PMIX_RANK=0", "OMPI_COMM_WORLD_RANK=7", "IBRUN_FD=9", "WORLD_SIZE=99", "RANK=9"} {
+		if slices.Contains(env, stale) {
+			t.Errorf("%s was passed on", stale)
+		}
+	}
+	if first, last := slices.Index(env, "A=1"), slices.Index(env, "A=2"); first > last {
+		t.Errorf("A=1 stands behind A=2, so it would win")
+	}
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain lets this binary be ibrun, and the ranks that ibrun starts.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"ibrun": main,
+		"rank":  func() { os.Exit(rank(os.Args[1:])) },
+	})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:   "testdata",
+		Setup: setUp,
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"code": code},
+	})
+}
+
+// setUp gives the go command its caches, and ibrun one of its own.
+func setUp(env *testscript.Env) error {
+	cache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		return err
+	}
+	env.Setenv("GOCACHE", string(cache[:len(cache)-1]))
+	env.Setenv("XDG_CACHE_HOME", env.WorkDir+"/cache")
+	ibrun, err := exec.LookPath("ibrun")
+	env.Setenv("IBRUN", ibrun)
+	return err
+}
+
+// code runs a command that has to end with a certain exit code: code 2 ibrun -n 0 rank.
+func code(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code NUMBER COMMAND [ARGUMENT...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
+)
+
+// wrongUse is the exit code for a command line that was not understood.
+const wrongUse = 2
+
+// command is a subcommand: it gets the words after its name and returns the exit code.
+type command func(args []string, s launch.Streams) int
+
+// commands are the words that mean something as first word. Everything else starts a program.
+func commands() map[string]command {
+	return map[string]command{
+		"version": version,
+		"help":    help,
+		"agent":   func([]string, launch.Streams) int { return launch.Agent() },
+	}
+}
+
+// run is ibrun without the process around it.
+func run(args, env []string, s launch.Streams) int {
+	if len(args) > 0 {
+		if c, ok := commands()[args[0]]; ok {
+			return c(args[1:], s)
+		}
+	}
+	o, err := cli.Parse(args, launch.Lookup(env))
+	if errors.Is(err, cli.ErrHelp) {
+		return help(nil, s)
+	}
+	if err != nil {
+		fmt.Fprintf(s.Err, "ibrun: %v\nibrun help lists the flags\n", err)
+		return wrongUse
+	}
+	return launch.Run(o, env, s)
+}
+
+func help(_ []string, s launch.Streams) int {
+	fmt.Fprint(s.Out, cli.Usage())
+	return 0
+}
+
+func version(_ []string, s launch.Streams) int {
+	v := "(unknown)"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		v = info.Main.Version
+	}
+	fmt.Fprintf(s.Out, "ibrun %s %s %s/%s\n", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return 0
+}

@@ -1,0 +1,70 @@
+// Command ring passes a token from rank to rank, round and round. Each rank adds its number to it before passing it on.
+//
+//	ibrun -n 4 ./examples/ring
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+
+	"github.com/ibrun/ibrun/mpi"
+)
+
+// tagToken tells the token from other messages. This program has no others; most programs do.
+const tagToken mpi.Tag = 1
+
+func main() {
+	laps := flag.Int("laps", 10_000, "how often the token goes round")
+	flag.Parse()
+
+	p, err := mpi.Init(context.Background(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := run(p, os.Stdout, *laps); err != nil {
+		log.Fatal(err)
+	}
+	if err := p.Finalize(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// run sends the token round. Rank 0 starts every lap and, after the last, writes to out what the token has come to.
+func run(p *mpi.Process, out io.Writer, laps int) error {
+	world := p.World()
+	rank, size := world.Rank(), world.Size()
+	next, prev := (rank+1)%size, (rank+size-1)%size
+
+	token, back := make([]int64, 1), make([]int64, 1)
+	start := p.Wtime()
+	for range laps {
+		if err := lap(world, token, back, next, prev); err != nil {
+			return fmt.Errorf("passing the token on: %w", err)
+		}
+	}
+	if rank > 0 {
+		return nil
+	}
+	hop := (p.Wtime() - start) / float64(laps*size)
+	_, err := fmt.Fprintf(out, "%d laps past %d ranks: the token says %d; %.2f µs a hop\n", laps, size, token[0], hop*1e6)
+	return err
+}
+
+// lap takes the token once round the ring. Every rank but one waits for it before it sends; were rank 0 to wait as well,
+// nobody would ever begin. So rank 0 sends and receives in one call, which also works if it is alone and sends to itself.
+func lap(world *mpi.Comm, token, back []int64, next, prev int) error {
+	if world.Rank() == 0 {
+		_, err := mpi.Sendrecv(world, token, next, tagToken, back, prev, tagToken)
+		copy(token, back)
+		return err
+	}
+	if _, err := mpi.Recv(world, token, prev, tagToken); err != nil {
+		return err
+	}
+	token[0] += int64(world.Rank())
+	return mpi.Send(world, token, next, tagToken)
+}

@@ -1,0 +1,201 @@
+package fabrictest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// sharers opens n peers if their domains offer shared memory; if they do not, there is nothing to hold them to.
+func sharers(t *testing.T, peers Peers, n int) (*world, bool) {
+	w := newConnected(t, peers, n)
+	for _, p := range w.peers {
+		if _, ok := p.Domain.(fabric.Sharer); !ok {
+			t.Logf("%s does not share memory", p.transport.Name())
+			return nil, false
+		}
+	}
+	return w, true
+}
+
+// segment gets a segment as soon as the others have come as far as needed.
+func (p *peer) segment(id uint64, peers []int, size int) (fabric.Segment, error) {
+	for {
+		s, err := p.Domain.(fabric.Sharer).Segment(id, peers, size)
+		if err == nil {
+			return s, nil
+		}
+		if err != fabric.ErrAgain {
+			return nil, fmt.Errorf("segment %d of %d bytes for %v: %w", id, size, peers, err)
+		}
+		if err := p.keep(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// checkSegment: segments are zeroed, aligned, the same bytes for all, and their ids may be used again.
+func checkSegment(t *testing.T, peers Peers) {
+	w, ok := sharers(t, peers, 3)
+	if !ok {
+		return
+	}
+	w.each(func(p *peer) error {
+		for _, group := range [][]int{{p.self}, {0, 1, 2}, {0, 2}, {1, 2}} {
+			for _, size := range []int{1, 128, 4097, 200_000} {
+				for id := range uint64(2) {
+					id += 7
+					if len(group) == 1 {
+						id += 10 * uint64(p.self+1)
+					}
+					if err := p.useSegment(id, group, size); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// useSegment has the peers of a group write to a segment in turn, byte by byte, and read all of it.
+func (p *peer) useSegment(id uint64, group []int, size int) error {
+	me := slices.Index(group, p.self)
+	if me < 0 {
+		return p.meets(4)
+	}
+	s, err := p.segment(id, group, size)
+	if err != nil {
+		return err
+	}
+	b := s.Bytes()
+	switch i := slices.IndexFunc(b, func(x byte) bool { return x != 0 }); {
+	case len(b) != size || misaligned(b, 128) != 0:
+		return fmt.Errorf("%d bytes at %d after a multiple of 128 instead of %d", len(b), misaligned(b, 128), size)
+	case i >= 0:
+		return fmt.Errorf("byte %d of a new segment of %d is %#x", i, size, b[i])
+	}
+	if err := p.meets(1); err != nil { // all have seen it empty
+		return err
+	}
+	want := fill(make([]byte, size), id)
+	for i := me; i < size; i += len(group) {
+		b[i] = want[i]
+	}
+	if err := p.meets(1); err != nil { // all have written
+		return err
+	}
+	if err := check(b, size, id); err != nil {
+		return fmt.Errorf("segment %d for %v: %w", id, group, err)
+	}
+	if err := p.meets(1); err != nil { // all have read
+		return err
+	}
+	if err := s.Close(); err != nil {
+		return err
+	}
+	return p.meets(1) // all have closed, and the id is free
+}
+
+func (p *peer) meets(n int) error {
+	for range n {
+		if err := p.meet(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSegmentMisuse: wrong arguments are errors that no waiting cures.
+func checkSegmentMisuse(t *testing.T, peers Peers) {
+	w, ok := sharers(t, peers, 3)
+	if !ok {
+		return
+	}
+	w.one(func() error {
+		for i, c := range []struct {
+			peers []int
+			size  int
+		}{{[]int{0}, 0}, {[]int{0}, -1}, {nil, 8}, {[]int{1, 2}, 8}, {[]int{1, 0}, 8}, {[]int{0, 3}, 8}, {[]int{-1, 0}, 8}} {
+			s, err := w.peers[0].Domain.(fabric.Sharer).Segment(uint64(i+1), c.peers, c.size)
+			if err == nil {
+				return errors.Join(fmt.Errorf("segment of %d bytes for %v", c.size, c.peers), s.Close())
+			}
+			if err == fabric.ErrAgain {
+				return fmt.Errorf("segment of %d bytes for %v: waits", c.size, c.peers)
+			}
+		}
+		return nil
+	})
+}
+
+// checkRing: who waits for a word of shared memory arms, looks once more, sleeps, and is woken by Ring.
+func checkRing(t *testing.T, peers Peers) {
+	const count = 3000
+	w, ok := sharers(t, peers, 2)
+	if !ok {
+		return
+	}
+	w.each(func(p *peer) error {
+		s, err := p.segment(1, []int{0, 1}, 256)
+		if err != nil {
+			return err
+		}
+		mine, other := wordAt(s.Bytes(), p.self*16), wordAt(s.Bytes(), (1-p.self)*16)
+		for i := uint64(1); i <= count; i++ {
+			if p.self == 0 {
+				mine.Store(i)
+				p.Domain.(fabric.Sharer).Ring(1)
+			}
+			for there := func() (bool, error) { return other.Load() >= i, nil }; other.Load() < i; {
+				if _, err := p.tryKeep(); err != nil {
+					return err
+				}
+				if err := p.sleep(there); err != nil {
+					return err
+				}
+			}
+			if p.self == 1 {
+				mine.Store(i)
+				p.Domain.(fabric.Sharer).Ring(0)
+			}
+		}
+		return errors.Join(p.meet(), s.Close())
+	})
+}
+
+// checkWords: the words of a pair are zero at first, and each direction's are the same at both ends and only there.
+func checkWords(t *testing.T, peers Peers) {
+	w := newConnected(t, peers, 3)
+	w.one(func() error {
+		for i, p := range w.peers {
+			a, ok := p.Domain.(fabric.Pairer)
+			if !ok {
+				t.Logf("%s has no words for pairs", p.transport.Name())
+				return nil
+			}
+			for j, q := range w.peers {
+				if i == j {
+					continue
+				}
+				out, in := a.Words(j, false), q.Domain.(fabric.Pairer).Words(i, true)
+				if len(out) != len(in) || len(out) < 8 {
+					return fmt.Errorf("%d words from %d to %d at one end, %d at the other", len(out), i, j, len(in))
+				}
+				for k := range out {
+					if x := atomic.AddUint64(&out[k], 1); x != 1 || atomic.AddUint64(&in[k], 1) != 2 {
+						return fmt.Errorf("word %d from %d to %d was %d, or is not shared", k, i, j, x-1)
+					}
+				}
+			}
+			if a.Words(3, true) != nil || a.Words(-1, false) != nil {
+				return errors.New("words with a peer outside the set")
+			}
+		}
+		return nil
+	})
+}

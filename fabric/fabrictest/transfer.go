@@ -1,0 +1,304 @@
+package fabrictest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// exposed is registered memory of a peer.
+type exposed struct {
+	fabric.Region
+	b []byte
+}
+
+func (p *peer) expose(b []byte) (exposed, error) {
+	r, err := p.Register(b)
+	return exposed{r, b}, err
+}
+
+// at is where a peer finds byte off, which may be outside.
+func (e exposed) at(off uint64) fabric.RemoteKey {
+	return fabric.RemoteKey{Addr: e.Remote.Addr + off, Key: e.Remote.Key}
+}
+
+// move is a Read or a Write, from call to end.
+type move func(p *peer, b exposed, to int, k fabric.RemoteKey) error
+
+func read(p *peer, b exposed, from int, k fabric.RemoteKey) error {
+	return p.transfer(func(token uint64) (bool, error) { return p.ways[from].Read(b.b, b.Region, k, token) })
+}
+
+func write(p *peer, b exposed, to int, k fabric.RemoteKey) error {
+	return p.transfer(func(token uint64) (bool, error) { return p.ways[to].Write(b.b, b.Region, k, token) })
+}
+
+// eachMove runs a check with three fresh peers for Read and for Write. What the limits rule out must say so instead.
+func eachMove(t *testing.T, peers Peers, f func(w *world, name string, m move) error) {
+	for name, m := range map[string]move{"Read": read, "Write": write} {
+		t.Run(name, func(t *testing.T) {
+			w := newConnected(t, peers, 3)
+			w.one(func() error {
+				p := w.peers[0]
+				if able := map[string]bool{"Read": p.caps.Read, "Write": p.caps.Write}; able[name] {
+					return f(w, name, m)
+				}
+				if err := m(p, exposed{b: make([]byte, 8)}, 1, fabric.RemoteKey{}); !errors.Is(err, fabric.ErrNotSupported) {
+					return fmt.Errorf("not supported according to the limits, but: %w", err)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// checkTransferSizes: blocks of many sizes and places arrive where they should and nowhere else, without a Poll of the peer.
+func checkTransferSizes(t *testing.T, peers Peers) {
+	sizes := []int{0, 1, 7, 8, 9, 63, 64, 65, 1000, 4095, 4096, 4097, 64 << 10, 64<<10 + 1, 1<<20 + 3}
+	eachMove(t, peers, func(w *world, name string, m move) error {
+		for i, size := range sizes {
+			for _, off := range []int{0, 1, 29} {
+				if err := w.moveOne(name, m, size, off, uint64(i)); err != nil {
+					return fmt.Errorf("%d bytes at %d: %w", size, off, err)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// moveOne moves a block between the middle of two regions and looks at all of both.
+func (w *world) moveOne(name string, m move, size, off int, seed uint64) error {
+	const margin, mark = 64, 0x5a
+	a, b := w.peers[0], w.peers[1]
+	near, err := a.expose(make([]byte, margin+size))
+	if err != nil {
+		return err
+	}
+	far, err := b.expose(make([]byte, margin+size))
+	if err != nil {
+		return err
+	}
+	src, dst, from, to := far.b, near.b, off, margin/2
+	if name == "Write" {
+		src, dst, from, to = near.b, far.b, margin/2, off
+	}
+	fill(src[from:][:size], seed)
+	for i := range dst {
+		dst[i] = mark
+	}
+	local := exposed{near.Region, near.b[margin/2:][:size]}
+	if err := m(a, local, 1, far.at(uint64(off))); err != nil {
+		return err
+	}
+	if err := check(dst[to:][:size], size, seed); err != nil {
+		return err
+	}
+	for i, x := range dst {
+		if (i < to || i >= to+size) && x != mark {
+			return fmt.Errorf("byte %d of %d has changed", i, len(dst))
+		}
+	}
+	return errors.Join(a.Deregister(near.Region), b.Deregister(far.Region))
+}
+
+// checkTransferRange: what lies outside a region, or outside all memory, cannot be reached.
+func checkTransferRange(t *testing.T, peers Peers) {
+	const size = 1000
+	for _, c := range []struct {
+		name string
+		off  uint64
+		n    int
+	}{
+		{"Longer", 0, size + 1},
+		{"Across", size - 1, 2},
+		{"Behind", size, 1},
+		{"Far", 1 << 40, 8},
+		{"Before", math.MaxUint64, 1},
+		{"Around", math.MaxUint64 - 3, 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			eachMove(t, peers, func(w *world, _ string, m move) error {
+				far, err := w.peers[1].expose(make([]byte, size))
+				if err != nil {
+					return err
+				}
+				k := far.at(c.off)
+				if w.peers[0].caps.Direct {
+					k = fabric.RemoteKey{Addr: c.off & 0xff} // any memory may be named, but there is none in the first page
+				}
+				near, err := w.peers[0].expose(make([]byte, c.n))
+				if err != nil {
+					return err
+				}
+				if err := m(w.peers[0], near, 1, k); err == nil || err == fabric.ErrAgain {
+					return fmt.Errorf("%d bytes at %d of a region of %d: %v", c.n, c.off, size, err)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// checkTransferKeys: a key opens memory of the peer that made it, as long as it is registered. Where memory needs no
+// registration, it stays open.
+func checkTransferKeys(t *testing.T, peers Peers) {
+	for name, spoil := range map[string]func(w *world, near, far *exposed) error{
+		"Stale": func(w *world, _, far *exposed) error { return w.peers[1].Deregister(far.Region) },
+		"Reused": func(w *world, _, far *exposed) error {
+			if err := w.peers[1].Deregister(far.Region); err != nil {
+				return err
+			}
+			_, err := w.peers[1].expose(make([]byte, 64)) // may lie in the same slot of some table
+			return err
+		},
+		"Foreign": func(w *world, _, far *exposed) (err error) {
+			*far, err = w.peers[2].expose(make([]byte, 64))
+			return err
+		},
+		"Zero":      func(_ *world, _, far *exposed) error { far.Remote.Key = 0; return nil },
+		"Forged":    func(_ *world, _, far *exposed) error { far.Remote.Key ^= 1 << 32; return nil },
+		"Local":     func(w *world, near, _ *exposed) error { return w.peers[0].Deregister(near.Region) },
+		"LocalZero": func(_ *world, near, _ *exposed) error { near.Region = fabric.Region{}; return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachMove(t, peers, func(w *world, _ string, m move) error {
+				near, err := w.peers[0].expose(make([]byte, 64))
+				if err != nil {
+					return err
+				}
+				far, err := w.peers[1].expose(make([]byte, 64))
+				if err != nil {
+					return err
+				}
+				if err := spoil(w, &near, &far); err != nil {
+					return err
+				}
+				err = m(w.peers[0], near, 1, far.at(0))
+				if direct := w.peers[0].caps.Direct; direct && err != nil || !direct && (err == nil || err == fabric.ErrAgain) {
+					return fmt.Errorf("with limits %+v: %w", w.peers[0].caps, err)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// checkRegions: the same bytes may be registered twice and then need two calls; registrations do not run out.
+func checkRegions(t *testing.T, peers Peers) {
+	eachMove(t, peers, func(w *world, _ string, m move) error {
+		a, b := w.peers[0], w.peers[1]
+		mem := make([]byte, 64)
+		near, err := a.expose(make([]byte, 64))
+		if err != nil {
+			return err
+		}
+		first, err := b.expose(mem)
+		if err != nil {
+			return err
+		}
+		for range 2000 {
+			second, err := b.expose(mem)
+			if err != nil {
+				return err
+			}
+			if err := b.Deregister(second.Region); err != nil {
+				return err
+			}
+		}
+		if err := m(a, near, 1, first.at(0)); err != nil {
+			return err
+		}
+		if none, err := b.expose(nil); err != nil || b.Deregister(none.Region) != nil {
+			return fmt.Errorf("registering no bytes: %w", err)
+		}
+		if err := b.Deregister(first.Region); err != nil {
+			return err
+		}
+		if err := b.Deregister(first.Region); err == nil && !b.caps.Direct {
+			return errors.New("deregistering twice is no error")
+		}
+		return nil
+	})
+}
+
+// checkTransferBeside: two goroutines transfer while a third uses everything else of the same domain.
+func checkTransferBeside(t *testing.T, peers Peers) {
+	const size = 3000
+	eachMove(t, peers, func(w *world, name string, _ move) error {
+		a, b := w.peers[0], w.peers[1]
+		errs, quit := make(chan error, 3), make(chan struct{})
+		defer close(quit)
+		ended := [2]chan fabric.Event{make(chan fabric.Event, 1), make(chan fabric.Event, 1)}
+		var blocks [2][2]exposed
+		for k := range blocks {
+			var err1, err2 error
+			blocks[k][0], err1 = a.expose(make([]byte, size))
+			blocks[k][1], err2 = b.expose(make([]byte, size))
+			fill(blocks[k][map[string]int{"Read": 1, "Write": 0}[name]].b, uint64(k))
+			if err := errors.Join(err1, err2); err != nil {
+				return err
+			}
+		}
+		for k := range blocks {
+			go func() { errs <- besideOne(a, name, blocks[k], k, ended[k], quit) }()
+		}
+		for open := 2; open > 0; {
+			select {
+			case err := <-errs:
+				if err != nil {
+					return err
+				}
+				open--
+			default:
+			}
+			if err := a.send(1, []byte("ping"), nil); err != nil {
+				return err
+			}
+			if _, err := b.receive(0); err != nil {
+				return err
+			}
+			if err := a.keep(); err != nil {
+				return err
+			}
+			for _, ev := range a.kept {
+				if ev.Kind != fabric.Done {
+					return fmt.Errorf("%+v came", ev)
+				}
+				ended[ev.Token%2] <- ev
+			}
+			a.kept = a.kept[:0]
+		}
+		return errors.Join(check(blocks[0][0].b, size, 0), check(blocks[0][1].b, size, 0),
+			check(blocks[1][0].b, size, 1), check(blocks[1][1].b, size, 1))
+	})
+}
+
+// besideOne is what a goroutine does that does nothing but transfer. Its tokens are odd or even as k is.
+func besideOne(a *peer, name string, blocks [2]exposed, k int, ended <-chan fabric.Event, quit <-chan struct{}) error {
+	start := a.ways[1].Read
+	if name == "Write" {
+		start = a.ways[1].Write
+	}
+	for i := range 200 {
+		token := uint64(i*2 + k)
+		done, err := start(blocks[0].b, blocks[0].Region, blocks[1].at(0), token)
+		if err == nil && !done {
+			select {
+			case ev := <-ended:
+				if err = ev.Err; ev.Token != token {
+					err = fmt.Errorf("the end of %d instead of %d: %+v", ev.Token, token, ev)
+				}
+			case <-quit:
+				return errStopped
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package mem
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+var _ fabric.Endpoint = (*endpoint)(nil)
+
+// What is answered after a Close. They are never written.
+var (
+	errShut = failure{fmt.Errorf("fabric/mem: domain: %w", fabric.ErrClosed)}
+	errEnd  = failure{fmt.Errorf("fabric/mem: endpoint: %w", fabric.ErrClosed)}
+)
+
+// endpoint is the way to one peer.
+type endpoint struct {
+	domain *domain
+	peer   int
+	to     *inbox
+	lane   *lane
+	ended  atomic.Pointer[failure] // what every call answers from now on; atomic because Read and Write may run beside
+}
+
+func (e *endpoint) Send(header, payload []byte) error {
+	if why := e.ended.Load(); why != nil {
+		return why.err
+	}
+	if n := len(header) + len(payload); n > maxSend {
+		return fmt.Errorf("fabric/mem: send: %d bytes, at most %d", n, maxSend)
+	}
+	if !e.lane.put(header, payload) {
+		return fabric.ErrAgain
+	}
+	e.to.notify(e.domain.self)
+	return nil
+}
+
+func (e *endpoint) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, _ uint64) (bool, error) {
+	if why := e.ended.Load(); why != nil {
+		return false, why.err
+	}
+	table := &e.domain.hub.regions
+	if err := table.covers(e.domain.self, local.Local, len(dst)); err != nil {
+		return false, fmt.Errorf("fabric/mem: read: local: %w", err)
+	}
+	s, from, err := table.hold(e.peer, src, len(dst))
+	if err != nil {
+		return false, fmt.Errorf("fabric/mem: read: %w", err)
+	}
+	copy(dst, from)
+	s.mu.RUnlock()
+	return true, nil
+}
+
+func (e *endpoint) Write(src []byte, local fabric.Region, dst fabric.RemoteKey, _ uint64) (bool, error) {
+	if why := e.ended.Load(); why != nil {
+		return false, why.err
+	}
+	table := &e.domain.hub.regions
+	if err := table.covers(e.domain.self, local.Local, len(src)); err != nil {
+		return false, fmt.Errorf("fabric/mem: write: local: %w", err)
+	}
+	s, to, err := table.hold(e.peer, dst, len(src))
+	if err != nil {
+		return false, fmt.Errorf("fabric/mem: write: %w", err)
+	}
+	copy(to, src)
+	s.mu.RUnlock()
+	return true, nil
+}
+
+func (e *endpoint) Close() error {
+	if !e.ended.CompareAndSwap(nil, &errEnd) {
+		return nil
+	}
+	d := e.domain
+	d.ended[e.peer] = true // nothing that is still on its way matters here
+	e.lane.end.Store(&failure{fmt.Errorf("fabric/mem: peer %d has closed its endpoint: %w", d.self, fabric.ErrPeerDown)})
+	e.to.notify(d.self)
+	return nil
+}

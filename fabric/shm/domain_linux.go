@@ -1,0 +1,344 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/fabric"
+	ring "github.com/ibrun/ibrun/internal/shm"
+)
+
+// Domain is one peer's membership in a node. Peers are numbered as in fabric.Config outside and by their place in
+// local inside.
+type Domain struct {
+	local    []int
+	me       int
+	key      [32]byte
+	pidns    uint64
+	barrier  bool // this process can make the others pass a barrier
+	sock     *socket
+	seg      *ring.Segment
+	mem      []byte // control blocks
+	controls []*control
+	self     *control
+	ends     []*endpoint          // by local number, nil: not connected
+	addrs    []*unix.SockaddrUnix // by local number, nil: not needed yet
+	segs     map[uint64]*pending
+	fenced   atomic.Uint32 // nobody reads it
+
+	ins   []*inbound // by local number, nil: no ring from there
+	ring  []*inbound // those that exist, in the order in which they came
+	next  int        // where in ring the next Poll begins
+	lent  []*inbound // that have records out
+	seen  uint64     // news of self when last looked at
+	down  []bool     // peers reported as down
+	lost  []fabric.Event
+	armed bool
+}
+
+// inbound is a ring that this peer reads.
+type inbound struct {
+	r      *ring.Reader
+	mem    []byte
+	from   int
+	peer   int32
+	lent   bool
+	flags  *uint32 // of the writer, which may sleep until there is room
+	closed bool    // the writer has closed; what is left is still delivered
+}
+
+var (
+	_ fabric.Domain = (*Domain)(nil)
+	_ fabric.Sharer = (*Domain)(nil)
+	_ fabric.Pairer = (*Domain)(nil)
+)
+
+// Addr is nil: where a peer is follows from its number and the job's key.
+func (d *Domain) Addr() []byte { return nil }
+
+// Caps returns the limits.
+func (d *Domain) Caps() fabric.Caps {
+	most := ring.MaxRecord(ringSpace)
+	return fabric.Caps{MaxSend: most, Eager: most, Stream: stream, Read: true, Write: true, Direct: true}
+}
+
+// Register names b by its address.
+func (d *Domain) Register(b []byte) (fabric.Region, error) {
+	return fabric.Region{Remote: fabric.RemoteKey{Addr: addressOf(b)}}, nil
+}
+
+// Deregister has nothing to undo.
+func (d *Domain) Deregister(fabric.Region) error { return nil }
+
+// Connect makes the ring to a peer. The peer finds it when it opens.
+func (d *Domain) Connect(peer int, _ []byte) (fabric.Endpoint, error) {
+	if d.self == nil {
+		return nil, fabric.ErrClosed
+	}
+	to, ok := slices.BinarySearch(d.local, peer)
+	if !ok {
+		return nil, fmt.Errorf("shm: peer %d is not on this node", peer)
+	}
+	if e := d.ends[to]; e != nil {
+		return e, nil
+	}
+	mem, err := d.seg.Map(ringOffset(d.me, to, len(d.local)), ringBytes())
+	if err != nil {
+		return nil, fmt.Errorf("shm: connect to peer %d: %w", peer, err)
+	}
+	w, err := ring.NewWriter(mem)
+	if err != nil {
+		return nil, errors.Join(err, ring.Unmap(mem))
+	}
+	e := &endpoint{w: w, d: d, peer: d.controls[to], flags: &d.controls[to].flags, mem: mem, to: to, fence: true}
+	d.ends[to] = e
+	d.tell(to, &d.controls[to].from)
+	return e, nil
+}
+
+// tell sets this peer's bit in one of the bitmaps of another and makes it look.
+func (d *Domain) tell(to int, bitmap *[maxLocal / 64]uint64) {
+	atomic.OrUint64(&bitmap[d.me/64], 1<<(d.me%64))
+	atomic.AddUint64(&d.controls[to].news, 1)
+	d.rouse(to)
+}
+
+// rouse wakes a peer that sleeps. The caller's stores come first, either by a fence or because the sleeper made us pass one.
+func (d *Domain) rouse(to int) {
+	if f := &d.controls[to].flags; atomic.LoadUint32(f)&asleep != 0 && atomic.AndUint32(f, ^uint32(asleep))&asleep != 0 {
+		d.sock.wake(d.address(to))
+	}
+}
+
+// address is where a peer's socket is.
+func (d *Domain) address(to int) *unix.SockaddrUnix {
+	if d.addrs[to] == nil {
+		d.addrs[to] = address(d.key, d.local[to])
+	}
+	return d.addrs[to]
+}
+
+// fence keeps later loads from being made before earlier stores are visible: an atomic read-modify-write does, on
+// every processor that Go has.
+func (d *Domain) fence() { d.fenced.Add(1) }
+
+// Poll takes messages from the rings in turn.
+func (d *Domain) Poll(evs []fabric.Event) (int, error) {
+	if d.self == nil {
+		return 0, fabric.ErrClosed
+	}
+	if len(d.lent) != 0 {
+		d.release()
+	}
+	if d.armed {
+		if err := d.disarm(); err != nil {
+			return 0, err
+		}
+	}
+	if atomic.LoadUint64(&d.self.news) != d.seen {
+		d.look()
+	}
+	n := 0
+	for i := range d.ring {
+		if n == len(evs) {
+			break
+		}
+		n += d.take(d.ring[(d.next+i)%len(d.ring)], evs[n:])
+	}
+	if d.next++; d.next >= len(d.ring) {
+		d.next = 0
+	}
+	if len(d.lost) != 0 {
+		k := copy(evs[n:], d.lost)
+		d.lost = slices.Delete(d.lost, 0, k)
+		n += k
+	}
+	return n, nil
+}
+
+// take moves what one ring has into evs.
+func (d *Domain) take(in *inbound, evs []fabric.Event) int {
+	for n := range evs {
+		data, err := in.r.Next()
+		if data == nil {
+			if err != nil || in.closed {
+				d.lose(in.from, err)
+			}
+			return n
+		}
+		evs[n] = fabric.Event{Kind: fabric.Message, Peer: in.peer, Data: data}
+		if !in.lent {
+			in.lent = true
+			d.lent = append(d.lent, in)
+		}
+	}
+	return len(evs)
+}
+
+// release ends the loans. A writer that sleeps for want of room is woken when it gets some.
+func (d *Domain) release() {
+	for _, in := range d.lent {
+		in.lent = false
+		if in.r.Release() && atomic.LoadUint32(in.flags)&asleep != 0 {
+			d.rouse(in.from)
+		}
+	}
+	d.lent = d.lent[:0]
+}
+
+// look finds out who has connected or closed since the last time.
+func (d *Domain) look() {
+	d.seen = atomic.LoadUint64(&d.self.news)
+	for from := range d.local {
+		bit := uint64(1) << (from % 64)
+		if d.ins[from] == nil && !d.down[from] && atomic.LoadUint64(&d.self.from[from/64])&bit != 0 {
+			if err := d.accept(from); err != nil {
+				d.lose(from, err)
+			}
+		}
+		if !d.down[from] && atomic.LoadUint64(&d.self.gone[from/64])&bit != 0 {
+			if in := d.ins[from]; in != nil {
+				in.closed = true
+			} else {
+				d.lose(from, nil)
+			}
+		}
+	}
+}
+
+// accept maps the ring that a peer has made to us.
+func (d *Domain) accept(from int) error {
+	mem, err := d.seg.Map(ringOffset(from, d.me, len(d.local)), ringBytes())
+	if err != nil {
+		return fmt.Errorf("shm: accept peer %d: %w", d.local[from], err)
+	}
+	r, err := ring.NewReader(mem)
+	if err != nil {
+		return errors.Join(err, ring.Unmap(mem))
+	}
+	in := &inbound{r: r, mem: mem, from: from, peer: int32(d.local[from]), flags: &d.controls[from].flags}
+	d.ins[from] = in
+	d.ring = append(d.ring, in)
+	d.lent = slices.Grow(d.lent, len(d.ring))
+	return nil
+}
+
+// lose reports a peer as down, once, and stops reading from it.
+func (d *Domain) lose(from int, err error) {
+	if d.down[from] {
+		return
+	}
+	d.down[from] = true
+	if err == nil {
+		err = fabric.ErrPeerDown
+	}
+	d.lost = append(d.lost, fabric.Event{Kind: fabric.PeerDown, Peer: int32(d.local[from]), Err: err})
+	if e := d.ends[from]; e != nil {
+		e.ended.CompareAndSwap(nil, &errDown)
+	}
+	if in := d.ins[from]; in != nil {
+		d.ring = slices.DeleteFunc(slices.Clone(d.ring), func(x *inbound) bool { return x == in })
+		d.next = 0
+	}
+}
+
+// Arm says that this peer sleeps and looks once more.
+func (d *Domain) Arm() (int, bool, error) {
+	if d.self == nil {
+		return -1, false, fabric.ErrClosed
+	}
+	d.release()
+	atomic.OrUint32(&d.self.flags, asleep)
+	d.armed = true
+	if d.barrier {
+		if err := membarrier(membarrierGlobalExpedited); err != nil {
+			return -1, false, fmt.Errorf("shm: membarrier: %w", err)
+		}
+	}
+	return d.sock.fd, d.waiting(), nil
+}
+
+func (d *Domain) waiting() bool {
+	if len(d.lost) != 0 || atomic.LoadUint64(&d.self.news) != d.seen {
+		return true
+	}
+	for _, in := range d.ring {
+		if in.closed || in.r.Ready() {
+			return true
+		}
+	}
+	return false
+}
+
+// disarm says that this peer is awake and takes the wakes that came.
+func (d *Domain) disarm() error {
+	d.armed = false
+	atomic.AndUint32(&d.self.flags, ^uint32(asleep))
+	return d.sock.drain()
+}
+
+// Words are in the pages that the rings of the two begin with.
+func (d *Domain) Words(peer int, inbound bool) []uint64 {
+	to, ok := slices.BinarySearch(d.local, peer)
+	switch {
+	case ok && inbound && d.ins[to] != nil:
+		return ring.Words(d.ins[to].mem)
+	case ok && !inbound && d.ends[to] != nil:
+		return ring.Words(d.ends[to].mem)
+	}
+	return nil
+}
+
+// Ring wakes a peer of this node.
+func (d *Domain) Ring(peer int) {
+	if to, ok := slices.BinarySearch(d.local, peer); ok && d.self != nil {
+		if !d.barrier || d.controls[to].fence != 0 {
+			d.fence()
+		}
+		d.rouse(to)
+	}
+}
+
+// Close says goodbye to whoever is connected, and unmaps everything.
+func (d *Domain) Close() error {
+	var errs []error
+	if d.self != nil {
+		atomic.OrUint32(&d.self.flags, closed)
+		for to := range d.local {
+			if to != d.me && (d.ends[to] != nil || d.ins[to] != nil) {
+				d.tell(to, &d.controls[to].gone)
+			}
+		}
+		d.self = nil
+	}
+	for i := range d.local {
+		if e := d.ends[i]; e != nil {
+			errs = append(errs, e.unmap())
+		}
+		if in := d.ins[i]; in != nil {
+			errs = append(errs, ring.Unmap(in.mem))
+			d.ins[i] = nil
+		}
+	}
+	for _, p := range d.segs {
+		errs = append(errs, p.close())
+	}
+	clear(d.segs)
+	d.ring = nil
+	if d.mem != nil {
+		errs = append(errs, ring.Unmap(d.mem))
+		d.mem = nil
+	}
+	if d.seg != nil {
+		errs = append(errs, d.seg.Close())
+	}
+	if d.sock != nil {
+		errs = append(errs, d.sock.close())
+		d.sock = nil
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,125 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/fabric"
+	ring "github.com/ibrun/ibrun/internal/shm"
+)
+
+// stream is the payload up to which two copies through the ring, made at the same time, are faster than one by the
+// kernel: its system call takes as long as copying some 20 KiB.
+const stream = 128 << 10
+
+// endpoint is the ring to one peer.
+type endpoint struct {
+	w     *ring.Writer
+	flags *uint32               // of the peer
+	fence bool                  // between publishing a record and looking whether the peer sleeps
+	ended atomic.Pointer[error] // why nothing goes any more: ErrPeerDown or ErrClosed; nil: open
+	to    int
+	peer  *control
+	d     *Domain
+	mem   []byte
+}
+
+// Send copies one message into the ring.
+func (e *endpoint) Send(header, payload []byte) error {
+	if err := e.ended.Load(); err != nil {
+		return *err
+	}
+	ok, err := e.w.Put(header, payload)
+	if !ok {
+		return e.refused(err)
+	}
+	if e.fence {
+		e.order()
+	}
+	if atomic.LoadUint32(e.flags) != 0 {
+		return e.notice()
+	}
+	return nil
+}
+
+// order makes the record visible before the peer's flags are looked at. Once the peer has opened it may turn out that
+// the peer does this itself.
+func (e *endpoint) order() {
+	if atomic.LoadUint32(&e.peer.opened) != 0 {
+		e.fence = !e.d.barrier || e.peer.fence != 0
+	}
+	e.d.fence()
+}
+
+// refused says why a message did not go.
+func (e *endpoint) refused(err error) error {
+	switch {
+	case errors.Is(err, ring.ErrCorrupt):
+		e.d.lose(e.to, fmt.Errorf("shm: to peer %d: %w: %w", e.d.local[e.to], fabric.ErrCorrupt, err))
+		return err
+	case err != nil:
+		return err
+	case atomic.LoadUint32(e.flags)&closed != 0:
+		return fabric.ErrPeerDown
+	}
+	return fabric.ErrAgain
+}
+
+// notice looks at a peer that is not simply open and awake.
+func (e *endpoint) notice() error {
+	if atomic.LoadUint32(e.flags)&closed != 0 {
+		return fabric.ErrPeerDown
+	}
+	e.d.rouse(e.to)
+	return nil
+}
+
+// Read copies from the peer's memory in one system call.
+func (e *endpoint) Read(dst []byte, _ fabric.Region, src fabric.RemoteKey, _ uint64) (bool, error) {
+	return e.move(unix.SYS_PROCESS_VM_READV, dst, src.Addr)
+}
+
+// Write copies into the peer's memory in one system call.
+func (e *endpoint) Write(src []byte, _ fabric.Region, dst fabric.RemoteKey, _ uint64) (bool, error) {
+	return e.move(unix.SYS_PROCESS_VM_WRITEV, src, dst.Addr)
+}
+
+func (e *endpoint) move(trap uintptr, b []byte, addr uint64) (bool, error) {
+	if err := e.ended.Load(); err != nil {
+		return false, *err
+	}
+	if atomic.LoadUint32(&e.peer.opened) == 0 || e.peer.pidns != e.d.pidns {
+		return false, fmt.Errorf("%w: copying between processes needs a common pid namespace", fabric.ErrNotSupported)
+	}
+	if err := moveMemory(trap, int(e.peer.pid), b, addr); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// Close tells the peer that nothing more comes this way.
+func (e *endpoint) Close() error {
+	if e.ended.CompareAndSwap(nil, &errClosed) {
+		e.d.tell(e.to, &e.d.controls[e.to].gone)
+	}
+	return nil
+}
+
+// Endpoints that have ended say why by a pointer to one of these, so that asking costs one load.
+var (
+	errClosed = fabric.ErrClosed
+	errDown   = fabric.ErrPeerDown
+)
+
+func (e *endpoint) unmap() error {
+	e.ended.Store(&errClosed)
+	if e.mem == nil {
+		return nil
+	}
+	mem := e.mem
+	e.mem = nil
+	return ring.Unmap(mem)
+}

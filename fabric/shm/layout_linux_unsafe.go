@@ -1,0 +1,58 @@
+package shm
+
+// Unsafe because control blocks are laid over memory that other processes map, and because addresses of buffers cross
+// to other processes as numbers.
+
+import (
+	"unsafe"
+
+	ring "github.com/ibrun/ibrun/internal/shm"
+)
+
+// controlBytes is one page, so that a control block is the unit in which memory is taken.
+const controlBytes = 4096
+
+// maxLocal is how many peers the bitmaps of a control block can name.
+const maxLocal = 64 * 64
+
+// ringSpace bounds the largest message, to a quarter. Both directions of a pair should stay in a core's own first cache.
+const ringSpace = 8 << 10
+
+// What a peer's flags say. Zero is the usual state: open and awake.
+const (
+	asleep = 1 << iota
+	closed
+)
+
+// control is what a peer tells the others. Each group has the lines to itself that one side writes and the other polls.
+type control struct {
+	flags uint32 // asleep, closed
+	_     [124]byte
+
+	opened uint32 // 1 when what follows is valid
+	pid    uint32
+	pidns  uint64 // inode of the pid namespace in which pid is meant
+	fence  uint32 // 1 if senders must fence, since this peer cannot make them pass a barrier
+	_      [108]byte
+
+	news uint64 // counts changes of the two bitmaps
+	_    [120]byte
+
+	from [maxLocal / 64]uint64 // who writes a ring to this peer
+	gone [maxLocal / 64]uint64 // who has closed
+}
+
+func controlAt(mem []byte, i int) *control {
+	return (*control)(unsafe.Pointer(unsafe.SliceData(mem[i*controlBytes : (i+1)*controlBytes])))
+}
+
+// ringBytes is a ring's length in whole pages.
+func ringBytes() int { return (ring.RingBytes(ringSpace) + 4095) &^ 4095 }
+
+// ringOffset is where the ring from local peer i to local peer j of n lies in the segment.
+func ringOffset(i, j, n int) int64 { return int64(n)*controlBytes + int64(i*n+j)*int64(ringBytes()) }
+
+// segmentBytes is the length of the segment of n local peers. Nearly all of it is never allocated.
+func segmentBytes(n int) int64 { return ringOffset(n, 0, n) }
+
+func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

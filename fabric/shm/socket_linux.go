@@ -1,0 +1,195 @@
+package shm
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Datagrams between the peers of a node. Most only wake; some carry the descriptor of a segment:
+//
+//	'W'
+//	'S'  id (8 bytes)  token (32 bytes)  and one descriptor
+const (
+	wakeByte        = 'W'
+	segmentByte     = 'S'
+	descriptorBytes = 1 + 8 + sha256.Size
+)
+
+// credentialBytes is what the kernel adds to each datagram: who sent it.
+var credentialBytes = unix.CmsgSpace(unix.SizeofUcred)
+
+// socket is a peer's datagram socket.
+type socket struct {
+	fd    int
+	key   [32]byte
+	token [sha256.Size]byte
+	held  map[uint64]int // descriptors of segments that came before they were asked for
+	buf   [64]byte
+	oob   [128]byte
+	iov   unix.Iovec
+	msg   unix.Msghdr
+}
+
+func derive(key [32]byte, what string, n uint64) (sum [sha256.Size]byte) {
+	h := hmac.New(sha256.New, key[:])
+	h.Write([]byte(what))
+	h.Write(binary.LittleEndian.AppendUint64(nil, n))
+	h.Sum(sum[:0])
+	return sum
+}
+
+// address is the abstract name of a peer's socket. Other users can see it, but learn nothing from it.
+func address(key [32]byte, peer int) *unix.SockaddrUnix {
+	sum := derive(key, "socket", uint64(peer))
+	return &unix.SockaddrUnix{Name: "@ibrun-" + hex.EncodeToString(sum[:16])}
+}
+
+func bind(key [32]byte, peer int) (*socket, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	s := &socket{fd: fd, key: key, token: derive(key, "segment", 0), held: map[uint64]int{}}
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
+		return nil, errors.Join(os.NewSyscallError("setsockopt SO_PASSCRED", err), s.close())
+	}
+	if err := unix.Bind(fd, address(key, peer)); err != nil {
+		return nil, errors.Join(fmt.Errorf("shm: bind the socket of peer %d (is it open twice?): %w", peer, err), s.close())
+	}
+	return s, nil
+}
+
+func (s *socket) close() error {
+	for _, fd := range s.held {
+		_ = unix.Close(fd) // never mapped, so there is nothing to lose
+	}
+	return os.NewSyscallError("close", unix.Close(s.fd))
+}
+
+// wake makes the peer's socket readable. A full queue is as good: the peer has not read what is there.
+func (s *socket) wake(to *unix.SockaddrUnix) {
+	// Whoever has closed its socket needs no waking, and its end is learnt elsewhere.
+	_ = unix.Sendto(s.fd, []byte{wakeByte}, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, to)
+}
+
+// sendSegment passes a descriptor to a peer. It reports false if the peer cannot take it now.
+func (s *socket) sendSegment(to *unix.SockaddrUnix, id uint64, fd int) (bool, error) {
+	msg := make([]byte, 0, descriptorBytes)
+	msg = append(msg, segmentByte)
+	msg = binary.LittleEndian.AppendUint64(msg, id)
+	msg = append(msg, s.token[:]...)
+	err := unix.Sendmsg(s.fd, msg, unix.UnixRights(fd), to, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.EINTR):
+		return false, nil
+	}
+	return false, os.NewSyscallError("sendmsg", err)
+}
+
+// drain takes all datagrams that wait, and holds the descriptors that came with them.
+func (s *socket) drain() error {
+	for {
+		n, oobn, errno := s.receive()
+		switch errno {
+		case 0:
+		case unix.EAGAIN:
+			return nil
+		case unix.EINTR:
+			continue
+		default:
+			return os.NewSyscallError("recvmsg", errno)
+		}
+		if n == 1 && oobn <= credentialBytes {
+			continue // a wake, and no descriptor with it
+		}
+		if err := s.hold(s.buf[:n], s.oob[:oobn]); err != nil {
+			return err
+		}
+	}
+}
+
+// hold keeps the descriptor that came with a datagram, if it is one of ours.
+func (s *socket) hold(msg, oob []byte) error {
+	fd, mine := ancillary(oob)
+	if fd < 0 {
+		return nil
+	}
+	if !mine || len(msg) != descriptorBytes || msg[0] != segmentByte || !hmac.Equal(msg[9:], s.token[:]) {
+		return os.NewSyscallError("close", unix.Close(fd)) // a stranger's
+	}
+	s.held[binary.LittleEndian.Uint64(msg[1:])] = fd
+	return nil
+}
+
+// take returns the segment with this id if it has come.
+func (s *socket) take(id uint64) (fd int, ok bool, err error) {
+	if err := s.drain(); err != nil {
+		return -1, false, err
+	}
+	fd, ok = s.held[id]
+	delete(s.held, id)
+	return fd, ok, nil
+}
+
+// ancillary returns the descriptor that came along, -1 if none, and whether the kernel vouches for a sender of our own user.
+func ancillary(oob []byte) (fd int, mine bool) {
+	fd = -1
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return -1, false
+	}
+	for i := range msgs {
+		if fds, err := unix.ParseUnixRights(&msgs[i]); err == nil {
+			for _, f := range fds {
+				if fd < 0 {
+					fd = f
+				} else {
+					_ = unix.Close(f) // nobody of ours sends two
+				}
+			}
+		}
+		if cred, err := unix.ParseUnixCredentials(&msgs[i]); err == nil {
+			mine = int(cred.Uid) == os.Getuid() || int(cred.Uid) == os.Geteuid()
+		}
+	}
+	return fd, mine
+}
+
+// await waits for the segment with this id. It is for set-up, where nothing else is going on.
+func (s *socket) await(ctx context.Context, id uint64) (int, error) {
+	for {
+		if fd, ok, err := s.take(id); ok || err != nil {
+			return fd, err
+		}
+		if err := pollUntil(ctx, s.fd); err != nil {
+			return -1, fmt.Errorf("shm: wait for the segment of this node: %w", err)
+		}
+	}
+}
+
+// pollUntil waits until fd is readable. It looks at ctx now and then.
+func pollUntil(ctx context.Context, fd int) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, 100)
+		if n > 0 {
+			return nil
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return os.NewSyscallError("poll", err)
+		}
+	}
+}

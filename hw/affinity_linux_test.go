@@ -1,0 +1,44 @@
+package hw
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+)
+
+func TestBind(t *testing.T) {
+	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
+	before, err := Affinity()
+	if err != nil || len(before) == 0 {
+		t.Fatalf("affinity is %v, %v", before, err)
+	}
+	if err := Bind(before[:1]); err != nil {
+		t.Fatal(err)
+	}
+	after, err := Affinity()
+	if err != nil || !slices.Equal(after, before[:1]) {
+		t.Errorf("bound to %v, affinity is %v, %v", before[:1], after, err)
+	}
+	if err := Bind(nil); err == nil {
+		t.Error("binding to no PU succeeded")
+	}
+}
+
+func TestThisMachine(t *testing.T) {
+	top, err := Read(os.DirFS("/sys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed, err := Affinity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, core := range top.Cores(allowed) {
+		seen += len(core)
+	}
+	if seen != len(allowed) {
+		t.Errorf("the cores hold %d PUs, %d are allowed", seen, len(allowed))
+	}
+}

@@ -1,0 +1,18 @@
+//go:build !linux
+
+package hw
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Affinity returns errors.ErrUnsupported: this system does not tell.
+func Affinity() ([]int, error) {
+	return nil, fmt.Errorf("hw: read affinity: needs Linux: %w", errors.ErrUnsupported)
+}
+
+// Bind returns errors.ErrUnsupported: this system does not bind threads.
+func Bind([]int) error {
+	return fmt.Errorf("hw: bind: needs Linux: %w", errors.ErrUnsupported)
+}

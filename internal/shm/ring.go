@@ -1,0 +1,55 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrCorrupt says that the other side of a ring wrote what no correct side writes.
+var ErrCorrupt = errors.New("shm: corrupt ring")
+
+// The memory of a ring:
+//
+//	0        position up to which the reader has released, written by the reader only
+//	4096     records, in a space of a power of two bytes
+//
+// A record begins at a multiple of the unit with one 8-byte word and is contiguous:
+//
+//	word     0: not written yet      recordBit | length: a record      skipBit: go on at the start of the space
+//	bytes    length of them, then padding to the next multiple of the unit
+//
+// The word is what the reader polls. It is next to the bytes, so a small message crosses between the caches in one line
+// and a longer one in lines that follow each other, which is what processors fetch ahead. The writer stores the word last.
+// At that time the word behind the record is zero; so what an earlier lap left behind is never taken for a word. To have
+// zeros there the writer clears the words of the units ahead of it, a few at a time and after it has published, when nobody waits
+// for it. Positions count bytes since the beginning and never wrap.
+//
+// A ring is best small: memory that both sides have used a moment ago is written several times faster than memory that
+// has to be fetched back from the other's second-level cache.
+const (
+	unitBytes  = 64
+	wordBytes  = 8
+	spaceStart = 4096
+	recordBit  = 1 << 32
+	skipBit    = 1 << 33
+	aheadBytes = 8 * unitBytes // how far ahead of a small record words are cleared
+)
+
+// RingBytes is how much memory a ring takes whose space is the given power of two, at least 4096.
+func RingBytes(space int) int { return spaceStart + space }
+
+// MaxRecord is the length of the largest record for a space. When one must skip to the start it takes less than half of
+// the space, and the reader keeps back at most a quarter; so there is always room in the end.
+func MaxRecord(space int) int { return space/4 - wordBytes }
+
+// recordSize is what a record of n bytes takes in the space.
+func recordSize(n int) uint64 { return uint64(n+wordBytes+unitBytes-1) &^ (unitBytes - 1) }
+
+// spaceOf tells the size of the space in mem.
+func spaceOf(mem []byte) (uint64, error) {
+	n := uint64(len(mem) - spaceStart)
+	if len(mem) < 2*spaceStart || n&(n-1) != 0 {
+		return 0, fmt.Errorf("shm: a ring cannot be laid over %d bytes", len(mem))
+	}
+	return n, nil
+}

@@ -1,0 +1,95 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Segment is memory that processes share: an anonymous file of fixed size. Its methods may be called by any goroutine.
+type Segment struct {
+	fd   int
+	size int64
+}
+
+// Create makes a segment of size bytes. It is sparse: memory is taken when a range is mapped. Nothing has a name that
+// could stay behind; the memory is freed with the last descriptor and mapping.
+func Create(size int64) (*Segment, error) {
+	fd, err := unix.MemfdCreate("ibrun", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	sealed := err == nil
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		// Old kernels and some sandboxes refuse memfds. A file without a name in a memory file system is the same but for
+		// the seals.
+		fd, err = unix.Open("/dev/shm", unix.O_TMPFILE|unix.O_RDWR|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("shm: create a segment: %w", err)
+	}
+	s := &Segment{fd: fd, size: size}
+	if err := unix.Ftruncate(fd, size); err != nil {
+		return nil, errors.Join(fmt.Errorf("shm: size a segment to %d bytes: %w", size, err), s.Close())
+	}
+	if sealed {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+			return nil, errors.Join(fmt.Errorf("shm: seal a segment: %w", err), s.Close())
+		}
+	}
+	return s, nil
+}
+
+// Open takes over a descriptor that another process created and passed on.
+func Open(fd int) (*Segment, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, fmt.Errorf("shm: look at a segment: %w", err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, fmt.Errorf("shm: descriptor %d is no segment", fd)
+	}
+	unix.CloseOnExec(fd)
+	return &Segment{fd: fd, size: st.Size}, nil
+}
+
+// Size is the length in bytes.
+func (s *Segment) Size() int64 { return s.size }
+
+// FD is the descriptor, for passing it on. The segment keeps it.
+func (s *Segment) FD() int { return s.fd }
+
+// Map allocates the pages of a range and maps them, shared and writable. off is a multiple of the page size. The
+// mapping outlives Close; Unmap ends it.
+func (s *Segment) Map(off int64, n int) ([]byte, error) {
+	if off < 0 || n <= 0 || off > s.size-int64(n) {
+		return nil, fmt.Errorf("shm: map %d bytes at %d of a segment of %d", n, off, s.size)
+	}
+	// Pages are allocated now, or not at all: touching a page that cannot be had later would be a SIGBUS.
+	for {
+		err := unix.Fallocate(s.fd, 0, off, int64(n))
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return nil, fmt.Errorf("shm: %d bytes of shared memory: %w", n, err)
+		}
+	}
+	b, err := unix.Mmap(s.fd, off, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("shm: map %d bytes: %w", n, err)
+	}
+	return b, nil
+}
+
+// Unmap ends a mapping made by Map, given the very slice that Map returned.
+func Unmap(b []byte) error { return os.NewSyscallError("munmap", unix.Munmap(b)) }
+
+// Close closes the descriptor. Mappings stay.
+func (s *Segment) Close() error {
+	if s.fd < 0 {
+		return nil
+	}
+	fd := s.fd
+	s.fd = -1
+	return os.NewSyscallError("close", unix.Close(fd))
+}

@@ -1,0 +1,43 @@
+// Package mpi lets the processes of a job exchange messages as the Message Passing Interface defines it, in Go's terms.
+//
+//	func main() {
+//		p, err := mpi.Init(context.Background(), nil)
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		defer p.Finalize()
+//		world := p.World()
+//
+//		x := []float64{float64(world.Rank())}
+//		sum := make([]float64, 1)
+//		if err := mpi.Allreduce(world, sum, x, mpi.Sum); err != nil {
+//			log.Fatal(err)
+//		}
+//		fmt.Println(world.Rank(), sum[0])
+//	}
+//
+// Start it with ibrun -n 4 ./program; started by itself it is a world of one. There is no global state: a [Process] is a
+// value, and with package mpitest many of them run in one go test.
+//
+// # Buffers
+//
+// Slices are the buffers: they carry element type and count. A slice handed to a call belongs to the call until it returns,
+// and with the immediate forms until the request has completed; sends only read it. Slices of local arrays
+// escape to the heap. Receiving into a slice that is longer than the message is fine, [Count] tells how much came.
+//
+// # Errors
+//
+// Every call returns an error, nil or an [*Error], which answers errors.Is for its [Class]:
+//
+//	if errors.Is(err, mpi.ErrTruncate) { ... }
+//
+// When a process is lost, calls that wait and later ones fail with [ErrProcFailed].
+//
+// # Concurrency
+//
+// Any number of goroutines may call anything at once, on one communicator too (MPI_THREAD_MULTIPLE). Only collectives on
+// one communicator go one after the other, in the same order at all ranks, as MPI demands; a second one at the same time is
+// an error.
+//
+// Numeric values of constants are those of the MPI-5.0 ABI.
+package mpi

@@ -1,0 +1,102 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ibrun/ibrun/mpi/internal/proto"
+)
+
+// Class is an error class. It is an error itself, so errors.Is(err, mpi.ErrTruncate) asks for it. MPI-5.0 §9.4.
+type Class uint8
+
+// The error classes in use, with the numbers of the MPI-5.0 ABI (§20.3); ErrProcFailed has none there yet.
+const (
+	ErrBuffer     Class = 1   // buffers overlap, are too small, or none is attached
+	ErrCount      Class = 2   // a count is negative, or does not fit the buffer
+	ErrTag        Class = 4   // a tag is negative
+	ErrComm       Class = 5   // the communicator is nil or freed
+	ErrRank       Class = 6   // a rank is not in the communicator
+	ErrRequest    Class = 7   // the request has been completed or freed before, or is in the wrong state
+	ErrRoot       Class = 8   // a root is not in the communicator
+	ErrOp         Class = 10  // the operation is not defined on the element type
+	ErrArg        Class = 13  // some other argument is wrong
+	ErrTruncate   Class = 15  // the message was longer than the buffer, which holds its first part
+	ErrOther      Class = 16  // something outside: the wrapped error tells
+	ErrInStatus   Class = 19  // some requests of several failed: the wrapped error is the first
+	ErrProcFailed Class = 101 // a process was lost
+)
+
+var classText = map[Class]string{
+	ErrBuffer: "invalid buffer", ErrCount: "invalid count", ErrTag: "invalid tag", ErrComm: "invalid communicator",
+	ErrRank: "invalid rank", ErrRequest: "invalid request", ErrRoot: "invalid root", ErrOp: "invalid operation",
+	ErrArg: "invalid argument", ErrTruncate: "message truncated", ErrOther: "error", ErrInStatus: "error in status",
+	ErrProcFailed: "process failed",
+}
+
+// Error names the class.
+func (c Class) Error() string {
+	if s, ok := classText[c]; ok {
+		return s
+	}
+	return fmt.Sprintf("error class %d", uint8(c))
+}
+
+// Error is what calls of this package return. It answers errors.Is for Class and for the error it wraps.
+type Error struct {
+	// Class is the error class.
+	Class Class
+	// Op is the call, such as "Recv".
+	Op string
+	// Rank is that of the calling process in the communicator concerned, -1 where there is none.
+	Rank int
+	// Err tells more; it may be nil.
+	Err error
+}
+
+// Error says what failed, where and why.
+func (e *Error) Error() string {
+	s := "mpi: " + e.Op
+	if e.Rank >= 0 {
+		s += fmt.Sprintf(" at rank %d", e.Rank)
+	}
+	s += ": " + e.Class.Error()
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap gives the class and the wrapped error.
+func (e *Error) Unwrap() []error {
+	if e.Err == nil {
+		return []error{e.Class}
+	}
+	return []error{e.Class, e.Err}
+}
+
+// classify finds the class of an error from below.
+func classify(err error) Class {
+	switch {
+	case errors.Is(err, proto.ErrTruncate):
+		return ErrTruncate
+	case errors.Is(err, proto.ErrStale), errors.Is(err, proto.ErrState):
+		return ErrRequest
+	case errors.Is(err, proto.ErrNoBuffer):
+		return ErrBuffer
+	case errors.Is(err, proto.ErrBroken):
+		return ErrProcFailed
+	}
+	return ErrOther
+}
+
+// fault makes an error of a call without a communicator.
+func fault(op string, class Class, err error) error { return &Error{class, op, -1, err} }
+
+// below wraps an error from below; nil stays nil.
+func below(op string, rank int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{classify(err), op, rank, err}
+}

@@ -1,0 +1,144 @@
+package mpi
+
+import (
+	"fmt"
+
+	"github.com/ibrun/ibrun/mpi/internal/coll"
+)
+
+// Bcast gives every rank the root's x, which has the same length at all. MPI-5.0 §6.4.
+func Bcast[T Elem](c *Comm, x []T, root int) error { return c.bcast(bytesOf(x), root) }
+
+func (c *Comm) bcast(b []byte, root int) error {
+	const op = "Bcast"
+	if err := c.begin(op); err != nil {
+		return err
+	}
+	defer c.end()
+	if err := c.rooted(op, root); err != nil {
+		return err
+	}
+	if f := c.group.memory(coll.OfBcast, len(b)); f != nil {
+		return c.below(op, f.Bcast(b, root))
+	}
+	return c.below(op, coll.Bcast(&c.group, b, root))
+}
+
+// Gather collects src of all ranks in dst at root, in the order of ranks; dst is not used elsewhere and may be nil. In place at root:
+// src is dst, or the part of dst that is root's. MPI-5.0 §6.5.
+func Gather[T Elem](c *Comm, dst, src []T, root int) error {
+	return c.gather(bytesOf(dst), bytesOf(src), root)
+}
+
+func (c *Comm) gather(dst, src []byte, root int) error {
+	const op = "Gather"
+	if err := c.begin(op); err != nil {
+		return err
+	}
+	defer c.end()
+	if err := c.rooted(op, root); err != nil {
+		return err
+	}
+	if root == c.Rank() {
+		var err error
+		if src, err = c.ownBlock(op, dst, src); err != nil {
+			return err
+		}
+	} else {
+		dst = nil
+	}
+	if f := c.group.memory(coll.OfGather, len(src)); f != nil {
+		return c.below(op, f.Gather(dst, src, root))
+	}
+	return c.below(op, coll.Gather(&c.group, dst, src, root))
+}
+
+// ownBlock checks a rank's own block against the whole of n such, and returns it; in place, as the collectives want to see
+// it: at the beginning of the whole.
+func (c *Comm) ownBlock(op string, whole, block []byte) ([]byte, error) {
+	n := len(c.peers)
+	if same(whole, block) && len(whole) == len(block) && n > 1 {
+		if len(whole)%n != 0 {
+			return nil, c.err(op, ErrCount, fmt.Errorf("%d bytes for %d ranks", len(whole), n))
+		}
+		return whole[:len(whole)/n], nil
+	}
+	if len(whole) != n*len(block) {
+		return nil, c.err(op, ErrCount, fmt.Errorf("%d bytes in all, %d for each of %d ranks", len(whole), len(block), n))
+	}
+	if at := int(c.rank) * len(block); same(whole[at:], block) {
+		return whole[:len(block)], nil
+	}
+	return block, c.apart(op, whole, block)
+}
+
+// Scatter gives each rank its part of root's src, in dst; src is not used elsewhere and may be nil. In place at root: dst is src, or the
+// part of src that is root's. MPI-5.0 §6.6.
+func Scatter[T Elem](c *Comm, dst, src []T, root int) error {
+	return c.scatter(bytesOf(dst), bytesOf(src), root)
+}
+
+func (c *Comm) scatter(dst, src []byte, root int) error {
+	const op = "Scatter"
+	if err := c.begin(op); err != nil {
+		return err
+	}
+	defer c.end()
+	if err := c.rooted(op, root); err != nil {
+		return err
+	}
+	if root == c.Rank() {
+		var err error
+		if dst, err = c.ownBlock(op, src, dst); err != nil {
+			return err
+		}
+	} else {
+		src = nil
+	}
+	if f := c.group.memory(coll.OfScatter, len(dst)); f != nil {
+		return c.below(op, f.Scatter(dst, src, root))
+	}
+	return c.below(op, coll.Scatter(&c.group, dst, src, root))
+}
+
+// Allgather collects src of all ranks in dst of each, in the order of ranks. In place: src is dst, or the part of dst that is
+// this rank's. MPI-5.0 §6.7.
+func Allgather[T Elem](c *Comm, dst, src []T) error { return c.allgather(bytesOf(dst), bytesOf(src)) }
+
+func (c *Comm) allgather(dst, src []byte) error {
+	const op = "Allgather"
+	if err := c.begin(op); err != nil {
+		return err
+	}
+	defer c.end()
+	src, err := c.ownBlock(op, dst, src)
+	if err != nil {
+		return err
+	}
+	if f := c.group.memory(coll.OfAllgather, len(src)); f != nil {
+		return c.below(op, f.Allgather(dst, src))
+	}
+	return c.below(op, coll.Allgather(&c.group, dst, src))
+}
+
+// Alltoall sends part i of src to rank i, where it becomes the part of dst that has this rank's number. dst and src have one
+// length and may be the same slice. MPI-5.0 §6.8.
+func Alltoall[T Elem](c *Comm, dst, src []T) error { return c.alltoall(bytesOf(dst), bytesOf(src)) }
+
+func (c *Comm) alltoall(dst, src []byte) error {
+	const op = "Alltoall"
+	if err := c.begin(op); err != nil {
+		return err
+	}
+	defer c.end()
+	if err := c.alike(op, dst, src); err != nil {
+		return err
+	}
+	if len(src)%len(c.peers) != 0 {
+		return c.err(op, ErrCount, fmt.Errorf("%d bytes for %d ranks", len(src), len(c.peers)))
+	}
+	if f := c.group.memory(coll.OfAlltoall, len(src)/len(c.peers)); f != nil {
+		return c.below(op, f.Alltoall(dst, src))
+	}
+	return c.below(op, coll.Alltoall(&c.group, dst, src))
+}

@@ -1,0 +1,24 @@
+package coll
+
+// allgatherBruck: like recursive doubling, but towards the rank 2^k before, so that any number of ranks will do. Blocks are
+// collected in a turned order, each rank's own first, and turned back at the end.
+//
+// Cost: lg n * a + (n-1) * m*b, and two copies of the result; for any n.
+func allgatherBruck(p Peer, dst, src []byte, n int) error {
+	rank, size := p.Rank(), p.Size()
+	tmp := p.Scratch(n * size)
+	if inPlace(dst, src) {
+		src = nth(dst, rank, n)
+	}
+	copy(tmp[:n], src)
+	for d := 1; d < size; d *= 2 {
+		c := min(d, size-d)
+		if err := p.Sendrecv(mod(rank-d, size), tmp[:c*n], mod(rank+d, size), tmp[d*n:(d+c)*n]); err != nil {
+			return err
+		}
+	}
+	high := (size - rank) * n // what comes from this rank and those after it
+	copy(dst[rank*n:], tmp[:high])
+	copy(dst[:rank*n], tmp[high:])
+	return nil
+}

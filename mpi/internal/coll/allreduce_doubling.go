@@ -1,0 +1,34 @@
+package coll
+
+// allreduceDoubling: in round k pairs of ranks 2^k apart exchange all they have and both combine it.
+//
+// Cost: lg n * (a + m*b + m*g), and 2 * (a + m*b) + m*g more where n is no power of two.
+func allreduceDoubling(p Peer, dst, src []byte, op *Operation) error {
+	f := newFold(p)
+	dst = dst[:len(src)]
+	if !inPlace(dst, src) {
+		copy(dst, src)
+	}
+	have, tmp, err := f.in(dst, p.Scratch(len(src)), op)
+	if err != nil {
+		return err
+	}
+	if f.self >= 0 {
+		for d := 1; d < f.power; d *= 2 {
+			to := f.rank(f.self ^ d)
+			if err := p.Sendrecv(to, have, to, tmp); err != nil {
+				return err
+			}
+			if f.self&d == 0 {
+				op.Kernel(have, have, tmp)
+			} else {
+				op.Kernel(tmp, tmp, have)
+				have, tmp = tmp, have
+			}
+		}
+		if !inPlace(dst, have) {
+			copy(dst, have)
+		}
+	}
+	return f.out(dst)
+}

@@ -1,0 +1,58 @@
+package coll
+
+// alltoallPairwise: in round k the ranks whose numbers add up to k, modulo n, exchange their blocks. Since they exchange, a
+// block can be put where the one was that went out.
+//
+// Cost: n * (a + m*b), for any n; each rank talks to one other at a time. In place each block is copied once more.
+func alltoallPairwise(p Peer, dst, src []byte, n int) error {
+	var tmp []byte
+	if inPlace(dst, src) {
+		tmp = p.Scratch(n)
+	}
+	return pairwise(p, tmp, func(i int) []byte { return nth(dst, i, n) }, func(i int) []byte { return nth(src, i, n) })
+}
+
+// alltoallvPairwise is alltoallPairwise in place for blocks of different lengths. An empty one is no message.
+func alltoallvPairwise(p Peer, buf []byte, at *Layout) error {
+	longest := 0
+	for _, c := range at.Counts {
+		longest = max(longest, c*at.Elem)
+	}
+	block := func(i int) []byte { return at.block(buf, i) }
+	return pairwise(p, p.Scratch(longest), block, block)
+}
+
+// pairwise exchanges blocks with each other rank in turn. If tmp is not nil, in and out are the same memory.
+func pairwise(p Peer, tmp []byte, in, out func(i int) []byte) error {
+	rank, n := p.Rank(), p.Size()
+	for k := range n {
+		i := mod(k-rank, n)
+		to, from := out(i), in(i)
+		if i == rank {
+			if tmp == nil {
+				copy(from, to)
+			}
+			continue
+		}
+		if tmp != nil {
+			to = tmp[:copy(tmp, to)]
+		}
+		if err := exchange(p, i, to, from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exchange sends and receives, each only if there is something.
+func exchange(p Peer, i int, to, from []byte) error {
+	switch {
+	case len(to) > 0 && len(from) > 0:
+		return p.Sendrecv(i, to, i, from)
+	case len(to) > 0:
+		return p.Send(i, to)
+	case len(from) > 0:
+		return p.Recv(i, from)
+	}
+	return nil
+}

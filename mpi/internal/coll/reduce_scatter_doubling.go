@@ -1,0 +1,22 @@
+package coll
+
+// reduceScatterDoubling: all of the result everywhere, by recursive doubling, of which each rank takes its part.
+//
+// Cost: as allreduceDoubling, m being the bytes of all blocks together.
+func reduceScatterDoubling(p Peer, dst, src []byte, counts []int, op *Operation) error {
+	all := p.Scratch(len(src))
+	if err := allreduceDoubling(p, all, src, op); err != nil {
+		return err
+	}
+	copy(dst, blockOf(all, counts, p.Rank(), op.ElemSize))
+	return nil
+}
+
+// blockOf is rank i's block of a buffer in which blocks of counts elements follow each other.
+func blockOf(buf []byte, counts []int, i, elem int) []byte {
+	lo := 0
+	for _, c := range counts[:i] {
+		lo += c * elem
+	}
+	return buf[lo : lo+counts[i]*elem]
+}

@@ -1,0 +1,37 @@
+package coll
+
+// reduceScatterPairwise: in round k each rank sends the rank k after it the block that is for that one, and receives its own
+// block of the rank k before it. What arrives is first of lower ranks, in descending order, and then of higher ranks, in
+// descending order too, so two sums that grow to the left keep the order of ranks.
+//
+// Cost: (n-1) * (a + m*b + m*g), m being the bytes of one block; for any n.
+func reduceScatterPairwise(p Peer, dst, src []byte, counts []int, op *Operation) error {
+	rank, n := p.Rank(), p.Size()
+	own := blockOf(src, counts, rank, op.ElemSize)
+	low, tmp := p.Scratch(len(own)), p.Scratch(len(own))
+	var high []byte
+	copy(low, own)
+	for k := 1; k < n; k++ {
+		to, from := mod(rank+k, n), mod(rank-k, n)
+		if err := p.Sendrecv(to, blockOf(src, counts, to, op.ElemSize), from, tmp); err != nil {
+			return err
+		}
+		switch {
+		case from < rank:
+			op.Kernel(tmp, tmp, low)
+			low, tmp = tmp, low
+		case high == nil:
+			high, tmp = tmp, p.Scratch(len(own))
+		default:
+			op.Kernel(tmp, tmp, high)
+			high, tmp = tmp, high
+		}
+	}
+	dst = dst[:len(own)]
+	if high == nil {
+		copy(dst, low)
+	} else {
+		op.Kernel(dst, low, high)
+	}
+	return nil
+}

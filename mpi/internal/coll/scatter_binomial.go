@@ -1,0 +1,39 @@
+package coll
+
+// scatterBinomial: down a binomial tree; each rank gets what is for its subtree in one message. The root turns the blocks
+// into the order of ranks counted from itself.
+//
+// Cost: lg n * a + (n-1) * m*b, and two copies; for any n.
+func scatterBinomial(p Peer, dst, src []byte, root, n int) error {
+	rank, size := p.Rank(), p.Size()
+	v := mod(rank-root, size)
+	if v&1 != 0 {
+		return p.Recv(mod(rank-1, size), dst)
+	}
+	tmp := p.Scratch(n * subtree(v, size))
+	bit := 1
+	if v == 0 {
+		high := (size - root) * n // what is for the root and the ranks after it
+		copy(tmp[:high], src[root*n:size*n])
+		copy(tmp[high:], src[:root*n])
+		for bit < size {
+			bit *= 2
+		}
+	} else {
+		bit = v & -v
+		if err := p.Recv(mod(rank-bit, size), tmp); err != nil {
+			return err
+		}
+	}
+	for bit /= 2; bit > 0; bit /= 2 {
+		if v+bit < size {
+			if err := p.Send(mod(rank+bit, size), tmp[bit*n:(bit+subtree(v+bit, size))*n]); err != nil {
+				return err
+			}
+		}
+	}
+	if rank != root || !inPlace(dst, src) {
+		copy(dst, tmp[:n])
+	}
+	return nil
+}

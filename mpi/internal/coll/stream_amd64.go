@@ -1,0 +1,4 @@
+package coll
+
+//go:noescape
+func stream(dst, src []byte)

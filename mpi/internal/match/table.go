@@ -1,0 +1,188 @@
+package match
+
+// What a receive leaves open.
+const (
+	AnySource = -1
+	AnyTag    = -2
+)
+
+// The four classes: what is open.
+const (
+	none = iota
+	openSource
+	openTag
+	openBoth
+	classes
+)
+
+// keyFor is the key under which a message from source with tag lies in a class.
+func keyFor(class int, source, tag int32) key {
+	switch class {
+	case none:
+		return key{source, tag}
+	case openSource:
+		return key{AnySource, tag}
+	case openTag:
+		return key{source, AnyTag}
+	}
+	return key{AnySource, AnyTag}
+}
+
+func classOf(source, tag int32) int {
+	switch {
+	case source != AnySource && tag != AnyTag:
+		return none
+	case tag != AnyTag:
+		return openSource
+	case source != AnySource:
+		return openTag
+	}
+	return openBoth
+}
+
+// Receive is a receive that may wait. Put one into each R and set it up with Init, once.
+type Receive[R any] struct{ l link[R] }
+
+// Init says whose receive it is.
+func (r *Receive[R]) Init(of *R) { r.l.of = of }
+
+// Posted tells whether it waits in a table.
+func (r *Receive[R]) Posted() bool { return r.l.q != nil }
+
+// Message is a message that may wait. Put one into each M and set it up with Init, once.
+type Message[M any] struct{ in [classes]link[M] }
+
+// Init says whose message it is.
+func (m *Message[M]) Init(of *M) {
+	for i := range m.in {
+		m.in[i].of = of
+	}
+}
+
+// Table pairs the messages and receives of one context. The zero value is ready.
+type Table[R, M any] struct {
+	posted [classes]class[R]
+	kept   [classes]class[M]
+	open   int // receives with something left open
+	seq    uint64
+}
+
+// Post puts a receive where arriving messages find it. Whoever posts has looked with Find before.
+func (t *Table[R, M]) Post(r *Receive[R], source, tag int32) {
+	c := classOf(source, tag)
+	if c != none {
+		t.open++
+	}
+	t.seq++
+	r.l.seq = t.seq
+	t.posted[c].push(key{source, tag}, &r.l)
+}
+
+// Withdraw takes a posted receive out again.
+func (t *Table[R, M]) Withdraw(r *Receive[R]) {
+	c := classOf(r.l.q.key.source, r.l.q.key.tag)
+	if c != none {
+		t.open--
+	}
+	t.posted[c].remove(&r.l)
+}
+
+// Arrive finds the receive that a message goes to, and takes it out; nil if none fits.
+func (t *Table[R, M]) Arrive(source, tag int32) *R {
+	if t.open != 0 {
+		return t.arriveOpen(source, tag)
+	}
+	if t.posted[none].used == 0 {
+		return nil
+	}
+	q := t.posted[none].find(key{source, tag})
+	if q == nil || q.head == nil {
+		return nil
+	}
+	l := q.head
+	t.posted[none].remove(l)
+	return l.of
+}
+
+// arriveOpen is Arrive where receives of several classes may fit: the one posted first gets the message.
+func (t *Table[R, M]) arriveOpen(source, tag int32) *R {
+	var first *link[R]
+	at := 0
+	for c := range t.posted {
+		if t.posted[c].used == 0 {
+			continue
+		}
+		q := t.posted[c].find(keyFor(c, source, tag))
+		if q != nil && q.head != nil && (first == nil || q.head.seq < first.seq) {
+			first, at = q.head, c
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	if at != none {
+		t.open--
+	}
+	t.posted[at].remove(first)
+	return first.of
+}
+
+// Keep puts a message where receives find it. Whoever keeps has called Arrive before.
+func (t *Table[R, M]) Keep(m *Message[M], source, tag int32) {
+	for c := range m.in {
+		t.kept[c].push(keyFor(c, source, tag), &m.in[c])
+	}
+}
+
+// Find returns the first message that fits and leaves it where it is; nil if there is none.
+func (t *Table[R, M]) Find(source, tag int32) *M {
+	if t.kept[none].used == 0 {
+		return nil
+	}
+	q := t.kept[classOf(source, tag)].find(key{source, tag})
+	if q == nil || q.head == nil {
+		return nil
+	}
+	return q.head.of
+}
+
+// Take takes a kept message out.
+func (t *Table[R, M]) Take(m *Message[M]) {
+	for c := range m.in {
+		t.kept[c].remove(&m.in[c])
+	}
+}
+
+// Waiting tells how many receives and messages wait.
+func (t *Table[R, M]) Waiting() (receives, messages int) {
+	for c := range t.posted {
+		receives += t.posted[c].used
+	}
+	return receives, t.kept[none].used
+}
+
+// Drain takes out everything and hands it over, for a context that ends.
+func (t *Table[R, M]) Drain(receive func(*R), message func(*M)) {
+	for c := range t.posted {
+		for _, q := range t.posted[c].slots {
+			for ; q != nil; q = q.chain {
+				for q.head != nil {
+					of := q.head.of
+					t.posted[c].remove(q.head)
+					receive(of)
+				}
+			}
+		}
+	}
+	t.open = 0
+	for _, q := range t.kept[none].slots {
+		for ; q != nil; q = q.chain {
+			for l := q.head; l != nil; l = l.next {
+				message(l.of)
+			}
+		}
+	}
+	for c := range t.kept {
+		t.kept[c] = class[M]{}
+	}
+}

@@ -1,0 +1,157 @@
+// Package place finds out where a process stands: alone, or one of several that a launcher started.
+//
+// Package mpi initialises from a [Place]. Usually [Find] makes it from the environment; tests bring their own, with many
+// places in one process.
+package place
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/auto"
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/job"
+	"github.com/ibrun/ibrun/internal/pmi"
+)
+
+// Place is one process's position in a job, and its way to the launcher.
+type Place struct {
+	// Rank and Size are as in a communicator of all processes.
+	Rank, Size int
+	// Crowded says that there are more processes than processors.
+	Crowded bool
+	// Open opens the domain that connects the processes.
+	Open func(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error)
+	// Started tells the launcher that the process has initialised.
+	Started func() error
+	// Finalized tells the launcher that the process may end from now on. It is called once.
+	Finalized func() error
+	// Abort ends the job. It returns only where several places share a process.
+	Abort func(code int, why string) error
+}
+
+// Find asks the environment. A process without a launcher is a world of one.
+func Find(ctx context.Context) (*Place, error) {
+	client, err := pmi.FromEnv(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if client == nil {
+		return alone(), nil
+	}
+	p := &Place{Rank: client.Rank(), Size: client.Size()}
+	link, hello, err := job.FromEnv(os.Getenv)
+	if err != nil {
+		return nil, fmt.Errorf("talk to ibrun: %w", err)
+	}
+	node, err := nodeOf(ctx, client, hello)
+	if err != nil {
+		return nil, err
+	}
+	p.Crowded, err = crowded(hello, len(node.Local))
+	if err != nil {
+		return nil, err
+	}
+	p.Open = func(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error) {
+		return auto.Open(ctx, cfg, node)
+	}
+	tell := func(kind job.Kind) error {
+		if link == nil {
+			return nil
+		}
+		return link.Send(kind, nil)
+	}
+	p.Started = func() error { return tell(job.KindStarted) }
+	p.Finalized = func() error {
+		if err := tell(job.KindFinalized); err != nil {
+			return err
+		}
+		return client.Finalize()
+	}
+	p.Abort = func(code int, why string) error {
+		// The launcher kills this process; leaving does the same where it is slow to, or gone.
+		_ = client.Abort(code, why)
+		os.Exit(code)
+		return nil
+	}
+	return p, nil
+}
+
+func alone() *Place {
+	nothing := func() error { return nil }
+	return &Place{
+		Size: 1,
+		Open: func(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error) {
+			return auto.Open(ctx, cfg, auto.Node{Local: []int{0}})
+		},
+		Started:   nothing,
+		Finalized: nothing,
+		Abort: func(code int, why string) error {
+			fmt.Fprintln(os.Stderr, why)
+			os.Exit(code)
+			return nil
+		},
+	}
+}
+
+// nodeOf finds the processes of this node and the job's secret. ibrun tells both; under another launcher the first
+// process draws the secret and puts it where only the job looks.
+func nodeOf(ctx context.Context, c *pmi.Client, hello *job.Hello) (auto.Node, error) {
+	if hello != nil {
+		return auto.Node{Local: hello.NodeRanks, Key: hello.Secret, Tracer: hello.AgentPID}, nil
+	}
+	n := auto.Node{Tracer: os.Getppid()}
+	if c.Size() == 1 {
+		n.Local = []int{0}
+		return n, nil
+	}
+	var err error
+	if n.Local, err = c.NodeRanks(); err != nil {
+		return n, fmt.Errorf("ask the launcher which processes share this node: %w", err)
+	}
+	n.Key, err = commonKey(ctx, c)
+	return n, err
+}
+
+const keyName = "ibrun-key"
+
+func commonKey(ctx context.Context, c *pmi.Client) (key [32]byte, err error) {
+	if c.Rank() == 0 {
+		rand.Read(key[:])
+		if err := c.Put(keyName, hex.EncodeToString(key[:])); err != nil {
+			return key, fmt.Errorf("give the job's secret to the launcher: %w", err)
+		}
+	}
+	if err := c.Barrier(ctx); err != nil {
+		return key, fmt.Errorf("wait for the other processes: %w", err)
+	}
+	text, err := c.Get(keyName)
+	if err != nil {
+		return key, fmt.Errorf("get the job's secret from the launcher: %w", err)
+	}
+	if n, err := hex.Decode(key[:], []byte(text)); err != nil || n != len(key) {
+		return key, fmt.Errorf("the launcher's key-value space holds no secret under %s", keyName)
+	}
+	return key, nil
+}
+
+// crowded tells whether the processes of this node have fewer processors than they are. Under ibrun each has its own if
+// it is bound at all; elsewhere the affinity mask tells only whether all are bound alike, so the cautious answer is taken.
+func crowded(hello *job.Hello, local int) (bool, error) {
+	if hello != nil && len(hello.Cores) != 0 {
+		return false, nil
+	}
+	allowed, err := hw.Affinity()
+	if err != nil {
+		return false, err
+	}
+	if hello == nil && len(allowed) < local {
+		// Bound by the launcher: whether apart from each other cannot be seen from here, but launchers that bind do that.
+		return len(allowed) == 0, nil
+	}
+	return local > len(allowed), nil
+}

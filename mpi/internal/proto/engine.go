@@ -1,0 +1,283 @@
+package proto
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/match"
+)
+
+// Errors of operations. Others come from the transport, wrapped.
+var (
+	// ErrTruncate says that a message was longer than the buffer. The buffer holds its first part.
+	ErrTruncate = errors.New("message longer than the buffer")
+	// ErrStale says that a handle names a request that has been waited for or freed.
+	ErrStale = errors.New("request has been completed or freed before")
+	// ErrState says that a request cannot do this now: it is active, or not persistent.
+	ErrState = errors.New("request is in the wrong state")
+	// ErrBroken says that a process of the set was lost, so that nothing that waits can be sure to complete.
+	ErrBroken = errors.New("a process was lost")
+)
+
+// Config says what an engine stands on.
+type Config struct {
+	// Domain carries the bytes. The engine closes it.
+	Domain fabric.Domain
+	// Self and Size are as in the domain's own Config.
+	Self, Size int
+	// Address tells the fabric address of a process; nil if the domain needs none.
+	Address func(n int) []byte
+	// Bed is the one whose Wake the domain was opened with.
+	Bed Bed
+	// Crowded says that there are more processes than processors, so that spinning takes time from the one waited for.
+	Crowded bool
+	// Unexpected bounds the bytes kept of messages that came before their receives; 0 means 64 MiB.
+	Unexpected int
+}
+
+// Engine carries the messages of one process. See the package comment.
+type Engine struct {
+	mu   sync.Mutex
+	want atomic.Int32 // goroutines that wait for mu
+
+	domain fabric.Domain
+	pairer fabric.Pairer // nil if the domain offers none
+	sharer fabric.Sharer // nil likewise
+	caps   fabric.Caps
+	eager  int
+	addr   func(int32) []byte
+	peers  []peer
+	tables map[uint32]*table // by context
+	ended  map[uint32]uint32 // by number, the last context of that number that ended
+	recent [16]cached
+	events [32]fabric.Event
+
+	scratch  [maxHeader]byte // of the message being sent at once
+	idle     *Request        // free list
+	requests []*[slab]Request
+	notes    *outgoing // free list
+	backlog  []int32   // peers for which messages wait for room
+	moves    moveQueue // blocks to be read or written
+	store    store     // messages that came too early
+
+	broken  error // set when a process was lost
+	leaving bool  // processes may leave now
+	loans   loans // parts of the buffer for buffered sends
+
+	spin     int // polls before the processor is offered to others
+	parker   parker
+	sleeping bool // somebody sleeps on the transport
+	parked   int  // others that sleep on cond
+	cond     sync.Cond
+}
+
+// New makes an engine and takes the domain over.
+func New(c Config) (*Engine, error) {
+	e := &Engine{
+		domain: c.Domain,
+		caps:   c.Domain.Caps(),
+		peers:  make([]peer, c.Size),
+		addr:   func(int32) []byte { return nil },
+		spin:   spinAlone,
+		tables: map[uint32]*table{},
+		ended:  map[uint32]uint32{},
+	}
+	if c.Address != nil {
+		e.addr = func(n int32) []byte { return c.Address(int(n)) }
+	}
+	if c.Crowded {
+		e.spin = spinCrowded
+	}
+	e.pairer, _ = c.Domain.(fabric.Pairer)
+	e.sharer, _ = c.Domain.(fabric.Sharer)
+	e.eager = min(e.caps.Eager, e.caps.MaxSend-maxHeader)
+	if e.eager < 0 {
+		return nil, fmt.Errorf("a transport that carries %d bytes at once has no room for a header", e.caps.MaxSend)
+	}
+	e.cond.L = &e.mu
+	e.store.limit(c.Unexpected)
+	for i := range e.peers {
+		e.peers[i].eager = -1
+	}
+	return e, e.findBed(c.Bed)
+}
+
+// findBed finds out where to sleep: arming once tells whether the domain has a descriptor.
+func (e *Engine) findBed(b Bed) error {
+	fd, _, err := e.domain.Arm()
+	if err != nil {
+		return fmt.Errorf("arm the transport: %w", err)
+	}
+	if fd < 0 {
+		e.parker = b.channel
+		return nil
+	}
+	e.parker, err = newPollParker()
+	return err
+}
+
+// lock takes the mutex and says so while it has to wait, so that whoever spins with it lets go.
+func (e *Engine) lock() {
+	if e.mu.TryLock() {
+		return
+	}
+	e.want.Add(1)
+	e.mu.Lock()
+	e.want.Add(-1)
+}
+
+func (e *Engine) unlock() { e.mu.Unlock() }
+
+// table pairs the messages and receives of one context.
+type table = match.Table[Request, arrived]
+
+// A context is a number that is used again, and says how often it was used before:
+//
+//	generation | number, [ContextBits] of it
+//
+// A message of an earlier use is not matched any more.
+const ContextBits = 13
+
+// cached is an entry of the small table in front of the map of contexts.
+type cached struct {
+	context uint32
+	t       *table
+}
+
+// table returns that of a context, also one that this process does not know of yet: another may be ahead.
+func (e *Engine) table(context uint32) *table {
+	if c := &e.recent[context%uint32(len(e.recent))]; c.context == context && c.t != nil {
+		return c.t
+	}
+	return e.lookup(context)
+}
+
+func (e *Engine) lookup(context uint32) *table {
+	t := e.tables[context]
+	if t == nil {
+		t = new(table)
+		e.tables[context] = t
+	}
+	e.recent[context%uint32(len(e.recent))] = cached{context, t}
+	return t
+}
+
+// stale tells whether a context has been forgotten. Generations are compared as they come round.
+func (e *Engine) stale(context uint32) bool {
+	ended, ok := e.ended[context&(1<<ContextBits-1)]
+	return ok && int32(context-ended) <= 0
+}
+
+// Forget ends a context. Receives that wait in it complete with err; messages that wait, or come later, are dropped.
+func (e *Engine) Forget(context uint32, err error) {
+	e.lock()
+	defer e.unlock()
+	e.ended[context&(1<<ContextBits-1)] = context
+	t := e.tables[context]
+	if t == nil {
+		return
+	}
+	delete(e.tables, context)
+	e.recent[context%uint32(len(e.recent))] = cached{}
+	t.Drain(
+		func(r *Request) { e.complete(r, err) },
+		func(m *arrived) {
+			e.answer(m.peer, m.v.kind, m.w)
+			e.drop(m)
+		})
+}
+
+// answer lets the sender of a message that nobody will receive go on.
+func (e *Engine) answer(peer int32, k kind, w [5]uint64) {
+	switch k {
+	case kindSync:
+		e.note(peer, envelope{kind: kindFin}, w[0])
+	case kindOffer:
+		e.note(peer, envelope{kind: kindFin}, w[3])
+	}
+}
+
+// Waiting tells how many receives and messages wait in a context.
+func (e *Engine) Waiting(context uint32) (receives, messages int) {
+	e.lock()
+	defer e.unlock()
+	return e.table(context).Waiting()
+}
+
+// fail notes that a process was lost. Everything that waits ends with an error.
+func (e *Engine) fail(n int32, err error) {
+	if e.broken != nil || e.leaving && err == fabric.ErrPeerDown {
+		return
+	}
+	e.broken = fmt.Errorf("%w: process %d: %w", ErrBroken, n, err)
+	e.unpark()
+}
+
+// Abort breaks the engine: every call that waits, and every later one, fails with err.
+func (e *Engine) Abort(err error) {
+	e.lock()
+	if e.broken == nil {
+		e.broken = fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	e.unpark()
+	e.unlock()
+}
+
+// Leave says that from now on processes may close without being missed.
+func (e *Engine) Leave() {
+	e.lock()
+	e.leaving = true
+	e.unlock()
+}
+
+// Settle waits until everything that this process sends has gone.
+func (e *Engine) Settle() error {
+	e.lock()
+	defer e.unlock()
+	g := goal{what: settled}
+	e.await(&g)
+	if !g.met(e) {
+		return e.broken
+	}
+	return nil
+}
+
+// Close closes the domain. No other call may be under way.
+func (e *Engine) Close() error {
+	e.lock()
+	defer e.unlock()
+	return errors.Join(e.domain.Close(), e.parker.close())
+}
+
+// Shares tells whether processes may share memory.
+func (e *Engine) Shares() bool { return e.sharer != nil }
+
+// Segment maps memory shared with peers, as [fabric.Sharer] does, and waits for them.
+func (e *Engine) Segment(id uint64, peers []int, bytes int) (fabric.Segment, error) {
+	e.lock()
+	defer e.unlock()
+	for {
+		seg, err := e.sharer.Segment(id, peers, bytes)
+		if err != fabric.ErrAgain {
+			return seg, err
+		}
+		if err := e.poke(); err != nil {
+			return nil, err
+		}
+		e.unlock()
+		runtime.Gosched()
+		yieldProcessor()
+		e.lock()
+	}
+}
+
+// Ring wakes a process that may wait for a word of a segment.
+func (e *Engine) Ring(n int) {
+	e.lock()
+	e.sharer.Ring(n)
+	e.unlock()
+}

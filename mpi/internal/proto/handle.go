@@ -1,0 +1,180 @@
+package proto
+
+// Wait waits for the operation that h names and ends this use of its request. For the zero Handle, and for a persistent
+// request that is not active, it returns at once.
+func (e *Engine) Wait(h Handle) (Status, error) {
+	e.lock()
+	defer e.unlock()
+	r := h.r
+	switch {
+	case !h.valid():
+		return Status{}, ErrStale
+	case r.state == inactive:
+		return empty, nil
+	}
+	err := e.wait(r)
+	return r.status, err
+}
+
+// Test is Wait if the operation has completed; otherwise it makes some progress and reports false.
+func (e *Engine) Test(h Handle) (Status, bool, error) {
+	e.lock()
+	defer e.unlock()
+	r := h.r
+	switch {
+	case !h.valid():
+		return Status{}, true, ErrStale
+	case r.state == inactive:
+		return empty, true, nil
+	}
+	if r.state != done {
+		if err := e.poke(); err != nil {
+			return Status{}, true, err
+		}
+	}
+	if r.state != done {
+		return Status{}, false, nil
+	}
+	_, err := e.collect(r)
+	return r.status, true, err
+}
+
+// poke makes progress once.
+func (e *Engine) poke() error {
+	e.progress()
+	if e.moves.head != nil {
+		e.work()
+	}
+	return e.broken
+}
+
+// WaitAny waits until one of hs has completed and returns its index; -1 if none is active. The caller collects it with
+// Wait.
+func (e *Engine) WaitAny(hs []Handle) (int, error) {
+	e.lock()
+	defer e.unlock()
+	g := goal{what: finishedAny, set: hs}
+	e.await(&g)
+	if g.found == none {
+		return -1, e.broken
+	}
+	return g.found, nil
+}
+
+// TestAny makes progress once and reports the index of a completed request among hs, -1 if none is active; ok is false
+// if all are under way.
+func (e *Engine) TestAny(hs []Handle) (i int, ok bool, err error) {
+	e.lock()
+	defer e.unlock()
+	if i = firstDone(hs); i == none {
+		if err := e.poke(); err != nil {
+			return 0, false, err
+		}
+		i = firstDone(hs)
+	}
+	return i, i != none, nil
+}
+
+// Poke reports whether Wait would return at once, after some progress if it would not have. A stale handle is done: Wait
+// says what is wrong with it.
+func (e *Engine) Poke(h Handle) (bool, error) {
+	e.lock()
+	defer e.unlock()
+	if !h.over() {
+		if err := e.poke(); err != nil {
+			return false, err
+		}
+	}
+	return h.over(), nil
+}
+
+func (h Handle) over() bool { return !h.valid() || h.r.state != active }
+
+// Completed reports whether h names an operation that has completed and was not collected, or is stale.
+func (e *Engine) Completed(h Handle) bool {
+	e.lock()
+	defer e.unlock()
+	return !h.valid() || h.r.state == done
+}
+
+// Persistent reports whether h names a persistent request.
+func (h Handle) Persistent() bool {
+	if h.r == nil {
+		return false
+	}
+	h.r.e.lock()
+	defer h.r.e.unlock()
+	return h.valid() && h.r.keep
+}
+
+// Cancel ends a receive that has not been matched. Sends, and receives that have been, complete as usual.
+func (e *Engine) Cancel(h Handle) error {
+	e.lock()
+	defer e.unlock()
+	r := h.r
+	if !h.valid() {
+		return ErrStale
+	}
+	if r.state == inactive {
+		return ErrState
+	}
+	if !r.send && r.posted.Posted() {
+		e.table(r.route.Context).Withdraw(&r.posted)
+		r.status = Status{Source: AnySource, Tag: AnyTag, Cancelled: true}
+		e.complete(r, nil)
+	}
+	return nil
+}
+
+// Free lets go of a request. One that is under way completes unseen.
+func (e *Engine) Free(h Handle) error {
+	e.lock()
+	defer e.unlock()
+	if !h.valid() {
+		return ErrStale
+	}
+	if h.r.state == active {
+		h.r.orphan = true
+		return nil
+	}
+	e.release(h.r)
+	return nil
+}
+
+// SendInit makes a persistent send.
+func (e *Engine) SendInit(to Route, buf []byte, mode Mode) Handle {
+	return e.persistent(true, to, buf, mode)
+}
+
+// RecvInit makes a persistent receive.
+func (e *Engine) RecvInit(from Route, buf []byte) Handle {
+	return e.persistent(false, from, buf, Standard)
+}
+
+func (e *Engine) persistent(send bool, rt Route, buf []byte, mode Mode) Handle {
+	e.lock()
+	defer e.unlock()
+	r := e.take()
+	r.state, r.keep = inactive, true
+	r.send, r.mode, r.route, r.buf = send, mode, rt, buf
+	return r.handle()
+}
+
+// Start begins the operation of a persistent request once more.
+func (e *Engine) Start(h Handle) error {
+	e.lock()
+	defer e.unlock()
+	r := h.r
+	if !h.valid() {
+		return ErrStale
+	}
+	if r.state != inactive {
+		return ErrState
+	}
+	r.state = active
+	if r.send {
+		return e.start(r)
+	}
+	e.receive(r)
+	return nil
+}

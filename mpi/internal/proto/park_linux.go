@@ -1,0 +1,53 @@
+package proto
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// yieldProcessor lets another process run.
+func yieldProcessor() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+
+// pollParker sleeps on the transport's descriptor, and on one of its own by which goroutines of this process wake it.
+type pollParker struct{ own int }
+
+func newPollParker() (parker, error) {
+	own, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, os.NewSyscallError("eventfd", err)
+	}
+	return &pollParker{own}, nil
+}
+
+func (p *pollParker) park(fd int) error {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(p.own), Events: unix.POLLIN}}
+	for {
+		_, err := unix.Ppoll(fds, nil, nil)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return os.NewSyscallError("ppoll", err)
+		}
+	}
+	if fds[1].Revents != 0 {
+		var count [8]byte
+		if _, err := unix.Read(p.own, count[:]); err != nil && !errors.Is(err, unix.EAGAIN) {
+			return fmt.Errorf("read eventfd: %w", err)
+		}
+	}
+	return nil
+}
+
+func (p *pollParker) kick() {
+	var one [8]byte
+	binary.NativeEndian.PutUint64(one[:], 1)
+	// The only failure possible is a counter that is full, and then the sleeper wakes as well.
+	_, _ = unix.Write(p.own, one[:])
+}
+
+func (p *pollParker) close() error { return os.NewSyscallError("close", unix.Close(p.own)) }

@@ -1,0 +1,138 @@
+package proto
+
+import (
+	"fmt"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// peer is what an engine knows of one other process, or of itself.
+type peer struct {
+	ep fabric.Endpoint // nil until first used
+	// eager is the largest payload that may be sent at once, with nothing before it: -1 while not connected, while other
+	// messages wait for room, or while the peer wants offers only.
+	eager  int
+	choked bool // the peer wants offers only
+	choke  bool // and this is what we told the peer
+	copies bool // reading the peer's memory is not possible
+
+	head, tail *outgoing // waiting for room, in order
+	listed     bool      // in Engine.backlog
+	offers     uint64    // words in use, a bit each
+	outbound   []uint64  // words shared with the peer, nil: none or not asked yet
+	inbound    []uint64
+}
+
+// outgoing is a message that waits for room. Each request has one; others come from a free list.
+type outgoing struct {
+	next   *outgoing
+	req    *Request // to be told when the message has gone; nil if nobody is
+	length int
+	header [maxHeader]byte
+	body   []byte
+}
+
+// connect makes the endpoint of a peer.
+func (e *Engine) connect(n int32) error {
+	p := &e.peers[n]
+	ep, err := e.domain.Connect(int(n), e.addr(n))
+	if err != nil {
+		return fmt.Errorf("connect to process %d: %w", n, err)
+	}
+	p.ep = ep
+	p.reopen(e)
+	return nil
+}
+
+// reopen sets how much may be sent at once, after something that decides it has changed.
+func (p *peer) reopen(e *Engine) {
+	p.eager = -1
+	if p.ep != nil && p.head == nil && !p.choked {
+		p.eager = e.eager
+	}
+}
+
+// post sends a message now or queues it, and keeps the order. It takes o over until the message has gone.
+func (e *Engine) post(n int32, o *outgoing) error {
+	p := &e.peers[n]
+	if p.ep == nil {
+		if err := e.connect(n); err != nil {
+			return err
+		}
+	}
+	if p.head == nil {
+		err := p.ep.Send(o.header[:o.length], o.body)
+		if err == nil {
+			e.gone(o)
+			return nil
+		}
+		if err != fabric.ErrAgain {
+			return err
+		}
+		p.head = o
+	} else {
+		p.tail.next = o
+	}
+	p.tail, o.next = o, nil
+	p.reopen(e)
+	if !p.listed {
+		p.listed = true
+		e.backlog = append(e.backlog, n)
+	}
+	return nil
+}
+
+// gone is called when a message has been handed to the transport.
+func (e *Engine) gone(o *outgoing) {
+	o.body = nil
+	if o.req == nil {
+		o.next, e.notes = e.notes, o
+		return
+	}
+	o.req.sent()
+}
+
+// note sends a message that no request waits for.
+func (e *Engine) note(n int32, v envelope, w ...uint64) {
+	o := e.notes
+	if o == nil {
+		o = new(outgoing)
+	} else {
+		e.notes = o.next
+	}
+	o.header, o.length = header(v, w...)
+	if err := e.post(n, o); err != nil {
+		e.fail(n, err)
+	}
+}
+
+// flush sends what waits for room, as far as there is room, and reports whether anything went.
+func (e *Engine) flush() bool {
+	moved := false
+	kept := e.backlog[:0]
+	for _, n := range e.backlog {
+		p := &e.peers[n]
+		for p.head != nil {
+			o := p.head
+			err := p.ep.Send(o.header[:o.length], o.body)
+			if err == fabric.ErrAgain {
+				break
+			}
+			if err != nil {
+				e.fail(n, err)
+				break
+			}
+			p.head = o.next
+			moved = true
+			e.gone(o)
+		}
+		if p.head != nil && e.broken == nil {
+			kept = append(kept, n)
+			continue
+		}
+		p.listed = false
+		p.reopen(e)
+	}
+	e.backlog = kept
+	return moved
+}

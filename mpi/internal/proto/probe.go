@@ -1,0 +1,59 @@
+package proto
+
+// Found is a message taken out of matching by a matched probe. It is received once, with RecvFound.
+type Found struct{ m *arrived }
+
+func (m *arrived) status() Status {
+	return Status{Source: m.v.source, Tag: m.v.tag, Bytes: m.bytes()}
+}
+
+// find looks for a message that fits, once or until there is one.
+func (e *Engine) find(from Route, block bool) (*arrived, error) {
+	if m := e.table(from.Context).Find(from.Rank, from.Tag); m != nil {
+		return m, nil
+	}
+	if block {
+		g := goal{what: message, from: from}
+		e.await(&g)
+	} else {
+		e.progress()
+	}
+	if m := e.table(from.Context).Find(from.Rank, from.Tag); m != nil {
+		return m, nil
+	}
+	return nil, e.broken
+}
+
+// Probe tells of the first message that fits from, and waits for it if block is set. ok is false if there is none.
+func (e *Engine) Probe(from Route, block bool) (st Status, ok bool, err error) {
+	e.lock()
+	defer e.unlock()
+	m, err := e.find(from, block)
+	if m == nil {
+		return Status{}, false, err
+	}
+	return m.status(), true, nil
+}
+
+// Take is Probe, and takes the message so that no other receive gets it.
+func (e *Engine) Take(from Route, block bool) (f Found, st Status, ok bool, err error) {
+	e.lock()
+	defer e.unlock()
+	m, err := e.find(from, block)
+	if m == nil {
+		return Found{}, Status{}, false, err
+	}
+	e.table(from.Context).Take(&m.waiting)
+	return Found{m}, m.status(), true, nil
+}
+
+// RecvFound begins to receive a message that Take returned. f is used up.
+func (e *Engine) RecvFound(f Found, buf []byte) Handle {
+	e.lock()
+	defer e.unlock()
+	r := e.take()
+	r.send, r.buf, r.err, r.status = false, buf, nil, Status{}
+	r.route = Route{Context: f.m.v.context, Rank: f.m.v.source, Tag: f.m.v.tag}
+	e.accept(r, f.m)
+	return r.handle()
+}

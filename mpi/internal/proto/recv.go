@@ -1,0 +1,181 @@
+package proto
+
+import (
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/match"
+)
+
+// Recv receives a message into buf and returns when it is there.
+func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
+	e.lock()
+	r := e.take()
+	r.send, r.route, r.buf = false, from, buf
+	e.receive(r)
+	err := e.wait(r)
+	st := r.status
+	e.unlock()
+	return st, err
+}
+
+// Irecv begins a receive. buf belongs to the engine until the request has completed.
+func (e *Engine) Irecv(from Route, buf []byte) Handle {
+	e.lock()
+	r := e.take()
+	r.send, r.route, r.buf = false, from, buf
+	e.receive(r)
+	h := r.handle()
+	e.unlock()
+	return h
+}
+
+// receive begins the receive that r describes.
+func (e *Engine) receive(r *Request) {
+	r.err = nil
+	r.status = Status{}
+	if r.route.Rank == Nobody {
+		r.status = Status{Source: Nobody, Tag: AnyTag}
+		e.complete(r, nil)
+		return
+	}
+	t := e.table(r.route.Context)
+	m := t.Find(r.route.Rank, r.route.Tag)
+	if m == nil {
+		t.Post(&r.posted, r.route.Rank, r.route.Tag)
+		return
+	}
+	t.Take(&m.waiting)
+	e.accept(r, m)
+}
+
+// accept gives a kept message to a receive.
+func (e *Engine) accept(r *Request, m *arrived) {
+	switch m.v.kind {
+	case kindOffer:
+		e.pull(r, m.peer, m.v, m.w)
+	default:
+		if m.v.kind == kindSync {
+			e.note(m.peer, envelope{kind: kindFin}, m.w[0])
+		}
+		e.deliver(r, m.v, m.data)
+	}
+	e.drop(m)
+}
+
+// deliver copies a payload to where it was wanted.
+func (e *Engine) deliver(r *Request, v envelope, payload []byte) {
+	n := copy(r.buf, payload)
+	r.status = Status{Source: v.source, Tag: v.tag, Bytes: n}
+	if n < len(payload) {
+		e.complete(r, ErrTruncate)
+		return
+	}
+	e.complete(r, nil)
+}
+
+// arrived is a message that came before its receive.
+type arrived struct {
+	waiting match.Message[arrived]
+	next    *arrived // free list
+	peer    int32
+	v       envelope
+	w       [5]uint64
+	data    []byte
+}
+
+// bytes is the length of the message's payload.
+func (m *arrived) bytes() int {
+	if m.v.kind == kindOffer {
+		return int(m.w[0])
+	}
+	return len(m.data)
+}
+
+// arrive handles one message from the transport; false means that no correct engine sends it.
+func (e *Engine) arrive(peer int32, b []byte) bool {
+	v, w, payload, err := parse(b)
+	if err != nil {
+		return false
+	}
+	switch v.kind {
+	case kindEager, kindSync, kindOffer:
+		return e.incoming(peer, v, w, payload)
+	case kindFin:
+		return e.finished(w)
+	case kindHelp:
+		return e.helped(peer, w)
+	case kindWrote:
+		return e.wrote(w)
+	case kindSend:
+		return e.sendCopies(w)
+	case kindData:
+		return e.dataCame(w, payload)
+	case kindChoke, kindUnchoke:
+		p := &e.peers[peer]
+		p.choked = v.kind == kindChoke
+		p.reopen(e)
+	}
+	return true
+}
+
+// incoming matches a message that begins a transfer.
+func (e *Engine) incoming(peer int32, v envelope, w [5]uint64, payload []byte) bool {
+	if v.source < 0 || v.tag < 0 || v.kind == kindOffer && w[0] > maxBytes {
+		return false
+	}
+	t := e.table(v.context)
+	r := t.Arrive(v.source, v.tag)
+	if r == nil {
+		if e.stale(v.context) {
+			delete(e.tables, v.context)
+			e.recent[v.context%uint32(len(e.recent))] = cached{}
+			e.answer(peer, v.kind, w)
+			return true
+		}
+		m := e.keep(peer, v, w, payload)
+		t.Keep(&m.waiting, v.source, v.tag)
+		return true
+	}
+	switch v.kind {
+	case kindEager:
+		e.deliver(r, v, payload)
+	case kindSync:
+		e.note(peer, envelope{kind: kindFin}, w[0])
+		e.deliver(r, v, payload)
+	case kindOffer:
+		e.pull(r, peer, v, w)
+	}
+	return true
+}
+
+// maxBytes bounds the length a peer may claim a message to have.
+const maxBytes = 1 << 47
+
+// progress takes what the transport has and reports whether anything happened.
+func (e *Engine) progress() bool {
+	if e.sleeping {
+		// Polling disarms the transport: whoever sleeps on it would not be woken any more.
+		e.parker.kick()
+	}
+	n, err := e.domain.Poll(e.events[:])
+	if err != nil {
+		e.fail(-1, err)
+		return true
+	}
+	for i := range n {
+		ev := &e.events[i]
+		switch ev.Kind {
+		case fabric.Message:
+			if !e.arrive(ev.Peer, ev.Data) {
+				e.fail(ev.Peer, fabric.ErrCorrupt)
+			}
+		case fabric.Done:
+			e.moved(ev.Token, ev.Err)
+		case fabric.PeerDown:
+			e.fail(ev.Peer, ev.Err)
+		}
+	}
+	if len(e.backlog) != 0 && e.flush() {
+		return true
+	}
+	return n != 0
+}

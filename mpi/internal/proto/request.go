@@ -1,0 +1,193 @@
+package proto
+
+import (
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/match"
+)
+
+// Status is what is known about a message that was received or found.
+type Status struct {
+	Source, Tag int32
+	Cancelled   bool
+	Bytes       int
+}
+
+// empty is the status where there is no message.
+var empty = Status{Source: AnySource, Tag: AnyTag}
+
+// Mode is how a send completes.
+type Mode uint8
+
+// The modes. A standard send may complete before it is matched, a synchronous one may not, and a buffered one completes at
+// once since the attached buffer takes a copy.
+const (
+	Standard Mode = iota
+	Synchronous
+	Buffered
+)
+
+// Route says where a message goes or comes from.
+type Route struct {
+	Context uint32
+	Peer    int32 // number of the receiving process, or Nobody; unused for receives
+	Rank    int32 // in the context: of the sender, or that a receive wants, or AnySource
+	Tag     int32 // or AnyTag
+}
+
+// Wildcards of a receive's Route, and the process that does not exist: messages to it are gone at once, and from it
+// come empty ones.
+const (
+	AnySource = match.AnySource
+	AnyTag    = match.AnyTag
+	Nobody    = -3
+)
+
+// state of a request:
+//
+//	free -> active -> done -> free                    ordinary
+//	free -> inactive -> active -> done -> inactive    persistent
+type state uint8
+
+const (
+	free state = iota
+	inactive
+	active
+	done
+)
+
+// Request is the place of an operation under way. It belongs to its engine and is used again; a [Handle] says which use
+// is meant.
+type Request struct {
+	e      *Engine
+	state  state
+	send   bool
+	mode   Mode
+	keep   bool // persistent
+	orphan bool // freed while active, or nobody's from the start: goes when it completes
+	loan   int  // buf is this loan of the attached buffer; 0: none
+	gen    uint64
+	index  uint32
+
+	buf    []byte // the user's memory, reachable from here until completion
+	route  Route
+	status Status
+	err    error
+
+	posted match.Receive[Request]
+	next   *Request // free list
+
+	out    outgoing // send: what is to go to the peer
+	word   int      // send: word of the pair this transfer is agreed on, or -1
+	region fabric.Region
+	move   transfer
+}
+
+// Handle names one use of a request. The zero Handle names none.
+type Handle struct {
+	r   *Request
+	gen uint64
+}
+
+const slab = 64
+
+// take returns a fresh request. The caller holds the lock, as for everything here.
+func (e *Engine) take() *Request {
+	r := e.idle
+	if r == nil {
+		e.moreRequests()
+		r = e.idle
+	}
+	e.idle = r.next
+	r.state = active
+	return r
+}
+
+func (e *Engine) moreRequests() {
+	block := new([slab]Request)
+	base := len(e.requests) * slab
+	e.requests = append(e.requests, block)
+	for i := slab - 1; i >= 0; i-- {
+		r := &block[i]
+		r.e, r.index, r.gen, r.word = e, uint32(base+i), 1, -1
+		r.posted.Init(r)
+		r.out.req = r
+		r.move.req = r
+		r.next, e.idle = e.idle, r
+	}
+}
+
+// id is what names a request to a peer: slot and use.
+func (r *Request) id() uint64 { return uint64(r.index)<<32 | uint64(uint32(r.gen)) }
+
+// byID finds the active request that a peer names; nil if there is none, which no correct peer causes.
+func (e *Engine) byID(id uint64) *Request {
+	i := int(id >> 32)
+	if i/slab >= len(e.requests) {
+		return nil
+	}
+	r := &e.requests[i/slab][i%slab]
+	if r.state != active || uint32(r.gen) != uint32(id) {
+		return nil
+	}
+	return r
+}
+
+func (r *Request) handle() Handle { return Handle{r, r.gen} }
+
+// Numbers are h as two numbers, which name it to Named.
+func (h Handle) Numbers() (a, b uint64) { return uint64(h.r.index), h.gen }
+
+// Named is the handle with these numbers.
+func (e *Engine) Named(a, b uint64) Handle {
+	e.lock()
+	defer e.unlock()
+	return Handle{&e.requests[a/slab][a%slab], b}
+}
+
+// complete ends an operation.
+func (e *Engine) complete(r *Request, err error) {
+	r.err = err
+	r.state = done
+	if !r.keep {
+		r.buf = nil
+	}
+	if e.parked != 0 || e.sleeping {
+		e.unpark()
+	}
+	if r.orphan {
+		e.release(r)
+	}
+}
+
+// collect returns the outcome of a completed request and ends this use of it.
+func (e *Engine) collect(r *Request) (Status, error) {
+	st, err := r.status, r.err
+	if r.keep {
+		r.state = inactive
+	} else {
+		e.release(r)
+	}
+	return st, err
+}
+
+// release makes a request free. Handles of this use are stale from now on.
+func (e *Engine) release(r *Request) {
+	if r.loan != 0 {
+		e.loans.end(r.loan)
+		r.loan = 0
+	}
+	r.gen++
+	r.state = free
+	r.buf, r.err = nil, nil
+	r.keep, r.orphan = false, false
+	r.next, e.idle = e.idle, r
+}
+
+// valid tells whether the handle names a request that can still be waited for. The caller holds the lock.
+func (h Handle) valid() bool { return h.r.gen == h.gen && h.r.state != free && !h.r.orphan }
+
+// Zero tells whether h is the zero Handle.
+func (h Handle) Zero() bool { return h.r == nil }
+
+// Engine returns the engine of a handle that is not zero.
+func (h Handle) Engine() *Engine { return h.r.e }

@@ -1,0 +1,191 @@
+package proto
+
+import (
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// Send sends buf and returns when it may be used again; in mode Synchronous, when the message has been matched.
+func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
+	if to.Peer == Nobody {
+		return nil
+	}
+	e.lock()
+	p := &e.peers[to.Peer]
+	if len(buf) <= p.eager && mode == Standard && e.broken == nil {
+		envelope{kindEager, to.Context, to.Rank, to.Tag}.put(&e.scratch)
+		if p.ep.Send(e.scratch[:envelopeBytes], buf) == nil {
+			e.unlock()
+			return nil
+		}
+		// No room, or a broken endpoint: the long way finds out again.
+	}
+	r := e.take()
+	r.send, r.mode, r.route, r.buf = true, mode, to, buf
+	err := e.start(r)
+	if err == nil {
+		err = e.wait(r)
+	}
+	e.unlock()
+	return err
+}
+
+// Isend begins a send. buf belongs to the engine until the request has completed.
+func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
+	e.lock()
+	r := e.take()
+	r.send, r.mode, r.route, r.buf = true, mode, to, buf
+	if to.Peer == Nobody {
+		r.status = empty
+		e.complete(r, nil)
+		h := r.handle()
+		e.unlock()
+		return h, nil
+	}
+	p := &e.peers[to.Peer]
+	if len(buf) <= p.eager && mode == Standard && e.broken == nil {
+		envelope{kindEager, to.Context, to.Rank, to.Tag}.put(&e.scratch)
+		if p.ep.Send(e.scratch[:envelopeBytes], buf) == nil {
+			r.buf, r.status, r.err = nil, empty, nil
+			r.state = done
+			h := r.handle()
+			e.unlock()
+			return h, nil
+		}
+	}
+	h := r.handle()
+	err := e.start(r)
+	e.unlock()
+	return h, err
+}
+
+// start begins the send that r describes. On an error r is free again.
+func (e *Engine) start(r *Request) error {
+	r.status, r.err = empty, nil
+	err := e.broken
+	switch {
+	case err != nil:
+	case r.route.Peer == Nobody:
+		e.complete(r, nil)
+	case r.mode == Buffered:
+		err = e.buffered(r)
+	default:
+		err = e.announce(r)
+	}
+	if err != nil {
+		e.settle(r)
+		if r.keep {
+			r.state = inactive
+		} else {
+			e.release(r)
+		}
+	}
+	return err
+}
+
+// announce sends the first message of a send: all of it, or an offer.
+func (e *Engine) announce(r *Request) error {
+	p := &e.peers[r.route.Peer]
+	v := envelope{context: r.route.Context, source: r.route.Rank, tag: r.route.Tag}
+	o := &r.out
+	o.body = nil
+	switch {
+	case len(r.buf) > e.eager || p.choked:
+		if p.ep == nil {
+			if err := e.connect(r.route.Peer); err != nil {
+				return err
+			}
+		}
+		if err := e.expose(r); err != nil {
+			return err
+		}
+		v.kind = kindOffer
+		o.header, o.length = header(v, uint64(len(r.buf)), r.region.Remote.Addr, r.region.Remote.Key, r.id(), e.reserve(r))
+	case r.mode == Synchronous:
+		v.kind = kindSync
+		o.header, o.length = header(v, r.id())
+		o.body = r.buf
+	default:
+		v.kind = kindEager
+		o.header, o.length = header(v)
+		o.body = r.buf
+	}
+	return e.post(r.route.Peer, o)
+}
+
+// expose makes the buffer readable for the peer.
+func (e *Engine) expose(r *Request) (err error) {
+	if len(r.buf) == 0 {
+		r.region = fabric.Region{}
+		return nil
+	}
+	r.region, err = e.domain.Register(r.buf)
+	return err
+}
+
+// reserve finds a word for sharing the work of a large transfer; noWord if it does not pay or none is free.
+func (e *Engine) reserve(r *Request) uint64 {
+	if e.pairer == nil || len(r.buf) < shareFrom {
+		return noWord
+	}
+	p := &e.peers[r.route.Peer]
+	if p.outbound == nil {
+		p.outbound = e.pairer.Words(int(r.route.Peer), false)
+	}
+	i := bits.TrailingZeros64(^p.offers)
+	if i*wordStride >= len(p.outbound) {
+		return noWord
+	}
+	p.offers |= 1 << i
+	r.word = i
+	atomic.StoreUint64(&p.outbound[i*wordStride], 0)
+	return uint64(i)
+}
+
+// settle gives back what a send held besides the request itself.
+func (e *Engine) settle(r *Request) {
+	if r.word >= 0 {
+		e.peers[r.route.Peer].offers &^= 1 << r.word
+		r.word = -1
+	}
+	if r.move.queued {
+		e.moves.remove(&r.move) // invited to help, and no longer needed
+	}
+	if !e.caps.Direct && r.region != (fabric.Region{}) {
+		// The bytes have been moved, whatever Deregister says; a domain that cannot is broken and will say so when polled.
+		_ = e.domain.Deregister(r.region)
+	}
+	r.region = fabric.Region{}
+}
+
+// sent is called when the transport has taken the request's message.
+func (r *Request) sent() {
+	switch kind(r.out.header[0]) {
+	case kindEager:
+		r.e.complete(r, nil)
+	case kindData:
+		r.e.nextPiece(r)
+	}
+}
+
+// finished handles FIN: the receiver has matched the message and has all of it.
+func (e *Engine) finished(w [5]uint64) bool {
+	r := e.byID(w[0])
+	if r == nil || !r.send {
+		return false
+	}
+	if r.move.running {
+		r.move.after = kindFin
+		return true
+	}
+	e.sentAll(r)
+	return true
+}
+
+// sentAll completes a send.
+func (e *Engine) sentAll(r *Request) {
+	e.settle(r)
+	e.complete(r, nil)
+}

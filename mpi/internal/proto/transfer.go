@@ -1,0 +1,343 @@
+package proto
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+const (
+	// shareFrom is the length from which sender and receiver share the work of a transfer, where that is possible.
+	shareFrom = 32 << 10
+	// wordStride is the distance between words in use, so that two transfers do not share a cache line.
+	wordStride = 8
+)
+
+// pieceBytes is the unit in which the two sides claim parts of a message: small enough that they finish at nearly the same
+// time, large enough that the system calls are few.
+func pieceBytes(n int) int {
+	switch {
+	case n <= 128<<10:
+		return 16 << 10
+	case n <= 1<<20:
+		return 64 << 10
+	}
+	return 256 << 10
+}
+
+// transfer is the part of a request that moves a block: for a receive, reading it from the sender; for a send that
+// was asked for help, writing it to the receiver.
+type transfer struct {
+	req    *Request
+	next   *transfer // in the queue of those that want to move
+	queued bool
+	peer   int32
+	id     uint64 // the peer's request
+	key    fabric.RemoteKey
+	bytes  int // to be moved: the message, or as much as the receiver wants
+	whole  int // length of the message
+	local  fabric.Region
+
+	claims  *uint64 // pieces claimed from the front, and in the upper half from the back; nil: nobody helps
+	helping int     // send: pieces written. receive: pieces that the sender wrote, -1: not known
+	offset  int     // copies: how far. Shared: bytes, once this side has read its share
+
+	running bool      // send: some goroutine writes, without the lock
+	after   kind      // what came meanwhile: FIN, SEND, or zero
+	wanted  [5]uint64 // its words
+}
+
+// moveQueue holds the transfers that want to move a block, first come first.
+type moveQueue struct{ head, tail *transfer }
+
+func (q *moveQueue) push(t *transfer) {
+	t.queued, t.next = true, nil
+	if q.head == nil {
+		q.head = t
+	} else {
+		q.tail.next = t
+	}
+	q.tail = t
+}
+
+// remove takes a transfer out wherever it is.
+func (q *moveQueue) remove(t *transfer) {
+	var before *transfer
+	for x := q.head; x != t; x = x.next {
+		before = x
+	}
+	if before == nil {
+		q.head = t.next
+	} else {
+		before.next = t.next
+	}
+	if q.tail == t {
+		q.tail = before
+	}
+	t.queued = false
+}
+
+func (q *moveQueue) pop() *transfer {
+	t := q.head
+	if t != nil {
+		q.head, t.queued = t.next, false
+	}
+	return t
+}
+
+// pull begins to fetch an offered message for a matched receive.
+func (e *Engine) pull(r *Request, peer int32, v envelope, w [5]uint64) {
+	t := &r.move
+	t.peer, t.id, t.key = peer, w[3], fabric.RemoteKey{Addr: w[1], Key: w[2]}
+	t.whole = int(w[0])
+	t.bytes = min(t.whole, len(r.buf))
+	t.claims, t.helping, t.offset, t.local = nil, -1, 0, fabric.Region{}
+	r.route.Peer = peer
+	r.status = Status{Source: v.source, Tag: v.tag, Bytes: t.bytes}
+	if t.bytes == 0 {
+		e.pulled(r, nil)
+		return
+	}
+	if !e.caps.Direct {
+		var err error
+		if t.local, err = e.domain.Register(r.buf[:t.bytes]); err != nil {
+			e.pulled(r, err)
+			return
+		}
+	}
+	if !e.caps.Read || e.peers[peer].copies || t.whole <= e.caps.Stream {
+		e.askForCopies(t)
+		return
+	}
+	if w[4] != noWord {
+		e.askForHelp(t, w[4])
+	}
+	e.moves.push(t)
+}
+
+// askForHelp lets the sender write from the back while we read from the front.
+func (e *Engine) askForHelp(t *transfer, word uint64) {
+	p := &e.peers[t.peer]
+	if p.inbound == nil && e.pairer != nil {
+		p.inbound = e.pairer.Words(int(t.peer), true)
+	}
+	if i := word * wordStride; word < noWord/wordStride && i < uint64(len(p.inbound)) && t.bytes >= shareFrom {
+		t.claims = &p.inbound[i]
+		to := t.local.Remote
+		if e.caps.Direct {
+			region, err := e.domain.Register(t.req.buf)
+			if err != nil {
+				t.claims = nil
+				return
+			}
+			to = region.Remote
+		}
+		e.note(t.peer, envelope{kind: kindHelp}, t.id, t.req.id(), to.Addr, to.Key, uint64(t.bytes))
+	}
+}
+
+// helped handles HELP: the receiver invites us to write from the back.
+func (e *Engine) helped(peer int32, w [5]uint64) bool {
+	r := e.byID(w[0])
+	if r == nil || !r.send || r.route.Peer != peer || r.word < 0 || w[4] > uint64(len(r.buf)) || r.move.queued {
+		return false
+	}
+	t := &r.move
+	t.peer, t.id, t.key = peer, w[1], fabric.RemoteKey{Addr: w[2], Key: w[3]}
+	t.bytes, t.helping, t.local = int(w[4]), 0, r.region
+	t.claims = &e.peers[peer].outbound[r.word*wordStride]
+	e.moves.push(t)
+	return true
+}
+
+// claimFront and claimBack take the next piece from their end, and report its number, or -1 if all are taken.
+func claimFront(w *uint64, pieces int) int {
+	for {
+		v := atomic.LoadUint64(w)
+		front, back := int(uint32(v)), int(v>>32)
+		if front+back >= pieces {
+			return -1
+		}
+		if atomic.CompareAndSwapUint64(w, v, v+1) {
+			return front
+		}
+	}
+}
+
+func claimBack(w *uint64, pieces int) int {
+	for {
+		v := atomic.LoadUint64(w)
+		front, back := int(uint32(v)), int(v>>32)
+		if front+back >= pieces {
+			return -1
+		}
+		if atomic.CompareAndSwapUint64(w, v, v+1<<32) {
+			return pieces - 1 - back
+		}
+	}
+}
+
+// piece returns the bounds of a piece of n bytes.
+func piece(i, n int) (from, to int) {
+	size := pieceBytes(n)
+	return i * size, min((i+1)*size, n)
+}
+
+func pieces(n int) int { return (n + pieceBytes(n) - 1) / pieceBytes(n) }
+
+// work moves one block. The lock is not held meanwhile; the transfer belongs to this goroutine.
+func (e *Engine) work() {
+	t := e.moves.pop()
+	if t.req.send {
+		e.push(t)
+		return
+	}
+	ep, buf, token := e.peers[t.peer].ep, t.req.buf[:t.bytes], t.req.id()
+	if ep == nil {
+		if err := e.connect(t.peer); err != nil {
+			e.pulled(t.req, err)
+			return
+		}
+		ep = e.peers[t.peer].ep
+	}
+	var finished = true
+	var err error
+	e.unlock()
+	if t.claims == nil {
+		finished, err = ep.Read(buf, t.local, t.key, token)
+	} else {
+		err = readFront(ep, t, buf)
+	}
+	e.lock()
+	switch {
+	case errors.Is(err, fabric.ErrNotSupported):
+		e.peers[t.peer].copies = true
+		e.withdrawHelp(t)
+	case err != nil:
+		e.pulled(t.req, err)
+	case finished:
+		e.readDone(t)
+	}
+}
+
+// readFront reads pieces from the front until all are claimed.
+func readFront(ep fabric.Endpoint, t *transfer, buf []byte) error {
+	n := pieces(t.bytes)
+	for i := claimFront(t.claims, n); i >= 0; i = claimFront(t.claims, n) {
+		if err := readPiece(ep, t, buf, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readPiece(ep fabric.Endpoint, t *transfer, buf []byte, i int) error {
+	from, to := piece(i, t.bytes)
+	key := t.key
+	key.Addr += uint64(from)
+	_, err := ep.Read(buf[from:to], t.local, key, 0)
+	return err
+}
+
+// readDone is called when this side's share has been read. If the sender took pieces, its word that it wrote them is
+// still to come, or is there.
+func (e *Engine) readDone(t *transfer) {
+	if t.claims == nil || atomic.LoadUint64(t.claims)>>32 == 0 {
+		e.pulled(t.req, nil)
+		return
+	}
+	t.offset = t.bytes // reading is over
+	if t.helping >= 0 {
+		e.joined(t)
+	}
+}
+
+// wrote handles WROTE: the sender has written the pieces it claimed, as many as it says.
+func (e *Engine) wrote(w [5]uint64) bool {
+	r := e.byID(w[0])
+	if r == nil || r.send || r.move.claims == nil || r.move.helping >= 0 || w[1] > uint64(pieces(r.move.bytes)) {
+		return false
+	}
+	r.move.helping = int(w[1])
+	if r.move.offset == r.move.bytes {
+		e.joined(&r.move)
+	}
+	return true
+}
+
+// joined ends a shared transfer. Pieces that the sender claimed and could not write are read after all.
+func (e *Engine) joined(t *transfer) {
+	if e.peers[t.peer].copies {
+		t.claims = nil
+		e.askForCopies(t)
+		return
+	}
+	n := pieces(t.bytes)
+	claimed := int(atomic.LoadUint64(t.claims) >> 32)
+	for i := n - claimed; i < n-t.helping; i++ {
+		if err := readPiece(e.peers[t.peer].ep, t, t.req.buf, i); err != nil {
+			e.pulled(t.req, err)
+			return
+		}
+	}
+	e.pulled(t.req, nil)
+}
+
+// push writes pieces from the back until all are claimed, and says how many.
+func (e *Engine) push(t *transfer) {
+	ep, buf := e.peers[t.peer].ep, t.req.buf
+	var err error
+	claimed := 0
+	t.running = true
+	e.unlock()
+	n := pieces(t.bytes)
+	for i := claimBack(t.claims, n); i >= 0 && err == nil; i = claimBack(t.claims, n) {
+		claimed++
+		from, to := piece(i, t.bytes)
+		key := t.key
+		key.Addr += uint64(from)
+		if _, err = ep.Write(buf[from:to], t.local, key, 0); err == nil {
+			t.helping++
+		}
+	}
+	e.lock()
+	t.running = false
+	if claimed > 0 {
+		e.note(t.peer, envelope{kind: kindWrote}, t.id, uint64(t.helping))
+	}
+	switch after := t.after; {
+	case after == kindFin:
+		e.sentAll(t.req)
+	case after == kindSend:
+		e.copyOut(t.req, t.wanted)
+	}
+	t.after = 0
+}
+
+// pulled ends a receive by transfer, and lets the sender go on.
+func (e *Engine) pulled(r *Request, err error) {
+	t := &r.move
+	if !e.caps.Direct && t.local != (fabric.Region{}) {
+		err = errors.Join(err, e.domain.Deregister(t.local))
+		t.local = fabric.Region{}
+	}
+	e.note(t.peer, envelope{kind: kindFin}, t.id)
+	if err == nil && t.whole > t.bytes {
+		err = ErrTruncate
+	}
+	e.complete(r, err)
+}
+
+// moved handles the end of a read that did not finish at once.
+func (e *Engine) moved(token uint64, err error) {
+	r := e.byID(token)
+	if r == nil {
+		return
+	}
+	if err != nil {
+		e.pulled(r, err)
+		return
+	}
+	e.readDone(&r.move)
+}

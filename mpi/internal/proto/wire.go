@@ -1,0 +1,87 @@
+package proto
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// Every message begins with an envelope:
+//
+//	0   kind       1 byte, 3 unused
+//	4   context    4 bytes
+//	8   source     4 bytes, rank of the sender in the context's communicator
+//	12  tag        4 bytes
+//
+// followed, by kind, with words of 8 bytes and a payload. Messages that belong to a request rather than to a context
+// leave context, source and tag zero.
+type kind uint8
+
+const (
+	kindEager   kind = iota + 1 // payload
+	kindSync                    // id of the sender's request; payload
+	kindOffer                   // size, address, key, id of the sender's request, word or noWord
+	kindHelp                    // sender's id, receiver's id, address, key, bytes wanted
+	kindWrote                   // receiver's id, pieces written
+	kindFin                     // sender's id
+	kindSend                    // sender's id, receiver's id, bytes wanted
+	kindData                    // receiver's id, offset; payload
+	kindChoke                   // nothing
+	kindUnchoke                 // nothing
+	kinds
+)
+
+// words is how many words follow the envelope.
+var words = [kinds]int{kindSync: 1, kindOffer: 5, kindHelp: 5, kindWrote: 2, kindFin: 1, kindSend: 3, kindData: 2}
+
+const (
+	envelopeBytes = 16
+	maxHeader     = envelopeBytes + 5*8
+	noWord        = ^uint64(0)
+)
+
+// envelope is the decoded beginning of a message.
+type envelope struct {
+	kind    kind
+	context uint32
+	source  int32
+	tag     int32
+}
+
+// put writes the envelope into b, which has room for it. The two stores are what a message costs here.
+func (v envelope) put(b *[maxHeader]byte) {
+	binary.LittleEndian.PutUint64(b[0:8], uint64(v.kind)|uint64(v.context)<<32)
+	binary.LittleEndian.PutUint64(b[8:16], uint64(uint32(v.source))|uint64(uint32(v.tag))<<32)
+}
+
+// parse splits a message into envelope, words and payload. It fails on whatever no engine sends.
+func parse(b []byte) (v envelope, w [5]uint64, payload []byte, err error) {
+	if len(b) < envelopeBytes {
+		return v, w, nil, fmt.Errorf("%w: %d bytes where an envelope should be", fabric.ErrCorrupt, len(b))
+	}
+	first := binary.LittleEndian.Uint64(b)
+	second := binary.LittleEndian.Uint64(b[8:])
+	v = envelope{kind(first), uint32(first >> 32), int32(second), int32(second >> 32)}
+	if v.kind == 0 || v.kind >= kinds || first&0xffffff00 != 0 {
+		return v, w, nil, fmt.Errorf("%w: message of kind %#x", fabric.ErrCorrupt, uint32(first))
+	}
+	b = b[envelopeBytes:]
+	n := words[v.kind]
+	if len(b) < 8*n {
+		return v, w, nil, fmt.Errorf("%w: message of kind %d ends after %d bytes", fabric.ErrCorrupt, v.kind, len(b))
+	}
+	for i := range n {
+		w[i] = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	return v, w, b[8*n:], nil
+}
+
+// header builds an envelope with words.
+func header(v envelope, w ...uint64) (b [maxHeader]byte, n int) {
+	v.put(&b)
+	for i, x := range w {
+		binary.LittleEndian.PutUint64(b[envelopeBytes+8*i:], x)
+	}
+	return b, envelopeBytes + 8*len(w)
+}

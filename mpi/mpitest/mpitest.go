@@ -1,0 +1,138 @@
+// Package mpitest runs MPI programs as goroutines of one process, so that they can be tested with go test alone: no launcher,
+// no processes, and the race detector sees everything.
+//
+//	func TestSum(t *testing.T) {
+//		mpitest.Run(t, 4, func(p *mpi.Process) error {
+//			x := []int{p.World().Rank()}
+//			if err := mpi.Allreduce(p.World(), x, x, mpi.Sum); err != nil {
+//				return err
+//			}
+//			if x[0] != 6 {
+//				return fmt.Errorf("sum is %d", x[0])
+//			}
+//			return nil
+//		})
+//	}
+package mpitest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/mem"
+	"github.com/ibrun/ibrun/mpi"
+	"github.com/ibrun/ibrun/mpi/internal/place"
+)
+
+// Options changes how a world runs. The zero value is what Run uses.
+type Options struct {
+	// Transport connects the ranks; nil means memory of this process (fabric/mem). Tests wrap it with fabric/hook.
+	Transport fabric.Transport
+	// Config is for every rank's Init; its Place is not used.
+	Config mpi.Config
+}
+
+// Run runs f as each of n ranks and returns when all have ended. If f returns an error, panics, calls Goexit (as t.FailNow does) or
+// Abort at one rank, the world fails: calls that wait at other ranks return mpi.ErrProcFailed, and the test fails with that rank's
+// number and stack. A rank that has not finalized when f returns nil is finalized.
+func Run(t testing.TB, n int, f func(p *mpi.Process) error) {
+	t.Helper()
+	RunWith(t, n, Options{}, f)
+}
+
+// RunWith is Run with options.
+func RunWith(t testing.TB, n int, o Options, f func(p *mpi.Process) error) {
+	t.Helper()
+	for _, failure := range run(n, o, f) {
+		t.Error(failure)
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// world is one run.
+type world struct {
+	hub       *mem.Hub
+	transport fabric.Transport
+	config    mpi.Config
+
+	mu       sync.Mutex
+	failures []error // of ranks, without those that only follow from another's
+}
+
+func run(n int, o Options, f func(p *mpi.Process) error) []error {
+	w := &world{hub: mem.NewHub(n), config: o.Config}
+	if w.transport = o.Transport; w.transport == nil {
+		w.transport = w.hub.Transport()
+	}
+	var ranks sync.WaitGroup
+	for rank := range n {
+		ranks.Go(func() { w.rank(rank, n, f) })
+	}
+	ranks.Wait()
+	return w.failures
+}
+
+// errLeft is why a rank failed that neither returned nor panicked.
+var errLeft = errors.New("the rank's goroutine ended by runtime.Goexit, as t.FailNow does")
+
+// rank runs one rank and turns whatever ends it badly into a failure of the world.
+func (w *world) rank(rank, n int, f func(p *mpi.Process) error) {
+	err := errLeft
+	var stack []byte
+	defer func() {
+		if v := recover(); v != nil {
+			err, stack = fmt.Errorf("panic: %v", v), debug.Stack()
+		}
+		if err != nil {
+			w.fail(rank, err, stack)
+		}
+	}()
+	config := w.config
+	config.Place = w.place(rank, n)
+	p, initErr := mpi.Init(context.Background(), &config)
+	if initErr != nil {
+		err = initErr
+		return
+	}
+	result := f(p)
+	if result == nil {
+		result = p.Finalize()
+	}
+	err = result
+}
+
+// fail ends the world because of a rank. That a rank noticed another's failure is no failure of its own.
+func (w *world) fail(rank int, err error, stack []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.failures) == 0 || !errors.Is(err, mpi.ErrProcFailed) {
+		text := fmt.Errorf("rank %d: %w", rank, err)
+		if stack != nil {
+			text = fmt.Errorf("%w\n%s", text, stack)
+		}
+		w.failures = append(w.failures, text)
+	}
+	w.hub.Fail(rank, err)
+}
+
+func (w *world) place(rank, n int) *place.Place {
+	nothing := func() error { return nil }
+	return &place.Place{
+		Rank: rank, Size: n, Crowded: true,
+		Open:      w.transport.Open,
+		Started:   nothing,
+		Finalized: nothing,
+		Abort: func(code int, why string) error {
+			err := fmt.Errorf("%s, exit code %d", why, code)
+			w.fail(rank, err, debug.Stack())
+			return err
+		},
+	}
+}

@@ -1,0 +1,139 @@
+package mpi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/place"
+	"github.com/ibrun/ibrun/mpi/internal/proto"
+)
+
+// BsendOverhead bounds what a message takes of the attached buffer besides its bytes. MPI-5.0 §3.6.
+const BsendOverhead = proto.BufferedOverhead
+
+// Config changes how a process initialises. A nil Config and the zero value mean the defaults.
+type Config struct {
+	// Place says where the process stands; nil asks the environment. Only package mpitest can make one.
+	Place *place.Place
+	// Fatal ends the whole job on the first error of any call, as C programs of MPI expect by default.
+	Fatal bool
+	// UnexpectedBytes bounds the memory for messages that came before their receives; 0 means 64 MiB. Beyond it senders
+	// wait.
+	UnexpectedBytes int
+}
+
+// Process is one process of a job. Its methods may be called by any goroutine.
+type Process struct {
+	e     *proto.Engine
+	place *place.Place
+	fatal bool
+	start time.Time
+	world *Comm
+	self  *Comm
+	ids   contexts
+
+	mu   sync.Mutex
+	over bool // finalized or aborted
+}
+
+// Init joins the job that a launcher started, or makes a world of one without a launcher. It returns when the process can
+// communicate; ctx bounds the wait for the others. Under a launcher that cannot be spoken to it fails and tells what to type.
+// MPI-5.0 §11.2.1.
+func Init(ctx context.Context, c *Config) (*Process, error) {
+	if c == nil {
+		c = &Config{}
+	}
+	at := c.Place
+	if at == nil {
+		var err error
+		if at, err = place.Find(ctx); err != nil {
+			return nil, fault("Init", ErrOther, err)
+		}
+	}
+	bed := proto.NewBed()
+	domain, err := at.Open(ctx, &fabric.Config{Self: at.Rank, Size: at.Size, Wake: bed.Wake})
+	if err != nil {
+		return nil, fault("Init", ErrOther, err)
+	}
+	e, err := proto.New(proto.Config{
+		Domain: domain, Size: at.Size, Bed: bed, Crowded: at.Crowded, Unexpected: c.UnexpectedBytes,
+	})
+	if err != nil {
+		return nil, fault("Init", ErrOther, errors.Join(err, domain.Close()))
+	}
+	p := &Process{e: e, place: at, fatal: c.Fatal, start: time.Now()}
+	p.ids.init()
+	world := make([]int32, at.Size)
+	for i := range world {
+		world[i] = int32(i)
+	}
+	p.world = p.comm(p.ids.fixed(worldID), world, at.Rank)
+	p.self = p.comm(p.ids.fixed(selfID), []int32{int32(at.Rank)}, 0)
+	if err := at.Started(); err != nil {
+		return nil, fault("Init", ErrOther, errors.Join(err, e.Close()))
+	}
+	return p, nil
+}
+
+// World is the communicator of all processes of the job. MPI-5.0 §7.2.4.
+func (p *Process) World() *Comm { return p.world }
+
+// Self is the communicator of this process alone. MPI-5.0 §7.2.4.
+func (p *Process) Self() *Comm { return p.self }
+
+// Wtime is the time in seconds since Init, on a clock that never goes back. MPI-5.0 §9.6.
+func (p *Process) Wtime() float64 { return time.Since(p.start).Seconds() }
+
+// Finalize ends communication. It is collective over World: it returns when every process has called it and everything sent has left.
+// No call may be under way, and none may follow but Finalize itself, which then does nothing. MPI-5.0 §11.2.2.
+func (p *Process) Finalize() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return nil
+	}
+	p.over = true
+	p.e.Leave()
+	err := p.world.Barrier()
+	p.world.freed.Store(true)
+	p.self.freed.Store(true)
+	if err == nil {
+		err = p.e.Settle()
+	}
+	err = errors.Join(err, p.world.closeFlat(), p.e.Close())
+	if err == nil {
+		err = p.place.Finalized()
+	}
+	return below("Finalize", p.place.Rank, err)
+}
+
+// Abort ends all processes of the job with an exit code from 1 to 255. It does not return under a launcher, nor in a world of
+// one; in a test with mpitest it ends that world and returns an error. MPI-5.0 §9.4.
+func (p *Process) Abort(code int) error {
+	why := fmt.Sprintf("rank %d called Abort(%d)", p.place.Rank, code)
+	err := p.place.Abort(code, why)
+	p.e.Abort(err)
+	return fault("Abort", ErrProcFailed, err)
+}
+
+// BufferAttach lends buf to buffered sends, until BufferDetach. Each message takes its bytes and at most BsendOverhead of it.
+// MPI-5.0 §3.6.
+func (p *Process) BufferAttach(buf []byte) error {
+	if err := p.e.Attach(buf); err != nil {
+		return fault("BufferAttach", ErrBuffer, errors.New("a buffer is attached already"))
+	}
+	return nil
+}
+
+// BufferDetach waits until all buffered messages have left, and returns the buffer. MPI-5.0 §3.6.
+func (p *Process) BufferDetach() ([]byte, error) {
+	buf, err := p.e.Detach()
+	if errors.Is(err, proto.ErrState) {
+		return nil, fault("BufferDetach", ErrBuffer, errors.New("no buffer is attached"))
+	}
+	return buf, below("BufferDetach", p.place.Rank, err)
+}

@@ -1,0 +1,90 @@
+package mpi
+
+import (
+	"errors"
+
+	"github.com/ibrun/ibrun/mpi/internal/proto"
+)
+
+// Recv receives a message from rank src, or AnySource, with a tag, or AnyTag, into x. A message longer than x is ErrTruncate: x
+// holds its first part, the rest is gone, and the next messages are untouched. MPI-5.0 §3.2.4.
+func Recv[T Elem](c *Comm, x []T, src int, tag Tag) (Status, error) {
+	return c.recv("Recv", bytesOf(x), src, tag)
+}
+
+// Irecv begins a receive. x must not be touched until the request has completed. MPI-5.0 §3.7.2.
+func Irecv[T Elem](c *Comm, x []T, src int, tag Tag) (Request, error) {
+	from, err := c.source("Irecv", src, tag)
+	if err != nil {
+		return Request{}, err
+	}
+	return Request{c.e.Irecv(from, bytesOf(x))}, nil
+}
+
+// RecvInit makes a persistent receive into x, which [Request.Start] begins, any number of times. MPI-5.0 §3.9.
+func RecvInit[T Elem](c *Comm, x []T, src int, tag Tag) (Request, error) {
+	from, err := c.source("RecvInit", src, tag)
+	if err != nil {
+		return Request{}, err
+	}
+	return Request{c.e.RecvInit(from, bytesOf(x))}, nil
+}
+
+// Sendrecv sends sx and receives into rx at the same time. The two must not overlap. MPI-5.0 §3.11.
+func Sendrecv[S, R Elem](c *Comm, sx []S, dst int, stag Tag, rx []R, src int, rtag Tag) (Status, error) {
+	return c.sendrecv(bytesOf(sx), dst, stag, bytesOf(rx), src, rtag)
+}
+
+// source checks the arguments of a receive and tells what it takes.
+func (c *Comm) source(op string, src int, tag Tag) (proto.Route, error) {
+	from, ok := c.from(src, tag)
+	if !ok {
+		return c.fromSlow(op, src, tag)
+	}
+	return from, nil
+}
+
+func (c *Comm) recv(op string, b []byte, src int, tag Tag) (Status, error) {
+	from, ok := c.from(src, tag)
+	if !ok {
+		var err error
+		if from, err = c.fromSlow(op, src, tag); err != nil {
+			return empty, err
+		}
+	}
+	st, err := c.e.Recv(from, b)
+	if err != nil {
+		return statusOf(st), c.below(op, err)
+	}
+	return statusOf(st), nil
+}
+
+func (c *Comm) sendrecv(s []byte, dst int, stag Tag, r []byte, src int, rtag Tag) (Status, error) {
+	const op = "Sendrecv"
+	if overlap(s, r) {
+		return empty, c.err(op, ErrBuffer, errors.New("what is sent and what is received overlap"))
+	}
+	to, ok := c.toward(dst, stag)
+	if !ok {
+		var err error
+		if to, err = c.towardSlow(op, dst, stag); err != nil {
+			return empty, err
+		}
+	}
+	from, err := c.source(op, src, rtag)
+	if err != nil {
+		return empty, err
+	}
+	h := c.e.Irecv(from, r)
+	if err := c.e.Send(to, s, proto.Standard); err != nil {
+		// The receive must not write to r any more.
+		_ = c.e.Cancel(h)
+		_ = c.e.Free(h)
+		return empty, c.below(op, err)
+	}
+	st, err := c.e.Wait(h)
+	if err != nil {
+		return statusOf(st), c.below(op, err)
+	}
+	return statusOf(st), nil
+}

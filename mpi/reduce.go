@@ -1,0 +1,158 @@
+package mpi
+
+import (
+	"fmt"
+
+	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/dtype"
+)
+
+// Barrier returns when all ranks have called it. MPI-5.0 §6.3.
+func (c *Comm) Barrier() error {
+	const op = "Barrier"
+	if err := c.begin(op); err != nil {
+		return err
+	}
+	defer c.end()
+	if f := c.group.memory(coll.OfBarrier, 0); f != nil {
+		return c.below(op, f.Barrier())
+	}
+	return c.below(op, coll.Barrier(&c.group))
+}
+
+// Reduce combines src of all ranks element by element into dst at root; dst is not used elsewhere and may be nil. At root dst and
+// src may be the same slice. MPI-5.0 §6.9.1.
+func Reduce[T Elem](c *Comm, dst, src []T, op Op, root int) error {
+	return c.reduce(bytesOf(dst), bytesOf(src), kindOf[T](), op, root)
+}
+
+func (c *Comm) reduce(dst, src []byte, k dtype.Kind, o Op, root int) error {
+	const op = "Reduce"
+	if err := c.begin(op); err != nil {
+		return err
+	}
+	defer c.end()
+	if err := c.rooted(op, root); err != nil {
+		return err
+	}
+	if root == c.Rank() {
+		if err := c.alike(op, dst, src); err != nil {
+			return err
+		}
+	} else {
+		dst = nil
+	}
+	if err := c.reduction(op, k, o); err != nil {
+		return err
+	}
+	if f := c.group.memory(coll.OfReduce, len(src)); f != nil {
+		return c.below(op, f.Reduce(dst, src, &c.group.op, root))
+	}
+	return c.below(op, coll.Reduce(&c.group, dst, src, &c.group.op, root))
+}
+
+// alike checks the buffers of a reduction: of one length, and the same or apart.
+func (c *Comm) alike(op string, dst, src []byte) error {
+	if len(dst) != len(src) {
+		return c.err(op, ErrCount, fmt.Errorf("dst has %d bytes and src %d", len(dst), len(src)))
+	}
+	return c.apart(op, dst, src)
+}
+
+// Allreduce combines src of all ranks element by element into dst of each, with the same bits everywhere. dst and src may
+// be the same slice. MPI-5.0 §6.9.6.
+func Allreduce[T Elem](c *Comm, dst, src []T, op Op) error {
+	return c.allreduce("Allreduce", bytesOf(dst), bytesOf(src), kindOf[T](), op)
+}
+
+func (c *Comm) allreduce(op string, dst, src []byte, k dtype.Kind, o Op) error {
+	if err := c.begin(op); err != nil {
+		return err
+	}
+	defer c.end()
+	if err := c.alike(op, dst, src); err != nil {
+		return err
+	}
+	if err := c.reduction(op, k, o); err != nil {
+		return err
+	}
+	if f := c.group.memory(coll.OfAllreduce, len(src)); f != nil {
+		return c.below(op, f.Allreduce(dst, src, &c.group.op))
+	}
+	return c.below(op, coll.Allreduce(&c.group, dst, src, &c.group.op))
+}
+
+// ReduceScatter combines src of all ranks and gives rank i the next counts[i] elements of the result, in dst. counts is the same at
+// all ranks and adds up to len(src). dst may be src[:counts[rank]], or src itself. MPI-5.0 §6.10.2.
+func ReduceScatter[T Elem](c *Comm, dst, src []T, counts []int, op Op) error {
+	return c.reduceScatter(bytesOf(dst), bytesOf(src), counts, kindOf[T](), op)
+}
+
+func (c *Comm) reduceScatter(dst, src []byte, counts []int, k dtype.Kind, o Op) error {
+	const op = "ReduceScatter"
+	if err := c.begin(op); err != nil {
+		return err
+	}
+	defer c.end()
+	total, err := c.sum(op, counts)
+	if err != nil {
+		return err
+	}
+	if total*k.Size() != len(src) {
+		return c.err(op, ErrCount, fmt.Errorf("counts add up to %d elements, src has %d", total, len(src)/k.Size()))
+	}
+	mine := counts[c.rank] * k.Size()
+	if len(dst) < mine {
+		return c.err(op, ErrCount, fmt.Errorf("dst has %d elements, %d come", len(dst)/k.Size(), counts[c.rank]))
+	}
+	dst = dst[:mine]
+	if !same(dst, src) {
+		if err := c.apart(op, dst, src); err != nil {
+			return err
+		}
+	}
+	if err := c.reduction(op, k, o); err != nil {
+		return err
+	}
+	return c.below(op, coll.ReduceScatter(&c.group, dst, src, counts, &c.group.op))
+}
+
+// sum adds the counts of all ranks.
+func (c *Comm) sum(op string, counts []int) (total int, err error) {
+	if len(counts) != len(c.peers) {
+		return 0, c.err(op, ErrCount, fmt.Errorf("%d counts for %d ranks", len(counts), len(c.peers)))
+	}
+	for i, n := range counts {
+		if n < 0 {
+			return 0, c.err(op, ErrCount, fmt.Errorf("count %d of rank %d", n, i))
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// Scan combines src of ranks 0 to this one into dst. dst and src may be the same slice. MPI-5.0 §6.11.1.
+func Scan[T Elem](c *Comm, dst, src []T, op Op) error {
+	return c.scan("Scan", coll.Scan, bytesOf(dst), bytesOf(src), kindOf[T](), op)
+}
+
+// Exscan combines src of the ranks below this one into dst; that of rank 0 stays as it is. dst and src may be the same slice.
+// MPI-5.0 §6.11.2.
+func Exscan[T Elem](c *Comm, dst, src []T, op Op) error {
+	return c.scan("Exscan", coll.Exscan, bytesOf(dst), bytesOf(src), kindOf[T](), op)
+}
+
+func (c *Comm) scan(op string, f func(coll.Peer, []byte, []byte, *coll.Operation) error, dst, src []byte,
+	k dtype.Kind, o Op) error {
+	if err := c.begin(op); err != nil {
+		return err
+	}
+	defer c.end()
+	if err := c.alike(op, dst, src); err != nil {
+		return err
+	}
+	if err := c.reduction(op, k, o); err != nil {
+		return err
+	}
+	return c.below(op, f(&c.group, dst, src, &c.group.op))
+}

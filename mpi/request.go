@@ -1,0 +1,229 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ibrun/ibrun/mpi/internal/proto"
+)
+
+// Request names an operation under way, or a persistent one. It is a small value; copies name the same operation. The zero Request
+// names none: waiting for it returns at once. MPI-5.0 §3.7.
+//
+// A request that is not persistent ends when it is waited for, and naming it again is ErrRequest. A persistent one becomes
+// inactive then, and Start begins it again; waiting for an inactive one returns at once.
+type Request struct{ h proto.Handle }
+
+// Wait returns when the operation has completed. MPI-5.0 §3.7.3.
+func (r Request) Wait() (Status, error) {
+	if r.h.Zero() {
+		return empty, nil
+	}
+	st, err := r.h.Engine().Wait(r.h)
+	return statusOf(st), below("Wait", -1, err)
+}
+
+// Test is Wait if the operation has completed; otherwise it reports false. MPI-5.0 §3.7.3.
+func (r Request) Test() (Status, bool, error) {
+	if r.h.Zero() {
+		return empty, true, nil
+	}
+	st, ok, err := r.h.Engine().Test(r.h)
+	return statusOf(st), ok, below("Test", -1, err)
+}
+
+// Start begins a persistent operation. MPI-5.0 §3.9.
+func (r Request) Start() error {
+	if r.h.Zero() {
+		return fault("Start", ErrRequest, errors.New("the zero Request"))
+	}
+	return below("Start", -1, r.h.Engine().Start(r.h))
+}
+
+// Free lets go of a request. An operation under way completes unseen. MPI-5.0 §3.7.3.
+func (r Request) Free() error {
+	if r.h.Zero() {
+		return fault("Free", ErrRequest, errors.New("the zero Request"))
+	}
+	return below("Free", -1, r.h.Engine().Free(r.h))
+}
+
+// Cancel ends a receive that has not been matched; it still has to be waited for, and its status tells. A send, or a receive that has
+// been matched, completes as usual. MPI-5.0 §3.8.4.
+func (r Request) Cancel() error {
+	if r.h.Zero() {
+		return fault("Cancel", ErrRequest, errors.New("the zero Request"))
+	}
+	return below("Cancel", -1, r.h.Engine().Cancel(r.h))
+}
+
+// Startall starts all of reqs. It stops at the first that fails. MPI-5.0 §3.9.
+func Startall(reqs []Request) error {
+	for i, r := range reqs {
+		if err := r.Start(); err != nil {
+			return fmt.Errorf("request %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// end replaces a request that has completed for good by the zero Request, as the calls for several requests do.
+func end(r *Request) {
+	if !r.h.Persistent() {
+		*r = Request{}
+	}
+}
+
+// Waitall waits for all of reqs, and replaces those that are not persistent by the zero Request. sts, if not nil, has the length
+// of reqs and receives the statuses. If any fail the error is ErrInStatus and wraps the first of theirs; the others have completed.
+// MPI-5.0 §3.7.5.
+func Waitall(reqs []Request, sts []Status) error {
+	if sts != nil && len(sts) != len(reqs) {
+		return fault("Waitall", ErrArg, fmt.Errorf("%d statuses for %d requests", len(sts), len(reqs)))
+	}
+	var first error
+	for i := range reqs {
+		st, err := reqs[i].Wait()
+		if sts != nil {
+			sts[i] = st
+		}
+		if err != nil && first == nil {
+			first = fault("Waitall", ErrInStatus, fmt.Errorf("request %d: %w", i, err))
+		}
+		end(&reqs[i])
+	}
+	return first
+}
+
+// Testall is Waitall if all of reqs have completed; otherwise it reports false and changes nothing. MPI-5.0 §3.7.5.
+func Testall(reqs []Request, sts []Status) (bool, error) {
+	for _, r := range reqs {
+		if r.h.Zero() {
+			continue
+		}
+		if done, err := r.h.Engine().Poke(r.h); err != nil {
+			return true, below("Testall", -1, err)
+		} else if !done {
+			return false, nil
+		}
+	}
+	return true, Waitall(reqs, sts)
+}
+
+// Waitany waits until one of reqs has completed and returns its index, and its status; Undefined if none is active.
+// MPI-5.0 §3.7.5.
+func Waitany(reqs []Request) (int, Status, error) {
+	e := engineOf(reqs)
+	if e == nil {
+		return Undefined, empty, nil
+	}
+	i, err := e.WaitAny(handlesOf(reqs))
+	return finish("Waitany", reqs, i, err)
+}
+
+// Testany is Waitany that does not wait: it reports false if all are under way. MPI-5.0 §3.7.5.
+func Testany(reqs []Request) (int, Status, bool, error) {
+	e := engineOf(reqs)
+	if e == nil {
+		return Undefined, empty, true, nil
+	}
+	i, ok, err := e.TestAny(handlesOf(reqs))
+	if err == nil && !ok {
+		return Undefined, empty, false, nil
+	}
+	i, st, err := finish("Testany", reqs, i, err)
+	return i, st, true, err
+}
+
+// Waitsome waits until at least one of reqs has completed, and collects all that have: their indices in idx and their statuses in
+// sts, which may be nil; both have the length of reqs. It returns how many; Undefined if none is active. MPI-5.0 §3.7.5.
+func Waitsome(reqs []Request, idx []int, sts []Status) (int, error) {
+	if err := lengths("Waitsome", reqs, idx, sts); err != nil {
+		return 0, err
+	}
+	e := engineOf(reqs)
+	if e == nil {
+		return Undefined, nil
+	}
+	i, err := e.WaitAny(handlesOf(reqs))
+	if err != nil {
+		return 0, below("Waitsome", -1, err)
+	}
+	if i < 0 {
+		return Undefined, nil
+	}
+	return some("Waitsome", reqs, idx, sts)
+}
+
+// Testsome is Waitsome that does not wait: 0 if all are under way. MPI-5.0 §3.7.5.
+func Testsome(reqs []Request, idx []int, sts []Status) (int, error) {
+	if err := lengths("Testsome", reqs, idx, sts); err != nil {
+		return 0, err
+	}
+	e := engineOf(reqs)
+	if e == nil {
+		return Undefined, nil
+	}
+	i, ok, err := e.TestAny(handlesOf(reqs))
+	if err != nil {
+		return 0, below("Testsome", -1, err)
+	}
+	if !ok {
+		return 0, nil
+	}
+	if i < 0 {
+		return Undefined, nil
+	}
+	return some("Testsome", reqs, idx, sts)
+}
+
+func lengths(op string, reqs []Request, idx []int, sts []Status) error {
+	if len(idx) < len(reqs) || sts != nil && len(sts) < len(reqs) {
+		return fault(op, ErrArg, fmt.Errorf("%d indices and %d statuses for %d requests", len(idx), len(sts), len(reqs)))
+	}
+	return nil
+}
+
+// some collects all that have completed.
+func some(op string, reqs []Request, idx []int, sts []Status) (n int, first error) {
+	for i := range reqs {
+		r := reqs[i]
+		if r.h.Zero() || !r.h.Engine().Completed(r.h) {
+			continue
+		}
+		st, err := r.Wait()
+		idx[n] = i
+		if sts != nil {
+			sts[n] = st
+		}
+		n++
+		if err != nil && first == nil {
+			first = fault(op, ErrInStatus, fmt.Errorf("request %d: %w", i, err))
+		}
+		end(&reqs[i])
+	}
+	return n, first
+}
+
+// finish collects the request with this index.
+func finish(op string, reqs []Request, i int, err error) (int, Status, error) {
+	if err != nil {
+		return Undefined, empty, below(op, -1, err)
+	}
+	if i < 0 {
+		return Undefined, empty, nil
+	}
+	st, err := reqs[i].Wait()
+	end(&reqs[i])
+	return i, st, err
+}
+
+// engineOf finds the process that requests belong to; nil if all are zero.
+func engineOf(reqs []Request) *proto.Engine {
+	for _, r := range reqs {
+		if !r.h.Zero() {
+			return r.h.Engine()
+		}
+	}
+	return nil
+}
