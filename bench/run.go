@@ -23,8 +23,13 @@ func Run(c *mpi.Comm, op Op, cfg Config, each func(Result) error) error {
 		return err
 	}
 	r := newRig(c, op, cfg)
-	for _, size := range cfg.Sizes {
+	for i, size := range cfg.Sizes {
 		r.resize(op, size)
+		if i == 0 && cfg.Iterations == 0 {
+			if _, err := r.adapt(op, 4*cfg.Time); err != nil { // the launcher comes to rest meanwhile
+				return fmt.Errorf("bench: %s of %s: %w", op.Name, FormatSize(size), err)
+			}
+		}
 		res, err := r.point(op, cfg)
 		if err != nil {
 			return fmt.Errorf("bench: %s of %s: %w", op.Name, FormatSize(size), err)

@@ -3,6 +3,7 @@ package fabric
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // Errors that carry meaning for the protocols above. Transports wrap them with what they know; test with errors.Is.
@@ -12,6 +13,8 @@ var (
 	ErrAgain = errors.New("fabric: window full")
 	// ErrPeerDown says that the peer has gone: killed, cut off, or closed.
 	ErrPeerDown = errors.New("fabric: peer is down")
+	// ErrPeerClosed is ErrPeerDown for a peer that has closed in order.
+	ErrPeerClosed = fmt.Errorf("%w: it has closed", ErrPeerDown)
 	// ErrCorrupt says that a peer wrote something no correct peer writes. The endpoint is unusable afterwards.
 	ErrCorrupt = errors.New("fabric: corrupt data from peer")
 	// ErrClosed says that the domain or endpoint was closed here.
@@ -123,8 +126,8 @@ const (
 	Message EventKind = iota + 1
 	// Done is the end of the Read or Write with this Token; Err is nil if it succeeded.
 	Done
-	// PeerDown says that Peer has gone, and Err why: ErrPeerDown itself if it closed, an error that wraps it if it was lost. It
-	// is the last event of that peer; what it had sent before comes first.
+	// PeerDown says that Peer has gone, and Err why: ErrPeerClosed, or ErrPeerDown with the reason if it was lost. It is
+	// the last event of that peer; what it had sent before comes first.
 	PeerDown
 )
 

@@ -39,16 +39,19 @@ func (c *Comm) begin(op string) error {
 		return c.err(op, ErrComm, errors.New("another collective of this communicator is under way"))
 	}
 	c.group.used = 0
+	if !c.group.tried {
+		if err := c.group.share(); err != nil {
+			c.end()
+			return c.below(op, err)
+		}
+	}
 	return nil
 }
 
 func (c *Comm) end() { c.group.busy.Store(false) }
 
-// memory returns the shared memory form of a collective if it is the better one for this many bytes.
+// memory returns the shared memory form of a collective if it is the better one for this many bytes, or nil.
 func (g *group) memory(what coll.Collective, bytes int) *coll.Flat {
-	if !g.tried {
-		g.share()
-	}
 	if g.flat == nil || !g.flat.Prefers(what, bytes) {
 		return nil
 	}
@@ -56,18 +59,18 @@ func (g *group) memory(what coll.Collective, bytes int) *coll.Flat {
 }
 
 // share sets up memory shared by all ranks, at the first collective. If any rank cannot, all go without.
-func (g *group) share() {
+func (g *group) share() error {
 	g.tried = true
 	n := len(g.c.peers)
 	if n == 1 || !g.c.e.Shares() {
-		return
+		return nil
 	}
 	peers := make([]int, n)
 	for i, p := range g.c.peers {
 		peers[i] = int(p)
 	}
 	slices.Sort(peers)
-	bytes := coll.FlatBytes(n)
+	bytes, _ := coll.FlatBytes(n)
 	id := uint64(g.c.ctx)<<32 | uint64(peers[0]+1)
 	seg, err := g.c.e.Segment(id, peers, bytes+sharedTail)
 	mine := []byte{1}
@@ -87,6 +90,8 @@ func (g *group) share() {
 	if err != nil || all[0] == 0 {
 		g.flat = nil
 	}
+	g.used = 0
+	return err
 }
 
 // sharedTail is the memory behind that of the collectives; its last word counts sleepers.
@@ -167,14 +172,13 @@ func (g *group) Waitall(hs []coll.Handle) (first error) {
 
 // Scratch lends memory until the next collective.
 func (g *group) Scratch(n int) []byte {
-	n = (n + 15) &^ 15
 	if len(g.scratch)-g.used < n {
 		// What was lent stays where it is; from the next collective on one piece is enough.
 		g.scratch = make([]byte, max(n, 2*len(g.scratch), 4096))
 		g.used = 0
 	}
 	b := g.scratch[g.used : g.used+n : g.used+n]
-	g.used += n
+	g.used = min((g.used+n+15)&^15, len(g.scratch))
 	return b
 }
 
@@ -187,7 +191,7 @@ func (g *group) Publish(w *uint64, v uint64) {
 	if atomic.LoadUint64(g.sleepers) != 0 {
 		for i, p := range g.c.peers {
 			if i != int(g.c.rank) {
-				g.c.e.Ring(p)
+				g.c.e.Ring(int(p))
 			}
 		}
 	}

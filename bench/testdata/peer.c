@@ -309,10 +309,14 @@ int main(int argc, char **argv)
 	displs = calloc(ranks, sizeof *displs);
 	check(requests && counts && displs, "out of memory");
 
+	double budget = atof(argv[3]) / 1e3;
+	int settled = 0;
 	for (char *s = argv[2]; *s; s += *s == ',') {
 		size = strtoull(s, &s, 10);
 		layout(op);
-		point(op, atof(argv[3]) / 1e3, atol(argv[5]), atol(argv[6]));
+		if (!settled++ && atol(argv[5]) == 0)
+			adapt(op, 4 * budget); /* the launcher comes to rest meanwhile */
+		point(op, budget, atol(argv[5]), atol(argv[6]));
 	}
 	MPI_Finalize();
 	return 0;

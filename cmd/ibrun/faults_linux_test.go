@@ -24,7 +24,7 @@ type process struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	out    *bufio.Reader
-	stderr bytes.Buffer
+	stderr *os.File
 	mark   string
 	pids   []int // of the ranks that said they were ready, or of the orphans that they spoke of
 }
@@ -40,15 +40,19 @@ func startCommand(t *testing.T, lines int, cmd *exec.Cmd) *process {
 	p := &process{t: t, cmd: cmd, mark: fmt.Sprintf("IBRUN_TEST_MARK=%s.%d", t.Name(), time.Now().UnixNano())}
 	cmd.Env = append(os.Environ(), cmd.Env...)
 	cmd.Env = append(cmd.Env, p.mark)
-	cmd.Stderr = &p.stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	if p.stderr, err = os.Create(filepath.Join(t.TempDir(), "stderr")); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = p.stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		p.stderr.Close()
 		for _, pid := range p.alive() {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
@@ -80,13 +84,23 @@ func (p *process) line() string {
 	select {
 	case r := <-next:
 		if r.err != nil {
-			p.t.Fatalf("no more output (%v); stderr:\n%s", r.err, p.stderr.String())
+			p.t.Fatalf("no more output (%v); stderr:\n%s", r.err, p.said())
 		}
 		return r.text
 	case <-time.After(patience):
 		p.t.Fatal("no output")
 	}
 	return ""
+}
+
+// said returns what has come on standard error so far.
+func (p *process) said() string {
+	p.t.Helper()
+	text, err := os.ReadFile(p.stderr.Name())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(text)
 }
 
 func (p *process) signal(pid int, sig syscall.Signal) {
@@ -111,7 +125,7 @@ func (p *process) wait() int {
 			p.t.Fatal(err)
 		}
 	case <-time.After(patience):
-		p.t.Fatalf("ibrun does not end; stderr:\n%s", p.stderr.String())
+		p.t.Fatalf("ibrun does not end; stderr:\n%s", p.said())
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
@@ -142,8 +156,8 @@ func (p *process) wantNothingLeft() {
 
 func (p *process) wantCode(want int, report string) {
 	p.t.Helper()
-	if got := p.wait(); got != want || !strings.Contains(p.stderr.String(), report) {
-		p.t.Errorf("exit code %d, want %d and %q in what it says:\n%s", got, want, report, p.stderr.String())
+	if got := p.wait(); got != want || !strings.Contains(p.said(), report) {
+		p.t.Errorf("exit code %d, want %d and %q in what it says:\n%s", got, want, report, p.said())
 	}
 	if pids := p.alive(); len(pids) > 0 { // ibrun leaves last
 		p.t.Errorf("processes %v are left", pids)
@@ -280,24 +294,13 @@ func TestAskOnceAndTwice(t *testing.T) {
 
 	p = startJob(t, 2, "-n", "2", "rank", "stubborn")
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
-	p.eventually("ibrun says nothing", func() bool { return p.said() })
+	p.eventually("ibrun says nothing", func() bool { return p.said() != "" })
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
 	p.wantCode(130, "did not end when asked")
 }
 
-// said tells whether both stubborn ranks were asked: from then on their signal is handled, so the next one is the second.
-func (p *process) said() bool {
-	for _, pid := range p.pids {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil || len(text) == 0 {
-			return false
-		}
-	}
-	return true
-}
-
 func TestSignalsArePassedOn(t *testing.T) {
-	p := startJob(t, 2, "-n", "2", "sh", "-c", "rank patient; true") // the whole process group hears it
+	p := startJob(t, 2, "-n", "2", "sh", "-c", "trap '' USR1; setsid rank patient & wait") // whatever stands between
 	p.signal(p.cmd.Process.Pid, syscall.SIGUSR1)
 	for range 2 {
 		if line := p.line(); line != "heard user defined signal 1\n" {
@@ -380,4 +383,76 @@ func TestFloodWaits(t *testing.T) {
 	}
 	p.signal(pid, syscall.SIGKILL)
 	p.wantCode(137, "SIGKILL")
+}
+
+// A second Ctrl-C ends a job whose output nobody takes, although there would be more to show.
+func TestKillWhileOutputIsStuck(t *testing.T) {
+	p := startJob(t, 0, "-n", "2", "sh", "-c", "trap '' INT; yes; true")
+	p.eventually("nothing was started", func() bool { return len(p.alive()) >= 6 })
+	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
+	p.eventually("ibrun says nothing", func() bool { return strings.Contains(p.said(), "once more") })
+	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
+	if err := p.cmd.Wait(); p.cmd.ProcessState.ExitCode() != 130 {
+		t.Errorf("ibrun ended with %v, want 130:\n%s", err, p.said())
+	}
+	p.wantNothingLeft()
+}
+
+// nobody makes a command run as a user who may do little, with copies of ibrun and rank that this user can reach.
+func nobody(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ibrun-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ibrun", "rank"} {
+		if err := os.WriteFile(filepath.Join(dir, name), self, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd.Path, cmd.Dir = filepath.Join(dir, cmd.Args[0]), "/"
+	cmd.Env = append(cmd.Env, "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir)
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	return cmd
+}
+
+// Who may not make control groups is served by the search through the tree of processes.
+func TestWithoutControlGroup(t *testing.T) {
+	for _, victim := range []string{"ibrun", "agent"} {
+		p := startCommand(t, 4, nobody(t, exec.Command("ibrun", "-n", "2", "rank", "orphan")))
+		if victim == "agent" {
+			p.signal(p.agent(), syscall.SIGKILL)
+		} else {
+			p.signal(p.cmd.Process.Pid, syscall.SIGKILL)
+		}
+		p.wait()
+		p.wantNothingLeft()
+	}
+}
+
+func TestUnreadableDirectory(t *testing.T) {
+	dir := t.TempDir()
+	closed := filepath.Join(dir, "closed")
+	if err := os.Mkdir(closed, 0); err != nil {
+		t.Fatal(err)
+	}
+	for path := dir; path != os.TempDir() && path != "/"; path = filepath.Dir(path) {
+		if err := os.Chmod(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, program := range []string{closed, closed + "/program"} {
+		p := startCommand(t, 0, nobody(t, exec.Command("ibrun", "-n", "2", program)))
+		p.wantCode(126, "permission denied")
+	}
 }

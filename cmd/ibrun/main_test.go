@@ -10,8 +10,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// race keeps programs with the race detector, which the ranks then have too, from waiting for a second when they end.
+const race = "atexit_sleep_ms=0"
+
 // TestMain lets this binary be ibrun, and the ranks that ibrun starts.
 func TestMain(m *testing.M) {
+	os.Setenv("GORACE", race)
 	testscript.Main(m, map[string]func(){
 		"ibrun": main,
 		"rank":  func() { os.Exit(rank(os.Args[1:])) },
@@ -34,6 +38,7 @@ func setUp(env *testscript.Env) error {
 	}
 	env.Setenv("GOCACHE", string(cache[:len(cache)-1]))
 	env.Setenv("XDG_CACHE_HOME", env.WorkDir+"/cache")
+	env.Setenv("GORACE", race)
 	ibrun, err := exec.LookPath("ibrun")
 	env.Setenv("IBRUN", ibrun)
 	return err

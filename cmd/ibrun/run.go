@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/benchcmd"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
 )
@@ -14,14 +15,15 @@ import (
 const wrongUse = 2
 
 // command is a subcommand: it gets the words after its name and returns the exit code.
-type command func(args []string, s launch.Streams) int
+type command func(args, env []string, s launch.Streams) int
 
 // commands are the words that mean something as first word. Everything else starts a program.
 func commands() map[string]command {
 	return map[string]command{
-		"version": version,
+		"bench":   bench,
 		"help":    help,
-		"agent":   func([]string, launch.Streams) int { return launch.Agent() },
+		"version": version,
+		"agent":   func([]string, []string, launch.Streams) int { return launch.Agent() },
 	}
 }
 
@@ -29,12 +31,12 @@ func commands() map[string]command {
 func run(args, env []string, s launch.Streams) int {
 	if len(args) > 0 {
 		if c, ok := commands()[args[0]]; ok {
-			return c(args[1:], s)
+			return c(args[1:], env, s)
 		}
 	}
 	o, err := cli.Parse(args, launch.Lookup(env))
 	if errors.Is(err, cli.ErrHelp) {
-		return help(nil, s)
+		return help(nil, nil, s)
 	}
 	if err != nil {
 		fmt.Fprintf(s.Err, "ibrun: %v\nibrun help lists the flags\n", err)
@@ -43,12 +45,16 @@ func run(args, env []string, s launch.Streams) int {
 	return launch.Run(o, env, s)
 }
 
-func help(_ []string, s launch.Streams) int {
+func bench(args, env []string, s launch.Streams) int {
+	return benchcmd.Main(args, env, s, func(words []string) int { return run(words, env, s) })
+}
+
+func help(_, _ []string, s launch.Streams) int {
 	fmt.Fprint(s.Out, cli.Usage())
 	return 0
 }
 
-func version(_ []string, s launch.Streams) int {
+func version(_, _ []string, s launch.Streams) int {
 	v := "(unknown)"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		v = info.Main.Version

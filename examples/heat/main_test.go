@@ -26,8 +26,8 @@ func TestHeat(t *testing.T) {
 		t.Fatal(err)
 	}
 	red := func(x, y int) int { r, _, _, _ := img.At(x, y).RGBA(); return int(r >> 8) }
-	if middle, edge := red(size/2, size/2), red(0, size/2); middle < 100 || middle == 255 || edge != 0 {
-		t.Errorf("red is %d in the middle and %d at the edge; the disc should have cooled, the edge stayed cold", middle, edge)
+	if middle, edge := red(size/2, size/2), red(0, size/2); middle < 100 || middle == 255 || edge > 20 {
+		t.Errorf("red is %d in the middle and %d at the edge; the disc should have cooled, the edge stayed nearly cold", middle, edge)
 	}
 	for x := range size { // rounding may differ by one, as sums are taken in another order
 		if a, b := red(x, size/2), red(size/2, x); a > b+1 || b > a+1 {

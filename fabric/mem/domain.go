@@ -193,6 +193,6 @@ func (d *domain) Close() error {
 		}
 	}
 	d.hub.regions.removeAll(d.self)
-	d.hub.end(d.self, &failure{fmt.Errorf("fabric/mem: peer %d has closed: %w", d.self, fabric.ErrPeerDown)})
+	d.hub.end(d.self, &failure{fmt.Errorf("fabric/mem: peer %d: %w", d.self, fabric.ErrPeerClosed)})
 	return nil
 }

@@ -78,7 +78,7 @@ func (e *endpoint) Close() error {
 	}
 	d := e.domain
 	d.ended[e.peer] = true // nothing that is still on its way matters here
-	e.lane.end.Store(&failure{fmt.Errorf("fabric/mem: peer %d has closed its endpoint: %w", d.self, fabric.ErrPeerDown)})
+	e.lane.end.Store(&failure{fmt.Errorf("fabric/mem: the endpoint of peer %d: %w", d.self, fabric.ErrPeerClosed)})
 	e.to.notify(d.self)
 	return nil
 }

@@ -126,7 +126,7 @@ func (d *Domain) address(to int) *unix.SockaddrUnix {
 // every processor that Go has.
 func (d *Domain) fence() { d.fenced.Add(1) }
 
-// Poll takes messages from the rings in turn.
+// Poll takes messages from the rings in turn. Where evs is too short for all it goes on with the next ring next time.
 func (d *Domain) Poll(evs []fabric.Event) (int, error) {
 	if d.self == nil {
 		return 0, fabric.ErrClosed
@@ -143,13 +143,11 @@ func (d *Domain) Poll(evs []fabric.Event) (int, error) {
 		d.look()
 	}
 	n := 0
-	for i := range d.ring {
-		if n == len(evs) {
-			break
-		}
-		n += d.take(d.ring[(d.next+i)%len(d.ring)], evs[n:])
+	for i := d.next; i < len(d.ring) && n < len(evs); i++ {
+		n += d.take(d.ring[i], evs[n:])
+		d.next = i + 1
 	}
-	if d.next++; d.next >= len(d.ring) {
+	if d.next >= len(d.ring) {
 		d.next = 0
 	}
 	if len(d.lost) != 0 {
@@ -234,7 +232,7 @@ func (d *Domain) lose(from int, err error) {
 	}
 	d.down[from] = true
 	if err == nil {
-		err = fabric.ErrPeerDown
+		err = fabric.ErrPeerClosed
 	}
 	d.lost = append(d.lost, fabric.Event{Kind: fabric.PeerDown, Peer: int32(d.local[from]), Err: err})
 	if e := d.ends[from]; e != nil {

@@ -38,15 +38,15 @@ fabric, internal/sys, internal/shm < fabric/shm;
 fabric, verbs, hw < fabric/rc;
 fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rc < fabric/auto;
 
-# Floor 4: tag matching, datatypes, algorithms, protocols.
+# Floor 4: where the process stands, tag matching, datatypes, algorithms, protocols.
+fabric, fabric/auto, hw, internal/pmi, internal/job < mpi/internal/place;
 NONE < mpi/internal/match, mpi/internal/dtype;
 mpi/internal/dtype < mpi/internal/coll;
-fabric, perf, mpi/internal/match, mpi/internal/dtype < mpi/internal/proto;
+fabric, perf, mpi/internal/match < mpi/internal/proto;
 
 # Floor 5: communicators, messages, collectives.
-attrs, hw, perf, internal/pmi, internal/job, internal/shm, mpi/internal/*,
-	fabric, fabric/mem, fabric/shm, fabric/auto < mpi;
-fabric, fabric/mem, fabric/hook, mpi/internal/*, mpi < mpi/mpitest;
+attrs, hw, perf, fabric, mpi/internal/* < mpi;
+fabric, fabric/mem, mpi/internal/place, mpi < mpi/mpitest;
 
 # Floor 6: programs.
 perf, mpi < bench;

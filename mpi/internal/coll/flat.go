@@ -7,8 +7,8 @@ import (
 
 // Shared is the memory that the ranks of one communicator have in common, as one rank sees it.
 type Shared struct {
-	// Mem is the same memory at each rank, FlatBytes(Size) long at least, zeroed before the first rank uses it, and aligned
-	// to 128 bytes.
+	// Mem is the same memory at each rank, of the same length, zeroed before the first rank uses it, and aligned to 128
+	// bytes. FlatBytes tells how much there should be.
 	Mem []byte
 	// Rank is the number of this rank in the communicator, Size the number of ranks.
 	Rank, Size int
@@ -19,7 +19,7 @@ type Shared struct {
 	Wait Waiter
 }
 
-// Waiter lets a rank wait for words in shared memory. Words only ever grow.
+// Waiter lets a rank wait for words in shared memory. Words only ever grow. A Waiter is used by one goroutine at a time.
 type Waiter interface {
 	// WaitAtLeast returns when *w >= v, both taken modulo 2^64, or with an error when the communicator is broken. It makes
 	// progress with other traffic while it waits. Stores made before the Publish of what it saw are visible afterwards.
@@ -29,24 +29,20 @@ type Waiter interface {
 }
 
 // Flat runs collectives over memory that all ranks of a communicator have mapped. As with messages, all ranks call the same
-// methods in the same order, and one at a time; they may call functions that use messages in between.
+// methods in the same order, and one at a time; they may call functions that use messages in between. No method allocates.
 //
-// A collective is a row of rounds, which all ranks count. Every rank has a row of slots, used in turn, round by round; a slot
-// is a word, with room for little data beside it, and room for more elsewhere. In a round a rank puts data into its slot and
+// A collective is a row of rounds, which all ranks count. Every rank has a few slots, used in turn, round by round; a slot is
+// a word, with room for little data beside it, and room for more elsewhere. In a round a rank puts data into its slot and
 // publishes the round's number in the slot's word; others wait for that and take the data. Nobody waits after a round until
-// the others have taken their data. Instead a rank makes sure, before it writes a slot again, that all have ended the round
+// the others have taken its data. Instead a rank makes sure, before it writes a slot again, that all have ended the round
 // for which it wrote it before; mostly it knows already, since a round in which all waited for all tells that all had ended
 // the one before (see begin).
 //
-// Slots are many for another reason too: a line of memory that was read by another core not long ago is slow to write, since
-// that core's cache has to give it up first. By the time the row of slots comes round again it has long dropped out there. On
-// a machine with 1 MiB of second-level cache this makes long reductions 2.5 times faster than two slots do.
-//
-// There are two ways for all to wait for all. Where each rank has a core, each looks at the slots of all others, and time
-// goes by in the way of one cache line from one core to another. Where ranks share cores, it is the switches between ranks
-// that take time, and the least possible is that each rank runs once per round: each adds one to a counter and gives its
-// core away, and the last one, which sees that it is, does for all what is to be done, puts the result into a slot that is
-// nobody's, and goes on.
+// There are two ways for all to wait for all (see meet). Where each rank has a core, each looks at the slots of all others,
+// and time goes by in the way of a cache line from one core to another. Where ranks share cores, it is the switches between
+// ranks that take time, and the least possible is that each rank runs once per round: each adds one to a counter and gives
+// its core away, and the last one, which sees that it is, does for all what is to be done, puts the result into a slot that
+// belongs to no rank, and goes on.
 type Flat struct {
 	Shared
 	room   int    // bytes of data in a slot
@@ -57,29 +53,30 @@ type Flat struct {
 }
 
 const (
-	line      = 128        // bytes between words that different ranks write: two cache lines, which are fetched together
-	inline    = line - 16  // data up to this lie beside the word, so that one cache line brings both
-	leastRoom = 4 * kib    // data in a slot
-	mostRoom  = 64 * kib   //
-	mostDepth = 32         // slots of a rank
-	wholeRoom = 4096 * kib // of all ranks, where there is as much memory as FlatBytes says: twice what two cores have as cache
-	nobody    = 8 * kib    // bytes of data in the slot that is nobody's
-	looks     = 200        // how often to look at a word before waiting in earnest
+	line       = 128        // bytes between words that different ranks write: two cache lines, which are fetched together
+	inline     = line - 16  // data up to this lie beside the word, so that one cache line brings both
+	leastRoom  = 4 * kib    // bytes of data in a slot, at least
+	mostRoom   = 64 * kib   // and at most: the next slot can be filled while this one is still in the second-level cache
+	leastDepth = 2          // slots of a rank
+	mostDepth  = 4          // with more, a rank that only sends gets further ahead of the others, to no use
+	mostBytes  = 4096 * kib // the data of all slots together
+	resultRoom = 8 * kib    // bytes of data in the slot that belongs to no rank
+	streamFrom = 4 * kib    // data longer than this go past the cache into the slot
+	looks      = 200        // how often to look at a word before waiting in earnest
 )
 
 // FlatBytes is the memory with which a Flat of some ranks is at its best, and the least with which it works.
 func FlatBytes(ranks int) (best, least int) {
-	fixed := fixedBytes(ranks)
-	least = fixed + ranks*2*(line+leastRoom)
-	return max(least, fixed+ranks*mostDepth*line+wholeRoom), least
+	least = fixedBytes(ranks) + ranks*leastDepth*(line+leastRoom)
+	best = fixedBytes(ranks) + min(ranks*mostDepth*(line+mostRoom), mostBytes)
+	return max(best, least), least
 }
 
-// fixedBytes is the counter, the words for ended rounds, and the slots that are nobody's.
-func fixedBytes(ranks int) int { return line + ranks*line + mostDepth*line + nobody }
+// fixedBytes is the counter, the words for ended rounds, and the slots that belong to no rank.
+func fixedBytes(ranks int) int { return line + ranks*line + mostDepth*line + resultRoom }
 
-// NewFlat begins to use shared memory, all of it, so that its length has to be the same at all ranks. The ranks need not wait
-// for each other. Memory that has been used cannot be used by another Flat. It returns an error if the memory is too small or
-// not aligned.
+// NewFlat begins to use shared memory, all of it. The ranks need not wait for each other. Memory that has been used cannot be
+// used by another Flat. It returns an error if the memory is too small or not aligned, or if the ranks are too many.
 func NewFlat(s Shared) (*Flat, error) {
 	_, least := FlatBytes(s.Size)
 	switch {
@@ -91,9 +88,13 @@ func NewFlat(s Shared) (*Flat, error) {
 		return nil, fmt.Errorf("coll: shared memory does not begin at a multiple of %d", line)
 	}
 	each := (len(s.Mem) - fixedBytes(s.Size)) / s.Size
-	room := min(each/2-line, mostRoom) / line * line
-	return &Flat{Shared: s, room: room, depth: uint64(min(each/(room+line), mostDepth))}, nil
+	room := min(each/leastDepth-line, mostRoom) / line * line
+	return &Flat{Shared: s, room: room, depth: uint64(min(each/(line+room), mostDepth))}, nil
 }
+
+// The memory is: the counter, a word per rank for the rounds it has ended, all slots' words with the data beside them, and
+// all slots' data. The slots that belong to no rank follow those of the last rank, as if they were of rank Size, except that
+// their data come first and are in common.
 
 // arrived is the counter of arrivals.
 func (f *Flat) arrived() *uint64 { return word(f.Mem, 0) }
@@ -101,7 +102,7 @@ func (f *Flat) arrived() *uint64 { return word(f.Mem, 0) }
 // ended is the word in which a rank tells the last round it has ended.
 func (f *Flat) ended(rank int) *uint64 { return word(f.Mem, line+rank*line) }
 
-// slot is the number of a rank's slot in this round; the rank Size is nobody.
+// slot is the number of a rank's slot in this round.
 func (f *Flat) slot(rank int) int { return rank*int(f.depth) + int(f.round%f.depth) }
 
 // head is the offset of the word of a rank's slot.
@@ -110,16 +111,28 @@ func (f *Flat) head(rank int) int { return line + f.Size*line + f.slot(rank)*lin
 // filled is the word in which a rank tells the last round for which its slot has been filled.
 func (f *Flat) filled(rank int) *uint64 { return word(f.Mem, f.head(rank)) }
 
-// data is the room for n bytes in a rank's slot. The slots of nobody have it in common.
+// data is the room for n bytes in a rank's slot.
 func (f *Flat) data(rank, n int) []byte {
-	at := f.head(rank) + line - inline
-	if n > inline {
-		at = f.head(f.Size) - int(f.round%f.depth)*line + mostDepth*line
-		if rank < f.Size {
-			at += nobody + f.slot(rank)*f.room
-		}
+	var at int
+	switch {
+	case n <= inline:
+		at = f.head(rank) + line - inline
+	case rank == f.Size:
+		at = fixedBytes(f.Size) + f.Size*int(f.depth)*line - resultRoom
+	default:
+		at = fixedBytes(f.Size) + f.Size*int(f.depth)*line + f.slot(rank)*f.room
 	}
 	return f.Mem[at : at+n : at+n]
+}
+
+// put copies data into a slot. A line that another core has in its cache is slow to write, and one that was just written is
+// slow to read from another core, the more so the further away that core is; so what is long goes to memory at once.
+func put(slot, data []byte) {
+	if len(data) > streamFrom {
+		stream(slot, data)
+	} else {
+		copy(slot, data)
+	}
 }
 
 // wait returns when a word has reached a value.
@@ -153,53 +166,69 @@ func (f *Flat) begin() error {
 // fill tells that this rank's slot has been filled.
 func (f *Flat) fill() { f.Wait.Publish(f.filled(f.Rank), f.round) }
 
+// await returns when another rank's slot has been filled.
+func (f *Flat) await(rank int) error { return f.wait(f.filled(rank), f.round) }
+
+// awaitAll returns when the slots of all other ranks have been filled.
+func (f *Flat) awaitAll() error {
+	for r := range f.Size {
+		if r != f.Rank {
+			if err := f.await(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // end tells that this rank has ended a round in which not all waited for all.
 func (f *Flat) end() { f.Wait.Publish(f.ended(f.Rank), f.round) }
 
 // meet returns when all ranks have called it in this round; what they had put into their slots is there.
 func (f *Flat) meet() error {
-	if f.Crowded {
-		if f.last() {
-			f.open()
-			return nil
-		}
-		return f.pass()
+	if !f.Crowded {
+		f.fill()
+		f.met = f.round
+		return f.awaitAll()
 	}
-	f.fill()
-	for r := range f.Size {
-		if r != f.Rank {
-			if err := f.wait(f.filled(r), f.round); err != nil {
-				return err
-			}
-		}
+	if f.last() {
+		f.open()
+		return nil
 	}
-	f.met = f.round
-	return nil
+	return f.pass()
 }
 
 // last counts this rank's arrival and tells whether it was the last one. The last one goes on with open, the others with pass.
 func (f *Flat) last() bool {
 	f.counts++
+	f.met = f.round
 	return atomic.AddUint64(f.arrived(), 1) == f.counts*uint64(f.Size)
 }
 
 // open lets the others pass.
-func (f *Flat) open() {
-	f.met = f.round
-	f.Wait.Publish(f.filled(f.Size), f.round)
-}
+func (f *Flat) open() { f.Wait.Publish(f.filled(f.Size), f.round) }
 
 // pass waits for the last one.
-func (f *Flat) pass() error {
-	f.met = f.round
-	return f.wait(f.filled(f.Size), f.round)
+func (f *Flat) pass() error { return f.await(f.Size) }
+
+// Prefers tells whether this memory is the better way for a collective of some bytes, counted as [Rule.MaxBytes] says. The
+// answer is the same at all ranks.
+func (f *Flat) Prefers(c Collective, bytes int) bool {
+	for i := range rules {
+		if rules[i].Collective == c {
+			return rules[i].Algorithm == InMemory && bytes <= rules[i].MaxBytes
+		}
+	}
+	return false
 }
 
 // Barrier returns when every rank has called it.
+//
+// Cost: one cache line from one core to another; or one run of each rank.
 func (f *Flat) Barrier() error {
 	if f.Size == 1 {
 		return nil
 	}
-	f.round++ // no slot is written
+	f.round++ // and no slot is written
 	return f.meet()
 }

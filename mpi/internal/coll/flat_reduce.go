@@ -1,31 +1,15 @@
 package coll
-import "os"
 
-// fold combines a part of the data in all slots, in the order of ranks. n is the length of the data.
-func (f *Flat) fold(dst []byte, lo, hi, n int, own []byte, op *Operation) {
-	part := func(r int) []byte {
-		if r == f.Rank {
-			return own[lo:hi]
-		}
-		return f.data(r, n)[lo:hi]
-	}
-	op.Kernel(dst, part(0), part(1))
-	for r := 2; r < f.Size; r++ {
-		op.Kernel(dst, dst, part(r))
-	}
-}
+// Lengths from which each rank reduces one part of the data of all, and takes the other parts from the others, are such that
+// this saves more than it costs for all to wait for all once more. They are of all ranks together.
+const (
+	shareFrom        = 16 * kib // where otherwise each rank reduces all
+	shareFromCrowded = 64 * kib // where otherwise the last one does
+)
 
-func (f *Flat) own(dst, src []byte, n int) []byte {
-	if f.Rank > 0 && inPlace(dst, src) {
-		return f.data(f.Rank, n)
-	}
-	return src
-}
-
-// piece is the bytes of whole elements that a slot has room for.
-func (f *Flat) piece(op *Operation) int { return f.room - f.room%op.ElemSize }
-
-// Allreduce combines the src of all ranks into dst of each.
+// Allreduce combines the src of all ranks into dst of each, in the order of ranks and with the same bits everywhere.
+//
+// Cost: short, that of a Barrier and (n-1) * m*g; long, two Barriers per slot and 3 * m*g.
 func (f *Flat) Allreduce(dst, src []byte, op *Operation) error {
 	if f.Size == 1 {
 		copy(dst, src)
@@ -33,60 +17,71 @@ func (f *Flat) Allreduce(dst, src []byte, op *Operation) error {
 	}
 	most := f.piece(op)
 	for off := 0; off < len(src); off += most {
-		c := min(most, len(src)-off)
-		if err := f.allreduce(dst[off:off+c], src[off:off+c], op); err != nil {
+		n := min(most, len(src)-off)
+		d, s := dst[off:off+n], src[off:off+n]
+		if err := f.begin(); err != nil {
+			return err
+		}
+		put(f.data(f.Rank, n), s)
+		var err error
+		switch {
+		case f.shares(n):
+			err = f.allreduceShared(d, s, op)
+		case f.Crowded:
+			err = f.allreduceLast(d, s, op)
+		default:
+			err = f.allreduceEach(d, s, op)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// allreduce is Allreduce for what a slot has room for.
-func (f *Flat) allreduce(dst, src []byte, op *Operation) error {
-	if err := f.begin(); err != nil {
-		return err
+// piece is the bytes of whole elements that a slot has room for.
+func (f *Flat) piece(op *Operation) int { return f.room - f.room%op.ElemSize }
+
+func (f *Flat) shares(n int) bool {
+	if f.Crowded {
+		return n > resultRoom || n*f.Size > shareFromCrowded
 	}
-	n := len(src)
-	if useNT(n) {
-		stream(f.data(f.Rank, n), src)
-	} else {
-		copy(f.data(f.Rank, n), src)
-	}
-	switch {
-	case n > nobody && (f.Size > 2 || f.Crowded):
-		return f.allreduceShared(dst, src, op)
-	case f.Crowded:
-		if f.last() {
-			f.fold(f.data(f.Size, n), 0, n, n, src, op)
-			f.open()
-		} else if err := f.pass(); err != nil {
-			return err
-		}
-		copy(dst, f.data(f.Size, n))
-		return nil
-	}
+	return f.Size > 2 && n*f.Size > shareFrom
+}
+
+// allreduceEach: each rank reduces the data of all.
+func (f *Flat) allreduceEach(dst, src []byte, op *Operation) error {
 	if err := f.meet(); err != nil {
 		return err
 	}
-	f.fold(dst, 0, n, n, f.own(dst, src, n), op)
+	f.fold(dst, 0, len(src), f.own(dst, src), op)
 	return nil
 }
 
-// allreduceShared: each rank reduces one part of the data that are in the slots, puts the result into its slot, of which only
-// it reads that part, and takes the other parts from the other slots.
+// allreduceLast: the last rank reduces the data of all.
+func (f *Flat) allreduceLast(dst, src []byte, op *Operation) error {
+	result := f.data(f.Size, len(src))
+	if f.last() {
+		f.fold(result, 0, len(src), src, op)
+		f.open()
+	} else if err := f.pass(); err != nil {
+		return err
+	}
+	copy(dst, result)
+	return nil
+}
+
+// allreduceShared: each rank reduces one part of the data of all, puts the result into its slot, of which only it reads that
+// part, and takes the other parts from the other slots.
 func (f *Flat) allreduceShared(dst, src []byte, op *Operation) error {
-	n := len(src)
 	if err := f.meet(); err != nil {
 		return err
 	}
+	n := len(src)
 	parts := cut{n / op.ElemSize, op.ElemSize, f.Size}
-	own := parts.of(dst, f.Rank)
-	f.fold(own, parts.start(f.Rank), parts.start(f.Rank+1), n, f.own(dst, src, n), op)
-	if useNT2(n) {
-		stream(parts.of(f.data(f.Rank, n), f.Rank), own)
-	} else {
-		copy(parts.of(f.data(f.Rank, n), f.Rank), own)
-	}
+	mine := parts.of(dst, f.Rank)
+	f.fold(mine, parts.start(f.Rank), parts.start(f.Rank+1), f.own(dst, src), op)
+	put(parts.of(f.data(f.Rank, n), f.Rank), mine)
 	f.round += f.depth // the next round that has the same slots
 	if err := f.meet(); err != nil {
 		return err
@@ -99,43 +94,71 @@ func (f *Flat) allreduceShared(dst, src []byte, op *Operation) error {
 	return nil
 }
 
-// Reduce combines the src of all ranks into dst of the root.
+// own is where this rank's own operand is read: src, unless it will have been overwritten by then.
+func (f *Flat) own(dst, src []byte) []byte {
+	if f.Rank > 0 && inPlace(dst, src) {
+		return f.data(f.Rank, len(src))
+	}
+	return src
+}
+
+// fold combines the bytes lo to hi of own and of what is in the other slots, in the order of ranks.
+func (f *Flat) fold(dst []byte, lo, hi int, own []byte, op *Operation) {
+	n := len(own)
+	part := func(r int) []byte {
+		if r == f.Rank {
+			return own[lo:hi]
+		}
+		return f.data(r, n)[lo:hi]
+	}
+	op.Kernel(dst, part(0), part(1))
+	for r := 2; r < f.Size; r++ {
+		op.Kernel(dst, dst, part(r))
+	}
+}
+
+// Reduce combines the src of all ranks into dst of the root, in the order of ranks. The other ranks do not wait for it, but
+// where src is longer than all their slots.
+//
+// Cost: at the root, one cache line from one core to another, and (n-1) * m*g.
 func (f *Flat) Reduce(dst, src []byte, op *Operation, root int) error {
+	if f.Rank != root {
+		return f.give(src, f.piece(op))
+	}
 	if f.Size == 1 {
 		copy(dst, src)
 		return nil
 	}
 	most := f.piece(op)
 	for off := 0; off < len(src); off += most {
-		c := min(most, len(src)-off)
+		n := min(most, len(src)-off)
+		d, s := dst[off:off+n], src[off:off+n]
 		if err := f.begin(); err != nil {
 			return err
 		}
-		copy(f.data(f.Rank, c), src[off:off+c])
-		if f.Rank != root {
-			f.fill()
-		} else if err := f.collect(); err != nil {
-			return err
-		} else {
-			f.fold(dst[off:off+c], 0, c, c, f.data(f.Rank, c), op)
+		own := f.own(d, s)
+		if !inPlace(own, s) {
+			put(own, s)
 		}
+		if err := f.awaitAll(); err != nil {
+			return err
+		}
+		f.fold(d, 0, n, own, op)
 		f.end()
 	}
 	return nil
 }
 
-// collect waits until all other slots have been filled.
-func (f *Flat) collect() error {
-	for r := range f.Size {
-		if r != f.Rank {
-			if err := f.wait(f.filled(r), f.round); err != nil {
-				return err
-			}
+// give puts a block into this rank's slots, some bytes per round.
+func (f *Flat) give(src []byte, most int) error {
+	for off := 0; off < len(src); off += most {
+		if err := f.begin(); err != nil {
+			return err
 		}
+		part := src[off:min(off+most, len(src))]
+		put(f.data(f.Rank, len(part)), part)
+		f.fill()
+		f.end()
 	}
 	return nil
 }
-
-var nt = os.Getenv("NT")
-func useNT(n int) bool { return (nt == "1" || nt == "2") && n > 4096}
-func useNT2(n int) bool { return nt == "2" && n > 4096}

@@ -97,5 +97,5 @@ func (f *fold) halve(have, tmp []byte, parts cut, op *Operation) (sum []byte, pa
 // part is the number of the part that halve leaves with the rank that has number i among those that are in: i with its bits
 // in reverse order, as the lowest bit decided first.
 func (f *fold) part(i int) int {
-	return int(bits.Reverse64(uint64(i)) >> 1 >> (63 - bits.Len(uint(f.power-1))))
+	return int(bits.Reverse64(uint64(i)) >> (64 - bits.Len(uint(f.power-1))))
 }

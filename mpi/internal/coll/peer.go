@@ -6,7 +6,7 @@ import "github.com/ibrun/ibrun/mpi/internal/dtype"
 // arrive in the order in which they were sent and are received in that order; lengths of both sides agree. A rank never
 // sends to itself. Calls come from one goroutine at a time.
 type Peer interface {
-	// Rank is the number of this rank in the communicator, Size the number of ranks.
+	// Rank is the number of this rank in the communicator.
 	Rank() int
 	// Size is the number of ranks in the communicator.
 	Size() int

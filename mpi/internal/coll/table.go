@@ -84,31 +84,31 @@ var rules = [...]Rule{
 	{Collective: OfBarrier, Algorithm: InMemory, MaxBytes: always},
 	{Collective: OfBarrier, Algorithm: Dissemination, MaxBytes: always},
 
-	{Collective: OfBcast, Algorithm: InMemory, MaxBytes: 32 * kib},
+	{Collective: OfBcast, Algorithm: InMemory, MaxBytes: 64 * kib},
 	{Collective: OfBcast, Algorithm: ScatterRing, MaxBytes: always, MinRanks: 8},
 	{Collective: OfBcast, Algorithm: Binomial, MaxBytes: always},
 
-	{Collective: OfReduce, Algorithm: InMemory, MaxBytes: 32 * kib},
+	{Collective: OfReduce, Algorithm: InMemory, MaxBytes: 64 * kib},
 	{Collective: OfReduce, Algorithm: Binomial, MaxBytes: 8 * kib},
 	{Collective: OfReduce, Algorithm: ReduceScatterGather, MaxBytes: always, MinRanks: 3},
 	{Collective: OfReduce, Algorithm: Binomial, MaxBytes: always},
 
-	{Collective: OfAllreduce, Algorithm: InMemory, MaxBytes: 64 * kib},
+	{Collective: OfAllreduce, Algorithm: InMemory, MaxBytes: 4096 * kib},
 	{Collective: OfAllreduce, Algorithm: RecursiveDoubling, MaxBytes: 8 * kib},
 	{Collective: OfAllreduce, Algorithm: Rabenseifner, MaxBytes: always, PowerOfTwo: true},
 	{Collective: OfAllreduce, Algorithm: Rabenseifner, MaxBytes: 128 * kib},
 	{Collective: OfAllreduce, Algorithm: Ring, MaxBytes: always, Commutative: true},
 	{Collective: OfAllreduce, Algorithm: Rabenseifner, MaxBytes: always},
 
-	{Collective: OfGather, Algorithm: InMemory, MaxBytes: 2 * kib},
+	{Collective: OfGather, Algorithm: InMemory, MaxBytes: 8 * kib},
 	{Collective: OfGather, Algorithm: Binomial, MaxBytes: 2 * kib, MinRanks: 3},
 	{Collective: OfGather, Algorithm: Linear, MaxBytes: always},
 
-	{Collective: OfScatter, Algorithm: InMemory, MaxBytes: 2 * kib},
+	{Collective: OfScatter, Algorithm: InMemory, MaxBytes: 8 * kib},
 	{Collective: OfScatter, Algorithm: Binomial, MaxBytes: 2 * kib, MinRanks: 3},
 	{Collective: OfScatter, Algorithm: Linear, MaxBytes: always},
 
-	{Collective: OfAllgather, Algorithm: InMemory, MaxBytes: 2 * kib},
+	{Collective: OfAllgather, Algorithm: InMemory, MaxBytes: 8 * kib},
 	{Collective: OfAllgather, Algorithm: RecursiveDoubling, MaxBytes: 32 * kib, PowerOfTwo: true},
 	{Collective: OfAllgather, Algorithm: Bruck, MaxBytes: 4 * kib},
 	{Collective: OfAllgather, Algorithm: Ring, MaxBytes: always},
@@ -116,7 +116,7 @@ var rules = [...]Rule{
 	{Collective: OfAllgatherv, Algorithm: Spread, MaxBytes: 32 * kib},
 	{Collective: OfAllgatherv, Algorithm: Ring, MaxBytes: always},
 
-	{Collective: OfAlltoall, Algorithm: InMemory, MaxBytes: 2 * kib},
+	{Collective: OfAlltoall, Algorithm: InMemory, MaxBytes: 8 * kib},
 	{Collective: OfAlltoall, Algorithm: Bruck, MaxBytes: 256, MinRanks: 8},
 	{Collective: OfAlltoall, Algorithm: Spread, MaxBytes: 32 * kib},
 	{Collective: OfAlltoall, Algorithm: Pairwise, MaxBytes: always},

@@ -122,9 +122,12 @@ func (e *Engine) findBed(b Bed) error {
 
 // lock takes the mutex and says so while it has to wait, so that whoever spins with it lets go.
 func (e *Engine) lock() {
-	if e.mu.TryLock() {
-		return
+	if !e.mu.TryLock() {
+		e.lockSlow()
 	}
+}
+
+func (e *Engine) lockSlow() {
 	e.want.Add(1)
 	e.mu.Lock()
 	e.want.Add(-1)
@@ -210,7 +213,7 @@ func (e *Engine) Waiting(context uint32) (receives, messages int) {
 
 // fail notes that a process was lost. Everything that waits ends with an error.
 func (e *Engine) fail(n int32, err error) {
-	if e.broken != nil || e.leaving && err == fabric.ErrPeerDown {
+	if e.broken != nil || e.leaving && errors.Is(err, fabric.ErrPeerClosed) {
 		return
 	}
 	e.broken = fmt.Errorf("%w: process %d: %w", ErrBroken, n, err)

@@ -1,6 +1,8 @@
 package proto
 
 import (
+	"encoding/binary"
+
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/match"
 )
@@ -56,20 +58,20 @@ func (e *Engine) accept(r *Request, m *arrived) {
 		if m.v.kind == kindSync {
 			e.note(m.peer, envelope{kind: kindFin}, m.w[0])
 		}
-		e.deliver(r, m.v, m.data)
+		e.deliver(r, m.v.source, m.v.tag, m.data)
 	}
 	e.drop(m)
 }
 
 // deliver copies a payload to where it was wanted.
-func (e *Engine) deliver(r *Request, v envelope, payload []byte) {
+func (e *Engine) deliver(r *Request, source, tag int32, payload []byte) {
 	n := copy(r.buf, payload)
-	r.status = Status{Source: v.source, Tag: v.tag, Bytes: n}
+	r.status = Status{Source: source, Tag: tag, Bytes: n}
+	var err error
 	if n < len(payload) {
-		e.complete(r, ErrTruncate)
-		return
+		err = ErrTruncate
 	}
-	e.complete(r, nil)
+	e.complete(r, err)
 }
 
 // arrived is a message that came before its receive.
@@ -92,6 +94,16 @@ func (m *arrived) bytes() int {
 
 // arrive handles one message from the transport; false means that no correct engine sends it.
 func (e *Engine) arrive(peer int32, b []byte) bool {
+	if len(b) >= envelopeBytes {
+		// The usual case, without the detour: an eager message for which a receive waits.
+		first, second := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+		if source, tag := int32(second), int32(second>>32); uint32(first) == uint32(kindEager) && source >= 0 && tag >= 0 {
+			if r := e.table(uint32(first>>32)).Arrive(source, tag); r != nil {
+				e.deliver(r, source, tag, b[envelopeBytes:])
+				return true
+			}
+		}
+	}
 	v, w, payload, err := parse(b)
 	if err != nil {
 		return false
@@ -137,10 +149,10 @@ func (e *Engine) incoming(peer int32, v envelope, w [5]uint64, payload []byte) b
 	}
 	switch v.kind {
 	case kindEager:
-		e.deliver(r, v, payload)
+		e.deliver(r, v.source, v.tag, payload)
 	case kindSync:
 		e.note(peer, envelope{kind: kindFin}, w[0])
-		e.deliver(r, v, payload)
+		e.deliver(r, v.source, v.tag, payload)
 	case kindOffer:
 		e.pull(r, peer, v, w)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -32,7 +31,7 @@ type agent struct {
 	out     *output
 	null    *os.File // standard input of all ranks but rank 0
 	group   *cgroup
-	deaths  int // epoll descriptor, on which the ranks' pidfds become readable in the order in which they die
+	deaths  *deaths
 	reaper  *reaper
 	closing atomic.Bool   // no more ranks are to be started
 	started chan struct{} // closed when no more ranks will be
@@ -50,8 +49,9 @@ func Agent() int {
 	}
 	unix.CloseOnExec(agentControl)
 	control := os.NewFile(agentControl, "ibrun")
-	// Writing to an output that nobody reads is to be an error, and not the agent's death. Ranks start without this handler.
-	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
+	// Orders come by the socket; what a rank sends to its process group, which is the agent's, is not for the agent. And
+	// writing to an output that nobody reads is to be an error. Ranks start without these handlers.
+	notify(make(chan os.Signal, 1), append(append(askSignals(), passSignals()...), unix.SIGPIPE))
 
 	orders := json.NewDecoder(control)
 	var first order
@@ -83,12 +83,15 @@ func newAgent(t *task, control io.Writer) (a *agent, err error) {
 	if a.null, err = os.Open(os.DevNull); err != nil {
 		return a, err
 	}
-	if a.deaths, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return a, fmt.Errorf("watch processes: %w", err)
+	if a.deaths, err = newDeaths(len(t.Ranks)); err != nil {
+		return a, err
 	}
 	job := pmi.Job{Size: t.Size, KVSName: "ibrun-" + t.JobID, Events: pmi.Events{
-		Init:     func(rank int) { a.send(&event{Kind: evInit, Rank: rank}) },
-		Finalize: func(rank int) { a.send(&event{Kind: evFinalize, Rank: rank}) },
+		Init: func(rank int) { a.send(&event{Kind: evInit, Rank: rank}) },
+		Finalize: func(rank int) {
+			a.deaths.finalized(rank)
+			a.send(&event{Kind: evFinalize, Rank: rank})
+		},
 		Abort: func(rank, code int, text string) {
 			a.send(&event{Kind: evAbort, Rank: rank, Code: code, Text: text})
 		},
@@ -172,11 +175,16 @@ func (a *agent) close() {
 	<-a.started
 }
 
-// signal sends a signal to all ranks that live, and to what they started as long as it is in their process group.
+// signal sends a signal to all ranks and to everything they started, which a rank that is a shell would not pass on.
 func (a *agent) signal(sig unix.Signal) {
+	ranks := map[int]bool{}
 	for _, r := range a.ranks {
-		if err := a.reaper.signalGroup(r.pid, sig); err != nil && !errors.Is(err, unix.ESRCH) {
-			a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: err.Error()})
+		ranks[r.pid] = true
+		_ = unix.PidfdSendSignal(r.pidfd, sig, nil, 0) // it may have died
+	}
+	for pid, parent := range descendants(os.Getpid()) {
+		if !ranks[pid] {
+			signalChild(pid, parent, sig)
 		}
 	}
 }
@@ -221,24 +229,20 @@ func (a *agent) finish(e *ending, orders <-chan order) {
 
 // watch reports the deaths of ranks in their order.
 func (a *agent) watch() {
-	events := make([]unix.EpollEvent, 64)
-	for left := len(a.ranks); left > 0; {
-		n, err := unix.EpollWait(a.deaths, events, -1)
-		if err != nil && err != unix.EINTR {
-			a.send(&event{Kind: evNote, Rank: -1, Text: fmt.Sprintf("watch processes: %v", err)})
+	for range a.ranks {
+		i, err := a.deaths.next()
+		if err != nil {
+			a.send(&event{Kind: evNote, Rank: -1, Text: err.Error()})
 			return
 		}
-		for _, e := range events[:max(n, 0)] {
-			left--
-			r := a.ranks[e.Fd]
-			ws := a.reaper.wait(r.pid)
-			a.hangUp(r)
-			exit := event{Kind: evExit, Rank: r.task.Rank, Code: ws.ExitStatus()}
-			if ws.Signaled() {
-				exit.Code, exit.Signal = 0, int(ws.Signal())
-			}
-			a.send(&exit)
+		r := a.ranks[i]
+		ws := a.reaper.wait(r.pid)
+		a.hangUp(r)
+		exit := event{Kind: evExit, Rank: r.task.Rank, Code: ws.ExitStatus()}
+		if ws.Signaled() {
+			exit.Code, exit.Signal = 0, int(ws.Signal())
 		}
+		a.send(&exit)
 	}
 }
 

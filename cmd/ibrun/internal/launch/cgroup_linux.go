@@ -3,8 +3,10 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -69,12 +71,22 @@ func (g *cgroup) kill() {
 	}
 }
 
-// remove removes the group once all that was in it has been reaped.
+// remove removes the group, and groups that were made inside it, once all that was in them has been reaped.
 func (g *cgroup) remove() error {
 	if g == nil {
 		return nil
 	}
-	if err := os.Remove(g.dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+	var dirs []string
+	err := filepath.WalkDir(g.dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return err
+	})
+	for _, dir := range slices.Backward(dirs) {
+		err = errors.Join(err, os.Remove(dir))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove control group: %w", err)
 	}
 	return nil

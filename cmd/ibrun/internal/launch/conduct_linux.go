@@ -19,7 +19,7 @@ const (
 	// grace is how long ranks have between SIGTERM and SIGKILL once the job has failed.
 	grace = 50 * time.Millisecond
 	// agentPatience is how long the agent has to end after it was told to kill, or after it said that it was done.
-	agentPatience = 2 * time.Second
+	agentPatience = time.Second
 )
 
 func supported() error { return nil }
@@ -50,11 +50,7 @@ type conductor struct {
 // conduct has the ranks started and watches them until nothing of the job is left.
 func conduct(t *task, o *cli.Options, s Streams) (int, error) {
 	signals := make(chan os.Signal, 16)
-	for _, sig := range append(askSignals(), passSignals()...) {
-		if !signal.Ignored(sig) { // what nohup or a shell's & has set stays
-			signal.Notify(signals, sig)
-		}
-	}
+	notify(signals, append(askSignals(), passSignals()...))
 	defer signal.Stop(signals)
 	if err := becomeSubreaper(); err != nil {
 		return 0, err
@@ -218,8 +214,8 @@ func (c *conductor) signal(sig syscall.Signal) {
 		c.end(0)
 		c.hard = time.After(agentPatience)
 		return
-	case unix.SIGTSTP:
-		c.order(order{Signal: int(sig)})
+	case unix.SIGTSTP: // which the kernel does not let stop processes that no shell minds
+		c.order(order{Signal: int(unix.SIGSTOP)})
 		if err := unix.Kill(os.Getpid(), unix.SIGSTOP); err != nil {
 			c.say("stop: %v", err)
 		}

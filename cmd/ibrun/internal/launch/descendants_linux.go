@@ -22,7 +22,7 @@ func killDescendants(gone <-chan struct{}, group *cgroup) (stuck []int) {
 		group.kill()
 		below := descendants(os.Getpid())
 		for pid, parent := range below {
-			killChild(pid, parent)
+			signalChild(pid, parent, unix.SIGKILL)
 		}
 		select {
 		case <-gone:
@@ -38,16 +38,16 @@ func killDescendants(gone <-chan struct{}, group *cgroup) (stuck []int) {
 	}
 }
 
-// killChild kills a process if it is still the one that has this parent.
-func killChild(pid, parent int) {
+// signalChild signals a process if it is still the one that has this parent.
+func signalChild(pid, parent int, sig unix.Signal) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return // it has died, and its number is free
 	}
 	defer unix.Close(fd)
-	// The descriptor means one process for ever. If that one has this parent, it is the one that was found.
+	// The descriptor means one process for ever. If that one has this parent, or lost it to this process, it is the one.
 	if p, err := readProcess(pid); err == nil && (p.parent == parent || p.parent == os.Getpid()) {
-		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it may have died, or may not be ours to kill: gone tells
+		_ = unix.PidfdSendSignal(fd, sig, nil, 0) // it may have died, or may not be ours to signal
 	}
 }
 

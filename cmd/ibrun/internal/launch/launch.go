@@ -1,18 +1,21 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"text/tabwriter"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/hw"
+	"golang.org/x/sys/unix"
 )
 
 // Streams are ibrun's standard streams. In is inherited by rank 0, Out and Err by the agent that passes on what ranks write.
@@ -59,8 +62,8 @@ func run(o *cli.Options, env []string, s Streams) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if info, err := os.Stat(want.Dir); want.Dir != "" && (err != nil || !info.IsDir()) {
-			return 0, fail(codeUsage, "--wdir %s: there is no such directory", want.Dir)
+		if err := checkDir(want.Dir); err != nil {
+			return 0, err
 		}
 		programs = append(programs, found)
 	}
@@ -87,6 +90,21 @@ func run(o *cli.Options, env []string, s Streams) (int, error) {
 	return conduct(t, o, s)
 }
 
+// checkDir refuses a directory that a program cannot run in. Empty means ibrun's own.
+func checkDir(dir string) error {
+	info, err := os.Stat(cmp.Or(dir, "."))
+	if err == nil && !info.IsDir() {
+		err = unix.ENOTDIR
+	}
+	if err == nil {
+		err = unix.Access(cmp.Or(dir, "."), unix.X_OK)
+	}
+	if err != nil && dir != "" {
+		return fail(codeUsage, "--wdir %s: %w", dir, err)
+	}
+	return nil
+}
+
 // Lookup is os.Getenv for an environment: of a variable that stands there twice the later one counts.
 func Lookup(env []string) func(string) string {
 	values := map[string]string{}
@@ -111,10 +129,20 @@ func (p *plan) print(w io.Writer, o *cli.Options) error {
 	return err
 }
 
-// buildAll builds each program that is Go source, and puts the result in its place. Interrupting ibrun interrupts the build.
+// buildAll builds each program that is Go source, and puts the result in its place. What interrupts ibrun interrupts the build.
 func buildAll(programs []program, o *cli.Options, s Streams) error {
-	ctx, stop := signal.NotifyContext(context.Background(), askSignals()...)
-	defer stop()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	notify(signals, askSignals())
+	go func() {
+		if sig, ok := <-signals; ok {
+			cancel(fail(codeSignal+int(sig.(syscall.Signal)), "the build was stopped: %v", sig))
+		}
+	}()
+	defer func() {
+		signal.Stop(signals)
+		close(signals)
+	}()
 	debug := len(o.Delve)+len(o.GDB) > 0
 	for i, p := range programs {
 		if !p.goes {
@@ -132,18 +160,27 @@ func buildAll(programs []program, o *cli.Options, s Streams) error {
 	return nil
 }
 
+// notify has these signals sent to a channel, except those that nohup or a shell's & has set to be ignored.
+func notify(to chan<- os.Signal, signals []os.Signal) {
+	for _, sig := range signals {
+		if !signal.Ignored(sig) {
+			signal.Notify(to, sig)
+		}
+	}
+}
+
 // makeTask writes down what the agent is to start.
 func makeTask(p *plan, o *cli.Options, programs []program, env []string) (*task, error) {
 	t := &task{JobID: strings.ToLower(rand.Text()[:10]), Host: p.host, Size: len(p.ranks), Env: env, Label: o.Label}
 	if _, err := rand.Read(t.Secret[:]); err != nil {
 		return nil, err
 	}
-	if o.Output != "" {
-		output, err := absolute(o.Output)
+	if t.Output = o.Output; o.Output != "" && !filepath.IsAbs(o.Output) {
+		here, err := absolute(".")
 		if err != nil {
 			return nil, err
 		}
-		t.Output = output
+		t.Output = filepath.Join(strings.ReplaceAll(here, "%", "%%"), o.Output)
 	}
 	if Lookup(env)("MASTER_PORT") == "" { // where torch's ranks meet
 		host, port, err := freePort()

@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// The descriptors a rank inherits beside its standard ones.
+// The descriptors a rank inherits beside its standard ones. PMI stands above those the rank opens itself: it tells when a
+// rank begins to die.
 const (
-	rankPMI  = 3
-	rankLink = 4
+	rankLink = 3
+	rankPMI  = 100
 )
 
 // rankEnv returns the environment of the rank at position local of the task: what the user gave, without the traces of any

@@ -39,8 +39,8 @@ func newReaper(pids ...int) *reaper {
 
 func (r *reaper) run() {
 	for {
-		// This waits without taking anything away: until the lock is held, every pid still means the process it meant.
-		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		ws := new(unix.WaitStatus)
+		pid, err := unix.Wait4(-1, ws, 0, nil)
 		if err == unix.EINTR {
 			continue
 		}
@@ -49,17 +49,10 @@ func (r *reaper) run() {
 			return
 		}
 		r.mu.Lock()
-		for {
-			ws := new(unix.WaitStatus)
-			pid, err := unix.Wait4(-1, ws, unix.WNOHANG, nil)
-			if pid <= 0 || err != nil {
-				break
-			}
-			if _, known := r.status[pid]; known {
-				r.status[pid] = ws
-			}
+		if _, known := r.status[pid]; known {
+			r.status[pid] = ws
+			r.news.Broadcast()
 		}
-		r.news.Broadcast()
 		r.mu.Unlock()
 	}
 }
@@ -72,17 +65,4 @@ func (r *reaper) wait(pid int) unix.WaitStatus {
 		r.news.Wait()
 	}
 	return *r.status[pid]
-}
-
-// signalGroup signals the process group that a child leads, unless the child has died: then the number may be another's.
-func (r *reaper) signalGroup(pid int, sig unix.Signal) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.status[pid] != nil {
-		return nil
-	}
-	if err := unix.Kill(-pid, sig); err != nil {
-		return fmt.Errorf("send signal %d to process group %d: %w", sig, pid, err)
-	}
-	return nil
 }

@@ -70,9 +70,9 @@ func (a *agent) start(i int) error {
 		w.closeOurs()
 		return err
 	}
-	if err := unix.EpollCtl(a.deaths, unix.EPOLL_CTL_ADD, r.pidfd,
-		&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(i)}); err != nil {
-		return fmt.Errorf("watch the process: %w", err)
+	if err := a.deaths.add(i, r.pidfd, w.pmi); err != nil {
+		w.closeOurs()
+		return err
 	}
 	r.pmi = w.pmi
 	a.ranks = append(a.ranks, r)
@@ -97,15 +97,25 @@ func (a *agent) exec(i int, r *rank, w *wires) (err error) {
 	attr := &syscall.ProcAttr{
 		Dir: a.task.Programs[r.task.Program].Dir,
 		Env: a.task.rankEnv(i),
-		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &r.pidfd},
+		Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, PidFD: &r.pidfd},
 	}
-	for _, f := range []*os.File{stdin, w.theirs[0], w.theirs[1], w.theirs[2], w.theirs[3]} {
-		attr.Files = append(attr.Files, f.Fd())
+	attr.Files = []uintptr{stdin.Fd(), w.theirs[0].Fd(), w.theirs[1].Fd(), rankLink: w.theirs[3].Fd(), rankPMI: w.theirs[2].Fd()}
+	for fd := rankLink + 1; fd < rankPMI; fd++ {
+		attr.Files[fd] = ^uintptr(0) // closed
 	}
 	if a.group != nil {
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, a.group.fd
 	}
-	if r.pid, err = syscall.ForkExec(r.task.Path, r.task.Args, attr); err != nil {
+	r.pid, err = syscall.ForkExec(r.task.Path, r.task.Args, attr)
+	if err != nil && a.group != nil && i == 0 {
+		// It may be the control group that the kernel refuses, which only a process that starts in it finds out.
+		if err := a.group.remove(); err != nil {
+			return err
+		}
+		a.group, attr.Sys.UseCgroupFD = nil, false
+		r.pid, err = syscall.ForkExec(r.task.Path, r.task.Args, attr)
+	}
+	if err != nil {
 		return fail(execCode(err), "%s: %w", r.task.Path, err)
 	}
 	if r.pidfd < 0 {
@@ -150,7 +160,7 @@ func (a *agent) sinks(rank int) (stdout, stderr *sink, err error) {
 	return file, file, nil
 }
 
-// wires are the agent's ends of what it shares with a rank, and the rank's ends in the order of its descriptors from 1 on.
+// wires are the agent's ends of what it shares with a rank, and the rank's ends in the same order.
 type wires struct {
 	stdout, stderr, pmi *os.File
 	link                *job.Link

@@ -1,0 +1,128 @@
+package benchcmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/bench"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
+)
+
+// asIbrun makes this test binary be ibrun.
+const asIbrun = "BENCHCMD_TEST_AS_IBRUN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asIbrun) != "" {
+		os.Exit(ibrun(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// ibrun does what the program ibrun does with these words.
+func ibrun(words []string) int {
+	s := launch.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
+	switch words[0] {
+	case "agent":
+		return launch.Agent()
+	case "bench":
+		return Main(words[1:], os.Environ(), s, ibrun)
+	}
+	o, err := cli.Parse(words, os.Getenv)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return exitUsage
+	}
+	return launch.Run(o, os.Environ(), s)
+}
+
+// start runs `ibrun bench words...` as a process of its own.
+func start(t *testing.T, words string) (stdout string, err error) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", append([]string{"bench"}, strings.Fields(words)...)...)
+	cmd.Env = append(os.Environ(), asIbrun+"=1")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Logf("%s: %v\n%s", words, err, stderr.String())
+	}
+	return string(out), err
+}
+
+// TestJob measures among real ranks.
+func TestJob(t *testing.T) {
+	out, err := start(t, "allreduce -n 3 --sizes 4-1K,64K --iterations 20 --validate --percentiles --json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sizes []int
+	for l := range strings.Lines(out) {
+		var r bench.Result
+		if err := json.Unmarshal([]byte(l), &r); err != nil {
+			t.Fatalf("%q: %v", l, err)
+		}
+		if r.Op != "allreduce" || r.Ranks != 3 || r.Iterations != 20 || !r.Validated || r.Wrong != 0 || r.Percentiles == nil {
+			t.Errorf("%+v", r)
+		}
+		sizes = append(sizes, r.Size)
+	}
+	if want := append(bench.Ladder(4, 1024), 65536); !slices.Equal(sizes, want) {
+		t.Errorf("sizes %v, want %v", sizes, want)
+	}
+}
+
+// TestJobDraws: table and plot come from rank 0, once.
+func TestJobDraws(t *testing.T) {
+	out, err := start(t, "latency --sizes 8,16,32 --iterations 10 --plot --width 60")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"# latency: ", "\n        16 B ", "us over message size"} {
+		if strings.Count(out, want) != 1 {
+			t.Errorf("%q is there %d times:\n%s", want, strings.Count(out, want), out)
+		}
+	}
+}
+
+// TestPeerProgram builds the C program with every MPI that is installed and runs a loop of each kind.
+func TestPeerProgram(t *testing.T) {
+	found := 0
+	for _, m := range implementations() {
+		if !m.installed() {
+			continue
+		}
+		found++
+		p, err := m.build(context.Background(), t.TempDir(), os.Environ())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"latency", "bibw", "mbw_mr", "barrier", "reduce_scatter", "alltoallv", "init"} {
+			op, err := lookup(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sizes := []int{8, 4096}
+			if !op.Takes(8) || op.Name == opInit.Name {
+				sizes = []int{0}
+			}
+			points, err := p.run(context.Background(), job{op: op, ranks: 2, sizes: sizes, time: 100 * time.Microsecond})
+			if err != nil || len(points) != len(sizes) {
+				t.Errorf("%s %s: points %v, %v", m.name, name, points, err)
+			}
+		}
+	}
+	if found == 0 {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("there is no other MPI to build the C program with; type: %s", aptLine(implementations()))
+		}
+		t.Skipf("there is no other MPI to build the C program with; type: %s", aptLine(implementations()))
+	}
+}

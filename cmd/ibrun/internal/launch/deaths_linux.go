@@ -1,0 +1,123 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// dyingTime bounds how long a rank may take, in milliseconds, from closing its PMI connection to being dead.
+const dyingTime = 10
+
+// What an epoll event tells, in its Pad; its Fd is the rank.
+const (
+	death = iota
+	hangUp
+)
+
+// deaths tells in which order ranks die, although one may die of the death of another within microseconds.
+//
+// Waiting for children does not keep the order, and even the pidfds become readable in the wrong one: a process closes its files
+// first and is dead a little later, and another that waited for one of these files may overtake it. So the ends of the
+// PMI connections are watched too. A dying process gives up its descriptors from the highest to the lowest, and ranks
+// inherit PMI under a higher number ([rankPMI]) than descriptors they open, so nobody can notice their death before that.
+type deaths struct {
+	epoll  int
+	ranks  []mortal
+	hungUp []int // ranks that may be dying, in order
+	queue  []int // ranks that have died, in order
+}
+
+// mortal is what is watched of a rank.
+type mortal struct {
+	pidfd     int
+	pmi       int         // a duplicate: the server closes its own
+	finalized atomic.Bool // the end of its connection does not mean death
+	told      bool        // it has been in the queue
+}
+
+// newDeaths prepares to watch that many ranks, which are numbers below n here.
+func newDeaths(n int) (*deaths, error) {
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("watch processes: %w", err)
+	}
+	return &deaths{epoll: epoll, ranks: make([]mortal, n)}, nil
+}
+
+// finalized takes note that a rank may end its connection from now on. Any goroutine may call it.
+func (d *deaths) finalized(rank int) { d.ranks[rank].finalized.Store(true) }
+
+// add begins to watch a rank that has just been started. pmi stays the caller's.
+func (d *deaths) add(rank, pidfd int, pmi *os.File) error {
+	m := &d.ranks[rank]
+	m.pidfd = pidfd
+	conn, err := pmi.SyscallConn()
+	if err == nil {
+		controlErr := conn.Control(func(fd uintptr) { m.pmi, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
+		err = errors.Join(controlErr, err)
+	}
+	if err == nil {
+		err = unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, m.pmi,
+			&unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(rank), Pad: hangUp})
+	}
+	if err == nil {
+		err = unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, pidfd,
+			&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(rank), Pad: death})
+	}
+	if err != nil {
+		return fmt.Errorf("watch the process: %w", err)
+	}
+	return nil
+}
+
+// next waits for the next rank to die, of all that were added before the first call.
+func (d *deaths) next() (rank int, err error) {
+	for len(d.queue) == 0 {
+		events := make([]unix.EpollEvent, 64)
+		n, err := unix.EpollWait(d.epoll, events, -1)
+		if err != nil && err != unix.EINTR {
+			return 0, fmt.Errorf("watch processes: %w", err)
+		}
+		for _, e := range events[:max(n, 0)] {
+			switch rank := int(e.Fd); {
+			case e.Pad == death:
+				d.died(rank)
+			case !d.ranks[rank].finalized.Load():
+				d.hungUp = append(d.hungUp, rank)
+			}
+		}
+	}
+	rank = d.queue[0]
+	d.queue = d.queue[1:]
+	return rank, nil
+}
+
+// died queues a rank, behind those that began to die before it.
+func (d *deaths) died(rank int) {
+	for len(d.hungUp) > 0 && !d.ranks[rank].told {
+		first := d.hungUp[0]
+		d.hungUp = d.hungUp[1:]
+		if first == rank || deadWithin(d.ranks[first].pidfd, dyingTime) {
+			d.tell(first)
+		}
+	}
+	d.tell(rank)
+}
+
+func (d *deaths) tell(rank int) {
+	if m := &d.ranks[rank]; !m.told {
+		m.told = true
+		d.queue = append(d.queue, rank)
+		unix.Close(m.pmi)
+	}
+}
+
+// deadWithin tells whether a process is dead in some milliseconds.
+func deadWithin(pidfd, ms int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, ms)
+	return err == nil && n == 1
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/hw"
+)
+
+// Each rank is bound before it starts, so that Go counts the cores of its share.
+func TestCores(t *testing.T) {
+	allowed, err := hw.Affinity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := hw.Read(os.DirFS("/sys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cores := top.Cores(allowed)
+	line := func(cores ...[]int) string {
+		var pus []int
+		for _, core := range cores {
+			pus = append(pus, core...)
+		}
+		return fmt.Sprintf("cores %s GOMAXPROCS %d\n", hw.FormatList(pus), len(pus))
+	}
+	all := line(cores...)
+	for _, c := range []struct {
+		args []string
+		want string
+		need int // cores
+	}{
+		{[]string{"-n", "1"}, all, 1},
+		{[]string{"-n", "1", "--bind-to", "core"}, line(cores[0]), 1},
+		{[]string{"-n", "2", "--bind-to", "none"}, all + all, 1},
+		{[]string{"-n", fmt.Sprint(len(allowed) + 1)}, strings.Repeat(all, len(allowed)+1), 1},
+		{[]string{"-n", "2"}, line(cores[:len(cores)/2]...) + line(cores[len(cores)/2:len(cores)/2*2]...), 2},
+	} {
+		if len(cores) < c.need {
+			t.Logf("%v needs %d cores; this machine has %d", c.args, c.need, len(cores))
+			continue
+		}
+		p := startJob(t, 0, append(c.args, "--output", filepath.Join(t.TempDir(), "%r"), "rank", "cores")...)
+		p.wantCode(0, "")
+		files, err := filepath.Glob(filepath.Join(filepath.Dir(p.cmd.Args[len(p.cmd.Args)-3]), "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, name := range files {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got += string(text)
+		}
+		if got != c.want {
+			t.Errorf("%v: got\n%swant\n%s", c.args, got, c.want)
+		}
+	}
+}
+
+// A program that was built with MPICH and knows nothing of ibrun runs under it.
+func TestMPICHProgram(t *testing.T) {
+	mpicc, err := exec.LookPath("mpicc.mpich")
+	if err != nil {
+		const need = "needs MPICH: apt-get install libmpich-dev"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(need)
+		}
+		t.Skip(need)
+	}
+	program := filepath.Join(t.TempDir(), "sum")
+	if out, err := exec.Command(mpicc, "-o", program, "testdata/mpich.c").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.Command("ibrun", "-n", "4", program).Output()
+	if got, want := string(out), "sum of 4 ranks: 6\n"; err != nil || got != want {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+	p := startJob(t, 0, "-n", "3", program, "abort")
+	p.wantCode(9, "rank 1 on")
+}

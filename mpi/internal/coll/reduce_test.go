@@ -1,0 +1,174 @@
+package coll
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ibrun/ibrun/mpi/internal/dtype"
+)
+
+// counts are numbers of elements: none, fewer than ranks, as many, odd, and enough for the algorithms for long messages.
+var counts = []int{0, 1, 3, 8, 101, 5000}
+
+// ops are the operations with which every reduction is tested.
+var ops = map[string]func() *Operation{"add": add, "affine": affine}
+
+// eachReduction runs f for 1 to 9 ranks, both operations, all lengths, and in place and not.
+func eachReduction(t *testing.T, f func(t *testing.T, m *matrix, r *rand.Rand, op *Operation, n int, in bool)) {
+	each(t, func(t *testing.T, m *matrix, r *rand.Rand) {
+		for _, op := range ops {
+			for _, count := range counts {
+				for _, in := range []bool{false, true} {
+					f(t, m, r, op(), count*op().ElemSize, in)
+				}
+			}
+		}
+	})
+}
+
+// results is where a collective is to put its results: beside its operands or over them.
+func results(src [][]byte, n int, in bool) [][]byte {
+	if in {
+		return src
+	}
+	return blanks(len(src), n)
+}
+
+func TestAllreduce(t *testing.T) {
+	for name, algorithm := range map[string]func(p Peer, dst, src []byte, op *Operation) error{
+		"chosen": Allreduce, "doubling": allreduceDoubling, "rabenseifner": allreduceRabenseifner, "ring": allreduceRing,
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachReduction(t, func(t *testing.T, m *matrix, r *rand.Rand, op *Operation, n int, in bool) {
+				if name == "ring" && (!op.Commutative || m.n == 1) || name != "chosen" && n == 0 {
+					return
+				}
+				src := random(r, m.n, n)
+				want := reduced(src, op)
+				dst := results(src, n, in)
+				m.run(t, func(p Peer) error { return algorithm(p, dst[p.Rank()], src[p.Rank()], op) })
+				for i := range dst {
+					if !bytes.Equal(dst[i], want) {
+						t.Fatalf("%d bytes, in place %v: rank %d has\n%x, want\n%x", n, in, i, dst[i], want)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestReduce(t *testing.T) {
+	for name, algorithm := range map[string]func(p Peer, dst, src []byte, op *Operation, root int) error{
+		"chosen": Reduce, "binomial": reduceBinomial, "scatter gather": reduceScatterGather,
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachReduction(t, func(t *testing.T, m *matrix, r *rand.Rand, op *Operation, n int, in bool) {
+				if name != "chosen" && (n == 0 || m.n == 1) {
+					return
+				}
+				for root := range m.n {
+					src := random(r, m.n, n)
+					want, before := reduced(src, op), clones(src)
+					dst := make([][]byte, m.n)
+					dst[root] = results(src, n, in)[root]
+					m.run(t, func(p Peer) error { return algorithm(p, dst[p.Rank()], src[p.Rank()], op, root) })
+					if !bytes.Equal(dst[root], want) {
+						t.Fatalf("%d bytes, in place %v: root %d has\n%x, want\n%x", n, in, root, dst[root], want)
+					}
+					for i := range src {
+						if !(in && i == root) && !bytes.Equal(src[i], before[i]) {
+							t.Fatalf("%d bytes, root %d: the operand of rank %d was changed", n, root, i)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestReduceScatter(t *testing.T) {
+	for name, algorithm := range map[string]func(p Peer, dst, src []byte, counts []int, op *Operation) error{
+		"chosen": ReduceScatter, "doubling": reduceScatterDoubling, "pairwise": reduceScatterPairwise,
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachReduction(t, func(t *testing.T, m *matrix, r *rand.Rand, op *Operation, n int, in bool) {
+				layout, _ := randomLayout(r, m.n, n/op.ElemSize/m.n, op.ElemSize)
+				total := 0
+				for _, c := range layout.Counts {
+					total += c * op.ElemSize
+				}
+				if name != "chosen" && total == 0 {
+					return
+				}
+				src := random(r, m.n, total)
+				sum := reduced(src, op)
+				dst := results(src, total, in)
+				m.run(t, func(p Peer) error { return algorithm(p, dst[p.Rank()], src[p.Rank()], layout.Counts, op) })
+				for i := range dst {
+					want := blockOf(sum, layout.Counts, i, op.ElemSize)
+					if got := dst[i][:len(want)]; !bytes.Equal(got, want) {
+						t.Fatalf("counts %v, in place %v: rank %d has\n%x, want\n%x", layout.Counts, in, i, got, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestScan(t *testing.T) {
+	eachReduction(t, func(t *testing.T, m *matrix, r *rand.Rand, op *Operation, n int, in bool) {
+		src := random(r, m.n, n)
+		before := clones(src)
+		dst := results(src, n, in)
+		m.run(t, func(p Peer) error { return Scan(p, dst[p.Rank()], src[p.Rank()], op) })
+		for i := range dst {
+			if want := reduced(before[:i+1], op); !bytes.Equal(dst[i], want) {
+				t.Fatalf("%d bytes, in place %v: rank %d has\n%x, want\n%x", n, in, i, dst[i], want)
+			}
+		}
+	})
+}
+
+func TestExscan(t *testing.T) {
+	eachReduction(t, func(t *testing.T, m *matrix, r *rand.Rand, op *Operation, n int, in bool) {
+		src := random(r, m.n, n)
+		before := clones(src)
+		dst := results(src, n, in)
+		untouched := append([]byte{}, dst[0]...)
+		m.run(t, func(p Peer) error { return Exscan(p, dst[p.Rank()], src[p.Rank()], op) })
+		if !bytes.Equal(dst[0], untouched) {
+			t.Fatalf("%d bytes, in place %v: rank 0's buffer was changed", n, in)
+		}
+		for i := 1; i < m.n; i++ {
+			if want := reduced(before[:i], op); !bytes.Equal(dst[i], want) {
+				t.Fatalf("%d bytes, in place %v: rank %d has\n%x, want\n%x", n, in, i, dst[i], want)
+			}
+		}
+	})
+}
+
+// TestSameBits sums numbers that round differently in each order: whatever the order, it is to be the same for all ranks.
+func TestSameBits(t *testing.T) {
+	sum, _ := dtype.Lookup(dtype.Sum, dtype.Float32)
+	op := &Operation{Kernel: sum, ElemSize: 4, Commutative: true}
+	each(t, func(t *testing.T, m *matrix, r *rand.Rand) {
+		for _, count := range []int{1, 1000, 5000, 50000} {
+			src, dst := blanks(m.n, 4*count), blanks(m.n, 4*count)
+			for _, b := range src {
+				for i := range count {
+					v := float32(r.NormFloat64() * math.Exp(10*r.NormFloat64()))
+					binary.NativeEndian.PutUint32(b[4*i:], math.Float32bits(v))
+				}
+			}
+			m.run(t, func(p Peer) error { return Allreduce(p, dst[p.Rank()], src[p.Rank()], op) })
+			for i := range dst {
+				if !bytes.Equal(dst[i], dst[0]) {
+					t.Fatalf("%d numbers: rank %d has other bits than rank 0", count, i)
+				}
+			}
+		}
+	})
+}
