@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -38,7 +39,7 @@ type Percentiles struct {
 // of them. It panics when there are none.
 func Percentile(ascending []time.Duration, p float64) time.Duration {
 	n := len(ascending)
-	i := int(p/100*float64(n)+0.999999) - 1
+	i := int(math.Ceil(p*float64(n)/100)) - 1
 	return ascending[min(max(i, 0), n-1)]
 }
 

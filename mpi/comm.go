@@ -36,6 +36,7 @@ type Comm struct {
 func (p *Process) comm(ctx uint32, peers []int32, rank int) *Comm {
 	c := &Comm{p: p, e: p.e, ctx: ctx, rank: int32(rank), peers: peers}
 	c.group.init(c)
+	p.live.Store(c, nil)
 	return c
 }
 
@@ -48,42 +49,37 @@ func (c *Comm) Size() int { return len(c.peers) }
 // Free gives the communicator up. It is collective and waits for all ranks; receives that still wait fail with ErrComm, and
 // every later call does. World and Self cannot be freed. MPI-5.0 §7.4.3.
 func (c *Comm) Free() error {
-	if err := c.usable("Free"); err != nil {
+	const op = "Free"
+	if err := c.usable(op); err != nil {
 		return err
 	}
 	if c == c.p.world || c == c.p.self {
-		return c.err("Free", ErrComm, fmt.Errorf("World and Self stay"))
+		return c.err(op, ErrComm, fmt.Errorf("World and Self stay"))
 	}
-	if err := c.Barrier(); err != nil {
+	if err := c.barrier(op); err != nil {
 		return err
 	}
 	if c.freed.Swap(true) {
-		return c.err("Free", ErrComm, fmt.Errorf("freed twice"))
+		return c.err(op, ErrComm, fmt.Errorf("freed twice"))
 	}
-	gone := &Error{ErrComm, "Free", int(c.rank), nil}
+	gone := &Error{ErrComm, op, int(c.rank), nil}
 	c.e.Forget(c.ctx, gone)
 	c.e.Forget(c.ctx|collective, gone)
+	c.p.live.Delete(c)
 	err := c.closeFlat()
 	c.p.ids.give(c.ctx)
-	return below("Free", int(c.rank), err)
+	return c.below(op, err)
 }
 
 // err makes an error of a call on this communicator.
 func (c *Comm) err(op string, class Class, err error) error {
-	e := &Error{class, op, int(c.rank), err}
-	if c.p.fatal {
-		_ = c.p.place.Abort(1, e.Error())
-	}
-	return e
+	return c.p.raise(&Error{class, op, int(c.rank), err})
 }
 
 // below wraps an error from below; nil stays nil.
 func (c *Comm) below(op string, err error) error {
 	if err == nil {
 		return nil
-	}
-	if e, ok := err.(*Error); ok {
-		return c.err(op, e.Class, e.Err)
 	}
 	return c.err(op, classify(err), err)
 }

@@ -80,7 +80,9 @@ func (s *contexts) enter(ctx uint32, n int) {
 	s.mu.Unlock()
 }
 
-// newContext agrees with all ranks of c on a context that none of them uses. Only ranks with keep will use it.
+// newContext agrees with all ranks of c on a context that none of them uses. Only ranks with keep will use it. All ranks must be
+// about to call it, as is known after a collective in which all waited for all: a rank that came early would have others wait
+// that make other communicators first.
 func (c *Comm) newContext(op string, keep bool) (uint32, error) {
 	s := &c.p.ids
 	s.enter(c.ctx, 1)

@@ -77,9 +77,14 @@ func (e *Error) Unwrap() []error {
 
 // classify finds the class of an error from below.
 func classify(err error) Class {
+	var told *Error
 	switch {
+	case errors.As(err, &told):
+		return told.Class
 	case errors.Is(err, proto.ErrTruncate):
 		return ErrTruncate
+	case errors.Is(err, proto.ErrEnded):
+		return ErrComm
 	case errors.Is(err, proto.ErrStale), errors.Is(err, proto.ErrState):
 		return ErrRequest
 	case errors.Is(err, proto.ErrNoBuffer):
@@ -90,13 +95,13 @@ func classify(err error) Class {
 	return ErrOther
 }
 
-// fault makes an error of a call without a communicator.
+// fault makes an error of a call that no process can be told of.
 func fault(op string, class Class, err error) error { return &Error{class, op, -1, err} }
 
-// below wraps an error from below; nil stays nil.
-func below(op string, rank int, err error) error {
-	if err == nil {
-		return nil
+// raise returns an error of a call of this process, or ends the job with it if that is asked for.
+func (p *Process) raise(e *Error) error {
+	if p.fatal {
+		_ = p.place.Abort(1, e.Error())
 	}
-	return &Error{classify(err), op, rank, err}
+	return e
 }

@@ -27,10 +27,10 @@ func (c *Comm) bcast(b []byte, root int) error {
 // Gather collects src of all ranks in dst at root, in the order of ranks; dst is not used elsewhere and may be nil. In place at root:
 // src is dst, or the part of dst that is root's. MPI-5.0 §6.5.
 func Gather[T Elem](c *Comm, dst, src []T, root int) error {
-	return c.gather(bytesOf(dst), bytesOf(src), root)
+	return c.gather(bytesOf(dst), bytesOf(src), sizeOf[T](), root)
 }
 
-func (c *Comm) gather(dst, src []byte, root int) error {
+func (c *Comm) gather(dst, src []byte, elem, root int) error {
 	const op = "Gather"
 	if err := c.begin(op); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (c *Comm) gather(dst, src []byte, root int) error {
 	}
 	if root == c.Rank() {
 		var err error
-		if src, err = c.ownBlock(op, dst, src); err != nil {
+		if src, err = c.ownBlock(op, dst, src, elem); err != nil {
 			return err
 		}
 	} else {
@@ -55,11 +55,11 @@ func (c *Comm) gather(dst, src []byte, root int) error {
 
 // ownBlock checks a rank's own block against the whole of n such, and returns it; in place, as the collectives want to see
 // it: at the beginning of the whole.
-func (c *Comm) ownBlock(op string, whole, block []byte) ([]byte, error) {
+func (c *Comm) ownBlock(op string, whole, block []byte, elem int) ([]byte, error) {
 	n := len(c.peers)
 	if same(whole, block) && len(whole) == len(block) && n > 1 {
-		if len(whole)%n != 0 {
-			return nil, c.err(op, ErrCount, fmt.Errorf("%d bytes for %d ranks", len(whole), n))
+		if err := c.divisible(op, whole, elem); err != nil {
+			return nil, err
 		}
 		return whole[:len(whole)/n], nil
 	}
@@ -72,13 +72,21 @@ func (c *Comm) ownBlock(op string, whole, block []byte) ([]byte, error) {
 	return block, c.apart(op, whole, block)
 }
 
+// divisible refuses a buffer that does not hold the same number of elements for each rank.
+func (c *Comm) divisible(op string, b []byte, elem int) error {
+	if len(b)%(elem*len(c.peers)) != 0 {
+		return c.err(op, ErrCount, fmt.Errorf("%d elements for %d ranks", len(b)/elem, len(c.peers)))
+	}
+	return nil
+}
+
 // Scatter gives each rank its part of root's src, in dst; src is not used elsewhere and may be nil. In place at root: dst is src, or the
 // part of src that is root's. MPI-5.0 §6.6.
 func Scatter[T Elem](c *Comm, dst, src []T, root int) error {
-	return c.scatter(bytesOf(dst), bytesOf(src), root)
+	return c.scatter(bytesOf(dst), bytesOf(src), sizeOf[T](), root)
 }
 
-func (c *Comm) scatter(dst, src []byte, root int) error {
+func (c *Comm) scatter(dst, src []byte, elem, root int) error {
 	const op = "Scatter"
 	if err := c.begin(op); err != nil {
 		return err
@@ -89,7 +97,7 @@ func (c *Comm) scatter(dst, src []byte, root int) error {
 	}
 	if root == c.Rank() {
 		var err error
-		if dst, err = c.ownBlock(op, src, dst); err != nil {
+		if dst, err = c.ownBlock(op, src, dst, elem); err != nil {
 			return err
 		}
 	} else {
@@ -103,15 +111,16 @@ func (c *Comm) scatter(dst, src []byte, root int) error {
 
 // Allgather collects src of all ranks in dst of each, in the order of ranks. In place: src is dst, or the part of dst that is
 // this rank's. MPI-5.0 §6.7.
-func Allgather[T Elem](c *Comm, dst, src []T) error { return c.allgather(bytesOf(dst), bytesOf(src)) }
+func Allgather[T Elem](c *Comm, dst, src []T) error {
+	return c.allgather("Allgather", bytesOf(dst), bytesOf(src), sizeOf[T]())
+}
 
-func (c *Comm) allgather(dst, src []byte) error {
-	const op = "Allgather"
+func (c *Comm) allgather(op string, dst, src []byte, elem int) error {
 	if err := c.begin(op); err != nil {
 		return err
 	}
 	defer c.end()
-	src, err := c.ownBlock(op, dst, src)
+	src, err := c.ownBlock(op, dst, src, elem)
 	if err != nil {
 		return err
 	}
@@ -123,9 +132,11 @@ func (c *Comm) allgather(dst, src []byte) error {
 
 // Alltoall sends part i of src to rank i, where it becomes the part of dst that has this rank's number. dst and src have one
 // length and may be the same slice. MPI-5.0 §6.8.
-func Alltoall[T Elem](c *Comm, dst, src []T) error { return c.alltoall(bytesOf(dst), bytesOf(src)) }
+func Alltoall[T Elem](c *Comm, dst, src []T) error {
+	return c.alltoall(bytesOf(dst), bytesOf(src), sizeOf[T]())
+}
 
-func (c *Comm) alltoall(dst, src []byte) error {
+func (c *Comm) alltoall(dst, src []byte, elem int) error {
 	const op = "Alltoall"
 	if err := c.begin(op); err != nil {
 		return err
@@ -134,8 +145,8 @@ func (c *Comm) alltoall(dst, src []byte) error {
 	if err := c.alike(op, dst, src); err != nil {
 		return err
 	}
-	if len(src)%len(c.peers) != 0 {
-		return c.err(op, ErrCount, fmt.Errorf("%d bytes for %d ranks", len(src), len(c.peers)))
+	if err := c.divisible(op, src, elem); err != nil {
+		return err
 	}
 	if f := c.group.memory(coll.OfAlltoall, len(src)/len(c.peers)); f != nil {
 		return c.below(op, f.Alltoall(dst, src))

@@ -35,6 +35,7 @@ type Process struct {
 	world *Comm
 	self  *Comm
 	ids   contexts
+	live  sync.Map // communicators that have not been freed
 
 	mu   sync.Mutex
 	over bool // finalized or aborted
@@ -59,13 +60,13 @@ func Init(ctx context.Context, c *Config) (*Process, error) {
 	if err != nil {
 		return nil, fault("Init", ErrOther, err)
 	}
-	e, err := proto.New(proto.Config{
-		Domain: domain, Size: at.Size, Bed: bed, Crowded: at.Crowded, Unexpected: c.UnexpectedBytes,
+	p := &Process{place: at, fatal: c.Fatal, start: time.Now()}
+	p.e, err = proto.New(proto.Config{
+		Domain: domain, Size: at.Size, Bed: bed, Crowded: at.Crowded, Unexpected: c.UnexpectedBytes, Owner: p,
 	})
 	if err != nil {
 		return nil, fault("Init", ErrOther, errors.Join(err, domain.Close()))
 	}
-	p := &Process{e: e, place: at, fatal: c.Fatal, start: time.Now()}
 	p.ids.init()
 	world := make([]int32, at.Size)
 	for i := range world {
@@ -74,7 +75,7 @@ func Init(ctx context.Context, c *Config) (*Process, error) {
 	p.world = p.comm(p.ids.fixed(worldID), world, at.Rank)
 	p.self = p.comm(p.ids.fixed(selfID), []int32{int32(at.Rank)}, 0)
 	if err := at.Started(); err != nil {
-		return nil, fault("Init", ErrOther, errors.Join(err, e.Close()))
+		return nil, fault("Init", ErrOther, errors.Join(err, p.e.Close()))
 	}
 	return p, nil
 }
@@ -98,17 +99,28 @@ func (p *Process) Finalize() error {
 	}
 	p.over = true
 	p.e.Leave()
-	err := p.world.Barrier()
-	p.world.freed.Store(true)
-	p.self.freed.Store(true)
+	err := p.world.barrier("Finalize")
+	p.live.Range(func(c, _ any) bool {
+		c.(*Comm).freed.Store(true)
+		err = errors.Join(err, c.(*Comm).closeFlat())
+		return true
+	})
 	if err == nil {
 		err = p.e.Settle()
 	}
-	err = errors.Join(err, p.world.closeFlat(), p.e.Close())
+	err = errors.Join(err, p.e.Close())
 	if err == nil {
 		err = p.place.Finalized()
 	}
-	return below("Finalize", p.place.Rank, err)
+	return p.below("Finalize", err)
+}
+
+// below wraps an error from below; nil stays nil.
+func (p *Process) below(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return p.raise(&Error{classify(err), op, p.place.Rank, err})
 }
 
 // Abort ends all processes of the job with an exit code from 1 to 255. It does not return under a launcher, nor in a world of
@@ -124,7 +136,7 @@ func (p *Process) Abort(code int) error {
 // MPI-5.0 §3.6.
 func (p *Process) BufferAttach(buf []byte) error {
 	if err := p.e.Attach(buf); err != nil {
-		return fault("BufferAttach", ErrBuffer, errors.New("a buffer is attached already"))
+		return p.raise(&Error{ErrBuffer, "BufferAttach", p.place.Rank, errors.New("a buffer is attached already")})
 	}
 	return nil
 }
@@ -133,7 +145,7 @@ func (p *Process) BufferAttach(buf []byte) error {
 func (p *Process) BufferDetach() ([]byte, error) {
 	buf, err := p.e.Detach()
 	if errors.Is(err, proto.ErrState) {
-		return nil, fault("BufferDetach", ErrBuffer, errors.New("no buffer is attached"))
+		return nil, p.raise(&Error{ErrBuffer, "BufferDetach", p.place.Rank, errors.New("no buffer is attached")})
 	}
-	return buf, below("BufferDetach", p.place.Rank, err)
+	return buf, p.below("BufferDetach", err)
 }

@@ -2,14 +2,16 @@ package mpi
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/mpi/internal/dtype"
 )
 
 // Barrier returns when all ranks have called it. MPI-5.0 §6.3.
-func (c *Comm) Barrier() error {
-	const op = "Barrier"
+func (c *Comm) Barrier() error { return c.barrier("Barrier") }
+
+func (c *Comm) barrier(op string) error {
 	if err := c.begin(op); err != nil {
 		return err
 	}
@@ -98,7 +100,7 @@ func (c *Comm) reduceScatter(dst, src []byte, counts []int, k dtype.Kind, o Op) 
 	if err != nil {
 		return err
 	}
-	if total*k.Size() != len(src) {
+	if total != len(src)/k.Size() {
 		return c.err(op, ErrCount, fmt.Errorf("counts add up to %d elements, src has %d", total, len(src)/k.Size()))
 	}
 	mine := counts[c.rank] * k.Size()
@@ -123,7 +125,7 @@ func (c *Comm) sum(op string, counts []int) (total int, err error) {
 		return 0, c.err(op, ErrCount, fmt.Errorf("%d counts for %d ranks", len(counts), len(c.peers)))
 	}
 	for i, n := range counts {
-		if n < 0 {
+		if n < 0 || n > math.MaxInt-total {
 			return 0, c.err(op, ErrCount, fmt.Errorf("count %d of rank %d", n, i))
 		}
 		total += n

@@ -20,7 +20,7 @@ func (r Request) Wait() (Status, error) {
 		return empty, nil
 	}
 	st, err := r.h.Engine().Wait(r.h)
-	return statusOf(st), below("Wait", -1, err)
+	return statusOf(st), ofRequest(r.h.Engine(), "Wait", err)
 }
 
 // Test is Wait if the operation has completed; otherwise it reports false. MPI-5.0 §3.7.3.
@@ -29,7 +29,7 @@ func (r Request) Test() (Status, bool, error) {
 		return empty, true, nil
 	}
 	st, ok, err := r.h.Engine().Test(r.h)
-	return statusOf(st), ok, below("Test", -1, err)
+	return statusOf(st), ok, ofRequest(r.h.Engine(), "Test", err)
 }
 
 // Start begins a persistent operation. MPI-5.0 §3.9.
@@ -37,7 +37,7 @@ func (r Request) Start() error {
 	if r.h.Zero() {
 		return fault("Start", ErrRequest, errors.New("the zero Request"))
 	}
-	return below("Start", -1, r.h.Engine().Start(r.h))
+	return ofRequest(r.h.Engine(), "Start", r.h.Engine().Start(r.h))
 }
 
 // Free lets go of a request. An operation under way completes unseen. MPI-5.0 §3.7.3.
@@ -45,7 +45,7 @@ func (r Request) Free() error {
 	if r.h.Zero() {
 		return fault("Free", ErrRequest, errors.New("the zero Request"))
 	}
-	return below("Free", -1, r.h.Engine().Free(r.h))
+	return ofRequest(r.h.Engine(), "Free", r.h.Engine().Free(r.h))
 }
 
 // Cancel ends a receive that has not been matched; it still has to be waited for, and its status tells. A send, or a receive that has
@@ -54,7 +54,15 @@ func (r Request) Cancel() error {
 	if r.h.Zero() {
 		return fault("Cancel", ErrRequest, errors.New("the zero Request"))
 	}
-	return below("Cancel", -1, r.h.Engine().Cancel(r.h))
+	return ofRequest(r.h.Engine(), "Cancel", r.h.Engine().Cancel(r.h))
+}
+
+// ofRequest wraps an error of a call on requests of this engine; nil stays nil.
+func ofRequest(e *proto.Engine, op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return e.Owner().(*Process).raise(&Error{classify(err), op, -1, err})
 }
 
 // Startall starts all of reqs. It stops at the first that fails. MPI-5.0 §3.9.
@@ -81,18 +89,21 @@ func Waitall(reqs []Request, sts []Status) error {
 	if sts != nil && len(sts) != len(reqs) {
 		return fault("Waitall", ErrArg, fmt.Errorf("%d statuses for %d requests", len(sts), len(reqs)))
 	}
-	var first error
-	for i := range reqs {
-		st, err := reqs[i].Wait()
-		if sts != nil {
-			sts[i] = st
+	e := engineOf(reqs)
+	var told func(int, proto.Status)
+	if sts != nil {
+		for i := range sts {
+			sts[i] = empty
 		}
-		if err != nil && first == nil {
-			first = fault("Waitall", ErrInStatus, fmt.Errorf("request %d: %w", i, err))
-		}
-		end(&reqs[i])
+		told = func(i int, st proto.Status) { sts[i] = statusOf(st) }
 	}
-	return first
+	if e == nil {
+		return nil
+	}
+	if i, err := e.WaitAll(handlesOf(reqs), told); err != nil {
+		return fault("Waitall", ErrInStatus, fmt.Errorf("request %d: %w", i, ofRequest(e, "Wait", err)))
+	}
+	return nil
 }
 
 // Testall is Waitall if all of reqs have completed; otherwise it reports false and changes nothing. MPI-5.0 §3.7.5.
@@ -102,7 +113,7 @@ func Testall(reqs []Request, sts []Status) (bool, error) {
 			continue
 		}
 		if done, err := r.h.Engine().Poke(r.h); err != nil {
-			return true, below("Testall", -1, err)
+			return true, ofRequest(r.h.Engine(), "Testall", err)
 		} else if !done {
 			return false, nil
 		}
@@ -147,7 +158,7 @@ func Waitsome(reqs []Request, idx []int, sts []Status) (int, error) {
 	}
 	i, err := e.WaitAny(handlesOf(reqs))
 	if err != nil {
-		return 0, below("Waitsome", -1, err)
+		return 0, ofRequest(e, "Waitsome", err)
 	}
 	if i < 0 {
 		return Undefined, nil
@@ -166,7 +177,7 @@ func Testsome(reqs []Request, idx []int, sts []Status) (int, error) {
 	}
 	i, ok, err := e.TestAny(handlesOf(reqs))
 	if err != nil {
-		return 0, below("Testsome", -1, err)
+		return 0, ofRequest(e, "Testsome", err)
 	}
 	if !ok {
 		return 0, nil
@@ -208,7 +219,7 @@ func some(op string, reqs []Request, idx []int, sts []Status) (n int, first erro
 // finish collects the request with this index.
 func finish(op string, reqs []Request, i int, err error) (int, Status, error) {
 	if err != nil {
-		return Undefined, empty, below(op, -1, err)
+		return Undefined, empty, ofRequest(engineOf(reqs), op, err)
 	}
 	if i < 0 {
 		return Undefined, empty, nil

@@ -12,6 +12,9 @@ func (c *Comm) Dup() (*Comm, error) {
 	if err := c.usable(op); err != nil {
 		return nil, err
 	}
+	if err := c.barrier(op); err != nil {
+		return nil, err
+	}
 	ctx, err := c.newContext(op, true)
 	if err != nil {
 		return nil, err
@@ -35,7 +38,7 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 		return nil, err
 	}
 	all := make([]int, 2*len(c.peers))
-	if err := Allgather(c, all, []int{color, key}); err != nil {
+	if err := c.allgather(op, bytesOf(all), bytesOf([]int{color, key}), sizeOf[int]()); err != nil {
 		return nil, err
 	}
 	ctx, err := c.newContext(op, color != Undefined)

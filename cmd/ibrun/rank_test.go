@@ -27,9 +27,10 @@ func rank(args []string) int {
 	case "panic":
 		panic("out of luck")
 	case "kill": // SIGNAL: itself
-		sig, _ := strconv.Atoi(args[1])
-		err = syscall.Kill(os.Getpid(), syscall.Signal(sig))
-		select {}
+		var sig int
+		if sig, err = strconv.Atoi(args[1]); err == nil {
+			err = syscall.Kill(os.Getpid(), syscall.Signal(sig))
+		}
 	case "sleep": // for ever, once it has said so
 		fmt.Println("ready", os.Getpid(), os.Getenv("PMI_JOBID"))
 		select {}

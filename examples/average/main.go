@@ -38,7 +38,7 @@ func run(p *mpi.Process, out io.Writer, rounds int) error {
 	if err != nil || p.World().Rank() > 0 {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "y = %.3f x + %.3f\n", line[0], line[1])
+	_, err = fmt.Fprintf(out, "y = %.3f x %+.3f\n", line[0], line[1])
 	return err
 }
 

@@ -34,7 +34,7 @@ func TestRun(t *testing.T) {
 	var out bytes.Buffer
 	mpitest.Run(t, 2, func(p *mpi.Process) error { return run(p, &out, 30) })
 	var slope, offset float64
-	if _, err := fmt.Sscanf(out.String(), "y = %f x + %f\n", &slope, &offset); err != nil {
+	if _, err := fmt.Sscanf(out.String(), "y = %f x %f\n", &slope, &offset); err != nil {
 		t.Errorf("%q: %v", out.String(), err)
 	}
 }

@@ -72,8 +72,8 @@ func (b *band) step() {
 func draw(out io.Writer, plate []float64, size int) error {
 	img := image.NewRGBA(image.Rect(0, 0, size, size))
 	for i, heat := range plate {
-		warm := uint8(255 * heat)
-		img.SetRGBA(i%size, i/size, color.RGBA{R: warm, G: uint8(200 * heat * heat), B: 96 - warm*3/8, A: 255})
+		red, green, blue := uint8(255*heat), uint8(220*heat*heat), uint8(96*(1-heat))
+		img.SetRGBA(i%size, i/size, color.RGBA{red, green, blue, 255})
 	}
 	return png.Encode(out, img)
 }

@@ -144,7 +144,9 @@ func (d *Domain) Poll(evs []fabric.Event) (int, error) {
 	}
 	n := 0
 	for i := d.next; i < len(d.ring) && n < len(evs); i++ {
-		n += d.take(d.ring[i], evs[n:])
+		if in := d.ring[i]; in.r.Ready() || in.closed {
+			n += d.take(in, evs[n:])
+		}
 		d.next = i + 1
 	}
 	if d.next >= len(d.ring) {
@@ -168,7 +170,8 @@ func (d *Domain) take(in *inbound, evs []fabric.Event) int {
 			}
 			return n
 		}
-		evs[n] = fabric.Event{Kind: fabric.Message, Peer: in.peer, Data: data}
+		ev := &evs[n] // field by field: the others mean nothing here, and clearing them costs
+		ev.Kind, ev.Peer, ev.Data = fabric.Message, in.peer, data
 		if !in.lent {
 			in.lent = true
 			d.lent = append(d.lent, in)

@@ -11,13 +11,13 @@ import (
 
 // proof is one line of proofs.txt: the tests that a package shows for some of its functions.
 type proof struct {
-	kind string // "decode", "text" or "hot"
+	kind string // "decode", "fuzz" or "hot"
 	dir  string
 	test []string // names of test or fuzz functions
 	what []string // functions or methods, as funcName gives them; for "hot" the plain names of the calls
 }
 
-var kinds = []string{"decode", "text", "hot"}
+var kinds = []string{"decode", "fuzz", "hot"}
 
 // parseProofs reads lines of "kind package: tests: functions".
 func parseProofs(text string) ([]proof, []breach) {
@@ -127,9 +127,20 @@ func takesBytes(fn *ast.FuncDecl) bool {
 	})
 }
 
+// hotPackages are those on the way of every message. Each has an allocation test of its own; the transports share that of
+// the suite.
+var hotPackages = []string{"internal/shm", "fabric/fabrictest", "mpi/internal/match", "mpi/internal/coll", "mpi"}
+
 // checkHot wants each test named in proofs.txt to count allocations and to make the calls that the line names.
 func checkHot(t *tree, text string) []breach {
 	ps, bs := parseProofs(text)
+	for _, dir := range hotPackages {
+		listed := slices.ContainsFunc(ps, func(pr proof) bool { return pr.kind == "hot" && pr.dir == dir })
+		if t.find(dir) != nil && !listed {
+			bs = append(bs, breach{at: dir, what: "has no allocation test in internal/laws/proofs.txt",
+				mend: "count the allocations of its hot calls with testing.AllocsPerRun, and add a line"})
+		}
+	}
 	for _, pr := range ps {
 		if pr.kind != "hot" {
 			continue

@@ -24,23 +24,25 @@ var ErrCorrupt = errors.New("shm: corrupt ring")
 // zeros there the writer clears the words of the units ahead of it, a few at a time and after it has published, when nobody waits
 // for it. Positions count bytes since the beginning and never wrap.
 //
-// A ring is best small: memory that both sides have used a moment ago is written several times faster than memory that
-// has to be fetched back from the other's second-level cache.
+// Memory that both sides have used a moment ago is written several times faster than memory that has to be fetched back from
+// the other's second-level cache. So as long as the reader keeps up the writer stays within the first part of the space: a
+// record that ends behind it carries turnBit, which means that the next one is at the start.
 const (
 	unitBytes  = 64
 	wordBytes  = 8
 	spaceStart = 4096
 	recordBit  = 1 << 32
 	skipBit    = 1 << 33
+	turnBit    = 1 << 34
 	aheadBytes = 8 * unitBytes // how far ahead of a small record words are cleared
 )
 
 // RingBytes is how much memory a ring takes whose space is the given power of two, at least 4096.
 func RingBytes(space int) int { return spaceStart + space }
 
-// MaxRecord is the length of the largest record for a space. When one must skip to the start it takes less than half of
-// the space, and the reader keeps back at most a quarter; so there is always room in the end.
-func MaxRecord(space int) int { return space/4 - wordBytes }
+// MaxRecord is the length of the largest record for a space. When one must skip to the start it takes less than three
+// quarters of the space, and the reader keeps back less than one; so there is always room in the end.
+func MaxRecord(space int) int { return space/8*3 - 2*unitBytes }
 
 // recordSize is what a record of n bytes takes in the space.
 func recordSize(n int) uint64 { return uint64(n+wordBytes+unitBytes-1) &^ (unitBytes - 1) }

@@ -17,6 +17,7 @@ type Writer struct {
 	cleared uint64  // words from tail up to here are zero
 	limit   uint64  // up to here the reader has released, seen from the writer
 	head    *uint64 // the reader's position, shared
+	turn    uint64  // where the first part ends
 	max     int
 }
 
@@ -38,7 +39,8 @@ func NewWriter(mem []byte) (*Writer, error) {
 	}
 	p := unsafe.Pointer(unsafe.SliceData(mem))
 	return &Writer{
-		base: unsafe.Add(p, spaceStart), size: n, cleared: n, limit: n, head: (*uint64)(p), max: MaxRecord(int(n)),
+		base: unsafe.Add(p, spaceStart), size: n, cleared: n, limit: n, head: (*uint64)(p),
+		turn: n / 4, max: MaxRecord(int(n)),
 	}, nil
 }
 
@@ -70,7 +72,11 @@ func (w *Writer) Put(a, b []byte) (bool, error) {
 	p := w.at(at)
 	to := unsafe.Slice((*byte)(unsafe.Add(p, wordBytes)), n)
 	copy(to[copy(to, a):], b)
-	StoreRelease64((*uint64)(p), recordBit|uint64(n))
+	word := recordBit | uint64(n)
+	if end&(w.size-1) >= w.turn {
+		end, word = w.turnAt(end, size, word)
+	}
+	StoreRelease64((*uint64)(p), word)
 	if at != w.tail {
 		StoreRelease64((*uint64)(w.at(w.tail)), skipBit)
 	}
@@ -79,6 +85,20 @@ func (w *Writer) Put(a, b []byte) (bool, error) {
 		w.clear(end, end+size+aheadBytes)
 	}
 	return true, nil
+}
+
+// turnAt goes back to the start after a record of this size that ends behind the first part, if the reader is known to have
+// released enough there. Otherwise it finds out for the next time.
+func (w *Writer) turnAt(end, size, word uint64) (uint64, uint64) {
+	start := (end + w.size - 1) &^ (w.size - 1)
+	if start+size+unitBytes > w.limit {
+		if head := atomic.LoadUint64(w.head); head <= w.tail && head+w.size > w.limit && head%unitBytes == 0 {
+			w.limit = head + w.size
+		}
+		return end, word
+	}
+	w.clear(start, start+unitBytes)
+	return start, word | turnBit
 }
 
 // refused is no position: there is no room.
@@ -135,19 +155,22 @@ func (r *Reader) Next() ([]byte, error) {
 		p = r.base
 		word = atomic.LoadUint64((*uint64)(p))
 	}
-	n := word ^ recordBit
+	n := word &^ turnBit ^ recordBit
 	size := recordSize(int(n))
 	if n > uint64(r.max) || r.pos&(r.size-1)+size > r.size {
 		return nil, fmt.Errorf("%w: word %#x at %d", ErrCorrupt, word, r.pos)
 	}
 	r.pos += size
+	if word&turnBit != 0 {
+		r.pos = (r.pos + r.size - 1) &^ (r.size - 1)
+	}
 	return unsafe.Slice((*byte)(unsafe.Add(p, wordBytes)), n), nil
 }
 
-// Release gives the room of all records returned so far back to the writer. It tells the writer only when a quarter
+// Release gives the room of all records returned so far back to the writer. It tells the writer only when a sixteenth
 // has gathered, so that the line with the position rarely moves between the caches, and reports whether it did.
 func (r *Reader) Release() bool {
-	if r.pos-r.told <= r.size>>2 {
+	if r.pos-r.told <= r.size>>4 {
 		return false
 	}
 	r.told = r.pos

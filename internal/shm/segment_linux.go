@@ -16,13 +16,18 @@ type Segment struct {
 
 // Create makes a segment of size bytes. It is sparse: memory is taken when a range is mapped. Nothing has a name that
 // could stay behind; the memory is freed with the last descriptor and mapping.
-func Create(size int64) (*Segment, error) {
-	fd, err := unix.MemfdCreate("ibrun", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+func Create(size int64) (*Segment, error) { return create(size, unix.MemfdCreate, "/dev/shm") }
+
+// create takes a memfd or, where old kernels and some sandboxes refuse that, a file without a name in a memory file
+// system, which is the same but for the seals.
+func create(size int64, memfd func(name string, flags int) (int, error), dir string) (*Segment, error) {
+	if err := checkSize(size); err != nil {
+		return nil, err
+	}
+	fd, err := memfd("ibrun", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	sealed := err == nil
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-		// Old kernels and some sandboxes refuse memfds. A file without a name in a memory file system is the same but for
-		// the seals.
-		fd, err = unix.Open("/dev/shm", unix.O_TMPFILE|unix.O_RDWR|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
+		fd, err = unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("shm: create a segment: %w", err)
@@ -37,6 +42,18 @@ func Create(size int64) (*Segment, error) {
 		}
 	}
 	return s, nil
+}
+
+// checkSize refuses sizes beyond the limit of files. The kernel would do so with a signal.
+func checkSize(size int64) error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+		return os.NewSyscallError("getrlimit", err)
+	}
+	if size > 0 && uint64(size) > limit.Cur {
+		return fmt.Errorf("shm: a segment of %d bytes, and files are limited to %d (ulimit -f): %w", size, limit.Cur, unix.EFBIG)
+	}
+	return nil
 }
 
 // Open takes over a descriptor that another process created and passed on.

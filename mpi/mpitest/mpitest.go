@@ -31,8 +31,9 @@ import (
 
 // Options changes how a world runs. The zero value is what Run uses.
 type Options struct {
-	// Transport connects the ranks; nil means memory of this process (fabric/mem). Tests wrap it with fabric/hook.
-	Transport fabric.Transport
+	// Wrap, if not nil, wraps the transport that connects the ranks, which is memory of this process (fabric/mem);
+	// hook.Wrap does.
+	Wrap func(fabric.Transport) fabric.Transport
 	// Config is for every rank's Init; its Place is not used.
 	Config mpi.Config
 }
@@ -68,8 +69,9 @@ type world struct {
 
 func run(n int, o Options, f func(p *mpi.Process) error) []error {
 	w := &world{hub: mem.NewHub(n), config: o.Config}
-	if w.transport = o.Transport; w.transport == nil {
-		w.transport = w.hub.Transport()
+	w.transport = w.hub.Transport()
+	if o.Wrap != nil {
+		w.transport = o.Wrap(w.transport)
 	}
 	var ranks sync.WaitGroup
 	for rank := range n {
@@ -89,6 +91,8 @@ func (w *world) rank(rank, n int, f func(p *mpi.Process) error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err, stack = fmt.Errorf("panic: %v", v), debug.Stack()
+		} else if err == errLeft {
+			stack = debug.Stack() // Goexit runs this on top of the frames that it leaves
 		}
 		if err != nil {
 			w.fail(rank, err, stack)

@@ -125,10 +125,10 @@ func Alltoall(p Peer, dst, src []byte) error {
 	if n == 0 {
 		return nil
 	}
-	switch {
-	case pick(OfAlltoall, n, p.Size(), true) == Bruck:
+	switch a := pick(OfAlltoall, n, p.Size(), true); {
+	case a == Bruck:
 		return alltoallBruck(p, dst, src, n)
-	case pick(OfAlltoall, n, p.Size(), true) == Pairwise || inPlace(dst, src):
+	case a == Pairwise || inPlace(dst, src):
 		return alltoallPairwise(p, dst, src, n)
 	default:
 		return alltoallSpread(p, dst, src, n)

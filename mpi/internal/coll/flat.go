@@ -61,7 +61,7 @@ const (
 	mostDepth  = 4          // with more, a rank that only sends gets further ahead of the others, to no use
 	mostBytes  = 4096 * kib // the data of all slots together
 	resultRoom = 8 * kib    // bytes of data in the slot that belongs to no rank
-	streamFrom = 4 * kib    // data longer than this go past the cache into the slot
+	streamFrom = 2 * kib    // data longer than this go past the cache into the slot
 	looks      = 200        // how often to look at a word before waiting in earnest
 )
 

@@ -2,6 +2,7 @@ package coll
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"os"
@@ -20,7 +21,7 @@ import (
 // The benchmarks of this file run ranks in processes of their own, as they are in earnest: the test binary starts itself once
 // per rank, with the shared memory as descriptor 3.
 
-// rankVar tells a copy of the test binary that it is a rank: "rank size crowded operation bytes times".
+// rankVar tells a copy of the test binary that it is a rank: "rank size crowded operation bytes batch".
 const rankVar = "COLL_BENCH_RANK"
 
 func TestMain(m *testing.M) {
@@ -52,22 +53,21 @@ func (yielder) Publish(w *uint64, v uint64) { atomic.StoreUint64(w, v) }
 
 // benchRank is the program of one rank. Rank 0 prints the time of one operation in nanoseconds.
 func benchRank(spec string) error {
-	var rank, size, length, times int
+	var rank, size, length, batch int
 	var op string
 	var crowded bool
-	if _, err := fmt.Sscan(spec, &rank, &size, &crowded, &op, &length, &times); err != nil {
+	if _, err := fmt.Sscan(spec, &rank, &size, &crowded, &op, &length, &batch); err != nil {
 		return err
 	}
 	runtime.GOMAXPROCS(1)
 	if !crowded {
 		runtime.LockOSThread()
-		var set unix.CPUSet
-		set.Set(rank)
-		if err := unix.SchedSetaffinity(0, &set); err != nil {
+		if err := pin(rank); err != nil {
 			return err
 		}
 	}
-	mem, err := unix.Mmap(3, 0, bytesToShare(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	bytes, _ := FlatBytes(size)
+	mem, err := unix.Mmap(3, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return err
 	}
@@ -80,38 +80,48 @@ func benchRank(spec string) error {
 		return err
 	}
 	call := benchCall(f, op, length)
-	best := time.Duration(math.MaxInt64)
-	const batches = 20 // the best one tells what the machine can do when nothing else runs
-	for range batches {
-		if err := f.Barrier(); err != nil {
-			return err
-		}
+	// Rank 0 tells after each batch whether there is to be another. The best one tells what the machine can do when nothing
+	// else runs.
+	best, begun, again := time.Duration(math.MaxInt64), time.Now(), []byte{1}
+	for again[0] == 1 {
 		t := time.Now()
-		for range times / batches {
+		for range batch {
 			if err := call(); err != nil {
 				return err
 			}
 		}
 		best = min(best, time.Since(t))
-	}
-	if err := f.Barrier(); err != nil {
-		return err
+		if time.Since(begun) > time.Second/4 {
+			again[0] = 0
+		}
+		if err := f.Bcast(again, 0); err != nil {
+			return err
+		}
 	}
 	if rank == 0 {
-		fmt.Println(best.Nanoseconds() / int64(times/batches))
+		fmt.Println(best.Nanoseconds() / int64(batch))
 	}
 	return nil
 }
 
-// bytesToShare is how much memory ranks share; a number in the environment may say so.
-func bytesToShare(size int) int {
-	n, _ := FlatBytes(size)
-	if kb, err := strconv.Atoi(os.Getenv("COLL_BENCH_KIB")); err == nil {
-		n = kb * kib
+// pin binds this thread to the core of some number among those that are allowed.
+func pin(number int) error {
+	var may, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &may); err != nil {
+		return err
 	}
-	return n
+	for cpu := range len(may) * 64 {
+		if may.IsSet(cpu) {
+			if number == 0 {
+				one.Set(cpu)
+			}
+			number--
+		}
+	}
+	return unix.SchedSetaffinity(0, &one)
 }
 
+// benchCall is what is timed. The operations that do not make all wait for all are followed by one that does.
 func benchCall(f *Flat, op string, n int) func() error {
 	add, _ := dtype.Lookup(dtype.Sum, dtype.Float32)
 	o := &Operation{Kernel: add, ElemSize: 4, Commutative: true}
@@ -141,16 +151,16 @@ func BenchmarkFlat(b *testing.B) {
 	for _, size := range []int{2, 4, 8} {
 		for _, c := range []struct {
 			op           string
-			bytes, times int
+			bytes, batch int
 		}{
-			{"barrier", 0, 50000}, {"allreduce", 8, 50000}, {"allreduce", kib, 50000}, {"allreduce", 16 * kib, 5000},
-			{"allreduce", 64 * kib, 2000}, {"allreduce", kib * kib, 200},
-			{"reduce", 8, 50000}, {"bcast", 8, 50000}, {"bcast", 64 * kib, 2000},
+			{"barrier", 0, 1000}, {"allreduce", 8, 1000}, {"allreduce", kib, 1000}, {"allreduce", 16 * kib, 500},
+			{"allreduce", 64 * kib, 200}, {"allreduce", kib * kib, 20},
+			{"reduce", 8, 1000}, {"bcast", 8, 1000}, {"bcast", 64 * kib, 200},
 		} {
 			b.Run(fmt.Sprintf("%s/size=%d/ranks=%d", c.op, c.bytes, size), func(b *testing.B) {
 				best := math.MaxInt
 				for b.Loop() {
-					best = min(best, benchProcesses(b, size, c.op, c.bytes, c.times))
+					best = min(best, benchProcesses(b, size, c.op, c.bytes, c.batch))
 				}
 				b.ReportMetric(0, "ns/op") // of no interest: it is the time to start processes
 				b.ReportMetric(float64(best), "ns/call")
@@ -160,22 +170,28 @@ func BenchmarkFlat(b *testing.B) {
 }
 
 // benchProcesses starts the ranks and returns the nanoseconds of one call.
-func benchProcesses(b *testing.B, size int, op string, length, times int) int {
+func benchProcesses(b *testing.B, size int, op string, length, batch int) int {
 	fd, err := unix.MemfdCreate("coll", unix.MFD_CLOEXEC)
 	if err != nil {
 		b.Fatal(err)
 	}
 	mem := os.NewFile(uintptr(fd), "coll")
 	defer mem.Close()
-	if err := mem.Truncate(int64(bytesToShare(size))); err != nil {
+	total, _ := FlatBytes(size)
+	if err := mem.Truncate(int64(total)); err != nil {
 		b.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(b.Context(), time.Minute) // a rank that fails leaves the others waiting
+	defer cancel()
 	ranks := make([]*exec.Cmd, size)
 	var out strings.Builder
 	for r := range ranks {
-		c := exec.Command("/proc/self/exe")
-		c.Env = append(os.Environ(), rankVar+"="+fmt.Sprintln(r, size, size > runtime.NumCPU(), op, length, times))
-		c.ExtraFiles, c.Stdout, c.Stderr = []*os.File{mem}, &out, os.Stderr
+		c := exec.CommandContext(ctx, "/proc/self/exe")
+		c.Env = append(os.Environ(), rankVar+"="+fmt.Sprintln(r, size, size > runtime.NumCPU(), op, length, batch))
+		c.ExtraFiles, c.Stderr = []*os.File{mem}, os.Stderr
+		if r == 0 {
+			c.Stdout = &out
+		}
 		if err := c.Start(); err != nil {
 			b.Fatal(err)
 		}

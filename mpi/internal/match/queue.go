@@ -46,12 +46,13 @@ func (l *link[T]) unlink() {
 }
 
 // class is a set of queues by key: a hash table with chains. An emptied queue stays, since the next message most often
-// has a key seen before; when the table is full the empty ones go first.
+// has a key seen before; when the table is full the empty ones go first, to be used under other keys.
 type class[T any] struct {
 	last  *queue[T] // found last
 	slots []*queue[T]
-	count int // queues in slots
-	used  int // links in queues
+	spare *queue[T] // empty ones, not in slots
+	count int       // queues in slots
+	used  int       // links in queues
 }
 
 func (k key) slot(n int) uint32 {
@@ -100,7 +101,13 @@ func (c *class[T]) add(k key) *queue[T] {
 	if c.count == len(c.slots) {
 		c.grow()
 	}
-	q := &queue[T]{key: k}
+	q := c.spare
+	if q == nil {
+		q = new(queue[T])
+	} else {
+		c.spare = q.chain
+	}
+	q.key = k
 	c.insert(q)
 	c.last = q
 	return q
@@ -112,30 +119,30 @@ func (c *class[T]) insert(q *queue[T]) {
 	c.count++
 }
 
-// grow drops the empty queues, and doubles the table if more than half of them were in use.
+// grow puts the empty queues aside, to be used again under other keys, and doubles the table if more than half of them were in use.
 func (c *class[T]) grow() {
-	old := c.slots
+	var live *queue[T]
 	busy := 0
-	for _, q := range old {
-		for ; q != nil; q = q.chain {
+	for _, q := range c.slots {
+		for q != nil {
+			next, list := q.chain, &c.spare
 			if q.head != nil {
+				list = &live
 				busy++
 			}
-		}
-	}
-	if n := max(8, len(old)); busy*2 >= n {
-		c.slots = make([]*queue[T], 2*n)
-	} else {
-		c.slots = make([]*queue[T], n)
-	}
-	c.count, c.last = 0, nil
-	for _, q := range old {
-		for q != nil {
-			next := q.chain
-			if q.head != nil {
-				c.insert(q)
-			}
+			q.chain, *list = *list, q
 			q = next
 		}
+	}
+	if n := len(c.slots); busy*2 >= n {
+		c.slots = make([]*queue[T], max(8, 2*n))
+	} else {
+		clear(c.slots)
+	}
+	c.count, c.last = 0, nil
+	for live != nil {
+		q := live
+		live = q.chain
+		c.insert(q)
 	}
 }

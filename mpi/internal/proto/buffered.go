@@ -75,8 +75,11 @@ func (e *Engine) Detach() ([]byte, error) {
 	}
 	g := goal{what: unlent}
 	e.await(&g)
-	if !g.met(e) {
+	switch {
+	case !g.met(e):
 		return nil, e.broken
+	case e.loans.buf == nil:
+		return nil, ErrState // another goroutine has detached it
 	}
 	buf := e.loans.buf
 	e.loans.buf = nil

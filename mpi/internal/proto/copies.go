@@ -7,7 +7,7 @@ import "sync/atomic"
 
 // askForCopies asks the sender to send the message.
 func (e *Engine) askForCopies(t *transfer) {
-	t.offset = 0
+	t.offset, t.form = 0, copying
 	e.note(t.peer, envelope{kind: kindSend}, t.id, t.req.id(), uint64(t.bytes))
 }
 
@@ -30,9 +30,9 @@ func (e *Engine) withdrawHelp(t *transfer) {
 }
 
 // sendCopies handles SEND: the receiver wants the message in pieces.
-func (e *Engine) sendCopies(w [5]uint64) bool {
+func (e *Engine) sendCopies(peer int32, w [5]uint64) bool {
 	r := e.byID(w[0])
-	if r == nil || !r.send || w[2] > uint64(len(r.buf)) {
+	if r == nil || !r.awaits(peer) || w[2] > uint64(len(r.buf)) {
 		return false
 	}
 	if r.move.running {
@@ -68,9 +68,9 @@ func (e *Engine) nextPiece(r *Request) {
 }
 
 // dataCame handles DATA: a piece of a message, in order.
-func (e *Engine) dataCame(w [5]uint64, payload []byte) bool {
+func (e *Engine) dataCame(peer int32, w [5]uint64, payload []byte) bool {
 	r := e.byID(w[0])
-	if r == nil || r.send {
+	if r == nil || r.send || r.move.form != copying || r.move.peer != peer {
 		return false
 	}
 	t := &r.move
@@ -81,10 +81,6 @@ func (e *Engine) dataCame(w [5]uint64, payload []byte) bool {
 	if t.offset < t.bytes {
 		return true
 	}
-	var err error
-	if t.whole > t.bytes {
-		err = ErrTruncate
-	}
-	e.complete(r, err)
+	e.received(r, nil)
 	return true
 }

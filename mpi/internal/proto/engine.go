@@ -19,6 +19,8 @@ var (
 	ErrStale = errors.New("request has been completed or freed before")
 	// ErrState says that a request cannot do this now: it is active, or not persistent.
 	ErrState = errors.New("request is in the wrong state")
+	// ErrEnded says that the context of a receive or probe has been forgotten.
+	ErrEnded = errors.New("context has ended")
 	// ErrBroken says that a process of the set was lost, so that nothing that waits can be sure to complete.
 	ErrBroken = errors.New("a process was lost")
 )
@@ -37,6 +39,8 @@ type Config struct {
 	Crowded bool
 	// Unexpected bounds the bytes kept of messages that came before their receives; 0 means 64 MiB.
 	Unexpected int
+	// Owner is what Engine.Owner returns: who stands on the engine.
+	Owner any
 }
 
 // Engine carries the messages of one process. See the package comment.
@@ -48,10 +52,12 @@ type Engine struct {
 	pairer fabric.Pairer // nil if the domain offers none
 	sharer fabric.Sharer // nil likewise
 	caps   fabric.Caps
+	owner  any
 	eager  int
 	addr   func(int32) []byte
 	peers  []peer
 	tables map[uint32]*table // by context
+	dead   table             // stands for those of contexts that have ended: nothing waits in it
 	ended  map[uint32]uint32 // by number, the last context of that number that ended
 	recent [16]cached
 	events [32]fabric.Event
@@ -69,9 +75,12 @@ type Engine struct {
 	loans   loans // parts of the buffer for buffered sends
 
 	spin     int // polls before the processor is offered to others
+	offers   int // how often it was
 	parker   parker
 	sleeping bool // somebody sleeps on the transport
 	parked   int  // others that sleep on cond
+	awake    int  // those that wait and poll meanwhile
+	watches  []watch
 	cond     sync.Cond
 }
 
@@ -80,6 +89,7 @@ func New(c Config) (*Engine, error) {
 	e := &Engine{
 		domain: c.Domain,
 		caps:   c.Domain.Caps(),
+		owner:  c.Owner,
 		peers:  make([]peer, c.Size),
 		addr:   func(int32) []byte { return nil },
 		spin:   spinAlone,
@@ -105,6 +115,9 @@ func New(c Config) (*Engine, error) {
 	}
 	return e, e.findBed(c.Bed)
 }
+
+// Owner is that of the configuration.
+func (e *Engine) Owner() any { return e.owner }
 
 // findBed finds out where to sleep: arming once tells whether the domain has a descriptor.
 func (e *Engine) findBed(b Bed) error {
@@ -151,7 +164,8 @@ type cached struct {
 	t       *table
 }
 
-// table returns that of a context, also one that this process does not know of yet: another may be ahead.
+// table returns that of a context, also one that this process does not know of yet: another may be ahead. That of one that
+// has ended is dead.
 func (e *Engine) table(context uint32) *table {
 	if c := &e.recent[context%uint32(len(e.recent))]; c.context == context && c.t != nil {
 		return c.t
@@ -162,6 +176,9 @@ func (e *Engine) table(context uint32) *table {
 func (e *Engine) lookup(context uint32) *table {
 	t := e.tables[context]
 	if t == nil {
+		if e.stale(context) {
+			return &e.dead
+		}
 		t = new(table)
 		e.tables[context] = t
 	}
@@ -175,7 +192,8 @@ func (e *Engine) stale(context uint32) bool {
 	return ok && int32(context-ended) <= 0
 }
 
-// Forget ends a context. Receives that wait in it complete with err; messages that wait, or come later, are dropped.
+// Forget ends a context. Receives that wait in it complete with err, probes end with ErrEnded, as later calls do; messages
+// that wait, or come later, are dropped.
 func (e *Engine) Forget(context uint32, err error) {
 	e.lock()
 	defer e.unlock()
@@ -192,6 +210,7 @@ func (e *Engine) Forget(context uint32, err error) {
 			e.answer(m.peer, m.v.kind, m.w)
 			e.drop(m)
 		})
+	e.unpark()
 }
 
 // answer lets the sender of a message that nobody will receive go on.

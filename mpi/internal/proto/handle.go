@@ -1,10 +1,15 @@
 package proto
 
-// Wait waits for the operation that h names and ends this use of its request. For the zero Handle, and for a persistent
-// request that is not active, it returns at once.
+// Wait waits for the operation that h names and ends this use of its request. For a persistent request that is not active it
+// returns at once.
 func (e *Engine) Wait(h Handle) (Status, error) {
 	e.lock()
-	defer e.unlock()
+	st, err := e.waitFor(h)
+	e.unlock()
+	return st, err
+}
+
+func (e *Engine) waitFor(h Handle) (Status, error) {
 	r := h.r
 	switch {
 	case !h.valid():
@@ -14,6 +19,30 @@ func (e *Engine) Wait(h Handle) (Status, error) {
 	}
 	err := e.wait(r)
 	return r.status, err
+}
+
+// WaitAll is Wait for all of hs but the zero ones, which it skips, and makes zero those that are not persistent. It tells each
+// outcome to told, unless that is nil. It returns the first error and its index.
+func (e *Engine) WaitAll(hs []Handle, told func(i int, st Status)) (failed int, first error) {
+	e.lock()
+	for i, h := range hs {
+		if h.r == nil {
+			continue
+		}
+		keep := h.r.keep
+		st, err := e.waitFor(h)
+		if told != nil {
+			told(i, st)
+		}
+		if err != nil && first == nil {
+			failed, first = i, err
+		}
+		if !keep {
+			hs[i] = Handle{}
+		}
+	}
+	e.unlock()
+	return failed, first
 }
 
 // Test is Wait if the operation has completed; otherwise it makes some progress and reports false.

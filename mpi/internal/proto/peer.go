@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -26,18 +27,22 @@ type peer struct {
 // outgoing is a message that waits for room. Each request has one; others come from a free list.
 type outgoing struct {
 	next   *outgoing
+	queued bool     // waits in its peer's list
 	req    *Request // to be told when the message has gone; nil if nobody is
 	length int
 	header [maxHeader]byte
 	body   []byte
 }
 
-// connect makes the endpoint of a peer.
+// connect makes the endpoint of a peer if it has none yet.
 func (e *Engine) connect(n int32) error {
 	p := &e.peers[n]
+	if p.ep != nil {
+		return nil
+	}
 	ep, err := e.domain.Connect(int(n), e.addr(n))
 	if err != nil {
-		return fmt.Errorf("connect to process %d: %w", n, err)
+		return e.refused(n, fmt.Errorf("connect to process %d: %w", n, err))
 	}
 	p.ep = ep
 	p.reopen(e)
@@ -55,10 +60,8 @@ func (p *peer) reopen(e *Engine) {
 // post sends a message now or queues it, and keeps the order. It takes o over until the message has gone.
 func (e *Engine) post(n int32, o *outgoing) error {
 	p := &e.peers[n]
-	if p.ep == nil {
-		if err := e.connect(n); err != nil {
-			return err
-		}
+	if err := e.connect(n); err != nil {
+		return err
 	}
 	if p.head == nil {
 		err := p.ep.Send(o.header[:o.length], o.body)
@@ -67,19 +70,31 @@ func (e *Engine) post(n int32, o *outgoing) error {
 			return nil
 		}
 		if err != fabric.ErrAgain {
-			return err
+			return e.refused(n, err)
 		}
 		p.head = o
 	} else {
 		p.tail.next = o
 	}
-	p.tail, o.next = o, nil
+	p.tail, o.next, o.queued = o, nil, true
 	p.reopen(e)
 	if !p.listed {
 		p.listed = true
 		e.backlog = append(e.backlog, n)
 	}
 	return nil
+}
+
+// refused turns an error of the transport into the one to report: a peer that has gone breaks the engine, and it may be a send
+// that learns of it first.
+func (e *Engine) refused(n int32, err error) error {
+	if errors.Is(err, fabric.ErrPeerDown) {
+		e.fail(n, err)
+		if e.broken != nil {
+			return e.broken
+		}
+	}
+	return err
 }
 
 // gone is called when a message has been handed to the transport.
@@ -106,6 +121,20 @@ func (e *Engine) note(n int32, v envelope, w ...uint64) {
 	}
 }
 
+// lost is called instead of gone when a message cannot be sent any more.
+func (e *Engine) lost(n int32, o *outgoing, err error) {
+	if e.fail(n, err); e.broken != nil {
+		err = e.broken
+	}
+	o.body = nil
+	if o.req == nil {
+		o.next, e.notes = e.notes, o
+	} else {
+		e.settle(o.req)
+		e.complete(o.req, err)
+	}
+}
+
 // flush sends what waits for room, as far as there is room, and reports whether anything went.
 func (e *Engine) flush() bool {
 	moved := false
@@ -118,12 +147,12 @@ func (e *Engine) flush() bool {
 			if err == fabric.ErrAgain {
 				break
 			}
-			if err != nil {
-				e.fail(n, err)
-				break
-			}
-			p.head = o.next
+			p.head, o.queued = o.next, false
 			moved = true
+			if err != nil {
+				e.lost(n, o, err)
+				continue
+			}
 			e.gone(o)
 		}
 		if p.head != nil && e.broken == nil {
@@ -134,5 +163,8 @@ func (e *Engine) flush() bool {
 		p.reopen(e)
 	}
 	e.backlog = kept
+	if moved {
+		e.stir()
+	}
 	return moved
 }

@@ -15,11 +15,15 @@ func (e *Engine) find(from Route, block bool) (*arrived, error) {
 	if block {
 		g := goal{what: message, from: from}
 		e.await(&g)
-	} else {
-		e.progress()
+	} else if err := e.poke(); err != nil {
+		return nil, err
 	}
-	if m := e.table(from.Context).Find(from.Rank, from.Tag); m != nil {
+	t := e.table(from.Context)
+	if m := t.Find(from.Rank, from.Tag); m != nil {
 		return m, nil
+	}
+	if t == &e.dead {
+		return nil, ErrEnded
 	}
 	return nil, e.broken
 }

@@ -42,6 +42,10 @@ func (e *Engine) receive(r *Request) {
 	t := e.table(r.route.Context)
 	m := t.Find(r.route.Rank, r.route.Tag)
 	if m == nil {
+		if t == &e.dead {
+			e.complete(r, ErrEnded)
+			return
+		}
 		t.Post(&r.posted, r.route.Rank, r.route.Tag)
 		return
 	}
@@ -112,19 +116,17 @@ func (e *Engine) arrive(peer int32, b []byte) bool {
 	case kindEager, kindSync, kindOffer:
 		return e.incoming(peer, v, w, payload)
 	case kindFin:
-		return e.finished(w)
+		return e.finished(peer, w)
 	case kindHelp:
 		return e.helped(peer, w)
 	case kindWrote:
-		return e.wrote(w)
+		return e.wrote(peer, w)
 	case kindSend:
-		return e.sendCopies(w)
+		return e.sendCopies(peer, w)
 	case kindData:
-		return e.dataCame(w, payload)
+		return e.dataCame(peer, w, payload)
 	case kindChoke, kindUnchoke:
-		p := &e.peers[peer]
-		p.choked = v.kind == kindChoke
-		p.reopen(e)
+		e.choked(peer, v.kind == kindChoke)
 	}
 	return true
 }
@@ -137,9 +139,7 @@ func (e *Engine) incoming(peer int32, v envelope, w [5]uint64, payload []byte) b
 	t := e.table(v.context)
 	r := t.Arrive(v.source, v.tag)
 	if r == nil {
-		if e.stale(v.context) {
-			delete(e.tables, v.context)
-			e.recent[v.context%uint32(len(e.recent))] = cached{}
+		if t == &e.dead {
 			e.answer(peer, v.kind, w)
 			return true
 		}
@@ -185,6 +185,9 @@ func (e *Engine) progress() bool {
 		case fabric.PeerDown:
 			e.fail(ev.Peer, ev.Err)
 		}
+	}
+	if n != 0 {
+		e.stir()
 	}
 	if len(e.backlog) != 0 && e.flush() {
 		return true

@@ -93,16 +93,9 @@ func (e *Engine) announce(r *Request) error {
 	o.body = nil
 	switch {
 	case len(r.buf) > e.eager || p.choked:
-		if p.ep == nil {
-			if err := e.connect(r.route.Peer); err != nil {
-				return err
-			}
-		}
-		if err := e.expose(r); err != nil {
+		if err := e.propose(r); err != nil {
 			return err
 		}
-		v.kind = kindOffer
-		o.header, o.length = header(v, uint64(len(r.buf)), r.region.Remote.Addr, r.region.Remote.Key, r.id(), e.reserve(r))
 	case r.mode == Synchronous:
 		v.kind = kindSync
 		o.header, o.length = header(v, r.id())
@@ -113,6 +106,41 @@ func (e *Engine) announce(r *Request) error {
 		o.body = r.buf
 	}
 	return e.post(r.route.Peer, o)
+}
+
+// propose makes an offer the first message of a send.
+func (e *Engine) propose(r *Request) error {
+	if err := e.connect(r.route.Peer); err != nil {
+		return err
+	}
+	if err := e.expose(r); err != nil {
+		return err
+	}
+	v := envelope{kindOffer, r.route.Context, r.route.Rank, r.route.Tag}
+	o := &r.out
+	o.body = nil
+	o.header, o.length = header(v, uint64(len(r.buf)), r.region.Remote.Addr, r.region.Remote.Key, r.id(), e.reserve(r))
+	return nil
+}
+
+// choked handles CHOKE and UNCHOKE. What still waits for room on its way to a peer that wants offers is offered, too: it
+// may be far more than the peer has room for.
+func (e *Engine) choked(n int32, on bool) {
+	p := &e.peers[n]
+	p.choked = on
+	p.reopen(e)
+	if !on {
+		return
+	}
+	for o := p.head; o != nil; o = o.next {
+		if k := kind(o.header[0]); len(o.body) == 0 || k != kindEager && k != kindSync {
+			continue
+		}
+		if err := e.propose(o.req); err != nil {
+			e.fail(n, err)
+			return
+		}
+	}
 }
 
 // expose makes the buffer readable for the peer.
@@ -170,10 +198,17 @@ func (r *Request) sent() {
 	}
 }
 
+// awaits tells whether a peer may have something to say about a request: that it is a send to this peer which has been
+// announced, and not asked for in copies yet.
+func (r *Request) awaits(peer int32) bool {
+	k := kind(r.out.header[0])
+	return r.send && r.route.Peer == peer && !r.out.queued && (k == kindOffer || k == kindSync)
+}
+
 // finished handles FIN: the receiver has matched the message and has all of it.
-func (e *Engine) finished(w [5]uint64) bool {
+func (e *Engine) finished(peer int32, w [5]uint64) bool {
 	r := e.byID(w[0])
-	if r == nil || !r.send {
+	if r == nil || !r.awaits(peer) {
 		return false
 	}
 	if r.move.running {

@@ -9,17 +9,20 @@ import (
 
 const (
 	// shareFrom is the length from which sender and receiver share the work of a transfer, where that is possible.
-	shareFrom = 32 << 10
+	shareFrom = 4 << 10
 	// wordStride is the distance between words in use, so that two transfers do not share a cache line.
 	wordStride = 8
 )
 
-// pieceBytes is the unit in which the two sides claim parts of a message: small enough that they finish at nearly the same
-// time, large enough that the system calls are few.
+// pieceBytes is the unit in which the two sides claim parts of a message: all of a short one, so that of several messages each
+// side moves some; one half each where the system call takes about as long
+// as the copy, and smaller parts, so that they finish at nearly the same time, where it does not count.
 func pieceBytes(n int) int {
 	switch {
+	case n < 16<<10:
+		return n
 	case n <= 128<<10:
-		return 16 << 10
+		return (n/2 + 4095) &^ 4095
 	case n <= 1<<20:
 		return 64 << 10
 	}
@@ -43,10 +46,20 @@ type transfer struct {
 	helping int     // send: pieces written. receive: pieces that the sender wrote, -1: not known
 	offset  int     // copies: how far. Shared: bytes, once this side has read its share
 
+	form    form      // receive: how the message comes
 	running bool      // send: some goroutine writes, without the lock
 	after   kind      // what came meanwhile: FIN, SEND, or zero
 	wanted  [5]uint64 // its words
 }
+
+// form says what a receive expects of the sender.
+type form uint8
+
+const (
+	nothing form = iota // no transfer is under way
+	reading             // nothing, or WROTE if the sender helps
+	copying             // DATA
+)
 
 // moveQueue holds the transfers that want to move a block, first come first.
 type moveQueue struct{ head, tail *transfer }
@@ -93,10 +106,15 @@ func (e *Engine) pull(r *Request, peer int32, v envelope, w [5]uint64) {
 	t.whole = int(w[0])
 	t.bytes = min(t.whole, len(r.buf))
 	t.claims, t.helping, t.offset, t.local = nil, -1, 0, fabric.Region{}
+	t.form = reading
 	r.route.Peer = peer
 	r.status = Status{Source: v.source, Tag: v.tag, Bytes: t.bytes}
 	if t.bytes == 0 {
 		e.pulled(r, nil)
+		return
+	}
+	if !e.caps.Read || e.peers[peer].copies || t.whole <= e.caps.Stream {
+		e.askForCopies(t)
 		return
 	}
 	if !e.caps.Direct {
@@ -105,10 +123,6 @@ func (e *Engine) pull(r *Request, peer int32, v envelope, w [5]uint64) {
 			e.pulled(r, err)
 			return
 		}
-	}
-	if !e.caps.Read || e.peers[peer].copies || t.whole <= e.caps.Stream {
-		e.askForCopies(t)
-		return
 	}
 	if w[4] != noWord {
 		e.askForHelp(t, w[4])
@@ -140,10 +154,13 @@ func (e *Engine) askForHelp(t *transfer, word uint64) {
 // helped handles HELP: the receiver invites us to write from the back.
 func (e *Engine) helped(peer int32, w [5]uint64) bool {
 	r := e.byID(w[0])
-	if r == nil || !r.send || r.route.Peer != peer || r.word < 0 || w[4] > uint64(len(r.buf)) || r.move.queued {
+	if r == nil || !r.awaits(peer) || r.word < 0 || w[4] == 0 || w[4] > uint64(len(r.buf)) {
 		return false
 	}
 	t := &r.move
+	if t.queued || t.running {
+		return false
+	}
 	t.peer, t.id, t.key = peer, w[1], fabric.RemoteKey{Addr: w[2], Key: w[3]}
 	t.bytes, t.helping, t.local = int(w[4]), 0, r.region
 	t.claims = &e.peers[peer].outbound[r.word*wordStride]
@@ -196,7 +213,7 @@ func (e *Engine) work() {
 	ep, buf, token := e.peers[t.peer].ep, t.req.buf[:t.bytes], t.req.id()
 	if ep == nil {
 		if err := e.connect(t.peer); err != nil {
-			e.pulled(t.req, err)
+			e.received(t.req, err)
 			return
 		}
 		ep = e.peers[t.peer].ep
@@ -254,9 +271,12 @@ func (e *Engine) readDone(t *transfer) {
 }
 
 // wrote handles WROTE: the sender has written the pieces it claimed, as many as it says.
-func (e *Engine) wrote(w [5]uint64) bool {
+func (e *Engine) wrote(peer int32, w [5]uint64) bool {
 	r := e.byID(w[0])
-	if r == nil || r.send || r.move.claims == nil || r.move.helping >= 0 || w[1] > uint64(pieces(r.move.bytes)) {
+	if r == nil || r.send || r.move.form != reading || r.move.peer != peer {
+		return false
+	}
+	if r.move.claims == nil || r.move.helping >= 0 || w[1] > uint64(pieces(r.move.bytes)) {
 		return false
 	}
 	r.move.helping = int(w[1])
@@ -268,20 +288,18 @@ func (e *Engine) wrote(w [5]uint64) bool {
 
 // joined ends a shared transfer. Pieces that the sender claimed and could not write are read after all.
 func (e *Engine) joined(t *transfer) {
-	if e.peers[t.peer].copies {
-		t.claims = nil
+	p := &e.peers[t.peer]
+	n := pieces(t.bytes)
+	claimed := min(int(atomic.LoadUint64(t.claims)>>32), n)
+	var err error
+	for i := n - claimed; i < n-t.helping && err == nil && !p.copies; i++ {
+		err = readPiece(p.ep, t, t.req.buf, i)
+	}
+	if p.copies = p.copies || errors.Is(err, fabric.ErrNotSupported); p.copies {
 		e.askForCopies(t)
 		return
 	}
-	n := pieces(t.bytes)
-	claimed := int(atomic.LoadUint64(t.claims) >> 32)
-	for i := n - claimed; i < n-t.helping; i++ {
-		if err := readPiece(e.peers[t.peer].ep, t, t.req.buf, i); err != nil {
-			e.pulled(t.req, err)
-			return
-		}
-	}
-	e.pulled(t.req, nil)
+	e.pulled(t.req, err)
 }
 
 // push writes pieces from the back until all are claimed, and says how many.
@@ -315,14 +333,20 @@ func (e *Engine) push(t *transfer) {
 	t.after = 0
 }
 
-// pulled ends a receive by transfer, and lets the sender go on.
+// pulled ends a receive by reading, and lets the sender go on.
 func (e *Engine) pulled(r *Request, err error) {
+	e.note(r.move.peer, envelope{kind: kindFin}, r.move.id)
+	e.received(r, err)
+}
+
+// received ends a receive by transfer.
+func (e *Engine) received(r *Request, err error) {
 	t := &r.move
+	t.form = nothing
 	if !e.caps.Direct && t.local != (fabric.Region{}) {
 		err = errors.Join(err, e.domain.Deregister(t.local))
 		t.local = fabric.Region{}
 	}
-	e.note(t.peer, envelope{kind: kindFin}, t.id)
 	if err == nil && t.whole > t.bytes {
 		err = ErrTruncate
 	}
@@ -332,7 +356,7 @@ func (e *Engine) pulled(r *Request, err error) {
 // moved handles the end of a read that did not finish at once.
 func (e *Engine) moved(token uint64, err error) {
 	r := e.byID(token)
-	if r == nil {
+	if r == nil || r.send || r.move.form != reading {
 		return
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package proto
 
 import (
 	"runtime"
+	"slices"
 	"sync/atomic"
 )
 
@@ -9,7 +10,7 @@ import (
 // goroutines and to other processes once.
 const (
 	spinAlone   = 300 // polls between offers, with a processor for every process
-	spinCrowded = 20  // and with fewer
+	spinCrowded = 0   // and with fewer: whoever is waited for has to run
 	rounds      = 300 // offers before it sleeps
 )
 
@@ -17,6 +18,7 @@ const (
 type goal struct {
 	what  want
 	req   *Request
+	gen   uint64 // of req
 	set   []Handle
 	found int // in set
 	word  *uint64
@@ -41,14 +43,15 @@ const (
 func (g *goal) met(e *Engine) bool {
 	switch g.what {
 	case finishedOne:
-		return g.req.state == done
+		return g.req.state != active || g.req.gen != g.gen
 	case finishedAny:
 		g.found = firstDone(g.set)
 		return g.found != none
 	case wordReached:
 		return int64(atomic.LoadUint64(g.word)-g.value) >= 0
 	case message:
-		return e.table(g.from.Context).Find(g.from.Rank, g.from.Tag) != nil
+		t := e.table(g.from.Context)
+		return t == &e.dead || t.Find(g.from.Rank, g.from.Tag) != nil
 	case unlent:
 		return len(e.loans.out) == 0
 	}
@@ -56,21 +59,26 @@ func (g *goal) met(e *Engine) bool {
 }
 
 // wait waits for a request, and collects its error. The request may be used again afterwards; its status stays until then.
+// Where several goroutines wait for the same request, one of them gets it.
 func (e *Engine) wait(r *Request) error {
-	for i := 0; r.state != done; i++ {
+	gen := r.gen
+	for i := 0; r.state == active && r.gen == gen; i++ {
 		if e.broken != nil {
 			return e.broken
 		}
 		if !e.progress() && e.moves.head == nil && i < e.spin && e.want.Load() == 0 {
 			continue
 		}
-		if r.state != done {
-			g := goal{what: finishedOne, req: r}
+		if r.state == active {
+			g := goal{what: finishedOne, req: r, gen: gen}
 			e.await(&g)
 		}
 		i = 0
 	}
 	e.handOver()
+	if r.state != done || r.gen != gen {
+		return ErrStale
+	}
 	_, err := e.collect(r)
 	return err
 }
@@ -78,28 +86,46 @@ func (e *Engine) wait(r *Request) error {
 // await makes progress until the goal is met or the engine is broken.
 func (e *Engine) await(g *goal) {
 	idle, round := 0, 0
+	e.awake++
 	for !g.met(e) && e.broken == nil {
 		switch {
 		case e.progress():
 			idle, round = 0, 0
 		case e.moves.head != nil:
+			e.awake-- // it does not poll meanwhile
 			e.work()
+			e.awake++
 			idle, round = 0, 0
 		case idle < e.spin && e.want.Load() == 0:
 			idle++
 		case round < rounds:
 			idle = 0
 			round++
-			e.unlock()
-			runtime.Gosched()
-			yieldProcessor()
-			e.lock()
+			e.stepAside()
 		default:
 			e.sleep(g)
 			idle, round = 0, 0
 		}
 	}
+	e.awake--
 	e.handOver()
+}
+
+// gentle is how many offers to other processes there are for one to other goroutines of this process. That one is dear: the
+// scheduler wakes a thread to see to the goroutine that steps aside.
+const gentle = 32
+
+// stepAside lets others have the processor: other processes, and now and then, or when one waits for the lock, other
+// goroutines, if there are any.
+func (e *Engine) stepAside() {
+	e.offers++
+	others := e.want.Load() != 0 || e.offers%gentle == 0 && runtime.NumGoroutine() > 1
+	e.unlock()
+	if others {
+		runtime.Gosched()
+	}
+	yieldProcessor()
+	e.lock()
 }
 
 // handOver lets one of those on the condition take the place of a goroutine that no longer waits.
@@ -117,18 +143,17 @@ func (e *Engine) unpark() {
 	}
 }
 
-// sleep sleeps until something happens. One goroutine sleeps on the transport, the others on the condition.
+// sleep sleeps until something happens. The last that is awake sleeps on the transport, the others on the condition: who polls
+// wakes who sleeps on the transport, so two that take turns would never rest.
 func (e *Engine) sleep(g *goal) {
-	if e.sleeping {
-		e.parked++
-		e.cond.Wait()
-		e.parked--
-		return
-	}
 	if g.sleepers != nil {
 		// Before the word is looked at once more, so that whoever stores it either sees us or is seen.
 		atomic.AddUint64(g.sleepers, 1)
 		defer atomic.AddUint64(g.sleepers, ^uint64(0))
+	}
+	if e.sleeping || e.awake > 1 {
+		e.parkOnCond(g)
+		return
 	}
 	fd, ready, err := e.domain.Arm()
 	if err != nil {
@@ -139,13 +164,58 @@ func (e *Engine) sleep(g *goal) {
 	if ready || g.met(e) || len(e.backlog) != 0 && e.flush() {
 		return
 	}
+	e.stir() // armed: a word that changes from now on wakes us, and one that changed before is seen here
 	e.sleeping = true
+	e.awake--
 	e.unlock()
 	err = e.parker.park(fd)
 	e.lock()
+	e.awake++
 	e.sleeping = false
 	if err != nil {
 		e.fail(-1, err)
+	}
+	e.stir()
+}
+
+// watch is what a goroutine on the condition waits for if it is not a request: nobody would tell it when it is there. The fields
+// are those of a goal, which is not kept itself, so that it need not be allocated.
+type watch struct {
+	what  want
+	word  *uint64
+	value uint64
+	from  Route
+}
+
+// stir wakes those on the condition if one of them watches for something that is there.
+func (e *Engine) stir() {
+	for _, w := range e.watches {
+		g := goal{what: w.what, word: w.word, value: w.value, from: w.from}
+		if g.met(e) {
+			e.cond.Broadcast()
+			return
+		}
+	}
+}
+
+// parkOnCond sleeps while another goroutine polls or sleeps on the transport.
+func (e *Engine) parkOnCond(g *goal) {
+	if g.met(e) {
+		return
+	}
+	w := watch{g.what, g.word, g.value, g.from}
+	watches := g.what != finishedOne && g.what != finishedAny
+	if watches {
+		e.watches = append(e.watches, w)
+	}
+	e.parked++
+	e.awake--
+	e.cond.Wait()
+	e.awake++
+	e.parked--
+	if watches {
+		i := slices.Index(e.watches, w)
+		e.watches = slices.Delete(e.watches, i, i+1)
 	}
 }
 

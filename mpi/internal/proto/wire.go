@@ -68,8 +68,8 @@ func parse(b []byte) (v envelope, w [5]uint64, payload []byte, err error) {
 	}
 	b = b[envelopeBytes:]
 	n := words[v.kind]
-	if len(b) < 8*n {
-		return v, w, nil, fmt.Errorf("%w: message of kind %d ends after %d bytes", fabric.ErrCorrupt, v.kind, len(b))
+	if carries := v.kind <= kindSync || v.kind == kindData; len(b) < 8*n || len(b) > 8*n && !carries {
+		return v, w, nil, fmt.Errorf("%w: message of kind %d with %d bytes after its envelope", fabric.ErrCorrupt, v.kind, len(b))
 	}
 	for i := range n {
 		w[i] = binary.LittleEndian.Uint64(b[8*i:])

@@ -103,7 +103,7 @@ func parseLines(t *testing.T, text string) (lines []line) {
 
 func TestVersusJSON(t *testing.T) {
 	self, log := fakes(t, map[string]string{"openmpi": "5", "mpich": "2"})
-	out := call(t, self, nil, "versus", "--json", "--op", "latency,bw,allreduce", "--size", "8-16,64K", "--time", "20ms")
+	out := call(t, self, nil, "versus", "--json", "--op", "latency,bw,allreduce", "--sizes", "8-16,64K", "--time", "20ms")
 	if out.code != 0 {
 		t.Fatalf("exit %d\n%s", out.code, out.stderr)
 	}
@@ -230,7 +230,7 @@ func TestWrongUse(t *testing.T) {
 		{"latency -n 3", "between 2 ranks, not 3"},
 		{"init -n 0", "at least 1 rank"},
 		{"allreduce --sizes 1-2", "allreduce has no point at --sizes 1-2"},
-		{"allreduce --sizes 1M --memory 1000", "of buffers per rank"},
+		{"allreduce --sizes 1M --memory 1K", "of buffers per rank"},
 		{"latency --json --plot", "--plot draws"},
 		{"latency --iterations -1", "negative"},
 		{"versus --op latency,foo", `no operation is called "foo"`},
@@ -238,11 +238,27 @@ func TestWrongUse(t *testing.T) {
 		{"versus --peer intel", "--peer has no \"intel\": it knows openmpi, mpich"},
 		{"versus --transport pigeon", "--transport has no \"pigeon\""},
 		{"versus --op latency --ranks 3", "none of these operations"},
+		{"versus --ranks 2-1M", "at most 1024 ranks"},
 	} {
 		out := call(t, "/bin/ibrun", nil, strings.Fields(c.words)...)
 		if out.code != exitUsage || out.stdout != "" || out.launched != nil || !strings.Contains(out.stderr, c.want) {
 			t.Errorf("%s: %+v; want %q", c.words, out, c.want)
 		}
+	}
+}
+
+// TestEnvironment: flags have an environment form, which the words override.
+func TestEnvironment(t *testing.T) {
+	env := []string{"IBRUN_BENCH_NP=4", "IBRUN_BENCH_SIZES=8"}
+	if out := call(t, "/opt/ibrun", env, "allreduce"); len(out.launched) < 2 || out.launched[1] != "4" {
+		t.Errorf("launched %q, stderr %q", out.launched, out.stderr)
+	}
+	if out := call(t, "/opt/ibrun", env, "allreduce", "-n", "3"); len(out.launched) < 2 || out.launched[1] != "3" {
+		t.Errorf("launched %q, stderr %q", out.launched, out.stderr)
+	}
+	out := call(t, "/opt/ibrun", []string{"IBRUN_BENCH_SIZES=x"}, "allreduce")
+	if out.code != exitUsage || !strings.Contains(out.stderr, "IBRUN_BENCH_SIZES=x") {
+		t.Errorf("exit %d, stderr %q", out.code, out.stderr)
 	}
 }
 

@@ -8,6 +8,8 @@
 // words again; as a rank of a job, under ibrun or any launcher that speaks PMI, it measures, and rank 0 prints. So
 // `srun -N 2 ibrun bench latency` works as well.
 //
+// Every flag has an environment form: --sizes is also IBRUN_BENCH_SIZES.
+//
 // What was asked for goes to stdout, ibrun's own words to stderr. Exit codes: 2 for wrong use, 1 where something could not be
 // measured or data arrived wrong, 130 after Ctrl-C, otherwise 0.
 //

@@ -92,7 +92,7 @@ func TestJobDraws(t *testing.T) {
 	}
 }
 
-// TestPeerProgram builds the C program with every MPI that is installed and runs a loop of each kind.
+// TestPeerProgram builds the C program with every MPI that is installed and runs a loop of each kind of figure.
 func TestPeerProgram(t *testing.T) {
 	found := 0
 	for _, m := range implementations() {
@@ -104,7 +104,7 @@ func TestPeerProgram(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"latency", "bibw", "mbw_mr", "barrier", "reduce_scatter", "alltoallv", "init"} {
+		for _, name := range []string{"latency", "mbw_mr", "barrier", "reduce_scatter", "init"} {
 			op, err := lookup(name)
 			if err != nil {
 				t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
 )
 
 // options are the flags of `ibrun bench OP`.
@@ -38,7 +39,10 @@ func (c *command) parseOp(op bench.Op, args []string) (*options, error) {
 		f.DurationVar(&o.cfg.Time, "time", 0, "measure each size for about this `DURATION` (default 50ms)")
 		f.IntVar(&o.cfg.Iterations, "iterations", 0, "measure `N` turns of each size, however long they take")
 		f.IntVar(&o.cfg.Warmup, "warmup", 0, "run `N` turns before those (default a tenth of them)")
-		f.IntVar(&o.cfg.Memory, "memory", 0, "use at most `BYTES` of buffers per rank (default 512 MiB)")
+		f.Func("memory", "use at most `BYTES` of buffers per rank (default 512M)", func(text string) (err error) {
+			o.cfg.Memory, err = cli.Size(text)
+			return err
+		})
 		f.BoolVar(&o.cfg.Percentiles, "percentiles", false, "print p50, p90 and p99 of single turns")
 		f.BoolVar(&o.cfg.Validate, "validate", false, "check the data that arrives")
 		f.BoolVar(&o.plot, "plot", false, "draw the figures over the sizes below the table")
@@ -120,9 +124,21 @@ func newFlags(command, about string) *flags {
 	return f
 }
 
-// parse reads the words. After a call for help it has printed it.
+// parse reads the environment and then the words. After a call for help it has printed it.
 func (f *flags) parse(c *command, args []string) error {
-	err := f.Parse(args)
+	getenv, err := launch.Lookup(c.env), error(nil)
+	f.VisitAll(func(g *flag.Flag) {
+		name := "IBRUN_BENCH_" + strings.ToUpper(g.Name)
+		if value := getenv(name); value != "" {
+			if e := f.Set(g.Name, value); e != nil && err == nil {
+				err = usagef("%s=%s: %w", name, value, e)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	err = f.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		f.helped = true

@@ -19,7 +19,8 @@ const (
 	minRounds = 7
 	// opLimit bounds the time of one operation with all its rank counts: when the first rounds show that it would take longer,
 	// the later ones measure each size for a shorter time.
-	opLimit = 110 * time.Second
+	opLimit  = 110 * time.Second
+	maxRanks = 1024 // peers start no more on one machine
 )
 
 // comparison is what `ibrun bench versus` was asked for.
@@ -56,12 +57,12 @@ func (c *command) versus(ctx context.Context, args []string) error {
 }
 
 // buildAndRace builds the C program for each peer in a folder of its own, and measures.
-func (c *command) buildAndRace(ctx context.Context, v *comparison, found []implementation) error {
+func (c *command) buildAndRace(ctx context.Context, v *comparison, found []implementation) (err error) {
 	dir, err := os.MkdirTemp("", "ibrun-bench-")
 	if err != nil {
 		return fmt.Errorf("making a folder for the C programs: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	v.contenders = []*contender{c.ours()}
 	for _, m := range found {
 		p, err := m.build(ctx, dir, c.neutral())
@@ -84,6 +85,7 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 	f.Var(&ranks, "ranks", "among so many ranks, a `LIST` (default 2 point-to-point, 2,4,8 for collectives, 32 for init)")
 	f.Var(&v.sizes, "size", "at these sizes, a `LIST` such as 8,64K,1M, or ranges: 0-1K are the powers of 2\n"+
 		"(default all up to 4M point-to-point; 8,64K,1M for collectives)")
+	f.Var(&v.sizes, "sizes", "the same as --size `LIST`")
 	f.StringVar(&transports, "transport", "shm", "over this transport, a comma `LIST`")
 	f.StringVar(&peers, "peer", "", "with these implementations, a comma `LIST` of openmpi and mpich (default those installed)")
 	f.IntVar(&v.rounds, "rounds", minRounds, "take the median of `N` rounds, 7 at least")
@@ -106,6 +108,9 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 		return nil, err
 	}
 	for _, r := range ranks {
+		if r.High > maxRanks {
+			return nil, usagef("--ranks %s: at most %d ranks are compared", ranks.String(), maxRanks)
+		}
 		for n := r.Low; n <= r.High; n++ {
 			v.ranks = append(v.ranks, n)
 		}

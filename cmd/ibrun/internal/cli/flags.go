@@ -64,7 +64,7 @@ func (o *Options) flags() []flag {
 		{[]string{"dry-run"}, "", "print where the ranks would run, and start nothing", toggle(&o.DryRun)},
 		{[]string{"v", "verbose"}, "", "say on stderr what is done", toggle(&o.Verbose)},
 		{[]string{"dlv"}, "RANKS", "start these ranks (0,2-3) under dlv, and print the port of each", o.Delve.Set},
-		{[]string{"gdb"}, "RANKS", "start these ranks under gdb: in a window, or in gdbserver with the port of each", o.GDB.Set},
+		{[]string{"gdb"}, "RANKS", "start these ranks under gdb: in a window, in gdbserver with a port, or to show a crash", o.GDB.Set},
 	}
 }
 

@@ -24,7 +24,9 @@ func TestRanges(t *testing.T) {
 			t.Errorf("%q was written %q and read %v, %v", c.text, got.String(), again, err)
 		}
 	}
-	for _, bad := range []string{"", ",", "8,", "-", "-1", "1-", "2-1", "K", "8X", "1.5M", "9999999T", "99999999999999999999", "1K-8"} {
+	for _, bad := range []string{
+		"", ",", "8,", "-", "-1", "1-", "2-1", "K", "8X", "1.5M", "9999999T", "99999999999999999999", "1K-8",
+	} {
 		kept := Ranges{{1, 1}}
 		if err := kept.Set(bad); err == nil {
 			t.Errorf("%q was taken for %v", bad, kept)

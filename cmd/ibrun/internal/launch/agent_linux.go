@@ -102,7 +102,7 @@ func newAgent(t *task, control io.Writer) (a *agent, err error) {
 	if a.server, err = pmi.NewServer(job); err != nil {
 		return a, err
 	}
-	a.group = newCgroup("ibrun-" + t.JobID)
+	a.group = newCgroup(t.JobID)
 	return a, nil
 }
 
@@ -153,7 +153,7 @@ func (a *agent) obey(orders <-chan order) {
 				a.signal(unix.Signal(o.Signal))
 			case o.End != nil:
 				a.close()
-				if ending == nil && o.End.Grace > 0 {
+				if ending == nil && o.End.Grace > 0 && !closed(a.reaper.gone) {
 					a.signal(unix.SIGTERM)
 					a.signal(unix.SIGCONT) // a stopped process would not notice
 				}
@@ -166,6 +166,16 @@ func (a *agent) obey(orders <-chan order) {
 			a.finish(ending, orders)
 			return
 		}
+	}
+}
+
+// closed tells whether a channel is closed that nobody sends on.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 

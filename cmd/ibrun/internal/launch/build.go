@@ -19,7 +19,7 @@ import (
 func build(ctx context.Context, source string, debug bool, stderr io.Writer) (path string, err error) {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
-		return "", fail(codeNotFound, "%s is Go source, and there is no go command in PATH to build it with (https://go.dev/dl)", source)
+		return "", fail(codeNotFound, "%s is Go source, and there is no go command in PATH to build it with", source)
 	}
 	dir, what, name := filepath.Dir(source), source, strings.TrimSuffix(filepath.Base(source), ".go")
 	if name == filepath.Base(source) {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +20,10 @@ type cgroup struct {
 	fd  int
 }
 
-// newCgroup makes a group below the one this process is in, or returns nil where that is not allowed.
+// groupPrefix begins the names of all groups of jobs.
+const groupPrefix = "ibrun-"
+
+// newCgroup makes a group for a job below the one this process is in, or returns nil where that is not allowed.
 func newCgroup(name string) *cgroup {
 	mounts, errMounts := os.ReadFile("/proc/self/mountinfo")
 	own, errOwn := os.ReadFile("/proc/self/cgroup")
@@ -30,7 +34,8 @@ func newCgroup(name string) *cgroup {
 	if !ok {
 		return nil
 	}
-	dir := filepath.Join(parent, name)
+	sweep(parent)
+	dir := filepath.Join(parent, groupPrefix+name)
 	if os.Mkdir(dir, 0o755) != nil {
 		return nil
 	}
@@ -40,6 +45,20 @@ func newCgroup(name string) *cgroup {
 		return nil
 	}
 	return &cgroup{dir, fd}
+}
+
+// sweep removes the groups of jobs whose ibrun and agent were both killed. A group that holds a process cannot be removed, and
+// one that is about to hold its first is not that old.
+func sweep(parent string) {
+	dirs, err := filepath.Glob(filepath.Join(parent, groupPrefix+"*"))
+	if err != nil {
+		return // parent is no plain name, so nothing of ours is there
+	}
+	for _, dir := range dirs {
+		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > time.Minute {
+			_ = os.Remove(dir) // it may be in use
+		}
+	}
 }
 
 // cgroupDir finds the directory of this process's group in the unified hierarchy, from /proc/self/mountinfo and cgroup.

@@ -210,7 +210,8 @@ func (c *conductor) signal(sig syscall.Signal) {
 			c.say("asking the ranks to end (%s); once more kills them", unix.SignalName(sig))
 			break
 		}
-		c.blame(&fault{-1, codeSignal + int(sig), fmt.Sprintf("the ranks did not end when asked, and were killed (%s)", unix.SignalName(sig))})
+		why := fmt.Sprintf("the ranks did not end when asked, and were killed (%s)", unix.SignalName(sig))
+		c.blame(&fault{-1, codeSignal + int(sig), why})
 		c.end(0)
 		c.hard = time.After(agentPatience)
 		return

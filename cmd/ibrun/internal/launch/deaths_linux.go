@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dyingTime bounds how long a rank may take, in milliseconds, from closing its PMI connection to being dead.
-const dyingTime = 10
+// dyingTime bounds, in milliseconds, the wait for a process that is dying to be dead. Only one that is stuck takes so long.
+const dyingTime = 1000
 
 // What an epoll event tells, in its Pad; its Fd is the rank.
 const (
@@ -33,6 +33,7 @@ type deaths struct {
 
 // mortal is what is watched of a rank.
 type mortal struct {
+	pid       int
 	pidfd     int
 	pmi       int         // a duplicate: the server closes its own
 	finalized atomic.Bool // the end of its connection does not mean death
@@ -52,9 +53,9 @@ func newDeaths(n int) (*deaths, error) {
 func (d *deaths) finalized(rank int) { d.ranks[rank].finalized.Store(true) }
 
 // add begins to watch a rank that has just been started. pmi stays the caller's.
-func (d *deaths) add(rank, pidfd int, pmi *os.File) error {
+func (d *deaths) add(rank, pid, pidfd int, pmi *os.File) error {
 	m := &d.ranks[rank]
-	m.pidfd = pidfd
+	m.pid, m.pidfd = pid, pidfd
 	conn, err := pmi.SyscallConn()
 	if err == nil {
 		controlErr := conn.Control(func(fd uintptr) { m.pmi, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
@@ -101,7 +102,7 @@ func (d *deaths) died(rank int) {
 	for len(d.hungUp) > 0 && !d.ranks[rank].told {
 		first := d.hungUp[0]
 		d.hungUp = d.hungUp[1:]
-		if first == rank || deadWithin(d.ranks[first].pidfd, dyingTime) {
+		if first == rank || d.ranks[first].dies() {
 			d.tell(first)
 		}
 	}
@@ -116,8 +117,11 @@ func (d *deaths) tell(rank int) {
 	}
 }
 
-// deadWithin tells whether a process is dead in some milliseconds.
-func deadWithin(pidfd, ms int) bool {
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, ms)
+// dies tells whether a rank is dead or dying, and then waits until it is dead.
+func (m *mortal) dies() bool {
+	if p, err := readProcess(m.pid); err == nil && !p.exiting {
+		return false // it has closed its connection and goes on
+	}
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(m.pidfd), Events: unix.POLLIN}}, dyingTime)
 	return err == nil && n == 1
 }

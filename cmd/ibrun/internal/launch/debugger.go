@@ -8,8 +8,8 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 )
 
-// underDebugger puts a debugger before the ranks that --dlv and --gdb name, and returns a line for each that says how to
-// connect. Every debugger waits on a port of the loopback interface.
+// underDebugger puts a debugger before the ranks that --dlv and --gdb name, and returns a line for each that says where it is.
+// What waits for a connection does so on a port of the loopback interface.
 func underDebugger(ranks []rankTask, o *cli.Options, getenv func(string) string) (hints []string, err error) {
 	for _, list := range []cli.Ranges{o.Delve, o.GDB} {
 		for _, r := range list {
@@ -26,48 +26,51 @@ func underDebugger(ranks []rankTask, o *cli.Options, getenv func(string) string)
 			return nil, fail(codeUsage, "rank %d cannot run under dlv and gdb", r.Rank)
 		case o.Delve.Contains(r.Rank):
 			hint, err = r.underDelve()
-		case o.GDB.Contains(r.Rank) && getenv("DISPLAY") != "":
-			hint, err = r.underGDB()
 		case o.GDB.Contains(r.Rank):
-			hint, err = r.underGDBServer()
+			hint, err = r.underGDB(getenv("DISPLAY") != "")
 		default:
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		hints = append(hints, fmt.Sprintf("rank %d waits for its debugger: %s", r.Rank, hint))
+		hints = append(hints, fmt.Sprintf("rank %d %s", r.Rank, hint))
 	}
 	return hints, nil
 }
 
 func (r *rankTask) underDelve() (hint string, err error) {
-	host, port, err := freePort()
+	addr, err := freeAddr()
 	if err != nil {
 		return "", err
 	}
-	addr := net.JoinHostPort(host, port)
-	return "dlv connect " + addr, r.behind("go install github.com/go-delve/delve/cmd/dlv@latest",
-		"dlv", "exec", "--headless", "--accept-multiclient", "--api-version=2", "--listen="+addr, r.Path, "--")
+	return "waits for: dlv connect " + addr, r.behind("go install github.com/go-delve/delve/cmd/dlv@latest",
+		"dlv", "exec", "--headless", "--api-version=2", "--listen="+addr, r.Path, "--")
 }
 
-func (r *rankTask) underGDBServer() (hint string, err error) {
-	host, port, err := freePort()
-	if err != nil {
-		return "", err
+// underGDB uses the best way there is: a window, a server to connect to, or else gdb that shows where the rank crashed.
+func (r *rankTask) underGDB(display bool) (hint string, err error) {
+	const fix = "apt-get install gdb gdbserver"
+	switch {
+	case display && installed("xterm") && installed("gdb"):
+		title := fmt.Sprintf("rank %d", r.Rank)
+		return "runs under gdb in a window", r.behind(fix, "xterm", "-T", title, "-e", "gdb", "--args", r.Path)
+	case installed("gdbserver"):
+		addr, err := freeAddr()
+		if err != nil {
+			return "", err
+		}
+		hint = fmt.Sprintf("waits for: gdb -ex 'target remote %s' %s", addr, r.Path)
+		return hint, r.behind(fix, "gdbserver", "--once", addr, r.Path)
 	}
-	addr := net.JoinHostPort(host, port)
-	hint = fmt.Sprintf("gdb -ex 'target remote %s' %s", addr, r.Path)
-	return hint, r.behind("apt-get install gdbserver, or have xterm, gdb and a DISPLAY", "gdbserver", "--once", addr, r.Path)
+	return "runs under gdb, which shows the stack if it crashes; to connect to it instead: apt-get install gdbserver",
+		r.behind(fix, "gdb", "-q", "-batch", "-return-child-result",
+			"-ex", "run", "-ex", "thread apply all -s backtrace", "--args", r.Path)
 }
 
-func (r *rankTask) underGDB() (hint string, err error) {
-	if _, err := exec.LookPath("gdb"); err != nil {
-		return "", fail(codeNotFound, "rank %d cannot run under gdb: %w (apt-get install gdb)", r.Rank, err)
-	}
-	title := fmt.Sprintf("rank %d", r.Rank)
-	return "in the window " + title, r.behind("apt-get install xterm, or unset DISPLAY to use gdbserver",
-		"xterm", "-T", title, "-e", "gdb", "--args", r.Path)
+func installed(tool string) bool {
+	_, err := exec.LookPath(tool)
+	return err == nil
 }
 
 // behind puts a debugger's command before the arguments of the rank's program.
@@ -80,12 +83,12 @@ func (r *rankTask) behind(fix string, command ...string) error {
 	return nil
 }
 
-// freePort returns the loopback address and a port of it that nobody listens on.
-func freePort() (host, port string, err error) {
+// freeAddr returns an address of the loopback interface, host:port, that nobody listens on.
+func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", "", fail(codeFailed, "find a free port: %w", err)
+		return "", fail(codeFailed, "find a free port: %w", err)
 	}
 	defer l.Close()
-	return net.SplitHostPort(l.Addr().String())
+	return l.Addr().String(), nil
 }

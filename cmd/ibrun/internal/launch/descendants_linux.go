@@ -3,7 +3,9 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +20,7 @@ const killPatience = 10 * time.Second
 // may have started another one just before it was killed. It returns the pids of those that do not die.
 func killDescendants(gone <-chan struct{}, group *cgroup) (stuck []int) {
 	deadline := time.Now().Add(killPatience)
-	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+	for pause := time.Millisecond; !closed(gone); pause = min(2*pause, 50*time.Millisecond) {
 		group.kill()
 		below := descendants(os.Getpid())
 		for pid, parent := range below {
@@ -26,16 +28,13 @@ func killDescendants(gone <-chan struct{}, group *cgroup) (stuck []int) {
 		}
 		select {
 		case <-gone:
-			return nil
 		case <-time.After(pause):
 		}
 		if time.Now().After(deadline) {
-			for pid := range below {
-				stuck = append(stuck, pid)
-			}
-			return stuck
+			return slices.Collect(maps.Keys(below))
 		}
 	}
+	return nil
 }
 
 // signalChild signals a process if it is still the one that has this parent.
@@ -72,7 +71,7 @@ func descendants(root int) map[int]int {
 		var next []int
 		for _, parent := range level {
 			for _, p := range children[parent] {
-				if p.state != 'Z' {
+				if !p.zombie {
 					below[p.pid] = parent
 				}
 				next = append(next, p.pid)
@@ -86,8 +85,12 @@ func descendants(root int) map[int]int {
 // process is what matters here of /proc/PID/stat.
 type process struct {
 	pid, parent int
-	state       byte
+	zombie      bool // dead, but not taken in by its parent
+	exiting     bool // that, or on the way to it
 }
+
+// flagExiting is the kernel's PF_EXITING among a process's flags.
+const flagExiting = 0x4
 
 var errStat = errors.New("malformed stat file of a process")
 
@@ -99,20 +102,23 @@ func readProcess(pid int) (process, error) {
 	return parseStat(string(text))
 }
 
-// parseStat reads "PID (NAME) STATE PARENT ...\n". The name may hold anything, brackets and newlines too.
+// parseStat reads "PID (NAME) STATE PARENT GROUP SESSION TERMINAL TERMINAL-GROUP FLAGS ...\n". The name may hold anything,
+// brackets and newlines too.
 func parseStat(text string) (process, error) {
 	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
 	if open < 0 || end < open || !strings.HasSuffix(text, "\n") {
 		return process{}, fmt.Errorf("%w: %.80q", errStat, text)
 	}
-	pid, errPID := strconv.Atoi(strings.TrimSpace(text[:open]))
 	rest := strings.Fields(text[end+1:])
-	if errPID != nil || len(rest) < 2 || len(rest[0]) != 1 {
+	if len(rest) < 7 || len(rest[0]) != 1 {
 		return process{}, fmt.Errorf("%w: %.80q", errStat, text)
 	}
-	parent, err := strconv.Atoi(rest[1])
-	if err != nil {
+	pid, errPID := strconv.Atoi(strings.TrimSpace(text[:open]))
+	parent, errParent := strconv.Atoi(rest[1])
+	flags, errFlags := strconv.ParseUint(rest[6], 10, 64)
+	if errPID != nil || errParent != nil || errFlags != nil {
 		return process{}, fmt.Errorf("%w: %.80q", errStat, text)
 	}
-	return process{pid, parent, rest[0][0]}, nil
+	zombie := strings.Contains("ZX", rest[0])
+	return process{pid, parent, zombie, zombie || flags&flagExiting != 0}, nil
 }

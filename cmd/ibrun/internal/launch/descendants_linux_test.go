@@ -3,7 +3,9 @@ package launch
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,7 +33,7 @@ func TestDescendants(t *testing.T) {
 		t.Errorf("below this process are %v, want %d and a child of it", below, cmd.Process.Pid)
 	}
 	signalChild(grandchild, os.Getpid()+1, unix.SIGKILL) // not its parent: it must live
-	if p, err := readProcess(grandchild); err != nil || p.state == 'Z' {
+	if p, err := readProcess(grandchild); err != nil || p.zombie {
 		t.Errorf("a process was killed for another's sake: %+v, %v", p, err)
 	}
 	signalChild(grandchild, cmd.Process.Pid, unix.SIGKILL)
@@ -41,12 +43,17 @@ func TestDescendants(t *testing.T) {
 }
 
 func TestStat(t *testing.T) {
-	const good = "12 (a) b\n) S 7 1 1 0 -1 4194560\n"
-	p, err := parseStat(good)
-	if want := (process{12, 7, 'S'}); err != nil || p != want {
-		t.Errorf("got %+v, %v, want %+v", p, err, want)
+	for text, want := range map[string]process{
+		"12 (a) b\n) S 7 1 1 0 -1 4194560 0\n": {12, 7, false, false},
+		"12 () S 7 1 1 0 -1 4194564 0\n":       {12, 7, false, true},
+		"1 (init) Z 0 1 1 0 -1 4194560 0\n":    {1, 0, true, true},
+	} {
+		if p, err := parseStat(text); err != nil || p != want {
+			t.Errorf("%q is %+v, %v, want %+v", text, p, err, want)
+		}
 	}
-	for _, bad := range []string{"", "\n", "12 S 7\n", ") (\n", "x (a) S 7\n", "12 (a) S\n", "12 (a) SS 7\n", "12 (a) S x\n", "12 (a) S 7"} {
+	for _, bad := range []string{"", "\n", "12 S 7 1 1 0 -1 0\n", ") (\n", "x (a) S 7 1 1 0 -1 0\n", "12 (a) S 7\n",
+		"12 (a) SS 7 1 1 0 -1 0\n", "12 (a) S x 1 1 0 -1 0\n", "12 (a) S 7 1 1 0 -1 x\n", "12 (a) S 7 1 1 0 -1 0"} {
 		if p, err := parseStat(bad); err == nil {
 			t.Errorf("%q was taken for %+v", bad, p)
 		}
@@ -54,10 +61,10 @@ func TestStat(t *testing.T) {
 }
 
 func FuzzStat(f *testing.F) {
-	f.Add("12 (a) b\n) S 7 1 1 0 -1 4194560\n")
-	f.Add("1 () Z 0\n")
+	f.Add("12 (a) b\n) S 7 1 1 0 -1 4194560 0\n")
+	f.Add("1 () Z 0 1 1 0 -1 4194560 0\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		if p, err := parseStat(text); err == nil && (p.state == 0 || text == "") {
+		if p, err := parseStat(text); err == nil && p.zombie && !p.exiting {
 			t.Errorf("%q is %+v", text, p)
 		}
 	})
@@ -67,10 +74,10 @@ func TestCgroupDir(t *testing.T) {
 	const unified = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 	for _, c := range []struct{ name, mounts, own, want string }{
 		{"host", unified, "0::/user.slice/a.scope\n", "/sys/fs/cgroup/user.slice/a.scope"},
-		{"hybrid", "29 23 0:25 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n35 23 0:31 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
-			"2:cpu:/x\n0::/\n", "/sys/fs/cgroup/unified"},
-		{"container that sees the host's names", "30 23 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "0::/docker/abc/sub\n",
-			"/sys/fs/cgroup/sub"},
+		{"hybrid", "29 23 0:25 / /cg/cpu rw - cgroup cgroup rw,cpu\n35 23 0:31 / /cg/unified rw - cgroup2 cgroup2 rw\n",
+			"2:cpu:/x\n0::/\n", "/cg/unified"},
+		{"container that sees the host's names", "30 23 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n",
+			"0::/docker/abc/sub\n", "/sys/fs/cgroup/sub"},
 		{"outside what is mounted", "30 23 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "0::/docker/other\n", ""},
 		{"only the old kind", "29 23 0:25 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", "2:cpu:/x\n", ""},
 		{"nothing", "", "", ""},
@@ -84,5 +91,28 @@ func TestCgroupDir(t *testing.T) {
 	none.kill()
 	if err := none.remove(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestSweep(t *testing.T) {
+	parent := t.TempDir()
+	old := time.Now().Add(-time.Hour)
+	for _, name := range []string{"ibrun-left", "ibrun-used/process", "ibrun-used", "others", "ibrun-new"} {
+		path := filepath.Join(parent, name)
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if name == "ibrun-new" {
+			continue
+		}
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sweep(parent)
+	for name, stays := range map[string]bool{"ibrun-left": false, "ibrun-used": true, "ibrun-new": true, "others": true} {
+		if _, err := os.Stat(filepath.Join(parent, name)); (err == nil) != stays {
+			t.Errorf("%s stays: %v, want %v", name, !stays, stays)
+		}
 	}
 }

@@ -183,10 +183,11 @@ func makeTask(p *plan, o *cli.Options, programs []program, env []string) (*task,
 		t.Output = filepath.Join(strings.ReplaceAll(here, "%", "%%"), o.Output)
 	}
 	if Lookup(env)("MASTER_PORT") == "" { // where torch's ranks meet
-		host, port, err := freePort()
+		addr, err := freeAddr()
 		if err != nil {
 			return nil, err
 		}
+		host, port, _ := strings.Cut(addr, ":")
 		t.Env = append(t.Env[:len(t.Env):len(t.Env)], "MASTER_ADDR="+host, "MASTER_PORT="+port)
 	}
 	for _, want := range o.Programs {

@@ -10,7 +10,7 @@ import (
 )
 
 func supported() error {
-	return fail(codeFailed, "starting ranks needs Linux (pidfd, subreaper, /proc); package mpi/mpitest runs ranks as goroutines here")
+	return fail(codeFailed, "starting ranks needs Linux (pidfd, subreaper, /proc); here package mpi/mpitest runs them as goroutines")
 }
 
 // Agent says that there are no agents on this system.

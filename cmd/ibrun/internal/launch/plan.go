@@ -69,7 +69,7 @@ func makePlan(m machine, o *cli.Options) *plan {
 		}
 	}
 	if n := len(p.ranks); n > len(all) && o.BindTo != "none" {
-		p.note = fmt.Sprintf("%d ranks share %d cores, so none is bound to a core", n, len(all))
+		p.note = fmt.Sprintf("more ranks than cores (%d on %d), so none is bound to a core", n, len(all))
 	}
 	return p
 }

@@ -63,7 +63,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("two programs: %+v", p)
 	}
 	p = makePlan(m, programs(5))
-	if p.ranks[0].bound || len(p.ranks[0].pus) != 4 || !strings.Contains(p.note, "5 ranks share 4 cores") {
+	if p.ranks[0].bound || len(p.ranks[0].pus) != 4 || !strings.Contains(p.note, "more ranks than cores (5 on 4)") {
 		t.Errorf("5 ranks on 4 cores: %+v", p)
 	}
 	quiet := programs(5)

@@ -14,17 +14,24 @@ const (
 )
 
 // rankEnv returns the environment of the rank at position local of the task: what the user gave, without the traces of any
-// launcher that started ibrun itself, and what a rank of this job has to know.
+// launcher that started ibrun itself, and what a rank of this job has to know. No variable stands there twice.
 func (t *task) rankEnv(local int) []string {
-	mine := t.variables(local)
-	env := make([]string, 0, len(t.Env)+len(mine))
-	for _, v := range slices.Concat(t.Env, t.Programs[t.Ranks[local].Program].Env) {
+	env := t.variables(local)
+	seen := map[string]bool{}
+	for _, v := range env {
 		name, _, _ := strings.Cut(v, "=")
-		if !fromLauncher(name) && !slices.ContainsFunc(mine, func(m string) bool { return strings.HasPrefix(m, name+"=") }) {
-			env = append(env, v)
+		seen[name] = true
+	}
+	for _, given := range [][]string{t.Programs[t.Ranks[local].Program].Env, t.Env} {
+		for _, v := range slices.Backward(given) { // the last one counts
+			name, _, _ := strings.Cut(v, "=")
+			if !seen[name] && !fromLauncher(name) {
+				env = append(env, v)
+			}
+			seen[name] = true
 		}
 	}
-	return append(env, mine...)
+	return env
 }
 
 // fromLauncher tells whether a variable says which rank of which job a process is.

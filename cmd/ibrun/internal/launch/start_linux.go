@@ -70,7 +70,7 @@ func (a *agent) start(i int) error {
 		w.closeOurs()
 		return err
 	}
-	if err := a.deaths.add(i, r.pidfd, w.pmi); err != nil {
+	if err := a.deaths.add(i, r.pid, r.pidfd, w.pmi); err != nil {
 		w.closeOurs()
 		return err
 	}

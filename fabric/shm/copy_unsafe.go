@@ -1,3 +1,5 @@
+//go:build linux
+
 package shm
 
 // Unsafe because process_vm_readv and process_vm_writev take addresses, ours and the peer's. Ours are kept alive by the

@@ -1,3 +1,5 @@
+//go:build linux
+
 package shm
 
 // Unsafe because recvmsg takes a structure of addresses. It lies in the socket with the buffers it points to, so that

@@ -1,3 +1,5 @@
+//go:build linux
+
 package shm
 
 // Unsafe because control blocks are laid over memory that other processes map, and because addresses of buffers cross
@@ -16,7 +18,7 @@ const controlBytes = 4096
 const maxLocal = 64 * 64
 
 // ringSpace bounds the largest message, to a quarter. Both directions of a pair should stay in a core's own first cache.
-const ringSpace = 8 << 10
+const ringSpace = 16 << 10
 
 // What a peer's flags say. Zero is the usual state: open and awake.
 const (

@@ -1,0 +1,336 @@
+package shm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
+	"testing"
+)
+
+// trap is a word that would be taken for a record of eight bytes wherever a reader looked for one.
+const trap = recordBit | 8
+
+// pair is both sides of a ring, and what a correct one has in it.
+type pair struct {
+	mem    []byte
+	w      *Writer
+	r      *Reader
+	queue  [][]byte // put and not yet taken
+	lent   [][]byte // taken and not yet released, as the ring lends them
+	copies [][]byte // the same as they were put
+	seed   uint64
+}
+
+func newPair(t testing.TB, mem []byte) *pair {
+	t.Helper()
+	w, err := NewWriter(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewReader(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &pair{mem: mem, w: w, r: r}
+}
+
+// record is n bytes: a number where there is room for it, and behind it nothing but traps.
+func (p *pair) record(n int) []byte {
+	b := make([]byte, n)
+	for at := 0; at+8 <= n; at += 8 {
+		binary.NativeEndian.PutUint64(b[at:], trap)
+	}
+	p.seed++
+	if n >= 16 {
+		binary.NativeEndian.PutUint64(b[8:], p.seed)
+	} else {
+		for i := range b {
+			b[i] = byte(p.seed) + byte(i)
+		}
+	}
+	return b
+}
+
+// put writes a record of n bytes, cut in two.
+func (p *pair) put(n, cut int) (bool, error) {
+	b := p.record(n)
+	ok, err := p.w.Put(b[:cut], b[cut:])
+	if ok {
+		p.queue = append(p.queue, b)
+	}
+	return ok, err
+}
+
+// take reads one record and compares it.
+func (p *pair) take() error {
+	got, err := p.r.Next()
+	switch {
+	case err != nil:
+		return err
+	case got == nil && len(p.queue) == 0:
+		return nil
+	case got == nil || len(p.queue) == 0:
+		return fmt.Errorf("got %d bytes (nil: %v) while %d records are in the ring", len(got), got == nil, len(p.queue))
+	case !bytes.Equal(got, p.queue[0]):
+		return fmt.Errorf("got %d bytes, want the %d of the record that is next", len(got), len(p.queue[0]))
+	}
+	p.lent, p.copies, p.queue = append(p.lent, got), append(p.copies, p.queue[0]), p.queue[1:]
+	return nil
+}
+
+// release checks that what was lent has not changed, and ends the loans.
+func (p *pair) release() error {
+	for i := range p.lent {
+		if !bytes.Equal(p.lent[i], p.copies[i]) {
+			return fmt.Errorf("a record of %d bytes changed while it was lent", len(p.lent[i]))
+		}
+	}
+	p.lent, p.copies = nil, nil
+	p.r.Release()
+	return nil
+}
+
+// lay sets a trap at every place for a word in the part of the space that neither holds a record nor was cleared for the
+// next words.
+func (p *pair) lay() {
+	for at := max(p.w.cleared, p.w.tail); at < p.w.limit; at += unitBytes {
+		*(*uint64)(p.w.at(at)) = trap
+	}
+}
+
+// check holds the ring against what must always be so between two calls.
+func (p *pair) check() error {
+	if word := *(*uint64)(p.w.at(p.w.tail)); word != 0 {
+		return fmt.Errorf("the next word is %#x before it is written", word)
+	}
+	if p.r.Ready() != (len(p.queue) != 0) {
+		return fmt.Errorf("Ready is %v while %d records are in the ring", p.r.Ready(), len(p.queue))
+	}
+	return nil
+}
+
+// room checks that a ring whose records have all been taken has room for another.
+func (p *pair) room(n int) error {
+	for len(p.queue) != 0 {
+		if err := p.take(); err != nil {
+			return err
+		}
+	}
+	if err := p.release(); err != nil {
+		return err
+	}
+	if ok, err := p.put(n, n/2); !ok || err != nil {
+		return fmt.Errorf("an empty ring with its writer at %d refuses %d bytes: %v", p.w.tail, n, err)
+	}
+	return nil
+}
+
+func TestRingModel(t *testing.T) {
+	for _, space := range []int{4096, 8192, 16384, 32768} {
+		for seed := range uint64(12) {
+			t.Run(fmt.Sprintf("%d/%d", space, seed), func(t *testing.T) {
+				rnd := rand.New(rand.NewPCG(seed, uint64(space)))
+				p := newPair(t, make([]byte, RingBytes(space)))
+				most := []int{60, 300, 1000, MaxRecord(space)}[seed%4]
+				for i := range 4000 {
+					if err := p.step(rnd, most); err != nil {
+						t.Fatalf("step %d: %v", i, err)
+					}
+				}
+				if p.w.tail < uint64(space) {
+					t.Fatalf("the writer came to %d of %d only", p.w.tail, space)
+				}
+			})
+		}
+	}
+}
+
+// step does one of the calls by chance.
+func (p *pair) step(rnd *rand.Rand, most int) error {
+	var err error
+	switch k := rnd.IntN(100); {
+	case k < 45:
+		n := rnd.IntN(most + 1)
+		_, err = p.put(n, rnd.IntN(n+1))
+	case k < 85:
+		err = p.take()
+	case k < 98:
+		err = p.release()
+	default:
+		err = p.room(rnd.IntN(p.w.max + 1))
+	}
+	if err != nil {
+		return err
+	}
+	if rnd.IntN(4) == 0 {
+		p.lay()
+	}
+	return p.check()
+}
+
+// TestRingNeverStuck: whatever record follows whatever row of records, there is room for it once these have been released.
+func TestRingNeverStuck(t *testing.T) {
+	const space = 4096
+	mem, saved := make([]byte, RingBytes(space)), make([]byte, RingBytes(space))
+	lengths := []int{0}
+	for n := unitBytes - wordBytes; n < MaxRecord(space); n += unitBytes {
+		lengths = append(lengths, n)
+	}
+	lengths = append(lengths, MaxRecord(space))
+	for _, a := range lengths {
+		clear(mem)
+		p := newPair(t, mem)
+		for range 12 {
+			if err := p.room(a); err != nil {
+				t.Fatalf("row of %d bytes: %v", a, err)
+			}
+			p.lay()
+			copy(saved, mem)
+			w, r, queue := *p.w, *p.r, p.queue
+			for _, b := range lengths {
+				if err := p.room(b); err != nil {
+					t.Fatalf("after a row of %d bytes: %v", a, err)
+				}
+				copy(mem, saved)
+				*p.w, *p.r, p.queue = w, r, queue
+			}
+		}
+	}
+}
+
+func TestRingFull(t *testing.T) {
+	for _, n := range []int{0, 8, 56, 57, 200, MaxRecord(4096)} {
+		p := newPair(t, make([]byte, RingBytes(4096)))
+		for lap := range 5 {
+			for ok := true; ok; {
+				var err error
+				if ok, err = p.put(n, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if in := len(p.queue); in == 0 || uint64(in)*recordSize(n) > 4096 {
+				t.Fatalf("%d records of %d bytes went into 4096 in lap %d", in, n, lap)
+			}
+			if err := p.room(n); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestRingTooLong(t *testing.T) {
+	p := newPair(t, make([]byte, RingBytes(4096)))
+	for _, n := range []int{MaxRecord(4096) + 1, 4096, 1 << 20} {
+		if ok, err := p.put(n, n); ok || err == nil || errors.Is(err, ErrCorrupt) {
+			t.Errorf("%d bytes: %v, %v", n, ok, err)
+		}
+	}
+	if err := p.room(MaxRecord(4096)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRingMemory(t *testing.T) {
+	for _, n := range []int{0, 8, 4096, 8191, 4096 + 5000, 4096 + 2048} {
+		if _, err := NewWriter(make([]byte, n)); err == nil {
+			t.Errorf("a writer over %d bytes", n)
+		}
+		if _, err := NewReader(make([]byte, n)); err == nil {
+			t.Errorf("a reader over %d bytes", n)
+		}
+	}
+}
+
+// TestRingBeside runs the sides at the same time.
+func TestRingBeside(t *testing.T) {
+	const count = 4000
+	for _, space := range []int{4096, 16384} {
+		for _, most := range []int{40, 500, MaxRecord(space)} {
+			mem := make([]byte, RingBytes(space))
+			in, out := newPair(t, mem), newPair(t, mem)
+			sizes := func() *rand.Rand { return rand.New(rand.NewPCG(uint64(space), uint64(most))) }
+			failed := make(chan error, 1)
+			var stop atomic.Bool
+			go func() { failed <- in.write(sizes(), count, most, &stop) }()
+			err := out.read(sizes(), count, most)
+			stop.Store(true)
+			if err := errors.Join(err, <-failed); err != nil {
+				t.Fatalf("space %d, records up to %d: %v", space, most, err)
+			}
+		}
+	}
+}
+
+func (p *pair) write(sizes *rand.Rand, count, most int, stop *atomic.Bool) error {
+	for range count {
+		b := p.record(sizes.IntN(most + 1))
+		for ok := false; !ok; {
+			var err error
+			if ok, err = p.w.Put(b, nil); err != nil {
+				return err
+			}
+			if !ok && stop.Load() {
+				return errors.New("the reader has stopped")
+			}
+			if !ok {
+				runtime.Gosched()
+			}
+		}
+	}
+	return nil
+}
+
+func (p *pair) read(sizes *rand.Rand, count, most int) error {
+	for i := range count {
+		p.queue = append(p.queue, p.record(sizes.IntN(most+1)))
+		for !p.r.Ready() {
+			if err := p.release(); err != nil { // who keeps records waits for ever
+				return fmt.Errorf("before record %d: %w", i, err)
+			}
+			runtime.Gosched()
+		}
+		if err := p.take(); err != nil {
+			return fmt.Errorf("record %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func TestRingAllocs(t *testing.T) {
+	p := newPair(t, make([]byte, RingBytes(4096)))
+	b := make([]byte, 100)
+	n := testing.AllocsPerRun(1000, func() {
+		if ok, err := p.w.Put(b[:24], b); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if got, err := p.r.Next(); len(got) != 124 || err != nil {
+			t.Fatal(len(got), err)
+		}
+		p.r.Release()
+	})
+	if n != 0 {
+		t.Errorf("%v allocations to put and take a record", n)
+	}
+}
+
+func TestWords(t *testing.T) {
+	mem := make([]byte, RingBytes(4096))
+	p := newPair(t, mem)
+	words := Words(mem)
+	if len(words) < 64 {
+		t.Fatalf("%d words", len(words))
+	}
+	for i := range words {
+		words[i] = ^uint64(0)
+	}
+	if err := p.room(100); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.room(MaxRecord(4096)); err != nil {
+		t.Errorf("words disturb the ring: %v", err)
+	}
+}

@@ -1,0 +1,509 @@
+package mpi_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/hook"
+	"github.com/ibrun/ibrun/mpi"
+	"github.com/ibrun/ibrun/mpi/mpitest"
+)
+
+// forms are the ways in which collectives run: over memory shared by the ranks, and by messages.
+var forms = map[string]mpitest.Options{
+	"shared":   {},
+	"messages": {Wrap: func(t fabric.Transport) fabric.Transport { return hook.Wrap(t, hook.Options{Seed: 1}) }},
+}
+
+// eachForm runs a program in both forms on some numbers of ranks.
+func eachForm(t *testing.T, ranks []int, f func(p *mpi.Process) error) {
+	for name, o := range forms {
+		for _, n := range ranks {
+			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) { mpitest.RunWith(t, n, o, f) })
+		}
+	}
+}
+
+// Types of a program's own.
+type (
+	celsius float32
+	flag    bool
+	id      int
+)
+
+// element tells how to make values of a type, such that no operation rounds, and what operations do to them.
+type element[T mpi.Elem] struct {
+	of  func(i int) T
+	ops map[mpi.Op]func(a, b T) T
+}
+
+type integer interface {
+	~int8 | ~int16 | ~int32 | ~int64 | ~int | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uint | ~uintptr
+}
+
+func reals[T integer | ~float32 | ~float64]() element[T] {
+	return element[T]{
+		of: func(i int) T { return T(i%3 + 1) },
+		ops: map[mpi.Op]func(a, b T) T{
+			mpi.Sum:  func(a, b T) T { return a + b },
+			mpi.Prod: func(a, b T) T { return a * b },
+			mpi.Min:  func(a, b T) T { return min(a, b) },
+			mpi.Max:  func(a, b T) T { return max(a, b) },
+		},
+	}
+}
+
+func integers[T integer]() element[T] {
+	truth := func(b bool) T {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	e := reals[T]()
+	e.of = func(i int) T { return T(i * 5 % 7) }
+	e.ops[mpi.Band] = func(a, b T) T { return a & b }
+	e.ops[mpi.Bor] = func(a, b T) T { return a | b }
+	e.ops[mpi.Bxor] = func(a, b T) T { return a ^ b }
+	e.ops[mpi.Land] = func(a, b T) T { return truth(a != 0 && b != 0) }
+	e.ops[mpi.Lor] = func(a, b T) T { return truth(a != 0 || b != 0) }
+	e.ops[mpi.Lxor] = func(a, b T) T { return truth((a != 0) != (b != 0)) }
+	return e
+}
+
+func complexes[T ~complex64 | ~complex128]() element[T] {
+	return element[T]{
+		of: func(i int) T { return T(complex(float64(i%3), float64(1-i%2))) },
+		ops: map[mpi.Op]func(a, b T) T{
+			mpi.Sum:  func(a, b T) T { return a + b },
+			mpi.Prod: func(a, b T) T { return a * b },
+		},
+	}
+}
+
+func truths[T ~bool]() element[T] {
+	and, or, xor := func(a, b T) T { return a && b }, func(a, b T) T { return a || b }, func(a, b T) T { return a != b }
+	return element[T]{
+		of: func(i int) T { return i%3 != 0 },
+		ops: map[mpi.Op]func(a, b T) T{
+			mpi.Land: and, mpi.Band: and, mpi.Lor: or, mpi.Bor: or, mpi.Lxor: xor, mpi.Bxor: xor,
+		},
+	}
+}
+
+// affine are maps x -> a*x + b on 32-bit numbers, packed in a word. Doing one after the other is associative and does not commute.
+func affine() element[uint64] {
+	compose := func(f, g uint64) uint64 {
+		a, b := uint32(f>>32), uint32(f)
+		return uint64(a*uint32(g>>32))<<32 | uint64(a*uint32(g)+b)
+	}
+	each := func(dst, src []uint64) {
+		for i := range dst {
+			dst[i] = compose(dst[i], src[i])
+		}
+	}
+	return element[uint64]{
+		of:  func(i int) uint64 { return uint64(2*i+3)<<32 | uint64(i*i+1) },
+		ops: map[mpi.Op]func(a, b uint64) uint64{mpi.NewOp(false, each): compose},
+	}
+}
+
+// gcd commutes, and is the user's own.
+func gcd() element[id] {
+	f := func(a, b id) id {
+		for b != 0 {
+			a, b = b, a%b
+		}
+		return a
+	}
+	return element[id]{
+		of: func(i int) id { return id((i%4 + 1) * 12) },
+		ops: map[mpi.Op]func(a, b id) id{mpi.NewOp(true, func(dst, src []id) {
+			for i := range dst {
+				dst[i] = f(dst[i], src[i])
+			}
+		}): f},
+	}
+}
+
+// trial is one set of collectives: what every rank has, and what must come out, worked out by each rank for itself.
+type trial[T mpi.Elem] struct {
+	element[T]
+	c     *mpi.Comm
+	count int
+	root  int
+}
+
+func (r *trial[T]) rank() int { return r.c.Rank() }
+
+// block is what rank has, count elements of it from the salt-th on.
+func (r *trial[T]) block(rank, count, salt int) []T {
+	b := make([]T, count)
+	for i := range b {
+		b[i] = r.of(rank*31 + salt + i)
+	}
+	return b
+}
+
+// all are the blocks of all ranks in a row.
+func (r *trial[T]) all(count, salt int) []T {
+	var b []T
+	for i := range r.c.Size() {
+		b = append(b, r.block(i, count, salt)...)
+	}
+	return b
+}
+
+// fold combines the blocks of ranks 0 to last in their order.
+func (r *trial[T]) fold(f func(a, b T) T, last int) []T {
+	out := r.block(0, r.count, 0)
+	for rank := 1; rank <= last; rank++ {
+		for i, v := range r.block(rank, r.count, 0) {
+			out[i] = f(out[i], v)
+		}
+	}
+	return out
+}
+
+// want compares, once a call has returned without error.
+func want[T mpi.Elem](what string, err error, got, want []T) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	for i := range want {
+		if len(got) != len(want) || got[i] != want[i] {
+			return fmt.Errorf("%s: got %v, want %v", what, short(got), short(want))
+		}
+	}
+	return nil
+}
+
+func short[T any](x []T) string {
+	if len(x) > 12 {
+		return fmt.Sprintf("%v and %d more", x[:12], len(x)-12)
+	}
+	return fmt.Sprint(x)
+}
+
+// check runs every collective, apart and in place.
+func (r *trial[T]) check() error {
+	for _, f := range []func() error{r.bcast, r.gather, r.scatter, r.allgather, r.alltoall, r.ragged, r.reductions, r.c.Barrier} {
+		if err := f(); err != nil {
+			return fmt.Errorf("%T of %d, root %d: %w", r.of(0), r.count, r.root, err)
+		}
+	}
+	return nil
+}
+
+func (r *trial[T]) bcast() error {
+	x := r.block(r.rank(), r.count, 0)
+	err := mpi.Bcast(r.c, x, r.root)
+	return want("Bcast", err, x, r.block(r.root, r.count, 0))
+}
+
+// atRoot is b at the root, and nil elsewhere.
+func (r *trial[T]) atRoot(b []T) []T {
+	if r.rank() != r.root {
+		return nil
+	}
+	return b
+}
+
+func (r *trial[T]) gather() error {
+	n, k := r.c.Size(), r.count
+	all := r.all(k, 0)
+	dst := r.atRoot(make([]T, n*k))
+	err := mpi.Gather(r.c, dst, r.block(r.rank(), k, 0), r.root)
+	errs := []error{want("Gather", err, dst, r.atRoot(all))}
+	for _, own := range []bool{false, true} { // in place is the whole, or the root's own part of it
+		dst, src := r.atRoot(make([]T, n*k)), r.block(r.rank(), k, 0)
+		if dst != nil {
+			copy(dst[r.root*k:], src)
+			if src = dst; own || n == 1 {
+				src = dst[r.root*k : (r.root+1)*k]
+			}
+		}
+		err := mpi.Gather(r.c, dst, src, r.root)
+		errs = append(errs, want("Gather in place", err, dst, r.atRoot(all)))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *trial[T]) scatter() error {
+	n, k := r.c.Size(), r.count
+	all, mine := r.all(k, 0), r.block(r.rank(), k, 0)
+	dst := make([]T, k)
+	err := mpi.Scatter(r.c, dst, r.atRoot(all), r.root)
+	errs := []error{want("Scatter", err, dst, mine)}
+	for _, own := range []bool{false, true} {
+		src, dst := r.atRoot(slices.Clone(all)), make([]T, k)
+		if src != nil {
+			if dst = src; own || n == 1 {
+				dst = src[r.root*k : (r.root+1)*k]
+			}
+		}
+		err := mpi.Scatter(r.c, dst, src, r.root)
+		if src != nil {
+			errs = append(errs, want("Scatter in place", err, src, all))
+		} else {
+			errs = append(errs, want("Scatter in place", err, dst, mine))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *trial[T]) allgather() error {
+	n, k := r.c.Size(), r.count
+	all, mine := r.all(k, 0), r.block(r.rank(), k, 0)
+	dst := make([]T, n*k)
+	err := mpi.Allgather(r.c, dst, mine)
+	errs := []error{want("Allgather", err, dst, all)}
+	for _, own := range []bool{false, true} {
+		dst := make([]T, n*k)
+		part := dst[r.rank()*k : (r.rank()+1)*k]
+		copy(part, mine)
+		src := dst
+		if own {
+			src = part
+		}
+		err := mpi.Allgather(r.c, dst, src)
+		errs = append(errs, want("Allgather in place", err, dst, all))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *trial[T]) alltoall() error {
+	n, k := r.c.Size(), r.count
+	var src, out []T
+	for i := range n {
+		src = append(src, r.block(r.rank(), k, 100*i)...)
+		out = append(out, r.block(i, k, 100*r.rank())...)
+	}
+	dst := make([]T, n*k)
+	err := mpi.Alltoall(r.c, dst, src)
+	errs := []error{want("Alltoall", err, dst, out)}
+	err = mpi.Alltoall(r.c, src, src)
+	return errors.Join(append(errs, want("Alltoall in place", err, src, out))...)
+}
+
+// places are n blocks of different lengths, some empty, in the opposite order and with gaps, and how long all is.
+func places(n, count int) (counts, displs []int, total int) {
+	counts, displs = make([]int, n), make([]int, n)
+	for i := n - 1; i >= 0; i-- {
+		counts[i] = count * ((i + 1) % 3)
+		displs[i] = total
+		total += counts[i] + i%2
+	}
+	return counts, displs, total
+}
+
+// spread lays the blocks of all ranks where counts and displs say.
+func (r *trial[T]) spread(counts, displs []int, total int) []T {
+	b := make([]T, total)
+	for i := range counts {
+		copy(b[displs[i]:], r.block(i, counts[i], 0))
+	}
+	return b
+}
+
+// ragged are the collectives with a count for each rank.
+func (r *trial[T]) ragged() error {
+	counts, displs, total := places(r.c.Size(), r.count)
+	me := r.rank()
+	mine, all := r.block(me, counts[me], 0), r.spread(counts, displs, total)
+	own := func(b []T) []T { return b[displs[me] : displs[me]+counts[me]] }
+	alone := func() []T { // a buffer with nothing but this rank's block
+		b := make([]T, total)
+		copy(own(b), mine)
+		return b
+	}
+	dst := r.atRoot(make([]T, total))
+	err := mpi.Gatherv(r.c, dst, counts, displs, mine, r.root)
+	errs := []error{want("Gatherv", err, dst, r.atRoot(all))}
+	dst, src := r.atRoot(alone()), mine
+	if dst != nil {
+		src = own(dst)
+	}
+	err = mpi.Gatherv(r.c, dst, counts, displs, src, r.root)
+	errs = append(errs, want("Gatherv in place", err, dst, r.atRoot(all)))
+	part := make([]T, counts[me])
+	err = mpi.Scatterv(r.c, part, r.atRoot(all), counts, displs, r.root)
+	errs = append(errs, want("Scatterv", err, part, mine))
+	src, part = r.atRoot(slices.Clone(all)), make([]T, counts[me])
+	if src != nil {
+		part = own(src)
+	}
+	err = mpi.Scatterv(r.c, part, src, counts, displs, r.root)
+	errs = append(errs, want("Scatterv in place", err, part, mine), want("Scatterv in place", err, src, r.atRoot(all)))
+	whole := make([]T, total)
+	err = mpi.Allgatherv(r.c, whole, counts, displs, mine)
+	errs = append(errs, want("Allgatherv", err, whole, all))
+	for _, in := range []func(b []T) []T{own, func(b []T) []T { return b }} {
+		whole := alone()
+		err = mpi.Allgatherv(r.c, whole, counts, displs, in(whole))
+		errs = append(errs, want("Allgatherv in place", err, whole, all))
+	}
+	return errors.Join(append(errs, r.exchange())...)
+}
+
+// exchange is Alltoallv: rank i sends (i+j)%3 blocks to rank j. In place the counts of both directions agree.
+func (r *trial[T]) exchange() error {
+	n, me := r.c.Size(), r.rank()
+	counts := make([]int, n)
+	var src, out []T
+	for i := range n {
+		counts[i] = r.count * ((me + i) % 3)
+		src = append(src, r.block(me, counts[i], 100*i)...)
+		out = append(out, r.block(i, counts[i], 100*me)...)
+	}
+	dst := make([]T, len(src))
+	err := mpi.Alltoallv(r.c, dst, counts, nil, src, counts, nil)
+	errs := []error{want("Alltoallv", err, dst, out)}
+	err = mpi.Alltoallv(r.c, src, counts, nil, src, nil, nil)
+	return errors.Join(append(errs, want("Alltoallv in place", err, src, out))...)
+}
+
+func (r *trial[T]) reductions() error {
+	var errs []error
+	for op, f := range r.ordered() {
+		errs = append(errs, r.reduce(op, f), r.scan(op, f), r.reduceScatter(op, f))
+		if err := errors.Join(errs...); err != nil {
+			return fmt.Errorf("%v: %w", op, err)
+		}
+	}
+	return nil
+}
+
+// ordered are the operations in the same order at all ranks.
+func (r *trial[T]) ordered() func(yield func(mpi.Op, func(a, b T) T) bool) {
+	ops := []mpi.Op{
+		mpi.Sum, mpi.Prod, mpi.Min, mpi.Max, mpi.Band, mpi.Bor, mpi.Bxor, mpi.Land, mpi.Lor, mpi.Lxor,
+	}
+	for op := range r.ops {
+		if !slices.Contains(ops, op) {
+			ops = append(ops, op) // the only one of a user
+		}
+	}
+	return func(yield func(mpi.Op, func(a, b T) T) bool) {
+		for _, op := range ops {
+			if f := r.ops[op]; f != nil && !yield(op, f) {
+				return
+			}
+		}
+	}
+}
+
+func (r *trial[T]) reduce(op mpi.Op, f func(a, b T) T) error {
+	sum, src := r.fold(f, r.c.Size()-1), r.block(r.rank(), r.count, 0)
+	dst := r.atRoot(make([]T, r.count))
+	err := mpi.Reduce(r.c, dst, src, op, r.root)
+	errs := []error{want("Reduce", err, dst, r.atRoot(sum)), want("source of Reduce", err, src, r.block(r.rank(), r.count, 0))}
+	x := slices.Clone(src)
+	err = mpi.Reduce(r.c, r.atRoot(x), x, op, r.root)
+	errs = append(errs, want("Reduce in place", err, r.atRoot(x), r.atRoot(sum)))
+	dst = make([]T, r.count)
+	err = mpi.Allreduce(r.c, dst, src, op)
+	errs = append(errs, want("Allreduce", err, dst, sum), want("source of Allreduce", err, src, r.block(r.rank(), r.count, 0)))
+	err = mpi.Allreduce(r.c, src, src, op)
+	return errors.Join(append(errs, want("Allreduce in place", err, src, sum))...)
+}
+
+func (r *trial[T]) scan(op mpi.Op, f func(a, b T) T) error {
+	src, dst := r.block(r.rank(), r.count, 0), make([]T, r.count)
+	err := mpi.Scan(r.c, dst, src, op)
+	errs := []error{want("Scan", err, dst, r.fold(f, r.rank()))}
+	x := slices.Clone(src)
+	err = mpi.Scan(r.c, x, x, op)
+	errs = append(errs, want("Scan in place", err, x, r.fold(f, r.rank())))
+	before, x := make([]T, r.count), slices.Clone(src)
+	left, leftInPlace := before, src // rank 0 keeps what it has
+	if r.rank() > 0 {
+		left = r.fold(f, r.rank()-1)
+		leftInPlace = left
+	}
+	dst = make([]T, r.count)
+	err = mpi.Exscan(r.c, dst, src, op)
+	errs = append(errs, want("Exscan", err, dst, left))
+	err = mpi.Exscan(r.c, x, x, op)
+	return errors.Join(append(errs, want("Exscan in place", err, x, leftInPlace))...)
+}
+
+func (r *trial[T]) reduceScatter(op mpi.Op, f func(a, b T) T) error {
+	n := r.c.Size()
+	counts, at := make([]int, n), 0
+	for i, left := 0, r.count; i < n; i++ {
+		counts[i] = min(left, (r.count+n-1)/n+i%2)
+		if i == n-1 {
+			counts[i] = left
+		}
+		if left -= counts[i]; i < r.rank() {
+			at += counts[i]
+		}
+	}
+	k := counts[r.rank()]
+	sum, src := r.fold(f, n-1)[at:at+k], r.block(r.rank(), r.count, 0)
+	dst := make([]T, k)
+	err := mpi.ReduceScatter(r.c, dst, src, counts, op)
+	errs := []error{want("ReduceScatter", err, dst, sum)}
+	x := slices.Clone(src)
+	err = mpi.ReduceScatter(r.c, x, x, counts, op)
+	errs = append(errs, want("ReduceScatter in place", err, x[:k], sum))
+	err = mpi.ReduceScatter(r.c, src[:k], src, counts, op)
+	return errors.Join(append(errs, want("ReduceScatter at the start", err, src[:k], sum))...)
+}
+
+// trials runs all collectives on one element type with some counts and roots.
+func trials[T mpi.Elem](c *mpi.Comm, e element[T], counts, roots []int) error {
+	for _, count := range counts {
+		for _, root := range roots {
+			r := trial[T]{e, c, count, root % c.Size()}
+			if err := r.check(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// everyType runs all collectives on all element types.
+func everyType(p *mpi.Process) error {
+	c, few := p.World(), []int{0, 1, 5}
+	return errors.Join(
+		trials(c, integers[int8](), few, []int{0}), trials(c, integers[int16](), few, []int{1}),
+		trials(c, integers[int32](), few, []int{2}), trials(c, integers[int64](), few, []int{3}),
+		trials(c, integers[int](), few, []int{4}), trials(c, integers[uint8](), few, []int{5}),
+		trials(c, integers[uint16](), few, []int{6}), trials(c, integers[uint32](), few, []int{7}),
+		trials(c, integers[uint64](), few, []int{0}), trials(c, integers[uint](), few, []int{1}),
+		trials(c, integers[uintptr](), few, []int{2}), trials(c, reals[float32](), few, []int{3}),
+		trials(c, reals[float64](), few, []int{4}), trials(c, complexes[complex64](), few, []int{5}),
+		trials(c, complexes[complex128](), few, []int{6}), trials(c, truths[bool](), few, []int{7}),
+		trials(c, reals[celsius](), few, []int{0}), trials(c, truths[flag](), few, []int{1}),
+		trials(c, integers[id](), few, []int{2}), trials(c, gcd(), few, []int{3}), trials(c, affine(), few, []int{4}),
+	)
+}
+
+// everySize runs all collectives from all roots, and with long buffers, in an order of ranks that is not that of World.
+func everySize(p *mpi.Process) error {
+	c, err := p.World().Split(7, -p.World().Rank())
+	if err != nil {
+		return err
+	}
+	roots := make([]int, c.Size())
+	for i := range roots {
+		roots[i] = i
+	}
+	sum := element[int64]{of: reals[int64]().of, ops: map[mpi.Op]func(a, b int64) int64{mpi.Sum: reals[int64]().ops[mpi.Sum]}}
+	err = errors.Join(
+		trials(c, sum, []int{3, 700}, roots),
+		trials(c, sum, []int{20001}, []int{1}),
+		trials(c, affine(), []int{1, 9, 2500}, []int{0, 2}),
+	)
+	return errors.Join(err, c.Free())
+}
+
+func TestCollectiveTypes(t *testing.T) { eachForm(t, []int{1, 2, 3, 5, 8}, everyType) }
+
+func TestCollectiveSizes(t *testing.T) { eachForm(t, []int{1, 2, 3, 4, 5, 6, 7, 8}, everySize) }

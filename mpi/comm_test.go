@@ -1,0 +1,265 @@
+package mpi_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/ibrun/ibrun/mpi"
+	"github.com/ibrun/ibrun/mpi/mpitest"
+)
+
+// identify checks that a communicator has these ranks of World, by what each says of itself.
+func identify(c *mpi.Comm, p *mpi.Process, ranks ...int) error {
+	all := make([]int, c.Size())
+	err := mpi.Allgather(c, all, []int{p.World().Rank()})
+	if len(all) > c.Rank() && all[c.Rank()] != p.World().Rank() {
+		err = errors.Join(err, fmt.Errorf("rank %d is not this process", c.Rank()))
+	}
+	return want("ranks", err, all, ranks)
+}
+
+func TestSplit(t *testing.T) {
+	mpitest.Run(t, 6, func(p *mpi.Process) error {
+		w := p.World()
+		me := w.Rank()
+		same, err := w.Split(3, 0)
+		if err != nil {
+			return err
+		}
+		back, err := same.Split(0, -me)
+		if err != nil {
+			return err
+		}
+		pairs, err := back.Split(me/2, []int{5, -1 << 62, 0, 0, 7, 1 << 62}[me])
+		if err != nil {
+			return err
+		}
+		color := mpi.Undefined
+		if me%2 == 1 {
+			color = 1 << 40
+		}
+		odd, err := w.Split(color, 0)
+		if err != nil || (odd == nil) != (me%2 == 0) {
+			return fmt.Errorf("color %d: %v, %w", color, odd, err)
+		}
+		// Ranks 0 and 1: the lower key first. 2 and 3: of equal keys the lower rank in back, which is 3. 4 and 5: as their keys.
+		pair := [][]int{{1, 0}, {3, 2}, {4, 5}}[me/2]
+		errs := []error{
+			identify(same, p, 0, 1, 2, 3, 4, 5), identify(back, p, 5, 4, 3, 2, 1, 0), identify(pairs, p, pair...),
+		}
+		if odd != nil {
+			errs = append(errs, identify(odd, p, 1, 3, 5), odd.Free())
+		}
+		return errors.Join(append(errs, pairs.Free(), back.Free(), same.Free())...)
+	})
+}
+
+// TestSplitColor: a color that is none is an error for the rank that gave it, and the others go on.
+func TestSplitColor(t *testing.T) {
+	mpitest.Run(t, 3, func(p *mpi.Process) error {
+		color := 0
+		if p.World().Rank() == 1 {
+			color = -1
+		}
+		c, err := p.World().Split(color, 0)
+		if color < 0 {
+			return is(err, mpi.ErrArg)
+		}
+		if err != nil {
+			return err
+		}
+		return errors.Join(identify(c, p, 0, 2), c.Free())
+	})
+}
+
+func TestWorldOfOne(t *testing.T) {
+	mpitest.Run(t, 3, func(p *mpi.Process) error {
+		s := p.Self()
+		d, err := s.Dup()
+		if err != nil {
+			return err
+		}
+		if s.Size() != 1 || s.Rank() != 0 || d.Size() != 1 {
+			return fmt.Errorf("rank %d of %d, duplicated to %d", s.Rank(), s.Size(), d.Size())
+		}
+		none, err := d.Split(mpi.Undefined, 0)
+		if none != nil || err != nil {
+			return fmt.Errorf("%v, %v", none, err)
+		}
+		return errors.Join(identify(s, p, p.World().Rank()), identify(d, p, p.World().Rank()), d.Free())
+	})
+}
+
+// TestApart: what is sent in one communicator is never received in another, whatever the order of the receives.
+func TestApart(t *testing.T) {
+	eachForm(t, []int{2, 4}, func(p *mpi.Process) error {
+		w := p.World()
+		comms := []*mpi.Comm{w}
+		for range 5 {
+			d, err := comms[len(comms)-1].Dup()
+			if err != nil {
+				return err
+			}
+			comms = append(comms, d)
+		}
+		next, prev := (w.Rank()+1)%w.Size(), (w.Rank()+w.Size()-1)%w.Size()
+		var reqs []mpi.Request
+		for i, c := range comms {
+			r, err := mpi.Isend(c, []int{i, w.Rank()}, next, 5)
+			if err != nil {
+				return err
+			}
+			reqs = append(reqs, r)
+			if err := c.Barrier(); err != nil { // whose messages are apart from those of users
+				return err
+			}
+		}
+		for i := len(comms) - 1; i >= 0; i-- {
+			got := make([]int, 2)
+			_, err := mpi.Recv(comms[i], got, mpi.AnySource, mpi.AnyTag)
+			if err := want("message", err, got, []int{i, prev}); err != nil {
+				return err
+			}
+		}
+		errs := []error{mpi.Waitall(reqs, nil)}
+		for _, c := range comms[1:] {
+			errs = append(errs, c.Free())
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// TestStorm: goroutines make, use and free communicators at the same time, one each on its own communicator.
+func TestStorm(t *testing.T) {
+	eachForm(t, []int{1, 2, 4}, func(p *mpi.Process) error {
+		const goroutines = 4
+		var own [goroutines]*mpi.Comm
+		for i := range own {
+			var err error
+			if own[i], err = p.World().Dup(); err != nil {
+				return err
+			}
+		}
+		errs := make([]error, goroutines)
+		var all sync.WaitGroup
+		for i := range own {
+			all.Go(func() { errs[i] = storm(own[i], uint64(i)) })
+		}
+		all.Wait()
+		for _, c := range own {
+			errs = append(errs, c.Free())
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// storm makes, by the same chance at all ranks, communicators from others, and frees them in another order.
+func storm(c *mpi.Comm, seed uint64) error {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	live := []*mpi.Comm{c}
+	for range 25 {
+		i := rnd.IntN(len(live))
+		from, half := live[i], rnd.IntN(2) == 0
+		if i > 0 && rnd.IntN(3) == 0 {
+			if err := from.Free(); err != nil {
+				return err
+			}
+			live = append(live[:i], live[i+1:]...)
+			continue
+		}
+		d, err := from.Dup()
+		if half && err == nil {
+			var e *mpi.Comm
+			if e, err = d.Split(d.Rank()%2, 0); err == nil {
+				err = errors.Join(checkSum(e), d.Free(), e.Free())
+			}
+		} else if err == nil {
+			live = append(live, d)
+			err = checkSum(d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for i := len(live) - 1; i > 0; i-- {
+		if err := live[i].Free(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkSum(c *mpi.Comm) error {
+	n, x := c.Size(), []int{c.Rank()}
+	err := mpi.Allreduce(c, x, x, mpi.Sum)
+	return want("sum of ranks", err, x, []int{n * (n - 1) / 2})
+}
+
+// TestDupOrders: one rank duplicates two communicators one after the other, the other rank both at once.
+func TestDupOrders(t *testing.T) {
+	eachForm(t, []int{2, 3}, func(p *mpi.Process) error {
+		a, err := p.World().Dup()
+		if err != nil {
+			return err
+		}
+		b, err := p.World().Dup()
+		if err != nil {
+			return err
+		}
+		dup := func(c *mpi.Comm) error {
+			d, err := c.Dup()
+			if err != nil {
+				return err
+			}
+			return errors.Join(checkSum(d), d.Free())
+		}
+		for range 20 {
+			if p.World().Rank() == 0 {
+				err = errors.Join(dup(b), dup(a))
+			} else {
+				errs := make([]error, 2)
+				var both sync.WaitGroup
+				both.Go(func() { errs[0] = dup(a) })
+				both.Go(func() { errs[1] = dup(b) })
+				both.Wait()
+				err = errors.Join(errs...)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return errors.Join(a.Free(), b.Free())
+	})
+}
+
+// TestContextIDs: there are 4096 communicators at most, and when some are freed there may be others.
+func TestContextIDs(t *testing.T) {
+	mpitest.Run(t, 2, func(p *mpi.Process) error {
+		var live []*mpi.Comm
+		var err error
+		for err == nil && len(live) < 5000 {
+			var d *mpi.Comm
+			if d, err = p.World().Dup(); err == nil {
+				live = append(live, d)
+			}
+		}
+		if len(live) != 4094 {
+			return fmt.Errorf("%d communicators: %w", len(live), err)
+		}
+		errs := []error{is(err, mpi.ErrOther)}
+		for range 3 {
+			errs = append(errs, live[700].Free())
+			d, err := p.World().Dup()
+			if err != nil {
+				return err
+			}
+			live[700] = d
+			_, err = p.World().Split(0, 0)
+			errs = append(errs, is(err, mpi.ErrOther), checkSum(d), checkSum(live[701]))
+		}
+		return errors.Join(errs...)
+	})
+}

@@ -1,0 +1,111 @@
+package coll
+
+import (
+	"sync"
+	"testing"
+)
+
+// deaf is rank 0 of some ranks of which nothing is ever heard, and whose calls cost nothing.
+type deaf struct {
+	ranks   int
+	scratch []byte
+	lent    int
+}
+
+func (p *deaf) Rank() int                               { return 0 }
+func (p *deaf) Size() int                               { return p.ranks }
+func (p *deaf) Send(int, []byte) error                  { return nil }
+func (p *deaf) Recv(int, []byte) error                  { return nil }
+func (p *deaf) Sendrecv(int, []byte, int, []byte) error { return nil }
+func (p *deaf) Isend(int, []byte) (Handle, error)       { return Handle{}, nil }
+func (p *deaf) Irecv(int, []byte) (Handle, error)       { return Handle{}, nil }
+func (p *deaf) Waitall([]Handle) error                  { return nil }
+
+func (p *deaf) Scratch(n int) []byte {
+	n = (n + 15) / 16 * 16
+	p.lent += n
+	return p.scratch[p.lent-n : p.lent : p.lent]
+}
+
+// TestAllocs wants no collective to allocate, with messages.
+func TestAllocs(t *testing.T) {
+	const ranks = 6
+	op, root := add(), 0
+	buf, out := make([]byte, 1<<20), make([]byte, 1<<20)
+	at := Layout{Counts: []int{1, 2, 3, 4, 5, 6}, Displs: []int{0, 1, 3, 6, 10, 15}, Elem: 1000}
+	p := &deaf{ranks: ranks, scratch: make([]byte, 8<<20)}
+	for _, n := range []int{8, 1000, 30000, 160000} {
+		n = n / 4 * 4
+		for name, call := range map[string]func() error{
+			"Barrier":       func() error { return Barrier(p) },
+			"Bcast":         func() error { return Bcast(p, buf[:n], root) },
+			"Reduce":        func() error { return Reduce(p, out, buf[:n], op, root) },
+			"Allreduce":     func() error { return Allreduce(p, out, buf[:n], op) },
+			"Gather":        func() error { return Gather(p, out[:n*ranks], buf[:n], root) },
+			"Gatherv":       func() error { return Gatherv(p, out, at, buf[:1000], root) },
+			"Scatter":       func() error { return Scatter(p, out[:n], buf[:n*ranks], root) },
+			"Scatterv":      func() error { return Scatterv(p, out[:1000], buf, at, root) },
+			"Allgather":     func() error { return Allgather(p, out[:n*ranks], buf[:n]) },
+			"Allgatherv":    func() error { return Allgatherv(p, out, at, buf[:1000]) },
+			"Alltoall":      func() error { return Alltoall(p, out[:n*ranks], buf[:n*ranks]) },
+			"Alltoallv":     func() error { return Alltoallv(p, out, at, buf, at) },
+			"ReduceScatter": func() error { return ReduceScatter(p, out, buf, at.Counts, op) },
+			"Scan":          func() error { return Scan(p, out, buf[:n], op) },
+			"Exscan":        func() error { return Exscan(p, out, buf[:n], op) },
+		} {
+			if got := testing.AllocsPerRun(5, func() {
+				p.lent = 0
+				if err := call(); err != nil {
+					t.Fatal(name, err)
+				}
+			}); got != 0 {
+				t.Errorf("%s of %d bytes allocates %v times", name, n, got)
+			}
+		}
+	}
+}
+
+// TestFlatAllocs wants no collective to allocate, over shared memory.
+func TestFlatAllocs(t *testing.T) {
+	const ranks, runs = 3, 5
+	op := add()
+	for _, crowded := range []bool{false, true} {
+		for name, call := range map[string]func(f *Flat, dst, src []byte) error{
+			"Barrier":   func(f *Flat, _, _ []byte) error { return f.Barrier() },
+			"Bcast":     func(f *Flat, _, src []byte) error { return f.Bcast(src, 1) },
+			"Reduce":    func(f *Flat, dst, src []byte) error { return f.Reduce(dst, src, op, 1) },
+			"Allreduce": func(f *Flat, dst, src []byte) error { return f.Allreduce(dst, src, op) },
+			"Gather":    func(f *Flat, dst, src []byte) error { return f.Gather(dst, src[:len(src)/ranks], 1) },
+			"Scatter":   func(f *Flat, dst, src []byte) error { return f.Scatter(dst[:len(dst)/ranks], src, 1) },
+			"Allgather": func(f *Flat, dst, src []byte) error { return f.Allgather(dst, src[:len(src)/ranks]) },
+			"Alltoall":  func(f *Flat, dst, src []byte) error { return f.Alltoall(dst, src) },
+		} {
+			best, _ := FlatBytes(ranks)
+			flats, _ := newFlats(t, ranks, best, crowded)
+			for _, n := range []int{24, 24000} {
+				bufs := blanks(2*ranks, n)
+				one := func(r int) {
+					if err := call(flats[r], bufs[r], bufs[ranks+r]); err != nil {
+						t.Error(name, err)
+					}
+				}
+				var all sync.WaitGroup
+				var begin sync.WaitGroup
+				begin.Add(1)
+				for r := 1; r < ranks; r++ {
+					all.Go(func() {
+						begin.Wait()
+						for range runs + 1 {
+							one(r)
+						}
+					})
+				}
+				begin.Done()
+				if got := testing.AllocsPerRun(runs, func() { one(0) }); got != 0 {
+					t.Errorf("%s of %d bytes, crowded %v, allocates %v times", name, n, crowded, got)
+				}
+				all.Wait()
+			}
+		}
+	}
+}

@@ -1,0 +1,318 @@
+package coll
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// gosched waits for words by letting other goroutines run.
+type gosched struct{ broken *atomic.Bool }
+
+var errBroken = errors.New("broken")
+
+func (w gosched) WaitAtLeast(p *uint64, v uint64) error {
+	for int64(atomic.LoadUint64(p)-v) < 0 {
+		if w.broken.Load() {
+			return errBroken
+		}
+		runtime.Gosched()
+	}
+	return nil
+}
+
+func (gosched) Publish(p *uint64, v uint64) { atomic.StoreUint64(p, v) }
+
+// segment is zeroed memory that begins at a page, as memory that processes share does: that of large allocations does too.
+func segment(n int) []byte { return make([]byte, max(n, 64*kib))[:n] }
+
+// newFlats is a Flat per rank over the same memory.
+func newFlats(t testing.TB, ranks, memory int, crowded bool) (flats []*Flat, broken *atomic.Bool) {
+	t.Helper()
+	mem, broken := segment(memory), new(atomic.Bool)
+	for r := range ranks {
+		f, err := NewFlat(Shared{Mem: mem, Rank: r, Size: ranks, Crowded: crowded, Wait: gosched{broken}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		flats = append(flats, f)
+	}
+	return flats, broken
+}
+
+// act is one collective of all ranks: what each does, and what is wrong afterwards.
+type act struct {
+	name  string
+	do    func(f *Flat) error
+	check func() error
+}
+
+// differ compares what each rank has with what it is to have.
+func differ(got [][]byte, want func(i int) []byte) func() error {
+	return func() error {
+		for i := range got {
+			if w := want(i); got[i] != nil && !bytes.Equal(got[i], w) {
+				return fmt.Errorf("rank %d has\n%x, want\n%x", i, got[i], w)
+			}
+		}
+		return nil
+	}
+}
+
+// only keeps one of the buffers.
+func only(bufs [][]byte, i int) [][]byte {
+	one := make([][]byte, len(bufs))
+	one[i] = bufs[i]
+	return one
+}
+
+// draw is a collective of any kind with data of some length, in place or not.
+func draw(r *rand.Rand, n, length int) act {
+	root, in := r.IntN(n), r.IntN(2) == 0
+	op := add()
+	if r.IntN(2) == 0 {
+		op = affine()
+	}
+	switch r.IntN(7) {
+	case 0:
+		bufs := random(r, n, length)
+		want := append([]byte{}, bufs[root]...)
+		return act{"bcast", func(f *Flat) error { return f.Bcast(bufs[f.Rank], root) },
+			differ(bufs, func(int) []byte { return want })}
+	case 1:
+		src := random(r, n, length/8*8)
+		want, dst := reduced(src, op), only(results(src, length/8*8, in), root)
+		return act{"reduce", func(f *Flat) error { return f.Reduce(dst[f.Rank], src[f.Rank], op, root) },
+			differ(dst, func(int) []byte { return want })}
+	case 2, 3:
+		src := random(r, n, length/8*8)
+		want, dst := reduced(src, op), results(src, length/8*8, in)
+		return act{"allreduce", func(f *Flat) error { return f.Allreduce(dst[f.Rank], src[f.Rank], op) },
+			differ(dst, func(int) []byte { return want })}
+	case 4:
+		return drawGather(r, n, length, root, in)
+	case 5:
+		whole := random(r, 1, length*n)[0]
+		src, dst := make([][]byte, n), blanks(n, length)
+		src[root] = append([]byte{}, whole...)
+		return act{"scatter", func(f *Flat) error { return f.Scatter(dst[f.Rank], src[f.Rank], root) },
+			differ(dst, func(i int) []byte { return nth(whole, i, length) })}
+	}
+	src := random(r, n, length*n)
+	before, dst := clones(src), results(src, length*n, in)
+	return act{"alltoall", func(f *Flat) error { return f.Alltoall(dst[f.Rank], src[f.Rank]) },
+		differ(dst, func(i int) []byte {
+			var want []byte
+			for j := range before {
+				want = append(want, nth(before[j], i, length)...)
+			}
+			return want
+		})}
+}
+
+// drawGather is a Gather or an Allgather.
+func drawGather(r *rand.Rand, n, length, root int, in bool) act {
+	src, dst := random(r, n, length), blanks(n, length*n)
+	want := joined(src)
+	if in {
+		for i := range dst {
+			copy(nth(dst[i], i, length), src[i])
+		}
+	}
+	if r.IntN(2) == 0 {
+		if in {
+			src = dst
+		}
+		return act{"allgather", func(f *Flat) error { return f.Allgather(dst[f.Rank], src[f.Rank]) },
+			differ(dst, func(int) []byte { return want })}
+	}
+	if in {
+		src[root] = dst[root]
+	}
+	return act{"gather", func(f *Flat) error { return f.Gather(dst[f.Rank], src[f.Rank], root) },
+		differ(only(dst, root), func(int) []byte { return want })}
+}
+
+// TestFlat lets ranks run through long rows of different collectives without waiting for each other in between, over as
+// little memory as there may be and over as much as is of use.
+func TestFlat(t *testing.T) {
+	for _, crowded := range []bool{false, true} {
+		for n := 1; n <= 9; n++ {
+			best, least := FlatBytes(n)
+			for seed, memory := range []int{least, best, least + 3*n*leastRoom, least} {
+				t.Run(fmt.Sprintf("crowded=%v/ranks=%d/seed=%d", crowded, n, seed), func(t *testing.T) {
+					r := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
+					var acts []act
+					for range 40 {
+						length := []int{0, 1, 8, 24, 104, 112, 120, 1001, 5000, 20000, 70000 / n}[r.IntN(11)]
+						acts = append(acts, draw(r, n, length))
+					}
+					runActs(t, n, memory, crowded, acts)
+				})
+			}
+		}
+	}
+}
+
+func runActs(t *testing.T, n, memory int, crowded bool, acts []act) {
+	flats, _ := newFlats(t, n, memory, crowded)
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for r, f := range flats {
+		all.Go(func() {
+			for i, a := range acts {
+				if err := a.do(f); err != nil {
+					errs[r] = fmt.Errorf("%d. %s: %w", i, a.name, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range acts {
+		if err := a.check(); err != nil {
+			t.Fatalf("%d. %s: %v", i, a.name, err)
+		}
+	}
+}
+
+func TestFlatBarrier(t *testing.T) {
+	for _, crowded := range []bool{false, true} {
+		for n := 1; n <= 9; n++ {
+			best, _ := FlatBytes(n)
+			flats, _ := newFlats(t, n, best, crowded)
+			const rounds = 100
+			var in atomic.Int64
+			var all sync.WaitGroup
+			for _, f := range flats {
+				all.Go(func() {
+					for i := range rounds {
+						in.Add(1)
+						if err := f.Barrier(); err != nil {
+							t.Error(err)
+							return
+						}
+						if got := in.Load(); got < int64(n*(i+1)) {
+							t.Errorf("barrier %d of %d ranks was left when %d had come", i, n, got-int64(n*i))
+						}
+					}
+				})
+			}
+			all.Wait()
+		}
+	}
+}
+
+// TestFlatAhead lets a root run ahead of ranks that have not come yet, which it may do for as many rounds as it has slots.
+func TestFlatAhead(t *testing.T) {
+	best, _ := FlatBytes(2)
+	flats, _ := newFlats(t, 2, best, true)
+	var bufs [mostDepth][8]byte
+	for i := range bufs {
+		bufs[i][0] = byte(i + 1)
+		if err := flats[0].Bcast(bufs[i][:], 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range bufs {
+		var got [8]byte
+		if err := flats[1].Bcast(got[:], 0); err != nil {
+			t.Fatal(err)
+		}
+		if got != bufs[i] {
+			t.Errorf("broadcast %d brought %v", i, got)
+		}
+	}
+}
+
+// TestFlatBroken wants every method to return the Waiter's error when the other ranks never come.
+func TestFlatBroken(t *testing.T) {
+	op := add()
+	buf, out := make([]byte, 400*kib), make([]byte, 400*kib)
+	for name, do := range map[string]func(f *Flat) error{
+		"barrier":          func(f *Flat) error { return f.Barrier() },
+		"bcast, root":      func(f *Flat) error { return f.Bcast(buf, 0) },
+		"bcast":            func(f *Flat) error { return f.Bcast(buf, 1) },
+		"reduce, root":     func(f *Flat) error { return f.Reduce(out, buf, op, 0) },
+		"reduce":           func(f *Flat) error { return f.Reduce(out, buf, op, 1) },
+		"allreduce":        func(f *Flat) error { return f.Allreduce(out[:8], buf[:8], op) },
+		"allreduce, long":  func(f *Flat) error { return f.Allreduce(out, buf, op) },
+		"gather, root":     func(f *Flat) error { return f.Gather(out, buf[:200*kib], 0) },
+		"gather":           func(f *Flat) error { return f.Gather(nil, buf, 1) },
+		"scatter, root":    func(f *Flat) error { return f.Scatter(out[:200*kib], buf, 0) },
+		"scatter":          func(f *Flat) error { return f.Scatter(out, nil, 1) },
+		"allgather":        func(f *Flat) error { return f.Allgather(out, buf[:200*kib]) },
+		"alltoall":         func(f *Flat) error { return f.Alltoall(out, buf) },
+		"bcast, many":      func(f *Flat) error { return f.Bcast(buf[:200*kib], 0) },
+		"allreduce, small": func(f *Flat) error { return f.Allreduce(out[:8*kib], buf[:8*kib], op) },
+	} {
+		for _, crowded := range []bool{false, true} {
+			_, least := FlatBytes(2)
+			flats, broken := newFlats(t, 2, least, crowded)
+			broken.Store(true)
+			if err := do(flats[0]); !errors.Is(err, errBroken) {
+				t.Errorf("%s, crowded %v: %v", name, crowded, err)
+			}
+		}
+	}
+}
+
+func TestNewFlatRefuses(t *testing.T) {
+	best, least := FlatBytes(4)
+	mem := segment(best + 64)
+	for what, s := range map[string]Shared{
+		"too little memory":          {Mem: mem[:least-1], Size: 4},
+		"memory that is not aligned": {Mem: mem[64:], Size: 4},
+		"too many ranks":             {Mem: mem, Size: leastRoom + 1},
+	} {
+		if _, err := NewFlat(s); err == nil {
+			t.Errorf("%s: no error", what)
+		}
+	}
+	if _, err := NewFlat(Shared{Mem: mem[:least], Size: 4}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFlatBytes holds the layout of memory against the length that it is to fit.
+func TestFlatBytes(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 7, 8, 16, 40, 64, 100, 300} {
+		best, least := FlatBytes(n)
+		for _, memory := range []int{least, best, best + 12345, (least + best) / 2} {
+			f, err := NewFlat(Shared{Mem: segment(memory), Size: n})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.room < leastRoom || f.depth < leastDepth {
+				t.Fatalf("%d ranks, %d bytes: %d slots of %d bytes", n, memory, f.depth, f.room)
+			}
+			f.round = f.depth - 1 // the last slot, of the last rank and of none
+			f.data(n-1, f.room)
+			if top := f.head(n) + line; top > fixedBytes(n)+n*int(f.depth)*line-resultRoom {
+				t.Fatalf("%d ranks, %d bytes: words end at %d, in the midst of data", n, memory, top)
+			}
+			if &f.data(n, resultRoom)[resultRoom-1] == &f.data(0, resultRoom)[0] {
+				t.Fatalf("%d ranks, %d bytes: data overlap", n, memory)
+			}
+		}
+		if best > 6<<20 {
+			t.Fatalf("%d ranks want %d bytes", n, best)
+		}
+	}
+}
+
+func TestPrefers(t *testing.T) {
+	flats, _ := newFlats(t, 2, 1<<20, false)
+	f := flats[0]
+	if !f.Prefers(OfBarrier, 0) || !f.Prefers(OfAllreduce, 8) || f.Prefers(OfBcast, 1<<30) || f.Prefers(OfReduceScatter, 8) {
+		t.Error("the table is not followed")
+	}
+}

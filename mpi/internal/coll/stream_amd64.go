@@ -1,4 +1,0 @@
-package coll
-
-//go:noescape
-func stream(dst, src []byte)

@@ -1,5 +1,0 @@
-//go:build !amd64
-
-package coll
-
-func stream(dst, src []byte) { copy(dst, src) }

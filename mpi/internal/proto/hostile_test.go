@@ -1,0 +1,206 @@
+package proto
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/mem"
+)
+
+// hostility is an engine in the middle of everything, and a peer that sends it what it likes through a bare endpoint.
+type hostility struct {
+	t     testing.TB
+	e     *Engine
+	d     fabric.Domain
+	ep    fabric.Endpoint
+	words []uint64
+	bufs  [][]byte // of receives, with guard bytes
+	rooms []int
+	hs    []Handle
+}
+
+func provoke(t testing.TB, w wrap) *hostility {
+	t.Helper()
+	tr := w(mem.NewHub(2).Transport())
+	h := &hostility{t: t, e: openOne(t, tr, 0, 2, func(c *Config) { c.Unexpected = 1 << 16 })}
+	d, err := tr.Open(context.Background(), &fabric.Config{Self: 1, Size: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	h.d = d
+	if h.ep, err = d.Connect(0, nil); err != nil {
+		t.Fatal(err)
+	}
+	if p, ok := d.(fabric.Pairer); ok {
+		h.words = p.Words(0, false)
+	}
+	for i, room := range []int{0, 10, 20000, 70000, 70000} {
+		b := guarded(room)
+		h.bufs, h.rooms = append(h.bufs, b), append(h.rooms, room)
+		h.hs = append(h.hs, h.e.Irecv(from(1, int32(i)), b[:room]))
+	}
+	for i, size := range []int{10, 20000, 70000} {
+		for _, mode := range []Mode{Standard, Synchronous} {
+			s, err := h.e.Isend(to(0, 1, int32(i)), make([]byte, size), mode)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.hs = append(h.hs, s)
+		}
+	}
+	h.hs = append(h.hs, h.e.SendInit(to(0, 1, 1), make([]byte, 30000), Standard), h.e.RecvInit(from(1, 7), make([]byte, 10)))
+	return h
+}
+
+// word makes a word of a message: something that means something, or is near to it, or is absurd.
+func (h *hostility) word(b byte) uint64 {
+	if n := int(b); n < 4*len(h.hs) {
+		return h.hs[n/4].r.id() + []uint64{0, 0, 0, 1}[n%4]
+	}
+	absurd := []uint64{0, 1, 2, 3, 8, 63, 64, 16384, 69999, 70000, 70001, 1 << 20, 1 << 31, 1 << 32, 1<<40 | 1, 1 << 47, 1 << 63, noWord}
+	return absurd[int(b)%len(absurd)]
+}
+
+// say sends what seven bytes say.
+func (h *hostility) say(b [7]byte) {
+	k := kind(b[0] % 12)
+	v := envelope{kind: k, context: testContext, source: 1, tag: int32(b[1] % 8)}
+	switch b[1] / 8 % 8 {
+	case 0:
+		v.source = int32(b[2]) - 100
+	case 1:
+		v.context = uint32(b[2])
+	case 2:
+		v.tag = int32(b[2]) << 24
+	}
+	var w []uint64
+	if k < kinds {
+		for i := range words[k] {
+			w = append(w, h.word(b[2+i]))
+		}
+	}
+	head, n := header(v, w...)
+	payload := make([]byte, int(b[6])*int(b[5]%64))
+	if k != kindEager && k != kindSync && k != kindData && b[6] < 250 {
+		payload = nil
+	}
+	if b[6] == 1 {
+		n -= n % 8 / 4 * 4
+		n = max(0, n-int(b[5])%20)
+	}
+	if len(h.words) > 0 && b[6]%4 == 2 {
+		atomic.StoreUint64(&h.words[int(b[5])%len(h.words)], h.word(b[4])<<(b[3]%33))
+	}
+	for h.ep.Send(head[:n], payload) == fabric.ErrAgain {
+		if !h.live() {
+			return
+		}
+	}
+	h.live()
+}
+
+// live lets both sides take what is there, and reports whether the engine is still whole.
+func (h *hostility) live() bool {
+	var evs [8]fabric.Event
+	if _, err := h.d.Poll(evs[:]); err != nil {
+		h.t.Fatal(err)
+	}
+	_, err := h.e.Poke(h.hs[len(h.hs)-1])
+	for range 8 { // Poke makes progress only for what is under way
+		h.e.lock()
+		err = h.e.poke()
+		h.e.unlock()
+	}
+	return err == nil
+}
+
+// end checks that nothing was written outside of the buffers, and that no call hangs once the engine is broken.
+func (h *hostility) end() {
+	h.e.Abort(fabric.ErrCorrupt)
+	for _, x := range h.hs {
+		_, _ = h.e.Wait(x) // whatever comes of it, it comes back
+	}
+	for i, b := range h.bufs {
+		if slices.ContainsFunc(b[h.rooms[i]:], func(x byte) bool { return x != guard }) {
+			h.t.Errorf("bytes behind buffer %d were written", i)
+		}
+	}
+}
+
+var hostileWraps = []wrap{twist{}.wrap, twist{pairing: true}.wrap, twist{noRead: true}.wrap, twist{pairing: true, refuse: true}.wrap}
+
+// TestHostile lets a peer say what no correct peer says, beginning with what would be right.
+func TestHostile(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %#x", seed)
+	c := rand.New(rand.NewPCG(seed, 0))
+	for round := range 800 {
+		h := provoke(t, hostileWraps[round%len(hostileWraps)])
+		for range 12 {
+			var b [7]byte
+			for i := range b {
+				b[i] = byte(c.Uint32())
+			}
+			if c.IntN(2) == 0 { // about a request that is there, and from whom it should come
+				b[1] |= 0xc0
+				b[2], b[3] = byte(c.IntN(4*len(h.hs))), byte(c.IntN(4*len(h.hs)))
+			}
+			h.say(b)
+		}
+		h.end()
+	}
+}
+
+func FuzzHostile(f *testing.F) {
+	f.Add([]byte{0, 1, 24, 0, 0, 0, 0, 0})
+	f.Add([]byte{1, 6, 24, 24, 0, 0, 0, 0, 6, 24, 24, 0, 0, 0, 0})
+	f.Add([]byte{1, 4, 0xc0, 32, 12, 60, 60, 70, 4, 0xc0, 32, 12, 60, 60, 70})
+	f.Add([]byte{2, 7, 0xc0, 24, 12, 70, 0, 0, 7, 0xc0, 24, 12, 70, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) == 0 || len(b) > 400 {
+			return
+		}
+		h := provoke(t, hostileWraps[int(b[0])%len(hostileWraps)])
+		for b = b[1:]; len(b) >= 7; b = b[7:] {
+			h.say([7]byte(b))
+		}
+		h.end()
+	})
+}
+
+// TestForeign: what one peer says about a request of another is refused, and nothing happens to the request.
+func TestForeign(t *testing.T) {
+	es := open(t, 3, nil, nil)
+	e := es[0]
+	h, err := e.Isend(to(0, 1, 1), make([]byte, 50000), Standard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.lock()
+	id := h.r.id()
+	for name, accepted := range map[string]bool{
+		"FIN":  e.finished(2, [5]uint64{id}),
+		"SEND": e.sendCopies(2, [5]uint64{id, 1, 100}),
+		"HELP": e.helped(2, [5]uint64{id, 1, 0, 0, 100}),
+	} {
+		if accepted || h.r.state != active {
+			t.Errorf("%s of a stranger was accepted", name)
+		}
+	}
+	e.unlock()
+	if _, err := es[1].Recv(from(0, 1), make([]byte, 50000)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Wait(h); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,168 @@
+package proto
+
+import (
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// sleepers waits until so many goroutines of an engine sleep: one on the transport, the others on the condition.
+func sleepers(e *Engine, n int) {
+	for {
+		e.mu.Lock() // and not lock: that would keep them from falling asleep
+		k := e.parked
+		if e.sleeping {
+			k++
+		}
+		e.mu.Unlock()
+		if k == n {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// TestNobodyForgotten lets goroutines wait for different things at once, so that all but one sleep on the condition, and
+// gives each what it waits for while the others go on sleeping, in different orders.
+func TestNobodyForgotten(t *testing.T) {
+	for first := range 5 {
+		es := open(t, 2, nil, nil)
+		e, other := es[0], es[1]
+		var word, asleep uint64
+		must := func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		must(e.Attach(make([]byte, 1<<16)))
+		must(e.Send(to(0, 1, 9), make([]byte, 20000), Buffered))
+		waits := []func() error{
+			func() error { _, err := e.Recv(from(1, 1), nil); return err },
+			func() error { _, err := e.Recv(from(1, 2), make([]byte, 20000)); return err },
+			func() error { _, _, err := e.Probe(from(1, 3), true); return err },
+			func() error { return e.WaitAtLeast(&word, 1, &asleep) },
+			func() error { _, err := e.Detach(); return err },
+		}
+		gives := []func(){
+			func() { must(other.Send(to(1, 0, 1), nil, Standard)) },
+			func() { must(other.Send(to(1, 0, 2), make([]byte, 20000), Standard)) },
+			func() { must(other.Send(to(1, 0, 3), nil, Standard)) },
+			func() {
+				atomic.StoreUint64(&word, 1)
+				if atomic.LoadUint64(&asleep) == 0 {
+					t.Error("who waits for the word sleeps, and does not say so")
+				}
+				other.Ring(0)
+			},
+			func() { _, err := other.Recv(from(0, 9), make([]byte, 20000)); must(err) },
+		}
+		ended := make([]chan error, len(waits))
+		for i := range waits {
+			i = (i + first) % len(waits) // another one is the one on the transport
+			ended[i] = make(chan error, 1)
+			go func() { ended[i] <- waits[i]() }()
+			if i == first {
+				sleepers(e, 1)
+			}
+		}
+		for k := range waits {
+			i := (k*2 + first) % len(waits)
+			sleepers(e, len(waits)-k)
+			gives[i]()
+			must(<-ended[i])
+		}
+		if n := atomic.LoadUint64(&asleep); n != 0 {
+			t.Errorf("%d are counted as sleeping", n)
+		}
+	}
+}
+
+// TestBreakWakesAll ends every kind of wait by the loss of a process.
+func TestBreakWakesAll(t *testing.T) {
+	es := open(t, 2, nil, nil)
+	e := es[0]
+	var word, asleep uint64
+	var ended [4]chan error
+	h, err := e.Isend(to(0, 1, 1), make([]byte, 20000), Standard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, wait := range []func() error{
+		func() error { _, err := e.Recv(from(1, 1), nil); return err },
+		func() error { _, _, err := e.Probe(from(1, 3), true); return err },
+		func() error { return e.WaitAtLeast(&word, 1, &asleep) },
+		func() error { _, err := e.WaitAny([]Handle{{}, h}); return err },
+	} {
+		ended[i] = make(chan error, 1)
+		go func() { ended[i] <- wait() }()
+	}
+	sleepers(e, len(ended))
+	if err := es[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range ended {
+		if err := <-c; !errors.Is(err, ErrBroken) || !errors.Is(err, fabric.ErrPeerDown) {
+			t.Errorf("wait %d: %v", i, err)
+		}
+	}
+	if err := e.Send(to(0, 1, 1), nil, Standard); !errors.Is(err, ErrBroken) {
+		t.Errorf("send afterwards: %v", err)
+	}
+	if err := e.Settle(); err != nil && !errors.Is(err, ErrBroken) {
+		t.Error(err)
+	}
+}
+
+// TestSendFindsOut: a send to a process that has gone says so, also where it is the first to notice.
+func TestSendFindsOut(t *testing.T) {
+	for _, connected := range []bool{false, true} {
+		es := open(t, 2, nil, nil)
+		if connected {
+			if err := es[0].Send(to(0, 1, 1), nil, Standard); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := es[1].Close(); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		for range 3 { // the ring takes some before the loss is known
+			if err = es[0].Send(to(0, 1, 1), make([]byte, 100), Standard); err == nil {
+				es[0].lock()
+				err = es[0].poke()
+				es[0].unlock()
+			}
+		}
+		if !errors.Is(err, ErrBroken) {
+			t.Errorf("connected %v: %v", connected, err)
+		}
+	}
+}
+
+// TestSettleAfterClose: what waits for room on its way to a process that has left in order keeps nobody.
+func TestSettleAfterClose(t *testing.T) {
+	es := open(t, 2, nil, nil)
+	es[0].Leave()
+	es[1].Leave()
+	var hs []Handle
+	for range 40 {
+		h, err := es[0].Isend(to(0, 1, 1), make([]byte, 4000), Standard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hs = append(hs, h)
+	}
+	if err := es[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := es[0].Settle(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := es[0].Wait(hs[len(hs)-1])
+	if !errors.Is(err, fabric.ErrPeerClosed) {
+		t.Errorf("the last send: %v", err)
+	}
+}

@@ -1,0 +1,189 @@
+package proto
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/hook"
+)
+
+// parcel is a message of random traffic. The plan is drawn from a seed, so both sides know it.
+type parcel struct {
+	from, to int
+	tag      int32
+	size     int
+	room     int // of the receive: less than size truncates
+	mode     Mode
+	number   int
+}
+
+const maxParcel = 150 << 10
+
+// draw plans messages between n processes.
+func draw(c *rand.Rand, n, each int) []parcel {
+	var ps []parcel
+	sizes := []int{0, 1, 100, 5000, 8192, 8193, 20000, 70000, maxParcel}
+	for number := range n * n * each {
+		p := parcel{from: number % n, to: number / n % n, tag: c.Int32N(3), number: number}
+		p.size = sizes[c.IntN(len(sizes))]
+		if p.size > 1 && c.IntN(2) == 0 {
+			p.size -= c.IntN(p.size / 2)
+		}
+		p.room = p.size + c.IntN(3)
+		if p.size > 0 && c.IntN(5) == 0 {
+			p.room = c.IntN(p.size)
+		}
+		if c.IntN(3) == 0 {
+			p.mode = Synchronous
+		}
+		ps = append(ps, p)
+	}
+	return ps
+}
+
+func (p parcel) fill(b []byte) {
+	for i := range b {
+		b[i] = byte(i*7 + i>>8 + p.number*13)
+	}
+}
+
+// check looks at a receive that has completed. b has guard bytes behind its room.
+func (p parcel) check(b []byte, st Status, err error) error {
+	want := min(p.size, p.room)
+	switch truncated := p.size > p.room; {
+	case truncated != errors.Is(err, ErrTruncate), !truncated && err != nil:
+		return fmt.Errorf("%+v: %v", p, err)
+	case st != Status{Source: int32(p.from), Tag: p.tag, Bytes: want}:
+		return fmt.Errorf("%+v: status %+v", p, st)
+	}
+	whole := make([]byte, want)
+	p.fill(whole)
+	if i := slices.IndexFunc(b[want:], func(x byte) bool { return x != guard }); i >= 0 {
+		return fmt.Errorf("%+v: byte %d, behind the message, was written", p, want+i)
+	}
+	if !slices.Equal(b[:want], whole) {
+		return fmt.Errorf("%+v: wrong bytes", p)
+	}
+	return nil
+}
+
+const guard = 0xa5
+
+func guarded(n int) []byte {
+	return slices.Repeat([]byte{guard}, n+64)
+}
+
+// flight is a parcel on its way, seen from one side.
+type flight struct {
+	p   parcel
+	buf []byte
+}
+
+// exchange is one process of the traffic: sends go out in order, some at a time; receives are posted in any order of the streams.
+func exchange(e *Engine, self int, ps []parcel, c *rand.Rand) error {
+	var sends []parcel
+	streams := map[[2]int][]parcel{}
+	var keys [][2]int
+	for _, p := range ps {
+		if p.from == self {
+			sends = append(sends, p)
+		}
+		if k := [2]int{p.from, int(p.tag)}; p.to == self {
+			if streams[k] == nil {
+				keys = append(keys, k)
+			}
+			streams[k] = append(streams[k], p)
+		}
+	}
+	var hs []Handle
+	var fs []flight
+	for len(sends)+len(keys)+len(hs) > 0 {
+		if len(keys) > 0 && c.IntN(2) == 0 {
+			i := c.IntN(len(keys))
+			p := streams[keys[i]][0]
+			if streams[keys[i]] = streams[keys[i]][1:]; len(streams[keys[i]]) == 0 {
+				keys = slices.Delete(keys, i, i+1)
+			}
+			b := guarded(p.room)
+			hs, fs = append(hs, e.Irecv(from(p.from, p.tag), b[:p.room])), append(fs, flight{p, b})
+		}
+		if len(sends) > 0 && c.IntN(2) == 0 {
+			p := sends[0]
+			sends = sends[1:]
+			b := make([]byte, p.size)
+			p.fill(b)
+			h, err := e.Isend(to(self, p.to, p.tag), b, p.mode)
+			if err != nil {
+				return err
+			}
+			hs, fs = append(hs, h), append(fs, flight{p, nil})
+		}
+		if len(hs) == 0 {
+			continue
+		}
+		i, ok, err := e.TestAny(hs)
+		if err == nil && !ok && len(sends)+len(keys) == 0 {
+			i, err = e.WaitAny(hs)
+			ok = true
+		}
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		st, err := e.Wait(hs[i])
+		if fs[i].buf != nil {
+			err = fs[i].p.check(fs[i].buf, st, err)
+		}
+		if err != nil {
+			return err
+		}
+		hs, fs = slices.Delete(hs, i, i+1), slices.Delete(fs, i, i+1)
+	}
+	return nil
+}
+
+// TestTraffic exchanges random messages in every form of transfer.
+func TestTraffic(t *testing.T) {
+	rough := func(o hook.Options) wrap {
+		return func(tr fabric.Transport) fabric.Transport { return hook.Wrap(tr, o) }
+	}
+	both := func(a, b wrap) wrap { return func(tr fabric.Transport) fabric.Transport { return b(a(tr)) } }
+	hooks := hook.Options{Again: 0.3, Delay: 0.2, Mix: 0.2, Late: 0.3, Poison: true}
+	for name, w := range map[string]wrap{
+		"plain":           nil,
+		"rough":           rough(hooks),
+		"copies":          twist{noRead: true}.wrap,
+		"rough copies":    both(twist{noRead: true}.wrap, rough(hooks)),
+		"refused":         twist{refuse: true}.wrap,
+		"shared":          twist{pairing: true}.wrap,
+		"shared, refused": twist{pairing: true, refuse: true}.wrap,
+		"shared, rough":   both(rough(hook.Options{Again: 0.3, Delay: 0.3, Mix: 0.2, Poison: true}), twist{pairing: true}.wrap),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, unexpected := range []int{0, 20000} {
+				seed := rand.Uint64()
+				t.Logf("seed %#x, room for %d unexpected bytes", seed, unexpected)
+				const n = 3
+				es := open(t, n, w, func(c *Config) { c.Unexpected = unexpected })
+				ps := draw(rand.New(rand.NewPCG(seed, 0)), n, 20)
+				each(t, es, func(self int, e *Engine) error {
+					if err := exchange(e, self, ps, rand.New(rand.NewPCG(seed, uint64(self)+1))); err != nil {
+						return err
+					}
+					return e.Settle() // what tells others that their messages have been read may wait for room
+				})
+				for i, e := range es {
+					if e.store.held != 0 || len(e.store.told) != 0 {
+						t.Errorf("engine %d still holds %d bytes of messages and has stopped %v", i, e.store.held, e.store.told)
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,92 @@
+package proto
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// TestGolden holds the bytes of each kind of message, so that they do not change unnoticed.
+func TestGolden(t *testing.T) {
+	v := envelope{context: 0x01020304, source: 0x11121314, tag: 0x21222324}
+	w := [5]uint64{0xa1, 0xa2, 0xa3, 0xa4, noWord}
+	const (
+		env   = "0403020114131211" + "24232221"
+		first = "a100000000000000"
+		three = first + "a200000000000000" + "a300000000000000"
+		five  = three + "a400000000000000" + "ffffffffffffffff"
+	)
+	for k, want := range map[kind]string{
+		kindEager:   "01000000" + env,
+		kindSync:    "02000000" + env + first,
+		kindOffer:   "03000000" + env + five,
+		kindHelp:    "04000000" + env + five,
+		kindWrote:   "05000000" + env + first + "a200000000000000",
+		kindFin:     "06000000" + env + first,
+		kindSend:    "07000000" + env + three,
+		kindData:    "08000000" + env + first + "a200000000000000",
+		kindChoke:   "09000000" + env,
+		kindUnchoke: "0a000000" + env,
+	} {
+		v.kind = k
+		b, n := header(v, w[:words[k]]...)
+		if got := hex.EncodeToString(b[:n]); got != want {
+			t.Errorf("kind %d:\n got %s\nwant %s", k, got, want)
+		}
+		got, gotWords, payload, err := parse(b[:n])
+		if err != nil || got != v || len(payload) != 0 || !bytes.Equal(wordBytes(gotWords, words[k]), wordBytes(w, words[k])) {
+			t.Errorf("kind %d: parsed as %+v %x %x, %v", k, got, gotWords, payload, err)
+		}
+	}
+}
+
+func wordBytes(w [5]uint64, n int) []byte {
+	b, end := header(envelope{kind: kindFin}, w[:n]...)
+	return b[envelopeBytes:end]
+}
+
+// TestPrefixes: no strict prefix of a header is a message of its kind. (A payload ends where the transport says.)
+func TestPrefixes(t *testing.T) {
+	for k := kindEager; k < kinds; k++ {
+		b, n := header(envelope{kind: k, context: 1, source: 2, tag: 3}, make([]uint64, words[k])...)
+		for i := range n {
+			if _, _, _, err := parse(b[:i]); !errors.Is(err, fabric.ErrCorrupt) {
+				t.Errorf("kind %d: %d of %d bytes: %v", k, i, n, err)
+			}
+		}
+		carries := k == kindEager || k == kindSync || k == kindData
+		if _, _, payload, err := parse(append(b[:n:n], 7)); carries != (err == nil) || carries && !bytes.Equal(payload, []byte{7}) {
+			t.Errorf("kind %d with a payload: %x, %v", k, payload, err)
+		}
+	}
+	for _, k := range []kind{0, kinds, 255} {
+		b, n := header(envelope{kind: k}, 1, 2, 3, 4, 5)
+		if _, _, _, err := parse(b[:n]); !errors.Is(err, fabric.ErrCorrupt) {
+			t.Errorf("kind %d: %v", k, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for k := kindEager; k < kinds; k++ {
+		b, n := header(envelope{kind: k, context: 1, source: 2, tag: 3}, make([]uint64, words[k])...)
+		f.Add(b[:n:n])
+		f.Add(append(b[:n:n], "payload"...))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		v, w, payload, err := parse(b)
+		if err != nil {
+			if !errors.Is(err, fabric.ErrCorrupt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		h, n := header(v, w[:words[v.kind]]...)
+		if again := append(h[:n:n], payload...); !bytes.Equal(again, b) {
+			t.Fatalf("%x is %+v %x %x, which is written as %x", b, v, w, payload, again)
+		}
+	})
+}

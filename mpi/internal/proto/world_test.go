@@ -1,0 +1,169 @@
+package proto
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/mem"
+)
+
+// wrap changes a transport for a test.
+type wrap func(fabric.Transport) fabric.Transport
+
+// open makes n engines that meet at a hub. tune may change their configurations.
+func open(t testing.TB, n int, w wrap, tune func(*Config)) []*Engine {
+	t.Helper()
+	tr := mem.NewHub(n).Transport()
+	if w != nil {
+		tr = w(tr)
+	}
+	es := make([]*Engine, n)
+	for i := range es {
+		es[i] = openOne(t, tr, i, n, tune)
+	}
+	return es
+}
+
+func openOne(t testing.TB, tr fabric.Transport, self, n int, tune func(*Config)) *Engine {
+	t.Helper()
+	bed := NewBed()
+	d, err := tr.Open(context.Background(), &fabric.Config{Self: self, Size: n, Wake: bed.Wake})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Domain: d, Self: self, Size: n, Bed: bed, Crowded: true}
+	if tune != nil {
+		tune(&c)
+	}
+	e, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// each runs f as every engine at once.
+func each(t testing.TB, es []*Engine, f func(self int, e *Engine) error) {
+	t.Helper()
+	var ranks sync.WaitGroup
+	errs := make([]error, len(es))
+	for i, e := range es {
+		ranks.Go(func() {
+			if errs[i] = f(i, e); errs[i] != nil {
+				e.Abort(errs[i])
+				for _, other := range es {
+					other.Abort(errs[i])
+				}
+			}
+		})
+	}
+	ranks.Wait()
+	for i, err := range errs {
+		if err != nil {
+			t.Errorf("engine %d: %v", i, err)
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+const testContext = 5
+
+// to and from are routes in the context of the tests, in which processes have their own numbers as ranks.
+func to(self, peer int, tag int32) Route {
+	return Route{Context: testContext, Peer: int32(peer), Rank: int32(self), Tag: tag}
+}
+
+func from(source int, tag int32) Route {
+	return Route{Context: testContext, Rank: int32(source), Tag: tag}
+}
+
+// twist says what a test wants of a transport that the one below does otherwise.
+type twist struct {
+	noRead  bool // says so in Caps
+	refuse  bool // reads and writes are refused, though Caps promises them
+	pairing bool // offers words
+}
+
+func (tw twist) wrap(tr fabric.Transport) fabric.Transport {
+	return &twisted{Transport: tr, twist: tw, words: map[[2]int][]uint64{}}
+}
+
+type twisted struct {
+	fabric.Transport
+	twist
+	mu    sync.Mutex
+	words map[[2]int][]uint64 // by sender and receiver
+}
+
+func (tr *twisted) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, error) {
+	inner, err := tr.Transport.Open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	d := &twistedDomain{inner, tr, c.Self}
+	if tr.pairing {
+		return pairingDomain{d}, nil
+	}
+	return d, nil
+}
+
+type twistedDomain struct {
+	fabric.Domain
+	tr   *twisted
+	self int
+}
+
+func (d *twistedDomain) Caps() fabric.Caps {
+	c := d.Domain.Caps()
+	if d.tr.noRead {
+		c.Read, c.Write = false, false
+	}
+	return c
+}
+
+func (d *twistedDomain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
+	ep, err := d.Domain.Connect(peer, addr)
+	if err != nil || !d.tr.refuse {
+		return ep, err
+	}
+	return refusing{ep}, nil
+}
+
+// refusing is an endpoint that finds out only when asked that it can neither read nor write.
+type refusing struct{ fabric.Endpoint }
+
+var errRefused = errors.Join(fabric.ErrNotSupported, errors.New("refused by the test"))
+
+func (refusing) Read([]byte, fabric.Region, fabric.RemoteKey, uint64) (bool, error) {
+	return false, errRefused
+}
+
+func (refusing) Write([]byte, fabric.Region, fabric.RemoteKey, uint64) (bool, error) {
+	return false, errRefused
+}
+
+// pairingDomain offers words of the heap, so that the race detector sees what the two sides do.
+type pairingDomain struct{ *twistedDomain }
+
+func (d pairingDomain) Words(peer int, inbound bool) []uint64 {
+	pair := [2]int{d.self, peer}
+	if inbound {
+		pair = [2]int{peer, d.self}
+	}
+	d.tr.mu.Lock()
+	defer d.tr.mu.Unlock()
+	if d.tr.words[pair] == nil {
+		d.tr.words[pair] = make([]uint64, 4*wordStride)
+	}
+	return d.tr.words[pair]
+}
