@@ -132,7 +132,8 @@ func TestAdapt(t *testing.T) {
 	}
 }
 
-// TestLoopsAllocs: a turn of the loops over the calls that package mpi promises not to allocate in allocates nothing itself.
+// TestLoopsAllocs: a turn of the loops over the calls that package mpi promises not to allocate in allocates
+// nothing itself.
 func TestLoopsAllocs(t *testing.T) {
 	for _, name := range []string{"latency", "bw", "bibw", "mbw_mr", "barrier", "allreduce"} {
 		op, err := Lookup(name)

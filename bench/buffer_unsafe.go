@@ -1,7 +1,7 @@
 package bench
 
-// unsafe is used to learn the address of a slice: buffers begin on a page, as those of the C twin do, so that both cross
-// the same number of pages and cache lines.
+// unsafe is used to learn the address of a slice: buffers begin on a page, as those of the C twin do, so that both
+// cross the same number of pages and cache lines.
 
 import (
 	"os"

@@ -23,8 +23,9 @@ func (r *rig) backToBack(skip, n int) (time.Duration, error) {
 	return r.now() - start, nil
 }
 
-// callByCall is the loop of every other collective: the time of each call by itself, with a barrier after it that is not
-// counted. Without the barrier the root of a broadcast would run ahead, and the figure would be a rate and not a time.
+// callByCall is the loop of every other collective: the time of each call by itself, with a barrier after it that
+// is not counted. Without the barrier the root of a broadcast would run ahead, and the figure would be a rate and
+// not a time.
 func (r *rig) callByCall(skip, n int) (time.Duration, error) {
 	var sum time.Duration
 	for i := -skip; i < n; i++ {

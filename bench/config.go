@@ -13,18 +13,19 @@ type Config struct {
 	// Window is the number of messages in flight in bw, bibw and mbw_mr. 0 stands for 64.
 	Window int
 
-	// Time that the measured turns of one size should take, by the clock of rank 0. 0 stands for 50 ms. The count of turns is
-	// found by runs that take about as long again and serve as warm-up.
+	// Time that the measured turns of one size should take, by the clock of rank 0. 0 stands for 50 ms. The count
+	// of turns is found by runs that take about as long again and serve as warm-up.
 	Time time.Duration
 
-	// Iterations fixes the number of measured turns instead. A turn is one ping-pong, one window or one collective call.
+	// Iterations fixes the number of measured turns instead. A turn is one ping-pong, one window or one collective
+	// call.
 	Iterations int
 
 	// Warmup is the number of turns before the measured ones, in the same loop. 0 stands for a tenth of them.
 	Warmup int
 
-	// Memory bounds the bytes of buffers per rank. 0 stands for 512 MiB. The ladder ends where it would be exceeded; a size
-	// asked for that exceeds it is an error.
+	// Memory bounds the bytes of buffers per rank. 0 stands for 512 MiB. The ladder ends where it would be
+	// exceeded; a size asked for that exceeds it is an error.
 	Memory int
 
 	// Percentiles asks for the distribution over single turns. It costs one clock reading per turn.

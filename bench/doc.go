@@ -17,9 +17,9 @@
 //
 // # What is measured
 //
-// Send and receive buffers are separate, page aligned, and every byte was touched before. Sizes are those OSU prints:
-// bytes of one message; for a reduction bytes of one vector of float32; for gather, scatter, allgather and alltoall bytes
-// per pair of ranks. The root is rank 0.
+// Send and receive buffers are separate, page aligned, and every byte was touched before. Sizes are those OSU
+// prints: bytes of one message; for a reduction bytes of one vector of float32; for gather, scatter, allgather and
+// alltoall bytes per pair of ranks. The root is rank 0.
 //
 //   - latency: half the time of a ping-pong, clock of rank 0.
 //   - bw, mbw_mr: rank i sends a window of messages to rank i+n/2, waits for all, and then for a 4-byte answer. bw is that of
@@ -34,7 +34,7 @@
 //
 // # The C twin
 //
-// [PeerSource] is a C program that makes the same measurements over any MPI, loop for loop: `ibrun bench versus` builds it with
-// the MPI implementations that are installed and compares them with this package. Its loops, the way iterations adapt
-// and the arithmetic of the figures are the same; a change on one side is a change on both.
+// [PeerSource] is a C program that makes the same measurements over any MPI, loop for loop: `ibrun bench versus`
+// builds it with the MPI implementations that are installed and compares them with this package. Its loops, the way
+// iterations adapt and the arithmetic of the figures are the same; a change on one side is a change on both.
 package bench

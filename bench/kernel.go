@@ -6,8 +6,8 @@ import (
 	"github.com/ibrun/ibrun/mpi"
 )
 
-// The point-to-point loops. Each has a twin of the same shape in testdata/peer.c. They run skip turns of warm-up and then n
-// measured ones, and return how long those took by this rank's clock.
+// The point-to-point loops. Each has a twin of the same shape in testdata/peer.c. They run skip turns of warm-up
+// and then n measured ones, and return how long those took by this rank's clock.
 
 const tag mpi.Tag = 1
 

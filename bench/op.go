@@ -54,7 +54,8 @@ const (
 	onePerRank
 )
 
-// ops is the table of operations, in the order they are listed and run. Names are those of the table in testdata/peer.c.
+// ops is the table of operations, in the order they are listed and run. Names are those of the table in
+// testdata/peer.c.
 var ops = [...]Op{
 	{Name: "latency", Unit: Microseconds, About: "half the round trip of one message between two ranks",
 		kind: pair, loop: (*rig).pingPong, arrives: fromOther},

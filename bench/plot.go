@@ -13,9 +13,9 @@ const (
 	plotMargin = 14 // characters left of the curve: its scale
 )
 
-// Plot draws the figures of one operation over their sizes, with characters, at most width of them in a line. The vertical
-// axis is logarithmic; so is the horizontal one when the sizes are a ladder. It takes two results to draw a line; with
-// fewer it draws nothing.
+// Plot draws the figures of one operation over their sizes, with characters, at most width of them in a line. The
+// vertical axis is logarithmic; so is the horizontal one when the sizes are a ladder. It takes two results to draw
+// a line; with fewer it draws nothing.
 func Plot(w io.Writer, results []Result, width int) error {
 	if len(results) < 2 {
 		return nil

@@ -8,9 +8,10 @@ import (
 	"github.com/ibrun/ibrun/mpi"
 )
 
-// Run measures op at each of the configuration's sizes. Every rank of c calls it with the same arguments; rank 0's each is
-// called with every result as it comes, the others' never. An error of each ends the measurement at rank 0, and the caller
-// has to end the other ranks. Data that arrived wrong is no error of Run: it is counted in [Result.Wrong].
+// Run measures op at each of the configuration's sizes. Every rank of c calls it with the same arguments; rank 0's
+// each is called with every result as it comes, the others' never. An error of each ends the measurement at rank 0,
+// and the caller has to end the other ranks. Data that arrived wrong is no error of Run: it is counted in
+// [Result.Wrong].
 func Run(c *mpi.Comm, op Op, cfg Config, each func(Result) error) error {
 	if op.loop == nil {
 		return fmt.Errorf("bench: %q is not an operation of this package", op.Name)
@@ -80,8 +81,8 @@ func (r *rig) point(op Op, cfg Config) (res Result, err error) {
 	return res, r.summarise(op, took, &res)
 }
 
-// timed runs the loop and returns this rank's measure of it and rank 0's wall clock, which decides for all since all must
-// run the same number of turns.
+// timed runs the loop and returns this rank's measure of it and rank 0's wall clock, which decides for all since
+// all must run the same number of turns.
 func (r *rig) timed(op Op, skip, n int) (took, wall time.Duration, err error) {
 	if err := r.comm.Barrier(); err != nil {
 		return 0, 0, err
@@ -95,8 +96,9 @@ func (r *rig) timed(op Op, skip, n int) (took, wall time.Duration, err error) {
 	return took, clock[0], err
 }
 
-// adapt finds the number of turns that take about as long as budget, three at least unless one alone takes longer. The runs
-// that find out are warm-up; the measurement is a fresh run, so that one which was slow by chance is not the one that counts.
+// adapt finds the number of turns that take about as long as budget, three at least unless one alone takes longer.
+// The runs that find out are warm-up; the measurement is a fresh run, so that one which was slow by chance is not
+// the one that counts.
 func (r *rig) adapt(op Op, budget time.Duration) (int, error) {
 	if _, _, err := r.timed(op, 0, 1); err != nil { // sets up connections
 		return 0, err

@@ -57,7 +57,8 @@ func (t *Table) add(title string, cell func(Result) string) {
 	t.columns = append(t.columns, column{title, cell})
 }
 
-// Row prints one result; the first also the head of the table. The result must carry what the table's configuration asked for.
+// Row prints one result; the first also the head of the table. The result must carry what the table's configuration
+// asked for.
 func (t *Table) Row(r Result) error {
 	var b strings.Builder
 	if t.head != "" {

@@ -2,8 +2,8 @@ package bench
 
 import "github.com/ibrun/ibrun/mpi"
 
-// Data validation. Before each turn that is checked the send buffers get a pattern that depends on the rank, on the rank it
-// is meant for, on the place in the message and on the turn; the receive buffers are cleared.
+// Data validation. Before each turn that is checked the send buffers get a pattern that depends on the rank, on the
+// rank it is meant for, on the place in the message and on the turn; the receive buffers are cleared.
 
 // origin names the block of data that belongs in a place: that which rank `from` made for rank `block` (block 0 where
 // everyone gets the same).
@@ -41,8 +41,8 @@ func patternByte(o origin, turn, i int) byte {
 	return byte(h >> 11)
 }
 
-// patternFloat is element i of rank 0's vector; rank r has r+1 times as much. The numbers are whole and small, so that sums
-// over a thousand ranks are exact in any order.
+// patternFloat is element i of rank 0's vector; rank r has r+1 times as much. The numbers are whole and small, so
+// that sums over a thousand ranks are exact in any order.
 func patternFloat(turn, i int) float32 {
 	return float32((uint32(i)+uint32(turn)*977+1)*2654435761>>28 + 1)
 }
@@ -110,8 +110,8 @@ func (r *rig) wrongFloats(op Op, turn int) (n int) {
 // validatedTurns is how many turns are checked one by one before the measured ones.
 const validatedTurns = 5
 
-// validate runs checked turns and returns the wrong elements of this rank. The last pattern stays in the buffers, so that
-// what the measured turns leave there can be checked once more.
+// validate runs checked turns and returns the wrong elements of this rank. The last pattern stays in the buffers,
+// so that what the measured turns leave there can be checked once more.
 func (r *rig) validate(op Op) (int, error) {
 	total := 0
 	for turn := range validatedTurns {

@@ -39,9 +39,9 @@ type Config struct {
 	Self int
 	// Size is the number of peers, this process included.
 	Size int
-	// Wake is called by a domain that has no descriptor to sleep on (see [Domain.Arm]) when something arrived after it
-	// was armed. It is called from any goroutine, must not block and must not call back into the domain. It may come once
-	// more, late, even after Close. Nil means that the caller never sleeps.
+	// Wake is called by a domain that has no descriptor to sleep on (see [Domain.Arm]) when something arrived after
+	// it was armed. It is called from any goroutine, must not block and must not call back into the domain. It may
+	// come once more, late, even after Close. Nil means that the caller never sleeps.
 	Wake func()
 }
 
@@ -63,20 +63,20 @@ type Domain interface {
 	// An error means that the domain itself is broken; trouble with one peer is an event.
 	Poll(evs []Event) (int, error)
 	// Arm prepares to sleep. If ready is true something is there already: poll again. Otherwise fd becomes readable
-	// when something arrives; fd is -1 for a domain that calls Config.Wake instead. The next Poll disarms. Arm ends the
-	// loans of the last Poll. A caller with a message that did not go tries once more after Arm and before it sleeps; it is
-	// woken when there is room.
+	// when something arrives; fd is -1 for a domain that calls Config.Wake instead. The next Poll disarms. Arm ends
+	// the loans of the last Poll. A caller with a message that did not go tries once more after Arm and before it
+	// sleeps; it is woken when there is room.
 	Arm() (fd int, ready bool, err error)
-	// Close leaves the set and frees everything. Peers learn of it as PeerDown. Every call answers ErrClosed from then on; Close
-	// may be repeated.
+	// Close leaves the set and frees everything. Peers learn of it as PeerDown. Every call answers ErrClosed from
+	// then on; Close may be repeated.
 	Close() error
 }
 
 // Endpoint is the way to one peer.
 type Endpoint interface {
 	// Send copies header and payload as one message, or returns ErrAgain. Their lengths together are at most
-	// Caps().MaxSend; more is an error that harms nothing. The peer sees them joined in one Event.Data, also if it has not
-	// connected to this side.
+	// Caps().MaxSend; more is an error that harms nothing. The peer sees them joined in one Event.Data, also if it
+	// has not connected to this side.
 	Send(header, payload []byte) error
 	// Read copies len(dst) bytes from the peer's registered memory at src into dst. local is the registration that
 	// covers dst, ignored where Caps().Direct is set. If done, the bytes are there; otherwise an event of kind Done
@@ -84,8 +84,8 @@ type Endpoint interface {
 	Read(dst []byte, local Region, src RemoteKey, token uint64) (done bool, err error)
 	// Write copies src into the peer's registered memory at dst, as Read does the other way.
 	Write(src []byte, local Region, dst RemoteKey, token uint64) (done bool, err error)
-	// Close ends the way to this peer, which learns of it as PeerDown. What the peer still sends is dropped, and every call
-	// answers ErrClosed; Close may be repeated.
+	// Close ends the way to this peer, which learns of it as PeerDown. What the peer still sends is dropped, and
+	// every call answers ErrClosed; Close may be repeated.
 	Close() error
 }
 
@@ -95,7 +95,8 @@ type Caps struct {
 	MaxSend int
 	// Eager is the largest payload for which sending at once is faster than letting the peer Read it.
 	Eager int
-	// Stream is the largest payload for which sending in pieces, once the peer is ready, is faster than letting it Read.
+	// Stream is the largest payload for which sending in pieces, once the peer is ready, is faster than letting it
+	// Read.
 	Stream int
 	// Read and Write tell whether endpoints can do these. Where they cannot, the calls return ErrNotSupported.
 	Read, Write bool
@@ -126,8 +127,8 @@ const (
 	Message EventKind = iota + 1
 	// Done is the end of the Read or Write with this Token; Err is nil if it succeeded.
 	Done
-	// PeerDown says that Peer has gone, and Err why: ErrPeerClosed, or ErrPeerDown with the reason if it was lost. It is
-	// the last event of that peer; what it had sent before comes first.
+	// PeerDown says that Peer has gone, and Err why: ErrPeerClosed, or ErrPeerDown with the reason if it was lost.
+	// It is the last event of that peer; what it had sent before comes first.
 	PeerDown
 )
 
@@ -149,8 +150,8 @@ type Sharer interface {
 	// as far as is needed it returns ErrAgain, and the caller polls and calls again with the same arguments. Whether it
 	// succeeded may differ between the callers; they agree on that among themselves.
 	Segment(id uint64, peers []int, bytes int) (Segment, error)
-	// Ring wakes peer if it sleeps after Arm. Stores to a segment made before it are visible to the woken peer, which looks
-	// at what it waits for once more after Arm and before it sleeps.
+	// Ring wakes peer if it sleeps after Arm. Stores to a segment made before it are visible to the woken peer,
+	// which looks at what it waits for once more after Arm and before it sleeps.
 	Ring(peer int)
 }
 
@@ -162,11 +163,13 @@ type Segment interface {
 	Close() error
 }
 
-// Pairer is what a domain offers besides where a Read or Write occupies this process, so that both sides of a large transfer gain
-// by sharing the work. The words are where they agree who does what. Callers find it by type assertion, once, at set-up.
+// Pairer is what a domain offers besides where a Read or Write occupies this process, so that both sides of a large
+// transfer gain by sharing the work. The words are where they agree who does what. Callers find it by type
+// assertion, once, at set-up.
 type Pairer interface {
-	// Words returns words of memory shared with a connected peer, zero at first, for use with sync/atomic: its own set for
-	// each direction, outbound for the transfers that this process offers and inbound for those that the peer offers. Each
-	// used word should be at least eight from the next. Nil if the peers are not connected that way.
+	// Words returns words of memory shared with a connected peer, zero at first, for use with sync/atomic: its own
+	// set for each direction, outbound for the transfers that this process offers and inbound for those that the
+	// peer offers. Each used word should be at least eight from the next. Nil if the peers are not connected that
+	// way.
 	Words(peer int, inbound bool) []uint64
 }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Affinity returns the PUs that the calling thread may run on, ascending: those of the process, as long as no thread was
-// bound by itself.
+// Affinity returns the PUs that the calling thread may run on, ascending: those of the process, as long as no
+// thread was bound by itself.
 func Affinity() ([]int, error) {
 	set := unix.NewCPUSet(maxID)
 	if err := unix.SchedGetaffinityDynamic(0, set); err != nil {
@@ -22,8 +22,8 @@ func Affinity() ([]int, error) {
 	return pus, nil
 }
 
-// Bind restricts the calling thread, and the processes it starts from now on, to these PUs. The caller has locked the thread
-// with runtime.LockOSThread.
+// Bind restricts the calling thread, and the processes it starts from now on, to these PUs. The caller has locked
+// the thread with runtime.LockOSThread.
 func Bind(pus []int) error {
 	set := unix.NewCPUSet(maxID)
 	for _, id := range pus {

@@ -16,8 +16,8 @@ type Topology struct {
 	PUs []PU `json:"pus"`
 }
 
-// PU is one processing unit and its place. Core and L3 are named by the lowest PU in them, which makes the names unique on
-// the node; Node and Package are the kernel's own numbers.
+// PU is one processing unit and its place. Core and L3 are named by the lowest PU in them, which makes the names
+// unique on the node; Node and Package are the kernel's own numbers.
 type PU struct {
 	ID      int `json:"id"`
 	Core    int `json:"core"`
@@ -26,9 +26,9 @@ type PU struct {
 	Package int `json:"package"`
 }
 
-// Read reads a sysfs tree, as os.DirFS("/sys") gives it. A machine need not describe everything: without the file of a core or
-// a cache, a PU has one of its own, and without nodes all is node 0. Without the list of PUs that are switched on, the error
-// is fs.ErrNotExist; a file that cannot be understood is [ErrMalformed].
+// Read reads a sysfs tree, as os.DirFS("/sys") gives it. A machine need not describe everything: without the file
+// of a core or a cache, a PU has one of its own, and without nodes all is node 0. Without the list of PUs that are
+// switched on, the error is fs.ErrNotExist; a file that cannot be understood is [ErrMalformed].
 func Read(fsys fs.FS) (*Topology, error) {
 	r := reader{fsys: fsys, pus: map[int]*PU{}}
 	online := r.list("devices/system/cpu/online")
@@ -153,10 +153,10 @@ func (r *reader) fail(name string, err error) {
 	}
 }
 
-// Cores returns the cores that the allowed PUs belong to, each as its allowed PUs, ascending. Cores that share a cache stand
-// next to each other, so do those of a NUMA node and of a package: any stretch of the result is as close together as the
-// node allows. PUs that the topology does not know are cores of their own at the end, so a zero Topology returns the
-// allowed PUs one by one.
+// Cores returns the cores that the allowed PUs belong to, each as its allowed PUs, ascending. Cores that share a
+// cache stand next to each other, so do those of a NUMA node and of a package: any stretch of the result is as
+// close together as the node allows. PUs that the topology does not know are cores of their own at the end, so a
+// zero Topology returns the allowed PUs one by one.
 func (t *Topology) Cores(allowed []int) [][]int {
 	known := map[int]PU{}
 	for _, pu := range t.PUs {

@@ -94,7 +94,8 @@ func truths[T ~bool]() element[T] {
 	}
 }
 
-// affine are maps x -> a*x + b on 32-bit numbers, packed in a word. Doing one after the other is associative and does not commute.
+// affine are maps x -> a*x + b on 32-bit numbers, packed in a word. Doing one after the other is associative and
+// does not commute.
 func affine() element[uint64] {
 	compose := func(f, g uint64) uint64 {
 		a, b := uint32(f>>32), uint32(f)

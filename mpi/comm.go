@@ -46,8 +46,8 @@ func (c *Comm) Rank() int { return int(c.rank) }
 // Size is the number of processes. MPI-5.0 §7.4.1.
 func (c *Comm) Size() int { return len(c.peers) }
 
-// Free gives the communicator up. It is collective and waits for all ranks; receives that still wait fail with ErrComm, and
-// every later call does. World and Self cannot be freed. MPI-5.0 §7.4.3.
+// Free gives the communicator up. It is collective and waits for all ranks; receives that still wait fail with
+// ErrComm, and every later call does. World and Self cannot be freed. MPI-5.0 §7.4.3.
 func (c *Comm) Free() error {
 	const op = "Free"
 	if err := c.usable(op); err != nil {

@@ -45,7 +45,8 @@ func TestSplit(t *testing.T) {
 		if err != nil || (odd == nil) != (me%2 == 0) {
 			return fmt.Errorf("color %d: %v, %w", color, odd, err)
 		}
-		// Ranks 0 and 1: the lower key first. 2 and 3: of equal keys the lower rank in back, which is 3. 4 and 5: as their keys.
+		// Ranks 0 and 1: the lower key first. 2 and 3: of equal keys the lower rank in back, which is 3. 4 and 5:
+		// as their keys.
 		pair := [][]int{{1, 0}, {3, 2}, {4, 5}}[me/2]
 		errs := []error{
 			identify(same, p, 0, 1, 2, 3, 4, 5), identify(back, p, 5, 4, 3, 2, 1, 0), identify(pairs, p, pair...),
@@ -66,7 +67,7 @@ func TestSplitColor(t *testing.T) {
 		}
 		c, err := p.World().Split(color, 0)
 		if color < 0 {
-			return is(err, mpi.ErrArg)
+			return ofClass(err, mpi.ErrArg)
 		}
 		if err != nil {
 			return err
@@ -249,7 +250,7 @@ func TestContextIDs(t *testing.T) {
 		if len(live) != 4094 {
 			return fmt.Errorf("%d communicators: %w", len(live), err)
 		}
-		errs := []error{is(err, mpi.ErrOther)}
+		errs := []error{ofClass(err, mpi.ErrOther)}
 		for range 3 {
 			errs = append(errs, live[700].Free())
 			d, err := p.World().Dup()
@@ -258,7 +259,7 @@ func TestContextIDs(t *testing.T) {
 			}
 			live[700] = d
 			_, err = p.World().Split(0, 0)
-			errs = append(errs, is(err, mpi.ErrOther), checkSum(d), checkSum(live[701]))
+			errs = append(errs, ofClass(err, mpi.ErrOther), checkSum(d), checkSum(live[701]))
 		}
 		return errors.Join(errs...)
 	})

@@ -9,8 +9,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// A context number is one bit for messages or collectives, and above it the communicator's id. How often the id was used before is
-// above that: see proto.ContextBits.
+// A context number is one bit for messages or collectives, and above it the communicator's id. How often the id was
+// used before is above that: see proto.ContextBits.
 const (
 	collective = 1
 	maxIDs     = 1 << (proto.ContextBits - 1)
@@ -53,9 +53,9 @@ func (s *contexts) give(ctx uint32) {
 	s.mu.Unlock()
 }
 
-// claim offers the free ids to an agreement among the ranks of the communicator with context ctx, or none if another agreement has
-// them. Several goroutines may make communicators at once, in different orders at different ranks: the lowest context goes first
-// everywhere, so some agreement always succeeds.
+// claim offers the free ids to an agreement among the ranks of the communicator with context ctx, or none if
+// another agreement has them. Several goroutines may make communicators at once, in different orders at different
+// ranks: the lowest context goes first everywhere, so some agreement always succeeds.
 func (s *contexts) claim(ctx uint32, mask []uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,9 +80,9 @@ func (s *contexts) enter(ctx uint32, n int) {
 	s.mu.Unlock()
 }
 
-// newContext agrees with all ranks of c on a context that none of them uses. Only ranks with keep will use it. All ranks must be
-// about to call it, as is known after a collective in which all waited for all: a rank that came early would have others wait
-// that make other communicators first.
+// newContext agrees with all ranks of c on a context that none of them uses. Only ranks with keep will use it. All
+// ranks must be about to call it, as is known after a collective in which all waited for all: a rank that came
+// early would have others wait that make other communicators first.
 func (c *Comm) newContext(op string, keep bool) (uint32, error) {
 	s := &c.p.ids
 	s.enter(c.ctx, 1)

@@ -16,13 +16,13 @@
 //		fmt.Println(world.Rank(), sum[0])
 //	}
 //
-// Start it with ibrun -n 4 ./program; started by itself it is a world of one. There is no global state: a [Process] is a
-// value, and with package mpitest many of them run in one go test.
+// Start it with ibrun -n 4 ./program; started by itself it is a world of one. There is no global state: a [Process]
+// is a value, and with package mpitest many of them run in one go test.
 //
 // # Buffers
 //
-// Slices are the buffers: they carry element type and count. A slice handed to a call belongs to the call until it returns,
-// and with the immediate forms until the request has completed; sends only read it. Slices of local arrays
+// Slices are the buffers: they carry element type and count. A slice handed to a call belongs to the call until it
+// returns, and with the immediate forms until the request has completed; sends only read it. Slices of local arrays
 // escape to the heap. Receiving into a slice that is longer than the message is fine, [Count] tells how much came.
 //
 // # Errors
@@ -35,9 +35,9 @@
 //
 // # Concurrency
 //
-// Any number of goroutines may call anything at once, on one communicator too (MPI_THREAD_MULTIPLE). Only collectives on
-// one communicator go one after the other, in the same order at all ranks, as MPI demands; a second one at the same time is
-// an error.
+// Any number of goroutines may call anything at once, on one communicator too (MPI_THREAD_MULTIPLE). Only
+// collectives on one communicator go one after the other, in the same order at all ranks, as MPI demands; a second
+// one at the same time is an error.
 //
 // Numeric values of constants are those of the MPI-5.0 ABI.
 package mpi

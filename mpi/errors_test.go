@@ -15,8 +15,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// is checks that a call failed with an error of this class, and that it is told as one of this package.
-func is(err error, class mpi.Class) error {
+// ofClass checks that a call failed with an error of this class, and that it is told as one of this package.
+func ofClass(err error, class mpi.Class) error {
 	var e *mpi.Error
 	if !errors.Is(err, class) || !errors.As(err, &e) || e.Class != class || !strings.Contains(err.Error(), class.Error()) {
 		return fmt.Errorf("got %w, want an error of class %q", err, class)
@@ -84,7 +84,7 @@ func TestWrongCollectives(t *testing.T) {
 	eachForm(t, []int{2, 3, 4}, func(p *mpi.Process) error {
 		errs := []error{checkSum(p.World())}
 		for name, call := range wrong(p.World()) {
-			if err := is(call.err, call.class); err != nil {
+			if err := ofClass(call.err, call.class); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			}
 		}
@@ -97,10 +97,10 @@ func TestWrongAtRoot(t *testing.T) {
 	mpitest.Run(t, 1, func(p *mpi.Process) error {
 		x := make([]int, 4)
 		return errors.Join(
-			is(mpi.Reduce(p.World(), x[:2], x, mpi.Sum, 0), mpi.ErrCount),
-			is(mpi.Gather(p.World(), x[:2], x, 0), mpi.ErrCount),
-			is(mpi.Gatherv(p.World(), x, []int{5}, nil, x, 0), mpi.ErrCount),
-			is(mpi.Scatterv(p.World(), x[:1], x[1:], []int{1}, []int{3}, 0), mpi.ErrCount),
+			ofClass(mpi.Reduce(p.World(), x[:2], x, mpi.Sum, 0), mpi.ErrCount),
+			ofClass(mpi.Gather(p.World(), x[:2], x, 0), mpi.ErrCount),
+			ofClass(mpi.Gatherv(p.World(), x, []int{5}, nil, x, 0), mpi.ErrCount),
+			ofClass(mpi.Scatterv(p.World(), x[:1], x[1:], []int{1}, []int{3}, 0), mpi.ErrCount),
 		)
 	})
 }
@@ -130,7 +130,7 @@ func TestFreed(t *testing.T) {
 			mpi.Allreduce(c, x, x, mpi.Sum), mpi.Alltoall(c, x, x), mpi.Scan(c, x, x, mpi.Sum), (*mpi.Comm)(nil).Barrier(),
 			(*mpi.Comm)(nil).Free(), mpi.Send((*mpi.Comm)(nil), x, 0, 0),
 		} {
-			errs = append(errs, is(err, mpi.ErrComm))
+			errs = append(errs, ofClass(err, mpi.ErrComm))
 		}
 		return errors.Join(errs...)
 	})
@@ -162,14 +162,15 @@ func TestTwoAtOnce(t *testing.T) {
 				first = second
 			}
 		}
-		if err := is(err, mpi.ErrComm); err != nil {
+		if err := ofClass(err, mpi.ErrComm); err != nil {
 			return err
 		}
 		return errors.Join(mpi.Send(w, []int{1}, 1, 0), <-first)
 	})
 }
 
-// TestSleepBoth: a goroutine that waits for a message and one in a collective of the same process sleep at the same time.
+// TestSleepBoth: a goroutine that waits for a message and one in a collective of the same process sleep at the same
+// time.
 func TestSleepBoth(t *testing.T) {
 	eachForm(t, []int{2}, func(p *mpi.Process) error {
 		w := p.World()
@@ -214,11 +215,11 @@ func TestFinalizeTwice(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		errs := []error{d.Barrier(), p.Finalize(), p.Finalize(), is(p.World().Barrier(), mpi.ErrComm)}
+		errs := []error{d.Barrier(), p.Finalize(), p.Finalize(), ofClass(p.World().Barrier(), mpi.ErrComm)}
 		if err := d.Barrier(); err == nil && d.Size() > 1 {
 			errs = append(errs, errors.New("a barrier after Finalize"))
 		}
-		return errors.Join(append(errs, is(mpi.Send(p.Self(), []int{1}, 0, 0), mpi.ErrComm))...)
+		return errors.Join(append(errs, ofClass(mpi.Send(p.Self(), []int{1}, 0, 0), mpi.ErrComm))...)
 	})
 }
 

@@ -24,8 +24,8 @@ func (c *Comm) bcast(b []byte, root int) error {
 	return c.below(op, coll.Bcast(&c.group, b, root))
 }
 
-// Gather collects src of all ranks in dst at root, in the order of ranks; dst is not used elsewhere and may be nil. In place at root:
-// src is dst, or the part of dst that is root's. MPI-5.0 §6.5.
+// Gather collects src of all ranks in dst at root, in the order of ranks; dst is not used elsewhere and may be nil.
+// In place at root: src is dst, or the part of dst that is root's. MPI-5.0 §6.5.
 func Gather[T Elem](c *Comm, dst, src []T, root int) error {
 	return c.gather(bytesOf(dst), bytesOf(src), sizeOf[T](), root)
 }
@@ -53,8 +53,8 @@ func (c *Comm) gather(dst, src []byte, elem, root int) error {
 	return c.below(op, coll.Gather(&c.group, dst, src, root))
 }
 
-// ownBlock checks a rank's own block against the whole of n such, and returns it; in place, as the collectives want to see
-// it: at the beginning of the whole.
+// ownBlock checks a rank's own block against the whole of n such, and returns it; in place, as the collectives want
+// to see it: at the beginning of the whole.
 func (c *Comm) ownBlock(op string, whole, block []byte, elem int) ([]byte, error) {
 	n := len(c.peers)
 	if same(whole, block) && len(whole) == len(block) && n > 1 {
@@ -80,8 +80,8 @@ func (c *Comm) divisible(op string, b []byte, elem int) error {
 	return nil
 }
 
-// Scatter gives each rank its part of root's src, in dst; src is not used elsewhere and may be nil. In place at root: dst is src, or the
-// part of src that is root's. MPI-5.0 §6.6.
+// Scatter gives each rank its part of root's src, in dst; src is not used elsewhere and may be nil. In place at
+// root: dst is src, or the part of src that is root's. MPI-5.0 §6.6.
 func Scatter[T Elem](c *Comm, dst, src []T, root int) error {
 	return c.scatter(bytesOf(dst), bytesOf(src), sizeOf[T](), root)
 }
@@ -109,8 +109,8 @@ func (c *Comm) scatter(dst, src []byte, elem, root int) error {
 	return c.below(op, coll.Scatter(&c.group, dst, src, root))
 }
 
-// Allgather collects src of all ranks in dst of each, in the order of ranks. In place: src is dst, or the part of dst that is
-// this rank's. MPI-5.0 §6.7.
+// Allgather collects src of all ranks in dst of each, in the order of ranks. In place: src is dst, or the part of
+// dst that is this rank's. MPI-5.0 §6.7.
 func Allgather[T Elem](c *Comm, dst, src []T) error {
 	return c.allgather("Allgather", bytesOf(dst), bytesOf(src), sizeOf[T]())
 }
@@ -130,8 +130,8 @@ func (c *Comm) allgather(op string, dst, src []byte, elem int) error {
 	return c.below(op, coll.Allgather(&c.group, dst, src))
 }
 
-// Alltoall sends part i of src to rank i, where it becomes the part of dst that has this rank's number. dst and src have one
-// length and may be the same slice. MPI-5.0 §6.8.
+// Alltoall sends part i of src to rank i, where it becomes the part of dst that has this rank's number. dst and src
+// have one length and may be the same slice. MPI-5.0 §6.8.
 func Alltoall[T Elem](c *Comm, dst, src []T) error {
 	return c.alltoall(bytesOf(dst), bytesOf(src), sizeOf[T]())
 }

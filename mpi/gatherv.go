@@ -30,8 +30,8 @@ func (c *Comm) layout(op string, b []byte, counts, displs []int, elem int) (coll
 	return coll.Layout{Counts: counts, Displs: displs, Elem: elem}, nil
 }
 
-// ownPart checks a rank's own block against its place in the whole. In place it is the whole, or just that place, and is
-// returned as the collectives want to see it: at the beginning of the whole.
+// ownPart checks a rank's own block against its place in the whole. In place it is the whole, or just that place,
+// and is returned as the collectives want to see it: at the beginning of the whole.
 func (c *Comm) ownPart(op string, whole []byte, at coll.Layout, block []byte) ([]byte, error) {
 	count, from := at.Counts[c.rank]*at.Elem, at.Displs[c.rank]*at.Elem
 	if same(whole, block) && len(whole) == len(block) {
@@ -46,8 +46,8 @@ func (c *Comm) ownPart(op string, whole []byte, at coll.Layout, block []byte) ([
 	return block, c.apart(op, whole, block)
 }
 
-// Gatherv collects src of all ranks in dst at root: counts[i] elements of rank i at displs[i], or one after the other if displs is
-// nil. What concerns dst counts at root only. In place at root as in Gather. MPI-5.0 §6.5.
+// Gatherv collects src of all ranks in dst at root: counts[i] elements of rank i at displs[i], or one after the
+// other if displs is nil. What concerns dst counts at root only. In place at root as in Gather. MPI-5.0 §6.5.
 func Gatherv[T Elem](c *Comm, dst []T, counts, displs []int, src []T, root int) error {
 	return c.gatherv(bytesOf(dst), counts, displs, bytesOf(src), sizeOf[T](), root)
 }
@@ -74,8 +74,8 @@ func (c *Comm) gatherv(dst []byte, counts, displs []int, src []byte, elem, root 
 	return c.below(op, coll.Gatherv(&c.group, dst, at, src, root))
 }
 
-// Scatterv gives each rank its part of root's src, in dst: counts[i] elements at displs[i] for rank i, or one after the other if
-// displs is nil. What concerns src counts at root only. In place at root as in Scatter. MPI-5.0 §6.6.
+// Scatterv gives each rank its part of root's src, in dst: counts[i] elements at displs[i] for rank i, or one after
+// the other if displs is nil. What concerns src counts at root only. In place at root as in Scatter. MPI-5.0 §6.6.
 func Scatterv[T Elem](c *Comm, dst []T, src []T, counts, displs []int, root int) error {
 	return c.scatterv(bytesOf(dst), bytesOf(src), counts, displs, sizeOf[T](), root)
 }
@@ -102,8 +102,8 @@ func (c *Comm) scatterv(dst, src []byte, counts, displs []int, elem, root int) e
 	return c.below(op, coll.Scatterv(&c.group, dst, src, at, root))
 }
 
-// Allgatherv collects src of all ranks in dst of each: counts[i] elements of rank i at displs[i], or one after the other if displs
-// is nil. In place as in Allgather. MPI-5.0 §6.7.
+// Allgatherv collects src of all ranks in dst of each: counts[i] elements of rank i at displs[i], or one after the
+// other if displs is nil. In place as in Allgather. MPI-5.0 §6.7.
 func Allgatherv[T Elem](c *Comm, dst []T, counts, displs []int, src []T) error {
 	return c.allgatherv(bytesOf(dst), counts, displs, bytesOf(src), sizeOf[T]())
 }
@@ -124,9 +124,9 @@ func (c *Comm) allgatherv(dst []byte, counts, displs []int, src []byte, elem int
 	return c.below(op, coll.Allgatherv(&c.group, dst, at, src))
 }
 
-// Alltoallv sends scounts[i] elements of src at sdispls[i] to rank i, and receives rcounts[i] elements from rank i into dst at
-// rdispls[i]; nil displacements put the parts one after the other. dst and src may be the same slice, and then rcounts and rdispls
-// are for both. MPI-5.0 §6.8.
+// Alltoallv sends scounts[i] elements of src at sdispls[i] to rank i, and receives rcounts[i] elements from rank i
+// into dst at rdispls[i]; nil displacements put the parts one after the other. dst and src may be the same slice,
+// and then rcounts and rdispls are for both. MPI-5.0 §6.8.
 func Alltoallv[T Elem](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) error {
 	return c.alltoallv(bytesOf(dst), rcounts, rdispls, bytesOf(src), scounts, sdispls, sizeOf[T]())
 }

@@ -15,8 +15,8 @@ type Op interface {
 // Predefined is a predefined operation. All are commutative.
 type Predefined dtype.Op
 
-// The predefined operations. Sum and Prod are defined on numbers, Min and Max on all but complex ones, the logical ones on
-// integers (0 is false) and bool, and the bitwise ones on these too. MPI-5.0 §6.9.2.
+// The predefined operations. Sum and Prod are defined on numbers, Min and Max on all but complex ones, the logical
+// ones on integers (0 is false) and bool, and the bitwise ones on these too. MPI-5.0 §6.9.2.
 const (
 	Sum  = Predefined(dtype.Sum)
 	Min  = Predefined(dtype.Min)
@@ -49,9 +49,10 @@ func (o *userOp) kernel(k dtype.Kind) (dtype.Func, bool, bool) {
 	return o.f, o.commutative, k == o.kind
 }
 
-// NewOp makes an operation on elements of type T. f does dst[i] = dst[i] op src[i] for all i; the two slices are of the same
-// length and do not overlap. It must be associative; unless commutative is set operands are taken in the order of ranks, dst being of
-// the lower ones. f may be called from any goroutine that calls a collective. MPI-5.0 §6.9.5.
+// NewOp makes an operation on elements of type T. f does dst[i] = dst[i] op src[i] for all i; the two slices are of
+// the same length and do not overlap. It must be associative; unless commutative is set operands are taken in the
+// order of ranks, dst being of the lower ones. f may be called from any goroutine that calls a collective.
+// MPI-5.0 §6.9.5.
 func NewOp[T Elem](commutative bool, f func(dst, src []T)) Op {
 	return &userOp{kindOf[T](), commutative, dtype.User(func(dst, src []byte) {
 		f(elementsOf[T](dst), elementsOf[T](src))

@@ -41,9 +41,9 @@ type Process struct {
 	over bool // finalized or aborted
 }
 
-// Init joins the job that a launcher started, or makes a world of one without a launcher. It returns when the process can
-// communicate; ctx bounds the wait for the others. Under a launcher that cannot be spoken to it fails and tells what to type.
-// MPI-5.0 §11.2.1.
+// Init joins the job that a launcher started, or makes a world of one without a launcher. It returns when the
+// process can communicate; ctx bounds the wait for the others. Under a launcher that cannot be spoken to it fails
+// and tells what to type. MPI-5.0 §11.2.1.
 func Init(ctx context.Context, c *Config) (*Process, error) {
 	if c == nil {
 		c = &Config{}
@@ -89,8 +89,9 @@ func (p *Process) Self() *Comm { return p.self }
 // Wtime is the time in seconds since Init, on a clock that never goes back. MPI-5.0 §9.6.
 func (p *Process) Wtime() float64 { return time.Since(p.start).Seconds() }
 
-// Finalize ends communication. It is collective over World: it returns when every process has called it and everything sent has left.
-// No call may be under way, and none may follow but Finalize itself, which then does nothing. MPI-5.0 §11.2.2.
+// Finalize ends communication. It is collective over World: it returns when every process has called it and
+// everything sent has left. No call may be under way, and none may follow but Finalize itself, which then does
+// nothing. MPI-5.0 §11.2.2.
 func (p *Process) Finalize() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,8 +124,8 @@ func (p *Process) below(op string, err error) error {
 	return p.raise(&Error{classify(err), op, p.place.Rank, err})
 }
 
-// Abort ends all processes of the job with an exit code from 1 to 255. It does not return under a launcher, nor in a world of
-// one; in a test with mpitest it ends that world and returns an error. MPI-5.0 §9.4.
+// Abort ends all processes of the job with an exit code from 1 to 255. It does not return under a launcher, nor in
+// a world of one; in a test with mpitest it ends that world and returns an error. MPI-5.0 §9.4.
 func (p *Process) Abort(code int) error {
 	why := fmt.Sprintf("rank %d called Abort(%d)", p.place.Rank, code)
 	err := p.place.Abort(code, why)
@@ -132,8 +133,8 @@ func (p *Process) Abort(code int) error {
 	return fault("Abort", ErrProcFailed, err)
 }
 
-// BufferAttach lends buf to buffered sends, until BufferDetach. Each message takes its bytes and at most BsendOverhead of it.
-// MPI-5.0 §3.6.
+// BufferAttach lends buf to buffered sends, until BufferDetach. Each message takes its bytes and at most
+// BsendOverhead of it. MPI-5.0 §3.6.
 func (p *Process) BufferAttach(buf []byte) error {
 	if err := p.e.Attach(buf); err != nil {
 		return p.raise(&Error{ErrBuffer, "BufferAttach", p.place.Rank, errors.New("a buffer is attached already")})

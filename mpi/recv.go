@@ -6,8 +6,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// Recv receives a message from rank src, or AnySource, with a tag, or AnyTag, into x. A message longer than x is ErrTruncate: x
-// holds its first part, the rest is gone, and the next messages are untouched. MPI-5.0 §3.2.4.
+// Recv receives a message from rank src, or AnySource, with a tag, or AnyTag, into x. A message longer than x is
+// ErrTruncate: x holds its first part, the rest is gone, and the next messages are untouched. MPI-5.0 §3.2.4.
 func Recv[T Elem](c *Comm, x []T, src int, tag Tag) (Status, error) {
 	return c.recv("Recv", bytesOf(x), src, tag)
 }

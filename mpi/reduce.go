@@ -22,8 +22,8 @@ func (c *Comm) barrier(op string) error {
 	return c.below(op, coll.Barrier(&c.group))
 }
 
-// Reduce combines src of all ranks element by element into dst at root; dst is not used elsewhere and may be nil. At root dst and
-// src may be the same slice. MPI-5.0 §6.9.1.
+// Reduce combines src of all ranks element by element into dst at root; dst is not used elsewhere and may be nil.
+// At root dst and src may be the same slice. MPI-5.0 §6.9.1.
 func Reduce[T Elem](c *Comm, dst, src []T, op Op, root int) error {
 	return c.reduce(bytesOf(dst), bytesOf(src), kindOf[T](), op, root)
 }
@@ -61,8 +61,8 @@ func (c *Comm) alike(op string, dst, src []byte) error {
 	return c.apart(op, dst, src)
 }
 
-// Allreduce combines src of all ranks element by element into dst of each, with the same bits everywhere. dst and src may
-// be the same slice. MPI-5.0 §6.9.6.
+// Allreduce combines src of all ranks element by element into dst of each, with the same bits everywhere. dst and
+// src may be the same slice. MPI-5.0 §6.9.6.
 func Allreduce[T Elem](c *Comm, dst, src []T, op Op) error {
 	return c.allreduce("Allreduce", bytesOf(dst), bytesOf(src), kindOf[T](), op)
 }
@@ -84,8 +84,9 @@ func (c *Comm) allreduce(op string, dst, src []byte, k dtype.Kind, o Op) error {
 	return c.below(op, coll.Allreduce(&c.group, dst, src, &c.group.op))
 }
 
-// ReduceScatter combines src of all ranks and gives rank i the next counts[i] elements of the result, in dst. counts is the same at
-// all ranks and adds up to len(src). dst may be src[:counts[rank]], or src itself. MPI-5.0 §6.10.2.
+// ReduceScatter combines src of all ranks and gives rank i the next counts[i] elements of the result, in dst.
+// counts is the same at all ranks and adds up to len(src). dst may be src[:counts[rank]], or src itself.
+// MPI-5.0 §6.10.2.
 func ReduceScatter[T Elem](c *Comm, dst, src []T, counts []int, op Op) error {
 	return c.reduceScatter(bytesOf(dst), bytesOf(src), counts, kindOf[T](), op)
 }
@@ -138,8 +139,8 @@ func Scan[T Elem](c *Comm, dst, src []T, op Op) error {
 	return c.scan("Scan", coll.Scan, bytesOf(dst), bytesOf(src), kindOf[T](), op)
 }
 
-// Exscan combines src of the ranks below this one into dst; that of rank 0 stays as it is. dst and src may be the same slice.
-// MPI-5.0 §6.11.2.
+// Exscan combines src of the ranks below this one into dst; that of rank 0 stays as it is. dst and src may be the
+// same slice. MPI-5.0 §6.11.2.
 func Exscan[T Elem](c *Comm, dst, src []T, op Op) error {
 	return c.scan("Exscan", coll.Exscan, bytesOf(dst), bytesOf(src), kindOf[T](), op)
 }

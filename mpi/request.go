@@ -7,11 +7,11 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// Request names an operation under way, or a persistent one. It is a small value; copies name the same operation. The zero Request
-// names none: waiting for it returns at once. MPI-5.0 §3.7.
+// Request names an operation under way, or a persistent one. It is a small value; copies name the same operation.
+// The zero Request names none: waiting for it returns at once. MPI-5.0 §3.7.
 //
-// A request that is not persistent ends when it is waited for, and naming it again is ErrRequest. A persistent one becomes
-// inactive then, and Start begins it again; waiting for an inactive one returns at once.
+// A request that is not persistent ends when it is waited for, and naming it again is ErrRequest. A persistent one
+// becomes inactive then, and Start begins it again; waiting for an inactive one returns at once.
 type Request struct{ h proto.Handle }
 
 // Wait returns when the operation has completed. MPI-5.0 §3.7.3.
@@ -48,8 +48,8 @@ func (r Request) Free() error {
 	return ofRequest(r.h.Engine(), "Free", r.h.Engine().Free(r.h))
 }
 
-// Cancel ends a receive that has not been matched; it still has to be waited for, and its status tells. A send, or a receive that has
-// been matched, completes as usual. MPI-5.0 §3.8.4.
+// Cancel ends a receive that has not been matched; it still has to be waited for, and its status tells. A send, or
+// a receive that has been matched, completes as usual. MPI-5.0 §3.8.4.
 func (r Request) Cancel() error {
 	if r.h.Zero() {
 		return fault("Cancel", ErrRequest, errors.New("the zero Request"))
@@ -82,9 +82,9 @@ func end(r *Request) {
 	}
 }
 
-// Waitall waits for all of reqs, and replaces those that are not persistent by the zero Request. sts, if not nil, has the length
-// of reqs and receives the statuses. If any fail the error is ErrInStatus and wraps the first of theirs; the others have completed.
-// MPI-5.0 §3.7.5.
+// Waitall waits for all of reqs, and replaces those that are not persistent by the zero Request. sts, if not nil,
+// has the length of reqs and receives the statuses. If any fail the error is ErrInStatus and wraps the first of
+// theirs; the others have completed. MPI-5.0 §3.7.5.
 func Waitall(reqs []Request, sts []Status) error {
 	if sts != nil && len(sts) != len(reqs) {
 		return fault("Waitall", ErrArg, fmt.Errorf("%d statuses for %d requests", len(sts), len(reqs)))
@@ -146,8 +146,9 @@ func Testany(reqs []Request) (int, Status, bool, error) {
 	return i, st, true, err
 }
 
-// Waitsome waits until at least one of reqs has completed, and collects all that have: their indices in idx and their statuses in
-// sts, which may be nil; both have the length of reqs. It returns how many; Undefined if none is active. MPI-5.0 §3.7.5.
+// Waitsome waits until at least one of reqs has completed, and collects all that have: their indices in idx and
+// their statuses in sts, which may be nil; both have the length of reqs. It returns how many; Undefined if none is
+// active. MPI-5.0 §3.7.5.
 func Waitsome(reqs []Request, idx []int, sts []Status) (int, error) {
 	if err := lengths("Waitsome", reqs, idx, sts); err != nil {
 		return 0, err

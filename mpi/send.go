@@ -15,9 +15,8 @@ func Ssend[T Elem](c *Comm, x []T, dst int, tag Tag) error {
 	return c.send("Ssend", bytesOf(x), dst, tag, proto.Synchronous)
 }
 
-// Bsend is Send that never waits for the receiver: the message is copied to the buffer given with BufferAttach. ErrBuffer
-// if that has no room.
-// MPI-5.0 §3.4.
+// Bsend is Send that never waits for the receiver: the message is copied to the buffer given with BufferAttach.
+// ErrBuffer if that has no room. MPI-5.0 §3.4.
 func Bsend[T Elem](c *Comm, x []T, dst int, tag Tag) error {
 	return c.send("Bsend", bytesOf(x), dst, tag, proto.Buffered)
 }

@@ -22,8 +22,8 @@ func (c *Comm) Dup() (*Comm, error) {
 	return c.p.comm(ctx, c.peers, int(c.rank)), nil
 }
 
-// Split makes a communicator of the ranks that give the same color, ordered by key and then by rank here; it is nil for ranks that
-// give Undefined. Other colors are not negative. It is collective. MPI-5.0 §7.4.2.
+// Split makes a communicator of the ranks that give the same color, ordered by key and then by rank here; it is nil
+// for ranks that give Undefined. Other colors are not negative. It is collective. MPI-5.0 §7.4.2.
 func (c *Comm) Split(color, key int) (*Comm, error) {
 	const op = "Split"
 	if err := c.usable(op); err != nil {

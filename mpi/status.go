@@ -12,7 +12,7 @@ type Status struct {
 	cancelled bool
 }
 
-// Bytes is the length of the message, or of the part of it that was received.
+// Bytes is the length of the message, or of the part of it that was received. MPI-5.0 §3.2.5.
 func (s Status) Bytes() int { return s.bytes }
 
 // Cancelled tells whether the receive was cancelled. MPI-5.0 §3.8.4.

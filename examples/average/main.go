@@ -1,5 +1,5 @@
-// Command average fits a line to points the way data-parallel training fits a model: every rank has points that no other
-// rank sees, takes some steps of gradient descent on them alone, and then all ranks average their parameters.
+// Command average fits a line to points the way data-parallel training fits a model: every rank has points that no
+// other rank sees, takes some steps of gradient descent on them alone, and then all ranks average their parameters.
 //
 //	ibrun -n 4 ./examples/average
 package main

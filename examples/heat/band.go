@@ -34,8 +34,8 @@ func (b *band) row(i int) []float64 { return b.now[i*b.size : (i+1)*b.size] }
 
 func (b *band) own() []float64 { return b.now[b.size : (b.rows+1)*b.size] }
 
-// exchange sends the first and the last row to the neighbours and takes theirs. The ranks at the ends of the plate talk to
-// ProcNull there: such a call does nothing, and the row beyond the end stays cold.
+// exchange sends the first and the last row to the neighbours and takes theirs. The ranks at the ends of the plate
+// talk to ProcNull there: such a call does nothing, and the row beyond the end stays cold.
 func (b *band) exchange(world *mpi.Comm) error {
 	const tagUp, tagDown = 1, 2
 	up, down := world.Rank()-1, world.Rank()+1

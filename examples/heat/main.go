@@ -1,5 +1,6 @@
-// Command heat lets a hot disc on a cold plate cool down and draws the plate as a PNG picture. Each rank keeps a band of
-// rows. Before every step neighbours exchange the rows at their common edge; at the end rank 0 gathers all bands.
+// Command heat lets a hot disc on a cold plate cool down and draws the plate as a PNG picture. Each rank keeps a
+// band of rows. Before every step neighbours exchange the rows at their common edge; at the end rank 0 gathers all
+// bands.
 //
 //	ibrun -n 4 ./examples/heat -o heat.png
 package main

@@ -1,5 +1,5 @@
-// Command pi works out pi as the area under 4/(1+x²) between 0 and 1. The area is cut into strips, each rank adds up every
-// n-th of them, and one Reduce adds up what the ranks have.
+// Command pi works out pi as the area under 4/(1+x²) between 0 and 1. The area is cut into strips, each rank adds
+// up every n-th of them, and one Reduce adds up what the ranks have.
 //
 //	ibrun -n 4 ./examples/pi
 package main

@@ -54,8 +54,9 @@ func run(p *mpi.Process, out io.Writer, laps int) error {
 	return err
 }
 
-// lap takes the token once round the ring. Every rank but one waits for it before it sends; were rank 0 to wait as well,
-// nobody would ever begin. So rank 0 sends and receives in one call, which also works if it is alone and sends to itself.
+// lap takes the token once round the ring. Every rank but one waits for it before it sends; were rank 0 to wait as
+// well, nobody would ever begin. So rank 0 sends and receives in one call, which also works if it is alone and
+// sends to itself.
 func lap(world *mpi.Comm, token, back []int64, next, prev int) error {
 	if world.Rank() == 0 {
 		_, err := mpi.Sendrecv(world, token, next, tagToken, back, prev, tagToken)

@@ -2,7 +2,8 @@
 //
 //	d, err := auto.Open(ctx, &fabric.Config{Self: 3, Size: 8}, auto.Node{Local: local, Key: secret, Tracer: agent})
 //
-// A process that is alone talks to itself in its own memory (fabric/mem), processes of one node share memory (fabric/shm).
+// A process that is alone talks to itself in its own memory (fabric/mem), processes of one node share memory
+// (fabric/shm).
 package auto
 
 import (

@@ -9,9 +9,9 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// Bench measures a transport: what a message costs its sender and receiver in one goroutine (Path), half a round trip between
-// two (Latency), messages in one direction (Rate), and Reads where there are any (Read). Where there are fewer cores than
-// the two peers need, only Path and Read say something about the transport.
+// Bench measures a transport: what a message costs its sender and receiver in one goroutine (Path), half a round
+// trip between two (Latency), messages in one direction (Rate), and Reads where there are any (Read). Where there
+// are fewer cores than the two peers need, only Path and Read say something about the transport.
 func Bench(b *testing.B, peers Peers) {
 	w := newConnected(b, peers, 2)
 	sizes := []int{8, 1 << 10, w.peers[0].caps.MaxSend}

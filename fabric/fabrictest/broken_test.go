@@ -146,7 +146,8 @@ func readAnything(e *endpoint, dst []byte, local fabric.Region, src fabric.Remot
 	return !errors.Is(err, fabric.ErrPeerDown), nil
 }
 
-// The suite notices whatever is wrong. Each fault runs in a process of its own, since a test that fails fails its process.
+// The suite notices whatever is wrong. Each fault runs in a process of its own, since a test that fails fails its
+// process.
 func TestBroken(t *testing.T) {
 	const variable = "FABRICTEST_FAULT"
 	if name, ok := os.LookupEnv(variable); ok {

@@ -8,7 +8,8 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// traffic is a numbered stream of messages between two peers, whose sizes, from 1 on, and bytes follow from their numbers.
+// traffic is a numbered stream of messages between two peers, whose sizes, from 1 on, and bytes follow from their
+// numbers.
 type traffic struct {
 	from, to int
 	limit    int // of sizes

@@ -55,7 +55,8 @@ func eachMove(t *testing.T, peers Peers, f func(w *world, name string, m move) e
 	}
 }
 
-// checkTransferSizes: blocks of many sizes and places arrive where they should and nowhere else, without a Poll of the peer.
+// checkTransferSizes: blocks of many sizes and places arrive where they should and nowhere else, without a Poll of
+// the peer.
 func checkTransferSizes(t *testing.T, peers Peers) {
 	sizes := []int{0, 1, 7, 8, 9, 63, 64, 65, 1000, 4095, 4096, 4097, 64 << 10, 64<<10 + 1, 1<<20 + 3}
 	eachMove(t, peers, func(w *world, name string, m move) error {

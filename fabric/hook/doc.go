@@ -1,6 +1,7 @@
 // Package hook wraps a transport and does to its user what rare timing and bad networks would do. What the rules of
-// package fabric allow, such as refusing a Send, holding a message back, or telling the end of a Read by an event, its user
-// must bear unharmed; what they do not allow, such as losing a message with its peer, its user must answer with an error.
+// package fabric allow, such as refusing a Send, holding a message back, or telling the end of a Read by an event,
+// its user must bear unharmed; what they do not allow, such as losing a message with its peer, its user must answer
+// with an error.
 //
 //	tr := hook.Wrap(hub.Transport(), hook.Options{
 //		Log:    t.Logf, // prints the seed

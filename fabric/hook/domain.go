@@ -20,7 +20,8 @@ const (
 	maxHeld = 1024
 )
 
-// Domain is a wrapped domain. Cut and Down may be called by any goroutine, Counters as the methods of fabric.Domain may.
+// Domain is a wrapped domain. Cut and Down may be called by any goroutine, Counters as the methods of fabric.Domain
+// may.
 type Domain struct {
 	inner    fabric.Domain
 	o        Options

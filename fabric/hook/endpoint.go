@@ -105,7 +105,8 @@ func (e *endpoint) decide(count func(*Counters)) plan {
 	return proceed
 }
 
-// conclude carries a plan out, given what the wrapped endpoint said. A user who has gone to sleep meanwhile is told at once.
+// conclude carries a plan out, given what the wrapped endpoint said. A user who has gone to sleep meanwhile is told
+// at once.
 func (e *endpoint) conclude(p plan, token uint64, done bool, err error) (bool, error) {
 	b := &e.d.beside
 	b.Lock()

@@ -54,5 +54,6 @@ func newChance(seed uint64, self, stream int) chance {
 	return chance{rand.New(rand.NewPCG(seed, uint64(self)<<1|uint64(stream)))}
 }
 
-// of is true with probability p. It draws only if p is not 0, so that an option that is off changes nothing for the others.
+// of is true with probability p. It draws only if p is not 0, so that an option that is off changes nothing for the
+// others.
 func (c chance) of(p float64) bool { return p > 0 && c.Float64() < p }

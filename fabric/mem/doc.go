@@ -1,5 +1,5 @@
-// Package mem is the transport between peers of one process: each peer is a goroutine, and messages cross in rings in the
-// Go heap. It needs nothing of the operating system, and the race detector sees all that it does.
+// Package mem is the transport between peers of one process: each peer is a goroutine, and messages cross in rings
+// in the Go heap. It needs nothing of the operating system, and the race detector sees all that it does.
 //
 //	hub := mem.NewHub(2)
 //	for self := range 2 {
@@ -21,6 +21,6 @@
 // the first message, so memory grows with the pairs that talk.
 //
 // Nothing waits on a lock. Where one side sets a flag that the other may clear at the same moment (a lane's bit, a
-// reader that goes to sleep), each side stores first and looks at the other's word second; as sync/atomic is sequentially
-// consistent, at least one of them sees the other.
+// reader that goes to sleep), each side stores first and looks at the other's word second; as sync/atomic is
+// sequentially consistent, at least one of them sees the other.
 package mem

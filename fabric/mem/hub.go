@@ -30,10 +30,10 @@ func NewHub(n int) *Hub {
 // Transport returns the transport whose domains meet at this hub.
 func (h *Hub) Transport() fabric.Transport { return transport{h} }
 
-// Fail declares a peer dead and tells why: every other peer gets a PeerDown event once it has taken what the dead one had
-// sent it, and its endpoint answers ErrPeerDown from then on. Sleepers are woken. The dead peer's own Poll returns an
-// error. All these errors wrap both ErrPeerDown and err, which must not be nil. Only the first end of a peer counts, be it
-// by Fail or by Close.
+// Fail declares a peer dead and tells why: every other peer gets a PeerDown event once it has taken what the dead
+// one had sent it, and its endpoint answers ErrPeerDown from then on. Sleepers are woken. The dead peer's own Poll
+// returns an error. All these errors wrap both ErrPeerDown and err, which must not be nil. Only the first end of a
+// peer counts, be it by Fail or by Close.
 func (h *Hub) Fail(peer int, err error) {
 	h.end(peer, &failure{fmt.Errorf("fabric/mem: peer %d: %w: %w", peer, fabric.ErrPeerDown, err)})
 }

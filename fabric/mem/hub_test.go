@@ -125,7 +125,8 @@ func TestFailBeside(t *testing.T) {
 	}
 }
 
-// untilDown sends and receives, and sleeps when there is nothing to do, until peer 0 has gone. Then nothing more may come of it.
+// untilDown sends and receives, and sleeps when there is nothing to do, until peer 0 has gone. Then nothing more
+// may come of it.
 func untilDown(d fabric.Domain, next fabric.Endpoint, woken <-chan struct{}) error {
 	evs, downs := make([]fabric.Event, 4), 0
 	for i := 0; ; i++ {

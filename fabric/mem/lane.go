@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// Sizes of a lane, in bytes. A record is a head with the message's length, then the message, and a multiple of the head's
-// size. It lies in one piece: where it would cross the ring's end it begins at the start again, behind a head that says
-// so. Two of the largest fill the ring, so there is always room for one of them in an empty ring.
+// Sizes of a lane, in bytes. A record is a head with the message's length, then the message, and a multiple of the
+// head's size. It lies in one piece: where it would cross the ring's end it begins at the start again, behind a
+// head that says so. Two of the largest fill the ring, so there is always room for one of them in an empty ring.
 const (
 	ringBytes = 32 << 10
 	headBytes = 8

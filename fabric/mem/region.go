@@ -7,8 +7,9 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// regions is the table of registered memory of all peers of a hub. A key is the number of a slot, and above it how often
-// that slot has been used: so a key that outlives its registration is found out. Addresses are offsets into the region.
+// regions is the table of registered memory of all peers of a hub. A key is the number of a slot, and above it how
+// often that slot has been used: so a key that outlives its registration is found out. Addresses are offsets into
+// the region.
 type regions struct {
 	mu    sync.RWMutex // guards the slices; not held while bytes are copied
 	slots []*slot

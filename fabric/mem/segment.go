@@ -11,8 +11,8 @@ import (
 // alignment of a segment, in bytes.
 const alignment = 128
 
-// gathering is a segment that not all of its peers have fetched yet. Once they have, the hub forgets it, and the garbage
-// collector frees the memory when the last of them has closed it.
+// gathering is a segment that not all of its peers have fetched yet. Once they have, the hub forgets it, and the
+// garbage collector frees the memory when the last of them has closed it.
 type gathering struct {
 	peers []int
 	mem   []byte

@@ -48,6 +48,7 @@ type inbound struct {
 	peer   int32
 	lent   bool
 	flags  *uint32 // of the writer, which may sleep until there is room
+	fence  bool    // between releasing and looking whether the writer sleeps
 	closed bool    // the writer has closed; what is left is still delivered
 }
 
@@ -95,6 +96,9 @@ func (d *Domain) Connect(peer int, _ []byte) (fabric.Endpoint, error) {
 		return nil, errors.Join(err, ring.Unmap(mem))
 	}
 	e := &endpoint{w: w, d: d, peer: d.controls[to], flags: &d.controls[to].flags, mem: mem, to: to, fence: true}
+	if d.down[to] {
+		e.ended.Store(&errDown)
+	}
 	d.ends[to] = e
 	d.tell(to, &d.controls[to].from)
 	return e, nil
@@ -107,7 +111,8 @@ func (d *Domain) tell(to int, bitmap *[maxLocal / 64]uint64) {
 	d.rouse(to)
 }
 
-// rouse wakes a peer that sleeps. The caller's stores come first, either by a fence or because the sleeper made us pass one.
+// rouse wakes a peer that sleeps. The caller's stores come first, either by a fence or because the sleeper made us
+// pass one.
 func (d *Domain) rouse(to int) {
 	if f := &d.controls[to].flags; atomic.LoadUint32(f)&asleep != 0 && atomic.AndUint32(f, ^uint32(asleep))&asleep != 0 {
 		d.sock.wake(d.address(to))
@@ -160,13 +165,21 @@ func (d *Domain) Poll(evs []fabric.Event) (int, error) {
 	return n, nil
 }
 
+// corrupt is why a peer is lost that wrote what no correct peer writes.
+func corrupt(peer int, err error) error {
+	return fmt.Errorf("shm: peer %d: %w: %w: %w", peer, fabric.ErrPeerDown, fabric.ErrCorrupt, err)
+}
+
 // take moves what one ring has into evs.
 func (d *Domain) take(in *inbound, evs []fabric.Event) int {
 	for n := range evs {
 		data, err := in.r.Next()
 		if data == nil {
-			if err != nil || in.closed {
-				d.lose(in.from, err)
+			switch {
+			case err != nil:
+				d.lose(in.from, corrupt(d.local[in.from], err))
+			case in.closed:
+				d.lose(in.from, nil)
 			}
 			return n
 		}
@@ -184,7 +197,13 @@ func (d *Domain) take(in *inbound, evs []fabric.Event) int {
 func (d *Domain) release() {
 	for _, in := range d.lent {
 		in.lent = false
-		if in.r.Release() && atomic.LoadUint32(in.flags)&asleep != 0 {
+		if !in.r.Release() {
+			continue
+		}
+		if in.fence {
+			d.fence()
+		}
+		if atomic.LoadUint32(in.flags)&asleep != 0 {
 			d.rouse(in.from)
 		}
 	}
@@ -196,12 +215,14 @@ func (d *Domain) look() {
 	d.seen = atomic.LoadUint64(&d.self.news)
 	for from := range d.local {
 		bit := uint64(1) << (from % 64)
+		// Asked in this order: whoever closes has connected before.
+		gone := atomic.LoadUint64(&d.self.gone[from/64])&bit != 0
 		if d.ins[from] == nil && !d.down[from] && atomic.LoadUint64(&d.self.from[from/64])&bit != 0 {
 			if err := d.accept(from); err != nil {
 				d.lose(from, err)
 			}
 		}
-		if !d.down[from] && atomic.LoadUint64(&d.self.gone[from/64])&bit != 0 {
+		if gone && !d.down[from] {
 			if in := d.ins[from]; in != nil {
 				in.closed = true
 			} else {
@@ -221,7 +242,10 @@ func (d *Domain) accept(from int) error {
 	if err != nil {
 		return errors.Join(err, ring.Unmap(mem))
 	}
-	in := &inbound{r: r, mem: mem, from: from, peer: int32(d.local[from]), flags: &d.controls[from].flags}
+	writer := d.controls[from]
+	in := &inbound{
+		r: r, mem: mem, from: from, peer: int32(d.local[from]), flags: &writer.flags, fence: !d.barrier || writer.fence != 0,
+	}
 	d.ins[from] = in
 	d.ring = append(d.ring, in)
 	d.lent = slices.Grow(d.lent, len(d.ring))
@@ -286,6 +310,7 @@ func (d *Domain) disarm() error {
 func (d *Domain) Words(peer int, inbound bool) []uint64 {
 	to, ok := slices.BinarySearch(d.local, peer)
 	switch {
+	case d.self == nil:
 	case ok && inbound && d.ins[to] != nil:
 		return ring.Words(d.ins[to].mem)
 	case ok && !inbound && d.ends[to] != nil:

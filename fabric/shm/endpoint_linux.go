@@ -13,7 +13,7 @@ import (
 
 // stream is the payload up to which two copies through the ring, made at the same time, are faster than one by the
 // kernel: its system call takes as long as copying some 20 KiB.
-const stream = 0
+const stream = 12 << 10
 
 // endpoint is the ring to one peer.
 type endpoint struct {
@@ -58,7 +58,8 @@ func (e *endpoint) order() {
 func (e *endpoint) refused(err error) error {
 	switch {
 	case errors.Is(err, ring.ErrCorrupt):
-		e.d.lose(e.to, fmt.Errorf("shm: to peer %d: %w: %w", e.d.local[e.to], fabric.ErrCorrupt, err))
+		err = corrupt(e.d.local[e.to], err)
+		e.d.lose(e.to, err)
 		return err
 	case err != nil:
 		return err

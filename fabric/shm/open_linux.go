@@ -60,7 +60,7 @@ func open(ctx context.Context, t *Transport, cfg *fabric.Config) (_ fabric.Domai
 		d.controls[i] = controlAt(d.mem, i)
 	}
 	d.self = d.controls[d.me]
-	if err := d.introduce(t.Tracer); err != nil {
+	if err := d.introduce(t); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -107,18 +107,18 @@ func (d *Domain) deliver(ctx context.Context, peer, fd int) error {
 }
 
 // introduce fills in this peer's control block and opens it.
-func (d *Domain) introduce(tracer int) error {
+func (d *Domain) introduce(t *Transport) error {
 	var st unix.Stat_t
 	if err := unix.Stat("/proc/self/ns/pid", &st); err == nil {
 		d.pidns = st.Ino
 	}
-	if tracer > 0 {
+	if t.Tracer > 0 {
 		// Only a kernel with Yama knows this call, and only there it is needed.
-		if err := unix.Prctl(unix.PR_SET_PTRACER, uintptr(tracer), 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+		if err := unix.Prctl(unix.PR_SET_PTRACER, uintptr(t.Tracer), 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
 			return os.NewSyscallError("prctl PR_SET_PTRACER", err)
 		}
 	}
-	d.barrier = registerBarrier()
+	d.barrier = !t.fenced && registerBarrier()
 	if !d.barrier {
 		d.self.fence = 1
 	}

@@ -9,13 +9,26 @@ import (
 	ring "github.com/ibrun/ibrun/internal/shm"
 )
 
-// pending is a segment that its first peer has made and not yet passed to all.
+// pending is a segment that its first peer has made, or failed to, without having told all.
 type pending struct {
-	seg  *ring.Segment
-	todo []int // peers that do not have it yet
+	seg  *ring.Segment // nil: it could not be made
+	err  error         // why
+	todo []int         // peers that have not been told yet
 }
 
-func (p *pending) close() error { return p.seg.Close() }
+func (p *pending) fd() int {
+	if p.seg == nil {
+		return none
+	}
+	return p.seg.FD()
+}
+
+func (p *pending) close() error {
+	if p.seg == nil {
+		return nil
+	}
+	return p.seg.Close()
+}
 
 // shared is a mapped segment.
 type shared struct{ mem []byte }
@@ -65,15 +78,12 @@ func (d *Domain) Segment(id uint64, peers []int, bytes int) (fabric.Segment, err
 func (d *Domain) pass(id uint64, to []int, bytes int) (fabric.Segment, error) {
 	p := d.segs[id]
 	if p == nil {
-		seg, err := ring.Create(int64(bytes))
-		if err != nil {
-			return nil, err
-		}
-		p = &pending{seg: seg, todo: slices.Clone(to)}
+		p = &pending{todo: slices.Clone(to)}
+		p.seg, p.err = ring.Create(int64(bytes))
 		d.segs[id] = p
 	}
 	for len(p.todo) != 0 {
-		ok, err := d.sock.sendSegment(address(d.key, p.todo[0]), id, p.seg.FD())
+		ok, err := d.sock.sendSegment(address(d.key, p.todo[0]), id, p.fd())
 		if err != nil {
 			delete(d.segs, id)
 			return nil, errors.Join(fmt.Errorf("shm: pass a segment to peer %d: %w", p.todo[0], err), p.close())
@@ -84,6 +94,9 @@ func (d *Domain) pass(id uint64, to []int, bytes int) (fabric.Segment, error) {
 		p.todo = p.todo[1:]
 	}
 	delete(d.segs, id)
+	if p.err != nil {
+		return nil, p.err
+	}
 	return mapWhole(p.seg, bytes)
 }
 

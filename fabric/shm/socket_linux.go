@@ -16,7 +16,7 @@ import (
 // Datagrams between the peers of a node. Most only wake; some carry the descriptor of a segment:
 //
 //	'W'
-//	'S'  id (8 bytes)  token (32 bytes)  and one descriptor
+//	'S'  id (8 bytes)  token (32 bytes)  and one descriptor, or none if the segment could not be made
 const (
 	wakeByte        = 'W'
 	segmentByte     = 'S'
@@ -31,7 +31,7 @@ type socket struct {
 	fd    int
 	key   [32]byte
 	token [sha256.Size]byte
-	held  map[uint64]int // descriptors of segments that came before they were asked for
+	held  map[uint64]int // descriptors of segments that came before they were asked for; none: it could not be made
 	buf   [64]byte
 	oob   [128]byte
 	iov   unix.Iovec
@@ -69,9 +69,19 @@ func bind(key [32]byte, peer int) (*socket, error) {
 
 func (s *socket) close() error {
 	for _, fd := range s.held {
-		_ = unix.Close(fd) // never mapped, so there is nothing to lose
+		drop(fd)
 	}
 	return os.NewSyscallError("close", unix.Close(s.fd))
+}
+
+// none stands for a descriptor where there is none.
+const none = -1
+
+// drop closes a descriptor that came and is not wanted. It was never used, so there is nothing to lose.
+func drop(fd int) {
+	if fd != none {
+		_ = unix.Close(fd)
+	}
 }
 
 // wake makes the peer's socket readable. A full queue is as good: the peer has not read what is there.
@@ -80,13 +90,17 @@ func (s *socket) wake(to *unix.SockaddrUnix) {
 	_ = unix.Sendto(s.fd, []byte{wakeByte}, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, to)
 }
 
-// sendSegment passes a descriptor to a peer. It reports false if the peer cannot take it now.
+// sendSegment passes a descriptor to a peer, or tells that there is none. It reports false if the peer cannot take it now.
 func (s *socket) sendSegment(to *unix.SockaddrUnix, id uint64, fd int) (bool, error) {
 	msg := make([]byte, 0, descriptorBytes)
 	msg = append(msg, segmentByte)
 	msg = binary.LittleEndian.AppendUint64(msg, id)
 	msg = append(msg, s.token[:]...)
-	err := unix.Sendmsg(s.fd, msg, unix.UnixRights(fd), to, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	var rights []byte
+	if fd != none {
+		rights = unix.UnixRights(fd)
+	}
+	err := unix.Sendmsg(s.fd, msg, rights, to, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	switch {
 	case err == nil:
 		return true, nil
@@ -112,50 +126,52 @@ func (s *socket) drain() error {
 		if n == 1 && oobn <= credentialBytes {
 			continue // a wake, and no descriptor with it
 		}
-		if err := s.hold(s.buf[:n], s.oob[:oobn]); err != nil {
-			return err
-		}
+		s.hold(s.buf[:n], s.oob[:oobn])
 	}
 }
 
 // hold keeps the descriptor that came with a datagram, if it is one of ours.
-func (s *socket) hold(msg, oob []byte) error {
+func (s *socket) hold(msg, oob []byte) {
 	fd, mine := ancillary(oob)
-	if fd < 0 {
-		return nil
-	}
 	if !mine || len(msg) != descriptorBytes || msg[0] != segmentByte || !hmac.Equal(msg[9:], s.token[:]) {
-		return os.NewSyscallError("close", unix.Close(fd)) // a stranger's
+		drop(fd) // a stranger's
+		return
 	}
-	s.held[binary.LittleEndian.Uint64(msg[1:])] = fd
-	return nil
+	id := binary.LittleEndian.Uint64(msg[1:])
+	if old, ok := s.held[id]; ok {
+		drop(old)
+	}
+	s.held[id] = fd
 }
 
-// take returns the segment with this id if it has come.
+// take returns the segment with this id if it has come, and an error if it could not be made.
 func (s *socket) take(id uint64) (fd int, ok bool, err error) {
 	if err := s.drain(); err != nil {
-		return -1, false, err
+		return none, false, err
 	}
 	fd, ok = s.held[id]
 	delete(s.held, id)
+	if ok && fd == none {
+		return none, false, errNotMade
+	}
 	return fd, ok, nil
 }
 
-// ancillary returns the descriptor that came along, -1 if none, and whether the kernel vouches for a sender of our own user.
+var errNotMade = errors.New("shm: the first peer could not make the segment")
+
+// ancillary returns the descriptor that came along, if any, and whether the kernel vouches for a sender of our
+// own user.
 func ancillary(oob []byte) (fd int, mine bool) {
-	fd = -1
+	fd = none
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
-		return -1, false
+		return none, false
 	}
 	for i := range msgs {
 		if fds, err := unix.ParseUnixRights(&msgs[i]); err == nil {
 			for _, f := range fds {
-				if fd < 0 {
-					fd = f
-				} else {
-					_ = unix.Close(f) // nobody of ours sends two
-				}
+				drop(fd) // nobody of ours sends two
+				fd = f
 			}
 		}
 		if cred, err := unix.ParseUnixCredentials(&msgs[i]); err == nil {
@@ -172,7 +188,7 @@ func (s *socket) await(ctx context.Context, id uint64) (int, error) {
 			return fd, err
 		}
 		if err := pollUntil(ctx, s.fd); err != nil {
-			return -1, fmt.Errorf("shm: wait for the segment of this node: %w", err)
+			return none, fmt.Errorf("shm: wait for the segment of this node: %w", err)
 		}
 	}
 }

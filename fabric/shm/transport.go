@@ -12,11 +12,13 @@ import (
 type Transport struct {
 	// Local are the peers on this node, ascending, the one that opens included. Others cannot be connected to.
 	Local []int
-	// Key is known to the peers of this job and to nobody else. Names of sockets are derived from it, and it is what the
-	// peers know each other by.
+	// Key is known to the peers of this job and to nobody else. Names of sockets are derived from it, and it is
+	// what the peers know each other by.
 	Key [32]byte
 	// Tracer is the process whose descendants the peers are. It may trace them where Yama restricts that; 0 names none.
 	Tracer int
+
+	fenced bool // does without membarrier, as kernels without it do
 }
 
 // Name is "shm".

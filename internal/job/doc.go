@@ -1,5 +1,5 @@
-// Package job is what ibrun tells a rank besides PMI, and what it hears from it: a packet socket whose descriptor the rank
-// inherits under the number in IBRUN_FD.
+// Package job is what ibrun tells a rank besides PMI, and what it hears from it: a packet socket whose descriptor
+// the rank inherits under the number in IBRUN_FD.
 //
 // The agent that starts a rank makes a pair, sends [Hello] before the rank runs, and gives the rank its end:
 //
@@ -13,7 +13,7 @@
 //
 //	link, hello, err := job.FromEnv(os.Getenv)
 //
-// A packet is one message: one byte kind, one byte version, then a JSON value or nothing, at most [MaxPacket] bytes. Receivers
-// skip kinds and versions they do not know, and JSON fields they do not know, so that an old rank runs under a new ibrun
-// and the other way round. The set-up path uses this and nothing that must be fast.
+// A packet is one message: one byte kind, one byte version, then a JSON value or nothing, at most [MaxPacket]
+// bytes. Receivers skip kinds and versions they do not know, and JSON fields they do not know, so that an old rank
+// runs under a new ibrun and the other way round. The set-up path uses this and nothing that must be fast.
 package job

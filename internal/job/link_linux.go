@@ -14,8 +14,8 @@ import (
 // helloTimeout bounds the wait for Hello, which the agent sends before the rank runs.
 const helloTimeout = time.Minute
 
-// Link is one end of the way between agent and rank. Any goroutine may call Send and Close at any time; Recv is called by
-// one goroutine at a time.
+// Link is one end of the way between agent and rank. Any goroutine may call Send and Close at any time; Recv is
+// called by one goroutine at a time.
 type Link struct {
 	file *os.File
 }
@@ -65,7 +65,8 @@ func FromEnv(getenv func(string) string) (*Link, *Hello, error) {
 
 // newLink takes over fd if it succeeds.
 func newLink(fd int, name string) (*Link, error) {
-	// Only a non-blocking descriptor is served by the runtime's poller, and only there does Close end a Recv that waits.
+	// Only a non-blocking descriptor is served by the runtime's poller, and only there does Close end a Recv that
+	// waits.
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, fmt.Errorf("job: make descriptor %d non-blocking: %w", fd, err)
 	}
@@ -89,8 +90,8 @@ func (l *Link) hello() (*Hello, error) {
 	return hello, hello.check()
 }
 
-// Send sends one message; v is the body that belongs to kind, or nil where there is none. It blocks while the receiver has
-// not taken some 200 KB of earlier messages.
+// Send sends one message; v is the body that belongs to kind, or nil where there is none. It blocks while the
+// receiver has not taken some 200 KB of earlier messages.
 func (l *Link) Send(kind Kind, v any) error {
 	packet, err := encode(kind, v)
 	if err != nil {
@@ -102,8 +103,9 @@ func (l *Link) Send(kind Kind, v any) error {
 	return nil
 }
 
-// Recv returns the next message of a known kind. It returns io.EOF as it is when the other end was closed, and [ErrMalformed]
-// for a packet that breaks the format, after which the next may be received. When ctx ends first, the link is closed.
+// Recv returns the next message of a known kind. It returns io.EOF as it is when the other end was closed, and
+// [ErrMalformed] for a packet that breaks the format, after which the next may be received. When ctx ends first,
+// the link is closed.
 func (l *Link) Recv(ctx context.Context) (Message, error) {
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
@@ -145,8 +147,8 @@ func (l *Link) packet() ([]byte, error) {
 // Close closes this end. It ends calls that wait. Closing twice is an error and otherwise harmless.
 func (l *Link) Close() error { return l.file.Close() }
 
-// readPacket reads one whole packet, or returns EAGAIN; io.EOF when the other end was closed. It allocates as much as the
-// packet needs, not as much as a packet may have, since an agent waits on many links.
+// readPacket reads one whole packet, or returns EAGAIN; io.EOF when the other end was closed. It allocates as much
+// as the packet needs, not as much as a packet may have, since an agent waits on many links.
 func readPacket(fd int) ([]byte, error) {
 	// MSG_TRUNC makes the kernel tell the length of the packet instead of that of the buffer.
 	n, _, err := unix.Recvfrom(fd, nil, unix.MSG_PEEK|unix.MSG_TRUNC)

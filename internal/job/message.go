@@ -129,7 +129,8 @@ func encode(kind Kind, v any) ([]byte, error) {
 	return append(packet, body...), nil
 }
 
-// decode reads a packet, whose memory the message keeps. It reports false for kinds and versions this program does not know.
+// decode reads a packet, whose memory the message keeps. It reports false for kinds and versions this program does
+// not know.
 func decode(packet []byte) (m Message, ok bool, err error) {
 	if len(packet) < headerBytes || len(packet) > MaxPacket {
 		return Message{}, false, fmt.Errorf("%w: %d bytes", ErrMalformed, len(packet))

@@ -13,9 +13,10 @@ import (
 //go:embed testdata
 var testdata embed.FS
 
-// TestLawsBite runs the laws on small trees in testdata, of which some keep them and some break one in one place. A file
-// there holds the trees for one law, each an archive that opens with its title and, after "want:", the breach to be found.
-// What follows "table:" stands for floors or for proofs.txt; at the head of the file it serves all that have none of their own.
+// TestLawsBite runs the laws on small trees in testdata, of which some keep them and some break one in one place. A
+// file there holds the trees for one law, each an archive that opens with its title and, after "want:", the breach
+// to be found. What follows "table:" stands for floors or for proofs.txt; at the head of the file it serves all
+// that have none of their own.
 func TestLawsBite(t *testing.T) {
 	for name, check := range map[string]func(t *tree, table string) []breach{
 		"1-floors":     checkFloors,

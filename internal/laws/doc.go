@@ -15,6 +15,6 @@
 //  8. The house is tidy: gofmt, lines of at most 130 columns, no package named after nothing, no notes to self without an
 //     issue number, no init functions, no package-level variable that is state.
 //
-// A law is not changed to make a build pass. Where a single place has a good reason to break law 3 or one of the last two
-// points of law 8, exceptions.txt says so; a line there that is no longer needed fails as well.
+// A law is not changed to make a build pass. Where a single place has a good reason to break law 3 or one of the
+// last two points of law 8, exceptions.txt says so; a line there that is no longer needed fails as well.
 package laws

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// floors is the policy: which package may import which. It states what the house looks like, so it is not edited to make
-// a build pass. Packages that are not there yet may be named.
+// floors is the policy: which package may import which. It states what the house looks like, so it is not edited to
+// make a build pass. Packages that are not there yet may be named.
 //
-// "a, b < c" means that c may import a and b; in a chain "a < b < c" it means that c may import a as well. Nothing follows
-// from two statements together: what a package may import is written down for it. "a !< c" means that c must not reach a,
-// not even through others. "x/*" is every package below x. Everything may import the standard library and the modules
-// named in go.mod, and tests may import what they need.
+// "a, b < c" means that c may import a and b; in a chain "a < b < c" it means that c may import a as well. Nothing
+// follows from two statements together: what a package may import is written down for it. "a !< c" means that c
+// must not reach a, not even through others. "x/*" is every package below x. Everything may import the standard
+// library and the modules named in go.mod, and tests may import what they need.
 const floors = `
 # Floor 0: small things that know nothing of RDMA or MPI.
 NONE < attrs, perf, internal/sys, internal/abi/*, internal/laws;

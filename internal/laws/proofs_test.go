@@ -44,8 +44,8 @@ func (p proof) String() string { return p.kind + " " + p.dir }
 // decoderName is what functions are called that take foreign bytes apart.
 var decoderName = regexp.MustCompile(`^(?i:decode|unmarshal|parse)`)
 
-// checkDecoders holds proofs.txt against the code, in both directions: what it names must be there, and every decoder and
-// every fuzz target must be named.
+// checkDecoders holds proofs.txt against the code, in both directions: what it names must be there, and every
+// decoder and every fuzz target must be named.
 func checkDecoders(t *tree, text string) []breach {
 	ps, bs := parseProofs(text)
 	listed := map[string]bool{} // "dir:name" of decoders and fuzz targets
@@ -127,8 +127,8 @@ func takesBytes(fn *ast.FuncDecl) bool {
 	})
 }
 
-// hotPackages are those on the way of every message. Each has an allocation test of its own; the transports share that of
-// the suite.
+// hotPackages are those on the way of every message. Each has an allocation test of its own; the transports share
+// that of the suite.
 var hotPackages = []string{"internal/shm", "fabric/fabrictest", "mpi/internal/match", "mpi/internal/coll", "mpi"}
 
 // checkHot wants each test named in proofs.txt to count allocations and to make the calls that the line names.

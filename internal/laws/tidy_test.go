@@ -75,8 +75,8 @@ func (t *tree) checkNotes(f *file) []breach {
 	return bs
 }
 
-// checkState finds functions named init, and package-level variables that hold state. What a program would miss if it ran
-// twice in one process is state; tables, errors, patterns and values worked out once are not.
+// checkState finds functions named init, and package-level variables that hold state. What a program would miss if
+// it ran twice in one process is state; tables, errors, patterns and values worked out once are not.
 func (t *tree) checkState(p *pkg) []breach {
 	var bs []breach
 	assigned := p.assigned()
@@ -149,7 +149,8 @@ func embeds(doc *ast.CommentGroup) bool {
 	return doc != nil && slices.ContainsFunc(doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:embed") })
 }
 
-// assigned collects the names that some function of the package, tests included, assigns to without having declared them.
+// assigned collects the names that some function of the package, tests included, assigns to without having declared
+// them.
 func (p *pkg) assigned() map[string]bool {
 	out := map[string]bool{}
 	for _, f := range p.files {

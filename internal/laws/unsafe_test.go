@@ -59,8 +59,8 @@ func (f *file) opensWithReason(im ast.Node) bool {
 
 var asmText = regexp.MustCompile(`(?m)^TEXT\s+·(\w+)(<>)?\(SB\)`)
 
-// checkAssembly wants, for each function in assembly that Go can call, a Go twin with a body, of the same name under other
-// build constraints or with "Go" at the end, and a test that names one of the two.
+// checkAssembly wants, for each function in assembly that Go can call, a Go twin with a body, of the same name
+// under other build constraints or with "Go" at the end, and a test that names one of the two.
 func checkAssembly(p *pkg, f *file) []breach {
 	var bs []breach
 	for _, m := range asmText.FindAllStringSubmatchIndex(f.src, -1) {

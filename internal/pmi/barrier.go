@@ -51,8 +51,8 @@ func (c *session) barrierIn(m *message) error {
 	return b.release(c)
 }
 
-// release answers all members. Nobody waits for a rank that does not read its answers: each but that of self gets its own
-// goroutine, which ends at the latest when the connection does.
+// release answers all members. Nobody waits for a rank that does not read its answers: each but that of self gets
+// its own goroutine, which ends at the latest when the connection does.
 func (b *barrier) release(self *session) error {
 	line := encode("barrier_out", "rc", "0", "tag", strconv.Itoa(b.tag))
 	for _, w := range b.waiting {
@@ -82,8 +82,8 @@ func (s *Server) leave(c *session) {
 	}
 }
 
-// group reads WORLD, NODE or a list of ranks, each with :tag or without, and tells how many ranks that is; empty is a barrier
-// of all ranks with no group named. Two groups are the same barrier if they have the same key.
+// group reads WORLD, NODE or a list of ranks, each with :tag or without, and tells how many ranks that is; empty is
+// a barrier of all ranks with no group named. Two groups are the same barrier if they have the same key.
 func (s *Server) group(text string, self int) (key string, size, tag int, err error) {
 	if text == "" {
 		return "", s.job.Size, 0, nil

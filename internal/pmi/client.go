@@ -34,8 +34,9 @@ type conn interface {
 	SetDeadline(time.Time) error
 }
 
-// Client is a process's connection to its launcher. One goroutine at a time calls its methods; only Close may be called at
-// any time, and ends a call that waits. An error of the connection itself is final: later calls return it again.
+// Client is a process's connection to its launcher. One goroutine at a time calls its methods; only Close may be
+// called at any time, and ends a call that waits. An error of the connection itself is final: later calls return it
+// again.
 type Client struct {
 	conn       conn
 	in         reader
@@ -47,10 +48,11 @@ type Client struct {
 	err        error // why the connection is of no use any more
 }
 
-// FromEnv connects to the launcher named by the environment and exchanges the greeting. Both results are nil where there is
-// no launcher, or one that started this process alone and offers nothing. A [*LaunchError] says that this is one of several
-// processes but nothing offers to connect them. The descriptor in PMI_FD is closed on exec from here on, so that children of
-// this process do not keep it. FromEnv may be called once in a process; it waits for at most a minute.
+// FromEnv connects to the launcher named by the environment and exchanges the greeting. Both results are nil where
+// there is no launcher, or one that started this process alone and offers nothing. A [*LaunchError] says that this
+// is one of several processes but nothing offers to connect them. The descriptor in PMI_FD is closed on exec from
+// here on, so that children of this process do not keep it. FromEnv may be called once in a process; it waits for
+// at most a minute.
 func FromEnv(getenv func(string) string) (*Client, error) {
 	e, err := dial(getenv)
 	if e == nil {
@@ -163,7 +165,8 @@ func (c *Client) Size() int { return c.size }
 // KVSName is the name of the job's key-value space, unique among jobs that the launcher runs at the same time.
 func (c *Client) KVSName() string { return c.kvs }
 
-// AppNum is the number of this process's program in a job of several programs; -1 where the launcher does not number them.
+// AppNum is the number of this process's program in a job of several programs; -1 where the launcher does not
+// number them.
 func (c *Client) AppNum() (int, error) { return c.ask("get_appnum", "appnum", "appnum") }
 
 // UniverseSize is how many processes the launcher has room for; -1 where it does not say.
@@ -183,9 +186,10 @@ func (c *Client) ask(cmd, answer, key string) (int, error) {
 	return n, nil
 }
 
-// Put stores value under key. Others are sure to see it after the next Barrier. Both are words of visible ASCII without = ; and
-// backslash. A key has at most 63 bytes; with a value and KVSName it has to fit one command of 1023, so 700 bytes of value
-// always do. Keys that start with PMI_ are the launcher's. A key is put once: launchers differ in what a second put does.
+// Put stores value under key. Others are sure to see it after the next Barrier. Both are words of visible ASCII
+// without = ; and backslash. A key has at most 63 bytes; with a value and KVSName it has to fit one command of
+// 1023, so 700 bytes of value always do. Keys that start with PMI_ are the launcher's. A key is put once: launchers
+// differ in what a second put does.
 func (c *Client) Put(key, value string) error {
 	if err := checkWord("key", key, c.maxKey); err != nil {
 		return err
@@ -212,8 +216,8 @@ func (c *Client) Get(key string) (string, error) {
 	return m.get("value"), nil
 }
 
-// Barrier returns when every process of the job has called it, and what each had put before is there for all. When ctx ends
-// first, the connection is closed: the launcher could not be told that this process no longer waits.
+// Barrier returns when every process of the job has called it, and what each had put before is there for all. When
+// ctx ends first, the connection is closed: the launcher could not be told that this process no longer waits.
 func (c *Client) Barrier(ctx context.Context) error { return c.wait(ctx) }
 
 // GroupBarrier is Barrier among some ranks, this one among them; all name the same ranks and tag. It is
@@ -249,8 +253,9 @@ func (c *Client) wait(ctx context.Context, group ...string) error {
 	return err
 }
 
-// Mapping returns the number of each rank's node, as the launcher tells it, or [ErrNotFound] where it does not. Slurm's is
-// wrong where ranks were placed by an arbitrary distribution, so ranks of one node still have to try whether they share memory.
+// Mapping returns the number of each rank's node, as the launcher tells it, or [ErrNotFound] where it does not.
+// Slurm's is wrong where ranks were placed by an arbitrary distribution, so ranks of one node still have to try
+// whether they share memory.
 func (c *Client) Mapping() ([]int, error) {
 	text, err := c.Get(mappingKey)
 	if err != nil {
@@ -277,8 +282,8 @@ func (c *Client) NodeRanks() ([]int, error) {
 	return ranks, nil
 }
 
-// Abort asks the launcher to end the job with an exit code and, where it shows one, a message. The launcher does not answer; it
-// kills this process too, sooner or later.
+// Abort asks the launcher to end the job with an exit code and, where it shows one, a message. The launcher does
+// not answer; it kills this process too, sooner or later.
 func (c *Client) Abort(code int, msg string) error {
 	args := []string{"exitcode", strconv.Itoa(code)}
 	if msg != "" {

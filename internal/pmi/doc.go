@@ -1,5 +1,6 @@
-// Package pmi speaks PMI-1, the process management interface that MPICH's hydra, Intel MPI, Flux, Slurm's pmi2 plugin and
-// ibrun offer to the processes they start: who am I, how many are we, a small key-value space, and a barrier.
+// Package pmi speaks PMI-1, the process management interface that MPICH's hydra, Intel MPI, Flux, Slurm's pmi2
+// plugin and ibrun offer to the processes they start: who am I, how many are we, a small key-value space, and a
+// barrier.
 //
 // A process asks its launcher through a [Client]; the launcher answers with a [Server]. To tell everybody an address:
 //
@@ -15,11 +16,11 @@
 //	go s.Serve(0, conn0)
 //	go s.Serve(1, conn1)
 //
-// Messages are lines of words, cmd=NAME key=value ...; the client sends one and the server answers it. What servers cannot
-// do shapes the client: Slurm takes each command from one read, of 64 bytes for init and 1024 for all others, so the client
-// writes each with one write, shorter than that, and never a second before the answer. Slurm knows no escapes, so keys and
-// values are plain words and blobs travel as hex, over several keys where one is too small. Nothing put is sure to be seen
-// by others before a barrier.
+// Messages are lines of words, cmd=NAME key=value ...; the client sends one and the server answers it. What servers
+// cannot do shapes the client: Slurm takes each command from one read, of 64 bytes for init and 1024 for all
+// others, so the client writes each with one write, shorter than that, and never a second before the answer. Slurm
+// knows no escapes, so keys and values are plain words and blobs travel as hex, over several keys where one is too
+// small. Nothing put is sure to be seen by others before a barrier.
 //
 // Environment, as the launcher sets it: PMI_FD with PMI_RANK and PMI_SIZE, or PMI_PORT (host:port) with PMI_ID.
 package pmi

@@ -108,8 +108,8 @@ func traces() []trace {
 	}
 }
 
-// checkAlone returns an error if the environment of a process without a connection says that there are others. The first
-// trace decides.
+// checkAlone returns an error if the environment of a process without a connection says that there are others. The
+// first trace decides.
 func checkAlone(getenv func(string) string, reason string) error {
 	program := os.Args[0]
 	for _, t := range traces() {

@@ -16,7 +16,8 @@ func openFD(fd int) (conn, error) {
 		return nil, errors.New("no open stream socket")
 	}
 	unix.CloseOnExec(fd)
-	// Only a non-blocking descriptor is served by the runtime's poller, and only there do deadlines work and Close end a read.
+	// Only a non-blocking descriptor is served by the runtime's poller, and only there do deadlines work and Close
+	// end a read.
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, fmt.Errorf("a socket that cannot be made non-blocking: %w", err)
 	}

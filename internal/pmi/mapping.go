@@ -13,8 +13,9 @@ const mappingKey = "PMI_process_mapping"
 //
 //	(vector,(node,nodes,ranks),...)
 //
-// where a block stands for ranks on each of so many nodes, beginning with node. MPICH adds a bare node number for (node,1,1)
-// and [...]xN for a list N times. Where the text ends before the ranks do, it goes on from its first block on node 0.
+// where a block stands for ranks on each of so many nodes, beginning with node. MPICH adds a bare node number for
+// (node,1,1) and [...]xN for a list N times. Where the text ends before the ranks do, it goes on from its first
+// block on node 0.
 func parseMapping(text string, size int) ([]int, error) {
 	p := mappingParser{rest: text, size: size, nodes: make([]int, 0, size), wrap: -1}
 	p.list()

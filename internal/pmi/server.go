@@ -34,8 +34,8 @@ type Job struct {
 	Events Events
 }
 
-// Events are called by Serve, on its goroutine, before the rank gets its answer; so those of different ranks come at the
-// same time, those of one rank in order. They must not block. Any may be nil.
+// Events are called by Serve, on its goroutine, before the rank gets its answer; so those of different ranks come
+// at the same time, those of one rank in order. They must not block. Any may be nil.
 type Events struct {
 	// Init says that a rank has begun to speak PMI.
 	Init func(rank int)
@@ -43,8 +43,8 @@ type Events struct {
 	Finalize func(rank int)
 	// Abort says that a rank wants the job to end. The rank waits to be killed.
 	Abort func(rank, code int, msg string)
-	// Lost says that a rank's connection ended without Finalize or Abort. Programs that do not speak PMI at all get here
-	// too, with inited false.
+	// Lost says that a rank's connection ended without Finalize or Abort. Programs that do not speak PMI at all get
+	// here too, with inited false.
 	Lost func(rank int, inited bool)
 }
 
@@ -89,9 +89,9 @@ func NewServer(job Job) (*Server, error) {
 	return s, nil
 }
 
-// Serve answers one rank until its connection ends, closes it, and returns why it ended: nil if the rank closed it or died.
-// Nothing a rank sends disturbs the others. A rank that is gone is missing from every barrier that it has not reached; ending the
-// job is up to the caller. To end a Serve, close conn or the other side of it.
+// Serve answers one rank until its connection ends, closes it, and returns why it ended: nil if the rank closed it
+// or died. Nothing a rank sends disturbs the others. A rank that is gone is missing from every barrier that it has
+// not reached; ending the job is up to the caller. To end a Serve, close conn or the other side of it.
 func (s *Server) Serve(rank int, conn io.ReadWriteCloser) error {
 	if rank < 0 || rank >= s.job.Size {
 		conn.Close()

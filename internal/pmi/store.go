@@ -8,7 +8,8 @@ import (
 // share is how many bytes one rank may keep in a store.
 const share = 1 << 20
 
-// store is a key-value space. What was put is visible at once, and at the latest after a barrier, as the protocol has it.
+// store is a key-value space. What was put is visible at once, and at the latest after a barrier, as the protocol
+// has it.
 type store struct {
 	mu      sync.RWMutex
 	entries map[string]entry
@@ -34,8 +35,8 @@ func (s *store) get(key string) (string, bool) {
 	return e.value, ok
 }
 
-// put stores value for owner. It reports false if the owner's share does not allow it, or if there is such a key already and
-// replace is not set.
+// put stores value for owner. It reports false if the owner's share does not allow it, or if there is such a key
+// already and replace is not set.
 func (s *store) put(owner int, key, value string, replace bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

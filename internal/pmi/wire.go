@@ -180,8 +180,9 @@ func (r *reader) next() (message, error) {
 	}
 }
 
-// checkWord tells whether every launcher passes s on as it is: Slurm ends a word at a space, MPICH takes a backslash for an
-// escape and no value for an error, and PMI-2 servers behind a PMI-1 front end values at a semicolon.
+// checkWord tells whether every launcher passes s on as it is: Slurm ends a word at a space, MPICH takes a
+// backslash for an escape and no value for an error, and PMI-2 servers behind a PMI-1 front end values at a
+// semicolon.
 func checkWord(what, s string, limit int) error {
 	if s == "" || len(s) > limit {
 		return fmt.Errorf("pmi: %s of %d bytes, want 1 to %d", what, len(s), limit)

@@ -1,7 +1,7 @@
 package shm
 
-// Unsafe because the tests look at and change single words of a ring, as a process that misbehaves would, and find out whether
-// an address lies inside of it. The memory is the test's own.
+// Unsafe because the tests look at and change single words of a ring, as a process that misbehaves would, and find
+// out whether an address lies inside of it. The memory is the test's own.
 
 import (
 	"bytes"

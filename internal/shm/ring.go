@@ -18,15 +18,15 @@ var ErrCorrupt = errors.New("shm: corrupt ring")
 //	word     0: not written yet      recordBit | length: a record      skipBit: go on at the start of the space
 //	bytes    length of them, then padding to the next multiple of the unit
 //
-// The word is what the reader polls. It is next to the bytes, so a small message crosses between the caches in one line
-// and a longer one in lines that follow each other, which is what processors fetch ahead. The writer stores the word last.
-// At that time the word behind the record is zero; so what an earlier lap left behind is never taken for a word. To have
-// zeros there the writer clears the words of the units ahead of it, a few at a time and after it has published, when nobody waits
-// for it. Positions count bytes since the beginning and never wrap.
+// The word is what the reader polls. It is next to the bytes, so a small message crosses between the caches in one
+// line and a longer one in lines that follow each other, which is what processors fetch ahead. The writer stores
+// the word last. At that time the word behind the record is zero; so what an earlier lap left behind is never taken
+// for a word. To have zeros there the writer clears the words of the units ahead of it, a few at a time and after
+// it has published, when nobody waits for it. Positions count bytes since the beginning and never wrap.
 //
-// Memory that both sides have used a moment ago is written several times faster than memory that has to be fetched back from
-// the other's second-level cache. So as long as the reader keeps up the writer stays within the first part of the space: a
-// record that ends behind it carries turnBit, which means that the next one is at the start.
+// Memory that both sides have used a moment ago is written several times faster than memory that has to be fetched
+// back from the other's second-level cache. So as long as the reader keeps up the writer stays within the first
+// part of the space: a record that ends behind it carries turnBit, which means that the next one is at the start.
 const (
 	unitBytes  = 64
 	wordBytes  = 8

@@ -94,8 +94,8 @@ func (p *pair) release() error {
 	return nil
 }
 
-// lay sets a trap at every place for a word in the part of the space that neither holds a record nor was cleared for the
-// next words.
+// lay sets a trap at every place for a word in the part of the space that neither holds a record nor was cleared
+// for the next words.
 func (p *pair) lay() {
 	for at := max(p.w.cleared, p.w.tail); at < p.w.limit; at += unitBytes {
 		*(*uint64)(p.w.at(at)) = trap
@@ -172,7 +172,8 @@ func (p *pair) step(rnd *rand.Rand, most int) error {
 	return p.check()
 }
 
-// TestRingNeverStuck: whatever record follows whatever row of records, there is room for it once these have been released.
+// TestRingNeverStuck: whatever record follows whatever row of records, there is room for it once these have been
+// released.
 func TestRingNeverStuck(t *testing.T) {
 	const space = 4096
 	mem, saved := make([]byte, RingBytes(space)), make([]byte, RingBytes(space))

@@ -1,7 +1,8 @@
 package shm
 
-// Unsafe because the ring lies in memory that another process maps: words are read and written at their addresses, and
-// records are handed out as slices of it. Every offset is masked or checked against the space before it becomes an address.
+// Unsafe because the ring lies in memory that another process maps: words are read and written at their addresses,
+// and records are handed out as slices of it. Every offset is masked or checked against the space before it becomes
+// an address.
 
 import (
 	"fmt"
@@ -87,8 +88,8 @@ func (w *Writer) Put(a, b []byte) (bool, error) {
 	return true, nil
 }
 
-// turnAt goes back to the start after a record of this size that ends behind the first part, if the reader is known to have
-// released enough there. Otherwise it finds out for the next time.
+// turnAt goes back to the start after a record of this size that ends behind the first part, if the reader is known
+// to have released enough there. Otherwise it finds out for the next time.
 func (w *Writer) turnAt(end, size, word uint64) (uint64, uint64) {
 	start := (end + w.size - 1) &^ (w.size - 1)
 	if start+size+unitBytes > w.limit {
@@ -155,7 +156,7 @@ func (r *Reader) Next() ([]byte, error) {
 		p = r.base
 		word = atomic.LoadUint64((*uint64)(p))
 	}
-	n := word &^ turnBit ^ recordBit
+	n := word&^turnBit ^ recordBit
 	size := recordSize(int(n))
 	if n > uint64(r.max) || r.pos&(r.size-1)+size > r.size {
 		return nil, fmt.Errorf("%w: word %#x at %d", ErrCorrupt, word, r.pos)

@@ -1,5 +1,5 @@
-// Package mpitest runs MPI programs as goroutines of one process, so that they can be tested with go test alone: no launcher,
-// no processes, and the race detector sees everything.
+// Package mpitest runs MPI programs as goroutines of one process, so that they can be tested with go test alone: no
+// launcher, no processes, and the race detector sees everything.
 //
 //	func TestSum(t *testing.T) {
 //		mpitest.Run(t, 4, func(p *mpi.Process) error {
@@ -38,9 +38,10 @@ type Options struct {
 	Config mpi.Config
 }
 
-// Run runs f as each of n ranks and returns when all have ended. If f returns an error, panics, calls Goexit (as t.FailNow does) or
-// Abort at one rank, the world fails: calls that wait at other ranks return mpi.ErrProcFailed, and the test fails with that rank's
-// number and stack. A rank that has not finalized when f returns nil is finalized.
+// Run runs f as each of n ranks and returns when all have ended. If f returns an error, panics, calls Goexit (as
+// t.FailNow does) or Abort at one rank, the world fails: calls that wait at other ranks return mpi.ErrProcFailed,
+// and the test fails with that rank's number and stack. A rank that has not finalized when f returns nil is
+// finalized.
 func Run(t testing.TB, n int, f func(p *mpi.Process) error) {
 	t.Helper()
 	RunWith(t, n, Options{}, f)

@@ -1,7 +1,7 @@
 package coll
 
-// allgatherBruck: like recursive doubling, but towards the rank 2^k before, so that any number of ranks will do. Blocks are
-// collected in a turned order, each rank's own first, and turned back at the end.
+// allgatherBruck: like recursive doubling, but towards the rank 2^k before, so that any number of ranks will do.
+// Blocks are collected in a turned order, each rank's own first, and turned back at the end.
 //
 // Cost: lg n * a + (n-1) * m*b, and two copies of the result; for any n.
 func allgatherBruck(p Peer, dst, src []byte, n int) error {

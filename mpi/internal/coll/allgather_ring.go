@@ -17,8 +17,8 @@ func allgathervRing(p Peer, dst []byte, at *Layout) error {
 	return circulate(p, p.Rank(), func(i int) []byte { return at.block(dst, i) })
 }
 
-// circulate passes blocks round the ring of all ranks until each rank has all. At first a rank has the block with the number
-// first, the next rank the one with the next number, modulo the number of ranks.
+// circulate passes blocks round the ring of all ranks until each rank has all. At first a rank has the block with
+// the number first, the next rank the one with the next number, modulo the number of ranks.
 func circulate(p Peer, first int, block func(i int) []byte) error {
 	rank, n := p.Rank(), p.Size()
 	right, left := mod(rank+1, n), mod(rank-1, n)

@@ -1,7 +1,7 @@
 package coll
 
-// allreduceRabenseifner: each rank gets one part of the sum by recursive halving, and all parts by recursive doubling, which
-// is the same way back.
+// allreduceRabenseifner: each rank gets one part of the sum by recursive halving, and all parts by recursive
+// doubling, which is the same way back.
 //
 // Cost: 2 * lg n * a + (2 * m*b + m*g) * (n-1)/n, and 2 * (a + m*b) + m*g more where n is no power of two.
 func allreduceRabenseifner(p Peer, dst, src []byte, op *Operation) error {

@@ -1,6 +1,7 @@
 package coll
 
-// allreduceRing: each of n parts travels once round the ring while every rank adds its own to it, and once more to tell all.
+// allreduceRing: each of n parts travels once round the ring while every rank adds its own to it, and once more to
+// tell all.
 //
 // Cost: 2 * (n-1) * a + (2 * m*b + m*g) * (n-1)/n, for any n. The operation commutes.
 func allreduceRing(p Peer, dst, src []byte, op *Operation) error {

@@ -1,7 +1,7 @@
 package coll
 
-// alltoallBruck: in round k each rank hands on, to the rank 2^k after it, all blocks that have that bit in the distance they
-// still have to go.
+// alltoallBruck: in round k each rank hands on, to the rank 2^k after it, all blocks that have that bit in the
+// distance they still have to go.
 //
 // Cost: lg n * (a + n/2 * m*b), and n * m * (2 + lg n) bytes copied; for any n.
 func alltoallBruck(p Peer, dst, src []byte, n int) error {

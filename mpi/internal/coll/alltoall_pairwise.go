@@ -1,7 +1,7 @@
 package coll
 
-// alltoallPairwise: in round k the ranks whose numbers add up to k, modulo n, exchange their blocks. Since they exchange, a
-// block can be put where the one was that went out.
+// alltoallPairwise: in round k the ranks whose numbers add up to k, modulo n, exchange their blocks. Since they
+// exchange, a block can be put where the one was that went out.
 //
 // Cost: n * (a + m*b), for any n; each rank talks to one other at a time. In place each block is copied once more.
 func alltoallPairwise(p Peer, dst, src []byte, n int) error {

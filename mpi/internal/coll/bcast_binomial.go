@@ -1,7 +1,7 @@
 package coll
 
-// bcastBinomial: down a binomial tree with the root on top. Counted from the root, rank v has its parent where v's lowest
-// bit is taken away, and its children where lower bits are added.
+// bcastBinomial: down a binomial tree with the root on top. Counted from the root, rank v has its parent where v's
+// lowest bit is taken away, and its children where lower bits are added.
 //
 // Cost: lg n * (a + m*b), for any n.
 func bcastBinomial(p Peer, buf []byte, root int) error {

@@ -1,6 +1,7 @@
 package coll
 
-// bcastScatterRing: cut the buffer into n parts, scatter them down a binomial tree, and pass them round a ring (van de Geijn).
+// bcastScatterRing: cut the buffer into n parts, scatter them down a binomial tree, and pass them round a ring (van
+// de Geijn).
 //
 // Cost: (lg n + n - 1) * a + 2 * m*b * (n-1)/n, for any n.
 func bcastScatterRing(p Peer, buf []byte, root int) error {

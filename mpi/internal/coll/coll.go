@@ -104,7 +104,8 @@ func Allgather(p Peer, dst, src []byte) error {
 	}
 }
 
-// Allgatherv collects the src of all ranks in dst of each, where at says, which is the same at all ranks but for Displs.
+// Allgatherv collects the src of all ranks in dst of each, where at says, which is the same at all ranks but for
+// Displs.
 func Allgatherv(p Peer, dst []byte, at Layout, src []byte) error {
 	if !inPlace(dst, src) {
 		copy(at.block(dst, p.Rank()), src)
@@ -135,8 +136,8 @@ func Alltoall(p Peer, dst, src []byte) error {
 	}
 }
 
-// Alltoallv sends the block of src for each rank, which lies where from says, to that rank, and puts what arrives in dst
-// where to says. In place, to is for both.
+// Alltoallv sends the block of src for each rank, which lies where from says, to that rank, and puts what arrives
+// in dst where to says. In place, to is for both.
 func Alltoallv(p Peer, dst []byte, to Layout, src []byte, from Layout) error {
 	if inPlace(dst, src) {
 		return alltoallvPairwise(p, dst, &to)
@@ -144,8 +145,8 @@ func Alltoallv(p Peer, dst []byte, to Layout, src []byte, from Layout) error {
 	return alltoallvSpread(p, dst, &to, src, &from)
 }
 
-// ReduceScatter combines the src of all ranks, and gives each rank i its counts[i] elements of the result in dst. counts is
-// the same at all ranks. In place, the result is at the start of the buffer.
+// ReduceScatter combines the src of all ranks, and gives each rank i its counts[i] elements of the result in dst.
+// counts is the same at all ranks. In place, the result is at the start of the buffer.
 func ReduceScatter(p Peer, dst, src []byte, counts []int, op *Operation) error {
 	total := 0
 	for _, c := range counts {

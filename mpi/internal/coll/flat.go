@@ -19,30 +19,33 @@ type Shared struct {
 	Wait Waiter
 }
 
-// Waiter lets a rank wait for words in shared memory. Words only ever grow. A Waiter is used by one goroutine at a time.
+// Waiter lets a rank wait for words in shared memory. Words only ever grow. A Waiter is used by one goroutine at a
+// time.
 type Waiter interface {
-	// WaitAtLeast returns when *w >= v, both taken modulo 2^64, or with an error when the communicator is broken. It makes
-	// progress with other traffic while it waits. Stores made before the Publish of what it saw are visible afterwards.
+	// WaitAtLeast returns when *w >= v, both taken modulo 2^64, or with an error when the communicator is broken.
+	// It makes progress with other traffic while it waits. Stores made before the Publish of what it saw are
+	// visible afterwards.
 	WaitAtLeast(w *uint64, v uint64) error
 	// Publish stores v in *w after all stores made before, and wakes the ranks that sleep until it has that value.
 	Publish(w *uint64, v uint64)
 }
 
-// Flat runs collectives over memory that all ranks of a communicator have mapped. As with messages, all ranks call the same
-// methods in the same order, and one at a time; they may call functions that use messages in between. No method allocates.
+// Flat runs collectives over memory that all ranks of a communicator have mapped. As with messages, all ranks call
+// the same methods in the same order, and one at a time; they may call functions that use messages in between. No
+// method allocates.
 //
-// A collective is a row of rounds, which all ranks count. Every rank has a few slots, used in turn, round by round; a slot is
-// a word, with room for little data beside it, and room for more elsewhere. In a round a rank puts data into its slot and
-// publishes the round's number in the slot's word; others wait for that and take the data. Nobody waits after a round until
-// the others have taken its data. Instead a rank makes sure, before it writes a slot again, that all have ended the round
-// for which it wrote it before; mostly it knows already, since a round in which all waited for all tells that all had ended
-// the one before (see begin).
+// A collective is a row of rounds, which all ranks count. Every rank has a few slots, used in turn, round by round;
+// a slot is a word, with room for little data beside it, and room for more elsewhere. In a round a rank puts data
+// into its slot and publishes the round's number in the slot's word; others wait for that and take the data. Nobody
+// waits after a round until the others have taken its data. Instead a rank makes sure, before it writes a slot
+// again, that all have ended the round for which it wrote it before; mostly it knows already, since a round in
+// which all waited for all tells that all had ended the one before (see begin).
 //
-// There are two ways for all to wait for all (see meet). Where each rank has a core, each looks at the slots of all others,
-// and time goes by in the way of a cache line from one core to another. Where ranks share cores, it is the switches between
-// ranks that take time, and the least possible is that each rank runs once per round: each adds one to a counter and gives
-// its core away, and the last one, which sees that it is, does for all what is to be done, puts the result into a slot that
-// belongs to no rank, and goes on.
+// There are two ways for all to wait for all (see meet). Where each rank has a core, each looks at the slots of all
+// others, and time goes by in the way of a cache line from one core to another. Where ranks share cores, it is the
+// switches between ranks that take time, and the least possible is that each rank runs once per round: each adds
+// one to a counter and gives its core away, and the last one, which sees that it is, does for all what is to be
+// done, puts the result into a slot that belongs to no rank, and goes on.
 type Flat struct {
 	Shared
 	room   int    // bytes of data in a slot
@@ -61,7 +64,7 @@ const (
 	mostDepth  = 4          // with more, a rank that only sends gets further ahead of the others, to no use
 	mostBytes  = 4096 * kib // the data of all slots together
 	resultRoom = 8 * kib    // bytes of data in the slot that belongs to no rank
-	streamFrom = 2 * kib    // data longer than this go past the cache into the slot
+	streamFrom = 4 * kib    // data longer than this go past the cache into the slot
 	looks      = 200        // how often to look at a word before waiting in earnest
 )
 
@@ -75,8 +78,9 @@ func FlatBytes(ranks int) (best, least int) {
 // fixedBytes is the counter, the words for ended rounds, and the slots that belong to no rank.
 func fixedBytes(ranks int) int { return line + ranks*line + mostDepth*line + resultRoom }
 
-// NewFlat begins to use shared memory, all of it. The ranks need not wait for each other. Memory that has been used cannot be
-// used by another Flat. It returns an error if the memory is too small or not aligned, or if the ranks are too many.
+// NewFlat begins to use shared memory, all of it. The ranks need not wait for each other. Memory that has been used
+// cannot be used by another Flat. It returns an error if the memory is too small or not aligned, or if the ranks
+// are too many.
 func NewFlat(s Shared) (*Flat, error) {
 	_, least := FlatBytes(s.Size)
 	switch {
@@ -92,9 +96,9 @@ func NewFlat(s Shared) (*Flat, error) {
 	return &Flat{Shared: s, room: room, depth: uint64(min(each/(line+room), mostDepth))}, nil
 }
 
-// The memory is: the counter, a word per rank for the rounds it has ended, all slots' words with the data beside them, and
-// all slots' data. The slots that belong to no rank follow those of the last rank, as if they were of rank Size, except that
-// their data come first and are in common.
+// The memory is: the counter, a word per rank for the rounds it has ended, all slots' words with the data beside
+// them, and all slots' data. The slots that belong to no rank follow those of the last rank, as if they were of
+// rank Size, except that their data come first and are in common.
 
 // arrived is the counter of arrivals.
 func (f *Flat) arrived() *uint64 { return word(f.Mem, 0) }
@@ -125,8 +129,9 @@ func (f *Flat) data(rank, n int) []byte {
 	return f.Mem[at : at+n : at+n]
 }
 
-// put copies data into a slot. A line that another core has in its cache is slow to write, and one that was just written is
-// slow to read from another core, the more so the further away that core is; so what is long goes to memory at once.
+// put copies data into a slot. A line that another core has in its cache is slow to write, and one that was just
+// written is slow to read from another core, the more so the further away that core is; so what is long goes to
+// memory at once.
 func put(slot, data []byte) {
 	if len(data) > streamFrom {
 		stream(slot, data)
@@ -198,7 +203,8 @@ func (f *Flat) meet() error {
 	return f.pass()
 }
 
-// last counts this rank's arrival and tells whether it was the last one. The last one goes on with open, the others with pass.
+// last counts this rank's arrival and tells whether it was the last one. The last one goes on with open, the others
+// with pass.
 func (f *Flat) last() bool {
 	f.counts++
 	f.met = f.round
@@ -211,15 +217,10 @@ func (f *Flat) open() { f.Wait.Publish(f.filled(f.Size), f.round) }
 // pass waits for the last one.
 func (f *Flat) pass() error { return f.await(f.Size) }
 
-// Prefers tells whether this memory is the better way for a collective of some bytes, counted as [Rule.MaxBytes] says. The
-// answer is the same at all ranks.
+// Prefers tells whether this memory is the better way for a collective of some bytes, counted as [Rule.MaxBytes]
+// says. The answer is the same at all ranks.
 func (f *Flat) Prefers(c Collective, bytes int) bool {
-	for i := range rules {
-		if rules[i].Collective == c {
-			return rules[i].Algorithm == InMemory && bytes <= rules[i].MaxBytes
-		}
-	}
-	return false
+	return find(c, bytes, f.Size, false, true).Algorithm == InMemory
 }
 
 // Barrier returns when every rank has called it.

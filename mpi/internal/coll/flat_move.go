@@ -1,6 +1,7 @@
 package coll
 
-// Bcast gives every rank the root's buf. The root does not wait for the others, but where buf is longer than all its slots.
+// Bcast gives every rank the root's buf. The root does not wait for the others, but where buf is longer than all
+// its slots.
 //
 // Cost: one cache line from one core to another, and two copies.
 func (f *Flat) Bcast(buf []byte, root int) error {
@@ -22,8 +23,8 @@ func (f *Flat) Bcast(buf []byte, root int) error {
 	return nil
 }
 
-// Gather collects the src of all ranks in dst of the root, in the order of ranks. The other ranks do not wait for it, but
-// where src is longer than all their slots.
+// Gather collects the src of all ranks in dst of the root, in the order of ranks. The other ranks do not wait for
+// it, but where src is longer than all their slots.
 //
 // Cost: one cache line from one core to another, and (n-1) copies at the root.
 func (f *Flat) Gather(dst, src []byte, root int) error {
@@ -57,8 +58,8 @@ func (f *Flat) take(dst []byte, n, off, c int) {
 	}
 }
 
-// Scatter gives each rank its block of the root's src. The root does not wait for the others, but where src is longer than
-// all its slots.
+// Scatter gives each rank its block of the root's src. The root does not wait for the others, but where src is
+// longer than all its slots.
 //
 // Cost: one cache line from one core to another, and n copies at the root.
 func (f *Flat) Scatter(dst, src []byte, root int) error {

@@ -1,7 +1,7 @@
 package coll
 
-// Lengths from which each rank reduces one part of the data of all, and takes the other parts from the others, are such that
-// this saves more than it costs for all to wait for all once more. They are of all ranks together.
+// Lengths from which each rank reduces one part of the data of all, and takes the other parts from the others, are
+// such that this saves more than it costs for all to wait for all once more. They are of all ranks together.
 const (
 	shareFrom        = 16 * kib // where otherwise each rank reduces all
 	shareFromCrowded = 64 * kib // where otherwise the last one does
@@ -71,8 +71,8 @@ func (f *Flat) allreduceLast(dst, src []byte, op *Operation) error {
 	return nil
 }
 
-// allreduceShared: each rank reduces one part of the data of all, puts the result into its slot, of which only it reads that
-// part, and takes the other parts from the other slots.
+// allreduceShared: each rank reduces one part of the data of all, puts the result into its slot, of which only it
+// reads that part, and takes the other parts from the other slots.
 func (f *Flat) allreduceShared(dst, src []byte, op *Operation) error {
 	if err := f.meet(); err != nil {
 		return err
@@ -117,8 +117,8 @@ func (f *Flat) fold(dst []byte, lo, hi int, own []byte, op *Operation) {
 	}
 }
 
-// Reduce combines the src of all ranks into dst of the root, in the order of ranks. The other ranks do not wait for it, but
-// where src is longer than all their slots.
+// Reduce combines the src of all ranks into dst of the root, in the order of ranks. The other ranks do not wait for
+// it, but where src is longer than all their slots.
 //
 // Cost: at the root, one cache line from one core to another, and (n-1) * m*g.
 func (f *Flat) Reduce(dst, src []byte, op *Operation, root int) error {

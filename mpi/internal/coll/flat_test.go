@@ -28,7 +28,8 @@ func (w gosched) WaitAtLeast(p *uint64, v uint64) error {
 
 func (gosched) Publish(p *uint64, v uint64) { atomic.StoreUint64(p, v) }
 
-// segment is zeroed memory that begins at a page, as memory that processes share does: that of large allocations does too.
+// segment is zeroed memory that begins at a page, as memory that processes share does: that of large allocations
+// does too.
 func segment(n int) []byte { return make([]byte, max(n, 64*kib))[:n] }
 
 // newFlats is a Flat per rank over the same memory.
@@ -211,7 +212,8 @@ func TestFlatBarrier(t *testing.T) {
 	}
 }
 
-// TestFlatAhead lets a root run ahead of ranks that have not come yet, which it may do for as many rounds as it has slots.
+// TestFlatAhead lets a root run ahead of ranks that have not come yet, which it may do for as many rounds as it has
+// slots.
 func TestFlatAhead(t *testing.T) {
 	best, _ := FlatBytes(2)
 	flats, _ := newFlats(t, 2, best, true)
@@ -310,9 +312,18 @@ func TestFlatBytes(t *testing.T) {
 }
 
 func TestPrefers(t *testing.T) {
-	flats, _ := newFlats(t, 2, 1<<20, false)
-	f := flats[0]
-	if !f.Prefers(OfBarrier, 0) || !f.Prefers(OfAllreduce, 8) || f.Prefers(OfBcast, 1<<30) || f.Prefers(OfReduceScatter, 8) {
-		t.Error("the table is not followed")
+	for _, c := range []struct {
+		ranks int
+		c     Collective
+		bytes int
+		want  bool
+	}{
+		{2, OfBarrier, 0, true}, {2, OfAllreduce, 8, true}, {2, OfAllreduce, 1 << 30, true}, {3, OfAllreduce, 1 << 30, false},
+		{2, OfBcast, 1 << 30, false}, {3, OfBcast, 1 << 30, true}, {3, OfAlltoall, 1 << 20, false}, {3, OfReduceScatter, 8, false},
+	} {
+		flats, _ := newFlats(t, c.ranks, 1<<20, false)
+		if got := flats[0].Prefers(c.c, c.bytes); got != c.want {
+			t.Errorf("%v of %d bytes between %d ranks: %v", c.c, c.bytes, c.ranks, got)
+		}
 	}
 }

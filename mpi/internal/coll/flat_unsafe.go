@@ -1,5 +1,6 @@
-// Ranks that share memory tell each other what they have done by words in it. Only atomic operations and Waiters touch these
-// words, and they lie on lines of their own, so all that has to be right is that an offset is a multiple of eight.
+// Ranks that share memory tell each other what they have done by words in it. Only atomic operations and Waiters
+// touch these words, and they lie on lines of their own, so all that has to be right is that an offset is a
+// multiple of eight.
 
 package coll
 

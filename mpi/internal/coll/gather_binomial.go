@@ -1,7 +1,7 @@
 package coll
 
-// gatherBinomial: up a binomial tree; each rank hands up what its subtree has, in one message. Blocks are collected in the
-// order of ranks counted from the root, and turned at the end.
+// gatherBinomial: up a binomial tree; each rank hands up what its subtree has, in one message. Blocks are collected
+// in the order of ranks counted from the root, and turned at the end.
 //
 // Cost: lg n * a + (n-1) * m*b, and two copies; for any n.
 func gatherBinomial(p Peer, dst, src []byte, root, n int) error {

@@ -2,9 +2,9 @@ package coll
 
 import "math/bits"
 
-// fold makes the number of ranks a power of two: of the first ranks, as many as are too many, each even one hands its data to
-// the odd one after it and is out. A group of ranks that have been combined is always one of neighbours, so the order of
-// operands is that of ranks.
+// fold makes the number of ranks a power of two: of the first ranks, as many as are too many, each even one hands
+// its data to the odd one after it and is out. A group of ranks that have been combined is always one of
+// neighbours, so the order of operands is that of ranks.
 type fold struct {
 	p     Peer
 	power int // the largest power of two that is not above the number of ranks
@@ -35,7 +35,8 @@ func (f *fold) rank(i int) int {
 	return i + f.extra
 }
 
-// in combines the data of the ranks that go out into those of their neighbours. It returns where the sum is: have or tmp.
+// in combines the data of the ranks that go out into those of their neighbours. It returns where the sum is: have
+// or tmp.
 func (f *fold) in(have, tmp []byte, op *Operation) (sum, spare []byte, err error) {
 	rank := f.p.Rank()
 	switch {
@@ -63,9 +64,9 @@ func (f *fold) out(result []byte) error {
 	return f.p.Send(rank-1, result)
 }
 
-// halve leaves each rank that is in with one part of the sum of all: with partners 1, 2, 4, ... away it exchanges the half
-// that it does not keep for their data of the half that it keeps. It returns the buffer that holds the part, and the
-// part's number.
+// halve leaves each rank that is in with one part of the sum of all: with partners 1, 2, 4, ... away it exchanges
+// the half that it does not keep for their data of the half that it keeps. It returns the buffer that holds the
+// part, and the part's number.
 //
 // Cost: lg n * a + (m*b + m*g) * (n-1)/n.
 func (f *fold) halve(have, tmp []byte, parts cut, op *Operation) (sum []byte, part int, err error) {
@@ -94,8 +95,8 @@ func (f *fold) halve(have, tmp []byte, parts cut, op *Operation) (sum []byte, pa
 	return have, lo, nil
 }
 
-// part is the number of the part that halve leaves with the rank that has number i among those that are in: i with its bits
-// in reverse order, as the lowest bit decided first.
+// part is the number of the part that halve leaves with the rank that has number i among those that are in: i with
+// its bits in reverse order, as the lowest bit decided first.
 func (f *fold) part(i int) int {
 	return int(bits.Reverse64(uint64(i)) >> (64 - bits.Len(uint(f.power-1))))
 }

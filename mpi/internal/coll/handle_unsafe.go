@@ -1,5 +1,6 @@
-// Algorithms that post many messages at once keep the handles in the Peer's scratch memory, which is bytes, since a slice of
-// their own would be allocated by every call. A Handle holds no pointers, and scratch memory is aligned for it.
+// Algorithms that post many messages at once keep the handles in the Peer's scratch memory, which is bytes, since a
+// slice of their own would be allocated by every call. A Handle holds no pointers, and scratch memory is aligned
+// for it.
 
 package coll
 

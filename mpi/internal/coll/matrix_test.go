@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// matrix joins ranks of one process: a queue for each pair. Short messages are copied when they are sent; long ones wait until
-// they are received, so that an algorithm that counts on a Send not to wait hangs here.
+// matrix joins ranks of one process: a queue for each pair. Short messages are copied when they are sent; long ones
+// wait until they are received, so that an algorithm that counts on a Send not to wait hangs here.
 type matrix struct {
 	n     int
 	rand  *rand.Rand
@@ -160,7 +160,8 @@ func (m *matrix) run(t *testing.T, f func(p Peer) error) {
 	}
 }
 
-// each runs f for 1 to 9 ranks. At each turn it is drawn up to which length messages do not wait: for most, some or none.
+// each runs f for 1 to 9 ranks. At each turn it is drawn up to which length messages do not wait: for most, some or
+// none.
 func each(t *testing.T, f func(t *testing.T, m *matrix, r *rand.Rand)) {
 	for n := 1; n <= 9; n++ {
 		t.Run(fmt.Sprintf("ranks=%d", n), func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 
 // What collectives are to do, in the simplest way: over the buffers of all ranks at once.
 
-// add is a sum that commutes, affine one that does not: it composes functions x -> a*x + b of 32-bit integers, given as a and
-// b. Neither rounds, so that what algorithms compute can be held against the model to the bit.
+// add is a sum that commutes, affine one that does not: it composes functions x -> a*x + b of 32-bit integers,
+// given as a and b. Neither rounds, so that what algorithms compute can be held against the model to the bit.
 func add() *Operation {
 	k, _ := dtype.Lookup(dtype.Sum, dtype.Uint32)
 	return &Operation{Kernel: k, ElemSize: 4, Commutative: true}

@@ -2,9 +2,9 @@ package coll
 
 import "github.com/ibrun/ibrun/mpi/internal/dtype"
 
-// Peer sends bytes between the ranks of one communicator, apart from what its users send. Messages from one rank to another
-// arrive in the order in which they were sent and are received in that order; lengths of both sides agree. A rank never
-// sends to itself. Calls come from one goroutine at a time.
+// Peer sends bytes between the ranks of one communicator, apart from what its users send. Messages from one rank to
+// another arrive in the order in which they were sent and are received in that order; lengths of both sides agree.
+// A rank never sends to itself. Calls come from one goroutine at a time.
 type Peer interface {
 	// Rank is the number of this rank in the communicator.
 	Rank() int
@@ -22,8 +22,8 @@ type Peer interface {
 	Irecv(src int, b []byte) (Handle, error)
 	// Waitall waits for all of these to end and returns their first error. It may be called with none.
 	Waitall(hs []Handle) error
-	// Scratch lends n bytes of temporary memory, aligned to 16 bytes and with any contents, until the next collective of
-	// this communicator. Successive calls lend disjoint pieces.
+	// Scratch lends n bytes of temporary memory, aligned to 16 bytes and with any contents, until the next
+	// collective of this communicator. Successive calls lend disjoint pieces.
 	Scratch(n int) []byte
 }
 

@@ -1,7 +1,8 @@
 package coll
 
-// reduceBinomial: up a binomial tree; each rank combines what it has with what comes from its children, nearest first, so
-// that what it has is always of neighbouring ranks. Where order matters the tree stands on rank 0, which hands the result on.
+// reduceBinomial: up a binomial tree; each rank combines what it has with what comes from its children, nearest
+// first, so that what it has is always of neighbouring ranks. Where order matters the tree stands on rank 0, which
+// hands the result on.
 //
 // Cost: lg n * (a + m*b + m*g), and a + m*b more for an operation that does not commute; for any n.
 func reduceBinomial(p Peer, dst, src []byte, op *Operation, root int) error {

@@ -1,8 +1,8 @@
 package coll
 
-// reduceScatterPairwise: in round k each rank sends the rank k after it the block that is for that one, and receives its own
-// block of the rank k before it. What arrives is first of lower ranks, in descending order, and then of higher ranks, in
-// descending order too, so two sums that grow to the left keep the order of ranks.
+// reduceScatterPairwise: in round k each rank sends the rank k after it the block that is for that one, and
+// receives its own block of the rank k before it. What arrives is first of lower ranks, in descending order, and
+// then of higher ranks, in descending order too, so two sums that grow to the left keep the order of ranks.
 //
 // Cost: (n-1) * (a + m*b + m*g), m being the bytes of one block; for any n.
 func reduceScatterPairwise(p Peer, dst, src []byte, counts []int, op *Operation) error {

@@ -10,7 +10,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/dtype"
 )
 
-// counts are numbers of elements: none, fewer than ranks, as many, odd, and enough for the algorithms for long messages.
+// counts are numbers of elements: none, fewer than ranks, as many, odd, and enough for the algorithms for long
+// messages.
 var counts = []int{0, 1, 3, 8, 101, 2100}
 
 // ops are the operations with which every reduction is tested.
@@ -150,7 +151,8 @@ func TestExscan(t *testing.T) {
 	})
 }
 
-// TestSameBits sums numbers that round differently in each order: whatever the order, it is to be the same for all ranks.
+// TestSameBits sums numbers that round differently in each order: whatever the order, it is to be the same for all
+// ranks.
 func TestSameBits(t *testing.T) {
 	sum, _ := dtype.Lookup(dtype.Sum, dtype.Float32)
 	op := &Operation{Kernel: sum, ElemSize: 4, Commutative: true}

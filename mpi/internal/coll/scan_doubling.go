@@ -1,7 +1,7 @@
 package coll
 
-// scan: in round k each rank combines what it has, which is of the 2^k ranks up to itself, with what the rank 2^k before it
-// has (Hillis and Steele).
+// scan: in round k each rank combines what it has, which is of the 2^k ranks up to itself, with what the rank 2^k
+// before it has (Hillis and Steele).
 //
 // Cost: lg n * (a + m*b + m*g), for any n.
 func scan(p Peer, dst, src []byte, op *Operation) error {
@@ -45,7 +45,8 @@ func exscan(p Peer, dst, src []byte, op *Operation) error {
 	return nil
 }
 
-// prefix combines into this rank's data those of the ranks before it, down to first. It returns where the result is, have or tmp.
+// prefix combines into this rank's data those of the ranks before it, down to first. It returns where the result
+// is, have or tmp.
 func prefix(p Peer, first int, have, tmp []byte, op *Operation) ([]byte, error) {
 	rank, n := p.Rank(), p.Size()
 	for d := 1; d < n-first; d *= 2 {
@@ -60,7 +61,8 @@ func prefix(p Peer, first int, have, tmp []byte, op *Operation) ([]byte, error) 
 	return have, nil
 }
 
-// shift sends s to the rank d after this one and receives r from the one d before it, where there are such ranks from first on.
+// shift sends s to the rank d after this one and receives r from the one d before it, where there are such ranks
+// from first on.
 func shift(p Peer, d int, s []byte, first int, r []byte) error {
 	rank, n := p.Rank(), p.Size()
 	up, down := rank+d, rank-d

@@ -1,7 +1,7 @@
 package coll
 
-// scatterBinomial: down a binomial tree; each rank gets what is for its subtree in one message. The root turns the blocks
-// into the order of ranks counted from itself.
+// scatterBinomial: down a binomial tree; each rank gets what is for its subtree in one message. The root turns the
+// blocks into the order of ranks counted from itself.
 //
 // Cost: lg n * a + (n-1) * m*b, and two copies; for any n.
 func scatterBinomial(p Peer, dst, src []byte, root, n int) error {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestStreamIsCopy holds stream against copy, for all short lengths and some long ones, wherever both begin in a cache line.
+// TestStreamIsCopy holds stream against copy, for all short lengths and some long ones, wherever both begin in a
+// cache line.
 func TestStreamIsCopy(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	src := random(r, 1, 9000)[0]

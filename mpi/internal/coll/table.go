@@ -64,12 +64,12 @@ func (a Algorithm) String() string { return algorithmNames[a] }
 type Rule struct {
 	Collective Collective
 	Algorithm  Algorithm
-	// MaxBytes is the most it is taken for. What is counted is, for Bcast, Reduce and Allreduce, the buffer; for Gather,
-	// Scatter, Allgather and Alltoall, the block from one rank to another; for Allgatherv and ReduceScatter, all blocks
-	// together.
+	// MaxBytes is the most it is taken for. What is counted is, for Bcast, Reduce and Allreduce, the buffer; for
+	// Gather, Scatter, Allgather and Alltoall, the block from one rank to another; for Allgatherv and
+	// ReduceScatter, all blocks together.
 	MaxBytes int
-	// MinRanks is the least number of ranks.
-	MinRanks int
+	// MinRanks and MaxRanks are the least and the largest number of ranks, 0 for any.
+	MinRanks, MaxRanks int
 	// PowerOfTwo and Commutative restrict the number of ranks and the operation.
 	PowerOfTwo, Commutative bool
 }
@@ -79,30 +79,34 @@ const (
 	always = math.MaxInt
 )
 
-// rules is the table, most particular rule first. Limits between algorithms with messages are where their costs cross, about,
-// for a = 0.5 µs, b = 0.1 ns and g = 0.05 ns, which is what a node of 2020 or later has.
+// rules is the table, most particular rule first. Limits of InMemory are where messages were found to be faster between
+// 2, 4 or 8 ranks on 2 cores. Limits between algorithms with messages are where their costs cross, about, for
+// a = 0.5 µs, b = 0.1 ns and g = 0.05 ns, which is what a node of 2020 or later has.
 var rules = [...]Rule{
 	{Collective: OfBarrier, Algorithm: InMemory, MaxBytes: always},
 	{Collective: OfBarrier, Algorithm: Dissemination, MaxBytes: always},
 
 	{Collective: OfBcast, Algorithm: InMemory, MaxBytes: 64 * kib},
+	{Collective: OfBcast, Algorithm: InMemory, MaxBytes: always, MinRanks: 3},
 	{Collective: OfBcast, Algorithm: Binomial, MaxBytes: 32 * kib},
 	{Collective: OfBcast, Algorithm: ScatterRing, MaxBytes: always, MinRanks: 8},
 	{Collective: OfBcast, Algorithm: Binomial, MaxBytes: always},
 
-	{Collective: OfReduce, Algorithm: InMemory, MaxBytes: 64 * kib},
+	{Collective: OfReduce, Algorithm: InMemory, MaxBytes: 1024 * kib},
+	{Collective: OfReduce, Algorithm: InMemory, MaxBytes: always, MinRanks: 3},
 	{Collective: OfReduce, Algorithm: Binomial, MaxBytes: 16 * kib},
 	{Collective: OfReduce, Algorithm: ReduceScatterGather, MaxBytes: always, MinRanks: 3},
 	{Collective: OfReduce, Algorithm: Binomial, MaxBytes: always},
 
-	{Collective: OfAllreduce, Algorithm: InMemory, MaxBytes: 4096 * kib},
+	{Collective: OfAllreduce, Algorithm: InMemory, MaxBytes: 1024 * kib},
+	{Collective: OfAllreduce, Algorithm: InMemory, MaxBytes: always, MaxRanks: 2},
 	{Collective: OfAllreduce, Algorithm: RecursiveDoubling, MaxBytes: 8 * kib},
 	{Collective: OfAllreduce, Algorithm: Rabenseifner, MaxBytes: always, PowerOfTwo: true},
 	{Collective: OfAllreduce, Algorithm: Rabenseifner, MaxBytes: 32 * kib},
 	{Collective: OfAllreduce, Algorithm: Ring, MaxBytes: always, Commutative: true},
 	{Collective: OfAllreduce, Algorithm: Rabenseifner, MaxBytes: always},
 
-	{Collective: OfGather, Algorithm: InMemory, MaxBytes: 8 * kib},
+	{Collective: OfGather, Algorithm: InMemory, MaxBytes: 128 * kib},
 	{Collective: OfGather, Algorithm: Binomial, MaxBytes: 2 * kib, MinRanks: 3},
 	{Collective: OfGather, Algorithm: Linear, MaxBytes: always},
 
@@ -110,7 +114,7 @@ var rules = [...]Rule{
 	{Collective: OfScatter, Algorithm: Binomial, MaxBytes: 2 * kib, MinRanks: 3},
 	{Collective: OfScatter, Algorithm: Linear, MaxBytes: always},
 
-	{Collective: OfAllgather, Algorithm: InMemory, MaxBytes: 8 * kib},
+	{Collective: OfAllgather, Algorithm: InMemory, MaxBytes: 128 * kib},
 	{Collective: OfAllgather, Algorithm: RecursiveDoubling, MaxBytes: 32 * kib, PowerOfTwo: true},
 	{Collective: OfAllgather, Algorithm: Bruck, MaxBytes: 2 * kib},
 	{Collective: OfAllgather, Algorithm: Ring, MaxBytes: always},
@@ -130,24 +134,27 @@ var rules = [...]Rule{
 // Rules is a copy of the table, in the order in which it is searched.
 func Rules() []Rule { return append([]Rule(nil), rules[:]...) }
 
-// pick is the algorithm of the first rule that fits. InMemory is not among them, since whether there is such memory is known
-// to the owner of a Flat alone.
+// pick is the algorithm with messages of the first rule that fits.
 func pick(c Collective, bytes, ranks int, commutative bool) Algorithm {
-	if r := find(c, bytes, ranks, commutative); r != nil {
-		return r.Algorithm
-	}
-	return None
+	return find(c, bytes, ranks, commutative, false).Algorithm
 }
 
-func find(c Collective, bytes, ranks int, commutative bool) *Rule {
+// find is the first rule that fits, or one that says None. Rules for InMemory fit only if there is memory that the
+// ranks share.
+func find(c Collective, bytes, ranks int, commutative, shared bool) Rule {
 	for i := range rules {
 		r := &rules[i]
-		if r.Collective == c && r.Algorithm != InMemory && bytes <= r.MaxBytes && ranks >= r.MinRanks &&
-			(commutative || !r.Commutative) && (!r.PowerOfTwo || bits.OnesCount(uint(ranks)) == 1) {
-			return r
+		switch {
+		case r.Collective != c || bytes > r.MaxBytes:
+		case ranks < r.MinRanks || r.MaxRanks > 0 && ranks > r.MaxRanks:
+		case r.Algorithm == InMemory && !shared:
+		case r.Commutative && !commutative:
+		case r.PowerOfTwo && bits.OnesCount(uint(ranks)) > 1:
+		default:
+			return *r
 		}
 	}
-	return nil
+	return Rule{}
 }
 
 // Explain is the table as text, a line per rule, with sizes in bytes.
@@ -160,8 +167,11 @@ func Explain() string {
 		if r.MaxBytes != always {
 			size = fmt.Sprint(r.MaxBytes)
 		}
-		if r.MinRanks > 0 {
-			ranks = fmt.Sprintf("%d or more", r.MinRanks)
+		switch {
+		case r.MinRanks > 0:
+			ranks = fmt.Sprintf("from %d", r.MinRanks)
+		case r.MaxRanks > 0:
+			ranks = fmt.Sprintf("to %d", r.MaxRanks)
 		}
 		if r.Algorithm == InMemory {
 			limit = append(limit, "ranks share memory")

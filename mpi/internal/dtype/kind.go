@@ -3,8 +3,8 @@ package dtype
 // Kind is the kind of an element. The zero Kind is none.
 type Kind uint8
 
-// The kinds. Go's int, uint and uintptr are the sized kind of their width on the machine; whoever maps Go types to kinds
-// does that.
+// The kinds. Go's int, uint and uintptr are the sized kind of their width on the machine; whoever maps Go types to
+// kinds does that.
 const (
 	Bool Kind = iota + 1
 	Int8

@@ -50,8 +50,8 @@ var plain = [ops][kinds]Func{
 	},
 }
 
-// vector is the table of what has a form with vector instructions, used where the machine has them. Addition and the lower
-// half of a product do not know signs, and a complex number is added as two numbers.
+// vector is the table of what has a form with vector instructions, used where the machine has them. Addition and
+// the lower half of a product do not know signs, and a complex number is added as two numbers.
 var vector = [ops][kinds]Func{
 	Sum - firstOp: {
 		Int32: sumInt32, Int64: sumInt64, Uint32: sumInt32, Uint64: sumInt64,

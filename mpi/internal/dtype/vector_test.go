@@ -32,8 +32,9 @@ var twins = []struct {
 	{"maxFloat64", maxFloat64, maxFloat[float64], Float64},
 }
 
-// bits32 and bits64 are patterns at which integers or floating-point numbers of that width do something special: zeros, ones,
-// the largest and smallest, infinities, NaNs that signal and that do not, the least numbers with and without a full mantissa.
+// bits32 and bits64 are patterns at which integers or floating-point numbers of that width do something special:
+// zeros, ones, the largest and smallest, infinities, NaNs that signal and that do not, the least numbers with and
+// without a full mantissa.
 var (
 	bits32 = []uint32{0, 1 << 31, 1, math.MaxUint32, math.MaxInt32, 0x3f800000, 0xbf800000, 0x7f800000, 0xff800000,
 		0x7fc00000, 0xffc00001, 0x7f800001, 0x00800000, 0x7f7fffff, 0x80000001}
@@ -57,7 +58,8 @@ func fill(r *rand.Rand, b []byte, size int) {
 	}
 }
 
-// same compares results to the bit, except that any NaN is as good as another where the package leaves its payload open.
+// same compares results to the bit, except that any NaN is as good as another where the package leaves its payload
+// open.
 func same(kind Kind, exact bool, x, y []byte) bool {
 	if exact {
 		return bytes.Equal(x, y)
@@ -95,8 +97,8 @@ func TestVectorIsPlain(t *testing.T) {
 	}
 }
 
-// checkTwin runs both functions for each length up to 100 elements, with each operand somewhere else in its cache line, and
-// with the result in a third place or over the left operand.
+// checkTwin runs both functions for each length up to 100 elements, with each operand somewhere else in its cache
+// line, and with the result in a third place or over the left operand.
 func checkTwin(t *testing.T, r *rand.Rand, fast, slow Func, kind Kind, exact bool) {
 	if !hasVector {
 		fast = slow

@@ -1,8 +1,8 @@
 // Package match pairs messages with receives, as MPI orders it: a message goes to the first receive posted that fits,
 // and a receive takes the first message arrived that fits, where a receive may leave source, tag or both open.
 //
-// A [Table] belongs to one context, that is, to one communicator's traffic of one kind. What waits in it are a caller's own
-// structs, each with a [Receive] or a [Message] inside:
+// A [Table] belongs to one context, that is, to one communicator's traffic of one kind. What waits in it are a
+// caller's own structs, each with a [Receive] or a [Message] inside:
 //
 //	var t match.Table[request, unexpected]
 //	t.Post(&req.receive, source, tag)                      // no message fitted: the receive waits

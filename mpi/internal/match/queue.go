@@ -119,7 +119,8 @@ func (c *class[T]) insert(q *queue[T]) {
 	c.count++
 }
 
-// grow puts the empty queues aside, to be used again under other keys, and doubles the table if more than half of them were in use.
+// grow puts the empty queues aside, to be used again under other keys, and doubles the table if more than half of
+// them were in use.
 func (c *class[T]) grow() {
 	var live *queue[T]
 	busy := 0

@@ -201,7 +201,8 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// TestTags goes to the ends of the range: sources and tags that look like wildcards in some bits must not be taken for them.
+// TestTags goes to the ends of the range: sources and tags that look like wildcards in some bits must not be taken
+// for them.
 func TestTags(t *testing.T) {
 	const top = 1<<31 - 1
 	values := []int32{0, 1, top - 1, top}

@@ -1,7 +1,7 @@
 // Package place finds out where a process stands: alone, or one of several that a launcher started.
 //
-// Package mpi initialises from a [Place]. Usually [Find] makes it from the environment; tests bring their own, with many
-// places in one process.
+// Package mpi initialises from a [Place]. Usually [Find] makes it from the environment; tests bring their own, with
+// many places in one process.
 package place
 
 import (
@@ -139,8 +139,9 @@ func commonKey(ctx context.Context, c *pmi.Client) (key [32]byte, err error) {
 	return key, nil
 }
 
-// crowded tells whether the processes of this node have fewer processors than they are. Under ibrun each has its own if
-// it is bound at all; elsewhere the affinity mask tells only whether all are bound alike, so the cautious answer is taken.
+// crowded tells whether the processes of this node have fewer processors than they are. Under ibrun each has its
+// own if it is bound at all; elsewhere the affinity mask tells only whether all are bound alike, so the cautious
+// answer is taken.
 func crowded(hello *job.Hello, local int) (bool, error) {
 	if hello != nil && len(hello.Cores) != 0 {
 		return false, nil
@@ -150,7 +151,8 @@ func crowded(hello *job.Hello, local int) (bool, error) {
 		return false, err
 	}
 	if hello == nil && len(allowed) < local {
-		// Bound by the launcher: whether apart from each other cannot be seen from here, but launchers that bind do that.
+		// Bound by the launcher: whether apart from each other cannot be seen from here, but launchers that bind do
+		// that.
 		return len(allowed) == 0, nil
 	}
 	return local > len(allowed), nil

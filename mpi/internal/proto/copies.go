@@ -11,8 +11,8 @@ func (e *Engine) askForCopies(t *transfer) {
 	e.note(t.peer, envelope{kind: kindSend}, t.id, t.req.id(), uint64(t.bytes))
 }
 
-// withdrawHelp goes over to copies after the first read was refused. All pieces are claimed, so that the sender takes no
-// more; what it may have written already is sent again.
+// withdrawHelp goes over to copies after the first read was refused. All pieces are claimed, so that the sender
+// takes no more; what it may have written already is sent again.
 func (e *Engine) withdrawHelp(t *transfer) {
 	if t.claims != nil {
 		for n := pieces(t.bytes); claimFront(t.claims, n) >= 0; {

@@ -164,8 +164,8 @@ type cached struct {
 	t       *table
 }
 
-// table returns that of a context, also one that this process does not know of yet: another may be ahead. That of one that
-// has ended is dead.
+// table returns that of a context, also one that this process does not know of yet: another may be ahead. That of
+// one that has ended is dead.
 func (e *Engine) table(context uint32) *table {
 	if c := &e.recent[context%uint32(len(e.recent))]; c.context == context && c.t != nil {
 		return c.t
@@ -192,8 +192,8 @@ func (e *Engine) stale(context uint32) bool {
 	return ok && int32(context-ended) <= 0
 }
 
-// Forget ends a context. Receives that wait in it complete with err, probes end with ErrEnded, as later calls do; messages
-// that wait, or come later, are dropped.
+// Forget ends a context. Receives that wait in it complete with err, probes end with ErrEnded, as later calls do;
+// messages that wait, or come later, are dropped.
 func (e *Engine) Forget(context uint32, err error) {
 	e.lock()
 	defer e.unlock()

@@ -1,7 +1,7 @@
 package proto
 
-// Wait waits for the operation that h names and ends this use of its request. For a persistent request that is not active it
-// returns at once.
+// Wait waits for the operation that h names and ends this use of its request. For a persistent request that is not
+// active it returns at once.
 func (e *Engine) Wait(h Handle) (Status, error) {
 	e.lock()
 	st, err := e.waitFor(h)
@@ -21,8 +21,8 @@ func (e *Engine) waitFor(h Handle) (Status, error) {
 	return r.status, err
 }
 
-// WaitAll is Wait for all of hs but the zero ones, which it skips, and makes zero those that are not persistent. It tells each
-// outcome to told, unless that is nil. It returns the first error and its index.
+// WaitAll is Wait for all of hs but the zero ones, which it skips, and makes zero those that are not persistent. It
+// tells each outcome to told, unless that is nil. It returns the first error and its index.
 func (e *Engine) WaitAll(hs []Handle, told func(i int, st Status)) (failed int, first error) {
 	e.lock()
 	for i, h := range hs {
@@ -104,8 +104,8 @@ func (e *Engine) TestAny(hs []Handle) (i int, ok bool, err error) {
 	return i, i != none, nil
 }
 
-// Poke reports whether Wait would return at once, after some progress if it would not have. A stale handle is done: Wait
-// says what is wrong with it.
+// Poke reports whether Wait would return at once, after some progress if it would not have. A stale handle is done:
+// Wait says what is wrong with it.
 func (e *Engine) Poke(h Handle) (bool, error) {
 	e.lock()
 	defer e.unlock()

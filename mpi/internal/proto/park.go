@@ -2,7 +2,8 @@ package proto
 
 // parker is where a goroutine sleeps while nothing happens.
 type parker interface {
-	// park sleeps until fd is readable or kick was called, also if it was called before. fd is -1 if the transport kicks.
+	// park sleeps until fd is readable or kick was called, also if it was called before. fd is -1 if the transport
+	// kicks.
 	park(fd int) error
 	kick()
 	close() error
@@ -27,7 +28,8 @@ func (p channelParker) kick() {
 
 func (p channelParker) close() error { return nil }
 
-// Bed is where an engine sleeps on a domain without a descriptor. It is made before the domain, whose Config wants its Wake.
+// Bed is where an engine sleeps on a domain without a descriptor. It is made before the domain, whose Config wants
+// its Wake.
 type Bed struct{ channel channelParker }
 
 // NewBed makes a bed.

@@ -10,8 +10,8 @@ import (
 // peer is what an engine knows of one other process, or of itself.
 type peer struct {
 	ep fabric.Endpoint // nil until first used
-	// eager is the largest payload that may be sent at once, with nothing before it: -1 while not connected, while other
-	// messages wait for room, or while the peer wants offers only.
+	// eager is the largest payload that may be sent at once, with nothing before it: -1 while not connected, while
+	// other messages wait for room, or while the peer wants offers only.
 	eager  int
 	choked bool // the peer wants offers only
 	choke  bool // and this is what we told the peer
@@ -85,8 +85,8 @@ func (e *Engine) post(n int32, o *outgoing) error {
 	return nil
 }
 
-// refused turns an error of the transport into the one to report: a peer that has gone breaks the engine, and it may be a send
-// that learns of it first.
+// refused turns an error of the transport into the one to report: a peer that has gone breaks the engine, and it
+// may be a send that learns of it first.
 func (e *Engine) refused(n int32, err error) error {
 	if errors.Is(err, fabric.ErrPeerDown) {
 		e.fail(n, err)

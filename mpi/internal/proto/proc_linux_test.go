@@ -1,29 +1,28 @@
-package proto_test
+package proto
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime/pprof"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/shm"
-	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// TestMain lets the test binary also be the second process of a pair.
+// peerVariable is set in the second process of a pair, which is the test binary again: the first one's process id
+// and how many ping-pongs of how many bytes it is to answer.
+const peerVariable = "PROTO_TEST_PEER"
+
 func TestMain(m *testing.M) {
-	if os.Getenv("PROTO_PEER") != "" {
-		n, err := strconv.Atoi(os.Getenv("PROTO_PEER"))
-		if err == nil {
-			err = partner(n)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "partner:", err)
+	if text := os.Getenv(peerVariable); text != "" {
+		if err := partner(text); err != nil {
+			fmt.Fprintln(os.Stderr, "second process:", err)
 			os.Exit(1)
 		}
 		return
@@ -31,146 +30,129 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func engine(self int, key [32]byte) (*proto.Engine, error) {
-	tr := &shm.Transport{Local: []int{0, 1}, Key: key, Tracer: os.Getppid()}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+func partner(text string) error {
+	var first, n, size int
+	if _, err := fmt.Sscan(text, &first, &n, &size); err != nil {
+		return err
+	}
+	e, err := shmEngine(1, first)
+	if err != nil {
+		return err
+	}
+	if size >= 0 {
+		err = pingPong(e, 1, n, make([]byte, size), make([]byte, size))
+	} else {
+		err = exchangeSizes(e, 1)
+	}
+	e.Leave()
+	return errors.Join(err, e.Settle(), e.Close())
+}
+
+func shmEngine(self, first int) (*Engine, error) {
+	tr := &shm.Transport{Local: []int{0, 1}, Tracer: os.Getppid()}
+	copy(tr.Key[:], "test "+strconv.Itoa(first))
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	d, err := tr.Open(ctx, &fabric.Config{Self: self, Size: 2})
 	if err != nil {
 		return nil, err
 	}
-	return proto.New(proto.Config{Domain: d, Self: self, Size: 2})
+	return New(Config{Domain: d, Self: self, Size: 2, Crowded: true})
 }
 
-func keyOf(pid int) (k [32]byte) {
-	copy(k[:], fmt.Sprint("test key ", pid))
-	return k
-}
-
-func pingpong(e *proto.Engine, self, n, size int) (time.Duration, error) {
-	s, r := make([]byte, size), make([]byte, size)
-	to := proto.Route{Context: 1, Peer: int32(1 - self), Rank: int32(self), Tag: 5}
-	from := proto.Route{Context: 1, Rank: int32(1 - self), Tag: 5}
-	start := time.Now()
-	for range n {
-		if self == 0 {
-			if err := e.Send(to, s, proto.Standard); err != nil {
-				return 0, err
-			}
-		}
-		if _, err := e.Recv(from, r); err != nil {
-			return 0, err
-		}
-		if self == 1 {
-			if err := e.Send(to, s, proto.Standard); err != nil {
-				return 0, err
-			}
-		}
-	}
-	return time.Since(start), nil
-}
-
-func stream(e *proto.Engine, self, n, size int) (time.Duration, error) {
-	bufs := make([]byte, size)
-	hs := make([]proto.Handle, 64)
-	ack := make([]byte, 4)
-	to := proto.Route{Context: 1, Peer: int32(1 - self), Rank: int32(self), Tag: 5}
-	from := proto.Route{Context: 1, Rank: int32(1 - self), Tag: 5}
-	start := time.Now()
-	for range n {
-		for i := range hs {
-			if self == 0 {
-				h, err := e.Isend(to, bufs, proto.Standard)
-				if err != nil {
-					return 0, err
-				}
-				hs[i] = h
-			} else {
-				hs[i] = e.Irecv(from, bufs)
-			}
-		}
-		for _, h := range hs {
-			if _, err := e.Wait(h); err != nil {
-				return 0, err
-			}
-		}
-		if self == 0 {
-			if _, err := e.Recv(from, ack); err != nil {
-				return 0, err
-			}
-		} else if err := e.Send(to, ack, proto.Standard); err != nil {
-			return 0, err
-		}
-	}
-	return time.Since(start), nil
-}
-
-var sizes = []int{8}
-
-func count(size int) int { return max(20, min(2000000, (2000<<20)/(size+2000))) }
-
-func partner(parent int) error {
-	if f := os.Getenv("PROTO_PROF"); f != "" {
-		w, _ := os.Create(f)
-		pprof.StartCPUProfile(w)
-		defer pprof.StopCPUProfile()
-	}
-	e, err := engine(1, keyOf(parent))
-	if err != nil {
-		return err
-	}
-	for range 3 {
-		for _, s := range sizes {
-			if _, err := pingpong(e, 1, count(s), s); err != nil {
-				return err
-			}
-		}
-	}
-	for range 3 {
-		for _, s := range sizes {
-			if _, err := stream(e, 1, count(s)/64+1, s); err != nil {
-				return err
-			}
-		}
-	}
-	return e.Close()
-}
-
-func TestTwoProcesses(t *testing.T) {
+// pair starts the second process, runs f as the first, and waits for both.
+func pair(t testing.TB, n, size int, f func(e *Engine) error) {
+	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), "PROTO_PEER="+strconv.Itoa(os.Getpid()), "GOMAXPROCS=1")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %d", peerVariable, os.Getpid(), n, size))
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine(0, keyOf(os.Getpid()))
+	e, err := shmEngine(0, os.Getpid())
+	if err == nil {
+		err = f(e)
+		e.Leave()
+		err = errors.Join(err, e.Settle())
+	}
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		err = cmd.Process.Kill()
 	}
-	for range 3 {
-		for _, s := range sizes {
-			d, err := pingpong(e, 0, count(s), s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("latency %8d  %10.3f us", s, float64(d.Nanoseconds())/float64(count(s))/2000)
+	if err = errors.Join(err, cmd.Wait()); err != nil {
+		t.Error(err)
+	}
+	if e != nil {
+		if err := e.Close(); err != nil {
+			t.Error(err)
 		}
 	}
-	for range 3 {
-		for _, s := range sizes {
-			n := count(s)/64 + 1
-			d, err := stream(e, 0, n, s)
-			if err != nil {
-				t.Fatal(err)
+}
+
+func pingPong(e *Engine, self, n int, s, r []byte) error {
+	for range n {
+		if self == 0 {
+			if err := e.Send(to(0, 1, 5), s, Standard); err != nil {
+				return err
 			}
-			per := float64(d.Nanoseconds()) / float64(n*64)
-			t.Logf("stream %8d  %10.1f ns/msg %10.1f MB/s", s, per, float64(s)*1000/per)
+		}
+		if _, err := e.Recv(from(1-self, 5), r); err != nil {
+			return err
+		}
+		if self == 1 {
+			if err := e.Send(to(1, 0, 5), s, Standard); err != nil {
+				return err
+			}
 		}
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
+	return nil
+}
+
+// exchangeSizes sends messages of all forms both ways at once, some at a time.
+func exchangeSizes(e *Engine, self int) error {
+	for round := range 3 {
+		var hs []Handle
+		var in [][]byte
+		var parcels []parcel
+		for i, size := range []int{0, 8, 1000, 8191, 16384, 30000, 70000, 300000, 1 << 20, 3<<20 + 5} {
+			p := parcel{from: 1 - self, tag: int32(i), size: size, room: size - size%2*3, number: i + round}
+			out := make([]byte, size)
+			p.fill(out)
+			h, err := e.Isend(to(self, 1-self, int32(i)), out, Mode((i+round)%2))
+			if err != nil {
+				return err
+			}
+			b := guarded(p.room)
+			in, parcels = append(in, b), append(parcels, p)
+			hs = append(hs, h, e.Irecv(from(1-self, int32(i)), b[:p.room]))
+		}
+		for i, h := range slices.Backward(hs) {
+			st, err := e.Wait(h)
+			if i%2 == 1 {
+				err = parcels[i/2].check(in[i/2], st, err)
+			}
+			if err != nil {
+				return err
+			}
+		}
 	}
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
+	return pingPong(e, self, 1, nil, nil)
+}
+
+func TestTwoProcesses(t *testing.T) {
+	pair(t, 0, -1, func(e *Engine) error { return exchangeSizes(e, 0) })
+}
+
+// BenchmarkPingPong measures a message there and back between two processes.
+func BenchmarkPingPong(b *testing.B) {
+	for _, size := range []int{8, 8 << 10, 64 << 10, 1 << 20} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			s, r := make([]byte, size), make([]byte, size)
+			b.SetBytes(int64(2 * size))
+			pair(b, b.N, size, func(e *Engine) error {
+				b.ResetTimer() // the processes have met
+				return pingPong(e, 0, b.N, s, r)
+			})
+		})
 	}
 }

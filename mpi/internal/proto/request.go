@@ -18,8 +18,8 @@ var empty = Status{Source: AnySource, Tag: AnyTag}
 // Mode is how a send completes.
 type Mode uint8
 
-// The modes. A standard send may complete before it is matched, a synchronous one may not, and a buffered one completes at
-// once since the attached buffer takes a copy.
+// The modes. A standard send may complete before it is matched, a synchronous one may not, and a buffered one
+// completes at once since the attached buffer takes a copy.
 const (
 	Standard Mode = iota
 	Synchronous

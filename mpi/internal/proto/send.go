@@ -123,8 +123,8 @@ func (e *Engine) propose(r *Request) error {
 	return nil
 }
 
-// choked handles CHOKE and UNCHOKE. What still waits for room on its way to a peer that wants offers is offered, too: it
-// may be far more than the peer has room for.
+// choked handles CHOKE and UNCHOKE. What still waits for room on its way to a peer that wants offers is offered,
+// too: it may be far more than the peer has room for.
 func (e *Engine) choked(n int32, on bool) {
 	p := &e.peers[n]
 	p.choked = on
@@ -182,7 +182,8 @@ func (e *Engine) settle(r *Request) {
 		e.moves.remove(&r.move) // invited to help, and no longer needed
 	}
 	if !e.caps.Direct && r.region != (fabric.Region{}) {
-		// The bytes have been moved, whatever Deregister says; a domain that cannot is broken and will say so when polled.
+		// The bytes have been moved, whatever Deregister says; a domain that cannot is broken and will say so when
+		// polled.
 		_ = e.domain.Deregister(r.region)
 	}
 	r.region = fabric.Region{}

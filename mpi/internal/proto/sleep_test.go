@@ -25,8 +25,8 @@ func sleepers(e *Engine, n int) {
 	}
 }
 
-// TestNobodyForgotten lets goroutines wait for different things at once, so that all but one sleep on the condition, and
-// gives each what it waits for while the others go on sleeping, in different orders.
+// TestNobodyForgotten lets goroutines wait for different things at once, so that all but one sleep on the
+// condition, and gives each what it waits for while the others go on sleeping, in different orders.
 func TestNobodyForgotten(t *testing.T) {
 	for first := range 5 {
 		es := open(t, 2, nil, nil)

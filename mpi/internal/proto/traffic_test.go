@@ -83,7 +83,8 @@ type flight struct {
 	buf []byte
 }
 
-// exchange is one process of the traffic: sends go out in order, some at a time; receives are posted in any order of the streams.
+// exchange is one process of the traffic: sends go out in order, some at a time; receives are posted in any order
+// of the streams.
 func exchange(e *Engine, self int, ps []parcel, c *rand.Rand) error {
 	var sends []parcel
 	streams := map[[2]int][]parcel{}

@@ -14,9 +14,9 @@ const (
 	wordStride = 8
 )
 
-// pieceBytes is the unit in which the two sides claim parts of a message: all of a short one, so that of several messages each
-// side moves some; one half each where the system call takes about as long
-// as the copy, and smaller parts, so that they finish at nearly the same time, where it does not count.
+// pieceBytes is the unit in which the two sides claim parts of a message: all of a short one, so that of several
+// messages each side moves some; one half each where the system call takes about as long as the copy, and smaller
+// parts, so that they finish at nearly the same time, where it does not count.
 func pieceBytes(n int) int {
 	switch {
 	case n < 16<<10:

@@ -58,8 +58,8 @@ func (g *goal) met(e *Engine) bool {
 	return len(e.backlog) == 0 && e.moves.head == nil
 }
 
-// wait waits for a request, and collects its error. The request may be used again afterwards; its status stays until then.
-// Where several goroutines wait for the same request, one of them gets it.
+// wait waits for a request, and collects its error. The request may be used again afterwards; its status stays
+// until then. Where several goroutines wait for the same request, one of them gets it.
 func (e *Engine) wait(r *Request) error {
 	gen := r.gen
 	for i := 0; r.state == active && r.gen == gen; i++ {
@@ -111,8 +111,8 @@ func (e *Engine) await(g *goal) {
 	e.handOver()
 }
 
-// gentle is how many offers to other processes there are for one to other goroutines of this process. That one is dear: the
-// scheduler wakes a thread to see to the goroutine that steps aside.
+// gentle is how many offers to other processes there are for one to other goroutines of this process. That one is
+// dear: the scheduler wakes a thread to see to the goroutine that steps aside.
 const gentle = 32
 
 // stepAside lets others have the processor: other processes, and now and then, or when one waits for the lock, other
@@ -143,8 +143,8 @@ func (e *Engine) unpark() {
 	}
 }
 
-// sleep sleeps until something happens. The last that is awake sleeps on the transport, the others on the condition: who polls
-// wakes who sleeps on the transport, so two that take turns would never rest.
+// sleep sleeps until something happens. The last that is awake sleeps on the transport, the others on the
+// condition: who polls wakes who sleeps on the transport, so two that take turns would never rest.
 func (e *Engine) sleep(g *goal) {
 	if g.sleepers != nil {
 		// Before the word is looked at once more, so that whoever stores it either sees us or is seen.
@@ -178,8 +178,8 @@ func (e *Engine) sleep(g *goal) {
 	e.stir()
 }
 
-// watch is what a goroutine on the condition waits for if it is not a request: nobody would tell it when it is there. The fields
-// are those of a goal, which is not kept itself, so that it need not be allocated.
+// watch is what a goroutine on the condition waits for if it is not a request: nobody would tell it when it is
+// there. The fields are those of a goal, which is not kept itself, so that it need not be allocated.
 type watch struct {
 	what  want
 	word  *uint64

@@ -25,8 +25,8 @@ const (
 	exitInterrupted = 128 + 2 // by Ctrl-C
 )
 
-// Main is `ibrun bench args...` with that environment and those streams. It returns the exit code. The function ibrun runs
-// `ibrun words...` in this process and returns its exit code.
+// Main is `ibrun bench args...` with that environment and those streams. It returns the exit code. The function
+// ibrun runs `ibrun words...` in this process and returns its exit code.
 func Main(args, env []string, s launch.Streams, ibrun func(words []string) int) int {
 	self, err := os.Executable()
 	if err != nil {

@@ -104,7 +104,8 @@ func (c *command) ours() *contender {
 	}
 }
 
-// neutral is the environment without the variables that stand for flags of ibrun: what is compared must not depend on them.
+// neutral is the environment without the variables that stand for flags of ibrun: what is compared must not depend
+// on them.
 func (c *command) neutral() []string {
 	return slices.DeleteFunc(slices.Clone(c.env), func(v string) bool { return strings.HasPrefix(v, "IBRUN_") })
 }

@@ -4,24 +4,25 @@
 //	ibrun bench allreduce -n 4            starts 4 ranks and prints a table, one line per size
 //	ibrun bench versus --op latency,bw    ours beside Open MPI and MPICH, alternating in one run
 //
-// `ibrun bench OP` is both halves of a job. Without a launcher it starts ibrun itself as the rank program, with the same
-// words again; as a rank of a job, under ibrun or any launcher that speaks PMI, it measures, and rank 0 prints. So
-// `srun -N 2 ibrun bench latency` works as well.
+// `ibrun bench OP` is both halves of a job. Without a launcher it starts ibrun itself as the rank program, with the
+// same words again; as a rank of a job, under ibrun or any launcher that speaks PMI, it measures, and rank 0
+// prints. So `srun -N 2 ibrun bench latency` works as well.
 //
 // Every flag has an environment form: --sizes is also IBRUN_BENCH_SIZES.
 //
-// What was asked for goes to stdout, ibrun's own words to stderr. Exit codes: 2 for wrong use, 1 where something could not be
-// measured or data arrived wrong, 130 after Ctrl-C, otherwise 0.
+// What was asked for goes to stdout, ibrun's own words to stderr. Exit codes: 2 for wrong use, 1 where something
+// could not be measured or data arrived wrong, 130 after Ctrl-C, otherwise 0.
 //
 // # versus
 //
-// For each operation and rank count, ours and every peer run in turn, at least seven rounds; a run is one launch that measures
-// all sizes. A point is the median of its rounds. A point is printed when its rounds are over, one line per peer, with --json
-// one object per line:
+// For each operation and rank count, ours and every peer run in turn, at least seven rounds; a run is one launch
+// that measures all sizes. A point is the median of its rounds. A point is printed when its rounds are over, one
+// line per peer, with --json one object per line:
 //
 //	{"op":"latency","ranks":2,"size":8,"unit":"us","ours":0.091,"peer":0.136,"peer_name":"openmpi","ratio":1.49}
 //
-// A ratio above 1 means that ours is better, whether the unit is a time or a rate. The operation init is the time of a whole
-// command that starts 32 ranks, initialises and finalizes them. Peers are built from the C program of package bench with -O3 and
-// run with a core per rank; where there are more ranks than cores they are told so, and what was typed is printed.
+// A ratio above 1 means that ours is better, whether the unit is a time or a rate. The operation init is the time
+// of a whole command that starts 32 ranks, initialises and finalizes them. Peers are built from the C program of
+// package bench with -O3 and run with a core per rank; where there are more ranks than cores they are told so, and
+// what was typed is printed.
 package benchcmd

@@ -17,8 +17,8 @@ import (
 
 const (
 	minRounds = 7
-	// opLimit bounds the time of one operation with all its rank counts: when the first rounds show that it would take longer,
-	// the later ones measure each size for a shorter time.
+	// opLimit bounds the time of one operation with all its rank counts: when the first rounds show that it would
+	// take longer, the later ones measure each size for a shorter time.
 	opLimit  = 110 * time.Second
 	maxRanks = 1024 // peers start no more on one machine
 )

@@ -22,8 +22,8 @@ type Options struct {
 	BindTo string
 	// Label puts the rank before each line of output.
 	Label bool
-	// Output is the pattern of the file that a rank's output goes to, with %r for the rank and %h for the host. Empty: to
-	// ibrun's own output.
+	// Output is the pattern of the file that a rank's output goes to, with %r for the rank and %h for the host.
+	// Empty: to ibrun's own output.
 	Output string
 	// Timeout ends the job after that time. 0: never.
 	Timeout time.Duration
@@ -47,8 +47,8 @@ type Program struct {
 	Env []string
 }
 
-// Parse reads the command line that follows the program's name. getenv looks for the environment forms of flags and for the
-// variables that -x names. Any error but [ErrHelp] means that the command was used wrongly.
+// Parse reads the command line that follows the program's name. getenv looks for the environment forms of flags and
+// for the variables that -x names. Any error but [ErrHelp] means that the command was used wrongly.
 func Parse(args []string, getenv func(string) string) (*Options, error) {
 	o := &Options{}
 	for {

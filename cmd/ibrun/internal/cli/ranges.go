@@ -23,8 +23,8 @@ func (rs Ranges) Contains(n int) bool {
 	return false
 }
 
-// Set reads a list such as "8,64K,1M" or "0-1K": numbers that are not negative, with K, M, G or T for powers of 1024, and
-// ranges of them, separated by commas. It makes *Ranges a flag.Value.
+// Set reads a list such as "8,64K,1M" or "0-1K": numbers that are not negative, with K, M, G or T for powers of
+// 1024, and ranges of them, separated by commas. It makes *Ranges a flag.Value.
 func (rs *Ranges) Set(text string) error {
 	var list Ranges
 	for part := range strings.SplitSeq(text, ",") {

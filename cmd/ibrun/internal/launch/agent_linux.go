@@ -49,8 +49,8 @@ func Agent() int {
 	}
 	unix.CloseOnExec(agentControl)
 	control := os.NewFile(agentControl, "ibrun")
-	// Orders come by the socket; what a rank sends to its process group, which is the agent's, is not for the agent. And
-	// writing to an output that nobody reads is to be an error. Ranks start without these handlers.
+	// Orders come by the socket; what a rank sends to its process group, which is the agent's, is not for the
+	// agent. And writing to an output that nobody reads is to be an error. Ranks start without these handlers.
 	notify(make(chan os.Signal, 1), append(append(askSignals(), passSignals()...), unix.SIGPIPE))
 
 	orders := json.NewDecoder(control)
@@ -211,7 +211,8 @@ func (a *agent) kill() (stuck []int) {
 	return stuck
 }
 
-// finish ends what is left and sends the last event, once all output has been passed on. ibrun dying is reason not to wait.
+// finish ends what is left and sends the last event, once all output has been passed on. ibrun dying is reason not
+// to wait.
 func (a *agent) finish(e *ending, orders <-chan order) {
 	done := event{Kind: evDone, PIDs: a.kill()}
 	shown := make(chan struct{})

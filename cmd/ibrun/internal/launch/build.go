@@ -13,9 +13,10 @@ import (
 	"strings"
 )
 
-// build builds a Go package directory or .go file into the user's cache and returns the program. Every source has one file
-// there, so the go command sees when nothing has changed and a second start costs no link. Builds at the same time
-// do not meet: each works on a name of its own and renames at the end, and a rank that still runs keeps its file.
+// build builds a Go package directory or .go file into the user's cache and returns the program. Every source has
+// one file there, so the go command sees when nothing has changed and a second start costs no link. Builds at the
+// same time do not meet: each works on a name of its own and renames at the end, and a rank that still runs keeps
+// its file.
 func build(ctx context.Context, source string, debug bool, stderr io.Writer) (path string, err error) {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
@@ -40,7 +41,8 @@ func build(ctx context.Context, source string, debug bool, stderr io.Writer) (pa
 	}
 	defer os.RemoveAll(work)
 	fresh := filepath.Join(work, name)
-	// The last build is where the go command looks whether something has changed. It replaces the file, it does not write into it.
+	// The last build is where the go command looks whether something has changed. It replaces the file, it does not
+	// write into it.
 	if err := os.Link(path, fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fail(codeFailed, "build %s: %w", source, err)
 	}

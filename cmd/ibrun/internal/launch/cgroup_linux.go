@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroup is a control group that holds a job, so that the kernel can kill all of it in one step. A nil cgroup is none: not every
-// user may make one, and the tree of processes is searched in any case.
+// cgroup is a control group that holds a job, so that the kernel can kill all of it in one step. A nil cgroup is
+// none: not every user may make one, and the tree of processes is searched in any case.
 type cgroup struct {
 	dir string
 	fd  int
@@ -47,8 +47,8 @@ func newCgroup(name string) *cgroup {
 	return &cgroup{dir, fd}
 }
 
-// sweep removes the groups of jobs whose ibrun and agent were both killed. A group that holds a process cannot be removed, and
-// one that is about to hold its first is not that old.
+// sweep removes the groups of jobs whose ibrun and agent were both killed. A group that holds a process cannot be
+// removed, and one that is about to hold its first is not that old.
 func sweep(parent string) {
 	dirs, err := filepath.Glob(filepath.Join(parent, groupPrefix+"*"))
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dyingTime bounds, in milliseconds, the wait for a process that is dying to be dead. Only one that is stuck takes so long.
+// dyingTime bounds, in milliseconds, the wait for a process that is dying to be dead. Only one that is stuck takes
+// so long.
 const dyingTime = 1000
 
 // What an epoll event tells, in its Pad; its Fd is the rank.
@@ -20,10 +21,11 @@ const (
 
 // deaths tells in which order ranks die, although one may die of the death of another within microseconds.
 //
-// Waiting for children does not keep the order, and even the pidfds become readable in the wrong one: a process closes its files
-// first and is dead a little later, and another that waited for one of these files may overtake it. So the ends of the
-// PMI connections are watched too. A dying process gives up its descriptors from the highest to the lowest, and ranks
-// inherit PMI under a higher number ([rankPMI]) than descriptors they open, so nobody can notice their death before that.
+// Waiting for children does not keep the order, and even the pidfds become readable in the wrong one: a process
+// closes its files first and is dead a little later, and another that waited for one of these files may overtake
+// it. So the ends of the PMI connections are watched too. A dying process gives up its descriptors from the highest
+// to the lowest, and ranks inherit PMI under a higher number ([rankPMI]) than descriptors they open, so nobody can
+// notice their death before that.
 type deaths struct {
 	epoll  int
 	ranks  []mortal

@@ -8,8 +8,8 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 )
 
-// underDebugger puts a debugger before the ranks that --dlv and --gdb name, and returns a line for each that says where it is.
-// What waits for a connection does so on a port of the loopback interface.
+// underDebugger puts a debugger before the ranks that --dlv and --gdb name, and returns a line for each that says
+// where it is. What waits for a connection does so on a port of the loopback interface.
 func underDebugger(ranks []rankTask, o *cli.Options, getenv func(string) string) (hints []string, err error) {
 	for _, list := range []cli.Ranges{o.Delve, o.GDB} {
 		for _, r := range list {

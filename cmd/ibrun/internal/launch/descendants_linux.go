@@ -16,8 +16,8 @@ import (
 // killPatience is how long a process may take to die of SIGKILL. Only one that is stuck in the kernel takes so long.
 const killPatience = 10 * time.Second
 
-// killDescendants kills what is below this process, again and again, until gone says that nothing is left, since a process
-// may have started another one just before it was killed. It returns the pids of those that do not die.
+// killDescendants kills what is below this process, again and again, until gone says that nothing is left, since a
+// process may have started another one just before it was killed. It returns the pids of those that do not die.
 func killDescendants(gone <-chan struct{}, group *cgroup) (stuck []int) {
 	deadline := time.Now().Add(killPatience)
 	for pause := time.Millisecond; !closed(gone); pause = min(2*pause, 50*time.Millisecond) {
@@ -44,7 +44,8 @@ func signalChild(pid, parent int, sig unix.Signal) {
 		return // it has died, and its number is free
 	}
 	defer unix.Close(fd)
-	// The descriptor means one process for ever. If that one has this parent, or lost it to this process, it is the one.
+	// The descriptor means one process for ever. If that one has this parent, or lost it to this process, it is the
+	// one.
 	if p, err := readProcess(pid); err == nil && (p.parent == parent || p.parent == os.Getpid()) {
 		_ = unix.PidfdSendSignal(fd, sig, nil, 0) // it may have died, or may not be ours to signal
 	}
@@ -102,8 +103,8 @@ func readProcess(pid int) (process, error) {
 	return parseStat(string(text))
 }
 
-// parseStat reads "PID (NAME) STATE PARENT GROUP SESSION TERMINAL TERMINAL-GROUP FLAGS ...\n". The name may hold anything,
-// brackets and newlines too.
+// parseStat reads "PID (NAME) STATE PARENT GROUP SESSION TERMINAL TERMINAL-GROUP FLAGS ...\n". The name may hold
+// anything, brackets and newlines too.
 func parseStat(text string) (process, error) {
 	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
 	if open < 0 || end < open || !strings.HasSuffix(text, "\n") {

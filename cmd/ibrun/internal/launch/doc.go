@@ -5,16 +5,17 @@
 //	ibrun ──orders──▶ agent ──PMI, IBRUN_FD, pipes──▶ ranks, and whatever they start
 //	      ◀──events──
 //
-// [Run] is ibrun: it reads the options, deals out the cores, builds what is a Go program, and judges what happens ([judge]).
-// [Agent] is ibrun executed again in a session of its own: it starts the ranks, answers their PMI, passes their output on line
-// by line, and signals and kills as it is told. It decides nothing, so that there can be one on every node.
+// [Run] is ibrun: it reads the options, deals out the cores, builds what is a Go program, and judges what happens
+// ([judge]). [Agent] is ibrun executed again in a session of its own: it starts the ranks, answers their PMI,
+// passes their output on line by line, and signals and kills as it is told. It decides nothing, so that there can
+// be one on every node.
 //
-// Both are subreapers: a process whose parent has died becomes their child, so nothing that a rank starts can leave the
-// tree below them, whatever setsid and double forks it uses. They watch each other by their socket: if ibrun dies, the
-// agent kills everything below it and ends; if the agent dies, its ranks die with it (PR_SET_PDEATHSIG), the rest becomes
-// ibrun's children, and ibrun kills it.
+// Both are subreapers: a process whose parent has died becomes their child, so nothing that a rank starts can leave
+// the tree below them, whatever setsid and double forks it uses. They watch each other by their socket: if ibrun
+// dies, the agent kills everything below it and ends; if the agent dies, its ranks die with it (PR_SET_PDEATHSIG),
+// the rest becomes ibrun's children, and ibrun kills it.
 //
-// Two things are as they are for a reason that does not show. Standard input is not passed on but inherited by rank 0, so
-// what the rank does not read stays unread. And ranks stay in the agent's process group: setsid forks when it is started as
-// the leader of a group, and ibrun would see the rank leave.
+// Two things are as they are for a reason that does not show. Standard input is not passed on but inherited by rank
+// 0, so what the rank does not read stays unread. And ranks stay in the agent's process group: setsid forks when it
+// is started as the leader of a group, and ibrun would see the rank leave.
 package launch

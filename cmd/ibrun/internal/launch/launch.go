@@ -18,7 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Streams are ibrun's standard streams. In is inherited by rank 0, Out and Err by the agent that passes on what ranks write.
+// Streams are ibrun's standard streams. In is inherited by rank 0, Out and Err by the agent that passes on what
+// ranks write.
 type Streams struct {
 	In, Out, Err *os.File
 }
@@ -31,9 +32,9 @@ func (s Streams) say(format string, args ...any) {
 	fmt.Fprintf(s.Err, "ibrun: "+format+"\n", args...)
 }
 
-// Run runs a job from start to end and returns the exit code of ibrun: 0, that of the rank that failed first, or one that
-// says why there was no such rank. env is the environment of the ranks. It may be called once in a process, which must have
-// no other children at that time.
+// Run runs a job from start to end and returns the exit code of ibrun: 0, that of the rank that failed first, or
+// one that says why there was no such rank. env is the environment of the ranks. It may be called once in a
+// process, which must have no other children at that time.
 func Run(o *cli.Options, env []string, s Streams) int {
 	code, err := run(o, env, s)
 	if err == nil {
@@ -129,7 +130,8 @@ func (p *plan) print(w io.Writer, o *cli.Options) error {
 	return err
 }
 
-// buildAll builds each program that is Go source, and puts the result in its place. What interrupts ibrun interrupts the build.
+// buildAll builds each program that is Go source, and puts the result in its place. What interrupts ibrun
+// interrupts the build.
 func buildAll(programs []program, o *cli.Options, s Streams) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// rankFiles is how many descriptors an agent holds for a rank: two pipes, PMI twice, IBRUN_FD, the pidfd, a file for its output.
+	// rankFiles is how many descriptors an agent holds for a rank: two pipes, PMI twice, IBRUN_FD, the pidfd, a
+	// file for its output.
 	rankFiles = 7
 	// agentFiles is how many it needs beside them.
 	agentFiles = 64

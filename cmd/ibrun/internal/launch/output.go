@@ -18,7 +18,8 @@ import (
 const (
 	// longLine is how much of a line is kept in memory. A longer one is passed on in pieces.
 	longLine = 64 << 10
-	// idle is how long a rank may pause within a line before what there is of it is shown, where someone may be watching.
+	// idle is how long a rank may pause within a line before what there is of it is shown, where someone may be
+	// watching.
 	idle = 100 * time.Millisecond
 	// patience is how long the other ranks wait for the rest of a line of which a part was passed on.
 	patience = time.Second
@@ -27,8 +28,8 @@ const (
 	tailLines = 15
 )
 
-// output passes on what the ranks of one agent write, so that a line comes from one rank. Nothing is queued: a rank whose
-// output is not taken waits in its own write.
+// output passes on what the ranks of one agent write, so that a line comes from one rank. Nothing is queued: a rank
+// whose output is not taken waits in its own write.
 type output struct {
 	stdout, stderr *sink
 	files          map[string]*sink // by name
@@ -45,7 +46,8 @@ type sink struct {
 	yield time.Time // from then on others may end that line with a newline of their own
 }
 
-// newOutput takes the agent's own standard output and error. alone says that there is one rank, so nothing can be mixed.
+// newOutput takes the agent's own standard output and error. alone says that there is one rank, so nothing can be
+// mixed.
 func newOutput(stdout, stderr *os.File, alone bool) *output {
 	o := &output{stdout: &sink{file: stdout}, stderr: &sink{file: stderr}, files: map[string]*sink{}}
 	if a, err := stdout.Stat(); err == nil {
@@ -148,8 +150,9 @@ func panicAt(data []byte) int {
 	return -1
 }
 
-// pump passes on what comes through a pipe until everybody who could write into it has closed it. If the sink cannot take it
-// any more, the rank's next write is an error, as it would be without ibrun between; failed is told why.
+// pump passes on what comes through a pipe until everybody who could write into it has closed it. If the sink
+// cannot take it any more, the rank's next write is an error, as it would be without ibrun between; failed is told
+// why.
 func (o *output) pump(s *source, failed func(error)) {
 	o.pumps.Go(func() {
 		err := s.copy()

@@ -74,9 +74,9 @@ func makePlan(m machine, o *cli.Options) *plan {
 	return p
 }
 
-// share returns the PUs of each of n ranks: equally many cores each, next to each other. With more ranks than cores the
-// hardware threads are dealt out instead. It returns nil if ranks are not to be bound: one rank alone, which has everything, and
-// more ranks than there are hardware threads.
+// share returns the PUs of each of n ranks: equally many cores each, next to each other. With more ranks than cores
+// the hardware threads are dealt out instead. It returns nil if ranks are not to be bound: one rank alone, which
+// has everything, and more ranks than there are hardware threads.
 func share(cores [][]int, n int, bindTo string) [][]int {
 	if n > len(cores) {
 		var threads [][]int

@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// The descriptors a rank inherits beside its standard ones. PMI stands above those the rank opens itself: it tells when a
-// rank begins to die.
+// The descriptors a rank inherits beside its standard ones. PMI stands above those the rank opens itself: it tells
+// when a rank begins to die.
 const (
 	rankLink = 3
 	rankPMI  = 100
 )
 
-// rankEnv returns the environment of the rank at position local of the task: what the user gave, without the traces of any
-// launcher that started ibrun itself, and what a rank of this job has to know. No variable stands there twice.
+// rankEnv returns the environment of the rank at position local of the task: what the user gave, without the traces
+// of any launcher that started ibrun itself, and what a rank of this job has to know. No variable stands there
+// twice.
 func (t *task) rankEnv(local int) []string {
 	env := t.variables(local)
 	seen := map[string]bool{}
@@ -44,8 +45,8 @@ func fromLauncher(name string) bool {
 	return name == "IBRUN_FD"
 }
 
-// variables are what programs look at to find their place: PMI and ibrun's own, then what programs of MPICH, Open MPI, MVAPICH
-// and torchrun read. All ranks are on one node, so a rank's place on the node is its place in the job.
+// variables are what programs look at to find their place: PMI and ibrun's own, then what programs of MPICH, Open
+// MPI, MVAPICH and torchrun read. All ranks are on one node, so a rank's place on the node is its place in the job.
 func (t *task) variables(local int) []string {
 	rank, size := strconv.Itoa(t.Ranks[local].Rank), strconv.Itoa(t.Size)
 	localRank, localSize := strconv.Itoa(local), strconv.Itoa(len(t.Ranks))

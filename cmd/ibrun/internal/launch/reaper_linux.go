@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper takes in every child that dies, those that became children because their parents died included. One process has
-// at most one reaper, and nothing else in it waits for children while the reaper works.
+// reaper takes in every child that dies, those that became children because their parents died included. One
+// process has at most one reaper, and nothing else in it waits for children while the reaper works.
 type reaper struct {
 	// gone is closed when there are no children any more, and so, under a subreaper, no descendants.
 	gone chan struct{}

@@ -21,8 +21,8 @@ type rank struct {
 	served chan struct{} // closed when all that came through pmi has been answered
 }
 
-// startAll starts the ranks one by one and says so, or which one cannot be started. The calling thread is locked and lives
-// as long as the agent: the kernel kills the ranks when it ends, and it lends them its PUs.
+// startAll starts the ranks one by one and says so, or which one cannot be started. The calling thread is locked
+// and lives as long as the agent: the kernel kills the ranks when it ends, and it lends them its PUs.
 func (a *agent) startAll() {
 	defer a.allStarted()
 	for i := range a.task.Ranks {

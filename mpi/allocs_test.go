@@ -1,0 +1,147 @@
+package mpi_test
+
+import (
+	"errors"
+	"runtime"
+	"testing"
+
+	"github.com/ibrun/ibrun/mpi"
+	"github.com/ibrun/ibrun/mpi/mpitest"
+)
+
+// hot is a call as both ranks make it, over and over, with this process's rank, buffers of n numbers, and the two requests of
+// a persistent exchange.
+type hot struct {
+	w     *mpi.Comm
+	other int
+	s, r  []int32
+	reqs  []mpi.Request
+}
+
+var hotCalls = map[string]func(h *hot) error{
+	"Send, Recv": func(h *hot) (err error) {
+		if h.w.Rank() == 0 {
+			if err = mpi.Send(h.w, h.s, 1, 1); err == nil {
+				_, err = mpi.Recv(h.w, h.r, 1, 1)
+			}
+			return err
+		}
+		if _, err = mpi.Recv(h.w, h.r, mpi.AnySource, mpi.AnyTag); err == nil {
+			err = mpi.Send(h.w, h.s, 0, 1)
+		}
+		return err
+	},
+	"Isend, Irecv, Wait": func(h *hot) error {
+		r, err := mpi.Irecv(h.w, h.r, h.other, 1)
+		if err != nil {
+			return err
+		}
+		s, err := mpi.Isend(h.w, h.s, h.other, 1)
+		if err != nil {
+			return err
+		}
+		if _, err := s.Wait(); err != nil {
+			return err
+		}
+		_, err = r.Wait()
+		return err
+	},
+	"Issend, Test": func(h *hot) error {
+		r, err := mpi.Irecv(h.w, h.r, h.other, 1)
+		if err != nil {
+			return err
+		}
+		s, err := mpi.Issend(h.w, h.s, h.other, 1)
+		if err != nil {
+			return err
+		}
+		for ok := false; !ok && err == nil; runtime.Gosched() {
+			_, ok, err = s.Test()
+		}
+		for ok := false; !ok && err == nil; runtime.Gosched() {
+			_, ok, err = r.Test()
+		}
+		return err
+	},
+	"Sendrecv": func(h *hot) error {
+		_, err := mpi.Sendrecv(h.w, h.s, h.other, 1, h.r, h.other, 1)
+		return err
+	},
+	"Waitall, Waitany": func(h *hot) (err error) {
+		reqs := h.reqs[2:4]
+		if reqs[0], err = mpi.Irecv(h.w, h.r, h.other, 1); err != nil {
+			return err
+		}
+		if reqs[1], err = mpi.Isend(h.w, h.s, h.other, 1); err != nil {
+			return err
+		}
+		if _, _, err = mpi.Waitany(reqs); err != nil {
+			return err
+		}
+		return mpi.Waitall(reqs, nil)
+	},
+	"Startall, Waitall": func(h *hot) error {
+		if err := mpi.Startall(h.reqs[:2]); err != nil {
+			return err
+		}
+		return mpi.Waitall(h.reqs[:2], nil)
+	},
+	"Iprobe": func(h *hot) error {
+		s, err := mpi.Isend(h.w, h.s, h.other, 1)
+		if err != nil {
+			return err
+		}
+		for ok := false; !ok && err == nil; runtime.Gosched() {
+			_, ok, err = h.w.Iprobe(mpi.AnySource, 1)
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := mpi.Recv(h.w, h.r, h.other, mpi.AnyTag); err != nil {
+			return err
+		}
+		_, err = s.Wait()
+		return err
+	},
+	"Barrier":   func(h *hot) error { return h.w.Barrier() },
+	"Bcast":     func(h *hot) error { return mpi.Bcast(h.w, h.s, 0) },
+	"Allreduce": func(h *hot) error { return mpi.Allreduce(h.w, h.r, h.s, mpi.Sum) },
+}
+
+// TestAllocs: no hot call allocates, small or large. Both ranks are measured, since they share a heap.
+func TestAllocs(t *testing.T) {
+	const runs, warm = 30, 5
+	for name, call := range hotCalls {
+		for _, n := range []int{2, 20000} {
+			var allocs float64
+			mpitest.Run(t, 2, func(p *mpi.Process) error {
+				w := p.World()
+				h := &hot{w: w, other: 1 - w.Rank(), s: make([]int32, n), r: make([]int32, n)}
+				ps, err := mpi.SendInit(w, h.s, h.other, 2)
+				pr, err2 := mpi.RecvInit(w, h.r, h.other, 2)
+				h.reqs = []mpi.Request{pr, ps, {}, {}}
+				if err := errors.Join(err, err2); err != nil {
+					return err
+				}
+				for range warm {
+					if err := call(h); err != nil {
+						return err
+					}
+				}
+				if w.Rank() == 1 {
+					for range runs + 1 { // AllocsPerRun runs it once before it counts
+						if err := call(h); err != nil {
+							return err
+						}
+					}
+					return nil
+				}
+				allocs = testing.AllocsPerRun(runs, func() { err = errors.Join(err, call(h)) })
+				return err
+			})
+			if allocs != 0 {
+				t.Errorf("%s of %d numbers: %v allocations", name, n, allocs)
+			}
+		}
+	}
+}

@@ -1,0 +1,308 @@
+package mpi_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/internal/job"
+	"github.com/ibrun/ibrun/internal/pmi"
+	"github.com/ibrun/ibrun/mpi"
+)
+
+// programs are what ranks do that are processes of their own.
+var programs = map[string]func(p *mpi.Process) error{
+	"ring":   ring,
+	"types":  everyType,
+	"sizes":  everySize,
+	"large":  large,
+	"closed": func(p *mpi.Process) error { return errors.Join(undumpable(), large(p)) },
+	"half closed": func(p *mpi.Process) error {
+		if p.World().Rank()%2 == 1 {
+			return errors.Join(undumpable(), large(p))
+		}
+		return large(p)
+	},
+	"abort": func(p *mpi.Process) error {
+		if p.World().Rank() == p.World().Size()-1 {
+			return p.Abort(7)
+		}
+		return p.World().Barrier()
+	},
+	"leave": func(p *mpi.Process) error {
+		if p.World().Rank() == 1 {
+			os.Exit(0)
+		}
+		_, err := mpi.Recv(p.World(), []int{0}, 1, 0)
+		return err
+	},
+}
+
+// TestMain lets the test binary also be one rank of a job.
+func TestMain(m *testing.M) {
+	name := os.Getenv("MPI_TEST_PROGRAM")
+	if name == "" {
+		os.Exit(m.Run())
+	}
+	go func() { // the other end of stdin closes with the test
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(3)
+	}()
+	if err := rankMain(programs[name]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func rankMain(program func(p *mpi.Process) error) error {
+	p, err := mpi.Init(context.Background(), nil)
+	if err != nil {
+		return err
+	}
+	if err := program(p); err != nil {
+		return fmt.Errorf("rank %d: %w", p.World().Rank(), err)
+	}
+	return p.Finalize()
+}
+
+// ring hands a message round that every rank adds to.
+func ring(p *mpi.Process) error {
+	w := p.World()
+	n, me := w.Size(), w.Rank()
+	for lap := range 50 {
+		x := []int{lap}
+		if me == 0 {
+			if err := mpi.Send(w, x, 1%n, 0); err != nil {
+				return err
+			}
+		}
+		if _, err := mpi.Recv(w, x, (me+n-1)%n, 0); err != nil {
+			return err
+		}
+		if x[0] += me; me != 0 {
+			if err := mpi.Send(w, x, (me+1)%n, 0); err != nil {
+				return err
+			}
+		} else if x[0] != lap+n*(n-1)/2 {
+			return fmt.Errorf("lap %d: %d", lap, x[0])
+		}
+	}
+	return nil
+}
+
+// undumpable forbids other processes of the same user to read this one's memory.
+func undumpable() error {
+	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+}
+
+// large moves messages that are too long for a ring between neighbours, both ways at once and one way at a time.
+func large(p *mpi.Process) error {
+	w := p.World()
+	me, with := w.Rank(), w.Rank()^1
+	for _, size := range []int{5000, 200_000, 3_000_001} {
+		out, in, right := make([]byte, size), make([]byte, size), make([]byte, size)
+		for i := range out {
+			out[i], right[i] = byte(i*7+me+i>>9), byte(i*7+with+i>>9)
+		}
+		if _, err := mpi.Sendrecv(w, out, with, 1, in, with, 1); err != nil {
+			return err
+		}
+		errs := []error{want("both ways", nil, in, right)}
+		for _, from := range []int{0, 1} {
+			clear(in)
+			var err error
+			if me%2 == from {
+				err = mpi.Send(w, out, with, 2)
+			} else if _, err = mpi.Recv(w, in, with, 2); err == nil {
+				err = want("one way", nil, in, right)
+			}
+			errs = append(errs, err)
+		}
+		if err := errors.Join(errs...); err != nil {
+			return fmt.Errorf("%d bytes: %w", size, err)
+		}
+	}
+	return nil
+}
+
+// miniature is the least that a launcher must do.
+type miniature struct {
+	ranks []*exec.Cmd
+
+	mu     sync.Mutex
+	output bytes.Buffer
+	end    string // the first event that ended the job early
+}
+
+// Write takes what ranks write.
+func (m *miniature) Write(b []byte) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.output.Write(b)
+}
+
+// stop ends the job.
+func (m *miniature) stop(why string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.end != "" {
+		return
+	}
+	m.end = why
+	for _, c := range m.ranks {
+		_ = c.Process.Kill() // one that has ended needs none
+	}
+}
+
+// launch runs a program as n processes and returns the event that ended the job, "" if all ranks finalized, and their exit
+// codes with what they wrote.
+func launch(t *testing.T, n int, program string, as *syscall.Credential) (end string, exits []int, output string) {
+	t.Helper()
+	m := new(miniature)
+	server, err := pmi.NewServer(pmi.Job{Size: n, KVSName: "test", Events: pmi.Events{
+		Abort: func(rank, code int, _ string) { m.stop(fmt.Sprintf("rank %d aborted with %d", rank, code)) },
+		Lost:  func(rank int, inited bool) { m.stop(fmt.Sprintf("rank %d left, inited %v", rank, inited)) },
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hello := job.Hello{JobID: "test", Size: n, NodeName: "here", AgentPID: os.Getpid()}
+	rand.Read(hello.Secret[:])
+	for i := range n {
+		hello.NodeRanks = append(hello.NodeRanks, i)
+	}
+	var ends []*os.File
+	for i := range n {
+		hello.Rank, hello.LocalRank = i, i
+		ends = append(ends, m.start(t, hello, program, as))
+	}
+	var served sync.WaitGroup
+	for i, conn := range ends {
+		served.Go(func() {
+			if err := server.Serve(i, conn); err != nil {
+				m.stop(err.Error())
+			}
+		})
+	}
+	defer time.AfterFunc(40*time.Second, func() { m.stop("a hang") }).Stop()
+	for _, c := range m.ranks {
+		if err := c.Wait(); c.ProcessState == nil {
+			t.Fatal(err)
+		}
+		exits = append(exits, c.ProcessState.ExitCode())
+	}
+	served.Wait()
+	return m.end, exits, m.output.String()
+}
+
+// start starts one rank and returns the launcher's end of its PMI connection.
+func (m *miniature) start(t *testing.T, hello job.Hello, program string, as *syscall.Credential) *os.File {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "pmi"), os.NewFile(uintptr(fds[1]), "pmi of rank")
+	link, rankEnd, err := job.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { link.Close() })
+	c := exec.Command("/proc/self/exe")
+	c.Env = append(os.Environ(), "MPI_TEST_PROGRAM="+program, "PMI_FD=3", "IBRUN_FD=4", "GOMAXPROCS=1",
+		fmt.Sprint("PMI_RANK=", hello.Rank), fmt.Sprint("PMI_SIZE=", hello.Size))
+	c.ExtraFiles = []*os.File{theirs, rankEnd}
+	c.Stdout, c.Stderr = m, m
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: as}
+	if _, err := c.StdinPipe(); err != nil { // held open by c
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.Start(), theirs.Close(), rankEnd.Close(), link.Send(job.KindHello, hello)); err != nil {
+		t.Fatal(err)
+	}
+	m.ranks = append(m.ranks, c)
+	return ours
+}
+
+// names lists what is in the places where shared memory could stay behind.
+func names(t *testing.T) string {
+	t.Helper()
+	var all []string
+	for _, dir := range []string{"/dev/shm", os.TempDir()} {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if strings.Contains(e.Name(), "ibrun") {
+				all = append(all, dir+"/"+e.Name())
+			}
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// TestProcesses runs programs between real processes.
+func TestProcesses(t *testing.T) {
+	before := names(t)
+	for _, x := range []struct {
+		program string
+		ranks   []int
+		end     string // with %d for the last rank
+	}{
+		{"ring", []int{1, 2, 4, 8}, ""},
+		{"types", []int{2, 4}, ""},
+		{"sizes", []int{2, 3, 8}, ""},
+		{"large", []int{2, 4}, ""},
+		{"abort", []int{2, 4}, "rank %d aborted with 7"},
+		{"leave", []int{2, 4}, "rank 1 left, inited true"},
+	} {
+		for _, n := range x.ranks {
+			t.Run(fmt.Sprint(x.program, " ", n), func(t *testing.T) {
+				wanted := strings.ReplaceAll(x.end, "%d", fmt.Sprint(n-1))
+				end, exits, output := launch(t, n, x.program, nil)
+				if end != wanted {
+					t.Errorf("ended with %q, want %q", end, wanted)
+				}
+				for rank, code := range exits {
+					if wanted == "" && code != 0 {
+						t.Errorf("rank %d ended with %d", rank, code)
+					}
+				}
+				if t.Failed() {
+					t.Log(output)
+				}
+			})
+		}
+	}
+	if after := names(t); after != before {
+		t.Errorf("names left behind: %q, before %q", after, before)
+	}
+}
+
+// TestProcessesApart runs ranks that the kernel does not let read each other's memory: large messages arrive nevertheless.
+func TestProcessesApart(t *testing.T) {
+	var as *syscall.Credential
+	if os.Getuid() == 0 { // whom nothing is forbidden
+		as = &syscall.Credential{Uid: 65534, Gid: 65534}
+	}
+	for _, program := range []string{"closed", "half closed", "large"} {
+		t.Run(program, func(t *testing.T) {
+			if end, exits, output := launch(t, 2, program, as); end != "" || exits[0]+exits[1] != 0 {
+				t.Errorf("ended with %q, codes %v\n%s", end, exits, output)
+			}
+		})
+	}
+}
