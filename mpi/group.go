@@ -20,7 +20,6 @@ type group struct {
 	scratch []byte
 	used    int
 	op      coll.Operation // of the collective under way
-	handles []proto.Handle
 
 	tried    bool // to share memory
 	flat     *coll.Flat

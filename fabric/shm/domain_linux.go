@@ -35,7 +35,7 @@ type Domain struct {
 	next  int        // where in ring the next Poll begins
 	lent  []*inbound // that have records out
 	seen  uint64     // news of self when last looked at
-	down  []bool     // peers reported as down
+	down  []bool     // peers of which nothing more is told
 	lost  []fabric.Event
 	armed bool
 }
@@ -257,7 +257,6 @@ func (d *Domain) lose(from int, err error) {
 	if d.down[from] {
 		return
 	}
-	d.down[from] = true
 	if err == nil {
 		err = fabric.ErrPeerClosed
 	}
@@ -265,6 +264,12 @@ func (d *Domain) lose(from int, err error) {
 	if e := d.ends[from]; e != nil {
 		e.ended.CompareAndSwap(nil, &errDown)
 	}
+	d.mute(from)
+}
+
+// mute stops reading from a peer.
+func (d *Domain) mute(from int) {
+	d.down[from] = true
 	if in := d.ins[from]; in != nil {
 		d.ring = slices.DeleteFunc(slices.Clone(d.ring), func(x *inbound) bool { return x == in })
 		d.next = 0

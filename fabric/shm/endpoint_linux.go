@@ -104,6 +104,7 @@ func (e *endpoint) move(trap uintptr, b []byte, addr uint64) (bool, error) {
 // Close tells the peer that nothing more comes this way.
 func (e *endpoint) Close() error {
 	if e.ended.CompareAndSwap(nil, &errClosed) {
+		e.d.mute(e.to)
 		e.d.tell(e.to, &e.d.controls[e.to].gone)
 	}
 	return nil

@@ -1,0 +1,640 @@
+package shm
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/fabrictest"
+	ring "github.com/ibrun/ibrun/internal/shm"
+)
+
+// node is the transport of n peers of one node.
+func node(n int) *Transport {
+	tr := new(Transport)
+	rand.Read(tr.Key[:])
+	for i := range n {
+		tr.Local = append(tr.Local, i)
+	}
+	return tr
+}
+
+// open opens all peers of a node in this process.
+func openAll(t *testing.T, tr *Transport) []*Domain {
+	t.Helper()
+	n := len(tr.Local)
+	ds, errs := make([]*Domain, n), make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			var d fabric.Domain
+			if d, errs[i] = tr.Open(t.Context(), &fabric.Config{Self: i, Size: n}); errs[i] == nil {
+				ds[i] = d.(*Domain)
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, d := range ds {
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return ds
+}
+
+// left lists what this process and its peers could leave behind: descriptors, names of sockets, files.
+func left(t *testing.T) string {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sockets, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := fmt.Sprint(len(fds), " descriptors, ", strings.Count(string(sockets), "@ibrun-"), " sockets")
+	for _, dir := range []string{"/dev/shm", os.TempDir()} {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), "ibrun") {
+				s += ", " + e.Name()
+			}
+		}
+	}
+	return s
+}
+
+// nothingLeft fails the test if it leaves anything behind.
+func nothingLeft(t *testing.T) {
+	t.Helper()
+	before := left(t)
+	t.Cleanup(func() {
+		if after := left(t); after != before {
+			t.Errorf("before: %s; after: %s", before, after)
+		}
+	})
+}
+
+func connect(t *testing.T, d *Domain, to int) fabric.Endpoint {
+	t.Helper()
+	e, err := d.Connect(to, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// next polls until there is an event.
+func next(d fabric.Domain) (fabric.Event, error) {
+	var evs [1]fabric.Event
+	for {
+		if n, err := d.Poll(evs[:]); n != 0 || err != nil {
+			return evs[0], err
+		}
+		runtime.Gosched()
+	}
+}
+
+// TestConformanceFenced is the suite on a kernel without membarrier.
+func TestConformanceFenced(t *testing.T) {
+	fabrictest.Run(t, func(_ testing.TB, n int) []fabric.Transport {
+		tr := node(n)
+		tr.fenced = true
+		all := make([]fabric.Transport, n)
+		for i := range all {
+			all[i] = tr
+		}
+		return all
+	})
+}
+
+// TestIdle: peers that do not talk take a page each.
+func TestIdle(t *testing.T) {
+	nothingLeft(t)
+	ds := openAll(t, node(64))
+	var st unix.Stat_t
+	if err := unix.Fstat(ds[0].seg.FD(), &st); err != nil || st.Blocks*512 >= 1<<20 {
+		t.Errorf("64 idle peers take %d bytes, %v", st.Blocks*512, err)
+	}
+}
+
+// TestNobodyComes: who waits for a peer that does not come is told when its time is over.
+func TestNobodyComes(t *testing.T) {
+	for self := range 2 {
+		t.Run(fmt.Sprint(self), func(t *testing.T) {
+			nothingLeft(t)
+			over := errors.New("time is over")
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, over)
+			defer cancel()
+			d, err := node(2).Open(ctx, &fabric.Config{Self: self, Size: 2})
+			if d != nil || !errors.Is(err, over) {
+				t.Errorf("%v, %v", d, err)
+			}
+		})
+	}
+}
+
+// TestOpenTwice: one peer is open once.
+func TestOpenTwice(t *testing.T) {
+	nothingLeft(t)
+	tr := node(1)
+	openAll(t, tr)
+	if d, err := tr.Open(t.Context(), &fabric.Config{Self: 0, Size: 1}); d != nil || !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("%v, %v", d, err)
+	}
+}
+
+// TestStranger: descriptors from others than our peers are closed, and no one is disturbed.
+func TestStranger(t *testing.T) {
+	nothingLeft(t)
+	tr := node(2)
+	ds := openAll(t, tr)
+	before := left(t)
+	s, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(s)
+	to, token := address(tr.Key, 1), ds[0].sock.token
+	send := func(msg []byte, rights ...int) {
+		t.Helper()
+		var oob []byte
+		if len(rights) != 0 {
+			oob = unix.UnixRights(rights...)
+		}
+		if err := unix.Sendmsg(s, msg, oob, to, 0); err != nil {
+			t.Error(err)
+		}
+		if err := ds[1].disarm(); err != nil { // which takes the datagrams
+			t.Error(err)
+		}
+	}
+	named := func(id uint64) []byte {
+		return append(binary.LittleEndian.AppendUint64([]byte{segmentByte}, id), token[:]...)
+	}
+	wrong := named(5)
+	wrong[len(wrong)-1]++
+	for _, msg := range [][]byte{
+		nil, {wakeByte}, {segmentByte}, wrong, named(5)[:40], append(named(5), 1), make([]byte, 41), make([]byte, 5000),
+	} {
+		send(msg)
+		send(msg, s)
+		send(msg, s, s, s)
+		many := make([]int, 40) // more than there is room for
+		for i := range many {
+			many[i] = s
+		}
+		send(msg, many...)
+	}
+	if len(ds[1].sock.held) != 0 {
+		t.Errorf("held: %v", ds[1].sock.held)
+	}
+	foreign(t, func() { send(named(6), s) })
+	if os.Getuid() == 0 && len(ds[1].sock.held) != 0 {
+		t.Errorf("held from another user: %v", ds[1].sock.held)
+	}
+	clear(ds[1].sock.held)
+	send(named(7), s)
+	send(named(7), s) // replaces the first
+	if len(ds[1].sock.held) != 1 {
+		t.Errorf("held: %v", ds[1].sock.held)
+	}
+	if fd, ok, err := ds[1].sock.take(7); !ok || err != nil || unix.Close(fd) != nil {
+		t.Errorf("take: %v, %v", ok, err)
+	}
+	unix.Close(s)
+	if after := left(t); after != before {
+		t.Errorf("before: %s; after: %s", before, after)
+	}
+	s = none
+}
+
+// foreign runs f as another user, if this one may do that.
+func foreign(t *testing.T, f func()) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and the thread ends with the goroutine
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, 65534, 65534, 65534); errno != 0 {
+			t.Error(errno)
+			return
+		}
+		f()
+	}()
+	<-done
+}
+
+// TestCorruptRing: a peer that writes into a ring what no ring has in it is lost, and nothing else.
+func TestCorruptRing(t *testing.T) {
+	nothingLeft(t)
+	ds := openAll(t, node(3))
+	bad, good := connect(t, ds[0], 1), connect(t, ds[2], 1)
+	back := connect(t, ds[1], 0)
+	if err := errors.Join(bad.Send([]byte{1}, nil), good.Send([]byte{2}, nil)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if ev, err := next(ds[1]); err != nil || ev.Kind != fabric.Message {
+			t.Fatal(ev, err)
+		}
+	}
+	mem := bad.(*endpoint).mem
+	for at := 4096; at < len(mem); at += 8 {
+		binary.NativeEndian.PutUint64(mem[at:], 0xDEAD)
+	}
+	ev, err := next(ds[1])
+	if err != nil || ev.Kind != fabric.PeerDown || ev.Peer != 0 || !errors.Is(ev.Err, fabric.ErrCorrupt) ||
+		!errors.Is(ev.Err, fabric.ErrPeerDown) || errors.Is(ev.Err, fabric.ErrPeerClosed) {
+		t.Fatal(ev, err)
+	}
+	if err := back.Send([]byte{1}, nil); !errors.Is(err, fabric.ErrPeerDown) {
+		t.Errorf("to a peer that is lost: %v", err)
+	}
+	if err := good.Send([]byte{3}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if ev, err := next(ds[1]); err != nil || ev.Kind != fabric.Message || ev.Data[0] != 3 {
+		t.Fatal(ev, err)
+	}
+}
+
+// TestCorruptHead is the same for the word that the reader writes.
+func TestCorruptHead(t *testing.T) {
+	ds := openAll(t, node(2))
+	e := connect(t, ds[0], 1)
+	binary.NativeEndian.PutUint64(e.(*endpoint).mem, 1<<40)
+	var err error
+	for err == nil {
+		err = e.Send(make([]byte, 3000), nil)
+	}
+	if !errors.Is(err, fabric.ErrCorrupt) {
+		t.Fatal(err)
+	}
+	if err := e.Send([]byte{1}, nil); !errors.Is(err, fabric.ErrPeerDown) {
+		t.Errorf("the next: %v", err)
+	}
+	if ev, err := next(ds[0]); err != nil || ev.Kind != fabric.PeerDown || !errors.Is(ev.Err, fabric.ErrCorrupt) {
+		t.Error(ev, err)
+	}
+}
+
+// TestCorruptControl writes anything into the control blocks while peers go on as they can.
+func TestCorruptControl(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			nothingLeft(t)
+			rnd := mathrand.New(mathrand.NewPCG(seed, 0))
+			ds := openAll(t, node(3))
+			var evs [4]fabric.Event
+			for range 300 {
+				binary.NativeEndian.PutUint64(ds[0].mem[rnd.IntN(len(ds[0].mem)/8)*8:], rnd.Uint64())
+				d, to := ds[rnd.IntN(3)], rnd.IntN(3)
+				// What goes wrong is told as an error, or not at all; that nothing panics is what counts.
+				if e, err := d.Connect(to, nil); err == nil {
+					_ = e.Send(make([]byte, rnd.IntN(500)), nil)
+				}
+				if _, _, err := d.Arm(); err != nil {
+					t.Fatal(err)
+				}
+				d.Ring(to)
+				if _, err := d.Poll(evs[:]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// TestEndpointCloseDrops: who has closed the way to a peer hears nothing more of it.
+func TestEndpointCloseDrops(t *testing.T) {
+	ds := openAll(t, node(2))
+	there, back := connect(t, ds[0], 1), connect(t, ds[1], 0)
+	if err := errors.Join(back.Send([]byte{1}, nil), there.Close(), back.Send([]byte{2}, nil)); err != nil {
+		t.Fatal(err)
+	}
+	var evs [4]fabric.Event
+	for range 3 {
+		if n, err := ds[0].Poll(evs[:]); n != 0 || err != nil {
+			t.Fatal(evs[:n], err)
+		}
+	}
+	if ev, err := next(ds[1]); err != nil || ev.Kind != fabric.PeerDown {
+		t.Error(ev, err)
+	}
+	if err := ds[0].Close(); err != nil || ds[0].Words(1, false) != nil || ds[0].Words(1, true) != nil {
+		t.Errorf("words of a closed domain, %v", err)
+	}
+}
+
+// TestSegmentNotMade: when the first peer cannot make a segment the others do not wait for it.
+func TestSegmentNotMade(t *testing.T) {
+	nothingLeft(t)
+	ds := openAll(t, node(2))
+	peers := []int{0, 1}
+	if _, err := ds[1].Segment(9, peers, 4096); err != fabric.ErrAgain {
+		t.Fatal(err)
+	}
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 0, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ds[0].Segment(9, peers, 4096)
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, unix.EFBIG) {
+		t.Errorf("at the first: %v", err)
+	}
+	if _, err := ds[1].Segment(9, peers, 4096); !errors.Is(err, errNotMade) {
+		t.Errorf("at the second: %v", err)
+	}
+	first, err := ds[0].Segment(9, peers, 4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := ds[1].Segment(9, peers, 4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Bytes()[7] = 1; second.Bytes()[7] != 1 {
+		t.Error("the segment is not shared")
+	}
+	if err := errors.Join(first.Close(), second.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Roles of processes.
+const (
+	chatter = "chatter" // greets everybody, hears everybody, closes
+	flooder = "flooder" // sends to peer 0 for ever
+	secret  = "secret"  // cannot be read from; tells peer 0 an address
+	reader  = "reader"  // tries to read there
+)
+
+// TestMain lets the test binary also be one peer.
+func TestMain(m *testing.M) {
+	role := os.Getenv("SHM_TEST_ROLE")
+	if role == "" {
+		os.Exit(m.Run())
+	}
+	go func() { // the other end of stdin closes with the test
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(3)
+	}()
+	if err := play(role); err != nil {
+		fmt.Fprintln(os.Stderr, role, err)
+		os.Exit(1)
+	}
+}
+
+func play(role string) error {
+	self, err := strconv.Atoi(os.Getenv("SHM_TEST_SELF"))
+	if err != nil {
+		return err
+	}
+	size, err := strconv.Atoi(os.Getenv("SHM_TEST_SIZE"))
+	if err != nil {
+		return err
+	}
+	tr := &Transport{Tracer: os.Getppid()}
+	for i := range size {
+		tr.Local = append(tr.Local, i)
+	}
+	copy(tr.Key[:], os.Getenv("SHM_TEST_KEY"))
+	if role == secret {
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+			return err
+		}
+	}
+	d, err := tr.Open(context.Background(), &fabric.Config{Self: self, Size: size})
+	if err != nil {
+		return err
+	}
+	switch role {
+	case chatter:
+		err = chat(d, self, size)
+	case flooder:
+		err = flood(d)
+	case secret:
+		err = tell(d)
+	case reader:
+		err = look(d)
+	}
+	return errors.Join(err, d.Close())
+}
+
+// chat greets all peers and ends when all have greeted.
+func chat(d fabric.Domain, self, size int) error {
+	for to := range size {
+		e, err := d.Connect(to, nil)
+		if err != nil {
+			return err
+		}
+		if err := e.Send([]byte{byte(self)}, nil); err != nil {
+			return err
+		}
+	}
+	for heard := 0; heard < size; {
+		ev, err := next(d)
+		switch {
+		case err != nil:
+			return err
+		case ev.Kind == fabric.Message && int32(ev.Data[0]) == ev.Peer:
+			heard++
+		case ev.Kind != fabric.PeerDown || !errors.Is(ev.Err, fabric.ErrPeerClosed):
+			return fmt.Errorf("%+v", ev)
+		}
+	}
+	return nil
+}
+
+func flood(d fabric.Domain) error {
+	e, err := d.Connect(0, nil)
+	for err == nil || err == fabric.ErrAgain {
+		err = e.Send(make([]byte, 700), nil)
+	}
+	return err
+}
+
+// tell says where a buffer is and waits for the other to have tried.
+func tell(d fabric.Domain) error {
+	b := []byte("what nobody else may read")
+	e, err := d.Connect(0, nil)
+	if err != nil {
+		return err
+	}
+	r, err := d.Register(b)
+	if err != nil {
+		return err
+	}
+	if err := e.Send(binary.LittleEndian.AppendUint64(nil, r.Remote.Addr), nil); err != nil {
+		return err
+	}
+	_, err = next(d)
+	runtime.KeepAlive(b)
+	return err
+}
+
+func look(d fabric.Domain) error {
+	e, err := d.Connect(1, nil)
+	if err != nil {
+		return err
+	}
+	ev, err := next(d)
+	if err != nil {
+		return err
+	}
+	at := fabric.RemoteKey{Addr: binary.LittleEndian.Uint64(ev.Data)}
+	for name, move := range map[string]func([]byte, fabric.Region, fabric.RemoteKey, uint64) (bool, error){
+		"read": e.Read, "write": e.Write,
+	} {
+		if done, err := move(make([]byte, 10), fabric.Region{}, at, 0); done || !errors.Is(err, fabric.ErrNotSupported) {
+			return fmt.Errorf("%s: %v, %w", name, done, err)
+		}
+	}
+	return e.Send([]byte{1}, nil)
+}
+
+// peerProcess starts a peer that is a process.
+func peerProcess(t *testing.T, role string, self, size int, key string, as *syscall.Credential) *exec.Cmd {
+	t.Helper()
+	c := exec.Command("/proc/self/exe")
+	c.Env = append(os.Environ(), "SHM_TEST_ROLE="+role, "SHM_TEST_KEY="+key, "GOMAXPROCS=1",
+		fmt.Sprint("SHM_TEST_SELF=", self), fmt.Sprint("SHM_TEST_SIZE=", size))
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: as}
+	if _, err := c.StdinPipe(); err != nil { // held open by c
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestProcesses: peers that are processes find each other, in whatever order they come.
+func TestProcesses(t *testing.T) {
+	nothingLeft(t)
+	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}} {
+		key := rand.Text()
+		var all []*exec.Cmd
+		for _, self := range order {
+			all = append(all, peerProcess(t, chatter, self, len(order), key, nil))
+			time.Sleep(10 * time.Millisecond) // so that the others really wait; nothing depends on it
+		}
+		for i, c := range all {
+			if err := c.Wait(); err != nil {
+				t.Errorf("peer %d: %v", order[i], err)
+			}
+		}
+	}
+}
+
+// TestKilled: a peer that is killed while it sends leaves nothing behind, and the other goes on.
+func TestKilled(t *testing.T) {
+	nothingLeft(t)
+	key := rand.Text()
+	c := peerProcess(t, flooder, 1, 2, key, nil)
+	tr := &Transport{Local: []int{0, 1}}
+	copy(tr.Key[:], key)
+	d, err := tr.Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		if ev, err := next(d); err != nil || len(ev.Data) != 700 {
+			t.Fatal(ev, err)
+		}
+	}
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err == nil {
+		t.Error("the peer has ended by itself")
+	}
+	var evs [8]fabric.Event
+	for range 2 * ringSpace / 700 {
+		if _, err := d.Poll(evs[:]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e, err := d.Connect(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := d.Register(make([]byte, 10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := e.Read(make([]byte, 10), r, r.Remote, 0); done || !errors.Is(err, fabric.ErrPeerDown) {
+		t.Errorf("read from a process that has gone: %v, %v", done, err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUnreadable: where the kernel does not let a peer's memory be read, Read and Write say so.
+func TestUnreadable(t *testing.T) {
+	nothingLeft(t)
+	var as *syscall.Credential
+	if os.Getuid() == 0 { // whom nothing is forbidden
+		as = &syscall.Credential{Uid: 65534, Gid: 65534}
+	}
+	key := rand.Text()
+	a, b := peerProcess(t, reader, 0, 2, key, as), peerProcess(t, secret, 1, 2, key, as)
+	if err := errors.Join(a.Wait(), b.Wait()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOffsets: no two rings, and no ring and control block, share a page.
+func TestOffsets(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 64} {
+		end := int64(n * controlBytes)
+		for i := range n {
+			for j := range n {
+				if at := ringOffset(i, j, n); at != end || at%4096 != 0 || ringBytes() < ring.RingBytes(ringSpace) {
+					t.Fatalf("ring from %d to %d of %d is at %d, the one before ends at %d", i, j, n, at, end)
+				}
+				end += int64(ringBytes())
+			}
+		}
+		if segmentBytes(n) != end {
+			t.Errorf("%d peers: %d bytes, the last ring ends at %d", n, segmentBytes(n), end)
+		}
+	}
+}
