@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -236,27 +237,25 @@ func (m *miniature) start(t *testing.T, hello job.Hello, program string, as *sys
 	return ours
 }
 
-// names lists what is in the places where shared memory could stay behind.
-func names(t *testing.T) string {
+// names lists what is in the places where shared memory could stay behind, tmp being that of the ranks.
+func names(t *testing.T, tmp string) string {
 	t.Helper()
-	var all []string
-	for _, dir := range []string{"/dev/shm", os.TempDir()} {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			if strings.Contains(e.Name(), "ibrun") {
-				all = append(all, dir+"/"+e.Name())
-			}
-		}
+	memory, err := filepath.Glob("/dev/shm/*ibrun*")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return strings.Join(all, " ")
+	files, err := filepath.Glob(tmp + "/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(append(memory, files...), " ")
 }
 
 // TestProcesses runs programs between real processes.
 func TestProcesses(t *testing.T) {
-	before := names(t)
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	before := names(t, tmp)
 	for _, x := range []struct {
 		program string
 		ranks   []int
@@ -287,7 +286,7 @@ func TestProcesses(t *testing.T) {
 			})
 		}
 	}
-	if after := names(t); after != before {
+	if after := names(t, tmp); after != before {
 		t.Errorf("names left behind: %q, before %q", after, before)
 	}
 }

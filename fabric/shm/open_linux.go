@@ -74,7 +74,11 @@ func (d *Domain) nodeSegment(ctx context.Context) (*ring.Segment, error) {
 		if err != nil {
 			return nil, err
 		}
-		return ring.Open(fd)
+		seg, err := ring.Open(fd)
+		if err != nil {
+			drop(fd)
+		}
+		return seg, err
 	}
 	seg, err := ring.Create(segmentBytes(n))
 	if err != nil {

@@ -69,6 +69,7 @@ func (d *Domain) Segment(id uint64, peers []int, bytes int) (fabric.Segment, err
 	}
 	seg, err := ring.Open(fd)
 	if err != nil {
+		drop(fd)
 		return nil, err
 	}
 	return mapWhole(seg, bytes)

@@ -179,14 +179,15 @@ func (p *pkg) checkHotTest(pr proof, name string) []breach {
 	return bs
 }
 
-// reach is a function and those of the given files that it uses, directly or through others.
-func reach(fs []*file, fn *ast.FuncDecl) []*ast.FuncDecl {
-	in := []*ast.FuncDecl{fn}
+// reach is a function, and the functions and package-level variables of the given files that it uses, directly or through
+// others.
+func reach(fs []*file, fn *ast.FuncDecl) []ast.Node {
+	in := []ast.Node{fn}
 	for i := 0; i < len(in); i++ {
 		for _, f := range fs {
-			for g := range f.funcs {
-				if !slices.Contains(in, g) && uses(in[i], g.Name.Name) {
-					in = append(in, g)
+			for name, n := range f.declarations {
+				if !slices.Contains(in, n) && uses(in[i], name) {
+					in = append(in, n)
 				}
 			}
 		}
@@ -194,8 +195,26 @@ func reach(fs []*file, fn *ast.FuncDecl) []*ast.FuncDecl {
 	return in
 }
 
-func usesAny(fns []*ast.FuncDecl, name string) bool {
-	return slices.ContainsFunc(fns, func(fn *ast.FuncDecl) bool { return uses(fn, name) })
+// declarations calls yield for every function and every package-level variable of a file.
+func (f *file) declarations(yield func(string, ast.Node) bool) {
+	for _, d := range f.syntax.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if !yield(d.Name.Name, d) {
+				return
+			}
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				if v, ok := s.(*ast.ValueSpec); ok && !yield(v.Names[0].Name, v) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func usesAny(ns []ast.Node, name string) bool {
+	return slices.ContainsFunc(ns, func(n ast.Node) bool { return uses(n, name) })
 }
 
 func findFunc(fs []*file, name string) *ast.FuncDecl {

@@ -71,8 +71,7 @@ func (w *Writer) Put(a, b []byte) (bool, error) {
 		end = at + size
 	}
 	p := w.at(at)
-	to := unsafe.Slice((*byte)(unsafe.Add(p, wordBytes)), n)
-	copy(to[copy(to, a):], b)
+	put(unsafe.Add(p, wordBytes), a, b)
 	word := recordBit | uint64(n)
 	if end&(w.size-1) >= w.turn {
 		end, word = w.turnAt(end, size, word)
@@ -100,6 +99,22 @@ func (w *Writer) turnAt(end, size, word uint64) (uint64, uint64) {
 	}
 	w.clear(start, start+unitBytes)
 	return start, word | turnBit
+}
+
+// put copies a and b to p. Short ones of whole words, as headers and the smallest messages are, go without a call.
+func put(p unsafe.Pointer, a, b []byte) {
+	if len(a) == 16 {
+		from := unsafe.Pointer(unsafe.SliceData(a))
+		*(*uint64)(p) = *(*uint64)(from)
+		*(*uint64)(unsafe.Add(p, 8)) = *(*uint64)(unsafe.Add(from, 8))
+	} else {
+		copy(unsafe.Slice((*byte)(p), len(a)), a)
+	}
+	if p = unsafe.Add(p, len(a)); len(b) == 8 {
+		*(*uint64)(p) = *(*uint64)(unsafe.Pointer(unsafe.SliceData(b)))
+	} else {
+		copy(unsafe.Slice((*byte)(p), len(b)), b)
+	}
 }
 
 // refused is no position: there is no room.

@@ -131,7 +131,8 @@ func (m *model) drain() {
 		}
 	}
 	if len(receives) != len(m.receives) || len(messages) != len(m.messages) {
-		m.t.Fatalf("%d receives and %d messages handed over of %d and %d", len(receives), len(messages), len(m.receives), len(m.messages))
+		m.t.Fatalf("%d receives and %d messages handed over of %d and %d",
+			len(receives), len(messages), len(m.receives), len(m.messages))
 	}
 	m.receives, m.messages = nil, nil
 }

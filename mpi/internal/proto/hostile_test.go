@@ -66,7 +66,9 @@ func (h *hostility) word(b byte) uint64 {
 	if n := int(b); n < 4*len(h.hs) {
 		return h.hs[n/4].r.id() + []uint64{0, 0, 0, 1}[n%4]
 	}
-	absurd := []uint64{0, 1, 2, 3, 8, 63, 64, 16384, 69999, 70000, 70001, 1 << 20, 1 << 31, 1 << 32, 1<<40 | 1, 1 << 47, 1 << 63, noWord}
+	absurd := []uint64{
+		0, 1, 2, 3, 8, 63, 64, 16384, 69999, 70000, 70001, 1 << 20, 1 << 31, 1 << 32, 1<<40 | 1, 1 << 47, 1 << 63, noWord,
+	}
 	return absurd[int(b)%len(absurd)]
 }
 
@@ -136,7 +138,9 @@ func (h *hostility) end() {
 	}
 }
 
-var hostileWraps = []wrap{twist{}.wrap, twist{pairing: true}.wrap, twist{noRead: true}.wrap, twist{pairing: true, refuse: true}.wrap}
+var hostileWraps = []wrap{
+	twist{}.wrap, twist{pairing: true}.wrap, twist{noRead: true}.wrap, twist{pairing: true, refuse: true}.wrap,
+}
 
 // TestHostile lets a peer say what no correct peer says, beginning with what would be right.
 func TestHostile(t *testing.T) {

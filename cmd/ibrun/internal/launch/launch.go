@@ -173,7 +173,8 @@ func notify(to chan<- os.Signal, signals []os.Signal) {
 
 // makeTask writes down what the agent is to start.
 func makeTask(p *plan, o *cli.Options, programs []program, env []string) (*task, error) {
-	t := &task{JobID: strings.ToLower(rand.Text()[:10]), Host: p.host, Size: len(p.ranks), Env: env, Label: o.Label}
+	t := &task{JobID: strings.ToLower(rand.Text()[:10]), Host: p.host, Size: len(p.ranks), Crowded: p.crowded, Env: env,
+		Label: o.Label}
 	if _, err := rand.Read(t.Secret[:]); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,8 @@ type task struct {
 	JobID    string
 	Secret   job.Secret
 	Host     string
-	Size     int // ranks of the whole job
+	Size     int  // ranks of the whole job
+	Crowded  bool // there are more of them than processors
 	Ranks    []rankTask
 	Programs []programTask
 	Env      []string // of all ranks

@@ -17,9 +17,10 @@ type machine struct {
 
 // plan says where each rank runs.
 type plan struct {
-	host  string
-	ranks []placement
-	note  string // one line for the user, or empty
+	host    string
+	ranks   []placement
+	note    string // one line for the user, or empty
+	crowded bool   // there are more ranks than processors
 }
 
 // placement is one rank's place.
@@ -68,7 +69,8 @@ func makePlan(m machine, o *cli.Options) *plan {
 			r.pus = all
 		}
 	}
-	if n := len(p.ranks); n > len(all) && o.BindTo != "none" {
+	n := len(p.ranks)
+	if p.crowded = n > len(all); p.crowded && o.BindTo != "none" {
 		p.note = fmt.Sprintf("more ranks than cores (%d on %d), so none is bound to a core", n, len(all))
 	}
 	return p

@@ -28,3 +28,14 @@ func TestRankEnv(t *testing.T) {
 		}
 	}
 }
+
+func TestCrowdedRankEnv(t *testing.T) {
+	job := &task{Size: 5, Crowded: true, Ranks: []rankTask{{}}, Programs: []programTask{{}}}
+	if env := job.rankEnv(0); !slices.Contains(env, "GOMAXPROCS=1") {
+		t.Error("a rank that shares a processor sees them all")
+	}
+	job.Env = []string{"GOMAXPROCS=7"}
+	if env := job.rankEnv(0); !slices.Contains(env, "GOMAXPROCS=7") || slices.Contains(env, "GOMAXPROCS=1") {
+		t.Error("what the user gave does not count")
+	}
+}
