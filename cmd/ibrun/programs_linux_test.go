@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,6 +31,7 @@ func TestCores(t *testing.T) {
 		return fmt.Sprintf("cores %s GOMAXPROCS %d\n", hw.FormatList(pus), len(pus))
 	}
 	all := line(cores...)
+	crowded := fmt.Sprintf("cores %s GOMAXPROCS 1\n", hw.FormatList(slices.Concat(cores...)))
 	for _, c := range []struct {
 		args []string
 		want string
@@ -38,7 +40,7 @@ func TestCores(t *testing.T) {
 		{[]string{"-n", "1"}, all, 1},
 		{[]string{"-n", "1", "--bind-to", "core"}, line(cores[0]), 1},
 		{[]string{"-n", "2", "--bind-to", "none"}, all + all, 1},
-		{[]string{"-n", fmt.Sprint(len(allowed) + 1)}, strings.Repeat(all, len(allowed)+1), 1},
+		{[]string{"-n", fmt.Sprint(len(allowed) + 1)}, strings.Repeat(crowded, len(allowed)+1), 1},
 		{[]string{"-n", "2"}, line(cores[:len(cores)/2]...) + line(cores[len(cores)/2:len(cores)/2*2]...), 2},
 	} {
 		if len(cores) < c.need {
