@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/mpitest"
@@ -224,7 +225,10 @@ func TestDupOrders(t *testing.T) {
 				errs := make([]error, 2)
 				var both sync.WaitGroup
 				both.Go(func() { errs[0] = dup(a) })
-				both.Go(func() { errs[1] = dup(b) })
+				both.Go(func() {
+					time.Sleep(100 * time.Microsecond) // so that the other one is mostly first
+					errs[1] = dup(b)
+				})
 				both.Wait()
 				err = errors.Join(errs...)
 			}
@@ -262,5 +266,25 @@ func TestContextIDs(t *testing.T) {
 			errs = append(errs, ofClass(err, mpi.ErrOther), checkSum(d), checkSum(live[701]))
 		}
 		return errors.Join(errs...)
+	})
+}
+
+// TestContextIDsUndefined: a rank that joins no communicator keeps no id for it.
+func TestContextIDsUndefined(t *testing.T) {
+	mpitest.Run(t, 2, func(p *mpi.Process) error {
+		color := 0
+		if p.World().Rank() == 1 {
+			color = mpi.Undefined
+		}
+		for i := range 4200 {
+			c, err := p.World().Split(color, 0)
+			if err == nil && c != nil {
+				err = c.Free()
+			}
+			if err != nil {
+				return fmt.Errorf("communicator %d: %w", i, err)
+			}
+		}
+		return nil
 	})
 }

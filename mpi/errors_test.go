@@ -183,14 +183,15 @@ func TestSleepBoth(t *testing.T) {
 		}
 		if w.Rank() == 1 {
 			time.Sleep(100 * time.Millisecond) // until both sleep; if they do not yet, that is no failure
-			return errors.Join(c.Barrier(), mpi.Send(w, []int{1}, 0, 0), c.Free())
+			// The second waits for rank 0 to have woken from the first.
+			return errors.Join(c.Barrier(), c.Barrier(), mpi.Send(w, []int{1}, 0, 0), c.Free())
 		}
 		var recv error
 		var both sync.WaitGroup
 		both.Go(func() { _, recv = mpi.Recv(w, []int{0}, 1, 0) })
 		both.Go(func() {
 			time.Sleep(30 * time.Millisecond)
-			err = c.Barrier()
+			err = errors.Join(c.Barrier(), c.Barrier())
 		})
 		both.Wait()
 		return errors.Join(recv, err, c.Free())
