@@ -9,8 +9,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// hot is a call as both ranks make it, over and over, with this process's rank, buffers of n numbers, and the two requests of
-// a persistent exchange.
+// hot is a call as both ranks make it, over and over, with this process's rank, buffers of n numbers, and the two
+// requests of a persistent exchange.
 type hot struct {
 	w     *mpi.Comm
 	other int

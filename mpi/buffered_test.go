@@ -10,7 +10,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// TestBuffered fills the attached buffer to the last byte that is promised, with messages of all forms that nobody receives yet.
+// TestBuffered fills the attached buffer to the last byte that is promised, with messages of all forms that nobody
+// receives yet.
 func TestBuffered(t *testing.T) {
 	sizes := []int{0, 1, 63, 64, 65, 1000, 8192, 8193, 100000, 3, 500}
 	mpitest.Run(t, 2, func(p *mpi.Process) error {

@@ -95,8 +95,8 @@ func takeFour(w *mpi.Comm, n, i int) error {
 		wants("nil", none, mpi.ErrRequest))
 }
 
-// TestThreads lets eight goroutines of each rank send and receive at once on one communicator; none may starve or get what
-// belongs to another. Half of them use matched probes, which take from wildcards.
+// TestThreads lets eight goroutines of each rank send and receive at once on one communicator; none may starve or
+// get what belongs to another. Half of them use matched probes, which take from wildcards.
 func TestThreads(t *testing.T) {
 	const threads, rounds = 8, 60
 	mpitest.Run(t, 2, func(p *mpi.Process) error {

@@ -167,8 +167,8 @@ func (m *miniature) stop(why string) {
 	}
 }
 
-// launch runs a program as n processes and returns the event that ended the job, "" if all ranks finalized, and their exit
-// codes with what they wrote.
+// launch runs a program as n processes and returns the event that ended the job, "" if all ranks finalized, and
+// their exit codes with what they wrote.
 func launch(t *testing.T, n int, program string, as *syscall.Credential) (end string, exits []int, output string) {
 	t.Helper()
 	m := new(miniature)
@@ -291,7 +291,8 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestProcessesApart runs ranks that the kernel does not let read each other's memory: large messages arrive nevertheless.
+// TestProcessesApart runs ranks that the kernel does not let read each other's memory: large messages arrive
+// nevertheless.
 func TestProcessesApart(t *testing.T) {
 	var as *syscall.Credential
 	if os.Getuid() == 0 { // whom nothing is forbidden

@@ -90,7 +90,8 @@ func (s *socket) wake(to *unix.SockaddrUnix) {
 	_ = unix.Sendto(s.fd, []byte{wakeByte}, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, to)
 }
 
-// sendSegment passes a descriptor to a peer, or tells that there is none. It reports false if the peer cannot take it now.
+// sendSegment passes a descriptor to a peer, or tells that there is none. It reports false if the peer cannot take
+// it now.
 func (s *socket) sendSegment(to *unix.SockaddrUnix, id uint64, fd int) (bool, error) {
 	msg := make([]byte, 0, descriptorBytes)
 	msg = append(msg, segmentByte)

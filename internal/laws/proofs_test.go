@@ -179,8 +179,8 @@ func (p *pkg) checkHotTest(pr proof, name string) []breach {
 	return bs
 }
 
-// reach is a function, and the functions and package-level variables of the given files that it uses, directly or through
-// others.
+// reach is a function, and the functions and package-level variables of the given files that it uses, directly or
+// through others.
 func reach(fs []*file, fn *ast.FuncDecl) []ast.Node {
 	in := []ast.Node{fn}
 	for i := 0; i < len(in); i++ {

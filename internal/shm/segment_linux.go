@@ -56,7 +56,8 @@ func checkSize(size int64) error {
 	return nil
 }
 
-// Open takes over a descriptor that another process created and passed on. If it fails the descriptor stays the caller's.
+// Open takes over a descriptor that another process created and passed on. If it fails the descriptor stays the
+// caller's.
 func Open(fd int) (*Segment, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {

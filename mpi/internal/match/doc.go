@@ -11,9 +11,10 @@
 //	m := t.Find(source, tag)                   // the message that a receive takes, left in; nil: none
 //	t.Take(m)                                  // out with it
 //
-// Every operation takes the time of a few hash look-ups at most, however many wait. Receives lie in one of four classes
-// by what they leave open, each a set of queues by key; an arriving message looks at the head of at most one queue of
-// each class and goes to the oldest. Messages lie in one queue of each class at the same time.
+// Every operation takes the time of a few hash look-ups at most, however many wait. Receives lie in one of four
+// classes by what they leave open, each a set of queues by key; an arriving message looks at the head of at most
+// one queue of each class and goes to the oldest. A receive that is the only one and leaves nothing open waits
+// outside the queues. Messages lie in one queue of each class at the same time.
 //
 // A table is used by one goroutine at a time.
 package match

@@ -41,13 +41,16 @@ func classOf(source, tag int32) int {
 }
 
 // Receive is a receive that may wait. Put one into each R and set it up with Init, once.
-type Receive[R any] struct{ l link[R] }
+type Receive[R any] struct {
+	l    link[R]
+	lone bool // it waits outside the queues
+}
 
 // Init says whose receive it is.
 func (r *Receive[R]) Init(of *R) { r.l.of = of }
 
 // Posted tells whether it waits in a table.
-func (r *Receive[R]) Posted() bool { return r.l.q != nil }
+func (r *Receive[R]) Posted() bool { return r.lone || r.l.q != nil }
 
 // Message is a message that may wait. Put one into each M and set it up with Init, once.
 type Message[M any] struct{ in [classes]link[M] }
@@ -65,10 +68,30 @@ type Table[R, M any] struct {
 	kept   [classes]class[M]
 	open   int // receives with something left open
 	seq    uint64
+	lone   *Receive[R] // the only receive that waits, if it leaves nothing open: most often there is just one
+	wants  key         // what it waits for
 }
 
 // Post puts a receive where arriving messages find it. Whoever posts has looked with Find before.
 func (t *Table[R, M]) Post(r *Receive[R], source, tag int32) {
+	if t.lone == nil && t.open == 0 && t.posted[none].used == 0 && source != AnySource && tag != AnyTag {
+		r.lone = true
+		t.lone, t.wants = r, key{source, tag}
+		return
+	}
+	if first := t.lone; first != nil {
+		t.dropLone()
+		t.enqueue(first, t.wants.source, t.wants.tag)
+	}
+	t.enqueue(r, source, tag)
+}
+
+func (t *Table[R, M]) dropLone() {
+	t.lone.lone = false
+	t.lone = nil
+}
+
+func (t *Table[R, M]) enqueue(r *Receive[R], source, tag int32) {
 	c := classOf(source, tag)
 	if c != none {
 		t.open++
@@ -80,6 +103,10 @@ func (t *Table[R, M]) Post(r *Receive[R], source, tag int32) {
 
 // Withdraw takes a posted receive out again.
 func (t *Table[R, M]) Withdraw(r *Receive[R]) {
+	if r.lone {
+		t.dropLone()
+		return
+	}
 	c := classOf(r.l.q.key.source, r.l.q.key.tag)
 	if c != none {
 		t.open--
@@ -89,6 +116,13 @@ func (t *Table[R, M]) Withdraw(r *Receive[R]) {
 
 // Arrive finds the receive that a message goes to, and takes it out; nil if none fits.
 func (t *Table[R, M]) Arrive(source, tag int32) *R {
+	if r := t.lone; r != nil {
+		if t.wants != (key{source, tag}) {
+			return nil
+		}
+		t.dropLone()
+		return r.l.of
+	}
 	if t.open != 0 {
 		return t.arriveOpen(source, tag)
 	}
@@ -155,6 +189,9 @@ func (t *Table[R, M]) Take(m *Message[M]) {
 
 // Waiting tells how many receives and messages wait.
 func (t *Table[R, M]) Waiting() (receives, messages int) {
+	if t.lone != nil {
+		receives = 1
+	}
 	for c := range t.posted {
 		receives += t.posted[c].used
 	}
@@ -163,6 +200,10 @@ func (t *Table[R, M]) Waiting() (receives, messages int) {
 
 // Drain takes out everything and hands it over, for a context that ends.
 func (t *Table[R, M]) Drain(receive func(*R), message func(*M)) {
+	if r := t.lone; r != nil {
+		t.dropLone()
+		receive(r.l.of)
+	}
 	for c := range t.posted {
 		for _, q := range t.posted[c].slots {
 			for ; q != nil; q = q.chain {

@@ -33,8 +33,8 @@ func (t *task) rankEnv(local int) []string {
 		}
 	}
 	if t.Crowded && !seen["GOMAXPROCS"] {
-		// A rank's share is less than one processor. A Go program that sees them all wakes threads that take the others'
-		// share.
+		// A rank's share is less than one processor. A Go program that sees them all wakes threads that take the
+		// others' share.
 		env = append(env, "GOMAXPROCS=1")
 	}
 	return env
