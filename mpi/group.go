@@ -72,26 +72,33 @@ func (g *group) share() error {
 	bytes, _ := coll.FlatBytes(n)
 	id := uint64(g.c.ctx)<<32 | uint64(peers[0]+1)
 	seg, err := g.c.e.Segment(id, peers, bytes+sharedTail)
-	mine := []byte{1}
+	var mine, all [1]byte
 	if err == nil {
 		g.seg = seg
-		g.sleepers = lastWord(seg.Bytes()[:bytes+sharedTail])
-		g.flat, err = coll.NewFlat(coll.Shared{
-			Mem: seg.Bytes()[:bytes], Rank: g.Rank(), Size: n, Crowded: g.c.p.place.Crowded, Wait: g,
-		})
+		mine[0] |= mapped
 	}
-	if err != nil {
-		mine[0] = 0
+	if !g.c.p.place.Crowded {
+		mine[0] |= roomy
 	}
-	land, _, _ := Land.kernel(dtype.Uint8)
-	all := []byte{0}
-	err = coll.Allreduce(g, all, mine, &coll.Operation{Kernel: land, ElemSize: 1, Commutative: true})
-	if err != nil || all[0] == 0 {
-		g.flat = nil
-	}
+	band, _, _ := Band.kernel(dtype.Uint8)
+	err = coll.Allreduce(g, all[:], mine[:], &coll.Operation{Kernel: band, ElemSize: 1, Commutative: true})
 	g.used = 0
+	if err != nil || all[0]&mapped == 0 {
+		return err
+	}
+	g.sleepers = lastWord(seg.Bytes()[:bytes+sharedTail])
+	g.flat, err = coll.NewFlat(coll.Shared{
+		Mem: seg.Bytes()[:bytes], Rank: g.Rank(), Size: n, Crowded: all[0]&roomy == 0, Wait: g,
+	})
 	return err
 }
+
+// What the ranks agree on before they share memory: it is there at every rank, and every rank has a processor. Each may
+// know better than another, and the collectives take different ways, so it has to be the same for all.
+const (
+	mapped = 1 << iota
+	roomy
+)
 
 // sharedTail is the memory behind that of the collectives; its last word counts sleepers.
 const sharedTail = 128

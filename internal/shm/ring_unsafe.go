@@ -184,7 +184,8 @@ func (r *Reader) Next() ([]byte, error) {
 }
 
 // Release gives the room of all records returned so far back to the writer. It tells the writer only when a sixteenth
-// has gathered, so that the line with the position rarely moves between the caches, and reports whether it did.
+// has gathered, so that the line with the position rarely moves between the caches, and reports whether it did. Whoever waits
+// releases first: the room of a record that is held may be all the writer lacks.
 func (r *Reader) Release() bool {
 	if r.pos-r.told <= r.size>>4 {
 		return false

@@ -140,8 +140,8 @@ func commonKey(ctx context.Context, c *pmi.Client) (key [32]byte, err error) {
 }
 
 // crowded tells whether the processes of this node have fewer processors than they are. Under ibrun each has its
-// own if it is bound at all; elsewhere the affinity mask tells only whether all are bound alike, so the cautious
-// answer is taken.
+// own if it is bound at all. Another launcher's binding shows as a mask that lacks some of the machine's processors;
+// launchers that bind do so apart.
 func crowded(hello *job.Hello, local int) (bool, error) {
 	if hello != nil && len(hello.Cores) != 0 {
 		return false, nil
@@ -150,10 +150,8 @@ func crowded(hello *job.Hello, local int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if hello == nil && len(allowed) < local {
-		// Bound by the launcher: whether apart from each other cannot be seen from here, but launchers that bind do
-		// that.
-		return len(allowed) == 0, nil
+	if top, err := hw.Read(os.DirFS("/sys")); hello == nil && err == nil && len(allowed) < len(top.PUs) {
+		return false, nil
 	}
 	return local > len(allowed), nil
 }
