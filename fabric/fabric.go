@@ -78,6 +78,9 @@ type Endpoint interface {
 	// Caps().MaxSend; more is an error that harms nothing. The peer sees them joined in one Event.Data, also if it
 	// has not connected to this side.
 	Send(header, payload []byte) error
+	// Stream is the largest payload for which sending at once, in several messages of at most Caps().Eager, is faster than
+	// letting the peer Read it. It depends on the way to this peer, and may change.
+	Stream() int
 	// Read copies len(dst) bytes from the peer's registered memory at src into dst. local is the registration that
 	// covers dst, ignored where Caps().Direct is set. If done, the bytes are there; otherwise an event of kind Done
 	// follows with the token.
@@ -95,9 +98,6 @@ type Caps struct {
 	MaxSend int
 	// Eager is the largest payload for which sending at once is faster than letting the peer Read it.
 	Eager int
-	// Stream is the largest payload for which sending in pieces, once the peer is ready, is faster than letting it
-	// Read.
-	Stream int
 	// Read and Write tell whether endpoints can do these. Where they cannot, the calls return ErrNotSupported.
 	Read, Write bool
 	// Direct is set where any memory of this process may be named in a RemoteKey without registration.

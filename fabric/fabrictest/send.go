@@ -19,7 +19,7 @@ func checkOpen(t *testing.T, peers Peers) {
 			return errors.New("the transport has no name")
 		case len(p.Addr()) > 256 || !slices.Equal(p.Addr(), p.Addr()):
 			return fmt.Errorf("address of %d bytes, or one that changes", len(p.Addr()))
-		case c.MaxSend < 256 || c.Eager < 0 || c.Eager > c.MaxSend || c.Stream < 0:
+		case c.MaxSend < 256 || c.Eager < 0 || c.Eager > c.MaxSend:
 			return fmt.Errorf("limits that do not fit each other, or leave no room for a header: %+v", c)
 		case c != p.Caps():
 			return fmt.Errorf("limits change: %+v, %+v", c, p.Caps())

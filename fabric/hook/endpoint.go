@@ -17,6 +17,8 @@ type endpoint struct {
 	ended atomic.Pointer[error] // what this package lost the peer by
 }
 
+func (e *endpoint) Stream() int { return e.inner.Stream() }
+
 func (e *endpoint) Send(header, payload []byte) error {
 	d, n := e.d, len(header)+len(payload)
 	if why := e.ended.Load(); why != nil {

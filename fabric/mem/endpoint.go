@@ -24,6 +24,8 @@ type endpoint struct {
 	ended  atomic.Pointer[failure] // what every call answers from now on; atomic because Read and Write may run beside
 }
 
+func (e *endpoint) Stream() int { return 0 }
+
 func (e *endpoint) Send(header, payload []byte) error {
 	if why := e.ended.Load(); why != nil {
 		return why.err

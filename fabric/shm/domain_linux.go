@@ -64,7 +64,7 @@ func (d *Domain) Addr() []byte { return nil }
 // Caps returns the limits.
 func (d *Domain) Caps() fabric.Caps {
 	most := ring.MaxRecord(ringSpace)
-	return fabric.Caps{MaxSend: most, Eager: most, Stream: stream, Read: true, Write: true, Direct: true}
+	return fabric.Caps{MaxSend: most, Eager: most, Read: true, Write: true, Direct: true}
 }
 
 // Register names b by its address.

@@ -11,9 +11,12 @@ import (
 	ring "github.com/ibrun/ibrun/internal/shm"
 )
 
-// stream is the payload up to which two copies through the ring, made at the same time, are faster than one by the
-// kernel: its system call takes as long as copying some 20 KiB.
-const stream = 12 << 10
+// Payloads up to which two copies through the ring, made at the same time, are faster than one by the kernel, whose system
+// call takes as long as copying some 20 KiB.
+const (
+	streamNear = 16 << 10
+	streamFar  = 12 << 10 // to a core that is far away
+)
 
 // endpoint is the ring to one peer.
 type endpoint struct {
@@ -43,6 +46,14 @@ func (e *endpoint) Send(header, payload []byte) error {
 		return e.notice()
 	}
 	return nil
+}
+
+// Stream follows from what writing into the ring has shown about the peer's core.
+func (e *endpoint) Stream() int {
+	if e.w.Far() {
+		return streamFar
+	}
+	return streamNear
 }
 
 // order makes the record visible before the peer's flags are looked at. Once the peer has opened it may turn out that

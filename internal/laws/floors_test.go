@@ -41,7 +41,7 @@ fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rc < fabric/auto;
 # Floor 4: where the process stands, tag matching, datatypes, algorithms, protocols.
 fabric, fabric/auto, hw, internal/pmi, internal/job < mpi/internal/place;
 NONE < mpi/internal/match, mpi/internal/dtype;
-mpi/internal/dtype < mpi/internal/coll;
+internal/shm, mpi/internal/dtype < mpi/internal/coll;
 fabric, perf, mpi/internal/match < mpi/internal/proto;
 
 # Floor 5: communicators, messages, collectives.

@@ -3,6 +3,7 @@ package shm
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // ErrCorrupt says that the other side of a ring wrote what no correct side writes.
@@ -35,6 +36,11 @@ const (
 	skipBit    = 1 << 33
 	turnBit    = 1 << 34
 	aheadBytes = 8 * unitBytes // how far ahead of a small record words are cleared
+
+	longBytes   = 2 << 10                 // a payload that may go past the caches
+	sampleEvery = 64                      // of so many long records
+	samples     = 4                       // so many are timed
+	farPace     = 12800 * time.Nanosecond // for 64 KiB: three times what it takes within one group of cores
 )
 
 // RingBytes is how much memory a ring takes whose space is the given power of two, at least 4096.

@@ -7,6 +7,7 @@ package shm
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 	"unsafe"
 )
 
@@ -20,6 +21,9 @@ type Writer struct {
 	head    *uint64 // the reader's position, shared
 	turn    uint64  // where the first part ends
 	max     int
+	long    uint          // long records so far
+	pace    time.Duration // the least time of the last samples, for 64 KiB
+	far     bool          // the reader's core is far away
 }
 
 // Reader is the reading side of a ring. One goroutine at a time.
@@ -71,7 +75,11 @@ func (w *Writer) Put(a, b []byte) (bool, error) {
 		end = at + size
 	}
 	p := w.at(at)
-	put(unsafe.Add(p, wordBytes), a, b)
+	if len(b) < longBytes {
+		put(unsafe.Add(p, wordBytes), a, b)
+	} else {
+		w.putLong(unsafe.Slice((*byte)(unsafe.Add(p, wordBytes)), n), a, b)
+	}
 	word := recordBit | uint64(n)
 	if end&(w.size-1) >= w.turn {
 		end, word = w.turnAt(end, size, word)
@@ -116,6 +124,35 @@ func put(p unsafe.Pointer, a, b []byte) {
 		copy(unsafe.Slice((*byte)(p), len(b)), b)
 	}
 }
+
+// putLong copies a and b to to, past the caches if the reader's core is far away. To find that out it takes the time of a
+// few records now and then; the fastest counts.
+func (w *Writer) putLong(to, a, b []byte) {
+	to = to[copy(to, a):]
+	i := w.long % sampleEvery
+	w.long++
+	if i >= samples {
+		if w.far {
+			Stream(to, b)
+		} else {
+			copy(to, b)
+		}
+		return
+	}
+	begin := time.Now()
+	copy(to, b)
+	pace := time.Since(begin) * (64 << 10) / time.Duration(len(b))
+	if i == 0 || pace < w.pace {
+		w.pace = pace
+	}
+	if i == samples-1 {
+		w.far = w.pace > farPace
+	}
+}
+
+// Far tells whether the reader's core was found to be far away: writing a long record fetches the lines of the ring back from
+// its cache, which takes long.
+func (w *Writer) Far() bool { return w.far }
 
 // refused is no position: there is no room.
 const refused = ^uint64(0)

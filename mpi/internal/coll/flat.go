@@ -3,6 +3,8 @@ package coll
 import (
 	"fmt"
 	"sync/atomic"
+
+	"github.com/ibrun/ibrun/internal/shm"
 )
 
 // Shared is the memory that the ranks of one communicator have in common, as one rank sees it.
@@ -134,7 +136,7 @@ func (f *Flat) data(rank, n int) []byte {
 // memory at once.
 func put(slot, data []byte) {
 	if len(data) > streamFrom {
-		stream(slot, data)
+		shm.Stream(slot, data)
 	} else {
 		copy(slot, data)
 	}

@@ -1,10 +1,12 @@
 // Package proto carries messages between processes: it decides how a message travels, matches it, and waits.
 //
 // An [Engine] stands on one fabric domain. Small messages go eagerly: copied into the transport at once, matched
-// when they arrive, copied out. Large ones are announced; the receiver, once matched, reads them from the sender's
+// when they arrive, copied out; somewhat longer ones in several parts, of which the receiver copies one while the
+// sender writes the next. Large ones are announced; the receiver, once matched, reads them from the sender's
 // memory and says so:
 //
 //	eager    EAGER(envelope, payload) ->
+//	parts    LONG(envelope, size, payload) MORE(payload) ... ->
 //	sync     SYNC(envelope, id, payload) ->          <- FIN(id)      when matched
 //	read     OFFER(envelope, size, key, id) ->       [reads]         <- FIN(id)
 //	shared   OFFER(..., word) -> <- HELP(id, key)    [reads from the front | sender writes from the back]

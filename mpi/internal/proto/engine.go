@@ -53,7 +53,8 @@ type Engine struct {
 	sharer fabric.Sharer // nil likewise
 	caps   fabric.Caps
 	owner  any
-	eager  int
+	eager  int // largest payload of one message of the transport
+	part   int // what one carries of a payload that goes in several
 	addr   func(int32) []byte
 	peers  []peer
 	tables map[uint32]*table // by context
@@ -108,6 +109,7 @@ func New(c Config) (*Engine, error) {
 	if e.eager < 0 {
 		return nil, fmt.Errorf("a transport that carries %d bytes at once has no room for a header", e.caps.MaxSend)
 	}
+	e.part = min(e.eager, partBytes)
 	e.cond.L = &e.mu
 	e.store.limit(c.Unexpected)
 	for i := range e.peers {
@@ -208,6 +210,7 @@ func (e *Engine) Forget(context uint32, err error) {
 		func(r *Request) { e.complete(r, err) },
 		func(m *arrived) {
 			e.answer(m.peer, m.v.kind, m.w)
+			e.ignore(m)
 			e.drop(m)
 		})
 	e.unpark()

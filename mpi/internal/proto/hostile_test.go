@@ -74,7 +74,7 @@ func (h *hostility) word(b byte) uint64 {
 
 // say sends what seven bytes say.
 func (h *hostility) say(b [7]byte) {
-	k := kind(b[0] % 12)
+	k := kind(b[0] % 14)
 	v := envelope{kind: k, context: testContext, source: 1, tag: int32(b[1] % 8)}
 	switch b[1] / 8 % 8 {
 	case 0:
@@ -92,7 +92,7 @@ func (h *hostility) say(b [7]byte) {
 	}
 	head, n := header(v, w...)
 	payload := make([]byte, int(b[6])*int(b[5]%64))
-	if k != kindEager && k != kindSync && k != kindData && b[6] < 250 {
+	if k > kindLong && k != kindMore && k != kindData && b[6] < 250 {
 		payload = nil
 	}
 	if b[6] == 1 {
@@ -140,6 +140,7 @@ func (h *hostility) end() {
 
 var hostileWraps = []wrap{
 	twist{}.wrap, twist{pairing: true}.wrap, twist{noRead: true}.wrap, twist{pairing: true, refuse: true}.wrap,
+	twist{parts: true}.wrap,
 }
 
 // TestHostile lets a peer say what no correct peer says, beginning with what would be right.
@@ -166,9 +167,10 @@ func TestHostile(t *testing.T) {
 
 func FuzzHostile(f *testing.F) {
 	f.Add([]byte{0, 1, 24, 0, 0, 0, 0, 0})
-	f.Add([]byte{1, 6, 24, 24, 0, 0, 0, 0, 6, 24, 24, 0, 0, 0, 0})
-	f.Add([]byte{1, 4, 0xc0, 32, 12, 60, 60, 70, 4, 0xc0, 32, 12, 60, 60, 70})
-	f.Add([]byte{2, 7, 0xc0, 24, 12, 70, 0, 0, 7, 0xc0, 24, 12, 70, 0, 0})
+	f.Add([]byte{1, 7, 24, 24, 0, 0, 0, 0, 7, 24, 24, 0, 0, 0, 0})
+	f.Add([]byte{1, 5, 0xc0, 32, 12, 60, 60, 70, 5, 0xc0, 32, 12, 60, 60, 70})
+	f.Add([]byte{2, 8, 0xc0, 24, 12, 70, 0, 0, 8, 0xc0, 24, 12, 70, 0, 0})
+	f.Add([]byte{4, 3, 2, 7, 0, 0, 40, 200, 9, 2, 0, 0, 0, 50, 200})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) == 0 || len(b) > 400 {
 			return

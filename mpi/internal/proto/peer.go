@@ -17,6 +17,7 @@ type peer struct {
 	choke  bool // and this is what we told the peer
 	copies bool // reading the peer's memory is not possible
 
+	part       part      // the message of several parts that is coming
 	head, tail *outgoing // waiting for room, in order
 	listed     bool      // in Engine.backlog
 	offers     uint64    // words in use, a bit each
@@ -32,6 +33,32 @@ type outgoing struct {
 	length int
 	header [maxHeader]byte
 	body   []byte
+	rest   []byte // goes in further parts after the body, with nothing between them
+}
+
+// advance makes the next part of a message the one to send; false if there is none.
+func (o *outgoing) advance(most int) bool {
+	if len(o.rest) == 0 {
+		return false
+	}
+	if kind(o.header[0]) == kindLong {
+		o.header, o.length = header(envelope{kind: kindMore})
+	}
+	n := min(len(o.rest), most)
+	o.body, o.rest = o.rest[:n], o.rest[n:]
+	return true
+}
+
+// try sends as much of a message as there is room for.
+func (e *Engine) try(p *peer, o *outgoing) error {
+	for {
+		if err := p.ep.Send(o.header[:o.length], o.body); err != nil {
+			return err
+		}
+		if !o.advance(e.part) {
+			return nil
+		}
+	}
 }
 
 // connect makes the endpoint of a peer if it has none yet.
@@ -57,6 +84,14 @@ func (p *peer) reopen(e *Engine) {
 	}
 }
 
+// stream is the largest payload that goes in several parts.
+func (p *peer) stream() int {
+	if p.ep == nil {
+		return 0
+	}
+	return p.ep.Stream()
+}
+
 // post sends a message now or queues it, and keeps the order. It takes o over until the message has gone.
 func (e *Engine) post(n int32, o *outgoing) error {
 	p := &e.peers[n]
@@ -64,7 +99,7 @@ func (e *Engine) post(n int32, o *outgoing) error {
 		return err
 	}
 	if p.head == nil {
-		err := p.ep.Send(o.header[:o.length], o.body)
+		err := e.try(p, o)
 		if err == nil {
 			e.gone(o)
 			return nil
@@ -99,7 +134,7 @@ func (e *Engine) refused(n int32, err error) error {
 
 // gone is called when a message has been handed to the transport.
 func (e *Engine) gone(o *outgoing) {
-	o.body = nil
+	o.body, o.rest = nil, nil
 	if o.req == nil {
 		o.next, e.notes = e.notes, o
 		return
@@ -126,7 +161,7 @@ func (e *Engine) lost(n int32, o *outgoing, err error) {
 	if e.fail(n, err); e.broken != nil {
 		err = e.broken
 	}
-	o.body = nil
+	o.body, o.rest = nil, nil
 	if o.req == nil {
 		o.next, e.notes = e.notes, o
 	} else {
@@ -143,7 +178,7 @@ func (e *Engine) flush() bool {
 		p := &e.peers[n]
 		for p.head != nil {
 			o := p.head
-			err := p.ep.Send(o.header[:o.length], o.body)
+			err := e.try(p, o)
 			if err == fabric.ErrAgain {
 				break
 			}

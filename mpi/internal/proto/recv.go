@@ -58,6 +58,8 @@ func (e *Engine) accept(r *Request, m *arrived) {
 	switch m.v.kind {
 	case kindOffer:
 		e.pull(r, m.peer, m.v, m.w)
+	case kindLong:
+		e.acceptLong(r, m)
 	default:
 		if m.v.kind == kindSync {
 			e.note(m.peer, envelope{kind: kindFin}, m.w[0])
@@ -115,6 +117,10 @@ func (e *Engine) arrive(peer int32, b []byte) bool {
 	switch v.kind {
 	case kindEager, kindSync, kindOffer:
 		return e.incoming(peer, v, w, payload)
+	case kindLong:
+		return e.longCame(peer, v, w, payload)
+	case kindMore:
+		return e.moreCame(peer, payload)
 	case kindFin:
 		return e.finished(peer, w)
 	case kindHelp:
@@ -143,7 +149,7 @@ func (e *Engine) incoming(peer int32, v envelope, w [5]uint64, payload []byte) b
 			e.answer(peer, v.kind, w)
 			return true
 		}
-		m := e.keep(peer, v, w, payload)
+		m := e.keep(peer, v, w, payload, len(payload))
 		t.Keep(&m.waiting, v.source, v.tag)
 		return true
 	}

@@ -90,9 +90,9 @@ func (e *Engine) announce(r *Request) error {
 	p := &e.peers[r.route.Peer]
 	v := envelope{context: r.route.Context, source: r.route.Rank, tag: r.route.Tag}
 	o := &r.out
-	o.body = nil
+	o.body, o.rest = nil, nil
 	switch {
-	case len(r.buf) > e.eager || p.choked:
+	case p.choked || len(r.buf) > e.eager && (r.mode == Synchronous || len(r.buf) > p.stream()):
 		if err := e.propose(r); err != nil {
 			return err
 		}
@@ -100,6 +100,10 @@ func (e *Engine) announce(r *Request) error {
 		v.kind = kindSync
 		o.header, o.length = header(v, r.id())
 		o.body = r.buf
+	case len(r.buf) > e.eager:
+		v.kind = kindLong
+		o.header, o.length = header(v, uint64(len(r.buf)))
+		o.body, o.rest = r.buf[:e.part], r.buf[e.part:]
 	default:
 		v.kind = kindEager
 		o.header, o.length = header(v)
@@ -118,7 +122,7 @@ func (e *Engine) propose(r *Request) error {
 	}
 	v := envelope{kindOffer, r.route.Context, r.route.Rank, r.route.Tag}
 	o := &r.out
-	o.body = nil
+	o.body, o.rest = nil, nil
 	o.header, o.length = header(v, uint64(len(r.buf)), r.region.Remote.Addr, r.region.Remote.Key, r.id(), e.reserve(r))
 	return nil
 }
@@ -133,7 +137,7 @@ func (e *Engine) choked(n int32, on bool) {
 		return
 	}
 	for o := p.head; o != nil; o = o.next {
-		if k := kind(o.header[0]); len(o.body) == 0 || k != kindEager && k != kindSync {
+		if k := kind(o.header[0]); len(o.body) == 0 || k > kindLong {
 			continue
 		}
 		if err := e.propose(o.req); err != nil {
@@ -192,7 +196,7 @@ func (e *Engine) settle(r *Request) {
 // sent is called when the transport has taken the request's message.
 func (r *Request) sent() {
 	switch kind(r.out.header[0]) {
-	case kindEager:
+	case kindEager, kindMore:
 		r.e.complete(r, nil)
 	case kindData:
 		r.e.nextPiece(r)

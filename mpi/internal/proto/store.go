@@ -53,8 +53,8 @@ func (s *store) freeBlock(b []byte) {
 	}
 }
 
-// keep remembers a message. A sender that fills the store is told to offer only.
-func (e *Engine) keep(peer int32, v envelope, w [5]uint64, payload []byte) *arrived {
+// keep remembers a message whose whole payload is so long. A sender that fills the store is told to offer only.
+func (e *Engine) keep(peer int32, v envelope, w [5]uint64, payload []byte, whole int) *arrived {
 	s := &e.store
 	m := s.free
 	if m == nil {
@@ -64,7 +64,7 @@ func (e *Engine) keep(peer int32, v envelope, w [5]uint64, payload []byte) *arri
 		s.free = m.next
 	}
 	m.peer, m.v, m.w = peer, v, w
-	m.data = s.block(len(payload))
+	m.data = s.block(whole)
 	copy(m.data, payload)
 	s.held += nodeBytes + cap(m.data)
 	if p := &e.peers[peer]; s.held > s.high && !p.choke {

@@ -161,6 +161,8 @@ func TestTraffic(t *testing.T) {
 		"rough":           rough(hooks),
 		"copies":          twist{noRead: true}.wrap,
 		"rough copies":    both(twist{noRead: true}.wrap, rough(hooks)),
+		"parts":           twist{parts: true}.wrap,
+		"rough parts":     both(twist{parts: true}.wrap, rough(hooks)),
 		"refused":         twist{refuse: true}.wrap,
 		"shared":          twist{pairing: true}.wrap,
 		"shared, refused": twist{pairing: true, refuse: true}.wrap,

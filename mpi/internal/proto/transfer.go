@@ -113,7 +113,7 @@ func (e *Engine) pull(r *Request, peer int32, v envelope, w [5]uint64) {
 		e.pulled(r, nil)
 		return
 	}
-	if !e.caps.Read || e.peers[peer].copies || t.whole <= e.caps.Stream {
+	if !e.caps.Read || e.peers[peer].copies {
 		e.askForCopies(t)
 		return
 	}

@@ -21,11 +21,13 @@ type kind uint8
 const (
 	kindEager   kind = iota + 1 // payload
 	kindSync                    // id of the sender's request; payload
+	kindLong                    // size; first part of the payload
 	kindOffer                   // size, address, key, id of the sender's request, word or noWord
 	kindHelp                    // sender's id, receiver's id, address, key, bytes wanted
 	kindWrote                   // receiver's id, pieces written
 	kindFin                     // sender's id
 	kindSend                    // sender's id, receiver's id, bytes wanted
+	kindMore                    // next part of the payload of the peer's last LONG
 	kindData                    // receiver's id, offset; payload
 	kindChoke                   // nothing
 	kindUnchoke                 // nothing
@@ -33,7 +35,7 @@ const (
 )
 
 // words is how many words follow the envelope.
-var words = [kinds]int{kindSync: 1, kindOffer: 5, kindHelp: 5, kindWrote: 2, kindFin: 1, kindSend: 3, kindData: 2}
+var words = [kinds]int{kindSync: 1, kindLong: 1, kindOffer: 5, kindHelp: 5, kindWrote: 2, kindFin: 1, kindSend: 3, kindData: 2}
 
 const (
 	envelopeBytes = 16
@@ -68,7 +70,7 @@ func parse(b []byte) (v envelope, w [5]uint64, payload []byte, err error) {
 	}
 	b = b[envelopeBytes:]
 	n := words[v.kind]
-	if carries := v.kind <= kindSync || v.kind == kindData; len(b) < 8*n || len(b) > 8*n && !carries {
+	if carries := v.kind <= kindLong || v.kind == kindMore || v.kind == kindData; len(b) < 8*n || len(b) > 8*n && !carries {
 		return v, w, nil, fmt.Errorf("%w: message of kind %d with %d bytes after its envelope", fabric.ErrCorrupt, v.kind, len(b))
 	}
 	for i := range n {

@@ -22,14 +22,16 @@ func TestGolden(t *testing.T) {
 	for k, want := range map[kind]string{
 		kindEager:   "01000000" + env,
 		kindSync:    "02000000" + env + first,
-		kindOffer:   "03000000" + env + five,
-		kindHelp:    "04000000" + env + five,
-		kindWrote:   "05000000" + env + first + "a200000000000000",
-		kindFin:     "06000000" + env + first,
-		kindSend:    "07000000" + env + three,
-		kindData:    "08000000" + env + first + "a200000000000000",
-		kindChoke:   "09000000" + env,
-		kindUnchoke: "0a000000" + env,
+		kindLong:    "03000000" + env + first,
+		kindOffer:   "04000000" + env + five,
+		kindHelp:    "05000000" + env + five,
+		kindWrote:   "06000000" + env + first + "a200000000000000",
+		kindFin:     "07000000" + env + first,
+		kindSend:    "08000000" + env + three,
+		kindMore:    "09000000" + env,
+		kindData:    "0a000000" + env + first + "a200000000000000",
+		kindChoke:   "0b000000" + env,
+		kindUnchoke: "0c000000" + env,
 	} {
 		v.kind = k
 		b, n := header(v, w[:words[k]]...)
@@ -57,7 +59,7 @@ func TestPrefixes(t *testing.T) {
 				t.Errorf("kind %d: %d of %d bytes: %v", k, i, n, err)
 			}
 		}
-		carries := k == kindEager || k == kindSync || k == kindData
+		carries := k <= kindLong || k == kindMore || k == kindData
 		if _, _, payload, err := parse(append(b[:n:n], 7)); carries != (err == nil) || carries && !bytes.Equal(payload, []byte{7}) {
 			t.Errorf("kind %d with a payload: %x, %v", k, payload, err)
 		}

@@ -92,6 +92,7 @@ type twist struct {
 	noRead  bool // says so in Caps
 	refuse  bool // reads and writes are refused, though Caps promises them
 	pairing bool // offers words
+	parts   bool // carries little at once, and prefers several parts to reads
 }
 
 func (tw twist) wrap(tr fabric.Transport) fabric.Transport {
@@ -128,16 +129,28 @@ func (d *twistedDomain) Caps() fabric.Caps {
 	if d.tr.noRead {
 		c.Read, c.Write = false, false
 	}
+	if d.tr.parts {
+		c.Eager = 1500
+	}
 	return c
 }
 
 func (d *twistedDomain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	ep, err := d.Domain.Connect(peer, addr)
-	if err != nil || !d.tr.refuse {
-		return ep, err
+	switch {
+	case err != nil:
+	case d.tr.refuse:
+		ep = refusing{ep}
+	case d.tr.parts:
+		ep = streaming{ep}
 	}
-	return refusing{ep}, nil
+	return ep, err
 }
+
+// streaming is an endpoint that prefers several parts.
+type streaming struct{ fabric.Endpoint }
+
+func (streaming) Stream() int { return 60000 }
 
 // refusing is an endpoint that finds out only when asked that it can neither read nor write.
 type refusing struct{ fabric.Endpoint }

@@ -1,0 +1,73 @@
+package proto
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+)
+
+// TestPartsMidway has something happen between the parts of a message: the receive, a matched probe and its receive, one
+// with too little room, and the end of the context.
+func TestPartsMidway(t *testing.T) {
+	whole := bytes.Repeat([]byte("parts of a message. "), 2500)
+	end := errors.New("end of the context")
+	for name, f := range map[string]func(b *Engine, buf []byte) (Handle, error){
+		"receive": func(b *Engine, buf []byte) (Handle, error) { return b.Irecv(from(0, 1), buf), nil },
+		"truncating receive": func(b *Engine, buf []byte) (Handle, error) {
+			return b.Irecv(from(0, 1), buf[:2000]), nil
+		},
+		"matched probe": func(b *Engine, buf []byte) (Handle, error) {
+			m, st, _, err := b.Take(from(0, 1), true)
+			if err == nil && st.Bytes != len(whole) {
+				t.Errorf("a probe tells of %d bytes", st.Bytes)
+			}
+			return b.RecvFound(m, buf), err
+		},
+		"end": func(b *Engine, buf []byte) (Handle, error) {
+			h := b.Irecv(from(0, 2), buf) // for which nothing comes
+			b.Forget(testContext, end)
+			return h, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			es := open(t, 2, twist{parts: true}.wrap, nil)
+			a, b := es[0], es[1]
+			s, err := a.Isend(to(0, 1, 1), whole, Standard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.pokeOnce(); err != nil {
+				t.Fatal(err)
+			}
+			if p := b.peers[0].part; p.m == nil || p.bytes == 0 || p.bytes >= p.whole {
+				t.Fatalf("not in the middle of a message: %d of %d bytes", p.bytes, p.whole)
+			}
+			buf := make([]byte, len(whole))
+			r, err := f(b, buf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for !a.Completed(s) || b.peers[0].part.whole != 0 {
+				if err := errors.Join(a.pokeOnce(), b.pokeOnce()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			st, err := b.Wait(r)
+			switch {
+			case name == "end":
+				if !errors.Is(err, end) {
+					t.Errorf("receive: %v", err)
+				}
+			case name == "truncating receive":
+				if !errors.Is(err, ErrTruncate) || st.Bytes != 2000 || !bytes.Equal(buf[:2000], whole[:2000]) {
+					t.Errorf("receive: %+v, %v", st, err)
+				}
+			case err != nil || st.Bytes != len(whole) || !bytes.Equal(buf, whole):
+				t.Errorf("receive: %+v, %v", st, err)
+			}
+			if b.store.held != 0 {
+				t.Errorf("%d bytes are still held", b.store.held)
+			}
+		})
+	}
+}
