@@ -84,14 +84,6 @@ func (p *peer) reopen(e *Engine) {
 	}
 }
 
-// stream is the largest payload that goes in several parts.
-func (p *peer) stream() int {
-	if p.ep == nil {
-		return 0
-	}
-	return p.ep.Stream()
-}
-
 // post sends a message now or queues it, and keeps the order. It takes o over until the message has gone.
 func (e *Engine) post(n int32, o *outgoing) error {
 	p := &e.peers[n]

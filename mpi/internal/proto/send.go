@@ -87,12 +87,15 @@ func (e *Engine) start(r *Request) error {
 
 // announce sends the first message of a send: all of it, or an offer.
 func (e *Engine) announce(r *Request) error {
+	if err := e.connect(r.route.Peer); err != nil {
+		return err
+	}
 	p := &e.peers[r.route.Peer]
 	v := envelope{context: r.route.Context, source: r.route.Rank, tag: r.route.Tag}
 	o := &r.out
 	o.body, o.rest = nil, nil
 	switch {
-	case p.choked || len(r.buf) > e.eager && (r.mode == Synchronous || len(r.buf) > p.stream()):
+	case p.choked || len(r.buf) > e.eager && (r.mode == Synchronous || len(r.buf) > p.ep.Stream()):
 		if err := e.propose(r); err != nil {
 			return err
 		}
@@ -114,9 +117,6 @@ func (e *Engine) announce(r *Request) error {
 
 // propose makes an offer the first message of a send.
 func (e *Engine) propose(r *Request) error {
-	if err := e.connect(r.route.Peer); err != nil {
-		return err
-	}
 	if err := e.expose(r); err != nil {
 		return err
 	}
