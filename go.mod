@@ -9,4 +9,10 @@ require (
 	golang.org/x/term v0.47.0
 )
 
-require golang.org/x/tools v0.26.0 // indirect
+require (
+	github.com/Mellanox/rdmamap v1.2.0 // indirect
+	github.com/ebitengine/purego v0.11.3 // indirect
+	github.com/vishvananda/netlink v1.3.1 // indirect
+	github.com/vishvananda/netns v0.0.5 // indirect
+	golang.org/x/tools v0.26.0 // indirect
+)

@@ -28,7 +28,7 @@ internal/sys < internal/shm;
 internal/sys, internal/abi/* < verbs/internal/ib
 	< verbs/internal/uverbs < verbs/internal/rxe;
 verbs/internal/ib < verbs/internal/libibverbs;
-verbs/internal/* < verbs < verbs/verbstest;
+hw, verbs/internal/* < verbs < verbs/verbstest;
 internal/sys, internal/abi/* < soft-roce/link < soft-roce/vm;
 soft-roce/link, soft-roce/vm < soft-roce;
 

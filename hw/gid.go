@@ -1,0 +1,186 @@
+package hw
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Family is the kind of address that a GID holds. Two ports reach each other only by GIDs of one family.
+type Family string
+
+// The families, best first. An InfiniBand port has FamilyIB alone.
+const (
+	FamilyIPv4      Family = "IPv4"
+	FamilyIPv6      Family = "IPv6" // with a scope wider than the link
+	FamilyLinkLocal Family = "link-local IPv6"
+	FamilyIB        Family = "InfiniBand"
+)
+
+// Family tells which kind of address the GID holds.
+func (g GID) Family() Family {
+	switch {
+	case g.Type == GIDInfiniBand:
+		return FamilyIB
+	case g.Addr.Is4In6():
+		return FamilyIPv4
+	case g.Addr.IsLinkLocalUnicast():
+		return FamilyLinkLocal
+	}
+	return FamilyIPv6
+}
+
+// String is the GID with all that the choice depends on: [3] ::ffff:10.0.0.1 RoCE v2 eth0.
+func (g GID) String() string {
+	return strings.TrimSuffix(fmt.Sprintf("[%d] %v %s %s", g.Index, g.Addr, g.Type, g.Netdev), " ")
+}
+
+// GIDWish narrows the choice of a GID. The zero GIDWish leaves it to the rule.
+type GIDWish struct {
+	Netdev string // only addresses of this interface: a VLAN, a bond
+	Family Family // only this family, that of the peer
+}
+
+// GIDChoice is a GID and why it is the one.
+type GIDChoice struct {
+	GID
+	Reason string `json:"reason"`
+}
+
+// GIDError says that a port has no GID that can be used.
+type GIDError struct {
+	Wish    GIDWish
+	Refused []RefusedGID // all that the port has, by index
+}
+
+// RefusedGID is a GID and why it cannot be used.
+type RefusedGID struct {
+	GID
+	Reason string `json:"reason"`
+}
+
+// Error names every entry of the table, and why it was refused.
+func (e *GIDError) Error() string {
+	var b strings.Builder
+	b.WriteString("hw: no usable GID")
+	if e.Wish.Family != "" {
+		fmt.Fprintf(&b, " of family %s", e.Wish.Family)
+	}
+	if e.Wish.Netdev != "" {
+		fmt.Fprintf(&b, " on %s", e.Wish.Netdev)
+	}
+	if len(e.Refused) == 0 {
+		b.WriteString(": the table is empty; is the interface up, and has it an address?")
+	}
+	for i, r := range e.Refused {
+		between := "; "
+		if i == 0 {
+			between = ": "
+		}
+		fmt.Fprintf(&b, "%s%v: %s", between, r.GID, r.Reason)
+	}
+	return b.String()
+}
+
+// ChooseGID picks the GID under which a port is to be reached; the index goes into the address vector. The rule:
+//
+//   - On Ethernet, RoCE v2 only, and no interface of another network namespace.
+//   - An address that is routed before a link-local one, which is chosen when asked for or when there is nothing else.
+//   - Then the port's own interface before those on top of it, IPv4 before IPv6, and the lower index.
+//   - On InfiniBand, the first GID: subnet prefix and port GUID.
+//
+// The index differs from node to node and changes as addresses come and go, so it is chosen anew for each connection
+// and never sent to the peer. Two peers need one family: both can choose with a Family that both have, see
+// [RDMAPort.GIDChoices]. The error is a *[GIDError].
+func (p *RDMAPort) ChooseGID(wish GIDWish) (GIDChoice, error) {
+	choices, refused := p.sortGIDs(wish)
+	if len(choices) == 0 {
+		return GIDChoice{}, &GIDError{Wish: wish, Refused: refused}
+	}
+	return choices[0], nil
+}
+
+// GIDChoices is the choice within each family that the port has, best first. It is what two peers compare to find
+// the family to use.
+func (p *RDMAPort) GIDChoices(wish GIDWish) []GIDChoice {
+	choices, _ := p.sortGIDs(wish)
+	seen := map[Family]bool{}
+	return slices.DeleteFunc(choices, func(c GIDChoice) bool {
+		again := seen[c.Family()]
+		seen[c.Family()] = true
+		return again
+	})
+}
+
+// sortGIDs returns the usable GIDs, best first, and the reason against each of the others.
+func (p *RDMAPort) sortGIDs(wish GIDWish) (choices []GIDChoice, refused []RefusedGID) {
+	for _, g := range p.GIDs {
+		if reason := p.refuse(g, wish); reason != "" {
+			refused = append(refused, RefusedGID{GID: g, Reason: reason})
+		} else {
+			choices = append(choices, GIDChoice{GID: g, Reason: p.reason(g)})
+		}
+	}
+	slices.SortFunc(choices, func(a, b GIDChoice) int {
+		return cmp.Or(cmp.Compare(p.rank(a.GID), p.rank(b.GID)), cmp.Compare(a.Index, b.Index))
+	})
+	return choices, refused
+}
+
+// rank orders usable GIDs, 0 is best.
+func (p *RDMAPort) rank(g GID) int {
+	rank := 0
+	if g.Family() == FamilyLinkLocal {
+		rank += 4
+	}
+	if g.Netdev != p.Netdev {
+		rank += 2
+	}
+	if g.Family() == FamilyIPv6 {
+		rank++
+	}
+	return rank
+}
+
+// refuse gives the reason why a GID cannot be used, "" for one that can.
+func (p *RDMAPort) refuse(g GID, wish GIDWish) string {
+	roce := p.LinkLayer == LinkEthernet
+	netdev := g.Netdev
+	if !roce {
+		netdev = p.Netdev // IPoIB
+	}
+	switch {
+	case p.LinkLayer != LinkEthernet && p.LinkLayer != LinkInfiniBand:
+		return fmt.Sprintf("peers are not addressed by GID on link layer %q", p.LinkLayer)
+	case !roce && g.Type != GIDInfiniBand:
+		return "is of no type that InfiniBand has"
+	case roce && g.Type == GIDInfiniBand:
+		return "is of iWARP, whose peers are addressed by IP"
+	case roce && g.Type == GIDRoCEv1:
+		return "is RoCE v1, which no router passes on"
+	case roce && g.Type != GIDRoCEv2:
+		return "is of an unknown type"
+	case g.Away:
+		return g.Netdev + " is in another network namespace"
+	case wish.Netdev != "" && netdev != wish.Netdev:
+		return "is not an address of " + wish.Netdev
+	case wish.Family != "" && g.Family() != wish.Family:
+		return fmt.Sprintf("is %s, not %s", g.Family(), wish.Family)
+	}
+	return ""
+}
+
+// reason says what speaks for a GID.
+func (p *RDMAPort) reason(g GID) string {
+	family := g.Family()
+	switch {
+	case family == FamilyIB:
+		return "the port's GUID in its subnet"
+	case g.Netdev == "":
+		return fmt.Sprintf("the %s address", family)
+	case p.Netdev != "" && g.Netdev != p.Netdev:
+		return fmt.Sprintf("the %s address of %s, on top of %s", family, g.Netdev, p.Netdev)
+	}
+	return fmt.Sprintf("the %s address of %s", family, g.Netdev)
+}

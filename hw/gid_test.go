@@ -1,0 +1,157 @@
+package hw_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/hw"
+)
+
+// table makes GIDs of lines "address type netdev", the type v1, v2 or IB; "-" is an empty entry and "!" in front of
+// the netdev puts it into another network namespace.
+func table(lines ...string) []hw.GID {
+	types := map[string]hw.GIDType{"v1": hw.GIDRoCEv1, "v2": hw.GIDRoCEv2, "IB": hw.GIDInfiniBand}
+	var gids []hw.GID
+	for i, line := range lines {
+		if line == "-" {
+			continue
+		}
+		f := append(strings.Fields(line), "")
+		netdev, away := strings.CutPrefix(f[2], "!")
+		addr := netip.AddrFrom16(netip.MustParseAddr(f[0]).As16())
+		gids = append(gids, hw.GID{Index: i, Addr: addr, Type: types[f[1]], Netdev: netdev, Away: away})
+	}
+	return gids
+}
+
+func roce(lines ...string) hw.RDMAPort {
+	return hw.RDMAPort{LinkLayer: hw.LinkEthernet, Netdev: "eth0", GIDs: table(lines...)}
+}
+
+func TestChooseGID(t *testing.T) {
+	all := roce("fe80::1 v1 eth0", "fe80::1 v2 eth0", "2001:db8::1 v1 eth0", "2001:db8::1 v2 eth0",
+		"10.0.0.1 v1 eth0", "10.0.0.1 v2 eth0", "10.7.0.1 v1 eth0.7", "10.7.0.1 v2 eth0.7", "10.0.0.2 v2 eth0")
+	ib := hw.RDMAPort{LinkLayer: hw.LinkInfiniBand, Netdev: "ib0", GIDs: table("-", "fe80::aa IB", "fec0::bb IB")}
+	for _, c := range []struct {
+		name string
+		port hw.RDMAPort
+		wish hw.GIDWish
+		want string // index and reason
+	}{
+		{"IPv4 on the port's interface", all, hw.GIDWish{}, "5 the IPv4 address of eth0"},
+		{"IPv6", all, hw.GIDWish{Family: hw.FamilyIPv6}, "3 the IPv6 address of eth0"},
+		{"link-local, asked for", all, hw.GIDWish{Family: hw.FamilyLinkLocal}, "1 the link-local IPv6 address of eth0"},
+		{"a VLAN, asked for", all, hw.GIDWish{Netdev: "eth0.7"}, "7 the IPv4 address of eth0.7, on top of eth0"},
+		{"IPv6 of the port before IPv4 of a VLAN", roce("10.7.0.1 v2 eth0.7", "2001:db8::1 v2 eth0"), hw.GIDWish{},
+			"1 the IPv6 address of eth0"},
+		{"IPv4 of a VLAN before link-local", roce("fe80::1 v2 eth0", "10.7.0.1 v2 eth0.7"), hw.GIDWish{},
+			"1 the IPv4 address of eth0.7, on top of eth0"},
+		{"IPv4 before IPv6 on VLANs", roce("fd00::1 v2 eth0.7", "10.7.0.1 v2 eth0.8"), hw.GIDWish{},
+			"1 the IPv4 address of eth0.8, on top of eth0"},
+		{"link-local when there is nothing else", roce("fe80::1 v1 eth0", "fe80::1 v2 eth0"), hw.GIDWish{},
+			"1 the link-local IPv6 address of eth0"},
+		{"not of another namespace", roce("10.0.0.1 v2 !eth0", "10.5.0.1 v2 net1"), hw.GIDWish{},
+			"1 the IPv4 address of net1, on top of eth0"},
+		{"interface not told", roce("10.0.0.1 v2"), hw.GIDWish{}, "0 the IPv4 address"},
+		{"whatever the order of the table", hw.RDMAPort{LinkLayer: hw.LinkEthernet, Netdev: "eth0", GIDs: []hw.GID{
+			table("-", "-", "10.0.0.2 v2 eth0")[0], table("-", "10.0.0.1 v2 eth0")[0]}}, hw.GIDWish{},
+			"1 the IPv4 address of eth0"},
+		{"InfiniBand", ib, hw.GIDWish{}, "1 the port's GUID in its subnet"},
+		{"InfiniBand by its interface", ib, hw.GIDWish{Netdev: "ib0", Family: hw.FamilyIB}, "1 the port's GUID in its subnet"},
+	} {
+		got, err := c.port.ChooseGID(c.wish)
+		if s := fmt.Sprint(got.Index, " ", got.Reason); err != nil || s != c.want {
+			t.Errorf("%s: chose %q, %v; want %q", c.name, s, err, c.want)
+		}
+	}
+}
+
+func TestChooseGIDRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		port hw.RDMAPort
+		wish hw.GIDWish
+		want string
+	}{
+		{"empty", roce(), hw.GIDWish{},
+			"hw: no usable GID: the table is empty; is the interface up, and has it an address?"},
+		{"every reason", roce("fe80::1 v1 eth0", "10.0.0.1 v2 !eth0", "10.7.0.1 v2 eth0.7", "2001:db8::1 v2 eth0"),
+			hw.GIDWish{Netdev: "eth0", Family: hw.FamilyIPv4},
+			"hw: no usable GID of family IPv4 on eth0: [0] fe80::1 RoCE v1 eth0: is RoCE v1, which no router passes on; " +
+				"[1] ::ffff:10.0.0.1 RoCE v2 eth0: eth0 is in another network namespace; " +
+				"[2] ::ffff:10.7.0.1 RoCE v2 eth0.7: is not an address of eth0; " +
+				"[3] 2001:db8::1 RoCE v2 eth0: is IPv6, not IPv4"},
+		{"a type of the future", roce("10.0.0.1 v3 eth0"), hw.GIDWish{},
+			"hw: no usable GID: [0] ::ffff:10.0.0.1  eth0: is of an unknown type"},
+		{"iWARP", roce("5254:12:3456:: IB"), hw.GIDWish{},
+			"hw: no usable GID: [0] 5254:12:3456:: IB: is of iWARP, whose peers are addressed by IP"},
+		{"EFA", hw.RDMAPort{LinkLayer: hw.LinkUnknown, GIDs: table("fe80::1 IB")}, hw.GIDWish{},
+			`hw: no usable GID: [0] fe80::1 IB: peers are not addressed by GID on link layer "Unknown"`},
+		{"InfiniBand has no IPv4", hw.RDMAPort{LinkLayer: hw.LinkInfiniBand, GIDs: table("fe80::1 IB")},
+			hw.GIDWish{Family: hw.FamilyIPv4},
+			"hw: no usable GID of family IPv4: [0] fe80::1 IB: is InfiniBand, not IPv4"},
+		{"RoCE on InfiniBand", hw.RDMAPort{LinkLayer: hw.LinkInfiniBand, GIDs: table("fe80::1 v2")}, hw.GIDWish{},
+			"hw: no usable GID: [0] fe80::1 RoCE v2: is of no type that InfiniBand has"},
+	} {
+		got, err := c.port.ChooseGID(c.wish)
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%s: chose %v, error\n%v\nwant\n%s", c.name, got, err, c.want)
+		}
+		var refused *hw.GIDError
+		if !errors.As(err, &refused) || len(refused.Refused) != len(c.port.GIDs) {
+			t.Errorf("%s: the error does not name every entry: %#v", c.name, refused)
+		}
+	}
+}
+
+// Two peers compare the families that they have; the choice within one is the same as when it is wished for.
+func TestGIDChoices(t *testing.T) {
+	port := roce("fe80::1 v2 eth0", "2001:db8::1 v2 eth0", "2001:db8::2 v2 eth0", "10.0.0.1 v2 eth0", "10.0.0.2 v2 eth0")
+	var indices []int
+	for _, c := range port.GIDChoices(hw.GIDWish{}) {
+		indices = append(indices, c.Index)
+		if same, err := port.ChooseGID(hw.GIDWish{Family: c.Family()}); err != nil || same != c {
+			t.Errorf("among all families %v, wished for %v, %v", c, same, err)
+		}
+	}
+	if want := []int{3, 1, 0}; !slices.Equal(indices, want) {
+		t.Errorf("choices by family are %v, want %v", indices, want)
+	}
+}
+
+// The trees of testdata, from the files to the choice.
+func TestChooseGIDOfTrees(t *testing.T) {
+	for _, c := range []struct {
+		tree, device string
+		want         int // -1 for none
+	}{
+		{"mlx5-roce.txtar", "mlx5_0", 3},
+		{"mlx5-roce.txtar", "mlx5_1", 1},
+		{"mlx-ib.txtar", "mlx5_0", 0},
+		{"bond-vlan-pod.txtar", "mlx5_bond_0", 3},
+		{"bond-vlan-pod.txtar", "mlx5_4", 3},
+		{"rxe.txtar", "rxe0", 1},
+		{"siw.txtar", "siw0", -1},
+		{"efa.txtar", "rdmap0s6", -1},
+		{"unreadable.txtar", "irdma0", 0},
+		{"old-kernel.txtar", "mlx4_0", -1},
+	} {
+		devices := readRDMA(t, c.tree)
+		at := slices.IndexFunc(devices, func(d hw.RDMADevice) bool { return d.Name == c.device })
+		if at < 0 {
+			t.Errorf("%s has no %s", c.tree, c.device)
+			continue
+		}
+		got, err := devices[at].Ports[0].ChooseGID(hw.GIDWish{})
+		if err != nil {
+			got.Index = -1
+		}
+		if got.Index != c.want {
+			t.Errorf("%s of %s: chose %v, %v; want index %d", c.device, c.tree, got, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package hw
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// RDMADevice is one RDMA device: a NIC, a function of one, or a software device. Text is empty and GUIDs are 0 where
+// the kernel does not say.
+type RDMADevice struct {
+	Name string   `json:"name"` // as in /sys/class/infiniband: mlx5_0
+	Type NodeType `json:"type"`
+
+	// Driver is the kernel driver of the device below, such as mlx5_core; software devices have none. Provider is
+	// rdma-core's name for the driver's user-space half: mlx5, irdma, rxe.
+	Driver   string `json:"driver,omitempty"`
+	Provider string `json:"provider,omitempty"`
+
+	NodeGUID     GUID   `json:"node_guid"`
+	SysImageGUID GUID   `json:"sys_image_guid"`
+	Firmware     string `json:"firmware,omitempty"`
+	BoardID      string `json:"board_id,omitempty"`
+	HCAType      string `json:"hca_type,omitempty"`
+
+	PCI      string `json:"pci,omitempty"`       // address of the PCI function: 0000:c1:00.0
+	NUMA     int    `json:"numa"`                // the NUMA node it is attached to, -1 when that is unknown
+	LocalPUs []int  `json:"local_pus,omitempty"` // the PUs near it, ascending; nil when unknown
+
+	Ports []RDMAPort   `json:"ports"`
+	Chars []CharDevice `json:"chars"` // its files in /dev/infiniband
+
+	// Away says that the device belongs to another network namespace and cannot be used from this one.
+	Away bool `json:"away,omitempty"`
+
+	// Problems names what could not be read or understood. The fields in question are as if the kernel did not say.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// NodeType is what kind of device the kernel sees.
+type NodeType string
+
+// The node types, enum rdma_node_type.
+const (
+	NodeCA          NodeType = "CA" // InfiniBand and RoCE
+	NodeSwitch      NodeType = "switch"
+	NodeRouter      NodeType = "router"
+	NodeRNIC        NodeType = "RNIC" // iWARP
+	NodeUSNIC       NodeType = "usNIC"
+	NodeUSNICUDP    NodeType = "usNIC UDP"
+	NodeUnspecified NodeType = "unspecified" // a protocol of its own, such as EFA
+)
+
+// RDMAPort is one port of a device.
+type RDMAPort struct {
+	Number int `json:"number"` // from 1
+
+	// State and PhysState are the kernel's words, such as [PortActive] and LinkUp.
+	State     string    `json:"state"`
+	PhysState string    `json:"phys_state"`
+	Rate      uint64    `json:"rate"` // bits per second, 0 when unknown
+	LinkLayer LinkLayer `json:"link_layer"`
+
+	LID     uint16 `json:"lid"` // InfiniBand only, as is SMLID
+	SMLID   uint16 `json:"sm_lid"`
+	CapMask uint32 `json:"cap_mask"` // enum ib_port_capability_mask_bits
+
+	// Netdev is the network interface that belongs to the port, if any: eth0, or the bond above it, or ib0.
+	Netdev string `json:"netdev,omitempty"`
+
+	GIDs  []GID    `json:"gids"`  // by ascending index, empty entries left out
+	PKeys []uint16 `json:"pkeys"` // the table, without the empty entries at its end
+}
+
+// PortActive is the state of a port that can carry traffic.
+const PortActive = "ACTIVE"
+
+// LinkLayer is what a port is plugged into.
+type LinkLayer string
+
+// The link layers.
+const (
+	LinkInfiniBand LinkLayer = "InfiniBand"
+	LinkEthernet   LinkLayer = "Ethernet"
+	LinkUnknown    LinkLayer = "Unknown"
+)
+
+// GID is an entry of a port's GID table: an address under which peers reach the port.
+type GID struct {
+	Index  int        `json:"index"`
+	Addr   netip.Addr `json:"addr"` // always in its 16-byte form
+	Type   GIDType    `json:"type"`
+	Netdev string     `json:"netdev,omitempty"` // the interface that has this address; none on InfiniBand
+
+	// Away says that this interface belongs to another network namespace: the kernel refuses to send from the entry.
+	Away bool `json:"away,omitempty"`
+}
+
+// GIDType is the protocol that a GID stands for.
+type GIDType string
+
+// The GID types, enum ib_gid_type.
+const (
+	GIDInfiniBand GIDType = "IB" // also of iWARP and EFA, whose peers are not addressed by GID
+	GIDRoCEv1     GIDType = "RoCE v1"
+	GIDRoCEv2     GIDType = "RoCE v2"
+)
+
+// CharDevice is a file below /dev/infiniband through which programs reach a device.
+type CharDevice struct {
+	Kind  string `json:"kind"` // uverbs, umad, issm or rdma_cm, the one that all devices share
+	Name  string `json:"name"` // as in /dev/infiniband: uverbs0
+	Port  int    `json:"port,omitempty"`
+	Major uint32 `json:"major"`
+	Minor uint32 `json:"minor"`
+
+	// ABI is the version of what is spoken over the file: of uverbs the driver's private one, which its provider
+	// must know.
+	ABI int `json:"abi"`
+}
+
+// Path is where udev puts the file.
+func (c CharDevice) Path() string { return "/dev/infiniband/" + c.Name }
+
+// Uverbs returns the file that verbs are spoken over, and whether the device has one.
+func (d *RDMADevice) Uverbs() (CharDevice, bool) {
+	for _, c := range d.Chars {
+		if c.Kind == "uverbs" {
+			return c, true
+		}
+	}
+	return CharDevice{}, false
+}
+
+// Obstacle is why this process cannot open a device.
+type Obstacle struct {
+	Device string `json:"device"`
+	File   string `json:"file,omitempty"` // the file that was tried, if there is one
+	Reason string `json:"reason"`         // what is in the way, and what would help
+	Err    error  `json:"-"`              // the system's error, such as syscall.EACCES
+}
+
+// Error is the reason, and the system's error.
+func (o *Obstacle) Error() string {
+	return fmt.Sprintf("hw: cannot open %s: %s: %v", o.Device, o.Reason, o.Err)
+}
+
+// Unwrap returns the system's error.
+func (o *Obstacle) Unwrap() error { return o.Err }
+
+// Counters are a port's counters by the kernel's names. The names depend on driver and kernel, and so do the units:
+// those of the standard (port_xmit_data) count words of four bytes. Counters that the hardware lacks are left out.
+type Counters struct {
+	Port map[string]uint64 `json:"port"` // directory counters: InfiniBand's standard ones
+	HW   map[string]uint64 `json:"hw"`   // directory hw_counters: the driver's own
+
+	// Problems names what could not be read or understood.
+	Problems []string `json:"problems,omitempty"`
+}

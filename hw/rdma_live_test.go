@@ -1,0 +1,230 @@
+//go:build linux
+
+package hw_test
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"reflect"
+	"runtime"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/Mellanox/rdmamap"
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/soft-roce/live"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// local reads this machine and returns one of its devices.
+func local(t *testing.T, name string) hw.RDMADevice {
+	t.Helper()
+	devices, err := hw.LocalRDMA()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(devices, func(d hw.RDMADevice) bool { return d.Name == name })
+	if at < 0 {
+		t.Fatalf("%s is not among %+v", name, devices)
+	}
+	return devices[at]
+}
+
+func TestLiveRDMA(t *testing.T) {
+	d := local(t, live.Device(t))
+	if d.Type != hw.NodeCA || d.NodeGUID == 0 || len(d.Ports) != 1 || d.Away || len(d.Problems) != 0 {
+		t.Fatalf("the device reads as %+v", d)
+	}
+	if want := map[string]string{"rxe0": "rxe"}[d.Name]; want != "" && d.Provider != want {
+		t.Errorf("provider of %s is %q, want %q", d.Name, d.Provider, want)
+	}
+	tree, err := hw.ReadRDMA(os.DirFS("/sys"))
+	if err != nil || !slices.ContainsFunc(tree, func(o hw.RDMADevice) bool { return reflect.DeepEqual(o, d) }) {
+		t.Errorf("the tree read by itself is %+v, %v; want %+v", tree, err, d)
+	}
+	p := d.Ports[0]
+	if p.State != hw.PortActive || p.PhysState != "LinkUp" || p.LinkLayer != hw.LinkEthernet || p.Rate == 0 {
+		t.Errorf("the port reads as %+v", p)
+	}
+	if len(p.PKeys) == 0 || p.PKeys[0] != 0xffff {
+		t.Errorf("P_Keys are %#x, want the default one first", p.PKeys)
+	}
+	nic, err := net.InterfaceByName(p.Netdev)
+	if err != nil {
+		t.Fatalf("netdev of the port: %v", err)
+	}
+	gid, err := p.ChooseGID(hw.GIDWish{Family: hw.FamilyIPv4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addrs, err := nic.Addrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := slices.ContainsFunc(addrs, func(a net.Addr) bool {
+		return netip.MustParsePrefix(a.String()).Addr() == gid.Addr.Unmap()
+	})
+	if gid.Type != hw.GIDRoCEv2 || gid.Netdev != p.Netdev || !ours {
+		t.Errorf("chose %v (%s), want a RoCE v2 GID of %s, which has %v", gid, gid.Reason, p.Netdev, addrs)
+	}
+	if first, err := p.ChooseGID(hw.GIDWish{}); err != nil || first != gid {
+		t.Errorf("without a wish %v is chosen, %v; want %v", first, err, gid)
+	}
+	if name, err := hw.RDMAOf(p.Netdev); err != nil || name != d.Name {
+		t.Errorf("the RDMA device of %s is %q, %v", p.Netdev, name, err)
+	}
+}
+
+func TestLiveChars(t *testing.T) {
+	d := local(t, live.Device(t))
+	var paths []string
+	for _, c := range d.Chars {
+		paths = append(paths, c.Path())
+		var st unix.Stat_t
+		if err := unix.Stat(c.Path(), &st); err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		if uint64(st.Rdev) != unix.Mkdev(c.Major, c.Minor) {
+			t.Errorf("%+v is %d:%d", c, unix.Major(uint64(st.Rdev)), unix.Minor(uint64(st.Rdev)))
+		}
+	}
+	others := rdmamap.GetRdmaCharDevices(d.Name)
+	slices.Sort(others)
+	if slices.Sort(paths); !slices.Equal(paths, others) {
+		t.Errorf("character devices are %v, rdmamap finds %v", paths, others)
+	}
+	if c, found := d.Uverbs(); !found || c.ABI == 0 {
+		t.Errorf("the verbs file is %+v", c)
+	}
+	if err := d.CanOpen(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLiveCounters(t *testing.T) {
+	d := local(t, live.Device(t))
+	c, err := hw.ReadCounters(os.DirFS("/sys"), d.Name, 1)
+	if err != nil || len(c.Port)+len(c.HW) == 0 || len(c.Problems) != 0 {
+		t.Errorf("counters are %+v, %v", c, err)
+	}
+}
+
+// on runs f on a thread of its own, in new namespaces, which end with the thread.
+func on(t *testing.T, namespaces int, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() { // the main thread does not end: keep it busy while another does it
+			defer runtime.UnlockOSThread()
+			on(t, namespaces, f)
+			return
+		}
+		if err := unix.Unshare(namespaces); err != nil { // the thread stays locked and ends with the goroutine
+			t.Error(err)
+			return
+		}
+		f()
+	}()
+	<-done
+}
+
+func TestLiveObstacles(t *testing.T) {
+	d := local(t, live.Device(t))
+	c, _ := d.Uverbs()
+	right := int(unix.Mkdev(c.Major, c.Minor))
+	on(t, unix.CLONE_NEWNS, func() {
+		err := errors.Join(
+			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+			unix.Mount("tmpfs", "/dev/infiniband", "tmpfs", 0, ""))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		check := func(what string, want error) {
+			var o *hw.Obstacle
+			if err := d.CanOpen(); !errors.Is(err, want) || want != nil && !errors.As(err, &o) {
+				t.Errorf("%s: %v, want %v", what, err, want)
+			}
+		}
+		check("no file", fs.ErrNotExist)
+		for _, file := range []struct {
+			what string
+			mode uint32
+			dev  int
+			want error
+		}{
+			{"the file of another device", unix.S_IFCHR | 0o666, int(unix.Mkdev(1, 3)), syscall.ENODEV},
+			{"a plain file", unix.S_IFREG | 0o666, 0, syscall.ENODEV},
+			{"a file without a device", unix.S_IFCHR | 0o666, int(unix.Mkdev(c.Major, c.Minor+31)), syscall.ENXIO},
+			{"the right file", unix.S_IFCHR | 0o600, right, nil},
+		} {
+			if err := unix.Mknod(c.Path(), file.mode, file.dev); err != nil {
+				t.Error(err)
+			}
+			check(file.what, file.want)
+			if file.want == nil {
+				break
+			}
+			if err := os.Remove(c.Path()); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := unix.Setfsuid(65534); err != nil { // of this thread
+			t.Error(err)
+		}
+		check("the file of another user", fs.ErrPermission)
+	})
+}
+
+// Other network namespaces see a device, but not its interface, while devices are shared, and not the device either
+// when each belongs to one namespace.
+func TestLiveNamespaces(t *testing.T) {
+	name := live.Device(t)
+	live.Nodes(t, 1) // the mode is the machine's: not on one of the user's own
+	on(t, unix.CLONE_NEWNET, func() {
+		d := local(t, name)
+		if gid, err := d.Ports[0].ChooseGID(hw.GIDWish{}); err == nil || d.Away || d.CanOpen() != nil {
+			t.Errorf("shared with another namespace: chose %v, %v, away %t, %v", gid, err, d.Away, d.CanOpen())
+		}
+	})
+	setNetnsMode(t, "exclusive")
+	defer setNetnsMode(t, "shared")
+	if d := local(t, name); d.Away || d.CanOpen() != nil {
+		t.Errorf("in its own namespace the device is away %t, %v", d.Away, d.CanOpen())
+	}
+	on(t, unix.CLONE_NEWNET, func() {
+		d := local(t, name)
+		if err := d.CanOpen(); !d.Away || !errors.Is(err, syscall.EPERM) {
+			t.Errorf("in another namespace the device is away %t, %v", d.Away, err)
+		}
+		c, _ := d.Uverbs()
+		if _, err := os.Open(c.Path()); !errors.Is(err, syscall.EPERM) {
+			t.Errorf("the kernel opens a device of another namespace: %v", err)
+		}
+	})
+}
+
+// setNetnsMode waits until the namespaces of earlier tests are gone: the kernel takes them down in its own time, and
+// changes the mode only while there is no other.
+func setNetnsMode(t *testing.T, mode string) {
+	t.Helper()
+	var err error
+	for range 500 {
+		if err = netlink.RdmaSystemSetNetnsMode(mode); !errors.Is(err, syscall.EBUSY) {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err != nil {
+		t.Fatalf("set the mode of RDMA namespaces to %s: %v", mode, err)
+	}
+}

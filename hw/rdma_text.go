@@ -1,0 +1,129 @@
+package hw
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// The functions below read the texts of single sysfs files. Each ends in a newline, which tells that it is whole.
+
+// GUID is a 64-bit identifier, read as a big-endian number. Its text is the kernel's: 0002:c903:00a1:b2c4.
+type GUID uint64
+
+// String writes the GUID as the kernel does.
+func (g GUID) String() string {
+	return fmt.Sprintf("%04x:%04x:%04x:%04x", uint16(g>>48), uint16(g>>32), uint16(g>>16), uint16(g))
+}
+
+// MarshalText is String, for JSON.
+func (g GUID) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
+
+// UnmarshalText takes what String wrote.
+func (g *GUID) UnmarshalText(text []byte) error {
+	var err error
+	*g, err = parseGUID(string(text) + "\n")
+	return err
+}
+
+func parseGUID(text string) (GUID, error) {
+	var raw [8]byte
+	if err := parseGroups(raw[:], text); err != nil {
+		return 0, err
+	}
+	var g GUID
+	for _, b := range raw {
+		g = g<<8 | GUID(b)
+	}
+	return g, nil
+}
+
+// parseGID reads fe80:0000:0000:0000:5054:00ff:fe12:3456.
+func parseGID(text string) (netip.Addr, error) {
+	var raw [16]byte
+	if err := parseGroups(raw[:], text); err != nil {
+		return netip.Addr{}, err
+	}
+	return netip.AddrFrom16(raw), nil
+}
+
+// parseGroups fills raw from groups of four hexadecimal digits, colons between them.
+func parseGroups(raw []byte, text string) error {
+	body, whole := strings.CutSuffix(text, "\n")
+	if !whole || len(body) != len(raw)/2*5-1 {
+		return malformed("identifier", text)
+	}
+	for i := 0; i < len(raw); i += 2 {
+		at := i / 2 * 5
+		if _, err := hex.Decode(raw[i:i+2], []byte(body[at:at+4])); err != nil || at > 0 && body[at-1] != ':' {
+			return malformed("identifier", text)
+		}
+	}
+	return nil
+}
+
+// parseWord reads a line of any text.
+func parseWord(text string) (string, error) {
+	body, whole := strings.CutSuffix(text, "\n")
+	if !whole || strings.Contains(body, "\n") {
+		return "", malformed("line", text)
+	}
+	return body, nil
+}
+
+// parseNumbered reads a number and its name, "4: ACTIVE".
+func parseNumbered(text string) (int, string, error) {
+	body, whole := strings.CutSuffix(text, "\n")
+	number, name, found := strings.Cut(body, ": ")
+	n, err := strconv.ParseUint(number, 10, 8)
+	if !whole || !found || name == "" || err != nil {
+		return 0, "", malformed("state", text)
+	}
+	return int(n), name, nil
+}
+
+// parseRate reads 100 Gb/sec (4X EDR), or without the name of the speed 10 Gb/sec (4X), and returns bits per second.
+func parseRate(text string) (uint64, error) {
+	number, link, _ := strings.Cut(text, " Gb/sec (")
+	giga, tenth, _ := strings.Cut(number, ".")
+	tenths, err := strconv.ParseUint(giga+cmp.Or(tenth, "0"), 10, 32)
+	width, _, _ := strings.Cut(link, "X")
+	_, errWidth := strconv.ParseUint(width, 10, 8)
+	if err != nil || errWidth != nil || giga == "" || len(tenth) > 1 || !strings.HasSuffix(link, ")\n") {
+		return 0, malformed("rate", text)
+	}
+	return tenths * 100_000_000, nil
+}
+
+// parseUint reads a number in decimal, or in hexadecimal behind 0x, of at most so many bits.
+func parseUint(text string, bits int) (uint64, error) {
+	body, whole := strings.CutSuffix(text, "\n")
+	base := 10
+	if digits, isHex := strings.CutPrefix(body, "0x"); isHex {
+		body, base = digits, 16
+	}
+	n, err := strconv.ParseUint(body, base, bits)
+	if !whole || err != nil {
+		return 0, malformed("number", text)
+	}
+	return n, nil
+}
+
+// parseDev reads the number of a device file, major:minor.
+func parseDev(text string) (major, minor uint32, err error) {
+	body, whole := strings.CutSuffix(text, "\n")
+	first, second, found := strings.Cut(body, ":")
+	hi, errHi := strconv.ParseUint(first, 10, 32)
+	lo, errLo := strconv.ParseUint(second, 10, 32)
+	if !whole || !found || errHi != nil || errLo != nil {
+		return 0, 0, malformed("device number", text)
+	}
+	return uint32(hi), uint32(lo), nil
+}
+
+func malformed(what, text string) error {
+	return fmt.Errorf("%w: %s %.60q", ErrMalformed, what, text)
+}
