@@ -142,6 +142,14 @@ type Event struct {
 	Err  error
 }
 
+// Router is what a domain offers besides that is made of several, each of which reaches some of the peers. Callers find it by
+// type assertion, once, at set-up.
+type Router interface {
+	// Route returns the domain that reaches peer, and that is constant. Its Caps are those that hold for the peer, and what the
+	// peer reads or writes is registered there. It is polled, armed and closed through the domain that is made of it.
+	Route(peer int) Domain
+}
+
 // Sharer is what a domain offers besides where its peers share memory. Callers find it by type assertion, once, at
 // set-up. Like the domain's methods, these are called by one goroutine at a time.
 type Sharer interface {

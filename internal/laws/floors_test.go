@@ -25,8 +25,8 @@ NONE < hw;
 internal/sys < internal/shm;
 
 # Floor 2: queue pairs, completion queues, memory regions; links and guests that have them.
-internal/sys, internal/abi/* < verbs/internal/ib
-	< verbs/internal/uverbs < verbs/internal/rxe;
+internal/sys, internal/abi/* < verbs/internal/*, verbs;
+NONE < verbs/internal/ib < verbs/internal/uverbs < verbs/internal/rxe;
 verbs/internal/ib < verbs/internal/libibverbs;
 hw, verbs/internal/* < verbs < verbs/verbstest;
 internal/sys, internal/abi/* < soft-roce/link < soft-roce/vm;

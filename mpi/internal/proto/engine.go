@@ -49,12 +49,11 @@ type Engine struct {
 	want atomic.Int32 // goroutines that wait for mu
 
 	domain fabric.Domain
+	router fabric.Router // nil if one domain reaches all
+	ways   []*way        // of peers that are connected
 	pairer fabric.Pairer // nil if the domain offers none
 	sharer fabric.Sharer // nil likewise
-	caps   fabric.Caps
 	owner  any
-	eager  int // largest payload of one message of the transport
-	part   int // what one carries of a payload that goes in several
 	addr   func(int32) []byte
 	peers  []peer
 	tables map[uint32]*table // by context
@@ -89,7 +88,6 @@ type Engine struct {
 func New(c Config) (*Engine, error) {
 	e := &Engine{
 		domain: c.Domain,
-		caps:   c.Domain.Caps(),
 		owner:  c.Owner,
 		peers:  make([]peer, c.Size),
 		addr:   func(int32) []byte { return nil },
@@ -103,13 +101,9 @@ func New(c Config) (*Engine, error) {
 	if c.Crowded {
 		e.spin = spinCrowded
 	}
+	e.router, _ = c.Domain.(fabric.Router)
 	e.pairer, _ = c.Domain.(fabric.Pairer)
 	e.sharer, _ = c.Domain.(fabric.Sharer)
-	e.eager = min(e.caps.Eager, e.caps.MaxSend-maxHeader)
-	if e.eager < 0 {
-		return nil, fmt.Errorf("a transport that carries %d bytes at once has no room for a header", e.caps.MaxSend)
-	}
-	e.part = min(e.eager, partBytes)
 	e.cond.L = &e.mu
 	e.store.limit(c.Unexpected)
 	for i := range e.peers {

@@ -9,7 +9,8 @@ import (
 
 // peer is what an engine knows of one other process, or of itself.
 type peer struct {
-	ep fabric.Endpoint // nil until first used
+	ep  fabric.Endpoint // nil until first used
+	way *way            // with ep
 	// eager is the largest payload that may be sent at once, with nothing before it: -1 while not connected, while
 	// other messages wait for room, or while the peer wants offers only.
 	eager  int
@@ -55,10 +56,39 @@ func (e *Engine) try(p *peer, o *outgoing) error {
 		if err := p.ep.Send(o.header[:o.length], o.body); err != nil {
 			return err
 		}
-		if !o.advance(e.part) {
+		if !o.advance(p.way.part) {
 			return nil
 		}
 	}
+}
+
+// way is what the peers that one domain reaches have in common.
+type way struct {
+	domain fabric.Domain
+	caps   fabric.Caps
+	eager  int // largest payload of one message
+	part   int // what one carries of a payload that goes in several
+}
+
+// wayTo finds the way to a peer.
+func (e *Engine) wayTo(n int32) (*way, error) {
+	d := e.domain
+	if e.router != nil {
+		d = e.router.Route(int(n))
+	}
+	for _, w := range e.ways {
+		if w.domain == d {
+			return w, nil
+		}
+	}
+	w := &way{domain: d, caps: d.Caps()}
+	w.eager = min(w.caps.Eager, w.caps.MaxSend-maxHeader)
+	if w.eager < 0 {
+		return nil, fmt.Errorf("a transport that carries %d bytes at once has no room for a header", w.caps.MaxSend)
+	}
+	w.part = min(w.eager, partBytes)
+	e.ways = append(e.ways, w)
+	return w, nil
 }
 
 // connect makes the endpoint of a peer if it has none yet.
@@ -71,16 +101,19 @@ func (e *Engine) connect(n int32) error {
 	if err != nil {
 		return e.refused(n, fmt.Errorf("connect to process %d: %w", n, err))
 	}
+	if p.way, err = e.wayTo(n); err != nil {
+		return err
+	}
 	p.ep = ep
-	p.reopen(e)
+	p.reopen()
 	return nil
 }
 
 // reopen sets how much may be sent at once, after something that decides it has changed.
-func (p *peer) reopen(e *Engine) {
+func (p *peer) reopen() {
 	p.eager = -1
 	if p.ep != nil && p.head == nil && !p.choked {
-		p.eager = e.eager
+		p.eager = p.way.eager
 	}
 }
 
@@ -104,7 +137,7 @@ func (e *Engine) post(n int32, o *outgoing) error {
 		p.tail.next = o
 	}
 	p.tail, o.next, o.queued = o, nil, true
-	p.reopen(e)
+	p.reopen()
 	if !p.listed {
 		p.listed = true
 		e.backlog = append(e.backlog, n)
@@ -187,7 +220,7 @@ func (e *Engine) flush() bool {
 			continue
 		}
 		p.listed = false
-		p.reopen(e)
+		p.reopen()
 	}
 	e.backlog = kept
 	if moved {

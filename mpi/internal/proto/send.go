@@ -95,7 +95,7 @@ func (e *Engine) announce(r *Request) error {
 	o := &r.out
 	o.body, o.rest = nil, nil
 	switch {
-	case p.choked || len(r.buf) > e.eager && (r.mode == Synchronous || len(r.buf) > p.ep.Stream()):
+	case p.choked || len(r.buf) > p.way.eager && (r.mode == Synchronous || len(r.buf) > p.ep.Stream()):
 		if err := e.propose(r); err != nil {
 			return err
 		}
@@ -103,10 +103,10 @@ func (e *Engine) announce(r *Request) error {
 		v.kind = kindSync
 		o.header, o.length = header(v, r.id())
 		o.body = r.buf
-	case len(r.buf) > e.eager:
+	case len(r.buf) > p.way.eager:
 		v.kind = kindLong
 		o.header, o.length = header(v, uint64(len(r.buf)))
-		o.body, o.rest = r.buf[:e.part], r.buf[e.part:]
+		o.body, o.rest = r.buf[:p.way.part], r.buf[p.way.part:]
 	default:
 		v.kind = kindEager
 		o.header, o.length = header(v)
@@ -132,7 +132,7 @@ func (e *Engine) propose(r *Request) error {
 func (e *Engine) choked(n int32, on bool) {
 	p := &e.peers[n]
 	p.choked = on
-	p.reopen(e)
+	p.reopen()
 	if !on {
 		return
 	}
@@ -153,7 +153,7 @@ func (e *Engine) expose(r *Request) (err error) {
 		r.region = fabric.Region{}
 		return nil
 	}
-	r.region, err = e.domain.Register(r.buf)
+	r.region, err = e.peers[r.route.Peer].way.domain.Register(r.buf)
 	return err
 }
 
@@ -185,10 +185,12 @@ func (e *Engine) settle(r *Request) {
 	if r.move.queued {
 		e.moves.remove(&r.move) // invited to help, and no longer needed
 	}
-	if !e.caps.Direct && r.region != (fabric.Region{}) {
-		// The bytes have been moved, whatever Deregister says; a domain that cannot is broken and will say so when
-		// polled.
-		_ = e.domain.Deregister(r.region)
+	if r.region != (fabric.Region{}) {
+		if w := e.peers[r.route.Peer].way; !w.caps.Direct {
+			// The bytes have been moved, whatever Deregister says; a domain that cannot is broken and will say so when
+			// polled.
+			_ = w.domain.Deregister(r.region)
+		}
 	}
 	r.region = fabric.Region{}
 }

@@ -113,13 +113,18 @@ func (e *Engine) pull(r *Request, peer int32, v envelope, w [5]uint64) {
 		e.pulled(r, nil)
 		return
 	}
-	if !e.caps.Read || e.peers[peer].copies {
+	if err := e.connect(peer); err != nil {
+		e.received(r, err)
+		return
+	}
+	p := &e.peers[peer]
+	if !p.way.caps.Read || p.copies {
 		e.askForCopies(t)
 		return
 	}
-	if !e.caps.Direct {
+	if !p.way.caps.Direct {
 		var err error
-		if t.local, err = e.domain.Register(r.buf[:t.bytes]); err != nil {
+		if t.local, err = p.way.domain.Register(r.buf[:t.bytes]); err != nil {
 			e.pulled(r, err)
 			return
 		}
@@ -139,8 +144,8 @@ func (e *Engine) askForHelp(t *transfer, word uint64) {
 	if i := word * wordStride; word < noWord/wordStride && i < uint64(len(p.inbound)) && t.bytes >= shareFrom {
 		t.claims = &p.inbound[i]
 		to := t.local.Remote
-		if e.caps.Direct {
-			region, err := e.domain.Register(t.req.buf)
+		if p.way.caps.Direct {
+			region, err := p.way.domain.Register(t.req.buf)
 			if err != nil {
 				t.claims = nil
 				return
@@ -211,13 +216,6 @@ func (e *Engine) work() {
 		return
 	}
 	ep, buf, token := e.peers[t.peer].ep, t.req.buf[:t.bytes], t.req.id()
-	if ep == nil {
-		if err := e.connect(t.peer); err != nil {
-			e.received(t.req, err)
-			return
-		}
-		ep = e.peers[t.peer].ep
-	}
 	var finished = true
 	var err error
 	e.unlock()
@@ -343,8 +341,8 @@ func (e *Engine) pulled(r *Request, err error) {
 func (e *Engine) received(r *Request, err error) {
 	t := &r.move
 	t.form = nothing
-	if !e.caps.Direct && t.local != (fabric.Region{}) {
-		err = errors.Join(err, e.domain.Deregister(t.local))
+	if w := e.peers[t.peer].way; t.local != (fabric.Region{}) && !w.caps.Direct {
+		err = errors.Join(err, w.domain.Deregister(t.local))
 		t.local = fabric.Region{}
 	}
 	if err == nil && t.whole > t.bytes {

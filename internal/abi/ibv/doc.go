@@ -1,0 +1,7 @@
+// Package ibv describes the C structs of libibverbs, for callers that load the library at run time. It is data only, under the
+// same rules as package abi/uverbs: the comments name the structs and fields of infiniband/verbs.h, a test compares, padding is
+// written out. The numbers in them (statuses, opcodes, flags, states, masks) are the kernel's, and named in abi/uverbs.
+//
+// A pointer of C is a uintptr here, also where it leads to memory of Go: whoever fills in a struct keeps what it points to
+// alive, and in place, for as long as the library may look.
+package ibv

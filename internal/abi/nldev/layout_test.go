@@ -1,0 +1,9 @@
+package nldev
+
+import (
+	"testing"
+
+	"github.com/ibrun/ibrun/internal/abi/layout"
+)
+
+func TestLayout(t *testing.T) { layout.Check(t, "rdma/rdma_netlink.h") }

@@ -1,0 +1,139 @@
+// Package ib is the seam between package verbs and the ways of reaching a device: a provider is a value of [Provider], and
+// everything it opens is one of the interfaces below. There are two providers, rxe (the kernel ABI itself) and libibverbs (the
+// installed library, loaded at run time).
+//
+// The seam speaks the kernel's language: handles, keys, masks and enumerations are plain numbers with the values of
+// ib_user_verbs.h (package internal/abi names them), and a completion has the kernel's layout, so that no provider converts one.
+// Package verbs gives them types, names and checks; a provider may rely on it that
+//
+//   - calls for one object are never made after its Close, and children are closed before their parents;
+//   - Post and Ring, Recv, and Poll of one object are each called by one goroutine at a time (not so Notify and the control calls);
+//   - lists are within the limits that creation returned, and an atomic operation has one entry of eight bytes;
+//   - memory named by an address stays where it is until its region is closed.
+//
+// Errors are wrapped by the provider with the name of the failed call and unwrap to the [syscall.Errno] behind it.
+package ib
+
+import "errors"
+
+// ErrFull is returned by Post and Recv when the queue has no free slot. Nothing was queued.
+var ErrFull = errors.New("queue full")
+
+// Provider reaches devices in one way. Its methods may be called by any goroutine.
+type Provider interface {
+	// Name is the word by which users choose the provider.
+	Name() string
+	// Open opens the device. A provider that cannot reach it says what it would need.
+	Open(Device) (Context, error)
+}
+
+// Device is what a provider has to know of a device before it opens it.
+type Device struct {
+	Name    string // as in /sys/class/infiniband, such as "rxe0"
+	Uverbs  string // as in /dev/infiniband, such as "uverbs0"
+	Dev     uint64 // device number of that file
+	ABI     int    // version of the driver's private ABI
+	Driver  uint32 // enum rdma_driver_id, 0 when unknown
+	SysPath string // directory of the device in sysfs
+}
+
+// Context is an open device. Its methods may be called by any goroutine.
+type Context interface {
+	QueryDevice() (DeviceAttr, error)
+	QueryPort(port int) (PortAttr, error)
+	QueryGIDs() ([]GID, error) // of all ports, empty entries left out
+	QueryPKey(port, index int) (uint16, error)
+
+	AllocPD() (PD, error)
+	CreateChannel() (Channel, error)
+	// CreateCQ makes a completion queue of at least n entries. The channel may be nil.
+	CreateCQ(n int, ch Channel, vector int) (CQ, error)
+
+	// AsyncFD is a non-blocking descriptor from which 16-byte struct ib_uverbs_async_event_desc are read; its element is the
+	// token of the object or the number of the port. The context owns it.
+	AsyncFD() int
+	// AckAsync tells that one event for the object with this token was taken, so that its Close need not wait for it.
+	AckAsync(eventType uint32, token uint64)
+	Close() error
+}
+
+// PD is a protection domain. Its methods may be called by any goroutine.
+type PD interface {
+	// RegMR registers length bytes at addr; peers address them from iova on.
+	RegMR(addr, length, iova uint64, access uint32) (MR, error)
+	AllocMW(kind uint8) (MW, error)
+	CreateQP(QPInit) (QP, error)
+	CreateSRQ(wr, sge, limit uint32) (SRQ, error)
+	CreateAH(AHAttr) (AH, error)
+	Close() error
+}
+
+// MR is a memory region.
+type MR interface {
+	Keys() (lkey, rkey uint32)
+	// Rereg changes what the flags (enum ib_mr_rereg_flags) name; the keys may change. After an error the region is closed or
+	// unchanged, as the kernel left it.
+	Rereg(flags uint32, pd PD, addr, length, iova uint64, access uint32) error
+	Close() error
+}
+
+// MW is a memory window.
+type MW interface {
+	RKey() uint32
+	Close() error
+}
+
+// AH is an address handle.
+type AH interface{ Close() error }
+
+// Channel is a completion channel: a non-blocking descriptor from which the 8-byte tokens of completion queues are read. The
+// channel owns it.
+type Channel interface {
+	FD() int
+	Close() error
+}
+
+// CQ is a completion queue.
+type CQ interface {
+	Len() int      // capacity in entries
+	Token() uint64 // what events name it by
+	// Poll takes up to len(wc) completions and returns their number, without a system call or an allocation.
+	Poll(wc []WC) (int, error)
+	// Notify asks for one event on the channel for the next completion, or for the next solicited or failed one.
+	Notify(solicited bool) error
+	// AckEvents tells that n events were read from the channel, so that Close need not wait for them.
+	AckEvents(n int)
+	// Resize changes the capacity to at least n. It is never called at the same time as Poll.
+	Resize(n int) error
+	Close() error
+}
+
+// QP is a queue pair. Post, Ring and Recv allocate nothing and do not keep their arguments.
+type QP interface {
+	Num() uint32
+	Token() uint64
+	Cap() Cap
+	// Post writes one work request into the send queue, or returns ErrFull. The device sees it at the next Ring at the latest.
+	Post(*SendWR) error
+	// Ring tells the device of everything posted. It is a system call with rxe.
+	Ring() error
+	// Recv queues one receive, or returns ErrFull. The device sees it at once. It is not called when the pair has an SRQ.
+	Recv(id uint64, sge []SGE) error
+	Modify(*QPAttr, uint32) error // the mask is enum ib_qp_attr_mask
+	Query(mask uint32) (QPAttr, error)
+	AttachMulticast(gid [16]byte, lid uint16) error
+	DetachMulticast(gid [16]byte, lid uint16) error
+	Close() error
+}
+
+// SRQ is a shared receive queue.
+type SRQ interface {
+	Num() uint32
+	Token() uint64
+	Cap() (wr, sge uint32)
+	// Recv queues one receive, or returns ErrFull. The device sees it at once.
+	Recv(id uint64, sge []SGE) error
+	Modify(mask, wr, limit uint32) error // the mask is enum ib_srq_attr_mask
+	Query() (wr, sge, limit uint32, err error)
+	Close() error
+}

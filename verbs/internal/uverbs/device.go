@@ -1,0 +1,46 @@
+package uverbs
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
+)
+
+// QueryDevice returns the device's limits.
+func (c *Context) QueryDevice() (abi.QueryDeviceResp, error) {
+	var resp abi.QueryDeviceResp
+	err := call(c, abi.CmdQueryDevice, &abi.QueryDevice{}, &resp, Driver{})
+	return resp, err
+}
+
+// QueryDeviceEx returns the device's limits and what was added to them over time. Fields from ResponseLength on are zero: the
+// kernel does not know them.
+func (c *Context) QueryDeviceEx() (abi.ExQueryDeviceResp, error) {
+	var resp abi.ExQueryDeviceResp
+	err := c.extended(abi.CmdExQueryDevice, bytesOf(&abi.ExQueryDevice{}), bytesOf(&resp))
+	return resp, err
+}
+
+// QueryPort returns the attributes of a port. Ports count from 1.
+func (c *Context) QueryPort(port uint8) (abi.QueryPortResp, error) {
+	var resp abi.QueryPortResp
+	err := call(c, abi.CmdQueryPort, &abi.QueryPort{PortNum: port}, &resp, Driver{})
+	return resp, err
+}
+
+// PKey reads an entry of a port's P_Key table. There is no command for it, so it comes from sysfs.
+func (c *Context) PKey(port uint8, index int) (uint16, error) {
+	path := fmt.Sprintf("%s/ports/%d/pkeys/%d", c.device.SysPath, port, index)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, fmt.Errorf("P_Key %d of port %d of %s: %w", index, port, c.device.Name, err)
+	}
+	key, err := strconv.ParseUint(strings.TrimSpace(string(text)), 0, 16)
+	if err != nil {
+		return 0, fmt.Errorf("P_Key %d of port %d of %s: %w", index, port, c.device.Name, err)
+	}
+	return uint16(key), nil
+}

@@ -1,0 +1,61 @@
+package uverbs
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/verbs/internal/ib"
+)
+
+// Open opens a device on the running kernel. The file must be the character device that d names by number, so that what a
+// careless or hostile name leads to is never taken for a device. Nothing is left open after an error.
+func Open(d ib.Device) (*Context, error) { return OpenWith(system{}, d) }
+
+// system is the running kernel.
+type system struct{}
+
+func (system) Open(path string) (int, uint64, error) {
+	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return -1, 0, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return -1, 0, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFCHR {
+		unix.Close(fd)
+		return -1, 0, unix.ENODEV
+	}
+	return fd, uint64(st.Rdev), nil
+}
+
+// Write lets the scheduler use the processor meanwhile: commands wait, for memory, for each other, for a neighbour's address.
+func (system) Write(fd int, command, _ []byte) error {
+	for {
+		n, err := unix.Write(fd, command)
+		switch {
+		case err == unix.EINTR: // nothing was done
+		case err == nil && n != len(command):
+			return unix.EIO // never seen; the kernel takes a command whole or not at all
+		default:
+			return err
+		}
+	}
+}
+
+func (system) Mmap(fd int, offset int64, n int) ([]byte, error) {
+	return unix.Mmap(fd, offset, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+}
+
+func (system) Munmap(mem []byte) error  { return unix.Munmap(mem) }
+func (system) SetNonblock(fd int) error { return unix.SetNonblock(fd, true) }
+func (system) Close(fd int) error       { return unix.Close(fd) }
+
+func retry(call func() (int, error)) (int, error) {
+	for {
+		if n, err := call(); err != unix.EINTR {
+			return n, err
+		}
+	}
+}
