@@ -29,8 +29,9 @@ internal/sys, internal/abi/* < verbs/internal/*, verbs;
 NONE < verbs/internal/ib < verbs/internal/uverbs < verbs/internal/rxe;
 verbs/internal/ib < verbs/internal/libibverbs;
 hw, verbs/internal/* < verbs < verbs/verbstest;
-internal/sys, internal/abi/* < soft-roce/link < soft-roce/vm;
-soft-roce/link, soft-roce/vm < soft-roce;
+internal/sys, internal/abi/* < soft-roce/link < soft-roce/live;
+internal/sys < soft-roce/vm/internal/*;
+soft-roce/link, soft-roce/vm/internal/* < soft-roce/vm;
 
 # Floor 3: the seam, and what moves bytes between peers.
 NONE < fabric < fabric/mem, fabric/tcp, fabric/hook, fabric/fabrictest;
@@ -54,6 +55,7 @@ mpi < examples/*;
 NONE < cmd/ibrun/internal/cli;
 hw, internal/sys, internal/pmi, internal/job, cmd/ibrun/internal/cli < cmd/ibrun/internal/launch;
 cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, mpi, bench < cmd/ibrun/internal/benchcmd;
+cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, soft-roce/link < cmd/ibrun/internal/softroce;
 hw, perf, perf/prom, cmd/ibrun/internal/* < cmd/ibrun;
 
 # What must never be reached, by whatever way.

@@ -1,0 +1,142 @@
+package auto
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/fabrictest"
+	"github.com/ibrun/ibrun/fabric/shm"
+)
+
+// twofold reaches the neighbours 2k and 2k+1 by one domain, which shares nothing, and all others by another.
+type twofold struct{ near, far shm.Transport }
+
+func (*twofold) Name() string   { return "joined" }
+func (t *twofold) Probe() error { return t.near.Probe() }
+
+func (t *twofold) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, error) {
+	near, err := t.near.Open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	far, err := t.far.Open(ctx, c)
+	if err != nil {
+		return nil, errors.Join(err, near.Close())
+	}
+	return join(c.Size, []part{
+		{Domain: struct{ fabric.Domain }{near}, name: "near", reaches: func(peer int) bool { return peer/2 == c.Self/2 }},
+		{Domain: far, name: "far", reaches: func(peer int) bool { return true }},
+	})
+}
+
+func twofolds(tb testing.TB, n int) []fabric.Transport {
+	t := new(twofold)
+	rand.Read(t.near.Key[:])
+	rand.Read(t.far.Key[:])
+	for i := range n {
+		t.near.Local = append(t.near.Local, i)
+	}
+	t.far.Local = t.near.Local
+	return slices.Repeat([]fabric.Transport{t}, n)
+}
+
+func TestJoined(t *testing.T) { fabrictest.Run(t, twofolds) }
+
+// openJoined opens all of n peers and returns their domains.
+func openJoined(t *testing.T, n int) []*joined {
+	t.Helper()
+	ds, errs := make([]*joined, n), make([]error, n)
+	var all sync.WaitGroup
+	for i, tr := range twofolds(t, n) {
+		all.Go(func() {
+			var d fabric.Domain
+			if d, errs[i] = tr.Open(t.Context(), &fabric.Config{Self: i, Size: n}); errs[i] == nil {
+				ds[i] = d.(*joined)
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, d := range ds {
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return ds
+}
+
+// TestRoute: a peer is reached by the first domain that can, and by none that has no address of it.
+func TestRoute(t *testing.T) {
+	d := openJoined(t, 4)[0]
+	for peer := range 4 {
+		if _, err := d.Connect(peer, nil); err != nil {
+			t.Fatal(err)
+		}
+		if want := d.parts[min(peer/2, 1)].Domain; d.Route(peer) != want {
+			t.Errorf("peer %d is reached by %v", peer, d.Route(peer))
+		}
+	}
+	d.parts[0].reaches, d.parts[1].reaches = nil, nil
+	for card, want := range map[string]int{"\x04near\x00\x03far\x00": 0, "\x03far\x00": 1, "\x03tcp\x02xy": -1, "": -1} {
+		_, err := d.Connect(1, []byte(card))
+		if want < 0 != errors.Is(err, fabric.ErrNotSupported) || want >= 0 && d.Route(1) != d.parts[want].Domain {
+			t.Errorf("%q: %v", card, err)
+		}
+	}
+	if _, err := d.Connect(1, []byte("\x04ne")); !errors.Is(err, errCard) {
+		t.Errorf("half an address: %v", err)
+	}
+	for _, peer := range []int{-1, 4} {
+		if _, err := d.Connect(peer, nil); err == nil {
+			t.Errorf("peer %d of 4 was connected", peer)
+		}
+	}
+}
+
+// TestSegmentReach: peers that cannot share memory are told so.
+func TestSegmentReach(t *testing.T) {
+	d := openJoined(t, 4)[0]
+	d.parts[1].reaches = func(peer int) bool { return peer < 2 }
+	if _, err := d.Segment(1, []int{0, 2}, 4096); !errors.Is(err, fabric.ErrNotSupported) {
+		t.Errorf("a segment with a peer of another node: %v", err)
+	}
+	d.share = nil
+	if _, err := d.Segment(1, []int{0}, 4096); !errors.Is(err, fabric.ErrNotSupported) {
+		t.Errorf("a segment without shared memory: %v", err)
+	}
+}
+
+// TestRareIsPolled: a domain that has told nothing for long is polled all the same.
+func TestRareIsPolled(t *testing.T) {
+	ds := openJoined(t, 4)
+	ep, err := ds[1].Connect(0, ds[0].Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ep.Send([]byte("by the near one"), nil) == fabric.ErrAgain {
+	}
+	ds[0].hot = 1
+	var evs [4]fabric.Event
+	for i := 0; ; i++ {
+		n, err := ds[0].Poll(evs[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 && bytes.Equal(evs[0].Data, []byte("by the near one")) {
+			return
+		}
+		if i > 2*rare {
+			t.Fatalf("nothing after %d polls", i)
+		}
+	}
+}
