@@ -55,7 +55,7 @@ type Engine struct {
 	sharer fabric.Sharer // nil likewise
 	owner  any
 	addr   func(int32) []byte
-	peers  []peer
+	peers  []*peer // nil: nothing to do with it so far
 	tables map[uint32]*table // by context
 	dead   table             // stands for those of contexts that have ended: nothing waits in it
 	ended  map[uint32]uint32 // by number, the last context of that number that ended
@@ -89,7 +89,7 @@ func New(c Config) (*Engine, error) {
 	e := &Engine{
 		domain: c.Domain,
 		owner:  c.Owner,
-		peers:  make([]peer, c.Size),
+		peers:  make([]*peer, c.Size),
 		addr:   func(int32) []byte { return nil },
 		spin:   spinAlone,
 		tables: map[uint32]*table{},
@@ -106,9 +106,6 @@ func New(c Config) (*Engine, error) {
 	e.sharer, _ = c.Domain.(fabric.Sharer)
 	e.cond.L = &e.mu
 	e.store.limit(c.Unexpected)
-	for i := range e.peers {
-		e.peers[i].eager = -1
-	}
 	return e, e.findBed(c.Bed)
 }
 

@@ -18,7 +18,7 @@ type part struct {
 
 // longCame handles LONG: the first part of a message.
 func (e *Engine) longCame(peer int32, v envelope, w [5]uint64, payload []byte) bool {
-	p := &e.peers[peer].part
+	p := &e.peer(peer).part
 	if v.source < 0 || v.tag < 0 || p.whole != 0 || w[0] > maxLong || w[0] <= uint64(len(payload)) {
 		return false
 	}
@@ -48,7 +48,7 @@ func (e *Engine) begin(p *part, r *Request, v envelope, payload []byte) {
 
 // acceptLong gives a kept message to a receive, perhaps before all of it has come.
 func (e *Engine) acceptLong(r *Request, m *arrived) {
-	if p := &e.peers[m.peer].part; p.m == m {
+	if p := &e.peer(m.peer).part; p.m == m {
 		e.begin(p, r, m.v, m.data[:p.bytes])
 		return
 	}
@@ -57,14 +57,14 @@ func (e *Engine) acceptLong(r *Request, m *arrived) {
 
 // ignore says that nobody will receive a message of which parts may still come.
 func (e *Engine) ignore(m *arrived) {
-	if p := &e.peers[m.peer].part; p.m == m {
+	if p := &e.peer(m.peer).part; p.m == m {
 		p.m = nil
 	}
 }
 
 // moreCame handles MORE: the next part of the message that is coming.
 func (e *Engine) moreCame(peer int32, payload []byte) bool {
-	p := &e.peers[peer].part
+	p := &e.peer(peer).part
 	if len(payload) == 0 || len(payload) > p.whole-p.bytes {
 		return false
 	}

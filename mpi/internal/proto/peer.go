@@ -62,6 +62,20 @@ func (e *Engine) try(p *peer, o *outgoing) error {
 	}
 }
 
+// peer returns what the engine knows of a process.
+func (e *Engine) peer(n int32) *peer {
+	if p := e.peers[n]; p != nil {
+		return p
+	}
+	return e.newPeer(n)
+}
+
+func (e *Engine) newPeer(n int32) *peer {
+	p := &peer{eager: -1}
+	e.peers[n] = p
+	return p
+}
+
 // way is what the peers that one domain reaches have in common.
 type way struct {
 	domain fabric.Domain
@@ -93,7 +107,7 @@ func (e *Engine) wayTo(n int32) (*way, error) {
 
 // connect makes the endpoint of a peer if it has none yet.
 func (e *Engine) connect(n int32) error {
-	p := &e.peers[n]
+	p := e.peer(n)
 	if p.ep != nil {
 		return nil
 	}
@@ -119,7 +133,7 @@ func (p *peer) reopen() {
 
 // post sends a message now or queues it, and keeps the order. It takes o over until the message has gone.
 func (e *Engine) post(n int32, o *outgoing) error {
-	p := &e.peers[n]
+	p := e.peer(n)
 	if err := e.connect(n); err != nil {
 		return err
 	}
@@ -200,7 +214,7 @@ func (e *Engine) flush() bool {
 	moved := false
 	kept := e.backlog[:0]
 	for _, n := range e.backlog {
-		p := &e.peers[n]
+		p := e.peer(n)
 		for p.head != nil {
 			o := p.head
 			err := e.try(p, o)

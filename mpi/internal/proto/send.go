@@ -13,7 +13,7 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 		return nil
 	}
 	e.lock()
-	p := &e.peers[to.Peer]
+	p := e.peer(to.Peer)
 	if len(buf) <= p.eager && mode == Standard && e.broken == nil {
 		envelope{kindEager, to.Context, to.Rank, to.Tag}.put(&e.scratch)
 		if p.ep.Send(e.scratch[:envelopeBytes], buf) == nil {
@@ -44,7 +44,7 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 		e.unlock()
 		return h, nil
 	}
-	p := &e.peers[to.Peer]
+	p := e.peer(to.Peer)
 	if len(buf) <= p.eager && mode == Standard && e.broken == nil {
 		envelope{kindEager, to.Context, to.Rank, to.Tag}.put(&e.scratch)
 		if p.ep.Send(e.scratch[:envelopeBytes], buf) == nil {
@@ -90,7 +90,7 @@ func (e *Engine) announce(r *Request) error {
 	if err := e.connect(r.route.Peer); err != nil {
 		return err
 	}
-	p := &e.peers[r.route.Peer]
+	p := e.peer(r.route.Peer)
 	v := envelope{context: r.route.Context, source: r.route.Rank, tag: r.route.Tag}
 	o := &r.out
 	o.body, o.rest = nil, nil
@@ -130,7 +130,7 @@ func (e *Engine) propose(r *Request) error {
 // choked handles CHOKE and UNCHOKE. What still waits for room on its way to a peer that wants offers is offered,
 // too: it may be far more than the peer has room for.
 func (e *Engine) choked(n int32, on bool) {
-	p := &e.peers[n]
+	p := e.peer(n)
 	p.choked = on
 	p.reopen()
 	if !on {
@@ -153,7 +153,7 @@ func (e *Engine) expose(r *Request) (err error) {
 		r.region = fabric.Region{}
 		return nil
 	}
-	r.region, err = e.peers[r.route.Peer].way.domain.Register(r.buf)
+	r.region, err = e.peer(r.route.Peer).way.domain.Register(r.buf)
 	return err
 }
 
@@ -162,7 +162,7 @@ func (e *Engine) reserve(r *Request) uint64 {
 	if e.pairer == nil || len(r.buf) < shareFrom {
 		return noWord
 	}
-	p := &e.peers[r.route.Peer]
+	p := e.peer(r.route.Peer)
 	if p.outbound == nil {
 		p.outbound = e.pairer.Words(int(r.route.Peer), false)
 	}
@@ -179,14 +179,14 @@ func (e *Engine) reserve(r *Request) uint64 {
 // settle gives back what a send held besides the request itself.
 func (e *Engine) settle(r *Request) {
 	if r.word >= 0 {
-		e.peers[r.route.Peer].offers &^= 1 << r.word
+		e.peer(r.route.Peer).offers &^= 1 << r.word
 		r.word = -1
 	}
 	if r.move.queued {
 		e.moves.remove(&r.move) // invited to help, and no longer needed
 	}
 	if r.region != (fabric.Region{}) {
-		if w := e.peers[r.route.Peer].way; !w.caps.Direct {
+		if w := e.peer(r.route.Peer).way; !w.caps.Direct {
 			// The bytes have been moved, whatever Deregister says; a domain that cannot is broken and will say so when
 			// polled.
 			_ = w.domain.Deregister(r.region)

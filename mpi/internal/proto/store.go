@@ -67,7 +67,7 @@ func (e *Engine) keep(peer int32, v envelope, w [5]uint64, payload []byte, whole
 	m.data = s.block(whole)
 	copy(m.data, payload)
 	s.held += nodeBytes + cap(m.data)
-	if p := &e.peers[peer]; s.held > s.high && !p.choke {
+	if p := e.peer(peer); s.held > s.high && !p.choke {
 		p.choke = true
 		s.told = append(s.told, peer)
 		e.note(peer, envelope{kind: kindChoke})
@@ -84,7 +84,7 @@ func (e *Engine) drop(m *arrived) {
 	m.next, s.free = s.free, m
 	if s.held < s.low && len(s.told) != 0 {
 		for _, n := range s.told {
-			e.peers[n].choke = false
+			e.peer(n).choke = false
 			e.note(n, envelope{kind: kindUnchoke})
 		}
 		s.told = s.told[:0]

@@ -117,7 +117,7 @@ func (e *Engine) pull(r *Request, peer int32, v envelope, w [5]uint64) {
 		e.received(r, err)
 		return
 	}
-	p := &e.peers[peer]
+	p := e.peer(peer)
 	if !p.way.caps.Read || p.copies {
 		e.askForCopies(t)
 		return
@@ -137,7 +137,7 @@ func (e *Engine) pull(r *Request, peer int32, v envelope, w [5]uint64) {
 
 // askForHelp lets the sender write from the back while we read from the front.
 func (e *Engine) askForHelp(t *transfer, word uint64) {
-	p := &e.peers[t.peer]
+	p := e.peer(t.peer)
 	if p.inbound == nil && e.pairer != nil {
 		p.inbound = e.pairer.Words(int(t.peer), true)
 	}
@@ -168,7 +168,7 @@ func (e *Engine) helped(peer int32, w [5]uint64) bool {
 	}
 	t.peer, t.id, t.key = peer, w[1], fabric.RemoteKey{Addr: w[2], Key: w[3]}
 	t.bytes, t.helping, t.local = int(w[4]), 0, r.region
-	t.claims = &e.peers[peer].outbound[r.word*wordStride]
+	t.claims = &e.peer(peer).outbound[r.word*wordStride]
 	e.moves.push(t)
 	return true
 }
@@ -215,7 +215,7 @@ func (e *Engine) work() {
 		e.push(t)
 		return
 	}
-	ep, buf, token := e.peers[t.peer].ep, t.req.buf[:t.bytes], t.req.id()
+	ep, buf, token := e.peer(t.peer).ep, t.req.buf[:t.bytes], t.req.id()
 	var finished = true
 	var err error
 	e.unlock()
@@ -227,7 +227,7 @@ func (e *Engine) work() {
 	e.lock()
 	switch {
 	case errors.Is(err, fabric.ErrNotSupported):
-		e.peers[t.peer].copies = true
+		e.peer(t.peer).copies = true
 		e.withdrawHelp(t)
 	case err != nil:
 		e.pulled(t.req, err)
@@ -286,7 +286,7 @@ func (e *Engine) wrote(peer int32, w [5]uint64) bool {
 
 // joined ends a shared transfer. Pieces that the sender claimed and could not write are read after all.
 func (e *Engine) joined(t *transfer) {
-	p := &e.peers[t.peer]
+	p := e.peer(t.peer)
 	n := pieces(t.bytes)
 	claimed := min(int(atomic.LoadUint64(t.claims)>>32), n)
 	var err error
@@ -302,7 +302,7 @@ func (e *Engine) joined(t *transfer) {
 
 // push writes pieces from the back until all are claimed, and says how many.
 func (e *Engine) push(t *transfer) {
-	ep, buf := e.peers[t.peer].ep, t.req.buf
+	ep, buf := e.peer(t.peer).ep, t.req.buf
 	var err error
 	claimed := 0
 	t.running = true
@@ -341,7 +341,7 @@ func (e *Engine) pulled(r *Request, err error) {
 func (e *Engine) received(r *Request, err error) {
 	t := &r.move
 	t.form = nothing
-	if w := e.peers[t.peer].way; t.local != (fabric.Region{}) && !w.caps.Direct {
+	if w := e.peer(t.peer).way; t.local != (fabric.Region{}) && !w.caps.Direct {
 		err = errors.Join(err, w.domain.Deregister(t.local))
 		t.local = fabric.Region{}
 	}
