@@ -1,3 +1,5 @@
+//go:build linux
+
 package uverbs
 
 // Unsafe because mmap(2) is told where to map: over a mapping that is ours, as the slice that Mmap returned for it tells.

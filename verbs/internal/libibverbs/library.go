@@ -1,0 +1,159 @@
+//go:build linux && !static && (amd64 || arm64)
+
+package libibverbs
+
+import (
+	"fmt"
+	"runtime"
+	"syscall"
+
+	"github.com/ebitengine/purego"
+
+	"github.com/ibrun/ibrun/internal/abi/ibv"
+	"github.com/ibrun/ibrun/internal/abi/uverbs"
+)
+
+const (
+	soname   = "libibverbs.so.1"
+	packages = "the packages libibverbs1 and ibverbs-providers (Debian, Ubuntu), or libibverbs and rdma-core (Fedora, SUSE)"
+	version  = "rdma-core 32 or newer"
+)
+
+// library is the loaded library: its functions, with the types of infiniband/verbs.h. Pointers to what C owns are uintptr, called
+// addresses here; pointers to Go memory are typed, and C does not keep them.
+type library struct {
+	getDeviceList  func(n *int32) uintptr
+	freeDeviceList func(list uintptr)
+	getDeviceName  func(device uintptr) string
+	openDevice     func(device uintptr) uintptr
+	closeDevice    func(ctx uintptr) int32
+	queryDevice    func(ctx uintptr, a *ibv.DeviceAttr) int32
+	queryPort      func(ctx uintptr, port uint8, a *ibv.PortAttr) int32
+	queryGIDTable  func(ctx uintptr, e *uverbs.GIDEntry, max uint64, flags uint32, size uint64) int64
+	queryPKey      func(ctx uintptr, port uint8, index int32, pkey *[2]byte) int32
+	getAsyncEvent  func(ctx uintptr, e *ibv.AsyncEvent) int32
+	ackAsyncEvent  func(e *ibv.AsyncEvent)
+
+	allocPD   func(ctx uintptr) uintptr
+	deallocPD func(pd uintptr) int32
+	regMR     func(pd, addr, length uintptr, iova uint64, access uint32) uintptr
+	reregMR   func(mr uintptr, flags int32, pd, addr, length uintptr, access int32) int32
+	deregMR   func(mr uintptr) int32
+	createAH  func(pd uintptr, a *ibv.AHAttr) uintptr
+	destroyAH func(ah uintptr) int32
+
+	createChannel  func(ctx uintptr) uintptr
+	destroyChannel func(ch uintptr) int32
+	createCQ       func(ctx uintptr, n int32, cqContext, ch uintptr, vector int32) uintptr
+	resizeCQ       func(cq uintptr, n int32) int32
+	destroyCQ      func(cq uintptr) int32
+	getCQEvent     func(ch uintptr, cq, cqContext *uintptr) int32
+	ackCQEvents    func(cq uintptr, n uint32)
+
+	createQP    func(pd uintptr, a *ibv.QPInitAttr) uintptr
+	modifyQP    func(qp uintptr, a *ibv.QPAttr, mask int32) int32
+	queryQP     func(qp uintptr, a *ibv.QPAttr, mask int32, init *ibv.QPInitAttr) int32
+	destroyQP   func(qp uintptr) int32
+	attachMcast func(qp uintptr, gid *[16]byte, lid uint16) int32
+	detachMcast func(qp uintptr, gid *[16]byte, lid uint16) int32
+	createSRQ   func(pd uintptr, a *ibv.SRQInitAttr) uintptr
+	modifySRQ   func(srq uintptr, a *ibv.SRQAttr, mask int32) int32
+	querySRQ    func(srq uintptr, a *ibv.SRQAttr) int32
+	destroySRQ  func(srq uintptr) int32
+
+	errno func() *int32 // of the calling thread
+}
+
+type symbol struct {
+	name string
+	fn   any // pointer to the function's variable
+}
+
+// symbols are the names by which the dynamic linker finds the functions.
+func (l *library) symbols() []symbol {
+	return []symbol{
+		{"ibv_get_device_list", &l.getDeviceList}, {"ibv_free_device_list", &l.freeDeviceList},
+		{"ibv_get_device_name", &l.getDeviceName},
+		{"ibv_open_device", &l.openDevice}, {"ibv_close_device", &l.closeDevice},
+		{"ibv_query_device", &l.queryDevice}, {"ibv_query_port", &l.queryPort},
+		{"_ibv_query_gid_table", &l.queryGIDTable}, {"ibv_query_pkey", &l.queryPKey},
+		{"ibv_get_async_event", &l.getAsyncEvent}, {"ibv_ack_async_event", &l.ackAsyncEvent},
+
+		{"ibv_alloc_pd", &l.allocPD}, {"ibv_dealloc_pd", &l.deallocPD},
+		{"ibv_reg_mr_iova2", &l.regMR}, {"ibv_rereg_mr", &l.reregMR}, {"ibv_dereg_mr", &l.deregMR},
+		{"ibv_create_ah", &l.createAH}, {"ibv_destroy_ah", &l.destroyAH},
+
+		{"ibv_create_comp_channel", &l.createChannel}, {"ibv_destroy_comp_channel", &l.destroyChannel},
+		{"ibv_create_cq", &l.createCQ}, {"ibv_resize_cq", &l.resizeCQ}, {"ibv_destroy_cq", &l.destroyCQ},
+		{"ibv_get_cq_event", &l.getCQEvent}, {"ibv_ack_cq_events", &l.ackCQEvents},
+
+		{"ibv_create_qp", &l.createQP}, {"ibv_modify_qp", &l.modifyQP}, {"ibv_query_qp", &l.queryQP},
+		{"ibv_destroy_qp", &l.destroyQP},
+		{"ibv_attach_mcast", &l.attachMcast}, {"ibv_detach_mcast", &l.detachMcast},
+		{"ibv_create_srq", &l.createSRQ}, {"ibv_modify_srq", &l.modifySRQ}, {"ibv_query_srq", &l.querySRQ},
+		{"ibv_destroy_srq", &l.destroySRQ},
+
+		{"__errno_location", &l.errno}, // of the C library, which is loaded with it
+	}
+}
+
+// load loads the library of the given name. It stays loaded: drivers leave threads and handlers behind.
+func load(name string) (*library, error) {
+	runtime.LockOSThread() // what went wrong is the thread's to know, too
+	defer runtime.UnlockOSThread()
+	handle, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if err != nil {
+		return nil, &MissingError{What: name, Need: packages, Err: err}
+	}
+	l := new(library)
+	for _, s := range l.symbols() {
+		addr, err := purego.Dlsym(handle, s.name)
+		if err != nil {
+			return nil, &MissingError{What: "function " + s.name + " of " + name, Need: version, Err: err}
+		}
+		purego.RegisterFunc(s.fn, addr)
+	}
+	return l, nil
+}
+
+// create makes a call that returns an address, or 0 and errno.
+func (l *library) create(call string, f func() uintptr) (uintptr, error) {
+	runtime.LockOSThread() // errno is the thread's
+	defer runtime.UnlockOSThread()
+	p := f()
+	if p != 0 {
+		return p, nil
+	}
+	return 0, failed(call, *l.errno())
+}
+
+// do makes a call that returns 0, an errno, or a negative number and errno.
+func (l *library) do(call string, f func() int32) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	*l.errno() = 0
+	switch r := f(); {
+	case r == 0:
+		return nil
+	case r > 0:
+		return failed(call, r)
+	default:
+		if e := *l.errno(); e != 0 {
+			return failed(call, e)
+		}
+		return failed(call, -r)
+	}
+}
+
+// failed is the error of a call. A driver that reports no reason is taken to say that the device did not answer.
+func failed(call string, errno int32) error {
+	if errno == 0 {
+		return fmt.Errorf("%s: %w", call, syscall.EIO)
+	}
+	return fmt.Errorf("%s: %w", call, syscall.Errno(errno))
+}
+
+// noFunction is the error for a function that the driver leaves out of the context's table.
+func noFunction(call string) error {
+	return fmt.Errorf("%s: the driver of the device does not have it: %w", call, syscall.EOPNOTSUPP)
+}

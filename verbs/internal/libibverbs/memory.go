@@ -1,0 +1,118 @@
+//go:build linux && !static && (amd64 || arm64)
+
+package libibverbs
+
+import (
+	"fmt"
+	"syscall"
+
+	"github.com/ibrun/ibrun/internal/abi/ibv"
+	"github.com/ibrun/ibrun/internal/abi/uverbs"
+	"github.com/ibrun/ibrun/verbs/internal/ib"
+)
+
+// pd is struct ibv_pd.
+type pd struct {
+	x   *context
+	ptr uintptr
+}
+
+func (x *context) AllocPD() (ib.PD, error) {
+	ptr, err := x.lib.create("ibv_alloc_pd", func() uintptr { return x.lib.allocPD(x.ptr) })
+	if err != nil {
+		return nil, err
+	}
+	return &pd{x: x, ptr: ptr}, nil
+}
+
+func (p *pd) Close() error {
+	return p.x.lib.do("ibv_dealloc_pd", func() int32 { return p.x.lib.deallocPD(p.ptr) })
+}
+
+// mr is struct ibv_mr.
+type mr struct {
+	x   *context
+	ptr uintptr
+}
+
+// RegMR calls ibv_reg_mr_iova2, which leaves out optional access flags that the kernel does not know. The library changes
+// the pages' treatment at fork only after ibv_fork_init.
+func (p *pd) RegMR(addr, length, iova uint64, access uint32) (ib.MR, error) {
+	ptr, err := p.x.lib.create("ibv_reg_mr", func() uintptr {
+		return p.x.lib.regMR(p.ptr, uintptr(addr), uintptr(length), iova, access)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &mr{x: p.x, ptr: ptr}, nil
+}
+
+func (m *mr) Keys() (lkey, rkey uint32) {
+	c := at[ibv.MR](m.ptr)
+	return c.LKey, c.RKey
+}
+
+// Rereg is not possible to another address than peers use: the library's function has no argument for it.
+func (m *mr) Rereg(flags uint32, to ib.PD, addr, length, iova uint64, access uint32) error {
+	const call = "ibv_rereg_mr"
+	if uverbs.Rereg(flags)&uverbs.ReregTranslation != 0 && iova != addr {
+		return fmt.Errorf("%s: the library cannot give address %#x to peers as %#x: %w", call, addr, iova, syscall.EOPNOTSUPP)
+	}
+	var domain uintptr
+	if to != nil {
+		domain = to.(*pd).ptr
+	}
+	return m.x.lib.do(call, func() int32 {
+		return m.x.lib.reregMR(m.ptr, int32(flags), domain, uintptr(addr), uintptr(length), int32(access))
+	})
+}
+
+func (m *mr) Close() error {
+	return m.x.lib.do("ibv_dereg_mr", func() int32 { return m.x.lib.deregMR(m.ptr) })
+}
+
+// mw is struct ibv_mw.
+type mw struct {
+	x    *context
+	ptr  uintptr
+	kind uverbs.MWType
+}
+
+func (p *pd) AllocMW(kind uint8) (ib.MW, error) {
+	const call = "ibv_alloc_mw"
+	alloc := p.x.c.Ops.AllocMW
+	if alloc == 0 {
+		return nil, noFunction(call)
+	}
+	ptr, err := p.x.lib.create(call, func() uintptr { return invoke(alloc, p.ptr, uintptr(kind)) })
+	if err != nil {
+		return nil, err
+	}
+	return &mw{x: p.x, ptr: ptr, kind: uverbs.MWType(kind)}, nil
+}
+
+// RKey is read each time: binding a window of type 1 changes it.
+func (m *mw) RKey() uint32 { return at[ibv.MW](m.ptr).RKey }
+
+func (m *mw) Close() error {
+	return m.x.lib.do("ibv_dealloc_mw", func() int32 { return int32(invoke(m.x.c.Ops.DeallocMW, m.ptr)) })
+}
+
+// ah is struct ibv_ah.
+type ah struct {
+	x   *context
+	ptr uintptr
+}
+
+func (p *pd) CreateAH(attr ib.AHAttr) (ib.AH, error) {
+	a := addressVector(attr)
+	ptr, err := p.x.lib.create("ibv_create_ah", func() uintptr { return p.x.lib.createAH(p.ptr, &a) })
+	if err != nil {
+		return nil, err
+	}
+	return &ah{x: p.x, ptr: ptr}, nil
+}
+
+func (a *ah) Close() error {
+	return a.x.lib.do("ibv_destroy_ah", func() int32 { return a.x.lib.destroyAH(a.ptr) })
+}

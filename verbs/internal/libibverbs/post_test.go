@@ -1,0 +1,336 @@
+//go:build linux && !static && (amd64 || arm64)
+
+package libibverbs
+
+import (
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/ebitengine/purego"
+
+	"github.com/ibrun/ibrun/internal/abi/ibv"
+	"github.com/ibrun/ibrun/internal/abi/uverbs"
+	"github.com/ibrun/ibrun/verbs/internal/ib"
+)
+
+const signaled = uint32(uverbs.SendSignaled)
+
+func TestPost(t *testing.T) {
+	f := newFake(t)
+	q, _ := f.pair(ib.Cap{SendWR: 8, SendSGE: 2, Inline: 4})
+	dest := &ah{ptr: address(&f.ah)}
+	inline := []byte{1, 2, 3, 4}
+	for i, wr := range []ib.SendWR{
+		{ID: 1, Opcode: uint32(uverbs.WRRDMAWriteWithImm), Imm: 5, Remote: 6, RKey: 7,
+			SGE: []ib.SGE{{Addr: 1, Len: 2, LKey: 3}, {Addr: 4}}},
+		{ID: 2, Opcode: uint32(uverbs.WRSend), Flags: uint32(uverbs.SendInline), Inline: inline},
+		{ID: 3, Opcode: uint32(uverbs.WRAtomicCmpAndSwp), Remote: 8, RKey: 9, Compare: 10, Swap: 11},
+		{ID: 4, Opcode: uint32(uverbs.WRSend), AH: dest, QPN: 12, QKey: 13},
+		{ID: 5, Opcode: uint32(uverbs.WRBindMW), Bind: ib.Bind{MW: &mw{ptr: 14, kind: uverbs.MWType2}, RKey: 15,
+			MR: &mr{ptr: 16}, Addr: 17, Length: 18, Access: 19}},
+	} {
+		if err := q.Post(&wr); err != nil {
+			t.Fatalf("post %d: %v", i, err)
+		}
+	}
+	clear(inline) // the request has its own copy
+	if f.calls != 0 {
+		t.Errorf("%d calls before Ring, want none", f.calls)
+	}
+	if err := errors.Join(q.Ring(), q.Ring()); err != nil || f.calls != 1 || len(f.sends) != 5 {
+		t.Fatalf("rang: %v, %d calls, %d requests; want one call with 5", err, f.calls, len(f.sends))
+	}
+	for i := range f.sends {
+		if f.sends[i].WRID != uint64(i+1) {
+			t.Errorf("request %d has id %d", i+1, f.sends[i].WRID)
+		}
+	}
+	if got := *operation[ibv.RDMA](&f.sends[0]); got != (ibv.RDMA{RemoteAddr: 6, RKey: 7}) || f.sends[0].Ex != 5 {
+		t.Errorf("write: %+v, immediate %d", got, f.sends[0].Ex)
+	}
+	if !slices.Equal(f.lists[0], []ib.SGE{{Addr: 1, Len: 2, LKey: 3}, {Addr: 4}}) {
+		t.Errorf("list of the write: %+v", f.lists[0])
+	}
+	if !slices.Equal(f.data[1], []byte{1, 2, 3, 4}) {
+		t.Errorf("inline data %v", f.data[1])
+	}
+	if got := *operation[ibv.Atomic](&f.sends[2]); got != (ibv.Atomic{RemoteAddr: 8, CompareAdd: 10, Swap: 11, RKey: 9}) {
+		t.Errorf("atomic: %+v", got)
+	}
+	if got := *operation[ibv.UD](&f.sends[3]); got != (ibv.UD{AH: dest.ptr, RemoteQPN: 12, RemoteQKey: 13}) {
+		t.Errorf("datagram: %+v", got)
+	}
+	bind := ibv.BindMW{MW: 14, RKey: 15, BindInfo: ibv.MWBindInfo{MR: 16, Addr: 17, Length: 18, MWAccessFlags: 19}}
+	if f.sends[4].Bind != bind {
+		t.Errorf("binding: %+v", f.sends[4].Bind)
+	}
+	if err := q.Post(&ib.SendWR{SGE: make([]ib.SGE, 3)}); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("list too long: %v, want EINVAL", err)
+	}
+}
+
+// TestFull fills the queue in all mixtures of signaled and other requests. Post must agree with a device that frees a
+// request when the completion that covers it was polled, and lose none.
+func TestFull(t *testing.T) {
+	const size = 6
+	f := newFake(t)
+	for seed := range uint64(50) {
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		f.room, f.sends, f.wcs, f.done = size, nil, nil, 0
+		q, cq := f.pair(ib.Cap{SendWR: size, SendSGE: 1})
+		posted, polled := 0, 0
+		wc := make([]ib.WC, 3)
+		for range 300 {
+			switch rnd.IntN(4) {
+			case 0, 1:
+				flags := signaled * uint32(rnd.IntN(2))
+				err := q.Post(&ib.SendWR{ID: uint64(posted), Flags: flags})
+				held := posted - polled
+				if full := held == size; full != errors.Is(err, ib.ErrFull) || err != nil && !full {
+					t.Fatalf("seed %d: %d under way of %d: %v", seed, held, size, err)
+				}
+				if err == nil {
+					posted++
+				}
+			case 2:
+				if err := q.Ring(); err != nil {
+					t.Fatalf("seed %d: ring: %v", seed, err)
+				}
+			case 3:
+				f.complete()
+				n, err := cq.Poll(wc)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, c := range wc[:n] {
+					f.room += int(c.ID) + 1 - polled
+					polled = int(c.ID) + 1
+				}
+			}
+		}
+		if err := q.Ring(); err != nil || len(f.sends) != posted {
+			t.Fatalf("seed %d: %d posted, the device has %d, %v", seed, posted, len(f.sends), err)
+		}
+	}
+}
+
+// TestPromised shows that a queue has no more room than it promised, though the device may have, and that receives make none.
+func TestPromised(t *testing.T) {
+	f := newFake(t)
+	q, cq := f.pair(ib.Cap{SendWR: 4, SendSGE: 1})
+	for range 4 {
+		if err := q.Post(&ib.SendWR{Flags: signaled}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, op := range []uverbs.WCOpcode{uverbs.WCRecv, uverbs.WCRecvRDMAWithImm} {
+		if err := q.Post(&ib.SendWR{Flags: signaled}); !errors.Is(err, ib.ErrFull) {
+			t.Errorf("got %v, want ErrFull", err)
+		}
+		f.wcs = []ib.WC{{QPN: 17, Opcode: uint32(op)}}
+		if n, err := cq.Poll(make([]ib.WC, 1)); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if err := q.Post(&ib.SendWR{Flags: signaled}); !errors.Is(err, ib.ErrFull) {
+		t.Errorf("after receives: got %v, want ErrFull", err)
+	}
+}
+
+// TestBlind shows that after a failed completion each request is answered by the device.
+func TestBlind(t *testing.T) {
+	f := newFake(t)
+	q, cq := f.pair(ib.Cap{SendWR: 4, SendSGE: 1})
+	f.wcs = []ib.WC{{QPN: 17, Status: uint32(uverbs.WCWRFlushErr)}}
+	if n, err := cq.Poll(make([]ib.WC, 4)); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	f.room = 5 // more than was asked for, as devices have
+	for i := range 5 {
+		if err := q.Post(&ib.SendWR{Flags: signaled}); err != nil || f.calls != i+1 {
+			t.Errorf("post %d: %v, %d calls", i, err, f.calls)
+		}
+	}
+	if err := q.Post(&ib.SendWR{}); !errors.Is(err, ib.ErrFull) {
+		t.Errorf("got %v, want ErrFull", err)
+	}
+	f.room, f.errors = 5, []syscall.Errno{syscall.EINVAL}
+	if err := q.Post(&ib.SendWR{}); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("got %v, want EINVAL", err)
+	}
+	if err := q.Ring(); err != nil {
+		t.Errorf("ring with nothing posted: %v", err)
+	}
+}
+
+// TestRefused shows that Ring says how many requests are lost, and that the queue goes on.
+func TestRefused(t *testing.T) {
+	f := newFake(t)
+	q, _ := f.pair(ib.Cap{SendWR: 8, SendSGE: 1})
+	for i := range 5 {
+		if err := q.Post(&ib.SendWR{ID: uint64(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.errors = []syscall.Errno{0, 0, syscall.EIO}
+	err := q.Ring()
+	var p *PostError
+	if !errors.As(err, &p) || p.Dropped() != 3 || !errors.Is(err, syscall.EIO) || len(f.sends) != 2 {
+		t.Errorf("got %v, %d queued; want 3 lost for EIO", err, len(f.sends))
+	}
+	if err := q.Post(&ib.SendWR{ID: 9}); err != nil || f.sends[len(f.sends)-1].WRID != 9 {
+		t.Errorf("after it: %v", err)
+	}
+}
+
+// TestReset shows that nothing is concluded from completions of before a reset.
+func TestReset(t *testing.T) {
+	f := newFakeOf(t, 2)
+	q, cq := f.pair(ib.Cap{SendWR: 2, SendSGE: 1})
+	for range 2 {
+		if err := q.Post(&ib.SendWR{Flags: signaled}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(q.Ring(), q.Modify(&ib.QPAttr{State: uint8(uverbs.QPSReset)}, uint32(uverbs.QPAttrState))); err != nil {
+		t.Fatal(err)
+	}
+	f.room = 1
+	if err := q.Post(&ib.SendWR{Flags: signaled}); err != nil {
+		t.Fatal(err)
+	}
+	f.wcs = []ib.WC{{QPN: 17}, {QPN: 17}}
+	if n, err := cq.Poll(make([]ib.WC, 4)); n != 2 || err != nil {
+		t.Fatal(n, err)
+	}
+	if err := q.Post(&ib.SendWR{Flags: signaled}); !errors.Is(err, ib.ErrFull) {
+		t.Errorf("got %v, want ErrFull as the device says", err)
+	}
+}
+
+func TestRecv(t *testing.T) {
+	f := newFakeOf(t, 2)
+	q, _ := f.pair(ib.Cap{RecvWR: 2, RecvSGE: 2})
+	s, err := (&pd{x: f.context()}).CreateSRQ(2, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(q.Recv(1, []ib.SGE{{Addr: 2}, {Addr: 3}}), s.Recv(4, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(f.recvs, []uint64{1, 4}) || !slices.Equal(f.lists[0], []ib.SGE{{Addr: 2}, {Addr: 3}}) || len(f.lists[1]) != 0 {
+		t.Errorf("the device has %v with %v", f.recvs, f.lists)
+	}
+	if err := q.Recv(5, nil); !errors.Is(err, ib.ErrFull) {
+		t.Errorf("got %v, want ErrFull", err)
+	}
+	if err := s.Recv(6, make([]ib.SGE, 2)); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("list too long: %v, want EINVAL", err)
+	}
+}
+
+func TestPollBroken(t *testing.T) {
+	f := newFake(t)
+	_, cq := f.pair(ib.Cap{})
+	f.wcs = []ib.WC{}
+	if n, err := cq.Poll(make([]ib.WC, 1)); n != 0 || !errors.Is(err, syscall.EIO) {
+		t.Errorf("got %d, %v; want EIO", n, err)
+	}
+	if n, err := cq.Poll(nil); n != 0 || err != nil {
+		t.Errorf("poll for nothing: %d, %v", n, err)
+	}
+}
+
+// idle is a queue pair and a completion queue whose calls do nothing.
+func idle(tb testing.TB) (*qp, *cq) {
+	x := stub(tb, 0)
+	q := &qp{x: x}
+	q.send.init(x, 0, ib.Cap{SendWR: 1024, SendSGE: 1, Inline: 8}, true)
+	q.recv.init(0, 1)
+	return q, &cq{x: x, sends: map[uint32]*room{0: q.send.room}}
+}
+
+func TestAllocs(t *testing.T) {
+	q, c := idle(t)
+	one := &cq{x: c.x, ptr: 1, sends: c.sends} // finds one completion each time
+	wc := make([]ib.WC, 16)
+	wr := &ib.SendWR{Opcode: uint32(uverbs.WRSend), SGE: make([]ib.SGE, 1)}
+	short := &ib.SendWR{Opcode: uint32(uverbs.WRSend), Inline: make([]byte, 8)}
+	for name, f := range map[string]func() error{
+		"Post and Ring": func() error { return errors.Join(q.Post(wr), q.Ring()) },
+		"Post inline":   func() error { return q.Post(short) },
+		"Recv":          func() error { return q.Recv(1, wr.SGE) },
+		"empty Poll":    func() error { _, err := c.Poll(wc); return err },
+		"Poll":          func() error { _, err := one.Poll(wc); return err },
+	} {
+		var failed error
+		n := testing.AllocsPerRun(300, func() {
+			if err := f(); err != nil {
+				failed = err
+			}
+		})
+		if failed != nil || n != 0 {
+			t.Errorf("%s: %v allocations, want 0 (%v)", name, n, failed)
+		}
+	}
+}
+
+func BenchmarkPostRing(b *testing.B) {
+	q, c := idle(b)
+	c.ptr = 1
+	wr, wc := &ib.SendWR{SGE: make([]ib.SGE, 1)}, make([]ib.WC, 1)
+	for b.Loop() {
+		if err := errors.Join(q.Post(wr), q.Ring()); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := c.Poll(wc); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkPollEmpty(b *testing.B) {
+	_, c := idle(b)
+	wc := make([]ib.WC, 16)
+	for b.Loop() {
+		if n, err := c.Poll(wc); n != 0 || err != nil {
+			b.Fatal(n, err)
+		}
+	}
+}
+
+// TestCall holds the trampoline, where there is one, against purego.
+func TestCall(t *testing.T) {
+	if trampoline() == 0 && runtime.GOARCH == "amd64" {
+		t.Error("amd64 has no trampoline")
+	}
+	for _, arg := range []uintptr{0, 1, 1 << 40, ^uintptr(6)} { // the last is -7
+		a, b := &call{fn: stub(t, 0).c.Ops.PollCQ, args: [3]uintptr{arg}}, new(call)
+		*b = *a
+		a.do()
+		b.doGo()
+		if want := uintptr(max(int(arg), -int(arg))); a.result != want || b.result != want || a.args != b.args {
+			t.Errorf("labs(%d) is %d, in Go %d, want %d", int(arg), a.result, b.result, want)
+		}
+	}
+	sum := purego.NewCallback(func(a, b, c uintptr) uintptr { return a<<32 | b<<16 | c })
+	c := &call{fn: sum, args: [3]uintptr{1, 2, 3}}
+	for range 1000 { // with the stack moving underneath
+		if deeper(100, c.do); c.result != 1<<32|2<<16|3 {
+			t.Fatalf("got %#x", c.result)
+		}
+	}
+}
+
+// deeper calls f on a deeper stack.
+func deeper(n int, f func()) {
+	if n == 0 {
+		f()
+		return
+	}
+	deeper(n-1, f)
+}

@@ -1,0 +1,20 @@
+//go:build !linux || static || !(amd64 || arm64)
+
+package libibverbs
+
+import "github.com/ibrun/ibrun/verbs/internal/ib"
+
+// Provider would be the installed library. This program was built without it.
+type Provider struct{}
+
+// New returns the provider.
+func New() *Provider { return &Provider{} }
+
+// Name is "libibverbs".
+func (*Provider) Name() string { return "libibverbs" }
+
+// Open returns a [MissingError].
+func (*Provider) Open(ib.Device) (ib.Context, error) {
+	return nil, &MissingError{What: "the libibverbs provider",
+		Need: "a program for linux on amd64 or arm64, built without -tags static"}
+}

@@ -1,0 +1,207 @@
+//go:build linux && !static && (amd64 || arm64)
+
+package libibverbs
+
+// Unsafe because memory is registered, and named in requests, by its address.
+
+import (
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/internal/abi/uverbs"
+	"github.com/ibrun/ibrun/soft-roce/live"
+	"github.com/ibrun/ibrun/verbs/internal/ib"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 20 * time.Second
+
+// rig is a device with registered memory, of which the first half is sent and the second received into.
+type rig struct {
+	testing.TB
+	x    ib.Context
+	pd   ib.PD
+	ch   *channel
+	cq   ib.CQ
+	mem  []byte
+	mr   ib.MR
+	port ib.PortAttr
+	gid  ib.GID // RoCE v2, IPv4
+}
+
+const (
+	half      = 64 << 10
+	allAccess = uint32(uverbs.AccessLocalWrite | uverbs.AccessRemoteWrite | uverbs.AccessRemoteRead | uverbs.AccessRemoteAtomic |
+		uverbs.AccessMWBind)
+)
+
+func must[V any](tb testing.TB) func(V, error) V {
+	return func(v V, err error) V {
+		tb.Helper()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return v
+	}
+}
+
+// ok fails the test for an error.
+func (r *rig) ok(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// closing closes an object when the test is over. What was opened last is closed first.
+func (r *rig) closing(o interface{ Close() error }) {
+	r.Cleanup(func() {
+		if err := o.Close(); err != nil {
+			r.Errorf("close %T: %v", o, err)
+		}
+	})
+}
+
+func newRig(tb testing.TB) *rig {
+	r := &rig{TB: tb, mem: make([]byte, 2*half)}
+	r.x = must[ib.Context](tb)(New().Open(ib.Device{Name: live.Device(tb), Driver: uint32(uverbs.DriverRXE)}))
+	r.closing(r.x)
+	r.port = must[ib.PortAttr](tb)(r.x.QueryPort(1))
+	for _, g := range must[[]ib.GID](tb)(r.x.QueryGIDs()) {
+		if uverbs.GIDType(g.Type) == uverbs.GIDTypeRoCEv2 && [12]byte(g.GID[:12]) == [12]byte{10: 0xff, 11: 0xff} {
+			r.gid = g
+		}
+	}
+	if r.gid.GID == [16]byte{} {
+		tb.Fatal("the device has no IPv4 address")
+	}
+	r.pd = must[ib.PD](tb)(r.x.AllocPD())
+	r.closing(r.pd)
+	r.mr = must[ib.MR](tb)(r.pd.RegMR(r.addr(0), uint64(len(r.mem)), r.addr(0), allAccess))
+	r.closing(r.mr)
+	r.ch = must[ib.Channel](tb)(r.x.CreateChannel()).(*channel)
+	r.closing(r.ch)
+	r.cq = must[ib.CQ](tb)(r.x.CreateCQ(64, r.ch, 0))
+	r.closing(r.cq)
+	return r
+}
+
+func (r *rig) addr(off int) uint64 { return uint64(uintptr(unsafe.Pointer(&r.mem[off]))) }
+
+// sge names registered memory.
+func (r *rig) sge(off, n int) ib.SGE {
+	lkey, _ := r.mr.Keys()
+	return ib.SGE{Addr: r.addr(off), Len: uint32(n), LKey: lkey}
+}
+
+func (r *rig) rkey() uint32 {
+	_, rkey := r.mr.Keys()
+	return rkey
+}
+
+// qp creates a queue pair of modest size whose completions go to the rig's queue.
+func (r *rig) qp(kind uverbs.QPType, srq ib.SRQ) ib.QP {
+	r.Helper()
+	q := must[ib.QP](r)(r.pd.CreateQP(ib.QPInit{Type: uint8(kind), SendCQ: r.cq, RecvCQ: r.cq, SRQ: srq,
+		Cap: ib.Cap{SendWR: 8, RecvWR: 8, SendSGE: 2, RecvSGE: 2, Inline: 64}}))
+	r.closing(q)
+	return q
+}
+
+const qkey = 0x1111
+
+// connect makes a queue pair ready to talk to another of the same device, or to any if it is one for datagrams.
+func (r *rig) connect(q, peer ib.QP, kind uverbs.QPType) {
+	r.Helper()
+	const (
+		base   = uverbs.QPAttrState | uverbs.QPAttrPKeyIndex | uverbs.QPAttrPort
+		path   = uverbs.QPAttrState | uverbs.QPAttrAV | uverbs.QPAttrPathMTU | uverbs.QPAttrDestQPN | uverbs.QPAttrRQPSN
+		reader = uverbs.QPAttrMaxDestRdAtomic | uverbs.QPAttrMinRNRTimer
+		start  = uverbs.QPAttrState | uverbs.QPAttrSQPSN
+		retry  = uverbs.QPAttrTimeout | uverbs.QPAttrRetryCnt | uverbs.QPAttrRNRRetry | uverbs.QPAttrMaxQPRdAtomic
+	)
+	steps := map[uverbs.QPType][3]uverbs.QPAttrMask{
+		uverbs.QPTRC: {base | uverbs.QPAttrAccessFlags, path | reader, start | retry},
+		uverbs.QPTUC: {base | uverbs.QPAttrAccessFlags, path, start},
+		uverbs.QPTUD: {base | uverbs.QPAttrQKey, uverbs.QPAttrState, start},
+	}[kind]
+	a := ib.QPAttr{Port: 1, Access: allAccess &^ uint32(uverbs.AccessMWBind), QKey: qkey,
+		PathMTU: r.port.ActiveMTU, DestQPN: peer.Num(), RQPSN: 7, SQPSN: 7, AH: r.vector(),
+		MaxRdAtomic: 1, MaxDestRdAtomic: 1, MinRNRTimer: 12, Timeout: 14, RetryCnt: 7, RNRRetry: 7}
+	for i, s := range []uverbs.QPState{uverbs.QPSInit, uverbs.QPSRTR, uverbs.QPSRTS} {
+		a.State = uint8(s)
+		r.ok(q.Modify(&a, uint32(steps[i])))
+	}
+}
+
+// vector is the way to this device.
+func (r *rig) vector() ib.AHAttr {
+	return ib.AHAttr{DGID: r.gid.GID, SGIDIndex: uint8(r.gid.Index), HopLimit: 64, Global: true, Port: 1}
+}
+
+// pair is two queue pairs, connected with each other.
+func (r *rig) pair(kind uverbs.QPType) (a, b ib.QP) {
+	r.Helper()
+	a, b = r.qp(kind, nil), r.qp(kind, nil)
+	r.connect(a, b, kind)
+	r.connect(b, a, kind)
+	return a, b
+}
+
+// send posts a request, signaled, and rings.
+func (r *rig) send(q ib.QP, wr ib.SendWR) {
+	r.Helper()
+	wr.Flags |= signaled
+	r.ok(q.Post(&wr))
+	r.ok(q.Ring())
+}
+
+// wait polls for n completions, by their ids.
+func (r *rig) wait(n int) map[uint64]ib.WC {
+	r.Helper()
+	got, wc := map[uint64]ib.WC{}, make([]ib.WC, 8)
+	for deadline := time.Now().Add(patience); len(got) < n; {
+		k := must[int](r)(r.cq.Poll(wc))
+		for _, c := range wc[:k] {
+			if _, twice := got[c.ID]; twice {
+				r.Fatalf("request %d completed twice", c.ID)
+			}
+			got[c.ID] = c
+		}
+		if time.Now().After(deadline) {
+			r.Fatalf("%d of %d completions after %v", len(got), n, patience)
+		}
+	}
+	return got
+}
+
+// done waits for requests that must succeed.
+func (r *rig) done(ids ...uint64) map[uint64]ib.WC {
+	r.Helper()
+	got := r.wait(len(ids))
+	for _, id := range ids {
+		if c, found := got[id]; !found || uverbs.WCStatus(c.Status) != uverbs.WCSuccess {
+			r.Fatalf("request %d: %+v, among %v", id, c, got)
+		}
+	}
+	return got
+}
+
+// readable waits until a descriptor has something to read.
+func (r *rig) readable(fd int) {
+	r.Helper()
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(fds, int(patience/time.Millisecond))
+		if err == unix.EINTR {
+			continue
+		}
+		if n != 1 || err != nil {
+			r.Fatalf("no event after %v: %v", patience, err)
+		}
+		return
+	}
+}

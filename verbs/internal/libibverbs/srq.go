@@ -1,0 +1,55 @@
+//go:build linux && !static && (amd64 || arm64)
+
+package libibverbs
+
+import (
+	"github.com/ibrun/ibrun/internal/abi/ibv"
+	"github.com/ibrun/ibrun/verbs/internal/ib"
+)
+
+// srq is struct ibv_srq.
+type srq struct {
+	x       *context
+	ptr     uintptr
+	token   uint64
+	wr, sge uint32
+	recv    receiver
+}
+
+func (p *pd) CreateSRQ(wr, sge, limit uint32) (ib.SRQ, error) {
+	x := p.x
+	s := &srq{x: x, token: x.token()}
+	a := &ibv.SRQInitAttr{SRQContext: uintptr(s.token), Attr: ibv.SRQAttr{MaxWR: wr, MaxSGE: sge, SRQLimit: limit}}
+	var err error
+	s.ptr, err = x.lib.create("ibv_create_srq", func() uintptr { return x.lib.createSRQ(p.ptr, a) })
+	if err != nil {
+		return nil, err
+	}
+	s.wr, s.sge = a.Attr.MaxWR, a.Attr.MaxSGE // as granted
+	s.recv.init(s.ptr, s.sge)
+	return s, nil
+}
+
+// Num is 0: the library has a number only for shared receive queues of XRC.
+func (s *srq) Num() uint32           { return 0 }
+func (s *srq) Token() uint64         { return s.token }
+func (s *srq) Cap() (wr, sge uint32) { return s.wr, s.sge }
+
+func (s *srq) Recv(id uint64, sge []ib.SGE) error {
+	return s.recv.post("ibv_post_srq_recv", s.x.c.Ops.PostSRQRecv, id, sge)
+}
+
+func (s *srq) Modify(mask, wr, limit uint32) error {
+	a := &ibv.SRQAttr{MaxWR: wr, SRQLimit: limit}
+	return s.x.lib.do("ibv_modify_srq", func() int32 { return s.x.lib.modifySRQ(s.ptr, a, int32(mask)) })
+}
+
+func (s *srq) Query() (wr, sge, limit uint32, err error) {
+	a := new(ibv.SRQAttr)
+	err = s.x.lib.do("ibv_query_srq", func() int32 { return s.x.lib.querySRQ(s.ptr, a) })
+	return a.MaxWR, a.MaxSGE, a.SRQLimit, err
+}
+
+func (s *srq) Close() error {
+	return s.x.lib.do("ibv_destroy_srq", func() int32 { return s.x.lib.destroySRQ(s.ptr) })
+}

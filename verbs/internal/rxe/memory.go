@@ -1,0 +1,99 @@
+package rxe
+
+import (
+	"fmt"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/ibrun/ibrun/internal/abi/rxe"
+	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
+	"github.com/ibrun/ibrun/verbs/internal/ib"
+	"github.com/ibrun/ibrun/verbs/internal/uverbs"
+)
+
+// pd is a protection domain.
+type pd struct {
+	c      *context
+	handle uint32
+}
+
+func (p *pd) Close() error { return p.c.u.DeallocPD(p.handle) }
+
+func (p *pd) RegMR(addr, length, iova uint64, access uint32) (ib.MR, error) {
+	r, err := p.c.u.RegMR(abi.RegMR{Start: addr, Length: length, HCAVA: iova, PDHandle: p.handle, AccessFlags: access}, uverbs.Driver{})
+	if err != nil {
+		return nil, err
+	}
+	m := &mr{c: p.c, handle: r.MRHandle}
+	m.keys.Store(pack(r.LKey, r.RKey))
+	return m, nil
+}
+
+// mr is a memory region.
+type mr struct {
+	c      *context
+	handle uint32
+	keys   atomic.Uint64
+}
+
+func pack(lkey, rkey uint32) uint64 { return uint64(lkey)<<32 | uint64(rkey) }
+
+func (m *mr) Keys() (lkey, rkey uint32) {
+	k := m.keys.Load()
+	return uint32(k >> 32), uint32(k)
+}
+
+func (m *mr) Rereg(flags uint32, domain ib.PD, addr, length, iova uint64, access uint32) error {
+	in := abi.ReregMR{MRHandle: m.handle, Flags: flags, Start: addr, Length: length, HCAVA: iova, AccessFlags: access}
+	if domain != nil {
+		in.PDHandle = domain.(*pd).handle
+	}
+	r, err := m.c.u.ReregMR(in, uverbs.Driver{})
+	if err == nil {
+		m.keys.Store(pack(r.LKey, r.RKey))
+	}
+	return err
+}
+
+func (m *mr) Close() error { return m.c.u.DeregMR(m.handle) }
+
+// mw is a memory window.
+type mw struct {
+	c      *context
+	handle uint32
+	rkey   atomic.Uint32
+}
+
+func (p *pd) AllocMW(kind uint8) (ib.MW, error) {
+	r, err := p.c.u.AllocMW(abi.AllocMW{PDHandle: p.handle, MWType: kind}, uverbs.Driver{})
+	if err != nil {
+		return nil, err
+	}
+	w := &mw{c: p.c, handle: r.MWHandle}
+	w.rkey.Store(r.RKey)
+	return w, nil
+}
+
+func (w *mw) RKey() uint32 { return w.rkey.Load() }
+func (w *mw) Close() error { return w.c.u.DeallocMW(w.handle) }
+
+// ah is an address handle.
+type ah struct {
+	c           *context
+	handle, num uint32
+}
+
+func (p *pd) CreateAH(a ib.AHAttr) (ib.AH, error) {
+	var answer rxe.CreateAHResp
+	h, err := p.c.u.CreateAH(abi.CreateAH{PDHandle: p.handle, Attr: ahAttr(&a)}, uverbs.Driver{Out: bytesOf(&answer)})
+	if err != nil {
+		return nil, err
+	}
+	if answer.AHNum == 0 {
+		p.c.u.DestroyAH(h)
+		return nil, fmt.Errorf("address handle without a number, datagrams need Linux 5.16 or later: %w", syscall.EOPNOTSUPP)
+	}
+	return &ah{c: p.c, handle: h, num: answer.AHNum}, nil
+}
+
+func (a *ah) Close() error { return a.c.u.DestroyAH(a.handle) }

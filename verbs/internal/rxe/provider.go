@@ -1,0 +1,141 @@
+package rxe
+
+import (
+	"sync/atomic"
+
+	"github.com/ibrun/ibrun/internal/abi/rxe"
+	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
+	"github.com/ibrun/ibrun/verbs/internal/ib"
+	"github.com/ibrun/ibrun/verbs/internal/uverbs"
+)
+
+// Provider opens Soft-RoCE devices.
+type Provider struct {
+	open func(ib.Device) (*uverbs.Context, error)
+}
+
+// New returns the provider for the running kernel.
+func New() *Provider { return &Provider{open: uverbs.Open} }
+
+// On returns the provider for a kernel that is played back.
+func On(k uverbs.Kernel) *Provider {
+	return &Provider{open: func(d ib.Device) (*uverbs.Context, error) { return uverbs.OpenWith(k, d) }}
+}
+
+// Name is "rxe".
+func (*Provider) Name() string { return "rxe" }
+
+// Open opens a device.
+func (p *Provider) Open(d ib.Device) (ib.Context, error) {
+	u, err := p.open(d)
+	if err != nil {
+		return nil, err
+	}
+	return &context{u: u}, nil
+}
+
+// context is an open device.
+type context struct {
+	u      *uverbs.Context
+	tokens atomic.Uint64 // by which events name objects; none is used twice
+}
+
+func (c *context) AsyncFD() int            { return c.u.AsyncFD() }
+func (c *context) AckAsync(uint32, uint64) {} // the kernel does not wait for it
+func (c *context) Close() error            { return c.u.Close() }
+
+func (c *context) AllocPD() (ib.PD, error) {
+	h, err := c.u.AllocPD(uverbs.Driver{})
+	if err != nil {
+		return nil, err
+	}
+	return &pd{c: c, handle: h}, nil
+}
+
+// mapRing maps a ring that the driver made, and checks it.
+func (c *context) mapRing(at rxe.MmapInfo, fixed uint32) (ring, error) {
+	mem, err := c.u.Map(at.Offset, int(at.Size))
+	if err != nil {
+		return ring{}, err
+	}
+	r, err := newRing(mem, fixed)
+	if err != nil {
+		c.u.Unmap(mem)
+	}
+	return r, err
+}
+
+func (c *context) unmapRing(r *ring) error {
+	if r.mem == nil {
+		return nil
+	}
+	mem := r.mem
+	*r = ring{}
+	return c.u.Unmap(mem)
+}
+
+func (c *context) QueryDevice() (ib.DeviceAttr, error) {
+	r, err := c.u.QueryDevice()
+	if err != nil {
+		return ib.DeviceAttr{}, err
+	}
+	return ib.DeviceAttr{
+		FirmwareVersion: firmware(r.FWVer), NodeGUID: be64(r.NodeGUID), SysImageGUID: be64(r.SysImageGUID), MaxMRSize: r.MaxMRSize,
+		PageSizeCap: r.PageSizeCap, VendorID: r.VendorID, VendorPartID: r.VendorPartID, HWVersion: r.HWVer, MaxQP: r.MaxQP,
+		MaxQPWR: r.MaxQPWR, DeviceCapFlags: r.DeviceCapFlags, MaxSGE: r.MaxSGE, MaxSGERd: r.MaxSGERd, MaxCQ: r.MaxCQ,
+		MaxCQE: r.MaxCQE, MaxMR: r.MaxMR, MaxPD: r.MaxPD, MaxQPRdAtom: r.MaxQPRdAtom, MaxResRdAtom: r.MaxResRdAtom,
+		MaxQPInitRdAtom: r.MaxQPInitRdAtom, AtomicCap: r.AtomicCap, MaxMW: r.MaxMW, MaxMcastGrp: r.MaxMcastGrp,
+		MaxMcastQPAttach: r.MaxMcastQPAttach, MaxTotMcastAttach: r.MaxTotalMcastQPAttach, MaxAH: r.MaxAH, MaxSRQ: r.MaxSRQ,
+		MaxSRQWR: r.MaxSRQWR, MaxSRQSGE: r.MaxSRQSGE, MaxPKeys: r.MaxPkeys, LocalCAAckDelay: r.LocalCAAckDelay, Ports: r.PhysPortCnt,
+	}, nil
+}
+
+func (c *context) QueryPort(port int) (ib.PortAttr, error) {
+	r, err := c.u.QueryPort(uint8(port))
+	if err != nil {
+		return ib.PortAttr{}, err
+	}
+	return ib.PortAttr{
+		CapFlags: r.PortCapFlags, MaxMsgSize: r.MaxMsgSz, BadPKey: r.BadPKeyCntr, QKeyViolations: r.QKeyViolCntr, GIDTableLen: r.GIDTblLen,
+		PKeyTableLen: r.PKeyTblLen, LID: r.LID, SMLID: r.SMLID, State: r.State, MaxMTU: r.MaxMTU, ActiveMTU: r.ActiveMTU, LMC: r.LMC,
+		MaxVL: r.MaxVLNum, SMSL: r.SMSL, SubnetTimeout: r.SubnetTimeout, InitTypeReply: r.InitTypeReply, ActiveWidth: r.ActiveWidth,
+		ActiveSpeed: r.ActiveSpeed, PhysState: r.PhysState, LinkLayer: r.LinkLayer, Flags: r.Flags,
+	}, nil
+}
+
+// QueryGIDs asks how long the tables are first: the kernel wants room for all entries, also those that are empty.
+func (c *context) QueryGIDs() ([]ib.GID, error) {
+	d, err := c.u.QueryDevice()
+	if err != nil {
+		return nil, err
+	}
+	room := 0
+	for p := range d.PhysPortCnt {
+		a, err := c.u.QueryPort(p + 1)
+		if err != nil {
+			return nil, err
+		}
+		room += int(a.GIDTblLen)
+	}
+	entries, err := c.u.GIDs(room)
+	gids := make([]ib.GID, len(entries))
+	for i, e := range entries {
+		gids[i] = ib.GID{GID: e.GID, Index: e.GIDIndex, Port: e.PortNum, Type: e.GIDType, Netdev: int(e.NetdevIfindex)}
+	}
+	return gids, err
+}
+
+func (c *context) QueryPKey(port, index int) (uint16, error) { return c.u.PKey(uint8(port), index) }
+
+// The numbers that the hot path compares with.
+const (
+	opWrite       = uint32(abi.WRRDMAWrite)
+	opWriteImm    = uint32(abi.WRRDMAWriteWithImm)
+	opSend        = uint32(abi.WRSend)
+	opSendImm     = uint32(abi.WRSendWithImm)
+	opRead        = uint32(abi.WRRDMARead)
+	opCompareSwap = uint32(abi.WRAtomicCmpAndSwp)
+	opFetchAdd    = uint32(abi.WRAtomicFetchAndAdd)
+	opBindMW      = uint32(abi.WRBindMW)
+	sendInline    = uint32(abi.SendInline)
+)

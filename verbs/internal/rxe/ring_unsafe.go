@@ -1,0 +1,183 @@
+package rxe
+
+// Unsafe because rings lie in memory that the kernel maps, and slots are the kernel's structs. Every slot is found by a masked index
+// in a ring whose extent was checked against the mapping.
+
+import (
+	"fmt"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"github.com/ibrun/ibrun/internal/abi/rxe"
+	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
+	"github.com/ibrun/ibrun/verbs/internal/ib"
+)
+
+// ring is one side of a ring. The zero ring has no room, as that of a pair without a receive queue.
+type ring struct {
+	mem  []byte
+	data unsafe.Pointer // first slot
+	mask uint32
+	log2 uint32 // of the bytes from slot to slot
+
+	producer, consumer *uint32 // the indices in mem
+
+	next uint32 // our own index, ahead of what was published
+	seen uint32 // the driver's index when we last looked
+}
+
+const (
+	headBytes   = unsafe.Sizeof(rxe.QueueBuf{})
+	sendFixed   = uint32(unsafe.Sizeof(rxe.SendWQE{}))
+	recvFixed   = uint32(unsafe.Sizeof(rxe.RecvWQE{}))
+	sgeBytes    = uint32(unsafe.Sizeof(rxe.SGE{}))
+	wcBytes     = uint32(unsafe.Sizeof(ib.WC{}))
+	maxLog2Size = 16
+)
+
+// The driver writes flags of completions as the kernel counts them, which differ from those of the interface in one.
+const (
+	kernelInvalidate = 1 << 2 // IB_WC_WITH_INVALIDATE
+	userInvalidate   = uint32(abi.WCWithInv)
+)
+
+// newRing lays a ring over a mapping, whose slots must have room for fixed bytes.
+func newRing(mem []byte, fixed uint32) (ring, error) {
+	bad := func(format string, args ...any) (ring, error) {
+		return ring{}, fmt.Errorf("queue of the driver: %s: %w", fmt.Sprintf(format, args...), syscall.EPROTO)
+	}
+	if uintptr(len(mem)) < headBytes || uintptr(unsafe.Pointer(unsafe.SliceData(mem)))%8 != 0 {
+		return bad("%d bytes at %p", len(mem), unsafe.SliceData(mem))
+	}
+	head := (*rxe.QueueBuf)(unsafe.Pointer(unsafe.SliceData(mem)))
+	r := ring{mem: mem, mask: head.IndexMask, log2: head.Log2ElemSize,
+		producer: &head.ProducerIndex, consumer: &head.ConsumerIndex}
+	switch {
+	case r.log2 > maxLog2Size || 1<<r.log2 < fixed:
+		return bad("slots of 2^%d bytes, and a request has %d", r.log2, fixed)
+	case r.mask == 0 || r.mask&(r.mask+1) != 0:
+		return bad("index mask %#x", r.mask)
+	case uint64(headBytes)+(uint64(r.mask)+1)<<r.log2 > uint64(len(mem)):
+		return bad("%d slots of 2^%d bytes in %d", uint64(r.mask)+1, r.log2, len(mem))
+	}
+	r.data = unsafe.Add(unsafe.Pointer(head), headBytes)
+	r.next = atomic.LoadUint32(r.producer) & r.mask
+	r.seen = atomic.LoadUint32(r.consumer) & r.mask
+	return r, nil
+}
+
+// capacity is how many slots can be in use: one stays free, to tell full from empty.
+func (r *ring) capacity() uint32 { return r.mask }
+
+// room is how many bytes follow the fixed part in a slot.
+func (r *ring) room(fixed uint32) uint32 {
+	if r.mem == nil {
+		return 0
+	}
+	return 1<<r.log2 - fixed
+}
+
+// free is the slot that we fill next, or nil when there is none.
+func (r *ring) free() unsafe.Pointer {
+	if (r.next+1)&r.mask == r.seen {
+		if r.mem == nil {
+			return nil
+		}
+		r.seen = atomic.LoadUint32(r.consumer) & r.mask // pairs with the driver's release when it is done with a slot
+		if (r.next+1)&r.mask == r.seen {
+			return nil
+		}
+	}
+	return unsafe.Add(r.data, uintptr(r.next)<<r.log2)
+}
+
+// filled counts the slot of free as ours no more, as of the next publish.
+func (r *ring) filled() { r.next = (r.next + 1) & r.mask }
+
+// publish hands all that was filled to the driver, whose acquire of the index it pairs with.
+func (r *ring) publish() { atomic.StoreUint32(r.producer, r.next) }
+
+// rewind takes back what was not published.
+func (r *ring) rewind() {
+	if r.mem != nil {
+		r.next = atomic.LoadUint32(r.producer) & r.mask
+	}
+}
+
+// take copies completions out of a ring that the driver fills.
+func (r *ring) take(wc []ib.WC) int {
+	at := atomic.LoadUint32(r.consumer) & r.mask // only we write it
+	have := (atomic.LoadUint32(r.producer) - at) & r.mask
+	n := min(int(have), len(wc))
+	if n == 0 {
+		return 0
+	}
+	for i := range wc[:n] {
+		wc[i] = *(*ib.WC)(unsafe.Add(r.data, uintptr(at)<<r.log2))
+		if f := wc[i].Flags; f&kernelInvalidate != 0 {
+			wc[i].Flags = f&^kernelInvalidate | userInvalidate
+		}
+		at = (at + 1) & r.mask
+	}
+	atomic.StoreUint32(r.consumer, at) // the driver may reuse the slots from here on
+	return n
+}
+
+// putSend fills a slot of a send queue.
+func (r *ring) putSend(slot unsafe.Pointer, wr *ib.SendWR) {
+	w := (*rxe.SendWQE)(slot)
+	*w = rxe.SendWQE{}
+	w.WR.WRID, w.WR.Opcode, w.WR.SendFlags, w.WR.Ex = wr.ID, wr.Opcode, wr.Flags, wr.Imm
+	putOp(w, wr)
+	if wr.Flags&sendInline != 0 {
+		n := copy(unsafe.Slice((*byte)(unsafe.Add(slot, sendFixed)), len(wr.Inline)), wr.Inline)
+		w.DMA.Length, w.DMA.Resid, w.DMA.NumSGE = uint32(n), uint32(n), 1
+		return
+	}
+	w.DMA.Length = putList(unsafe.Add(slot, sendFixed), wr.SGE)
+	w.DMA.Resid, w.DMA.NumSGE = w.DMA.Length, uint32(len(wr.SGE))
+}
+
+// putOp fills in the part that depends on the operation.
+func putOp(w *rxe.SendWQE, wr *ib.SendWR) {
+	op := unsafe.Pointer(&w.WR.Op)
+	switch wr.Opcode {
+	case opWrite, opWriteImm, opRead:
+		*(*rxe.RDMA)(op) = rxe.RDMA{RemoteAddr: wr.Remote, RKey: wr.RKey}
+		w.IOVA = wr.Remote
+	case opCompareSwap, opFetchAdd:
+		*(*rxe.Atomic)(op) = rxe.Atomic{RemoteAddr: wr.Remote, CompareAdd: wr.Compare, Swap: wr.Swap, RKey: wr.RKey}
+		w.IOVA = wr.Remote
+	case opBindMW:
+		mw, mr := wr.Bind.MW.(*mw), wr.Bind.MR.(*mr)
+		lkey, _ := mr.Keys()
+		*(*rxe.MW)(op) = rxe.MW{Addr: wr.Bind.Addr, Length: wr.Bind.Length, MRLKey: lkey, MWRKey: mw.RKey(),
+			RKey: wr.Bind.RKey, Access: wr.Bind.Access}
+	case opSend, opSendImm:
+		if a, ok := wr.AH.(*ah); ok {
+			*(*rxe.UD)(op) = rxe.UD{RemoteQPN: wr.QPN, RemoteQKey: wr.QKey, PKeyIndex: wr.PKeyIndex, AHNum: a.num}
+		}
+	}
+}
+
+// putRecv fills a slot of a receive queue.
+func (r *ring) putRecv(slot unsafe.Pointer, id uint64, sge []ib.SGE) {
+	w := (*rxe.RecvWQE)(slot)
+	*w = rxe.RecvWQE{WRID: id}
+	w.DMA.Length = putList(unsafe.Add(slot, recvFixed), sge)
+	w.DMA.Resid, w.DMA.NumSGE = w.DMA.Length, uint32(len(sge))
+}
+
+// putList writes a list and returns the sum of its lengths. It has the same layout in the kernel's interface and in rxe's.
+func putList(to unsafe.Pointer, sge []ib.SGE) (total uint32) {
+	list := unsafe.Slice((*ib.SGE)(to), len(sge))
+	for i, e := range sge {
+		list[i] = e
+		total += e.Len
+	}
+	return total
+}
+
+// bytesOf is the memory of a kernel struct, for answers of the driver.
+func bytesOf[T any](p *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p)) }

@@ -1,0 +1,205 @@
+//go:build unix
+
+package rxetest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"sync"
+	"syscall"
+
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/abi/rxe"
+	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
+)
+
+// Limits of the device.
+const (
+	MaxQPWR = 1024
+	MaxCQE  = 4096
+)
+
+// Kernel is a kernel with one device. Its methods may be called by any goroutine at any time.
+type Kernel struct {
+	mu     sync.Mutex
+	fails  map[abi.Command]error
+	held   bool
+	lost   bool
+	last   uint32            // handle, queue pair number, offset
+	kinds  map[uint32]string // of objects, by handle
+	cqs    map[uint32]*cq    // by handle
+	qps    map[uint32]*qp    // by handle
+	rqs    map[uint32]*ring  // shared receive queues by handle
+	maps   map[int64][]byte  // rings that were not mapped yet
+	mapped int
+	pipes  map[int]*pipe // by the end that was handed out
+	async  *pipe
+}
+
+type cq struct {
+	token     uint64
+	ring      ring
+	events    *pipe
+	armed     bool
+	solicited bool
+}
+
+type qp struct {
+	num, peer uint32
+	token     uint64
+	state     uint8
+	all       bool // signal all
+	send      ring
+	recv      *ring
+	scq, rcq  *cq
+}
+
+// New returns a kernel whose device has one active port.
+func New() *Kernel {
+	return &Kernel{fails: map[abi.Command]error{}, kinds: map[uint32]string{}, cqs: map[uint32]*cq{}, qps: map[uint32]*qp{},
+		rqs: map[uint32]*ring{}, maps: map[int64][]byte{}, pipes: map[int]*pipe{}}
+}
+
+// Device is the device as package hw would read it.
+func (k *Kernel) Device() hw.RDMADevice {
+	return hw.RDMADevice{Name: "rxe0", Type: hw.NodeCA, Provider: "rxe",
+		Ports: []hw.RDMAPort{{Number: 1, State: hw.PortActive, LinkLayer: hw.LinkEthernet, Netdev: "eth0", GIDs: []hw.GID{
+			{Index: 0, Addr: netip.MustParseAddr("fe80::1"), Type: hw.GIDRoCEv2, Netdev: "eth0"},
+			{Index: 1, Addr: netip.MustParseAddr("::ffff:10.0.0.1"), Type: hw.GIDRoCEv2, Netdev: "eth0"},
+		}}},
+		Chars: []hw.CharDevice{{Kind: "uverbs", Name: "uverbs0", Major: 231, Minor: 192}},
+	}
+}
+
+// Fail has commands of this kind fail from now on, or with nil succeed again.
+func (k *Kernel) Fail(c abi.Command, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.fails[c] = err
+}
+
+// Hold has doorbells do nothing until the next that comes after Hold(false).
+func (k *Kernel) Hold(on bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.held = on
+}
+
+// Event raises an asynchronous event.
+func (k *Kernel) Event(t abi.EventType, element uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.raise(t, element)
+}
+
+func (k *Kernel) raise(t abi.EventType, element uint64) {
+	b := binary.NativeEndian.AppendUint64(nil, element)
+	b = binary.NativeEndian.AppendUint32(b, uint32(t))
+	k.async.send(append(b, 0, 0, 0, 0))
+}
+
+// Lose removes the device: every command fails with EIO, and the event DEVICE_FATAL comes.
+func (k *Kernel) Lose() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lost = true
+	k.raise(abi.EventDeviceFatal, 0)
+}
+
+// Left says what is not closed yet, "" for nothing.
+func (k *Kernel) Left() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.kinds)+k.mapped+len(k.pipes) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("objects %v, %d mappings, %d descriptors", k.kinds, k.mapped, len(k.pipes))
+}
+
+func (k *Kernel) handle(kind string) uint32 {
+	k.last++
+	k.kinds[k.last] = kind
+	return k.last
+}
+
+// offer makes a ring of at least n slots, to be mapped.
+func (k *Kernel) offer(n, slot int) (ring, rxe.MmapInfo) {
+	r := newRing(n, slot)
+	k.last++
+	at := int64(k.last) << 12
+	k.maps[at] = r.mem
+	return r, rxe.MmapInfo{Offset: uint64(at), Size: uint32(len(r.mem))}
+}
+
+// Open is of uverbs.Kernel, as is all that follows.
+func (k *Kernel) Open(string) (fd int, rdev uint64, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p, err := k.pipe()
+	if err != nil {
+		return -1, 0, err
+	}
+	return p.read, 231<<8 | 192, nil
+}
+
+// pipe makes a descriptor that events can be sent to.
+func (k *Kernel) pipe() (*pipe, error) {
+	var ends [2]int
+	if err := syscall.Pipe(ends[:]); err != nil {
+		return nil, err
+	}
+	p := &pipe{read: ends[0], write: ends[1]}
+	k.pipes[p.read] = p
+	return p, nil
+}
+
+type pipe struct{ read, write int }
+
+func (p *pipe) send(b []byte) { syscall.Write(p.write, b) }
+
+// Ioctl knows no method, as kernels before 5.10.
+func (k *Kernel) Ioctl(int, []byte, []byte) error { return syscall.ENOTTY }
+
+// Mmap hands out a ring that was offered, once.
+func (k *Kernel) Mmap(_ int, offset int64, n int) ([]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	mem, ok := k.maps[offset]
+	if !ok || n != len(mem) {
+		return nil, syscall.EINVAL
+	}
+	delete(k.maps, offset)
+	k.mapped++
+	return mem, nil
+}
+
+// Munmap counts.
+func (k *Kernel) Munmap([]byte) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mapped--
+	return nil
+}
+
+// Discard does nothing: the memory stays.
+func (k *Kernel) Discard([]byte) error { return nil }
+
+// SetNonblock does what the kernel does.
+func (k *Kernel) SetNonblock(fd int) error { return syscall.SetNonblock(fd, true) }
+
+// Close closes both ends.
+func (k *Kernel) Close(fd int) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.pipes[fd]
+	if p == nil {
+		return syscall.EBADF
+	}
+	delete(k.pipes, fd)
+	syscall.Close(p.write)
+	return syscall.Close(p.read)
+}
+
+// Post is Write.
+func (k *Kernel) Post(fd int, command, resp []byte) error { return k.Write(fd, command, resp) }

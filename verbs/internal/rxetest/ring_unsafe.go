@@ -1,0 +1,83 @@
+//go:build unix
+
+package rxetest
+
+// Unsafe because the indices of a ring are read and written atomically by two sides, at their addresses in memory that stands for a
+// mapping.
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/ibrun/ibrun/internal/abi/rxe"
+)
+
+// Bytes of slots.
+const (
+	wcSlot   = 64
+	sendSlot = 1024
+	recvSlot = 1024
+)
+
+// completion is struct ib_uverbs_wc as far as it is filled in.
+type completion struct {
+	ID                                                     uint64
+	Status, Opcode, VendorErr, Len, Imm, QPN, SrcQP, Flags uint32
+}
+
+// ring is the driver's side of a ring.
+type ring struct {
+	mem  []byte
+	head *rxe.QueueBuf
+	mask uint32
+	slot uint32
+}
+
+// newRing makes a ring with room for n entries.
+func newRing(n, slot int) ring {
+	slots := 1 << bits.Len(uint(n))
+	head := int(unsafe.Sizeof(rxe.QueueBuf{}))
+	words := make([]uint64, (head+slots*slot)/8)
+	r := ring{mem: unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), len(words)*8), mask: uint32(slots - 1), slot: uint32(slot)}
+	r.head = (*rxe.QueueBuf)(unsafe.Pointer(&words[0]))
+	r.head.Log2ElemSize, r.head.IndexMask = uint32(bits.Len(uint(slot))-1), r.mask
+	return r
+}
+
+func (r *ring) at(i uint32) []byte {
+	from := uint32(unsafe.Sizeof(rxe.QueueBuf{})) + (i&r.mask)*r.slot
+	return r.mem[from : from+r.slot]
+}
+
+// consume takes a slot that the program filled, or returns nil. A copy of it is returned: the program may fill it again.
+func (r *ring) consume() []byte {
+	i := atomic.LoadUint32(&r.head.ConsumerIndex)
+	if i == atomic.LoadUint32(&r.head.ProducerIndex) {
+		return nil
+	}
+	slot := append([]byte(nil), r.at(i)...)
+	atomic.StoreUint32(&r.head.ConsumerIndex, (i+1)&r.mask)
+	return slot
+}
+
+// produce returns the slot to fill, or nil when the ring is full; produced hands it over.
+func (r *ring) produce() []byte {
+	i := atomic.LoadUint32(&r.head.ProducerIndex)
+	if (i+1)&r.mask == atomic.LoadUint32(&r.head.ConsumerIndex) {
+		return nil
+	}
+	return r.at(i)
+}
+
+func (r *ring) produced() {
+	atomic.StoreUint32(&r.head.ProducerIndex, (atomic.LoadUint32(&r.head.ProducerIndex)+1)&r.mask)
+}
+
+// moveTo copies what is in a ring into another.
+func (r *ring) moveTo(to *ring) {
+	for slot := r.consume(); slot != nil; slot = r.consume() {
+		copy(to.produce(), slot)
+		to.produced()
+	}
+}
