@@ -28,9 +28,12 @@ internal/sys < internal/shm;
 internal/sys, internal/abi/* < verbs/internal/*, verbs;
 NONE < verbs/internal/ib < verbs/internal/uverbs < verbs/internal/rxe;
 verbs/internal/ib < verbs/internal/libibverbs;
+hw < verbs/internal/rxetest;
 hw, verbs/internal/* < verbs < verbs/verbstest;
 internal/sys, internal/abi/* < soft-roce/link < soft-roce/live;
-internal/sys < soft-roce/vm/internal/*;
+internal/sys < soft-roce/vm/internal/wire < soft-roce/vm/internal/guest;
+soft-roce/link < soft-roce/vm/internal/guest;
+NONE < soft-roce/vm/internal/*;
 soft-roce/link, soft-roce/vm/internal/* < soft-roce/vm;
 
 # Floor 3: the seam, and what moves bytes between peers.
@@ -52,9 +55,11 @@ fabric, fabric/mem, mpi/internal/place, mpi < mpi/mpitest;
 # Floor 6: programs.
 perf, mpi < bench;
 mpi < examples/*;
+hw, verbs < examples/pingpong;
+verbs < bench/perftest;
 NONE < cmd/ibrun/internal/cli;
 hw, internal/sys, internal/pmi, internal/job, cmd/ibrun/internal/cli < cmd/ibrun/internal/launch;
-cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, mpi, bench < cmd/ibrun/internal/benchcmd;
+cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, mpi, bench, bench/perftest, hw, verbs < cmd/ibrun/internal/benchcmd;
 cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, soft-roce/link < cmd/ibrun/internal/softroce;
 hw, perf, perf/prom, cmd/ibrun/internal/* < cmd/ibrun;
 

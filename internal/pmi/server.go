@@ -30,6 +30,10 @@ type Job struct {
 	Mapping string
 	// AppNums is the number of each rank's program; nil means 0 for all.
 	AppNums []int
+	// Up is set where each node has a server of its own, which serves only the ranks of Node. It is given what the others
+	// have to know, for the job's [Exchange], in order; [Server.Deliver] takes the answers. It must not wait for them.
+	Up   func(*Parcel)
+	Node int
 	// Events tells what the ranks do.
 	Events Events
 }
@@ -56,8 +60,15 @@ type Server struct {
 	keys  *store // key-value space
 	names *store // published names
 
-	mu       sync.Mutex
-	barriers map[string]*barrier // those that wait for someone
+	local int // how many ranks this server serves
+
+	telling sync.Mutex // held while Up is called, so that parcels go in order
+
+	mu        sync.Mutex
+	barriers  map[string]*barrier // those that wait for someone
+	asking    map[int]*session    // by rank: who waits for an answer about a name
+	news      []Put               // what other servers do not know yet
+	newsBytes int
 }
 
 // NewServer makes a server, or says what is wrong with job.
@@ -84,7 +95,13 @@ func NewServer(job Job) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{job: job, nodes: nodes, keys: newStore(), names: newStore(), barriers: make(map[string]*barrier)}
+	s := &Server{job: job, nodes: nodes, keys: newStore(), names: newStore(),
+		barriers: make(map[string]*barrier), asking: make(map[int]*session)}
+	for rank := range nodes {
+		if s.serves(rank) {
+			s.local++
+		}
+	}
 	s.keys.put(-1, mappingKey, job.Mapping, false)
 	return s, nil
 }
@@ -93,9 +110,9 @@ func NewServer(job Job) (*Server, error) {
 // or died. Nothing a rank sends disturbs the others. A rank that is gone is missing from every barrier that it has
 // not reached; ending the job is up to the caller. To end a Serve, close conn or the other side of it.
 func (s *Server) Serve(rank int, conn io.ReadWriteCloser) error {
-	if rank < 0 || rank >= s.job.Size {
+	if rank < 0 || rank >= s.job.Size || !s.serves(rank) {
 		conn.Close()
-		return fmt.Errorf("pmi: rank %d of %d", rank, s.job.Size)
+		return fmt.Errorf("pmi: rank %d of %d is not served here", rank, s.job.Size)
 	}
 	c := &session{server: s, rank: rank, conn: conn}
 	err := c.run()
@@ -255,7 +272,7 @@ func (c *session) put(m *message) error {
 		why = "keys with PMI_ prefix are reserved"
 	case len(value) >= valueMax:
 		why = "value is too long"
-	case !c.server.keys.put(c.rank, key, value, true):
+	case !c.server.keys.put(c.rank, key, value, true), !c.server.note(c.rank, key, value):
 		why = "this rank has put too much"
 	}
 	if why != "" {
@@ -275,34 +292,21 @@ func (c *session) get(m *message) error {
 	return c.answer("get_result", "value", value)
 }
 
-// name publishes, withdraws or looks up a name. Slurm's clients look at info, MPICH's at rc.
+// name publishes, withdraws or looks up a name.
 func (c *session) name(m *message) error {
-	answer := strings.TrimSuffix(m.cmd, "_name") + "_result"
-	service, port := m.get("service"), m.get("port")
-	names, why := c.server.names, ""
-	ok := []string{"info", "ok"}
-	switch {
-	case service == "":
-		why = "no service named"
-	case m.cmd == "publish_name":
-		if len(service)+len(port) >= valueMax || !names.put(c.rank, service, port, false) {
-			why = "name is taken or there is no room for it"
-		}
-	case m.cmd == "unpublish_name":
-		if !names.remove(service) {
-			why = "name not found"
-		}
-	default:
-		found := false
-		if port, found = names.get(service); !found {
-			why = "name not found"
-		}
-		ok = append(ok, "port", port)
+	s := c.server
+	n := &Name{Rank: c.rank, Cmd: m.cmd, Service: []byte(m.get("service")), Port: []byte(m.get("port"))}
+	if s.job.Up == nil {
+		n.settle(s.names)
+		return n.answer(c)
 	}
-	if why != "" {
-		return c.refuse(answer, why, "info", "fail")
-	}
-	return c.answer(answer, ok...)
+	s.mu.Lock()
+	s.asking[c.rank] = c
+	s.mu.Unlock()
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	s.job.Up(&Parcel{Name: n})
+	return nil
 }
 
 func (c *session) abort(m *message) error {

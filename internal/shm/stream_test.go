@@ -6,24 +6,48 @@ import (
 	"testing"
 )
 
-// TestStreamIsCopy holds Stream against copy, for all short lengths and some long ones, wherever both begin in a
-// cache line.
+// TestStreamIsCopy holds Stream against copy, for all short lengths and some long ones, wherever both begin in a cache
+// line.
 func TestStreamIsCopy(t *testing.T) {
+	holdAgainstCopy(t, func(r *rand.Rand) int { return r.IntN(128) }, Stream)
+}
+
+// TestStreamLinesIsCopy holds the assembly, which takes whole lines only, against its twin.
+func TestStreamLinesIsCopy(t *testing.T) {
+	holdAgainstCopy(t, func(*rand.Rand) int { return 0 }, func(dst, src []byte) {
+		whole := len(dst) &^ (lineBytes - 1)
+		streamLines(dst[:whole], src[:whole])
+		copy(dst[whole:], src[whole:])
+	})
+}
+
+// holdAgainstCopy compares what f does with what copy does. where chooses the beginning of the destination.
+func holdAgainstCopy(t *testing.T, where func(*rand.Rand) int, f func(dst, src []byte)) {
 	r := rand.New(rand.NewPCG(1, 2))
-	src := make([]byte, 30000)
+	src := make([]byte, 4000)
 	for i := range src {
 		src[i] = byte(r.Uint32())
 	}
-	for n := 0; n < 600; n++ {
+	for n := 0; n < 3000; n++ {
 		if n >= 400 {
 			n += 37
 		}
-		from, to := r.IntN(128), 64+r.IntN(128)
-		got, want := bytes.Repeat([]byte{0xa5}, n+256), bytes.Repeat([]byte{0xa5}, n+256)
-		Stream(got[to:to+n], src[from:from+n])
+		from, to := r.IntN(128), 64+where(r)
+		got, want := guarded(n), bytes.Repeat([]byte{0xa5}, n+256)
+		f(got[to:to+n], src[from:from+n])
 		copy(want[to:], src[from:from+n])
 		if !bytes.Equal(got, want) {
 			t.Fatalf("%d bytes from %d to %d:\n%x, want\n%x", n, from, to, got, want)
 		}
 	}
+}
+
+// guarded returns room for n bytes and some more around them, at the beginning of a cache line: the allocator's blocks of a
+// page and more begin there.
+func guarded(n int) []byte {
+	b := make([]byte, 8192)
+	for i := range b {
+		b[i] = 0xa5
+	}
+	return b[:n+256]
 }

@@ -39,12 +39,17 @@ type Device struct {
 
 // Context is an open device. Its methods may be called by any goroutine.
 type Context interface {
+	// QueryDevice returns the capabilities.
 	QueryDevice() (DeviceAttr, error)
+	// QueryPort returns the state of a port, numbered from 1.
 	QueryPort(port int) (PortAttr, error)
 	QueryGIDs() ([]GID, error) // of all ports, empty entries left out
+	// QueryPKey returns an entry of a port's P_Key table.
 	QueryPKey(port, index int) (uint16, error)
 
+	// AllocPD makes a protection domain.
 	AllocPD() (PD, error)
+	// CreateChannel makes a completion channel.
 	CreateChannel() (Channel, error)
 	// CreateCQ makes a completion queue of at least n entries. The channel may be nil.
 	CreateCQ(n int, ch Channel, vector int) (CQ, error)
@@ -54,6 +59,7 @@ type Context interface {
 	AsyncFD() int
 	// AckAsync tells that one event for the object with this token was taken, so that its Close need not wait for it.
 	AckAsync(eventType uint32, token uint64)
+	// Close frees it.
 	Close() error
 }
 
@@ -61,41 +67,56 @@ type Context interface {
 type PD interface {
 	// RegMR registers length bytes at addr; peers address them from iova on.
 	RegMR(addr, length, iova uint64, access uint32) (MR, error)
+	// AllocMW makes a memory window of enum ib_mw_type.
 	AllocMW(kind uint8) (MW, error)
+	// CreateQP makes a queue pair in state RESET.
 	CreateQP(QPInit) (QP, error)
+	// CreateSRQ makes a shared receive queue; an event is raised below limit receives.
 	CreateSRQ(wr, sge, limit uint32) (SRQ, error)
+	// CreateAH makes an address handle.
 	CreateAH(AHAttr) (AH, error)
+	// Close frees it.
 	Close() error
 }
 
 // MR is a memory region.
 type MR interface {
+	// Keys are what local and remote work requests name the region by.
 	Keys() (lkey, rkey uint32)
 	// Rereg changes what the flags (enum ib_mr_rereg_flags) name; the keys may change. After an error the region is closed or
 	// unchanged, as the kernel left it.
 	Rereg(flags uint32, pd PD, addr, length, iova uint64, access uint32) error
+	// Close frees it.
 	Close() error
 }
 
 // MW is a memory window.
 type MW interface {
+	// RKey is the key that it was made with.
 	RKey() uint32
+	// Close frees it.
 	Close() error
 }
 
 // AH is an address handle.
-type AH interface{ Close() error }
+type AH interface {
+	// Close frees it.
+	Close() error
+}
 
 // Channel is a completion channel: a non-blocking descriptor from which the 8-byte tokens of completion queues are read. The
 // channel owns it.
 type Channel interface {
+	// FD is the descriptor.
 	FD() int
+	// Close frees it.
 	Close() error
 }
 
 // CQ is a completion queue.
 type CQ interface {
-	Len() int      // capacity in entries
+	Len() int // capacity in entries
+	// Token is what events name it by.
 	Token() uint64 // what events name it by
 	// Poll takes up to len(wc) completions and returns their number, without a system call or an allocation.
 	Poll(wc []WC) (int, error)
@@ -105,13 +126,17 @@ type CQ interface {
 	AckEvents(n int)
 	// Resize changes the capacity to at least n. It is never called at the same time as Poll.
 	Resize(n int) error
+	// Close frees it.
 	Close() error
 }
 
 // QP is a queue pair. Post, Ring and Recv allocate nothing and do not keep their arguments.
 type QP interface {
+	// Num is its number on the device.
 	Num() uint32
+	// Token is what events name it by.
 	Token() uint64
+	// Cap is what creation granted, at least what was asked for.
 	Cap() Cap
 	// Post writes one work request into the send queue, or returns ErrFull. The device sees it at the next Ring at the latest.
 	Post(*SendWR) error
@@ -120,20 +145,29 @@ type QP interface {
 	// Recv queues one receive, or returns ErrFull. The device sees it at once. It is not called when the pair has an SRQ.
 	Recv(id uint64, sge []SGE) error
 	Modify(*QPAttr, uint32) error // the mask is enum ib_qp_attr_mask
+	// Query returns the attributes that the mask names.
 	Query(mask uint32) (QPAttr, error)
+	// AttachMulticast has the pair receive what is sent to a group.
 	AttachMulticast(gid [16]byte, lid uint16) error
+	// DetachMulticast ends that.
 	DetachMulticast(gid [16]byte, lid uint16) error
+	// Close frees it.
 	Close() error
 }
 
 // SRQ is a shared receive queue.
 type SRQ interface {
+	// Num is its number on the device.
 	Num() uint32
+	// Token is what events name it by.
 	Token() uint64
+	// Cap is what creation granted.
 	Cap() (wr, sge uint32)
 	// Recv queues one receive, or returns ErrFull. The device sees it at once.
 	Recv(id uint64, sge []SGE) error
 	Modify(mask, wr, limit uint32) error // the mask is enum ib_srq_attr_mask
+	// Query returns the present limits.
 	Query() (wr, sge, limit uint32, err error)
+	// Close frees it.
 	Close() error
 }
