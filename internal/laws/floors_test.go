@@ -45,8 +45,9 @@ fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rc < fabric/auto;
 # Floor 4: where the process stands, tag matching, datatypes, algorithms, protocols.
 fabric, fabric/auto, hw, internal/pmi, internal/job < mpi/internal/place;
 NONE < mpi/internal/match, mpi/internal/dtype;
+fabric < mpi/internal/pin;
 internal/shm, mpi/internal/dtype < mpi/internal/coll;
-fabric, perf, mpi/internal/match < mpi/internal/proto;
+fabric, perf, mpi/internal/match, mpi/internal/pin < mpi/internal/proto;
 
 # Floor 5: communicators, messages, collectives.
 attrs, hw, perf, fabric, mpi/internal/* < mpi;

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 
@@ -26,6 +27,11 @@ type Place struct {
 	Crowded bool
 	// Open opens the domain that connects the processes.
 	Open func(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error)
+	// Address returns what a process that has opened its domain tells others to connect by: nil if that is nothing, or
+	// if the launcher, which then ends the job, has gone. It may be called once Open has returned.
+	Address func(peer int) []byte
+	// Nodes returns the number of each process's node, from 0, as far as the launcher tells.
+	Nodes func() ([]int, error)
 	// Started tells the launcher that the process has initialised.
 	Started func() error
 	// Finalized tells the launcher that the process may end from now on. It is called once.
@@ -43,7 +49,8 @@ func Find(ctx context.Context) (*Place, error) {
 	if client == nil {
 		return alone(), nil
 	}
-	p := &Place{Rank: client.Rank(), Size: client.Size()}
+	b := &board{client: client}
+	p := &Place{Rank: client.Rank(), Size: client.Size(), Address: b.address, Nodes: b.nodes}
 	link, hello, err := job.FromEnv(os.Getenv)
 	if err != nil {
 		return nil, fmt.Errorf("talk to ibrun: %w", err)
@@ -57,7 +64,14 @@ func Find(ctx context.Context) (*Place, error) {
 		return nil, err
 	}
 	p.Open = func(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error) {
-		return auto.Open(ctx, cfg, node)
+		d, err := auto.Open(ctx, cfg, node)
+		if err != nil {
+			return nil, err
+		}
+		if err := b.publish(ctx, d.Addr()); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+		return d, nil
 	}
 	tell := func(kind job.Kind) error {
 		if link == nil {
@@ -70,11 +84,11 @@ func Find(ctx context.Context) (*Place, error) {
 		if err := tell(job.KindFinalized); err != nil {
 			return err
 		}
-		return client.Finalize()
+		return b.finalize()
 	}
 	p.Abort = func(code int, why string) error {
 		// The launcher kills this process; leaving does the same where it is slow to, or gone.
-		_ = client.Abort(code, why)
+		_ = b.abort(code, why)
 		os.Exit(code)
 		return nil
 	}
@@ -88,6 +102,8 @@ func alone() *Place {
 		Open: func(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error) {
 			return auto.Open(ctx, cfg, auto.Node{Local: []int{0}})
 		},
+		Address:   func(int) []byte { return nil },
+		Nodes:     func() ([]int, error) { return []int{0}, nil },
 		Started:   nothing,
 		Finalized: nothing,
 		Abort: func(code int, why string) error {

@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -39,6 +40,10 @@ type Config struct {
 	Crowded bool
 	// Unexpected bounds the bytes kept of messages that came before their receives; 0 means 64 MiB.
 	Unexpected int
+	// Pinned bounds the bytes that stay registered with a device while no message needs them; 0 means 1 GiB.
+	Pinned int
+	// Report is told what the user should know and no call fails for; it may be nil.
+	Report func(string)
 	// Owner is what Engine.Owner returns: who stands on the engine.
 	Owner any
 }
@@ -55,7 +60,7 @@ type Engine struct {
 	sharer fabric.Sharer // nil likewise
 	owner  any
 	addr   func(int32) []byte
-	peers  []*peer // nil: nothing to do with it so far
+	peers  []*peer           // nil: nothing to do with it so far
 	tables map[uint32]*table // by context
 	dead   table             // stands for those of contexts that have ended: nothing waits in it
 	ended  map[uint32]uint32 // by number, the last context of that number that ended
@@ -69,6 +74,10 @@ type Engine struct {
 	backlog  []int32   // peers for which messages wait for room
 	moves    moveQueue // blocks to be read or written
 	store    store     // messages that came too early
+
+	pinned     int
+	report     func(string)
+	complained bool // about registration
 
 	broken  error // set when a process was lost
 	leaving bool  // processes may leave now
@@ -94,6 +103,8 @@ func New(c Config) (*Engine, error) {
 		spin:   spinAlone,
 		tables: map[uint32]*table{},
 		ended:  map[uint32]uint32{},
+		pinned: cmp.Or(c.Pinned, 1<<30),
+		report: c.Report,
 	}
 	if c.Address != nil {
 		e.addr = func(n int32) []byte { return c.Address(int(n)) }
@@ -266,7 +277,13 @@ func (e *Engine) Settle() error {
 func (e *Engine) Close() error {
 	e.lock()
 	defer e.unlock()
-	return errors.Join(e.domain.Close(), e.parker.close())
+	var errs []error
+	for _, w := range e.ways {
+		if w.pins != nil {
+			errs = append(errs, w.pins.Close())
+		}
+	}
+	return errors.Join(append(errs, e.domain.Close(), e.parker.close())...)
 }
 
 // Shares tells whether processes may share memory.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/pin"
 )
 
 // peer is what an engine knows of one other process, or of itself.
@@ -80,8 +81,25 @@ func (e *Engine) newPeer(n int32) *peer {
 type way struct {
 	domain fabric.Domain
 	caps   fabric.Caps
-	eager  int // largest payload of one message
-	part   int // what one carries of a payload that goes in several
+	eager  int        // largest payload of one message
+	part   int        // what one carries of a payload that goes in several
+	pins   *pin.Cache // of memory that peers read or write, nil if it need not be registered
+}
+
+// hold makes memory known to the device, if it has to be, until release.
+func (w *way) hold(b []byte) (pin.Memory, error) {
+	if w.pins != nil {
+		return w.pins.Hold(b)
+	}
+	r, err := w.domain.Register(b)
+	return pin.Memory{Remote: r.Remote, Local: r}, err
+}
+
+func (w *way) release(m pin.Memory) error {
+	if w.pins == nil {
+		return nil
+	}
+	return w.pins.Release(m)
 }
 
 // wayTo finds the way to a peer.
@@ -101,6 +119,9 @@ func (e *Engine) wayTo(n int32) (*way, error) {
 		return nil, fmt.Errorf("a transport that carries %d bytes at once has no room for a header", w.caps.MaxSend)
 	}
 	w.part = min(w.eager, partBytes)
+	if w.caps.Read && !w.caps.Direct {
+		w.pins = pin.New(d, e.pinned)
+	}
 	e.ways = append(e.ways, w)
 	return w, nil
 }

@@ -1,8 +1,8 @@
 package proto
 
 import (
-	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/match"
+	"github.com/ibrun/ibrun/mpi/internal/pin"
 )
 
 // Status is what is known about a message that was received or found.
@@ -76,9 +76,9 @@ type Request struct {
 	posted match.Receive[Request]
 	next   *Request // free list
 
-	out    outgoing // send: what is to go to the peer
-	word   int      // send: word of the pair this transfer is agreed on, or -1
-	region fabric.Region
+	out    outgoing   // send: what is to go to the peer
+	word   int        // send: word of the pair this transfer is agreed on, or -1
+	memory pin.Memory // send: what the peer may read
 	move   transfer
 }
 

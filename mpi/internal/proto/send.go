@@ -1,10 +1,13 @@
 package proto
 
 import (
+	"errors"
+	"fmt"
 	"math/bits"
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/pin"
 )
 
 // Send sends buf and returns when it may be used again; in mode Synchronous, when the message has been matched.
@@ -123,7 +126,7 @@ func (e *Engine) propose(r *Request) error {
 	v := envelope{kindOffer, r.route.Context, r.route.Rank, r.route.Tag}
 	o := &r.out
 	o.body, o.rest = nil, nil
-	o.header, o.length = header(v, uint64(len(r.buf)), r.region.Remote.Addr, r.region.Remote.Key, r.id(), e.reserve(r))
+	o.header, o.length = header(v, uint64(len(r.buf)), r.memory.Remote.Addr, r.memory.Remote.Key, r.id(), e.reserve(r))
 	return nil
 }
 
@@ -147,14 +150,30 @@ func (e *Engine) choked(n int32, on bool) {
 	}
 }
 
-// expose makes the buffer readable for the peer.
+// expose makes the buffer readable for the peer. Where the system does not let more memory be registered the peer is told
+// that it cannot read it, and asks for copies.
 func (e *Engine) expose(r *Request) (err error) {
-	if len(r.buf) == 0 {
-		r.region = fabric.Region{}
+	w := e.peer(r.route.Peer).way
+	if len(r.buf) == 0 || !w.caps.Read {
 		return nil
 	}
-	r.region, err = e.peer(r.route.Peer).way.domain.Register(r.buf)
+	r.memory, err = w.hold(r.buf)
+	if errors.Is(err, pin.ErrNoRoom) {
+		e.complain(err)
+		r.memory, err = unreadable, nil
+	}
 	return err
+}
+
+// unreadable stands for memory that the peer cannot read.
+var unreadable = pin.Memory{Remote: fabric.RemoteKey{Addr: noWord, Key: noWord}}
+
+// complain tells the user, once, that memory cannot be registered.
+func (e *Engine) complain(err error) {
+	if !e.complained && e.report != nil {
+		e.report(fmt.Sprintf("large messages are copied instead of being moved by the device, which is slower: %v", err))
+	}
+	e.complained = true
 }
 
 // reserve finds a word for sharing the work of a large transfer; noWord if it does not pay or none is free.
@@ -185,14 +204,11 @@ func (e *Engine) settle(r *Request) {
 	if r.move.queued {
 		e.moves.remove(&r.move) // invited to help, and no longer needed
 	}
-	if r.region != (fabric.Region{}) {
-		if w := e.peer(r.route.Peer).way; !w.caps.Direct {
-			// The bytes have been moved, whatever Deregister says; a domain that cannot is broken and will say so when
-			// polled.
-			_ = w.domain.Deregister(r.region)
-		}
+	if r.memory != (pin.Memory{}) {
+		// The bytes have been moved, whatever this says; a domain that cannot is broken and will say so when polled.
+		_ = e.peer(r.route.Peer).way.release(r.memory)
+		r.memory = pin.Memory{}
 	}
-	r.region = fabric.Region{}
 }
 
 // sent is called when the transport has taken the request's message.

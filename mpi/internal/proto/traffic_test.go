@@ -163,6 +163,7 @@ func TestTraffic(t *testing.T) {
 		"rough copies":    both(twist{noRead: true}.wrap, rough(hooks)),
 		"parts":           twist{parts: true}.wrap,
 		"rough parts":     both(twist{parts: true}.wrap, rough(hooks)),
+		"scarce":          both(twist{scarce: true}.wrap, rough(hooks)),
 		"refused":         twist{refuse: true}.wrap,
 		"shared":          twist{pairing: true}.wrap,
 		"shared, refused": twist{pairing: true, refuse: true}.wrap,
@@ -188,5 +189,36 @@ func TestTraffic(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestScarce: what cannot be registered is copied, at either end, and the user is told once.
+func TestScarce(t *testing.T) {
+	told := make([]int, 2)
+	var self int
+	es := open(t, 2, twist{scarce: true}.wrap, func(c *Config) {
+		n := self
+		self++
+		c.Report = func(string) { told[n]++ }
+	})
+	each(t, es, func(self int, e *Engine) error {
+		const size = 100 << 10 // one fits
+		var hs []Handle
+		for tag := range 4 {
+			if self == 1 {
+				hs = append(hs, e.Irecv(from(0, int32(tag)), make([]byte, size)))
+				continue
+			}
+			h, err := e.Isend(to(0, 1, int32(tag)), make([]byte, size), Standard)
+			if err != nil {
+				return err
+			}
+			hs = append(hs, h)
+		}
+		_, err := e.WaitAll(hs, nil)
+		return errors.Join(err, e.Settle())
+	})
+	if told[0] != 1 || told[1] > 1 {
+		t.Errorf("the users were told %v times", told)
 	}
 }

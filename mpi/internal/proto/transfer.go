@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/pin"
 )
 
 const (
@@ -40,7 +41,7 @@ type transfer struct {
 	key    fabric.RemoteKey
 	bytes  int // to be moved: the message, or as much as the receiver wants
 	whole  int // length of the message
-	local  fabric.Region
+	local  pin.Memory
 
 	claims  *uint64 // pieces claimed from the front, and in the upper half from the back; nil: nobody helps
 	helping int     // send: pieces written. receive: pieces that the sender wrote, -1: not known
@@ -105,7 +106,7 @@ func (e *Engine) pull(r *Request, peer int32, v envelope, w [5]uint64) {
 	t.peer, t.id, t.key = peer, w[3], fabric.RemoteKey{Addr: w[1], Key: w[2]}
 	t.whole = int(w[0])
 	t.bytes = min(t.whole, len(r.buf))
-	t.claims, t.helping, t.offset, t.local = nil, -1, 0, fabric.Region{}
+	t.claims, t.helping, t.offset, t.local = nil, -1, 0, pin.Memory{}
 	t.form = reading
 	r.route.Peer = peer
 	r.status = Status{Source: v.source, Tag: v.tag, Bytes: t.bytes}
@@ -118,16 +119,20 @@ func (e *Engine) pull(r *Request, peer int32, v envelope, w [5]uint64) {
 		return
 	}
 	p := e.peer(peer)
-	if !p.way.caps.Read || p.copies {
+	if !p.way.caps.Read || p.copies || t.key == unreadable.Remote {
 		e.askForCopies(t)
 		return
 	}
-	if !p.way.caps.Direct {
-		var err error
-		if t.local, err = p.way.domain.Register(r.buf[:t.bytes]); err != nil {
-			e.pulled(r, err)
-			return
-		}
+	var err error
+	t.local, err = p.way.hold(r.buf[:t.bytes])
+	switch {
+	case errors.Is(err, pin.ErrNoRoom):
+		e.complain(err)
+		e.askForCopies(t)
+		return
+	case err != nil:
+		e.pulled(r, err)
+		return
 	}
 	if w[4] != noWord {
 		e.askForHelp(t, w[4])
@@ -144,14 +149,6 @@ func (e *Engine) askForHelp(t *transfer, word uint64) {
 	if i := word * wordStride; word < noWord/wordStride && i < uint64(len(p.inbound)) && t.bytes >= shareFrom {
 		t.claims = &p.inbound[i]
 		to := t.local.Remote
-		if p.way.caps.Direct {
-			region, err := p.way.domain.Register(t.req.buf)
-			if err != nil {
-				t.claims = nil
-				return
-			}
-			to = region.Remote
-		}
 		e.note(t.peer, envelope{kind: kindHelp}, t.id, t.req.id(), to.Addr, to.Key, uint64(t.bytes))
 	}
 }
@@ -167,7 +164,7 @@ func (e *Engine) helped(peer int32, w [5]uint64) bool {
 		return false
 	}
 	t.peer, t.id, t.key = peer, w[1], fabric.RemoteKey{Addr: w[2], Key: w[3]}
-	t.bytes, t.helping, t.local = int(w[4]), 0, r.region
+	t.bytes, t.helping, t.local = int(w[4]), 0, r.memory
 	t.claims = &e.peer(peer).outbound[r.word*wordStride]
 	e.moves.push(t)
 	return true
@@ -220,7 +217,7 @@ func (e *Engine) work() {
 	var err error
 	e.unlock()
 	if t.claims == nil {
-		finished, err = ep.Read(buf, t.local, t.key, token)
+		finished, err = ep.Read(buf, t.local.Local, t.key, token)
 	} else {
 		err = readFront(ep, t, buf)
 	}
@@ -251,7 +248,7 @@ func readPiece(ep fabric.Endpoint, t *transfer, buf []byte, i int) error {
 	from, to := piece(i, t.bytes)
 	key := t.key
 	key.Addr += uint64(from)
-	_, err := ep.Read(buf[from:to], t.local, key, 0)
+	_, err := ep.Read(buf[from:to], t.local.Local, key, 0)
 	return err
 }
 
@@ -313,7 +310,7 @@ func (e *Engine) push(t *transfer) {
 		from, to := piece(i, t.bytes)
 		key := t.key
 		key.Addr += uint64(from)
-		if _, err = ep.Write(buf[from:to], t.local, key, 0); err == nil {
+		if _, err = ep.Write(buf[from:to], t.local.Local, key, 0); err == nil {
 			t.helping++
 		}
 	}
@@ -341,9 +338,9 @@ func (e *Engine) pulled(r *Request, err error) {
 func (e *Engine) received(r *Request, err error) {
 	t := &r.move
 	t.form = nothing
-	if w := e.peer(t.peer).way; t.local != (fabric.Region{}) && !w.caps.Direct {
-		err = errors.Join(err, w.domain.Deregister(t.local))
-		t.local = fabric.Region{}
+	if t.local != (pin.Memory{}) {
+		err = errors.Join(err, e.peer(t.peer).way.release(t.local))
+		t.local = pin.Memory{}
 	}
 	if err == nil && t.whole > t.bytes {
 		err = ErrTruncate

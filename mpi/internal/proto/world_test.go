@@ -93,6 +93,7 @@ type twist struct {
 	refuse  bool // reads and writes are refused, though Caps promises them
 	pairing bool // offers words
 	parts   bool // carries little at once, and prefers several parts to reads
+	scarce  bool // lets little memory be registered
 }
 
 func (tw twist) wrap(tr fabric.Transport) fabric.Transport {
@@ -111,7 +112,7 @@ func (tr *twisted) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, e
 	if err != nil {
 		return nil, err
 	}
-	d := &twistedDomain{inner, tr, c.Self}
+	d := &twistedDomain{Domain: inner, tr: tr, self: c.Self, sizes: map[uint64]int{}}
 	if tr.pairing {
 		return pairingDomain{d}, nil
 	}
@@ -120,8 +121,31 @@ func (tr *twisted) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, e
 
 type twistedDomain struct {
 	fabric.Domain
-	tr   *twisted
-	self int
+	tr    *twisted
+	self  int
+	used  int // bytes registered
+	sizes map[uint64]int
+}
+
+// errScarce is what a domain says that lets little memory be registered.
+var errScarce = errors.New("no more memory can be registered")
+
+func (d *twistedDomain) Register(b []byte) (fabric.Region, error) {
+	if d.tr.scarce && d.used+len(b) > maxParcel {
+		return fabric.Region{}, errScarce
+	}
+	r, err := d.Domain.Register(b)
+	if err == nil {
+		d.used += len(b)
+		d.sizes[r.Local] = len(b)
+	}
+	return r, err
+}
+
+func (d *twistedDomain) Deregister(r fabric.Region) error {
+	d.used -= d.sizes[r.Local]
+	delete(d.sizes, r.Local)
+	return d.Domain.Deregister(r)
 }
 
 func (d *twistedDomain) Caps() fabric.Caps {

@@ -1,0 +1,94 @@
+package softroce
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/soft-roce/link"
+)
+
+// machine is one with network devices eth0 and eth1 and some links.
+type machine struct{ links []link.Link }
+
+func (m *machine) add(name, netdev string) error {
+	fail := func(err error) error {
+		return &link.Error{Op: "add", Name: name, Netdev: netdev, Err: err, Remedy: "a remedy"}
+	}
+	for _, l := range m.links {
+		switch {
+		case l.Name == name:
+			return fail(fmt.Errorf("%w: file table overflow", link.ErrNameInUse))
+		case l.Netdev == netdev:
+			return fail(link.ErrNetdevInUse)
+		}
+	}
+	if netdev != "eth0" && netdev != "eth1" {
+		return fail(link.ErrNoNetdev)
+	}
+	m.links = append(m.links, link.Link{Name: name, Netdev: netdev, State: "ACTIVE"})
+	return nil
+}
+
+func (m *machine) remove(name string) error {
+	for i, l := range m.links {
+		if l.Name == name {
+			m.links = slices.Delete(m.links, i, i+1)
+			return nil
+		}
+	}
+	return &link.Error{Op: "delete", Name: name, Err: link.ErrNoLink}
+}
+
+func (m *machine) list() ([]link.Link, error) { return m.links, nil }
+
+func TestCommands(t *testing.T) {
+	var m machine
+	for _, c := range []struct {
+		line      string
+		code      int
+		out, errs string
+	}{
+		{"show", 0, "", ""},
+		{"up eth0", 0, "rxe0\n", ""},
+		{"up eth0 mine", 1, "", "ibrun soft-roce: add Soft-RoCE link mine on eth0: network device in use"},
+		{"up eth9", 1, "", "no such network device\na remedy\n"},
+		{"up eth1", 0, "rxe1\n", ""},
+		{"show", 0, "NAME  NETDEV  STATE\nrxe0  eth0    ACTIVE\nrxe1  eth1    ACTIVE\n", ""},
+		{"down rxe0", 0, "", ""},
+		{"down rxe0", 1, "", "delete Soft-RoCE link rxe0: no such Soft-RoCE link\n"},
+		{"up eth0 mine", 0, "mine\n", ""},
+		{"show", 0, "NAME  NETDEV  STATE\nrxe1  eth1    ACTIVE\nmine  eth0    ACTIVE\n", ""},
+		{"help", 0, usage, ""},
+		{"", 2, "", usage},
+		{"up", 2, "", usage},
+		{"down rxe0 rxe1", 2, "", usage},
+		{"show all", 2, "", usage},
+	} {
+		var out, errs bytes.Buffer
+		code := run(strings.Fields(c.line), &out, &errs, links{m.add, m.remove, m.list})
+		if code != c.code || out.String() != c.out || !strings.Contains(errs.String(), c.errs) || c.errs == "" && errs.Len() > 0 {
+			t.Errorf("%s: code %d, %q, %q; want %d, %q, %q", c.line, code, &out, &errs, c.code, c.out, c.errs)
+		}
+	}
+}
+
+// Names in use are passed over, whoever has them.
+func TestFirstFreeName(t *testing.T) {
+	taken := func(name, _ string) error {
+		if name != "rxe7" {
+			return &link.Error{Op: "add", Name: name, Err: link.ErrNameInUse}
+		}
+		return nil
+	}
+	var out, errs bytes.Buffer
+	if code := run([]string{"up", "eth0"}, &out, &errs, links{add: taken}); code != 0 || out.String() != "rxe7\n" {
+		t.Errorf("code %d, %q, %q", code, &out, &errs)
+	}
+	all := func(name, _ string) error { return link.ErrNameInUse }
+	if code := run([]string{"up", "eth0"}, &out, &errs, links{add: all}); code != 1 || !strings.Contains(errs.String(), "in use") {
+		t.Errorf("code %d, %q", code, &errs)
+	}
+}

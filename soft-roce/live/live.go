@@ -1,0 +1,76 @@
+package live
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Variables that a guest sets.
+const (
+	liveVariable  = "IBRUN_LIVE"
+	nodeVariable  = "IBRUN_VM_NODE"
+	addrsVariable = "IBRUN_VM_ADDRS"
+)
+
+// Device returns the name of the first RDMA device of this machine. It skips the test where IBRUN_LIVE is not set, and
+// fails it where it is set and there is no device.
+func Device(t testing.TB) string {
+	t.Helper()
+	count(t, 1)
+	devices, err := os.ReadDir("/sys/class/infiniband")
+	if err != nil || len(devices) == 0 {
+		t.Fatalf("%s is set, and there is no RDMA device: %v", liveVariable, err)
+	}
+	return devices[0].Name()
+}
+
+// Node is a guest.
+type Node struct {
+	// Number counts from 0, where the test runs.
+	Number int
+	// Addr is its IPv4 address on the wire.
+	Addr string
+}
+
+// Nodes returns all guests. It skips the test where there are fewer than that many: outside of guests, and if it wants
+// two where IBRUN_LIVE is 1.
+func Nodes(t testing.TB, atLeast int) []Node {
+	t.Helper()
+	count(t, atLeast)
+	addrs := strings.Split(os.Getenv(addrsVariable), ",")
+	if os.Getenv(nodeVariable) != "0" || len(addrs) < atLeast || addrs[0] == "" {
+		t.Fatalf("%s is %q, %s is %q and %s is %q: that is not how a guest with %d nodes sets them", liveVariable,
+			os.Getenv(liveVariable), nodeVariable, os.Getenv(nodeVariable), addrsVariable, os.Getenv(addrsVariable), atLeast)
+	}
+	var nodes []Node
+	for i, addr := range addrs {
+		nodes = append(nodes, Node{Number: i, Addr: addr})
+	}
+	return nodes
+}
+
+// Command returns a command that runs a program on that node. Its output arrives byte for byte; to kill it kills the
+// program.
+func (n Node) Command(name string, args ...string) *exec.Cmd {
+	if n.Number == 0 {
+		return exec.Command(name, args...)
+	}
+	return exec.Command("vm", append([]string{"exec", "-raw", strconv.Itoa(n.Number), name}, args...)...)
+}
+
+// count skips the test where there are fewer nodes.
+func count(t testing.TB, atLeast int) {
+	t.Helper()
+	const run = "go run github.com/ibrun/ibrun/soft-roce/vm -nodes %d -- go test"
+	switch text := os.Getenv(liveVariable); {
+	case text == "":
+		t.Skipf("needs an RDMA device: "+run, atLeast)
+	case text != "1" && text != "2":
+		t.Fatalf("%s=%s: it is the number of nodes, 1 or 2", liveVariable, text)
+	case text == "1" && atLeast == 2:
+		t.Skipf("needs two nodes: "+run, atLeast)
+	}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// module is the path of the module that this program is part of.
+const module = "github.com/ibrun/ibrun"
+
+// tools are the programs that a guest needs: what is promised to be there, and what runs in it.
+var tools = []string{module + "/cmd/ibrun", module + "/soft-roce/vm"}
+
+// buildTools builds the tools as static programs and puts them into directory to. What was built stays in the cache,
+// so that the go command sees when nothing has changed.
+func buildTools(ctx context.Context, cache, to string) error {
+	bin := filepath.Join(cache, "bin")
+	if err := os.MkdirAll(bin, 0o700); err != nil {
+		return err
+	}
+	alone, err := lock(bin, unix.LOCK_EX)
+	if err != nil {
+		return err
+	}
+	defer alone.Close()
+	cmd := buildCommand(ctx, bin)
+	cmd.Env = append(os.Environ(), "GOBIN="+bin, "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	for _, t := range tools {
+		name := filepath.Base(t)
+		if err := copyFile(filepath.Join(bin, name), filepath.Join(to, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// buildCommand is the go command that builds the tools from the source that this program was built from. With GOBIN set
+// `go install` leaves them in the same place as `go build`.
+func buildCommand(ctx context.Context, bin string) *exec.Cmd {
+	info, ok := debug.ReadBuildInfo()
+	_, self, _, _ := runtime.Caller(0)
+	source := filepath.Dir(self)
+	_, gone := os.Stat(source)
+	switch {
+	case ok && info.Main.Path == module && info.Main.Sum != "": // go run module@version, wherever that is typed
+		args := []string{"install", "-ldflags=-s -w"}
+		for _, t := range tools {
+			args = append(args, t+"@"+info.Main.Version)
+		}
+		return exec.CommandContext(ctx, "go", args...)
+	case ok && info.Main.Path == module && gone == nil: // a checkout
+		return exec.CommandContext(ctx, "go", append([]string{"-C", source, "build", "-ldflags=-s -w", "-o", bin + "/"}, tools...)...)
+	}
+	// A module that requires ours.
+	return exec.CommandContext(ctx, "go", append([]string{"build", "-ldflags=-s -w", "-o", bin + "/"}, tools...)...)
+}
+
+func copyFile(from, to string) error {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, 0o755)
+}
+
+// need says what is missing on this machine, with the command that installs it.
+func need(o *options) error {
+	programs := [][2]string{{"qemu-system-x86_64", "qemu-system-x86"}, {"go", "golang"}}
+	if o.netem != "" {
+		programs = append(programs, [2]string{"tc", "iproute2"})
+	}
+	var missing, packages []string
+	for _, p := range programs {
+		if _, err := exec.LookPath(p[0]); err != nil {
+			missing, packages = append(missing, p[0]), append(packages, p[1])
+		}
+	}
+	if runtime.GOARCH != "amd64" {
+		return fmt.Errorf("guests are for x86-64, and this is %s", runtime.GOARCH)
+	}
+	if missing == nil {
+		return nil
+	}
+	return fmt.Errorf("not found: %s; on Debian:\n\tapt-get install -y --no-install-recommends %s",
+		strings.Join(missing, ", "), strings.Join(packages, " "))
+}
+
+// moduleRoot is the directory above the given one in which the source that it belongs to begins.
+func moduleRoot(dir string) string {
+	for at := dir; ; at = filepath.Dir(at) {
+		for _, name := range []string{"go.work", "go.mod"} {
+			if _, err := os.Stat(filepath.Join(at, name)); !errors.Is(err, fs.ErrNotExist) {
+				return at
+			}
+		}
+		if at == filepath.Dir(at) {
+			return dir
+		}
+	}
+}

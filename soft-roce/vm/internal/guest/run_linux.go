@@ -1,0 +1,161 @@
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/soft-roce/vm/internal/wire"
+)
+
+// Exit codes of programs that were not started, as shells give them.
+const (
+	codeNotExecutable = 126
+	codeNotFound      = 127
+)
+
+// run runs a program to its end, or kills it when nobody waits for it any more. It does not wait for processes that
+// the program leaves behind: they may go on, as they may after a login through ssh.
+func run(c *wire.Command, p *wire.Program) (code int, err error) {
+	path, err := lookUp(c)
+	if err != nil {
+		return codeNotFound, err
+	}
+	ctx, cancel := p.Context()
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path)
+	cmd.Args, cmd.Dir, cmd.Env = c.Args, c.Dir, c.Env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+
+	stdin, stdinEnd, err := os.Pipe()
+	if err != nil {
+		return codeNotExecutable, err
+	}
+	defer stdinEnd.Close()
+	cmd.Stdin = stdin
+	var out [2]*output
+	for i, to := range []io.Writer{p.Stdout(), p.Stderr()} {
+		if out[i], err = newOutput(to); err != nil {
+			return codeNotExecutable, err
+		}
+		defer out[i].end.Close()
+	}
+	cmd.Stdout, cmd.Stderr = out[0].program, out[1].program
+	err = cmd.Start()
+	for _, f := range []*os.File{stdin, out[0].program, out[1].program} {
+		f.Close()
+	}
+	if err != nil {
+		return codeNotExecutable, fmt.Errorf("start %s: %w", c.Args[0], err)
+	}
+	go func() {
+		p.Stdin(stdinEnd) // fails when the program ends, or nobody sends any more: then run ends as well
+		stdinEnd.Close()
+	}()
+	var copying sync.WaitGroup
+	for _, o := range out {
+		copying.Go(func() { o.pass() })
+	}
+	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		return -1, err
+	}
+	for _, o := range out {
+		o.programEnded()
+	}
+	copying.Wait()
+	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		return 128 + int(status.Signal()), nil
+	}
+	return status.ExitStatus(), nil
+}
+
+// output is a pipe from a program.
+type output struct {
+	program *os.File // the end to write to
+	end     *os.File // the end to read from
+	to      io.Writer
+}
+
+func newOutput(to io.Writer) (*output, error) {
+	end, program, err := os.Pipe()
+	return &output{program: program, end: end, to: to}, err
+}
+
+// pass passes on what the program writes until it has ended and all that it wrote is through; another process may
+// still hold the pipe open.
+func (o *output) pass() {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := o.end.Read(buf)
+		if _, errTo := o.to.Write(buf[:n]); errTo != nil {
+			return // nobody listens: run kills the program
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			o.drain(buf)
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// programEnded wakes pass, which then takes what is in the pipe and waits for no more.
+func (o *output) programEnded() { o.end.SetReadDeadline(time.Unix(1, 0)) }
+
+// drain passes on what is in the pipe.
+func (o *output) drain(buf []byte) {
+	o.end.SetReadDeadline(time.Time{})
+	raw, err := o.end.SyscallConn()
+	if err != nil {
+		return
+	}
+	for n := 1; n > 0; {
+		raw.Read(func(fd uintptr) bool {
+			n, err = unix.Read(int(fd), buf)
+			return true // do not wait, whatever there was
+		})
+		if n > 0 {
+			if _, err := o.to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// lookUp finds a program as a shell would.
+func lookUp(c *wire.Command) (string, error) {
+	name := c.Args[0]
+	if strings.Contains(name, "/") {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(c.Dir, name)
+		}
+		_, err := os.Stat(name)
+		return name, err
+	}
+	for _, v := range c.Env {
+		path, ok := strings.CutPrefix(v, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, dir := range filepath.SplitList(path) {
+			file := filepath.Join(dir, name)
+			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+				return file, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("%s: %w in the guest's PATH", name, fs.ErrNotExist)
+}

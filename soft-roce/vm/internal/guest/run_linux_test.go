@@ -1,0 +1,182 @@
+package guest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/soft-roce/vm/internal/wire"
+)
+
+// patience bounds every wait, so that what never happens fails a test and does not hang it.
+const patience = 20 * time.Second
+
+// agent serves programs in this process, as the agent of a guest does, and returns the host's end.
+func agent(t *testing.T) *wire.Session {
+	a, b := net.Pipe()
+	host, guest := wire.NewSession(a, wire.Host), wire.NewSession(b, wire.Guest)
+	t.Cleanup(func() {
+		host.Close()
+		guest.Close()
+	})
+	go func() {
+		for {
+			stream, err := guest.Accept()
+			if err != nil {
+				return
+			}
+			go serve(stream)
+		}
+	}()
+	return host
+}
+
+func command(args ...string) wire.Command {
+	return wire.Command{Args: args, Dir: "/", Env: []string{"PATH=/usr/bin:/bin", "A=b"}}
+}
+
+// do runs a command by an agent.
+func do(t *testing.T, s *wire.Session, c wire.Command, stdin io.Reader) (code int, out, errs string, err error) {
+	t.Helper()
+	stream, err := s.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o, e bytes.Buffer
+	code, err = wire.Run(stream, c, stdin, &o, &e)
+	return code, o.String(), e.String(), err
+}
+
+func TestPrograms(t *testing.T) {
+	s := agent(t)
+	binary := make([]byte, 1<<20)
+	for i := range binary {
+		binary[i] = byte(i * i >> 3)
+	}
+	for _, c := range []struct {
+		script    string
+		stdin     string
+		code      int
+		out, errs string
+	}{
+		{script: "exit 7", code: 7},
+		{script: "kill -TERM $$", code: 128 + 15},
+		{script: "printf 'a\\000b'; printf 'c\\n' >&2", out: "a\x00b", errs: "c\n"},
+		{script: "cat", stdin: string(binary), out: string(binary)},
+		{script: "exec cat >&2", stdin: string(binary), errs: string(binary)},
+		{script: "echo $A; pwd", out: "b\n/\n"},
+		{script: "exec 0<&-; exit 3", stdin: string(binary), code: 3},
+		{script: "head -c 1", stdin: "yes", out: "y"},
+	} {
+		code, out, errs, err := do(t, s, command("sh", "-c", c.script), strings.NewReader(c.stdin))
+		if code != c.code || out != c.out || errs != c.errs || err != nil {
+			t.Errorf("%s: code %d, %d bytes %.20q, %d bytes %.20q, %v", c.script, code, len(out), out, len(errs), errs, err)
+		}
+	}
+}
+
+// A program that has ended is over, also if another one still has its output open, and all it wrote has arrived.
+func TestWhatStaysBehindIsNotWaitedFor(t *testing.T) {
+	s := agent(t)
+	code, out, _, err := do(t, s, command("sh", "-c", "sleep 1000 & head -c 60000 /dev/zero; echo $!"), nil)
+	if code != 0 || err != nil || len(out) < 60000 {
+		t.Fatalf("code %d, %d bytes, %v", code, len(out), err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(out[60000:]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Errorf("what stayed behind is gone: %v", err)
+	}
+}
+
+func TestProgramThatNobodyWaitsForIsKilled(t *testing.T) {
+	s := agent(t)
+	file := filepath.Join(t.TempDir(), "pids")
+	stream, err := s.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It does not read what it is sent, and has a child.
+	if err := wire.SendCommand(stream, command("sh", "-c", "sleep 1000 & echo $! $$ > "+file+".new; mv "+file+".new "+file+
+		"; echo ready; wait")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	stream.Close()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(patience); alive(pid); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("process %d lives", pid)
+			}
+		}
+	}
+}
+
+// alive tells whether a process runs; the dead whom nobody has buried do not.
+func alive(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(state, "Z")
+}
+
+func TestProgramsThatCannotBeStarted(t *testing.T) {
+	s := agent(t)
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte("no program"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := command("true")
+	elsewhere.Dir = "/no/such/directory"
+	for _, c := range []struct {
+		wire.Command
+		code int
+	}{
+		{command("surely-not-here"), codeNotFound},
+		{command(text), codeNotExecutable},
+		{command("/no/such/program"), codeNotFound},
+		{elsewhere, codeNotExecutable},
+	} {
+		code, _, _, err := do(t, s, c.Command, nil)
+		if code != c.code || err == nil {
+			t.Errorf("%v in %s: code %d, %v; want code %d and the reason", c.Args, c.Dir, code, err, c.code)
+		}
+	}
+}
+
+func TestExecOutsideOfGuests(t *testing.T) {
+	if _, err := os.Stat(socket); err == nil {
+		t.Logf("this is a guest")
+		return
+	}
+	if code, err := execute(1, []string{"true"}, false); code != codeFailed || !errors.Is(err, syscall.ENOENT) {
+		t.Errorf("code %d, %v", code, err)
+	}
+	for _, args := range [][]string{{}, {"1"}, {"one", "true"}, {"-1", "true"}, {"-nonsense"}} {
+		if code := Exec(args); code != codeUse {
+			t.Errorf("vm exec %q: code %d", args, code)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+// Package initrd writes the archive that a Linux kernel unpacks into its first file system.
+//
+//	w := initrd.NewWriter(file)
+//	err := w.File("init", 0o755, program)
+//	...
+//	err = w.Close()
+package initrd
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"path"
+)
+
+// Writer writes a cpio archive in the form "newc" of the kernel's Documentation/driver-api/early-userspace. It keeps
+// the first error and returns it from every later call. It is for one goroutine.
+type Writer struct {
+	out   *bufio.Writer
+	n     int64
+	inode int
+	dirs  map[string]bool
+	err   error
+}
+
+// NewWriter returns a Writer to out. Close does not close out.
+func NewWriter(out io.Writer) *Writer {
+	return &Writer{out: bufio.NewWriter(out), dirs: map[string]bool{".": true}}
+}
+
+// Types of entries, as in st_mode.
+const (
+	typeDir  = 0o040000
+	typeFile = 0o100000
+	typeChar = 0o020000
+)
+
+// Dir adds a directory, and those above it, unless they are there.
+func (w *Writer) Dir(name string) error {
+	if name = path.Clean(name); !w.dirs[name] {
+		w.Dir(path.Dir(name))
+		w.dirs[name] = true
+		w.entry(name, typeDir|0o755, device{}, nil)
+	}
+	return w.err
+}
+
+// File adds a file with permissions perm, and the directories above it. The name has no slash at its beginning.
+func (w *Writer) File(name string, perm uint32, data []byte) error {
+	w.Dir(path.Dir(name))
+	w.entry(path.Clean(name), typeFile|perm, device{}, data)
+	return w.err
+}
+
+// Device adds a character device, for root only.
+func (w *Writer) Device(name string, major, minor uint32) error {
+	w.Dir(path.Dir(name))
+	w.entry(path.Clean(name), typeChar|0o600, device{major, minor}, nil)
+	return w.err
+}
+
+// Close ends the archive.
+func (w *Writer) Close() error {
+	w.inode = -1
+	w.entry("TRAILER!!!", 0, device{}, nil)
+	if w.err == nil {
+		w.err = w.out.Flush()
+	}
+	return w.err
+}
+
+// device is the number of a device; of no meaning for what is none.
+type device struct{ major, minor uint32 }
+
+// entry writes one header, its name and its data. All numbers are 8 hexadecimal digits; name and data are padded to
+// a multiple of 4 bytes, counted from the beginning of the archive.
+func (w *Writer) entry(name string, mode uint32, dev device, data []byte) {
+	w.inode++
+	fields := [13]uint32{
+		0: uint32(w.inode), 1: mode, 4: 1, 6: uint32(len(data)),
+		9: dev.major, 10: dev.minor, 11: uint32(len(name) + 1),
+	}
+	head := "070701"
+	for _, f := range fields {
+		head += fmt.Sprintf("%08X", f)
+	}
+	w.write([]byte(head + name + "\x00"))
+	w.pad()
+	w.write(data)
+	w.pad()
+}
+
+func (w *Writer) write(b []byte) {
+	if w.err == nil {
+		_, w.err = w.out.Write(b)
+		w.n += int64(len(b))
+	}
+}
+
+func (w *Writer) pad() { w.write(make([]byte, -w.n&3)) }

@@ -1,0 +1,11 @@
+// Package qemu starts virtual machines and ends them.
+//
+//	m, err := qemu.Start(qemu.Config{Accel: qemu.TCG, Kernel: vmlinuz, Initrd: image, ...})
+//	...
+//	m.Channel // the host's end of the guest's serial port
+//	m.Kill()
+//	m.Console() // the end of what the guest's kernel said
+//
+// A machine has one network device, the files of the host read only, and one byte channel. It ends with the process that
+// started it, however that ends.
+package qemu
