@@ -148,6 +148,8 @@ type Router interface {
 	// Route returns the domain that reaches peer, and that is constant. Its Caps are those that hold for the peer, and what the
 	// peer reads or writes is registered there. It is polled, armed and closed through the domain that is made of it.
 	Route(peer int) Domain
+	// Routes returns all that Route may return.
+	Routes() []Domain
 }
 
 // Sharer is what a domain offers besides where its peers share memory. Callers find it by type assertion, once, at

@@ -18,7 +18,8 @@ type Elem interface {
 // bytesOf is the memory of x.
 func bytesOf[T Elem](x []T) []byte {
 	var t T
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(t)))
+	size := int(unsafe.Sizeof(t))
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), cap(x)*size)[:len(x)*size]
 }
 
 // elementsOf is the same memory as elements.

@@ -24,6 +24,7 @@ const (
 	ErrTruncate   Class = 15  // the message was longer than the buffer, which holds its first part
 	ErrOther      Class = 16  // something outside: the wrapped error tells
 	ErrInStatus   Class = 19  // some requests of several failed: the wrapped error is the first
+	ErrNoMem      Class = 39  // memory is exhausted, or cannot be pinned for a device
 	ErrProcFailed Class = 101 // a process was lost
 )
 
@@ -31,6 +32,7 @@ var classText = map[Class]string{
 	ErrBuffer: "invalid buffer", ErrCount: "invalid count", ErrTag: "invalid tag", ErrComm: "invalid communicator",
 	ErrRank: "invalid rank", ErrRequest: "invalid request", ErrRoot: "invalid root", ErrOp: "invalid operation",
 	ErrArg: "invalid argument", ErrTruncate: "message truncated", ErrOther: "error", ErrInStatus: "error in status",
+	ErrNoMem:      "no memory",
 	ErrProcFailed: "process failed",
 }
 

@@ -36,6 +36,7 @@ type Process struct {
 	self  *Comm
 	ids   contexts
 	live  sync.Map // communicators that have not been freed
+	kept  registrations
 
 	mu   sync.Mutex
 	over bool // finalized or aborted

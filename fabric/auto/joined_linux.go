@@ -80,6 +80,15 @@ func (d *joined) Deregister(r fabric.Region) error { return d.parts[0].Deregiste
 // Route is the part that reaches a connected peer.
 func (d *joined) Route(peer int) fabric.Domain { return d.parts[max(d.reach[peer], 0)].Domain }
 
+// Routes are all parts.
+func (d *joined) Routes() []fabric.Domain {
+	ds := make([]fabric.Domain, len(d.parts))
+	for i, p := range d.parts {
+		ds[i] = p.Domain
+	}
+	return ds
+}
+
 // Connect takes the first part that reaches the peer.
 func (d *joined) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	if peer < 0 || peer >= len(d.reach) {

@@ -212,6 +212,9 @@ func (c *Cache) register(b []byte, keep bool) (*entry, error) {
 	e := new(entry)
 	if !keep {
 		whole := b[:cap(b)]
+		if len(whole) > c.limit {
+			whole = b
+		}
 		if e.watch(whole, &c.gone) {
 			b = whole
 		} else {

@@ -55,7 +55,7 @@ type Engine struct {
 
 	domain fabric.Domain
 	router fabric.Router // nil if one domain reaches all
-	ways   []*way        // of peers that are connected
+	ways   []*way
 	pairer fabric.Pairer // nil if the domain offers none
 	sharer fabric.Sharer // nil likewise
 	owner  any
@@ -75,7 +75,6 @@ type Engine struct {
 	moves    moveQueue // blocks to be read or written
 	store    store     // messages that came too early
 
-	pinned     int
 	report     func(string)
 	complained bool // about registration
 
@@ -103,7 +102,6 @@ func New(c Config) (*Engine, error) {
 		spin:   spinAlone,
 		tables: map[uint32]*table{},
 		ended:  map[uint32]uint32{},
-		pinned: cmp.Or(c.Pinned, 1<<30),
 		report: c.Report,
 	}
 	if c.Address != nil {
@@ -116,6 +114,17 @@ func New(c Config) (*Engine, error) {
 	e.pairer, _ = c.Domain.(fabric.Pairer)
 	e.sharer, _ = c.Domain.(fabric.Sharer)
 	e.cond.L = &e.mu
+	routes := []fabric.Domain{c.Domain}
+	if e.router != nil {
+		routes = e.router.Routes()
+	}
+	for _, d := range routes {
+		w, err := newWay(d, cmp.Or(c.Pinned, 1<<30))
+		if err != nil {
+			return nil, err
+		}
+		e.ways = append(e.ways, w)
+	}
 	e.store.limit(c.Unexpected)
 	return e, e.findBed(c.Bed)
 }

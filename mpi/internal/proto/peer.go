@@ -3,6 +3,7 @@ package proto
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/pin"
@@ -102,17 +103,7 @@ func (w *way) release(m pin.Memory) error {
 	return w.pins.Release(m)
 }
 
-// wayTo finds the way to a peer.
-func (e *Engine) wayTo(n int32) (*way, error) {
-	d := e.domain
-	if e.router != nil {
-		d = e.router.Route(int(n))
-	}
-	for _, w := range e.ways {
-		if w.domain == d {
-			return w, nil
-		}
-	}
+func newWay(d fabric.Domain, pinned int) (*way, error) {
 	w := &way{domain: d, caps: d.Caps()}
 	w.eager = min(w.caps.Eager, w.caps.MaxSend-maxHeader)
 	if w.eager < 0 {
@@ -120,10 +111,18 @@ func (e *Engine) wayTo(n int32) (*way, error) {
 	}
 	w.part = min(w.eager, partBytes)
 	if w.caps.Read && !w.caps.Direct {
-		w.pins = pin.New(d, e.pinned)
+		w.pins = pin.New(d, pinned)
 	}
-	e.ways = append(e.ways, w)
 	return w, nil
+}
+
+// wayTo finds the way to a connected peer.
+func (e *Engine) wayTo(n int32) *way {
+	if e.router == nil {
+		return e.ways[0]
+	}
+	d := e.router.Route(int(n))
+	return e.ways[slices.IndexFunc(e.ways, func(w *way) bool { return w.domain == d })]
 }
 
 // connect makes the endpoint of a peer if it has none yet.
@@ -136,10 +135,7 @@ func (e *Engine) connect(n int32) error {
 	if err != nil {
 		return e.refused(n, fmt.Errorf("connect to process %d: %w", n, err))
 	}
-	if p.way, err = e.wayTo(n); err != nil {
-		return err
-	}
-	p.ep = ep
+	p.ep, p.way = ep, e.wayTo(n)
 	p.reopen()
 	return nil
 }

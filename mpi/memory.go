@@ -1,0 +1,80 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/ibrun/ibrun/mpi/internal/proto"
+)
+
+// Alloc returns n zeroed elements that large messages are sent from and received into without delay: where a device moves
+// them, the memory is made known to it now and not with the first message. It is ordinary memory otherwise: the garbage
+// collector frees it, and any other slice may be sent and received as well. ErrNoMem if the system does not let so much be
+// pinned; the wrapped error has the limit and what raises it. Any goroutine may call it. MPI-5.0 §9.2 (MPI_Alloc_mem).
+func Alloc[T Elem](p *Process, n int) ([]T, error) {
+	if n < 0 {
+		return nil, p.memoryFault("Alloc", ErrCount, fmt.Errorf("%d elements", n))
+	}
+	x := make([]T, n)
+	if err := p.e.Warm(bytesOf(x)); err != nil {
+		return nil, p.memoryFault("Alloc", ErrNoMem, err)
+	}
+	return x, nil
+}
+
+// Register makes memory known to the devices until Unregister or Finalize. It is for memory that Go does not own, such as a
+// mapped file or a C library's buffers, which would otherwise be made known anew for each message; the caller must not unmap
+// or free it meanwhile. The same slice may be registered several times. ErrNoMem as for [Alloc]. Any goroutine may call it.
+// It has no counterpart in MPI-5.0; nearest is §9.2.
+func Register[T Elem](p *Process, x []T) error { return p.register(bytesOf(slices.Clip(x))) }
+
+// Unregister ends one Register of the same slice. ErrBuffer if there is none. Any goroutine may call it. As Register it has
+// no counterpart in MPI-5.0; nearest is §9.2.
+func Unregister[T Elem](p *Process, x []T) error { return p.unregister(bytesOf(slices.Clip(x))) }
+
+// registrations are those made by Register.
+type registrations struct {
+	mu  sync.Mutex
+	all []registration
+}
+
+type registration struct {
+	buf  []byte // keeps Go's own memory reachable
+	pins *proto.Pins
+}
+
+func (p *Process) register(b []byte) error {
+	pins, err := p.e.Keep(b)
+	if err != nil {
+		return p.memoryFault("Register", ErrNoMem, err)
+	}
+	p.kept.mu.Lock()
+	defer p.kept.mu.Unlock()
+	p.kept.all = append(p.kept.all, registration{b, pins})
+	return nil
+}
+
+func (p *Process) unregister(b []byte) error {
+	k := &p.kept
+	k.mu.Lock()
+	i := slices.IndexFunc(k.all, func(r registration) bool {
+		return len(r.buf) == len(b) && (len(b) == 0 || same(r.buf, b))
+	})
+	if i < 0 {
+		k.mu.Unlock()
+		return p.memoryFault("Unregister", ErrBuffer, errors.New("the slice is not registered"))
+	}
+	pins := k.all[i].pins
+	k.all = slices.Delete(k.all, i, i+1)
+	k.mu.Unlock()
+	if err := p.e.Drop(pins); err != nil {
+		return p.memoryFault("Unregister", ErrOther, err)
+	}
+	return nil
+}
+
+func (p *Process) memoryFault(op string, class Class, err error) error {
+	return p.raise(&Error{class, op, p.place.Rank, err})
+}
