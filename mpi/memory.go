@@ -27,11 +27,11 @@ func Alloc[T Elem](p *Process, n int) ([]T, error) {
 // Register makes memory known to the devices until Unregister or Finalize. It is for memory that Go does not own, such as a
 // mapped file or a C library's buffers, which would otherwise be made known anew for each message; the caller must not unmap
 // or free it meanwhile. The same slice may be registered several times. ErrNoMem as for [Alloc]. Any goroutine may call it.
-// It has no counterpart in MPI-5.0; nearest is §9.2.
+// The standard has nothing like it; nearest is MPI-5.0 §9.2.
 func Register[T Elem](p *Process, x []T) error { return p.register(bytesOf(slices.Clip(x))) }
 
-// Unregister ends one Register of the same slice. ErrBuffer if there is none. Any goroutine may call it. As Register it has
-// no counterpart in MPI-5.0; nearest is §9.2.
+// Unregister ends one Register of the same slice. ErrBuffer if there is none. Any goroutine may call it. The standard
+// has nothing like it; nearest is MPI-5.0 §9.2.
 func Unregister[T Elem](p *Process, x []T) error { return p.unregister(bytesOf(slices.Clip(x))) }
 
 // registrations are those made by Register.

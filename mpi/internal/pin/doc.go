@@ -10,8 +10,8 @@
 // device still writes to the old pages. Elsewhere this is met by intercepting the allocator. Here the memory belongs to the
 // garbage collector, which does not move it and tells when it is gone:
 //
-//   - A registration covers b[:cap(b)], unless that is beyond the bound. It is found by address, and counts only while a weak pointer to the memory still has
-//     a value: an object that was allocated later at the same address has another.
+//   - A registration covers b[:cap(b)], unless that is beyond the bound. It is found by address, and counts only while a weak
+//     pointer to the memory still has a value: an object that was allocated later at the same address has another.
 //   - When the collector frees the memory, a cleanup puts the registration on a list of those to be undone.
 //   - Memory that the runtime does not own (mapped, or C's) is registered for one use and undone by Release, or for good by
 //     [Cache.Keep], by someone who knows how long it lives. Package variables live for ever.
