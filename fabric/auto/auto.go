@@ -2,20 +2,23 @@
 //
 //	d, err := auto.Open(ctx, &fabric.Config{Self: 3, Size: 8}, auto.Node{Local: local, Key: secret, Tracer: agent})
 //
-// A process that is alone talks to itself in its own memory (fabric/mem), processes of one node share memory
-// (fabric/shm).
+// A process that is alone talks to itself in its own memory (fabric/mem). Processes of one node share memory (fabric/shm).
+// Between nodes bytes go over TCP (fabric/tcp). Where peers are reached in different ways the domain is one made of several:
+// its address says which transports the process has, and a pair takes the first that both have.
 package auto
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/mem"
-	"github.com/ibrun/ibrun/fabric/shm"
 )
 
-// Node is what the choice depends on: who is where.
+// Node is what the choice depends on: who is where, and what may be used.
 type Node struct {
 	// Local are the peers on this node, ascending, Self included.
 	Local []int
@@ -23,17 +26,42 @@ type Node struct {
 	Key [32]byte
 	// Tracer is the process whose descendants the local peers are, or 0.
 	Tracer int
+	// Transports are the names of those that may be used, the same at every process; empty means all. See
+	// [ParseTransports].
+	Transports []string
+	// Interfaces chooses network interfaces for TCP, as tcp.ParseInterfaces describes.
+	Interfaces []string
 }
 
-// Open opens the best domain that reaches every peer. Errors say what is missing; fabric.ErrNotSupported is among them
-// where no transport reaches all.
+// names are those of the transports between processes, the best first.
+var names = []string{"shm", "tcp"}
+
+// ErrTransport says that a list names a transport that does not exist.
+var ErrTransport = errors.New("no such transport")
+
+// ParseTransports takes apart a list such as "shm,tcp". Empty, or auto, means all.
+func ParseTransports(list string) ([]string, error) {
+	if list == "" || list == "auto" {
+		return nil, nil
+	}
+	ts := strings.Split(list, ",")
+	for _, t := range ts {
+		if !slices.Contains(names, t) {
+			return nil, fmt.Errorf("%w: %q; there are %s", ErrTransport, t, strings.Join(names, ", "))
+		}
+	}
+	return ts, nil
+}
+
+func (n Node) may(transport string) bool {
+	return len(n.Transports) == 0 || slices.Contains(n.Transports, transport)
+}
+
+// Open opens the best domain that reaches every peer. Its address is nil if no peer needs one. Errors say what is missing;
+// fabric.ErrNotSupported is among them where no transport reaches all.
 func Open(ctx context.Context, cfg *fabric.Config, n Node) (fabric.Domain, error) {
 	if cfg.Size == 1 {
 		return mem.NewHub(1).Transport().Open(ctx, cfg)
 	}
-	if len(n.Local) != cfg.Size {
-		return nil, fmt.Errorf("%w: %d of %d processes are on other nodes, and shared memory reaches one node only",
-			fabric.ErrNotSupported, cfg.Size-len(n.Local), cfg.Size)
-	}
-	return (&shm.Transport{Local: n.Local, Key: n.Key, Tracer: n.Tracer}).Open(ctx, cfg)
+	return n.open(ctx, cfg)
 }

@@ -17,15 +17,13 @@ const rare = 64
 // costs nothing more.
 type joined struct {
 	parts []part
-	share fabric.Sharer // of shared memory
-	pair  fabric.Pairer // likewise
-	near  int           // index of shared memory in parts, which is polled every time; -1: none
-	hot   int           // of the one that told something last
-	turns uint          // polls so far
-	slept bool          // armed, and not polled since
-	bed   int           // epoll descriptor that watches those of the parts
-	fds   []int         // that it watches, by part; -1: none yet
-	reach []int8        // by peer: index of its part, -1 until connected
+	near  int    // index of shared memory in parts, which is polled every time; -1: none
+	hot   int    // of the one that told something last
+	turns uint   // polls so far
+	slept bool   // armed, and not polled since
+	bed   int    // epoll descriptor that watches those of the parts
+	fds   []int  // that it watches, by part; -1: none yet
+	reach []int8 // by peer: index of its part, -1 until connected
 	addr  []byte
 }
 
@@ -33,15 +31,25 @@ type joined struct {
 type part struct {
 	fabric.Domain
 	name    string
-	reaches func(peer int) bool // nil: those that have published an address
+	reaches func(peer int) bool // of those that have this transport; nil: all
 }
 
 var _ interface {
 	fabric.Domain
 	fabric.Router
+} = (*joined)(nil)
+
+// sharing is a joined domain with shared memory among its parts.
+type sharing struct {
+	*joined
+	share fabric.Sharer
+	pair  fabric.Pairer // nil if there are no words
+}
+
+var _ interface {
 	fabric.Sharer
 	fabric.Pairer
-} = (*joined)(nil)
+} = (*sharing)(nil)
 
 // join makes one domain of parts, the best first: a peer is reached by the first that can.
 func join(size int, parts []part) (fabric.Domain, error) {
@@ -52,9 +60,8 @@ func join(size int, parts []part) (fabric.Domain, error) {
 	for i, p := range parts {
 		d.fds[i] = -1
 		d.addr = appendCard(d.addr, p.name, p.Addr())
-		if s, ok := p.Domain.(fabric.Sharer); ok && d.near < 0 {
-			d.near, d.share = i, s
-			d.pair, _ = p.Domain.(fabric.Pairer)
+		if _, ok := p.Domain.(fabric.Sharer); ok && d.near < 0 {
+			d.near = i
 		}
 	}
 	var err error
@@ -62,7 +69,12 @@ func join(size int, parts []part) (fabric.Domain, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a descriptor to sleep on: %w", err)
 	}
-	return d, nil
+	if d.near < 0 {
+		return d, nil
+	}
+	s := &sharing{joined: d, share: parts[d.near].Domain.(fabric.Sharer)}
+	s.pair, _ = parts[d.near].Domain.(fabric.Pairer)
+	return s, nil
 }
 
 // Addr holds the addresses of all parts.
@@ -91,7 +103,10 @@ func (d *joined) Routes() []fabric.Domain {
 
 // Connect takes the first part that reaches the peer.
 func (d *joined) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
-	if peer < 0 || peer >= len(d.reach) {
+	switch {
+	case d.bed < 0:
+		return nil, fabric.ErrClosed
+	case peer < 0 || peer >= len(d.reach):
 		return nil, fmt.Errorf("connect to peer %d of %d", peer, len(d.reach))
 	}
 	addrs, err := parseCard(addr)
@@ -100,10 +115,7 @@ func (d *joined) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	}
 	for i, p := range d.parts {
 		at, ok := addrs[p.name]
-		if p.reaches != nil {
-			ok = p.reaches(peer)
-		}
-		if ok {
+		if ok && (p.reaches == nil || p.reaches(peer)) {
 			d.reach[peer] = int8(i)
 			return p.Connect(peer, at)
 		}
@@ -153,12 +165,10 @@ func (d *joined) Arm() (int, bool, error) {
 }
 
 // Segment is shared memory's, for peers that it reaches.
-func (d *joined) Segment(id uint64, peers []int, bytes int) (fabric.Segment, error) {
-	if d.share == nil {
-		return nil, fmt.Errorf("%w: this process shares memory with no other", fabric.ErrNotSupported)
-	}
+func (d *sharing) Segment(id uint64, peers []int, bytes int) (fabric.Segment, error) {
+	reaches := d.parts[d.near].reaches
 	for _, p := range peers {
-		if !d.parts[d.near].reaches(p) {
+		if reaches != nil && !reaches(p) {
 			return nil, fmt.Errorf("%w: peer %d is on another node, which shares no memory with this one",
 				fabric.ErrNotSupported, p)
 		}
@@ -167,10 +177,10 @@ func (d *joined) Segment(id uint64, peers []int, bytes int) (fabric.Segment, err
 }
 
 // Ring wakes a peer that shares memory.
-func (d *joined) Ring(peer int) { d.share.Ring(peer) }
+func (d *sharing) Ring(peer int) { d.share.Ring(peer) }
 
 // Words are those of shared memory; peers that are reached otherwise have none.
-func (d *joined) Words(peer int, inbound bool) []uint64 {
+func (d *sharing) Words(peer int, inbound bool) []uint64 {
 	if d.pair == nil || peer < 0 || peer >= len(d.reach) || int(d.reach[peer]) != d.near {
 		return nil
 	}

@@ -49,15 +49,15 @@ func twofolds(tb testing.TB, n int) []fabric.Transport {
 func TestJoined(t *testing.T) { fabrictest.Run(t, twofolds) }
 
 // openJoined opens all of n peers and returns their domains.
-func openJoined(t *testing.T, n int) []*joined {
+func openJoined(t *testing.T, n int) []*sharing {
 	t.Helper()
-	ds, errs := make([]*joined, n), make([]error, n)
+	ds, errs := make([]*sharing, n), make([]error, n)
 	var all sync.WaitGroup
 	for i, tr := range twofolds(t, n) {
 		all.Go(func() {
 			var d fabric.Domain
 			if d, errs[i] = tr.Open(t.Context(), &fabric.Config{Self: i, Size: n}); errs[i] == nil {
-				ds[i] = d.(*joined)
+				ds[i] = d.(*sharing)
 			}
 		})
 	}
@@ -79,7 +79,7 @@ func openJoined(t *testing.T, n int) []*joined {
 func TestRoute(t *testing.T) {
 	d := openJoined(t, 4)[0]
 	for peer := range 4 {
-		if _, err := d.Connect(peer, nil); err != nil {
+		if _, err := d.Connect(peer, d.Addr()); err != nil {
 			t.Fatal(err)
 		}
 		if want := d.parts[min(peer/2, 1)].Domain; d.Route(peer) != want {
@@ -109,10 +109,6 @@ func TestSegmentReach(t *testing.T) {
 	d.parts[1].reaches = func(peer int) bool { return peer < 2 }
 	if _, err := d.Segment(1, []int{0, 2}, 4096); !errors.Is(err, fabric.ErrNotSupported) {
 		t.Errorf("a segment with a peer of another node: %v", err)
-	}
-	d.share = nil
-	if _, err := d.Segment(1, []int{0}, 4096); !errors.Is(err, fabric.ErrNotSupported) {
-		t.Errorf("a segment without shared memory: %v", err)
 	}
 }
 

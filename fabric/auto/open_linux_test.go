@@ -1,0 +1,96 @@
+package auto
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/fabrictest"
+)
+
+// job is a set of peers on several nodes, so many on each.
+type job struct {
+	key        [32]byte
+	perNode    int
+	transports []string
+}
+
+func (*job) Name() string { return "auto" }
+func (*job) Probe() error { return nil }
+
+func (j *job) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, error) {
+	n := Node{Key: j.key, Transports: j.transports, Interfaces: []string{"lo"}}
+	for i := c.Self / j.perNode * j.perNode; i < min(c.Size, (c.Self/j.perNode+1)*j.perNode); i++ {
+		n.Local = append(n.Local, i)
+	}
+	return Open(ctx, c, n)
+}
+
+func jobs(perNode int, transports ...string) fabrictest.Peers {
+	return func(_ testing.TB, n int) []fabric.Transport {
+		j := &job{perNode: perNode, transports: transports}
+		rand.Read(j.key[:])
+		return slices.Repeat([]fabric.Transport{j}, n)
+	}
+}
+
+// TestNetwork: between nodes of one process each everything goes over the network. (Nodes with several have domains with
+// different limits, which the suite does not know; package mpi's tests run over them.)
+func TestNetwork(t *testing.T) { fabrictest.Run(t, jobs(1, "tcp")) }
+
+// TestOneNode: where all peers share memory no address is needed.
+func TestOneNode(t *testing.T) {
+	if d := openAlone(t, jobs(1)); d.Addr() != nil {
+		t.Errorf("address %x", d.Addr())
+	}
+}
+
+// TestSeveralNodes: the address of a process says all its transports.
+func TestSeveralNodes(t *testing.T) {
+	d, err := jobs(1)(t, 2)[0].Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for _, name := range []string{"shm", "tcp"} {
+		if !bytes.Contains(d.Addr(), []byte(name)) {
+			t.Errorf("%q does not name %s", d.Addr(), name)
+		}
+	}
+}
+
+func openAlone(t *testing.T, p fabrictest.Peers) fabric.Domain {
+	t.Helper()
+	d, err := p(t, 1)[0].Open(t.Context(), &fabric.Config{Self: 0, Size: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// TestOutOfReach: peers on other nodes cannot be reached by shared memory.
+func TestOutOfReach(t *testing.T) {
+	_, err := jobs(1, "shm")(t, 2)[0].Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
+	if !errors.Is(err, fabric.ErrNotSupported) || !strings.Contains(err.Error(), "1 of 2 processes are on other nodes") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestParseTransports(t *testing.T) {
+	for list, want := range map[string][]string{"": nil, "auto": nil, "tcp": {"tcp"}, "shm,tcp": {"shm", "tcp"}} {
+		if got, err := ParseTransports(list); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %q, %v", list, got, err)
+		}
+	}
+	for _, list := range []string{"tpc", "shm,", ","} {
+		if _, err := ParseTransports(list); !errors.Is(err, ErrTransport) {
+			t.Errorf("%q: %v", list, err)
+		}
+	}
+}
