@@ -1,0 +1,122 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// goName is how docs/verbs.md writes a name of package verbs: CQ, or CQ.Poll for a method or field. C's names have an
+// underscore or begin with a small letter, and errno values are all capitals behind an E.
+var (
+	goName = regexp.MustCompile("^[A-Z][A-Za-z0-9]*(\\.[A-Z][A-Za-z0-9]*)?$")
+	errno  = regexp.MustCompile("^E[A-Z]+$")
+	span   = regexp.MustCompile("`([^`\n]+)`")
+)
+
+// TestVerbsDocument holds docs/verbs.md against package verbs: every name in it exists, and every function and method is in it.
+func TestVerbsDocument(t *testing.T) {
+	text, err := os.ReadFile("../../docs/verbs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exist, calls := verbsNames(t)
+	named := map[string]bool{}
+	for _, s := range span.FindAllStringSubmatch(string(text), -1) {
+		name := s[1]
+		if !goName.MatchString(name) || errno.MatchString(name) {
+			continue
+		}
+		named[name] = true
+		if !exist[name] {
+			t.Errorf("docs/verbs.md names %s, which package verbs does not have", name)
+		}
+	}
+	if len(named) < 100 {
+		t.Errorf("only %d names of package verbs were found in docs/verbs.md", len(named))
+	}
+	for _, c := range calls {
+		if !named[c] {
+			t.Errorf("docs/verbs.md does not name %s", c)
+		}
+	}
+}
+
+// verbsNames returns what package verbs exports, methods and fields as Type.Name, and the calls among it, which the document
+// must have.
+func verbsNames(t *testing.T) (exist map[string]bool, calls []string) {
+	exist = map[string]bool{}
+	entries, err := os.ReadDir("../../verbs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), "../../verbs/"+e.Name(), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				name := receiver(d) + d.Name.Name
+				exist[name] = true
+				if ast.IsExported(d.Name.Name) && ast.IsExported(name) && isCall(name) {
+					calls = append(calls, name)
+				}
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					note(exist, s)
+				}
+			}
+		}
+	}
+	return exist, calls
+}
+
+// receiver is the type of a method and a dot.
+func receiver(d *ast.FuncDecl) string {
+	if d.Recv == nil {
+		return ""
+	}
+	x := d.Recv.List[0].Type
+	if s, ok := x.(*ast.StarExpr); ok {
+		x = s.X
+	}
+	return x.(*ast.Ident).Name + "."
+}
+
+// isCall leaves out what every type of that kind has, and the door of package verbstest.
+func isCall(name string) bool {
+	for _, usual := range []string{".String", ".Error", ".Unwrap", ".Bytes"} {
+		if strings.HasSuffix(name, usual) {
+			return false
+		}
+	}
+	return name != "OpenOn"
+}
+
+// note notes the names of a declaration, and the fields if it is of a struct.
+func note(exist map[string]bool, s ast.Spec) {
+	switch s := s.(type) {
+	case *ast.ValueSpec:
+		for _, n := range s.Names {
+			exist[n.Name] = true
+		}
+	case *ast.TypeSpec:
+		exist[s.Name.Name] = true
+		if st, ok := s.Type.(*ast.StructType); ok {
+			for _, f := range st.Fields.List {
+				for _, n := range f.Names {
+					exist[s.Name.Name+"."+n.Name] = true
+				}
+			}
+		}
+	}
+}

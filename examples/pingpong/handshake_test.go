@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// line is what ibv_rc_pingpong sends, and address what it means.
+const line = "0000:000011:fd94e0:00000000000000000000ffff0a4d0001\x00"
+
+var address = verbs.Address{QPN: 0x11, PSN: 0xfd94e0, GID: netip.MustParseAddr("::ffff:10.77.0.1")}
+
+func TestLine(t *testing.T) {
+	if got := string(encode(address)); got != line {
+		t.Errorf("encoded: %q, want %q", got, line)
+	}
+	if got, err := decode([]byte(line)); got != address || err != nil {
+		t.Errorf("decoded: %+v, %v, want %+v", got, err, address)
+	}
+	infiniBand := verbs.Address{LID: 0xc0de, QPN: 1<<24 - 1}
+	if got, err := decode(encode(infiniBand)); got != infiniBand || err != nil {
+		t.Errorf("without a GID: %+v, %v, want %+v", got, err, infiniBand)
+	}
+}
+
+func TestLinePrefixes(t *testing.T) {
+	for n := range len(line) {
+		if a, err := decode([]byte(line[:n])); err == nil {
+			t.Errorf("%q was taken for %+v", line[:n], a)
+		}
+	}
+	for i := range len(line) {
+		b := []byte(line)
+		b[i] = 'x'
+		if a, err := decode(b); err == nil {
+			t.Errorf("%q was taken for %+v", b, a)
+		}
+	}
+}
+
+func FuzzLine(f *testing.F) {
+	f.Add([]byte(line))
+	f.Add([]byte(strings.ToUpper(line)))
+	f.Add([]byte("+000:-00001:00_000:00000000000000000000000000000000\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		a, err := decode(b)
+		if err == nil && !bytes.EqualFold(encode(a), b) {
+			t.Errorf("%q was taken for %+v, which is %q", b, a, encode(a))
+		}
+	})
+}
+
+// script is a connection whose other side says what was written down, and which keeps what it is told.
+type script struct {
+	io.Reader
+	told bytes.Buffer
+}
+
+func (s *script) Write(p []byte) (int, error) { return s.told.Write(p) }
+
+func ignore([]verbs.Address) error { return nil }
+
+// Each side must say its lines at the right time: the client first, the server when it is connected, and the client at last
+// "done".
+func TestHandshake(t *testing.T) {
+	local := []verbs.Address{{QPN: 1}, {QPN: 2, PSN: 3}}
+	lines := string(encode(local[0])) + string(encode(local[1])) + string(encode(verbs.Address{}))
+	for _, server := range []bool{true, false} {
+		conn := &script{Reader: strings.NewReader(line + line + line + theEnd)}
+		var early string // what was told before the pairs were connected
+		remote, err := handshake(conn, server, 3, local, func([]verbs.Address) error { early = conn.told.String(); return nil })
+		if err != nil || len(remote) != 3 || remote[0] != address || remote[1] != address {
+			t.Errorf("server %v: heard %+v, %v", server, remote, err)
+		}
+		wantEarly, want := "", lines
+		if !server {
+			wantEarly, want = lines, lines+theEnd
+		}
+		if early != wantEarly || conn.told.String() != want {
+			t.Errorf("server %v: told %q, then connected, then had told %q", server, early, conn.told.String())
+		}
+	}
+}
+
+// A server's peer may go away at any byte.
+func TestHandshakePrefixes(t *testing.T) {
+	all := line + theEnd
+	for n := range len(all) {
+		_, err := handshake(&script{Reader: strings.NewReader(all[:n])}, true, 1, []verbs.Address{{}}, ignore)
+		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("a client that said no more than %q: %v", all[:n], err)
+		}
+	}
+	_, err := handshake(&script{Reader: strings.NewReader(line + "nope\x00")}, true, 1, []verbs.Address{{}}, ignore)
+	if err == nil {
+		t.Error("a client that ended with another word was taken")
+	}
+}
+
+func TestHandshakeRefused(t *testing.T) {
+	conn := &script{Reader: strings.NewReader(line + theEnd)}
+	refused := errors.New("refused")
+	_, err := handshake(conn, true, 1, []verbs.Address{{}}, func([]verbs.Address) error { return refused })
+	if !errors.Is(err, refused) {
+		t.Errorf("got %v, want %v", err, refused)
+	}
+	if conn.told.Len() > 0 {
+		t.Errorf("told %q, though the pair was not connected", conn.told.String())
+	}
+}
+
+// Both sides of ours, over TCP.
+func TestDial(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options{tcpPort: free.Addr().(*net.TCPAddr).Port}
+	free.Close()
+	heard := make(chan error, 1)
+	play := func(o options) error {
+		conn, err := dial(t.Context(), o)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = handshake(conn, o.host == "", 1, []verbs.Address{address}, ignore)
+		return err
+	}
+	go func(server options) { heard <- play(server) }(o)
+	o.host = "127.0.0.1"
+	err = play(o)
+	for err != nil && t.Context().Err() == nil && strings.Contains(err.Error(), "refused") {
+		time.Sleep(time.Millisecond) // the server does not listen yet
+		err = play(o)
+	}
+	if err != nil {
+		t.Errorf("client: %v", err)
+	}
+	if err := <-heard; err != nil {
+		t.Errorf("server: %v", err)
+	}
+}
+
+func TestParse(t *testing.T) {
+	o, err := parse([]string{"-t", "ud", "-g", "3", "peer"}, io.Discard)
+	if err != nil || o.pairs != 1 || o.host != "peer" || o.gid != 3 || o.transport() != verbs.UD {
+		t.Errorf("got %+v, %v", o, err)
+	}
+	o, err = parse([]string{"-t", "srq", "-m", "4096"}, io.Discard)
+	if err != nil || o.pairs != 16 || o.pathMTU() != verbs.MTU4096 || o.transport() != verbs.RC {
+		t.Errorf("got %+v, %v", o, err)
+	}
+	for _, bad := range []string{"-t xrc", "-m 1000", "-s -1", "-n 0", "-t srq -q 65", "-r 0", "a b", "-frob"} {
+		var told bytes.Buffer
+		if _, err := parse(strings.Fields(bad), &told); err == nil || told.Len() == 0 {
+			t.Errorf("%s: error %v, and the user was told %q", bad, err, told.String())
+		}
+	}
+}
