@@ -7,7 +7,8 @@ type SGE struct {
 	LKey uint32
 }
 
-// WC is a completion, laid out as struct ib_uverbs_wc (and struct ibv_wc). Of a failed one only ID, Status, VendorErr and QPN mean anything.
+// WC is a completion, laid out as struct ib_uverbs_wc (and struct ibv_wc). Of a failed one only ID, Status, VendorErr and
+// QPN mean anything.
 type WC struct {
 	ID           uint64
 	Status       uint32

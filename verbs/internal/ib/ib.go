@@ -3,11 +3,12 @@
 // installed library, loaded at run time).
 //
 // The seam speaks the kernel's language: handles, keys, masks and enumerations are plain numbers with the values of
-// ib_user_verbs.h (package internal/abi names them), and a completion has the kernel's layout, so that no provider converts one.
-// Package verbs gives them types, names and checks; a provider may rely on it that
+// ib_user_verbs.h (package internal/abi names them), and a completion has the kernel's layout, so that no provider converts
+// one. Package verbs gives them types, names and checks; a provider may rely on it that
 //
 //   - calls for one object are never made after its Close, and children are closed before their parents;
-//   - Post and Ring, Recv, and Poll of one object are each called by one goroutine at a time (not so Notify and the control calls);
+//   - Post and Ring, Recv, and Poll of one object are each called by one goroutine at a time (not so Notify and the control
+//     calls), but for what [Bell] and [Peeker] say;
 //   - lists are within the limits that creation returned, and an atomic operation has one entry of eight bytes;
 //   - memory named by an address stays where it is until its region is closed.
 //

@@ -94,6 +94,10 @@ func (p *pd) AllocMW(kind uint8) (ib.MW, error) {
 // RKey is read each time: binding a window of type 1 changes it.
 func (m *mw) RKey() uint32 { return at[ibv.MW](m.ptr).RKey }
 
+// setRKey notes the key to which a window of type 2 was bound: the library leaves that to the program, and its drivers look the
+// window up by the key that they find there.
+func (m *mw) setRKey(key uint32) { at[ibv.MW](m.ptr).RKey = key }
+
 func (m *mw) Close() error {
 	return m.x.lib.do("ibv_dealloc_mw", func() int32 { return int32(invoke(m.x.c.Ops.DeallocMW, m.ptr)) })
 }

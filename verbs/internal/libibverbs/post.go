@@ -68,13 +68,14 @@ func (s *sender) post(wr *ib.SendWR) error {
 	if s.room.full() {
 		return ib.ErrFull
 	}
-	ask := !s.room.sure()
+	window := boundBy(wr)
+	ask := !s.room.sure() || window != nil
 	if ask || s.n == len(s.wr) {
 		if err := s.ring(); err != nil {
 			return err
 		}
 	}
-	if uverbs.WROpcode(wr.Opcode) == uverbs.WRBindMW && wr.Bind.MW.(*mw).kind == uverbs.MWType1 {
+	if window != nil && window.kind == uverbs.MWType1 {
 		return s.bind(wr)
 	}
 	s.fill(s.n, wr)
@@ -87,8 +88,18 @@ func (s *sender) post(wr *ib.SendWR) error {
 	lost, errno := s.hand()
 	if lost > 0 {
 		s.room.unpost(signaled)
+	} else if window != nil {
+		window.setRKey(wr.Bind.RKey)
 	}
 	return refused("ibv_post_send", errno)
+}
+
+// boundBy is the window that a request binds, or nil.
+func boundBy(wr *ib.SendWR) *mw {
+	if uverbs.WROpcode(wr.Opcode) != uverbs.WRBindMW {
+		return nil
+	}
+	return wr.Bind.MW.(*mw)
 }
 
 func (s *sender) signaled(wr *ib.SendWR) bool {

@@ -22,7 +22,7 @@ const signaled = uint32(uverbs.SendSignaled)
 func TestPost(t *testing.T) {
 	f := newFake(t)
 	q, _ := f.pair(ib.Cap{SendWR: 8, SendSGE: 2, Inline: 4})
-	dest := &ah{ptr: address(&f.ah)}
+	dest, bound := &ah{ptr: address(&f.ah)}, new(ibv.MW)
 	inline := []byte{1, 2, 3, 4}
 	for i, wr := range []ib.SendWR{
 		{ID: 1, Opcode: uint32(uverbs.WRRDMAWriteWithImm), Imm: 5, Remote: 6, RKey: 7,
@@ -30,19 +30,25 @@ func TestPost(t *testing.T) {
 		{ID: 2, Opcode: uint32(uverbs.WRSend), Flags: uint32(uverbs.SendInline), Inline: inline},
 		{ID: 3, Opcode: uint32(uverbs.WRAtomicCmpAndSwp), Remote: 8, RKey: 9, Compare: 10, Swap: 11},
 		{ID: 4, Opcode: uint32(uverbs.WRSend), AH: dest, QPN: 12, QKey: 13},
-		{ID: 5, Opcode: uint32(uverbs.WRBindMW), Bind: ib.Bind{MW: &mw{ptr: 14, kind: uverbs.MWType2}, RKey: 15,
+		{ID: 5, Opcode: uint32(uverbs.WRBindMW), Bind: ib.Bind{MW: &mw{ptr: address(bound), kind: uverbs.MWType2}, RKey: 15,
 			MR: &mr{ptr: 16}, Addr: 17, Length: 18, Access: 19}},
 	} {
 		if err := q.Post(&wr); err != nil {
 			t.Fatalf("post %d: %v", i, err)
 		}
+		if wr.ID < 4 && f.calls != 0 {
+			t.Errorf("%d calls before Ring, want none", f.calls)
+		}
+		if wr.ID == 2 {
+			clear(inline) // the request has its own copy
+		}
 	}
-	clear(inline) // the request has its own copy
-	if f.calls != 0 {
-		t.Errorf("%d calls before Ring, want none", f.calls)
+	// A binding goes at once, behind what is before it, because the window's key changes with it.
+	if err := errors.Join(q.Ring(), q.Ring()); err != nil || f.calls != 2 || len(f.sends) != 5 {
+		t.Fatalf("rang: %v, %d calls, %d requests; want two calls with 5", err, f.calls, len(f.sends))
 	}
-	if err := errors.Join(q.Ring(), q.Ring()); err != nil || f.calls != 1 || len(f.sends) != 5 {
-		t.Fatalf("rang: %v, %d calls, %d requests; want one call with 5", err, f.calls, len(f.sends))
+	if bound.RKey != 15 {
+		t.Errorf("the window has the key %d, and was bound with 15", bound.RKey)
 	}
 	for i := range f.sends {
 		if f.sends[i].WRID != uint64(i+1) {
@@ -64,7 +70,7 @@ func TestPost(t *testing.T) {
 	if got := *operation[ibv.UD](&f.sends[3]); got != (ibv.UD{AH: dest.ptr, RemoteQPN: 12, RemoteQKey: 13}) {
 		t.Errorf("datagram: %+v", got)
 	}
-	bind := ibv.BindMW{MW: 14, RKey: 15, BindInfo: ibv.MWBindInfo{MR: 16, Addr: 17, Length: 18, MWAccessFlags: 19}}
+	bind := ibv.BindMW{MW: address(bound), RKey: 15, BindInfo: ibv.MWBindInfo{MR: 16, Addr: 17, Length: 18, MWAccessFlags: 19}}
 	if f.sends[4].Bind != bind {
 		t.Errorf("binding: %+v", f.sends[4].Bind)
 	}

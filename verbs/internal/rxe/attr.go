@@ -65,8 +65,10 @@ func queried(r *abi.QueryQPResp) ib.QPAttr {
 		State: r.QPState, CurState: r.CurQPState, PathMTU: r.PathMTU, PathMigState: r.PathMigState, QKey: r.QKey, RQPSN: r.RQPSN,
 		SQPSN: r.SQPSN, DestQPN: r.DestQPNum, Access: r.QPAccessFlags,
 		Cap: ib.Cap{SendWR: r.MaxSendWR, RecvWR: r.MaxRecvWR, SendSGE: r.MaxSendSGE, RecvSGE: r.MaxRecvSGE, Inline: r.MaxInlineData},
-		AH:  fromDest(&r.Dest), AltAH: fromDest(&r.AltDest), PKeyIndex: r.PKeyIndex, AltPKey: r.AltPKeyIndex, SQDraining: r.SQDraining != 0,
-		MaxRdAtomic: r.MaxRdAtomic, MaxDestRdAtomic: r.MaxDestRdAtomic, MinRNRTimer: r.MinRNRTimer, Port: r.PortNum, AltPort: r.AltPortNum,
+		AH:  fromDest(&r.Dest), AltAH: fromDest(&r.AltDest), PKeyIndex: r.PKeyIndex, AltPKey: r.AltPKeyIndex,
+		SQDraining:  r.SQDraining != 0,
+		MaxRdAtomic: r.MaxRdAtomic, MaxDestRdAtomic: r.MaxDestRdAtomic, MinRNRTimer: r.MinRNRTimer, Port: r.PortNum,
+		AltPort: r.AltPortNum,
 		Timeout: r.Timeout, AltTimeout: r.AltTimeout, RetryCnt: r.RetryCnt, RNRRetry: r.RNRRetry, SignalAll: r.SQSigAll != 0,
 	}
 }

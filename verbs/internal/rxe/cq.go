@@ -28,8 +28,8 @@ func (ch *channel) Close() error { return ch.c.u.CloseCompChannel(ch.fd) }
 
 // cq is a completion queue.
 //
-// Whoever polls looks at the indices without a lock, so a mapping that is given up is not unmapped at once but discarded: the addresses
-// stay readable until nothing refers to the queue any more.
+// Whoever polls looks at the indices without a lock, so a mapping that is given up is not unmapped at once but discarded:
+// the addresses stay readable until nothing refers to the queue any more.
 type cq struct {
 	c        *context
 	handle   uint32
@@ -70,12 +70,12 @@ func (q *cq) use(at rxe.MmapInfo) error {
 	return nil
 }
 
-func (q *cq) Len() int                              { return int(q.ring.capacity()) }
-func (q *cq) Token() uint64                         { return q.token }
-func (q *cq) Poll(wc []ib.WC) (int, error)          { return q.ring.take(wc), nil }
-func (q *cq) Notify(solicited bool) error           { return q.notifier.Notify(solicited) }
-func (q *cq) AckEvents(int)                         {} // the kernel does not wait for it
-func (q *cq) Indices() (producer, consumer *uint32) { return q.ring.producer, q.ring.consumer }
+func (q *cq) Len() int                     { return int(q.ring.capacity()) }
+func (q *cq) Token() uint64                { return q.token }
+func (q *cq) Poll(wc []ib.WC) (int, error) { return q.ring.take(wc), nil }
+func (q *cq) Notify(solicited bool) error  { return q.notifier.Notify(solicited) }
+func (q *cq) AckEvents(int)                {} // the kernel does not wait for it
+func (q *cq) Indices() *ib.Indices         { return q.ring.indices() }
 
 // Resize has the driver copy what is in the ring into another.
 func (q *cq) Resize(n int) error {

@@ -20,7 +20,8 @@ type pd struct {
 func (p *pd) Close() error { return p.c.u.DeallocPD(p.handle) }
 
 func (p *pd) RegMR(addr, length, iova uint64, access uint32) (ib.MR, error) {
-	r, err := p.c.u.RegMR(abi.RegMR{Start: addr, Length: length, HCAVA: iova, PDHandle: p.handle, AccessFlags: access}, uverbs.Driver{})
+	in := abi.RegMR{Start: addr, Length: length, HCAVA: iova, PDHandle: p.handle, AccessFlags: access}
+	r, err := p.c.u.RegMR(in, uverbs.Driver{})
 	if err != nil {
 		return nil, err
 	}

@@ -96,7 +96,8 @@ func (c *context) QueryPort(port int) (ib.PortAttr, error) {
 		return ib.PortAttr{}, err
 	}
 	return ib.PortAttr{
-		CapFlags: r.PortCapFlags, MaxMsgSize: r.MaxMsgSz, BadPKey: r.BadPKeyCntr, QKeyViolations: r.QKeyViolCntr, GIDTableLen: r.GIDTblLen,
+		CapFlags: r.PortCapFlags, MaxMsgSize: r.MaxMsgSz, BadPKey: r.BadPKeyCntr, QKeyViolations: r.QKeyViolCntr,
+		GIDTableLen:  r.GIDTblLen,
 		PKeyTableLen: r.PKeyTblLen, LID: r.LID, SMLID: r.SMLID, State: r.State, MaxMTU: r.MaxMTU, ActiveMTU: r.ActiveMTU, LMC: r.LMC,
 		MaxVL: r.MaxVLNum, SMSL: r.SMSL, SubnetTimeout: r.SubnetTimeout, InitTypeReply: r.InitTypeReply, ActiveWidth: r.ActiveWidth,
 		ActiveSpeed: r.ActiveSpeed, PhysState: r.PhysState, LinkLayer: r.LinkLayer, Flags: r.Flags,

@@ -44,11 +44,13 @@ func (p *pd) CreateQP(init ib.QPInit) (ib.QP, error) {
 		p.c.unmapRing(&q.send)
 		return nil, err
 	}
-	q.cap = ib.Cap{SendWR: q.send.capacity(), RecvWR: q.recv.capacity(), SendSGE: r.MaxSendSGE, RecvSGE: r.MaxRecvSGE, Inline: r.MaxInlineData}
-	// What the driver says it can take must also have room in the slots.
-	q.cap.SendSGE = min(q.cap.SendSGE, q.send.room(sendFixed)/sgeBytes)
-	q.cap.RecvSGE = min(q.cap.RecvSGE, q.recv.room(recvFixed)/sgeBytes)
-	q.cap.Inline = min(q.cap.Inline, q.send.room(sendFixed))
+	q.cap = ib.Cap{
+		SendWR: q.send.capacity(), RecvWR: q.recv.capacity(),
+		// What the driver says it can take must also have room in the slots.
+		SendSGE: min(r.MaxSendSGE, q.send.room(sendFixed)/sgeBytes),
+		RecvSGE: min(r.MaxRecvSGE, q.recv.room(recvFixed)/sgeBytes),
+		Inline:  min(r.MaxInlineData, q.send.room(sendFixed)),
+	}
 	q.bell = p.c.u.NewDoorbell(q.handle)
 	return q, nil
 }

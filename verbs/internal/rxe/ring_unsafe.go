@@ -1,7 +1,7 @@
 package rxe
 
-// Unsafe because rings lie in memory that the kernel maps, and slots are the kernel's structs. Every slot is found by a masked index
-// in a ring whose extent was checked against the mapping.
+// Unsafe because rings lie in memory that the kernel maps, and slots are the kernel's structs. Every slot is found by a
+// masked index in a ring whose extent was checked against the mapping.
 
 import (
 	"fmt"
@@ -77,6 +77,15 @@ func (r *ring) room(fixed uint32) uint32 {
 	}
 	return 1<<r.log2 - fixed
 }
+
+// indices are the two words in the mapping.
+func (r *ring) indices() *ib.Indices { return (*ib.Indices)(unsafe.Pointer(r.producer)) }
+
+// A compile error where the kernel's indices are not as far apart as the seam's.
+const (
+	apart = unsafe.Offsetof(rxe.QueueBuf{}.ConsumerIndex) - unsafe.Offsetof(rxe.QueueBuf{}.ProducerIndex)
+	_     = -(apart ^ unsafe.Offsetof(ib.Indices{}.Consumer))
+)
 
 // free is the slot that we fill next, or nil when there is none.
 func (r *ring) free() unsafe.Pointer {

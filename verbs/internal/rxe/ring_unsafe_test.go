@@ -1,6 +1,7 @@
 package rxe
 
-// Unsafe because the tests play the driver in memory that stands for a mapping: they write heads and read slots at their addresses.
+// Unsafe because the tests play the driver in memory that stands for a mapping: they write heads and read slots at their
+// addresses.
 
 import (
 	"encoding/binary"
@@ -69,7 +70,8 @@ func TestRingPublish(t *testing.T) {
 	}
 	q := &qp{send: r}
 	for i := range uint64(2) {
-		if err := q.Post(&ib.SendWR{ID: i, Opcode: opWrite, Remote: 0x1000 + i, RKey: 9, SGE: []ib.SGE{{Addr: 1, Len: 2, LKey: 3}}}); err != nil {
+		wr := ib.SendWR{ID: i, Opcode: opWrite, Remote: 0x1000 + i, RKey: 9, SGE: []ib.SGE{{Addr: 1, Len: 2, LKey: 3}}}
+		if err := q.Post(&wr); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -87,7 +89,8 @@ func TestRingPublish(t *testing.T) {
 	}
 	w := *(*rxe.SendWQE)(unsafe.Pointer(&slot(mem, head, 1)[0]))
 	op := *(*rxe.RDMA)(unsafe.Pointer(&w.WR.Op))
-	if w.WR.WRID != 1 || w.IOVA != 0x1001 || op != (rxe.RDMA{RemoteAddr: 0x1001, RKey: 9}) || w.DMA.Length != 2 || w.DMA.NumSGE != 1 {
+	if w.WR.WRID != 1 || w.IOVA != 0x1001 || op != (rxe.RDMA{RemoteAddr: 0x1001, RKey: 9}) ||
+		w.DMA.Length != 2 || w.DMA.NumSGE != 1 {
 		t.Errorf("%+v, %+v", w, op)
 	}
 }
@@ -108,11 +111,13 @@ func TestPutSend(t *testing.T) {
 		return *(*rxe.SendWQE)(unsafe.Pointer(&b[0])), b[sendFixed:]
 	}
 	w, rest := put(&ib.SendWR{Opcode: opSend, Flags: sendInline, Inline: []byte("inline")})
-	if string(rest[:6]) != "inline" || w.DMA.Length != 6 || w.DMA.Resid != 6 || w.DMA.CurSGE != 0 || w.DMA.SGEOffset != 0 || w.State != 0 {
+	if string(rest[:6]) != "inline" || w.DMA.Length != 6 || w.DMA.Resid != 6 ||
+		w.DMA.CurSGE != 0 || w.DMA.SGEOffset != 0 || w.State != 0 {
 		t.Errorf("inline: %+v, %q", w, rest[:6])
 	}
 	w, _ = put(&ib.SendWR{Opcode: opCompareSwap, Remote: 8, RKey: 1, Compare: 2, Swap: 3, SGE: []ib.SGE{{Len: 8}}})
-	if op := *(*rxe.Atomic)(unsafe.Pointer(&w.WR.Op)); op != (rxe.Atomic{RemoteAddr: 8, CompareAdd: 2, Swap: 3, RKey: 1}) || w.IOVA != 8 {
+	atomicOp := rxe.Atomic{RemoteAddr: 8, CompareAdd: 2, Swap: 3, RKey: 1}
+	if op := *(*rxe.Atomic)(unsafe.Pointer(&w.WR.Op)); op != atomicOp || w.IOVA != 8 {
 		t.Errorf("atomic: %+v", op)
 	}
 	w, _ = put(&ib.SendWR{Opcode: opSendImm, AH: &ah{num: 4}, QPN: 5, QKey: 6, Imm: 7})
@@ -123,7 +128,8 @@ func TestPutSend(t *testing.T) {
 	region.keys.Store(pack(11, 12))
 	window.rkey.Store(13)
 	w, _ = put(&ib.SendWR{Opcode: opBindMW, Bind: ib.Bind{MW: window, MR: region, RKey: 14, Addr: 15, Length: 16, Access: 2}})
-	if op := *(*rxe.MW)(unsafe.Pointer(&w.WR.Op)); op != (rxe.MW{Addr: 15, Length: 16, MRLKey: 11, MWRKey: 13, RKey: 14, Access: 2}) {
+	bind := rxe.MW{Addr: 15, Length: 16, MRLKey: 11, MWRKey: 13, RKey: 14, Access: 2}
+	if op := *(*rxe.MW)(unsafe.Pointer(&w.WR.Op)); op != bind {
 		t.Errorf("bind: %+v", op)
 	}
 }
@@ -137,7 +143,7 @@ func TestTake(t *testing.T) {
 	}
 	var put, got uint64
 	for piece := range 40 {
-		for head.ProducerIndex+1&head.IndexMask != head.ConsumerIndex {
+		for (head.ProducerIndex+1)&head.IndexMask != head.ConsumerIndex {
 			b := slot(mem, head, head.ProducerIndex)
 			*(*ib.WC)(unsafe.Pointer(&b[0])) = ib.WC{ID: put, Flags: kernelInvalidate | 1}
 			put++

@@ -26,11 +26,13 @@ func (k *Kernel) Write(_ int, command, resp []byte) error {
 	case abi.CmdGetContext, abi.CmdCreateCompChannel:
 		return k.descriptor(cmd, resp)
 	case abi.CmdQueryDevice:
-		return answer(resp, abi.QueryDeviceResp{MaxMRSize: 1 << 40, MaxQP: 100, MaxQPWR: MaxQPWR, MaxSGE: 32, MaxCQ: 100, MaxCQE: MaxCQE,
-			MaxMR: 100, MaxPD: 100, MaxQPRdAtom: 16, MaxQPInitRdAtom: 16, AtomicCap: 1, MaxAH: 100, MaxSRQ: 10, MaxSRQWR: 100, MaxSRQSGE: 27,
-			PhysPortCnt: 1, MaxPkeys: 1})
+		return answer(resp, abi.QueryDeviceResp{MaxMRSize: 1 << 40, MaxQP: 100, MaxQPWR: MaxQPWR, MaxSGE: 32, MaxCQ: 100,
+			MaxCQE: MaxCQE, MaxMR: 100, MaxPD: 100, MaxQPRdAtom: 16, MaxQPInitRdAtom: 16, AtomicCap: 1,
+			MaxAH: 100, MaxSRQ: 10, MaxSRQWR: 100,
+			MaxSRQSGE: 27, PhysPortCnt: 1, MaxPkeys: 1})
 	case abi.CmdQueryPort:
-		return answer(resp, abi.QueryPortResp{State: 4, MaxMTU: 5, ActiveMTU: 3, MaxMsgSz: 8 << 20, GIDTblLen: 1024, LinkLayer: 2})
+		return answer(resp, abi.QueryPortResp{State: 4, MaxMTU: 5, ActiveMTU: 3, MaxMsgSz: 8 << 20, GIDTblLen: 1024,
+			PKeyTblLen: 1, LinkLayer: 2})
 	case abi.CmdAllocPD:
 		return answer(resp, abi.AllocPDResp{PDHandle: k.handle("PD")})
 	case abi.CmdRegMR:
@@ -113,7 +115,10 @@ func (k *Kernel) queue(cmd abi.Command, in, resp []byte) error {
 		if err != nil {
 			return err
 		}
-		r, at := k.offer(int(c.CQE), wcSlot)
+		r, at, err := k.offer(int(c.CQE), wcSlot)
+		if err != nil {
+			return err
+		}
 		h := k.handle("CQ")
 		k.cqs[h] = &cq{token: c.UserHandle, ring: r, events: k.pipes[int(c.CompChannel)]}
 		return answers(resp, abi.CreateCQResp{CQHandle: h, CQE: r.mask}, rxe.CreateCQResp{MI: at})
@@ -122,7 +127,10 @@ func (k *Kernel) queue(cmd abi.Command, in, resp []byte) error {
 		if err != nil {
 			return err
 		}
-		r, at := k.offer(int(c.CQE), wcSlot)
+		r, at, err := k.offer(int(c.CQE), wcSlot)
+		if err != nil {
+			return err
+		}
 		k.cqs[c.CQHandle].ring.moveTo(&r)
 		k.cqs[c.CQHandle].ring = r
 		return answers(resp, abi.ResizeCQResp{CQE: r.mask}, rxe.ResizeCQResp{MI: at})
@@ -131,7 +139,10 @@ func (k *Kernel) queue(cmd abi.Command, in, resp []byte) error {
 		if err != nil {
 			return err
 		}
-		r, at := k.offer(int(c.MaxWR), recvSlot)
+		r, at, err := k.offer(int(c.MaxWR), recvSlot)
+		if err != nil {
+			return err
+		}
 		h := k.handle("SRQ")
 		k.rqs[h] = &r
 		return answers(resp, abi.CreateSRQResp{SRQHandle: h, MaxWR: r.mask, MaxSGE: c.MaxSGE}, rxe.CreateSRQResp{MI: at, SRQNum: h})
@@ -148,19 +159,23 @@ func (k *Kernel) createQP(in, resp []byte) error {
 	}
 	q := &qp{token: c.UserHandle, scq: k.cqs[c.SendCQHandle], rcq: k.cqs[c.RecvCQHandle], all: c.SQSigAll != 0}
 	var at rxe.CreateQPResp
-	q.send, at.SQ = k.offer(int(c.MaxSendWR), sendSlot)
+	if q.send, at.SQ, err = k.offer(int(c.MaxSendWR), sendSlot); err != nil {
+		return err
+	}
 	if c.IsSRQ != 0 {
 		q.recv = k.rqs[c.SRQHandle]
 	} else {
 		var r ring
-		r, at.RQ = k.offer(int(c.MaxRecvWR), recvSlot)
+		if r, at.RQ, err = k.offer(int(c.MaxRecvWR), recvSlot); err != nil {
+			return err
+		}
 		q.recv = &r
 	}
 	h := k.handle("QP")
 	q.num = h
 	k.qps[h] = q
-	return answers(resp, abi.CreateQPResp{QPHandle: h, QPN: h, MaxSendWR: c.MaxSendWR, MaxRecvWR: c.MaxRecvWR, MaxSendSGE: c.MaxSendSGE,
-		MaxRecvSGE: c.MaxRecvSGE, MaxInlineData: c.MaxInlineData}, at)
+	return answers(resp, abi.CreateQPResp{QPHandle: h, QPN: h, MaxSendWR: c.MaxSendWR, MaxRecvWR: c.MaxRecvWR,
+		MaxSendSGE: c.MaxSendSGE, MaxRecvSGE: c.MaxRecvSGE, MaxInlineData: c.MaxInlineData}, at)
 }
 
 func (k *Kernel) onQP(cmd abi.Command, in, resp []byte) error {
@@ -236,8 +251,10 @@ func (k *Kernel) work(q *qp) {
 	}
 }
 
-var opcodes = map[abi.WROpcode]abi.WCOpcode{abi.WRSend: abi.WCSend, abi.WRRDMAWrite: abi.WCRDMAWrite, abi.WRRDMARead: abi.WCRDMARead,
-	abi.WRAtomicCmpAndSwp: abi.WCCompSwap, abi.WRAtomicFetchAndAdd: abi.WCFetchAdd, abi.WRBindMW: abi.WCBindMW, abi.WRLocalInv: abi.WCLocalInv}
+var opcodes = map[abi.WROpcode]abi.WCOpcode{abi.WRSend: abi.WCSend, abi.WRRDMAWrite: abi.WCRDMAWrite,
+	abi.WRRDMARead:        abi.WCRDMARead,
+	abi.WRAtomicCmpAndSwp: abi.WCCompSwap, abi.WRAtomicFetchAndAdd: abi.WCFetchAdd, abi.WRBindMW: abi.WCBindMW,
+	abi.WRLocalInv: abi.WCLocalInv}
 
 // deliver completes a receive of the queue pair that q is connected to.
 func (k *Kernel) deliver(q *qp, solicited bool) {

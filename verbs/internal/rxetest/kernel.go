@@ -31,9 +31,9 @@ type Kernel struct {
 	cqs    map[uint32]*cq    // by handle
 	qps    map[uint32]*qp    // by handle
 	rqs    map[uint32]*ring  // shared receive queues by handle
-	maps   map[int64][]byte  // rings that were not mapped yet
-	mapped int
-	pipes  map[int]*pipe // by the end that was handed out
+	maps   map[int64][]byte  // rings that were not mapped yet, by offset
+	mapped map[*byte]bool    // rings that are, by their beginning
+	pipes  map[int]*pipe     // by the end that was handed out
 	async  *pipe
 }
 
@@ -58,7 +58,7 @@ type qp struct {
 // New returns a kernel whose device has one active port.
 func New() *Kernel {
 	return &Kernel{fails: map[abi.Command]error{}, kinds: map[uint32]string{}, cqs: map[uint32]*cq{}, qps: map[uint32]*qp{},
-		rqs: map[uint32]*ring{}, maps: map[int64][]byte{}, pipes: map[int]*pipe{}}
+		rqs: map[uint32]*ring{}, maps: map[int64][]byte{}, mapped: map[*byte]bool{}, pipes: map[int]*pipe{}}
 }
 
 // Device is the device as package hw would read it.
@@ -104,6 +104,7 @@ func (k *Kernel) Lose() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.lost = true
+	clear(k.kinds)
 	k.raise(abi.EventDeviceFatal, 0)
 }
 
@@ -111,10 +112,10 @@ func (k *Kernel) Lose() {
 func (k *Kernel) Left() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.kinds)+k.mapped+len(k.pipes) == 0 {
+	if len(k.kinds)+len(k.mapped)+len(k.maps)+len(k.pipes) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("objects %v, %d mappings, %d descriptors", k.kinds, k.mapped, len(k.pipes))
+	return fmt.Sprintf("objects %v, %d mappings, %d descriptors", k.kinds, len(k.mapped)+len(k.maps), len(k.pipes))
 }
 
 func (k *Kernel) handle(kind string) uint32 {
@@ -123,13 +124,16 @@ func (k *Kernel) handle(kind string) uint32 {
 	return k.last
 }
 
-// offer makes a ring of at least n slots, to be mapped.
-func (k *Kernel) offer(n, slot int) (ring, rxe.MmapInfo) {
-	r := newRing(n, slot)
+// offer makes a ring with room for n entries, to be mapped.
+func (k *Kernel) offer(n, slot int) (ring, rxe.MmapInfo, error) {
+	r, err := newRing(n, slot)
+	if err != nil {
+		return ring{}, rxe.MmapInfo{}, err
+	}
 	k.last++
 	at := int64(k.last) << 12
 	k.maps[at] = r.mem
-	return r, rxe.MmapInfo{Offset: uint64(at), Size: uint32(len(r.mem))}
+	return r, rxe.MmapInfo{Offset: uint64(at), Size: uint32(len(r.mem))}, nil
 }
 
 // Open is of uverbs.Kernel, as is all that follows.
@@ -170,20 +174,25 @@ func (k *Kernel) Mmap(_ int, offset int64, n int) ([]byte, error) {
 		return nil, syscall.EINVAL
 	}
 	delete(k.maps, offset)
-	k.mapped++
+	k.mapped[&mem[0]] = true
 	return mem, nil
 }
 
-// Munmap counts.
-func (k *Kernel) Munmap([]byte) error {
+// Munmap unmaps: who looks at the memory afterwards dies.
+func (k *Kernel) Munmap(mem []byte) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.mapped--
-	return nil
+	delete(k.mapped, &mem[0])
+	return syscall.Munmap(mem)
 }
 
-// Discard does nothing: the memory stays.
-func (k *Kernel) Discard([]byte) error { return nil }
+// Discard leaves the memory, and counts it as given back.
+func (k *Kernel) Discard(mem []byte) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.mapped, &mem[0])
+	return nil
+}
 
 // SetNonblock does what the kernel does.
 func (k *Kernel) SetNonblock(fd int) error { return syscall.SetNonblock(fd, true) }
@@ -201,5 +210,13 @@ func (k *Kernel) Close(fd int) error {
 	return syscall.Close(p.read)
 }
 
-// Post is Write.
-func (k *Kernel) Post(fd int, command, resp []byte) error { return k.Write(fd, command, resp) }
+// Post is Write. While doorbells are held it allocates nothing.
+func (k *Kernel) Post(fd int, command, resp []byte) error {
+	k.mu.Lock()
+	held := k.held && !k.lost && abi.Command(binary.NativeEndian.Uint32(command)) == abi.CmdPostSend
+	k.mu.Unlock()
+	if held {
+		return nil
+	}
+	return k.Write(fd, command, resp)
+}

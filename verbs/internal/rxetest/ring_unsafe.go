@@ -2,12 +2,13 @@
 
 package rxetest
 
-// Unsafe because the indices of a ring are read and written atomically by two sides, at their addresses in memory that stands for a
-// mapping.
+// Unsafe because the indices of a ring are read and written atomically by two sides, at their addresses in memory that both
+// map.
 
 import (
 	"math/bits"
 	"sync/atomic"
+	"syscall"
 	"unsafe"
 
 	"github.com/ibrun/ibrun/internal/abi/rxe"
@@ -35,14 +36,16 @@ type ring struct {
 }
 
 // newRing makes a ring with room for n entries.
-func newRing(n, slot int) ring {
+func newRing(n, slot int) (ring, error) {
 	slots := 1 << bits.Len(uint(n))
 	head := int(unsafe.Sizeof(rxe.QueueBuf{}))
-	words := make([]uint64, (head+slots*slot)/8)
-	r := ring{mem: unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), len(words)*8), mask: uint32(slots - 1), slot: uint32(slot)}
-	r.head = (*rxe.QueueBuf)(unsafe.Pointer(&words[0]))
+	mem, err := syscall.Mmap(-1, 0, head+slots*slot, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED|syscall.MAP_ANON)
+	if err != nil {
+		return ring{}, err
+	}
+	r := ring{mem: mem, mask: uint32(slots - 1), slot: uint32(slot), head: (*rxe.QueueBuf)(unsafe.Pointer(&mem[0]))}
 	r.head.Log2ElemSize, r.head.IndexMask = uint32(bits.Len(uint(slot))-1), r.mask
-	return r
+	return r, nil
 }
 
 func (r *ring) at(i uint32) []byte {

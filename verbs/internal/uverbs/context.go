@@ -75,8 +75,8 @@ func (c *Context) Map(offset uint64, n int) ([]byte, error) {
 	return mem, nil
 }
 
-// Discard gives the mapping back to the device at once, as Unmap does, but leaves the addresses readable until Unmap: for memory that
-// another goroutine may be looking at.
+// Discard gives the mapping back to the device at once, as Unmap does, but leaves the addresses readable until Unmap: for
+// memory that another goroutine may be looking at.
 func (c *Context) Discard(mem []byte) error {
 	if err := c.kernel.Discard(mem); err != nil {
 		return c.fail("discard a mapping", err)

@@ -51,6 +51,10 @@ func (c *Context) DeallocMW(mw uint32) error {
 	return run(c, abi.CmdDeallocMW, &abi.DeallocMW{MWHandle: mw})
 }
 
+// Memlock tells that length bytes at start can go over the limit on locked memory, or returns nil: for those who learn of an
+// ENOMEM in another way.
+func Memlock(start, length uint64) *MemlockError { return memlock(start, length) }
+
 // explainMemory replaces an ENOMEM by a MemlockError where the limit is the reason.
 func explainMemory(err error, start, length uint64) error {
 	var e *Error

@@ -1,0 +1,17 @@
+package verbs
+
+// Unsafe because completions go from a provider into the caller's slice without being copied: WC is ib.WC with types, and a
+// test holds sizes and offsets together. And because registering a slice means telling the device where it is: Go does not
+// move what is in the heap, and a slice that is kept in an MR is there.
+
+import (
+	"unsafe"
+
+	"github.com/ibrun/ibrun/verbs/internal/ib"
+)
+
+func castWC(wc []WC) []ib.WC {
+	return unsafe.Slice((*ib.WC)(unsafe.Pointer(unsafe.SliceData(wc))), len(wc))
+}
+
+func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

@@ -1,0 +1,435 @@
+//go:build linux
+
+package verbs_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
+	"github.com/ibrun/ibrun/verbs"
+	"github.com/ibrun/ibrun/verbs/internal/rxe"
+	"github.com/ibrun/ibrun/verbs/internal/rxetest"
+)
+
+// newFake is a rig on a kernel that is played.
+func newFake(t testing.TB) (*rxetest.Kernel, *rig) {
+	t.Helper()
+	k := rxetest.New()
+	dev, err := verbs.OpenOn(rxe.On(k), k.Device())
+	must(t, err)
+	t.Cleanup(func() {
+		must(t, dev.Close())
+		if left := k.Left(); left != "" {
+			t.Errorf("after Close there are %s", left)
+		}
+	})
+	r := &rig{t: t, dev: dev, buf: make([]byte, rigBytes)}
+	r.pd, err = dev.AllocPD()
+	must(t, err)
+	r.cq, err = dev.CreateCQ(256, nil)
+	must(t, err)
+	r.mr, err = r.pd.Register(r.buf, all)
+	must(t, err)
+	return k, r
+}
+
+// TestCloseOrder closes from the top, which is refused, and then from the bottom.
+func TestCloseOrder(t *testing.T) {
+	k, r := newFake(t)
+	ch, err := r.dev.CreateChannel()
+	must(t, err)
+	cq, err := r.dev.CreateCQ(8, ch)
+	must(t, err)
+	srq, err := r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 8})
+	must(t, err)
+	mw, err := r.pd.AllocMW(verbs.MWType2)
+	must(t, err)
+	ah, err := r.pd.CreateAH(verbs.AHAttr{})
+	must(t, err)
+	q := r.qp(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, SRQ: srq})
+	type closer interface{ Close() error }
+	for _, c := range []struct {
+		closer
+		user string
+	}{{r.pd, "address handle, the memory region"}, {cq, "queue pair"}, {srq, "queue pair"}, {ch, "completion queue"}} {
+		if err := c.Close(); !errors.Is(err, verbs.ErrBusy) || !strings.Contains(err.Error(), c.user) {
+			t.Errorf("close of %T: %v", c.closer, err)
+		}
+	}
+	k.Fail(abi.CmdDestroyQP, syscall.EBUSY)
+	if err := q.Close(); !errors.Is(err, verbs.ErrBusy) {
+		t.Errorf("a pair that the kernel says is in use: %v", err)
+	}
+	k.Fail(abi.CmdDestroyQP, nil)
+	must(t, srq.Recv(1)) // nothing was closed
+	for _, c := range []closer{q, srq, cq, ch, ah, mw, r.mr, r.cq, r.pd, r.dev} {
+		must(t, c.Close())
+		must(t, c.Close())
+	}
+	if left := k.Left(); left != "" {
+		t.Errorf("there are %s", left)
+	}
+}
+
+// TestUseAfterClose calls what is closed.
+func TestUseAfterClose(t *testing.T) {
+	_, r := newFake(t)
+	q, _ := r.pair(verbs.QPConfig{Type: verbs.RC})
+	must(t, q.Close())
+	for name, err := range map[string]error{
+		"send":    q.Send(1, 0, r.mr.SGE(0, 8)),
+		"receive": q.Recv(1, r.mr.SGE(0, 8)),
+		"ring":    q.Ring(),
+		"modify":  q.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState),
+		"connect": q.Connect(verbs.Address{}),
+	} {
+		if !errors.Is(err, verbs.ErrClosed) || !errors.Is(err, os.ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := q.State(); !errors.Is(err, verbs.ErrClosed) {
+		t.Errorf("state: %v", err)
+	}
+}
+
+// TestFailedCreation has every command that makes something fail: nothing is left behind.
+func TestFailedCreation(t *testing.T) {
+	for cmd, what := range map[abi.Command]func(r *rig) error{
+		abi.CmdAllocPD:           func(r *rig) error { _, err := r.dev.AllocPD(); return err },
+		abi.CmdRegMR:             func(r *rig) error { _, err := r.pd.Register(r.buf, 0); return err },
+		abi.CmdAllocMW:           func(r *rig) error { _, err := r.pd.AllocMW(verbs.MWType1); return err },
+		abi.CmdCreateAH:          func(r *rig) error { _, err := r.pd.CreateAH(verbs.AHAttr{}); return err },
+		abi.CmdCreateCQ:          func(r *rig) error { _, err := r.dev.CreateCQ(1, nil); return err },
+		abi.CmdCreateSRQ:         func(r *rig) error { _, err := r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 1}); return err },
+		abi.CmdCreateCompChannel: func(r *rig) error { _, err := r.dev.CreateChannel(); return err },
+		abi.CmdCreateQP:          newPair,
+		abi.CmdModifyQP:          newPair,
+		abi.CmdQueryPort:         newPair,
+	} {
+		t.Run(cmd.String(), func(t *testing.T) {
+			k, r := newFake(t)
+			k.Fail(cmd, syscall.ENOSPC)
+			err := what(r)
+			if !errors.Is(err, verbs.ErrLimit) || !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "rxe0") {
+				t.Errorf("%v", err)
+			}
+			k.Fail(cmd, nil)
+			must(t, what(r))
+		})
+	}
+}
+
+func newPair(r *rig) error {
+	_, err := r.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: r.cq})
+	return err
+}
+
+// TestPostErrors has requests refused before anything is queued.
+func TestPostErrors(t *testing.T) {
+	k, r := newFake(t)
+	q := r.qp(verbs.QPConfig{Type: verbs.RC, MaxSend: 3, MaxInline: 16})
+	at, mem := r.mr.Remote(0), r.mr.SGE(0, 8)
+	refused := func(want error, part string, err error) {
+		t.Helper()
+		var e *verbs.Error
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), part) || !errors.As(err, &e) ||
+			e.QPN != q.Num() || e.ID != 9 || !e.Post {
+			t.Errorf("got %v, want %v with %q", err, want, part)
+		}
+	}
+	refused(verbs.ErrState, "RTS", q.Send(9, 0, mem))
+	must(t, q.Connect(r.address(r.qp(verbs.QPConfig{Type: verbs.RC}))))
+	refused(verbs.ErrInvalid, "2 entries", q.Send(9, 0, mem, mem))
+	refused(verbs.ErrInvalid, "17 bytes inline", q.SendInline(9, 0, make([]byte, 17)))
+	refused(verbs.ErrInvalid, "aligned", q.FetchAdd(9, 0, verbs.Remote{Addr: at.Addr + 4}, 1, mem))
+	refused(verbs.ErrInvalid, "eight bytes", q.CompareSwap(9, 0, at, 1, 2, r.mr.SGE(0, 4)))
+	refused(verbs.ErrInvalid, "messages of 8388608", q.Write(9, 0, at, verbs.SGE{Len: 8<<20 + 1}))
+	refused(verbs.ErrInvalid, "2 entries", q.Recv(9, mem, mem))
+	refused(verbs.ErrInvalid, "BindMW", q.Post(&verbs.Request{Op: verbs.OpBindMW, ID: 9}))
+	k.Hold(true)
+	for range q.Cap().MaxSend {
+		must(t, q.Send(1, verbs.Signaled, mem))
+	}
+	refused(verbs.ErrFull, "3 requests", q.Send(9, 0, mem))
+	must(t, q.Ring())
+	refused(verbs.ErrFull, "3 requests", q.Send(9, 0, mem))
+	k.Hold(false)
+	must(t, q.Ring()) // nothing new: no system call
+	k.Fail(abi.CmdPostSend, syscall.EINTR)
+	q = r.qp(verbs.QPConfig{Type: verbs.UD})
+	must(t, q.Start())
+	refused(verbs.ErrInvalid, "does not have", q.Write(9, 0, at, mem))
+	refused(verbs.ErrInvalid, "address handle", q.SendTo(9, 0, verbs.Dest{}, mem))
+}
+
+// TestRingRetries has a doorbell fail, and the next succeed.
+func TestRingRetries(t *testing.T) {
+	k, r := newFake(t)
+	a, _ := r.pair(verbs.QPConfig{Type: verbs.RC})
+	must(t, a.Write(1, verbs.Signaled, r.mr.Remote(0), r.mr.SGE(0, 8)))
+	k.Fail(abi.CmdPostSend, syscall.ENOMEM)
+	if err := a.Ring(); !errors.Is(err, verbs.ErrLimit) {
+		t.Errorf("%v", err)
+	}
+	k.Fail(abi.CmdPostSend, nil)
+	must(t, a.Ring())
+	r.done(1)
+}
+
+// TestEvents takes asynchronous events: of objects, of a port, of what is closed, and too many.
+func TestEvents(t *testing.T) {
+	k, r := newFake(t)
+	ctx := within(t)
+	const firstToken = 1 // that of the rig's completion queue
+	k.Event(abi.EventPathMig, 12345)
+	k.Event(abi.EventPortErr, 1)
+	ev, err := r.dev.NextEvent(ctx)
+	if err != nil || ev.Type != verbs.EventPortError || ev.Port != 1 || ev.String() != "PORT_ERR of port 1" {
+		t.Errorf("%v, %v", ev, err)
+	}
+	got := make(chan verbs.Event)
+	go func() {
+		ev, err := r.dev.NextEvent(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- ev
+	}()
+	k.Event(abi.EventCQErr, firstToken)
+	if ev := <-got; ev.Type != verbs.EventCQError || ev.CQ != r.cq {
+		t.Errorf("%v", ev)
+	}
+	if _, err := r.cq.Poll(make([]verbs.WC, 1)); !errors.Is(err, verbs.ErrOverrun) {
+		t.Errorf("poll: %v", err)
+	}
+	const many = 2000
+	for i := range many {
+		k.Event(abi.EventPortActive, uint64(i))
+		if i%100 == 0 { // the pipe is not endless
+			time.Sleep(time.Millisecond)
+		}
+	}
+	seen, missed := 0, 0
+	for seen+missed < many {
+		ev, err := r.dev.NextEvent(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		missed += ev.Missed
+		if ev.Port != seen+missed {
+			t.Fatalf("event %d after %d and %d missed", ev.Port, seen, missed)
+		}
+		seen++
+	}
+}
+
+// TestDeviceLost removes the device under goroutines that wait.
+func TestDeviceLost(t *testing.T) {
+	k, r := newFake(t)
+	ch, err := r.dev.CreateChannel()
+	must(t, err)
+	cq, err := r.dev.CreateCQ(8, ch)
+	must(t, err)
+	q, _ := r.pair(verbs.QPConfig{Type: verbs.RC, SendCQ: cq})
+	must(t, q.Write(1, verbs.Signaled, r.mr.Remote(0), r.mr.SGE(0, 8)))
+	must(t, q.Ring())
+	r.poll(cq, 1)
+	must(t, q.Write(2, verbs.Signaled, r.mr.Remote(0), r.mr.SGE(0, 8)))
+	must(t, q.Ring()) // completes: it must still be polled
+	waiting := make(chan error, 2)
+	other, err := r.dev.CreateCQ(8, ch)
+	must(t, err)
+	for _, wait := range []func() error{
+		func() error { _, err := other.Wait(context.Background(), make([]verbs.WC, 1)); return err },
+		func() error { _, err := ch.Wait(context.Background()); return err },
+	} {
+		go func() { waiting <- wait() }()
+	}
+	k.Lose()
+	for range 2 {
+		if err := <-waiting; !errors.Is(err, verbs.ErrDeviceLost) {
+			t.Errorf("wait: %v", err)
+		}
+	}
+	if ev, err := r.dev.NextEvent(within(t)); err != nil || ev.Type != verbs.EventDeviceFatal {
+		t.Errorf("%v, %v", ev, err)
+	}
+	if c := r.poll(cq, 1)[2]; c.ID != 2 || c.Err() != nil {
+		t.Errorf("what had completed: %+v", c)
+	}
+	_, pollErr := cq.Poll(make([]verbs.WC, 1))
+	_, queryErr := r.dev.QueryDevice()
+	for name, err := range map[string]error{
+		"poll": pollErr, "query": queryErr, "send": q.Send(3, 0), "receive": q.Recv(4), "ring": q.Ring(),
+		"modify": q.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState), "ask": cq.Notify(false),
+	} {
+		if !errors.Is(err, verbs.ErrDeviceLost) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestPollDuringClose polls queues that are closed and resized meanwhile: nobody reads memory that is gone.
+func TestPollDuringClose(t *testing.T) {
+	_, r := newFake(t)
+	for range 20 {
+		cq, err := r.dev.CreateCQ(8, nil)
+		must(t, err)
+		var group sync.WaitGroup
+		for range 2 {
+			group.Go(func() {
+				for {
+					if _, err := cq.Poll(make([]verbs.WC, 1)); err != nil {
+						if !errors.Is(err, verbs.ErrClosed) {
+							t.Error(err)
+						}
+						return
+					}
+					runtime.Gosched()
+				}
+			})
+		}
+		must(t, cq.Resize(16))
+		runtime.GC()
+		must(t, cq.Close())
+		group.Wait()
+	}
+}
+
+// TestManyGoroutines posts from many goroutines to one pair while others poll: each request completes once.
+func TestManyGoroutines(t *testing.T) {
+	_, r := newFake(t)
+	cq, err := r.dev.CreateCQ(2000, nil)
+	must(t, err)
+	a, _ := r.pair(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, MaxSend: 16})
+	const posters, each = 4, 200
+	var group sync.WaitGroup
+	for p := range posters {
+		group.Go(func() {
+			for i := range each {
+				id := uint64(p*each + i)
+				for {
+					err := a.Write(id, verbs.Signaled, r.mr.Remote(0), r.mr.SGE(0, 8))
+					if err == nil {
+						break
+					}
+					if !errors.Is(err, verbs.ErrFull) {
+						t.Error(err)
+						return
+					}
+					runtime.Gosched()
+				}
+				if err := a.Ring(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	got := r.poll(cq, posters*each)
+	group.Wait()
+	if n, err := cq.Poll(make([]verbs.WC, 1)); n != 0 || err != nil {
+		t.Errorf("%d completions too many of %d, %v", n, len(got), err)
+	}
+}
+
+// TestWaitSharesChannel has goroutines wait for queues of one channel, each with a context of its own.
+func TestWaitSharesChannel(t *testing.T) {
+	_, r := newFake(t)
+	ch, err := r.dev.CreateChannel()
+	must(t, err)
+	var group sync.WaitGroup
+	for i := range 6 {
+		cq, err := r.dev.CreateCQ(8, ch)
+		must(t, err)
+		a, _ := r.pair(verbs.QPConfig{Type: verbs.RC, SendCQ: cq})
+		group.Go(func() {
+			wc := make([]verbs.WC, 1)
+			for n := range uint64(50) {
+				if i%2 == 0 { // in vain, and then again
+					short, cancel := context.WithTimeout(t.Context(), 100*time.Microsecond)
+					if _, err := cq.Wait(short, wc); !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("queue %d: %v", i, err)
+					}
+					cancel()
+				}
+				go func() {
+					if err := errors.Join(a.Write(n, verbs.Signaled, r.mr.Remote(0), r.mr.SGE(0, 8)), a.Ring()); err != nil {
+						t.Error(err)
+					}
+				}()
+				if _, err := cq.Wait(within(t), wc); err != nil || wc[0].ID != n {
+					t.Errorf("queue %d: request %d, %+v, %v", i, n, wc[0], err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestAllocs(t *testing.T) {
+	k, r := newFake(t)
+	k.Hold(true)
+	a, b := r.pair(verbs.QPConfig{Type: verbs.RC, MaxSend: 1000, MaxRecv: 1000, MaxInline: 64, MaxSendSGE: 2})
+	d := r.qp(verbs.QPConfig{Type: verbs.UD, MaxSend: 1000})
+	must(t, d.Start())
+	to, err := d.Dest(r.address(d))
+	must(t, err)
+	srq, err := r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 1000})
+	must(t, err)
+	at, wc := r.mr.Remote(0), make([]verbs.WC, 16)
+	for name, call := range map[string]func() error{
+		"Send":        func() error { return a.Send(1, 0, r.mr.SGE(0, 8), r.mr.SGE(8, 8)) },
+		"SendInline":  func() error { var word [8]byte; return a.SendInline(1, 0, word[:]) },
+		"SendTo":      func() error { return d.SendTo(1, 0, to, r.mr.SGE(0, 8)) },
+		"Write":       func() error { return a.Write(1, 0, at, r.mr.SGE(0, 8)) },
+		"WriteImm":    func() error { return a.WriteImm(1, 0, 7, at, r.mr.SGE(0, 8)) },
+		"WriteInline": func() error { var word [8]byte; return a.WriteInline(1, 0, at, word[:]) },
+		"Read":        func() error { return a.Read(1, 0, at, r.mr.SGE(0, 8)) },
+		"CompareSwap": func() error { return a.CompareSwap(1, 0, at, 1, 2, r.mr.SGE(0, 8)) },
+		"FetchAdd":    func() error { return a.FetchAdd(1, 0, at, 1, r.mr.SGE(0, 8)) },
+		"Ring":        func() error { return errors.Join(a.Write(1, 0, at), a.Ring()) },
+		"Recv":        func() error { return b.Recv(1, r.mr.SGE(0, 8)) },
+		"SRQ.Recv":    func() error { return srq.Recv(1, r.mr.SGE(0, 8)) },
+		"Poll":        func() error { _, err := r.cq.Poll(wc); return err },
+	} {
+		if n := testing.AllocsPerRun(50, func() { must(t, call()) }); n != 0 {
+			t.Errorf("%s allocates %v times", name, n)
+		}
+	}
+	k.Hold(false)
+	must(t, a.Ring())
+	full := func() { // 16 completions at a time
+		for range 16 {
+			must(t, b.Write(1, verbs.Signaled, at))
+		}
+		must(t, b.Ring())
+	}
+	full()
+	if n := testing.AllocsPerRun(1, func() {
+		if _, err := r.cq.Poll(wc[:1]); err != nil {
+			t.Error(err)
+		}
+	}); n != 0 {
+		t.Errorf("a poll that finds something allocates %v times", n)
+	}
+}
+
+// BenchmarkPollEmpty polls a queue in mapped memory that has nothing.
+func BenchmarkPollEmpty(b *testing.B) {
+	_, r := newFake(b)
+	wc := make([]verbs.WC, 16)
+	for b.Loop() {
+		if n, err := r.cq.Poll(wc); n != 0 || err != nil {
+			b.Fatal(n, err)
+		}
+	}
+}

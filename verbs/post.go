@@ -1,0 +1,363 @@
+package verbs
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/ibrun/ibrun/verbs/internal/ib"
+)
+
+// SGE is an entry of a scatter/gather list: a piece of a memory region. [MR.SGE] makes it.
+type SGE struct {
+	Addr uint64
+	Len  uint32
+	LKey uint32
+}
+
+// Remote is memory of the peer: an address within a region or window, and the key that allows the access. [MR.Remote] makes it.
+type Remote struct {
+	Addr uint64
+	RKey uint32
+}
+
+// Dest is where a datagram goes. [QP.Dest] makes it of a peer's address.
+type Dest struct {
+	AH        *AH
+	QPN, QKey uint32
+}
+
+// Request is a request for a send queue with everything that there is; the methods of [QP] named after operations are shorter.
+type Request struct {
+	Op    Opcode
+	ID    uint64
+	Flags Flags
+
+	SGE    []SGE  // the memory that is sent or written, or read and swapped into
+	Inline []byte // sent or written in place of SGE; free for reuse at once
+
+	Imm     uint32 // of OpSendImm and OpWriteImm
+	Key     uint32 // of OpSendInvalidate a key of the peer's, of OpLocalInvalidate one of ours
+	Remote  Remote // of writes, reads and atomics
+	Compare uint64 // of OpCompareSwap; of OpFetchAdd what is added
+	Swap    uint64
+	To      Dest // of datagrams
+}
+
+// sendQueue is the verbs side of a send queue.
+type sendQueue struct {
+	mu      sync.Mutex // guards the rest, and is held during ib.Post
+	state   sendState
+	allowed opcodes
+	longest uint64 // message in bytes
+	unrung  bool   // something was posted since the last doorbell
+
+	// A request is copied here, so that what the caller passes need not be in the heap.
+	wr     ib.SendWR
+	sge    []ib.SGE
+	inline []byte
+}
+
+type sendState uint8
+
+const (
+	sendNotReady sendState = iota // before RTS
+	sendOpen
+	sendClosed
+	sendLost // with the device
+)
+
+// opcodes is a set of Opcode.
+type opcodes uint32
+
+// sends are the operations that each transport has.
+var sends = [...]opcodes{
+	RC: 1<<OpWrite | 1<<OpWriteImm | 1<<OpSend | 1<<OpSendImm | 1<<OpRead | 1<<OpCompareSwap | 1<<OpFetchAdd |
+		1<<OpLocalInvalidate | 1<<OpBindMW | 1<<OpSendInvalidate,
+	UC: 1<<OpWrite | 1<<OpWriteImm | 1<<OpSend | 1<<OpSendImm | 1<<OpLocalInvalidate | 1<<OpBindMW | 1<<OpSendInvalidate,
+	UD: 1<<OpSend | 1<<OpSendImm,
+}
+
+// words are the parts of a request that are no pointers.
+type words struct {
+	op            Opcode
+	flags         Flags
+	id            uint64
+	imm           uint32 // or a key
+	at            Remote
+	compare, swap uint64
+}
+
+// Post queues a request. The device sees it at the next Ring; until it completes, the memory that it names belongs to the
+// device. [ErrFull] says that the queue has no room until something completes, [ErrState] that the pair is not ready to
+// send, and [ErrInvalid] that the request makes no sense; nothing is queued then. The request may be reused at once.
+func (q *QP) Post(r *Request) error {
+	w := words{op: r.Op, flags: r.Flags, id: r.ID, at: r.Remote, compare: r.Compare, swap: r.Swap}
+	switch r.Op {
+	case OpSendImm, OpWriteImm:
+		w.imm = wire32(r.Imm)
+	case OpSendInvalidate, OpLocalInvalidate:
+		w.imm = r.Key
+	case OpBindMW:
+		return q.refusePost(w.op, w.id, ErrInvalid, "windows are bound by BindMW")
+	}
+	if q.cfg.Type == UD {
+		return q.datagram(w, r.To, r.SGE, r.Inline)
+	}
+	return q.post(w, r.SGE, r.Inline)
+}
+
+// Send queues a SEND of the memory that the list names. See Post for the errors of all that queue something.
+func (q *QP) Send(id uint64, f Flags, sge ...SGE) error {
+	return q.post(words{op: OpSend, flags: f, id: id}, sge, nil)
+}
+
+// SendImm is Send with four bytes that the receiver finds in its completion.
+func (q *QP) SendImm(id uint64, f Flags, imm uint32, sge ...SGE) error {
+	return q.post(words{op: OpSendImm, flags: f, id: id, imm: wire32(imm)}, sge, nil)
+}
+
+// SendInvalidate is Send that also takes back a key of the receiver's.
+func (q *QP) SendInvalidate(id uint64, f Flags, rkey uint32, sge ...SGE) error {
+	return q.post(words{op: OpSendInvalidate, flags: f, id: id, imm: rkey}, sge, nil)
+}
+
+// SendInline is Send of bytes that are copied into the queue: they need no registration, and may be reused at once.
+func (q *QP) SendInline(id uint64, f Flags, data []byte) error {
+	return q.post(words{op: OpSend, flags: f | inlineFlag, id: id}, nil, data)
+}
+
+// SendTo queues a datagram.
+func (q *QP) SendTo(id uint64, f Flags, to Dest, sge ...SGE) error {
+	return q.datagram(words{op: OpSend, flags: f, id: id}, to, sge, nil)
+}
+
+// Write queues a WRITE into the peer's memory.
+func (q *QP) Write(id uint64, f Flags, to Remote, sge ...SGE) error {
+	return q.post(words{op: OpWrite, flags: f, id: id, at: to}, sge, nil)
+}
+
+// WriteImm is Write that also takes a receive of the peer's, whose completion has the four bytes.
+func (q *QP) WriteImm(id uint64, f Flags, imm uint32, to Remote, sge ...SGE) error {
+	return q.post(words{op: OpWriteImm, flags: f, id: id, imm: wire32(imm), at: to}, sge, nil)
+}
+
+// WriteInline is Write of bytes that are copied into the queue, as SendInline does.
+func (q *QP) WriteInline(id uint64, f Flags, to Remote, data []byte) error {
+	return q.post(words{op: OpWrite, flags: f | inlineFlag, id: id, at: to}, nil, data)
+}
+
+// Read queues a READ of the peer's memory into the memory that the list names.
+func (q *QP) Read(id uint64, f Flags, from Remote, sge ...SGE) error {
+	return q.post(words{op: OpRead, flags: f, id: id, at: from}, sge, nil)
+}
+
+// CompareSwap queues an atomic operation on eight bytes of the peer's memory, aligned to eight: if they are equal to
+// compare they become swap. What they were before is written to old, which has eight bytes. Numbers are in host order.
+func (q *QP) CompareSwap(id uint64, f Flags, at Remote, compare, swap uint64, old SGE) error {
+	one := [1]SGE{old}
+	return q.post(words{op: OpCompareSwap, flags: f, id: id, at: at, compare: compare, swap: swap}, one[:], nil)
+}
+
+// FetchAdd is CompareSwap that adds.
+func (q *QP) FetchAdd(id uint64, f Flags, at Remote, add uint64, old SGE) error {
+	one := [1]SGE{old}
+	return q.post(words{op: OpFetchAdd, flags: f, id: id, at: at, compare: add}, one[:], nil)
+}
+
+// LocalInvalidate queues the end of a key of ours: of a memory window of type 2.
+func (q *QP) LocalInvalidate(id uint64, f Flags, rkey uint32) error {
+	return q.post(words{op: OpLocalInvalidate, flags: f, id: id, imm: rkey}, nil, nil)
+}
+
+// BindMW queues the binding of a memory window to n bytes of a region from offset off on, and returns the key by which
+// peers can name the window once the request has completed. Zero bytes unbind a window of type 1. The region needs the
+// right BindMW.
+func (q *QP) BindMW(id uint64, f Flags, mw *MW, mr *MR, off, n int, access Access) (rkey uint32, err error) {
+	at := mr.Remote(off)
+	mr.SGE(off, n)                                  // panics if they are not in the region
+	for _, b := range []*base{&mw.base, &mr.base} { // neither is closed meanwhile
+		b.calls.RLock()
+		defer b.calls.RUnlock()
+		if b.closed {
+			return 0, q.refusePost(OpBindMW, id, ErrClosed, "the %v", b)
+		}
+	}
+	q.send.mu.Lock()
+	defer q.send.mu.Unlock()
+	// The key consists of an index and eight bits that change with each binding.
+	next := mw.ib.RKey()&^0xff | (mw.ib.RKey()+1)&0xff
+	q.send.wr.Bind = ib.Bind{MW: mw.ib, RKey: next, MR: mr.ib, Addr: at.Addr, Length: uint64(n), Access: uint32(access)}
+	err = q.put(words{op: OpBindMW, flags: f, id: id}, nil, nil)
+	q.send.wr.Bind = ib.Bind{}
+	if err != nil {
+		return 0, err
+	}
+	return mw.ib.RKey(), nil
+}
+
+func (q *QP) post(w words, sge []SGE, inline []byte) error {
+	q.send.mu.Lock()
+	err := q.put(w, sge, inline)
+	q.send.mu.Unlock()
+	return err
+}
+
+func (q *QP) datagram(w words, to Dest, sge []SGE, inline []byte) error {
+	if to.AH == nil {
+		return q.refusePost(w.op, w.id, ErrInvalid, "a datagram needs an address handle")
+	}
+	to.AH.calls.RLock() // it is not closed meanwhile
+	defer to.AH.calls.RUnlock()
+	if to.AH.closed {
+		return q.refusePost(w.op, w.id, ErrClosed, "the address handle")
+	}
+	q.send.mu.Lock()
+	q.send.wr.AH, q.send.wr.QPN, q.send.wr.QKey = to.AH.ib, to.QPN, to.QKey
+	err := q.put(w, sge, inline)
+	q.send.mu.Unlock()
+	return err
+}
+
+// inlineFlag is IBV_SEND_INLINE. Users do not see it: they give bytes in place of a list.
+const inlineFlag Flags = 1 << 3
+
+// put queues a request. The caller holds the lock, and has filled in what is a pointer.
+func (q *QP) put(w words, sge []SGE, inline []byte) error {
+	s := &q.send
+	if s.state != sendOpen || s.allowed>>w.op&1 == 0 || len(sge) > len(s.sge) || len(inline) > len(s.inline) {
+		return q.whyNot(w, len(sge), len(inline))
+	}
+	if len(inline) > 0 {
+		w.flags |= inlineFlag
+	}
+	total := uint64(len(inline))
+	for i, e := range sge {
+		s.sge[i] = ib.SGE(e)
+		total += uint64(e.Len)
+	}
+	if total > s.longest || (w.op == OpCompareSwap || w.op == OpFetchAdd) && (len(sge) != 1 || total != 8 || w.at.Addr%8 != 0) {
+		return q.whyNotSize(w, total)
+	}
+	wr := &s.wr
+	wr.ID, wr.Opcode, wr.Flags, wr.Imm = w.id, uint32(w.op), uint32(w.flags), w.imm
+	wr.Remote, wr.RKey, wr.Compare, wr.Swap = w.at.Addr, w.at.RKey, w.compare, w.swap
+	wr.SGE, wr.Inline = s.sge[:len(sge)], s.inline[:copy(s.inline, inline)]
+	if err := q.ib.Post(wr); err != nil {
+		return q.failPost(w, err)
+	}
+	s.unrung = true
+	return nil
+}
+
+// Ring tells the device of everything that was posted. Several requests for one Ring cost less than a Ring for each. After
+// an error the next Ring tries again, but for requests that the error says were not queued: those do not complete.
+func (q *QP) Ring() error {
+	s := &q.send
+	s.mu.Lock()
+	if s.state >= sendClosed {
+		kind := q.ended()
+		s.mu.Unlock()
+		return q.refuse("ring", kind, "")
+	}
+	if !s.unrung {
+		s.mu.Unlock()
+		return nil
+	}
+	s.unrung = false
+	if q.bell == nil {
+		err := q.ib.Ring()
+		s.mu.Unlock()
+		return q.fail("ring", err)
+	}
+	q.bell.Publish()
+	s.mu.Unlock()
+	err := q.bell.Doorbell()
+	if err != nil {
+		s.mu.Lock()
+		s.unrung = true
+		s.mu.Unlock()
+	}
+	return q.fail("ring", err)
+}
+
+// Recv queues a receive: a message goes into the memory that the list names and makes a completion with this ID. The device
+// sees it at once. Messages of datagrams begin with 40 bytes that belong to the device. The errors are those of Post.
+func (q *QP) Recv(id uint64, sge ...SGE) error {
+	q.rmu.Lock()
+	err := q.recv.post(id, sge)
+	failed := q.recv.failed
+	q.rmu.Unlock()
+	if failed && err == nil {
+		q.flushReceives()
+	}
+	return err
+}
+
+// flushReceives has the device flush what was posted after the pair had gone into the state of errors: rxe looks at the
+// receives only when it enters that state.
+func (q *QP) flushReceives() {
+	if q.enter("flush") != nil {
+		return
+	}
+	defer q.leave()
+	q.control.Lock()
+	defer q.control.Unlock()
+	q.rmu.Lock()
+	failed := q.recv.failed
+	q.rmu.Unlock()
+	if failed {
+		attr := ib.QPAttr{State: uint8(StateErr)}
+		q.ib.Modify(&attr, uint32(AttrState)) // fails only if the device is gone, which its event tells
+	}
+}
+
+// recvQueue is the verbs side of a receive queue, shared or not. Its owner has the lock.
+type recvQueue struct {
+	base   *base
+	ib     interface{ Recv(uint64, []ib.SGE) error }
+	open   bool
+	closed bool
+	failed bool     // the pair was put into the state of errors
+	lost   bool     // with the device
+	shared bool     // the pair has an SRQ in place of it
+	sge    []ib.SGE // the list is copied here, so that what the caller passes need not be in the heap
+}
+
+func (r *recvQueue) post(id uint64, sge []SGE) error {
+	if !r.open || r.shared || len(sge) > len(r.sge) {
+		return r.whyNot(id, len(sge))
+	}
+	for i, e := range sge {
+		r.sge[i] = ib.SGE(e)
+	}
+	if err := r.ib.Recv(id, r.sge[:len(sge)]); err != nil {
+		return r.fail(id, err)
+	}
+	return nil
+}
+
+func (r *recvQueue) whyNot(id uint64, sge int) error {
+	e := &Error{Op: "post a receive", Device: r.base.ctx.name, ID: id, Post: true, Kind: ErrInvalid}
+	r.base.name(e)
+	switch {
+	case r.shared:
+		e.Detail = "the pair takes its receives from a shared receive queue"
+	case r.lost:
+		e.Kind = ErrDeviceLost
+	case r.closed || r.base.kind == kindSRQ && !r.open:
+		e.Kind = ErrClosed
+	case !r.open:
+		e.Kind, e.Detail = ErrState, "it is in RESET, and receives need INIT"
+	default:
+		e.Detail = detail("%d entries in the list, and the queue was made for %d", sge, len(r.sge))
+	}
+	return e
+}
+
+func (r *recvQueue) fail(id uint64, err error) error {
+	e := &Error{Op: "post a receive", Device: r.base.ctx.name, ID: id, Post: true, Kind: kindOf(err), Err: err}
+	if errors.Is(err, ib.ErrFull) {
+		e.Kind, e.Err = ErrFull, nil
+	}
+	return r.base.name(e)
+}
