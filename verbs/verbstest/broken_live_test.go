@@ -1,0 +1,303 @@
+package verbstest_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/abi/uverbs"
+	"github.com/ibrun/ibrun/soft-roce/live"
+	"github.com/ibrun/ibrun/verbs"
+	"github.com/ibrun/ibrun/verbs/internal/ib"
+	"github.com/ibrun/ibrun/verbs/internal/rxe"
+	"github.com/ibrun/ibrun/verbs/verbstest"
+)
+
+// every runs f on each completion of a poll.
+func every(f func(c *cq, wc *ib.WC)) func(*cq, []ib.WC) (int, error) {
+	return func(c *cq, wcs []ib.WC) (int, error) {
+		n, err := c.CQ.Poll(wcs)
+		for i := range wcs[:n] {
+			c.count++
+			f(c, &wcs[i])
+		}
+		return n, err
+	}
+}
+
+// ops runs f on requests with this operation.
+func ops(op uverbs.WROpcode, f func(wr *ib.SendWR)) func(*qp, *ib.SendWR) error {
+	return func(q *qp, wr *ib.SendWR) error {
+		w := *wr
+		if w.Opcode == uint32(op) {
+			w.SGE = slices.Clone(w.SGE)
+			f(&w)
+		}
+		return q.send(&w)
+	}
+}
+
+// shorten takes the last byte off a request.
+func shorten(wr *ib.SendWR) {
+	if n := len(wr.SGE); n > 0 {
+		wr.SGE[n-1].Len--
+	}
+}
+
+// shift reads or writes the neighbouring byte.
+func shift(wr *ib.SendWR) { wr.Remote++ }
+
+// hides has no request fail.
+func hides(status uverbs.WCStatus) func(*cq, []ib.WC) (int, error) {
+	return every(func(_ *cq, wc *ib.WC) {
+		if wc.Status == uint32(status) {
+			wc.Status = uint32(uverbs.WCSuccess)
+		}
+	})
+}
+
+// swallows has no event of a type come.
+func swallows(t uverbs.EventType) func(*device, []byte) (int, error) {
+	return func(c *device, b []byte) (int, error) {
+		for {
+			n, err := c.read(b)
+			if err != nil || n < 16 || binary.NativeEndian.Uint32(b[8:]) != uint32(t) {
+				return n, err
+			}
+		}
+	}
+}
+
+var leaked []int
+
+var faults = map[string]fault{
+	// Completions.
+	"Loses a completion": {rule: "Batch", poll: func(c *cq, wcs []ib.WC) (int, error) {
+		n, err := c.CQ.Poll(wcs)
+		if c.count += n; n > 0 && c.count > 10 {
+			c.count, n = 0, n-1
+		}
+		return n, err
+	}},
+	"Doubles a completion": {rule: "Traffic", poll: func(c *cq, wcs []ib.WC) (int, error) {
+		if len(c.kept) > 0 {
+			wcs[0], c.kept = c.kept[0], nil
+			return 1, nil
+		}
+		n, err := c.CQ.Poll(wcs)
+		if c.count += n; n > 0 && c.count > 10 {
+			c.count, c.kept = -1<<30, []ib.WC{wcs[0]}
+		}
+		return n, err
+	}},
+	"Swaps completions": {rule: "Batch", poll: func(c *cq, wcs []ib.WC) (int, error) {
+		n, err := c.CQ.Poll(wcs)
+		if n > 1 {
+			wcs[0], wcs[1] = wcs[1], wcs[0]
+		}
+		return n, err
+	}},
+	"Cuts numbers":         {rule: "SendLengths", poll: every(func(_ *cq, wc *ib.WC) { wc.ID &= 1<<32 - 1 })},
+	"Confuses queue pairs": {rule: "SharedReceives", poll: every(func(_ *cq, wc *ib.WC) { wc.QPN ^= 1 })},
+	"Confuses operations":  {rule: "Read", poll: every(func(_ *cq, wc *ib.WC) { wc.Opcode = uint32(uverbs.WCRDMAWrite) })},
+	"Forgets the length":   {rule: "SendLengths", poll: every(func(_ *cq, wc *ib.WC) { wc.Len = 0 })},
+	"Forgets the sender":   {rule: "Datagrams", poll: every(func(_ *cq, wc *ib.WC) { wc.SrcQP = 0 })},
+	"Turns immediates":     {rule: "SendImmediate", poll: every(func(_ *cq, wc *ib.WC) { wc.Imm = wc.Imm<<24 | wc.Imm>>8 })},
+	"Hides flags":          {rule: "Invalidate", poll: every(func(_ *cq, wc *ib.WC) { wc.Flags = 0 })},
+	"Hides access errors":  {rule: "StatusRemoteAccess", poll: hides(uverbs.WCRemAccessErr)},
+	"Hides flushes":        {rule: "Flush", poll: hides(uverbs.WCWRFlushErr)},
+	"Hides retries":        {rule: "StatusRetry", poll: hides(uverbs.WCRetryExcErr)},
+	"Hides missing receives": {rule: "StatusRNR",
+		poll: hides(uverbs.WCRNRRetryExcErr)},
+	"Calls all errors flushed": {rule: "StatusLocal", poll: every(func(_ *cq, wc *ib.WC) {
+		if wc.Status != 0 {
+			wc.Status = uint32(uverbs.WCWRFlushErr)
+		}
+	})},
+	"Drops flushes": {rule: "TrafficFails", poll: func(c *cq, wcs []ib.WC) (int, error) {
+		n, err := c.CQ.Poll(wcs)
+		kept := slices.DeleteFunc(wcs[:n], func(wc ib.WC) bool { return wc.Status == uint32(uverbs.WCWRFlushErr) })
+		return len(kept), err
+	}},
+	"Signals everything": {rule: "Unsignaled", post: func(q *qp, wr *ib.SendWR) error {
+		w := *wr
+		w.Flags |= uint32(uverbs.SendSignaled)
+		return q.send(&w)
+	}},
+
+	// Requests.
+	"Sends too little":     {rule: "SendLengths", post: ops(uverbs.WRSend, shorten)},
+	"Writes too little":    {rule: "Write", post: ops(uverbs.WRRDMAWrite, shorten)},
+	"Writes beside":        {rule: "Write", post: ops(uverbs.WRRDMAWrite, shift)},
+	"Reads beside":         {rule: "Read", post: ops(uverbs.WRRDMARead, shift)},
+	"Gathers out of order": {rule: "ScatterGather", post: ops(uverbs.WRSend, func(wr *ib.SendWR) { slices.Reverse(wr.SGE) })},
+	"Adds one too many":    {rule: "FetchAdd", post: ops(uverbs.WRAtomicFetchAndAdd, func(wr *ib.SendWR) { wr.Compare++ })},
+	"Always swaps": {rule: "CompareSwap", post: ops(uverbs.WRAtomicCmpAndSwp, func(wr *ib.SendWR) {
+		wr.Compare = 0x1112131415161718 // what is there
+	})},
+	"Writes without immediate": {rule: "WriteImmediate", post: ops(uverbs.WRRDMAWriteWithImm, func(wr *ib.SendWR) {
+		wr.Opcode = uint32(uverbs.WRRDMAWrite)
+	})},
+	"Keeps what is invalidated": {rule: "Invalidate", post: ops(uverbs.WRSendWithInv, func(wr *ib.SendWR) {
+		wr.Opcode = uint32(uverbs.WRSend)
+	})},
+	"Sends inline late": {rule: "SendInline", post: func(q *qp, wr *ib.SendWR) error {
+		w := *wr
+		if w.Inline = slices.Clone(w.Inline); len(w.Inline) > 0 {
+			w.Inline[0]++
+		}
+		return q.send(&w)
+	}},
+	"Forgets who is asked": {rule: "Solicited", post: func(q *qp, wr *ib.SendWR) error {
+		w := *wr
+		w.Flags |= uint32(uverbs.SendSolicited)
+		return q.send(&w)
+	}},
+	"Swallows what does not fit": {rule: "QueueFull", post: func(q *qp, wr *ib.SendWR) error {
+		if err := q.send(wr); err != ib.ErrFull {
+			return err
+		}
+		return nil
+	}},
+	"Is full too soon": {rule: "QueueFull", post: func(q *qp, wr *ib.SendWR) error {
+		if q.count++; q.count%5 == 0 {
+			return ib.ErrFull
+		}
+		return q.send(wr)
+	}},
+	"Sends what it refuses": {rule: "Batch", post: func(q *qp, wr *ib.SendWR) error {
+		err := q.send(wr)
+		if q.count++; q.count == 50 {
+			err = ib.ErrFull
+		}
+		return err
+	}},
+	"Rings no bell": {rule: "Batch", ring: func(q *qp) error {
+		if q.count++; q.count > 1 {
+			return nil
+		}
+		return q.QP.Ring()
+	}},
+	"Loses receives": {rule: "Batch", recv: func(q *qp, id uint64, sge []ib.SGE) error {
+		if q.count++; q.count == 7 {
+			return nil
+		}
+		return q.QP.Recv(id, sge)
+	}},
+	"Loses shared receives": {rule: "SharedReceives", shared: func(s *srq, id uint64, sge []ib.SGE) error {
+		return s.SRQ.Recv(id, sge[:1])
+	}},
+	"Numbers receives alike": {rule: "Traffic", recv: func(q *qp, _ uint64, sge []ib.SGE) error { return q.QP.Recv(1, sge) }},
+
+	// Control.
+	"Opens memory to all": {rule: "StatusRemoteAccess", region: func(p *pd, addr, length, iova uint64, _ uint32) (ib.MR, error) {
+		const all = uverbs.AccessLocalWrite | uverbs.AccessRemoteWrite | uverbs.AccessRemoteRead | uverbs.AccessRemoteAtomic
+		return p.PD.RegMR(addr, length, iova, uint32(all))
+	}},
+	"Counts memory from elsewhere": {rule: "Regions", region: func(p *pd, addr, length, _ uint64, access uint32) (ib.MR, error) {
+		return p.PD.RegMR(addr, length, addr, access)
+	}},
+	"Claims to change regions": {rule: "Reregister", rereg: func() error { return nil }},
+	"Keeps a window's key":     {rule: "WindowType1", bind: func(*mw) uint32 { return 1 }},
+	"Never asks for events":    {rule: "Sleep", notify: func(*cq, bool) error { return nil }},
+	"Asks for all events":      {rule: "Solicited", notify: func(c *cq, _ bool) error { return c.CQ.Notify(false) }},
+	"Hides overruns":           {rule: "Overrun", events: swallows(uverbs.EventCQErr)},
+	"Hides limits":             {rule: "SharedLimit", events: swallows(uverbs.EventSRQLimitReached)},
+	"Stays healthy": {rule: "Flush", modify: func(q *qp, a *ib.QPAttr, mask uint32) error {
+		if a.State == uint8(uverbs.QPSErr) {
+			return nil
+		}
+		return q.QP.Modify(a, mask)
+	}},
+	"Forgets attributes": {rule: "Modify", modify: func(q *qp, a *ib.QPAttr, mask uint32) error {
+		b := *a
+		b.Timeout, b.RetryCnt = 0, 0
+		return q.QP.Modify(&b, mask)
+	}},
+	"Tells wrong states": {rule: "ModifyMisuse", query: func(a *ib.QPAttr) { a.State = uint8(uverbs.QPSInit) }},
+	"Has no limits":      {rule: "Query", attr: func(a *ib.DeviceAttr) { a.MaxMRSize = 0 }},
+	"Forgets why": {rule: "CreateMisuse", region: func(p *pd, addr, length, iova uint64, access uint32) (ib.MR, error) {
+		m, err := p.PD.RegMR(addr, length, iova, access)
+		if err != nil {
+			err = errors.New("it did not work")
+		}
+		return m, err
+	}},
+	"Takes less inline":    {rule: "SendInline", caps: func(c *ib.Cap) { c.Inline = 32 }},
+	"Fails when it closes": {rule: "CloseOrder", ends: func() error { return syscall.EPROTO }},
+	"Keeps goroutines": {rule: "Query", open: func() error {
+		go func() { select {} }()
+		return nil
+	}},
+	"Keeps files": {rule: "Query", open: func() error {
+		var ends [2]int
+		err := syscall.Pipe(ends[:])
+		leaked = append(leaked, ends[:]...)
+		return err
+	}},
+}
+
+// The suite notices whatever is wrong with a provider. Each fault runs in a process of its own, since a test that fails fails its
+// process, and there only the rule that must notice: all rules pass without the fault.
+func TestLiveBroken(t *testing.T) {
+	const variable = "VERBSTEST_FAULT"
+	name := live.Device(t)
+	if what, ok := os.LookupEnv(variable); ok {
+		f := faults[what]
+		verbstest.Run(t, func(tb testing.TB) *verbs.Context { return openFaulty(tb, name, &f) })
+		return
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, f := range faults {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			// What hangs is noticed before the limit, by the rule itself.
+			cmd := exec.Command(exe, "-test.run=^TestLiveBroken$/^"+f.rule+"$", "-test.timeout=20s", "-test.v")
+			cmd.Env = append(os.Environ(), variable+"="+what)
+			out, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) {
+				t.Fatalf("%s has not noticed: %v\n%s", f.rule, err, out)
+			}
+			if !strings.Contains(string(out), "--- FAIL: TestLiveBroken/"+f.rule) {
+				t.Fatalf("%s has not failed properly: %v\n%s", f.rule, err, out)
+			}
+		})
+	}
+}
+
+// openFaulty opens a device through the rxe provider with a fault.
+func openFaulty(tb testing.TB, name string, f *fault) *verbs.Context {
+	tb.Helper()
+	devices, err := hw.LocalRDMA()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, d := range devices {
+		if d.Name != name {
+			continue
+		}
+		ctx, err := verbs.OpenOn(faulty{rxe.New(), f}, d)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return ctx
+	}
+	tb.Fatalf("there is no device %s", name)
+	return nil
+}
+
+// Laid over the provider without any fault, the wrapper changes nothing.
+func TestLiveUnbroken(t *testing.T) {
+	name := live.Device(t)
+	verbstest.Run(t, func(tb testing.TB) *verbs.Context { return openFaulty(tb, name, new(fault)) })
+}

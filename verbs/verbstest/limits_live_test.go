@@ -1,0 +1,126 @@
+//go:build linux
+
+package verbstest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/soft-roce/live"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// nobody is a user without rights.
+const nobody = 65534
+
+// asNobody runs a test in a process of another user, where the variable VERBSTEST_NOBODY is set to the provider.
+func asNobody(t *testing.T, provider string) {
+	t.Helper()
+	// The program may lie where that user cannot read it.
+	dir := must(os.MkdirTemp("", "nobody"))(t)
+	defer os.RemoveAll(dir)
+	program := must(os.ReadFile(must(os.Executable())(t)))(t)
+	exe := filepath.Join(dir, "verbstest.test")
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(exe, program, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, "-test.run=^"+t.Name()[:strings.Index(t.Name()+"/", "/")]+"$", "-test.v")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "VERBSTEST_NOBODY="+provider)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: ") {
+		t.Errorf("as another user: %v\n%s", err, out)
+	}
+}
+
+// Without permission for the device's file the error says so, names the file and keeps the errno.
+func TestLivePermission(t *testing.T) {
+	name := live.Device(t)
+	if provider := os.Getenv("VERBSTEST_NOBODY"); provider != "" {
+		for _, open := range []string{name, ""} {
+			_, err := verbs.Open(open, verbs.Options{Provider: provider})
+			file := err != nil && strings.Contains(err.Error(), "/dev/infiniband/uverbs")
+			if !errors.Is(err, verbs.ErrPermission) || !errors.Is(err, syscall.EACCES) || !file {
+				t.Errorf("open %q: %v", open, err)
+			}
+		}
+		for _, d := range must(verbs.Devices())(t) {
+			if !errors.Is(d.Err, verbs.ErrPermission) {
+				t.Errorf("device %s: %v", d.Name, d.Err)
+			}
+		}
+		return
+	}
+	path := charDevice(t, name)
+	old := must(os.Stat(path))(t)
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Chmod(path, old.Mode()) })
+	for _, provider := range []string{"rxe", "libibverbs"} {
+		asNobody(t, provider)
+	}
+}
+
+func charDevice(t *testing.T, name string) string {
+	t.Helper()
+	for _, d := range must(hw.LocalRDMA())(t) {
+		if c, ok := d.Uverbs(); ok && d.Name == name {
+			return c.Path()
+		}
+	}
+	t.Fatalf("device %s has no file", name)
+	return ""
+}
+
+// Memory beyond RLIMIT_MEMLOCK is refused with the limit, the need and the remedy; what fits is registered before and after.
+func TestLiveMemlock(t *testing.T) {
+	name := live.Device(t)
+	provider := os.Getenv("VERBSTEST_NOBODY")
+	if provider == "" {
+		for _, provider := range []string{"rxe", "libibverbs"} {
+			asNobody(t, provider)
+		}
+		return
+	}
+	const limit, need = 256 << 10, 8 << 20
+	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, openLive(name, provider))
+	small := make([]byte, 64<<10)
+	first := must(r.pd.Register(small, verbs.LocalWrite))(t)
+	_, err := r.pd.Register(make([]byte, need), verbs.LocalWrite)
+	r.refused(err, verbs.ErrMemlock, "more than may be locked")
+	for _, word := range []string{fmt.Sprint(limit), fmt.Sprint(need), "ulimit -l"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%v does not say %s", err, word)
+		}
+	}
+	must(r.pd.Register(small, verbs.LocalWrite))(t)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A device that is not there is an error that says what there is, and so is a provider that is none.
+func TestLiveNoDevice(t *testing.T) {
+	name := live.Device(t)
+	_, err := verbs.Open("mlx5_77", verbs.Options{})
+	if !errors.Is(err, verbs.ErrNoDevice) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "mlx5_77") {
+		t.Errorf("a device that is not there: %v", err)
+	}
+	_, err = verbs.Open(name, verbs.Options{Provider: "magic"})
+	if !errors.Is(err, verbs.ErrInvalid) || !strings.Contains(err.Error(), "magic") {
+		t.Errorf("a provider that is none: %v", err)
+	}
+}

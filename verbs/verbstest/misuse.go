@@ -1,0 +1,230 @@
+package verbstest
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// What a device says of itself is there and makes sense.
+func checkQuery(t *testing.T, open Open) {
+	r := newRig(t, open)
+	c := r.caps
+	least := min(uint32(c.Ports), c.MaxQP, c.MaxQPWR, c.MaxSGE, c.MaxCQ, c.MaxCQE, c.MaxMR, uint32(c.MaxPKeys))
+	if least < 1 || c.MaxMRSize < 1<<20 || c.NodeGUID == 0 {
+		t.Errorf("the device's limits are %+v", c)
+	}
+	if r.ctx.Name() == "" || r.ctx.Provider() == "" {
+		t.Errorf("device %q through provider %q", r.ctx.Name(), r.ctx.Provider())
+	}
+	p := r.port
+	if p.State != verbs.PortActive || p.ActiveMTU.Bytes() < 256 || p.ActiveMTU > p.MaxMTU || p.MaxMsgSize < 1<<20 ||
+		p.GIDTableLen < 1 || p.PKeyTableLen < 1 {
+		t.Errorf("the port is %+v", p)
+	}
+	number := r.portNumber()
+	if key, err := r.ctx.QueryPKey(number, 0); err != nil || key&0x7fff == 0 {
+		t.Errorf("the first partition key is %#x: %v", key, err)
+	}
+	gids, err := r.ctx.GIDs(number)
+	if err != nil || len(gids) == 0 {
+		t.Fatalf("GIDs: %v, %v", gids, err)
+	}
+	chosen := must(r.ctx.ChooseGID(number, netip.Addr{}))(t)
+	again := must(r.ctx.ChooseGID(number, chosen.Addr))(t)
+	if chosen.Addr != again.Addr || chosen.Away {
+		t.Errorf("%v was chosen, and when it is wanted %v", chosen, again)
+	}
+	for _, port := range []int{0, -1, int(c.Ports) + 1} {
+		_, err := r.ctx.QueryPort(port)
+		r.refused(err, verbs.ErrInvalid, "no such port")
+		_, err = r.ctx.QueryPKey(port, 0)
+		r.refused(err, verbs.ErrInvalid, "no such port")
+		_, err = r.ctx.GIDs(port)
+		r.refused(err, verbs.ErrInvalid, "no such port")
+	}
+	if _, err := r.ctx.QueryPKey(number, int(p.PKeyTableLen)); err == nil {
+		t.Error("there is a partition key behind the end of the table")
+	}
+}
+
+// A connection that cannot be is refused, and the pair can be connected all the same.
+func checkConnectMisuse(t *testing.T, open Open) {
+	r := newRig(t, open)
+	a, b := r.end(verbs.QPConfig{}), r.end(verbs.QPConfig{})
+	uc := r.end(verbs.QPConfig{Type: verbs.UC})
+	refuse := func(what string, kind error, change func(*verbs.Address, *verbs.Params)) {
+		t.Helper()
+		to, p := b.address(), verbs.DefaultParams()
+		change(&to, &p)
+		if e := r.refused(a.ConnectWith(to, p), kind, what); e.QPN != a.Num() {
+			t.Fatalf("%s: %v does not name queue pair %#x", what, e, a.Num())
+		}
+	}
+	refuse("another type", verbs.ErrInvalid, func(to *verbs.Address, _ *verbs.Params) { *to = uc.address() })
+	refuse("datagrams", verbs.ErrInvalid, func(to *verbs.Address, _ *verbs.Params) { to.Type = verbs.UD })
+	refuse("no MTU", verbs.ErrInvalid, func(_ *verbs.Address, p *verbs.Params) { p.MTU = 9 })
+	if r.port.ActiveMTU < verbs.MTU4096 {
+		refuse("more than the port's MTU", verbs.ErrInvalid, func(_ *verbs.Address, p *verbs.Params) { p.MTU = r.port.ActiveMTU + 1 })
+	}
+	refuse("more than the peer's MTU", verbs.ErrInvalid, func(to *verbs.Address, p *verbs.Params) {
+		to.MTU, p.MTU = verbs.MTU256, verbs.MTU512
+	})
+	if a.address().LID == 0 { // the rest is about RoCE
+		refuse("no GID", verbs.ErrInvalid, func(to *verbs.Address, _ *verbs.Params) { to.GID = netip.Addr{} })
+		refuse("a GID of another family", verbs.ErrInvalid, func(to *verbs.Address, _ *verbs.Params) {
+			other := netip.MustParseAddr("203.0.113.77")
+			if to.GID.Unmap().Is4() {
+				other = netip.MustParseAddr("2001:db8::77")
+			}
+			to.GID = netip.AddrFrom16(other.As16())
+		})
+		refuse("a GID that nobody has", verbs.ErrUnreachable, func(to *verbs.Address, _ *verbs.Params) { to.GID = elsewhere(to.GID) })
+	}
+	a.connect(b, verbs.DefaultParams())
+	b.connect(a, verbs.DefaultParams())
+	r.exchange(a, b)
+	e := r.refused(a.Connect(b.address()), verbs.ErrState, "connect twice")
+	if !strings.Contains(e.Error(), "RTS") {
+		t.Fatalf("%v does not name the state", e)
+	}
+	r.exchange(a, b)
+
+	foreign, err := r.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: a.cq, GID: elsewhere(a.address().GID)})
+	if err == nil {
+		_, err = foreign.Address()
+	}
+	r.refused(err, verbs.ErrInvalid, "a GID that the port does not have")
+	r.settle()
+}
+
+// What cannot be made is refused before or by the device, with a reason, and takes nothing.
+func checkCreateMisuse(t *testing.T, open Open) {
+	r := newRig(t, open)
+	cq := r.cq(16, nil)
+	good := verbs.QPConfig{Type: verbs.RC, SendCQ: cq}
+	with := func(change func(*verbs.QPConfig)) error {
+		cfg := good
+		change(&cfg)
+		_, err := r.pd.CreateQP(cfg)
+		return err
+	}
+	buf := make([]byte, 4096)
+	register := func(b []byte, a verbs.Access) error { _, err := r.pd.Register(b, a); return err }
+	create := func(n int) error { _, err := r.ctx.CreateCQ(n, nil); return err }
+	for what, err := range map[string]error{
+		"a CQ of no entries":     create(0),
+		"a CQ of -1 entries":     create(-1),
+		"a CQ too large":         create(int(r.caps.MaxCQE) + 1),
+		"no CQ":                  with(func(c *verbs.QPConfig) { c.SendCQ = nil }),
+		"no type":                with(func(c *verbs.QPConfig) { c.Type = 0 }),
+		"an unknown type":        with(func(c *verbs.QPConfig) { c.Type = 200 }),
+		"too many sends":         with(func(c *verbs.QPConfig) { c.MaxSend = int(r.caps.MaxQPWR) + 1 }),
+		"too many receives":      with(func(c *verbs.QPConfig) { c.MaxRecv = int(r.caps.MaxQPWR) + 1 }),
+		"fewer sends than none":  with(func(c *verbs.QPConfig) { c.MaxSend = -1 }),
+		"a list too long":        with(func(c *verbs.QPConfig) { c.MaxSendSGE = int(r.caps.MaxSGE) + 1 }),
+		"a receive too long":     with(func(c *verbs.QPConfig) { c.MaxRecvSGE = int(r.caps.MaxSGE) + 1 }),
+		"inline without end":     with(func(c *verbs.QPConfig) { c.MaxInline = 1 << 20 }),
+		"inline less than none":  with(func(c *verbs.QPConfig) { c.MaxInline = -1 }),
+		"no such port":           with(func(c *verbs.QPConfig) { c.Port = int(r.caps.Ports) + 1 }),
+		"no such partition":      with(func(c *verbs.QPConfig) { c.PKeyIndex = 1 << 15 }),
+		"no memory":              register(nil, verbs.LocalWrite),
+		"writes for peers only":  register(buf, verbs.RemoteWrite),
+		"atomics for peers only": register(buf, verbs.RemoteAtomic),
+	} {
+		r.refused(err, verbs.ErrInvalid, what)
+	}
+	if _, err := r.pd.RegisterAddr(4096, 4096, 4096, verbs.LocalWrite); err == nil {
+		t.Error("memory that is not mapped was registered")
+	} else if e := (*verbs.Error)(nil); !errors.As(err, &e) || e.Kind == nil {
+		t.Errorf("memory that is not mapped: %v", err)
+	}
+	a, b := r.pair(verbs.QPConfig{})
+	r.exchange(a, b)
+	r.settle()
+}
+
+// Nothing is closed before its users. A second Close does nothing, and a context closes what is left.
+func checkCloseOrder(t *testing.T, open Open) {
+	r := newRig(t, open)
+	ch := must(r.ctx.CreateChannel())(t)
+	cq := must(r.ctx.CreateCQ(16, ch))(t)
+	e := r.end(verbs.QPConfig{SendCQ: cq})
+	for what, c := range map[string]interface{ Close() error }{"a domain": r.pd, "a queue": cq, "a channel": ch} {
+		err := r.refused(c.Close(), verbs.ErrBusy, what)
+		if !strings.Contains(err.Detail, "queue") {
+			t.Errorf("%s: %v does not say who uses it", what, err)
+		}
+	}
+	for _, c := range []interface{ Close() error }{e, e, cq, cq, ch, ch, e.mr, e.mr, r.pd, r.pd} {
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := cq.Poll(r.wcs[:])
+	r.refused(err, verbs.ErrClosed, "poll after Close")
+	r.refused(cq.Notify(false), verbs.ErrClosed, "ask after Close")
+	r.refused(cq.Resize(8), verbs.ErrClosed, "resize after Close")
+	_, err = ch.Next()
+	r.refused(err, verbs.ErrClosed, "next after Close")
+	_, err = ch.Wait(r.context())
+	r.refused(err, verbs.ErrClosed, "wait after Close")
+	r.refused(e.mr.SetAccess(verbs.LocalWrite), verbs.ErrClosed, "change after Close")
+	_, err = r.pd.Register(make([]byte, 8), 0)
+	r.refused(err, verbs.ErrClosed, "register after Close")
+	_, err = r.pd.AllocMW(verbs.MWType1)
+	r.refused(err, verbs.ErrClosed, "a window after Close")
+
+	// Now everything at once.
+	r = newRig(t, open)
+	a, b := r.pair(verbs.QPConfig{})
+	srq := must(r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 8}))(t)
+	r.end(verbs.QPConfig{SendCQ: must(r.ctx.CreateCQ(8, must(r.ctx.CreateChannel())(t)))(t), SRQ: srq})
+	for range 10 {
+		a.post(verbs.Request{Op: verbs.OpWrite, SGE: list(a.mr, 0, 1<<15), Remote: b.mr.Remote(0)})
+	}
+	a.ring()
+	for range 2 {
+		if err := r.ctx.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = r.ctx.AllocPD()
+	r.refused(err, verbs.ErrClosed, "a domain after Close")
+	_, err = r.ctx.QueryDevice()
+	r.refused(err, verbs.ErrClosed, "query after Close")
+	_, err = r.ctx.NextEvent(r.context())
+	r.refused(err, verbs.ErrClosed, "an event after Close")
+	a.refusedPost(1, a.Send(1, 0, a.mr.SGE(0, 8)), verbs.ErrClosed, "a SEND after Close")
+}
+
+// Open devices share nothing: their objects do not mix, their pairs can be connected, and the end of one leaves the other alone.
+func checkForeign(t *testing.T, open Open) {
+	r, far := newRig(t, open), newRig(t, open)
+	a, b, c := r.end(verbs.QPConfig{}), far.end(verbs.QPConfig{}), far.end(verbs.QPConfig{})
+	_, err := r.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: b.cq})
+	r.refused(err, verbs.ErrInvalid, "a completion queue of another context")
+	ch := must(far.ctx.CreateChannel())(t)
+	_, err = r.ctx.CreateCQ(8, ch)
+	r.refused(err, verbs.ErrInvalid, "a channel of another context")
+	r.refused(a.mr.SetPD(far.pd), verbs.ErrInvalid, "a domain of another context")
+
+	a.connect(b, quick())
+	b.connect(a, quick())
+	into := b.recv(b.mr.SGE(0, 100))
+	id := a.do(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 0, 100)})
+	far.ok(into)
+	r.ok(id)
+	same(t, "a SEND between contexts", b.buf[:100], a.buf[:100])
+	c.recv(c.mr.SGE(0, 8))
+	if err := far.ctx.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.fails(a, a.do(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 0, 8)}), verbs.StatusRetryExceeded)
+	x, y := r.pair(verbs.QPConfig{})
+	r.exchange(x, y)
+	r.settle()
+}

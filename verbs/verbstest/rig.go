@@ -1,0 +1,376 @@
+package verbstest
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// rig is an open device with what most rules need. It belongs to the goroutine of the test.
+type rig struct {
+	t    testing.TB
+	open Open
+	ctx  *verbs.Context
+	caps verbs.DeviceAttr
+	port verbs.PortAttr
+	soft bool // the device is the kernel's rxe, whose ways of its own are known
+	pd   *verbs.PD
+	hang time.Duration // how long something that does not come is waited for
+	cqs  []*verbs.CQ   // that are polled
+	book *ledger
+	wcs  [16]verbs.WC
+}
+
+// newRig opens the device. When the test ends it is closed.
+func newRig(t *testing.T, open Open) *rig {
+	t.Helper()
+	r := &rig{t: t, open: open, hang: patience(t), ctx: open(t), book: newLedger()}
+	t.Cleanup(func() {
+		if err := r.ctx.Close(); err != nil {
+			t.Errorf("close the device: %v", err)
+		}
+	})
+	var err error
+	if r.caps, err = r.ctx.QueryDevice(); err != nil {
+		t.Fatal(err)
+	}
+	const softVendor = 0xffffff
+	r.soft = r.caps.VendorID == softVendor
+	for p := 1; p <= int(r.caps.Ports) && r.port.State != verbs.PortActive; p++ {
+		if r.port, err = r.ctx.QueryPort(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.pd = must(r.ctx.AllocPD())(t)
+	return r
+}
+
+// must returns a function that fails the test with an error, or returns the value.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// context is one that ends when waiting is given up.
+func (r *rig) context() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), r.hang)
+	r.t.Cleanup(cancel)
+	return ctx
+}
+
+// region registers n bytes that peers may use in all ways, filled with what fill makes of the seed.
+func (r *rig) region(n int, seed uint64) ([]byte, *verbs.MR) {
+	r.t.Helper()
+	return r.regionWith(n, seed, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead|verbs.RemoteAtomic)
+}
+
+func (r *rig) regionWith(n int, seed uint64, a verbs.Access) ([]byte, *verbs.MR) {
+	r.t.Helper()
+	buf := fill(make([]byte, n), seed)
+	return buf, must(r.pd.Register(buf, a))(r.t)
+}
+
+func (r *rig) cq(n int, ch *verbs.Channel) *verbs.CQ {
+	r.t.Helper()
+	cq := must(r.ctx.CreateCQ(n, ch))(r.t)
+	r.cqs = append(r.cqs, cq)
+	return cq
+}
+
+// end is a queue pair with a completion queue and memory of its own.
+type end struct {
+	*verbs.QP
+	r    *rig
+	cq   *verbs.CQ
+	srq  *verbs.SRQ
+	buf  []byte
+	mr   *verbs.MR
+	loud bool // every send is signaled
+}
+
+// memory is how many bytes an end has registered.
+const memory = 1 << 17
+
+// end makes a queue pair in state INIT. What the configuration leaves out is chosen.
+func (r *rig) end(cfg verbs.QPConfig) *end {
+	r.t.Helper()
+	if cfg.Type == 0 {
+		cfg.Type = verbs.RC
+	}
+	if cfg.Access == 0 {
+		cfg.Access = verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
+	}
+	if cfg.Type != verbs.RC {
+		cfg.Access &= verbs.RemoteWrite
+	}
+	if cfg.SendCQ == nil {
+		cfg.SendCQ = r.cq(256, nil)
+	}
+	if cfg.Type == verbs.UD && cfg.QKey == 0 {
+		cfg.QKey = 0x11111111
+	}
+	e := &end{r: r, cq: cfg.SendCQ, srq: cfg.SRQ, loud: cfg.SignalAll, QP: must(r.pd.CreateQP(cfg))(r.t)}
+	e.buf, e.mr = r.region(memory, uint64(e.Num()))
+	return e
+}
+
+// pair makes two queue pairs that are connected with each other.
+func (r *rig) pair(cfg verbs.QPConfig) (a, b *end) {
+	r.t.Helper()
+	return r.pairWith(cfg, verbs.DefaultParams())
+}
+
+func (r *rig) pairWith(cfg verbs.QPConfig, p verbs.Params) (a, b *end) {
+	r.t.Helper()
+	a, b = r.end(cfg), r.end(cfg)
+	a.connect(b, p)
+	b.connect(a, p)
+	return a, b
+}
+
+// connect connects with a peer whose address has travelled as bytes.
+func (e *end) connect(to *end, p verbs.Params) {
+	e.r.t.Helper()
+	if err := e.ConnectWith(to.address(), p); err != nil {
+		e.r.t.Fatal(err)
+	}
+}
+
+func (e *end) address() verbs.Address {
+	e.r.t.Helper()
+	blob := must(must(e.Address())(e.r.t).MarshalBinary())(e.r.t)
+	var a verbs.Address
+	if err := a.UnmarshalBinary(blob); err != nil {
+		e.r.t.Fatal(err)
+	}
+	return a
+}
+
+// quick are parameters of connections that are to fail soon.
+func quick() verbs.Params {
+	p := verbs.DefaultParams()
+	p.Timeout, p.RetryCount, p.RNRRetry, p.MinRNRTimer = 10, 1, 1, 1
+	return p
+}
+
+// completes says as what a request of a send queue completes.
+var completes = map[verbs.Opcode]verbs.WCOpcode{
+	verbs.OpSend: verbs.WCSend, verbs.OpSendImm: verbs.WCSend, verbs.OpSendInvalidate: verbs.WCSend,
+	verbs.OpWrite: verbs.WCWrite, verbs.OpWriteImm: verbs.WCWrite, verbs.OpRead: verbs.WCRead,
+	verbs.OpCompareSwap: verbs.WCCompareSwap, verbs.OpFetchAdd: verbs.WCFetchAdd,
+	verbs.OpBindMW: verbs.WCBindMW, verbs.OpLocalInvalidate: verbs.WCLocalInvalidate,
+}
+
+// sent enters a request that was posted.
+func (e *end) sent(id uint64, op verbs.Opcode, f verbs.Flags, err error) uint64 {
+	e.r.t.Helper()
+	if err != nil {
+		e.r.t.Fatal(err)
+	}
+	e.r.book.add(entry{id: id, line: line{e.Num(), false}, op: completes[op], quiet: f&verbs.Signaled == 0 && !e.loud})
+	return id
+}
+
+// post queues a request and returns its number.
+func (e *end) post(q verbs.Request) uint64 {
+	e.r.t.Helper()
+	q.ID = e.r.book.id()
+	return e.sent(q.ID, q.Op, q.Flags, e.Post(&q))
+}
+
+// do queues a signaled request and rings.
+func (e *end) do(q verbs.Request) uint64 {
+	e.r.t.Helper()
+	q.Flags |= verbs.Signaled
+	id := e.post(q)
+	e.ring()
+	return id
+}
+
+func (e *end) ring() {
+	e.r.t.Helper()
+	if err := e.Ring(); err != nil {
+		e.r.t.Fatal(err)
+	}
+}
+
+// recv queues a receive and returns its number.
+func (e *end) recv(sge ...verbs.SGE) uint64 {
+	e.r.t.Helper()
+	id := e.r.book.id()
+	if e.srq != nil {
+		return e.r.sharedRecv(e.srq, id, sge...)
+	}
+	if err := e.Recv(id, sge...); err != nil {
+		e.r.t.Fatal(err)
+	}
+	e.r.book.add(entry{id: id, line: line{e.Num(), true}, op: verbs.WCRecv})
+	return id
+}
+
+func (r *rig) sharedRecv(srq *verbs.SRQ, id uint64, sge ...verbs.SGE) uint64 {
+	r.t.Helper()
+	if err := srq.Recv(id, sge...); err != nil {
+		r.t.Fatal(err)
+	}
+	r.book.add(entry{id: id, op: verbs.WCRecv, shared: true})
+	return id
+}
+
+// close closes the queue pair; what it has not completed is forgotten.
+func (e *end) close() {
+	e.r.t.Helper()
+	if err := e.Close(); err != nil {
+		e.r.t.Fatal(err)
+	}
+	e.r.poll() // what had completed
+	e.r.book.drop(line{e.Num(), false})
+	e.r.book.drop(line{e.Num(), true})
+}
+
+// poll polls every queue once, and enters what it finds.
+func (r *rig) poll() int {
+	r.t.Helper()
+	all := 0
+	for _, cq := range r.cqs {
+		n, err := cq.Poll(r.wcs[:])
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.enter(r.wcs[:n])
+		all += n
+	}
+	return all
+}
+
+func (r *rig) enter(wcs []verbs.WC) {
+	r.t.Helper()
+	for _, wc := range wcs {
+		if err := r.book.take(wc); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// until polls until something is so.
+func (r *rig) until(what string, is func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(r.hang); !is(); {
+		if r.poll() > 0 {
+			continue
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("%s: not within %v; open requests: %d", what, r.hang, len(r.book.open))
+		}
+		runtime.Gosched()
+	}
+}
+
+// await waits for the completion of a request.
+func (r *rig) await(id uint64) verbs.WC {
+	r.t.Helper()
+	r.until("completion", func() bool { return r.book.has(id) })
+	return r.book.done[id]
+}
+
+// ok waits for requests, which must succeed, and returns the completion of the last.
+func (r *rig) ok(ids ...uint64) (wc verbs.WC) {
+	r.t.Helper()
+	for _, id := range ids {
+		if wc = r.await(id); wc.Err() != nil {
+			r.t.Fatal(wc.Err())
+		}
+	}
+	return wc
+}
+
+// fails waits for a request, which must fail with one of these statuses, and checks that the error says of what it is.
+func (r *rig) fails(e *end, id uint64, with ...verbs.Status) {
+	r.t.Helper()
+	wc := r.await(id)
+	if !slices.Contains(with, wc.Status) {
+		r.t.Fatalf("request %#x: %v instead of %v", id, wc.Status, with)
+	}
+	err := wc.Err()
+	var c *verbs.CompletionError
+	if !errors.As(err, &c) || c.ID != id || c.QPN != e.Num() || !errors.Is(err, wc.Status) {
+		r.t.Fatalf("request %#x of queue pair %#x: its error is %#v", id, e.Num(), err)
+	}
+}
+
+// settle waits until every request has completed, and checks that nothing else comes.
+func (r *rig) settle() {
+	r.t.Helper()
+	r.until("the end of all requests", func() bool { return len(r.book.open) == 0 })
+	for range 3 {
+		r.poll() // a completion more than there should be is an error
+		runtime.Gosched()
+	}
+}
+
+// inState waits until a queue pair is in a state.
+func (r *rig) inState(e *end, want verbs.State) {
+	r.t.Helper()
+	r.until("state "+want.String(), func() bool { return must(e.State())(r.t) == want })
+}
+
+// refused checks that an error is of a kind, and says of what device it is.
+func (r *rig) refused(err, kind error, what string) *verbs.Error {
+	r.t.Helper()
+	var e *verbs.Error
+	if !errors.Is(err, kind) || !errors.As(err, &e) {
+		r.t.Fatalf("%s: %v instead of an error that is %v", what, err, kind)
+	}
+	if e.Device != r.ctx.Name() {
+		r.t.Fatalf("%s: the error %v is of device %q", what, err, e.Device)
+	}
+	return e
+}
+
+// refusedPost checks that a request was refused, and that the error says which and where.
+func (e *end) refusedPost(id uint64, err, kind error, what string) {
+	e.r.t.Helper()
+	got := e.r.refused(err, kind, what)
+	if got.QPN != e.Num() || got.ID != id || !got.Post {
+		e.r.t.Fatalf("%s: %v does not name queue pair %#x and request %d", what, err, e.Num(), id)
+	}
+}
+
+// fill makes bytes that no other seed makes, and returns them.
+func fill(b []byte, seed uint64) []byte {
+	x := seed*0x9e3779b97f4a7c15 + 1
+	var word [8]byte
+	for i := 0; i < len(b); i += 8 {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		binary.LittleEndian.PutUint64(word[:], x)
+		copy(b[i:], word[:])
+	}
+	return b
+}
+
+// same fails the test unless all bytes are as they should be.
+func same(t testing.TB, what string, got, want []byte) {
+	t.Helper()
+	if bytes.Equal(got, want) {
+		return
+	}
+	i := 0
+	for i < min(len(got), len(want)) && got[i] == want[i] {
+		i++
+	}
+	t.Fatalf("%s: byte %d of %d is not what it should be (%d bytes expected)", what, i, len(got), len(want))
+}

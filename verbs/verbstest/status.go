@@ -1,0 +1,245 @@
+package verbstest
+
+import (
+	"testing"
+
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// or is what the standard says, and for rxe also what it says instead.
+func (r *rig) or(standard verbs.Status, soft ...verbs.Status) []verbs.Status {
+	if r.soft {
+		return append(soft, standard)
+	}
+	return []verbs.Status{standard}
+}
+
+// ownFault is the status of a request that names local memory wrongly.
+func (r *rig) ownFault() []verbs.Status {
+	return r.or(verbs.StatusLocalProtection, verbs.StatusLocalQPOperation)
+}
+
+// dead checks that a queue pair has failed, and that what is posted to it is flushed.
+func (r *rig) dead(e *end) {
+	r.t.Helper()
+	r.inState(e, verbs.StateErr)
+	r.fails(e, e.do(verbs.Request{Op: verbs.OpSend, SGE: list(e.mr, 0, 8)}), verbs.StatusFlushed)
+}
+
+// A message too long for its receive fails on both sides.
+func checkStatusLength(t *testing.T, open Open) {
+	r := newRig(t, open)
+	for _, n := range []int{101, 3 * r.port.ActiveMTU.Bytes()} {
+		a, b := r.pair(verbs.QPConfig{})
+		into, behind := b.recv(b.mr.SGE(0, 100)), b.recv(b.mr.SGE(0, 100))
+		id := a.do(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 0, n)})
+		r.fails(a, id, r.or(verbs.StatusRemoteInvalid, verbs.StatusRemoteOperation)...)
+		r.fails(b, into, r.or(verbs.StatusLocalLength, verbs.StatusRemoteInvalid, verbs.StatusLocalQPOperation)...)
+		r.fails(b, behind, verbs.StatusFlushed)
+		r.dead(a)
+		r.settle()
+	}
+}
+
+// Requests that name memory wrongly fail, and say which. Their own flags do not matter: errors always complete.
+func checkStatusLocal(t *testing.T, open Open) {
+	r := newRig(t, open)
+	_, gone := r.region(4096, 1)
+	closed := gone.SGE(0, 64)
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, readOnly := r.regionWith(4096, 1, 0)
+	strange := must(must(r.ctx.AllocPD())(t).Register(make([]byte, 4096), verbs.LocalWrite))(t)
+	for _, c := range []struct {
+		what string
+		op   verbs.Opcode
+		sge  func(a *end) verbs.SGE
+	}{
+		{"a wrong key", verbs.OpSend, func(a *end) verbs.SGE { s := a.mr.SGE(0, 64); s.LKey ^= 0xff; return s }},
+		{"a wrong key", verbs.OpRead, func(a *end) verbs.SGE { s := a.mr.SGE(0, 64); s.LKey ^= 0xff; return s }},
+		{"behind the region", verbs.OpWrite, func(a *end) verbs.SGE { s := a.mr.SGE(memory-60, 60); s.Len = 64; return s }},
+		{"before the region", verbs.OpRead, func(a *end) verbs.SGE { s := a.mr.SGE(0, 64); s.Addr--; return s }},
+		{"a region that was closed", verbs.OpSend, func(*end) verbs.SGE { return closed }},
+		{"a region of another domain", verbs.OpWrite, func(*end) verbs.SGE { return strange.SGE(0, 64) }},
+		{"memory that is read-only", verbs.OpRead, func(*end) verbs.SGE { return readOnly.SGE(0, 64) }},
+	} {
+		a, b := r.pair(verbs.QPConfig{})
+		b.recv(b.mr.SGE(0, 64))
+		first := a.post(verbs.Request{Op: verbs.OpWrite, Flags: verbs.Signaled, SGE: list(a.mr, 0, 8), Remote: b.mr.Remote(0)})
+		bad := a.post(verbs.Request{Op: c.op, SGE: []verbs.SGE{c.sge(a)}, Remote: b.mr.Remote(0)})
+		after := a.post(verbs.Request{Op: verbs.OpWrite, SGE: list(a.mr, 0, 8), Remote: b.mr.Remote(0)})
+		a.ring()
+		r.ok(first)
+		r.fails(a, bad, r.ownFault()...)
+		r.fails(a, after, verbs.StatusFlushed)
+		r.dead(a)
+		b.close()
+		r.settle()
+	}
+}
+
+func checkStatusRemoteAccess(t *testing.T, open Open) {
+	r := newRig(t, open)
+	_, gone := r.region(4096, 1)
+	closed := gone.Remote(0)
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const plain = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead
+	only := func(a verbs.Access) verbs.Remote { _, mr := r.regionWith(4096, 1, a); return mr.Remote(0) }
+	strange := must(must(r.ctx.AllocPD())(t).Register(make([]byte, 4096), plain))(t)
+	for _, c := range []struct {
+		what string
+		op   verbs.Opcode
+		at   func(b *end) verbs.Remote
+		qp   verbs.Access
+	}{
+		{"a wrong key", verbs.OpWrite, func(b *end) verbs.Remote { x := b.mr.Remote(0); x.RKey ^= 0xff; return x }, 0},
+		{"a wrong key", verbs.OpRead, func(b *end) verbs.Remote { x := b.mr.Remote(0); x.RKey ^= 0xff00; return x }, 0},
+		{"behind the region", verbs.OpWrite, func(b *end) verbs.Remote { return b.mr.Remote(memory - 60) }, 0},
+		{"before the region", verbs.OpRead, func(b *end) verbs.Remote { x := b.mr.Remote(0); x.Addr--; return x }, 0},
+		{"nowhere", verbs.OpWrite, func(b *end) verbs.Remote { return verbs.Remote{RKey: b.mr.RKey(), Addr: 1<<64 - 8} }, 0},
+		{"a region that was closed", verbs.OpWrite, func(*end) verbs.Remote { return closed }, 0},
+		{"a region of another domain", verbs.OpRead, func(*end) verbs.Remote { return strange.Remote(0) }, 0},
+		{"no remote access", verbs.OpRead, func(*end) verbs.Remote { return only(verbs.LocalWrite) }, 0},
+		{"reads only", verbs.OpWrite, func(*end) verbs.Remote { return only(verbs.LocalWrite | verbs.RemoteRead) }, 0},
+		{"writes only", verbs.OpRead, func(*end) verbs.Remote { return only(verbs.LocalWrite | verbs.RemoteWrite) }, 0},
+		{"no atomics", verbs.OpFetchAdd, func(*end) verbs.Remote { return only(plain) }, 0},
+		{"a pair without writes", verbs.OpWrite, func(b *end) verbs.Remote { return b.mr.Remote(0) }, verbs.RemoteRead},
+		{"a pair without reads", verbs.OpRead, func(b *end) verbs.Remote { return b.mr.Remote(0) }, verbs.RemoteWrite},
+		{"a pair without atomics", verbs.OpFetchAdd, func(b *end) verbs.Remote { return b.mr.Remote(0) }, verbs.RemoteWrite},
+	} {
+		a, b := r.pair(verbs.QPConfig{Access: c.qp})
+		want := b.recv(b.mr.SGE(0, 64))
+		n := 64
+		if c.op == verbs.OpFetchAdd {
+			n = 8
+		}
+		bad := a.do(verbs.Request{Op: c.op, SGE: list(a.mr, 0, n), Remote: c.at(b)})
+		if c.qp == 0 {
+			r.fails(a, bad, verbs.StatusRemoteAccess)
+		} else { // to a pair without the right the operation does not exist
+			r.fails(a, bad, verbs.StatusRemoteAccess, verbs.StatusRemoteInvalid)
+		}
+		r.dead(a)
+		r.inState(b, verbs.StateErr)
+		r.fails(b, want, verbs.StatusFlushed)
+		r.settle()
+	}
+}
+
+// A receive that names memory wrongly is the receiver's fault, and the sender hears so.
+func checkStatusRemoteOperation(t *testing.T, open Open) {
+	r := newRig(t, open)
+	for _, n := range []int{8, 3 * r.port.ActiveMTU.Bytes()} {
+		a, b := r.pair(verbs.QPConfig{})
+		sge := b.mr.SGE(0, 1<<15)
+		sge.LKey ^= 0xff
+		into := b.recv(sge)
+		r.fails(a, a.do(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 0, n)}), verbs.StatusRemoteOperation)
+		r.fails(b, into, r.ownFault()...)
+		r.dead(a)
+		r.settle()
+	}
+}
+
+// A peer that is not there is noticed after the retries, and everything that was queued fails.
+func checkStatusRetry(t *testing.T, open Open) {
+	r := newRig(t, open)
+	a, b := r.pairWith(verbs.QPConfig{}, quick())
+	r.exchange(a, b)
+	b.close()
+	first := a.post(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 0, 8)})
+	second := a.post(verbs.Request{Op: verbs.OpWrite, SGE: list(a.mr, 0, 8), Remote: verbs.Remote{Addr: 8, RKey: 8}})
+	a.ring()
+	r.fails(a, first, verbs.StatusRetryExceeded)
+	r.fails(a, second, verbs.StatusFlushed)
+	r.dead(a)
+	r.settle()
+}
+
+// A sender waits for a receive as often as it was told to.
+func checkStatusRNR(t *testing.T, open Open) {
+	r := newRig(t, open)
+	a, b := r.pair(verbs.QPConfig{}) // for ever
+	id := a.do(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 8, 8)})
+	for range 100 {
+		r.poll()
+	}
+	if r.book.has(id) {
+		t.Fatalf("a SEND without a receive has completed: %v", r.book.done[id].Status)
+	}
+	r.ok(b.recv(b.mr.SGE(0, 8)), id)
+	same(t, "a late SEND", b.buf[:8], a.buf[8:16])
+	r.settle()
+
+	for _, op := range []verbs.Opcode{verbs.OpSend, verbs.OpWriteImm} {
+		a, b = r.pairWith(verbs.QPConfig{}, quick())
+		r.fails(a, a.do(verbs.Request{Op: op, SGE: list(a.mr, 8, 8), Remote: b.mr.Remote(0)}), verbs.StatusRNRRetryExceeded)
+		r.dead(a)
+		b.close()
+		r.settle()
+	}
+}
+
+// A window cannot be bound to what does not allow it.
+func checkStatusBind(t *testing.T, open Open) {
+	r := newRig(t, open)
+	for _, access := range []verbs.Access{
+		verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead, // no BindMW
+		verbs.RemoteRead | verbs.BindMW,                         // a window that may be written to memory that may not
+	} {
+		a, _ := r.pair(verbs.QPConfig{})
+		_, mr := r.regionWith(4096, 1, access)
+		mw, err := r.pd.AllocMW(verbs.MWType2)
+		if r.caps.MaxMW == 0 {
+			r.refused(err, verbs.ErrNotSupported, "a memory window")
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := r.book.id()
+		_, err = a.BindMW(id, 0, mw, mr, 0, 64, verbs.RemoteWrite)
+		a.sent(id, verbs.OpBindMW, 0, err)
+		a.ring()
+		r.fails(a, id, verbs.StatusMWBind)
+		r.dead(a)
+		r.settle()
+	}
+}
+
+// A queue pair that goes into the state of errors flushes what it holds, each request once.
+func checkFlush(t *testing.T, open Open) {
+	r := newRig(t, open)
+	a, b := r.pair(verbs.QPConfig{})
+	var sends, recvs []uint64
+	for range 10 {
+		recvs = append(recvs, a.recv(a.mr.SGE(0, 8)))
+		sends = append(sends, a.post(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 0, 8)}))
+	}
+	a.ring() // b has no receive, so they wait
+	if err := a.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+		t.Fatal(err)
+	}
+	for i := range sends {
+		r.fails(a, sends[i], verbs.StatusFlushed)
+		r.fails(a, recvs[i], verbs.StatusFlushed)
+	}
+	r.dead(a)
+	// A receive that comes too late is flushed as well, or not taken.
+	late := r.book.id()
+	if err := a.Recv(late, a.mr.SGE(0, 8)); err != nil {
+		a.refusedPost(late, err, verbs.ErrState, "a receive in ERR")
+	} else {
+		r.book.add(entry{id: late, line: line{a.Num(), true}, op: verbs.WCRecv})
+		r.fails(a, late, verbs.StatusFlushed)
+	}
+	r.settle()
+
+	// The other end knows nothing of it, until it sends.
+	if s := must(b.State())(t); s != verbs.StateRTS {
+		t.Fatalf("the other end is in %v", s)
+	}
+}

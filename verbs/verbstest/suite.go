@@ -1,0 +1,90 @@
+package verbstest
+
+import (
+	"testing"
+
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// Open opens the device under test. It is called at least once for each rule, by the goroutine of its test, and fails the
+// test if it cannot. The suite closes the context.
+type Open func(tb testing.TB) *verbs.Context
+
+// rule is one subtest.
+type rule struct {
+	name  string
+	check func(t *testing.T, open Open)
+}
+
+// Run checks that a provider keeps all rules of package verbs.
+func Run(t *testing.T, open Open) {
+	warmUp(t, open)
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) {
+			before := count(t)
+			t.Cleanup(func() { before.compare(t) }) // runs after everything that the rule cleans up
+			r.check(t, open)
+		})
+	}
+}
+
+// warmUp has libraries be loaded and the runtime open descriptors of its own before anything is counted.
+func warmUp(t *testing.T, open Open) {
+	if err := open(t).Close(); err != nil {
+		t.Fatalf("close the device: %v", err)
+	}
+}
+
+var rules = []rule{
+	{"Query", checkQuery},
+	{"SendLengths", checkSendLengths},
+	{"SendImmediate", checkSendImmediate},
+	{"SendInline", checkSendInline},
+	{"ScatterGather", checkScatterGather},
+	{"Write", checkWrite},
+	{"WriteImmediate", checkWriteImmediate},
+	{"Read", checkRead},
+	{"CompareSwap", checkCompareSwap},
+	{"FetchAdd", checkFetchAdd},
+	{"Fence", checkFence},
+	{"Unsignaled", checkUnsignaled},
+	{"Batch", checkBatch},
+	{"Datagrams", checkDatagrams},
+	{"DatagramMisuse", checkDatagramMisuse},
+	{"Unreliable", checkUnreliable},
+	{"SharedReceives", checkShared},
+	{"SharedLimit", checkSharedLimit},
+	{"SharedMisuse", checkSharedMisuse},
+	{"Regions", checkRegions},
+	{"Reregister", checkReregister},
+	{"WindowType1", checkWindowType1},
+	{"WindowType2", checkWindowType2},
+	{"Invalidate", checkInvalidate},
+	{"Solicited", checkSolicited},
+	{"Sleep", checkSleep},
+	{"SleepMany", checkSleepMany},
+	{"CloseWakes", checkCloseWakes},
+	{"StatusLength", checkStatusLength},
+	{"StatusLocal", checkStatusLocal},
+	{"StatusRemoteAccess", checkStatusRemoteAccess},
+	{"StatusRemoteOperation", checkStatusRemoteOperation},
+	{"StatusRetry", checkStatusRetry},
+	{"StatusRNR", checkStatusRNR},
+	{"StatusBind", checkStatusBind},
+	{"Flush", checkFlush},
+	{"Overrun", checkOverrun},
+	{"Modify", checkModify},
+	{"ModifyMisuse", checkModifyMisuse},
+	{"Reset", checkReset},
+	{"PostState", checkPostState},
+	{"PostMisuse", checkPostMisuse},
+	{"QueueFull", checkQueueFull},
+	{"ConnectMisuse", checkConnectMisuse},
+	{"CreateMisuse", checkCreateMisuse},
+	{"CloseOrder", checkCloseOrder},
+	{"Foreign", checkForeign},
+	{"Traffic", checkTraffic},
+	{"TrafficFails", checkTrafficFails},
+	{"TrafficCloses", checkTrafficCloses},
+	{"Threads", checkThreads},
+}

@@ -1,0 +1,279 @@
+package verbstest
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// asleep makes a connected pair of which b completes into a queue with a channel.
+func (r *rig) asleep() (a, b *end, ch *verbs.Channel) {
+	r.t.Helper()
+	ch = must(r.ctx.CreateChannel())(r.t)
+	a, b = r.end(verbs.QPConfig{}), r.end(verbs.QPConfig{SendCQ: r.cq(64, ch)})
+	a.connect(b, verbs.DefaultParams())
+	b.connect(a, verbs.DefaultParams())
+	return a, b, ch
+}
+
+// noEvent checks that no event has come.
+func (r *rig) noEvent(ch *verbs.Channel, when string) {
+	r.t.Helper()
+	if cq, err := ch.Next(); cq != nil || err != nil {
+		r.t.Fatalf("%s: %v, %v", when, cq, err)
+	}
+}
+
+// An event comes once for each time it was asked for, and if one of a solicited completion was asked for, only for such or
+// for an error.
+func checkSolicited(t *testing.T, open Open) {
+	r := newRig(t, open)
+	a, b, ch := r.asleep()
+	send := func(f verbs.Flags) {
+		t.Helper()
+		into := b.recv(b.mr.SGE(0, 8))
+		r.ok(a.do(verbs.Request{Op: verbs.OpSend, Flags: f, SGE: list(a.mr, 0, 8)}), into)
+	}
+	wait := func() {
+		t.Helper()
+		if cq := must(ch.Wait(r.context()))(t); cq != b.cq {
+			t.Fatal("the event is of another queue")
+		}
+	}
+	send(verbs.Solicited)
+	r.noEvent(ch, "nobody has asked")
+	for _, solicited := range []bool{false, true} {
+		if err := b.cq.Notify(solicited); err != nil {
+			t.Fatal(err)
+		}
+		r.noEvent(ch, "nothing was sent")
+		if solicited {
+			for range 3 {
+				send(0)
+			}
+			r.noEvent(ch, "nothing solicited was sent")
+		}
+		send(verbs.Solicited)
+		wait()
+		for range 3 {
+			send(verbs.Solicited)
+		}
+		r.noEvent(ch, "one event was asked for, and has come")
+	}
+	b.recv(b.mr.SGE(0, 8))
+	if err := b.cq.Notify(true); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+		t.Fatal(err)
+	}
+	wait()
+	r.settle()
+	r.refused(a.cq.Notify(false), verbs.ErrInvalid, "ask without a channel")
+}
+
+// Ends that sleep between messages miss none.
+func checkSleep(t *testing.T, open Open) {
+	r := newRig(t, open)
+	ch := must(r.ctx.CreateChannel())(t)
+	a := r.end(verbs.QPConfig{SendCQ: must(r.ctx.CreateCQ(64, ch))(t)})
+	b := r.end(verbs.QPConfig{SendCQ: must(r.ctx.CreateCQ(64, ch))(t)})
+	a.connect(b, verbs.DefaultParams())
+	b.connect(a, verbs.DefaultParams())
+	const rounds = 200
+	ctx := r.context()
+	var errs [2]error
+	var done sync.WaitGroup
+	for i, e := range []*end{a, b} {
+		done.Go(func() { errs[i] = e.rally(ctx, rounds, i == 0) })
+	}
+	done.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithCancel(ctx)
+	stop := time.AfterFunc(time.Millisecond, cancel)
+	defer stop.Stop()
+	if _, err := a.cq.Wait(short, make([]verbs.WC, 1)); !errors.Is(err, context.Canceled) {
+		t.Fatalf("a wait that was given up: %v", err)
+	}
+	if _, err := must(r.ctx.CreateChannel())(t).Wait(short); !errors.Is(err, context.Canceled) {
+		t.Fatalf("a wait after that: %v", err)
+	}
+}
+
+// rally plays one side of a ping-pong, sleeping for each completion.
+func (e *end) rally(ctx context.Context, rounds int, serves bool) error {
+	wcs := make([]verbs.WC, 4)
+	const recv = 1 << 32
+	if err := e.Recv(recv, e.mr.SGE(8, 8)); err != nil {
+		return err
+	}
+	for got, sent := 0, 0; got < rounds || sent < rounds; {
+		if serves && sent < rounds {
+			if err := e.Send(uint64(sent), verbs.Signaled, e.mr.SGE(0, 8)); err != nil {
+				return err
+			}
+			if err := e.Ring(); err != nil {
+				return err
+			}
+			sent++
+			serves = false
+		}
+		if got == rounds {
+			break
+		}
+		n, err := e.cq.Wait(ctx, wcs)
+		if err != nil {
+			return err
+		}
+		for _, wc := range wcs[:n] {
+			if wc.Err() != nil {
+				return wc.Err()
+			}
+			if wc.Opcode != verbs.WCRecv {
+				continue
+			}
+			if wc.ID != uint64(recv+got) {
+				return errors.New("receives complete out of order")
+			}
+			got++
+			serves = true
+			if err := e.Recv(uint64(recv+got), e.mr.SGE(8, 8)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Many sleep for queues of one channel; each is woken by its own.
+func checkSleepMany(t *testing.T, open Open) {
+	r := newRig(t, open)
+	ch := must(r.ctx.CreateChannel())(t)
+	const sleepers = 8
+	var from, to [sleepers]*end
+	for i := range sleepers {
+		from[i], to[i] = r.end(verbs.QPConfig{}), r.end(verbs.QPConfig{SendCQ: must(r.ctx.CreateCQ(16, ch))(t)})
+		from[i].connect(to[i], verbs.DefaultParams())
+		to[i].connect(from[i], verbs.DefaultParams())
+	}
+	for range 5 {
+		var got [sleepers]verbs.WC
+		var errs [sleepers]error
+		var done sync.WaitGroup
+		for i, e := range to {
+			id := r.book.id()
+			if err := e.Recv(id, e.mr.SGE(0, 8)); err != nil {
+				t.Fatal(err)
+			}
+			done.Go(func() {
+				wcs := make([]verbs.WC, 2)
+				n, err := e.cq.Wait(r.context(), wcs)
+				if errs[i] = err; err == nil && (n != 1 || wcs[0].ID != id) {
+					errs[i] = errors.New("woken by what is not its own")
+				}
+				got[i] = wcs[0]
+			})
+		}
+		for i := range sleepers { // last sleeper first
+			e := from[sleepers-1-i]
+			r.ok(e.do(verbs.Request{Op: verbs.OpSend, SGE: list(e.mr, 0, 8)}))
+		}
+		done.Wait()
+		if err := errors.Join(errs[:]...); err != nil {
+			t.Fatal(err)
+		}
+		for i, wc := range got {
+			if wc.Err() != nil || wc.QPN != to[i].Num() {
+				t.Fatalf("sleeper %d: %+v", i, wc)
+			}
+		}
+	}
+	r.settle()
+}
+
+// Whoever waits for an object is woken when it is closed.
+func checkCloseWakes(t *testing.T, open Open) {
+	for _, what := range []string{"one by one", "with the device"} {
+		r := newRig(t, open)
+		ch, other := must(r.ctx.CreateChannel())(t), must(r.ctx.CreateChannel())(t)
+		cq := must(r.ctx.CreateCQ(8, ch))(t)
+		const each = 2
+		waits := []func(context.Context) error{
+			func(ctx context.Context) error { _, err := cq.Wait(ctx, make([]verbs.WC, 1)); return err },
+			func(ctx context.Context) error { _, err := other.Wait(ctx); return err },
+			func(ctx context.Context) error { _, err := r.ctx.NextEvent(ctx); return err },
+		}
+		ctx, woken, awake := r.context(), make(chan error, each*len(waits)), 0
+		for _, wait := range waits {
+			for range each {
+				go func() { woken <- wait(ctx) }()
+			}
+		}
+		for range 100 {
+			runtime.Gosched() // let most of them fall asleep; it is right in any case
+		}
+		if what == "one by one" {
+			var closed sync.WaitGroup
+			for _, c := range []interface{ Close() error }{cq, ch, other} {
+				closed.Go(func() {
+					if err := c.Close(); err != nil && !errors.Is(err, verbs.ErrBusy) {
+						t.Error(err)
+					}
+				})
+			}
+			for ; awake < 2*each; awake++ {
+				r.refused(<-woken, verbs.ErrClosed, "a wait for what is closed")
+			}
+			closed.Wait()
+		}
+		if err := r.ctx.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for ; awake < each*len(waits); awake++ {
+			r.refused(<-woken, verbs.ErrClosed, "a wait on a device that is closed")
+		}
+	}
+}
+
+// A completion queue that overran says so, in an event and whenever it is polled, and wakes who waits.
+func checkOverrun(t *testing.T, open Open) {
+	r := newRig(t, open)
+	ch := must(r.ctx.CreateChannel())(t)
+	small := must(r.ctx.CreateCQ(4, ch))(t)
+	n := small.Len()
+	a, b := r.end(verbs.QPConfig{SendCQ: small, MaxSend: 2*n + 8}), r.end(verbs.QPConfig{})
+	a.connect(b, verbs.DefaultParams())
+	b.connect(a, verbs.DefaultParams())
+	for i := range 2*n + 4 {
+		if err := a.Write(uint64(i), verbs.Signaled, b.mr.Remote(0), a.mr.SGE(0, 8)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.ring()
+	if ev := r.event(verbs.EventCQError); ev.CQ != small {
+		t.Fatalf("the event is %v", ev)
+	}
+	for range 3 {
+		_, err := small.Poll(r.wcs[:])
+		r.refused(err, verbs.ErrOverrun, "poll a queue that overran")
+		_, err = small.Wait(r.context(), r.wcs[:])
+		r.refused(err, verbs.ErrOverrun, "wait for a queue that overran")
+	}
+	// The rest of the device goes on, and what broke can be closed.
+	c, d := r.pair(verbs.QPConfig{})
+	r.exchange(c, d)
+	for _, c := range []interface{ Close() error }{a, small, ch} {
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.close()
+	r.settle()
+}
