@@ -37,7 +37,7 @@ func Main(args, env []string, s launch.Streams, ibrun func(words []string) int) 
 	if err != nil {
 		width = 0 // no terminal
 	}
-	c := command{args: args, env: env, stdout: s.Out, stderr: s.Err, width: width, self: self, ibrun: ibrun}
+	c := command{args: args, env: env, stdout: s.Out, stderr: s.Err, width: width, self: self, ibrun: ibrun, open: openDevice}
 	return c.run(context.Background())
 }
 
@@ -48,6 +48,7 @@ type command struct {
 	width          int    // columns of the terminal that stdout is; 0 where it is none
 	self           string // path of this program
 	ibrun          func(words []string) int
+	open           func(device, provider string) (name string, err error) // openDevice
 }
 
 // usageError is a mistake in the words of the command.
@@ -89,6 +90,8 @@ func (c *command) dispatch(ctx context.Context) error {
 		return c.list()
 	case "versus":
 		return c.versus(ctx, args)
+	case "verbs":
+		return c.verbs(ctx, args)
 	}
 	op, err := lookup(name)
 	if err != nil {
@@ -127,14 +130,15 @@ func lookup(name string) (bench.Op, error) {
 		}
 		names = append(names, op.Name)
 	}
-	near := didYouMean(name, append(names, "versus"))
+	near := didYouMean(name, append(names, "versus", "verbs"))
 	return bench.Op{}, usagef("no operation is called %q%s; `ibrun bench` lists them", name, near)
 }
 
 // list prints what can be measured.
 func (c *command) list() error {
 	fmt.Fprint(c.stdout, "usage: ibrun bench OP [flags]        measure; `ibrun bench OP --help` lists the flags\n",
-		"       ibrun bench versus [flags]    compare with other MPI implementations\n\nOP is one of\n")
+		"       ibrun bench versus [flags]    compare with other MPI implementations\n",
+		"       ibrun bench verbs [flags]     compare RDMA with perftest\n\nOP is one of\n")
 	w := tabwriter.NewWriter(c.stdout, 0, 8, 2, ' ', 0)
 	for _, op := range allOps() {
 		fmt.Fprintf(w, "  %s\t%s\t%s\n", op.Name, op.Unit, op.About)

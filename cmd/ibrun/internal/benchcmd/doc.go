@@ -3,6 +3,7 @@
 //	ibrun bench                           what can be measured
 //	ibrun bench allreduce -n 4            starts 4 ranks and prints a table, one line per size
 //	ibrun bench versus --op latency,bw    ours beside Open MPI and MPICH, alternating in one run
+//	ibrun bench verbs --op send_lat       RDMA: ours beside perftest, alternating in one run
 //
 // `ibrun bench OP` is both halves of a job. Without a launcher it starts ibrun itself as the rank program, with the
 // same words again; as a rank of a job, under ibrun or any launcher that speaks PMI, it measures, and rank 0
@@ -25,4 +26,13 @@
 // of a whole command that starts 32 ranks, initialises and finalizes them. Peers are built from the C program of
 // package bench with -O3 and run with a core per rank; where there are more ranks than cores they are told so, and
 // what was typed is printed.
+//
+// # verbs
+//
+// The programs of perftest and package bench/perftest run in turn on one RDMA device, each as a server and a client on
+// this machine, ours once through each provider of package verbs. A first run of perftest tells how many iterations fill
+// the time of a run, and each of its runs which queue depth, moderation, inline size and path MTU it has chosen: ours
+// takes the same. The lines are those of versus with a field more:
+//
+//	{"op":"send_lat","ranks":2,"size":8,"unit":"us","ours":12.1,"peer":11.9,"peer_name":"perftest","ratio":0.98,"provider":"rxe"}
 package benchcmd

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,9 @@ import (
 const asIbrun = "BENCHCMD_TEST_AS_IBRUN"
 
 func TestMain(m *testing.M) {
+	if name := filepath.Base(os.Args[0]); strings.HasPrefix(name, "ib_") || name == fakeSide {
+		os.Exit(actVerbs(name, os.Args[1:]))
+	}
 	if os.Getenv(asIbrun) != "" {
 		os.Exit(ibrun(os.Args[1:]))
 	}

@@ -21,6 +21,12 @@ type line struct {
 	Peer     float64    `json:"peer"`
 	PeerName string     `json:"peer_name"`
 	Ratio    float64    `json:"ratio"`
+	Provider string     `json:"provider,omitempty"` // of package verbs
+}
+
+func newLine(op string, ranks, size int, unit bench.Unit, ours, peer float64, peerName string) line {
+	return line{Op: op, Ranks: ranks, Size: size, Unit: unit, Ours: digits(ours), Peer: digits(peer), PeerName: peerName,
+		Ratio: digits(ratio(unit, ours, peer))}
 }
 
 // report prints the points of a comparison as they come, and sums them up.
@@ -47,8 +53,7 @@ func ratio(unit bench.Unit, ours, peer float64) float64 {
 }
 
 // point prints one line.
-func (r *report) point(j job, size int, ours, peer float64, name string) error {
-	l := line{j.op.Name, j.ranks, size, j.op.Unit, digits(ours), digits(peer), name, digits(ratio(j.op.Unit, ours, peer))}
+func (r *report) point(l line) error {
 	r.note(l)
 	if r.json {
 		if err := json.NewEncoder(r.w).Encode(l); err != nil {
@@ -60,8 +65,8 @@ func (r *report) point(j job, size int, ours, peer float64, name string) error {
 		r.headed = true
 		fmt.Fprintf(r.w, "%-14s %5s %9s  %5s %12s %12s  %-8s %6s\n", "op", "ranks", "size", "unit", "ours", "peer", "", "ratio")
 	}
-	_, err := fmt.Fprintf(r.w, "%-14s %5d %9s  %5s %12s %12s  %-8s %6.2f\n", l.Op, l.Ranks, bench.FormatSize(l.Size), l.Unit,
-		bench.FormatFigure(l.Ours), bench.FormatFigure(l.Peer), l.PeerName, l.Ratio)
+	_, err := fmt.Fprintf(r.w, "%-14s %5d %9s  %5s %12s %12s  %-8s %6.2f%s\n", l.Op, l.Ranks, bench.FormatSize(l.Size), l.Unit,
+		bench.FormatFigure(l.Ours), bench.FormatFigure(l.Peer), l.PeerName, l.Ratio, after("  ", l.Provider))
 	if err != nil {
 		return fmt.Errorf("writing the table: %w", err)
 	}
@@ -73,7 +78,7 @@ func (r *report) note(l line) {
 	if r.against == nil {
 		r.against = map[string][]standing{}
 	}
-	key := fmt.Sprintf("%s, %d ranks", l.Op, l.Ranks)
+	key := fmt.Sprintf("%s, %d ranks%s", l.Op, l.Ranks, after(", ", l.Provider))
 	if r.against[key] == nil {
 		r.points = append(r.points, key)
 	}
@@ -105,6 +110,14 @@ func (r *report) end(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// after puts something before a word, if there is one.
+func after(before, word string) string {
+	if word == "" {
+		return ""
+	}
+	return before + word
 }
 
 // digits rounds to five significant digits: more were never measured.

@@ -208,7 +208,8 @@ func (c *command) compare(ctx context.Context, v *comparison, j job, limit time.
 			if i == 0 || samples[i] == nil {
 				continue
 			}
-			if err := v.report.point(j, size, ours, median(samples[i][size]), peer.name); err != nil {
+			l := newLine(j.op.Name, j.ranks, size, j.op.Unit, ours, median(samples[i][size]), peer.name)
+			if err := v.report.point(l); err != nil {
 				return errors.Join(failed, err)
 			}
 		}

@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package perftest
+
+func ticks() uint64 { return ticksGo() }

@@ -1,0 +1,246 @@
+package benchcmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ibrun/ibrun/bench/perftest"
+)
+
+// duo is a server and a client that measure together.
+type duo struct {
+	server, client []string // command lines
+	environ        []string
+	piped          bool                            // each hears the other on descriptor 3 and speaks on descriptor 4
+	ready          func(ctx context.Context) error // returns when the client can be started
+}
+
+// Descriptors of the processes of a piped duo.
+const (
+	hearFD  = 3
+	speakFD = 4
+)
+
+// run runs both and returns what the client printed. The first that fails ends the other.
+func (d duo) run(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, launchLimit)
+	defer cancel()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	server, client := d.half(ctx, d.server), d.half(ctx, d.client)
+	if d.piped {
+		files, err := join(server.Cmd, client.Cmd)
+		if err != nil {
+			return "", err
+		}
+		defer func() {
+			for _, f := range files {
+				f.Close()
+			}
+		}()
+	}
+	if err := server.Start(); err != nil {
+		return "", err
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := server.Wait(); err != nil {
+			fail(server.explain(err))
+		}
+	}()
+	err := d.ready(ctx)
+	if err == nil {
+		err = client.Start()
+	}
+	if err != nil {
+		fail(err)
+	} else if err := client.Wait(); err != nil {
+		fail(client.explain(err))
+	}
+	<-served
+	if err := context.Cause(ctx); err != nil {
+		return "", err
+	}
+	return client.out.String(), nil
+}
+
+// half is one of the two processes.
+type half struct {
+	*exec.Cmd
+	out, err bytes.Buffer
+}
+
+func (d duo) half(ctx context.Context, words []string) *half {
+	h := &half{Cmd: exec.CommandContext(ctx, words[0], words[1:]...)}
+	h.Env, h.Stdout, h.Stderr = d.environ, &h.out, &h.err
+	h.Cancel = func() error { return h.Process.Signal(syscall.SIGTERM) }
+	h.WaitDelay = farewell
+	return h
+}
+
+func (h *half) explain(err error) error {
+	return fmt.Errorf("%s: %w\n%s%s", commandLine(h.Args), err, tail(h.out.Bytes()), tail(h.err.Bytes()))
+}
+
+// join lets two commands talk, and returns this process's ends.
+func join(a, b *exec.Cmd) ([]*os.File, error) {
+	r1, w1, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("making a pipe: %w", err)
+	}
+	r2, w2, err := os.Pipe()
+	if err != nil {
+		r1.Close()
+		w1.Close()
+		return nil, fmt.Errorf("making a pipe: %w", err)
+	}
+	a.ExtraFiles, b.ExtraFiles = []*os.File{r1, w2}, []*os.File{r2, w1}
+	return []*os.File{r1, w1, r2, w2}, nil
+}
+
+// sideWord is the word by which this program starts itself as one of the two processes.
+const sideWord = "side"
+
+// runOurs measures with package verbs.
+func (c *command) runOurs(ctx context.Context, t perftest.Test, tell bool) (figure float64, err error) {
+	text, err := json.Marshal(t)
+	if err != nil {
+		return 0, err
+	}
+	words := func(r perftest.Role) []string {
+		return []string{c.self, "bench", "verbs", sideWord, string(r), string(text)}
+	}
+	d := duo{server: words(perftest.Server), client: words(perftest.Client), environ: c.neutral(), piped: true,
+		ready: func(context.Context) error { return nil }}
+	if tell {
+		c.say("%s", commandLine(d.client))
+	}
+	out, err := d.run(ctx)
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &figure)
+	}
+	return figure, err
+}
+
+// side is one of the two processes: its words are a role and a test. The client prints its figure.
+func (c *command) side(words []string) error {
+	if len(words) != 2 {
+		return usagef("%s is how this command starts itself", sideWord)
+	}
+	var t perftest.Test
+	if err := json.Unmarshal([]byte(words[1]), &t); err != nil {
+		return usagef("%s: %w", words[1], err)
+	}
+	conn := struct {
+		io.Reader
+		io.Writer
+	}{os.NewFile(hearFD, "from the peer"), os.NewFile(speakFD, "to the peer")}
+	// Perftest has one thread. With more processors than the one that spins, the runtime preempts it every 10 ms and wakes another
+	// thread to look for work, which a device that is driven by the processor feels.
+	runtime.GOMAXPROCS(1)
+	figure, err := perftest.Run(t, perftest.Role(words[0]), conn)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(c.stdout).Encode(figure)
+}
+
+// peerDuo is a program of perftest.
+type peerDuo struct {
+	device     string
+	op         perftest.Op
+	size       int
+	iterations int
+	settings   perftest.Settings // that the last run chose
+}
+
+// run measures with perftest.
+func (p *peerDuo) run(ctx context.Context, c *command, tell bool) (figure float64, err error) {
+	const tries = 5
+	for range tries {
+		if figure, err = p.try(ctx, c, tell); !errors.Is(err, perftest.ErrClock) {
+			break
+		}
+	}
+	return figure, err
+}
+
+func (p *peerDuo) try(ctx context.Context, c *command, tell bool) (float64, error) {
+	port, err := freePort()
+	if err != nil {
+		return 0, err
+	}
+	// -F: it does not complain when the processor changes its speed.
+	server := []string{p.op.Program(), "-F", "-d", p.device, "-s", strconv.Itoa(p.size), "-n", strconv.Itoa(p.iterations),
+		"-p", strconv.Itoa(port)}
+	d := duo{server: server, client: append(server[:len(server):len(server)], "127.0.0.1"), environ: c.neutral(),
+		ready: func(ctx context.Context) error { return untilListening(ctx, port) }}
+	if tell {
+		c.say("%s", commandLine(d.client))
+	}
+	out, err := d.run(ctx)
+	if err != nil {
+		return 0, err
+	}
+	r, err := p.op.ParseReport(out)
+	if err != nil {
+		return 0, fmt.Errorf("%s: what it printed: %w\n%s", commandLine(d.client), err, tail([]byte(out)))
+	}
+	if r.Size != p.size || r.Iterations != p.iterations {
+		return 0, fmt.Errorf("%s: it measured %d iterations of %d bytes", commandLine(d.client), r.Iterations, r.Size)
+	}
+	p.settings = r.Settings
+	return r.Figure, nil
+}
+
+// freePort finds a TCP port that nobody listens on.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("finding a free port: %w", err)
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
+
+// untilListening waits until somebody listens on a port. To connect would not do: the server takes one connection.
+func untilListening(ctx context.Context, port int) error {
+	const pause = 2 * time.Millisecond
+	for ctx.Err() == nil {
+		for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+			table, err := os.ReadFile(name)
+			if err != nil && !os.IsNotExist(err) {
+				return fmt.Errorf("waiting for a server: %w", err)
+			}
+			if listens(string(table), port) {
+				return nil
+			}
+		}
+		time.Sleep(pause)
+	}
+	return context.Cause(ctx)
+}
+
+// listens looks for a port in a table as of /proc/net/tcp: "0: 00000000:4855 00000000:0000 0A ...".
+func listens(table string, port int) bool {
+	const listen = "0A"
+	for line := range strings.Lines(table) {
+		f := strings.Fields(line)
+		if len(f) > 3 && f[3] == listen && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) {
+			return true
+		}
+	}
+	return false
+}

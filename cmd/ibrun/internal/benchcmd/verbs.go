@@ -1,0 +1,252 @@
+package benchcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ibrun/ibrun/bench"
+	"github.com/ibrun/ibrun/bench/perftest"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// providers are the ways in which package verbs reaches a device.
+var providers = []string{"rxe", "libibverbs"}
+
+// defaultVerbs are what is measured unless told otherwise: what eager and rendezvous messages are made of.
+const defaultVerbs = "send_lat,write_bw,read_bw"
+
+// verbsRace is what `ibrun bench verbs` was asked for.
+type verbsRace struct {
+	ops        []perftest.Op
+	sizes      cli.Ranges
+	device     string
+	providers  []string
+	rounds     int
+	time       time.Duration // of the loop of each process
+	iterations int           // 0 for what fills that time
+	report     *report
+}
+
+// openDevice opens a device through a provider, closes it, and returns its name.
+func openDevice(device, provider string) (string, error) {
+	dev, err := verbs.Open(device, verbs.Options{Provider: provider})
+	if err != nil {
+		return "", err
+	}
+	return dev.Name(), dev.Close()
+}
+
+// verbs compares with perftest.
+func (c *command) verbs(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == sideWord {
+		return c.side(args[1:])
+	}
+	v, err := c.parseVerbs(args)
+	if err != nil || v == nil {
+		return err
+	}
+	for _, op := range v.ops {
+		if _, err := exec.LookPath(op.Program()); err != nil {
+			return fmt.Errorf("there is no %s to compare with; type: apt-get install perftest", op.Program())
+		}
+	}
+	if err := v.openAll(c); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err = c.raceVerbs(ctx, v); ctx.Err() != nil {
+		return exitError{exitInterrupted}
+	}
+	return err
+}
+
+// parseVerbs reads the flags. Both results are nil after --help.
+func (c *command) parseVerbs(args []string) (*verbsRace, error) {
+	v := &verbsRace{report: &report{w: c.stdout}}
+	var names []string
+	for _, op := range perftest.Ops() {
+		names = append(names, op.Name)
+	}
+	var ops, provider string
+	f := newFlags("bench verbs", "Compare package verbs with the programs of perftest on one RDMA device, alternating in one run.")
+	f.StringVar(&ops, "op", defaultVerbs, "compare these measurements, a comma `LIST` of\n"+strings.Join(names, " ")+"\n")
+	f.Var(&v.sizes, "size", "with messages of these bytes, a `LIST` such as 8,64K, or ranges: 1-1K are the powers of 2\n"+
+		"(default 8 for latencies, 64K,1M for bandwidths)")
+	f.Var(&v.sizes, "sizes", "the same as --size `LIST`")
+	f.StringVar(&v.device, "device", "", "on the device of this `NAME` (default the first that works)")
+	f.StringVar(&provider, "provider", "", "through these providers, a comma `LIST` of "+strings.Join(providers, " and ")+"\n"+
+		"(default those that the device has)")
+	f.IntVar(&v.rounds, "rounds", minRounds, "take the median of `N` rounds")
+	f.DurationVar(&v.time, "time", defaultVerbsTime, "measure for about this `DURATION` in each round")
+	f.IntVar(&v.iterations, "iterations", 0, "measure `N` iterations, however long they take")
+	f.BoolVar(&v.report.json, "json", false, "print one JSON object per line")
+	if err := f.parse(c, args); err != nil || f.helped {
+		return nil, err
+	}
+	if v.rounds < 1 || v.time <= 0 || v.iterations < 0 || v.iterations > 0 && v.iterations < fewest {
+		return nil, usagef("--rounds is 1 at least, --time more than 0, --iterations %d at least", fewest)
+	}
+	opNames, err := nameList("op", ops, names)
+	if err != nil {
+		return nil, err
+	}
+	if v.providers, err = nameList("provider", provider, providers); err != nil {
+		return nil, err
+	}
+	for _, name := range opNames {
+		op, err := perftest.Lookup(name)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		if len(v.sizesOf(op)) == 0 {
+			return nil, usagef("%s has no point with --size %s", name, v.sizes.String())
+		}
+		v.ops = append(v.ops, op)
+	}
+	return v, nil
+}
+
+// sizesOf are the sizes that an operation is measured with.
+func (v *verbsRace) sizesOf(op perftest.Op) []int {
+	if v.sizes == nil {
+		return op.Sizes
+	}
+	var sizes []int
+	for _, r := range v.sizes {
+		for _, size := range bench.Ladder(r.Low, r.High) {
+			if op.Takes(size) && !slices.Contains(sizes, size) {
+				sizes = append(sizes, size)
+			}
+		}
+	}
+	return sizes
+}
+
+// openAll finds the device, and out through which of the providers it can be reached.
+func (v *verbsRace) openAll(c *command) error {
+	wanted := v.providers
+	if wanted == nil {
+		wanted = providers
+	}
+	var failed error
+	var works []string
+	for _, p := range wanted {
+		name, err := c.open(v.device, p)
+		switch {
+		case err == nil:
+			works, v.device = append(works, p), name
+		case v.providers != nil || errors.Is(err, verbs.ErrNoDevice):
+			return err
+		default:
+			c.say("%s is left out: %v", p, err)
+			failed = errors.Join(failed, err)
+		}
+	}
+	if v.providers = works; len(works) == 0 {
+		return failed
+	}
+	return nil
+}
+
+// raceVerbs measures everything. A point that fails is told; the others go on.
+func (c *command) raceVerbs(ctx context.Context, v *verbsRace) error {
+	c.say("machine: %s; device %s", machine(), v.device)
+	c.say("ibrun %s, and perftest as it is installed", buildVersion())
+	c.say("median of %d rounds", v.rounds)
+	var failed error
+	for _, op := range v.ops {
+		for _, size := range v.sizesOf(op) {
+			if err := c.verbsPoint(ctx, v, op, size); err != nil {
+				failed = errors.Join(failed, fmt.Errorf("%s, %s: %w", op.Name, bench.FormatSize(size), err))
+			}
+			if ctx.Err() != nil {
+				return failed
+			}
+		}
+	}
+	return errors.Join(failed, v.report.end(c.stderr))
+}
+
+// verbsPoint runs all rounds of one size and reports it. Perftest begins, because ours takes its settings.
+func (c *command) verbsPoint(ctx context.Context, v *verbsRace, op perftest.Op, size int) error {
+	peer := peerDuo{device: v.device, op: op, size: size, iterations: v.iterations}
+	if peer.iterations == 0 {
+		if err := peer.fill(ctx, c, v.time); err != nil {
+			return err
+		}
+	}
+	samples := map[string][]float64{} // by provider, and "" for the peer
+	contenders := append([]string{""}, v.providers...)
+	for round := range v.rounds {
+		for turn := range contenders {
+			who := contenders[(round+turn)%len(contenders)] // nobody is always the first
+			figure, err := 0.0, error(nil)
+			if who == "" {
+				figure, err = peer.run(ctx, c, round == 0)
+			} else {
+				test := perftest.Test{Op: op.Name, Device: v.device, Provider: who, Size: size, Iterations: peer.iterations,
+					Settings: peer.settings}
+				figure, err = c.runOurs(ctx, test, round == 0)
+			}
+			if err != nil {
+				return err
+			}
+			samples[who] = append(samples[who], figure)
+		}
+	}
+	unit := bench.Microseconds
+	if op.Rate() {
+		unit = bench.MegabytesPerSec
+	}
+	for _, p := range v.providers {
+		l := newLine(op.Name, 2, size, unit, median(samples[p]), median(samples[""]), "perftest")
+		l.Provider = p
+		if err := v.report.point(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	defaultVerbsTime = 300 * time.Millisecond
+	fewest           = 20     // iterations; perftest wants 5
+	fewestTurns      = 200    // of a latency: the median of fewer says little
+	most             = 200000 // perftest has memory for each
+	moderation       = 100    // perftest's, of which a multiple is measured
+)
+
+// fill finds the number of iterations that take so long, by trying a few.
+func (p *peerDuo) fill(ctx context.Context, c *command, long time.Duration) error {
+	const big = 4 << 10
+	least := fewest
+	if !p.op.Rate() || p.size <= big {
+		least = fewestTurns
+	}
+	p.iterations = least
+	figure, err := p.run(ctx, c, false)
+	if err != nil {
+		return err
+	}
+	const micro, mega = 1e-6, 1e6
+	each := figure * micro * float64(p.op.Messages())
+	if p.op.Rate() {
+		each = float64(p.size) / (figure * mega)
+	}
+	n := int(min(long.Seconds()/each, most))
+	if n > moderation {
+		n -= n % moderation
+	}
+	p.iterations = max(n, least)
+	return nil
+}
