@@ -58,15 +58,21 @@ func startCommand(t *testing.T, lines int, cmd *exec.Cmd) *process {
 		}
 	})
 	p.out = bufio.NewReader(out)
+	p.ready(lines)
+	return p
+}
+
+// ready waits until that many lines of output have named a process.
+func (p *process) ready(lines int) {
+	p.t.Helper()
 	for range lines {
 		words := strings.Fields(p.line())
 		pid, err := strconv.Atoi(words[1])
 		if err != nil {
-			t.Fatalf("ibrun wrote %q", words)
+			p.t.Fatalf("ibrun wrote %q", words)
 		}
 		p.pids = append(p.pids, pid)
 	}
-	return p
 }
 
 // line returns the next line of output.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -30,7 +31,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// setUp gives the go command its caches, and ibrun one of its own.
+// setUp gives the go command its caches, ibrun one of its own, and nodes a port to meet at.
 func setUp(env *testscript.Env) error {
 	cache, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
@@ -41,7 +42,16 @@ func setUp(env *testscript.Env) error {
 	env.Setenv("GORACE", race)
 	ibrun, err := exec.LookPath("ibrun")
 	env.Setenv("IBRUN", ibrun)
-	return err
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	env.Setenv("PORT", port)
+	return errors.Join(err, l.Close())
 }
 
 // code runs a command that has to end with a certain exit code: code 2 ibrun -n 0 rank.

@@ -18,11 +18,11 @@ func TestCores(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	top, err := hw.Read(os.DirFS("/sys"))
+	top, err := hw.Read(os.DirFS("/"), hw.OnlyPUs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cores := top.Cores(allowed)
+	cores := top.CoresOf(allowed)
 	line := func(cores ...[]int) string {
 		var pus []int
 		for _, core := range cores {
@@ -67,8 +67,9 @@ func TestCores(t *testing.T) {
 	}
 }
 
-// A program that was built with MPICH and knows nothing of ibrun runs under it.
-func TestMPICHProgram(t *testing.T) {
+// mpichProgram builds a program with MPICH.
+func mpichProgram(t *testing.T) string {
+	t.Helper()
 	mpicc, err := exec.LookPath("mpicc.mpich")
 	if err != nil {
 		const need = "needs MPICH: apt-get install libmpich-dev"
@@ -81,6 +82,12 @@ func TestMPICHProgram(t *testing.T) {
 	if out, err := exec.Command(mpicc, "-o", program, "testdata/mpich.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	return program
+}
+
+// A program that was built with MPICH and knows nothing of ibrun runs under it.
+func TestMPICHProgram(t *testing.T) {
+	program := mpichProgram(t)
 	out, err := exec.Command("ibrun", "-n", "4", program).Output()
 	if got, want := string(out), "sum of 4 ranks: 6\n"; err != nil || got != want {
 		t.Errorf("got %q, %v; want %q", got, err, want)

@@ -52,8 +52,8 @@ type Hello struct {
 	Rank int
 	// Size is the number of ranks of the job.
 	Size int
-	// Node is the number of this node among the nodes of the job, from 0.
-	Node int
+	// Node is the number of this node among the Nodes nodes of the job, from 0.
+	Node, Nodes int
 	// NodeName is the name of this node.
 	NodeName string
 	// NodeRanks are the ranks on this node, ascending, Rank among them.

@@ -11,7 +11,7 @@ import (
 )
 
 func testHello() *Hello {
-	return &Hello{JobID: "j1", Secret: Secret{0: 0xab, 31: 0xcd}, Rank: 5, Size: 8, Node: 1, NodeName: "n1",
+	return &Hello{JobID: "j1", Secret: Secret{0: 0xab, 31: 0xcd}, Rank: 5, Size: 8, Node: 1, Nodes: 2, NodeName: "n1",
 		NodeRanks: []int{4, 5, 6, 7}, LocalRank: 1, AgentPID: 77, Cores: []int{2, 3}}
 }
 
@@ -27,7 +27,7 @@ func mustEncode(t testing.TB, kind Kind, v any) []byte {
 func TestPacketFormat(t *testing.T) {
 	const secret = "ab" + "000000000000000000000000000000000000000000000000000000000000" + "cd"
 	for want, got := range map[string][]byte{
-		"\x01\x01" + `{"JobID":"j1","Secret":"` + secret + `","Rank":5,"Size":8,"Node":1,"NodeName":"n1",` +
+		"\x01\x01" + `{"JobID":"j1","Secret":"` + secret + `","Rank":5,"Size":8,"Node":1,"Nodes":2,"NodeName":"n1",` +
 			`"NodeRanks":[4,5,6,7],"LocalRank":1,"AgentPID":77,"Cores":[2,3]}`: mustEncode(t, KindHello, testHello()),
 		"\x02\x01":                 mustEncode(t, KindStarted, nil),
 		"\x03\x01":                 mustEncode(t, KindFinalized, nil),

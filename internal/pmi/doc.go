@@ -16,6 +16,9 @@
 //	go s.Serve(0, conn0)
 //	go s.Serve(1, conn1)
 //
+// Where each node of a job has a server of its own, an [Exchange] joins them: a barrier takes one [Parcel] from each node
+// and one to it, with all that was put.
+//
 // Messages are lines of words, cmd=NAME key=value ...; the client sends one and the server answers it. What servers
 // cannot do shapes the client: Slurm takes each command from one read, of 64 bytes for init and 1024 for all
 // others, so the client writes each with one write, shorter than that, and never a second before the answer. Slurm

@@ -57,14 +57,14 @@ func parcels(group string, puts []Put) []Parcel {
 // all nodes have put and it has not heard of; so a barrier costs one parcel each way for each node unless there is much
 // to tell.
 type Exchange struct {
-	nodes  []int // by rank
-	count  int
-	names  *store
-	log    []Put // what some node has not heard of yet
-	bytes  int   // of log
-	heard  []int // by node: how much of log it has heard of
-	meet   map[string][]bool
-	limit  int
+	nodes []int // by rank
+	count int
+	names *store
+	log   []Put // what some node has not heard of yet
+	bytes int   // of log
+	heard []int // by node: how much of log it has heard of
+	meet  map[string][]bool
+	limit int
 }
 
 // Delivery is a parcel for some nodes.

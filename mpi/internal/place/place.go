@@ -166,7 +166,7 @@ func crowded(hello *job.Hello, local int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if top, err := hw.Read(os.DirFS("/sys")); hello == nil && err == nil && len(allowed) < len(top.PUs) {
+	if top, err := hw.Read(os.DirFS("/"), hw.OnlyPUs); hello == nil && err == nil && len(allowed) < len(top.PUs) {
 		return false, nil
 	}
 	return local > len(allowed), nil

@@ -33,6 +33,17 @@ type Options struct {
 	Verbose bool
 	// Delve and GDB are the ranks that start under a debugger.
 	Delve, GDB Ranges
+	// Node is the number of this node among the Nodes nodes of the job, on each of which ibrun is started. Nodes 0 or 1:
+	// the job runs here alone.
+	Node, Nodes int
+	// Rendezvous is where node 0 listens, host:port.
+	Rendezvous string
+	// NodeName is the name of this node. Empty: the host's.
+	NodeName string
+	// SecretFile is the file by which nodes know each other.
+	SecretFile string
+	// JoinTimeout is how long the nodes wait for each other. 0: as long as is usual.
+	JoinTimeout time.Duration
 }
 
 // Program is one program of a job.
@@ -72,15 +83,19 @@ func Parse(args []string, getenv func(string) string) (*Options, error) {
 			return nil, fmt.Errorf("of several programs each needs its own -n: %s has none", p.Args[0])
 		}
 	}
+	if err := o.checkNodes(); err != nil {
+		return nil, err
+	}
 	return o, nil
 }
 
 // parseProgram reads one program with the flags before it.
 func (o *Options) parseProgram(words []string, getenv func(string) string) (Program, error) {
 	var p Program
-	known, later := append(p.flags(getenv), o.flags()...), []flag(nil)
+	job := append(o.flags(), o.nodeFlags()...)
+	known, later := append(p.flags(getenv), job...), []flag(nil)
 	if len(o.Programs) > 0 {
-		known, later = p.flags(getenv), o.flags()
+		known, later = p.flags(getenv), job
 	}
 	for _, f := range known {
 		if err := f.setFromEnvironment(getenv); err != nil {

@@ -35,6 +35,13 @@ func TestParse(t *testing.T) {
 		{"p", map[string]string{"IBRUN_NP": "3", "IBRUN_DRY_RUN": "true", "IBRUN_BIND_TO": "none", "IBRUN_TIMEOUT": "0.5"}, Options{
 			Programs: []Program{{Ranks: 3, Args: []string{"p"}}}, DryRun: true, BindTo: "none", Timeout: 500 * time.Millisecond}},
 		{"-n 2 p", map[string]string{"IBRUN_N": "3"}, one(Program{Ranks: 2, Args: []string{"p"}})},
+		{"--rendezvous h:7777 --node 1/3 --node-name b --secret-file f --join-timeout 5 -n 3 p", nil, Options{
+			Programs: []Program{{Ranks: 3, Args: []string{"p"}}}, Rendezvous: "h:7777", Node: 1, Nodes: 3, NodeName: "b", SecretFile: "f",
+			JoinTimeout: 5 * time.Second}},
+		{"-n 1 a : -n 1 b", map[string]string{"IBRUN_NODE": "0/2", "IBRUN_RENDEZVOUS": "[::1]:1", "IBRUN_SECRET_FILE": "f"}, Options{
+			Programs: []Program{{Ranks: 1, Args: []string{"a"}}, {Ranks: 1, Args: []string{"b"}}}, Rendezvous: "[::1]:1", Nodes: 2,
+			SecretFile: "f"}},
+		{"--node 0/1 p", nil, Options{Programs: []Program{{Args: []string{"p"}}}, Nodes: 1}},
 		{"-l -n 2 a : -n 1 b", map[string]string{"IBRUN_LABEL": "false"}, Options{Label: true, Programs: []Program{
 			{Ranks: 2, Args: []string{"a"}}, {Ranks: 1, Args: []string{"b"}}}}},
 	} {
@@ -67,6 +74,18 @@ func TestParseRefuses(t *testing.T) {
 		{"-o x p", "unknown flag -o"},
 		{"-n 1 a : --lable -n 1 b", "unknown flag --lable"},
 		{"-n 1 a : --label -n 1 b", "before the first program"},
+		{"--node 2/2 -n 2 p", "counted from 0"},
+		{"--node -1/2 -n 2 p", "counted from 0"},
+		{"--node 1 -n 2 p", "counted from 0"},
+		{"--rendezvous h:0 -n 2 p", "port from 1"},
+		{"--rendezvous h -n 2 p", "port from 1"},
+		{"--rendezvous h:1 p", "--node K/N"},
+		{"--node 0/2 --secret-file f -n 2 p", "need --rendezvous"},
+		{"--node 0/2 --rendezvous h:1 -n 2 p", "need --secret-file"},
+		{"--node 0/2 --rendezvous h:1 --secret-file f p", "-n is needed"},
+		{"--node 0/3 --rendezvous h:1 --secret-file f -n 2 p", "fewer than 3 nodes"},
+		{"--node-name a/b p", "without spaces"},
+		{"-n 1 a : --node 0/2 -n 1 b", "before the first program"},
 		{"--timeout 0 p", "more than nothing"},
 		{"--timeout soon p", "a time is written"},
 		{"--bind-to socket p", "none or core"},

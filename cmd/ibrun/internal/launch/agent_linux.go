@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,7 +77,7 @@ func Agent() int {
 // newAgent returns an agent that can at least send, also with an error.
 func newAgent(t *task, control io.Writer) (a *agent, err error) {
 	a = &agent{task: t, started: make(chan struct{}), events: json.NewEncoder(control)}
-	a.out = newOutput(os.Stdout, os.Stderr, t.Size == 1)
+	a.out = newOutput(os.Stdout, os.Stderr, len(t.Ranks) == 1)
 	if err := becomeSubreaper(); err != nil {
 		return a, err
 	}
@@ -86,23 +87,26 @@ func newAgent(t *task, control io.Writer) (a *agent, err error) {
 	if a.deaths, err = newDeaths(len(t.Ranks)); err != nil {
 		return a, err
 	}
-	job := pmi.Job{Size: t.Size, KVSName: "ibrun-" + t.JobID, Events: pmi.Events{
+	job := pmi.Job{Size: t.Size, KVSName: "ibrun-" + t.JobID, Mapping: t.Mapping, Node: t.Node, Events: pmi.Events{
 		Init: func(rank int) { a.send(&event{Kind: evInit, Rank: rank}) },
 		Finalize: func(rank int) {
-			a.deaths.finalized(rank)
+			a.deaths.finalized(rank - t.Ranks[0].Rank)
 			a.send(&event{Kind: evFinalize, Rank: rank})
 		},
 		Abort: func(rank, code int, text string) {
 			a.send(&event{Kind: evAbort, Rank: rank, Code: code, Text: text})
 		},
 	}}
-	for _, r := range t.Ranks {
-		job.AppNums = append(job.AppNums, r.Program)
+	for i, p := range t.Programs {
+		job.AppNums = append(job.AppNums, slices.Repeat([]int{i}, p.Ranks)...)
+	}
+	if t.Nodes > 1 {
+		job.Up = func(p *pmi.Parcel) { a.send(&event{Kind: evParcel, Parcel: p}) }
 	}
 	if a.server, err = pmi.NewServer(job); err != nil {
 		return a, err
 	}
-	a.group = newCgroup(t.JobID)
+	a.group = newCgroup(fmt.Sprintf("%s-%d", t.JobID, t.Node))
 	return a, nil
 }
 
@@ -110,6 +114,9 @@ func newAgent(t *task, control io.Writer) (a *agent, err error) {
 func (a *agent) send(e *event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if e.Time == 0 {
+		e.Time = time.Now().UnixNano()
+	}
 	_ = a.events.Encode(e)
 }
 
@@ -151,6 +158,10 @@ func (a *agent) obey(orders <-chan order) {
 			case o.Signal != 0:
 				<-a.started
 				a.signal(unix.Signal(o.Signal))
+			case o.Parcel != nil:
+				if err := a.server.Deliver(o.Parcel); err != nil {
+					a.send(&event{Kind: evNote, Rank: -1, Text: err.Error()})
+				}
 			case o.End != nil:
 				a.close()
 				if ending == nil && o.End.Grace > 0 && !closed(a.reaper.gone) {
@@ -214,7 +225,7 @@ func (a *agent) kill() (stuck []int) {
 // finish ends what is left and sends the last event, once all output has been passed on. ibrun dying is reason not
 // to wait.
 func (a *agent) finish(e *ending, orders <-chan order) {
-	done := event{Kind: evDone, PIDs: a.kill()}
+	done := event{Kind: evDone, Rank: e.Tail, PIDs: a.kill()}
 	shown := make(chan struct{})
 	go func() {
 		a.out.pumps.Wait()
@@ -241,7 +252,7 @@ func (a *agent) finish(e *ending, orders <-chan order) {
 // watch reports the deaths of ranks in their order.
 func (a *agent) watch() {
 	for range a.ranks {
-		i, err := a.deaths.next()
+		i, when, err := a.deaths.next()
 		if err != nil {
 			a.send(&event{Kind: evNote, Rank: -1, Text: err.Error()})
 			return
@@ -249,7 +260,7 @@ func (a *agent) watch() {
 		r := a.ranks[i]
 		ws := a.reaper.wait(r.pid)
 		a.hangUp(r)
-		exit := event{Kind: evExit, Rank: r.task.Rank, Code: ws.ExitStatus()}
+		exit := event{Kind: evExit, Time: when.UnixNano(), Rank: r.task.Rank, Code: ws.ExitStatus()}
 		if ws.Signaled() {
 			exit.Code, exit.Signal = 0, int(ws.Signal())
 		}

@@ -1,162 +1,202 @@
 package launch
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/rendezvous"
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/pmi"
 	"golang.org/x/sys/unix"
-)
-
-const (
-	// grace is how long ranks have between SIGTERM and SIGKILL once the job has failed.
-	grace = 50 * time.Millisecond
-	// agentPatience is how long the agent has to end after it was told to kill, or after it said that it was done.
-	agentPatience = time.Second
 )
 
 func supported() error { return nil }
 
-// passSignals are those that are passed on to the ranks and change nothing else.
-func passSignals() []os.Signal {
-	return []os.Signal{unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT}
-}
-
-// conductor watches one job.
+// conductor watches one job, on node 0.
 type conductor struct {
 	Streams
-	o      *cli.Options
-	t      *task
-	judge  *judge
-	orders *json.Encoder
-	agent  int // pid
+	m        *meeting
+	o        *cli.Options
+	t        *task
+	judge    *judge
+	local    *local
+	nodes    []*node
+	exchange *pmi.Exchange
 
 	fault *fault // the first
 	asked bool   // the user wants the job to end
-	ended bool   // the agent was told to end the job
+	ended bool   // the agents were told to end the job
 	hard  <-chan time.Time
-	group *cgroup // the agent's, to clean up if it cannot
-	tail  string
-	done  bool // the agent has said its last word
+	tails map[int]string // the last output of ranks
 }
 
-// conduct has the ranks started and watches them until nothing of the job is left.
-func conduct(t *task, o *cli.Options, s Streams) (int, error) {
+// node is one node of the job, as the conductor sees it.
+type node struct {
+	number       int
+	name         string
+	first, ranks int              // which are its own
+	conn         *rendezvous.Conn // nil: this one
+	done         bool             // nothing of the job is left there
+}
+
+// conduct has the ranks started and watches them, on all nodes, until nothing of the job is left.
+func conduct(m *meeting, t *task, o *cli.Options, s Streams) (int, error) {
 	signals := make(chan os.Signal, 16)
-	notify(signals, append(askSignals(), passSignals()...))
+	notify(signals, slices.Concat(askSignals(), passSignals()))
 	defer signal.Stop(signals)
-	if err := becomeSubreaper(); err != nil {
-		return 0, err
-	}
-	agent, control, err := startAgent(s)
+	exchange, err := pmi.NewExchange(t.Mapping, t.Size)
 	if err != nil {
 		return 0, err
 	}
-	defer control.Close()
+	l, err := startLocal(t, o.Verbose, s)
+	if err != nil {
+		return 0, err
+	}
 	began := time.Now()
-	reaper := newReaper(agent)
-	c := &conductor{Streams: s, o: o, t: t, judge: newJudge(len(t.Ranks)), orders: json.NewEncoder(control), agent: agent}
-	c.order(order{Start: t})
-	c.watch(listen(control), signals)
-	c.cleanUp(reaper)
+	c := &conductor{Streams: s, m: m, o: o, t: t, judge: newJudge(t.Size), local: l, exchange: exchange, tails: map[int]string{}}
+	for i := range t.Nodes {
+		n := &node{number: i, name: t.Host}
+		n.first, n.ranks = blocks{t.Size, t.Nodes}.of(i)
+		if i > 0 {
+			n.name, n.conn = m.guests[i].Name, m.guests[i].conn
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	c.watch(signals)
+	l.cleanUp()
 	if c.o.Verbose {
 		c.say("the job took %v", time.Since(began).Round(time.Millisecond))
 	}
-	return c.report(), nil
-}
-
-// startAgent executes ibrun again as agent, in a session of its own: keys pressed at the terminal reach only ibrun.
-func startAgent(s Streams) (pid int, control *os.File, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return 0, nil, fmt.Errorf("start agent: %w", err)
+	v := c.verdict()
+	for _, line := range v.Lines {
+		c.say("%s", line)
 	}
-	defer unix.Close(fds[1])
-	pid, err = syscall.ForkExec("/proc/self/exe", []string{"ibrun", "agent"}, &syscall.ProcAttr{
-		Env:   os.Environ(),
-		Files: []uintptr{s.In.Fd(), s.Out.Fd(), s.Err.Fd(), uintptr(fds[1])},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
-	if err != nil {
-		unix.Close(fds[0])
-		return 0, nil, fmt.Errorf("start agent: %w", err)
+	m.end(v)
+	return v.Code, nil
+}
+
+// order tells all agents something.
+func (c *conductor) order(o *order) {
+	if !c.nodes[0].done {
+		c.local.order(o)
 	}
-	return pid, os.NewFile(uintptr(fds[0]), "agent"), nil
+	c.m.tell(o)
 }
 
-// listen turns what the agent says into a channel that is closed when it has said all.
-func listen(control io.Reader) <-chan *event {
-	events := make(chan *event)
-	go func() {
-		defer close(events)
-		in := json.NewDecoder(control)
-		for {
-			e := new(event)
-			if in.Decode(e) != nil {
-				return
-			}
-			events <- e
-		}
-	}()
-	return events
-}
-
-// order tells the agent something. That it has died is noticed where its events are read.
-func (c *conductor) order(o order) { _ = c.orders.Encode(o) }
-
-// watch returns when the agent has done its work or has died.
-func (c *conductor) watch(events <-chan *event, signals <-chan os.Signal) {
+// watch returns when nothing is left on any node, or the user does not want to wait for that.
+func (c *conductor) watch(signals <-chan os.Signal) {
 	var timeout <-chan time.Time
 	if c.o.Timeout > 0 {
 		timeout = time.After(c.o.Timeout)
 	}
-	for !c.done {
+	events := c.local.events
+	for slices.ContainsFunc(c.nodes, func(n *node) bool { return !n.done }) {
 		select {
 		case e, alive := <-events:
-			if !alive {
-				return
+			if alive {
+				c.hear(c.nodes[0], e)
+			} else {
+				events = nil
+				c.agentDied()
 			}
-			c.hear(e)
+		case h := <-c.m.heard:
+			c.hearFar(h)
 		case sig := <-signals:
-			c.signal(sig.(syscall.Signal))
+			c.signal(sig.(syscall.Signal), true)
 		case <-timeout:
-			c.blame(&fault{-1, codeTimeout, fmt.Sprintf("the job did not end within %v (--timeout); ranks %s on %s were running",
-				c.o.Timeout, hw.FormatList(c.judge.running()), c.t.Host)})
-			c.end(grace)
+			where := ""
+			if c.t.Nodes == 1 {
+				where = " on " + c.t.Host
+			}
+			c.fail(c.nodes[0], codeTimeout, fmt.Sprintf("the job did not end within %v (--timeout); ranks %s%s were running",
+				c.o.Timeout, hw.FormatList(c.judge.running()), where))
 		case <-c.hard:
 			return // cleanUp kills the agent too
 		}
 	}
 }
 
-// hear takes in what the agent says.
-func (c *conductor) hear(e *event) {
+// agentDied sees to what the agent of this node has left, unless it was done.
+func (c *conductor) agentDied() {
+	if c.nodes[0].done {
+		return
+	}
+	c.local.cleanUp()
+	c.nodes[0].done = true
+	c.fail(c.nodes[0], codeFailed, c.local.epitaph())
+}
+
+// hearFar takes in what another node says.
+func (c *conductor) hearFar(h heard) {
+	i := slices.IndexFunc(c.nodes, func(n *node) bool { return n.conn == h.conn })
+	if i < 0 && h.event != nil && h.event.Kind == evJoin {
+		c.m.refuse(h.conn, fail(codeUsage, "the job has started, with another node %d", h.conn.Node()))
+	}
+	if i < 0 || c.nodes[i].done {
+		return // it was never let in, or it has said its last word
+	}
+	n, err := c.nodes[i], h.err
+	if err == nil {
+		err = n.check(h.event)
+	}
+	if err != nil {
+		n.done = true
+		c.fail(n, codeFailed, fmt.Sprintf("node %d (%s) at %v is lost: %v", n.number, n.name, n.conn.Remote(), err))
+		return
+	}
+	c.hear(n, h.event)
+}
+
+// check refuses events that no agent of this node sends.
+func (n *node) check(e *event) error {
+	own := func(rank int) bool { return rank >= n.first && rank < n.first+n.ranks }
+	ok := false
 	switch e.Kind {
-	case evNote:
-		if e.Rank >= 0 {
-			c.say("rank %d: %s", e.Rank, e.Text)
-		} else {
-			c.say("%s", e.Text)
-		}
 	case evStarted:
-		if e.Cgroup != "" {
-			c.group = &cgroup{dir: e.Cgroup}
-		}
-		c.describe(e.PIDs)
+		ok = e.Rank == n.first && len(e.PIDs) <= n.ranks
+	case evNotStarted:
+		ok = e.Rank == -1 || own(e.Rank)
+	case evInit, evFinalize, evAbort, evExit:
+		ok = own(e.Rank)
+	case evParcel:
+		ok = e.Parcel != nil
+	case evSignal:
+		ok = slices.Contains(append(askSignals(), passSignals()...), os.Signal(syscall.Signal(e.Signal)))
+	case evFault, evDone:
+		ok = true
+	}
+	if !ok {
+		return fmt.Errorf("it says %q of rank %d, which makes no sense", e.Kind, e.Rank)
+	}
+	return nil
+}
+
+// hear takes in what an agent says.
+func (c *conductor) hear(n *node, e *event) {
+	if n.conn == nil && c.local.hear(e) {
+		return
+	}
+	switch e.Kind {
+	case evParcel:
+		c.exchangeParcel(n, e.Parcel)
+	case evSignal:
+		c.signal(syscall.Signal(e.Signal), false)
+	case evFault:
+		c.fail(n, e.Code, e.Text)
 	case evDone:
-		c.done, c.tail = true, e.Text
-		for _, pid := range e.PIDs {
-			c.say("process %d does not die; the kernel holds it", pid)
+		n.done = true
+		if e.Text != "" {
+			c.tails[e.Rank] = e.Text
 		}
 	}
 	if f := c.judge.hear(e); f != nil {
+		f.node, f.when = n.number, e.Time
 		c.blame(f)
 		if !c.asked {
 			c.end(grace)
@@ -167,42 +207,63 @@ func (c *conductor) hear(e *event) {
 	}
 }
 
-// describe says where the ranks run.
-func (c *conductor) describe(pids []int) {
-	if !c.o.Verbose {
+// exchangeParcel passes on what the PMI servers of the nodes say to each other.
+func (c *conductor) exchangeParcel(n *node, p *pmi.Parcel) {
+	list, err := c.exchange.Take(n.number, p)
+	if err != nil {
+		c.fail(n, codeFailed, fmt.Sprintf("node %d (%s): %v", n.number, n.name, err))
 		return
 	}
-	for i, pid := range pids {
-		where := "not bound"
-		if pus := c.t.Ranks[i].PUs; len(pus) > 0 {
-			where = "on cores " + hw.FormatList(pus)
+	for _, d := range list {
+		o := &order{Parcel: &d.Parcel}
+		far := pack(o)
+		for _, to := range d.Nodes {
+			if to == 0 {
+				c.local.order(o)
+			} else {
+				far(c.nodes[to].conn)
+			}
 		}
-		c.say("rank %d runs on %s as process %d, %s", i, c.t.Host, pid, where)
 	}
 }
 
-// blame keeps the first fault: later ones mostly follow from it.
+// fail ends the job for a reason other than a rank.
+func (c *conductor) fail(n *node, code int, why string) {
+	c.blame(&fault{rank: -1, code: code, why: why, node: n.number, when: time.Now().UnixNano()})
+	c.end(grace)
+}
+
+// blame keeps the first fault: later ones mostly follow from it. One on another node may be heard of a little late.
 func (c *conductor) blame(f *fault) {
-	if c.fault == nil {
-		c.fault = f
+	if c.fault != nil && !f.before(c.fault) {
+		return
+	}
+	c.fault = f
+	if c.ended {
+		c.order(c.ending(grace)) // whose last output is wanted has changed
 	}
 }
 
-// end has the agent end the job, with that time between SIGTERM and SIGKILL.
+// end has the agents end the job, with that time between SIGTERM and SIGKILL.
 func (c *conductor) end(grace time.Duration) {
 	if c.ended && grace > 0 {
 		return
 	}
 	c.ended = true
+	c.order(c.ending(grace))
+}
+
+func (c *conductor) ending(grace time.Duration) *order {
 	tail := -1
 	if c.fault != nil {
 		tail = c.fault.rank
 	}
-	c.order(order{End: &ending{Grace: grace, Tail: tail}})
+	return &order{End: &ending{Grace: grace, Tail: tail}}
 }
 
-// signal does what a signal to ibrun means: the first that asks for the end is passed on, the second kills.
-func (c *conductor) signal(sig syscall.Signal) {
+// signal does what a signal to ibrun means, this one or that of another node: the first that asks for the end is
+// passed on, the second kills.
+func (c *conductor) signal(sig syscall.Signal, here bool) {
 	switch sig {
 	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP:
 		if !c.asked && !c.ended {
@@ -211,65 +272,48 @@ func (c *conductor) signal(sig syscall.Signal) {
 			break
 		}
 		why := fmt.Sprintf("the ranks did not end when asked, and were killed (%s)", unix.SignalName(sig))
-		c.blame(&fault{-1, codeSignal + int(sig), why})
+		c.blame(&fault{rank: -1, code: codeSignal + int(sig), why: why, when: time.Now().UnixNano()})
 		c.end(0)
 		c.hard = time.After(agentPatience)
 		return
-	case unix.SIGTSTP: // which the kernel does not let stop processes that no shell minds
-		c.order(order{Signal: int(unix.SIGSTOP)})
-		if err := unix.Kill(os.Getpid(), unix.SIGSTOP); err != nil {
-			c.say("stop: %v", err)
+	case unix.SIGTSTP:
+		c.order(&order{Signal: int(unix.SIGSTOP)})
+		if here {
+			for _, n := range c.nodes[1:] {
+				n.conn.Hold() // that this one stops is not its death
+			}
+			c.local.stop()
 		}
 		return
-	}
-	c.order(order{Signal: int(sig)})
-}
-
-// cleanUp waits for the agent to end and sees to it that nothing of the job is left.
-func (c *conductor) cleanUp(r *reaper) {
-	if c.done {
-		select {
-		case <-r.gone:
-			return
-		case <-time.After(agentPatience):
+	case unix.SIGCONT:
+		for _, n := range c.nodes[1:] {
+			n.conn.Resume()
 		}
 	}
-	for _, pid := range killDescendants(r.gone, c.group) {
-		c.say("process %d does not die; the kernel holds it", pid)
-	}
-	if err := c.group.remove(); err != nil {
-		c.say("%v", err)
-	}
-	if c.done || c.hard != nil {
-		return
-	}
-	why := "died"
-	if ws := r.wait(c.agent); ws.Signaled() {
-		why = fmt.Sprintf("was killed by signal %d (%s)", ws.Signal(), unix.SignalName(ws.Signal()))
-	}
-	c.blame(&fault{-1, codeFailed, fmt.Sprintf("the agent on %s (pid %d) %s, and the ranks with it", c.t.Host, c.agent, why)})
+	c.order(&order{Signal: int(sig)})
 }
 
-// report says last of all why the job failed, and returns the exit code.
-func (c *conductor) report() int {
+// verdict says why the job failed, if it did, and with which exit code.
+func (c *conductor) verdict() *verdict {
 	f := c.fault
 	if f == nil {
-		return 0
+		return &verdict{}
 	}
+	v := &verdict{Code: f.code}
 	if f.rank < 0 {
-		c.say("%s", f.why)
-		return f.code
+		v.Lines = append(v.Lines, f.why)
+		return v
 	}
-	if c.tail != "" && !c.asked {
-		c.say("the last output of rank %d was", f.rank)
-		for line := range strings.Lines(c.tail) {
-			c.say("  | %s", strings.TrimSuffix(line, "\n"))
+	if tail := c.tails[f.rank]; tail != "" && !c.asked {
+		v.Lines = append(v.Lines, fmt.Sprintf("the last output of rank %d was", f.rank))
+		for line := range strings.Lines(tail) {
+			v.Lines = append(v.Lines, "  | "+strings.TrimSuffix(line, "\n"))
 		}
 	}
-	who := fmt.Sprintf("rank %d on %s", f.rank, c.t.Host)
+	who := fmt.Sprintf("rank %d on %s", f.rank, c.nodes[blocks{c.t.Size, c.t.Nodes}.node(f.rank)].name)
 	if pid := c.judge.ranks[f.rank].pid; pid != 0 {
 		who += fmt.Sprintf(" (pid %d)", pid)
 	}
-	c.say("%s %s", who, f.why)
-	return f.code
+	v.Lines = append(v.Lines, who+" "+f.why)
+	return v
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,6 +41,7 @@ type mortal struct {
 	pmi       int         // a duplicate: the server closes its own
 	finalized atomic.Bool // the end of its connection does not mean death
 	told      bool        // it has been in the queue
+	when      time.Time   // when it was seen to begin to die; zero: not yet
 }
 
 // newDeaths prepares to watch that many ranks, which are numbers below n here.
@@ -77,15 +79,19 @@ func (d *deaths) add(rank, pid, pidfd int, pmi *os.File) error {
 	return nil
 }
 
-// next waits for the next rank to die, of all that were added before the first call.
-func (d *deaths) next() (rank int, err error) {
+// next waits for the next rank to die, of all that were added before the first call, and tells when it began to.
+func (d *deaths) next() (rank int, when time.Time, err error) {
 	for len(d.queue) == 0 {
 		events := make([]unix.EpollEvent, 64)
 		n, err := unix.EpollWait(d.epoll, events, -1)
 		if err != nil && err != unix.EINTR {
-			return 0, fmt.Errorf("watch processes: %w", err)
+			return 0, when, fmt.Errorf("watch processes: %w", err)
 		}
+		now := time.Now()
 		for _, e := range events[:max(n, 0)] {
+			if m := &d.ranks[e.Fd]; m.when.IsZero() {
+				m.when = now
+			}
 			switch rank := int(e.Fd); {
 			case e.Pad == death:
 				d.died(rank)
@@ -96,7 +102,7 @@ func (d *deaths) next() (rank int, err error) {
 	}
 	rank = d.queue[0]
 	d.queue = d.queue[1:]
-	return rank, nil
+	return rank, d.ranks[rank].when, nil
 }
 
 // died queues a rank, behind those that began to die before it.
@@ -106,6 +112,8 @@ func (d *deaths) died(rank int) {
 		d.hungUp = d.hungUp[1:]
 		if first == rank || d.ranks[first].dies() {
 			d.tell(first)
+		} else {
+			d.ranks[first].when = time.Time{} // it has closed its connection and goes on
 		}
 	}
 	d.tell(rank)
@@ -122,7 +130,7 @@ func (d *deaths) tell(rank int) {
 // dies tells whether a rank is dead or dying, and then waits until it is dead.
 func (m *mortal) dies() bool {
 	if p, err := readProcess(m.pid); err == nil && !p.exiting {
-		return false // it has closed its connection and goes on
+		return false
 	}
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(m.pidfd), Events: unix.POLLIN}}, dyingTime)
 	return err == nil && n == 1

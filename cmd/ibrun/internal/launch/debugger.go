@@ -2,19 +2,18 @@ package launch
 
 import (
 	"fmt"
-	"net"
 	"os/exec"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 )
 
-// underDebugger puts a debugger before the ranks that --dlv and --gdb name, and returns a line for each that says
-// where it is. What waits for a connection does so on a port of the loopback interface.
-func underDebugger(ranks []rankTask, o *cli.Options, getenv func(string) string) (hints []string, err error) {
+// underDebugger puts a debugger before those of the ranks here that --dlv and --gdb name, of a job of that size, and
+// returns a line for each that says where it is. What waits for a connection does so on a port of the loopback interface.
+func underDebugger(ranks []rankTask, size int, o *cli.Options, getenv func(string) string) (hints []string, err error) {
 	for _, list := range []cli.Ranges{o.Delve, o.GDB} {
 		for _, r := range list {
-			if r.High >= len(ranks) {
-				return nil, fail(codeUsage, "there is no rank %d to debug; the last is %d", r.High, len(ranks)-1)
+			if r.High >= size {
+				return nil, fail(codeUsage, "there is no rank %d to debug; the last is %d", r.High, size-1)
 			}
 		}
 	}
@@ -40,10 +39,11 @@ func underDebugger(ranks []rankTask, o *cli.Options, getenv func(string) string)
 }
 
 func (r *rankTask) underDelve() (hint string, err error) {
-	addr, err := freeAddr()
+	free, err := freeAddr("127.0.0.1")
 	if err != nil {
 		return "", err
 	}
+	addr := free.String()
 	return "waits for: dlv connect " + addr, r.behind("go install github.com/go-delve/delve/cmd/dlv@latest",
 		"dlv", "exec", "--headless", "--api-version=2", "--listen="+addr, r.Path, "--")
 }
@@ -56,10 +56,11 @@ func (r *rankTask) underGDB(display bool) (hint string, err error) {
 		title := fmt.Sprintf("rank %d", r.Rank)
 		return "runs under gdb in a window", r.behind(fix, "xterm", "-T", title, "-e", "gdb", "--args", r.Path)
 	case installed("gdbserver"):
-		addr, err := freeAddr()
+		free, err := freeAddr("127.0.0.1")
 		if err != nil {
 			return "", err
 		}
+		addr := free.String()
 		hint = fmt.Sprintf("waits for: gdb -ex 'target remote %s' %s", addr, r.Path)
 		return hint, r.behind(fix, "gdbserver", "--once", addr, r.Path)
 	}
@@ -81,14 +82,4 @@ func (r *rankTask) behind(fix string, command ...string) error {
 	}
 	r.Path, r.Args = tool, append(command, r.Args[1:]...)
 	return nil
-}
-
-// freeAddr returns an address of the loopback interface, host:port, that nobody listens on.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fail(codeFailed, "find a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }

@@ -22,7 +22,14 @@ type fault struct {
 	rank int // -1: it was no rank
 	code int // exit code of ibrun
 	why  string
+	node int   // where that was
+	when int64 // by node 0's clock, in nanoseconds since 1970
 }
+
+// before tells which of two faults came first, if the other was heard of first. What one node tells comes in order.
+func (f *fault) before(other *fault) bool { return f.node != other.node && f.when < other.when }
+
+func newFault(rank, code int, why string) *fault { return &fault{rank: rank, code: code, why: why} }
 
 // judge hears the events of a job in order and finds the first that makes it a failure. It is a pure state machine.
 type judge struct {
@@ -61,11 +68,11 @@ func (s *rankState) waits() bool { return s.spoke && !s.finalized && !s.gone }
 func (j *judge) hear(e *event) *fault {
 	switch e.Kind {
 	case evStarted:
-		for rank, pid := range e.PIDs {
-			j.ranks[rank].pid = pid
+		for i, pid := range e.PIDs {
+			j.ranks[e.Rank+i].pid = pid
 		}
 	case evNotStarted:
-		return &fault{e.Rank, e.Code, e.Text}
+		return newFault(e.Rank, e.Code, e.Text)
 	case evInit:
 		j.ranks[e.Rank].spoke = true
 		if j.early >= 0 && !j.asked {
@@ -78,8 +85,11 @@ func (j *judge) hear(e *event) *fault {
 		if e.Text != "" {
 			why += ": " + e.Text
 		}
-		return &fault{e.Rank, exitCode(e.Code), why}
+		return newFault(e.Rank, exitCode(e.Code), why)
 	case evExit:
+		if j.ranks[e.Rank].gone {
+			return nil
+		}
 		j.ranks[e.Rank].gone = true
 		j.left++
 		return j.exited(e)
@@ -92,9 +102,9 @@ func (j *judge) exited(e *event) *fault {
 	switch {
 	case e.Signal != 0:
 		sig := syscall.Signal(e.Signal)
-		return &fault{e.Rank, codeSignal + e.Signal, fmt.Sprintf("was killed by signal %d (%s)", e.Signal, unix.SignalName(sig))}
+		return newFault(e.Rank, codeSignal+e.Signal, fmt.Sprintf("was killed by signal %d (%s)", e.Signal, unix.SignalName(sig)))
 	case e.Code != 0:
-		return &fault{e.Rank, e.Code, fmt.Sprintf("ended with exit code %d", e.Code)}
+		return newFault(e.Rank, e.Code, fmt.Sprintf("ended with exit code %d", e.Code))
 	case j.asked || s.finalized:
 		return nil
 	}
@@ -113,7 +123,7 @@ func (j *judge) exited(e *event) *fault {
 }
 
 func leftBefore(call string, rank, waiting int) *fault {
-	return &fault{rank, codeFailed, fmt.Sprintf("left with exit code 0 before %s, and rank %d waits for it", call, waiting)}
+	return newFault(rank, codeFailed, fmt.Sprintf("left with exit code 0 before %s, and rank %d waits for it", call, waiting))
 }
 
 // exitCode makes an exit code that is a failure of what a rank gave to Abort.

@@ -2,8 +2,6 @@ package launch
 
 import (
 	"cmp"
-	"context"
-	"crypto/rand"
 	"fmt"
 	"io"
 	"os"
@@ -48,47 +46,74 @@ func run(o *cli.Options, env []string, s Streams) (int, error) {
 	if err := supported(); err != nil {
 		return 0, err
 	}
-	m, err := thisMachine()
+	here, err := thisMachine(o.NodeName)
 	if err != nil {
 		return 0, err
 	}
-	p := makePlan(m, o)
-	if err := checkLimits(len(p.ranks)); err != nil {
+	p := makePlan(here, o)
+	_, ranks := p.blocks.of(p.node)
+	if err := checkLimits(ranks); err != nil {
 		return 0, err
-	}
-	getenv := Lookup(env)
-	var programs []program
-	for _, want := range o.Programs {
-		found, err := findProgram(want.Args[0], getenv("PATH"))
-		if err != nil {
-			return 0, err
-		}
-		if err := checkDir(want.Dir); err != nil {
-			return 0, err
-		}
-		programs = append(programs, found)
 	}
 	if p.note != "" {
 		s.say("%s", p.note)
 	}
 	if o.DryRun {
+		if _, err := findPrograms(o, env); err != nil {
+			return 0, err
+		}
 		return 0, p.print(s.Out, o)
+	}
+	m, err := meet(p, o, s)
+	if err != nil {
+		return 0, err
+	}
+	code, err := start(m, p, o, env, s)
+	if err != nil {
+		m.dismiss(err)
+	}
+	return code, err
+}
+
+// start has the ranks started, once all nodes are there, and watches them to the end.
+func start(m *meeting, p *plan, o *cli.Options, env []string, s Streams) (int, error) {
+	programs, err := findPrograms(o, env)
+	if err != nil {
+		return 0, err
 	}
 	if err := buildAll(programs, o, s); err != nil {
 		return 0, err
 	}
-	t, err := makeTask(p, o, programs, env)
+	t, err := makeTask(m, p, o, programs, env)
 	if err != nil {
 		return 0, err
 	}
-	hints, err := underDebugger(t.Ranks, o, getenv)
+	hints, err := underDebugger(t.Ranks, t.Size, o, Lookup(env))
 	if err != nil {
 		return 0, err
 	}
 	for _, hint := range hints {
 		s.say("%s", hint)
 	}
-	return conduct(t, o, s)
+	if m.zero != nil {
+		return follow(m, t, o, s)
+	}
+	return conduct(m, t, o, s)
+}
+
+// findPrograms finds what is to be started.
+func findPrograms(o *cli.Options, env []string) (programs []program, err error) {
+	for _, want := range o.Programs {
+		found, err := findProgram(want.Args[0], Lookup(env)("PATH"))
+		if err != nil {
+			return nil, err
+		}
+		if err := checkDir(want.Dir); err != nil {
+			return nil, err
+		}
+		programs = append(programs, found)
+	}
+	return programs, nil
 }
 
 // checkDir refuses a directory that a program cannot run in. Empty means ibrun's own.
@@ -121,7 +146,11 @@ func (p *plan) print(w io.Writer, o *cli.Options) error {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
 	for rank, r := range p.ranks {
-		fmt.Fprintf(table, "%4d\t%s\t%s\t%s\n", rank, p.host, hw.FormatList(r.pus), strings.Join(o.Programs[r.program].Args, " "))
+		host, cores := p.host, hw.FormatList(r.pus)
+		if node := p.blocks.node(rank); node != p.node {
+			host, cores = fmt.Sprintf("node-%d", node), "-" // which it decides itself
+		}
+		fmt.Fprintf(table, "%4d\t%s\t%s\t%s\n", rank, host, cores, strings.Join(o.Programs[r.program].Args, " "))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -133,18 +162,8 @@ func (p *plan) print(w io.Writer, o *cli.Options) error {
 // buildAll builds each program that is Go source, and puts the result in its place. What interrupts ibrun
 // interrupts the build.
 func buildAll(programs []program, o *cli.Options, s Streams) error {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	signals := make(chan os.Signal, 1)
-	notify(signals, askSignals())
-	go func() {
-		if sig, ok := <-signals; ok {
-			cancel(fail(codeSignal+int(sig.(syscall.Signal)), "the build was stopped: %v", sig))
-		}
-	}()
-	defer func() {
-		signal.Stop(signals)
-		close(signals)
-	}()
+	ctx, stop := interruptible("the build")
+	defer stop()
 	debug := len(o.Delve)+len(o.GDB) > 0
 	for i, p := range programs {
 		if !p.goes {
@@ -172,12 +191,9 @@ func notify(to chan<- os.Signal, signals []os.Signal) {
 }
 
 // makeTask writes down what the agent is to start.
-func makeTask(p *plan, o *cli.Options, programs []program, env []string) (*task, error) {
-	t := &task{JobID: strings.ToLower(rand.Text()[:10]), Host: p.host, Size: len(p.ranks), Crowded: p.crowded, Env: env,
-		Label: o.Label}
-	if _, err := rand.Read(t.Secret[:]); err != nil {
-		return nil, err
-	}
+func makeTask(m *meeting, p *plan, o *cli.Options, programs []program, env []string) (*task, error) {
+	t := &task{JobID: m.welcome.JobID, Secret: m.secret, Host: p.host, Node: p.node, Nodes: p.blocks.nodes,
+		Mapping: p.blocks.mapping(), Size: len(p.ranks), Crowded: p.crowded, Env: env, Label: o.Label}
 	if t.Output = o.Output; o.Output != "" && !filepath.IsAbs(o.Output) {
 		here, err := absolute(".")
 		if err != nil {
@@ -186,18 +202,19 @@ func makeTask(p *plan, o *cli.Options, programs []program, env []string) (*task,
 		t.Output = filepath.Join(strings.ReplaceAll(here, "%", "%%"), o.Output)
 	}
 	if Lookup(env)("MASTER_PORT") == "" { // where torch's ranks meet
-		addr, err := freeAddr()
-		if err != nil {
-			return nil, err
-		}
-		host, port, _ := strings.Cut(addr, ":")
-		t.Env = append(t.Env[:len(t.Env):len(t.Env)], "MASTER_ADDR="+host, "MASTER_PORT="+port)
+		t.Env = append(t.Env[:len(t.Env):len(t.Env)],
+			"MASTER_ADDR="+m.master, fmt.Sprintf("MASTER_PORT=%d", m.welcome.MasterPort))
 	}
 	for _, want := range o.Programs {
 		t.Programs = append(t.Programs, programTask{Dir: want.Dir, Env: want.Env})
 	}
-	for i, place := range p.ranks {
-		r := rankTask{Rank: i, Program: place.program, Path: programs[place.program].path, Args: o.Programs[place.program].Args}
+	for _, place := range p.ranks {
+		t.Programs[place.program].Ranks++
+	}
+	first, n := p.blocks.of(p.node)
+	for i, place := range p.ranks[first : first+n] {
+		r := rankTask{Rank: first + i, Program: place.program, Path: programs[place.program].path,
+			Args: o.Programs[place.program].Args}
 		if programs[place.program].goes {
 			r.Args = append([]string{r.Path}, r.Args[1:]...)
 		}

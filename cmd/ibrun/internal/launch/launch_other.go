@@ -21,4 +21,6 @@ func Agent() int {
 
 func checkLimits(int) error { return supported() }
 
-func conduct(*task, *cli.Options, Streams) (int, error) { return 0, supported() }
+func conduct(*meeting, *task, *cli.Options, Streams) (int, error) { return 0, supported() }
+
+func follow(*meeting, *task, *cli.Options, Streams) (int, error) { return 0, supported() }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/internal/job"
+	"github.com/ibrun/ibrun/internal/pmi"
 )
 
 // task is what one agent starts. Between ibrun and agent everything is JSON, one value after the other.
@@ -11,8 +12,11 @@ type task struct {
 	JobID    string
 	Secret   job.Secret
 	Host     string
-	Size     int  // ranks of the whole job
-	Crowded  bool // there are more of them than processors
+	Node     int    // number of this node
+	Nodes    int    // how many there are
+	Mapping  string // which rank is on which node, as PMI tells it
+	Size     int    // ranks of the whole job
+	Crowded  bool   // there are more of them on this node than processors
 	Ranks    []rankTask
 	Programs []programTask
 	Env      []string // of all ranks
@@ -31,15 +35,21 @@ type rankTask struct {
 
 // programTask is what the ranks of one program share.
 type programTask struct {
-	Dir string
-	Env []string
+	Ranks int // how many there are in the whole job
+	Dir   string
+	Env   []string
 }
 
-// order goes from ibrun to an agent. Exactly one field is set. The end of the stream means that ibrun has died.
+// order goes from ibrun to its agent, and from node 0 to the other nodes. Exactly one field is set. The end of the
+// stream means that who gave the orders has died.
 type order struct {
-	Start  *task   `json:",omitempty"`
-	Signal int     `json:",omitempty"` // pass on to all ranks
-	End    *ending `json:",omitempty"`
+	Start  *task       `json:",omitempty"` // only to an agent, and first
+	Signal int         `json:",omitempty"` // pass on to all ranks
+	End    *ending     `json:",omitempty"`
+	Parcel *pmi.Parcel `json:",omitempty"` // for the PMI server
+
+	Welcome *welcome `json:",omitempty"` // only to a node, and first
+	Verdict *verdict `json:",omitempty"` // only to a node, and last
 }
 
 // ending tells an agent to end its ranks and then itself.
@@ -53,23 +63,35 @@ type kind string
 
 // The kinds of events, with the fields they use.
 const (
-	evStarted    kind = "started"     // PIDs, Cgroup: these ranks run, in order, and no more will
+	evStarted    kind = "started"     // Rank (the first), PIDs, Cgroup: these ranks run, in order, and no more will
 	evNotStarted kind = "not started" // Rank, Code (of the exit), Text
 	evInit       kind = "init"        // Rank: it has begun to speak PMI
 	evFinalize   kind = "finalize"    // Rank: it may end from now on
 	evAbort      kind = "abort"       // Rank, Code, Text
 	evNote       kind = "note"        // Rank, Text: to show to the user
 	evExit       kind = "exit"        // Rank, Code, Signal; events of this kind come in the order in which the ranks died
-	evDone       kind = "done"        // Text (the tail), PIDs (what could not be killed): the agent ends
+	evParcel     kind = "parcel"      // Parcel: from the PMI server
+	evDone       kind = "done"        // Rank, Text (its tail), PIDs (what could not be killed): the agent ends
 )
 
-// event goes from an agent to ibrun. The end of the stream before evDone means that the agent has died.
+// The kinds of events that only the ibrun of another node sends to node 0, beside its agent's.
+const (
+	evJoin   kind = "join"   // Join: the first
+	evSignal kind = "signal" // Signal: its user has sent it
+	evFault  kind = "fault"  // Code, Text: why it cannot go on
+)
+
+// event goes from an agent to ibrun, and from there to node 0. The end of the stream before evDone means that who
+// should have sent that has died.
 type event struct {
 	Kind   kind
-	Rank   int    `json:",omitempty"`
-	Code   int    `json:",omitempty"`
-	Signal int    `json:",omitempty"`
-	Text   string `json:",omitempty"`
-	PIDs   []int  `json:",omitempty"`
-	Cgroup string `json:",omitempty"`
+	Time   int64       `json:",omitempty"` // nanoseconds since 1970
+	Rank   int         `json:",omitempty"`
+	Code   int         `json:",omitempty"`
+	Signal int         `json:",omitempty"`
+	Text   string      `json:",omitempty"`
+	PIDs   []int       `json:",omitempty"`
+	Cgroup string      `json:",omitempty"`
+	Parcel *pmi.Parcel `json:",omitempty"`
+	Join   *join       `json:",omitempty"`
 }

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -18,38 +19,42 @@ type machine struct {
 // plan says where each rank runs.
 type plan struct {
 	host    string
-	ranks   []placement
-	note    string // one line for the user, or empty
-	crowded bool   // there are more ranks than processors
+	blocks  blocks
+	node    int         // this one
+	ranks   []placement // of all nodes
+	note    string      // one line for the user, or empty
+	crowded bool        // there are more ranks on this node than processors
 }
 
 // placement is one rank's place.
 type placement struct {
 	program int
-	pus     []int // it may run there
+	pus     []int // it may run there; nil on other nodes, which decide that themselves
 	bound   bool  // and is bound to them, which all allowed ones need not be
 }
 
-// thisMachine reads topology and affinity. A machine that does not tell its topology has as many cores as PUs.
-func thisMachine() (machine, error) {
+// thisMachine reads topology and affinity. A machine that does not tell its topology has as many cores as PUs. An empty
+// name is the host's.
+func thisMachine(name string) (machine, error) {
 	host, err := os.Hostname()
-	if err != nil {
+	if err != nil && name == "" {
 		return machine{}, fmt.Errorf("find the name of this machine: %w", err)
 	}
+	host = cmp.Or(name, host)
 	allowed, err := hw.Affinity()
 	if err != nil {
 		return machine{}, err
 	}
-	top, err := hw.Read(os.DirFS("/sys"))
+	top, err := hw.Read(os.DirFS("/"), hw.OnlyPUs)
 	if err != nil {
 		top = new(hw.Topology)
 	}
-	return machine{host, top.Cores(allowed)}, nil
+	return machine{host, top.CoresOf(allowed)}, nil
 }
 
-// makePlan deals the cores of a machine out to the ranks of the programs.
+// makePlan deals the cores of this machine out to its ranks of the programs.
 func makePlan(m machine, o *cli.Options) *plan {
-	p := &plan{host: m.host}
+	p := &plan{host: m.host, node: o.Node}
 	for i, program := range o.Programs {
 		n := program.Ranks
 		if n == 0 {
@@ -59,17 +64,18 @@ func makePlan(m machine, o *cli.Options) *plan {
 			p.ranks = append(p.ranks, placement{program: i})
 		}
 	}
-	shares := share(m.cores, len(p.ranks), o.BindTo)
+	p.blocks = blocks{size: len(p.ranks), nodes: max(o.Nodes, 1)}
+	first, n := p.blocks.of(p.node)
+	shares := share(m.cores, n, o.BindTo)
 	all := slices.Concat(m.cores...)
-	for i := range p.ranks {
-		r := &p.ranks[i]
+	for i := range n {
+		r := &p.ranks[first+i]
 		if r.bound = shares != nil; r.bound {
 			r.pus = shares[i]
 		} else {
 			r.pus = all
 		}
 	}
-	n := len(p.ranks)
 	if p.crowded = n > len(all); p.crowded && o.BindTo != "none" {
 		p.note = fmt.Sprintf("more ranks than cores (%d on %d), so none is bound to a core", n, len(all))
 	}

@@ -47,11 +47,12 @@ func fromLauncher(name string) bool {
 			return true
 		}
 	}
-	return name == "IBRUN_FD"
+	// A job that a rank starts itself is one of its own.
+	return name == "IBRUN_FD" || name == "IBRUN_RENDEZVOUS" || name == "IBRUN_NODE"
 }
 
 // variables are what programs look at to find their place: PMI and ibrun's own, then what programs of MPICH, Open
-// MPI, MVAPICH and torchrun read. All ranks are on one node, so a rank's place on the node is its place in the job.
+// MPI, MVAPICH and torchrun read.
 func (t *task) variables(local int) []string {
 	rank, size := strconv.Itoa(t.Ranks[local].Rank), strconv.Itoa(t.Size)
 	localRank, localSize := strconv.Itoa(local), strconv.Itoa(len(t.Ranks))
@@ -64,7 +65,8 @@ func (t *task) variables(local int) []string {
 		"MV2_COMM_WORLD_RANK=" + rank, "MV2_COMM_WORLD_SIZE=" + size,
 		"MV2_COMM_WORLD_LOCAL_RANK=" + localRank, "MV2_COMM_WORLD_LOCAL_SIZE=" + localSize,
 		"RANK=" + rank, "WORLD_SIZE=" + size, "LOCAL_RANK=" + localRank, "LOCAL_WORLD_SIZE=" + localSize,
-		"GROUP_RANK=0", "GROUP_WORLD_SIZE=1", "ROLE_RANK=" + rank, "ROLE_WORLD_SIZE=" + size,
+		"GROUP_RANK=" + strconv.Itoa(t.Node), "GROUP_WORLD_SIZE=" + strconv.Itoa(t.Nodes),
+		"ROLE_RANK=" + rank, "ROLE_WORLD_SIZE=" + size,
 		"TORCHELASTIC_RESTART_COUNT=0", "TORCHELASTIC_MAX_RESTARTS=0", "TORCHELASTIC_RUN_ID=" + t.JobID,
 		"GFORTRAN_UNBUFFERED_PRECONNECTED=y", // as hydra does: lines come when they are written
 	}

@@ -38,7 +38,7 @@ func (a *agent) startAll() {
 
 // allStarted tells ibrun which ranks there are, and begins to take in their deaths.
 func (a *agent) allStarted() {
-	started := event{Kind: evStarted}
+	started := event{Kind: evStarted, Rank: a.task.Ranks[0].Rank}
 	for _, r := range a.ranks {
 		started.PIDs = append(started.PIDs, r.pid)
 	}
@@ -139,8 +139,8 @@ func execCode(err error) int {
 func (a *agent) hello(i int) *job.Hello {
 	t := a.task
 	h := &job.Hello{
-		JobID: t.JobID, Secret: t.Secret, Rank: t.Ranks[i].Rank, Size: t.Size, NodeName: t.Host, NodeRanks: make([]int, len(t.Ranks)),
-		LocalRank: i, AgentPID: os.Getpid(), Cores: t.Ranks[i].PUs,
+		JobID: t.JobID, Secret: t.Secret, Rank: t.Ranks[i].Rank, Size: t.Size, Node: t.Node, Nodes: t.Nodes, NodeName: t.Host,
+		NodeRanks: make([]int, len(t.Ranks)), LocalRank: i, AgentPID: os.Getpid(), Cores: t.Ranks[i].PUs,
 	}
 	for local := range t.Ranks {
 		h.NodeRanks[local] = t.Ranks[local].Rank

@@ -1,0 +1,77 @@
+package launch
+
+import (
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+)
+
+// farNode is a node of four ranks, the last two of which are its own.
+func farNode() (*node, *judge) { return &node{number: 1, first: 2, ranks: 2}, newJudge(4) }
+
+// What another node says of ranks that are not its own, or says although no ibrun does, is refused.
+func TestForeignEvents(t *testing.T) {
+	n, _ := farNode()
+	events, _ := testMessages(t)
+	for _, text := range events {
+		e, err := decodeEvent(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := n.check(e); (err == nil) == (e.Kind == evJoin) { // which comes only once
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for _, e := range []event{{Kind: evStarted}, {Kind: evStarted, Rank: 2, PIDs: []int{1, 2, 3}}, {Kind: evExit, Rank: 1},
+		{Kind: evExit, Rank: 4}, {Kind: evInit, Rank: -1}, {Kind: evAbort}, {Kind: evNotStarted, Rank: 9}, {Kind: evParcel},
+		{Kind: evSignal, Signal: 9}, {Kind: "", Rank: 2}, {Kind: evNote, Rank: 2}} {
+		if n.check(&e) == nil {
+			t.Errorf("%+v was taken", e)
+		}
+	}
+}
+
+// No event of another node crashes node 0.
+func FuzzEvents(f *testing.F) {
+	events, orders := testMessages(f)
+	for _, text := range append(events, orders...) {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		_, _ = decodeOrder(text) // any order is a value
+		e, err := decodeEvent(text)
+		if err != nil {
+			return
+		}
+		n, j := farNode()
+		if n.check(e) != nil {
+			return
+		}
+		for range 2 {
+			if f := j.hear(e); f != nil && (f.rank < -1 || f.rank >= 4) {
+				t.Errorf("%s: a fault of rank %d", text, f.rank)
+			}
+		}
+	})
+}
+
+// The rank that failed first is named, also when one on another node failed as soon as it noticed and was heard of before.
+func TestFirstInTimeOnNodes(t *testing.T) {
+	early, late := event{Kind: evExit, Rank: 1, Code: 3, Time: 100}, event{Kind: evExit, Rank: 0, Code: 4, Time: 200}
+	for _, story := range [][]event{{early, late}, {late, early}} {
+		c := &conductor{
+			m: &meeting{}, o: &cli.Options{}, t: &task{Size: 2, Nodes: 2}, judge: newJudge(2), tails: map[int]string{},
+			local: &local{orders: json.NewEncoder(io.Discard)},
+			nodes: []*node{{name: "n0", ranks: 1}, {name: "n1", number: 1, first: 1, ranks: 1}},
+		}
+		for i := range story {
+			c.hear(c.nodes[story[i].Rank], &story[i])
+		}
+		if v := c.verdict(); v.Code != 3 || !strings.HasPrefix(strings.Join(v.Lines, "\n"), "rank 1 on n1 ended with exit code 3") {
+			t.Errorf("%+v", v)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package launch
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/ibrun/ibrun/hw"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// grace is how long ranks have between SIGTERM and SIGKILL once the job has failed.
+	grace = 50 * time.Millisecond
+	// agentPatience is how long the agent has to end after it was told to kill, or after it said that it was done.
+	agentPatience = time.Second
+)
+
+// passSignals are those that are passed on to the ranks and change nothing else.
+func passSignals() []os.Signal {
+	return []os.Signal{unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT}
+}
+
+// local is the agent of this node as the ibrun above it sees it.
+type local struct {
+	Streams
+	t       *task
+	verbose bool
+	pid     int
+	control *os.File
+	orders  *json.Encoder
+	events  <-chan *event
+	reaper  *reaper
+	group   *cgroup // the agent's, to clean up if it cannot
+	done    bool    // the agent has said its last word
+}
+
+// startLocal starts an agent with a task. It is closed by cleanUp.
+func startLocal(t *task, verbose bool, s Streams) (*local, error) {
+	if err := becomeSubreaper(); err != nil {
+		return nil, err
+	}
+	pid, control, err := startAgent(s)
+	if err != nil {
+		return nil, err
+	}
+	l := &local{Streams: s, t: t, verbose: verbose, pid: pid, control: control, orders: json.NewEncoder(control),
+		events: listen(control), reaper: newReaper(pid)}
+	l.order(&order{Start: t})
+	return l, nil
+}
+
+// startAgent executes ibrun again as agent, in a session of its own: keys pressed at the terminal reach only ibrun.
+func startAgent(s Streams) (pid int, control *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, nil, fmt.Errorf("start agent: %w", err)
+	}
+	defer unix.Close(fds[1])
+	pid, err = syscall.ForkExec("/proc/self/exe", []string{"ibrun", "agent"}, &syscall.ProcAttr{
+		Env:   os.Environ(),
+		Files: []uintptr{s.In.Fd(), s.Out.Fd(), s.Err.Fd(), uintptr(fds[1])},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		unix.Close(fds[0])
+		return 0, nil, fmt.Errorf("start agent: %w", err)
+	}
+	return pid, os.NewFile(uintptr(fds[0]), "agent"), nil
+}
+
+// listen turns what the agent says into a channel that is closed when it has said all.
+func listen(control io.Reader) <-chan *event {
+	events := make(chan *event)
+	go func() {
+		defer close(events)
+		in := json.NewDecoder(control)
+		for {
+			e := new(event)
+			if in.Decode(e) != nil {
+				return
+			}
+			events <- e
+		}
+	}()
+	return events
+}
+
+// order tells the agent something. That it has died is noticed where its events are read.
+func (l *local) order(o *order) { _ = l.orders.Encode(o) }
+
+// hear does what an event asks for on its node. It reports whether that is all.
+func (l *local) hear(e *event) (all bool) {
+	switch e.Kind {
+	case evNote:
+		if e.Rank >= 0 {
+			l.say("rank %d: %s", e.Rank, e.Text)
+		} else {
+			l.say("%s", e.Text)
+		}
+		return true
+	case evStarted:
+		if e.Cgroup != "" {
+			l.group = &cgroup{dir: e.Cgroup}
+		}
+		l.describe(e.PIDs)
+	case evDone:
+		l.done = true
+		for _, pid := range e.PIDs {
+			l.say("process %d does not die; the kernel holds it", pid)
+		}
+	}
+	return false
+}
+
+// describe says where the ranks run.
+func (l *local) describe(pids []int) {
+	if !l.verbose {
+		return
+	}
+	for i, pid := range pids {
+		where := "not bound"
+		if pus := l.t.Ranks[i].PUs; len(pus) > 0 {
+			where = "on cores " + hw.FormatList(pus)
+		}
+		l.say("rank %d runs on %s as process %d, %s", l.t.Ranks[i].Rank, l.t.Host, pid, where)
+	}
+}
+
+// stop stops this process, which SIGCONT tells to continue. The kernel does not let SIGTSTP stop processes that no
+// shell minds. It returns before or after that.
+func (l *local) stop() {
+	if err := unix.Kill(os.Getpid(), unix.SIGSTOP); err != nil {
+		l.say("stop: %v", err)
+	}
+}
+
+// cleanUp waits for the agent to end and sees to it that nothing of the job is left on this node. It may be repeated.
+func (l *local) cleanUp() {
+	defer l.control.Close()
+	if l.done {
+		select {
+		case <-l.reaper.gone:
+			return
+		case <-time.After(agentPatience):
+		}
+	}
+	for _, pid := range killDescendants(l.reaper.gone, l.group) {
+		l.say("process %d does not die; the kernel holds it", pid)
+	}
+	if err := l.group.remove(); err != nil {
+		l.say("%v", err)
+	}
+}
+
+// epitaph says how the agent died before it was done. It is called after cleanUp.
+func (l *local) epitaph() string {
+	why := "died"
+	if ws := l.reaper.wait(l.pid); ws.Signaled() {
+		why = fmt.Sprintf("was killed by signal %d (%s)", ws.Signal(), unix.SignalName(ws.Signal()))
+	}
+	return fmt.Sprintf("the agent on %s (pid %d) %s, and the ranks with it", l.t.Host, l.pid, why)
+}

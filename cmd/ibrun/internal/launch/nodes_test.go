@@ -1,0 +1,156 @@
+package launch
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/internal/pmi"
+)
+
+// Every rank is on one node, blocks differ by at most one, and PMI says the same.
+func TestBlocks(t *testing.T) {
+	for _, b := range []blocks{{1, 1}, {4, 2}, {5, 2}, {7, 7}, {10, 4}, {1000, 37}} {
+		next := 0
+		for node := range b.nodes {
+			first, n := b.of(node)
+			if first != next || n < b.size/b.nodes || n > b.size/b.nodes+1 {
+				t.Errorf("%+v: node %d has %d ranks from %d, and %d comes next", b, node, n, first, next)
+			}
+			for rank := first; rank < first+n; rank++ {
+				if got := b.node(rank); got != node {
+					t.Errorf("%+v: rank %d is on node %d, and on %d", b, rank, node, got)
+				}
+			}
+			next += n
+		}
+		if next != b.size {
+			t.Errorf("%+v: %d ranks", b, next)
+		}
+		if _, err := pmi.NewServer(pmi.Job{Size: b.size, KVSName: "j", Mapping: b.mapping(), Node: b.nodes - 1}); err != nil {
+			t.Errorf("%+v: %v", b, err)
+		}
+	}
+	if got := (blocks{5, 2}).mapping(); got != "(vector,(0,1,3),(1,1,2))" {
+		t.Errorf("5 ranks on 2 nodes: %s", got)
+	}
+}
+
+// Each node plans its own part of the job.
+func TestPlanOfNode(t *testing.T) {
+	o := &cli.Options{Node: 1, Nodes: 2, Programs: []cli.Program{{Ranks: 3, Args: []string{"a"}}, {Ranks: 2, Args: []string{"b"}}}}
+	p := makePlan(machine{host: "h", cores: singles(4)}, o)
+	if len(p.ranks) != 5 || p.ranks[2].pus != nil || fmt.Sprint(p.ranks[3].pus, p.ranks[4].pus) != "[0 1] [2 3]" || p.crowded {
+		t.Errorf("%+v", p)
+	}
+	var table strings.Builder
+	if err := p.print(&table, o); err != nil {
+		t.Fatal(err)
+	}
+	if want := "rank node cores program\n   0 node-0 -   a\n"; !strings.HasPrefix(table.String(), want) ||
+		!strings.HasSuffix(table.String(), "   4 h      2-3 b\n") {
+		t.Errorf("got\n%s", &table)
+	}
+	m := &meeting{master: "10.0.0.1", welcome: welcome{JobID: "j", MasterPort: 99}}
+	task, err := makeTask(m, p, o, []program{{path: "/a"}, {path: "/b"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(task.Ranks) != 2 || task.Ranks[0].Rank != 3 || task.Ranks[0].Path != "/b" || task.Programs[0].Ranks != 3 {
+		t.Errorf("%+v", task)
+	}
+	env := task.rankEnv(1)
+	for _, want := range []string{"RANK=4", "WORLD_SIZE=5", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1",
+		"GROUP_WORLD_SIZE=2",
+		"OMPI_COMM_WORLD_LOCAL_RANK=1", "MPI_LOCALNRANKS=2", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=99"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("%s is missing in %q", want, env)
+		}
+	}
+}
+
+func TestNodesAgree(t *testing.T) {
+	of := func(programs ...cli.Program) *join {
+		return newJoin(&plan{host: "h"}, &cli.Options{Programs: programs})
+	}
+	ours := of(cli.Program{Ranks: 2, Args: []string{"a", "b c"}}, cli.Program{Ranks: 1, Args: []string{"d"}})
+	if err := ours.check(2, 1, 2, of(cli.Program{Ranks: 2, Args: []string{"a", "b c"}, Dir: "/elsewhere"},
+		cli.Program{Ranks: 1, Args: []string{"d"}, Env: []string{"A=1"}})); err != nil {
+		t.Errorf("directory and variables may differ: %v", err)
+	}
+	joined := of(cli.Program{Ranks: 2, Args: []string{"a", "b", "c"}}, cli.Program{Ranks: 1, Args: []string{"d"}})
+	for want, other := range map[string]*join{
+		`node 1 (h) is to start "-n 3 a"`:       of(cli.Program{Ranks: 3, Args: []string{"a"}}),
+		`"-n 2 a b c : -n 1 d", and node 0 "-n`: joined,
+	} {
+		if err := ours.check(2, 1, 2, other); codeOf(err) != codeUsage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	const want = "3 nodes, and node 0 that there are 2"
+	if err := ours.check(2, 1, 3, ours); codeOf(err) != codeUsage || !strings.Contains(err.Error(), want) {
+		t.Errorf("another number of nodes: %v", err)
+	}
+}
+
+// Of two nodes' faults the earlier one counts, and of one node's the one that was heard of first.
+func TestEarlierFault(t *testing.T) {
+	first := &fault{node: 1, when: 100}
+	for _, c := range []struct {
+		f    fault
+		want bool
+	}{{fault{node: 0, when: 99}, true}, {fault{node: 0, when: 101}, false}, {fault{node: 1, when: 99}, false}} {
+		if got := c.f.before(first); got != c.want {
+			t.Errorf("%+v: %v", c.f, got)
+		}
+	}
+}
+
+func testMessages(t testing.TB) (events, orders [][]byte) {
+	pack := func(v any) []byte {
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for _, e := range []event{{Kind: evStarted, Rank: 2, PIDs: []int{7, 8}}, {Kind: evExit, Rank: 3, Code: 5},
+		{Kind: evExit, Rank: 3, Signal: 9}, {Kind: evInit, Rank: 3}, {Kind: evFinalize, Rank: 2},
+		{Kind: evAbort, Rank: 3, Code: 7, Text: "why"}, {Kind: evSignal, Signal: 2}, {Kind: evNotStarted, Rank: -1, Text: "why"},
+		{Kind: evFault, Text: "why"}, {Kind: evDone, Rank: -1}, {Kind: evJoin, Join: &join{Name: "n"}},
+		{Kind: evParcel, Parcel: &pmi.Parcel{Group: "WORLD:0"}}} {
+		events = append(events, pack(e))
+	}
+	for _, o := range []order{{Signal: 2}, {End: &ending{Grace: 50, Tail: 1}}, {Parcel: &pmi.Parcel{}},
+		{Welcome: &welcome{JobID: "j"}}, {Verdict: &verdict{Code: 3, Lines: []string{"why"}}}} {
+		orders = append(orders, pack(o))
+	}
+	return events, orders
+}
+
+func TestMessagePrefixes(t *testing.T) {
+	events, orders := testMessages(t)
+	for _, text := range events {
+		if e, err := decodeEvent(text); err != nil || e.Kind == "" {
+			t.Errorf("%s: %v", text, err)
+		}
+		for i := range text {
+			if _, err := decodeEvent(text[:i]); err == nil {
+				t.Errorf("%s was taken", text[:i])
+			}
+		}
+	}
+	for _, text := range orders {
+		if _, err := decodeOrder(text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		for i := range text {
+			if _, err := decodeOrder(text[:i]); err == nil {
+				t.Errorf("%s was taken", text[:i])
+			}
+		}
+	}
+}

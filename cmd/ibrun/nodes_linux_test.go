@@ -1,0 +1,395 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// nodes is a job on several nodes, which are all this machine.
+type nodes struct {
+	t      *testing.T
+	addr   string
+	secret string
+	n      int
+	list   []*process // by node
+}
+
+// newNodes prepares a job on n nodes. Nothing is started yet.
+func newNodes(t *testing.T, n int) *nodes {
+	t.Helper()
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, bytes.Repeat([]byte("secret!\n"), 4), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &nodes{t: t, addr: freePort(t), secret: secret, n: n, list: make([]*process, n)}
+}
+
+// freePort returns an address that nobody listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// command is ibrun on one of the nodes.
+func (ns *nodes) command(k int, args ...string) *exec.Cmd {
+	return exec.Command("ibrun", append([]string{"--rendezvous", ns.addr, "--node", fmt.Sprintf("%d/%d", k, ns.n),
+		"--node-name", "n" + strconv.Itoa(k), "--secret-file", ns.secret}, args...)...)
+}
+
+// start starts ibrun on all nodes, and waits until that many lines of each have named a process.
+func (ns *nodes) start(lines int, args ...string) *nodes {
+	ns.t.Helper()
+	for k := range ns.n {
+		ns.list[k] = startCommand(ns.t, 0, ns.command(k, args...))
+	}
+	for _, p := range ns.list {
+		p.ready(lines)
+	}
+	return ns
+}
+
+// wantCode wants the same exit code and report of all nodes but those that are named.
+func (ns *nodes) wantCode(want int, report string, but ...*process) {
+	ns.t.Helper()
+next:
+	for _, p := range ns.list {
+		for _, not := range but {
+			if p == not {
+				continue next
+			}
+		}
+		p.wantCode(want, report)
+	}
+}
+
+func TestNodesPMI(t *testing.T) {
+	ns := newNodes(t, 3).start(0, "-n", "7", "-l", "rank", "pmi")
+	for k, want := range []string{"[0] rank 0 of 7", "[3] rank 3 of 7", "[5] rank 5 of 7"} {
+		out, err := io.ReadAll(ns.list[k].out)
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("node %d wrote %q, %v", k, out, err)
+		}
+	}
+	ns.wantCode(0, "")
+}
+
+// Programs of MPICH find each other on two nodes.
+func TestMPICHOnNodes(t *testing.T) {
+	program := mpichProgram(t)
+	ns := newNodes(t, 2).start(0, "-n", "4", program)
+	if out, err := io.ReadAll(ns.list[0].out); err != nil || string(out) != "sum of 4 ranks: 6\n" {
+		t.Errorf("got %q, %v", out, err)
+	}
+	ns.wantCode(0, "")
+	newNodes(t, 2).start(0, "-n", "3", program, "abort").wantCode(9, "rank 1 on n0 ")
+}
+
+// A failure on any node ends the job on all, at once, and all name it.
+func TestRankFailsOnNode(t *testing.T) {
+	for rank, host := range []string{"n0", "n0", "n1", "n2"} {
+		newNodes(t, 3).start(0, "-n", "4", "rank", "exit", "7", strconv.Itoa(rank)).
+			wantCode(7, fmt.Sprintf("ibrun: rank %d on %s (pid ", rank, host))
+	}
+	ns := newNodes(t, 2).start(1, "-n", "2", "rank", "sleep")
+	began := time.Now()
+	ns.list[1].signal(ns.list[1].pids[0], syscall.SIGKILL)
+	ns.wantCode(137, fmt.Sprintf("rank 1 on n1 (pid %d) was killed by signal 9 (SIGKILL)\n", ns.list[1].pids[0]))
+	t.Logf("the job ended after %v", time.Since(began))
+	newNodes(t, 2).start(0, "-n", "3", "rank", "pmi", "abort", "7", "2").wantCode(7, "rank 2 on n1 ")
+	newNodes(t, 2).start(0, "-n", "3", "rank", "pmi", "leave-before-init", "2").wantCode(1, "rank 2 on n1 ")
+	newNodes(t, 2).start(0, "-n", "2", "sh", "-c", "echo some words >&2; test $PMI_RANK = 0 || exit 3; sleep 100").
+		wantCode(3, "the last output of rank 1 was\nibrun:   | some words\n")
+}
+
+// Whatever is killed on whatever node, nothing is left on any.
+func TestKillOnNodes(t *testing.T) {
+	for victim := range 3 {
+		ns := newNodes(t, 3).start(3, "-n", "6", "rank", "orphan")
+		p := ns.list[victim]
+		p.signal(p.cmd.Process.Pid, syscall.SIGKILL)
+		began := time.Now()
+		p.wait()
+		ns.wantCode(1, fmt.Sprintf("node %d ", victim), p)
+		p.wantNothingLeft()
+		t.Logf("nothing was left of any node after %v", time.Since(began))
+	}
+	for victim := range 2 {
+		ns := newNodes(t, 2).start(1, "-n", "2", "rank", "sleep")
+		p := ns.list[victim]
+		p.signal(p.agent(), syscall.SIGKILL)
+		ns.wantCode(1, fmt.Sprintf("the agent on n%d (pid ", victim))
+	}
+}
+
+// Keys pressed on any node are for the whole job.
+func TestSignalsOnNodes(t *testing.T) {
+	for asked := range 2 {
+		ns := newNodes(t, 2).start(1, "-n", "2", "rank", "patient")
+		p := ns.list[asked]
+		p.signal(p.cmd.Process.Pid, syscall.SIGINT)
+		for _, p := range ns.list {
+			if line := p.line(); line != "heard interrupt\n" {
+				t.Errorf("a rank wrote %q", line)
+			}
+		}
+		ns.wantCode(0, "", ns.list[1-asked])
+		ns.list[1-asked].wantCode(0, "")
+
+		ns = newNodes(t, 2).start(1, "-n", "2", "rank", "stubborn")
+		p = ns.list[asked]
+		p.signal(p.cmd.Process.Pid, syscall.SIGTERM)
+		p.eventually("ibrun says nothing", func() bool { return strings.Contains(p.said(), "once more") })
+		p.signal(p.cmd.Process.Pid, syscall.SIGTERM)
+		ns.wantCode(143, "did not end when asked")
+	}
+}
+
+// A node that is stopped by its user stops the ranks on all, and is not taken for dead.
+func TestNodeStopsAndContinues(t *testing.T) {
+	inParallel(t, 2, func(t *testing.T, asked int) {
+		ns := newNodes(t, 2).start(1, "-n", "2", "rank", "sleep")
+		p := ns.list[asked]
+		all := []int{p.cmd.Process.Pid, ns.list[0].pids[0], ns.list[1].pids[0]}
+		stopped := func(want bool) func() bool {
+			return func() bool {
+				for _, pid := range all {
+					if state, _ := p.stat(pid); (state == "T") != want {
+						return false
+					}
+				}
+				return true
+			}
+		}
+		p.signal(p.cmd.Process.Pid, syscall.SIGTSTP)
+		p.eventually("not all of them stop", stopped(true))
+		time.Sleep(3 * time.Second) // longer than a silent node is waited for
+		p.signal(p.cmd.Process.Pid, syscall.SIGCONT)
+		p.eventually("not all of them continue", stopped(false))
+		time.Sleep(500 * time.Millisecond)
+		p.signal(ns.list[1].pids[0], syscall.SIGKILL)
+		ns.wantCode(137, "rank 1 on n1 ")
+	})
+}
+
+// inParallel runs tests that mostly wait, beside each other and beside what else does.
+func inParallel(t *testing.T, n int, test func(t *testing.T, i int)) {
+	t.Parallel()
+	for i := range n {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			test(t, i)
+		})
+	}
+}
+
+// A node that says nothing any more is given up, and ends by itself when it can.
+func TestNodeHangs(t *testing.T) {
+	inParallel(t, 2, func(t *testing.T, victim int) {
+		ns := newNodes(t, 2).start(1, "-n", "2", "rank", "sleep")
+		p := ns.list[victim]
+		p.signal(p.cmd.Process.Pid, syscall.SIGSTOP)
+		ns.wantCode(1, "is lost: nothing was heard of it for 2.5s", p)
+		p.signal(p.cmd.Process.Pid, syscall.SIGCONT)
+		if code := p.wait(); code != 1 {
+			t.Errorf("exit code %d of the node that was given up:\n%s", code, p.said())
+		}
+		p.wantNothingLeft()
+	})
+}
+
+// The timeout is node 0's.
+func TestTimeoutOnNodes(t *testing.T) {
+	t.Parallel()
+	ns := newNodes(t, 2)
+	ns.list[0] = startCommand(t, 0, ns.command(0, "-n", "2", "--timeout", "0.5", "rank", "sleep"))
+	ns.list[1] = startCommand(t, 0, ns.command(1, "-n", "2", "rank", "sleep"))
+	ns.wantCode(124, "ranks 0-1 were running")
+}
+
+// What differs is told on both sides.
+func TestNodesDisagree(t *testing.T) {
+	const two = "-n 1 rank sleep : -n 1 rank sleep"
+	for want, args := range map[string][]string{
+		`node 1 (n1) is to start "-n 3 rank sleep", and node 0 "-n 2 rank sleep"`: {"-n", "3", "rank", "sleep"},
+		`node 1 (n1) is to start "-n 2 rank pmi"`:                                 {"-n", "2", "rank", "pmi"},
+		`"` + two + `"`: strings.Fields(two),
+	} {
+		ns := newNodes(t, 2)
+		ns.list[0] = startCommand(t, 0, ns.command(0, "-n", "2", "rank", "sleep"))
+		ns.list[1] = startCommand(t, 0, ns.command(1, args...))
+		ns.wantCode(2, want)
+	}
+	ns := newNodes(t, 2)
+	ns.list[0] = startCommand(t, 0, ns.command(0, "-n", "3", "rank", "sleep"))
+	ns.n = 3
+	ns.list[1] = startCommand(t, 0, ns.command(2, "-n", "3", "rank", "sleep"))
+	ns.wantCode(2, "node 2 (n2) was told that there are 3 nodes, and node 0 that there are 2 (--node)")
+}
+
+// What a node cannot start ends the job everywhere.
+func TestNodeCannotStart(t *testing.T) {
+	for failing := range 2 {
+		dir := t.TempDir()
+		ns := newNodes(t, 2)
+		for k := range 2 {
+			cmd := ns.command(k, "-n", "2", "./program")
+			if cmd.Dir = dir; k == failing {
+				cmd.Dir = t.TempDir()
+			}
+			if err := os.WriteFile(filepath.Join(dir, "program"), []byte("#!/bin/sh\nsleep 100\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			ns.list[k] = startCommand(t, 0, cmd)
+		}
+		ns.wantCode(127, "./program: there is no such file or directory")
+	}
+}
+
+func TestNodeIsMissing(t *testing.T) {
+	t.Parallel()
+	ns := newNodes(t, 4)
+	ns.list[0] = startCommand(t, 0, ns.command(0, "-n", "4", "--join-timeout", "1", "rank", "sleep"))
+	ns.list[2] = startCommand(t, 0, ns.command(2, "-n", "4", "rank", "sleep"))
+	ns.list[0].wantCode(1, "nodes 1,3 of 4 did not join within 1s (--join-timeout)\n")
+	ns.list[2].wantCode(1, "nodes 1,3 of 4 did not join within 1s (--join-timeout)\n")
+
+	ns = newNodes(t, 2)
+	p := startCommand(t, 0, ns.command(1, "-n", "2", "--join-timeout", "0.3", "rank", "sleep"))
+	p.wantCode(1, "node 0 at "+ns.addr+" did not answer within 300ms (--join-timeout)")
+
+	ns = newNodes(t, 2)
+	p = startCommand(t, 0, ns.command(0, "-n", "2", "rank", "sleep"))
+	p.eventually("it does not listen", func() bool {
+		c, err := net.Dial("tcp", ns.addr)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
+	p.wantCode(130, "waiting for the other nodes was stopped: interrupt")
+}
+
+// Another secret is told on both sides.
+func TestNodesWithOtherSecret(t *testing.T) {
+	t.Parallel()
+	ns := newNodes(t, 2)
+	ns.list[0] = startCommand(t, 0, ns.command(0, "-n", "2", "--join-timeout", "1", "rank", "sleep"))
+	other := newNodes(t, 2)
+	other.addr = ns.addr
+	if err := os.WriteFile(other.secret, bytes.Repeat([]byte("another\n"), 4), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	startCommand(t, 0, other.command(1, "-n", "2", "rank", "sleep")).
+		wantCode(1, "node 0 at "+ns.addr+": it has another secret (--secret-file)")
+	ns.list[0].wantCode(1, "tried: node 1: it has another secret")
+}
+
+// A node that comes twice is refused, and the job goes on with the first.
+func TestNodeComesTwice(t *testing.T) {
+	ns := newNodes(t, 3)
+	args := []string{"-n", "3", "rank", "pmi"}
+	ns.list[0] = startCommand(t, 0, ns.command(0, append([]string{"-v"}, args...)...))
+	ns.list[1] = startCommand(t, 0, ns.command(1, args...))
+	ns.list[0].eventually("node 1 does not join", func() bool {
+		return strings.Contains(ns.list[0].said(), "node 1 has joined: n1 at ")
+	})
+	startCommand(t, 0, ns.command(1, args...)).wantCode(2, "there is a node 1 already, n1 at 127.0.0.1:")
+	ns.list[2] = startCommand(t, 0, ns.command(2, args...))
+	ns.wantCode(0, "")
+}
+
+// Strangers at the port change nothing, before the nodes have met and after.
+func TestStrangersAtTheRendezvous(t *testing.T) {
+	ns := newNodes(t, 2)
+	ns.list[0] = startCommand(t, 0, ns.command(0, "-n", "2", "rank", "pmi"))
+	strange := 0
+	ns.list[0].eventually("it does not listen", func() bool {
+		c, err := net.Dial("tcp", ns.addr)
+		if err != nil {
+			return false
+		}
+		t.Cleanup(func() { c.Close() }) // most stay and say nothing more
+		if strange++; strange%3 == 0 {
+			io.WriteString(c, "GET / HTTP/1.0\r\n\r\n"+strings.Repeat("x", 100))
+		}
+		return strange == 200
+	})
+	ns.list[1] = startCommand(t, 0, ns.command(1, "-n", "2", "rank", "pmi"))
+	ns.wantCode(0, "")
+}
+
+// network is a network namespace with an address of its own, which this machine reaches over a pair of devices.
+type network struct{ name, device, here, there string }
+
+func newNetwork(t *testing.T) network {
+	t.Helper()
+	ip, err := exec.LookPath("ip")
+	if err != nil || os.Geteuid() != 0 {
+		const need = "needs root and apt-get install iproute2"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(need)
+		}
+		t.Skip(need)
+	}
+	id := os.Getpid() % 100000
+	n := network{fmt.Sprintf("ibn%d", id), fmt.Sprintf("ibv%d", id), "198.18.77.1", "198.18.77.2"}
+	run := func(words string) {
+		t.Helper()
+		if out, err := exec.Command(ip, strings.Fields(words)...).CombinedOutput(); err != nil {
+			t.Fatalf("ip %s: %v: %s", words, err, out)
+		}
+	}
+	run("netns add " + n.name)
+	t.Cleanup(func() { exec.Command(ip, "netns", "del", n.name).Run() }) // and the devices with it
+	run("link add " + n.device + " type veth peer name " + n.device + "b netns " + n.name)
+	run("addr add " + n.here + "/30 dev " + n.device)
+	run("link set " + n.device + " up")
+	run("-n " + n.name + " addr add " + n.there + "/30 dev " + n.device + "b")
+	run("-n " + n.name + " link set " + n.device + "b up")
+	run("-n " + n.name + " link set lo up")
+	return n
+}
+
+// A node in a network of its own takes part, and when it is cut off both sides end.
+func TestNodeIsCutOff(t *testing.T) {
+	t.Parallel()
+	net := newNetwork(t)
+	start := func(lines int, args ...string) *nodes {
+		ns := newNodes(t, 2)
+		_, port, _ := strings.Cut(ns.addr, ":")
+		ns.addr = net.here + ":" + port
+		ns.list[0] = startCommand(t, 0, ns.command(0, args...))
+		far := ns.command(1, args...)
+		ns.list[1] = startCommand(t, 0, exec.Command("ip", append([]string{"netns", "exec", net.name}, far.Args...)...))
+		for _, p := range ns.list {
+			p.ready(lines)
+		}
+		return ns
+	}
+	start(0, "-n", "4", "rank", "pmi").wantCode(0, "")
+
+	ns := start(1, "-n", "2", "rank", "sleep")
+	if out, err := exec.Command("ip", "link", "set", net.device, "down").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	began := time.Now()
+	ns.list[0].wantCode(1, "node 1 (n1) at "+net.there)
+	ns.list[1].wantCode(1, "node 0 at "+net.here)
+	t.Logf("both sides ended after %v", time.Since(began))
+}
