@@ -16,6 +16,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/mem"
+	"github.com/ibrun/ibrun/fabric/tcp"
 )
 
 // Node is what the choice depends on: who is where, and what may be used.
@@ -51,6 +52,18 @@ func ParseTransports(list string) ([]string, error) {
 		}
 	}
 	return ts, nil
+}
+
+// FromEnv sets what the user's environment says about the choice: IBRUN_TRANSPORT lists transports as [ParseTransports] takes
+// them, and IBRUN_TCP_INTERFACES network interfaces. It should be the same at every process.
+func (n *Node) FromEnv(getenv func(string) string) (err error) {
+	if n.Transports, err = ParseTransports(getenv("IBRUN_TRANSPORT")); err != nil {
+		return fmt.Errorf("IBRUN_TRANSPORT: %w", err)
+	}
+	if n.Interfaces, err = tcp.ParseInterfaces(getenv("IBRUN_TCP_INTERFACES")); err != nil {
+		return fmt.Errorf("IBRUN_TCP_INTERFACES: %w", err)
+	}
+	return nil
 }
 
 func (n Node) may(transport string) bool {

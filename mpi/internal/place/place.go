@@ -27,8 +27,8 @@ type Place struct {
 	Crowded bool
 	// Open opens the domain that connects the processes.
 	Open func(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error)
-	// Address returns what a process that has opened its domain tells others to connect by: nil if that is nothing, or
-	// if the launcher, which then ends the job, has gone. It may be called once Open has returned.
+	// Address returns what a process that has opened its domain tells others to connect by: nil if the launcher, which
+	// then ends the job, has gone. It may be called once Open has returned, which makes it nil if no process has an address.
 	Address func(peer int) []byte
 	// Nodes returns the number of each process's node, from 0, as far as the launcher tells.
 	Nodes func() ([]int, error)
@@ -59,6 +59,9 @@ func Find(ctx context.Context) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := node.FromEnv(os.Getenv); err != nil {
+		return nil, err
+	}
 	p.Crowded, err = crowded(hello, len(node.Local))
 	if err != nil {
 		return nil, err
@@ -68,7 +71,12 @@ func Find(ctx context.Context) (*Place, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := b.publish(ctx, d.Addr()); err != nil {
+		addr := d.Addr()
+		if addr == nil {
+			p.Address = nil
+			return d, nil
+		}
+		if err := b.publish(ctx, addr); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 		return d, nil

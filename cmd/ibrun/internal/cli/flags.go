@@ -57,6 +57,14 @@ func (o *Options) flags() []flag {
 			}
 			return nil
 		}},
+		{[]string{"transport"}, "LIST", "let ranks use only these of shm, rdma and tcp", func(s string) error {
+			o.Transport = s
+			return checkTransports(s)
+		}},
+		{[]string{"tcp-interfaces"}, "LIST", "use only these network interfaces for TCP, such as eth0,10.1.0.0/16,^docker0", func(s string) error {
+			o.Interfaces = s
+			return nil
+		}},
 		{[]string{"timeout"}, "TIME", "end the job after 90 (seconds), 5m or 1h30m", func(s string) (err error) {
 			o.Timeout, err = duration(s)
 			return err
@@ -66,6 +74,16 @@ func (o *Options) flags() []flag {
 		{[]string{"dlv"}, "RANKS", "start these ranks (0,2-3) under dlv, and print the port of each", o.Delve.Set},
 		{[]string{"gdb"}, "RANKS", "start these ranks under gdb: in a window, in gdbserver with a port, or to show a crash", o.GDB.Set},
 	}
+}
+
+// checkTransports checks the names only: whether they work is found out by the ranks, where they run.
+func checkTransports(list string) error {
+	for t := range strings.SplitSeq(list, ",") {
+		if !slices.Contains([]string{"auto", "shm", "rdma", "tcp"}, t) {
+			return fmt.Errorf("%q is no transport; there are shm, rdma and tcp, and auto for all", t)
+		}
+	}
+	return nil
 }
 
 // find returns the flag of that name, or nil.

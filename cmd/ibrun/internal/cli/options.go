@@ -25,6 +25,9 @@ type Options struct {
 	// Output is the pattern of the file that a rank's output goes to, with %r for the rank and %h for the host.
 	// Empty: to ibrun's own output.
 	Output string
+	// Transport lists the transports that the ranks may use, and Interfaces the network interfaces for TCP, as their
+	// variables IBRUN_TRANSPORT and IBRUN_TCP_INTERFACES say it. Empty: the ranks choose.
+	Transport, Interfaces string
 	// Timeout ends the job after that time. 0: never.
 	Timeout time.Duration
 	// DryRun prints where the ranks would run, and starts nothing.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -201,9 +202,15 @@ func makeTask(m *meeting, p *plan, o *cli.Options, programs []program, env []str
 		}
 		t.Output = filepath.Join(strings.ReplaceAll(here, "%", "%%"), o.Output)
 	}
+	t.Env = slices.Clip(t.Env)
 	if Lookup(env)("MASTER_PORT") == "" { // where torch's ranks meet
-		t.Env = append(t.Env[:len(t.Env):len(t.Env)],
-			"MASTER_ADDR="+m.master, fmt.Sprintf("MASTER_PORT=%d", m.welcome.MasterPort))
+		t.Env = append(t.Env, "MASTER_ADDR="+m.master, fmt.Sprintf("MASTER_PORT=%d", m.welcome.MasterPort))
+	}
+	if o.Transport != "" {
+		t.Env = append(t.Env, "IBRUN_TRANSPORT="+o.Transport)
+	}
+	if o.Interfaces != "" {
+		t.Env = append(t.Env, "IBRUN_TCP_INTERFACES="+o.Interfaces)
 	}
 	for _, want := range o.Programs {
 		t.Programs = append(t.Programs, programTask{Dir: want.Dir, Env: want.Env})

@@ -1,0 +1,199 @@
+package tcp
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// run runs a command and returns an error with what it says.
+func run(command string) error {
+	args := strings.Fields(command)
+	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", command, err, out)
+	}
+	return nil
+}
+
+// nodes makes two network namespaces that are joined by a link. The interfaces have the namespaces' names. On each there are
+// IPv4, IPv6 and link-local addresses.
+func nodes(t *testing.T) [2]string {
+	if os.Getuid() != 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("network namespaces need root")
+		}
+		t.Skip("network namespaces need root")
+	}
+	id := strings.ToLower(rand.Text()[:6])
+	names := [2]string{"ibt" + id + "a", "ibt" + id + "b"}
+	for i, name := range names {
+		if err := run("ip netns add " + name); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := run("ip netns del " + name); err != nil {
+				t.Error(err)
+			}
+		})
+		if i == 1 {
+			if err := run("ip link add " + names[0] + " netns " + names[0] + " type veth peer name " + names[1] +
+				" netns " + names[1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i, name := range names {
+		for _, c := range []string{
+			fmt.Sprintf("addr add 10.77.0.%d/24 dev %s", i+1, name),
+			fmt.Sprintf("addr add fd77::%d/64 dev %s nodad", i+1, name),
+			fmt.Sprintf("link set %s addrgenmode none", name),
+			fmt.Sprintf("addr add fe80::77:%d/64 dev %s nodad", i+1, name),
+			fmt.Sprintf("link set %s up", name),
+		} {
+			if err := run("ip -n " + name + " " + c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return names
+}
+
+// inside runs f in a namespace, with a thread that ends with it.
+func inside(name string, f func() error) error {
+	errs := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread is of no use to others
+		err := errors.New("the goroutine has ended by itself")
+		defer func() { errs <- err }()
+		var fd int
+		if fd, err = unix.Open("/run/netns/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+			return
+		}
+		if err = errors.Join(unix.Setns(fd, unix.CLONE_NEWNET), unix.Close(fd)); err == nil {
+			err = f()
+		}
+	}()
+	return <-errs
+}
+
+// between opens a peer in each namespace, lets them exchange a message, and then does something with each.
+func between(t *testing.T, names [2]string, rules []string, f func(self int, d fabric.Domain, e fabric.Endpoint) error) {
+	t.Helper()
+	addrs := [2]chan []byte{make(chan []byte, 1), make(chan []byte, 1)}
+	errs := make(chan error, 2)
+	for self := range 2 {
+		go func() {
+			errs <- inside(names[self], func() error {
+				tr := quick()
+				tr.Interfaces = rules
+				d, err := tr.Open(t.Context(), &fabric.Config{Self: self, Size: 2})
+				if err != nil {
+					addrs[self] <- nil
+					return err
+				}
+				addrs[self] <- d.Addr()
+				e, err := d.Connect(1-self, <-addrs[1-self])
+				if err == nil {
+					err = meet(d, e)
+				}
+				if err == nil {
+					err = f(self, d, e)
+				}
+				return errors.Join(err, d.Close())
+			})
+		}()
+	}
+	if err := errors.Join(<-errs, <-errs); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// next waits for the next event.
+func next(d fabric.Domain) (fabric.Event, error) {
+	var evs [1]fabric.Event
+	for {
+		if n, err := d.Poll(evs[:]); n == 1 || err != nil {
+			return evs[0], err
+		}
+		fd, ready, err := d.Arm()
+		if err != nil {
+			return fabric.Event{}, err
+		}
+		if ready {
+			continue
+		}
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1); err != nil && err != unix.EINTR {
+			return fabric.Event{}, err
+		}
+	}
+}
+
+// meet sends a message and takes one.
+func meet(d fabric.Domain, e fabric.Endpoint) error {
+	for {
+		err := e.Send([]byte("hello"), nil)
+		if err == nil {
+			break
+		}
+		if err != fabric.ErrAgain {
+			return err
+		}
+		if _, err := d.Poll(nil); err != nil {
+			return err
+		}
+	}
+	ev, err := next(d)
+	if err == nil && string(ev.Data) != "hello" {
+		err = fmt.Errorf("%+v instead of a message", ev)
+	}
+	return err
+}
+
+// TestNodes: peers on two nodes find each other by IPv4, by IPv6, and by link-local addresses if these are asked for.
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	names := nodes(t)
+	for _, rules := range [][]string{nil, {"10.0.0.0/8"}, {"fd00::/8"}, {"fe80::/10"}} {
+		between(t, names, rules, func(int, fabric.Domain, fabric.Endpoint) error { return nil })
+	}
+}
+
+// TestCut: a node that is cut off is missed by a peer that waits for it, asleep, and by one that sends to it.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	names := nodes(t)
+	between(t, names, nil, func(self int, d fabric.Domain, e fabric.Endpoint) error {
+		if self == 0 {
+			if err := run("ip -n " + names[0] + " link set " + names[0] + " down"); err != nil {
+				return err
+			}
+		} else {
+			err := e.Send([]byte("nobody gets this, unless it was fast"), nil)
+			if err != nil && err != fabric.ErrAgain && !errors.Is(err, fabric.ErrPeerDown) {
+				return err
+			}
+		}
+		for {
+			ev, err := next(d)
+			switch {
+			case err != nil:
+				return err
+			case ev.Kind == fabric.Message:
+			case ev.Kind == fabric.PeerDown && errors.Is(ev.Err, fabric.ErrPeerDown) && !errors.Is(ev.Err, fabric.ErrPeerClosed):
+				t.Logf("peer %d: %v", self, ev.Err)
+				return nil
+			default:
+				return fmt.Errorf("%+v", ev)
+			}
+		}
+	})
+}

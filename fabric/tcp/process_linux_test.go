@@ -1,0 +1,273 @@
+package tcp
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// TestMain lets the test binary also be peer 1 of 2: it counts what peer 0 sends, and tells when it is asked by an empty
+// message. Addresses go by the standard streams.
+func TestMain(m *testing.M) {
+	if os.Getenv("TCP_TEST_PEER") == "" {
+		os.Exit(m.Run())
+	}
+	if err := count(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// quick has a short limit, so that tests of it are short.
+func quick() *Transport {
+	return &Transport{Key: [32]byte{1: 7}, Timeout: time.Second, Linger: 10 * time.Millisecond}
+}
+
+func count() error {
+	tr := quick()
+	tr.Interfaces = []string{"lo"}
+	d, err := tr.Open(context.Background(), &fabric.Config{Self: 1, Size: 2})
+	if err != nil {
+		return err
+	}
+	fmt.Println(hex.EncodeToString(d.Addr()))
+	in := bufio.NewReader(os.Stdin)
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return err
+	}
+	addr, err := hex.DecodeString(strings.TrimSpace(line))
+	if err != nil {
+		return err
+	}
+	go func() { // the other end of stdin closes with the test
+		_, _ = io.Copy(io.Discard, in)
+		os.Exit(3)
+	}()
+	e, err := d.Connect(0, addr)
+	if err != nil {
+		return err
+	}
+	var bytes uint64
+	evs := make([]fabric.Event, 8)
+	for {
+		n, err := d.Poll(evs)
+		if err != nil {
+			return err
+		}
+		for _, ev := range evs[:n] {
+			switch {
+			case ev.Kind == fabric.PeerDown && errors.Is(ev.Err, fabric.ErrPeerClosed):
+				return d.Close()
+			case ev.Kind != fabric.Message:
+				return fmt.Errorf("%+v", ev)
+			case len(ev.Data) == 0:
+				if err := e.Send(binary.LittleEndian.AppendUint64(nil, bytes), nil); err != nil {
+					return err
+				}
+			}
+			bytes += uint64(len(ev.Data))
+		}
+		if n == 0 {
+			runtime.Gosched()
+		}
+	}
+}
+
+// counter starts peer 1, and opens and connects peer 0.
+func counter(t *testing.T) (*exec.Cmd, *Domain, fabric.Endpoint) {
+	tr := quick()
+	tr.Interfaces = []string{"lo"}
+	d, err := tr.Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c := exec.Command("/proc/self/exe")
+	c.Env = append(os.Environ(), "TCP_TEST_PEER=1", "GOMAXPROCS=2")
+	c.Stderr = os.Stderr
+	in, err1 := c.StdinPipe()
+	out, err2 := c.StdoutPipe()
+	if err := errors.Join(err1, err2, c.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Process.Kill() }) // it may have ended
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, err := hex.DecodeString(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(in, "%x\n", d.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	e, err := d.Connect(1, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, d.(*Domain), e
+}
+
+// ask asks the other process how many bytes it has got.
+func ask(t *testing.T, d *Domain, e fabric.Endpoint, want uint64) {
+	ev := spin(t, d, func() bool {
+		err := e.Send(nil, nil)
+		if err != nil && err != fabric.ErrAgain {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	if ev.Kind == 0 {
+		ev = spin(t, d, func() bool { return false })
+	}
+	if ev.Kind != fabric.Message || len(ev.Data) != 8 || binary.LittleEndian.Uint64(ev.Data) != want {
+		t.Fatalf("%+v instead of %d bytes", ev, want)
+	}
+}
+
+// TestProcesses: a process that is stopped for longer than the limit, while its window is full, is not lost; one that is killed
+// is; one that hears a goodbye ends.
+func TestProcesses(t *testing.T) {
+	t.Parallel()
+	t.Run("Stopped", func(t *testing.T) {
+		t.Parallel()
+		c, d, e := counter(t)
+		ask(t, d, e, 0)
+		if err := c.Process.Signal(unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		var sent uint64
+		b := make([]byte, maxSend)
+		for end := time.Now().Add(5 * quick().Timeout / 2); time.Now().Before(end); { // nothing may happen meanwhile
+			switch err := e.Send(b, nil); err {
+			case nil:
+				sent += uint64(len(b))
+			case fabric.ErrAgain:
+				time.Sleep(time.Millisecond)
+			default:
+				t.Fatal(err)
+			}
+			var evs [1]fabric.Event
+			if n, err := d.Poll(evs[:]); n != 0 || err != nil {
+				t.Fatal(evs[0], err)
+			}
+		}
+		if err := c.Process.Signal(unix.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		ask(t, d, e, sent)
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- c.Wait() }()
+		spin(t, d, func() bool {
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Error(err)
+				}
+				return true
+			default:
+				return false
+			}
+		})
+	})
+	t.Run("Killed", func(t *testing.T) {
+		t.Parallel()
+		c, d, e := counter(t)
+		ask(t, d, e, 0)
+		if err := c.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		ev := spin(t, d, func() bool { return false })
+		if ev.Kind != fabric.PeerDown || errors.Is(ev.Err, fabric.ErrPeerClosed) || !errors.Is(ev.Err, fabric.ErrPeerDown) {
+			t.Errorf("%+v", ev)
+		}
+		if err := e.Send(nil, nil); !errors.Is(err, fabric.ErrPeerDown) {
+			t.Error(err)
+		}
+		if err := c.Wait(); err == nil {
+			t.Error("it has ended by itself")
+		}
+	})
+}
+
+// TestUnreachable: a peer that nobody answers for is down after the limit, and says why; so does one whose address answers to
+// another secret.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	tr := quick()
+	tr.Interfaces = []string{"lo"}
+	gone, err := tr.Open(t.Context(), &fabric.Config{Self: 1, Size: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other, _ := victim(t) // another job, whose peer 0 has a port that is taken for that of peer 1
+	for name, addr := range map[string][]byte{"closed": gone.Addr(), "stranger": other.Addr()} {
+		d, err := tr.Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := d.Connect(1, addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := d.Register(make([]byte, 8))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done, err := e.Read(make([]byte, 8), r, fabric.RemoteKey{}, 5); done || err != nil {
+			t.Fatal(done, err)
+		}
+		stop := make(chan struct{})
+		polled := make(chan error, 1)
+		go func() {
+			var err error
+			for err == nil {
+				select {
+				case <-stop:
+					polled <- nil
+					return
+				default:
+					_, err = other.Poll(nil)
+				}
+			}
+			polled <- err
+		}()
+		if ev := spin(t, d.(*Domain), func() bool { return false }); ev.Kind != fabric.Done || ev.Token != 5 || ev.Err == nil {
+			t.Errorf("%s: %+v", name, ev)
+		}
+		if ev := spin(t, d.(*Domain), func() bool { return false }); ev.Kind != fabric.PeerDown ||
+			!errors.Is(ev.Err, fabric.ErrPeerDown) || !strings.Contains(ev.Err.Error(), "cannot be reached") {
+			t.Errorf("%s: %+v", name, ev)
+		}
+		close(stop)
+		if err := errors.Join(<-polled, d.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func probe() error { return nil }
+
+// sockaddr is where a socket is bound or connected to.
+func sockaddr(at netip.AddrPort) (family int, sa unix.Sockaddr, err error) {
+	ip := at.Addr()
+	if ip.Is4() {
+		return unix.AF_INET, &unix.SockaddrInet4{Port: int(at.Port()), Addr: ip.As4()}, nil
+	}
+	zone := 0
+	if ip.Zone() != "" {
+		if zone, err = strconv.Atoi(ip.Zone()); err != nil {
+			return 0, nil, fmt.Errorf("tcp: zone of %v: %w", ip, err)
+		}
+	}
+	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(at.Port()), Addr: ip.As16(), ZoneId: uint32(zone)}, nil
+}
+
+// newSocket makes a non-blocking socket and does something with it and the address.
+func newSocket(at netip.AddrPort, then func(fd int, sa unix.Sockaddr) error) (int, error) {
+	family, sa, err := sockaddr(at)
+	if err != nil {
+		return -1, err
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	if err := then(fd, sa); err != nil {
+		return -1, errors.Join(err, shut(fd))
+	}
+	return fd, nil
+}
+
+// listen listens at an address, and returns the port that the kernel chose.
+func listen(ip netip.Addr) (fd int, port uint16, err error) {
+	fd, err = newSocket(netip.AddrPortFrom(ip, 0), func(fd int, sa unix.Sockaddr) error {
+		if err := unix.Bind(fd, sa); err != nil {
+			return os.NewSyscallError("bind", err)
+		}
+		if err := unix.Listen(fd, 4096); err != nil {
+			return os.NewSyscallError("listen", err)
+		}
+		sa, err := unix.Getsockname(fd)
+		switch sa := sa.(type) {
+		case *unix.SockaddrInet4:
+			port = uint16(sa.Port)
+		case *unix.SockaddrInet6:
+			port = uint16(sa.Port)
+		}
+		return os.NewSyscallError("getsockname", err)
+	})
+	if err != nil {
+		return -1, 0, fmt.Errorf("tcp: listen at %v: %w", ip, err)
+	}
+	return fd, port, nil
+}
+
+// connect begins to call.
+func connect(at netip.AddrPort) (int, error) {
+	return newSocket(at, func(fd int, sa unix.Sockaddr) error {
+		err := unix.Connect(fd, sa)
+		if err == unix.EINPROGRESS || err == unix.EINTR {
+			return nil
+		}
+		return os.NewSyscallError("connect", err)
+	})
+}
+
+// accept takes the next connection of a listener, or fails with EAGAIN.
+func accept(fd int) (int, error) {
+	fd, _, err := unix.Accept4(fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+	return fd, err
+}
+
+// connected tells how a call that was begun has ended.
+func connected(fd int) error {
+	errno, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	if err == nil && errno != 0 {
+		err = unix.Errno(errno)
+	}
+	return os.NewSyscallError("connect", err)
+}
+
+// busyPoll is for how many microseconds the kernel may look at the network card itself for what a socket asks for.
+const busyPoll = 50
+
+// tune sets what a connection needs. Buffers are left to the kernel, which fits them to the way.
+func tune(fd int, timeout time.Duration) error {
+	// Idle for a third of the limit, then probes a second or more apart until it has passed.
+	seconds := max(3, int(timeout/time.Second))
+	idle, step := seconds/3, max(1, seconds/6)
+	for _, o := range []struct{ level, name, value int }{
+		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, idle},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, step},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, max(1, (seconds-idle)/step)},
+	} {
+		if err := unix.SetsockoptInt(fd, o.level, o.name, o.value); err != nil {
+			return os.NewSyscallError("setsockopt", err)
+		}
+	}
+	// Only privileged processes may raise it, and kernels may lack it: a faster way where there is one.
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BUSY_POLL, busyPoll)
+	return nil
+}
+
+// silent tells whether the peer's kernel has acknowledged nothing for a time, though there was something to acknowledge and it
+// was asked again.
+func silent(fd int, timeout time.Duration) (bool, error) {
+	i, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return false, os.NewSyscallError("getsockopt TCP_INFO", err)
+	}
+	asked := int(i.Retransmits) + int(i.Probes)
+	return asked >= 2 && time.Duration(i.Last_ack_recv)*time.Millisecond >= timeout, nil
+}
+
+// unsent is how many bytes the peer's kernel has not acknowledged.
+func unsent(fd int) (int, error) { return unix.IoctlGetInt(fd, unix.TIOCOUTQ) }
+
+// shut closes a descriptor.
+func shut(fd int) error { return os.NewSyscallError("close", unix.Close(fd)) }

@@ -1,0 +1,72 @@
+//go:build linux
+
+package tcp
+
+// Unsafe because the kernel is handed addresses of several buffers at once, and because these calls go without telling the
+// scheduler, which would cost as much as a tenth of them. None waits, and none moves more than some hundred KiB. The buffers are
+// the caller's slices; the vectors that name them live on this stack until the call has returned.
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// result is what a system call returned. Calls that a signal interrupted have moved nothing, as EAGAIN says, too.
+func result(n uintptr, errno unix.Errno) (int, unix.Errno) {
+	if errno == unix.EINTR {
+		errno = unix.EAGAIN
+	}
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), 0
+}
+
+// send sends the beginning of b, as much as the kernel takes.
+func send(fd int, b []byte) (int, unix.Errno) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+		unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
+	return result(n, errno)
+}
+
+// sendParts sends the beginning of a, b and c joined, as much as the kernel takes.
+func sendParts(fd int, a, b, c []byte) (int, unix.Errno) {
+	var parts [3]unix.Iovec
+	k := 0
+	for _, p := range [3][]byte{a, b, c} {
+		if len(p) != 0 {
+			parts[k].Base = unsafe.SliceData(p)
+			parts[k].SetLen(len(p))
+			k++
+		}
+	}
+	msg := unix.Msghdr{Iov: &parts[0]}
+	msg.SetIovlen(k)
+	n, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&msg)),
+		unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
+	return result(n, errno)
+}
+
+// receive fills b from its beginning, with as much as there is.
+func receive(fd int, b []byte) (int, unix.Errno) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+		unix.MSG_DONTWAIT, 0, 0)
+	return result(n, errno)
+}
+
+// receiveParts fills a, then b, with as much as there is. Neither is empty.
+func receiveParts(fd int, a, b []byte) (int, unix.Errno) {
+	parts := [2]unix.Iovec{{Base: unsafe.SliceData(a)}, {Base: unsafe.SliceData(b)}}
+	parts[0].SetLen(len(a))
+	parts[1].SetLen(len(b))
+	n, _, errno := unix.RawSyscall(unix.SYS_READV, uintptr(fd), uintptr(unsafe.Pointer(&parts[0])), 2)
+	return result(n, errno)
+}
+
+// ready asks an epoll descriptor what is there, without waiting.
+func ready(epoll int, evs []unix.EpollEvent) (int, unix.Errno) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(unsafe.SliceData(evs))),
+		uintptr(len(evs)), 0, 0, 0)
+	return result(n, errno)
+}

@@ -1,0 +1,272 @@
+package tcp
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// TestFrames: a header is read as it was written, a part of one needs more, and what no peer writes is corrupt.
+func TestFrames(t *testing.T) {
+	var b [headerBytes]byte
+	for k := kindMessage; k < kinds; k++ {
+		for _, n := range []int{0, longest[k]} {
+			if k == kindRead {
+				n = requestBytes
+			}
+			putFrame(b[:], k, n)
+			if got, length, ok, err := parseFrame(b[:]); got != k || length != n || !ok || err != nil {
+				t.Errorf("kind %d with %d bytes: %d, %d, %v, %v", k, n, got, length, ok, err)
+			}
+			for i := range b {
+				if _, _, ok, err := parseFrame(b[:i]); ok || err != nil {
+					t.Errorf("%d of %d bytes: %v, %v", i, len(b), ok, err)
+				}
+			}
+			putFrame(b[:], k, longest[k]+1)
+			if _, _, ok, err := parseFrame(b[:]); ok || !errors.Is(err, fabric.ErrCorrupt) {
+				t.Errorf("kind %d, too long: %v, %v", k, ok, err)
+			}
+		}
+	}
+	for _, k := range []kind{0, kinds, 255} {
+		putFrame(b[:], k, 0)
+		if _, _, ok, err := parseFrame(b[:]); ok || !errors.Is(err, fabric.ErrCorrupt) {
+			t.Errorf("kind %d: %v, %v", k, ok, err)
+		}
+	}
+	q := request{fabric.RemoteKey{Addr: 1, Key: 2}, 3}
+	whole := q.append(nil)
+	if got, ok := parseRequest(whole); got != q || !ok {
+		t.Errorf("%+v, %v", got, ok)
+	}
+	for i := range whole {
+		if _, ok := parseRequest(whole[:i]); ok {
+			t.Errorf("%d bytes are a request", i)
+		}
+	}
+}
+
+func FuzzFrame(f *testing.F) {
+	f.Add([]byte{1, 0, 0, 0, 1, 0, 0, 0, 7})
+	f.Add(request{bytes: 9}.append([]byte{24, 0, 0, 0, 2, 0, 0, 0}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		k, n, ok, err := parseFrame(b)
+		if err != nil || !ok {
+			return
+		}
+		var again [headerBytes]byte
+		if putFrame(again[:], k, n); !bytes.Equal(again[:], b[:headerBytes]) {
+			t.Fatalf("%x is kind %d with %d bytes, which is written as %x", b[:headerBytes], k, n, again)
+		}
+		if q, ok := parseRequest(b[headerBytes:]); ok && !bytes.Equal(q.append(nil), b[headerBytes:][:requestBytes]) {
+			t.Fatalf("%x is %+v", b, q)
+		}
+	})
+}
+
+// said is a transcript between peers 1 and 2 of 5, with the job's key.
+func said() (t transcript, key [32]byte) {
+	key = [32]byte{1, 2, 3}
+	t.hello = hello{from: 1, to: 2, size: 5, nonce: [nonceBytes]byte{4}}
+	return t, key
+}
+
+// TestGreeting: a greeting is understood by the peer it is meant for, and by nobody else; no part of it is one.
+func TestGreeting(t *testing.T) {
+	caller, key := said()
+	b := caller.message(&key)
+	called, err := parseHello(b, &key, 2, 5)
+	if err != nil || called != caller {
+		t.Fatalf("%+v, %v", called, err)
+	}
+	other := key
+	other[31]++
+	refuse := func(why string, b []byte, key *[32]byte, self, size uint32) {
+		if _, err := parseHello(b, key, self, size); !errors.Is(err, fabric.ErrCorrupt) {
+			t.Errorf("%s: %v", why, err)
+		}
+	}
+	refuse("another job", b, &other, 2, 5)
+	refuse("another peer", b, &key, 3, 5)
+	refuse("another set", b, &key, 2, 6)
+	for i := range b {
+		refuse("a part", b[:i], &key, 2, 5)
+		b[i] ^= 1
+		refuse("a bit", b, &key, 2, 5)
+		b[i] ^= 1
+	}
+	for _, h := range []hello{{from: 2, to: 2, size: 5}, {from: 5, to: 2, size: 5}} {
+		refuse("nobody", (&transcript{hello: h}).message(&key), &key, 2, 5)
+	}
+	called.nonce[7] = 9
+	challenge := append(called.nonce[:], called.mac(&key, labelChallenge)...)
+	for i := range challenge {
+		x := caller
+		if err := x.parseChallenge(challenge[:i], &key); !errors.Is(err, fabric.ErrCorrupt) {
+			t.Errorf("%d bytes of a challenge: %v", i, err)
+		}
+		challenge[i] ^= 1
+		if err := x.parseChallenge(challenge, &key); !errors.Is(err, fabric.ErrCorrupt) {
+			t.Errorf("a challenge with byte %d changed: %v", i, err)
+		}
+		challenge[i] ^= 1
+	}
+	if err := caller.parseChallenge(challenge, &key); err != nil || caller != called {
+		t.Errorf("%v, %+v", err, caller)
+	}
+	var macs [][]byte // each says something else
+	for _, label := range []string{labelHello, labelChallenge, labelProof, labelWelcome, labelBusy} {
+		m := caller.mac(&key, label)
+		if slices.ContainsFunc(macs, func(x []byte) bool { return bytes.Equal(x, m) }) {
+			t.Errorf("%s is said by the MAC of another label", label)
+		}
+		macs = append(macs, m)
+	}
+}
+
+func FuzzGreeting(f *testing.F) {
+	x, key := said()
+	f.Add(x.message(&key))
+	f.Add(append(x.nonce[:], x.mac(&key, labelChallenge)...))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if got, err := parseHello(b, &key, 2, 5); err == nil && !bytes.Equal(got.message(&key), b) {
+			t.Fatalf("%x is %+v", b, got)
+		}
+		y := x
+		if err := y.parseChallenge(b, &key); err == nil && !bytes.Equal(append(y.nonce[:], y.mac(&key, labelChallenge)...), b) {
+			t.Fatalf("%x is a challenge", b)
+		}
+	})
+}
+
+// TestAddress: an address is read as it was written, and no part of it is one.
+func TestAddress(t *testing.T) {
+	places := []netip.AddrPort{netip.MustParseAddrPort("10.1.2.3:4"), netip.MustParseAddrPort("[fd00::1]:65535")}
+	b := appendAddress(nil, places)
+	if got, err := parseAddress(b); err != nil || !slices.Equal(got, places) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for i := range b {
+		if got, err := parseAddress(b[:i]); !errors.Is(err, fabric.ErrCorrupt) {
+			t.Errorf("%d of %d bytes: %v, %v", i, len(b), got, err)
+		}
+	}
+	for _, bad := range []string{"0.0.0.0:1", "10.1.2.3:0", "[ff02::1]:1", "224.0.0.1:1"} {
+		b := appendAddress(nil, []netip.AddrPort{netip.MustParseAddrPort(bad)})
+		if got, err := parseAddress(b); !errors.Is(err, fabric.ErrCorrupt) {
+			t.Errorf("%s: %v, %v", bad, got, err)
+		}
+	}
+	if _, err := parseAddress(append(b, 0)); !errors.Is(err, fabric.ErrCorrupt) {
+		t.Error(err)
+	}
+	if n := len(appendAddress(nil, slices.Repeat(places[1:], maxPlaces))); n > 256 {
+		t.Errorf("an address may have %d bytes", n)
+	}
+}
+
+func FuzzAddress(f *testing.F) {
+	f.Add(appendAddress(nil, []netip.AddrPort{netip.MustParseAddrPort("10.1.2.3:4"), netip.MustParseAddrPort("[fd00::1]:5")}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if got, err := parseAddress(b); err == nil && !bytes.Equal(appendAddress(nil, got), b) {
+			t.Fatalf("%x is %v", b, got)
+		}
+	})
+}
+
+func prefixes(list ...string) (ps []netip.Prefix) {
+	for _, p := range list {
+		ps = append(ps, netip.MustParsePrefix(p))
+	}
+	return ps
+}
+
+// machine is what a node with everything has.
+func machine() []iface {
+	return []iface{
+		{name: "lo", index: 1, loopback: true, prefixes: prefixes("127.0.0.1/8", "::1/128")},
+		{name: "eth0", index: 2, prefixes: prefixes("10.0.0.5/24", "fd00::5/64", "fe80::5/64")},
+		{name: "eth1", index: 3, prefixes: prefixes("10.1.0.5/24")},
+		{name: "docker0", index: 4, prefixes: prefixes("172.17.0.1/16")},
+	}
+}
+
+// TestInterfaces: the rules choose what they say.
+func TestInterfaces(t *testing.T) {
+	for _, c := range []struct {
+		rules string
+		all   []iface
+		want  []string
+	}{
+		{"", machine(), []string{"10.0.0.5", "fd00::5", "10.1.0.5"}},
+		{"", machine()[:1], []string{"127.0.0.1", "::1"}},
+		{"", machine()[3:], nil},
+		{"eth1", machine(), []string{"10.1.0.5"}},
+		{"eth*, ^10.0.0.0/24", machine(), []string{"fd00::5", "fe80::5", "10.1.0.5"}},
+		{"^eth0", machine(), []string{"10.1.0.5"}},
+		{"^eth*", machine(), []string{"127.0.0.1", "::1"}},
+		{"lo", machine(), []string{"127.0.0.1", "::1"}},
+		{"docker0,10.1.0.0/16", machine(), []string{"10.1.0.5", "172.17.0.1"}},
+		{"fe80::/10", machine(), []string{"fe80::5"}},
+		{"ib0", machine(), nil},
+	} {
+		rules, err := ParseInterfaces(c.rules)
+		if err != nil {
+			t.Errorf("%q: %v", c.rules, err)
+		}
+		var got []string
+		for _, i := range choose(c.all, rules) {
+			for _, p := range i.prefixes {
+				got = append(got, p.Addr().String())
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%q chooses %v instead of %v", c.rules, got, c.want)
+		}
+	}
+	for _, bad := range []string{"10.0.0.0/33", "^", "eth[", "a,^b/c"} {
+		if got, err := ParseInterfaces(bad); err == nil {
+			t.Errorf("%q: %v", bad, got)
+		}
+	}
+}
+
+func FuzzInterfaces(f *testing.F) {
+	f.Add("eth*,10.1.0.0/16,^docker0")
+	f.Fuzz(func(t *testing.T, list string) {
+		if rules, err := ParseInterfaces(list); err == nil {
+			choose(machine(), rules)
+		}
+	})
+}
+
+// TestCalls: what lies in a subnet of ours comes first, and IPv4 before IPv6.
+func TestCalls(t *testing.T) {
+	mine := machine()[1:3]
+	for _, c := range []struct{ theirs, want []string }{
+		{[]string{"[fd00::9]:1", "192.168.0.9:1", "10.1.0.9:1"}, []string{"10.1.0.9:1", "[fd00::9]:1", "192.168.0.9:1"}},
+		{[]string{"[fd01::9]:1", "192.168.0.9:1"}, []string{"192.168.0.9:1", "[fd01::9]:1"}},
+		{[]string{"[fe80::9]:1"}, []string{"[fe80::9%2]:1"}},
+	} {
+		var places []netip.AddrPort
+		for _, s := range c.theirs {
+			places = append(places, netip.MustParseAddrPort(s))
+		}
+		at, err := calls(mine, places)
+		var got []string
+		for _, p := range at {
+			got = append(got, p.String())
+		}
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%v are called at %v instead of %v, %v", c.theirs, got, c.want, err)
+		}
+	}
+	if _, err := calls(mine[1:], []netip.AddrPort{netip.MustParseAddrPort("[fe80::9]:1")}); err == nil {
+		t.Error("a link-local address is called through an interface without one")
+	}
+}
