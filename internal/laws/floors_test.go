@@ -51,7 +51,7 @@ fabric, perf, mpi/internal/match, mpi/internal/pin < mpi/internal/proto;
 
 # Floor 5: communicators, messages, collectives.
 attrs, hw, perf, fabric, mpi/internal/* < mpi;
-fabric, fabric/mem, mpi/internal/place, mpi < mpi/mpitest;
+fabric, fabric/mem, fabric/auto, mpi/internal/place, mpi < mpi/mpitest;
 
 # Floor 6: programs.
 perf, mpi < bench;

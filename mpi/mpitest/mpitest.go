@@ -13,6 +13,10 @@
 //			return nil
 //		})
 //	}
+//
+// The ranks are joined by memory of the process. With IBRUN_TRANSPORT in the environment, such as tcp or shm,tcp, the same tests
+// run over these transports, as if every two ranks were on a node of their own; a failure then reaches other ranks only by the
+// connections that they have.
 package mpitest
 
 import (
@@ -24,7 +28,6 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
-	"github.com/ibrun/ibrun/fabric/mem"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/internal/place"
 )
@@ -60,19 +63,22 @@ func RunWith(t testing.TB, n int, o Options, f func(p *mpi.Process) error) {
 
 // world is one run.
 type world struct {
-	hub       *mem.Hub
-	transport fabric.Transport
-	config    mpi.Config
+	ties   ties
+	wrap   func(fabric.Transport) fabric.Transport
+	config mpi.Config
 
 	mu       sync.Mutex
 	failures []error // of ranks, without those that only follow from another's
 }
 
 func run(n int, o Options, f func(p *mpi.Process) error) []error {
-	w := &world{hub: mem.NewHub(n), config: o.Config}
-	w.transport = w.hub.Transport()
-	if o.Wrap != nil {
-		w.transport = o.Wrap(w.transport)
+	w := &world{wrap: o.Wrap, config: o.Config}
+	var err error
+	if w.ties, err = tie(n); err != nil {
+		return []error{err}
+	}
+	if w.wrap == nil {
+		w.wrap = func(t fabric.Transport) fabric.Transport { return t }
 	}
 	var ranks sync.WaitGroup
 	for rank := range n {
@@ -124,14 +130,15 @@ func (w *world) fail(rank int, err error, stack []byte) {
 		}
 		w.failures = append(w.failures, text)
 	}
-	w.hub.Fail(rank, err)
+	w.ties.fail(rank, err)
 }
 
 func (w *world) place(rank, n int) *place.Place {
 	nothing := func() error { return nil }
 	return &place.Place{
 		Rank: rank, Size: n, Crowded: true,
-		Open:      w.transport.Open,
+		Open:      w.wrap(w.ties.transport(rank)).Open,
+		Address:   w.ties.address,
 		Started:   nothing,
 		Finalized: nothing,
 		Abort: func(code int, why string) error {
