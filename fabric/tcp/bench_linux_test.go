@@ -40,7 +40,7 @@ func bare(b *testing.B, size int) line {
 	}
 	var l line
 	for i, fd := range []int{near, far} {
-		if err := tune(fd, time.Minute); err != nil {
+		if err := tune(fd, time.Minute, 0); err != nil {
 			b.Fatal(err)
 		}
 		b.Cleanup(func() {

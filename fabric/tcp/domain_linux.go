@@ -34,6 +34,7 @@ type Domain struct {
 	key      [32]byte
 	timeout  time.Duration
 	linger   time.Duration
+	window   int
 	mine     []iface
 	address  []byte
 	closed   bool
@@ -72,8 +73,8 @@ const (
 )
 
 func open(t *Transport, cfg *fabric.Config, chosen []iface) (fabric.Domain, error) {
-	d := &Domain{self: cfg.Self, key: t.Key, timeout: t.timeout(), linger: t.linger(), mine: chosen,
-		peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1}}
+	d := &Domain{self: cfg.Self, key: t.Key, timeout: t.timeout(), linger: t.linger(), window: t.window,
+		mine: chosen, peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1}}
 	if err := d.setUp(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -286,6 +287,7 @@ func (d *Domain) await(e *endpoint) {
 	if !e.pending {
 		e.pending = true
 		d.pending = append(d.pending, e)
+		d.progress.start()
 	}
 	if d.armed {
 		d.watchRoom(e, true)

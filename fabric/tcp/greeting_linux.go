@@ -256,7 +256,7 @@ func (d *Domain) judgement(g *greeting, b []byte) error {
 
 // establish makes a greeting the connection of a peer.
 func (d *Domain) establish(g *greeting, e *endpoint) error {
-	if err := tune(g.fd, d.timeout); err != nil {
+	if err := tune(g.fd, d.timeout, d.window); err != nil {
 		return err
 	}
 	if err := d.watch(unix.EPOLL_CTL_MOD, g.fd, unix.EPOLLIN, tagPeer, int(e.peer)); err != nil {

@@ -111,8 +111,13 @@ func (p *progress) run() {
 	if d.closed || !p.running {
 		return
 	}
-	if d.armed { // whatever comes wakes the program
-		p.running = false
+	if d.armed { // whatever comes wakes the program; but it may have sent something since, and gone away without sleeping
+		for _, e := range d.pending {
+			e.flush() // the next Poll takes it off the list, so that epoll still tells a sleeper of the room
+		}
+		if p.running = len(d.pending) > 0; p.running {
+			p.timer.Reset(p.step)
+		}
 		return
 	}
 	p.step = min(2*p.step, lastStep)

@@ -97,8 +97,8 @@ func connected(fd int) error {
 // busyPoll is for how many microseconds the kernel may look at the network card itself for what a socket asks for.
 const busyPoll = 50
 
-// tune sets what a connection needs. Buffers are left to the kernel, which fits them to the way.
-func tune(fd int, timeout time.Duration) error {
+// tune sets what a connection needs. Buffers are left to the kernel, which fits them to the way, unless window is not 0.
+func tune(fd int, timeout time.Duration, window int) error {
 	// Idle for a third of the limit, then probes a second or more apart until it has passed.
 	seconds := max(3, int(timeout/time.Second))
 	idle, step := seconds/3, max(1, seconds/6)
@@ -111,6 +111,13 @@ func tune(fd int, timeout time.Duration) error {
 	} {
 		if err := unix.SetsockoptInt(fd, o.level, o.name, o.value); err != nil {
 			return os.NewSyscallError("setsockopt", err)
+		}
+	}
+	if window != 0 {
+		for _, name := range []int{unix.SO_SNDBUF, unix.SO_RCVBUF} {
+			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, name, window); err != nil {
+				return os.NewSyscallError("setsockopt", err)
+			}
 		}
 	}
 	// Only privileged processes may raise it, and kernels may lack it: a faster way where there is one.

@@ -1,4 +1,4 @@
-package tcp_test
+package tcp
 
 import (
 	"crypto/rand"
@@ -9,24 +9,24 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/fabrictest"
 	"github.com/ibrun/ibrun/fabric/hook"
-	"github.com/ibrun/ibrun/fabric/tcp"
 )
 
-// over makes peers in this process that reach each other through the given interfaces.
-func over(rules ...string) fabrictest.Peers {
+// through makes peers in this process that reach each other through the given interface. A small window makes the kernel take
+// messages in parts, and is filled soon.
+func through(rule string, window int) fabrictest.Peers {
 	return func(_ testing.TB, n int) []fabric.Transport {
-		tr := &tcp.Transport{Interfaces: rules, Linger: 50 * time.Millisecond}
+		tr := &Transport{Interfaces: []string{rule}, Linger: 50 * time.Millisecond, window: window}
 		rand.Read(tr.Key[:])
 		return slices.Repeat([]fabric.Transport{tr}, n)
 	}
 }
 
-func TestConformance(t *testing.T) { fabrictest.Run(t, over("127.0.0.1/32")) }
+func TestConformance(t *testing.T) { fabrictest.Run(t, through("127.0.0.1/32", 64<<10)) }
 
 // TestHook: the rules hold over IPv6 as well, and whatever chance does to timing.
 func TestHook(t *testing.T) {
 	fabrictest.Rules(t, func(tb testing.TB, n int) []fabric.Transport {
-		ts := over("::1/128")(tb, n)
+		ts := through("::1/128", 64<<10)(tb, n)
 		for i := range ts {
 			ts[i] = hook.Wrap(ts[i], hook.Options{Log: tb.Logf, Again: 0.1, Delay: 0.1, Mix: 0.1, Late: 0.1, Poison: true})
 		}
@@ -34,4 +34,4 @@ func TestHook(t *testing.T) {
 	})
 }
 
-func BenchmarkTCP(b *testing.B) { fabrictest.Bench(b, over("127.0.0.1/32")) }
+func BenchmarkTCP(b *testing.B) { fabrictest.Bench(b, through("127.0.0.1/32", 0)) }

@@ -20,6 +20,8 @@ type Transport struct {
 	Timeout time.Duration
 	// Linger is how long Close may wait for peers to take what was sent. 0 means 2 s.
 	Linger time.Duration
+
+	window int // bytes of the kernel's buffers of a connection; 0: as many as the kernel likes
 }
 
 // Name is "tcp".
