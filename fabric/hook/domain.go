@@ -68,13 +68,15 @@ func newDomain(inner fabric.Domain, o Options, cfg *fabric.Config) *Domain {
 		inner:  inner,
 		o:      o,
 		wake:   cfg.Wake,
-		max:    inner.Caps().MaxSend,
 		chance: newChance(o.Seed, cfg.Self, 0),
 		ways:   make([]*endpoint, cfg.Size),
 		told:   make([]bool, cfg.Size),
 		cut:    make([]atomic.Bool, cfg.Size),
 		queues: make([]queue, cfg.Size+1),
 		beside: beside{chance: newChance(o.Seed, cfg.Self, 1)},
+	}
+	for _, r := range d.Routes() {
+		d.max = max(d.max, r.Caps().MaxSend)
 	}
 	d.queued.Store(o.queues())
 	return d
@@ -115,6 +117,22 @@ func (d *Domain) Addr() []byte { return d.inner.Addr() }
 
 // Caps is that of the wrapped domain.
 func (d *Domain) Caps() fabric.Caps { return d.inner.Caps() }
+
+// Route is that of the wrapped domain, or this domain where the wrapped one is not made of several.
+func (d *Domain) Route(peer int) fabric.Domain {
+	if r, ok := d.inner.(fabric.Router); ok {
+		return r.Route(peer)
+	}
+	return d
+}
+
+// Routes are those of the wrapped domain, or this domain.
+func (d *Domain) Routes() []fabric.Domain {
+	if r, ok := d.inner.(fabric.Router); ok {
+		return r.Routes()
+	}
+	return []fabric.Domain{d}
+}
 
 // Register is that of the wrapped domain.
 func (d *Domain) Register(b []byte) (fabric.Region, error) { return d.inner.Register(b) }

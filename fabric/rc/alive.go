@@ -1,0 +1,112 @@
+package rc
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+const (
+	firstPause = 10 * time.Millisecond  // before a request to connect is sent again
+	lastPause  = 500 * time.Millisecond // what that grows to
+	beatPause  = 500 * time.Millisecond
+	mostMissed = 5  // beats without a sign of life after which a peer is lost
+	ladenBeats = 60 // the same while a beat may be waiting behind much else, which loss of packets holds up
+	never      = time.Duration(math.MaxInt64)
+)
+
+// tick does what is to be done by now.
+func (d *domain) tick(now time.Duration) {
+	if now < d.next {
+		return
+	}
+	d.next = never
+	beating := now >= d.beat
+	if beating {
+		d.beat = now + beatPause
+	}
+	if d.office.sick && d.office.heal(d.rails[0]) != nil {
+		d.next = min(d.next, now+lastPause) // the link is still down
+	}
+	calling := d.calling
+	d.calling = nil
+	for _, e := range calling {
+		switch {
+		case e.hands.phase == phaseAsking:
+			d.calling = append(d.calling, e)
+			d.wait(e, now, beating)
+		case e.hands.phase == phaseIdle && e.refused > 0 && e.ended.Load() == nil && now >= e.again:
+			d.ask(e)
+		case e.hands.phase == phaseIdle && e.refused > 0 && e.ended.Load() == nil:
+			d.calling = append(d.calling, e)
+			d.next = min(d.next, e.again)
+		}
+	}
+	live := d.live[:0]
+	for _, e := range d.live {
+		if e.hands.phase == phaseUp {
+			live = append(live, e)
+			if beating {
+				d.listen(e)
+			}
+			if e.bye == byeDue {
+				d.tryNotice(e, kindBye)
+			}
+		}
+	}
+	clear(d.live[len(live):])
+	d.live = live
+	if len(live) > 0 || len(d.calling) > 0 {
+		d.next = min(d.next, d.beat)
+	}
+}
+
+// wait sees to a peer that was asked to connect.
+func (d *domain) wait(e *endpoint, now time.Duration, beat bool) {
+	if beat && e.patience > 0 {
+		if e.patience--; e.patience == 0 {
+			d.lose(e, fmt.Errorf("fabric/rc: peer %d: %w: it does not answer since its connection broke", e.peer, fabric.ErrPeerDown))
+			return
+		}
+	}
+	if now >= e.again {
+		d.call(e, now)
+	}
+	d.next = min(d.next, e.again)
+}
+
+// listen looks for a sign of life of a peer that is connected, and asks its device for one.
+func (d *domain) listen(e *endpoint) {
+	if e.alive {
+		e.alive, e.missed = false, 0
+		return
+	}
+	if !e.beating {
+		d.mu.Lock()
+		q := e.queues[0]
+		laden := q.under() > 0
+		err := q.qp.Write(q.id(q.tail), verbs.Signaled, verbs.Remote{})
+		if err == nil {
+			q.push(record{work: workBeat}, verbs.Signaled)
+			d.under[0]++
+		}
+		d.mu.Unlock()
+		if err != nil {
+			return // the pair has failed, and its completions tell
+		}
+		e.beating, e.laden = true, laden
+		e.ring()
+		return
+	}
+	limit := mostMissed
+	if e.laden {
+		limit = ladenBeats
+	}
+	if e.missed++; e.missed >= limit {
+		d.lose(e, fmt.Errorf("fabric/rc: peer %d: %w: its device has not answered for %v", e.peer, fabric.ErrPeerDown,
+			time.Duration(e.missed)*beatPause))
+	}
+}

@@ -1,0 +1,72 @@
+package rc
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// choose returns the devices to use: those that are named, or the nearest that works.
+func choose(named []string) ([]string, error) {
+	if len(named) > 0 {
+		return named, nil
+	}
+	devices, err := verbs.Devices()
+	if err != nil {
+		return nil, fmt.Errorf("fabric/rc: %w: %w", fabric.ErrNotSupported, err)
+	}
+	allowed, err := hw.Affinity()
+	if err != nil {
+		allowed = nil // then no device is nearer than another
+	}
+	best, err := nearest(devices, allowed)
+	if err != nil {
+		return nil, err
+	}
+	return []string{best}, nil
+}
+
+// nearest is the device that works and has the largest share of the allowed PUs near it; among equals the fastest, then the first.
+func nearest(devices []verbs.Device, allowed []int) (string, error) {
+	var why []error
+	var usable []verbs.Device
+	for _, d := range devices {
+		switch {
+		case d.Err != nil:
+			why = append(why, fmt.Errorf("%s: %w", d.Name, d.Err))
+		case !slices.ContainsFunc(d.Ports, func(p hw.RDMAPort) bool { return p.State == hw.PortActive }):
+			why = append(why, fmt.Errorf("%s: no port is active; is the link up?", d.Name))
+		default:
+			usable = append(usable, d)
+		}
+	}
+	if len(usable) == 0 {
+		if len(why) == 0 {
+			why = append(why, errors.New("this machine has no RDMA device"))
+		}
+		return "", fmt.Errorf("fabric/rc: %w: %w", fabric.ErrNotSupported, errors.Join(why...))
+	}
+	near := func(d *verbs.Device) (n int) {
+		for _, pu := range allowed {
+			if slices.Contains(d.LocalPUs, pu) {
+				n++
+			}
+		}
+		return n
+	}
+	rate := func(d *verbs.Device) (r uint64) {
+		for _, p := range d.Ports {
+			r = max(r, p.Rate)
+		}
+		return r
+	}
+	slices.SortStableFunc(usable, func(a, b verbs.Device) int {
+		return cmp.Or(cmp.Compare(near(&b), near(&a)), cmp.Compare(rate(&b), rate(&a)))
+	})
+	return usable[0].Name, nil
+}

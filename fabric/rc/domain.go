@@ -1,0 +1,404 @@
+package rc
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+var _ fabric.Domain = (*domain)(nil)
+
+// domain is one process's side. What is not said to be guarded otherwise belongs to the goroutine that calls its methods.
+type domain struct {
+	key         [32]byte
+	self, size  int
+	incarnation uint64
+	set         Settings
+	addr        []byte
+	caps        fabric.Caps
+	rails       []*rail
+
+	ways    []*endpoint // by peer, nil until there is something to keep of it
+	pool    slots       // where messages arrive
+	saved   int         // of its slots, those set aside for peers
+	sends   slots       // from where messages are sent
+	inbox   inbox       // what has happened and was not told yet
+	lent    []loan      // what the last Poll lent
+	office  office
+	loop    loop // to ourselves
+	regions regions
+	keys    keyTable // of regions
+	sleeper *sleeper
+	turn    uint
+	awake   bool // polled since it was last armed
+	room    bool // slots to send from became free since it was last armed
+	choked  bool // a Send was refused for want of a slot or of room in a queue
+	next    time.Duration
+	beat    time.Duration // when hearts beat next
+	began   time.Time
+	shut    bool
+	wcs     [16]verbs.WC
+
+	calling  []*endpoint // were asked to connect
+	live     []*endpoint // are connected
+	troubles []trouble
+	wants    atomic.Bool // wanting is not empty
+
+	mu       sync.Mutex            // guards what Read and Write share with the other methods: all queues, transfers, and the following
+	byNum    map[railNum]*endpoint // by queue pair
+	under    []int                 // requests under way, by rail
+	spare    *op
+	scraps   []uint32 // free places in scrapMem
+	scrapMR  *verbs.MR
+	scrapMem []byte      // where keys of peers are read to, nil if there is one rail
+	moving   int         // transfers that have not ended
+	wanting  []*endpoint // are to be asked to connect
+	dirty    []*endpoint // have requests that the device was not told of
+	bell     *time.Timer // rings for them, should nobody poll
+	belled   bool        // it will
+}
+
+// railNum names a queue pair.
+type railNum struct {
+	rail *rail
+	num  uint32
+}
+
+// loan is a slot that was lent to the caller.
+type loan struct {
+	e    *endpoint
+	slot uint32
+}
+
+// failure is what calls are answered with from now on.
+type failure struct{ err error }
+
+var (
+	errShut = failure{fmt.Errorf("fabric/rc: domain: %w", fabric.ErrClosed)}
+	errEnd  = failure{fmt.Errorf("fabric/rc: endpoint: %w", fabric.ErrClosed)}
+)
+
+func (d *domain) Addr() []byte { return d.addr }
+
+func (d *domain) Caps() fabric.Caps { return d.caps }
+
+func (d *domain) Register(b []byte) (fabric.Region, error) {
+	if d.shut {
+		return fabric.Region{}, errShut.err
+	}
+	return d.regions.add(b)
+}
+
+func (d *domain) Deregister(r fabric.Region) error {
+	if d.shut {
+		return errShut.err
+	}
+	return d.regions.remove(r.Local)
+}
+
+func (d *domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
+	if d.shut {
+		return nil, errShut.err
+	}
+	if peer < 0 || peer >= d.size {
+		return nil, fmt.Errorf("fabric/rc: connect: peer %d of %d", peer, d.size)
+	}
+	if e := d.ways[peer]; e != nil && e.at.rails != nil {
+		return e, nil
+	}
+	at, err := parseAddress(addr)
+	if err != nil {
+		return nil, fmt.Errorf("fabric/rc: connect to peer %d: %w", peer, err)
+	}
+	if err := d.meets(at); err != nil {
+		return nil, fmt.Errorf("fabric/rc: connect to peer %d: %w", peer, err)
+	}
+	e := d.way(peer)
+	e.at, e.hands.theirs = at, at.incarnation
+	return e, nil
+}
+
+// way is the endpoint of a peer, made if there is none.
+func (d *domain) way(peer int) *endpoint {
+	e := d.ways[peer]
+	if e == nil {
+		e = &endpoint{d: d, peer: peer}
+		e.hands = handshake{self: uint32(d.self), peer: uint32(peer), mine: d.incarnation}
+		d.ways[peer] = e
+	}
+	return e
+}
+
+func (d *domain) Poll(evs []fabric.Event) (int, error) {
+	if d.shut {
+		return 0, errShut.err
+	}
+	d.release()
+	if err := d.progress(); err != nil {
+		return 0, err
+	}
+	n := d.deliver(evs)
+	d.ring()
+	return n, nil
+}
+
+// progress takes what has happened into the inbox, and does what is to be done.
+func (d *domain) progress() error {
+	d.turn++
+	woken := !d.awake
+	if woken {
+		d.awake = true
+		if err := d.sleeper.woken(d); err != nil {
+			return err
+		}
+	}
+	if err := d.receive(); err != nil {
+		return err
+	}
+	for _, r := range d.rails {
+		if _, err := d.complete(r); err != nil {
+			return err
+		}
+	}
+	if err := d.office.read(d); err != nil {
+		return err
+	}
+	if woken || d.turn%64 == 0 {
+		d.tick(time.Since(d.began))
+	}
+	if err := d.settle(); err != nil {
+		return err
+	}
+	if d.wants.Load() {
+		d.connectWanted()
+	}
+	return nil
+}
+
+// receive takes messages from the device, unless many wait for the caller.
+func (d *domain) receive() error {
+	if d.inbox.len() >= 2*len(d.wcs) {
+		return nil
+	}
+	n, err := d.rails[0].got.Poll(d.wcs[:])
+	for i := range d.wcs[:n] {
+		d.arrived(&d.wcs[i])
+	}
+	if err != nil {
+		return fmt.Errorf("fabric/rc: %w", err)
+	}
+	return nil
+}
+
+// arrived takes a message or a datagram.
+func (d *domain) arrived(wc *verbs.WC) {
+	r := d.rails[0]
+	if wc.QPN == r.posted.Num() {
+		if d.office.arrived(d, wc); d.office.sick {
+			d.next = 0
+		}
+		return
+	}
+	slot := uint32(wc.ID)
+	d.mu.Lock()
+	e := d.byNum[railNum{r, wc.QPN}]
+	d.mu.Unlock()
+	if e == nil || wc.Status != verbs.StatusSuccess {
+		d.repost(slot)
+		if e != nil {
+			d.broke(e, wc.Err())
+		}
+		return
+	}
+	e.alive = true
+	h, err := parseHeader(d.pool.slot(slot)[:wc.Len])
+	if err == nil {
+		err = errors.Join(e.in.take(&h), e.out.allow(h.grant))
+	}
+	if err != nil {
+		d.repost(slot)
+		d.lose(e, fmt.Errorf("fabric/rc: peer %d: %w", e.peer, err))
+		return
+	}
+	if e.hands.phase == phaseAnswered {
+		e.hands.up(e.hands.other)
+		d.stands(e)
+	}
+	if e.parting && e.in.taken == e.final {
+		defer d.lose(e, fmt.Errorf("fabric/rc: peer %d: %w", e.peer, fabric.ErrPeerClosed))
+	}
+	if h.kind == kindData {
+		e.lentOut++
+		d.inbox.put(item{kind: fabric.Message, e: e, slot: slot, bytes: wc.Len - headerBytes})
+		if h.hungry {
+			d.widen(e)
+		}
+		return
+	}
+	d.repost(slot)
+	if h.kind == kindBye {
+		d.lose(e, fmt.Errorf("fabric/rc: peer %d: %w", e.peer, fabric.ErrPeerClosed))
+	}
+}
+
+// repost gives a slot back to the device.
+func (d *domain) repost(slot uint32) {
+	// The queue has room for every slot, and a device that is gone says so when it is polled.
+	_ = d.rails[0].srq.Recv(uint64(slot), d.pool.sge(slot, d.pool.bytes))
+}
+
+// release ends all loans.
+func (d *domain) release() {
+	for _, l := range d.lent {
+		d.freed(l.e, l.slot)
+	}
+	d.lent = d.lent[:0]
+	d.loop.release()
+}
+
+// freed posts the slot of a message that was delivered, or is not going to be.
+func (d *domain) freed(e *endpoint, slot uint32) {
+	d.repost(slot)
+	e.lentOut--
+	if e.in.window == 0 {
+		d.saved-- // the last that was set aside for a peer that has gone
+		return
+	}
+	e.in.freed++
+	if e.in.due() {
+		d.notice(e, kindCredit)
+	}
+}
+
+// save sets slots aside, and makes them if there are too few.
+func (d *domain) save(n int) error {
+	for d.saved+n > d.pool.total() {
+		if err := d.pool.grow(); err != nil {
+			return err
+		}
+		for _, slot := range d.pool.free {
+			d.repost(slot)
+		}
+		d.pool.free = d.pool.free[:0]
+	}
+	d.saved += n
+	return nil
+}
+
+// widen gives a peer a wider window, if the pool has room for it.
+func (d *domain) widen(e *endpoint) {
+	w := e.in.wider(uint32(d.set.Window))
+	n := int(w - e.in.window)
+	if n == 0 || d.saved+n > d.set.poolSlots() || d.save(n) != nil {
+		return // it goes on with what it has
+	}
+	e.in.window = w
+	if e.in.due() {
+		d.notice(e, kindCredit)
+	}
+}
+
+// deliver moves what waits in the inbox to the caller.
+func (d *domain) deliver(evs []fabric.Event) int {
+	n := d.loop.deliver(evs, int32(d.self))
+	for n < len(evs) && d.inbox.len() > 0 {
+		it := d.inbox.take()
+		ev := &evs[n]
+		*ev = fabric.Event{Kind: it.kind, Peer: int32(it.e.peer), Token: it.token, Err: it.err}
+		if it.kind == fabric.Message {
+			if it.e.deaf {
+				d.freed(it.e, it.slot)
+				continue
+			}
+			ev.Data = d.pool.slot(it.slot)[headerBytes:][:it.bytes:it.bytes]
+			d.lent = append(d.lent, loan{it.e, it.slot})
+		} else if it.kind == fabric.PeerDown && it.e.deaf {
+			continue
+		}
+		n++
+	}
+	return n
+}
+
+// ring tells the devices of what waits for a doorbell. Any goroutine may call it.
+func (d *domain) ring() {
+	for {
+		d.mu.Lock()
+		n := len(d.dirty)
+		if n == 0 {
+			d.mu.Unlock()
+			return
+		}
+		e := d.dirty[n-1]
+		d.dirty[n-1] = nil
+		d.dirty = d.dirty[:n-1]
+		d.mu.Unlock()
+		e.ring()
+	}
+}
+
+// rest is how long a message may wait for a doorbell that serves others, too.
+const rest = 50 * time.Microsecond
+
+// soil notes that an endpoint has requests that the device was not told of. The caller holds the lock.
+func (d *domain) soil(e *endpoint) {
+	if e.dirty {
+		return
+	}
+	e.dirty = true
+	d.dirty = append(d.dirty, e)
+	if !d.belled {
+		d.belled = true
+		d.bell.Reset(rest)
+	}
+}
+
+// rung is called by the timer.
+func (d *domain) rung() {
+	d.mu.Lock()
+	d.belled = false
+	d.mu.Unlock()
+	d.ring()
+}
+
+// inbox is a queue of what has happened.
+type inbox struct {
+	items      []item // a power of two, or none
+	head, tail uint32
+}
+
+type item struct {
+	kind  fabric.EventKind
+	e     *endpoint
+	slot  uint32 // of a message, as bytes
+	bytes uint32
+	token uint64
+	err   error
+}
+
+func (b *inbox) len() int { return int(b.tail - b.head) }
+
+func (b *inbox) put(it item) {
+	if b.len() == len(b.items) {
+		items := make([]item, max(64, 2*len(b.items)))
+		for i := range b.len() {
+			items[i] = b.items[(b.head+uint32(i))%uint32(len(b.items))]
+		}
+		b.items, b.head, b.tail = items, 0, uint32(b.len())
+	}
+	b.items[b.tail%uint32(len(b.items))] = it
+	b.tail++
+}
+
+func (b *inbox) take() item {
+	p := &b.items[b.head%uint32(len(b.items))]
+	it := *p
+	*p = item{}
+	b.head++
+	return it
+}

@@ -1,0 +1,92 @@
+package rc
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Settings are the limits and thresholds of a domain. The zero value of a field leaves it to the environment variable that is named with
+// it, and then to the default.
+type Settings struct {
+	// Devices are the names of the devices to use, one for each rail, the first for messages; the peers need the same number in the same
+	// order. Empty means the nearest device that works. IBRUN_RC_DEVICES, with commas.
+	Devices []string
+	// Eager is the largest payload, in bytes, that is sent at once rather than announced and read. Default: what fits a slot.
+	// IBRUN_RC_EAGER.
+	Eager int
+	// Slot is the size in bytes of a slot, which holds a message with its headers. Default: 6912, of which a connection
+	// has two to begin with. IBRUN_RC_SLOT.
+	Slot int
+	// Stream is the largest payload that goes in several messages rather than by a read. Default: 16384. IBRUN_RC_STREAM.
+	Stream int
+	// Inline is the largest message, header included, that is handed to the device within its request. Default: 128. IBRUN_RC_INLINE.
+	Inline int
+	// Window is how many messages a busy peer may send ahead. Default: 64. IBRUN_RC_WINDOW.
+	Window int
+	// Pool is the memory in bytes that busy peers' windows may take. Default: 16 MiB. IBRUN_RC_POOL.
+	Pool int
+	// Piece is the largest RDMA read or write in bytes; larger transfers are split, and spread over the rails. Default: 64
+	// packets. IBRUN_RC_PIECE.
+	Piece int
+}
+
+// Environment is where Settings come from that are not set: os.LookupEnv.
+type environment func(name string) (string, bool)
+
+// Complete returns the settings with every field set, from the environment or by default. The error names the variable or field that
+// makes no sense.
+func (s Settings) Complete() (Settings, error) { return s.complete(os.LookupEnv) }
+
+// settings are the fields that are numbers.
+func (s *Settings) numbers() []number {
+	return []number{
+		{"Slot", "IBRUN_RC_SLOT", &s.Slot, 6912, 512, 1 << 20},
+		{"Eager", "IBRUN_RC_EAGER", &s.Eager, 0, 0, 1 << 20},
+		{"Stream", "IBRUN_RC_STREAM", &s.Stream, 16 << 10, 0, 1 << 30},
+		{"Inline", "IBRUN_RC_INLINE", &s.Inline, 128, 0, 4096},
+		{"Window", "IBRUN_RC_WINDOW", &s.Window, 64, 1, 4096},
+		{"Pool", "IBRUN_RC_POOL", &s.Pool, 16 << 20, 0, 1 << 40},
+		{"Piece", "IBRUN_RC_PIECE", &s.Piece, 0, 0, 8 << 20},
+	}
+}
+
+// number is a setting that is one.
+type number struct {
+	field, variable     string
+	value               *int
+	preset, least, most int
+}
+
+func (s Settings) complete(env environment) (Settings, error) {
+	for _, n := range s.numbers() {
+		name := n.field
+		if text, ok := env(n.variable); ok && *n.value == 0 && text != "" {
+			v, err := strconv.Atoi(text)
+			if err != nil {
+				return s, fmt.Errorf("fabric/rc: %s=%q is not a number of bytes or messages", n.variable, text)
+			}
+			*n.value, name = v, n.variable
+		}
+		if *n.value == 0 {
+			*n.value = n.preset
+		}
+		if *n.value < n.least || *n.value > n.most {
+			return s, fmt.Errorf("fabric/rc: %s is %d, and may be %d to %d", name, *n.value, n.least, n.most)
+		}
+	}
+	s.Slot = (s.Slot + 63) &^ 63
+	if most := s.Slot - headerBytes; s.Eager == 0 || s.Eager > most {
+		s.Eager = most
+	}
+	if text, ok := env("IBRUN_RC_DEVICES"); ok && len(s.Devices) == 0 && text != "" {
+		s.Devices = strings.Split(text, ",")
+	}
+	if len(s.Devices) > maxRails {
+		return s, fmt.Errorf("fabric/rc: %d devices are named, and there may be %d", len(s.Devices), maxRails)
+	}
+	return s, nil
+}
+
+func (s *Settings) poolSlots() int { return s.Pool / s.Slot }

@@ -1,0 +1,68 @@
+package rc
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// Transport is RDMA between the peers of a job. See the package comment.
+type Transport struct {
+	// Key is known to the peers of this job and to nobody else.
+	Key [32]byte
+	// Settings are limits and thresholds, and which devices to use.
+	Settings Settings
+	// Provider is how devices are reached, see verbs.Options.
+	Provider string
+}
+
+// Name is "rc".
+func (t *Transport) Name() string { return "rc" }
+
+// Probe reports why no device can be used, or nil. It opens one and closes it.
+func (t *Transport) Probe() error {
+	set, err := t.Settings.Complete()
+	if err != nil {
+		return err
+	}
+	if set.Devices, err = choose(set.Devices); err != nil {
+		return err
+	}
+	for i, name := range set.Devices {
+		r, err := openRail(i, name, verbs.Options{Provider: t.Provider}, t.qkey(), blockSlots)
+		if err != nil {
+			return fmt.Errorf("fabric/rc: %w", err)
+		}
+		if err := r.dev.Close(); err != nil {
+			return fmt.Errorf("fabric/rc: %w", err)
+		}
+	}
+	return nil
+}
+
+// qkey is what datagrams of the job carry, so that the device drops most others. Its first bit is not for users.
+func (t *Transport) qkey() uint32 {
+	h := hmac.New(sha256.New, t.Key[:])
+	h.Write([]byte("datagrams"))
+	return binary.LittleEndian.Uint32(h.Sum(nil)) &^ (1 << 31)
+}
+
+// Open opens the devices. Peers that ask for a connection are answered by Poll.
+func (t *Transport) Open(_ context.Context, cfg *fabric.Config) (fabric.Domain, error) {
+	if cfg.Self < 0 || cfg.Self >= cfg.Size {
+		return nil, fmt.Errorf("fabric/rc: peer %d of %d", cfg.Self, cfg.Size)
+	}
+	set, err := t.Settings.Complete()
+	if err != nil {
+		return nil, err
+	}
+	if set.Devices, err = choose(set.Devices); err != nil {
+		return nil, err
+	}
+	return open(t, cfg, set)
+}
