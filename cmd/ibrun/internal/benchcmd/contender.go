@@ -80,13 +80,13 @@ func (p *contender) run(ctx context.Context, j job) (map[int]float64, error) {
 // tail is the last part of what a program said.
 func tail(b []byte) []byte { return b[max(0, len(b)-2000):] }
 
-// ours is this program.
-func (c *command) ours() *contender {
+// ours is this program, over a transport.
+func (c *command) ours(transport string) *contender {
 	return &contender{
 		name:    "ibrun",
 		version: buildVersion(),
 		built:   "go build",
-		environ: c.neutral(),
+		environ: append(c.neutral(), "IBRUN_TRANSPORT="+transport),
 		words: func(j job) []string {
 			words := []string{c.self, "-n", strconv.Itoa(j.ranks), "--", c.self, "bench", j.op.Name}
 			if j.op.Name == opInit.Name {

@@ -104,7 +104,7 @@ func TestPeerProgram(t *testing.T) {
 			continue
 		}
 		found++
-		p, err := m.build(context.Background(), t.TempDir(), os.Environ())
+		p, err := m.build(context.Background(), t.TempDir(), os.Environ(), "shm")
 		if err != nil {
 			t.Fatal(err)
 		}

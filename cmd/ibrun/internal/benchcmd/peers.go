@@ -22,7 +22,11 @@ type implementation struct {
 	environ  []string
 	alone    []string // launcher flags where every rank has a core of its own
 	crowded  []string // and where there are more ranks than cores
+	over     map[string]setting
 }
+
+// setting is what makes an implementation use one transport and no other.
+type setting struct{ environ, flags []string }
 
 // implementations are all we know.
 func implementations() []implementation {
@@ -34,12 +38,16 @@ func implementations() []implementation {
 			alone:    []string{"--bind-to", "core"},
 			// Waiting ranks yield the core: Open MPI does so by itself when it knows of the crowd.
 			crowded: []string{"--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"},
+			over: map[string]setting{"tcp": {
+				flags: []string{"--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"},
+			}},
 		},
 		{
 			name:     "mpich",
 			packages: "mpich libmpich-dev",
 			alone:    []string{"-bind-to", "core"},
 			crowded:  []string{"-bind-to", "none"}, // it has no setting that makes waiting ranks yield under ch4
+			over:     map[string]setting{"tcp": {environ: []string{"MPIR_CVAR_NOLOCAL=1", "UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo"}}},
 		},
 	}
 }
@@ -87,8 +95,9 @@ func (c *command) findPeers(named []string) ([]implementation, error) {
 	return found, nil
 }
 
-// build compiles the C program into dir and returns the contender, whose launcher gets environ.
-func (m implementation) build(ctx context.Context, dir string, environ []string) (*contender, error) {
+// build compiles the C program into dir and returns the contender, whose launcher gets environ and whose ranks use a
+// transport.
+func (m implementation) build(ctx context.Context, dir string, environ []string, transport string) (*contender, error) {
 	source := filepath.Join(dir, "peer.c")
 	if err := os.WriteFile(source, []byte(bench.PeerSource()), 0o600); err != nil {
 		return nil, fmt.Errorf("writing the C program: %w", err)
@@ -103,7 +112,7 @@ func (m implementation) build(ctx context.Context, dir string, environ []string)
 		name:    m.name,
 		version: m.version(ctx),
 		built:   commandLine(words),
-		environ: append(environ, m.environ...),
+		environ: slices.Concat(environ, m.environ, m.over[transport].environ),
 		words: func(j job) []string {
 			words := []string{m.mpirun()}
 			if j.ranks <= runtime.NumCPU() {
@@ -111,6 +120,7 @@ func (m implementation) build(ctx context.Context, dir string, environ []string)
 			} else {
 				words = append(words, m.crowded...)
 			}
+			words = append(words, m.over[transport].flags...)
 			words = append(words, "-n", strconv.Itoa(j.ranks), program, j.op.Name)
 			if j.op.Name == opInit.Name {
 				return words

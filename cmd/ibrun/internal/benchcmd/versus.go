@@ -29,6 +29,7 @@ type comparison struct {
 	ranks      []int
 	sizes      cli.Ranges
 	peers      []string
+	transport  string
 	rounds     int
 	time       time.Duration
 	contenders []*contender // ours first
@@ -63,9 +64,9 @@ func (c *command) buildAndRace(ctx context.Context, v *comparison, found []imple
 		return fmt.Errorf("making a folder for the C programs: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	v.contenders = []*contender{c.ours()}
+	v.contenders = []*contender{c.ours(v.transport)}
 	for _, m := range found {
-		p, err := m.build(ctx, dir, c.neutral())
+		p, err := m.build(ctx, dir, c.neutral(), v.transport)
 		if err != nil {
 			return err
 		}
@@ -78,7 +79,7 @@ func (c *command) buildAndRace(ctx context.Context, v *comparison, found []imple
 // parseVersus reads the flags. Both results are nil after --help.
 func (c *command) parseVersus(args []string) (*comparison, error) {
 	v := &comparison{report: &report{w: c.stdout}}
-	var ops, peers, transports string
+	var ops, peers string
 	var ranks cli.Ranges
 	f := newFlags("bench versus", "Compare with the other MPI implementations on this machine, alternating in one run.")
 	f.StringVar(&ops, "op", "", "compare these operations, a comma `LIST` (default all)")
@@ -86,7 +87,7 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 	f.Var(&v.sizes, "size", "at these sizes, a `LIST` such as 8,64K,1M, or ranges: 0-1K are the powers of 2\n"+
 		"(default all up to 4M point-to-point; 8,64K,1M for collectives)")
 	f.Var(&v.sizes, "sizes", "the same as --size `LIST`")
-	f.StringVar(&transports, "transport", "shm", "over this transport, a comma `LIST`")
+	f.StringVar(&v.transport, "transport", "shm", "over this `TRANSPORT`: shm, or tcp on the loopback device")
 	f.StringVar(&peers, "peer", "", "with these implementations, a comma `LIST` of openmpi and mpich (default those installed)")
 	f.IntVar(&v.rounds, "rounds", minRounds, "take the median of `N` rounds, 7 at least")
 	f.DurationVar(&v.time, "time", defaultTime, "measure each size for about this `DURATION` in each round")
@@ -104,7 +105,7 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 	if v.peers, err = nameList("peer", peers, peerNames()); err != nil {
 		return nil, err
 	}
-	if _, err = nameList("transport", transports, []string{"shm"}); err != nil {
+	if _, err = nameList("transport", v.transport, transports); err != nil {
 		return nil, err
 	}
 	for _, r := range ranks {
@@ -117,6 +118,9 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 	}
 	return v, v.check()
 }
+
+// transports are those over which we know how to make the other implementations go.
+var transports = []string{"shm", "tcp"}
 
 // check refuses a comparison that has nothing to measure.
 func (v *comparison) check() error {
