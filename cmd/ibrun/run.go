@@ -8,7 +8,10 @@ import (
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/benchcmd"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/doctor"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/softroce"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/topo"
 )
 
 // wrongUse is the exit code for a command line that was not understood.
@@ -20,10 +23,13 @@ type command func(args, env []string, s launch.Streams) int
 // commands are the words that mean something as first word. Everything else starts a program.
 func commands() map[string]command {
 	return map[string]command{
-		"bench":   bench,
-		"help":    help,
-		"version": version,
-		"agent":   func([]string, []string, launch.Streams) int { return launch.Agent() },
+		"bench":     bench,
+		"doctor":    examine,
+		"help":      help,
+		"soft-roce": softRoCE,
+		"topo":      func(args, _ []string, s launch.Streams) int { return topo.Main(args, s.Out, s.Err) },
+		"version":   version,
+		"agent":     func([]string, []string, launch.Streams) int { return launch.Agent() },
 	}
 }
 
@@ -49,16 +55,26 @@ func bench(args, env []string, s launch.Streams) int {
 	return benchcmd.Main(args, env, s, func(words []string) int { return run(words, env, s) })
 }
 
+func softRoCE(args, _ []string, s launch.Streams) int { return softroce.Main(args, s.Out, s.Err) }
+
+func examine(args, env []string, s launch.Streams) int {
+	return doctor.Main(args, env, versionLine(), s.Out, s.Err)
+}
+
 func help(_, _ []string, s launch.Streams) int {
 	fmt.Fprint(s.Out, cli.Usage())
 	return 0
 }
 
 func version(_, _ []string, s launch.Streams) int {
+	fmt.Fprintln(s.Out, versionLine())
+	return 0
+}
+
+func versionLine() string {
 	v := "(unknown)"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		v = info.Main.Version
 	}
-	fmt.Fprintf(s.Out, "ibrun %s %s %s/%s\n", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return 0
+	return fmt.Sprintf("ibrun %s %s %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

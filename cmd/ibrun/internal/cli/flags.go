@@ -61,7 +61,7 @@ func (o *Options) flags() []flag {
 			o.Transport = s
 			return checkTransports(s)
 		}},
-		{[]string{"tcp-interfaces"}, "LIST", "use only these network interfaces for TCP, such as eth0,10.1.0.0/16,^docker0", func(s string) error {
+		{[]string{"tcp-interfaces"}, "LIST", "use only these for TCP, such as eth0,10.1.0.0/16,^docker0", func(s string) error {
 			o.Interfaces = s
 			return nil
 		}},

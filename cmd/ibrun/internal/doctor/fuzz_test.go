@@ -1,0 +1,43 @@
+package doctor
+
+import (
+	"slices"
+	"testing"
+	"testing/fstest"
+	"time"
+)
+
+// Whatever stands in the files of a machine, every check says something, and nothing panics.
+func FuzzExamine(f *testing.F) {
+	files := healthy().Root.(fstest.MapFS)
+	names := sortedKeys(files)
+	for i, name := range names {
+		f.Add(uint(i), string(files[name].Data))
+	}
+	f.Add(uint(slices.Index(names, "proc/self/limits")), "Max locked memory")
+	f.Add(uint(slices.Index(names, "proc/version")), "Linux version 6")
+	f.Add(uint(slices.Index(names, "proc/mounts")), "a /dev/shm b size=,size=k")
+	f.Fuzz(func(t *testing.T, i uint, text string) {
+		h := healthy()
+		h.put(names[i%uint(len(names))], text)
+		r := Examine(h)
+		for _, c := range checks() {
+			if of(r, c.id).Severity == "" {
+				t.Fatalf("with %q in %s the check %s says nothing", text, names[i%uint(len(names))], c.id)
+			}
+		}
+	})
+}
+
+func FuzzAnswer(f *testing.F) {
+	f.Add("1700000000000000000\nibrun v1\nback\n")
+	f.Add("1\n\nbarred")
+	f.Add("Welcome!\n1\n2\n3\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		var p Peer
+		begin := time.Unix(1_700_000_000, 0)
+		if err := p.answer(text, begin, begin.Add(time.Second)); err == nil && p.Round != time.Second/2 {
+			t.Fatalf("%q was taken for %+v", text, p)
+		}
+	})
+}

@@ -1,0 +1,91 @@
+package placement
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestSet(t *testing.T) {
+	for flags, want := range map[string]Policy{
+		"map-by=slot":                                   {},
+		"map-by=socket":                                 {Map: Package},
+		"map-by=L3CACHE":                                {Map: L3},
+		"map-by=ppr:4:node":                             {Map: Node, Per: 4},
+		"map-by=ppr:1:socket:PE=2":                      {Map: Package, Per: 1, CPUs: 2},
+		"map-by=device":                                 {Map: Device},
+		"map-by=device=network":                         {Map: Device, Device: "nic"},
+		"map-by=device=mlx5_0":                          {Map: Device, Device: "mlx5_0"},
+		"map-by=gpu":                                    {Map: Device, Device: "gpu"},
+		"map-by=rankfile:FILE=r.txt":                    {FilePath: "r.txt"},
+		"map-by=core:NOOVERSUBSCRIBE":                   {Map: Core, Strict: true},
+		"map-by=core:oversubscribe":                     {Map: Core},
+		"bind-to=core:overload-allowed":                 {Bind: Core},
+		"bind-to=core:2":                                {Bind: Core, CPUs: 2},
+		"bind-to=none:report":                           {Bind: None, Report: true},
+		"bynode bind-to-socket report-bindings":         {Map: Node, Bind: Package, Report: true},
+		"byslot=false bind-to-core=0":                   {},
+		"npernode=8 tpp=16":                             {Map: Node, Per: 8, CPUs: 16},
+		"tasks-per-node=3":                              {Map: Node, Per: 3},
+		"rf=f offset=2 c=4":                             {FilePath: "f", Offset: 2, CPUs: 4},
+		"m=block:block nooversubscribe oversubscribe=1": {},
+		"cpu-bind=quiet,cores":                          {Bind: Core},
+		"cpu_bind=none":                                 {Bind: None},
+	} {
+		if got := policy(t, strings.Fields(flags)...); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", flags, got, want)
+		}
+	}
+}
+
+func TestSetRefuses(t *testing.T) {
+	for _, c := range []struct{ name, value, want string }{
+		{"map-by", "", "slot or ppr:N:OBJECT"},
+		{"map-by", "board", "l3cache"},
+		{"map-by", "ppr:2", "ppr:N:OBJECT"},
+		{"map-by", "ppr:0:node", "from 1"},
+		{"map-by", "ppr:99999999999999999999:node", "from 1"},
+		{"map-by", "ppr:2:slot", "no part of a node"},
+		{"map-by", "core=3", "takes no =3"},
+		{"map-by", "core:PE=x", "from 1"},
+		{"map-by", "core:SPAN", "SPAN"},
+		{"map-by", "rankfile", "FILE=PATH"},
+		{"bind-to", "board", "or none"},
+		{"bind-to", "numa:2", "not known"},
+		{"cpus-per-rank", "0", "from 1"},
+		{"offset", "-1", "no number of slots"},
+		{"N", "2", "--ppn"},
+		{"distribution", "plane=3", "block, cyclic"},
+		{"cpu-bind", "map_cpu:0,1", "rankfile"},
+		{"bynode", "perhaps", "true or false"},
+		{"report-bindings", "", "true or false"},
+		{"by-magic", "", "no flag"},
+	} {
+		var p Policy
+		err := p.Set(c.name, c.value)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %q: %v, want an error with %q", c.name, c.value, err, c.want)
+		}
+		if !reflect.DeepEqual(p, Policy{}) {
+			t.Errorf("%s %q was refused, but changed the policy to %+v", c.name, c.value, p)
+		}
+	}
+}
+
+// No two flags have the same name, and ours have help.
+func TestFlags(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range Flags() {
+		for _, name := range f.Names {
+			if seen[name] {
+				t.Errorf("two flags are called %s", name)
+			}
+			seen[name] = true
+		}
+	}
+	for _, f := range ourFlags() {
+		if f.Help == "" {
+			t.Errorf("%s has no help", f.Names[0])
+		}
+	}
+}

@@ -1,0 +1,339 @@
+package placement
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/hw"
+)
+
+// two is a machine of two packages with two NUMA nodes each, of two level-3 caches with two cores of two threads: PUs 0 to
+// 15 are the first threads of the 16 cores, 16 to 31 the second, and each NUMA node has one NIC.
+func two() Machine {
+	return Machine{Name: "n", Top: shape{2, 2, 2, 2, 2, 1}.topology()}
+}
+
+// show writes what ranks are bound to, - for those that are not.
+func show(p *Plan) string {
+	var words []string
+	for _, r := range p.Ranks {
+		word := "-"
+		if r.Bound {
+			word = hw.FormatList(r.PUs)
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
+}
+
+func TestPlace(t *testing.T) {
+	for _, c := range []struct {
+		flags string
+		ranks int
+		want  string
+	}{
+		{"", 1, "-"},
+		{"", 2, "0-7,16-23 8-15,24-31"},
+		{"", 3, "0-4,16-20 5-9,21-25 10-14,26-30"},
+		{"", 16, "0,16 1,17 2,18 3,19 4,20 5,21 6,22 7,23 8,24 9,25 10,26 11,27 12,28 13,29 14,30 15,31"},
+		{"map-by=slot bind-to=core", 2, "0,16 8,24"},
+		{"bind-to=none", 2, "- -"},
+		{"map-by=core", 3, "0,16 1,17 2,18"},
+		{"map-by=core", 17, "0 16 17 18 19 20 21 22 23 8 9 10 11 12 13 14 15"},
+		{"map-by=core", 33, strings.TrimSpace(strings.Repeat("- ", 33))},
+		{"map-by=hwthread", 3, "0 16 1"},
+		{"map-by=l3cache", 3, "0-1,16-17 2-3,18-19 4-5,20-21"},
+		{"map-by=l2cache", 2, "0,16 1,17"},
+		{"map-by=l1cache bind-to=l3", 2, "0-1,16-17 0-1,16-17"},
+		{"map-by=numa", 4, "0-3,16-19 4-7,20-23 8-11,24-27 12-15,28-31"},
+		{"map-by=numa", 6, "0-1,16-17 4-5,20-21 8-11,24-27 12-15,28-31 2-3,18-19 6-7,22-23"},
+		{"map-by=socket", 2, "0-7,16-23 8-15,24-31"},
+		{"map-by=package bind-to=numa cpus-per-rank=2", 2, "0-3,16-19 8-11,24-27"},
+		{"map-by=package bind-to=core", 2, "0,16 8,24"},
+		{"map-by=core:PE=2", 2, "0-1,16-17 2-3,18-19"},
+		{"offset=15", 2, "15 31"},
+		{"offset=2 map-by=core", 2, "2,18 3,19"},
+		{"offset=31 map-by=hwthread", 1, "31"},
+		{"offset=12 bind-to=core", 5, "12 28 29 14 15"},
+		{"offset=15", 1, "15,31"},
+		{"map-by=package:PE=3", 3, "0-2,16-18 8-10,24-26 3-5,19-21"},
+		{"map-by=package:PE=3 bind-to=hwthread", 2, "0-1,16 8-9,24"},
+		{"map-by=ppr:1:package", 2, "0-7,16-23 8-15,24-31"},
+		{"map-by=ppr:2:numa", 5, "0-1,16-17 2-3,18-19 4-5,20-21 6-7,22-23 8-11,24-27"},
+		{"npersocket=2", 4, "0-3,16-19 4-7,20-23 8-11,24-27 12-15,28-31"},
+		{"ppn=2", 2, "0-7,16-23 8-15,24-31"},
+		{"cpus-per-rank=4", 3, "0-3,16-19 4-7,20-23 8-11,24-27"},
+		{"tpp=4 offset=1", 2, "4-7,20-23 8-11,24-27"},
+		{"offset=14 bind-to=core", 2, "14,30 15,31"},
+		{"bind-to=core:2", 2, "0-1,16-17 2-3,18-19"},
+		{"bind-to=hwthread", 2, "0 8"},
+		{"bind-to=node", 2, "0-31 0-31"},
+		{"map-by=device", 5, "0-1,16-17 4-7,20-23 8-11,24-27 12-15,28-31 2-3,18-19"},
+		{"map-by=device=mlx5_2", 2, "8-9,24-25 10-11,26-27"},
+		{"map-by=device bind-to=device", 1, "0-3,16-19"},
+		{"cpu-bind=verbose,ldoms", 2, "0-7,16-23 8-15,24-31"},
+		{"distribution=block:cyclic", 2, "0-7,16-23 8-15,24-31"},
+		{"map-by=package", 40, strings.TrimSpace(strings.Repeat("0-7,16-23 8-15,24-31 ", 20))},
+		{"", 40, strings.TrimSpace(strings.Repeat("- ", 40))},
+		{"bind-to=core", 40, strings.TrimSpace(strings.Repeat("- ", 40))},
+	} {
+		plan, err := Place([]Machine{two()}, c.ranks, policy(t, strings.Fields(c.flags)...))
+		if err != nil {
+			t.Errorf("%s, %d ranks: %v", c.flags, c.ranks, err)
+			continue
+		}
+		if got := show(plan); got != c.want {
+			t.Errorf("%s, %d ranks:\n got %s\nwant %s", c.flags, c.ranks, got, c.want)
+		}
+		for i, r := range plan.Ranks {
+			if r.Rank != i || len(r.PUs) == 0 {
+				t.Errorf("%s, %d ranks: rank %d is %+v", c.flags, c.ranks, i, r)
+			}
+		}
+	}
+}
+
+// A plan never leaves the mask, and the PUs that the mask lacks are no cores.
+func TestMask(t *testing.T) {
+	m := two()
+	m.Allowed = []int{2, 3, 8, 24, 9}
+	for flags, want := range map[string]string{
+		"map-by=numa":                 "2-3 8-9,24",
+		"map-by=core":                 "2 3",
+		"map-by=package bind-to=numa": "2-3 8-9,24",
+		"map-by=l3":                   "2-3 8-9,24",
+		"bind-to=package":             "2-3 8-9,24",
+		"map-by=device":               "2-3 8-9,24",
+	} {
+		plan, err := Place([]Machine{m}, 2, policy(t, strings.Fields(flags)...))
+		if err != nil || show(plan) != want {
+			t.Errorf("%s: %v, %v; want %s", flags, plan, err, want)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	bare := two()
+	bare.Top = &hw.Topology{Allowed: []int{0, 1}, PUs: []hw.PU{{ID: 0, Node: -1}, {ID: 1, Core: 1, Node: -1}}}
+	masked := two()
+	masked.Allowed = []int{0}
+	for _, c := range []struct {
+		m     Machine
+		flags string
+		ranks int
+		kind  error
+		want  string
+	}{
+		{two(), "map-by=ppr:1:package", 3, ErrNoRoom, "3 ranks, and 1 for each package of 2 make 2"},
+		{two(), "ppn=2", 3, ErrNoRoom, "2 on each of 1 nodes make 2"},
+		{two(), "cpus-per-rank=9", 2, ErrNoRoom, "2 ranks with 9 cores each need more than the 16 of the node"},
+		{two(), "map-by=numa:PE=3", 6, ErrNoRoom, "2 ranks with 3 cores each need more than the 4 of numa 0"},
+		{two(), "offset=16", 1, ErrNoRoom, "the node has 16 cores, and 16 are to be left free"},
+		{two(), "map-by=slot:NOOVERSUBSCRIBE", 33, ErrNoRoom, "33 ranks, and the node has 32 cores"},
+		{two(), "offset=1 map-by=numa", 1, ErrNoRoom, "--offset counts slots, and does not go with --map-by numa"},
+		{two(), "bind-to=device", 2, ErrNoObject, "--map-by device"},
+		{two(), "map-by=gpu", 2, ErrNoObject, "no device gpu"},
+		{two(), "map-by=device=mlx5_9", 2, ErrNoObject, "no device mlx5_9"},
+		{masked, "map-by=device=mlx5_3", 1, ErrNoObject, "none of the allowed PUs 0 is near mlx5_3"},
+		{Machine{Top: two().Top, Allowed: []int{}}, "", 1, ErrNoObject, "leave no PU"},
+		{bare, "map-by=numa", 2, ErrNoObject, "does not tell the NUMA node of PU 0"},
+		{bare, "map-by=l2cache", 2, ErrNoObject, "does not tell the l2cache of PU 0"},
+		{bare, "map-by=device", 2, ErrNoObject, "no RDMA device with"},
+		{two(), "", 0, ErrNoRoom, "0 ranks"},
+	} {
+		plan, err := Place([]Machine{c.m}, c.ranks, policy(t, strings.Fields(c.flags)...))
+		if !errors.Is(err, c.kind) {
+			t.Errorf("%s, %d ranks: %v, %v; want %v", c.flags, c.ranks, plan, err, c.kind)
+			continue
+		}
+		if !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s, %d ranks: %v; want one with %q", c.flags, c.ranks, err, c.want)
+		}
+	}
+}
+
+// Ranks of several nodes: which is where, and that all nodes come to the same.
+func TestNodes(t *testing.T) {
+	for _, c := range []struct {
+		flags        string
+		nodes, ranks int
+		want         string
+	}{
+		{"", 2, 4, "0 0 1 1"},
+		{"", 3, 4, "0 0 1 2"},
+		{"", 3, 2, "0 1"},
+		{"map-by=node", 2, 4, "0 1 0 1"},
+		{"distribution=cyclic", 3, 4, "0 1 2 0"},
+		{"ppn=2", 3, 4, "0 0 1 1"},
+		{"map-by=numa", 2, 4, "0 0 1 1"},
+	} {
+		p := policy(t, strings.Fields(c.flags)...)
+		got, err := p.Nodes(make([]string, c.nodes), c.ranks)
+		if s := strings.Trim(fmt.Sprint(got), "[]"); err != nil || s != c.want {
+			t.Errorf("%s, %d ranks on %d nodes: %s, %v; want %s", c.flags, c.ranks, c.nodes, s, err, c.want)
+		}
+	}
+}
+
+// What a node decides for its own ranks is what the plan of the whole job says.
+func TestNodesAgree(t *testing.T) {
+	machines := []Machine{two(), two(), two()}
+	for _, flags := range []string{"", "map-by=node", "map-by=numa", "map-by=device", "map-by=core bind-to=l3"} {
+		p := policy(t, strings.Fields(flags)...)
+		plan, err := Place(machines, 12, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, m := range machines {
+			var mine []int
+			for _, r := range plan.Ranks {
+				if r.Node == k {
+					mine = append(mine, r.Rank)
+				}
+			}
+			alone, _, err := p.On(m, mine)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, rank := range mine {
+				alone[i].Node = k
+				if !reflect.DeepEqual(alone[i], plan.Ranks[rank]) {
+					t.Errorf("%s: node %d says %+v, the plan %+v", flags, k, alone[i], plan.Ranks[rank])
+				}
+			}
+		}
+	}
+}
+
+// Ranks get memory and NIC of where they are, and equally near NICs get equally many.
+func TestNearby(t *testing.T) {
+	top := shape{2, 1, 1, 4, 1, 2}.topology() // PUs 0-3 and 4-7, with two NICs each
+	plan, err := Place([]Machine{{Name: "n", Top: top}}, 8, Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nics []string
+	for i, r := range plan.Ranks {
+		nics = append(nics, r.NIC.Name)
+		if want := []int{i / 4}; !slices.Equal(r.Memory, want) {
+			t.Errorf("rank %d has memory of nodes %v, want %v", i, r.Memory, want)
+		}
+	}
+	if want := []string{"mlx5_0", "mlx5_1", "mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3", "mlx5_2", "mlx5_3"}; !slices.Equal(nics,
+		want) {
+		t.Errorf("NICs %v, want %v", nics, want)
+	}
+	if len(plan.Notes) > 0 {
+		t.Errorf("notes %q", plan.Notes)
+	}
+
+	top.RDMA = top.RDMA[:2]
+	plan, err = Place([]Machine{{Name: "n", Top: top}}, 2, Policy{})
+	if err != nil || len(plan.Notes) != 1 || !strings.Contains(plan.Notes[0],
+		"rank 1 on PUs 4-7 is in another package than mlx5_1:1") {
+		t.Errorf("notes %q, %v; want one about rank 1", plan.Notes, err)
+	}
+
+	top.RDMA[0].NUMA, top.RDMA[0].LocalPUs = -1, nil // whose place is unknown is not taken where one is near
+	plan, err = Place([]Machine{{Name: "n", Top: top}}, 4, Policy{})
+	if err != nil || plan.Ranks[0].NIC.Name != "mlx5_1" || plan.Ranks[1].NIC.Name != "mlx5_1" {
+		t.Errorf("%+v, %v; want ranks 0 and 1 next to mlx5_1", plan, err)
+	}
+
+	top.Cgroup = &hw.Cgroup{Nodes: []int{1}}
+	plan, err = Place([]Machine{{Name: "n", Top: top}}, 2, Policy{})
+	if err != nil || plan.Ranks[0].Memory != nil || !slices.Equal(plan.Ranks[1].Memory, []int{1}) {
+		t.Errorf("%+v, %v; want no memory of node 0", plan, err)
+	}
+}
+
+// A topology that was read with OnlyPUs is enough for all but the small caches and devices.
+func TestLean(t *testing.T) {
+	full := two()
+	lean := Machine{Name: "n", Top: &hw.Topology{PUs: full.Top.PUs}, Allowed: full.Top.Allowed}
+	for _, flags := range []string{
+		"", "map-by=numa", "map-by=package bind-to=l3cache", "map-by=l3cache", "map-by=core bind-to=hwthread", "ppn=5",
+	} {
+		p := policy(t, strings.Fields(flags)...)
+		a, err := Place([]Machine{full}, 5, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Place([]Machine{lean}, 5, p)
+		if err != nil || show(a) != show(b) || !slices.EqualFunc(a.Ranks, b.Ranks, func(x, y Rank) bool {
+			return slices.Equal(x.Memory, y.Memory)
+		}) {
+			t.Errorf("%s: %s, %v; want %s", flags, show(b), err, show(a))
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	plan, err := Place([]Machine{two()}, 3, policy(t, "map-by=package:PE=3", "bind-to=core"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `rank 0 on n bound to package[0][core:0-2], PUs 0-2,16-18, memory of NUMA node 0, mlx5_0:1
+rank 1 on n bound to package[1][core:0-2], PUs 8-10,24-26, memory of NUMA node 2, mlx5_2:1
+rank 2 on n bound to package[0][core:3-5], PUs 3-5,19-21, memory of NUMA nodes 0-1, mlx5_1:1
+`
+	if got := plan.Report(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	plan, err = Place([]Machine{two()}, 1, policy(t, "map-by=hwthread:PE=3"))
+	if err != nil || !strings.Contains(plan.Report(), "package[0][core:0][hwt:2], PUs 0-1,16,") {
+		t.Errorf("%v, %s", err, plan.Report())
+	}
+}
+
+// Whatever is not as asked for is said.
+func TestNotes(t *testing.T) {
+	for flags, want := range map[string]string{
+		"bind-to=core":         "more ranks than cores (17 on 16 of the node): each is bound to a hardware thread",
+		"map-by=l2 bind-to=l3": "",
+		"":                     "",
+	} {
+		plan, err := Place([]Machine{two()}, 17, policy(t, strings.Fields(flags)...))
+		if got := strings.Join(plan.Notes, "; "); err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", flags, got, err, want)
+		}
+	}
+}
+
+func TestSlots(t *testing.T) {
+	for flags, want := range map[string]int{
+		"": 16, "map-by=hwthread": 32, "cpus-per-rank=4": 4, "map-by=ppr:2:numa": 8, "ppn=3": 3, "offset=10": 6,
+		"map-by=numa": 16,
+	} {
+		p := policy(t, strings.Fields(flags)...)
+		if got, err := p.Slots(two()); err != nil || got != want {
+			t.Errorf("%s: %d slots, %v; want %d", flags, got, err, want)
+		}
+	}
+	p := policy(t, "cpus-per-rank=17")
+	if got, err := p.Slots(two()); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("17 cores a rank: %d slots, %v", got, err)
+	}
+}
+
+// 1,024 ranks on 16 nodes of 256 cores and 16 NICs.
+func BenchmarkPlace(b *testing.B) {
+	var machines []Machine
+	for i := range 16 {
+		machines = append(machines, Machine{Name: fmt.Sprint("node", i), Top: shape{2, 4, 4, 8, 1, 2}.topology()})
+	}
+	for _, flags := range []string{"", "map-by=numa", "map-by=device", "map-by=l3cache bind-to=core"} {
+		p := policy(b, strings.Fields(flags)...)
+		b.Run(flags, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := Place(machines, 1024, p); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,40 @@
+package topo
+
+import (
+	"fmt"
+	"strings"
+)
+
+// columns is the width that rows of cores are broken at.
+const columns = 100
+
+// text draws a box and what is in it.
+func (bx box) text(b *strings.Builder, indent string) {
+	fmt.Fprintf(b, "%s%s\n", indent, bx.title)
+	indent += "  "
+	width := 0
+	for _, c := range bx.cores {
+		width = max(width, len(c.label())+2)
+	}
+	line := ""
+	for _, c := range bx.cores {
+		if line != "" && len(indent)+len(line)+width > columns {
+			fmt.Fprintf(b, "%s%s\n", indent, strings.TrimRight(line, " "))
+			line = ""
+		}
+		line += fmt.Sprintf("%-*s", width, c.label())
+	}
+	if line != "" {
+		fmt.Fprintf(b, "%s%s\n", indent, strings.TrimRight(line, " "))
+	}
+	for _, inner := range bx.inside {
+		inner.text(b, indent)
+	}
+	if len(bx.devices) > 0 && bx.kind == "machine" {
+		fmt.Fprintf(b, "%swhere these are attached, the machine does not tell:\n", indent)
+		indent += "  "
+	}
+	for _, d := range bx.devices {
+		fmt.Fprintf(b, "%s%s\n", indent, d)
+	}
+}
