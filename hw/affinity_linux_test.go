@@ -26,7 +26,7 @@ func TestBind(t *testing.T) {
 }
 
 func TestThisMachine(t *testing.T) {
-	top, err := Read(os.DirFS("/sys"))
+	top, err := Read(os.DirFS("/"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestThisMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := 0
-	for _, core := range top.Cores(allowed) {
+	for _, core := range top.CoresOf(allowed) {
 		seen += len(core)
 	}
 	if seen != len(allowed) {

@@ -1,19 +1,29 @@
-// Package hw tells what the node is made of: packages, NUMA nodes, level-3 caches, cores and PUs, and RDMA devices.
+// Package hw tells what the node is made of: packages, dies, NUMA nodes, caches, cores and PUs, and the PCI devices, RDMA
+// devices, network interfaces, GPUs and NVMe disks, and which of these are near to which.
 //
 // A PU (processing unit) is what the kernel calls a CPU: one core, or one hardware thread of a core that has several.
-// [Read] takes the root of a sysfs tree, so captured trees of other machines can be read as well:
+// [Local] reads this machine. [Read] takes the root directory of any, as a tree of files:
 //
-//	top, err := hw.Read(os.DirFS("/sys"))
+//	top, err := hw.Local()
+//	choices := top.Spread([][]int{{0, 1}, {2, 3}}, top.RDMACandidates()) // for two ranks, by the PUs they are bound to
+//	fmt.Println(choices[1], choices[1].Path, choices[1].Warning)         // mlx5_2:1 PHB, and no warning
+//
+// Programs that start read only what they need:
+//
+//	top, err := hw.Read(os.DirFS("/"), hw.OnlyPUs)
 //	allowed, err := hw.Affinity()
-//	for _, core := range top.Cores(allowed) { // neighbours stand next to each other
+//	for _, core := range top.CoresOf(allowed) { // neighbours stand next to each other
 //		fmt.Println(core) // the PUs of one core
 //	}
 //
-// [ReadRDMA] does the same for RDMA devices, and [LocalRDMA] adds what only the running kernel knows:
+// Trees of other machines come from [Capture], which lstopo --input reads as well, and go back in through [OpenTree]. Package
+// hwtest makes trees of short texts. A [Topology] agrees with hwloc: a test compares the two.
+//
+// [LocalRDMA] reads RDMA devices alone, and adds what only the running kernel knows:
 //
 //	devices, err := hw.LocalRDMA()
 //	for _, d := range devices {
-//		if d.NUMA == 1 { // near NUMA node 1
+//		if d.NUMA == 1 { // near NUMA node 1; -1 is unknown
 //			fmt.Println(d.Name, d.PCI, d.CanOpen()) // mlx5_0 0000:c1:00.0 <nil>
 //		}
 //	}

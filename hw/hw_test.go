@@ -54,7 +54,7 @@ func TestCoresOfTrees(t *testing.T) {
 		for _, pu := range top.PUs {
 			all = append(all, pu.ID)
 		}
-		if got := format(top.Cores(all)); got != want {
+		if got := format(top.CoresOf(all)); got != want {
 			t.Errorf("%s: cores are %q, want %q", name, got, want)
 		}
 	}
@@ -78,10 +78,10 @@ func TestCoresOfSomePUs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := format(top.Cores([]int{9, 6, 5, 4})), "4 6 5 9"; got != want {
+	if got, want := format(top.CoresOf([]int{9, 6, 5, 4})), "4 6 5 9"; got != want {
 		t.Errorf("cores of 9, 6, 5, 4 are %q, want %q: what is allowed only, and unknown PUs last", got, want)
 	}
-	if got, want := format(new(hw.Topology).Cores([]int{1, 0, 3})), "0 1 3"; got != want {
+	if got, want := format(new(hw.Topology).CoresOf([]int{1, 0, 3})), "0 1 3"; got != want {
 		t.Errorf("cores in an unknown topology are %q, want %q", got, want)
 	}
 }
@@ -91,19 +91,19 @@ func TestBadTrees(t *testing.T) {
 		name, file, text string
 		want             error
 	}{
-		{"no list of PUs", "devices/system/cpu/online", "", hw.ErrMalformed},
-		{"cut", "devices/system/cpu/online", "0-3", hw.ErrMalformed},
-		{"endless", "devices/system/cpu/online", "0-4000000000\n", hw.ErrMalformed},
-		{"backwards", "devices/system/cpu/online", "3-0\n", hw.ErrMalformed},
-		{"letters", "devices/system/cpu/cpu1/topology/core_cpus_list", "0-x\n", hw.ErrMalformed},
-		{"package", "devices/system/cpu/cpu1/topology/physical_package_id", "one\n", hw.ErrMalformed},
-		{"level", "devices/system/cpu/cpu0/cache/index0/level", "L3\n", hw.ErrMalformed},
-		{"nodes", "devices/system/node/online", "0,0\n", hw.ErrMalformed},
-		{"absent", "devices/system/cpu/present", "0\n", fs.ErrNotExist},
+		{"no list of PUs", "sys/devices/system/cpu/online", "", hw.ErrMalformed},
+		{"cut", "sys/devices/system/cpu/online", "0-3", hw.ErrMalformed},
+		{"endless", "sys/devices/system/cpu/online", "0-4000000000\n", hw.ErrMalformed},
+		{"backwards", "sys/devices/system/cpu/online", "3-0\n", hw.ErrMalformed},
+		{"letters", "sys/devices/system/cpu/cpu1/topology/core_cpus_list", "0-x\n", hw.ErrMalformed},
+		{"package", "sys/devices/system/cpu/cpu1/topology/physical_package_id", "one\n", hw.ErrMalformed},
+		{"level", "sys/devices/system/cpu/cpu0/cache/index0/level", "L3\n", hw.ErrMalformed},
+		{"nodes", "sys/devices/system/node/online", "0,0\n", hw.ErrMalformed},
+		{"absent", "sys/devices/system/cpu/present", "0\n", fs.ErrNotExist},
 	} {
 		fsys, _ := tree(t, "testdata/bare.txtar")
 		if c.name == "absent" {
-			delete(fsys, "devices/system/cpu/online")
+			delete(fsys, "sys/devices/system/cpu/online")
 		}
 		fsys[c.file] = &fstest.MapFile{Data: []byte(c.text)}
 		if _, err := hw.Read(fsys); !errors.Is(err, c.want) {

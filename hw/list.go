@@ -3,13 +3,14 @@ package hw
 import (
 	"errors"
 	"fmt"
+	mathbits "math/bits"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// maxID bounds the numbers in a list, so that a damaged file cannot ask for all memory. Linux counts to 8192 today.
-const maxID = 1 << 16
+// maxID bounds the numbers in a set, so that a damaged file cannot ask for all memory. Linux counts PUs to 8192.
+const maxID = 1 << 13
 
 // ErrMalformed says that a file of the sysfs tree does not hold what the kernel writes there.
 var ErrMalformed = errors.New("hw: malformed sysfs file")
@@ -40,6 +41,31 @@ func parseList(text string) ([]int, error) {
 		for id := lo; id <= hi; id++ {
 			ids = append(ids, int(id))
 		}
+	}
+	return ids, nil
+}
+
+// parseMask reads the kernel's other form of a set of numbers, hexadecimal words of 32 bits, highest first:
+// "00000001,0000010f\n" is 0-3,8,32.
+func parseMask(text string) ([]int, error) {
+	body, whole := strings.CutSuffix(text, "\n")
+	if !whole || body == "" || len(body) > maxID/4+maxID/32 {
+		return nil, fmt.Errorf("%w: mask %.40q has no end", ErrMalformed, text)
+	}
+	body = strings.TrimSuffix(body, "\n") // that of a cache on POWER ends in two
+	words := strings.Split(body, ",")
+	var ids []int
+	for i, word := range slices.Backward(words) {
+		bits, err := strconv.ParseUint(word, 16, 64)
+		if err != nil || len(words) > 1 && bits >= 1<<32 {
+			return nil, fmt.Errorf("%w: %.40q in mask", ErrMalformed, word)
+		}
+		for first := (len(words) - 1 - i) * 32; bits != 0; bits &= bits - 1 {
+			ids = append(ids, first+mathbits.TrailingZeros64(bits))
+		}
+	}
+	if len(ids) > 0 && ids[len(ids)-1] >= maxID {
+		return nil, fmt.Errorf("%w: mask goes up to %d", ErrMalformed, ids[len(ids)-1])
 	}
 	return ids, nil
 }

@@ -1,6 +1,10 @@
 package hw
 
-import "testing"
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
 
 func TestListPrefixes(t *testing.T) {
 	const whole = "0-3,8,10-11\n"
@@ -15,7 +19,7 @@ func TestListPrefixes(t *testing.T) {
 }
 
 func FuzzList(f *testing.F) {
-	for _, seed := range []string{"\n", "0\n", "0-3,8\n", "0-3", ",\n", "-\n", "0-65535\n", "65536\n", "1,0\n"} {
+	for _, seed := range []string{"\n", "0\n", "0-3,8\n", "0-3", ",\n", "-\n", "0-8191\n", "8192\n", "1,0\n"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -26,6 +30,79 @@ func FuzzList(f *testing.F) {
 		again, err := parseList(FormatList(ids) + "\n")
 		if err != nil || FormatList(again) != FormatList(ids) {
 			t.Errorf("%q is %v, written and read again %v, %v", text, ids, again, err)
+		}
+	})
+}
+
+// parsers read single files, each with a whole text and what it means.
+var parsers = []struct {
+	name, whole, want string
+	parse             func(string) (any, error)
+}{
+	{"mask", "00000001,0000010f\n", "[0 1 2 3 8 32]", any1(parseMask)},
+	{"mask of no bits", "00000000,00000000\n", "[]", any1(parseMask)},
+	{"mask of one word of 64 bits", "8000000000000001\n", "[0 63]", any1(parseMask)},
+	{"size", "1024K\n", "1048576", any1(parseSize)},
+	{"memory", "Node 0 MemTotal:  8349904 kB\n", "8550301696", any1(parseMemory)},
+	{"distances", "10 21\n", "[10 21]", any1(parseDistances)},
+	{"speed", "32.0 GT/s PCIe\n", "32", any1(parseSpeed)},
+	{"unknown speed", "Unknown\n", "0", any1(parseSpeed)},
+	{"width", "16\n", "16", any1(parseWidth)},
+	{"unknown width", "255\n", "0", any1(parseWidth)},
+	{"number", "-17\n", "-17", any1(parseInt)},
+	{"PCI address", "10000:c1:1f.7", "[65536 193 31 7]", func(text string) (any, error) {
+		parts, ok := parsePCIAddress(text)
+		if !ok {
+			return nil, ErrMalformed
+		}
+		return parts, nil
+	}},
+}
+
+func TestTopologyTexts(t *testing.T) {
+	for _, c := range parsers {
+		if v, err := c.parse(c.whole); err != nil || fmt.Sprint(v) != c.want {
+			t.Errorf("%s: %q is %v, %v; want %s", c.name, c.whole, v, err, c.want)
+		}
+	}
+	if ids, err := parseMask("3\n\n"); fmt.Sprint(ids) != "[0 1]" || err != nil {
+		t.Errorf("a mask that ends in two newlines is %v, %v", ids, err)
+	}
+	if node, err := parseNumaStatus("Node:   255\nStatus: online\n"); node != 255 || err != nil {
+		t.Errorf("the GPU's node is %d, %v; want 255", node, err)
+	}
+}
+
+func TestTopologyTextPrefixes(t *testing.T) {
+	for _, c := range parsers {
+		for n := range len(c.whole) {
+			if v, err := c.parse(c.whole[:n]); err == nil {
+				t.Errorf("%s: %q was taken for %v, but it is cut short", c.name, c.whole[:n], v)
+			}
+		}
+	}
+	const status = "Node:   255\n"
+	for n := range len(status) {
+		if node, err := parseNumaStatus(status[:n]); err == nil && node >= 0 {
+			t.Errorf("%q was taken for node %d, but it is cut short", status[:n], node)
+		}
+	}
+}
+
+func FuzzTopologyTexts(f *testing.F) {
+	for i, c := range parsers {
+		f.Add(uint8(i), c.whole)
+	}
+	f.Fuzz(func(t *testing.T, which uint8, text string) {
+		c := parsers[int(which)%len(parsers)]
+		v, err := c.parse(text)
+		if ids, ok := v.([]int); err == nil && ok && c.name != "distances" {
+			if !slices.IsSorted(ids) || len(ids) > 0 && (ids[0] < 0 || ids[len(ids)-1] >= maxID) {
+				t.Errorf("%s: %q is %v", c.name, text, ids)
+			}
+		}
+		if node, err := parseNumaStatus(text); err != nil && node != -1 {
+			t.Errorf("%q is node %d, %v", text, node, err)
 		}
 	})
 }

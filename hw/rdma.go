@@ -1,6 +1,7 @@
 package hw
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 )
@@ -31,6 +32,13 @@ type RDMADevice struct {
 
 	// Away says that the device belongs to another network namespace and cannot be used from this one.
 	Away bool `json:"away,omitempty"`
+
+	// Resources counts what all processes have open on the device, by the kernel's words: qp, cq, mr, pd, ctx, cm_id. [Local]
+	// reads it.
+	Resources map[string]uint64 `json:"resources,omitempty"`
+
+	// Obstacle is why this process cannot open the device, nil when it can or was not asked.
+	Obstacle *Obstacle `json:"obstacle,omitempty"`
 
 	// Problems names what could not be read or understood. The fields in question are as if the kernel did not say.
 	Problems []string `json:"problems,omitempty"`
@@ -137,6 +145,15 @@ type Obstacle struct {
 	File   string `json:"file,omitempty"` // the file that was tried, if there is one
 	Reason string `json:"reason"`         // what is in the way, and what would help
 	Err    error  `json:"-"`              // the system's error, such as syscall.EACCES
+}
+
+// asObstacle makes an obstacle of the error that came of opening a device.
+func asObstacle(d *RDMADevice, err error) *Obstacle {
+	var o *Obstacle
+	if err != nil && !errors.As(err, &o) {
+		o = &Obstacle{Device: d.Name, Reason: err.Error(), Err: err}
+	}
+	return o
 }
 
 // Error is the reason, and the system's error.

@@ -14,22 +14,57 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Local reads this machine, as [Read] does, with this process's affinity, what the kernel tells of RDMA devices over
+// netlink, and for each whether this process can open it.
+func Local() (*Topology, error) {
+	tree, err := openRoot()
+	if err != nil {
+		return nil, err
+	}
+	defer tree.close()
+	allowed, err := Affinity()
+	if err != nil {
+		return nil, err
+	}
+	top, err := Read(tree, WithAffinity(allowed))
+	if err != nil {
+		return nil, err
+	}
+	if err := markAway(top.RDMA); err != nil {
+		return nil, err
+	}
+	addNetlink(top.RDMA)
+	for i := range top.RDMA {
+		top.RDMA[i].Obstacle = asObstacle(&top.RDMA[i], top.RDMA[i].CanOpen())
+	}
+	return top, nil
+}
+
 // LocalRDMA reads the RDMA devices of this machine, as [ReadRDMA] does, and marks what belongs to another network
 // namespace than the calling process: devices by what the kernel lists over netlink, GIDs by the addresses of this
 // namespace's interfaces. In a container /sys often shows those of the host.
 func LocalRDMA() ([]RDMADevice, error) {
-	tree, err := openSysfs()
+	tree, err := openRoot()
 	if err != nil {
 		return nil, err
 	}
 	defer tree.close()
 	devices, err := ReadRDMA(tree)
-	if err != nil || len(devices) == 0 {
-		return nil, err // without devices netlink is not asked: the question would load a kernel module
+	if err != nil {
+		return nil, err
+	}
+	return devices, markAway(devices)
+}
+
+// markAway marks what belongs to another network namespace. Without devices netlink is not asked: the question would
+// load a kernel module.
+func markAway(devices []RDMADevice) error {
+	if len(devices) == 0 {
+		return nil
 	}
 	here, err := interfaces()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	links, err := netlink.RdmaLinkList()
 	if err != nil {
@@ -49,7 +84,7 @@ func LocalRDMA() ([]RDMADevice, error) {
 			}
 		}
 	}
-	return devices, nil
+	return nil
 }
 
 // netInterface is an interface of this network namespace.

@@ -7,6 +7,11 @@ import (
 	"fmt"
 )
 
+// Local returns errors.ErrUnsupported: this system does not tell.
+func Local() (*Topology, error) {
+	return nil, fmt.Errorf("hw: read this machine: needs Linux: %w", errors.ErrUnsupported)
+}
+
 // LocalRDMA returns errors.ErrUnsupported: this system has no RDMA devices that programs can reach.
 func LocalRDMA() ([]RDMADevice, error) {
 	return nil, fmt.Errorf("hw: list RDMA devices: needs Linux: %w", errors.ErrUnsupported)

@@ -9,32 +9,40 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
-const classRDMA = "class/infiniband"
+const classRDMA = "sys/class/infiniband"
 
-// ReadRDMA reads the RDMA devices of a sysfs tree, as os.DirFS("/sys") gives it, in the order of their numbers. A
-// tree without any is no error. A device of which something cannot be read is returned with what can, and
-// RDMADevice.Problems says what is missing; the error is only for the list itself.
+// ReadRDMA reads the RDMA devices of the node whose root directory fsys is, as os.DirFS("/") gives it, in the order of
+// their numbers. A tree without any is no error. A device of which something cannot be read is returned with what can,
+// and RDMADevice.Problems says what is missing; the error is only for the list itself.
 //
-// Netdevs that the tree does not have (class/net) are taken to be those of another network namespace.
+// Netdevs that the tree does not have (sys/class/net) are taken to be those of another network namespace.
 func ReadRDMA(fsys fs.FS) ([]RDMADevice, error) {
-	entries, err := fs.ReadDir(fsys, classRDMA)
+	r := deviceReader{reader: reader{fsys: fsys}}
+	devices, err := r.rdma()
+	if err != nil {
+		return nil, fmt.Errorf("hw: list RDMA devices: %w", err)
+	}
+	return devices, nil
+}
+
+func (r *deviceReader) rdma() ([]RDMADevice, error) {
+	entries, err := fs.ReadDir(r.fsys, classRDMA)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("hw: list RDMA devices: %w", err)
+		return nil, err
 	}
-	shared := rdmaReader{fsys: fsys}
-	chars := shared.chars()
+	var chars map[string][]CharDevice
+	shared := r.apart(func() { chars = r.chars() })
 	var devices []RDMADevice
 	for _, entry := range entries {
-		r := rdmaReader{fsys: fsys, problems: slices.Clone(shared.problems)}
-		d := r.device(entry.Name())
+		var d RDMADevice
+		problems := r.apart(func() { d = r.rdmaDevice(entry.Name()) })
 		d.Chars = slices.Concat(chars[d.Name], chars[""])
-		d.Problems = r.problems
+		d.Problems = slices.Concat(shared, problems)
 		devices = append(devices, d)
 	}
 	slices.SortFunc(devices, func(a, b RDMADevice) int { return compareNumbered(a.Name, b.Name) })
@@ -56,33 +64,27 @@ func ReadCounters(fsys fs.FS, device string, port int) (*Counters, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hw: read counters of %s port %d: %w", device, port, err)
 	}
-	r := rdmaReader{fsys: fsys}
+	r := deviceReader{reader: reader{fsys: fsys}}
 	c := &Counters{Port: r.counters(dir + "/counters"), HW: r.counters(dir + "/hw_counters")}
 	c.Problems = r.problems
 	return c, nil
 }
 
-// rdmaReader goes on after a file that cannot be read, and keeps a sentence about it.
-type rdmaReader struct {
-	fsys     fs.FS
-	problems []string
-}
-
-func (r *rdmaReader) device(name string) RDMADevice {
+func (r *deviceReader) rdmaDevice(name string) RDMADevice {
 	dir := path.Join(classRDMA, name)
 	d := RDMADevice{
 		Name:         name,
-		Type:         value(r, dir+"/node_type", nodeType),
-		NodeGUID:     value(r, dir+"/node_guid", parseGUID),
-		SysImageGUID: value(r, dir+"/sys_image_guid", parseGUID),
-		Firmware:     value(r, dir+"/fw_ver", parseWord),
-		BoardID:      value(r, dir+"/board_id", parseWord),
-		HCAType:      value(r, dir+"/hca_type", parseWord),
+		Type:         value(&r.reader, dir+"/node_type", nodeType),
+		NodeGUID:     value(&r.reader, dir+"/node_guid", parseGUID),
+		SysImageGUID: value(&r.reader, dir+"/sys_image_guid", parseGUID),
+		Firmware:     value(&r.reader, dir+"/fw_ver", parseWord),
+		BoardID:      value(&r.reader, dir+"/board_id", parseWord),
+		HCAType:      value(&r.reader, dir+"/hca_type", parseWord),
 	}
 	uevent, _ := r.text(dir + "/device/uevent")
 	d.Driver = ueventValue(uevent, "DRIVER")
 	d.PCI = cmp.Or(ueventValue(uevent, "PCI_SLOT_NAME"), r.pciAbove(dir))
-	parent := value(r, dir+"/parent", parseWord) // the netdev below; only rxe has this file
+	parent := value(&r.reader, dir+"/parent", parseWord) // the netdev below; only rxe has this file
 	d.Provider = provider(d, parent)
 	for _, number := range r.numbers(dir + "/ports") {
 		d.Ports = append(d.Ports, r.port(dir, d.Type, number, parent))
@@ -122,71 +124,46 @@ func provider(d RDMADevice, parent string) string {
 	return ""
 }
 
-// pciAbove finds the PCI function that a device is part of, however indirectly, by its place in the tree.
-func (r *rdmaReader) pciAbove(dir string) string {
-	target, err := fs.ReadLink(r.fsys, dir)
-	if err != nil {
-		return "" // a copied tree without links tells less
-	}
-	for _, name := range slices.Backward(strings.Split(target, "/")) {
-		if isPCIAddress(name) {
-			return name
-		}
+// pciAbove finds the PCI function that a device is part of, however indirectly.
+func (r *deviceReader) pciAbove(dir string) string {
+	if above := r.above(dir); len(above) > 0 && isPCIAddress(above[0]) {
+		return above[0]
 	}
 	return ""
 }
 
-// isPCIAddress tells domain:bus:slot.function, 0000:c1:00.0, from other names of devices.
-func isPCIAddress(name string) bool {
-	part := strings.Split(name, ":")
-	if len(part) != 3 {
-		return false
-	}
-	slot, function, _ := strings.Cut(part[2], ".")
-	return !slices.ContainsFunc([]string{part[0], part[1], slot, function}, func(digits string) bool {
-		_, err := strconv.ParseUint(digits, 16, 32)
-		return err != nil
-	})
-}
-
 // place asks the device and its netdevs, and the PCI functions above them, for the NUMA node and the PUs near it.
-func (r *rdmaReader) place(d *RDMADevice, dir string) {
+func (r *deviceReader) place(d *RDMADevice, dir string) {
+	d.NUMA = -1
 	dirs := []string{dir}
 	for _, p := range d.Ports {
 		if p.Netdev != "" {
-			dirs = append(dirs, "class/net/"+p.Netdev)
+			dirs = append(dirs, "sys/class/net/"+p.Netdev)
 		}
 	}
-	var asked []string
 	for _, dir := range dirs {
-		asked = append(asked, dir+"/device")
+		asked := []string{dir + "/device"}
 		if pci := r.pciAbove(dir); pci != "" {
-			asked = append(asked, "bus/pci/devices/"+pci)
+			asked = append(asked, dirPCI+pci)
 		}
-	}
-	d.NUMA = -1
-	for _, place := range asked {
-		if text, ok := r.text(place + "/numa_node"); ok && d.NUMA < 0 && text != "-1\n" {
-			n, err := parseUint(text, 16)
-			r.problem(place+"/numa_node", err)
-			if err == nil {
-				d.NUMA = int(n)
-			}
+		numa, pus := r.near(asked...)
+		if d.NUMA < 0 && numa >= 0 || d.LocalPUs == nil {
+			d.LocalPUs = pus
 		}
-		if d.LocalPUs == nil {
-			d.LocalPUs = value(r, place+"/local_cpulist", parseList)
+		if d.NUMA < 0 {
+			d.NUMA = numa
 		}
 	}
 }
 
-func (r *rdmaReader) port(device string, node NodeType, number int, parent string) RDMAPort {
+func (r *deviceReader) port(device string, node NodeType, number int, parent string) RDMAPort {
 	dir := fmt.Sprintf("%s/ports/%d", device, number)
 	p := RDMAPort{
 		Number:    number,
-		State:     value(r, dir+"/state", stateName),
-		PhysState: value(r, dir+"/phys_state", stateName),
-		Rate:      value(r, dir+"/rate", parseRate),
-		LinkLayer: value(r, dir+"/link_layer", linkLayer),
+		State:     value(&r.reader, dir+"/state", stateName),
+		PhysState: value(&r.reader, dir+"/phys_state", stateName),
+		Rate:      value(&r.reader, dir+"/rate", parseRate),
+		LinkLayer: value(&r.reader, dir+"/link_layer", linkLayer),
 		LID:       uint16(r.uint(dir+"/lid", 16)),
 		SMLID:     uint16(r.uint(dir+"/sm_lid", 16)),
 		CapMask:   uint32(r.uint(dir+"/cap_mask", 32)),
@@ -221,7 +198,7 @@ func linkLayer(text string) (LinkLayer, error) {
 // portNetdev is the interface of the port's first GID, the one that the kernel made from the interface's own MAC
 // address. Where GIDs have no interface (InfiniBand, older iWARP) it is one of those below the PCI function; their
 // dev_port counts from 0. A child of ib0 is called ib0.8001 and sorts behind it.
-func (r *rdmaReader) portNetdev(device string, p *RDMAPort) string {
+func (r *deviceReader) portNetdev(device string, p *RDMAPort) string {
 	netdev := ""
 	for _, g := range p.GIDs {
 		if g.Netdev != "" && !g.Away {
@@ -240,18 +217,18 @@ func (r *rdmaReader) portNetdev(device string, p *RDMAPort) string {
 	return ""
 }
 
-func (r *rdmaReader) gids(dir string, link LinkLayer, node NodeType) []GID {
+func (r *deviceReader) gids(dir string, link LinkLayer, node NodeType) []GID {
 	_, err := fs.Stat(r.fsys, dir+"/gid_attrs/types")
 	typed := !errors.Is(err, fs.ErrNotExist) // since Linux 4.5
 	var gids []GID
 	for _, index := range r.numbers(dir + "/gids") {
-		g := GID{Index: index, Addr: value(r, fmt.Sprintf("%s/gids/%d", dir, index), parseGID), Type: GIDInfiniBand}
+		g := GID{Index: index, Addr: value(&r.reader, fmt.Sprintf("%s/gids/%d", dir, index), parseGID), Type: GIDInfiniBand}
 		if !g.Addr.IsValid() || emptyGID(g.Addr.As16(), link) {
 			continue
 		}
 		kind := "IB/RoCE v1"
 		if typed {
-			kind = value(r, fmt.Sprintf("%s/gid_attrs/types/%d", dir, index), parseWord)
+			kind = value(&r.reader, fmt.Sprintf("%s/gid_attrs/types/%d", dir, index), parseWord)
 		}
 		switch {
 		case kind == "":
@@ -263,7 +240,7 @@ func (r *rdmaReader) gids(dir string, link LinkLayer, node NodeType) []GID {
 		case link == LinkEthernet && node == NodeCA:
 			g.Type = GIDRoCEv1
 		}
-		g.Netdev = value(r, fmt.Sprintf("%s/gid_attrs/ndevs/%d", dir, index), parseWord)
+		g.Netdev = value(&r.reader, fmt.Sprintf("%s/gid_attrs/ndevs/%d", dir, index), parseWord)
 		g.Away = g.Netdev != "" && !r.hasNetdev(g.Netdev)
 		gids = append(gids, g)
 	}
@@ -279,29 +256,29 @@ func emptyGID(raw [16]byte, link LinkLayer) bool {
 }
 
 // hasNetdev tells whether the tree has the interface. One without any is not asked.
-func (r *rdmaReader) hasNetdev(name string) bool {
-	if _, err := fs.Stat(r.fsys, "class/net"); errors.Is(err, fs.ErrNotExist) {
+func (r *deviceReader) hasNetdev(name string) bool {
+	if _, err := fs.Stat(r.fsys, "sys/class/net"); errors.Is(err, fs.ErrNotExist) {
 		return true
 	}
-	_, err := fs.Stat(r.fsys, "class/net/"+name)
+	_, err := fs.Stat(r.fsys, "sys/class/net/"+name)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // chars lists the character devices by RDMA device; what all share stands under "".
-func (r *rdmaReader) chars() map[string][]CharDevice {
+func (r *deviceReader) chars() map[string][]CharDevice {
 	chars := map[string][]CharDevice{}
-	for _, class := range []string{"class/infiniband_verbs", "class/infiniband_mad"} {
+	for _, class := range []string{"sys/class/infiniband_verbs", "sys/class/infiniband_mad"} {
 		for _, name := range r.names(class) {
 			kind := strings.TrimRight(name, "0123456789")
 			if kind == "uverbs" || kind == "umad" || kind == "issm" {
-				owner := value(r, path.Join(class, name, "ibdev"), parseWord)
+				owner := value(&r.reader, path.Join(class, name, "ibdev"), parseWord)
 				chars[owner] = append(chars[owner], r.char(class, name, kind))
 			}
 		}
 	}
 	chars[""] = nil // one whose owner cannot be read is among the problems
-	if slices.Contains(r.names("class/misc"), "rdma_cm") {
-		chars[""] = []CharDevice{r.char("class/misc", "rdma_cm", "rdma_cm")}
+	if slices.Contains(r.names("sys/class/misc"), "rdma_cm") {
+		chars[""] = []CharDevice{r.char("sys/class/misc", "rdma_cm", "rdma_cm")}
 	}
 	for _, list := range chars {
 		slices.SortFunc(list, func(a, b CharDevice) int {
@@ -311,7 +288,7 @@ func (r *rdmaReader) chars() map[string][]CharDevice {
 	return chars
 }
 
-func (r *rdmaReader) char(class, name, kind string) CharDevice {
+func (r *deviceReader) char(class, name, kind string) CharDevice {
 	dir := path.Join(class, name)
 	c := CharDevice{Kind: kind, Name: name, Port: int(r.uint(dir+"/port", 8))}
 	if text, ok := r.text(dir + "/dev"); ok {
@@ -319,14 +296,14 @@ func (r *rdmaReader) char(class, name, kind string) CharDevice {
 		c.Major, c.Minor, err = parseDev(text)
 		r.problem(dir+"/dev", err)
 	}
-	if class == "class/infiniband_mad" {
+	if class == "sys/class/infiniband_mad" {
 		dir = class // one version for all
 	}
 	c.ABI = int(r.uint(dir+"/abi_version", 31))
 	return c
 }
 
-func (r *rdmaReader) counters(dir string) map[string]uint64 {
+func (r *deviceReader) counters(dir string) map[string]uint64 {
 	counters := map[string]uint64{}
 	for _, name := range r.names(dir) {
 		text, ok := r.text(dir + "/" + name)
@@ -340,69 +317,6 @@ func (r *rdmaReader) counters(dir string) map[string]uint64 {
 		}
 	}
 	return counters
-}
-
-// value is what parse makes of a file, or zero.
-func value[T any](r *rdmaReader, name string, parse func(string) (T, error)) T {
-	text, ok := r.text(name)
-	if !ok {
-		var zero T
-		return zero
-	}
-	v, err := parse(text)
-	r.problem(name, err)
-	return v
-}
-
-func (r *rdmaReader) uint(name string, bits int) uint64 {
-	return value(r, name, func(text string) (uint64, error) { return parseUint(text, bits) })
-}
-
-// text returns false for a file that is not there, and where the kernel has nothing to say: EINVAL is its answer for
-// an empty entry of a table and for a counter that the hardware lacks.
-func (r *rdmaReader) text(name string) (string, bool) {
-	data, err := fs.ReadFile(r.fsys, name)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP) {
-		return "", false
-	}
-	r.problem(name, err)
-	return string(data), err == nil
-}
-
-// names lists a directory, and nothing where there is none.
-func (r *rdmaReader) names(dir string) []string {
-	entries, err := fs.ReadDir(r.fsys, dir)
-	if !errors.Is(err, fs.ErrNotExist) {
-		r.problem(dir, err)
-	}
-	var names []string
-	for _, entry := range entries {
-		names = append(names, entry.Name())
-	}
-	return names
-}
-
-// numbers lists a directory whose entries are numbered, ascending.
-func (r *rdmaReader) numbers(dir string) []int {
-	var ids []int
-	for _, name := range r.names(dir) {
-		if n, err := strconv.ParseUint(name, 10, 16); err == nil {
-			ids = append(ids, int(n))
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-// problem keeps an error. Those of package fs say the name themselves.
-func (r *rdmaReader) problem(name string, err error) {
-	var at *fs.PathError
-	if errors.As(err, &at) {
-		err = at.Err
-	}
-	if err != nil {
-		r.problems = append(r.problems, fmt.Sprintf("%s: %v", name, err))
-	}
 }
 
 // compareNumbered puts mlx5_2 before mlx5_10.

@@ -20,15 +20,23 @@ import (
 // sysfs is a tree of an archive in which "a -> b" is a link and a file that says !EIO cannot be read.
 type sysfs struct{ fstest.MapFS }
 
-func (s sysfs) ReadFile(name string) ([]byte, error) {
+func (s sysfs) Open(name string) (fs.File, error) {
+	f, err := s.MapFS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return f, err
+	}
 	data, err := s.MapFS.ReadFile(name)
 	errnos := map[string]error{
 		"!EIO\n": syscall.EIO, "!EINVAL\n": syscall.EINVAL, "!EACCES\n": syscall.EACCES, "!ENODEV\n": syscall.ENODEV,
 	}
 	if errno := errnos[string(data)]; errno != nil {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: errno}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errno}
 	}
-	return data, err
+	return f, err
 }
 
 func rdmaTree(t *testing.T, name string) (sysfs, string) {
@@ -146,7 +154,7 @@ func TestNoRDMA(t *testing.T) {
 	if devices, err := hw.ReadRDMA(fstest.MapFS{}); err != nil || devices != nil {
 		t.Errorf("a tree without RDMA devices reads %v, %v", devices, err)
 	}
-	fsys := fstest.MapFS{"class/infiniband": &fstest.MapFile{}}
+	fsys := fstest.MapFS{"sys/class/infiniband": &fstest.MapFile{}}
 	if _, err := hw.ReadRDMA(fsys); err == nil {
 		t.Error("a class that is no directory is no error")
 	}

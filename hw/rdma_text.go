@@ -112,6 +112,16 @@ func parseUint(text string, bits int) (uint64, error) {
 	return n, nil
 }
 
+// parseInt reads a number in decimal that may be negative.
+func parseInt(text string) (int, error) {
+	body, whole := strings.CutSuffix(text, "\n")
+	n, err := strconv.ParseInt(body, 10, 32)
+	if !whole || err != nil {
+		return 0, malformed("number", text)
+	}
+	return int(n), nil
+}
+
 // parseDev reads the number of a device file, major:minor.
 func parseDev(text string) (major, minor uint32, err error) {
 	body, whole := strings.CutSuffix(text, "\n")

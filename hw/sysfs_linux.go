@@ -10,26 +10,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sysfs is the tree below /sys. A port has tables of up to a thousand files, which every process that opens a device
-// reads: through os.DirFS each takes four times as long as here, where the directory of the last file stays open and a
-// file is one open, one read and one close. It is for one goroutine.
-type sysfs struct {
+// rootTree is this machine's root directory, of which sysfs and procfs are read. A port has tables of up to a thousand
+// files, which every process that opens a device reads: through os.DirFS each takes four times as long as here, where the
+// directory of the last file stays open and a file is one open, one read and one close. It is for one goroutine.
+type rootTree struct {
 	fs.ReadLinkFS
 	dir  string
 	fd   int // of dir, -1 for none
 	page []byte
 }
 
-func openSysfs() (*sysfs, error) {
-	tree, ok := os.DirFS("/sys").(fs.ReadLinkFS)
+// pageSize is the least that a file must have handed out for there to be more.
+const pageSize = 4096
+
+func openRoot() (*rootTree, error) {
+	tree, ok := os.DirFS("/").(fs.ReadLinkFS)
 	if !ok {
 		return nil, fmt.Errorf("hw: os.DirFS has no links: %w", fs.ErrInvalid)
 	}
-	return &sysfs{ReadLinkFS: tree, fd: -1, page: make([]byte, os.Getpagesize())}, nil
+	return &rootTree{ReadLinkFS: tree, fd: -1, page: make([]byte, maxFile)}, nil
 }
 
-// ReadFile reads a file of sysfs, which is never longer than a page and comes in one piece.
-func (s *sysfs) ReadFile(name string) ([]byte, error) {
+// readWhole reads a file. The kernel hands out up to a page at a time.
+func (s *rootTree) readWhole(name string) ([]byte, error) {
 	n, err := s.read(path.Split(name))
 	if err != nil {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
@@ -37,7 +40,7 @@ func (s *sysfs) ReadFile(name string) ([]byte, error) {
 	return slices.Clone(s.page[:n]), nil
 }
 
-func (s *sysfs) read(dir, base string) (int, error) {
+func (s *rootTree) read(dir, base string) (int, error) {
 	if s.fd < 0 || dir != s.dir {
 		if err := s.enter(dir); err != nil {
 			return 0, err
@@ -48,19 +51,23 @@ func (s *sysfs) read(dir, base string) (int, error) {
 		return 0, err
 	}
 	defer unix.Close(fd)
-	return unix.Read(fd, s.page)
+	n, err := unix.Read(fd, s.page)
+	for last := n; err == nil && last >= pageSize && n < len(s.page); n += last {
+		last, err = unix.Read(fd, s.page[n:])
+	}
+	return n, err
 }
 
-func (s *sysfs) enter(dir string) error {
+func (s *rootTree) enter(dir string) error {
 	s.close()
-	fd, err := unix.Open("/sys/"+dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open("/"+dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
 		s.dir, s.fd = dir, fd
 	}
 	return err
 }
 
-func (s *sysfs) close() {
+func (s *rootTree) close() {
 	if s.fd >= 0 {
 		unix.Close(s.fd) // of a directory that was only read: there is nothing to lose
 	}

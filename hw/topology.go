@@ -2,166 +2,183 @@ package hw
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
-	"strings"
 )
 
-// Topology is the node at one moment.
+// Topology is a node at one moment. Its JSON is what ibrun topo --json prints, and its field names stay.
+//
+// The lists of packages, dies, NUMA nodes, caches, cores and PUs are in the order of the tree that they form, largest
+// first and by the lowest PU: what is close in a list is close in the machine. It is the logical order of hwloc. Sets of
+// PUs are ascending, name only PUs that are switched on, and may share memory: they are not to be changed.
 type Topology struct {
-	// PUs are the processing units that are switched on, by ascending number.
-	PUs []PU `json:"pus"`
+	Packages []Package `json:"packages"`
+	Dies     []Die     `json:"dies"` // of packages with more than one
+	Nodes    []Node    `json:"nodes"`
+	Caches   []Cache   `json:"caches"` // by falling level, data before instructions
+	Cores    []Core    `json:"cores"`
+	Kinds    []Kind    `json:"kinds"` // fastest first; one where all cores are alike
+	PUs      []PU      `json:"pus"`
+
+	// Allowed is what the process may use: the PUs that are switched on, in its cgroup and in its affinity mask.
+	Allowed []int `json:"allowed"`
+	// Affinity is the mask that WithAffinity gave, nil without.
+	Affinity []int `json:"affinity,omitempty"`
+	// Cgroup is the process's cpuset, nil where there is none.
+	Cgroup *Cgroup `json:"cgroup,omitempty"`
+
+	PCI     []PCIDevice  `json:"pci"` // those near the first PUs first, then by bridge and address
+	RDMA    []RDMADevice `json:"rdma"`
+	Netdevs []Netdev     `json:"netdevs"`
+	GPUs    []Device     `json:"gpus"` // displays and accelerators, by PCI class
+	NVMe    []Device     `json:"nvme"` // by PCI class
+
+	// Problems names what could not be read or understood. The fields in question are as if the kernel did not say.
+	// Devices have Problems of their own.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// Package is a physical package: what sits in a socket.
+type Package struct {
+	ID    int    `json:"id"` // the kernel's number, -1 where the firmware does not say
+	Model string `json:"model,omitempty"`
+	PUs   []int  `json:"pus"`
+}
+
+// Die is a part of a package with caches and memory controllers of its own.
+type Die struct {
+	ID  int   `json:"id"` // unique in its package
+	PUs []int `json:"pus"`
+}
+
+// Node is a NUMA node: memory, and the PUs that are close to it, if any. A machine that has none described is one node,
+// 0.
+type Node struct {
+	ID     int    `json:"id"`
+	Memory uint64 `json:"memory"` // bytes
+	PUs    []int  `json:"pus"`
+
+	// Near is PUs, or for a node without any those of the nodes at the smallest distance, all where that is unknown.
+	Near []int `json:"near"`
+	// Distances are the firmware's, relative to 10 for the node itself: Distances[i] is that to Topology.Nodes[i]. It is
+	// nil when unknown.
+	Distances []int `json:"distances"`
+	// GPU is the PCI address of the GPU whose memory this is.
+	GPU string `json:"gpu,omitempty"`
+}
+
+// Cache is one cache.
+type Cache struct {
+	Level int    `json:"level"` // from 1
+	Type  string `json:"type"`  // Data, Instruction or Unified
+	Size  uint64 `json:"size"`  // bytes, as are lines; 0 when unknown, as are Line and Ways
+	Line  int    `json:"line"`
+	Ways  int    `json:"ways"`
+	PUs   []int  `json:"pus"`
+}
+
+// Core is one core.
+type Core struct {
+	ID   int   `json:"id"`   // the kernel's number, unique in its package; -1 when unknown
+	Kind int   `json:"kind"` // index into Topology.Kinds
+	PUs  []int `json:"pus"`  // its hardware threads
+}
+
+// Kind is a sort of core of a hybrid machine.
+type Kind struct {
+	Name     string `json:"name"`     // the kernel's: cpu_core, cpu_atom; or capacity
+	Capacity int    `json:"capacity"` // relative to 1024 for the fastest, 0 when unknown
+	PUs      []int  `json:"pus"`
 }
 
 // PU is one processing unit and its place. Core and L3 are named by the lowest PU in them, which makes the names
-// unique on the node; Node and Package are the kernel's own numbers.
+// unique on the node; Node and Package are the kernel's own numbers. A PU without a level-3 cache has L3 to itself.
 type PU struct {
 	ID      int `json:"id"`
 	Core    int `json:"core"`
 	L3      int `json:"l3"`
-	Node    int `json:"node"`
-	Package int `json:"package"`
+	Node    int `json:"node"`    // -1 when unknown; 0 on a machine without nodes
+	Package int `json:"package"` // 0 when the firmware does not say
 }
 
-// Read reads a sysfs tree, as os.DirFS("/sys") gives it. A machine need not describe everything: without the file
-// of a core or a cache, a PU has one of its own, and without nodes all is node 0. Without the list of PUs that are
-// switched on, the error is fs.ErrNotExist; a file that cannot be understood is [ErrMalformed].
-func Read(fsys fs.FS) (*Topology, error) {
-	r := reader{fsys: fsys, pus: map[int]*PU{}}
-	online := r.list("devices/system/cpu/online")
-	if r.err == nil && online == nil {
-		return nil, fmt.Errorf("hw: read devices/system/cpu/online: %w", fs.ErrNotExist)
+// Cgroup is the cpuset that the process is in.
+type Cgroup struct {
+	Path  string `json:"path"` // in the hierarchy of cpusets: /docker/0123
+	PUs   []int  `json:"pus"`  // nil for no limit, as are Nodes
+	Nodes []int  `json:"nodes"`
+}
+
+// Option narrows or widens what [Read] does.
+type Option func(*reading)
+
+type reading struct {
+	onlyPUs  bool
+	affinity []int
+	canOpen  func(*RDMADevice) error
+}
+
+// OnlyPUs has Read read Topology.PUs and nothing else. It is for programs that start: a fraction of the files.
+func OnlyPUs(o *reading) { o.onlyPUs = true }
+
+// WithAffinity says which PUs the process may run on, as [Affinity] tells.
+func WithAffinity(pus []int) Option {
+	return func(o *reading) { o.affinity = slices.Sorted(slices.Values(pus)) }
+}
+
+// WithOpen asks for each RDMA device whether it can be opened, as [RDMADevice.CanOpen] tells, and keeps the answer in
+// RDMADevice.Obstacle.
+func WithOpen(canOpen func(*RDMADevice) error) Option {
+	return func(o *reading) { o.canOpen = canOpen }
+}
+
+// Read reads the node whose root directory fsys is, as os.DirFS("/") or [OpenTree] give it: the trees below sys and
+// proc. It reads each file once, and of no file more than 64 KiB.
+//
+// A machine need not describe everything: without the file of a core or a package, a PU has one of its own, and without
+// nodes all is node 0. What placement stands on is strict: without the list of PUs that are switched on, the error is
+// fs.ErrNotExist; where a file with the place of a PU cannot be understood, it is [ErrMalformed]. All else that cannot be
+// read is named in Problems, and devices are listed with what can.
+func Read(fsys fs.FS, options ...Option) (*Topology, error) {
+	var o reading
+	for _, option := range options {
+		option(&o)
 	}
-	for _, id := range online {
-		r.pus[id] = &PU{ID: id, Core: -1, L3: -1}
-	}
-	for _, id := range online {
-		r.place(r.pus[id])
-	}
-	r.nodes()
+	r := &cpuReader{reader: reader{fsys: fsys}, lean: o.onlyPUs, pus: map[int]*PU{}, top: &Topology{Affinity: o.affinity}}
+	r.places()
 	if r.err != nil {
 		return nil, r.err
 	}
-	t := &Topology{}
-	for _, id := range online {
-		t.PUs = append(t.PUs, *r.pus[id])
+	if o.onlyPUs {
+		return r.top, nil
 	}
-	return t, nil
+	r.details()
+	d := &deviceReader{reader: reader{fsys: fsys, sets: r.sets, members: r.members}, top: r.top}
+	d.devices(o.canOpen)
+	r.top.Problems = append(r.problems, d.problems...)
+	r.top.fill()
+	return r.top, nil
 }
 
-// reader keeps the first error, so that reading is a list of what there is to read.
-type reader struct {
-	fsys fs.FS
-	pus  map[int]*PU
-	err  error
+// fill makes lists of what there is none of empty: [] in JSON, and not null, which would be unknown.
+func (t *Topology) fill() {
+	t.Packages, t.Dies, t.Caches = orEmpty(t.Packages), orEmpty(t.Dies), orEmpty(t.Caches)
+	t.PCI, t.RDMA, t.Netdevs = orEmpty(t.PCI), orEmpty(t.RDMA), orEmpty(t.Netdevs)
+	t.GPUs, t.NVMe = orEmpty(t.GPUs), orEmpty(t.NVMe)
 }
 
-// place finds core, package and cache of a PU. One file tells them for all PUs that share them, and is read once.
-func (r *reader) place(pu *PU) {
-	dir := fmt.Sprintf("devices/system/cpu/cpu%d/", pu.ID)
-	if pu.Core < 0 {
-		siblings := r.list(dir + "topology/core_cpus_list")
-		if siblings == nil {
-			siblings = r.list(dir + "topology/thread_siblings_list") // its name before Linux 5.3
-		}
-		for _, p := range r.group(pu, siblings) {
-			p.Core = pu.ID
-		}
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
 	}
-	if pu.L3 < 0 {
-		for _, p := range r.group(pu, r.level3(dir)) {
-			p.L3 = pu.ID
-		}
-	}
-	pu.Package = max(0, r.number(dir+"topology/physical_package_id")) // -1 where the firmware does not say
+	return list
 }
 
-// group returns those PUs of a list that are switched on, and pu in any case.
-func (r *reader) group(pu *PU, ids []int) []*PU {
-	pus := []*PU{pu}
-	for _, id := range ids {
-		if p := r.pus[id]; p != nil && p != pu {
-			pus = append(pus, p)
-		}
-	}
-	return pus
-}
-
-// level3 returns the PUs below the same level-3 cache, nil if there is none.
-func (r *reader) level3(dir string) []int {
-	for index := 0; r.err == nil; index++ {
-		cache := fmt.Sprintf("%scache/index%d/", dir, index)
-		switch r.number(cache + "level") {
-		case 0:
-			return nil
-		case 3:
-			return r.list(cache + "shared_cpu_list")
-		}
-	}
-	return nil
-}
-
-func (r *reader) nodes() {
-	for _, node := range r.list("devices/system/node/online") {
-		for _, id := range r.list(fmt.Sprintf("devices/system/node/node%d/cpulist", node)) {
-			if pu := r.pus[id]; pu != nil {
-				pu.Node = node
-			}
-		}
-	}
-}
-
-// list returns nil for a file that is not there.
-func (r *reader) list(name string) []int {
-	text, ok := r.file(name)
-	if !ok {
-		return nil
-	}
-	ids, err := parseList(text)
-	r.fail(name, err)
-	return ids
-}
-
-// number returns 0 for a file that is not there.
-func (r *reader) number(name string) int {
-	text, ok := r.file(name)
-	if !ok {
-		return 0
-	}
-	n, err := strconv.Atoi(strings.TrimSuffix(text, "\n"))
-	if err != nil || n >= maxID {
-		r.fail(name, fmt.Errorf("%w: number %.40q", ErrMalformed, text))
-	}
-	return n
-}
-
-func (r *reader) file(name string) (text string, ok bool) {
-	data, err := fs.ReadFile(r.fsys, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", false
-	}
-	r.fail(name, err)
-	return string(data), err == nil && r.err == nil
-}
-
-func (r *reader) fail(name string, err error) {
-	if err != nil && r.err == nil {
-		r.err = fmt.Errorf("hw: read %s: %w", name, err)
-	}
-}
-
-// Cores returns the cores that the allowed PUs belong to, each as its allowed PUs, ascending. Cores that share a
+// CoresOf returns the cores that the allowed PUs belong to, each as its allowed PUs, ascending. Cores that share a
 // cache stand next to each other, so do those of a NUMA node and of a package: any stretch of the result is as
 // close together as the node allows. PUs that the topology does not know are cores of their own at the end, so a
 // zero Topology returns the allowed PUs one by one.
-func (t *Topology) Cores(allowed []int) [][]int {
-	known := map[int]PU{}
-	for _, pu := range t.PUs {
-		known[pu.ID] = pu
-	}
+func (t *Topology) CoresOf(allowed []int) [][]int {
+	known := t.places()
 	var pus []PU
 	for _, id := range allowed {
 		pu, ok := known[id]
@@ -183,4 +200,13 @@ func (t *Topology) Cores(allowed []int) [][]int {
 		cores[last] = append(cores[last], pu.ID)
 	}
 	return cores
+}
+
+// places are the PUs by number.
+func (t *Topology) places() map[int]PU {
+	places := make(map[int]PU, len(t.PUs))
+	for _, pu := range t.PUs {
+		places[pu.ID] = pu
+	}
+	return places
 }

@@ -1,0 +1,180 @@
+package hw_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/hw/hwtest"
+)
+
+// mend is a tree in which one file is another.
+type mend struct {
+	fs.ReadLinkFS
+	name string
+	file fs.FS // with a file called x, or nil
+	err  error
+}
+
+func (m mend) Open(name string) (fs.File, error) {
+	switch {
+	case name != m.name:
+		return m.ReadLinkFS.Open(name)
+	case m.file != nil:
+		return m.file.Open("x")
+	}
+	return nil, &fs.PathError{Op: "open", Path: name, Err: m.err}
+}
+
+// ReadDir makes fs.ReadDir use Open, of the one file as well.
+func (m mend) ReadDir(name string) ([]fs.DirEntry, error) {
+	if name == m.name && m.err != nil {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: m.err}
+	}
+	return fs.ReadDir(m.ReadLinkFS, name)
+}
+
+const (
+	cpu  = "sys/devices/system/cpu/"
+	node = "sys/devices/system/node/"
+	pci  = "sys/bus/pci/devices/0000:13:00.0/"
+)
+
+// What placement stands on ends reading; all else is a problem, kept where it belongs.
+func TestDamagedFiles(t *testing.T) {
+	tree, ok := hwtest.Tree(t, "testdata/machines/two-sockets.txtar").(fs.ReadLinkFS)
+	if !ok {
+		t.Fatal("the tree has no links")
+	}
+	huge := strings.Repeat("0,", 1<<16)
+	for _, c := range []struct {
+		file, text string
+		err        error
+		fails      bool
+		message    string // of the error, or among the problems
+	}{
+		{file: cpu + "online", text: huge, fails: true, message: "longer than 65536 bytes"},
+		{file: cpu + "online", text: "0-8192\n", fails: true, message: `"0-8192" in list`},
+		{file: cpu + "online", err: syscall.EACCES, fails: true,
+			message: "hw: read sys/devices/system/cpu/online: permission denied"},
+		{file: cpu + "online", err: syscall.ELOOP, fails: true, message: "too many levels of symbolic links"},
+		{file: cpu + "online", err: syscall.EIO, fails: true, message: "input/output error"},
+		{file: cpu + "cpu0/topology/core_cpus", text: "xyz\n", fails: true,
+			message: `core_cpus: hw: malformed sysfs file: "xyz" in mask`},
+		{file: cpu + "cpu0/topology/core_cpus", text: "", fails: true, message: "has no end"},
+		{file: cpu + "cpu0/topology/package_cpus", err: syscall.EIO, fails: true, message: "package_cpus: input/output error"},
+		{file: cpu + "cpu0/topology/physical_package_id", text: "99999999999\n", fails: true, message: "number"},
+		{file: cpu + "cpu0/cache/index3/level", text: "three\n", fails: true, message: "number"},
+		{file: node + "node1/cpumap", text: "1,\n", fails: true, message: "in mask"},
+		{file: node + "online", text: "1-0\n", fails: true, message: "in list"},
+
+		{file: cpu + "cpu0/cache/index3/size", text: "big\n", message: `index3/size: hw: malformed sysfs file: size "big\n"`},
+		{file: cpu + "cpu0/topology/core_id", text: "\n", fails: true, message: "core_id"},
+		{file: node + "node1/meminfo", text: "Node 1 MemTotal: lots\n", message: "memory"},
+		{file: node + "node1/meminfo", text: "", message: "meminfo: hw: malformed sysfs file: memory"},
+		{file: node + "node0/distance", text: "10 x\n", message: "distance"},
+		{file: node + "node1/cpumap", text: "ffff\n", message: "claims PUs that another node has"},
+		{file: "proc/cpuinfo", err: syscall.EIO, message: "proc/cpuinfo: input/output error"},
+		{file: pci + "class", text: huge, message: pci + "class: hw: malformed sysfs file: longer than 65536 bytes"},
+		{file: pci + "class", text: "0x02\n", message: "class"},
+		{file: pci + "vendor", err: syscall.ENODEV, message: pci + "vendor: no such device"},
+		{file: pci + "numa_node", text: "9\n", message: "NUMA node that is not there"},
+		{file: pci + "numa_node", text: "-2\n", message: "numa_node"},
+		{file: pci + "current_link_speed", text: "fast\n", message: "link speed"},
+		{file: pci + "current_link_width", text: "many\n", message: "current_link_width"},
+		{file: "sys/class/net/eth0/mtu", text: "1e9\n", message: "mtu"},
+		{file: "sys/class/net/eth0/operstate", err: syscall.EIO, message: "operstate: input/output error"},
+		{file: "sys/bus/pci/devices", err: syscall.EACCES, message: "sys/bus/pci/devices: permission denied"},
+		{file: "sys/class/infiniband", err: syscall.EIO, message: "sys/class/infiniband: input/output error"},
+	} {
+		m := mend{ReadLinkFS: tree, name: c.file, err: c.err}
+		if c.err == nil {
+			file, err := hwtest.FromText(fmt.Appendf(nil, "-- y --\n-- x --\n%s", c.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.file = file
+		}
+		top, err := hw.Read(m)
+		said := asJSON(t, top)
+		if err != nil {
+			said = err.Error()
+		} else if !bytes.Contains([]byte(said), []byte(`"problems"`)) {
+			said = "nothing"
+		}
+		said = strings.NewReplacer(`\"`, `"`, `\\n`, `\n`).Replace(said)
+		if (err != nil) != c.fails || !strings.Contains(said, c.message) {
+			t.Errorf("%s with %.20q or %v: failed is %t, want %t; it says %.300s, want %q among it",
+				c.file, c.text, c.err, err != nil, c.fails, said, c.message)
+		}
+	}
+}
+
+// No file but the list of PUs is needed, and a missing one is not a problem: kernels differ.
+func TestMissingFiles(t *testing.T) {
+	tree, ok := hwtest.Tree(t, "testdata/machines/two-sockets.txtar").(fs.ReadLinkFS)
+	if !ok {
+		t.Fatal("the tree has no links")
+	}
+	digits := regexp.MustCompile("[0-9]+")
+	tried := map[string]bool{} // one of each kind
+	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
+		kind := digits.ReplaceAllString(name, "")
+		if err != nil || !entry.Type().IsRegular() || tried[kind] {
+			return err
+		}
+		tried[kind] = true
+		top, readErr := hw.Read(mend{ReadLinkFS: tree, name: name, err: fs.ErrNotExist})
+		if readErr != nil || len(top.PUs) != 16 || len(top.Problems) != 0 {
+			t.Errorf("without %s: %v", name, readErr)
+		}
+		return nil
+	})
+	if err != nil || len(tried) < 50 {
+		t.Errorf("tried %d files, %v", len(tried), err)
+	}
+}
+
+// Trees in directories may hold what blocks or leads away.
+func TestDirectoryTree(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "m"), hwtest.Tree(t, "testdata/machines/two-sockets.txtar")); err != nil {
+		t.Fatal(err)
+	}
+	replace := func(name string, with func(name string) error) {
+		t.Helper()
+		name = filepath.Join(dir, "m", name)
+		if err := errors.Join(os.Remove(name), with(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := func(to string) func(string) error { return func(name string) error { return os.Symlink(to, name) } }
+	replace(node+"node0/meminfo", link("/proc/meminfo"))
+	replace(node+"node1/meminfo", link("meminfo"))
+	replace(node+"node0/distance", link("/dev/zero"))
+	replace(cpu+"cpu0/cache/index0/size", func(name string) error { return os.Mkdir(name, 0o777) })
+	replace(cpu+"cpu0/cache/index1/size", func(name string) error { return fifo(t, name) })
+	tree, err := hw.OpenTree(filepath.Join(dir, "m"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	top, err := hw.Read(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(top.Problems) != 5 || top.Nodes[0].Memory != 0 {
+		t.Errorf("problems are %q, want five, one of each file", top.Problems)
+	}
+	if _, err := hw.OpenTree(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a tree that is not there: %v", err)
+	}
+}

@@ -1,0 +1,170 @@
+package hw
+
+import (
+	"archive/tar"
+	"cmp"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// captured are the files of a capture. A link on the way is kept as a link, and what it leads to as well.
+var captured = []string{
+	"proc/cpuinfo", "proc/meminfo", "proc/mounts", "proc/version", "proc/cmdline", "proc/self/cgroup", "proc/self/cpuset",
+	"proc/self/status", "proc/self/limits", "proc/driver/nvidia/gpus/*/numa_status", "proc/sys/kernel/numa_balancing",
+	"proc/sys/vm/zone_reclaim_mode", "proc/sys/vm/nr_hugepages",
+	"sys/devices/system/cpu/*", "sys/devices/system/cpu/smt/*", "sys/devices/system/cpu/cpu*/cpu_capacity",
+	"sys/devices/system/cpu/cpu*/online", "sys/devices/system/cpu/cpu*/topology/*",
+	"sys/devices/system/cpu/cpu*/cache/index*/*", "sys/devices/system/cpu/cpu*/cpufreq/base_frequency",
+	"sys/devices/system/cpu/cpu*/cpufreq/cpuinfo_max_freq", "sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+	"sys/devices/cpu_core/cpus", "sys/devices/cpu_atom/cpus", "sys/devices/cpu_lowpower/cpus",
+	"sys/devices/system/node/*", "sys/devices/system/node/node*/cpumap", "sys/devices/system/node/node*/cpulist",
+	"sys/devices/system/node/node*/meminfo", "sys/devices/system/node/node*/distance",
+	"sys/devices/system/node/node*/access*/initiators/*", "sys/devices/system/node/node*/hugepages/*/nr_hugepages",
+	"sys/kernel/mm/hugepages/*/*", "sys/kernel/mm/transparent_hugepage/enabled", "sys/kernel/iommu_groups/*/type",
+	"sys/bus/pci/devices/*/*", "sys/bus/pci/devices/*/drm/*", "sys/bus/pci/devices/*/nvme/*", "sys/bus/pci/devices/*/net/*",
+	"sys/bus/pci/devices/*/infiniband/*",
+	"sys/class/net/*/*", "sys/class/infiniband/*/*", "sys/class/infiniband/*/ports/*/*",
+	"sys/class/infiniband/*/ports/*/gids/*", "sys/class/infiniband/*/ports/*/pkeys/*",
+	"sys/class/infiniband/*/ports/*/gid_attrs/*/*", "sys/class/infiniband/*/ports/*/counters/*",
+	"sys/class/infiniband/*/ports/*/hw_counters/*", "sys/class/infiniband/*/hw_counters/*",
+	"sys/class/infiniband_verbs/*", "sys/class/infiniband_verbs/*/*", "sys/class/infiniband_mad/*",
+	"sys/class/infiniband_mad/*/*", "sys/class/misc/rdma_cm/*", "sys/module/*/version",
+}
+
+// left are files that tell nothing of a machine: they are large, say another thing each time, or do something when read.
+var left = []string{"rom", "remove", "rescan", "reset", "vpd", "msi_bus", "enable", "broken_parity_status", "d3cold_allowed",
+	"reset_method", "uartclk"}
+
+// Capture writes the tree of a node as a tar.gz archive: all that [Read] reads, and what lstopo --input needs of it
+// when it is unpacked. Times and owners are left out, so equal trees give equal archives. What cannot be read is named
+// in the archive's file unreadable. The error is only for writing.
+//
+// The archive tells addresses of network interfaces and ports, and the kernel's command line.
+func Capture(w io.Writer, fsys fs.FS) error {
+	zipped := gzip.NewWriter(w)
+	c := &capture{fsys: fsys, w: tar.NewWriter(zipped), seen: map[string]bool{}}
+	for _, pattern := range captured {
+		c.walk(".", strings.Split(pattern, "/"))
+	}
+	c.cpuset()
+	if len(c.unreadable) > 0 {
+		c.file("unreadable", []byte(strings.Join(c.unreadable, "\n")+"\n"))
+	}
+	if err := cmp.Or(c.err, c.w.Close(), zipped.Close()); err != nil {
+		return fmt.Errorf("hw: write captured tree: %w", err)
+	}
+	return nil
+}
+
+type capture struct {
+	fsys       fs.FS
+	w          *tar.Writer
+	seen       map[string]bool
+	unreadable []string
+	err        error // the first in writing
+}
+
+// cpuset keeps the files of the cgroup that this process is in.
+func (c *capture) cpuset() {
+	r := &cpuReader{reader: reader{fsys: c.fsys}}
+	mount, prefix, suffix := r.cpusetMount()
+	if mount == "" {
+		return
+	}
+	mount = strings.TrimPrefix(mount, "/")
+	c.walk(".", strings.Split(mount+"/cgroup.controllers", "/"))
+	dir := path.Join(mount, path.Clean("/"+r.cpusetPath()))
+	for _, name := range []string{"cpus", "mems"} {
+		c.walk(".", strings.Split(path.Join(dir, prefix+name+suffix), "/"))
+	}
+}
+
+// walk keeps what a pattern names below a directory that has no link in its path.
+func (c *capture) walk(dir string, pattern []string) {
+	names := pattern[:1]
+	if strings.Contains(names[0], "*") {
+		entries, err := fs.ReadDir(c.fsys, dir)
+		c.missing(dir, err)
+		names = nil
+		for _, entry := range entries {
+			if ok, err := path.Match(pattern[0], entry.Name()); ok && err == nil {
+				names = append(names, entry.Name())
+			}
+		}
+	}
+	for _, name := range names {
+		at := path.Join(dir, name)
+		if to, err := fs.ReadLink(c.fsys, at); err == nil && !strings.HasPrefix(at, "proc/") { // links of proc are each process's own
+			c.header(&tar.Header{Typeflag: tar.TypeSymlink, Name: at, Linkname: to, Mode: 0o777}, nil)
+			at = path.Join(dir, to)
+			if len(pattern) == 1 || !fs.ValidPath(at) {
+				continue // where it leads is named by another pattern, if at all
+			}
+		}
+		if len(pattern) > 1 {
+			c.walk(at, pattern[1:])
+			continue
+		}
+		c.keep(at)
+	}
+}
+
+// keep writes a file, or the name of a directory.
+func (c *capture) keep(name string) {
+	base := path.Base(name)
+	if c.seen[name] || c.err != nil || slices.Contains(left, base) || strings.HasPrefix(base, "resource") {
+		return
+	}
+	st, err := fs.Stat(c.fsys, name)
+	c.missing(name, err)
+	switch {
+	case err != nil:
+	case st.IsDir():
+		c.header(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755}, nil)
+	case st.Mode().IsRegular() && st.Mode().Perm()&0o444 != 0:
+		limit := int64(maxTreeFile)
+		if base == "config" {
+			limit = 256 // what devices before PCI Express have, and lstopo reads
+		}
+		data, err := readHead(c.fsys, name, limit)
+		c.missing(name, err)
+		if err == nil {
+			c.file(name, data)
+		}
+	}
+}
+
+func (c *capture) missing(name string, err error) {
+	if err == nil || silent(err) {
+		return
+	}
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	if line := fmt.Sprintf("%s: %v", name, err); !slices.Contains(c.unreadable, line) {
+		c.unreadable = append(c.unreadable, line)
+	}
+}
+
+func (c *capture) file(name string, data []byte) {
+	c.header(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(data)), Mode: 0o444}, data)
+}
+
+// header writes an entry, once. Long names are written in the same way on every system.
+func (c *capture) header(h *tar.Header, data []byte) {
+	if c.seen[strings.TrimSuffix(h.Name, "/")] || c.err != nil {
+		return
+	}
+	c.seen[strings.TrimSuffix(h.Name, "/")] = true
+	h.Format = tar.FormatPAX
+	if c.err = c.w.WriteHeader(h); c.err == nil {
+		_, c.err = c.w.Write(data)
+	}
+}

@@ -1,0 +1,227 @@
+package hw
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+)
+
+const (
+	dirCPU  = "sys/devices/system/cpu/"
+	dirNode = "sys/devices/system/node/"
+)
+
+// cpuReader reads packages, NUMA nodes, caches, cores and PUs.
+type cpuReader struct {
+	reader
+	lean   bool // only what Topology.PUs says
+	top    *Topology
+	online []int
+	pus    map[int]*PU
+	spans  [][]int // every set of PUs that belong together
+}
+
+// places finds core, package, caches and NUMA node of every PU. A file that tells them for all PUs that share them is
+// read once. A PU belongs to one core, one package and so on, the first that claims it.
+func (r *cpuReader) places() {
+	r.strict = true
+	defer func() { r.strict = false }()
+	r.findOnline()
+	var packaged, died, clustered = map[int]bool{}, map[int]bool{}, map[int]bool{}
+	cached := map[int]map[cacheKind]bool{}
+	for _, id := range r.online {
+		if r.err != nil {
+			return
+		}
+		pu, dir := r.pus[id], fmt.Sprintf("%scpu%d/", dirCPU, id)
+		if pu.Core < 0 {
+			r.core(pu, dir+"topology/")
+		}
+		if !packaged[id] {
+			r.pack(pu, dir+"topology/", packaged)
+		}
+		if !r.lean && !died[id] {
+			r.die(pu, dir+"topology/", died)
+		}
+		if !r.lean && !clustered[id] {
+			r.cluster(pu, dir+"topology/", clustered)
+		}
+		r.caches(pu, dir, cached)
+	}
+	r.nodes()
+	for _, id := range r.online {
+		pu := r.pus[id]
+		if pu.L3 < 0 {
+			pu.L3 = id
+		}
+		r.top.PUs = append(r.top.PUs, *pu)
+	}
+}
+
+// findOnline lists the PUs that are switched on. Kernels before 2.6.29 say so in a file for each.
+func (r *cpuReader) findOnline() {
+	ids, ok := r.list(dirCPU + "online")
+	if !ok && r.err == nil {
+		r.strict = false // the first PU often has no such file, and what cannot be told is on
+		for _, id := range r.numbered(dirCPU[:len(dirCPU)-1], "cpu") {
+			if id < maxID && r.number(fmt.Sprintf("%scpu%d/online", dirCPU, id), 1) != 0 {
+				ids = append(ids, id)
+			}
+		}
+		r.strict = true
+	}
+	if r.err == nil && len(ids) == 0 {
+		r.err = fmt.Errorf("hw: read %sonline: %w", dirCPU, fs.ErrNotExist)
+	}
+	r.online = ids
+	for _, id := range ids {
+		r.pus[id] = &PU{ID: id, Core: -1, L3: -1, Node: -1}
+	}
+}
+
+// group returns those PUs of a set that are switched on and that no other group has, and pu in any case.
+func (r *cpuReader) group(pu *PU, ids []int, taken func(*PU) bool) []int {
+	group := []int{pu.ID}
+	for _, id := range ids {
+		if p := r.pus[id]; p != nil && p != pu && !taken(p) {
+			group = append(group, id)
+		}
+	}
+	slices.Sort(group)
+	return group
+}
+
+func (r *cpuReader) span(pus []int) []int {
+	r.spans = append(r.spans, pus)
+	return pus
+}
+
+func (r *cpuReader) core(pu *PU, dir string) {
+	siblings, _ := r.set(dir, "core_cpus", "core_cpus_list", "thread_siblings", "thread_siblings_list") // Linux 5.3 renamed them
+	pus := r.group(pu, siblings, func(p *PU) bool { return p.Core >= 0 })
+	for _, id := range pus {
+		r.pus[id].Core = pu.ID
+	}
+	if !r.lean {
+		r.top.Cores = append(r.top.Cores, Core{ID: r.number(dir+"core_id", -1), PUs: r.span(pus)})
+	}
+}
+
+// pack finds the package of a PU. Where only its number is known, PUs with the same number are together.
+func (r *cpuReader) pack(pu *PU, dir string, packaged map[int]bool) {
+	siblings, told := r.set(dir, "package_cpus", "package_cpus_list", "core_siblings", "core_siblings_list")
+	id := r.number(dir+"physical_package_id", -1)
+	pus := r.group(pu, siblings, func(p *PU) bool { return packaged[p.ID] })
+	for _, member := range pus {
+		packaged[member] = true
+		r.pus[member].Package = max(0, id)
+	}
+	if r.lean {
+		return
+	}
+	at := slices.IndexFunc(r.top.Packages, func(p Package) bool { return !told && p.ID == id })
+	switch {
+	case !told && id < 0: // the machine does not speak of packages
+	case at < 0:
+		r.top.Packages = append(r.top.Packages, Package{ID: id, PUs: pus})
+	default:
+		r.top.Packages[at].PUs = append(r.top.Packages[at].PUs, pu.ID)
+	}
+}
+
+func (r *cpuReader) die(pu *PU, dir string, died map[int]bool) {
+	siblings, told := r.set(dir, "die_cpus", "die_cpus_list")
+	pus := r.group(pu, siblings, func(p *PU) bool { return died[p.ID] })
+	for _, id := range pus {
+		died[id] = true
+	}
+	if told && len(pus) > 1 {
+		r.top.Dies = append(r.top.Dies, Die{ID: r.number(dir+"die_id", -1), PUs: pus})
+	}
+}
+
+// cluster finds the cores that share something below a level-3 cache. It only counts for the order.
+func (r *cpuReader) cluster(pu *PU, dir string, clustered map[int]bool) {
+	siblings, told := r.set(dir, "cluster_cpus", "cluster_cpus_list")
+	pus := r.group(pu, siblings, func(p *PU) bool { return clustered[p.ID] })
+	for _, id := range pus {
+		clustered[id] = true
+	}
+	if told && len(pus) > 1 {
+		r.span(pus)
+	}
+}
+
+// cacheKind tells the caches of one PU from each other.
+type cacheKind struct {
+	level int
+	kind  string
+}
+
+// caches finds the caches above a PU that no PU before it has told of: those of a hardware thread are those of its core.
+func (r *cpuReader) caches(pu *PU, dir string, cached map[int]map[cacheKind]bool) {
+	if r.lean && pu.L3 >= 0 || pu.Core != pu.ID && len(cached[pu.ID]) == len(cached[pu.Core]) && len(cached[pu.ID]) > 0 {
+		return
+	}
+	for index := 0; r.err == nil && index < 10; index++ {
+		at := fmt.Sprintf("%scache/index%d/", dir, index)
+		level := r.number(at+"level", 0)
+		if level == 0 && index >= 3 {
+			return // some leave out a number below that
+		}
+		if level == 0 || r.lean && level != 3 {
+			continue
+		}
+		key := cacheKind{level, "Unified"}
+		if !r.lean {
+			key.kind = cmp.Or(value(&r.reader, at+"type", parseWord), key.kind)
+		}
+		if !cached[pu.ID][key] {
+			r.cache(pu, at, key, cached)
+		}
+	}
+}
+
+func (r *cpuReader) cache(pu *PU, at string, key cacheKind, cached map[int]map[cacheKind]bool) {
+	sharing, told := r.set(at, "shared_cpu_map", "shared_cpu_list")
+	if told && len(sharing) == 0 { // a cache of nobody: firmware of Itanium says so of that of a core
+		for _, p := range r.pus {
+			if p.Core == pu.Core {
+				sharing = append(sharing, p.ID)
+			}
+		}
+	}
+	pus := r.group(pu, sharing, func(p *PU) bool { return cached[p.ID][key] })
+	for _, id := range pus {
+		if cached[id] == nil {
+			cached[id] = map[cacheKind]bool{}
+		}
+		cached[id][key] = true
+		if key.level == 3 && key.kind != "Instruction" {
+			r.pus[id].L3 = pus[0]
+		}
+	}
+	if r.lean {
+		return
+	}
+	r.strict = false // sizes are no part of a place
+	defer func() { r.strict = true }()
+	c := Cache{Level: key.level, Type: key.kind, Size: value(&r.reader, at+"size", parseSize), PUs: r.span(pus)}
+	c.Line = r.number(at+"coherency_line_size", 0)
+	c.Ways = max(0, r.number(at+"ways_of_associativity", 0))
+	r.top.Caches = append(r.top.Caches, c)
+}
+
+// parseSize reads 32K.
+func parseSize(text string) (uint64, error) {
+	if len(text) < 2 || text[len(text)-2:] != "K\n" {
+		return 0, malformed("size", text)
+	}
+	n, err := strconv.ParseUint(text[:len(text)-2], 10, 40)
+	if err != nil {
+		return 0, malformed("size", text)
+	}
+	return n << 10, nil
+}

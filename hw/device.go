@@ -1,0 +1,93 @@
+package hw
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Device is a device that the node knows by its PCI class: a GPU or an NVMe disk.
+type Device struct {
+	Name     string `json:"name"` // card0 or nvme0; the PCI address where there is no driver
+	PCI      string `json:"pci"`
+	ID       string `json:"id"` // vendor and device, hexadecimal: 10de:2330
+	Driver   string `json:"driver,omitempty"`
+	NUMA     int    `json:"numa"`      // the NUMA node it is attached to, -1 when that is unknown
+	LocalPUs []int  `json:"local_pus"` // the PUs near it; nil when unknown
+
+	Problems []string `json:"problems,omitempty"`
+}
+
+// Netdev is a network interface.
+type Netdev struct {
+	Name   string `json:"name"`
+	MAC    string `json:"mac,omitempty"`
+	MTU    int    `json:"mtu"`   // bytes
+	State  string `json:"state"` // the kernel's word: up, down, unknown
+	Speed  uint64 `json:"speed"` // bits per second, 0 when unknown or down
+	Port   int    `json:"port"`  // of a device with several, from 0
+	Master string `json:"master,omitempty"`
+
+	PCI      string `json:"pci,omitempty"` // address of the PCI function, none for a virtual interface
+	NUMA     int    `json:"numa"`          // the NUMA node it is attached to, -1 when that is unknown
+	LocalPUs []int  `json:"local_pus"`     // the PUs near it; nil when unknown
+
+	Problems []string `json:"problems,omitempty"`
+}
+
+// device makes a device of a PCI function, and names it as the kernel does: dir/prefix and a number.
+func (r *deviceReader) device(p PCIDevice, dir, prefix string) Device {
+	d := Device{Name: p.Address, PCI: p.Address, ID: p.ID, Driver: p.Driver, NUMA: p.NUMA, LocalPUs: p.LocalPUs}
+	problems := r.apart(func() {
+		for _, name := range r.names(dirPCI + p.Address + "/" + dir) {
+			if digits, ok := strings.CutPrefix(name, prefix); ok && strings.Trim(digits, "0123456789") == "" {
+				d.Name = name
+			}
+		}
+	})
+	d.Problems = slices.Concat(p.Problems, problems)
+	return d
+}
+
+const classNet = "sys/class/net"
+
+func (r *deviceReader) netdevs() {
+	entries, err := fs.ReadDir(r.fsys, classNet)
+	if !silent(err) {
+		r.problem(classNet, err)
+	}
+	for _, entry := range entries {
+		if entry.Type().IsRegular() {
+			continue // bonding_masters
+		}
+		var n Netdev
+		problems := r.apart(func() { n = r.netdev(entry.Name()) })
+		n.Problems = problems
+		r.top.Netdevs = append(r.top.Netdevs, n)
+	}
+	slices.SortFunc(r.top.Netdevs, func(a, b Netdev) int { return compareNumbered(a.Name, b.Name) })
+}
+
+func (r *deviceReader) netdev(name string) Netdev {
+	dir := path.Join(classNet, name)
+	n := Netdev{
+		Name:   name,
+		MAC:    value(&r.reader, dir+"/address", parseWord),
+		MTU:    r.number(dir+"/mtu", 0),
+		State:  value(&r.reader, dir+"/operstate", parseWord),
+		Speed:  uint64(max(0, r.number(dir+"/speed", 0))) * 1_000_000,
+		Port:   max(0, r.number(dir+"/dev_port", 0)),
+		Master: r.target(dir + "/master"),
+	}
+	if above := r.above(dir); len(above) > 0 && isPCIAddress(above[0]) {
+		n.PCI = above[0]
+	} else if pci := r.target(dir + "/device"); isPCIAddress(pci) {
+		n.PCI = pci
+	}
+	n.NUMA = -1
+	if n.PCI != "" {
+		n.NUMA, n.LocalPUs = r.near(dir+"/device", dirPCI+n.PCI)
+	}
+	return n
+}

@@ -1,0 +1,131 @@
+package hw_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/hw/hwtest"
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// FuzzRead reads machines in which two files, or all files of two kinds, say something else, or are links.
+func FuzzRead(f *testing.F) {
+	names, err := filepath.Glob("testdata/machines/*.txtar")
+	if err != nil || len(names) == 0 {
+		f.Fatalf("no machines: %v", err)
+	}
+	var machines [][]byte
+	for _, name := range names {
+		if strings.Contains(name, "two-sockets") {
+			continue // so large that little else would be tried
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		machines = append(machines, text)
+	}
+	for machine := range machines {
+		for i, text := range []string{"0-8191\n", "\n", "", "-1\n", "x\n", "99999\n", "!EIO\n", "0,2\n", ".", "..", "/proc"} {
+			f.Add(uint8(machine), uint16(i*7), text, i >= 8, uint16(i), "0-8191\n")
+		}
+	}
+	f.Fuzz(func(t *testing.T, machine uint8, first uint16, text string, link bool, second uint16, more string) {
+		if len(text) > 4096 || len(more) > 4096 {
+			return
+		}
+		archive := txtar.Parse(machines[int(machine)%len(machines)])
+		for _, change := range []struct {
+			at   uint16
+			text string
+		}{{first, text}, {second, more}} {
+			file := &archive.Files[int(change.at)%len(archive.Files)]
+			if link && len(change.text) > 0 {
+				file.Name += " -> " + change.text
+			}
+			file.Data = []byte(change.text)
+		}
+		tree, err := hwtest.FromText(txtar.Format(archive))
+		if err != nil {
+			return // not a tree
+		}
+		checkRead(t, tree)
+	})
+}
+
+// FuzzUnpack takes bytes for an archive, and what comes out for a machine.
+func FuzzUnpack(f *testing.F) {
+	var archive bytes.Buffer
+	if err := hw.Capture(&archive, hwtest.Tree(f, "testdata/machines/container.txtar")); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(archive.Bytes())
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tree, err := hw.Unpack(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		checkRead(t, tree)
+		if err := hw.Capture(new(bytes.Buffer), tree); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// checkRead reads a tree, and holds what came of it against what every machine keeps.
+func checkRead(t *testing.T, tree fs.FS) {
+	t.Helper()
+	top, err := hw.Read(tree, hw.WithAffinity([]int{0, 1}))
+	if err != nil {
+		return
+	}
+	if _, err := json.Marshal(top); err != nil {
+		t.Error(err)
+	}
+	var all, inCores []int
+	for _, pu := range top.PUs {
+		all = append(all, pu.ID)
+	}
+	for _, core := range top.Cores {
+		inCores = append(inCores, core.PUs...)
+	}
+	slices.Sort(all)
+	slices.Sort(inCores)
+	if !slices.Equal(all, inCores) {
+		t.Errorf("the PUs are %v, those in cores %v", all, inCores)
+	}
+	known := map[int]bool{}
+	for _, id := range all {
+		known[id] = true
+	}
+	sets := [][]int{top.Allowed}
+	for _, p := range top.Packages {
+		sets = append(sets, p.PUs)
+	}
+	for _, n := range top.Nodes {
+		sets = append(sets, n.PUs)
+	}
+	for _, c := range top.Caches {
+		sets = append(sets, c.PUs)
+	}
+	for _, set := range sets {
+		if !slices.IsSorted(set) || slices.ContainsFunc(set, func(id int) bool { return !known[id] }) {
+			t.Errorf("%v is not ascending, or names PUs that are not there", set)
+		}
+	}
+	among := slices.Concat(top.RDMACandidates(), top.GPUCandidates())
+	if choices := top.Spread([][]int{{0}, all, nil}, among); len(among) > 0 && len(choices) != 3 {
+		t.Errorf("three ranks have %d choices", len(choices))
+	}
+	for i := range min(len(top.PCI), 20) {
+		top.PathBetween(top.PCI[0].Spot(), top.PCI[i].Spot())
+	}
+}

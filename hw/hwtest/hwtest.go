@@ -1,0 +1,202 @@
+// Package hwtest makes machines of text, for tests of programs that read the node:
+//
+//	top, err := hw.Read(hwtest.Tree(t, "testdata/two-sockets.txtar"))
+//
+// The text is a txtar archive of the files below the root directory, as package hw reads them. Three things keep it
+// short:
+//
+//   - A file called "a -> b" is a link a that leads to b.
+//   - Braces in a name stand for several: cpu{0-2,4}/online is four files. In the text of the file, and in where a link
+//     leads to, {} is the number that the first brace stands for.
+//   - A set of PUs is written as a list, core_cpus_list. The mask that the kernel has beside it, core_cpus, is made of it.
+//
+// A file whose text is an error's name, !EIO, !EACCES, !EINVAL or !ENODEV, cannot be read.
+package hwtest
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ibrun/ibrun/hw"
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// Tree reads an archive from a file, or ends the test. The file system may be read concurrently.
+func Tree(t testing.TB, name string) fs.FS {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := FromText(text)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return tree
+}
+
+// FromText makes a tree of an archive. The file system may be read concurrently.
+func FromText(archive []byte) (fs.FS, error) {
+	files := map[string]string{}
+	links := map[string]string{}
+	for _, f := range txtar.Parse(archive).Files {
+		if f.Name == "want" {
+			continue // the test's own
+		}
+		pattern, target, isLink := strings.Cut(f.Name, " -> ")
+		err := expand(pattern, "", func(name, first string) error {
+			if isLink {
+				return put(links, name, strings.ReplaceAll(target, "{}", first))
+			}
+			return put(files, name, strings.ReplaceAll(string(f.Data), "{}", first))
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := masks(files); err != nil {
+		return nil, err
+	}
+	broken := false
+	var packed bytes.Buffer
+	w := tar.NewWriter(&packed)
+	for name, text := range files {
+		broken = broken || errnos[text] != nil
+		err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: 0o444})
+		if err != nil {
+			return nil, err
+		}
+		if _, err := w.Write([]byte(text)); err != nil {
+			return nil, err
+		}
+	}
+	for name, target := range links {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target}); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	tree, err := hw.Unpack(&packed)
+	if err != nil || !broken {
+		return tree, err
+	}
+	return brokenTree{tree}, nil
+}
+
+func put(all map[string]string, name, text string) error {
+	if _, again := all[name]; again {
+		return fmt.Errorf("%s is there twice", name)
+	}
+	if !fs.ValidPath(name) {
+		return fmt.Errorf("%s is no path below the root", name)
+	}
+	all[name] = text
+	return nil
+}
+
+// expand calls back for each name that a pattern stands for, with what its first brace stands for.
+func expand(pattern, first string, each func(name, first string) error) error {
+	before, rest, found := strings.Cut(pattern, "{")
+	list, after, closed := strings.Cut(rest, "}")
+	if !found {
+		return each(pattern, first)
+	}
+	if !closed {
+		return fmt.Errorf("%s has an open brace", pattern)
+	}
+	for part := range strings.SplitSeq(list, ",") {
+		words := []string{part}
+		if from, to, isRange := strings.Cut(part, "-"); isRange {
+			lo, errLo := strconv.Atoi(from)
+			hi, errHi := strconv.Atoi(to)
+			if errLo != nil || errHi != nil || lo > hi {
+				return fmt.Errorf("%s: bad range %s", pattern, part)
+			}
+			words = nil
+			for n := lo; n <= hi; n++ {
+				words = append(words, strconv.Itoa(n))
+			}
+		}
+		for _, word := range words {
+			known := first
+			if known == "" {
+				known = word
+			}
+			if err := expand(before+word+after, known, each); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// masks adds to each list of PUs the mask that the kernel has beside it.
+func masks(files map[string]string) error {
+	for name, text := range files {
+		dir, base := path.Split(name)
+		mask, ok := strings.CutSuffix(base, "_list")
+		switch base {
+		case "cpulist":
+			mask, ok = "cpumap", true
+		case "local_cpulist":
+			mask, ok = "local_cpus", true
+		case "shared_cpu_list":
+			mask, ok = "shared_cpu_map", true
+		}
+		if _, given := files[dir+mask]; given || !ok || errnos[text] != nil {
+			continue
+		}
+		bits := new(big.Int)
+		err := expand("{"+strings.TrimSpace(text)+"}", "", func(word, _ string) error {
+			if word == "" {
+				return nil
+			}
+			n, err := strconv.ParseUint(word, 10, 13)
+			bits.SetBit(bits, int(n), 1)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		var words []string
+		for word := new(big.Int); bits.Sign() > 0 || words == nil; bits.Rsh(bits, 32) {
+			words = append(words, fmt.Sprintf("%08x", word.And(bits, big.NewInt(0xffffffff))))
+		}
+		slices.Reverse(words)
+		files[dir+mask] = strings.Join(words, ",") + "\n"
+	}
+	return nil
+}
+
+var errnos = map[string]error{
+	"!EIO\n": syscall.EIO, "!EACCES\n": syscall.EACCES, "!EINVAL\n": syscall.EINVAL, "!ENODEV\n": syscall.ENODEV,
+}
+
+// brokenTree is a tree with files that cannot be read.
+type brokenTree struct{ fs.ReadLinkFS }
+
+// Open fails for a file that cannot be read.
+func (b brokenTree) Open(name string) (fs.File, error) {
+	f, err := b.ReadLinkFS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	head := make([]byte, 16)
+	n, err := f.Read(head)
+	if errno := errnos[string(head[:n])]; err == nil && errno != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errno}
+	}
+	return b.ReadLinkFS.Open(name)
+}

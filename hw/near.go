@@ -1,0 +1,289 @@
+package hw
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Path is what lies between two devices, or between cores and a device, in the words of nvidia-smi topo -m.
+type Path string
+
+// The paths, shortest first.
+const (
+	PathSelf    Path = "X"    // one and the same PCI function
+	PathPIX     Path = "PIX"  // at most one PCI bridge or switch
+	PathPXB     Path = "PXB"  // several of them, and no host bridge
+	PathPHB     Path = "PHB"  // a PCI host bridge; from a core: the bridge of its NUMA node
+	PathNode    Path = "NODE" // host bridges or NUMA nodes of one package
+	PathUnknown Path = "?"    // the machine does not tell
+	PathSys     Path = "SYS"  // the link between packages
+)
+
+var pathOrder = []Path{PathSelf, PathPIX, PathPXB, PathPHB, PathNode, PathUnknown, PathSys}
+
+// Compare is negative when p is shorter than q. What is unknown counts as longer than what is known to stay within a
+// package.
+func (p Path) Compare(q Path) int {
+	return cmp.Compare(slices.Index(pathOrder, p), slices.Index(pathOrder, q))
+}
+
+// Spot is where a device is attached.
+type Spot struct {
+	PCI      string `json:"pci,omitempty"`
+	NUMA     int    `json:"numa"` // -1 when unknown
+	LocalPUs []int  `json:"local_pus"`
+}
+
+// Spot is where the device is attached.
+func (d *RDMADevice) Spot() Spot { return Spot{d.PCI, d.NUMA, d.LocalPUs} }
+
+// Spot is where the interface is attached.
+func (n *Netdev) Spot() Spot { return Spot{n.PCI, n.NUMA, n.LocalPUs} }
+
+// Spot is where the device is attached.
+func (d *Device) Spot() Spot { return Spot{d.PCI, d.NUMA, d.LocalPUs} }
+
+// Spot is where the function is attached.
+func (d *PCIDevice) Spot() Spot { return Spot{d.Address, d.NUMA, d.LocalPUs} }
+
+// PathBetween tells what lies between two devices.
+func (t *Topology) PathBetween(a, b Spot) Path {
+	x, rootX := t.bridges(a.PCI)
+	y, rootY := t.bridges(b.PCI)
+	if a.PCI != "" && a.PCI == b.PCI {
+		return PathSelf
+	}
+	for i, bridge := range x {
+		if j := slices.Index(y, bridge); j >= 0 {
+			if i <= 1 && j <= 1 {
+				return PathPIX // below one bridge, or below two ports of one switch
+			}
+			return PathPXB
+		}
+	}
+	if rootX != "" && rootX == rootY {
+		return PathPHB
+	}
+	near := t.near(b)
+	if near == nil {
+		return PathUnknown
+	}
+	if path, _ := t.from(t.near(a), near); path != PathPHB {
+		return path
+	}
+	return PathNode
+}
+
+// bridges are those above a PCI function, the nearest first, and the root complex.
+func (t *Topology) bridges(address string) (above []string, root string) {
+	at := slices.IndexFunc(t.PCI, func(d PCIDevice) bool { return d.Address == address })
+	for at >= 0 && len(above) <= len(t.PCI) {
+		root = t.PCI[at].Root
+		parent := t.PCI[at].Parent
+		if parent == "" {
+			break
+		}
+		above = append(above, parent)
+		at = slices.IndexFunc(t.PCI, func(d PCIDevice) bool { return d.Address == parent })
+	}
+	return above, root
+}
+
+// PathFrom tells what lies between some cores, by their PUs, and a device: the best of them counts.
+func (t *Topology) PathFrom(pus []int, s Spot) Path {
+	path, _ := t.from(pus, t.near(s))
+	return path
+}
+
+// near is the PUs that are as close to a device as any, or nil when that is unknown. PUs near a device whose NUMA node
+// the firmware does not know are no more than all that are switched on.
+func (t *Topology) near(s Spot) []int {
+	for _, n := range t.Nodes {
+		if n.ID == s.NUMA {
+			return n.Near
+		}
+	}
+	if len(s.LocalPUs) == 0 || len(s.LocalPUs) >= len(t.PUs) {
+		return nil
+	}
+	return s.LocalPUs
+}
+
+// from finds the shortest way from one set of PUs to another, and its distance by the firmware.
+func (t *Topology) from(pus, near []int) (Path, int) {
+	if len(pus) == 0 || len(near) == 0 {
+		return PathUnknown, 0
+	}
+	nodes, packages := t.within(pus)
+	nearNodes, nearPackages := t.within(near)
+	path, distance := PathSys, 0
+	for i, n := range t.Nodes {
+		for j, m := range t.Nodes {
+			if !nodes[n.ID] || !nearNodes[m.ID] || n.Distances == nil {
+				continue
+			}
+			if d := t.Nodes[i].Distances[j]; distance == 0 || d < distance {
+				distance = d
+			}
+		}
+	}
+	switch {
+	case slices.ContainsFunc(pus, func(id int) bool { return slices.Contains(near, id) }), overlap(nodes, nearNodes):
+		path = PathPHB
+	case overlap(packages, nearPackages):
+		path = PathNode
+	}
+	return path, distance
+}
+
+// within tells which nodes and packages some PUs are in.
+func (t *Topology) within(pus []int) (nodes, packages map[int]bool) {
+	nodes, packages = map[int]bool{}, map[int]bool{}
+	for _, pu := range t.PUs {
+		if slices.Contains(pus, pu.ID) {
+			nodes[pu.Node] = true
+			packages[pu.Package] = true
+		}
+	}
+	return nodes, packages
+}
+
+func overlap(a, b map[int]bool) bool {
+	for id := range a {
+		if b[id] && id >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Candidate is a device that a rank may use: of an RDMA device with several ports, one port.
+type Candidate struct {
+	Name string `json:"name"`
+	Port int    `json:"port,omitempty"` // from 1; 0 for devices without ports
+	Spot
+}
+
+// String is what UCX and NCCL call it: mlx5_0:1.
+func (c Candidate) String() string {
+	if c.Port == 0 {
+		return c.Name
+	}
+	return fmt.Sprintf("%s:%d", c.Name, c.Port)
+}
+
+// card is the PCI device, of which ports may be functions and which they share a link through.
+func (c Candidate) card() string {
+	slot, _, _ := strings.Cut(c.PCI, ".")
+	return cmp.Or(slot, c.Name)
+}
+
+// RDMACandidates are the ports that can carry traffic: active, and of devices that this process can open as far as that
+// is known.
+func (t *Topology) RDMACandidates() []Candidate {
+	var all []Candidate
+	for i := range t.RDMA {
+		d := &t.RDMA[i]
+		if d.Away || d.Obstacle != nil {
+			continue
+		}
+		for _, p := range d.Ports {
+			if p.State == PortActive {
+				all = append(all, Candidate{d.Name, p.Number, d.Spot()})
+			}
+		}
+	}
+	return all
+}
+
+// GPUCandidates are the GPUs.
+func (t *Topology) GPUCandidates() []Candidate {
+	var all []Candidate
+	for i := range t.GPUs {
+		all = append(all, Candidate{Name: t.GPUs[i].Name, Spot: t.GPUs[i].Spot()})
+	}
+	return all
+}
+
+// Choice is the device that a rank is to use.
+type Choice struct {
+	Candidate
+	Path Path `json:"path"`
+	// Warning says that no device is near, and what that costs; "" otherwise.
+	Warning string `json:"warning,omitempty"`
+}
+
+// Nearest returns those of the candidates that are as near to some cores, by their PUs, as any, by PCI address.
+func (t *Topology) Nearest(pus []int, among []Candidate) []Candidate {
+	nearest, _ := t.nearest(pus, among)
+	return nearest
+}
+
+func (t *Topology) nearest(pus []int, among []Candidate) (nearest []Candidate, path Path) {
+	least := 0
+	for _, c := range byAddress(among) {
+		p, distance := t.from(pus, t.near(c.Spot))
+		order := cmp.Or(p.Compare(path), cmp.Compare(distance, least))
+		if nearest == nil || order < 0 {
+			nearest, path, least, order = nil, p, distance, 0
+		}
+		if order == 0 {
+			nearest = append(nearest, c)
+		}
+	}
+	return nearest, path
+}
+
+func byAddress(among []Candidate) []Candidate {
+	return slices.SortedFunc(slices.Values(among), func(a, b Candidate) int {
+		return cmp.Or(comparePCI(a.PCI, b.PCI), compareNumbered(a.Name, b.Name), cmp.Compare(a.Port, b.Port))
+	})
+}
+
+// Spread chooses a device for each rank of a node, given the PUs that it is bound to: one of the nearest, and among those
+// the one whose card, and then which itself, has the fewest ranks so far, and then the first by PCI address. It depends on
+// its arguments alone, so nodes that are alike choose alike. Without candidates it returns nil.
+func (t *Topology) Spread(ranks [][]int, among []Candidate) []Choice {
+	if len(among) == 0 {
+		return nil
+	}
+	load := map[string]int{}
+	type found struct {
+		nearest []Candidate
+		path    Path
+	}
+	known := map[string]found{} // ranks of one NUMA node ask the same
+	choices := make([]Choice, 0, len(ranks))
+	for rank, pus := range ranks {
+		nodes, packages := t.within(pus)
+		key := fmt.Sprint(slices.Sorted(maps.Keys(nodes)), slices.Sorted(maps.Keys(packages)))
+		f, again := known[key]
+		if !again || nodes[-1] {
+			f.nearest, f.path = t.nearest(pus, among)
+			known[key] = f
+		}
+		best := slices.MinFunc(f.nearest, func(a, b Candidate) int {
+			return cmp.Or(cmp.Compare(load["card "+a.card()], load["card "+b.card()]), cmp.Compare(load[a.String()], load[b.String()]))
+		})
+		load["card "+best.card()]++
+		load[best.String()]++
+		c := Choice{Candidate: best, Path: f.path}
+		if c.Path == PathSys {
+			c.Warning = fmt.Sprintf("rank %d on PUs %s is in another package than %s, the nearest device (%s): "+
+				"its traffic crosses sockets", rank, FormatList(pus), best, t.whereabouts(best.Spot))
+		}
+		choices = append(choices, c)
+	}
+	return choices
+}
+
+// whereabouts names the place of a device.
+func (t *Topology) whereabouts(s Spot) string {
+	if s.NUMA >= 0 {
+		return fmt.Sprintf("NUMA node %d", s.NUMA)
+	}
+	return "PUs " + FormatList(s.LocalPUs)
+}

@@ -1,0 +1,180 @@
+package hw
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// nodes finds the NUMA node of every PU. Firmware that puts a PU into several is believed only the first time.
+func (r *cpuReader) nodes() {
+	ids, ok := r.list(dirNode + "online")
+	if !ok && r.err == nil {
+		ids = r.numbered(dirNode[:len(dirNode)-1], "node")
+	}
+	if len(ids) == 0 {
+		for _, pu := range r.pus {
+			pu.Node = 0
+		}
+		r.node(Node{PUs: slices.Clone(r.online)})
+		return
+	}
+	for _, id := range ids {
+		dir := fmt.Sprintf("%snode%d/", dirNode, id)
+		claimed, _ := r.set(dir, "cpumap", "cpulist")
+		pus := []int{}
+		taken := false
+		for _, member := range claimed {
+			if pu := r.pus[member]; pu != nil {
+				taken = taken || pu.Node >= 0
+				pus = append(pus, member)
+			}
+		}
+		if taken {
+			r.problems = append(r.problems, dir+"cpulist: claims PUs that another node has; it is left out")
+			continue
+		}
+		for _, member := range pus {
+			r.pus[member].Node = id
+		}
+		r.node(Node{ID: id, PUs: pus})
+	}
+}
+
+func (r *cpuReader) node(n Node) {
+	if !r.lean {
+		r.top.Nodes = append(r.top.Nodes, n)
+	}
+}
+
+// memory reads what nodes have besides PUs. So far they are in the order of their numbers.
+func (r *cpuReader) memory() {
+	described := len(r.numbered(dirNode[:len(dirNode)-1], "node")) > 0
+	for i := range r.top.Nodes {
+		n := &r.top.Nodes[i]
+		dir := fmt.Sprintf("%snode%d/", dirNode, n.ID)
+		if described {
+			n.Memory = value(&r.reader, dir+"meminfo", parseMemory)
+			n.Distances = value(&r.reader, dir+"distance", parseDistances)
+			if len(n.Distances) != len(r.top.Nodes) {
+				n.Distances = nil
+			}
+		} else {
+			n.Memory = value(&r.reader, "proc/meminfo", parseMemory)
+		}
+	}
+	for i := range r.top.Nodes {
+		r.top.Nodes[i].Near = r.near(i)
+	}
+	const gpus = "proc/driver/nvidia/gpus"
+	for _, gpu := range r.names(gpus) {
+		id := value(&r.reader, path.Join(gpus, gpu, "numa_status"), parseNumaStatus)
+		if i := slices.IndexFunc(r.top.Nodes, func(n Node) bool { return n.ID == id }); i >= 0 && id > 0 {
+			r.top.Nodes[i].GPU = gpu
+		}
+	}
+}
+
+// near is the PUs of a node and of those that firmware says it serves best, or without either of those nearest to it
+// where distances tell some from others.
+func (r *cpuReader) near(i int) []int {
+	nodes := r.top.Nodes
+	best := map[int]bool{i: true}
+	for _, access := range []string{"access1", "access0"} { // access1 leaves out what is no PU; it came with Linux 5.10
+		initiators := r.numbered(fmt.Sprintf("%snode%d/%s/initiators", dirNode, nodes[i].ID, access), "node")
+		for j := range nodes {
+			if len(initiators) > 0 && slices.Contains(initiators, nodes[j].ID) {
+				best[j] = true
+			}
+		}
+		if len(initiators) > 0 {
+			break
+		}
+	}
+	if pus := r.pusOf(best); len(pus) > 0 {
+		return pus
+	}
+	d := nodes[i].Distances
+	least := nearest(d, i)
+	for j := range d {
+		best[j] = j != i && d[j] == least
+	}
+	if pus := r.pusOf(best); len(pus) > 0 && least > d[i] {
+		return pus
+	}
+	return r.online
+}
+
+// nearest is the smallest distance from node i to another.
+func nearest(d []int, i int) int {
+	least := math.MaxInt
+	for j, n := range d {
+		if j != i {
+			least = min(least, n)
+		}
+	}
+	return least
+}
+
+// pusOf joins the PUs of some nodes.
+func (r *cpuReader) pusOf(nodes map[int]bool) []int {
+	var pus []int
+	for i, chosen := range nodes {
+		if chosen {
+			pus = append(pus, r.top.Nodes[i].PUs...)
+		}
+	}
+	slices.Sort(pus)
+	return pus
+}
+
+// parseMemory finds MemTotal in a meminfo, and returns bytes: "Node 0 MemTotal:  8349904 kB".
+func parseMemory(text string) (uint64, error) {
+	for line := range strings.Lines(text) {
+		_, rest, found := strings.Cut(line, "MemTotal:")
+		digits, whole := strings.CutSuffix(strings.TrimSpace(rest), " kB")
+		if !found {
+			continue
+		}
+		n, err := strconv.ParseUint(digits, 10, 50)
+		if !whole || err != nil || !strings.HasSuffix(line, "\n") {
+			return 0, malformed("memory", line)
+		}
+		return n << 10, nil
+	}
+	return 0, malformed("memory", text)
+}
+
+// parseDistances reads 10 21.
+func parseDistances(text string) ([]int, error) {
+	body, whole := strings.CutSuffix(text, "\n")
+	var distances []int
+	for word := range strings.FieldsSeq(body) {
+		n, err := strconv.ParseUint(word, 10, 31)
+		if err != nil {
+			return nil, malformed("distances", text)
+		}
+		distances = append(distances, int(n))
+	}
+	if !whole || len(distances) == 0 {
+		return nil, malformed("distances", text)
+	}
+	return distances, nil
+}
+
+// parseNumaStatus finds the NUMA node of a GPU in what its driver says: "Node: 255". One without memory of its own says -1.
+func parseNumaStatus(text string) (int, error) {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "Node:"); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(rest), 10, 31)
+			if err != nil || !strings.HasSuffix(line, "\n") {
+				return -1, malformed("node", line)
+			}
+			return int(n), nil
+		}
+	}
+	return -1, nil
+}

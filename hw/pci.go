@@ -1,0 +1,300 @@
+package hw
+
+import (
+	"cmp"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// PCIDevice is a function of a PCI device, or a bridge. IDs are hexadecimal, as lspci -n writes them.
+type PCIDevice struct {
+	Address   string `json:"address"`             // domain:bus:slot.function, 0000:c1:00.0
+	Class     string `json:"class"`               // 0200; the programming interface is left out
+	ID        string `json:"id"`                  // vendor and device: 15b3:1017
+	Subsystem string `json:"subsystem,omitempty"` // vendor and device of the board
+	Driver    string `json:"driver,omitempty"`
+
+	// Parent is the address of the bridge above, "" directly below the root complex; Root is the kernel's name for that:
+	// pci0000:c0. Both are "" when unknown.
+	Parent string `json:"parent,omitempty"`
+	Root   string `json:"root,omitempty"`
+
+	Link   Link   `json:"link"`
+	PhysFn string `json:"physfn,omitempty"` // of a virtual function, the physical one
+
+	NUMA     int   `json:"numa"`      // the NUMA node it is attached to, -1 when that is unknown
+	LocalPUs []int `json:"local_pus"` // the PUs near it; nil when unknown
+
+	Problems []string `json:"problems,omitempty"`
+}
+
+// Link is the PCI Express link of a device, in each direction. What is unknown is 0.
+type Link struct {
+	Speed    float64 `json:"speed"` // GT/s per lane
+	Width    int     `json:"width"` // lanes
+	MaxSpeed float64 `json:"max_speed"`
+	MaxWidth int     `json:"max_width"`
+}
+
+const dirPCI = "sys/bus/pci/devices/"
+
+// deviceReader reads devices. What goes wrong with one is kept with it.
+type deviceReader struct {
+	reader
+	top *Topology // nil when only RDMA devices are read
+}
+
+// apart runs a function with a list of problems of its own.
+func (r *deviceReader) apart(read func()) []string {
+	shared := r.problems
+	r.problems = nil
+	read()
+	mine := r.problems
+	r.problems = shared
+	return mine
+}
+
+// devices reads all devices.
+func (r *deviceReader) devices(canOpen func(*RDMADevice) error) {
+	for _, address := range r.names(dirPCI[:len(dirPCI)-1]) {
+		var d PCIDevice
+		if isPCIAddress(address) {
+			problems := r.apart(func() { d = r.pci(address) })
+			d.Problems = problems
+			r.top.PCI = append(r.top.PCI, d)
+		}
+	}
+	r.sortPCI()
+	for _, d := range r.top.PCI {
+		switch {
+		case strings.HasPrefix(d.Class, "03"), strings.HasPrefix(d.Class, "12"):
+			r.top.GPUs = append(r.top.GPUs, r.device(d, "drm", "card"))
+		case d.Class == "0108":
+			r.top.NVMe = append(r.top.NVMe, r.device(d, "nvme", "nvme"))
+		}
+	}
+	r.netdevs()
+	var err error
+	r.top.RDMA, err = r.rdma()
+	r.problem(classRDMA, err)
+	for i := range r.top.RDMA {
+		if canOpen != nil {
+			r.top.RDMA[i].Obstacle = asObstacle(&r.top.RDMA[i], canOpen(&r.top.RDMA[i]))
+		}
+	}
+}
+
+// sortPCI puts devices in the order of the tree: after the PUs near them, and each after what comes before its bridges.
+func (r *deviceReader) sortPCI() {
+	place, parent := map[int]int{}, map[string]string{}
+	for i, pu := range r.top.PUs {
+		place[pu.ID] = i
+	}
+	for _, d := range r.top.PCI {
+		parent[d.Address] = d.Parent
+	}
+	type key struct {
+		last, size int
+		chain      []string
+	}
+	keys := map[string]key{}
+	for _, d := range r.top.PCI {
+		k := key{len(place), len(place), nil}
+		if len(d.LocalPUs) > 0 {
+			k.last, k.size = 0, len(d.LocalPUs)
+		}
+		for _, id := range d.LocalPUs {
+			k.last = max(k.last, place[id]+1)
+		}
+		for at := d.Address; at != "" && len(k.chain) < 256; at = parent[at] {
+			k.chain = append(k.chain, at)
+		}
+		slices.Reverse(k.chain)
+		keys[d.Address] = k
+	}
+	slices.SortFunc(r.top.PCI, func(a, b PCIDevice) int {
+		x, y := keys[a.Address], keys[b.Address]
+		return cmp.Or(cmp.Compare(x.last, y.last), cmp.Compare(x.size, y.size), slices.CompareFunc(x.chain, y.chain, comparePCI))
+	})
+}
+
+func (r *deviceReader) pci(address string) PCIDevice {
+	dir := dirPCI + address + "/"
+	d := PCIDevice{
+		Address:   address,
+		Class:     r.class(dir + "class"),
+		ID:        r.id(dir, "vendor", "device"),
+		Subsystem: r.id(dir, "subsystem_vendor", "subsystem_device"),
+		Driver:    r.target(dir + "driver"),
+		PhysFn:    r.target(dir + "physfn"),
+		Link: Link{
+			Speed:    value(&r.reader, dir+"current_link_speed", parseSpeed),
+			Width:    value(&r.reader, dir+"current_link_width", parseWidth),
+			MaxSpeed: value(&r.reader, dir+"max_link_speed", parseSpeed),
+			MaxWidth: value(&r.reader, dir+"max_link_width", parseWidth),
+		},
+	}
+	above := r.above(dir[:len(dir)-1])
+	for _, name := range above {
+		if isPCIAddress(name) && name != address {
+			d.Parent = name
+			break
+		}
+	}
+	if len(above) > 0 {
+		d.Root = above[len(above)-1]
+	}
+	d.NUMA, d.LocalPUs = r.near(dir[:len(dir)-1])
+	return d
+}
+
+// class reads 0x020000 as 0200.
+func (r *deviceReader) class(name string) string {
+	text, ok := r.text(name)
+	if !ok {
+		return ""
+	}
+	n, err := parseUint(text, 24)
+	if err == nil && len(text) != len("0x020000\n") {
+		err = malformed("class", text)
+	}
+	r.problem(name, err)
+	if err != nil || n == 0 && text != "0x000000\n" {
+		return ""
+	}
+	return text[2:6]
+}
+
+// id reads two numbers of 16 bits as 15b3:1017.
+func (r *deviceReader) id(dir, vendor, device string) string {
+	var words [2]string
+	for i, name := range []string{vendor, device} {
+		text, ok := r.text(dir + name)
+		if !ok {
+			return ""
+		}
+		_, err := parseUint(text, 16)
+		if err == nil && (len(text) != len("0x15b3\n") || text[:2] != "0x") {
+			err = malformed("number", text)
+		}
+		r.problem(dir+name, err)
+		if err != nil {
+			return ""
+		}
+		words[i] = text[2:6]
+	}
+	return words[0] + ":" + words[1]
+}
+
+// target is the last name of what a link leads to, or "".
+func (r *deviceReader) target(name string) string {
+	to, err := fs.ReadLink(r.fsys, name)
+	if err != nil {
+		return "" // there is no such relation, or a copied tree has no links
+	}
+	return path.Base(to)
+}
+
+// above lists PCI functions that a device is part of, the nearest first, and last the root complex: by the device's place
+// in the tree. It is nil for other devices, and in a copied tree without links.
+func (r *deviceReader) above(dir string) []string {
+	target, err := fs.ReadLink(r.fsys, dir)
+	if err != nil {
+		return nil
+	}
+	var above []string
+	for _, name := range slices.Backward(strings.Split(target, "/")) {
+		switch {
+		case isPCIAddress(name):
+			above = append(above, name)
+		case strings.HasPrefix(name, "pci") && len(above) > 0:
+			return append(above, name)
+		}
+	}
+	return above
+}
+
+// near asks these, and then what is above the last of them, for the NUMA node and the PUs near it.
+func (r *deviceReader) near(dirs ...string) (numa int, pus []int) {
+	for _, name := range r.above(dirs[len(dirs)-1]) {
+		if isPCIAddress(name) && dirPCI+name != dirs[len(dirs)-1] {
+			dirs = append(dirs, dirPCI+name)
+		}
+	}
+	for _, dir := range dirs {
+		node := -1
+		if text, ok := r.text(dir + "/numa_node"); ok && text != "-1\n" {
+			n, err := parseUint(text, 16)
+			if err == nil && r.top != nil && !slices.ContainsFunc(r.top.Nodes, func(have Node) bool { return have.ID == int(n) }) {
+				err = malformed("number of a NUMA node that is not there:", text)
+			}
+			r.problem(dir+"/numa_node", err)
+			if err == nil {
+				node = int(n)
+			}
+		}
+		local, told := r.set(dir+"/", "local_cpus", "local_cpulist")
+		if node >= 0 {
+			return node, local
+		}
+		if told && pus == nil {
+			pus = local
+		}
+	}
+	return -1, pus
+}
+
+// isPCIAddress tells domain:bus:slot.function, 0000:c1:00.0, from other names of devices.
+func isPCIAddress(name string) bool {
+	_, ok := parsePCIAddress(name)
+	return ok
+}
+
+func parsePCIAddress(name string) (parts [4]uint64, ok bool) {
+	part := strings.Split(name, ":")
+	if len(part) != 3 {
+		return parts, false
+	}
+	slot, function, _ := strings.Cut(part[2], ".")
+	for i, digits := range []string{part[0], part[1], slot, function} {
+		n, err := strconv.ParseUint(digits, 16, 32)
+		if err != nil {
+			return parts, false
+		}
+		parts[i] = n
+	}
+	return parts, true
+}
+
+// comparePCI orders addresses by number: domains of more than 16 bits come last.
+func comparePCI(a, b string) int {
+	x, _ := parsePCIAddress(a)
+	y, _ := parsePCIAddress(b)
+	return cmp.Or(slices.Compare(x[:], y[:]), cmp.Compare(a, b))
+}
+
+// parseSpeed reads 16.0 GT/s PCIe, or without the last word 8 GT/s. What the kernel does not know is 0.
+func parseSpeed(text string) (float64, error) {
+	body, whole := strings.CutSuffix(text, "\n")
+	number, _, found := strings.Cut(body, " GT/s")
+	speed, err := strconv.ParseFloat(number, 64)
+	switch {
+	case whole && strings.HasPrefix(body, "Unknown"):
+		return 0, nil
+	case !whole || !found || err != nil || !(speed >= 0 && speed < 1e6):
+		return 0, malformed("link speed", text)
+	}
+	return speed, nil
+}
+
+// parseWidth reads the number of lanes. 255 is the kernel's word for unknown.
+func parseWidth(text string) (int, error) {
+	n, err := parseUint(text, 8)
+	if n == 255 {
+		n = 0
+	}
+	return int(n), err
+}

@@ -1,0 +1,375 @@
+package hw
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/bzip2"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Bounds of a captured tree. That of a machine with a thousand PUs has some 50,000 files and 20 MiB.
+const (
+	maxEntries   = 1 << 20
+	maxTreeBytes = 128 << 20
+	maxTreeFile  = 4 << 20
+	maxLinks     = 40 // followed to reach one file, as in Linux
+	maxPath      = 4096
+)
+
+// TreeFS is a tree of files that is closed after use.
+type TreeFS interface {
+	fs.FS
+	io.Closer
+}
+
+// OpenTree opens a captured tree for [Read]: the archive that [Capture] wrote, one of hwloc-gather-topology, or either
+// unpacked to a directory. Links out of the tree lead nowhere. The caller closes it.
+func OpenTree(name string) (TreeFS, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("hw: open tree: %w", err)
+	}
+	defer f.Close() // it was only read, or is opened again as a directory
+	st, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("hw: open tree: %w", err)
+	}
+	if !st.IsDir() {
+		tree, err := Unpack(f)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		return tree, nil
+	}
+	root, err := os.OpenRoot(name)
+	if err != nil {
+		return nil, fmt.Errorf("hw: open tree: %w", err)
+	}
+	inner, ok := root.FS().(fs.ReadLinkFS)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("hw: open tree %s: no links: %w", name, errors.ErrUnsupported), root.Close())
+	}
+	return dirTree{inner, root}, nil
+}
+
+// dirTree is a tree in a directory.
+type dirTree struct {
+	fs.ReadLinkFS
+	root *os.Root
+}
+
+// Open does not wait for the other end of a pipe.
+func (d dirTree) Open(name string) (fs.File, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	return d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
+
+func (d dirTree) Close() error { return d.root.Close() }
+
+// Tree is a tree of files in memory. It may be read concurrently.
+type Tree struct {
+	root *treeNode
+	last atomic.Pointer[treeDir] // that a file was looked for in: the next is often its neighbour
+}
+
+// treeDir is a directory by a name of it.
+type treeDir struct {
+	name string
+	node *treeNode
+}
+
+// treeNode is a file, a directory or a link.
+type treeNode struct {
+	name     string // the last part
+	mode     fs.FileMode
+	data     []byte    // of a link, where it leads to
+	parent   *treeNode // nil at the root
+	children map[string]*treeNode
+	entries  []fs.DirEntry // children by name
+}
+
+var errTooLarge = errors.New("hw: the tree is too large")
+
+// Unpack reads a tree from a tar archive, which may be compressed by gzip or bzip2, into memory. Where all is in one
+// directory, that is the root.
+func Unpack(r io.Reader) (*Tree, error) {
+	in := bufio.NewReader(r)
+	magic, _ := in.Peek(3) // a shorter archive is refused below
+	var plain io.Reader = in
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		unzipped, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("hw: unpack tree: %w", err)
+		}
+		plain = unzipped
+	case string(magic) == "BZh":
+		plain = bzip2.NewReader(in)
+	}
+	t := &Tree{root: newDir(".", nil)}
+	archive := tar.NewReader(plain)
+	for total, entries := 0, 0; ; entries++ {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil && (h.Size > maxTreeFile || total > maxTreeBytes || entries > maxEntries) {
+			err = errTooLarge
+		}
+		if err == nil {
+			total += int(h.Size) + len(h.Name) + 256
+			err = t.root.unpack(h, archive)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("hw: unpack tree: %w", err)
+		}
+	}
+	if _, err := io.CopyN(io.Discard, plain, 1<<20); err != nil && !errors.Is(err, io.EOF) { // what tells that it is whole
+		return nil, fmt.Errorf("hw: unpack tree: %w", err)
+	}
+	if len(t.root.children) == 0 {
+		return nil, fmt.Errorf("hw: unpack tree: the archive is empty: %w", io.ErrUnexpectedEOF)
+	}
+	t.strip()
+	t.root.list()
+	return t, nil
+}
+
+func newDir(name string, parent *treeNode) *treeNode {
+	return &treeNode{name: name, mode: fs.ModeDir | 0o555, parent: parent, children: map[string]*treeNode{}}
+}
+
+// unpack puts an entry of an archive below the root.
+func (n *treeNode) unpack(h *tar.Header, r io.Reader) error {
+	name := path.Clean(strings.TrimPrefix(h.Name, "./"))
+	if name == "." || !fs.ValidPath(name) {
+		return nil // the root itself, or what a tree does not have
+	}
+	if len(name) > maxPath {
+		return errTooLarge
+	}
+	leaf := &treeNode{name: path.Base(name)}
+	switch h.Typeflag {
+	case tar.TypeDir:
+		leaf = nil
+	case tar.TypeSymlink:
+		leaf.mode, leaf.data = fs.ModeSymlink|0o777, []byte(h.Linkname)
+	case tar.TypeReg:
+		var err error
+		leaf.mode = 0o444
+		if leaf.data, err = io.ReadAll(r); err != nil {
+			return err
+		}
+	default:
+		return nil
+	}
+	n.add(name, leaf)
+	return nil
+}
+
+// add puts a file or link at its place, or nothing, and makes the directories above it. The first of a name stays.
+func (n *treeNode) add(name string, leaf *treeNode) {
+	part, rest, more := strings.Cut(name, "/")
+	child := n.children[part]
+	switch {
+	case child == nil && !more && leaf != nil:
+		leaf.parent = n
+		n.children[part] = leaf
+		return
+	case child == nil:
+		child = newDir(part, n)
+		n.children[part] = child
+	}
+	if more && child.mode.IsDir() {
+		child.add(rest, leaf)
+	}
+}
+
+// strip makes the only directory of the root the root.
+func (t *Tree) strip() {
+	if len(t.root.children) != 1 {
+		return
+	}
+	for name, top := range t.root.children {
+		if name != "sys" && name != "proc" && top.mode.IsDir() {
+			t.root, top.parent = top, nil
+		}
+	}
+}
+
+// list sorts the entries of all directories.
+func (n *treeNode) list() {
+	for _, name := range slices.Sorted(maps.Keys(n.children)) {
+		n.entries = append(n.entries, fs.FileInfoToDirEntry(treeInfo{n.children[name]}))
+		n.children[name].list()
+	}
+}
+
+// Close does nothing: a tree in memory holds nothing open.
+func (t *Tree) Close() error { return nil }
+
+// find resolves links, all or all but the last.
+func (t *Tree) find(op, name string, last bool) (*treeNode, error) {
+	fail := func(err error) (*treeNode, error) { return nil, &fs.PathError{Op: op, Path: name, Err: err} }
+	if !fs.ValidPath(name) {
+		return fail(fs.ErrInvalid)
+	}
+	dir, base := path.Split(name)
+	if known := t.last.Load(); known != nil && known.name == dir {
+		switch n := known.node.children[base]; {
+		case n == nil:
+			return fail(fs.ErrNotExist)
+		case n.mode&fs.ModeSymlink == 0 || !last:
+			return n, nil
+		}
+	}
+	at, links, reached := t.root, 0, false
+	for rest := name; rest != ""; {
+		var part string
+		part, rest, _ = strings.Cut(rest, "/")
+		if rest == "" && !reached && name != "." {
+			reached = true
+			t.last.Store(&treeDir{dir, at})
+		}
+		n := at.children[part]
+		switch {
+		case part == "" || part == ".":
+			continue
+		case part == "..":
+			n = cmp.Or(at.parent, at) // that of the root is the root
+		case n == nil:
+			return fail(fs.ErrNotExist)
+		}
+		if n.mode&fs.ModeSymlink == 0 || rest == "" && !last {
+			at = n
+			continue
+		}
+		if links++; links > maxLinks || len(n.data)+len(rest) > maxPath {
+			return fail(syscall.ELOOP)
+		}
+		if rest = string(n.data) + "/" + rest; rest[0] == '/' {
+			at = t.root
+		}
+	}
+	return at, nil
+}
+
+// Open opens a file or directory.
+func (t *Tree) Open(name string) (fs.File, error) {
+	n, err := t.find("open", name, true)
+	if err != nil {
+		return nil, err
+	}
+	f := &treeFile{tree: t, treeNode: n, at: name}
+	f.Reader.Reset(n.data)
+	return f, nil
+}
+
+// readWhole is readFile without a file in between.
+func (t *Tree) readWhole(name string) ([]byte, error) {
+	n, err := t.find("read", name, true)
+	switch {
+	case err != nil:
+		return nil, err
+	case n.mode.IsDir():
+		return nil, &fs.PathError{Op: "read", Path: name, Err: syscall.EISDIR}
+	case len(n.data) > maxFile:
+		return nil, fmt.Errorf("%w: longer than %d bytes", ErrMalformed, maxFile)
+	}
+	return n.data, nil
+}
+
+// ReadDir lists a directory, by name.
+func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
+	n, err := t.find("readdir", name, true)
+	if err == nil && !n.mode.IsDir() {
+		err = &fs.PathError{Op: "readdir", Path: name, Err: syscall.ENOTDIR}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(n.entries), nil
+}
+
+// ReadLink returns where a link leads to.
+func (t *Tree) ReadLink(name string) (string, error) {
+	n, err := t.find("readlink", name, false)
+	if err == nil && n.mode&fs.ModeSymlink == 0 {
+		err = &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
+	}
+	if err != nil {
+		return "", err
+	}
+	return string(n.data), nil
+}
+
+// Lstat describes a file, directory or link.
+func (t *Tree) Lstat(name string) (fs.FileInfo, error) {
+	n, err := t.find("lstat", name, false)
+	if err != nil {
+		return nil, err
+	}
+	return treeInfo{n}, nil
+}
+
+// treeFile is an open file or directory.
+type treeFile struct {
+	bytes.Reader
+	*treeNode
+	tree *Tree
+	at   string
+	read int // entries
+}
+
+func (f *treeFile) Stat() (fs.FileInfo, error) { return treeInfo{f.treeNode}, nil }
+func (f *treeFile) Close() error               { return nil }
+
+func (f *treeFile) Read(p []byte) (int, error) {
+	if f.mode.IsDir() {
+		return 0, &fs.PathError{Op: "read", Path: f.at, Err: syscall.EISDIR}
+	}
+	return f.Reader.Read(p)
+}
+
+// ReadDir lists the next n entries of a directory.
+func (f *treeFile) ReadDir(n int) ([]fs.DirEntry, error) {
+	all, err := f.tree.ReadDir(f.at)
+	if err != nil {
+		return nil, err
+	}
+	all = all[min(f.read, len(all)):]
+	if n > 0 && len(all) == 0 {
+		return nil, io.EOF
+	}
+	if n > 0 {
+		all = all[:min(n, len(all))]
+	}
+	f.read += len(all)
+	return all, nil
+}
+
+// treeInfo describes a node.
+type treeInfo struct{ *treeNode }
+
+func (i treeInfo) Name() string       { return i.name }
+func (i treeInfo) Size() int64        { return int64(len(i.data)) }
+func (i treeInfo) Mode() fs.FileMode  { return i.mode }
+func (i treeInfo) ModTime() time.Time { return time.Time{} }
+func (i treeInfo) IsDir() bool        { return i.mode.IsDir() }
+func (i treeInfo) Sys() any           { return nil }
