@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/fstest"
@@ -164,4 +165,21 @@ func TestBadTexts(t *testing.T) {
 			t.Errorf("%q is taken for an archive", text)
 		}
 	}
+}
+
+func TestTreeConcurrently(t *testing.T) {
+	tree := hwtest.Tree(t, "testdata/machines/dies.txtar")
+	want, err := hw.Read(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if got, err := hw.Read(tree); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("read beside others, the tree is %+v, %v", got, err)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -231,7 +231,7 @@ func (t *Tree) find(op, name string, last bool) (*treeNode, error) {
 		return fail(fs.ErrInvalid)
 	}
 	dir, base := path.Split(name)
-	if known := t.last.Load(); known != nil && known.name == dir {
+	if known := t.last.Load(); known != nil && known.name == dir && name != "." {
 		switch n := known.node.children[base]; {
 		case n == nil:
 			return fail(fs.ErrNotExist)

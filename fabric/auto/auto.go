@@ -3,7 +3,7 @@
 //	d, err := auto.Open(ctx, &fabric.Config{Self: 3, Size: 8}, auto.Node{Local: local, Key: secret, Tracer: agent})
 //
 // A process that is alone talks to itself in its own memory (fabric/mem). Processes of one node share memory (fabric/shm).
-// Between nodes bytes go over TCP (fabric/tcp). Where peers are reached in different ways the domain is one made of several:
+// Between nodes bytes go over RDMA (fabric/rc) where both ends have a device, and over TCP (fabric/tcp) elsewhere. Where peers are reached in different ways the domain is one made of several:
 // its address says which transports the process has, and a pair takes the first that both have.
 package auto
 
@@ -32,10 +32,12 @@ type Node struct {
 	Transports []string
 	// Interfaces chooses network interfaces for TCP, as tcp.ParseInterfaces describes.
 	Interfaces []string
+	// Report is told in one line why a device that is there is not used; it may be nil.
+	Report func(string)
 }
 
 // names are those of the transports between processes, the best first.
-var names = []string{"shm", "tcp"}
+var names = []string{"shm", "rdma", "tcp"}
 
 // ErrTransport says that a list names a transport that does not exist.
 var ErrTransport = errors.New("no such transport")

@@ -7,8 +7,10 @@ import (
 	"slices"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rc"
 	"github.com/ibrun/ibrun/fabric/shm"
 	"github.com/ibrun/ibrun/fabric/tcp"
+	"github.com/ibrun/ibrun/verbs"
 )
 
 // open opens the domain of one process among several. What it depends on is the same at all processes, or known to a pair
@@ -25,6 +27,17 @@ func (n Node) open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, erro
 			return nil, err
 		}
 		parts = append(parts, part{d, "shm", func(peer int) bool { return slices.Contains(n.Local, peer) }})
+	}
+	if n.may("rdma") {
+		d, err := (&rc.Transport{Key: n.Key}).Open(ctx, cfg)
+		switch {
+		case err == nil:
+			parts = append(parts, part{d, "rdma", nil})
+		case !n.may("tcp"):
+			return nil, errors.Join(err, closeAll(parts))
+		case n.Report != nil && !errors.Is(err, verbs.ErrNoDevice):
+			n.Report(fmt.Sprintf("RDMA is left alone and TCP taken: %v", err))
+		}
 	}
 	if n.may("tcp") {
 		d, err := (&tcp.Transport{Key: n.Key, Interfaces: n.Interfaces}).Open(ctx, cfg)

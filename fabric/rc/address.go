@@ -41,7 +41,8 @@ func (a *address) append(b []byte) []byte {
 
 // parseAddress is append undone.
 func parseAddress(b []byte) (a address, err error) {
-	if len(b) < addressHead || b[0] != version || b[1] == 0 || b[1] > maxRails || len(b) != addressHead+int(b[1])*railAddressBytes {
+	if len(b) < addressHead || b[0] != version || b[1] == 0 || b[1] > maxRails ||
+		len(b) != addressHead+int(b[1])*railAddressBytes {
 		return a, fmt.Errorf("%w: not an address: %x", fabric.ErrCorrupt, b)
 	}
 	if a.incarnation = binary.LittleEndian.Uint64(b[2:]); a.incarnation == 0 {

@@ -36,12 +36,12 @@ func (d *domain) tick(now time.Duration) {
 	for _, e := range calling {
 		switch {
 		case e.hands.phase == phaseAsking:
-			d.calling = append(d.calling, e)
+			d.callLater(e)
 			d.wait(e, now, beating)
 		case e.hands.phase == phaseIdle && e.refused > 0 && e.ended.Load() == nil && now >= e.again:
 			d.ask(e)
 		case e.hands.phase == phaseIdle && e.refused > 0 && e.ended.Load() == nil:
-			d.calling = append(d.calling, e)
+			d.callLater(e)
 			d.next = min(d.next, e.again)
 		}
 	}
@@ -55,6 +55,8 @@ func (d *domain) tick(now time.Duration) {
 			if e.bye == byeDue {
 				d.tryNotice(e, kindBye)
 			}
+		} else {
+			e.listed = false
 		}
 	}
 	clear(d.live[len(live):])
@@ -68,7 +70,8 @@ func (d *domain) tick(now time.Duration) {
 func (d *domain) wait(e *endpoint, now time.Duration, beat bool) {
 	if beat && e.patience > 0 {
 		if e.patience--; e.patience == 0 {
-			d.lose(e, fmt.Errorf("fabric/rc: peer %d: %w: it does not answer since its connection broke", e.peer, fabric.ErrPeerDown))
+			d.lose(e, fmt.Errorf("fabric/rc: peer %d: %w: it does not answer since its connection broke", e.peer,
+				fabric.ErrPeerDown))
 			return
 		}
 	}
@@ -80,6 +83,9 @@ func (d *domain) wait(e *endpoint, now time.Duration, beat bool) {
 
 // listen looks for a sign of life of a peer that is connected, and asks its device for one.
 func (d *domain) listen(e *endpoint) {
+	if d.stuck(e) {
+		return
+	}
 	if e.alive {
 		e.alive, e.missed = false, 0
 		return
@@ -109,4 +115,25 @@ func (d *domain) listen(e *endpoint) {
 		d.lose(e, fmt.Errorf("fabric/rc: peer %d: %w: its device has not answered for %v", e.peer, fabric.ErrPeerDown,
 			time.Duration(e.missed)*beatPause))
 	}
+}
+
+// stuck looks for queue pairs that have failed and do not say so: Soft-RoCE does not always complete what was posted to one.
+func (d *domain) stuck(e *endpoint) bool {
+	d.mu.Lock()
+	queues, moving, idle := e.queues, e.first != nil, false
+	for _, q := range queues {
+		idle = idle || (moving || q.under() > 0) && q.seen == q.head
+		q.pace()
+	}
+	d.mu.Unlock()
+	if !idle {
+		return false
+	}
+	for _, q := range queues {
+		if s, err := q.qp.State(); err != nil || s == verbs.StateErr {
+			d.broke(e, fmt.Errorf("queue pair %d: %w", q.pair.num, verbs.ErrState))
+			return true
+		}
+	}
+	return false
 }

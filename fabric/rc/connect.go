@@ -76,7 +76,8 @@ const maxTries = 8
 func (d *domain) reconnect(e *endpoint, err error) {
 	e.hands.broken()
 	if e.tries++; e.tries > maxTries {
-		d.gone(e, fmt.Errorf("fabric/rc: peer %d: %w: %d connections broke, the last by: %w", e.peer, fabric.ErrPeerDown, e.tries, err))
+		d.gone(e, fmt.Errorf("fabric/rc: peer %d: %w: %d connections broke, the last by: %w", e.peer, fabric.ErrPeerDown,
+			e.tries, err))
 		return
 	}
 	e.patience = 0
@@ -101,6 +102,7 @@ func (d *domain) takeDown(e *endpoint) error {
 	if err := d.drain(); err != nil {
 		return err
 	}
+	var unsent []record
 	d.mu.Lock()
 	for i, q := range queues {
 		delete(d.byNum, railNum{q.rail, q.pair.num})
@@ -108,7 +110,7 @@ func (d *domain) takeDown(e *endpoint) error {
 		for q.under() > 0 {
 			switch r := q.pop(); r.work {
 			case workMessage:
-				e.unsent = append(e.unsent, r)
+				unsent = append(unsent, r)
 			case workNotice, workBye:
 				d.sends.give(r.slot)
 			case workKeys:
@@ -116,6 +118,7 @@ func (d *domain) takeDown(e *endpoint) error {
 			}
 		}
 	}
+	e.unsent = append(unsent, e.unsent...) // what there was before has not been sent again yet
 	d.restart(e)
 	e.queues = nil
 	d.mu.Unlock()
@@ -178,7 +181,7 @@ func (d *domain) ask(e *endpoint) {
 		e.refused++
 		e.again = now + lastPause
 		d.next = min(d.next, e.again)
-		d.calling = append(d.calling, e)
+		d.callLater(e)
 		return
 	}
 	if err != nil {
@@ -187,12 +190,19 @@ func (d *domain) ask(e *endpoint) {
 	}
 	e.hands.ask(e.queues[0].pair)
 	e.pause = firstPause
-	d.calling = append(d.calling, e)
+	d.callLater(e)
 	d.call(e, now)
 }
 
-// mostRefused is how often in a row there may be no way to a peer, because the link is down or there is no route, before it is
-// taken to be lost: half a minute and more.
+// callLater has the clock see to a peer that is to be connected to.
+func (d *domain) callLater(e *endpoint) {
+	if !slices.Contains(d.calling, e) {
+		d.calling = append(d.calling, e)
+	}
+}
+
+// mostRefused is how often in a row there may be no way to a peer, because the link is down or there is no route, before it
+// is taken to be lost: half a minute and more.
 const mostRefused = 60
 
 // call sends a request, and sees that it is sent again.
@@ -226,7 +236,8 @@ func (d *domain) greet(e *endpoint, what said, asked pair) error {
 	return d.office.send(d, e, &g)
 }
 
-// say is greet for what answers a request. One that cannot be sent is as good as lost on the way: the request will come again.
+// say is greet for what answers a request. One that cannot be sent is as good as lost on the way: the request will come
+// again.
 func (d *domain) say(e *endpoint, what said, asked pair) { _ = d.greet(e, what, asked) }
 
 // greeted acts on a greeting.
@@ -353,7 +364,10 @@ func (d *domain) makeQueues(e *endpoint, epoch uint32) error {
 // stands is called when a connection stands on both sides: what the peer has not got is sent again.
 func (d *domain) stands(e *endpoint) {
 	e.alive, e.missed = true, 0
-	d.live = append(d.live, e)
+	if !e.listed {
+		e.listed = true
+		d.live = append(d.live, e)
+	}
 	d.next = min(d.next, d.beat)
 	unsent := e.unsent
 	e.unsent = nil
@@ -381,7 +395,8 @@ func (d *domain) stands(e *endpoint) {
 func (d *domain) meets(at address) error {
 	ours, theirs := d.rails[0].address, at.rails[0]
 	if ours.GID.IsValid() != theirs.GID.IsValid() || ours.GID.Unmap().Is4() != theirs.GID.Unmap().Is4() {
-		return fmt.Errorf("%w: our address is %v and the peer's %v, of different families", fabric.ErrNotSupported, ours.GID, theirs.GID)
+		return fmt.Errorf("%w: our address is %v and the peer's %v, of different families", fabric.ErrNotSupported,
+			ours.GID, theirs.GID)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ const (
 	grownWindow = 4 // what it is granted when that was too little: enough for grants to travel with answers
 )
 
-// inbound is the receiver's account with one peer: what has arrived, and what it may send. Numbers count messages of data and wrap around.
-// One message that is none may be under way besides, see unheard.
+// inbound is the receiver's account with one peer: what has arrived, and what it may send. Numbers count messages of data
+// and wrap around. One message that is none may be under way besides, see unheard.
 type inbound struct {
 	taken  uint32 // messages that have arrived, and the number of the next
 	freed  uint32 // of these, those whose slots are posted again
@@ -46,7 +46,8 @@ func (in *inbound) take(h *header) error {
 	return nil
 }
 
-// due tells whether the peer is to be sent a grant even if nothing else is sent to it: when it may be waiting, or before it does.
+// due tells whether the peer is to be sent a grant even if nothing else is sent to it: when it may be waiting, or before it
+// does.
 func (in *inbound) due() bool {
 	news := in.grant() - in.told
 	if in.unheard || news == 0 {

@@ -83,7 +83,8 @@ func creditRun(t *testing.T, r *rand.Rand, limit, start uint32) {
 		sides[i] = account{in: in, out: outbound{sent: start, grant: start + firstWindow}, slots: firstWindow + 1}
 	}
 	const each = 3000
-	for sent, steps := [2]int{}, 0; sent[0] < each || sent[1] < each || len(wires[0].messages)+len(wires[1].messages) > 0; steps++ {
+	under := func() int { return len(wires[0].messages) + len(wires[1].messages) }
+	for sent, steps := [2]int{}, 0; sent[0] < each || sent[1] < each || under() > 0; steps++ {
 		if steps > 1_000_000 {
 			t.Fatalf("limit %d: stuck after %v messages: %+v", limit, sent, sides)
 		}

@@ -31,7 +31,8 @@ func choose(named []string) ([]string, error) {
 	return []string{best}, nil
 }
 
-// nearest is the device that works and has the largest share of the allowed PUs near it; among equals the fastest, then the first.
+// nearest is the device that works and has the largest share of the allowed PUs near it; among equals the fastest, then the
+// first.
 func nearest(devices []verbs.Device, allowed []int) (string, error) {
 	var why []error
 	var usable []verbs.Device
@@ -47,7 +48,7 @@ func nearest(devices []verbs.Device, allowed []int) (string, error) {
 	}
 	if len(usable) == 0 {
 		if len(why) == 0 {
-			why = append(why, errors.New("this machine has no RDMA device"))
+			why = append(why, verbs.ErrNoDevice)
 		}
 		return "", fmt.Errorf("fabric/rc: %w: %w", fabric.ErrNotSupported, errors.Join(why...))
 	}

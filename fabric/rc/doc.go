@@ -6,34 +6,35 @@
 //
 // # Connections
 //
-// A pair of peers is connected when one of them first sends, reads or writes. They agree by two datagrams, which are sent again
-// until they are answered: who asks proposes a queue pair, who answers names its own. If both ask, the lower number's request
-// counts. The first message over the connection tells who answered that it stands.
+// A pair of peers is connected when one of them first sends, reads or writes. They agree by two datagrams, which are sent
+// again until they are answered: who asks proposes a queue pair, who answers names its own. If both ask, the lower number's
+// request counts. The first message over the connection tells who answered that it stands.
 //
 // Datagrams carry an HMAC-SHA-256 with the job's key over everything in them, both peers' numbers and both incarnations
-// included: what an earlier run, another job or a stranger sends changes nothing. What follows over the connection is neither encrypted
-// nor authenticated; the network is trusted not to change packets.
+// included: what an earlier run, another job or a stranger sends changes nothing. What follows over the connection is
+// neither encrypted nor authenticated; the network is trusted not to change packets.
 //
-// A connection that breaks is made again under the next epoch. Each side says which message it expects next, and gets what was
-// sent and not acknowledged once more. Reads and writes begin anew, which changes nothing.
+// A connection that breaks is made again under the next epoch. Each side says which message it expects next, and gets what
+// was sent and not acknowledged once more. Reads and writes begin anew, which changes nothing.
 //
 // # Messages
 //
-// A message is copied into a slot of registered memory, sent from there into a slot of the receiver's, and lent to the caller of Poll.
-// Receiving slots are posted to one queue that all connections share. A peer may send as many messages as it was granted;
-// grants travel in the header of every message, or in one of their own. Each connection begins with one slot for messages
-// and one for a grant or a goodbye. Who uses all that it has is granted more, up to a window and what the pool holds. So there is always
-// a slot posted for what arrives, and a receiver-not-ready never happens.
+// A message is copied into a slot of registered memory, sent from there into a slot of the receiver's, and lent to the
+// caller of Poll. Receiving slots are posted to one queue that all connections share. A peer may send as many messages as it
+// was granted; grants travel in the header of every message, or in one of their own. Each connection begins with one slot
+// for messages and one for a grant or a goodbye. Who uses all that it has is granted more, up to a window and what the pool
+// holds. So there is always a slot posted for what arrives, and a receiver-not-ready never happens.
 //
 // # Reads and writes
 //
-// Read and Write are RDMA READ and WRITE between the callers' own registered memory, in pieces of a bounded size, and over all rails when
-// there are several: rail i of one peer with rail i of the other.
+// Read and Write are RDMA READ and WRITE between the callers' own registered memory, in pieces of a bounded size, and over
+// all rails when there are several: rail i of one peer with rail i of the other.
 //
 // # Loss
 //
-// A peer that closes says so. To one that has not been heard of for half a second a write of no bytes goes out, which the peer's device
-// answers, or its kernel: so a peer that computes, or is stopped, is not lost. After five that stay unanswered it is.
+// A peer that closes says so. To one that has not been heard of for half a second a write of no bytes goes out, which the
+// peer's device answers, or its kernel: so a peer that computes, or is stopped, is not lost. After five that stay unanswered
+// it is.
 //
 //	wire.go         the header of messages
 //	address.go      what peers know of each other from the start

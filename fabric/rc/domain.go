@@ -47,9 +47,11 @@ type domain struct {
 	calling  []*endpoint // were asked to connect
 	live     []*endpoint // are connected
 	troubles []trouble
+	owing    []*endpoint // are due a grant for which there was no room
 	wants    atomic.Bool // wanting is not empty
 
-	mu       sync.Mutex            // guards what Read and Write share with the other methods: all queues, transfers, and the following
+	// mu guards what Read and Write share with the other methods: all queues, all transfers, and the following.
+	mu       sync.Mutex
 	byNum    map[railNum]*endpoint // by queue pair
 	under    []int                 // requests under way, by rail
 	spare    *op
@@ -173,6 +175,14 @@ func (d *domain) progress() error {
 	}
 	if err := d.settle(); err != nil {
 		return err
+	}
+	if owing := d.owing; len(owing) > 0 {
+		d.owing = nil
+		for _, e := range owing {
+			if e.in.due() {
+				d.notice(e, kindCredit)
+			}
+		}
 	}
 	if d.wants.Load() {
 		d.connectWanted()

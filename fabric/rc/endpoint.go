@@ -37,6 +37,7 @@ type endpoint struct {
 	beating  bool          // a beat is under way
 	laden    bool          // when it began, much else was
 	deaf     bool          // closed here: nothing more is told
+	listed   bool          // in domain.live
 	bye      byeState
 
 	// The rest is guarded by domain.mu.
@@ -110,8 +111,9 @@ func (e *endpoint) header(k kind) header {
 	return header{seq: e.out.sent, grant: e.in.grant(), heard: e.out.grant, kind: k}
 }
 
-// post posts a message on the first queue pair, if fewer than limit requests are under way. The device is yet to be told. It reports whether
-// it should be at once: because nothing else is under way that will make it look, or because enough has gathered.
+// post posts a message on the first queue pair, if fewer than limit requests are under way. The device is yet to be told. It
+// reports whether it should be at once: because nothing else is under way that will make it look, or because enough has
+// gathered.
 func (e *endpoint) post(r record, b []byte, limit int, must bool) (now, ok bool) {
 	d := e.d
 	d.mu.Lock()
@@ -174,9 +176,13 @@ func (e *endpoint) wantLocked() {
 
 // notice sends a message without data as soon as the peer has a slot for it.
 func (d *domain) notice(e *endpoint, k kind) {
-	if !d.tryNotice(e, k) && k == kindBye {
+	switch {
+	case d.tryNotice(e, k):
+	case k == kindBye:
 		e.bye = byeDue
 		d.say(e, saidBye, pair{}) // since nobody may poll this side any more
+	case !e.in.unheard && e.hands.phase == phaseUp:
+		d.owing = append(d.owing, e)
 	}
 }
 

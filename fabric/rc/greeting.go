@@ -100,7 +100,8 @@ func parseGreeting(b []byte, key *[32]byte) (g greeting, err error) {
 	for i := range g.pairs {
 		g.pairs[i] = pair{word(48 + 8*i), word(52 + 8*i)}
 	}
-	if g.kind < saidAsk || g.kind > saidBye || g.rails == 0 || g.rails > maxRails || int(b[7]) != len(g.address) || word(100) != 0 {
+	if g.kind < saidAsk || g.kind > saidBye || g.rails == 0 || g.rails > maxRails || int(b[7]) != len(g.address) ||
+		word(100) != 0 {
 		return greeting{}, fmt.Errorf("%w: malformed greeting", fabric.ErrCorrupt)
 	}
 	return g, nil

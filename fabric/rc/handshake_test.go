@@ -20,7 +20,8 @@ func (s *side) makePair() pair {
 }
 
 func (s *side) greeting(kind said, asked pair) greeting {
-	g := greeting{kind: kind, from: s.self, to: s.peer, size: 2, epoch: s.epoch, mine: s.mine, theirs: s.theirs, rails: 1, asked: asked}
+	g := greeting{kind: kind, from: s.self, to: s.peer, size: 2, epoch: s.epoch, rails: 1, asked: asked}
+	g.mine, g.theirs = s.mine, s.theirs
 	g.pairs[0] = s.own
 	return g
 }
@@ -52,8 +53,8 @@ func newSides() [2]*side {
 	}
 }
 
-// TestHandshakeConverges: over a network that loses, repeats and reorders, both sides end connected to each other's queue pairs, however
-// often the connection breaks, and whoever asks.
+// TestHandshakeConverges: over a network that loses, repeats and reorders, both sides end connected to each other's queue
+// pairs, however often the connection breaks, and whoever asks.
 func TestHandshakeConverges(t *testing.T) {
 	seed := rand.Uint64()
 	for run := range uint64(300) {

@@ -93,6 +93,13 @@ func (d *domain) openKeys(pd *verbs.PD) (err error) {
 	return err
 }
 
+// Settings are those that are in force, with the devices that were chosen. Callers find the method by type assertion.
+func (d *domain) Settings() Settings {
+	s := d.set
+	s.Piece = d.rails[0].piece
+	return s
+}
+
 // register registers memory with every rail.
 func (d *domain) register(b []byte) (reg registration, err error) {
 	for i, r := range d.rails {
@@ -105,7 +112,8 @@ func (d *domain) register(b []byte) (reg registration, err error) {
 	return reg, nil
 }
 
-// Arm has the rails tell of what comes next. Those of them that tell of what was sent are asked only if somebody waits for that.
+// Arm has the rails tell of what comes next. Those of them that tell of what was sent are asked only if somebody waits for
+// that.
 func (d *domain) Arm() (int, bool, error) {
 	if d.shut {
 		return -1, false, errShut.err

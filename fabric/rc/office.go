@@ -75,8 +75,8 @@ func (o *office) read(d *domain) error {
 	return nil
 }
 
-// send sends a greeting. The error is that there is no way to the peer; it will be tried again, as what is lost on the way is sent
-// again.
+// send sends a greeting. The error is that there is no way to the peer; it will be tried again, as what is lost on the way
+// is sent again.
 func (o *office) send(d *domain, e *endpoint, g *greeting) error {
 	r := d.rails[0]
 	if e.dest == nil {

@@ -172,7 +172,7 @@ func start(t *testing.T, node live.Node) *pairOf {
 // until polls until something is so.
 func (p *pairOf) until(what string, so func() bool) {
 	p.t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !so(); {
+	for end := time.Now().Add(5 * time.Minute); !so(); {
 		n, err := p.d.Poll(p.evs[:])
 		if err != nil {
 			p.t.Fatalf("%s: %v", what, err)

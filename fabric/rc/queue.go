@@ -45,7 +45,13 @@ type queue struct {
 	silent int    // requests since the last that reports
 	watch  int    // requests under way that report
 	failed bool
-	unrung int // requests that the device was not told of
+
+	// Soft-RoCE asks again for all pieces that are under way when one packet is lost. So there are fewer where none is done
+	// for long.
+	pieces  int    // under way
+	allowed int    // how many may be
+	seen    uint32 // head when the heart beat last
+	unrung  int    // requests that the device was not told of
 }
 
 func (q *queue) under() int { return int(q.tail - q.head) }
@@ -72,6 +78,9 @@ func (q *queue) push(r record, f verbs.Flags) {
 	r.loud = f&verbs.Signaled != 0
 	q.fifo[q.tail%depth] = r
 	q.tail++
+	if r.work == workPiece {
+		q.pieces++
+	}
 	q.unrung++
 	q.silent++
 	if r.loud {
@@ -80,10 +89,26 @@ func (q *queue) push(r record, f verbs.Flags) {
 	}
 }
 
+const (
+	firstPieces = 16
+	mostPieces  = ofPieces - 8
+)
+
+// pace is called twice a second.
+func (q *queue) pace() {
+	if q.pieces > 0 && q.seen == q.head {
+		q.allowed = max(1, q.allowed/4)
+	}
+	q.seen = q.head
+}
+
 // pop takes the oldest request.
 func (q *queue) pop() record {
 	r := &q.fifo[q.head%depth]
 	old := *r
+	if old.work == workPiece {
+		q.pieces--
+	}
 	r.op = nil
 	if old.loud {
 		q.watch--

@@ -96,7 +96,8 @@ func (r *rail) openPost(qkey uint32) (err error) {
 	}
 	mtu := r.address.MTU.Bytes()
 	if mtu < maxGreeting {
-		return fmt.Errorf("packets carry %d bytes, and %d are needed: raise the MTU of the device's interface", mtu, maxGreeting)
+		return fmt.Errorf("packets carry %d bytes, and %d are needed: raise the MTU of the device's interface", mtu,
+			maxGreeting)
 	}
 	r.piece = packets * mtu
 	return nil
@@ -116,8 +117,8 @@ func (r *rail) activePort() (int, error) {
 	return 0, fmt.Errorf("%w: no port of %s is active; is the link up?", verbs.ErrUnreachable, r.dev.Name())
 }
 
-// packets is how many packets a piece of a transfer has, where nothing else is set: enough for what a piece costs to be little,
-// and no more, because all that follows a lost packet is sent again.
+// packets is how many packets a piece of a transfer has, where nothing else is set: enough for what a piece costs to be
+// little, and no more, because all that follows a lost packet is sent again.
 const packets = 64
 
 // newQueue makes a queue pair for a connection.
@@ -137,7 +138,9 @@ func (r *rail) newQueue(epoch uint32, inline int) (*queue, error) {
 	if err != nil {
 		return nil, errors.Join(err, qp.Close())
 	}
-	return &queue{rail: r, qp: qp, inline: qp.Cap().MaxInline, pair: pair{a.QPN, a.PSN}, epoch: epoch}, nil
+	q := &queue{rail: r, qp: qp, inline: qp.Cap().MaxInline, pair: pair{a.QPN, a.PSN}, epoch: epoch}
+	q.allowed = firstPieces
+	return q, nil
 }
 
 // connectable is how a peer's queue pair is reached, given the address of its rail and what it says of the pair.

@@ -11,8 +11,8 @@ import (
 
 // regions is the caller's registered memory. Its methods may be called by any goroutine.
 //
-// A local handle is the number of a slot and how often it was used. The keys of the rails beyond the first do not fit a remote key: they
-// are in a table that peers read, in the row of the slot's number.
+// A local handle is the number of a slot and how often it was used. The keys of the rails beyond the first do not fit a
+// remote key: they are in a table that peers read, in the row of the slot's number.
 type regions struct {
 	incarnation uint64
 	register    func(b []byte) (registration, error)

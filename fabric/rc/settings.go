@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Settings are the limits and thresholds of a domain. The zero value of a field leaves it to the environment variable that is named with
-// it, and then to the default.
+// Settings are the limits and thresholds of a domain. The zero value of a field leaves it to the environment variable that
+// is named with it, and then to the default.
 type Settings struct {
-	// Devices are the names of the devices to use, one for each rail, the first for messages; the peers need the same number in the same
-	// order. Empty means the nearest device that works. IBRUN_RC_DEVICES, with commas.
+	// Devices are the names of the devices to use, one for each rail, the first for messages; the peers need the same number
+	// in the same order. Empty means the nearest device that works. IBRUN_RC_DEVICES, with commas.
 	Devices []string
 	// Eager is the largest payload, in bytes, that is sent at once rather than announced and read. Default: what fits a slot.
 	// IBRUN_RC_EAGER.
@@ -21,7 +21,8 @@ type Settings struct {
 	Slot int
 	// Stream is the largest payload that goes in several messages rather than by a read. Default: 16384. IBRUN_RC_STREAM.
 	Stream int
-	// Inline is the largest message, header included, that is handed to the device within its request. Default: 128. IBRUN_RC_INLINE.
+	// Inline is the largest message, header included, that is handed to the device within its request. Default: 128.
+	// IBRUN_RC_INLINE.
 	Inline int
 	// Window is how many messages a busy peer may send ahead. Default: 64. IBRUN_RC_WINDOW.
 	Window int
@@ -32,14 +33,14 @@ type Settings struct {
 	Piece int
 }
 
-// Environment is where Settings come from that are not set: os.LookupEnv.
+// environment is where settings come from that are not set: os.LookupEnv.
 type environment func(name string) (string, bool)
 
-// Complete returns the settings with every field set, from the environment or by default. The error names the variable or field that
-// makes no sense.
+// Complete returns the settings with every field set, from the environment or by default. The error names the variable or
+// field that makes no sense.
 func (s Settings) Complete() (Settings, error) { return s.complete(os.LookupEnv) }
 
-// settings are the fields that are numbers.
+// numbers are the fields that are numbers.
 func (s *Settings) numbers() []number {
 	return []number{
 		{"Slot", "IBRUN_RC_SLOT", &s.Slot, 6912, 512, 1 << 20},

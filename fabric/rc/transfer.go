@@ -117,8 +117,8 @@ func (d *domain) pump(e *endpoint) {
 	}
 }
 
-// roomiest is the queue pair that the next piece of a transfer is to go to, nil if none has room. While the keys for other rails are
-// being read, the first gets no more than its share.
+// roomiest is the queue pair that the next piece of a transfer is to go to, nil if none has room. While the keys for other
+// rails are being read, the first gets no more than its share.
 func (d *domain) roomiest(e *endpoint, o *op) *queue {
 	queues := e.queues
 	if o.fetch != fetchDone {
@@ -129,7 +129,7 @@ func (d *domain) roomiest(e *endpoint, o *op) *queue {
 	}
 	var best *queue
 	for i, q := range queues {
-		if q.under() < ofPieces && d.under[i] < d.most(i) && (best == nil || q.under() < best.under()) {
+		if q.under() < ofPieces && q.pieces < q.allowed && d.under[i] < d.most(i) && (best == nil || q.under() < best.under()) {
 			best = q
 		}
 	}
@@ -173,7 +173,7 @@ func (d *domain) postPiece(q *queue, o *op) bool {
 	i := q.rail.index
 	sge := verbs.SGE{Addr: o.local + uint64(o.posted), Len: uint32(n), LKey: o.keys[i].local}
 	at := verbs.Remote{Addr: o.remote + uint64(o.posted), RKey: o.rkeys[i]}
-	f := q.flags(o.posted+n == o.bytes)
+	const f = verbs.Signaled // each is large, and the last on each rail has to report
 	var err error
 	if o.write {
 		err = q.qp.Write(q.id(q.tail), f, at, sge)

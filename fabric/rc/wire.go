@@ -57,7 +57,8 @@ func parseHeader(b []byte) (header, error) {
 		kind:   kind(b[12]),
 		hungry: b[13] == 1,
 	}
-	if h.kind < kindData || h.kind > kindBye || b[13] > 1 || b[14] != 0 || b[15] != 0 || h.kind != kindData && len(b) != headerBytes {
+	if h.kind < kindData || h.kind > kindBye || b[13] > 1 || b[14] != 0 || b[15] != 0 ||
+		h.kind != kindData && len(b) != headerBytes {
 		return header{}, fmt.Errorf("%w: message of %d bytes that begins with %x", fabric.ErrCorrupt, len(b), b[:headerBytes])
 	}
 	return h, nil

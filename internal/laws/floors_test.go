@@ -21,7 +21,7 @@ perf < perf/prom;
 internal/sys < internal/pmi, internal/job;
 
 # Floor 1: the node, and rings in memory that processes share.
-NONE < hw;
+NONE < hw < hw/hwtest;
 internal/sys < internal/shm;
 
 # Floor 2: queue pairs, completion queues, memory regions; links and guests that have them.
@@ -40,7 +40,7 @@ soft-roce/link, soft-roce/vm/internal/* < soft-roce/vm;
 NONE < fabric < fabric/mem, fabric/tcp, fabric/hook, fabric/fabrictest;
 fabric, internal/sys, internal/shm < fabric/shm;
 fabric, verbs, hw < fabric/rc;
-fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rc < fabric/auto;
+fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rc, verbs < fabric/auto;
 
 # Floor 4: where the process stands, tag matching, datatypes, algorithms, protocols.
 fabric, fabric/auto, hw, internal/pmi, internal/job < mpi/internal/place;
@@ -62,6 +62,8 @@ NONE < cmd/ibrun/internal/cli, cmd/ibrun/internal/rendezvous;
 hw, internal/sys, internal/pmi, internal/job, cmd/ibrun/internal/cli, cmd/ibrun/internal/rendezvous < cmd/ibrun/internal/launch;
 cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, mpi, bench, bench/perftest, hw, verbs < cmd/ibrun/internal/benchcmd;
 cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, soft-roce/link < cmd/ibrun/internal/softroce;
+hw < cmd/ibrun/internal/placement < cmd/ibrun/internal/topo;
+hw, verbs < cmd/ibrun/internal/doctor;
 hw, perf, perf/prom, cmd/ibrun/internal/* < cmd/ibrun;
 
 # What must never be reached, by whatever way.

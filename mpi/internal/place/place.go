@@ -62,6 +62,9 @@ func Find(ctx context.Context) (*Place, error) {
 	if err := node.FromEnv(os.Getenv); err != nil {
 		return nil, err
 	}
+	if hello != nil && hello.LocalRank == 0 {
+		node.Report = func(text string) { _ = link.Send(job.KindNote, job.Note{Text: text}) } // ibrun has gone, or shows it
+	}
 	p.Crowded, err = crowded(hello, len(node.Local))
 	if err != nil {
 		return nil, err

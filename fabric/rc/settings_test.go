@@ -1,0 +1,64 @@
+package rc
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+func TestSettings(t *testing.T) {
+	env := func(pairs ...string) environment {
+		return func(name string) (string, bool) {
+			for i := 0; i < len(pairs); i += 2 {
+				if pairs[i] == name {
+					return pairs[i+1], true
+				}
+			}
+			return "", false
+		}
+	}
+	s, err := Settings{}.complete(env())
+	if err != nil || s.Slot != 6912 || s.Eager != 6912-headerBytes || s.Window != 64 || s.Devices != nil {
+		t.Errorf("by default %+v, %v", s, err)
+	}
+	s, err = Settings{Window: 7}.complete(env("IBRUN_RC_WINDOW", "9", "IBRUN_RC_EAGER", "100", "IBRUN_RC_DEVICES", "a,b"))
+	if err != nil || s.Window != 7 || s.Eager != 100 || strings.Join(s.Devices, " ") != "a b" {
+		t.Errorf("a field counts before the environment, and that before the default: %+v, %v", s, err)
+	}
+	for variable, value := range map[string]string{
+		"IBRUN_RC_SLOT": "10", "IBRUN_RC_INLINE": "-1", "IBRUN_RC_PIECE": "1M", "IBRUN_RC_DEVICES": "a,b,c,d,e",
+	} {
+		if _, err := (Settings{}).complete(env(variable, value)); err == nil {
+			t.Errorf("%s=%s was taken", variable, value)
+		}
+	}
+}
+
+// TestNearest: a device near the rank's processors comes before a faster one, and none that cannot work is taken.
+func TestNearest(t *testing.T) {
+	device := func(name, state string, rate uint64, err error, pus ...int) verbs.Device {
+		d := verbs.Device{Err: err}
+		d.Name, d.LocalPUs, d.Ports = name, pus, []hw.RDMAPort{{Number: 1, State: state, Rate: rate}}
+		return d
+	}
+	far, near := device("far", hw.PortActive, 400, nil, 8, 9), device("near", hw.PortActive, 100, nil, 0, 1)
+	locked, down := device("locked", hw.PortActive, 800, verbs.ErrPermission, 0), device("down", "DOWN", 800, nil, 0)
+	if got, err := nearest([]verbs.Device{locked, down, far, near}, []int{0, 1}); got != "near" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := nearest([]verbs.Device{near, far}, nil); got != "far" || err != nil {
+		t.Errorf("where all are equally near: %q, %v", got, err)
+	}
+	_, err := nearest([]verbs.Device{locked, down}, nil)
+	if !errors.Is(err, fabric.ErrNotSupported) || !errors.Is(err, verbs.ErrPermission) ||
+		!strings.Contains(err.Error(), "down: no port") {
+		t.Errorf("where none works: %v", err)
+	}
+	if _, err := nearest(nil, nil); !errors.Is(err, fabric.ErrNotSupported) {
+		t.Errorf("where there is none: %v", err)
+	}
+}
