@@ -23,7 +23,8 @@ type Params struct {
 
 // DefaultParams has a dead peer reported after about half a second to two seconds, and waits for receives for ever.
 func DefaultParams() Params {
-	return Params{Timeout: 14, RetryCount: 7, RNRRetry: 7, MinRNRTimer: 12, HopLimit: 64}
+	const most = 6 // seven times is for ever with rxe
+	return Params{Timeout: 14, RetryCount: most, RNRRetry: 7, MinRNRTimer: 12, HopLimit: 64}
 }
 
 // Address is what a peer needs to connect to this queue pair. It stays the same until the pair is reset.

@@ -21,6 +21,7 @@ type Context struct {
 	mu      sync.Mutex
 	objects map[*base]struct{} // all but the context; keeps alive what is registered
 	tokens  map[uint64]any     // *QP, *CQ and *SRQ, by what events name them
+	pairs   map[uint32]*QP     // by number, by which completions name them
 
 	building sync.WaitGroup // of objects; nothing is added after dying is set
 
@@ -33,7 +34,7 @@ type Context struct {
 func newContext(c ib.Context, provider string, d hw.RDMADevice) (*Context, error) {
 	d.Ports = slices.Clone(d.Ports) // which change with the GID table
 	ctx := &Context{name: d.Name, provider: provider, ib: c, device: d,
-		objects: map[*base]struct{}{}, tokens: map[uint64]any{}}
+		objects: map[*base]struct{}{}, tokens: map[uint64]any{}, pairs: map[uint32]*QP{}}
 	ctx.base = ctx.child(kindContext)
 	attr, err := c.QueryDevice()
 	if err != nil {
@@ -103,12 +104,28 @@ func (c *Context) known(token uint64, o any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tokens[token] = o
+	if q, ok := o.(*QP); ok {
+		c.pairs[q.num] = q
+	}
 }
 
 func (c *Context) forget(token uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if q, ok := c.tokens[token].(*QP); ok && c.pairs[q.num] == q { // the number may be another's by now
+		delete(c.pairs, q.num)
+	}
 	delete(c.tokens, token)
+}
+
+// doubt tells the queue pair of this number that a request of it has failed.
+func (c *Context) doubt(qpn uint32) {
+	c.mu.Lock()
+	q := c.pairs[qpn]
+	c.mu.Unlock()
+	if q != nil {
+		q.doubt()
+	}
 }
 
 func (c *Context) byToken(token uint64) any {

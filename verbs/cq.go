@@ -62,7 +62,8 @@ func (cq *CQ) setPeek() {
 func (cq *CQ) Len() int { return cq.ib.Len() }
 
 // Poll takes up to len(wc) completions and returns their number, without allocation or system call. After an overrun it is
-// [ErrOverrun], and when the device is gone and nothing is left [ErrDeviceLost]: what is missing then never completes.
+// [ErrOverrun], and when the device is gone and nothing is left [ErrDeviceLost]: what is missing then never completes. The
+// first failed completion of a queue pair takes two system calls, by which what was received too late is flushed.
 func (cq *CQ) Poll(wc []WC) (int, error) {
 	if p := cq.peek.Load(); p != nil && atomic.LoadUint32(&p.Producer) == atomic.LoadUint32(&p.Consumer) {
 		runtime.KeepAlive(cq) // and with it the words
@@ -73,7 +74,18 @@ func (cq *CQ) Poll(wc []WC) (int, error) {
 
 func (cq *CQ) take(wc []WC) (int, error) {
 	cq.mu.Lock()
-	defer cq.mu.Unlock()
+	n, err := cq.takeLocked(wc)
+	cq.mu.Unlock()
+	for i := range wc[:n] {
+		if wc[i].Status != StatusSuccess {
+			cq.ctx.doubt(wc[i].QPN)
+		}
+	}
+	return n, err
+}
+
+// takeLocked is take for a caller that holds mu.
+func (cq *CQ) takeLocked(wc []WC) (int, error) {
 	if cq.failed != nil && !isLost(cq.failed) {
 		return 0, cq.failed
 	}

@@ -39,6 +39,10 @@ type Error struct {
 	Kind   error  // one of the kinds above, or nil for an error of the operating system that fits none
 	Detail string // what is wrong and what would be needed, may be empty
 	Err    error  // what the provider said, or nil; the [syscall.Errno] is in it
+
+	// Dropped is how many of the requests that were posted before, the last of them, the device has refused after all: they
+	// do not complete. Posting and [QP.Ring] through libibverbs say so, when a queue pair or the device has failed.
+	Dropped int
 }
 
 // Error says what was to be done, to what, and what was wrong.
@@ -118,7 +122,16 @@ func (c *Context) fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{Op: op, Device: c.name, Kind: kindOf(err), Err: err}
+	return &Error{Op: op, Device: c.name, Kind: kindOf(err), Err: err, Dropped: dropped(err)}
+}
+
+// dropped is how many requests are lost with an error of a provider.
+func dropped(err error) int {
+	var d interface{ Dropped() int }
+	if errors.As(err, &d) {
+		return d.Dropped()
+	}
+	return 0
 }
 
 // refuse is an error of ours.

@@ -100,7 +100,15 @@ func checkAccess(c *Context, op string, a Access) error {
 
 // Close ends the registration. While a memory window is bound to it, it is [ErrBusy]. A second Close does nothing. Requests
 // that are under way with it fail.
-func (mr *MR) Close() error { return mr.shut(mr.ib.Close) }
+func (mr *MR) Close() error {
+	return mr.shut(func() error {
+		err := mr.ib.Close()
+		if errors.Is(err, syscall.EINVAL) { // which is how rxe says it
+			err = fmt.Errorf("%w: a memory window is bound to it (%w)", syscall.EBUSY, err)
+		}
+		return err
+	})
+}
 
 // LKey is the key by which local requests name the region.
 func (mr *MR) LKey() uint32 { l, _ := mr.ib.Keys(); return l }
@@ -199,13 +207,14 @@ func (mr *MR) rereg(what abi.Rereg, pd *PD, buf []byte, access Access) error {
 // may be called by any goroutine at any time.
 type MW struct {
 	base
-	ib ib.MW
+	ib  ib.MW
+	typ MWType
 }
 
 // AllocMW makes a memory window. Devices without them say [ErrNotSupported].
 func (pd *PD) AllocMW(t MWType) (*MW, error) {
 	const op = "make a memory window"
-	mw := &MW{base: pd.ctx.child(kindMW, &pd.base)}
+	mw := &MW{base: pd.ctx.child(kindMW, &pd.base), typ: t}
 	err := mw.open(op, mw.Close, func() (err error) {
 		mw.ib, err = pd.ib.AllocMW(uint8(t))
 		return err
@@ -214,6 +223,16 @@ func (pd *PD) AllocMW(t MWType) (*MW, error) {
 		return nil, err
 	}
 	return mw, nil
+}
+
+// heldBy notes to which pair the window is bound now, which is held already.
+func (mw *MW) heldBy(pair []*base) {
+	c := mw.ctx
+	c.mu.Lock()
+	before := mw.uses[1:]
+	mw.uses = append(mw.uses[:1:1], pair...)
+	c.mu.Unlock()
+	c.release(before)
 }
 
 // Close closes the window; its key is of no more use. A second Close does nothing.

@@ -41,7 +41,7 @@ type Attr struct {
 	MinRNRTimer         uint8 // how long the peer waits when no receive is posted: 0 655 ms, 1 10 µs, 12 640 µs, 31 491 ms
 	Port, AltPort       uint8
 	Timeout, AltTimeout uint8 // how long to wait for an answer: 4.096 µs * 2^Timeout, 0 for ever
-	RetryCount          uint8 // how often to try again, up to 7
+	RetryCount          uint8 // how often to try again, up to 7, which with rxe is for ever
 	RNRRetry            uint8 // the same when no receive is posted; 7 is for ever
 }
 
@@ -149,11 +149,22 @@ func (q *QP) setReady(s State) {
 	} else if s < StateErr || q.send.state == sendOpen {
 		q.send.state = sendOpen
 	}
-	q.recv.open, q.recv.failed = s != StateReset, s == StateErr
+	q.recv.open, q.recv.doubt = s != StateReset, 0
+	if s == StateErr {
+		q.recv.doubt = looks
+	}
 }
 
 // Query asks for the attributes that the mask names. The device may tell more.
 func (q *QP) Query(mask AttrMask) (Attr, error) {
+	a, err := q.query(mask)
+	if err == nil && mask&AttrState != 0 && a.State == StateErr {
+		q.doubt()
+	}
+	return a, err
+}
+
+func (q *QP) query(mask AttrMask) (Attr, error) {
 	const op = "query"
 	if err := q.enter(op); err != nil {
 		return Attr{}, err

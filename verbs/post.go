@@ -172,16 +172,26 @@ func (q *QP) LocalInvalidate(id uint64, f Flags, rkey uint32) error {
 // BindMW queues the binding of a memory window to n bytes of a region from offset off on, and returns the key by which
 // peers can name the window once the request has completed. Zero bytes unbind a window of type 1. The region needs the
 // right BindMW.
+//
+// A window of type 2 belongs to the pair: from here on [QP.Close] is [ErrBusy] until the window is bound to another pair or
+// closed, also if it was invalidated since, which only the device knows.
 func (q *QP) BindMW(id uint64, f Flags, mw *MW, mr *MR, off, n int, access Access) (rkey uint32, err error) {
 	at := mr.Remote(off)
 	mr.SGE(off, n)                                  // panics if they are not in the region
 	for _, b := range []*base{&mw.base, &mr.base} { // neither is closed meanwhile
-		b.calls.RLock()
-		defer b.calls.RUnlock()
-		if b.closed {
-			return 0, q.refusePost(OpBindMW, id, ErrClosed, "the %v", b)
+		if err := q.borrow(b, OpBindMW, id); err != nil {
+			return 0, err
 		}
+		defer b.leave()
 	}
+	var holder []*base
+	if mw.typ == MWType2 {
+		holder = []*base{&q.base}
+	}
+	if err := q.ctx.hold("bind a memory window", holder); err != nil {
+		return 0, q.refusePost(OpBindMW, id, kindOf(err), "")
+	}
+	defer q.ctx.building.Done()
 	q.send.mu.Lock()
 	defer q.send.mu.Unlock()
 	// The key consists of an index and eight bits that change with each binding.
@@ -190,9 +200,24 @@ func (q *QP) BindMW(id uint64, f Flags, mw *MW, mr *MR, off, n int, access Acces
 	err = q.put(words{op: OpBindMW, flags: f, id: id}, nil, nil)
 	q.send.wr.Bind = ib.Bind{}
 	if err != nil {
+		q.ctx.release(holder)
 		return 0, err
 	}
+	mw.heldBy(holder)
 	return mw.ib.RKey(), nil
+}
+
+// borrow keeps something that a request names from being closed, until b.leave.
+func (q *QP) borrow(b *base, op Opcode, id uint64) error {
+	if b.ctx != q.ctx {
+		return q.refusePost(op, id, ErrInvalid, "the %v belongs to another open device, %s", b, b.ctx.name)
+	}
+	b.calls.RLock()
+	if b.closed {
+		b.calls.RUnlock()
+		return q.refusePost(op, id, ErrClosed, "the %v", b)
+	}
+	return nil
 }
 
 func (q *QP) post(w words, sge []SGE, inline []byte) error {
@@ -206,11 +231,10 @@ func (q *QP) datagram(w words, to Dest, sge []SGE, inline []byte) error {
 	if to.AH == nil {
 		return q.refusePost(w.op, w.id, ErrInvalid, "a datagram needs an address handle")
 	}
-	to.AH.calls.RLock() // it is not closed meanwhile
-	defer to.AH.calls.RUnlock()
-	if to.AH.closed {
-		return q.refusePost(w.op, w.id, ErrClosed, "the address handle")
+	if err := q.borrow(&to.AH.base, w.op, w.id); err != nil {
+		return err
 	}
+	defer to.AH.leave()
 	q.send.mu.Lock()
 	q.send.wr.AH, q.send.wr.QPN, q.send.wr.QKey = to.AH.ib, to.QPN, to.QKey
 	err := q.put(w, sge, inline)
@@ -250,7 +274,7 @@ func (q *QP) put(w words, sge []SGE, inline []byte) error {
 }
 
 // Ring tells the device of everything that was posted. Several requests for one Ring cost less than a Ring for each. After
-// an error the next Ring tries again, but for requests that the error says were not queued: those do not complete.
+// an error the next Ring tries again, but not for [Error.Dropped] requests, the last that were posted: those do not complete.
 func (q *QP) Ring() error {
 	s := &q.send
 	s.mu.Lock()
@@ -285,30 +309,53 @@ func (q *QP) Ring() error {
 func (q *QP) Recv(id uint64, sge ...SGE) error {
 	q.rmu.Lock()
 	err := q.recv.post(id, sge)
-	failed := q.recv.failed
+	look := q.recv.doubt > 0
 	q.rmu.Unlock()
-	if failed && err == nil {
+	if look && err == nil {
 		q.flushReceives()
 	}
 	return err
 }
 
-// flushReceives has the device flush what was posted after the pair had gone into the state of errors: rxe looks at the
-// receives only when it enters that state.
+// looks is with how many receives the state of a queue pair is looked at after a request of it has failed. In general the pair
+// fails with it, just before or just after the completion. But the completion may be of an earlier pair that had its number.
+const looks = 100
+
+// doubt has the state be looked at, now for the receives that are posted, and with each that follows.
+func (q *QP) doubt() {
+	q.rmu.Lock()
+	first := q.recv.doubt == 0 && q.recv.open && !q.recv.shared
+	if q.recv.open {
+		q.recv.doubt = looks
+	}
+	q.rmu.Unlock()
+	if first {
+		q.flushReceives()
+	}
+}
+
+// flushReceives has the device flush receives that were posted after the pair had gone into the state of errors: rxe looks at
+// the receives only when it enters that state. Into which it goes by itself, so it is asked; if it is in another one it has not
+// failed yet, and flushes them when it does.
 func (q *QP) flushReceives() {
 	if q.enter("flush") != nil {
 		return
 	}
 	defer q.leave()
-	q.control.Lock()
+	q.control.Lock() // no other change of state meanwhile
 	defer q.control.Unlock()
-	q.rmu.Lock()
-	failed := q.recv.failed
-	q.rmu.Unlock()
-	if failed {
-		attr := ib.QPAttr{State: uint8(StateErr)}
-		q.ib.Modify(&attr, uint32(AttrState)) // fails only if the device is gone, which its event tells
+	now, err := q.ib.Query(uint32(AttrState))
+	if err != nil {
+		return // the device is gone, which its event tells
 	}
+	if State(now.State) == StateErr {
+		attr := ib.QPAttr{State: uint8(StateErr)}
+		q.ib.Modify(&attr, uint32(AttrState)) // fails only as Query does
+		return
+	}
+	q.rmu.Lock()
+	q.recv.doubt = max(q.recv.doubt-1, 0)
+	q.rmu.Unlock()
 }
 
 // recvQueue is the verbs side of a receive queue, shared or not. Its owner has the lock.
@@ -317,7 +364,7 @@ type recvQueue struct {
 	ib     interface{ Recv(uint64, []ib.SGE) error }
 	open   bool
 	closed bool
-	failed bool     // the pair was put into the state of errors
+	doubt  int      // of so many receives the pair may have failed before they were posted
 	lost   bool     // with the device
 	shared bool     // the pair has an SRQ in place of it
 	sge    []ib.SGE // the list is copied here, so that what the caller passes need not be in the heap

@@ -52,7 +52,8 @@ func (q *QP) whyNotSize(w words, total uint64) error {
 }
 
 func (q *QP) failPost(w words, err error) error {
-	e := &Error{Op: "post a " + w.op.String(), Device: q.ctx.name, QPN: q.num, ID: w.id, Post: true, Kind: kindOf(err), Err: err}
+	e := &Error{Op: "post a " + w.op.String(), Device: q.ctx.name, QPN: q.num, ID: w.id, Post: true, Kind: kindOf(err), Err: err,
+		Dropped: dropped(err)}
 	if errors.Is(err, ib.ErrFull) {
 		e.Kind, e.Err, e.Detail = ErrFull, nil, detail("%d requests", q.ib.Cap().SendWR)
 	}

@@ -201,8 +201,9 @@ func (q *QP) loseDevice() {
 	q.send.state, q.recv.open, q.recv.lost = sendLost, false, true
 }
 
-// Close closes the queue pair. Requests that did not complete will not. While it is attached to a multicast group it is
-// [ErrBusy]. A second Close does nothing.
+// Close closes the queue pair. Requests that did not complete will not. While it is attached to a multicast group, or a memory
+// window of type 2 was bound to it last, it is [ErrBusy]: rxe of Linux 6.1 would wait for the window for 50 seconds, and then
+// forget the pair. A second Close does nothing.
 func (q *QP) Close() error {
 	return q.shut(func() error {
 		q.send.mu.Lock()

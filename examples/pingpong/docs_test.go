@@ -13,7 +13,7 @@ import (
 // goName is how docs/verbs.md writes a name of package verbs: CQ, or CQ.Poll for a method or field. C's names have an
 // underscore or begin with a small letter, and errno values are all capitals behind an E.
 var (
-	goName = regexp.MustCompile("^[A-Z][A-Za-z0-9]*(\\.[A-Z][A-Za-z0-9]*)?$")
+	goName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*(\.[A-Z][A-Za-z0-9]*)?$`)
 	errno  = regexp.MustCompile("^E[A-Z]+$")
 	span   = regexp.MustCompile("`([^`\n]+)`")
 )

@@ -21,7 +21,7 @@ const module = "github.com/ibrun/ibrun"
 // tools are the programs that a guest needs: what is promised to be there, and what runs in it.
 var tools = []string{module + "/cmd/ibrun", module + "/soft-roce/vm"}
 
-// buildTools builds the tools as static programs and puts them into directory to. What was built stays in the cache,
+// buildTools builds the tools without C and puts them into directory to. What was built stays in the cache,
 // so that the go command sees when nothing has changed.
 func buildTools(ctx context.Context, cache, to string) error {
 	bin := filepath.Join(cache, "bin")

@@ -151,22 +151,22 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// The tools have to be static: they run before there are any libraries.
-func TestToolsAreStatic(t *testing.T) {
+// The guest's first program has to be static: it runs before there are any libraries.
+func TestInitIsStatic(t *testing.T) {
 	to := t.TempDir()
 	if err := buildTools(context.Background(), t.TempDir(), to); err != nil {
 		t.Fatal(err)
 	}
 	for _, tool := range tools {
-		file := filepath.Join(to, filepath.Base(tool))
-		f, err := elf.Open(file)
+		f, err := elf.Open(filepath.Join(to, filepath.Base(tool)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		defer f.Close()
+		dynamic := slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
+		if filepath.Base(tool) == "vm" && dynamic {
 			t.Errorf("%s asks for an interpreter", tool)
 		}
-		f.Close()
 	}
 }
 

@@ -215,6 +215,18 @@ var faults = map[string]fault{
 		}
 		return q.QP.Modify(a, mask)
 	}},
+	"Leaves late receives": {rule: "LateReceives", modify: func(q *qp, a *ib.QPAttr, mask uint32) error {
+		if a.State == uint8(uverbs.QPSErr) { // nothing there enters this state but by itself
+			return nil
+		}
+		return q.QP.Modify(a, mask)
+	}},
+	"Waits for ever": {rule: "StatusRetry", modify: func(q *qp, a *ib.QPAttr, mask uint32) error {
+		b := *a
+		b.RetryCnt = 7
+		return q.QP.Modify(&b, mask)
+	}},
+	"Attaches to nothing": {rule: "Multicast", attach: func(*qp) error { return nil }},
 	"Forgets attributes": {rule: "Modify", modify: func(q *qp, a *ib.QPAttr, mask uint32) error {
 		b := *a
 		b.Timeout, b.RetryCnt = 0, 0

@@ -2,6 +2,7 @@ package verbstest
 
 import (
 	"bytes"
+	"net"
 	"net/netip"
 	"testing"
 
@@ -99,6 +100,88 @@ func elsewhere(like netip.Addr) netip.Addr {
 		return netip.AddrFrom16(netip.MustParseAddr("203.0.113.77").As16())
 	}
 	return netip.MustParseAddr("2001:db8::77")
+}
+
+// everyone is the queue pair number of a group, whose address is one for use within a site.
+const everyone = 0xffffff
+
+var group = netip.MustParseAddr("::ffff:239.192.77.7")
+
+// A datagram to a multicast group reaches every pair that is attached to it, and no other.
+func checkMulticast(t *testing.T, open Open) {
+	r := newRig(t, open)
+	const key = 0x33333333
+	from, alone := r.datagrams(verbs.QPConfig{QKey: key}), r.datagrams(verbs.QPConfig{QKey: key})
+	members := []*end{r.datagrams(verbs.QPConfig{QKey: key}), r.datagrams(verbs.QPConfig{QKey: key})}
+	at := from.address()
+	if at.LID != 0 || !at.GID.Is4In6() {
+		return // groups of InfiniBand belong to the subnet manager, and those of IPv6 are others
+	}
+	r.refused(from.AttachMulticast(at.GID, 0), verbs.ErrInvalid, "attach to what is no group")
+	rc := r.end(verbs.QPConfig{})
+	r.refused(rc.AttachMulticast(group, 0), verbs.ErrInvalid, "attach a connected pair")
+	joinGroup(t, r.ctx, r.portNumber())
+	for _, m := range members {
+		if err := m.AttachMulticast(group, 0); err != nil {
+			t.Fatal(err)
+		}
+		r.refused(m.Close(), verbs.ErrBusy, "close what is attached")
+	}
+	to := must(from.Dest(verbs.Address{Type: verbs.UD, QPN: everyone, QKey: key, GID: group}))(t)
+	apart := alone.recv(alone.mr.SGE(0, grh+64))
+	send := func(n int) {
+		t.Helper()
+		var into []uint64
+		for _, m := range members {
+			into = append(into, m.recv(m.mr.SGE(0, grh+64)))
+		}
+		r.ok(from.do(verbs.Request{Op: verbs.OpSend, To: to, SGE: list(from.mr, n, 64)}))
+		for i, m := range members {
+			if wc := r.ok(into[i]); wc.SrcQP != from.Num() || wc.Len != grh+64 {
+				t.Fatalf("64 bytes from queue pair %#x to all: %+v", from.Num(), wc)
+			}
+			same(t, "a datagram to all", m.buf[grh:grh+64], from.buf[n:n+64])
+		}
+	}
+	send(0)
+	last := members[1]
+	if err := last.DetachMulticast(group, 0); err != nil {
+		t.Fatal(err)
+	}
+	members = members[:1]
+	not := last.recv(last.mr.SGE(0, grh+64))
+	send(64)
+	send(128)
+	if r.book.has(not) || r.book.has(apart) {
+		t.Fatal("a datagram to all has reached a pair that is not attached")
+	}
+	if err := members[0].DetachMulticast(group, 0); err != nil {
+		t.Fatal(err)
+	}
+	r.refused(last.DetachMulticast(group, 0), verbs.ErrInvalid, "detach twice")
+	for _, e := range []*end{last, alone, members[0]} {
+		e.close()
+	}
+	r.settle()
+}
+
+// joinGroup has the network deliver the group to this machine, which for RoCE is not the device's matter.
+func joinGroup(t *testing.T, ctx *verbs.Context, port int) {
+	t.Helper()
+	for _, d := range must(verbs.Devices())(t) {
+		if d.Name != ctx.Name() {
+			continue
+		}
+		for _, p := range d.Ports {
+			if p.Number == port {
+				nic := must(net.InterfaceByName(p.Netdev))(t)
+				c := must(net.ListenMulticastUDP("udp4", nic, &net.UDPAddr{IP: group.Unmap().AsSlice()}))(t)
+				t.Cleanup(func() { c.Close() })
+				return
+			}
+		}
+	}
+	t.Fatalf("port %d of device %s has no network interface", port, ctx.Name())
 }
 
 func checkUnreliable(t *testing.T, open Open) {

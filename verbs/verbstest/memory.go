@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/ibrun/ibrun/verbs"
@@ -207,11 +208,19 @@ func checkWindowType2(t *testing.T, open Open) {
 	}
 	r.through(a, at, buf[4096:])
 	r.barred("another queue pair", at)
+	if e := r.refused(b.Close(), verbs.ErrBusy, "close the pair of a window"); !strings.Contains(e.Detail, "memory window") {
+		t.Fatalf("%v does not name the window", e)
+	}
+	r.refused(mr.Close(), verbs.ErrBusy, "close the region of a window")
+	r.through(a, at, buf[4096:])
 	if err := mw.Close(); err != nil {
 		t.Fatal(err)
 	}
 	r.barredFrom("a window that was closed", a, at)
 	b.close()
+	if err := mr.Close(); err != nil {
+		t.Fatal(err)
+	}
 	r.settle()
 }
 
@@ -242,6 +251,14 @@ func checkInvalidate(t *testing.T, open Open) {
 	b.ring()
 	r.ok(id)
 	r.barredFrom("a window that was invalidated", a, third)
+	// It can be bound to another pair then, and is not the first one's any more.
+	c, d := r.pair(verbs.QPConfig{})
+	r.through(c, r.bind(d, mw, mr, 9000, 2000), buf[9000:])
 	b.close()
+	r.refused(d.Close(), verbs.ErrBusy, "close the pair of a window")
+	if err := mw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d.close()
 	r.settle()
 }

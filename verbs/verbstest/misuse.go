@@ -212,6 +212,8 @@ func checkForeign(t *testing.T, open Open) {
 	r.refused(err, verbs.ErrInvalid, "a channel of another context")
 	r.refused(a.mr.SetPD(far.pd), verbs.ErrInvalid, "a domain of another context")
 
+	r.refusedForeign(far)
+
 	a.connect(b, quick())
 	b.connect(a, quick())
 	into := b.recv(b.mr.SGE(0, 100))
@@ -227,4 +229,22 @@ func checkForeign(t *testing.T, open Open) {
 	x, y := r.pair(verbs.QPConfig{})
 	r.exchange(x, y)
 	r.settle()
+}
+
+// refusedForeign has requests name objects of another context.
+func (r *rig) refusedForeign(far *rig) {
+	r.t.Helper()
+	a, _ := r.pair(verbs.QPConfig{})
+	_, own := r.regionWith(4096, 1, bindable)
+	_, other := far.regionWith(4096, 1, bindable)
+	if r.caps.MaxMW > 0 {
+		mine, theirs := must(r.pd.AllocMW(verbs.MWType2))(r.t), must(far.pd.AllocMW(verbs.MWType2))(r.t)
+		_, err := a.BindMW(3, 0, theirs, own, 0, 8, verbs.RemoteRead)
+		a.refusedPost(3, err, verbs.ErrInvalid, "a window of another context")
+		_, err = a.BindMW(4, 0, mine, other, 0, 8, verbs.RemoteRead)
+		a.refusedPost(4, err, verbs.ErrInvalid, "a window on a region of another context")
+	}
+	d, e := r.datagrams(verbs.QPConfig{}), far.datagrams(verbs.QPConfig{})
+	strange := must(e.Dest(d.address()))(r.t)
+	d.refusedPost(5, d.SendTo(5, 0, strange, d.mr.SGE(0, 8)), verbs.ErrInvalid, "an address handle of another context")
 }

@@ -21,6 +21,7 @@ type fault struct {
 	region func(p *pd, addr, length, iova uint64, access uint32) (ib.MR, error)
 	rereg  func() error
 	bind   func(w *mw) uint32
+	attach func(q *qp) error
 	events func(c *device, b []byte) (int, error)
 	attr   func(a *ib.DeviceAttr)
 	caps   func(c *ib.Cap)
@@ -50,8 +51,7 @@ func (p faulty) Open(d ib.Device) (ib.Context, error) {
 // device and what follows are objects of a faulty provider. What is passed to the provider below is unwrapped first.
 type device struct {
 	ib.Context
-	f     *fault
-	count int
+	f *fault
 }
 
 func (c *device) QueryDevice() (ib.DeviceAttr, error) {
@@ -211,6 +211,13 @@ func (q *qp) send(wr *ib.SendWR) error {
 		w.Bind.MW, w.Bind.MR = w.Bind.MW.(*mw).MW, w.Bind.MR.(*mr).MR
 	}
 	return q.QP.Post(&w)
+}
+
+func (q *qp) AttachMulticast(gid [16]byte, lid uint16) error {
+	if q.f.attach != nil {
+		return q.f.attach(q)
+	}
+	return q.QP.AttachMulticast(gid, lid)
 }
 
 func (q *qp) Ring() error {

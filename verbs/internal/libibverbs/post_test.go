@@ -22,7 +22,8 @@ const signaled = uint32(uverbs.SendSignaled)
 func TestPost(t *testing.T) {
 	f := newFake(t)
 	q, _ := f.pair(ib.Cap{SendWR: 8, SendSGE: 2, Inline: 4})
-	dest, bound := &ah{ptr: address(&f.ah)}, new(ibv.MW)
+	dest := &ah{ptr: address(&f.ah)}
+	windows, window := onHeap[ibv.MW](1)
 	inline := []byte{1, 2, 3, 4}
 	for i, wr := range []ib.SendWR{
 		{ID: 1, Opcode: uint32(uverbs.WRRDMAWriteWithImm), Imm: 5, Remote: 6, RKey: 7,
@@ -30,7 +31,7 @@ func TestPost(t *testing.T) {
 		{ID: 2, Opcode: uint32(uverbs.WRSend), Flags: uint32(uverbs.SendInline), Inline: inline},
 		{ID: 3, Opcode: uint32(uverbs.WRAtomicCmpAndSwp), Remote: 8, RKey: 9, Compare: 10, Swap: 11},
 		{ID: 4, Opcode: uint32(uverbs.WRSend), AH: dest, QPN: 12, QKey: 13},
-		{ID: 5, Opcode: uint32(uverbs.WRBindMW), Bind: ib.Bind{MW: &mw{ptr: address(bound), kind: uverbs.MWType2}, RKey: 15,
+		{ID: 5, Opcode: uint32(uverbs.WRBindMW), Bind: ib.Bind{MW: &mw{ptr: window, kind: uverbs.MWType2}, RKey: 15,
 			MR: &mr{ptr: 16}, Addr: 17, Length: 18, Access: 19}},
 	} {
 		if err := q.Post(&wr); err != nil {
@@ -47,8 +48,8 @@ func TestPost(t *testing.T) {
 	if err := errors.Join(q.Ring(), q.Ring()); err != nil || f.calls != 2 || len(f.sends) != 5 {
 		t.Fatalf("rang: %v, %d calls, %d requests; want two calls with 5", err, f.calls, len(f.sends))
 	}
-	if bound.RKey != 15 {
-		t.Errorf("the window has the key %d, and was bound with 15", bound.RKey)
+	if windows[0].RKey != 15 {
+		t.Errorf("the window has the key %d, and was bound with 15", windows[0].RKey)
 	}
 	for i := range f.sends {
 		if f.sends[i].WRID != uint64(i+1) {
@@ -70,7 +71,7 @@ func TestPost(t *testing.T) {
 	if got := *operation[ibv.UD](&f.sends[3]); got != (ibv.UD{AH: dest.ptr, RemoteQPN: 12, RemoteQKey: 13}) {
 		t.Errorf("datagram: %+v", got)
 	}
-	bind := ibv.BindMW{MW: address(bound), RKey: 15, BindInfo: ibv.MWBindInfo{MR: 16, Addr: 17, Length: 18, MWAccessFlags: 19}}
+	bind := ibv.BindMW{MW: window, RKey: 15, BindInfo: ibv.MWBindInfo{MR: 16, Addr: 17, Length: 18, MWAccessFlags: 19}}
 	if f.sends[4].Bind != bind {
 		t.Errorf("binding: %+v", f.sends[4].Bind)
 	}

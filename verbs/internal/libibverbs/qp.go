@@ -48,7 +48,12 @@ func (q *qp) Token() uint64 { return q.token }
 func (q *qp) Cap() ib.Cap   { return q.cap }
 
 func (q *qp) Post(wr *ib.SendWR) error { return q.send.post(wr) }
-func (q *qp) Ring() error              { return q.send.ring() }
+
+// Ring calls C under the lock of the send queue; the two parts of ib.Bell would gain nothing. The order of requests is that
+// of the calls that hand them over, so these must be made one at a time, with a lock that Post needs too where it hands over
+// what it has gathered. And adapters ring their doorbell by a store: there is a system call in it with rxe only, which has a
+// provider of its own.
+func (q *qp) Ring() error { return q.send.ring() }
 
 func (q *qp) Recv(id uint64, sge []ib.SGE) error {
 	return q.recv.post("ibv_post_recv", q.x.c.Ops.PostRecv, id, sge)

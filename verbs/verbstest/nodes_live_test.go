@@ -1,0 +1,197 @@
+//go:build linux
+
+package verbstest
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/soft-roce/live"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// echoVariable has the test program be the other node, and says through which provider.
+const echoVariable = "VERBSTEST_ECHO"
+
+// ends is what nodes tell each other: an RC and a UD pair, and memory that may be used in all ways.
+type ends struct {
+	RC, UD []byte
+	Memory verbs.Remote
+}
+
+// Two nodes exchange everything that there is over the wire, then one of them dies.
+func TestLivePeer(t *testing.T) {
+	if provider := os.Getenv(echoVariable); provider != "" {
+		echo(t, openLive(live.Device(t), provider))
+		return
+	}
+	nodes := live.Nodes(t, 2)
+	for _, p := range [][2]string{{"rxe", "rxe"}, {"rxe", "libibverbs"}, {"libibverbs", "rxe"}, {"libibverbs", "libibverbs"}} {
+		t.Run(p[0]+" to "+p[1], func(t *testing.T) { talk(t, openLive(live.Device(t), p[0]), nodes[1], p[1]) })
+	}
+}
+
+// patient are parameters for a wire between guests that may wait for a processor: a peer is given up after two seconds.
+func patient() verbs.Params {
+	p := verbs.DefaultParams()
+	p.Timeout = 16
+	return p
+}
+
+const (
+	parts = 8
+	part  = memory / parts
+)
+
+// echo sends everything back, until it is killed.
+func echo(t *testing.T, open Open) {
+	r := newRig(t, open)
+	cq := must(r.ctx.CreateCQ(64, must(r.ctx.CreateChannel())(t)))(t)
+	rc, ud := r.end(verbs.QPConfig{SendCQ: cq}), r.datagrams(verbs.QPConfig{SendCQ: cq})
+	_, mr := r.region(memory, 1)
+	peerRC, peerUD, _ := hear(t, os.Stdin)
+	if err := rc.ConnectWith(peerRC, patient()); err != nil {
+		t.Fatal(err)
+	}
+	back := must(ud.Dest(peerUD))(t)
+	const datagram, sent = 1 << 8, 1 << 9 // in numbers of requests, beside that of the part of memory
+	recv := func(id uint64) error {
+		if id&datagram != 0 {
+			return ud.Recv(id, ud.mr.SGE(int(id%parts)*part, part))
+		}
+		return rc.Recv(id, rc.mr.SGE(int(id)*part, part))
+	}
+	for i := range uint64(parts) {
+		if err := recv(i); err != nil {
+			t.Fatal(err)
+		}
+		if err := recv(i | datagram); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell(t, os.Stdout, rc, ud, mr)
+	for {
+		n, err := cq.Wait(context.Background(), r.wcs[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, wc := range r.wcs[:n] {
+			off := int(wc.ID%parts) * part
+			switch {
+			case wc.Err() != nil:
+				t.Fatal(wc.Err())
+			case wc.ID&sent != 0:
+				err = recv(wc.ID &^ sent)
+			case wc.ID&datagram != 0:
+				err = ud.SendTo(wc.ID|sent, verbs.Signaled, back, ud.mr.SGE(off+grh, int(wc.Len)-grh))
+			default:
+				err = rc.Send(wc.ID|sent, verbs.Signaled, rc.mr.SGE(off, int(wc.Len)))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		rc.ring()
+		ud.ring()
+	}
+}
+
+func tell(t *testing.T, to io.Writer, rc, ud *end, mr *verbs.MR) {
+	t.Helper()
+	e := ends{RC: must(rc.address().MarshalBinary())(t), UD: must(ud.address().MarshalBinary())(t), Memory: mr.Remote(0)}
+	if err := json.NewEncoder(to).Encode(e); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func hear(t *testing.T, from io.Reader) (rc, ud verbs.Address, at verbs.Remote) {
+	t.Helper()
+	var e ends
+	if err := json.NewDecoder(from).Decode(&e); err != nil {
+		t.Fatal(err)
+	}
+	if err := rc.UnmarshalBinary(e.RC); err != nil {
+		t.Fatal(err)
+	}
+	if err := ud.UnmarshalBinary(e.UD); err != nil {
+		t.Fatal(err)
+	}
+	return rc, ud, e.Memory
+}
+
+func talk(t *testing.T, open Open, node live.Node, provider string) {
+	r := newRig(t, open)
+	rc, ud := r.end(verbs.QPConfig{}), r.datagrams(verbs.QPConfig{})
+	cmd := node.Command("env", echoVariable+"="+provider, must(os.Executable())(t), "-test.run=^TestLivePeer$")
+	cmd.Stderr = os.Stderr
+	in, out := must(cmd.StdinPipe())(t), must(cmd.StdoutPipe())(t)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill := func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
+	t.Cleanup(kill)
+	tell(t, in, rc, ud, rc.mr)
+	peerRC, peerUD, at := hear(t, out)
+	if err := rc.ConnectWith(peerRC, patient()); err != nil {
+		t.Fatal(err)
+	}
+	const half = memory / 2
+	for i, n := range []int{0, 1, 1000, 3 * r.port.ActiveMTU.Bytes(), part} {
+		into := rc.recv(rc.mr.SGE(half, part))
+		r.ok(rc.do(verbs.Request{Op: verbs.OpSend, SGE: list(rc.mr, i, n)}))
+		if wc := r.ok(into); int(wc.Len) != n {
+			t.Fatalf("%d bytes were sent, and %d came back", n, wc.Len)
+		}
+		same(t, "a SEND that came back", rc.buf[half:half+n], rc.buf[i:i+n])
+	}
+	r.ok(rc.do(verbs.Request{Op: verbs.OpWrite, SGE: list(rc.mr, 0, half), Remote: at}))
+	r.ok(rc.do(verbs.Request{Op: verbs.OpRead, SGE: list(rc.mr, half, half), Remote: at}))
+	same(t, "what was written and read back", rc.buf[half:], rc.buf[:half])
+	first := binary.NativeEndian.Uint64(rc.buf)
+	for i := range uint64(3) {
+		r.ok(rc.do(verbs.Request{Op: verbs.OpFetchAdd, SGE: list(rc.mr, half, 8), Remote: at, Compare: 7}))
+		if was := binary.NativeEndian.Uint64(rc.buf[half:]); was != first+7*i {
+			t.Fatalf("addition %d has found %#x, not %#x", i, was, first+7*i)
+		}
+	}
+	r.talkDatagrams(ud, peerUD)
+
+	kill()
+	id := rc.do(verbs.Request{Op: verbs.OpSend, SGE: list(rc.mr, 0, 8)})
+	for r.await(id).Status == verbs.StatusSuccess { // over there it may take its time to die
+		id = rc.do(verbs.Request{Op: verbs.OpSend, SGE: list(rc.mr, 0, 8)})
+	}
+	r.fails(rc, id, verbs.StatusRetryExceeded)
+	r.dead(rc)
+	r.settle()
+}
+
+// talkDatagrams sends datagrams, each until it comes back: any may be lost.
+func (r *rig) talkDatagrams(ud *end, peer verbs.Address) {
+	r.t.Helper()
+	to := must(ud.Dest(peer))(r.t)
+	for i, n := range []int{1, 100, r.port.ActiveMTU.Bytes()} {
+		into := ud.recv(ud.mr.SGE(part, part))
+		for !r.book.has(into) {
+			if n := len(r.book.done); n > 1000 {
+				r.t.Fatalf("no datagram of %d has come back", n)
+			}
+			r.ok(ud.do(verbs.Request{Op: verbs.OpSend, To: to, SGE: list(ud.mr, i, n)}))
+			for end := time.Now().Add(time.Second); !r.book.has(into) && time.Now().Before(end); {
+				r.poll()
+			}
+		}
+		if wc := r.ok(into); int(wc.Len) != grh+n || wc.SrcQP != peer.QPN {
+			r.t.Fatalf("a datagram of %d bytes from queue pair %#x: %+v", n, peer.QPN, wc)
+		}
+		same(r.t, "a datagram that came back", ud.buf[part+grh:][:n], ud.buf[i:i+n])
+	}
+}
