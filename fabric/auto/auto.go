@@ -3,8 +3,9 @@
 //	d, err := auto.Open(ctx, &fabric.Config{Self: 3, Size: 8}, auto.Node{Local: local, Key: secret, Tracer: agent})
 //
 // A process that is alone talks to itself in its own memory (fabric/mem). Processes of one node share memory (fabric/shm).
-// Between nodes bytes go over RDMA (fabric/rc) where both ends have a device, and over TCP (fabric/tcp) elsewhere. Where peers are reached in different ways the domain is one made of several:
-// its address says which transports the process has, and a pair takes the first that both have.
+// Between nodes bytes go over RDMA (fabric/rc) where both ends have a device, and over TCP (fabric/tcp) elsewhere. Where peers
+// are reached in different ways the domain is one made of several: its address says which transports the process has, and a
+// pair takes the first that both have.
 package auto
 
 import (
