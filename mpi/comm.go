@@ -1,9 +1,12 @@
 package mpi
 
 import (
+	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
+	"github.com/ibrun/ibrun/attrs"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
@@ -28,16 +31,32 @@ type Comm struct {
 	e     *proto.Engine
 	ctx   uint32 // of messages; the collectives have ctx|1
 	rank  int32
-	peers []int32 // number in World by rank
-	freed atomic.Bool
+	peers []int32     // number in World by rank
+	freed atomic.Bool // or not made yet
 	group group
+
+	attrs   attrs.Cache[*Comm]
+	birth   uint64         // order in which communicators of the process were made
+	freeing atomic.Bool    // delete callbacks of Free may be under way
+	copying atomic.Int32   // copy callbacks are under way for as many duplicates
+	turns   atomic.Uint32  // meetings aside so far
+	aside   sync.WaitGroup // those under way
 }
 
-func (p *Process) comm(ctx uint32, peers []int32, rank int) *Comm {
-	c := &Comm{p: p, e: p.e, ctx: ctx, rank: int32(rank), peers: peers}
+// draft makes a communicator that cannot be used yet.
+func (p *Process) draft(peers []int32, rank int) *Comm {
+	c := &Comm{p: p, e: p.e, rank: int32(rank), peers: peers, birth: p.births.Add(1)}
+	c.freed.Store(true)
 	c.group.init(c)
-	p.live.Store(c, nil)
+	c.attrs.Init(&p.keys, c)
 	return c
+}
+
+// open gives a communicator its context, and to use.
+func (c *Comm) open(ctx uint32) {
+	c.ctx = ctx
+	c.p.live.Store(c, nil)
+	c.freed.Store(false)
 }
 
 // Rank is the number of this process in the communicator, from 0. MPI-5.0 §7.4.1.
@@ -47,16 +66,54 @@ func (c *Comm) Rank() int { return int(c.rank) }
 func (c *Comm) Size() int { return len(c.peers) }
 
 // Free gives the communicator up. It is collective and waits for all ranks; receives that still wait fail with
-// ErrComm, and every later call does. World and Self cannot be freed. MPI-5.0 §7.4.3.
+// ErrComm, and every later call does. World and Self cannot be freed.
+//
+// Its attributes are deleted first, in reverse order of setting. If a delete callback fails at any rank, then Free
+// fails at all, with that error where it was, and the communicator stays: with that attribute and those set before it
+// at the rank where it failed, without attributes elsewhere. MPI-5.0 §7.4.3.
 func (c *Comm) Free() error {
 	const op = "Free"
+	if err := c.removable(op); err != nil {
+		return err
+	}
+	return c.free(op)
+}
+
+// Disconnect is Free that first waits for all messages under way: receives that this rank has begun complete, and are
+// to be waited for afterwards, as are sends. MPI-5.0 §11.10.4.
+func (c *Comm) Disconnect() error {
+	const op = "Disconnect"
+	if err := c.removable(op); err != nil {
+		return err
+	}
+	if err := c.e.Quiet(c.ctx); err != nil {
+		return c.below(op, err)
+	}
+	return c.free(op)
+}
+
+// removable refuses communicators that cannot be freed.
+func (c *Comm) removable(op string) error {
 	if err := c.usable(op); err != nil {
 		return err
 	}
 	if c == c.p.world || c == c.p.self {
 		return c.err(op, ErrComm, fmt.Errorf("World and Self stay"))
 	}
-	if err := c.barrier(op); err != nil {
+	if c.copying.Load() != 0 {
+		return c.err(op, ErrComm, fmt.Errorf("the communicator is being duplicated"))
+	}
+	return nil
+}
+
+func (c *Comm) free(op string) error {
+	if !c.freeing.CompareAndSwap(false, true) {
+		return c.err(op, ErrComm, fmt.Errorf("the communicator is being freed"))
+	}
+	defer c.freeing.Store(false)
+	failed := c.below(op, c.attrs.Clear())
+	c.aside.Wait()
+	if err := (&meeting{c: c, op: op}).agree(failed); err != nil {
 		return err
 	}
 	if c.freed.Swap(true) {
@@ -84,13 +141,21 @@ func (c *Comm) below(op string, err error) error {
 	return c.err(op, classify(err), err)
 }
 
+// also is an error, and what went wrong after it, if anything did.
+func (c *Comm) also(op string, err, then error) error {
+	if then == nil {
+		return err
+	}
+	return c.below(op, errors.Join(err, then))
+}
+
 // usable refuses a communicator that is nil or freed.
 func (c *Comm) usable(op string) error {
 	if c == nil {
 		return fault(op, ErrComm, fmt.Errorf("the communicator is nil"))
 	}
 	if c.freed.Load() {
-		return c.err(op, ErrComm, fmt.Errorf("the communicator has been freed"))
+		return c.err(op, ErrComm, fmt.Errorf("the communicator has been freed, or is still being made"))
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"sync"
 
+	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/mpi/internal/dtype"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
@@ -19,16 +20,54 @@ const (
 )
 
 var (
-	errTooMany = errors.New("all context ids are in use: free some communicators")
-	errColor   = errors.New("a color is not negative, or Undefined")
+	errTooMany   = errors.New("all context ids are in use: free some communicators")
+	errElsewhere = errors.New("an attribute's callback failed at another rank")
+	errColor     = errors.New("a color is not negative, or Undefined")
 )
+
+// meeting is how the ranks of a communicator agree while they make or free one.
+type meeting struct {
+	c  *Comm
+	op string
+	// aside carries its messages if the caller does not wait, beside the collectives of the communicator. turn then
+	// counts such meetings, from 1 and alike at all ranks.
+	aside *group
+	turn  uint32
+}
+
+func (m *meeting) allreduce(dst, src []byte, k dtype.Kind, o Op) error {
+	if m.aside == nil {
+		return m.c.allreduce(m.op, dst, src, k, o)
+	}
+	f, commutative, _ := o.kernel(k)
+	m.aside.used = 0
+	op := coll.Operation{Kernel: f, ElemSize: k.Size(), Commutative: commutative}
+	return m.c.below(m.op, coll.Allreduce(m.aside, dst, src, &op))
+}
+
+// agree returns when all ranks have come, with the error of this one, or errElsewhere if only another has one.
+func (m *meeting) agree(mine error) error {
+	fine := [1]uint8{1}
+	if mine != nil {
+		fine[0] = 0
+	}
+	var all [1]uint8
+	err := m.allreduce(all[:], fine[:], dtype.Uint8, Band)
+	switch {
+	case mine != nil:
+		return m.c.also(m.op, mine, err)
+	case err == nil && all[0] == 0:
+		return m.c.err(m.op, ErrOther, errElsewhere)
+	}
+	return err
+}
 
 // contexts are the ids of communicators that this process may use.
 type contexts struct {
 	mu      sync.Mutex
 	free    [maxIDs / 64]uint64
 	used    [maxIDs]uint32 // generation, by id
-	waiting map[uint32]int // contexts of the communicators from which new ones are being made here
+	waiting map[uint64]int // places of the meetings that make new communicators here
 	held    bool           // some agreement has free in its hands
 }
 
@@ -36,7 +75,7 @@ func (s *contexts) init() {
 	for i := range s.free {
 		s.free[i] = ^uint64(0)
 	}
-	s.waiting = map[uint32]int{}
+	s.waiting = map[uint64]int{}
 }
 
 // fixed takes an id that all processes give to the same communicator without asking each other.
@@ -53,14 +92,14 @@ func (s *contexts) give(ctx uint32) {
 	s.mu.Unlock()
 }
 
-// claim offers the free ids to an agreement among the ranks of the communicator with context ctx, or none if
-// another agreement has them. Several goroutines may make communicators at once, in different orders at different
-// ranks: the lowest context goes first everywhere, so some agreement always succeeds.
-func (s *contexts) claim(ctx uint32, mask []uint64) bool {
+// claim offers the free ids to the meeting at a place, or none if another has them. Several goroutines may make
+// communicators at once, in different orders at different ranks: the lowest place goes first everywhere, so some
+// meeting always succeeds.
+func (s *contexts) claim(place uint64, mask []uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for other := range s.waiting {
-		if other < ctx {
+		if other < place {
 			return false
 		}
 	}
@@ -72,32 +111,32 @@ func (s *contexts) claim(ctx uint32, mask []uint64) bool {
 	return true
 }
 
-func (s *contexts) enter(ctx uint32, n int) {
+func (s *contexts) enter(place uint64, n int) {
 	s.mu.Lock()
-	if s.waiting[ctx] += n; s.waiting[ctx] == 0 {
-		delete(s.waiting, ctx)
+	if s.waiting[place] += n; s.waiting[place] == 0 {
+		delete(s.waiting, place)
 	}
 	s.mu.Unlock()
 }
 
-// newContext agrees with all ranks of c on a context that none of them uses. Only ranks with keep will use it. All
-// ranks must be about to call it, as is known after a collective in which all waited for all: a rank that came
-// early would have others wait that make other communicators first.
-func (c *Comm) newContext(op string, keep bool) (uint32, error) {
-	s := &c.p.ids
-	s.enter(c.ctx, 1)
-	defer s.enter(c.ctx, -1)
+// newContext agrees with all ranks on a context that none of them uses. Only ranks with keep will use it. All ranks
+// must be about to call it, as is known after a collective in which all waited for all: a rank that came early would
+// have others wait that make other communicators first.
+func (m *meeting) newContext(keep bool) (uint32, error) {
+	s, place := &m.c.p.ids, uint64(m.c.ctx)<<32|uint64(m.turn)
+	s.enter(place, 1)
+	defer s.enter(place, -1)
 	const words = maxIDs / 64
 	for {
 		// The last word says whether all ranks offered their ids.
 		var mine, all [words + 1]uint64
-		held := s.claim(c.ctx, mine[:words])
+		held := s.claim(place, mine[:words])
 		if held {
 			mine[words] = 1
 		}
-		err := c.allreduce(op, bytesOf(all[:]), bytesOf(mine[:]), dtype.Uint64, Band)
+		err := m.allreduce(bytesOf(all[:]), bytesOf(mine[:]), dtype.Uint64, Band)
 		if err == nil && all[words] == 1 {
-			return c.settleContext(op, all[:words], keep)
+			return m.settleContext(all[:words], keep)
 		}
 		if held {
 			s.release()
@@ -115,8 +154,8 @@ func (s *contexts) release() {
 }
 
 // settleContext takes the lowest common id, in a generation that is new to all ranks.
-func (c *Comm) settleContext(op string, common []uint64, keep bool) (uint32, error) {
-	s := &c.p.ids
+func (m *meeting) settleContext(common []uint64, keep bool) (uint32, error) {
+	s := &m.c.p.ids
 	id := -1
 	for i, w := range common {
 		if w != 0 {
@@ -126,7 +165,7 @@ func (c *Comm) settleContext(op string, common []uint64, keep bool) (uint32, err
 	}
 	if id < 0 {
 		s.release()
-		return 0, c.err(op, ErrOther, errTooMany)
+		return 0, m.c.err(m.op, ErrOther, errTooMany)
 	}
 	s.mu.Lock()
 	generation := [1]uint32{s.used[id] + 1}
@@ -135,7 +174,7 @@ func (c *Comm) settleContext(op string, common []uint64, keep bool) (uint32, err
 	s.held = false
 	s.mu.Unlock()
 	var newest [1]uint32
-	if err := c.allreduce(op, bytesOf(newest[:]), bytesOf(generation[:]), dtype.Uint32, Max); err != nil {
+	if err := m.allreduce(bytesOf(newest[:]), bytesOf(generation[:]), dtype.Uint32, Max); err != nil {
 		return 0, err
 	}
 	ctx := newest[0]<<proto.ContextBits | uint32(id)<<1

@@ -39,5 +39,14 @@
 // collectives on one communicator go one after the other, in the same order at all ranks, as MPI demands; a second
 // one at the same time is an error.
 //
+// # Attributes
+//
+// A [Keyval] attaches a value of any type to communicators. Callbacks say what becomes of it when the communicator is
+// duplicated or freed; those on Self run first of all in Finalize, so a library can clean up after itself.
+//
+//	cache := mpi.NewKeyval(p, mpi.DupCopy[*plan], func(_ *mpi.Comm, x *plan) error { return x.Close() })
+//	err := cache.Set(world, x)
+//	x, ok, err := cache.Get(world)
+//
 // Numeric values of constants are those of the MPI-5.0 ABI.
 package mpi

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ibrun/ibrun/attrs"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
@@ -24,6 +25,11 @@ const (
 	ErrTruncate   Class = 15  // the message was longer than the buffer, which holds its first part
 	ErrOther      Class = 16  // something outside: the wrapped error tells
 	ErrInStatus   Class = 19  // some requests of several failed: the wrapped error is the first
+	ErrInfoKey    Class = 31  // an info key is empty or too long
+	ErrInfoNoKey  Class = 32  // an info key is not there
+	ErrInfoValue  Class = 33  // an info value is too long
+	ErrInfo       Class = 34  // the info is nil
+	ErrKeyval     Class = 36  // the key is none, has been freed, or is of another process
 	ErrNoMem      Class = 39  // memory is exhausted, or cannot be pinned for a device
 	ErrProcFailed Class = 101 // a process was lost
 )
@@ -32,7 +38,8 @@ var classText = map[Class]string{
 	ErrBuffer: "invalid buffer", ErrCount: "invalid count", ErrTag: "invalid tag", ErrComm: "invalid communicator",
 	ErrRank: "invalid rank", ErrRequest: "invalid request", ErrRoot: "invalid root", ErrOp: "invalid operation",
 	ErrArg: "invalid argument", ErrTruncate: "message truncated", ErrOther: "error", ErrInStatus: "error in status",
-	ErrNoMem:      "no memory",
+	ErrInfoKey: "invalid info key", ErrInfoNoKey: "no such info key", ErrInfoValue: "invalid info value",
+	ErrInfo: "invalid info", ErrKeyval: "invalid key of an attribute", ErrNoMem: "no memory",
 	ErrProcFailed: "process failed",
 }
 
@@ -83,6 +90,8 @@ func classify(err error) Class {
 	switch {
 	case errors.As(err, &told):
 		return told.Class
+	case errors.Is(err, attrs.ErrKeyval):
+		return ErrKeyval
 	case errors.Is(err, proto.ErrTruncate):
 		return ErrTruncate
 	case errors.Is(err, proto.ErrEnded):

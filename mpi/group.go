@@ -16,6 +16,7 @@ import (
 // where there is such. It implements coll.Peer and coll.Waiter.
 type group struct {
 	c       *Comm
+	tag     int32 // of its messages
 	busy    atomic.Bool
 	scratch []byte
 	used    int
@@ -121,11 +122,11 @@ func (g *group) Rank() int { return int(g.c.rank) }
 func (g *group) Size() int { return len(g.c.peers) }
 
 func (g *group) to(dst int) proto.Route {
-	return proto.Route{Context: g.c.ctx | collective, Peer: g.c.peers[dst], Rank: g.c.rank}
+	return proto.Route{Context: g.c.ctx | collective, Peer: g.c.peers[dst], Rank: g.c.rank, Tag: g.tag}
 }
 
 func (g *group) from(src int) proto.Route {
-	return proto.Route{Context: g.c.ctx | collective, Rank: int32(src)}
+	return proto.Route{Context: g.c.ctx | collective, Rank: int32(src), Tag: g.tag}
 }
 
 // Send sends b.

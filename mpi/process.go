@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/ibrun/ibrun/attrs"
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/place"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
@@ -38,8 +40,9 @@ type Process struct {
 	live  sync.Map // communicators that have not been freed
 	kept  registrations
 
-	mu   sync.Mutex
-	over bool // finalized or aborted
+	keys   attrs.Space[*Comm]
+	births atomic.Uint64 // of communicators
+	over   atomic.Bool   // finalized
 }
 
 // Init joins the job that a launcher started, or makes a world of one without a launcher. It returns when the
@@ -74,8 +77,10 @@ func Init(ctx context.Context, c *Config) (*Process, error) {
 	for i := range world {
 		world[i] = int32(i)
 	}
-	p.world = p.comm(p.ids.fixed(worldID), world, at.Rank)
-	p.self = p.comm(p.ids.fixed(selfID), []int32{int32(at.Rank)}, 0)
+	p.world = p.draft(world, at.Rank)
+	p.world.open(p.ids.fixed(worldID))
+	p.self = p.draft([]int32{int32(at.Rank)}, 0)
+	p.self.open(p.ids.fixed(selfID))
 	if err := at.Started(); err != nil {
 		return nil, fault("Init", ErrOther, errors.Join(err, p.e.Close()))
 	}
@@ -93,14 +98,16 @@ func (p *Process) Wtime() float64 { return time.Since(p.start).Seconds() }
 
 // Finalize ends communication. It is collective over World: it returns when every process has called it and
 // everything sent has left. No call may be under way, and none may follow but Finalize itself, which then does
-// nothing. MPI-5.0 §11.2.2.
+// nothing.
+//
+// First of all, while everything still works, attributes are deleted: those of Self in reverse order of setting, then
+// those of other communicators, the youngest first. Finalize goes on if callbacks fail, and joins their errors to its
+// own. MPI-5.0 §11.2.2.
 func (p *Process) Finalize() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.over {
+	if p.over.Swap(true) {
 		return nil
 	}
-	p.over = true
+	failed := p.dropAttributes()
 	p.e.Leave()
 	err := p.world.barrier("Finalize")
 	p.live.Range(func(c, _ any) bool {
@@ -115,7 +122,7 @@ func (p *Process) Finalize() error {
 	if err == nil {
 		err = p.place.Finalized()
 	}
-	return p.below("Finalize", err)
+	return p.below("Finalize", errors.Join(failed, err))
 }
 
 // below wraps an error from below; nil stays nil.

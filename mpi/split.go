@@ -5,23 +5,6 @@ import (
 	"slices"
 )
 
-// Dup makes a communicator of the same processes in the same order, with messages of its own. It is collective.
-// MPI-5.0 §7.4.2.
-func (c *Comm) Dup() (*Comm, error) {
-	const op = "Dup"
-	if err := c.usable(op); err != nil {
-		return nil, err
-	}
-	if err := c.barrier(op); err != nil {
-		return nil, err
-	}
-	ctx, err := c.newContext(op, true)
-	if err != nil {
-		return nil, err
-	}
-	return c.p.comm(ctx, c.peers, int(c.rank)), nil
-}
-
 // Split makes a communicator of the ranks that give the same color, ordered by key and then by rank here; it is nil
 // for ranks that give Undefined. Other colors are not negative. It is collective. MPI-5.0 §7.4.2.
 func (c *Comm) Split(color, key int) (*Comm, error) {
@@ -41,7 +24,7 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	if err := c.allgather(op, bytesOf(all), bytesOf([]int{color, key}), sizeOf[int]()); err != nil {
 		return nil, err
 	}
-	ctx, err := c.newContext(op, color != Undefined)
+	ctx, err := (&meeting{c: c, op: op}).newContext(color != Undefined)
 	if err != nil || color == Undefined {
 		return nil, err
 	}
@@ -56,5 +39,7 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	for i, r := range ranks {
 		peers[i] = c.peers[r]
 	}
-	return c.p.comm(ctx, peers, slices.Index(ranks, int(c.rank))), nil
+	d := c.p.draft(peers, slices.Index(ranks, int(c.rank)))
+	d.open(ctx)
+	return d, nil
 }

@@ -58,7 +58,7 @@ func (e *Engine) try(p *peer, o *outgoing) error {
 		if err := p.ep.Send(o.header[:o.length], o.body); err != nil {
 			return err
 		}
-		if !o.advance(p.way.part) {
+		if !o.advance(p.way.rules.Part) {
 			return nil
 		}
 	}
@@ -82,8 +82,7 @@ func (e *Engine) newPeer(n int32) *peer {
 type way struct {
 	domain fabric.Domain
 	caps   fabric.Caps
-	eager  int        // largest payload of one message
-	part   int        // what one carries of a payload that goes in several
+	rules  Rules
 	pins   *pin.Cache // of memory that peers read or write, nil if it need not be registered
 }
 
@@ -105,11 +104,10 @@ func (w *way) release(m pin.Memory) error {
 
 func newWay(d fabric.Domain, pinned int) (*way, error) {
 	w := &way{domain: d, caps: d.Caps()}
-	w.eager = min(w.caps.Eager, w.caps.MaxSend-maxHeader)
-	if w.eager < 0 {
-		return nil, fmt.Errorf("a transport that carries %d bytes at once has no room for a header", w.caps.MaxSend)
+	var err error
+	if w.rules, err = RulesOf(w.caps); err != nil {
+		return nil, err
 	}
-	w.part = min(w.eager, partBytes)
 	if w.caps.Read && !w.caps.Direct {
 		w.pins = pin.New(d, pinned)
 	}
@@ -144,7 +142,7 @@ func (e *Engine) connect(n int32) error {
 func (p *peer) reopen() {
 	p.eager = -1
 	if p.ep != nil && p.head == nil && !p.choked {
-		p.eager = p.way.eager
+		p.eager = p.way.rules.Eager
 	}
 }
 

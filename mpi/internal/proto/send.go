@@ -97,8 +97,13 @@ func (e *Engine) announce(r *Request) error {
 	v := envelope{context: r.route.Context, source: r.route.Rank, tag: r.route.Tag}
 	o := &r.out
 	o.body, o.rest = nil, nil
+	stream := 0
+	if r.mode != Synchronous {
+		stream = p.ep.Stream()
+	}
+	form := p.way.rules.Form(len(r.buf), stream, e.pairer != nil)
 	switch {
-	case p.choked || len(r.buf) > p.way.eager && (r.mode == Synchronous || len(r.buf) > p.ep.Stream()):
+	case p.choked || form > Parts:
 		if err := e.propose(r); err != nil {
 			return err
 		}
@@ -106,10 +111,10 @@ func (e *Engine) announce(r *Request) error {
 		v.kind = kindSync
 		o.header, o.length = header(v, r.id())
 		o.body = r.buf
-	case len(r.buf) > p.way.eager:
+	case form == Parts:
 		v.kind = kindLong
 		o.header, o.length = header(v, uint64(len(r.buf)))
-		o.body, o.rest = r.buf[:p.way.part], r.buf[p.way.part:]
+		o.body, o.rest = r.buf[:p.way.rules.Part], r.buf[p.way.rules.Part:]
 	default:
 		v.kind = kindEager
 		o.header, o.length = header(v)

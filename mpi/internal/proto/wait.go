@@ -37,6 +37,7 @@ const (
 	message                 // a message that fits from is there
 	settled                 // nothing is left to be sent
 	unlent                  // the attached buffer is not in use
+	quiet                   // nothing is under way in the context of from
 )
 
 // met tells whether the goal has been reached.
@@ -54,6 +55,8 @@ func (g *goal) met(e *Engine) bool {
 		return t == &e.dead || t.Find(g.from.Rank, g.from.Tag) != nil
 	case unlent:
 		return len(e.loans.out) == 0
+	case quiet:
+		return e.isQuiet(g.from.Context)
 	}
 	return len(e.backlog) == 0 && e.moves.head == nil
 }

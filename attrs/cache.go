@@ -1,0 +1,263 @@
+package attrs
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Cache holds the attributes of one owner. Init makes it ready; it must not be copied.
+type Cache[O any] struct {
+	space *Space[O]
+	owner O
+	table atomic.Pointer[[]place[O]] // by slot of the key; replaced under mu, never changed
+
+	mu  sync.Mutex // not held while callbacks run
+	age uint64     // of the youngest attribute
+}
+
+// attr is an attribute. It holds a reference to its key. Whoever runs its callback lets go of that, if the attribute is
+// taken off.
+type attr[O any] struct {
+	key   *key[O]
+	value any
+	age   uint64 // order of setting
+	going bool   // its callback runs; under mu
+}
+
+// place is where an attribute is found. It repeats what Get needs.
+type place[O any] struct {
+	key   *key[O] // nil: there is none
+	value any
+	attr  *attr[O]
+}
+
+// Init makes an empty cache for an owner, with the keys of a Space.
+func (c *Cache[O]) Init(s *Space[O], owner O) {
+	c.space, c.owner = s, owner
+	c.table.Store(new([]place[O]))
+}
+
+// at finds the attribute with a key. It needs no lock.
+func (c *Cache[O]) at(k *key[O]) *attr[O] {
+	t := *c.table.Load()
+	if k.slot < len(t) && t[k.slot].key == k { // and not that of another with the same number
+		return t[k.slot].attr
+	}
+	return nil
+}
+
+// put stores what is in the slot of a key: an attribute, or nil. The caller holds the lock.
+func (c *Cache[O]) put(k *key[O], a *attr[O]) {
+	old := *c.table.Load()
+	t := make([]place[O], max(len(old), k.slot+1))
+	copy(t, old)
+	t[k.slot] = place[O]{}
+	if a != nil {
+		t[k.slot] = place[O]{k, a.value, a}
+	}
+	c.table.Store(&t)
+}
+
+// attach stores a new attribute, the youngest. The caller holds the lock.
+func (c *Cache[O]) attach(a *attr[O]) {
+	c.age++
+	a.age = c.age
+	c.put(a.key, a)
+}
+
+// visit runs the delete callback of an attribute. The caller holds the lock, which is let go meanwhile, and unlocks it
+// by defer: a callback may end the goroutine.
+func (c *Cache[O]) visit(a *attr[O], owner O) error {
+	a.going = true
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		a.going = false
+	}()
+	return c.space.call(func() error { return a.key.del(owner, a.value) })
+}
+
+func (c *Cache[O]) set(k *key[O], value any) error {
+	if k.space != c.space || !k.hold() {
+		return ErrKeyval
+	}
+	next := &attr[O]{key: k, value: value}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.at(k)
+	if old == nil || old.going {
+		c.attach(next)
+		return nil
+	}
+	err := c.visit(old, c.owner)
+	now := c.at(k)
+	if err != nil {
+		k.release() // next's
+		if now != old {
+			k.release()
+		}
+		return err
+	}
+	k.release()
+	c.attach(next)
+	if now == nil || now == old || now.going {
+		return nil
+	}
+	// It was set while the callback ran, which comes before this call's own value.
+	if err = c.visit(now, c.owner); err != nil && c.at(k) == next && !next.going {
+		c.put(k, now)
+	}
+	k.release() // the one that is off: now, or next
+	return err
+}
+
+func (c *Cache[O]) delete(k *key[O]) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := c.at(k)
+	if a == nil {
+		return nil
+	}
+	_, err := c.remove(a, c.owner)
+	return err
+}
+
+// remove runs the callback of an attribute and takes it off, and tells whether it is off: it stays if the callback
+// fails. The caller holds the lock.
+func (c *Cache[O]) remove(a *attr[O], owner O) (off bool, err error) {
+	if !a.going {
+		err = c.visit(a, owner)
+		if c.at(a.key) != a {
+			a.key.release()
+			return true, err
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	c.takeOff(a)
+	return true, nil
+}
+
+// takeOff takes an attribute off, without its callback. The caller holds the lock.
+func (c *Cache[O]) takeOff(a *attr[O]) {
+	c.put(a.key, nil)
+	if !a.going {
+		a.key.release()
+	}
+}
+
+// Clear deletes all attributes, also those that callbacks set meanwhile, in reverse order of setting. If a callback
+// fails, so does Clear, at once: the attribute stays, and so do those set before it.
+func (c *Cache[O]) Clear() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for left := len(*c.table.Load()) + maxCalls; ; left-- {
+		a := c.youngest()
+		if a == nil {
+			return nil
+		}
+		if left == 0 {
+			return ErrEndless
+		}
+		if _, err := c.remove(a, c.owner); err != nil {
+			return err
+		}
+	}
+}
+
+// Drop deletes all attributes as Clear does, but whatever the callbacks return, nothing stays. They are called with
+// the given owner. The error joins theirs.
+func (c *Cache[O]) Drop(owner O) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for left := len(*c.table.Load()) + maxCalls; left > 0; left-- {
+		a := c.youngest()
+		if a == nil {
+			return errors.Join(errs...)
+		}
+		off, err := c.remove(a, owner)
+		if !off {
+			c.takeOff(a)
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for a := c.youngest(); a != nil; a = c.youngest() {
+		c.takeOff(a)
+	}
+	return errors.Join(append(errs, ErrEndless)...)
+}
+
+func (c *Cache[O]) youngest() (found *attr[O]) {
+	for _, p := range *c.table.Load() {
+		if p.attr != nil && (found == nil || p.attr.age > found.age) {
+			found = p.attr
+		}
+	}
+	return found
+}
+
+// Copy asks the copy callbacks of all attributes, in the order of setting, and attaches what they return to into, the
+// empty cache of a duplicate that nobody else knows yet. Attributes that callbacks delete before their turn are left
+// out, and those that they add. If a callback fails, so does Copy: what was copied is deleted again, by callbacks that
+// are called with the owner of c.
+func (c *Cache[O]) Copy(into *Cache[O]) error {
+	keys := c.keys()
+	defer func() {
+		for _, k := range keys {
+			k.release()
+		}
+	}()
+	for _, k := range keys {
+		if err := c.copyOne(k, into); err != nil {
+			return errors.Join(err, into.Drop(c.owner))
+		}
+	}
+	return nil
+}
+
+// keys are those of all attributes in the order of setting, each with a reference more.
+func (c *Cache[O]) keys() []*key[O] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var as []*attr[O]
+	for _, p := range *c.table.Load() {
+		if p.attr != nil {
+			as = append(as, p.attr)
+		}
+	}
+	slices.SortFunc(as, func(a, b *attr[O]) int { return cmp.Compare(a.age, b.age) })
+	keys := make([]*key[O], len(as))
+	for i, a := range as {
+		a.key.share()
+		keys[i] = a.key
+	}
+	return keys
+}
+
+func (c *Cache[O]) copyOne(k *key[O], into *Cache[O]) error {
+	a := c.at(k)
+	if a == nil {
+		return nil
+	}
+	var value any
+	var keep bool
+	err := c.space.call(func() (err error) {
+		value, keep, err = k.copy(c.owner, a.value)
+		return err
+	})
+	if err != nil || !keep {
+		return err
+	}
+	k.share()
+	into.mu.Lock()
+	defer into.mu.Unlock()
+	into.attach(&attr[O]{key: k, value: value})
+	return nil
+}

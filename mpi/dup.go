@@ -1,0 +1,70 @@
+package mpi
+
+import "math"
+
+// Dup makes a communicator of the same processes in the same order, with messages of its own, and with the attributes
+// that their copy callbacks make. If a callback fails at any rank, then Dup fails at all, with that error where it was.
+// It is collective. MPI-5.0 §7.4.2.
+func (c *Comm) Dup() (*Comm, error) { return c.dup("Dup") }
+
+// DupWithInfo is Dup with hints for the new communicator; those of c are not handed on. No info is nil. Hints that
+// are not known are ignored. MPI-5.0 §7.4.2.
+func (c *Comm) DupWithInfo(_ *Info) (*Comm, error) { return c.dup("DupWithInfo") }
+
+// Idup begins Dup. The communicator can be used once the request has completed; the copy callbacks have run when Idup
+// returns. The communicator and the request are nothing if a callback fails here; if one fails elsewhere, the request
+// completes with an error. Other collectives of c, also more of Idup, may follow at once. MPI-5.0 §7.4.2.
+func (c *Comm) Idup() (*Comm, Request, error) { return c.idup("Idup") }
+
+// IdupWithInfo begins DupWithInfo, as Idup begins Dup. MPI-5.0 §7.4.2.
+func (c *Comm) IdupWithInfo(_ *Info) (*Comm, Request, error) { return c.idup("IdupWithInfo") }
+
+func (c *Comm) dup(op string) (*Comm, error) {
+	if err := c.usable(op); err != nil {
+		return nil, err
+	}
+	d, failed := c.replica(op)
+	if err := (&meeting{c: c, op: op}).found(d, failed); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func (c *Comm) idup(op string) (*Comm, Request, error) {
+	if err := c.usable(op); err != nil {
+		return nil, Request{}, err
+	}
+	turn := c.turns.Add(1)
+	d, failed := c.replica(op)
+	m := &meeting{c: c, op: op, turn: turn, aside: &group{c: c, tag: int32(turn&math.MaxInt32 | 1<<30)}}
+	r := Request{c.e.Promise()}
+	c.aside.Go(func() { c.e.Fulfil(r.h, m.found(d, failed)) })
+	if failed != nil {
+		// The others are told nevertheless.
+		return nil, Request{}, c.also(op, failed, c.e.Free(r.h))
+	}
+	return d, r, nil
+}
+
+// replica makes a duplicate that cannot be used yet, and runs the copy callbacks for it. It has no attributes if one
+// fails.
+func (c *Comm) replica(op string) (*Comm, error) {
+	d := c.p.draft(c.peers, int(c.rank))
+	c.copying.Add(1)
+	defer c.copying.Add(-1)
+	return d, c.below(op, c.attrs.Copy(&d.attrs))
+}
+
+// found makes a duplicate usable, unless something failed at any rank.
+func (m *meeting) found(d *Comm, failed error) error {
+	err := m.agree(failed)
+	if err == nil {
+		var ctx uint32
+		if ctx, err = m.newContext(true); err == nil {
+			d.open(ctx)
+			return nil
+		}
+	}
+	// Nobody has seen it: its attributes go as those of the original.
+	return m.c.also(m.op, err, d.attrs.Drop(m.c))
+}
