@@ -11,7 +11,6 @@ type side struct {
 	handshake
 	nextPair uint32
 	joined   pair // the peer's, to which ours is connected
-	losing   bool
 }
 
 func (s *side) makePair() pair {
@@ -26,7 +25,7 @@ func (s *side) greeting(kind said, asked pair) greeting {
 	return g
 }
 
-// hear acts on a greeting as a domain does, and returns the answer, if any.
+// act acts on a greeting as a domain does, and returns the answer, if any.
 func (s *side) act(g *greeting) []greeting {
 	switch s.hear(g) {
 	case stepAnswer:

@@ -59,7 +59,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 			return nil, fmt.Errorf("fabric/rc: %w", err)
 		}
 	}
-	d.caps = fabric.Caps{MaxSend: set.Slot - headerBytes, Eager: set.Eager, Read: true, Write: true}
+	d.caps = set.Caps()
 	d.loop.bytes = d.caps.MaxSend
 	mine := address{incarnation: d.incarnation}
 	for _, r := range d.rails {

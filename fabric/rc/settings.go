@@ -5,6 +5,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/ibrun/ibrun/fabric"
 )
 
 // Settings are the limits and thresholds of a domain. The zero value of a field leaves it to the environment variable that
@@ -88,6 +90,11 @@ func (s Settings) complete(env environment) (Settings, error) {
 		return s, fmt.Errorf("fabric/rc: %d devices are named, and there may be %d", len(s.Devices), maxRails)
 	}
 	return s, nil
+}
+
+// Caps are those of a domain with these settings, which are complete.
+func (s *Settings) Caps() fabric.Caps {
+	return fabric.Caps{MaxSend: s.Slot - headerBytes, Eager: s.Eager, Read: true, Write: true}
 }
 
 func (s *Settings) poolSlots() int { return s.Pool / s.Slot }

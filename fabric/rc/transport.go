@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
-	"github.com/ibrun/ibrun/verbs"
 )
 
 // Transport is RDMA between the peers of a job. See the package comment.
@@ -26,23 +25,8 @@ func (t *Transport) Name() string { return "rc" }
 
 // Probe reports why no device can be used, or nil. It opens one and closes it.
 func (t *Transport) Probe() error {
-	set, err := t.Settings.Complete()
-	if err != nil {
-		return err
-	}
-	if set.Devices, err = choose(set.Devices); err != nil {
-		return err
-	}
-	for i, name := range set.Devices {
-		r, err := openRail(i, name, verbs.Options{Provider: t.Provider}, t.qkey(), blockSlots)
-		if err != nil {
-			return fmt.Errorf("fabric/rc: %w", err)
-		}
-		if err := r.dev.Close(); err != nil {
-			return fmt.Errorf("fabric/rc: %w", err)
-		}
-	}
-	return nil
+	_, err := t.Limits()
+	return err
 }
 
 // qkey is what datagrams of the job carry, so that the device drops most others. Its first bit is not for users.
