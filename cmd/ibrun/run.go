@@ -9,6 +9,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/benchcmd"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/doctor"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/explain"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/softroce"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/topo"
@@ -25,6 +26,7 @@ func commands() map[string]command {
 	return map[string]command{
 		"bench":     bench,
 		"doctor":    examine,
+		"explain":   func(args, _ []string, s launch.Streams) int { return explain.Main(args, s.Out, s.Err) },
 		"help":      help,
 		"soft-roce": softRoCE,
 		"topo":      func(args, _ []string, s launch.Streams) int { return topo.Main(args, s.Out, s.Err) },

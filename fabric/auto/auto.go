@@ -12,7 +12,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -33,6 +35,9 @@ type Node struct {
 	Transports []string
 	// Interfaces chooses network interfaces for TCP, as tcp.ParseInterfaces describes.
 	Interfaces []string
+	// ShmStream is shm.Transport.Stream, and TCPEager is tcp.Transport.Eager. RDMA's settings are read from the environment by
+	// package rc.
+	ShmStream, TCPEager int
 	// Report is told in one line why a device that is there is not used; it may be nil.
 	Report func(string)
 }
@@ -58,7 +63,8 @@ func ParseTransports(list string) ([]string, error) {
 }
 
 // FromEnv sets what the user's environment says about the choice: IBRUN_TRANSPORT lists transports as [ParseTransports] takes
-// them, and IBRUN_TCP_INTERFACES network interfaces. It should be the same at every process.
+// them, IBRUN_TCP_INTERFACES network interfaces, and IBRUN_SHM_STREAM and IBRUN_TCP_EAGER are lengths in bytes. It should be the
+// same at every process.
 func (n *Node) FromEnv(getenv func(string) string) (err error) {
 	if n.Transports, err = ParseTransports(getenv("IBRUN_TRANSPORT")); err != nil {
 		return fmt.Errorf("IBRUN_TRANSPORT: %w", err)
@@ -66,8 +72,34 @@ func (n *Node) FromEnv(getenv func(string) string) (err error) {
 	if n.Interfaces, err = tcp.ParseInterfaces(getenv("IBRUN_TCP_INTERFACES")); err != nil {
 		return fmt.Errorf("IBRUN_TCP_INTERFACES: %w", err)
 	}
-	return nil
+	if n.ShmStream, err = length(getenv, shmStream, math.MaxInt32); err != nil {
+		return err
+	}
+	n.TCPEager, err = length(getenv, tcpEager, new(tcp.Transport).Caps().MaxSend)
+	return err
 }
+
+// The variables that set lengths.
+const (
+	shmStream = "IBRUN_SHM_STREAM"
+	tcpEager  = "IBRUN_TCP_EAGER"
+)
+
+// length is a variable that is a number of bytes, 0 if it is not set.
+func length(getenv func(string) string, variable string, most int) (int, error) {
+	text := getenv(variable)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		return 0, fmt.Errorf("%w: %s=%q; it may be 1 to %d", ErrLength, variable, text, most)
+	}
+	return n, nil
+}
+
+// ErrLength says that a variable is not a number of bytes that makes sense.
+var ErrLength = errors.New("no length in bytes")
 
 func (n Node) may(transport string) bool {
 	return len(n.Transports) == 0 || slices.Contains(n.Transports, transport)
@@ -80,4 +112,11 @@ func Open(ctx context.Context, cfg *fabric.Config, n Node) (fabric.Domain, error
 		return mem.NewHub(1).Transport().Open(ctx, cfg)
 	}
 	return n.open(ctx, cfg)
+}
+
+// Chooser is what a domain that [Open] returns offers besides where peers are reached in different ways. Elsewhere all are
+// reached by shared memory, or there are none.
+type Chooser interface {
+	// Choice names the transport that Connect takes to a peer with that address.
+	Choice(peer int, addr []byte) (string, error)
 }

@@ -109,18 +109,36 @@ func (d *joined) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	case peer < 0 || peer >= len(d.reach):
 		return nil, fmt.Errorf("connect to peer %d of %d", peer, len(d.reach))
 	}
+	i, at, err := d.choose(peer, addr)
+	if err != nil {
+		return nil, err
+	}
+	d.reach[peer] = int8(i)
+	return d.parts[i].Connect(peer, at)
+}
+
+// choose finds the first part that reaches a peer, and the peer's address there.
+func (d *joined) choose(peer int, addr []byte) (i int, at []byte, err error) {
 	addrs, err := parseCard(addr)
 	if err != nil {
-		return nil, fmt.Errorf("address of peer %d: %w", peer, err)
+		return 0, nil, fmt.Errorf("address of peer %d: %w", peer, err)
 	}
 	for i, p := range d.parts {
 		at, ok := addrs[p.name]
 		if ok && (p.reaches == nil || p.reaches(peer)) {
-			d.reach[peer] = int8(i)
-			return p.Connect(peer, at)
+			return i, at, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: this process and peer %d have no transport in common", fabric.ErrNotSupported, peer)
+	return 0, nil, fmt.Errorf("%w: this process and peer %d have no transport in common", fabric.ErrNotSupported, peer)
+}
+
+// Choice is the transport to a peer with that address, before or after Connect.
+func (d *joined) Choice(peer int, addr []byte) (string, error) {
+	i, _, err := d.choose(peer, addr)
+	if err != nil {
+		return "", err
+	}
+	return d.parts[i].name, nil
 }
 
 // Poll polls shared memory and whatever told something last, and the others now and then.

@@ -7,16 +7,13 @@ import (
 	"slices"
 
 	"github.com/ibrun/ibrun/fabric"
-	"github.com/ibrun/ibrun/fabric/rc"
-	"github.com/ibrun/ibrun/fabric/shm"
-	"github.com/ibrun/ibrun/fabric/tcp"
 	"github.com/ibrun/ibrun/verbs"
 )
 
 // open opens the domain of one process among several. What it depends on is the same at all processes, or known to a pair
 // from each other's addresses: so both ends of a pair choose alike.
 func (n Node) open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error) {
-	near := &shm.Transport{Local: n.Local, Key: n.Key, Tracer: n.Tracer}
+	near := n.shm()
 	if len(n.Local) == cfg.Size && n.may("shm") {
 		return near.Open(ctx, cfg)
 	}
@@ -29,7 +26,7 @@ func (n Node) open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, erro
 		parts = append(parts, part{d, "shm", func(peer int) bool { return slices.Contains(n.Local, peer) }})
 	}
 	if n.may("rdma") {
-		d, err := (&rc.Transport{Key: n.Key}).Open(ctx, cfg)
+		d, err := n.rdma().Open(ctx, cfg)
 		switch {
 		case err == nil:
 			parts = append(parts, part{d, "rdma", nil})
@@ -40,7 +37,7 @@ func (n Node) open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, erro
 		}
 	}
 	if n.may("tcp") {
-		d, err := (&tcp.Transport{Key: n.Key, Interfaces: n.Interfaces}).Open(ctx, cfg)
+		d, err := n.tcp().Open(ctx, cfg)
 		if err != nil {
 			return nil, errors.Join(err, closeAll(parts))
 		}

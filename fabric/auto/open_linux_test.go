@@ -94,3 +94,18 @@ func TestParseTransports(t *testing.T) {
 		}
 	}
 }
+
+// TestLengths: variables that set lengths are taken if they make sense, and named if they do not.
+func TestLengths(t *testing.T) {
+	env := map[string]string{shmStream: "5000", tcpEager: "131072"}
+	var n Node
+	if err := n.FromEnv(func(name string) string { return env[name] }); err != nil || n.ShmStream != 5000 || n.TCPEager != 131072 {
+		t.Errorf("%+v, %v", n, err)
+	}
+	for _, c := range [][2]string{{shmStream, "0"}, {shmStream, "5K"}, {tcpEager, "-1"}, {tcpEager, "131073"}} {
+		err := n.FromEnv(func(name string) string { return map[string]string{c[0]: c[1]}[name] })
+		if !errors.Is(err, ErrLength) || !strings.Contains(err.Error(), c[0]) {
+			t.Errorf("%s=%s: %v", c[0], c[1], err)
+		}
+	}
+}

@@ -62,3 +62,28 @@ func TestNearest(t *testing.T) {
 		t.Errorf("where there is none: %v", err)
 	}
 }
+
+// TestLimits: each number is told with where it comes from, also where there is no device to ask.
+func TestLimits(t *testing.T) {
+	t.Setenv("IBRUN_RC_STREAM", "5000")
+	t.Setenv("IBRUN_RC_DEVICES", "nowhere0")
+	l, err := (&Transport{Settings: Settings{Inline: 64}}).Limits()
+	if err == nil || !strings.Contains(err.Error(), "fabric/rc") {
+		t.Errorf("a device that is not there: %v", err)
+	}
+	if s := l.Settings; s.Stream != 5000 || s.Inline != 64 || s.Caps().MaxSend != 6912-headerBytes || s.Caps().Eager != s.Eager {
+		t.Errorf("%+v", s)
+	}
+	for field, want := range map[string]string{
+		"Stream": "IBRUN_RC_STREAM", "Inline": "Settings.Inline", "Slot": "default", "Eager": "what fits a slot",
+		"Piece": "packets of the device",
+	} {
+		if l.Sources[field] != want {
+			t.Errorf("%s comes from %q, want %q", field, l.Sources[field], want)
+		}
+	}
+	t.Setenv("IBRUN_RC_SLOT", "1")
+	if l, err := new(Transport).Limits(); err == nil || l.Settings.Slot != 0 {
+		t.Errorf("a slot of one byte: %+v, %v", l, err)
+	}
+}

@@ -18,6 +18,7 @@ type Domain struct {
 	local    []int
 	me       int
 	key      [32]byte
+	stream   int // Transport.Stream
 	pidns    uint64
 	barrier  bool // this process can make the others pass a barrier
 	sock     *socket
@@ -62,10 +63,7 @@ var (
 func (d *Domain) Addr() []byte { return nil }
 
 // Caps returns the limits.
-func (d *Domain) Caps() fabric.Caps {
-	most := ring.MaxRecord(ringSpace)
-	return fabric.Caps{MaxSend: most, Eager: most, Read: true, Write: true, Direct: true}
-}
+func (d *Domain) Caps() fabric.Caps { return new(Transport).Caps() }
 
 // Register names b by its address.
 func (d *Domain) Register(b []byte) (fabric.Region, error) {

@@ -11,13 +11,6 @@ import (
 	ring "github.com/ibrun/ibrun/internal/shm"
 )
 
-// Payloads up to which two copies through the ring, made at the same time, are faster than one by the kernel, whose system
-// call takes as long as copying some 20 KiB.
-const (
-	streamNear = 16 << 10
-	streamFar  = 12 << 10 // to a core that is far away
-)
-
 // endpoint is the ring to one peer.
 type endpoint struct {
 	w     *ring.Writer
@@ -48,12 +41,15 @@ func (e *endpoint) Send(header, payload []byte) error {
 	return nil
 }
 
-// Stream follows from what writing into the ring has shown about the peer's core.
+// Stream follows from what writing into the ring has shown about the peer's core, unless it was set.
 func (e *endpoint) Stream() int {
-	if e.w.Far() {
-		return streamFar
+	switch {
+	case e.d.stream > 0:
+		return e.d.stream
+	case e.w.Far():
+		return StreamFar
 	}
-	return streamNear
+	return StreamNear
 }
 
 // order makes the record visible before the peer's flags are looked at. Once the peer has opened it may turn out that

@@ -17,10 +17,6 @@ const controlBytes = 4096
 // maxLocal is how many peers the bitmaps of a control block can name.
 const maxLocal = 64 * 64
 
-// ringSpace bounds the largest message, to a quarter. Both directions of a pair should stay in a core's own first
-// cache.
-const ringSpace = 16 << 10
-
 // What a peer's flags say. Zero is the usual state: open and awake.
 const (
 	asleep = 1 << iota

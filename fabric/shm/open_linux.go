@@ -31,14 +31,15 @@ func open(ctx context.Context, t *Transport, cfg *fabric.Config) (_ fabric.Domai
 		return nil, fmt.Errorf("%w: %d peers on one node, at most %d", fabric.ErrNotSupported, len(t.Local), maxLocal)
 	}
 	d := &Domain{
-		local: slices.Clone(t.Local),
-		me:    slices.Index(t.Local, cfg.Self),
-		key:   t.Key,
-		ends:  make([]*endpoint, len(t.Local)),
-		ins:   make([]*inbound, len(t.Local)),
-		down:  make([]bool, len(t.Local)),
-		addrs: make([]*unix.SockaddrUnix, len(t.Local)),
-		segs:  map[uint64]*pending{},
+		local:  slices.Clone(t.Local),
+		me:     slices.Index(t.Local, cfg.Self),
+		key:    t.Key,
+		stream: t.Stream,
+		ends:   make([]*endpoint, len(t.Local)),
+		ins:    make([]*inbound, len(t.Local)),
+		down:   make([]bool, len(t.Local)),
+		addrs:  make([]*unix.SockaddrUnix, len(t.Local)),
+		segs:   map[uint64]*pending{},
 	}
 	defer func() {
 		if err != nil {

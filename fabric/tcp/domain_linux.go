@@ -35,6 +35,7 @@ type Domain struct {
 	timeout  time.Duration
 	linger   time.Duration
 	window   int
+	caps     fabric.Caps
 	mine     []iface
 	address  []byte
 	closed   bool
@@ -74,7 +75,7 @@ const (
 
 func open(t *Transport, cfg *fabric.Config, chosen []iface) (fabric.Domain, error) {
 	d := &Domain{self: cfg.Self, key: t.Key, timeout: t.timeout(), linger: t.linger(), window: t.window,
-		mine: chosen, peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1}}
+		caps: t.Caps(), mine: chosen, peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1}}
 	if err := d.setUp(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -138,7 +139,7 @@ func (d *Domain) note(err error) {
 func (d *Domain) Addr() []byte { return d.address }
 
 // Caps returns the limits.
-func (d *Domain) Caps() fabric.Caps { return fabric.Caps{MaxSend: maxSend, Eager: maxSend, Read: true} }
+func (d *Domain) Caps() fabric.Caps { return d.caps }
 
 // Register makes b readable for peers.
 func (d *Domain) Register(b []byte) (fabric.Region, error) {

@@ -222,8 +222,8 @@ func (e *endpoint) sendSelf(header, payload []byte) error {
 	return nil
 }
 
-// Stream is what one message carries: what is longer is read, without a copy of ours.
-func (e *endpoint) Stream() int { return maxSend }
+// Stream is 0: what is longer than one message is read, without a copy of ours.
+func (e *endpoint) Stream() int { return 0 }
 
 // Write is not possible: memory is streamed to whoever reads it, not into peers.
 func (e *endpoint) Write([]byte, fabric.Region, fabric.RemoteKey, uint64) (bool, error) {

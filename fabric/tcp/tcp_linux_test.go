@@ -35,3 +35,21 @@ func TestHook(t *testing.T) {
 }
 
 func BenchmarkTCP(b *testing.B) { fabrictest.Bench(b, through("127.0.0.1/32", 0)) }
+
+// TestEager: a limit that no message could hold is an error, and one that is set is what the domain says.
+func TestEager(t *testing.T) {
+	for _, eager := range []int{-1, maxSend + 1} {
+		if _, err := (&Transport{Eager: eager, Interfaces: []string{"lo"}}).Open(t.Context(), &fabric.Config{Size: 1}); err == nil {
+			t.Errorf("%d was taken", eager)
+		}
+	}
+	d, err := (&Transport{Eager: 1000, Interfaces: []string{"lo"}}).Open(t.Context(), &fabric.Config{Size: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	ep, err := d.Connect(0, d.Addr())
+	if err != nil || ep.Stream() != 0 || d.Caps().Eager != 1000 || d.Caps().MaxSend != maxSend {
+		t.Errorf("%+v, %v", d.Caps(), err)
+	}
+}

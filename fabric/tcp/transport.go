@@ -20,8 +20,26 @@ type Transport struct {
 	Timeout time.Duration
 	// Linger is how long Close may wait for peers to take what was sent. 0 means 2 s.
 	Linger time.Duration
+	// Eager is the largest payload in bytes that is sent at once; what is longer is read. 0 means as much as a message holds,
+	// which is also the most.
+	Eager int
 
 	window int // bytes of the kernel's buffers of a connection; 0: as many as the kernel likes
+}
+
+// Caps returns the limits of the domains that the transport opens.
+func (t *Transport) Caps() fabric.Caps {
+	return fabric.Caps{MaxSend: maxSend, Eager: t.eager(), Read: true}
+}
+
+// Stream is that of the endpoints, 0: what is longer than one message is read, without a copy of ours.
+func (t *Transport) Stream() int { return 0 }
+
+func (t *Transport) eager() int {
+	if t.Eager == 0 {
+		return maxSend
+	}
+	return t.Eager
 }
 
 // Name is "tcp".
@@ -40,6 +58,9 @@ func (t *Transport) Probe() error {
 func (t *Transport) Open(_ context.Context, cfg *fabric.Config) (fabric.Domain, error) {
 	if cfg.Self < 0 || cfg.Self >= cfg.Size {
 		return nil, fmt.Errorf("tcp: peer %d of %d", cfg.Self, cfg.Size)
+	}
+	if t.Eager < 0 || t.Eager > maxSend {
+		return nil, fmt.Errorf("tcp: Eager is %d, and may be 0 to %d", t.Eager, maxSend)
 	}
 	if err := probe(); err != nil {
 		return nil, err

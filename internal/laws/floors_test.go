@@ -52,6 +52,7 @@ fabric, perf, mpi/internal/match, mpi/internal/pin < mpi/internal/proto;
 # Floor 5: communicators, messages, collectives.
 attrs, hw, perf, fabric, mpi/internal/* < mpi;
 fabric, fabric/mem, fabric/auto, mpi/internal/place, mpi < mpi/mpitest;
+fabric/auto, mpi/internal/proto < mpi/explain;
 
 # Floor 6: programs.
 perf, mpi < bench;
@@ -61,6 +62,7 @@ verbs < bench/perftest;
 NONE < cmd/ibrun/internal/cli, cmd/ibrun/internal/rendezvous;
 hw, internal/sys, internal/pmi, internal/job, cmd/ibrun/internal/cli, cmd/ibrun/internal/rendezvous < cmd/ibrun/internal/launch;
 cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, mpi, bench, bench/perftest, hw, verbs < cmd/ibrun/internal/benchcmd;
+cmd/ibrun/internal/cli, bench, mpi/explain < cmd/ibrun/internal/explain;
 cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, soft-roce/link < cmd/ibrun/internal/softroce;
 hw < cmd/ibrun/internal/placement < cmd/ibrun/internal/topo;
 hw, verbs < cmd/ibrun/internal/doctor;

@@ -74,12 +74,15 @@ func Find(ctx context.Context) (*Place, error) {
 		if err != nil {
 			return nil, err
 		}
-		addr := d.Addr()
-		if addr == nil {
+		if addr := d.Addr(); addr == nil {
 			p.Address = nil
-			return d, nil
+		} else {
+			err = b.publish(ctx, addr)
 		}
-		if err := b.publish(ctx, addr); err != nil {
+		if err == nil && node.Report != nil && verbose() {
+			err = tellTransports(node, hello.Node, d, b)
+		}
+		if err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 		return d, nil

@@ -51,7 +51,7 @@ func (r *Rules) Form(n, stream int, paired bool) Form {
 	switch {
 	case n <= r.Eager:
 		return Eager
-	case r.Part > 0 && n <= min(stream, maxLong):
+	case n <= r.AtOnce(stream):
 		return Parts
 	case !r.Reads:
 		return Copied
@@ -59,6 +59,14 @@ func (r *Rules) Form(n, stream int, paired bool) Form {
 		return Shared
 	}
 	return Read
+}
+
+// AtOnce is the longest message that is not announced.
+func (r *Rules) AtOnce(stream int) int {
+	if r.Part == 0 {
+		return 0
+	}
+	return max(r.Eager, min(stream, maxLong))
 }
 
 // Pieces is how many messages of the transport carry a payload of n bytes, or how many pieces the two sides share; a single

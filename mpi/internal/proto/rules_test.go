@@ -83,7 +83,9 @@ func TestForms(t *testing.T) {
 			if tw.parts {
 				stream = streaming{}.Stream()
 			}
-			for _, edge := range []int{1, r.Eager, r.Eager + r.Part, stream, ShareFrom, stream + ShareFrom, 16 << 10, r.Data, 2 * r.Data, 1 << 20} {
+			for _, edge := range []int{
+				1, r.Eager, r.Eager + r.Part, stream, ShareFrom, stream + ShareFrom, 16 << 10, r.Data, 2 * r.Data, 1 << 20,
+			} {
 				for n := max(edge-1, 0); n <= edge+1; n++ {
 					want := r.Form(n, stream, tw.pairing)
 					if err := trip(t, es, count, n, want, r.Pieces(want, n)); err != nil {

@@ -206,6 +206,9 @@ func makeTask(m *meeting, p *plan, o *cli.Options, programs []program, env []str
 	if Lookup(env)("MASTER_PORT") == "" { // where torch's ranks meet
 		t.Env = append(t.Env, "MASTER_ADDR="+m.master, fmt.Sprintf("MASTER_PORT=%d", m.welcome.MasterPort))
 	}
+	if o.Verbose { // ranks say which transports they take
+		t.Env = append(t.Env, "IBRUN_VERBOSE=1")
+	}
 	if o.Transport != "" {
 		t.Env = append(t.Env, "IBRUN_TRANSPORT="+o.Transport)
 	}

@@ -1,0 +1,148 @@
+package explain
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/ibrun/ibrun/bench"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/mpi/explain"
+)
+
+const usage = `usage: ibrun explain SIZE[,SIZE...] [--transport LIST] [--json]
+
+For messages of these sizes, such as 8,64K,1M, it prints how they travel over each transport, and why. The range 1K-8K stands for
+the powers of 2 in it.
+
+  --transport LIST   only these of shm, rdma and tcp
+  --json             print one JSON array
+`
+
+// Exit codes.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// mostSizes bounds what is printed.
+const mostSizes = 1000
+
+// options are the command line.
+type options struct {
+	sizes     []int
+	transport string
+	json      bool
+}
+
+// Main is `ibrun explain args...`. It returns the exit code.
+func Main(args []string, stdout, stderr io.Writer) int {
+	o, err := read(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage)
+		return 0
+	case err != nil:
+		fmt.Fprintf(stderr, "ibrun explain: %v\n%s", err, usage)
+		return exitUsage
+	}
+	if err := o.run(stdout); err != nil {
+		fmt.Fprintf(stderr, "ibrun explain: %v\n", err)
+		return exitFailed
+	}
+	return 0
+}
+
+// read understands flags before and behind the sizes.
+func read(args []string) (o options, err error) {
+	flags := flag.NewFlagSet("explain", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&o.transport, "transport", "", "")
+	flags.BoolVar(&o.json, "json", false, "")
+	var words []string
+	for rest := args; ; {
+		if err := flags.Parse(rest); err != nil {
+			return o, err
+		}
+		if flags.NArg() == 0 {
+			break
+		}
+		words, rest = append(words, flags.Arg(0)), flags.Args()[1:]
+	}
+	switch {
+	case slices.Equal(words, []string{"help"}):
+		return o, flag.ErrHelp
+	case len(words) != 1:
+		return o, errors.New("name the sizes as one word, such as 8,64K,1M")
+	}
+	var ranges cli.Ranges
+	if err := ranges.Set(words[0]); err != nil {
+		return o, err
+	}
+	for _, r := range ranges {
+		o.sizes = append(o.sizes, bench.Ladder(r.Low, r.High)...)
+	}
+	if len(o.sizes) > mostSizes {
+		return o, fmt.Errorf("%d sizes are too many: at most %d", len(o.sizes), mostSizes)
+	}
+	return o, nil
+}
+
+func (o options) run(stdout io.Writer) error {
+	ways, err := explain.Ways(o.transport, os.Getenv, o.sizes)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		e := json.NewEncoder(stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(ways)
+	}
+	var b strings.Builder
+	for i, w := range ways {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		if err := print(&b, w); err != nil {
+			return err
+		}
+	}
+	_, err = io.WriteString(stdout, b.String())
+	return err
+}
+
+// print writes one way: its limits, then its messages.
+func print(b *strings.Builder, w explain.Way) error {
+	fmt.Fprintf(b, "%s: %s\n", w.Transport, w.Between)
+	if w.Unusable != "" {
+		fmt.Fprintf(b, "  not used on this machine; otherwise as below: %s\n", strings.ReplaceAll(w.Unusable, "\n", "; "))
+	}
+	table := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
+	for _, l := range w.Limits {
+		size, source := bench.FormatSize(l.Bytes), l.Source
+		if l.Bytes == 0 {
+			size = "unknown"
+		}
+		if l.Variable != "" && l.Variable != l.Source {
+			source += "; " + l.Variable + " changes it"
+		}
+		fmt.Fprintf(table, "  limit\t%s\t%s\t(%s)\n", l.Name, size, source)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, m := range w.Messages {
+		how := m.Protocol
+		if m.Pieces > 1 {
+			how = fmt.Sprintf("%s, %d pieces", how, m.Pieces)
+		}
+		fmt.Fprintf(table, "  %s\t%s\t%s\n", bench.FormatSize(m.Bytes), how, m.Why)
+	}
+	return table.Flush()
+}

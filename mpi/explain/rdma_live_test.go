@@ -1,0 +1,31 @@
+//go:build linux
+
+package explain
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/soft-roce/live"
+)
+
+// TestLiveRDMA: the device is asked for what it decides, and messages travel as is said.
+func TestLiveRDMA(t *testing.T) {
+	device := live.Device(t)
+	ways, err := Ways("rdma", os.Getenv, []int{1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := ways[0]
+	if m := w.Messages[0]; w.Unusable != "" || m.Protocol != "rdma read" || m.Pieces < 2 {
+		t.Errorf("%+v", w)
+	}
+	for _, l := range w.Limits {
+		if l.Name == "piece" && (l.Bytes == 0 || !strings.HasSuffix(l.Source, "device "+device)) {
+			t.Errorf("%+v", l)
+		}
+		t.Logf("%+v", l)
+	}
+	agree(t, "rdma")
+}
