@@ -148,8 +148,7 @@ func (c *command) side(words []string) error {
 		io.Reader
 		io.Writer
 	}{os.NewFile(hearFD, "from the peer"), os.NewFile(speakFD, "to the peer")}
-	// Perftest has one thread. With more processors than the one that spins, the runtime preempts it every 10 ms and wakes another
-	// thread to look for work, which a device that is driven by the processor feels.
+	// Perftest has one thread, and so has this side.
 	runtime.GOMAXPROCS(1)
 	figure, err := perftest.Run(t, perftest.Role(words[0]), conn)
 	if err != nil {
