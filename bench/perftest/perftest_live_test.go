@@ -60,7 +60,7 @@ func TestLiveOps(t *testing.T) {
 				}
 				test.Iterations = many
 				_, again := runBoth(t, test)
-				if again > once+few {
+				if again > once+uint64(many-few)/2 { // one in each turn would be twice that; set-up itself varies
 					t.Errorf("%d allocations in %d iterations, %d in %d", once, few, again, many)
 				}
 			})
