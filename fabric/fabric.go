@@ -52,7 +52,9 @@ type Domain interface {
 	// Caps tells limits and thresholds. They are constant for the domain's life; callers keep a copy.
 	Caps() Caps
 	// Register makes b reachable for Read and Write by peers until Deregister. The caller keeps b alive and in place.
-	// Where Caps().Direct is set it costs nothing and Deregister is not needed.
+	// Where Caps().Direct is set it costs nothing and Deregister is not needed. Where the system has no room for more the
+	// error is, by errors.Is, syscall.ENOMEM, ENOSPC or EAGAIN, and where the memory is such that it cannot be registered,
+	// EFAULT, EACCES, EPERM or EOPNOTSUPP.
 	Register(b []byte) (Region, error)
 	// Deregister ends a registration. Registering the same bytes twice needs two calls.
 	Deregister(Region) error

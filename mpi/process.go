@@ -67,7 +67,7 @@ func Init(ctx context.Context, c *Config) (*Process, error) {
 	p := &Process{place: at, fatal: c.Fatal, start: time.Now()}
 	p.e, err = proto.New(proto.Config{
 		Domain: domain, Size: at.Size, Bed: bed, Crowded: at.Crowded, Unexpected: c.UnexpectedBytes, Owner: p,
-		Address: at.Address,
+		Address: at.Address, Report: at.Report,
 	})
 	if err != nil {
 		return nil, fault("Init", ErrOther, errors.Join(err, domain.Close()))

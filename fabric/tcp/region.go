@@ -3,6 +3,7 @@ package tcp
 import (
 	"fmt"
 	"math/rand/v2"
+	"syscall"
 
 	"github.com/ibrun/ibrun/fabric"
 )
@@ -28,7 +29,8 @@ func (r *regions) add(b []byte) (fabric.Region, error) {
 		i, r.free = r.free[n-1], r.free[:n-1]
 	} else {
 		if len(r.slots) == 1<<slotBits {
-			return fabric.Region{}, fmt.Errorf("tcp: %d regions are registered, and there are no more keys", len(r.slots))
+			return fabric.Region{}, fmt.Errorf("tcp: %d regions are registered, and there are no more keys: %w",
+				len(r.slots), syscall.ENOSPC)
 		}
 		i = uint32(len(r.slots))
 		r.slots = append(r.slots, slot{})

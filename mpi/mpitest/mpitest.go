@@ -53,7 +53,7 @@ func Run(t testing.TB, n int, f func(p *mpi.Process) error) {
 // RunWith is Run with options.
 func RunWith(t testing.TB, n int, o Options, f func(p *mpi.Process) error) {
 	t.Helper()
-	for _, failure := range run(n, o, f) {
+	for _, failure := range run(t, n, o, f) {
 		t.Error(failure)
 	}
 	if t.Failed() {
@@ -63,6 +63,7 @@ func RunWith(t testing.TB, n int, o Options, f func(p *mpi.Process) error) {
 
 // world is one run.
 type world struct {
+	t      testing.TB
 	ties   ties
 	wrap   func(fabric.Transport) fabric.Transport
 	config mpi.Config
@@ -71,8 +72,8 @@ type world struct {
 	failures []error // of ranks, without those that only follow from another's
 }
 
-func run(n int, o Options, f func(p *mpi.Process) error) []error {
-	w := &world{wrap: o.Wrap, config: o.Config}
+func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
+	w := &world{t: t, wrap: o.Wrap, config: o.Config}
 	var err error
 	if w.ties, err = tie(n); err != nil {
 		return []error{err}
@@ -139,6 +140,7 @@ func (w *world) place(rank, n int) *place.Place {
 		Rank: rank, Size: n, Crowded: true,
 		Open:      w.wrap(w.ties.transport(rank)).Open,
 		Address:   w.ties.address,
+		Report:    func(text string) { w.t.Logf("rank %d: %s", rank, text) },
 		Started:   nothing,
 		Finalized: nothing,
 		Abort: func(code int, why string) error {

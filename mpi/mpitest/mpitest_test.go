@@ -34,7 +34,7 @@ func TestFailures(t *testing.T) {
 		for _, o := range []Options{{}, {Wrap: wrapped}} {
 			t.Run(fmt.Sprintf("%s, wrapped %v", name, o.Wrap != nil), func(t *testing.T) {
 				others := make([]error, 4)
-				failures := run(4, o, func(p *mpi.Process) error {
+				failures := run(t, 4, o, func(p *mpi.Process) error {
 					w := p.World()
 					rank := w.Rank()
 					if others[rank] = w.Barrier(); others[rank] != nil {
@@ -88,7 +88,7 @@ func TestEarlyReturn(t *testing.T) {
 
 // TestSeveral: ranks that fail on their own are all reported; whoever only notices is not.
 func TestSeveral(t *testing.T) {
-	failures := run(3, Options{}, func(p *mpi.Process) error {
+	failures := run(t, 3, Options{}, func(p *mpi.Process) error {
 		if p.World().Rank() == 2 {
 			return p.World().Barrier()
 		}

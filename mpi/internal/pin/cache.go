@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/ibrun/ibrun/fabric"
 )
@@ -18,8 +19,14 @@ type Registrar interface {
 	Deregister(fabric.Region) error
 }
 
-// ErrNoRoom says that the system does not let more memory be pinned, although all that could be undone was.
-var ErrNoRoom = errors.New("memory cannot be registered")
+// Errors for which there is a way round: the bytes are copied through memory that is registered already.
+var (
+	// ErrNoRoom says that the system does not let more memory be pinned, although all that could be undone was.
+	ErrNoRoom = errors.New("no more memory can be registered")
+	// ErrUnfit says that this memory cannot be registered, however little it is: it may not be written, or is that of another
+	// device.
+	ErrUnfit = errors.New("memory of this kind cannot be registered")
+)
 
 // shared is how many registrations may end at the same address. They are parts of one object, which has a cleanup for each,
 // and the runtime looks through all of them.
@@ -116,12 +123,12 @@ func (g *graveyard) take() []*entry {
 	return es
 }
 
-// New makes an empty cache. It keeps at most limit bytes registered that nobody holds; what is held does not count
-// against it.
+// New makes an empty cache. While more than limit bytes are registered, held ones included, those that nobody holds are
+// undone, least recently used first; what is held stays, however much it is.
 func New(r Registrar, limit int) *Cache { return &Cache{reg: r, limit: limit} }
 
 // Hold registers b unless it is registered already. The caller keeps b reachable until Release. The empty buffer needs no
-// registration. [ErrNoRoom] is among the errors.
+// registration. [ErrNoRoom] and [ErrUnfit] are among the errors; others mean that the device is of no more use.
 func (c *Cache) Hold(b []byte) (Memory, error) { return c.hold(b, false) }
 
 // Keep is Hold for good: the memory stays registered until as many Releases as there were calls of Keep and Hold, so it may
@@ -227,18 +234,9 @@ func (c *Cache) register(b []byte, keep bool) (*entry, error) {
 		return nil, err
 	}
 	var err error
-	for {
-		if e.region, err = c.reg.Register(b); err == nil {
-			break
-		}
-		if c.idle.head == nil {
-			e.unwatch()
-			return nil, fmt.Errorf("%w: %w", ErrNoRoom, err)
-		}
-		if err := c.evict(c.idle.head); err != nil {
-			e.unwatch()
-			return nil, err
-		}
+	if e.region, err = c.pin(b); err != nil {
+		e.unwatch()
+		return nil, err
 	}
 	c.bytes += len(b)
 	if e.once {
@@ -255,6 +253,30 @@ func (c *Cache) register(b []byte, keep bool) (*entry, error) {
 	c.idle.push(e)
 	c.last = e
 	return e, nil
+}
+
+// pin registers b. It undoes what nobody holds for as long as room is what is lacking.
+func (c *Cache) pin(b []byte) (fabric.Region, error) {
+	for {
+		r, err := c.reg.Register(b)
+		switch {
+		case err == nil:
+			return r, nil
+		case among(err, syscall.EFAULT, syscall.EACCES, syscall.EPERM, syscall.EOPNOTSUPP):
+			return r, fmt.Errorf("%w: %w", ErrUnfit, err)
+		case !among(err, syscall.ENOMEM, syscall.ENOSPC, syscall.EAGAIN):
+			return r, err
+		case c.idle.head == nil:
+			return r, fmt.Errorf("%w: %w", ErrNoRoom, err)
+		}
+		if err := c.evict(c.idle.head); err != nil {
+			return r, err
+		}
+	}
+}
+
+func among(err error, numbers ...syscall.Errno) bool {
+	return slices.ContainsFunc(numbers, func(n syscall.Errno) bool { return errors.Is(err, n) })
 }
 
 // room undoes registrations until there is room for one more, by bytes and by the number of parts of one object.

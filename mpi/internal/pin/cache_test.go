@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ type device struct {
 	mu    sync.Mutex
 	most  int
 	used  int
+	wrong error // what Register fails with, whatever it is asked for
 	next  uint64
 	known map[uint64]pinned
 }
@@ -30,13 +32,20 @@ type pinned struct {
 	first uint64 // the first word of the memory, which names the object in these tests
 }
 
-var errPinned = errors.New("limit of pinned memory reached")
+// errPinned and errLost are what a device says that has no room, or is gone.
+var (
+	errPinned = fmt.Errorf("limit of pinned memory reached: %w", syscall.ENOMEM)
+	errLost   = errors.New("the device is gone")
+)
 
 func newDevice(most int) *device { return &device{most: most, known: map[uint64]pinned{}} }
 
 func (d *device) Register(b []byte) (fabric.Region, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.wrong != nil {
+		return fabric.Region{}, d.wrong
+	}
 	if d.used+len(b) > d.most {
 		return fabric.Region{}, errPinned
 	}
@@ -185,6 +194,28 @@ func TestNoRoom(t *testing.T) {
 	release(t, c, hold(t, c, a))
 	runtime.KeepAlive(a)
 	runtime.KeepAlive(b)
+}
+
+// TestWrong: only lack of room is called so, and only for it is anything undone.
+func TestWrong(t *testing.T) {
+	d := newDevice(10000)
+	c := New(d, 1<<30)
+	a := make([]byte, 6000)
+	release(t, c, hold(t, c, a))
+	for _, x := range []struct {
+		err         error
+		room, unfit bool
+	}{{errLost, false, false}, {fmt.Errorf("read-only: %w", syscall.EFAULT), false, true}} {
+		d.wrong = x.err
+		_, err := c.Hold(make([]byte, 100))
+		if !errors.Is(err, x.err) || errors.Is(err, ErrNoRoom) != x.room || errors.Is(err, ErrUnfit) != x.unfit {
+			t.Errorf("%v became %v", x.err, err)
+		}
+	}
+	if s := c.Stats(); s.Evicted != 0 || s.Bytes != 6000 {
+		t.Errorf("%+v", s)
+	}
+	runtime.KeepAlive(a)
 }
 
 // TestForeign: memory that the runtime does not own is registered for one use only, unless it is kept.

@@ -17,5 +17,5 @@
 //     [Cache.Keep], by someone who knows how long it lives. Package variables live for ever.
 //
 // Registrations that nobody holds are undone, least recently used first, when their bytes exceed a bound or when the system
-// refuses to pin more.
+// has no room for more. What is held counts against the bound and is never undone.
 package pin

@@ -32,6 +32,8 @@ type Place struct {
 	Address func(peer int) []byte
 	// Nodes returns the number of each process's node, from 0, as far as the launcher tells.
 	Nodes func() ([]int, error)
+	// Report is told, in one line, what the user should know and no call fails for. It may be nil, and never fails.
+	Report func(text string)
 	// Started tells the launcher that the process has initialised.
 	Started func() error
 	// Finalized tells the launcher that the process may end from now on. It is called once.
@@ -62,8 +64,9 @@ func Find(ctx context.Context) (*Place, error) {
 	if err := node.FromEnv(os.Getenv); err != nil {
 		return nil, err
 	}
-	if hello != nil && hello.LocalRank == 0 {
-		node.Report = func(text string) { _ = link.Send(job.KindNote, job.Note{Text: text}) } // ibrun has gone, or shows it
+	p.Report = reporter(link, p.Rank)
+	if node.Local[0] == p.Rank { // what holds for a node is said once
+		node.Report = p.Report
 	}
 	p.Crowded, err = crowded(hello, len(node.Local))
 	if err != nil {
@@ -79,7 +82,7 @@ func Find(ctx context.Context) (*Place, error) {
 		} else {
 			err = b.publish(ctx, addr)
 		}
-		if err == nil && node.Report != nil && verbose() {
+		if err == nil && node.Report != nil && hello != nil && verbose() {
 			err = tellTransports(node, hello.Node, d, b)
 		}
 		if err != nil {
@@ -109,6 +112,14 @@ func Find(ctx context.Context) (*Place, error) {
 	return p, nil
 }
 
+// reporter returns a way to the user: a note to ibrun, which shows it with the number of the rank, or else standard error.
+func reporter(link *job.Link, rank int) func(text string) {
+	if link == nil {
+		return func(text string) { fmt.Fprintf(os.Stderr, "ibrun: rank %d: %s\n", rank, text) }
+	}
+	return func(text string) { _ = link.Send(job.KindNote, job.Note{Text: text}) } // ibrun has gone, or shows it
+}
+
 func alone() *Place {
 	nothing := func() error { return nil }
 	return &Place{
@@ -118,6 +129,7 @@ func alone() *Place {
 		},
 		Address:   func(int) []byte { return nil },
 		Nodes:     func() ([]int, error) { return []int{0}, nil },
+		Report:    reporter(nil, 0),
 		Started:   nothing,
 		Finalized: nothing,
 		Abort: func(code int, why string) error {

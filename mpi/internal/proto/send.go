@@ -155,16 +155,15 @@ func (e *Engine) choked(n int32, on bool) {
 	}
 }
 
-// expose makes the buffer readable for the peer. Where the system does not let more memory be registered the peer is told
-// that it cannot read it, and asks for copies.
+// expose makes the buffer readable for the peer. Where it cannot be registered the peer is told that it cannot read it, and asks
+// for copies.
 func (e *Engine) expose(r *Request) (err error) {
 	w := e.peer(r.route.Peer).way
 	if len(r.buf) == 0 || !w.caps.Read {
 		return nil
 	}
 	r.memory, err = w.hold(r.buf)
-	if errors.Is(err, pin.ErrNoRoom) {
-		e.complain(err)
+	if e.copiable(err) {
 		r.memory, err = unreadable, nil
 	}
 	return err
@@ -173,12 +172,16 @@ func (e *Engine) expose(r *Request) (err error) {
 // unreadable stands for memory that the peer cannot read.
 var unreadable = pin.Memory{Remote: fabric.RemoteKey{Addr: noWord, Key: noWord}}
 
-// complain tells the user, once, that memory cannot be registered.
-func (e *Engine) complain(err error) {
+// copiable tells whether an error of registration means that the bytes have to be copied, and tells the user so once.
+func (e *Engine) copiable(err error) bool {
+	if !errors.Is(err, pin.ErrNoRoom) && !errors.Is(err, pin.ErrUnfit) {
+		return false
+	}
 	if !e.complained && e.report != nil {
 		e.report(fmt.Sprintf("large messages are copied instead of being moved by the device, which is slower: %v", err))
 	}
 	e.complained = true
+	return true
 }
 
 // reserve finds a word for sharing the work of a large transfer; noWord if it does not pay or none is free.

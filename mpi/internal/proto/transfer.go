@@ -126,8 +126,7 @@ func (e *Engine) pull(r *Request, peer int32, v envelope, w [5]uint64) {
 	var err error
 	t.local, err = p.way.hold(r.buf[:t.bytes])
 	switch {
-	case errors.Is(err, pin.ErrNoRoom):
-		e.complain(err)
+	case e.copiable(err):
 		e.askForCopies(t)
 		return
 	case err != nil:

@@ -3,7 +3,9 @@ package proto
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -128,7 +130,7 @@ type twistedDomain struct {
 }
 
 // errScarce is what a domain says that lets little memory be registered.
-var errScarce = errors.New("no more memory can be registered")
+var errScarce = fmt.Errorf("no more memory can be registered: %w", syscall.ENOMEM)
 
 func (d *twistedDomain) Register(b []byte) (fabric.Region, error) {
 	if d.tr.scarce && d.used+len(b) > maxParcel {

@@ -1,0 +1,67 @@
+package mpi_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/mem"
+	"github.com/ibrun/ibrun/mpi"
+	"github.com/ibrun/ibrun/mpi/internal/place"
+)
+
+// locked is a transport that lets no memory be registered.
+type locked struct{ fabric.Domain }
+
+func (l locked) Caps() fabric.Caps {
+	c := l.Domain.Caps()
+	c.Direct = false
+	return c
+}
+
+func (locked) Register([]byte) (fabric.Region, error) {
+	return fabric.Region{}, fmt.Errorf("the limit is 64 KiB: %w", syscall.ENOMEM)
+}
+
+// TestReport: where memory cannot be registered messages arrive all the same, and each rank's user hears of it once.
+func TestReport(t *testing.T) {
+	hub := mem.NewHub(2).Transport()
+	nothing := func() error { return nil }
+	var told [2][]string
+	errs := make([]error, 2)
+	var ranks sync.WaitGroup
+	for rank := range 2 {
+		at := &place.Place{
+			Rank: rank, Size: 2, Crowded: true, Started: nothing, Finalized: nothing,
+			Address: func(int) []byte { return nil },
+			Open: func(ctx context.Context, c *fabric.Config) (fabric.Domain, error) {
+				d, err := hub.Open(ctx, c)
+				return locked{d}, err
+			},
+			Report: func(text string) { told[rank] = append(told[rank], text) },
+		}
+		ranks.Go(func() {
+			p, err := mpi.Init(t.Context(), &mpi.Config{Place: at})
+			if err == nil {
+				err = large(p)
+			}
+			if err == nil {
+				err = p.Finalize()
+			}
+			errs[rank] = err
+		})
+	}
+	ranks.Wait()
+	for rank, err := range errs {
+		if err != nil {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+		if len(told[rank]) != 1 || !strings.Contains(told[rank][0], "copied") || !strings.Contains(told[rank][0], "64 KiB") {
+			t.Errorf("rank %d was told %q", rank, told[rank])
+		}
+	}
+}
