@@ -1,7 +1,11 @@
 package hw
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,13 +17,44 @@ func Affinity() ([]int, error) {
 	if err := unix.SchedGetaffinityDynamic(0, set); err != nil {
 		return nil, fmt.Errorf("hw: read affinity: %w", err)
 	}
+	return members(set), nil
+}
+
+// ProcessAffinity returns the PUs that any thread of this process may run on now, ascending. It is the one that tells where
+// goroutines may run: those that are not locked to a thread move from one to another.
+func ProcessAffinity() ([]int, error) {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return nil, fmt.Errorf("hw: list the threads of the process: %w", err)
+	}
+	set := unix.NewCPUSet(maxID)
+	var all []int
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			return nil, fmt.Errorf("hw: list the threads of the process: %w", err)
+		}
+		clear(set)
+		switch err := unix.SchedGetaffinityDynamic(id, set); {
+		case errors.Is(err, unix.ESRCH): // it has ended since
+		case err != nil:
+			return nil, fmt.Errorf("hw: read affinity of thread %d: %w", id, err)
+		default:
+			all = append(all, members(set)...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+func members(set unix.CPUSetDynamic) []int {
 	var pus []int
 	for id := range maxID {
 		if set.IsSet(id) {
 			pus = append(pus, id)
 		}
 	}
-	return pus, nil
+	return pus
 }
 
 // Bind restricts the calling thread, and the processes it starts from now on, to these PUs. The caller has locked

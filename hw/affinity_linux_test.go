@@ -25,6 +25,22 @@ func TestBind(t *testing.T) {
 	}
 }
 
+// TestProcessAffinity: that of one thread is no more than a part of it.
+func TestProcessAffinity(t *testing.T) {
+	before, err := ProcessAffinity()
+	if err != nil || len(before) == 0 {
+		t.Fatalf("affinity is %v, %v", before, err)
+	}
+	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
+	if err := Bind(before[len(before)-1:]); err != nil {
+		t.Fatal(err)
+	}
+	after, err := ProcessAffinity()
+	if err != nil || !slices.Equal(after, before) {
+		t.Errorf("after one thread was bound it is %v, %v, want %v", after, err, before)
+	}
+}
+
 func TestThisMachine(t *testing.T) {
 	top, err := Read(os.DirFS("/"))
 	if err != nil {

@@ -12,6 +12,9 @@ func Affinity() ([]int, error) {
 	return nil, fmt.Errorf("hw: read affinity: needs Linux: %w", errors.ErrUnsupported)
 }
 
+// ProcessAffinity returns errors.ErrUnsupported: this system does not tell.
+func ProcessAffinity() ([]int, error) { return Affinity() }
+
 // Bind returns errors.ErrUnsupported: this system does not bind threads.
 func Bind([]int) error {
 	return fmt.Errorf("hw: bind: needs Linux: %w", errors.ErrUnsupported)
