@@ -26,6 +26,29 @@ type Config struct {
 	// UnexpectedBytes bounds the memory for messages that came before their receives; 0 means 64 MiB. Beyond it senders
 	// wait.
 	UnexpectedBytes int
+	// PinnedBytes bounds the memory that stays registered with RDMA devices while no message needs it; 0 means 1 GiB.
+	PinnedBytes int
+	// Thresholds decide how messages travel.
+	Thresholds Thresholds
+}
+
+// Thresholds are payloads in bytes up to which messages travel in one way and beyond which in another; docs/transports.md tells
+// which ways there are, and `ibrun explain` what is in force. They must be the same at every process. A field that is 0
+// leaves its length to the environment variable that is named with it, and then to the transport; one that makes no sense is an
+// error of Init.
+type Thresholds struct {
+	// ShmStream is the longest message that goes through shared memory in parts, unannounced. IBRUN_SHM_STREAM.
+	ShmStream int
+	// TCPEager is the longest message that is sent over TCP at once. IBRUN_TCP_EAGER.
+	TCPEager int
+	// RDMAEager is the longest message that is sent over RDMA as one. IBRUN_RC_EAGER.
+	RDMAEager int
+	// RDMAStream is the longest message that goes over RDMA in parts, unannounced. IBRUN_RC_STREAM.
+	RDMAStream int
+	// RDMAInline is the longest message, its headers included, that the device takes within a request. IBRUN_RC_INLINE.
+	RDMAInline int
+	// RDMAPiece is the longest single RDMA READ. IBRUN_RC_PIECE.
+	RDMAPiece int
 }
 
 // Process is one process of a job. Its methods may be called by any goroutine.
@@ -60,14 +83,15 @@ func Init(ctx context.Context, c *Config) (*Process, error) {
 		}
 	}
 	bed := proto.NewBed()
-	domain, err := at.Open(ctx, &fabric.Config{Self: at.Rank, Size: at.Size, Wake: bed.Wake})
+	domain, err := at.Open(ctx, &fabric.Config{Self: at.Rank, Size: at.Size, Wake: bed.Wake},
+		place.Thresholds(c.Thresholds))
 	if err != nil {
 		return nil, fault("Init", ErrOther, err)
 	}
 	p := &Process{place: at, fatal: c.Fatal, start: time.Now()}
 	p.e, err = proto.New(proto.Config{
-		Domain: domain, Size: at.Size, Bed: bed, Crowded: at.Crowded, Unexpected: c.UnexpectedBytes, Owner: p,
-		Address: at.Address, Report: at.Report,
+		Domain: domain, Size: at.Size, Bed: bed, Crowded: at.Crowded, Unexpected: c.UnexpectedBytes, Pinned: c.PinnedBytes,
+		Owner: p, Address: at.Address, Report: at.Report,
 	})
 	if err != nil {
 		return nil, fault("Init", ErrOther, errors.Join(err, domain.Close()))

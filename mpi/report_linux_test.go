@@ -38,7 +38,7 @@ func TestReport(t *testing.T) {
 		at := &place.Place{
 			Rank: rank, Size: 2, Crowded: true, Started: nothing, Finalized: nothing,
 			Address: func(int) []byte { return nil },
-			Open: func(ctx context.Context, c *fabric.Config) (fabric.Domain, error) {
+			Open: func(ctx context.Context, c *fabric.Config, _ place.Thresholds) (fabric.Domain, error) {
 				d, err := hub.Open(ctx, c)
 				return locked{d}, err
 			},

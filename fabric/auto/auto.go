@@ -35,9 +35,9 @@ type Node struct {
 	Transports []string
 	// Interfaces chooses network interfaces for TCP, as tcp.ParseInterfaces describes.
 	Interfaces []string
-	// ShmStream is shm.Transport.Stream, and TCPEager is tcp.Transport.Eager. RDMA's settings are read from the environment by
-	// package rc.
-	ShmStream, TCPEager int
+	// Thresholds are lengths that decide how messages travel. What they leave open of RDMA's, package rc reads from the
+	// environment.
+	Thresholds Thresholds
 	// Report is told in one line why a device that is there is not used; it may be nil.
 	Report func(string)
 }
@@ -72,10 +72,10 @@ func (n *Node) FromEnv(getenv func(string) string) (err error) {
 	if n.Interfaces, err = tcp.ParseInterfaces(getenv("IBRUN_TCP_INTERFACES")); err != nil {
 		return fmt.Errorf("IBRUN_TCP_INTERFACES: %w", err)
 	}
-	if n.ShmStream, err = length(getenv, shmStream, math.MaxInt32); err != nil {
+	if n.Thresholds.ShmStream, err = length(getenv, shmStream, math.MaxInt32); err != nil {
 		return err
 	}
-	n.TCPEager, err = length(getenv, tcpEager, new(tcp.Transport).Caps().MaxSend)
+	n.Thresholds.TCPEager, err = length(getenv, tcpEager, new(tcp.Transport).Caps().MaxSend)
 	return err
 }
 
@@ -98,7 +98,7 @@ func length(getenv func(string) string, variable string, most int) (int, error) 
 	return n, nil
 }
 
-// ErrLength says that a variable is not a number of bytes that makes sense.
+// ErrLength says that a variable or threshold is not a number of bytes that makes sense.
 var ErrLength = errors.New("no length in bytes")
 
 func (n Node) may(transport string) bool {
@@ -108,6 +108,9 @@ func (n Node) may(transport string) bool {
 // Open opens the best domain that reaches every peer. Its address is nil if no peer needs one. Errors say what is missing;
 // fabric.ErrNotSupported is among them where no transport reaches all.
 func Open(ctx context.Context, cfg *fabric.Config, n Node) (fabric.Domain, error) {
+	if err := n.Thresholds.check(); err != nil {
+		return nil, err
+	}
 	if cfg.Size == 1 {
 		return mem.NewHub(1).Transport().Open(ctx, cfg)
 	}

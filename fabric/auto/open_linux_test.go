@@ -99,8 +99,20 @@ func TestParseTransports(t *testing.T) {
 func TestLengths(t *testing.T) {
 	env := map[string]string{shmStream: "5000", tcpEager: "131072"}
 	var n Node
-	if err := n.FromEnv(func(name string) string { return env[name] }); err != nil || n.ShmStream != 5000 || n.TCPEager != 131072 {
+	err := n.FromEnv(func(name string) string { return env[name] })
+	if want := (Thresholds{ShmStream: 5000, TCPEager: 131072}); err != nil || n.Thresholds != want {
 		t.Errorf("%+v, %v", n, err)
+	}
+	all := Thresholds{TCPEager: 1, RDMAEager: 2, RDMAStream: 3, RDMAInline: 4, RDMAPiece: 5}
+	n.Set(all)
+	if all.ShmStream = 5000; n.Thresholds != all {
+		t.Errorf("set over the environment: %+v", n.Thresholds)
+	}
+	if n.Set(Thresholds{}); n.Thresholds != all {
+		t.Errorf("nothing set: %+v", n.Thresholds)
+	}
+	if s := n.rdma().Settings; s.Eager != 2 || s.Stream != 3 || s.Inline != 4 || s.Piece != 5 {
+		t.Errorf("settings of RDMA: %+v", s)
 	}
 	for _, c := range [][2]string{{shmStream, "0"}, {shmStream, "5K"}, {tcpEager, "-1"}, {tcpEager, "131073"}} {
 		err := n.FromEnv(func(name string) string { return map[string]string{c[0]: c[1]}[name] })

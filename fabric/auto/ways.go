@@ -33,8 +33,8 @@ type Limit struct {
 	Bytes int
 	// Source says where the number comes from: a default, an environment variable, or a device.
 	Source string
-	// Variable is the environment variable that changes it, empty if none does.
-	Variable string
+	// Variable is the environment variable that changes it, and Field that of [Thresholds]; empty if none does.
+	Variable, Field string
 }
 
 // Ways returns those of the transports that may be used, the best first. It finds out what works on this machine, as Open would.
@@ -63,8 +63,8 @@ func (n Node) Ways() ([]Way, error) {
 		ws = append(ws, Way{
 			Transport: "tcp", Between: far, Caps: t.Caps(), Stream: t.Stream(), Err: t.Probe(),
 			Limits: []Limit{
-				{"message", t.Caps().MaxSend, "format", ""},
-				{"eager", t.Caps().Eager, source(n.TCPEager, tcpEager), tcpEager},
+				{"message", t.Caps().MaxSend, "format", "", ""},
+				{"eager", t.Caps().Eager, source(n.Thresholds.TCPEager, tcpEager), tcpEager, "TCPEager"},
 			},
 		})
 	}
@@ -78,8 +78,8 @@ func (n Node) shared(between string, stream int) Way {
 	return Way{
 		Transport: "shm", Between: between, Caps: t.Caps(), Stream: stream, Paired: true, Err: t.Probe(),
 		Limits: []Limit{
-			{"message", t.Caps().MaxSend, "size of the ring", ""},
-			{"stream", stream, source(n.ShmStream, shmStream), shmStream},
+			{"message", t.Caps().MaxSend, "size of the ring", "", ""},
+			{"stream", stream, source(n.Thresholds.ShmStream, shmStream), shmStream, "ShmStream"},
 		},
 	}
 }
@@ -96,9 +96,11 @@ func (n Node) remote() (Way, error) {
 		Inline: s.Inline - rc.HeaderBytes, Piece: s.Piece, Err: err,
 	}
 	for _, f := range []Limit{
-		{"slot", s.Slot, "Slot", "IBRUN_RC_SLOT"}, {"inline", s.Inline, "Inline", "IBRUN_RC_INLINE"},
-		{"eager", s.Eager, "Eager", "IBRUN_RC_EAGER"}, {"stream", s.Stream, "Stream", "IBRUN_RC_STREAM"},
-		{"piece", s.Piece, "Piece", "IBRUN_RC_PIECE"},
+		{"slot", s.Slot, "Slot", "IBRUN_RC_SLOT", ""},
+		{"inline", s.Inline, "Inline", "IBRUN_RC_INLINE", "RDMAInline"},
+		{"eager", s.Eager, "Eager", "IBRUN_RC_EAGER", "RDMAEager"},
+		{"stream", s.Stream, "Stream", "IBRUN_RC_STREAM", "RDMAStream"},
+		{"piece", s.Piece, "Piece", "IBRUN_RC_PIECE", "RDMAPiece"},
 	} {
 		f.Source = l.Sources[f.Source]
 		w.Limits = append(w.Limits, f)
@@ -116,11 +118,13 @@ func source(set int, variable string) string {
 // The transports with the settings of the node.
 
 func (n Node) shm() *shm.Transport {
-	return &shm.Transport{Local: n.Local, Key: n.Key, Tracer: n.Tracer, Stream: n.ShmStream}
+	return &shm.Transport{Local: n.Local, Key: n.Key, Tracer: n.Tracer, Stream: n.Thresholds.ShmStream}
 }
 
-func (n Node) rdma() *rc.Transport { return &rc.Transport{Key: n.Key} }
+func (n Node) rdma() *rc.Transport {
+	return &rc.Transport{Key: n.Key, Settings: n.Thresholds.settings()}
+}
 
 func (n Node) tcp() *tcp.Transport {
-	return &tcp.Transport{Key: n.Key, Interfaces: n.Interfaces, Eager: n.TCPEager}
+	return &tcp.Transport{Key: n.Key, Interfaces: n.Interfaces, Eager: n.Thresholds.TCPEager}
 }

@@ -25,12 +25,14 @@ type Way struct {
 	Messages []Message `json:"messages"`
 }
 
-// Limit is a length in bytes, where it comes from, and the environment variable that changes it, if one does.
+// Limit is a length in bytes, where it comes from, and the environment variable and field of mpi.Thresholds that change it, if
+// any do.
 type Limit struct {
 	Name     string `json:"name"`
 	Bytes    int    `json:"bytes"`
 	Source   string `json:"source"`
 	Variable string `json:"variable,omitempty"`
+	Field    string `json:"field,omitempty"`
 }
 
 // Message is what becomes of a message of so many bytes, sent by a standard send to a rank that is connected and whose buffer

@@ -214,8 +214,8 @@ func TestOverrides(t *testing.T) {
 	t.Setenv("IBRUN_SHM_STREAM", "50000")
 	t.Setenv("IBRUN_TCP_EAGER", "3000")
 	for transport, want := range map[string]Limit{
-		"shm": {"stream", 50000, "IBRUN_SHM_STREAM", "IBRUN_SHM_STREAM"},
-		"tcp": {"eager", 3000, "IBRUN_TCP_EAGER", "IBRUN_TCP_EAGER"},
+		"shm": {"stream", 50000, "IBRUN_SHM_STREAM", "IBRUN_SHM_STREAM", "ShmStream"},
+		"tcp": {"eager", 3000, "IBRUN_TCP_EAGER", "IBRUN_TCP_EAGER", "TCPEager"},
 	} {
 		agree(t, transport)
 		ways, err := Ways(transport, os.Getenv, nil)

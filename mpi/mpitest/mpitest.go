@@ -75,7 +75,7 @@ type world struct {
 func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
 	w := &world{t: t, wrap: o.Wrap, config: o.Config}
 	var err error
-	if w.ties, err = tie(n); err != nil {
+	if w.ties, err = tie(n, place.Thresholds(o.Config.Thresholds)); err != nil {
 		return []error{err}
 	}
 	if w.wrap == nil {
@@ -138,7 +138,9 @@ func (w *world) place(rank, n int) *place.Place {
 	nothing := func() error { return nil }
 	return &place.Place{
 		Rank: rank, Size: n, Crowded: true,
-		Open:      w.wrap(w.ties.transport(rank)).Open,
+		Open: func(ctx context.Context, c *fabric.Config, _ place.Thresholds) (fabric.Domain, error) {
+			return w.wrap(w.ties.transport(rank)).Open(ctx, c)
+		},
 		Address:   w.ties.address,
 		Report:    func(text string) { w.t.Logf("rank %d: %s", rank, text) },
 		Started:   nothing,

@@ -10,6 +10,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/auto"
 	"github.com/ibrun/ibrun/fabric/mem"
+	"github.com/ibrun/ibrun/mpi/internal/place"
 )
 
 // ties join the ranks of a world.
@@ -22,7 +23,7 @@ type ties interface {
 }
 
 // tie joins n ranks as the environment asks.
-func tie(n int) (ties, error) {
+func tie(n int, t place.Thresholds) (ties, error) {
 	if os.Getenv("IBRUN_TRANSPORT") == "" || n == 1 {
 		return hub{mem.NewHub(n)}, nil
 	}
@@ -30,6 +31,7 @@ func tie(n int) (ties, error) {
 	if err := node.FromEnv(os.Getenv); err != nil {
 		return nil, err
 	}
+	node.Set(t)
 	rand.Read(node.Key[:])
 	nw := &network{node: node, cards: make([][]byte, n), domains: make([]fabric.Domain, n), all: make(chan struct{}), missing: n}
 	return nw, nil

@@ -25,8 +25,8 @@ type Place struct {
 	Rank, Size int
 	// Crowded says that there are more processes than processors.
 	Crowded bool
-	// Open opens the domain that connects the processes.
-	Open func(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error)
+	// Open opens the domain that connects the processes. Thresholds that are not 0 count more than the environment.
+	Open func(ctx context.Context, cfg *fabric.Config, t Thresholds) (fabric.Domain, error)
 	// Address returns what a process that has opened its domain tells others to connect by: nil if the launcher, which
 	// then ends the job, has gone. It may be called once Open has returned, which makes it nil if no process has an address.
 	Address func(peer int) []byte
@@ -41,6 +41,9 @@ type Place struct {
 	// Abort ends the job. It returns only where several places share a process.
 	Abort func(code int, why string) error
 }
+
+// Thresholds are lengths that decide how messages travel.
+type Thresholds = auto.Thresholds
 
 // Find asks the environment. A process without a launcher is a world of one.
 func Find(ctx context.Context) (*Place, error) {
@@ -72,7 +75,8 @@ func Find(ctx context.Context) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Open = func(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error) {
+	p.Open = func(ctx context.Context, cfg *fabric.Config, t Thresholds) (fabric.Domain, error) {
+		node.Set(t)
 		d, err := auto.Open(ctx, cfg, node)
 		if err != nil {
 			return nil, err
@@ -124,8 +128,8 @@ func alone() *Place {
 	nothing := func() error { return nil }
 	return &Place{
 		Size: 1,
-		Open: func(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error) {
-			return auto.Open(ctx, cfg, auto.Node{Local: []int{0}})
+		Open: func(ctx context.Context, cfg *fabric.Config, t Thresholds) (fabric.Domain, error) {
+			return auto.Open(ctx, cfg, auto.Node{Local: []int{0}, Thresholds: t})
 		},
 		Address:   func(int) []byte { return nil },
 		Nodes:     func() ([]int, error) { return []int{0}, nil },

@@ -117,6 +117,18 @@ func (o options) run(stdout io.Writer) error {
 	return err
 }
 
+// changers are what changes a limit besides what has done so already.
+func changers(l explain.Limit) string {
+	var names []string
+	if l.Variable != l.Source && l.Variable != "" {
+		names = append(names, l.Variable)
+	}
+	if l.Field != "" {
+		names = append(names, "mpi.Thresholds."+l.Field)
+	}
+	return strings.Join(names, " or ")
+}
+
 // print writes one way: its limits, then its messages.
 func print(b *strings.Builder, w explain.Way) error {
 	fmt.Fprintf(b, "%s: %s\n", w.Transport, w.Between)
@@ -129,8 +141,8 @@ func print(b *strings.Builder, w explain.Way) error {
 		if l.Bytes == 0 {
 			size = "unknown"
 		}
-		if l.Variable != "" && l.Variable != l.Source {
-			source += "; " + l.Variable + " changes it"
+		if change := changers(l); change != "" {
+			source += "; " + change + " changes it"
 		}
 		fmt.Fprintf(table, "  limit\t%s\t%s\t(%s)\n", l.Name, size, source)
 	}

@@ -25,6 +25,7 @@ func TestText(t *testing.T) {
 	for _, want := range []string{
 		"shm: ranks of one node whose cores are near", "far apart", "rdma: ranks of different nodes\n",
 		"tcp: ranks of different nodes without RDMA", "IBRUN_SHM_STREAM", "IBRUN_RC_EAGER", "IBRUN_TCP_EAGER",
+		"IBRUN_TCP_EAGER or mpi.Thresholds.TCPEager changes it", "mpi.Thresholds.RDMAPiece changes it",
 		"eager inline", "shared, 16 pieces",
 	} {
 		if !strings.Contains(out, want) {

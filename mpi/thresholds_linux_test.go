@@ -1,0 +1,57 @@
+package mpi_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/mpi"
+	"github.com/ibrun/ibrun/mpi/mpitest"
+)
+
+// TestThresholds: a threshold of the program counts, and more than the variable. What is announced waits for its receive, and
+// what is sent at once does not.
+func TestThresholds(t *testing.T) {
+	t.Setenv("IBRUN_TRANSPORT", "tcp")
+	t.Setenv("IBRUN_TCP_INTERFACES", "lo")
+	for _, c := range []struct {
+		variable string
+		field    int
+		atOnce   bool
+	}{{"", 0, true}, {"100", 0, false}, {"", 100, false}, {"100", 10000, true}} {
+		t.Setenv("IBRUN_TCP_EAGER", c.variable)
+		o := mpitest.Options{Config: mpi.Config{Thresholds: mpi.Thresholds{TCPEager: c.field}}}
+		mpitest.RunWith(t, 2, o, func(p *mpi.Process) error {
+			w, x := p.World(), make([]byte, 4000)
+			if w.Rank() == 1 {
+				if err := w.Barrier(); err != nil {
+					return err
+				}
+				_, err := mpi.Recv(w, x, 0, 0)
+				return err
+			}
+			r, err := mpi.Isend(w, x, 1, 0)
+			if err != nil {
+				return err
+			}
+			if err := w.Barrier(); err != nil {
+				return err
+			}
+			if _, done, err := r.Test(); err != nil || done != c.atOnce {
+				return fmt.Errorf("variable %q, field %d: sent %v, %v", c.variable, c.field, done, err)
+			} else if done {
+				return nil
+			}
+			_, err = r.Wait()
+			return err
+		})
+	}
+}
+
+// TestThresholdsRefused: one that makes no sense is an error of Init that names it.
+func TestThresholdsRefused(t *testing.T) {
+	_, err := mpi.Init(t.Context(), &mpi.Config{Thresholds: mpi.Thresholds{RDMAPiece: -1}})
+	if err == nil || !strings.Contains(err.Error(), "Thresholds.RDMAPiece is -1") {
+		t.Errorf("got %v", err)
+	}
+}
