@@ -1,24 +1,21 @@
 //go:build linux && !static
 
+#include "funcdata.h"
 #include "textflag.h"
 
-// func trampoline() uintptr
-TEXT ·trampoline(SB), NOSPLIT, $0-8
-	LEAQ enter<>(SB), AX
-	MOVQ AX, ret+0(FP)
-	RET
-
-// enter is called by runtime.cgocall on the stack of the thread, as C functions are, with a *call in DI. It does
-// c.result = c.fn(c.args[0], c.args[1], c.args[2]).
-TEXT enter<>(SB), NOSPLIT|NOFRAME, $0
-	PUSHQ BX // the callee's to save; and the stack is aligned again
-	MOVQ DI, BX
-	MOVQ 8(BX), DI
-	MOVQ 16(BX), SI
-	MOVQ 24(BX), DX
-	MOVQ 0(BX), AX
+// func direct(fn, a, b, c uintptr) uintptr
+//
+// The frame is what a C function gets of the goroutine's stack: the prologue has it grow before. C keeps BX, and with it the
+// stack pointer, which C wants at a multiple of 16; it keeps R14 and BP as well, and leaves X15 to the wrapper that Go makes.
+TEXT ·direct(SB), 0, $32768-40
+	NO_LOCAL_POINTERS
+	MOVQ fn+0(FP), AX
+	MOVQ a+8(FP), DI
+	MOVQ b+16(FP), SI
+	MOVQ c+24(FP), DX
+	MOVQ SP, BX
+	ANDQ $~15, SP
 	CALL AX
-	MOVQ AX, 32(BX)
-	POPQ BX
-	XORL AX, AX
+	MOVQ BX, SP
+	MOVQ AX, ret+32(FP)
 	RET

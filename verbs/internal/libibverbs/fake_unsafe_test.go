@@ -80,6 +80,7 @@ func newFake(t *testing.T) *fake {
 		getAsyncEvent: f.getAsyncEvent,
 		ackAsyncEvent: func(e *ibv.AsyncEvent) { f.acked = append(f.acked, uverbs.EventType(e.EventType)) },
 		errno:         func() *int32 { return &f.errno },
+		enter:         enterByRuntime,
 	}
 	return f
 }
@@ -211,14 +212,23 @@ func (f *fake) getAsyncEvent(_ uintptr, e *ibv.AsyncEvent) int32 {
 // stub is an object for measurements: its functions are labs of the C library, which returns the object's address, so 0 or
 // what number was chosen for it.
 func stub(tb testing.TB, number uintptr) *context {
+	labs := function(tb, "labs")
+	c := &ibv.Context{Ops: ibv.ContextOps{PostSend: labs, PostRecv: labs, PollCQ: labs, PostSRQRecv: labs}}
+	return &context{lib: &library{enter: direct}, ptr: number, c: c}
+}
+
+// function is the address of a function of the C library.
+func function(tb testing.TB, name string) uintptr {
 	handle, err := purego.Dlopen("libc.so.6", purego.RTLD_NOW)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	labs, err := purego.Dlsym(handle, "labs")
+	addr, err := purego.Dlsym(handle, name)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c := &ibv.Context{Ops: ibv.ContextOps{PostSend: labs, PostRecv: labs, PollCQ: labs, PostSRQRecv: labs}}
-	return &context{ptr: number, c: c}
+	return addr
 }
+
+// enterByRuntime is direct by way of purego, on the stack of the thread: C may call Go then, which the fake is written in.
+func enterByRuntime(fn, a, b, c uintptr) uintptr { return invoke(fn, a, b, c) }

@@ -62,6 +62,8 @@ type library struct {
 	destroySRQ  func(srq uintptr) int32
 
 	errno func() *int32 // of the calling thread
+
+	enter func(fn, a, b, c uintptr) uintptr // calls a function of the context's table: direct
 }
 
 type symbol struct {
@@ -105,7 +107,7 @@ func load(name string) (*library, error) {
 	if err != nil {
 		return nil, &MissingError{What: name, Need: packages, Err: err}
 	}
-	l := new(library)
+	l := &library{enter: direct}
 	for _, s := range l.symbols() {
 		addr, err := purego.Dlsym(handle, s.name)
 		if err != nil {

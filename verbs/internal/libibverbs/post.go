@@ -32,10 +32,9 @@ type sender struct {
 	out         *outcome
 }
 
-// outcome is the part of a call that is on the heap by itself: arguments, and where C writes which request it refused.
+// outcome is what a call reads and writes beside the requests, on the heap.
 type outcome struct {
-	call
-	bad  uintptr
+	bad  uintptr    // address of the request that C refused
 	bind ibv.MWBind // of a window of type 1
 }
 
@@ -146,7 +145,7 @@ func (s *sender) bind(wr *ib.SendWR) error {
 	s.out.bind = ibv.MWBind{WRID: wr.ID, SendFlags: wr.Flags, BindInfo: bindInfo(&wr.Bind)}
 	signaled := s.signaled(wr)
 	s.room.post(signaled)
-	errno := s.out.bindMW(s.x.c.Ops.BindMW, s.qp, wr.Bind.MW.(*mw).ptr, &s.out.bind)
+	errno := s.x.lib.bindMW(s.x.c.Ops.BindMW, s.qp, wr.Bind.MW.(*mw).ptr, &s.out.bind)
 	if errno != 0 {
 		s.room.unpost(signaled)
 	}
@@ -171,7 +170,7 @@ func (s *sender) hand() (lost int, errno int32) {
 	n := s.n
 	s.n = 0
 	s.wr[n-1].Next, s.out.bad = 0, 0
-	errno = s.out.post(s.x.c.Ops.PostSend, s.qp, s.wrAt, &s.out.bad)
+	errno = s.x.lib.post(s.x.c.Ops.PostSend, s.qp, s.wrAt, &s.out.bad)
 	s.link(n - 1)
 	if errno != 0 && s.out.bad != 0 {
 		lost = n - int((s.out.bad-s.wrAt)/sendWRSize)
@@ -192,6 +191,7 @@ func refused(call string, errno int32) error {
 
 // receiver is the receiving side of a queue pair, or a shared receive queue.
 type receiver struct {
+	lib   *library
 	queue uintptr
 	wr    []ibv.RecvWR // one
 	wrAt  uintptr
@@ -199,8 +199,8 @@ type receiver struct {
 	out   *outcome
 }
 
-func (r *receiver) init(queue uintptr, sge uint32) {
-	r.queue, r.out = queue, new(outcome)
+func (r *receiver) init(lib *library, queue uintptr, sge uint32) {
+	r.lib, r.queue, r.out = lib, queue, new(outcome)
 	r.wr, r.wrAt = onHeap[ibv.RecvWR](1)
 	var sgeAt uintptr
 	r.sge, sgeAt = onHeap[ib.SGE](int(sge))
@@ -214,5 +214,5 @@ func (r *receiver) post(call string, fn uintptr, id uint64, sge []ib.SGE) error 
 	}
 	r.wr[0].WRID = id
 	r.wr[0].NumSGE = int32(copy(r.sge, sge))
-	return refused(call, r.out.post(fn, r.queue, r.wrAt, &r.out.bad))
+	return refused(call, r.lib.post(fn, r.queue, r.wrAt, &r.out.bad))
 }

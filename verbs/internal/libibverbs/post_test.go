@@ -3,14 +3,14 @@
 package libibverbs
 
 import (
+	"bytes"
 	"errors"
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
-
-	"github.com/ebitengine/purego"
 
 	"github.com/ibrun/ibrun/internal/abi/ibv"
 	"github.com/ibrun/ibrun/internal/abi/uverbs"
@@ -257,7 +257,7 @@ func idle(tb testing.TB) (*qp, *cq) {
 	x := stub(tb, 0)
 	q := &qp{x: x}
 	q.send.init(x, 0, ib.Cap{SendWR: 1024, SendSGE: 1, Inline: 8}, true)
-	q.recv.init(0, 1)
+	q.recv.init(x.lib, 0, 1)
 	return q, &cq{x: x, sends: map[uint32]*room{0: q.send.room}}
 }
 
@@ -310,27 +310,53 @@ func BenchmarkPollEmpty(b *testing.B) {
 	}
 }
 
-// TestCall holds the trampoline, where there is one, against purego.
-func TestCall(t *testing.T) {
-	if trampoline() == 0 && runtime.GOARCH == "amd64" {
-		t.Error("amd64 has no trampoline")
+// TestDirect holds calls in assembly against those by way of the runtime.
+func TestDirect(t *testing.T) {
+	labs := function(t, "labs")
+	if n := testing.AllocsPerRun(100, func() { direct(labs, 1, 2, 3) }); n != 0 {
+		t.Errorf("a call allocates %v times", n)
 	}
 	for _, arg := range []uintptr{0, 1, 1 << 40, ^uintptr(6)} { // the last is -7
-		a, b := &call{fn: stub(t, 0).c.Ops.PollCQ, args: [3]uintptr{arg}}, new(call)
-		*b = *a
-		a.do()
-		b.doGo()
-		if want := uintptr(max(int(arg), -int(arg))); a.result != want || b.result != want || a.args != b.args {
-			t.Errorf("labs(%d) is %d, in Go %d, want %d", int(arg), a.result, b.result, want)
-		}
+		deeper(100, func() {
+			if a, b := direct(labs, arg, 0, 0), enterByRuntime(labs, arg, 0, 0); a != b || a != uintptr(max(int(arg), -int(arg))) {
+				t.Errorf("labs(%d) is %d, by the runtime %d", int(arg), a, b)
+			}
+		})
 	}
-	sum := purego.NewCallback(func(a, b, c uintptr) uintptr { return a<<32 | b<<16 | c })
-	c := &call{fn: sum, args: [3]uintptr{1, 2, 3}}
-	for range 1000 { // with the stack moving underneath
-		if deeper(100, c.do); c.result != 1<<32|2<<16|3 {
-			t.Fatalf("got %#x", c.result)
+}
+
+// TestDirectUnderWay calls a function that needs kilobytes of stack and the kernel, while the world is stopped again and again and
+// stacks grow and move.
+func TestDirectUnderWay(t *testing.T) {
+	realpath := function(t, "realpath")
+	stop := make(chan struct{})
+	var collector, callers sync.WaitGroup
+	collector.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				runtime.GC()
+			}
 		}
+	})
+	for range 100 {
+		callers.Go(func() {
+			path, pathAt := onHeap[byte](64)
+			buf, bufAt := onHeap[byte](4096) // PATH_MAX
+			copy(path, "/proc/../proc/./self/../sys")
+			deeper(rand.IntN(200), func() {
+				if got := direct(realpath, pathAt, bufAt, 0); got != bufAt || !bytes.HasPrefix(buf, []byte("/proc/sys\x00")) {
+					t.Errorf("got %#x and %q, want %#x", got, buf[:16], bufAt)
+				}
+			})
+			runtime.KeepAlive(path)
+		})
 	}
+	callers.Wait()
+	close(stop)
+	collector.Wait()
 }
 
 // deeper calls f on a deeper stack.

@@ -38,7 +38,7 @@ func (p *pd) CreateQP(init ib.QPInit) (ib.QP, error) {
 	q.num = at[ibv.QP](q.ptr).QPNum
 	q.cap = fromQueueCap(&a.Cap) // as granted
 	q.send.init(x, q.ptr, q.cap, init.SignalAll)
-	q.recv.init(q.ptr, q.cap.RecvSGE)
+	q.recv.init(x.lib, q.ptr, q.cap.RecvSGE)
 	q.sendCQ.watch(q.num, q.send.room)
 	return q, nil
 }

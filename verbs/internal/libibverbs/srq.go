@@ -26,7 +26,7 @@ func (p *pd) CreateSRQ(wr, sge, limit uint32) (ib.SRQ, error) {
 		return nil, err
 	}
 	s.wr, s.sge = a.Attr.MaxWR, a.Attr.MaxSGE // as granted
-	s.recv.init(s.ptr, s.sge)
+	s.recv.init(x.lib, s.ptr, s.sge)
 	return s, nil
 }
 

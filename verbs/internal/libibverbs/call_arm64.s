@@ -1,0 +1,18 @@
+//go:build linux && !static
+
+#include "funcdata.h"
+#include "textflag.h"
+
+// func direct(fn, a, b, c uintptr) uintptr
+//
+// The frame is what a C function gets of the goroutine's stack: the prologue has it grow before. The stack pointer is where C
+// wants it; C keeps R28 and R29.
+TEXT ·direct(SB), 0, $32768-40
+	NO_LOCAL_POINTERS
+	MOVD fn+0(FP), R8
+	MOVD a+8(FP), R0
+	MOVD b+16(FP), R1
+	MOVD c+24(FP), R2
+	CALL (R8)
+	MOVD R0, ret+32(FP)
+	RET
