@@ -15,8 +15,8 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
-// post hands a list of work requests to the device. It returns errno, and then C has written to bad, which is part of an object on
-// the heap, the address of the first request that it refused.
+// post hands a list of work requests to the device. It returns errno, and then C has written the address of the first request
+// that it refused to bad, which is part of an object on the heap.
 func (l *library) post(fn, queue, list uintptr, bad *uintptr) int32 {
 	r := l.enter(fn, queue, list, uintptr(unsafe.Pointer(bad)))
 	runtime.KeepAlive(bad)
@@ -37,6 +37,9 @@ func (q *cq) take(wc []ib.WC) int32 {
 	q.first = nil
 	return int32(n)
 }
+
+// directGo is what direct does, by way of purego: on the stack of the thread, and C may call Go.
+func directGo(fn, a, b, c uintptr) uintptr { return invoke(fn, a, b, c) }
 
 // invoke calls a function of the context's table that takes addresses of C and numbers.
 func invoke(fn uintptr, args ...uintptr) uintptr {

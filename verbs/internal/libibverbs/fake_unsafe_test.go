@@ -80,7 +80,7 @@ func newFake(t *testing.T) *fake {
 		getAsyncEvent: f.getAsyncEvent,
 		ackAsyncEvent: func(e *ibv.AsyncEvent) { f.acked = append(f.acked, uverbs.EventType(e.EventType)) },
 		errno:         func() *int32 { return &f.errno },
-		enter:         enterByRuntime,
+		enter:         directGo,
 	}
 	return f
 }
@@ -229,6 +229,3 @@ func function(tb testing.TB, name string) uintptr {
 	}
 	return addr
 }
-
-// enterByRuntime is direct by way of purego, on the stack of the thread: C may call Go then, which the fake is written in.
-func enterByRuntime(fn, a, b, c uintptr) uintptr { return invoke(fn, a, b, c) }

@@ -318,15 +318,15 @@ func TestDirect(t *testing.T) {
 	}
 	for _, arg := range []uintptr{0, 1, 1 << 40, ^uintptr(6)} { // the last is -7
 		deeper(100, func() {
-			if a, b := direct(labs, arg, 0, 0), enterByRuntime(labs, arg, 0, 0); a != b || a != uintptr(max(int(arg), -int(arg))) {
+			if a, b := direct(labs, arg, 0, 0), directGo(labs, arg, 0, 0); a != b || a != uintptr(max(int(arg), -int(arg))) {
 				t.Errorf("labs(%d) is %d, by the runtime %d", int(arg), a, b)
 			}
 		})
 	}
 }
 
-// TestDirectUnderWay calls a function that needs kilobytes of stack and the kernel, while the world is stopped again and again and
-// stacks grow and move.
+// TestDirectUnderWay calls a function that needs kilobytes of stack and the kernel, while the world is stopped again and again
+// and stacks grow and move.
 func TestDirectUnderWay(t *testing.T) {
 	realpath := function(t, "realpath")
 	stop := make(chan struct{})
