@@ -1,0 +1,70 @@
+package perf
+
+import (
+	"math/bits"
+	"time"
+)
+
+// clock measures durations: by the processor's time-stamp counter where that runs at a constant rate, which takes a fraction
+// of the time that the system's clock takes, and by that one elsewhere.
+type clock struct {
+	hz   uint64    // of the counter; 0: the system's clock
+	mult uint64    // nanoseconds of a tick, times 1<<32
+	base time.Time // of the system's clock
+}
+
+// Calibration compares two intervals of this length, which must agree to 1/agree.
+const (
+	calibration = 100 * time.Microsecond
+	agree       = 200
+)
+
+func newClock() clock {
+	c := clock{base: time.Now()}
+	if !steadyCounter() {
+		return c
+	}
+	// A rank that is interrupted between the two readings of a pair would get a wrong rate: two that agree count.
+	last := rate()
+	for range 8 {
+		hz := rate()
+		if diff := max(hz, last) - min(hz, last); hz > 0 && diff < hz/agree {
+			c.hz = hz
+			c.mult, _ = bits.Div64(uint64(time.Second)>>32, uint64(time.Second)<<32, hz)
+			return c
+		}
+		last = hz
+	}
+	return c
+}
+
+// rate measures how often the counter counts in a second.
+func rate() uint64 {
+	from, ticks := time.Now(), counter()
+	for {
+		if d := time.Since(from); d >= calibration {
+			return uint64(float64(counter()-ticks) / d.Seconds())
+		}
+	}
+}
+
+// now is a time in ticks.
+func (c *clock) now() uint64 {
+	if c.hz != 0 {
+		return counter()
+	}
+	return uint64(time.Since(c.base))
+}
+
+// since is the time since then in nanoseconds. Counters of different processors may differ by a little: never less than 0.
+func (c *clock) since(then uint64) uint64 {
+	ticks := c.now() - then
+	if int64(ticks) < 0 {
+		return 0
+	}
+	if c.hz == 0 {
+		return ticks
+	}
+	high, low := bits.Mul64(ticks, c.mult)
+	return high<<32 | low>>32
+}

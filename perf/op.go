@@ -1,0 +1,207 @@
+package perf
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+// Op is a call of the interface that programs use. Numbers are part of the page's layout: new ones go to the end.
+type Op uint8
+
+// The operations. NoOp stands for work that no call asked for, such as messages within a collective.
+const (
+	NoOp Op = iota
+	Send
+	Ssend
+	Bsend
+	Rsend
+	Isend
+	Issend
+	Ibsend
+	Irsend
+	Recv
+	Irecv
+	Sendrecv
+	Probe
+	Iprobe
+	Mprobe
+	Improbe
+	Mrecv
+	Imrecv
+	Wait
+	Test
+	Waitall
+	Testall
+	Waitany
+	Testany
+	Waitsome
+	Testsome
+	Start
+	Startall
+	Barrier
+	Bcast
+	Reduce
+	Allreduce
+	ReduceScatter
+	Scan
+	Exscan
+	Gather
+	Gatherv
+	Scatter
+	Scatterv
+	Allgather
+	Allgatherv
+	Alltoall
+	Alltoallv
+	Dup
+	Split
+	Create
+	Free
+	Finalize
+	Put
+	Get
+	Accumulate
+	Fence
+	Lock
+	Flush
+	ops // how many this version names
+)
+
+// maxOps is how many operations a page has room for.
+const maxOps = 128
+
+var names = [ops]string{
+	"none", "Send", "Ssend", "Bsend", "Rsend", "Isend", "Issend", "Ibsend", "Irsend", "Recv", "Irecv", "Sendrecv",
+	"Probe", "Iprobe", "Mprobe", "Improbe", "Mrecv", "Imrecv",
+	"Wait", "Test", "Waitall", "Testall", "Waitany", "Testany", "Waitsome", "Testsome", "Start", "Startall",
+	"Barrier", "Bcast", "Reduce", "Allreduce", "ReduceScatter", "Scan", "Exscan",
+	"Gather", "Gatherv", "Scatter", "Scatterv", "Allgather", "Allgatherv", "Alltoall", "Alltoallv",
+	"Dup", "Split", "Create", "Free", "Finalize", "Put", "Get", "Accumulate", "Fence", "Lock", "Flush",
+}
+
+// String is the operation's name as in package mpi, "Allreduce".
+func (o Op) String() string {
+	if o < ops {
+		return names[o]
+	}
+	return fmt.Sprintf("Op(%d)", uint8(o))
+}
+
+// Ops returns all operations but NoOp, ascending.
+func Ops() []Op {
+	all := make([]Op, 0, ops-1)
+	for o := NoOp + 1; o < ops; o++ {
+		all = append(all, o)
+	}
+	return all
+}
+
+// Direction tells which way the payload of an operation goes.
+type Direction uint8
+
+// The directions. Collectives go both ways, and calls such as Wait carry nothing themselves.
+const (
+	Neither Direction = iota
+	Out
+	In
+	Both
+)
+
+// String is "none", "out", "in" or "both".
+func (d Direction) String() string { return [...]string{"none", "out", "in", "both"}[d&3] }
+
+// Direction is the way of the operation's payload.
+func (o Op) Direction() Direction {
+	switch {
+	case o >= Send && o <= Irsend, o == Put, o == Accumulate:
+		return Out
+	case o == Recv, o == Irecv, o == Mrecv, o == Imrecv, o == Get:
+		return In
+	case o == Sendrecv, o > Barrier && o <= Alltoallv:
+		return Both
+	}
+	return Neither
+}
+
+// Class is a class of message sizes: powers of eight, from at most 64 bytes.
+type Class uint8
+
+// Classes is the number of size classes.
+const Classes = 8
+
+// ClassOf is the class of an operation on n bytes.
+func ClassOf(n int) Class {
+	if n <= 64 {
+		return 0
+	}
+	return min(Class((bits.Len64(uint64(n-1))-4)/3), Classes-1)
+}
+
+// Max is the largest size in the class in bytes, -1 for the last, which is open.
+func (c Class) Max() int {
+	if c >= Classes-1 {
+		return -1
+	}
+	return 64 << (3 * c)
+}
+
+// String is the largest size, "64", "512", "4Ki", and "more" for the last class.
+func (c Class) String() string {
+	if c >= Classes {
+		return fmt.Sprintf("Class(%d)", uint8(c))
+	}
+	return [Classes]string{"64", "512", "4Ki", "32Ki", "256Ki", "2Mi", "16Mi", "more"}[c]
+}
+
+// Transport is what carries messages between two processes.
+type Transport uint8
+
+// The transports. OtherTransport stands for any that this version has no name for.
+const (
+	OtherTransport Transport = iota
+	Mem
+	Shm
+	TCP
+	RC
+	Transports // how many there are
+)
+
+// String is the name that package fabric gives it, or "other".
+func (t Transport) String() string {
+	if t < Transports {
+		return [Transports]string{"other", "mem", "shm", "tcp", "rc"}[t]
+	}
+	return fmt.Sprintf("Transport(%d)", uint8(t))
+}
+
+// TransportNamed is the transport with this name in package fabric.
+func TransportNamed(name string) Transport {
+	for t := Mem; t < Transports; t++ {
+		if t.String() == name {
+			return t
+		}
+	}
+	return OtherTransport
+}
+
+// Protocol is how a message travels over its transport.
+type Protocol uint8
+
+// The protocols: at once in one message; at once in several; announced and read by the receiver; announced and copied by both
+// sides; announced and sent in pieces.
+const (
+	Eager Protocol = iota
+	Parts
+	Read
+	Shared
+	Copied
+	Protocols // how many there are
+)
+
+// String is "eager", "parts", "read", "shared" or "copied".
+func (p Protocol) String() string {
+	if p < Protocols {
+		return [Protocols]string{"eager", "parts", "read", "shared", "copied"}[p]
+	}
+	return fmt.Sprintf("Protocol(%d)", uint8(p))
+}

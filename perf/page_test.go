@@ -1,0 +1,357 @@
+package perf
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// newPage returns memory and what writes it.
+func newPage(t testing.TB, mode Mode) ([]byte, *Recorder) {
+	t.Helper()
+	memory := make([]byte, PageBytes)
+	r, err := NewRecorder(memory, Identity{Rank: 1, Size: 4, PID: 77}, mode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return memory, r
+}
+
+func snapshot(t testing.TB, memory []byte) *Snapshot {
+	t.Helper()
+	p, err := Open(memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := p.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestSnapshotTellsWhatWasRecorded(t *testing.T) {
+	memory, r := newPage(t, On)
+	for range 3 {
+		r.End(Send, 8, r.Begin(Send, 8))
+	}
+	r.End(Recv, 100000, r.Begin(Recv, 1<<20))
+	two, three := r.Link(2, Shm), r.Link(3, TCP)
+	two.Out(8)
+	two.Out(8)
+	two.In(1)
+	three.OutBy(Read, 100000)
+	three.InBy(Eager, 5)
+	lane := r.Enter(Allreduce, 3, -5, 64)
+	r.Unexpected(2, 1000)
+	r.Unexpected(1, 400)
+	r.Matched(3, 1)
+	r.Registered(7, 1<<20)
+	r.Retransmitted(9)
+	r.Progress(10, 100)
+
+	s := snapshot(t, memory)
+	if s.Identity != (Identity{1, 4, 77}) || s.State != Running || s.Began.IsZero() || !s.Ended.IsZero() {
+		t.Errorf("head: %+v", s)
+	}
+	if len(s.Ops) != 2 || s.Ops[0].Op != Send || s.Ops[0].Calls != 3 || s.Ops[0].Bytes != 24 || s.Ops[0].Latency.Count() != 3 ||
+		s.Ops[1].Op != Recv || s.Ops[1].Class != ClassOf(100000) || s.Ops[1].Latency.Count() != 1 {
+		t.Errorf("operations: %+v", s.Ops)
+	}
+	wantPeers := []Peer{{2, Shm, Volume{2, 16}, Volume{1, 1}}, {3, TCP, Volume{1, 100000}, Volume{1, 5}}}
+	if !slices.Equal(s.Peers, wantPeers) {
+		t.Errorf("peers: %+v, want %+v", s.Peers, wantPeers)
+	}
+	wantTraffic := []Traffic{{Out, Shm, Eager, Volume{2, 16}}, {Out, TCP, Read, Volume{1, 100000}},
+		{In, Shm, Eager, Volume{1, 1}}, {In, TCP, Eager, Volume{1, 5}}}
+	if !slices.Equal(s.Traffic, wantTraffic) {
+		t.Errorf("traffic: %+v, want %+v", s.Traffic, wantTraffic)
+	}
+	if want := []Current{{Seq: 1, Op: Allreduce, Peer: 3, Tag: -1, Bytes: 64}}; !slices.Equal(s.Current, want) {
+		t.Errorf("current: %+v, want %+v", s.Current, want)
+	}
+	if s.Queues != (Queues{1, 2, 400, 1000, 3, 3, 1, 4}) || s.Memory != (Memory{7, 1 << 20, 1 << 20}) ||
+		s.Retransmissions != 9 || s.Done != 10 || s.Total != 100 {
+		t.Errorf("gauges: %+v", s)
+	}
+	r.Leave(lane)
+	r.Finish()
+	if s := snapshot(t, memory); len(s.Current) != 0 || s.State != Finalized || s.Ended.IsZero() {
+		t.Errorf("at the end: %+v", s)
+	}
+}
+
+func TestOffRecordsNothing(t *testing.T) {
+	memory, r := newPage(t, Off)
+	r.End(Send, 8, r.Begin(Send, 8))
+	link := r.Link(1, Shm)
+	link.Out(1)
+	link.InBy(Read, 1)
+	r.Leave(r.Enter(Recv, 1, 1, 1))
+	r.Waited(r.Now())
+	r.Unexpected(1, 1)
+	r.Matched(1, 1)
+	r.Registered(1, 1)
+	r.Retransmitted(1)
+	r.Progress(1, 1)
+	r.Finish()
+	if _, err := Open(memory); !errors.Is(err, ErrEmpty) {
+		t.Errorf("got %v, want %v", err, ErrEmpty)
+	}
+}
+
+// TestSampled: counts are exact, and the histogram stands for all calls but those after the last that was timed.
+func TestSampled(t *testing.T) {
+	for mode, least := range map[Mode]func(calls int) int{
+		On:  func(calls int) int { return calls - calls%sampleEvery },
+		All: func(calls int) int { return calls },
+	} {
+		memory, r := newPage(t, mode)
+		for calls := 1; calls <= 5*sampleEvery+7; calls++ {
+			r.End(Send, 8, r.Begin(Send, 8))
+			r.End(Isend, AlwaysTimed, r.Begin(Isend, AlwaysTimed))
+			s := snapshot(t, memory)
+			want := uint64(least(calls))
+			if calls < sampleEvery {
+				want = uint64(calls)
+			}
+			if s.Ops[0].Calls != uint64(calls) || s.Ops[0].Latency.Count() != want {
+				t.Fatalf("%v, %d calls: %d counted, %d in the histogram, want %d",
+					mode, calls, s.Ops[0].Calls, s.Ops[0].Latency.Count(), want)
+			}
+			if got := s.Ops[1].Latency.Count(); got != uint64(calls) {
+				t.Fatalf("%v, %d long calls: %d in the histogram", mode, calls, got)
+			}
+		}
+	}
+}
+
+func TestManyPeersShareARow(t *testing.T) {
+	memory := make([]byte, PageBytes)
+	r, err := NewRecorder(memory, Identity{Size: 2 * PeerRows}, On)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for peer := range 2 * PeerRows {
+		link := r.Link(peer, RC)
+		link.Out(10)
+		link.InBy(Copied, 100)
+	}
+	s := snapshot(t, memory)
+	want := Peer{-1, RC, Volume{PeerRows, 10 * PeerRows}, Volume{PeerRows, 100 * PeerRows}}
+	if len(s.Peers) != PeerRows+1 || s.Peers[0] != want || s.Peers[PeerRows].Rank != PeerRows-1 {
+		t.Errorf("%d rows, the first %+v, want %+v", len(s.Peers), s.Peers[0], want)
+	}
+	if s.Traffic[0] != (Traffic{Out, RC, Eager, Volume{2 * PeerRows, 20 * PeerRows}}) {
+		t.Errorf("traffic %+v", s.Traffic)
+	}
+}
+
+func TestHistogramsUsedUp(t *testing.T) {
+	memory, r := newPage(t, On)
+	for i := range Histograms + 5 {
+		op, n := Op(1+i/Classes), 1<<(3*(i%Classes)+6)
+		r.End(op, n, r.Begin(op, n))
+	}
+	s := snapshot(t, memory)
+	calls, _ := s.Calls()
+	if last := s.Ops[len(s.Ops)-1]; calls != Histograms+5 || s.Untold != 5 || last.Latency != nil || last.Calls != 1 {
+		t.Errorf("%d calls, %d untold, the last %+v", calls, s.Untold, last)
+	}
+}
+
+func TestLanes(t *testing.T) {
+	memory, r := newPage(t, On)
+	var lanes []Lane
+	for i := range Lanes + 1 {
+		lanes = append(lanes, r.Enter(Recv, int32(i), int32(i), i))
+	}
+	if got := len(snapshot(t, memory).Current); got != Lanes || lanes[Lanes] != -1 {
+		t.Errorf("%d shown, lanes %v", got, lanes)
+	}
+	r.Leave(lanes[Lanes])
+	r.Leave(lanes[3])
+	if again := r.Enter(Wait, -1, -1, 0); again != lanes[3] {
+		t.Errorf("lane %d is used again, want %d", again, lanes[3])
+	}
+	if c := snapshot(t, memory).Current[3]; c.Op != Wait || c.Peer != -1 || c.Seq != Lanes+1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestReadWhileWritten: no count goes back or is lost, and no operation is seen half.
+func TestReadWhileWritten(t *testing.T) {
+	memory, r := newPage(t, On)
+	const calls = 200_000
+	var writer sync.WaitGroup
+	stop := make(chan struct{})
+	writer.Go(func() {
+		link := r.Link(2, Shm)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				if i >= calls {
+					return
+				}
+			default:
+			}
+			n := i % 1000
+			lane := r.Enter(Send, int32(n&3), int32(n), n)
+			r.End(Send, n, r.Begin(Send, n))
+			link.Out(n)
+			r.Leave(lane)
+		}
+	})
+	var before *Snapshot
+	for range 1000 {
+		s := snapshot(t, memory)
+		for _, c := range s.Current {
+			if c.Op != Send || c.Peer != c.Tag&3 || c.Bytes != uint64(c.Tag) {
+				t.Fatalf("half an operation: %+v", c)
+			}
+		}
+		if before != nil {
+			calls, bytes := s.Calls()
+			callsBefore, bytesBefore := before.Calls()
+			if calls < callsBefore || bytes < bytesBefore {
+				t.Fatalf("counts go back: %d and %d after %d and %d", calls, bytes, callsBefore, bytesBefore)
+			}
+		}
+		before = s
+	}
+	close(stop)
+	writer.Wait()
+	s := snapshot(t, memory)
+	made, bytes := s.Calls()
+	if v := s.Traffic[0].Volume; made < calls || v != (Volume{made, bytes}) {
+		t.Errorf("%d calls of %d bytes, messages %+v", made, bytes, v)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	good, _ := newPage(t, On)
+	spoil := func(change func(l *layout)) []byte {
+		b := make([]byte, PageBytes)
+		copy(b, good)
+		change(overlay(b))
+		return b
+	}
+	for name, test := range map[string]struct {
+		memory []byte
+		want   error
+	}{
+		"nothing":          {nil, ErrShort},
+		"not aligned":      {append(make([]byte, 0, PageBytes+9), good...)[1:PageBytes:PageBytes], ErrShort},
+		"not written":      {make([]byte, PageBytes), ErrEmpty},
+		"no page":          {spoil(func(l *layout) { l.magic = 7 }), ErrCorrupt},
+		"layout":           {spoil(func(l *layout) { l.bytes++ }), ErrCorrupt},
+		"rank beyond size": {spoil(func(l *layout) { l.rank = 4 }), ErrCorrupt},
+		"no ranks":         {spoil(func(l *layout) { l.rank, l.size = 0, 0 }), ErrCorrupt},
+	} {
+		if _, err := Open(test.memory); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v, want %v", name, err, test.want)
+		}
+	}
+	var version *VersionError
+	_, err := Open(spoil(func(l *layout) { l.version = 2 }))
+	if !errors.As(err, &version) || *version != (VersionError{2, Version}) {
+		t.Errorf("another version: %v", err)
+	}
+	for name, change := range map[string]func(l *layout){
+		"state":     func(l *layout) { l.state = 0 },
+		"histogram": func(l *layout) { l.cells[Send][0] = cell{calls: 1, slot: Histograms + 1} },
+		"peer":      func(l *layout) { l.names[0] = 5 },
+		"transport": func(l *layout) { l.names[0] = 1 | uint64(Transports)<<32 },
+	} {
+		p, err := Open(spoil(change))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := p.Snapshot(); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+	}
+}
+
+func TestOpenPrefixes(t *testing.T) {
+	memory, _ := newPage(t, On)
+	for n := 0; n < PageBytes; n += 1 + n/100 {
+		if _, err := Open(memory[:n:n]); !errors.Is(err, ErrShort) {
+			t.Fatalf("the first %d bytes: %v, want %v", n, err, ErrShort)
+		}
+	}
+	if _, err := Open(memory[: PageBytes-1 : PageBytes-1]); !errors.Is(err, ErrShort) {
+		t.Errorf("but the last byte: %v, want %v", err, ErrShort)
+	}
+}
+
+func TestRecorderRefuses(t *testing.T) {
+	memory, _ := newPage(t, On)
+	if _, err := NewRecorder(memory, Identity{Size: 1}, On); err == nil {
+		t.Error("a page that is in use: no error")
+	}
+	if _, err := NewRecorder(memory[:100], Identity{Size: 1}, On); !errors.Is(err, ErrShort) {
+		t.Errorf("short memory: %v, want %v", err, ErrShort)
+	}
+}
+
+func TestModeFromEnv(t *testing.T) {
+	for text, want := range map[string]Mode{"": On, "on": On, "off": Off, "all": All} {
+		if m, err := ModeFromEnv(func(string) string { return text }); m != want || err != nil {
+			t.Errorf("%q: %v, %v", text, m, err)
+		}
+	}
+	if _, err := ModeFromEnv(func(string) string { return "yes" }); err == nil {
+		t.Error("yes: no error")
+	}
+}
+
+// FuzzSnapshot reads pages of which some words are not what any rank writes.
+func FuzzSnapshot(f *testing.F) {
+	f.Add(uint64(1), []byte{1})
+	f.Add(uint64(2), []byte{0xff, 0x80, 0, 7})
+	f.Fuzz(func(t *testing.T, seed uint64, words []byte) {
+		memory, r := newPage(t, On)
+		for op := range ops {
+			r.End(op, int(op), r.Begin(op, int(op)))
+		}
+		link := r.Link(2, Shm)
+		link.Out(1)
+		r.Enter(Send, 1, 1, 1)
+		rng := rand.New(rand.NewPCG(seed, 0))
+		for _, b := range words {
+			at := rng.IntN(PageBytes / 8)
+			if b&1 != 0 {
+				at = rng.IntN(4096 / 8) // the head is most of what decides
+			}
+			memory[8*at+int(b>>1&7)] = byte(rng.Uint32())
+		}
+		p, err := Open(memory)
+		if err != nil {
+			return
+		}
+		s, err := p.Snapshot()
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("%v is no %v", err, ErrCorrupt)
+			}
+			return
+		}
+		for _, o := range s.Ops {
+			_ = o.Latency.Quantile(0.99)
+		}
+		MergeClasses(MergeOps(s, s))
+		MergeTraffic(s, s)
+		if share := Share(s, s, time.Second); share < 0 || share > 1 {
+			t.Fatalf("share %v", share)
+		}
+		for _, c := range s.Current {
+			if c.Bytes >= 1<<48 || c.Tag < -1 {
+				t.Fatalf("%+v", c)
+			}
+		}
+	})
+}

@@ -1,0 +1,343 @@
+package perf
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// AlwaysTimed is the size in bytes from which every operation is timed.
+const AlwaysTimed = 4096
+
+// Of shorter operations the first are timed, and then one in sampleEvery, which stands for all of these.
+const sampleEvery = 32
+
+// Mode is how much is recorded. The zero Mode is On.
+type Mode uint8
+
+// The modes: counters, and the latency of some operations; nothing; counters, and the latency of all operations.
+const (
+	On Mode = iota
+	Off
+	All
+)
+
+// String is the mode as IBRUN_PERF has it.
+func (m Mode) String() string {
+	if m <= All {
+		return [...]string{"on", "off", "all"}[m]
+	}
+	return fmt.Sprintf("Mode(%d)", uint8(m))
+}
+
+// ModeFromEnv reads IBRUN_PERF: on, off or all; On if it is not set.
+func ModeFromEnv(getenv func(string) string) (Mode, error) {
+	switch text := getenv("IBRUN_PERF"); text {
+	case "", "on":
+		return On, nil
+	case "off":
+		return Off, nil
+	case "all":
+		return All, nil
+	default:
+		return Off, fmt.Errorf("IBRUN_PERF=%q: it is on, off or all", text)
+	}
+}
+
+// Recorder writes the page of a rank. One goroutine at a time calls its methods, but for Begin, which any may call. A nil
+// Recorder records nothing.
+type Recorder struct {
+	l     *layout
+	clock clock
+	due   [maxOps]uint64 // weight of the next short operation if it is to be timed, or 0
+	left  [maxOps]int32  // how many are not, before the next that is
+	warm  [maxOps]uint8  // how many of the first were
+	all   bool
+	free  uint8 // lanes, a bit each
+	seq   uint64
+	rows  int // in use
+}
+
+// NewRecorder makes memory, which is all zero, the page of a rank. Memory must not move or go as long as the recorder is
+// used. With mode Off the recorder is nil and the memory untouched.
+func NewRecorder(memory []byte, of Identity, mode Mode) (*Recorder, error) {
+	if mode == Off {
+		return nil, nil
+	}
+	l := overlay(memory)
+	if l == nil || len(memory) < PageBytes {
+		return nil, fmt.Errorf("%w: %d bytes", ErrShort, len(memory))
+	}
+	if l.magic != 0 {
+		return nil, errors.New("perf: the page is in use")
+	}
+	r := &Recorder{l: l, clock: newClock(), all: mode == All, free: 1<<Lanes - 1}
+	for i := range r.due {
+		r.due[i] = 1
+	}
+	set(&l.version, Version)
+	set(&l.bytes, layoutBytes)
+	set(&l.state, uint64(Running))
+	set(&l.rank, uint64(of.Rank))
+	set(&l.size, uint64(of.Size))
+	set(&l.pid, uint64(of.PID))
+	set(&l.mode, uint64(mode))
+	set(&l.began, uint64(time.Now().UnixNano()))
+	set(&l.clock, r.clock.hz)
+	atomic.StoreUint64(&l.magic, magic) // behind all others: who sees it sees them
+	return r, nil
+}
+
+// Finish says that the rank has finalized.
+func (r *Recorder) Finish() {
+	if r == nil {
+		return
+	}
+	set(&r.l.ended, uint64(time.Now().UnixNano()))
+	set(&r.l.state, uint64(Finalized))
+}
+
+// Begin is called when an operation on n bytes begins. Its result belongs to End; it is 0 if the operation is not timed.
+func (r *Recorder) Begin(op Op, n int) (start uint64) {
+	if r == nil || n < AlwaysTimed && atomic.LoadUint64(&r.due[op&(maxOps-1)]) == 0 {
+		return 0
+	}
+	return r.begin(op&(maxOps-1), n)
+}
+
+// What the lower bits of a start say besides the time.
+const (
+	long  = 1 // timed for its size
+	heavy = 2 // timed for all of sampleEvery
+	marks = long | heavy
+)
+
+func (r *Recorder) begin(op Op, n int) uint64 {
+	mark := uint64(0)
+	switch due := &r.due[op]; {
+	case n >= AlwaysTimed:
+		mark = long
+	case atomic.LoadUint64(due) == sampleEvery:
+		// Several goroutines may begin the same operation. One stands for the others.
+		if !atomic.CompareAndSwapUint64(due, sampleEvery, 0) {
+			return 0
+		}
+		mark = heavy
+	}
+	return max(r.clock.now()&^marks, marks+1) | mark
+}
+
+// End is called when the operation that Begin was told of has ended, having moved n bytes, which may be fewer than were expected.
+func (r *Recorder) End(op Op, n int, start uint64) {
+	if r == nil {
+		return
+	}
+	op &= maxOps - 1
+	c := &r.l.cells[op][ClassOf(n)&(Classes-1)]
+	add(&c.calls, 1)
+	add(&c.bytes, uint64(n))
+	if start == 0 {
+		if r.left[op]--; r.left[op] > 0 {
+			return
+		}
+	}
+	r.timed(op, c, start)
+}
+
+// timed sees to what is timed, and to what will be.
+func (r *Recorder) timed(op Op, c *cell, start uint64) {
+	if start == 0 {
+		set(&r.due[op], sampleEvery)
+		return
+	}
+	weight := uint64(1)
+	switch {
+	case start&long != 0, r.all:
+	case start&heavy != 0:
+		weight = sampleEvery
+		r.left[op] = sampleEvery - 1
+	default:
+		if r.warm[op]++; r.warm[op] == sampleEvery {
+			r.left[op] = sampleEvery - 1
+			set(&r.due[op], 0)
+		}
+	}
+	r.observe(c, r.clock.since(start&^marks), weight)
+}
+
+// observe puts a duration into the histogram of a cell, which it finds if it has none yet.
+func (r *Recorder) observe(c *cell, ns, weight uint64) {
+	add(&c.time, ns*weight)
+	if c.slot == 0 {
+		if r.l.histograms == Histograms {
+			add(&r.l.untold, 1)
+			return
+		}
+		add(&r.l.histograms, 1)
+		set(&c.slot, r.l.histograms)
+	}
+	h := &r.l.latency[c.slot-1]
+	add(&h.buckets[bucketOf(ns)], weight)
+	if ns > h.max {
+		set(&h.max, ns)
+	}
+}
+
+// Now is a time to be given to Waited.
+func (r *Recorder) Now() uint64 {
+	if r == nil {
+		return 0
+	}
+	return r.clock.now()
+}
+
+// Waited adds the time since start, which Now told, to that spent waiting for others.
+func (r *Recorder) Waited(start uint64) {
+	if r != nil {
+		add(&r.l.waiting, r.clock.since(start))
+	}
+}
+
+// Lane is where an operation under way is shown.
+type Lane int8
+
+// Enter shows that a goroutine waits in op, for a rank of the job or -1 for any, with a tag or less than 0, until Leave.
+func (r *Recorder) Enter(op Op, peer, tag int32, n int) Lane {
+	if r == nil || r.free == 0 {
+		return -1
+	}
+	i := bits.TrailingZeros8(r.free)
+	r.free &= r.free - 1
+	r.seq++
+	c, seq := &r.l.current[i&(Lanes-1)], r.seq
+	set(&c.peer, seq<<32|uint64(uint32(peer)))
+	set(&c.tag, seq<<32|uint64(uint32(tag)))
+	set(&c.bytes, seq<<48|uint64(n)<<16>>16)
+	set(&c.head, seq<<16|uint64(op)<<8|1)
+	return Lane(i)
+}
+
+// Leave ends what Enter showed.
+func (r *Recorder) Leave(lane Lane) {
+	if r != nil && lane >= 0 {
+		set(&r.l.current[lane&(Lanes-1)].head, 0)
+		r.free |= 1 << lane
+	}
+}
+
+// Link counts what goes to a peer and comes from it. The zero Link counts nothing.
+type Link struct {
+	row    *row
+	others *[2][8][Protocols - 1]volume
+	t      Transport
+}
+
+// Link returns that of a peer that is reached by a transport. It is asked for once for each peer.
+func (r *Recorder) Link(peer int, t Transport) Link {
+	if r == nil {
+		return Link{}
+	}
+	if t >= Transports {
+		t = OtherTransport
+	}
+	if r.rows == PeerRows {
+		return Link{&r.l.rows[PeerRows+int(t)], &r.l.others, t}
+	}
+	set(&r.l.names[r.rows], uint64(t)<<32|uint64(peer+1))
+	r.rows++
+	return Link{&r.l.rows[r.rows-1], &r.l.others, t}
+}
+
+// Out counts a message of n bytes that went eagerly.
+func (k *Link) Out(n int) {
+	if k.row != nil {
+		add(&k.row.out.messages, 1)
+		add(&k.row.out.bytes, uint64(n))
+	}
+}
+
+// In counts a message of n bytes that came eagerly.
+func (k *Link) In(n int) {
+	if k.row != nil {
+		add(&k.row.in.messages, 1)
+		add(&k.row.in.bytes, uint64(n))
+	}
+}
+
+// OutBy counts a message that went by some protocol.
+func (k *Link) OutBy(p Protocol, n int) {
+	if p == Eager {
+		k.Out(n)
+	} else if k.row != nil {
+		k.row.outOther.count(n)
+		k.others[0][k.t][p-1].count(n)
+	}
+}
+
+// InBy counts a message that came by some protocol.
+func (k *Link) InBy(p Protocol, n int) {
+	if p == Eager {
+		k.In(n)
+	} else if k.row != nil {
+		k.row.inOther.count(n)
+		k.others[1][k.t][p-1].count(n)
+	}
+}
+
+func (v *volume) count(n int) {
+	add(&v.messages, 1)
+	add(&v.bytes, uint64(n))
+}
+
+// Unexpected tells how many messages are kept that came before their receives, and what memory they take.
+func (r *Recorder) Unexpected(messages, bytes int) {
+	if r == nil {
+		return
+	}
+	gauge(&r.l.unexpected, &r.l.unexpectedHigh, messages)
+	gauge(&r.l.unexpectedBytes, &r.l.bytesHigh, bytes)
+}
+
+// Matched tells how many receives and messages wait when another receive is begun.
+func (r *Recorder) Matched(receives, messages int) {
+	if r == nil {
+		return
+	}
+	gauge(&r.l.posted, &r.l.postedHigh, receives)
+	add(&r.l.matches, 1)
+	add(&r.l.matchLength, uint64(receives+messages))
+}
+
+// Registered tells how many registrations were made so far, and how many bytes are registered.
+func (r *Recorder) Registered(made uint64, pinned int) {
+	if r == nil {
+		return
+	}
+	set(&r.l.registrations, made)
+	gauge(&r.l.pinned, &r.l.pinnedHigh, pinned)
+}
+
+// Retransmitted tells how many packets the transports sent again so far.
+func (r *Recorder) Retransmitted(packets uint64) {
+	if r != nil {
+		set(&r.l.retransmissions, packets)
+	}
+}
+
+// Progress tells how far the program says it is: done of total.
+func (r *Recorder) Progress(done, total uint64) {
+	if r == nil {
+		return
+	}
+	set(&r.l.total, total)
+	set(&r.l.done, done)
+}
+
+func gauge(now, high *uint64, v int) {
+	set(now, uint64(v))
+	if uint64(v) > *high {
+		set(high, uint64(v))
+	}
+}
