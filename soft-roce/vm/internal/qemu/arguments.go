@@ -57,8 +57,9 @@ func (c Config) arguments(wire bool) []string {
 }
 
 // bootLine is what the kernel is told. panic=-1 makes it start anew at once when it cannot go on, which -no-reboot
-// turns into the end of the machine.
-const bootLine = "console=ttyS0 panic=-1 oops=panic quiet mitigations=off random.trust_cpu=on cryptomgr.notests"
+// turns into the end of the machine. no_timer_check: on a busy host an emulated timer can come so late that the kernel finds
+// that it does not work, and stops.
+const bootLine = "console=ttyS0 panic=-1 oops=panic quiet mitigations=off random.trust_cpu=on cryptomgr.notests no_timer_check"
 
 // boot are the arguments that have paths in them, which may have spaces.
 func (c Config) boot() []string {
