@@ -14,7 +14,8 @@ const (
 	lastPause  = 500 * time.Millisecond // what that grows to
 	beatPause  = 500 * time.Millisecond
 	mostMissed = 5  // beats without a sign of life after which a peer is lost
-	ladenBeats = 60 // the same while a beat may be waiting behind much else, which loss of packets holds up
+	light      = 2  // requests that a beat may wait behind
+	ladenBeats = 60 // what mostMissed is behind more, which loss of packets holds up
 	never      = time.Duration(math.MaxInt64)
 )
 
@@ -35,7 +36,7 @@ func (d *domain) tick(now time.Duration) {
 	d.calling = nil
 	for _, e := range calling {
 		switch {
-		case e.hands.phase == phaseAsking:
+		case e.hands.phase == phaseAsking, e.hands.phase == phaseAnswered && e.patience > 0:
 			d.callLater(e)
 			d.wait(e, now, beating)
 		case e.hands.phase == phaseIdle && e.refused > 0 && e.ended.Load() == nil && now >= e.again:
@@ -66,14 +67,17 @@ func (d *domain) tick(now time.Duration) {
 	}
 }
 
-// wait sees to a peer that was asked to connect.
+// wait sees to a peer that was asked to connect, or was answered and has sent nothing since.
 func (d *domain) wait(e *endpoint, now time.Duration, beat bool) {
-	if beat && e.patience > 0 {
+	if beat && e.patience > 0 && e.refused == 0 {
 		if e.patience--; e.patience == 0 {
 			d.lose(e, fmt.Errorf("fabric/rc: peer %d: %w: it does not answer since its connection broke", e.peer,
 				fabric.ErrPeerDown))
 			return
 		}
+	}
+	if e.hands.phase == phaseAnswered {
+		return // who asked asks again
 	}
 	if now >= e.again {
 		d.call(e, now)
@@ -93,7 +97,7 @@ func (d *domain) listen(e *endpoint) {
 	if !e.beating {
 		d.mu.Lock()
 		q := e.queues[0]
-		laden := q.under() > 0
+		laden := q.pieces > 0 || q.under() > light
 		err := q.qp.Write(q.id(q.tail), verbs.Signaled, verbs.Remote{})
 		if err == nil {
 			q.push(record{work: workBeat}, verbs.Signaled)

@@ -13,16 +13,28 @@ import (
 // trouble is a connection that is to be taken down, once everything that has arrived over it was taken.
 type trouble struct {
 	e    *endpoint
+	q    *queue // the first of the connection
 	err  error
 	lost bool // the peer is lost for good; otherwise it is connected to again
 }
 
 // lose gives a peer up.
-func (d *domain) lose(e *endpoint, err error) { d.troubles = append(d.troubles, trouble{e, err, true}) }
+func (d *domain) lose(e *endpoint, err error) {
+	d.troubles = append(d.troubles, trouble{e, e.mainQueue(), err, true})
+}
 
 // broke has a connection be made again.
 func (d *domain) broke(e *endpoint, err error) {
-	d.troubles = append(d.troubles, trouble{e, err, false})
+	d.troubles = append(d.troubles, trouble{e, e.mainQueue(), err, false})
+}
+
+// mainQueue is the queue pair that carries messages, nil without a connection. Only who polls makes and closes them, so it
+// needs no lock.
+func (e *endpoint) mainQueue() *queue {
+	if len(e.queues) == 0 {
+		return nil
+	}
+	return e.queues[0]
 }
 
 // settle sees to what troubles there are.
@@ -30,13 +42,17 @@ func (d *domain) settle() error {
 	for len(d.troubles) > 0 {
 		t := d.troubles[0]
 		d.troubles = slices.Delete(d.troubles, 0, 1)
+		ended := t.e.ended.Load() != nil
+		if !t.lost && !ended && (t.q == nil || t.q != t.e.mainQueue()) {
+			continue // that connection has been taken down: it can break in more than one way at once
+		}
 		if err := d.takeDown(t.e); err != nil {
 			return err
 		}
 		switch {
 		case t.lost:
 			d.gone(t.e, t.err)
-		case t.e.ended.Load() != nil:
+		case ended:
 			d.endTransfers(t.e, errEnd.err)
 			d.part(t.e)
 		default:
@@ -80,10 +96,7 @@ func (d *domain) reconnect(e *endpoint, err error) {
 			e.tries, err))
 		return
 	}
-	e.patience = 0
-	if errors.Is(err, verbs.StatusRetryExceeded) {
-		e.patience = ladenBeats
-	}
+	e.patience = ladenBeats
 	e.want()
 }
 
@@ -311,6 +324,11 @@ func (d *domain) answer(e *endpoint, g *greeting) error {
 		q.epoch = g.epoch
 	}
 	e.hands.answered(g, e.queues[0].pair)
+	if g.epoch > 1 { // a first connection is waited for without end: the peer may compute
+		e.patience = ladenBeats
+		d.callLater(e)
+		d.next = min(d.next, d.beat)
+	}
 	d.say(e, saidAnswer, g.pairs[0])
 	return nil
 }
@@ -326,7 +344,7 @@ func (d *domain) join(e *endpoint, g *greeting) error {
 	}
 	e.expect, e.keys = g.expect, g.keys
 	for i, q := range e.queues {
-		if err := q.qp.ConnectWith(connectable(e.at.rails[i], g.pairs[i]), verbs.DefaultParams()); err != nil {
+		if err := q.qp.ConnectWith(connectable(e.at.rails[i], g.pairs[i]), d.params); err != nil {
 			return err
 		}
 	}
@@ -363,7 +381,7 @@ func (d *domain) makeQueues(e *endpoint, epoch uint32) error {
 
 // stands is called when a connection stands on both sides: what the peer has not got is sent again.
 func (d *domain) stands(e *endpoint) {
-	e.alive, e.missed = true, 0
+	e.alive, e.missed, e.patience = true, 0, 0
 	if !e.listed {
 		e.listed = true
 		d.live = append(d.live, e)

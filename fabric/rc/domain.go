@@ -19,6 +19,7 @@ type domain struct {
 	self, size  int
 	incarnation uint64
 	set         Settings
+	params      verbs.Params // of connections
 	addr        []byte
 	caps        fabric.Caps
 	rails       []*rail

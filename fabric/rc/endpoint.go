@@ -31,7 +31,7 @@ type endpoint struct {
 	tries    int           // connections that broke before anything came over them
 	again    time.Duration // when to ask again, 0: not
 	pause    time.Duration // until then
-	patience int           // beats without a sign of life that are left, while asking; 0: without end
+	patience int           // beats without a sign of life that are left, while there is no connection; 0: without end
 	alive    bool          // a sign of life has come since the last beat
 	missed   int           // beats without one
 	beating  bool          // a beat is under way

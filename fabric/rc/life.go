@@ -15,6 +15,10 @@ import (
 // linger is how long Close waits for peers to acknowledge what was sent.
 const linger = 2 * time.Second
 
+// retries is how often a device sends again what is not acknowledged: for ever with Soft-RoCE, so that it is the heart that
+// misses a peer; half a second and more with others, after which the connection is made again.
+const retries = 7
+
 // mostSlots is how many slots may be posted: two for every peer, and what windows may take besides.
 func mostSlots(set *Settings, size int) int {
 	return min(max(2*size+set.poolSlots(), 2*blockSlots)+blockSlots, 1<<14)
@@ -27,6 +31,8 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 		key: t.Key, self: cfg.Self, size: cfg.Size, incarnation: binary.LittleEndian.Uint64(nonce[:]) | 1, set: set,
 		ways: make([]*endpoint, cfg.Size), byNum: map[railNum]*endpoint{}, next: never, began: time.Now(), awake: true,
 	}
+	d.params = verbs.DefaultParams()
+	d.params.RetryCount = retries
 	d.bell = time.AfterFunc(never, d.rung)
 	defer func() {
 		if err != nil {
