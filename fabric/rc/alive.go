@@ -97,7 +97,7 @@ func (d *domain) listen(e *endpoint) {
 	if !e.beating {
 		d.mu.Lock()
 		q := e.queues[0]
-		laden := q.pieces > 0 || q.under() > light
+		laden := q.pieces > 0 || q.watch > 0 && q.under() > light // else what is left does not report, and is done
 		err := q.qp.Write(q.id(q.tail), verbs.Signaled, verbs.Remote{})
 		if err == nil {
 			q.push(record{work: workBeat}, verbs.Signaled)
