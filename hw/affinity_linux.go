@@ -58,7 +58,8 @@ func members(set unix.CPUSetDynamic) []int {
 }
 
 // Bind restricts the calling thread, and the processes it starts from now on, to these PUs. The caller has locked
-// the thread with runtime.LockOSThread.
+// the thread with runtime.LockOSThread. The kernel leaves out PUs that are switched off or not in the cgroup's set without a
+// word; here that is an error, and the thread is bound to the others.
 func Bind(pus []int) error {
 	set := unix.NewCPUSet(maxID)
 	for _, id := range pus {
@@ -66,6 +67,13 @@ func Bind(pus []int) error {
 	}
 	if err := unix.SchedSetaffinityDynamic(0, set); err != nil {
 		return fmt.Errorf("hw: bind to PUs %s: %w", FormatList(pus), err)
+	}
+	bound, err := Affinity()
+	if err != nil {
+		return err
+	}
+	if got, want := FormatList(bound), FormatList(pus); got != want {
+		return fmt.Errorf("%w: of PUs %s only %s are switched on and in the cgroup's set", ErrBind, want, got)
 	}
 	return nil
 }

@@ -1,9 +1,13 @@
 package hw
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -23,6 +27,43 @@ func TestBind(t *testing.T) {
 	if err := Bind(nil); err == nil {
 		t.Error("binding to no PU succeeded")
 	}
+	if err := Bind([]int{before[0], maxID - 1}); !errors.Is(err, ErrBind) {
+		t.Errorf("bound to PU %d as well, which is not there: %v", maxID-1, err)
+	}
+}
+
+// A process that is started inherits the memory policy, and the thread has none again afterwards.
+func TestPreferMemory(t *testing.T) {
+	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
+	policy := func(want string) {
+		t.Helper()
+		maps, err := exec.Command("cat", "/proc/self/numa_maps").Output()
+		if err != nil || !strings.Contains(string(maps), want) {
+			t.Errorf("%v, %.200q has no %q", err, maps, want)
+		}
+	}
+	if err := PreferMemory([]int{0}); errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skipf("this kernel or container has no memory policies: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	if set, err := HasMemoryPolicy(); !set || err != nil {
+		t.Errorf("%v, %v after it was set", set, err)
+	}
+	policy(" prefer")
+	if err := PreferMemory([]int{1000}); err == nil {
+		t.Error("memory of a node that is not there was preferred")
+	}
+	if err := PreferMemory(nil); err != nil {
+		t.Error(err)
+	}
+	if set, err := HasMemoryPolicy(); set || err != nil {
+		t.Errorf("%v, %v after it was taken back", set, err)
+	}
+	policy(" default")
 }
 
 // TestProcessAffinity: that of one thread is no more than a part of it.

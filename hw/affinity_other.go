@@ -19,3 +19,13 @@ func ProcessAffinity() ([]int, error) { return Affinity() }
 func Bind([]int) error {
 	return fmt.Errorf("hw: bind: needs Linux: %w", errors.ErrUnsupported)
 }
+
+// PreferMemory returns errors.ErrUnsupported: this system does not say whose memory is near.
+func PreferMemory([]int) error {
+	return fmt.Errorf("hw: prefer memory: needs Linux: %w", errors.ErrUnsupported)
+}
+
+// HasMemoryPolicy returns errors.ErrUnsupported.
+func HasMemoryPolicy() (bool, error) {
+	return false, fmt.Errorf("hw: read memory policy: needs Linux: %w", errors.ErrUnsupported)
+}

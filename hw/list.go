@@ -15,6 +15,9 @@ const maxID = 1 << 13
 // ErrMalformed says that a file of the sysfs tree does not hold what the kernel writes there.
 var ErrMalformed = errors.New("hw: malformed sysfs file")
 
+// ErrBind says that a thread could not be bound to all PUs that were asked for.
+var ErrBind = errors.New("hw: not all PUs can be used")
+
 // parseList reads the kernel's form of a set of numbers, "0-3,8\n", ascending. The newline tells that it is whole.
 func parseList(text string) ([]int, error) {
 	body, whole := strings.CutSuffix(text, "\n")

@@ -142,8 +142,12 @@ func (t *Topology) from(pus, near []int) (Path, int) {
 // within tells which nodes and packages some PUs are in.
 func (t *Topology) within(pus []int) (nodes, packages map[int]bool) {
 	nodes, packages = map[int]bool{}, map[int]bool{}
+	sorted := pus
+	if !slices.IsSorted(pus) {
+		sorted = slices.Sorted(slices.Values(pus))
+	}
 	for _, pu := range t.PUs {
-		if slices.Contains(pus, pu.ID) {
+		if _, in := slices.BinarySearch(sorted, pu.ID); in {
 			nodes[pu.Node] = true
 			packages[pu.Package] = true
 		}
@@ -199,13 +203,32 @@ func (t *Topology) RDMACandidates() []Candidate {
 	return all
 }
 
-// GPUCandidates are the GPUs.
+// GPUCandidates are the GPUs that can compute: not the display of a server's management controller, or that of a virtual
+// machine.
 func (t *Topology) GPUCandidates() []Candidate {
 	var all []Candidate
 	for i := range t.GPUs {
-		all = append(all, Candidate{Name: t.GPUs[i].Name, Spot: t.GPUs[i].Spot()})
+		d := &t.GPUs[i]
+		onlyShows := slices.ContainsFunc(t.PCI, func(p PCIDevice) bool {
+			return p.Address == d.PCI && p.Class == classVGA && !slices.Contains(computing, vendorOf(d.ID))
+		})
+		if !onlyShows {
+			all = append(all, Candidate{Name: d.Name, Spot: d.Spot()})
+		}
 	}
 	return all
+}
+
+// classVGA is the PCI class of displays with a screen.
+const classVGA = "0300"
+
+// computing are the PCI vendors whose displays compute as well: AMD, NVIDIA, Intel.
+var computing = []string{"1002", "10de", "8086"}
+
+// vendorOf is the first half of a PCI device's ID.
+func vendorOf(id string) string {
+	vendor, _, _ := strings.Cut(id, ":")
+	return vendor
 }
 
 // Choice is the device that a rank is to use.

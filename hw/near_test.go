@@ -154,3 +154,22 @@ func TestSpreadWarning(t *testing.T) {
 		t.Errorf("the GPUs nearest to PU 2 are %v, want card0 and card1", near)
 	}
 }
+
+// What only shows a picture is no device for a rank.
+func TestGPUCandidates(t *testing.T) {
+	top := &hw.Topology{}
+	for _, d := range []struct{ address, class, id string }{
+		{"a", "0300", "1a03:2000"}, // a management controller
+		{"b", "0300", "10de:2204"}, {"c", "0302", "10de:2330"}, {"d", "1200", "1da3:1020"}, {"e", "0300", "1af4:1050"},
+	} {
+		top.PCI = append(top.PCI, hw.PCIDevice{Address: d.address, Class: d.class, ID: d.id})
+		top.GPUs = append(top.GPUs, hw.Device{Name: d.address, PCI: d.address, ID: d.id})
+	}
+	got := ""
+	for _, c := range top.GPUCandidates() {
+		got += c.Name
+	}
+	if got != "bcd" {
+		t.Errorf("candidates %s, want bcd", got)
+	}
+}

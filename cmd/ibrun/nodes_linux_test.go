@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -86,6 +87,42 @@ func TestNodesPMI(t *testing.T) {
 		}
 	}
 	ns.wantCode(0, "")
+}
+
+// Ranks dealt out to the nodes in turn, or as a file says by the names of the nodes, find each other as well, and node 0 knows
+// which of them is where.
+func TestNodesPlacement(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ranks")
+	if err := os.WriteFile(file, []byte("rank 0=n1 slot=0\nrank 1=n0 slot=0\nrank 2=n1 slot=0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		ranks string
+		flags []string
+		want  [2][]string
+	}{
+		{"5", []string{"--map-by", "node"}, [2][]string{{"[0]", "[2]", "[4]"}, {"[1]", "[3]"}}},
+		{"3", []string{"--rank-file", file}, [2][]string{{"[1]"}, {"[0]", "[2]"}}},
+		{"3", []string{"--ppn", "2"}, [2][]string{{"[0]", "[1]"}, {"[2]"}}},
+	} {
+		ns := newNodes(t, 2).start(0, slices.Concat([]string{"-l", "-n", c.ranks}, c.flags, []string{"rank", "pmi"})...)
+		for k, want := range c.want {
+			out, err := io.ReadAll(ns.list[k].out)
+			lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+			slices.Sort(lines)
+			var got []string
+			for _, line := range lines {
+				got = append(got, line[:min(3, len(line))])
+			}
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%q: node %d has ranks %q, %v; want %q", c.flags, k, got, err, want)
+			}
+		}
+		ns.wantCode(0, "")
+	}
+	newNodes(t, 2).start(0, "-n", "4", "--map-by", "node", "rank", "exit", "7", "3").wantCode(7, "ibrun: rank 3 on n1 (pid ")
+	newNodes(t, 2).start(0, "-n", "3", "--rank-file", file, "rank", "exit", "7", "0").wantCode(7, "ibrun: rank 0 on n1 (pid ")
+	newNodes(t, 2).start(0, "-n", "4", "--ppn", "4", "rank", "pmi").wantCode(2, "no rank is left for node 1")
 }
 
 // Programs of MPICH find each other on two nodes.

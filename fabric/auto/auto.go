@@ -35,6 +35,8 @@ type Node struct {
 	Transports []string
 	// Interfaces chooses network interfaces for TCP, as tcp.ParseInterfaces describes.
 	Interfaces []string
+	// Devices are rc.Transport.Near: the RDMA devices to take first.
+	Devices []string
 	// Thresholds are lengths that decide how messages travel. What they leave open of RDMA's, package rc reads from the
 	// environment.
 	Thresholds Thresholds

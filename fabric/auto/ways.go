@@ -122,7 +122,7 @@ func (n Node) shm() *shm.Transport {
 }
 
 func (n Node) rdma() *rc.Transport {
-	return &rc.Transport{Key: n.Key, Settings: n.Thresholds.settings()}
+	return &rc.Transport{Key: n.Key, Near: n.Devices, Settings: n.Thresholds.settings()}
 }
 
 func (n Node) tcp() *tcp.Transport {

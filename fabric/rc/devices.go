@@ -11,8 +11,8 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// choose returns the devices to use: those that are named, or the nearest that works.
-func choose(named []string) ([]string, error) {
+// choose returns the devices to use: those that are named, or the first of these that works, or the nearest that does.
+func choose(named, first []string) ([]string, error) {
 	if len(named) > 0 {
 		return named, nil
 	}
@@ -24,16 +24,16 @@ func choose(named []string) ([]string, error) {
 	if err != nil {
 		allowed = nil // then no device is nearer than another
 	}
-	best, err := nearest(devices, allowed)
+	best, err := nearest(devices, allowed, first)
 	if err != nil {
 		return nil, err
 	}
 	return []string{best}, nil
 }
 
-// nearest is the device that works and has the largest share of the allowed PUs near it; among equals the fastest, then the
-// first.
-func nearest(devices []verbs.Device, allowed []int) (string, error) {
+// nearest is the device that works and comes first among those that are to be taken first, or else the one that has the
+// largest share of the allowed PUs near it; among equals the fastest, then the first.
+func nearest(devices []verbs.Device, allowed []int, first []string) (string, error) {
 	var why []error
 	var usable []verbs.Device
 	for _, d := range devices {
@@ -51,6 +51,11 @@ func nearest(devices []verbs.Device, allowed []int) (string, error) {
 			why = append(why, verbs.ErrNoDevice)
 		}
 		return "", fmt.Errorf("fabric/rc: %w: %w", fabric.ErrNotSupported, errors.Join(why...))
+	}
+	for _, name := range first {
+		if slices.ContainsFunc(usable, func(d verbs.Device) bool { return d.Name == name }) {
+			return name, nil
+		}
 	}
 	near := func(d *verbs.Device) (n int) {
 		for _, pu := range allowed {

@@ -34,7 +34,7 @@ func (t *Transport) Limits() (Limits, error) {
 	if set.Piece == 0 {
 		l.Sources["Piece"] = "packets of the device"
 	}
-	if l.Settings.Devices, err = choose(set.Devices); err != nil {
+	if l.Settings.Devices, err = choose(set.Devices, t.Near); err != nil {
 		return l, err
 	}
 	for i, name := range l.Settings.Devices {

@@ -47,18 +47,21 @@ func TestNearest(t *testing.T) {
 	}
 	far, near := device("far", hw.PortActive, 400, nil, 8, 9), device("near", hw.PortActive, 100, nil, 0, 1)
 	locked, down := device("locked", hw.PortActive, 800, verbs.ErrPermission, 0), device("down", "DOWN", 800, nil, 0)
-	if got, err := nearest([]verbs.Device{locked, down, far, near}, []int{0, 1}); got != "near" || err != nil {
+	if got, err := nearest([]verbs.Device{locked, down, far, near}, []int{0, 1}, nil); got != "near" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	if got, err := nearest([]verbs.Device{near, far}, nil); got != "far" || err != nil {
+	if got, err := nearest([]verbs.Device{near, far}, nil, nil); got != "far" || err != nil {
 		t.Errorf("where all are equally near: %q, %v", got, err)
 	}
-	_, err := nearest([]verbs.Device{locked, down}, nil)
+	if got, err := nearest([]verbs.Device{locked, near, far}, []int{0, 1}, []string{"locked", "far"}); got != "far" || err != nil {
+		t.Errorf("where the launcher has chosen: %q, %v", got, err)
+	}
+	_, err := nearest([]verbs.Device{locked, down}, nil, nil)
 	if !errors.Is(err, fabric.ErrNotSupported) || !errors.Is(err, verbs.ErrPermission) ||
 		!strings.Contains(err.Error(), "down: no port") {
 		t.Errorf("where none works: %v", err)
 	}
-	if _, err := nearest(nil, nil); !errors.Is(err, fabric.ErrNotSupported) {
+	if _, err := nearest(nil, nil, nil); !errors.Is(err, fabric.ErrNotSupported) {
 		t.Errorf("where there is none: %v", err)
 	}
 }

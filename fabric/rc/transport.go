@@ -16,6 +16,9 @@ type Transport struct {
 	Key [32]byte
 	// Settings are limits and thresholds, and which devices to use.
 	Settings Settings
+	// Near are names of devices to take, the first that works, before others that are as near to this process: whoever started
+	// several of them has shared the devices out. Those that Settings name count before them.
+	Near []string
 	// Provider is how devices are reached, see verbs.Options.
 	Provider string
 }
@@ -45,7 +48,7 @@ func (t *Transport) Open(_ context.Context, cfg *fabric.Config) (fabric.Domain, 
 	if err != nil {
 		return nil, err
 	}
-	if set.Devices, err = choose(set.Devices); err != nil {
+	if set.Devices, err = choose(set.Devices, t.Near); err != nil {
 		return nil, err
 	}
 	return open(t, cfg, set)

@@ -64,6 +64,10 @@ type Hello struct {
 	AgentPID int
 	// Cores are the numbers of the logical processors this rank is bound to, empty where it is not bound.
 	Cores []int
+	// Crowded says that there are more ranks on the processors that this one may use than these are.
+	Crowded bool `json:",omitempty"`
+	// Devices are the RDMA devices nearest to Cores, the rank's own first: those to take unless the user names others.
+	Devices []string `json:",omitempty"`
 }
 
 // check tells whether the parts of h fit together.

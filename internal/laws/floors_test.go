@@ -59,12 +59,15 @@ perf, mpi < bench;
 mpi < examples/*;
 hw, verbs < examples/pingpong;
 verbs < bench/perftest;
-NONE < cmd/ibrun/internal/cli, cmd/ibrun/internal/rendezvous;
-hw, internal/sys, internal/pmi, internal/job, cmd/ibrun/internal/cli, cmd/ibrun/internal/rendezvous < cmd/ibrun/internal/launch;
+NONE < cmd/ibrun/internal/rendezvous;
+hw < cmd/ibrun/internal/placement;
+cmd/ibrun/internal/placement < cmd/ibrun/internal/cli;
+hw, internal/sys, internal/pmi, internal/job < cmd/ibrun/internal/launch;
+cmd/ibrun/internal/placement, cmd/ibrun/internal/cli, cmd/ibrun/internal/rendezvous < cmd/ibrun/internal/launch;
 cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, mpi, bench, bench/perftest, hw, verbs < cmd/ibrun/internal/benchcmd;
 cmd/ibrun/internal/cli, bench, mpi/explain < cmd/ibrun/internal/explain;
 cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, soft-roce/link < cmd/ibrun/internal/softroce;
-hw < cmd/ibrun/internal/placement < cmd/ibrun/internal/topo;
+hw, cmd/ibrun/internal/placement < cmd/ibrun/internal/topo;
 hw, verbs < cmd/ibrun/internal/doctor;
 hw, perf, perf/prom, cmd/ibrun/internal/* < cmd/ibrun;
 

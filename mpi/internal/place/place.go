@@ -148,7 +148,7 @@ func alone() *Place {
 // process draws the secret and puts it where only the job looks.
 func nodeOf(ctx context.Context, c *pmi.Client, hello *job.Hello) (auto.Node, error) {
 	if hello != nil {
-		return auto.Node{Local: hello.NodeRanks, Key: hello.Secret, Tracer: hello.AgentPID}, nil
+		return auto.Node{Local: hello.NodeRanks, Key: hello.Secret, Tracer: hello.AgentPID, Devices: hello.Devices}, nil
 	}
 	n := auto.Node{Tracer: os.Getppid()}
 	if c.Size() == 1 {
@@ -185,12 +185,11 @@ func commonKey(ctx context.Context, c *pmi.Client) (key [32]byte, err error) {
 	return key, nil
 }
 
-// crowded tells whether the processes of this node have fewer processors than they are. Under ibrun each has its
-// own if it is bound at all. Another launcher's binding shows as a mask that lacks some of the machine's processors;
-// launchers that bind do so apart.
+// crowded tells whether the processes of this node have fewer processors than they are. Of bound ones ibrun says it.
+// Another launcher's binding shows as a mask that lacks some of the machine's processors; launchers that bind do so apart.
 func crowded(hello *job.Hello, local int) (bool, error) {
-	if hello != nil && len(hello.Cores) != 0 {
-		return false, nil
+	if hello != nil && (hello.Crowded || len(hello.Cores) != 0) {
+		return hello.Crowded, nil
 	}
 	allowed, err := hw.Affinity()
 	if err != nil {

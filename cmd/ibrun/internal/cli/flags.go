@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 )
 
 // flag is one flag with all its names.
@@ -43,20 +45,40 @@ func (p *Program) flags(getenv func(string) string) []flag {
 	}
 }
 
-// flags are those that concern the whole job.
-func (o *Options) flags() []flag {
+// group is flags that belong together, as help shows them.
+type group struct {
+	title string
+	flags []flag
+}
+
+// groups are the flags that concern the whole job.
+func (o *Options) groups() []group {
+	return []group{
+		{"Where ranks run (more in docs/affinity.md)", o.placementFlags()},
+		{"How bytes travel", o.transportFlags()},
+		{"What is shown, and debuggers", o.outputFlags()},
+		{"On several machines start the same command on each, with", o.nodeFlags()},
+	}
+}
+
+// flags are all of them.
+func (o *Options) flags() (all []flag) {
+	for _, g := range o.groups() {
+		all = append(all, g.flags...)
+	}
+	return all
+}
+
+// placementFlags are those of the policy, in all spellings. What has no help is not shown.
+func (o *Options) placementFlags() (all []flag) {
+	for _, f := range placement.Flags() {
+		all = append(all, flag{f.Names, f.Arg, f.Help, func(s string) error { return f.Set(&o.Policy, s) }})
+	}
+	return all
+}
+
+func (o *Options) transportFlags() []flag {
 	return []flag{
-		{[]string{"l", "label"}, "", "begin each line of output with the rank, as in [3]", toggle(&o.Label)},
-		{[]string{"output"}, "PATTERN", "write the output of each rank to a file; %r is the rank, %h the host", func(s string) error {
-			o.Output = s
-			return checkPattern(s)
-		}},
-		{[]string{"bind-to"}, "none|core", "bind a rank to nothing, or to one core instead of its share", func(s string) error {
-			if o.BindTo = s; s != "none" && s != "core" {
-				return errors.New("ranks are bound to none or core")
-			}
-			return nil
-		}},
 		{[]string{"transport"}, "LIST", "let ranks use only these of shm, rdma and tcp", func(s string) error {
 			o.Transport = s
 			return checkTransports(s)
@@ -64,6 +86,16 @@ func (o *Options) flags() []flag {
 		{[]string{"tcp-interfaces"}, "LIST", "use only these for TCP, such as eth0,10.1.0.0/16,^docker0", func(s string) error {
 			o.Interfaces = s
 			return nil
+		}},
+	}
+}
+
+func (o *Options) outputFlags() []flag {
+	return []flag{
+		{[]string{"l", "label"}, "", "begin each line of output with the rank, as in [3]", toggle(&o.Label)},
+		{[]string{"output"}, "PATTERN", "write the output of each rank to a file; %r is the rank, %h the host", func(s string) error {
+			o.Output = s
+			return checkPattern(s)
 		}},
 		{[]string{"timeout"}, "TIME", "end the job after 90 (seconds), 5m or 1h30m", func(s string) (err error) {
 			o.Timeout, err = duration(s)

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 )
 
 // nodeFlags are those of a job on several nodes, on each of which ibrun is started.
@@ -59,10 +61,13 @@ func (o *Options) checkNodes() error {
 		}
 		return nil
 	}
+	if each := o.Policy.Per; o.Policy.Map == placement.Node && len(o.Programs) == 1 && o.Programs[0].Ranks == 0 {
+		o.Programs[0].Ranks = min(each*o.Nodes, MaxRanks)
+	}
 	ranks := 0
 	for _, p := range o.Programs {
 		if p.Ranks == 0 {
-			return errors.New("on several nodes -n is needed: the number of ranks on all of them together")
+			return errors.New("on several nodes -n is needed: the number of ranks on all of them together; or --ppn: that on each")
 		}
 		ranks += p.Ranks
 	}

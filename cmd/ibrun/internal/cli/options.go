@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 )
 
 // ErrHelp says that the command line asks for [Usage].
@@ -18,8 +20,8 @@ const MaxRanks = 1 << 20
 type Options struct {
 	// Programs are the programs of the job in the order of their ranks. There is at least one.
 	Programs []Program
-	// BindTo says what a rank is bound to: "" its share of the cores, "core" one core, "none" nothing.
-	BindTo string
+	// Policy says where ranks run and what they are bound to. Its rank file has not been read.
+	Policy placement.Policy
 	// Label puts the rank before each line of output.
 	Label bool
 	// Output is the pattern of the file that a rank's output goes to, with %r for the rank and %h for the host.
@@ -95,7 +97,7 @@ func Parse(args []string, getenv func(string) string) (*Options, error) {
 // parseProgram reads one program with the flags before it.
 func (o *Options) parseProgram(words []string, getenv func(string) string) (Program, error) {
 	var p Program
-	job := append(o.flags(), o.nodeFlags()...)
+	job := o.flags()
 	known, later := append(p.flags(getenv), job...), []flag(nil)
 	if len(o.Programs) > 0 {
 		known, later = p.flags(getenv), job
@@ -119,6 +121,8 @@ func (o *Options) parseProgram(words []string, getenv func(string) string) (Prog
 			return p, ErrHelp
 		case find(later, name) != nil:
 			return p, fmt.Errorf("%s concerns the whole job: write it before the first program", word)
+		case placement.Ambiguous()[name] != "":
+			return p, fmt.Errorf("unknown flag %s: %s", word, placement.Ambiguous()[name])
 		default:
 			return p, fmt.Errorf("unknown flag %s; the nearest known one is %s", word, dashed(nearest(name, known)))
 		}
@@ -146,7 +150,9 @@ func (o *Options) parseProgram(words []string, getenv func(string) string) (Prog
 func nearest(word string, known []flag) string {
 	var names []string
 	for _, f := range known {
-		names = append(names, f.names...)
+		if f.help != "" {
+			names = append(names, f.names...)
+		}
 	}
 	return slices.MinFunc(names, func(a, b string) int { return distance(word, a) - distance(word, b) })
 }

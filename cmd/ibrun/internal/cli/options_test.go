@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 )
 
 func parse(line string, env map[string]string) (*Options, error) {
@@ -28,12 +30,13 @@ func TestParse(t *testing.T) {
 			{Ranks: 2, Args: []string{"b"}, Dir: "/d", Env: []string{"A=1", "B=2"}},
 		}}},
 		{"-l --output o.%r.%h.%% --bind-to core --timeout 90 --dry-run -v --dlv 0,2-3 --gdb 1 p", nil, Options{
-			Programs: []Program{{Args: []string{"p"}}}, Label: true, Output: "o.%r.%h.%%", BindTo: "core",
+			Programs: []Program{{Args: []string{"p"}}}, Label: true, Output: "o.%r.%h.%%", Policy: placement.Policy{Bind: placement.Core},
 			Timeout: 90 * time.Second, DryRun: true, Verbose: true, Delve: Ranges{{0, 0}, {2, 3}}, GDB: Ranges{{1, 1}}}},
 		{"-timeout 1h30m --label=false p", map[string]string{"IBRUN_LABEL": "1"}, Options{
 			Programs: []Program{{Args: []string{"p"}}}, Timeout: 90 * time.Minute}},
 		{"p", map[string]string{"IBRUN_NP": "3", "IBRUN_DRY_RUN": "true", "IBRUN_BIND_TO": "none", "IBRUN_TIMEOUT": "0.5"}, Options{
-			Programs: []Program{{Ranks: 3, Args: []string{"p"}}}, DryRun: true, BindTo: "none", Timeout: 500 * time.Millisecond}},
+			Programs: []Program{{Ranks: 3, Args: []string{"p"}}}, Policy: placement.Policy{Bind: placement.None}, DryRun: true,
+			Timeout: 500 * time.Millisecond}},
 		{"-n 2 p", map[string]string{"IBRUN_N": "3"}, one(Program{Ranks: 2, Args: []string{"p"}})},
 		{"--rendezvous h:7777 --node 1/3 --node-name b --secret-file f --join-timeout 5 -n 3 p", nil, Options{
 			Programs: []Program{{Ranks: 3, Args: []string{"p"}}}, Rendezvous: "h:7777", Node: 1, Nodes: 3, NodeName: "b", SecretFile: "f",
@@ -41,6 +44,13 @@ func TestParse(t *testing.T) {
 		{"-n 1 a : -n 1 b", map[string]string{"IBRUN_NODE": "0/2", "IBRUN_RENDEZVOUS": "[::1]:1", "IBRUN_SECRET_FILE": "f"}, Options{
 			Programs: []Program{{Ranks: 1, Args: []string{"a"}}, {Ranks: 1, Args: []string{"b"}}}, Rendezvous: "[::1]:1", Nodes: 2,
 			SecretFile: "f"}},
+		{"-map-by ppr:2:socket:PE=4 -report-bindings --rank-file f p", nil, Options{Programs: []Program{{Args: []string{"p"}}},
+			Policy: placement.Policy{Map: placement.Package, Per: 2, CPUs: 4, Report: true, FilePath: "f"}}},
+		{"-n 2 p", map[string]string{"IBRUN_TASKS_PER_NODE": "4", "IBRUN_OFFSET": "1"}, Options{Programs: []Program{{Ranks: 2,
+			Args: []string{"p"}}}, Policy: placement.Policy{Map: placement.Node, Per: 4, Offset: 1}}},
+		{"--node 0/3 --ppn 2 p", map[string]string{"IBRUN_RENDEZVOUS": "h:1", "IBRUN_SECRET_FILE": "f"}, Options{
+			Programs: []Program{{Ranks: 6, Args: []string{"p"}}}, Rendezvous: "h:1", Nodes: 3, SecretFile: "f",
+			Policy: placement.Policy{Map: placement.Node, Per: 2}}},
 		{"--node 0/1 p", nil, Options{Programs: []Program{{Args: []string{"p"}}}, Nodes: 1}},
 		{"-l -n 2 a : -n 1 b", map[string]string{"IBRUN_LABEL": "false"}, Options{Label: true, Programs: []Program{
 			{Ranks: 2, Args: []string{"a"}}, {Ranks: 1, Args: []string{"b"}}}}},
@@ -88,7 +98,10 @@ func TestParseRefuses(t *testing.T) {
 		{"-n 1 a : --node 0/2 -n 1 b", "before the first program"},
 		{"--timeout 0 p", "more than nothing"},
 		{"--timeout soon p", "a time is written"},
-		{"--bind-to socket p", "none or core"},
+		{"--bind-to board p", "or none"},
+		{"--map-by p", "is no part of a node"},
+		{"-N 2 p", "unknown flag -N: it is the ranks of a node in Open MPI"},
+		{"-n 1 a : --map-by numa -n 1 b", "before the first program"},
 		{"--output %d p", "%r for the rank"},
 		{"--output x% p", "%r for the rank"},
 		{"--dlv 3-1 p", "backwards"},

@@ -15,15 +15,17 @@ func Usage() string {
 PROGRAM is a directory with a Go program or a .go file, which is built first, or any program. Standard input goes to rank 0.
 
 `)
-	list := func(flags []flag) {
-		for _, f := range flags {
-			fmt.Fprintf(&b, "  %-26s %s\n", f.spelling(), f.help)
+	groups := append([]group{{"The ranks of a program", new(Program).flags(nil)}}, new(Options).groups()...)
+	for _, g := range groups {
+		fmt.Fprintf(&b, "%s:\n\n", g.title)
+		for _, f := range g.flags {
+			if f.help != "" {
+				fmt.Fprintf(&b, "  %-*s %s\n", nameColumn, f.spelling(), f.help)
+			}
 		}
+		b.WriteString("\n")
 	}
-	list(append(new(Program).flags(nil), new(Options).flags()...))
-	b.WriteString("\nOn several machines start the same command on each, with:\n\n")
-	list(new(Options).nodeFlags())
-	b.WriteString(`
+	b.WriteString(`Flags of Open MPI, MPICH, Slurm and TACC's ibrun that place ranks are understood under their own names too.
 A flag takes one or two dashes and may be given as a variable, --dry-run as IBRUN_DRY_RUN=1. After the first ":" only -n, --wdir
 and -x are allowed. Other commands, as first word: bench, doctor, explain, soft-roce, topo, version, help. To start a program of
 such a name: ibrun -- bench
@@ -34,13 +36,23 @@ rank that failed first, 128+N for signal N.
 	return b.String()
 }
 
-// spelling is how the flag is typed, under all its names.
+// nameColumn is how wide the flags are in the list.
+const nameColumn = 26
+
+// spelling is how the flag is typed, under as many of its names as there is room for.
 func (f flag) spelling() string {
-	var names []string
-	for _, name := range f.names {
-		names = append(names, dashed(name))
+	var names, arg string
+	if f.arg != "" {
+		arg = " " + f.arg
 	}
-	return strings.TrimSpace(strings.Join(names, ", ") + " " + f.arg)
+	for _, name := range f.names {
+		longer := strings.TrimPrefix(names+", "+dashed(name), ", ")
+		if names != "" && len(longer+arg) > nameColumn {
+			break
+		}
+		names = longer
+	}
+	return names + arg
 }
 
 // dashed writes a flag's name with as many dashes as people expect.

@@ -39,6 +39,10 @@ type agent struct {
 
 	mu     sync.Mutex
 	events *json.Encoder
+
+	// What startAll needs, which alone uses it.
+	allowed []int // PUs
+	memory  bool  // ranks get the memory that their plan says
 }
 
 // Agent is the program of an agent, which ibrun starts with a socket as descriptor 3. It returns the exit code.
@@ -81,6 +85,9 @@ func newAgent(t *task, control io.Writer) (a *agent, err error) {
 	if err := becomeSubreaper(); err != nil {
 		return a, err
 	}
+	if err := a.lends(); err != nil {
+		return a, err
+	}
 	if a.null, err = os.Open(os.DevNull); err != nil {
 		return a, err
 	}
@@ -90,7 +97,7 @@ func newAgent(t *task, control io.Writer) (a *agent, err error) {
 	job := pmi.Job{Size: t.Size, KVSName: "ibrun-" + t.JobID, Mapping: t.Mapping, Node: t.Node, Events: pmi.Events{
 		Init: func(rank int) { a.send(&event{Kind: evInit, Rank: rank}) },
 		Finalize: func(rank int) {
-			a.deaths.finalized(rank - t.Ranks[0].Rank)
+			a.deaths.finalized(t.local(rank))
 			a.send(&event{Kind: evFinalize, Rank: rank})
 		},
 		Abort: func(rank, code int, text string) {

@@ -38,15 +38,15 @@ type conductor struct {
 
 // node is one node of the job, as the conductor sees it.
 type node struct {
-	number       int
-	name         string
-	first, ranks int              // which are its own
-	conn         *rendezvous.Conn // nil: this one
-	done         bool             // nothing of the job is left there
+	number int
+	name   string
+	ranks  []int            // which are its own, ascending
+	conn   *rendezvous.Conn // nil: this one
+	done   bool             // nothing of the job is left there
 }
 
 // conduct has the ranks started and watches them, on all nodes, until nothing of the job is left.
-func conduct(m *meeting, t *task, o *cli.Options, s Streams) (int, error) {
+func conduct(m *meeting, where layout, t *task, o *cli.Options, s Streams) (int, error) {
 	signals := make(chan os.Signal, 16)
 	notify(signals, slices.Concat(askSignals(), passSignals()))
 	defer signal.Stop(signals)
@@ -61,8 +61,7 @@ func conduct(m *meeting, t *task, o *cli.Options, s Streams) (int, error) {
 	began := time.Now()
 	c := &conductor{Streams: s, m: m, o: o, t: t, judge: newJudge(t.Size), local: l, exchange: exchange, tails: map[int]string{}}
 	for i := range t.Nodes {
-		n := &node{number: i, name: t.Host}
-		n.first, n.ranks = blocks{t.Size, t.Nodes}.of(i)
+		n := &node{number: i, name: t.Host, ranks: where.of[i]}
 		if i > 0 {
 			n.name, n.conn = m.guests[i].Name, m.guests[i].conn
 		}
@@ -153,17 +152,22 @@ func (c *conductor) hearFar(h heard) {
 	c.hear(n, h.event)
 }
 
+// has tells whether a rank is one of this node.
+func (n *node) has(rank int) bool {
+	_, found := slices.BinarySearch(n.ranks, rank)
+	return found
+}
+
 // check refuses events that no agent of this node sends.
 func (n *node) check(e *event) error {
-	own := func(rank int) bool { return rank >= n.first && rank < n.first+n.ranks }
 	ok := false
 	switch e.Kind {
 	case evStarted:
-		ok = e.Rank == n.first && len(e.PIDs) <= n.ranks
+		ok = len(e.Ranks) == len(e.PIDs) && len(e.Ranks) <= len(n.ranks) && slices.Equal(e.Ranks, n.ranks[:len(e.Ranks)])
 	case evNotStarted:
-		ok = e.Rank == -1 || own(e.Rank)
+		ok = e.Rank == -1 || n.has(e.Rank)
 	case evInit, evFinalize, evAbort, evExit:
-		ok = own(e.Rank)
+		ok = n.has(e.Rank)
 	case evParcel:
 		ok = e.Parcel != nil
 	case evSignal:
@@ -314,7 +318,8 @@ func (c *conductor) verdict() *verdict {
 			v.Lines = append(v.Lines, "  | "+strings.TrimSuffix(line, "\n"))
 		}
 	}
-	who := fmt.Sprintf("rank %d on %s", f.rank, c.nodes[blocks{c.t.Size, c.t.Nodes}.node(f.rank)].name)
+	at := slices.IndexFunc(c.nodes, func(n *node) bool { return n.has(f.rank) })
+	who := fmt.Sprintf("rank %d on %s", f.rank, c.nodes[at].name)
 	if pid := c.judge.ranks[f.rank].pid; pid != 0 {
 		who += fmt.Sprintf(" (pid %d)", pid)
 	}

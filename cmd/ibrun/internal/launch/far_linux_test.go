@@ -10,7 +10,7 @@ import (
 )
 
 // farNode is a node of four ranks, the last two of which are its own.
-func farNode() (*node, *judge) { return &node{number: 1, first: 2, ranks: 2}, newJudge(4) }
+func farNode() (*node, *judge) { return &node{number: 1, ranks: []int{2, 3}}, newJudge(4) }
 
 // What another node says of ranks that are not its own, or says although no ibrun does, is refused.
 func TestForeignEvents(t *testing.T) {
@@ -25,7 +25,9 @@ func TestForeignEvents(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	for _, e := range []event{{Kind: evStarted}, {Kind: evStarted, Rank: 2, PIDs: []int{1, 2, 3}}, {Kind: evExit, Rank: 1},
+	for _, e := range []event{{Kind: evStarted, PIDs: []int{1}}, {Kind: evStarted, Ranks: []int{2, 3, 4}, PIDs: []int{1, 2, 3}},
+		{Kind: evStarted, Ranks: []int{3}, PIDs: []int{1}}, {Kind: evStarted, Ranks: []int{2, 1}, PIDs: []int{1, 2}},
+		{Kind: evExit, Rank: 1},
 		{Kind: evExit, Rank: 4}, {Kind: evInit, Rank: -1}, {Kind: evAbort}, {Kind: evNotStarted, Rank: 9}, {Kind: evParcel},
 		{Kind: evSignal, Signal: 9}, {Kind: "", Rank: 2}, {Kind: evNote, Rank: 2}} {
 		if n.check(&e) == nil {
@@ -65,7 +67,7 @@ func TestFirstInTimeOnNodes(t *testing.T) {
 		c := &conductor{
 			m: &meeting{}, o: &cli.Options{}, t: &task{Size: 2, Nodes: 2}, judge: newJudge(2), tails: map[int]string{},
 			local: &local{orders: json.NewEncoder(io.Discard)},
-			nodes: []*node{{name: "n0", ranks: 1}, {name: "n1", number: 1, first: 1, ranks: 1}},
+			nodes: []*node{{name: "n0", ranks: []int{0}}, {name: "n1", number: 1, ranks: []int{1}}},
 		}
 		for i := range story {
 			c.hear(c.nodes[story[i].Rank], &story[i])

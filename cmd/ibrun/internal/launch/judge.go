@@ -69,7 +69,7 @@ func (j *judge) hear(e *event) *fault {
 	switch e.Kind {
 	case evStarted:
 		for i, pid := range e.PIDs {
-			j.ranks[e.Rank+i].pid = pid
+			j.ranks[e.Ranks[i]].pid = pid
 		}
 	case evNotStarted:
 		return newFault(e.Rank, e.Code, e.Text)

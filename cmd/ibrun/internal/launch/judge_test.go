@@ -17,7 +17,7 @@ func hearing(t *testing.T, j *judge, story ...event) (faults []fault) {
 }
 
 func TestJudge(t *testing.T) {
-	start := event{Kind: evStarted, PIDs: []int{100, 101}}
+	start := event{Kind: evStarted, Ranks: []int{0, 1}, PIDs: []int{100, 101}}
 	on := func(k kind, rank int) event { return event{Kind: k, Rank: rank} }
 	for _, c := range []struct {
 		name  string

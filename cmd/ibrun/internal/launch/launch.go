@@ -13,6 +13,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/hw"
 	"golang.org/x/sys/unix"
 )
@@ -47,37 +48,53 @@ func run(o *cli.Options, env []string, s Streams) (int, error) {
 	if err := supported(); err != nil {
 		return 0, err
 	}
-	here, err := thisMachine(o.NodeName)
+	if err := o.Policy.ReadFile(); err != nil {
+		return 0, fail(codeUsage, "%w", err)
+	}
+	here, err := thisMachine(o, s)
 	if err != nil {
 		return 0, err
 	}
-	p := makePlan(here, o)
-	_, ranks := p.blocks.of(p.node)
-	if err := checkLimits(ranks); err != nil {
-		return 0, err
-	}
-	if p.note != "" {
-		s.say("%s", p.note)
-	}
 	if o.DryRun {
+		p, err := settle(here, names(here.Name, o), o, s)
+		if err != nil {
+			return 0, err
+		}
 		if _, err := findPrograms(o, env); err != nil {
 			return 0, err
 		}
 		return 0, p.print(s.Out, o)
 	}
-	m, err := meet(p, o, s)
+	m, err := meet(here.Name, o, s)
 	if err != nil {
 		return 0, err
 	}
-	code, err := start(m, p, o, env, s)
+	code, err := start(m, here, o, env, s)
 	if err != nil {
 		m.dismiss(err)
 	}
 	return code, err
 }
 
+// settle makes a plan that this machine has the means for, and tells the user what there is to know.
+func settle(here placement.Machine, names []string, o *cli.Options, s Streams) (*plan, error) {
+	p, err := makePlan(here, names, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkLimits(len(p.mine())); err != nil {
+		return nil, err
+	}
+	p.tell(o, s)
+	return p, nil
+}
+
 // start has the ranks started, once all nodes are there, and watches them to the end.
-func start(m *meeting, p *plan, o *cli.Options, env []string, s Streams) (int, error) {
+func start(m *meeting, here placement.Machine, o *cli.Options, env []string, s Streams) (int, error) {
+	p, err := settle(here, m.welcome.Names, o, s)
+	if err != nil {
+		return 0, err
+	}
 	programs, err := findPrograms(o, env)
 	if err != nil {
 		return 0, err
@@ -99,7 +116,7 @@ func start(m *meeting, p *plan, o *cli.Options, env []string, s Streams) (int, e
 	if m.zero != nil {
 		return follow(m, t, o, s)
 	}
-	return conduct(m, t, o, s)
+	return conduct(m, p.layout, t, o, s)
 }
 
 // findPrograms finds what is to be started.
@@ -146,12 +163,13 @@ func Lookup(env []string) func(string) string {
 func (p *plan) print(w io.Writer, o *cli.Options) error {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
-	for rank, r := range p.ranks {
-		host, cores := p.host, hw.FormatList(r.pus)
-		if node := p.blocks.node(rank); node != p.node {
-			host, cores = fmt.Sprintf("node-%d", node), "-" // which it decides itself
+	mine := p.here.Ranks
+	for rank, node := range p.at {
+		cores := "-" // which it decides itself
+		if node == p.node {
+			cores, mine = hw.FormatList(mine[0].PUs), mine[1:]
 		}
-		fmt.Fprintf(table, "%4d\t%s\t%s\t%s\n", rank, host, cores, strings.Join(o.Programs[r.program].Args, " "))
+		fmt.Fprintf(table, "%4d\t%s\t%s\t%s\n", rank, p.names[node], cores, strings.Join(o.Programs[p.programs[rank]].Args, " "))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -193,8 +211,8 @@ func notify(to chan<- os.Signal, signals []os.Signal) {
 
 // makeTask writes down what the agent is to start.
 func makeTask(m *meeting, p *plan, o *cli.Options, programs []program, env []string) (*task, error) {
-	t := &task{JobID: m.welcome.JobID, Secret: m.secret, Host: p.host, Node: p.node, Nodes: p.blocks.nodes,
-		Mapping: p.blocks.mapping(), Size: len(p.ranks), Crowded: p.crowded, Env: env, Label: o.Label}
+	t := &task{JobID: m.welcome.JobID, Secret: m.secret, Host: p.names[p.node], Node: p.node, Nodes: len(p.names),
+		Mapping: p.mapping(), Size: len(p.programs), Env: env, Label: o.Label}
 	if t.Output = o.Output; o.Output != "" && !filepath.IsAbs(o.Output) {
 		here, err := absolute(".")
 		if err != nil {
@@ -218,18 +236,14 @@ func makeTask(m *meeting, p *plan, o *cli.Options, programs []program, env []str
 	for _, want := range o.Programs {
 		t.Programs = append(t.Programs, programTask{Dir: want.Dir, Env: want.Env})
 	}
-	for _, place := range p.ranks {
-		t.Programs[place.program].Ranks++
+	for _, program := range p.programs {
+		t.Programs[program].Ranks++
 	}
-	first, n := p.blocks.of(p.node)
-	for i, place := range p.ranks[first : first+n] {
-		r := rankTask{Rank: first + i, Program: place.program, Path: programs[place.program].path,
-			Args: o.Programs[place.program].Args}
-		if programs[place.program].goes {
+	for i := range p.mine() {
+		r := p.task(i, o)
+		r.Path, r.Args = programs[r.Program].path, o.Programs[r.Program].Args
+		if programs[r.Program].goes {
 			r.Args = append([]string{r.Path}, r.Args[1:]...)
-		}
-		if place.bound {
-			r.PUs = place.pus
 		}
 		t.Ranks = append(t.Ranks, r)
 	}

@@ -21,6 +21,6 @@ func Agent() int {
 
 func checkLimits(int) error { return supported() }
 
-func conduct(*meeting, *task, *cli.Options, Streams) (int, error) { return 0, supported() }
+func conduct(*meeting, layout, *task, *cli.Options, Streams) (int, error) { return 0, supported() }
 
 func follow(*meeting, *task, *cli.Options, Streams) (int, error) { return 0, supported() }

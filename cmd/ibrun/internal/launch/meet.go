@@ -52,11 +52,11 @@ type heard struct {
 	err   error
 }
 
-// meet waits until all nodes are there.
-func meet(p *plan, o *cli.Options, s Streams) (*meeting, error) {
+// meet waits until all nodes are there, of which this has that name.
+func meet(name string, o *cli.Options, s Streams) (*meeting, error) {
 	m := &meeting{master: "127.0.0.1"}
-	if p.blocks.nodes == 1 {
-		m.welcome.JobID = newJobID()
+	if o.Nodes <= 1 {
+		m.welcome.JobID, m.welcome.Names = newJobID(), []string{name}
 		rand.Read(m.secret[:])
 		addr, err := freeAddr(m.master)
 		if err == nil {
@@ -70,10 +70,10 @@ func meet(p *plan, o *cli.Options, s Streams) (*meeting, error) {
 	}
 	ctx, stop := interruptible("waiting for the other nodes")
 	defer stop()
-	if p.node == 0 {
-		err = m.gather(ctx, newJoin(p, o), secret, o, s)
+	if o.Node == 0 {
+		err = m.gather(ctx, newJoin(name, o), secret, o, s)
 	} else {
-		err = m.join(ctx, newJoin(p, o), secret, o, s)
+		err = m.join(ctx, newJoin(name, o), secret, o, s)
 	}
 	if err == nil {
 		m.secret, err = secret.Derive(m.welcome.Salt, "job "+m.welcome.JobID)
@@ -141,7 +141,10 @@ func (m *meeting) gather(ctx context.Context, ours *join, secret rendezvous.Secr
 		m.dismiss(err)
 		return err
 	}
-	m.welcome = welcome{JobID: newJobID(), Salt: make([]byte, 32)}
+	m.welcome = welcome{JobID: newJobID(), Names: []string{ours.Name}, Salt: make([]byte, 32)}
+	for _, g := range m.guests[1:] {
+		m.welcome.Names = append(m.welcome.Names, g.Name)
+	}
 	rand.Read(m.welcome.Salt)
 	addr, err := freeAddr("")
 	if err != nil {
@@ -253,7 +256,7 @@ func (m *meeting) join(ctx context.Context, ours *join, secret rendezvous.Secret
 		case first.Verdict != nil:
 			c.Close()
 			err = fail(first.Verdict.Code, "%s", strings.Join(first.Verdict.Lines, "; "))
-		case first.Welcome == nil:
+		case first.Welcome == nil || len(first.Welcome.Names) != o.Nodes:
 			c.Close()
 			err = fmt.Errorf("node 0 at %v does not welcome this node", c.Remote())
 		default:

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ibrun/ibrun/internal/job"
@@ -12,23 +13,31 @@ type task struct {
 	JobID    string
 	Secret   job.Secret
 	Host     string
-	Node     int    // number of this node
-	Nodes    int    // how many there are
-	Mapping  string // which rank is on which node, as PMI tells it
-	Size     int    // ranks of the whole job
-	Crowded  bool   // there are more of them on this node than processors
-	Ranks    []rankTask
+	Node     int        // number of this node
+	Nodes    int        // how many there are
+	Mapping  string     // which rank is on which node, as PMI tells it
+	Size     int        // ranks of the whole job
+	Ranks    []rankTask // ascending
 	Programs []programTask
 	Env      []string // of all ranks
 	Label    bool
 	Output   string // pattern of files, or empty
 }
 
+// local is the position of a rank of this node in Ranks.
+func (t *task) local(rank int) int {
+	return slices.IndexFunc(t.Ranks, func(r rankTask) bool { return r.Rank == rank })
+}
+
 // rankTask is one rank.
 type rankTask struct {
 	Rank    int
-	Program int // index into Programs
-	PUs     []int
+	Program int      // index into Programs
+	PUs     []int    // nil: all that the agent may use
+	Memory  []int    // NUMA nodes to take memory from first; nil: as the kernel does
+	Devices []string `json:",omitempty"` // RDMA devices to take first
+	Env     []string `json:",omitempty"` // unless the user gives these variables
+	Crowded bool     // there are more ranks on its processors than these are
 	Args    []string // what is executed: the program's own, or a debugger's with the program's behind it
 	Path    string
 }
@@ -63,7 +72,7 @@ type kind string
 
 // The kinds of events, with the fields they use.
 const (
-	evStarted    kind = "started"     // Rank (the first), PIDs, Cgroup: these ranks run, in order, and no more will
+	evStarted    kind = "started"     // Ranks, PIDs, Cgroup: these ranks run, in order, and no more will
 	evNotStarted kind = "not started" // Rank, Code (of the exit), Text
 	evInit       kind = "init"        // Rank: it has begun to speak PMI
 	evFinalize   kind = "finalize"    // Rank: it may end from now on
@@ -90,6 +99,7 @@ type event struct {
 	Code   int         `json:",omitempty"`
 	Signal int         `json:",omitempty"`
 	Text   string      `json:",omitempty"`
+	Ranks  []int       `json:",omitempty"`
 	PIDs   []int       `json:",omitempty"`
 	Cgroup string      `json:",omitempty"`
 	Parcel *pmi.Parcel `json:",omitempty"`

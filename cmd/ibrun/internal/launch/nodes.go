@@ -10,34 +10,63 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 )
 
-// blocks deals the ranks of a job out to its nodes: each has as many as any other or one more, next to each other.
-type blocks struct{ size, nodes int }
-
-// of returns the first rank of a node, and how many it has.
-func (b blocks) of(node int) (first, n int) {
-	each, more := b.size/b.nodes, b.size%b.nodes
-	if node < more {
-		return node * (each + 1), each + 1
-	}
-	return node*each + more, each
+// layout says which ranks are on which node.
+type layout struct {
+	at []int   // the node of each rank
+	of [][]int // the ranks of each node, ascending
 }
 
-// node returns the node of a rank.
-func (b blocks) node(rank int) int {
-	each, more := b.size/b.nodes, b.size%b.nodes
-	if rank < more*(each+1) {
-		return rank / (each + 1)
+func newLayout(at []int, nodes int) layout {
+	l := layout{at, make([][]int, nodes)}
+	for rank, node := range at {
+		l.of[node] = append(l.of[node], rank)
 	}
-	return (rank - more) / each
+	return l
 }
 
-// mapping writes it down as PMI_process_mapping.
-func (b blocks) mapping() string {
-	each, more := b.size/b.nodes, b.size%b.nodes
-	if more == 0 {
-		return fmt.Sprintf("(vector,(0,%d,%d))", b.nodes, each)
+// mapping writes it down as PMI_process_mapping: blocks of ranks on neighbouring nodes, equally many on each. What repeats
+// from rank 0 on node 0 is written once.
+func (l layout) mapping() string {
+	period := len(l.at)
+	if l.at[0] == 0 {
+		period = repeats(l.at)
 	}
-	return fmt.Sprintf("(vector,(0,%d,%d),(%d,%d,%d))", more, each+1, more, b.nodes-more, each)
+	type block struct{ node, nodes, each int }
+	var blocks []block
+	for i := 0; i < period; {
+		each := 1
+		for i+each < period && l.at[i+each] == l.at[i] {
+			each++
+		}
+		last := len(blocks) - 1
+		if last >= 0 && blocks[last].each == each && blocks[last].node+blocks[last].nodes == l.at[i] {
+			blocks[last].nodes++
+		} else {
+			blocks = append(blocks, block{l.at[i], 1, each})
+		}
+		i += each
+	}
+	var b strings.Builder
+	for _, k := range blocks {
+		fmt.Fprintf(&b, ",(%d,%d,%d)", k.node, k.nodes, k.each)
+	}
+	return "(vector" + b.String() + ")"
+}
+
+// repeats is the length of the shortest beginning of a list that, repeated, is the list.
+func repeats(list []int) int {
+	border := make([]int, len(list)) // of each beginning: the longest shorter one that it also ends with
+	for i := 1; i < len(list); i++ {
+		n := border[i-1]
+		for n > 0 && list[n] != list[i] {
+			n = border[n-1]
+		}
+		if list[n] == list[i] {
+			n++
+		}
+		border[i] = n
+	}
+	return len(list) - border[len(list)-1]
 }
 
 // join is what a node says of itself before it may take part.
@@ -50,6 +79,8 @@ type join struct {
 // welcome is what node 0 tells the others once all are there.
 type welcome struct {
 	JobID string
+	// Names are those of the nodes.
+	Names []string
 	// Salt makes this job's secret out of that of the nodes, which so need not travel.
 	Salt       []byte
 	MasterPort int
@@ -65,16 +96,18 @@ type verdict struct {
 const wordsShown = 200
 
 // newJoin says what this node has been told to start. Nodes need not agree on directories and variables, which may
-// differ from machine to machine.
-func newJoin(p *plan, o *cli.Options) *join {
+// differ from machine to machine, nor on what ranks are bound to.
+func newJoin(name string, o *cli.Options) *join {
 	var programs []string
 	hash := sha256.New()
+	across := o.Policy.Across()
+	fmt.Fprintf(hash, "%s\n", across)
 	for _, program := range o.Programs {
 		programs = append(programs, fmt.Sprintf("-n %d %s", program.Ranks, strings.Join(program.Args, " ")))
 		fmt.Fprintf(hash, "%d %q\n", program.Ranks, program.Args)
 	}
-	shown := strings.Join(programs, " : ")
-	return &join{Name: p.host, Words: shown[:min(len(shown), wordsShown)], Hash: hex.EncodeToString(hash.Sum(nil))}
+	shown := strings.TrimLeft(across+" "+strings.Join(programs, " : "), " ")
+	return &join{Name: name, Words: shown[:min(len(shown), wordsShown)], Hash: hex.EncodeToString(hash.Sum(nil))}
 }
 
 // check tells how another node's command differs from node 0's, which has that many nodes.

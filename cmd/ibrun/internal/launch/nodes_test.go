@@ -8,42 +8,15 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/internal/pmi"
 )
 
-// Every rank is on one node, blocks differ by at most one, and PMI says the same.
-func TestBlocks(t *testing.T) {
-	for _, b := range []blocks{{1, 1}, {4, 2}, {5, 2}, {7, 7}, {10, 4}, {1000, 37}} {
-		next := 0
-		for node := range b.nodes {
-			first, n := b.of(node)
-			if first != next || n < b.size/b.nodes || n > b.size/b.nodes+1 {
-				t.Errorf("%+v: node %d has %d ranks from %d, and %d comes next", b, node, n, first, next)
-			}
-			for rank := first; rank < first+n; rank++ {
-				if got := b.node(rank); got != node {
-					t.Errorf("%+v: rank %d is on node %d, and on %d", b, rank, node, got)
-				}
-			}
-			next += n
-		}
-		if next != b.size {
-			t.Errorf("%+v: %d ranks", b, next)
-		}
-		if _, err := pmi.NewServer(pmi.Job{Size: b.size, KVSName: "j", Mapping: b.mapping(), Node: b.nodes - 1}); err != nil {
-			t.Errorf("%+v: %v", b, err)
-		}
-	}
-	if got := (blocks{5, 2}).mapping(); got != "(vector,(0,1,3),(1,1,2))" {
-		t.Errorf("5 ranks on 2 nodes: %s", got)
-	}
-}
-
-// Each node plans its own part of the job.
+// Each node plans its own part of the job, and one that has none is told.
 func TestPlanOfNode(t *testing.T) {
 	o := &cli.Options{Node: 1, Nodes: 2, Programs: []cli.Program{{Ranks: 3, Args: []string{"a"}}, {Ranks: 2, Args: []string{"b"}}}}
-	p := makePlan(machine{host: "h", cores: singles(4)}, o)
-	if len(p.ranks) != 5 || p.ranks[2].pus != nil || fmt.Sprint(p.ranks[3].pus, p.ranks[4].pus) != "[0 1] [2 3]" || p.crowded {
+	p := planOf(t, flat(4), o)
+	if len(p.at) != 5 || fmt.Sprint(p.mine(), p.here.Ranks[0].PUs, p.here.Ranks[1].PUs) != "[3 4] [0 1] [2 3]" || p.shares[0] {
 		t.Errorf("%+v", p)
 	}
 	var table strings.Builder
@@ -70,11 +43,17 @@ func TestPlanOfNode(t *testing.T) {
 			t.Errorf("%s is missing in %q", want, env)
 		}
 	}
+
+	o.Policy.Map, o.Policy.Per = placement.Node, 8
+	if _, err := makePlan(flat(4), names("h", o), o); codeOf(err) != codeUsage ||
+		!strings.Contains(err.Error(), "no rank is left for node 1 (h) of 2") {
+		t.Errorf("all ranks on node 0: %v", err)
+	}
 }
 
 func TestNodesAgree(t *testing.T) {
 	of := func(programs ...cli.Program) *join {
-		return newJoin(&plan{host: "h"}, &cli.Options{Programs: programs})
+		return newJoin("h", &cli.Options{Programs: programs})
 	}
 	ours := of(cli.Program{Ranks: 2, Args: []string{"a", "b c"}}, cli.Program{Ranks: 1, Args: []string{"d"}})
 	if err := ours.check(2, 1, 2, of(cli.Program{Ranks: 2, Args: []string{"a", "b c"}, Dir: "/elsewhere"},
@@ -89,6 +68,11 @@ func TestNodesAgree(t *testing.T) {
 		if err := ours.check(2, 1, 2, other); codeOf(err) != codeUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+	cyclic := newJoin("h", &cli.Options{Policy: placement.Policy{Map: placement.Node},
+		Programs: []cli.Program{{Ranks: 2, Args: []string{"a"}}}})
+	if err := ours.check(2, 1, 2, cyclic); codeOf(err) != codeUsage || !strings.Contains(err.Error(), `"--map-by node -n 2 a"`) {
+		t.Errorf("another layout: %v", err)
 	}
 	const want = "3 nodes, and node 0 that there are 2"
 	if err := ours.check(2, 1, 3, ours); codeOf(err) != codeUsage || !strings.Contains(err.Error(), want) {
@@ -117,7 +101,7 @@ func testMessages(t testing.TB) (events, orders [][]byte) {
 		}
 		return text
 	}
-	for _, e := range []event{{Kind: evStarted, Rank: 2, PIDs: []int{7, 8}}, {Kind: evExit, Rank: 3, Code: 5},
+	for _, e := range []event{{Kind: evStarted, Ranks: []int{2, 3}, PIDs: []int{7, 8}}, {Kind: evExit, Rank: 3, Code: 5},
 		{Kind: evExit, Rank: 3, Signal: 9}, {Kind: evInit, Rank: 3}, {Kind: evFinalize, Rank: 2},
 		{Kind: evAbort, Rank: 3, Code: 7, Text: "why"}, {Kind: evSignal, Signal: 2}, {Kind: evNotStarted, Rank: -1, Text: "why"},
 		{Kind: evFault, Text: "why"}, {Kind: evDone, Rank: -1}, {Kind: evJoin, Join: &join{Name: "n"}},

@@ -2,108 +2,132 @@ package launch
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"slices"
+	"strings"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/hw"
 )
 
-// machine is what a plan needs to know of the node.
-type machine struct {
-	host  string
-	cores [][]int // allowed cores as PUs, neighbours next to each other
-}
-
 // plan says where each rank runs.
 type plan struct {
-	host    string
-	blocks  blocks
-	node    int         // this one
-	ranks   []placement // of all nodes
-	note    string      // one line for the user, or empty
-	crowded bool        // there are more ranks on this node than processors
+	layout                  // which rank is on which node
+	node     int            // this one
+	names    []string       // of the nodes
+	programs []int          // of each rank, as an index
+	here     placement.Plan // of the ranks of this node, which no other node decides
+	shares   []bool         // which of them share processors
 }
 
-// placement is one rank's place.
-type placement struct {
-	program int
-	pus     []int // it may run there; nil on other nodes, which decide that themselves
-	bound   bool  // and is bound to them, which all allowed ones need not be
+// names are those of the nodes as far as this one knows before they have met.
+func names(here string, o *cli.Options) []string {
+	list := make([]string, max(o.Nodes, 1))
+	for i := range list {
+		list[i] = fmt.Sprintf("node-%d", i)
+	}
+	list[o.Node] = here
+	return list
 }
 
-// thisMachine reads topology and affinity. A machine that does not tell its topology has as many cores as PUs. An empty
-// name is the host's.
-func thisMachine(name string) (machine, error) {
+// thisMachine reads topology and affinity, devices only where they matter: that takes a few milliseconds. A machine that
+// does not tell its topology has as many cores as PUs.
+func thisMachine(o *cli.Options, s Streams) (m placement.Machine, err error) {
 	host, err := os.Hostname()
-	if err != nil && name == "" {
-		return machine{}, fmt.Errorf("find the name of this machine: %w", err)
+	if err != nil && o.NodeName == "" {
+		return m, fmt.Errorf("find the name of this machine: %w", err)
 	}
-	host = cmp.Or(name, host)
-	allowed, err := hw.Affinity()
+	m.Name = cmp.Or(o.NodeName, host)
+	if m.Allowed, err = hw.Affinity(); err != nil {
+		return m, err
+	}
+	if o.Nodes > 1 || o.Policy.Needs() || o.Policy.Report || strings.Contains(o.Transport, "rdma") {
+		m.Top, err = hw.Local()
+	} else {
+		m.Top, err = hw.Read(os.DirFS("/"), hw.OnlyPUs)
+	}
 	if err != nil {
-		return machine{}, err
+		if !errors.Is(err, fs.ErrNotExist) {
+			s.say("this machine does not tell how its cores are arranged: %v", err)
+		}
+		m.Top = new(hw.Topology)
 	}
-	top, err := hw.Read(os.DirFS("/"), hw.OnlyPUs)
-	if err != nil {
-		top = new(hw.Topology)
-	}
-	return machine{host, top.CoresOf(allowed)}, nil
+	return m, nil
 }
 
-// makePlan deals the cores of this machine out to its ranks of the programs.
-func makePlan(m machine, o *cli.Options) *plan {
-	p := &plan{host: m.host, node: o.Node}
+// makePlan places the ranks of the programs that are this node's, and says where the others are.
+func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error) {
+	p := &plan{node: o.Node, names: names, here: placement.Plan{Machines: []placement.Machine{m}}}
 	for i, program := range o.Programs {
 		n := program.Ranks
 		if n == 0 {
-			n = len(m.cores)
+			var err error
+			if n, err = o.Policy.Slots(m); err != nil {
+				return nil, fail(codeUsage, "%w", err)
+			}
 		}
 		for range n {
-			p.ranks = append(p.ranks, placement{program: i})
+			p.programs = append(p.programs, i)
 		}
 	}
-	p.blocks = blocks{size: len(p.ranks), nodes: max(o.Nodes, 1)}
-	first, n := p.blocks.of(p.node)
-	shares := share(m.cores, n, o.BindTo)
-	all := slices.Concat(m.cores...)
-	for i := range n {
-		r := &p.ranks[first+i]
-		if r.bound = shares != nil; r.bound {
-			r.pus = shares[i]
-		} else {
-			r.pus = all
+	where, err := o.Policy.Nodes(names, len(p.programs))
+	if err != nil {
+		return nil, fail(codeUsage, "%w", err)
+	}
+	p.layout = newLayout(where, len(names))
+	for node, ranks := range p.of {
+		if len(ranks) == 0 {
+			return nil, fail(codeUsage, "no rank is left for node %d (%s) of %d: start fewer nodes", node, names[node], len(names))
 		}
 	}
-	if p.crowded = n > len(all); p.crowded && o.BindTo != "none" {
-		p.note = fmt.Sprintf("more ranks than cores (%d on %d), so none is bound to a core", n, len(all))
+	if p.here.Ranks, p.here.Notes, err = o.Policy.On(m, p.mine()); err != nil {
+		return nil, fail(codeUsage, "place ranks on %s: %w", m.Name, err)
 	}
-	return p
+	p.shares = placement.Shares(p.here.Ranks)
+	return p, nil
 }
 
-// share returns the PUs of each of n ranks: equally many cores each, next to each other. With more ranks than cores
-// the hardware threads are dealt out instead. It returns nil if ranks are not to be bound: one rank alone, which
-// has everything, and more ranks than there are hardware threads.
-func share(cores [][]int, n int, bindTo string) [][]int {
-	if n > len(cores) {
-		var threads [][]int
-		for _, pu := range slices.Concat(cores...) {
-			threads = append(threads, []int{pu})
-		}
-		cores = threads
+// mine are the ranks of this node, ascending.
+func (p *plan) mine() []int { return p.of[p.node] }
+
+// tell says what the user should know of the placement, and all of it if that was asked for.
+func (p *plan) tell(o *cli.Options, s Streams) {
+	lines := p.here.Notes
+	if o.Policy.Report {
+		lines = strings.Split(strings.TrimSuffix(p.here.Report(), "\n"), "\n") // which ends with the notes
 	}
-	if n > len(cores) || bindTo == "none" || n == 1 && bindTo == "" {
+	for _, line := range lines {
+		s.say("%s", line)
+	}
+}
+
+// task is what the agent has to know of the place of its rank number i.
+func (p *plan) task(i int, o *cli.Options) rankTask {
+	place, m := p.here.Ranks[i], p.here.Machines[0]
+	r := rankTask{Rank: place.Rank, Program: p.programs[place.Rank], Crowded: p.shares[i]}
+	if place.Bound {
+		r.PUs, r.Memory = place.PUs, lessThanAll(place.Memory, m.Top)
+	}
+	if place.NIC.Name != "" {
+		r.Devices = []string{place.NIC.Name}
+	}
+	if o.Policy.Map == placement.Device {
+		r.Env = m.Variables(place)
+	}
+	return r
+}
+
+// lessThanAll is nil if the PUs of the machine are in no other NUMA nodes than these: then there is no memory to prefer.
+func lessThanAll(nodes []int, top *hw.Topology) []int {
+	all := map[int]bool{}
+	for _, pu := range top.PUs {
+		all[pu.Node] = true
+	}
+	if len(nodes) >= len(all) {
 		return nil
 	}
-	each := len(cores) / n
-	if bindTo == "core" {
-		each = 1
-	}
-	var shares [][]int
-	for i := range n {
-		first := i * len(cores) / n // what does not divide is left over between the ranks, not all at the end
-		shares = append(shares, slices.Sorted(slices.Values(slices.Concat(cores[first:first+each]...))))
-	}
-	return shares
+	return nodes
 }

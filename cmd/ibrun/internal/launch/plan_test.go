@@ -1,74 +1,170 @@
 package launch
 
 import (
-	"reflect"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
+	"github.com/ibrun/ibrun/hw"
 )
 
-func singles(n int) [][]int {
-	var cores [][]int
-	for i := range n {
-		cores = append(cores, []int{i})
+// flat is a machine of so many cores that tells nothing of them.
+func flat(cores int) placement.Machine {
+	m := placement.Machine{Name: "h", Top: new(hw.Topology)}
+	for i := range cores {
+		m.Allowed = append(m.Allowed, i)
 	}
-	return cores
+	return m
 }
 
-func TestShare(t *testing.T) {
-	threaded := [][]int{{0, 4}, {2, 6}, {1, 5}, {3, 7}}
-	for _, c := range []struct {
-		name   string
-		cores  [][]int
-		n      int
-		bindTo string
-		want   [][]int
-	}{
-		{"one rank has everything", singles(4), 1, "", nil},
-		{"one rank on one core", singles(4), 1, "core", [][]int{{0}}},
-		{"halves", singles(4), 2, "", [][]int{{0, 1}, {2, 3}}},
-		{"a core of its share", singles(4), 2, "core", [][]int{{0}, {2}}},
-		{"not bound", singles(4), 2, "none", nil},
-		{"what does not divide", singles(8), 3, "", [][]int{{0, 1}, {2, 3}, {5, 6}}},
-		{"more ranks than cores", singles(2), 3, "", nil},
-		{"more ranks than cores, cores wanted", singles(2), 3, "core", nil},
-		{"neighbours with both threads", threaded, 2, "", [][]int{{0, 2, 4, 6}, {1, 3, 5, 7}}},
-		{"hardware threads", threaded, 8, "", [][]int{{0}, {4}, {2}, {6}, {1}, {5}, {3}, {7}}},
-	} {
-		if got := share(c.cores, c.n, c.bindTo); !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+// sockets is a machine of two packages with four cores each, a NIC and a GPU.
+func sockets() placement.Machine {
+	m := flat(8)
+	for i := range 8 {
+		m.Top.PUs = append(m.Top.PUs, hw.PU{ID: i, Core: i, L3: i / 4 * 4, Node: i / 4, Package: i / 4})
+	}
+	for i := range 2 {
+		pus := m.Allowed[4*i : 4*i+4]
+		m.Top.Nodes = append(m.Top.Nodes, hw.Node{ID: i, PUs: pus, Near: pus, Distances: []int{10 + 10*i, 20 - 10*i}})
+		pci := fmt.Sprintf("0000:0%d:00.0", i+1)
+		m.Top.RDMA = append(m.Top.RDMA, hw.RDMADevice{Name: fmt.Sprint("mlx5_", i), PCI: pci, NUMA: i, LocalPUs: pus,
+			Ports: []hw.RDMAPort{{Number: 1, State: hw.PortActive}}})
+		m.Top.GPUs = append(m.Top.GPUs, hw.Device{Name: fmt.Sprint("card", i), PCI: pci[:10] + "1.0", ID: "10de:2330", NUMA: i,
+			LocalPUs: pus})
+	}
+	return m
+}
+
+func programs(ranks ...int) *cli.Options {
+	o := &cli.Options{}
+	for _, n := range ranks {
+		o.Programs = append(o.Programs, cli.Program{Ranks: n, Args: []string{"p"}})
+	}
+	return o
+}
+
+func planOf(t *testing.T, m placement.Machine, o *cli.Options) *plan {
+	t.Helper()
+	p, err := makePlan(m, names(m.Name, o), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// What a node does that is asked for nothing, as docs/affinity.md says.
+func TestDefaultPlan(t *testing.T) {
+	threaded := flat(8)
+	for i, pu := range []hw.PU{{Core: 0, L3: 0}, {Core: 1, L3: 1}, {Core: 2, L3: 0}, {Core: 3, L3: 1}} {
+		for thread := range 2 {
+			pu.ID = i + 4*thread
+			threaded.Top.PUs = append(threaded.Top.PUs, pu)
 		}
 	}
-	half := share(singles(64), 2, "")
-	if len(half[0]) != 32 || len(half[1]) != 32 {
-		t.Errorf("2 ranks on 64 cores have %d and %d", len(half[0]), len(half[1]))
+	for _, c := range []struct {
+		name string
+		m    placement.Machine
+		n    int
+		want string
+	}{
+		{"one rank has everything", flat(4), 1, "-"},
+		{"halves", flat(4), 2, "0-1 2-3"},
+		{"what does not divide", flat(8), 3, "0-1 2-3 5-6"},
+		{"more ranks than cores", flat(2), 3, "- - -"},
+		{"neighbours with both threads", threaded, 2, "0,2,4,6 1,3,5,7"},
+		{"hardware threads", threaded, 8, "0 4 2 6 1 5 3 7"},
+		{"one rank on each core", flat(2), 0, "0 1"},
+	} {
+		var words []string
+		for _, r := range planOf(t, c.m, programs(c.n)).here.Ranks {
+			word := "-"
+			if r.Bound {
+				word = hw.FormatList(r.PUs)
+			}
+			words = append(words, word)
+		}
+		if got := strings.Join(words, " "); got != c.want {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
 	}
 }
 
 func TestPlan(t *testing.T) {
-	m := machine{host: "h", cores: singles(4)}
-	programs := func(ranks ...int) *cli.Options {
-		o := &cli.Options{}
-		for _, n := range ranks {
-			o.Programs = append(o.Programs, cli.Program{Ranks: n, Args: []string{"p"}})
-		}
-		return o
-	}
-	if p := makePlan(m, programs(0)); len(p.ranks) != 4 || !p.ranks[3].bound || p.note != "" {
-		t.Errorf("without -n: %+v, want a rank on each core", p)
-	}
-	p := makePlan(m, programs(1, 3))
-	if len(p.ranks) != 4 || p.ranks[0].program != 0 || p.ranks[1].program != 1 || !reflect.DeepEqual(p.ranks[3].pus, []int{3}) {
+	p := planOf(t, flat(4), programs(1, 3))
+	if len(p.at) != 4 || fmt.Sprint(p.programs) != "[0 1 1 1]" || !slices.Equal(p.here.Ranks[3].PUs, []int{3}) {
 		t.Errorf("two programs: %+v", p)
 	}
-	p = makePlan(m, programs(5))
-	if p.ranks[0].bound || len(p.ranks[0].pus) != 4 || !strings.Contains(p.note, "more ranks than cores (5 on 4)") {
+	p = planOf(t, flat(4), programs(5))
+	if !p.shares[0] || len(p.here.Ranks[0].PUs) != 4 ||
+		fmt.Sprint(p.here.Notes) != "[more ranks than cores (5 on 4), so none is bound to a core]" {
 		t.Errorf("5 ranks on 4 cores: %+v", p)
 	}
 	quiet := programs(5)
-	quiet.BindTo = "none"
-	if p := makePlan(m, quiet); p.note != "" {
-		t.Errorf("a note about what was asked for: %q", p.note)
+	quiet.Policy.Bind = placement.None
+	if p := planOf(t, flat(4), quiet); p.here.Notes != nil {
+		t.Errorf("a note about what was asked for: %q", p.here.Notes)
+	}
+}
+
+// What cannot be done is wrong use of the command, and says what is missing.
+func TestPlanRefuses(t *testing.T) {
+	nothing := flat(0)
+	nothing.Allowed = []int{}
+	masked := sockets()
+	masked.Allowed = []int{1, 2}
+	for _, c := range []struct {
+		m      placement.Machine
+		policy placement.Policy
+		kind   error
+		want   string
+	}{
+		{nothing, placement.Policy{}, placement.ErrNoObject, "leave no PU"},
+		{flat(2), placement.Policy{Map: placement.NUMA}, placement.ErrNoObject, "does not tell the numa of PU 0"},
+		{flat(2), placement.Policy{Strict: true}, placement.ErrNoRoom, "3 ranks, and the node has 2 cores"},
+		{masked, placement.Policy{Map: placement.Device, Device: "mlx5_1"}, placement.ErrNoObject,
+			"place ranks on h: nothing there to place ranks on: none of the allowed PUs 1-2 is near mlx5_1"},
+	} {
+		o := programs(3)
+		o.Policy = c.policy
+		_, err := makePlan(c.m, names("h", o), o)
+		if !errors.Is(err, c.kind) || codeOf(err) != codeUsage || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.policy, err, c.want)
+		}
+	}
+}
+
+// Binding, memory and devices reach the agent; other libraries are told of devices only when ranks are mapped to them, and
+// the user's own word counts.
+func TestTaskOfPlan(t *testing.T) {
+	o := programs(2)
+	r := planOf(t, sockets(), o).task(1, o)
+	if fmt.Sprint(r.PUs, r.Memory, r.Devices, r.Env) != "[4 5 6 7] [1] [mlx5_1] []" || r.Crowded {
+		t.Errorf("%+v", r)
+	}
+	o.Policy.Bind = placement.Node
+	if r := planOf(t, sockets(), o).task(1, o); r.Memory != nil || len(r.PUs) != 8 {
+		t.Errorf("a rank that is bound to the whole node prefers memory of nodes %v", r.Memory)
+	}
+	o.Policy = placement.Policy{Map: placement.Device}
+	t1 := &task{Size: 2, Programs: []programTask{{Env: []string{"UCX_NET_DEVICES=mine"}}}}
+	t1.Ranks = []rankTask{planOf(t, sockets(), o).task(1, o)}
+	env := t1.rankEnv(0)
+	for _, want := range []string{"UCX_NET_DEVICES=mine", "NCCL_IB_HCA==mlx5_1:1", "CUDA_VISIBLE_DEVICES=1",
+		"CUDA_DEVICE_ORDER=PCI_BUS_ID"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("%s is missing in %q", want, env)
+		}
+	}
+	if slices.Contains(env, "UCX_NET_DEVICES=mlx5_1:1") {
+		t.Error("the user's own variable is overridden")
+	}
+	o.Policy.Device = "mlx5_0"
+	o.Programs[0].Ranks = 6
+	if p := planOf(t, sockets(), o); !p.shares[0] || !p.task(0, o).Crowded {
+		t.Errorf("six ranks on the four cores near mlx5_0 do not share: %+v", p)
 	}
 }

@@ -32,7 +32,12 @@ func (t *task) rankEnv(local int) []string {
 			seen[name] = true
 		}
 	}
-	if t.Crowded && !seen["GOMAXPROCS"] {
+	for _, v := range t.Ranks[local].Env {
+		if name, _, _ := strings.Cut(v, "="); !seen[name] {
+			env = append(env, v)
+		}
+	}
+	if t.Ranks[local].Crowded && !seen["GOMAXPROCS"] {
 		// A rank's share is less than one processor. A Go program that sees them all wakes threads that take the
 		// others' share.
 		env = append(env, "GOMAXPROCS=1")

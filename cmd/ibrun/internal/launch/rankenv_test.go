@@ -30,7 +30,7 @@ func TestRankEnv(t *testing.T) {
 }
 
 func TestCrowdedRankEnv(t *testing.T) {
-	job := &task{Size: 5, Crowded: true, Ranks: []rankTask{{}}, Programs: []programTask{{}}}
+	job := &task{Size: 5, Ranks: []rankTask{{Crowded: true}}, Programs: []programTask{{}}}
 	if env := job.rankEnv(0); !slices.Contains(env, "GOMAXPROCS=1") {
 		t.Error("a rank that shares a processor sees them all")
 	}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/job"
 	"golang.org/x/sys/unix"
 )
@@ -22,9 +21,10 @@ type rank struct {
 }
 
 // startAll starts the ranks one by one and says so, or which one cannot be started. The calling thread is locked
-// and lives as long as the agent: the kernel kills the ranks when it ends, and it lends them its PUs.
+// and lives as long as the agent: the kernel kills the ranks when it ends, and it lends them its PUs and memory policy.
 func (a *agent) startAll() {
 	defer a.allStarted()
+	defer a.takeBack()
 	for i := range a.task.Ranks {
 		if a.closing.Load() {
 			return
@@ -38,9 +38,9 @@ func (a *agent) startAll() {
 
 // allStarted tells ibrun which ranks there are, and begins to take in their deaths.
 func (a *agent) allStarted() {
-	started := event{Kind: evStarted, Rank: a.task.Ranks[0].Rank}
+	started := event{Kind: evStarted}
 	for _, r := range a.ranks {
-		started.PIDs = append(started.PIDs, r.pid)
+		started.Ranks, started.PIDs = append(started.Ranks, r.task.Rank), append(started.PIDs, r.pid)
 	}
 	if a.group != nil {
 		started.Cgroup = a.group.dir
@@ -83,12 +83,10 @@ func (a *agent) start(i int) error {
 	return nil
 }
 
-// exec starts the process, bound to its PUs from its first instruction on.
+// exec starts the process, bound to its PUs and memory from its first instruction on.
 func (a *agent) exec(i int, r *rank, w *wires) (err error) {
-	if len(r.task.PUs) > 0 {
-		if err := hw.Bind(r.task.PUs); err != nil {
-			return err
-		}
+	if err := a.lend(r.task); err != nil {
+		return err
 	}
 	stdin := a.null
 	if r.task.Rank == 0 {
@@ -141,6 +139,7 @@ func (a *agent) hello(i int) *job.Hello {
 	h := &job.Hello{
 		JobID: t.JobID, Secret: t.Secret, Rank: t.Ranks[i].Rank, Size: t.Size, Node: t.Node, Nodes: t.Nodes, NodeName: t.Host,
 		NodeRanks: make([]int, len(t.Ranks)), LocalRank: i, AgentPID: os.Getpid(), Cores: t.Ranks[i].PUs,
+		Crowded: t.Ranks[i].Crowded, Devices: t.Ranks[i].Devices,
 	}
 	for local := range t.Ranks {
 		h.NodeRanks[local] = t.Ranks[local].Rank

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -104,12 +105,75 @@ func (n *node) nearest(ranks []Rank, mapped []*hw.Choice) (notes []string) {
 		if gpus != nil {
 			r.GPU = gpus[i]
 		}
-		for _, c := range []hw.Choice{r.NIC, r.GPU} {
-			if r.Bound && c.Path == hw.PathSys {
-				notes = append(notes, fmt.Sprintf("rank %d on PUs %s is in another package than %v, the nearest device: "+
-					"its traffic crosses sockets", r.Rank, hw.FormatList(r.PUs), c))
-			}
-		}
+	}
+	notes = crossing(ranks, func(r Rank) hw.Choice { return r.NIC })
+	if mapped != nil { // otherwise it is not known that ranks use GPUs
+		notes = append(notes, crossing(ranks, func(r Rank) hw.Choice { return r.GPU })...)
 	}
 	return notes
+}
+
+// crossing warns of ranks whose device is in another package, in one line for each device.
+func crossing(ranks []Rank, device func(Rank) hw.Choice) (notes []string) {
+	var order []string
+	far := map[string][]Rank{}
+	for _, r := range ranks {
+		if c := device(r); r.Bound && c.Path == hw.PathSys {
+			name := c.String()
+			if far[name] == nil {
+				order = append(order, name)
+			}
+			far[name] = append(far[name], r)
+		}
+	}
+	for _, name := range order {
+		var numbers, pus []int
+		for _, r := range far[name] {
+			numbers, pus = append(numbers, r.Rank), append(pus, r.PUs...)
+		}
+		who := "rank %s on PUs %s is in another package than %s, the nearest device: its traffic crosses sockets"
+		if len(numbers) > 1 {
+			who = "ranks %s on PUs %s are in another package than %s, the nearest device: their traffic crosses sockets"
+		}
+		notes = append(notes, fmt.Sprintf(who, hw.FormatList(numbers), hw.FormatList(pus), name))
+	}
+	return notes
+}
+
+// Variables are what tells other libraries which devices a rank was mapped to: UCX and NCCL the NIC, and CUDA, ROCm and
+// Level Zero the GPU, counted by PCI address among those of its maker.
+func (m Machine) Variables(r Rank) []string {
+	var all []string
+	if r.NIC.Name != "" {
+		all = append(all, "UCX_NET_DEVICES="+r.NIC.String(), "NCCL_IB_HCA=="+r.NIC.String()) // the second = is for: exactly
+	}
+	if r.GPU.Name == "" {
+		return all
+	}
+	var vendor string
+	for _, d := range m.Top.GPUs {
+		if d.PCI == r.GPU.PCI {
+			vendor, _, _ = strings.Cut(d.ID, ":")
+		}
+	}
+	number := 0
+	for _, d := range m.Top.GPUs {
+		if strings.HasPrefix(d.ID, vendor+":") && addressBefore(d.PCI, r.GPU.PCI) {
+			number++
+		}
+	}
+	switch vendor {
+	case "10de":
+		all = append(all, fmt.Sprintf("CUDA_VISIBLE_DEVICES=%d", number), "CUDA_DEVICE_ORDER=PCI_BUS_ID")
+	case "1002":
+		all = append(all, fmt.Sprintf("ROCR_VISIBLE_DEVICES=%d", number))
+	case "8086":
+		all = append(all, fmt.Sprintf("ZE_AFFINITY_MASK=%d", number), "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1")
+	}
+	return all
+}
+
+// addressBefore orders PCI addresses, which are written with equally many digits but for domains of more than 16 bits.
+func addressBefore(a, b string) bool {
+	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) < 0
 }

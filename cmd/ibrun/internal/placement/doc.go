@@ -1,6 +1,6 @@
 // Package placement decides where ranks run: on which node, on which PUs, with the memory of which NUMA nodes and
-// next to which devices. It reads nothing and starts nothing: what it decides follows from the topology, the affinity
-// mask and the number of ranks alone, so every node comes to the same result.
+// next to which devices. It reads nothing but rank files, and starts nothing: what it decides follows from the topology,
+// the affinity mask and the number of ranks alone, so every node comes to the same result.
 //
 //	var policy placement.Policy
 //	err := policy.Set("map-by", "numa")

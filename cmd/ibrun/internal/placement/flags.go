@@ -26,14 +26,14 @@ func ourFlags() []Flag {
 		{[]string{"map-by", "rank-map-by"}, "OBJECT",
 			"deal ranks out to the objects in turn: slot, core, l3cache, numa, package, node, device, or ppr:N:OBJECT", (*Policy).mapBy},
 		{[]string{"bind-to"}, "OBJECT|none",
-			"bind a rank to the core, l3cache, numa, package, ... it is on; without it to its share of the cores", (*Policy).bindTo},
+			"bind a rank to the core, l3cache, numa, package, ... it is on; without it, to its share of the cores", (*Policy).bindTo},
 		{[]string{"cpus-per-rank", "cpus-per-proc", "cpus-per-task", "c", "tpp"}, "N", "give each rank N cores",
 			func(p *Policy, s string) (err error) {
 				p.CPUs, err = count(s)
 				return err
 			}},
 		{[]string{"ppn", "npernode", "ntasks-per-node", "tasks-per-node"}, "N", "start N ranks on each node", per(Node)},
-		{[]string{"offset", "o"}, "N", "leave the first N slots of the node free",
+		{[]string{"offset"}, "N", "leave the first N slots of the node free",
 			func(p *Policy, s string) error {
 				n, err := strconv.Atoi(s)
 				if err != nil || n < 0 || n > maxCount {
@@ -42,7 +42,7 @@ func ourFlags() []Flag {
 				p.Offset = n
 				return nil
 			}},
-		{[]string{"rankfile", "rf"}, "FILE", "place ranks as the lines of FILE say: rank 0=host slot=0-3",
+		{[]string{"rank-file", "rankfile", "rf"}, "FILE", "place ranks as the lines of FILE say: rank 0=host slot=0-3",
 			func(p *Policy, s string) error {
 				p.FilePath = s
 				return nil
@@ -62,10 +62,7 @@ func classicFlags() []Flag {
 		{[]string{"npersocket", "ntasks-per-socket"}, "N", "", per(Package)},
 		{[]string{"m", "distribution"}, "HOW", "", (*Policy).distribution},
 		{[]string{"cpu-bind", "cpu_bind"}, "HOW", "", (*Policy).cpuBind},
-		{[]string{"N"}, "N", "", func(*Policy, string) error {
-			return errors.New("-N is the ranks of a node in Open MPI and the number of nodes in Slurm: write --ppn N or " +
-				"--node K/N")
-		}},
+		{[]string{"display"}, "WHAT", "", (*Policy).display},
 	}
 	for _, word := range []string{"slot", "node", "core", "socket", "numa"} {
 		flags = append(flags, toggle("by"+word, func(p *Policy) error { return p.mapBy(word) }))
@@ -75,6 +72,25 @@ func classicFlags() []Flag {
 	}
 	return append(flags, toggle("oversubscribe", func(p *Policy) error { p.Strict = false; return nil }),
 		toggle("nooversubscribe", func(p *Policy) error { p.Strict = true; return nil }))
+}
+
+// Ambiguous says what to write instead of flags that mean one thing here and another there, by their names.
+func Ambiguous() map[string]string {
+	return map[string]string{
+		"N": "it is the ranks of a node in Open MPI and the number of nodes in Slurm; write --ppn N or --node K/N",
+		"o": "it is an offset in TACC's ibrun and a file for the output in Slurm; write --offset N or --output PATTERN",
+	}
+}
+
+// display is Open MPI's.
+func (p *Policy) display(s string) error {
+	for word := range strings.SplitSeq(s, ",") {
+		if word != "bindings" && word != "map" && word != "map-devel" {
+			return fmt.Errorf("%q cannot be displayed; write bindings or map, or have ibrun topo draw the node", word)
+		}
+	}
+	p.Report = true
+	return nil
 }
 
 // toggle is a switch that does something when it is on.
@@ -132,7 +148,7 @@ func (p *Policy) cpuBind(s string) error {
 			}
 		default:
 			return fmt.Errorf("%q is not known here; write verbose, none, threads, cores, sockets or ldoms, "+
-				"and for single PUs a --rankfile", word)
+				"and for single PUs a --rank-file", word)
 		}
 	}
 	return nil
@@ -140,6 +156,9 @@ func (p *Policy) cpuBind(s string) error {
 
 // Set sets the flag of that name, in any spelling, without dashes. The error says what is wrong with the value.
 func (p *Policy) Set(name, value string) error {
+	if why, ok := Ambiguous()[name]; ok {
+		return errors.New(why)
+	}
 	for _, f := range Flags() {
 		if slices.Contains(f.Names, name) {
 			return f.Set(p, value)

@@ -31,6 +31,7 @@ func TestSet(t *testing.T) {
 		"m=block:block nooversubscribe oversubscribe=1": {},
 		"cpu-bind=quiet,cores":                          {Bind: Core},
 		"cpu_bind=none":                                 {Bind: None},
+		"rank-file=f display=map,bindings":              {FilePath: "f", Report: true},
 	} {
 		if got := policy(t, strings.Fields(flags)...); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, want %+v", flags, got, want)
@@ -55,8 +56,10 @@ func TestSetRefuses(t *testing.T) {
 		{"cpus-per-rank", "0", "from 1"},
 		{"offset", "-1", "no number of slots"},
 		{"N", "2", "--ppn"},
+		{"o", "2", "--offset"},
+		{"display", "topo", "bindings or map"},
 		{"distribution", "plane=3", "block, cyclic"},
-		{"cpu-bind", "map_cpu:0,1", "rankfile"},
+		{"cpu-bind", "map_cpu:0,1", "--rank-file"},
 		{"bynode", "perhaps", "true or false"},
 		{"report-bindings", "", "true or false"},
 		{"by-magic", "", "no flag"},

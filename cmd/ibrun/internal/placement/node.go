@@ -73,7 +73,9 @@ func (n *node) objects(p *Policy) ([]object, error) {
 }
 
 // whole is all of the node.
-func (n *node) whole() object { return object{name: "the node", cores: n.cores} }
+func (n *node) whole() object { return object{name: wholeNode, cores: n.cores} }
+
+const wholeNode = "the node"
 
 // units are the cores, or their hardware threads.
 func (n *node) units(cores [][]int, threads bool) [][]int {

@@ -148,6 +148,23 @@ func (p *Policy) On(m Machine, ranks []int) (places []Rank, notes []string, err 
 	return places, append(d.notes, n.nearest(places, d.devices)...), nil
 }
 
+// Shares tells of each of the ranks of one machine whether it has to share PUs with so many others that there is not one
+// for each: such ranks must not wait by spinning.
+func Shares(ranks []Rank) []bool {
+	load := map[int]float64{} // of each PU: the parts of ranks that it carries
+	for _, r := range ranks {
+		for _, pu := range r.PUs {
+			load[pu] += 1 / float64(len(r.PUs))
+		}
+	}
+	const rounding = 1e-6
+	shares := make([]bool, len(ranks))
+	for i, r := range ranks {
+		shares[i] = slices.ContainsFunc(r.PUs, func(pu int) bool { return load[pu] > 1+rounding })
+	}
+	return shares
+}
+
 // Slots is how many ranks a machine takes when nobody says how many: as many as the policy fills it with, one for
 // each share of CPUs cores.
 func (p *Policy) Slots(m Machine) (int, error) {
@@ -290,14 +307,17 @@ func (p *Policy) crowd(n *node, o object, mine []int, units [][]int, d *dealing)
 	if p.Strict {
 		return fmt.Errorf("%w: %d ranks, and %s has %d cores", ErrNoRoom, len(mine), o.name, len(units))
 	}
-	binds := "none is bound to a core"
+	binds, where := ": none is bound to a core", " of "+o.name
+	if o.name == wholeNode {
+		binds, where = ", so none is bound to a core", ""
+	}
 	for i, rank := range mine {
 		switch p.Bind {
 		case None, HWThread, Core:
 		case Share:
 			if p.Map != Share && p.Map != Node && p.Map != Core && p.Map != HWThread {
 				d.pus[rank] = sorted(o.cores)
-				binds = "they share it"
+				binds = ": they share it"
 			}
 		default:
 			pus, err := n.bind(p, o, units[i%len(units):i%len(units)+1])
@@ -305,11 +325,11 @@ func (p *Policy) crowd(n *node, o object, mine []int, units [][]int, d *dealing)
 				return err
 			}
 			d.pus[rank] = pus
-			binds = "they share them"
+			binds = ": they share them"
 		}
 	}
 	if p.Bind != None {
-		d.notes = append(d.notes, fmt.Sprintf("more ranks than cores (%d on %d of %s): %s", len(mine), len(units), o.name, binds))
+		d.notes = append(d.notes, fmt.Sprintf("more ranks than cores (%d on %d%s)%s", len(mine), len(units), where, binds))
 	}
 	return nil
 }

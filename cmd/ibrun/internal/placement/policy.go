@@ -2,6 +2,8 @@ package placement
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,6 +51,49 @@ type Policy struct {
 	// FilePath is where File is to be read from: Set does not open files.
 	FilePath string
 }
+
+// Needs tells whether the policy stands on more of a topology than [hw.OnlyPUs] reads: devices and small caches.
+func (p *Policy) Needs() bool {
+	return slices.ContainsFunc([]Level{L1, L2, Device}, func(l Level) bool { return p.Map == l || p.Bind == l })
+}
+
+// Across says what of the policy decides which rank is on which node, on which all nodes of a job must agree. Empty: each
+// node has as many ranks as any other or one more, next to each other.
+func (p *Policy) Across() string {
+	switch {
+	case p.File != nil:
+		return "--rank-file " + strings.Join(p.File.hosts(), ",")
+	case p.Map == Node && p.Per > 0:
+		return fmt.Sprintf("--ppn %d", p.Per)
+	case p.Map == Node:
+		return "--map-by node"
+	}
+	return ""
+}
+
+// ReadFile reads the rank file that FilePath names, if any. The error is a [*SyntaxError] where it has one to point at.
+func (p *Policy) ReadFile() error {
+	if p.FilePath == "" {
+		return nil
+	}
+	f, err := os.Open(p.FilePath)
+	if err != nil {
+		return fmt.Errorf("read the rank file: %w", err)
+	}
+	defer f.Close() // it was only read
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the rank file: %w", err)
+	case len(text) > maxFile:
+		return fmt.Errorf("read the rank file: %s has more than %d MiB", p.FilePath, maxFile>>20)
+	}
+	p.File, err = ParseRankFile(p.FilePath, string(text))
+	return err
+}
+
+// maxFile bounds a rank file, which may be what was not meant to be one.
+const maxFile = 64 << 20
 
 // levelNames are the names of levels that are in use, ours first.
 func levelNames() map[string]Level {

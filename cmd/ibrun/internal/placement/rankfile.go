@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -218,6 +219,16 @@ func (s *scanner) slot(l *RankLine) error {
 // at points to a line, for what is wrong with it on these machines.
 func (f *RankFile) at(l RankLine, format string, args ...any) error {
 	return &SyntaxError{f.Name, l.Line, 1, fmt.Sprintf(format, args...)}
+}
+
+// hosts writes down which rank is on which host, ascending by rank.
+func (f *RankFile) hosts() []string {
+	lines := slices.SortedFunc(slices.Values(f.Lines), func(a, b RankLine) int { return cmp.Compare(a.Rank, b.Rank) })
+	words := make([]string, len(lines))
+	for i, l := range lines {
+		words[i] = fmt.Sprintf("%d=%s", l.Rank, cmp.Or(l.Host, fmt.Sprintf("+n%d", l.Node)))
+	}
+	return words
 }
 
 // nodes finds the node of each rank.

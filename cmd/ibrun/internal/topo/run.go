@@ -83,6 +83,9 @@ func (o options) read(args []string) (options, error) {
 			}
 		}
 	}
+	for name, why := range placement.Ambiguous() {
+		flags.Func(name, "", func(string) error { return errors.New(why) })
+	}
 	err := flags.Parse(args)
 	switch {
 	case err != nil:
@@ -171,14 +174,8 @@ func (o options) plan(name string, top *hw.Topology) (*placement.Plan, error) {
 	}
 	m := placement.Machine{Name: name, Top: top}
 	p := o.policy
-	if p.FilePath != "" {
-		text, err := os.ReadFile(p.FilePath)
-		if err != nil {
-			return nil, fmt.Errorf("read the rank file: %w", err)
-		}
-		if p.File, err = placement.ParseRankFile(p.FilePath, string(text)); err != nil {
-			return nil, err
-		}
+	if err := p.ReadFile(); err != nil {
+		return nil, err
 	}
 	ranks := o.ranks
 	if ranks == 0 {

@@ -94,7 +94,7 @@ func TestPictures(t *testing.T) {
     NUMA node 1  1.907 GiB
       2  3
 `},
-		{"container", "-n 4", "rank 3 on M not bound, PUs 2-3, mlx5_0:1\nmore ranks than cores (4 on 2 of the node): none is " +
+		{"container", "-n 4", "rank 3 on M not bound, PUs 2-3, mlx5_0:1\nmore ranks than cores (4 on 2), so none is " +
 			"bound to a core\n"},
 		{"container", "-n 1 --bind-to core", "      2=r0  3\n"},
 		{"container", "--map-by core", "      2=r0  3=r1\n"},

@@ -1,0 +1,65 @@
+package launch
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ibrun/ibrun/hw"
+)
+
+// A process that is started has the PUs and the memory policy of the thread that starts it. So the agent's thread takes on
+// what is a rank's, starts it, and is at last as it was. Nothing has to be done in the rank, whose runtime counts its
+// processors as soon as it runs.
+
+// lends finds out what there is to lend. A memory policy that is there already is the user's, by numactl, and stays.
+func (a *agent) lends() (err error) {
+	if a.allowed, err = hw.Affinity(); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(a.task.Ranks, func(r rankTask) bool { return r.Memory != nil }) {
+		return nil
+	}
+	set, err := hw.HasMemoryPolicy()
+	if err != nil {
+		a.noMemory(err)
+		return nil
+	}
+	a.memory = !set
+	return nil
+}
+
+// lend makes the calling thread, which is locked, what a rank is to be.
+func (a *agent) lend(r *rankTask) error {
+	pus := r.PUs
+	if pus == nil {
+		pus = a.allowed // the rank before may have been bound
+	}
+	if err := hw.Bind(pus); err != nil {
+		return err
+	}
+	if !a.memory {
+		return nil
+	}
+	if err := hw.PreferMemory(r.Memory); err != nil {
+		a.memory = false
+		a.noMemory(err)
+	}
+	return nil
+}
+
+// takeBack ends what lend has done.
+func (a *agent) takeBack() {
+	err := hw.Bind(a.allowed)
+	if a.memory && err == nil {
+		err = hw.PreferMemory(nil)
+	}
+	if err != nil {
+		a.send(&event{Kind: evNote, Rank: -1, Text: err.Error()})
+	}
+}
+
+// noMemory tells that ranks do without a memory policy.
+func (a *agent) noMemory(why error) {
+	a.send(&event{Kind: evNote, Rank: -1, Text: fmt.Sprintf("ranks take memory where the kernel gives it, which is usually near "+
+		"(a container needs --cap-add SYS_NICE for more): %v", why)})
+}

@@ -1,0 +1,22 @@
+//go:build linux
+
+package hw
+
+// Unsafe because the kernel writes the policy to an address, and golang.org/x/sys has no call for it.
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// HasMemoryPolicy tells whether the calling thread has a memory policy other than the kernel's own, as numactl sets one for
+// what it starts.
+func HasMemoryPolicy() (bool, error) {
+	var mode int32
+	if _, _, errno := unix.Syscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)), 0, 0, 0, 0, 0); errno != 0 {
+		return false, fmt.Errorf("hw: read memory policy: %w", errno)
+	}
+	return mode != unix.MPOL_DEFAULT, nil
+}
