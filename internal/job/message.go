@@ -68,6 +68,17 @@ type Hello struct {
 	Crowded bool `json:",omitempty"`
 	// Devices are the RDMA devices nearest to Cores, the rank's own first: those to take unless the user names others.
 	Devices []string `json:",omitempty"`
+	// Page is the memory in which the rank records what it does, nil if the agent has none for it.
+	Page *Page `json:",omitempty"`
+}
+
+// Page is a part of a file that the rank inherits, which the agent and ibrun map as well. Its format is that of package perf.
+type Page struct {
+	// FD is the descriptor that the rank inherits. It is the rank's own, to be closed.
+	FD int
+	// Offset and Bytes say where in the file the rank's page is, and how long.
+	Offset int64
+	Bytes  int
 }
 
 // check tells whether the parts of h fit together.

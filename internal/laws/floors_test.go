@@ -43,7 +43,7 @@ fabric, verbs, hw < fabric/rc;
 fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rc, verbs < fabric/auto;
 
 # Floor 4: where the process stands, tag matching, datatypes, algorithms, protocols.
-fabric, fabric/auto, hw, internal/pmi, internal/job < mpi/internal/place;
+fabric, fabric/auto, hw, internal/pmi, internal/job, internal/shm < mpi/internal/place;
 NONE < mpi/internal/match, mpi/internal/dtype;
 fabric < mpi/internal/pin;
 internal/shm, mpi/internal/dtype < mpi/internal/coll;
@@ -62,7 +62,7 @@ verbs < bench/perftest;
 NONE < cmd/ibrun/internal/rendezvous;
 hw < cmd/ibrun/internal/placement;
 cmd/ibrun/internal/placement < cmd/ibrun/internal/cli;
-hw, internal/sys, internal/pmi, internal/job < cmd/ibrun/internal/launch;
+hw, perf, internal/sys, internal/shm, internal/pmi, internal/job < cmd/ibrun/internal/launch;
 cmd/ibrun/internal/placement, cmd/ibrun/internal/cli, cmd/ibrun/internal/rendezvous < cmd/ibrun/internal/launch;
 cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, mpi, bench, bench/perftest, hw, verbs < cmd/ibrun/internal/benchcmd;
 cmd/ibrun/internal/cli, bench, mpi/explain < cmd/ibrun/internal/explain;

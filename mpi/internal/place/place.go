@@ -30,6 +30,8 @@ type Place struct {
 	// Address returns what a process that has opened its domain tells others to connect by: nil if the launcher, which
 	// then ends the job, has gone. It may be called once Open has returned, which makes it nil if no process has an address.
 	Address func(peer int) []byte
+	// Page is memory that the launcher reads, in which the process may record what it does; nil if there is none.
+	Page []byte
 	// Nodes returns the number of each process's node, from 0, as far as the launcher tells.
 	Nodes func() ([]int, error)
 	// Report is told, in one line, what the user should know and no call fails for. It may be nil, and never fails.
@@ -71,6 +73,7 @@ func Find(ctx context.Context) (*Place, error) {
 	if node.Local[0] == p.Rank { // what holds for a node is said once
 		node.Report = p.Report
 	}
+	p.Page = pageFor(hello, node.Report)
 	p.Crowded, err = crowded(hello, len(node.Local))
 	if err != nil {
 		return nil, err
@@ -122,6 +125,15 @@ func reporter(link *job.Link, rank int) func(text string) {
 		return func(text string) { fmt.Fprintf(os.Stderr, "ibrun: rank %d: %s\n", rank, text) }
 	}
 	return func(text string) { _ = link.Send(job.KindNote, job.Note{Text: text}) } // ibrun has gone, or shows it
+}
+
+// pageFor maps the page that ibrun has for this process, if it has one. A job does not fail for want of onlookers.
+func pageFor(hello *job.Hello, report func(string)) []byte {
+	page, err := mapPage(hello)
+	if err != nil && report != nil {
+		report(fmt.Sprintf("nobody can look on at what rank %d does: %v", hello.Rank, err))
+	}
+	return page
 }
 
 func alone() *Place {

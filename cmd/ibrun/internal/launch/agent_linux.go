@@ -32,6 +32,7 @@ type agent struct {
 	out     *output
 	null    *os.File // standard input of all ranks but rank 0
 	group   *cgroup
+	pages   *pages // nil: there are none
 	deaths  *deaths
 	reaper  *reaper
 	closing atomic.Bool   // no more ranks are to be started
@@ -90,6 +91,11 @@ func newAgent(t *task, control io.Writer) (a *agent, err error) {
 	}
 	if a.null, err = os.Open(os.DevNull); err != nil {
 		return a, err
+	}
+	if t.Pages {
+		if a.pages, err = inheritPages(); err != nil {
+			return a, err
+		}
 	}
 	if a.deaths, err = newDeaths(len(t.Ranks)); err != nil {
 		return a, err

@@ -58,6 +58,7 @@ func conduct(m *meeting, where layout, t *task, o *cli.Options, s Streams) (int,
 	if err != nil {
 		return 0, err
 	}
+	defer l.close()
 	began := time.Now()
 	c := &conductor{Streams: s, m: m, o: o, t: t, judge: newJudge(t.Size), local: l, exchange: exchange, tails: map[int]string{}}
 	for i := range t.Nodes {

@@ -31,6 +31,7 @@ func follow(m *meeting, t *task, o *cli.Options, s Streams) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	defer l.close()
 	f := &follower{Streams: s, m: m, local: l}
 	f.watch(signals)
 	l.cleanUp()

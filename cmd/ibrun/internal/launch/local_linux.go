@@ -2,6 +2,7 @@ package launch
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -35,26 +36,39 @@ type local struct {
 	events  <-chan *event
 	reaper  *reaper
 	group   *cgroup // the agent's, to clean up if it cannot
+	pages   *pages  // what the ranks record; nil: there was no memory for it
 	done    bool    // the agent has said its last word
 }
 
-// startLocal starts an agent with a task. It is closed by cleanUp.
+// startLocal starts an agent with a task. It is ended by cleanUp, and what its ranks recorded can be read until close.
 func startLocal(t *task, verbose bool, s Streams) (*local, error) {
 	if err := becomeSubreaper(); err != nil {
 		return nil, err
 	}
-	pid, control, err := startAgent(s)
+	record, noPages := newPages(len(t.Ranks))
+	t.Pages = noPages == nil
+	pid, control, err := startAgent(s, record)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, record.close())
 	}
 	l := &local{Streams: s, t: t, verbose: verbose, pid: pid, control: control, orders: json.NewEncoder(control),
-		events: listen(control), reaper: newReaper(pid)}
+		events: listen(control), reaper: newReaper(pid), pages: record}
+	if noPages != nil {
+		l.say("nobody can look on at what the ranks do: %v", noPages)
+	}
 	l.order(&order{Start: t})
 	return l, nil
 }
 
+// close gives back what was kept after cleanUp.
+func (l *local) close() {
+	if err := l.pages.close(); err != nil {
+		l.say("%v", err)
+	}
+}
+
 // startAgent executes ibrun again as agent, in a session of its own: keys pressed at the terminal reach only ibrun.
-func startAgent(s Streams) (pid int, control *os.File, err error) {
+func startAgent(s Streams, record *pages) (pid int, control *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, nil, fmt.Errorf("start agent: %w", err)
@@ -62,7 +76,7 @@ func startAgent(s Streams) (pid int, control *os.File, err error) {
 	defer unix.Close(fds[1])
 	pid, err = syscall.ForkExec("/proc/self/exe", []string{"ibrun", "agent"}, &syscall.ProcAttr{
 		Env:   os.Environ(),
-		Files: []uintptr{s.In.Fd(), s.Out.Fd(), s.Err.Fd(), uintptr(fds[1])},
+		Files: []uintptr{s.In.Fd(), s.Out.Fd(), s.Err.Fd(), uintptr(fds[1]), agentPages: record.fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {

@@ -21,6 +21,7 @@ type task struct {
 	Programs []programTask
 	Env      []string // of all ranks
 	Label    bool
+	Pages    bool   // the agent inherits memory in which the ranks record what they do
 	Output   string // pattern of files, or empty
 }
 

@@ -7,10 +7,11 @@ import (
 )
 
 // The descriptors a rank inherits beside its standard ones. PMI stands above those the rank opens itself: it tells
-// when a rank begins to die.
+// when a rank begins to die. A program that knows nothing of pages leaves that descriptor alone.
 const (
-	rankLink = 3
-	rankPMI  = 100
+	rankLink  = 3
+	rankPMI   = 100
+	rankPages = 101
 )
 
 // rankEnv returns the environment of the rank at position local of the task: what the user gave, without the traces

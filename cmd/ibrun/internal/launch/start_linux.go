@@ -97,7 +97,8 @@ func (a *agent) exec(i int, r *rank, w *wires) (err error) {
 		Env: a.task.rankEnv(i),
 		Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, PidFD: &r.pidfd},
 	}
-	attr.Files = []uintptr{stdin.Fd(), w.theirs[0].Fd(), w.theirs[1].Fd(), rankLink: w.theirs[3].Fd(), rankPMI: w.theirs[2].Fd()}
+	attr.Files = []uintptr{stdin.Fd(), w.theirs[0].Fd(), w.theirs[1].Fd(), rankLink: w.theirs[3].Fd(), rankPMI: w.theirs[2].Fd(),
+		rankPages: a.pages.fd()}
 	for fd := rankLink + 1; fd < rankPMI; fd++ {
 		attr.Files[fd] = ^uintptr(0) // closed
 	}
@@ -140,6 +141,7 @@ func (a *agent) hello(i int) *job.Hello {
 		JobID: t.JobID, Secret: t.Secret, Rank: t.Ranks[i].Rank, Size: t.Size, Node: t.Node, Nodes: t.Nodes, NodeName: t.Host,
 		NodeRanks: make([]int, len(t.Ranks)), LocalRank: i, AgentPID: os.Getpid(), Cores: t.Ranks[i].PUs,
 		Crowded: t.Ranks[i].Crowded, Devices: t.Ranks[i].Devices,
+		Page: a.pages.of(i),
 	}
 	for local := range t.Ranks {
 		h.NodeRanks[local] = t.Ranks[local].Rank

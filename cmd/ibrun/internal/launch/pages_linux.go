@@ -1,0 +1,92 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/ibrun/ibrun/internal/job"
+	"github.com/ibrun/ibrun/internal/shm"
+	"github.com/ibrun/ibrun/perf"
+	"golang.org/x/sys/unix"
+)
+
+// agentPages is the descriptor under which an agent inherits the pages of its ranks. Whoever may look at the agent's
+// descriptors can open them there, as /proc/PID/fd/4.
+const agentPages = 4
+
+// pages is the memory in which the ranks of this node record what they do: a file without a name, one page behind the
+// other in the order of the ranks. It is there as long as one of ibrun, agent and ranks is.
+type pages struct {
+	seg *shm.Segment
+	mem []byte // nil in the agent, which only passes the descriptor on
+}
+
+func newPages(ranks int) (*pages, error) {
+	seg, err := shm.Create(int64(ranks) * perf.PageBytes)
+	if err != nil {
+		return nil, fmt.Errorf("memory for what the ranks record: %w", err)
+	}
+	mem, err := seg.Map(0, ranks*perf.PageBytes)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("memory for what the ranks record: %w", err), seg.Close())
+	}
+	return &pages{seg, mem}, nil
+}
+
+// inheritPages takes over what ibrun passed to its agent.
+func inheritPages() (*pages, error) {
+	seg, err := shm.Open(agentPages)
+	if err != nil {
+		return nil, err
+	}
+	return &pages{seg: seg}, nil
+}
+
+// fd is the descriptor to be inherited, closed where there are no pages.
+func (p *pages) fd() uintptr {
+	if p == nil {
+		return ^uintptr(0)
+	}
+	return uintptr(p.seg.FD())
+}
+
+// of tells a rank where its page is.
+func (p *pages) of(local int) *job.Page {
+	if p == nil {
+		return nil
+	}
+	return &job.Page{FD: rankPages, Offset: int64(local) * perf.PageBytes, Bytes: perf.PageBytes}
+}
+
+// look reads the pages of this node's ranks, in their order, at any time until close. Where a rank has not written its page,
+// which programs of other MPI libraries never do, there is nil and no error; others are joined.
+func (p *pages) look() (ranks []*perf.Snapshot, err error) {
+	if p == nil {
+		return nil, nil
+	}
+	ranks = make([]*perf.Snapshot, len(p.mem)/perf.PageBytes)
+	for i := range ranks {
+		page, failed := perf.Open(p.mem[i*perf.PageBytes:][:perf.PageBytes])
+		if failed == nil {
+			ranks[i], failed = page.Snapshot()
+		}
+		if failed != nil && !errors.Is(failed, perf.ErrEmpty) {
+			err = errors.Join(err, fmt.Errorf("number %d of the ranks here: %w", i, failed))
+		}
+	}
+	return ranks, err
+}
+
+// close gives the memory back; nil is no pages.
+func (p *pages) close() error {
+	if p == nil {
+		return nil
+	}
+	var err error
+	if p.mem != nil {
+		err = os.NewSyscallError("munmap", unix.Munmap(p.mem))
+		p.mem = nil
+	}
+	return errors.Join(err, p.seg.Close())
+}
