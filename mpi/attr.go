@@ -1,7 +1,6 @@
 package mpi
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 
@@ -82,16 +81,14 @@ func (k *Keyval[T]) Free() error {
 	return nil
 }
 
-// dropAttributes deletes all attributes of all communicators.
-func (p *Process) dropAttributes() error {
-	errs := []error{p.self.attrs.Drop(p.self)}
-	var comms []*Comm
-	p.live.Range(func(c, _ any) bool {
-		comms = append(comms, c.(*Comm))
-		return true
-	})
-	slices.SortFunc(comms, func(a, b *Comm) int { return cmp.Compare(b.birth, a.birth) })
-	for _, c := range comms {
+// dropAttributes deletes all attributes of communicators, given in the order in which they were made: those of Self
+// first, then the youngest communicator's.
+func (p *Process) dropAttributes(comms []*Comm) error {
+	var errs []error
+	if slices.Contains(comms, p.self) {
+		errs = append(errs, p.self.attrs.Drop(p.self))
+	}
+	for _, c := range slices.Backward(comms) {
 		errs = append(errs, c.attrs.Drop(c))
 	}
 	return errors.Join(errs...)

@@ -27,13 +27,15 @@ type Tag int32
 
 // Comm is a communicator: an ordered group of processes with messages of its own. Any goroutine may call its methods.
 type Comm struct {
-	p     *Process
-	e     *proto.Engine
-	ctx   uint32 // of messages; the collectives have ctx|1
-	rank  int32
-	peers []int32     // number in World by rank
-	freed atomic.Bool // or not made yet
-	group group
+	p       *Process
+	e       *proto.Engine
+	session *Session // nil: the World Model
+	ctx     uint32   // of messages; the collectives have ctx|1
+	rank    int32
+	peers   []int32     // process by rank: in an intercommunicator, by rank in the remote group
+	local   []int32     // the local group of an intercommunicator; otherwise nil
+	freed   atomic.Bool // or not made yet
+	group   group
 
 	attrs   attrs.Cache[*Comm]
 	birth   uint64         // order in which communicators of the process were made
@@ -43,11 +45,18 @@ type Comm struct {
 	aside   sync.WaitGroup // those under way
 }
 
+// child is draft for a communicator made from another.
+func (c *Comm) child(peers []int32, rank int) *Comm {
+	d := c.p.draft(peers, rank)
+	d.session = c.session
+	return d
+}
+
 // draft makes a communicator that cannot be used yet.
 func (p *Process) draft(peers []int32, rank int) *Comm {
 	c := &Comm{p: p, e: p.e, rank: int32(rank), peers: peers, birth: p.births.Add(1)}
 	c.freed.Store(true)
-	c.group.init(c)
+	c.group.init(c, peers, c.rank)
 	c.attrs.Init(&p.keys, c)
 	return c
 }
@@ -62,8 +71,13 @@ func (c *Comm) open(ctx uint32) {
 // Rank is the number of this process in the communicator, from 0. MPI-5.0 §7.4.1.
 func (c *Comm) Rank() int { return int(c.rank) }
 
-// Size is the number of processes. MPI-5.0 §7.4.1.
-func (c *Comm) Size() int { return len(c.peers) }
+// Size is the number of processes; of an intercommunicator, that of the local group. MPI-5.0 §7.4.1.
+func (c *Comm) Size() int {
+	if c.local != nil {
+		return len(c.local)
+	}
+	return len(c.peers)
+}
 
 // Free gives the communicator up. It is collective and waits for all ranks; receives that still wait fail with
 // ErrComm, and every later call does. World and Self cannot be freed.
@@ -116,6 +130,11 @@ func (c *Comm) free(op string) error {
 	if err := (&meeting{c: c, op: op}).agree(failed); err != nil {
 		return err
 	}
+	return c.below(op, c.shut(op))
+}
+
+// shut ends a communicator at this rank: receives that still wait fail.
+func (c *Comm) shut(op string) error {
 	if c.freed.Swap(true) {
 		return c.err(op, ErrComm, fmt.Errorf("freed twice"))
 	}
@@ -125,7 +144,7 @@ func (c *Comm) free(op string) error {
 	c.p.live.Delete(c)
 	err := c.closeFlat()
 	c.p.ids.give(c.ctx)
-	return c.below(op, err)
+	return err
 }
 
 // err makes an error of a call on this communicator.

@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"encoding/binary"
 	"errors"
 	"math/bits"
 	"sync"
@@ -15,13 +16,19 @@ import (
 const (
 	collective = 1
 	maxIDs     = 1 << (proto.ContextBits - 1)
-	worldID    = 0
-	selfID     = 1
+)
+
+// Communicators that all processes give the same id without asking each other.
+const (
+	worldID    = iota
+	selfID     // no process sends to another by it
+	foundingID // no communicator: messages of processes that make one from a group
+	reserved   // ids
 )
 
 var (
 	errTooMany   = errors.New("all context ids are in use: free some communicators")
-	errElsewhere = errors.New("an attribute's callback failed at another rank")
+	errElsewhere = errors.New("it failed at another rank")
 	errColor     = errors.New("a color is not negative, or Undefined")
 )
 
@@ -33,30 +40,42 @@ type meeting struct {
 	// counts such meetings, from 1 and alike at all ranks.
 	aside *group
 	turn  uint32
+	// founding carries its messages if the communicator is being made from groups. The others are nil then.
+	founding *founding
 }
 
-func (m *meeting) allreduce(dst, src []byte, k dtype.Kind, o Op) error {
-	if m.aside == nil {
+// allreduce is for operations that give the same if a rank's value enters twice.
+func (m *meeting) allreduce(dst, src []byte, k dtype.Kind, o Predefined) error {
+	f, commutative, _ := o.kernel(k)
+	switch {
+	case m.founding != nil:
+		return m.c.below(m.op, m.founding.combine(dst, src, f))
+	case m.aside == nil:
 		return m.c.allreduce(m.op, dst, src, k, o)
 	}
-	f, commutative, _ := o.kernel(k)
 	m.aside.used = 0
 	op := coll.Operation{Kernel: f, ElemSize: k.Size(), Commutative: commutative}
 	return m.c.below(m.op, coll.Allreduce(m.aside, dst, src, &op))
 }
 
+// band is the bits that all ranks set.
+func (m *meeting) band(bits uint8) (uint8, error) {
+	mine, all := [1]uint8{bits}, [1]uint8{}
+	err := m.allreduce(all[:], mine[:], dtype.Uint8, Band)
+	return all[0], err
+}
+
 // agree returns when all ranks have come, with the error of this one, or errElsewhere if only another has one.
 func (m *meeting) agree(mine error) error {
-	fine := [1]uint8{1}
+	fine := uint8(1)
 	if mine != nil {
-		fine[0] = 0
+		fine = 0
 	}
-	var all [1]uint8
-	err := m.allreduce(all[:], fine[:], dtype.Uint8, Band)
+	all, err := m.band(fine)
 	switch {
 	case mine != nil:
 		return m.c.also(m.op, mine, err)
-	case err == nil && all[0] == 0:
+	case err == nil && all == 0:
 		return m.c.err(m.op, ErrOther, errElsewhere)
 	}
 	return err
@@ -75,19 +94,17 @@ func (s *contexts) init() {
 	for i := range s.free {
 		s.free[i] = ^uint64(0)
 	}
+	s.free[0] &^= 1<<reserved - 1
 	s.waiting = map[uint64]int{}
-}
-
-// fixed takes an id that all processes give to the same communicator without asking each other.
-func (s *contexts) fixed(id int) uint32 {
-	s.free[id/64] &^= 1 << (id % 64)
-	return uint32(id) << 1
 }
 
 // give makes the id of a context free again.
 func (s *contexts) give(ctx uint32) {
-	s.mu.Lock()
 	id := ctx & (1<<proto.ContextBits - 1) >> 1
+	if id < reserved {
+		return
+	}
+	s.mu.Lock()
 	s.free[id/64] |= 1 << (id % 64)
 	s.mu.Unlock()
 }
@@ -124,6 +141,9 @@ func (s *contexts) enter(place uint64, n int) {
 // have others wait that make other communicators first.
 func (m *meeting) newContext(keep bool) (uint32, error) {
 	s, place := &m.c.p.ids, uint64(m.c.ctx)<<32|uint64(m.turn)
+	if m.founding != nil {
+		place = binary.NativeEndian.Uint64(m.founding.about[:])
+	}
 	s.enter(place, 1)
 	defer s.enter(place, -1)
 	const words = maxIDs / 64

@@ -36,7 +36,7 @@ func (c *Comm) idup(op string) (*Comm, Request, error) {
 	}
 	turn := c.turns.Add(1)
 	d, failed := c.replica(op)
-	m := &meeting{c: c, op: op, turn: turn, aside: &group{c: c, tag: int32(turn&math.MaxInt32 | 1<<30)}}
+	m := &meeting{c: c, op: op, turn: turn, aside: c.aisle(turn)}
 	r := Request{c.e.Promise()}
 	c.aside.Go(func() { c.e.Fulfil(r.h, m.found(d, failed)) })
 	if failed != nil {
@@ -46,10 +46,18 @@ func (c *Comm) idup(op string) (*Comm, Request, error) {
 	return d, r, nil
 }
 
+// aisle is the way of a meeting aside: the collectives' messages, by a tag of its own.
+func (c *Comm) aisle(turn uint32) *group {
+	g := &group{tag: int32(turn&math.MaxInt32 | 1<<30)}
+	g.init(c, c.group.peers, c.group.rank)
+	return g
+}
+
 // replica makes a duplicate that cannot be used yet, and runs the copy callbacks for it. It has no attributes if one
 // fails.
 func (c *Comm) replica(op string) (*Comm, error) {
-	d := c.p.draft(c.peers, int(c.rank))
+	d := c.child(c.peers, int(c.rank))
+	d.local, d.group.peers, d.group.rank = c.local, c.group.peers, c.group.rank
 	c.copying.Add(1)
 	defer c.copying.Add(-1)
 	return d, c.below(op, c.attrs.Copy(&d.attrs))

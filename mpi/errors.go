@@ -20,6 +20,7 @@ const (
 	ErrRank       Class = 6   // a rank is not in the communicator
 	ErrRequest    Class = 7   // the request has been completed or freed before, or is in the wrong state
 	ErrRoot       Class = 8   // a root is not in the communicator
+	ErrGroup      Class = 9   // the group is nil, is of another session, or lacks this process
 	ErrOp         Class = 10  // the operation is not defined on the element type
 	ErrArg        Class = 13  // some other argument is wrong
 	ErrTruncate   Class = 15  // the message was longer than the buffer, which holds its first part
@@ -31,16 +32,18 @@ const (
 	ErrInfo       Class = 34  // the info is nil
 	ErrKeyval     Class = 36  // the key is none, has been freed, or is of another process
 	ErrNoMem      Class = 39  // memory is exhausted, or cannot be pinned for a device
+	ErrSession    Class = 60  // the session is nil or closed
 	ErrProcFailed Class = 101 // a process was lost
 )
 
 var classText = map[Class]string{
 	ErrBuffer: "invalid buffer", ErrCount: "invalid count", ErrTag: "invalid tag", ErrComm: "invalid communicator",
-	ErrRank: "invalid rank", ErrRequest: "invalid request", ErrRoot: "invalid root", ErrOp: "invalid operation",
+	ErrRank: "invalid rank", ErrRequest: "invalid request", ErrRoot: "invalid root", ErrGroup: "invalid group",
+	ErrOp:  "invalid operation",
 	ErrArg: "invalid argument", ErrTruncate: "message truncated", ErrOther: "error", ErrInStatus: "error in status",
 	ErrInfoKey: "invalid info key", ErrInfoNoKey: "no such info key", ErrInfoValue: "invalid info value",
 	ErrInfo: "invalid info", ErrKeyval: "invalid key of an attribute", ErrNoMem: "no memory",
-	ErrProcFailed: "process failed",
+	ErrSession: "invalid session", ErrProcFailed: "process failed",
 }
 
 // Error names the class.

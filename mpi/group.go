@@ -16,6 +16,8 @@ import (
 // where there is such. It implements coll.Peer and coll.Waiter.
 type group struct {
 	c       *Comm
+	peers   []int32 // process by rank: all of them, also of an intercommunicator
+	rank    int32
 	tag     int32 // of its messages
 	busy    atomic.Bool
 	scratch []byte
@@ -28,10 +30,20 @@ type group struct {
 	sleepers *uint64 // in seg: how many ranks sleep until a word changes
 }
 
-func (g *group) init(c *Comm) { g.c = c }
+func (g *group) init(c *Comm, peers []int32, rank int32) { g.c, g.peers, g.rank = c, peers, rank }
 
-// begin admits one collective at a time.
+// begin admits one collective at a time, and none of those that an intercommunicator has not.
 func (c *Comm) begin(op string) error {
+	if c != nil && c.local != nil {
+		return c.err(op, ErrComm, errInter)
+	}
+	return c.beginAll(op)
+}
+
+var errInter = errors.New("this takes an intracommunicator: Merge makes one of both groups")
+
+// beginAll is begin for what all processes of an intercommunicator do together, as if they were one group.
+func (c *Comm) beginAll(op string) error {
 	if err := c.usable(op); err != nil {
 		return err
 	}
@@ -61,12 +73,12 @@ func (g *group) memory(what coll.Collective, bytes int) *coll.Flat {
 // share sets up memory shared by all ranks, at the first collective. If any rank cannot, all go without.
 func (g *group) share() error {
 	g.tried = true
-	n := len(g.c.peers)
+	n := len(g.peers)
 	if n == 1 || !g.c.e.Shares() {
 		return nil
 	}
 	peers := make([]int, n)
-	for i, p := range g.c.peers {
+	for i, p := range g.peers {
 		peers[i] = int(p)
 	}
 	slices.Sort(peers)
@@ -116,13 +128,13 @@ func (c *Comm) closeFlat() error {
 }
 
 // Rank is the rank of this process.
-func (g *group) Rank() int { return int(g.c.rank) }
+func (g *group) Rank() int { return int(g.rank) }
 
 // Size is the number of ranks.
-func (g *group) Size() int { return len(g.c.peers) }
+func (g *group) Size() int { return len(g.peers) }
 
 func (g *group) to(dst int) proto.Route {
-	return proto.Route{Context: g.c.ctx | collective, Peer: g.c.peers[dst], Rank: g.c.rank, Tag: g.tag}
+	return proto.Route{Context: g.c.ctx | collective, Peer: g.peers[dst], Rank: g.rank, Tag: g.tag}
 }
 
 func (g *group) from(src int) proto.Route {
@@ -196,8 +208,8 @@ func (g *group) WaitAtLeast(w *uint64, v uint64) error { return g.c.e.WaitAtLeas
 func (g *group) Publish(w *uint64, v uint64) {
 	atomic.StoreUint64(w, v) // before sleepers are looked at, as WaitAtLeast asks
 	if atomic.LoadUint64(g.sleepers) != 0 {
-		for i, p := range g.c.peers {
-			if i != int(g.c.rank) {
+		for i, p := range g.peers {
+			if i != int(g.rank) {
 				g.c.e.Ring(int(p))
 			}
 		}

@@ -113,7 +113,7 @@ func (p *Process) InfoEnv() *Info {
 	}
 	set("command", os.Args[0])
 	set("argv", strings.Join(os.Args[1:], " "))
-	set("maxprocs", strconv.Itoa(len(p.world.peers)))
+	set("maxprocs", strconv.Itoa(p.place.Size))
 	if host, err := os.Hostname(); err == nil {
 		set("host", host)
 	}

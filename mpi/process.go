@@ -1,9 +1,11 @@
 package mpi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,21 +59,43 @@ type Process struct {
 	place *place.Place
 	fatal bool
 	start time.Time
-	world *Comm
+	world *Comm // with self, nil outside of the World Model
 	self  *Comm
 	ids   contexts
-	live  sync.Map // communicators that have not been freed
+	live  sync.Map // communicators that have not been freed, and those that processes without a common one make
 	kept  registrations
+	desk  desk
 
 	keys   attrs.Space[*Comm]
 	births atomic.Uint64 // of communicators
 	over   atomic.Bool   // finalized
+
+	mu     sync.Mutex
+	uses   int        // by Join, the World Model and sessions; the last to go closes the engine
+	joined bool       // Join's is among them
+	sets   *catalogue // nil until a session is opened
 }
 
-// Init joins the job that a launcher started, or makes a world of one without a launcher. It returns when the
-// process can communicate; ctx bounds the wait for the others. Under a launcher that cannot be spoken to it fails
-// and tells what to type. MPI-5.0 §11.2.1.
+// Init joins the job that a launcher started, or makes a world of one without a launcher, and opens the World Model. It
+// returns when the process can communicate; ctx bounds the wait for the others. Under a launcher that cannot be spoken to
+// it fails and tells what to type. MPI-5.0 §11.2.1.
 func Init(ctx context.Context, c *Config) (*Process, error) {
+	p, err := join(ctx, "Init", c)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.InitWorld(); err != nil {
+		return nil, err
+	}
+	return p, p.Leave()
+}
+
+// Join is Init without the World Model: the process has no World and no Self, but can open sessions, and the World Model
+// when it likes. It returns when all processes of the job have joined, by Join or Init. Leave ends it. It has no
+// counterpart in MPI-5.0, where the library joins unseen; here nothing is hidden in global variables.
+func Join(ctx context.Context, c *Config) (*Process, error) { return join(ctx, "Join", c) }
+
+func join(ctx context.Context, op string, c *Config) (*Process, error) {
 	if c == nil {
 		c = &Config{}
 	}
@@ -79,66 +103,87 @@ func Init(ctx context.Context, c *Config) (*Process, error) {
 	if at == nil {
 		var err error
 		if at, err = place.Find(ctx); err != nil {
-			return nil, fault("Init", ErrOther, err)
+			return nil, fault(op, ErrOther, err)
 		}
 	}
 	bed := proto.NewBed()
 	domain, err := at.Open(ctx, &fabric.Config{Self: at.Rank, Size: at.Size, Wake: bed.Wake},
 		place.Thresholds(c.Thresholds))
 	if err != nil {
-		return nil, fault("Init", ErrOther, err)
+		return nil, fault(op, ErrOther, err)
 	}
-	p := &Process{place: at, fatal: c.Fatal, start: time.Now()}
+	p := &Process{place: at, fatal: c.Fatal, start: time.Now(), uses: 1, joined: true}
 	p.e, err = proto.New(proto.Config{
 		Domain: domain, Size: at.Size, Bed: bed, Crowded: at.Crowded, Unexpected: c.UnexpectedBytes, Pinned: c.PinnedBytes,
-		Owner: p, Address: at.Address, Report: at.Report,
+		Owner: p, Address: at.Address, Report: at.Report, Missed: p.misses,
 	})
 	if err != nil {
-		return nil, fault("Init", ErrOther, errors.Join(err, domain.Close()))
+		return nil, fault(op, ErrOther, errors.Join(err, domain.Close()))
 	}
 	p.ids.init()
-	world := make([]int32, at.Size)
-	for i := range world {
-		world[i] = int32(i)
-	}
-	p.world = p.draft(world, at.Rank)
-	p.world.open(p.ids.fixed(worldID))
-	p.self = p.draft([]int32{int32(at.Rank)}, 0)
-	p.self.open(p.ids.fixed(selfID))
+	p.desk.init(p.e)
 	if err := at.Started(); err != nil {
-		return nil, fault("Init", ErrOther, errors.Join(err, p.e.Close()))
+		return nil, fault(op, ErrOther, errors.Join(err, p.e.Close()))
 	}
 	return p, nil
 }
 
-// World is the communicator of all processes of the job. MPI-5.0 §7.2.4.
-func (p *Process) World() *Comm { return p.world }
+// InitWorld opens the World Model in a process that has joined without it: World and Self are there when it returns. It
+// waits for nobody, and can be done once. Sessions may be open before, at the same time and afterwards. MPI-5.0 §11.2.1.
+func (p *Process) InitWorld() error {
+	const op = "InitWorld"
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.world != nil {
+		return p.raise(&Error{ErrOther, op, p.place.Rank, errors.New("the World Model has been initialised before")})
+	}
+	if err := p.use(op); err != nil {
+		return err
+	}
+	world := make([]int32, p.place.Size)
+	for i := range world {
+		world[i] = int32(i)
+	}
+	p.world = p.draft(world, p.place.Rank)
+	p.world.open(worldID << 1)
+	p.self = p.draft([]int32{int32(p.place.Rank)}, 0)
+	p.self.open(selfID << 1)
+	return nil
+}
 
-// Self is the communicator of this process alone. MPI-5.0 §7.2.4.
-func (p *Process) Self() *Comm { return p.self }
+var errLeft = errors.New("the process has left the job: Join keeps it there while nothing else does")
 
-// Wtime is the time in seconds since Init, on a clock that never goes back. MPI-5.0 §9.6.
-func (p *Process) Wtime() float64 { return time.Since(p.start).Seconds() }
+// use counts one more that needs the engine. The caller holds mu.
+func (p *Process) use(op string) error {
+	if p.uses == 0 {
+		return p.raise(&Error{ErrOther, op, p.place.Rank, errLeft})
+	}
+	p.uses++
+	return nil
+}
 
-// Finalize ends communication. It is collective over World: it returns when every process has called it and
-// everything sent has left. No call may be under way, and none may follow but Finalize itself, which then does
-// nothing.
-//
-// First of all, while everything still works, attributes are deleted: those of Self in reverse order of setting, then
-// those of other communicators, the youngest first. Finalize goes on if callbacks fail, and joins their errors to its
-// own. MPI-5.0 §11.2.2.
-func (p *Process) Finalize() error {
-	if p.over.Swap(true) {
+// Leave takes back Join: the process leaves the job, for good, as soon as it has neither an open session nor the World
+// Model. It waits for no other process. Called again, and after Init, it does nothing. It has no counterpart in MPI-5.0.
+func (p *Process) Leave() error {
+	p.mu.Lock()
+	joined := p.joined
+	p.joined = false
+	p.mu.Unlock()
+	if !joined {
 		return nil
 	}
-	failed := p.dropAttributes()
+	return p.below("Leave", p.release(nil))
+}
+
+// release is called when Join, the World Model or a session does not need the engine any more, with what went wrong as it
+// ended. It returns that and what follows.
+func (p *Process) release(err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.uses--; p.uses != 0 {
+		return err
+	}
 	p.e.Leave()
-	err := p.world.barrier("Finalize")
-	p.live.Range(func(c, _ any) bool {
-		c.(*Comm).freed.Store(true)
-		err = errors.Join(err, c.(*Comm).closeFlat())
-		return true
-	})
 	if err == nil {
 		err = p.e.Settle()
 	}
@@ -146,7 +191,69 @@ func (p *Process) Finalize() error {
 	if err == nil {
 		err = p.place.Finalized()
 	}
-	return p.below("Finalize", errors.Join(failed, err))
+	return err
+}
+
+// misses tells whether a process is in a communicator that this process needs; it has closed.
+func (p *Process) misses(n int32) (missed bool) {
+	p.live.Range(func(c, _ any) bool {
+		c2 := c.(*Comm)
+		missed = !c2.freeing.Load() && slices.Contains(c2.group.peers, n)
+		return !missed
+	})
+	return missed
+}
+
+// World is the communicator of all processes of the job; nil if the World Model has not been opened. MPI-5.0 §7.2.4.
+func (p *Process) World() *Comm { return p.world }
+
+// Self is the communicator of this process alone; nil if the World Model has not been opened. MPI-5.0 §7.2.4.
+func (p *Process) Self() *Comm { return p.self }
+
+// Wtime is the time in seconds since Init, on a clock that never goes back. MPI-5.0 §9.6.
+func (p *Process) Wtime() float64 { return time.Since(p.start).Seconds() }
+
+// Finalize ends the World Model. It is collective over World: it returns when every process has called it and
+// everything sent has left. No call of the World Model may be under way, and none may follow but Finalize itself, which
+// then does nothing. Sessions go on.
+//
+// First of all, while everything still works, attributes are deleted: those of Self in reverse order of setting, then
+// those of other communicators, the youngest first. Finalize goes on if callbacks fail, and joins their errors to its
+// own. MPI-5.0 §11.2.2.
+func (p *Process) Finalize() error {
+	const op = "Finalize"
+	p.mu.Lock()
+	none := p.world == nil
+	p.mu.Unlock()
+	if none {
+		return p.raise(&Error{ErrOther, op, p.place.Rank, errors.New("the World Model has not been initialised")})
+	}
+	if p.over.Swap(true) {
+		return nil
+	}
+	ours := p.alive(nil)
+	failed := p.dropAttributes(ours)
+	for _, c := range ours {
+		c.freeing.Store(true) // others may leave
+	}
+	err := p.world.barrier(op)
+	for _, c := range ours {
+		err = errors.Join(err, c.shut(op))
+	}
+	return p.below(op, errors.Join(failed, p.release(err)))
+}
+
+// alive lists the communicators that belong to a session, or to the World Model, in the order in which they were made.
+func (p *Process) alive(s *Session) []*Comm {
+	var comms []*Comm
+	p.live.Range(func(c, _ any) bool {
+		if c := c.(*Comm); c.session == s && !c.freed.Load() {
+			comms = append(comms, c)
+		}
+		return true
+	})
+	slices.SortFunc(comms, func(a, b *Comm) int { return cmp.Compare(a.birth, b.birth) })
+	return comms
 }
 
 // below wraps an error from below; nil stays nil.

@@ -8,11 +8,11 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/dtype"
 )
 
-// Barrier returns when all ranks have called it. MPI-5.0 §6.3.
+// Barrier returns when all ranks have called it, those of both groups of an intercommunicator. MPI-5.0 §6.3.
 func (c *Comm) Barrier() error { return c.barrier("Barrier") }
 
 func (c *Comm) barrier(op string) error {
-	if err := c.begin(op); err != nil {
+	if err := c.beginAll(op); err != nil {
 		return err
 	}
 	defer c.end()
@@ -64,11 +64,16 @@ func (c *Comm) alike(op string, dst, src []byte) error {
 // Allreduce combines src of all ranks element by element into dst of each, with the same bits everywhere. dst and
 // src may be the same slice. MPI-5.0 §6.9.6.
 func Allreduce[T Elem](c *Comm, dst, src []T, op Op) error {
-	return c.allreduce("Allreduce", bytesOf(dst), bytesOf(src), kindOf[T](), op)
+	const name = "Allreduce"
+	if c != nil && c.local != nil {
+		return c.err(name, ErrComm, errInter)
+	}
+	return c.allreduce(name, bytesOf(dst), bytesOf(src), kindOf[T](), op)
 }
 
+// allreduce is among the processes of both groups in an intercommunicator.
 func (c *Comm) allreduce(op string, dst, src []byte, k dtype.Kind, o Op) error {
-	if err := c.begin(op); err != nil {
+	if err := c.beginAll(op); err != nil {
 		return err
 	}
 	defer c.end()

@@ -39,7 +39,7 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	for i, r := range ranks {
 		peers[i] = c.peers[r]
 	}
-	d := c.p.draft(peers, slices.Index(ranks, int(c.rank)))
+	d := c.child(peers, slices.Index(ranks, int(c.rank)))
 	d.open(ctx)
 	return d, nil
 }

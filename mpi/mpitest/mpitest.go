@@ -39,12 +39,19 @@ type Options struct {
 	Wrap func(fabric.Transport) fabric.Transport
 	// Config is for every rank's Init; its Place is not used.
 	Config mpi.Config
+	// Joined starts the ranks by Join, without the World Model.
+	Joined bool
+	// Psets are process sets of the world, as ibrun --pset defines them.
+	Psets []Pset
 }
+
+// Pset is a process set: its name and its ranks.
+type Pset = place.Set
 
 // Run runs f as each of n ranks and returns when all have ended. If f returns an error, panics, calls Goexit (as
 // t.FailNow does) or Abort at one rank, the world fails: calls that wait at other ranks return mpi.ErrProcFailed,
 // and the test fails with that rank's number and stack. A rank that has not finalized when f returns nil is
-// finalized.
+// finalized, and leaves the job.
 func Run(t testing.TB, n int, f func(p *mpi.Process) error) {
 	t.Helper()
 	RunWith(t, n, Options{}, f)
@@ -67,13 +74,15 @@ type world struct {
 	ties   ties
 	wrap   func(fabric.Transport) fabric.Transport
 	config mpi.Config
+	joined bool
+	psets  []Pset
 
 	mu       sync.Mutex
 	failures []error // of ranks, without those that only follow from another's
 }
 
 func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
-	w := &world{t: t, wrap: o.Wrap, config: o.Config}
+	w := &world{t: t, wrap: o.Wrap, config: o.Config, joined: o.Joined, psets: o.Psets}
 	var err error
 	if w.ties, err = tie(n, place.Thresholds(o.Config.Thresholds)); err != nil {
 		return []error{err}
@@ -108,14 +117,21 @@ func (w *world) rank(rank, n int, f func(p *mpi.Process) error) {
 	}()
 	config := w.config
 	config.Place = w.place(rank, n)
-	p, initErr := mpi.Init(context.Background(), &config)
+	start := mpi.Init
+	if w.joined {
+		start = mpi.Join
+	}
+	p, initErr := start(context.Background(), &config)
 	if initErr != nil {
 		err = initErr
 		return
 	}
 	result := f(p)
-	if result == nil {
+	if result == nil && p.World() != nil {
 		result = p.Finalize()
+	}
+	if result == nil {
+		result = p.Leave()
 	}
 	err = result
 }
@@ -142,6 +158,7 @@ func (w *world) place(rank, n int) *place.Place {
 			return w.wrap(w.ties.transport(rank)).Open(ctx, c)
 		},
 		Address:   w.ties.address,
+		Sets:      func() ([]place.Set, error) { return w.psets, nil },
 		Report:    func(text string) { w.t.Logf("rank %d: %s", rank, text) },
 		Started:   nothing,
 		Finalized: nothing,

@@ -34,6 +34,9 @@ type Place struct {
 	Page []byte
 	// Nodes returns the number of each process's node, from 0, as far as the launcher tells.
 	Nodes func() ([]int, error)
+	// Sets are the process sets of the job besides those that every job has, in the same order everywhere. Sets of the same
+	// name have no process in common. It may be called once Open has returned, and be nil for none.
+	Sets func() ([]Set, error)
 	// Report is told, in one line, what the user should know and no call fails for. It may be nil, and never fails.
 	Report func(text string)
 	// Started tells the launcher that the process has initialised.
@@ -46,6 +49,12 @@ type Place struct {
 
 // Thresholds are lengths that decide how messages travel.
 type Thresholds = auto.Thresholds
+
+// Set is a process set: its name, and its processes in ascending order.
+type Set struct {
+	Name  string
+	Ranks []int
+}
 
 // Find asks the environment. A process without a launcher is a world of one.
 func Find(ctx context.Context) (*Place, error) {

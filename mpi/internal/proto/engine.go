@@ -46,6 +46,9 @@ type Config struct {
 	Report func(string)
 	// Owner is what Engine.Owner returns: who stands on the engine.
 	Owner any
+	// Missed tells whether a process that has closed in order should not have, as others still count on it; nil: always. It is
+	// called with the engine's lock held.
+	Missed func(n int32) bool
 }
 
 // Engine carries the messages of one process. See the package comment.
@@ -79,7 +82,8 @@ type Engine struct {
 	complained bool // about registration
 
 	broken  error // set when a process was lost
-	leaving bool  // processes may leave now
+	leaving bool  // all processes may leave now
+	missed  func(int32) bool
 	loans   loans // parts of the buffer for buffered sends
 
 	spin     int // polls before the processor is offered to others
@@ -103,6 +107,7 @@ func New(c Config) (*Engine, error) {
 		tables: map[uint32]*table{},
 		ended:  map[uint32]uint32{},
 		report: c.Report,
+		missed: c.Missed,
 	}
 	if c.Address != nil {
 		e.addr = func(n int32) []byte { return c.Address(int(n)) }
@@ -244,13 +249,34 @@ func (e *Engine) Waiting(context uint32) (receives, messages int) {
 	return e.table(context).Waiting()
 }
 
-// fail notes that a process was lost. Everything that waits ends with an error.
+// fail notes that a process was lost. Everything that waits ends with an error, unless the process has closed in order
+// and is not missed: then only what is sent to it from now on fails.
 func (e *Engine) fail(n int32, err error) {
-	if e.broken != nil || e.leaving && errors.Is(err, fabric.ErrPeerClosed) {
+	if e.broken != nil || n >= 0 && e.peer(n).left != nil {
 		return
 	}
-	e.broken = fmt.Errorf("%w: process %d: %w", ErrBroken, n, err)
+	err = fmt.Errorf("%w: process %d: %w", ErrBroken, n, err)
+	if n >= 0 && errors.Is(err, fabric.ErrPeerClosed) && (e.leaving || e.missed != nil && !e.missed(n)) {
+		p := e.peer(n)
+		p.left = err
+		p.reopen()
+	} else {
+		e.broken = err
+	}
 	e.unpark()
+}
+
+// Lost is why not all of these processes can be counted on, as far as is known; nil if nothing is known against them.
+func (e *Engine) Lost(peers []int32) error {
+	e.lock()
+	defer e.unlock()
+	e.progress() // news may have come
+	for _, n := range peers {
+		if p := e.peers[n]; p != nil && p.left != nil {
+			return p.left
+		}
+	}
+	return e.broken
 }
 
 // Abort breaks the engine: every call that waits, and every later one, fails with err.

@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,9 +17,10 @@ type peer struct {
 	// eager is the largest payload that may be sent at once, with nothing before it: -1 while not connected, while
 	// other messages wait for room, or while the peer wants offers only.
 	eager  int
-	choked bool // the peer wants offers only
-	choke  bool // and this is what we told the peer
-	copies bool // reading the peer's memory is not possible
+	left   error // it has closed in order and nobody misses it: what is sent to it gets this
+	choked bool  // the peer wants offers only
+	choke  bool  // and this is what we told the peer
+	copies bool  // reading the peer's memory is not possible
 
 	part       part      // the message of several parts that is coming
 	head, tail *outgoing // waiting for room, in order
@@ -126,8 +128,8 @@ func (e *Engine) wayTo(n int32) *way {
 // connect makes the endpoint of a peer if it has none yet.
 func (e *Engine) connect(n int32) error {
 	p := e.peer(n)
-	if p.ep != nil {
-		return nil
+	if p.left != nil || p.ep != nil {
+		return p.left
 	}
 	ep, err := e.domain.Connect(int(n), e.addr(n))
 	if err != nil {
@@ -141,7 +143,7 @@ func (e *Engine) connect(n int32) error {
 // reopen sets how much may be sent at once, after something that decides it has changed.
 func (p *peer) reopen() {
 	p.eager = -1
-	if p.ep != nil && p.head == nil && !p.choked {
+	if p.ep != nil && p.head == nil && !p.choked && p.left == nil {
 		p.eager = p.way.rules.Eager
 	}
 }
@@ -179,8 +181,8 @@ func (e *Engine) post(n int32, o *outgoing) error {
 func (e *Engine) refused(n int32, err error) error {
 	if errors.Is(err, fabric.ErrPeerDown) {
 		e.fail(n, err)
-		if e.broken != nil {
-			return e.broken
+		if err := cmp.Or(e.broken, e.peer(n).left); err != nil {
+			return err
 		}
 	}
 	return err
@@ -212,9 +214,8 @@ func (e *Engine) note(n int32, v envelope, w ...uint64) {
 
 // lost is called instead of gone when a message cannot be sent any more.
 func (e *Engine) lost(n int32, o *outgoing, err error) {
-	if e.fail(n, err); e.broken != nil {
-		err = e.broken
-	}
+	e.fail(n, err)
+	err = cmp.Or(e.broken, e.peer(n).left, err)
 	o.body, o.rest = nil, nil
 	if o.req == nil {
 		o.next, e.notes = e.notes, o

@@ -1,0 +1,186 @@
+package mpi
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/ibrun/ibrun/mpi/internal/dtype"
+	"github.com/ibrun/ibrun/mpi/internal/proto"
+)
+
+// Processes that make a communicator from a group have none yet by which to talk. Their messages travel in a context that
+// all processes know, and begin with a digest of what they are about: groups and tag. Several may be under way at once
+// about different things, so whoever waits for one takes in what comes and puts it on the desk for its reader. Processes
+// never take one another's for their own: a digest stands for one thing.
+
+// digest is of the groups and the tag.
+type digest [sha256.Size]byte
+
+// about makes the digest. The lengths before the parts keep them apart.
+func about(tag string, groups ...[]int32) digest {
+	b := binary.AppendUvarint(nil, uint64(len(tag)))
+	b = append(b, tag...)
+	for _, g := range groups {
+		b = binary.AppendUvarint(b, uint64(len(g)))
+		for _, n := range g {
+			b = binary.AppendUvarint(b, uint64(n))
+		}
+	}
+	return sha256.Sum256(b)
+}
+
+// maxMail bounds a message with its digest: the largest is the ids of all communicators that a process may make.
+const maxMail = len(digest{}) + maxIDs/8 + 64
+
+// desk holds messages until their readers come. Any goroutine may use it.
+type desk struct {
+	e *proto.Engine
+
+	mu      sync.Mutex
+	changed sync.Cond
+	mail    map[slot][][]byte
+	seats   map[digest]bool // taken: one goroutine at a time is busy with a matter
+	taking  bool            // somebody takes in what comes
+}
+
+// slot is where the messages of one process about one matter wait, in the order in which they were sent.
+type slot struct {
+	about digest
+	from  int32
+}
+
+func (d *desk) init(e *proto.Engine) {
+	d.e = e
+	d.changed.L = &d.mu
+	d.mail = map[slot][][]byte{}
+	d.seats = map[digest]bool{}
+}
+
+// sit waits until no other goroutine of this process is busy with the same matter.
+func (d *desk) sit(a digest) {
+	d.mu.Lock()
+	for d.seats[a] {
+		d.changed.Wait()
+	}
+	d.seats[a] = true
+	d.mu.Unlock()
+}
+
+func (d *desk) rise(a digest) {
+	d.mu.Lock()
+	delete(d.seats, a)
+	d.changed.Broadcast()
+	d.mu.Unlock()
+}
+
+// read waits for the next message in a slot.
+func (d *desk) read(s slot) ([]byte, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for {
+		if q := d.mail[s]; len(q) > 1 {
+			d.mail[s] = q[1:]
+			return q[0], nil
+		} else if len(q) == 1 {
+			delete(d.mail, s)
+			return q[0], nil
+		}
+		if d.taking {
+			d.changed.Wait()
+			continue
+		}
+		if err := d.take(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// take waits for a message, whatever it is about. The caller holds mu, which is free meanwhile.
+func (d *desk) take() error {
+	d.taking = true
+	d.mu.Unlock()
+	b := make([]byte, maxMail)
+	st, err := d.e.Recv(proto.Route{Context: foundingID << 1, Rank: AnySource, Tag: int32(AnyTag)}, b)
+	d.mu.Lock()
+	d.taking = false
+	d.changed.Broadcast()
+	if err != nil {
+		return err
+	}
+	if st.Bytes < len(digest{}) {
+		return fmt.Errorf("process %d sent %d bytes that are no message about a communicator", st.Source, st.Bytes)
+	}
+	s := slot{digest(b), st.Source}
+	d.mail[s] = append(d.mail[s], b[len(digest{}):st.Bytes])
+	return nil
+}
+
+// founding is one matter: processes that make a communicator.
+type founding struct {
+	d     *desk
+	about digest
+	peers []int32 // all of them, in an order that is the same everywhere
+	rank  int     // of this one among them
+	self  int32   // and its number
+}
+
+func (f *founding) send(rank int, b []byte) (proto.Handle, error) {
+	to := proto.Route{Context: foundingID << 1, Peer: f.peers[rank], Rank: f.self}
+	return f.d.e.Isend(to, append(slices.Clone(f.about[:]), b...), proto.Standard)
+}
+
+var errMail = errors.New("a message about a communicator has the wrong length: do all processes run the same version?")
+
+// combine reduces src of all into dst of each. In every step what was combined so far goes twice as far round; so values
+// may enter twice, and the operation has to allow for that.
+func (f *founding) combine(dst, src []byte, kernel dtype.Func) error {
+	copy(dst, src)
+	n := len(f.peers)
+	for step := 1; step < n; step *= 2 {
+		h, err := f.send((f.rank+step)%n, dst)
+		if err != nil {
+			return err
+		}
+		got, err := f.d.read(slot{f.about, f.peers[(f.rank+n-step)%n]})
+		if err != nil {
+			return err
+		}
+		if _, err := f.d.e.Wait(h); err != nil {
+			return err
+		}
+		if len(got) != len(dst) {
+			return errMail
+		}
+		kernel(dst, dst, got)
+	}
+	return nil
+}
+
+// found agrees on a context for a communicator that is being made, and opens it. Until then, and afterwards, all its
+// processes count on each other.
+func (c *Comm) found(op string, a digest) error {
+	p := c.p
+	f := &founding{d: &p.desk, about: a, peers: c.group.peers, rank: int(c.group.rank), self: int32(p.place.Rank)}
+	p.live.Store(c, nil)
+	p.desk.sit(a)
+	defer p.desk.rise(a)
+	m := &meeting{c: c, op: op, founding: f}
+	err := c.below(op, p.e.Lost(c.group.peers))
+	if err == nil {
+		err = m.agree(nil)
+	}
+	var ctx uint32
+	if err == nil {
+		ctx, err = m.newContext(true)
+	}
+	if err != nil {
+		p.live.Delete(c)
+		return err
+	}
+	c.open(ctx)
+	return nil
+}

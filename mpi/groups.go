@@ -1,0 +1,159 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Group is an ordered set of processes; communicators are made from it, in a session or in the World Model. It never
+// changes, needs not be freed, and any goroutine may use it. The zero Group is empty. MPI-5.0 §7.2.1.
+type Group struct {
+	p       *Process // nil in the zero Group
+	session *Session // nil: of the World Model
+	peers   []int32  // process by rank
+}
+
+// Size is the number of processes. MPI-5.0 §7.3.1.
+func (g *Group) Size() int { return len(g.peers) }
+
+// Rank is the rank of this process, Undefined if it is not in the group. MPI-5.0 §7.3.1.
+func (g *Group) Rank() int {
+	if g.p == nil {
+		return Undefined
+	}
+	return rankIn(g.peers, int32(g.p.place.Rank))
+}
+
+func rankIn(peers []int32, n int32) int {
+	if i := slices.Index(peers, n); i >= 0 {
+		return i
+	}
+	return Undefined
+}
+
+// Incl makes a group of the processes with these ranks, in this order; they are in range and different, or it is ErrRank.
+// MPI-5.0 §7.3.2.
+func (g *Group) Incl(ranks ...int) (*Group, error) {
+	peers, err := g.pick("Group.Incl", ranks)
+	if err != nil {
+		return nil, err
+	}
+	return g.with(peers), nil
+}
+
+// Excl makes a group of all processes but those with these ranks, in the order that they have. MPI-5.0 §7.3.2.
+func (g *Group) Excl(ranks ...int) (*Group, error) {
+	out, err := g.pick("Group.Excl", ranks)
+	if err != nil {
+		return nil, err
+	}
+	gone := set(out)
+	return g.with(without(g.peers, func(n int32) bool { return gone[n] })), nil
+}
+
+func (g *Group) pick(op string, ranks []int) ([]int32, error) {
+	peers := make([]int32, len(ranks))
+	seen := map[int]bool{}
+	for i, r := range ranks {
+		if r < 0 || r >= len(g.peers) || seen[r] {
+			return nil, fault(op, ErrRank, fmt.Errorf("rank %d of %d, or twice", r, len(g.peers)))
+		}
+		seen[r] = true
+		peers[i] = g.peers[r]
+	}
+	return peers, nil
+}
+
+func (g *Group) with(peers []int32) *Group { return &Group{g.p, g.session, peers} }
+
+// Union is the processes of g, followed by those of h that are not in g. Groups of different sessions cannot be combined:
+// ErrGroup. MPI-5.0 §7.3.2.
+func (g *Group) Union(h *Group) (*Group, error) {
+	return merge("Group.Union", g, h, func(inG, _ map[int32]bool) []int32 {
+		return slices.Concat(g.peers, without(h.peers, func(n int32) bool { return inG[n] }))
+	})
+}
+
+// Intersection is the processes of g that are in h too, in the order of g. MPI-5.0 §7.3.2.
+func (g *Group) Intersection(h *Group) (*Group, error) {
+	return merge("Group.Intersection", g, h, func(_, inH map[int32]bool) []int32 {
+		return without(g.peers, func(n int32) bool { return !inH[n] })
+	})
+}
+
+// Difference is the processes of g that are not in h, in the order of g. MPI-5.0 §7.3.2.
+func (g *Group) Difference(h *Group) (*Group, error) {
+	return merge("Group.Difference", g, h, func(_, inH map[int32]bool) []int32 {
+		return without(g.peers, func(n int32) bool { return inH[n] })
+	})
+}
+
+// merge makes a group by a function that is told who is in the two.
+func merge(op string, g, h *Group, f func(inG, inH map[int32]bool) []int32) (*Group, error) {
+	if err := g.mixes(op, h); err != nil {
+		return nil, err
+	}
+	of := g
+	if g.p == nil {
+		of = h
+	}
+	return of.with(f(set(g.peers), set(h.peers))), nil
+}
+
+func set(peers []int32) map[int32]bool {
+	in := make(map[int32]bool, len(peers))
+	for _, n := range peers {
+		in[n] = true
+	}
+	return in
+}
+
+func without(peers []int32, out func(int32) bool) []int32 {
+	return slices.DeleteFunc(slices.Clone(peers), out)
+}
+
+// mixes refuses a second group that is nil or of another session. The zero Group is of any.
+func (g *Group) mixes(op string, h *Group) error {
+	switch {
+	case h == nil:
+		return fault(op, ErrGroup, errNoGroup)
+	case g.p != nil && h.p != nil && (g.p != h.p || g.session != h.session):
+		return fault(op, ErrGroup, errors.New("the groups are of different sessions"))
+	}
+	return nil
+}
+
+var errNoGroup = errors.New("the group is nil")
+
+// Ranks tells which rank processes have in another group, Undefined for those that are not in it; ranks are those in g.
+// MPI-5.0 §7.3.1, as MPI_Group_translate_ranks.
+func (g *Group) Ranks(ranks []int, in *Group) ([]int, error) {
+	const op = "Group.Ranks"
+	if err := g.mixes(op, in); err != nil {
+		return nil, err
+	}
+	out := make([]int, len(ranks))
+	for i, r := range ranks {
+		switch {
+		case r == ProcNull:
+			out[i] = ProcNull
+		case r < 0 || r >= len(g.peers):
+			return nil, fault(op, ErrRank, fmt.Errorf("rank %d of %d", r, len(g.peers)))
+		default:
+			out[i] = rankIn(in.peers, g.peers[r])
+		}
+	}
+	return out, nil
+}
+
+// Equal tells whether two groups are the same processes in the same order; whichever sessions they are of. MPI-5.0 §7.3.1.
+func (g *Group) Equal(h *Group) bool { return slices.Equal(g.peers, h.peers) }
+
+// Group is that of the communicator; of an intercommunicator, the local one. MPI-5.0 §7.3.2.
+func (c *Comm) Group() *Group {
+	if c.local != nil {
+		return &Group{c.p, c.session, c.local}
+	}
+	return &Group{c.p, c.session, c.peers}
+}
