@@ -91,8 +91,8 @@ func Init(ctx context.Context, c *Config) (*Process, error) {
 }
 
 // Join is Init without the World Model: the process has no World and no Self, but can open sessions, and the World Model
-// when it likes. It returns when all processes of the job have joined, by Join or Init. Leave ends it. It has no
-// counterpart in MPI-5.0, where the library joins unseen; here nothing is hidden in global variables.
+// when it likes. It returns when all processes of the job have joined, by Join or Init. Leave ends it. In C the library joins
+// unseen; here nothing is hidden in global variables. Not in MPI-5.0.
 func Join(ctx context.Context, c *Config) (*Process, error) { return join(ctx, "Join", c) }
 
 func join(ctx context.Context, op string, c *Config) (*Process, error) {
@@ -163,7 +163,7 @@ func (p *Process) use(op string) error {
 }
 
 // Leave takes back Join: the process leaves the job, for good, as soon as it has neither an open session nor the World
-// Model. It waits for no other process. Called again, and after Init, it does nothing. It has no counterpart in MPI-5.0.
+// Model. It waits for no other process. Called again, and after Init, it does nothing. Not in MPI-5.0.
 func (p *Process) Leave() error {
 	p.mu.Lock()
 	joined := p.joined

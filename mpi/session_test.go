@@ -347,7 +347,8 @@ func TestGroups(t *testing.T) {
 		x, errX := a.Excl(1)
 		zero, errZ := new(mpi.Group).Union(a)
 		ranks, errR := a.Ranks([]int{0, 1, 2, mpi.ProcNull}, b)
-		errs := []error{same(u, errU, 4, 0, 2, 1, 3), same(i, errI, 4, 2), same(d, errD, 0), same(x, errX, 4, 2), same(zero, errZ, 4, 0, 2),
+		errs := []error{same(u, errU, 4, 0, 2, 1, 3), same(i, errI, 4, 2), same(d, errD, 0), same(x, errX, 4, 2),
+			same(zero, errZ, 4, 0, 2),
 			want("ranks", errR, ranks, []int{3, mpi.Undefined, 1, mpi.ProcNull})}
 		_, err1 = all.Incl(5)
 		_, err2 = all.Incl(1, 1)
