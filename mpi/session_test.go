@@ -145,7 +145,7 @@ func TestSessionAfterInit(t *testing.T) {
 
 // TestLeaveEarly: processes leave the job when they are through, and do not disturb the others.
 func TestLeaveEarly(t *testing.T) {
-	for range 20 {
+	for range 5 {
 		joined(t, 5, func(p *mpi.Process) error {
 			return inSession(func(_ *mpi.Process, s *mpi.Session) error {
 				all, err := fromSet(s, "mpi://WORLD", "all")
