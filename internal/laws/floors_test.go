@@ -17,7 +17,7 @@ import (
 const floors = `
 # Floor 0: small things that know nothing of RDMA or MPI.
 NONE < attrs, perf, internal/sys, internal/abi/*, internal/laws;
-perf < perf/prom;
+hw, perf < perf/prom;
 internal/sys < internal/pmi, internal/job;
 
 # Floor 1: the node, and rings in memory that processes share.

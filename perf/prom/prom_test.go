@@ -1,0 +1,383 @@
+package prom
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/ibrun/ibrun/hw/hwtest"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// job is some ranks of which a test is the program.
+type job struct {
+	t     testing.TB
+	ranks []*fellow
+	node  *Node
+	now   time.Time
+}
+
+type fellow struct {
+	memory []byte
+	rec    *perf.Recorder
+	err    error
+	dead   bool
+}
+
+func newJob(t testing.TB, n int) *job {
+	j := &job{t: t}
+	for rank := range n {
+		f := &fellow{memory: make([]byte, perf.PageBytes)}
+		var err error
+		if f.rec, err = perf.NewRecorder(f.memory, perf.Identity{Rank: rank, Size: n}, perf.All); err != nil {
+			t.Fatal(err)
+		}
+		j.ranks = append(j.ranks, f)
+	}
+	j.now = time.Now()
+	j.node = &Node{Job: "j1", Name: "n0", Ranks: j.look, Now: func() time.Time { return j.now }}
+	return j
+}
+
+func (j *job) look() []Rank {
+	var all []Rank
+	for i, f := range j.ranks {
+		r := Rank{Rank: i, Dead: f.dead, Err: f.err}
+		if f.err == nil {
+			page, err := perf.Open(f.memory)
+			if err == nil {
+				r.Snapshot, err = page.Snapshot()
+			}
+			if err != nil && !errors.Is(err, perf.ErrEmpty) {
+				j.t.Error(err)
+			}
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// work has every rank do a little of everything.
+func (j *job) work() {
+	for i, f := range j.ranks {
+		l := f.rec.Link((i+1)%len(j.ranks), perf.Shm)
+		for n := range 100 {
+			f.rec.End(perf.Send, n, f.rec.Begin(perf.Send, n))
+			l.Out(n)
+			l.In(n)
+		}
+		f.rec.End(perf.Barrier, 0, f.rec.Begin(perf.Barrier, 0))
+		f.rec.Unexpected(i, 100*i)
+		f.rec.Matched(1, 1)
+		f.rec.Registered(3, 4096)
+		f.rec.Retransmitted(uint64(i))
+		f.rec.Waited(f.rec.Now())
+	}
+}
+
+// scrape asks for one format and returns the families in it.
+func scrape(t testing.TB, n *Node, query, accept string) map[string]*dto.MetricFamily {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, "/metrics"+query, nil)
+	r.Header.Set("Accept", accept)
+	w := httptest.NewRecorder()
+	n.Handler(log.Default()).ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		t.Fatalf("%d: %s", w.Code, w.Body)
+	}
+	format := expfmt.ResponseFormat(w.Result().Header)
+	all := map[string]*dto.MetricFamily{}
+	if format.FormatType() != expfmt.TypeProtoDelim {
+		p := expfmt.NewTextParser(model.UTF8Validation)
+		all, err := p.TextToMetricFamilies(w.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	for d := expfmt.NewDecoder(w.Body, format); ; {
+		var f dto.MetricFamily
+		if err := d.Decode(&f); err != nil {
+			return all
+		}
+		all[f.GetName()] = &f
+	}
+}
+
+const (
+	text     = "text/plain"
+	protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
+)
+
+// value finds the one metric that has these labels, given as name, value and so on.
+func value(t testing.TB, all map[string]*dto.MetricFamily, family int, labels ...string) *dto.Metric {
+	t.Helper()
+	f := all[families[family].name]
+	if f == nil {
+		t.Fatalf("no %s", families[family].name)
+	}
+	var found *dto.Metric
+	for _, m := range f.Metric {
+		has := map[string]string{}
+		for _, l := range m.Label {
+			has[l.GetName()] = l.GetValue()
+		}
+		fits := true
+		for i := 0; i < len(labels); i += 2 {
+			fits = fits && has[labels[i]] == labels[i+1]
+		}
+		if fits && found != nil {
+			t.Fatalf("%s has more than one metric with %q", f.GetName(), labels)
+		} else if fits {
+			found = m
+		}
+	}
+	if found == nil {
+		t.Fatalf("%s has no metric with %q: %v", f.GetName(), labels, f.Metric)
+	}
+	return found
+}
+
+// number is the value of a counter or gauge.
+func number(m *dto.Metric) float64 { return m.GetCounter().GetValue() + m.GetGauge().GetValue() }
+
+func TestSum(t *testing.T) {
+	j := newJob(t, 3)
+	j.work()
+	for _, accept := range []string{text, protobuf} {
+		all := scrape(t, j.node, "", accept)
+		for _, c := range []struct {
+			family int
+			labels []string
+			want   float64
+		}{
+			{jobInfo, []string{"job", "j1", "node", "n0"}, 1},
+			{rankStates, []string{"state", "running"}, 3},
+			{calls, []string{"op", "Send"}, 300},
+			{operationBytes, []string{"op", "Send"}, 3 * 4950},
+			{messages, []string{"direction", "out", "transport", "shm", "protocol", "eager"}, 300},
+			{messageBytes, []string{"direction", "in", "transport", "shm", "protocol", "eager"}, 3 * 4950},
+			{unexpected, nil, 3}, {unexpectedHigh, nil, 2}, {unexpectedBytes, nil, 300},
+			{retransmissions, nil, 3}, {registrations, nil, 9}, {pinned, nil, 3 * 4096}, {pinnedHigh, nil, 4096},
+			{pageFaults, nil, 0},
+		} {
+			if got := number(value(t, all, c.family, c.labels...)); got != c.want {
+				t.Errorf("%s %v: %v, want %v", families[c.family].name, c.labels, got, c.want)
+			}
+		}
+		h := value(t, all, latency, "op", "Send", "size", "64").Histogram
+		if h.GetSampleCount() != 3*65 || h.GetSampleSum() <= 0 || h.Bucket[len(h.Bucket)-1].GetCumulativeCount() != 3*65 {
+			t.Errorf("%s: %v", accept, h)
+		}
+		if native := h.Schema != nil; native != (accept == protobuf) {
+			t.Errorf("%s: native buckets: %v", accept, native)
+		}
+	}
+}
+
+func TestEach(t *testing.T) {
+	j := newJob(t, 3)
+	j.work()
+	all := scrape(t, j.node, "?ranks=each", text)
+	if got := number(value(t, all, calls, "op", "Barrier", "rank", "2")); got != 1 {
+		t.Errorf("%v barriers of rank 2", got)
+	}
+	if got := number(value(t, all, unexpected, "rank", "1")); got != 1 {
+		t.Errorf("%v unexpected messages of rank 1", got)
+	}
+	w := httptest.NewRecorder()
+	j.node.Handler(log.Default()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics?ranks=some", nil))
+	if w.Code != http.StatusBadRequest {
+		t.Errorf("an unknown query has code %d", w.Code)
+	}
+}
+
+// TestDeath: no counter goes back, whatever becomes of a rank.
+func TestDeath(t *testing.T) {
+	j := newJob(t, 3)
+	j.ranks = append(j.ranks, &fellow{memory: make([]byte, perf.PageBytes)}) // one that never writes its page
+	j.work3()
+	before := scrape(t, j.node, "", text)
+	j.ranks[0].dead = true
+	j.ranks[1].err = &perf.VersionError{Got: 2, Want: 1}
+	j.ranks[2].rec.Finish()
+	after := scrape(t, j.node, "", text)
+	for _, f := range []int{calls, operationBytes} {
+		if a, b := number(value(t, before, f, "op", "Send")), number(value(t, after, f, "op", "Send")); a != b || a == 0 {
+			t.Errorf("%s was %v and is %v", families[f].name, a, b)
+		}
+	}
+	for state, want := range map[string]float64{"silent": 1, "running": 1, "finalized": 1, "dead": 1} {
+		if got := number(value(t, after, rankStates, "state", state)); got != want {
+			t.Errorf("%v ranks are %s, want %v", got, state, want)
+		}
+	}
+	if got := number(value(t, after, pageFaults)); got != 1 {
+		t.Errorf("%v pages cannot be read, want 1", got)
+	}
+	was := number(value(t, after, rankSeconds))
+	j.now = j.now.Add(time.Second)
+	if got := number(value(t, scrape(t, j.node, "", text), rankSeconds)) - was; math.Abs(got-1) > 1e-6 {
+		t.Errorf("%v rank-seconds in a second, want that of the one that runs", got)
+	}
+}
+
+// work3 is work of the first three.
+func (j *job) work3() { (&job{t: j.t, ranks: j.ranks[:3]}).work() }
+
+func TestOldest(t *testing.T) {
+	j := newJob(t, 2)
+	lane := j.ranks[1].rec.Enter(perf.Recv, 0, 7, 8)
+	age := func() float64 { return number(value(t, scrape(t, j.node, "", text), oldest)) }
+	first := age()
+	j.now = j.now.Add(3 * time.Second)
+	if got := age(); first != 0 || got != 3 {
+		t.Errorf("the oldest call is %v and then %v s old", first, got)
+	}
+	j.ranks[1].rec.Leave(lane)
+	if got := age(); got != 0 {
+		t.Errorf("%v s without any call", got)
+	}
+}
+
+// TestQuantiles holds quantiles of classic and native buckets against the raw values.
+func TestQuantiles(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	raw := make([]time.Duration, 20000)
+	for i := range raw {
+		raw[i] = time.Duration(1000 * math.Exp(r.NormFloat64()*1.5))
+	}
+	l := &latencies{desc: descs(false)[latency], labels: []string{"Send", "64"}, of: perf.HistogramOf(raw...)}
+	var m dto.Metric
+	if err := l.Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(raw)
+	for _, q := range []float64{0.01, 0.5, 0.99, 0.999} {
+		want := raw[int(q*float64(len(raw)))].Seconds()
+		if got := nativeQuantile(m.Histogram, q); math.Abs(got/want-1) > 0.05 {
+			t.Errorf("native quantile %v is %v, want %v", q, got, want)
+		}
+		i, _ := slices.BinarySearchFunc(m.Histogram.Bucket, q*float64(len(raw)), func(b *dto.Bucket, n float64) int {
+			return int(float64(b.GetCumulativeCount()) - n)
+		})
+		if b := m.Histogram.Bucket[i].GetUpperBound(); want > b || want < b/2 && i > 0 {
+			t.Errorf("classic quantile %v is below %v, want about %v", q, b, want)
+		}
+	}
+}
+
+// nativeQuantile decodes the buckets as the specification of native histograms has them.
+func nativeQuantile(h *dto.Histogram, q float64) float64 {
+	rank, seen := q*float64(h.GetSampleCount()), float64(h.GetZeroCount())
+	index, count, n := int32(0), int64(0), 0
+	for _, s := range h.PositiveSpan {
+		index += s.GetOffset()
+		for range s.GetLength() {
+			count += h.PositiveDelta[n]
+			n++
+			if seen += float64(count); seen >= rank {
+				return math.Exp2((float64(index) - 0.5) / float64(int(1)<<h.GetSchema()))
+			}
+			index++
+		}
+	}
+	return math.Inf(1)
+}
+
+// TestNativeSum: the buckets add up to the count, or Prometheus refuses the histogram.
+func TestNativeSum(t *testing.T) {
+	for _, of := range [][]time.Duration{nil, {0}, {0, 1, 1 << 40, 1 << 60}} {
+		var m dto.Metric
+		l := &latencies{desc: descs(false)[latency], labels: []string{"Send", "64"}, of: perf.HistogramOf(of...)}
+		if err := l.Write(&m); err != nil {
+			t.Fatal(err)
+		}
+		sum, count := m.Histogram.GetZeroCount(), int64(0)
+		for _, d := range m.Histogram.PositiveDelta {
+			count += d
+			sum += uint64(count)
+		}
+		if sum != uint64(len(of)) || m.Histogram.GetSampleCount() != sum || len(m.Histogram.PositiveSpan) == 0 {
+			t.Errorf("%v: %v", of, &m)
+		}
+	}
+}
+
+func TestPorts(t *testing.T) {
+	j := newJob(t, 1)
+	j.node.Root = hwtest.Tree(t, "testdata/port.txtar")
+	all := scrape(t, j.node, "", text)
+	for _, c := range []struct {
+		family int
+		labels []string
+		want   float64
+	}{
+		{portUp, []string{"device", "mlx5_0", "port", "1", "link_layer", "InfiniBand"}, 1},
+		{portUp, []string{"device", "mlx5_1"}, 0},
+		{portRate, []string{"device", "mlx5_0"}, 25e9},
+		{portSent, []string{"device", "mlx5_0"}, 4000},
+		{portReceived, []string{"device", "mlx5_0"}, 8000},
+		{portCounter, []string{"device", "mlx5_0", "counter", "symbol_error"}, 5},
+		{portCounter, []string{"device", "mlx5_0", "counter", "out_of_sequence"}, 6},
+		{deviceProblems, []string{"device", "mlx5_0"}, 0},
+		{deviceProblems, []string{"device", "mlx5_1"}, 1},
+	} {
+		if got := number(value(t, all, c.family, c.labels...)); got != c.want {
+			t.Errorf("%s %v: %v, want %v", families[c.family].name, c.labels, got, c.want)
+		}
+	}
+}
+
+// TestDocument holds docs/metrics.md against what is served: a row for each family, with its type and labels, and no other.
+func TestDocument(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for line := range strings.Lines(string(doc)) {
+		if regexp.MustCompile("^\\| `ibrun_").MatchString(line) {
+			rows = append(rows, strings.TrimSpace(line))
+		}
+	}
+	for i, f := range families {
+		labels := "–"
+		if len(f.labels) > 0 {
+			labels = "`" + strings.Join(f.labels, "`, `") + "`"
+		}
+		if want := fmt.Sprintf("| `%s` | %s | %s | %s |", f.name, f.kind, labels, f.help); i >= len(rows) || rows[i] != want {
+			t.Fatalf("row %d of docs/metrics.md is not\n%s", i, want)
+		}
+	}
+	if len(rows) != len(families) {
+		t.Errorf("docs/metrics.md has %d metrics, and %d are served", len(rows), len(families))
+	}
+}
+
+// BenchmarkScrape is a node of 256 ranks.
+func BenchmarkScrape(b *testing.B) {
+	j := newJob(b, 256)
+	j.work()
+	h := j.node.Handler(log.Default())
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil)); w.Code != http.StatusOK {
+			b.Fatal(w.Body)
+		}
+	}
+}
