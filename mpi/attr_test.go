@@ -15,7 +15,8 @@ import (
 
 // statements runs each on one rank and on three. They carry the numbers of the requirements they stand for.
 func statements(t *testing.T, all map[string]func(p *mpi.Process) error) {
-	for id, f := range all {
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		f := all[id]
 		t.Run(id, func(t *testing.T) {
 			for _, n := range []int{1, 3} {
 				mpitest.Run(t, n, f)

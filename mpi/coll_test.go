@@ -3,6 +3,7 @@ package mpi_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -20,7 +21,8 @@ var forms = map[string]mpitest.Options{
 
 // eachForm runs a program in both forms on some numbers of ranks.
 func eachForm(t *testing.T, ranks []int, f func(p *mpi.Process) error) {
-	for name, o := range forms {
+	for _, name := range slices.Sorted(maps.Keys(forms)) {
+		o := forms[name]
 		for _, n := range ranks {
 			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) { mpitest.RunWith(t, n, o, f) })
 		}

@@ -3,6 +3,7 @@ package mpi_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -73,7 +74,8 @@ func TestSends(t *testing.T) {
 			return r, r.Start()
 		}
 	}
-	for name, send := range modes {
+	for _, name := range slices.Sorted(maps.Keys(modes)) {
+		send := modes[name]
 		t.Run(name, func(t *testing.T) {
 			mpitest.Run(t, 2, func(p *mpi.Process) error {
 				return first(p, func(w *mpi.Comm) error {
@@ -177,11 +179,13 @@ func TestOrder(t *testing.T) {
 
 // TestTruncate: the first part is kept, and the next message is untouched, in every form.
 func TestTruncate(t *testing.T) {
-	for name, o := range map[string]mpitest.Options{
+	options := map[string]mpitest.Options{
 		"plain": {},
 		"late":  {Wrap: func(tr fabric.Transport) fabric.Transport { return hook.Wrap(tr, hook.Options{Late: 1, Log: t.Logf}) }},
 		"offer": {Config: mpi.Config{UnexpectedBytes: 1}},
-	} {
+	}
+	for _, name := range slices.Sorted(maps.Keys(options)) {
+		o := options[name]
 		t.Run(name, func(t *testing.T) {
 			mpitest.RunWith(t, 2, o, func(p *mpi.Process) error {
 				return first(p, func(w *mpi.Comm) error {

@@ -197,7 +197,7 @@ func launch(t *testing.T, n int, program string, as *syscall.Credential) (end st
 			}
 		})
 	}
-	defer time.AfterFunc(40*time.Second, func() { m.stop("a hang") }).Stop()
+	defer time.AfterFunc(5*time.Minute, func() { m.stop("a hang") }).Stop()
 	for _, c := range m.ranks {
 		if err := c.Wait(); c.ProcessState == nil {
 			t.Fatal(err)

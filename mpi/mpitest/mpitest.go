@@ -16,7 +16,7 @@
 //
 // The ranks are joined by memory of the process. With IBRUN_TRANSPORT in the environment, such as tcp or shm,tcp, the same tests
 // run over these transports, as if every two ranks were on a node of their own; a failure then reaches other ranks only by the
-// connections that they have.
+// connections that they have. [Table] spreads them over several programs.
 package mpitest
 
 import (
@@ -83,18 +83,31 @@ type world struct {
 
 func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
 	w := &world{t: t, wrap: o.Wrap, config: o.Config, joined: o.Joined, psets: o.Psets}
+	var s *seat
 	var err error
-	if w.ties, err = tie(n, place.Thresholds(o.Config.Thresholds)); err != nil {
-		return []error{err}
+	if n > 1 { // one alone needs nobody
+		if s, err = takeSeat(fmt.Sprintf("%s with %d ranks", t.Name(), n)); err != nil {
+			return []error{err}
+		}
+	}
+	if w.ties, err = tie(n, place.Thresholds(o.Config.Thresholds), s); err != nil {
+		return []error{errors.Join(err, s.close())}
 	}
 	if w.wrap == nil {
 		w.wrap = func(t fabric.Transport) fabric.Transport { return t }
 	}
 	var ranks sync.WaitGroup
 	for rank := range n {
-		ranks.Go(func() { w.rank(rank, n, f) })
+		if s.has(rank) {
+			ranks.Go(func() { w.rank(rank, n, f) })
+		}
 	}
 	ranks.Wait()
+	if s != nil {
+		if err := s.leave(w.failures); err != nil && len(w.failures) == 0 {
+			w.failures = append(w.failures, err)
+		}
+	}
 	return w.failures
 }
 

@@ -3,6 +3,7 @@ package mpitest
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -22,9 +23,9 @@ type ties interface {
 	fail(rank int, err error)
 }
 
-// tie joins n ranks as the environment asks.
-func tie(n int, t place.Thresholds) (ties, error) {
-	if os.Getenv("IBRUN_TRANSPORT") == "" || n == 1 {
+// tie joins n ranks as the environment asks; s is nil if all are in this program.
+func tie(n int, t place.Thresholds, s *seat) (ties, error) {
+	if s == nil && os.Getenv("IBRUN_TRANSPORT") == "" || n == 1 {
 		return hub{mem.NewHub(n)}, nil
 	}
 	node := auto.Node{}
@@ -32,8 +33,16 @@ func tie(n int, t place.Thresholds) (ties, error) {
 		return nil, err
 	}
 	node.Set(t)
-	rand.Read(node.Key[:])
-	nw := &network{node: node, cards: make([][]byte, n), domains: make([]fabric.Domain, n), all: make(chan struct{}), missing: n}
+	nw := &network{node: node, seat: s, cards: make([][]byte, n), domains: make([]fabric.Domain, n), all: make(chan struct{})}
+	rand.Read(nw.node.Key[:])
+	if s != nil {
+		nw.node.Key = s.key()
+	}
+	for rank := range n {
+		if s.has(rank) {
+			nw.missing++
+		}
+	}
 	return nw, nil
 }
 
@@ -47,55 +56,59 @@ func (h hub) fail(rank int, err error)       { h.Fail(rank, err) }
 // network is transports that join processes and nodes.
 type network struct {
 	node auto.Node
+	seat *seat         // nil if all ranks are in this program
 	all  chan struct{} // closed when no card is missing any more, or will never come
 
 	mu      sync.Mutex
 	cards   [][]byte
 	domains []fabric.Domain
-	missing int
-	failed  bool
+	missing int   // cards of this program's ranks
+	failed  error // why not all ranks have opened
 }
 
-func (nw *network) transport(rank int) fabric.Transport { return seat{nw, rank} }
+func (nw *network) transport(rank int) fabric.Transport { return end{nw, rank} }
 
 // address is asked for when all have opened.
 func (nw *network) address(rank int) []byte { return nw.cards[rank] }
 
 // fail closes the domain of the rank that failed, in its own goroutine; those that are connected to it hear of that.
-func (nw *network) fail(rank int, _ error) {
+func (nw *network) fail(rank int, err error) {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()
 	if d := nw.domains[rank]; d != nil {
 		_ = d.Close() // the rank has failed, whatever this says
-	} else if !nw.failed && nw.missing > 0 {
-		nw.failed = true
-		close(nw.all)
+	} else if nw.failed == nil && nw.missing > 0 {
+		nw.failed = fmt.Errorf("%w: rank %d could not open its transport", fabric.ErrPeerDown, rank)
+		nw.meet(err)
 	}
 }
 
-// seat is the transport of one rank.
-type seat struct {
+// end is the transport of one rank.
+type end struct {
 	nw   *network
 	rank int
 }
 
-func (p seat) Name() string { return "auto" }
-func (p seat) Probe() error { return nil }
+func (p end) Name() string { return "auto" }
+func (p end) Probe() error { return nil }
 
 // Open returns when every rank has opened, so that all addresses are known.
-func (p seat) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, error) {
-	node := p.nw.node
-	for r := p.rank &^ 1; r <= p.rank|1 && r < c.Size; r++ {
-		node.Local = append(node.Local, r)
+func (p end) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, error) {
+	nw := p.nw
+	node := nw.node
+	for r := range c.Size {
+		if nw.seat == nil && r/2 == p.rank/2 || nw.seat != nil && nw.seat.has(r) {
+			node.Local = append(node.Local, r)
+		}
 	}
 	d, err := auto.Open(ctx, c, node)
 	if err != nil {
 		return nil, err
 	}
-	p.nw.publish(p.rank, d)
-	<-p.nw.all
-	if p.nw.failed {
-		return nil, fmt.Errorf("%w: another rank could not open its transport", fabric.ErrPeerDown)
+	nw.publish(p.rank, d)
+	<-nw.all
+	if nw.failed != nil {
+		return nil, errors.Join(nw.failed, d.Close())
 	}
 	return d, nil
 }
@@ -104,7 +117,38 @@ func (nw *network) publish(rank int, d fabric.Domain) {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()
 	nw.cards[rank], nw.domains[rank] = d.Addr(), d
-	if nw.missing--; nw.missing == 0 && !nw.failed {
-		close(nw.all)
+	if nw.missing--; nw.missing == 0 && nw.failed == nil {
+		nw.meet(nil)
+	}
+}
+
+// meet tells the other programs the cards of this one's ranks, or that one of them has failed, and takes theirs.
+func (nw *network) meet(failed error) {
+	defer close(nw.all)
+	if nw.seat == nil {
+		return
+	}
+	mine := word{Cards: map[int][]byte{}}
+	if failed != nil {
+		mine.Failure = failed.Error()
+	}
+	for rank, card := range nw.cards {
+		if nw.seat.has(rank) {
+			mine.Cards[rank] = card
+		}
+	}
+	words, err := nw.seat.say(mine)
+	for _, w := range words {
+		if w.Failure != "" && err == nil {
+			err = fmt.Errorf("%w: program %d: %s", fabric.ErrPeerDown, w.Program, w.Failure)
+		}
+		for rank, card := range w.Cards {
+			if rank >= 0 && rank < len(nw.cards) {
+				nw.cards[rank] = card
+			}
+		}
+	}
+	if nw.failed == nil {
+		nw.failed = err
 	}
 }

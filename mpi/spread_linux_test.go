@@ -1,0 +1,123 @@
+package mpi_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/mpi/mpitest"
+)
+
+const (
+	// unspread are the tests that one program runs alone: they count what the ranks of one heap allocate, start processes of
+	// their own, choose their own transport, or stand on a device.
+	unspread = `^Test(Allocs|AttrAllocs|BufferedSteady|Processes|Report|Thresholds|Live|Spread)`
+	// basics are some tests of everything that do not take long in a guest, without crowds. IBRUN_SOAK=1 runs them all.
+	crowds = `^TestCollectiveSizes$/./^[145678]$`
+	basics = `^Test(Sends|Truncate|Order|Sendrecv|Large|Probe|Waitany|Persistent|CollectiveSizes|Split|Dup|Freed)$`
+)
+
+// spreadArgs are the arguments of a test program that is one of several.
+func spreadArgs() []string {
+	args := []string{"-test.count=1", "-test.timeout=30m", "-test.v"}
+	if os.Getenv("IBRUN_SOAK") != "" {
+		return append(args, "-test.skip="+unspread)
+	}
+	return append(args, "-test.run="+basics, "-test.skip="+unspread+"|"+crowds)
+}
+
+// spread runs the test programs that command makes, and fails the test unless all end well and have run tests between them.
+func spread(t *testing.T, network, addr string, command func(k int, env, args []string) *exec.Cmd) {
+	t.Helper()
+	table, err := mpitest.NewTable(network, addr, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	var out [2]bytes.Buffer
+	ends := make(chan int, len(out))
+	errs := make([]error, len(out))
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute) // a watchdog
+	defer cancel()
+	for k := range out {
+		c := command(k, []string{table.Environ(k)}, spreadArgs())
+		c.Stdout, c.Stderr, c.WaitDelay = &out[k], &out[k], 5*time.Second
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		stop := context.AfterFunc(ctx, func() { _ = c.Process.Kill() }) // it may have ended
+		go func() {
+			errs[k] = c.Wait()
+			stop()
+			ends <- k
+		}()
+	}
+	for range out {
+		if k := <-ends; errs[k] != nil {
+			_ = table.Close() // the other one need not wait for it
+		}
+	}
+	for k, err := range errs {
+		passed := strings.Count(out[k].String(), "--- PASS: ")
+		if err != nil || passed < 10 {
+			t.Errorf("program %d: %v, %d passed\n%s", k, err, passed, &out[k])
+		}
+		t.Logf("program %d: %d tests passed", k, passed)
+	}
+}
+
+// TestSpread runs the tests of this package with the ranks of each world in two network namespaces, which TCP joins.
+func TestSpread(t *testing.T) {
+	if os.Getuid() != 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("network namespaces need root")
+		}
+		t.Skip("network namespaces need root")
+	}
+	names := namespaces(t)
+	spread(t, "unix", filepath.Join(t.TempDir(), "table"), func(k int, env, args []string) *exec.Cmd {
+		c := exec.Command("ip", append([]string{"netns", "exec", names[k], executable(t)}, args...)...)
+		c.Env = append(os.Environ(), append(env, "IBRUN_TRANSPORT=tcp")...)
+		return c
+	})
+}
+
+func executable(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// namespaces makes two network namespaces with a link between them.
+func namespaces(t *testing.T) (names [2]string) {
+	t.Helper()
+	ip := func(words string) {
+		t.Helper()
+		if out, err := exec.Command("ip", strings.Fields(words)...).CombinedOutput(); err != nil {
+			t.Fatalf("ip %s: %v: %s", words, err, out)
+		}
+	}
+	id := strings.ToLower(rand.Text()[:6])
+	for k, end := range []string{"a", "b"} {
+		names[k] = "ibm" + id + end
+		ip("netns add " + names[k])
+		t.Cleanup(func() { ip("netns del " + names[k]) })
+	}
+	ip(fmt.Sprintf("link add net netns %s type veth peer name net netns %s", names[0], names[1]))
+	for k, name := range names {
+		ip(fmt.Sprintf("-n %s addr add 10.77.0.%d/24 dev net", name, k+1))
+		ip(fmt.Sprintf("-n %s link set net up", name))
+		ip(fmt.Sprintf("-n %s link set lo up", name))
+	}
+	return names
+}
