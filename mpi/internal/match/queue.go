@@ -5,13 +5,14 @@ type link[T any] struct {
 	next, prev *link[T]
 	q          *queue[T]
 	of         *T
-	seq        uint64 // order of posting
+	seq        uint64 // order of posting, or of arrival
 }
 
 // queue holds what waits under one key, first come first.
 type queue[T any] struct {
 	key        key
 	head, tail *link[T]
+	length     int
 	chain      *queue[T] // next queue in the same slot
 }
 
@@ -22,6 +23,7 @@ func (q *queue[T]) push(l *link[T]) {
 	l.q = q
 	l.prev = q.tail
 	l.next = nil
+	q.length++
 	if q.tail == nil {
 		q.head = l
 	} else {
@@ -32,6 +34,7 @@ func (q *queue[T]) push(l *link[T]) {
 
 func (l *link[T]) unlink() {
 	q := l.q
+	q.length--
 	if l.prev == nil {
 		q.head = l.next
 	} else {

@@ -6,13 +6,13 @@ const (
 	AnyTag    = -2
 )
 
-// The four classes: what is open.
+// The four classes: what is open, a bit each.
 const (
-	none = iota
-	openSource
-	openTag
-	openBoth
-	classes
+	none       = 0
+	openSource = 1 << 0
+	openTag    = 1 << 1
+	openBoth   = openSource | openTag
+	classes    = openBoth + 1
 )
 
 // keyFor is the key under which a message from source with tag lies in a class.
@@ -67,23 +67,29 @@ type Table[R, M any] struct {
 	posted [classes]class[R]
 	kept   [classes]class[M]
 	open   int // receives with something left open
+	closed int // what no receive may leave open
 	seq    uint64
 	lone   *Receive[R] // the only receive that waits, if it leaves nothing open: most often there is just one
 	wants  key         // what it waits for
 }
 
-// Post puts a receive where arriving messages find it. Whoever posts has looked with Find before.
-func (t *Table[R, M]) Post(r *Receive[R], source, tag int32) {
+// Post puts a receive where arriving messages find it. Whoever posts has looked with Find before. It refuses a receive that
+// leaves open what is closed.
+func (t *Table[R, M]) Post(r *Receive[R], source, tag int32) bool {
 	if t.lone == nil && t.open == 0 && t.posted[none].used == 0 && source != AnySource && tag != AnyTag {
 		r.lone = true
 		t.lone, t.wants = r, key{source, tag}
-		return
+		return true
+	}
+	if !t.Takes(source, tag) {
+		return false
 	}
 	if first := t.lone; first != nil {
 		t.dropLone()
 		t.enqueue(first, t.wants.source, t.wants.tag)
 	}
 	t.enqueue(r, source, tag)
+	return true
 }
 
 func (t *Table[R, M]) dropLone() {
@@ -141,14 +147,16 @@ func (t *Table[R, M]) Arrive(source, tag int32) *R {
 // arriveOpen is Arrive where receives of several classes may fit: the one posted first gets the message.
 func (t *Table[R, M]) arriveOpen(source, tag int32) *R {
 	var first *link[R]
-	at := 0
-	for c := range t.posted {
-		if t.posted[c].used == 0 {
-			continue
+	at, may := 0, openBoth&^t.closed
+	for c := none; ; {
+		if t.posted[c].used != 0 {
+			q := t.posted[c].find(keyFor(c, source, tag))
+			if q != nil && q.head != nil && (first == nil || q.head.seq < first.seq) {
+				first, at = q.head, c
+			}
 		}
-		q := t.posted[c].find(keyFor(c, source, tag))
-		if q != nil && q.head != nil && (first == nil || q.head.seq < first.seq) {
-			first, at = q.head, c
+		if c = next(c, may); c == none {
+			break
 		}
 	}
 	if first == nil {
@@ -163,8 +171,14 @@ func (t *Table[R, M]) arriveOpen(source, tag int32) *R {
 
 // Keep puts a message where receives find it. Whoever keeps has called Arrive before.
 func (t *Table[R, M]) Keep(m *Message[M], source, tag int32) {
-	for c := range m.in {
+	t.seq++
+	m.in[none].seq = t.seq
+	may := openBoth &^ t.closed
+	for c := none; ; {
 		t.kept[c].push(keyFor(c, source, tag), &m.in[c])
+		if c = next(c, may); c == none {
+			return
+		}
 	}
 }
 
@@ -182,8 +196,12 @@ func (t *Table[R, M]) Find(source, tag int32) *M {
 
 // Take takes a kept message out.
 func (t *Table[R, M]) Take(m *Message[M]) {
-	for c := range m.in {
+	may := openBoth &^ t.closed
+	for c := none; ; {
 		t.kept[c].remove(&m.in[c])
+		if c = next(c, may); c == none {
+			return
+		}
 	}
 }
 

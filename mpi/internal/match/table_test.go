@@ -42,18 +42,59 @@ type model struct {
 	receives []*rcv
 	messages []*msg
 	number   int
+
+	source, tag bool // what is closed
+}
+
+// close closes or opens, and checks that what receives leave open stays so.
+func (m *model) close(source, tag bool) {
+	for _, r := range m.receives {
+		source = source && r.source != AnySource
+		tag = tag && r.tag != AnyTag
+	}
+	m.source, m.tag = source, tag
+	s, t := m.table.Close(source, tag, func(x *msg) *Message[msg] { return &x.kept })
+	if s != source || t != tag || m.table.Takes(AnySource, 0) == source || m.table.Takes(0, AnyTag) == tag {
+		m.t.Fatalf("step %d: closed %v %v, want %v %v", m.number, s, t, source, tag)
+	}
+}
+
+// checkAhead checks what is said about the receives that came before the one just posted.
+func (m *model) checkAhead(source, tag int32) {
+	if source == AnySource || tag == AnyTag {
+		return
+	}
+	same, open := 1, false
+	for _, r := range m.receives {
+		if r.source == source && r.tag == tag {
+			same++
+		}
+		open = open || r.source == AnySource || r.tag == AnyTag
+	}
+	if s, o := m.table.Ahead(source, tag); s != same || o != open {
+		m.t.Fatalf("step %d: %d alike and open %v, want %d and %v", m.number, s, o, same, open)
+	}
 }
 
 // receive posts a receive, or takes the message that it gets.
 func (m *model) receive(source, tag int32) {
 	m.number++
 	i := slices.IndexFunc(m.messages, func(x *msg) bool { return fits(source, tag, x) })
+	if source == AnySource && m.source || tag == AnyTag && m.tag {
+		i = -1
+	}
 	got := m.table.Find(source, tag)
 	switch {
 	case i < 0 && got == nil:
 		r := newReceive(m.number, source, tag)
-		m.receives = append(m.receives, r)
-		m.table.Post(&r.posted, source, tag)
+		posted := m.table.Post(&r.posted, source, tag)
+		if closed := source == AnySource && m.source || tag == AnyTag && m.tag; posted == closed {
+			m.t.Fatalf("step %d: receive from %d with tag %d posted: %v", m.number, source, tag, posted)
+		}
+		if posted {
+			m.checkAhead(source, tag)
+			m.receives = append(m.receives, r)
+		}
 	case i < 0 || got != m.messages[i]:
 		m.t.Fatalf("step %d: receive from %d with tag %d finds %v, want message %d of the list", m.number, source, tag, got, i)
 	default:
@@ -160,7 +201,9 @@ func (m *model) step(op, a, b byte, width int32) {
 	case 6:
 		m.withdraw(int(a))
 	case 7:
-		m.take(int(a))
+		if m.take(int(a)); b < 16 {
+			m.close(b&1 != 0, b&2 != 0)
+		}
 	}
 	m.checkCounts()
 }
@@ -314,5 +357,27 @@ func TestAllocs(t *testing.T) {
 		table.Take(&m.kept)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkKept is a message that comes before its receive, in a table as open as may be and in a closed one.
+func BenchmarkKept(b *testing.B) {
+	for _, closed := range []bool{false, true} {
+		b.Run(map[bool]string{false: "open", true: "closed"}[closed], func(b *testing.B) {
+			var t Table[rcv, msg]
+			t.Close(closed, closed, nil)
+			var ms [64]*msg
+			for i := range ms {
+				ms[i] = newMessage(i, 0, 0)
+			}
+			for b.Loop() {
+				for i, m := range ms {
+					t.Keep(&m.kept, 1, int32(i))
+				}
+				for i := range ms {
+					t.Take(&t.Find(1, int32(i)).kept)
+				}
+			}
+		})
 	}
 }
