@@ -43,6 +43,9 @@ type Comm struct {
 	copying atomic.Int32   // copy callbacks are under way for as many duplicates
 	turns   atomic.Uint32  // meetings aside so far
 	aside   sync.WaitGroup // those under way
+
+	hinting sync.Mutex
+	hints   hints // guarded by hinting
 }
 
 // child is draft for a communicator made from another.
@@ -54,7 +57,7 @@ func (c *Comm) child(peers []int32, rank int) *Comm {
 
 // draft makes a communicator that cannot be used yet.
 func (p *Process) draft(peers []int32, rank int) *Comm {
-	c := &Comm{p: p, e: p.e, rank: int32(rank), peers: peers, birth: p.births.Add(1)}
+	c := &Comm{p: p, e: p.e, rank: int32(rank), peers: peers, birth: p.births.Add(1), hints: newHints()}
 	c.freed.Store(true)
 	c.group.init(c, peers, c.rank)
 	c.attrs.Init(&p.keys, c)
@@ -66,6 +69,15 @@ func (c *Comm) open(ctx uint32) {
 	c.ctx = ctx
 	c.p.live.Store(c, nil)
 	c.freed.Store(false)
+}
+
+// openWith is open with hints, unless h is nil.
+func (c *Comm) openWith(ctx uint32, h *hints) {
+	c.ctx = ctx
+	if h != nil {
+		c.adopt(*h)
+	}
+	c.open(ctx)
 }
 
 // Rank is the number of this process in the communicator, from 0. MPI-5.0 §7.4.1.

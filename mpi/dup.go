@@ -5,32 +5,38 @@ import "math"
 // Dup makes a communicator of the same processes in the same order, with messages of its own, and with the attributes
 // that their copy callbacks make. If a callback fails at any rank, then Dup fails at all, with that error where it was.
 // It is collective. MPI-5.0 §7.4.2.
-func (c *Comm) Dup() (*Comm, error) { return c.dup("Dup") }
+func (c *Comm) Dup() (*Comm, error) { return c.dup("Dup", nil) }
 
-// DupWithInfo is Dup with hints for the new communicator; those of c are not handed on. No info is nil. Hints that
-// are not known are ignored. MPI-5.0 §7.4.2.
-func (c *Comm) DupWithInfo(_ *Info) (*Comm, error) { return c.dup("DupWithInfo") }
+// DupWithInfo is Dup with hints for the new communicator, as SetInfo takes them; those of c are not handed on.
+// MPI-5.0 §7.4.2.
+func (c *Comm) DupWithInfo(info *Info) (*Comm, error) {
+	h := newHints().with(info)
+	return c.dup("DupWithInfo", &h)
+}
 
 // Idup begins Dup. The communicator can be used once the request has completed; the copy callbacks have run when Idup
 // returns. The communicator and the request are nothing if a callback fails here; if one fails elsewhere, the request
 // completes with an error. Other collectives of c, also more of Idup, may follow at once. MPI-5.0 §7.4.2.
-func (c *Comm) Idup() (*Comm, Request, error) { return c.idup("Idup") }
+func (c *Comm) Idup() (*Comm, Request, error) { return c.idup("Idup", nil) }
 
-// IdupWithInfo begins DupWithInfo, as Idup begins Dup. MPI-5.0 §7.4.2.
-func (c *Comm) IdupWithInfo(_ *Info) (*Comm, Request, error) { return c.idup("IdupWithInfo") }
+// IdupWithInfo begins DupWithInfo, as Idup begins Dup. The info may be changed when it has returned. MPI-5.0 §7.4.2.
+func (c *Comm) IdupWithInfo(info *Info) (*Comm, Request, error) {
+	h := newHints().with(info)
+	return c.idup("IdupWithInfo", &h)
+}
 
-func (c *Comm) dup(op string) (*Comm, error) {
+func (c *Comm) dup(op string, h *hints) (*Comm, error) {
 	if err := c.usable(op); err != nil {
 		return nil, err
 	}
 	d, failed := c.replica(op)
-	if err := (&meeting{c: c, op: op}).found(d, failed); err != nil {
+	if err := (&meeting{c: c, op: op}).found(d, h, failed); err != nil {
 		return nil, err
 	}
 	return d, nil
 }
 
-func (c *Comm) idup(op string) (*Comm, Request, error) {
+func (c *Comm) idup(op string, h *hints) (*Comm, Request, error) {
 	if err := c.usable(op); err != nil {
 		return nil, Request{}, err
 	}
@@ -38,7 +44,7 @@ func (c *Comm) idup(op string) (*Comm, Request, error) {
 	d, failed := c.replica(op)
 	m := &meeting{c: c, op: op, turn: turn, aside: c.aisle(turn)}
 	r := Request{c.e.Promise()}
-	c.aside.Go(func() { c.e.Fulfil(r.h, m.found(d, failed)) })
+	c.aside.Go(func() { c.e.Fulfil(r.h, m.found(d, h, failed)) })
 	if failed != nil {
 		// The others are told nevertheless.
 		return nil, Request{}, c.also(op, failed, c.e.Free(r.h))
@@ -63,13 +69,16 @@ func (c *Comm) replica(op string) (*Comm, error) {
 	return d, c.below(op, c.attrs.Copy(&d.attrs))
 }
 
-// found makes a duplicate usable, unless something failed at any rank.
-func (m *meeting) found(d *Comm, failed error) error {
+// found makes a duplicate usable, with hints unless h is nil, if nothing failed at any rank.
+func (m *meeting) found(d *Comm, h *hints, failed error) error {
 	err := m.agree(failed)
+	if err == nil && h != nil {
+		*h, err = m.hint(*h)
+	}
 	if err == nil {
 		var ctx uint32
 		if ctx, err = m.newContext(true); err == nil {
-			d.open(ctx)
+			d.openWith(ctx, h)
 			return nil
 		}
 	}

@@ -15,9 +15,9 @@ type Class uint8
 const (
 	ErrBuffer     Class = 1   // buffers overlap, are too small, or none is attached
 	ErrCount      Class = 2   // a count is negative, or does not fit the buffer
-	ErrTag        Class = 4   // a tag is negative
+	ErrTag        Class = 4   // a tag is negative, or AnyTag where that was asserted not to be used
 	ErrComm       Class = 5   // the communicator is nil or freed
-	ErrRank       Class = 6   // a rank is not in the communicator
+	ErrRank       Class = 6   // a rank is not in the communicator, or AnySource where that was asserted not to be used
 	ErrRequest    Class = 7   // the request has been completed or freed before, or is in the wrong state
 	ErrRoot       Class = 8   // a root is not in the communicator
 	ErrGroup      Class = 9   // the group is nil, is of another session, or lacks this process
@@ -95,6 +95,10 @@ func classify(err error) Class {
 		return told.Class
 	case errors.Is(err, attrs.ErrKeyval):
 		return ErrKeyval
+	case errors.Is(err, proto.ErrAnySource):
+		return ErrRank
+	case errors.Is(err, proto.ErrAnyTag):
+		return ErrTag
 	case errors.Is(err, proto.ErrTruncate):
 		return ErrTruncate
 	case errors.Is(err, proto.ErrEnded):

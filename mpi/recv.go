@@ -77,9 +77,9 @@ func (c *Comm) sendrecv(s []byte, dst int, stag Tag, r []byte, src int, rtag Tag
 	}
 	h := c.e.Irecv(from, r)
 	if err := c.e.Send(to, s, proto.Standard); err != nil {
-		// The receive must not write to r any more.
+		// Nothing must write to r any more.
 		_ = c.e.Cancel(h)
-		_ = c.e.Free(h)
+		_, _ = c.e.Wait(h)
 		return empty, c.below(op, err)
 	}
 	st, err := c.e.Wait(h)

@@ -70,10 +70,16 @@ func (e *Engine) nextPiece(r *Request) {
 // dataCame handles DATA: a piece of a message, in order.
 func (e *Engine) dataCame(peer int32, w [5]uint64, payload []byte) bool {
 	r := e.byID(w[0])
-	if r == nil || r.send || r.move.form != copying || r.move.peer != peer {
+	if r == nil || r.send || r.move.peer != peer {
 		return false
 	}
 	t := &r.move
+	if t.form == taking {
+		t.form = copying
+	}
+	if t.form != copying {
+		return false
+	}
 	if w[1] != uint64(t.offset) || len(payload) > t.bytes-t.offset {
 		return false
 	}

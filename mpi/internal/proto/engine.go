@@ -81,6 +81,11 @@ type Engine struct {
 	report     func(string)
 	complained bool // about registration
 
+	hints    map[uint32]*Hints          // by context
+	lanes    map[uint32]map[int32]*lane // by context and process
+	plain    bool                       // not broken, and no context has hints that change how messages are sent
+	wantFrom int                        // length from which receives may be announced
+
 	broken  error // set when a process was lost
 	leaving bool  // all processes may leave now
 	missed  func(int32) bool
@@ -109,6 +114,7 @@ func New(c Config) (*Engine, error) {
 		report: c.Report,
 		missed: c.Missed,
 	}
+	e.rehint()
 	if c.Address != nil {
 		e.addr = func(n int32) []byte { return c.Address(int(n)) }
 	}
@@ -222,8 +228,17 @@ func (e *Engine) Forget(context uint32, err error) {
 	}
 	delete(e.tables, context)
 	e.recent[context%uint32(len(e.recent))] = cached{}
+	delete(e.hints, context)
+	delete(e.lanes, context)
+	e.rehint()
 	t.Drain(
-		func(r *Request) { e.complete(r, err) },
+		func(r *Request) {
+			if r.ends&announced != 0 {
+				e.revoke(r, err)
+			} else {
+				e.complete(r, err)
+			}
+		},
 		func(m *arrived) {
 			e.answer(m.peer, m.v.kind, m.w)
 			e.ignore(m)
@@ -261,7 +276,7 @@ func (e *Engine) fail(n int32, err error) {
 		p.left = err
 		p.reopen()
 	} else {
-		e.broken = err
+		e.broken, e.plain = err, false
 	}
 	e.unpark()
 }
@@ -283,7 +298,7 @@ func (e *Engine) Lost(peers []int32) error {
 func (e *Engine) Abort(err error) {
 	e.lock()
 	if e.broken == nil {
-		e.broken = fmt.Errorf("%w: %w", ErrBroken, err)
+		e.broken, e.plain = fmt.Errorf("%w: %w", ErrBroken, err), false
 	}
 	e.unpark()
 	e.unlock()

@@ -136,7 +136,8 @@ func (h Handle) Persistent() bool {
 	return h.valid() && h.r.keep
 }
 
-// Cancel ends a receive that has not been matched. Sends, and receives that have been, complete as usual.
+// Cancel ends a receive that has not been matched. Sends, and receives that have been, complete as usual. One that has
+// announced its buffer ends when its sender has answered.
 func (e *Engine) Cancel(h Handle) error {
 	e.lock()
 	defer e.unlock()
@@ -148,6 +149,10 @@ func (e *Engine) Cancel(h Handle) error {
 		return ErrState
 	}
 	if !r.send && r.posted.Posted() {
+		if r.ends&announced != 0 {
+			e.revoke(r, nil)
+			return nil
+		}
 		e.table(r.route.Context).Withdraw(&r.posted)
 		r.status = Status{Source: AnySource, Tag: AnyTag, Cancelled: true}
 		e.complete(r, nil)
@@ -163,7 +168,7 @@ func (e *Engine) Free(h Handle) error {
 		return ErrStale
 	}
 	if h.r.state == active {
-		h.r.orphan = true
+		h.r.ends |= unseen
 		return nil
 	}
 	e.release(h.r)

@@ -43,6 +43,8 @@ func provoke(t testing.TB, w wrap) *hostility {
 	if p, ok := d.(fabric.Pairer); ok {
 		h.words = p.Words(0, false)
 	}
+	h.e.Hint(testContext, Hints{Exact: true, Epoch: 1, Eager: -1, Peers: []int32{0, 1}})
+	h.e.see(1, envelope{context: testContext, epoch: 1}) // so that receives are announced
 	for i, room := range []int{0, 10, 20000, 70000, 70000} {
 		b := guarded(room)
 		h.bufs, h.rooms = append(h.bufs, b), append(h.rooms, room)
@@ -74,8 +76,11 @@ func (h *hostility) word(b byte) uint64 {
 
 // say sends what seven bytes say.
 func (h *hostility) say(b [7]byte) {
-	k := kind(b[0] % 14)
+	k := kind(b[0] % byte(kinds+1))
 	v := envelope{kind: k, context: testContext, source: 1, tag: int32(b[1] % 8)}
+	if b[1]/64 != 0 && k.counted() {
+		v.epoch = uint32(b[1] / 64)
+	}
 	switch b[1] / 8 % 8 {
 	case 0:
 		v.source = int32(b[2]) - 100

@@ -22,6 +22,7 @@ func (e *Engine) longCame(peer int32, v envelope, w [5]uint64, payload []byte) b
 	if v.source < 0 || v.tag < 0 || p.whole != 0 || w[0] > maxLong || w[0] <= uint64(len(payload)) {
 		return false
 	}
+	e.see(peer, v)
 	*p = part{bytes: len(payload), whole: int(w[0])}
 	t := e.table(v.context)
 	r := t.Arrive(v.source, v.tag)
@@ -78,8 +79,8 @@ func (e *Engine) moreCame(peer int32, payload []byte) bool {
 		}
 		if p.bytes == p.whole {
 			var err error
-			if p.whole > len(r.buf) {
-				err = ErrTruncate
+			if p.whole != len(r.buf) {
+				err = e.misfit(r, p.whole)
 			}
 			e.complete(r, err)
 		}

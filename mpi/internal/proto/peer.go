@@ -164,6 +164,10 @@ func (e *Engine) post(n int32, o *outgoing) error {
 			return e.refused(n, err)
 		}
 		p.head = o
+	} else if e.overtakes(o) {
+		p.ahead(e, o)
+		o.queued = true
+		return nil
 	} else {
 		p.tail.next = o
 	}

@@ -12,6 +12,9 @@ func (e *Engine) find(from Route, block bool) (*arrived, error) {
 	if m := e.table(from.Context).Find(from.Rank, from.Tag); m != nil {
 		return m, nil
 	}
+	if err := e.forbidden(from); err != nil {
+		return nil, err
+	}
 	if block {
 		g := goal{what: message, from: from}
 		e.await(&g)
@@ -24,6 +27,9 @@ func (e *Engine) find(from Route, block bool) (*arrived, error) {
 	}
 	if t == &e.dead {
 		return nil, ErrEnded
+	}
+	if err := e.forbidden(from); err != nil {
+		return nil, err
 	}
 	return nil, e.broken
 }

@@ -46,7 +46,11 @@ func (e *Engine) receive(r *Request) {
 			e.complete(r, ErrEnded)
 			return
 		}
-		t.Post(&r.posted, r.route.Rank, r.route.Tag)
+		if !t.Post(&r.posted, r.route.Rank, r.route.Tag) {
+			e.complete(r, e.forbidden(r.route))
+		} else if len(r.buf) >= e.wantFrom {
+			e.advertise(r)
+		}
 		return
 	}
 	t.Take(&m.waiting)
@@ -74,8 +78,8 @@ func (e *Engine) deliver(r *Request, source, tag int32, payload []byte) {
 	n := copy(r.buf, payload)
 	r.status = Status{Source: source, Tag: tag, Bytes: n}
 	var err error
-	if n < len(payload) {
-		err = ErrTruncate
+	if len(payload) != len(r.buf) {
+		err = e.misfit(r, len(payload))
 	}
 	e.complete(r, err)
 }
@@ -133,6 +137,14 @@ func (e *Engine) arrive(peer int32, b []byte) bool {
 		return e.dataCame(peer, w, payload)
 	case kindChoke, kindUnchoke:
 		e.choked(peer, v.kind == kindChoke)
+	case kindWant:
+		return e.wanted(peer, v, w)
+	case kindPut:
+		return e.putCame(peer, v, w)
+	case kindUnwant:
+		e.unwanted(peer, w)
+	case kindForgot:
+		e.forgot(peer, w)
 	}
 	return true
 }
@@ -142,6 +154,7 @@ func (e *Engine) incoming(peer int32, v envelope, w [5]uint64, payload []byte) b
 	if v.source < 0 || v.tag < 0 || v.kind == kindOffer && w[0] > maxBytes {
 		return false
 	}
+	e.see(peer, v)
 	t := e.table(v.context)
 	r := t.Arrive(v.source, v.tag)
 	if r == nil {

@@ -55,23 +55,34 @@ const (
 	done
 )
 
+// ends are things to do when a request completes, a bit each.
+type ends uint8
+
+const (
+	unseen    ends = 1 << iota // freed while active, or nobody's from the start: it is released
+	announced                  // the sender was told the buffer
+	revoked                    // and that it must not be used
+)
+
 // Request is the place of an operation under way. It belongs to its engine and is used again; a [Handle] says which use
 // is meant.
 type Request struct {
-	e      *Engine
-	state  state
-	send   bool
-	mode   Mode
-	keep   bool // persistent
-	orphan bool // freed while active, or nobody's from the start: goes when it completes
-	loan   int  // buf is this loan of the attached buffer; 0: none
-	gen    uint64
-	index  uint32
+	e     *Engine
+	state state
+	send  bool
+	mode  Mode
+	keep  bool // persistent
+	ends  ends // what else is to be done when it completes
+	loan  int  // buf is this loan of the attached buffer; 0: none
+	gen   uint64
+	index uint32
 
-	buf    []byte // the user's memory, reachable from here until completion
-	route  Route
-	status Status
-	err    error
+	buf     []byte // the user's memory, reachable from here until completion
+	route   Route
+	epoch   uint32 // send: in which it is counted
+	status  Status
+	err     error
+	verdict error // how a revoked receive ends
 
 	posted match.Receive[Request]
 	next   *Request // free list
@@ -154,7 +165,17 @@ func (e *Engine) complete(r *Request, err error) {
 	if e.parked != 0 || e.sleeping {
 		e.unpark()
 	}
-	if r.orphan {
+	if r.ends != 0 {
+		e.end(r)
+	}
+}
+
+// end does what else is to be done when a request has completed.
+func (e *Engine) end(r *Request) {
+	if r.ends&announced != 0 {
+		e.unannounce(r)
+	}
+	if r.ends&unseen != 0 {
 		e.release(r)
 	}
 }
@@ -179,12 +200,12 @@ func (e *Engine) release(r *Request) {
 	r.gen++
 	r.state = free
 	r.buf, r.err = nil, nil
-	r.keep, r.orphan = false, false
+	r.keep, r.ends, r.epoch = false, 0, 0
 	r.next, e.idle = e.idle, r
 }
 
 // valid tells whether the handle names a request that can still be waited for. The caller holds the lock.
-func (h Handle) valid() bool { return h.r.gen == h.gen && h.r.state != free && !h.r.orphan }
+func (h Handle) valid() bool { return h.r.gen == h.gen && h.r.state != free && h.r.ends&unseen == 0 }
 
 // Zero tells whether h is the zero Handle.
 func (h Handle) Zero() bool { return h.r == nil }

@@ -17,8 +17,8 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 	}
 	e.lock()
 	p := e.peer(to.Peer)
-	if len(buf) <= p.eager && mode == Standard && e.broken == nil {
-		envelope{kindEager, to.Context, to.Rank, to.Tag}.put(&e.scratch)
+	if len(buf) <= p.eager && mode == Standard && (e.plain || e.isPlain(to.Context)) {
+		envelope{kind: kindEager, context: to.Context, source: to.Rank, tag: to.Tag}.put(&e.scratch)
 		if p.ep.Send(e.scratch[:envelopeBytes], buf) == nil {
 			e.unlock()
 			return nil
@@ -48,8 +48,8 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 		return h, nil
 	}
 	p := e.peer(to.Peer)
-	if len(buf) <= p.eager && mode == Standard && e.broken == nil {
-		envelope{kindEager, to.Context, to.Rank, to.Tag}.put(&e.scratch)
+	if len(buf) <= p.eager && mode == Standard && (e.plain || e.isPlain(to.Context)) {
+		envelope{kind: kindEager, context: to.Context, source: to.Rank, tag: to.Tag}.put(&e.scratch)
 		if p.ep.Send(e.scratch[:envelopeBytes], buf) == nil {
 			r.buf, r.status, r.err = nil, empty, nil
 			r.state = done
@@ -94,7 +94,15 @@ func (e *Engine) announce(r *Request) error {
 		return err
 	}
 	p := e.peer(r.route.Peer)
-	v := envelope{context: r.route.Context, source: r.route.Rank, tag: r.route.Tag}
+	r.epoch = 0
+	h := e.hints[r.route.Context]
+	if h != nil && h.Epoch != 0 {
+		r.epoch = h.Epoch
+		if w, ok := e.lane(r.route.Context, r.route.Peer).meet(r.route.Tag, len(r.buf)); ok {
+			return e.put(r, w)
+		}
+	}
+	v := envelope{context: r.route.Context, source: r.route.Rank, tag: r.route.Tag, epoch: r.epoch}
 	o := &r.out
 	o.body, o.rest = nil, nil
 	stream := 0
@@ -102,6 +110,9 @@ func (e *Engine) announce(r *Request) error {
 		stream = p.ep.Stream()
 	}
 	form := p.way.rules.Form(len(r.buf), stream, e.pairer != nil)
+	if h != nil {
+		form = h.shape(form, len(r.buf), &p.way.rules)
+	}
 	switch {
 	case p.choked || form > Parts:
 		if err := e.propose(r); err != nil {
@@ -128,7 +139,7 @@ func (e *Engine) propose(r *Request) error {
 	if err := e.expose(r); err != nil {
 		return err
 	}
-	v := envelope{kindOffer, r.route.Context, r.route.Rank, r.route.Tag}
+	v := envelope{kindOffer, r.route.Context, r.route.Rank, r.route.Tag, r.epoch}
 	o := &r.out
 	o.body, o.rest = nil, nil
 	o.header, o.length = header(v, uint64(len(r.buf)), r.memory.Remote.Addr, r.memory.Remote.Key, r.id(), e.reserve(r))
@@ -212,6 +223,7 @@ func (e *Engine) settle(r *Request) {
 	if r.move.queued {
 		e.moves.remove(&r.move) // invited to help, and no longer needed
 	}
+	r.move.form = nothing
 	if r.memory != (pin.Memory{}) {
 		// The bytes have been moved, whatever this says; a domain that cannot is broken and will say so when polled.
 		_ = e.peer(r.route.Peer).way.release(r.memory)
@@ -226,6 +238,8 @@ func (r *Request) sent() {
 		r.e.complete(r, nil)
 	case kindData:
 		r.e.nextPiece(r)
+	case kindPut:
+		r.e.putSent(r)
 	}
 }
 
@@ -233,7 +247,7 @@ func (r *Request) sent() {
 // announced, and not asked for in copies yet.
 func (r *Request) awaits(peer int32) bool {
 	k := kind(r.out.header[0])
-	return r.send && r.route.Peer == peer && !r.out.queued && (k == kindOffer || k == kindSync)
+	return r.send && r.route.Peer == peer && !r.out.queued && (k == kindOffer || k == kindSync || k == kindPut && r.word >= 0)
 }
 
 // finished handles FIN: the receiver has matched the message and has all of it.

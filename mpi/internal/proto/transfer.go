@@ -60,6 +60,8 @@ const (
 	nothing form = iota // no transfer is under way
 	reading             // nothing, or WROTE if the sender helps
 	copying             // DATA
+	taking              // WROTE or DATA
+	putting             // send: it is written to where the receiver wants it
 )
 
 // moveQueue holds the transfers that want to move a block, first come first.
@@ -102,6 +104,9 @@ func (q *moveQueue) pop() *transfer {
 
 // pull begins to fetch an offered message for a matched receive.
 func (e *Engine) pull(r *Request, peer int32, v envelope, w [5]uint64) {
+	if r.ends&announced != 0 {
+		e.unannounce(r)
+	}
 	t := &r.move
 	t.peer, t.id, t.key = peer, w[3], fabric.RemoteKey{Addr: w[1], Key: w[2]}
 	t.whole = int(w[0])
@@ -155,7 +160,7 @@ func (e *Engine) askForHelp(t *transfer, word uint64) {
 // helped handles HELP: the receiver invites us to write from the back.
 func (e *Engine) helped(peer int32, w [5]uint64) bool {
 	r := e.byID(w[0])
-	if r == nil || !r.awaits(peer) || r.word < 0 || w[4] == 0 || w[4] > uint64(len(r.buf)) {
+	if r == nil || !r.awaits(peer) || kind(r.out.header[0]) != kindOffer || r.word < 0 || w[4] == 0 || w[4] > uint64(len(r.buf)) {
 		return false
 	}
 	t := &r.move
@@ -207,7 +212,11 @@ func pieces(n int) int { return (n + pieceBytes(n) - 1) / pieceBytes(n) }
 // work moves one block. The lock is not held meanwhile; the transfer belongs to this goroutine.
 func (e *Engine) work() {
 	t := e.moves.pop()
-	if t.req.send {
+	switch {
+	case t.req.send && t.claims == nil:
+		e.write(t)
+		return
+	case t.req.send:
 		e.push(t)
 		return
 	}
@@ -267,7 +276,14 @@ func (e *Engine) readDone(t *transfer) {
 // wrote handles WROTE: the sender has written the pieces it claimed, as many as it says.
 func (e *Engine) wrote(peer int32, w [5]uint64) bool {
 	r := e.byID(w[0])
-	if r == nil || r.send || r.move.form != reading || r.move.peer != peer {
+	if r == nil || r.send || r.move.peer != peer {
+		return false
+	}
+	if r.move.form == taking {
+		e.received(r, nil)
+		return true
+	}
+	if r.move.form != reading {
 		return false
 	}
 	if r.move.claims == nil || r.move.helping >= 0 || w[1] > uint64(pieces(r.move.bytes)) {
@@ -337,12 +353,15 @@ func (e *Engine) pulled(r *Request, err error) {
 func (e *Engine) received(r *Request, err error) {
 	t := &r.move
 	t.form = nothing
+	if err == nil {
+		err = r.verdict
+	}
 	if t.local != (pin.Memory{}) {
 		err = errors.Join(err, e.peer(t.peer).way.release(t.local))
 		t.local = pin.Memory{}
 	}
-	if err == nil && t.whole > t.bytes {
-		err = ErrTruncate
+	if err == nil && t.whole != len(r.buf) {
+		err = e.misfit(r, t.whole)
 	}
 	e.complete(r, err)
 }
@@ -350,6 +369,10 @@ func (e *Engine) received(r *Request, err error) {
 // moved handles the end of a read that did not finish at once.
 func (e *Engine) moved(token uint64, err error) {
 	r := e.byID(token)
+	if r != nil && r.send && r.move.form == putting {
+		e.written(r, err)
+		return
+	}
 	if r == nil || r.send || r.move.form != reading {
 		return
 	}

@@ -52,7 +52,7 @@ func (g *goal) met(e *Engine) bool {
 		return int64(atomic.LoadUint64(g.word)-g.value) >= 0
 	case message:
 		t := e.table(g.from.Context)
-		return t == &e.dead || t.Find(g.from.Rank, g.from.Tag) != nil
+		return t == &e.dead || !t.Takes(g.from.Rank, g.from.Tag) || t.Find(g.from.Rank, g.from.Tag) != nil
 	case unlent:
 		return len(e.loans.out) == 0
 	case quiet:

@@ -9,7 +9,8 @@ import (
 
 // Every message begins with an envelope:
 //
-//	0   kind       1 byte, 3 unused
+//	0   kind       1 byte
+//	1   epoch      3 bytes, of the count of such messages, see lane; 0: not counted
 //	4   context    4 bytes
 //	8   source     4 bytes, rank of the sender in the context's communicator
 //	12  tag        4 bytes
@@ -31,11 +32,16 @@ const (
 	kindData                    // receiver's id, offset; payload
 	kindChoke                   // nothing
 	kindUnchoke                 // nothing
+	kindWant                    // receiver's id, address, key, size; messages seen, and in the lower half receives ahead
+	kindPut                     // receiver's id, address, key, id of the sender's request, word or noWord
+	kindUnwant                  // receiver's id
+	kindForgot                  // receiver's id
 	kinds
 )
 
 // words is how many words follow the envelope.
-var words = [kinds]int{kindSync: 1, kindLong: 1, kindOffer: 5, kindHelp: 5, kindWrote: 2, kindFin: 1, kindSend: 3, kindData: 2}
+var words = [kinds]int{kindSync: 1, kindLong: 1, kindOffer: 5, kindHelp: 5, kindWrote: 2, kindFin: 1, kindSend: 3, kindData: 2,
+	kindWant: 5, kindPut: 5, kindUnwant: 1, kindForgot: 1}
 
 const (
 	envelopeBytes = 16
@@ -49,11 +55,15 @@ type envelope struct {
 	context uint32
 	source  int32
 	tag     int32
+	epoch   uint32
 }
+
+// counted tells whether messages of a kind may have an epoch.
+func (k kind) counted() bool { return k <= kindOffer || k == kindWant || k == kindPut }
 
 // put writes the envelope into b, which has room for it. The two stores are what a message costs here.
 func (v envelope) put(b *[maxHeader]byte) {
-	binary.LittleEndian.PutUint64(b[0:8], uint64(v.kind)|uint64(v.context)<<32)
+	binary.LittleEndian.PutUint64(b[0:8], uint64(v.kind)|uint64(v.epoch)<<8|uint64(v.context)<<32)
 	binary.LittleEndian.PutUint64(b[8:16], uint64(uint32(v.source))|uint64(uint32(v.tag))<<32)
 }
 
@@ -64,8 +74,8 @@ func parse(b []byte) (v envelope, w [5]uint64, payload []byte, err error) {
 	}
 	first := binary.LittleEndian.Uint64(b)
 	second := binary.LittleEndian.Uint64(b[8:])
-	v = envelope{kind(first), uint32(first >> 32), int32(second), int32(second >> 32)}
-	if v.kind == 0 || v.kind >= kinds || first&0xffffff00 != 0 {
+	v = envelope{kind(first), uint32(first >> 32), int32(second), int32(second >> 32), uint32(first) >> 8}
+	if v.kind == 0 || v.kind >= kinds || v.epoch != 0 && !v.kind.counted() {
 		return v, w, nil, fmt.Errorf("%w: message of kind %#x", fabric.ErrCorrupt, uint32(first))
 	}
 	b = b[envelopeBytes:]

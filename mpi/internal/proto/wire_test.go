@@ -32,6 +32,10 @@ func TestGolden(t *testing.T) {
 		kindData:    "0a000000" + env + first + "a200000000000000",
 		kindChoke:   "0b000000" + env,
 		kindUnchoke: "0c000000" + env,
+		kindWant:    "0d000000" + env + five,
+		kindPut:     "0e000000" + env + five,
+		kindUnwant:  "0f000000" + env + first,
+		kindForgot:  "10000000" + env + first,
 	} {
 		v.kind = k
 		b, n := header(v, w[:words[k]]...)

@@ -1,0 +1,174 @@
+package mpi
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ibrun/ibrun/mpi/internal/dtype"
+	"github.com/ibrun/ibrun/mpi/internal/proto"
+)
+
+// The keys of hints for communicators. docs/hints.md tells what each does. MPI-5.0 §7.4.4.
+const (
+	hintNoAnyTag    = "mpi_assert_no_any_tag"
+	hintNoAnySource = "mpi_assert_no_any_source"
+	hintExact       = "mpi_assert_exact_length"
+	hintOvertaking  = "mpi_assert_allow_overtaking"
+	hintStrict      = "mpi_assert_strict_persistent_collective_ordering"
+	hintKinds       = "mpi_assert_memory_alloc_kinds"
+	hintEager       = "ibrun_eager"
+)
+
+// hintAuto is the value of hints that leave the choice to the library.
+const hintAuto = "auto"
+
+// hints are those of a communicator. The zero value is not the default: see newHints.
+type hints struct {
+	noAnyTag, noAnySource bool
+	exact, overtaking     bool
+	strict                bool
+	kinds                 string // empty: not set
+	eager                 int    // bytes; -1: auto
+
+	turn  uint32 // how often they were agreed on
+	epoch uint32 // of the agreement, if any rank asserts exact lengths; or 0
+}
+
+func newHints() hints { return hints{eager: -1} }
+
+// with is h with what an info says. Unknown keys, and values that make no sense or cannot be followed, change nothing.
+func (h hints) with(i *Info) hints {
+	for key, flag := range map[string]*bool{
+		hintNoAnyTag: &h.noAnyTag, hintNoAnySource: &h.noAnySource, hintExact: &h.exact, hintOvertaking: &h.overtaking,
+		hintStrict: &h.strict,
+	} {
+		switch v, _ := i.Get(key); v {
+		case "true":
+			*flag = true
+		case "false":
+			*flag = false
+		}
+	}
+	if v, ok := i.Get(hintKinds); ok && knownKinds(v) {
+		h.kinds = v
+	}
+	if v, ok := i.Get(hintEager); ok {
+		if n, err := strconv.ParseUint(v, 10, 47); err == nil {
+			h.eager = int(n)
+		} else if v == hintAuto {
+			h.eager = -1
+		}
+	}
+	return h
+}
+
+// knownKinds tells whether all kinds of memory in a list are ones that buffers can be of: Go's own memory and everything else
+// that the system gives, and that of Alloc. MPI-5.0 §12.4.3.
+func knownKinds(list string) bool {
+	for kind := range strings.SplitSeq(list, ",") {
+		if !slices.Contains([]string{"system", "mpi", "mpi:alloc_mem"}, kind) {
+			return false
+		}
+	}
+	return true
+}
+
+// info is a new Info with all hints as they are.
+func (h *hints) info() *Info {
+	i := &Info{}
+	set := func(key, value string) { _ = i.Set(key, value) } // both are within the limits
+	for _, f := range []struct {
+		key string
+		on  bool
+	}{
+		{hintNoAnyTag, h.noAnyTag}, {hintNoAnySource, h.noAnySource}, {hintExact, h.exact}, {hintOvertaking, h.overtaking},
+		{hintStrict, h.strict},
+	} {
+		set(f.key, strconv.FormatBool(f.on))
+	}
+	if h.kinds != "" {
+		set(hintKinds, h.kinds)
+	}
+	eager := hintAuto
+	if h.eager >= 0 {
+		eager = strconv.Itoa(h.eager)
+	}
+	set(hintEager, eager)
+	return i
+}
+
+var errStrict = errors.New(hintStrict + " is to be the same at all ranks, and is not")
+
+// hint agrees with all ranks on hints that are about to come into force. Those that have to be the same everywhere are an
+// error everywhere if they are not.
+func (m *meeting) hint(h hints) (hints, error) {
+	mine := [3]uint8{truth(h.strict), truth(!h.strict), truth(!h.exact)}
+	var all [3]uint8
+	if err := m.allreduce(all[:], mine[:], dtype.Uint8, Band); err != nil {
+		return h, err
+	}
+	if all[0] == 0 && all[1] == 0 {
+		return h, m.c.err(m.op, ErrInfoValue, errStrict)
+	}
+	h.turn++
+	h.epoch = 0
+	if all[2] == 0 {
+		h.epoch = h.turn%(1<<proto.EpochBits-1) + 1
+	}
+	return h, nil
+}
+
+func truth(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// adopt brings hints into force.
+func (c *Comm) adopt(h hints) {
+	c.hinting.Lock()
+	defer c.hinting.Unlock()
+	taken := c.e.Hint(c.ctx, proto.Hints{
+		NoAnySource: h.noAnySource, NoAnyTag: h.noAnyTag, Exact: h.exact, Epoch: h.epoch, Overtaking: h.overtaking,
+		Eager: h.eager, Peers: c.peers,
+	})
+	h.noAnySource, h.noAnyTag = taken.NoAnySource, taken.NoAnyTag
+	c.hints = h
+}
+
+func (c *Comm) currentHints() hints {
+	c.hinting.Lock()
+	defer c.hinting.Unlock()
+	return c.hints
+}
+
+// SetInfo gives hints. Those that info does not have stay as they are, and so do those whose value makes no sense; keys that
+// are not known are ignored, and a nil info has none. It is collective, and the ranks may give different hints, except that
+// mpi_assert_strict_persistent_collective_ordering has to come out the same at all of them: otherwise SetInfo is
+// ErrInfoValue at all, and nothing changes. An assertion against a wildcard is not taken while a receive with it
+// waits. [Comm.GetInfo] tells what is in force. MPI-5.0 §7.4.4.
+func (c *Comm) SetInfo(info *Info) error {
+	const op = "SetInfo"
+	if err := c.usable(op); err != nil {
+		return err
+	}
+	h, err := (&meeting{c: c, op: op}).hint(c.currentHints().with(info))
+	if err != nil {
+		return err
+	}
+	c.adopt(h)
+	return nil
+}
+
+// GetInfo returns the hints in force: all that are known and their values, defaults too. Each call makes a new Info, which is
+// the caller's. Any goroutine may call it. MPI-5.0 §7.4.4.
+func (c *Comm) GetInfo() (*Info, error) {
+	if err := c.usable("GetInfo"); err != nil {
+		return nil, err
+	}
+	h := c.currentHints()
+	return h.info(), nil
+}

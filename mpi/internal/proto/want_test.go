@@ -1,0 +1,381 @@
+package proto
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// exact gives the test's context exact lengths, at engines that are all of a world.
+func exact(es []*Engine, epoch uint32) {
+	for _, e := range es {
+		h := Hints{Exact: epoch != 0, Epoch: epoch, Eager: -1}
+		for i := range es {
+			h.Peers = append(h.Peers, int32(i))
+		}
+		e.Hint(testContext, h)
+	}
+}
+
+// spy counts the messages that go over a transport, by kind.
+type spy struct {
+	fabric.Transport
+	mu    sync.Mutex
+	count [kinds]int
+}
+
+func (s *spy) wrap(tr fabric.Transport) fabric.Transport {
+	s.Transport = tr
+	return hooked{tr, func(d fabric.Domain) fabric.Domain { return spyDomain{d, s} }}
+}
+
+func (s *spy) seen(k kind) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count[k]
+}
+
+type hooked struct {
+	fabric.Transport
+	hook func(fabric.Domain) fabric.Domain
+}
+
+func (h hooked) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, error) {
+	d, err := h.Transport.Open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return h.hook(d), nil
+}
+
+type spyDomain struct {
+	fabric.Domain
+	spy *spy
+}
+
+func (d spyDomain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
+	ep, err := d.Domain.Connect(peer, addr)
+	return spyEndpoint{ep, d.spy}, err
+}
+
+type spyEndpoint struct {
+	fabric.Endpoint
+	spy *spy
+}
+
+func (ep spyEndpoint) Send(header, payload []byte) error {
+	err := ep.Endpoint.Send(header, payload)
+	if err == nil {
+		ep.spy.mu.Lock()
+		ep.spy.count[header[0]]++
+		ep.spy.mu.Unlock()
+	}
+	return err
+}
+
+// letter is one message of a plan, and what its receive asks for.
+type letter struct {
+	tag        int32
+	size, room int
+}
+
+// pattern is what letters are cut from, each from elsewhere.
+var pattern = func() []byte {
+	b := make([]byte, 1<<17)
+	rand.NewChaCha8([32]byte{}).Read(b)
+	return b
+}()
+
+func (p letter) payload(i int) []byte { return pattern[i*37%1000:][:p.size] }
+
+func (p letter) check(i int, st Status, err error, buf []byte) error {
+	got := min(p.size, p.room)
+	switch {
+	case (err != nil) != (p.size != p.room) || err != nil && !errors.Is(err, ErrTruncate):
+		return fmt.Errorf("letter %d %+v: %w", i, p, err)
+	case st.Bytes != got || st.Tag != p.tag:
+		return fmt.Errorf("letter %d %+v: status %+v", i, p, st)
+	case !bytes.Equal(buf[:got], p.payload(i)[:got]):
+		return fmt.Errorf("letter %d %+v: another's bytes, or none", i, p)
+	case slices.ContainsFunc(buf[p.room:], func(x byte) bool { return x != guard }):
+		return fmt.Errorf("letter %d %+v: bytes behind the buffer were written", i, p)
+	}
+	return nil
+}
+
+// plan makes letters of few tags, of which some lie about their lengths.
+func plan(c *rand.Rand, n int, lies bool) []letter {
+	sizes := []int{0, 8, 1000, 9000, 30000, 70000, 100000}
+	ps := make([]letter, n)
+	for i := range ps {
+		size := sizes[c.IntN(len(sizes))]
+		ps[i] = letter{int32(c.IntN(3)), size, size}
+		if lies && c.IntN(8) == 0 {
+			ps[i].room = sizes[c.IntN(len(sizes))]
+		}
+	}
+	return ps
+}
+
+// carry sends the letters of one plan and receives those of another, some of both at a time.
+func carry(e *Engine, self int, out, in []letter, c *rand.Rand) error {
+	peer := 1 - self
+	type receipt struct {
+		h   Handle
+		buf []byte
+		i   int
+	}
+	var sends []Handle
+	var receipts []receipt
+	for s, r := 0, 0; s < len(out) || r < len(in); {
+		for n := c.IntN(6); n > 0 && r < len(in); n-- {
+			buf := guarded(in[r].room)
+			receipts = append(receipts, receipt{e.Irecv(from(peer, in[r].tag), buf[:in[r].room]), buf, r})
+			r++
+		}
+		for n := c.IntN(6); n > 0 && s < len(out); n-- {
+			h, err := e.Isend(to(self, peer, out[s].tag), out[s].payload(s), Mode(c.IntN(2)))
+			if err != nil {
+				return err
+			}
+			sends = append(sends, h)
+			s++
+		}
+		for n := c.IntN(len(receipts)/2 + 1); n > 0 && r >= s; n-- { // what is received first was sent before
+			x := receipts[0]
+			if x.i >= s {
+				break
+			}
+			st, err := e.Wait(x.h)
+			if err := in[x.i].check(x.i, st, err, x.buf); err != nil {
+				return err
+			}
+			receipts = receipts[1:]
+		}
+		runtime.Gosched()
+	}
+	for _, x := range receipts {
+		st, err := e.Wait(x.h)
+		if err := in[x.i].check(x.i, st, err, x.buf); err != nil {
+			return err
+		}
+	}
+	_, err := e.WaitAll(sends, nil)
+	return err
+}
+
+// TestWantTraffic: whatever is announced, crossed, refused and lied about, each receive gets its own message or an error.
+func TestWantTraffic(t *testing.T) {
+	for name, tw := range map[string]twist{
+		"write": {}, "shared": {pairing: true}, "copied": {noRead: true}, "refused": {refuse: true},
+		"shared, refused": {pairing: true, refuse: true}, "parts": {parts: true}, "scarce": {scarce: true},
+	} {
+		for _, lies := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", lies ", lies), func(t *testing.T) {
+				seed := rand.Uint64()
+				t.Logf("seed %#x", seed)
+				var s spy
+				es := open(t, 2, func(tr fabric.Transport) fabric.Transport { return s.under(tw, tr) }, nil)
+				for round := range 2 {
+					exact(es, uint32(round+1))
+					c := rand.New(rand.NewPCG(seed, uint64(round)))
+					plans := [2][]letter{plan(c, 60, lies), plan(c, 60, lies)}
+					each(t, es, func(self int, e *Engine) error {
+						c := rand.New(rand.NewPCG(seed, uint64(round*2+self)))
+						return carry(e, self, plans[self], plans[1-self], c)
+					})
+				}
+				if s.seen(kindWant) == 0 {
+					t.Error("no receive was announced")
+				}
+			})
+		}
+	}
+}
+
+// under puts a spy between a twist and the transport below it.
+func (s *spy) under(tw twist, tr fabric.Transport) fabric.Transport { return tw.wrap(s.wrap(tr)) }
+
+// TestWantUsed: a receive posted in time is written to, and nothing is offered.
+func TestWantUsed(t *testing.T) {
+	const n = 100000
+	for name, tw := range map[string]twist{"write": {}, "shared": {pairing: true}, "copied": {noRead: true}} {
+		t.Run(name, func(t *testing.T) {
+			var s spy
+			es := open(t, 2, func(tr fabric.Transport) fabric.Transport { return s.under(tw, tr) }, nil)
+			exact(es, 1)
+			each(t, es, func(self int, e *Engine) error {
+				if self == 0 {
+					if err := e.Send(to(0, 1, 0), []byte{1}, Standard); err != nil {
+						return err
+					}
+					if _, err := e.Recv(from(1, 0), make([]byte, 1)); err != nil {
+						return err
+					}
+					for i := range 3 {
+						if err := e.Send(to(0, 1, 5), letter{5, n, n}.payload(i), Standard); err != nil {
+							return err
+						}
+					}
+					return nil
+				}
+				if _, err := e.Recv(from(0, 0), make([]byte, 1)); err != nil {
+					return err
+				}
+				var bufs [3][]byte
+				var hs [3]Handle
+				for i := range hs {
+					bufs[i] = guarded(n)
+					hs[i] = e.Irecv(from(0, 5), bufs[i][:n])
+				}
+				if err := e.Send(to(1, 0, 0), []byte{1}, Standard); err != nil {
+					return err
+				}
+				for i, h := range hs {
+					st, err := e.Wait(h)
+					if err := (letter{5, n, n}).check(i, st, err, bufs[i]); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if s.seen(kindWant) != 3 || s.seen(kindPut) != 3 || s.seen(kindOffer) != 0 {
+				t.Errorf("%d wants, %d puts, %d offers; want 3, 3, 0", s.seen(kindWant), s.seen(kindPut), s.seen(kindOffer))
+			}
+		})
+	}
+}
+
+// TestWantTakenBack: a cancelled receive, and one whose context has ended, are not written to any more.
+func TestWantTakenBack(t *testing.T) {
+	const n = 100000
+	ended := errors.New("the context has ended")
+	es := open(t, 2, nil, nil)
+	exact(es, 1)
+	each(t, es, func(self int, e *Engine) error {
+		if self == 0 {
+			if err := e.Send(to(0, 1, 0), []byte{1}, Standard); err != nil {
+				return err
+			}
+			if _, err := e.Recv(from(1, 7), make([]byte, 1)); err != nil { // by now the first receive has been cancelled
+				return err
+			}
+			if err := e.Send(to(0, 1, 5), letter{5, n, n}.payload(9), Standard); err != nil {
+				return err
+			}
+			_, err := e.Recv(Route{Context: testContext + 2, Rank: 1, Tag: 1}, make([]byte, 1))
+			return err
+		}
+		if _, err := e.Recv(from(0, 0), make([]byte, 1)); err != nil {
+			return err
+		}
+		first, second, third := guarded(n), guarded(n), guarded(n)
+		h1, h2 := e.Irecv(from(0, 5), first[:n]), e.Irecv(from(0, 5), second[:n])
+		if err := e.Cancel(h1); err != nil {
+			return err
+		}
+		if st, err := e.Wait(h1); err != nil || !st.Cancelled {
+			return fmt.Errorf("cancelled: %+v, %w", st, err)
+		}
+		if err := e.Send(to(1, 0, 7), []byte{1}, Standard); err != nil {
+			return err
+		}
+		st, err := e.Wait(h2)
+		if err := (letter{5, n, n}).check(9, st, err, second); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(first, func(x byte) bool { return x != guard }) {
+			return errors.New("the cancelled receive was written to")
+		}
+		h3 := e.Irecv(from(0, 6), third[:n])
+		e.Forget(testContext, ended)
+		if _, err := e.Wait(h3); !errors.Is(err, ended) {
+			return fmt.Errorf("a receive of a context that has ended: %w", err)
+		}
+		return e.Send(Route{Context: testContext + 2, Peer: 0, Rank: 1, Tag: 1}, []byte{1}, Standard)
+	})
+}
+
+// TestOvertaking: an offer does not wait behind small messages for which there is no room, and all arrive.
+func TestOvertaking(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		es := open(t, 2, nil, nil)
+		e := es[0]
+		e.Hint(testContext, Hints{Overtaking: on, Eager: -1})
+		var hs []Handle
+		small, large := make([]byte, 1000), make([]byte, 100000)
+		for len(e.backlog) == 0 || len(hs) < 3 {
+			h, err := e.Isend(to(0, 1, 1), small, Standard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hs = append(hs, h)
+		}
+		before := len(hs)
+		for range 2 {
+			h, err := e.Isend(to(0, 1, 2), large, Standard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hs = append(hs, h)
+		}
+		p := e.peer(1)
+		if first := kind(p.head.header[0]) == kindOffer; first != on {
+			t.Errorf("overtaking %v: the offer is first: %v", on, first)
+		}
+		if on && (p.head != &hs[before].r.out || p.head.next != &hs[before+1].r.out) {
+			t.Error("offers overtake each other")
+		}
+		each(t, es, func(self int, e *Engine) error {
+			if self == 0 {
+				_, err := e.WaitAll(hs, nil)
+				return err
+			}
+			for range 2 {
+				if _, err := e.Recv(from(0, 2), large); err != nil {
+					return err
+				}
+			}
+			for range before {
+				if _, err := e.Recv(from(0, 1), small); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// TestEagerHint: the length from which messages are announced is that of the context, as far as the transport goes along.
+func TestEagerHint(t *testing.T) {
+	var s spy
+	es := open(t, 2, func(tr fabric.Transport) fabric.Transport { return s.under(twist{parts: true}, tr) }, nil)
+	for _, c := range []struct {
+		eager, size int
+		kind        kind
+	}{
+		{-1, 1500, kindEager}, {-1, 1501, kindLong}, {4000, 4000, kindEager}, {100, 100, kindEager}, {100, 101, kindOffer},
+		{0, 1, kindOffer}, {1 << 40, 1 << 20, kindOffer},
+	} {
+		before := s.seen(c.kind)
+		es[0].Hint(testContext, Hints{Eager: c.eager})
+		each(t, es, func(self int, e *Engine) error {
+			if self == 0 {
+				return e.Send(to(0, 1, 1), make([]byte, c.size), Standard)
+			}
+			_, err := e.Recv(from(0, 1), make([]byte, c.size))
+			return err
+		})
+		if s.seen(c.kind) == before {
+			t.Errorf("%d bytes with a limit of %d: not sent as kind %d", c.size, c.eager, c.kind)
+		}
+	}
+}
