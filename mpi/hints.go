@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ibrun/ibrun/mpi/internal/dtype"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
@@ -104,27 +103,27 @@ var errStrict = errors.New(hintStrict + " is to be the same at all ranks, and is
 // hint agrees with all ranks on hints that are about to come into force. Those that have to be the same everywhere are an
 // error everywhere if they are not.
 func (m *meeting) hint(h hints) (hints, error) {
-	mine := [3]uint8{truth(h.strict), truth(!h.strict), truth(!h.exact)}
-	var all [3]uint8
-	if err := m.allreduce(all[:], mine[:], dtype.Uint8, Band); err != nil {
+	const strict, loose, inexact = 1, 2, 4
+	mine := uint8(loose)
+	if h.strict {
+		mine = strict
+	}
+	if !h.exact {
+		mine |= inexact
+	}
+	all, err := m.band(mine)
+	if err != nil {
 		return h, err
 	}
-	if all[0] == 0 && all[1] == 0 {
+	if all&(strict|loose) == 0 {
 		return h, m.c.err(m.op, ErrInfoValue, errStrict)
 	}
 	h.turn++
 	h.epoch = 0
-	if all[2] == 0 {
+	if all&inexact == 0 {
 		h.epoch = h.turn%(1<<proto.EpochBits-1) + 1
 	}
 	return h, nil
-}
-
-func truth(b bool) uint8 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // adopt brings hints into force.

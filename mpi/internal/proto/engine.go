@@ -275,6 +275,7 @@ func (e *Engine) fail(n int32, err error) {
 		p := e.peer(n)
 		p.left = err
 		p.reopen()
+		e.forgotBy(n)
 	} else {
 		e.broken, e.plain = err, false
 	}

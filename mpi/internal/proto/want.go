@@ -246,6 +246,20 @@ func (e *Engine) revoke(r *Request, err error) {
 	}
 	r.ends |= revoked
 	r.verdict = err
+	if e.peer(r.move.peer).left != nil {
+		e.takeBack(r)
+	}
+}
+
+// forgotBy takes back what waits for the answer of a process that has left.
+func (e *Engine) forgotBy(n int32) {
+	for _, block := range e.requests {
+		for i := range block {
+			if r := &block[i]; r.state == active && !r.send && r.ends&revoked != 0 && r.move.peer == n {
+				e.takeBack(r)
+			}
+		}
+	}
 }
 
 // unwanted handles UNWANT.
@@ -271,6 +285,11 @@ func (e *Engine) forgot(peer int32, w [5]uint64) {
 	if r == nil || r.send || r.ends&revoked == 0 || r.move.peer != peer || r.move.form != nothing || !r.pending() {
 		return
 	}
+	e.takeBack(r)
+}
+
+// takeBack completes a receive that has been revoked.
+func (e *Engine) takeBack(r *Request) {
 	if r.posted.Posted() {
 		e.table(r.route.Context).Withdraw(&r.posted)
 	}
