@@ -48,5 +48,17 @@
 //	err := cache.Set(world, x)
 //	x, ok, err := cache.Get(world)
 //
+// # Hardware
+//
+// A process is told which parts of its machine it is restricted to, by the affinity of the moment, and each key that it is told
+// divides a communicator into ranks that share one:
+//
+//	hardware, err := p.GetHWResourceInfo()
+//	for key, value := range hardware.All() { // hwloc://NUMANode true, ibrun://n0/core/7 false, ibrun://rail/0 true ...
+//		...
+//	}
+//	err = info.Set("mpi_hw_resource_type", "hwloc://NUMANode")
+//	near, err := world.SplitType(mpi.TypeHWGuided, 0, &info) // nil where this rank may run on several
+//
 // Numeric values of constants are those of the MPI-5.0 ABI.
 package mpi

@@ -25,11 +25,12 @@ import (
 
 // programs are what ranks do that are processes of their own.
 var programs = map[string]func(p *mpi.Process) error{
-	"ring":   ring,
-	"types":  everyType,
-	"sizes":  everySize,
-	"large":  large,
-	"closed": func(p *mpi.Process) error { return errors.Join(undumpable(), large(p)) },
+	"ring":     ring,
+	"types":    everyType,
+	"sizes":    everySize,
+	"large":    large,
+	"bindings": bindings,
+	"closed":   func(p *mpi.Process) error { return errors.Join(undumpable(), large(p)) },
 	"half closed": func(p *mpi.Process) error {
 		if p.World().Rank()%2 == 1 {
 			return errors.Join(undumpable(), large(p))
@@ -172,7 +173,7 @@ func (m *miniature) stop(why string) {
 func launch(t *testing.T, n int, program string, as *syscall.Credential) (end string, exits []int, output string) {
 	t.Helper()
 	m := new(miniature)
-	server, err := pmi.NewServer(pmi.Job{Size: n, KVSName: "test", Events: pmi.Events{
+	server, err := pmi.NewServer(pmi.Job{Size: n, KVSName: "test", Mapping: fmt.Sprintf("(vector,(0,1,%d))", n), Events: pmi.Events{
 		Abort: func(rank, code int, _ string) { m.stop(fmt.Sprintf("rank %d aborted with %d", rank, code)) },
 		Lost:  func(rank int, inited bool) { m.stop(fmt.Sprintf("rank %d left, inited %v", rank, inited)) },
 	}})

@@ -2,6 +2,9 @@ package mpi
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
 	"slices"
 )
 
@@ -24,17 +27,43 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	if err := c.allgather(op, bytesOf(all), bytesOf([]int{color, key}), sizeOf[int]()); err != nil {
 		return nil, err
 	}
-	ctx, err := (&meeting{c: c, op: op}).newContext(color != Undefined)
-	if err != nil || color == Undefined {
+	sides, keys := make([]side, len(c.peers)), make([]int, len(c.peers))
+	for r := range c.peers {
+		keys[r] = all[2*r+1]
+		if color := all[2*r]; color != Undefined {
+			sides[r] = side{1, uint64(color)}
+		}
+	}
+	return c.join(op, sides, keys)
+}
+
+// side tells which part of a split a rank goes to, in a form that parts of all ranks can be compared by. The zero side is
+// none.
+type side [4]uint64
+
+// sideOf makes a side of what is the same for all ranks of a part, and for no other part.
+func sideOf(words ...any) (s side) {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", words))
+	for i := range s {
+		s[i] = binary.LittleEndian.Uint64(sum[8*i:])
+	}
+	return s
+}
+
+// join makes a communicator of the ranks on the side of this one, ordered by key; nil for no side.
+func (c *Comm) join(op string, sides []side, keys []int) (*Comm, error) {
+	mine := sides[c.rank]
+	ctx, err := (&meeting{c: c, op: op}).newContext(mine != side{})
+	if err != nil || mine == (side{}) {
 		return nil, err
 	}
 	var ranks []int
-	for r := range c.peers {
-		if all[2*r] == color {
+	for r, s := range sides {
+		if s == mine {
 			ranks = append(ranks, r)
 		}
 	}
-	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(all[2*a+1], all[2*b+1]) })
+	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(keys[a], keys[b]) })
 	peers := make([]int32, len(ranks))
 	for i, r := range ranks {
 		peers[i] = c.peers[r]

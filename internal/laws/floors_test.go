@@ -51,7 +51,7 @@ fabric, perf, mpi/internal/match, mpi/internal/pin < mpi/internal/proto;
 
 # Floor 5: communicators, messages, collectives.
 attrs, hw, perf, fabric, mpi/internal/* < mpi;
-fabric, fabric/mem, fabric/auto, mpi/internal/place, mpi < mpi/mpitest;
+hw, fabric, fabric/mem, fabric/auto, mpi/internal/place, mpi < mpi/mpitest;
 fabric/auto, mpi/internal/proto < mpi/explain;
 
 # Floor 6: programs.

@@ -28,6 +28,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/internal/place"
 )
@@ -37,6 +38,10 @@ type Options struct {
 	// Wrap, if not nil, wraps the transport that connects the ranks, which is memory of this process (fabric/mem);
 	// hook.Wrap does.
 	Wrap func(fabric.Transport) fabric.Transport
+	// Machine, if not nil, tells on which machine a rank is and to which PUs it is bound, in place of what is true. It is asked
+	// whenever the rank asks, so that bindings may change, by any goroutine. Ranks whose machines had the same name at the
+	// start are on one node.
+	Machine func(rank int) Machine
 	// Config is for every rank's Init; its Place is not used.
 	Config mpi.Config
 	// Joined starts the ranks by Join, without the World Model.
@@ -47,6 +52,16 @@ type Options struct {
 
 // Pset is a process set: its name and its ranks.
 type Pset = place.Set
+
+// Machine is one that a rank is told it runs on.
+type Machine struct {
+	// Name is that of the node.
+	Name string
+	// Top is what hw.Read made of it, such as of a tree from package hwtest.
+	Top *hw.Topology
+	// PUs are those that the rank is bound to.
+	PUs []int
+}
 
 // Run runs f as each of n ranks and returns when all have ended. If f returns an error, panics, calls Goexit (as
 // t.FailNow does) or Abort at one rank, the world fails: calls that wait at other ranks return mpi.ErrProcFailed,
@@ -70,19 +85,21 @@ func RunWith(t testing.TB, n int, o Options, f func(p *mpi.Process) error) {
 
 // world is one run.
 type world struct {
-	t      testing.TB
-	ties   ties
-	wrap   func(fabric.Transport) fabric.Transport
-	config mpi.Config
-	joined bool
-	psets  []Pset
+	t       testing.TB
+	ties    ties
+	wrap    func(fabric.Transport) fabric.Transport
+	config  mpi.Config
+	machine func(rank int) Machine // nil for this one
+	nodes   []int                  // by rank
+	joined  bool
+	psets   []Pset
 
 	mu       sync.Mutex
 	failures []error // of ranks, without those that only follow from another's
 }
 
 func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
-	w := &world{t: t, wrap: o.Wrap, config: o.Config, joined: o.Joined, psets: o.Psets}
+	w := &world{t: t, wrap: o.Wrap, config: o.Config, joined: o.Joined, psets: o.Psets, machine: o.Machine}
 	var s *seat
 	var err error
 	if n > 1 { // one alone needs nobody
@@ -93,6 +110,7 @@ func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
 	if w.ties, err = tie(n, place.Thresholds(o.Config.Thresholds), s); err != nil {
 		return []error{errors.Join(err, s.close())}
 	}
+	w.divide(n)
 	if w.wrap == nil {
 		w.wrap = func(t fabric.Transport) fabric.Transport { return t }
 	}
@@ -163,6 +181,36 @@ func (w *world) fail(rank int, err error, stack []byte) {
 	w.ties.fail(rank, err)
 }
 
+// divide numbers the nodes of the ranks in the order of their first rank.
+func (w *world) divide(n int) {
+	numbers := map[string]int{}
+	for rank := range n {
+		name := w.name(rank)
+		if _, known := numbers[name]; !known {
+			numbers[name] = len(numbers)
+		}
+		w.nodes = append(w.nodes, numbers[name])
+	}
+}
+
+// name is that of a rank's node.
+func (w *world) name(rank int) string {
+	if w.machine != nil {
+		return w.machine(rank).Name
+	}
+	return w.ties.host(rank)
+}
+
+func (w *world) hardware(rank int) func() (*hw.Topology, []int, error) {
+	if w.machine == nil {
+		return place.Machine
+	}
+	return func() (*hw.Topology, []int, error) {
+		m := w.machine(rank)
+		return m.Top, m.PUs, nil
+	}
+}
+
 func (w *world) place(rank, n int) *place.Place {
 	nothing := func() error { return nil }
 	return &place.Place{
@@ -172,6 +220,9 @@ func (w *world) place(rank, n int) *place.Place {
 		},
 		Address:   w.ties.address,
 		Sets:      func() ([]place.Set, error) { return w.psets, nil },
+		Nodes:     func() ([]int, error) { return w.nodes, nil },
+		NodeName:  w.name(rank),
+		Hardware:  w.hardware(rank),
 		Report:    func(text string) { w.t.Logf("rank %d: %s", rank, text) },
 		Started:   nothing,
 		Finalized: nothing,

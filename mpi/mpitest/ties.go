@@ -19,6 +19,8 @@ type ties interface {
 	transport(rank int) fabric.Transport
 	// address is what the ranks connect by, once all have opened.
 	address(rank int) []byte
+	// host is the name of a rank's node.
+	host(rank int) string
 	// fail lets the others know that a rank has failed.
 	fail(rank int, err error)
 }
@@ -51,6 +53,7 @@ type hub struct{ *mem.Hub }
 
 func (h hub) transport(int) fabric.Transport { return h.Transport() }
 func (h hub) address(int) []byte             { return nil }
+func (h hub) host(int) string                { return place.HostName() }
 func (h hub) fail(rank int, err error)       { h.Fail(rank, err) }
 
 // network is transports that join processes and nodes.
@@ -67,6 +70,14 @@ type network struct {
 }
 
 func (nw *network) transport(rank int) fabric.Transport { return end{nw, rank} }
+
+// host: every two ranks are on one node, or all of a program.
+func (nw *network) host(rank int) string {
+	if nw.seat != nil {
+		return fmt.Sprintf("program-%d", rank%nw.seat.programs)
+	}
+	return fmt.Sprintf("%s-%d", place.HostName(), rank/2)
+}
 
 // address is asked for when all have opened.
 func (nw *network) address(rank int) []byte { return nw.cards[rank] }

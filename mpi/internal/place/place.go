@@ -37,6 +37,10 @@ type Place struct {
 	// Sets are the process sets of the job besides those that every job has, in the same order everywhere. Sets of the same
 	// name have no process in common. It may be called once Open has returned, and be nil for none.
 	Sets func() ([]Set, error)
+	// NodeName is the name of this process's node: the launcher's, or that of the host.
+	NodeName string
+	// Hardware reads the machine under this process, and which of its PUs the threads of the process may use now.
+	Hardware func() (*hw.Topology, []int, error)
 	// Report is told, in one line, what the user should know and no call fails for. It may be nil, and never fails.
 	Report func(text string)
 	// Started tells the launcher that the process has initialised.
@@ -66,10 +70,13 @@ func Find(ctx context.Context) (*Place, error) {
 		return alone(), nil
 	}
 	b := &board{client: client}
-	p := &Place{Rank: client.Rank(), Size: client.Size(), Address: b.address, Nodes: b.nodes}
+	p := &Place{Rank: client.Rank(), Size: client.Size(), Address: b.address, Nodes: b.nodes, Hardware: Machine}
 	link, hello, err := job.FromEnv(os.Getenv)
 	if err != nil {
 		return nil, fmt.Errorf("talk to ibrun: %w", err)
+	}
+	if p.NodeName = HostName(); hello != nil && hello.NodeName != "" {
+		p.NodeName = hello.NodeName
 	}
 	node, err := nodeOf(ctx, client, hello)
 	if err != nil {
@@ -154,6 +161,8 @@ func alone() *Place {
 		},
 		Address:   func(int) []byte { return nil },
 		Nodes:     func() ([]int, error) { return []int{0}, nil },
+		NodeName:  HostName(),
+		Hardware:  Machine,
 		Report:    reporter(nil, 0),
 		Started:   nothing,
 		Finalized: nothing,
