@@ -97,39 +97,43 @@ func TestSplitTypeKeys(t *testing.T) {
 			t.Errorf("only %d keys were tried", len(seen))
 		}
 	})
-	t.Run("who", func(t *testing.T) {
-		for key, want := range map[string]string{
-			"hwloc://Machine":            "0125 0125 0125 34 34 0125",
-			"hwloc://Package":            "025 - 025 3 4 025",
-			"hwloc://Core":               "05 - 2 3 4 05",
-			"hwloc://PU":                 "- - 2 3 4 5",
-			"ibrun://n0/core/0":          "05 - - - - 05",
-			"ibrun://n1/core/0":          "- - - 3 - -",
-			"ibrun://n0/rdma/mlx5_0/1":   "025 - 025 - - 025",
-			"ibrun://rail/0":             "0235 - 0235 0235 - 0235", // over both nodes
-			"ibrun://rail/1":             "- - - - 4 -",
-			"ibrun://n0/gpu/0":           "025 - 025 - - 025",
-			"ibrun://n0/pci/0000:10":     "025 - 025 - - 025",
-			"mpi_shared_memory":          "0125 0125 0125 34 34 0125",
-			"hwloc://core":               "- - - - - -", // as spelled, or not at all
-			"hwloc://Corexyz":            "- - - - - -",
-			"ibrun://n9/core/0":          "- - - - - -",
-			"":                           "- - - - - -",
-			strings.Repeat("long", 1<<7): "- - - - - -",
-		} {
-			bound(t, top, bindings, func(p *mpi.Process) error {
-				var errs []error
-				for _, by := range []mpi.SplitType{mpi.TypeHWGuided, mpi.TypeResourceGuided} {
-					c, err := p.World().SplitType(by, 0, resource(key))
-					errs = append(errs, together(p, c, err, groups(want, p.World().Rank())...))
-				}
-				if err := errors.Join(errs...); err != nil {
-					return fmt.Errorf("%s: %w", key, err)
-				}
-				return nil
-			})
-		}
-	})
+}
+
+// TestSplitTypeWho tells who comes together, key by key.
+func TestSplitTypeWho(t *testing.T) {
+	top := twoSockets(t)
+	bindings := []string{"n0 0,8", "n0 0-15", "n0 2", "n1 0", "n1 1", "n0 0"}
+	for key, want := range map[string]string{
+		"hwloc://Machine":            "0125 0125 0125 34 34 0125",
+		"hwloc://Package":            "025 - 025 3 4 025",
+		"hwloc://Core":               "05 - 2 3 4 05",
+		"hwloc://PU":                 "- - 2 3 4 5",
+		"ibrun://n0/core/0":          "05 - - - - 05",
+		"ibrun://n1/core/0":          "- - - 3 - -",
+		"ibrun://n0/rdma/mlx5_0/1":   "025 - 025 - - 025",
+		"ibrun://rail/0":             "0235 - 0235 0235 - 0235", // over both nodes
+		"ibrun://rail/1":             "- - - - 4 -",
+		"ibrun://n0/gpu/0":           "025 - 025 - - 025",
+		"ibrun://n0/pci/0000:10":     "025 - 025 - - 025",
+		"mpi_shared_memory":          "0125 0125 0125 34 34 0125",
+		"hwloc://core":               "- - - - - -", // as spelled, or not at all
+		"hwloc://Corexyz":            "- - - - - -",
+		"ibrun://n9/core/0":          "- - - - - -",
+		"":                           "- - - - - -",
+		strings.Repeat("long", 1<<7): "- - - - - -",
+	} {
+		bound(t, top, bindings, func(p *mpi.Process) error {
+			var errs []error
+			for _, by := range []mpi.SplitType{mpi.TypeHWGuided, mpi.TypeResourceGuided} {
+				c, err := p.World().SplitType(by, 0, resource(key))
+				errs = append(errs, together(p, c, err, groups(want, p.World().Rank())...))
+			}
+			if err := errors.Join(errs...); err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+			return nil
+		})
+	}
 }
 
 // byKey splits by a key in both ways: a communicator for those that are told true, and for nobody else.
@@ -169,45 +173,59 @@ func TestSplitTypeExample(t *testing.T) {
 	})
 }
 
+// splitCase is a split: who is bound where, what each rank asks for, and who comes together.
+type splitCase struct {
+	by       mpi.SplitType
+	info     func(rank int) *mpi.Info
+	bindings string // separated by ;
+	want     string
+	chosen   string // by TypeHWUnguided; "" is not looked at
+}
+
+// splitCases are what the rules say about missing, unknown and differing values.
+func splitCases() map[string]splitCase {
+	const guided, any, open = mpi.TypeHWGuided, mpi.TypeResourceGuided, mpi.TypeHWUnguided
+	none := func(int) *mpi.Info { return nil }
+	all := func(words ...string) func(int) *mpi.Info { return func(int) *mpi.Info { return info(words...) } }
+	each := func(values ...string) func(int) *mpi.Info {
+		return func(r int) *mpi.Info {
+			if values[r] == "" {
+				return nil
+			}
+			return resource(values[r])
+		}
+	}
+	return map[string]splitCase{
+		"no info":             {guided, none, "n0 0;n0 1", "- -", ""},
+		"no key":              {any, all("other", "key"), "n0 0;n0 1", "- -", ""},
+		"some without":        {guided, each("", "hwloc://Core", ""), "n0 0;n0 0;n0 0", "- 1 -", ""},
+		"unknown at some":     {guided, each("hwloc://Core", "custom", "hwloc://Core"), "n0 0;n0 0;n0 8", "02 - 02", ""},
+		"different values":    {any, each("hwloc://PU", "hwloc://Core", "hwloc://PU"), "n0 0;n0 0;n0 0", "02 1 02", ""},
+		"not a strict subset": {guided, all(resourceType, "hwloc://Machine"), "n0 0;n0 1", "01 01", ""},
+		"shared":              {mpi.TypeShared, none, "n0 0;n1 0;n0 1", "02 1 02", ""},
+		"shared with a key":   {mpi.TypeShared, all(resourceType, "hwloc://PU"), "n0 0;n1 0;n0 1", "02 1 02", ""},
+		"guided by a set":     {guided, all(psetName, "mpi://WORLD"), "n0 0;n0 0", "- -", ""},
+		"the world":           {any, all(psetName, "mpi://WORLD"), "n0 0;n1 0", "01 01", ""},
+		"oneself":             {any, all(psetName, "mpi://SELF"), "n0 0;n1 0", "0 1", ""},
+		"unknown set":         {any, all(psetName, "nobody"), "n0 0;n0 0", "- -", ""},
+		"set and resource": {any, all(psetName, "mpi://WORLD", resourceType, "hwloc://Core"), "n0 0;n0 8;n0 1;n0 0-1",
+			"01 01 2 -", ""},
+		"nodes":        {open, all(), "n0 0;n1 0;n0 1", "02 1 02", "hwloc://Machine"},
+		"packages":     {open, all(), "n0 0;n0 1;n0 2", "02 1 02", "hwloc://Package"},
+		"cores":        {open, all(), "n0 0;n0 8;n0 2", "01 01 2", "hwloc://L2Cache"},
+		"threads":      {open, each("overwritten", "overwritten"), "n0 0;n0 8", "0 1", "hwloc://PU"},
+		"in no part":   {open, all(), "n0 0;n0 1;n0 0-15", "0 1 -", "hwloc://Package"},
+		"no division":  {open, all(), "n0 0;n0 0", "- -", ""},
+		"all unbound":  {open, none, "n0 0-15;n0 0-15", "- -", ""},
+		"without info": {open, none, "n0 0;n0 1", "0 1", ""},
+		"alone":        {open, none, "n0 0", "-", ""},
+	}
+}
+
 func TestSplitTypeRules(t *testing.T) {
 	top := twoSockets(t)
 	t.Run("S0-K5", func(t *testing.T) {
-		for name, c := range map[string]struct {
-			by       mpi.SplitType
-			info     func(rank int) *mpi.Info
-			bindings string // separated by ;
-			want     string
-			chosen   string // by TypeHWUnguided
-		}{
-			"no info": {mpi.TypeHWGuided, func(int) *mpi.Info { return nil }, "n0 0;n0 1", "- -", ""},
-			"no key":  {mpi.TypeResourceGuided, func(int) *mpi.Info { return info("other", "key") }, "n0 0;n0 1", "- -", ""},
-			"some without": {mpi.TypeHWGuided, func(r int) *mpi.Info { return []*mpi.Info{nil, resource("hwloc://Core"), {}}[r] },
-				"n0 0;n0 0;n0 0", "- 1 -", ""},
-			"unknown at some": {mpi.TypeHWGuided, func(r int) *mpi.Info {
-				return resource([]string{"hwloc://Package", "custom", "hwloc://Package"}[r])
-			}, "n0 0;n0 0;n0 2", "02 - 02", ""},
-			"different values": {mpi.TypeResourceGuided, func(r int) *mpi.Info {
-				return resource([]string{"hwloc://Package", "hwloc://NUMANode", "hwloc://Package", "hwloc://NUMANode"}[r])
-			}, "n0 0;n0 0;n0 2;n0 2", "02 13 02 13", ""},
-			"not a strict subset": {mpi.TypeHWGuided, func(int) *mpi.Info { return resource("hwloc://Machine") }, "n0 0;n0 1", "01 01", ""},
-			"shared":              {mpi.TypeShared, func(int) *mpi.Info { return nil }, "n0 0;n1 0;n0 1", "02 1 02", ""},
-			"shared with a key":   {mpi.TypeShared, func(int) *mpi.Info { return resource("hwloc://PU") }, "n0 0;n1 0;n0 1", "02 1 02", ""},
-			"guided by a set":     {mpi.TypeHWGuided, func(int) *mpi.Info { return info(psetName, "mpi://WORLD") }, "n0 0;n0 0", "- -", ""},
-			"the world":           {mpi.TypeResourceGuided, func(int) *mpi.Info { return info(psetName, "mpi://WORLD") }, "n0 0;n1 0", "01 01", ""},
-			"oneself":             {mpi.TypeResourceGuided, func(int) *mpi.Info { return info(psetName, "mpi://SELF") }, "n0 0;n1 0", "0 1", ""},
-			"unknown set":         {mpi.TypeResourceGuided, func(int) *mpi.Info { return info(psetName, "nobody") }, "n0 0;n0 0", "- -", ""},
-			"set and resource": {mpi.TypeResourceGuided, func(int) *mpi.Info { return info(psetName, "mpi://WORLD", resourceType, "hwloc://Core") },
-				"n0 0;n0 8;n0 1;n0 0-1", "01 01 2 -", ""},
-			"nodes":        {mpi.TypeHWUnguided, func(int) *mpi.Info { return &mpi.Info{} }, "n0 0;n1 0;n0 1", "02 1 02", "hwloc://Machine"},
-			"packages":     {mpi.TypeHWUnguided, func(int) *mpi.Info { return &mpi.Info{} }, "n0 0;n0 1;n0 2", "02 1 02", "hwloc://Package"},
-			"cores":        {mpi.TypeHWUnguided, func(int) *mpi.Info { return &mpi.Info{} }, "n0 0;n0 8;n0 2", "01 01 2", "hwloc://L2Cache"},
-			"threads":      {mpi.TypeHWUnguided, func(int) *mpi.Info { return resource("is overwritten") }, "n0 0;n0 8", "0 1", "hwloc://PU"},
-			"in no part":   {mpi.TypeHWUnguided, func(int) *mpi.Info { return &mpi.Info{} }, "n0 0;n0 1;n0 0-15", "0 1 -", "hwloc://Package"},
-			"no division":  {mpi.TypeHWUnguided, func(int) *mpi.Info { return &mpi.Info{} }, "n0 0;n0 0", "- -", ""},
-			"all unbound":  {mpi.TypeHWUnguided, func(int) *mpi.Info { return nil }, "n0 0-15;n0 0-15", "- -", ""},
-			"without info": {mpi.TypeHWUnguided, func(int) *mpi.Info { return nil }, "n0 0;n0 1", "0 1", ""},
-			"alone":        {mpi.TypeHWUnguided, func(int) *mpi.Info { return nil }, "n0 0", "-", ""},
-		} {
+		for name, c := range splitCases() {
 			t.Run(name, func(t *testing.T) {
 				bound(t, top, strings.Split(c.bindings, ";"), func(p *mpi.Process) error {
 					want := groups(c.want, p.World().Rank())
@@ -237,7 +255,7 @@ func TestSplitTypeMixed(t *testing.T) {
 	bound(t, twoSockets(t), []string{"n0 0", "n0 2", "n0 1", "n0 0", "n0 4", "n0 0-15"}, func(p *mpi.Process) error {
 		r := p.World().Rank()
 		by := []mpi.SplitType{mpi.TypeShared, mpi.TypeHWUnguided, mpi.TypeHWUnguided, mpi.TypeHWGuided, 17, mpi.TypeResourceGuided}[r]
-		c, err := p.World().SplitType(by, 0, resource(sharedMemory(r)))
+		c, err := p.World().SplitType(by, 0, resource("mpi_shared_memory"))
 		if r == 4 {
 			return errors.Join(ofClass(err, mpi.ErrArg), check(c == nil, "a communicator"))
 		}
@@ -248,9 +266,6 @@ func TestSplitTypeMixed(t *testing.T) {
 		t.Errorf("of nil: %v", err)
 	}
 }
-
-// sharedMemory is the value that means TypeShared, for ranks that give one.
-func sharedMemory(rank int) string { return "mpi_shared_memory" }
 
 // TestSplitTypeMoves: the binding of the moment counts.
 func TestSplitTypeMoves(t *testing.T) {
@@ -345,7 +360,7 @@ func worldsOn(
 	for rank := range n {
 		at := &place.Place{
 			Rank: rank, Size: n, Crowded: true, Started: nothing, Finalized: nothing, NodeName: "n0",
-			Open: func(ctx context.Context, c *fabric.Config) (fabric.Domain, error) {
+			Open: func(ctx context.Context, c *fabric.Config, _ place.Thresholds) (fabric.Domain, error) {
 				return hub.Transport().Open(ctx, c)
 			},
 			Address:  func(int) []byte { return nil },
