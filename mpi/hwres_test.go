@@ -322,7 +322,8 @@ func TestHWResourceMoves(t *testing.T) {
 		mpitest.RunWith(t, 1, mpitest.Options{Machine: func(int) mpitest.Machine { return here }}, func(p *mpi.Process) error {
 			errs := []error{tells(p, map[string]string{"hwloc://Core": "true", "ibrun://n0/core/1": "true"})}
 			here.PUs = pus("2-4")
-			errs = append(errs, tells(p, map[string]string{"hwloc://Core": "false", "ibrun://n0/core/1": "false", "hwloc://Package": "false"}))
+			errs = append(errs, tells(p, map[string]string{
+				"hwloc://Core": "false", "ibrun://n0/core/1": "false", "hwloc://Package": "false"}))
 			here.PUs = pus("4")
 			errs = append(errs, tells(p, map[string]string{"hwloc://Core": "true", "ibrun://n0/core/1": "", "ibrun://n0/core/2": "true"}))
 			here.Top = machine(t, "dies")

@@ -75,9 +75,7 @@ func Find(ctx context.Context) (*Place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("talk to ibrun: %w", err)
 	}
-	if p.NodeName = HostName(); hello != nil && hello.NodeName != "" {
-		p.NodeName = hello.NodeName
-	}
+	p.NodeName = nodeName(hello)
 	node, err := nodeOf(ctx, client, hello)
 	if err != nil {
 		return nil, err
@@ -172,6 +170,14 @@ func alone() *Place {
 			return nil
 		},
 	}
+}
+
+// nodeName is the name that ibrun has for the node, or that of the host.
+func nodeName(hello *job.Hello) string {
+	if hello != nil && hello.NodeName != "" {
+		return hello.NodeName
+	}
+	return HostName()
 }
 
 // nodeOf finds the processes of this node and the job's secret. ibrun tells both; under another launcher the first
