@@ -111,15 +111,9 @@ func Find(ctx context.Context) (*Place, error) {
 		}
 		return d, nil
 	}
-	tell := func(kind job.Kind) error {
-		if link == nil {
-			return nil
-		}
-		return link.Send(kind, nil)
-	}
-	p.Started = func() error { return tell(job.KindStarted) }
+	p.Started = func() error { return tell(link, job.KindStarted) }
 	p.Finalized = func() error {
-		if err := tell(job.KindFinalized); err != nil {
+		if err := tell(link, job.KindFinalized); err != nil {
 			return err
 		}
 		return b.finalize()
@@ -131,6 +125,14 @@ func Find(ctx context.Context) (*Place, error) {
 		return nil
 	}
 	return p, nil
+}
+
+// tell lets ibrun know where the process is, if ibrun started it.
+func tell(link *job.Link, kind job.Kind) error {
+	if link == nil {
+		return nil
+	}
+	return link.Send(kind, nil)
 }
 
 // reporter returns a way to the user: a note to ibrun, which shows it with the number of the rank, or else standard error.
