@@ -73,7 +73,7 @@ type Process struct {
 	mu     sync.Mutex
 	uses   int        // by Join, the World Model and sessions; the last to go closes the engine
 	joined bool       // Join's is among them
-	sets   *catalogue // nil until a session is opened
+	sets   *catalogue // nil until it is needed
 }
 
 // Init joins the job that a launcher started, or makes a world of one without a launcher, and opens the World Model. It

@@ -39,12 +39,9 @@ func (p *Process) OpenSession(info *Info) (*Session, error) {
 	if err := p.use(op); err != nil {
 		return nil, err
 	}
-	if p.sets == nil {
-		var err error
-		if p.sets, err = newCatalogue(p.place); err != nil {
-			p.uses-- // it is not the last
-			return nil, p.below(op, err)
-		}
+	if err := p.list(); err != nil {
+		p.uses-- // it is not the last
+		return nil, p.below(op, err)
 	}
 	return &Session{p: p, hints: sessionHints(info)}, nil
 }
@@ -208,6 +205,22 @@ type catalogue struct {
 type pset struct {
 	name  string
 	peers []int32
+}
+
+// list makes the catalogue of the process, once. The caller holds mu.
+func (p *Process) list() (err error) {
+	if p.sets == nil {
+		p.sets, err = newCatalogue(p.place)
+	}
+	return err
+}
+
+// psets is the catalogue of the process.
+func (p *Process) psets() (*catalogue, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err := p.list()
+	return p.sets, err
 }
 
 func newCatalogue(at *place.Place) (*catalogue, error) {

@@ -34,7 +34,7 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 			sides[r] = side{1, uint64(color)}
 		}
 	}
-	return c.join(op, sides, keys)
+	return c.divide(op, sides, keys)
 }
 
 // side tells which part of a split a rank goes to, in a form that parts of all ranks can be compared by. The zero side is
@@ -50,8 +50,8 @@ func sideOf(words ...any) (s side) {
 	return s
 }
 
-// join makes a communicator of the ranks on the side of this one, ordered by key; nil for no side.
-func (c *Comm) join(op string, sides []side, keys []int) (*Comm, error) {
+// divide makes a communicator of the ranks on the side of this one, ordered by key; nil for no side.
+func (c *Comm) divide(op string, sides []side, keys []int) (*Comm, error) {
 	mine := sides[c.rank]
 	ctx, err := (&meeting{c: c, op: op}).newContext(mine != side{})
 	if err != nil || mine == (side{}) {

@@ -55,7 +55,7 @@ func (c *Comm) SplitType(by SplitType, key int, info *Info) (*Comm, error) {
 	}
 	var d *Comm
 	if err == nil {
-		d, err = c.join(op, sides, keys)
+		d, err = c.divide(op, sides, keys)
 	}
 	if failed != nil {
 		return nil, c.also(op, failed, err)
@@ -170,13 +170,16 @@ func (p *Process) typeSides() ([]side, error) {
 	return sides, nil
 }
 
-// psetSide is the side of this process in a split by a process set.
+// psetSide is the side of this process in a split by a process set: none if it is in no set of that name.
 func (p *Process) psetSide(name string) (side, error) {
-	switch name {
-	case "mpi://WORLD":
-		return sideOf(name), nil
-	case "mpi://SELF":
-		return sideOf(name, p.place.Rank), nil
+	sets, err := p.psets()
+	if err != nil {
+		return side{}, err
+	}
+	for _, s := range sets.mine {
+		if s.name == name {
+			return sideOf(name, slices.Min(s.peers)), nil // another set of that name has none of these
+		}
 	}
 	return side{}, nil
 }

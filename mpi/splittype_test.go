@@ -17,6 +17,7 @@ import (
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/internal/place"
+	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
 const (
@@ -207,6 +208,9 @@ func splitCases() map[string]splitCase {
 		"guided by a set":     {guided, all(psetName, "mpi://WORLD"), "n0 0;n0 0", "- -", ""},
 		"the world":           {any, all(psetName, "mpi://WORLD"), "n0 0;n1 0", "01 01", ""},
 		"oneself":             {any, all(psetName, "mpi://SELF"), "n0 0;n1 0", "0 1", ""},
+		"a set":               {any, all(psetName, "some"), "n0 0;n1 0;n0 0;n0 0", "02 13 02 13", ""},
+		"a set and a node":    {any, all(psetName, "some", resourceType, "mpi_shared_memory"), "n0 0;n1 0;n0 0;n0 0", "02 1 02 3", ""},
+		"in no set":           {any, all(psetName, "few"), "n0 0;n0 0;n0 0", "- 12 12", ""},
 		"unknown set":         {any, all(psetName, "nobody"), "n0 0;n0 0", "- -", ""},
 		"set and resource": {any, all(psetName, "mpi://WORLD", resourceType, "hwloc://Core"), "n0 0;n0 8;n0 1;n0 0-1",
 			"01 01 2 -", ""},
@@ -224,10 +228,15 @@ func splitCases() map[string]splitCase {
 
 func TestSplitTypeRules(t *testing.T) {
 	top := twoSockets(t)
+	sets := []mpitest.Pset{{Name: "some", Ranks: []int{0, 2}}, {Name: "some", Ranks: []int{1, 3}}, {Name: "few", Ranks: []int{1, 2}}}
 	t.Run("S0-K5", func(t *testing.T) {
 		for name, c := range splitCases() {
 			t.Run(name, func(t *testing.T) {
-				bound(t, top, strings.Split(c.bindings, ";"), func(p *mpi.Process) error {
+				bindings := strings.Split(c.bindings, ";")
+				mpitest.RunWith(t, len(bindings), mpitest.Options{
+					Machine: func(rank int) mpitest.Machine { return boundTo(top, bindings[rank]) },
+					Psets:   sets,
+				}, func(p *mpi.Process) error {
 					want := groups(c.want, p.World().Rank())
 					i := c.info(p.World().Rank())
 					d, err := p.World().SplitType(c.by, 0, i)
