@@ -71,7 +71,7 @@ func (t *Topology) PathBetween(a, b Spot) Path {
 	if near == nil {
 		return PathUnknown
 	}
-	if path, _ := t.from(t.near(a), near); path != PathPHB {
+	if path, _ := t.from(t.area(t.near(a)), t.area(near)); path != PathPHB {
 		return path
 	}
 	return PathNode
@@ -94,7 +94,7 @@ func (t *Topology) bridges(address string) (above []string, root string) {
 
 // PathFrom tells what lies between some cores, by their PUs, and a device: the best of them counts.
 func (t *Topology) PathFrom(pus []int, s Spot) Path {
-	path, _ := t.from(pus, t.near(s))
+	path, _ := t.from(t.area(pus), t.area(t.near(s)))
 	return path
 }
 
@@ -112,17 +112,35 @@ func (t *Topology) near(s Spot) []int {
 	return s.LocalPUs
 }
 
-// from finds the shortest way from one set of PUs to another, and its distance by the firmware.
-func (t *Topology) from(pus, near []int) (Path, int) {
-	if len(pus) == 0 || len(near) == 0 {
+// area is some PUs with the nodes and packages that they are in.
+type area struct {
+	pus             []int // ascending
+	nodes, packages map[int]bool
+}
+
+func (t *Topology) area(pus []int) area {
+	if !slices.IsSorted(pus) {
+		pus = slices.Sorted(slices.Values(pus))
+	}
+	a := area{pus, map[int]bool{}, map[int]bool{}}
+	for _, pu := range t.PUs {
+		if _, in := slices.BinarySearch(pus, pu.ID); in {
+			a.nodes[pu.Node] = true
+			a.packages[pu.Package] = true
+		}
+	}
+	return a
+}
+
+// from finds the shortest way from one area to another, and its distance by the firmware.
+func (t *Topology) from(a, b area) (Path, int) {
+	if len(a.pus) == 0 || len(b.pus) == 0 {
 		return PathUnknown, 0
 	}
-	nodes, packages := t.within(pus)
-	nearNodes, nearPackages := t.within(near)
 	path, distance := PathSys, 0
 	for i, n := range t.Nodes {
 		for j, m := range t.Nodes {
-			if !nodes[n.ID] || !nearNodes[m.ID] || n.Distances == nil {
+			if !a.nodes[n.ID] || !b.nodes[m.ID] || n.Distances == nil {
 				continue
 			}
 			if d := t.Nodes[i].Distances[j]; distance == 0 || d < distance {
@@ -131,28 +149,15 @@ func (t *Topology) from(pus, near []int) (Path, int) {
 		}
 	}
 	switch {
-	case slices.ContainsFunc(pus, func(id int) bool { return slices.Contains(near, id) }), overlap(nodes, nearNodes):
+	case overlap(a.nodes, b.nodes), slices.ContainsFunc(a.pus, func(id int) bool {
+		_, found := slices.BinarySearch(b.pus, id)
+		return found
+	}):
 		path = PathPHB
-	case overlap(packages, nearPackages):
+	case overlap(a.packages, b.packages):
 		path = PathNode
 	}
 	return path, distance
-}
-
-// within tells which nodes and packages some PUs are in.
-func (t *Topology) within(pus []int) (nodes, packages map[int]bool) {
-	nodes, packages = map[int]bool{}, map[int]bool{}
-	sorted := pus
-	if !slices.IsSorted(pus) {
-		sorted = slices.Sorted(slices.Values(pus))
-	}
-	for _, pu := range t.PUs {
-		if _, in := slices.BinarySearch(sorted, pu.ID); in {
-			nodes[pu.Node] = true
-			packages[pu.Package] = true
-		}
-	}
-	return nodes, packages
 }
 
 func overlap(a, b map[int]bool) bool {
@@ -241,20 +246,35 @@ type Choice struct {
 
 // Nearest returns those of the candidates that are as near to some cores, by their PUs, as any, by PCI address.
 func (t *Topology) Nearest(pus []int, among []Candidate) []Candidate {
-	nearest, _ := t.nearest(pus, among)
+	nearest, _ := t.nearest(t.area(pus), t.sites(among))
 	return nearest
 }
 
-func (t *Topology) nearest(pus []int, among []Candidate) (nearest []Candidate, path Path) {
-	least := 0
+// site is a candidate and what is near it.
+type site struct {
+	Candidate
+	area area
+}
+
+// sites are the candidates by PCI address.
+func (t *Topology) sites(among []Candidate) []site {
+	var all []site
 	for _, c := range byAddress(among) {
-		p, distance := t.from(pus, t.near(c.Spot))
+		all = append(all, site{c, t.area(t.near(c.Spot))})
+	}
+	return all
+}
+
+func (t *Topology) nearest(a area, among []site) (nearest []Candidate, path Path) {
+	least := 0
+	for _, c := range among {
+		p, distance := t.from(a, c.area)
 		order := cmp.Or(p.Compare(path), cmp.Compare(distance, least))
 		if nearest == nil || order < 0 {
 			nearest, path, least, order = nil, p, distance, 0
 		}
 		if order == 0 {
-			nearest = append(nearest, c)
+			nearest = append(nearest, c.Candidate)
 		}
 	}
 	return nearest, path
@@ -279,13 +299,14 @@ func (t *Topology) Spread(ranks [][]int, among []Candidate) []Choice {
 		path    Path
 	}
 	known := map[string]found{} // ranks of one NUMA node ask the same
+	sites := t.sites(among)
 	choices := make([]Choice, 0, len(ranks))
 	for rank, pus := range ranks {
-		nodes, packages := t.within(pus)
-		key := fmt.Sprint(slices.Sorted(maps.Keys(nodes)), slices.Sorted(maps.Keys(packages)))
+		a := t.area(pus)
+		key := fmt.Sprint(slices.Sorted(maps.Keys(a.nodes)), slices.Sorted(maps.Keys(a.packages)))
 		f, again := known[key]
-		if !again || nodes[-1] {
-			f.nearest, f.path = t.nearest(pus, among)
+		if !again || a.nodes[-1] {
+			f.nearest, f.path = t.nearest(a, sites)
 			known[key] = f
 		}
 		best := slices.MinFunc(f.nearest, func(a, b Candidate) int {

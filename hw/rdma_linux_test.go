@@ -135,7 +135,7 @@ func TestRootTree(t *testing.T) {
 	} {
 		got, err := tree.readWhole(name)
 		want, wantErr := fs.ReadFile(os.DirFS("/"), name)
-		if string(got) != string(want) || errors.Is(err, fs.ErrNotExist) != errors.Is(wantErr, fs.ErrNotExist) {
+		if got != string(want) || errors.Is(err, fs.ErrNotExist) != errors.Is(wantErr, fs.ErrNotExist) {
 			t.Errorf("%s: read %q, %v; want %q, %v", name, got, err, want, wantErr)
 		}
 		if (err == nil) != (wantErr == nil) {

@@ -222,13 +222,14 @@ func (r *deviceReader) gids(dir string, link LinkLayer, node NodeType) []GID {
 	typed := !errors.Is(err, fs.ErrNotExist) // since Linux 4.5
 	var gids []GID
 	for _, index := range r.numbers(dir + "/gids") {
-		g := GID{Index: index, Addr: value(&r.reader, fmt.Sprintf("%s/gids/%d", dir, index), parseGID), Type: GIDInfiniBand}
+		number := strconv.Itoa(index)
+		g := GID{Index: index, Addr: value(&r.reader, dir+"/gids/"+number, parseGID), Type: GIDInfiniBand}
 		if !g.Addr.IsValid() || emptyGID(g.Addr.As16(), link) {
 			continue
 		}
 		kind := "IB/RoCE v1"
 		if typed {
-			kind = value(&r.reader, fmt.Sprintf("%s/gid_attrs/types/%d", dir, index), parseWord)
+			kind = value(&r.reader, dir+"/gid_attrs/types/"+number, parseWord)
 		}
 		switch {
 		case kind == "":
@@ -240,7 +241,7 @@ func (r *deviceReader) gids(dir string, link LinkLayer, node NodeType) []GID {
 		case link == LinkEthernet && node == NodeCA:
 			g.Type = GIDRoCEv1
 		}
-		g.Netdev = value(&r.reader, fmt.Sprintf("%s/gid_attrs/ndevs/%d", dir, index), parseWord)
+		g.Netdev = value(&r.reader, dir+"/gid_attrs/ndevs/"+number, parseWord)
 		g.Away = g.Netdev != "" && !r.hasNetdev(g.Netdev)
 		gids = append(gids, g)
 	}

@@ -43,12 +43,17 @@ func parseGUID(text string) (GUID, error) {
 
 // parseGID reads fe80:0000:0000:0000:5054:00ff:fe12:3456.
 func parseGID(text string) (netip.Addr, error) {
+	if text == noGID { // most of a table, which has hundreds
+		return netip.IPv6Unspecified(), nil
+	}
 	var raw [16]byte
 	if err := parseGroups(raw[:], text); err != nil {
 		return netip.Addr{}, err
 	}
 	return netip.AddrFrom16(raw), nil
 }
+
+const noGID = "0000:0000:0000:0000:0000:0000:0000:0000\n"
 
 // parseGroups fills raw from groups of four hexadecimal digits, colons between them.
 func parseGroups(raw []byte, text string) error {

@@ -17,11 +17,11 @@ const maxFile = 64 << 10
 
 // whole is a tree that reads its files in a quicker way than fs.FS has, and bounds them itself.
 type whole interface {
-	readWhole(name string) ([]byte, error)
+	readWhole(name string) (string, error)
 }
 
 // readFile reads a file, and refuses what the kernel would not write: what is longer than maxFile, or no regular file.
-func readFile(fsys fs.FS, name string) ([]byte, error) {
+func readFile(fsys fs.FS, name string) (string, error) {
 	if tree, ok := fsys.(whole); ok {
 		return tree.readWhole(name)
 	}
@@ -29,7 +29,7 @@ func readFile(fsys fs.FS, name string) ([]byte, error) {
 	if err == nil && len(data) > maxFile {
 		err = fmt.Errorf("%w: longer than %d bytes", ErrMalformed, maxFile)
 	}
-	return data, err
+	return string(data), err
 }
 
 // readHead reads up to so many bytes of a file.
@@ -148,7 +148,7 @@ func (r *reader) text(name string) (string, bool) {
 		return "", false
 	}
 	r.problem(name, err)
-	return strings.TrimRight(string(data), "\x00"), err == nil // tools that copied trees have left the end of C strings
+	return strings.TrimRight(data, "\x00"), err == nil // tools that copied trees have left the end of C strings
 }
 
 func silent(err error) bool {

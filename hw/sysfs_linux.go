@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,12 +31,12 @@ func openRoot() (*rootTree, error) {
 }
 
 // readWhole reads a file. The kernel hands out up to a page at a time.
-func (s *rootTree) readWhole(name string) ([]byte, error) {
+func (s *rootTree) readWhole(name string) (string, error) {
 	n, err := s.read(path.Split(name))
 	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+		return "", &fs.PathError{Op: "read", Path: name, Err: err}
 	}
-	return slices.Clone(s.page[:n]), nil
+	return string(s.page[:n]), nil
 }
 
 func (s *rootTree) read(dir, base string) (int, error) {

@@ -98,7 +98,7 @@ type treeDir struct {
 type treeNode struct {
 	name     string // the last part
 	mode     fs.FileMode
-	data     []byte    // of a link, where it leads to
+	data     string    // of a link, where it leads to
 	parent   *treeNode // nil at the root
 	children map[string]*treeNode
 	entries  []fs.DirEntry // children by name
@@ -169,13 +169,13 @@ func (n *treeNode) unpack(h *tar.Header, r io.Reader) error {
 	case tar.TypeDir:
 		leaf = nil
 	case tar.TypeSymlink:
-		leaf.mode, leaf.data = fs.ModeSymlink|0o777, []byte(h.Linkname)
+		leaf.mode, leaf.data = fs.ModeSymlink|0o777, h.Linkname
 	case tar.TypeReg:
-		var err error
-		leaf.mode = 0o444
-		if leaf.data, err = io.ReadAll(r); err != nil {
+		data, err := io.ReadAll(r)
+		if err != nil {
 			return err
 		}
+		leaf.mode, leaf.data = 0o444, string(data)
 	default:
 		return nil
 	}
@@ -263,7 +263,7 @@ func (t *Tree) find(op, name string, last bool) (*treeNode, error) {
 		if links++; links > maxLinks || len(n.data)+len(rest) > maxPath {
 			return fail(syscall.ELOOP)
 		}
-		if rest = string(n.data) + "/" + rest; rest[0] == '/' {
+		if rest = n.data + "/" + rest; rest[0] == '/' {
 			at = t.root
 		}
 	}
@@ -282,15 +282,15 @@ func (t *Tree) Open(name string) (fs.File, error) {
 }
 
 // readWhole is readFile without a file in between.
-func (t *Tree) readWhole(name string) ([]byte, error) {
+func (t *Tree) readWhole(name string) (string, error) {
 	n, err := t.find("read", name, true)
 	switch {
 	case err != nil:
-		return nil, err
+		return "", err
 	case n.mode.IsDir():
-		return nil, &fs.PathError{Op: "read", Path: name, Err: syscall.EISDIR}
+		return "", &fs.PathError{Op: "read", Path: name, Err: syscall.EISDIR}
 	case len(n.data) > maxFile:
-		return nil, fmt.Errorf("%w: longer than %d bytes", ErrMalformed, maxFile)
+		return "", fmt.Errorf("%w: longer than %d bytes", ErrMalformed, maxFile)
 	}
 	return n.data, nil
 }
@@ -316,7 +316,7 @@ func (t *Tree) ReadLink(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return string(n.data), nil
+	return n.data, nil
 }
 
 // Lstat describes a file, directory or link.
@@ -330,7 +330,7 @@ func (t *Tree) Lstat(name string) (fs.FileInfo, error) {
 
 // treeFile is an open file or directory.
 type treeFile struct {
-	bytes.Reader
+	strings.Reader
 	*treeNode
 	tree *Tree
 	at   string

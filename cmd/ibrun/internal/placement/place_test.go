@@ -181,10 +181,14 @@ func TestNodes(t *testing.T) {
 
 // What a node decides for its own ranks is what the plan of the whole job says.
 func TestNodesAgree(t *testing.T) {
-	machines := []Machine{two(), two(), two()}
+	testAgree(t, []Machine{two(), two(), two()}, 12)
+	testAgree(t, cluster(), 1024)
+}
+
+func testAgree(t *testing.T, machines []Machine, ranks int) {
 	for _, flags := range []string{"", "map-by=node", "map-by=numa", "map-by=device", "map-by=core bind-to=l3"} {
 		p := policy(t, strings.Fields(flags)...)
-		plan, err := Place(machines, 12, p)
+		plan, err := Place(machines, ranks, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -320,12 +324,17 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// 1,024 ranks on 16 nodes of 256 cores and 16 NICs.
-func BenchmarkPlace(b *testing.B) {
-	var machines []Machine
+// cluster is 16 nodes of 256 cores and 16 NICs.
+func cluster() (machines []Machine) {
 	for i := range 16 {
 		machines = append(machines, Machine{Name: fmt.Sprint("node", i), Top: shape{2, 4, 4, 8, 1, 2}.topology()})
 	}
+	return machines
+}
+
+// 1,024 ranks.
+func BenchmarkPlace(b *testing.B) {
+	machines := cluster()
 	for _, flags := range []string{"", "map-by=numa", "map-by=device", "map-by=l3cache bind-to=core"} {
 		p := policy(b, strings.Fields(flags)...)
 		b.Run(flags, func(b *testing.B) {
@@ -335,5 +344,57 @@ func BenchmarkPlace(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// A rank shares when there are more ranks on some of its processors than these are, whoever they are bound to.
+func TestShares(t *testing.T) {
+	for want, ranks := range map[string][][]int{
+		"[false]":             {{0, 1}},
+		"[false false]":       {{0, 1}, {2, 3}},
+		"[false false false]": {{0, 1, 2}, {0, 1, 2}, {0, 1, 2}},
+		"[true true true]":    {{0, 1}, {0, 1}, {0, 1}},
+		"[true true false]":   {{0}, {0, 1}, {2}},
+	} {
+		var list []Rank
+		for _, pus := range ranks {
+			list = append(list, Rank{PUs: pus})
+		}
+		if got := fmt.Sprint(Shares(list)); got != want {
+			t.Errorf("%v: %s, want %s", ranks, got, want)
+		}
+	}
+}
+
+// What other libraries are told of a rank's devices.
+func TestVariables(t *testing.T) {
+	m := two()
+	m.Top.GPUs = []hw.Device{{PCI: "0000:c1:00.0", ID: "10de:2330"}, {PCI: "0000:01:00.0", ID: "1002:74a1"},
+		{PCI: "10000:01:00.0", ID: "10de:2330"}, {PCI: "0000:41:00.0", ID: "10de:2330"}, {PCI: "0000:42:00.0", ID: "8086:0bd5"}}
+	for pci, want := range map[string]string{
+		"0000:c1:00.0":  "CUDA_VISIBLE_DEVICES=1 CUDA_DEVICE_ORDER=PCI_BUS_ID",
+		"10000:01:00.0": "CUDA_VISIBLE_DEVICES=2 CUDA_DEVICE_ORDER=PCI_BUS_ID",
+		"0000:01:00.0":  "ROCR_VISIBLE_DEVICES=0",
+		"0000:42:00.0":  "ZE_AFFINITY_MASK=0 ZE_ENABLE_PCI_ID_DEVICE_ORDER=1",
+	} {
+		r := Rank{GPU: hw.Choice{Candidate: hw.Candidate{Name: "card", Spot: hw.Spot{PCI: pci}}}}
+		if got := strings.Join(m.Variables(r), " "); got != want {
+			t.Errorf("GPU %s: %s, want %s", pci, got, want)
+		}
+	}
+	r := Rank{NIC: hw.Choice{Candidate: hw.Candidate{Name: "mlx5_1", Port: 2}}}
+	if got := strings.Join(m.Variables(r), " "); got != "UCX_NET_DEVICES=mlx5_1:2 NCCL_IB_HCA==mlx5_1:2" {
+		t.Errorf("NIC: %s", got)
+	}
+}
+
+// Ranks that are far from the same device are named in one line.
+func TestCrossing(t *testing.T) {
+	m := two()
+	m.Top.RDMA = m.Top.RDMA[:1]
+	plan, err := Place([]Machine{m}, 4, Policy{})
+	if want := "[ranks 2-3 on PUs 8-15,24-31 are in another package than mlx5_0:1, the nearest device: " +
+		"their traffic crosses sockets]"; err != nil || fmt.Sprint(plan.Notes) != want {
+		t.Errorf("%v, %v; want %s", plan.Notes, err, want)
 	}
 }

@@ -1,0 +1,172 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// sshd is a server of its own on the loopback interface, with keys of its own.
+type sshd struct {
+	dir  string
+	addr string
+	cmd  *exec.Cmd
+}
+
+// need skips a test that needs a tool, but not in CI.
+func need(t *testing.T, tool, file string) string {
+	t.Helper()
+	path, err := exec.LookPath(file)
+	if err != nil && os.Getenv("CI") != "" {
+		t.Fatalf("needs %s: apt-get install %s", file, tool)
+	} else if err != nil {
+		t.Skipf("needs %s: apt-get install %s", file, tool)
+	}
+	return path
+}
+
+// startSSHD starts a server that lets the key "mine" in, and finds an ibrun in the path of its commands.
+func startSSHD(t *testing.T) *sshd {
+	t.Helper()
+	server := need(t, "openssh-server", "/usr/sbin/sshd")
+	keygen := need(t, "openssh-client", "ssh-keygen")
+	need(t, "openssh-client", "ssh")
+	s := &sshd{dir: t.TempDir()}
+	for _, key := range []string{"host", "mine", "other"} {
+		if out, err := exec.Command(keygen, "-q", "-t", "ed25519", "-N", "", "-f", s.file(key)).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.addr = l.Addr().String()
+	_, port, err := net.SplitHostPort(s.addr)
+	if err := errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s.write(t, "ibrun", "#!/bin/sh\necho ibrun v1\n", 0o755)
+	mine, err := os.ReadFile(s.file("mine.pub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write(t, "authorized", string(mine), 0o600)
+	s.write(t, "config", fmt.Sprintf("ListenAddress 127.0.0.1\nPort %s\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\n"+
+		"StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nSetEnv PATH=%s:/usr/bin:/bin\n",
+		port, s.file("host"), s.file("authorized"), s.dir), 0o600)
+	if os.Geteuid() == 0 { // what Debian's service does before it starts
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.cmd = exec.Command(server, "-D", "-e", "-f", s.file("config"))
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var said bytes.Buffer
+	s.cmd.Stderr = &said
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.stop()
+		if t.Failed() {
+			t.Logf("sshd said\n%s", said.String())
+		}
+	})
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		c, err := net.Dial("tcp", s.addr)
+		if err == nil {
+			c.Close()
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("sshd does not listen: %v", err)
+		}
+	}
+	host, err := os.ReadFile(s.file("host.pub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write(t, "known", fmt.Sprintf("[127.0.0.1]:%s %s", port, host), 0o600)
+	return s
+}
+
+func (s *sshd) file(name string) string { return filepath.Join(s.dir, name) }
+
+func (s *sshd) write(t *testing.T, name, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(s.file(name), []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stop ends the server. It may be called twice.
+func (s *sshd) stop() {
+	_ = s.cmd.Process.Kill() // it may have ended
+	_ = s.cmd.Wait()         // which says that it was killed
+}
+
+// asker is what doctor asks with, but for the port and for the keys of the user who runs the test.
+func (s *sshd) asker(key, known string) asker {
+	a := newAsker()
+	_, port, _ := net.SplitHostPort(s.addr)
+	a.ssh = append(slices.Clone(a.ssh), "-F", "none", "-p", port, "-i", s.file(key), "-o", "IdentitiesOnly=yes",
+		"-o", "IdentityAgent=none", "-o", "StrictHostKeyChecking=yes", "-o", "UserKnownHostsFile="+s.file(known))
+	dial := a.dial
+	a.dial = func(ctx context.Context, network, _ string) (net.Conn, error) { return dial(ctx, network, s.addr) }
+	return a
+}
+
+// A real server is asked by the real ssh: what is good is found to be, and what is not is told in ssh's own words.
+func TestRealSSH(t *testing.T) {
+	s := startSSHD(t)
+	ask := func(key, known string) Peer {
+		t.Helper()
+		peers, err := s.asker(key, known).ask(t.Context(), []string{"127.0.0.1"})
+		if err != nil || len(peers) != 1 {
+			t.Fatalf("%v, %v", peers, err)
+		}
+		return peers[0]
+	}
+	p := ask("mine", "known")
+	if p.Login != nil || p.Refused != nil || p.Binary != "ibrun v1" || !p.Back || p.Connect <= 0 ||
+		p.Skew.Abs() > p.Round+time.Second {
+		t.Errorf("a host where all is well: %+v", p)
+	}
+	h := &Host{Name: "here", Binary: "ibrun v1", Peers: []Peer{p}}
+	for _, check := range []func(*Host) []Finding{reachHosts, reachClock, sshLogin, sshVersion, sshPort} {
+		for _, f := range check(h) {
+			if f.Severity != OK {
+				t.Errorf("a host where all is well: %+v", f)
+			}
+		}
+	}
+	if p := ask("other", "known"); p.Login == nil || p.Refused != nil || !strings.Contains(p.Login.Error(), "Permission denied") {
+		t.Errorf("a key that is not let in: %+v", p)
+	}
+	if p := ask("mine", "nobody"); p.Login == nil || !strings.Contains(p.Login.Error(), "Host key verification failed") {
+		t.Errorf("a host that is not known: %+v", p)
+	}
+	if err := os.Remove(s.file("ibrun")); err != nil {
+		t.Fatal(err)
+	}
+	if p := ask("mine", "known"); p.Login != nil || p.Binary != "" {
+		t.Errorf("a host without ibrun: %+v", p)
+	} else if f := sshVersion(&Host{Binary: "ibrun v1", Peers: []Peer{p}}); len(f) != 1 || f[0].Severity != Error {
+		t.Errorf("a host without ibrun: %+v", f)
+	}
+	s.stop()
+	if p := ask("mine", "known"); p.Refused == nil || p.Login == nil || !strings.Contains(p.Login.Error(), "Connection refused") {
+		t.Errorf("a host without a server: %+v", p)
+	}
+}
