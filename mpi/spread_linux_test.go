@@ -20,7 +20,7 @@ const (
 	// their own, choose their own transport, or stand on a device.
 	unspread = `^Test(Allocs|AttrAllocs|BufferedSteady|Processes|Report|Thresholds|Live|Spread)`
 	// basics are some tests of everything that do not take long in a guest, without crowds. IBRUN_SOAK=1 runs them all.
-	crowds = `^TestCollectiveSizes$/./^[145678]$`
+	crowds = `^TestCollectiveSizes$/./^[1245678]$`
 	basics = `^Test(Sends|Truncate|Order|Sendrecv|Large|Probe|Waitany|Persistent|CollectiveSizes|Split|Dup|Freed)$`
 )
 

@@ -23,7 +23,7 @@ type job struct {
 	time  time.Duration // of the measured turns of each size
 }
 
-// contender is an MPI implementation in the race, ours or another.
+// contender is who takes part in the race: an MPI implementation, ours or another, or a rival.
 type contender struct {
 	name    string
 	version string
@@ -31,6 +31,20 @@ type contender struct {
 	environ []string                                             // of its launcher
 	words   func(j job) []string                                 // the command line of a launch
 	point   func(line string) (size int, value float64, e error) // reads one line of what it prints
+
+	// A rival measures in its own way, and not everything.
+	measure func(ctx context.Context, j job) (map[int]float64, error)
+	ops     []string // nil: all
+	least   int      // the smallest message that it has a figure for
+}
+
+// takes returns the part of a job that a contender has figures for; it may have no sizes.
+func (p *contender) takes(j job) job {
+	if p.ops != nil && (j.ranks != 2 || !slices.Contains(p.ops, j.op.Name)) {
+		j.sizes = nil
+	}
+	j.sizes = slices.DeleteFunc(slices.Clone(j.sizes), func(size int) bool { return size < p.least })
+	return j
 }
 
 const (
@@ -40,6 +54,9 @@ const (
 
 // run launches the job and returns the figures by size. For init that is the time of the command.
 func (p *contender) run(ctx context.Context, j job) (map[int]float64, error) {
+	if p.measure != nil {
+		return p.measure(ctx, j)
+	}
 	ctx, cancel := context.WithTimeout(ctx, launchLimit)
 	defer cancel()
 	words := p.words(j)

@@ -85,6 +85,8 @@ func (c *command) findPeers(named []string) ([]implementation, error) {
 		}
 	}
 	switch {
+	case len(found) == 0 && len(missing) == 0:
+		return nil, nil // only rivals were named
 	case len(found) == 0:
 		return nil, fmt.Errorf("there is no other MPI to compare with; type: %s", aptLine(missing))
 	case len(missing) > 0 && len(named) > 0:
@@ -110,7 +112,7 @@ func (m implementation) build(ctx context.Context, dir string, environ []string,
 	}
 	return &contender{
 		name:    m.name,
-		version: m.version(ctx),
+		version: versionOf(ctx, m.mpirun()),
 		built:   commandLine(words),
 		environ: slices.Concat(environ, m.environ, m.over[transport].environ),
 		words: func(j job) []string {
@@ -133,9 +135,9 @@ func (m implementation) build(ctx context.Context, dir string, environ []string,
 	}, nil
 }
 
-// version asks the launcher; the first number with dots that it says is the version.
-func (m implementation) version(ctx context.Context) string {
-	out, err := exec.CommandContext(ctx, m.mpirun(), "--version").CombinedOutput()
+// versionOf asks a program; the first number with dots that it says is the version.
+func versionOf(ctx context.Context, program string) string {
+	out, err := exec.CommandContext(ctx, program, "--version").CombinedOutput()
 	if v := regexp.MustCompile(`\d+\.\d+[.\w]*`).Find(out); err == nil && v != nil {
 		return string(v)
 	}

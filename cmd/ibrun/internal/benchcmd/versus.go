@@ -38,6 +38,9 @@ type comparison struct {
 
 // versus compares ours with every peer.
 func (c *command) versus(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == socketsWord {
+		return c.socketsSide(args[1:])
+	}
 	v, err := c.parseVersus(args)
 	if err != nil || v == nil {
 		return err
@@ -45,9 +48,11 @@ func (c *command) versus(ctx context.Context, args []string) error {
 	if c.isRank() {
 		return usagef("versus starts its own ranks: run it without a launcher")
 	}
-	found, err := c.findPeers(v.peers)
-	if err != nil {
-		return err
+	var found []implementation
+	if v.transport != "rdma" { // no other MPI comes up over every device
+		if found, err = c.findPeers(v.peers); err != nil {
+			return err
+		}
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -72,6 +77,11 @@ func (c *command) buildAndRace(ctx context.Context, v *comparison, found []imple
 		}
 		v.contenders = append(v.contenders, p)
 	}
+	rivals, err := c.findRivals(ctx, v.peers, v.transport)
+	if err != nil {
+		return err
+	}
+	v.contenders = append(v.contenders, rivals...)
 	c.introduce(v)
 	return c.race(ctx, v)
 }
@@ -87,8 +97,10 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 	f.Var(&v.sizes, "size", "at these sizes, a `LIST` such as 8,64K,1M, or ranges: 0-1K are the powers of 2\n"+
 		"(default all up to 4M point-to-point; 8,64K,1M for collectives)")
 	f.Var(&v.sizes, "sizes", "the same as --size `LIST`")
-	f.StringVar(&v.transport, "transport", "shm", "over this `TRANSPORT`: shm, or tcp on the loopback device")
-	f.StringVar(&peers, "peer", "", "with these implementations, a comma `LIST` of openmpi and mpich (default those installed)")
+	f.StringVar(&v.transport, "transport", "shm", "over this `TRANSPORT`: shm, tcp on the loopback device, or rdma, which\n"+
+		"measures latency of 8 bytes and bw of 64K,1M unless told otherwise, against perftest")
+	f.StringVar(&peers, "peer", "", "with these, a comma `LIST` of openmpi and mpich; over tcp also sockets, two bare\n"+
+		"ones that are spun on, and iperf3; over rdma perftest (default those installed)")
 	f.IntVar(&v.rounds, "rounds", minRounds, "take the median of `N` rounds, 7 at least")
 	f.DurationVar(&v.time, "time", defaultTime, "measure each size for about this `DURATION` in each round")
 	f.BoolVar(&v.report.json, "json", false, "print one JSON object per line")
@@ -99,13 +111,16 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 		return nil, usagef("--rounds is %d at least, --time more than 0", minRounds)
 	}
 	var err error
+	if v.transport == "rdma" && ops == "" {
+		ops = "latency,bw"
+	}
 	if v.ops, err = opList(ops); err != nil {
 		return nil, err
 	}
-	if v.peers, err = nameList("peer", peers, peerNames()); err != nil {
+	if _, err = nameList("transport", v.transport, transports); err != nil {
 		return nil, err
 	}
-	if _, err = nameList("transport", v.transport, transports); err != nil {
+	if v.peers, err = nameList("peer", peers, peerNames(v.transport)); err != nil {
 		return nil, err
 	}
 	for _, r := range ranks {
@@ -119,8 +134,8 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 	return v, v.check()
 }
 
-// transports are those over which we know how to make the other implementations go.
-var transports = []string{"shm", "tcp"}
+// transports are those over which we know what to compare with.
+var transports = []string{"shm", "tcp", "rdma"}
 
 // check refuses a comparison that has nothing to measure.
 func (v *comparison) check() error {
@@ -139,7 +154,7 @@ func (v *comparison) jobs(op bench.Op) []job {
 		ranks = defaultRanks(op)
 	}
 	if v.sizes == nil {
-		sizes = defaultSizes(op)
+		sizes = defaultSizes(op, v.transport)
 	}
 	var jobs []job
 	for _, n := range ranks {
@@ -151,7 +166,13 @@ func (v *comparison) jobs(op bench.Op) []job {
 }
 
 // defaultSizes are the sizes that a comparison measures unless told otherwise.
-func defaultSizes(op bench.Op) []int {
+func defaultSizes(op bench.Op, transport string) []int {
+	switch {
+	case transport == "rdma" && op.Unit == bench.Microseconds:
+		return []int{8}
+	case transport == "rdma":
+		return []int{64 << 10, 1 << 20}
+	}
 	if op.Name != opInit.Name && !op.Collective() {
 		return op.Sizes()
 	}
@@ -178,12 +199,18 @@ func (c *command) race(ctx context.Context, v *comparison) error {
 
 // compare runs all rounds of one job and reports its points. A peer that fails is left out of the rest.
 func (c *command) compare(ctx context.Context, v *comparison, j job, limit time.Duration) (failed error) {
-	for _, p := range v.contenders {
-		c.say("%s, %d ranks: %s", j.op.Name, j.ranks, commandLine(p.words(j)))
+	samples := make([]map[int][]float64, len(v.contenders)) // by contender and size; nil: not in this race, or not any more
+	peers := -1
+	for i, p := range v.contenders {
+		if theirs := p.takes(j); len(theirs.sizes) > 0 {
+			c.say("%s, %d ranks: %s", j.op.Name, j.ranks, commandLine(p.words(theirs)))
+			samples[i] = map[int][]float64{}
+			peers++
+		}
 	}
-	samples := make([]map[int][]float64, len(v.contenders)) // by contender and size
-	for i := range samples {
-		samples[i] = map[int][]float64{}
+	if peers == 0 {
+		c.say("%s, %d ranks, is left out: there is nothing to compare with", j.op.Name, j.ranks)
+		return nil
 	}
 	start := time.Now()
 	for round := range v.rounds {
@@ -192,7 +219,7 @@ func (c *command) compare(ctx context.Context, v *comparison, j job, limit time.
 			if samples[i] == nil {
 				continue
 			}
-			points, err := v.contenders[i].run(ctx, j)
+			points, err := v.contenders[i].run(ctx, v.contenders[i].takes(j))
 			if err != nil {
 				failed = errors.Join(failed, fmt.Errorf("%s, %d ranks: %w", j.op.Name, j.ranks, err))
 				samples[i] = nil
@@ -209,7 +236,7 @@ func (c *command) compare(ctx context.Context, v *comparison, j job, limit time.
 	for _, size := range j.sizes {
 		ours := median(samples[0][size])
 		for i, peer := range v.contenders {
-			if i == 0 || samples[i] == nil {
+			if i == 0 || len(samples[i][size]) == 0 {
 				continue
 			}
 			l := newLine(j.op.Name, j.ranks, size, j.op.Unit, ours, median(samples[i][size]), peer.name)
@@ -269,9 +296,17 @@ func nameList(flag, text string, known []string) ([]string, error) {
 	return names, nil
 }
 
-func peerNames() (names []string) {
-	for _, m := range implementations() {
-		names = append(names, m.name)
+// peerNames are what ours can be compared with over a transport.
+func peerNames(transport string) (names []string) {
+	if transport != "rdma" {
+		for _, m := range implementations() {
+			names = append(names, m.name)
+		}
+	}
+	for _, r := range rivals() {
+		if r.transport == transport {
+			names = append(names, r.name)
+		}
 	}
 	return names
 }

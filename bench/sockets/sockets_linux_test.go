@@ -1,0 +1,51 @@
+package sockets
+
+import (
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestFigures: both sides count alike, and every size gets a figure that can be.
+func TestFigures(t *testing.T) {
+	for _, op := range Ops() {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		test := Test{Op: op, Sizes: []int{1, 300000}, Time: 50 * time.Microsecond, Port: l.Addr().(*net.TCPAddr).Port}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan error)
+		go func() { served <- Serve(test) }()
+		var figures map[int]float64
+		for err = syscall.ECONNREFUSED; errors.Is(err, syscall.ECONNREFUSED); time.Sleep(time.Millisecond) {
+			figures, err = Call(test)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		for _, size := range test.Sizes {
+			if figures[size] <= 0 {
+				t.Errorf("%s of %d bytes: %v", op, size, figures[size])
+			}
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for _, test := range []Test{{Op: "barrier"}, {Op: "bw", Sizes: []int{0}}} {
+		if err := Serve(test); err == nil {
+			t.Errorf("%+v was served", test)
+		}
+		if _, err := Call(test); err == nil {
+			t.Errorf("%+v was called", test)
+		}
+	}
+}

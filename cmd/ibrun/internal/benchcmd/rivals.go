@@ -1,0 +1,227 @@
+package benchcmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/ibrun/ibrun/bench"
+	"github.com/ibrun/ibrun/bench/perftest"
+	"github.com/ibrun/ibrun/bench/sockets"
+	"github.com/ibrun/ibrun/hw"
+)
+
+// rival is something to compare with that is no MPI: it moves bytes between two processes, and stands for what the way itself
+// can do.
+type rival struct {
+	name      string
+	transport string
+	packages  string // of Debian and Ubuntu; empty where it is part of this program
+	programs  []string
+	ops       []string
+	contender func(c *command, ctx context.Context) (*contender, error)
+}
+
+// rivals are all we know.
+func rivals() []rival {
+	return []rival{
+		{name: "sockets", transport: "tcp", ops: sockets.Ops(), contender: (*command).bareSockets},
+		{name: "iperf3", transport: "tcp", packages: "iperf3", programs: []string{"iperf3"}, ops: []string{"bw"},
+			contender: (*command).iperf},
+		{name: "perftest", transport: "rdma", packages: "perftest", programs: []string{"ib_send_lat", "ib_write_bw"},
+			ops: []string{"latency", "bw"}, contender: (*command).perftestRival},
+	}
+}
+
+// missing is what would have to be installed, empty if nothing.
+func (r rival) missing() string {
+	for _, p := range r.programs {
+		if _, err := exec.LookPath(p); err != nil {
+			return r.packages
+		}
+	}
+	return ""
+}
+
+// findRivals returns those that go over a transport and are installed: all, or those that were named.
+func (c *command) findRivals(ctx context.Context, named []string, transport string) ([]*contender, error) {
+	var found []*contender
+	for _, r := range rivals() {
+		if r.transport != transport || len(named) > 0 && !slices.Contains(named, r.name) {
+			continue
+		}
+		if packages := r.missing(); packages != "" {
+			if len(named) > 0 || transport == "rdma" { // where there is nothing else
+				return nil, fmt.Errorf("%s is not installed; type: apt-get install %s", r.name, packages)
+			}
+			c.say("%s is left out: it is not installed (apt-get install %s)", r.name, packages)
+			continue
+		}
+		p, err := r.contender(c, ctx)
+		if err != nil {
+			return nil, err
+		}
+		p.name, p.ops = r.name, r.ops
+		found = append(found, p)
+	}
+	return found, nil
+}
+
+// socketsWord is the word by which this program starts itself as one of two processes with bare sockets.
+const socketsWord = "sockets"
+
+// bareSockets are two processes of this program that spin on two sockets.
+func (c *command) bareSockets(context.Context) (*contender, error) {
+	pus, err := hw.Affinity()
+	if err != nil {
+		return nil, err
+	}
+	words := func(role string, t sockets.Test) []string {
+		text, err := json.Marshal(t)
+		if err != nil {
+			panic(err) // numbers and words can always be written
+		}
+		return []string{c.self, "bench", "versus", socketsWord, role, string(text)}
+	}
+	test := func(j job) sockets.Test {
+		t := sockets.Test{Op: j.op.Name, Sizes: j.sizes, Time: j.time}
+		if len(pus) > 1 {
+			t.PUs = pus[:2]
+		}
+		return t
+	}
+	p := &contender{version: buildVersion(), built: "go build", least: 1,
+		words: func(j job) []string { return words(string(perftest.Client), test(j)) }}
+	p.measure = func(ctx context.Context, j job) (figures map[int]float64, err error) {
+		t := test(j)
+		if t.Port, err = freePort(); err != nil {
+			return nil, err
+		}
+		d := duo{server: words(string(perftest.Server), t), client: words(string(perftest.Client), t), environ: c.neutral(),
+			ready: func(ctx context.Context) error { return untilListening(ctx, t.Port) }}
+		out, err := d.run(ctx)
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &figures)
+		}
+		return figures, err
+	}
+	return p, nil
+}
+
+// socketsSide is one of the two processes. The client prints its figures.
+func (c *command) socketsSide(words []string) error {
+	var t sockets.Test
+	if len(words) != 2 {
+		return usagef("%s is how this command starts itself", socketsWord)
+	}
+	if err := json.Unmarshal([]byte(words[1]), &t); err != nil {
+		return usagef("%s: %w", words[1], err)
+	}
+	if perftest.Role(words[0]) == perftest.Server {
+		return sockets.Serve(t)
+	}
+	figures, err := sockets.Call(t)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(c.stdout).Encode(figures)
+}
+
+// iperf is iperf3 with a single stream.
+func (c *command) iperf(ctx context.Context) (*contender, error) {
+	const longest = 1 << 20 // that iperf3 hands to the kernel at once
+	words := func(size, port int, long time.Duration) []string {
+		seconds := max(1, int(long.Round(time.Second)/time.Second))
+		return []string{"iperf3", "-c", "127.0.0.1", "-p", strconv.Itoa(port), "-l", strconv.Itoa(min(size, longest)),
+			"-t", strconv.Itoa(seconds), "--json"}
+	}
+	const from = 16 << 10 // it is no measure of shorter messages
+	p := &contender{version: versionOf(ctx, "iperf3"), built: "its package", least: from,
+		words: func(j job) []string { return words(j.sizes[0], 0, j.time) }}
+	p.measure = func(ctx context.Context, j job) (map[int]float64, error) {
+		figures := map[int]float64{}
+		for _, size := range j.sizes {
+			port, err := freePort()
+			if err != nil {
+				return nil, err
+			}
+			d := duo{server: []string{"iperf3", "-s", "-1", "-B", "127.0.0.1", "-p", strconv.Itoa(port)},
+				client: words(size, port, j.time), environ: c.neutral(),
+				ready: func(ctx context.Context) error { return untilListening(ctx, port) }}
+			out, err := d.run(ctx)
+			if err == nil {
+				figures[size], err = iperfFigure([]byte(out))
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		return figures, nil
+	}
+	return p, nil
+}
+
+// iperfFigure is the bandwidth in MB/s that arrived, as iperf3 tells it in JSON.
+func iperfFigure(text []byte) (float64, error) {
+	var r struct {
+		End struct {
+			Received struct {
+				Rate float64 `json:"bits_per_second"`
+			} `json:"sum_received"`
+		} `json:"end"`
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		return 0, fmt.Errorf("what iperf3 printed: %w", err)
+	}
+	const bits, mega, most = 8, 1e6, 1e15
+	if r.End.Received.Rate <= 0 || r.End.Received.Rate > most {
+		return 0, fmt.Errorf("iperf3 printed no bandwidth\n%s", tail(text))
+	}
+	return r.End.Received.Rate / bits / mega, nil
+}
+
+// perftestRival are the programs of perftest that do nearest to what a message does: a SEND for its latency, and WRITEs for the
+// bandwidth.
+func (c *command) perftestRival(context.Context) (*contender, error) {
+	device, err := c.open("", "")
+	if err != nil {
+		return nil, err
+	}
+	lookup := func(op bench.Op) (perftest.Op, error) {
+		if op.Name == "latency" {
+			return perftest.Lookup("send_lat")
+		}
+		return perftest.Lookup("write_bw")
+	}
+	peers := map[string]*peerDuo{} // by operation and size
+	p := &contender{version: "as it is installed", built: "its package", least: 1, words: func(j job) []string {
+		op, _ := lookup(j.op) // it has both
+		return []string{op.Program(), "-F", "-d", device, "-s", strconv.Itoa(j.sizes[0]), "127.0.0.1"}
+	}}
+	p.measure = func(ctx context.Context, j job) (map[int]float64, error) {
+		op, err := lookup(j.op)
+		figures := map[int]float64{}
+		for _, size := range j.sizes {
+			key := fmt.Sprint(op.Name, " ", size)
+			peer := peers[key]
+			if err == nil && peer == nil {
+				peer = &peerDuo{device: device, op: op, size: size}
+				peers[key] = peer
+				err = peer.fill(ctx, c, j.time)
+			}
+			if err == nil {
+				figures[size], err = peer.run(ctx, c, false)
+			}
+			if err != nil {
+				return nil, errors.Join(err, ctx.Err())
+			}
+		}
+		return figures, nil
+	}
+	return p, nil
+}
