@@ -96,6 +96,8 @@ type Endpoint interface {
 
 // Caps tells what a domain can do, in bytes.
 type Caps struct {
+	// Transport is the name of the transport. A domain that is made of several has none.
+	Transport string
 	// MaxSend is the largest header and payload together of one Send.
 	MaxSend int
 	// Eager is the largest payload for which sending at once is faster than letting the peer Read it.

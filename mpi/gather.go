@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // Bcast gives every rank the root's x, which has the same length at all. MPI-5.0 §6.4.
@@ -15,6 +16,7 @@ func (c *Comm) bcast(b []byte, root int) error {
 		return err
 	}
 	defer c.end()
+	c.record(perf.Bcast, len(b))
 	if err := c.rooted(op, root); err != nil {
 		return err
 	}
@@ -36,6 +38,7 @@ func (c *Comm) gather(dst, src []byte, elem, root int) error {
 		return err
 	}
 	defer c.end()
+	c.record(perf.Gather, len(src))
 	if err := c.rooted(op, root); err != nil {
 		return err
 	}
@@ -92,6 +95,7 @@ func (c *Comm) scatter(dst, src []byte, elem, root int) error {
 		return err
 	}
 	defer c.end()
+	c.record(perf.Scatter, len(dst))
 	if err := c.rooted(op, root); err != nil {
 		return err
 	}
@@ -120,6 +124,7 @@ func (c *Comm) allgather(op string, dst, src []byte, elem int) error {
 		return err
 	}
 	defer c.end()
+	c.record(perf.Allgather, len(src))
 	src, err := c.ownBlock(op, dst, src, elem)
 	if err != nil {
 		return err
@@ -142,6 +147,7 @@ func (c *Comm) alltoall(dst, src []byte, elem int) error {
 		return err
 	}
 	defer c.end()
+	c.record(perf.Alltoall, len(src))
 	if err := c.alike(op, dst, src); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // layout checks where the blocks of all ranks lie in a buffer. Without displacements they follow each other.
@@ -58,6 +59,7 @@ func (c *Comm) gatherv(dst []byte, counts, displs []int, src []byte, elem, root 
 		return err
 	}
 	defer c.end()
+	c.record(perf.Gatherv, len(src))
 	if err := c.rooted(op, root); err != nil {
 		return err
 	}
@@ -86,6 +88,7 @@ func (c *Comm) scatterv(dst, src []byte, counts, displs []int, elem, root int) e
 		return err
 	}
 	defer c.end()
+	c.record(perf.Scatterv, len(dst))
 	if err := c.rooted(op, root); err != nil {
 		return err
 	}
@@ -114,6 +117,7 @@ func (c *Comm) allgatherv(dst []byte, counts, displs []int, src []byte, elem int
 		return err
 	}
 	defer c.end()
+	c.record(perf.Allgatherv, len(src))
 	at, err := c.layout(op, dst, counts, displs, elem)
 	if err != nil {
 		return err
@@ -137,6 +141,7 @@ func (c *Comm) alltoallv(dst []byte, rcounts, rdispls []int, src []byte, scounts
 		return err
 	}
 	defer c.end()
+	c.record(perf.Alltoallv, len(src))
 	if err := c.apart(op, dst, src); err != nil {
 		return err
 	}

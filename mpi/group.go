@@ -10,6 +10,7 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/mpi/internal/dtype"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // group is a communicator as its collectives see it: messages in a context of their own, and memory shared by all ranks
@@ -23,6 +24,10 @@ type group struct {
 	scratch []byte
 	used    int
 	op      coll.Operation // of the collective under way
+
+	call  perf.Op // the collective under way, as it is recorded
+	bytes int     // of this rank
+	began uint64
 
 	tried    bool // to share memory
 	flat     *coll.Flat
@@ -60,7 +65,19 @@ func (c *Comm) beginAll(op string) error {
 	return nil
 }
 
-func (c *Comm) end() { c.group.busy.Store(false) }
+// record has the collective that begin admitted recorded, with what this rank gives or gets.
+func (c *Comm) record(as perf.Op, bytes int) {
+	g := &c.group
+	g.call, g.bytes, g.began = as, bytes, c.e.Begin(as, bytes)
+}
+
+func (c *Comm) end() {
+	if g := &c.group; g.call != perf.NoOp {
+		c.e.End(g.call, g.bytes, g.began)
+		g.call = perf.NoOp
+	}
+	c.group.busy.Store(false)
+}
 
 // memory returns the shared memory form of a collective if it is the better one for this many bytes, or nil.
 func (g *group) memory(what coll.Collective, bytes int) *coll.Flat {
@@ -134,11 +151,12 @@ func (g *group) Rank() int { return int(g.rank) }
 func (g *group) Size() int { return len(g.peers) }
 
 func (g *group) to(dst int) proto.Route {
-	return proto.Route{Context: g.c.ctx | collective, Peer: g.peers[dst], Rank: g.rank, Tag: g.tag}
+	return proto.Route{Context: g.c.ctx | collective, Peer: g.peers[dst], Rank: g.rank, Tag: g.tag,
+		Op: g.call.Within()}
 }
 
 func (g *group) from(src int) proto.Route {
-	return proto.Route{Context: g.c.ctx | collective, Rank: int32(src), Tag: g.tag}
+	return proto.Route{Context: g.c.ctx | collective, Peer: g.peers[src], Rank: int32(src), Tag: g.tag, Op: g.call.Within()}
 }
 
 // Send sends b.
@@ -202,7 +220,9 @@ func (g *group) Scratch(n int) []byte {
 }
 
 // WaitAtLeast waits for a word of the shared memory.
-func (g *group) WaitAtLeast(w *uint64, v uint64) error { return g.c.e.WaitAtLeast(w, v, g.sleepers) }
+func (g *group) WaitAtLeast(w *uint64, v uint64) error {
+	return g.c.e.WaitAtLeast(g.call.Within(), g.bytes, w, v, g.sleepers)
+}
 
 // Publish stores a word of the shared memory and wakes who sleeps for it.
 func (g *group) Publish(w *uint64, v uint64) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/place"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // BsendOverhead bounds what a message takes of the attached buffer besides its bytes. MPI-5.0 §3.6.
@@ -55,16 +57,17 @@ type Thresholds struct {
 
 // Process is one process of a job. Its methods may be called by any goroutine.
 type Process struct {
-	e     *proto.Engine
-	place *place.Place
-	fatal bool
-	start time.Time
-	world *Comm // with self, nil outside of the World Model
-	self  *Comm
-	ids   contexts
-	live  sync.Map // communicators that have not been freed, and those that processes without a common one make
-	kept  registrations
-	desk  desk
+	e      *proto.Engine
+	place  *place.Place
+	record *perf.Recorder
+	fatal  bool
+	start  time.Time
+	world  *Comm // with self, nil outside of the World Model
+	self   *Comm
+	ids    contexts
+	live   sync.Map // communicators that have not been freed, and those that processes without a common one make
+	kept   registrations
+	desk   desk
 
 	keys   attrs.Space[*Comm]
 	births atomic.Uint64 // of communicators
@@ -106,16 +109,20 @@ func join(ctx context.Context, op string, c *Config) (*Process, error) {
 			return nil, fault(op, ErrOther, err)
 		}
 	}
+	record, err := recorder(at)
+	if err != nil {
+		return nil, fault(op, ErrOther, err)
+	}
 	bed := proto.NewBed()
 	domain, err := at.Open(ctx, &fabric.Config{Self: at.Rank, Size: at.Size, Wake: bed.Wake},
 		place.Thresholds(c.Thresholds))
 	if err != nil {
 		return nil, fault(op, ErrOther, err)
 	}
-	p := &Process{place: at, fatal: c.Fatal, start: time.Now(), uses: 1, joined: true}
+	p := &Process{place: at, record: record, fatal: c.Fatal, start: time.Now(), uses: 1, joined: true}
 	p.e, err = proto.New(proto.Config{
 		Domain: domain, Size: at.Size, Bed: bed, Crowded: at.Crowded, Unexpected: c.UnexpectedBytes, Pinned: c.PinnedBytes,
-		Owner: p, Address: at.Address, Report: at.Report, Missed: p.misses,
+		Owner: p, Address: at.Address, Report: at.Report, Missed: p.misses, Record: record,
 	})
 	if err != nil {
 		return nil, fault(op, ErrOther, errors.Join(err, domain.Close()))
@@ -126,6 +133,19 @@ func join(ctx context.Context, op string, c *Config) (*Process, error) {
 		return nil, fault(op, ErrOther, errors.Join(err, p.e.Close()))
 	}
 	return p, nil
+}
+
+// recorder makes what writes down what the process does, for the launcher to read, or for nobody.
+func recorder(at *place.Place) (*perf.Recorder, error) {
+	mode, err := perf.ModeFromEnv(os.Getenv)
+	if err != nil || mode == perf.Off {
+		return nil, err
+	}
+	page := at.Page
+	if len(page) < perf.PageBytes {
+		page = make([]byte, perf.PageBytes)
+	}
+	return perf.NewRecorder(page, perf.Identity{Rank: at.Rank, Size: at.Size, PID: os.Getpid()}, mode)
 }
 
 // InitWorld opens the World Model in a process that has joined without it: World and Self are there when it returns. It
@@ -188,6 +208,7 @@ func (p *Process) release(err error) error {
 		err = p.e.Settle()
 	}
 	err = errors.Join(err, p.e.Close())
+	p.record.Finish()
 	if err == nil {
 		err = p.place.Finalized()
 	}

@@ -4,12 +4,13 @@ import (
 	"errors"
 
 	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // Recv receives a message from rank src, or AnySource, with a tag, or AnyTag, into x. A message longer than x is
 // ErrTruncate: x holds its first part, the rest is gone, and the next messages are untouched. MPI-5.0 §3.2.4.
 func Recv[T Elem](c *Comm, x []T, src int, tag Tag) (Status, error) {
-	return c.recv("Recv", bytesOf(x), src, tag)
+	return c.recv(bytesOf(x), src, tag)
 }
 
 // Irecv begins a receive. x must not be touched until the request has completed. MPI-5.0 §3.7.2.
@@ -18,6 +19,7 @@ func Irecv[T Elem](c *Comm, x []T, src int, tag Tag) (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
+	from.Op = perf.Irecv
 	return Request{c.e.Irecv(from, bytesOf(x))}, nil
 }
 
@@ -44,7 +46,8 @@ func (c *Comm) source(op string, src int, tag Tag) (proto.Route, error) {
 	return from, nil
 }
 
-func (c *Comm) recv(op string, b []byte, src int, tag Tag) (Status, error) {
+func (c *Comm) recv(b []byte, src int, tag Tag) (Status, error) {
+	const op = "Recv"
 	from, ok := c.from(src, tag)
 	if !ok {
 		var err error
@@ -52,6 +55,7 @@ func (c *Comm) recv(op string, b []byte, src int, tag Tag) (Status, error) {
 			return empty, err
 		}
 	}
+	from.Op = perf.Recv
 	st, err := c.e.Recv(from, b)
 	if err != nil {
 		return statusOf(st), c.below(op, err)
@@ -75,6 +79,8 @@ func (c *Comm) sendrecv(s []byte, dst int, stag Tag, r []byte, src int, rtag Tag
 	if err != nil {
 		return empty, err
 	}
+	to.Op, from.Op = perf.Sendrecv.Within(), perf.Sendrecv.Within()
+	began := c.e.Begin(perf.Sendrecv, len(s)+len(r))
 	h := c.e.Irecv(from, r)
 	if err := c.e.Send(to, s, proto.Standard); err != nil {
 		// Nothing must write to r any more.
@@ -83,6 +89,7 @@ func (c *Comm) sendrecv(s []byte, dst int, stag Tag, r []byte, src int, rtag Tag
 		return empty, c.below(op, err)
 	}
 	st, err := c.e.Wait(h)
+	c.e.End(perf.Sendrecv, len(s)+st.Bytes, began)
 	if err != nil {
 		return statusOf(st), c.below(op, err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/mpi/internal/dtype"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // Barrier returns when all ranks have called it, those of both groups of an intercommunicator. MPI-5.0 §6.3.
@@ -16,6 +17,7 @@ func (c *Comm) barrier(op string) error {
 		return err
 	}
 	defer c.end()
+	c.record(perf.Barrier, 0)
 	if f := c.group.memory(coll.OfBarrier, 0); f != nil {
 		return c.below(op, f.Barrier())
 	}
@@ -34,6 +36,7 @@ func (c *Comm) reduce(dst, src []byte, k dtype.Kind, o Op, root int) error {
 		return err
 	}
 	defer c.end()
+	c.record(perf.Reduce, len(src))
 	if err := c.rooted(op, root); err != nil {
 		return err
 	}
@@ -77,6 +80,7 @@ func (c *Comm) allreduce(op string, dst, src []byte, k dtype.Kind, o Op) error {
 		return err
 	}
 	defer c.end()
+	c.record(perf.Allreduce, len(src))
 	if err := c.alike(op, dst, src); err != nil {
 		return err
 	}
@@ -102,6 +106,7 @@ func (c *Comm) reduceScatter(dst, src []byte, counts []int, k dtype.Kind, o Op) 
 		return err
 	}
 	defer c.end()
+	c.record(perf.ReduceScatter, len(src))
 	total, err := c.sum(op, counts)
 	if err != nil {
 		return err
@@ -141,21 +146,23 @@ func (c *Comm) sum(op string, counts []int) (total int, err error) {
 
 // Scan combines src of ranks 0 to this one into dst. dst and src may be the same slice. MPI-5.0 §6.11.1.
 func Scan[T Elem](c *Comm, dst, src []T, op Op) error {
-	return c.scan("Scan", coll.Scan, bytesOf(dst), bytesOf(src), kindOf[T](), op)
+	return c.scan(perf.Scan, coll.Scan, bytesOf(dst), bytesOf(src), kindOf[T](), op)
 }
 
 // Exscan combines src of the ranks below this one into dst; that of rank 0 stays as it is. dst and src may be the
 // same slice. MPI-5.0 §6.11.2.
 func Exscan[T Elem](c *Comm, dst, src []T, op Op) error {
-	return c.scan("Exscan", coll.Exscan, bytesOf(dst), bytesOf(src), kindOf[T](), op)
+	return c.scan(perf.Exscan, coll.Exscan, bytesOf(dst), bytesOf(src), kindOf[T](), op)
 }
 
-func (c *Comm) scan(op string, f func(coll.Peer, []byte, []byte, *coll.Operation) error, dst, src []byte,
+func (c *Comm) scan(as perf.Op, f func(coll.Peer, []byte, []byte, *coll.Operation) error, dst, src []byte,
 	k dtype.Kind, o Op) error {
+	op := as.String()
 	if err := c.begin(op); err != nil {
 		return err
 	}
 	defer c.end()
+	c.record(as, len(src))
 	if err := c.alike(op, dst, src); err != nil {
 		return err
 	}

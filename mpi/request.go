@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // Request names an operation under way, or a persistent one. It is a small value; copies name the same operation.
@@ -89,6 +90,10 @@ func Waitall(reqs []Request, sts []Status) error {
 	if sts != nil && len(sts) != len(reqs) {
 		return fault("Waitall", ErrArg, fmt.Errorf("%d statuses for %d requests", len(sts), len(reqs)))
 	}
+	return waitall(perf.Waitall, reqs, sts)
+}
+
+func waitall(op perf.Op, reqs []Request, sts []Status) error {
 	e := engineOf(reqs)
 	var told func(int, proto.Status)
 	if sts != nil {
@@ -100,14 +105,17 @@ func Waitall(reqs []Request, sts []Status) error {
 	if e == nil {
 		return nil
 	}
-	if i, err := e.WaitAll(handlesOf(reqs), told); err != nil {
-		return fault("Waitall", ErrInStatus, fmt.Errorf("request %d: %w", i, ofRequest(e, "Wait", err)))
+	if i, err := e.WaitAll(op, handlesOf(reqs), told); err != nil {
+		return fault(op.String(), ErrInStatus, fmt.Errorf("request %d: %w", i, ofRequest(e, "Wait", err)))
 	}
 	return nil
 }
 
 // Testall is Waitall if all of reqs have completed; otherwise it reports false and changes nothing. MPI-5.0 §3.7.5.
 func Testall(reqs []Request, sts []Status) (bool, error) {
+	if sts != nil && len(sts) != len(reqs) {
+		return false, fault("Testall", ErrArg, fmt.Errorf("%d statuses for %d requests", len(sts), len(reqs)))
+	}
 	for _, r := range reqs {
 		if r.h.Zero() {
 			continue
@@ -115,10 +123,11 @@ func Testall(reqs []Request, sts []Status) (bool, error) {
 		if done, err := r.h.Engine().Poke(r.h); err != nil {
 			return true, ofRequest(r.h.Engine(), "Testall", err)
 		} else if !done {
+			r.h.Engine().End(perf.Testall, 0, 0)
 			return false, nil
 		}
 	}
-	return true, Waitall(reqs, sts)
+	return true, waitall(perf.Testall, reqs, sts)
 }
 
 // Waitany waits until one of reqs has completed and returns its index, and its status; Undefined if none is active.
@@ -128,8 +137,8 @@ func Waitany(reqs []Request) (int, Status, error) {
 	if e == nil {
 		return Undefined, empty, nil
 	}
-	i, err := e.WaitAny(handlesOf(reqs))
-	return finish("Waitany", reqs, i, err)
+	i, err := e.WaitAny(perf.Waitany, handlesOf(reqs))
+	return finish(perf.Waitany, reqs, i, err)
 }
 
 // Testany is Waitany that does not wait: it reports false if all are under way. MPI-5.0 §3.7.5.
@@ -138,11 +147,11 @@ func Testany(reqs []Request) (int, Status, bool, error) {
 	if e == nil {
 		return Undefined, empty, true, nil
 	}
-	i, ok, err := e.TestAny(handlesOf(reqs))
+	i, ok, err := e.TestAny(perf.Testany, handlesOf(reqs))
 	if err == nil && !ok {
 		return Undefined, empty, false, nil
 	}
-	i, st, err := finish("Testany", reqs, i, err)
+	i, st, err := finish(perf.Testany, reqs, i, err)
 	return i, st, true, err
 }
 
@@ -157,14 +166,14 @@ func Waitsome(reqs []Request, idx []int, sts []Status) (int, error) {
 	if e == nil {
 		return Undefined, nil
 	}
-	i, err := e.WaitAny(handlesOf(reqs))
+	i, err := e.WaitAny(perf.Waitsome, handlesOf(reqs))
 	if err != nil {
 		return 0, ofRequest(e, "Waitsome", err)
 	}
 	if i < 0 {
 		return Undefined, nil
 	}
-	return some("Waitsome", reqs, idx, sts)
+	return some(perf.Waitsome, reqs, idx, sts)
 }
 
 // Testsome is Waitsome that does not wait: 0 if all are under way. MPI-5.0 §3.7.5.
@@ -176,7 +185,7 @@ func Testsome(reqs []Request, idx []int, sts []Status) (int, error) {
 	if e == nil {
 		return Undefined, nil
 	}
-	i, ok, err := e.TestAny(handlesOf(reqs))
+	i, ok, err := e.TestAny(perf.Testsome, handlesOf(reqs))
 	if err != nil {
 		return 0, ofRequest(e, "Testsome", err)
 	}
@@ -186,7 +195,7 @@ func Testsome(reqs []Request, idx []int, sts []Status) (int, error) {
 	if i < 0 {
 		return Undefined, nil
 	}
-	return some("Testsome", reqs, idx, sts)
+	return some(perf.Testsome, reqs, idx, sts)
 }
 
 func lengths(op string, reqs []Request, idx []int, sts []Status) error {
@@ -197,20 +206,20 @@ func lengths(op string, reqs []Request, idx []int, sts []Status) error {
 }
 
 // some collects all that have completed.
-func some(op string, reqs []Request, idx []int, sts []Status) (n int, first error) {
+func some(op perf.Op, reqs []Request, idx []int, sts []Status) (n int, first error) {
 	for i := range reqs {
 		r := reqs[i]
 		if r.h.Zero() || !r.h.Engine().Completed(r.h) {
 			continue
 		}
-		st, err := r.Wait()
+		st, err := collect(op, r)
 		idx[n] = i
 		if sts != nil {
 			sts[n] = st
 		}
 		n++
 		if err != nil && first == nil {
-			first = fault(op, ErrInStatus, fmt.Errorf("request %d: %w", i, err))
+			first = fault(op.String(), ErrInStatus, fmt.Errorf("request %d: %w", i, err))
 		}
 		end(&reqs[i])
 	}
@@ -218,14 +227,14 @@ func some(op string, reqs []Request, idx []int, sts []Status) (n int, first erro
 }
 
 // finish collects the request with this index.
-func finish(op string, reqs []Request, i int, err error) (int, Status, error) {
+func finish(op perf.Op, reqs []Request, i int, err error) (int, Status, error) {
 	if err != nil {
-		return Undefined, empty, ofRequest(engineOf(reqs), op, err)
+		return Undefined, empty, ofRequest(engineOf(reqs), op.String(), err)
 	}
 	if i < 0 {
 		return Undefined, empty, nil
 	}
-	st, err := reqs[i].Wait()
+	st, err := collect(op, reqs[i])
 	end(&reqs[i])
 	return i, st, err
 }
@@ -238,4 +247,10 @@ func engineOf(reqs []Request) *proto.Engine {
 		}
 	}
 	return nil
+}
+
+// collect ends the wait for a request that has completed.
+func collect(op perf.Op, r Request) (Status, error) {
+	st, err := r.h.Engine().Collect(op, r.h)
+	return statusOf(st), ofRequest(r.h.Engine(), op.String(), err)
 }

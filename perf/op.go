@@ -8,7 +8,8 @@ import (
 // Op is a call of the interface that programs use. Numbers are part of the page's layout: new ones go to the end.
 type Op uint8
 
-// The operations. NoOp stands for work that no call asked for, such as messages within a collective.
+// The operations. NoOp is none: it is not counted. Calls that wait for several requests, or for none, carry no bytes; the
+// bytes of Irecv and Imrecv are those of the buffer, since it has none of the message's yet.
 const (
 	NoOp Op = iota
 	Send
@@ -67,11 +68,21 @@ const (
 	ops // how many this version names
 )
 
+// Within marks work that an operation does to be done itself, such as the messages of a collective: it is shown as the operation
+// while it waits, and not counted.
+func (o Op) Within() Op { return o | maxOps }
+
+// IsWithin tells whether o is so marked.
+func (o Op) IsWithin() bool { return o&maxOps != 0 }
+
+// counted tells whether calls of o are.
+func (o Op) counted() bool { return o-1 < maxOps-1 }
+
 // maxOps is how many operations a page has room for.
 const maxOps = 128
 
 var names = [ops]string{
-	"none", "Send", "Ssend", "Bsend", "Rsend", "Isend", "Issend", "Ibsend", "Irsend", "Recv", "Irecv", "Sendrecv",
+	"other", "Send", "Ssend", "Bsend", "Rsend", "Isend", "Issend", "Ibsend", "Irsend", "Recv", "Irecv", "Sendrecv",
 	"Probe", "Iprobe", "Mprobe", "Improbe", "Mrecv", "Imrecv",
 	"Wait", "Test", "Waitall", "Testall", "Waitany", "Testany", "Waitsome", "Testsome", "Start", "Startall",
 	"Barrier", "Bcast", "Reduce", "Allreduce", "ReduceScatter", "Scan", "Exscan",
@@ -81,7 +92,7 @@ var names = [ops]string{
 
 // String is the operation's name as in package mpi, "Allreduce".
 func (o Op) String() string {
-	if o < ops {
+	if o &^= maxOps; o < ops { // within it or not
 		return names[o]
 	}
 	return fmt.Sprintf("Op(%d)", uint8(o))

@@ -191,7 +191,7 @@ func unixTime(ns uint64) time.Time {
 
 // ops reads what was called.
 func (p *Page) ops(s *Snapshot) error {
-	for op := range ops {
+	for op := NoOp + 1; op < ops; op++ {
 		for class := range Class(Classes) {
 			c := &p.l.cells[op][class]
 			calls := atomic.LoadUint64(&c.calls)

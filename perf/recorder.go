@@ -101,10 +101,10 @@ func (r *Recorder) Finish() {
 
 // Begin is called when an operation on n bytes begins. Its result belongs to End; it is 0 if the operation is not timed.
 func (r *Recorder) Begin(op Op, n int) (start uint64) {
-	if r == nil || n < AlwaysTimed && atomic.LoadUint64(&r.due[op&(maxOps-1)]) == 0 {
+	if r == nil || n < AlwaysTimed && atomic.LoadUint64(&r.due[op&(maxOps-1)]) == 0 || !op.counted() {
 		return 0
 	}
-	return r.begin(op&(maxOps-1), n)
+	return r.begin(op, n)
 }
 
 // What the lower bits of a start say besides the time.
@@ -131,10 +131,10 @@ func (r *Recorder) begin(op Op, n int) uint64 {
 
 // End is called when the operation that Begin was told of has ended, having moved n bytes, which may be fewer than were expected.
 func (r *Recorder) End(op Op, n int, start uint64) {
-	if r == nil {
+	if r == nil || !op.counted() {
 		return
 	}
-	op &= maxOps - 1
+	op &= maxOps - 1 // it is, and the compiler knows it now
 	c := &r.l.cells[op][ClassOf(n)&(Classes-1)]
 	add(&c.calls, 1)
 	add(&c.bytes, uint64(n))
@@ -203,7 +203,8 @@ func (r *Recorder) Waited(start uint64) {
 // Lane is where an operation under way is shown.
 type Lane int8
 
-// Enter shows that a goroutine waits in op, for a rank of the job or -1 for any, with a tag or less than 0, until Leave.
+// Enter shows that a goroutine waits in op or within it, for a rank of the job or -1 for any, with a tag or less than 0,
+// until Leave.
 func (r *Recorder) Enter(op Op, peer, tag int32, n int) Lane {
 	if r == nil || r.free == 0 {
 		return -1
@@ -215,7 +216,7 @@ func (r *Recorder) Enter(op Op, peer, tag int32, n int) Lane {
 	set(&c.peer, seq<<32|uint64(uint32(peer)))
 	set(&c.tag, seq<<32|uint64(uint32(tag)))
 	set(&c.bytes, seq<<48|uint64(n)<<16>>16)
-	set(&c.head, seq<<16|uint64(op)<<8|1)
+	set(&c.head, seq<<16|uint64(op&(maxOps-1))<<8|1)
 	return Lane(i)
 }
 
@@ -234,7 +235,7 @@ type Link struct {
 	t      Transport
 }
 
-// Link returns that of a peer that is reached by a transport. It is asked for once for each peer.
+// Link returns that of a peer that is reached by a transport. It is asked for once for each pair of these.
 func (r *Recorder) Link(peer int, t Transport) Link {
 	if r == nil {
 		return Link{}
@@ -249,6 +250,12 @@ func (r *Recorder) Link(peer int, t Transport) Link {
 	r.rows++
 	return Link{&r.l.rows[r.rows-1], &r.l.others, t}
 }
+
+// Zero tells whether k is the zero Link.
+func (k *Link) Zero() bool { return k.row == nil }
+
+// Transport is what it was asked for with; OtherTransport for the zero Link.
+func (k *Link) Transport() Transport { return k.t }
 
 // Out counts a message of n bytes that went eagerly.
 func (k *Link) Out(n int) {

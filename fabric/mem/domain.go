@@ -31,7 +31,7 @@ type domain struct {
 func (d *domain) Addr() []byte { return nil }
 
 func (d *domain) Caps() fabric.Caps {
-	return fabric.Caps{MaxSend: maxSend, Eager: eager, Read: true, Write: true}
+	return fabric.Caps{Transport: "mem", MaxSend: maxSend, Eager: eager, Read: true, Write: true}
 }
 
 func (d *domain) Register(b []byte) (fabric.Region, error) {

@@ -94,7 +94,7 @@ func (s Settings) complete(env environment) (Settings, error) {
 
 // Caps are those of a domain with these settings, which are complete.
 func (s *Settings) Caps() fabric.Caps {
-	return fabric.Caps{MaxSend: s.Slot - headerBytes, Eager: s.Eager, Read: true, Write: true}
+	return fabric.Caps{Transport: "rc", MaxSend: s.Slot - headerBytes, Eager: s.Eager, Read: true, Write: true}
 }
 
 func (s *Settings) poolSlots() int { return s.Pool / s.Slot }

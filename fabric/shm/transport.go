@@ -35,7 +35,7 @@ const (
 // Caps returns the limits of any domain.
 func (t *Transport) Caps() fabric.Caps {
 	most := ring.MaxRecord(ringSpace)
-	return fabric.Caps{MaxSend: most, Eager: most, Read: true, Write: true, Direct: true}
+	return fabric.Caps{Transport: "shm", MaxSend: most, Eager: most, Read: true, Write: true, Direct: true}
 }
 
 // ringSpace bounds the largest message, to a quarter. Both directions of a pair should stay in a core's own first

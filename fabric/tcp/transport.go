@@ -29,7 +29,7 @@ type Transport struct {
 
 // Caps returns the limits of the domains that the transport opens.
 func (t *Transport) Caps() fabric.Caps {
-	return fabric.Caps{MaxSend: maxSend, Eager: t.eager(), Read: true}
+	return fabric.Caps{Transport: "tcp", MaxSend: maxSend, Eager: t.eager(), Read: true}
 }
 
 // Stream is that of the endpoints, 0: what is longer than one message is read, without a copy of ours.

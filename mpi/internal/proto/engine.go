@@ -10,6 +10,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/match"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // Errors of operations. Others come from the transport, wrapped.
@@ -44,6 +45,8 @@ type Config struct {
 	Pinned int
 	// Report is told what the user should know and no call fails for; it may be nil.
 	Report func(string)
+	// Record is what writes down what the engine does; nil: nothing does.
+	Record *perf.Recorder
 	// Owner is what Engine.Owner returns: who stands on the engine.
 	Owner any
 	// Missed tells whether a process that has closed in order should not have, as others still count on it; nil: always. It is
@@ -78,6 +81,7 @@ type Engine struct {
 	moves    moveQueue // blocks to be read or written
 	store    store     // messages that came too early
 
+	rec        *perf.Recorder
 	report     func(string)
 	complained bool // about registration
 
@@ -113,6 +117,7 @@ func New(c Config) (*Engine, error) {
 		ended:  map[uint32]uint32{},
 		report: c.Report,
 		missed: c.Missed,
+		rec:    c.Record,
 	}
 	e.rehint()
 	if c.Address != nil {
@@ -316,6 +321,7 @@ func (e *Engine) Leave() {
 func (e *Engine) Settle() error {
 	e.lock()
 	defer e.unlock()
+	defer e.rec.Leave(e.rec.Enter(perf.Finalize, -1, -1, 0))
 	g := goal{what: settled}
 	e.await(&g)
 	if !g.met(e) {
@@ -328,6 +334,7 @@ func (e *Engine) Settle() error {
 func (e *Engine) Close() error {
 	e.lock()
 	defer e.unlock()
+	e.tally()
 	var errs []error
 	for _, w := range e.ways {
 		if w.pins != nil {

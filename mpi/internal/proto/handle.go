@@ -1,15 +1,31 @@
 package proto
 
+import "github.com/ibrun/ibrun/perf"
+
 // Wait waits for the operation that h names and ends this use of its request. For a persistent request that is not
-// active it returns at once.
+// active it returns at once. It is recorded as perf.Wait, unless the request is part of another operation.
 func (e *Engine) Wait(h Handle) (Status, error) {
 	e.lock()
-	st, err := e.waitFor(h)
+	op := perf.Wait
+	if h.r.route.Op.IsWithin() {
+		op = h.r.route.Op
+	}
+	began := e.rec.Begin(op, 0)
+	st, err := e.waitFor(h, op)
+	e.rec.End(op, 0, began)
 	e.unlock()
 	return st, err
 }
 
-func (e *Engine) waitFor(h Handle) (Status, error) {
+// Collect is Wait as part of an operation that is recorded elsewhere.
+func (e *Engine) Collect(op perf.Op, h Handle) (Status, error) {
+	e.lock()
+	st, err := e.waitFor(h, op)
+	e.unlock()
+	return st, err
+}
+
+func (e *Engine) waitFor(h Handle, op perf.Op) (Status, error) {
 	r := h.r
 	switch {
 	case !h.valid():
@@ -17,20 +33,21 @@ func (e *Engine) waitFor(h Handle) (Status, error) {
 	case r.state == inactive:
 		return empty, nil
 	}
-	err := e.wait(r)
+	err := e.wait(r, op)
 	return r.status, err
 }
 
 // WaitAll is Wait for all of hs but the zero ones, which it skips, and makes zero those that are not persistent. It
-// tells each outcome to told, unless that is nil. It returns the first error and its index.
-func (e *Engine) WaitAll(hs []Handle, told func(i int, st Status)) (failed int, first error) {
+// tells each outcome to told, unless that is nil. It returns the first error and its index. It is recorded as op.
+func (e *Engine) WaitAll(op perf.Op, hs []Handle, told func(i int, st Status)) (failed int, first error) {
 	e.lock()
+	began := e.rec.Begin(op, 0)
 	for i, h := range hs {
 		if h.r == nil {
 			continue
 		}
 		keep := h.r.keep
-		st, err := e.waitFor(h)
+		st, err := e.waitFor(h, op)
 		if told != nil {
 			told(i, st)
 		}
@@ -41,6 +58,7 @@ func (e *Engine) WaitAll(hs []Handle, told func(i int, st Status)) (failed int, 
 			hs[i] = Handle{}
 		}
 	}
+	e.rec.End(op, 0, began)
 	e.unlock()
 	return failed, first
 }
@@ -48,7 +66,14 @@ func (e *Engine) WaitAll(hs []Handle, told func(i int, st Status)) (failed int, 
 // Test is Wait if the operation has completed; otherwise it makes some progress and reports false.
 func (e *Engine) Test(h Handle) (Status, bool, error) {
 	e.lock()
-	defer e.unlock()
+	began := e.rec.Begin(perf.Test, 0)
+	st, ok, err := e.test(h)
+	e.rec.End(perf.Test, 0, began)
+	e.unlock()
+	return st, ok, err
+}
+
+func (e *Engine) test(h Handle) (Status, bool, error) {
 	r := h.r
 	switch {
 	case !h.valid():
@@ -78,10 +103,16 @@ func (e *Engine) poke() error {
 }
 
 // WaitAny waits until one of hs has completed and returns its index; -1 if none is active. The caller collects it with
-// Wait.
-func (e *Engine) WaitAny(hs []Handle) (int, error) {
+// Collect. It is recorded as op.
+func (e *Engine) WaitAny(op perf.Op, hs []Handle) (int, error) {
 	e.lock()
 	defer e.unlock()
+	began := e.rec.Begin(op, 0)
+	lane := e.rec.Enter(op, -1, -1, 0)
+	defer func() {
+		e.rec.Leave(lane)
+		e.rec.End(op, 0, began)
+	}()
 	g := goal{what: finishedAny, set: hs}
 	e.await(&g)
 	if g.found == none {
@@ -91,10 +122,12 @@ func (e *Engine) WaitAny(hs []Handle) (int, error) {
 }
 
 // TestAny makes progress once and reports the index of a completed request among hs, -1 if none is active; ok is false
-// if all are under way.
-func (e *Engine) TestAny(hs []Handle) (i int, ok bool, err error) {
+// if all are under way. It is recorded as op.
+func (e *Engine) TestAny(op perf.Op, hs []Handle) (i int, ok bool, err error) {
 	e.lock()
 	defer e.unlock()
+	began := e.rec.Begin(op, 0)
+	defer func() { e.rec.End(op, 0, began) }()
 	if i = firstDone(hs); i == none {
 		if err := e.poke(); err != nil {
 			return 0, false, err
@@ -205,10 +238,15 @@ func (e *Engine) Start(h Handle) error {
 	if r.state != inactive {
 		return ErrState
 	}
+	began := e.rec.Begin(perf.Start, len(r.buf))
 	r.state = active
-	if r.send {
-		return e.start(r)
+	var err error
+	if n := len(r.buf); r.send {
+		err = e.start(r)
+		e.rec.End(perf.Start, n, began)
+	} else {
+		e.receive(r)
+		e.rec.End(perf.Start, n, began)
 	}
-	e.receive(r)
-	return nil
+	return err
 }

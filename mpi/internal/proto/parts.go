@@ -1,5 +1,7 @@
 package proto
 
+import "github.com/ibrun/ibrun/perf"
+
 // The form of a message that is longer than the transport carries at once and still short enough that two copies
 // through it, made at the same time by sender and receiver, are faster than asking the receiver to read: it goes in
 // several parts, one behind the other, without waiting for the receive.
@@ -24,6 +26,7 @@ func (e *Engine) longCame(peer int32, v envelope, w [5]uint64, payload []byte) b
 	}
 	e.see(peer, v)
 	*p = part{bytes: len(payload), whole: int(w[0])}
+	e.linkTo(peer).InBy(perf.Parts, p.whole)
 	t := e.table(v.context)
 	r := t.Arrive(v.source, v.tag)
 	switch {

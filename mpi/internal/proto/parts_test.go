@@ -3,6 +3,7 @@ package proto
 import (
 	"bytes"
 	"errors"
+	"github.com/ibrun/ibrun/perf"
 	"testing"
 )
 
@@ -21,7 +22,7 @@ func TestPartsMidway(t *testing.T) {
 			if err == nil && st.Bytes != len(whole) {
 				t.Errorf("a probe tells of %d bytes", st.Bytes)
 			}
-			return b.RecvFound(m, buf), err
+			return b.RecvFound(perf.Imrecv, m, buf), err
 		},
 		"end": func(b *Engine, buf []byte) (Handle, error) {
 			h := b.Irecv(from(0, 2), buf) // for which nothing comes

@@ -8,12 +8,14 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/pin"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // peer is what an engine knows of one other process, or of itself.
 type peer struct {
-	ep  fabric.Endpoint // nil until first used
-	way *way            // with ep
+	ep   fabric.Endpoint // nil until first used
+	way  *way            // with ep
+	link perf.Link       // counts what goes to the peer and comes from it
 	// eager is the largest payload that may be sent at once, with nothing before it: -1 while not connected, while
 	// other messages wait for room, or while the peer wants offers only.
 	eager  int
@@ -82,10 +84,11 @@ func (e *Engine) newPeer(n int32) *peer {
 
 // way is what the peers that one domain reaches have in common.
 type way struct {
-	domain fabric.Domain
-	caps   fabric.Caps
-	rules  Rules
-	pins   *pin.Cache // of memory that peers read or write, nil if it need not be registered
+	domain    fabric.Domain
+	caps      fabric.Caps
+	rules     Rules
+	transport perf.Transport
+	pins      *pin.Cache // of memory that peers read or write, nil if it need not be registered
 }
 
 // hold makes memory known to the device, if it has to be, until release.
@@ -106,6 +109,7 @@ func (w *way) release(m pin.Memory) error {
 
 func newWay(d fabric.Domain, pinned int) (*way, error) {
 	w := &way{domain: d, caps: d.Caps()}
+	w.transport = perf.TransportNamed(w.caps.Transport)
 	var err error
 	if w.rules, err = RulesOf(w.caps); err != nil {
 		return nil, err
@@ -136,6 +140,9 @@ func (e *Engine) connect(n int32) error {
 		return e.refused(n, fmt.Errorf("connect to process %d: %w", n, err))
 	}
 	p.ep, p.way = ep, e.wayTo(n)
+	if t := p.way.transport; p.link.Zero() || p.link.Transport() != t {
+		p.link = e.rec.Link(int(n), t)
+	}
 	p.reopen()
 	return nil
 }

@@ -1,5 +1,7 @@
 package proto
 
+import "github.com/ibrun/ibrun/perf"
+
 // Found is a message taken out of matching by a matched probe. It is received once, with RecvFound.
 type Found struct{ m *arrived }
 
@@ -16,8 +18,10 @@ func (e *Engine) find(from Route, block bool) (*arrived, error) {
 		return nil, err
 	}
 	if block {
+		lane := e.rec.Enter(from.Op, from.Peer, from.Tag, 0)
 		g := goal{what: message, from: from}
 		e.await(&g)
+		e.rec.Leave(lane)
 	} else if err := e.poke(); err != nil {
 		return nil, err
 	}
@@ -38,7 +42,9 @@ func (e *Engine) find(from Route, block bool) (*arrived, error) {
 func (e *Engine) Probe(from Route, block bool) (st Status, ok bool, err error) {
 	e.lock()
 	defer e.unlock()
+	began := e.rec.Begin(from.Op, 0)
 	m, err := e.find(from, block)
+	e.rec.End(from.Op, 0, began)
 	if m == nil {
 		return Status{}, false, err
 	}
@@ -49,7 +55,9 @@ func (e *Engine) Probe(from Route, block bool) (st Status, ok bool, err error) {
 func (e *Engine) Take(from Route, block bool) (f Found, st Status, ok bool, err error) {
 	e.lock()
 	defer e.unlock()
+	began := e.rec.Begin(from.Op, 0)
 	m, err := e.find(from, block)
+	e.rec.End(from.Op, 0, began)
 	if m == nil {
 		return Found{}, Status{}, false, err
 	}
@@ -57,13 +65,15 @@ func (e *Engine) Take(from Route, block bool) (f Found, st Status, ok bool, err 
 	return Found{m}, m.status(), true, nil
 }
 
-// RecvFound begins to receive a message that Take returned. f is used up.
-func (e *Engine) RecvFound(f Found, buf []byte) Handle {
+// RecvFound begins to receive a message that Take returned. f is used up. It is recorded as op.
+func (e *Engine) RecvFound(op perf.Op, f Found, buf []byte) Handle {
 	e.lock()
 	defer e.unlock()
+	began := e.rec.Begin(op, len(buf))
 	r := e.take()
 	r.send, r.buf, r.err, r.status = false, buf, nil, Status{}
-	r.route = Route{Context: f.m.v.context, Rank: f.m.v.source, Tag: f.m.v.tag}
+	r.route = Route{Context: f.m.v.context, Peer: f.m.peer, Rank: f.m.v.source, Tag: f.m.v.tag, Op: op}
 	e.accept(r, f.m)
+	e.rec.End(op, len(buf), began)
 	return r.handle()
 }

@@ -10,11 +10,16 @@ import (
 // Recv receives a message into buf and returns when it is there.
 func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
 	e.lock()
+	began := e.rec.Begin(from.Op, len(buf))
+	if began != 0 {
+		e.queues(from.Context)
+	}
 	r := e.take()
 	r.send, r.route, r.buf = false, from, buf
 	e.receive(r)
-	err := e.wait(r)
+	err := e.wait(r, from.Op)
 	st := r.status
+	e.rec.End(from.Op, st.Bytes, began)
 	e.unlock()
 	return st, err
 }
@@ -22,10 +27,15 @@ func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
 // Irecv begins a receive. buf belongs to the engine until the request has completed.
 func (e *Engine) Irecv(from Route, buf []byte) Handle {
 	e.lock()
+	began := e.rec.Begin(from.Op, len(buf))
+	if began != 0 {
+		e.queues(from.Context)
+	}
 	r := e.take()
 	r.send, r.route, r.buf = false, from, buf
 	e.receive(r)
 	h := r.handle()
+	e.rec.End(from.Op, len(buf), began)
 	e.unlock()
 	return h
 }
@@ -110,6 +120,7 @@ func (e *Engine) arrive(peer int32, b []byte) bool {
 		if source, tag := int32(second), int32(second>>32); uint32(first) == uint32(kindEager) && source >= 0 && tag >= 0 {
 			if r := e.table(uint32(first>>32)).Arrive(source, tag); r != nil {
 				e.deliver(r, source, tag, b[envelopeBytes:])
+				e.linkTo(peer).In(len(b) - envelopeBytes)
 				return true
 			}
 		}
@@ -155,6 +166,9 @@ func (e *Engine) incoming(peer int32, v envelope, w [5]uint64, payload []byte) b
 		return false
 	}
 	e.see(peer, v)
+	if v.kind != kindOffer {
+		e.linkTo(peer).In(len(payload))
+	}
 	t := e.table(v.context)
 	r := t.Arrive(v.source, v.tag)
 	if r == nil {

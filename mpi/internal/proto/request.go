@@ -3,6 +3,7 @@ package proto
 import (
 	"github.com/ibrun/ibrun/mpi/internal/match"
 	"github.com/ibrun/ibrun/mpi/internal/pin"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // Status is what is known about a message that was received or found.
@@ -29,9 +30,10 @@ const (
 // Route says where a message goes or comes from.
 type Route struct {
 	Context uint32
-	Peer    int32 // number of the receiving process, or Nobody; unused for receives
-	Rank    int32 // in the context: of the sender, or that a receive wants, or AnySource
-	Tag     int32 // or AnyTag
+	Peer    int32   // number of the receiving process, or Nobody; of a receive, who is waited for, which is only shown
+	Rank    int32   // in the context: of the sender, or that a receive wants, or AnySource
+	Tag     int32   // or AnyTag
+	Op      perf.Op // what is recorded of it
 }
 
 // Wildcards of a receive's Route, and the process that does not exist: messages to it are gone at once, and from it

@@ -8,18 +8,23 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/pin"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // Send sends buf and returns when it may be used again; in mode Synchronous, when the message has been matched.
 func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 	if to.Peer == Nobody {
+		e.End(to.Op, 0, 0)
 		return nil
 	}
 	e.lock()
+	began := e.rec.Begin(to.Op, len(buf))
 	p := e.peer(to.Peer)
 	if len(buf) <= p.eager && mode == Standard && (e.plain || e.isPlain(to.Context)) {
 		envelope{kind: kindEager, context: to.Context, source: to.Rank, tag: to.Tag}.put(&e.scratch)
 		if p.ep.Send(e.scratch[:envelopeBytes], buf) == nil {
+			p.link.Out(len(buf))
+			e.rec.End(to.Op, len(buf), began)
 			e.unlock()
 			return nil
 		}
@@ -29,8 +34,9 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 	r.send, r.mode, r.route, r.buf = true, mode, to, buf
 	err := e.start(r)
 	if err == nil {
-		err = e.wait(r)
+		err = e.wait(r, to.Op)
 	}
+	e.rec.End(to.Op, len(buf), began)
 	e.unlock()
 	return err
 }
@@ -38,12 +44,14 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 // Isend begins a send. buf belongs to the engine until the request has completed.
 func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 	e.lock()
+	began := e.rec.Begin(to.Op, len(buf))
 	r := e.take()
 	r.send, r.mode, r.route, r.buf = true, mode, to, buf
 	if to.Peer == Nobody {
 		r.status = empty
 		e.complete(r, nil)
 		h := r.handle()
+		e.rec.End(to.Op, 0, began)
 		e.unlock()
 		return h, nil
 	}
@@ -54,12 +62,15 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 			r.buf, r.status, r.err = nil, empty, nil
 			r.state = done
 			h := r.handle()
+			p.link.Out(len(buf))
+			e.rec.End(to.Op, len(buf), began)
 			e.unlock()
 			return h, nil
 		}
 	}
 	h := r.handle()
 	err := e.start(r)
+	e.rec.End(to.Op, len(buf), began)
 	e.unlock()
 	return h, err
 }
@@ -131,7 +142,24 @@ func (e *Engine) announce(r *Request) error {
 		o.header, o.length = header(v)
 		o.body = r.buf
 	}
+	p.link.OutBy(r.protocol(p), len(r.buf))
 	return e.post(r.route.Peer, o)
+}
+
+// protocol is how a send begins its way, as it is recorded. Whoever has been announced something decides how it is fetched, but
+// it does what is possible, as is known here.
+func (r *Request) protocol(p *peer) perf.Protocol {
+	switch k := kind(r.out.header[0]); {
+	case k == kindLong:
+		return perf.Parts
+	case k != kindOffer:
+		return perf.Eager
+	case r.word >= 0:
+		return perf.Shared
+	case p.way.caps.Read:
+		return perf.Read
+	}
+	return perf.Copied
 }
 
 // propose makes an offer the first message of a send.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // sleepers waits until so many goroutines of an engine sleep: one on the transport, the others on the condition.
@@ -43,7 +44,7 @@ func TestNobodyForgotten(t *testing.T) {
 			func() error { _, err := e.Recv(from(1, 1), nil); return err },
 			func() error { _, err := e.Recv(from(1, 2), make([]byte, 20000)); return err },
 			func() error { _, _, err := e.Probe(from(1, 3), true); return err },
-			func() error { return e.WaitAtLeast(&word, 1, &asleep) },
+			func() error { return e.WaitAtLeast(perf.Barrier, 0, &word, 1, &asleep) },
 			func() error { _, err := e.Detach(); return err },
 		}
 		gives := []func(){
@@ -93,8 +94,8 @@ func TestBreakWakesAll(t *testing.T) {
 	for i, wait := range []func() error{
 		func() error { _, err := e.Recv(from(1, 1), nil); return err },
 		func() error { _, _, err := e.Probe(from(1, 3), true); return err },
-		func() error { return e.WaitAtLeast(&word, 1, &asleep) },
-		func() error { _, err := e.WaitAny([]Handle{{}, h}); return err },
+		func() error { return e.WaitAtLeast(perf.Barrier, 0, &word, 1, &asleep) },
+		func() error { _, err := e.WaitAny(perf.Waitany, []Handle{{}, h}); return err },
 	} {
 		ended[i] = make(chan error, 1)
 		go func() { ended[i] <- wait() }()

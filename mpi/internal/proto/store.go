@@ -7,6 +7,7 @@ import "math/bits"
 type store struct {
 	free   *arrived
 	blocks [16][][]byte // by power of two, from 64 bytes
+	count  int          // of messages
 	held   int          // bytes in use
 	high   int          // above this senders are told to offer only
 	low    int          // and below this to send again
@@ -67,6 +68,8 @@ func (e *Engine) keep(peer int32, v envelope, w [5]uint64, payload []byte, whole
 	m.data = s.block(whole)
 	copy(m.data, payload)
 	s.held += nodeBytes + cap(m.data)
+	s.count++
+	e.rec.Unexpected(s.count, s.held)
 	if p := e.peer(peer); s.held > s.high && !p.choke {
 		p.choke = true
 		s.told = append(s.told, peer)
@@ -79,6 +82,8 @@ func (e *Engine) keep(peer int32, v envelope, w [5]uint64, payload []byte, whole
 func (e *Engine) drop(m *arrived) {
 	s := &e.store
 	s.held -= nodeBytes + cap(m.data)
+	s.count--
+	e.rec.Unexpected(s.count, s.held)
 	s.freeBlock(m.data)
 	m.data = nil
 	m.next, s.free = s.free, m

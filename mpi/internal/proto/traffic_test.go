@@ -9,6 +9,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/hook"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // parcel is a message of random traffic. The plan is drawn from a seed, so both sides know it.
@@ -126,9 +127,9 @@ func exchange(e *Engine, self int, ps []parcel, c *rand.Rand) error {
 		if len(hs) == 0 {
 			continue
 		}
-		i, ok, err := e.TestAny(hs)
+		i, ok, err := e.TestAny(perf.Testany, hs)
 		if err == nil && !ok && len(sends)+len(keys) == 0 {
-			i, err = e.WaitAny(hs)
+			i, err = e.WaitAny(perf.Waitany, hs)
 			ok = true
 		}
 		if err != nil {
@@ -215,7 +216,7 @@ func TestScarce(t *testing.T) {
 			}
 			hs = append(hs, h)
 		}
-		_, err := e.WaitAll(hs, nil)
+		_, err := e.WaitAll(perf.Waitall, hs, nil)
 		return errors.Join(err, e.Settle())
 	})
 	if told[0] != 1 || told[1] > 1 {

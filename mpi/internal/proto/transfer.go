@@ -6,6 +6,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/pin"
+	"github.com/ibrun/ibrun/perf"
 )
 
 const (
@@ -349,9 +350,23 @@ func (e *Engine) pulled(r *Request, err error) {
 	e.received(r, err)
 }
 
+// protocol is how a message came, as it is recorded.
+func (t *transfer) protocol() perf.Protocol {
+	switch {
+	case t.form == copying:
+		return perf.Copied
+	case t.claims != nil:
+		return perf.Shared
+	}
+	return perf.Read
+}
+
 // received ends a receive by transfer.
 func (e *Engine) received(r *Request, err error) {
 	t := &r.move
+	if err == nil {
+		e.linkTo(t.peer).InBy(t.protocol(), t.bytes)
+	}
 	t.form = nothing
 	if err == nil {
 		err = r.verdict

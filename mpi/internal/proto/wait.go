@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"slices"
 	"sync/atomic"
+
+	"github.com/ibrun/ibrun/perf"
 )
 
 // How long a waiting goroutine keeps the processor. Polls are some 10 ns each; a round offers the processor to other
@@ -63,7 +65,18 @@ func (g *goal) met(e *Engine) bool {
 
 // wait waits for a request, and collects its error. The request may be used again afterwards; its status stays
 // until then. Where several goroutines wait for the same request, one of them gets it.
-func (e *Engine) wait(r *Request) error {
+func (e *Engine) wait(r *Request, op perf.Op) error {
+	if r.state != active {
+		return e.waited(r, r.gen)
+	}
+	lane := e.rec.Enter(op, r.route.Peer, r.route.Tag, len(r.buf))
+	err := e.spinFor(r)
+	e.rec.Leave(lane)
+	return err
+}
+
+// spinFor polls for a request for a while before it waits as others do.
+func (e *Engine) spinFor(r *Request) error {
 	gen := r.gen
 	for i := 0; r.state == active && r.gen == gen; i++ {
 		if e.broken != nil {
@@ -78,6 +91,11 @@ func (e *Engine) wait(r *Request) error {
 		}
 		i = 0
 	}
+	return e.waited(r, gen)
+}
+
+// waited ends a wait for this use of a request.
+func (e *Engine) waited(r *Request, gen uint64) error {
 	e.handOver()
 	if r.state != done || r.gen != gen {
 		return ErrStale
@@ -89,19 +107,25 @@ func (e *Engine) wait(r *Request) error {
 // await makes progress until the goal is met or the engine is broken.
 func (e *Engine) await(g *goal) {
 	idle, round := 0, 0
+	since := uint64(0) // when the first offer in a row was made
 	e.awake++
 	for !g.met(e) && e.broken == nil {
 		switch {
 		case e.progress():
 			idle, round = 0, 0
+			e.waitedSince(&since)
 		case e.moves.head != nil:
 			e.awake-- // it does not poll meanwhile
+			e.waitedSince(&since)
 			e.work()
 			e.awake++
 			idle, round = 0, 0
 		case idle < e.spin && e.want.Load() == 0:
 			idle++
 		case round < rounds:
+			if round == 0 && since == 0 {
+				since = e.rec.Now()
+			}
 			idle = 0
 			round++
 			e.stepAside()
@@ -110,8 +134,17 @@ func (e *Engine) await(g *goal) {
 			idle, round = 0, 0
 		}
 	}
+	e.waitedSince(&since)
 	e.awake--
 	e.handOver()
+}
+
+// waitedSince records that nothing happened since then, if anything did not.
+func (e *Engine) waitedSince(then *uint64) {
+	if *then != 0 {
+		e.rec.Waited(*then)
+		*then = 0
+	}
 }
 
 // gentle is how many offers to other processes there are for one to other goroutines of this process. That one is
@@ -168,6 +201,7 @@ func (e *Engine) sleep(g *goal) {
 		return
 	}
 	e.stir() // armed: a word that changes from now on wakes us, and one that changed before is seen here
+	e.tally()
 	e.sleeping = true
 	e.awake--
 	e.unlock()
@@ -224,10 +258,11 @@ func (e *Engine) parkOnCond(g *goal) {
 
 // WaitAtLeast waits until *w, in memory shared with other processes, has reached v, counting round. It makes progress
 // for messages meanwhile. While it sleeps it is counted in *sleepers: whoever stores w with sync/atomic and then finds
-// sleepers has to Ring.
-func (e *Engine) WaitAtLeast(w *uint64, v uint64, sleepers *uint64) error {
+// sleepers has to Ring. The operation op of n bytes, which it is a part of, is shown meanwhile.
+func (e *Engine) WaitAtLeast(op perf.Op, n int, w *uint64, v uint64, sleepers *uint64) error {
 	e.lock()
 	defer e.unlock()
+	defer e.rec.Leave(e.rec.Enter(op, -1, -1, n))
 	g := goal{what: wordReached, word: w, value: v, sleepers: sleepers}
 	e.await(&g)
 	if g.met(e) {

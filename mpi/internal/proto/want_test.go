@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // exact gives the test's context exact lengths, at engines that are all of a world.
@@ -168,7 +169,7 @@ func carry(e *Engine, self int, out, in []letter, c *rand.Rand) error {
 			return err
 		}
 	}
-	_, err := e.WaitAll(sends, nil)
+	_, err := e.WaitAll(perf.Waitall, sends, nil)
 	return err
 }
 
@@ -338,7 +339,7 @@ func TestOvertaking(t *testing.T) {
 		}
 		each(t, es, func(self int, e *Engine) error {
 			if self == 0 {
-				_, err := e.WaitAll(hs, nil)
+				_, err := e.WaitAll(perf.Waitall, hs, nil)
 				return err
 			}
 			for range 2 {
