@@ -54,6 +54,8 @@ func rank(args []string) int {
 		}
 	case "hello":
 		err = hello()
+	case "record": // a hundred messages; then sleeps
+		err = record()
 	case "patient": // ends when it is asked to
 		asked := make(chan os.Signal, 1)
 		signal.Notify(asked, syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1)

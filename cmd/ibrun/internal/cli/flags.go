@@ -103,6 +103,14 @@ func (o *Options) outputFlags() []flag {
 		}},
 		{[]string{"dry-run"}, "", "print where the ranks would run, and start nothing", toggle(&o.DryRun)},
 		{[]string{"v", "verbose"}, "", "say on stderr what is done", toggle(&o.Verbose)},
+		{[]string{"metrics"}, "ADDR", "let Prometheus ask at 127.0.0.1:9464, :0 or a path (docs/metrics.md)", func(s string) error {
+			o.Metrics = s
+			return nil
+		}},
+		{[]string{"metrics-sd"}, "FILE", "write where to file FILE, for file_sd_configs of Prometheus", func(s string) error {
+			o.MetricsSD = s
+			return nil
+		}},
 		{[]string{"dlv"}, "RANKS", "start these ranks (0,2-3) under dlv, and print the port of each", o.Delve.Set},
 		{[]string{"gdb"}, "RANKS", "start these ranks under gdb: in a window, in gdbserver with a port, or to show a crash", o.GDB.Set},
 	}

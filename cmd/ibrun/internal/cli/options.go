@@ -30,6 +30,9 @@ type Options struct {
 	// Transport lists the transports that the ranks may use, and Interfaces the network interfaces for TCP, as their
 	// variables IBRUN_TRANSPORT and IBRUN_TCP_INTERFACES say it. Empty: the ranks choose.
 	Transport, Interfaces string
+	// Metrics is where Prometheus can ask what the ranks of this node do: host:port, a port, or a path. Empty: nowhere.
+	// MetricsSD is the file that tells it so, or empty.
+	Metrics, MetricsSD string
 	// Timeout ends the job after that time. 0: never.
 	Timeout time.Duration
 	// DryRun prints where the ranks would run, and starts nothing.
@@ -90,6 +93,9 @@ func Parse(args []string, getenv func(string) string) (*Options, error) {
 	}
 	if err := o.checkNodes(); err != nil {
 		return nil, err
+	}
+	if o.MetricsSD != "" && o.Metrics == "" {
+		return nil, errors.New("--metrics-sd says where metrics are, and needs --metrics")
 	}
 	return o, nil
 }

@@ -59,6 +59,7 @@ func conduct(m *meeting, where layout, t *task, o *cli.Options, s Streams) (int,
 		return 0, err
 	}
 	defer l.close()
+	defer l.export(o)()
 	began := time.Now()
 	c := &conductor{Streams: s, m: m, o: o, t: t, judge: newJudge(t.Size), local: l, exchange: exchange, tails: map[int]string{}}
 	for i := range t.Nodes {

@@ -66,7 +66,7 @@ func TestFirstInTimeOnNodes(t *testing.T) {
 	for _, story := range [][]event{{early, late}, {late, early}} {
 		c := &conductor{
 			m: &meeting{}, o: &cli.Options{}, t: &task{Size: 2, Nodes: 2}, judge: newJudge(2), tails: map[int]string{},
-			local: &local{orders: json.NewEncoder(io.Discard)},
+			local: &local{t: &task{}, orders: json.NewEncoder(io.Discard)},
 			nodes: []*node{{name: "n0", ranks: []int{0}}, {name: "n1", number: 1, ranks: []int{1}}},
 		}
 		for i := range story {

@@ -32,6 +32,7 @@ func follow(m *meeting, t *task, o *cli.Options, s Streams) (int, error) {
 		return 0, err
 	}
 	defer l.close()
+	defer l.export(o)()
 	f := &follower{Streams: s, m: m, local: l}
 	f.watch(signals)
 	l.cleanUp()

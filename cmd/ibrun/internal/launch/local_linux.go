@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -35,9 +36,10 @@ type local struct {
 	orders  *json.Encoder
 	events  <-chan *event
 	reaper  *reaper
-	group   *cgroup // the agent's, to clean up if it cannot
-	pages   *pages  // what the ranks record; nil: there was no memory for it
-	done    bool    // the agent has said its last word
+	group   *cgroup       // the agent's, to clean up if it cannot
+	pages   *pages        // what the ranks record; nil: there was no memory for it
+	exited  []atomic.Bool // the ranks that are no more
+	done    bool          // the agent has said its last word
 }
 
 // startLocal starts an agent with a task. It is ended by cleanUp, and what its ranks recorded can be read until close.
@@ -52,7 +54,8 @@ func startLocal(t *task, verbose bool, s Streams) (*local, error) {
 		return nil, errors.Join(err, record.close())
 	}
 	l := &local{Streams: s, t: t, verbose: verbose, pid: pid, control: control, orders: json.NewEncoder(control),
-		events: listen(control), reaper: newReaper(pid), pages: record}
+		events: listen(control), reaper: newReaper(pid), pages: record,
+		exited: make([]atomic.Bool, len(t.Ranks))}
 	if noPages != nil {
 		l.say("nobody can look on at what the ranks do: %v", noPages)
 	}
@@ -121,6 +124,8 @@ func (l *local) hear(e *event) (all bool) {
 			l.group = &cgroup{dir: e.Cgroup}
 		}
 		l.describe(e.PIDs)
+	case evExit:
+		l.exits(e.Rank)
 	case evDone:
 		l.done = true
 		for _, pid := range e.PIDs {

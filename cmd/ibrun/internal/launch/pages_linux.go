@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"github.com/ibrun/ibrun/internal/job"
 	"github.com/ibrun/ibrun/internal/shm"
@@ -19,7 +20,9 @@ const agentPages = 4
 // other in the order of the ranks. It is there as long as one of ibrun, agent and ranks is.
 type pages struct {
 	seg *shm.Segment
-	mem []byte // nil in the agent, which only passes the descriptor on
+
+	mu  sync.RWMutex // held while mem is looked at
+	mem []byte       // nil in the agent, which only passes the descriptor on, and after close
 }
 
 func newPages(ranks int) (*pages, error) {
@@ -31,7 +34,7 @@ func newPages(ranks int) (*pages, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("memory for what the ranks record: %w", err), seg.Close())
 	}
-	return &pages{seg, mem}, nil
+	return &pages{seg: seg, mem: mem}, nil
 }
 
 // inheritPages takes over what ibrun passed to its agent.
@@ -59,23 +62,31 @@ func (p *pages) of(local int) *job.Page {
 	return &job.Page{FD: rankPages, Offset: int64(local) * perf.PageBytes, Bytes: perf.PageBytes}
 }
 
-// look reads the pages of this node's ranks, in their order, at any time until close. Where a rank has not written its page,
-// which programs of other MPI libraries never do, there is nil and no error; others are joined.
-func (p *pages) look() (ranks []*perf.Snapshot, err error) {
+// page is what a rank has recorded. Where it has not written its page, which programs of other MPI libraries never do, there is
+// neither a snapshot nor an error.
+type page struct {
+	snapshot *perf.Snapshot
+	err      error
+}
+
+// look reads the pages of this node's ranks, in their order. Any goroutine may call it; after close there are none.
+func (p *pages) look() []page {
 	if p == nil {
-		return nil, nil
+		return nil
 	}
-	ranks = make([]*perf.Snapshot, len(p.mem)/perf.PageBytes)
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	ranks := make([]page, len(p.mem)/perf.PageBytes)
 	for i := range ranks {
-		page, failed := perf.Open(p.mem[i*perf.PageBytes:][:perf.PageBytes])
-		if failed == nil {
-			ranks[i], failed = page.Snapshot()
+		at, err := perf.Open(p.mem[i*perf.PageBytes:][:perf.PageBytes])
+		if err == nil {
+			ranks[i].snapshot, err = at.Snapshot()
 		}
-		if failed != nil && !errors.Is(failed, perf.ErrEmpty) {
-			err = errors.Join(err, fmt.Errorf("number %d of the ranks here: %w", i, failed))
+		if !errors.Is(err, perf.ErrEmpty) {
+			ranks[i].err = err
 		}
 	}
-	return ranks, err
+	return ranks
 }
 
 // close gives the memory back; nil is no pages.
@@ -83,6 +94,8 @@ func (p *pages) close() error {
 	if p == nil {
 		return nil
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var err error
 	if p.mem != nil {
 		err = os.NewSyscallError("munmap", unix.Munmap(p.mem))

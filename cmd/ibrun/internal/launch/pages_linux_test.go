@@ -35,17 +35,17 @@ func TestPageOfTheDead(t *testing.T) {
 	if out, err := rank.CombinedOutput(); rank.ProcessState == nil || rank.ProcessState.Success() {
 		t.Fatalf("the rank was to be killed: %v\n%s", err, out)
 	}
-	ranks, err := p.look()
-	if err != nil || len(ranks) != 3 || ranks[0] != nil || ranks[1] == nil || ranks[2] != nil {
-		t.Fatalf("%v, %v", ranks, err)
+	ranks := p.look()
+	if len(ranks) != 3 || ranks[0] != (page{}) || ranks[1].err != nil || ranks[2] != (page{}) {
+		t.Fatalf("%+v", ranks)
 	}
-	if s := ranks[1]; s.Rank != 5 || s.State != perf.Running || s.Ops[0].Calls != 100 || len(s.Current) != 1 {
+	if s := ranks[1].snapshot; s.Rank != 5 || s.State != perf.Running || s.Ops[0].Calls != 100 || len(s.Current) != 1 {
 		t.Errorf("%+v", s)
 	}
 	p.mem[perf.PageBytes+8]++ // the version
 	var version *perf.VersionError
-	if ranks, err := p.look(); !errors.As(err, &version) || len(ranks) != 3 || ranks[1] != nil {
-		t.Errorf("a page of another version: %v, %v", ranks, err)
+	if ranks := p.look(); !errors.As(ranks[1].err, &version) || ranks[1].snapshot != nil || ranks[0] != (page{}) {
+		t.Errorf("a page of another version: %+v", ranks)
 	}
 	if err := p.close(); err != nil {
 		t.Error(err)
@@ -82,8 +82,7 @@ func writePage(t *testing.T, offset string) {
 
 func TestNoPages(t *testing.T) {
 	var none *pages
-	ranks, err := none.look()
-	if ranks != nil || err != nil || none.of(0) != nil || none.fd() != ^uintptr(0) || none.close() != nil {
-		t.Errorf("%v, %v, %v", ranks, err, none.of(0))
+	if none.look() != nil || none.of(0) != nil || none.fd() != ^uintptr(0) || none.close() != nil {
+		t.Errorf("%v, %v", none.look(), none.of(0))
 	}
 }
