@@ -16,7 +16,7 @@ import (
 // library and the modules named in go.mod, and tests may import what they need.
 const floors = `
 # Floor 0: small things that know nothing of RDMA or MPI.
-NONE < attrs, perf, internal/sys, internal/abi/*, internal/laws;
+NONE < attrs, perf, internal/sys, internal/abi/*, internal/laws, internal/conformance;
 hw, perf < perf/prom;
 internal/sys < internal/pmi, internal/job;
 

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestStatements(t *testing.T) {
+	all, err := readStatements(statementsText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	total, bindings := 0, 0
+	for _, section := range all {
+		for _, s := range section.statements {
+			total++
+			if strings.ContainsAny(s.tags, "CF") {
+				bindings++
+			}
+		}
+	}
+	_, apply := tally(all, nil)
+	if total != 237 || bindings != 16 || total-bindings-apply != 22 || apply != 199 {
+		t.Errorf("%d statements: %d of bindings, %d apply; want 237, 16 and 199", total, bindings, apply)
+	}
+	for _, bad := range []string{
+		"S0-01 L: before any section",
+		"## a\nS0-01 L: one\nS0-01 L: again",
+		"## a\nnothing of the kind",
+		"## a\nS0-01 L: applies ! and yet has a reason not to",
+		"## a\nS0-01 LC: of the binding for C, without a reason",
+	} {
+		if _, err := readStatements(bad); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+}
+
+func TestCarried(t *testing.T) {
+	for test, want := range map[string]string{
+		"mpi.TestX/S0-57":              "map[S0-57:mpi.TestX/S0-57]",
+		"mpi.TestX/S0-57#01/deep":      "map[S0-57:mpi.TestX/S0-57#01]",
+		"mpi.TestX/a/S4-K1/b/S4-01":    "map[S4-01:mpi.TestX/a/S4-K1/b/S4-01 S4-K1:mpi.TestX/a/S4-K1]",
+		"mpi.TestX/S0-5x":              "map[]",
+		"mpi.TestX":                    "map[]",
+		"cmd/ibrun.TestX/S3-01":        "map[S3-01:cmd/ibrun.TestX/S3-01]",
+		"mpi.TestX/S0-57_is_not_an_id": "map[]",
+	} {
+		if got := fmt.Sprint(carried(test)); got != want {
+			t.Errorf("%s carries %s, want %s", test, got, want)
+		}
+	}
+}
+
+const someStatements = "## one\nS0-01 L: first\nS0-02 M: second\n## two\nS0-03 C: third ! C only\nS0-04 A: fourth ! advice\n"
+
+func TestJudge(t *testing.T) {
+	statements, err := readStatements(someStatements)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		here, nodes results
+		hold        int
+		says        string // of S0-01
+	}{
+		{results{"m.T": passed, "m.T/S0-01": passed}, results{"m.T/S0-01": passed}, 1, ""},
+		{results{"m.T/S0-01": passed, "m.U/S0-02": passed}, nil, 2, ""},
+		{results{"m.T": failed, "m.T/S0-01": passed}, nil, 1, ""}, // something else failed
+		{nil, nil, 0, "no test has run"},
+		{results{"m.T/S0-01": failed}, nil, 0, "m.T/S0-01, one node: fail"},
+		{results{"m.T/S0-01": passed}, results{"m.T/S0-01": failed}, 0, "m.T/S0-01, several nodes: fail"},
+		{results{"m.T/S0-01": skipped}, nil, 0, "skip"},
+		{results{"m.T/S0-01": unfinished}, nil, 0, "unfinished"},
+		{results{"m.T/S0-01": passed, "m.T/S0-01/part": skipped}, nil, 0, "m.T/S0-01/part, one node: skip"},
+		{results{"m.T/S0-01": passed, "n.U/S0-01": failed}, nil, 0, "n.U/S0-01, one node: fail"},
+	} {
+		verdicts, err := judge(statements, []results{c.here, c.nodes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hold, apply := tally(statements, verdicts)
+		first := verdicts["S0-01"]
+		if hold != c.hold || apply != 2 || !strings.Contains(first.why, c.says) || first.holds != (c.says == "") {
+			t.Errorf("%v and %v: %d of %d hold, %+v", c.here, c.nodes, hold, apply, first)
+		}
+	}
+	if _, err := judge(statements, []results{{"m.T/S0-99": passed}}); err == nil {
+		t.Error("an id of no statement was taken")
+	}
+}
+
+// TestExpect: a test that ran in one place and not in the other has not passed there.
+func TestExpect(t *testing.T) {
+	here, nodes := results{"m.T/S0-01": passed, "other.T/S0-01": passed}, results{"m.U/S0-02": passed}
+	here.expect(nodes)
+	nodes.expect(here.of("m"))
+	if here["m.U/S0-02"] != unfinished || nodes["m.T/S0-01"] != unfinished || len(here) != 3 || len(nodes) != 2 {
+		t.Errorf("%v, %v", here, nodes)
+	}
+}
+
+func TestReport(t *testing.T) {
+	statements, err := readStatements(someStatements)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := report(statements, map[string]verdict{
+		"S0-01": {holds: true, tests: []string{"m.T/S0-01"}}, "S0-02": {why: "a|b"}, "S0-03": {why: "no test has run"},
+	})
+	for _, line := range []string{
+		"1 of 2 statements pass.",
+		"| S0-01 | L | first | pass | `m.T/S0-01` |",
+		`| S0-02 | M | second | **does not pass**: a\|b |  |`,
+		"| S0-03 | C | third | does not apply: C only |  |",
+		"| S0-04 | A | fourth | does not apply: advice |  |",
+	} {
+		if !strings.Contains(page, line+"\n") {
+			t.Errorf("the page lacks %q:\n%s", line, page)
+		}
+	}
+}
+
+func TestTake(t *testing.T) {
+	const text = `{"Action":"start","Package":"m"}
+{"Action":"run","Package":"m","Test":"T"}
+{"Action":"run","Package":"m","Test":"T/S0-01"}
+{"Action":"output","Package":"m","Test":"T/S0-01","Output":"hello\n"}
+{"Action":"pass","Package":"m","Test":"T/S0-01","Elapsed":0.1}
+{"Action":"run","Package":"m","Test":"U"}
+{"Action":"fail","Package":"m","Elapsed":0.1}
+`
+	r, output := results{}, new(bytes.Buffer)
+	err := r.take("m", strings.NewReader(text), output)
+	if err != nil || fmt.Sprint(r) != "map[m.T:unfinished m.T/S0-01:pass m.U:unfinished]" || output.String() != "hello\n" {
+		t.Errorf("%v, %q, %v", r, output, err)
+	}
+	for n := range len(text) - 1 {
+		err := results{}.take("m", strings.NewReader(text[:n]), new(bytes.Buffer))
+		if whole := n == 0 || text[n-1] == '\n' || text[n] == '\n'; (err == nil) != whole {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+}
+
+// TestConform runs the command on a module of its own.
+func TestConform(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod": "module example.com/m\n\ngo 1.26\n",
+		"a/a_test.go": `package a
+
+import "testing"
+
+var table = map[string]bool{"S0-01": true, "S0-02": false}
+
+func TestTable(t *testing.T) {
+	for id, ok := range table {
+		t.Run(id, func(t *testing.T) {
+			if !ok {
+				t.Fail()
+			}
+		})
+	}
+}
+
+func TestDirect(t *testing.T) { t.Run("S0-03", func(t *testing.T) { t.Skip("not here") }) }
+
+func TestOther(t *testing.T) { t.Fatal("has no id, and is not run") }
+`,
+		"b/b_test.go":          "package b\n\nimport \"testing\"\n\nfunc TestOther(t *testing.T) { t.Fatal(\"is not run\") }\n",
+		"a/testdata/x_test.go": "this is no Go",
+	} {
+		name = filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	suites, err := findSuites(root)
+	if err != nil || fmt.Sprint(suites) != "[{a [TestDirect TestTable] false}]" {
+		t.Errorf("found %v, %v", suites, err)
+	}
+	var out, output bytes.Buffer
+	err = conform(t.Context(), root, "page.md", &out, &output)
+	page, errPage := os.ReadFile(filepath.Join(root, "page.md"))
+	if err == nil || errPage != nil || !strings.HasSuffix(out.String(), "\n1 of 199 statements pass\n") ||
+		!strings.Contains(out.String(), "\nS0-03: a.TestDirect/S0-03, one node: skip\n") ||
+		!strings.Contains(out.String(), "\nS0-02: a.TestTable/S0-02, one node: fail\n") ||
+		!strings.Contains(string(page), "| pass | `a.TestTable/S0-01` |") || !strings.Contains(output.String(), "not here") {
+		t.Errorf("%v, %v\n%s\n%s\n%.3000s", err, errPage, out.String(), output.String(), page)
+	}
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// outcome is what became of a test.
+type outcome string
+
+const (
+	passed     outcome = "pass"
+	failed     outcome = "fail"
+	skipped    outcome = "skip"
+	unfinished outcome = "unfinished" // it began, and did not end
+)
+
+// place is where ranks are during a run of the tests.
+type place struct {
+	name string
+	env  []string
+}
+
+func places() []place {
+	return []place{
+		{name: "one node"},
+		{name: "several nodes", env: []string{"IBRUN_TRANSPORT=tcp", "IBRUN_TCP_INTERFACES=lo"}},
+	}
+}
+
+// results are the outcomes of tests, by name with the package in front: mpi.TestSplit/S0-57.
+type results map[string]outcome
+
+// event is what go test -json writes, as far as it matters here.
+type event struct {
+	Action string
+	Test   string
+	Output string
+}
+
+// add adds the results of another suite.
+func (r results) add(more results) { maps.Copy(r, more) }
+
+// of returns those of one package.
+func (r results) of(dir string) results {
+	of := maps.Clone(r)
+	maps.DeleteFunc(of, func(name string, _ outcome) bool { return !strings.HasPrefix(name, dir+".") })
+	return of
+}
+
+// expect makes tests unfinished that ran elsewhere and not here: what came before them may have ended the program.
+func (r results) expect(elsewhere results) {
+	for name := range elsewhere {
+		if _, ran := r[name]; !ran {
+			r[name] = unfinished
+		}
+	}
+}
+
+// take adds the events of a package.
+func (r results) take(dir string, events io.Reader, output io.Writer) error {
+	d := json.NewDecoder(events)
+	for {
+		var e event
+		if err := d.Decode(&e); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read what go test says of %s: %w", dir, err)
+		}
+		if e.Action == "output" || e.Action == "build-output" {
+			if _, err := io.WriteString(output, e.Output); err != nil {
+				return err
+			}
+		}
+		if e.Test == "" {
+			continue
+		}
+		name := dir + "." + e.Test
+		switch e.Action {
+		case "run":
+			r[name] = unfinished
+		case "pass", "fail", "skip":
+			r[name] = outcome(e.Action)
+		}
+	}
+}
+
+// run runs the tests of a suite. It is no error that some fail, nor that they cannot be built: then there are no results.
+func (s *suite) run(ctx context.Context, root string, at place, output io.Writer) (results, error) {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout=10m",
+		"-run=^("+strings.Join(s.tests, "|")+")$", "./"+s.dir)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), at.env...)
+	var complaints bytes.Buffer // of go itself; output takes one writer at a time
+	cmd.Stderr = &complaints
+	events, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("run the tests of %s: %w", s.dir, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("run the tests of %s: %w", s.dir, err)
+	}
+	r := results{}
+	err = r.take(s.dir, events, output)
+	var exit *exec.ExitError
+	if waited := cmd.Wait(); waited != nil && !errors.As(waited, &exit) {
+		err = errors.Join(err, fmt.Errorf("run the tests of %s: %w", s.dir, waited))
+	}
+	_, errOutput := output.Write(complaints.Bytes())
+	return r, errors.Join(err, errOutput)
+}
