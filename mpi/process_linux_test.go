@@ -30,6 +30,7 @@ var programs = map[string]func(p *mpi.Process) error{
 	"sizes":    everySize,
 	"large":    large,
 	"bindings": bindings,
+	"flood":    flood,
 	"closed":   func(p *mpi.Process) error { return errors.Join(undumpable(), large(p)) },
 	"half closed": func(p *mpi.Process) error {
 		if p.World().Rank()%2 == 1 {
@@ -198,7 +199,11 @@ func launch(t *testing.T, n int, program string, as *syscall.Credential) (end st
 			}
 		})
 	}
-	defer time.AfterFunc(5*time.Minute, func() { m.stop("a hang") }).Stop()
+	limit := 5 * time.Minute
+	if os.Getenv("IBRUN_SOAK") != "" {
+		limit = 20 * time.Minute
+	}
+	defer time.AfterFunc(limit, func() { m.stop("a hang") }).Stop()
 	for _, c := range m.ranks {
 		if err := c.Wait(); c.ProcessState == nil {
 			t.Fatal(err)

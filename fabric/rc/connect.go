@@ -86,7 +86,14 @@ func (d *domain) part(e *endpoint) {
 }
 
 // maxTries is how many connections in a row may break before anything has come over them.
-const maxTries = 8
+const maxTries = 24
+
+// A device that gives up has lost all of the piece that was under way. So where that happens pieces are smaller, each time
+// by half, and grow again when so many were done.
+const (
+	mostShy = 6
+	boldly  = 64
+)
 
 // reconnect asks for a new connection in place of one that was taken down.
 func (d *domain) reconnect(e *endpoint, err error) {
@@ -95,6 +102,11 @@ func (d *domain) reconnect(e *endpoint, err error) {
 		d.gone(e, fmt.Errorf("fabric/rc: peer %d: %w: %d connections broke, the last by: %w", e.peer, fabric.ErrPeerDown,
 			e.tries, err))
 		return
+	}
+	if errors.Is(err, verbs.StatusRetryExceeded) {
+		d.mu.Lock()
+		e.shy, e.well = min(e.shy+1, mostShy), 0
+		d.mu.Unlock()
 	}
 	e.patience = ladenBeats
 	e.want()
@@ -373,6 +385,7 @@ func (d *domain) makeQueues(e *endpoint, epoch uint32) error {
 	d.mu.Lock()
 	for _, q := range queues {
 		d.byNum[railNum{q.rail, q.pair.num}] = e
+		q.allowed = max(1, firstPieces>>e.shy)
 	}
 	e.queues = queues
 	d.mu.Unlock()

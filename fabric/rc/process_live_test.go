@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -25,8 +26,8 @@ import (
 
 // TestMain has the test program be another peer where it is started as one.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 4 && os.Args[1] == "peer" {
-		if err := peerMain(os.Args[2], os.Args[3]); err != nil {
+	if len(os.Args) == 5 && os.Args[1] == "peer" {
+		if err := peerMain(os.Args[2], os.Args[3], os.Args[4]); err != nil {
 			fmt.Fprintln(os.Stderr, "peer:", err)
 			os.Exit(1)
 		}
@@ -35,17 +36,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// exposed is how much memory the other peer registers, in bytes.
+// exposed is how much memory the other peer registers, in bytes, where nothing else is asked for.
 const exposed = 4 << 20
 
 func pattern(i int) byte { return byte(i*7 + i>>11) }
 
+// askSum is a message that is answered with the checksum of the memory.
+const askSum = "checksum?"
+
 // peerMain is peer 1 of 2: it offers memory to peer 0, returns what that sends, and ends when that has gone.
-func peerMain(keyText, addrText string) error {
+func peerMain(keyText, addrText, bytesText string) error {
 	t := &rc.Transport{}
 	key, err1 := hex.DecodeString(keyText)
 	addr, err2 := hex.DecodeString(addrText)
-	if err := errors.Join(err1, err2); err != nil {
+	size, err3 := strconv.Atoi(bytesText)
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
 	copy(t.Key[:], key)
@@ -54,7 +59,7 @@ func peerMain(keyText, addrText string) error {
 		return err
 	}
 	defer d.Close()
-	mem := make([]byte, exposed)
+	mem := make([]byte, size)
 	for i := range mem {
 		mem[i] = pattern(i)
 	}
@@ -87,7 +92,12 @@ func peerMain(keyText, addrText string) error {
 			if ev.Kind == fabric.PeerDown {
 				return nil
 			}
-			waiting = append(waiting, bytes.Clone(ev.Data))
+			if string(ev.Data) == askSum {
+				sum := sha256.Sum256(mem)
+				waiting = append(waiting, sum[:])
+			} else {
+				waiting = append(waiting, bytes.Clone(ev.Data))
+			}
 		}
 		if n == 0 && len(waiting) == 0 {
 			if err := sleep(d); err != nil {
@@ -117,6 +127,7 @@ type pairOf struct {
 	d     fabric.Domain
 	ep    fabric.Endpoint
 	offer fabric.RemoteKey
+	bytes int // offered
 	other *exec.Cmd
 	evs   [8]fabric.Event
 	got   [][]byte
@@ -127,17 +138,26 @@ type pairOf struct {
 // start starts peer 1 on a node.
 func start(t *testing.T, node live.Node) *pairOf {
 	t.Helper()
+	return startWith(t, node, exposed, 0)
+}
+
+// startWith starts peer 1 with so much memory. Unless 0, retries is how often our device sends again what is not acknowledged.
+func startWith(t *testing.T, node live.Node, size int, retries uint8) *pairOf {
+	t.Helper()
 	tr := peers(t, 1)[0].(*rc.Transport)
 	d, err := tr.Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
+	if retries > 0 {
+		rc.SetRetries(d, retries)
+	}
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pairOf{t: t, d: d, done: map[uint64]error{}}
-	p.other = node.Command(exe, "peer", hex.EncodeToString(tr.Key[:]), hex.EncodeToString(d.Addr()))
+	p := &pairOf{t: t, d: d, done: map[uint64]error{}, bytes: size}
+	p.other = node.Command(exe, "peer", hex.EncodeToString(tr.Key[:]), hex.EncodeToString(d.Addr()), strconv.Itoa(size))
 	p.other.Stderr = os.Stderr
 	out, err := p.other.StdoutPipe()
 	if err == nil {
@@ -234,7 +254,7 @@ func (p *pairOf) echo(count int) {
 // begin begins to read all that the other peer offers.
 func (p *pairOf) begin(token uint64) []byte {
 	p.t.Helper()
-	b := make([]byte, exposed)
+	b := make([]byte, p.bytes)
 	region, err := p.d.Register(b)
 	if err != nil {
 		p.t.Fatal(err)

@@ -139,7 +139,6 @@ func (r *rail) newQueue(epoch uint32, inline int) (*queue, error) {
 		return nil, errors.Join(err, qp.Close())
 	}
 	q := &queue{rail: r, qp: qp, inline: qp.Cap().MaxInline, pair: pair{a.QPN, a.PSN}, epoch: epoch}
-	q.allowed = firstPieces
 	return q, nil
 }
 

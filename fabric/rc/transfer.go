@@ -110,7 +110,7 @@ func (d *domain) pump(e *endpoint) {
 		}
 		for o.posted < o.bytes {
 			q := d.roomiest(e, o)
-			if q == nil || !d.postPiece(q, o) {
+			if q == nil || !d.postPiece(e, q, o) {
 				return
 			}
 		}
@@ -168,8 +168,8 @@ func (d *domain) fetched(o *op, scrap uint32) {
 }
 
 // postPiece posts the next piece of a transfer.
-func (d *domain) postPiece(q *queue, o *op) bool {
-	n := min(o.bytes-o.posted, q.rail.piece)
+func (d *domain) postPiece(e *endpoint, q *queue, o *op) bool {
+	n := min(o.bytes-o.posted, max(q.rail.piece>>e.shy, 1))
 	i := q.rail.index
 	sge := verbs.SGE{Addr: o.local + uint64(o.posted), Len: uint32(n), LKey: o.keys[i].local}
 	at := verbs.Remote{Addr: o.remote + uint64(o.posted), RKey: o.rkeys[i]}

@@ -97,7 +97,15 @@ func connected(fd int) error {
 // busyPoll is for how many microseconds the kernel may look at the network card itself for what a socket asks for.
 const busyPoll = 50
 
-// tune sets what a connection needs. Buffers are left to the kernel, which fits them to the way, unless window is not 0.
+// Bounds of what a connection holds in the kernel, in bytes, so that a peer which stops many others does not get far more from
+// each than it has room for. A link is full with what it carries in one round trip, and with more nothing is faster.
+const (
+	mostUnsent = 1 << 20 // at the sender, beyond what is on its way
+	mostUnread = 2 << 20 // at the receiver, and on the way there
+)
+
+// tune sets what a connection needs. Buffers are left to the kernel, which fits them to the way within these bounds, unless
+// window is not 0.
 func tune(fd int, timeout time.Duration, window int) error {
 	// Idle for a third of the limit, then probes a second or more apart until it has passed.
 	seconds := max(3, int(timeout/time.Second))
@@ -108,6 +116,8 @@ func tune(fd int, timeout time.Duration, window int) error {
 		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, idle},
 		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, step},
 		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, max(1, (seconds-idle)/step)},
+		{unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, mostUnsent},
+		{unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP, mostUnread},
 	} {
 		if err := unix.SetsockoptInt(fd, o.level, o.name, o.value); err != nil {
 			return os.NewSyscallError("setsockopt", err)

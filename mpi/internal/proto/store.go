@@ -9,6 +9,7 @@ type store struct {
 	blocks [16][][]byte // by power of two, from 64 bytes
 	count  int          // of messages
 	held   int          // bytes in use
+	idle   int          // bytes of blocks that are not
 	high   int          // above this senders are told to offer only
 	low    int          // and below this to send again
 	told   []int32      // who was told
@@ -17,13 +18,13 @@ type store struct {
 // nodeBytes is roughly what remembering a message takes besides its payload.
 const nodeBytes = 320
 
-// limit sets the bound. Senders are stopped at half of it: what is in the transport still comes, and the collector lets
-// the heap grow beyond what is in use.
+// limit sets the bound. Senders are stopped at a quarter of it: what is in the transport still comes, and the collector lets the
+// heap grow beyond what is in use.
 func (s *store) limit(bytes int) {
 	if bytes <= 0 {
 		bytes = 64 << 20
 	}
-	s.high, s.low = bytes/2, bytes/4
+	s.high, s.low = bytes/4, bytes/8
 }
 
 func blockClass(n int) int { return max(0, bits.Len(uint(n-1))-6) }
@@ -40,19 +41,29 @@ func (s *store) block(n int) []byte {
 	if k := len(s.blocks[c]); k > 0 {
 		b := s.blocks[c][k-1]
 		s.blocks[c] = s.blocks[c][:k-1]
+		s.idle -= cap(b)
 		return b[:n]
 	}
 	return make([]byte, n, 64<<c)
 }
 
+// freeBlock keeps a block for later: as long as there are messages, all blocks, so that a store which runs full again and
+// again leaves nothing to the collector, which would let the heap grow far beyond the bound.
 func (s *store) freeBlock(b []byte) {
 	if b == nil {
 		return
 	}
-	if c := blockClass(cap(b)); c < len(s.blocks) && cap(b) == 64<<c && len(s.blocks[c])<<c < 1<<14 {
+	if c := blockClass(cap(b)); c < len(s.blocks) && cap(b) == 64<<c {
 		s.blocks[c] = append(s.blocks[c], b)
+		s.idle += cap(b)
+	}
+	if s.held == 0 && s.idle > mostIdle {
+		s.blocks, s.idle, s.free = [16][][]byte{}, 0, nil
 	}
 }
+
+// mostIdle is how many bytes of blocks are kept when there are no messages.
+const mostIdle = 4 << 20
 
 // keep remembers a message whose whole payload is so long. A sender that fills the store is told to offer only.
 func (e *Engine) keep(peer int32, v envelope, w [5]uint64, payload []byte, whole int) *arrived {
