@@ -154,6 +154,10 @@ func (c *Comm) SetInfo(info *Info) error {
 	if err := c.usable(op); err != nil {
 		return err
 	}
+	return c.setInfo(op, info)
+}
+
+func (c *Comm) setInfo(op string, info *Info) error {
 	h, err := (&meeting{c: c, op: op}).hint(c.currentHints().with(info))
 	if err != nil {
 		return err

@@ -2,13 +2,10 @@ package mpi_test
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/ibrun/ibrun/mpi"
-	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
 const (
@@ -119,25 +116,30 @@ func boolean(key string) func(p *mpi.Process) error {
 	}
 }
 
-func TestHints(t *testing.T) {
-	unknown := infoOf("no_such_hint", "true", "mpi_assert_no_any", "x", "ibrun_no_such", strings.Repeat("v", mpi.MaxInfoValue),
+// What the tests give, and what is reported then.
+func unknownHints() *mpi.Info {
+	return infoOf("no_such_hint", "true", "mpi_assert_no_any", "x", "ibrun_no_such", strings.Repeat("v", mpi.MaxInfoValue),
 		strings.Repeat("k", mpi.MaxInfoKey), "v")
-	all := infoOf(noAnyTag, "true", noAnySource, "true", exactLength, "true", overtaking, "true", strictOrder, "true",
-		allocKinds, "system,mpi:alloc_mem", eagerLimit, "4096")
-	set := changed(noAnyTag, "true", noAnySource, "true", exactLength, "true", overtaking, "true", strictOrder, "true",
-		allocKinds, "system,mpi:alloc_mem", eagerLimit, "4096")
+}
+
+var everyHint = []string{
+	noAnyTag, "true", noAnySource, "true", exactLength, "true", overtaking, "true", strictOrder, "true",
+	allocKinds, "system,mpi:alloc_mem", eagerLimit, "4096",
+}
+
+func TestHintsGiven(t *testing.T) {
 	statements(t, map[string]func(p *mpi.Process) error{
 		"S2-02": func(p *mpi.Process) error {
-			d, err := p.World().DupWithInfo(unknown)
+			d, err := p.World().DupWithInfo(unknownHints())
 			if err != nil {
 				return err
 			}
-			e, r, err := p.World().IdupWithInfo(unknown)
+			e, r, err := p.World().IdupWithInfo(unknownHints())
 			if err != nil {
 				return err
 			}
 			_, err = r.Wait()
-			return errors.Join(err, d.SetInfo(unknown), hinted(d, defaults()), hinted(e, defaults()), d.Free(), e.Free())
+			return errors.Join(err, d.SetInfo(unknownHints()), hinted(d, defaults()), hinted(e, defaults()), d.Free(), e.Free())
 		},
 		"S2-03": func(p *mpi.Process) error {
 			d, err := p.World().DupWithInfo(nil)
@@ -146,34 +148,52 @@ func TestHints(t *testing.T) {
 			}
 			return errors.Join(d.SetInfo(nil), d.SetInfo(&mpi.Info{}), d.Barrier(), hinted(d, defaults()), d.Free())
 		},
-		"S2-04": func(p *mpi.Process) error { return everywhere(p, func(c *mpi.Comm) error { return hinted(c, defaults()) }) },
+		"S2-04": func(p *mpi.Process) error {
+			return everywhere(p, func(c *mpi.Comm) error { return hinted(c, defaults()) })
+		},
 		"S2-06": func(p *mpi.Process) error {
 			return withDups(p, 2, func(a, b *mpi.Comm) error {
-				return errors.Join(a.SetInfo(all), hinted(a, set), hinted(b, defaults()), hinted(p.World(), defaults()))
+				return errors.Join(every(a), hinted(a, changed(everyHint...)), hinted(b, defaults()),
+					hinted(p.World(), defaults()))
 			})
 		},
 		"S2-07": func(p *mpi.Process) error {
-			d, err := p.World().DupWithInfo(all)
+			d, err := p.World().DupWithInfo(infoOf(everyHint...))
 			if err != nil {
 				return err
 			}
-			return errors.Join(hinted(d, set), d.Free())
+			return errors.Join(hinted(d, changed(everyHint...)), d.Free())
 		},
 		"S2-08": func(p *mpi.Process) error {
-			i := all.Dup()
+			i := infoOf(everyHint...)
 			d, r, err := p.World().IdupWithInfo(i)
 			if err != nil {
 				return err
 			}
 			err = i.Set(noAnyTag, "false") // it was read before
 			_, waitErr := r.Wait()
-			return errors.Join(err, waitErr, hinted(d, set), d.Free())
+			return errors.Join(err, waitErr, hinted(d, changed(everyHint...)), d.Free())
+		},
+		"S2-10": func(p *mpi.Process) error {
+			// The same info has what to divide by. A hint of it does not hide that, and that is no hint.
+			i := infoOf("mpi_hw_resource_type", "mpi_shared_memory", eagerLimit, "4096", noAnyTag, "true")
+			d, err := p.World().SplitType(mpi.TypeHWGuided, 0, i)
+			e, err2 := p.World().SplitType(mpi.TypeShared, 0, nil)
+			if err := errors.Join(err, err2); err != nil {
+				return err
+			}
+			return errors.Join(hinted(d, changed(eagerLimit, "4096", noAnyTag, "true")), hinted(e, defaults()), d.Free(), e.Free())
 		},
 		"S2-09": func(p *mpi.Process) error {
 			return everywhere(p, func(c *mpi.Comm) error {
-				return errors.Join(c.SetInfo(all), hinted(c, set))
+				return errors.Join(every(c), hinted(c, changed(everyHint...)))
 			})
 		},
+	})
+}
+
+func TestHintsKept(t *testing.T) {
+	statements(t, map[string]func(p *mpi.Process) error{
 		"S2-13": func(p *mpi.Process) error {
 			return withDups(p, 1, func(c, _ *mpi.Comm) error {
 				err := errors.Join(c.SetInfo(infoOf(noAnyTag, "true", eagerLimit, "100")), c.SetInfo(infoOf(overtaking, "true")))
@@ -184,14 +204,20 @@ func TestHints(t *testing.T) {
 		},
 		"S2-14": func(p *mpi.Process) error {
 			return withDups(p, 1, func(c, _ *mpi.Comm) error {
-				if err := c.SetInfo(all); err != nil {
+				if err := every(c); err != nil {
 					return err
 				}
-				return errors.Join(offspring(c, func(d *mpi.Comm) error { return hinted(d, defaults()) }), hinted(c, set))
+				return errors.Join(offspring(c, func(d *mpi.Comm) error { return hinted(d, defaults()) }),
+					hinted(c, changed(everyHint...)))
 			})
 		},
 		"S2-20": boolean(noAnyTag), "S2-22": boolean(noAnySource), "S2-24": boolean(exactLength),
 		"S2-26": boolean(overtaking), "S2-29": boolean(strictOrder),
+	})
+}
+
+func TestSetInfo(t *testing.T) {
+	statements(t, map[string]func(p *mpi.Process) error{
 		"S2-32": func(p *mpi.Process) error {
 			return withDups(p, 1, func(c, _ *mpi.Comm) error {
 				i, err := c.GetInfo()
@@ -202,7 +228,7 @@ func TestHints(t *testing.T) {
 		},
 		"S2-34": func(p *mpi.Process) error {
 			return everywhere(p, func(c *mpi.Comm) error {
-				err := errors.Join(c.SetInfo(all), hinted(c, set), c.Barrier())
+				err := errors.Join(every(c), hinted(c, changed(everyHint...)), c.Barrier())
 				off := infoOf(noAnyTag, "false", noAnySource, "false", exactLength, "false", overtaking, "false",
 					strictOrder, "false", eagerLimit, "auto")
 				return errors.Join(err, c.SetInfo(off), hinted(c, changed(allocKinds, "system,mpi:alloc_mem")))
@@ -210,34 +236,42 @@ func TestHints(t *testing.T) {
 		},
 		"S2-40": func(p *mpi.Process) error {
 			return withDups(p, 1, func(c, _ *mpi.Comm) error {
-				return errors.Join(c.SetInfo(all), hinted(c, set), c.SetInfo(infoOf(eagerLimit, "auto", overtaking, "false")),
+				return errors.Join(every(c), hinted(c, changed(everyHint...)),
+					c.SetInfo(infoOf(eagerLimit, "auto", overtaking, "false")),
 					c.SetInfo(infoOf(eagerLimit, "7")), hintIs(c, eagerLimit, "7"), hintIs(c, overtaking, "false"))
 			})
 		},
 		"S2-41": func(p *mpi.Process) error {
 			return withDups(p, 1, func(c, _ *mpi.Comm) error {
-				return errors.Join(c.SetInfo(all), c.SetInfo(&mpi.Info{}), c.SetInfo(nil), hinted(c, set))
+				return errors.Join(every(c), c.SetInfo(&mpi.Info{}), c.SetInfo(nil), hinted(c, changed(everyHint...)))
 			})
 		},
 		"S2-42": func(p *mpi.Process) error {
 			return withDups(p, 1, func(c, _ *mpi.Comm) error {
 				bad := infoOf(noAnyTag, "no", exactLength, " true", allocKinds, "cuda", eagerLimit, "-1", strictOrder, "0")
-				return errors.Join(c.SetInfo(all), c.SetInfo(bad), hinted(c, set))
+				return errors.Join(every(c), c.SetInfo(bad), hinted(c, changed(everyHint...)))
 			})
 		},
+	})
+}
+
+func TestGetInfo(t *testing.T) {
+	statements(t, map[string]func(p *mpi.Process) error{
 		"S2-50": func(p *mpi.Process) error {
 			return withDups(p, 1, func(c, _ *mpi.Comm) error {
 				a, err := c.GetInfo()
 				b, err2 := c.GetInfo()
 				err = errors.Join(err, err2, a.Set(noAnyTag, "true"), a.Delete(overtaking), hinted(c, defaults()))
 				v, _ := b.Get(noAnyTag)
-				err = errors.Join(err, check(a != b && v == "false", "both calls gave one info"), c.SetInfo(all))
+				err = errors.Join(err, check(a != b && v == "false", "both calls gave one info"), every(c))
 				v, _ = b.Get(overtaking)
 				return errors.Join(err, check(v == "false", "an info changed with the communicator"))
 			})
 		},
 		"S2-51": func(p *mpi.Process) error {
-			return withDups(p, 1, func(c, _ *mpi.Comm) error { return errors.Join(c.SetInfo(all), hinted(c, set)) })
+			return withDups(p, 1, func(c, _ *mpi.Comm) error {
+				return errors.Join(every(c), hinted(c, changed(everyHint...)))
+			})
 		},
 		"S2-52": func(p *mpi.Process) error { return hinted(p.Self(), defaults()) },
 		"S2-53": func(p *mpi.Process) error {
@@ -249,7 +283,7 @@ func TestHints(t *testing.T) {
 		"S2-54": func(p *mpi.Process) error { return hintIs(p.World(), eagerLimit, "auto") },
 		"S2-55": func(p *mpi.Process) error {
 			return withDups(p, 1, func(c, _ *mpi.Comm) error {
-				return errors.Join(c.SetInfo(unknown), c.SetInfo(infoOf(allocKinds, "rocm:device")), hinted(c, defaults()))
+				return errors.Join(c.SetInfo(unknownHints()), c.SetInfo(infoOf(allocKinds, "rocm:device")), hinted(c, defaults()))
 			})
 		},
 		"S2-56": func(p *mpi.Process) error {
@@ -270,6 +304,9 @@ func TestHints(t *testing.T) {
 		},
 	})
 }
+
+// every gives a communicator every hint.
+func every(c *mpi.Comm) error { return c.SetInfo(infoOf(everyHint...)) }
 
 // hintIs checks one hint.
 func hintIs(c *mpi.Comm, key, want string) error {
@@ -309,269 +346,4 @@ func offspring(c *mpi.Comm, f func(d *mpi.Comm) error) error {
 		errs = append(errs, f(d), d.Free())
 	}
 	return errors.Join(errs...)
-}
-
-// several runs statements that take more than one rank.
-func several(t *testing.T, n int, all map[string]func(p *mpi.Process, c *mpi.Comm) error) {
-	for id, f := range all {
-		t.Run(id, func(t *testing.T) {
-			mpitest.Run(t, n, func(p *mpi.Process) error {
-				return withDups(p, 1, func(c, _ *mpi.Comm) error { return f(p, c) })
-			})
-		})
-	}
-}
-
-// carousel sends n numbers to the next rank and receives as many from the one before, with and without room to spare, and checks
-// what comes. Both know source and tag.
-func carousel(c *mpi.Comm, n int) error {
-	next, before := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
-	out, in := make([]int32, n), make([]int32, n)
-	for i := range out {
-		out[i] = int32(c.Rank()*1000 + i)
-	}
-	for tag := range mpi.Tag(4) {
-		st, err := mpi.Sendrecv(c, out, next, tag, in, before, tag)
-		if err != nil || st.Source != before || st.Tag != tag {
-			return fmt.Errorf("tag %d: %+v, %w", tag, st, err)
-		}
-		for i, v := range in {
-			if v != int32(before*1000+i) {
-				return fmt.Errorf("tag %d: number %d is %d", tag, i, v)
-			}
-		}
-		clear(in)
-	}
-	return nil
-}
-
-// against checks that everything which could wait with a wildcard fails at once with the class.
-func against(c *mpi.Comm, src int, tag mpi.Tag, class mpi.Class) error {
-	var x [1]int
-	_, err := mpi.Recv(c, x[:], src, tag)
-	errs := []error{ofClass(err, class)}
-	r, err := mpi.Irecv(c, x[:], src, tag)
-	if err == nil {
-		_, err = r.Wait()
-	}
-	errs = append(errs, ofClass(err, class))
-	r, err = mpi.RecvInit(c, x[:], src, tag)
-	if err == nil {
-		if err = r.Start(); err == nil {
-			_, err = r.Wait()
-		}
-		errs = append(errs, r.Free())
-	}
-	errs = append(errs, ofClass(err, class))
-	_, err = c.Probe(src, tag)
-	errs = append(errs, ofClass(err, class))
-	_, _, err = c.Iprobe(src, tag)
-	errs = append(errs, ofClass(err, class))
-	_, _, err = c.Mprobe(src, tag)
-	errs = append(errs, ofClass(err, class))
-	_, _, _, err = c.Improbe(src, tag)
-	errs = append(errs, ofClass(err, class))
-	_, err = mpi.Sendrecv(c, x[:], c.Rank(), 3, make([]int, 1), src, tag)
-	errs = append(errs, ofClass(err, class))
-	_, err = mpi.Recv(c, x[:], c.Rank(), 3) // what that sent
-	return errors.Join(append(errs, err)...)
-}
-
-// sizes that are sent at once, and announced.
-var hintSizes = []int{0, 1, 100, 5000, 100000}
-
-func TestHintsAct(t *testing.T) {
-	several(t, 3, map[string]func(p *mpi.Process, c *mpi.Comm) error{
-		"S2-05": func(_ *mpi.Process, c *mpi.Comm) error {
-			// While a receive waits that it forbids, an assertion is not taken, and not reported.
-			var x [1]int
-			r, err := mpi.Irecv(c, x[:], mpi.AnySource, 8)
-			err = errors.Join(err, c.SetInfo(infoOf(noAnySource, "true", noAnyTag, "true")))
-			err = errors.Join(err, hinted(c, changed(noAnyTag, "true")), mpi.Send(c, x[:], (c.Rank()+1)%3, 8))
-			_, waitErr := r.Wait()
-			err = errors.Join(err, waitErr, c.SetInfo(infoOf(noAnySource, "true")))
-			return errors.Join(err, hinted(c, changed(noAnyTag, "true", noAnySource, "true")))
-		},
-		"S2-21": func(_ *mpi.Process, c *mpi.Comm) error { return wildcard(c, noAnyTag, 0, mpi.AnyTag, mpi.ErrTag) },
-		"S2-23": func(_ *mpi.Process, c *mpi.Comm) error { return wildcard(c, noAnySource, mpi.AnySource, 0, mpi.ErrRank) },
-		"S2-25": exactly,
-		"S2-27": func(_ *mpi.Process, c *mpi.Comm) error {
-			err := c.SetInfo(infoOf(overtaking, "true"))
-			for _, n := range hintSizes {
-				err = errors.Join(err, carousel(c, n))
-			}
-			return errors.Join(err, collectives(c))
-		},
-		"S2-30": func(_ *mpi.Process, c *mpi.Comm) error {
-			return errors.Join(c.SetInfo(infoOf(strictOrder, "true")), hintIs(c, strictOrder, "true"), collectives(c))
-		},
-		"S2-31": func(p *mpi.Process, c *mpi.Comm) error {
-			mine := infoOf(noAnyTag, "true")
-			if c.Rank() == 1 {
-				mine = infoOf(strictOrder, "true", noAnyTag, "true")
-			}
-			errs := []error{ofClass(c.SetInfo(mine), mpi.ErrInfoValue), hinted(c, defaults())}
-			d, err := c.DupWithInfo(mine)
-			errs = append(errs, ofClass(err, mpi.ErrInfoValue), check(d == nil, "there is a communicator"))
-			d, r, err := c.IdupWithInfo(mine)
-			errs = append(errs, err)
-			_, err = r.Wait()
-			errs = append(errs, ofClass(err, mpi.ErrInfoValue), ofClass(d.Barrier(), mpi.ErrComm))
-			// With the same everywhere it goes.
-			return errors.Join(append(errs, c.SetInfo(infoOf(strictOrder, "true")), hintIs(c, strictOrder, "true"),
-				ofClass(c.SetInfo(infoOf(strictOrder, fmt.Sprint(c.Rank() == 0))), mpi.ErrInfoValue), collectives(c))...)
-		},
-		"S2-33": func(p *mpi.Process, c *mpi.Comm) error {
-			err := errors.Join(c.SetInfo(infoOf(allocKinds, "mpi:alloc_mem")), hintIs(c, allocKinds, "mpi:alloc_mem"))
-			x, allocErr := mpi.Alloc[int32](p, 100000)
-			if err := errors.Join(err, allocErr); err != nil {
-				return err
-			}
-			if c.Rank() == 0 {
-				x[99999] = 5
-				return mpi.Send(c, x, 1, 1)
-			} else if c.Rank() == 1 {
-				_, err = mpi.Recv(c, x, 0, 1)
-			}
-			return errors.Join(err, check(c.Rank() == 2 || x[99999] == 5, "the last number is %d", x[99999]))
-		},
-		"S2-43": func(_ *mpi.Process, c *mpi.Comm) error {
-			// It begins and ends with the others: what each does before is seen by all after.
-			for i := range 20 {
-				i := infoOf(eagerLimit, fmt.Sprint(i), exactLength, fmt.Sprint(i%2 == 0))
-				if err := errors.Join(c.SetInfo(i), carousel(c, 100), carousel(c, 20000)); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-		"S2-44": func(_ *mpi.Process, c *mpi.Comm) error {
-			mine := []*mpi.Info{nil, infoOf(noAnyTag, "true", eagerLimit, "5"), infoOf(exactLength, "true")}[c.Rank()]
-			want := []map[string]string{defaults(), changed(noAnyTag, "true", eagerLimit, "5"), changed(exactLength, "true")}
-			err := errors.Join(c.SetInfo(mine), hinted(c, want[c.Rank()]))
-			for _, n := range hintSizes {
-				err = errors.Join(err, carousel(c, n))
-			}
-			d, dupErr := c.DupWithInfo(mine)
-			if err = errors.Join(err, dupErr); err != nil {
-				return err
-			}
-			return errors.Join(hinted(d, want[c.Rank()]), d.Free())
-		},
-		"S2-45": func(_ *mpi.Process, c *mpi.Comm) error {
-			same := infoOf(strictOrder, "true", noAnyTag, fmt.Sprint(c.Rank() == 0))
-			want := changed(strictOrder, "true", noAnyTag, fmt.Sprint(c.Rank() == 0))
-			return errors.Join(c.SetInfo(same), hinted(c, want))
-		},
-	})
-}
-
-// collectives runs some whose results are known.
-func collectives(c *mpi.Comm) error {
-	x := slices.Repeat([]int{c.Rank() + 1}, 10000)
-	if err := mpi.Allreduce(c, x, x, mpi.Sum); err != nil {
-		return err
-	}
-	n := c.Size()
-	return errors.Join(check(x[0] == n*(n+1)/2 && x[9999] == x[0], "sums %d and %d", x[0], x[9999]), mpi.Bcast(c, x, 0), c.Barrier())
-}
-
-// wildcard asserts that one is not used; then traffic without it works, the other wildcard too, and with it all is an error.
-func wildcard(c *mpi.Comm, key string, src int, tag mpi.Tag, class mpi.Class) error {
-	next, before := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
-	x := [1]int{c.Rank()}
-	// A message that waits since before is found after, and one of later after the assertion is taken back.
-	err := errors.Join(mpi.Send(c, x[:], next, 11), c.SetInfo(infoOf(key, "true")), hintIs(c, key, "true"))
-	for _, n := range hintSizes {
-		err = errors.Join(err, carousel(c, n))
-	}
-	if err = errors.Join(err, mpi.Send(c, x[:], next, 12), against(c, src, tag, class), collectives(c)); err != nil {
-		return err
-	}
-	if src != mpi.AnySource {
-		src, tag = mpi.AnySource, 11
-	} else {
-		src, tag = before, mpi.AnyTag
-	}
-	st, err := mpi.Recv(c, x[:], src, tag)
-	err = errors.Join(err, check(st.Source == before && st.Tag == 11 && x[0] == before, "%+v", st))
-	if err = errors.Join(err, c.SetInfo(infoOf(key, "false"))); err != nil {
-		return err
-	}
-	st, err = mpi.Recv(c, x[:], mpi.AnySource, mpi.AnyTag)
-	return errors.Join(err, check(st.Source == before && st.Tag == 12, "%+v", st))
-}
-
-// exactly is S2-25: messages of the length of their receives arrive, and any other is ErrTruncate and touches nothing else.
-func exactly(_ *mpi.Process, c *mpi.Comm) error {
-	if err := errors.Join(c.SetInfo(infoOf(exactLength, "true")), hintIs(c, exactLength, "true")); err != nil {
-		return err
-	}
-	for range 3 {
-		for _, n := range hintSizes {
-			if err := carousel(c, n); err != nil {
-				return err
-			}
-		}
-	}
-	next, before := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
-	for _, sent := range hintSizes {
-		for _, room := range hintSizes {
-			buf := slices.Repeat([]int32{-7}, room+100)
-			r, err := mpi.Irecv(c, buf[:room], before, 9)
-			if err != nil {
-				return err
-			}
-			s, err := mpi.Isend(c, make([]int32, sent), next, 9)
-			if err != nil {
-				return err
-			}
-			_, err = r.Wait()
-			if room == sent && err != nil || room != sent && !errors.Is(err, mpi.ErrTruncate) {
-				return fmt.Errorf("%d numbers for %d: %w", sent, room, err)
-			}
-			if _, err := s.Wait(); err != nil {
-				return err
-			}
-			if slices.ContainsFunc(buf[room:], func(x int32) bool { return x != -7 }) {
-				return fmt.Errorf("%d numbers for %d: memory behind the buffer was written", sent, room)
-			}
-		}
-	}
-	return collectives(c) // which are not point-to-point
-}
-
-// TestHintsOfTheFreed: a communicator that is none, or no more, has no hints.
-func TestHintsOfTheFreed(t *testing.T) {
-	mpitest.Run(t, 2, func(p *mpi.Process) error {
-		var none *mpi.Comm
-		_, err := none.GetInfo()
-		errs := []error{ofClass(err, mpi.ErrComm), ofClass(none.SetInfo(nil), mpi.ErrComm)}
-		c, err := p.World().DupWithInfo(infoOf(exactLength, "true", noAnyTag, "true"))
-		if err != nil {
-			return err
-		}
-		// A receive that waits, and has told its buffer, ends with the communicator.
-		errs = append(errs, carousel(c, 100000))
-		r, err := mpi.Irecv(c, make([]int32, 100000), 1-c.Rank(), 77)
-		errs = append(errs, err, c.Free())
-		_, err = r.Wait()
-		errs = append(errs, ofClass(err, mpi.ErrComm), ofClass(c.SetInfo(nil), mpi.ErrComm))
-		_, err = c.GetInfo()
-		return errors.Join(append(errs, ofClass(err, mpi.ErrComm))...)
-	})
-}
-
-// TestHintsInterrupted: an assertion that comes while a probe waits with the wildcard ends the probe.
-func TestHintsInterrupted(t *testing.T) {
-	mpitest.Run(t, 2, func(p *mpi.Process) error {
-		return withDups(p, 1, func(c, _ *mpi.Comm) error {
-			ended := make(chan error, 1)
-			go func() {
-				_, err := c.Probe(mpi.AnySource, 5)
-				ended <- err
-			}()
-			return errors.Join(c.SetInfo(infoOf(noAnySource, "true")), ofClass(<-ended, mpi.ErrRank))
-		})
-	})
 }

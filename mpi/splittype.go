@@ -39,6 +39,8 @@ const (
 // or with a value that is not known. TypeResourceGuided also takes mpi_pset_name, the name of a process set; with both
 // keys, ranks come together that have both in common. Ranks may give different values: each joins those with its own.
 //
+// The info may also have hints for the new communicator, as [Comm.SetInfo] takes them.
+//
 // TypeHWUnguided takes the largest type of hwloc by which every communicator has fewer ranks than this one, and sets
 // mpi_hw_resource_type in info to it. All get nil if there is no such type. MPI-5.0 §7.4.2.
 func (c *Comm) SplitType(by SplitType, key int, info *Info) (*Comm, error) {
@@ -60,7 +62,13 @@ func (c *Comm) SplitType(by SplitType, key int, info *Info) (*Comm, error) {
 	if failed != nil {
 		return nil, c.also(op, failed, err)
 	}
-	if d != nil && mine.byType != nil && info != nil {
+	if d == nil {
+		return nil, err
+	}
+	if err := d.setInfo(op, info); err != nil {
+		return nil, c.also(op, err, d.free(op))
+	}
+	if mine.byType != nil && info != nil {
 		err = info.Set(keyResource, kind)
 	}
 	return d, c.below(op, err)
