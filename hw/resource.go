@@ -149,3 +149,19 @@ func (t *Topology) Around(pus []int, among []Candidate) []Candidate {
 	}
 	return around
 }
+
+// Home is where PUs are: the NUMA node that has all of them, -1 if none has, and the numbers of the rails that nothing is
+// nearer than to any of them. Of a topology without devices there are no rails.
+func (t *Topology) Home(pus []int) (node int, rails []int) {
+	node = -1
+	if nodes := t.area(pus).nodes; len(nodes) == 1 {
+		for node = range nodes {
+		}
+	}
+	all := t.Rails()
+	for _, near := range t.Around(pus, all) {
+		rails = append(rails, slices.IndexFunc(all, func(c Candidate) bool { return c.String() == near.String() }))
+	}
+	slices.Sort(rails)
+	return node, rails
+}

@@ -111,3 +111,23 @@ func TestRails(t *testing.T) {
 		t.Errorf("rails %s", got)
 	}
 }
+
+// TestHome: PUs of one NUMA node are at home there, and near its rails; PUs of two nowhere in particular.
+func TestHome(t *testing.T) {
+	top := read(t, "two-sockets")
+	rails := len(top.Rails())
+	for _, c := range []struct {
+		pus  []int
+		node int
+	}{{[]int{1, 9}, 1}, {[]int{0}, 0}, {[]int{0, 1}, -1}, {nil, -1}, {[]int{9999}, -1}} {
+		node, near := top.Home(c.pus)
+		if node != c.node || !slices.IsSorted(near) || len(near) > rails || len(c.pus) == 1 && c.pus[0] == 0 && len(near) == 0 {
+			t.Errorf("PUs %v: node %d, rails %v of %d", c.pus, node, near, rails)
+		}
+		for _, k := range near {
+			if all := top.Rails(); top.Around(c.pus, all[k:k+1]) == nil {
+				t.Errorf("PUs %v are not near rail %d", c.pus, k)
+			}
+		}
+	}
+}

@@ -70,6 +70,40 @@ type Hello struct {
 	Devices []string `json:",omitempty"`
 	// Page is the memory in which the rank records what it does, nil if the agent has none for it.
 	Page *Page `json:",omitempty"`
+	// Homes says of each of NodeRanks where it runs.
+	Homes []Home `json:",omitempty"`
+	// Psets are the process sets that the user has defined, in the same order for all ranks.
+	Psets []Pset `json:",omitempty"`
+}
+
+// Home is where a rank was placed when it started.
+type Home struct {
+	// NUMA is the NUMA node that it is bound to, or the only one; -1 for none.
+	NUMA int
+	// Rails are the numbers of the RDMA ports that are nearest to it.
+	Rails []int `json:",omitempty"`
+}
+
+// Pset is a process set.
+type Pset struct {
+	// Name is as the user wrote it.
+	Name string
+	// Ranks are ranges, first and last included, ascending, with gaps between them.
+	Ranks [][2]int
+}
+
+func (p *Pset) check(size int) error {
+	next := 0
+	for _, r := range p.Ranks {
+		if r[0] < next || r[1] < r[0] || r[1] >= size {
+			return fmt.Errorf("%w: process set %q of %d ranks has %v", ErrMalformed, p.Name, size, p.Ranks)
+		}
+		next = r[1] + 2
+	}
+	if p.Name == "" || len(p.Ranks) == 0 {
+		return fmt.Errorf("%w: a process set without name or ranks", ErrMalformed)
+	}
+	return nil
 }
 
 // Page is a part of a file that the rank inherits, which the agent and ibrun map as well. Its format is that of package perf.
@@ -86,6 +120,14 @@ func (h *Hello) check() error {
 	if h.Rank < 0 || h.Rank >= h.Size || h.LocalRank < 0 || h.LocalRank >= len(h.NodeRanks) || h.NodeRanks[h.LocalRank] != h.Rank {
 		return fmt.Errorf("%w: rank %d of %d is not number %d of the node's ranks %v",
 			ErrMalformed, h.Rank, h.Size, h.LocalRank, h.NodeRanks)
+	}
+	if len(h.Homes) != 0 && len(h.Homes) != len(h.NodeRanks) {
+		return fmt.Errorf("%w: %d homes of %d ranks", ErrMalformed, len(h.Homes), len(h.NodeRanks))
+	}
+	for i := range h.Psets {
+		if err := h.Psets[i].check(h.Size); err != nil {
+			return err
+		}
 	}
 	return nil
 }

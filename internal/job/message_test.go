@@ -12,7 +12,9 @@ import (
 
 func testHello() *Hello {
 	return &Hello{JobID: "j1", Secret: Secret{0: 0xab, 31: 0xcd}, Rank: 5, Size: 8, Node: 1, Nodes: 2, NodeName: "n1",
-		NodeRanks: []int{4, 5, 6, 7}, LocalRank: 1, AgentPID: 77, Cores: []int{2, 3}}
+		NodeRanks: []int{4, 5, 6, 7}, LocalRank: 1, AgentPID: 77, Cores: []int{2, 3},
+		Homes: []Home{{NUMA: -1}, {}, {NUMA: 1, Rails: []int{0, 1}}, {}},
+		Psets: []Pset{{"the ocean", [][2]int{{0, 2}, {5, 7}}}}}
 }
 
 func mustEncode(t testing.TB, kind Kind, v any) []byte {
@@ -28,7 +30,9 @@ func TestPacketFormat(t *testing.T) {
 	const secret = "ab" + "000000000000000000000000000000000000000000000000000000000000" + "cd"
 	for want, got := range map[string][]byte{
 		"\x01\x01" + `{"JobID":"j1","Secret":"` + secret + `","Rank":5,"Size":8,"Node":1,"Nodes":2,"NodeName":"n1",` +
-			`"NodeRanks":[4,5,6,7],"LocalRank":1,"AgentPID":77,"Cores":[2,3]}`: mustEncode(t, KindHello, testHello()),
+			`"NodeRanks":[4,5,6,7],"LocalRank":1,"AgentPID":77,"Cores":[2,3],` +
+			`"Homes":[{"NUMA":-1},{"NUMA":0},{"NUMA":1,"Rails":[0,1]},{"NUMA":0}],` +
+			`"Psets":[{"Name":"the ocean","Ranks":[[0,2],[5,7]]}]}`: mustEncode(t, KindHello, testHello()),
 		"\x02\x01":                 mustEncode(t, KindStarted, nil),
 		"\x03\x01":                 mustEncode(t, KindFinalized, nil),
 		"\x04\x01{\"Text\":\"a\"}": mustEncode(t, KindNote, Note{"a"}),
@@ -100,6 +104,13 @@ func TestHelloCheck(t *testing.T) {
 		"local rank beyond":   func(h *Hello) { h.LocalRank = 4 },
 		"negative local rank": func(h *Hello) { h.LocalRank = -1 },
 		"no ranks":            func(h *Hello) { h.NodeRanks = nil },
+		"homes of some":       func(h *Hello) { h.Homes = h.Homes[:3] },
+		"set beyond size":     func(h *Hello) { h.Psets[0].Ranks[1][1] = 8 },
+		"set backwards":       func(h *Hello) { h.Psets[0].Ranks[1][1] = 4 },
+		"set out of order":    func(h *Hello) { h.Psets[0].Ranks[1][0] = 3 },
+		"set below 0":         func(h *Hello) { h.Psets[0].Ranks[0][0] = -1 },
+		"set of nobody":       func(h *Hello) { h.Psets[0].Ranks = nil },
+		"set without a name":  func(h *Hello) { h.Psets[0].Name = "" },
 	} {
 		h := testHello()
 		spoil(h)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/ibrun/ibrun/internal/job"
 	"github.com/ibrun/ibrun/internal/pmi"
 )
 
@@ -13,6 +14,8 @@ import (
 // addresses visible; each is looked up when it is needed, so that a process that talks to few looks up few. Any
 // goroutine may use it.
 type board struct {
+	hello *job.Hello // nil under another launcher than ibrun
+
 	mu     sync.Mutex
 	client *pmi.Client
 }

@@ -54,12 +54,6 @@ type Place struct {
 // Thresholds are lengths that decide how messages travel.
 type Thresholds = auto.Thresholds
 
-// Set is a process set: its name, and its processes in ascending order.
-type Set struct {
-	Name  string
-	Ranks []int
-}
-
 // Find asks the environment. A process without a launcher is a world of one.
 func Find(ctx context.Context) (*Place, error) {
 	client, err := pmi.FromEnv(os.Getenv)
@@ -69,12 +63,12 @@ func Find(ctx context.Context) (*Place, error) {
 	if client == nil {
 		return alone(), nil
 	}
-	b := &board{client: client}
-	p := &Place{Rank: client.Rank(), Size: client.Size(), Address: b.address, Nodes: b.nodes, Hardware: Machine}
 	link, hello, err := job.FromEnv(os.Getenv)
 	if err != nil {
 		return nil, fmt.Errorf("talk to ibrun: %w", err)
 	}
+	b := &board{client: client, hello: hello}
+	p := &Place{Rank: client.Rank(), Size: client.Size(), Address: b.address, Nodes: b.nodes, Sets: b.sets, Hardware: Machine}
 	p.NodeName = nodeName(hello)
 	node, err := nodeOf(ctx, client, hello)
 	if err != nil {
@@ -159,10 +153,13 @@ func alone() *Place {
 		Open: func(ctx context.Context, cfg *fabric.Config, t Thresholds) (fabric.Domain, error) {
 			return auto.Open(ctx, cfg, auto.Node{Local: []int{0}, Thresholds: t})
 		},
-		Address:   func(int) []byte { return nil },
-		Nodes:     func() ([]int, error) { return []int{0}, nil },
-		NodeName:  HostName(),
-		Hardware:  Machine,
+		Address:  func(int) []byte { return nil },
+		Nodes:    func() ([]int, error) { return []int{0}, nil },
+		NodeName: HostName(),
+		Hardware: Machine,
+		Sets: func() ([]Set, error) {
+			return arrange([]int{0}, []card{ownCard(0)}, nil), nil
+		},
 		Report:    reporter(nil, 0),
 		Started:   nothing,
 		Finalized: nothing,
@@ -186,14 +183,19 @@ func nodeName(hello *job.Hello) string {
 // process draws the secret and puts it where only the job looks.
 func nodeOf(ctx context.Context, c *pmi.Client, hello *job.Hello) (auto.Node, error) {
 	if hello != nil {
+		if hello.Nodes > 1 && hello.LocalRank == 0 {
+			if err := tellCard(c, helloCard(hello)); err != nil {
+				return auto.Node{}, err
+			}
+		}
 		return auto.Node{Local: hello.NodeRanks, Key: hello.Secret, Tracer: hello.AgentPID, Devices: hello.Devices}, nil
 	}
 	n := auto.Node{Tracer: os.Getppid()}
-	if c.Size() == 1 {
+	err := tellCard(c, ownCard(c.Rank()))
+	if err != nil || c.Size() == 1 {
 		n.Local = []int{0}
-		return n, nil
+		return n, err
 	}
-	var err error
 	if n.Local, err = c.NodeRanks(); err != nil {
 		return n, fmt.Errorf("ask the launcher which processes share this node: %w", err)
 	}

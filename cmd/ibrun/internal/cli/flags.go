@@ -56,6 +56,7 @@ func (o *Options) groups() []group {
 	return []group{
 		{"Where ranks run (more in docs/affinity.md)", o.placementFlags()},
 		{"How bytes travel", o.transportFlags()},
+		{"Names for ranks (more in docs/sessions.md)", o.psetFlags()},
 		{"What is shown, and debuggers", o.outputFlags()},
 		{"On several machines start the same command on each, with", o.nodeFlags()},
 	}

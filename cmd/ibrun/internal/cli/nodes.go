@@ -17,6 +17,9 @@ func (o *Options) nodeFlags() []flag {
 		{[]string{"node"}, "K/N", "this is node K of N, from 0; -n is the number of ranks on all nodes together", o.setNode},
 		{[]string{"node-name"}, "NAME", "the name of this node; without it the host's", func(s string) error {
 			o.NodeName = s
+			if len(s) > 255 {
+				return errors.New("a name has at most 255 bytes")
+			}
 			if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' || r == '=' }) {
 				return errors.New("a name is letters and digits without spaces")
 			}

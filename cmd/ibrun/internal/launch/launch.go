@@ -212,7 +212,7 @@ func notify(to chan<- os.Signal, signals []os.Signal) {
 // makeTask writes down what the agent is to start.
 func makeTask(m *meeting, p *plan, o *cli.Options, programs []program, env []string) (*task, error) {
 	t := &task{JobID: m.welcome.JobID, Secret: m.secret, Host: p.names[p.node], Node: p.node, Nodes: len(p.names),
-		Mapping: p.mapping(), Size: len(p.programs), Env: env, Label: o.Label}
+		Mapping: p.mapping(), Size: len(p.programs), Psets: p.psets, Env: env, Label: o.Label}
 	if t.Output = o.Output; o.Output != "" && !filepath.IsAbs(o.Output) {
 		here, err := absolute(".")
 		if err != nil {

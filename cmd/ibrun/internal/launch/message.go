@@ -17,6 +17,7 @@ type task struct {
 	Nodes    int        // how many there are
 	Mapping  string     // which rank is on which node, as PMI tells it
 	Size     int        // ranks of the whole job
+	Psets    []job.Pset `json:",omitempty"` // that the user has defined
 	Ranks    []rankTask // ascending
 	Programs []programTask
 	Env      []string // of all ranks
@@ -38,6 +39,7 @@ type rankTask struct {
 	Memory  []int    // NUMA nodes to take memory from first; nil: as the kernel does
 	Devices []string `json:",omitempty"` // RDMA devices to take first
 	Env     []string `json:",omitempty"` // unless the user gives these variables
+	Home    job.Home
 	Crowded bool     // there are more ranks on its processors than these are
 	Args    []string // what is executed: the program's own, or a debugger's with the program's behind it
 	Path    string

@@ -106,6 +106,9 @@ func newJoin(name string, o *cli.Options) *join {
 		programs = append(programs, fmt.Sprintf("-n %d %s", program.Ranks, strings.Join(program.Args, " ")))
 		fmt.Fprintf(hash, "%d %q\n", program.Ranks, program.Args)
 	}
+	for _, p := range o.Psets {
+		fmt.Fprintf(hash, "%q %v\n", p.Name, p.Ranks)
+	}
 	shown := strings.TrimLeft(across+" "+strings.Join(programs, " : "), " ")
 	return &join{Name: name, Words: shown[:min(len(shown), wordsShown)], Hash: hex.EncodeToString(hash.Sum(nil))}
 }

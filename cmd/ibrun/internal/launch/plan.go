@@ -11,6 +11,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/job"
 )
 
 // plan says where each rank runs.
@@ -21,6 +22,7 @@ type plan struct {
 	programs []int          // of each rank, as an index
 	here     placement.Plan // of the ranks of this node, which no other node decides
 	shares   []bool         // which of them share processors
+	psets    []job.Pset
 }
 
 // names are those of the nodes as far as this one knows before they have met.
@@ -44,7 +46,7 @@ func thisMachine(o *cli.Options, s Streams) (m placement.Machine, err error) {
 	if m.Allowed, err = hw.Affinity(); err != nil {
 		return m, err
 	}
-	if o.Nodes > 1 || o.Policy.Needs() || o.Policy.Report || strings.Contains(o.Transport, "rdma") {
+	if o.Nodes > 1 || o.Policy.Needs() || o.Policy.Report || strings.Contains(o.Transport, "rdma") || hasRDMA() {
 		m.Top, err = hw.Local()
 	} else {
 		m.Top, err = hw.Read(os.DirFS("/"), hw.OnlyPUs)
@@ -56,6 +58,12 @@ func thisMachine(o *cli.Options, s Streams) (m placement.Machine, err error) {
 		m.Top = new(hw.Topology)
 	}
 	return m, nil
+}
+
+// hasRDMA tells whether the machine has devices that ranks may be near to.
+func hasRDMA() bool {
+	devices, err := os.ReadDir("/sys/class/infiniband")
+	return err == nil && len(devices) > 0
 }
 
 // makePlan places the ranks of the programs that are this node's, and says where the others are.
@@ -87,7 +95,8 @@ func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error
 		return nil, fail(codeUsage, "place ranks on %s: %w", m.Name, err)
 	}
 	p.shares = placement.Shares(p.here.Ranks)
-	return p, nil
+	p.psets, err = psets(o, len(p.programs))
+	return p, err
 }
 
 // mine are the ranks of this node, ascending.
@@ -108,6 +117,11 @@ func (p *plan) tell(o *cli.Options, s Streams) {
 func (p *plan) task(i int, o *cli.Options) rankTask {
 	place, m := p.here.Ranks[i], p.here.Machines[0]
 	r := rankTask{Rank: place.Rank, Program: p.programs[place.Rank], Crowded: p.shares[i]}
+	pus := m.Allowed
+	if place.Bound {
+		pus = place.PUs
+	}
+	r.Home.NUMA, r.Home.Rails = m.Top.Home(pus)
 	if place.Bound {
 		r.PUs, r.Memory = place.PUs, lessThanAll(place.Memory, m.Top)
 	}

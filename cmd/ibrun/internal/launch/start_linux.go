@@ -141,10 +141,11 @@ func (a *agent) hello(i int) *job.Hello {
 		JobID: t.JobID, Secret: t.Secret, Rank: t.Ranks[i].Rank, Size: t.Size, Node: t.Node, Nodes: t.Nodes, NodeName: t.Host,
 		NodeRanks: make([]int, len(t.Ranks)), LocalRank: i, AgentPID: os.Getpid(), Cores: t.Ranks[i].PUs,
 		Crowded: t.Ranks[i].Crowded, Devices: t.Ranks[i].Devices,
-		Page: a.pages.of(i),
+		Page: a.pages.of(i), Psets: t.Psets,
 	}
 	for local := range t.Ranks {
 		h.NodeRanks[local] = t.Ranks[local].Rank
+		h.Homes = append(h.Homes, t.Ranks[local].Home)
 	}
 	return h
 }

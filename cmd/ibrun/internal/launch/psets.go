@@ -1,0 +1,30 @@
+package launch
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/internal/job"
+)
+
+// psets are the process sets that the user has defined, for a job of that size.
+func psets(o *cli.Options, size int) ([]job.Pset, error) {
+	var sets []job.Pset
+	for _, p := range o.Psets {
+		ranges := slices.SortedFunc(slices.Values(p.Ranks), func(a, b cli.Range) int { return cmp.Compare(a.Low, b.Low) })
+		set := job.Pset{Name: p.Name}
+		for _, r := range ranges {
+			if r.High >= size {
+				return nil, fail(codeUsage, "there is no rank %d for process set %s; the last is %d", r.High, p.Name, size-1)
+			}
+			if n := len(set.Ranks); n > 0 && r.Low <= set.Ranks[n-1][1]+1 {
+				set.Ranks[n-1][1] = max(set.Ranks[n-1][1], r.High)
+				continue
+			}
+			set.Ranks = append(set.Ranks, [2]int{r.Low, r.High})
+		}
+		sets = append(sets, set)
+	}
+	return sets, nil
+}
