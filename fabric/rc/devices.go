@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/hw"
@@ -40,7 +42,7 @@ func nearest(devices []verbs.Device, allowed []int, first []string) (string, err
 		switch {
 		case d.Err != nil:
 			why = append(why, fmt.Errorf("%s: %w", d.Name, d.Err))
-		case !slices.ContainsFunc(d.Ports, func(p hw.RDMAPort) bool { return p.State == hw.PortActive }):
+		case !hasActive(&d, 0):
 			why = append(why, fmt.Errorf("%s: no port is active; is the link up?", d.Name))
 		default:
 			usable = append(usable, d)
@@ -52,9 +54,10 @@ func nearest(devices []verbs.Device, allowed []int, first []string) (string, err
 		}
 		return "", fmt.Errorf("fabric/rc: %w: %w", fabric.ErrNotSupported, errors.Join(why...))
 	}
-	for _, name := range first {
-		if slices.ContainsFunc(usable, func(d verbs.Device) bool { return d.Name == name }) {
-			return name, nil
+	for _, wanted := range first {
+		name, port, err := cutPort(wanted)
+		if err == nil && slices.ContainsFunc(usable, func(d verbs.Device) bool { return d.Name == name && hasActive(&d, port) }) {
+			return wanted, nil
 		}
 	}
 	near := func(d *verbs.Device) (n int) {
@@ -76,3 +79,25 @@ func nearest(devices []verbs.Device, allowed []int, first []string) (string, err
 	})
 	return usable[0].Name, nil
 }
+
+// hasActive tells whether a port of the device is active, any for 0.
+func hasActive(d *verbs.Device, port int) bool {
+	return slices.ContainsFunc(d.Ports, func(p hw.RDMAPort) bool {
+		return p.State == hw.PortActive && (port == 0 || p.Number == port)
+	})
+}
+
+// cutPort takes mlx5_0:2 apart. Without a number the port is 0, which is the first that is active.
+func cutPort(device string) (name string, port int, err error) {
+	name, digits, found := strings.Cut(device, ":")
+	if found {
+		port, err = strconv.Atoi(digits)
+	}
+	if err != nil || name == "" || found && (port < 1 || port > maxPort) {
+		return "", 0, fmt.Errorf("fabric/rc: %q is no device; one is written mlx5_0, or mlx5_0:2 for its second port", device)
+	}
+	return name, port, nil
+}
+
+// maxPort is the highest number of a port that there is.
+const maxPort = 255

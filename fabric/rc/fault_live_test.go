@@ -231,7 +231,7 @@ func TestLiveRails(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	w := openTwo(t, Settings{Devices: []string{live.Device(t), "railtest"}})
+	w := openTwo(t, Settings{Devices: []string{live.Device(t) + ":1", "railtest"}})
 	mem, dst := make([]byte, 3<<20+5), make([]byte, 3<<20+5)
 	far, err1 := w.d[1].Register(mem)
 	near, err2 := w.d[0].Register(dst)

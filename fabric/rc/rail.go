@@ -32,12 +32,16 @@ const (
 )
 
 // openRail opens a device. At the first, at most srq slots may be posted.
-func openRail(index int, name string, o verbs.Options, qkey uint32, srq int) (*rail, error) {
+func openRail(index int, device string, o verbs.Options, qkey uint32, srq int) (*rail, error) {
+	name, port, err := cutPort(device)
+	if err != nil {
+		return nil, err
+	}
 	dev, err := verbs.Open(name, o)
 	if err != nil {
 		return nil, err
 	}
-	r := &rail{index: index, dev: dev}
+	r := &rail{index: index, dev: dev, port: port}
 	if err := errors.Join(r.equip(srq), r.openPost(qkey)); err != nil {
 		return nil, errors.Join(err, dev.Close())
 	}
@@ -103,13 +107,16 @@ func (r *rail) openPost(qkey uint32) (err error) {
 	return nil
 }
 
-// activePort is the first port that can be used.
+// activePort is the port that is asked for, or the first that can be used.
 func (r *rail) activePort() (int, error) {
 	caps, err := r.dev.QueryDevice()
 	if err != nil {
 		return 0, err
 	}
 	for p := 1; p <= int(caps.Ports); p++ {
+		if r.port != 0 && r.port != p {
+			continue
+		}
 		if a, err := r.dev.QueryPort(p); err != nil || a.State == verbs.PortActive {
 			return p, err
 		}

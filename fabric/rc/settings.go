@@ -12,8 +12,9 @@ import (
 // Settings are the limits and thresholds of a domain. The zero value of a field leaves it to the environment variable that
 // is named with it, and then to the default.
 type Settings struct {
-	// Devices are the names of the devices to use, one for each rail, the first for messages; the peers need the same number
-	// in the same order. Empty means the nearest device that works. IBRUN_RC_DEVICES, with commas.
+	// Devices are the names of the devices to use, or of ports of them (mlx5_0:2; without, the first that is active), one for
+	// each rail, the first for messages; the peers need the same number in the same order. Empty means the nearest device that
+	// works. IBRUN_RC_DEVICES, with commas.
 	Devices []string
 	// Eager is the largest payload, in bytes, that is sent at once rather than announced and read. Default: what fits a slot.
 	// IBRUN_RC_EAGER.
@@ -85,6 +86,11 @@ func (s Settings) complete(env environment) (Settings, error) {
 	}
 	if text, ok := env("IBRUN_RC_DEVICES"); ok && len(s.Devices) == 0 && text != "" {
 		s.Devices = strings.Split(text, ",")
+	}
+	for _, d := range s.Devices {
+		if _, _, err := cutPort(d); err != nil {
+			return s, err
+		}
 	}
 	if len(s.Devices) > maxRails {
 		return s, fmt.Errorf("fabric/rc: %d devices are named, and there may be %d", len(s.Devices), maxRails)

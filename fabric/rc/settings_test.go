@@ -2,6 +2,7 @@ package rc
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -38,6 +39,20 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+func TestCutPort(t *testing.T) {
+	for device, port := range map[string]int{
+		"mlx5_0": 0, "mlx5_0:2": 2, "": -1, ":1": -1, "a:": -1, "a:0": -1, "a:256": -1, "a:1:1": -1,
+	} {
+		name, got, err := cutPort(device)
+		if (err != nil) != (port < 0) || err == nil && (got != port || name != "mlx5_0") {
+			t.Errorf("%q: %q, port %d, %v", device, name, got, err)
+		}
+		if _, err := (Settings{Devices: []string{device}}).complete(os.LookupEnv); (err != nil) != (port < 0) {
+			t.Errorf("%q as a setting: %v", device, err)
+		}
+	}
+}
+
 // TestNearest: a device near the rank's processors comes before a faster one, and none that cannot work is taken.
 func TestNearest(t *testing.T) {
 	device := func(name, state string, rate uint64, err error, pus ...int) verbs.Device {
@@ -53,7 +68,8 @@ func TestNearest(t *testing.T) {
 	if got, err := nearest([]verbs.Device{near, far}, nil, nil); got != "far" || err != nil {
 		t.Errorf("where all are equally near: %q, %v", got, err)
 	}
-	if got, err := nearest([]verbs.Device{locked, near, far}, []int{0, 1}, []string{"locked", "far"}); got != "far" || err != nil {
+	first := []string{"locked", "far:2", "far:1"}
+	if got, err := nearest([]verbs.Device{locked, near, far}, []int{0, 1}, first); got != "far:1" || err != nil {
 		t.Errorf("where the launcher has chosen: %q, %v", got, err)
 	}
 	_, err := nearest([]verbs.Device{locked, down}, nil, nil)

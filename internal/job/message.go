@@ -66,7 +66,8 @@ type Hello struct {
 	Cores []int
 	// Crowded says that there are more ranks on the processors that this one may use than these are.
 	Crowded bool `json:",omitempty"`
-	// Devices are the RDMA devices nearest to Cores, the rank's own first: those to take unless the user names others.
+	// Devices are the RDMA devices, or ports of them (mlx5_0:1), nearest to Cores: those to take, the first that works, unless
+	// the user names others.
 	Devices []string `json:",omitempty"`
 	// Page is the memory in which the rank records what it does, nil if the agent has none for it.
 	Page *Page `json:",omitempty"`

@@ -126,7 +126,7 @@ func (p *plan) task(i int, o *cli.Options) rankTask {
 		r.PUs, r.Memory = place.PUs, lessThanAll(place.Memory, m.Top)
 	}
 	if place.NIC.Name != "" {
-		r.Devices = []string{place.NIC.Name}
+		r.Devices = []string{place.NIC.String()}
 	}
 	if o.Policy.Map == placement.Device {
 		r.Env = m.Variables(place)

@@ -142,7 +142,7 @@ func TestPlanRefuses(t *testing.T) {
 func TestTaskOfPlan(t *testing.T) {
 	o := programs(2)
 	r := planOf(t, sockets(), o).task(1, o)
-	if fmt.Sprint(r.PUs, r.Memory, r.Devices, r.Env) != "[4 5 6 7] [1] [mlx5_1] []" || r.Crowded {
+	if fmt.Sprint(r.PUs, r.Memory, r.Devices, r.Env) != "[4 5 6 7] [1] [mlx5_1:1] []" || r.Crowded {
 		t.Errorf("%+v", r)
 	}
 	o.Policy.Bind = placement.Node

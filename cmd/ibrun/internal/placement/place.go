@@ -145,7 +145,7 @@ func (p *Policy) On(m Machine, ranks []int) (places []Rank, notes []string, err 
 		}
 		places[i] = r
 	}
-	return places, append(d.notes, n.nearest(places, d.devices)...), nil
+	return places, slices.Concat(d.notes, n.kinds(places), n.nearest(places, d.devices)), nil
 }
 
 // Shares tells of each of the ranks of one machine whether it has to share PUs with so many others that there is not one

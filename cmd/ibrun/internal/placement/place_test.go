@@ -398,3 +398,24 @@ func TestCrossing(t *testing.T) {
 		t.Errorf("%v, %v; want %s", plan.Notes, err, want)
 	}
 }
+
+// On a hybrid machine the user learns that ranks are not equally fast.
+func TestHybrid(t *testing.T) {
+	m := Machine{Name: "n", Top: shape{1, 1, 1, 6, 1, 0}.topology()}
+	m.Top.Kinds = []hw.Kind{{Name: "cpu_core", PUs: []int{0, 1}}, {Name: "cpu_atom", PUs: []int{2, 3, 4, 5}}}
+	for ranks, want := range map[int]string{
+		1: "", // it is not bound
+		2: "ranks hold up the others: rank 0 on cpu_core and cpu_atom, rank 1 on cpu_atom",
+		6: "ranks hold up the others: ranks 0-1 on cpu_core, ranks 2-5 on cpu_atom",
+		7: "so none is bound to a core",
+	} {
+		plan, err := Place([]Machine{m}, ranks, Policy{})
+		if got := strings.Join(plan.Notes, ";"); err != nil || !strings.HasSuffix(got, want) || want == "" && got != "" {
+			t.Errorf("%d ranks: %q, %v; want %q", ranks, got, err, want)
+		}
+	}
+	m.Allowed = []int{2, 3, 4, 5}
+	if plan, err := Place([]Machine{m}, 4, Policy{}); err != nil || plan.Notes != nil {
+		t.Errorf("ranks on slow cores only: %v, %v", plan.Notes, err)
+	}
+}

@@ -1,0 +1,70 @@
+package launch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/hw"
+)
+
+// A process that is started between lend and takeBack is bound, and has the memory policy; one that is started later is as free
+// as this one. What the user has set with numactl stays.
+func TestLend(t *testing.T) {
+	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
+	var said bytes.Buffer
+	mine := rankTask{Memory: []int{0}}
+	newAgent := func() *agent {
+		a := &agent{task: &task{Ranks: []rankTask{mine, {}}}, events: json.NewEncoder(&said)}
+		if err := a.lends(); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	a := newAgent()
+	mine.PUs = a.allowed[:1]
+	child := func(pus []int, policy string) {
+		t.Helper()
+		out, err := exec.Command("cat", "/proc/self/status", "/proc/self/numa_maps").Output()
+		if err != nil || !strings.Contains(string(out), "Cpus_allowed_list:\t"+hw.FormatList(pus)+"\n") {
+			t.Errorf("%v, a child is not bound to %v", err, pus)
+		}
+		if a.memory && !strings.Contains(string(out), policy) {
+			t.Errorf("a child's memory policy is not %q", policy)
+		}
+	}
+	if err := a.lend(&mine); err != nil {
+		t.Fatal(err)
+	}
+	if !a.memory && !strings.Contains(said.String(), "SYS_NICE") {
+		t.Errorf("no memory policy, and it was not told: %s", said.String())
+	}
+	child(mine.PUs, " prefer")
+	if err := a.lend(&a.task.Ranks[1]); err != nil { // which is not bound
+		t.Fatal(err)
+	}
+	child(a.allowed, " default")
+	if err := a.lend(&rankTask{PUs: []int{a.allowed[0], 8000}}); !errors.Is(err, hw.ErrBind) {
+		t.Errorf("a rank with a processor that is not there: %v", err)
+	}
+	a.takeBack()
+	if now, err := hw.Affinity(); err != nil || !slices.Equal(now, a.allowed) {
+		t.Errorf("the agent is left with %v, %v", now, err)
+	}
+
+	if err := hw.PreferMemory([]int{0}); errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {
+		t.Logf("nobody can set a memory policy here: %v", err)
+		return
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	if newAgent().memory {
+		t.Error("the user's own memory policy is overridden")
+	}
+}
