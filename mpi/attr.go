@@ -12,7 +12,10 @@ import (
 //
 // Callbacks may call anything, for the same communicator too; package attrs tells what follows. One that fails by an
 // error or a panic fails the call that made it run.
-type Keyval[T any] struct{ k attrs.Keyval[*Comm, T] }
+type Keyval[T any] struct {
+	k   attrs.Keyval[*Comm, T]
+	std standard // not 0: the key is predefined, and k is none
+}
 
 // KeyvalInvalid is the Number of no key. MPI-5.0 §7.7.2.
 const KeyvalInvalid = 0
@@ -24,7 +27,7 @@ const KeyvalInvalid = 0
 func NewKeyval[T any](
 	p *Process, copy func(old *Comm, value T) (copied T, keep bool, err error), del func(c *Comm, value T) error,
 ) Keyval[T] {
-	return Keyval[T]{attrs.NewKeyval(&p.keys, copy, del)}
+	return Keyval[T]{k: attrs.NewKeyval(&p.keys, copy, del)}
 }
 
 // NullCopy is a copy callback: the duplicate has no such attribute. MPI-5.0 §7.7.2.
@@ -38,7 +41,12 @@ func NullDelete[T any](_ *Comm, _ T) error { return nil }
 
 // Number is the key as an integer that no other key of the process has at the same time; KeyvalInvalid for the zero
 // Keyval. MPI-5.0 §7.7.2.
-func (k Keyval[T]) Number() int { return k.k.Number() }
+func (k Keyval[T]) Number() int {
+	if k.std != 0 {
+		return int(k.std)
+	}
+	return k.k.Number()
+}
 
 // Set attaches a value to c. An earlier one is deleted first; if its callback fails, so does Set, and it stays. It is
 // local, as are Get, Delete and Free. MPI-5.0 §7.7.2.
@@ -46,6 +54,9 @@ func (k Keyval[T]) Set(c *Comm, value T) error {
 	const op = "Keyval.Set"
 	if err := c.usable(op); err != nil {
 		return err
+	}
+	if k.std != 0 {
+		return c.err(op, ErrKeyval, errPredefined)
 	}
 	return c.below(op, k.k.Set(&c.attrs, value))
 }
@@ -57,6 +68,10 @@ func (k Keyval[T]) Get(c *Comm) (value T, ok bool, err error) {
 		return value, false, c.usable(op)
 	}
 	if value, ok, err = k.k.Get(&c.attrs); err != nil {
+		if k.std != 0 {
+			value, ok = predefined[T](c, k.std)
+			return value, ok, nil
+		}
 		err = c.below(op, err)
 	}
 	return value, ok, err
@@ -69,12 +84,18 @@ func (k Keyval[T]) Delete(c *Comm) error {
 	if err := c.usable(op); err != nil {
 		return err
 	}
+	if k.std != 0 {
+		return c.err(op, ErrKeyval, errPredefined)
+	}
 	return c.below(op, k.k.Delete(&c.attrs))
 }
 
 // Free gives the key up and makes *k the zero Keyval. Values that are attached stay, and can be read and deleted by a
 // copy of the key; their callbacks run, until the last of them is gone. MPI-5.0 §7.7.2.
 func (k *Keyval[T]) Free() error {
+	if k.std != 0 {
+		return fault("Keyval.Free", ErrKeyval, errPredefined)
+	}
 	if err := k.k.Free(); err != nil {
 		return fault("Keyval.Free", ErrKeyval, err)
 	}

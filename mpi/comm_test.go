@@ -251,7 +251,7 @@ func TestContextIDs(t *testing.T) {
 				live = append(live, d)
 			}
 		}
-		if len(live) != 4093 {
+		if len(live) != 4092 {
 			return fmt.Errorf("%d communicators: %w", len(live), err)
 		}
 		errs := []error{ofClass(err, mpi.ErrOther)}

@@ -23,6 +23,7 @@ const (
 	worldID    = iota
 	selfID     // no process sends to another by it
 	foundingID // no communicator: messages of processes that make one from a group
+	meetingID  // all processes, as they join
 	reserved   // ids
 )
 

@@ -9,7 +9,7 @@ import (
 )
 
 // Class is an error class. It is an error itself, so errors.Is(err, mpi.ErrTruncate) asks for it. MPI-5.0 §9.4.
-type Class uint8
+type Class int32
 
 // The error classes in use, with the numbers of the MPI-5.0 ABI (§20.3); ErrProcFailed has none there yet.
 const (
@@ -51,7 +51,7 @@ func (c Class) Error() string {
 	if s, ok := classText[c]; ok {
 		return s
 	}
-	return fmt.Sprintf("error class %d", uint8(c))
+	return fmt.Sprintf("error class %d", int32(c))
 }
 
 // Error is what calls of this package return. It answers errors.Is for Class and for the error it wraps.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/ibrun/ibrun/attrs"
 	"github.com/ibrun/ibrun/fabric"
@@ -17,9 +16,6 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
 )
-
-// BsendOverhead bounds what a message takes of the attached buffer besides its bytes. MPI-5.0 §3.6.
-const BsendOverhead = proto.BufferedOverhead
 
 // Config changes how a process initialises. A nil Config and the zero value mean the defaults.
 type Config struct {
@@ -61,13 +57,15 @@ type Process struct {
 	place  *place.Place
 	record *perf.Recorder
 	fatal  bool
-	start  time.Time
 	world  *Comm // with self, nil outside of the World Model
 	self   *Comm
 	ids    contexts
 	live   sync.Map // communicators that have not been freed, and those that processes without a common one make
 	kept   registrations
 	desk   desk
+	keep   keeper
+	env    environment
+	codes  codes
 
 	keys   attrs.Space[*Comm]
 	births atomic.Uint64 // of communicators
@@ -119,19 +117,24 @@ func join(ctx context.Context, op string, c *Config) (*Process, error) {
 	if err != nil {
 		return nil, fault(op, ErrOther, err)
 	}
-	p := &Process{place: at, record: record, fatal: c.Fatal, start: time.Now(), uses: 1, joined: true}
+	p := &Process{place: at, record: record, fatal: c.Fatal, uses: 1, joined: true}
 	p.e, err = proto.New(proto.Config{
 		Domain: domain, Size: at.Size, Bed: bed, Crowded: at.Crowded, Unexpected: c.UnexpectedBytes, Pinned: c.PinnedBytes,
 		Owner: p, Address: at.Address, Report: at.Report, Missed: p.misses, Record: record,
+		Times: &p.keep,
 	})
 	if err != nil {
 		return nil, fault(op, ErrOther, errors.Join(err, domain.Close()))
 	}
 	p.ids.init()
 	p.desk.init(p.e)
+	if err := p.meet(ctx, op); err != nil {
+		return nil, fault(op, ErrOther, errors.Join(err, p.e.Close()))
+	}
 	if err := at.Started(); err != nil {
 		return nil, fault(op, ErrOther, errors.Join(err, p.e.Close()))
 	}
+	p.keep.run()
 	return p, nil
 }
 
@@ -203,6 +206,7 @@ func (p *Process) release(err error) error {
 	if p.uses--; p.uses != 0 {
 		return err
 	}
+	p.keep.stop()
 	p.e.Leave()
 	if err == nil {
 		err = p.e.Settle()
@@ -230,9 +234,6 @@ func (p *Process) World() *Comm { return p.world }
 
 // Self is the communicator of this process alone; nil if the World Model has not been opened. MPI-5.0 §7.2.4.
 func (p *Process) Self() *Comm { return p.self }
-
-// Wtime is the time in seconds since Init, on a clock that never goes back. MPI-5.0 §9.6.
-func (p *Process) Wtime() float64 { return time.Since(p.start).Seconds() }
 
 // Finalize ends the World Model. It is collective over World: it returns when every process has called it and
 // everything sent has left. No call of the World Model may be under way, and none may follow but Finalize itself, which

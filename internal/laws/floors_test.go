@@ -43,7 +43,8 @@ fabric, verbs, hw < fabric/rc;
 fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rc, verbs < fabric/auto;
 
 # Floor 4: where the process stands, tag matching, datatypes, algorithms, protocols.
-fabric, fabric/auto, hw, internal/pmi, internal/job, internal/shm < mpi/internal/place;
+hw < mpi/internal/clock;
+fabric, fabric/auto, hw, internal/pmi, internal/job, internal/shm, mpi/internal/clock < mpi/internal/place;
 NONE < mpi/internal/match, mpi/internal/dtype;
 fabric < mpi/internal/pin;
 internal/shm, mpi/internal/dtype < mpi/internal/coll;
@@ -51,7 +52,7 @@ fabric, perf, mpi/internal/match, mpi/internal/pin < mpi/internal/proto;
 
 # Floor 5: communicators, messages, collectives.
 attrs, hw, perf, fabric, mpi/internal/* < mpi;
-hw, fabric, fabric/mem, fabric/auto, mpi/internal/place, mpi < mpi/mpitest;
+hw, fabric, fabric/mem, fabric/auto, mpi/internal/place, mpi/internal/clock, mpi < mpi/mpitest;
 fabric/auto, mpi/internal/proto < mpi/explain;
 
 # Floor 6: programs.

@@ -176,6 +176,9 @@ func (c *Client) UniverseSize() (int, error) {
 
 func (c *Client) ask(cmd, answer, key string) (int, error) {
 	m, err := c.call(answer, cmd)
+	if _, refused := err.(*refusal); refused {
+		return -1, nil
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -26,10 +26,12 @@ import (
 	"runtime/debug"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/mpi"
+	"github.com/ibrun/ibrun/mpi/internal/clock"
 	"github.com/ibrun/ibrun/mpi/internal/place"
 )
 
@@ -42,6 +44,9 @@ type Options struct {
 	// whenever the rank asks, so that bindings may change, by any goroutine. Ranks whose machines had the same name at the
 	// start are on one node.
 	Machine func(rank int) Machine
+	// Skew, if not nil, gives every rank a clock of its own, as on machines of their own: one that is ahead of that of
+	// this machine, and gets further ahead by some nanoseconds in each. Ranks with the same are on one machine.
+	Skew func(rank int) (ahead time.Duration, rate float64)
 	// Config is for every rank's Init; its Place is not used.
 	Config mpi.Config
 	// Joined starts the ranks by Join, without the World Model.
@@ -93,15 +98,22 @@ type world struct {
 	nodes   []int                  // by rank
 	joined  bool
 	psets   []Pset
+	skew    func(rank int) (time.Duration, float64) // nil for the clock of this one
+	clock   clock.Source
+	start   int64 // by that clock
 
 	mu       sync.Mutex
 	failures []error // of ranks, without those that only follow from another's
 }
 
 func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
-	w := &world{t: t, wrap: o.Wrap, config: o.Config, joined: o.Joined, psets: o.Psets, machine: o.Machine}
+	w := &world{t: t, wrap: o.Wrap, config: o.Config, joined: o.Joined, psets: o.Psets, machine: o.Machine, skew: o.Skew}
 	var s *seat
 	var err error
+	if w.clock, err = clock.Local(); err != nil {
+		return []error{err}
+	}
+	w.start = w.clock.Now()
 	if n > 1 { // one alone needs nobody
 		if s, err = takeSeat(fmt.Sprintf("%s with %d ranks", t.Name(), n)); err != nil {
 			return []error{err}
@@ -211,10 +223,23 @@ func (w *world) hardware(rank int) func() (*hw.Topology, []int, error) {
 	}
 }
 
+// source is the clock of a rank.
+func (w *world) source(rank int) clock.Source {
+	if w.skew == nil {
+		return w.clock
+	}
+	now, start := w.clock.Now, w.start
+	ahead, rate := w.skew(rank)
+	return clock.Source{ID: clock.Hash(fmt.Sprint(w.clock.ID, start, ahead, rate)), Now: func() int64 {
+		t := now()
+		return t + int64(ahead) + int64(rate*float64(t-start))
+	}}
+}
+
 func (w *world) place(rank, n int) *place.Place {
 	nothing := func() error { return nil }
 	return &place.Place{
-		Rank: rank, Size: n, Crowded: true,
+		Rank: rank, Size: n, Crowded: true, Program: -1, Universe: -1, Clock: w.source(rank),
 		Open: func(ctx context.Context, c *fabric.Config, _ place.Thresholds) (fabric.Domain, error) {
 			return w.wrap(w.ties.transport(rank)).Open(ctx, c)
 		},

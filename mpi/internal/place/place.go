@@ -17,12 +17,18 @@ import (
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/job"
 	"github.com/ibrun/ibrun/internal/pmi"
+	"github.com/ibrun/ibrun/mpi/internal/clock"
 )
 
 // Place is one process's position in a job, and its way to the launcher.
 type Place struct {
 	// Rank and Size are as in a communicator of all processes.
 	Rank, Size int
+	// Program is the number of this process's program among those of the job, and Universe how many processes the launcher
+	// has room for; -1 where it does not tell.
+	Program, Universe int
+	// Clock is the clock that this process reads. The zero Source stands for that of the machine.
+	Clock clock.Source
 	// Crowded says that there are more processes than processors.
 	Crowded bool
 	// Open opens the domain that connects the processes. Thresholds that are not 0 count more than the environment.
@@ -69,6 +75,12 @@ func Find(ctx context.Context) (*Place, error) {
 	}
 	b := &board{client: client, hello: hello}
 	p := &Place{Rank: client.Rank(), Size: client.Size(), Address: b.address, Nodes: b.nodes, Sets: b.sets, Hardware: Machine}
+	if p.Program, err = client.AppNum(); err != nil {
+		return nil, err
+	}
+	if p.Universe, err = client.UniverseSize(); err != nil {
+		return nil, err
+	}
 	p.NodeName = nodeName(hello)
 	node, err := nodeOf(ctx, client, hello)
 	if err != nil {
@@ -105,6 +117,12 @@ func Find(ctx context.Context) (*Place, error) {
 		}
 		return d, nil
 	}
+	p.follow(link, b)
+	return p, nil
+}
+
+// follow lets the launcher know how the process fares.
+func (p *Place) follow(link *job.Link, b *board) {
 	p.Started = func() error { return tell(link, job.KindStarted) }
 	p.Finalized = func() error {
 		if err := tell(link, job.KindFinalized); err != nil {
@@ -118,7 +136,6 @@ func Find(ctx context.Context) (*Place, error) {
 		os.Exit(code)
 		return nil
 	}
-	return p, nil
 }
 
 // tell lets ibrun know where the process is, if ibrun started it.
@@ -149,7 +166,7 @@ func pageFor(hello *job.Hello, report func(string)) []byte {
 func alone() *Place {
 	nothing := func() error { return nil }
 	return &Place{
-		Size: 1,
+		Size: 1, Program: -1, Universe: -1,
 		Open: func(ctx context.Context, cfg *fabric.Config, t Thresholds) (fabric.Domain, error) {
 			return auto.Open(ctx, cfg, auto.Node{Local: []int{0}, Thresholds: t})
 		},

@@ -43,6 +43,8 @@ type Config struct {
 	Unexpected int
 	// Pinned bounds the bytes that stay registered with a device while no message needs them; 0 means 1 GiB.
 	Pinned int
+	// Times keeps the time; nil if nobody is to be asked for it.
+	Times Timekeeper
 	// Report is told what the user should know and no call fails for; it may be nil.
 	Report func(string)
 	// Record is what writes down what the engine does; nil: nothing does.
@@ -82,6 +84,7 @@ type Engine struct {
 	store    store     // messages that came too early
 
 	rec        *perf.Recorder
+	times      Timekeeper
 	report     func(string)
 	complained bool // about registration
 
@@ -118,6 +121,7 @@ func New(c Config) (*Engine, error) {
 		report: c.Report,
 		missed: c.Missed,
 		rec:    c.Record,
+		times:  c.Times,
 	}
 	e.rehint()
 	if c.Address != nil {

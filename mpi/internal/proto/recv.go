@@ -156,6 +156,8 @@ func (e *Engine) arrive(peer int32, b []byte) bool {
 		e.unwanted(peer, w)
 	case kindForgot:
 		e.forgot(peer, w)
+	case kindPing, kindPong, kindSteer:
+		return e.timely(peer, v.kind, w)
 	}
 	return true
 }

@@ -36,12 +36,16 @@ const (
 	kindPut                     // receiver's id, address, key, id of the sender's request, word or noWord
 	kindUnwant                  // receiver's id
 	kindForgot                  // receiver's id
+	kindPing                    // sender's time
+	kindPong                    // the time in the ping, receiver's time
+	kindSteer                   // what a Timekeeper makes of it
 	kinds
 )
 
 // words is how many words follow the envelope.
 var words = [kinds]int{kindSync: 1, kindLong: 1, kindOffer: 5, kindHelp: 5, kindWrote: 2, kindFin: 1, kindSend: 3, kindData: 2,
-	kindWant: 5, kindPut: 5, kindUnwant: 1, kindForgot: 1}
+	kindWant: 5, kindPut: 5, kindUnwant: 1, kindForgot: 1,
+	kindPing: 1, kindPong: 2, kindSteer: 5}
 
 const (
 	envelopeBytes = 16

@@ -1,0 +1,117 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// ErrLastCode is the greatest number that the standard uses for error classes and codes. MPI-5.0 §9.4.
+const ErrLastCode Class = 16383
+
+// MaxErrorString is the longest text of an error, in bytes; that of C has a NUL more. MPI-5.0 §9.3.
+const MaxErrorString = 511
+
+// codes are the error classes and codes that the user has added.
+type codes struct {
+	mu    sync.Mutex
+	added []code // from ErrLastCode+1 on
+}
+
+type code struct {
+	class Class
+	text  string
+}
+
+func (c *codes) last() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int(ErrLastCode) + len(c.added)
+}
+
+func (c *codes) add(class Class) Class {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := ErrLastCode + Class(len(c.added)) + 1
+	if class == 0 {
+		class = n
+	}
+	c.added = append(c.added, code{class: class})
+	return n
+}
+
+// find returns an added code, nil if there is none. The caller holds the lock.
+func (c *codes) find(n Class) *code {
+	if n <= ErrLastCode || int(n-ErrLastCode) > len(c.added) {
+		return nil
+	}
+	return &c.added[n-ErrLastCode-1]
+}
+
+var errNoCode = errors.New("no such error class or code")
+
+// AddErrorClass makes a new error class of this process, which is a code of its own as well. It is local. Any goroutine
+// may call it, as all that follows here. MPI-5.0 §9.5.
+func (p *Process) AddErrorClass() Class { return p.codes.add(0) }
+
+// AddErrorCode makes a new error code in a class. MPI-5.0 §9.5.
+func (p *Process) AddErrorCode(class Class) (Class, error) {
+	if of, err := p.ErrorClass(class); err != nil || of != class {
+		return 0, p.memoryFault("AddErrorCode", ErrArg, errors.Join(err, fmt.Errorf("%d is not a class", class)))
+	}
+	return p.codes.add(class), nil
+}
+
+// AddErrorString gives an added class or code a text of at most MaxErrorString bytes. MPI-5.0 §9.5.
+func (p *Process) AddErrorString(n Class, text string) error {
+	const op = "AddErrorString"
+	if len(text) > MaxErrorString {
+		return p.memoryFault(op, ErrArg, fmt.Errorf("a text of %d bytes, %d are possible", len(text), MaxErrorString))
+	}
+	p.codes.mu.Lock()
+	c := p.codes.find(n)
+	if c != nil {
+		c.text = text
+	}
+	p.codes.mu.Unlock()
+	if c == nil {
+		return p.memoryFault(op, ErrArg, fmt.Errorf("%d: %w that was added", n, errNoCode))
+	}
+	return nil
+}
+
+// ErrorClass is the class of an error code; a class is its own. MPI-5.0 §9.4.
+func (p *Process) ErrorClass(n Class) (Class, error) {
+	if _, ok := classText[n]; ok {
+		return n, nil
+	}
+	p.codes.mu.Lock()
+	c := p.codes.find(n)
+	class := Class(0)
+	if c != nil {
+		class = c.class
+	}
+	p.codes.mu.Unlock()
+	if c == nil {
+		return 0, p.memoryFault("ErrorClass", ErrArg, fmt.Errorf("%d: %w", n, errNoCode))
+	}
+	return class, nil
+}
+
+// ErrorString is the text of an error class or code; empty if it was added and has none. MPI-5.0 §9.4.
+func (p *Process) ErrorString(n Class) (string, error) {
+	if text, ok := classText[n]; ok {
+		return text, nil
+	}
+	p.codes.mu.Lock()
+	c := p.codes.find(n)
+	text := ""
+	if c != nil {
+		text = c.text
+	}
+	p.codes.mu.Unlock()
+	if c == nil {
+		return "", p.memoryFault("ErrorString", ErrArg, fmt.Errorf("%d: %w", n, errNoCode))
+	}
+	return text, nil
+}
