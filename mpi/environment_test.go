@@ -3,6 +3,7 @@ package mpi_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"runtime"
 	"slices"
@@ -299,10 +300,11 @@ func TestEnvironment(t *testing.T) {
 
 // TestMachines: what holds for one machine holds for several; the ranks may be on two.
 func TestMachines(t *testing.T) {
-	for id, f := range map[string]func(p *mpi.Process) error{
+	all := map[string]func(p *mpi.Process) error{
 		"S0-32": crossed, "S0-33": ordered, "S0-41": named, "S1-08": agreed(mpi.TagUB), "S1-16": global,
-	} {
-		t.Run(id, func(t *testing.T) { mpitest.Run(t, 4, f) })
+	}
+	for _, id := range slices.Sorted(maps.Keys(all)) { // the same order in all programs
+		t.Run(id, func(t *testing.T) { mpitest.Run(t, 4, all[id]) })
 	}
 }
 
