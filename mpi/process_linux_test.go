@@ -38,6 +38,9 @@ var programs = map[string]func(p *mpi.Process) error{
 		}
 		return large(p)
 	},
+	"environment": environment,
+	"order":       order,
+	"uts":         renamed,
 	"abort": func(p *mpi.Process) error {
 		if p.World().Rank() == p.World().Size()-1 {
 			return p.Abort(7)
@@ -63,7 +66,7 @@ func TestMain(m *testing.M) {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(3)
 	}()
-	if err := rankMain(programs[name]); err != nil {
+	if err := errors.Join(prepare(), rankMain(programs[name])); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -173,23 +176,38 @@ func (m *miniature) stop(why string) {
 // their exit codes with what they wrote.
 func launch(t *testing.T, n int, program string, as *syscall.Credential) (end string, exits []int, output string) {
 	t.Helper()
+	return launchJob(t, pmi.Job{Size: n}, 1, program, func(_ int, c *exec.Cmd) { c.SysProcAttr.Credential = as })
+}
+
+// launchJob is launch of a job about which the ranks hear this, and which is dealt out to so many nodes. dress changes the
+// command of a rank.
+func launchJob(
+	t *testing.T, about pmi.Job, nodes int, program string, dress func(rank int, c *exec.Cmd),
+) (end string, exits []int, output string) {
+	t.Helper()
 	m := new(miniature)
-	server, err := pmi.NewServer(pmi.Job{Size: n, KVSName: "test", Mapping: fmt.Sprintf("(vector,(0,1,%d))", n), Events: pmi.Events{
+	n, each := about.Size, about.Size/nodes
+	about.KVSName, about.Mapping = "test", fmt.Sprintf("(vector,(0,%d,%d))", nodes, each)
+	about.Events = pmi.Events{
 		Abort: func(rank, code int, _ string) { m.stop(fmt.Sprintf("rank %d aborted with %d", rank, code)) },
 		Lost:  func(rank int, inited bool) { m.stop(fmt.Sprintf("rank %d left, inited %v", rank, inited)) },
-	}})
+	}
+	server, err := pmi.NewServer(about)
 	if err != nil {
 		t.Fatal(err)
 	}
-	hello := job.Hello{JobID: "test", Size: n, NodeName: "here", AgentPID: os.Getpid()}
+	hello := job.Hello{JobID: "test", Size: n, Nodes: nodes, NodeName: "here", AgentPID: os.Getpid()}
 	rand.Read(hello.Secret[:])
-	for i := range n {
-		hello.NodeRanks = append(hello.NodeRanks, i)
-	}
 	var ends []*os.File
 	for i := range n {
-		hello.Rank, hello.LocalRank = i, i
-		ends = append(ends, m.start(t, hello, program, as))
+		if i%each == 0 {
+			hello.Node, hello.NodeRanks = i/each, nil
+			for r := range each {
+				hello.NodeRanks = append(hello.NodeRanks, i+r)
+			}
+		}
+		hello.Rank, hello.LocalRank = i, i%each
+		ends = append(ends, m.start(t, hello, program, dress))
 	}
 	var served sync.WaitGroup
 	for i, conn := range ends {
@@ -215,7 +233,7 @@ func launch(t *testing.T, n int, program string, as *syscall.Credential) (end st
 }
 
 // start starts one rank and returns the launcher's end of its PMI connection.
-func (m *miniature) start(t *testing.T, hello job.Hello, program string, as *syscall.Credential) *os.File {
+func (m *miniature) start(t *testing.T, hello job.Hello, program string, dress func(rank int, c *exec.Cmd)) *os.File {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -232,7 +250,8 @@ func (m *miniature) start(t *testing.T, hello job.Hello, program string, as *sys
 		fmt.Sprint("PMI_RANK=", hello.Rank), fmt.Sprint("PMI_SIZE=", hello.Size))
 	c.ExtraFiles = []*os.File{theirs, rankEnd}
 	c.Stdout, c.Stderr = m, m
-	c.SysProcAttr = &syscall.SysProcAttr{Credential: as}
+	c.SysProcAttr = &syscall.SysProcAttr{}
+	dress(hello.Rank, c)
 	if _, err := c.StdinPipe(); err != nil { // held open by c
 		t.Fatal(err)
 	}

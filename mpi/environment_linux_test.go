@@ -1,0 +1,192 @@
+package mpi_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/internal/pmi"
+	"github.com/ibrun/ibrun/mpi"
+)
+
+// prepare does to a rank, before it is one, what its test wants.
+func prepare() error {
+	if slices.Contains(strings.Split(os.Getenv("MPI_TEST_NO_FILES"), ","), os.Getenv("PMI_RANK")) {
+		// Nobody makes files there.
+		return errors.Join(os.Setenv("TMPDIR", "/proc"), os.Chdir("/proc"))
+	}
+	return nil
+}
+
+// environment prints what a rank finds.
+func environment(p *mpi.Process) error {
+	got, err := values(p)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("rank %d: io %d, app %d, universe %d\n", p.World().Rank(), got[502], got[505], got[507])
+	return untouchable(p)
+}
+
+// TestIO: every rank tries by itself what it can do, and all know of all.
+func TestIO(t *testing.T) {
+	const any, none = mpi.AnySource, mpi.ProcNull
+	for id, c := range map[string]struct {
+		unable string
+		want   [3]int
+	}{
+		"S0-23": {"", [3]int{any, any, any}},
+		"S0-24": {"1", [3]int{0, 0, 2}},
+		"S0-25": {"0,1", [3]int{2, 2, 2}},
+		"S0-26": {"0,1,2", [3]int{none, none, none}},
+		"S1-12": {"0,2", [3]int{1, 1, 1}},
+		"S0-27": {"0", [3]int{1, 1, 2}},
+	} {
+		t.Run(id, func(t *testing.T) {
+			t.Setenv("MPI_TEST_NO_FILES", c.unable)
+			end, exits, output := launch(t, 3, "environment", nil)
+			for rank, io := range c.want {
+				if line := fmt.Sprintf("rank %d: io %d,", rank, io); exits[rank] != 0 || !strings.Contains(output, line) {
+					t.Errorf("want %q, got %q, exit codes %v, end %q", line, output, exits, end)
+				}
+			}
+		})
+	}
+}
+
+// TestLaunched: what the launcher knows of the job.
+func TestLaunched(t *testing.T) {
+	end, exits, output := launchJob(t, pmi.Job{Size: 3, UniverseSize: 12, AppNums: []int{0, 1, 1}}, 1, "environment",
+		func(int, *exec.Cmd) {})
+	told := func(what string, lines ...string) func(t *testing.T) {
+		return func(t *testing.T) {
+			for _, line := range lines {
+				if end != "" || slices.Max(exits) != 0 || !strings.Contains(output, line) {
+					t.Errorf("%s: want %q, got %q, exit codes %v, end %q", what, line, output, exits, end)
+				}
+			}
+		}
+	}
+	t.Run("S0-K2", told("universe", "universe 12\n"))
+	t.Run("S0-K3", told("programs", "rank 0: io -1, app 0,", "rank 1: io -1, app 1,", "rank 2: io -1, app 1,"))
+}
+
+// needs looks for a program of util-linux that makes namespaces, which root may.
+func needs(t *testing.T, program string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil || os.Geteuid() != 0 {
+		need := "needs root and " + program + " of util-linux"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(need)
+		}
+		t.Skip(need)
+	}
+	return path
+}
+
+// under has a command run by another.
+func under(t *testing.T, c *exec.Cmd, words ...string) {
+	c.Path, c.Args = words[0], append(words, executable(t))
+}
+
+// order holds Wtime against the time that both nodes know: the second node's clock is an hour ahead, exactly.
+func order(p *mpi.Process) error {
+	w := p.World()
+	ahead := int64(0)
+	if w.Rank() >= w.Size()/2 {
+		ahead = 3600e9
+	}
+	worst := 0.0
+	look := func() error {
+		var before, after unix.Timespec
+		err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &before)
+		now := p.Wtime()
+		err = errors.Join(err, unix.ClockGettime(unix.CLOCK_MONOTONIC, &after))
+		worst = max(worst, float64(before.Nano()-ahead)/1e9-now, now-float64(after.Nano()-ahead)/1e9)
+		return err
+	}
+	messages := 200
+	if os.Getenv("IBRUN_SOAK") != "" {
+		messages = 1e6
+	}
+	errs := []error{agreed(mpi.WtimeIsGlobal)(p), crossed(p), look()}
+	closest, rounds := 1.0, 10
+	for range rounds {
+		c, err := closest, error(nil)
+		if oneClock(p) {
+			c, err = inOrder(p, messages/rounds)
+		}
+		closest = min(closest, c)
+		errs = append(errs, err, look())
+	}
+	// Half a round trip is what nobody can know better; that is some microseconds, unless the machine is busy.
+	errs = append(errs, check(worst < 5e-3, "rank %d is off by %v s", w.Rank(), worst),
+		check((p.WtimeError() == 0) == (ahead == 0), "rank %d has an error of %v", w.Rank(), p.WtimeError()))
+	fmt.Printf("rank %d: global %v, residual %v, in fact off by at most %.0f ns, the fastest message took %.0f ns\n",
+		w.Rank(), oneClock(p), p.WtimeError(), worst*1e9, closest*1e9)
+	return errors.Join(errs...)
+}
+
+// TestTimeNamespaces: two nodes whose clocks are an hour apart have one Wtime. With IBRUN_SOAK=1 a million messages go each way
+// between any two of their ranks.
+func TestTimeNamespaces(t *testing.T) {
+	unshare := needs(t, "unshare")
+	t.Setenv("IBRUN_TCP_INTERFACES", "lo")
+	end, exits, output := launchJob(t, pmi.Job{Size: 4}, 2, "order", func(rank int, c *exec.Cmd) {
+		if rank >= 2 {
+			under(t, c, unshare, "--time", "--monotonic", "3600", "--boottime", "3600")
+		}
+	})
+	for _, id := range []string{"S0-33", "S0-32", "S0-37", "S1-15"} {
+		t.Run(id, func(t *testing.T) {
+			if end != "" || slices.Max(exits) != 0 {
+				t.Errorf("ended with %q, codes %v\n%s", end, exits, output)
+			}
+		})
+	}
+	t.Logf("\n%s", output)
+}
+
+// renamed finds one name for the machine, though each rank has a host name of its own, and another when the kernel is another.
+func renamed(p *mpi.Process) error {
+	before, err := p.ProcessorName()
+	errs := []error{err, named(p)}
+	// The rank moves to another machine: so it looks to it, once this file is another.
+	other := filepath.Join(os.TempDir(), fmt.Sprint("boot", p.World().Rank()))
+	errs = append(errs, os.WriteFile(other, []byte("0badcafe-0000-0000-0000-000000000000\n"), 0o600),
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount(other, "/proc/sys/kernel/random/boot_id", "", unix.MS_BIND, ""))
+	moved, err := p.ProcessorName()
+	host, err2 := os.Hostname()
+	errs = append(errs, err, err2, check(moved == host+"-0badcafe" && moved != before, "%q, and then %q", before, moved),
+		check(strings.HasPrefix(before, "host0-"), "the name is %q", before),
+		unix.Unmount("/proc/sys/kernel/random/boot_id", 0))
+	after, err := p.ProcessorName()
+	return errors.Join(append(errs, err, check(after == before, "%q, back again %q", before, after))...)
+}
+
+// TestProcessorName: the name follows the process, and is one for all processes of a kernel.
+func TestProcessorName(t *testing.T) {
+	unshare := needs(t, "unshare")
+	shell := needs(t, "sh")
+	t.Setenv("TMPDIR", t.TempDir())
+	end, exits, output := launchJob(t, pmi.Job{Size: 2}, 1, "uts", func(rank int, c *exec.Cmd) {
+		c.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS
+		under(t, c, unshare, "--uts", shell, "-c", fmt.Sprintf(`hostname host%d && exec "$0"`, rank))
+	})
+	for _, id := range []string{"S0-40", "S0-41", "S1-17"} {
+		t.Run(id, func(t *testing.T) {
+			if end != "" || slices.Max(exits) != 0 {
+				t.Errorf("ended with %q, codes %v\n%s", end, exits, output)
+			}
+		})
+	}
+}
