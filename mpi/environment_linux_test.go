@@ -161,14 +161,15 @@ func renamed(p *mpi.Process) error {
 	before, err := p.ProcessorName()
 	errs := []error{err, named(p)}
 	// The rank moves to another machine: so it looks to it, once this file is another.
+	const file = "/proc/sys/kernel/random/boot_id"
 	other := filepath.Join(os.TempDir(), fmt.Sprint("boot", p.World().Rank()))
 	errs = append(errs, os.WriteFile(other, []byte("0badcafe-0000-0000-0000-000000000000\n"), 0o600),
-		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount(other, "/proc/sys/kernel/random/boot_id", "", unix.MS_BIND, ""))
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount(other, file, "", unix.MS_BIND, ""))
 	moved, err := p.ProcessorName()
 	host, err2 := os.Hostname()
 	errs = append(errs, err, err2, check(moved == host+"-0badcafe" && moved != before, "%q, and then %q", before, moved),
 		check(strings.HasPrefix(before, "host0-"), "the name is %q", before),
-		unix.Unmount("/proc/sys/kernel/random/boot_id", 0))
+		unix.Unmount(file, 0))
 	after, err := p.ProcessorName()
 	return errors.Join(append(errs, err, check(after == before, "%q, back again %q", before, after))...)
 }
