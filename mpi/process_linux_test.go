@@ -47,6 +47,7 @@ var programs = map[string]func(p *mpi.Process) error{
 		}
 		return p.World().Barrier()
 	},
+	"stopped": stopped,
 	"leave": func(p *mpi.Process) error {
 		if p.World().Rank() == 1 {
 			os.Exit(0)
@@ -141,6 +142,56 @@ func large(p *mpi.Process) error {
 		}
 	}
 	return nil
+}
+
+// stopped stops the other process while messages are on their way to it and from it: nothing is lost and nobody is missed.
+func stopped(p *mpi.Process) error {
+	w := p.World()
+	with := 1 - w.Rank()
+	lengths := []int{1, 1000, 100_000, 5_000_000}
+	var reqs []mpi.Request
+	ins := make([][]byte, len(lengths))
+	pid := []int{os.Getpid()}
+	if w.Rank() == 1 {
+		if err := mpi.Send(w, pid, 0, 99); err != nil {
+			return err
+		}
+	} else if _, err := mpi.Recv(w, pid, 1, 99); err != nil {
+		return err
+	} else if err := syscall.Kill(pid[0], syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for i, n := range lengths {
+		ins[i] = make([]byte, n)
+		out := bytes.Repeat([]byte{byte(i), byte(w.Rank())}, n)[:n]
+		r, err1 := mpi.Irecv(w, ins[i], with, mpi.Tag(i))
+		s, err2 := mpi.Isend(w, out, with, mpi.Tag(i))
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+		reqs = append(reqs, r, s)
+	}
+	if w.Rank() == 0 {
+		long := time.Second
+		if os.Getenv("IBRUN_SOAK") != "" {
+			long = 10 * time.Second
+		}
+		for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if _, _, _, err := mpi.Testany(reqs); err != nil {
+				return err
+			}
+		}
+		if err := syscall.Kill(pid[0], syscall.SIGCONT); err != nil {
+			return err
+		}
+	}
+	err := mpi.Waitall(reqs, nil)
+	for i, n := range lengths {
+		if want := bytes.Repeat([]byte{byte(i), byte(with)}, n)[:n]; err == nil && !bytes.Equal(ins[i], want) {
+			err = fmt.Errorf("%d bytes arrived wrong", n)
+		}
+	}
+	return err
 }
 
 // miniature is the least that a launcher must do.
@@ -313,6 +364,21 @@ func TestProcesses(t *testing.T) {
 	}
 	if after := names(t, tmp); after != before {
 		t.Errorf("names left behind: %q, before %q", after, before)
+	}
+}
+
+// TestStopped stops one of two processes, over each transport that joins them here.
+func TestStopped(t *testing.T) {
+	for _, transport := range []string{"tcp", "shm"} {
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			dress := func(_ int, c *exec.Cmd) {
+				c.Env = append(c.Env, "IBRUN_TRANSPORT="+transport, "IBRUN_TCP_INTERFACES=lo")
+			}
+			if end, exits, output := launchJob(t, pmi.Job{Size: 2}, 1, "stopped", dress); end != "" || exits[0]+exits[1] != 0 {
+				t.Errorf("ended with %q, codes %v\n%s", end, exits, output)
+			}
+		})
 	}
 }
 

@@ -19,7 +19,7 @@ const (
 	// unspread are the tests that one program runs alone: they count what the ranks of one heap allocate, start processes of
 	// their own, choose their own transport, or stand on a device.
 	unspread = `^Test(Allocs|AttrAllocs|CommonClock|IO|Launched|TimeNamespaces|ProcessorName|` +
-		`BufferedSteady|Processes|Report|Thresholds|Live|Spread)`
+		`BufferedSteady|Processes|Stopped|Flood|Report|Thresholds|Live|Spread)`
 	// basics are some tests of everything that do not take long in a guest, without crowds. IBRUN_SOAK=1 runs them all.
 	crowds = `^TestCollectiveSizes$/./^[1245678]$`
 	basics = `^Test(Sends|Truncate|Order|Sendrecv|Large|Probe|Waitany|Persistent|CollectiveSizes|Split|Dup|Freed|Machines)$`

@@ -158,7 +158,11 @@ func TestProcesses(t *testing.T) {
 		}
 		var sent uint64
 		b := make([]byte, maxSend)
-		for end := time.Now().Add(5 * quick().Timeout / 2); time.Now().Before(end); { // nothing may happen meanwhile
+		long := 5 * quick().Timeout / 2
+		if os.Getenv("IBRUN_SOAK") != "" {
+			long = 10 * time.Second
+		}
+		for end := time.Now().Add(long); time.Now().Before(end); { // nothing may happen meanwhile
 			switch err := e.Send(b, nil); err {
 			case nil:
 				sent += uint64(len(b))

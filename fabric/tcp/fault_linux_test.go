@@ -1,0 +1,196 @@
+package tcp
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// seats opens domains of one job over loopback.
+func seats(t *testing.T, tr *Transport, n int) (ds []*Domain) {
+	t.Helper()
+	for self := range n {
+		d, err := tr.Open(t.Context(), &fabric.Config{Self: self, Size: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		ds = append(ds, d.(*Domain))
+	}
+	return ds
+}
+
+func connectTo(t *testing.T, d *Domain, peer int, addr []byte) fabric.Endpoint {
+	t.Helper()
+	e, err := d.Connect(peer, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// swap lets two peers of a pair send each other a message, polled in an order by chance, and checks that these come, and nothing
+// else.
+func swap(t *testing.T, ds [2]*Domain, es [2]fabric.Endpoint, r *rand.Rand, text string) {
+	t.Helper()
+	var sent, got [2]bool
+	var evs [4]fabric.Event
+	for end := time.Now().Add(time.Minute); sent != [2]bool{true, true} || got != sent; {
+		i := r.IntN(2)
+		if !sent[i] {
+			err := es[i].Send([]byte(text), nil)
+			if err != nil && err != fabric.ErrAgain {
+				t.Fatal(err)
+			}
+			sent[i] = err == nil
+		}
+		n, err := ds[i].Poll(evs[:r.IntN(len(evs))])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ev := range evs[:n] {
+			if ev.Kind != fabric.Message || string(ev.Data) != text || got[i] {
+				t.Fatalf("%q: %+v came to %d, which has it already: %v", text, ev, i, got[i])
+			}
+			got[i] = true
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%q: sent %v, arrived %v", text, sent, got)
+		}
+	}
+}
+
+// TestBothCall: two peers that call each other at once end up with one connection, over which everything arrives once.
+func TestBothCall(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %#x", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	tr := &Transport{Key: [32]byte{2: 1}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond}
+	for range 30 {
+		all := seats(t, tr, 2)
+		ds := [2]*Domain{all[0], all[1]}
+		var es [2]fabric.Endpoint
+		for _, i := range r.Perm(2) {
+			es[i] = connectTo(t, ds[i], 1-i, ds[1-i].Addr())
+			for range r.IntN(3) {
+				if _, err := ds[i].Poll(nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, text := range []string{"first", "second", "third"} {
+			swap(t, ds, es, r, text)
+		}
+		for end := time.Now().Add(time.Minute); busy(ds[0])+busy(ds[1]) > 0; { // the call that does not count ends as well
+			for _, d := range ds {
+				if n, err := d.Poll(make([]fabric.Event, 1)); n != 0 || err != nil {
+					t.Fatal(n, err)
+				}
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%d and %d greetings are still under way", busy(ds[0]), busy(ds[1]))
+			}
+		}
+		swap(t, ds, es, r, "last")
+	}
+}
+
+// busy is how many greetings are under way.
+func busy(d *Domain) (n int) {
+	for _, g := range d.greetings {
+		if g != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// TestStalePeer: a peer of an earlier run, which has another secret and still calls, gets nowhere, and those whom it calls do not
+// notice.
+func TestStalePeer(t *testing.T) {
+	old := &Transport{Key: [32]byte{9}, Interfaces: []string{"127.0.0.1/32"}, Timeout: time.Second, Linger: 10 * time.Millisecond}
+	now := &Transport{Key: [32]byte{8}, Interfaces: old.Interfaces, Linger: old.Linger}
+	all := seats(t, now, 2)
+	ds := [2]*Domain{all[0], all[1]}
+	stale := seats(t, old, 2)[1]
+	lost := connectTo(t, stale, 0, ds[0].Addr())
+	es := [2]fabric.Endpoint{connectTo(t, ds[0], 1, ds[1].Addr()), connectTo(t, ds[1], 0, ds[0].Addr())}
+	r := rand.New(rand.NewPCG(1, 2))
+	var ev fabric.Event
+	for end := time.Now().Add(time.Minute); ev.Kind == 0; {
+		swap(t, ds, es, r, "of this run")
+		if err := lost.Send([]byte("of an earlier run"), nil); err != fabric.ErrAgain && !errors.Is(err, fabric.ErrPeerDown) {
+			t.Fatalf("sent by the stale peer: %v", err)
+		}
+		var evs [1]fabric.Event
+		if _, err := stale.Poll(evs[:]); err != nil {
+			t.Fatal(err)
+		}
+		if ev = evs[0]; time.Now().After(end) {
+			t.Fatal("the stale peer calls for ever")
+		}
+	}
+	if ev.Kind != fabric.PeerDown || !errors.Is(ev.Err, fabric.ErrPeerDown) || !strings.Contains(ev.Err.Error(), "cannot be reached") {
+		t.Errorf("the stale peer hears %+v", ev)
+	}
+	swap(t, ds, es, r, "afterwards")
+}
+
+// TestScan: a scan of the port, of whatever kind, takes nothing away and leaves nothing behind.
+func TestScan(t *testing.T) {
+	tr := &Transport{Key: [32]byte{7}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond}
+	all := seats(t, tr, 2)
+	ds := [2]*Domain{all[0], all[1]}
+	es := [2]fabric.Endpoint{connectTo(t, ds[0], 1, ds[1].Addr()), connectTo(t, ds[1], 0, ds[0].Addr())}
+	r := rand.New(rand.NewPCG(3, 4))
+	swap(t, ds, es, r, "before")
+	places, err := parseAddress(ds[0].Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := descriptors(t)
+	for i := range 400 {
+		c, err := net.Dial("tcp", places[0].String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch i % 3 {
+		case 0: // closed by a reset, as scanners do
+			err = c.(*net.TCPConn).SetLinger(0)
+		case 1:
+			_, err = c.Write([]byte("\x16\x03\x01 and so on"))
+		}
+		if err = errors.Join(err, c.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if i%50 == 0 {
+			swap(t, ds, es, r, "meanwhile")
+		}
+	}
+	for end := time.Now().Add(time.Minute); busy(ds[0]) > 0 || descriptors(t) > open; {
+		swap(t, ds, es, r, "afterwards")
+		if time.Now().After(end) {
+			t.Fatalf("%d strangers and %d descriptors are left, %d before", busy(ds[0]), descriptors(t), open)
+		}
+	}
+}
+
+// descriptors is how many this process has open.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
