@@ -140,7 +140,8 @@ func TestStalePeer(t *testing.T) {
 			t.Fatal("the stale peer calls for ever")
 		}
 	}
-	if ev.Kind != fabric.PeerDown || !errors.Is(ev.Err, fabric.ErrPeerDown) || !strings.Contains(ev.Err.Error(), "cannot be reached") {
+	if ev.Kind != fabric.PeerDown || !errors.Is(ev.Err, fabric.ErrPeerDown) ||
+		!strings.Contains(ev.Err.Error(), "cannot be reached") {
 		t.Errorf("the stale peer hears %+v", ev)
 	}
 	swap(t, ds, es, r, "afterwards")
