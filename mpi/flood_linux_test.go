@@ -9,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ibrun/ibrun/mpi"
-	"github.com/ibrun/ibrun/soft-roce/live"
-)
+	"github.com/ibrun/ibrun/mpi")
 
 const (
 	floodSenders = 8
@@ -106,12 +104,6 @@ func resident(name string) (int, error) {
 
 // TestFlood sends a receiver that does not receive more than it may keep, over connections. IBRUN_SOAK=1 sends a million.
 func TestFlood(t *testing.T) { floods(t, "tcp") }
-
-// TestLiveFlood is TestFlood over RDMA.
-func TestLiveFlood(t *testing.T) {
-	live.Device(t)
-	floods(t, "rdma")
-}
 
 func floods(t *testing.T, transport string) {
 	t.Setenv("IBRUN_TRANSPORT", transport)

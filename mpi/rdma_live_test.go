@@ -13,7 +13,7 @@ import (
 // TestLiveRDMA sends messages of every kind through the device of this machine: ranks 2k and 2k+1 share memory, all others are
 // reached by RDMA, or all are.
 func TestLiveRDMA(t *testing.T) {
-	live.Device(t)
+	live.NoNAK(t)
 	for _, transports := range []string{"rdma", "shm,rdma"} {
 		t.Run(transports, func(t *testing.T) {
 			t.Setenv("IBRUN_TRANSPORT", transports)

@@ -127,7 +127,8 @@ func (d *domain) stuck(e *endpoint) bool {
 	queues, moving, idle := e.queues, e.first != nil, false
 	for _, q := range queues {
 		idle = idle || (moving || q.under() > 0) && q.seen == q.head
-		q.pace()
+		q.seen = q.head
+		q.pacer.beat()
 	}
 	d.mu.Unlock()
 	if !idle {

@@ -98,14 +98,7 @@ func (d *domain) done(e *endpoint, q *queue) {
 		d.fetched(r.op, r.slot)
 	case workPiece:
 		e.tries = 0
-		if e.shy > 0 {
-			if e.well++; e.well == boldly {
-				e.shy, e.well = e.shy-1, 0
-			}
-		}
-		if q.head != q.seen+1 { // not the first in half a second
-			q.allowed = min(q.allowed+1, mostPieces)
-		}
+		q.pacer.done(int(r.bytes))
 		if r.op.done += int(r.bytes); r.op.done == r.op.bytes && r.op.err == nil {
 			d.end(e, r.op, nil)
 		}

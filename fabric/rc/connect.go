@@ -88,13 +88,6 @@ func (d *domain) part(e *endpoint) {
 // maxTries is how many connections in a row may break before anything has come over them.
 const maxTries = 24
 
-// A device that gives up has lost all of the piece that was under way. So where that happens pieces are smaller, each time
-// by half, and grow again when so many were done.
-const (
-	mostShy = 6
-	boldly  = 64
-)
-
 // reconnect asks for a new connection in place of one that was taken down.
 func (d *domain) reconnect(e *endpoint, err error) {
 	e.hands.broken()
@@ -105,7 +98,7 @@ func (d *domain) reconnect(e *endpoint, err error) {
 	}
 	if errors.Is(err, verbs.StatusRetryExceeded) {
 		d.mu.Lock()
-		e.shy, e.well = min(e.shy+1, mostShy), 0
+		e.ahead /= 4
 		d.mu.Unlock()
 	}
 	e.patience = ladenBeats
@@ -145,7 +138,7 @@ func (d *domain) takeDown(e *endpoint) error {
 	}
 	e.unsent = append(unsent, e.unsent...) // what there was before has not been sent again yet
 	d.restart(e)
-	e.queues = nil
+	e.queues, e.ahead = nil, queues[0].pacer.ahead
 	d.mu.Unlock()
 	e.beating, e.in.unheard = false, false
 	for _, q := range queues {
@@ -385,7 +378,10 @@ func (d *domain) makeQueues(e *endpoint, epoch uint32) error {
 	d.mu.Lock()
 	for _, q := range queues {
 		d.byNum[railNum{q.rail, q.pair.num}] = e
-		q.allowed = max(1, firstPieces>>e.shy)
+		q.pacer = newPacer(q.rail.piece)
+		if e.ahead > 0 {
+			q.pacer.allow(e.ahead)
+		}
 	}
 	e.queues = queues
 	d.mu.Unlock()

@@ -42,6 +42,7 @@
 //	handshake.go    who connects to whom under which epoch: no input or output
 //	credit.go       who may send how much: no input or output
 //	slots.go        registered memory for messages
+//	pacer.go        how much of reads and writes is under way: no input or output
 //	rail.go         a device and its queues
 //	queue.go        a queue pair and what is under way on it
 //	domain.go       polling

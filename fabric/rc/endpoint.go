@@ -45,8 +45,7 @@ type endpoint struct {
 	dirty    bool     // in domain.dirty
 	up       bool     // requests may be posted
 	queues   []*queue // by rail
-	shy      uint8    // pieces are smaller by so many halves
-	well     uint8    // pieces that were done since that changed
+	ahead    int      // bytes of transfers that may be under way at first over the next connection, 0: what is usual
 	unsent   []record // messages to be sent again once the connection stands
 	first    *op      // transfers that have not ended, oldest first
 	last     *op

@@ -46,12 +46,10 @@ type queue struct {
 	watch  int    // requests under way that report
 	failed bool
 
-	// Soft-RoCE asks again for all pieces that are under way when one packet is lost. So there are fewer where none is done
-	// for long.
-	pieces  int    // under way
-	allowed int    // how many may be
-	seen    uint32 // head when the heart beat last
-	unrung  int    // requests that the device was not told of
+	pacer  pacer
+	pieces int    // under way
+	seen   uint32 // head when the heart beat last
+	unrung int    // requests that the device was not told of
 }
 
 func (q *queue) under() int { return int(q.tail - q.head) }
@@ -80,6 +78,7 @@ func (q *queue) push(r record, f verbs.Flags) {
 	q.tail++
 	if r.work == workPiece {
 		q.pieces++
+		q.pacer.posted(int(r.bytes))
 	}
 	q.unrung++
 	q.silent++
@@ -87,19 +86,6 @@ func (q *queue) push(r record, f verbs.Flags) {
 		q.silent = 0
 		q.watch++
 	}
-}
-
-const (
-	firstPieces = 16
-	mostPieces  = ofPieces - 8
-)
-
-// pace is called twice a second.
-func (q *queue) pace() {
-	if q.pieces > 0 && q.seen == q.head {
-		q.allowed = max(1, q.allowed/4)
-	}
-	q.seen = q.head
 }
 
 // pop takes the oldest request.

@@ -110,7 +110,7 @@ func (d *domain) pump(e *endpoint) {
 		}
 		for o.posted < o.bytes {
 			q := d.roomiest(e, o)
-			if q == nil || !d.postPiece(e, q, o) {
+			if q == nil || !d.postPiece(q, o) {
 				return
 			}
 		}
@@ -129,7 +129,7 @@ func (d *domain) roomiest(e *endpoint, o *op) *queue {
 	}
 	var best *queue
 	for i, q := range queues {
-		if q.under() < ofPieces && q.pieces < q.allowed && d.under[i] < d.most(i) && (best == nil || q.under() < best.under()) {
+		if q.under() < ofPieces && q.pacer.room() && d.under[i] < d.most(i) && (best == nil || q.under() < best.under()) {
 			best = q
 		}
 	}
@@ -168,8 +168,8 @@ func (d *domain) fetched(o *op, scrap uint32) {
 }
 
 // postPiece posts the next piece of a transfer.
-func (d *domain) postPiece(e *endpoint, q *queue, o *op) bool {
-	n := min(o.bytes-o.posted, max(q.rail.piece>>e.shy, 1))
+func (d *domain) postPiece(q *queue, o *op) bool {
+	n := min(o.bytes-o.posted, q.pacer.size())
 	i := q.rail.index
 	sge := verbs.SGE{Addr: o.local + uint64(o.posted), Len: uint32(n), LKey: o.keys[i].local}
 	at := verbs.Remote{Addr: o.remote + uint64(o.posted), RKey: o.rkeys[i]}

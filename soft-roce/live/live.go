@@ -1,6 +1,7 @@
 package live
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"strconv"
@@ -25,6 +26,36 @@ func Device(t testing.TB) string {
 		t.Fatalf("%s is set, and there is no RDMA device: %v", liveVariable, err)
 	}
 	return devices[0].Name()
+}
+
+// NoNAK is Device, and fails the test if while it runs a message finds a receiver of that device that is not ready, or one of
+// its own does not. It skips the check where the device is no Soft-RoCE, whose counters have other names.
+func NoNAK(t testing.TB) string {
+	t.Helper()
+	device := Device(t)
+	count := func() (sum int, ok bool) {
+		for _, name := range []string{"rcvd_rnr_err", "send_rnr_err"} {
+			text, err := os.ReadFile("/sys/class/infiniband/" + device + "/ports/1/hw_counters/" + name)
+			if err != nil && os.Getenv(nodeVariable) == "" {
+				t.Logf("not counted: %v", err)
+				return 0, false
+			}
+			n, err2 := strconv.Atoi(strings.TrimSpace(string(text)))
+			if err := errors.Join(err, err2); err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+		return sum, true
+	}
+	if before, ok := count(); ok {
+		t.Cleanup(func() {
+			if after, _ := count(); after != before {
+				t.Errorf("%d times a receiver was not ready", after-before)
+			}
+		})
+	}
+	return device
 }
 
 // Node is a guest.
