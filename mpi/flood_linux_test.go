@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ibrun/ibrun/mpi")
+	"github.com/ibrun/ibrun/mpi"
+)
 
 const (
 	floodSenders = 8

@@ -15,7 +15,8 @@ const (
 	beatPause  = 500 * time.Millisecond
 	mostMissed = 5  // beats without a sign of life after which a peer is lost
 	light      = 2  // requests that a beat may wait behind
-	ladenBeats = 60 // what mostMissed is behind more, which loss of packets holds up
+	ladenBeats = 20 // what mostMissed is behind more, which loss of packets holds up, and then the connection is made again
+	mostBeats  = 60 // how long the peer may take to answer when a connection has broken
 	never      = time.Duration(math.MaxInt64)
 )
 
@@ -111,11 +112,10 @@ func (d *domain) listen(e *endpoint) {
 		e.ring()
 		return
 	}
-	limit := mostMissed
-	if e.laden {
-		limit = ladenBeats
-	}
-	if e.missed++; e.missed >= limit {
+	e.missed++
+	if e.laden && e.missed >= ladenBeats {
+		d.broke(e, fmt.Errorf("queue pair %d: %w", e.queues[0].pair.num, verbs.StatusRetryExceeded))
+	} else if !e.laden && e.missed >= mostMissed {
 		d.lose(e, fmt.Errorf("fabric/rc: peer %d: %w: its device has not answered for %v", e.peer, fabric.ErrPeerDown,
 			time.Duration(e.missed)*beatPause))
 	}

@@ -101,7 +101,7 @@ func (d *domain) reconnect(e *endpoint, err error) {
 		e.ahead /= 4
 		d.mu.Unlock()
 	}
-	e.patience = ladenBeats
+	e.patience = mostBeats
 	e.want()
 }
 
@@ -330,7 +330,7 @@ func (d *domain) answer(e *endpoint, g *greeting) error {
 	}
 	e.hands.answered(g, e.queues[0].pair)
 	if g.epoch > 1 { // a first connection is waited for without end: the peer may compute
-		e.patience = ladenBeats
+		e.patience = mostBeats
 		d.callLater(e)
 		d.next = min(d.next, d.beat)
 	}

@@ -39,7 +39,7 @@ func TestLiveLoss(t *testing.T) {
 		retries     uint8 // of our device; 0: without end
 	}{
 		{"2%", "2%", 4 << 20, 64 << 20, 0},
-		{"30%", "30%", 256 << 10, 4 << 20, 0},
+		{"30%", "30%", 128 << 10, 4 << 20, 0},
 		{"30%, the device gives up", "30%", 64 << 10, 1 << 20, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
