@@ -33,8 +33,9 @@
 // # Loss
 //
 // A peer that closes says so. To one that has not been heard of for half a second a write of no bytes goes out, which the
-// peer's device answers, or its kernel: so a peer that computes, or is stopped, is not lost. After five that stay unanswered
-// it is.
+// peer's device answers, or its kernel: so a peer that computes, or is stopped, is not lost. After five times half a second
+// without an answer it is. If much else waits before that write, the connection is made again after ten seconds, with less
+// under way. A peer whose connection broke, and whose process then answers no request for half a minute, is lost as well.
 //
 //	wire.go         the header of messages
 //	address.go      what peers know of each other from the start
