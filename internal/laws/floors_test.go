@@ -58,6 +58,7 @@ fabric/auto, mpi/internal/proto < mpi/explain;
 # Floor 6: programs.
 perf, mpi < bench;
 mpi < examples/*;
+NONE < docs/dashboards;                                      # a test only
 hw, verbs < examples/pingpong;
 verbs < bench/perftest;
 hw < bench/sockets;
