@@ -48,6 +48,14 @@
 //	err := cache.Set(world, x)
 //	x, ok, err := cache.Get(world)
 //
+// # Environment
+//
+// Predefined keys tell about the job and its machines; [TagUB], [WtimeIsGlobal] and the others cannot be changed:
+//
+//	bound, ok, err := mpi.TagUB.Get(world)
+//
+// [Process.Wtime] is one time for all processes, on several machines as well; [Process.WtimeError] tells how well that is known.
+//
 // # Hardware
 //
 // A process is told which parts of its machine it is restricted to, by the affinity of the moment, and each key that it is told

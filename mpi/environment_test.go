@@ -292,6 +292,7 @@ func TestEnvironment(t *testing.T) {
 		"S0-20": ioAll, "S0-22": ioAll, "S0-23": ioAll,
 		"S1-09": hostless, "S1-11": hostless, "S0-K1": hostless,
 		"S0-30": global, "S0-35": global, "S0-37": global, "S1-15": global, "S1-16": global, "S0-31": global, "S0-36": global,
+		"S0-34": global,
 		"S0-32": crossed, "S0-33": ordered,
 		"S0-41": named, "S0-42": named, "S0-43": named, "S1-18": named,
 		"S0-K4": codes, "S0-K2/none": unlaunched, "S0-K3/none": unlaunched,
@@ -388,5 +389,55 @@ func TestVersion(t *testing.T) {
 	mpitest.Run(t, 1, func(p *mpi.Process) error {
 		before := p.Finalized()
 		return errors.Join(p.Finalize(), check(!before && p.Finalized(), "finalized: %v, then %v", before, p.Finalized()))
+	})
+}
+
+// sessionBound checks the bound of tags on a communicator that was made from a group, which all of its processes call, and on an
+// intercommunicator of it and the rest, outside of the World Model.
+func sessionBound(p *mpi.Process, s *mpi.Session) error {
+	all, err := s.Group("mpi://WORLD")
+	if err != nil {
+		return err
+	}
+	c, err := mpi.CommFromGroup(all, "all", nil)
+	if err != nil {
+		return err
+	}
+	bound := func(c *mpi.Comm) int {
+		v, ok, err := mpi.TagUB.Get(c)
+		if err != nil || !ok || c == nil {
+			return -1
+		}
+		return v
+	}
+	errs := []error{check(p.World() == nil, "there is a World")}
+	found := []int{bound(c), -bound(c)}
+	if all.Size() > 1 {
+		first, err := all.Incl(0)
+		rest, err2 := all.Excl(0)
+		if err := errors.Join(err, err2); err != nil {
+			return err
+		}
+		if all.Rank() != 0 {
+			first, rest = rest, first
+		}
+		between, err := mpi.IntercommFromGroups(first, rest, "between", nil)
+		if err != nil {
+			return err
+		}
+		found = append(found, bound(between), -bound(between))
+		defer func() { _ = between.Free() }() // a failure of this shows in the session's Close
+	}
+	errs = append(errs, mpi.Allreduce(c, found, found, mpi.Min))
+	for i := range found {
+		errs = append(errs, check(found[i] == []int{math.MaxInt32, -math.MaxInt32}[i%2], "least and most bounds %v", found))
+	}
+	_, ok, err := mpi.IO.Get(c)
+	return errors.Join(append(errs, err, check(!ok, "IO without a World"), c.Free())...)
+}
+
+func TestSessionTagBound(t *testing.T) {
+	sessions(t, map[string]func(p *mpi.Process, s *mpi.Session) error{
+		"S0-15": sessionBound, "S0-16": sessionBound, "S0-17": sessionBound,
 	})
 }
