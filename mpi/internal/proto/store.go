@@ -44,11 +44,14 @@ func (s *store) block(n int) []byte {
 		s.idle -= cap(b)
 		return b[:n]
 	}
+	if s.idle > s.high { // all of it of other sizes
+		s.blocks, s.idle = [16][][]byte{}, 0
+	}
 	return make([]byte, n, 64<<c)
 }
 
-// freeBlock keeps a block for later: as long as there are messages, all blocks, so that a store which runs full again and
-// again leaves nothing to the collector, which would let the heap grow far beyond the bound.
+// freeBlock keeps a block for later. What was once full may be again, and would leave everything to the collector each time,
+// which lets the heap grow far beyond the bound.
 func (s *store) freeBlock(b []byte) {
 	if b == nil {
 		return
@@ -57,13 +60,7 @@ func (s *store) freeBlock(b []byte) {
 		s.blocks[c] = append(s.blocks[c], b)
 		s.idle += cap(b)
 	}
-	if s.held == 0 && s.idle > mostIdle {
-		s.blocks, s.idle, s.free = [16][][]byte{}, 0, nil
-	}
 }
-
-// mostIdle is how many bytes of blocks are kept when there are no messages.
-const mostIdle = 4 << 20
 
 // keep remembers a message whose whole payload is so long. A sender that fills the store is told to offer only.
 func (e *Engine) keep(peer int32, v envelope, w [5]uint64, payload []byte, whole int) *arrived {
