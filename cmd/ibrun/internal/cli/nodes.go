@@ -6,8 +6,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 )
 
 // nodeFlags are those of a job on several nodes, on each of which ibrun is started.
@@ -64,7 +62,7 @@ func (o *Options) checkNodes() error {
 		}
 		return nil
 	}
-	if each := o.Policy.Per; o.Policy.Map == placement.Node && len(o.Programs) == 1 && o.Programs[0].Ranks == 0 {
+	if each := o.Policy.PerNode; each > 0 && len(o.Programs) == 1 && o.Programs[0].Ranks == 0 {
 		o.Programs[0].Ranks = min(each*o.Nodes, MaxRanks)
 	}
 	ranks := 0

@@ -47,10 +47,10 @@ func TestParse(t *testing.T) {
 		{"-map-by ppr:2:socket:PE=4 -report-bindings --rank-file f p", nil, Options{Programs: []Program{{Args: []string{"p"}}},
 			Policy: placement.Policy{Map: placement.Package, Per: 2, CPUs: 4, Report: true, FilePath: "f"}}},
 		{"-n 2 p", map[string]string{"IBRUN_TASKS_PER_NODE": "4", "IBRUN_OFFSET": "1"}, Options{Programs: []Program{{Ranks: 2,
-			Args: []string{"p"}}}, Policy: placement.Policy{Map: placement.Node, Per: 4, Offset: 1}}},
+			Args: []string{"p"}}}, Policy: placement.Policy{PerNode: 4, Offset: 1}}},
 		{"--node 0/3 --ppn 2 p", map[string]string{"IBRUN_RENDEZVOUS": "h:1", "IBRUN_SECRET_FILE": "f"}, Options{
 			Programs: []Program{{Ranks: 6, Args: []string{"p"}}}, Rendezvous: "h:1", Nodes: 3, SecretFile: "f",
-			Policy: placement.Policy{Map: placement.Node, Per: 2}}},
+			Policy: placement.Policy{PerNode: 2}}},
 		{"--node 0/1 p", nil, Options{Programs: []Program{{Args: []string{"p"}}}, Nodes: 1}},
 		{"-l -n 2 a : -n 1 b", map[string]string{"IBRUN_LABEL": "false"}, Options{Label: true, Programs: []Program{
 			{Ranks: 2, Args: []string{"a"}}, {Ranks: 1, Args: []string{"b"}}}}},

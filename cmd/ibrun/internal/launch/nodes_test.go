@@ -44,7 +44,7 @@ func TestPlanOfNode(t *testing.T) {
 		}
 	}
 
-	o.Policy.Map, o.Policy.Per = placement.Node, 8
+	o.Policy.PerNode = 8
 	if _, err := makePlan(flat(4), names("h", o), o); codeOf(err) != codeUsage ||
 		!strings.Contains(err.Error(), "no rank is left for node 1 (h) of 2") {
 		t.Errorf("all ranks on node 0: %v", err)

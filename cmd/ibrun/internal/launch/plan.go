@@ -47,11 +47,12 @@ func thisMachine(o *cli.Options, s Streams) (m placement.Machine, err error) {
 		return m, err
 	}
 	if o.Nodes > 1 || o.Policy.Needs() || o.Policy.Report || strings.Contains(o.Transport, "rdma") || hasRDMA() {
-		m.Top, err = hw.Local()
-	} else {
-		m.Top, err = hw.Read(os.DirFS("/"), hw.OnlyPUs)
+		if m.Top, err = hw.Local(); err == nil {
+			return m, nil
+		}
+		s.say("devices do not count for where ranks run: %v", err)
 	}
-	if err != nil {
+	if m.Top, err = hw.Read(os.DirFS("/"), hw.OnlyPUs); err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			s.say("this machine does not tell how its cores are arranged: %v", err)
 		}
@@ -93,6 +94,9 @@ func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error
 	}
 	if p.here.Ranks, p.here.Notes, err = o.Policy.On(m, p.mine()); err != nil {
 		return nil, fail(codeUsage, "place ranks on %s: %w", m.Name, err)
+	}
+	if len(names) > 1 || o.Policy.Report || o.Policy.Map == placement.Device || strings.Contains(o.Transport, "rdma") {
+		p.here.Notes = append(p.here.Notes, o.Policy.Crossing(p.here.Ranks)...)
 	}
 	p.shares = placement.Shares(p.here.Ranks)
 	p.psets, err = psets(o, len(p.programs))

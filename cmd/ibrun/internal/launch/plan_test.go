@@ -168,3 +168,20 @@ func TestTaskOfPlan(t *testing.T) {
 		t.Errorf("six ranks on the four cores near mlx5_0 do not share: %+v", p)
 	}
 }
+
+// That devices are at another socket is told where their traffic would go there, and not of a job in shared memory.
+func TestCrossingNote(t *testing.T) {
+	m := sockets()
+	m.Top.RDMA = m.Top.RDMA[:1]
+	alone, far := programs(2), programs(2)
+	far.Transport = "rdma"
+	if p := planOf(t, m, alone); p.here.Notes != nil {
+		t.Errorf("a job on one node: %q", p.here.Notes)
+	}
+	for _, o := range []*cli.Options{far, {Nodes: 2, Programs: programs(4).Programs}} {
+		p := planOf(t, m, o)
+		if len(p.here.Notes) != 1 || !strings.Contains(p.here.Notes[0], "rank 1 on PUs 4-7 is in another package") {
+			t.Errorf("%+v: %q", o, p.here.Notes)
+		}
+	}
+}

@@ -78,7 +78,7 @@ func (n *node) coresOf(pus []int) [][]int {
 }
 
 // nearest gives each rank the NIC and the GPU near it, those that it was mapped to if there are any.
-func (n *node) nearest(ranks []Rank, mapped []*hw.Choice) (notes []string) {
+func (n *node) nearest(ranks []Rank, mapped []*hw.Choice) {
 	pus := make([][]int, len(ranks))
 	for i, r := range ranks {
 		pus[i] = r.PUs
@@ -106,8 +106,12 @@ func (n *node) nearest(ranks []Rank, mapped []*hw.Choice) (notes []string) {
 			r.GPU = gpus[i]
 		}
 	}
-	notes = crossing(ranks, func(r Rank) hw.Choice { return r.NIC })
-	if mapped != nil { // otherwise it is not known that ranks use GPUs
+}
+
+// Crossing warns of ranks on one machine whose devices are in another package, if they use these devices.
+func (p *Policy) Crossing(ranks []Rank) []string {
+	notes := crossing(ranks, func(r Rank) hw.Choice { return r.NIC })
+	if p.Map == Device { // otherwise it is not known that ranks use GPUs
 		notes = append(notes, crossing(ranks, func(r Rank) hw.Choice { return r.GPU })...)
 	}
 	return notes

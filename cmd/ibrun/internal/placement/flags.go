@@ -32,7 +32,11 @@ func ourFlags() []Flag {
 				p.CPUs, err = count(s)
 				return err
 			}},
-		{[]string{"ppn", "npernode", "ntasks-per-node", "tasks-per-node"}, "N", "start N ranks on each node", per(Node)},
+		{[]string{"ppn", "npernode", "ntasks-per-node", "tasks-per-node"}, "N", "start N ranks on each node",
+			func(p *Policy, s string) (err error) {
+				p.PerNode, err = count(s)
+				return err
+			}},
 		{[]string{"offset"}, "N", "leave the first N slots of the node free",
 			func(p *Policy, s string) error {
 				n, err := strconv.Atoi(s)

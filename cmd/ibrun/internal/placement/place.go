@@ -74,13 +74,13 @@ func Place(machines []Machine, ranks int, p Policy) (*Plan, error) {
 			places[j].Node = i
 			plan.Ranks[rank] = places[j]
 		}
-		plan.note(m, notes)
+		plan.note(append(notes, p.Crossing(places)...))
 	}
 	return plan, nil
 }
 
 // note keeps what is not said yet: equal nodes have equal notes.
-func (p *Plan) note(m Machine, notes []string) {
+func (p *Plan) note(notes []string) {
 	for _, n := range notes {
 		if !slices.Contains(p.Notes, n) {
 			p.Notes = append(p.Notes, n)
@@ -100,29 +100,28 @@ func (p *Policy) Nodes(names []string, ranks int) ([]int, error) {
 	if p.Offset > 0 && len(names) > 1 {
 		return nil, fmt.Errorf("%w: --offset %d is for a job on one node, this one has %d", ErrNoRoom, p.Offset, len(names))
 	}
+	if room := p.PerNode * len(names); room > 0 && ranks > room {
+		return nil, fmt.Errorf("%w: %d ranks, and %d on each of %d nodes make %d", ErrNoRoom, ranks, p.PerNode, len(names), room)
+	}
 	nodes := make([]int, ranks)
 	each, more := ranks/len(names), ranks%len(names)
 	for i := range nodes {
 		switch {
-		case p.Map == Node && p.Per > 0:
-			nodes[i] = i / p.Per
 		case p.Map == Node:
 			nodes[i] = i % len(names)
+		case p.PerNode > 0:
+			nodes[i] = i / p.PerNode
 		case i < more*(each+1): // what does not divide goes to the first nodes
 			nodes[i] = i / (each + 1)
 		default:
 			nodes[i] = (i - more) / each
 		}
 	}
-	if last := nodes[ranks-1]; last >= len(names) {
-		return nil, fmt.Errorf("%w: %d ranks, and %d on each of %d nodes make %d", ErrNoRoom, ranks, p.Per, len(names),
-			p.Per*len(names))
-	}
 	return nodes, nil
 }
 
-// On places the ranks, ascending, that are on one machine. The notes are what the user should know. Ranks of other
-// machines do not matter.
+// On places the ranks, ascending, that are on one machine. The notes are what the user should know, but for
+// [Policy.Crossing]. Ranks of other machines do not matter.
 func (p *Policy) On(m Machine, ranks []int) (places []Rank, notes []string, err error) {
 	n, err := newNode(m)
 	if err != nil {
@@ -145,7 +144,8 @@ func (p *Policy) On(m Machine, ranks []int) (places []Rank, notes []string, err 
 		}
 		places[i] = r
 	}
-	return places, slices.Concat(d.notes, n.kinds(places), n.nearest(places, d.devices)), nil
+	n.nearest(places, d.devices)
+	return places, append(d.notes, n.kinds(places)...), nil
 }
 
 // Shares tells of each of the ranks of one machine whether it has to share PUs with so many others that there is not one
@@ -175,7 +175,10 @@ func (p *Policy) Slots(m Machine) (int, error) {
 	if p.File != nil {
 		return len(p.File.Lines), nil
 	}
-	if p.Per > 0 {
+	switch {
+	case p.PerNode > 0:
+		return p.PerNode, nil
+	case p.Per > 0:
 		objects, err := n.objects(p)
 		return p.Per * len(objects), err
 	}

@@ -129,6 +129,7 @@ func TestRefusals(t *testing.T) {
 		want  string
 	}{
 		{two(), "map-by=ppr:1:package", 3, ErrNoRoom, "3 ranks, and 1 for each package of 2 make 2"},
+		{two(), "ppn=2 map-by=node", 3, ErrNoRoom, "2 on each of 1 nodes make 2"},
 		{two(), "ppn=2", 3, ErrNoRoom, "2 on each of 1 nodes make 2"},
 		{two(), "cpus-per-rank=9", 2, ErrNoRoom, "2 ranks with 9 cores each need more than the 16 of the node"},
 		{two(), "map-by=numa:PE=3", 6, ErrNoRoom, "2 ranks with 3 cores each need more than the 4 of numa 0"},
@@ -170,6 +171,9 @@ func TestNodes(t *testing.T) {
 		{"distribution=cyclic", 3, 4, "0 1 2 0"},
 		{"ppn=2", 3, 4, "0 0 1 1"},
 		{"map-by=numa", 2, 4, "0 0 1 1"},
+		{"ppn=3 map-by=numa", 2, 4, "0 0 0 1"},
+		{"map-by=ppr:3:node", 2, 4, "0 0 0 1"},
+		{"ppn=3 map-by=node", 2, 4, "0 1 0 1"},
 	} {
 		p := policy(t, strings.Fields(c.flags)...)
 		got, err := p.Nodes(make([]string, c.nodes), c.ranks)

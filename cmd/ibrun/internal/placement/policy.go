@@ -36,6 +36,8 @@ type Policy struct {
 	Device string
 	// Per is how many ranks each object of Map gets, one object after the other. 0: they are dealt out in turn.
 	Per int
+	// PerNode is how many ranks each node of the job gets, the last ones perhaps fewer. 0: equally many, or one more.
+	PerNode int
 	// Bind is what ranks are bound to.
 	Bind Level
 	// CPUs is how many cores a rank gets, hardware threads where Map or Bind is HWThread. 0: an equal share.
@@ -63,10 +65,10 @@ func (p *Policy) Across() string {
 	switch {
 	case p.File != nil:
 		return "--rank-file " + strings.Join(p.File.hosts(), ",")
-	case p.Map == Node && p.Per > 0:
-		return fmt.Sprintf("--ppn %d", p.Per)
 	case p.Map == Node:
 		return "--map-by node"
+	case p.PerNode > 0:
+		return fmt.Sprintf("--ppn %d", p.PerNode)
 	}
 	return ""
 }
@@ -153,6 +155,9 @@ func (p *Policy) mapBy(value string) error {
 	}
 	if err := q.modify(words[1:]); err != nil {
 		return err
+	}
+	if q.Map == Node && q.Per > 0 {
+		p.PerNode, q.Map, q.Per = q.Per, Share, 0
 	}
 	p.Map, p.Device, p.Per, p.Strict = q.Map, q.Device, q.Per, q.Strict
 	if q.CPUs > 0 {
