@@ -33,6 +33,9 @@ func about(tag string, groups ...[]int32) digest {
 	return sha256.Sum256(b)
 }
 
+// foundingContext is that of these messages.
+const foundingContext = foundingID << 1
+
 // maxMail bounds a message with its digest: the largest is the ids of all communicators that a process may make.
 const maxMail = len(digest{}) + maxIDs/8 + 64
 
@@ -45,6 +48,7 @@ type desk struct {
 	mail    map[slot][][]byte
 	seats   map[digest]bool // taken: one goroutine at a time is busy with a matter
 	taking  bool            // somebody takes in what comes
+	lefts   int             // processes that had left when last one did; of who takes
 }
 
 // slot is where the messages of one process about one matter wait, in the order in which they were sent.
@@ -77,8 +81,9 @@ func (d *desk) rise(a digest) {
 	d.mu.Unlock()
 }
 
-// read waits for the next message in a slot.
-func (d *desk) read(s slot) ([]byte, error) {
+// read waits for the next message in a slot. It fails once any of the processes concerned has left the job: another that
+// noticed that first may have given up.
+func (d *desk) read(s slot, all []int32) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for {
@@ -88,6 +93,9 @@ func (d *desk) read(s slot) ([]byte, error) {
 		} else if len(q) == 1 {
 			delete(d.mail, s)
 			return q[0], nil
+		}
+		if err := d.e.Gone(foundingContext, all); err != nil {
+			return nil, err
 		}
 		if d.taking {
 			d.changed.Wait()
@@ -99,16 +107,25 @@ func (d *desk) read(s slot) ([]byte, error) {
 	}
 }
 
-// take waits for a message, whatever it is about. The caller holds mu, which is free meanwhile.
+// take waits for a message, whatever it is about, or until a process leaves. The caller holds mu, which is free while it
+// waits; what has come changes hands with mu held, so that it is always here or there.
 func (d *desk) take() error {
 	d.taking = true
 	d.mu.Unlock()
-	b := make([]byte, maxMail)
-	st, err := d.e.Recv(proto.Route{Context: foundingID << 1, Rank: AnySource, Tag: int32(AnyTag)}, b)
+	lefts, err := d.e.Mail(foundingContext, d.lefts)
 	d.mu.Lock()
-	d.taking = false
+	d.taking, d.lefts = false, lefts
 	d.changed.Broadcast()
 	if err != nil {
+		return err
+	}
+	from := proto.Route{Context: foundingContext, Rank: AnySource, Tag: int32(AnyTag)}
+	st, ok, err := d.e.Probe(from, false)
+	if err != nil || !ok {
+		return err
+	}
+	b := make([]byte, maxMail)
+	if st, err = d.e.Recv(from, b); err != nil {
 		return err
 	}
 	if st.Bytes < len(digest{}) {
@@ -129,7 +146,7 @@ type founding struct {
 }
 
 func (f *founding) send(rank int, b []byte) (proto.Handle, error) {
-	to := proto.Route{Context: foundingID << 1, Peer: f.peers[rank], Rank: f.self}
+	to := proto.Route{Context: foundingContext, Peer: f.peers[rank], Rank: f.self}
 	return f.d.e.Isend(to, append(slices.Clone(f.about[:]), b...), proto.Standard)
 }
 
@@ -145,7 +162,7 @@ func (f *founding) combine(dst, src []byte, kernel dtype.Func) error {
 		if err != nil {
 			return err
 		}
-		got, err := f.d.read(slot{f.about, f.peers[(f.rank+n-step)%n]})
+		got, err := f.d.read(slot{f.about, f.peers[(f.rank+n-step)%n]}, f.peers)
 		if err != nil {
 			return err
 		}
@@ -160,12 +177,11 @@ func (f *founding) combine(dst, src []byte, kernel dtype.Func) error {
 	return nil
 }
 
-// found agrees on a context for a communicator that is being made, and opens it. Until then, and afterwards, all its
-// processes count on each other.
+// found agrees on a context for a communicator that is being made, and opens it. From then on all
+// its processes count on each other.
 func (c *Comm) found(op string, a digest) error {
 	p := c.p
 	f := &founding{d: &p.desk, about: a, peers: c.group.peers, rank: int(c.group.rank), self: int32(p.place.Rank)}
-	p.live.Store(c, nil)
 	p.desk.sit(a)
 	defer p.desk.rise(a)
 	m := &meeting{c: c, op: op, founding: f}
@@ -178,7 +194,6 @@ func (c *Comm) found(op string, a digest) error {
 		ctx, err = m.newContext(true)
 	}
 	if err != nil {
-		p.live.Delete(c)
 		return err
 	}
 	c.open(ctx)

@@ -169,7 +169,7 @@ func (s *Session) PsetInfo(name string) (*Info, error) {
 }
 
 // Group is the group of a process set, which this process may be in or not. It is ErrArg if there is none of that name,
-// and ErrProcFailed once one of its processes is known to be lost, or to have left the job. It waits for nobody.
+// and ErrProcFailed once a process of the job is known to be lost. It waits for nobody.
 // MPI-5.0 §7.3.2.
 func (s *Session) Group(name string) (*Group, error) {
 	const op = "Session.Group"
@@ -177,7 +177,7 @@ func (s *Session) Group(name string) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.p.e.Lost(set.peers); err != nil {
+	if err := s.p.e.Broken(); err != nil {
 		return nil, s.err(op, classify(err), fmt.Errorf("process set %s: %w", name, err))
 	}
 	return &Group{s.p, s, set.peers}, nil

@@ -179,15 +179,18 @@ func TestGone(t *testing.T) {
 		if err := errors.Join(works(c), c.Free()); err != nil || me == 1 || me == 4 {
 			return err
 		}
-		for err == nil { // until they have left
-			_, err = s.Group("air")
-			_, alive := s.Group("ocean")
-			if alive != nil {
-				return alive
-			}
+		var waiting sync.WaitGroup
+		errs := make([]error, 4)
+		for i := range 3 { // some wait for who takes in what comes
+			waiting.Go(func() {
+				_, err := fromSet(s, "mpi://WORLD", fmt.Sprint("never ", i))
+				errs[i] = ofClass(err, mpi.ErrProcFailed)
+			})
 		}
-		rest, made := fromSet(s, "ocean", "rest")
-		return errors.Join(ofClass(err, mpi.ErrProcFailed), made, works(rest), rest.Free())
+		rest, err := fromSet(s, "ocean", "rest")
+		waiting.Wait()
+		_, errs[3] = s.Group("mpi://WORLD")
+		return errors.Join(append(errs, err, works(rest), rest.Free())...)
 	}))
 }
 

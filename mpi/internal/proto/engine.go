@@ -95,6 +95,7 @@ type Engine struct {
 
 	broken  error // set when a process was lost
 	leaving bool  // all processes may leave now
+	lefts   int   // how many have
 	missed  func(int32) bool
 	loans   loans // parts of the buffer for buffered sends
 
@@ -284,24 +285,12 @@ func (e *Engine) fail(n int32, err error) {
 		p := e.peer(n)
 		p.left = err
 		p.reopen()
+		e.lefts++
 		e.forgotBy(n)
 	} else {
 		e.broken, e.plain = err, false
 	}
 	e.unpark()
-}
-
-// Lost is why not all of these processes can be counted on, as far as is known; nil if nothing is known against them.
-func (e *Engine) Lost(peers []int32) error {
-	e.lock()
-	defer e.unlock()
-	e.progress() // news may have come
-	for _, n := range peers {
-		if p := e.peers[n]; p != nil && p.left != nil {
-			return p.left
-		}
-	}
-	return e.broken
 }
 
 // Abort breaks the engine: every call that waits, and every later one, fails with err.

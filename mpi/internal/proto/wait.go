@@ -37,6 +37,7 @@ const (
 	finishedAny             // one of set has completed, or none is active
 	wordReached             // *word has reached value
 	message                 // a message that fits from is there
+	mail                    // so, or more than value processes have left
 	settled                 // nothing is left to be sent
 	unlent                  // the attached buffer is not in use
 	quiet                   // nothing is under way in the context of from
@@ -55,6 +56,8 @@ func (g *goal) met(e *Engine) bool {
 	case message:
 		t := e.table(g.from.Context)
 		return t == &e.dead || !t.Takes(g.from.Rank, g.from.Tag) || t.Find(g.from.Rank, g.from.Tag) != nil
+	case mail:
+		return uint64(e.lefts) > g.value || e.table(g.from.Context).Find(AnySource, AnyTag) != nil
 	case unlent:
 		return len(e.loans.out) == 0
 	case quiet:

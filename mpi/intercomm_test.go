@@ -1,0 +1,153 @@
+package mpi_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/ibrun/ibrun/mpi"
+)
+
+// between makes an intercommunicator of the sets air and ocean among five ranks: air has 1 and 4, ocean 0, 2 and 3.
+func between(t *testing.T, f func(p *mpi.Process, s *mpi.Session, c *mpi.Comm) error) {
+	t.Helper()
+	joined(t, 5, inSession(func(p *mpi.Process, s *mpi.Session) error {
+		local, err1 := s.Group("air")
+		remote, err2 := s.Group("ocean")
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+		if local.Rank() == mpi.Undefined {
+			local, remote = remote, local
+		}
+		c, err := mpi.IntercommFromGroups(local, remote, "air and sea", nil)
+		if err != nil {
+			return err
+		}
+		same := c.Group().Equal(local) && c.RemoteGroup().Equal(remote)
+		errs := []error{check(c.Remote() && same, "groups"), check(c.Size() == local.Size() && c.RemoteSize() == remote.Size() &&
+			c.Rank() == local.Rank(), "rank %d of %d, remote %d", c.Rank(), c.Size(), c.RemoteSize())}
+		return errors.Join(append(errs, f(p, s, c))...)
+	}))
+}
+
+// talk has every rank send to every rank of the other group, and receive from all there.
+func talk(c *mpi.Comm, base int) error {
+	me := base + 10*c.Size() + c.Rank()
+	for r := range c.RemoteSize() {
+		if err := mpi.Send(c, []int{me}, r, 7); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for r := range c.RemoteSize() {
+		x := []int{0}
+		src := r
+		if r%2 == 1 {
+			src = mpi.AnySource // which is only that one: the lower have been received, the higher may not come first
+			if r != c.RemoteSize()-1 {
+				src = r
+			}
+		}
+		st, err := mpi.Recv(c, x, src, 7)
+		want := base + 10*c.RemoteSize() + st.Source
+		errs = append(errs, err, check(x[0] == want, "got %d from %d, want %d", x[0], st.Source, want))
+	}
+	return errors.Join(errs...)
+}
+
+func TestIntercomm(t *testing.T) {
+	between(t, func(p *mpi.Process, s *mpi.Session, c *mpi.Comm) error {
+		d, err := c.Dup()
+		if err != nil {
+			return err
+		}
+		i, r, err := d.Idup()
+		if err != nil {
+			return err
+		}
+		_, err = r.Wait()
+		k := mpi.NewKeyval[int](p, nil, nil)
+		errs := []error{err, talk(c, 100), talk(d, 200), talk(i, 300), c.Barrier(), d.Free(), talk(i, 400), i.Disconnect(),
+			k.Set(c, 5), holds(k, c, 5)}
+		return errors.Join(append(errs, c.Free(), ofClass(c.Barrier(), mpi.ErrComm), ofClass(talk(c, 0), mpi.ErrComm))...)
+	})
+}
+
+// TestIntercommStays: what is alive when the session is closed goes with it.
+func TestIntercommStays(t *testing.T) {
+	between(t, func(_ *mpi.Process, _ *mpi.Session, c *mpi.Comm) error { return talk(c, 0) })
+}
+
+func TestIntercommRefuses(t *testing.T) {
+	between(t, func(_ *mpi.Process, s *mpi.Session, c *mpi.Comm) error {
+		x, n := make([]int, 8), 4
+		_, split := c.Split(0, 0)
+		_, splitType := c.SplitType(mpi.TypeShared, 0, nil)
+		errs := []error{ofClass(mpi.Send(c, x, c.RemoteSize(), 0), mpi.ErrRank)}
+		for _, err := range []error{
+			split, splitType, mpi.Bcast(c, x, 0), mpi.Reduce(c, x, x, mpi.Sum, 0), mpi.Allreduce(c, x, x, mpi.Sum), mpi.Allgather(c, x, x),
+			mpi.Gather(c, x, x, 0), mpi.Scatter(c, x, x, 0), mpi.Alltoall(c, x[:n], x[n:]), mpi.Scan(c, x, x, mpi.Sum),
+			mpi.Exscan(c, x, x, mpi.Sum),
+		} {
+			errs = append(errs, ofClass(err, mpi.ErrComm))
+		}
+		self, err := fromSet(s, "mpi://SELF", "t")
+		if err != nil {
+			return err
+		}
+		_, merged := self.Merge(false)
+		errs = append(errs, check(!self.Remote() && self.RemoteSize() == 0 && self.RemoteGroup().Size() == 0, "an intracommunicator"))
+		return errors.Join(append(errs, ofClass(merged, mpi.ErrComm), talk(c, 1), c.Barrier())...)
+	})
+}
+
+func TestMerge(t *testing.T) {
+	for _, high := range []struct {
+		air, ocean bool
+		want       []int // World ranks, nil for either
+	}{{true, false, []int{0, 2, 3, 1, 4}}, {false, true, []int{1, 4, 0, 2, 3}}, {true, true, nil}, {false, false, nil}} {
+		t.Run(fmt.Sprint(high.air, high.ocean), func(t *testing.T) {
+			between(t, func(p *mpi.Process, s *mpi.Session, c *mpi.Comm) error {
+				mine := high.ocean
+				if c.Size() == 2 {
+					mine = high.air
+				}
+				m, err := c.Merge(mine)
+				if err != nil {
+					return err
+				}
+				all, err := s.Group("mpi://WORLD")
+				errs := []error{err, works(m), talk(c, 1)}
+				if high.want != nil {
+					want, err := all.Incl(high.want...)
+					errs = append(errs, err, check(m.Group().Equal(want), "another order"))
+				}
+				return errors.Join(append(errs, m.Free())...)
+			})
+		})
+	}
+	between(t, func(_ *mpi.Process, _ *mpi.Session, c *mpi.Comm) error {
+		_, err := c.Merge(c.Rank() == 0)
+		return errors.Join(ofClass(err, mpi.ErrArg), talk(c, 1))
+	})
+}
+
+// TestIntercommTags: two of them at once between the same groups.
+func TestIntercommTags(t *testing.T) {
+	between(t, func(_ *mpi.Process, _ *mpi.Session, c *mpi.Comm) error {
+		errs := make([]error, 2)
+		var both sync.WaitGroup
+		for i := range errs {
+			both.Go(func() {
+				d, err := mpi.IntercommFromGroups(c.Group(), c.RemoteGroup(), fmt.Sprint(i), nil)
+				if errs[i] = err; err == nil {
+					errs[i] = errors.Join(talk(d, 1000*i), d.Free())
+				}
+			})
+		}
+		both.Wait()
+		return errors.Join(errs...)
+	})
+}
