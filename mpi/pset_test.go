@@ -212,6 +212,11 @@ func TestNthPset(t *testing.T) {
 			}
 			return errors.Join(errs...)
 		},
+	})
+}
+
+func TestPsetNames(t *testing.T) {
+	sessions(t, map[string]func(p *mpi.Process, s *mpi.Session) error{
 		"S3-K1": func(p *mpi.Process, s *mpi.Session) error {
 			var errs []error
 			for _, name := range []string{"mpi://world", "mpi://World", "MPI://SELF", "mpi://self", "mpi://WORLD "} {
