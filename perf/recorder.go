@@ -51,13 +51,18 @@ func ModeFromEnv(getenv func(string) string) (Mode, error) {
 type Recorder struct {
 	l     *layout
 	clock clock
-	due   [maxOps]uint64 // weight of the next short operation if it is to be timed, or 0
-	left  [maxOps]int32  // how many are not, before the next that is
-	warm  [maxOps]uint8  // how many of the first were
+	paces [1 << 8]pace // by any Op
 	all   bool
 	free  uint8 // lanes, a bit each
 	seq   uint64
 	rows  int // in use
+}
+
+// pace says which of an operation's short calls are timed.
+type pace struct {
+	due  uint64 // weight of the next if it is to be timed, or 0
+	left int32  // how many are not, before the next that is
+	warm uint8  // how many of the first were
 }
 
 // NewRecorder makes memory, which is all zero, the page of a rank. Memory must not move or go as long as the recorder is
@@ -74,8 +79,10 @@ func NewRecorder(memory []byte, of Identity, mode Mode) (*Recorder, error) {
 		return nil, errors.New("perf: the page is in use")
 	}
 	r := &Recorder{l: l, clock: newClock(), all: mode == All, free: 1<<Lanes - 1}
-	for i := range r.due {
-		r.due[i] = 1
+	for op := range ops {
+		if op.counted() {
+			r.paces[op].due = 1
+		}
 	}
 	set(&l.version, Version)
 	set(&l.bytes, layoutBytes)
@@ -90,6 +97,14 @@ func NewRecorder(memory []byte, of Identity, mode Mode) (*Recorder, error) {
 	return r, nil
 }
 
+// Page is what the recorder writes, as readers see it; nil if nothing is recorded. Any goroutine may call it.
+func (r *Recorder) Page() *Page {
+	if r == nil {
+		return nil
+	}
+	return &Page{r.l}
+}
+
 // Finish says that the rank has finalized.
 func (r *Recorder) Finish() {
 	if r == nil {
@@ -101,7 +116,7 @@ func (r *Recorder) Finish() {
 
 // Begin is called when an operation on n bytes begins. Its result belongs to End; it is 0 if the operation is not timed.
 func (r *Recorder) Begin(op Op, n int) (start uint64) {
-	if r == nil || n < AlwaysTimed && atomic.LoadUint64(&r.due[op&(maxOps-1)]) == 0 || !op.counted() {
+	if r == nil || n < AlwaysTimed && get(&r.paces[op].due) == 0 {
 		return 0
 	}
 	return r.begin(op, n)
@@ -115,8 +130,11 @@ const (
 )
 
 func (r *Recorder) begin(op Op, n int) uint64 {
+	if !op.counted() {
+		return 0
+	}
 	mark := uint64(0)
-	switch due := &r.due[op]; {
+	switch due := &r.paces[op].due; {
 	case n >= AlwaysTimed:
 		mark = long
 	case atomic.LoadUint64(due) == sampleEvery:
@@ -139,7 +157,7 @@ func (r *Recorder) End(op Op, n int, start uint64) {
 	add(&c.calls, 1)
 	add(&c.bytes, uint64(n))
 	if start == 0 {
-		if r.left[op]--; r.left[op] > 0 {
+		if r.paces[op].left--; r.paces[op].left > 0 {
 			return
 		}
 	}
@@ -149,7 +167,7 @@ func (r *Recorder) End(op Op, n int, start uint64) {
 // timed sees to what is timed, and to what will be.
 func (r *Recorder) timed(op Op, c *cell, start uint64) {
 	if start == 0 {
-		set(&r.due[op], sampleEvery)
+		set(&r.paces[op].due, sampleEvery)
 		return
 	}
 	weight := uint64(1)
@@ -157,11 +175,11 @@ func (r *Recorder) timed(op Op, c *cell, start uint64) {
 	case start&long != 0, r.all:
 	case start&heavy != 0:
 		weight = sampleEvery
-		r.left[op] = sampleEvery - 1
+		r.paces[op].left = sampleEvery - 1
 	default:
-		if r.warm[op]++; r.warm[op] == sampleEvery {
-			r.left[op] = sampleEvery - 1
-			set(&r.due[op], 0)
+		if r.paces[op].warm++; r.paces[op].warm == sampleEvery {
+			r.paces[op].left = sampleEvery - 1
+			set(&r.paces[op].due, 0)
 		}
 	}
 	r.observe(c, r.clock.since(start&^marks), weight)

@@ -8,3 +8,5 @@ package perf
 func add(p *uint64, n uint64) { *p += n }
 
 func set(p *uint64, v uint64) { *p = v }
+
+func get(p *uint64) uint64 { return *p }

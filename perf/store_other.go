@@ -10,3 +10,5 @@ import "sync/atomic"
 func add(p *uint64, n uint64) { atomic.StoreUint64(p, atomic.LoadUint64(p)+n) }
 
 func set(p *uint64, v uint64) { atomic.StoreUint64(p, v) }
+
+func get(p *uint64) uint64 { return atomic.LoadUint64(p) }

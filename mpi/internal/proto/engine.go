@@ -83,7 +83,8 @@ type Engine struct {
 	moves    moveQueue // blocks to be read or written
 	store    store     // messages that came too early
 
-	rec        *perf.Recorder
+	rec        *perf.Recorder // nil: nothing is recorded now
+	book       *perf.Recorder // nil: nothing ever is
 	times      Timekeeper
 	report     func(string)
 	complained bool // about registration
@@ -122,6 +123,7 @@ func New(c Config) (*Engine, error) {
 		report: c.Report,
 		missed: c.Missed,
 		rec:    c.Record,
+		book:   c.Record,
 		times:  c.Times,
 	}
 	e.rehint()
@@ -314,7 +316,7 @@ func (e *Engine) Leave() {
 func (e *Engine) Settle() error {
 	e.lock()
 	defer e.unlock()
-	defer e.rec.Leave(e.rec.Enter(perf.Finalize, -1, -1, 0))
+	defer e.book.Leave(e.rec.Enter(perf.Finalize, -1, -1, 0))
 	g := goal{what: settled}
 	e.await(&g)
 	if !g.met(e) {

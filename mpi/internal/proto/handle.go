@@ -110,7 +110,7 @@ func (e *Engine) WaitAny(op perf.Op, hs []Handle) (int, error) {
 	began := e.rec.Begin(op, 0)
 	lane := e.rec.Enter(op, -1, -1, 0)
 	defer func() {
-		e.rec.Leave(lane)
+		e.book.Leave(lane)
 		e.rec.End(op, 0, began)
 	}()
 	g := goal{what: finishedAny, set: hs}

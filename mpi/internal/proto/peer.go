@@ -13,9 +13,10 @@ import (
 
 // peer is what an engine knows of one other process, or of itself.
 type peer struct {
-	ep   fabric.Endpoint // nil until first used
-	way  *way            // with ep
-	link perf.Link       // counts what goes to the peer and comes from it
+	ep    fabric.Endpoint // nil until first used
+	way   *way            // with ep
+	link  perf.Link       // counts what goes to the peer and comes from it
+	other perf.Link       // the one while recording is off, if it is on, and the other way round
 	// eager is the largest payload that may be sent at once, with nothing before it: -1 while not connected, while
 	// other messages wait for room, or while the peer wants offers only.
 	eager  int

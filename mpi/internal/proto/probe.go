@@ -21,7 +21,7 @@ func (e *Engine) find(from Route, block bool) (*arrived, error) {
 		lane := e.rec.Enter(from.Op, from.Peer, from.Tag, 0)
 		g := goal{what: message, from: from}
 		e.await(&g)
-		e.rec.Leave(lane)
+		e.book.Leave(lane)
 	} else if err := e.poke(); err != nil {
 		return nil, err
 	}

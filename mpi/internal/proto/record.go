@@ -15,10 +15,27 @@ func (e *Engine) End(op perf.Op, n int, began uint64) {
 	e.unlock()
 }
 
+// Recording switches recording on, as it is at the start, or off.
+func (e *Engine) Recording(on bool) {
+	e.lock()
+	defer e.unlock()
+	if on == (e.rec != nil) || e.book == nil {
+		return
+	}
+	if e.rec = e.book; !on {
+		e.rec = nil
+	}
+	for _, p := range e.peers {
+		if p != nil {
+			p.link, p.other = p.other, p.link
+		}
+	}
+}
+
 // Progress records how far the program says it is.
 func (e *Engine) Progress(done, total uint64) {
 	e.lock()
-	e.rec.Progress(done, total)
+	e.book.Progress(done, total)
 	e.unlock()
 }
 

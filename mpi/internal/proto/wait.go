@@ -69,17 +69,6 @@ func (g *goal) met(e *Engine) bool {
 // wait waits for a request, and collects its error. The request may be used again afterwards; its status stays
 // until then. Where several goroutines wait for the same request, one of them gets it.
 func (e *Engine) wait(r *Request, op perf.Op) error {
-	if r.state != active {
-		return e.waited(r, r.gen)
-	}
-	lane := e.rec.Enter(op, r.route.Peer, r.route.Tag, len(r.buf))
-	err := e.spinFor(r)
-	e.rec.Leave(lane)
-	return err
-}
-
-// spinFor polls for a request for a while before it waits as others do.
-func (e *Engine) spinFor(r *Request) error {
 	gen := r.gen
 	for i := 0; r.state == active && r.gen == gen; i++ {
 		if e.broken != nil {
@@ -89,16 +78,14 @@ func (e *Engine) spinFor(r *Request) error {
 			continue
 		}
 		if r.state == active {
+			// What is over by now needs not be shown.
+			lane := e.rec.Enter(op, r.route.Peer, r.route.Tag, len(r.buf))
 			g := goal{what: finishedOne, req: r, gen: gen}
 			e.await(&g)
+			e.book.Leave(lane)
 		}
 		i = 0
 	}
-	return e.waited(r, gen)
-}
-
-// waited ends a wait for this use of a request.
-func (e *Engine) waited(r *Request, gen uint64) error {
 	e.handOver()
 	if r.state != done || r.gen != gen {
 		return ErrStale
@@ -265,7 +252,7 @@ func (e *Engine) parkOnCond(g *goal) {
 func (e *Engine) WaitAtLeast(op perf.Op, n int, w *uint64, v uint64, sleepers *uint64) error {
 	e.lock()
 	defer e.unlock()
-	defer e.rec.Leave(e.rec.Enter(op, -1, -1, n))
+	defer e.book.Leave(e.rec.Enter(op, -1, -1, n))
 	g := goal{what: wordReached, word: w, value: v, sleepers: sleepers}
 	e.await(&g)
 	if g.met(e) {

@@ -234,6 +234,11 @@ func TestWrongUse(t *testing.T) {
 		{"allreduce --sizes 1M --memory 1K", "of buffers per rank"},
 		{"latency --json --plot", "--plot draws"},
 		{"latency --iterations -1", "negative"},
+		{"overhead --rounds 6", "--rounds is 7 at least"},
+		{"overhead --op init", "recording begins after init"},
+		{"overhead --op latency -n 3", "between 2 ranks, not 3"},
+		{"overhead --op barrier --size 8 --op foo", `no operation is called "foo"`},
+		{"overhead --op bw --size 0", "bw has no point at --size 0"},
 		{"versus --op latency,foo", `no operation is called "foo"`},
 		{"versus --rounds 6", "--rounds is 7 at least"},
 		{"versus --peer intel", "--peer has no \"intel\": it knows openmpi, mpich"},
@@ -269,6 +274,9 @@ func TestLaunch(t *testing.T) {
 	if !slices.Equal(out.launched, want) || out.code != 7 || out.stderr != "" {
 		t.Errorf("launched %q, exit %d, stderr %q; want %q, exit 7", out.launched, out.code, out.stderr, want)
 	}
+	if out := call(t, "/opt/ibrun", []string{"IBRUN_PERF=off"}, "overhead"); out.code != exitUsage || out.launched != nil {
+		t.Errorf("overhead of nothing: exit %d, %s", out.code, out.stderr)
+	}
 	if out := call(t, "/opt/ibrun", []string{"PMI_FD=3"}, "versus"); out.code != exitUsage {
 		t.Errorf("versus as a rank: exit %d, %s", out.code, out.stderr)
 	}
@@ -283,7 +291,7 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"latency", "versus", "init"} {
+	for _, name := range []string{"latency", "versus", "overhead", "init"} {
 		out := call(t, "", nil, name, "--help")
 		if out.code != 0 || out.launched != nil ||
 			!strings.Contains(out.stdout, "usage: ibrun bench "+name) || !strings.Contains(out.stdout, "-json") {

@@ -4,6 +4,7 @@
 //	ibrun bench allreduce -n 4            starts 4 ranks and prints a table, one line per size
 //	ibrun bench versus --op latency,bw    ours beside Open MPI and MPICH, alternating in one run
 //	ibrun bench verbs --op send_lat       RDMA: ours beside perftest, alternating in one run
+//	ibrun bench overhead                  what recording for metrics and reports costs
 //
 // `ibrun bench OP` is both halves of a job. Without a launcher it starts ibrun itself as the rank program, with the
 // same words again; as a rank of a job, under ibrun or any launcher that speaks PMI, it measures, and rank 0
@@ -39,4 +40,9 @@
 // takes the same. The lines are those of versus with a field more:
 //
 //	{"op":"send_lat","ranks":2,"size":8,"unit":"us","ours":12.1,"peer":11.9,"peer_name":"perftest","ratio":0.98,"provider":"rxe"}
+//
+// # overhead
+//
+// The ranks of one job measure with recording and without in turn, for some milliseconds each, so that whatever else happens
+// on the machine meets both. The lines are those of versus, with recording as ours and "off" as the peer.
 package benchcmd

@@ -1,0 +1,130 @@
+package proto
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/perf"
+)
+
+// recorders opens engines that record.
+func recorders(t *testing.T, n int) []*Engine {
+	return open(t, n, nil, func(c *Config) {
+		var err error
+		c.Record, err = perf.NewRecorder(make([]byte, perf.PageBytes), perf.Identity{Rank: c.Self, Size: n}, perf.On)
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func recorded(e *Engine) (*perf.Snapshot, error) { return e.book.Page().Snapshot() }
+
+// TestRecordTraffic: both sides agree on how much went how, whichever way it went, and on what was kept meanwhile.
+func TestRecordTraffic(t *testing.T) {
+	es := recorders(t, 2)
+	// Lengths of every form.
+	lengths := []int{0, 8, 4 << 10, 48 << 10, 200 << 10, 3 << 20}
+	each(t, es, func(self int, e *Engine) error {
+		for i, n := range lengths {
+			buf := make([]byte, n)
+			var err error
+			if self == 0 {
+				err = e.Send(to(0, 1, int32(i)), buf, Standard)
+			} else {
+				_, err = e.Recv(from(0, int32(i)), buf)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	out, err := recorded(es[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := recorded(es[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum perf.Volume
+	for _, s := range []*perf.Snapshot{out, in} {
+		for i := range s.Traffic {
+			if s.Traffic[i].Direction == perf.Out {
+				sum.Messages += s.Traffic[i].Messages
+				sum.Bytes += s.Traffic[i].Bytes
+			}
+			s.Traffic[i].Direction = perf.Both
+		}
+	}
+	want := perf.Volume{Messages: uint64(len(lengths))}
+	for _, n := range lengths {
+		want.Bytes += uint64(n)
+	}
+	if sum != want || !slices.Equal(out.Traffic, in.Traffic) || len(out.Traffic) < 2 {
+		t.Errorf("out %+v\nin  %+v\nwant %+v in all", out.Traffic, in.Traffic, want)
+	}
+}
+
+// TestRecordUnexpected: messages that wait are seen, and that there were more.
+func TestRecordUnexpected(t *testing.T) {
+	es := recorders(t, 1)
+	e := es[0]
+	for i := range 3 {
+		if err := e.Send(to(0, 0, int32(i)), make([]byte, 100), Standard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := e.Recv(from(0, 2), make([]byte, 100)); err != nil { // the last, so the others have to be kept
+		t.Fatal(err)
+	}
+	s, err := recorded(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := s.Queues
+	if q.Unexpected != 2 || q.UnexpectedHigh < 2 || q.UnexpectedBytes == 0 || q.UnexpectedBytesHigh < q.UnexpectedBytes {
+		t.Errorf("%+v", q)
+	}
+}
+
+// TestRecordCurrent: who waits for long is seen waiting, for whom and for what, and not any more afterwards.
+func TestRecordCurrent(t *testing.T) {
+	es := recorders(t, 2)
+	want := perf.Current{Op: perf.Recv, Peer: 1, Tag: 7, Bytes: 64}
+	each(t, es, func(self int, e *Engine) error {
+		if self == 0 {
+			r := from(1, 7)
+			r.Op, r.Peer = perf.Recv, 1
+			_, err := e.Recv(r, make([]byte, 64))
+			return err
+		}
+		for {
+			s, err := recorded(es[0])
+			if err != nil {
+				return err
+			}
+			if len(s.Current) == 1 && s.Current[0].Seq != 0 {
+				want.Seq = s.Current[0].Seq
+				if s.Current[0] != want {
+					return fmt.Errorf("%+v, want %+v", s.Current[0], want)
+				}
+				break
+			}
+			runtime.Gosched()
+		}
+		time.Sleep(time.Millisecond) // so that there is something to be counted as waiting
+		return e.Send(to(1, 0, 7), make([]byte, 8), Standard)
+	})
+	s, err := recorded(es[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Current) != 0 || s.Waiting < time.Millisecond || len(s.Ops) != 1 || s.Ops[0].Calls != 1 || s.Ops[0].Bytes != 8 {
+		t.Errorf("%+v", s)
+	}
+}

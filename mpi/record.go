@@ -1,0 +1,37 @@
+package mpi
+
+import (
+	"errors"
+
+	"github.com/ibrun/ibrun/perf"
+)
+
+// Pcontrol switches the recording of what this process does: level 0 switches it off, and 1 on again, as it is after Init, so
+// that reports and metrics leave out what a program does to warm up, say. Other levels do nothing. Calls under way are
+// recorded or not as it was when they began. MPI-5.0 §15.2.4.
+func (p *Process) Pcontrol(level int) {
+	if level == 0 || level == 1 {
+		p.e.Recording(level == 1)
+	}
+}
+
+// Progress tells whoever watches the job how far the program is: done of total, in steps of its own. It costs some
+// nanoseconds. Not in MPI-5.0.
+func (p *Process) Progress(done, total int) error {
+	if done < 0 || done > total {
+		return p.raise(&Error{ErrArg, "Progress", p.place.Rank, errors.New("progress goes from 0 to the total")})
+	}
+	p.e.Progress(uint64(done), uint64(total))
+	return nil
+}
+
+// Recorded tells what this process has done since Init: calls, messages, times. It is nil with IBRUN_PERF=off. It may be asked
+// for at any time, also after Finalize. Not in MPI-5.0, whose tool information interface gives such figures by name (§15.3).
+func (p *Process) Recorded() (*perf.Snapshot, error) {
+	page := p.record.Page()
+	if page == nil {
+		return nil, nil
+	}
+	s, err := page.Snapshot()
+	return s, p.below("Recorded", err)
+}

@@ -1,0 +1,109 @@
+package mpi_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/ibrun/ibrun/mpi"
+	"github.com/ibrun/ibrun/mpi/mpitest"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// TestRecorded: what ranks record is what they did, each call once, whatever it is made of.
+func TestRecorded(t *testing.T) {
+	const times = 40
+	mpitest.Run(t, 2, func(p *mpi.Process) error {
+		w, peer := p.World(), 1-p.World().Rank()
+		small, large := make([]byte, 8), make([]byte, 1<<20)
+		for range times {
+			if w.Rank() == 0 {
+				if err := errors.Join(mpi.Send(w, small, peer, 1), mpi.Ssend(w, large, peer, 2)); err != nil {
+					return err
+				}
+			} else {
+				_, err := mpi.Recv(w, small, peer, 1)
+				_, err2 := mpi.Recv(w, large, peer, 2)
+				if err := errors.Join(err, err2); err != nil {
+					return err
+				}
+			}
+			if _, err := mpi.Sendrecv(w, small, peer, 3, make([]byte, 8), peer, 3); err != nil {
+				return err
+			}
+			if err := mpi.Allreduce(w, small, small, mpi.Sum); err != nil {
+				return err
+			}
+		}
+		r, err := mpi.Irecv(w, small, peer, 4)
+		if err != nil {
+			return err
+		}
+		p.Pcontrol(0)
+		for range 5 { // in between, and not recorded
+			if err := w.Barrier(); err != nil {
+				return err
+			}
+		}
+		p.Pcontrol(1)
+		s, err := mpi.Isend(w, small, peer, 4)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(mpi.Waitall([]mpi.Request{r, s}, nil), w.Barrier(), p.Progress(3, 4)); err != nil {
+			return err
+		}
+		return checkRecorded(p, times)
+	})
+}
+
+func checkRecorded(p *mpi.Process, times uint64) error {
+	s, err := p.Recorded()
+	if err != nil {
+		return err
+	}
+	type count struct{ calls, bytes uint64 }
+	want := map[perf.Op]count{perf.Sendrecv: {times, 16 * times}, perf.Allreduce: {times, 8 * times}, perf.Irecv: {1, 8},
+		perf.Isend: {1, 8}, perf.Waitall: {1, 0}, perf.Barrier: {1, 0}}
+	if s.Rank == 0 {
+		want[perf.Send], want[perf.Ssend] = count{times, 8 * times}, count{times, times << 20}
+	} else {
+		want[perf.Recv] = count{2 * times, (8 + 1<<20) * times}
+	}
+	for _, o := range perf.MergeClasses(s.Ops) {
+		if got := (count{o.Calls, o.Bytes}); got != want[o.Op] {
+			return fmt.Errorf("rank %d, %v: %+v, want %+v", s.Rank, o.Op, got, want[o.Op])
+		}
+		delete(want, o.Op)
+	}
+	if len(want) != 0 || s.Done != 3 || s.Total != 4 || s.State != perf.Running || s.Size != 2 {
+		return fmt.Errorf("rank %d: not recorded: %v; %+v", s.Rank, want, s)
+	}
+	if len(s.Peers) != 1 || s.Peers[0].Rank != 1-s.Rank || s.Peers[0].Transport != perf.Mem {
+		return fmt.Errorf("rank %d: peers %+v", s.Rank, s.Peers)
+	}
+	// Beside the messages of these calls there are those of the collectives.
+	small, large := s.Peers[0].Out, s.Peers[0].In
+	if s.Rank == 0 {
+		small, large = large, small
+	}
+	if large.Bytes < times<<20 || small.Bytes >= times<<20 || small.Messages < times || large.Messages < 3*times {
+		return fmt.Errorf("rank %d: to its peer %+v, from it %+v", s.Rank, s.Peers[0].Out, s.Peers[0].In)
+	}
+	return nil
+}
+
+// TestRecordedOff: IBRUN_PERF=off records nothing, and calls go on as they do with it.
+func TestRecordedOff(t *testing.T) {
+	t.Setenv("IBRUN_PERF", "off")
+	mpitest.Run(t, 2, func(p *mpi.Process) error {
+		p.Pcontrol(1)
+		if err := errors.Join(p.World().Barrier(), p.Progress(1, 1)); err != nil {
+			return err
+		}
+		if s, err := p.Recorded(); s != nil || err != nil {
+			return fmt.Errorf("recorded %+v, %v", s, err)
+		}
+		return nil
+	})
+}
