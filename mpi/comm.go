@@ -36,6 +36,7 @@ type Comm struct {
 	local   []int32     // the local group of an intercommunicator; otherwise nil
 	freed   atomic.Bool // or not made yet
 	group   group
+	graph   *Neighbors // of a communicator with a graph; never changed
 
 	attrs   attrs.Cache[*Comm]
 	birth   uint64         // order in which communicators of the process were made

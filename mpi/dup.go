@@ -64,6 +64,7 @@ func (c *Comm) aisle(turn uint32) *group {
 func (c *Comm) replica(op string) (*Comm, error) {
 	d := c.child(c.peers, int(c.rank))
 	d.local, d.group.peers, d.group.rank = c.local, c.group.peers, c.group.rank
+	d.graph = c.graph
 	c.copying.Add(1)
 	defer c.copying.Add(-1)
 	return d, c.below(op, c.attrs.Copy(&d.attrs))

@@ -22,6 +22,7 @@ const (
 	ErrRoot       Class = 8   // a root is not in the communicator
 	ErrGroup      Class = 9   // the group is nil, is of another session, or lacks this process
 	ErrOp         Class = 10  // the operation is not defined on the element type
+	ErrTopology   Class = 11  // the communicator has no graph
 	ErrArg        Class = 13  // some other argument is wrong
 	ErrTruncate   Class = 15  // the message was longer than the buffer, which holds its first part
 	ErrOther      Class = 16  // something outside: the wrapped error tells
@@ -39,8 +40,8 @@ const (
 var classText = map[Class]string{
 	ErrBuffer: "invalid buffer", ErrCount: "invalid count", ErrTag: "invalid tag", ErrComm: "invalid communicator",
 	ErrRank: "invalid rank", ErrRequest: "invalid request", ErrRoot: "invalid root", ErrGroup: "invalid group",
-	ErrOp:  "invalid operation",
-	ErrArg: "invalid argument", ErrTruncate: "message truncated", ErrOther: "error", ErrInStatus: "error in status",
+	ErrOp: "invalid operation", ErrTopology: "invalid topology", ErrArg: "invalid argument", ErrOther: "error",
+	ErrTruncate: "message truncated", ErrInStatus: "error in status",
 	ErrInfoKey: "invalid info key", ErrInfoNoKey: "no such info key", ErrInfoValue: "invalid info value",
 	ErrInfo: "invalid info", ErrKeyval: "invalid key of an attribute", ErrNoMem: "no memory",
 	ErrSession: "invalid session", ErrProcFailed: "process failed",

@@ -1,0 +1,209 @@
+package mpi_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/ibrun/ibrun/mpi"
+	"github.com/ibrun/ibrun/mpi/mpitest"
+)
+
+// finds checks the edges that a rank finds at itself.
+func finds(c *mpi.Comm, want mpi.Neighbors) error {
+	n, err := c.DistGraphNeighbors()
+	same := fmt.Sprintf("%#v", n) == fmt.Sprintf("%#v", want) // nil is not empty
+	return errors.Join(err, check(same, "rank %d finds %+v, want %+v", c.Rank(), n, want))
+}
+
+// ringOf is a ring in both directions, with weights 10 to the right and 20 to the left.
+func ringOf(c *mpi.Comm) mpi.Neighbors {
+	left, right := (c.Rank()+c.Size()-1)%c.Size(), (c.Rank()+1)%c.Size()
+	return mpi.Neighbors{
+		Sources: []int{left, right}, SourceWeights: []int{10, 20},
+		Destinations: []int{right, left}, DestinationWeights: []int{10, 20},
+	}
+}
+
+// graphs are the ways to make a communicator with a ring.
+var graphs = map[string]func(c *mpi.Comm, info *mpi.Info) (*mpi.Comm, error){
+	"S2-12": func(c *mpi.Comm, info *mpi.Info) (*mpi.Comm, error) {
+		return c.DistGraphCreateAdjacent(ringOf(c), info)
+	},
+	"S2-11": func(c *mpi.Comm, info *mpi.Info) (*mpi.Comm, error) {
+		var edges []mpi.Edge
+		if c.Rank() == c.Size()-1 { // one rank knows the whole graph
+			for r := range c.Size() {
+				edges = append(edges, mpi.Edge{From: r, To: (r + 1) % c.Size(), Weight: 10})
+			}
+			for r := range c.Size() {
+				edges = append(edges, mpi.Edge{From: r, To: (r + c.Size() - 1) % c.Size(), Weight: 20})
+			}
+		}
+		return c.DistGraphCreate(edges, true, info)
+	},
+}
+
+// TestDistGraphHints: hints are taken, and as everywhere none of the old communicator's; nor are attributes.
+func TestDistGraphHints(t *testing.T) {
+	all := map[string]func(p *mpi.Process) error{}
+	for id, create := range graphs {
+		all[id] = func(p *mpi.Process) error {
+			if err := p.World().SetInfo(info("mpi_assert_no_any_tag", "true")); err != nil {
+				return err
+			}
+			c, err := create(p.World(), info("mpi_assert_no_any_source", "true", "nobody_knows_this", "1"))
+			d, err2 := create(p.World(), nil)
+			if err := errors.Join(err, err2); err != nil {
+				return err
+			}
+			var errs []error
+			for k, of := range []*mpi.Comm{c, d} {
+				want := []string{"true", "false"}[k]
+				i, err := of.GetInfo()
+				source, _ := i.Get("mpi_assert_no_any_source")
+				tag, _ := i.Get("mpi_assert_no_any_tag")
+				_, unknown := i.Get("nobody_knows_this")
+				errs = append(errs, err, check(source == want && tag == "false" && !unknown, "hints %s and %s", source, tag))
+				errs = append(errs, checkSum(of), of.Free())
+			}
+			return errors.Join(errs...)
+		}
+	}
+	all["S4-33"] = within(func(j *journal, c *mpi.Comm, a, b mpi.Keyval[int]) error {
+		var errs []error
+		for _, id := range slices.Sorted(maps.Keys(graphs)) { // in the same order at all ranks
+			d, err := graphs[id](c, nil)
+			if err != nil {
+				return err
+			}
+			errs = append(errs, j.read(""), holds(a, d, -1), holds(b, d, -1), d.Free(), j.read(""))
+		}
+		return errors.Join(append(errs, c.Free())...)
+	})
+	statements(t, all)
+}
+
+// TestDistGraph: the edges are those that were given, and a duplicate has them too, but no other communicator.
+func TestDistGraph(t *testing.T) {
+	for _, n := range []int{1, 2, 5} {
+		mpitest.Run(t, n, func(p *mpi.Process) error {
+			w := p.World()
+			var errs []error
+			for _, id := range slices.Sorted(maps.Keys(graphs)) {
+				c, err := graphs[id](w, nil)
+				if err != nil {
+					return err
+				}
+				d, err := c.Dup()
+				if err != nil {
+					return err
+				}
+				e, err := c.Split(0, 0)
+				if err != nil {
+					return err
+				}
+				_, none := e.DistGraphNeighbors()
+				want := ringOf(w)
+				if id == "S2-11" && w.Rank() == w.Size()-1 || w.Size() <= 2 {
+					want = mpi.Neighbors{} // in another order: looked at below
+				}
+				if want.Sources != nil {
+					errs = append(errs, finds(c, want), finds(d, want))
+				}
+				got, err := d.DistGraphNeighbors()
+				slices.Sort(got.Sources)
+				sorted := slices.Sorted(slices.Values(ringOf(w).Sources))
+				errs = append(errs, err, ofClass(none, mpi.ErrTopology), check(slices.Equal(got.Sources, sorted), "%v", got.Sources))
+				got.Sources[0] = 99 // is the caller's
+				again, err := d.DistGraphNeighbors()
+				errs = append(errs, err, check(again.Sources[0] != 99, "changed by the caller"))
+				errs = append(errs, identify(c, p, all(n)...), e.Free(), d.Free(), c.Free())
+			}
+			return errors.Join(errs...)
+		})
+	}
+}
+
+func all(n int) (ranks []int) {
+	for r := range n {
+		ranks = append(ranks, r)
+	}
+	return ranks
+}
+
+// TestDistGraphShapes: edges from anywhere, several of them, to oneself, none, and without weights.
+func TestDistGraphShapes(t *testing.T) {
+	mpitest.Run(t, 3, func(p *mpi.Process) error {
+		w := p.World()
+		given := [][]mpi.Edge{{{0, 1, 5}, {0, 1, 5}, {2, 2, 7}}, nil, {{1, 0, 3}, {0, 1, 1}}}[w.Rank()]
+		plain, err := w.DistGraphCreate(given, false, nil)
+		if err != nil {
+			return err
+		}
+		heavy, err := w.DistGraphCreate(given, true, nil)
+		if err != nil {
+			return err
+		}
+		empty, err := w.DistGraphCreateAdjacent(mpi.Neighbors{}, nil)
+		if err != nil {
+			return err
+		}
+		return errors.Join(
+			finds(plain, []mpi.Neighbors{
+				{Sources: []int{1}, Destinations: []int{1, 1, 1}}, {Sources: []int{0, 0, 0}, Destinations: []int{0}},
+				{Sources: []int{2}, Destinations: []int{2}},
+			}[w.Rank()]),
+			finds(heavy, []mpi.Neighbors{
+				{Sources: []int{1}, SourceWeights: []int{3}, Destinations: []int{1, 1, 1}, DestinationWeights: []int{5, 5, 1}},
+				{Sources: []int{0, 0, 0}, SourceWeights: []int{5, 5, 1}, Destinations: []int{0}, DestinationWeights: []int{3}},
+				{Sources: []int{2}, SourceWeights: []int{7}, Destinations: []int{2}, DestinationWeights: []int{7}},
+			}[w.Rank()]),
+			finds(empty, mpi.Neighbors{}), plain.Free(), heavy.Free(), empty.Free())
+	})
+}
+
+// TestDistGraphWrong: what is wrong at one rank is an error at all, and nobody hangs.
+func TestDistGraphWrong(t *testing.T) {
+	adjacent := func(n mpi.Neighbors) func(c *mpi.Comm) error {
+		return func(c *mpi.Comm) error {
+			mine := mpi.Neighbors{}
+			if c.Rank() == 1 {
+				mine = n
+			}
+			_, err := c.DistGraphCreateAdjacent(mine, nil)
+			return err
+		}
+	}
+	anywhere := func(e mpi.Edge) func(c *mpi.Comm) error {
+		return func(c *mpi.Comm) error {
+			_, err := c.DistGraphCreate([]mpi.Edge{e}[:c.Rank()&1], true, nil)
+			return err
+		}
+	}
+	for name, x := range map[string]struct {
+		create       func(c *mpi.Comm) error
+		there, other mpi.Class
+	}{
+		"source":         {adjacent(mpi.Neighbors{Sources: []int{3}}), mpi.ErrRank, mpi.ErrOther},
+		"destination":    {adjacent(mpi.Neighbors{Destinations: []int{-1}}), mpi.ErrRank, mpi.ErrOther},
+		"weights":        {adjacent(mpi.Neighbors{Sources: []int{0}, SourceWeights: []int{}}), mpi.ErrArg, mpi.ErrOther},
+		"weight":         {adjacent(mpi.Neighbors{Sources: []int{0}, SourceWeights: []int{-1}}), mpi.ErrArg, mpi.ErrOther},
+		"weights at one": {adjacent(mpi.Neighbors{SourceWeights: []int{}}), mpi.ErrArg, mpi.ErrArg},
+		"edge from":      {anywhere(mpi.Edge{From: 3}), mpi.ErrRank, mpi.ErrOther},
+		"edge to":        {anywhere(mpi.Edge{To: -3}), mpi.ErrRank, mpi.ErrOther},
+		"edge's weight":  {anywhere(mpi.Edge{Weight: -1}), mpi.ErrArg, mpi.ErrOther},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mpitest.Run(t, 3, func(p *mpi.Process) error {
+				class := x.other
+				if p.World().Rank() == 1 {
+					class = x.there
+				}
+				return errors.Join(ofClass(x.create(p.World()), class), checkSum(p.World()))
+			})
+		})
+	}
+}
