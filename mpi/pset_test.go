@@ -165,8 +165,8 @@ func TestNthPset(t *testing.T) {
 			}
 			return errors.Join(errs...)
 		},
-		"S3-11": copies(20, "mpi://WORLD"),
-		"S3-12": copies(7, "mpi://W"),
+		"S3-11": copied(20, "mpi://WORLD"),
+		"S3-12": copied(7, "mpi://W"),
 		"S3-13": func(p *mpi.Process, s *mpi.Session) error {
 			room := []byte("untouched")
 			n, err := s.CopyNthPset(nil, 0, room[:0])
@@ -249,8 +249,8 @@ func TestPsetNames(t *testing.T) {
 	})
 }
 
-// copies checks what a buffer of some size gets of the name mpi://WORLD: this much, and nothing behind it.
-func copies(size int, want string) func(p *mpi.Process, s *mpi.Session) error {
+// copied checks what a buffer of some size gets of the name mpi://WORLD: this much, and nothing behind it.
+func copied(size int, want string) func(p *mpi.Process, s *mpi.Session) error {
 	return func(p *mpi.Process, s *mpi.Session) error {
 		room := []byte(strings.Repeat("-", 40))
 		n, err := s.CopyNthPset(nil, 0, room[:size])
