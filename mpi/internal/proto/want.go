@@ -88,6 +88,9 @@ func (e *Engine) advertise(r *Request) {
 	if p.way.rules.Form(len(r.buf), p.ep.Stream(), false) <= Parts {
 		return
 	}
+	if p.way.caps.Read && !p.way.caps.Write && !p.copies {
+		return // reading it is faster than taking in copies
+	}
 	t := &r.move
 	at := unreadable.Remote // nor can it be written
 	t.local = pin.Memory{}

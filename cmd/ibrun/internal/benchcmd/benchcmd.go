@@ -94,6 +94,8 @@ func (c *command) dispatch(ctx context.Context) error {
 		return c.verbs(ctx, args)
 	case "overhead":
 		return c.overhead(ctx, args)
+	case "hints":
+		return c.hints(ctx, args)
 	}
 	op, err := lookup(name)
 	if err != nil {
@@ -132,7 +134,7 @@ func lookup(name string) (bench.Op, error) {
 		}
 		names = append(names, op.Name)
 	}
-	near := didYouMean(name, append(names, "versus", "verbs", "overhead"))
+	near := didYouMean(name, append(names, "versus", "verbs", "overhead", "hints"))
 	return bench.Op{}, usagef("no operation is called %q%s; `ibrun bench` lists them", name, near)
 }
 
@@ -141,7 +143,8 @@ func (c *command) list() error {
 	fmt.Fprint(c.stdout, "usage: ibrun bench OP [flags]        measure; `ibrun bench OP --help` lists the flags\n",
 		"       ibrun bench versus [flags]    compare with other MPI implementations\n",
 		"       ibrun bench verbs [flags]     compare RDMA with perftest\n",
-		"       ibrun bench overhead [flags]  measure what recording costs\n\nOP is one of\n")
+		"       ibrun bench overhead [flags]  measure what recording costs\n",
+		"       ibrun bench hints [flags]     what hints for communicators gain\n\nOP is one of\n")
 	w := tabwriter.NewWriter(c.stdout, 0, 8, 2, ' ', 0)
 	for _, op := range allOps() {
 		fmt.Fprintf(w, "  %s\t%s\t%s\n", op.Name, op.Unit, op.About)

@@ -119,8 +119,8 @@ func TestVersusJSON(t *testing.T) {
 		}
 		for _, n := range ranks {
 			for _, size := range []int{8, 16, 65536} {
-				want = append(want, line{op, n, size, unit, 4, 5, "openmpi", ratios[0], ""},
-					line{op, n, size, unit, 4, 2, "mpich", ratios[1], ""})
+				want = append(want, line{op, n, size, unit, 4, 5, "openmpi", ratios[0], "", ""},
+					line{op, n, size, unit, 4, 2, "mpich", ratios[1], "", ""})
 			}
 		}
 	}

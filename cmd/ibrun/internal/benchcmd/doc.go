@@ -5,6 +5,7 @@
 //	ibrun bench versus --op latency,bw    ours beside Open MPI and MPICH, alternating in one run
 //	ibrun bench verbs --op send_lat       RDMA: ours beside perftest, alternating in one run
 //	ibrun bench overhead                  what recording for metrics and reports costs
+//	ibrun bench hints                     communicators with a hint beside such without, alternating in one run
 //
 // `ibrun bench OP` is both halves of a job. Without a launcher it starts ibrun itself as the rank program, with the
 // same words again; as a rank of a job, under ibrun or any launcher that speaks PMI, it measures, and rank 0
@@ -45,4 +46,11 @@
 //
 // The ranks of one job measure with recording and without in turn, for some milliseconds each, so that whatever else happens
 // on the machine meets both. The lines are those of versus, with recording as ours and "off" as the peer.
+//
+// # hints
+//
+// Each hint is measured in a use that it is meant for, by two ranks, with and without it in turn; a figure is the best of
+// its rounds. The lines are those of versus: ours is with the hint, the peer without it, and a field names the hint:
+//
+//	{"op":"unexpected","ranks":2,"size":8,"unit":"us","ours":0.1,"peer":0.14,"peer_name":"off","ratio":1.4,"hint":"no_any_tag"}
 package benchcmd

@@ -130,3 +130,32 @@ func TestPeerProgram(t *testing.T) {
 		t.Skipf("there is no other MPI to build the C program with; type: %s", aptLine(implementations()))
 	}
 }
+
+// TestHints: every hint has a line for each size, and the hint of the line is the one that was in force.
+func TestHints(t *testing.T) {
+	out, err := start(t, "hints --json --rounds 1 --time 1us")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for text := range strings.Lines(out) {
+		var l line
+		if err := json.Unmarshal([]byte(text), &l); err != nil || l.Ours <= 0 || l.Peer <= 0 || l.Ratio <= 0 || l.PeerName != "off" {
+			t.Fatalf("%q: %+v, %v", text, l, err)
+		}
+		got = append(got, fmt.Sprint(l.Op, l.Size, l.Hint))
+	}
+	for _, r := range trials() {
+		for _, size := range r.sizes {
+			want = append(want, fmt.Sprint(r.op, size, r.hint))
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("lines of %q, want %q", got, want)
+	}
+	for _, words := range []string{"hints --rounds 0", "hints --time 0s", "hints more"} {
+		if _, err := start(t, words); err == nil {
+			t.Errorf("ibrun bench %s: no error", words)
+		}
+	}
+}

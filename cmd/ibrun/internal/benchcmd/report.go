@@ -22,6 +22,7 @@ type line struct {
 	PeerName string     `json:"peer_name"`
 	Ratio    float64    `json:"ratio"`
 	Provider string     `json:"provider,omitempty"` // of package verbs
+	Hint     string     `json:"hint,omitempty"`     // ours with it, the peer without
 }
 
 func newLine(op string, ranks, size int, unit bench.Unit, ours, peer float64, peerName string) line {
@@ -66,7 +67,7 @@ func (r *report) point(l line) error {
 		fmt.Fprintf(r.w, "%-14s %5s %9s  %5s %12s %12s  %-8s %6s\n", "op", "ranks", "size", "unit", "ours", "peer", "", "ratio")
 	}
 	_, err := fmt.Fprintf(r.w, "%-14s %5d %9s  %5s %12s %12s  %-8s %6.2f%s\n", l.Op, l.Ranks, bench.FormatSize(l.Size), l.Unit,
-		bench.FormatFigure(l.Ours), bench.FormatFigure(l.Peer), l.PeerName, l.Ratio, after("  ", l.Provider))
+		bench.FormatFigure(l.Ours), bench.FormatFigure(l.Peer), l.PeerName, l.Ratio, after("  ", l.Provider+l.Hint))
 	if err != nil {
 		return fmt.Errorf("writing the table: %w", err)
 	}

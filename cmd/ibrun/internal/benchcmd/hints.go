@@ -1,0 +1,308 @@
+package benchcmd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/ibrun/ibrun/bench"
+	"github.com/ibrun/ibrun/mpi"
+)
+
+// trial is a use that a hint is meant for.
+type trial struct {
+	hint  string // what is set, key=value
+	on    []string
+	off   []string
+	op    string
+	sizes []int
+	// run does it so many times at both ranks, and returns the microseconds of one at rank 0.
+	run func(c *mpi.Comm, size, turns int) (float64, error)
+}
+
+// trials are all hints, each with a use.
+func trials() []trial {
+	assert := func(op string, sizes []int, run func(*mpi.Comm, int, int) (float64, error), names ...string) trial {
+		t := trial{op: op, sizes: sizes, run: run}
+		for i, name := range names {
+			if i > 0 {
+				t.hint += "+"
+			}
+			t.hint += name
+			t.on = append(t.on, "mpi_assert_"+name, "true")
+			t.off = append(t.off, "mpi_assert_"+name, "false")
+		}
+		return t
+	}
+	small, large := []int{8}, []int{64 << 10, 256 << 10, 1 << 20}
+	return []trial{
+		assert("unexpected", small, unexpected, "no_any_source"),
+		assert("unexpected", small, unexpected, "no_any_tag"),
+		assert("unexpected", small, unexpected, "no_any_source", "no_any_tag"),
+		assert("posted_latency", large, posted, "exact_length"),
+		assert("urgent", []int{1 << 20}, urgent, "allow_overtaking"),
+		assert("allreduce", small, reductions, "strict_persistent_collective_ordering"),
+		{"memory_alloc_kinds", []string{"mpi_assert_memory_alloc_kinds", "system"},
+			[]string{"mpi_assert_memory_alloc_kinds", "system,mpi"}, "posted_latency", small, posted},
+		{"ibrun_eager=1024", []string{"ibrun_eager", "1024"}, []string{"ibrun_eager", "auto"}, "unexpected",
+			[]int{32 << 10}, unexpected},
+	}
+}
+
+// batch is how many messages wait, or are under way, at a time.
+const batch = 256
+
+// unexpected receives messages that all came before their receives, in the order in which they were sent.
+func unexpected(c *mpi.Comm, size, turns int) (float64, error) {
+	x, word := make([]byte, size), make([]byte, 1)
+	const last = mpi.Tag(batch)
+	reqs := make([]mpi.Request, batch)
+	began := time.Now()
+	for range turns {
+		if c.Rank() == 1 {
+			for tag := range last {
+				var err error
+				if reqs[tag], err = mpi.Isend(c, x, 0, tag); err != nil {
+					return 0, err
+				}
+			}
+			if err := mpi.Send(c, word, 0, last); err != nil {
+				return 0, err
+			}
+			if err := mpi.Waitall(reqs, nil); err != nil {
+				return 0, err
+			}
+			if _, err := mpi.Recv(c, word, 0, last); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		if _, err := mpi.Recv(c, word, 1, last); err != nil {
+			return 0, err
+		}
+		for tag := range last {
+			if _, err := mpi.Recv(c, x, 1, tag); err != nil {
+				return 0, err
+			}
+		}
+		if err := mpi.Send(c, word, 1, last); err != nil {
+			return 0, err
+		}
+	}
+	return per(began, turns*batch), nil
+}
+
+// posted passes a message to and fro, each receive being posted before the message is sent that asks for it.
+func posted(c *mpi.Comm, size, turns int) (float64, error) {
+	out, in, other := make([]byte, size), make([]byte, size), 1-c.Rank()
+	began := time.Now()
+	r, err := mpi.Irecv(c, in, other, 1)
+	for range turns {
+		if err != nil {
+			return 0, err
+		}
+		if c.Rank() == 0 {
+			if err := mpi.Send(c, out, other, 1); err != nil {
+				return 0, err
+			}
+		}
+		if _, err := r.Wait(); err != nil {
+			return 0, err
+		}
+		r, err = mpi.Irecv(c, in, other, 1)
+		if c.Rank() == 1 && err == nil {
+			err = mpi.Send(c, out, other, 1)
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	took := per(began, 2*turns)
+	// The last receive has no message yet.
+	if err := mpi.Send(c, out, other, 1); err != nil {
+		return 0, err
+	}
+	_, err = r.Wait()
+	return took, err
+}
+
+// urgent waits for a large message that was sent after many small ones.
+func urgent(c *mpi.Comm, size, turns int) (float64, error) {
+	const small = 1 << 10
+	x, rest, word := make([]byte, size), make([]byte, batch*small), make([]byte, 1)
+	var took time.Duration
+	for range turns {
+		if c.Rank() == 1 {
+			if _, err := mpi.Recv(c, word, 0, 2); err != nil {
+				return 0, err
+			}
+			reqs := make([]mpi.Request, 0, batch+1)
+			for i := range batch {
+				r, err := mpi.Isend(c, rest[i*small:][:small], 0, 0)
+				if err != nil {
+					return 0, err
+				}
+				reqs = append(reqs, r)
+			}
+			r, err := mpi.Isend(c, x, 0, 1)
+			if err != nil {
+				return 0, err
+			}
+			if err := mpi.Waitall(append(reqs, r), nil); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		began := time.Now()
+		if err := mpi.Send(c, word, 1, 2); err != nil {
+			return 0, err
+		}
+		if _, err := mpi.Recv(c, x, 1, 1); err != nil {
+			return 0, err
+		}
+		took += time.Since(began)
+		for i := range batch {
+			if _, err := mpi.Recv(c, rest[i*small:][:small], 1, 0); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return float64(took.Nanoseconds()) / 1e3 / float64(turns), nil
+}
+
+func reductions(c *mpi.Comm, size, turns int) (float64, error) {
+	x, sum := make([]float64, size/8), make([]float64, size/8)
+	began := time.Now()
+	for range turns {
+		if err := mpi.Allreduce(c, sum, x, mpi.Sum); err != nil {
+			return 0, err
+		}
+	}
+	return per(began, turns), nil
+}
+
+func per(began time.Time, n int) float64 {
+	return float64(time.Since(began).Nanoseconds()) / 1e3 / float64(n)
+}
+
+// hints measures what hints gain: without and with them alternately, in one run of two ranks.
+func (c *command) hints(ctx context.Context, args []string) error {
+	var asJSON bool
+	rounds, slice := 0, time.Duration(0)
+	f := newFlags("bench hints", "hints measures what each hint for a communicator gains, in us: off and on alternate in one run.")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object per line")
+	f.IntVar(&rounds, "rounds", 15, "measure each `N` times with and without")
+	f.DurationVar(&slice, "time", 5*time.Millisecond, "measure for about this `DURATION` each time")
+	if err := f.parse(c, args); err != nil || f.helped {
+		return err
+	}
+	if rounds < 1 || slice <= 0 {
+		return usagef("--rounds and --time are above 0")
+	}
+	if !c.isRank() {
+		words := append([]string{"-n", strconv.Itoa(2), "--", c.self, "bench", "hints"}, args...)
+		if code := c.ibrun(words); code != 0 {
+			return exitError{code}
+		}
+		return nil
+	}
+	p, err := mpi.Init(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if n := p.World().Size(); n != 2 {
+		return fmt.Errorf("hints are measured with 2 ranks, not %d", n)
+	}
+	var r *report
+	if p.World().Rank() == 0 {
+		r = &report{w: c.stdout, json: asJSON}
+	}
+	for _, t := range trials() {
+		for _, size := range t.sizes {
+			if err := t.measure(p, r, size, rounds, slice); err != nil {
+				return fmt.Errorf("%s of %d bytes with %s: %w", t.op, size, t.hint, err)
+			}
+		}
+	}
+	return p.Finalize()
+}
+
+// measure prints the best figures of one size: hints save little, and what disturbs a
+// round only adds. A rank without a report prints none.
+func (t *trial) measure(p *mpi.Process, r *report, size, rounds int, slice time.Duration) error {
+	c, err := p.World().Dup()
+	if err != nil {
+		return err
+	}
+	turns, err := t.turns(c, size, slice)
+	if err != nil {
+		return err
+	}
+	var with, without []float64
+	for range rounds {
+		for _, side := range []struct {
+			info []string
+			took *[]float64
+		}{{t.off, &without}, {t.on, &with}} {
+			if err := t.set(c, side.info); err != nil {
+				return err
+			}
+			if _, err := t.run(c, size, 1); err != nil { // the first after a change finds everything cold
+				return err
+			}
+			took, err := t.run(c, size, turns)
+			if err != nil {
+				return err
+			}
+			*side.took = append(*side.took, took)
+		}
+	}
+	if r == nil {
+		return c.Free()
+	}
+	l := newLine(t.op, 2, size, bench.Microseconds, slices.Min(with), slices.Min(without), "off")
+	l.Hint = t.hint
+	if err := r.point(l); err != nil {
+		return err
+	}
+	return c.Free()
+}
+
+// set brings hints into force, and makes sure that they are.
+func (t *trial) set(c *mpi.Comm, pairs []string) error {
+	info := &mpi.Info{}
+	for i := 0; i < len(pairs); i += 2 {
+		if err := info.Set(pairs[i], pairs[i+1]); err != nil {
+			return err
+		}
+	}
+	if err := c.SetInfo(info); err != nil {
+		return err
+	}
+	now, err := c.GetInfo()
+	if err != nil {
+		return err
+	}
+	for key, value := range info.All() {
+		if v, _ := now.Get(key); v != value {
+			return fmt.Errorf("%s is %q after it was set to %q", key, v, value)
+		}
+	}
+	return nil
+}
+
+// turns finds out how many fill a time, alike at both ranks.
+func (t *trial) turns(c *mpi.Comm, size int, slice time.Duration) (int, error) {
+	for n := 1; ; n *= 2 {
+		began := time.Now()
+		if _, err := t.run(c, size, n); err != nil {
+			return 0, err
+		}
+		took := []int64{time.Since(began).Nanoseconds()}
+		if err := mpi.Bcast(c, took, 0); err != nil || took[0] >= slice.Nanoseconds() || n >= 1<<20 {
+			return n, err
+		}
+	}
+}
