@@ -39,6 +39,16 @@
 // collectives on one communicator go one after the other, in the same order at all ranks, as MPI demands; a second
 // one at the same time is an error.
 //
+// # Sessions
+//
+// Libraries that cannot share World open a [Session], and make communicators of process sets:
+//
+//	s, err := p.OpenSession(nil)
+//	g, err := s.Group("mpi://WORLD")
+//	c, err := mpi.CommFromGroup(g, "org.example.library", nil)
+//
+// A program without World begins with [Join] instead of [Init].
+//
 // # Attributes
 //
 // A [Keyval] attaches a value of any type to communicators. Callbacks say what becomes of it when the communicator is
