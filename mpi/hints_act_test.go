@@ -86,7 +86,8 @@ func TestHintsAct(t *testing.T) {
 			var x [1]int
 			r, err := mpi.Irecv(c, x[:], mpi.AnySource, 8)
 			err = errors.Join(err, c.SetInfo(infoOf(noAnySource, "true", noAnyTag, "true")))
-			err = errors.Join(err, hinted(c, changed(noAnyTag, "true")), mpi.Send(c, x[:], (c.Rank()+1)%3, 8))
+			// No message comes before all have been asked.
+			err = errors.Join(err, hinted(c, changed(noAnyTag, "true")), c.Barrier(), mpi.Send(c, x[:], (c.Rank()+1)%3, 8))
 			_, waitErr := r.Wait()
 			err = errors.Join(err, waitErr, c.SetInfo(infoOf(noAnySource, "true")))
 			return errors.Join(err, hinted(c, changed(noAnyTag, "true", noAnySource, "true")))
