@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 func TestBind(t *testing.T) {
@@ -97,5 +98,25 @@ func TestThisMachine(t *testing.T) {
 	}
 	if seen != len(allowed) {
 		t.Errorf("the cores hold %d PUs, %d are allowed", seen, len(allowed))
+	}
+}
+
+// A node whose slots are empty has nothing to prefer, which is no error; one that is not there is.
+func TestWithoutMemory(t *testing.T) {
+	tree := os.DirFS(t.TempDir())
+	if withoutMemory(tree, []int{0}) {
+		t.Error("where nothing is told, a node has no memory")
+	}
+	tree = fstest.MapFS{
+		dirNode + "online":     {Data: []byte("0-2,6\n")},
+		dirNode + "has_memory": {Data: []byte("0-1\n")},
+	}
+	for _, c := range []struct {
+		nodes []int
+		want  bool
+	}{{[]int{2}, true}, {[]int{2, 6}, true}, {[]int{0}, false}, {[]int{1, 2}, false}, {[]int{3}, false}, {[]int{2, 1000}, false}} {
+		if got := withoutMemory(tree, c.nodes); got != c.want {
+			t.Errorf("nodes %v are without memory: %t, want %t", c.nodes, got, c.want)
+		}
 	}
 }

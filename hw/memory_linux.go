@@ -3,17 +3,21 @@ package hw
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
 
 // PreferMemory has the calling thread, and the processes it starts from now on, take memory of these NUMA nodes first, and
-// of others when these have none left. No nodes: what the kernel does by itself, which is memory of the node that a thread
-// runs on when it first touches a page. The caller has locked the thread with runtime.LockOSThread.
+// of others when these have none left. No nodes, or only such as have no memory: what the kernel does by itself, which is
+// memory of the node that a thread runs on when it first touches a page, or of the one nearest to it. The caller has locked
+// the thread with runtime.LockOSThread.
 //
 // Where the kernel has no NUMA support or a container's filter forbids it, the error wraps errors.ErrUnsupported or
-// fs.ErrPermission. Before Linux 5.15 one node can be preferred but not several; these are then left to the kernel, which
-// takes what is near the PUs that the thread is bound to.
+// fs.ErrPermission. After an error the thread's policy is what it was. Before Linux 5.15 one node can be preferred but not
+// several; these are then left to the kernel, which takes what is near the PUs that the thread is bound to.
 func PreferMemory(nodes []int) error {
 	if len(nodes) == 0 {
 		return memoryError(nodes, unix.SetMemPolicyDynamic(unix.MPOL_DEFAULT, nil))
@@ -28,7 +32,20 @@ func PreferMemory(nodes []int) error {
 	} else if errors.Is(err, unix.EINVAL) && !hasMany() {
 		err = unix.SetMemPolicyDynamic(unix.MPOL_DEFAULT, nil)
 	}
+	if errors.Is(err, unix.EINVAL) && withoutMemory(os.DirFS("/"), nodes) {
+		err = unix.SetMemPolicyDynamic(unix.MPOL_DEFAULT, nil)
+	}
 	return memoryError(nodes, err)
+}
+
+// withoutMemory tells whether all these nodes are there, and none has memory: a socket whose slots are empty.
+func withoutMemory(fsys fs.FS, nodes []int) bool {
+	r := reader{fsys: fsys}
+	online, told := r.list(dirNode + "online")
+	filled, tells := r.list(dirNode + "has_memory")
+	return told && tells && !slices.ContainsFunc(nodes, func(id int) bool {
+		return !slices.Contains(online, id) || slices.Contains(filled, id)
+	})
 }
 
 // hasMany tells whether the kernel lets several nodes be preferred: node 0 is there on every machine.

@@ -1,7 +1,9 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/ibrun/ibrun/hw"
@@ -40,11 +42,16 @@ func (a *agent) lend(r *rankTask) error {
 	if !a.memory {
 		return nil
 	}
-	if err := hw.PreferMemory(r.Memory); err != nil {
-		a.memory = false
-		a.noMemory(err)
+	err := hw.PreferMemory(r.Memory)
+	if err == nil {
+		return nil
 	}
-	return nil
+	a.memory = false
+	a.noMemory(err)
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {
+		return nil // then the rank before had none either
+	}
+	return hw.PreferMemory(nil) // and not what the rank before had
 }
 
 // takeBack ends what lend has done.

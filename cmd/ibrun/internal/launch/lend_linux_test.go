@@ -67,4 +67,15 @@ func TestLend(t *testing.T) {
 	if newAgent().memory {
 		t.Error("the user's own memory policy is overridden")
 	}
+	if err := hw.PreferMemory(nil); err != nil {
+		t.Fatal(err)
+	}
+	a = newAgent()
+	said.Reset()
+	if err := errors.Join(a.lend(&mine), a.lend(&rankTask{Memory: []int{1000}})); err != nil || a.memory {
+		t.Errorf("after memory of a node that is not there: %v, policies are set: %t", err, a.memory)
+	}
+	if set, err := hw.HasMemoryPolicy(); set || err != nil || !strings.Contains(said.String(), "1000") {
+		t.Errorf("the next rank has the policy of the one before: %t, %v; it was told %s", set, err, said.String())
+	}
 }

@@ -59,6 +59,8 @@ func (n *node) deviceObjects(which string) ([]object, error) {
 			strings.Join(without, ", "))
 	case which == "" || which == "nic":
 		return nil, fmt.Errorf("%w: this machine has no RDMA device with an active port that can be opened", ErrNoObject)
+	case which == "gpu":
+		return nil, fmt.Errorf("%w: this machine has no GPU that computes", ErrNoObject)
 	}
 	return nil, fmt.Errorf("%w: this machine has no device %s that can be used", ErrNoObject, which)
 }

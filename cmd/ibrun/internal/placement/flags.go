@@ -32,7 +32,7 @@ func ourFlags() []Flag {
 				p.CPUs, err = count(s)
 				return err
 			}},
-		{[]string{"ppn", "npernode", "ntasks-per-node", "tasks-per-node"}, "N", "start N ranks on each node",
+		{[]string{"ppn", "npernode", "ntasks-per-node", "tasks-per-node", "perhost"}, "N", "start N ranks on each node",
 			func(p *Policy, s string) (err error) {
 				p.PerNode, err = count(s)
 				return err
@@ -74,6 +74,10 @@ func classicFlags() []Flag {
 	for _, word := range []string{"none", "core", "socket"} {
 		flags = append(flags, toggle("bind-to-"+word, func(p *Policy) error { return p.bindTo(word) }))
 	}
+	for _, word := range []string{"display-map", "display-allocation"} { // Open MPI's before version 5
+		flags = append(flags, toggle(word, func(p *Policy) error { p.Report = true; return nil }))
+	}
+	flags = append(flags, toggle("use-hwthread-cpus", (*Policy).threadSlots))
 	return append(flags, toggle("oversubscribe", func(p *Policy) error { p.Strict = false; return nil }),
 		toggle("nooversubscribe", func(p *Policy) error { p.Strict = true; return nil }))
 }
@@ -94,6 +98,17 @@ func (p *Policy) display(s string) error {
 		}
 	}
 	p.Report = true
+	return nil
+}
+
+// threadSlots has hardware threads count where cores do otherwise.
+func (p *Policy) threadSlots() error {
+	if p.Map == Share {
+		p.Map = HWThread
+	}
+	if p.Bind == Share {
+		p.Bind = HWThread
+	}
 	return nil
 }
 

@@ -15,6 +15,7 @@ type node struct {
 	cores   [][]int // the allowed cores as PUs, neighbours next to each other
 	pus     map[int]hw.PU
 	known   map[Level]map[int]int // what keys found
+	empty   map[int]bool          // NUMA nodes without memory
 }
 
 func newNode(m Machine) (*node, error) {
@@ -26,12 +27,26 @@ func newNode(m Machine) (*node, error) {
 		return nil, fmt.Errorf("%w: the affinity mask and the cgroup leave no PU", ErrNoObject)
 	}
 	n := &node{top: m.Top, name: m.Name, cores: m.Top.CoresOf(allowed), pus: make(map[int]hw.PU, len(m.Top.PUs)),
-		known: map[Level]map[int]int{}}
+		known: map[Level]map[int]int{}, empty: emptyNodes(m.Top)}
 	n.allowed = sorted(n.cores)
 	for _, pu := range m.Top.PUs {
 		n.pus[pu.ID] = pu
 	}
 	return n, nil
+}
+
+// emptyNodes are the NUMA nodes without memory, none on a machine that tells of no memory at all.
+func emptyNodes(top *hw.Topology) map[int]bool {
+	empty := map[int]bool{}
+	for _, node := range top.Nodes {
+		if node.Memory == 0 {
+			empty[node.ID] = true
+		}
+	}
+	if len(empty) == len(top.Nodes) {
+		return nil
+	}
+	return empty
 }
 
 // object is a part of the node that ranks are mapped to. Those in the same place share their cores.
@@ -157,8 +172,8 @@ func (n *node) cacheKeys(l Level) map[int]int {
 	return keys
 }
 
-// memory are the NUMA nodes that these PUs belong to, and that the cgroup allows memory of. Nil when that is
-// not known of all of them.
+// memory are the NUMA nodes that these PUs belong to, that have memory, and that the cgroup allows memory of. Nil when
+// that is not known of all of them, or when there is none: memory then is the kernel's choice, which is what is nearest.
 func (n *node) memory(pus []int) []int {
 	var nodes []int
 	for _, id := range pus {
@@ -167,7 +182,7 @@ func (n *node) memory(pus []int) []int {
 			return nil
 		}
 		refused := n.top.Cgroup != nil && n.top.Cgroup.Nodes != nil && !slices.Contains(n.top.Cgroup.Nodes, pu.Node)
-		if !refused && !slices.Contains(nodes, pu.Node) {
+		if !refused && !n.empty[pu.Node] && !slices.Contains(nodes, pu.Node) {
 			nodes = append(nodes, pu.Node)
 		}
 	}

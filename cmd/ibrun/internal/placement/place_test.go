@@ -137,7 +137,7 @@ func TestRefusals(t *testing.T) {
 		{two(), "map-by=slot:NOOVERSUBSCRIBE", 33, ErrNoRoom, "33 ranks, and the node has 32 cores"},
 		{two(), "offset=1 map-by=numa", 1, ErrNoRoom, "--offset counts slots, and does not go with --map-by numa"},
 		{two(), "bind-to=device", 2, ErrNoObject, "--map-by device"},
-		{two(), "map-by=gpu", 2, ErrNoObject, "no device gpu"},
+		{two(), "map-by=gpu", 2, ErrNoObject, "this machine has no GPU that computes"},
 		{two(), "map-by=device=mlx5_9", 2, ErrNoObject, "no device mlx5_9"},
 		{masked, "map-by=device=mlx5_3", 1, ErrNoObject, "none of the allowed PUs 0 is near mlx5_3"},
 		{Machine{Top: two().Top, Allowed: []int{}}, "", 1, ErrNoObject, "leave no PU"},

@@ -120,10 +120,18 @@ func level(name string) (Level, error) {
 	return "", fmt.Errorf("%q is no part of a node; write %s", name, known)
 }
 
-// mapBy reads slot, LEVEL, ppr:N:LEVEL and device=WHICH, each with Open MPI's modifiers behind it.
+// mapBy reads slot, LEVEL, ppr:N:LEVEL and device=WHICH, each with Open MPI's modifiers behind it, or these alone.
 func (p *Policy) mapBy(value string) error {
 	words := strings.Split(value, ":")
-	var q Policy
+	q := Policy{Bind: p.Bind, Strict: p.Strict}
+	if words[0] == "" && len(words) > 1 {
+		q.Map, q.Device, q.Per = p.Map, p.Device, p.Per
+		if err := q.modify(words[1:]); err != nil {
+			return err
+		}
+		p.accept(&q)
+		return nil
+	}
 	if strings.EqualFold(words[0], "ppr") {
 		if len(words) < 3 {
 			return fmt.Errorf("ppr is written ppr:N:OBJECT, as in ppr:2:numa")
@@ -159,17 +167,22 @@ func (p *Policy) mapBy(value string) error {
 	if q.Map == Node && q.Per > 0 {
 		p.PerNode, q.Map, q.Per = q.Per, Share, 0
 	}
-	p.Map, p.Device, p.Per, p.Strict = q.Map, q.Device, q.Per, q.Strict
+	if strings.EqualFold(name, "rankfile") && q.FilePath == "" && p.FilePath == "" {
+		return fmt.Errorf("write rankfile:FILE=PATH")
+	}
+	p.accept(&q)
+	return nil
+}
+
+// accept takes over what --map-by says. What it may say and does not is as before.
+func (p *Policy) accept(q *Policy) {
+	p.Map, p.Device, p.Per, p.Bind, p.Strict = q.Map, q.Device, q.Per, q.Bind, q.Strict
 	if q.CPUs > 0 {
 		p.CPUs = q.CPUs
 	}
 	if q.FilePath != "" {
 		p.FilePath = q.FilePath
 	}
-	if strings.EqualFold(name, "rankfile") && p.FilePath == "" {
-		return fmt.Errorf("write rankfile:FILE=PATH")
-	}
-	return nil
 }
 
 // modify reads the modifiers of --map-by.
@@ -185,11 +198,17 @@ func (p *Policy) modify(words []string) error {
 			p.CPUs = n
 		case "FILE":
 			p.FilePath = value
-		case "OVERSUBSCRIBE": // as always
+		case "OVERSUBSCRIBE":
+			p.Strict = false
 		case "NOOVERSUBSCRIBE":
 			p.Strict = true
+		case "HWTCPUS":
+			if p.Bind == Share {
+				p.Bind = HWThread
+			}
+		case "CORECPUS": // as always
 		default:
-			return fmt.Errorf("modifier %q is not known; write PE=N, FILE=PATH, OVERSUBSCRIBE or NOOVERSUBSCRIBE", word)
+			return fmt.Errorf("modifier %q is not known; write PE=N, FILE=PATH, HWTCPUS, OVERSUBSCRIBE or NOOVERSUBSCRIBE", word)
 		}
 	}
 	return nil
@@ -199,7 +218,10 @@ func (p *Policy) modify(words []string) error {
 func (p *Policy) bindTo(value string) error {
 	words := strings.Split(value, ":")
 	bind := None
-	if !strings.EqualFold(words[0], "none") {
+	switch {
+	case words[0] == "" && len(words) > 1: // modifiers alone
+		bind = p.Bind
+	case !strings.EqualFold(words[0], "none"):
 		l, err := level(words[0])
 		if err != nil {
 			return fmt.Errorf("%w, or none", err)

@@ -29,7 +29,11 @@ type RankLine struct {
 	Node    int    // +n0, counted from 0
 	Package int    // -1: cores are those of the node
 	Cores   []int  // nil for all
-	Line    int    // in the file, from 1
+
+	Line  int // in the file, from 1
+	Start int // the column of Rank in the line, from 1
+	On    int // that of Host or Node
+	Slot  int // that of Package or Cores
 }
 
 // SyntaxError is a place in a rank file that cannot be understood.
@@ -67,7 +71,7 @@ func ParseRankFile(name, text string) (*RankFile, error) {
 			return nil, err
 		}
 		if before, ok := first[l.Rank]; ok {
-			return nil, s.fail(0, "rank %d was placed in line %d already", l.Rank, before)
+			return nil, f.at(l, l.Start, "rank %d was placed in line %d already", l.Rank, before)
 		}
 		first[l.Rank] = number
 		f.Lines = append(f.Lines, l)
@@ -130,6 +134,7 @@ func (s *scanner) rankLine() (l RankLine, err error) {
 		return l, s.fail(s.at, "a line is written: rank 0=host slot=0-3")
 	}
 	s.blanks()
+	l.Start = s.at + 1
 	if l.Rank, err = s.number("rank"); err != nil {
 		return l, err
 	}
@@ -139,6 +144,7 @@ func (s *scanner) rankLine() (l RankLine, err error) {
 	}
 	s.blanks()
 	at := s.at
+	l.On = at + 1
 	if s.take("+n") {
 		if l.Node, err = s.number("node"); err != nil {
 			return l, err
@@ -167,7 +173,7 @@ func (s *scanner) rankLine() (l RankLine, err error) {
 
 // slot reads 0-3,8 or * with PACKAGE: before it or not.
 func (s *scanner) slot(l *RankLine) error {
-	l.Package = -1
+	l.Package, l.Slot = -1, s.at+1
 	if head, _, found := strings.Cut(s.rest(), ":"); found && !strings.ContainsAny(head, " \t") {
 		n, err := s.number("package")
 		if err != nil {
@@ -216,9 +222,9 @@ func (s *scanner) slot(l *RankLine) error {
 	return nil
 }
 
-// at points to a line, for what is wrong with it on these machines.
-func (f *RankFile) at(l RankLine, format string, args ...any) error {
-	return &SyntaxError{f.Name, l.Line, 1, fmt.Sprintf(format, args...)}
+// at points into a line, for what is wrong there on these machines.
+func (f *RankFile) at(l RankLine, column int, format string, args ...any) error {
+	return &SyntaxError{f.Name, l.Line, max(column, 1), fmt.Sprintf(format, args...)}
 }
 
 // hosts writes down which rank is on which host, ascending by rank.
@@ -244,11 +250,11 @@ func (f *RankFile) nodes(names []string, ranks int) ([]int, error) {
 		}
 		switch {
 		case l.Rank >= ranks:
-			return nil, f.at(l, "rank %d is not one of the %d ranks of the job", l.Rank, ranks)
+			return nil, f.at(l, l.Start, "rank %d is not one of the %d ranks of the job", l.Rank, ranks)
 		case node < 0:
-			return nil, f.at(l, "%s is no node of the job, whose nodes are %s", l.Host, strings.Join(names, ", "))
+			return nil, f.at(l, l.On, "%s is no node of the job, whose nodes are %s", l.Host, strings.Join(names, ", "))
 		case node >= len(names):
-			return nil, f.at(l, "+n%d is no node of the job, whose last is +n%d", node, len(names)-1)
+			return nil, f.at(l, l.On, "+n%d is no node of the job, whose last is +n%d", node, len(names)-1)
 		}
 		nodes[l.Rank] = node
 	}
@@ -272,7 +278,7 @@ func (n *node) byFile(f *RankFile, ranks []int, d *dealing) error {
 	for _, rank := range ranks {
 		l, cores, what := lines[rank], n.cores, n.name
 		if l.Package >= len(packages) {
-			return f.at(l, "%s has %d packages that may be used, counted from 0: not %d", n.name, len(packages), l.Package)
+			return f.at(l, l.Slot, "%s has %d packages that may be used, counted from 0: not %d", n.name, len(packages), l.Package)
 		}
 		if l.Package >= 0 {
 			cores, what = packages[l.Package].cores, fmt.Sprintf("package %d of %s", l.Package, n.name)
@@ -282,7 +288,7 @@ func (n *node) byFile(f *RankFile, ranks []int, d *dealing) error {
 			chosen = nil
 			for _, core := range l.Cores {
 				if core >= len(cores) {
-					return f.at(l, "%s has %d cores that may be used, counted from 0: not %d", what, len(cores), core)
+					return f.at(l, l.Slot, "%s has %d cores that may be used, counted from 0: not %d", what, len(cores), core)
 				}
 				chosen = append(chosen, cores[core])
 			}

@@ -16,9 +16,9 @@ rank 2=+n0 slot=1:0,2  # the second package
 func TestParseRankFile(t *testing.T) {
 	f, err := ParseRankFile("r", goodFile)
 	want := &RankFile{Name: "r", Lines: []RankLine{
-		{Rank: 0, Host: "n", Package: -1, Cores: []int{0, 1, 2}, Line: 2},
-		{Rank: 2, Package: 1, Cores: []int{0, 2}, Line: 3},
-		{Rank: 1, Host: "n", Package: -1, Line: 5},
+		{Rank: 0, Host: "n", Package: -1, Cores: []int{0, 1, 2}, Line: 2, Start: 6, On: 8, Slot: 15},
+		{Rank: 2, Package: 1, Cores: []int{0, 2}, Line: 3, Start: 6, On: 8, Slot: 17},
+		{Rank: 1, Host: "n", Package: -1, Line: 5, Start: 8, On: 12, Slot: 22},
 	}}
 	if err != nil || !reflect.DeepEqual(f, want) {
 		t.Errorf("got %+v, %v\nwant %+v", f, err, want)
@@ -43,7 +43,7 @@ func TestRankFileErrors(t *testing.T) {
 		"rank 0=n slot=0-1:0":                "r:1:16: a package is one number",
 		"rank 0=n slot=0-999999":             "r:1:15: more than 65536 cores",
 		"rank 0=n slot=99999999":             "no number of a core",
-		"rank 0=n slot=0\nrank 0=n slot=1":   "r:2:1: rank 0 was placed in line 1",
+		"rank 0=n slot=0\nrank 0=n slot=1":   "r:2:6: rank 0 was placed in line 1",
 	} {
 		f, err := ParseRankFile("r", text)
 		var syntax *SyntaxError
@@ -60,13 +60,13 @@ func TestByRankFile(t *testing.T) {
 		{goodFile, "0-2,16-18 0-31 8,10,24,26"},
 		{"rank 0=o slot=0\nrank 1=n slot=1\nrank 2=+n1 slot=1:7", "0,16 1,17 15,31"},
 		{"rank 0=n slot=0\nrank 1=n slot=1", "r does not place rank 2"},
-		{"rank 0=n slot=0\nrank 3=n slot=1", "r:2:1: rank 3 is not one of the 3 ranks"},
-		{"rank 0=x slot=0", "r:1:1: x is no node of the job, whose nodes are n, o"},
-		{"rank 0=+n2 slot=0", "r:1:1: +n2 is no node"},
-		{"rank 0=n slot=16\nrank 1=n slot=0\nrank 2=n slot=1", "r:1:1: n has 16 cores that may be used, counted from 0: not 16"},
+		{"rank 0=n slot=0\nrank 3=n slot=1", "r:2:6: rank 3 is not one of the 3 ranks"},
+		{"rank 0=x slot=0", "r:1:8: x is no node of the job, whose nodes are n, o"},
+		{"rank 0=+n2 slot=0", "r:1:8: +n2 is no node"},
+		{"rank 0=n slot=16\nrank 1=n slot=0\nrank 2=n slot=1", "r:1:15: n has 16 cores that may be used, counted from 0: not 16"},
 		{"rank 0=n slot=0\nrank 1=n slot=2:0\nrank 2=n slot=1",
-			"r:2:1: n has 2 packages that may be used, counted from 0: not 2"},
-		{"rank 0=n slot=0\nrank 1=n slot=1:8\nrank 2=n slot=1", "r:2:1: package 1 of n has 8 cores"},
+			"r:2:15: n has 2 packages that may be used, counted from 0: not 2"},
+		{"rank 0=n slot=0\nrank 1=n slot=1:8\nrank 2=n slot=1", "r:2:15: package 1 of n has 8 cores"},
 	} {
 		f, err := ParseRankFile("r", c.text)
 		if err != nil {

@@ -76,7 +76,7 @@ func machine(name string, top *hw.Topology, plan *placement.Plan) box {
 	for _, n := range top.Nodes {
 		if len(n.PUs) == 0 {
 			m.inside = append(m.inside, box{kind: "numa", title: fmt.Sprintf("NUMA node %d  %s, without cores, near PUs %s", n.ID,
-				size(n.Memory), hw.FormatList(n.Near)), devices: b.devices(n.ID)})
+				memorySize(n.Memory), hw.FormatList(n.Near)), devices: b.devices(n.ID)})
 		}
 	}
 	m.devices = b.devices(-1)
@@ -88,7 +88,7 @@ func (b *builder) title(name string) string {
 	for _, n := range b.top.Nodes {
 		memory += n.Memory
 	}
-	words := []string{name, size(memory), counted(len(b.top.Cores), "core"), counted(len(b.top.PUs), "PU")}
+	words := []string{name, memorySize(memory), counted(len(b.top.Cores), "core"), counted(len(b.top.PUs), "PU")}
 	if len(b.top.Allowed) < len(b.top.PUs) {
 		words = append(words, "of which may be used "+hw.FormatList(b.top.Allowed))
 	}
@@ -117,7 +117,7 @@ func (b *builder) pkg(p hw.Package) box {
 		left = without(left, mine)
 		node := b.caches(mine)
 		node.kind = "numa"
-		node.title = fmt.Sprintf("NUMA node %d  %s", n.ID, size(n.Memory))
+		node.title = fmt.Sprintf("NUMA node %d  %s", n.ID, memorySize(n.Memory))
 		for _, d := range b.top.Dies {
 			if len(common(mine, d.PUs)) == len(mine) {
 				node.title += fmt.Sprintf("  die %d", d.ID)
@@ -284,6 +284,14 @@ func without(a, b []int) []int {
 		has[n] = true
 	}
 	return slices.DeleteFunc(slices.Clone(a), func(n int) bool { return has[n] })
+}
+
+// memorySize is size for memory. Of a node that has none, and of one that does not tell, nothing more is known than that.
+func memorySize(n uint64) string {
+	if n == 0 {
+		return "no known memory"
+	}
+	return size(n)
 }
 
 // size writes bytes with a power of 1024.

@@ -101,6 +101,11 @@ func TestPictures(t *testing.T) {
 		{"container", "--report-bindings --ppn 2", "      2=r0  3=r1\n"},
 		{"dies", "", "  package 1\n    NUMA node 2  976.6 MiB  die 0\n      L3 16 MiB\n        4  5\n    NUMA node 3"},
 		{"offline", "", "without cores, near PUs"},
+		{"offline", "-n 3", "    NUMA node 2  no known memory\n      0=r0    2,3=r1\n"},
+		{"offline", "-n 3", "rank 1 on M bound to package[0][core:1], PUs 2-3\n" +
+			"rank 2 on M bound to package[1][core:0], PUs 5, memory of NUMA node 0\n"},
+		{"offline", "-n 1 --map-by numa --bind-to node", "PUs 0,2-3,5-7, memory of NUMA node 0\n"},
+		{"two-sockets", "-n 2 --map-by nic", "rank 1 on M bound to package[0][core:2-3]"},
 	} {
 		name := capture(t, c.machine)
 		code, out, errs := run(c.flags+" --input", name)
