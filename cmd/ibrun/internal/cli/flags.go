@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 )
 
 // flag is one flag with all its names.
@@ -112,9 +113,29 @@ func (o *Options) outputFlags() []flag {
 			o.MetricsSD = s
 			return nil
 		}},
+		{[]string{"report"}, "", "tell at the end where time went; --report=FILE.json too (docs/report.md)", o.setReport},
 		{[]string{"dlv"}, "RANKS", "start these ranks (0,2-3) under dlv, and print the port of each", o.Delve.Set},
 		{[]string{"gdb"}, "RANKS", "start these ranks under gdb: in a window, in gdbserver with a port, or to show a crash", o.GDB.Set},
 	}
+}
+
+// setReport reads --report, which is a switch, and --report=FILE,FILE...
+func (o *Options) setReport(s string) error {
+	if on, err := strconv.ParseBool(s); err == nil {
+		o.Report = on
+		if !on {
+			o.ReportTo = nil
+		}
+		return nil
+	}
+	for name := range strings.SplitSeq(s, ",") {
+		if err := report.CheckName(name); err != nil {
+			return err
+		}
+		o.ReportTo = append(o.ReportTo, name)
+	}
+	o.Report = true
+	return nil
 }
 
 // checkTransports checks the names only: whether they work is found out by the ranks, where they run.

@@ -33,6 +33,9 @@ type Options struct {
 	// Metrics is where Prometheus can ask what the ranks of this node do: host:port, a port, or a path. Empty: nowhere.
 	// MetricsSD is the file that tells it so, or empty.
 	Metrics, MetricsSD string
+	// Report tells at the end where the time went, also as the files ReportTo, each FILE.html or FILE.json.
+	Report   bool
+	ReportTo []string
 	// Psets are process sets that the user defines, in the order of the command line; no two have the same name.
 	Psets []Pset
 	// Timeout ends the job after that time. 0: never.

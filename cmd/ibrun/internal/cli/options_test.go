@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,5 +131,28 @@ func TestHelp(t *testing.T) {
 		if !strings.Contains(Usage(), want) {
 			t.Errorf("usage does not mention %q", want)
 		}
+	}
+}
+
+// TestReport: --report is a switch, and takes files by their forms.
+func TestReport(t *testing.T) {
+	none := func(string) string { return "" }
+	for _, c := range []struct {
+		words string
+		want  bool
+		files []string
+	}{
+		{"--report x", true, nil},
+		{"--report=a.json x", true, []string{"a.json"}},
+		{"--report=a.json,b.json x", true, []string{"a.json", "b.json"}},
+		{"--report=a.json --report=false x", false, nil},
+	} {
+		o, err := Parse(strings.Fields(c.words), none)
+		if err != nil || o.Report != c.want || !slices.Equal(o.ReportTo, c.files) {
+			t.Errorf("%s: %+v, %v", c.words, o, err)
+		}
+	}
+	if _, err := Parse([]string{"--report=a.txt", "x"}, none); err == nil {
+		t.Error("a report as a.txt was accepted")
 	}
 }

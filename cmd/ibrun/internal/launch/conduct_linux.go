@@ -11,6 +11,7 @@ import (
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/rendezvous"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/pmi"
 	"golang.org/x/sys/unix"
@@ -28,6 +29,7 @@ type conductor struct {
 	local    *local
 	nodes    []*node
 	exchange *pmi.Exchange
+	portrait *portrait // nil: no report is wanted
 
 	fault *fault // the first
 	asked bool   // the user wants the job to end
@@ -43,6 +45,10 @@ type node struct {
 	ranks  []int            // which are its own, ascending
 	conn   *rendezvous.Conn // nil: this one
 	done   bool             // nothing of the job is left there
+
+	// What another node has told for the report.
+	facts *report.Node
+	pages map[int]report.Rank
 }
 
 // conduct has the ranks started and watches them, on all nodes, until nothing of the job is left.
@@ -61,7 +67,8 @@ func conduct(m *meeting, where layout, t *task, o *cli.Options, s Streams) (int,
 	defer l.close()
 	defer l.export(o)()
 	began := time.Now()
-	c := &conductor{Streams: s, m: m, o: o, t: t, judge: newJudge(t.Size), local: l, exchange: exchange, tails: map[int]string{}}
+	c := &conductor{Streams: s, m: m, o: o, t: t, judge: newJudge(t.Size), local: l, exchange: exchange,
+		portrait: newPortrait(l, o.Report), tails: map[int]string{}}
 	for i := range t.Nodes {
 		n := &node{number: i, name: t.Host, ranks: where.of[i]}
 		if i > 0 {
@@ -71,14 +78,16 @@ func conduct(m *meeting, where layout, t *task, o *cli.Options, s Streams) (int,
 	}
 	c.watch(signals)
 	l.cleanUp()
+	wall := time.Since(began)
 	if c.o.Verbose {
-		c.say("the job took %v", time.Since(began).Round(time.Millisecond))
+		c.say("the job took %v", wall.Round(time.Millisecond))
 	}
 	v := c.verdict()
 	for _, line := range v.Lines {
 		c.say("%s", line)
 	}
 	m.end(v)
+	c.report(v, began, wall)
 	return v.Code, nil
 }
 
@@ -174,6 +183,10 @@ func (n *node) check(e *event) error {
 		ok = e.Parcel != nil
 	case evSignal:
 		ok = slices.Contains(append(askSignals(), passSignals()...), os.Signal(syscall.Signal(e.Signal)))
+	case evFacts:
+		ok = e.Facts != nil && n.facts == nil && n.hasAll(e.Facts.Ranks)
+	case evPage:
+		ok = n.has(e.Rank)
 	case evFault, evDone:
 		ok = true
 	}
@@ -195,6 +208,10 @@ func (c *conductor) hear(n *node, e *event) {
 		c.signal(syscall.Signal(e.Signal), false)
 	case evFault:
 		c.fail(n, e.Code, e.Text)
+	case evFacts:
+		n.facts = e.Facts
+	case evPage:
+		n.keepPage(e)
 	case evDone:
 		n.done = true
 		if e.Text != "" {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 )
 
 // farNode is a node of four ranks, the last two of which are its own.
@@ -29,7 +30,8 @@ func TestForeignEvents(t *testing.T) {
 		{Kind: evStarted, Ranks: []int{3}, PIDs: []int{1}}, {Kind: evStarted, Ranks: []int{2, 1}, PIDs: []int{1, 2}},
 		{Kind: evExit, Rank: 1},
 		{Kind: evExit, Rank: 4}, {Kind: evInit, Rank: -1}, {Kind: evAbort}, {Kind: evNotStarted, Rank: 9}, {Kind: evParcel},
-		{Kind: evSignal, Signal: 9}, {Kind: "", Rank: 2}, {Kind: evNote, Rank: 2}} {
+		{Kind: evSignal, Signal: 9}, {Kind: evFacts}, {Kind: evFacts, Facts: &report.Node{Ranks: []report.Place{{Rank: 1}}}},
+		{Kind: evPage, Rank: 1}, {Kind: "", Rank: 2}, {Kind: evNote, Rank: 2}} {
 		if n.check(&e) == nil {
 			t.Errorf("%+v was taken", e)
 		}

@@ -15,11 +15,12 @@ import (
 // follower is ibrun on a node other than 0: it keeps the agent here and does what node 0 says.
 type follower struct {
 	Streams
-	m       *meeting
-	local   *local
-	asked   bool     // the user wants the job to end
-	verdict *verdict // of node 0, or of its loss
-	hard    <-chan time.Time
+	m        *meeting
+	local    *local
+	portrait *portrait // nil: node 0 wants no report
+	asked    bool      // the user wants the job to end
+	verdict  *verdict  // of node 0, or of its loss
+	hard     <-chan time.Time
 }
 
 // follow has this node's ranks started, and passes on what happens to node 0 and what it orders, until that has judged.
@@ -33,7 +34,7 @@ func follow(m *meeting, t *task, o *cli.Options, s Streams) (int, error) {
 	}
 	defer l.close()
 	defer l.export(o)()
-	f := &follower{Streams: s, m: m, local: l}
+	f := &follower{Streams: s, m: m, local: l, portrait: newPortrait(l, m.welcome.Report)}
 	f.watch(signals)
 	l.cleanUp()
 	for _, line := range f.verdict.Lines {
@@ -78,15 +79,20 @@ func (f *follower) watch(signals <-chan os.Signal) {
 
 // hear passes on what the agent says.
 func (f *follower) hear(e *event) {
-	if !f.local.hear(e) {
-		f.m.report(e)
+	if f.local.hear(e) {
+		return
 	}
+	if e.Kind == evDone {
+		f.portrait.send(f.m) // no rank is left
+	}
+	f.m.report(e)
 }
 
 func (f *follower) agentDied() {
 	f.local.cleanUp()
 	f.local.done = true
 	f.m.report(&event{Kind: evFault, Code: codeFailed, Text: f.local.epitaph()})
+	f.portrait.send(f.m)
 	f.m.report(&event{Kind: evDone, Rank: -1})
 }
 

@@ -141,7 +141,7 @@ func (m *meeting) gather(ctx context.Context, ours *join, secret rendezvous.Secr
 		m.dismiss(err)
 		return err
 	}
-	m.welcome = welcome{JobID: newJobID(), Names: []string{ours.Name}, Salt: make([]byte, 32)}
+	m.welcome = welcome{JobID: newJobID(), Names: []string{ours.Name}, Salt: make([]byte, 32), Report: o.Report}
 	for _, g := range m.guests[1:] {
 		m.welcome.Names = append(m.welcome.Names, g.Name)
 	}

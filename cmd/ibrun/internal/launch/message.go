@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/internal/job"
 	"github.com/ibrun/ibrun/internal/pmi"
 )
@@ -91,6 +92,8 @@ const (
 	evJoin   kind = "join"   // Join: the first
 	evSignal kind = "signal" // Signal: its user has sent it
 	evFault  kind = "fault"  // Code, Text: why it cannot go on
+	evFacts  kind = "facts"  // Facts: for the report, behind the last end of a rank
+	evPage   kind = "page"   // Rank, Page or Text (why it cannot be read): what a rank has recorded, likewise
 )
 
 // event goes from an agent to ibrun, and from there to node 0. The end of the stream before evDone means that who
@@ -107,4 +110,7 @@ type event struct {
 	Cgroup string      `json:",omitempty"`
 	Parcel *pmi.Parcel `json:",omitempty"`
 	Join   *join       `json:",omitempty"`
+
+	Facts *report.Node `json:",omitempty"`
+	Page  []byte       `json:",omitempty"` // as packPage makes it
 }

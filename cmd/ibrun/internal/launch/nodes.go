@@ -84,6 +84,7 @@ type welcome struct {
 	// Salt makes this job's secret out of that of the nodes, which so need not travel.
 	Salt       []byte
 	MasterPort int
+	Report     bool `json:",omitempty"` // the nodes tell node 0 what a report needs
 }
 
 // verdict is node 0's last word: the exit code of the job, and why.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/internal/pmi"
 )
 
@@ -105,7 +106,8 @@ func testMessages(t testing.TB) (events, orders [][]byte) {
 		{Kind: evExit, Rank: 3, Signal: 9}, {Kind: evInit, Rank: 3}, {Kind: evFinalize, Rank: 2},
 		{Kind: evAbort, Rank: 3, Code: 7, Text: "why"}, {Kind: evSignal, Signal: 2}, {Kind: evNotStarted, Rank: -1, Text: "why"},
 		{Kind: evFault, Text: "why"}, {Kind: evDone, Rank: -1}, {Kind: evJoin, Join: &join{Name: "n"}},
-		{Kind: evParcel, Parcel: &pmi.Parcel{Group: "WORLD:0"}}} {
+		{Kind: evParcel, Parcel: &pmi.Parcel{Group: "WORLD:0"}}, {Kind: evPage, Rank: 2, Page: []byte("page")},
+		{Kind: evFacts, Facts: &report.Node{Name: "n", Ranks: []report.Place{{Rank: 2}, {Rank: 3}}}}} {
 		events = append(events, pack(e))
 	}
 	for _, o := range []order{{Signal: 2}, {End: &ending{Grace: 50, Tail: 1}}, {Parcel: &pmi.Parcel{}},

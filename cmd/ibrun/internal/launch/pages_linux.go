@@ -89,6 +89,19 @@ func (p *pages) look() []page {
 	return ranks
 }
 
+// pack is the page of a rank of this node, to be sent to node 0; nil if nobody has written it, or there are no pages.
+func (p *pages) pack(local int) ([]byte, error) {
+	if p == nil {
+		return nil, nil
+	}
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if p.mem == nil {
+		return nil, nil
+	}
+	return packPage(p.mem[local*perf.PageBytes:][:perf.PageBytes])
+}
+
 // close gives the memory back; nil is no pages.
 func (p *pages) close() error {
 	if p == nil {

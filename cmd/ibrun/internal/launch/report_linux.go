@@ -1,0 +1,253 @@
+package launch
+
+import (
+	"bytes"
+	"compress/flate"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/perf"
+	"golang.org/x/sys/unix"
+)
+
+// portrait draws a node for the report, from when its ranks are started on.
+type portrait struct {
+	l     *local
+	ports []report.Port // as they were then
+}
+
+// newPortrait is nil if no report is wanted.
+func newPortrait(l *local, wanted bool) *portrait {
+	if !wanted {
+		return nil
+	}
+	return &portrait{l, report.ReadPorts(os.DirFS("/"))}
+}
+
+// node is what this node tells of itself at the end.
+func (p *portrait) node() *report.Node {
+	t := p.l.t
+	n := &report.Node{Name: t.Host, Version: version(), Kernel: kernel(), Processor: processor(),
+		Environment: report.Environment(Lookup(slices.Concat(t.Env, t.common()))),
+		Ports:       report.PortsSince(p.ports, report.ReadPorts(os.DirFS("/"))), Ranks: []report.Place{}}
+	if allowed, err := hw.Affinity(); err == nil { // otherwise it is not known
+		n.PUs = len(allowed)
+	}
+	for _, r := range t.Ranks {
+		place := report.Place{Rank: r.Rank, Program: r.Program, Shares: r.Crowded, Device: strings.Join(r.Devices, ",")}
+		if len(r.PUs) > 0 {
+			place.Bound = hw.FormatList(r.PUs)
+		}
+		if len(r.Memory) > 0 {
+			place.Memory = hw.FormatList(r.Memory)
+		}
+		n.Ranks = append(n.Ranks, place)
+	}
+	return n
+}
+
+// common are the variables that the user gave to every program.
+func (t *task) common() []string {
+	if len(t.Programs) == 1 {
+		return t.Programs[0].Env
+	}
+	return nil
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "(unknown)"
+}
+
+// kernel is the system and its version, or empty.
+func kernel() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:]) + " " +
+		unix.ByteSliceToString(u.Machine[:])
+}
+
+// processor is the model's name, or empty where the kernel does not tell it.
+func processor() string {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// programs are those of the job, with what Go wrote into them when it built them.
+func (c *conductor) programs() (all []report.Program) {
+	for i, p := range c.o.Programs {
+		program := report.Program{Ranks: c.t.Programs[i].Ranks, Args: p.Args}
+		at := slices.IndexFunc(c.t.Ranks, func(r rankTask) bool { return r.Program == i })
+		if at >= 0 {
+			if info, err := buildinfo.ReadFile(c.t.Ranks[at].Path); err == nil { // it is Go's
+				program.Go, program.Library = info.GoVersion, library(info)
+			}
+		}
+		all = append(all, program)
+	}
+	return all
+}
+
+// library is the version of this module in a program.
+func library(info *debug.BuildInfo) string {
+	const ours = "github.com/ibrun/ibrun"
+	if info.Main.Path == ours {
+		return info.Main.Version
+	}
+	for _, m := range info.Deps {
+		if m.Path == ours {
+			if m.Replace != nil {
+				return m.Replace.Path + " " + m.Replace.Version
+			}
+			return m.Version
+		}
+	}
+	return ""
+}
+
+// report tells where the time of the job went, if that is wanted. Whatever goes wrong with it does not concern the job.
+func (c *conductor) report(v *verdict, began time.Time, wall time.Duration) {
+	if c.portrait == nil {
+		return
+	}
+	j := report.Job{ID: c.t.JobID, Version: version(), Programs: c.programs(), Began: began, Wall: wall,
+		Code: v.Code, Failure: v.Lines, Ranks: make([]report.Rank, c.t.Size)}
+	for _, n := range c.nodes {
+		facts := n.facts
+		switch {
+		case n.conn == nil:
+			facts = c.portrait.node()
+		case facts == nil:
+			facts = n.unknown()
+		}
+		for i, p := range facts.Ranks {
+			facts.Ranks[i].Program = c.t.program(p.Rank) // whatever another node says
+		}
+		j.Nodes = append(j.Nodes, *facts)
+		for rank, recorded := range n.pages {
+			j.Ranks[rank] = recorded
+		}
+	}
+	for _, g := range c.local.glances() {
+		j.Ranks[g.rank] = report.Rank{Snapshot: g.snapshot, Err: g.err}
+	}
+	r := report.New(j)
+	if err := r.Text(c.Err); err != nil {
+		c.say("report: %v", err)
+	}
+	for _, name := range c.o.ReportTo {
+		if err := r.Write(name); err != nil {
+			c.say("no report %s: %v", name, err)
+		}
+	}
+}
+
+// unknown is a node that has told nothing.
+func (n *node) unknown() *report.Node {
+	facts := &report.Node{Name: n.name, Environment: []report.Variable{}, Ports: []report.Port{}, Ranks: []report.Place{}}
+	for _, rank := range n.ranks {
+		facts.Ranks = append(facts.Ranks, report.Place{Rank: rank})
+	}
+	return facts
+}
+
+// program is the one that a rank runs.
+func (t *task) program(rank int) (i int) {
+	for rank >= t.Programs[i].Ranks {
+		rank -= t.Programs[i].Ranks
+		i++
+	}
+	return i
+}
+
+// packPage makes a page short enough to travel: most of it is zero. A page that nobody has written is nil.
+func packPage(memory []byte) ([]byte, error) {
+	if _, err := perf.Open(memory); errors.Is(err, perf.ErrEmpty) {
+		return nil, nil
+	}
+	var b bytes.Buffer
+	w, err := flate.NewWriter(&b, flate.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	_, err = w.Write(memory)
+	if err = errors.Join(err, w.Close()); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// decodePage reads what packPage made on another node.
+func decodePage(packed []byte) (*perf.Snapshot, error) {
+	memory := make([]byte, perf.PageBytes)
+	r := flate.NewReader(bytes.NewReader(packed))
+	if _, err := io.ReadFull(r, memory); err != nil {
+		return nil, fmt.Errorf("read the page of a rank: %w", err)
+	}
+	if n, err := r.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		return nil, fmt.Errorf("read the page of a rank: it is longer than %d bytes, or broken: %w", perf.PageBytes, err)
+	}
+	page, err := perf.Open(memory)
+	if err != nil {
+		return nil, err
+	}
+	return page.Snapshot()
+}
+
+// send tells node 0 what a report needs of this node, if it wants one.
+func (p *portrait) send(m *meeting) {
+	if p == nil {
+		return
+	}
+	m.report(&event{Kind: evFacts, Facts: p.node()})
+	for i, r := range p.l.t.Ranks {
+		e := &event{Kind: evPage, Rank: r.Rank}
+		packed, err := p.l.pages.pack(i)
+		switch {
+		case err != nil:
+			e.Text = err.Error()
+		case packed == nil:
+			continue
+		}
+		e.Page = packed
+		m.report(e)
+	}
+}
+
+// keepPage takes in what a rank of another node has recorded.
+func (n *node) keepPage(e *event) {
+	rank := report.Rank{}
+	if rank.Err = errors.New(e.Text); e.Text == "" {
+		rank.Snapshot, rank.Err = decodePage(e.Page)
+	}
+	if n.pages == nil {
+		n.pages = map[int]report.Rank{}
+	}
+	n.pages[e.Rank] = rank
+}
+
+// hasAll tells whether all places are of ranks of this node.
+func (n *node) hasAll(places []report.Place) bool {
+	return !slices.ContainsFunc(places, func(p report.Place) bool { return !n.has(p.Rank) })
+}

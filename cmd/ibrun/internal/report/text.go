@@ -1,0 +1,342 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// How much the text shows. The other forms have more.
+const (
+	textRanks  = 16
+	textOps    = 16
+	textMatrix = 8
+	textPairs  = 8
+	textBound  = 8 // ways in which ranks of a node are bound
+	barWidth   = 20
+)
+
+// Text writes what fits a terminal: all of a small job, and what stands out of a large one.
+func (r *Report) Text(w io.Writer) error {
+	var b strings.Builder
+	r.head(&b)
+	r.ranksText(&b)
+	r.opsText(&b)
+	r.pairsText(&b)
+	r.nodesText(&b)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Title is the job in a line.
+func (r *Report) Title() string {
+	where := fmt.Sprintf("on %d nodes", len(r.Nodes))
+	if len(r.Nodes) == 1 {
+		where = "on " + clean(r.Nodes[0].Name)
+	}
+	return fmt.Sprintf("%s %s, %s, exit code %d", plural(r.Job.Ranks, "rank"), where, duration(r.Job.Wall), r.Job.Code)
+}
+
+func (r *Report) head(b *strings.Builder) {
+	fmt.Fprintf(b, "\nReport of job %s: %s\n\n", r.Job.ID, r.Title())
+	for i, p := range r.Job.Programs {
+		name := "Program"
+		if i > 0 {
+			name = ""
+		}
+		fmt.Fprintf(b, "  %-9s %s\n", name, clean(strings.Join(p.Args, " ")))
+	}
+	if r.Job.Recorded > 0 {
+		fmt.Fprintf(b, "  %-9s %s of the ranks' time, %s waiting for others, in %s calls\n", "MPI",
+			percent(r.Job.MPIShare), percent(r.Job.WaitingShare), count(r.Job.Calls))
+		fmt.Fprintf(b, "  %-9s %s in %s messages%s\n", "Sent", size(float64(r.Job.Bytes)), count(r.Job.Messages), r.ways())
+	}
+	if s := r.Slowest; s != nil {
+		fmt.Fprintf(b, "  %-9s %s\n", "Slowest", s)
+	}
+	for _, line := range r.Job.Failure {
+		fmt.Fprintf(b, "  %-9s %s\n", "Failed", clean(line))
+	}
+	for _, line := range r.Remarks {
+		fmt.Fprintf(b, "  %-9s %s\n", "Note", clean(line))
+	}
+}
+
+// String says who it is and why.
+func (s *Slowest) String() string {
+	text := fmt.Sprintf("rank %d: it waits %s of its time, the others %s (median)", s.Rank, percent(s.WaitingShare),
+		percent(s.OthersShare))
+	if len(s.Reasons) == 0 {
+		return text + "; nothing else recorded tells it apart"
+	}
+	return text + "; " + strings.Join(s.Reasons, "; ")
+}
+
+// ways tells which transports and protocols carried how much.
+func (r *Report) ways() string {
+	var parts []string
+	for _, t := range r.Traffic {
+		parts = append(parts, fmt.Sprintf("%s %s %s", t.Transport, t.Protocol, percent(share(t.Bytes, r.Job.Bytes))))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+func share(part, of uint64) float64 {
+	if of == 0 {
+		return 0
+	}
+	return float64(part) / float64(of)
+}
+
+// ranksText has a line for each rank or, of many, for those that wait least and most.
+func (r *Report) ranksText(b *strings.Builder) {
+	if r.Job.Recorded == 0 {
+		return
+	}
+	var lines []*RankLine
+	for i := range r.Ranks {
+		lines = append(lines, &r.Ranks[i])
+	}
+	title := "Ranks"
+	if len(lines) > textRanks {
+		title = fmt.Sprintf("Ranks, of %d those that wait least and most", len(lines))
+		lines = slices.DeleteFunc(lines, func(l *RankLine) bool { return !l.recorded() })
+		slices.SortStableFunc(lines, func(a, b *RankLine) int { return compare(a.WaitingShare, b.WaitingShare) })
+		if n := len(lines); n > textRanks {
+			lines = slices.Delete(lines, textRanks/2, n-textRanks/2)
+		}
+	}
+	t := table{head: []string{"rank", "# waiting = other MPI", "in MPI", "waiting", "wall", "calls", "sent", "received", "state"},
+		left: []int{1, 8}}
+	if len(r.Nodes) > 1 {
+		t.head, t.left = append(t.head, "node"), append(t.left, 9)
+	}
+	for _, l := range lines {
+		row := []string{fmt.Sprint(l.Rank), "", "", "", "", "", "", "", l.State}
+		if l.recorded() {
+			row = []string{fmt.Sprint(l.Rank), bar(l.WaitingShare, l.MPIShare), percent(l.MPIShare), percent(l.WaitingShare),
+				duration(l.Wall), count(l.Calls), size(float64(l.SentBytes)), size(float64(l.ReceivedBytes)), l.State}
+		}
+		if len(r.Nodes) > 1 {
+			row = append(row, clean(r.Nodes[l.Node].Name))
+		}
+		t.add(row...)
+	}
+	t.write(b, title)
+}
+
+// bar draws the share waited, and behind it the rest of that in MPI.
+func bar(waiting, mpi float64) string {
+	in := int(min(max(mpi, waiting), 1)*barWidth + 0.5)
+	idle := min(int(waiting*barWidth+0.5), in)
+	return "[" + strings.Repeat("#", idle) + strings.Repeat("=", in-idle) + strings.Repeat(" ", barWidth-in) + "]"
+}
+
+// opsText has the operations that took most time.
+func (r *Report) opsText(b *strings.Builder) {
+	if len(r.Operations) == 0 {
+		return
+	}
+	ops := slices.Clone(r.Operations)
+	slices.SortStableFunc(ops, func(a, b Operation) int { return compare(b.Time, a.Time) })
+	title := "Operations, by time"
+	if len(ops) > textOps {
+		title = fmt.Sprintf("Operations, of %d the %d that took most time", len(ops), textOps)
+		ops = ops[:textOps]
+	}
+	t := table{head: []string{"operation", "size", "calls", "bytes", "time", "p50", "p99", "p99.9", "max"}, left: []int{0}}
+	for _, o := range ops {
+		sizes := class(o.MaxBytes)
+		if o.Bytes == 0 {
+			sizes = "-"
+		}
+		t.add(o.Op, sizes, count(o.Calls), size(float64(o.Bytes)), duration(o.Time), quantile(o.P50), quantile(o.P99), quantile(o.P999),
+			quantile(o.Max))
+	}
+	t.write(b, title)
+}
+
+func quantile(seconds *float64) string {
+	if seconds == nil {
+		return "-"
+	}
+	return duration(*seconds)
+}
+
+// pairsText has the matrix of a small job, and of a large one the pairs that exchange most.
+func (r *Report) pairsText(b *strings.Builder) {
+	if len(r.Pairs) == 0 {
+		return
+	}
+	if len(r.Ranks) > textMatrix {
+		heavy := slices.Clone(r.Pairs)
+		slices.SortStableFunc(heavy, func(a, b Pair) int { return cmp.Compare(b.Bytes, a.Bytes) })
+		t := table{head: []string{"from", "to", "by", "messages", "bytes"}, left: []int{2}}
+		for _, p := range heavy[:min(len(heavy), textPairs)] {
+			t.add(peer(p.From), peer(p.To), p.Transport, count(p.Messages), size(float64(p.Bytes)))
+		}
+		t.write(b, fmt.Sprintf("Traffic, of %d pairs the heaviest", len(r.Pairs)))
+		return
+	}
+	sums, by := map[[2]int]uint64{}, map[[2]int][]string{}
+	for _, p := range r.Pairs {
+		at := [2]int{p.From, p.To}
+		sums[at] += p.Bytes
+		by[at] = append(by[at], p.Transport)
+	}
+	t := table{head: []string{"from \\ to"}}
+	for to := range r.Ranks {
+		t.head = append(t.head, fmt.Sprint(to))
+	}
+	for from := range r.Ranks {
+		row := []string{fmt.Sprint(from)}
+		for to := range r.Ranks {
+			at := [2]int{from, to}
+			cell := "."
+			if by[at] != nil {
+				cell = size(float64(sums[at])) + " " + strings.Join(by[at], "+")
+			}
+			row = append(row, cell)
+		}
+		t.add(row...)
+	}
+	t.write(b, "Traffic, from rank to rank")
+}
+
+// peer is the number of a rank; those that are not counted apart have none.
+func peer(rank int) string {
+	if rank < 0 {
+		return "others"
+	}
+	return fmt.Sprint(rank)
+}
+
+// nodesText tells about machines, versions, bindings and variables.
+func (r *Report) nodesText(b *strings.Builder) {
+	fmt.Fprintf(b, "\nSetting\n")
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(b, "  %-11s %s\n", name, clean(fmt.Sprintf(format, args...)))
+	}
+	line("ibrun", "%s", r.Job.Version)
+	for _, p := range r.Job.Programs {
+		if p.Go != "" {
+			line("program", "%s: built with %s%s", p.Args[0], p.Go, before(", library ", p.Library))
+		}
+	}
+	for i, n := range r.Nodes {
+		line(fmt.Sprint("node ", i), "%s%s%s%s", n.Name, before(", ", n.Kernel), before(", ", n.Processor),
+			before(", ", plural(n.PUs, "processor")))
+		all := bindings(n.Ranks)
+		for _, bound := range all[:min(len(all), textBound)] {
+			line("", "%s", bound)
+		}
+		if more := len(all) - textBound; more > 0 {
+			line("", "and in %d more ways", more)
+		}
+		for _, p := range n.Ports {
+			if p.Sent+p.Received == 0 {
+				continue
+			}
+			line("", "%s %s: sent %s, received %s", kindName(p.Kind), p.Name, size(float64(p.Sent)), size(float64(p.Received)))
+		}
+		for _, u := range Imbalance(n.Ports) {
+			line("", "imbalance of %d %ss: %s carried %s more than the mean", u.Ports, kindName(u.Kind), u.Most, percent(u.Share))
+		}
+		var set []string
+		for _, v := range n.Environment {
+			set = append(set, v.Name+"="+v.Value)
+		}
+		if len(set) > 0 {
+			line("", "%s", strings.Join(set, " "))
+		}
+	}
+}
+
+// before puts words in front of a text that is there.
+func before(words, text string) string {
+	if text == "" {
+		return ""
+	}
+	return words + text
+}
+
+// plural is "1 rank" or "2 ranks", and nothing for none.
+func plural(n int, what string) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 " + what
+	}
+	return count(uint64(n)) + " " + what + "s"
+}
+
+// bindings has a line for each group of ranks that are bound alike.
+func bindings(places []Place) []string {
+	var order []string
+	who := map[string][]int{}
+	for _, p := range places {
+		how := "not bound"
+		if p.Bound != "" {
+			how = "bound to processors " + p.Bound
+		}
+		how += before(", memory of NUMA node ", p.Memory) + before(", ", p.Device)
+		if who[how] == nil {
+			order = append(order, how)
+		}
+		who[how] = append(who[how], p.Rank)
+	}
+	for i, how := range order {
+		order[i] = ranks(who[how]) + ": " + how
+	}
+	return order
+}
+
+// clean makes a text that others wrote harmless for a terminal: one line, and no control characters.
+func clean(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c >= 0x7f && c < 0xa0 || c == utf8.RuneError {
+			return '?'
+		}
+		return c
+	}, text)
+}
+
+// table is rows of columns, aligned to the right but for some.
+type table struct {
+	head []string
+	left []int
+	rows [][]string
+}
+
+func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+func (t *table) write(b *strings.Builder, title string) {
+	fmt.Fprintf(b, "\n%s\n", title)
+	all := append([][]string{t.head}, t.rows...)
+	width := make([]int, len(t.head))
+	for _, row := range all {
+		for i, cell := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range all {
+		var line strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+			if slices.Contains(t.left, i) {
+				cell += pad
+			} else {
+				cell = pad + cell
+			}
+			line.WriteString("  " + cell)
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
+)
+
+// readReport reads what a job has written.
+func readReport(t *testing.T, name string) *report.Report {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := new(report.Report)
+	if err := json.Unmarshal(text, r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestReport: the report of a job has the ranks that were killed, and is there when the job has failed.
+func TestReport(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report.json")
+	p := startJob(t, 3, "-n", "3", "-x", "TOKEN=secret", "-x", "GOGC=70", "--report="+file, "rank", "record")
+	p.signal(p.pids[1], syscall.SIGKILL)
+	p.wantCode(137, "was killed by signal 9")
+	if said := p.said(); !strings.Contains(said, "ranks 0-2 (3) ended without Finalize") || strings.Contains(said, "secret") {
+		t.Errorf("it says\n%s", said)
+	}
+	r := readReport(t, file)
+	if r.Job.Code != 137 || r.Job.Calls != 300 || len(r.Ranks) != 3 || len(r.Job.Failure) == 0 || r.Job.Recorded != 3 {
+		t.Errorf("got %+v", r)
+	}
+	if v := r.Nodes[0].Environment; !strings.Contains(strings.Join(words(v), " "), "GOGC=70") {
+		t.Errorf("the environment is %v", v)
+	}
+}
+
+func words(all []report.Variable) (list []string) {
+	for _, v := range all {
+		list = append(list, v.Name+"="+v.Value)
+	}
+	return list
+}
+
+// TestReportNowhere: that a report cannot be written is said once, and changes nothing else.
+func TestReportNowhere(t *testing.T) {
+	p := startJob(t, 0, "-n", "2", "--report="+t.TempDir()+"/none/report.json", "rank", "exit", "0")
+	p.wantCode(0, "/none/report.json")
+	said := p.said()
+	if strings.Count(said, "/none/report.json: ") != 1 || !strings.Contains(said, "ranks 0-1 (2) recorded nothing") {
+		t.Errorf("it says\n%s", said)
+	}
+}
+
+// TestReportOfNodes: node 0 reports of all nodes, and the others need not be told.
+func TestReportOfNodes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report.json")
+	ns := newNodes(t, 2)
+	for k, flags := range [][]string{{"--report=" + file}, nil} {
+		ns.list[k] = startCommand(t, 0, ns.command(k, append(flags, "-n", "4", "rank", "record")...))
+	}
+	for _, p := range ns.list {
+		p.ready(2)
+	}
+	ns.list[1].signal(ns.list[1].pids[0], syscall.SIGKILL)
+	ns.wantCode(137, "was killed by signal 9")
+	r := readReport(t, file)
+	if len(r.Nodes) != 2 || r.Nodes[1].Name != "n1" || r.Nodes[1].Kernel == "" || len(r.Nodes[1].Ranks) != 2 {
+		t.Fatalf("the nodes are %+v", r.Nodes)
+	}
+	for _, rank := range r.Ranks {
+		if rank.Calls != 100 || rank.State != report.Unfinished || rank.Node != rank.Rank/2 {
+			t.Errorf("rank %d is %+v", rank.Rank, rank)
+		}
+	}
+}
