@@ -156,6 +156,13 @@ type Router interface {
 	Routes() []Domain
 }
 
+// Resender is what a domain offers besides that knows how much it had to send again. Callers find it by type assertion, once, at
+// set-up.
+type Resender interface {
+	// Resent is how many packets, or messages where it sees no packets, were sent again so far. It may lag behind by seconds.
+	Resent() uint64
+}
+
 // Sharer is what a domain offers besides where its peers share memory. Callers find it by type assertion, once, at
 // set-up. Like the domain's methods, these are called by one goroutine at a time.
 type Sharer interface {

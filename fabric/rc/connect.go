@@ -411,6 +411,7 @@ func (d *domain) stands(e *endpoint) {
 			d.broke(e, verbs.ErrState)
 			return
 		}
+		d.resent++
 	}
 	d.mu.Lock()
 	d.pump(e)

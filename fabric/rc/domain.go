@@ -50,6 +50,7 @@ type domain struct {
 	troubles []trouble
 	owing    []*endpoint // are due a grant for which there was no room
 	wants    atomic.Bool // wanting is not empty
+	resent   uint64
 
 	// mu guards what Read and Write share with the other methods: all queues, all transfers, and the following.
 	mu       sync.Mutex
@@ -89,6 +90,9 @@ var (
 func (d *domain) Addr() []byte { return d.addr }
 
 func (d *domain) Caps() fabric.Caps { return d.caps }
+
+// Resent is how many messages were sent again over connections that were made anew. What devices send again they do not tell.
+func (d *domain) Resent() uint64 { return d.resent }
 
 func (d *domain) Register(b []byte) (fabric.Region, error) {
 	if d.shut {

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -61,6 +62,17 @@ func nodes(t *testing.T) [2]string {
 		} {
 			if err := run("ip -n " + name + " " + c); err != nil {
 				t.Fatal(err)
+			}
+		}
+	}
+	for _, name := range names { // the kernel tells of the other end's state a little later
+		for {
+			out, err := exec.Command("ip", "-n", name, "link", "show", "dev", name).CombinedOutput()
+			if err != nil || t.Context().Err() != nil {
+				t.Fatalf("%s: %v: %s", name, err, out)
+			}
+			if strings.Contains(string(out), "state UP") {
+				break
 			}
 		}
 	}
@@ -195,5 +207,48 @@ func TestCut(t *testing.T) {
 				return fmt.Errorf("%+v", ev)
 			}
 		}
+	})
+}
+
+// TestResent: every second packet gets lost on the way to a peer, and what was sent again is counted.
+func TestResent(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("nft"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip("this needs nft: apt-get install nftables")
+	}
+	const messages = 300
+	names := nodes(t)
+	between(t, names, nil, func(self int, d fabric.Domain, e fabric.Endpoint) error {
+		if self == 0 {
+			err := run("ip netns exec " + names[0] + " nft add table inet loss; add chain inet loss in { type filter hook input " +
+				"priority 0; }; add rule inet loss in numgen inc mod 2 0 drop")
+			if err == nil {
+				err = meet(d, e) // now there is loss
+			}
+			for i := 0; i < messages && err == nil; i++ {
+				_, err = next(d)
+			}
+			return errors.Join(err, meet(d, e))
+		}
+		err := meet(d, e)
+		for i := 0; i < messages && err == nil; {
+			if err = e.Send(make([]byte, 1<<10), nil); err == nil {
+				i++
+			} else if err == fabric.ErrAgain {
+				_, err = d.Poll(nil)
+			}
+		}
+		if err == nil {
+			err = meet(d, e)
+		}
+		for end := time.Now().Add(10 * time.Second); err == nil && d.(fabric.Resender).Resent() == 0; {
+			if _, err = d.Poll(nil); time.Now().After(end) {
+				return errors.New("nothing was sent again")
+			}
+		}
+		return err
 	})
 }

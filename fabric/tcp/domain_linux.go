@@ -58,6 +58,7 @@ type Domain struct {
 	pending []*endpoint    // that wait for the kernel
 	done    []fabric.Event // ends of Reads
 	turns   uint
+	resent  uint64 // packets, as of the last look at each connection
 	armed   bool
 	evs     [32]unix.EpollEvent
 	free    [][]byte // buffers

@@ -46,6 +46,7 @@ type endpoint struct {
 	hot               bool   // in Domain.hot
 	idle              int    // polls that found nothing since it was busy last, while hot
 	busy              int    // polls that found something since the program slept last, while hot
+	resent            uint32 // of Domain.resent
 	unwatched         bool   // epoll does not know the socket
 	land              []byte // where the next bytes belong that are received: memory of the oldest Read
 	end               error  // why nothing comes any more: to be told when buf is empty
@@ -281,6 +282,7 @@ func (e *endpoint) drop() {
 		e.d.dismiss(e.attempt)
 	}
 	if e.fd >= 0 {
+		e.look()
 		e.d.note(shut(e.fd))
 		e.fd = -1
 	}

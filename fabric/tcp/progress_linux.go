@@ -59,14 +59,30 @@ func (d *Domain) tick() {
 		if e.fd < 0 || e.state != up {
 			continue
 		}
-		switch gone, err := silent(e.fd, d.timeout); {
-		case err != nil:
-			d.note(err)
-		case gone:
+		if e.look() {
 			e.lose(fmt.Errorf("tcp: peer %d: %w: nothing was acknowledged for %v: its node is down or cut off",
 				e.peer, fabric.ErrPeerDown, d.timeout))
 		}
 	}
+}
+
+// look asks the kernel how the connection does: what it has sent again, and whether the peer is silent.
+func (e *endpoint) look() (gone bool) {
+	i, err := inspect(e.fd)
+	if err != nil {
+		e.d.note(err)
+		return false
+	}
+	e.d.resent += uint64(i.Total_retrans - e.resent)
+	e.resent = i.Total_retrans
+	return silent(i, e.d.timeout)
+}
+
+// Resent is how many packets were sent again, as of the last look at each connection, or its end.
+func (d *Domain) Resent() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.resent
 }
 
 // progress polls in the place of a program that does not.

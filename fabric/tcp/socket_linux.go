@@ -135,15 +135,17 @@ func tune(fd int, timeout time.Duration, window int) error {
 	return nil
 }
 
+// inspect asks how a connection does.
+func inspect(fd int) (*unix.TCPInfo, error) {
+	i, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	return i, os.NewSyscallError("getsockopt TCP_INFO", err)
+}
+
 // silent tells whether the peer's kernel has acknowledged nothing for a time, though there was something to acknowledge and it
 // was asked again.
-func silent(fd int, timeout time.Duration) (bool, error) {
-	i, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-	if err != nil {
-		return false, os.NewSyscallError("getsockopt TCP_INFO", err)
-	}
+func silent(i *unix.TCPInfo, timeout time.Duration) bool {
 	asked := int(i.Retransmits) + int(i.Probes)
-	return asked >= 2 && time.Duration(i.Last_ack_recv)*time.Millisecond >= timeout, nil
+	return asked >= 2 && time.Duration(i.Last_ack_recv)*time.Millisecond >= timeout
 }
 
 // unsent is how many bytes the peer's kernel has not acknowledged.

@@ -89,7 +89,8 @@ type way struct {
 	caps      fabric.Caps
 	rules     Rules
 	transport perf.Transport
-	pins      *pin.Cache // of memory that peers read or write, nil if it need not be registered
+	pins      *pin.Cache      // of memory that peers read or write, nil if it need not be registered
+	resender  fabric.Resender // nil if the domain is none
 }
 
 // hold makes memory known to the device, if it has to be, until release.
@@ -111,6 +112,7 @@ func (w *way) release(m pin.Memory) error {
 func newWay(d fabric.Domain, pinned int) (*way, error) {
 	w := &way{domain: d, caps: d.Caps()}
 	w.transport = perf.TransportNamed(w.caps.Transport)
+	w.resender, _ = d.(fabric.Resender)
 	var err error
 	if w.rules, err = RulesOf(w.caps); err != nil {
 		return nil, err

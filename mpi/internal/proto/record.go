@@ -60,7 +60,7 @@ func (e *Engine) tally() {
 	if e.rec == nil {
 		return
 	}
-	var made uint64
+	var made, resent uint64
 	pinned := 0
 	for _, w := range e.ways {
 		if w.pins != nil {
@@ -68,6 +68,10 @@ func (e *Engine) tally() {
 			made += s.Misses
 			pinned += s.Bytes
 		}
+		if w.resender != nil {
+			resent += w.resender.Resent()
+		}
 	}
+	e.rec.Retransmitted(resent)
 	e.rec.Registered(made, pinned)
 }
