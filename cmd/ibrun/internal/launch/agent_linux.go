@@ -36,6 +36,7 @@ type agent struct {
 	deaths  *deaths
 	reaper  *reaper
 	closing atomic.Bool   // no more ranks are to be started
+	ending  atomic.Int64  // when the ranks were first told to end, 0: not yet
 	started chan struct{} // closed when no more ranks will be
 
 	mu     sync.Mutex
@@ -177,6 +178,7 @@ func (a *agent) obey(orders <-chan order) {
 				}
 			case o.End != nil:
 				a.close()
+				a.ending.CompareAndSwap(0, time.Now().UnixNano())
 				if ending == nil && o.End.Grace > 0 && !closed(a.reaper.gone) {
 					a.signal(unix.SIGTERM)
 					a.signal(unix.SIGCONT) // a stopped process would not notice
@@ -276,6 +278,9 @@ func (a *agent) watch() {
 		exit := event{Kind: evExit, Time: when.UnixNano(), Rank: r.task.Rank, Code: ws.ExitStatus()}
 		if ws.Signaled() {
 			exit.Code, exit.Signal = 0, int(ws.Signal())
+		}
+		if told := a.ending.Load(); told != 0 {
+			exit.Told = told < exit.Time
 		}
 		a.send(&exit)
 	}

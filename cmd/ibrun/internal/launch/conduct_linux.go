@@ -221,8 +221,8 @@ func (c *conductor) hear(n *node, e *event) {
 	if f := c.judge.hear(e); f != nil {
 		f.node, f.when = n.number, e.Time
 		// What the end of the job has brought about is no reason for it, even if clocks that differ a little make it the
-		// earlier: every agent begins with SIGTERM.
-		if !c.ended || f.code != codeSignal+int(unix.SIGTERM) {
+		// earlier.
+		if !e.Told || c.fault == nil {
 			c.blame(f)
 		}
 		if !c.asked {

@@ -82,7 +82,7 @@ const (
 	evFinalize   kind = "finalize"    // Rank: it may end from now on
 	evAbort      kind = "abort"       // Rank, Code, Text
 	evNote       kind = "note"        // Rank, Text: to show to the user
-	evExit       kind = "exit"        // Rank, Code, Signal; events of this kind come in the order in which the ranks died
+	evExit       kind = "exit"        // Rank, Code, Signal, Told; events of this kind come in the order in which the ranks died
 	evParcel     kind = "parcel"      // Parcel: from the PMI server
 	evDone       kind = "done"        // Rank, Text (its tail), PIDs (what could not be killed): the agent ends
 )
@@ -104,6 +104,7 @@ type event struct {
 	Rank   int         `json:",omitempty"`
 	Code   int         `json:",omitempty"`
 	Signal int         `json:",omitempty"`
+	Told   bool        `json:",omitempty"` // the agent had told the ranks to end before
 	Text   string      `json:",omitempty"`
 	Ranks  []int       `json:",omitempty"`
 	PIDs   []int       `json:",omitempty"`
