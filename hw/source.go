@@ -11,6 +11,11 @@ import (
 	"syscall"
 )
 
+// Package prometheus/procfs reads some of these files as well, and is not used: it takes the path of a mounted sysfs, where
+// this package takes any fs.FS, so that archives, trees in memory and this machine go one way and are tested on one another.
+// And of a list of devices it returns nothing if a file of one of them cannot be read, where here each is listed with what
+// can and with the reason. Nor does it tell the PUs near a device, GIDs, or caches and NUMA nodes.
+
 // maxFile bounds what is read of one file, in bytes. The kernel writes at most a page into most files of sysfs; only
 // lists of PUs and the tables of /proc are longer.
 const maxFile = 64 << 10

@@ -206,6 +206,7 @@ func spoiledPorts() []spoiled {
 			"unset NCCL_IB_GID_INDEX"},
 		{"gid.index", func(h *Host) { h.env("UCX_IB_GID_INDEX", "3") }, Info, "right now", "unset UCX_IB_GID_INDEX"},
 		{"gid.index", func(h *Host) { h.env("UCX_IB_GID_INDEX", "auto") }, OK, "", ""},
+		{"gid.index", func(h *Host) { h.Live = false }, Info, "a captured tree does not tell", ""},
 		{"mtu.size", mtu(1500, 100e9), Warning, "packets of 1024 bytes: eth2 has an MTU of 1500", "ip link set eth2 mtu"},
 		{"mtu.size", mtu(1500, 1e9), Info, "1024 bytes", "ip link set eth2 mtu"},
 		{"mtu.size", mtu(300, 1e9), Error, "packets of 0 bytes", "ip link set eth2 mtu"},
@@ -238,7 +239,8 @@ func spoiledFlow() []spoiled {
 		{"reach.ports", func(h *Host) { h.Pings = append(h.Pings, Ping{"mlx5_0/1", "b/1", time.Second, nil}) }, Info,
 			"1s from mlx5_0/1 to b/1", "bench"},
 		{"reach.ports", func(h *Host) { h.Pings = nil }, Info, "nothing was sent", ""},
-		{"reach.ports", func(h *Host) { h.Pings, h.Live = nil, false }, Info, "no active RDMA port", ""},
+		{"reach.ports", func(h *Host) { h.Pings, h.Live = nil, false }, Info, "a captured tree does not tell", ""},
+		{"reach.ports", func(h *Host) { h.Pings, h.port().State = nil, "DOWN" }, Info, "no active RDMA port", ""},
 	}
 }
 
@@ -250,6 +252,8 @@ func spoiledHost() []spoiled {
 		{"host.iommu", func(h *Host) { h.put("sys/kernel/iommu_groups/1/type", "DMA-FQ\n") }, Info,
 			"translates the addresses of 1 groups", "iommu=pt"},
 		{"host.iommu", func(h *Host) { h.remove("sys/kernel/iommu_groups/0/type") }, OK, "no IOMMU", ""},
+		{"host.iommu", func(h *Host) { h.remove("sys/kernel/iommu_groups/0/type"); h.Live = false }, Info,
+			"none is switched on, or", ""},
 		{"host.acs", func(h *Host) {
 			h.Top.PCI[0].Parent, h.Top.PCI[0].Root = "0000:00:01.0", "pci0000:00"
 			h.Top.PCI = append(h.Top.PCI, hw.PCIDevice{Address: "0000:02:00.0", Parent: "0000:00:01.0", Root: "pci0000:00"})
@@ -265,6 +269,10 @@ func spoiledHost() []spoiled {
 			"performance on 1 PUs, powersave on 1 PUs", "cpupower"},
 		{"host.governor", func(h *Host) { h.remove("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") }, OK,
 			"does not control", ""},
+		{"host.governor", func(h *Host) {
+			h.remove("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+			h.Live = false
+		}, Info, "has none, or", ""},
 		{"host.irqbalance", func(h *Host) { h.put("proc/99/comm", "irqbalance\n") }, Info, "process 99",
 			"systemctl stop irqbalance"},
 		{"host.irqbalance", func(h *Host) { h.remove("proc/17/comm") }, Info, "unknown", ""},
@@ -272,6 +280,8 @@ func spoiledHost() []spoiled {
 			"5.11.22-x is older", "RDMAV_FORK_SAFE=1"},
 		{"process.fork", func(h *Host) { h.put("proc/version", "Linux version 4.18.0\n"); h.env("RDMAV_FORK_SAFE", "1") }, OK,
 			"is set", ""},
+		{"process.fork", func(h *Host) { h.put("proc/version", "Linux version 4.18.0\n"); h.Live = false }, Warning,
+			"a captured tree does not tell", "RDMAV_FORK_SAFE=1"},
 		{"process.fork", func(h *Host) { h.put("proc/version", "\n") }, Info, "unknown", ""},
 		{"process.files", func(h *Host) { h.limits("1", "1", "1024", "1024") }, Warning, "1024 files", "nofile"},
 		{"process.files", func(h *Host) { h.remove("proc/self/limits") }, Info, "unknown", ""},

@@ -49,6 +49,8 @@ func hostIOMMU(h *Host) []Finding {
 		}
 	}
 	switch {
+	case len(names) == 0 && !h.Live: // which is kept without empty directories
+		return hint("the captured tree has no IOMMU: none is switched on, or it was not written down")
 	case len(names) == 0:
 		return ok("no IOMMU is switched on")
 	case translated == 0:
@@ -120,6 +122,8 @@ func hostGovernor(h *Host) []Finding {
 		}
 	}
 	switch {
+	case len(count) == 0 && !h.Live:
+		return hint("the captured tree has no frequency governor: the kernel has none, or it was not written down")
 	case len(count) == 0:
 		return ok("the kernel does not control the frequency of cores")
 	case len(count) == 1 && count["performance"] > 0:

@@ -139,6 +139,9 @@ func gidChoice(h *Host) []Finding {
 
 // gidIndex looks whether the user has pinned an index, which differs from node to node and after a port was down.
 func gidIndex(h *Host) []Finding {
+	if !h.Live {
+		return hint("whether a GID index is pinned in the environment, a captured tree does not tell")
+	}
 	for _, variable := range []string{"NCCL_IB_GID_INDEX", "UCX_IB_GID_INDEX"} {
 		value := h.Getenv(variable)
 		index, err := strconv.Atoi(value)

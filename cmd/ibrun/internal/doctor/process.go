@@ -48,7 +48,11 @@ func processFork(h *Host) []Finding {
 	if major > forkMajor || major == forkMajor && minor >= forkMinor {
 		return ok("Linux %s copies registered memory at fork", text)
 	}
-	return finding(Warning, "Linux "+text+" is older than 5.12, and RDMAV_FORK_SAFE is not set",
+	unset := "RDMAV_FORK_SAFE is not set"
+	if !h.Live {
+		unset = "whether RDMAV_FORK_SAFE is set, a captured tree does not tell"
+	}
+	return finding(Warning, "Linux "+text+" is older than 5.12, and "+unset,
 		"a program that starts another one (system, popen) can lose what devices write to its memory", "export RDMAV_FORK_SAFE=1")
 }
 

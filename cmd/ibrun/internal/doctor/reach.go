@@ -13,8 +13,11 @@ const slowFactor = 20
 // reachPorts judges the pings between the RDMA ports of this machine, each to each.
 func reachPorts(h *Host) []Finding {
 	if len(h.Pings) == 0 {
-		if !h.anyActive() || !h.Live {
+		switch {
+		case !h.anyActive():
 			return hint("there is no active RDMA port to send from")
+		case !h.Live:
+			return hint("whether a byte arrives, a captured tree does not tell")
 		}
 		return hint("nothing was sent between RDMA ports")
 	}

@@ -100,7 +100,8 @@ func TestMachines(t *testing.T) {
 				t.Errorf("%s: %s says nothing", name, c.id)
 			}
 		}
-		for _, id := range []string{"memlock.limit", "process.files", "flow.pfc", "flow.ecn", "verbs.open"} {
+		for _, id := range []string{"memlock.limit", "process.files", "flow.pfc", "flow.ecn", "verbs.open", "gid.index", "reach.ports",
+			"host.iommu", "host.governor", "host.thp", "process.kernel"} {
 			if f := of(r, id); f.Severity != Info && !(id == "verbs.open" && strings.Contains(f.Evidence, "uverbs file")) {
 				t.Errorf("%s: %+v, though the tree does not tell", name, f)
 			}
