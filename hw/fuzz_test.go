@@ -12,7 +12,6 @@ import (
 
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/hw/hwtest"
-	"github.com/rogpeppe/go-internal/txtar"
 )
 
 // FuzzRead reads machines in which two files, or all files of two kinds, say something else, or are links.
@@ -41,18 +40,8 @@ func FuzzRead(f *testing.F) {
 		if len(text) > 4096 || len(more) > 4096 {
 			return
 		}
-		archive := txtar.Parse(machines[int(machine)%len(machines)])
-		for _, change := range []struct {
-			at   uint16
-			text string
-		}{{first, text}, {second, more}} {
-			file := &archive.Files[int(change.at)%len(archive.Files)]
-			if link && len(change.text) > 0 {
-				file.Name += " -> " + change.text
-			}
-			file.Data = []byte(change.text)
-		}
-		tree, err := hwtest.FromText(txtar.Format(archive))
+		archive := hwtest.Spoil(machines[int(machine)%len(machines)], first, text, link)
+		tree, err := hwtest.FromText(hwtest.Spoil(archive, second, more, link))
 		if err != nil {
 			return // not a tree
 		}

@@ -95,6 +95,21 @@ func FromText(archive []byte) (fs.FS, error) {
 	return brokenTree{tree}, nil
 }
 
+// Spoil returns the archive with another text in one of its files, counted from 0 and over again, for fuzzing. With link the
+// file is a link to the text as well.
+func Spoil(archive []byte, file uint16, text string, link bool) []byte {
+	parsed := txtar.Parse(archive)
+	if len(parsed.Files) == 0 {
+		return archive
+	}
+	f := &parsed.Files[int(file)%len(parsed.Files)]
+	if link && text != "" {
+		f.Name += " -> " + text
+	}
+	f.Data = []byte(text)
+	return txtar.Format(parsed)
+}
+
 func put(all map[string]string, name, text string) error {
 	if _, again := all[name]; again {
 		return fmt.Errorf("%s is there twice", name)

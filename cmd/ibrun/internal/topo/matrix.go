@@ -72,9 +72,16 @@ const legend = `
   number  distance of NUMA nodes, 10 is the node itself
 `
 
+// mostItems bounds the matrix, of which nobody reads more.
+const mostItems = 512
+
 // matrix writes what lies between each two items, as nvidia-smi topo -m does.
 func matrix(b *strings.Builder, top *hw.Topology) {
 	all := items(top)
+	if len(all) > mostItems {
+		fmt.Fprintf(b, "no matrix of %d NUMA nodes and devices: it has at most %d lines\n", len(all), mostItems)
+		return
+	}
 	width := 6
 	for _, it := range all {
 		width = max(width, len(it.name)+2)

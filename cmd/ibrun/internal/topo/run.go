@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"unicode"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/hw"
@@ -125,6 +126,12 @@ func (o options) run(stdout io.Writer) error {
 	if o.svg != "" {
 		return writeFile(o.svg, func(w io.Writer) error { return svg(w, picture) })
 	}
+	_, err = io.WriteString(stdout, show(picture, top, plan))
+	return err
+}
+
+// show writes all there is for a terminal, which what a machine calls its parts cannot command.
+func show(picture box, top *hw.Topology, plan *placement.Plan) string {
 	var b strings.Builder
 	picture.text(&b, "")
 	for _, p := range top.Problems {
@@ -135,8 +142,12 @@ func (o options) run(stdout io.Writer) error {
 	}
 	b.WriteString("\n")
 	matrix(&b, top)
-	_, err = io.WriteString(stdout, b.String())
-	return err
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, b.String())
 }
 
 // machine reads this machine, or a captured one, and its name.

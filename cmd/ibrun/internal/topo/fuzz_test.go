@@ -1,0 +1,107 @@
+package topo
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/hw/hwtest"
+)
+
+// policies are ways of placing ranks that look at different parts of a machine.
+func policies(t testing.TB) (all []placement.Policy) {
+	t.Helper()
+	for _, line := range []string{"", "map-by=numa", "map-by=device", "map-by=gpu bind-to=package", "map-by=ppr:2:l3cache",
+		"map-by=package bind-to=numa", "map-by=core bind-to=hwthread", "map-by=l2cache bind-to=node", "cpus-per-rank=2 offset=1",
+		"bind-to=l1cache", "map-by=hwthread"} {
+		var p placement.Policy
+		for word := range strings.FieldsSeq(line) {
+			name, value, _ := strings.Cut(word, "=")
+			if err := p.Set(name, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// FuzzTopo takes machines that lie. Each is shown or refused, and no rank is ever bound to what may not be used: it has some
+// of the allowed PUs, or there is an error that says of what kind it is.
+func FuzzTopo(f *testing.F) {
+	names, err := filepath.Glob(machinesDir + "*.txtar")
+	if err != nil || len(names) == 0 {
+		f.Fatalf("no machines: %v", err)
+	}
+	var machines [][]byte
+	for _, name := range names {
+		if strings.Contains(name, "two-sockets") {
+			continue // so large that little else would be tried
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		machines = append(machines, text)
+	}
+	for machine := range machines {
+		for i, text := range []string{"0-99\n", "\n", "", "-1\n", "7\n", "!EIO\n", "0,2\n", "..", "MemTotal: 0 kB\n", "\x1b[2J\n"} {
+			f.Add(uint8(machine), uint16(i*11), text, i == 7, uint8(machine+i), uint8(1+i*5))
+		}
+	}
+	all := policies(f)
+	f.Fuzz(func(t *testing.T, machine uint8, file uint16, text string, link bool, policy, ranks uint8) {
+		if len(text) > 4096 {
+			return
+		}
+		p := all[int(policy)%len(all)]
+		tree, err := hwtest.FromText(hwtest.Spoil(machines[int(machine)%len(machines)], file, text, link))
+		if err != nil {
+			return // not a tree
+		}
+		top, err := hw.Read(tree)
+		if err != nil || len(top.PUs) > 64 {
+			return // nothing to show, or more than there is time for
+		}
+		plan, err := placement.Place([]placement.Machine{{Name: "m", Top: top}}, int(ranks)+1, p)
+		switch {
+		case err == nil:
+			checkPlan(t, p, plan, top)
+		case !errors.Is(err, placement.ErrNoRoom) && !errors.Is(err, placement.ErrNoObject):
+			t.Errorf("%+v: %v is of no kind", p, err)
+		}
+		checkShown(t, top, plan)
+	})
+}
+
+func checkPlan(t *testing.T, p placement.Policy, plan *placement.Plan, top *hw.Topology) {
+	t.Helper()
+	for i, r := range plan.Ranks {
+		forbidden := slices.ContainsFunc(r.PUs, func(pu int) bool { return !slices.Contains(top.Allowed, pu) })
+		if r.Rank != i || len(r.PUs) == 0 || forbidden {
+			t.Fatalf("%+v: rank %d is %+v, allowed are %v", p, i, r, top.Allowed)
+		}
+	}
+	if plan.Report() == "" {
+		t.Errorf("%+v: there is nothing to report of %d ranks", p, len(plan.Ranks))
+	}
+}
+
+func checkShown(t *testing.T, top *hw.Topology, plan *placement.Plan) {
+	t.Helper()
+	picture := machine("m", top, plan)
+	if err := svg(io.Discard, picture); err != nil {
+		t.Error(err)
+	}
+	checkLaid(t, "m", lay(picture))
+	shown := show(picture, top, plan)
+	if strings.ContainsFunc(shown, func(r rune) bool { return r < ' ' && r != '\n' || r == 0x7f }) {
+		t.Errorf("what is shown commands the terminal: %q", shown)
+	}
+}
