@@ -429,8 +429,8 @@ func TestAttrFreeKey(t *testing.T) {
 		}),
 		"S4-53": within(func(j *journal, c *mpi.Comm, a, b mpi.Keyval[int]) error {
 			old := b
-			return errors.Join(a.Free(), b.Free(), old.Delete(c), j.read("delete b2"), c.Free(), j.read("delete a1"),
-				ofClass(old.Delete(j.p.Self()), mpi.ErrKeyval))
+			return errors.Join(b.Set(c, 3), j.read("delete b2"), a.Free(), b.Free(), old.Delete(c), j.read("delete b3"),
+				ofClass(old.Delete(c), mpi.ErrKeyval), c.Free(), j.read("delete a1"))
 		}),
 		"S4-54": within(func(j *journal, c *mpi.Comm, a, b mpi.Keyval[int]) error {
 			old := a
@@ -465,7 +465,13 @@ func TestAttrFreeKey(t *testing.T) {
 func TestAttrSetGetDelete(t *testing.T) {
 	statements(t, map[string]func(p *mpi.Process) error{
 		"S4-60": within(func(j *journal, c *mpi.Comm, a, b mpi.Keyval[int]) error {
-			return errors.Join(holds(a, c, 1), holds(b, c, 2), c.Barrier(), holds(a, c, 1), c.Free())
+			// With lower and higher numbers than those before, and the lowest last.
+			early, late := j.key("early"), j.key("late")
+			errs := []error{late.Set(c, 4), early.Set(c, 3), a.Set(c, 5), j.read("delete a1")}
+			for range 2 {
+				errs = append(errs, holds(a, c, 5), holds(b, c, 2), holds(early, c, 3), holds(late, c, 4), c.Barrier())
+			}
+			return errors.Join(append(errs, c.Free())...)
 		}),
 		"S4-61": within(func(j *journal, c *mpi.Comm, a, b mpi.Keyval[int]) error {
 			return errors.Join(a.Set(c, 3), j.read("delete a1"), holds(a, c, 3), c.Free())

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,7 +33,13 @@ func environment(p *mpi.Process) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("rank %d: io %d, app %d, universe %d\n", p.World().Rank(), got[502], got[505], got[507])
+	told := func(key int) string {
+		if v, ok := got[key]; ok {
+			return strconv.Itoa(v)
+		}
+		return "none"
+	}
+	fmt.Printf("rank %d: io %s, app %s, universe %s\n", p.World().Rank(), told(502), told(505), told(507))
 	return untouchable(p)
 }
 
@@ -141,6 +148,7 @@ func order(p *mpi.Process) error {
 func TestTimeNamespaces(t *testing.T) {
 	unshare := needs(t, "unshare")
 	t.Setenv("IBRUN_TCP_INTERFACES", "lo")
+	t.Attr("namespaces", "time")
 	end, exits, output := launchJob(t, pmi.Job{Size: 4}, 2, "order", func(rank int, c *exec.Cmd) {
 		if rank >= 2 {
 			under(t, c, unshare, "--time", "--monotonic", "3600", "--boottime", "3600")
@@ -156,22 +164,38 @@ func TestTimeNamespaces(t *testing.T) {
 	t.Logf("\n%s", output)
 }
 
-// renamed finds one name for the machine, though each rank has a host name of its own, and another when the kernel is another.
+// renamed finds one name for the machine, though each rank has a host name of its own; and one for itself alone when its kernel
+// is another, though all have the same host name then.
 func renamed(p *mpi.Process) error {
 	before, err := p.ProcessorName()
-	errs := []error{err, named(p)}
+	host, err2 := os.Hostname()
+	errs := []error{err, err2, named(p), check(strings.HasPrefix(before, "host0-"), "the name is %q", before)}
 	// The rank moves to another machine: so it looks to it, once this file is another.
 	const file = "/proc/sys/kernel/random/boot_id"
-	other := filepath.Join(os.TempDir(), fmt.Sprint("boot", p.World().Rank()))
-	errs = append(errs, os.WriteFile(other, []byte("0badcafe-0000-0000-0000-000000000000\n"), 0o600),
-		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount(other, file, "", unix.MS_BIND, ""))
+	boot := fmt.Sprintf("%08x", 0x0badcaf0+p.World().Rank())
+	other := filepath.Join(os.TempDir(), "boot-"+boot)
+	errs = append(errs, os.WriteFile(other, []byte(boot+"-0000-0000-0000-000000000000\n"), 0o600),
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount(other, file, "", unix.MS_BIND, ""),
+		unix.Sethostname([]byte("twin")))
 	moved, err := p.ProcessorName()
-	host, err2 := os.Hostname()
-	errs = append(errs, err, err2, check(moved == host+"-0badcafe" && moved != before, "%q, and then %q", before, moved),
-		check(strings.HasPrefix(before, "host0-"), "the name is %q", before),
-		unix.Unmount(file, 0))
+	errs = append(errs, err, check(moved == "twin-"+boot, "%q, and then %q", before, moved), alone(p, moved),
+		unix.Unmount(file, 0), unix.Sethostname([]byte(host)))
 	after, err := p.ProcessorName()
 	return errors.Join(append(errs, err, check(after == before, "%q, back again %q", before, after))...)
+}
+
+// alone checks that no two ranks have the same name.
+func alone(p *mpi.Process, name string) error {
+	mine := make([]byte, mpi.MaxProcessorName)
+	copy(mine, name)
+	all := make([]byte, len(mine)*p.World().Size())
+	errs := []error{mpi.Allgather(p.World(), all, mine)}
+	seen := map[string]bool{}
+	for other := range slices.Chunk(all, len(mine)) {
+		errs = append(errs, check(!seen[string(other)], "two ranks are on %s", other))
+		seen[string(other)] = true
+	}
+	return errors.Join(errs...)
 }
 
 // TestProcessorName: the name follows the process, and is one for all processes of a kernel.
@@ -179,7 +203,10 @@ func TestProcessorName(t *testing.T) {
 	unshare := needs(t, "unshare")
 	shell := needs(t, "sh")
 	t.Setenv("TMPDIR", t.TempDir())
-	end, exits, output := launchJob(t, pmi.Job{Size: 2}, 1, "uts", func(rank int, c *exec.Cmd) {
+	t.Setenv("IBRUN_TCP_INTERFACES", "lo")
+	t.Attr("namespaces", "uts, mount")
+	t.Attr("changes", "the machine")
+	end, exits, output := launchJob(t, pmi.Job{Size: 2}, 2, "uts", func(rank int, c *exec.Cmd) {
 		c.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS
 		under(t, c, unshare, "--uts", shell, "-c", fmt.Sprintf(`hostname host%d && exec "$0"`, rank))
 	})

@@ -286,7 +286,6 @@ func TestEnvironment(t *testing.T) {
 	statements(t, map[string]func(p *mpi.Process) error{
 		"S0-01": present, "S0-02": present, "S1-01": present, "S1-03": present,
 		"S0-03": deleted, "S0-04": freed, "S0-05": set, "S1-02": untouchable,
-		"S0-06": constant, "S0-12": constant, "S1-05": constant,
 		"S0-10": tagBound, "S0-11": tagBound, "S0-13": tagBound, "S1-07": tagBound, "S0-14": tagBound,
 		"S0-18": agreed(mpi.TagUB), "S1-08": agreed(mpi.TagUB),
 		"S0-20": ioAll, "S0-22": ioAll, "S0-23": ioAll,
@@ -297,6 +296,12 @@ func TestEnvironment(t *testing.T) {
 		"S0-41": named, "S0-42": named, "S0-43": named, "S1-18": named,
 		"S0-K4": codes, "S0-K2/none": unlaunched, "S0-K3/none": unlaunched,
 	})
+}
+
+// TestConstant: what is constant stays so whatever happens.
+func TestConstant(t *testing.T) {
+	t.Attr("changes", "messages, communicators, Finalize")
+	statements(t, map[string]func(p *mpi.Process) error{"S0-06": constant, "S0-12": constant, "S1-05": constant})
 }
 
 // TestMachines: what holds for one machine holds for several; the ranks may be on two.

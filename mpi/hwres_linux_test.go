@@ -84,6 +84,7 @@ func bindings(p *mpi.Process) error {
 
 // TestHWResourceKernel binds processes for real.
 func TestHWResourceKernel(t *testing.T) {
+	t.Attr("changes", "bindings")
 	for _, id := range []string{"S0-55", "S0-68"} {
 		t.Run(id, func(t *testing.T) {
 			for _, n := range []int{1, 3} {

@@ -318,6 +318,7 @@ func TestHWResourceRanks(t *testing.T) {
 // TestHWResourceMoves changes the binding and then the machine of a rank that runs.
 func TestHWResourceMoves(t *testing.T) {
 	t.Run("S0-68", func(t *testing.T) {
+		t.Attr("changes", "bindings, the machine")
 		here := boundTo(twoSockets(t), "n0 2")
 		mpitest.RunWith(t, 1, mpitest.Options{Machine: func(int) mpitest.Machine { return here }}, func(p *mpi.Process) error {
 			errs := []error{tells(p, map[string]string{"hwloc://Core": "true", "ibrun://n0/core/1": "true"})}

@@ -238,6 +238,7 @@ func launchJob(
 	t.Helper()
 	m := new(miniature)
 	n, each := about.Size, about.Size/nodes
+	t.Attr("world", fmt.Sprintf("%d processes on %d nodes", n, nodes))
 	about.KVSName, about.Mapping = "test", fmt.Sprintf("(vector,(0,%d,%d))", nodes, each)
 	about.Events = pmi.Events{
 		Abort: func(rank, code int, _ string) { m.stop(fmt.Sprintf("rank %d aborted with %d", rank, code)) },

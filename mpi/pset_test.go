@@ -8,12 +8,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/mem"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/internal/place"
+	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
 // setNames lists the process sets of a session.
@@ -116,6 +118,42 @@ func TestNumPsets(t *testing.T) {
 			got, err := setNames(s)
 			return errors.Join(err, check(slices.Equal(got, want), "sets %q, want %q", got, want))
 		},
+		"S3-09": func(p *mpi.Process, s *mpi.Session) error {
+			info := &mpi.Info{}
+			err := info.Set("no_such_hint", "x")
+			n, err1 := s.NumPsets(nil)
+			m, err2 := s.NumPsets(info)
+			a, err3 := s.NthPset(nil, 1)
+			b, err4 := s.NthPset(info, 1)
+			return errors.Join(err, err1, err2, err3, err4, check(n == m && a == b && info.Len() == 1, "%d %d %s %s", n, m, a, b))
+		},
+	})
+}
+
+// moving runs statements on one rank and on three, while the launcher comes to tell of other process sets than at first: that
+// is nothing to those that have asked.
+func moving(t *testing.T, all map[string]func(p *mpi.Process, s *mpi.Session) error) {
+	t.Attr("changes", "process sets, communicators, sessions, the World Model")
+	for id, f := range all {
+		t.Run(id, func(t *testing.T) {
+			for _, n := range []int{1, 3} {
+				var asked atomic.Int32
+				mpitest.RunWith(t, n, mpitest.Options{Joined: true, Psets: func() []mpitest.Pset {
+					if int(asked.Add(1)) <= n { // each process asks once
+						return psets[n]
+					}
+					later := append(slices.Clone(psets[n]), mpitest.Pset{Name: "ice", Ranks: []int{0}})
+					later[0].Ranks = []int{n - 1}
+					slices.Reverse(later)
+					return later
+				}}, inSession(f))
+			}
+		})
+	}
+}
+
+func TestPsetsStay(t *testing.T) {
+	moving(t, map[string]func(p *mpi.Process, s *mpi.Session) error{
 		"S3-03": func(p *mpi.Process, s *mpi.Session) error {
 			before, err := setNames(s)
 			errBusy := busy(p, s)
@@ -141,14 +179,22 @@ func TestNumPsets(t *testing.T) {
 			second, err2 := s.NthPset(nil, 1)
 			return first + " " + second, errors.Join(err1, err2)
 		}),
-		"S3-09": func(p *mpi.Process, s *mpi.Session) error {
-			info := &mpi.Info{}
-			err := info.Set("no_such_hint", "x")
-			n, err1 := s.NumPsets(nil)
-			m, err2 := s.NumPsets(info)
-			a, err3 := s.NthPset(nil, 1)
-			b, err4 := s.NthPset(info, 1)
-			return errors.Join(err, err1, err2, err3, err4, check(n == m && a == b && info.Len() == 1, "%d %d %s %s", n, m, a, b))
+		"S3-18": unchanged(everything),
+		"S3-19": func(p *mpi.Process, s *mpi.Session) error {
+			names, err := setNames(s)
+			errs := []error{err}
+			buf := make([]byte, 100)
+			var was []string
+			for i, name := range names {
+				n, err := s.CopyNthPset(nil, i, buf)
+				was = append(was, string(buf[:n]))
+				errs = append(errs, err, check(was[i] == name, "%q is %q", was[i], name))
+				clear(buf) // which is the caller's
+			}
+			errs = append(errs, busy(p, s))
+			now, err := setNames(s)
+			return errors.Join(append(errs, err, check(slices.Equal(names, was), "%q became %q", was, names),
+				check(slices.Equal(now, was), "%q are called %q now", was, now))...)
 		},
 	})
 }
@@ -161,7 +207,8 @@ func TestNthPset(t *testing.T) {
 			for i, name := range names {
 				ranks, err := members(s, name)
 				all, errAll := s.Group("mpi://WORLD")
-				errs = append(errs, err, errAll, check(slices.Contains(ranks, all.Rank()), "set %d, %s, has ranks %v", i, name, ranks))
+				errs = append(errs, err, errAll, check(slices.Contains(ranks, all.Rank()), "set %d, %s, has ranks %v", i, name, ranks),
+					check(slices.Index(names, name) == i, "sets %d and %d are %s", slices.Index(names, name), i, name))
 			}
 			return errors.Join(errs...)
 		},
@@ -182,18 +229,6 @@ func TestNthPset(t *testing.T) {
 			return errors.Join(errs...)
 		},
 		"S3-17": identicalOrDisjoint,
-		"S3-18": unchanged(everything),
-		"S3-19": unchanged(func(s *mpi.Session) (string, error) {
-			names, err := setNames(s)
-			kept := strings.Join(names, ", ")
-			for i := range names {
-				buf := make([]byte, 100)
-				n, errCopy := s.CopyNthPset(nil, i, buf)
-				err = errors.Join(err, errCopy, check(string(buf[:n]) == names[i], "%q is %q", buf[:n], names[i]))
-				clear(buf) // which is the caller's
-			}
-			return kept, err
-		}),
 		"S3-20": func(p *mpi.Process, s *mpi.Session) error {
 			names, err := setNames(s)
 			longest := slices.MaxFunc(names, func(a, b string) int { return len(a) - len(b) })
@@ -335,7 +370,11 @@ func TestSessionInfo(t *testing.T) {
 	}
 	sessions(t, map[string]func(p *mpi.Process, s *mpi.Session) error{
 		"S3-30": own,
-		"S3-31": is("thread_level", "MPI_THREAD_MULTIPLE"),
+		"S3-31": func(p *mpi.Process, s *mpi.Session) error {
+			info, err := s.Info()
+			return errors.Join(err, is("thread_level", "MPI_THREAD_MULTIPLE")(p, s), is("mpi_memory_alloc_kinds", "mpi,system")(p, s),
+				check(info.Len() == 2, "%d hints", info.Len()))
+		},
 		"S3-32": is("mpi_memory_alloc_kinds", "mpi,system"),
 		"S3-33": asking("cuda, mpi:alloc_mem ,rocm:device"),
 		"S3-34": is("thread_level", "MPI_THREAD_MULTIPLE"),
@@ -392,6 +431,7 @@ func TestPsetInfo(t *testing.T) {
 
 // TestPsetLost: a process is killed. The sets that it was in stay listed, and their use becomes an error.
 func TestPsetLost(t *testing.T) {
+	t.Attr("changes", "a rank is killed")
 	for id, lost := range map[string]func(s *mpi.Session, before *mpi.Group, c *mpi.Comm) error{
 		"S3-07": func(s *mpi.Session, _ *mpi.Group, _ *mpi.Comm) error {
 			_, err := s.Group("ocean")
@@ -410,6 +450,7 @@ func TestPsetLost(t *testing.T) {
 // learn of it by a barrier, and then lost is called.
 func killed(t *testing.T, lost func(s *mpi.Session, before *mpi.Group, c *mpi.Comm) error) {
 	const n, victim = 3, 1
+	t.Attr("world", fmt.Sprintf("%d ranks on 1 nodes", n))
 	hub := mem.NewHub(n)
 	var through sync.WaitGroup // with what works before
 	through.Add(n)

@@ -235,7 +235,7 @@ func TestSplitTypeRules(t *testing.T) {
 				bindings := strings.Split(c.bindings, ";")
 				mpitest.RunWith(t, len(bindings), mpitest.Options{
 					Machine: func(rank int) mpitest.Machine { return boundTo(top, bindings[rank]) },
-					Psets:   sets,
+					Psets:   func() []mpitest.Pset { return sets },
 				}, func(p *mpi.Process) error {
 					want := groups(c.want, p.World().Rank())
 					i := c.info(p.World().Rank())

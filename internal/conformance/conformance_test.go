@@ -79,7 +79,7 @@ func TestJudge(t *testing.T) {
 		{results{"m.T/S0-01": passed, "m.T/S0-01/part": skipped}, nil, 0, "m.T/S0-01/part, one node: skip"},
 		{results{"m.T/S0-01": passed, "n.U/S0-01": failed}, nil, 0, "n.U/S0-01, one node: fail"},
 	} {
-		verdicts, err := judge(statements, []results{c.here, c.nodes})
+		verdicts, err := judge(statements, []results{c.here, c.nodes}, scopes{"m.U": {ranks: 2}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%v and %v: %d of %d hold, %+v", c.here, c.nodes, hold, apply, first)
 		}
 	}
-	if _, err := judge(statements, []results{{"m.T/S0-99": passed}}); err == nil {
+	if _, err := judge(statements, []results{{"m.T/S0-99": passed}}, nil); err == nil {
 		t.Error("an id of no statement was taken")
 	}
 }
@@ -110,14 +110,14 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := report(statements, map[string]verdict{
-		"S0-01": {holds: true, tests: []string{"m.T/S0-01"}}, "S0-02": {why: "a|b"}, "S0-03": {why: "no test has run"},
+		"S0-01": {holds: true, tests: []string{"m.T/S0-01"}, scope: scope{ranks: 3, nodes: 2, processes: true}}, "S0-02": {why: "a|b"}, "S0-03": {why: "no test has run"},
 	})
 	for _, line := range []string{
 		"1 of 2 statements pass.",
-		"| S0-01 | L | first | pass | `m.T/S0-01` |",
-		`| S0-02 | M | second | **does not pass**: a\|b |  |`,
-		"| S0-03 | C | third | does not apply: C only |  |",
-		"| S0-04 | A | fourth | does not apply: advice |  |",
+		"| S0-01 | L | first | pass | `m.T/S0-01` | 3 ranks, 2 nodes; processes |",
+		`| S0-02 | M | second | **does not pass**: a\|b |  |  |`,
+		"| S0-03 | C | third | does not apply: C only |  |  |",
+		"| S0-04 | A | fourth | does not apply: advice |  |  |",
 	} {
 		if !strings.Contains(page, line+"\n") {
 			t.Errorf("the page lacks %q:\n%s", line, page)
@@ -132,18 +132,52 @@ func TestTake(t *testing.T) {
 {"Action":"output","Package":"m","Test":"T/S0-01","Output":"hello\n"}
 {"Action":"pass","Package":"m","Test":"T/S0-01","Elapsed":0.1}
 {"Action":"run","Package":"m","Test":"U"}
+{"Action":"attr","Package":"m","Test":"U","Key":"world","Value":"3 ranks on 2 nodes"}
+{"Action":"attr","Package":"m","Test":"U","Key":"color","Value":"green"}
 {"Action":"fail","Package":"m","Elapsed":0.1}
 `
-	r, output := results{}, new(bytes.Buffer)
-	err := r.take("m", strings.NewReader(text), output)
-	if err != nil || fmt.Sprint(r) != "map[m.T:unfinished m.T/S0-01:pass m.U:unfinished]" || output.String() != "hello\n" {
-		t.Errorf("%v, %q, %v", r, output, err)
+	r, went, output := results{}, scopes{}, new(bytes.Buffer)
+	err := r.take("m", strings.NewReader(text), output, went)
+	if err != nil || fmt.Sprint(r) != "map[m.T:unfinished m.T/S0-01:pass m.U:unfinished]" || output.String() != "hello\n" ||
+		went.of("m.U").String() != "3 ranks, 2 nodes" {
+		t.Errorf("%v, %v, %q, %v", r, went, output, err)
 	}
 	for n := range len(text) - 1 {
-		err := results{}.take("m", strings.NewReader(text[:n]), new(bytes.Buffer))
+		err := results{}.take("m", strings.NewReader(text[:n]), new(bytes.Buffer), scopes{})
 		if whole := n == 0 || text[n-1] == '\n' || text[n] == '\n'; (err == nil) != whole {
 			t.Errorf("%d bytes: %v", n, err)
 		}
+	}
+}
+
+// TestScope: a tag asks for worlds that a test had, itself, below it or above it, and not just another one.
+func TestScope(t *testing.T) {
+	went := scopes{}
+	for _, a := range [][3]string{
+		{"m.A", "changes", "bindings, the machine"},
+		{"m.A/S0-01/deep", "world", "3 ranks on 1 nodes"}, {"m.A/S0-01/deep", "world", "2 processes on 2 nodes"},
+		{"m.A/S0-011", "namespaces", "time"},
+	} {
+		if err := went.note(a[0], a[1], a[2]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const far = "3 ranks, 2 nodes; processes; changes: bindings, the machine"
+	if got := went.of("m.A/S0-01"); got.String() != far || got.lacks("MNT") != "" {
+		t.Errorf("%s, which lacks %q", got, got.lacks("MNT"))
+	}
+	for tags, lacks := range map[string]string{
+		"L": "", "M": "no test had several ranks", "LN": "no test had several nodes", "MT": "no test had several ranks", "D": "",
+	} {
+		if got := went.of("m.A/S0-011").lacks(tags); got != lacks {
+			t.Errorf("%s: lacks %q, want %q", tags, got, lacks)
+		}
+	}
+	if got := went.of("m.B").lacks("T"); got != "nothing changed in any test" {
+		t.Errorf("lacks %q", got)
+	}
+	if err := went.note("m.A", "world", "many ranks"); err == nil {
+		t.Error("a world without a number was taken")
 	}
 }
 

@@ -13,6 +13,7 @@ type verdict struct {
 	holds bool
 	tests []string // that carry its id
 	why   string   // it does not hold
+	scope scope    // of the tests together
 }
 
 // idElement is an element of a test's name that carries an id: S0-57, and S0-57#01 where there are several of the name.
@@ -34,13 +35,13 @@ func carried(test string) map[string]string {
 	return ids
 }
 
-// judge finds the verdicts, by id, from the results of each place, which are in the order of places. An id that a test carries
-// and no statement has is an error.
-func judge(statements []section, all []results) (map[string]verdict, error) {
-	known := map[string]bool{}
+// judge finds the verdicts, by id, from the results of each place, which are in the order of places, and from how far the tests
+// went. An id that a test carries and no statement has is an error.
+func judge(statements []section, all []results, went scopes) (map[string]verdict, error) {
+	known := map[string]string{} // tags by id
 	for _, section := range statements {
 		for _, s := range section.statements {
-			known[s.id] = true
+			known[s.id] = s.tags
 		}
 	}
 	tests, bad := map[string]map[string]bool{}, map[string]map[string]bool{}
@@ -53,7 +54,7 @@ func judge(statements []section, all []results) (map[string]verdict, error) {
 	for i, r := range all {
 		for test, came := range r {
 			for id, head := range carried(test) {
-				if !known[id] {
+				if known[id] == "" {
 					return nil, fmt.Errorf("%s: there is no statement %s", test, id)
 				}
 				add(tests, id, head)
@@ -64,11 +65,17 @@ func judge(statements []section, all []results) (map[string]verdict, error) {
 		}
 	}
 	verdicts := map[string]verdict{}
-	for id := range known {
+	for id, tags := range known {
 		v := verdict{tests: slices.Sorted(maps.Keys(tests[id]))}
 		v.why = strings.Join(slices.Sorted(maps.Keys(bad[id])), "; ")
-		if len(v.tests) == 0 {
+		for _, test := range v.tests {
+			v.scope = v.scope.and(went.of(test))
+		}
+		switch {
+		case len(v.tests) == 0:
 			v.why = "no test has run"
+		case v.why == "":
+			v.why = v.scope.lacks(tags)
 		}
 		v.holds = v.why == ""
 		verdicts[id] = v

@@ -52,14 +52,14 @@ func conform(ctx context.Context, root, page string, out, output io.Writer) erro
 	if err != nil {
 		return err
 	}
-	all := make([]results, len(places()))
+	all, went := make([]results, len(places())), scopes{}
 	for i, at := range places() {
 		all[i] = results{}
 		for _, s := range suites {
 			if i > 0 && !s.nodes {
 				continue // it would be the same run again
 			}
-			r, err := s.run(ctx, root, at, output)
+			r, err := s.run(ctx, root, at, output, went)
 			if err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ func conform(ctx context.Context, root, page string, out, output io.Writer) erro
 			fmt.Fprintf(out, "%s, %s: %d tests and subtests\n", s.dir, at.name, len(r))
 		}
 	}
-	verdicts, err := judge(statements, all)
+	verdicts, err := judge(statements, all, went)
 	if err != nil {
 		return err
 	}

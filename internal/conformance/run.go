@@ -45,6 +45,8 @@ type event struct {
 	Action string
 	Test   string
 	Output string
+	Key    string // of an attribute
+	Value  string
 }
 
 // add adds the results of another suite.
@@ -66,8 +68,8 @@ func (r results) expect(elsewhere results) {
 	}
 }
 
-// take adds the events of a package.
-func (r results) take(dir string, events io.Reader, output io.Writer) error {
+// take adds the events of a package, and notes how far its tests go.
+func (r results) take(dir string, events io.Reader, output io.Writer, went scopes) error {
 	d := json.NewDecoder(events)
 	for {
 		var e event
@@ -90,12 +92,16 @@ func (r results) take(dir string, events io.Reader, output io.Writer) error {
 			r[name] = unfinished
 		case "pass", "fail", "skip":
 			r[name] = outcome(e.Action)
+		case "attr":
+			if err := went.note(name, e.Key, e.Value); err != nil {
+				return err
+			}
 		}
 	}
 }
 
 // run runs the tests of a suite. It is no error that some fail, nor that they cannot be built: then there are no results.
-func (s *suite) run(ctx context.Context, root string, at place, output io.Writer) (results, error) {
+func (s *suite) run(ctx context.Context, root string, at place, output io.Writer, went scopes) (results, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout=10m",
@@ -112,7 +118,7 @@ func (s *suite) run(ctx context.Context, root string, at place, output io.Writer
 		return nil, fmt.Errorf("run the tests of %s: %w", s.dir, err)
 	}
 	r := results{}
-	err = r.take(s.dir, events, output)
+	err = r.take(s.dir, events, output, went)
 	var exit *exec.ExitError
 	if waited := cmd.Wait(); waited != nil && !errors.As(waited, &exit) {
 		err = errors.Join(err, fmt.Errorf("run the tests of %s: %w", s.dir, waited))

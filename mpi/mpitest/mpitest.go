@@ -51,8 +51,9 @@ type Options struct {
 	Config mpi.Config
 	// Joined starts the ranks by Join, without the World Model.
 	Joined bool
-	// Psets are process sets of the world, as ibrun --pset defines them.
-	Psets []Pset
+	// Psets, if not nil, tells the process sets of the world, as ibrun --pset defines them. It is asked whenever the launcher
+	// would be, by any goroutine.
+	Psets func() []Pset
 }
 
 // Pset is a process set: its name and its ranks.
@@ -71,7 +72,7 @@ type Machine struct {
 // Run runs f as each of n ranks and returns when all have ended. If f returns an error, panics, calls Goexit (as
 // t.FailNow does) or Abort at one rank, the world fails: calls that wait at other ranks return mpi.ErrProcFailed,
 // and the test fails with that rank's number and stack. A rank that has not finalized when f returns nil is
-// finalized, and leaves the job.
+// finalized, and leaves the job. The log of the test gets an attribute: how many ranks there were, on how many nodes.
 func Run(t testing.TB, n int, f func(p *mpi.Process) error) {
 	t.Helper()
 	RunWith(t, n, Options{}, f)
@@ -97,7 +98,7 @@ type world struct {
 	machine func(rank int) Machine // nil for this one
 	nodes   []int                  // by rank
 	joined  bool
-	psets   []Pset
+	psets   func() []Pset                           // nil for none
 	skew    func(rank int) (time.Duration, float64) // nil for the clock of this one
 	clock   clock.Source
 	start   int64 // by that clock
@@ -122,7 +123,9 @@ func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
 	if w.ties, err = tie(n, place.Thresholds(o.Config.Thresholds), s); err != nil {
 		return []error{errors.Join(err, s.close())}
 	}
-	w.divide(n)
+	if nodes := w.divide(n); n > 1 {
+		t.Attr("world", fmt.Sprintf("%d ranks on %d nodes", n, nodes))
+	}
 	if w.wrap == nil {
 		w.wrap = func(t fabric.Transport) fabric.Transport { return t }
 	}
@@ -193,8 +196,8 @@ func (w *world) fail(rank int, err error, stack []byte) {
 	w.ties.fail(rank, err)
 }
 
-// divide numbers the nodes of the ranks in the order of their first rank.
-func (w *world) divide(n int) {
+// divide numbers the nodes of the ranks in the order of their first rank, and returns how many there are.
+func (w *world) divide(n int) int {
 	numbers := map[string]int{}
 	for rank := range n {
 		name := w.name(rank)
@@ -203,6 +206,7 @@ func (w *world) divide(n int) {
 		}
 		w.nodes = append(w.nodes, numbers[name])
 	}
+	return len(numbers)
 }
 
 // name is that of a rank's node.
@@ -211,6 +215,13 @@ func (w *world) name(rank int) string {
 		return w.machine(rank).Name
 	}
 	return w.ties.host(rank)
+}
+
+func (w *world) sets() ([]place.Set, error) {
+	if w.psets == nil {
+		return nil, nil
+	}
+	return w.psets(), nil
 }
 
 func (w *world) hardware(rank int) func() (*hw.Topology, []int, error) {
@@ -244,7 +255,7 @@ func (w *world) place(rank, n int) *place.Place {
 			return w.wrap(w.ties.transport(rank)).Open(ctx, c)
 		},
 		Address:   w.ties.address,
-		Sets:      func() ([]place.Set, error) { return w.psets, nil },
+		Sets:      w.sets,
 		Nodes:     func() ([]int, error) { return w.nodes, nil },
 		NodeName:  w.name(rank),
 		Hardware:  w.hardware(rank),
