@@ -110,7 +110,8 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := report(statements, map[string]verdict{
-		"S0-01": {holds: true, tests: []string{"m.T/S0-01"}, scope: scope{ranks: 3, nodes: 2, processes: true}}, "S0-02": {why: "a|b"}, "S0-03": {why: "no test has run"},
+		"S0-01": {holds: true, tests: []string{"m.T/S0-01"}, scope: scope{ranks: 3, nodes: 2, processes: true}},
+		"S0-02": {why: "a|b"}, "S0-03": {why: "no test has run"},
 	})
 	for _, line := range []string{
 		"1 of 2 statements pass.",
