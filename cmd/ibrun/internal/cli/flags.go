@@ -113,7 +113,7 @@ func (o *Options) outputFlags() []flag {
 			o.MetricsSD = s
 			return nil
 		}},
-		{[]string{"report"}, "", "tell at the end where time went; --report=FILE.json too (docs/report.md)", o.setReport},
+		{[]string{"report"}, "", "tell at the end where time went; --report=FILE.html or FILE.json too (docs/report.md)", o.setReport},
 		{[]string{"dlv"}, "RANKS", "start these ranks (0,2-3) under dlv, and print the port of each", o.Delve.Set},
 		{[]string{"gdb"}, "RANKS", "start these ranks under gdb: in a window, in gdbserver with a port, or to show a crash", o.GDB.Set},
 	}

@@ -144,7 +144,7 @@ func TestReport(t *testing.T) {
 	}{
 		{"--report x", true, nil},
 		{"--report=a.json x", true, []string{"a.json"}},
-		{"--report=a.json,b.json x", true, []string{"a.json", "b.json"}},
+		{"--report=a.html,b.json x", true, []string{"a.html", "b.json"}},
 		{"--report=a.json --report=false x", false, nil},
 	} {
 		o, err := Parse(strings.Fields(c.words), none)

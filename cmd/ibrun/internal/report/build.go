@@ -103,7 +103,7 @@ func within(c perf.Current) string {
 func (r *Report) sum() {
 	for i := range r.Ranks {
 		l := &r.Ranks[i]
-		if !l.recorded() {
+		if !l.Recorded() {
 			continue
 		}
 		r.Job.Recorded++

@@ -16,7 +16,7 @@ const standsOut = 0.05
 func slowest(r *Report) *Slowest {
 	var all []*RankLine
 	for i := range r.Ranks {
-		if l := &r.Ranks[i]; l.recorded() && l.Wall > 0 {
+		if l := &r.Ranks[i]; l.Recorded() && l.Wall > 0 {
 			all = append(all, l)
 		}
 	}

@@ -83,8 +83,8 @@ type RankLine struct {
 	Within []string `json:"within,omitempty"`
 }
 
-// recorded tells whether there are figures of the rank.
-func (r *RankLine) recorded() bool { return r.State != Silent && r.State != Unread }
+// Recorded tells whether there are figures of the rank.
+func (r *RankLine) Recorded() bool { return r.State != Silent && r.State != Unread }
 
 // Slowest is a rank that others wait for: it waits least.
 type Slowest struct {

@@ -106,7 +106,7 @@ func (r *Report) ranksText(b *strings.Builder) {
 	title := "Ranks"
 	if len(lines) > textRanks {
 		title = fmt.Sprintf("Ranks, of %d those that wait least and most", len(lines))
-		lines = slices.DeleteFunc(lines, func(l *RankLine) bool { return !l.recorded() })
+		lines = slices.DeleteFunc(lines, func(l *RankLine) bool { return !l.Recorded() })
 		slices.SortStableFunc(lines, func(a, b *RankLine) int { return compare(a.WaitingShare, b.WaitingShare) })
 		if n := len(lines); n > textRanks {
 			lines = slices.Delete(lines, textRanks/2, n-textRanks/2)
@@ -119,7 +119,7 @@ func (r *Report) ranksText(b *strings.Builder) {
 	}
 	for _, l := range lines {
 		row := []string{fmt.Sprint(l.Rank), "", "", "", "", "", "", "", l.State}
-		if l.recorded() {
+		if l.Recorded() {
 			row = []string{fmt.Sprint(l.Rank), bar(l.WaitingShare, l.MPIShare), percent(l.MPIShare), percent(l.WaitingShare),
 				duration(l.Wall), count(l.Calls), size(float64(l.SentBytes)), size(float64(l.ReceivedBytes)), l.State}
 		}
@@ -175,10 +175,8 @@ func (r *Report) pairsText(b *strings.Builder) {
 		return
 	}
 	if len(r.Ranks) > textMatrix {
-		heavy := slices.Clone(r.Pairs)
-		slices.SortStableFunc(heavy, func(a, b Pair) int { return cmp.Compare(b.Bytes, a.Bytes) })
 		t := table{head: []string{"from", "to", "by", "messages", "bytes"}, left: []int{2}}
-		for _, p := range heavy[:min(len(heavy), textPairs)] {
+		for _, p := range r.heaviest(textPairs) {
 			t.add(peer(p.From), peer(p.To), p.Transport, count(p.Messages), size(float64(p.Bytes)))
 		}
 		t.write(b, fmt.Sprintf("Traffic, of %d pairs the heaviest", len(r.Pairs)))
@@ -207,6 +205,13 @@ func (r *Report) pairsText(b *strings.Builder) {
 		t.add(row...)
 	}
 	t.write(b, "Traffic, from rank to rank")
+}
+
+// heaviest are those pairs, at most n, that carried most.
+func (r *Report) heaviest(n int) []Pair {
+	heavy := slices.Clone(r.Pairs)
+	slices.SortStableFunc(heavy, func(a, b Pair) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return heavy[:min(len(heavy), n)]
 }
 
 // peer is the number of a rank; those that are not counted apart have none.

@@ -1,0 +1,224 @@
+package report
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/perf"
+)
+
+// hostile is what a page must show and not obey.
+const hostile = `<script>console.error("obeyed")</script><img src="http://evil.invalid/x">"'` + "`{{.}}"
+
+// hostileJob has that in every text that others write.
+func hostileJob() Job {
+	j := slow()
+	j.ID, j.Version, j.Failure = hostile, hostile, []string{hostile}
+	j.Programs = []Program{{Ranks: 4, Args: []string{hostile, "--x=" + hostile}, Go: hostile, Library: hostile}}
+	n := &j.Nodes[0]
+	n.Name, n.Version, n.Kernel, n.Processor, n.Environment = hostile, hostile, hostile, hostile, []Variable{{"GOGC", hostile}}
+	n.Ports = []Port{{hostile, RDMA, 3e6, 3e6}, {"mlx5_1:1", hostile, 1e6, 1e6}, {"mlx5_2:1", RDMA, 1e6, 1e6}}
+	n.Ranks[0].Bound, n.Ranks[1].Memory, n.Ranks[2].Device = hostile, hostile, hostile
+	return j
+}
+
+func html(t *testing.T, r *Report) string {
+	t.Helper()
+	var b strings.Builder
+	if err := r.HTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestPage: no text that others write becomes part of the page's markup, and nothing is loaded from elsewhere.
+func TestPage(t *testing.T) {
+	text := html(t, New(hostileJob()))
+	for _, never := range []string{"<script", "<img", "ZgotmplZ", "&lt;no value", "<no value"} {
+		if strings.Contains(text, never) {
+			t.Errorf("the page has %s", never)
+		}
+	}
+	for _, ref := range regexp.MustCompile(`\b(?:src|href|action|data|srcset)=("[^"]*")`).FindAllStringSubmatch(text, -1) {
+		if !strings.HasPrefix(ref[1], `"data:`) {
+			t.Errorf("the page refers to %s", ref[1])
+		}
+	}
+	if strings.Contains(text, "url(") || strings.Contains(text, "@import") {
+		t.Error("its style refers to something")
+	}
+}
+
+// TestLargePage: the page of a job of many ranks stays readable: what is drawn and listed is bounded.
+func TestLargePage(t *testing.T) {
+	j := slow()
+	j.Nodes[0].Ranks, j.Ranks = nil, nil
+	const n = 5000
+	for i := range n {
+		s := recorded(i%4, 6*time.Second, 5*time.Second)
+		s.Rank, s.Size = i, n
+		s.Peers = []perf.Peer{{Rank: (i + 1) % n, Transport: perf.RC, Out: perf.Volume{Messages: 1, Bytes: uint64(i)}},
+			{Rank: -1, Transport: perf.TCP, Out: perf.Volume{Messages: 1, Bytes: 1}}}
+		j.Ranks = append(j.Ranks, Rank{Snapshot: s})
+		j.Nodes[0].Ranks = append(j.Nodes[0].Ranks, Place{Rank: i})
+	}
+	r := New(j)
+	text := html(t, r)
+	if len(text) > 1<<20 {
+		t.Errorf("the page has %d bytes", len(text))
+	}
+	wantAll(t, text, "and 3,976 ranks more", "means of 40 ranks each", "ranks 4960-4999", "105 to a cell", "the heaviest of 10,000")
+	var b strings.Builder
+	if err := r.Text(&b); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(b.String(), "\n"); lines > 60 {
+		t.Errorf("the text has %d lines", lines)
+	}
+}
+
+// TestEmptyPage: a job that recorded nothing has a page, too.
+func TestEmptyPage(t *testing.T) {
+	text := html(t, New(Job{ID: "job", Nodes: []Node{{Name: "n", Ranks: []Place{{Rank: 0}}}}, Ranks: make([]Rank, 1)}))
+	wantAll(t, text, "rank 0 recorded nothing", "no record")
+	if strings.Contains(text, "NaN") || strings.Contains(text, `id="bars"`) {
+		t.Error("there is a chart of nothing")
+	}
+}
+
+// browser is Chromium without a network: all that it asks for comes here, and gets no answer.
+type browser struct {
+	program string
+	proxy   net.Listener
+
+	mu    sync.Mutex
+	asked []string // URLs and hosts
+}
+
+func newBrowser(t *testing.T) *browser {
+	t.Helper()
+	program, err := exec.LookPath("chromium")
+	if err != nil {
+		const need = "needs Chromium: apt-get install chromium"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(need)
+		}
+		t.Skip(need)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	b := &browser{program: program, proxy: l}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go b.hear(c)
+		}
+	}()
+	return b
+}
+
+// hear notes what a connection asks for, and ends it.
+func (b *browser) hear(c net.Conn) {
+	defer c.Close()
+	r, err := http.ReadRequest(bufio.NewReader(c))
+	if err != nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked = append(b.asked, r.RequestURI)
+}
+
+// show opens a file. It returns the document as the browser understood it, what went to the console, and what was asked for
+// beside what browsers ask their makers.
+func (b *browser) show(t *testing.T, file, picture string) (dom string, console, asked []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	args := []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
+		"--user-data-dir=" + t.TempDir(), "--proxy-server=" + b.proxy.Addr().String(), "--proxy-bypass-list=<-loopback>",
+		"--enable-logging=stderr", "--window-size=1000,2000", "--screenshot=" + picture, "--dump-dom", "file://" + file}
+	cmd := exec.CommandContext(ctx, b.program, args...)
+	var log strings.Builder
+	cmd.Stderr = &log
+	cmd.WaitDelay = 5 * time.Second
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, log.String())
+	}
+	for line := range strings.Lines(log.String()) {
+		if strings.Contains(line, "CONSOLE") {
+			console = append(console, line)
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	makers := regexp.MustCompile(`^(?:http://)?[a-z0-9]+\.(?:google|googleapis|gvt1)\.com[:/]`)
+	return string(out), console, slices.DeleteFunc(slices.Clone(b.asked), makers.MatchString)
+}
+
+// rows counts those of a table's body.
+func rows(dom, table string) int {
+	_, rest, _ := strings.Cut(dom, fmt.Sprintf(`<table id="%s">`, table))
+	body, _, _ := strings.Cut(rest, "</table>")
+	_, body, _ = strings.Cut(body, "<tbody>")
+	return strings.Count(body, "<tr")
+}
+
+// TestBrowser: in a browser without a network the page has its tables and charts, asks for nothing, and nothing is wrong
+// with it, also if somebody wishes that it were.
+func TestBrowser(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	file, picture := filepath.Join(t.TempDir(), "a.html"), filepath.Join(t.TempDir(), "a.png")
+	if err := New(hostileJob()).Write(file); err != nil {
+		t.Fatal(err)
+	}
+	dom, console, asked := b.show(t, file, picture)
+	if len(console) > 0 || len(asked) > 0 {
+		t.Errorf("the console has %q, the page asked for %q", console, asked)
+	}
+	for table, want := range map[string]int{"ranks": 4, "operations": 2, "traffic": 1, "pairs": 4, "ports": 3, "setting": 3} {
+		if got := rows(dom, table); got != want {
+			t.Errorf("table %s has %d rows, want %d", table, got, want)
+		}
+	}
+	wantAll(t, dom, `<svg id="bars"`, `<svg id="latency"`, `<svg id="matrix"`, `<b>Slowest:</b> rank 2: it waits 1.0 % of its time`)
+	if info, err := os.Stat(picture); err != nil || info.Size() < 10000 {
+		t.Errorf("there is no picture of it: %v", err)
+	}
+}
+
+// TestBrowserTells: what TestBrowser looks for would be found.
+func TestBrowserTells(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	file := filepath.Join(t.TempDir(), "bad.html")
+	const bad = `<!DOCTYPE html><img src="http://probe.invalid/x.png"><script>console.error("loud")</script>`
+	if err := os.WriteFile(file, []byte(bad), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dom, console, asked := b.show(t, file, filepath.Join(t.TempDir(), "bad.png"))
+	if len(console) != 1 || !slices.Contains(asked, "http://probe.invalid/x.png") || !strings.Contains(dom, "<script>") {
+		t.Errorf("the console has %q, and the page asked for %q:\n%s", console, asked, dom)
+	}
+}
