@@ -16,18 +16,20 @@ type Channel struct {
 	ib ib.Channel
 	fd *descriptor
 
-	turn chan struct{} // holds a token while a goroutine reads; the others wait for what it reads
+	turn  chan struct{}               // holds a token while a goroutine reads; the others wait for what it reads
+	event [uverbs.CompEventBytes]byte // what was read. It belongs to who has the turn, as a buffer that is not made anew each time
 
-	mu    sync.Mutex
-	news  chan struct{} // closed, and made anew, when one of the following changes
-	todo  []*CQ         // have an event that nobody took
-	cause error         // why nothing comes any more
+	mu      sync.Mutex
+	news    chan struct{} // closed when one of the following changes, nil while nobody waits for that
+	reading bool          // who has the turn may be parked, and is to be interrupted then
+	todo    []*CQ         // have an event that nobody took
+	cause   error         // why nothing comes any more
 }
 
 // CreateChannel makes a completion channel.
 func (c *Context) CreateChannel() (*Channel, error) {
 	const op = "make a completion channel"
-	ch := &Channel{base: c.child(kindChannel), turn: make(chan struct{}, 1), news: make(chan struct{})}
+	ch := &Channel{base: c.child(kindChannel), turn: make(chan struct{}, 1)}
 	ch.onLoss = func() { ch.finish(ErrDeviceLost) }
 	err := ch.open(op, ch.Close, func() (err error) {
 		if ch.ib, err = c.ib.CreateChannel(); err != nil {
@@ -55,7 +57,7 @@ func (ch *Channel) Wait(ctx context.Context) (*CQ, error) { return ch.wait(ctx, 
 // Next returns the queue of an event that has arrived, or nil when there is none.
 func (ch *Channel) Next() (*CQ, error) {
 	for {
-		cq, _, err := ch.claim(nil)
+		cq, _, err := ch.claim(nil, false)
 		if cq != nil || err != nil {
 			return cq, err
 		}
@@ -75,7 +77,7 @@ func (ch *Channel) Next() (*CQ, error) {
 // wait waits for an event of one queue, or with nil of any.
 func (ch *Channel) wait(ctx context.Context, want *CQ) (*CQ, error) {
 	for {
-		cq, news, err := ch.claim(want)
+		cq, news, err := ch.claim(want, true)
 		if cq != nil || err != nil {
 			return cq, err
 		}
@@ -99,8 +101,9 @@ func (ch *Channel) wait(ctx context.Context, want *CQ) (*CQ, error) {
 	}
 }
 
-// claim takes an event that was read, or returns what tells of the next. A queue that failed needs no event.
-func (ch *Channel) claim(want *CQ) (*CQ, <-chan struct{}, error) {
+// claim takes an event that was read, or returns what tells of the next, to who is going to wait for that. A queue that failed
+// needs no event.
+func (ch *Channel) claim(want *CQ, waits bool) (*CQ, <-chan struct{}, error) {
 	if want != nil && want.hasFailed() {
 		return want, nil, nil
 	}
@@ -115,6 +118,9 @@ func (ch *Channel) claim(want *CQ) (*CQ, <-chan struct{}, error) {
 			return cq, nil, nil
 		}
 	}
+	if waits && ch.news == nil {
+		ch.news = make(chan struct{})
+	}
 	return nil, ch.news, nil
 }
 
@@ -127,6 +133,7 @@ func (ch *Channel) quiet(ctx context.Context, want *CQ) bool {
 	if failed || ch.cause != nil || ctx.Err() != nil || want == nil && len(ch.todo) > 0 || slices.Contains(ch.todo, want) {
 		return false
 	}
+	ch.reading = true
 	ch.fd.resume()
 	return true
 }
@@ -136,24 +143,28 @@ func (ch *Channel) change(f func()) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	f()
-	close(ch.news)
-	ch.news = make(chan struct{})
-	ch.fd.interrupt()
+	if ch.news != nil {
+		close(ch.news)
+		ch.news = nil
+	}
+	if ch.reading {
+		ch.reading = false
+		ch.fd.interrupt()
+	}
 }
 
 // read takes one event from the descriptor and has it be claimed by whoever wants it. It tells whether there was one. One
 // of a queue that was closed since is nobody's.
 func (ch *Channel) read(from func([]byte) (int, error)) (bool, error) {
 	const op = "read a completion event"
-	var b [uverbs.CompEventBytes]byte
-	n, err := from(b[:])
+	n, err := from(ch.event[:])
 	if err != nil && ch.ended() {
 		err = nil // claim says why
 	}
 	if err != nil || n == 0 {
 		return false, ch.fail(op, err)
 	}
-	token, err := uverbs.DecodeCompEvent(b[:n])
+	token, err := uverbs.DecodeCompEvent(ch.event[:n])
 	if err != nil {
 		return false, ch.fail(op, err)
 	}

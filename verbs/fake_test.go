@@ -421,6 +421,21 @@ func TestAllocs(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("a poll that finds something allocates %v times", n)
 	}
+	ch, err := r.dev.CreateChannel()
+	must(t, err)
+	for range 2 { // an event each: one for the call that does not count
+		cq, err := r.dev.CreateCQ(16, ch)
+		must(t, err)
+		c, _ := r.pair(verbs.QPConfig{Type: verbs.RC, SendCQ: cq})
+		must(t, errors.Join(cq.Notify(false), c.Write(1, verbs.Signaled, at), c.Ring()))
+	}
+	if n := testing.AllocsPerRun(1, func() {
+		if cq, err := ch.Next(); cq == nil || err != nil {
+			t.Errorf("after a completion: %v, %v", cq, err)
+		}
+	}); n != 0 {
+		t.Errorf("an event of a channel allocates %v times", n)
+	}
 }
 
 // BenchmarkPollEmpty polls a queue in mapped memory that has nothing.
