@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/place"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
+	"github.com/ibrun/ibrun/perf/profile"
 )
 
 // Config changes how a process initialises. A nil Config and the zero value mean the defaults.
@@ -56,6 +56,8 @@ type Process struct {
 	e      *proto.Engine
 	place  *place.Place
 	record *perf.Recorder
+	trace  *perf.Trace // nil unless the user has asked for one
+	prof   *profile.Collector
 	fatal  bool
 	world  *Comm // with self, nil outside of the World Model
 	self   *Comm
@@ -107,8 +109,8 @@ func join(ctx context.Context, op string, c *Config) (*Process, error) {
 			return nil, fault(op, ErrOther, err)
 		}
 	}
-	record, err := recorder(at)
-	if err != nil {
+	p := &Process{place: at, fatal: c.Fatal, uses: 1, joined: true}
+	if err := p.observe(); err != nil {
 		return nil, fault(op, ErrOther, err)
 	}
 	bed := proto.NewBed()
@@ -117,11 +119,10 @@ func join(ctx context.Context, op string, c *Config) (*Process, error) {
 	if err != nil {
 		return nil, fault(op, ErrOther, err)
 	}
-	p := &Process{place: at, record: record, fatal: c.Fatal, uses: 1, joined: true}
 	p.e, err = proto.New(proto.Config{
 		Domain: domain, Size: at.Size, Bed: bed, Crowded: at.Crowded, Unexpected: c.UnexpectedBytes, Pinned: c.PinnedBytes,
-		Owner: p, Address: at.Address, Report: at.Report, Missed: p.misses, Record: record,
-		Times: &p.keep,
+		Owner: p, Address: at.Address, Report: at.Report, Missed: p.misses, Record: p.record,
+		Times: &p.keep, Trace: p.trace,
 	})
 	if err != nil {
 		return nil, fault(op, ErrOther, errors.Join(err, domain.Close()))
@@ -134,21 +135,9 @@ func join(ctx context.Context, op string, c *Config) (*Process, error) {
 	if err := at.Started(); err != nil {
 		return nil, fault(op, ErrOther, errors.Join(err, p.e.Close()))
 	}
+	p.watched()
 	p.keep.run()
 	return p, nil
-}
-
-// recorder makes what writes down what the process does, for the launcher to read, or for nobody.
-func recorder(at *place.Place) (*perf.Recorder, error) {
-	mode, err := perf.ModeFromEnv(os.Getenv)
-	if err != nil || mode == perf.Off {
-		return nil, err
-	}
-	page := at.Page
-	if len(page) < perf.PageBytes {
-		page = make([]byte, perf.PageBytes)
-	}
-	return perf.NewRecorder(page, perf.Identity{Rank: at.Rank, Size: at.Size, PID: os.Getpid()}, mode)
 }
 
 // InitWorld opens the World Model in a process that has joined without it: World and Self are there when it returns. It
@@ -213,6 +202,7 @@ func (p *Process) release(err error) error {
 	}
 	err = errors.Join(err, p.e.Close())
 	p.record.Finish()
+	p.endProfile()
 	if err == nil {
 		err = p.place.Finalized()
 	}
@@ -289,6 +279,7 @@ func (p *Process) below(op string, err error) error {
 // Abort ends all processes of the job with an exit code from 1 to 255. It does not return under a launcher, nor in
 // a world of one; in a test with mpitest it ends that world and returns an error. MPI-5.0 §9.4.
 func (p *Process) Abort(code int) error {
+	p.endProfile()
 	why := fmt.Sprintf("rank %d called Abort(%d)", p.place.Rank, code)
 	err := p.place.Abort(code, why)
 	p.e.Abort(err)

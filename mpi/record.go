@@ -2,9 +2,52 @@ package mpi
 
 import (
 	"errors"
+	"os"
 
 	"github.com/ibrun/ibrun/perf"
+	"github.com/ibrun/ibrun/perf/profile"
 )
+
+// observe makes what writes down what the process does, for the launcher to read, or for nobody.
+func (p *Process) observe() error {
+	mode, err := perf.ModeFromEnv(os.Getenv)
+	if err != nil {
+		return err
+	}
+	at := p.place
+	who := perf.Identity{Rank: at.Rank, Size: at.Size, PID: os.Getpid()}
+	if at.Trace != nil {
+		mode = perf.All // it is asked for in particular
+		if p.trace, err = perf.NewTrace(at.Trace, who); err != nil {
+			return err
+		}
+	}
+	page := at.Page
+	if len(page) < perf.PageBytes && mode != perf.Off {
+		page = make([]byte, perf.PageBytes)
+	}
+	if p.record, err = perf.NewRecorder(page, who, mode); err != nil || at.Profile == nil {
+		return err
+	}
+	if p.prof, err = profile.Start(at.Profile); err != nil && at.Report != nil {
+		at.Report(err.Error()) // the job does not depend on it
+	}
+	return nil
+}
+
+// watched is called when all processes have one time: from now on what they do can be put in order.
+func (p *Process) watched() {
+	if p.trace != nil {
+		p.e.Trace(p.keep.clock.Now)
+	}
+}
+
+// endProfile keeps what has been taken of a profile that was not kept yet.
+func (p *Process) endProfile() {
+	if err := p.prof.Stop(); err != nil && p.place.Report != nil {
+		p.place.Report(err.Error())
+	}
+}
 
 // Pcontrol switches the recording of what this process does: level 0 switches it off, and 1 on again, as it is after Init, so
 // that reports and metrics leave out what a program does to warm up, say. Other levels do nothing. Calls under way are

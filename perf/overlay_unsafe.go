@@ -20,4 +20,23 @@ func overlay(b []byte) *layout {
 	return (*layout)(p)
 }
 
+// overlayTrace looks at memory as a trace; nil if it is too short or not aligned.
+func overlayTrace(b []byte) *traceLayout {
+	if len(b) < int(unsafe.Sizeof(traceLayout{})) {
+		return nil
+	}
+	p := unsafe.Pointer(unsafe.SliceData(b))
+	if uintptr(p)%8 != 0 {
+		return nil
+	}
+	return (*traceLayout)(p)
+}
+
+// Compile-time proof that a trace is laid out as its reader thinks.
+const (
+	_ = TraceBytes - uint64(unsafe.Sizeof(traceLayout{}))
+	_ = -(unsafe.Offsetof(traceLayout{}.events) - TraceHead)
+	_ = -(unsafe.Sizeof(traceEvent{}) - traceEventBytes)
+)
+
 const layoutBytes = uint64(unsafe.Sizeof(layout{}))

@@ -56,6 +56,9 @@ type Recorder struct {
 	free  uint8 // lanes, a bit each
 	seq   uint64
 	rows  int // in use
+
+	trace     *Trace // nil: none
+	peer, tag int32  // of the operation that ends next, for the trace
 }
 
 // pace says which of an operation's short calls are timed.
@@ -161,14 +164,19 @@ func (r *Recorder) End(op Op, n int, start uint64) {
 			return
 		}
 	}
-	r.timed(op, c, start)
+	r.timed(op, c, n, start)
 }
 
 // timed sees to what is timed, and to what will be.
-func (r *Recorder) timed(op Op, c *cell, start uint64) {
+func (r *Recorder) timed(op Op, c *cell, n int, start uint64) {
 	if start == 0 {
-		set(&r.paces[op].due, sampleEvery)
+		if !r.all {
+			set(&r.paces[op].due, sampleEvery)
+		}
 		return
+	}
+	if r.trace != nil {
+		r.traced(op, n, start&^marks)
 	}
 	weight := uint64(1)
 	switch {

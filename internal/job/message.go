@@ -71,6 +71,10 @@ type Hello struct {
 	Devices []string `json:",omitempty"`
 	// Page is the memory in which the rank records what it does, nil if the agent has none for it.
 	Page *Page `json:",omitempty"`
+	// Trace is the memory in which the rank writes down what it does one by one, nil if nobody wants to know, and Profile that for
+	// profiles, likewise. Both are in the file of Page, under the same descriptor. Their formats are those of perf and perf/profile.
+	Trace   *Page `json:",omitempty"`
+	Profile *Page `json:",omitempty"`
 	// Homes says of each of NodeRanks where it runs.
 	Homes []Home `json:",omitempty"`
 	// Psets are the process sets that the user has defined, in the same order for all ranks.

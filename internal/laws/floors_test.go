@@ -16,7 +16,7 @@ import (
 // library and the modules named in go.mod, and tests may import what they need.
 const floors = `
 # Floor 0: small things that know nothing of RDMA or MPI.
-NONE < attrs, perf, internal/sys, internal/abi/*, internal/laws, internal/conformance;
+NONE < attrs, perf, perf/profile, internal/sys, internal/abi/*, internal/laws, internal/conformance;
 hw, perf < perf/prom;
 internal/sys < internal/pmi, internal/job;
 
@@ -51,7 +51,7 @@ internal/shm, mpi/internal/dtype < mpi/internal/coll;
 fabric, perf, mpi/internal/match, mpi/internal/pin < mpi/internal/proto;
 
 # Floor 5: communicators, messages, collectives.
-attrs, hw, perf, fabric, mpi/internal/* < mpi;
+attrs, hw, perf, perf/profile, fabric, mpi/internal/* < mpi;
 hw, fabric, fabric/mem, fabric/auto, mpi/internal/place, mpi/internal/clock, mpi < mpi/mpitest;
 fabric/auto, mpi/internal/proto < mpi/explain;
 
@@ -67,8 +67,9 @@ hw < cmd/ibrun/internal/placement;
 hw, perf < cmd/ibrun/internal/report;
 cmd/ibrun/internal/placement, cmd/ibrun/internal/report < cmd/ibrun/internal/cli;
 perf, perf/prom < cmd/ibrun/internal/exporter;
-hw, perf, perf/prom, internal/sys, internal/shm, internal/pmi, internal/job < cmd/ibrun/internal/launch;
-cmd/ibrun/internal/exporter, cmd/ibrun/internal/report < cmd/ibrun/internal/launch;
+hw, perf, perf/profile < cmd/ibrun/internal/gather;
+hw, perf, perf/profile, perf/prom, internal/sys, internal/shm, internal/pmi, internal/job < cmd/ibrun/internal/launch;
+cmd/ibrun/internal/exporter, cmd/ibrun/internal/gather, cmd/ibrun/internal/report < cmd/ibrun/internal/launch;
 cmd/ibrun/internal/placement, cmd/ibrun/internal/cli, cmd/ibrun/internal/rendezvous < cmd/ibrun/internal/launch;
 cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, mpi, bench, bench/*, hw, verbs < cmd/ibrun/internal/benchcmd;
 cmd/ibrun/internal/cli, bench, mpi/explain < cmd/ibrun/internal/explain;

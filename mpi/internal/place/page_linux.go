@@ -2,20 +2,33 @@ package place
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/ibrun/ibrun/internal/job"
 	"github.com/ibrun/ibrun/internal/shm"
 )
 
-// mapPage maps the page that ibrun has for this process; nil if it has none. It is mapped for as long as the process lives.
-func mapPage(hello *job.Hello) ([]byte, error) {
+// mapAll maps the memory that ibrun has for this process, for as long as it lives.
+func (p *Place) mapAll(hello *job.Hello) error {
 	if hello == nil || hello.Page == nil {
-		return nil, nil
+		return nil
 	}
 	seg, err := shm.Open(hello.Page.FD)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	memory, err := seg.Map(hello.Page.Offset, hello.Page.Bytes)
-	return memory, errors.Join(err, seg.Close())
+	for _, m := range []struct {
+		of   *job.Page
+		to   *[]byte
+		what string
+	}{{hello.Page, &p.Page, "counters"}, {hello.Trace, &p.Trace, "a trace"}, {hello.Profile, &p.Profile, "profiles"}} {
+		if m.of == nil {
+			continue
+		}
+		b, errMap := seg.Map(m.of.Offset, m.of.Bytes)
+		if *m.to = b; errMap != nil {
+			err = errors.Join(err, fmt.Errorf("memory for %s: %w", m.what, errMap))
+		}
+	}
+	return errors.Join(err, seg.Close())
 }

@@ -4,5 +4,5 @@ package place
 
 import "github.com/ibrun/ibrun/internal/job"
 
-// mapPage has nothing to map: there is no ibrun on this system.
-func mapPage(*job.Hello) ([]byte, error) { return nil, nil }
+// mapAll has nothing to map: there is no ibrun on this system.
+func (p *Place) mapAll(*job.Hello) error { return nil }

@@ -38,6 +38,9 @@ type Place struct {
 	Address func(peer int) []byte
 	// Page is memory that the launcher reads, in which the process may record what it does; nil if there is none.
 	Page []byte
+	// Trace and Profile are memory in which the process writes down each of its operations, and profiles of itself, because the user
+	// of the launcher has asked for that; nil: not so.
+	Trace, Profile []byte
 	// Nodes returns the number of each process's node, from 0, as far as the launcher tells.
 	Nodes func() ([]int, error)
 	// Sets are the process sets of the job besides those that every job has, in the same order everywhere. Sets of the same
@@ -93,7 +96,10 @@ func Find(ctx context.Context) (*Place, error) {
 	if node.Local[0] == p.Rank { // what holds for a node is said once
 		node.Report = p.Report
 	}
-	p.Page = pageFor(hello, node.Report)
+	if err := p.mapAll(hello); err != nil && node.Report != nil {
+		// A job does not fail for want of onlookers.
+		node.Report(fmt.Sprintf("nobody can look on at what rank %d does: %v", hello.Rank, err))
+	}
 	p.Crowded, err = crowded(hello, len(node.Local))
 	if err != nil {
 		return nil, err
@@ -152,15 +158,6 @@ func reporter(link *job.Link, rank int) func(text string) {
 		return func(text string) { fmt.Fprintf(os.Stderr, "ibrun: rank %d: %s\n", rank, text) }
 	}
 	return func(text string) { _ = link.Send(job.KindNote, job.Note{Text: text}) } // ibrun has gone, or shows it
-}
-
-// pageFor maps the page that ibrun has for this process, if it has one. A job does not fail for want of onlookers.
-func pageFor(hello *job.Hello, report func(string)) []byte {
-	page, err := mapPage(hello)
-	if err != nil && report != nil {
-		report(fmt.Sprintf("nobody can look on at what rank %d does: %v", hello.Rank, err))
-	}
-	return page
 }
 
 func alone() *Place {

@@ -49,6 +49,8 @@ type Config struct {
 	Report func(string)
 	// Record is what writes down what the engine does; nil: nothing does.
 	Record *perf.Recorder
+	// Trace is where messages are written down, one by one; nil: nowhere.
+	Trace *perf.Trace
 	// Owner is what Engine.Owner returns: who stands on the engine.
 	Owner any
 	// Missed tells whether a process that has closed in order should not have, as others still count on it; nil: always. It is
@@ -85,6 +87,8 @@ type Engine struct {
 
 	rec        *perf.Recorder // nil: nothing is recorded now
 	book       *perf.Recorder // nil: nothing ever is
+	trace      *perf.Trace    // nil: messages are not written down
+	usual      uint64         // the kind of message that takes the short way, none if messages are written down
 	times      Timekeeper
 	report     func(string)
 	complained bool // about registration
@@ -124,7 +128,12 @@ func New(c Config) (*Engine, error) {
 		missed: c.Missed,
 		rec:    c.Record,
 		book:   c.Record,
+		trace:  c.Trace,
+		usual:  uint64(kindEager),
 		times:  c.Times,
+	}
+	if e.trace != nil {
+		e.usual = noKind
 	}
 	e.rehint()
 	if c.Address != nil {

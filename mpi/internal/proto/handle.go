@@ -241,6 +241,9 @@ func (e *Engine) Start(h Handle) error {
 	began := e.rec.Begin(perf.Start, len(r.buf))
 	r.state = active
 	var err error
+	if began != 0 {
+		e.rec.With(r.route.Peer, r.route.Tag)
+	}
 	if n := len(r.buf); r.send {
 		err = e.start(r)
 		e.rec.End(perf.Start, n, began)

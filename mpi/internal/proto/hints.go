@@ -64,7 +64,7 @@ func (e *Engine) Hint(context uint32, h Hints) Hints {
 
 // rehint sets what follows from the hints of all contexts, so that contexts without hints need not ask.
 func (e *Engine) rehint() {
-	e.plain, e.wantFrom = e.broken == nil, math.MaxInt
+	e.plain, e.wantFrom = e.broken == nil && e.trace == nil, math.MaxInt
 	for _, h := range e.hints {
 		e.plain = e.plain && h.plain()
 		if h.Exact {
@@ -75,7 +75,7 @@ func (e *Engine) rehint() {
 
 // isPlain is e.plain for one context.
 func (e *Engine) isPlain(context uint32) bool {
-	if e.broken != nil {
+	if e.broken != nil || e.trace != nil {
 		return false
 	}
 	h := e.hints[context]
@@ -122,9 +122,9 @@ func (h *Hints) shape(f Form, n int, rules *Rules) Form {
 }
 
 // overtakes tells whether a message may be sent before others that wait for room: it is an offer, and nobody asks for its
-// order.
+// order. Where messages are written down they are numbered, and keep their order.
 func (e *Engine) overtakes(o *outgoing) bool {
-	if o.req == nil || kind(o.header[0]) != kindOffer {
+	if o.req == nil || kind(o.header[0]) != kindOffer || e.trace != nil {
 		return false
 	}
 	h := e.hints[o.req.route.Context]

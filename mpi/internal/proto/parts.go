@@ -25,15 +25,18 @@ func (e *Engine) longCame(peer int32, v envelope, w [5]uint64, payload []byte) b
 		return false
 	}
 	e.see(peer, v)
+	number := e.came(peer)
 	*p = part{bytes: len(payload), whole: int(w[0])}
 	e.linkTo(peer).InBy(perf.Parts, p.whole)
 	t := e.table(v.context)
 	r := t.Arrive(v.source, v.tag)
 	switch {
 	case r != nil:
+		e.met(peer, v, number, p.whole)
 		e.begin(p, r, v, payload)
 	case t != &e.dead:
 		p.m = e.keep(peer, v, w, payload, p.whole)
+		p.m.number = number
 		t.Keep(&p.m.waiting, v.source, v.tag)
 	}
 	return true

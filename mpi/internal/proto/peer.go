@@ -25,6 +25,7 @@ type peer struct {
 	choke  bool  // and this is what we told the peer
 	copies bool  // reading the peer's memory is not possible
 
+	sent, came uint32    // messages to the peer and from it, counted while they are written down
 	part       part      // the message of several parts that is coming
 	head, tail *outgoing // waiting for room, in order
 	listed     bool      // in Engine.backlog

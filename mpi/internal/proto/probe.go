@@ -44,6 +44,7 @@ func (e *Engine) Probe(from Route, block bool) (st Status, ok bool, err error) {
 	defer e.unlock()
 	began := e.rec.Begin(from.Op, 0)
 	m, err := e.find(from, block)
+	e.rec.With(from.Peer, from.Tag)
 	e.rec.End(from.Op, 0, began)
 	if m == nil {
 		return Status{}, false, err
@@ -57,6 +58,7 @@ func (e *Engine) Take(from Route, block bool) (f Found, st Status, ok bool, err 
 	defer e.unlock()
 	began := e.rec.Begin(from.Op, 0)
 	m, err := e.find(from, block)
+	e.rec.With(from.Peer, from.Tag)
 	e.rec.End(from.Op, 0, began)
 	if m == nil {
 		return Found{}, Status{}, false, err
@@ -74,6 +76,7 @@ func (e *Engine) RecvFound(op perf.Op, f Found, buf []byte) Handle {
 	r.send, r.buf, r.err, r.status = false, buf, nil, Status{}
 	r.route = Route{Context: f.m.v.context, Peer: f.m.peer, Rank: f.m.v.source, Tag: f.m.v.tag, Op: op}
 	e.accept(r, f.m)
+	e.rec.With(r.route.Peer, r.route.Tag)
 	e.rec.End(op, len(buf), began)
 	return r.handle()
 }

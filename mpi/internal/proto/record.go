@@ -39,6 +39,14 @@ func (e *Engine) Progress(done, total uint64) {
 	e.unlock()
 }
 
+// Trace has operations and messages written to the trace of the configuration from now on, at times by a clock. No
+// operation may be under way.
+func (e *Engine) Trace(now func() int64) {
+	e.lock()
+	e.book.Trace(e.trace, now)
+	e.unlock()
+}
+
 // linkTo returns what counts the messages of a peer, which may send before this side has connected.
 func (e *Engine) linkTo(n int32) *perf.Link {
 	p := e.peer(n)
@@ -74,4 +82,37 @@ func (e *Engine) tally() {
 	}
 	e.rec.Retransmitted(resent)
 	e.rec.Registered(made, pinned)
+}
+
+// Messages that are written down are numbered, apart from those for the engine itself: by their sender in the order in which they
+// are posted, and by their receiver in the order in which they come, which is the same. So both ends give a message the same
+// number, and nothing more goes over the wire. They all take the long way, so that the short one need not ask.
+
+// left writes down that the message of a send is about to be posted.
+func (e *Engine) left(r *Request) {
+	if e.trace == nil {
+		return
+	}
+	p := e.peer(r.route.Peer)
+	p.sent++
+	if e.rec != nil {
+		e.trace.Left(r.route.Peer, r.route.Tag, r.route.Context, p.sent, len(r.buf))
+	}
+}
+
+// came returns the number of a message that has come.
+func (e *Engine) came(peer int32) uint32 {
+	if e.trace == nil {
+		return 0
+	}
+	p := e.peer(peer)
+	p.came++
+	return p.came
+}
+
+// met writes down that a message of n bytes has been given to a receive.
+func (e *Engine) met(peer int32, v envelope, number uint32, n int) {
+	if e.trace != nil && e.rec != nil {
+		e.trace.Met(peer, v.tag, v.context, number, n)
+	}
 }

@@ -19,6 +19,9 @@ func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
 	e.receive(r)
 	err := e.wait(r, from.Op)
 	st := r.status
+	if began != 0 {
+		e.rec.With(from.Peer, st.Tag)
+	}
 	e.rec.End(from.Op, st.Bytes, began)
 	e.unlock()
 	return st, err
@@ -35,6 +38,9 @@ func (e *Engine) Irecv(from Route, buf []byte) Handle {
 	r.send, r.route, r.buf = false, from, buf
 	e.receive(r)
 	h := r.handle()
+	if began != 0 {
+		e.rec.With(from.Peer, from.Tag)
+	}
 	e.rec.End(from.Op, len(buf), began)
 	e.unlock()
 	return h
@@ -69,6 +75,7 @@ func (e *Engine) receive(r *Request) {
 
 // accept gives a kept message to a receive.
 func (e *Engine) accept(r *Request, m *arrived) {
+	e.met(m.peer, m.v, m.number, m.bytes())
 	switch m.v.kind {
 	case kindOffer:
 		e.pull(r, m.peer, m.v, m.w)
@@ -99,17 +106,20 @@ type arrived struct {
 	waiting match.Message[arrived]
 	next    *arrived // free list
 	peer    int32
+	number  uint32 // see came
 	v       envelope
 	w       [5]uint64
 	data    []byte
 }
 
 // bytes is the length of the message's payload.
-func (m *arrived) bytes() int {
-	if m.v.kind == kindOffer {
-		return int(m.w[0])
+func (m *arrived) bytes() int { return bytesOf(m.v, m.w, m.data) }
+
+func bytesOf(v envelope, w [5]uint64, payload []byte) int {
+	if v.kind == kindOffer {
+		return int(w[0])
 	}
-	return len(m.data)
+	return len(payload)
 }
 
 // arrive handles one message from the transport; false means that no correct engine sends it.
@@ -117,7 +127,7 @@ func (e *Engine) arrive(peer int32, b []byte) bool {
 	if len(b) >= envelopeBytes {
 		// The usual case, without the detour: an eager message for which a receive waits.
 		first, second := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
-		if source, tag := int32(second), int32(second>>32); uint32(first) == uint32(kindEager) && source >= 0 && tag >= 0 {
+		if source, tag := int32(second), int32(second>>32); uint64(uint32(first)) == e.usual && source >= 0 && tag >= 0 {
 			if r := e.table(uint32(first>>32)).Arrive(source, tag); r != nil {
 				e.deliver(r, source, tag, b[envelopeBytes:])
 				e.linkTo(peer).In(len(b) - envelopeBytes)
@@ -168,6 +178,7 @@ func (e *Engine) incoming(peer int32, v envelope, w [5]uint64, payload []byte) b
 		return false
 	}
 	e.see(peer, v)
+	number := e.came(peer)
 	if v.kind != kindOffer {
 		e.linkTo(peer).In(len(payload))
 	}
@@ -179,8 +190,12 @@ func (e *Engine) incoming(peer int32, v envelope, w [5]uint64, payload []byte) b
 			return true
 		}
 		m := e.keep(peer, v, w, payload, len(payload))
+		m.number = number
 		t.Keep(&m.waiting, v.source, v.tag)
 		return true
+	}
+	if e.trace != nil {
+		e.met(peer, v, number, bytesOf(v, w, payload))
 	}
 	switch v.kind {
 	case kindEager:

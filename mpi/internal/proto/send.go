@@ -36,6 +36,9 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 	if err == nil {
 		err = e.wait(r, to.Op)
 	}
+	if began != 0 {
+		e.rec.With(to.Peer, to.Tag)
+	}
 	e.rec.End(to.Op, len(buf), began)
 	e.unlock()
 	return err
@@ -70,6 +73,9 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 	}
 	h := r.handle()
 	err := e.start(r)
+	if began != 0 {
+		e.rec.With(to.Peer, to.Tag)
+	}
 	e.rec.End(to.Op, len(buf), began)
 	e.unlock()
 	return h, err
@@ -143,6 +149,7 @@ func (e *Engine) announce(r *Request) error {
 		o.body = r.buf
 	}
 	p.link.OutBy(r.protocol(p), len(r.buf))
+	e.left(r)
 	return e.post(r.route.Peer, o)
 }
 

@@ -165,6 +165,7 @@ func (e *Engine) put(r *Request, w target) error {
 	o.body, o.rest = nil, nil
 	v := envelope{kindPut, r.route.Context, r.route.Rank, r.route.Tag, r.epoch}
 	o.header, o.length = header(v, w.id, at.Addr, at.Key, r.id(), word)
+	e.left(r)
 	return e.post(r.route.Peer, o)
 }
 
@@ -225,6 +226,7 @@ func (e *Engine) putCame(peer int32, v envelope, w [5]uint64) bool {
 		t.claims = nil
 	}
 	e.see(peer, v)
+	e.met(peer, v, e.came(peer), t.bytes)
 	if r.posted.Posted() {
 		e.table(v.context).Withdraw(&r.posted)
 	}

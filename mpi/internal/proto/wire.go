@@ -42,6 +42,9 @@ const (
 	kinds
 )
 
+// noKind is not the kind of any message.
+const noKind = 1 << 32
+
 // words is how many words follow the envelope.
 var words = [kinds]int{kindSync: 1, kindLong: 1, kindOffer: 5, kindHelp: 5, kindWrote: 2, kindFin: 1, kindSend: 3, kindData: 2,
 	kindWant: 5, kindPut: 5, kindUnwant: 1, kindForgot: 1,

@@ -114,6 +114,8 @@ func (o *Options) outputFlags() []flag {
 			return nil
 		}},
 		{[]string{"report"}, "", "tell at the end where time went; --report=FILE.html or FILE.json too (docs/report.md)", o.setReport},
+		{[]string{"pprof"}, "FILE", "write CPU and goroutine profiles of all ranks, for go tool pprof", file(&o.Profile)},
+		{[]string{"trace"}, "FILE.json", "write calls and messages of all ranks, for ui.perfetto.dev", file(&o.Trace)},
 		{[]string{"dlv"}, "RANKS", "start these ranks (0,2-3) under dlv, and print the port of each", o.Delve.Set},
 		{[]string{"gdb"}, "RANKS", "start these ranks under gdb: in a window, in gdbserver with a port, or to show a crash", o.GDB.Set},
 	}
@@ -136,6 +138,17 @@ func (o *Options) setReport(s string) error {
 	}
 	o.Report = true
 	return nil
+}
+
+// file reads the name of a file that is to be written.
+func file(to *string) func(string) error {
+	return func(s string) error {
+		if s == "" || strings.HasSuffix(s, "/") {
+			return errors.New("want the name of a file")
+		}
+		*to = s
+		return nil
+	}
 }
 
 // checkTransports checks the names only: whether they work is found out by the ranks, where they run.

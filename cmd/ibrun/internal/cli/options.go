@@ -36,6 +36,8 @@ type Options struct {
 	// Report tells at the end where the time went, also as the files ReportTo, each FILE.html or FILE.json.
 	Report   bool
 	ReportTo []string
+	// Profile and Trace are the files to write profiles and a trace of all ranks to. Empty: none.
+	Profile, Trace string
 	// Psets are process sets that the user defines, in the order of the command line; no two have the same name.
 	Psets []Pset
 	// Timeout ends the job after that time. 0: never.

@@ -94,7 +94,7 @@ func newAgent(t *task, control io.Writer) (a *agent, err error) {
 		return a, err
 	}
 	if t.Pages {
-		if a.pages, err = inheritPages(); err != nil {
+		if a.pages, err = inheritPages(len(t.Ranks)); err != nil {
 			return a, err
 		}
 	}

@@ -31,6 +31,8 @@ type conductor struct {
 	exchange *pmi.Exchange
 	portrait *portrait // nil: no report is wanted
 
+	recorded collection // of other nodes
+
 	fault *fault // the first
 	asked bool   // the user wants the job to end
 	ended bool   // the agents were told to end the job
@@ -45,6 +47,7 @@ type node struct {
 	ranks  []int            // which are its own, ascending
 	conn   *rendezvous.Conn // nil: this one
 	done   bool             // nothing of the job is left there
+	excess bool             // it has handed in more than it should
 
 	// What another node has told for the report.
 	facts *report.Node
@@ -88,6 +91,7 @@ func conduct(m *meeting, where layout, t *task, o *cli.Options, s Streams) (int,
 	}
 	m.end(v)
 	c.report(v, began, wall)
+	c.write()
 	return v.Code, nil
 }
 
@@ -181,6 +185,8 @@ func (n *node) check(e *event) error {
 		ok = n.has(e.Rank)
 	case evParcel:
 		ok = e.Parcel != nil
+	case evRecorded:
+		ok = n.has(e.Rank) && e.Recorded != nil
 	case evSignal:
 		ok = slices.Contains(append(askSignals(), passSignals()...), os.Signal(syscall.Signal(e.Signal)))
 	case evFacts:
@@ -204,6 +210,8 @@ func (c *conductor) hear(n *node, e *event) {
 	switch e.Kind {
 	case evParcel:
 		c.exchangeParcel(n, e.Parcel)
+	case evRecorded:
+		c.hand(n, e)
 	case evSignal:
 		c.signal(syscall.Signal(e.Signal), false)
 	case evFault:

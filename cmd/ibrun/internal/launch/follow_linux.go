@@ -16,6 +16,7 @@ import (
 type follower struct {
 	Streams
 	m        *meeting
+	o        *cli.Options
 	local    *local
 	portrait *portrait // nil: node 0 wants no report
 	asked    bool      // the user wants the job to end
@@ -34,7 +35,7 @@ func follow(m *meeting, t *task, o *cli.Options, s Streams) (int, error) {
 	}
 	defer l.close()
 	defer l.export(o)()
-	f := &follower{Streams: s, m: m, local: l, portrait: newPortrait(l, m.welcome.Report)}
+	f := &follower{Streams: s, m: m, o: o, local: l, portrait: newPortrait(l, m.welcome.Report)}
 	f.watch(signals)
 	l.cleanUp()
 	for _, line := range f.verdict.Lines {
@@ -83,7 +84,8 @@ func (f *follower) hear(e *event) {
 		return
 	}
 	if e.Kind == evDone {
-		f.portrait.send(f.m) // no rank is left
+		f.handIn() // no rank is left
+		f.portrait.send(f.m)
 	}
 	f.m.report(e)
 }
@@ -91,6 +93,7 @@ func (f *follower) hear(e *event) {
 func (f *follower) agentDied() {
 	f.local.cleanUp()
 	f.local.done = true
+	f.handIn()
 	f.m.report(&event{Kind: evFault, Code: codeFailed, Text: f.local.epitaph()})
 	f.portrait.send(f.m)
 	f.m.report(&event{Kind: evDone, Rank: -1})

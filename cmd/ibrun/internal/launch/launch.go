@@ -65,6 +65,9 @@ func run(o *cli.Options, env []string, s Streams) (int, error) {
 		}
 		return 0, p.print(s.Out, o)
 	}
+	if err := checkFiles(o); err != nil {
+		return 0, err
+	}
 	m, err := meet(here.Name, o, s)
 	if err != nil {
 		return 0, err
@@ -213,6 +216,7 @@ func notify(to chan<- os.Signal, signals []os.Signal) {
 func makeTask(m *meeting, p *plan, o *cli.Options, programs []program, env []string) (*task, error) {
 	t := &task{JobID: m.welcome.JobID, Secret: m.secret, Host: p.names[p.node], Node: p.node, Nodes: len(p.names),
 		Mapping: p.mapping(), Size: len(p.programs), Psets: p.psets, Env: env, Label: o.Label}
+	t.Trace, t.Profile = o.Trace != "", o.Profile != ""
 	if t.Output = o.Output; o.Output != "" && !filepath.IsAbs(o.Output) {
 		here, err := absolute(".")
 		if err != nil {

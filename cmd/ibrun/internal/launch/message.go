@@ -24,6 +24,8 @@ type task struct {
 	Env      []string // of all ranks
 	Label    bool
 	Pages    bool   // the agent inherits memory in which the ranks record what they do
+	Trace    bool   // and write down every operation
+	Profile  bool   // and take profiles
 	Output   string // pattern of files, or empty
 }
 
@@ -84,6 +86,7 @@ const (
 	evNote       kind = "note"        // Rank, Text: to show to the user
 	evExit       kind = "exit"        // Rank, Code, Signal, Told; events of this kind come in the order in which the ranks died
 	evParcel     kind = "parcel"      // Parcel: from the PMI server
+	evRecorded   kind = "recorded"    // Rank, Recorded: only to node 0, before evDone
 	evDone       kind = "done"        // Rank, Text (its tail), PIDs (what could not be killed): the agent ends
 )
 
@@ -112,6 +115,7 @@ type event struct {
 	Parcel *pmi.Parcel `json:",omitempty"`
 	Join   *join       `json:",omitempty"`
 
-	Facts *report.Node `json:",omitempty"`
-	Page  []byte       `json:",omitempty"` // as packPage makes it
+	Facts    *report.Node `json:",omitempty"`
+	Page     []byte       `json:",omitempty"` // as packPage makes it
+	Recorded *recorded    `json:",omitempty"`
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/ibrun/ibrun/internal/job"
 	"github.com/ibrun/ibrun/internal/shm"
 	"github.com/ibrun/ibrun/perf"
+	"github.com/ibrun/ibrun/perf/profile"
 	"golang.org/x/sys/unix"
 )
 
@@ -17,16 +18,21 @@ import (
 const agentPages = 4
 
 // pages is the memory in which the ranks of this node record what they do: a file without a name, one page behind the
-// other in the order of the ranks. It is there as long as one of ibrun, agent and ranks is.
+// other in the order of the ranks, and behind them traces and profiles, which take memory only where there are such. It is there
+// as long as one of ibrun, agent and ranks is.
 type pages struct {
-	seg *shm.Segment
+	seg   *shm.Segment
+	ranks int
 
 	mu  sync.RWMutex // held while mem is looked at
 	mem []byte       // nil in the agent, which only passes the descriptor on, and after close
 }
 
+// rankBytes is what a rank has of the file.
+const rankBytes = perf.PageBytes + perf.TraceBytes + profile.Bytes
+
 func newPages(ranks int) (*pages, error) {
-	seg, err := shm.Create(int64(ranks) * perf.PageBytes)
+	seg, err := shm.Create(int64(ranks) * rankBytes)
 	if err != nil {
 		return nil, fmt.Errorf("memory for what the ranks record: %w", err)
 	}
@@ -34,16 +40,16 @@ func newPages(ranks int) (*pages, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("memory for what the ranks record: %w", err), seg.Close())
 	}
-	return &pages{seg: seg, mem: mem}, nil
+	return &pages{seg: seg, ranks: ranks, mem: mem}, nil
 }
 
 // inheritPages takes over what ibrun passed to its agent.
-func inheritPages() (*pages, error) {
+func inheritPages(ranks int) (*pages, error) {
 	seg, err := shm.Open(agentPages)
 	if err != nil {
 		return nil, err
 	}
-	return &pages{seg: seg}, nil
+	return &pages{seg: seg, ranks: ranks}, nil
 }
 
 // fd is the descriptor to be inherited, closed where there are no pages.
@@ -60,6 +66,42 @@ func (p *pages) of(local int) *job.Page {
 		return nil
 	}
 	return &job.Page{FD: rankPages, Offset: int64(local) * perf.PageBytes, Bytes: perf.PageBytes}
+}
+
+// traceOf tells a rank where its trace is, and profileOf where its profiles are.
+func (p *pages) traceOf(local int) *job.Page {
+	if p == nil {
+		return nil
+	}
+	at := int64(p.ranks)*perf.PageBytes + int64(local)*perf.TraceBytes
+	return &job.Page{FD: rankPages, Offset: at, Bytes: perf.TraceBytes}
+}
+
+func (p *pages) profileOf(local int) *job.Page {
+	if p == nil {
+		return nil
+	}
+	at := int64(p.ranks)*(perf.PageBytes+perf.TraceBytes) + int64(local)*profile.Bytes
+	return &job.Page{FD: rankPages, Offset: at, Bytes: profile.Bytes}
+}
+
+// copy reads the used part of what a rank that has ended was given, as its head of so many bytes tells it. Nothing is mapped,
+// so what nobody has written takes no memory.
+func (p *pages) copy(at *job.Page, head int, used func([]byte) int) ([]byte, error) {
+	if at == nil {
+		return nil, nil
+	}
+	b := make([]byte, head)
+	for {
+		if _, err := unix.Pread(p.seg.FD(), b, at.Offset); err != nil {
+			return nil, fmt.Errorf("read what a rank has recorded: %w", err)
+		}
+		n := min(used(b), at.Bytes)
+		if n <= len(b) {
+			return b[:n], nil
+		}
+		b = make([]byte, n)
+	}
 }
 
 // page is what a rank has recorded. Where it has not written its page, which programs of other MPI libraries never do, there is

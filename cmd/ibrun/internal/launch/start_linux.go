@@ -143,6 +143,12 @@ func (a *agent) hello(i int) *job.Hello {
 		Crowded: t.Ranks[i].Crowded, Devices: t.Ranks[i].Devices,
 		Page: a.pages.of(i), Psets: t.Psets,
 	}
+	if t.Trace {
+		h.Trace = a.pages.traceOf(i)
+	}
+	if t.Profile {
+		h.Profile = a.pages.profileOf(i)
+	}
 	for local := range t.Ranks {
 		h.NodeRanks[local] = t.Ranks[local].Rank
 		h.Homes = append(h.Homes, t.Ranks[local].Home)

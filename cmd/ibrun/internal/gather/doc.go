@@ -1,0 +1,19 @@
+// Package gather makes one file of what the ranks of a job have recorded: profiles that go tool pprof opens, and a timeline that
+// Perfetto opens.
+//
+//	ranks := []gather.Rank{{Rank: 0, Node: "n0", Trace: ..., Profile: ...}, ...}
+//	told, err := gather.Profiles(file, ranks)
+//	told, err = gather.Timeline(file, ranks)
+//
+// What they return beside the error is what the user should know of it: which ranks are missing, and what was lost.
+package gather
+
+// Rank is what a rank has left.
+type Rank struct {
+	// Rank is its number in the job, Node the name of its node.
+	Rank int
+	Node string
+	// Trace is the used part of its trace, see package perf, and Profile that of its profiles, see package perf/profile. Empty: it
+	// wrote none.
+	Trace, Profile []byte
+}

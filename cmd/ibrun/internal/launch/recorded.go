@@ -1,0 +1,191 @@
+package launch
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/gather"
+	"github.com/ibrun/ibrun/perf"
+	"github.com/ibrun/ibrun/perf/profile"
+	"golang.org/x/sys/unix"
+)
+
+// What a node sends to node 0 of what its ranks have recorded: so much at a time, and so much altogether. If it has more it
+// writes files of its own.
+const (
+	recordedPiece = 512 << 10
+	recordedMost  = 16 << 20
+)
+
+// recorded is a piece of what a rank has left, compressed. Pieces of a rank come in order, its trace before its profile.
+type recorded struct {
+	Profile bool   `json:",omitempty"`
+	Data    []byte // of one rank and kind, all pieces together are one gzip stream
+}
+
+// collection is what is written when the job has ended: the ranks of node 0, and what came from the others.
+type collection struct {
+	streams map[stream]*bytes.Buffer
+	bytes   map[int]int // of each node
+}
+
+// stream is one of the two things that a rank leaves.
+type stream struct {
+	rank    int
+	profile bool
+}
+
+// add takes a piece of a rank on a node.
+func (c *collection) add(node, rank int, p *recorded) error {
+	if c.streams == nil {
+		c.streams, c.bytes = map[stream]*bytes.Buffer{}, map[int]int{}
+	}
+	if c.bytes[node] += len(p.Data); c.bytes[node] > recordedMost {
+		return fmt.Errorf("its ranks have recorded more than the %d bytes that a node sends", recordedMost)
+	}
+	s := stream{rank, p.Profile}
+	if c.streams[s] == nil {
+		c.streams[s] = new(bytes.Buffer)
+	}
+	c.streams[s].Write(p.Data)
+	return nil
+}
+
+// rank returns what has come of a rank on a node.
+func (c *collection) rank(rank int, node string) (r gather.Rank, err error) {
+	r = gather.Rank{Rank: rank, Node: node}
+	var errTrace, errProfile error
+	r.Trace, errTrace = c.unpack(stream{rank, false}, perf.TraceBytes)
+	r.Profile, errProfile = c.unpack(stream{rank, true}, profile.Bytes)
+	return r, errors.Join(errTrace, errProfile)
+}
+
+func (c *collection) unpack(s stream, most int64) ([]byte, error) {
+	b := c.streams[s]
+	if b == nil {
+		return nil, nil
+	}
+	z, err := gzip.NewReader(b)
+	if err != nil {
+		return nil, fmt.Errorf("what rank %d has recorded: %w", s.rank, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(z, most))
+	if err != nil {
+		return nil, fmt.Errorf("what rank %d has recorded: %w", s.rank, err)
+	}
+	return text, nil
+}
+
+// pieces cuts what the ranks of a node have left for the way to node 0; ok is false if it is too much.
+func pieces(ranks []gather.Rank, send func(rank int, p *recorded)) (ok bool) {
+	type packed struct {
+		stream
+		data []byte
+	}
+	var all []packed
+	total := 0
+	for _, r := range ranks {
+		for _, b := range []packed{{stream{r.Rank, false}, r.Trace}, {stream{r.Rank, true}, r.Profile}} {
+			if len(b.data) == 0 {
+				continue
+			}
+			b.data = compress(b.data)
+			if total += len(b.data); total > recordedMost {
+				return false
+			}
+			all = append(all, b)
+		}
+	}
+	for _, b := range all {
+		for piece := range slices.Chunk(b.data, recordedPiece) {
+			send(b.rank, &recorded{Profile: b.profile, Data: piece})
+		}
+	}
+	return true
+}
+
+func compress(b []byte) []byte {
+	var out bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // a level that there is
+	z.Write(b)                                        // memory does not fail
+	z.Close()
+	return out.Bytes()
+}
+
+// writer makes a file of what ranks have left, and returns what the user should know of it.
+type writer func(to io.Writer, ranks []gather.Rank) (told []string, err error)
+
+// write writes the files that the user has asked for. What goes wrong is told, and has no part in how the job ended.
+func (s Streams) write(o *cli.Options, ranks []gather.Rank, suffix string) {
+	for _, f := range []struct {
+		name, what, look string
+		write            writer
+	}{
+		{o.Profile, "profile", "go tool pprof %s", gather.Profiles},
+		{o.Trace, "trace", "https://ui.perfetto.dev opens %s", gather.Timeline},
+	} {
+		if f.name == "" {
+			continue
+		}
+		name := withSuffix(f.name, suffix)
+		told, err := writeFile(name, ranks, f.write)
+		for _, line := range told {
+			s.say("%s: %s", f.what, line)
+		}
+		if err != nil {
+			s.say("no %s of this job: %v", f.what, err)
+			continue
+		}
+		s.say("%s: "+f.look, f.what, name)
+	}
+}
+
+// withSuffix puts a suffix before the extension of a file.
+func withSuffix(name, suffix string) string {
+	ext := filepath.Ext(name)
+	return strings.TrimSuffix(name, ext) + suffix + ext
+}
+
+// writeFile makes a file whole or not at all.
+func writeFile(name string, ranks []gather.Rank, write writer) (told []string, err error) {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
+	if err != nil {
+		return nil, err
+	}
+	told, err = write(f, ranks)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return told, err
+}
+
+// checkFiles finds out before the job starts whether its files can be written when it has ended.
+func checkFiles(o *cli.Options) error {
+	for _, name := range []string{o.Profile, o.Trace} {
+		if name == "" {
+			continue
+		}
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			return fail(codeUsage, "%s is a directory, and should be a file to write", name)
+		}
+		if err := unix.Access(filepath.Dir(name), unix.W_OK|unix.X_OK); err != nil {
+			return fail(codeUsage, "write %s: %w", name, err)
+		}
+	}
+	return nil
+}
