@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
+	"golang.org/x/sys/unix"
 )
 
 // readReport reads what a job has written.
@@ -80,5 +81,30 @@ func TestReportOfNodes(t *testing.T) {
 		if rank.Calls != 100 || rank.State != report.Unfinished || rank.Node != rank.Rank/2 {
 			t.Errorf("rank %d is %+v", rank.Rank, rank)
 		}
+	}
+}
+
+// TestReportFullDisk: a disk that is full costs the report, and neither the job nor its exit code. No half of a file is left.
+func TestReportFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=4k"); err != nil {
+		if need := "needs to mount a small disk, as root: " + err.Error(); os.Getenv("CI") == "true" {
+			t.Fatal(need)
+		} else {
+			t.Skip(need)
+		}
+	}
+	defer func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	p := startJob(t, 0, "-n", "1", "--report="+dir+"/a.html", "rank", "exit", "0")
+	p.wantCode(0, "no space left on device")
+	if said := p.said(); strings.Count(said, "no space left") != 1 {
+		t.Errorf("it says\n%s", said)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
 	}
 }

@@ -36,6 +36,9 @@ func follow(m *meeting, t *task, o *cli.Options, s Streams) (int, error) {
 	defer l.close()
 	defer l.export(o)()
 	f := &follower{Streams: s, m: m, o: o, local: l, portrait: newPortrait(l, m.welcome.Report)}
+	if o.Report && !m.welcome.Report {
+		f.say("--report: node 0 reports, and was not told to")
+	}
 	f.watch(signals)
 	l.cleanUp()
 	for _, line := range f.verdict.Lines {

@@ -11,13 +11,17 @@ import (
 
 // New makes the report of a job.
 func New(j Job) *Report {
-	r := &Report{Format: Format, Remarks: []string{}, Ranks: []RankLine{}, Nodes: j.Nodes, Operations: []Operation{},
+	r := &Report{Format: Format, Remarks: []string{}, Ranks: []RankLine{}, Nodes: slices.Clone(j.Nodes), Operations: []Operation{},
 		Traffic: []Traffic{}, Pairs: pairs(j.Ranks)}
 	r.Job = Summary{ID: j.ID, Version: j.Version, Programs: j.Programs, Began: j.Began, Wall: j.Wall.Seconds(), Code: j.Code,
 		Failure: j.Failure, Ranks: len(j.Ranks)}
 	var all []*perf.Snapshot
 	places := map[int]RankLine{}
 	for i, n := range j.Nodes {
+		// Lists are empty, and not null, also if another node has sent none.
+		at := &r.Nodes[i]
+		at.Environment, at.Ports = append([]Variable{}, n.Environment...), append([]Port{}, n.Ports...)
+		at.Ranks = append([]Place{}, n.Ranks...)
 		for _, p := range n.Ranks {
 			places[p.Rank] = RankLine{Rank: p.Rank, Node: i, Program: p.Program}
 		}

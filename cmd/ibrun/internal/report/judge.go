@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -100,12 +102,12 @@ func remarks(r *Report, all []*perf.Snapshot) (lines []string) {
 		if l.Problem != "" {
 			why[l.Problem] = append(why[l.Problem], l.Rank)
 		}
-		for _, w := range l.Within {
-			say("rank %d was in %s at the end: that call is not in its figures", l.Rank, w)
-		}
 	}
 	if left := states[Unfinished]; len(left) > 0 {
 		say("%s ended without Finalize: the figures are those up to then", ranks(left))
+	}
+	for _, line := range lastCalls(r.Ranks) {
+		say("%s", line)
 	}
 	if silent := states[Silent]; len(silent) > 0 {
 		say("%s recorded nothing: IBRUN_PERF=off, or a program that does not use package mpi", ranks(silent))
@@ -137,6 +139,33 @@ func remarks(r *Report, all []*perf.Snapshot) (lines []string) {
 				say("on %s the %s %s carried %.0f %% more than the mean of %d", n.Name, kindName(u.Kind), u.Most, 100*u.Share, u.Ports)
 			}
 		}
+	}
+	return lines
+}
+
+// shownCalls is how many different calls of ranks that did not finalize are told.
+const shownCalls = 6
+
+// lastCalls tells where ranks were that did not finalize, those first that were there alone or with few.
+func lastCalls(of []RankLine) (lines []string) {
+	who := map[string][]int{}
+	for _, l := range of {
+		for _, call := range l.Within {
+			who[call] = append(who[call], l.Rank)
+		}
+	}
+	calls := slices.SortedFunc(maps.Keys(who), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(who[a]), len(who[b])), cmp.Compare(who[a][0], who[b][0]), cmp.Compare(a, b))
+	})
+	for _, call := range calls[:min(len(calls), shownCalls)] {
+		was := "was"
+		if len(who[call]) > 1 {
+			was = "were"
+		}
+		lines = append(lines, fmt.Sprintf("%s %s in %s at the end, which is not in the figures", ranks(who[call]), was, call))
+	}
+	if more := len(calls) - shownCalls; more > 0 {
+		lines = append(lines, fmt.Sprintf("and others in %d more calls", more))
 	}
 	return lines
 }

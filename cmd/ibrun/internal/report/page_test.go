@@ -68,7 +68,8 @@ func TestLargePage(t *testing.T) {
 	const n = 5000
 	for i := range n {
 		s := recorded(i%4, 6*time.Second, 5*time.Second)
-		s.Rank, s.Size = i, n
+		s.Rank, s.Size, s.State, s.Ended = i, n, perf.Running, time.Time{}
+		s.Current = []perf.Current{{Op: perf.Recv, Peer: (i + 1) % n, Tag: i}}
 		s.Peers = []perf.Peer{{Rank: (i + 1) % n, Transport: perf.RC, Out: perf.Volume{Messages: 1, Bytes: uint64(i)}},
 			{Rank: -1, Transport: perf.TCP, Out: perf.Volume{Messages: 1, Bytes: 1}}}
 		j.Ranks = append(j.Ranks, Rank{Snapshot: s})
@@ -79,7 +80,9 @@ func TestLargePage(t *testing.T) {
 	if len(text) > 1<<20 {
 		t.Errorf("the page has %d bytes", len(text))
 	}
-	wantAll(t, text, "and 3,976 ranks more", "means of 40 ranks each", "ranks 4960-4999", "105 to a cell", "the heaviest of 10,000")
+	wantAll(t, text, "and 3,976 ranks more", "means of 40 ranks each", "ranks 4960-4999",
+		"rank 5 was in Recv from rank 6 with tag 5 at the end", "and others in 4994 more calls",
+		"105 to a cell", "the heaviest of 10,000")
 	var b strings.Builder
 	if err := r.Text(&b); err != nil {
 		t.Fatal(err)

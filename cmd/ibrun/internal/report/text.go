@@ -16,6 +16,8 @@ const (
 	textMatrix = 8
 	textPairs  = 8
 	textBound  = 8 // ways in which ranks of a node are bound
+	textNodes  = 8
+	textNotes  = 12
 	barWidth   = 20
 )
 
@@ -60,8 +62,11 @@ func (r *Report) head(b *strings.Builder) {
 	for _, line := range r.Job.Failure {
 		fmt.Fprintf(b, "  %-9s %s\n", "Failed", clean(line))
 	}
-	for _, line := range r.Remarks {
+	for _, line := range r.Remarks[:min(len(r.Remarks), textNotes)] {
 		fmt.Fprintf(b, "  %-9s %s\n", "Note", clean(line))
+	}
+	if more := len(r.Remarks) - textNotes; more > 0 {
+		fmt.Fprintf(b, "  %-9s and %d more\n", "", more)
 	}
 }
 
@@ -234,7 +239,7 @@ func (r *Report) nodesText(b *strings.Builder) {
 			line("program", "%s: built with %s%s", p.Args[0], p.Go, before(", library ", p.Library))
 		}
 	}
-	for i, n := range r.Nodes {
+	for i, n := range r.Nodes[:min(len(r.Nodes), textNodes)] {
 		line(fmt.Sprint("node ", i), "%s%s%s%s", n.Name, before(", ", n.Kernel), before(", ", n.Processor),
 			before(", ", plural(n.PUs, "processor")))
 		all := bindings(n.Ranks)
@@ -260,6 +265,9 @@ func (r *Report) nodesText(b *strings.Builder) {
 		if len(set) > 0 {
 			line("", "%s", strings.Join(set, " "))
 		}
+	}
+	if more := len(r.Nodes) - textNodes; more > 0 {
+		line("", "and %s more", plural(more, "node"))
 	}
 }
 
