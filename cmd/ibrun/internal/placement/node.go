@@ -24,7 +24,7 @@ func newNode(m Machine) (*node, error) {
 		allowed = m.Top.Allowed
 	}
 	if len(allowed) == 0 {
-		return nil, fmt.Errorf("%w: the affinity mask and the cgroup leave no PU", ErrNoObject)
+		return nil, fmt.Errorf("%w: the affinity mask and the cgroup leave no PU%s", ErrNoObject, bounds(m.Top))
 	}
 	n := &node{top: m.Top, name: m.Name, cores: m.Top.CoresOf(allowed), pus: make(map[int]hw.PU, len(m.Top.PUs)),
 		known: map[Level]map[int]int{}, empty: emptyNodes(m.Top)}
@@ -33,6 +33,22 @@ func newNode(m Machine) (*node, error) {
 		n.pus[pu.ID] = pu
 	}
 	return n, nil
+}
+
+// bounds says what there is and what is allowed of it.
+func bounds(top *hw.Topology) string {
+	var on []int
+	for _, pu := range top.PUs {
+		on = append(on, pu.ID)
+	}
+	said := " of " + hw.FormatList(on)
+	if top.Affinity != nil {
+		said += fmt.Sprintf("; the mask is %q", hw.FormatList(top.Affinity))
+	}
+	if top.Cgroup != nil && top.Cgroup.PUs != nil {
+		said += fmt.Sprintf("; cgroup %s has %q of them", top.Cgroup.Path, hw.FormatList(top.Cgroup.PUs))
+	}
+	return said
 }
 
 // emptyNodes are the NUMA nodes without memory, none on a machine that tells of no memory at all.

@@ -121,6 +121,9 @@ func TestRefusals(t *testing.T) {
 	bare.Top = &hw.Topology{Allowed: []int{0, 1}, PUs: []hw.PU{{ID: 0, Node: -1}, {ID: 1, Core: 1, Node: -1}}}
 	masked := two()
 	masked.Allowed = []int{0}
+	apart := two()
+	apart.Top.Allowed, apart.Allowed = []int{}, nil
+	apart.Top.Affinity, apart.Top.Cgroup = []int{0, 1}, &hw.Cgroup{Path: "/job", PUs: []int{4, 5}}
 	for _, c := range []struct {
 		m     Machine
 		flags string
@@ -140,7 +143,8 @@ func TestRefusals(t *testing.T) {
 		{two(), "map-by=gpu", 2, ErrNoObject, "this machine has no GPU that computes"},
 		{two(), "map-by=device=mlx5_9", 2, ErrNoObject, "no device mlx5_9"},
 		{masked, "map-by=device=mlx5_3", 1, ErrNoObject, "none of the allowed PUs 0 is near mlx5_3"},
-		{Machine{Top: two().Top, Allowed: []int{}}, "", 1, ErrNoObject, "leave no PU"},
+		{Machine{Top: two().Top, Allowed: []int{}}, "", 1, ErrNoObject, "leave no PU of 0-31"},
+		{apart, "map-by=numa", 1, ErrNoObject, `leave no PU of 0-31; the mask is "0-1"; cgroup /job has "4-5" of them`},
 		{bare, "map-by=numa", 2, ErrNoObject, "does not tell the NUMA node of PU 0"},
 		{bare, "map-by=l2cache", 2, ErrNoObject, "does not tell the l2cache of PU 0"},
 		{bare, "map-by=device", 2, ErrNoObject, "no RDMA device with"},

@@ -90,7 +90,7 @@ func (b *builder) title(name string) string {
 	}
 	words := []string{name, memorySize(memory), counted(len(b.top.Cores), "core"), counted(len(b.top.PUs), "PU")}
 	if len(b.top.Allowed) < len(b.top.PUs) {
-		words = append(words, "of which may be used "+hw.FormatList(b.top.Allowed))
+		words = append(words, "of which may be used "+cmp.Or(hw.FormatList(b.top.Allowed), "none"))
 	}
 	return strings.Join(words, "  ")
 }
