@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/fstest"
 
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/hw/hwtest"
@@ -114,6 +115,30 @@ func TestDamagedFiles(t *testing.T) {
 		if (err != nil) != c.fails || !strings.Contains(said, c.message) {
 			t.Errorf("%s with %.20q or %v: failed is %t, want %t; it says %.300s, want %q among it",
 				c.file, c.text, c.err, err != nil, c.fails, said, c.message)
+		}
+	}
+}
+
+// Of PUs that tell different things of what they share the first is believed, which is told, to a program that starts as well.
+func TestContradictions(t *testing.T) {
+	tree, ok := hwtest.Tree(t, "testdata/machines/two-sockets.txtar").(fs.ReadLinkFS)
+	if !ok {
+		t.Fatal("the tree has no links")
+	}
+	for _, c := range []struct{ file, text, want string }{
+		{cpu + "cpu1/topology/package_cpus", "ffff\n",
+			cpu + "cpu1: claims to share its package with PUs 0,2,4,6,8,10,12,14, which claim another"},
+		{cpu + "cpu1/topology/core_cpus", "0003\n", cpu + "cpu1: claims to share its core with PUs 0, which claim another"},
+		{cpu + "cpu1/cache/index3/shared_cpu_map", "000f\n",
+			cpu + "cpu1: claims to share its L3 cache with PUs 0,2, which claim another"},
+		{node + "node1/cpumap", "ffff\n", node + "node1/cpulist: claims PUs that another node has; it is left out"},
+	} {
+		m := mend{ReadLinkFS: tree, name: c.file, file: fstest.MapFS{"x": {Data: []byte(c.text)}}}
+		for name, options := range map[string][]hw.Option{"all": nil, "OnlyPUs": {hw.OnlyPUs}} {
+			top, err := hw.Read(m, options...)
+			if err != nil || len(top.Problems) == 0 || top.Problems[0] != c.want || len(top.PUs) != 16 {
+				t.Errorf("%s with %q, %s: %v, %+v; want %q", c.file, c.text, name, err, top, c.want)
+			}
 		}
 	}
 }

@@ -81,13 +81,23 @@ func (r *cpuReader) findOnline() {
 	}
 }
 
-// group returns those PUs of a set that are switched on and that no other group has, and pu in any case.
-func (r *cpuReader) group(pu *PU, ids []int, taken func(*PU) bool) []int {
+// group returns those PUs of a set that are switched on and that no other group has, and pu in any case. What is the same
+// for all of a set, such as their core, each of them tells: where they disagree the first is believed.
+func (r *cpuReader) group(pu *PU, what string, ids []int, taken func(*PU) bool) []int {
 	group := []int{pu.ID}
+	var others []int
 	for _, id := range ids {
-		if p := r.pus[id]; p != nil && p != pu && !taken(p) {
+		switch p := r.pus[id]; {
+		case p == nil || p == pu:
+		case taken(p):
+			others = append(others, id)
+		default:
 			group = append(group, id)
 		}
+	}
+	if others != nil {
+		r.problems = append(r.problems, fmt.Sprintf("%scpu%d: claims to share its %s with PUs %.40s, which claim another",
+			dirCPU, pu.ID, what, FormatList(others)))
 	}
 	slices.Sort(group)
 	return group
@@ -100,7 +110,7 @@ func (r *cpuReader) span(pus []int) []int {
 
 func (r *cpuReader) core(pu *PU, dir string) {
 	siblings, _ := r.set(dir, "core_cpus", "core_cpus_list", "thread_siblings", "thread_siblings_list") // Linux 5.3 renamed them
-	pus := r.group(pu, siblings, func(p *PU) bool { return p.Core >= 0 })
+	pus := r.group(pu, "core", siblings, func(p *PU) bool { return p.Core >= 0 })
 	for _, id := range pus {
 		r.pus[id].Core = pu.ID
 	}
@@ -113,7 +123,7 @@ func (r *cpuReader) core(pu *PU, dir string) {
 func (r *cpuReader) pack(pu *PU, dir string, packaged map[int]bool) {
 	siblings, told := r.set(dir, "package_cpus", "package_cpus_list", "core_siblings", "core_siblings_list")
 	id := r.number(dir+"physical_package_id", -1)
-	pus := r.group(pu, siblings, func(p *PU) bool { return packaged[p.ID] })
+	pus := r.group(pu, "package", siblings, func(p *PU) bool { return packaged[p.ID] })
 	for _, member := range pus {
 		packaged[member] = true
 		r.pus[member].Package = max(0, id)
@@ -133,7 +143,7 @@ func (r *cpuReader) pack(pu *PU, dir string, packaged map[int]bool) {
 
 func (r *cpuReader) die(pu *PU, dir string, died map[int]bool) {
 	siblings, told := r.set(dir, "die_cpus", "die_cpus_list")
-	pus := r.group(pu, siblings, func(p *PU) bool { return died[p.ID] })
+	pus := r.group(pu, "die", siblings, func(p *PU) bool { return died[p.ID] })
 	for _, id := range pus {
 		died[id] = true
 	}
@@ -145,7 +155,7 @@ func (r *cpuReader) die(pu *PU, dir string, died map[int]bool) {
 // cluster finds the cores that share something below a level-3 cache. It only counts for the order.
 func (r *cpuReader) cluster(pu *PU, dir string, clustered map[int]bool) {
 	siblings, told := r.set(dir, "cluster_cpus", "cluster_cpus_list")
-	pus := r.group(pu, siblings, func(p *PU) bool { return clustered[p.ID] })
+	pus := r.group(pu, "cluster", siblings, func(p *PU) bool { return clustered[p.ID] })
 	for _, id := range pus {
 		clustered[id] = true
 	}
@@ -193,7 +203,7 @@ func (r *cpuReader) cache(pu *PU, at string, key cacheKind, cached map[int]map[c
 			}
 		}
 	}
-	pus := r.group(pu, sharing, func(p *PU) bool { return cached[p.ID][key] })
+	pus := r.group(pu, "L"+strconv.Itoa(key.level)+" cache", sharing, func(p *PU) bool { return cached[p.ID][key] })
 	for _, id := range pus {
 		if cached[id] == nil {
 			cached[id] = map[cacheKind]bool{}

@@ -243,11 +243,15 @@ func TestHwlocOnMachines(t *testing.T) {
 		t.Cleanup(func() { tree.Close() })
 		all[dir] = tree
 	}
+	compares := map[string]int{}
 	for name, tree := range all {
 		t.Run(name, func(t *testing.T) {
 			top, err := hw.Read(tree)
 			if err != nil {
 				t.Fatal(err)
+			}
+			for kind, lines := range ours(top) {
+				compares[kind] += len(lines)
 			}
 			dir := name
 			if !slices.Contains(dirs, dir) {
@@ -268,6 +272,12 @@ func TestHwlocOnMachines(t *testing.T) {
 			untar(t, &archive, captured)
 			compareWithHwloc(t, name+", captured", lstopo(t, captured), top)
 		})
+	}
+	for _, kind := range []string{"Machine", "Package", "Die", "NUMANode", "L3Cache", "L2Cache", "L1Cache", "L1iCache", "Core", "PU",
+		"PCIDev"} {
+		if compares[kind] < 2 {
+			t.Errorf("the machines have %d of kind %s: nothing is compared", compares[kind], kind)
+		}
 	}
 }
 

@@ -117,7 +117,8 @@ type reading struct {
 	canOpen  func(*RDMADevice) error
 }
 
-// OnlyPUs has Read read Topology.PUs and nothing else. It is for programs that start: a fraction of the files.
+// OnlyPUs has Read read Topology.PUs, with the Problems of that, and nothing else. It is for programs that start: a fraction
+// of the files.
 func OnlyPUs(o *reading) { o.onlyPUs = true }
 
 // WithAffinity says which PUs the process may run on, as [Affinity] tells.
@@ -137,7 +138,8 @@ func WithOpen(canOpen func(*RDMADevice) error) Option {
 // A machine need not describe everything: without the file of a core or a package, a PU has one of its own, and without
 // nodes all is node 0. What placement stands on is strict: without the list of PUs that are switched on, the error is
 // fs.ErrNotExist; where a file with the place of a PU cannot be understood, it is [ErrMalformed]. All else that cannot be
-// read is named in Problems, and devices are listed with what can.
+// read is named in Problems, and devices are listed with what can. So is a PU that claims to share a core, a package or a
+// cache with others that claim another: the first is believed, and no PU is in two.
 func Read(fsys fs.FS, options ...Option) (*Topology, error) {
 	var o reading
 	for _, option := range options {
@@ -149,6 +151,7 @@ func Read(fsys fs.FS, options ...Option) (*Topology, error) {
 		return nil, r.err
 	}
 	if o.onlyPUs {
+		r.top.Problems = r.problems
 		return r.top, nil
 	}
 	r.details()

@@ -48,6 +48,9 @@ func thisMachine(o *cli.Options, s Streams) (m placement.Machine, err error) {
 	}
 	if o.Nodes > 1 || o.Policy.Needs() || o.Policy.Report || strings.Contains(o.Transport, "rdma") || hasRDMA() {
 		if m.Top, err = hw.Local(); err == nil {
+			if o.Policy.Report {
+				s.doubt(m.Top.Problems)
+			}
 			return m, nil
 		}
 		s.say("devices do not count for where ranks run: %v", err)
@@ -58,7 +61,15 @@ func thisMachine(o *cli.Options, s Streams) (m placement.Machine, err error) {
 		}
 		m.Top = new(hw.Topology)
 	}
+	s.doubt(m.Top.Problems)
 	return m, nil
+}
+
+// doubt says that ranks are placed by what may be wrong.
+func (s Streams) doubt(problems []string) {
+	if len(problems) > 0 {
+		s.say("this machine may not be as it tells, ibrun topo shows more (%d in all): %s", len(problems), problems[0])
+	}
 }
 
 // hasRDMA tells whether the machine has devices that ranks may be near to.
