@@ -67,11 +67,11 @@ func (k Keyval[T]) Get(c *Comm) (value T, ok bool, err error) {
 	if c == nil || c.freed.Load() {
 		return value, false, c.usable(op)
 	}
+	if k.std != 0 {
+		value, ok = predefined[T](c, k.std)
+		return value, ok, nil
+	}
 	if value, ok, err = k.k.Get(&c.attrs); err != nil {
-		if k.std != 0 {
-			value, ok = predefined[T](c, k.std)
-			return value, ok, nil
-		}
 		err = c.below(op, err)
 	}
 	return value, ok, err

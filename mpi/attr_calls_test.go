@@ -210,6 +210,87 @@ func TestAttrFrees(t *testing.T) {
 	})
 }
 
+// TestAttrPanics: a panic in a callback at one rank is an error of the call there, and of the others if it is collective.
+func TestAttrPanics(t *testing.T) {
+	eachForm(t, []int{1, 3}, func(p *mpi.Process) error {
+		here := p.World().Rank() == 0
+		panicking := here
+		k := mpi.NewKeyval(p, func(_ *mpi.Comm, v int) (int, bool, error) {
+			if panicking {
+				panic("in copy")
+			}
+			return v, true, nil
+		}, func(*mpi.Comm, int) error {
+			if panicking {
+				panic("in delete")
+			}
+			return nil
+		})
+		c, err := p.World().Dup()
+		if err != nil {
+			return err
+		}
+		errs := []error{k.Set(c, 1)}
+		_, dup := c.Dup()
+		panicked := []error{dup}
+		if here {
+			panicked = append(panicked, k.Set(c, 2), k.Delete(c))
+			errs = append(errs, holds(k, c, 1))
+		}
+		panicked = append(panicked, c.Free()) // everywhere, though the others' attribute is gone
+		for _, err := range panicked {
+			var e *attrs.PanicError
+			errs = append(errs, ofClass(err, mpi.ErrOther), check(errors.As(err, &e) == here, "at rank %d: %v", p.World().Rank(), err))
+		}
+		panicking = false
+		return errors.Join(append(errs, checkSum(c), c.Free())...)
+	})
+}
+
+// TestAttrRecurses: a copy callback that duplicates its communicator for ever, at all ranks, is an error at all of them.
+func TestAttrRecurses(t *testing.T) {
+	eachForm(t, []int{1, 2}, func(p *mpi.Process) error {
+		k := mpi.NewKeyval(p, func(c *mpi.Comm, v int) (int, bool, error) {
+			_, err := c.Dup()
+			return v, true, err
+		}, nil)
+		c, err := p.World().Dup()
+		if err != nil {
+			return err
+		}
+		errs := []error{k.Set(c, 1)}
+		d, err := c.Dup()
+		return errors.Join(append(errs, ofClass(err, mpi.ErrOther), check(errors.Is(err, attrs.ErrEndless) && d == nil, "%v", err),
+			k.Delete(c), checkSum(c), c.Free())...)
+	})
+}
+
+// TestAttrBlocks: a callback in Free that waits for what the other ranks do meanwhile holds up nothing but Free.
+func TestAttrBlocks(t *testing.T) {
+	eachForm(t, []int{1, 3}, func(p *mpi.Process) error {
+		w := p.World()
+		k := mpi.NewKeyval(p, nil, func(*mpi.Comm, int) error {
+			for r := 1; w.Rank() == 0 && r < w.Size(); r++ {
+				if _, err := mpi.Recv(w, []int{0}, r, 1); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		c, err := w.Dup()
+		if err != nil {
+			return err
+		}
+		errs := []error{k.Set(c, 1)}
+		freed := make(chan error, 1)
+		go func() { freed <- c.Free() }()
+		if w.Rank() != 0 {
+			errs = append(errs, k.Set(w, 1), mpi.Send(w, []int{1}, 0, 1), k.Delete(w))
+		}
+		return errors.Join(append(errs, <-freed, ofClass(c.Free(), mpi.ErrComm), checkSum(w))...)
+	})
+}
+
 // TestIdup: duplicates in the making, beside other collectives and each other, from several communicators, waited for in
 // any order; the original may be freed meanwhile.
 func TestIdup(t *testing.T) {

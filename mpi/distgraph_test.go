@@ -46,7 +46,7 @@ var graphs = map[string]func(c *mpi.Comm, info *mpi.Info) (*mpi.Comm, error){
 	},
 }
 
-// TestDistGraphHints: hints are taken, and as everywhere none of the old communicator's; nor are attributes.
+// TestDistGraphHints: hints are taken, and as everywhere none of the old communicator's.
 func TestDistGraphHints(t *testing.T) {
 	all := map[string]func(p *mpi.Process) error{}
 	for id, create := range graphs {
@@ -72,17 +72,6 @@ func TestDistGraphHints(t *testing.T) {
 			return errors.Join(errs...)
 		}
 	}
-	all["S4-33"] = within(func(j *journal, c *mpi.Comm, a, b mpi.Keyval[int]) error {
-		var errs []error
-		for _, id := range slices.Sorted(maps.Keys(graphs)) { // in the same order at all ranks
-			d, err := graphs[id](c, nil)
-			if err != nil {
-				return err
-			}
-			errs = append(errs, j.read(""), holds(a, d, -1), holds(b, d, -1), d.Free(), j.read(""))
-		}
-		return errors.Join(append(errs, c.Free())...)
-	})
 	statements(t, all)
 }
 

@@ -2,6 +2,8 @@ package mpi_test
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -331,18 +333,27 @@ func withDups(p *mpi.Process, n int, f func(a, b *mpi.Comm) error) error {
 	return errors.Join(errs...)
 }
 
+// others are the constructors that do not duplicate.
+var others = []func(c *mpi.Comm) (*mpi.Comm, error){
+	func(c *mpi.Comm) (*mpi.Comm, error) { return c.Split(0, 0) },
+	func(c *mpi.Comm) (*mpi.Comm, error) { return c.SplitType(mpi.TypeShared, 0, nil) },
+	func(c *mpi.Comm) (*mpi.Comm, error) { return mpi.CommFromGroup(c.Group(), "another", nil) },
+	func(c *mpi.Comm) (*mpi.Comm, error) { return graphs["S2-11"](c, nil) },
+	func(c *mpi.Comm) (*mpi.Comm, error) { return graphs["S2-12"](c, nil) },
+}
+
 // offspring runs f with what each constructor makes of a communicator.
 func offspring(c *mpi.Comm, f func(d *mpi.Comm) error) error {
-	dup, err := c.Dup()
-	idup, r, err2 := c.Idup()
-	_, err3 := r.Wait()
-	with, err4 := c.DupWithInfo(nil)
-	split, err5 := c.Split(0, 0)
-	if err := errors.Join(err, err2, err3, err4, err5); err != nil {
-		return err
+	all := slices.Clone(others)
+	for _, id := range slices.Sorted(maps.Keys(dups)) { // the same order at all ranks
+		all = append(all, dups[id])
 	}
 	var errs []error
-	for _, d := range []*mpi.Comm{dup, idup, with, split} {
+	for _, make := range all {
+		d, err := make(c)
+		if err != nil {
+			return err
+		}
 		errs = append(errs, f(d), d.Free())
 	}
 	return errors.Join(errs...)

@@ -466,6 +466,11 @@ func killed(t *testing.T, lost func(s *mpi.Session, before *mpi.Group, c *mpi.Co
 		}
 		before, err := setNames(s)
 		errs := []error{err, ofClass(c.Barrier(), mpi.ErrProcFailed), lost(s, g, c)}
+		defer func() { // the communicator is alive, and one of its processes is not
+			if err := errors.Join(ofClass(s.Close(), mpi.ErrProcFailed), ofClass(s.Close(), mpi.ErrSession)); err != nil {
+				t.Errorf("rank %d closes: %v", rank, err)
+			}
+		}()
 		after, err := setNames(s)
 		return errors.Join(append(errs, err, check(slices.Equal(before, after), "%q became %q", before, after))...)
 	}

@@ -323,7 +323,7 @@ func TestSplitTypeKilled(t *testing.T) {
 			return top, []int{rank % 2}, nil
 		}
 		worldsOn(t, n, hardware, &hub, func(p *mpi.Process) error {
-			by := []mpi.SplitType{mpi.TypeHWGuided, mpi.TypeHWUnguided}[round%2]
+			by := []mpi.SplitType{mpi.TypeHWGuided, mpi.TypeHWUnguided, mpi.TypeResourceGuided}[round%3]
 			for {
 				_, err := p.World().SplitType(by, 0, resource("hwloc://Package"))
 				if err == nil {
