@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/pprof/profile"
+	"github.com/ibrun/ibrun/mpi"
+)
+
+// talk is a rank that sends its neighbour fifty messages of every size, and computes so many milliseconds. With "killed"
+// the last one then kills itself.
+func talk(args []string) error {
+	p, err := mpi.Init(context.Background(), nil)
+	if err != nil {
+		return err
+	}
+	w := p.World()
+	right, left := (w.Rank()+1)%w.Size(), (w.Rank()+w.Size()-1)%w.Size()
+	for i := range 50 {
+		b := make([]byte, 8<<(i%5*4)) // 8 bytes to 512 KiB
+		r, err := mpi.Irecv(w, make([]byte, len(b)), left, mpi.Tag(i))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(mpi.Send(w, b, right, mpi.Tag(i)), mpi.Waitall([]mpi.Request{r}, nil)); err != nil {
+			return err
+		}
+	}
+	wait, err := time.ParseDuration(args[0])
+	if err != nil {
+		return err
+	}
+	compute(wait)
+	if len(args) > 1 && w.Rank() == w.Size()-1 {
+		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	return p.Finalize()
+}
+
+// compute takes processor time.
+func compute(least time.Duration) (sum int) {
+	for {
+		for i := range 1 << 20 {
+			sum += i * sum
+		}
+		var used syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil || time.Duration(used.Utime.Nano()) >= least {
+			return sum
+		}
+	}
+}
+
+// arrowEnds reads a trace and returns how many operations each rank has, and the arrows: where and when each begins and ends.
+func arrowEnds(t *testing.T, file string) (calls map[int]int, arrows map[int][2]map[string]any) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trace struct{ TraceEvents []map[string]any }
+	if err := json.Unmarshal(text, &trace); err != nil {
+		t.Fatal(err)
+	}
+	calls, arrows = map[int]int{}, map[int][2]map[string]any{}
+	for _, e := range trace.TraceEvents {
+		switch phase := e["ph"].(string); phase {
+		case "X":
+			calls[int(e["pid"].(float64))]++
+		case "s", "f":
+			a := arrows[int(e["id"].(float64))]
+			a[strings.Index("sf", phase)] = e
+			arrows[int(e["id"].(float64))] = a
+		}
+	}
+	return calls, arrows
+}
+
+// checkTrace wants calls of each rank, and fifty arrows from each to the next at least, of which none goes back in time.
+func checkTrace(t *testing.T, file string, ranks int) {
+	t.Helper()
+	calls, arrows := arrowEnds(t, file)
+	next := map[int]int{}
+	for id, a := range arrows {
+		if a[0] == nil || a[1] == nil {
+			t.Fatalf("arrow %d: %v", id, a)
+		}
+		from, to := int(a[0]["pid"].(float64)), int(a[1]["pid"].(float64))
+		if a[0]["args"].(map[string]any)["peer"] != float64(to) || a[1]["args"].(map[string]any)["peer"] != float64(from) ||
+			a[0]["ts"].(float64) > a[1]["ts"].(float64) {
+			t.Errorf("arrow %d: %v", id, a)
+		}
+		if to == (from+1)%ranks {
+			next[from]++
+		}
+	}
+	for rank := range ranks {
+		if calls[rank] < 150 || next[rank] < 50 {
+			t.Errorf("rank %d: %d calls, %d arrows to the next", rank, calls[rank], next[rank])
+		}
+	}
+}
+
+// cpuByRank reads a profile and returns the time that each rank spent in compute, and how many goroutines it had.
+func cpuByRank(t *testing.T, file string) (cpu, goroutines map[string]int64) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p, err := profile.Parse(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cpu, goroutines = map[string]int64{}, map[string]int64{}
+	for _, s := range p.Sample {
+		if len(s.Label["rank"]) != 1 || len(s.Label["node"]) != 1 {
+			t.Fatalf("labels %v", s.Label)
+		}
+		rank := s.Label["rank"][0]
+		goroutines[rank] += s.Value[2]
+		for _, at := range s.Location {
+			for _, l := range at.Line {
+				if strings.HasSuffix(l.Function.Name, ".compute") {
+					cpu[rank] += s.Value[1]
+				}
+			}
+		}
+	}
+	return cpu, goroutines
+}
+
+func checkProfile(t *testing.T, file string, ranks int) {
+	t.Helper()
+	cpu, goroutines := cpuByRank(t, file)
+	for rank := range ranks {
+		if name := fmt.Sprint(rank); cpu[name] == 0 || goroutines[name] == 0 {
+			t.Errorf("rank %d: %d ns in compute, %d goroutines", rank, cpu[name], goroutines[name])
+		}
+	}
+}
+
+// TestRecorded: profiles and trace of all ranks are written when the job has ended, on one node, and on node 0 of several.
+func TestRecorded(t *testing.T) {
+	dir := t.TempDir()
+	trace, prof := filepath.Join(dir, "t.json"), filepath.Join(dir, "p")
+	args := []string{"-n", "3", "--trace", trace, "--pprof", prof, "rank", "talk", "300ms"}
+	p := startJob(t, 0, args...)
+	p.wantCode(0, "go tool pprof "+prof)
+	checkTrace(t, trace, 3)
+	checkProfile(t, prof, 3)
+
+	if err := errors.Join(os.Remove(trace), os.Remove(prof)); err != nil {
+		t.Fatal(err)
+	}
+	ns := newNodes(t, 2).start(0, args...)
+	ns.wantCode(0, "")
+	checkTrace(t, trace, 3)
+	checkProfile(t, prof, 3)
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
+		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// TestRecordedDeath: a rank that is killed leaves all of its trace, and of its profile what it had.
+func TestRecordedDeath(t *testing.T) {
+	dir := t.TempDir()
+	trace, prof := filepath.Join(dir, "t.json"), filepath.Join(dir, "p")
+	for cpu := time.Second; ; cpu *= 2 { // the machine may be busy, and the first part of the profile late
+		p := startJob(t, 0, "-n", "2", "--trace", trace, "--pprof", prof, "rank", "talk", cpu.String(), "killed")
+		p.wantCode(128+9, "rank 1 on")
+		checkTrace(t, trace, 2)
+		of, goroutines := cpuByRank(t, prof)
+		if of["1"] > 0 && goroutines["1"] > 0 {
+			return
+		}
+		if cpu > 5*time.Second {
+			t.Fatalf("nothing of rank 1: %v, %v", of, goroutines)
+		}
+	}
+}
+
+// TestRecordedNothing: what cannot be written is said before the job starts, and programs without package mpi leave nothing.
+func TestRecordedNothing(t *testing.T) {
+	p := startJob(t, 0, "-n", "1", "--trace", "/nowhere/t.json", "rank", "exit", "0")
+	p.wantCode(2, "write /nowhere/t.json: no such file or directory")
+	file := filepath.Join(t.TempDir(), "p")
+	p = startJob(t, 0, "-n", "2", "--pprof", file, "rank", "exit", "0")
+	p.wantCode(0, "no profile of this job: no rank has left a profile")
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("there is a file: %v", err)
+	}
+}

@@ -1,0 +1,166 @@
+package proto
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/hook"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// traced opens engines that write down their messages, by one clock, and what they write.
+func traced(t *testing.T, n, unexpected int, w wrap) ([]*Engine, [][]byte) {
+	t.Helper()
+	var memory [][]byte
+	es := open(t, n, w, func(c *Config) {
+		c.Unexpected = unexpected
+		who := perf.Identity{Rank: len(memory), Size: n}
+		memory = append(memory, make([]byte, perf.TraceBytes))
+		var err error
+		if c.Trace, err = perf.NewTrace(memory[who.Rank], who); err != nil {
+			t.Fatal(err)
+		}
+		if c.Record, err = perf.NewRecorder(make([]byte, perf.PageBytes), who, perf.All); err != nil {
+			t.Fatal(err)
+		}
+	})
+	began := time.Now()
+	for _, e := range es {
+		e.Trace(func() int64 { return int64(time.Since(began)) })
+	}
+	return es, memory
+}
+
+// checkTraces wants both ends of every message to tell the same, in all that the engines have written. It returns how many
+// messages there were.
+func checkTraces(t *testing.T, memory [][]byte) (messages int) {
+	t.Helper()
+	type key struct {
+		from, to int
+		number   uint32
+	}
+	left := map[key]perf.Event{}
+	var met []perf.Event
+	var keys []key
+	for self, b := range memory {
+		tr, err := perf.ReadTrace(b)
+		if err != nil || tr.Lost != 0 {
+			t.Fatalf("trace of %d: %v, %d lost", self, err, tr.Lost)
+		}
+		sent := map[int]uint32{}
+		for _, e := range tr.Events {
+			switch e.Kind {
+			case perf.Left:
+				if sent[e.Peer]++; e.Number != sent[e.Peer] {
+					t.Fatalf("%d sends %d number %d, want %d", self, e.Peer, e.Number, sent[e.Peer])
+				}
+				left[key{self, e.Peer, e.Number}] = e
+			case perf.Met:
+				met, keys = append(met, e), append(keys, key{e.Peer, self, e.Number})
+			}
+		}
+	}
+	for i, e := range met {
+		l, ok := left[keys[i]]
+		if !ok || l.Tag != e.Tag || l.Bytes != e.Bytes || l.Context != e.Context || l.At > e.At {
+			t.Fatalf("%+v:\nleft as %+v\n met as %+v", keys[i], l, e)
+		}
+		delete(left, keys[i])
+	}
+	if len(left) > 0 {
+		t.Fatalf("never met: %+v", left)
+	}
+	return len(met)
+}
+
+// TestTraceTraffic: sender and receiver number messages of every form alike, whichever are kept, offered instead, or wait for
+// room.
+func TestTraceTraffic(t *testing.T) {
+	hooks := hook.Options{Again: 0.3, Delay: 0.2, Mix: 0.2, Late: 0.3, Poison: true}
+	for name, tw := range map[string]twist{
+		"read": {}, "copied": {noRead: true}, "parts": {parts: true}, "shared": {pairing: true}, "scarce": {scarce: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, unexpected := range []int{0, 20000} {
+				seed := rand.Uint64()
+				t.Logf("seed %#x, room for %d unexpected bytes", seed, unexpected)
+				const n = 3
+				es, memory := traced(t, n, unexpected, func(tr fabric.Transport) fabric.Transport {
+					if tw.pairing {
+						return tw.wrap(hook.Wrap(tr, hook.Options{Again: 0.3, Delay: 0.3, Mix: 0.2, Poison: true}))
+					}
+					return hook.Wrap(tw.wrap(tr), hooks)
+				})
+				ps := draw(rand.New(rand.NewPCG(seed, 0)), n, 15)
+				each(t, es, func(self int, e *Engine) error {
+					if err := exchange(e, self, ps, rand.New(rand.NewPCG(seed, uint64(self)+1))); err != nil {
+						return err
+					}
+					return e.Settle()
+				})
+				if got := checkTraces(t, memory); got != len(ps) {
+					t.Errorf("%d messages, want %d", got, len(ps))
+				}
+			}
+		})
+	}
+}
+
+// TestTraceWants: so do they where receivers announce their buffers, and senders write there.
+func TestTraceWants(t *testing.T) {
+	for name, tw := range map[string]twist{
+		"write": {}, "shared": {pairing: true}, "copied": {noRead: true}, "parts": {parts: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seed := rand.Uint64()
+			t.Logf("seed %#x", seed)
+			es, memory := traced(t, 2, 0, tw.wrap)
+			exact(es, 1)
+			c := rand.New(rand.NewPCG(seed, 0))
+			plans := [2][]letter{plan(c, 60, true), plan(c, 60, true)}
+			each(t, es, func(self int, e *Engine) error {
+				return carry(e, self, plans[self], plans[1-self], rand.New(rand.NewPCG(seed, uint64(self))))
+			})
+			if got := checkTraces(t, memory); got != 120 {
+				t.Errorf("%d messages, want 120", got)
+			}
+		})
+	}
+}
+
+// TestTraceOps: an operation is written down with its peer and tag, and not while recording is off, when messages are
+// counted all the same.
+func TestTraceOps(t *testing.T) {
+	es, memory := traced(t, 1, 0, nil)
+	e := es[0]
+	there := to(0, 0, 7)
+	there.Op = perf.Send
+	here := from(0, 7)
+	here.Op = perf.Recv
+	for i := range 3 {
+		e.Recording(i != 1)
+		if err := e.Send(there, make([]byte, 8), Standard); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Recv(here, make([]byte, 8)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tr, err := perf.ReadTrace(memory[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ops, numbers []uint32
+	for _, ev := range tr.Events {
+		if ev.Kind != perf.Operation {
+			numbers = append(numbers, ev.Number)
+		} else if ops = append(ops, uint32(ev.Op)); ev.Peer != 0 || ev.Tag != 7 || ev.Bytes != 8 {
+			t.Errorf("%+v", ev)
+		}
+	}
+	if len(ops) != 4 || len(numbers) != 4 || numbers[0] != 1 || numbers[3] != 3 {
+		t.Errorf("operations %v, messages %v", ops, numbers)
+	}
+}
