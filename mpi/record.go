@@ -35,8 +35,9 @@ func (p *Process) observe() error {
 	return nil
 }
 
-// watched is called when all processes have one time: from now on what they do can be put in order.
+// watched is called when all processes have joined and have one time: from now on what they do can be put in order.
 func (p *Process) watched() {
+	p.record.Joined()
 	if p.trace != nil {
 		p.e.Trace(p.keep.clock.Now)
 	}

@@ -99,12 +99,16 @@ func (s *Snapshot) Calls() (calls, bytes uint64) {
 	return calls, bytes
 }
 
-// Wall is how long the rank has run: until it finalized, or until now if it has not.
+// Wall is how long the rank has run: since it has joined the others, until it finalized, or until now if it has not.
 func (s *Snapshot) Wall(now time.Time) time.Duration {
 	if !s.Ended.IsZero() {
 		now = s.Ended
 	}
-	return max(now.Sub(s.Began), 0)
+	began := s.Joined
+	if began.IsZero() {
+		began = s.Began
+	}
+	return max(now.Sub(began), 0)
 }
 
 // Share is the part of the time between two snapshots of a rank, taken so far apart, that it spent within calls, 0 to 1. An

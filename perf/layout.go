@@ -93,7 +93,9 @@ type layout struct {
 	total           uint64
 	histograms      uint64 // in use
 	untold          uint64 // times that found no histogram
-	_               [4]uint64
+	joined          uint64 // Unix time in nanoseconds
+	joining         uint64 // what waiting was then
+	_               [2]uint64
 
 	current [Lanes]current
 	cells   [maxOps][Classes]cell

@@ -125,6 +125,9 @@ type Snapshot struct {
 	Mode  Mode
 	// Began is when the rank initialised, Ended when it finalized; zero before.
 	Began, Ended time.Time
+	// Joined is when all ranks had come and Init was done, zero before. Joining is the part of Waiting that was before.
+	Joined  time.Time
+	Joining time.Duration
 	// ClockHz is the rate of the counter that took the times; 0: the system's monotonic clock did.
 	ClockHz uint64
 	// Ops are those called, by operation and then class.
@@ -154,6 +157,7 @@ func (p *Page) Snapshot() (*Snapshot, error) {
 	s := &Snapshot{
 		Identity: p.Identity(), State: State(get(&l.state)), Mode: Mode(get(&l.mode)), ClockHz: get(&l.clock),
 		Began: unixTime(get(&l.began)), Ended: unixTime(get(&l.ended)),
+		Joined: unixTime(get(&l.joined)), Joining: time.Duration(get(&l.joining)),
 		Waiting: time.Duration(get(&l.waiting)), Retransmissions: get(&l.retransmissions),
 		Done: get(&l.done), Total: get(&l.total), Untold: get(&l.untold),
 		Queues: Queues{

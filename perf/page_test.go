@@ -78,8 +78,12 @@ func TestSnapshotTellsWhatWasRecorded(t *testing.T) {
 		t.Errorf("gauges: %+v", s)
 	}
 	r.Leave(lane)
+	r.Waited(r.Now() - 1000000)
+	r.Joined()
+	r.Waited(r.Now() - 1000000)
 	r.Finish()
-	if s := snapshot(t, memory); len(s.Current) != 0 || s.State != Finalized || s.Ended.IsZero() {
+	if s := snapshot(t, memory); len(s.Current) != 0 || s.State != Finalized || s.Ended.IsZero() || s.Joined.Before(s.Began) ||
+		s.Joining == 0 || s.Joining >= s.Waiting || s.Wall(time.Time{}) != s.Ended.Sub(s.Joined) {
 		t.Errorf("at the end: %+v", s)
 	}
 }
@@ -97,6 +101,7 @@ func TestOffRecordsNothing(t *testing.T) {
 	r.Registered(1, 1)
 	r.Retransmitted(1)
 	r.Progress(1, 1)
+	r.Joined()
 	r.Finish()
 	if _, err := Open(memory); !errors.Is(err, ErrEmpty) {
 		t.Errorf("got %v, want %v", err, ErrEmpty)

@@ -108,6 +108,15 @@ func (r *Recorder) Page() *Page {
 	return &Page{r.l}
 }
 
+// Joined says that the rank has found the others, and that what it does from now on is the program's.
+func (r *Recorder) Joined() {
+	if r == nil {
+		return
+	}
+	set(&r.l.joining, get(&r.l.waiting))
+	set(&r.l.joined, uint64(time.Now().UnixNano()))
+}
+
 // Finish says that the rank has finalized.
 func (r *Recorder) Finish() {
 	if r == nil {

@@ -64,7 +64,7 @@ func (l *RankLine) fill(of Rank, end time.Time) {
 	default:
 		l.State = Unfinished
 	}
-	l.PID, l.Wall, l.Waiting = s.PID, s.Wall(end).Seconds(), s.Waiting.Seconds()
+	l.PID, l.Wall, l.Waiting = s.PID, s.Wall(end).Seconds(), max(s.Waiting-s.Joining, 0).Seconds()
 	l.MPI = max(s.Time().Seconds(), l.Waiting) // of short calls only some are timed, and their sum is an estimate
 	if l.Wall > 0 {
 		l.MPIShare, l.WaitingShare = l.MPI/l.Wall, l.Waiting/l.Wall

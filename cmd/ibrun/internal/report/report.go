@@ -62,8 +62,8 @@ type RankLine struct {
 	// Problem is why there is no record.
 	Problem string `json:"problem,omitempty"`
 	PID     int    `json:"pid,omitempty"`
-	// Wall is from Init to Finalize or the end, and MPI the time within calls, of all its goroutines together. Waiting is the part
-	// of it spent waiting for others. The shares are parts of Wall.
+	// Wall is from when Init was done to Finalize or the end, and MPI the time within calls, of all its goroutines together.
+	// Waiting is the part of it spent waiting for others. The shares are parts of Wall.
 	Wall         float64 `json:"wall_seconds"`
 	MPI          float64 `json:"mpi_seconds"`
 	MPIShare     float64 `json:"mpi_share"`

@@ -59,8 +59,8 @@ func (r *Report) head(b *strings.Builder) {
 	if s := r.Slowest; s != nil {
 		fmt.Fprintf(b, "  %-9s %s\n", "Slowest", s)
 	}
-	for _, line := range r.Job.Failure {
-		fmt.Fprintf(b, "  %-9s %s\n", "Failed", clean(line))
+	if n := len(r.Job.Failure); n > 0 { // the lines before are the last output of a rank
+		fmt.Fprintf(b, "  %-9s %s\n", "Failed", clean(r.Job.Failure[n-1]))
 	}
 	for _, line := range r.Remarks[:min(len(r.Remarks), textNotes)] {
 		fmt.Fprintf(b, "  %-9s %s\n", "Note", clean(line))
@@ -314,6 +314,9 @@ func bindings(places []Place) []string {
 // clean makes a text that others wrote harmless for a terminal: one line, and no control characters.
 func clean(text string) string {
 	return strings.Map(func(c rune) rune {
+		if c == '\t' {
+			return ' '
+		}
 		if c < ' ' || c >= 0x7f && c < 0xa0 || c == utf8.RuneError {
 			return '?'
 		}
