@@ -57,7 +57,10 @@ func (c *Comm) beginAll(op string) error {
 	}
 	c.group.used = 0
 	if !c.group.tried {
-		if err := c.group.share(); err != nil {
+		c.group.call = perf.OpNamed(op) // which this is a part of
+		err := c.group.share()
+		c.group.call = perf.NoOp
+		if err != nil {
 			c.end()
 			return c.below(op, err)
 		}
@@ -101,7 +104,7 @@ func (g *group) share() error {
 	slices.Sort(peers)
 	bytes, _ := coll.FlatBytes(n)
 	id := uint64(g.c.ctx)<<32 | uint64(peers[0]+1)
-	seg, err := g.c.e.Segment(id, peers, bytes+sharedTail)
+	seg, err := g.c.e.Segment(g.call.Within(), id, peers, bytes+sharedTail)
 	var mine, all [1]byte
 	if err == nil {
 		g.seg = seg

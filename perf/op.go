@@ -75,6 +75,12 @@ func (o Op) Within() Op { return o | maxOps }
 // IsWithin tells whether o is so marked.
 func (o Op) IsWithin() bool { return o&maxOps != 0 }
 
+// IsCollective tells whether all ranks of a communicator call o together.
+func (o Op) IsCollective() bool {
+	o &^= maxOps
+	return o >= Barrier && o <= Finalize || o == Fence
+}
+
 // counted tells whether calls of o are.
 func (o Op) counted() bool { return o-1 < maxOps-1 }
 
@@ -96,6 +102,16 @@ func (o Op) String() string {
 		return names[o]
 	}
 	return fmt.Sprintf("Op(%d)", uint8(o))
+}
+
+// OpNamed is the operation with this name in package mpi, NoOp if there is none.
+func OpNamed(name string) Op {
+	for o := NoOp + 1; o < ops; o++ {
+		if names[o] == name {
+			return o
+		}
+	}
+	return NoOp
 }
 
 // Ops returns all operations but NoOp, ascending.

@@ -177,12 +177,7 @@ func (p *Page) Snapshot() (*Snapshot, error) {
 	if err := p.traffic(s); err != nil {
 		return nil, err
 	}
-	for i := range l.current {
-		if c, ok := l.current[i].read(); ok {
-			c.Lane = i
-			s.Current = append(s.Current, c)
-		}
-	}
+	s.Current = l.waits()
 	return s, nil
 }
 

@@ -306,10 +306,10 @@ func TestAskOnceAndTwice(t *testing.T) {
 }
 
 func TestSignalsArePassedOn(t *testing.T) {
-	p := startJob(t, 2, "-n", "2", "sh", "-c", "trap '' USR1; setsid rank patient & wait") // whatever stands between
-	p.signal(p.cmd.Process.Pid, syscall.SIGUSR1)
+	p := startJob(t, 2, "-n", "2", "sh", "-c", "trap '' USR2; setsid rank patient & wait") // whatever stands between
+	p.signal(p.cmd.Process.Pid, syscall.SIGUSR2)
 	for range 2 {
-		if line := p.line(); line != "heard user defined signal 1\n" {
+		if line := p.line(); line != "heard user defined signal 2\n" {
 			t.Errorf("a rank wrote %q", line)
 		}
 	}
@@ -319,8 +319,8 @@ func TestSignalsArePassedOn(t *testing.T) {
 func TestRankStopsAndContinues(t *testing.T) {
 	p := startJob(t, 2, "-n", "2", "rank", "patient")
 	p.signal(p.pids[0], syscall.SIGSTOP)
-	p.signal(p.cmd.Process.Pid, syscall.SIGUSR1)
-	if line := p.line(); line != "heard user defined signal 1\n" {
+	p.signal(p.cmd.Process.Pid, syscall.SIGUSR2)
+	if line := p.line(); line != "heard user defined signal 2\n" {
 		t.Errorf("a rank wrote %q", line)
 	}
 	if len(p.alive()) < 3 {

@@ -54,13 +54,17 @@ func rank(args []string) int {
 		}
 	case "hello":
 		err = hello()
+	case "hang": // WHAT
+		err = hang(args[1])
+	case "work":
+		err = work()
 	case "record": // a hundred messages; then sleeps
 		err = record()
 	case "talk": // TIME: sends messages and computes
 		err = talk(args[1:])
 	case "patient": // ends when it is asked to
 		asked := make(chan os.Signal, 1)
-		signal.Notify(asked, syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1)
+		signal.Notify(asked, syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR2)
 		fmt.Println("ready", os.Getpid())
 		fmt.Println("heard", <-asked)
 	case "stubborn": // does not

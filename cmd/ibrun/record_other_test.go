@@ -8,3 +8,8 @@ import "errors"
 func record() error { return errors.ErrUnsupported }
 
 func talk([]string) error { return errors.ErrUnsupported }
+
+// hang and work need it as well.
+func hang(string) error { return errors.ErrUnsupported }
+
+func work() error { return errors.ErrUnsupported }

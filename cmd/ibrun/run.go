@@ -11,6 +11,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/doctor"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/explain"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/live"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/softroce"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/topo"
 )
@@ -27,8 +28,11 @@ func commands() map[string]command {
 		"bench":     bench,
 		"doctor":    examine,
 		"explain":   func(args, _ []string, s launch.Streams) int { return explain.Main(args, s.Out, s.Err) },
+		"hang":      look("hang"),
 		"help":      help,
+		"ps":        look("ps"),
 		"soft-roce": softRoCE,
+		"top":       look("top"),
 		"topo":      func(args, _ []string, s launch.Streams) int { return topo.Main(args, s.Out, s.Err) },
 		"version":   version,
 		"agent":     func([]string, []string, launch.Streams) int { return launch.Agent() },
@@ -55,6 +59,11 @@ func run(args, env []string, s launch.Streams) int {
 
 func bench(args, env []string, s launch.Streams) int {
 	return benchcmd.Main(args, env, s, func(words []string) int { return run(words, env, s) })
+}
+
+// look is one of the commands about jobs that run.
+func look(name string) command {
+	return func(args, _ []string, s launch.Streams) int { return live.Main(name, args, s.Out, s.Err) }
 }
 
 func softRoCE(args, _ []string, s launch.Streams) int { return softroce.Main(args, s.Out, s.Err) }

@@ -37,10 +37,15 @@ const (
 	KindFinalized Kind = 3
 	// KindNote goes from rank to agent: something the user should read. Body: [Note].
 	KindNote Kind = 4
+	// KindAskStacks goes from agent to rank: what are your goroutines doing? Only ranks that have sent KindStarted are asked, and
+	// again only after they have answered. No body.
+	KindAskStacks Kind = 5
+	// KindStacks goes from rank to agent: the answer. Body: [Stacks].
+	KindStacks Kind = 6
 )
 
 // known tells whether Recv hands the kind out.
-func (k Kind) known() bool { return k >= KindHello && k <= KindNote }
+func (k Kind) known() bool { return k >= KindHello && k <= KindStacks }
 
 // Hello is everything a rank needs to know about its job and its place in it.
 type Hello struct {
@@ -140,6 +145,16 @@ func (h *Hello) check() error {
 // Note is a line that ibrun shows to its user under the rank's name.
 type Note struct {
 	Text string
+}
+
+// MaxStacks is how long the text of [Stacks] is at most, in bytes, so that it fits a packet as JSON.
+const MaxStacks = 40 << 10
+
+// Stacks are those of a rank's goroutines, as the Go runtime writes them, without those that serve ibrun.
+type Stacks struct {
+	Text string
+	// Cut says that there were more.
+	Cut bool `json:",omitempty"`
 }
 
 // Secret is random bytes that prove membership in a job. As text it is 64 hex digits; printed with fmt it stays hidden.

@@ -36,6 +36,8 @@ func TestPacketFormat(t *testing.T) {
 		"\x02\x01":                 mustEncode(t, KindStarted, nil),
 		"\x03\x01":                 mustEncode(t, KindFinalized, nil),
 		"\x04\x01{\"Text\":\"a\"}": mustEncode(t, KindNote, Note{"a"}),
+		"\x05\x01":                 mustEncode(t, KindAskStacks, nil),
+		"\x06\x01{\"Text\":\"a\"}": mustEncode(t, KindStacks, Stacks{Text: "a"}),
 	} {
 		if string(got) != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -71,7 +73,7 @@ func TestPrefixesAreRefused(t *testing.T) {
 }
 
 func TestDecodeSkipsWhatIsNew(t *testing.T) {
-	for _, packet := range []string{"\x00\x01{}", "\x05\x01{}", "\xff\x01no JSON", "\x01\x02{}", "\x04\x00"} {
+	for _, packet := range []string{"\x00\x01{}", "\x70\x01{}", "\xff\x01no JSON", "\x01\x02{}", "\x04\x00"} {
 		if m, ok, err := decode([]byte(packet)); ok || err != nil {
 			t.Errorf("%q: %+v, %v, %v; want it skipped", packet, m, ok, err)
 		}
@@ -156,6 +158,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(mustEncode(f, KindHello, testHello()))
 	f.Add(mustEncode(f, KindStarted, nil))
 	f.Add(mustEncode(f, KindNote, Note{"text"}))
+	f.Add(mustEncode(f, KindStacks, Stacks{"goroutine 1 [running]:\n", true}))
 	f.Add([]byte("\x05\x01[]"))
 	f.Fuzz(func(t *testing.T, packet []byte) {
 		m, ok, err := decode(packet)

@@ -129,7 +129,12 @@ func Find(ctx context.Context) (*Place, error) {
 
 // follow lets the launcher know how the process fares.
 func (p *Place) follow(link *job.Link, b *board) {
-	p.Started = func() error { return tell(link, job.KindStarted) }
+	p.Started = func() error {
+		if link != nil {
+			go answer(link) // ends when ibrun or the process does
+		}
+		return tell(link, job.KindStarted)
+	}
 	p.Finalized = func() error {
 		if err := tell(link, job.KindFinalized); err != nil {
 			return err

@@ -352,9 +352,10 @@ func (e *Engine) Close() error {
 func (e *Engine) Shares() bool { return e.sharer != nil }
 
 // Segment maps memory shared with peers, as [fabric.Sharer] does, and waits for them.
-func (e *Engine) Segment(id uint64, peers []int, bytes int) (fabric.Segment, error) {
+func (e *Engine) Segment(op perf.Op, id uint64, peers []int, bytes int) (fabric.Segment, error) {
 	e.lock()
 	defer e.unlock()
+	defer e.book.Leave(e.rec.Enter(op, -1, -1, bytes))
 	for {
 		seg, err := e.sharer.Segment(id, peers, bytes)
 		if err != fabric.ErrAgain {

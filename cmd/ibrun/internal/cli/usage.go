@@ -27,8 +27,11 @@ PROGRAM is a directory with a Go program or a .go file, which is built first, or
 	}
 	b.WriteString(`Flags of Open MPI, MPICH, Slurm and TACC's ibrun that place ranks are understood under their own names too.
 A flag takes one or two dashes and may be given as a variable, --dry-run as IBRUN_DRY_RUN=1. After the first ":" only -n, --wdir
-and -x are allowed. Other commands, as first word: bench, doctor, explain, soft-roce, topo, version, help. To start a program of
-such a name: ibrun -- bench
+and -x are allowed. Other commands, as first word: bench, doctor, explain, hang, ps, soft-roce, top, topo, version, help. To
+start a program of such a name: ibrun -- bench
+
+While a job runs, ibrun ps lists it, ibrun top shows how busy its ranks are, and ibrun hang, or SIGUSR1 to ibrun, what they wait
+for.
 
 Exit code: 2 wrong use, 124 timeout, 126 not executable, 127 not found, 1 the job could not be wired up; otherwise that of the
 rank that failed first, 128+N for signal N.

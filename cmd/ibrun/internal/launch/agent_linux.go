@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ibrun/ibrun/internal/job"
 	"github.com/ibrun/ibrun/internal/pmi"
 	"golang.org/x/sys/unix"
 )
@@ -58,7 +56,7 @@ func Agent() int {
 	control := os.NewFile(agentControl, "ibrun")
 	// Orders come by the socket; what a rank sends to its process group, which is the agent's, is not for the
 	// agent. And writing to an output that nobody reads is to be an error. Ranks start without these handlers.
-	notify(make(chan os.Signal, 1), append(append(askSignals(), passSignals()...), unix.SIGPIPE))
+	notify(make(chan os.Signal, 1), append(append(askSignals(), passSignals()...), viewSignal, unix.SIGPIPE))
 
 	orders := json.NewDecoder(control)
 	var first order
@@ -176,6 +174,11 @@ func (a *agent) obey(orders <-chan order) {
 				if err := a.server.Deliver(o.Parcel); err != nil {
 					a.send(&event{Kind: evNote, Rank: -1, Text: err.Error()})
 				}
+			case o.Stacks != nil:
+				<-a.started
+				a.askStacks(o.Stacks)
+			case o.Bar != nil:
+				a.out.draw(o.Bar)
 			case o.End != nil:
 				a.close()
 				a.ending.CompareAndSwap(0, time.Now().UnixNano())
@@ -244,6 +247,7 @@ func (a *agent) finish(e *ending, orders <-chan order) {
 	shown := make(chan struct{})
 	go func() {
 		a.out.pumps.Wait()
+		a.out.stderr.endBar()
 		close(shown)
 	}()
 	for waiting := len(done.PIDs) == 0; waiting; {
@@ -306,25 +310,6 @@ func (a *agent) servePMI(r *rank) {
 	err := a.server.Serve(r.task.Rank, r.pmi)
 	if err != nil && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) && !errors.Is(err, os.ErrClosed) {
 		a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: err.Error()})
-	}
-}
-
-// readLink passes on what a rank says over IBRUN_FD.
-func (a *agent) readLink(r *rank, link *job.Link) {
-	for {
-		m, err := link.Recv(context.Background())
-		if err != nil && !errors.Is(err, job.ErrMalformed) {
-			return // the rank has gone
-		}
-		var note job.Note
-		if err == nil && m.Kind == job.KindNote {
-			if err = m.Decode(&note); err == nil {
-				a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: note.Text})
-			}
-		}
-		if err != nil {
-			a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: err.Error()})
-		}
 	}
 }
 

@@ -57,7 +57,7 @@ type node struct {
 // conduct has the ranks started and watches them, on all nodes, until nothing of the job is left.
 func conduct(m *meeting, where layout, t *task, o *cli.Options, s Streams) (int, error) {
 	signals := make(chan os.Signal, 16)
-	notify(signals, slices.Concat(askSignals(), passSignals()))
+	notify(signals, slices.Concat(askSignals(), passSignals(), []os.Signal{viewSignal}))
 	defer signal.Stop(signals)
 	exchange, err := pmi.NewExchange(t.Mapping, t.Size)
 	if err != nil {
@@ -69,6 +69,7 @@ func conduct(m *meeting, where layout, t *task, o *cli.Options, s Streams) (int,
 	}
 	defer l.close()
 	defer l.export(o)()
+	defer l.lookOn(o)()
 	began := time.Now()
 	c := &conductor{Streams: s, m: m, o: o, t: t, judge: newJudge(t.Size), local: l, exchange: exchange,
 		portrait: newPortrait(l, o.Report), tails: map[int]string{}}
@@ -109,6 +110,7 @@ func (c *conductor) watch(signals <-chan os.Signal) {
 	if c.o.Timeout > 0 {
 		timeout = time.After(c.o.Timeout)
 	}
+	var shown <-chan struct{} // after the timeout: the view has been
 	events := c.local.events
 	for slices.ContainsFunc(c.nodes, func(n *node) bool { return !n.done }) {
 		select {
@@ -124,6 +126,9 @@ func (c *conductor) watch(signals <-chan os.Signal) {
 		case sig := <-signals:
 			c.signal(sig.(syscall.Signal), true)
 		case <-timeout:
+			shown = c.view()
+		case <-shown:
+			shown = nil
 			where := ""
 			if c.t.Nodes == 1 {
 				where = " on " + c.t.Host
@@ -188,7 +193,7 @@ func (n *node) check(e *event) error {
 	case evRecorded:
 		ok = n.has(e.Rank) && e.Recorded != nil
 	case evSignal:
-		ok = slices.Contains(append(askSignals(), passSignals()...), os.Signal(syscall.Signal(e.Signal)))
+		ok = slices.Contains(append(append(askSignals(), passSignals()...), viewSignal), os.Signal(syscall.Signal(e.Signal)))
 	case evFacts:
 		ok = e.Facts != nil && n.facts == nil && n.hasAll(e.Facts.Ranks)
 	case evPage:
@@ -296,10 +301,19 @@ func (c *conductor) ending(grace time.Duration) *order {
 	return &order{End: &ending{Grace: grace, Tail: tail}}
 }
 
+// view has every node show what its ranks wait for. The channel is closed when this one has.
+func (c *conductor) view() <-chan struct{} {
+	c.m.tell(&order{Signal: int(viewSignal)})
+	return c.local.looks.view()
+}
+
 // signal does what a signal to ibrun means, this one or that of another node: the first that asks for the end is
 // passed on, the second kills.
 func (c *conductor) signal(sig syscall.Signal, here bool) {
 	switch sig {
+	case viewSignal:
+		c.view()
+		return
 	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP:
 		if !c.asked && !c.ended {
 			c.asked, c.judge.asked = true, true

@@ -88,7 +88,12 @@ type process struct {
 	pid, parent int
 	zombie      bool // dead, but not taken in by its parent
 	exiting     bool // that, or on the way to it
+	state       byte // R, S, D, T, t, Z and others, as proc(5) lists them
+	cpu         time.Duration
 }
+
+// tick is the unit in which the kernel tells what processor time was used.
+const tick = 10 * time.Millisecond
 
 // flagExiting is the kernel's PF_EXITING among a process's flags.
 const flagExiting = 0x4
@@ -104,7 +109,8 @@ func readProcess(pid int) (process, error) {
 }
 
 // parseStat reads "PID (NAME) STATE PARENT GROUP SESSION TERMINAL TERMINAL-GROUP FLAGS ...\n". The name may hold
-// anything, brackets and newlines too.
+// anything, brackets and newlines too. Behind the flags come four counters of faults, and the ticks spent in user mode and in
+// the kernel.
 func parseStat(text string) (process, error) {
 	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
 	if open < 0 || end < open || !strings.HasSuffix(text, "\n") {
@@ -120,6 +126,14 @@ func parseStat(text string) (process, error) {
 	if errPID != nil || errParent != nil || errFlags != nil {
 		return process{}, fmt.Errorf("%w: %.80q", errStat, text)
 	}
-	zombie := strings.Contains("ZX", rest[0])
-	return process{pid, parent, zombie, zombie || flags&flagExiting != 0}, nil
+	p := process{pid: pid, parent: parent, zombie: strings.Contains("ZX", rest[0]), state: rest[0][0]}
+	p.exiting = p.zombie || flags&flagExiting != 0
+	for _, ticks := range rest[min(len(rest), 11):min(len(rest), 13)] {
+		n, err := strconv.ParseInt(ticks, 10, 48)
+		if err != nil || n < 0 {
+			return process{}, fmt.Errorf("%w: %.80q", errStat, text)
+		}
+		p.cpu += time.Duration(n) * tick
+	}
+	return p, nil
 }

@@ -44,16 +44,18 @@ func TestDescendants(t *testing.T) {
 
 func TestStat(t *testing.T) {
 	for text, want := range map[string]process{
-		"12 (a) b\n) S 7 1 1 0 -1 4194560 0\n": {12, 7, false, false},
-		"12 () S 7 1 1 0 -1 4194564 0\n":       {12, 7, false, true},
-		"1 (init) Z 0 1 1 0 -1 4194560 0\n":    {1, 0, true, true},
+		"12 (a) b\n) S 7 1 1 0 -1 4194560 0\n":      {pid: 12, parent: 7, state: 'S'},
+		"12 () S 7 1 1 0 -1 4194564 0\n":            {pid: 12, parent: 7, state: 'S', exiting: true},
+		"1 (init) Z 0 1 1 0 -1 4194560 0\n":         {pid: 1, zombie: true, exiting: true, state: 'Z'},
+		"9 (a) T 7 1 1 0 -1 0 1 2 3 4 150 25 9 9\n": {pid: 9, parent: 7, state: 'T', cpu: 1750 * time.Millisecond},
 	} {
 		if p, err := parseStat(text); err != nil || p != want {
 			t.Errorf("%q is %+v, %v, want %+v", text, p, err, want)
 		}
 	}
 	for _, bad := range []string{"", "\n", "12 S 7 1 1 0 -1 0\n", ") (\n", "x (a) S 7 1 1 0 -1 0\n", "12 (a) S 7\n",
-		"12 (a) SS 7 1 1 0 -1 0\n", "12 (a) S x 1 1 0 -1 0\n", "12 (a) S 7 1 1 0 -1 x\n", "12 (a) S 7 1 1 0 -1 0"} {
+		"12 (a) SS 7 1 1 0 -1 0\n", "12 (a) S x 1 1 0 -1 0\n", "12 (a) S 7 1 1 0 -1 x\n", "12 (a) S 7 1 1 0 -1 0",
+		"9 (a) T 7 1 1 0 -1 0 1 2 3 4 x 25\n", "9 (a) T 7 1 1 0 -1 0 1 2 3 4 150 -1\n"} {
 		if p, err := parseStat(bad); err == nil {
 			t.Errorf("%q was taken for %+v", bad, p)
 		}
@@ -63,6 +65,7 @@ func TestStat(t *testing.T) {
 func FuzzStat(f *testing.F) {
 	f.Add("12 (a) b\n) S 7 1 1 0 -1 4194560 0\n")
 	f.Add("1 () Z 0 1 1 0 -1 4194560 0\n")
+	f.Add("9 (a) T 7 1 1 0 -1 0 1 2 3 4 150 25 9 9\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if p, err := parseStat(text); err == nil && p.zombie && !p.exiting {
 			t.Errorf("%q is %+v", text, p)

@@ -27,7 +27,7 @@ type follower struct {
 // follow has this node's ranks started, and passes on what happens to node 0 and what it orders, until that has judged.
 func follow(m *meeting, t *task, o *cli.Options, s Streams) (int, error) {
 	signals := make(chan os.Signal, 16)
-	notify(signals, slices.Concat(askSignals(), passSignals()))
+	notify(signals, slices.Concat(askSignals(), passSignals(), []os.Signal{viewSignal}))
 	defer signal.Stop(signals)
 	l, err := startLocal(t, o.Verbose, s)
 	if err != nil {
@@ -35,6 +35,7 @@ func follow(m *meeting, t *task, o *cli.Options, s Streams) (int, error) {
 	}
 	defer l.close()
 	defer l.export(o)()
+	defer l.lookOn(o)()
 	f := &follower{Streams: s, m: m, o: o, local: l, portrait: newPortrait(l, m.welcome.Report)}
 	if o.Report && !m.welcome.Report {
 		f.say("--report: node 0 reports, and was not told to")
@@ -111,6 +112,8 @@ func (f *follower) obey(o *order) {
 			f.local.order(&order{End: &ending{Tail: -1}})
 			f.hard = time.After(agentPatience)
 		}
+	case o.Signal == int(viewSignal):
+		f.local.looks.view()
 	case o.Signal != 0, o.End != nil, o.Parcel != nil:
 		f.local.order(&order{Signal: o.Signal, End: o.End, Parcel: o.Parcel})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/hw"
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 )
 
 // Streams are ibrun's standard streams. In is inherited by rank 0, Out and Err by the agent that passes on what
@@ -29,7 +30,11 @@ func askSignals() []os.Signal { return []os.Signal{syscall.SIGINT, syscall.SIGTE
 
 // say writes one of ibrun's own lines.
 func (s Streams) say(format string, args ...any) {
-	fmt.Fprintf(s.Err, "ibrun: "+format+"\n", args...)
+	erase := ""
+	if term.IsTerminal(int(s.Err.Fd())) {
+		erase = eraseLine
+	}
+	fmt.Fprintf(s.Err, erase+"ibrun: "+format+"\n", args...)
 }
 
 // Run runs a job from start to end and returns the exit code of ibrun: 0, that of the rank that failed first, or

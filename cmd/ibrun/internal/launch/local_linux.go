@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -21,9 +22,12 @@ const (
 	agentPatience = time.Second
 )
 
+// viewSignal asks for the hang view, on every node.
+const viewSignal = unix.SIGUSR1
+
 // passSignals are those that are passed on to the ranks and change nothing else.
 func passSignals() []os.Signal {
-	return []os.Signal{unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT}
+	return []os.Signal{unix.SIGQUIT, unix.SIGUSR2, unix.SIGALRM, unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT}
 }
 
 // local is the agent of this node as the ibrun above it sees it.
@@ -33,13 +37,15 @@ type local struct {
 	verbose bool
 	pid     int
 	control *os.File
+	mu      sync.Mutex // held by who gives an order
 	orders  *json.Encoder
 	events  <-chan *event
 	reaper  *reaper
 	group   *cgroup       // the agent's, to clean up if it cannot
 	pages   *pages        // what the ranks record; nil: there was no memory for it
 	exited  []atomic.Bool // the ranks that are no more
-	done    bool          // the agent has said its last word
+	looks   *looks
+	done    bool // the agent has said its last word
 }
 
 // startLocal starts an agent with a task. It is ended by cleanUp, and what its ranks recorded can be read until close.
@@ -56,6 +62,7 @@ func startLocal(t *task, verbose bool, s Streams) (*local, error) {
 	l := &local{Streams: s, t: t, verbose: verbose, pid: pid, control: control, orders: json.NewEncoder(control),
 		events: listen(control), reaper: newReaper(pid), pages: record,
 		exited: make([]atomic.Bool, len(t.Ranks))}
+	l.looks = newLooks(l)
 	if noPages != nil {
 		l.say("nobody can look on at what the ranks do: %v", noPages)
 	}
@@ -106,8 +113,12 @@ func listen(control io.Reader) <-chan *event {
 	return events
 }
 
-// order tells the agent something. That it has died is noticed where its events are read.
-func (l *local) order(o *order) { _ = l.orders.Encode(o) }
+// order tells the agent something. Any goroutine may call it. That it has died is noticed where its events are read.
+func (l *local) order(o *order) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.orders.Encode(o)
+}
 
 // hear does what an event asks for on its node. It reports whether that is all.
 func (l *local) hear(e *event) (all bool) {
@@ -123,7 +134,11 @@ func (l *local) hear(e *event) (all bool) {
 		if e.Cgroup != "" {
 			l.group = &cgroup{dir: e.Cgroup}
 		}
+		l.looks.pids.Store(&e.PIDs)
 		l.describe(e.PIDs)
+	case evStacks:
+		l.looks.hearStacks(e)
+		return true
 	case evExit:
 		l.exits(e.Rank)
 	case evDone:

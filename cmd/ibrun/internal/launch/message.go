@@ -62,6 +62,8 @@ type order struct {
 	Signal int         `json:",omitempty"` // pass on to all ranks
 	End    *ending     `json:",omitempty"`
 	Parcel *pmi.Parcel `json:",omitempty"` // for the PMI server
+	Stacks []int       `json:",omitempty"` // ranks that are to tell what their goroutines do; only to an agent
+	Bar    *progress   `json:",omitempty"` // to be drawn; only to an agent
 
 	Welcome *welcome `json:",omitempty"` // only to a node, and first
 	Verdict *verdict `json:",omitempty"` // only to a node, and last
@@ -85,6 +87,7 @@ const (
 	evAbort      kind = "abort"       // Rank, Code, Text
 	evNote       kind = "note"        // Rank, Text: to show to the user
 	evExit       kind = "exit"        // Rank, Code, Signal, Told; events of this kind come in the order in which the ranks died
+	evStacks     kind = "stacks"      // Rank, Text: what its goroutines do; goes no further than the agent's ibrun
 	evParcel     kind = "parcel"      // Parcel: from the PMI server
 	evRecorded   kind = "recorded"    // Rank, Recorded: only to node 0, before evDone
 	evDone       kind = "done"        // Rank, Text (its tail), PIDs (what could not be killed): the agent ends

@@ -34,6 +34,7 @@ type output struct {
 	stdout, stderr *sink
 	files          map[string]*sink // by name
 	pumps          sync.WaitGroup
+	bars           chan *progress // the next to be drawn
 }
 
 // sink is where lines go: ibrun's standard output and error (one sink if they are the same), or a file.
@@ -44,6 +45,8 @@ type sink struct {
 	mu    sync.Mutex
 	open  *voice    // whose line is unfinished here, nil if none is
 	yield time.Time // from then on others may end that line with a newline of their own
+	bar   string    // stands below the last line, while no line is unfinished; empty: none
+	late  bool      // no bar will be drawn any more
 }
 
 // newOutput takes the agent's own standard output and error. alone says that there is one rank, so nothing can be
@@ -223,6 +226,9 @@ func (s *source) put(data []byte) error {
 	if s.voice.label != "" {
 		data = s.labelled(data, k.open != nil)
 	}
+	if err := k.eraseBar(); err != nil {
+		return err
+	}
 	if _, err := k.file.Write(data); err != nil {
 		return err
 	}
@@ -233,7 +239,7 @@ func (s *source) put(data []byte) error {
 			k.yield = k.yield.Add(patience)
 		}
 	}
-	return nil
+	return k.redrawBar()
 }
 
 // release lets others end the line that a rank will not.

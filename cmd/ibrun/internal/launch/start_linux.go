@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/ibrun/ibrun/internal/job"
@@ -18,6 +19,9 @@ type rank struct {
 	voice  *voice
 	pmi    *os.File      // the agent's end
 	served chan struct{} // closed when all that came through pmi has been answered
+	link   *job.Link
+	listen atomic.Bool // it reads what comes by link
+	asked  atomic.Bool // for its stacks, and has not answered
 }
 
 // startAll starts the ranks one by one and says so, or which one cannot be started. The calling thread is locked
@@ -74,12 +78,12 @@ func (a *agent) start(i int) error {
 		w.closeOurs()
 		return err
 	}
-	r.pmi = w.pmi
+	r.pmi, r.link = w.pmi, w.link
 	a.ranks = append(a.ranks, r)
 	a.out.pump(&source{voice: r.voice, pipe: w.stdout, sink: stdout}, a.outputFailed(t.Rank))
 	a.out.pump(&source{voice: r.voice, trace: true, pipe: w.stderr, sink: stderr}, a.outputFailed(t.Rank))
 	go a.servePMI(r)
-	go a.readLink(r, w.link)
+	go a.readLink(r)
 	return nil
 }
 

@@ -1,0 +1,105 @@
+package launch
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// progress is how far the ranks of this node say they are, together.
+type progress struct {
+	Done, Total uint64
+	Left        time.Duration // until the end at the rate so far; 0: nobody knows
+}
+
+// String is "45 % (9 of 20), about 1m10s left".
+func (p *progress) String() string {
+	text := fmt.Sprintf("%d %% (%d of %d)", int(p.part()*100), p.Done, p.Total)
+	if p.Left >= time.Second {
+		text += fmt.Sprintf(", about %v left", p.Left.Round(time.Second))
+	}
+	return text
+}
+
+// part is from 0 to 1.
+func (p *progress) part() float64 {
+	if p.Total == 0 {
+		return 0
+	}
+	return min(float64(p.Done)/float64(p.Total), 1)
+}
+
+// bar is one line of less than that many columns.
+func (p *progress) bar(columns int) string {
+	text := p.String()
+	room := min(columns-len(text)-len("[] ")-1, 40)
+	if room < 5 {
+		return text[:max(min(len(text), columns-1), 0)]
+	}
+	full := int(p.part() * float64(room))
+	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", room-full) + "] " + text
+}
+
+// eraseLine erases what stands right of the cursor. A bar leaves the cursor at its left end, so whoever writes a line to a
+// terminal writes this first, and need not know whether there is a bar.
+const eraseLine = "\x1b[K"
+
+// draw has a bar drawn on standard error, a terminal, instead of the last one. It never waits for the terminal: of bars that
+// come while it takes nothing, all but the first are left out.
+func (o *output) draw(p *progress) {
+	if o.bars == nil {
+		o.bars = make(chan *progress, 1)
+		go func() {
+			for p := range o.bars {
+				columns, _, err := term.GetSize(int(o.stderr.file.Fd()))
+				if err != nil || columns == 0 { // nobody has told the terminal how wide it is
+					columns = 80
+				}
+				o.stderr.drawBar(p.bar(columns))
+			}
+		}()
+	}
+	select {
+	case o.bars <- p:
+	default:
+	}
+}
+
+// drawBar draws what stands below all lines from now on.
+func (k *sink) drawBar(text string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.late {
+		return
+	}
+	k.bar = text
+	_ = k.redrawBar() // that the terminal has gone is seen where it matters
+}
+
+// endBar removes the bar for good.
+func (k *sink) endBar() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_ = k.eraseBar() // as above
+	k.bar, k.late = "", true
+}
+
+// eraseBar makes room for a line. The caller holds mu, as in redrawBar.
+func (k *sink) eraseBar() error {
+	if k.bar == "" || k.open != nil {
+		return nil
+	}
+	_, err := k.file.WriteString(eraseLine)
+	return err
+}
+
+// redrawBar puts the bar below what has been written.
+func (k *sink) redrawBar() error {
+	if k.bar == "" || k.open != nil {
+		return nil
+	}
+	_, err := k.file.WriteString(k.bar + eraseLine + "\r")
+	return err
+}

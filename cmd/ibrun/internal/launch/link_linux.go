@@ -1,0 +1,62 @@
+package launch
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ibrun/ibrun/internal/job"
+)
+
+// readLink passes on what a rank says over IBRUN_FD.
+func (a *agent) readLink(r *rank) {
+	for {
+		m, err := r.link.Recv(context.Background())
+		if err != nil && !errors.Is(err, job.ErrMalformed) {
+			return // the rank has gone
+		}
+		if err == nil {
+			err = a.hearLink(r, m)
+		}
+		if err != nil {
+			a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: err.Error()})
+		}
+	}
+}
+
+func (a *agent) hearLink(r *rank, m job.Message) error {
+	switch m.Kind {
+	case job.KindStarted:
+		r.listen.Store(true)
+	case job.KindNote:
+		var note job.Note
+		if err := m.Decode(&note); err != nil {
+			return err
+		}
+		a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: note.Text})
+	case job.KindStacks:
+		r.asked.Store(false)
+		var s job.Stacks
+		if err := m.Decode(&s); err != nil {
+			return err
+		}
+		if s.Cut {
+			s.Text += "\n(and more goroutines)\n"
+		}
+		a.send(&event{Kind: evStacks, Rank: r.task.Rank, Text: s.Text})
+	}
+	return nil
+}
+
+// askStacks asks ranks what their goroutines do, if they listen and have answered before: so nothing ever piles up before one
+// that stands still. Whoever does not answer is missed by ibrun.
+func (a *agent) askStacks(ranks []int) {
+	for _, rank := range ranks {
+		i := a.task.local(rank)
+		if i < 0 || i >= len(a.ranks) {
+			continue
+		}
+		if r := a.ranks[i]; r.listen.Load() && !r.asked.Swap(true) {
+			_ = r.link.Send(job.KindAskStacks, nil) // it may have died
+		}
+	}
+}

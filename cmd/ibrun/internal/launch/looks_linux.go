@@ -1,0 +1,260 @@
+package launch
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/live"
+	"github.com/ibrun/ibrun/perf"
+	"golang.org/x/term"
+)
+
+// looks is who looks at the ranks of this node while they run, for those who ask: the commands, signals, the end by --timeout.
+type looks struct {
+	l     *local
+	job   live.Job
+	since *live.Watch
+	pids  atomic.Pointer[[]int] // of the ranks that were started
+
+	ctx     context.Context // ends before the job is over
+	stop    context.CancelFunc
+	busy    sync.WaitGroup
+	viewing atomic.Bool // somebody makes a view already
+
+	mu   sync.Mutex
+	wait map[int][]chan string // who waits for the stacks of a rank
+}
+
+func newLooks(l *local) *looks {
+	k := &looks{l: l, since: live.NewWatch(), wait: map[int][]chan string{}, job: live.Job{
+		ID: l.t.JobID, Host: l.t.Host, Node: l.t.Node, Nodes: l.t.Nodes, PID: os.Getpid(),
+		Size: l.t.Size, Here: len(l.t.Ranks), Began: time.Now()}}
+	k.ctx, k.stop = context.WithCancel(context.Background())
+	return k
+}
+
+// lookOn lets people look at the ranks here. The job does not depend on it.
+func (l *local) lookOn(o *cli.Options) (end func()) {
+	k := l.looks
+	for i, p := range o.Programs {
+		if i > 0 {
+			k.job.Command = append(k.job.Command, ":")
+		}
+		k.job.Command = append(k.job.Command, p.Args...)
+	}
+	desk, err := live.Serve(k)
+	if err != nil {
+		l.say("ibrun ps, top and hang will not see this job: %v", err)
+	}
+	k.busy.Go(k.follow)
+	return func() {
+		k.stop()
+		if err := desk.Close(); err != nil {
+			l.say("%v", err)
+		}
+		k.busy.Wait()
+	}
+}
+
+// Every so often it is seen who gets on, and a bar on a terminal is drawn anew.
+const (
+	lookEvery = time.Second
+	barEvery  = 250 * time.Millisecond
+)
+
+// follow notes since when ranks do what they do, and shows their progress.
+func (k *looks) follow() {
+	every := lookEvery
+	terminal := term.IsTerminal(int(k.l.Err.Fd()))
+	if terminal {
+		every = barEvery
+	}
+	show := meter{lines: !terminal}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-k.ctx.Done():
+			if p := show.last(); p != nil {
+				k.l.say("progress: %v", p)
+			}
+			return
+		case now := <-tick.C:
+			var sum progress
+			for i, p := range k.l.pages.pulses() {
+				k.since.See(k.l.t.Ranks[i].Rank, p, now)
+				sum.Done, sum.Total = sum.Done+p.Done, sum.Total+p.Total
+			}
+			switch p := show.next(sum, now); {
+			case p == nil:
+			case terminal:
+				k.l.order(&order{Bar: p})
+			default:
+				k.l.say("progress: %v", p)
+			}
+		}
+	}
+}
+
+// Job is part of [live.Source], as are Ranks and Stacks.
+func (k *looks) Job() live.Job { return k.job }
+
+func (k *looks) Ranks(context.Context) ([]live.Rank, error) {
+	var pids []int
+	if p := k.pids.Load(); p != nil {
+		pids = *p
+	}
+	seen := k.l.glances()
+	all := make([]live.Rank, len(k.l.t.Ranks))
+	now := time.Now()
+	for i := range all {
+		g := glance{rank: k.l.t.Ranks[i].Rank, dead: k.l.exited[i].Load()}
+		if i < len(seen) {
+			g = seen[i]
+		}
+		all[i] = k.rank(g, now)
+		if i < len(pids) {
+			inspect(&all[i], pids[i], g.snapshot)
+		}
+		if g.dead {
+			all[i].State = live.Ended
+		}
+	}
+	return all, nil
+}
+
+// rank is what a rank has recorded.
+func (k *looks) rank(g glance, now time.Time) live.Rank {
+	r := live.Rank{Rank: g.rank, State: live.Starting}
+	if g.err != nil {
+		r.Error = g.err.Error()
+	}
+	s := g.snapshot
+	if s == nil {
+		quiet, _ := k.since.See(g.rank, perf.Pulse{}, now)
+		r.Quiet = quiet.Seconds()
+		return r
+	}
+	quiet, waits := k.since.See(g.rank, s.Pulse(), now)
+	if r.State = live.Running; s.State == perf.Finalized {
+		r.State = live.Finalized
+	}
+	r.Quiet, r.Wall, r.MPI = quiet.Seconds(), s.Wall(now).Seconds(), s.Time().Seconds()
+	r.Calls, _ = s.Calls()
+	for _, p := range s.Peers {
+		r.BytesOut, r.BytesIn = r.BytesOut+p.Out.Bytes, r.BytesIn+p.In.Bytes
+	}
+	r.Unexpected, r.Posted, r.Done, r.Total = s.Queues.Unexpected, s.Queues.Posted, s.Done, s.Total
+	for i, c := range s.Current {
+		r.Waits = append(r.Waits, live.Wait{Seq: c.Seq, Op: c.Op.String(), Collective: c.Op.IsCollective(), Peer: c.Peer, Tag: c.Tag,
+			Bytes: c.Bytes, Seconds: waits[i].Seconds()})
+	}
+	return r
+}
+
+// inspect adds what the kernel tells of a rank's process: of the one that was started, or of the one below it that has recorded
+// something.
+func inspect(r *live.Rank, pid int, s *perf.Snapshot) {
+	if s != nil && s.PID != pid && isBelow(s.PID, pid) {
+		pid = s.PID
+	}
+	r.PID = pid
+	p, err := readProcess(pid)
+	if err != nil {
+		r.State = live.Ended
+		return
+	}
+	r.CPU, r.Process = p.cpu.Seconds(), string(p.state)
+	switch {
+	case p.state == 'T' || p.state == 't':
+		r.State = live.Stopped
+	case p.exiting:
+		r.State = live.Ended
+	case s == nil:
+		if where, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/wchan"); err == nil && string(where) != "0" {
+			r.WaitsIn = strings.TrimSpace(string(where))
+		}
+	}
+}
+
+// isBelow tells whether a process is a descendant of another.
+func isBelow(pid, ancestor int) bool {
+	for range 16 { // more than programs that start programs
+		p, err := readProcess(pid)
+		if err != nil || p.parent <= 1 {
+			return false
+		}
+		if p.parent == ancestor {
+			return true
+		}
+		pid = p.parent
+	}
+	return false
+}
+
+func (k *looks) Stacks(ctx context.Context, ranks []int) (map[int]string, error) {
+	answers := make([]chan string, len(ranks))
+	k.mu.Lock()
+	for i, rank := range ranks {
+		answers[i] = make(chan string, 1)
+		k.wait[rank] = append(k.wait[rank], answers[i])
+	}
+	k.mu.Unlock()
+	k.l.order(&order{Stacks: ranks})
+	texts := map[int]string{}
+	for i, rank := range ranks {
+		select {
+		case texts[rank] = <-answers[i]:
+		case <-ctx.Done():
+		case <-k.ctx.Done():
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i, rank := range ranks {
+		k.wait[rank] = slices.DeleteFunc(k.wait[rank], func(c chan string) bool { return c == answers[i] })
+		if texts[rank] == "" {
+			delete(texts, rank)
+		}
+	}
+	return texts, nil
+}
+
+// hearStacks hands on what a rank's goroutines do to all who wait for it.
+func (k *looks) hearStacks(e *event) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range k.wait[e.Rank] {
+		c <- e.Text
+	}
+	delete(k.wait, e.Rank)
+}
+
+// view shows what the ranks here wait for, unless that is being done. The channel is closed when it has been.
+func (k *looks) view() <-chan struct{} {
+	shown := make(chan struct{})
+	if k.viewing.Swap(true) {
+		close(shown)
+		return shown
+	}
+	k.busy.Go(func() {
+		defer close(shown)
+		defer k.viewing.Store(false)
+		v, err := live.Look(k.ctx, k)
+		if err != nil {
+			return // the job has ended meanwhile
+		}
+		var text strings.Builder
+		if err := v.Text(&text); err == nil {
+			k.l.say("%s", strings.TrimSuffix(text.String(), "\n"))
+		}
+	})
+	return shown
+}

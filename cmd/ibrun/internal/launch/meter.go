@@ -1,0 +1,43 @@
+package launch
+
+import "time"
+
+// linesApart is the least time between two lines of progress.
+const linesApart = 5 * time.Second
+
+// meter decides what of the progress of ranks is shown, and how much time is left. The zero value shows a bar.
+type meter struct {
+	lines bool // where there is no terminal
+
+	first, shown, now progress
+	began, when       time.Time // of first and shown
+}
+
+// next takes in what the ranks say and returns what to show, or nil.
+func (m *meter) next(p progress, at time.Time) *progress {
+	if p.Total == 0 {
+		return nil
+	}
+	if m.first.Total != p.Total || p.Done < m.first.Done { // it has begun, or another part of it has
+		m.first, m.began = p, at
+	}
+	if done, took := p.Done-m.first.Done, at.Sub(m.began); done > 0 && p.Done < p.Total {
+		p.Left = time.Duration(float64(took) / float64(done) * float64(p.Total-p.Done))
+	}
+	m.now = p
+	if p.Done == m.shown.Done && p.Total == m.shown.Total || m.lines && m.shown.Total != 0 && at.Sub(m.when) < linesApart {
+		return nil
+	}
+	m.shown, m.when = p, at
+	return &p
+}
+
+// last is what is left to show in a line when the job ends, or nil.
+func (m *meter) last() *progress {
+	if !m.lines || m.now.Done == m.shown.Done && m.now.Total == m.shown.Total {
+		return nil
+	}
+	p := m.now
+	p.Left = 0
+	return &p
+}

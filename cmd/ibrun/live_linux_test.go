@@ -1,0 +1,189 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/live"
+)
+
+// watched gives the jobs of a test a directory of their own for sockets.
+func watched(t *testing.T) (sockets string) {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	return filepath.Join(dir, "ibrun")
+}
+
+// tells runs one of the commands about jobs and decodes what it says.
+func tells[T any](t *testing.T, args ...string) (v T) {
+	t.Helper()
+	cmd := exec.Command("ibrun", args...)
+	cmd.Stderr = os.Stderr
+	text, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(text, &v)
+	}
+	if err != nil {
+		t.Fatalf("ibrun %s: %v\n%s", strings.Join(args, " "), err, text)
+	}
+	return v
+}
+
+// sees waits until the hang view has these groups, in this order, each "RANKS: begin of what they do".
+func (p *process) sees(want ...string) (v live.View) {
+	p.t.Helper()
+	fits := func() bool {
+		v = tells[live.View](p.t, "hang", "--json")
+		return slices.EqualFunc(v.Groups, want, func(g live.Group, begin string) bool {
+			return strings.HasPrefix(fmt.Sprintf("%v: %s", g.Ranks, g.What), begin)
+		})
+	}
+	p.eventually("the view does not come", func() bool {
+		if fits() {
+			return true
+		}
+		p.t.Logf("not yet: %+v", v.Groups)
+		return false
+	})
+	return v
+}
+
+// TestHangView: a rank that is in a loop that calls nothing is seen to be, as is who waits for it and in what. The loop itself
+// is in its stacks. A signal to ibrun shows the same, and the ranks live on.
+func TestHangView(t *testing.T) {
+	watched(t)
+	p := startJob(t, 4, "-n", "4", "rank", "hang", "loop")
+	v := p.sees("[1]: computing, not in MPI", "[0]: in Recv from rank 1, tag 7", "[2 3]: in Barrier")
+	if !slices.Contains(v.Groups[0].WaitedFor, 0) {
+		t.Errorf("rank 0 does not wait for rank 1 in %+v", v.Groups)
+	}
+	p.eventually("rank 1 never tells", func() bool { // many processes may want the processor
+		v = tells[live.View](t, "hang", "--json")
+		return len(v.Stacks) > 0 && v.Stacks[0].Rank == 1 && strings.Contains(v.Stacks[0].Text, "loopForEver(")
+	})
+	p.signal(p.cmd.Process.Pid, syscall.SIGUSR1)
+	p.eventually("no view on SIGUSR1", func() bool {
+		return strings.Contains(p.said(), "  rank 0: in Recv from rank 1, tag 7, for")
+	})
+	p.signal(p.pids[0], syscall.SIGKILL)
+	p.wantCode(137, "SIGKILL")
+}
+
+// TestStoppedRankInView: a rank that a signal has stopped is said to be, is not waited for, and answers when it goes on.
+func TestStoppedRankInView(t *testing.T) {
+	watched(t)
+	p := startJob(t, 2, "-n", "2", "rank", "hang", "nap")
+	p.sees("[1]: asleep, not in MPI", "[0]: in Recv from rank 1, tag 7")
+	pid := tells[live.Table](t, "top", "--once", "--json").Rows[1].PID
+	p.signal(pid, syscall.SIGSTOP)
+	v := p.sees("[1]: stopped", "[0]: in Recv from rank 1, tag 7")
+	if slices.ContainsFunc(v.Stacks, func(s live.Stack) bool { return s.Rank == 1 }) {
+		t.Errorf("a stopped rank was asked: %+v", v.Stacks)
+	}
+	p.signal(pid, syscall.SIGCONT)
+	v = p.sees("[1]: asleep, not in MPI", "[0]: in Recv from rank 1, tag 7")
+	p.signal(p.pids[0], syscall.SIGKILL)
+	p.wantCode(137, "SIGKILL")
+}
+
+// TestForeignRanksInView: of programs without package mpi there is what the kernel tells, also of one that has ended.
+func TestForeignRanksInView(t *testing.T) {
+	watched(t)
+	p := startJob(t, 1, "-n", "1", "rank", "sleep", ":", "-n", "1", "true")
+	v := p.sees("[1]: no more: its process has ended", "[0]: without a record")
+	if len(v.Stacks) > 0 {
+		t.Errorf("stacks of what knows nothing of ibrun: %+v", v.Stacks)
+	}
+	p.signal(p.pids[0], syscall.SIGKILL)
+	p.wantCode(137, "SIGKILL")
+}
+
+// TestTimeoutShowsView: before --timeout ends the job it is shown what the ranks wait for.
+func TestTimeoutShowsView(t *testing.T) {
+	watched(t)
+	said := ""
+	for _, limit := range []string{"1", "4", "15"} { // until the ranks are there in that time
+		p := startJob(t, 0, "-n", "2", "--timeout", limit, "rank", "hang", "nap")
+		p.wantCode(124, "(--timeout)")
+		said = p.said()
+		view, end := strings.Index(said, "  rank 0: in Recv from rank 1, tag 7, for"), strings.Index(said, "(--timeout)")
+		if view >= 0 && view < end {
+			return
+		}
+	}
+	t.Errorf("ibrun said\n%s", said)
+}
+
+// TestPsAndTop: a job is listed while it runs, by a socket that only its user can reach, and its ranks are told one by one.
+func TestPsAndTop(t *testing.T) {
+	sockets := watched(t)
+	if jobs := tells[[]live.Job](t, "ps", "--json"); len(jobs) != 0 {
+		t.Errorf("jobs before the first: %+v", jobs)
+	}
+	p := startJob(t, 3, "-n", "3", "rank", "hang", "nap")
+	jobs := tells[[]live.Job](t, "ps", "--json")
+	if len(jobs) != 1 || jobs[0].PID != p.cmd.Process.Pid || jobs[0].Size != 3 ||
+		strings.Join(jobs[0].Command, " ") != "rank hang nap" {
+		t.Fatalf("jobs are %+v", jobs)
+	}
+	p.sees("[1]: asleep, not in MPI", "[0]: in Recv from rank 1, tag 7", "[2]: in Barrier")
+	for _, name := range []string{"", jobs[0].ID, jobs[0].ID[:3], fmt.Sprint(jobs[0].PID)} {
+		table := tells[live.Table](t, append([]string{"top", "--once", "--json", "--interval", "200ms"}, strings.Fields(name)...)...)
+		if len(table.Rows) != 3 || table.Rows[0].MPIShare != 1 || table.Rows[1].MPIShare != 0 || table.Rows[0].State != live.Running ||
+			table.Rows[1].Calls == 0 || table.Seconds < 0.2 || len(table.Rows[0].Waits) != 1 {
+			t.Errorf("top %s: %+v", name, table)
+		}
+	}
+	wantPrivate(t, sockets, 1)
+	p.signal(p.cmd.Process.Pid, syscall.SIGKILL) // and so the socket stays
+	p.wait()
+	p.wantNothingLeft()
+	wantPrivate(t, sockets, 1)
+	if jobs := tells[[]live.Job](t, "ps", "--json"); len(jobs) != 0 {
+		t.Errorf("jobs after the end: %+v", jobs)
+	}
+	wantPrivate(t, sockets, 0)
+	out, err := exec.Command("ibrun", "top", "--once", "nosuch").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "nosuch") {
+		t.Errorf("top of no job: %v, %s", err, out)
+	}
+}
+
+// wantPrivate checks that so many sockets are in a directory, and that nobody else gets at them.
+func wantPrivate(t *testing.T, dir string, want int) {
+	t.Helper()
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode() != os.ModeDir|0o700 {
+		t.Errorf("directory %v, %v", info, err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != want {
+		t.Errorf("sockets %v, %v, want %d", files, err, want)
+	}
+	for _, f := range files {
+		if info, err := f.Info(); err != nil || info.Mode() != os.ModeSocket|0o600 {
+			t.Errorf("socket %v, %v", info, err)
+		}
+	}
+}
+
+// TestProgressLines: what ranks say of their progress comes in lines where there is no terminal, the last one when all is done.
+func TestProgressLines(t *testing.T) {
+	sockets := watched(t)
+	p := startJob(t, 0, "-n", "2", "rank", "work")
+	p.wantCode(0, "ibrun: progress: ")
+	if n := strings.Count(p.said(), "progress"); n < 1 || !strings.Contains(p.said(), "of 40)") {
+		t.Errorf("%d lines of progress:\n%s", n, p.said())
+	}
+	if _, err := os.Stat(sockets); !os.IsNotExist(err) {
+		t.Errorf("the directory of sockets is left: %v", err)
+	}
+}

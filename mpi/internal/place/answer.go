@@ -1,0 +1,45 @@
+package place
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime"
+
+	"github.com/ibrun/ibrun/internal/job"
+)
+
+// answer serves what ibrun asks of a process while it runs, whatever its other goroutines do, until ibrun has gone.
+func answer(link *job.Link) {
+	for {
+		m, err := link.Recv(context.Background())
+		if err != nil && !errors.Is(err, job.ErrMalformed) {
+			return
+		}
+		if err == nil && m.Kind == job.KindAskStacks {
+			if link.Send(job.KindStacks, stacks()) != nil {
+				return
+			}
+		}
+	}
+}
+
+// maxTrace is how much the runtime is asked to write of all goroutines.
+const maxTrace = 256 << 10
+
+// stacks are those of all goroutines but the calling one, which the runtime writes first.
+func stacks() job.Stacks {
+	text := make([]byte, maxTrace)
+	text = text[:runtime.Stack(text, true)]
+	cut := len(text) == maxTrace
+	_, text, _ = bytes.Cut(text, []byte("\n\n"))
+	if len(text) > job.MaxStacks {
+		text, cut = text[:job.MaxStacks], true
+	}
+	if cut { // after a whole goroutine, if there is one
+		if end := bytes.LastIndex(text, []byte("\n\n")); end > 0 {
+			text = text[:end]
+		}
+	}
+	return job.Stacks{Text: string(bytes.TrimSuffix(text, []byte("\n"))) + "\n", Cut: cut}
+}
