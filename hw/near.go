@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -132,6 +133,20 @@ func (t *Topology) area(pus []int) area {
 	return a
 }
 
+// areaIn is area for many sets, for which the places of PUs were looked up once.
+func areaIn(places map[int]PU, pus []int) area {
+	if !slices.IsSorted(pus) {
+		pus = slices.Sorted(slices.Values(pus))
+	}
+	a := area{pus, map[int]bool{}, map[int]bool{}}
+	for _, id := range pus {
+		if pu, known := places[id]; known {
+			a.nodes[pu.Node], a.packages[pu.Package] = true, true
+		}
+	}
+	return a
+}
+
 // from finds the shortest way from one area to another, and its distance by the firmware.
 func (t *Topology) from(a, b area) (Path, int) {
 	if len(a.pus) == 0 || len(b.pus) == 0 {
@@ -181,7 +196,7 @@ func (c Candidate) String() string {
 	if c.Port == 0 {
 		return c.Name
 	}
-	return fmt.Sprintf("%s:%d", c.Name, c.Port)
+	return c.Name + ":" + strconv.Itoa(c.Port)
 }
 
 // card is the PCI device, of which ports may be functions and which they share a link through.
@@ -246,7 +261,8 @@ type Choice struct {
 
 // Nearest returns those of the candidates that are as near to some cores, by their PUs, as any, by PCI address.
 func (t *Topology) Nearest(pus []int, among []Candidate) []Candidate {
-	nearest, _ := t.nearest(t.area(pus), t.sites(among))
+	places := t.places()
+	nearest, _ := t.nearest(areaIn(places, pus), t.sites(places, among))
 	return nearest
 }
 
@@ -257,10 +273,10 @@ type site struct {
 }
 
 // sites are the candidates by PCI address.
-func (t *Topology) sites(among []Candidate) []site {
+func (t *Topology) sites(places map[int]PU, among []Candidate) []site {
 	var all []site
 	for _, c := range byAddress(among) {
-		all = append(all, site{c, t.area(t.near(c.Spot))})
+		all = append(all, site{c, areaIn(places, t.near(c.Spot))})
 	}
 	return all
 }
@@ -299,11 +315,16 @@ func (t *Topology) Spread(ranks [][]int, among []Candidate) []Choice {
 		path    Path
 	}
 	known := map[string]found{} // ranks of one NUMA node ask the same
-	sites := t.sites(among)
+	places := t.places()
+	sites := t.sites(places, among)
 	choices := make([]Choice, 0, len(ranks))
+	var a area
+	var key string
 	for rank, pus := range ranks {
-		a := t.area(pus)
-		key := fmt.Sprint(slices.Sorted(maps.Keys(a.nodes)), slices.Sorted(maps.Keys(a.packages)))
+		if rank == 0 || !slices.Equal(pus, ranks[rank-1]) { // ranks that are not bound have all the same
+			a = areaIn(places, pus)
+			key = fmt.Sprint(slices.Sorted(maps.Keys(a.nodes)), slices.Sorted(maps.Keys(a.packages)))
+		}
 		f, again := known[key]
 		if !again || a.nodes[-1] {
 			f.nearest, f.path = t.nearest(a, sites)

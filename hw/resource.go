@@ -119,7 +119,8 @@ func (t *Topology) RootCandidates() []Candidate {
 // on, these are its nearest. Where the machine has several NUMA nodes and does not tell which of them is near, none is. PUs
 // that it does not know are near nothing.
 func (t *Topology) Around(pus []int, among []Candidate) []Candidate {
-	known, sites := t.places(), t.sites(among)
+	known := t.places()
+	sites := t.sites(known, among)
 	type spot struct{ node, pack, pu int }
 	seen := map[spot]bool{}
 	around := slices.Clone(among)
@@ -136,7 +137,7 @@ func (t *Topology) Around(pus []int, among []Candidate) []Candidate {
 			continue // what is near is near a whole node
 		}
 		seen[at] = true
-		nearest, path := t.nearest(t.area([]int{id}), sites)
+		nearest, path := t.nearest(areaIn(known, []int{id}), sites)
 		if path == PathUnknown && len(t.Nodes) > 1 {
 			return nil
 		}

@@ -177,7 +177,7 @@ func (n *node) cacheKeys(l Level) map[int]int {
 			continue
 		}
 		for _, pu := range c.PUs {
-			keys[pu] = slices.Min(c.PUs)
+			keys[pu] = c.PUs[0] // the lowest
 		}
 	}
 	if l == L3 && len(n.top.Caches) == 0 {

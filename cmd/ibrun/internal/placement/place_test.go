@@ -343,7 +343,8 @@ func cluster() (machines []Machine) {
 // 1,024 ranks.
 func BenchmarkPlace(b *testing.B) {
 	machines := cluster()
-	for _, flags := range []string{"", "map-by=numa", "map-by=device", "map-by=l3cache bind-to=core"} {
+	for _, flags := range []string{"", "map-by=node", "map-by=package bind-to=numa", "map-by=numa", "map-by=l3cache bind-to=core",
+		"map-by=l2cache", "map-by=core", "map-by=hwthread", "map-by=device", "map-by=ppr:8:numa", "bind-to=none"} {
 		p := policy(b, strings.Fields(flags)...)
 		b.Run(flags, func(b *testing.B) {
 			for b.Loop() {
