@@ -164,3 +164,21 @@ func TestTraceOps(t *testing.T) {
 		t.Errorf("operations %v, messages %v", ops, numbers)
 	}
 }
+
+// TestTraceAllocs: messages that are written down allocate nothing either.
+func TestTraceAllocs(t *testing.T) {
+	es, _ := traced(t, 1, 0, nil)
+	e, there, here, b := es[0], to(0, 0, 7), from(0, 7), make([]byte, 8)
+	there.Op, here.Op = perf.Send, perf.Recv
+	var err error
+	if n := testing.AllocsPerRun(1000, func() {
+		if err == nil {
+			err = e.Send(there, b, Standard)
+		}
+		if err == nil {
+			_, err = e.Recv(here, b)
+		}
+	}); n != 0 || err != nil {
+		t.Errorf("%v allocations, %v", n, err)
+	}
+}

@@ -1,0 +1,106 @@
+package launch
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/gather"
+)
+
+// noise is what does not compress.
+func noise(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rand.Uint32())
+	}
+	return b
+}
+
+// TestPieces: what ranks have left comes to node 0 as it was, in pieces that fit into messages, and not if it is too much.
+func TestPieces(t *testing.T) {
+	ranks := []gather.Rank{
+		{Rank: 3, Node: "n1", Trace: noise(2*recordedPiece + 1), Profile: []byte("p")},
+		{Rank: 4, Node: "n1"},
+		{Rank: 5, Node: "n1", Profile: noise(recordedPiece)},
+	}
+	var c collection
+	ok := pieces(ranks, func(rank int, p *recorded) {
+		if len(p.Data) > recordedPiece {
+			t.Errorf("a piece of %d bytes", len(p.Data))
+		}
+		if err := c.add(1, rank, p); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, want := range ranks {
+		if got, err := c.rank(want.Rank, "n1"); !ok || err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("rank %d: %d and %d bytes, %v", want.Rank, len(got.Trace), len(got.Profile), err)
+		}
+	}
+	many := make([]gather.Rank, 5)
+	for i := range many {
+		many[i] = gather.Rank{Rank: i, Trace: noise(recordedMost / 4)}
+	}
+	if pieces(many, func(int, *recorded) { t.Error("a piece of what is too much") }) {
+		t.Error("it was not too much")
+	}
+}
+
+// TestCollectionRefuses: a node that sends too much, or what is damaged, is refused.
+func TestCollectionRefuses(t *testing.T) {
+	var c collection
+	if err := c.add(1, 0, &recorded{Data: []byte("no gzip")}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := c.rank(0, "n1"); err == nil || r.Trace != nil {
+		t.Errorf("%d bytes, %v", len(r.Trace), err)
+	}
+	if err := c.add(1, 0, &recorded{Data: make([]byte, recordedMost)}); err == nil {
+		t.Error("too much was taken")
+	}
+	if err := c.add(2, 1, &recorded{Data: compress([]byte("x"))[:5]}); err != nil {
+		t.Errorf("another node: %v", err)
+	}
+	if _, err := c.rank(1, "n2"); err == nil {
+		t.Error("half a stream was taken")
+	}
+}
+
+// TestWriteFile: a file is there whole or not at all, and what could not be written has left nothing.
+func TestWriteFile(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "t.json")
+	full := errors.New("no space left")
+	_, err := writeFile(name, nil, func(w io.Writer, _ []gather.Rank) ([]string, error) {
+		_, err := w.Write([]byte("half"))
+		return nil, errors.Join(err, full)
+	})
+	if files, errDir := os.ReadDir(dir); !errors.Is(err, full) || errDir != nil || len(files) != 0 {
+		t.Errorf("%v; files %v, %v", err, files, errDir)
+	}
+	told, err := writeFile(name, nil, func(w io.Writer, _ []gather.Rank) ([]string, error) {
+		_, err := w.Write([]byte("whole"))
+		return []string{"well"}, err
+	})
+	text, errRead := os.ReadFile(name)
+	if err != nil || errRead != nil || !bytes.Equal(text, []byte("whole")) || len(told) != 1 {
+		t.Errorf("%q, %v, %v", text, err, errRead)
+	}
+	if got := withSuffix("a.b/job.pb.gz", ".n1"); got != "a.b/job.pb.n1.gz" {
+		t.Errorf("suffix: %s", got)
+	}
+	for file, want := range map[string]string{dir: "is a directory", dir + "/no/t": "no such file", name: ""} {
+		err := checkFiles(&cli.Options{Trace: file})
+		if (err == nil) != (want == "") || err != nil && (codeOf(err) != codeUsage || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
