@@ -85,7 +85,7 @@ func TestSpread(t *testing.T) {
 	names := namespaces(t)
 	spread(t, "unix", filepath.Join(t.TempDir(), "table"), func(k int, env, args []string) *exec.Cmd {
 		c := exec.Command("ip", append([]string{"netns", "exec", names[k], executable(t)}, args...)...)
-		c.Env = append(os.Environ(), append(env, "IBRUN_TRANSPORT=tcp")...)
+		c.Env = append(os.Environ(), append(env, "IBRUN_TRANSPORT=tcp", "IBRUN_TCP_INTERFACES=")...)
 		return c
 	})
 }
