@@ -38,6 +38,18 @@
 // Those after them share one row, with rank -1: a large job, where most ranks talk to few others, still has an exact
 // matrix, and a page has a fixed size.
 //
+// # Traces
+//
+// A page has sums; a [Trace] has what they are made of, one event after the other, if somebody asked for that:
+//
+//	t, err := perf.NewTrace(memory, identity)
+//	r.Trace(t, clock)
+//	...
+//	traced, err := perf.ReadTrace(memory) // elsewhere, when the rank has ended or died
+//
+// It is a ring with room for the last [TraceEvents]: each operation, by the recorder's Begin and End, and each message as it
+// leaves and as it meets its receive. Both ends of it bear the same number, so that the traces of all ranks make one picture.
+//
 // # One writer, any number of readers
 //
 // A page has one writer. Its methods are called by one goroutine at a time; package mpi calls them under the lock of its
