@@ -187,3 +187,19 @@ func TestProgressLines(t *testing.T) {
 		t.Errorf("the directory of sockets is left: %v", err)
 	}
 }
+
+// TestViewOnNodes: a signal to any ibrun of a job makes each show what its own ranks wait for.
+func TestViewOnNodes(t *testing.T) {
+	watched(t)
+	ns := newNodes(t, 2).start(2, "-n", "4", "--ppn", "2", "rank", "hang", "nap")
+	for k, want := range []string{"(2 of 4, those on n0)", "(2 of 4, those on n1)"} {
+		view := tells[live.View](t, "hang", "--json", fmt.Sprint(ns.list[k].cmd.Process.Pid))
+		if view.Node != k || view.Nodes != 2 || view.Here != 2 || view.Size != 4 {
+			t.Errorf("node %d: %+v", k, view)
+		}
+		ns.list[1].signal(ns.list[1].cmd.Process.Pid, syscall.SIGUSR1)
+		ns.list[k].eventually("no view", func() bool { return strings.Contains(ns.list[k].said(), want) })
+	}
+	ns.list[0].signal(ns.list[0].pids[0], syscall.SIGKILL)
+	ns.wantCode(137, "SIGKILL")
+}

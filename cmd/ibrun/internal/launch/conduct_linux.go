@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/live"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/rendezvous"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/hw"
@@ -126,7 +127,7 @@ func (c *conductor) watch(signals <-chan os.Signal) {
 		case sig := <-signals:
 			c.signal(sig.(syscall.Signal), true)
 		case <-timeout:
-			shown = c.view()
+			shown = c.lastView()
 		case <-shown:
 			shown = nil
 			where := ""
@@ -305,6 +306,22 @@ func (c *conductor) ending(grace time.Duration) *order {
 func (c *conductor) view() <-chan struct{} {
 	c.m.tell(&order{Signal: int(viewSignal)})
 	return c.local.looks.view()
+}
+
+// lastView is view before the job is ended, which waits for other nodes as long as their views may take.
+func (c *conductor) lastView() <-chan struct{} {
+	shown := c.view()
+	if c.t.Nodes == 1 {
+		return shown
+	}
+	all := make(chan struct{})
+	longest := time.After(live.LookPatience)
+	go func() {
+		<-shown
+		<-longest
+		close(all)
+	}()
+	return all
 }
 
 // signal does what a signal to ibrun means, this one or that of another node: the first that asks for the end is

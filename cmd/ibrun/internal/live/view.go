@@ -22,6 +22,9 @@ const (
 	maxGroups = 12
 )
 
+// LookPatience is how long [Look] takes at most, where there are processors for it.
+const LookPatience = lookApart + stackPatience
+
 // View is what the ranks of a node wait for: the hang view.
 type View struct {
 	Job
