@@ -46,17 +46,22 @@ func talk(args []string) error {
 	return p.Finalize()
 }
 
-// compute takes processor time.
+// compute takes so much processor time.
 func compute(least time.Duration) (sum int) {
-	for {
+	for began := processorTime(); processorTime()-began < least; {
 		for i := range 1 << 20 {
 			sum += i * sum
 		}
-		var used syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil || time.Duration(used.Utime.Nano()) >= least {
-			return sum
-		}
 	}
+	return sum
+}
+
+func processorTime() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		panic(err)
+	}
+	return time.Duration(used.Utime.Nano())
 }
 
 // arrowEnds reads a trace and returns how many operations each rank has, and the arrows: where and when each begins and ends.
