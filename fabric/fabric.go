@@ -163,6 +163,18 @@ type Resender interface {
 	Resent() uint64
 }
 
+// Railer is what a domain offers besides that may reach a peer over several devices. Callers find it by type assertion, once,
+// at set-up.
+type Railer interface {
+	// Rails are the names of this process's devices, at least one. They are constant. The one with number i, or rail, reaches
+	// that with the same number at the peer.
+	Rails() []string
+	// Over returns the way to a peer, given its endpoint, by which Read and Write take one rail in place of those that suit them.
+	// It is a preference: a transfer for which that rail cannot be had takes others. All else is that of the endpoint. It is
+	// called like the domain's methods, and allocates only when it is called first for a peer.
+	Over(ep Endpoint, rail int) Endpoint
+}
+
 // Sharer is what a domain offers besides where its peers share memory. Callers find it by type assertion, once, at
 // set-up. Like the domain's methods, these are called by one goroutine at a time.
 type Sharer interface {

@@ -145,7 +145,7 @@ func (m *meeting) weigh(failed error, weighted bool) error {
 
 // graph makes the communicator.
 func (m *meeting) graph(n *Neighbors, info *Info) (*Comm, error) {
-	h := newHints().with(info)
+	h := newHints().with(info, m.c.rails())
 	d := m.c.child(m.c.peers, int(m.c.rank))
 	d.graph = n
 	if err := m.found(d, &h, nil); err != nil {

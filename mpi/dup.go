@@ -10,7 +10,7 @@ func (c *Comm) Dup() (*Comm, error) { return c.dup("Dup", nil) }
 // DupWithInfo is Dup with hints for the new communicator, as SetInfo takes them; those of c are not handed on.
 // MPI-5.0 §7.4.2.
 func (c *Comm) DupWithInfo(info *Info) (*Comm, error) {
-	h := newHints().with(info)
+	h := newHints().with(info, c.rails())
 	return c.dup("DupWithInfo", &h)
 }
 
@@ -21,7 +21,7 @@ func (c *Comm) Idup() (*Comm, Request, error) { return c.idup("Idup", nil) }
 
 // IdupWithInfo begins DupWithInfo, as Idup begins Dup. The info may be changed when it has returned. MPI-5.0 §7.4.2.
 func (c *Comm) IdupWithInfo(info *Info) (*Comm, Request, error) {
-	h := newHints().with(info)
+	h := newHints().with(info, c.rails())
 	return c.idup("IdupWithInfo", &h)
 }
 

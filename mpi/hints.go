@@ -18,6 +18,8 @@ const (
 	hintStrict      = "mpi_assert_strict_persistent_collective_ordering"
 	hintKinds       = "mpi_assert_memory_alloc_kinds"
 	hintEager       = "ibrun_eager"
+	hintRail        = "ibrun_rail"
+	hintDevice      = "ibrun_device"
 )
 
 // hintAuto is the value of hints that leave the choice to the library.
@@ -30,15 +32,17 @@ type hints struct {
 	strict                bool
 	kinds                 string // empty: not set
 	eager                 int    // bytes; -1: auto
+	rail                  int    // of Engine.Rails; -1: auto
 
 	turn  uint32 // how often they were agreed on
 	epoch uint32 // of the agreement, if any rank asserts exact lengths; or 0
 }
 
-func newHints() hints { return hints{eager: -1} }
+func newHints() hints { return hints{eager: -1, rail: -1} }
 
-// with is h with what an info says. Unknown keys, and values that make no sense or cannot be followed, change nothing.
-func (h hints) with(i *Info) hints {
+// with is h with what an info says, given the names of the rails. Unknown keys, and values that make no sense or cannot be
+// followed, change nothing.
+func (h hints) with(i *Info, rails []string) hints {
 	for key, flag := range map[string]*bool{
 		hintNoAnyTag: &h.noAnyTag, hintNoAnySource: &h.noAnySource, hintExact: &h.exact, hintOvertaking: &h.overtaking,
 		hintStrict: &h.strict,
@@ -60,7 +64,34 @@ func (h hints) with(i *Info) hints {
 			h.eager = -1
 		}
 	}
+	h.rail = chosenRail(i, rails, h.rail)
 	return h
+}
+
+// rails are those of the engine. A communicator that is nil has none, which its methods refuse later.
+func (c *Comm) rails() []string {
+	if c == nil {
+		return nil
+	}
+	return c.e.Rails()
+}
+
+// chosenRail is the rail that an info chooses: by its device, of which the port may be left out, else by its number; -1: the
+// choice is left to the library. If it does neither, it stays the one before.
+func chosenRail(i *Info, rails []string, before int) int {
+	device, _ := i.Get(hintDevice)
+	number, _ := i.Get(hintRail)
+	n := slices.IndexFunc(rails, func(name string) bool { return name == device || strings.HasPrefix(name, device+":") })
+	if n >= 0 && device != "" {
+		return n
+	}
+	if n, err := strconv.Atoi(number); err == nil && n >= 0 && n < len(rails) {
+		return n
+	}
+	if device == hintAuto || number == hintAuto {
+		return -1
+	}
+	return before
 }
 
 // knownKinds tells whether all kinds of memory in a list are ones that buffers can be of: Go's own memory and everything else
@@ -74,8 +105,8 @@ func knownKinds(list string) bool {
 	return true
 }
 
-// info is a new Info with all hints as they are.
-func (h *hints) info() *Info {
+// info is a new Info with all hints as they are. Where there are no rails, nothing is said of them.
+func (h *hints) info(rails []string) *Info {
 	i := &Info{}
 	set := func(key, value string) { _ = i.Set(key, value) } // both are within the limits
 	for _, f := range []struct {
@@ -95,6 +126,14 @@ func (h *hints) info() *Info {
 		eager = strconv.Itoa(h.eager)
 	}
 	set(hintEager, eager)
+	if len(rails) > 0 {
+		rail, device := hintAuto, hintAuto
+		if h.rail >= 0 {
+			rail, device = strconv.Itoa(h.rail), rails[h.rail]
+		}
+		set(hintRail, rail)
+		set(hintDevice, device)
+	}
 	return i
 }
 
@@ -132,7 +171,7 @@ func (c *Comm) adopt(h hints) {
 	defer c.hinting.Unlock()
 	taken := c.e.Hint(c.ctx, proto.Hints{
 		NoAnySource: h.noAnySource, NoAnyTag: h.noAnyTag, Exact: h.exact, Epoch: h.epoch, Overtaking: h.overtaking,
-		Eager: h.eager, Peers: c.peers,
+		Eager: h.eager, Rail: h.rail, Peers: c.peers,
 	})
 	h.noAnySource, h.noAnyTag = taken.NoAnySource, taken.NoAnyTag
 	c.hints = h
@@ -158,7 +197,7 @@ func (c *Comm) SetInfo(info *Info) error {
 }
 
 func (c *Comm) setInfo(op string, info *Info) error {
-	h, err := (&meeting{c: c, op: op}).hint(c.currentHints().with(info))
+	h, err := (&meeting{c: c, op: op}).hint(c.currentHints().with(info, c.rails()))
 	if err != nil {
 		return err
 	}
@@ -173,5 +212,5 @@ func (c *Comm) GetInfo() (*Info, error) {
 		return nil, err
 	}
 	h := c.currentHints()
-	return h.info(), nil
+	return h.info(c.rails()), nil
 }

@@ -28,7 +28,7 @@
 // # Reads and writes
 //
 // Read and Write are RDMA READ and WRITE between the callers' own registered memory, in pieces of a bounded size, and over
-// all rails when there are several: rail i of one peer with rail i of the other.
+// all rails when there are several and it is long enough: rail i of one peer with rail i of the other.
 //
 // # Loss
 //
@@ -50,6 +50,7 @@
 //	connect.go      making connections, and making them again
 //	endpoint.go     sending
 //	transfer.go     Read and Write
+//	over.go         the same over one rail
 //	region.go       registered memory of the caller's
 //	alive.go        time: heartbeats and what is sent again
 //	sleep_linux.go  the descriptor to sleep on

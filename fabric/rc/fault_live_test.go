@@ -243,6 +243,33 @@ func TestLiveRails(t *testing.T) {
 		}
 		w.d[0].ways[1].tries = 0
 	}
+	w.overEach(mem, dst, near, far)
+}
+
+// overEach reads mem into dst over one rail and then over the other.
+func (w *twoOf) overEach(mem, dst []byte, near, far fabric.Region) {
+	w.t.Helper()
+	for rail := range 2 {
+		rand.Read(mem)
+		queues := w.d[0].ways[1].queues
+		before := [2]uint32{queues[0].tail, queues[1].tail}
+		token := uint64(rail + 100)
+		if _, err := w.d[0].Over(w.ep[0], rail).Read(dst, near, far.Remote, token); err != nil {
+			w.t.Fatal(err)
+		}
+		w.until("the end", func() bool { _, ok := w.end[token]; return ok })
+		if err := w.end[token]; err != nil || string(dst) != string(mem) {
+			w.t.Fatalf("rail %d: %v, or other bytes", rail, err)
+		}
+		pieces := uint32((len(mem)-1)/queues[rail].rail.piece + 1)
+		there, elsewhere := queues[rail].tail-before[rail], queues[1-rail].tail-before[1-rail]
+		if there < pieces || elsewhere >= pieces { // the keys of the second are read over the first, and hearts beat
+			w.t.Errorf("over rail %d: %d requests for %d pieces, and %d over the other", rail, there, pieces, elsewhere)
+		}
+	}
+	if w.d[0].Over(w.ep[0], 2) != w.ep[0] || w.d[0].Over(w.ep[0], -1) != w.ep[0] {
+		w.t.Error("there is a way over a rail that is not there")
+	}
 }
 
 // TestLiveDeviceRemoved: the device is deleted while messages are under way. Linux 6.1 waits until it is not used any more, later

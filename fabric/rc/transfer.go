@@ -19,6 +19,7 @@ type op struct {
 	remote uint64
 	rkeys  [maxRails]uint32 // by rail; those beyond the first once they have been fetched
 	row    uint16           // of the peer's table
+	rail   int8             // the one to take, or anyRail
 	bytes  int
 	posted int // bytes of pieces that were posted
 	done   int // bytes of pieces that are done
@@ -36,14 +37,18 @@ const (
 )
 
 func (e *endpoint) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, token uint64) (bool, error) {
-	return e.transfer(false, dst, local, src, token)
+	return e.transfer(false, dst, local, src, token, anyRail)
 }
 
 func (e *endpoint) Write(src []byte, local fabric.Region, dst fabric.RemoteKey, token uint64) (bool, error) {
-	return e.transfer(true, src, local, dst, token)
+	return e.transfer(true, src, local, dst, token, anyRail)
 }
 
-func (e *endpoint) transfer(write bool, b []byte, local fabric.Region, at fabric.RemoteKey, token uint64) (bool, error) {
+// anyRail leaves it to the transfer which rails it takes.
+const anyRail = -1
+
+func (e *endpoint) transfer(write bool, b []byte, local fabric.Region, at fabric.RemoteKey, token uint64,
+	rail int8) (bool, error) {
 	if why := e.ended.Load(); why != nil {
 		return false, why.err
 	}
@@ -72,7 +77,8 @@ func (e *endpoint) transfer(write bool, b []byte, local fabric.Region, at fabric
 		o = new(op)
 	}
 	d.spare = o.next
-	*o = op{token: token, write: write, local: addressOf(b), keys: keys, remote: at.Addr, row: row, bytes: len(b)}
+	*o = op{token: token, write: write, local: addressOf(b), keys: keys, remote: at.Addr, row: row, bytes: len(b),
+		rail: rail}
 	o.rkeys[0] = rkey
 	d.moving++
 	if e.last == nil {
@@ -105,7 +111,7 @@ func (d *domain) pump(e *endpoint) {
 	}
 	for ; e.unposted != nil; e.unposted = e.unposted.next {
 		o := e.unposted
-		if o.posted == 0 && len(e.queues) > 1 && o.fetch == fetchNot && o.bytes >= 2*e.queues[0].rail.piece && o.row != noRow {
+		if o.posted == 0 && o.fetch == fetchNot && o.row != noRow && e.needsKeys(o) {
 			d.fetchKeys(e, o)
 		}
 		for o.posted < o.bytes {
@@ -117,18 +123,30 @@ func (d *domain) pump(e *endpoint) {
 	}
 }
 
+// needsKeys tells whether a transfer is to take rails beyond the first: the one that it was given, or all if it is long
+// enough for two pieces.
+func (e *endpoint) needsKeys(o *op) bool {
+	if len(e.queues) == 1 || o.rail == 0 {
+		return false
+	}
+	return o.rail > 0 || o.bytes >= 2*e.queues[0].rail.piece
+}
+
 // roomiest is the queue pair that the next piece of a transfer is to go to, nil if none has room. While the keys for other
-// rails are being read, the first gets no more than its share.
+// rails are being read, the first gets no more than its share, which is nothing if another was asked for.
 func (d *domain) roomiest(e *endpoint, o *op) *queue {
 	queues := e.queues
-	if o.fetch != fetchDone {
-		queues = queues[:1]
-	}
-	if o.fetch == fetching && o.posted >= o.bytes/len(e.queues) {
+	switch {
+	case o.fetch == fetching && (o.rail > 0 || o.posted >= o.bytes/len(queues)):
 		return nil
+	case o.fetch != fetchDone:
+		queues = queues[:1]
+	case o.rail > 0:
+		queues = queues[o.rail : o.rail+1]
 	}
 	var best *queue
-	for i, q := range queues {
+	for _, q := range queues {
+		i := q.rail.index
 		if q.under() < ofPieces && q.pacer.room() && d.under[i] < d.most(i) && (best == nil || q.under() < best.under()) {
 			best = q
 		}

@@ -97,6 +97,7 @@ type Engine struct {
 	lanes    map[uint32]map[int32]*lane // by context and process
 	plain    bool                       // not broken, and no context has hints that change how messages are sent
 	wantFrom int                        // length from which receives may be announced
+	railed   bool                       // some context has a rail
 
 	broken  error // set when a process was lost
 	leaving bool  // all processes may leave now

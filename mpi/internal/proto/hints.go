@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/match"
 )
 
@@ -31,6 +32,8 @@ type Hints struct {
 	Overtaking bool
 	// Eager is the longest message that is not announced, as far as the transport goes along; -1: what the transport says.
 	Eager int
+	// Rail is the one of [Engine.Rails] that Read and Write of large messages take; -1: whichever suits.
+	Rail int
 	// Peers are the numbers of the processes by rank.
 	Peers []int32
 }
@@ -64,13 +67,37 @@ func (e *Engine) Hint(context uint32, h Hints) Hints {
 
 // rehint sets what follows from the hints of all contexts, so that contexts without hints need not ask.
 func (e *Engine) rehint() {
-	e.plain, e.wantFrom = e.broken == nil && e.trace == nil, math.MaxInt
+	e.plain, e.wantFrom, e.railed = e.broken == nil && e.trace == nil, math.MaxInt, false
 	for _, h := range e.hints {
+		e.railed = e.railed || h.Rail >= 0
 		e.plain = e.plain && h.plain()
 		if h.Exact {
 			e.wantFrom = 1
 		}
 	}
+}
+
+// Rails are the devices that large messages may take, by number; nil where no transport has any. They are constant.
+func (e *Engine) Rails() []string {
+	for _, w := range e.ways {
+		if w.railer != nil {
+			return w.railer.Rails()
+		}
+	}
+	return nil
+}
+
+// over is the way by which a transfer goes: over the rail that its context is to take, if it is to take one.
+func (e *Engine) over(t *transfer) fabric.Endpoint {
+	p := e.peer(t.peer)
+	if !e.railed || p.way.railer == nil {
+		return p.ep
+	}
+	h := e.hints[t.req.route.Context]
+	if h == nil || h.Rail < 0 {
+		return p.ep
+	}
+	return p.way.railer.Over(p.ep, h.Rail)
 }
 
 // isPlain is e.plain for one context.

@@ -92,6 +92,7 @@ type way struct {
 	transport perf.Transport
 	pins      *pin.Cache      // of memory that peers read or write, nil if it need not be registered
 	resender  fabric.Resender // nil if the domain is none
+	railer    fabric.Railer   // nil likewise
 }
 
 // hold makes memory known to the device, if it has to be, until release.
@@ -114,6 +115,7 @@ func newWay(d fabric.Domain, pinned int) (*way, error) {
 	w := &way{domain: d, caps: d.Caps()}
 	w.transport = perf.TransportNamed(w.caps.Transport)
 	w.resender, _ = d.(fabric.Resender)
+	w.railer, _ = d.(fabric.Railer)
 	var err error
 	if w.rules, err = RulesOf(w.caps); err != nil {
 		return nil, err

@@ -221,7 +221,7 @@ func (e *Engine) work() {
 		e.push(t)
 		return
 	}
-	ep, buf, token := e.peer(t.peer).ep, t.req.buf[:t.bytes], t.req.id()
+	ep, buf, token := e.over(t), t.req.buf[:t.bytes], t.req.id()
 	var finished = true
 	var err error
 	e.unlock()

@@ -180,7 +180,7 @@ func (e *Engine) putSent(r *Request) {
 
 // write writes a message to where it was wanted. The lock is not held meanwhile.
 func (e *Engine) write(t *transfer) {
-	r, ep := t.req, e.peer(t.peer).ep
+	r, ep := t.req, e.over(t)
 	buf, local, to, token := r.buf, t.local.Local, t.key, r.id()
 	e.unlock()
 	finished, err := ep.Write(buf, local, to, token)
