@@ -220,6 +220,9 @@ func (k *looks) Stacks(ctx context.Context, ranks []int) (map[int]string, error)
 	defer k.mu.Unlock()
 	for i, rank := range ranks {
 		k.wait[rank] = slices.DeleteFunc(k.wait[rank], func(c chan string) bool { return c == answers[i] })
+		if len(k.wait[rank]) == 0 {
+			delete(k.wait, rank)
+		}
 		if texts[rank] == "" {
 			delete(texts, rank)
 		}
