@@ -34,7 +34,7 @@ func (d *domain) completed(r *rail, wc *verbs.WC) {
 		}
 		return
 	}
-	e := d.owner(r, wc.QPN)
+	e := d.byNum[railNum{r, wc.QPN}]
 	if e == nil {
 		return
 	}

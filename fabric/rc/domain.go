@@ -1,6 +1,7 @@
 package rc
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -44,13 +45,8 @@ type domain struct {
 	shut    bool
 	wcs     [16]verbs.WC
 
-	calling []*endpoint           // were asked to connect
-	live    []*endpoint           // are connected
-	byNum   map[railNum]*endpoint // by queue pair
-	latest  struct {              // what byNum said last
-		railNum
-		e *endpoint
-	}
+	calling  []*endpoint // were asked to connect
+	live     []*endpoint // are connected
 	troubles []trouble
 	owing    []*endpoint // are due a grant for which there was no room
 	wants    atomic.Bool // wanting is not empty
@@ -58,7 +54,8 @@ type domain struct {
 
 	// mu guards what Read and Write share with the other methods: all queues, all transfers, and the following.
 	mu       sync.Mutex
-	under    []int // requests under way, by rail
+	byNum    map[railNum]*endpoint // by queue pair
+	under    []int                 // requests under way, by rail
 	spare    *op
 	scraps   []uint32 // free places in scrapMem
 	scrapMR  *verbs.MR
@@ -66,7 +63,6 @@ type domain struct {
 	moving   int         // transfers that have not ended
 	wanting  []*endpoint // are to be asked to connect
 	dirty    []*endpoint // have requests that the device was not told of
-	soiled   atomic.Bool // dirty is not empty
 	bell     *time.Timer // rings for them, should nobody poll
 	belled   bool        // it will
 }
@@ -224,7 +220,9 @@ func (d *domain) arrived(wc *verbs.WC) {
 		return
 	}
 	slot := uint32(wc.ID)
-	e := d.owner(r, wc.QPN)
+	d.mu.Lock()
+	e := d.byNum[railNum{r, wc.QPN}]
+	d.mu.Unlock()
 	if e == nil || wc.Status != verbs.StatusSuccess {
 		d.repost(slot)
 		if e != nil {
@@ -235,10 +233,7 @@ func (d *domain) arrived(wc *verbs.WC) {
 	e.alive = true
 	h, err := parseHeader(d.pool.slot(slot)[:wc.Len])
 	if err == nil {
-		err = e.in.take(&h)
-	}
-	if err == nil {
-		err = e.out.allow(h.grant)
+		err = errors.Join(e.in.take(&h), e.out.allow(h.grant))
 	}
 	if err != nil {
 		d.repost(slot)
@@ -263,26 +258,6 @@ func (d *domain) arrived(wc *verbs.WC) {
 	d.repost(slot)
 	if h.kind == kindBye {
 		d.lose(e, fmt.Errorf("fabric/rc: peer %d: %w", e.peer, fabric.ErrPeerClosed))
-	}
-}
-
-// owner is the endpoint that has a queue pair, nil if none has. Most often it is the one that was asked for before.
-func (d *domain) owner(r *rail, num uint32) *endpoint {
-	l := &d.latest
-	if l.num != num || l.rail != r {
-		l.railNum = railNum{r, num}
-		l.e = d.byNum[l.railNum]
-	}
-	return l.e
-}
-
-// own enters an endpoint as the owner of a queue pair, or with nil takes that back.
-func (d *domain) own(r *rail, num uint32, e *endpoint) {
-	d.latest.rail = nil
-	if e == nil {
-		delete(d.byNum, railNum{r, num})
-	} else {
-		d.byNum[railNum{r, num}] = e
 	}
 }
 
@@ -367,11 +342,10 @@ func (d *domain) deliver(evs []fabric.Event) int {
 
 // ring tells the devices of what waits for a doorbell. Any goroutine may call it.
 func (d *domain) ring() {
-	for d.soiled.Load() {
+	for {
 		d.mu.Lock()
 		n := len(d.dirty)
 		if n == 0 {
-			d.soiled.Store(false)
 			d.mu.Unlock()
 			return
 		}
@@ -393,7 +367,6 @@ func (d *domain) soil(e *endpoint) {
 	}
 	e.dirty = true
 	d.dirty = append(d.dirty, e)
-	d.soiled.Store(true)
 	if !d.belled {
 		d.belled = true
 		d.bell.Reset(rest)
