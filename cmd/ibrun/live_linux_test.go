@@ -18,7 +18,7 @@ import (
 func watched(t *testing.T) (sockets string) {
 	t.Helper()
 	dir := t.TempDir()
-	t.Setenv("XDG_RUNTIME_DIR", dir)
+	t.Setenv("IBRUN_RUNTIME_DIR", filepath.Join(dir, "ibrun"))
 	return filepath.Join(dir, "ibrun")
 }
 

@@ -35,7 +35,11 @@ type Desk struct {
 }
 
 // directories are where sockets may be, the first that can be used first: private to this user by whoever made them, or by us.
+// With IBRUN_RUNTIME_DIR there is no other.
 func directories(getenv func(string) string) (dirs []string) {
+	if dir := getenv("IBRUN_RUNTIME_DIR"); dir != "" {
+		return []string{dir}
+	}
 	uid := os.Geteuid()
 	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		dirs = append(dirs, filepath.Join(dir, "ibrun"))

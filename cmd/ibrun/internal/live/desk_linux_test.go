@@ -20,7 +20,7 @@ import (
 func served(t *testing.T) (f *fake, dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	t.Setenv("XDG_RUNTIME_DIR", dir)
+	t.Setenv("IBRUN_RUNTIME_DIR", filepath.Join(dir, "ibrun"))
 	f = &fake{ranks: []Rank{in(0, "Recv", 1, 7), {Rank: 1, State: Running}}}
 	d, err := Serve(f)
 	if err != nil {
@@ -54,7 +54,7 @@ func TestAsk(t *testing.T) {
 // TestLeftSockets: one whose ibrun was killed is removed; after the last job so is the directory.
 func TestLeftSockets(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv("XDG_RUNTIME_DIR", dir)
+	t.Setenv("IBRUN_RUNTIME_DIR", filepath.Join(dir, "ibrun"))
 	f := &fake{}
 	d, err := Serve(f)
 	if err != nil {
@@ -122,7 +122,7 @@ func TestRefused(t *testing.T) {
 				asRoot(t)
 			}
 			base := t.TempDir()
-			t.Setenv("XDG_RUNTIME_DIR", base)
+			t.Setenv("IBRUN_RUNTIME_DIR", filepath.Join(base, "ibrun"))
 			d, err := Serve(&fake{})
 			if err != nil {
 				t.Fatal(err)
