@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"slices"
@@ -63,7 +64,7 @@ func (p *Process) compare(c *Comm) (err error) {
 		return err
 	}
 	v.node = v.host
-	if v.boot, err = hw.BootID(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	if v.boot, err = hw.BootID(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	mine := [aboutAll]uint64{p.keep.clock.Source().ID, clock.Hash(v.boot), clock.Hash(v.host)}

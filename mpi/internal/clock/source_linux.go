@@ -1,6 +1,7 @@
 package clock
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,9 +10,13 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// machine names this process's clock: kernel and time namespace.
+// machine names this process's clock: kernel and time namespace. Where there is no /proc to tell, nobody knows whether it is
+// that of another process, so it has a name of its own.
 func machine() (string, error) {
 	boot, err := hw.BootID()
+	if errors.Is(err, fs.ErrNotExist) {
+		return rand.Text(), nil
+	}
 	if err != nil {
 		return "", err
 	}
