@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,12 +10,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ibrun/ibrun/internal/job"
 	"github.com/ibrun/ibrun/internal/shm"
+	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -98,5 +102,90 @@ func TestMetricsInUse(t *testing.T) {
 	p := startJob(t, 2, "-n", "2", "--metrics", l.Addr().String(), "rank", "record")
 	if said := p.said(); strings.Count(said, "no metrics of this job") != 1 || !strings.Contains(said, "address already in use") {
 		t.Errorf("ibrun said %q", said)
+	}
+}
+
+// stream sends blocks of 64 KiB from rank 0 to rank 1 for a time, tells how many, and sleeps.
+func stream(limit string) error {
+	const window = 16
+	d, err := time.ParseDuration(limit)
+	if err != nil {
+		return err
+	}
+	p, err := mpi.Init(context.Background(), nil)
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready", os.Getpid())
+	w, block, more := p.World(), make([]byte, 64<<10), []byte{1}
+	sent := 0
+	for end := time.Now().Add(d); more[0] != 0; {
+		if w.Rank() == 0 && time.Now().After(end) {
+			more[0] = 0
+		}
+		if err := mpi.Bcast(w, more, 0); err != nil {
+			return err
+		}
+		for range window {
+			if w.Rank() == 0 {
+				err = mpi.Send(w, block, 1, 1)
+			} else {
+				_, err = mpi.Recv(w, block, 0, 1)
+			}
+			if err != nil {
+				return err
+			}
+			sent++
+		}
+	}
+	fmt.Println("moved", sent)
+	napForEver()
+	return nil
+}
+
+// TestManyScrapes: a thousand scrapes while messages stream lose no count. IBRUN_SOAK=1 streams for a minute.
+func TestManyScrapes(t *testing.T) {
+	const scrapes = 1000
+	limit := 2 * time.Second
+	if os.Getenv("IBRUN_SOAK") != "" {
+		limit = time.Minute
+	}
+	p := startJob(t, 2, "-n", "2", "--metrics", ":0", "rank", "stream", limit.String())
+	number := func(text, name string) (n uint64) {
+		found := regexp.MustCompile("(?m)^" + regexp.QuoteMeta(name) + ` (\S+)$`).FindStringSubmatch(text)
+		if found == nil {
+			return 0 // none yet
+		}
+		v, err := strconv.ParseFloat(found[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return uint64(v)
+	}
+	counters := []string{`ibrun_calls_total{op="Send"}`, `ibrun_calls_total{op="Recv"}`, `ibrun_operation_bytes_total{op="Send"}`,
+		`ibrun_operation_seconds_count{op="Send",size="256Ki"}`}
+	last := make([]uint64, len(counters))
+	for range scrapes {
+		time.Sleep(limit / scrapes)
+		text := p.scrape()
+		for i, name := range counters {
+			n := number(text, name)
+			if n < last[i] {
+				t.Fatalf("%s was %d and is %d", name, last[i], n)
+			}
+			last[i] = n
+		}
+	}
+	var moved uint64
+	for range 2 {
+		if _, err := fmt.Sscanf(p.line(), "moved %d\n", &moved); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := p.scrape()
+	for i, want := range []uint64{moved, moved, moved * 64 << 10, moved} {
+		if n := number(text, counters[i]); n != want || want == 0 {
+			t.Errorf("%s is %d, want %d", counters[i], n, want)
+		}
 	}
 }

@@ -58,6 +58,8 @@ func rank(args []string) int {
 		err = hang(args[1])
 	case "work":
 		err = work()
+	case "stream": // TIME: as many messages as go; then sleeps
+		err = stream(args[1])
 	case "record": // a hundred messages; then sleeps
 		err = record()
 	case "talk": // TIME: sends messages and computes

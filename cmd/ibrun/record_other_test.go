@@ -13,3 +13,5 @@ func talk([]string) error { return errors.ErrUnsupported }
 func hang(string) error { return errors.ErrUnsupported }
 
 func work() error { return errors.ErrUnsupported }
+
+func stream(string) error { return errors.ErrUnsupported }
