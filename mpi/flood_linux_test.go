@@ -103,9 +103,7 @@ func resident(name string) (int, error) {
 	return n << 10, err
 }
 
-// TestFlood sends a receiver that does not receive more than it may keep, over connections. IBRUN_SOAK=1 sends a million.
-func TestFlood(t *testing.T) { floods(t, "tcp") }
-
+// floods sends a receiver that does not receive more than it may keep. IBRUN_SOAK=1 sends a million.
 func floods(t *testing.T, transport string) {
 	t.Setenv("IBRUN_TRANSPORT", transport)
 	began := time.Now()
