@@ -32,8 +32,8 @@ func FuzzRead(f *testing.F) {
 		machines = append(machines, text)
 	}
 	for machine := range machines {
-		for i, text := range []string{"0-8191\n", "\n", "", "-1\n", "x\n", "99999\n", "!EIO\n", "0,2\n", ".", "..", "/proc"} {
-			f.Add(uint8(machine), uint16(i*7), text, i >= 8, uint16(i), "0-8191\n")
+		for i, text := range []string{"0-1023\n", "\n", "", "-1\n", "x\n", "99999\n", "!EIO\n", "0,2\n", ".", "..", "/proc"} {
+			f.Add(uint8(machine), uint16(i*7), text, i >= 8, uint16(i), "0-1023\n")
 		}
 	}
 	f.Fuzz(func(t *testing.T, machine uint8, first uint16, text string, link bool, second uint16, more string) {
@@ -76,8 +76,10 @@ func checkRead(t *testing.T, tree fs.FS) {
 	if err != nil {
 		return
 	}
-	if _, err := json.Marshal(top); err != nil {
-		t.Error(err)
+	if len(top.PUs) <= 512 { // of more it takes seconds, and tells nothing else
+		if _, err := json.Marshal(top); err != nil {
+			t.Error(err)
+		}
 	}
 	var all, inCores []int
 	for _, pu := range top.PUs {
