@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -336,20 +337,21 @@ func TestProcesses(t *testing.T) {
 	for _, x := range []struct {
 		program string
 		ranks   []int
-		end     string // with %d for the last rank
+		end     string // a pattern, with %d for the last rank
 	}{
 		{"ring", []int{1, 2, 4, 8}, ""},
 		{"types", []int{2, 4}, ""},
 		{"sizes", []int{2, 3, 8}, ""},
 		{"large", []int{2, 4}, ""},
 		{"abort", []int{2, 4}, "rank %d aborted with 7"},
-		{"leave", []int{2, 4}, "rank 1 left, inited true"},
+		// The others follow rank 1 at once, and of whose end is heard first is chance.
+		{"leave", []int{2, 4}, "rank [0-3] left, inited true"},
 	} {
 		for _, n := range x.ranks {
 			t.Run(fmt.Sprint(x.program, " ", n), func(t *testing.T) {
 				wanted := strings.ReplaceAll(x.end, "%d", fmt.Sprint(n-1))
 				end, exits, output := launch(t, n, x.program, nil)
-				if end != wanted {
+				if !regexp.MustCompile("^" + wanted + "$").MatchString(end) {
 					t.Errorf("ended with %q, want %q", end, wanted)
 				}
 				for rank, code := range exits {
