@@ -13,20 +13,13 @@ import (
 // changes on the machine meanwhile changes all of them. Every rank of c calls it with the same arguments; rank 0's each is
 // called with one result for each setting, whose Value is the median of the rounds and Iterations those of all.
 func Alternate(c *mpi.Comm, op Op, cfg Config, rounds, settings int, set func(setting int), each func([]Result) error) error {
-	if op.loop == nil {
-		return fmt.Errorf("bench: %q is not an operation of this package", op.Name)
-	}
 	if rounds < 1 || settings < 1 {
 		return fmt.Errorf("bench: %d rounds of %d settings", rounds, settings)
 	}
-	if err := op.CheckRanks(c.Size()); err != nil {
-		return err
-	}
-	cfg, err := cfg.withDefaults(op, c.Size())
+	r, cfg, err := prepare(c, op, cfg)
 	if err != nil {
 		return err
 	}
-	r := newRig(c, op, cfg)
 	for _, size := range cfg.Sizes {
 		r.resize(op, size)
 		results, err := r.alternate(op, cfg, rounds, settings, set)

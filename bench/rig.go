@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/ibrun/ibrun/mpi"
@@ -26,6 +27,21 @@ type rig struct {
 	epoch time.Time
 	last  time.Duration   // when the current turn began, where laps are kept
 	laps  []time.Duration // per measured turn; nil unless percentiles were asked for
+}
+
+// prepare checks what is to be measured and makes a rig for it. The configuration it returns has no defaults left open.
+func prepare(c *mpi.Comm, op Op, cfg Config) (*rig, Config, error) {
+	if op.loop == nil {
+		return nil, cfg, fmt.Errorf("bench: %q is not an operation of this package", op.Name)
+	}
+	if err := op.CheckRanks(c.Size()); err != nil {
+		return nil, cfg, err
+	}
+	cfg, err := cfg.withDefaults(op, c.Size())
+	if err != nil {
+		return nil, cfg, err
+	}
+	return newRig(c, op, cfg), cfg, nil
 }
 
 // newRig allocates and touches the buffers for op up to the largest size.

@@ -13,17 +13,10 @@ import (
 // and the caller has to end the other ranks. Data that arrived wrong is no error of Run: it is counted in
 // [Result.Wrong].
 func Run(c *mpi.Comm, op Op, cfg Config, each func(Result) error) error {
-	if op.loop == nil {
-		return fmt.Errorf("bench: %q is not an operation of this package", op.Name)
-	}
-	if err := op.CheckRanks(c.Size()); err != nil {
-		return err
-	}
-	cfg, err := cfg.withDefaults(op, c.Size())
+	r, cfg, err := prepare(c, op, cfg)
 	if err != nil {
 		return err
 	}
-	r := newRig(c, op, cfg)
 	for i, size := range cfg.Sizes {
 		r.resize(op, size)
 		if i == 0 && cfg.Iterations == 0 {

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/ibrun/ibrun/hw"
@@ -16,21 +13,7 @@ import (
 
 // FuzzRead reads machines in which two files, or all files of two kinds, say something else, or are links.
 func FuzzRead(f *testing.F) {
-	names, err := filepath.Glob("testdata/machines/*.txtar")
-	if err != nil || len(names) == 0 {
-		f.Fatalf("no machines: %v", err)
-	}
-	var machines [][]byte
-	for _, name := range names {
-		if strings.Contains(name, "two-sockets") {
-			continue // so large that little else would be tried
-		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		machines = append(machines, text)
-	}
+	machines := hwtest.Archives(f, "testdata/machines/*.txtar")
 	for machine := range machines {
 		for i, text := range []string{"0-1023\n", "\n", "", "-1\n", "x\n", "99999\n", "!EIO\n", "0,2\n", ".", "..", "/proc"} {
 			f.Add(uint8(machine), uint16(i*7), text, i >= 8, uint16(i), "0-1023\n")

@@ -21,6 +21,7 @@ import (
 	"math/big"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,6 +44,27 @@ func Tree(t testing.TB, name string) fs.FS {
 		t.Fatalf("%s: %v", name, err)
 	}
 	return tree
+}
+
+// Archives reads the archives that a pattern of package filepath names, or ends the test; FromText and Spoil take them. Those of
+// machines with two sockets are left out: they are so large that a fuzzer would try little else.
+func Archives(t testing.TB, pattern string) (all [][]byte) {
+	t.Helper()
+	names, err := filepath.Glob(pattern)
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%s: no machines: %v", pattern, err)
+	}
+	for _, name := range names {
+		if strings.Contains(name, "two-sockets") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, text)
+	}
+	return all
 }
 
 // FromText makes a tree of an archive. The file system may be read concurrently.

@@ -1,7 +1,9 @@
 package prom
 
 import (
+	"maps"
 	"math"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -57,19 +59,11 @@ func classic(of *perf.Histogram) []*dto.Bucket {
 		all = append(all, &dto.Bucket{UpperBound: &bound, CumulativeCount: new(uint64)})
 	}
 	for b := range of.Buckets() {
-		for e := max(bitsOf(b.Upper-1), classicFrom); e <= classicTo; e++ {
+		for e := max(bits.Len64(uint64(b.Upper-1)), classicFrom); e <= classicTo; e++ {
 			*all[e-classicFrom].CumulativeCount += b.Count
 		}
 	}
 	return all
-}
-
-// bitsOf is the exponent of the least power of two that is greater than d.
-func bitsOf(d time.Duration) int {
-	e := 0
-	for ; time.Duration(1)<<e <= d; e++ {
-	}
-	return e
 }
 
 // native fills in the buckets without bounds: those from 2^((i-1)/2^NativeSchema) seconds to 2^(i/2^NativeSchema), as runs of
@@ -86,11 +80,7 @@ func native(h *dto.Histogram, of *perf.Histogram) {
 		counts[int32(math.Ceil(math.Log2(middle)*(1<<NativeSchema)))] += b.Count
 	}
 	h.Schema, h.ZeroThreshold, h.ZeroCount = &schema, &threshold, &zero
-	order := make([]int32, 0, len(counts))
-	for i := range counts {
-		order = append(order, i)
-	}
-	slices.Sort(order)
+	order := slices.Sorted(maps.Keys(counts))
 	var next int32
 	var before int64
 	for n, i := range order {

@@ -45,15 +45,9 @@ func (c *collector) counters(p *put, device string, port int) (problems int) {
 		return 1
 	}
 	number := strconv.Itoa(port)
-	all := maps.Clone(read.Port)
-	for name, v := range read.HW { // a driver may have one of the standard's names there, too
-		if _, both := all[name]; !both {
-			if all == nil {
-				all = map[string]uint64{}
-			}
-			all[name] = v
-		}
-	}
+	all := map[string]uint64{}
+	maps.Copy(all, read.HW)
+	maps.Copy(all, read.Port) // which counts where a driver has one of the standard's names, too
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		switch v := float64(all[name]); name {
 		case "port_xmit_data":

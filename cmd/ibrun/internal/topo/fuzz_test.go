@@ -3,8 +3,6 @@ package topo
 import (
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -35,21 +33,7 @@ func policies(t testing.TB) (all []placement.Policy) {
 // FuzzTopo takes machines that lie. Each is shown or refused, and no rank is ever bound to what may not be used: it has some
 // of the allowed PUs, or there is an error that says of what kind it is.
 func FuzzTopo(f *testing.F) {
-	names, err := filepath.Glob(machinesDir + "*.txtar")
-	if err != nil || len(names) == 0 {
-		f.Fatalf("no machines: %v", err)
-	}
-	var machines [][]byte
-	for _, name := range names {
-		if strings.Contains(name, "two-sockets") {
-			continue // so large that little else would be tried
-		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		machines = append(machines, text)
-	}
+	machines := hwtest.Archives(f, machinesDir+"*.txtar")
 	for machine := range machines {
 		for i, text := range []string{"0-99\n", "\n", "", "-1\n", "7\n", "!EIO\n", "0,2\n", "..", "MemTotal: 0 kB\n", "\x1b[2J\n"} {
 			f.Add(uint8(machine), uint16(i*11), text, i == 7, uint8(machine+i), uint8(1+i*5))
