@@ -8,6 +8,7 @@ import (
 
 	"github.com/ibrun/ibrun/attrs"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // Ranks and tags with a meaning of their own, as in the MPI-5.0 ABI.
@@ -99,24 +100,25 @@ func (c *Comm) Size() int {
 // fails at all, with that error where it was, and the communicator stays: with that attribute and those set before it
 // at the rank where it failed, without attributes elsewhere. MPI-5.0 §7.4.3.
 func (c *Comm) Free() error {
-	const op = "Free"
-	if err := c.removable(op); err != nil {
+	if err := c.removable(perf.Free.String()); err != nil {
 		return err
 	}
-	return c.free(op)
+	defer c.p.called(perf.Free)()
+	return c.free(perf.Free)
 }
 
 // Disconnect is Free that first waits for all messages under way: receives that this rank has begun complete, and are
 // to be waited for afterwards, as are sends. MPI-5.0 §11.10.4.
 func (c *Comm) Disconnect() error {
-	const op = "Disconnect"
+	op := perf.Disconnect.String()
 	if err := c.removable(op); err != nil {
 		return err
 	}
+	defer c.p.called(perf.Disconnect)()
 	if err := c.e.Quiet(c.ctx); err != nil {
 		return c.below(op, err)
 	}
-	return c.free(op)
+	return c.free(perf.Disconnect)
 }
 
 // removable refuses communicators that cannot be freed.
@@ -133,14 +135,15 @@ func (c *Comm) removable(op string) error {
 	return nil
 }
 
-func (c *Comm) free(op string) error {
+func (c *Comm) free(call perf.Op) error {
+	op := call.String()
 	if !c.freeing.CompareAndSwap(false, true) {
 		return c.err(op, ErrComm, fmt.Errorf("the communicator is being freed"))
 	}
 	defer c.freeing.Store(false)
 	failed := c.below(op, c.attrs.Clear())
 	c.aside.Wait()
-	if err := (&meeting{c: c, op: op}).agree(failed); err != nil {
+	if err := c.meet(call).agree(failed); err != nil {
 		return err
 	}
 	return c.below(op, c.shut(op))

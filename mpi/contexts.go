@@ -9,6 +9,7 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/mpi/internal/dtype"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // A context number is one bit for messages or collectives, and above it the communicator's id. How often the id was
@@ -37,12 +38,18 @@ var (
 type meeting struct {
 	c  *Comm
 	op string
+	as perf.Op // what its messages are shown as
 	// aside carries its messages if the caller does not wait, beside the collectives of the communicator. turn then
 	// counts such meetings, from 1 and alike at all ranks.
 	aside *group
 	turn  uint32
 	// founding carries its messages if the communicator is being made from groups. The others are nil then.
 	founding *founding
+}
+
+// meet is a meeting of the ranks of c within a call.
+func (c *Comm) meet(call perf.Op) *meeting {
+	return &meeting{c: c, op: call.String(), as: call.Within()}
 }
 
 // allreduce is for operations that give the same if a rank's value enters twice.
@@ -52,7 +59,7 @@ func (m *meeting) allreduce(dst, src []byte, k dtype.Kind, o Predefined) error {
 	case m.founding != nil:
 		return m.c.below(m.op, m.founding.combine(dst, src, f))
 	case m.aside == nil:
-		return m.c.allreduce(m.op, dst, src, k, o)
+		return m.c.allreduce(m.as, dst, src, k, o)
 	}
 	m.aside.used = 0
 	op := coll.Operation{Kernel: f, ElemSize: k.Size(), Commutative: commutative}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ibrun/ibrun/mpi/internal/dtype"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // Processes that make a communicator from a group have none yet by which to talk. Their messages travel in a context that
@@ -142,11 +143,12 @@ type founding struct {
 	about digest
 	peers []int32 // all of them, in an order that is the same everywhere
 	rank  int     // of this one among them
+	as    perf.Op // what its messages are shown as
 	self  int32   // and its number
 }
 
 func (f *founding) send(rank int, b []byte) (proto.Handle, error) {
-	to := proto.Route{Context: foundingContext, Peer: f.peers[rank], Rank: f.self}
+	to := proto.Route{Context: foundingContext, Peer: f.peers[rank], Rank: f.self, Op: f.as}
 	return f.d.e.Isend(to, append(slices.Clone(f.about[:]), b...), proto.Standard)
 }
 
@@ -179,12 +181,15 @@ func (f *founding) combine(dst, src []byte, kernel dtype.Func) error {
 
 // found agrees on a context for a communicator that is being made, and opens it. From then on all
 // its processes count on each other.
-func (c *Comm) found(op string, a digest) error {
-	p := c.p
-	f := &founding{d: &p.desk, about: a, peers: c.group.peers, rank: int(c.group.rank), self: int32(p.place.Rank)}
+func (c *Comm) found(call perf.Op, a digest) error {
+	p, op := c.p, call.String()
+	defer p.called(call)()
+	f := &founding{d: &p.desk, about: a, peers: c.group.peers, rank: int(c.group.rank), self: int32(p.place.Rank),
+		as: call.Within()}
 	p.desk.sit(a)
 	defer p.desk.rise(a)
-	m := &meeting{c: c, op: op, founding: f}
+	m := c.meet(call)
+	m.founding = f
 	err := c.below(op, p.e.Lost(c.group.peers))
 	if err == nil {
 		err = m.agree(nil)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/ibrun/ibrun/perf"
 )
 
 // Edge is an edge of a graph of ranks: messages are to go from one to another. A weight says how much, as the program likes;
@@ -34,11 +36,12 @@ func (n *Neighbors) clone() *Neighbors {
 // give weights, or none does. Hints are as for DupWithInfo. Ranks keep their numbers, as the standard allows. What is wrong at
 // one rank is an error at all. It is collective. MPI-5.0 §8.5.4.
 func (c *Comm) DistGraphCreateAdjacent(n Neighbors, info *Info) (*Comm, error) {
-	const op = "DistGraphCreateAdjacent"
+	op := perf.DistGraphCreateAdjacent.String()
 	if err := c.plain(op); err != nil {
 		return nil, err
 	}
-	m := &meeting{c: c, op: op}
+	defer c.p.called(perf.DistGraphCreateAdjacent)()
+	m := c.meet(perf.DistGraphCreateAdjacent)
 	if err := m.weigh(c.checkNeighbors(op, &n), n.weighted()); err != nil {
 		return nil, err
 	}
@@ -49,15 +52,16 @@ func (c *Comm) DistGraphCreateAdjacent(n Neighbors, info *Info) (*Comm, error) {
 // their weights count; it is the same at all ranks. A rank finds its edges in the order of the ranks that gave them, and
 // then as those gave them. MPI-5.0 §8.5.4.
 func (c *Comm) DistGraphCreate(edges []Edge, weighted bool, info *Info) (*Comm, error) {
-	const op = "DistGraphCreate"
+	op := perf.DistGraphCreate.String()
 	if err := c.plain(op); err != nil {
 		return nil, err
 	}
-	m := &meeting{c: c, op: op}
+	defer c.p.called(perf.DistGraphCreate)()
+	m := c.meet(perf.DistGraphCreate)
 	if err := m.weigh(c.checkEdges(op, edges), weighted); err != nil {
 		return nil, err
 	}
-	n, err := c.deal(op, edges, weighted)
+	n, err := c.deal(m.as, edges, weighted)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +162,7 @@ func (m *meeting) graph(n *Neighbors, info *Info) (*Comm, error) {
 const half = 3
 
 // deal gives every edge to the ranks at its ends, and returns those at this one.
-func (c *Comm) deal(op string, edges []Edge, weighted bool) (*Neighbors, error) {
+func (c *Comm) deal(as perf.Op, edges []Edge, weighted bool) (*Neighbors, error) {
 	size := len(c.peers)
 	parts := make([][]int, size)
 	for _, e := range edges {
@@ -169,16 +173,16 @@ func (c *Comm) deal(op string, edges []Edge, weighted bool) (*Neighbors, error) 
 	for r, part := range parts {
 		sent[r] = len(part)
 	}
-	if err := Alltoall(c, come, sent); err != nil {
-		return nil, c.below(op, err)
+	if err := c.alltoall(as, bytesOf(come), bytesOf(sent), sizeOf[int]()); err != nil {
+		return nil, err
 	}
 	total := 0
 	for _, n := range come {
 		total += n
 	}
 	in := make([]int, total)
-	if err := Alltoallv(c, in, come, nil, slices.Concat(parts...), sent, nil); err != nil {
-		return nil, c.below(op, err)
+	if err := c.alltoallv(as, bytesOf(in), come, nil, bytesOf(slices.Concat(parts...)), sent, nil, sizeOf[int]()); err != nil {
+		return nil, err
 	}
 	n := &Neighbors{}
 	if weighted {

@@ -1,48 +1,57 @@
 package mpi
 
-import "math"
+import (
+	"math"
+
+	"github.com/ibrun/ibrun/perf"
+)
 
 // Dup makes a communicator of the same processes in the same order, with messages of its own, and with the attributes
 // that their copy callbacks make. If a callback fails at any rank, then Dup fails at all, with that error where it was.
 // It is collective. MPI-5.0 §7.4.2.
-func (c *Comm) Dup() (*Comm, error) { return c.dup("Dup", nil) }
+func (c *Comm) Dup() (*Comm, error) { return c.dup(perf.Dup, nil) }
 
 // DupWithInfo is Dup with hints for the new communicator, as SetInfo takes them; those of c are not handed on.
 // MPI-5.0 §7.4.2.
 func (c *Comm) DupWithInfo(info *Info) (*Comm, error) {
 	h := newHints().with(info, c.rails())
-	return c.dup("DupWithInfo", &h)
+	return c.dup(perf.DupWithInfo, &h)
 }
 
 // Idup begins Dup. The communicator can be used once the request has completed; the copy callbacks have run when Idup
 // returns. The communicator and the request are nothing if a callback fails here; if one fails elsewhere, the request
 // completes with an error. Other collectives of c, also more of Idup, may follow at once. MPI-5.0 §7.4.2.
-func (c *Comm) Idup() (*Comm, Request, error) { return c.idup("Idup", nil) }
+func (c *Comm) Idup() (*Comm, Request, error) { return c.idup(perf.Idup, nil) }
 
 // IdupWithInfo begins DupWithInfo, as Idup begins Dup. The info may be changed when it has returned. MPI-5.0 §7.4.2.
 func (c *Comm) IdupWithInfo(info *Info) (*Comm, Request, error) {
 	h := newHints().with(info, c.rails())
-	return c.idup("IdupWithInfo", &h)
+	return c.idup(perf.IdupWithInfo, &h)
 }
 
-func (c *Comm) dup(op string, h *hints) (*Comm, error) {
+func (c *Comm) dup(call perf.Op, h *hints) (*Comm, error) {
+	op := call.String()
 	if err := c.usable(op); err != nil {
 		return nil, err
 	}
+	defer c.p.called(call)()
 	d, failed := c.replica(op)
-	if err := (&meeting{c: c, op: op}).found(d, h, failed); err != nil {
+	if err := c.meet(call).found(d, h, failed); err != nil {
 		return nil, err
 	}
 	return d, nil
 }
 
-func (c *Comm) idup(op string, h *hints) (*Comm, Request, error) {
+func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
+	op := call.String()
 	if err := c.usable(op); err != nil {
 		return nil, Request{}, err
 	}
+	defer c.p.called(call)()
 	turn := c.turns.Add(1)
 	d, failed := c.replica(op)
-	m := &meeting{c: c, op: op, turn: turn, aside: c.aisle(turn)}
+	m := c.meet(call)
+	m.turn, m.aside = turn, c.aisle(turn, m.as)
 	r := Request{c.e.Promise()}
 	c.aside.Go(func() { c.e.Fulfil(r.h, m.found(d, h, failed)) })
 	if failed != nil {
@@ -53,8 +62,8 @@ func (c *Comm) idup(op string, h *hints) (*Comm, Request, error) {
 }
 
 // aisle is the way of a meeting aside: the collectives' messages, by a tag of its own.
-func (c *Comm) aisle(turn uint32) *group {
-	g := &group{tag: int32(turn&math.MaxInt32 | 1<<30)}
+func (c *Comm) aisle(turn uint32, as perf.Op) *group {
+	g := &group{tag: int32(turn&math.MaxInt32 | 1<<30), call: as}
 	g.init(c, c.group.peers, c.group.rank)
 	return g
 }

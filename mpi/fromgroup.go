@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/ibrun/ibrun/perf"
 )
 
 // CommFromGroup makes a communicator of the processes of a group, in their order, without another one to start from. It is
@@ -17,7 +19,8 @@ import (
 // It is ErrGroup if the group lacks this process, ErrSession if its session has been closed, and ErrProcFailed if one of
 // the processes is lost, or has left the job. Hints that are not known are ignored. MPI-5.0 §7.4.2.
 func CommFromGroup(g *Group, tag string, _ *Info) (*Comm, error) {
-	const op = "CommFromGroup"
+	const call = perf.CommFromGroup
+	op := call.String()
 	if g != nil && len(g.peers) == 0 {
 		return nil, nil
 	}
@@ -26,7 +29,7 @@ func CommFromGroup(g *Group, tag string, _ *Info) (*Comm, error) {
 	}
 	c := g.p.draft(g.peers, g.Rank())
 	c.session = g.session
-	if err := c.found(op, about(tag, g.peers)); err != nil {
+	if err := c.found(call, about(tag, g.peers)); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -59,7 +62,8 @@ func (g *Group) founds(op, tag string) error {
 // In an intercommunicator ranks of messages are those of the other group. It can be duplicated and freed, and has Barrier;
 // other collectives are ErrComm: Merge makes an intracommunicator of both groups.
 func IntercommFromGroups(local, remote *Group, tag string, _ *Info) (*Comm, error) {
-	const op = "IntercommFromGroups"
+	const call = perf.IntercommFromGroups
+	op := call.String()
 	if err := local.founds(op, tag); err != nil {
 		return nil, err
 	}
@@ -77,7 +81,7 @@ func IntercommFromGroups(local, remote *Group, tag string, _ *Info) (*Comm, erro
 	first, second := c.sides()
 	both := slices.Concat(first, second)
 	c.group.peers, c.group.rank = both, int32(rankIn(both, int32(c.p.place.Rank)))
-	if err := c.found(op, about(tag, first, second)); err != nil {
+	if err := c.found(call, about(tag, first, second)); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -114,13 +118,14 @@ func (c *Comm) RemoteGroup() *Group {
 // high as false, then the others. If both give the same, some order is taken. All processes of a group give the same, or
 // it is ErrArg at all. It is collective, and takes no attributes along. MPI-5.0 §7.6.2.
 func (c *Comm) Merge(high bool) (*Comm, error) {
-	const op = "Merge"
+	op := perf.Merge.String()
 	if err := c.usable(op); err != nil {
 		return nil, err
 	}
 	if c.local == nil {
 		return nil, c.err(op, ErrComm, errors.New("the communicator has no second group"))
 	}
+	defer c.p.called(perf.Merge)()
 	first, second := c.sides()
 	mine := [1]uint8{0b1111} // bits: first gives low, first gives high, second low, second high
 	refused := uint8(0b01)
@@ -131,7 +136,7 @@ func (c *Comm) Merge(high bool) (*Comm, error) {
 		refused <<= 2
 	}
 	mine[0] &^= refused
-	m := &meeting{c: c, op: op}
+	m := c.meet(perf.Merge)
 	all, err := m.band(mine[0])
 	if err != nil {
 		return nil, err

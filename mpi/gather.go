@@ -12,7 +12,7 @@ func Bcast[T Elem](c *Comm, x []T, root int) error { return c.bcast(bytesOf(x), 
 
 func (c *Comm) bcast(b []byte, root int) error {
 	const op = "Bcast"
-	if err := c.begin(op); err != nil {
+	if err := c.begin(perf.Bcast); err != nil {
 		return err
 	}
 	defer c.end()
@@ -34,7 +34,7 @@ func Gather[T Elem](c *Comm, dst, src []T, root int) error {
 
 func (c *Comm) gather(dst, src []byte, elem, root int) error {
 	const op = "Gather"
-	if err := c.begin(op); err != nil {
+	if err := c.begin(perf.Gather); err != nil {
 		return err
 	}
 	defer c.end()
@@ -91,7 +91,7 @@ func Scatter[T Elem](c *Comm, dst, src []T, root int) error {
 
 func (c *Comm) scatter(dst, src []byte, elem, root int) error {
 	const op = "Scatter"
-	if err := c.begin(op); err != nil {
+	if err := c.begin(perf.Scatter); err != nil {
 		return err
 	}
 	defer c.end()
@@ -116,15 +116,16 @@ func (c *Comm) scatter(dst, src []byte, elem, root int) error {
 // Allgather collects src of all ranks in dst of each, in the order of ranks. In place: src is dst, or the part of
 // dst that is this rank's. MPI-5.0 §6.7.
 func Allgather[T Elem](c *Comm, dst, src []T) error {
-	return c.allgather("Allgather", bytesOf(dst), bytesOf(src), sizeOf[T]())
+	return c.allgather(perf.Allgather, bytesOf(dst), bytesOf(src), sizeOf[T]())
 }
 
-func (c *Comm) allgather(op string, dst, src []byte, elem int) error {
-	if err := c.begin(op); err != nil {
+func (c *Comm) allgather(as perf.Op, dst, src []byte, elem int) error {
+	op := as.String()
+	if err := c.begin(as); err != nil {
 		return err
 	}
 	defer c.end()
-	c.record(perf.Allgather, len(src))
+	c.record(as, len(src))
 	src, err := c.ownBlock(op, dst, src, elem)
 	if err != nil {
 		return err
@@ -138,16 +139,16 @@ func (c *Comm) allgather(op string, dst, src []byte, elem int) error {
 // Alltoall sends part i of src to rank i, where it becomes the part of dst that has this rank's number. dst and src
 // have one length and may be the same slice. MPI-5.0 §6.8.
 func Alltoall[T Elem](c *Comm, dst, src []T) error {
-	return c.alltoall(bytesOf(dst), bytesOf(src), sizeOf[T]())
+	return c.alltoall(perf.Alltoall, bytesOf(dst), bytesOf(src), sizeOf[T]())
 }
 
-func (c *Comm) alltoall(dst, src []byte, elem int) error {
-	const op = "Alltoall"
-	if err := c.begin(op); err != nil {
+func (c *Comm) alltoall(as perf.Op, dst, src []byte, elem int) error {
+	op := as.String()
+	if err := c.begin(as); err != nil {
 		return err
 	}
 	defer c.end()
-	c.record(perf.Alltoall, len(src))
+	c.record(as, len(src))
 	if err := c.alike(op, dst, src); err != nil {
 		return err
 	}

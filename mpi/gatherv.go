@@ -55,7 +55,7 @@ func Gatherv[T Elem](c *Comm, dst []T, counts, displs []int, src []T, root int) 
 
 func (c *Comm) gatherv(dst []byte, counts, displs []int, src []byte, elem, root int) error {
 	const op = "Gatherv"
-	if err := c.begin(op); err != nil {
+	if err := c.begin(perf.Gatherv); err != nil {
 		return err
 	}
 	defer c.end()
@@ -84,7 +84,7 @@ func Scatterv[T Elem](c *Comm, dst []T, src []T, counts, displs []int, root int)
 
 func (c *Comm) scatterv(dst, src []byte, counts, displs []int, elem, root int) error {
 	const op = "Scatterv"
-	if err := c.begin(op); err != nil {
+	if err := c.begin(perf.Scatterv); err != nil {
 		return err
 	}
 	defer c.end()
@@ -113,7 +113,7 @@ func Allgatherv[T Elem](c *Comm, dst []T, counts, displs []int, src []T) error {
 
 func (c *Comm) allgatherv(dst []byte, counts, displs []int, src []byte, elem int) error {
 	const op = "Allgatherv"
-	if err := c.begin(op); err != nil {
+	if err := c.begin(perf.Allgatherv); err != nil {
 		return err
 	}
 	defer c.end()
@@ -132,16 +132,16 @@ func (c *Comm) allgatherv(dst []byte, counts, displs []int, src []byte, elem int
 // into dst at rdispls[i]; nil displacements put the parts one after the other. dst and src may be the same slice,
 // and then rcounts and rdispls are for both. MPI-5.0 §6.8.
 func Alltoallv[T Elem](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) error {
-	return c.alltoallv(bytesOf(dst), rcounts, rdispls, bytesOf(src), scounts, sdispls, sizeOf[T]())
+	return c.alltoallv(perf.Alltoallv, bytesOf(dst), rcounts, rdispls, bytesOf(src), scounts, sdispls, sizeOf[T]())
 }
 
-func (c *Comm) alltoallv(dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int, elem int) error {
-	const op = "Alltoallv"
-	if err := c.begin(op); err != nil {
+func (c *Comm) alltoallv(as perf.Op, dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int, elem int) error {
+	op := as.String()
+	if err := c.begin(as); err != nil {
 		return err
 	}
 	defer c.end()
-	c.record(perf.Alltoallv, len(src))
+	c.record(as, len(src))
 	if err := c.apart(op, dst, src); err != nil {
 		return err
 	}

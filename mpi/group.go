@@ -38,37 +38,38 @@ type group struct {
 func (g *group) init(c *Comm, peers []int32, rank int32) { g.c, g.peers, g.rank = c, peers, rank }
 
 // begin admits one collective at a time, and none of those that an intercommunicator has not.
-func (c *Comm) begin(op string) error {
+func (c *Comm) begin(as perf.Op) error {
 	if c != nil && c.local != nil {
-		return c.err(op, ErrComm, errInter)
+		return c.err(as.String(), ErrComm, errInter)
 	}
-	return c.beginAll(op)
+	return c.beginAll(as)
 }
 
 var errInter = errors.New("this takes an intracommunicator: Merge makes one of both groups")
 
 // beginAll is begin for what all processes of an intercommunicator do together, as if they were one group.
-func (c *Comm) beginAll(op string) error {
-	if err := c.usable(op); err != nil {
+func (c *Comm) beginAll(as perf.Op) error {
+	if err := c.usable(as.String()); err != nil {
 		return err
 	}
 	if !c.group.busy.CompareAndSwap(false, true) {
-		return c.err(op, ErrComm, errors.New("another collective of this communicator is under way"))
+		return c.err(as.String(), ErrComm, errors.New("another collective of this communicator is under way"))
 	}
 	c.group.used = 0
 	if !c.group.tried {
-		c.group.call = perf.OpNamed(op) // which this is a part of
+		c.group.call = as // which this is a part of
 		err := c.group.share()
 		c.group.call = perf.NoOp
 		if err != nil {
 			c.end()
-			return c.below(op, err)
+			return c.below(as.String(), err)
 		}
 	}
 	return nil
 }
 
-// record has the collective that begin admitted recorded, with what this rank gives or gets.
+// record has the collective that begin admitted recorded, with what this rank gives or gets. What is part of another call is
+// shown as that and not counted.
 func (c *Comm) record(as perf.Op, bytes int) {
 	g := &c.group
 	g.call, g.bytes, g.began = as, bytes, c.e.Begin(as, bytes)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // The keys of hints for communicators. docs/hints.md tells what each does. MPI-5.0 §7.4.4.
@@ -189,15 +190,15 @@ func (c *Comm) currentHints() hints {
 // ErrInfoValue at all, and nothing changes. An assertion against a wildcard is not taken while a receive with it
 // waits. [Comm.GetInfo] tells what is in force. MPI-5.0 §7.4.4.
 func (c *Comm) SetInfo(info *Info) error {
-	const op = "SetInfo"
-	if err := c.usable(op); err != nil {
+	if err := c.usable(perf.SetInfo.String()); err != nil {
 		return err
 	}
-	return c.setInfo(op, info)
+	defer c.p.called(perf.SetInfo)()
+	return c.setInfo(perf.SetInfo, info)
 }
 
-func (c *Comm) setInfo(op string, info *Info) error {
-	h, err := (&meeting{c: c, op: op}).hint(c.currentHints().with(info, c.rails()))
+func (c *Comm) setInfo(call perf.Op, info *Info) error {
+	h, err := c.meet(call).hint(c.currentHints().with(info, c.rails()))
 	if err != nil {
 		return err
 	}

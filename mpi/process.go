@@ -248,7 +248,7 @@ func (p *Process) Finalize() error {
 	for _, c := range ours {
 		c.freeing.Store(true) // others may leave
 	}
-	err := p.world.barrier(op)
+	err := p.world.barrier(perf.Finalize)
 	for _, c := range ours {
 		err = errors.Join(err, c.shut(op))
 	}

@@ -43,6 +43,13 @@ func (p *Process) watched() {
 	}
 }
 
+// called has a call recorded that is made of others, which are not: from now until the result is called. Those are shown as
+// [perf.Op.Within] it.
+func (p *Process) called(as perf.Op) (ended func()) {
+	began := p.e.Begin(as, 0)
+	return func() { p.e.End(as, 0, began) }
+}
+
 // endProfile keeps what has been taken of a profile that was not kept yet.
 func (p *Process) endProfile() {
 	if err := p.prof.Stop(); err != nil && p.place.Report != nil {

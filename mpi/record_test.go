@@ -3,6 +3,8 @@ package mpi_test
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/ibrun/ibrun/mpi"
@@ -91,6 +93,56 @@ func checkRecorded(p *mpi.Process, times uint64) error {
 		return fmt.Errorf("rank %d: to its peer %+v, from it %+v", s.Rank, s.Peers[0].Out, s.Peers[0].In)
 	}
 	return nil
+}
+
+// TestRecordedConstructors: what makes and ends communicators is recorded as one call, and not as what it is made of.
+func TestRecordedConstructors(t *testing.T) {
+	mpitest.Run(t, 2, func(p *mpi.Process) error {
+		w := p.World()
+		ring := mpi.Neighbors{Sources: []int{1 - w.Rank()}, Destinations: []int{1 - w.Rank()}}
+		makers := map[perf.Op]func() (*mpi.Comm, error){
+			perf.Dup:             w.Dup,
+			perf.DupWithInfo:     func() (*mpi.Comm, error) { return w.DupWithInfo(nil) },
+			perf.Split:           func() (*mpi.Comm, error) { return w.Split(0, 0) },
+			perf.SplitType:       func() (*mpi.Comm, error) { return w.SplitType(mpi.TypeShared, 0, nil) },
+			perf.CommFromGroup:   func() (*mpi.Comm, error) { return mpi.CommFromGroup(w.Group(), "tag", nil) },
+			perf.DistGraphCreate: func() (*mpi.Comm, error) { return w.DistGraphCreate([]mpi.Edge{{From: 0, To: 1}}, false, nil) },
+			perf.DistGraphCreateAdjacent: func() (*mpi.Comm, error) {
+				return w.DistGraphCreateAdjacent(ring, nil)
+			},
+			perf.Idup: func() (*mpi.Comm, error) {
+				d, r, err := w.Idup()
+				return d, errors.Join(err, mpi.Waitall([]mpi.Request{r}, nil))
+			},
+		}
+		want := map[perf.Op]uint64{perf.Waitall: 1, perf.SetInfo: 1, perf.Free: uint64(len(makers)) - 1, perf.Disconnect: 1}
+		var comms []*mpi.Comm
+		for _, op := range slices.Sorted(maps.Keys(makers)) {
+			c, err := makers[op]()
+			if err != nil {
+				return fmt.Errorf("%v: %w", op, err)
+			}
+			comms, want[op] = append(comms, c), 1
+		}
+		err := errors.Join(w.SetInfo(nil), comms[0].Disconnect())
+		for _, c := range comms[1:] {
+			err = errors.Join(err, c.Free())
+		}
+		s, errRead := p.Recorded()
+		if err = errors.Join(err, errRead); err != nil {
+			return err
+		}
+		for _, o := range perf.MergeClasses(s.Ops) {
+			if o.Calls != want[o.Op] || o.Time <= 0 {
+				return fmt.Errorf("%v: %d calls in %v, want %d", o.Op, o.Calls, o.Time, want[o.Op])
+			}
+			delete(want, o.Op)
+		}
+		if len(want) != 0 {
+			return fmt.Errorf("not recorded: %v", want)
+		}
+		return nil
+	})
 }
 
 // TestRecordedOff: IBRUN_PERF=off records nothing, and calls go on as they do with it.

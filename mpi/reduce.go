@@ -10,14 +10,15 @@ import (
 )
 
 // Barrier returns when all ranks have called it, those of both groups of an intercommunicator. MPI-5.0 §6.3.
-func (c *Comm) Barrier() error { return c.barrier("Barrier") }
+func (c *Comm) Barrier() error { return c.barrier(perf.Barrier) }
 
-func (c *Comm) barrier(op string) error {
-	if err := c.beginAll(op); err != nil {
+func (c *Comm) barrier(as perf.Op) error {
+	op := as.String()
+	if err := c.beginAll(as); err != nil {
 		return err
 	}
 	defer c.end()
-	c.record(perf.Barrier, 0)
+	c.record(as, 0)
 	if f := c.group.memory(coll.OfBarrier, 0); f != nil {
 		return c.below(op, f.Barrier())
 	}
@@ -32,7 +33,7 @@ func Reduce[T Elem](c *Comm, dst, src []T, op Op, root int) error {
 
 func (c *Comm) reduce(dst, src []byte, k dtype.Kind, o Op, root int) error {
 	const op = "Reduce"
-	if err := c.begin(op); err != nil {
+	if err := c.begin(perf.Reduce); err != nil {
 		return err
 	}
 	defer c.end()
@@ -67,20 +68,20 @@ func (c *Comm) alike(op string, dst, src []byte) error {
 // Allreduce combines src of all ranks element by element into dst of each, with the same bits everywhere. dst and
 // src may be the same slice. MPI-5.0 §6.9.6.
 func Allreduce[T Elem](c *Comm, dst, src []T, op Op) error {
-	const name = "Allreduce"
 	if c != nil && c.local != nil {
-		return c.err(name, ErrComm, errInter)
+		return c.err(perf.Allreduce.String(), ErrComm, errInter)
 	}
-	return c.allreduce(name, bytesOf(dst), bytesOf(src), kindOf[T](), op)
+	return c.allreduce(perf.Allreduce, bytesOf(dst), bytesOf(src), kindOf[T](), op)
 }
 
 // allreduce is among the processes of both groups in an intercommunicator.
-func (c *Comm) allreduce(op string, dst, src []byte, k dtype.Kind, o Op) error {
-	if err := c.beginAll(op); err != nil {
+func (c *Comm) allreduce(as perf.Op, dst, src []byte, k dtype.Kind, o Op) error {
+	op := as.String()
+	if err := c.beginAll(as); err != nil {
 		return err
 	}
 	defer c.end()
-	c.record(perf.Allreduce, len(src))
+	c.record(as, len(src))
 	if err := c.alike(op, dst, src); err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func ReduceScatter[T Elem](c *Comm, dst, src []T, counts []int, op Op) error {
 
 func (c *Comm) reduceScatter(dst, src []byte, counts []int, k dtype.Kind, o Op) error {
 	const op = "ReduceScatter"
-	if err := c.begin(op); err != nil {
+	if err := c.begin(perf.ReduceScatter); err != nil {
 		return err
 	}
 	defer c.end()
@@ -158,7 +159,7 @@ func Exscan[T Elem](c *Comm, dst, src []T, op Op) error {
 func (c *Comm) scan(as perf.Op, f func(coll.Peer, []byte, []byte, *coll.Operation) error, dst, src []byte,
 	k dtype.Kind, o Op) error {
 	op := as.String()
-	if err := c.begin(op); err != nil {
+	if err := c.begin(as); err != nil {
 		return err
 	}
 	defer c.end()

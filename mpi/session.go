@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/mpi/internal/place"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // Limits of names, in bytes; those of C have a NUL more.
@@ -65,32 +66,35 @@ func sessionHints(asked *Info) *Info {
 // so it waits for the other processes in these; without any it waits for nobody. Every later call of the session is
 // ErrSession, Close too. No other may be under way. MPI-5.0 §11.3.1.
 func (s *Session) Close() error {
-	const op = "Session.Close"
+	op := perf.SessionClose.String()
 	if s == nil {
 		return fault(op, ErrSession, errNoSession)
 	}
 	if s.closed.Swap(true) {
 		return s.err(op, ErrSession, errClosed)
 	}
+	ended := s.p.called(perf.SessionClose)
 	comms := s.p.alive(s)
 	failed := s.p.dropAttributes(comms)
 	errs := make([]error, len(comms))
 	var all sync.WaitGroup
 	for i, c := range comms {
-		all.Go(func() { errs[i] = c.part(op) })
+		all.Go(func() { errs[i] = c.part(perf.SessionClose) })
 	}
 	all.Wait()
+	ended()
 	err := errors.Join(errs...)
 	return s.p.below(op, errors.Join(failed, s.p.release(err)))
 }
 
 // part ends a communicator together with its other ranks, whatever its attributes' callbacks have said.
-func (c *Comm) part(op string) error {
+func (c *Comm) part(call perf.Op) error {
+	op := call.String()
 	if !c.freeing.CompareAndSwap(false, true) {
 		return c.err(op, ErrComm, errors.New("the communicator is being freed"))
 	}
 	c.aside.Wait()
-	err := (&meeting{c: c, op: op}).agree(nil)
+	err := c.meet(call).agree(nil)
 	return errors.Join(err, c.shut(op))
 }
 

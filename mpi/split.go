@@ -6,12 +6,15 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+
+	"github.com/ibrun/ibrun/perf"
 )
 
 // Split makes a communicator of the ranks that give the same color, ordered by key and then by rank here; it is nil
 // for ranks that give Undefined. Other colors are not negative. It is collective. MPI-5.0 §7.4.2.
 func (c *Comm) Split(color, key int) (*Comm, error) {
-	const op = "Split"
+	const call = perf.Split
+	op := call.String()
 	if err := c.usable(op); err != nil {
 		return nil, err
 	}
@@ -23,8 +26,9 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 		}
 		return nil, err
 	}
+	defer c.p.called(call)()
 	all := make([]int, 2*len(c.peers))
-	if err := c.allgather(op, bytesOf(all), bytesOf([]int{color, key}), sizeOf[int]()); err != nil {
+	if err := c.allgather(call.Within(), bytesOf(all), bytesOf([]int{color, key}), sizeOf[int]()); err != nil {
 		return nil, err
 	}
 	sides, keys := make([]side, len(c.peers)), make([]int, len(c.peers))
@@ -34,7 +38,7 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 			sides[r] = side{1, uint64(color)}
 		}
 	}
-	return c.divide(op, sides, keys)
+	return c.divide(call, sides, keys)
 }
 
 // side tells which part of a split a rank goes to, in a form that parts of all ranks can be compared by. The zero side is
@@ -51,9 +55,9 @@ func sideOf(words ...any) (s side) {
 }
 
 // divide makes a communicator of the ranks on the side of this one, ordered by key; nil for no side.
-func (c *Comm) divide(op string, sides []side, keys []int) (*Comm, error) {
+func (c *Comm) divide(call perf.Op, sides []side, keys []int) (*Comm, error) {
 	mine := sides[c.rank]
-	ctx, err := (&meeting{c: c, op: op}).newContext(mine != side{})
+	ctx, err := c.meet(call).newContext(mine != side{})
 	if err != nil || mine == (side{}) {
 		return nil, err
 	}

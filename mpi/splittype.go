@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // SplitType is by what [Comm.SplitType] divides a communicator; Undefined is another. MPI-5.0 §7.4.2.
@@ -44,20 +45,22 @@ const (
 // TypeHWUnguided takes the largest type of hwloc by which every communicator has fewer ranks than this one, and sets
 // mpi_hw_resource_type in info to it. All get nil if there is no such type. MPI-5.0 §7.4.2.
 func (c *Comm) SplitType(by SplitType, key int, info *Info) (*Comm, error) {
-	const op = "SplitType"
+	const call = perf.SplitType
+	op := call.String()
 	if err := c.usable(op); err != nil {
 		return nil, err
 	}
+	defer c.p.called(call)()
 	// A rank that fails takes part as if it gave Undefined, so the others do not hang.
 	mine, failed := c.claim(op, by, info)
-	sides, keys, open, err := c.claims(op, &mine, key)
+	sides, keys, open, err := c.claims(call, &mine, key)
 	kind := ""
 	if err == nil && open {
-		kind, err = c.choose(op, sides, &mine)
+		kind, err = c.choose(call, sides, &mine)
 	}
 	var d *Comm
 	if err == nil {
-		d, err = c.divide(op, sides, keys)
+		d, err = c.divide(call, sides, keys)
 	}
 	if failed != nil {
 		return nil, c.also(op, failed, err)
@@ -65,8 +68,8 @@ func (c *Comm) SplitType(by SplitType, key int, info *Info) (*Comm, error) {
 	if d == nil {
 		return nil, err
 	}
-	if err := d.setInfo(op, info); err != nil {
-		return nil, c.also(op, err, d.free(op))
+	if err := d.setInfo(call, info); err != nil {
+		return nil, c.also(op, err, d.free(call))
 	}
 	if mine.byType != nil && info != nil {
 		err = info.Set(keyResource, kind)
@@ -193,14 +196,14 @@ func (p *Process) psetSide(name string) (side, error) {
 }
 
 // claims tells sides and keys of all ranks, and whether any leaves it open what to divide by.
-func (c *Comm) claims(op string, mine *claim, key int) (sides []side, keys []int, open bool, err error) {
+func (c *Comm) claims(call perf.Op, mine *claim, key int) (sides []side, keys []int, open bool, err error) {
 	const words = len(side{}) + 2
 	record := append(mine.side[:], uint64(key), 0)
 	if mine.byType != nil {
 		record[words-1] = 1
 	}
 	all := make([]uint64, words*len(c.peers))
-	if err := c.allgather(op, bytesOf(all), bytesOf(record), sizeOf[uint64]()); err != nil {
+	if err := c.allgather(call.Within(), bytesOf(all), bytesOf(record), sizeOf[uint64]()); err != nil {
 		return nil, nil, false, err
 	}
 	for r := range slices.Chunk(all, words) {
@@ -212,14 +215,14 @@ func (c *Comm) claims(op string, mine *claim, key int) (sides []side, keys []int
 }
 
 // choose finds the largest type that divides, and puts the sides of the ranks that left it open in their places.
-func (c *Comm) choose(op string, sides []side, mine *claim) (kind string, err error) {
+func (c *Comm) choose(call perf.Op, sides []side, mine *claim) (kind string, err error) {
 	types := hw.ResourceTypes()
 	record := make([]uint64, len(types)*len(side{}))
 	for i, s := range mine.byType {
 		copy(record[i*len(s):], s[:])
 	}
 	all := make([]uint64, len(record)*len(sides))
-	if err := c.allgather(op, bytesOf(all), bytesOf(record), sizeOf[uint64]()); err != nil {
+	if err := c.allgather(call.Within(), bytesOf(all), bytesOf(record), sizeOf[uint64]()); err != nil {
 		return "", err
 	}
 	for i, kind := range types {

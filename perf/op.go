@@ -65,6 +65,18 @@ const (
 	Fence
 	Lock
 	Flush
+	DupWithInfo
+	Idup
+	IdupWithInfo
+	SplitType
+	Merge
+	CommFromGroup
+	IntercommFromGroups
+	DistGraphCreate
+	DistGraphCreateAdjacent
+	SetInfo
+	Disconnect
+	SessionClose
 	ops // how many this version names
 )
 
@@ -78,7 +90,7 @@ func (o Op) IsWithin() bool { return o&maxOps != 0 }
 // IsCollective tells whether all ranks of a communicator call o together.
 func (o Op) IsCollective() bool {
 	o &^= maxOps
-	return o >= Barrier && o <= Finalize || o == Fence
+	return o >= Barrier && o <= Finalize || o == Fence || o >= DupWithInfo && o <= SessionClose
 }
 
 // counted tells whether calls of o are.
@@ -94,6 +106,8 @@ var names = [ops]string{
 	"Barrier", "Bcast", "Reduce", "Allreduce", "ReduceScatter", "Scan", "Exscan",
 	"Gather", "Gatherv", "Scatter", "Scatterv", "Allgather", "Allgatherv", "Alltoall", "Alltoallv",
 	"Dup", "Split", "Create", "Free", "Finalize", "Put", "Get", "Accumulate", "Fence", "Lock", "Flush",
+	"DupWithInfo", "Idup", "IdupWithInfo", "SplitType", "Merge", "CommFromGroup", "IntercommFromGroups",
+	"DistGraphCreate", "DistGraphCreateAdjacent", "SetInfo", "Disconnect", "Session.Close",
 }
 
 // String is the operation's name as in package mpi, "Allreduce".
@@ -102,16 +116,6 @@ func (o Op) String() string {
 		return names[o]
 	}
 	return fmt.Sprintf("Op(%d)", uint8(o))
-}
-
-// OpNamed is the operation with this name in package mpi, NoOp if there is none.
-func OpNamed(name string) Op {
-	for o := NoOp + 1; o < ops; o++ {
-		if names[o] == name {
-			return o
-		}
-	}
-	return NoOp
 }
 
 // Ops returns all operations but NoOp, ascending.

@@ -77,6 +77,15 @@ func TestHangView(t *testing.T) {
 	p.wantCode(137, "SIGKILL")
 }
 
+// TestConstructorInView: who waits for others to make a communicator is seen in that call, and not in what it is made of.
+func TestConstructorInView(t *testing.T) {
+	watched(t)
+	p := startJob(t, 3, "-n", "3", "rank", "hang", "dup")
+	p.sees("[1]: asleep, not in MPI", "[0 2]: in Dup")
+	p.signal(p.pids[0], syscall.SIGKILL)
+	p.wantCode(137, "SIGKILL")
+}
+
 // TestStoppedRankInView: a rank that a signal has stopped is said to be, is not waited for, and answers when it goes on.
 func TestStoppedRankInView(t *testing.T) {
 	watched(t)

@@ -10,7 +10,7 @@ import (
 )
 
 // hang is a program with messages that hangs: rank 1 does what is said for ever, rank 0 waits for its message, and all others
-// for all.
+// for all. With "dup" rank 1 naps and the others duplicate a communicator, which they cannot without it.
 func hang(what string) error {
 	p, err := mpi.Init(context.Background(), nil)
 	if err != nil {
@@ -22,13 +22,15 @@ func hang(what string) error {
 	}
 	fmt.Println("ready", os.Getpid())
 	switch {
+	case what == "dup" && w.Rank() != 1:
+		_, err = w.Dup()
 	case w.Rank() == 0:
 		_, err = mpi.Recv(w, make([]byte, 8), 1, 7)
 	case w.Rank() > 1:
 		err = w.Barrier()
 	case what == "loop":
 		loopForEver()
-	case what == "nap":
+	default:
 		napForEver()
 	}
 	return err

@@ -50,7 +50,7 @@ type domain struct {
 	troubles []trouble
 	owing    []*endpoint // are due a grant for which there was no room
 	wants    atomic.Bool // wanting is not empty
-	resent   uint64 // messages posted again on a connection that was made anew; what devices repeat themselves they do not tell
+	resent   uint64      // messages posted again on a connection that was made anew; what devices repeat themselves they do not tell
 
 	// mu guards what Read and Write share with the other methods: all queues, all transfers, and the following.
 	mu       sync.Mutex

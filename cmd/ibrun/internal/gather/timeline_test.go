@@ -2,8 +2,10 @@ package gather
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -76,19 +78,32 @@ type event struct {
 	Args map[string]any
 }
 
-// ns reads microseconds with three decimals.
+// ns is what readers make of a time in microseconds. They take it for a binary fraction, and some cut off what is below a
+// nanosecond while others round: all have to come to the same as the text says.
 func ns(t *testing.T, n json.Number) int64 {
 	t.Helper()
 	var us, rest int64
-	if _, err := fmt.Sscanf(string(n), "%d.%03d", &us, &rest); err != nil {
-		t.Fatalf("time %q: %v", n, err)
+	_, errText := fmt.Sscanf(string(n), "%d.%3d", &us, &rest)
+	f, err := n.Float64()
+	if cut, near := int64(f*1000), int64(math.Round(f*1000)); errText != nil || err != nil || cut != near || cut != us*1000+rest {
+		t.Fatalf("time %q is read as %d ns or %d ns; %v, %v", n, cut, near, errText, err)
 	}
 	return us*1000 + rest
 }
 
+// reader takes in events as Perfetto's trace processor does: in order of time, and of those at the same time in the order of
+// the file.
+type reader struct {
+	t        *testing.T
+	open     map[[2]int][]event // by process and thread: slices that no later one has closed, the innermost last
+	named    map[[2]int]bool
+	slicesOf map[int][]event // by rank
+	arrows   map[int][2]event
+}
+
 // check reads a timeline as strictly as its documentation asks, and returns the slices by rank and the arrows. Slices of a
-// thread lie side by side or in each other; every arrow has one beginning and one end, each within a slice of its thread that
-// stands before it in the file.
+// thread lie side by side or in each other. Every arrow has one beginning and, later, one end, which bear the same id, category
+// and name as no other does; each binds to the slice that has begun last in its thread, which is not over.
 func check(t *testing.T, text []byte) (slicesOf map[int][]event, arrows map[int][2]event) {
 	t.Helper()
 	var file struct {
@@ -102,53 +117,85 @@ func check(t *testing.T, text []byte) (slicesOf map[int][]event, arrows map[int]
 	if err := d.Decode(&file); err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
-	slicesOf, arrows = map[int][]event{}, map[int][2]event{}
-	threads, named := map[[2]int][]event{}, map[[2]int]bool{}
-	for _, e := range file.TraceEvents {
-		at := [2]int{e.Pid, e.Tid}
+	r := &reader{t, map[[2]int][]event{}, map[[2]int]bool{}, map[int][]event{}, map[int][2]event{}}
+	timed := slices.DeleteFunc(slices.Clone(file.TraceEvents), func(e event) bool { return e.Ph == "M" })
+	slices.SortStableFunc(timed, func(a, b event) int { return cmp.Compare(ns(t, a.Ts), ns(t, b.Ts)) })
+	for _, e := range timed {
 		switch e.Ph {
-		case "M":
-			named[at] = named[at] || e.Name == "thread_name"
 		case "X":
-			if e.Name == "" || ns(t, e.Dur) <= 0 || ns(t, e.Ts) < 0 {
-				t.Errorf("slice %+v", e)
-			}
-			for _, o := range threads[at] {
-				from, until := max(ns(t, o.Ts), ns(t, e.Ts)), min(ns(t, o.Ts)+ns(t, o.Dur), ns(t, e.Ts)+ns(t, e.Dur))
-				if from < until && until != ns(t, e.Ts)+ns(t, e.Dur) {
-					t.Errorf("%+v and %+v overlap, and neither holds the other", o, e)
-				}
-			}
-			threads[at] = append(threads[at], e)
-			slicesOf[e.Pid] = append(slicesOf[e.Pid], e)
+			r.slice(e)
 		case "s", "f":
-			end := strings.Index("sf", e.Ph)
-			pair := arrows[e.ID]
-			if e.ID == 0 || pair[end].Ph != "" || (e.Ph == "f") != (e.Bp == "e") {
-				t.Errorf("arrow %+v, and there is %+v", e, pair)
-			}
-			pair[end] = e
-			arrows[e.ID] = pair
-			if !slices.ContainsFunc(threads[at], func(o event) bool {
-				return ns(t, o.Ts) <= ns(t, e.Ts) && ns(t, e.Ts) < ns(t, o.Ts)+ns(t, o.Dur)
-			}) {
-				t.Errorf("no slice is around %+v", e)
-			}
+			r.flow(e)
 		default:
 			t.Errorf("phase %q", e.Ph)
 		}
 	}
-	for at := range threads {
-		if !named[at] {
+	for _, e := range file.TraceEvents {
+		if e.Ph == "M" {
+			r.name(e)
+		}
+	}
+	for at := range r.open {
+		if !r.named[at] {
 			t.Errorf("thread %v has no name", at)
 		}
 	}
-	for id, pair := range arrows {
-		if pair[0].Ph != "s" || pair[1].Ph != "f" || pair[0].Cat != pair[1].Cat || pair[0].Name != pair[1].Name {
+	for id, pair := range r.arrows {
+		if pair[1].Ph != "f" {
 			t.Errorf("arrow %d: %+v", id, pair)
 		}
 	}
-	return slicesOf, arrows
+	return r.slicesOf, r.arrows
+}
+
+func (r *reader) name(e event) {
+	if name, ok := e.Args["name"].(string); e.Name == "thread_name" && ok && name != "" {
+		r.named[[2]int{e.Pid, e.Tid}] = true
+	}
+	known := []string{"process_name", "process_sort_index", "process_labels", "thread_name"}
+	if len(e.Args) != 1 || !slices.Contains(known, e.Name) {
+		r.t.Errorf("metadata %+v", e)
+	}
+}
+
+func (r *reader) slice(e event) {
+	at := [2]int{e.Pid, e.Tid}
+	from, until := ns(r.t, e.Ts), ns(r.t, e.Ts)+ns(r.t, e.Dur)
+	if e.Name == "" || until <= from || e.Cat == "" {
+		r.t.Errorf("slice %+v", e)
+	}
+	for n := len(r.open[at]); n > 0 && over(r.t, r.open[at][n-1]) <= from; n-- {
+		r.open[at] = r.open[at][:n-1]
+	}
+	if n := len(r.open[at]); n > 0 && over(r.t, r.open[at][n-1]) < until {
+		r.t.Errorf("%+v and %+v overlap, and neither holds the other", r.open[at][n-1], e)
+	}
+	r.open[at] = append(r.open[at], e)
+	r.slicesOf[e.Pid] = append(r.slicesOf[e.Pid], e)
+}
+
+// over is when a slice ends.
+func over(t *testing.T, e event) int64 {
+	t.Helper()
+	return ns(t, e.Ts) + ns(t, e.Dur)
+}
+
+func (r *reader) flow(e event) {
+	pair, began := r.arrows[e.ID]
+	switch {
+	case e.ID == 0 || e.Cat != "message" || e.Name != "message": // ids are unique only with both
+		r.t.Errorf("arrow %+v", e)
+	case e.Ph == "s" && (began || e.Bp != ""):
+		r.t.Errorf("arrow %+v begins, and there is %+v", e, pair)
+	case e.Ph == "f" && (!began || pair[1].Ph != "" || e.Bp != "e" || ns(r.t, e.Ts) <= ns(r.t, pair[0].Ts)):
+		r.t.Errorf("arrow %+v ends, and there is %+v", e, pair)
+	}
+	pair[strings.Index("sf", e.Ph)] = e
+	r.arrows[e.ID] = pair
+	open := r.open[[2]int{e.Pid, e.Tid}]
+	if len(open) == 0 || over(r.t, open[len(open)-1]) <= ns(r.t, e.Ts) {
+		r.t.Errorf("%+v binds to no slice around it, but to the last of %+v", e, open)
+	}
 }
 
 func timeline(t *testing.T, ranks ...Rank) (told []string, text []byte) {
@@ -171,7 +218,7 @@ func TestTimeline(t *testing.T) {
 	b.call(perf.Waitall, 3000, 5000, func() { // and another goroutine meanwhile
 		b.met(3500, 0, 2)
 		b.call(perf.Recv, 4000, 6000, nil)
-		b.call(perf.Probe, 3200, 3300, nil)
+		b.call(perf.Probe, 3200, 3300, nil) // over when the message comes
 		b.now = 3000
 	})
 	told, text := timeline(t, a.done(), Rank{Rank: 2}, b.done())
@@ -191,6 +238,21 @@ func TestTimeline(t *testing.T) {
 	if send.Name != "Send" || ns(t, send.Ts) != 0 || ns(t, send.Dur) != 1000 ||
 		fmt.Sprint(send.Args) != "map[bytes:8 peer:0 tag:1]" {
 		t.Errorf("slice %+v", send)
+	}
+}
+
+// TestTimelineTimes: whatever the times, slices that follow each other do not overlap, and arrows bind to those they belong to.
+func TestTimelineTimes(t *testing.T) {
+	a, b := newRecording(t, 0, 2), newRecording(t, 1, 2)
+	const calls = 4000
+	for i := range int64(calls) {
+		at := 4000 + i*1004 // a recorder has times in steps of 4 ns
+		a.call(perf.Send, at, at+1004, func() { a.left(at+i%1004, 1, uint32(i)) })
+		b.call(perf.Recv, at+500, at+1504, func() { b.met(at+1503, 0, uint32(i)) })
+	}
+	_, text := timeline(t, a.done(), b.done())
+	if of, arrows := check(t, text); len(of[0]) != calls || len(of[1]) != calls || len(arrows) != calls {
+		t.Errorf("%d and %d calls, %d arrows", len(of[0]), len(of[1]), len(arrows))
 	}
 }
 
