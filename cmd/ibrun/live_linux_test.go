@@ -197,18 +197,51 @@ func TestProgressLines(t *testing.T) {
 	}
 }
 
-// TestViewOnNodes: a signal to any ibrun of a job makes each show what its own ranks wait for.
+// TestViewOnNodes: every ibrun of a job tells about the ranks of all nodes, with the stacks of those that are elsewhere, and the
+// one that is sent a signal shows them.
 func TestViewOnNodes(t *testing.T) {
 	watched(t)
-	ns := newNodes(t, 2).start(2, "-n", "4", "--ppn", "2", "rank", "hang", "nap")
-	for k, want := range []string{"(2 of 4, those on n0)", "(2 of 4, those on n1)"} {
-		view := tells[live.View](t, "hang", "--json", fmt.Sprint(ns.list[k].cmd.Process.Pid))
-		if view.Node != k || view.Nodes != 2 || view.Here != 2 || view.Size != 4 {
-			t.Errorf("node %d: %+v", k, view)
+	ns := newNodes(t, 3).start(1, "-n", "3", "rank", "hang", "nap")
+	for _, p := range ns.list {
+		pid := fmt.Sprint(p.cmd.Process.Pid)
+		p.eventually("the ranks are not seen", func() bool { // many processes may want the processor
+			v := tells[live.View](t, "hang", "--json", pid)
+			t.Logf("%s: %+v", pid, v.Groups)
+			return len(v.Groups) == 3 && len(v.Stacks) > 0 && v.Stacks[0].Rank == 1 &&
+				strings.Contains(v.Stacks[0].Text, "napForEver(") && strings.HasPrefix(v.Groups[0].What, "asleep, not in MPI") &&
+				slices.Equal(v.Groups[0].Hosts, []string{"n1"}) && slices.Contains(v.Groups[0].WaitedFor, 0)
+		})
+		table := tells[live.Table](t, "top", "--once", "--json", "--interval", "200ms", pid)
+		for rank, row := range table.Rows {
+			if row.Rank.Rank != rank || row.Host != fmt.Sprint("n", rank) || row.State != live.Running || row.PID == 0 || row.Wall == 0 {
+				t.Errorf("top of %s: %+v", pid, row)
+			}
 		}
-		ns.list[1].signal(ns.list[1].cmd.Process.Pid, syscall.SIGUSR1)
-		ns.list[k].eventually("no view", func() bool { return strings.Contains(ns.list[k].said(), want) })
+		if len(table.Rows) != 3 || table.Rows[0].MPIShare != 1 || table.Rows[1].MPIShare != 0 {
+			t.Errorf("top of %s: %+v", pid, table)
+		}
+	}
+	p := ns.list[2]
+	p.signal(p.cmd.Process.Pid, syscall.SIGUSR1)
+	p.eventually("no view", func() bool {
+		return strings.Contains(p.said(), "  rank 0 on n0: in Recv from rank 1, tag 7, for")
+	})
+	if said := ns.list[0].said(); said != "" {
+		t.Errorf("node 0 was not asked, and says\n%s", said)
+	}
+	if v := tells[live.View](t, "hang", "--json", p.job()); len(v.Groups) != 3 {
+		t.Errorf("by the name of the job: %+v", v)
 	}
 	ns.list[0].signal(ns.list[0].pids[0], syscall.SIGKILL)
 	ns.wantCode(137, "SIGKILL")
+}
+
+// job is the name of the only job here.
+func (p *process) job() string {
+	p.t.Helper()
+	jobs := tells[[]live.Job](p.t, "ps", "--json")
+	if len(jobs) == 0 || jobs[0].ID != jobs[len(jobs)-1].ID {
+		p.t.Fatalf("jobs are %+v", jobs)
+	}
+	return jobs[0].ID
 }

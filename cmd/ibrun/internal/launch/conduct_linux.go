@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/live"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/rendezvous"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/hw"
@@ -69,6 +68,7 @@ func conduct(m *meeting, where layout, t *task, o *cli.Options, s Streams) (int,
 		return 0, err
 	}
 	defer l.close()
+	l.looks.join(m, where)
 	defer l.export(o)()
 	defer l.lookOn(o)()
 	began := time.Now()
@@ -127,7 +127,7 @@ func (c *conductor) watch(signals <-chan os.Signal) {
 		case sig := <-signals:
 			c.signal(sig.(syscall.Signal), true)
 		case <-timeout:
-			shown = c.lastView()
+			shown = c.local.looks.view()
 		case <-shown:
 			shown = nil
 			where := ""
@@ -194,7 +194,9 @@ func (n *node) check(e *event) error {
 	case evRecorded:
 		ok = n.has(e.Rank) && e.Recorded != nil
 	case evSignal:
-		ok = slices.Contains(append(append(askSignals(), passSignals()...), viewSignal), os.Signal(syscall.Signal(e.Signal)))
+		ok = slices.Contains(append(askSignals(), passSignals()...), os.Signal(syscall.Signal(e.Signal)))
+	case evLook:
+		ok = e.Question != nil || e.Answer != nil
 	case evFacts:
 		ok = e.Facts != nil && n.facts == nil && n.hasAll(e.Facts.Ranks)
 	case evPage:
@@ -226,6 +228,8 @@ func (c *conductor) hear(n *node, e *event) {
 		n.facts = e.Facts
 	case evPage:
 		n.keepPage(e)
+	case evLook:
+		c.local.looks.hearFar(n.number, e.Question, e.Answer)
 	case evDone:
 		n.done = true
 		if e.Text != "" {
@@ -302,34 +306,12 @@ func (c *conductor) ending(grace time.Duration) *order {
 	return &order{End: &ending{Grace: grace, Tail: tail}}
 }
 
-// view has every node show what its ranks wait for. The channel is closed when this one has.
-func (c *conductor) view() <-chan struct{} {
-	c.m.tell(&order{Signal: int(viewSignal)})
-	return c.local.looks.view()
-}
-
-// lastView is view before the job is ended, which waits for other nodes as long as their views may take.
-func (c *conductor) lastView() <-chan struct{} {
-	shown := c.view()
-	if c.t.Nodes == 1 {
-		return shown
-	}
-	all := make(chan struct{})
-	longest := time.After(live.LookPatience)
-	go func() {
-		<-shown
-		<-longest
-		close(all)
-	}()
-	return all
-}
-
 // signal does what a signal to ibrun means, this one or that of another node: the first that asks for the end is
 // passed on, the second kills.
 func (c *conductor) signal(sig syscall.Signal, here bool) {
 	switch sig {
 	case viewSignal:
-		c.view()
+		c.local.looks.view()
 		return
 	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP:
 		if !c.asked && !c.ended {

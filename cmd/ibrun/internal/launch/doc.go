@@ -21,10 +21,11 @@
 //
 // node 0 conducts all agents alike ([conductor]): that of its own directly, the others through the ibrun of their
 // node, which passes both on ([follower]), keeps its agent, and ends it if node 0 is lost. Each agent answers the PMI
-// of its own ranks; what concerns others goes up and down with the events and orders, once for each node and barrier.
-// Each node shows its own ranks' output. Events bear node 0's time, so that the first failure is named also if another
-// was heard of before it. The job's secret is made on each node from that of the secret file and a random number of
-// node 0, and does not travel.
+// of its own ranks; what concerns others goes up and down with the events and orders, once for each node and
+// barrier. Each node shows its own ranks' output; what ranks do, any of them tells of all, as node 0 asks the others
+// ([looks]). Events bear node 0's time, so that the first failure is named also if another was heard of before it.
+// The job's secret is made on each node from that of the secret file and a random number of node 0, and does not
+// travel.
 //
 // ibrun and agent are subreapers: a process whose parent has died becomes their child, so nothing that a rank starts
 // can leave the tree below them, whatever setsid and double forks it uses. They watch each other by their socket: if ibrun

@@ -25,7 +25,7 @@ type follower struct {
 }
 
 // follow has this node's ranks started, and passes on what happens to node 0 and what it orders, until that has judged.
-func follow(m *meeting, t *task, o *cli.Options, s Streams) (int, error) {
+func follow(m *meeting, where layout, t *task, o *cli.Options, s Streams) (int, error) {
 	signals := make(chan os.Signal, 16)
 	notify(signals, slices.Concat(askSignals(), passSignals(), []os.Signal{viewSignal}))
 	defer signal.Stop(signals)
@@ -34,6 +34,7 @@ func follow(m *meeting, t *task, o *cli.Options, s Streams) (int, error) {
 		return 0, err
 	}
 	defer l.close()
+	l.looks.join(m, where)
 	defer l.export(o)()
 	defer l.lookOn(o)()
 	f := &follower{Streams: s, m: m, o: o, local: l, portrait: newPortrait(l, m.welcome.Report)}
@@ -112,8 +113,8 @@ func (f *follower) obey(o *order) {
 			f.local.order(&order{End: &ending{Tail: -1}})
 			f.hard = time.After(agentPatience)
 		}
-	case o.Signal == int(viewSignal):
-		f.local.looks.view()
+	case o.Question != nil, o.Answer != nil:
+		f.local.looks.hearFar(0, o.Question, o.Answer)
 	case o.Signal != 0, o.End != nil, o.Parcel != nil:
 		f.local.order(&order{Signal: o.Signal, End: o.End, Parcel: o.Parcel})
 	}
@@ -131,6 +132,10 @@ func (f *follower) zeroLost() {
 
 // signal does here what a signal does on node 0, which hears of it.
 func (f *follower) signal(sig syscall.Signal) {
+	if sig == viewSignal { // whoever asked sees it, and nobody else
+		f.local.looks.view()
+		return
+	}
 	f.m.report(&event{Kind: evSignal, Signal: int(sig)})
 	switch sig {
 	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP:

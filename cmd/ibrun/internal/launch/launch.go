@@ -122,7 +122,7 @@ func start(m *meeting, here placement.Machine, o *cli.Options, env []string, s S
 		s.say("%s", hint)
 	}
 	if m.zero != nil {
-		return follow(m, t, o, s)
+		return follow(m, p.layout, t, o, s)
 	}
 	return conduct(m, p.layout, t, o, s)
 }

@@ -23,4 +23,4 @@ func checkLimits(int) error { return supported() }
 
 func conduct(*meeting, layout, *task, *cli.Options, Streams) (int, error) { return 0, supported() }
 
-func follow(*meeting, *task, *cli.Options, Streams) (int, error) { return 0, supported() }
+func follow(*meeting, layout, *task, *cli.Options, Streams) (int, error) { return 0, supported() }

@@ -22,7 +22,7 @@ const (
 	agentPatience = time.Second
 )
 
-// viewSignal asks for the hang view, on every node.
+// viewSignal asks for the hang view.
 const viewSignal = unix.SIGUSR1
 
 // passSignals are those that are passed on to the ranks and change nothing else.

@@ -16,12 +16,16 @@ import (
 	"golang.org/x/term"
 )
 
-// looks is who looks at the ranks of this node while they run, for those who ask: the commands, signals, the end by --timeout.
+// looks is who looks at the ranks of this node while they run, and asks other nodes about theirs, for those who want to know: the
+// commands, signals, the end by --timeout.
 type looks struct {
 	l     *local
 	job   live.Job
 	since *live.Watch
 	pids  atomic.Pointer[[]int] // of the ranks that were started
+
+	neighbors []*neighbor // none for a job on one node
+	hosts     []string    // by rank; nil for such
 
 	ctx     context.Context // ends before the job is over
 	stop    context.CancelFunc
@@ -30,17 +34,19 @@ type looks struct {
 
 	mu   sync.Mutex
 	wait map[int][]chan string // who waits for the stacks of a rank
+	last uint64                // inquiry
+	open map[uint64]*inquiry
 }
 
 func newLooks(l *local) *looks {
-	k := &looks{l: l, since: live.NewWatch(), wait: map[int][]chan string{}, job: live.Job{
+	k := &looks{l: l, since: live.NewWatch(), wait: map[int][]chan string{}, open: map[uint64]*inquiry{}, job: live.Job{
 		ID: l.t.JobID, Host: l.t.Host, Node: l.t.Node, Nodes: l.t.Nodes, PID: os.Getpid(),
 		Size: l.t.Size, Here: len(l.t.Ranks), Began: time.Now()}}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	return k
 }
 
-// lookOn lets people look at the ranks here. The job does not depend on it.
+// lookOn lets people look at the ranks. The job does not depend on it.
 func (l *local) lookOn(o *cli.Options) (end func()) {
 	k := l.looks
 	for i, p := range o.Programs {
@@ -106,7 +112,10 @@ func (k *looks) follow() {
 // Job is part of [live.Source], as are Ranks and Stacks.
 func (k *looks) Job() live.Job { return k.job }
 
-func (k *looks) Ranks(context.Context) ([]live.Rank, error) {
+func (k *looks) Ranks(ctx context.Context) ([]live.Rank, error) { return k.ranks(ctx, nil), nil }
+
+// own are the ranks here.
+func (k *looks) own() []live.Rank {
 	var pids []int
 	if p := k.pids.Load(); p != nil {
 		pids = *p
@@ -127,7 +136,7 @@ func (k *looks) Ranks(context.Context) ([]live.Rank, error) {
 			all[i].State = live.Ended
 		}
 	}
-	return all, nil
+	return all
 }
 
 // rank is what a rank has recorded.
@@ -200,6 +209,11 @@ func isBelow(pid, ancestor int) bool {
 }
 
 func (k *looks) Stacks(ctx context.Context, ranks []int) (map[int]string, error) {
+	return k.stacks(ctx, ranks, nil), nil
+}
+
+// ownStacks are those of ranks here that answer before ctx ends.
+func (k *looks) ownStacks(ctx context.Context, ranks []int) map[int]string {
 	answers := make([]chan string, len(ranks))
 	k.mu.Lock()
 	for i, rank := range ranks {
@@ -227,7 +241,7 @@ func (k *looks) Stacks(ctx context.Context, ranks []int) (map[int]string, error)
 			delete(texts, rank)
 		}
 	}
-	return texts, nil
+	return texts
 }
 
 // hearStacks hands on what a rank's goroutines do to all who wait for it.
@@ -240,7 +254,7 @@ func (k *looks) hearStacks(e *event) {
 	delete(k.wait, e.Rank)
 }
 
-// view shows what the ranks here wait for, unless that is being done. The channel is closed when it has been.
+// view shows what the ranks wait for, unless that is being done. The channel is closed when it has been.
 func (k *looks) view() <-chan struct{} {
 	shown := make(chan struct{})
 	if k.viewing.Swap(true) {

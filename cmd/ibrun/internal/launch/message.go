@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/live"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/internal/job"
 	"github.com/ibrun/ibrun/internal/pmi"
@@ -58,15 +59,33 @@ type programTask struct {
 // order goes from ibrun to its agent, and from node 0 to the other nodes. Exactly one field is set. The end of the
 // stream means that who gave the orders has died.
 type order struct {
-	Start  *task       `json:",omitempty"` // only to an agent, and first
-	Signal int         `json:",omitempty"` // pass on to all ranks
-	End    *ending     `json:",omitempty"`
-	Parcel *pmi.Parcel `json:",omitempty"` // for the PMI server
-	Stacks []int       `json:",omitempty"` // ranks that are to tell what their goroutines do; only to an agent
-	Bar    *progress   `json:",omitempty"` // to be drawn; only to an agent
+	Start    *task       `json:",omitempty"` // only to an agent, and first
+	Signal   int         `json:",omitempty"` // pass on to all ranks
+	End      *ending     `json:",omitempty"`
+	Parcel   *pmi.Parcel `json:",omitempty"` // for the PMI server
+	Stacks   []int       `json:",omitempty"` // ranks that are to tell what their goroutines do; only to an agent
+	Bar      *progress   `json:",omitempty"` // to be drawn; only to an agent
+	Question *question   `json:",omitempty"` // only to a node, as is Answer
+	Answer   *answer     `json:",omitempty"`
 
 	Welcome *welcome `json:",omitempty"` // only to a node, and first
 	Verdict *verdict `json:",omitempty"` // only to a node, and last
+}
+
+// question is what node 0 asks another node, or that node 0: what all ranks do that the other can tell of, or what the goroutines
+// of some of them do.
+type question struct {
+	ID       uint64        // by who asks
+	Stacks   []int         `json:",omitempty"`
+	Patience time.Duration // for how long the answer is waited for, or a little longer
+}
+
+// answer is an answer, or a part of one.
+type answer struct {
+	ID     uint64         // of the question
+	Ranks  []live.Rank    `json:",omitempty"`
+	Stacks map[int]string `json:",omitempty"` // by rank
+	More   bool           `json:",omitempty"` // other parts follow
 }
 
 // ending tells an agent to end its ranks and then itself.
@@ -100,6 +119,7 @@ const (
 	evFault  kind = "fault"  // Code, Text: why it cannot go on
 	evFacts  kind = "facts"  // Facts: for the report, behind the last end of a rank
 	evPage   kind = "page"   // Rank, Page or Text (why it cannot be read): what a rank has recorded, likewise
+	evLook   kind = "look"   // Question or Answer
 )
 
 // event goes from an agent to ibrun, and from there to node 0. The end of the stream before evDone means that who
@@ -121,4 +141,6 @@ type event struct {
 	Facts    *report.Node `json:",omitempty"`
 	Page     []byte       `json:",omitempty"` // as packPage makes it
 	Recorded *recorded    `json:",omitempty"`
+	Question *question    `json:",omitempty"`
+	Answer   *answer      `json:",omitempty"`
 }

@@ -107,11 +107,13 @@ func testMessages(t testing.TB) (events, orders [][]byte) {
 		{Kind: evAbort, Rank: 3, Code: 7, Text: "why"}, {Kind: evSignal, Signal: 2}, {Kind: evNotStarted, Rank: -1, Text: "why"},
 		{Kind: evFault, Text: "why"}, {Kind: evDone, Rank: -1}, {Kind: evJoin, Join: &join{Name: "n"}},
 		{Kind: evParcel, Parcel: &pmi.Parcel{Group: "WORLD:0"}}, {Kind: evPage, Rank: 2, Page: []byte("page")},
+		{Kind: evLook, Question: &question{ID: 1, Stacks: []int{2}}}, {Kind: evLook, Answer: &answer{ID: 2, More: true}},
 		{Kind: evFacts, Facts: &report.Node{Name: "n", Ranks: []report.Place{{Rank: 2}, {Rank: 3}}}}} {
 		events = append(events, pack(e))
 	}
-	for _, o := range []order{{Signal: 2}, {End: &ending{Grace: 50, Tail: 1}}, {Parcel: &pmi.Parcel{}},
-		{Welcome: &welcome{JobID: "j"}}, {Verdict: &verdict{Code: 3, Lines: []string{"why"}}}} {
+	for _, o := range []order{{Signal: 2}, {End: &ending{Grace: 50, Tail: 1}}, {Parcel: &pmi.Parcel{}}, {Question: &question{ID: 3}},
+		{Answer: &answer{ID: 4, Stacks: map[int]string{2: "goroutine 1"}}}, {Welcome: &welcome{JobID: "j"}},
+		{Verdict: &verdict{Code: 3, Lines: []string{"why"}}}} {
 		orders = append(orders, pack(o))
 	}
 	return events, orders

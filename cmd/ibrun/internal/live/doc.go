@@ -9,9 +9,9 @@
 //	v, err := live.Look(ctx, jobs[0].Remote())
 //	err = v.Text(os.Stdout)                 // ibrun hang: the hang view
 //
-// A [Source] tells about the ranks of one node: ibrun itself is one, and [Job.Remote] another. The hang view is made from a
-// source, so that ibrun shows the same on SIGUSR1 as `ibrun hang` does from outside. [Watch] notes since when: ranks leave no
-// time stamps.
+// A [Source] tells about the ranks of a job: ibrun itself is one, which asks the ibruns on other nodes, and [Job.Remote]
+// another. The hang view is made from a source, so that ibrun shows the same on SIGUSR1 as `ibrun hang` does from outside.
+// [Watch] notes since when: ranks leave no time stamps.
 //
 // Whoever asks waits for a bounded time only, and the job for nobody.
 package live

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -102,12 +103,13 @@ func (o options) run(ctx context.Context, name string, stdout *os.File, stderr i
 	return v.Text(stdout)
 }
 
-// pick finds the job that is meant.
+// pick finds the job that is meant. Of several nodes of a job here any will do, as each tells of all, and the first is taken.
 func pick(jobs []Job, want string) (Job, error) {
 	var found []Job
 	var names []string
 	for _, j := range jobs {
-		if strings.HasPrefix(j.ID, want) || want == strconv.Itoa(j.PID) {
+		another := slices.ContainsFunc(found, func(f Job) bool { return f.ID == j.ID })
+		if !another && strings.HasPrefix(j.ID, want) || want == strconv.Itoa(j.PID) {
 			found = append(found, j)
 			names = append(names, fmt.Sprintf("%s (process %d)", j.ID, j.PID))
 		}

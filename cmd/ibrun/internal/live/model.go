@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Source tells about the ranks of a job on one node. Any goroutine may call it.
+// Source tells about the ranks of a job. Any goroutine may call it.
 type Source interface {
 	// Job is whose ranks they are.
 	Job() Job
-	// Ranks looks at all of them, and does not wait for any.
+	// Ranks looks at all of them, ascending, and does not wait for any; for other nodes only a moment.
 	Ranks(ctx context.Context) ([]Rank, error)
 	// Stacks asks some of them what their goroutines do. Those that have not answered when ctx ends are missing.
 	Stacks(ctx context.Context, ranks []int) (map[int]string, error)
@@ -46,13 +46,16 @@ const (
 	Finalized State = "finalized" // it lives on
 	Stopped   State = "stopped"   // by a signal or a debugger
 	Ended     State = "ended"     // there is no such process any more
+	Unheard   State = "unheard"   // it is on another node, which has not answered
 )
 
 // Rank is what is known of a rank at one moment.
 type Rank struct {
-	Rank  int   `json:"rank"`
-	PID   int   `json:"pid"`
-	State State `json:"state"`
+	Rank int `json:"rank"`
+	// Host is the name of its node, of a job on several.
+	Host  string `json:"host,omitempty"`
+	PID   int    `json:"pid"`
+	State State  `json:"state"`
 	// Error says why what it records cannot be read.
 	Error string `json:"error,omitempty"`
 	// CPU is the processor time its process has used, Process the state of that as the kernel tells, a letter, and WaitsIn the

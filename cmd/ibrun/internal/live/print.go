@@ -21,7 +21,7 @@ func (v *View) Text(w io.Writer) error {
 	var b strings.Builder
 	where := ""
 	if v.Nodes > 1 {
-		where = fmt.Sprintf(" (%d of %d, those on %s)", v.Here, v.Size, v.Host)
+		where = fmt.Sprintf(" on %d nodes", v.Nodes)
 	}
 	fmt.Fprintf(&b, "what the ranks of job %s%s do, %s after its start:\n", v.ID, where, long(time.Since(v.Began)))
 	for i := range v.Groups {
@@ -57,10 +57,20 @@ func (v *View) Text(w io.Writer) error {
 	return err
 }
 
-// line is "12 ranks (0-11): in Recv from rank 12, tag 7, for 31 s".
+// maxHosts is of how many nodes a line has the names.
+const maxHosts = 3
+
+// line is "12 ranks (0-11) on n0, n1: in Recv from rank 12, tag 7, for 31 s".
 func (g *Group) line() string {
-	text := ranksText(g.Ranks) + ": " + g.What
-	if g.order != getsOn {
+	text := ranksText(g.Ranks)
+	switch n := len(g.Hosts); {
+	case n > maxHosts:
+		text += fmt.Sprintf(" on %d nodes", n)
+	case n > 0:
+		text += " on " + strings.Join(g.Hosts, ", ")
+	}
+	text += ": " + g.What
+	if g.order != getsOn && g.order != unheard {
 		text += ", for " + span(g.From, g.To)
 	}
 	if g.order != waiting && len(g.WaitedFor) > 0 {

@@ -74,21 +74,29 @@ func share(before, now *Rank, apart float64) float64 {
 func (t *Table) Text(w io.Writer, lines, columns int) error {
 	var table strings.Builder
 	tab := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tab, "RANK\tPID\tSTATE\tMPI\tCPU\tCALLS/s\tOUT/s\tIN/s\tEARLY\tPOSTED\t  NOW")
+	node := func(string) string { return "" }
+	if t.Nodes > 1 {
+		node = func(name string) string { return name + "\t" }
+	}
+	fmt.Fprintln(tab, "RANK\t"+node("NODE")+"PID\tSTATE\tMPI\tCPU\tCALLS/s\tOUT/s\tIN/s\tEARLY\tPOSTED\t  NOW")
 	rows := t.Rows
 	if lines > 0 && len(rows) > lines-3 {
 		rows = rows[:max(lines-3, 0)]
 	}
 	for i := range rows {
 		r := &rows[i]
-		fmt.Fprintf(tab, "%d\t%d\t%s\t%.0f%%\t%.0f%%\t%s\t%s\t%s\t%d\t%d\t  %s\n",
-			r.Rank.Rank, r.PID, r.State, r.MPIShare*100, r.CPUs*100,
+		fmt.Fprintf(tab, "%d\t%s%d\t%s\t%.0f%%\t%.0f%%\t%s\t%s\t%s\t%d\t%d\t  %s\n",
+			r.Rank.Rank, node(r.Host), r.PID, r.State, r.MPIShare*100, r.CPUs*100,
 			scaled(r.CallsRate), scaled(r.OutRate), scaled(r.InRate), r.Unexpected, r.Posted, r.now())
 	}
 	if err := tab.Flush(); err != nil {
 		return err
 	}
-	head := fmt.Sprintf("job %s on %s: %d of %d ranks, for %s: %s\n", t.ID, t.Host, t.Here, t.Size, long(time.Since(t.Began)),
+	where := t.Host
+	if t.Nodes > 1 {
+		where = fmt.Sprintf("%d nodes", t.Nodes)
+	}
+	head := fmt.Sprintf("job %s on %s: %d ranks, for %s: %s\n", t.ID, where, t.Size, long(time.Since(t.Began)),
 		strings.Join(t.Command, " "))
 	var b strings.Builder
 	for line := range strings.Lines(head + table.String()) {

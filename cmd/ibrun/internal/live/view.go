@@ -22,10 +22,7 @@ const (
 	maxGroups = 12
 )
 
-// LookPatience is how long [Look] takes at most, where there are processors for it.
-const LookPatience = lookApart + stackPatience
-
-// View is what the ranks of a node wait for: the hang view.
+// View is what the ranks of a job wait for: the hang view.
 type View struct {
 	Job
 	// Groups are the ranks by what they do, the odd ones first.
@@ -39,6 +36,8 @@ type View struct {
 // Group is ranks that do the same.
 type Group struct {
 	Ranks []int `json:"ranks"`
+	// Hosts are the names of their nodes, of a job on several.
+	Hosts []string `json:"hosts,omitempty"`
 	// What is what they do, in words.
 	What string `json:"what"`
 	// From and To are for how long they have done that, the shortest and the longest.
@@ -61,13 +60,15 @@ type class int
 
 const (
 	broken  class = iota // stopped, ended too early, not to be read
+	unheard              // on a node that does not answer
 	absent               // alive, and not waiting in any operation
 	waiting              // in an operation
 	getsOn               // not at all
 	over                 // finalized
 )
 
-// Look makes the view. It takes somewhat more than a second at most, whatever the ranks do.
+// Look makes the view. It takes somewhat more than a second at most, whatever the ranks do; a node that does not answer is waited
+// for up to two more.
 func Look(ctx context.Context, s Source) (*View, error) {
 	first, err := s.Ranks(ctx)
 	if err != nil {
@@ -146,6 +147,9 @@ func groupBy(first, then []Rank, apart time.Duration, name func(*Wait) string) [
 			of[what], all = g, append(all, g)
 		}
 		g.Ranks = append(g.Ranks, r.Rank)
+		if r.Host != "" && !slices.Contains(g.Hosts, r.Host) {
+			g.Hosts = append(g.Hosts, r.Host)
+		}
 		g.From, g.To = min(g.From, seconds), max(g.To, seconds)
 	}
 	slices.SortFunc(all, func(a, b *Group) int {
@@ -179,6 +183,8 @@ func (r *Rank) does(before *Rank, apart time.Duration, name func(*Wait) string) 
 		return "stopped, by a signal or a debugger", broken, r.Quiet
 	case Ended:
 		return "no more: its process has ended", broken, r.Quiet
+	case Unheard:
+		return "not heard of: their node does not answer", unheard, 0
 	case Finalized:
 		return "finalized, and " + r.busy(before, apart), over, r.Quiet
 	}

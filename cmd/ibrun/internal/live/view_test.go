@@ -155,7 +155,7 @@ func TestLook(t *testing.T) {
 	if err := v.Text(&text); err != nil {
 		t.Fatal(err)
 	}
-	const want = `what the ranks of job k1 (6 of 9, those on n0) do, less than 1 s after its start:
+	const want = `what the ranks of job k1 on 2 nodes do, less than 1 s after its start:
   rank 2: stopped, by a signal or a debugger, for less than 1 s; rank 0 waits for it
   rank 1: asleep, not in MPI, for less than 1 s
   rank 0: in Recv from rank 2, tag 7, for 31 s
@@ -208,21 +208,36 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// TestNodes: of several nodes it is said which ones the ranks are on, and which do not answer.
+func TestNodes(t *testing.T) {
+	ranks := []Rank{in(0, "Recv", 1, 7), {Rank: 1, State: Stopped, Quiet: 3}, in(2, "Recv", 1, 7), {Rank: 3, State: Unheard},
+		in(4, "Recv", 1, 7), in(5, "Recv", 1, 7)}
+	for i := range ranks {
+		ranks[i].Host = fmt.Sprintf("n%d", i)
+	}
+	wantLines(t, lines(ranks, ranks),
+		"rank 1 on n1: stopped, by a signal or a debugger, for 3 s; 4 ranks (0,2,4-5) wait for it",
+		"rank 3 on n3: not heard of: their node does not answer",
+		"4 ranks (0,2,4-5) on 4 nodes: in Recv from rank 1, tag 7, for 31 s")
+	ranks[4].Host, ranks[5].Host = "n0", "n2"
+	wantLines(t, lines(ranks, ranks)[2:], "4 ranks (0,2,4-5) on n0, n2: in Recv from rank 1, tag 7, for 31 s")
+}
+
 func TestTable(t *testing.T) {
 	first := []Rank{{Rank: 0, Calls: 10, BytesOut: 1 << 20, MPI: 1, CPU: 1}, in(1, "Recv", 0, 7), {Rank: 2, Calls: 100}}
 	then := []Rank{{Rank: 0, State: Running, PID: 77, Calls: 2510, BytesOut: 5 << 20, BytesIn: 600, MPI: 2, CPU: 2.5, Unexpected: 3,
-		Done: 4, Total: 9},
+		Host: "n0", Done: 4, Total: 9},
 		in(1, "Recv", 0, 7), {Rank: 2, State: Stopped, Calls: 7}, {Rank: 3, State: Starting}}
 	table := newTable((&fake{}).Job(), first, then, 2*time.Second)
 	var text strings.Builder
 	if err := table.Text(&text, 6, 60); err != nil {
 		t.Fatal(err)
 	}
-	want := `job k1 on n0: 0 of 9 ranks, for less than 1 s: ./a b
-  RANK  PID    STATE   MPI  CPU  CALLS/s  OUT/s  IN/s  EARL
-     0   77  running   50%  75%    1.25k  2.10M   300      
-     1    0  running  100%   0%        0      0     0      
-     2    0  stopped    0%   0%        0      0     0      
+	want := `job k1 on 2 nodes: 9 ranks, for less than 1 s: ./a b
+  RANK  NODE  PID    STATE   MPI  CPU  CALLS/s  OUT/s  IN/s
+     0    n0   77  running   50%  75%    1.25k  2.10M   300
+     1          0  running  100%   0%        0      0     0
+     2          0  stopped    0%   0%        0      0     0
 1 more ranks
 `
 	if text.String() != want {
@@ -242,11 +257,14 @@ func TestTable(t *testing.T) {
 }
 
 func TestPick(t *testing.T) {
-	jobs := []Job{{ID: "ab1", PID: 10}, {ID: "ab2", PID: 11}, {ID: "cd", PID: 12}}
-	for want, found := range map[string]string{"ab1": "ab1", "c": "cd", "12": "cd", "11": "ab2"} {
+	jobs := []Job{{ID: "ab1", PID: 10}, {ID: "ab2", PID: 11}, {ID: "cd", PID: 12}, {ID: "cd", PID: 13, Node: 1}}
+	for want, found := range map[string]string{"ab1": "ab1", "c": "cd", "12": "cd", "11": "ab2", "13": "cd"} {
 		if j, err := pick(jobs, want); err != nil || j.ID != found {
 			t.Errorf("%q is %s, %v", want, j.ID, err)
 		}
+	}
+	if j, err := pick(jobs, "13"); err != nil || j.Node != 1 {
+		t.Errorf("the ibrun of node 1 is that of node %d, %v", j.Node, err)
 	}
 	for _, want := range []string{"", "ab", "x"} {
 		if j, err := pick(jobs, want); err == nil {
