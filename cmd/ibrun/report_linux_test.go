@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -49,6 +51,51 @@ func words(all []report.Variable) (list []string) {
 		list = append(list, v.Name+"="+v.Value)
 	}
 	return list
+}
+
+// reported returns the files that a job says its report is in.
+func (p *process) reported() []string {
+	p.t.Helper()
+	for line := range strings.Lines(p.said()) {
+		if names, found := strings.CutPrefix(line, "ibrun: report: "); found {
+			return strings.Split(strings.TrimSpace(names), ", ")
+		}
+	}
+	return nil
+}
+
+// TestReportUnnamed: a report without a name is printed, and written to two files in the working directory, whose paths are told;
+// with - it is printed only.
+func TestReportUnnamed(t *testing.T) {
+	for _, flag := range []string{"--report", "--report=-"} {
+		cmd := exec.Command("ibrun", "-n", "2", flag, "rank", "exit", "0")
+		cmd.Dir = t.TempDir()
+		p := startCommand(t, 0, cmd)
+		p.wantCode(0, "ranks 0-1 (2) recorded nothing")
+		var want []string
+		files, err := os.ReadDir(cmd.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			want = append(want, filepath.Join(cmd.Dir, f.Name()))
+		}
+		if got := p.reported(); !slices.Equal(got, want) {
+			t.Errorf("%s: told are %q, and there are %q", flag, got, want)
+		}
+		if flag == "--report=-" {
+			if len(want) > 0 {
+				t.Errorf("%s writes %q", flag, want)
+			}
+			continue
+		}
+		if len(want) != 2 || !strings.HasPrefix(filepath.Base(want[0]), "ibrun-report-") || !strings.HasSuffix(want[0], ".html") {
+			t.Fatalf("%s writes %q", flag, want)
+		}
+		if r := readReport(t, want[1]); !strings.Contains(want[0], r.Job.ID) || len(r.Ranks) != 2 {
+			t.Errorf("the report of %s is of %+v", want[0], r.Job)
+		}
+	}
 }
 
 // TestReportNowhere: that a report cannot be written is said once, and changes nothing else.
@@ -99,12 +146,20 @@ func TestReportFullDisk(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	p := startJob(t, 0, "-n", "1", "--report="+dir+"/a.html", "rank", "exit", "0")
-	p.wantCode(0, "no space left on device")
-	if said := p.said(); strings.Count(said, "no space left") != 1 {
-		t.Errorf("it says\n%s", said)
+	if err := os.WriteFile(dir+"/full", make([]byte, 4096), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("%v is left, %v", left, err)
+	for _, flag := range []string{"--report", "--report=a.html", "--report=b.json,a.html"} {
+		cmd := exec.Command("ibrun", "-n", "1", flag, "rank", "exit", "3")
+		cmd.Dir = dir
+		p := startCommand(t, 0, cmd)
+		p.wantCode(3, "no space left on device")
+		said := p.said()
+		if strings.Count(said, "no space left") != 1 || strings.Count(said, "no report ") != 1 || p.reported() != nil {
+			t.Errorf("%s: it says\n%s", flag, said)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+			t.Errorf("%s: %v is left, %v", flag, left, err)
+		}
 	}
 }

@@ -113,7 +113,8 @@ func (o *Options) outputFlags() []flag {
 			o.MetricsSD = s
 			return nil
 		}},
-		{[]string{"report"}, "", "tell at the end where time went; --report=FILE.html or FILE.json too (docs/report.md)", o.setReport},
+		{[]string{"report"}, "", "tell at the end where time went, and write ibrun-report-JOB.html and .json; --report=FILE.html,\n" +
+			"or FILE.json, writes these instead, and --report=- none (docs/report.md)", o.setReport},
 		{[]string{"pprof"}, "FILE", "write CPU and goroutine profiles of all ranks, for go tool pprof", file(&o.Profile)},
 		{[]string{"trace"}, "FILE.json", "write calls and messages of all ranks, for ui.perfetto.dev", file(&o.Trace)},
 		{[]string{"dlv"}, "RANKS", "start these ranks (0,2-3) under dlv, and print the port of each", o.Delve.Set},
@@ -121,15 +122,19 @@ func (o *Options) outputFlags() []flag {
 	}
 }
 
-// setReport reads --report, which is a switch, and --report=FILE,FILE...
+// setReport reads --report, which is a switch, --report=FILE,FILE... and --report=-
 func (o *Options) setReport(s string) error {
 	if on, err := strconv.ParseBool(s); err == nil {
-		o.Report = on
-		if !on {
-			o.ReportTo = nil
+		if o.Report = on; !on {
+			o.ReportBare, o.ReportTo = false, nil
 		}
 		return nil
 	}
+	if s == "-" {
+		o.Report, o.ReportBare, o.ReportTo = true, true, nil
+		return nil
+	}
+	o.ReportBare = false
 	for name := range strings.SplitSeq(s, ",") {
 		if err := report.CheckName(name); err != nil {
 			return err

@@ -33,9 +33,10 @@ type Options struct {
 	// Metrics is where Prometheus can ask what the ranks of this node do: host:port, a port, or a path. Empty: nowhere.
 	// MetricsSD is the file that tells it so, or empty.
 	Metrics, MetricsSD string
-	// Report tells at the end where the time went, also as the files ReportTo, each FILE.html or FILE.json.
-	Report   bool
-	ReportTo []string
+	// Report tells at the end where the time went, also as the files ReportTo, each FILE.html or FILE.json. Without any these are
+	// two in the working directory that are named after the job, and with ReportBare none.
+	Report, ReportBare bool
+	ReportTo           []string
 	// Profile and Trace are the files to write profiles and a trace of all ranks to. Empty: none.
 	Profile, Trace string
 	// Psets are process sets that the user defines, in the order of the command line; no two have the same name.

@@ -146,8 +146,13 @@ func TestReport(t *testing.T) {
 		{"--report=a.json x", true, []string{"a.json"}},
 		{"--report=a.html,b.json x", true, []string{"a.html", "b.json"}},
 		{"--report=a.json --report=false x", false, nil},
+		{"--report=a.json --report=- x", true, nil},
+		{"--report=- --report=a.json x", true, []string{"a.json"}},
 	} {
 		o, err := Parse(strings.Fields(c.words), none)
+		if err == nil && o.ReportBare != strings.HasSuffix(c.words, "- x") {
+			t.Errorf("%s: with no file %v", c.words, o.ReportBare)
+		}
 		if err != nil || o.Report != c.want || !slices.Equal(o.ReportTo, c.files) {
 			t.Errorf("%s: %+v, %v", c.words, o, err)
 		}

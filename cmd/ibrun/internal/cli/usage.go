@@ -20,7 +20,8 @@ PROGRAM is a directory with a Go program or a .go file, which is built first, or
 		fmt.Fprintf(&b, "%s:\n\n", g.title)
 		for _, f := range g.flags {
 			if f.help != "" {
-				fmt.Fprintf(&b, "  %-*s %s\n", nameColumn, f.spelling(), f.help)
+				help := strings.ReplaceAll(f.help, "\n", "\n"+strings.Repeat(" ", nameColumn+3))
+				fmt.Fprintf(&b, "  %-*s %s\n", nameColumn, f.spelling(), help)
 			}
 		}
 		b.WriteString("\n")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -156,10 +157,40 @@ func (c *conductor) report(v *verdict, began time.Time, wall time.Duration) {
 	if err := r.Text(c.Err); err != nil {
 		c.say("report: %v", err)
 	}
-	for _, name := range c.o.ReportTo {
-		if err := r.Write(name); err != nil {
-			c.say("no report %s: %v", name, err)
+	c.reportTo(r.Write)
+}
+
+// reportTo writes the files of the report, and tells where they are, or once why they are not.
+func (c *conductor) reportTo(write func(name string) error) {
+	names := c.o.ReportTo
+	if len(names) == 0 && !c.o.ReportBare {
+		for _, form := range []string{".html", ".json"} {
+			name := "ibrun-report-" + c.t.JobID + form
+			if here, err := filepath.Abs(name); err == nil { // otherwise nobody knows where this is
+				name = here
+			}
+			names = append(names, name)
 		}
+	}
+	var written []string
+	missing := map[string][]string{} // by the reason
+	for _, name := range names {
+		err := write(name)
+		if err == nil {
+			written = append(written, name)
+			continue
+		}
+		why := err.Error()
+		if errno := unix.Errno(0); errors.As(err, &errno) { // the same for all files of a disk that is full
+			why = errno.Error()
+		}
+		missing[why] = append(missing[why], name)
+	}
+	if len(written) > 0 {
+		c.say("report: %s", strings.Join(written, ", "))
+	}
+	for why, names := range missing {
+		c.say("no report %s: %s", strings.Join(names, ", "), why)
 	}
 }
 
