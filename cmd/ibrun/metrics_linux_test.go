@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -10,20 +11,24 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/live"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/internal/job"
 	"github.com/ibrun/ibrun/internal/shm"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/perf"
 )
 
-// record writes what a rank that has sent a hundred messages of eight bytes would have, and sleeps.
-func record() error {
+// record writes what a rank that has sent a hundred messages of eight bytes would have, and sleeps; with "newer" as another
+// version would, and with "leave" it ends.
+func record(how []string) error {
 	_, hello, err := job.FromEnv(os.Getenv)
 	if err != nil {
 		return err
@@ -46,27 +51,45 @@ func record() error {
 	for range 100 {
 		r.End(perf.Send, 8, r.Begin(perf.Send, 8))
 	}
+	if slices.Contains(how, "newer") {
+		binary.NativeEndian.PutUint64(memory[8:], perf.Version+1)
+	}
 	fmt.Println("ready", os.Getpid())
+	if slices.Contains(how, "leave") {
+		return nil
+	}
 	select {}
 }
 
 // scrape returns the metrics of a job, by the address that it has told.
 func (p *process) scrape() string {
 	p.t.Helper()
+	text, err := get(p.metricsAt())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return text
+}
+
+// metricsAt is where metrics are served.
+func (p *process) metricsAt() string {
+	p.t.Helper()
 	at := regexp.MustCompile(`metrics are at (\S+)`).FindStringSubmatch(p.said())
 	if at == nil {
 		p.t.Fatalf("no address in %s", p.said())
 	}
-	r, err := http.Get(at[1])
+	return at[1]
+}
+
+// get returns the page at an address.
+func get(at string) (string, error) {
+	r, err := http.Get(at)
 	if err != nil {
-		p.t.Fatal(err)
+		return "", err
 	}
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return string(text)
+	return string(text), err
 }
 
 // TestMetrics: what ranks have recorded is served while they run, also when one of them is stopped.
@@ -84,6 +107,7 @@ func TestMetrics(t *testing.T) {
 	if _, err := os.Stat(discovery); err != nil {
 		t.Error(err)
 	}
+	p.saysNothingBut()
 	p.signal(p.pids[1], syscall.SIGCONT)
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
 	p.wait()
@@ -99,9 +123,99 @@ func TestMetricsInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	p := startJob(t, 2, "-n", "2", "--metrics", l.Addr().String(), "rank", "record")
-	if said := p.said(); strings.Count(said, "no metrics of this job") != 1 || !strings.Contains(said, "address already in use") {
-		t.Errorf("ibrun said %q", said)
+	p := startJob(t, 2, "-n", "2", "--metrics", l.Addr().String(), "rank", "record", "leave")
+	p.wantCode(0, "address already in use")
+	p.saysNothingBut("no metrics of this job: listen")
+}
+
+// TestReadWhileDying: ranks that end and that are killed while they are looked at all the time do not disturb who looks, and the
+// job ends as it would have. What they recorded stays.
+func TestReadWhileDying(t *testing.T) {
+	watched(t)
+	p := startJob(t, 4, "-n", "2", "--metrics", ":0", "rank", "record", ":", "-n", "2", "rank", "record", "leave")
+	const allThere = `ibrun_calls_total{op="Send"} 400` + "\n"
+	p.eventually("two ranks do not end", func() bool {
+		text := p.scrape()
+		if !strings.Contains(text, allThere) || !strings.Contains(text, "ibrun_pages_unreadable 0") {
+			t.Fatalf("a rank's calls are missing in\n%s", text)
+		}
+		return strings.Contains(text, `ibrun_ranks{state="dead"} 2`)
+	})
+	p.saysNothingBut()
+	at := p.metricsAt()
+	looked := make(chan int)
+	go func() { // until nobody answers any more
+		for n := 0; ; n++ {
+			text, err := get(at)
+			if err != nil {
+				looked <- n
+				return
+			}
+			if !strings.Contains(text, allThere) {
+				t.Errorf("a rank's calls are missing in\n%s", text)
+			}
+		}
+	}()
+	time.Sleep(20 * time.Millisecond) // so that it looks while the rank dies
+	p.signal(p.pids[slices.Index(p.running(), true)], syscall.SIGKILL)
+	p.wantCode(137, "was killed by signal 9 (SIGKILL)\n")
+	p.saysNothingBut("the last output of rank", "  | ready ", "was killed by signal 9")
+	t.Logf("looked %d times meanwhile", <-looked)
+}
+
+// saysNothingBut wants one line of ibrun with each of these texts, and no other but where metrics are, and that cores are few.
+func (p *process) saysNothingBut(want ...string) {
+	p.t.Helper()
+	for line := range strings.Lines(p.said()) {
+		i := slices.IndexFunc(want, func(text string) bool { return strings.Contains(line, text) })
+		switch {
+		case i >= 0:
+			want = slices.Delete(slices.Clone(want), i, i+1)
+		case !strings.Contains(line, "metrics are at") && !strings.Contains(line, "more ranks than cores"):
+			p.t.Errorf("ibrun says %q", line)
+		}
+	}
+	if len(want) > 0 {
+		p.t.Errorf("ibrun does not say %q, but\n%s", want, p.said())
+	}
+}
+
+// running tells which of the ranks that said they were ready live.
+func (p *process) running() (all []bool) {
+	for _, pid := range p.pids {
+		all = append(all, slices.Contains(p.alive(), pid))
+	}
+	return all
+}
+
+// TestOtherVersion: ranks whose pages are of another version are told of once, counted as such, and left out; the others are
+// shown, and the job ends as it would have.
+func TestOtherVersion(t *testing.T) {
+	watched(t)
+	file := filepath.Join(t.TempDir(), "report.json")
+	p := startJob(t, 4, "-n", "2", "--metrics", ":0", "--report="+file, "rank", "record", ":", "-n", "2", "rank", "record", "newer")
+	const told = "the program writes pages of version 2, this reads version 1"
+	p.eventually("it is not told", func() bool { return strings.Contains(p.said(), told) })
+	for range 3 {
+		text := p.scrape()
+		for _, want := range []string{"ibrun_pages_unreadable 2", `ibrun_calls_total{op="Send"} 200`,
+			`ibrun_ranks{state="running"} 2`} {
+			if !strings.Contains(text, want+"\n") {
+				t.Errorf("no %s in\n%s", want, text)
+			}
+		}
+	}
+	for rank, row := range tells[live.Table](t, "top", "--once", "--json", "--interval", "1200ms").Rows {
+		if (row.Error != "") != (rank > 1) || rank < 2 && row.Calls != 100 {
+			t.Errorf("top shows %+v", row)
+		}
+	}
+	p.saysNothingBut(told)
+	p.signal(p.pids[0], syscall.SIGKILL)
+	p.wantCode(137, "SIGKILL")
+	r := readReport(t, file)
+	if r.Ranks[2].State != report.Unread || !strings.Contains(r.Ranks[3].Problem, told) || r.Job.Recorded != 2 {
+		t.Errorf("the report is of %+v", r.Ranks)
 	}
 }
 

@@ -60,8 +60,8 @@ func rank(args []string) int {
 		err = work()
 	case "stream": // TIME: as many messages as go; then sleeps
 		err = stream(args[1])
-	case "record": // a hundred messages; then sleeps
-		err = record()
+	case "record": // [HOW]: a hundred messages; then sleeps
+		err = record(args[1:])
 	case "talk": // TIME: sends messages and computes
 		err = talk(args[1:])
 	case "patient": // ends when it is asked to

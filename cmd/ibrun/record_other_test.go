@@ -5,7 +5,7 @@ package main
 import "errors"
 
 // record needs ibrun, which starts jobs on Linux.
-func record() error { return errors.ErrUnsupported }
+func record([]string) error { return errors.ErrUnsupported }
 
 func talk([]string) error { return errors.ErrUnsupported }
 

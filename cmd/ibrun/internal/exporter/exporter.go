@@ -9,6 +9,7 @@
 package exporter
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,8 @@ type Options struct {
 	Address string
 	// Discovery is the file that tells Prometheus where, or empty.
 	Discovery string
+
+	patience time.Duration // for clients to read their answers; 0: answerTimeout
 }
 
 // Exporter is the server of one node.
@@ -51,7 +54,8 @@ const (
 	maxHeader     = 16 << 10
 )
 
-// Start listens and serves until Close. What goes wrong meanwhile is told once. An address in use is an error of net.
+// Start listens and serves until Close. What goes wrong meanwhile is told once, each kind of it. An address in use is an error of
+// net.
 func Start(o Options, n *prom.Node, tell func(string)) (*Exporter, error) {
 	l, err := listen(o.Address)
 	if err != nil {
@@ -64,14 +68,15 @@ func Start(o Options, n *prom.Node, tell func(string)) (*Exporter, error) {
 		fmt.Fprintf(w, "Job %s on %s: /metrics is the sum of the node's ranks, /metrics?ranks=each has every rank.\n", n.Job, n.Name)
 	})
 	e := &Exporter{listen: l, at: l.Addr().String(), server: &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout,
-		WriteTimeout: answerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: log.New(silent{}, "", 0)}}
+		WriteTimeout: cmp.Or(o.patience, answerTimeout), IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: log.New(silent{}, "", 0)}}
 	if o.Discovery != "" {
 		if err := e.announce(o.Discovery, n); err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
 	}
 	go func() {
-		if err := e.server.Serve(&limited{Listener: l}); !errors.Is(err, http.ErrServerClosed) {
+		if err := e.server.Serve(&limited{Listener: l, crowded: once.crowded}); !errors.Is(err, http.ErrServerClosed) {
 			once.Println(err.Error())
 		}
 	}()
@@ -178,17 +183,30 @@ func (e *Exporter) Close() error {
 	return err
 }
 
-// once tells the first of what may go wrong many times. That a client has gone is not wrong.
+// once tells the first of what may go wrong many times, of each kind.
 type once struct {
-	tell func(string)
-	done sync.Once
+	tell            func(string)
+	some, slow, lot sync.Once
 }
 
+// Println tells of an answer that failed. That a client has gone is not wrong.
 func (o *once) Println(v ...any) {
 	for _, word := range v {
-		if err, ok := word.(error); ok && errors.As(err, new(*net.OpError)) {
+		err, ok := word.(error)
+		if ok && errors.Is(err, os.ErrDeadlineExceeded) {
+			o.slow.Do(func() { o.tell("metrics: a client does not read its answer, and is let go; so will be others") })
+			return
+		}
+		if ok && errors.As(err, new(*net.OpError)) {
 			return
 		}
 	}
-	o.done.Do(func() { o.tell("metrics: " + strings.TrimSpace(fmt.Sprintln(v...))) })
+	o.some.Do(func() { o.tell("metrics: " + strings.TrimSpace(fmt.Sprintln(v...))) })
+}
+
+// crowded tells that there are too many connections.
+func (o *once) crowded() {
+	o.lot.Do(func() {
+		o.tell(fmt.Sprintf("metrics: more than %d connections at a time, so the oldest are closed", maxConns))
+	})
 }

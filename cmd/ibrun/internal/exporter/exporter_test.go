@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -125,17 +126,18 @@ func TestDiscovery(t *testing.T) {
 	if names, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".*")); len(names) > 0 {
 		t.Errorf("%v were left", names)
 	}
-	for _, o := range []Options{{":0", filepath.Join(file, "no", "directory")}, {filepath.Join(t.TempDir(), "s"), file}} {
+	for _, o := range []Options{{Address: ":0", Discovery: filepath.Join(file, "no", "directory")},
+		{Address: filepath.Join(t.TempDir(), "s"), Discovery: file}} {
 		if _, err := Start(o, idle(), nil); err == nil {
 			t.Errorf("%+v is no error", o)
 		}
 	}
 }
 
-// TestSilentClients: connections that say nothing, or never read their answer, do not keep others from being answered.
-func TestSilentClients(t *testing.T) {
-	n := idle()
-	full := make([]prom.Rank, 64)
+// busy is a node of so many ranks that have called everything.
+func busy(t *testing.T, ranks int) *prom.Node {
+	t.Helper()
+	full := make([]prom.Rank, ranks)
 	for i := range full {
 		memory := make([]byte, perf.PageBytes)
 		r, err := perf.NewRecorder(memory, perf.Identity{Rank: i, Size: len(full)}, perf.All)
@@ -154,15 +156,101 @@ func TestSilentClients(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	n := idle()
 	n.Ranks = func() []prom.Rank { return full }
-	e := start(t, Options{Address: ":0"}, n)
-	for range 1000 {
+	return n
+}
+
+// lines collects what is told.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) tell(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, text)
+}
+
+// want waits until something has been told, and wants one line, with a text in it.
+func (l *lines) want(t *testing.T, e *Exporter, text string) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		l.mu.Lock()
+		n := len(l.all)
+		l.mu.Unlock()
+		if n > 0 || time.Now().After(deadline) {
+			break
+		}
+	}
+	began := time.Now()
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > answerTimeout {
+		t.Errorf("the end waits %v for those who do not read", took)
+	}
+	if len(l.all) != 1 || !strings.Contains(l.all[0], text) {
+		t.Errorf("told %q, want one line with %q", l.all, text)
+	}
+}
+
+// TestTenThousandConnections: connections that say nothing do not keep others from being answered, and are told of once.
+func TestTenThousandConnections(t *testing.T) {
+	const connections, kept = 10000, 2000 // all are connections to the exporter, which closes the oldest
+	var told lines
+	e, err := Start(Options{Address: ":0"}, idle(), told.tell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open []net.Conn
+	for range connections {
+		c, err := net.Dial("tcp", e.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if open = append(open, c); len(open) > kept {
+			open[0].Close()
+			open = open[1:]
+		}
+	}
+	defer func() {
+		for _, c := range open {
+			c.Close()
+		}
+	}()
+	if text := get(t, e); !strings.Contains(text, silentRank) {
+		t.Error("no answer")
+	}
+	told.want(t, e, "more than 64 connections")
+}
+
+// TestAnswersUnread: scrapes that never read their answers do not keep others from being answered, nor the exporter from its end,
+// and are told of once.
+func TestAnswersUnread(t *testing.T) {
+	var told lines
+	e, err := Start(Options{Address: ":0", patience: 50 * time.Millisecond}, busy(t, 256), told.tell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
 		c, err := net.Dial("tcp", e.at)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
+		c.(*net.TCPConn).SetReadBuffer(4096)
+		if _, err := c.Write([]byte("GET /metrics?ranks=each HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+			t.Fatal(err)
+		}
 	}
+	told.want(t, e, "does not read its answer")
+}
+
+// TestAnsweredBesides: while some do not read, others are answered.
+func TestAnsweredBesides(t *testing.T) {
+	e := start(t, Options{Address: ":0"}, busy(t, 64))
 	for range 3 {
 		c, err := net.Dial("tcp", e.at)
 		if err != nil {
@@ -176,13 +264,6 @@ func TestSilentClients(t *testing.T) {
 	}
 	if text := get(t, e); !strings.Contains(text, `ibrun_ranks{state="running"} 64`) {
 		t.Error("no answer")
-	}
-	began := time.Now()
-	if err := e.Close(); err != nil {
-		t.Error(err)
-	}
-	if took := time.Since(began); took > answerTimeout {
-		t.Errorf("the end waits %v for those who do not read", took)
 	}
 }
 

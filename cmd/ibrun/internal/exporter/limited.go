@@ -10,6 +10,7 @@ import (
 // connections and say nothing keep nobody out.
 type limited struct {
 	net.Listener
+	crowded func() // is called when one is closed
 
 	mu    sync.Mutex
 	conns list.List // of *counted, the oldest first
@@ -38,6 +39,7 @@ func (l *limited) Accept() (net.Conn, error) {
 	l.mu.Unlock()
 	if oldest != nil {
 		oldest.Close()
+		l.crowded()
 	}
 	return n, nil
 }

@@ -85,6 +85,7 @@ func (k *looks) follow() {
 	show := meter{lines: !terminal}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	told := false // that ranks cannot be looked at
 	for {
 		select {
 		case <-k.ctx.Done():
@@ -94,7 +95,12 @@ func (k *looks) follow() {
 			return
 		case now := <-tick.C:
 			var sum progress
-			for i, p := range k.l.pages.pulses() {
+			pulses, err := k.l.pages.pulses()
+			if err != nil && !told {
+				told = true
+				k.l.say("nobody can look on at what some ranks do: %v", err)
+			}
+			for i, p := range pulses {
 				k.since.See(k.l.t.Ranks[i].Rank, p, now)
 				sum.Done, sum.Total = sum.Done+p.Done, sum.Total+p.Total
 			}

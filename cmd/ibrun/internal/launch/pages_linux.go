@@ -144,21 +144,24 @@ func (p *pages) pack(local int) ([]byte, error) {
 	return packPage(p.mem[local*perf.PageBytes:][:perf.PageBytes])
 }
 
-// pulses tells how the ranks of this node get on, in their order; those that cannot be read do nothing. Any goroutine may call
-// it, often; after close there are none.
-func (p *pages) pulses() []perf.Pulse {
+// pulses tells how the ranks of this node get on, in their order; those that cannot be read do nothing, for the reason err of the
+// first. Any goroutine may call it, often; after close there are none.
+func (p *pages) pulses() (ranks []perf.Pulse, err error) {
 	if p == nil {
-		return nil
+		return nil, nil
 	}
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	ranks := make([]perf.Pulse, len(p.mem)/perf.PageBytes)
+	ranks = make([]perf.Pulse, len(p.mem)/perf.PageBytes)
 	for i := range ranks {
-		if at, err := perf.Open(p.mem[i*perf.PageBytes:][:perf.PageBytes]); err == nil {
+		at, errOpen := perf.Open(p.mem[i*perf.PageBytes:][:perf.PageBytes])
+		if errOpen == nil {
 			ranks[i] = at.Pulse()
+		} else if err == nil && !errors.Is(errOpen, perf.ErrEmpty) {
+			err = errOpen
 		}
 	}
-	return ranks
+	return ranks, err
 }
 
 // close gives the memory back; nil is no pages.
