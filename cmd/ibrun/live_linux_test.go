@@ -189,11 +189,23 @@ func TestProgressLines(t *testing.T) {
 	sockets := watched(t)
 	p := startJob(t, 0, "-n", "2", "rank", "work")
 	p.wantCode(0, "ibrun: progress: ")
-	if n := strings.Count(p.said(), "progress"); n < 1 || !strings.Contains(p.said(), "of 40)") {
+	if n := strings.Count(p.said(), "progress"); n < 1 || !strings.HasSuffix(p.said(), "progress: 100 % (40 of 40)\n") {
 		t.Errorf("%d lines of progress:\n%s", n, p.said())
 	}
 	if _, err := os.Stat(sockets); !os.IsNotExist(err) {
 		t.Errorf("the directory of sockets is left: %v", err)
+	}
+}
+
+// TestProgressOnNodes: the progress of the ranks of all nodes is shown on node 0, to the end, and nowhere else.
+func TestProgressOnNodes(t *testing.T) {
+	ns := newNodes(t, 2).start(0, "-n", "3", "rank", "work")
+	ns.wantCode(0, "")
+	if said := ns.list[0].said(); !strings.Contains(said, "ibrun: progress: 100 % (60 of 60)\n") {
+		t.Errorf("node 0 says\n%s", said)
+	}
+	if said := ns.list[1].said(); said != "" {
+		t.Errorf("node 1 says\n%s", said)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/term"
 )
 
-// progress is how far the ranks of this node say they are, together.
+// progress is how far ranks say they are, together.
 type progress struct {
 	Done, Total uint64
 	Left        time.Duration // until the end at the rate so far; 0: nobody knows

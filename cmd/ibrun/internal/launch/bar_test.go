@@ -86,10 +86,10 @@ func TestMeter(t *testing.T) {
 			t.Errorf("after %d s %q, want %q", c.second, got, c.want)
 		}
 	}
-	if got := show(m.last()); got != "9 % (9 of 100)" {
+	if got := show(m.last(progress{Done: 9, Total: 100})); got != "9 % (9 of 100)" {
 		t.Errorf("in the end %q", got)
 	}
-	if p := new(meter).last(); p != nil {
+	if p := (&meter{lines: true}).last(progress{}); p != nil {
 		t.Errorf("of no progress in the end: %v", p)
 	}
 	var bar meter

@@ -197,6 +197,8 @@ func (n *node) check(e *event) error {
 		ok = slices.Contains(append(askSignals(), passSignals()...), os.Signal(syscall.Signal(e.Signal)))
 	case evLook:
 		ok = e.Question != nil || e.Answer != nil
+	case evProgress:
+		ok = e.Progress != nil
 	case evFacts:
 		ok = e.Facts != nil && n.facts == nil && n.hasAll(e.Facts.Ranks)
 	case evPage:
@@ -228,6 +230,8 @@ func (c *conductor) hear(n *node, e *event) {
 		n.facts = e.Facts
 	case evPage:
 		n.keepPage(e)
+	case evProgress:
+		c.local.looks.hearProgress(n.number, *e.Progress)
 	case evLook:
 		c.local.looks.hearFar(n.number, e.Question, e.Answer)
 	case evDone:

@@ -30,7 +30,7 @@ func TestForeignEvents(t *testing.T) {
 		{Kind: evStarted, Ranks: []int{3}, PIDs: []int{1}}, {Kind: evStarted, Ranks: []int{2, 1}, PIDs: []int{1, 2}},
 		{Kind: evExit, Rank: 1},
 		{Kind: evExit, Rank: 4}, {Kind: evInit, Rank: -1}, {Kind: evAbort}, {Kind: evNotStarted, Rank: 9}, {Kind: evParcel},
-		{Kind: evSignal, Signal: 9}, {Kind: evSignal, Signal: int(viewSignal)}, {Kind: evLook},
+		{Kind: evSignal, Signal: 9}, {Kind: evSignal, Signal: int(viewSignal)}, {Kind: evLook}, {Kind: evProgress},
 		{Kind: evFacts}, {Kind: evFacts, Facts: &report.Node{Ranks: []report.Place{{Rank: 1}}}},
 		{Kind: evPage, Rank: 1}, {Kind: "", Rank: 2}, {Kind: evNote, Rank: 2}} {
 		if n.check(&e) == nil {

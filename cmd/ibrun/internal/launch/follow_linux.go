@@ -89,7 +89,8 @@ func (f *follower) hear(e *event) {
 		return
 	}
 	if e.Kind == evDone {
-		f.handIn() // no rank is left
+		f.local.looks.lastProgress() // no rank is left
+		f.handIn()
 		f.portrait.send(f.m)
 	}
 	f.m.report(e)

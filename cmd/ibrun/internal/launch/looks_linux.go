@@ -32,16 +32,20 @@ type looks struct {
 	busy    sync.WaitGroup
 	viewing atomic.Bool // somebody makes a view already
 
+	told func(progress) // tells node 0 how far the ranks here are; nil on node 0
+
 	mu   sync.Mutex
+	far  map[int]progress      // of other nodes, by node
 	wait map[int][]chan string // who waits for the stacks of a rank
 	last uint64                // inquiry
 	open map[uint64]*inquiry
 }
 
 func newLooks(l *local) *looks {
-	k := &looks{l: l, since: live.NewWatch(), wait: map[int][]chan string{}, open: map[uint64]*inquiry{}, job: live.Job{
-		ID: l.t.JobID, Host: l.t.Host, Node: l.t.Node, Nodes: l.t.Nodes, PID: os.Getpid(),
-		Size: l.t.Size, Here: len(l.t.Ranks), Began: time.Now()}}
+	k := &looks{l: l, since: live.NewWatch(), far: map[int]progress{}, wait: map[int][]chan string{}, open: map[uint64]*inquiry{},
+		job: live.Job{
+			ID: l.t.JobID, Host: l.t.Host, Node: l.t.Node, Nodes: l.t.Nodes, PID: os.Getpid(),
+			Size: l.t.Size, Here: len(l.t.Ranks), Began: time.Now()}}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	return k
 }
@@ -75,43 +79,71 @@ const (
 	barEvery  = 250 * time.Millisecond
 )
 
-// follow notes since when ranks do what they do, and shows their progress.
+// follow notes since when ranks do what they do, and shows how far they are, or tells node 0.
 func (k *looks) follow() {
 	every := lookEvery
 	terminal := term.IsTerminal(int(k.l.Err.Fd()))
 	if terminal {
 		every = barEvery
 	}
-	show := meter{lines: !terminal}
+	show := meter{lines: !terminal && k.told == nil}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	told := false // that ranks cannot be looked at
+	blind := false // it has been said that ranks cannot be looked at
 	for {
 		select {
 		case <-k.ctx.Done():
-			if p := show.last(); p != nil {
+			sum, _ := k.progress(time.Now()) // what cannot be read has been said
+			if p := show.last(sum); p != nil && k.told == nil {
 				k.l.say("progress: %v", p)
 			}
 			return
 		case now := <-tick.C:
-			var sum progress
-			pulses, err := k.l.pages.pulses()
-			if err != nil && !told {
-				told = true
+			sum, err := k.progress(now)
+			if err != nil && !blind {
+				blind = true
 				k.l.say("nobody can look on at what some ranks do: %v", err)
-			}
-			for i, p := range pulses {
-				k.since.See(k.l.t.Ranks[i].Rank, p, now)
-				sum.Done, sum.Total = sum.Done+p.Done, sum.Total+p.Total
 			}
 			switch p := show.next(sum, now); {
 			case p == nil:
+			case k.told != nil:
+				k.told(sum)
 			case terminal:
 				k.l.order(&order{Bar: p})
 			default:
 				k.l.say("progress: %v", p)
 			}
 		}
+	}
+}
+
+// progress looks at the ranks here, and adds up how far they and those of other nodes are. The error says why some cannot be
+// looked at.
+func (k *looks) progress(now time.Time) (sum progress, err error) {
+	pulses, err := k.l.pages.pulses()
+	for i, p := range pulses {
+		k.since.See(k.l.t.Ranks[i].Rank, p, now)
+		sum.Done, sum.Total = sum.Done+p.Done, sum.Total+p.Total
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range k.far {
+		sum.Done, sum.Total = sum.Done+p.Done, sum.Total+p.Total
+	}
+	return sum, err
+}
+
+// hearProgress takes in how far the ranks of another node are.
+func (k *looks) hearProgress(node int, p progress) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.far[node] = p
+}
+
+// lastProgress tells node 0 how far the ranks here came.
+func (k *looks) lastProgress() {
+	if p, _ := k.progress(time.Now()); p.Total > 0 { // what cannot be read has been said
+		k.told(p)
 	}
 }
 

@@ -120,6 +120,8 @@ const (
 	evFacts  kind = "facts"  // Facts: for the report, behind the last end of a rank
 	evPage   kind = "page"   // Rank, Page or Text (why it cannot be read): what a rank has recorded, likewise
 	evLook   kind = "look"   // Question or Answer
+
+	evProgress kind = "progress" // Progress: how far its ranks are together
 )
 
 // event goes from an agent to ibrun, and from there to node 0. The end of the stream before evDone means that who
@@ -143,4 +145,5 @@ type event struct {
 	Recorded *recorded    `json:",omitempty"`
 	Question *question    `json:",omitempty"`
 	Answer   *answer      `json:",omitempty"`
+	Progress *progress    `json:",omitempty"`
 }

@@ -9,8 +9,8 @@ const linesApart = 5 * time.Second
 type meter struct {
 	lines bool // where there is no terminal
 
-	first, shown, now progress
-	began, when       time.Time // of first and shown
+	first, shown progress
+	began, when  time.Time // of these
 }
 
 // next takes in what the ranks say and returns what to show, or nil.
@@ -24,7 +24,6 @@ func (m *meter) next(p progress, at time.Time) *progress {
 	if done, took := p.Done-m.first.Done, at.Sub(m.began); done > 0 && p.Done < p.Total {
 		p.Left = time.Duration(float64(took) / float64(done) * float64(p.Total-p.Done))
 	}
-	m.now = p
 	if p.Done == m.shown.Done && p.Total == m.shown.Total || m.lines && m.shown.Total != 0 && at.Sub(m.when) < linesApart {
 		return nil
 	}
@@ -32,12 +31,10 @@ func (m *meter) next(p progress, at time.Time) *progress {
 	return &p
 }
 
-// last is what is left to show in a line when the job ends, or nil.
-func (m *meter) last() *progress {
-	if !m.lines || m.now.Done == m.shown.Done && m.now.Total == m.shown.Total {
+// last is what is left to show in a line when the job ends and ranks have come so far, or nil.
+func (m *meter) last(p progress) *progress {
+	if !m.lines || p.Done == m.shown.Done && p.Total == m.shown.Total {
 		return nil
 	}
-	p := m.now
-	p.Left = 0
 	return &p
 }

@@ -43,6 +43,7 @@ func (k *looks) join(m *meeting, where layout) {
 		}
 	}
 	if m.zero != nil {
+		k.told = func(p progress) { m.report(&event{Kind: evProgress, Progress: &p}) }
 		k.neighbors = []*neighbor{{0, others, func(q *question, a *answer) { m.report(&event{Kind: evLook, Question: q, Answer: a}) }}}
 		return
 	}

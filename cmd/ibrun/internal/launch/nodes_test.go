@@ -107,6 +107,7 @@ func testMessages(t testing.TB) (events, orders [][]byte) {
 		{Kind: evAbort, Rank: 3, Code: 7, Text: "why"}, {Kind: evSignal, Signal: 2}, {Kind: evNotStarted, Rank: -1, Text: "why"},
 		{Kind: evFault, Text: "why"}, {Kind: evDone, Rank: -1}, {Kind: evJoin, Join: &join{Name: "n"}},
 		{Kind: evParcel, Parcel: &pmi.Parcel{Group: "WORLD:0"}}, {Kind: evPage, Rank: 2, Page: []byte("page")},
+		{Kind: evProgress, Progress: &progress{Done: 1, Total: 2}},
 		{Kind: evLook, Question: &question{ID: 1, Stacks: []int{2}}}, {Kind: evLook, Answer: &answer{ID: 2, More: true}},
 		{Kind: evFacts, Facts: &report.Node{Name: "n", Ranks: []report.Place{{Rank: 2}, {Rank: 3}}}}} {
 		events = append(events, pack(e))
