@@ -217,7 +217,7 @@ func (c *command) hints(ctx context.Context, args []string) error {
 	}
 	var r *report
 	if p.World().Rank() == 0 {
-		r = &report{w: c.stdout, json: asJSON}
+		r = &report{w: c.stdout, json: asJSON, than: "the same without the hint"}
 	}
 	for _, t := range trials() {
 		for _, size := range t.sizes {

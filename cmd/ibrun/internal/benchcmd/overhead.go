@@ -45,7 +45,7 @@ func (c *command) overhead(ctx context.Context, args []string) error {
 
 // parseOverhead reads the flags. Both results are nil after --help.
 func (c *command) parseOverhead(args []string) (*overhead, error) {
-	o := &overhead{report: &report{w: c.stdout}}
+	o := &overhead{report: &report{w: c.stdout, than: "the same without recording"}}
 	var ops string
 	f := newFlags("bench overhead", "Measure what recording costs: with it and without, alternating in one run.")
 	for _, name := range []string{"n", "np"} {

@@ -1,6 +1,7 @@
 package benchcmd
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -34,6 +35,7 @@ func newLine(op string, ranks, size int, unit bench.Unit, ours, peer float64, pe
 type report struct {
 	w       io.Writer
 	json    bool
+	than    string // what ours is compared with; empty: the better peer
 	headed  bool
 	points  []string              // op and ranks, in the order they came
 	against map[string][]standing // by those
@@ -91,11 +93,11 @@ func (r *report) note(l line) {
 	r.against[key] = append(list, standing{l.Size, l.Ratio})
 }
 
-// end says in a line per operation and rank count how ours stands against the better peer at each point.
+// end says in a line per operation and rank count how ours stands against what it is compared with.
 func (r *report) end(w io.Writer) error {
 	for i, key := range r.points {
 		if i == 0 {
-			fmt.Fprintf(w, "\nagainst the better peer at each point:\n")
+			fmt.Fprintf(w, "\nagainst %s:\n", cmp.Or(r.than, "the better peer at each point"))
 		}
 		list := r.against[key]
 		worst := slices.MinFunc(list, func(a, b standing) int { return int(math.Copysign(1, a.ratio-b.ratio)) })
