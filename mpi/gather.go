@@ -12,11 +12,10 @@ func Bcast[T Elem](c *Comm, x []T, root int) error { return c.bcast(bytesOf(x), 
 
 func (c *Comm) bcast(b []byte, root int) error {
 	const op = "Bcast"
-	if err := c.begin(perf.Bcast); err != nil {
+	if err := c.begin(perf.Bcast, len(b)); err != nil {
 		return err
 	}
 	defer c.end()
-	c.record(perf.Bcast, len(b))
 	if err := c.rooted(op, root); err != nil {
 		return err
 	}
@@ -34,11 +33,10 @@ func Gather[T Elem](c *Comm, dst, src []T, root int) error {
 
 func (c *Comm) gather(dst, src []byte, elem, root int) error {
 	const op = "Gather"
-	if err := c.begin(perf.Gather); err != nil {
+	if err := c.begin(perf.Gather, len(src)); err != nil {
 		return err
 	}
 	defer c.end()
-	c.record(perf.Gather, len(src))
 	if err := c.rooted(op, root); err != nil {
 		return err
 	}
@@ -91,11 +89,10 @@ func Scatter[T Elem](c *Comm, dst, src []T, root int) error {
 
 func (c *Comm) scatter(dst, src []byte, elem, root int) error {
 	const op = "Scatter"
-	if err := c.begin(perf.Scatter); err != nil {
+	if err := c.begin(perf.Scatter, len(dst)); err != nil {
 		return err
 	}
 	defer c.end()
-	c.record(perf.Scatter, len(dst))
 	if err := c.rooted(op, root); err != nil {
 		return err
 	}
@@ -121,11 +118,10 @@ func Allgather[T Elem](c *Comm, dst, src []T) error {
 
 func (c *Comm) allgather(as perf.Op, dst, src []byte, elem int) error {
 	op := as.String()
-	if err := c.begin(as); err != nil {
+	if err := c.begin(as, len(src)); err != nil {
 		return err
 	}
 	defer c.end()
-	c.record(as, len(src))
 	src, err := c.ownBlock(op, dst, src, elem)
 	if err != nil {
 		return err
@@ -144,11 +140,10 @@ func Alltoall[T Elem](c *Comm, dst, src []T) error {
 
 func (c *Comm) alltoall(as perf.Op, dst, src []byte, elem int) error {
 	op := as.String()
-	if err := c.begin(as); err != nil {
+	if err := c.begin(as, len(src)); err != nil {
 		return err
 	}
 	defer c.end()
-	c.record(as, len(src))
 	if err := c.alike(op, dst, src); err != nil {
 		return err
 	}

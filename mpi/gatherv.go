@@ -55,11 +55,10 @@ func Gatherv[T Elem](c *Comm, dst []T, counts, displs []int, src []T, root int) 
 
 func (c *Comm) gatherv(dst []byte, counts, displs []int, src []byte, elem, root int) error {
 	const op = "Gatherv"
-	if err := c.begin(perf.Gatherv); err != nil {
+	if err := c.begin(perf.Gatherv, len(src)); err != nil {
 		return err
 	}
 	defer c.end()
-	c.record(perf.Gatherv, len(src))
 	if err := c.rooted(op, root); err != nil {
 		return err
 	}
@@ -84,11 +83,10 @@ func Scatterv[T Elem](c *Comm, dst []T, src []T, counts, displs []int, root int)
 
 func (c *Comm) scatterv(dst, src []byte, counts, displs []int, elem, root int) error {
 	const op = "Scatterv"
-	if err := c.begin(perf.Scatterv); err != nil {
+	if err := c.begin(perf.Scatterv, len(dst)); err != nil {
 		return err
 	}
 	defer c.end()
-	c.record(perf.Scatterv, len(dst))
 	if err := c.rooted(op, root); err != nil {
 		return err
 	}
@@ -113,11 +111,10 @@ func Allgatherv[T Elem](c *Comm, dst []T, counts, displs []int, src []T) error {
 
 func (c *Comm) allgatherv(dst []byte, counts, displs []int, src []byte, elem int) error {
 	const op = "Allgatherv"
-	if err := c.begin(perf.Allgatherv); err != nil {
+	if err := c.begin(perf.Allgatherv, len(src)); err != nil {
 		return err
 	}
 	defer c.end()
-	c.record(perf.Allgatherv, len(src))
 	at, err := c.layout(op, dst, counts, displs, elem)
 	if err != nil {
 		return err
@@ -137,11 +134,10 @@ func Alltoallv[T Elem](c *Comm, dst []T, rcounts, rdispls []int, src []T, scount
 
 func (c *Comm) alltoallv(as perf.Op, dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int, elem int) error {
 	op := as.String()
-	if err := c.begin(as); err != nil {
+	if err := c.begin(as, len(src)); err != nil {
 		return err
 	}
 	defer c.end()
-	c.record(as, len(src))
 	if err := c.apart(op, dst, src); err != nil {
 		return err
 	}

@@ -37,30 +37,30 @@ type group struct {
 
 func (g *group) init(c *Comm, peers []int32, rank int32) { g.c, g.peers, g.rank = c, peers, rank }
 
-// begin admits one collective at a time, and none of those that an intercommunicator has not.
-func (c *Comm) begin(as perf.Op) error {
+// begin admits one collective at a time, and none of those that an intercommunicator has not. It is recorded up to end, with what
+// this rank gives or gets; what is part of another call is shown as that and not counted.
+func (c *Comm) begin(as perf.Op, bytes int) error {
 	if c != nil && c.local != nil {
 		return c.err(as.String(), ErrComm, errInter)
 	}
-	return c.beginAll(as)
+	return c.beginAll(as, bytes)
 }
 
 var errInter = errors.New("this takes an intracommunicator: Merge makes one of both groups")
 
 // beginAll is begin for what all processes of an intercommunicator do together, as if they were one group.
-func (c *Comm) beginAll(as perf.Op) error {
+func (c *Comm) beginAll(as perf.Op, bytes int) error {
 	if err := c.usable(as.String()); err != nil {
 		return err
 	}
 	if !c.group.busy.CompareAndSwap(false, true) {
 		return c.err(as.String(), ErrComm, errors.New("another collective of this communicator is under way"))
 	}
-	c.group.used = 0
-	if !c.group.tried {
-		c.group.call = as // which this is a part of
-		err := c.group.share()
-		c.group.call = perf.NoOp
-		if err != nil {
+	g := &c.group
+	g.used = 0
+	g.call, g.bytes, g.began = as, bytes, c.e.Begin(as, bytes)
+	if !g.tried {
+		if err := g.share(); err != nil {
 			c.end()
 			return c.below(as.String(), err)
 		}
@@ -68,19 +68,11 @@ func (c *Comm) beginAll(as perf.Op) error {
 	return nil
 }
 
-// record has the collective that begin admitted recorded, with what this rank gives or gets. What is part of another call is
-// shown as that and not counted.
-func (c *Comm) record(as perf.Op, bytes int) {
-	g := &c.group
-	g.call, g.bytes, g.began = as, bytes, c.e.Begin(as, bytes)
-}
-
 func (c *Comm) end() {
-	if g := &c.group; g.call != perf.NoOp {
-		c.e.End(g.call, g.bytes, g.began)
-		g.call = perf.NoOp
-	}
-	c.group.busy.Store(false)
+	g := &c.group
+	c.e.End(g.call, g.bytes, g.began)
+	g.call = perf.NoOp
+	g.busy.Store(false)
 }
 
 // memory returns the shared memory form of a collective if it is the better one for this many bytes, or nil.

@@ -14,11 +14,10 @@ func (c *Comm) Barrier() error { return c.barrier(perf.Barrier) }
 
 func (c *Comm) barrier(as perf.Op) error {
 	op := as.String()
-	if err := c.beginAll(as); err != nil {
+	if err := c.beginAll(as, 0); err != nil {
 		return err
 	}
 	defer c.end()
-	c.record(as, 0)
 	if f := c.group.memory(coll.OfBarrier, 0); f != nil {
 		return c.below(op, f.Barrier())
 	}
@@ -33,11 +32,10 @@ func Reduce[T Elem](c *Comm, dst, src []T, op Op, root int) error {
 
 func (c *Comm) reduce(dst, src []byte, k dtype.Kind, o Op, root int) error {
 	const op = "Reduce"
-	if err := c.begin(perf.Reduce); err != nil {
+	if err := c.begin(perf.Reduce, len(src)); err != nil {
 		return err
 	}
 	defer c.end()
-	c.record(perf.Reduce, len(src))
 	if err := c.rooted(op, root); err != nil {
 		return err
 	}
@@ -77,11 +75,10 @@ func Allreduce[T Elem](c *Comm, dst, src []T, op Op) error {
 // allreduce is among the processes of both groups in an intercommunicator.
 func (c *Comm) allreduce(as perf.Op, dst, src []byte, k dtype.Kind, o Op) error {
 	op := as.String()
-	if err := c.beginAll(as); err != nil {
+	if err := c.beginAll(as, len(src)); err != nil {
 		return err
 	}
 	defer c.end()
-	c.record(as, len(src))
 	if err := c.alike(op, dst, src); err != nil {
 		return err
 	}
@@ -103,11 +100,10 @@ func ReduceScatter[T Elem](c *Comm, dst, src []T, counts []int, op Op) error {
 
 func (c *Comm) reduceScatter(dst, src []byte, counts []int, k dtype.Kind, o Op) error {
 	const op = "ReduceScatter"
-	if err := c.begin(perf.ReduceScatter); err != nil {
+	if err := c.begin(perf.ReduceScatter, len(src)); err != nil {
 		return err
 	}
 	defer c.end()
-	c.record(perf.ReduceScatter, len(src))
 	total, err := c.sum(op, counts)
 	if err != nil {
 		return err
@@ -159,11 +155,10 @@ func Exscan[T Elem](c *Comm, dst, src []T, op Op) error {
 func (c *Comm) scan(as perf.Op, f func(coll.Peer, []byte, []byte, *coll.Operation) error, dst, src []byte,
 	k dtype.Kind, o Op) error {
 	op := as.String()
-	if err := c.begin(as); err != nil {
+	if err := c.begin(as, len(src)); err != nil {
 		return err
 	}
 	defer c.end()
-	c.record(as, len(src))
 	if err := c.alike(op, dst, src); err != nil {
 		return err
 	}
