@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/pprof/profile"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/gather/gathertest"
 	"github.com/ibrun/ibrun/mpi"
 )
 
@@ -64,52 +64,30 @@ func processorTime() time.Duration {
 	return time.Duration(used.Utime.Nano())
 }
 
-// arrowEnds reads a trace and returns how many operations each rank has, and the arrows: where and when each begins and ends.
-func arrowEnds(t *testing.T, file string) (calls map[int]int, arrows map[int][2]map[string]any) {
+// checkTrace wants calls of each rank, and fifty arrows from each to the next at least.
+func checkTrace(t *testing.T, file string, ranks int) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var trace struct{ TraceEvents []map[string]any }
-	if err := json.Unmarshal(text, &trace); err != nil {
+	tl, err := gathertest.Read(text)
+	if err != nil {
 		t.Fatal(err)
 	}
-	calls, arrows = map[int]int{}, map[int][2]map[string]any{}
-	for _, e := range trace.TraceEvents {
-		switch phase := e["ph"].(string); phase {
-		case "X":
-			calls[int(e["pid"].(float64))]++
-		case "s", "f":
-			a := arrows[int(e["id"].(float64))]
-			a[strings.Index("sf", phase)] = e
-			arrows[int(e["id"].(float64))] = a
-		}
-	}
-	return calls, arrows
-}
-
-// checkTrace wants calls of each rank, and fifty arrows from each to the next at least, of which none goes back in time.
-func checkTrace(t *testing.T, file string, ranks int) {
-	t.Helper()
-	calls, arrows := arrowEnds(t, file)
 	next := map[int]int{}
-	for id, a := range arrows {
-		if a[0] == nil || a[1] == nil {
-			t.Fatalf("arrow %d: %v", id, a)
-		}
-		from, to := int(a[0]["pid"].(float64)), int(a[1]["pid"].(float64))
-		if a[0]["args"].(map[string]any)["peer"] != float64(to) || a[1]["args"].(map[string]any)["peer"] != float64(from) ||
-			a[0]["ts"].(float64) > a[1]["ts"].(float64) {
-			t.Errorf("arrow %d: %v", id, a)
+	for id, a := range tl.Arrows {
+		from, to := a.From.Pid, a.To.Pid
+		if fmt.Sprintf("%v %v", a.From.Args["peer"], a.To.Args["peer"]) != fmt.Sprintf("%d %d", to, from) {
+			t.Errorf("arrow %d: %+v", id, a)
 		}
 		if to == (from+1)%ranks {
 			next[from]++
 		}
 	}
 	for rank := range ranks {
-		if calls[rank] < 150 || next[rank] < 50 {
-			t.Errorf("rank %d: %d calls, %d arrows to the next", rank, calls[rank], next[rank])
+		if len(tl.Slices[rank]) < 150 || next[rank] < 50 {
+			t.Errorf("rank %d: %d calls, %d arrows to the next", rank, len(tl.Slices[rank]), next[rank])
 		}
 	}
 }

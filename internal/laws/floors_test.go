@@ -68,6 +68,7 @@ hw, perf < cmd/ibrun/internal/report;
 cmd/ibrun/internal/placement, cmd/ibrun/internal/report < cmd/ibrun/internal/cli;
 perf, perf/prom < cmd/ibrun/internal/exporter;
 hw, perf, perf/profile < cmd/ibrun/internal/gather;
+NONE < cmd/ibrun/internal/gather/gathertest;
 hw, perf < cmd/ibrun/internal/live;
 hw, perf, perf/profile, perf/prom, internal/sys, internal/shm, internal/pmi, internal/job < cmd/ibrun/internal/launch;
 cmd/ibrun/internal/exporter, cmd/ibrun/internal/gather < cmd/ibrun/internal/launch;

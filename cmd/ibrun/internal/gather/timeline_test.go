@@ -2,14 +2,12 @@ package gather
 
 import (
 	"bytes"
-	"cmp"
-	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/gather/gathertest"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -64,138 +62,14 @@ func (r *recording) done() Rank {
 	return Rank{Rank: r.rank, Node: `n"0`, Trace: r.memory[:perf.TraceUsed(r.memory)]}
 }
 
-// event is what the format allows that is used here. See the Trace Event Format, phases M, X, s and f.
-type event struct {
-	Ph   string
-	Pid  int
-	Tid  int
-	Name string
-	Cat  string
-	Bp   string
-	ID   int
-	Ts   json.Number
-	Dur  json.Number
-	Args map[string]any
-}
-
-// ns is what readers make of a time in microseconds. They take it for a binary fraction, and some cut off what is below a
-// nanosecond while others round: all have to come to the same as the text says.
-func ns(t *testing.T, n json.Number) int64 {
+// check reads a timeline as strictly as there is.
+func check(t *testing.T, text []byte) *gathertest.Timeline {
 	t.Helper()
-	var us, rest int64
-	_, errText := fmt.Sscanf(string(n), "%d.%3d", &us, &rest)
-	f, err := n.Float64()
-	if cut, near := int64(f*1000), int64(math.Round(f*1000)); errText != nil || err != nil || cut != near || cut != us*1000+rest {
-		t.Fatalf("time %q is read as %d ns or %d ns; %v, %v", n, cut, near, errText, err)
+	tl, err := gathertest.Read(text)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return us*1000 + rest
-}
-
-// reader takes in events as Perfetto's trace processor does: in order of time, and of those at the same time in the order of
-// the file.
-type reader struct {
-	t        *testing.T
-	open     map[[2]int][]event // by process and thread: slices that no later one has closed, the innermost last
-	named    map[[2]int]bool
-	slicesOf map[int][]event // by rank
-	arrows   map[int][2]event
-}
-
-// check reads a timeline as strictly as its documentation asks, and returns the slices by rank and the arrows. Slices of a
-// thread lie side by side or in each other. Every arrow has one beginning and, later, one end, which bear the same id, category
-// and name as no other does; each binds to the slice that has begun last in its thread, which is not over.
-func check(t *testing.T, text []byte) (slicesOf map[int][]event, arrows map[int][2]event) {
-	t.Helper()
-	var file struct {
-		DisplayTimeUnit string
-		TraceEvents     []event
-		OtherData       map[string]string
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	d.DisallowUnknownFields()
-	if err := d.Decode(&file); err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
-	r := &reader{t, map[[2]int][]event{}, map[[2]int]bool{}, map[int][]event{}, map[int][2]event{}}
-	timed := slices.DeleteFunc(slices.Clone(file.TraceEvents), func(e event) bool { return e.Ph == "M" })
-	slices.SortStableFunc(timed, func(a, b event) int { return cmp.Compare(ns(t, a.Ts), ns(t, b.Ts)) })
-	for _, e := range timed {
-		switch e.Ph {
-		case "X":
-			r.slice(e)
-		case "s", "f":
-			r.flow(e)
-		default:
-			t.Errorf("phase %q", e.Ph)
-		}
-	}
-	for _, e := range file.TraceEvents {
-		if e.Ph == "M" {
-			r.name(e)
-		}
-	}
-	for at := range r.open {
-		if !r.named[at] {
-			t.Errorf("thread %v has no name", at)
-		}
-	}
-	for id, pair := range r.arrows {
-		if pair[1].Ph != "f" {
-			t.Errorf("arrow %d: %+v", id, pair)
-		}
-	}
-	return r.slicesOf, r.arrows
-}
-
-func (r *reader) name(e event) {
-	if name, ok := e.Args["name"].(string); e.Name == "thread_name" && ok && name != "" {
-		r.named[[2]int{e.Pid, e.Tid}] = true
-	}
-	known := []string{"process_name", "process_sort_index", "process_labels", "thread_name"}
-	if len(e.Args) != 1 || !slices.Contains(known, e.Name) {
-		r.t.Errorf("metadata %+v", e)
-	}
-}
-
-func (r *reader) slice(e event) {
-	at := [2]int{e.Pid, e.Tid}
-	from, until := ns(r.t, e.Ts), ns(r.t, e.Ts)+ns(r.t, e.Dur)
-	if e.Name == "" || until <= from || e.Cat == "" {
-		r.t.Errorf("slice %+v", e)
-	}
-	for n := len(r.open[at]); n > 0 && over(r.t, r.open[at][n-1]) <= from; n-- {
-		r.open[at] = r.open[at][:n-1]
-	}
-	if n := len(r.open[at]); n > 0 && over(r.t, r.open[at][n-1]) < until {
-		r.t.Errorf("%+v and %+v overlap, and neither holds the other", r.open[at][n-1], e)
-	}
-	r.open[at] = append(r.open[at], e)
-	r.slicesOf[e.Pid] = append(r.slicesOf[e.Pid], e)
-}
-
-// over is when a slice ends.
-func over(t *testing.T, e event) int64 {
-	t.Helper()
-	return ns(t, e.Ts) + ns(t, e.Dur)
-}
-
-func (r *reader) flow(e event) {
-	pair, began := r.arrows[e.ID]
-	switch {
-	case e.ID == 0 || e.Cat != "message" || e.Name != "message": // ids are unique only with both
-		r.t.Errorf("arrow %+v", e)
-	case e.Ph == "s" && (began || e.Bp != ""):
-		r.t.Errorf("arrow %+v begins, and there is %+v", e, pair)
-	case e.Ph == "f" && (!began || pair[1].Ph != "" || e.Bp != "e" || ns(r.t, e.Ts) <= ns(r.t, pair[0].Ts)):
-		r.t.Errorf("arrow %+v ends, and there is %+v", e, pair)
-	}
-	pair[strings.Index("sf", e.Ph)] = e
-	r.arrows[e.ID] = pair
-	open := r.open[[2]int{e.Pid, e.Tid}]
-	if len(open) == 0 || over(r.t, open[len(open)-1]) <= ns(r.t, e.Ts) {
-		r.t.Errorf("%+v binds to no slice around it, but to the last of %+v", e, open)
-	}
+	return tl
 }
 
 func timeline(t *testing.T, ranks ...Rank) (told []string, text []byte) {
@@ -225,17 +99,17 @@ func TestTimeline(t *testing.T) {
 	if len(told) != 1 || !strings.Contains(told[0], "ranks 2 have left none") {
 		t.Errorf("told %q", told)
 	}
-	of, arrows := check(t, text)
-	if len(arrows) != 2 || len(of[0]) != 2 || len(of[1]) != 4 {
-		t.Errorf("%d arrows, slices %v", len(arrows), of)
+	tl := check(t, text)
+	if len(tl.Arrows) != 2 || len(tl.Slices[0]) != 2 || len(tl.Slices[1]) != 4 {
+		t.Errorf("%+v", tl)
 	}
-	for _, pair := range arrows {
-		if pair[0].Pid != 0 || pair[1].Pid != 1 || ns(t, pair[0].Ts) >= ns(t, pair[1].Ts) {
-			t.Errorf("arrow %+v", pair)
+	for _, a := range tl.Arrows {
+		if a.From.Pid != 0 || a.To.Pid != 1 {
+			t.Errorf("arrow %+v", a)
 		}
 	}
-	send := of[0][0]
-	if send.Name != "Send" || ns(t, send.Ts) != 0 || ns(t, send.Dur) != 1000 ||
+	send := tl.Slices[0][0]
+	if send.Name != "Send" || send.At != 0 || send.Until != 1000 ||
 		fmt.Sprint(send.Args) != "map[bytes:8 peer:0 tag:1]" {
 		t.Errorf("slice %+v", send)
 	}
@@ -251,8 +125,8 @@ func TestTimelineTimes(t *testing.T) {
 		b.call(perf.Recv, at+500, at+1504, func() { b.met(at+1503, 0, uint32(i)) })
 	}
 	_, text := timeline(t, a.done(), b.done())
-	if of, arrows := check(t, text); len(of[0]) != calls || len(of[1]) != calls || len(arrows) != calls {
-		t.Errorf("%d and %d calls, %d arrows", len(of[0]), len(of[1]), len(arrows))
+	if tl := check(t, text); len(tl.Slices[0]) != calls || len(tl.Slices[1]) != calls || len(tl.Arrows) != calls {
+		t.Errorf("%d and %d calls, %d arrows", len(tl.Slices[0]), len(tl.Slices[1]), len(tl.Arrows))
 	}
 }
 
@@ -268,8 +142,8 @@ func TestTimelineLost(t *testing.T) {
 	}
 	told, text := timeline(t, a.done(), b.done())
 	want := fmt.Sprintf("%d events at the beginning are lost, of ranks 0", more+1)
-	if _, arrows := check(t, text); len(told) != 1 || !strings.Contains(told[0], want) || len(arrows) != more-1 {
-		t.Errorf("told %q, %d arrows", told, len(arrows))
+	if tl := check(t, text); len(told) != 1 || !strings.Contains(told[0], want) || len(tl.Arrows) != more-1 {
+		t.Errorf("told %q, %d arrows", told, len(tl.Arrows))
 	}
 }
 
