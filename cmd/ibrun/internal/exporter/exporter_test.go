@@ -198,7 +198,7 @@ func (l *lines) want(t *testing.T, e *Exporter, text string) {
 
 // TestTenThousandConnections: connections that say nothing do not keep others from being answered, and are told of once.
 func TestTenThousandConnections(t *testing.T) {
-	const connections, kept = 10000, 2000 // all are connections to the exporter, which closes the oldest
+	const connections, kept = 10000, 500 // of which the exporter keeps fewer: this side may not have so many descriptors
 	var told lines
 	e, err := Start(Options{Address: ":0"}, idle(), told.tell)
 	if err != nil {
@@ -226,6 +226,22 @@ func TestTenThousandConnections(t *testing.T) {
 	told.want(t, e, "more than 64 connections")
 }
 
+// unread has three clients ask for long answers and not read them.
+func unread(t *testing.T, e *Exporter) {
+	t.Helper()
+	for range 3 {
+		c, err := net.Dial("tcp", e.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		c.(*net.TCPConn).SetReadBuffer(4096)
+		if _, err := c.Write([]byte("GET /metrics?ranks=each HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestAnswersUnread: scrapes that never read their answers do not keep others from being answered, nor the exporter from its end,
 // and are told of once.
 func TestAnswersUnread(t *testing.T) {
@@ -234,34 +250,14 @@ func TestAnswersUnread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 3 {
-		c, err := net.Dial("tcp", e.at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		c.(*net.TCPConn).SetReadBuffer(4096)
-		if _, err := c.Write([]byte("GET /metrics?ranks=each HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
-			t.Fatal(err)
-		}
-	}
+	unread(t, e)
 	told.want(t, e, "does not read its answer")
 }
 
 // TestAnsweredBesides: while some do not read, others are answered.
 func TestAnsweredBesides(t *testing.T) {
 	e := start(t, Options{Address: ":0"}, busy(t, 64))
-	for range 3 {
-		c, err := net.Dial("tcp", e.at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		c.(*net.TCPConn).SetReadBuffer(4096)
-		if _, err := c.Write([]byte("GET /metrics?ranks=each HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
-			t.Fatal(err)
-		}
-	}
+	unread(t, e)
 	if text := get(t, e); !strings.Contains(text, `ibrun_ranks{state="running"} 64`) {
 		t.Error("no answer")
 	}
