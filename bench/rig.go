@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/ticks"
 	"github.com/ibrun/ibrun/mpi"
 )
 
@@ -25,8 +26,9 @@ type rig struct {
 	counts, displs         []int     // per rank, in elements
 
 	epoch time.Time
-	last  time.Duration   // when the current turn began, where laps are kept
 	laps  []time.Duration // per measured turn; nil unless percentiles were asked for
+	first uint64          // ticks when the first of them began that lap noted, or 0
+	last  uint64          // ticks when the last ended
 }
 
 // prepare checks what is to be measured and makes a rig for it. The configuration it returns has no defaults left open.
@@ -102,18 +104,32 @@ func (r *rig) now() time.Duration { return time.Since(r.epoch) }
 
 // begin reads the clock where the measured turns begin.
 func (r *rig) begin() time.Duration {
-	r.last = r.now()
-	return r.last
+	if r.laps != nil {
+		r.first = ticks.Now()
+		r.last = r.first
+	}
+	return r.now()
 }
 
-// lap notes the end of turn i, if turns are noted.
+// lap notes the end of turn i, if turns are noted: in ticks, since the clock may take longer than the turn.
 func (r *rig) lap(i int) {
 	if r.laps == nil || i < 0 {
 		return
 	}
-	now := r.now()
-	r.laps[i] = now - r.last
+	now := ticks.Now()
+	r.laps[i] = time.Duration(now - r.last)
 	r.last = now
+}
+
+// rescale turns what lap noted into time, when all turns took as long as this.
+func (r *rig) rescale(all time.Duration) {
+	if r.laps == nil || r.last == r.first {
+		return
+	}
+	tick := float64(all) / float64(r.last-r.first)
+	for i, lap := range r.laps {
+		r.laps[i] = time.Duration(float64(lap) * tick)
+	}
 }
 
 // record notes how long turn i took, if turns are noted.

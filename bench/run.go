@@ -57,7 +57,7 @@ func (r *rig) point(op Op, cfg Config) (res Result, err error) {
 		skip = n / 10
 	}
 	if cfg.Percentiles {
-		r.laps = make([]time.Duration, n)
+		r.laps, r.first, r.last = make([]time.Duration, n), 0, 0
 		defer func() { r.laps = nil }()
 	}
 	runtime.GC()
@@ -65,6 +65,7 @@ func (r *rig) point(op Op, cfg Config) (res Result, err error) {
 	if err != nil {
 		return res, err
 	}
+	r.rescale(took)
 	res = Result{Op: op.Name, Ranks: r.ranks, Size: r.size, Unit: op.Unit, Iterations: n, Validated: cfg.Validate}
 	if cfg.Validate {
 		if res.Wrong, err = sumOverRanks(r.comm, wrong+r.wrong(op, validatedTurns-1)); err != nil {

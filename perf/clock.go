@@ -3,6 +3,8 @@ package perf
 import (
 	"math/bits"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/ticks"
 )
 
 // clock measures durations: by the processor's time-stamp counter where that runs at a constant rate, which takes a fraction
@@ -22,7 +24,7 @@ const (
 
 func newClock() clock {
 	c := clock{base: time.Now()}
-	if !steadyCounter() {
+	if !ticks.Steady() {
 		return c
 	}
 	// A rank that is interrupted between the two readings of a pair would get a wrong rate: two that agree count.
@@ -41,10 +43,10 @@ func newClock() clock {
 
 // rate measures how often the counter counts in a second.
 func rate() uint64 {
-	from, ticks := time.Now(), counter()
+	from, first := time.Now(), ticks.Now()
 	for {
 		if d := time.Since(from); d >= calibration {
-			return uint64(float64(counter()-ticks) / d.Seconds())
+			return uint64(float64(ticks.Now()-first) / d.Seconds())
 		}
 	}
 }
@@ -52,7 +54,7 @@ func rate() uint64 {
 // now is a time in ticks.
 func (c *clock) now() uint64 {
 	if c.hz != 0 {
-		return counter()
+		return ticks.Now()
 	}
 	if c.read != nil {
 		return uint64(c.read())
@@ -62,13 +64,13 @@ func (c *clock) now() uint64 {
 
 // since is the time since then in nanoseconds. Counters of different processors may differ by a little: never less than 0.
 func (c *clock) since(then uint64) uint64 {
-	ticks := c.now() - then
-	if int64(ticks) < 0 {
+	took := c.now() - then
+	if int64(took) < 0 {
 		return 0
 	}
 	if c.hz == 0 {
-		return ticks
+		return took
 	}
-	high, low := bits.Mul64(ticks, c.mult)
+	high, low := bits.Mul64(took, c.mult)
 	return high<<32 | low>>32
 }

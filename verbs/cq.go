@@ -74,7 +74,16 @@ func (cq *CQ) Poll(wc []WC) (int, error) {
 
 func (cq *CQ) take(wc []WC) (int, error) {
 	cq.mu.Lock()
-	n, err := cq.takeLocked(wc)
+	if cq.failed != nil && !isLost(cq.failed) {
+		defer cq.mu.Unlock()
+		return 0, cq.failed
+	}
+	n, err := cq.ib.Poll(castWC(wc))
+	if err != nil {
+		err = cq.fail("poll", err)
+	} else if n == 0 && len(wc) > 0 {
+		err = cq.failed
+	}
 	cq.mu.Unlock()
 	for i := range wc[:n] {
 		if wc[i].Status != StatusSuccess {
@@ -82,21 +91,6 @@ func (cq *CQ) take(wc []WC) (int, error) {
 		}
 	}
 	return n, err
-}
-
-// takeLocked is take for a caller that holds mu.
-func (cq *CQ) takeLocked(wc []WC) (int, error) {
-	if cq.failed != nil && !isLost(cq.failed) {
-		return 0, cq.failed
-	}
-	n, err := cq.ib.Poll(castWC(wc))
-	if err != nil {
-		return n, cq.fail("poll", err)
-	}
-	if n == 0 && len(wc) > 0 {
-		return 0, cq.failed
-	}
-	return n, nil
 }
 
 func isLost(err error) bool { e, ok := err.(*Error); return ok && e.Kind == ErrDeviceLost }

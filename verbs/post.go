@@ -77,96 +77,120 @@ var sends = [...]opcodes{
 	UD: 1<<OpSend | 1<<OpSendImm,
 }
 
-// words are the parts of a request that are no pointers.
-type words struct {
-	op            Opcode
-	flags         Flags
-	id            uint64
-	imm           uint32 // or a key
-	at            Remote
-	compare, swap uint64
-}
-
 // Post queues a request. The device sees it at the next Ring; until it completes, the memory that it names belongs to the
 // device. [ErrFull] says that the queue has no room until something completes, [ErrState] that the pair is not ready to
 // send, and [ErrInvalid] that the request makes no sense; nothing is queued then. The request may be reused at once.
 func (q *QP) Post(r *Request) error {
-	w := words{op: r.Op, flags: r.Flags, id: r.ID, at: r.Remote, compare: r.Compare, swap: r.Swap}
+	imm := r.Imm
 	switch r.Op {
 	case OpSendImm, OpWriteImm:
-		w.imm = wire32(r.Imm)
+		imm = wire32(imm)
 	case OpSendInvalidate, OpLocalInvalidate:
-		w.imm = r.Key
+		imm = r.Key
 	case OpBindMW:
-		return q.refusePost(w.op, w.id, ErrInvalid, "windows are bound by BindMW")
+		return q.refusePost(r.Op, r.ID, ErrInvalid, "windows are bound by BindMW")
 	}
 	if q.cfg.Type == UD {
-		return q.datagram(w, r.To, r.SGE, r.Inline)
+		handle, err := q.toward(r.Op, r.ID, r.To)
+		if err != nil {
+			return err
+		}
+		defer handle.leave()
+	} else {
+		q.send.mu.Lock()
 	}
-	return q.post(w, r.SGE, r.Inline)
+	w := &q.send.wr
+	w.Imm, w.Remote, w.RKey, w.Compare, w.Swap = imm, r.Remote.Addr, r.Remote.RKey, r.Compare, r.Swap
+	if len(r.Inline) > 0 {
+		return q.bytes(r.Op, r.ID, r.Flags, r.Inline)
+	}
+	return q.list(r.Op, r.ID, r.Flags, r.SGE)
 }
 
 // Send queues a SEND of the memory that the list names. See Post for the errors of all that queue something.
 func (q *QP) Send(id uint64, f Flags, sge ...SGE) error {
-	return q.post(words{op: OpSend, flags: f, id: id}, sge, nil)
+	q.send.mu.Lock()
+	return q.list(OpSend, id, f, sge)
 }
 
 // SendImm is Send with four bytes that the receiver finds in its completion.
 func (q *QP) SendImm(id uint64, f Flags, imm uint32, sge ...SGE) error {
-	return q.post(words{op: OpSendImm, flags: f, id: id, imm: wire32(imm)}, sge, nil)
+	q.send.mu.Lock()
+	q.send.wr.Imm = wire32(imm)
+	return q.list(OpSendImm, id, f, sge)
 }
 
 // SendInvalidate is Send that also takes back a key of the receiver's.
 func (q *QP) SendInvalidate(id uint64, f Flags, rkey uint32, sge ...SGE) error {
-	return q.post(words{op: OpSendInvalidate, flags: f, id: id, imm: rkey}, sge, nil)
+	q.send.mu.Lock()
+	q.send.wr.Imm = rkey
+	return q.list(OpSendInvalidate, id, f, sge)
 }
 
 // SendInline is Send of bytes that are copied into the queue: they need no registration, and may be reused at once.
 func (q *QP) SendInline(id uint64, f Flags, data []byte) error {
-	return q.post(words{op: OpSend, flags: f | inlineFlag, id: id}, nil, data)
+	q.send.mu.Lock()
+	return q.bytes(OpSend, id, f, data)
 }
 
 // SendTo queues a datagram.
 func (q *QP) SendTo(id uint64, f Flags, to Dest, sge ...SGE) error {
-	return q.datagram(words{op: OpSend, flags: f, id: id}, to, sge, nil)
+	handle, err := q.toward(OpSend, id, to)
+	if err != nil {
+		return err
+	}
+	err = q.list(OpSend, id, f, sge)
+	handle.leave()
+	return err
 }
 
 // Write queues a WRITE into the peer's memory.
 func (q *QP) Write(id uint64, f Flags, to Remote, sge ...SGE) error {
-	return q.post(words{op: OpWrite, flags: f, id: id, at: to}, sge, nil)
+	q.lockAt(to)
+	return q.list(OpWrite, id, f, sge)
 }
 
 // WriteImm is Write that also takes a receive of the peer's, whose completion has the four bytes.
 func (q *QP) WriteImm(id uint64, f Flags, imm uint32, to Remote, sge ...SGE) error {
-	return q.post(words{op: OpWriteImm, flags: f, id: id, imm: wire32(imm), at: to}, sge, nil)
+	q.lockAt(to)
+	q.send.wr.Imm = wire32(imm)
+	return q.list(OpWriteImm, id, f, sge)
 }
 
 // WriteInline is Write of bytes that are copied into the queue, as SendInline does.
 func (q *QP) WriteInline(id uint64, f Flags, to Remote, data []byte) error {
-	return q.post(words{op: OpWrite, flags: f | inlineFlag, id: id, at: to}, nil, data)
+	q.lockAt(to)
+	return q.bytes(OpWrite, id, f, data)
 }
 
 // Read queues a READ of the peer's memory into the memory that the list names.
 func (q *QP) Read(id uint64, f Flags, from Remote, sge ...SGE) error {
-	return q.post(words{op: OpRead, flags: f, id: id, at: from}, sge, nil)
+	q.lockAt(from)
+	return q.list(OpRead, id, f, sge)
 }
 
 // CompareSwap queues an atomic operation on eight bytes of the peer's memory, aligned to eight: if they are equal to
 // compare they become swap. What they were before is written to old, which has eight bytes. Numbers are in host order.
 func (q *QP) CompareSwap(id uint64, f Flags, at Remote, compare, swap uint64, old SGE) error {
+	q.lockAt(at)
+	q.send.wr.Compare, q.send.wr.Swap = compare, swap
 	one := [1]SGE{old}
-	return q.post(words{op: OpCompareSwap, flags: f, id: id, at: at, compare: compare, swap: swap}, one[:], nil)
+	return q.list(OpCompareSwap, id, f, one[:])
 }
 
 // FetchAdd is CompareSwap that adds.
 func (q *QP) FetchAdd(id uint64, f Flags, at Remote, add uint64, old SGE) error {
+	q.lockAt(at)
+	q.send.wr.Compare = add
 	one := [1]SGE{old}
-	return q.post(words{op: OpFetchAdd, flags: f, id: id, at: at, compare: add}, one[:], nil)
+	return q.list(OpFetchAdd, id, f, one[:])
 }
 
 // LocalInvalidate queues the end of a key of ours: of a memory window of type 2.
 func (q *QP) LocalInvalidate(id uint64, f Flags, rkey uint32) error {
-	return q.post(words{op: OpLocalInvalidate, flags: f, id: id, imm: rkey}, nil, nil)
+	q.send.mu.Lock()
+	q.send.wr.Imm = rkey
+	return q.list(OpLocalInvalidate, id, f, nil)
 }
 
 // BindMW queues the binding of a memory window to n bytes of a region from offset off on, and returns the key by which
@@ -193,12 +217,14 @@ func (q *QP) BindMW(id uint64, f Flags, mw *MW, mr *MR, off, n int, access Acces
 	}
 	defer q.ctx.building.Done()
 	q.send.mu.Lock()
-	defer q.send.mu.Unlock()
 	// The key consists of an index and eight bits that change with each binding.
 	next := mw.ib.RKey()&^0xff | (mw.ib.RKey()+1)&0xff
+	q.send.wr.Imm = 0 // libibverbs refuses others
 	q.send.wr.Bind = ib.Bind{MW: mw.ib, RKey: next, MR: mr.ib, Addr: at.Addr, Length: uint64(n), Access: uint32(access)}
-	err = q.put(words{op: OpBindMW, flags: f, id: id}, nil, nil)
-	q.send.wr.Bind = ib.Bind{}
+	err = q.list(OpBindMW, id, f, nil)
+	q.send.mu.Lock()
+	q.send.wr.Bind = ib.Bind{} // so that nothing is kept
+	q.send.mu.Unlock()
 	if err != nil {
 		q.ctx.release(holder)
 		return 0, err
@@ -220,56 +246,75 @@ func (q *QP) borrow(b *base, op Opcode, id uint64) error {
 	return nil
 }
 
-func (q *QP) post(w words, sge []SGE, inline []byte) error {
-	q.send.mu.Lock()
-	err := q.put(w, sge, inline)
-	q.send.mu.Unlock()
-	return err
-}
-
-func (q *QP) datagram(w words, to Dest, sge []SGE, inline []byte) error {
+// toward takes the lock for a datagram. The handle is not closed before it is left.
+func (q *QP) toward(op Opcode, id uint64, to Dest) (handle *base, err error) {
 	if to.AH == nil {
-		return q.refusePost(w.op, w.id, ErrInvalid, "a datagram needs an address handle")
+		return nil, q.refusePost(op, id, ErrInvalid, "a datagram needs an address handle")
 	}
-	if err := q.borrow(&to.AH.base, w.op, w.id); err != nil {
-		return err
+	if err := q.borrow(&to.AH.base, op, id); err != nil {
+		return nil, err
 	}
-	defer to.AH.leave()
 	q.send.mu.Lock()
 	q.send.wr.AH, q.send.wr.QPN, q.send.wr.QKey = to.AH.ib, to.QPN, to.QKey
-	err := q.put(w, sge, inline)
-	q.send.mu.Unlock()
-	return err
+	return &to.AH.base, nil
 }
 
-// inlineFlag is IBV_SEND_INLINE. Users do not see it: they give bytes in place of a list.
-const inlineFlag Flags = 1 << 3
+// lockAt takes the lock for a request that names memory of the peer.
+func (q *QP) lockAt(at Remote) {
+	q.send.mu.Lock()
+	q.send.wr.Remote, q.send.wr.RKey = at.Addr, at.RKey
+}
 
-// put queues a request. The caller holds the lock, and has filled in what is a pointer.
-func (q *QP) put(w words, sge []SGE, inline []byte) error {
+const (
+	// inlineFlag is IBV_SEND_INLINE. Users do not see it: they give bytes in place of a list.
+	inlineFlag Flags = 1 << 3
+
+	atomics = opcodes(1<<OpCompareSwap | 1<<OpFetchAdd)
+)
+
+// list queues a request with a list. The caller has taken the lock and filled in what the operation needs besides; list gives the
+// lock back.
+func (q *QP) list(op Opcode, id uint64, f Flags, sge []SGE) error {
 	s := &q.send
-	if s.state != sendOpen || s.allowed>>w.op&1 == 0 || len(sge) > len(s.sge) || len(inline) > len(s.inline) {
-		return q.whyNot(w, len(sge), len(inline))
+	if s.state != sendOpen || s.allowed>>op&1 == 0 || len(sge) > len(s.sge) {
+		return q.whyNot(op, id, len(sge), 0)
 	}
-	if len(inline) > 0 {
-		w.flags |= inlineFlag
+	to := s.sge[:len(sge)]
+	total := uint64(0)
+	for i := range to {
+		to[i] = ib.SGE(sge[i])
+		total += uint64(to[i].Len)
 	}
-	total := uint64(len(inline))
-	for i, e := range sge {
-		s.sge[i] = ib.SGE(e)
-		total += uint64(e.Len)
+	if total > s.longest || atomics>>op&1 != 0 && (len(sge) != 1 || total != 8 || s.wr.Remote%8 != 0) {
+		return q.whyNotSize(op, id, total)
 	}
-	if total > s.longest || (w.op == OpCompareSwap || w.op == OpFetchAdd) && (len(sge) != 1 || total != 8 || w.at.Addr%8 != 0) {
-		return q.whyNotSize(w, total)
+	s.wr.SGE = to
+	return q.hand(op, id, f)
+}
+
+// bytes is list with bytes in place of a list.
+func (q *QP) bytes(op Opcode, id uint64, f Flags, data []byte) error {
+	s := &q.send
+	if s.state != sendOpen || s.allowed>>op&1 == 0 || len(data) > len(s.inline) {
+		return q.whyNot(op, id, 0, len(data))
 	}
-	wr := &s.wr
-	wr.ID, wr.Opcode, wr.Flags, wr.Imm = w.id, uint32(w.op), uint32(w.flags), w.imm
-	wr.Remote, wr.RKey, wr.Compare, wr.Swap = w.at.Addr, w.at.RKey, w.compare, w.swap
-	wr.SGE, wr.Inline = s.sge[:len(sge)], s.inline[:copy(s.inline, inline)]
-	if err := q.ib.Post(wr); err != nil {
-		return q.failPost(w, err)
+	if uint64(len(data)) > s.longest || atomics>>op&1 != 0 {
+		return q.whyNotSize(op, id, uint64(len(data)))
+	}
+	s.wr.Inline = s.inline[:copy(s.inline, data)]
+	return q.hand(op, id, f|inlineFlag)
+}
+
+// hand gives the request to the device's queue, and the lock back.
+func (q *QP) hand(op Opcode, id uint64, f Flags) error {
+	s := &q.send
+	s.wr.ID, s.wr.Opcode, s.wr.Flags = id, uint32(op), uint32(f)
+	err := q.ib.Post(&s.wr)
+	if err != nil {
+		return q.failPost(op, id, err)
 	}
 	s.unrung = true
+	s.mu.Unlock()
 	return nil
 }
 
@@ -295,13 +340,13 @@ func (q *QP) Ring() error {
 	}
 	q.bell.Publish()
 	s.mu.Unlock()
-	err := q.bell.Doorbell()
-	if err != nil {
+	if err := q.bell.Doorbell(); err != nil {
 		s.mu.Lock()
 		s.unrung = true
 		s.mu.Unlock()
+		return q.fail("ring", err)
 	}
-	return q.fail("ring", err)
+	return nil
 }
 
 // Recv queues a receive: a message goes into the memory that the list names and makes a completion with this ID. The device

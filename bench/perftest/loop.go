@@ -1,6 +1,9 @@
 package perftest
 
-import "github.com/ibrun/ibrun/verbs"
+import (
+	"github.com/ibrun/ibrun/internal/ticks"
+	"github.com/ibrun/ibrun/verbs"
+)
 
 // await spins until there is a completion. All that are measured take microseconds, so perftest spins as well.
 func (s *side) await(cq *verbs.CQ) error {
@@ -46,7 +49,7 @@ func (s *side) sendTurns() error {
 			}
 		}
 		if sent < n {
-			s.stamps[sent] = ticks()
+			s.stamps[sent] = ticks.Now()
 			f := s.signal(sent)
 			if err := s.submit(sent, f); err != nil {
 				return err
@@ -73,7 +76,7 @@ func (s *side) writeTurns() error {
 			}
 		}
 		if sent < n {
-			s.stamps[sent] = ticks()
+			s.stamps[sent] = ticks.Now()
 			sent++
 			s.buf[s.Size-1] = byte(sent)
 			if err := s.submit(sent, verbs.Signaled); err != nil {
@@ -90,7 +93,7 @@ func (s *side) writeTurns() error {
 // oneByOne is read_lat and atomic_lat: a request after the completion of the one before.
 func (s *side) oneByOne() error {
 	for i := range s.Iterations {
-		s.stamps[i] = ticks()
+		s.stamps[i] = ticks.Now()
 		if err := s.submit(i, verbs.Signaled); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/ticks"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -194,11 +195,11 @@ func (s *side) measure(to *json.Encoder, from *json.Decoder) error {
 		return err
 	}
 	if s.client || !s.op.quiet {
-		began, first := time.Now(), ticks()
+		began, first := time.Now(), ticks.Now()
 		if err := s.op.loop(s); err != nil {
 			return err
 		}
-		s.took, s.ticks = time.Since(began), ticks()-first
+		s.took, s.ticks = time.Since(began), ticks.Now()-first
 	}
 	return swap(true, &done)
 }

@@ -20,6 +20,28 @@ const (
 	never      = time.Duration(math.MaxInt64)
 )
 
+// The clock is looked at about every lookPause, which is often enough for all that waits for a time: in some virtual machines it
+// is a device, and reading it takes longer than all else that a Poll does. So many Polls lie between two looks as that takes, but
+// not more than a program that rarely polls can do without.
+const (
+	lookPause   = 250 * time.Microsecond
+	leastStride = 64
+	mostStride  = 1024
+)
+
+// clock looks at the clock, and sets when it is looked at again.
+func (d *domain) clock() time.Duration {
+	now := time.Since(d.began)
+	switch since := now - d.now; {
+	case since < lookPause:
+		d.stride = min(max(2*d.stride, leastStride), mostStride)
+	case since > 4*lookPause:
+		d.stride = leastStride
+	}
+	d.now, d.look = now, d.turn+d.stride
+	return now
+}
+
 // tick does what is to be done by now.
 func (d *domain) tick(now time.Duration) {
 	if now < d.next {

@@ -34,7 +34,7 @@ func (d *domain) completed(r *rail, wc *verbs.WC) {
 		}
 		return
 	}
-	e := d.byNum[railNum{r, wc.QPN}]
+	e := d.byNum.find(r, wc.QPN)
 	if e == nil {
 		return
 	}

@@ -123,7 +123,7 @@ func (d *domain) takeDown(e *endpoint) error {
 	var unsent []record
 	d.mu.Lock()
 	for i, q := range queues {
-		delete(d.byNum, railNum{q.rail, q.pair.num})
+		d.byNum.remove(q.rail, q.pair.num)
 		d.under[i] -= q.under()
 		for q.under() > 0 {
 			switch r := q.pop(); r.work {
@@ -377,7 +377,7 @@ func (d *domain) makeQueues(e *endpoint, epoch uint32) error {
 	}
 	d.mu.Lock()
 	for _, q := range queues {
-		d.byNum[railNum{q.rail, q.pair.num}] = e
+		d.byNum.set(q.rail, q.pair.num, e)
 		q.pacer = newPacer(q.rail.piece)
 		if e.ahead > 0 {
 			q.pacer.allow(e.ahead)

@@ -1,7 +1,6 @@
 package rc
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -24,22 +23,28 @@ type domain struct {
 	caps        fabric.Caps
 	rails       []*rail
 
-	ways    []*endpoint // by peer, nil until there is something to keep of it
-	pool    slots       // where messages arrive
-	saved   int         // of its slots, those set aside for peers
-	sends   slots       // from where messages are sent
-	inbox   inbox       // what has happened and was not told yet
-	lent    []loan      // what the last Poll lent
+	ways    []*endpoint    // by peer, nil until there is something to keep of it
+	byNum   numbers        // by queue pair
+	pool    slots          // where messages arrive
+	saved   int            // of its slots, those set aside for peers
+	sends   slots          // from where messages are sent
+	inbox   inbox          // what has happened and was not told yet
+	lent    []loan         // what the last Poll lent
+	evs     []fabric.Event // of the Poll under way, the first of them filled
+	filled  int
 	office  office
 	loop    loop // to ourselves
 	regions regions
 	keys    keyTable // of regions
 	sleeper *sleeper
-	turn    uint
-	awake   bool // polled since it was last armed
-	room    bool // slots to send from became free since it was last armed
-	choked  bool // a Send was refused for want of a slot or of room in a queue
-	next    time.Duration
+	turn    uint          // counts Polls
+	look    uint          // in which the clock is looked at next
+	stride  uint          // from one look to the next
+	awake   bool          // polled since it was last armed
+	room    bool          // slots to send from became free since it was last armed
+	choked  bool          // a Send was refused for want of a slot or of room in a queue
+	now     time.Duration // when the clock was looked at
+	next    time.Duration // when there is something to do
 	beat    time.Duration // when hearts beat next
 	began   time.Time
 	shut    bool
@@ -54,8 +59,7 @@ type domain struct {
 
 	// mu guards what Read and Write share with the other methods: all queues, all transfers, and the following.
 	mu       sync.Mutex
-	byNum    map[railNum]*endpoint // by queue pair
-	under    []int                 // requests under way, by rail
+	under    []int // requests under way, by rail
 	spare    *op
 	scraps   []uint32 // free places in scrapMem
 	scrapMR  *verbs.MR
@@ -63,6 +67,7 @@ type domain struct {
 	moving   int         // transfers that have not ended
 	wanting  []*endpoint // are to be asked to connect
 	dirty    []*endpoint // have requests that the device was not told of
+	soiled   atomic.Bool // there are some
 	bell     *time.Timer // rings for them, should nobody poll
 	belled   bool        // it will
 }
@@ -71,6 +76,33 @@ type domain struct {
 type railNum struct {
 	rail *rail
 	num  uint32
+}
+
+// numbers finds the endpoint that a queue pair belongs to. Completions in a row are mostly of few pairs, which lie in front.
+type numbers struct {
+	all   map[railNum]*endpoint
+	front [16]struct {
+		num railNum
+		e   *endpoint
+	}
+}
+
+func (n *numbers) find(r *rail, num uint32) *endpoint {
+	f := &n.front[num%uint32(len(n.front))]
+	if key := (railNum{r, num}); f.num != key || f.e == nil {
+		f.num, f.e = key, n.all[key]
+	}
+	return f.e
+}
+
+func (n *numbers) set(r *rail, num uint32, e *endpoint) {
+	n.all[railNum{r, num}] = e
+	n.front[num%uint32(len(n.front))].e = nil
+}
+
+func (n *numbers) remove(r *rail, num uint32) {
+	delete(n.all, railNum{r, num})
+	n.front[num%uint32(len(n.front))].e = nil
 }
 
 // loan is a slot that was lent to the caller.
@@ -146,15 +178,26 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 		return 0, errShut.err
 	}
 	d.release()
-	if err := d.progress(); err != nil {
+	d.evs, d.filled = evs, 0
+	err := d.progress()
+	if err == nil {
+		d.deliver()
+	}
+	d.evs = nil
+	if d.soiled.Load() {
+		d.ring()
+	}
+	if err != nil {
 		return 0, err
 	}
-	n := d.deliver(evs)
-	d.ring()
-	return n, nil
+	return d.filled, nil
 }
 
-// progress takes what has happened into the inbox, and does what is to be done.
+// restEvery: while messages come, only one Poll in so many sees to what else there is.
+const restEvery = 4
+
+// progress takes what has happened into the events of the caller, as far as there is room, or into the inbox, and does what is to
+// be done.
 func (d *domain) progress() error {
 	d.turn++
 	woken := !d.awake
@@ -167,6 +210,9 @@ func (d *domain) progress() error {
 	if err := d.receive(); err != nil {
 		return err
 	}
+	if (d.filled > 0 || d.inbox.len() > 0) && d.turn%restEvery != 0 {
+		return nil // the caller waits for it; the rest can wait
+	}
 	for _, r := range d.rails {
 		if _, err := d.complete(r); err != nil {
 			return err
@@ -175,8 +221,8 @@ func (d *domain) progress() error {
 	if err := d.office.read(d); err != nil {
 		return err
 	}
-	if woken || d.turn%64 == 0 {
-		d.tick(time.Since(d.began))
+	if woken || d.turn >= d.look {
+		d.tick(d.clock())
 	}
 	if err := d.settle(); err != nil {
 		return err
@@ -220,9 +266,7 @@ func (d *domain) arrived(wc *verbs.WC) {
 		return
 	}
 	slot := uint32(wc.ID)
-	d.mu.Lock()
-	e := d.byNum[railNum{r, wc.QPN}]
-	d.mu.Unlock()
+	e := d.byNum.find(r, wc.QPN)
 	if e == nil || wc.Status != verbs.StatusSuccess {
 		d.repost(slot)
 		if e != nil {
@@ -233,7 +277,10 @@ func (d *domain) arrived(wc *verbs.WC) {
 	e.alive = true
 	h, err := parseHeader(d.pool.slot(slot)[:wc.Len])
 	if err == nil {
-		err = errors.Join(e.in.take(&h), e.out.allow(h.grant))
+		err = e.in.take(&h)
+	}
+	if err == nil {
+		err = e.out.allow(h.grant)
 	}
 	if err != nil {
 		d.repost(slot)
@@ -249,7 +296,11 @@ func (d *domain) arrived(wc *verbs.WC) {
 	}
 	if h.kind == kindData {
 		e.lentOut++
-		d.inbox.put(item{kind: fabric.Message, e: e, slot: slot, bytes: wc.Len - headerBytes})
+		if d.inbox.len() == 0 && d.filled < len(d.evs) {
+			d.tell(item{kind: fabric.Message, e: e, slot: slot, bytes: wc.Len - headerBytes})
+		} else {
+			d.inbox.put(item{kind: fabric.Message, e: e, slot: slot, bytes: wc.Len - headerBytes})
+		}
 		if h.hungry {
 			d.widen(e)
 		}
@@ -318,26 +369,33 @@ func (d *domain) widen(e *endpoint) {
 	}
 }
 
-// deliver moves what waits in the inbox to the caller.
-func (d *domain) deliver(evs []fabric.Event) int {
-	n := d.loop.deliver(evs, int32(d.self))
-	for n < len(evs) && d.inbox.len() > 0 {
-		it := d.inbox.take()
-		ev := &evs[n]
-		*ev = fabric.Event{Kind: it.kind, Peer: int32(it.e.peer), Token: it.token, Err: it.err}
-		if it.kind == fabric.Message {
-			if it.e.deaf {
-				d.freed(it.e, it.slot)
-				continue
-			}
-			ev.Data = d.pool.slot(it.slot)[headerBytes:][:it.bytes:it.bytes]
-			d.lent = append(d.lent, loan{it.e, it.slot})
-		} else if it.kind == fabric.PeerDown && it.e.deaf {
-			continue
-		}
-		n++
+// deliver tells the caller what waits, as far as there is room.
+func (d *domain) deliver() {
+	if d.loop.some() {
+		d.filled += d.loop.deliver(d.evs[d.filled:], int32(d.self))
 	}
-	return n
+	for d.filled < len(d.evs) && d.inbox.len() > 0 {
+		d.tell(d.inbox.take())
+	}
+}
+
+// tell fills the next event, for which there is room, unless nothing is to be told any more.
+func (d *domain) tell(it item) {
+	if it.e.deaf && it.kind != fabric.Done {
+		if it.kind == fabric.Message {
+			d.freed(it.e, it.slot)
+		}
+		return
+	}
+	ev := &d.evs[d.filled] // field by field: the others mean nothing for its kind, and clearing them costs
+	d.filled++
+	ev.Kind, ev.Peer = it.kind, int32(it.e.peer)
+	if it.kind == fabric.Message {
+		ev.Data = d.pool.slot(it.slot)[headerBytes:][:it.bytes:it.bytes]
+		d.lent = append(d.lent, loan{it.e, it.slot})
+		return
+	}
+	ev.Token, ev.Err = it.token, it.err
 }
 
 // ring tells the devices of what waits for a doorbell. Any goroutine may call it.
@@ -346,6 +404,7 @@ func (d *domain) ring() {
 		d.mu.Lock()
 		n := len(d.dirty)
 		if n == 0 {
+			d.soiled.Store(false)
 			d.mu.Unlock()
 			return
 		}
@@ -360,13 +419,18 @@ func (d *domain) ring() {
 // rest is how long a message may wait for a doorbell that serves others, too.
 const rest = 50 * time.Microsecond
 
-// soil notes that an endpoint has requests that the device was not told of. The caller holds the lock.
+// soil notes that an endpoint has requests that the device was not told of, for the end of Poll or for remind. The caller holds
+// the lock.
 func (d *domain) soil(e *endpoint) {
-	if e.dirty {
-		return
+	if !e.dirty {
+		e.dirty = true
+		d.dirty = append(d.dirty, e)
+		d.soiled.Store(true)
 	}
-	e.dirty = true
-	d.dirty = append(d.dirty, e)
+}
+
+// remind has the device told after a while even if nobody polls. The caller holds the lock.
+func (d *domain) remind() {
 	if !d.belled {
 		d.belled = true
 		d.bell.Reset(rest)

@@ -94,7 +94,7 @@ func (e *endpoint) Send(header, payload []byte) error {
 	h := e.header(kindData)
 	h.hungry = e.out.sent+1 == e.out.grant
 	h.put(b)
-	idle, ok := e.post(record{work: workMessage, slot: slot, seq: h.seq, bytes: uint32(n)}, b[:n], ofData, false)
+	now, ok := e.post(record{work: workMessage, slot: slot, seq: h.seq, bytes: uint32(n)}, b[:n], ofData, false)
 	if !ok {
 		d.sends.give(slot)
 		d.choked = true
@@ -102,8 +102,8 @@ func (e *endpoint) Send(header, payload []byte) error {
 	}
 	e.out.sent++
 	e.in.told = h.grant
-	if idle {
-		e.ring()
+	if now != nil {
+		_ = now.Ring() // what fails is told by completions, or by the heart
 	}
 	return nil
 }
@@ -113,19 +113,19 @@ func (e *endpoint) header(k kind) header {
 	return header{seq: e.out.sent, grant: e.in.grant(), heard: e.out.grant, kind: k}
 }
 
-// post posts a message on the first queue pair, if fewer than limit requests are under way. The device is yet to be told. It
-// reports whether it should be at once: because nothing else is under way that will make it look, or because enough has
-// gathered.
-func (e *endpoint) post(r record, b []byte, limit int, must bool) (now, ok bool) {
+// post posts a message on the first queue pair, if fewer than limit requests are under way. It returns the pair if the device is
+// to be told of it at once: because it is the first since the last Poll, which may be all that its sender has to say, because
+// nothing else is under way, or because enough has gathered. The others wait for the next Poll.
+func (e *endpoint) post(r record, b []byte, limit int, must bool) (now *verbs.QP, ok bool) {
 	d := e.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !e.up {
-		return false, false
+		return nil, false
 	}
 	q := e.queues[0]
 	if q.under() >= limit || d.under[0] >= d.most(0) {
-		return false, false
+		return nil, false
 	}
 	f := q.flags(must)
 	var err error
@@ -135,15 +135,21 @@ func (e *endpoint) post(r record, b []byte, limit int, must bool) (now, ok bool)
 		err = q.qp.Send(q.id(q.tail), f, d.sends.sge(r.slot, len(b)))
 	}
 	if err != nil {
-		return false, false // the pair has failed, and its completions tell
+		return nil, false // the pair has failed, and its completions tell
 	}
-	now = q.under() == 0 || q.unrung+1 >= coalesced
+	if q.turn != d.turn || q.under() == 0 || q.unrung+1 >= coalesced {
+		now = q.qp
+	}
+	q.turn = d.turn
 	q.push(r, f)
 	d.under[0]++
-	if !now {
-		d.soil(e)
+	if now != nil {
+		q.unrung = 0
+		return now, true
 	}
-	return now, true
+	d.soil(e)
+	d.remind()
+	return nil, true
 }
 
 // ring tells the devices of all that was posted.

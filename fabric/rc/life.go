@@ -29,7 +29,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	rand.Read(nonce[:]) // does not fail
 	d := &domain{
 		key: t.Key, self: cfg.Self, size: cfg.Size, incarnation: binary.LittleEndian.Uint64(nonce[:]) | 1, set: set,
-		ways: make([]*endpoint, cfg.Size), byNum: map[railNum]*endpoint{}, next: never, began: time.Now(), awake: true,
+		ways: make([]*endpoint, cfg.Size), byNum: numbers{all: map[railNum]*endpoint{}}, next: never, began: time.Now(), awake: true,
 	}
 	d.params = verbs.DefaultParams()
 	d.params.RetryCount = retries
@@ -205,7 +205,6 @@ func (d *domain) finish() error {
 			}
 			return err
 		}
-		d.deliver(make([]fabric.Event, 0))
 		for d.inbox.len() > 0 {
 			if it := d.inbox.take(); it.kind == fabric.Message {
 				d.freed(it.e, it.slot)

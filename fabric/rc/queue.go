@@ -50,6 +50,7 @@ type queue struct {
 	pieces int    // under way
 	seen   uint32 // head when the heart beat last
 	unrung int    // requests that the device was not told of
+	turn   uint   // domain.turn when the last message was posted
 }
 
 func (q *queue) under() int { return int(q.tail - q.head) }

@@ -16,7 +16,8 @@ import (
 // library and the modules named in go.mod, and tests may import what they need.
 const floors = `
 # Floor 0: small things that know nothing of RDMA or MPI.
-NONE < attrs, perf, perf/profile, internal/sys, internal/abi/*, internal/laws, internal/conformance;
+NONE < attrs, internal/ticks, perf/profile, internal/sys, internal/abi/*, internal/laws, internal/conformance;
+internal/ticks < perf;
 hw, perf < perf/prom;
 internal/sys < internal/pmi, internal/job;
 
@@ -56,11 +57,11 @@ hw, fabric, fabric/mem, fabric/auto, mpi/internal/place, mpi/internal/clock, mpi
 fabric/auto, mpi/internal/proto < mpi/explain;
 
 # Floor 6: programs.
-perf, mpi < bench;
+internal/ticks, perf, mpi < bench;
 mpi < examples/*;
 NONE < docs/dashboards;                                      # a test only
 hw, verbs < examples/pingpong;
-verbs < bench/perftest;
+internal/ticks, verbs < bench/perftest;
 hw < bench/sockets;
 NONE < cmd/ibrun/internal/rendezvous;
 hw < cmd/ibrun/internal/placement;

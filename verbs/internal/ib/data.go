@@ -34,7 +34,7 @@ type SendWR struct {
 	Flags  uint32 // enum ibv_send_flags
 	Imm    uint32 // immediate data as on the wire (big-endian), or the key to invalidate in host order
 
-	// SGE is the memory read from or written into. With the inline flag it is empty and Inline is sent instead.
+	// SGE is the memory read from or written into. With the inline flag Inline is sent instead.
 	SGE    []SGE
 	Inline []byte
 

@@ -110,8 +110,12 @@ func (s *sender) fill(i int, wr *ib.SendWR) {
 	c := &s.wr[i]
 	c.WRID, c.Opcode, c.SendFlags, c.Ex = wr.ID, wr.Opcode, wr.Flags, wr.Imm
 	sge := s.sge[i*s.perWR : (i+1)*s.perWR]
-	c.NumSGE = int32(copy(sge, wr.SGE))
-	if len(wr.Inline) > 0 {
+	switch {
+	case uverbs.SendFlags(wr.Flags)&uverbs.SendInline == 0:
+		c.NumSGE = int32(copy(sge, wr.SGE))
+	case len(wr.Inline) == 0:
+		c.NumSGE = 0
+	default:
 		at := i * s.inlinePerWR
 		copy(s.inline[at:], wr.Inline)
 		sge[0] = ib.SGE{Addr: uint64(s.inlineAt) + uint64(at), Len: uint32(len(wr.Inline))}

@@ -75,9 +75,6 @@ func (q *qp) Post(wr *ib.SendWR) error {
 	}
 	q.send.putSend(slot, wr)
 	q.send.filled()
-	if wr.Opcode == opBindMW {
-		wr.Bind.MW.(*mw).rkey.Store(wr.Bind.RKey)
-	}
 	return nil
 }
 

@@ -138,7 +138,9 @@ func (r *ring) putSend(slot unsafe.Pointer, wr *ib.SendWR) {
 	w := (*rxe.SendWQE)(slot)
 	*w = rxe.SendWQE{}
 	w.WR.WRID, w.WR.Opcode, w.WR.SendFlags, w.WR.Ex = wr.ID, wr.Opcode, wr.Flags, wr.Imm
-	putOp(w, wr)
+	if wr.Opcode != opSend || wr.AH != nil {
+		putOp(w, wr)
+	}
 	if wr.Flags&sendInline != 0 {
 		n := copy(unsafe.Slice((*byte)(unsafe.Add(slot, sendFixed)), len(wr.Inline)), wr.Inline)
 		w.DMA.Length, w.DMA.Resid, w.DMA.NumSGE = uint32(n), uint32(n), 1
@@ -163,6 +165,7 @@ func putOp(w *rxe.SendWQE, wr *ib.SendWR) {
 		lkey, _ := mr.Keys()
 		*(*rxe.MW)(op) = rxe.MW{Addr: wr.Bind.Addr, Length: wr.Bind.Length, MRLKey: lkey, MWRKey: mw.RKey(),
 			RKey: wr.Bind.RKey, Access: wr.Bind.Access}
+		mw.rkey.Store(wr.Bind.RKey)
 	case opSend, opSendImm:
 		if a, ok := wr.AH.(*ah); ok {
 			*(*rxe.UD)(op) = rxe.UD{RemoteQPN: wr.QPN, RemoteQKey: wr.QKey, PKeyIndex: wr.PKeyIndex, AHNum: a.num}

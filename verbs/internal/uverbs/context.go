@@ -12,7 +12,7 @@ import (
 type Context struct {
 	device  ib.Device
 	kernel  Kernel
-	post    func(fd int, command, resp []byte) error // kernel.Post, resolved once
+	post    func(fd int, command, resp []byte) error // kernel.Post, without the way over the interface
 	fd      int
 	asyncFD int
 	vectors int
@@ -27,7 +27,7 @@ const closing = 1 << 62 // set in calls by Close
 
 // OpenWith opens a device as [Open] does, on the given kernel.
 func OpenWith(k Kernel, d ib.Device) (*Context, error) {
-	c := &Context{device: d, kernel: k, post: k.Post, fd: -1, asyncFD: -1, sink: make([]byte, 4)}
+	c := &Context{device: d, kernel: k, post: poster(k), fd: -1, asyncFD: -1, sink: make([]byte, 4)}
 	fd, rdev, err := k.Open(c.path())
 	if err != nil {
 		return nil, c.fail("open", err)
@@ -115,11 +115,15 @@ func (c *Context) enter() bool {
 	}
 }
 
-// leave ends a system call. The last one after Close closes the descriptors; close(2) of these files knows no error.
+// leave ends a system call.
 func (c *Context) leave() {
-	if c.calls.Add(-1) != closing {
-		return
+	if c.calls.Add(-1) == closing {
+		c.last()
 	}
+}
+
+// last closes the descriptors when the last call after Close has ended; close(2) of these files knows no error.
+func (c *Context) last() {
 	c.kernel.Close(c.fd)
 	if c.asyncFD >= 0 {
 		c.kernel.Close(c.asyncFD)

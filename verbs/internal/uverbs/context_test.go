@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -179,5 +180,66 @@ func TestPrepared(t *testing.T) {
 	}
 	if abi.Command(u32(f.command, 0)) != abi.CmdPostSend || u32(f.command, 16) != 2 {
 		t.Errorf("command % x", f.command)
+	}
+}
+
+// ringing is a kernel in which a doorbell takes until a channel is closed, and a queue pair is in use meanwhile.
+type ringing struct {
+	fake
+	rung  chan struct{} // closed when the doorbell is under way
+	end   chan struct{}
+	busy  atomic.Bool
+	tries int // to destroy it
+}
+
+func (k *ringing) Post(int, []byte, []byte) error {
+	k.busy.Store(true)
+	close(k.rung)
+	<-k.end
+	k.busy.Store(false)
+	return nil
+}
+
+func (k *ringing) Write(fd int, command, resp []byte) error {
+	if abi.Command(u32(command, 0)) == abi.CmdDestroyQP {
+		if k.tries++; k.tries == 3 {
+			close(k.end)
+		}
+		if k.busy.Load() {
+			return syscall.EBUSY
+		}
+	}
+	return k.fake.Write(fd, command, resp)
+}
+
+// TestDestroyRinging: a doorbell that is under way does not keep its queue pair from being destroyed.
+func TestDestroyRinging(t *testing.T) {
+	k := &ringing{rung: make(chan struct{}), end: make(chan struct{})}
+	c, err := OpenWith(k, device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	done := make(chan error)
+	go func() { done <- c.NewDoorbell(7).Ring() }()
+	<-k.rung
+	if _, err := c.DestroyQP(7); err != nil || k.tries < 3 {
+		t.Errorf("after %d tries: %v", k.tries, err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDestroyBusy: what is in use otherwise is not tried twice.
+func TestDestroyBusy(t *testing.T) {
+	c, f := start(t)
+	tries := 0
+	f.answer = func([]byte, []byte) error {
+		tries++
+		return syscall.EBUSY
+	}
+	if _, err := c.DestroyQP(7); !errors.Is(err, syscall.EBUSY) || tries != 1 {
+		t.Errorf("after %d tries: %v", tries, err)
 	}
 }

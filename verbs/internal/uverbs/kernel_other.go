@@ -19,3 +19,5 @@ func Find(name string) (ib.Device, error) {
 }
 
 func memlock(start, length uint64) *MemlockError { return nil }
+
+func poster(k Kernel) func(fd int, command, resp []byte) error { return k.Post }

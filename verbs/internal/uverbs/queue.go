@@ -2,6 +2,9 @@ package uverbs
 
 import (
 	"encoding/binary"
+	"errors"
+	"syscall"
+	"time"
 
 	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
 )
@@ -69,11 +72,20 @@ func (c *Context) QueryQP(qp, mask uint32) (abi.QueryQPResp, error) {
 }
 
 // DestroyQP destroys a queue pair, and returns how many asynchronous events were ever delivered for it. EBUSY says that it is
-// attached to a multicast group.
+// attached to a multicast group. It also is what the kernel answers while a doorbell for the pair is under way (rdma_core.c,
+// uverbs_try_lock_object), which is over soon; so as long as other calls are under way it is asked again, for a quarter of a
+// second at most.
 func (c *Context) DestroyQP(qp uint32) (events uint32, err error) {
-	var resp abi.DestroyQPResp
-	err = call(c, abi.CmdDestroyQP, &abi.DestroyQP{QPHandle: qp}, &resp, Driver{})
-	return resp.EventsReported, err
+	const longest = 128 * time.Millisecond
+	for pause := time.Microsecond; ; pause *= 2 {
+		alone := c.calls.Load()&^closing <= 1 // seen first: what begins later is not for this pair
+		var resp abi.DestroyQPResp
+		err = call(c, abi.CmdDestroyQP, &abi.DestroyQP{QPHandle: qp}, &resp, Driver{})
+		if alone || pause > longest || !errors.Is(err, syscall.EBUSY) {
+			return resp.EventsReported, err
+		}
+		time.Sleep(pause)
+	}
 }
 
 // AttachMcast has a queue pair for datagrams receive what is sent to a multicast group.

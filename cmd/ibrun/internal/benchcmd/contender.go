@@ -109,16 +109,28 @@ func (c *command) ours(transport string) *contender {
 			if j.op.Name == opInit.Name {
 				return words
 			}
-			return append(words, "--json", "--sizes", list(j.sizes), "--time", j.time.String())
+			words = append(words, "--json", "--sizes", list(j.sizes), "--time", j.time.String())
+			if typical(transport, j.op) {
+				words = append(words, "--percentiles")
+			}
+			return words
 		},
 		point: func(line string) (int, float64, error) {
 			var r bench.Result
 			if err := json.Unmarshal([]byte(line), &r); err != nil {
 				return 0, 0, fmt.Errorf("%q: %w", line, err)
 			}
+			if r.Percentiles != nil {
+				return r.Size, r.Percentiles.P50, nil
+			}
 			return r.Size, r.Value, nil
 		},
 	}
+}
+
+// typical tells whether the figure is the median of single turns and not their mean, as perftest's is of a latency.
+func typical(transport string, op bench.Op) bool {
+	return transport == "rdma" && op.Unit == bench.Microseconds
 }
 
 // neutral is the environment without the variables that stand for flags of ibrun: what is compared must not depend

@@ -98,7 +98,8 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 		"(default all up to 4M point-to-point; 8,64K,1M for collectives)")
 	f.Var(&v.sizes, "sizes", "the same as --size `LIST`")
 	f.StringVar(&v.transport, "transport", "shm", "over this `TRANSPORT`: shm, tcp on the loopback device, or rdma, which\n"+
-		"measures latency of 8 bytes and bw of 64K,1M unless told otherwise, against perftest")
+		"measures latency of 8 bytes (the median, as perftest does) and bw of 64K,1M unless told otherwise,\n"+
+		"against perftest")
 	f.StringVar(&peers, "peer", "", "with these, a comma `LIST` of openmpi and mpich; over tcp also sockets, two bare\n"+
 		"ones that are spun on, and iperf3; over rdma perftest (default those installed)")
 	f.IntVar(&v.rounds, "rounds", minRounds, "take the median of `N` rounds, 7 at least")

@@ -11,7 +11,7 @@ func TestArguments(t *testing.T) {
 	c := Config{Accel: TCG, Kernel: "/a b/vmlinuz", Initrd: "/i", CPUs: 1, Memory: 512, Port: "p", MountTag: "m", Number: 1}
 	all := func(wire bool) string { return strings.Join(append(c.arguments(wire), c.boot()...), "\n") }
 	for _, want := range []string{
-		"-accel\ntcg,thread=multi\n-cpu\nmax\n-smp\n1\n-m\n512", "mac=52:54:00:00:00:02", "-kernel\n/a b/vmlinuz\n",
+		"-accel\ntcg,thread=multi\n-cpu\nmax,erms=off", "-smp\n1\n-m\n512", "mac=52:54:00:00:00:02", "-kernel\n/a b/vmlinuz\n",
 		"path=/,security_model=none,readonly=on", "mount_tag=m", "chardev=port,name=p", "panic=-1", "-no-reboot",
 	} {
 		if !strings.Contains(all(false), want) {

@@ -1,15 +1,15 @@
 #include "textflag.h"
 
-// func counter() uint64
-TEXT ·counter(SB), NOSPLIT, $0-8
+// func Now() uint64
+TEXT ·Now(SB), NOSPLIT, $0-8
 	RDTSC
 	SHLQ $32, DX
 	ORQ  DX, AX
 	MOVQ AX, ret+0(FP)
 	RET
 
-// func steadyCounter() bool
-TEXT ·steadyCounter(SB), NOSPLIT, $0-1
+// func Steady() bool
+TEXT ·Steady(SB), NOSPLIT, $0-1
 	MOVB $0, ret+0(FP)
 	MOVL $0x80000000, AX
 	CPUID

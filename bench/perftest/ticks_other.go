@@ -1,5 +1,0 @@
-//go:build !amd64
-
-package perftest
-
-func ticks() uint64 { return ticksGo() }
