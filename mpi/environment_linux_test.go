@@ -130,7 +130,9 @@ func order(p *mpi.Process) error {
 	for range rounds {
 		c, err := closest, error(nil)
 		if oneClock(p) {
-			c, err = inOrder(p, messages/rounds)
+			if c, err = inOrder(p, messages/rounds); err != nil {
+				return err // the others may be in the middle of it
+			}
 		}
 		closest = min(closest, c)
 		errs = append(errs, err, look())

@@ -78,6 +78,7 @@ func (p *Process) compare(c *Comm) (err error) {
 	}
 	kernel := slices.IndexFunc(all, func(x [aboutOne]uint64) bool { return x[ofKernel] == mine[ofKernel] })
 	v.node = nameOf(all[kernel])
+	p.keep.fit.Alike = kernel == 0 && v.boot != "" && p.place.Clock.Now == nil
 	clocks := make([]uint64, len(all))
 	for i, x := range all {
 		clocks[i] = x[ofClock]

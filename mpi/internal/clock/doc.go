@@ -6,7 +6,8 @@
 //
 // Somebody whose source is another asks the reference for the time, and notes when question and answer passed by: a [Sample].
 // Asked a few times in a row, the fastest is the one that waited least on its way. A [Fit] takes such bursts, keeps those
-// that were fast, lays a [Line] through them and tells how well each foretold the next. A [Clock] follows the line:
+// that were fast, and of the others what contradicts those; it lays a [Line] through them and tells how well each foretold the
+// next. A [Clock] follows the line:
 //
 //	var c clock.Clock
 //	c.Init(source)

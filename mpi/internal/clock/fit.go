@@ -25,11 +25,13 @@ const (
 	points  = 32    // the line goes through
 	history = 1024  // errors are remembered, and round trips
 	prior   = 20e-6 // rates of clocks differ by, as long as nothing is known of them
-	wander  = 1e-7  // and by which they change in time
+	alike   = 1e-12 // and those of one kernel
 )
 
 // Fit lays a line through samples. The zero value is ready. One goroutine uses it at a time.
 type Fit struct {
+	// Alike says that both clocks are one kernel's, in two time namespaces, and so a constant apart.
+	Alike bool
 	// Clock, if not nil, is the one that follows the line, a little behind: it has been started, and the errors are its own.
 	Clock   *Clock
 	kept    []point
@@ -40,8 +42,7 @@ type Fit struct {
 // point is the fastest sample of a burst.
 type point struct{ at, offset, trip int64 }
 
-// Add takes samples that were made in a row and keeps the fastest, if it was fast enough to tell something. It reports
-// whether it was.
+// Add takes samples that were made in a row and keeps what the fastest tells, if it tells something. It reports whether it does.
 func (f *Fit) Add(burst []Sample) bool {
 	if len(burst) == 0 {
 		return false
@@ -51,25 +52,38 @@ func (f *Fit) Add(burst []Sample) bool {
 	p.at, p.offset = s.middle()
 	f.fastest = shift(f.fastest, p.trip, history)
 	if len(f.kept) > 0 {
-		// Half of what it took longer than the fastest may have gone into the offset. That is worth it if the line may be
-		// off by as much by now.
-		line, doubt := f.line()
-		if drift := doubt * float64(p.at-line.At); float64(p.trip-f.RoundTrip())/2 > float64(f.RoundTrip())/4+drift {
-			return false
-		}
-		off := apart(line.Time(p.at), p.at+p.offset)
-		if f.Clock == nil {
-			f.wrong = shift(f.wrong, off, history)
-		} else {
-			f.wrong = shift(f.wrong, apart(f.Clock.At(p.at), p.at+p.offset), history)
-		}
-		if off > p.trip/2+1 {
+		line := f.Line()
+		if apart(line.Time(p.at), p.at+p.offset) > p.trip/2+1 {
 			// It cannot be: the answer was given between question and answer. One of the clocks stood still, or has
 			// another pace by now.
 			f.kept = f.kept[:0]
+		} else if !p.weigh(line, f.RoundTrip()) {
+			return false
+		}
+		if f.Clock == nil {
+			f.wrong = shift(f.wrong, apart(line.Time(p.at), p.at+p.offset), history)
+		} else {
+			f.wrong = shift(f.wrong, apart(f.Clock.At(p.at), p.at+p.offset), history)
 		}
 	}
 	f.kept = shift(f.kept, p, points)
+	return true
+}
+
+// weigh makes of a sample what it tells beyond a line, and reports whether it tells anything. What it took longer than the
+// fastest may all have gone into one way: where messages queue in one direction it does, at every sample. So a slow one tells a
+// stretch in which the offset is, no point of which is more likely than another, and a line that passes there stays.
+func (p *point) weigh(line Line, best int64) bool {
+	slack := (p.trip - best) / 2
+	if slack <= best/4 {
+		return true
+	}
+	told := line.Time(p.at) - p.at
+	nearest := min(max(told, p.offset-slack), p.offset+slack)
+	if nearest == told {
+		return false
+	}
+	p.offset, p.trip = nearest, best+best/2
 	return true
 }
 
@@ -99,12 +113,6 @@ func (f *Fit) Residual() int64 {
 // Line is the line through the samples, weighted by how fast they were. Until they stretch over some time its rate is
 // hardly more than a guess that clocks are alike.
 func (f *Fit) Line() Line {
-	l, _ := f.line()
-	return l
-}
-
-// line also tells by how much the rate may well be off.
-func (f *Fit) line() (l Line, doubt float64) {
 	last := f.kept[len(f.kept)-1]
 	best := f.RoundTrip()
 	var n, x, y float64
@@ -124,10 +132,12 @@ func (f *Fit) line() (l Line, doubt float64) {
 		xx += weights[i] * dx * dx
 		xy += weights[i] * dx * dy
 	}
-	known := xx + 1/(prior*prior)
-	rate := xy / known
-	l = Line{At: last.at, Offset: last.offset + int64(math.Round(y-rate*x)), Rate: max(min(rate, maxRate), -maxRate)}
-	return l, max(1/math.Sqrt(known), wander)
+	guess := prior
+	if f.Alike {
+		guess = alike
+	}
+	rate := xy / (xx + 1/(guess*guess))
+	return Line{At: last.at, Offset: last.offset + int64(math.Round(y-rate*x)), Rate: max(min(rate, maxRate), -maxRate)}
 }
 
 // Bend is a correction towards the line, from a moment of the source on.
