@@ -115,7 +115,7 @@ func (c *Comm) Disconnect() error {
 		return err
 	}
 	defer c.p.called(perf.Disconnect)()
-	if err := c.e.Quiet(c.ctx); err != nil {
+	if err := c.e.Quiet(perf.Disconnect, c.ctx); err != nil {
 		return c.below(op, err)
 	}
 	return c.free(perf.Disconnect)

@@ -83,8 +83,8 @@ func (d *desk) rise(a digest) {
 }
 
 // read waits for the next message in a slot. It fails once any of the processes concerned has left the job: another that
-// noticed that first may have given up.
-func (d *desk) read(s slot, all []int32) ([]byte, error) {
+// noticed that first may have given up. The operation op is shown meanwhile.
+func (d *desk) read(op perf.Op, s slot, all []int32) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for {
@@ -102,7 +102,7 @@ func (d *desk) read(s slot, all []int32) ([]byte, error) {
 			d.changed.Wait()
 			continue
 		}
-		if err := d.take(); err != nil {
+		if err := d.take(op); err != nil {
 			return nil, err
 		}
 	}
@@ -110,10 +110,10 @@ func (d *desk) read(s slot, all []int32) ([]byte, error) {
 
 // take waits for a message, whatever it is about, or until a process leaves. The caller holds mu, which is free while it
 // waits; what has come changes hands with mu held, so that it is always here or there.
-func (d *desk) take() error {
+func (d *desk) take(op perf.Op) error {
 	d.taking = true
 	d.mu.Unlock()
-	lefts, err := d.e.Mail(foundingContext, d.lefts)
+	lefts, err := d.e.Mail(op, foundingContext, d.lefts)
 	d.mu.Lock()
 	d.taking, d.lefts = false, lefts
 	d.changed.Broadcast()
@@ -164,7 +164,7 @@ func (f *founding) combine(dst, src []byte, kernel dtype.Func) error {
 		if err != nil {
 			return err
 		}
-		got, err := f.d.read(slot{f.about, f.peers[(f.rank+n-step)%n]}, f.peers)
+		got, err := f.d.read(f.as, slot{f.about, f.peers[(f.rank+n-step)%n]}, f.peers)
 		if err != nil {
 			return err
 		}

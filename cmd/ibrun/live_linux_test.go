@@ -80,8 +80,8 @@ func TestHangView(t *testing.T) {
 // TestConstructorInView: who waits for others to make a communicator is seen in that call, and not in what it is made of.
 func TestConstructorInView(t *testing.T) {
 	watched(t)
-	p := startJob(t, 3, "-n", "3", "rank", "hang", "dup")
-	p.sees("[1]: asleep, not in MPI", "[0 2]: in Dup")
+	p := startJob(t, 4, "-n", "4", "rank", "hang", "dup")
+	p.sees("[1]: asleep, not in MPI", "[2]: in CommFromGroup", "[0 3]: in Dup")
 	p.signal(p.pids[0], syscall.SIGKILL)
 	p.wantCode(137, "SIGKILL")
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // hang is a program with messages that hangs: rank 1 does what is said for ever, rank 0 waits for its message, and all others
-// for all. With "dup" rank 1 naps and the others duplicate a communicator, which they cannot without it.
+// for all. With "dup" rank 1 naps, rank 2 makes a communicator of all, and the others duplicate one, which they cannot without
+// it.
 func hang(what string) error {
 	p, err := mpi.Init(context.Background(), nil)
 	if err != nil {
@@ -22,6 +23,8 @@ func hang(what string) error {
 	}
 	fmt.Println("ready", os.Getpid())
 	switch {
+	case what == "dup" && w.Rank() == 2:
+		_, err = mpi.CommFromGroup(w.Group(), "all", nil)
 	case what == "dup" && w.Rank() != 1:
 		_, err = w.Dup()
 	case w.Rank() == 0:

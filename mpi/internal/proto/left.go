@@ -1,6 +1,10 @@
 package proto
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/ibrun/ibrun/perf"
+)
 
 // Lost is why not all of these processes can be counted on, as far as is known; nil if nothing is known against them.
 func (e *Engine) Lost(peers []int32) error {
@@ -18,10 +22,12 @@ func (e *Engine) Broken() error {
 	return e.broken
 }
 
-// Mail waits for any message of a context, or until more processes have left in order than lefts. It returns how many have.
-func (e *Engine) Mail(context uint32, lefts int) (int, error) {
+// Mail waits for any message of a context, or until more processes have left in order than lefts. It returns how many have. The
+// operation op, which it is a part of, is shown meanwhile.
+func (e *Engine) Mail(op perf.Op, context uint32, lefts int) (int, error) {
 	e.lock()
 	defer e.unlock()
+	defer e.book.Leave(e.rec.Enter(op, -1, -1, 0))
 	g := goal{what: mail, from: Route{Context: context}, value: uint64(lefts)}
 	e.await(&g)
 	if !g.met(e) {

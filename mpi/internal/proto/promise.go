@@ -1,5 +1,7 @@
 package proto
 
+import "github.com/ibrun/ibrun/perf"
+
 // Promise returns a request that completes by Fulfil and not by a message. It can be waited for like any other.
 func (e *Engine) Promise() Handle {
 	e.lock()
@@ -23,10 +25,12 @@ func (e *Engine) Fulfil(h Handle, err error) {
 // noContext is the context of what is no message. No communicator has it: it would be the last use of the last number.
 const noContext = ^uint32(0)
 
-// Quiet waits until no operation is under way that was begun in a context.
-func (e *Engine) Quiet(context uint32) error {
+// Quiet waits until no operation is under way that was begun in a context. The operation op, which it is a part of, is shown
+// meanwhile.
+func (e *Engine) Quiet(op perf.Op, context uint32) error {
 	e.lock()
 	defer e.unlock()
+	defer e.book.Leave(e.rec.Enter(op, -1, -1, 0))
 	g := goal{what: quiet, from: Route{Context: context}}
 	e.await(&g)
 	if !g.met(e) {

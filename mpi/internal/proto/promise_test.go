@@ -3,6 +3,8 @@ package proto
 import (
 	"errors"
 	"testing"
+
+	"github.com/ibrun/ibrun/perf"
 )
 
 // TestPromise: it completes once, with what it is fulfilled with, for whoever waits, and when it was let go.
@@ -63,7 +65,7 @@ func TestQuiet(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := e.Quiet(testContext); err != nil {
+		if err := e.Quiet(perf.Disconnect, testContext); err != nil {
 			return err
 		}
 		for _, h := range []Handle{recv, send} {
