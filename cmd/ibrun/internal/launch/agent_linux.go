@@ -284,7 +284,9 @@ func (a *agent) watch() {
 			exit.Code, exit.Signal = 0, int(ws.Signal())
 		}
 		if told := a.ending.Load(); told != 0 {
-			exit.Told = told < exit.Time
+			// One that was killed may have seemed to begin to die before: its connection ends as soon as another rank is lost.
+			killed := exit.Signal == int(unix.SIGTERM) || exit.Signal == int(unix.SIGKILL)
+			exit.Told = told < exit.Time || killed
 		}
 		a.send(&exit)
 	}
