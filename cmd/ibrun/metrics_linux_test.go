@@ -74,10 +74,11 @@ func (p *process) scrape() string {
 // metricsAt is where metrics are served.
 func (p *process) metricsAt() string {
 	p.t.Helper()
-	at := regexp.MustCompile(`metrics are at (\S+)`).FindStringSubmatch(p.said())
-	if at == nil {
-		p.t.Fatalf("no address in %s", p.said())
-	}
+	var at []string
+	p.eventually("no address is told", func() bool { // a rank may have said that it is ready before
+		at = regexp.MustCompile(`metrics are at (\S+)\n`).FindStringSubmatch(p.said())
+		return at != nil
+	})
 	return at[1]
 }
 
