@@ -71,7 +71,7 @@ var families = [...]family{
 	operationBytes: {name: "ibrun_operation_bytes_total", kind: counter, labels: []string{"op"},
 		help: "Bytes that calls were given to send or have received, by operation."},
 	latency: {name: "ibrun_operation_seconds", kind: histogram, labels: []string{"op", "size"},
-		help: "Duration of calls, by operation and size class, named by its largest size; of those below 4 KiB one in 32 is timed."},
+		help: "Duration of calls, by operation and size class, named by its largest size; of those up to 4 KiB one in 32 is timed."},
 	longestLatency: {name: "ibrun_operation_longest_seconds", kind: gauge, labels: []string{"op"},
 		help: "The longest call that was timed since the start, by operation."},
 	oldest: {name: "ibrun_operation_oldest_seconds", kind: gauge,
