@@ -64,6 +64,17 @@ func (m *machines) burst() (got []Sample) {
 	return got
 }
 
+// join is what happens before the clocks run: some bursts in a row, half a millisecond apart.
+func (m *machines) join() {
+	m.leader.Init(m.other.source())
+	m.follower.Init(m.other.source())
+	for range 12 {
+		m.pass(500e3)
+		m.fit.Add(m.burst())
+	}
+	m.start()
+}
+
 func (m *machines) start() {
 	b := m.fit.Bend(m.other.t.Load())
 	m.leader.Start(b)
@@ -93,13 +104,7 @@ func TestSimulated(t *testing.T) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		m := &machines{r: rand.New(rand.NewPCG(seed, 1)), truth: hour * 10, rate: ppm * 1e-6}
-		m.leader.Init(m.other.source())
-		m.follower.Init(m.other.source())
-		for range 12 {
-			m.pass(500e3)
-			m.fit.Add(m.burst())
-		}
-		m.start()
+		m.join()
 		began, beyond, looks := m.truth, 0, 0
 		for m.truth < began+4*int64(time.Minute) {
 			begins, length := Next(m.leader.Now() - began)
@@ -144,13 +149,7 @@ func TestOneSidedLoad(t *testing.T) {
 		t.Logf("seed %d", seed)
 		m := &machines{r: rand.New(rand.NewPCG(seed, 2)), truth: hour * 10, rate: ppm * 1e-6, same: ppm == 0}
 		m.fit.Alike = m.same
-		m.leader.Init(m.other.source())
-		m.follower.Init(m.other.source())
-		for range 12 {
-			m.pass(500e3)
-			m.fit.Add(m.burst())
-		}
-		m.start()
+		m.join()
 		began := m.truth
 		for m.truth < began+90*int64(time.Second) {
 			if m.truth > began+30*int64(time.Second) || m.fit.Alike {
