@@ -143,13 +143,6 @@ func (d *joined) Choice(peer int, addr []byte) (string, error) {
 
 // Poll polls shared memory and whatever told something last, and the others now and then.
 func (d *joined) Poll(evs []fabric.Event) (int, error) {
-	if len(d.parts) == 1 {
-		n, err := d.parts[0].Poll(evs)
-		if err != nil {
-			err = fmt.Errorf("%s: %w", d.parts[0].name, err)
-		}
-		return n, err
-	}
 	d.turns++
 	all := d.slept || d.turns%rare == 0
 	d.slept = false

@@ -193,7 +193,8 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 	return d.filled, nil
 }
 
-// restEvery: while messages come, only one Poll in so many sees to what else there is.
+// restEvery: while messages come, only one Poll in so many sees to what else there is. The first after a sleep does: it may
+// have been the time that ended the sleep.
 const restEvery = 4
 
 // progress takes what has happened into the events of the caller, as far as there is room, or into the inbox, and does what is to
@@ -210,7 +211,7 @@ func (d *domain) progress() error {
 	if err := d.receive(); err != nil {
 		return err
 	}
-	if (d.filled > 0 || d.inbox.len() > 0) && d.turn%restEvery != 0 {
+	if (d.filled > 0 || d.inbox.len() > 0) && !woken && d.turn%restEvery != 0 {
 		return nil // the caller waits for it; the rest can wait
 	}
 	for _, r := range d.rails {
