@@ -34,7 +34,6 @@ type agent struct {
 	deaths  *deaths
 	reaper  *reaper
 	closing atomic.Bool   // no more ranks are to be started
-	ending  atomic.Int64  // when the ranks were first told to end, 0: not yet
 	started chan struct{} // closed when no more ranks will be
 
 	mu     sync.Mutex
@@ -181,7 +180,9 @@ func (a *agent) obey(orders <-chan order) {
 				a.out.draw(o.Bar)
 			case o.End != nil:
 				a.close()
-				a.ending.CompareAndSwap(0, time.Now().UnixNano())
+				if ending == nil {
+					a.deaths.endAll()
+				}
 				if ending == nil && o.End.Grace > 0 && !closed(a.reaper.gone) {
 					a.signal(unix.SIGTERM)
 					a.signal(unix.SIGCONT) // a stopped process would not notice
@@ -279,14 +280,10 @@ func (a *agent) watch() {
 		r := a.ranks[i]
 		ws := a.reaper.wait(r.pid)
 		a.hangUp(r)
-		exit := event{Kind: evExit, Time: when.UnixNano(), Rank: r.task.Rank, Code: ws.ExitStatus()}
+		exit := event{Kind: evExit, Time: when.UnixNano(), Rank: r.task.Rank, Code: ws.ExitStatus(),
+			Told: a.deaths.ranks[i].ended.Load()}
 		if ws.Signaled() {
 			exit.Code, exit.Signal = 0, int(ws.Signal())
-		}
-		if told := a.ending.Load(); told != 0 {
-			// One that was killed may have seemed to begin to die before: its connection ends as soon as another rank is lost.
-			killed := exit.Signal == int(unix.SIGTERM) || exit.Signal == int(unix.SIGKILL)
-			exit.Told = told < exit.Time || killed
 		}
 		a.send(&exit)
 	}

@@ -40,6 +40,7 @@ type mortal struct {
 	pidfd     int
 	pmi       int         // a duplicate: the server closes its own
 	finalized atomic.Bool // the end of its connection does not mean death
+	ended     atomic.Bool // it lived when all were told to end
 	told      bool        // it has been in the queue
 	when      time.Time   // when it was seen to begin to die; zero: not yet
 }
@@ -55,6 +56,17 @@ func newDeaths(n int) (*deaths, error) {
 
 // finalized takes note that a rank may end its connection from now on. Any goroutine may call it.
 func (d *deaths) finalized(rank int) { d.ranks[rank].finalized.Store(true) }
+
+// endAll takes note that all ranks are about to be told to end. What became of one that dies already is its own doing, however
+// late that is heard of; what becomes of the others need not be.
+func (d *deaths) endAll() {
+	for i := range d.ranks {
+		if m := &d.ranks[i]; m.pid != 0 {
+			p, err := readProcess(m.pid)
+			m.ended.Store(!m.dead(0) && (err != nil || !p.exiting)) // with no /proc one that is dying counts as one that lives
+		}
+	}
+}
 
 // add begins to watch a rank that has just been started. pmi stays the caller's.
 func (d *deaths) add(rank, pid, pidfd int, pmi *os.File) error {
@@ -132,6 +144,11 @@ func (m *mortal) dies() bool {
 	if p, err := readProcess(m.pid); err == nil && !p.exiting {
 		return false
 	}
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(m.pidfd), Events: unix.POLLIN}}, dyingTime)
+	return m.dead(dyingTime)
+}
+
+// dead tells whether a rank is dead, and waits for it so many milliseconds.
+func (m *mortal) dead(patience int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(m.pidfd), Events: unix.POLLIN}}, patience)
 	return err == nil && n == 1
 }
