@@ -3,6 +3,7 @@ package mpi_test
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -15,13 +16,23 @@ import (
 
 // statements runs each on one rank and on three. They carry the numbers of the requirements they stand for.
 func statements(t *testing.T, all map[string]func(p *mpi.Process) error) {
-	for _, id := range slices.Sorted(maps.Keys(all)) {
-		f := all[id]
+	for id, f := range byName(all) {
 		t.Run(id, func(t *testing.T) {
 			for _, n := range []int{1, 3} {
 				mpitest.Run(t, n, f)
 			}
 		})
+	}
+}
+
+// byName goes through a map by its sorted keys, so that programs which share the ranks of a test run the same at the same time.
+func byName[V any](m map[string]V) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if !yield(k, m[k]) {
+				return
+			}
+		}
 	}
 }
 

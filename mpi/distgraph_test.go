@@ -172,7 +172,7 @@ func TestDistGraphWrong(t *testing.T) {
 			return err
 		}
 	}
-	for name, x := range map[string]struct {
+	for name, x := range byName(map[string]struct {
 		create       func(c *mpi.Comm) error
 		there, other mpi.Class
 	}{
@@ -184,7 +184,7 @@ func TestDistGraphWrong(t *testing.T) {
 		"edge from":      {anywhere(mpi.Edge{From: 3}), mpi.ErrRank, mpi.ErrOther},
 		"edge to":        {anywhere(mpi.Edge{To: -3}), mpi.ErrRank, mpi.ErrOther},
 		"edge's weight":  {anywhere(mpi.Edge{Weight: -1}), mpi.ErrArg, mpi.ErrOther},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			mpitest.Run(t, 3, func(p *mpi.Process) error {
 				class := x.other

@@ -12,7 +12,7 @@ import (
 
 // several runs statements that take more than one rank.
 func several(t *testing.T, n int, all map[string]func(p *mpi.Process, c *mpi.Comm) error) {
-	for id, f := range all {
+	for id, f := range byName(all) {
 		t.Run(id, func(t *testing.T) {
 			mpitest.Run(t, n, func(p *mpi.Process) error {
 				return withDups(p, 1, func(c, _ *mpi.Comm) error { return f(p, c) })

@@ -134,7 +134,7 @@ func TestNumPsets(t *testing.T) {
 // is nothing to those that have asked.
 func moving(t *testing.T, all map[string]func(p *mpi.Process, s *mpi.Session) error) {
 	t.Attr("changes", "process sets, communicators, sessions, the World Model")
-	for id, f := range all {
+	for id, f := range byName(all) {
 		t.Run(id, func(t *testing.T) {
 			for _, n := range []int{1, 3} {
 				var asked atomic.Int32
@@ -431,7 +431,7 @@ func TestPsetInfo(t *testing.T) {
 // TestPsetLost: a process is killed. The sets that it was in stay listed, and their use becomes an error.
 func TestPsetLost(t *testing.T) {
 	t.Attr("changes", "a rank is killed")
-	for id, lost := range map[string]func(s *mpi.Session, before *mpi.Group, c *mpi.Comm) error{
+	for id, lost := range byName(map[string]func(s *mpi.Session, before *mpi.Group, c *mpi.Comm) error{
 		"S3-07": func(s *mpi.Session, _ *mpi.Group, _ *mpi.Comm) error {
 			_, err := s.Group("ocean")
 			return ofClass(err, mpi.ErrProcFailed)
@@ -440,7 +440,7 @@ func TestPsetLost(t *testing.T) {
 			_, err := mpi.CommFromGroup(before, "after", nil)
 			return errors.Join(ofClass(err, mpi.ErrProcFailed), ofClass(c.Barrier(), mpi.ErrProcFailed))
 		},
-	} {
+	}) {
 		t.Run(id, func(t *testing.T) { killed(t, lost) })
 	}
 }

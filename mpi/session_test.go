@@ -26,7 +26,7 @@ func joined(t *testing.T, n int, f func(p *mpi.Process) error) {
 
 // sessions runs each statement on one rank and on three, in a session that is open.
 func sessions(t *testing.T, all map[string]func(p *mpi.Process, s *mpi.Session) error) {
-	for id, f := range all {
+	for id, f := range byName(all) {
 		t.Run(id, func(t *testing.T) {
 			for _, n := range []int{1, 3} {
 				joined(t, n, inSession(f))

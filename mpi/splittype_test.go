@@ -105,7 +105,7 @@ func TestSplitTypeKeys(t *testing.T) {
 func TestSplitTypeWho(t *testing.T) {
 	top := twoSockets(t)
 	bindings := []string{"n0 0,8", "n0 0-15", "n0 2", "n1 0", "n1 1", "n0 0"}
-	for key, want := range map[string]string{
+	for key, want := range byName(map[string]string{
 		"hwloc://Machine":            "0125 0125 0125 34 34 0125",
 		"hwloc://Package":            "025 - 025 3 4 025",
 		"hwloc://Core":               "05 - 2 3 4 05",
@@ -123,7 +123,7 @@ func TestSplitTypeWho(t *testing.T) {
 		"ibrun://n9/core/0":          "- - - - - -",
 		"":                           "- - - - - -",
 		strings.Repeat("long", 1<<7): "- - - - - -",
-	} {
+	}) {
 		bound(t, top, bindings, func(p *mpi.Process) error {
 			var errs []error
 			for _, by := range []mpi.SplitType{mpi.TypeHWGuided, mpi.TypeResourceGuided} {
@@ -231,7 +231,7 @@ func TestSplitTypeRules(t *testing.T) {
 	top := twoSockets(t)
 	sets := []mpitest.Pset{{Name: "some", Ranks: []int{0, 2}}, {Name: "some", Ranks: []int{1, 3}}, {Name: "few", Ranks: []int{1, 2}}}
 	t.Run("S0-K5", func(t *testing.T) {
-		for name, c := range splitCases() {
+		for name, c := range byName(splitCases()) {
 			t.Run(name, func(t *testing.T) {
 				bindings := strings.Split(c.bindings, ";")
 				mpitest.RunWith(t, len(bindings), mpitest.Options{
