@@ -180,8 +180,9 @@ type Railer interface {
 type Sharer interface {
 	// Segment maps bytes of zeroed memory at every one of peers, which must be sorted, contain Self, and be the same at
 	// each caller; so must id, which is used for one segment at a time. It does not block: until the others have joined
-	// as far as is needed it returns ErrAgain, and the caller polls and calls again with the same arguments. Whether it
-	// succeeded may differ between the callers; they agree on that among themselves.
+	// as far as is needed it returns ErrAgain, and the caller polls and calls again with the same arguments. The first of
+	// peers must not sleep meanwhile; the others may, after Arm and one more call: they are woken when it is time. Whether
+	// it succeeded may differ between the callers; they agree on that among themselves.
 	Segment(id uint64, peers []int, bytes int) (Segment, error)
 	// Ring wakes peer if it sleeps after Arm. Stores to a segment made before it are visible to the woken peer,
 	// which looks at what it waits for once more after Arm and before it sleeps.

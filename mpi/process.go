@@ -120,9 +120,9 @@ func join(ctx context.Context, op string, c *Config) (*Process, error) {
 		return nil, fault(op, ErrOther, err)
 	}
 	p.e, err = proto.New(proto.Config{
-		Domain: domain, Size: at.Size, Bed: bed, Crowded: at.Crowded, Unexpected: c.UnexpectedBytes, Pinned: c.PinnedBytes,
-		Owner: p, Address: at.Address, Report: at.Report, Missed: p.misses, Record: p.record,
-		Times: &p.keep, Trace: p.trace,
+		Domain: domain, Self: at.Rank, Size: at.Size, Bed: bed, Crowded: at.Crowded,
+		Unexpected: c.UnexpectedBytes, Pinned: c.PinnedBytes, Owner: p, Address: at.Address, Report: at.Report,
+		Missed: p.misses, Record: p.record, Times: &p.keep, Trace: p.trace,
 	})
 	if err != nil {
 		return nil, fault(op, ErrOther, errors.Join(err, domain.Close()))

@@ -257,3 +257,29 @@ func (p *process) job() string {
 	}
 	return jobs[0].ID
 }
+
+// TestIdle: ranks that wait use no processor time, in the first collective of all neither, where they wait for memory to share.
+func TestIdle(t *testing.T) {
+	watched(t)
+	p := startJob(t, 3, "-n", "3", "rank", "hang", "first")
+	for _, pid := range p.pids {
+		quiet := 0 // looks in a row at which all threads slept
+		p.eventually(fmt.Sprintf("process %d of %v never rests", pid, p.pids), func() bool {
+			quiet++
+			tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+			if err != nil || len(tasks) == 0 {
+				t.Fatalf("threads of process %d: %v, %v", pid, tasks, err)
+			}
+			for _, task := range tasks {
+				text, err := os.ReadFile(task)
+				if _, rest, _ := strings.Cut(string(text), ") "); err == nil && !strings.HasPrefix(rest, "S") {
+					quiet = 0
+				}
+			}
+			return quiet > 20
+		})
+	}
+	p.signal(p.cmd.Process.Pid, syscall.SIGKILL)
+	p.wait()
+	p.wantNothingLeft()
+}

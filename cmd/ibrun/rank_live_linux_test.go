@@ -18,11 +18,17 @@ func hang(what string) error {
 		return err
 	}
 	w := p.World()
-	if err := w.Barrier(); err != nil {
-		return err
+	if what != "first" {
+		if err := w.Barrier(); err != nil {
+			return err
+		}
 	}
 	fmt.Println("ready", os.Getpid())
 	switch {
+	case what == "first" && w.Rank() == 0:
+		napForEver()
+	case what == "first":
+		err = w.Barrier()
 	case what == "dup" && w.Rank() == 2:
 		_, err = mpi.CommFromGroup(w.Group(), "all", nil)
 	case what == "dup" && w.Rank() != 1:

@@ -168,6 +168,77 @@ func checkRing(t *testing.T, peers Peers) {
 	})
 }
 
+// checkSegmentSleep: who waits for the first peer of a segment and sleeps is woken by a message, also if it asks for the segment
+// once more after Arm, and by the segment.
+func checkSegmentSleep(t *testing.T, peers Peers) {
+	w, ok := sharers(t, peers, 2)
+	if !ok {
+		return
+	}
+	w.one(func() error {
+		for i := range uint64(20) {
+			if err := w.segmentWakes(i); err != nil {
+				return fmt.Errorf("round %d: %w", i, err)
+			}
+		}
+		return nil
+	})
+}
+
+func (w *world) segmentWakes(seed uint64) error {
+	first, second := w.peers[0], w.peers[1]
+	ask := func() (bool, error) {
+		s, err := second.Domain.(fabric.Sharer).Segment(seed+1, []int{0, 1}, 256)
+		if err == nil {
+			err = s.Close()
+		} else if err == fabric.ErrAgain {
+			return false, nil
+		}
+		return true, err
+	}
+	over, err := ask()
+	if err != nil || over { // it waits for nobody
+		return errors.Join(err, first.mapOnce(seed+1))
+	}
+	for _, wake := range []func() error{
+		func() error { return first.send(1, fill(make([]byte, 8), seed), nil) },
+		func() error { return first.mapOnce(seed + 1) },
+	} {
+		for woken := false; !woken; { // it may have something else to do first
+			err := second.sleep(func() (bool, error) {
+				woken = true
+				err := wake()
+				if err == nil {
+					over, err = ask()
+				}
+				return over, err
+			})
+			if err != nil {
+				return err
+			}
+			if _, err := second.tryKeep(); err != nil {
+				return err
+			}
+		}
+	}
+	if !over {
+		over, err = ask()
+	}
+	if err == nil && !over {
+		err = errors.New("woken, and the segment is not there")
+	}
+	return errors.Join(err, second.expect(0, 8, seed))
+}
+
+// mapOnce gets a segment that needs nobody to wait for, and closes it.
+func (p *peer) mapOnce(id uint64) error {
+	s, err := p.segment(id, []int{0, 1}, 256)
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
 // checkWords: the words of a pair, where it has any, are zero at first, and each direction's are the same at both ends and
 // only there.
 func checkWords(t *testing.T, peers Peers) {

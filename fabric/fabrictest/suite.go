@@ -57,6 +57,7 @@ var rules = []rule{
 	{"SleepWindow", checkSleepWindow},
 	{"SleepDown", checkSleepDown},
 	{"ShareSegment", checkSegment},
+	{"ShareSleep", checkSegmentSleep},
 	{"ShareMisuse", checkSegmentMisuse},
 	{"ShareRing", checkRing},
 	{"PairWords", checkWords},

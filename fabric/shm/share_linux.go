@@ -60,7 +60,11 @@ func (d *Domain) Segment(id uint64, peers []int, bytes int) (fabric.Segment, err
 	if peers[0] == d.local[d.me] {
 		return d.pass(id, peers[1:], bytes)
 	}
-	fd, ok, err := d.sock.take(id)
+	take := d.sock.take
+	if d.armed { // what comes to one that sleeps is what wakes it, and stays there until Poll
+		take = d.sock.release
+	}
+	fd, ok, err := take(id)
 	if err != nil {
 		return nil, err
 	}

@@ -150,6 +150,11 @@ func (s *socket) take(id uint64) (fd int, ok bool, err error) {
 	if err := s.drain(); err != nil {
 		return none, false, err
 	}
+	return s.release(id)
+}
+
+// release is take of what was held already.
+func (s *socket) release(id uint64) (fd int, ok bool, err error) {
 	fd, ok = s.held[id]
 	delete(s.held, id)
 	if ok && fd == none {

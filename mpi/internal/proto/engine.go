@@ -63,6 +63,7 @@ type Engine struct {
 	mu   sync.Mutex
 	want atomic.Int32 // goroutines that wait for mu
 
+	self   int
 	domain fabric.Domain
 	router fabric.Router // nil if one domain reaches all
 	ways   []*way
@@ -118,6 +119,7 @@ type Engine struct {
 // New makes an engine and takes the domain over.
 func New(c Config) (*Engine, error) {
 	e := &Engine{
+		self:   c.Self,
 		domain: c.Domain,
 		owner:  c.Owner,
 		peers:  make([]*peer, c.Size),
@@ -357,11 +359,11 @@ func (e *Engine) Segment(op perf.Op, id uint64, peers []int, bytes int) (fabric.
 	e.lock()
 	defer e.unlock()
 	defer e.book.Leave(e.rec.Enter(op, -1, -1, bytes))
-	for {
-		seg, err := e.sharer.Segment(id, peers, bytes)
-		if err != fabric.ErrAgain {
-			return seg, err
-		}
+	m := &mapping{sharer: e.sharer, id: id, peers: peers, bytes: bytes}
+	if len(peers) != 0 && peers[0] != e.self { // nothing wakes the first one, which has at most to wait for room
+		e.await(&goal{what: mapped, mapping: m})
+	}
+	for !m.tried() {
 		if err := e.poke(); err != nil {
 			return nil, err
 		}
@@ -370,6 +372,27 @@ func (e *Engine) Segment(op perf.Op, id uint64, peers []int, bytes int) (fabric.
 		yieldProcessor()
 		e.lock()
 	}
+	return m.seg, m.err
+}
+
+// mapping is a segment that a goroutine waits for.
+type mapping struct {
+	sharer fabric.Sharer
+	id     uint64
+	peers  []int
+	bytes  int
+	over   bool // seg and err are what came of it
+	seg    fabric.Segment
+	err    error
+}
+
+// tried tries once more, and tells whether it has come to an end.
+func (m *mapping) tried() bool {
+	if !m.over {
+		m.seg, m.err = m.sharer.Segment(m.id, m.peers, m.bytes)
+		m.over = m.err != fabric.ErrAgain
+	}
+	return m.over
 }
 
 // Ring wakes a process that may wait for a word of a segment.

@@ -28,6 +28,7 @@ type goal struct {
 	// sleepers, shared like word, counts those who sleep until some word changes.
 	sleepers *uint64
 	from     Route
+	mapping  *mapping
 }
 
 type want uint8
@@ -41,6 +42,7 @@ const (
 	settled                 // nothing is left to be sent
 	unlent                  // the attached buffer is not in use
 	quiet                   // nothing is under way in the context of from
+	mapped                  // mapping has come to an end
 )
 
 // met tells whether the goal has been reached.
@@ -62,6 +64,8 @@ func (g *goal) met(e *Engine) bool {
 		return len(e.loans.out) == 0
 	case quiet:
 		return e.isQuiet(g.from.Context)
+	case mapped:
+		return g.mapping.tried()
 	}
 	return len(e.backlog) == 0 && e.moves.head == nil
 }
@@ -208,16 +212,17 @@ func (e *Engine) sleep(g *goal) {
 // watch is what a goroutine on the condition waits for if it is not a request: nobody would tell it when it is
 // there. The fields are those of a goal, which is not kept itself, so that it need not be allocated.
 type watch struct {
-	what  want
-	word  *uint64
-	value uint64
-	from  Route
+	what    want
+	word    *uint64
+	value   uint64
+	from    Route
+	mapping *mapping
 }
 
 // stir wakes those on the condition if one of them watches for something that is there.
 func (e *Engine) stir() {
 	for _, w := range e.watches {
-		g := goal{what: w.what, word: w.word, value: w.value, from: w.from}
+		g := goal{what: w.what, word: w.word, value: w.value, from: w.from, mapping: w.mapping}
 		if g.met(e) {
 			e.cond.Broadcast()
 			return
@@ -230,7 +235,7 @@ func (e *Engine) parkOnCond(g *goal) {
 	if g.met(e) {
 		return
 	}
-	w := watch{g.what, g.word, g.value, g.from}
+	w := watch{g.what, g.word, g.value, g.from, g.mapping}
 	watches := g.what != finishedOne && g.what != finishedAny
 	if watches {
 		e.watches = append(e.watches, w)
