@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -151,6 +152,34 @@ func TestRecorded(t *testing.T) {
 	checkProfile(t, prof, 3)
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
 		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// TestProfileCommands: what docs/profiles.md has one type finds something in the profile of a job, of rank 3 as well.
+func TestProfileCommands(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/profiles.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, typed := t.TempDir(), 0
+	p := startJob(t, 0, "-n", "4", "--pprof", filepath.Join(dir, "job.pb.gz"), "rank", "talk", "100ms")
+	p.wantCode(0, "")
+	for line := range strings.Lines(string(doc)) {
+		command, found := strings.CutPrefix(line, "    go tool pprof -")
+		if !found || strings.Contains(command, "-http") {
+			continue
+		}
+		cmd := exec.Command("sh", "-c", "go tool pprof -"+command)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "talk") && !strings.Contains(string(out), "rank: Total") ||
+			strings.Contains(string(out), "no samples") {
+			t.Errorf("%s: %v\n%s", strings.TrimSpace(line), err, out)
+		}
+		typed++
+	}
+	if typed < 3 {
+		t.Errorf("only %d commands were found", typed)
 	}
 }
 

@@ -110,7 +110,7 @@ func (n Node) may(transport string) bool {
 // Open opens the best domain that reaches every peer. Its address is nil if no peer needs one. Errors say what is missing;
 // fabric.ErrNotSupported is among them where no transport reaches all.
 func Open(ctx context.Context, cfg *fabric.Config, n Node) (fabric.Domain, error) {
-	if err := n.Thresholds.check(); err != nil {
+	if err := n.check(); err != nil {
 		return nil, err
 	}
 	if cfg.Size == 1 {

@@ -82,6 +82,33 @@ func TestOutOfReach(t *testing.T) {
 	}
 }
 
+// TestWrongSetting: a length that makes no sense is an error that names it, whether or not its transport is there, and never a
+// reason to take another one.
+func TestWrongSetting(t *testing.T) {
+	open := func(n Node) error {
+		n.Local, n.Interfaces = []int{0}, []string{"lo"}
+		d, err := Open(t.Context(), &fabric.Config{Self: 0, Size: 2}, n)
+		if err == nil {
+			err = d.Close()
+		}
+		return err
+	}
+	for want, set := range map[string]Thresholds{
+		"Thresholds.TCPEager is 131073": {TCPEager: 131073}, "Thresholds.ShmStream is -1": {ShmStream: -1}, "Inline is 5000": {RDMAInline: 5000},
+	} {
+		if err := open(Node{Thresholds: set}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+	t.Setenv("IBRUN_RC_WINDOW", "many")
+	if err := open(Node{}); err == nil || !strings.Contains(err.Error(), "IBRUN_RC_WINDOW") {
+		t.Errorf("a window of many: %v", err)
+	}
+	if err := open(Node{Transports: []string{"tcp"}}); err != nil {
+		t.Errorf("a setting for RDMA in a job that does without: %v", err)
+	}
+}
+
 func TestParseTransports(t *testing.T) {
 	for list, want := range map[string][]string{"": nil, "auto": nil, "tcp": {"tcp"}, "shm,tcp": {"shm", "tcp"}} {
 		if got, err := ParseTransports(list); err != nil || !slices.Equal(got, want) {

@@ -3,8 +3,10 @@ package auto
 import (
 	"cmp"
 	"fmt"
+	"math"
 
 	"github.com/ibrun/ibrun/fabric/rc"
+	"github.com/ibrun/ibrun/fabric/tcp"
 )
 
 // Thresholds are lengths in bytes that decide how messages travel, the same at every process. A field that is 0 leaves its
@@ -44,18 +46,25 @@ func (t Thresholds) settings() rc.Settings {
 	return rc.Settings{Eager: t.RDMAEager, Stream: t.RDMAStream, Inline: t.RDMAInline, Piece: t.RDMAPiece}
 }
 
-// check refuses what no transport would look at before it is used.
-func (t Thresholds) check() error {
+// check refuses what makes no sense, also for transports that will not be opened: it would else show on other machines only,
+// or as RDMA that cannot be used and is left alone.
+func (n *Node) check() error {
+	t := n.Thresholds
 	for _, f := range []struct {
-		name  string
-		value int
+		name        string
+		value, most int
 	}{
-		{"ShmStream", t.ShmStream}, {"TCPEager", t.TCPEager}, {"RDMAEager", t.RDMAEager}, {"RDMAStream", t.RDMAStream},
-		{"RDMAInline", t.RDMAInline}, {"RDMAPiece", t.RDMAPiece},
+		{"ShmStream", t.ShmStream, math.MaxInt32}, {"TCPEager", t.TCPEager, new(tcp.Transport).Caps().MaxSend},
+		{"RDMAEager", t.RDMAEager, math.MaxInt32}, {"RDMAStream", t.RDMAStream, math.MaxInt32},
+		{"RDMAInline", t.RDMAInline, math.MaxInt32}, {"RDMAPiece", t.RDMAPiece, math.MaxInt32},
 	} {
-		if f.value < 0 {
-			return fmt.Errorf("%w: Thresholds.%s is %d", ErrLength, f.name, f.value)
+		if f.value < 0 || f.value > f.most {
+			return fmt.Errorf("%w: Thresholds.%s is %d; it may be 1 to %d", ErrLength, f.name, f.value, f.most)
 		}
 	}
-	return nil
+	if !n.may("rdma") {
+		return nil
+	}
+	_, err := t.settings().Complete()
+	return err
 }

@@ -16,8 +16,8 @@ type Settings struct {
 	// each rail, the first for messages; the peers need the same number in the same order. Empty means the nearest device that
 	// works. IBRUN_RC_DEVICES, with commas.
 	Devices []string
-	// Eager is the largest payload, in bytes, that is sent at once rather than announced and read. Default: what fits a slot.
-	// IBRUN_RC_EAGER.
+	// Eager is the largest payload, in bytes, that is sent at once rather than announced and read. Default, and most: what fits
+	// a slot. IBRUN_RC_EAGER.
 	Eager int
 	// Slot is the size in bytes of a slot, which holds a message with its headers. Default: 6912, of which a connection
 	// has two to begin with. IBRUN_RC_SLOT.
@@ -65,19 +65,18 @@ type number struct {
 
 func (s Settings) complete(env environment) (Settings, error) {
 	for _, n := range s.numbers() {
-		name := n.field
+		name, least := n.field, n.least
 		if text, ok := env(n.variable); ok && *n.value == 0 && text != "" {
 			v, err := strconv.Atoi(text)
 			if err != nil {
 				return s, fmt.Errorf("fabric/rc: %s=%q is not a number of bytes or messages", n.variable, text)
 			}
-			*n.value, name = v, n.variable
-		}
-		if *n.value == 0 {
+			*n.value, name, least = v, n.variable, max(1, least) // 0 is the default in a field only
+		} else if *n.value == 0 {
 			*n.value = n.preset
 		}
-		if *n.value < n.least || *n.value > n.most {
-			return s, fmt.Errorf("fabric/rc: %s is %d, and may be %d to %d", name, *n.value, n.least, n.most)
+		if *n.value < least || *n.value > n.most {
+			return s, fmt.Errorf("fabric/rc: %s is %d, and may be %d to %d", name, *n.value, least, n.most)
 		}
 	}
 	s.Slot = (s.Slot + 63) &^ 63

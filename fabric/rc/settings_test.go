@@ -37,6 +37,11 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s=%s was taken", variable, value)
 		}
 	}
+	for _, n := range new(Settings).numbers() {
+		if _, err := (Settings{}).complete(env(n.variable, "0")); err == nil || !strings.Contains(err.Error(), n.variable) {
+			t.Errorf("%s=0, which is not the default: %v", n.variable, err)
+		}
+	}
 }
 
 func TestCutPort(t *testing.T) {
