@@ -23,7 +23,7 @@
 //
 //   - latency: half the time of a ping-pong, clock of rank 0.
 //   - bw, mbw_mr: rank i sends a window of messages to rank i+n/2, waits for all, and then for a 4-byte answer. bw is that of
-//     one pair in bytes per second, mbw_mr that of all pairs in messages per second, over the mean of the senders' clocks.
+//     one pair in 10^6 bytes per second, mbw_mr that of all pairs in messages per second, over the mean of the senders' clocks.
 //   - bibw: both ranks post a window of receives and a window of sends, and wait for all.
 //   - barrier: barriers back to back; the mean over the ranks' clocks.
 //   - every other collective: each call is timed by itself, followed by a barrier that is not counted; the mean over the

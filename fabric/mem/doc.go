@@ -5,7 +5,7 @@
 //	for self := range 2 {
 //		go func() {
 //			d, err := hub.Transport().Open(ctx, &fabric.Config{Self: self, Size: 2})
-//			ep, err := d.Connect(ctx, 1-self, nil)
+//			ep, err := d.Connect(1-self, nil)
 //			err = ep.Send(header, payload)
 //			...
 //		}()

@@ -50,7 +50,8 @@ func nearest(devices []verbs.Device, allowed []int, first []string) (string, err
 	}
 	if len(usable) == 0 {
 		if len(why) == 0 {
-			why = append(why, verbs.ErrNoDevice)
+			why = append(why, &verbs.Error{Op: "open", Kind: verbs.ErrNoDevice,
+				Detail: "there is no RDMA device; ibrun soft-roce up makes one of any network interface"})
 		}
 		return "", fmt.Errorf("fabric/rc: %w: %w", fabric.ErrNotSupported, errors.Join(why...))
 	}

@@ -82,7 +82,8 @@ func TestNearest(t *testing.T) {
 		!strings.Contains(err.Error(), "down: no port") {
 		t.Errorf("where none works: %v", err)
 	}
-	if _, err := nearest(nil, nil, nil); !errors.Is(err, fabric.ErrNotSupported) {
+	_, err = nearest(nil, nil, nil)
+	if !errors.Is(err, fabric.ErrNotSupported) || !errors.Is(err, verbs.ErrNoDevice) || !strings.Contains(err.Error(), "soft-roce up") {
 		t.Errorf("where there is none: %v", err)
 	}
 }
