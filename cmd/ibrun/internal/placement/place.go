@@ -305,7 +305,7 @@ func (p *Policy) divide(n *node, o object, mine []int, d *dealing) error {
 	return nil
 }
 
-// crowd is for more ranks than hardware threads. They are bound only to what is meant to be shared.
+// crowd is for more ranks than hardware threads. They are bound only to what is meant to be shared, or to what --offset leaves.
 func (p *Policy) crowd(n *node, o object, mine []int, units [][]int, d *dealing) error {
 	if p.Strict {
 		return fmt.Errorf("%w: %d ranks, and %s has %d cores", ErrNoRoom, len(mine), o.name, len(units))
@@ -316,9 +316,14 @@ func (p *Policy) crowd(n *node, o object, mine []int, units [][]int, d *dealing)
 	}
 	for i, rank := range mine {
 		switch p.Bind {
-		case None, HWThread, Core:
-		case Share:
-			if p.Map != Share && p.Map != Node && p.Map != Core && p.Map != HWThread {
+		case None:
+		case HWThread, Core, Share:
+			slots := p.Map == Share || p.Map == Node || p.Map == Core || p.Map == HWThread
+			switch {
+			case p.Offset > 0:
+				d.pus[rank] = sorted(o.cores)
+				binds = ": they share what is not left free"
+			case p.Bind == Share && !slots:
 				d.pus[rank] = sorted(o.cores)
 				binds = ": they share it"
 			}

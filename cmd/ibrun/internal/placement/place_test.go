@@ -60,6 +60,8 @@ func TestPlace(t *testing.T) {
 		{"offset=31 map-by=hwthread", 1, "31"},
 		{"offset=12 bind-to=core", 5, "12 28 29 14 15"},
 		{"offset=15", 1, "15,31"},
+		{"offset=15", 3, "15,31 15,31 15,31"},
+		{"offset=14 bind-to=core", 5, "14-15,30-31 14-15,30-31 14-15,30-31 14-15,30-31 14-15,30-31"},
 		{"map-by=package:PE=3", 3, "0-2,16-18 8-10,24-26 3-5,19-21"},
 		{"map-by=package:PE=3 bind-to=hwthread", 2, "0-1,16 8-9,24"},
 		{"map-by=ppr:1:package", 2, "0-7,16-23 8-15,24-31"},
