@@ -276,8 +276,9 @@ func (p *Process) below(op string, err error) error {
 	return p.raise(&Error{classify(err), op, p.place.Rank, err})
 }
 
-// Abort ends all processes of the job with an exit code from 1 to 255. It does not return under a launcher, nor in
-// a world of one; in a test with mpitest it ends that world and returns an error. MPI-5.0 §9.4.
+// Abort ends all processes of the job with an exit code from 1 to 255; of another the system keeps the last 8 bits, and 0 becomes
+// 1. It does not return under a launcher, nor in a world of one; in a test with mpitest it ends that world and returns an error.
+// MPI-5.0 §9.4.
 func (p *Process) Abort(code int) error {
 	p.endProfile()
 	why := fmt.Sprintf("rank %d called Abort(%d)", p.place.Rank, code)

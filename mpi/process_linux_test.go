@@ -48,7 +48,9 @@ var programs = map[string]func(p *mpi.Process) error{
 		}
 		return p.World().Barrier()
 	},
-	"stopped": stopped,
+	"abort with 0":   func(p *mpi.Process) error { return p.Abort(0) },
+	"abort with 256": func(p *mpi.Process) error { return p.Abort(256) },
+	"stopped":        stopped,
 	"leave": func(p *mpi.Process) error {
 		if p.World().Rank() == 1 {
 			os.Exit(0)
@@ -398,5 +400,28 @@ func TestProcessesApart(t *testing.T) {
 				t.Errorf("ended with %q, codes %v\n%s", end, exits, output)
 			}
 		})
+	}
+}
+
+// TestAbortAlone: a world of one that is aborted has failed, whatever the code.
+func TestAbortAlone(t *testing.T) {
+	for code, want := range map[int]int{0: 1, 256: 1, 7: 7} {
+		name := fmt.Sprintf("abort with %d", code)
+		if code == 7 {
+			name = "abort"
+		}
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "MPI_TEST_PROGRAM="+name)
+		stdin, err := cmd.StdinPipe() // open while the program runs
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stdin.Close()
+		var said strings.Builder
+		cmd.Stderr = &said
+		err = cmd.Run()
+		if cmd.ProcessState.ExitCode() != want || !strings.Contains(said.String(), fmt.Sprintf("called Abort(%d)", code)) {
+			t.Errorf("Abort(%d): %v, want exit code %d; it said %q", code, err, want, said.String())
+		}
 	}
 }

@@ -144,9 +144,17 @@ func (p *Place) follow(link *job.Link, b *board) {
 	p.Abort = func(code int, why string) error {
 		// The launcher kills this process; leaving does the same where it is slow to, or gone.
 		_ = b.abort(code, why)
-		os.Exit(code)
+		os.Exit(exitCode(code))
 		return nil
 	}
+}
+
+// exitCode is the code of an aborted process, which is never taken for a success: the system keeps the last 8 bits.
+func exitCode(code int) int {
+	if code&0xff == 0 {
+		return 1
+	}
+	return code
 }
 
 // tell lets ibrun know where the process is, if ibrun started it.
@@ -184,7 +192,7 @@ func alone() *Place {
 		Finalized: nothing,
 		Abort: func(code int, why string) error {
 			fmt.Fprintln(os.Stderr, why)
-			os.Exit(code)
+			os.Exit(exitCode(code))
 			return nil
 		},
 	}
