@@ -94,7 +94,8 @@ func TestWrongSetting(t *testing.T) {
 		return err
 	}
 	for want, set := range map[string]Thresholds{
-		"Thresholds.TCPEager is 131073": {TCPEager: 131073}, "Thresholds.ShmStream is -1": {ShmStream: -1}, "Inline is 5000": {RDMAInline: 5000},
+		"Thresholds.TCPEager is 131073": {TCPEager: 131073}, "Thresholds.ShmStream is -1": {ShmStream: -1},
+		"Inline is 5000": {RDMAInline: 5000},
 	} {
 		if err := open(Node{Thresholds: set}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)

@@ -83,7 +83,8 @@ func TestNearest(t *testing.T) {
 		t.Errorf("where none works: %v", err)
 	}
 	_, err = nearest(nil, nil, nil)
-	if !errors.Is(err, fabric.ErrNotSupported) || !errors.Is(err, verbs.ErrNoDevice) || !strings.Contains(err.Error(), "soft-roce up") {
+	if !errors.Is(err, fabric.ErrNotSupported) || !errors.Is(err, verbs.ErrNoDevice) ||
+		!strings.Contains(err.Error(), "soft-roce up") {
 		t.Errorf("where there is none: %v", err)
 	}
 }
