@@ -40,7 +40,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 		}
 	}()
 	for i, name := range set.Devices {
-		r, err := openRail(i, name, verbs.Options{Provider: t.Provider}, t.qkey(), mostSlots(&set, cfg.Size))
+		r, err := t.openRail(i, name, mostSlots(&set, cfg.Size))
 		if err != nil {
 			return nil, fmt.Errorf("fabric/rc: %w", err)
 		}

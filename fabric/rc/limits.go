@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-
-	"github.com/ibrun/ibrun/verbs"
 )
 
 // HeaderBytes is what the transport puts before a message.
@@ -38,7 +36,7 @@ func (t *Transport) Limits() (Limits, error) {
 		return l, err
 	}
 	for i, name := range l.Settings.Devices {
-		r, err := openRail(i, name, verbs.Options{Provider: t.Provider}, t.qkey(), blockSlots)
+		r, err := t.openRail(i, name, blockSlots)
 		if err == nil {
 			err = errors.Join(l.ask(r, set), r.dev.Close())
 		}

@@ -32,17 +32,17 @@ const (
 )
 
 // openRail opens a device. At the first, at most srq slots may be posted.
-func openRail(index int, device string, o verbs.Options, qkey uint32, srq int) (*rail, error) {
+func (t *Transport) openRail(index int, device string, srq int) (*rail, error) {
 	name, port, err := cutPort(device)
 	if err != nil {
 		return nil, err
 	}
-	dev, err := verbs.Open(name, o)
+	dev, err := t.device(name)
 	if err != nil {
 		return nil, err
 	}
 	r := &rail{index: index, dev: dev, port: port}
-	if err := errors.Join(r.equip(srq), r.openPost(qkey)); err != nil {
+	if err := errors.Join(r.equip(srq), r.openPost(t.qkey())); err != nil {
 		return nil, errors.Join(err, dev.Close())
 	}
 	return r, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/verbs"
 )
 
 // Transport is RDMA between the peers of a job. See the package comment.
@@ -21,6 +22,16 @@ type Transport struct {
 	Near []string
 	// Provider is how devices are reached, see verbs.Options.
 	Provider string
+
+	played func(device string) (*verbs.Context, error) // opens devices in place of verbs.Open, in tests
+}
+
+// device opens a device.
+func (t *Transport) device(name string) (*verbs.Context, error) {
+	if t.played != nil {
+		return t.played(name)
+	}
+	return verbs.Open(name, verbs.Options{Provider: t.Provider})
 }
 
 // Name is "rc".
