@@ -111,6 +111,9 @@ func (d *domain) pump(e *endpoint) {
 	}
 	for ; e.unposted != nil; e.unposted = e.unposted.next {
 		o := e.unposted
+		if o.ended {
+			continue
+		}
 		if o.posted == 0 && o.fetch == fetchNot && o.row != noRow && e.needsKeys(o) {
 			d.fetchKeys(e, o)
 		}
@@ -239,16 +242,22 @@ func (d *domain) endTransfers(e *endpoint, err error) {
 
 // restart prepares the transfers to be posted again, after the connection was taken down, and ends those that have failed.
 func (d *domain) restart(e *endpoint) {
-	for o := e.first; o != nil; {
-		next := o.next
-		if o.err != nil && !o.ended {
-			d.end(e, o, o.err)
-		} else if len(e.queues) > 1 {
+	for o := e.first; o != nil; o = o.next {
+		switch {
+		case o.ended: // behind one that is not; its memory is its owner's again
+		case len(e.queues) > 1:
 			o.posted, o.done, o.fetch = 0, 0, fetchNot // pieces were done in any order
-		} else {
+		default:
 			o.posted = o.done
 		}
-		o = next
 	}
 	e.unposted = e.first
+	for o := e.first; o != nil; {
+		if o.err == nil || o.ended {
+			o = o.next
+			continue
+		}
+		d.end(e, o, o.err)
+		o = e.first // it may have taken others off the list, those behind it among them
+	}
 }
