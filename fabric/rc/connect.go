@@ -138,6 +138,7 @@ func (d *domain) takeDown(e *endpoint) error {
 	}
 	e.unsent = append(unsent, e.unsent...) // what there was before has not been sent again yet
 	d.restart(e)
+	e.up = false // once more: the first message may have come only now
 	e.queues, e.ahead = nil, queues[0].pacer.ahead
 	d.mu.Unlock()
 	e.beating, e.in.unheard = false, false

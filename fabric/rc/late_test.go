@@ -1,0 +1,40 @@
+//go:build linux
+
+package rc
+
+import "testing"
+
+// TestPlayedFirstMessageLate: the first message over a connection is found only when that is taken down, because the peer has
+// asked for another.
+func TestPlayedFirstMessageLate(t *testing.T) {
+	_, ds := openPlayed(t, Settings{Devices: []string{"a"}}, 2)
+	a, b := ds[0], ds[1]
+	mem := make([]byte, 64)
+	reg, err := b.Register(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := a.Register(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for a.ways[1].hands.phase != phaseUp {
+		if err := a.ways[1].Send([]byte("message"), nil); err == nil {
+			t.Fatal("sent without a connection")
+		}
+		polls(t, a, 1)
+		if b.ways[0].hands.phase != phaseAnswered {
+			polls(t, b, 1)
+		}
+	}
+	e := b.ways[0]
+	if err := b.takeDown(e); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Read(mem, reg, far.Remote, 7); err != nil { // there is no queue pair to post it to
+		t.Fatal(err)
+	}
+	if e.up {
+		t.Error("requests may be posted without a connection")
+	}
+}
