@@ -208,6 +208,7 @@ func (d *domain) ask(e *endpoint) {
 		return
 	}
 	e.hands.ask(e.queues[0].pair)
+	e.in.told = e.in.grant() // whichever of the requests arrives
 	e.pause = firstPause
 	d.callLater(e)
 	d.call(e, now)
@@ -240,17 +241,14 @@ func (d *domain) call(e *endpoint, now time.Duration) {
 func (d *domain) greet(e *endpoint, what said, asked pair) error {
 	g := greeting{
 		kind: what, from: uint32(d.self), to: uint32(e.peer), size: uint32(d.size), epoch: e.hands.epoch,
-		mine: d.incarnation, theirs: e.at.incarnation, expect: e.in.taken, grant: e.in.grant(),
+		mine: d.incarnation, theirs: e.at.incarnation, expect: e.in.taken, grant: e.in.told,
 		rails: uint8(len(d.rails)), asked: asked, address: d.addr, keys: d.keys,
 	}
 	for i, q := range e.queues {
 		g.pairs[i] = q.pair
 	}
-	switch {
-	case what == saidBye:
+	if what == saidBye {
 		g.grant = e.out.sent
-	case e.in.window > 0:
-		e.in.told = g.grant
 	}
 	return d.office.send(d, e, &g)
 }
@@ -330,7 +328,8 @@ func (d *domain) answer(e *endpoint, g *greeting) error {
 		q.epoch = g.epoch
 	}
 	e.hands.answered(g, e.queues[0].pair)
-	if g.epoch > 1 { // a first connection is waited for without end: the peer may compute
+	e.in.told = e.in.grant() // whichever of the answers arrives
+	if g.epoch > 1 {         // a first connection is waited for without end: the peer may compute
 		e.patience = mostBeats
 		d.callLater(e)
 		d.next = min(d.next, d.beat)

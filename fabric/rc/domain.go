@@ -291,6 +291,9 @@ func (d *domain) arrived(wc *verbs.WC) {
 	if e.hands.phase == phaseAnswered {
 		e.hands.up(e.hands.other)
 		d.stands(e)
+		if e.in.due() {
+			d.notice(e, kindCredit) // of what was given back since the answer
+		}
 	}
 	if e.parting && e.in.taken == e.final {
 		defer d.lose(e, fmt.Errorf("fabric/rc: peer %d: %w", e.peer, fabric.ErrPeerClosed))
