@@ -13,6 +13,7 @@ func (d *domain) most(rail int) int { return d.rails[rail].sent.Len() - greetSen
 // complete takes what a rail has done, and reports how many completions there were.
 func (d *domain) complete(r *rail) (int, error) {
 	n, err := r.sent.Poll(d.wcs[:])
+	d.more = d.more || n == len(d.wcs)
 	if n > 0 {
 		d.mu.Lock()
 		for i := range d.wcs[:n] {

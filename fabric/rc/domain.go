@@ -41,6 +41,8 @@ type domain struct {
 	look    uint          // in which the clock is looked at next
 	stride  uint          // from one look to the next
 	awake   bool          // polled since it was last armed
+	armed   atomic.Bool   // may be slept on
+	more    bool          // a look at a queue has not taken all there was
 	room    bool          // slots to send from became free since it was last armed
 	choked  bool          // a Send was refused for want of a slot or of room in a queue
 	now     time.Duration // when the clock was looked at
@@ -204,6 +206,7 @@ func (d *domain) progress() error {
 	woken := !d.awake
 	if woken {
 		d.awake = true
+		d.armed.Store(false)
 		if err := d.sleeper.woken(d); err != nil {
 			return err
 		}
@@ -248,6 +251,7 @@ func (d *domain) receive() error {
 		return nil
 	}
 	n, err := d.rails[0].got.Poll(d.wcs[:])
+	d.more = d.more || n == len(d.wcs)
 	for i := range d.wcs[:n] {
 		d.arrived(&d.wcs[i])
 	}

@@ -85,8 +85,7 @@ func (e *endpoint) Send(header, payload []byte) error {
 	}
 	slot, ok := d.sends.take()
 	if !ok {
-		d.choked = true
-		return fabric.ErrAgain
+		return d.choke()
 	}
 	b := d.sends.slot(slot)
 	n := headerBytes + copy(b[headerBytes:], header)
@@ -97,8 +96,7 @@ func (e *endpoint) Send(header, payload []byte) error {
 	now, ok := e.post(record{work: workMessage, slot: slot, seq: h.seq, bytes: uint32(n)}, b[:n], ofData, false)
 	if !ok {
 		d.sends.give(slot)
-		d.choked = true
-		return fabric.ErrAgain
+		return d.choke()
 	}
 	e.out.sent++
 	e.in.told = h.grant
@@ -106,6 +104,17 @@ func (e *endpoint) Send(header, payload []byte) error {
 		_ = now.Ring() // what fails is told by completions, or by the heart
 	}
 	return nil
+}
+
+// choke notes that a message waits for room. If it is found so only once the domain has been armed, nobody has asked to be told.
+func (d *domain) choke() error {
+	d.choked = true
+	if d.armed.Load() && d.unheard() {
+		if err := d.sleeper.wake(); err != nil {
+			return err
+		}
+	}
+	return fabric.ErrAgain
 }
 
 // header is that of the next message.

@@ -2,7 +2,11 @@
 
 package rc
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+)
 
 // TestPlayedFirstMessageLate: the first message over a connection is found only when that is taken down, because the peer has
 // asked for another.
@@ -31,11 +35,16 @@ func TestPlayedFirstMessageLate(t *testing.T) {
 	if err := b.takeDown(e); err != nil {
 		t.Fatal(err)
 	}
-	e.hands.broken() // as whoever takes a connection down goes on
+	e.hands.broken()                                           // as whoever takes a connection down goes on
 	if _, err := e.Read(mem, reg, far.Remote, 7); err != nil { // there is no queue pair to post it to
 		t.Fatal(err)
 	}
-	if e.up {
-		t.Error("requests may be posted without a connection")
+	var got []fabric.Event
+	for range enough {
+		polls(t, a, 1)
+		got = append(got, polls(t, b, 1)...)
+	}
+	if len(got) != 1 || got[0].Token != 7 || got[0].Err != nil {
+		t.Errorf("after another connection was made: %+v", got)
 	}
 }

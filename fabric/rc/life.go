@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -119,14 +120,15 @@ func (d *domain) register(b []byte) (reg registration, err error) {
 }
 
 // Arm has the rails tell of what comes next. Those of them that tell of what was sent are asked only if somebody waits for
-// that.
+// that. What other goroutines begin from now on wakes who sleeps.
 func (d *domain) Arm() (int, bool, error) {
 	if d.shut {
 		return -1, false, errShut.err
 	}
 	d.release()
 	d.ring()
-	d.room = false
+	d.room, d.more, d.filled = false, false, 0
+	d.armed.Store(true)
 	if err := d.notify(); err != nil {
 		return -1, false, err
 	}
@@ -135,9 +137,10 @@ func (d *domain) Arm() (int, bool, error) {
 	}
 	d.ring()
 	d.awake = false
+	late := d.unheard()
 	choked := d.choked
 	d.choked = false
-	if d.inbox.len() > 0 || d.loop.some() || choked && d.room {
+	if d.inbox.len() > 0 || d.loop.some() || choked && d.room || d.more || late {
 		return d.sleeper.bed, true, nil
 	}
 	return d.sleeper.bed, false, d.sleeper.set(time.Since(d.began), d.next)
@@ -145,9 +148,7 @@ func (d *domain) Arm() (int, bool, error) {
 
 // notify asks the rails for an event at the next completion.
 func (d *domain) notify() error {
-	d.mu.Lock()
-	moving := d.moving > 0
-	d.mu.Unlock()
+	waits := d.waits()
 	for _, r := range d.rails {
 		if r.got != nil && !r.alert {
 			if err := r.got.Notify(false); err != nil {
@@ -155,7 +156,7 @@ func (d *domain) notify() error {
 			}
 			r.alert = true
 		}
-		if (moving || d.choked) && !r.notified {
+		if waits && !r.notified {
 			if err := r.sent.Notify(false); err != nil {
 				return fmt.Errorf("fabric/rc: %w", err)
 			}
@@ -163,6 +164,18 @@ func (d *domain) notify() error {
 		}
 	}
 	return nil
+}
+
+// waits tells whether somebody waits for what was sent to be done.
+func (d *domain) waits() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.moving > 0 || d.choked || len(d.owing) > 0
+}
+
+// unheard tells whether somebody does for whom a rail was not asked: it began while the domain was being armed.
+func (d *domain) unheard() bool {
+	return d.waits() && slices.ContainsFunc(d.rails, func(r *rail) bool { return !r.notified })
 }
 
 func (d *domain) Close() error {

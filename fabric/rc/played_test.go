@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -106,16 +104,6 @@ func breakUp(t *testing.T, a, b *domain) {
 	}
 	a.broke(a.ways[b.self], verbs.ErrState)
 	polls(t, a, 4)
-}
-
-// readable tells whether a descriptor can be read, as one that a sleeper sleeps on.
-func readable(t *testing.T, fd int) bool {
-	t.Helper()
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n == 1
 }
 
 // TestPlayedMessages is the rig itself: messages both ways.

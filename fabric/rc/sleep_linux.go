@@ -3,6 +3,7 @@ package rc
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -10,10 +11,13 @@ import (
 
 // sleeper is a descriptor that is readable when a rail has something to tell, or when it is time for something.
 type sleeper struct {
-	bed   int // epoll: the rails' channels, and the clock
-	clock int // timerfd
+	bed int // epoll: the rails' channels, and the clock
+	evs [maxRails + 1]unix.EpollEvent
+
+	mu    sync.Mutex // guards the rest
+	clock int        // timerfd, -1 once it is closed
 	at    time.Duration
-	evs   [maxRails + 1]unix.EpollEvent
+	rung  bool // wake has set it, and that was not taken yet
 }
 
 func newSleeper(rails []*rail) (s *sleeper, err error) {
@@ -46,7 +50,9 @@ func (s *sleeper) watch(fd int, what int32) error {
 
 // set has the clock ring at a time.
 func (s *sleeper) set(now, at time.Duration) error {
-	if at == s.at {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at == s.at || s.rung {
 		return nil
 	}
 	s.at = at
@@ -62,6 +68,12 @@ func (s *sleeper) set(now, at time.Duration) error {
 
 // wake has the clock ring now. Any goroutine may call it; whoever sleeps looks what there is to do.
 func (s *sleeper) wake() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.clock < 0 || s.rung {
+		return nil
+	}
+	s.at, s.rung = -1, true
 	t := unix.ItimerSpec{Value: unix.Timespec{Nsec: 1}}
 	if err := unix.TimerfdSettime(s.clock, 0, &t, nil); err != nil {
 		return fmt.Errorf("fabric/rc: set the clock: %w", err)
@@ -77,11 +89,9 @@ func (s *sleeper) woken(d *domain) error {
 	}
 	for _, ev := range s.evs[:max(n, 0)] {
 		if ev.Fd < 0 {
-			var rings [8]byte
-			if _, err := unix.Read(s.clock, rings[:]); err != nil && !errors.Is(err, unix.EAGAIN) {
-				return fmt.Errorf("fabric/rc: read the clock: %w", err)
+			if err := s.silence(); err != nil {
+				return err
 			}
-			s.at = -1 // it has rung, and is to be set whatever comes
 			continue
 		}
 		r := d.rails[ev.Fd]
@@ -103,7 +113,24 @@ func (s *sleeper) woken(d *domain) error {
 	return nil
 }
 
+// silence takes what the clock has rung for, which is seen to from here on.
+func (s *sleeper) silence() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var rings [8]byte
+	switch _, err := unix.Read(s.clock, rings[:]); {
+	case errors.Is(err, unix.EAGAIN): // it was set meanwhile, and rings presently
+	case err != nil:
+		return fmt.Errorf("fabric/rc: read the clock: %w", err)
+	default:
+		s.at, s.rung = -1, false // it is to be set whatever comes
+	}
+	return nil
+}
+
 func (s *sleeper) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var errs [2]error
 	for i, fd := range []int{s.bed, s.clock} {
 		if fd >= 0 {

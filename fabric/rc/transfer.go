@@ -101,6 +101,9 @@ func (e *endpoint) transfer(write bool, b []byte, local fabric.Region, at fabric
 	for _, q := range queues {
 		_ = q.qp.Ring() // what fails is told by completions
 	}
+	if d.armed.Load() {
+		return false, d.sleeper.wake() // who sleeps has not asked to be told of its end
+	}
 	return false, nil
 }
 
