@@ -9,7 +9,7 @@ type office struct {
 	mem   []byte // greetSlots to receive, then greetSends to send
 	mr    *verbs.MR
 	idle  []uint32   // slots from which nothing is being sent
-	away  []uint32   // slots to receive that the queue pair has given back since it failed
+	life  uint32     // how often the queue pair was made to work again: what completes of an earlier life is nothing any more
 	sick  bool       // the queue pair has failed: what was sent found the link down
 	heard []greeting // what has arrived and was not acted upon
 }
@@ -31,24 +31,36 @@ func (o *office) open(r *rail) (err error) {
 			return err
 		}
 	}
+	o.rest()
+	return nil
+}
+
+// rest has all slots to send from be idle.
+func (o *office) rest() {
+	o.idle = o.idle[:0]
 	for i := range uint32(greetSends) {
 		o.idle = append(o.idle, greetSlots+i)
 	}
-	return nil
 }
+
+// id is what a slot is posted with.
+func (o *office) id(i uint32) uint64 { return uint64(o.life)<<32 | uint64(i) }
 
 func (o *office) paper(i uint32) []byte { return o.mem[i*paperBytes:][:paperBytes:paperBytes] }
 
 // expect posts a slot for the next datagram.
 func (o *office) expect(r *rail, i uint32) error {
-	return r.posted.Recv(uint64(i), o.mr.SGE(int(i)*paperBytes, paperBytes))
+	return r.posted.Recv(o.id(i), o.mr.SGE(int(i)*paperBytes, paperBytes))
 }
 
 // arrived takes a datagram. It is acted upon later, since that may take down connections over which more has arrived.
 func (o *office) arrived(d *domain, wc *verbs.WC) {
 	i := uint32(wc.ID)
+	if wc.ID != o.id(i) {
+		return
+	}
 	if wc.Status != verbs.StatusSuccess {
-		o.sick, o.away = true, append(o.away, i)
+		o.sick = true // it will be posted again with all others
 		return
 	}
 	if wc.Len > routeBytes && wc.Len <= paperBytes {
@@ -91,7 +103,7 @@ func (o *office) send(d *domain, e *endpoint, g *greeting) error {
 	}
 	i := o.idle[len(o.idle)-1]
 	n := len(g.append(o.paper(i)[:0], &d.key))
-	if err := r.posted.SendTo(uint64(i), verbs.Signaled, *e.dest, o.mr.SGE(int(i)*paperBytes, n)); err != nil {
+	if err := r.posted.SendTo(o.id(i), verbs.Signaled, *e.dest, o.mr.SGE(int(i)*paperBytes, n)); err != nil {
 		return err
 	}
 	o.idle = o.idle[:len(o.idle)-1]
@@ -100,11 +112,16 @@ func (o *office) send(d *domain, e *endpoint, g *greeting) error {
 
 // sent takes back a slot from which a datagram was sent.
 func (o *office) sent(wc *verbs.WC) {
-	o.idle = append(o.idle, uint32(wc.ID))
+	i := uint32(wc.ID)
+	if wc.ID != o.id(i) {
+		return
+	}
+	o.idle = append(o.idle, i)
 	o.sick = o.sick || wc.Status != verbs.StatusSuccess
 }
 
-// heal has a queue pair that has failed work again. It keeps its number, by which peers know it.
+// heal has a queue pair that has failed work again. It keeps its number, by which peers know it. On the way it forgets what was
+// queued, of which some has completed already and the rest never does: all is posted anew.
 func (o *office) heal(r *rail) error {
 	err := r.posted.Modify(verbs.Attr{State: verbs.StateReset}, verbs.AttrState)
 	if err != nil {
@@ -117,11 +134,12 @@ func (o *office) heal(r *rail) error {
 	if err = r.posted.Start(); err != nil {
 		return err
 	}
-	for len(o.away) > 0 {
-		if err := o.expect(r, o.away[len(o.away)-1]); err != nil {
+	o.life++
+	o.rest()
+	for i := range uint32(greetSlots) {
+		if err := o.expect(r, i); err != nil {
 			return err
 		}
-		o.away = o.away[:len(o.away)-1]
 	}
 	o.sick = false
 	return nil
