@@ -141,7 +141,7 @@ func (d *domain) takeDown(e *endpoint) error {
 	e.up = false // once more: the first message may have come only now
 	e.queues, e.ahead = nil, queues[0].pacer.ahead
 	d.mu.Unlock()
-	e.beating, e.in.unheard = false, false
+	e.beating, e.mute, e.in.unheard = false, false, false
 	for _, q := range queues {
 		if err := q.qp.Close(); err != nil {
 			return fmt.Errorf("fabric/rc: %w", err)
@@ -298,7 +298,7 @@ func (d *domain) greeted(g *greeting) error {
 		}
 		e.hands.up(g.pairs[0])
 		d.stands(e)
-		d.tryNotice(e, kindHello)
+		d.notice(e, kindHello)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ type domain struct {
 	calling  []*endpoint // were asked to connect
 	live     []*endpoint // are connected
 	troubles []trouble
-	owing    []*endpoint // are due a grant for which there was no room
+	owing    []*endpoint // are due a grant, or the first word over a connection, for which there was no room
 	wants    atomic.Bool // wanting is not empty
 	resent   uint64      // messages posted again on a connection that was made anew; what devices repeat themselves they do not tell
 
@@ -234,7 +234,9 @@ func (d *domain) progress() error {
 	if owing := d.owing; len(owing) > 0 {
 		d.owing = nil
 		for _, e := range owing {
-			if e.in.due() {
+			if e.mute {
+				d.notice(e, kindHello)
+			} else if e.in.due() {
 				d.notice(e, kindCredit)
 			}
 		}

@@ -38,6 +38,7 @@ type endpoint struct {
 	laden    bool          // when it began, much else was
 	deaf     bool          // closed here: nothing more is told
 	listed   bool          // in domain.live
+	mute     bool          // the peer is still to be told that the connection stands
 	bye      byeState
 	over     []railed // what Over has returned, by rail
 
@@ -199,6 +200,7 @@ func (d *domain) notice(e *endpoint, k kind) {
 		e.bye = byeDue
 		d.say(e, saidBye, pair{}) // since nobody may poll this side any more
 	case !e.in.unheard && e.hands.phase == phaseUp:
+		e.mute = e.mute || k == kindHello
 		d.owing = append(d.owing, e)
 	}
 }
@@ -227,6 +229,7 @@ func (d *domain) tryNotice(e *endpoint, k kind) bool {
 	if k == kindBye {
 		e.bye = byeSent
 	}
+	e.mute = false
 	e.ring()
 	return true
 }
