@@ -263,15 +263,17 @@ func TestKillRank(t *testing.T) {
 	}
 }
 
-// The rank that failed first is named, also when another one fails as soon as it notices.
+// The rank that failed first is named, also when another one fails, or aborts, as soon as it notices.
 func TestFirstInTime(t *testing.T) {
-	for range 20 {
-		fifo := filepath.Join(t.TempDir(), "fifo")
-		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-			t.Fatal(err)
+	for _, does := range []string{"follow", "desert"} {
+		for range 20 {
+			fifo := filepath.Join(t.TempDir(), "fifo")
+			if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p := startJob(t, 0, "-n", "1", "rank", does, fifo, ":", "-n", "1", "rank", "lead", fifo)
+			p.wantCode(3, "rank 1 on")
 		}
-		p := startJob(t, 0, "-n", "1", "rank", "follow", fifo, ":", "-n", "1", "rank", "lead", fifo)
-		p.wantCode(3, "rank 1 on")
 	}
 }
 

@@ -52,6 +52,8 @@ func rank(args []string) int {
 		if _, err = os.ReadFile(args[1]); err == nil {
 			return 4
 		}
+	case "desert": // FIFO: aborts as soon as the one who leads has gone
+		err = desert(args[1])
 	case "hello":
 		err = hello()
 	case "hang": // WHAT
@@ -118,6 +120,21 @@ func flood(size string) error {
 		}
 	}
 	return out.Flush()
+}
+
+// desert is ready to abort before the one who leads can begin to fail.
+func desert(fifo string) error {
+	c, err := pmi.FromEnv(os.Getenv)
+	if err != nil || c == nil {
+		return fmt.Errorf("no launcher: %w", err)
+	}
+	if _, err := os.ReadFile(fifo); err != nil {
+		return err
+	}
+	if err := c.Abort(4, "the one who leads has gone"); err != nil {
+		return err
+	}
+	select {}
 }
 
 func hello() error {

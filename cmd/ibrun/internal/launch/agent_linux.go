@@ -104,9 +104,7 @@ func newAgent(t *task, control io.Writer) (a *agent, err error) {
 			a.deaths.finalized(t.local(rank))
 			a.send(&event{Kind: evFinalize, Rank: rank})
 		},
-		Abort: func(rank, code int, text string) {
-			a.send(&event{Kind: evAbort, Rank: rank, Code: code, Text: text})
-		},
+		Abort: a.abort,
 	}}
 	for i, p := range t.Programs {
 		job.AppNums = append(job.AppNums, slices.Repeat([]int{i}, p.Ranks)...)
@@ -279,6 +277,7 @@ func (a *agent) watch() {
 		}
 		r := a.ranks[i]
 		ws := a.reaper.wait(r.pid)
+		close(r.dies)
 		a.hangUp(r)
 		exit := event{Kind: evExit, Time: when.UnixNano(), Rank: r.task.Rank, Code: ws.ExitStatus(),
 			Told: a.deaths.ranks[i].ended.Load()}
@@ -286,6 +285,36 @@ func (a *agent) watch() {
 			exit.Code, exit.Signal = 0, int(ws.Signal())
 		}
 		a.send(&exit)
+		close(r.told)
+	}
+}
+
+// abort tells that a rank wants the job to end, behind the ends of those that it may have seen die and wants it for.
+func (a *agent) abort(rank, code int, text string) {
+	e := event{Kind: evAbort, Time: time.Now().UnixNano(), Rank: rank, Code: code, Text: text}
+	a.mourn(a.task.local(rank))
+	a.send(&e)
+}
+
+// mourn waits until of all ranks that are dead or dying it has been told, or is about to be of the one that waits.
+func (a *agent) mourn(local int) {
+	enough := time.After(dyingTime * time.Millisecond) // one of them is stuck, or ranks are still being started
+	select {
+	case <-a.started:
+	case <-enough:
+		return
+	}
+	for i, r := range a.ranks {
+		if i == local || closed(r.told) || !a.deaths.ranks[i].dying() {
+			continue
+		}
+		select {
+		case <-r.told:
+		case <-a.ranks[local].dies:
+			return
+		case <-enough:
+			return
+		}
 	}
 }
 

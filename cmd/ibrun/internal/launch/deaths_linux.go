@@ -30,7 +30,7 @@ const (
 type deaths struct {
 	epoll  int
 	ranks  []mortal
-	hungUp []int // ranks that may be dying, in order
+	hungUp []int // ranks that are dying, in order
 	queue  []int // ranks that have died, in order
 }
 
@@ -62,8 +62,7 @@ func (d *deaths) finalized(rank int) { d.ranks[rank].finalized.Store(true) }
 func (d *deaths) endAll() {
 	for i := range d.ranks {
 		if m := &d.ranks[i]; m.pid != 0 {
-			p, err := readProcess(m.pid)
-			m.ended.Store(!m.dead(0) && (err != nil || !p.exiting)) // with no /proc one that is dying counts as one that lives
+			m.ended.Store(!m.dying())
 		}
 	}
 }
@@ -101,13 +100,17 @@ func (d *deaths) next() (rank int, when time.Time, err error) {
 		}
 		now := time.Now()
 		for _, e := range events[:max(n, 0)] {
-			if m := &d.ranks[e.Fd]; m.when.IsZero() {
+			rank := int(e.Fd)
+			m := &d.ranks[rank]
+			if e.Pad == hangUp && (m.finalized.Load() || !m.dying()) {
+				continue // it has closed its connection and goes on
+			}
+			if m.when.IsZero() {
 				m.when = now
 			}
-			switch rank := int(e.Fd); {
-			case e.Pad == death:
+			if e.Pad == death {
 				d.died(rank)
-			case !d.ranks[rank].finalized.Load():
+			} else {
 				d.hungUp = append(d.hungUp, rank)
 			}
 		}
@@ -122,10 +125,8 @@ func (d *deaths) died(rank int) {
 	for len(d.hungUp) > 0 && !d.ranks[rank].told {
 		first := d.hungUp[0]
 		d.hungUp = d.hungUp[1:]
-		if first == rank || d.ranks[first].dies() {
+		if first == rank || d.ranks[first].dead(dyingTime) {
 			d.tell(first)
-		} else {
-			d.ranks[first].when = time.Time{} // it has closed its connection and goes on
 		}
 	}
 	d.tell(rank)
@@ -139,12 +140,10 @@ func (d *deaths) tell(rank int) {
 	}
 }
 
-// dies tells whether a rank is dead or dying, and then waits until it is dead.
-func (m *mortal) dies() bool {
-	if p, err := readProcess(m.pid); err == nil && !p.exiting {
-		return false
-	}
-	return m.dead(dyingTime)
+// dying tells whether a rank is dead or on the way to it. With no /proc one that is on the way counts as one that lives.
+func (m *mortal) dying() bool {
+	p, err := readProcess(m.pid)
+	return m.dead(0) || err == nil && p.exiting
 }
 
 // dead tells whether a rank is dead, and waits for it so many milliseconds.

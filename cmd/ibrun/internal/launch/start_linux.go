@@ -19,6 +19,8 @@ type rank struct {
 	voice  *voice
 	pmi    *os.File      // the agent's end
 	served chan struct{} // closed when all that came through pmi has been answered
+	dies   chan struct{} // closed when it is dead, before the last of its words are heard
+	told   chan struct{} // closed when ibrun has been told of that
 	link   *job.Link
 	listen atomic.Bool // it reads what comes by link
 	asked  atomic.Bool // for its stacks, and has not answered
@@ -57,7 +59,8 @@ func (a *agent) allStarted() {
 // start starts one rank and what serves it.
 func (a *agent) start(i int) error {
 	t := &a.task.Ranks[i]
-	r := &rank{task: t, voice: newVoice(t.Rank, a.task.Label), served: make(chan struct{})}
+	r := &rank{task: t, voice: newVoice(t.Rank, a.task.Label), served: make(chan struct{}),
+		dies: make(chan struct{}), told: make(chan struct{})}
 	w, err := openWires()
 	if err != nil {
 		return err
