@@ -86,7 +86,7 @@ func (b *barrier) release(self *session) error {
 			continue
 		}
 		go func() {
-			if w.write(line) != nil {
+			if err := w.write(line); err != nil && !unheard(err) {
 				w.conn.Close() // ends its Serve
 			}
 		}()

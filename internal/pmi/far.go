@@ -75,7 +75,7 @@ func (s *Server) deliverName(n *Name) error {
 	s.mu.Unlock()
 	if c != nil {
 		go func() {
-			if n.answer(c) != nil {
+			if err := n.answer(c); err != nil && !unheard(err) {
 				c.conn.Close() // ends its Serve
 			}
 		}()

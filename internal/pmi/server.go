@@ -107,7 +107,7 @@ func NewServer(job Job) (*Server, error) {
 }
 
 // Serve answers one rank until its connection ends, closes it, and returns why it ended: nil if the rank closed it
-// or died. Nothing a rank sends disturbs the others. A rank that is gone is missing from every barrier that it has
+// or died. What a rank said before it died is heard to the end. Nothing a rank sends disturbs the others. A rank that is gone is missing from every barrier that it has
 // not reached; ending the job is up to the caller. To end a Serve, close conn or the other side of it.
 func (s *Server) Serve(rank int, conn io.ReadWriteCloser) error {
 	if rank < 0 || rank >= s.job.Size || !s.serves(rank) {
@@ -123,10 +123,15 @@ func (s *Server) Serve(rank int, conn io.ReadWriteCloser) error {
 			event(rank, c.state == inited)
 		}
 	}
-	if err == nil || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) { // gone before it read an answer
+	if err == nil || unheard(err) {
 		return nil
 	}
 	return fmt.Errorf("pmi: rank %d: %w", rank, err)
+}
+
+// unheard tells whether an answer was not taken because the rank has gone. Its last words may still be there to be read.
+func unheard(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // state is what a rank has said about itself.
@@ -158,7 +163,9 @@ func (c *session) run() error {
 			return nil
 		}
 		if err == nil {
-			err = c.handle(&m)
+			if err = c.handle(&m); unheard(err) {
+				continue
+			}
 		}
 		if err != nil {
 			return err

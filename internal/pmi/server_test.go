@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -321,6 +322,25 @@ func TestServerMemoryIsBounded(t *testing.T) {
 	r.send("cmd=barrier_in group=WORLD:99\n")
 	if m, err := r.in.next(); err != nil || m.get("rc") != "-1" || m.get("tag") != "99" {
 		t.Errorf("one barrier too many: %+v, %v", m, err)
+	}
+}
+
+// gone is the connection of a rank that has died: what it said can be read, and nobody takes an answer.
+type gone struct{ io.Reader }
+
+func (gone) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+func (gone) Close() error              { return nil }
+
+// What a rank said before it died is heard to the end, although it takes no answers.
+func TestLastWords(t *testing.T) {
+	var events log
+	s := newTestServer(t, Job{Size: 1, Events: events.events()})
+	words := "cmd=init pmi_version=1 pmi_subversion=1\ncmd=barrier_in\ncmd=abort exitcode=7 message=x\n"
+	if err := s.Serve(0, gone{strings.NewReader(words)}); err != nil {
+		t.Error(err)
+	}
+	if got, want := events.String(), `init 0, abort 0 7 "x"`; got != want {
+		t.Errorf("heard %s, want %s", got, want)
 	}
 }
 

@@ -19,9 +19,6 @@ import (
 // agentControl is the descriptor on which an agent hears from ibrun.
 const agentControl = 3
 
-// hangUpPatience bounds the wait for the last words of a rank that has died.
-const hangUpPatience = 100 * time.Millisecond
-
 // agent starts the ranks of one node and does with them what ibrun orders.
 type agent struct {
 	task    *task
@@ -320,16 +317,12 @@ func (a *agent) mourn(local int) {
 
 // hangUp waits until all that a dead rank said by PMI has been heard, so that Abort or Finalize come before its exit.
 func (a *agent) hangUp(r *rank) {
-	// From now on nothing more comes in, even if children of the rank still hold its end; what has come is read first.
+	// From now on nothing more comes in, even if children of the rank still hold its end, and no answer waits to be taken; what has
+	// come is read first.
 	if conn, err := r.pmi.SyscallConn(); err == nil {
-		_ = conn.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RD) }) // it may be closed already
+		_ = conn.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) }) // it may be closed already
 	}
-	select {
-	case <-r.served:
-	case <-time.After(hangUpPatience):
-		r.pmi.Close()
-		<-r.served
-	}
+	<-r.served
 }
 
 // servePMI answers one rank until its connection ends.
