@@ -71,6 +71,7 @@ func conduct(m *meeting, where layout, t *task, o *cli.Options, s Streams) (int,
 	l.looks.join(m, where)
 	defer l.export(o)()
 	defer l.lookOn(o)()
+	l.start() // now that whoever hears of a rank can look on
 	began := time.Now()
 	c := &conductor{Streams: s, m: m, o: o, t: t, judge: newJudge(t.Size), local: l, exchange: exchange,
 		portrait: newPortrait(l, o.Report), tails: map[int]string{}}
@@ -186,9 +187,11 @@ func (n *node) check(e *event) error {
 	case evStarted:
 		ok = len(e.Ranks) == len(e.PIDs) && len(e.Ranks) <= len(n.ranks) && slices.Equal(e.Ranks, n.ranks[:len(e.Ranks)])
 	case evNotStarted:
-		ok = e.Rank == -1 || n.has(e.Rank)
-	case evInit, evFinalize, evAbort, evExit:
+		ok = (e.Rank == -1 || n.has(e.Rank)) && isCode(e.Code) && e.Code != 0
+	case evInit, evFinalize, evAbort:
 		ok = n.has(e.Rank)
+	case evExit:
+		ok = n.has(e.Rank) && isCode(e.Code) && isCode(e.Signal) && isCode(codeSignal+e.Signal)
 	case evParcel:
 		ok = e.Parcel != nil
 	case evRecorded:
@@ -203,7 +206,9 @@ func (n *node) check(e *event) error {
 		ok = e.Facts != nil && n.facts == nil && n.hasAll(e.Facts.Ranks)
 	case evPage:
 		ok = n.has(e.Rank)
-	case evFault, evDone:
+	case evFault:
+		ok = isCode(e.Code) && e.Code != 0
+	case evDone:
 		ok = true
 	}
 	if !ok {
@@ -211,6 +216,9 @@ func (n *node) check(e *event) error {
 	}
 	return nil
 }
+
+// isCode tells whether a process can end with this code.
+func isCode(code int) bool { return code >= 0 && code <= 255 }
 
 // hear takes in what an agent says.
 func (c *conductor) hear(n *node, e *event) {

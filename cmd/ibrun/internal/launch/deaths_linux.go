@@ -93,31 +93,39 @@ func (d *deaths) add(rank, pid, pidfd int, pmi *os.File) error {
 // next waits for the next rank to die, of all that were added before the first call, and tells when it began to.
 func (d *deaths) next() (rank int, when time.Time, err error) {
 	for len(d.queue) == 0 {
-		events := make([]unix.EpollEvent, 64)
-		n, err := unix.EpollWait(d.epoll, events, -1)
-		if err != nil && err != unix.EINTR {
+		if err := d.wait(); err != nil {
 			return 0, when, fmt.Errorf("watch processes: %w", err)
-		}
-		now := time.Now()
-		for _, e := range events[:max(n, 0)] {
-			rank := int(e.Fd)
-			m := &d.ranks[rank]
-			if e.Pad == hangUp && (m.finalized.Load() || !m.dying()) {
-				continue // it has closed its connection and goes on
-			}
-			if m.when.IsZero() {
-				m.when = now
-			}
-			if e.Pad == death {
-				d.died(rank)
-			} else {
-				d.hungUp = append(d.hungUp, rank)
-			}
 		}
 	}
 	rank = d.queue[0]
 	d.queue = d.queue[1:]
 	return rank, d.ranks[rank].when, nil
+}
+
+// wait waits until something happens to a rank, and takes note of it.
+func (d *deaths) wait() error {
+	events := make([]unix.EpollEvent, 64)
+	n, err := unix.EpollWait(d.epoll, events, -1)
+	if err != nil && err != unix.EINTR {
+		return err
+	}
+	now := time.Now()
+	for _, e := range events[:max(n, 0)] {
+		rank := int(e.Fd)
+		m := &d.ranks[rank]
+		if e.Pad == hangUp && (m.finalized.Load() || !m.dying()) {
+			continue // it has closed its connection and goes on
+		}
+		if m.when.IsZero() {
+			m.when = now
+		}
+		if e.Pad == death {
+			d.died(rank)
+		} else {
+			d.hungUp = append(d.hungUp, rank)
+		}
+	}
+	return nil
 }
 
 // died queues a rank, behind those that began to die before it.

@@ -43,26 +43,16 @@ func TestDiesLater(t *testing.T) {
 		if finalized {
 			d.finalized(0)
 		}
-		began := make(chan time.Time)
-		go func() {
-			_, when, err := d.next()
-			if err != nil {
-				t.Error(err)
-			}
-			began <- when
-		}()
 		theirs.Close()
-		for n := 1; n > 0; { // until the end of the connection has been heard of
-			if n, err = unix.Poll([]unix.PollFd{{Fd: int32(d.epoll), Events: unix.POLLIN}}, 0); err != nil && err != unix.EINTR {
-				t.Fatal(err)
-			}
+		if err := d.wait(); err != nil { // returns when the end of the connection has been heard of
+			t.Fatal(err)
 		}
 		killed := time.Now()
 		if err := unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0); err != nil {
 			t.Fatal(err)
 		}
-		if when := <-began; when.Before(killed) {
-			t.Errorf("finalized: %v: it began to die %v before it was killed", finalized, killed.Sub(when))
+		if _, when, err := d.next(); err != nil || when.Before(killed) {
+			t.Errorf("finalized: %v: it began to die %v before it was killed, %v", finalized, killed.Sub(when), err)
 		}
 	}
 }

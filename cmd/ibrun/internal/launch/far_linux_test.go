@@ -32,7 +32,11 @@ func TestForeignEvents(t *testing.T) {
 		{Kind: evExit, Rank: 4}, {Kind: evInit, Rank: -1}, {Kind: evAbort}, {Kind: evNotStarted, Rank: 9}, {Kind: evParcel},
 		{Kind: evSignal, Signal: 9}, {Kind: evSignal, Signal: int(viewSignal)}, {Kind: evLook}, {Kind: evProgress},
 		{Kind: evFacts}, {Kind: evFacts, Facts: &report.Node{Ranks: []report.Place{{Rank: 1}}}},
-		{Kind: evPage, Rank: 1}, {Kind: "", Rank: 2}, {Kind: evNote, Rank: 2}} {
+		{Kind: evPage, Rank: 1}, {Kind: "", Rank: 2}, {Kind: evNote, Rank: 2},
+		// With these a job that has failed would seem to be well.
+		{Kind: evFault, Text: "why"}, {Kind: evFault, Code: 256}, {Kind: evNotStarted, Rank: 2, Text: "why"},
+		{Kind: evExit, Rank: 2, Code: 256}, {Kind: evExit, Rank: 2, Code: -1}, {Kind: evExit, Rank: 2, Signal: 128},
+		{Kind: evExit, Rank: 2, Signal: -128}} {
 		if n.check(&e) == nil {
 			t.Errorf("%+v was taken", e)
 		}
@@ -56,8 +60,8 @@ func FuzzEvents(f *testing.F) {
 			return
 		}
 		for range 2 {
-			if f := j.hear(e); f != nil && (f.rank < -1 || f.rank >= 4) {
-				t.Errorf("%s: a fault of rank %d", text, f.rank)
+			if f := j.hear(e); f != nil && (f.rank < -1 || f.rank >= 4 || f.code < 1 || f.code > 255) {
+				t.Errorf("%s: a fault of rank %d with code %d", text, f.rank, f.code)
 			}
 		}
 	})
@@ -78,7 +82,7 @@ func TestFirstInTimeOnNodes(t *testing.T) {
 	} {
 		c := &conductor{
 			m: &meeting{}, o: &cli.Options{}, t: &task{Size: 2, Nodes: 2}, judge: newJudge(2), tails: map[int]string{},
-			local: &local{t: &task{}, orders: json.NewEncoder(io.Discard)},
+			local: &local{t: &task{}, orders: json.NewEncoder(io.Discard), begun: true},
 			nodes: []*node{{name: "n0", ranks: []int{0}}, {name: "n1", number: 1, ranks: []int{1}}},
 		}
 		for i := range story.events {

@@ -37,6 +37,7 @@ func follow(m *meeting, where layout, t *task, o *cli.Options, s Streams) (int, 
 	l.looks.join(m, where)
 	defer l.export(o)()
 	defer l.lookOn(o)()
+	l.start() // now that whoever hears of a rank can look on
 	f := &follower{Streams: s, m: m, o: o, local: l, portrait: newPortrait(l, m.welcome.Report)}
 	if o.Report && !m.welcome.Report {
 		f.say("--report: node 0 reports, and was not told to")

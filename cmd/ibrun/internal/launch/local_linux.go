@@ -39,6 +39,7 @@ type local struct {
 	control *os.File
 	mu      sync.Mutex // held by who gives an order
 	orders  *json.Encoder
+	begun   bool // the agent has its task
 	events  <-chan *event
 	reaper  *reaper
 	group   *cgroup       // the agent's, to clean up if it cannot
@@ -48,7 +49,8 @@ type local struct {
 	done    bool // the agent has said its last word
 }
 
-// startLocal starts an agent with a task. It is ended by cleanUp, and what its ranks recorded can be read until close.
+// startLocal starts an agent, to which start gives the task. It is ended by cleanUp, and what its ranks recorded can be read
+// until close.
 func startLocal(t *task, verbose bool, s Streams) (*local, error) {
 	if err := becomeSubreaper(); err != nil {
 		return nil, err
@@ -66,7 +68,6 @@ func startLocal(t *task, verbose bool, s Streams) (*local, error) {
 	if noPages != nil {
 		l.say("nobody can look on at what the ranks do: %v", noPages)
 	}
-	l.order(&order{Start: t})
 	return l, nil
 }
 
@@ -113,11 +114,22 @@ func listen(control io.Reader) <-chan *event {
 	return events
 }
 
-// order tells the agent something. Any goroutine may call it. That it has died is noticed where its events are read.
+// start gives the agent its task.
+func (l *local) start() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begun = true
+	_ = l.orders.Encode(&order{Start: l.t})
+}
+
+// order tells the agent something, unless it has not been given its task: then there is no rank that it could be about. Any
+// goroutine may call it. That the agent has died is noticed where its events are read.
 func (l *local) order(o *order) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = l.orders.Encode(o)
+	if l.begun {
+		_ = l.orders.Encode(o)
+	}
 }
 
 // hear does what an event asks for on its node. It reports whether that is all.

@@ -26,7 +26,7 @@ func lookers(t *testing.T, ranks int) []*looks {
 		for _, rank := range where.of[node] {
 			task.Ranks = append(task.Ranks, rankTask{Rank: rank})
 		}
-		l := &local{t: task, orders: json.NewEncoder(io.Discard), exited: make([]atomic.Bool, len(task.Ranks))}
+		l := &local{t: task, orders: json.NewEncoder(io.Discard), begun: true, exited: make([]atomic.Bool, len(task.Ranks))}
 		k := newLooks(l)
 		t.Cleanup(func() {
 			k.stop()

@@ -104,8 +104,9 @@ func testMessages(t testing.TB) (events, orders [][]byte) {
 	}
 	for _, e := range []event{{Kind: evStarted, Ranks: []int{2, 3}, PIDs: []int{7, 8}}, {Kind: evExit, Rank: 3, Code: 5},
 		{Kind: evExit, Rank: 3, Signal: 9}, {Kind: evInit, Rank: 3}, {Kind: evFinalize, Rank: 2},
-		{Kind: evAbort, Rank: 3, Code: 7, Text: "why"}, {Kind: evSignal, Signal: 2}, {Kind: evNotStarted, Rank: -1, Text: "why"},
-		{Kind: evFault, Text: "why"}, {Kind: evDone, Rank: -1}, {Kind: evJoin, Join: &join{Name: "n"}},
+		{Kind: evAbort, Rank: 3, Code: 7, Text: "why"}, {Kind: evSignal, Signal: 2},
+		{Kind: evNotStarted, Rank: -1, Code: 1, Text: "why"},
+		{Kind: evFault, Code: 1, Text: "why"}, {Kind: evDone, Rank: -1}, {Kind: evJoin, Join: &join{Name: "n"}},
 		{Kind: evParcel, Parcel: &pmi.Parcel{Group: "WORLD:0"}}, {Kind: evPage, Rank: 2, Page: []byte("page")},
 		{Kind: evProgress, Progress: &progress{Done: 1, Total: 2}},
 		{Kind: evLook, Question: &question{ID: 1, Stacks: []int{2}}}, {Kind: evLook, Answer: &answer{ID: 2, More: true}},
