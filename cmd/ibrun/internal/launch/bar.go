@@ -91,8 +91,7 @@ func (k *sink) eraseBar() error {
 	if k.bar == "" || k.open != nil {
 		return nil
 	}
-	_, err := k.file.WriteString(eraseLine)
-	return err
+	return k.write([]byte(eraseLine))
 }
 
 // redrawBar puts the bar below what has been written.
@@ -100,6 +99,5 @@ func (k *sink) redrawBar() error {
 	if k.bar == "" || k.open != nil {
 		return nil
 	}
-	_, err := k.file.WriteString(k.bar + eraseLine + "\r")
-	return err
+	return k.write([]byte(k.bar + eraseLine + "\r"))
 }

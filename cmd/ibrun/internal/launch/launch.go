@@ -34,7 +34,7 @@ func (s Streams) say(format string, args ...any) {
 	if term.IsTerminal(int(s.Err.Fd())) {
 		erase = eraseLine
 	}
-	fmt.Fprintf(s.Err, erase+"ibrun: "+format+"\n", args...)
+	_ = writeAll(s.Err, fmt.Appendf(nil, erase+"ibrun: "+format+"\n", args...)) // there is nowhere else to say it
 }
 
 // Run runs a job from start to end and returns the exit code of ibrun: 0, that of the rank that failed first, or

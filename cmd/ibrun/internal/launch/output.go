@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
@@ -218,7 +219,7 @@ func (s *source) put(data []byte) error {
 			k.mu.Lock()
 			continue
 		}
-		if _, err := k.file.WriteString("\n"); err != nil {
+		if err := k.write([]byte("\n")); err != nil {
 			return err
 		}
 		k.open = nil
@@ -229,7 +230,7 @@ func (s *source) put(data []byte) error {
 	if err := k.eraseBar(); err != nil {
 		return err
 	}
-	if _, err := k.file.Write(data); err != nil {
+	if err := k.write(data); err != nil {
 		return err
 	}
 	k.open = nil
@@ -240,6 +241,25 @@ func (s *source) put(data []byte) error {
 		}
 	}
 	return k.redrawBar()
+}
+
+// write waits until all has been taken.
+func (k *sink) write(data []byte) error { return writeAll(k.file, data) }
+
+// writeAll writes to one of ibrun's or the agent's standard streams. A terminal is one file for all who have it: a rank that makes
+// its standard input non-blocking makes it so for them too, who have not opened it as such.
+func writeAll(f *os.File, data []byte) error {
+	for {
+		n, err := f.Write(data)
+		if !errors.Is(err, unix.EAGAIN) {
+			return err
+		}
+		data = data[n:]
+		_, err = unix.Poll([]unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLOUT}}, -1)
+		if err != nil && err != unix.EINTR {
+			return err
+		}
+	}
 }
 
 // release lets others end the line that a rank will not.

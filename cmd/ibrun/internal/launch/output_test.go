@@ -200,6 +200,37 @@ func TestReaderWentAway(t *testing.T) {
 	}
 }
 
+// Nothing is lost when someone else who has the same terminal makes it non-blocking.
+func TestNonBlocking(t *testing.T) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	r, w := os.NewFile(uintptr(fds[0]), "reader"), os.NewFile(uintptr(fds[1]), "terminal")
+	defer r.Close()
+	out := newOutput(w, w, true)
+	if err := unix.SetNonblock(fds[1], true); err != nil {
+		t.Fatal(err)
+	}
+	src, dst, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.pump(&source{voice: newVoice(0, false), pipe: src, sink: out.stdout}, func(err error) { t.Errorf("pump failed: %v", err) })
+	want := bytes.Repeat([]byte("0123456789abcde\n"), 64<<10) // more than pipes hold
+	go func() {
+		if _, err := dst.Write(want); err != nil {
+			t.Error(err)
+		}
+		dst.Close()
+		out.pumps.Wait()
+		w.Close()
+	}()
+	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d bytes came out of %d, or different ones: %v", len(got), len(want), err)
+	}
+}
+
 func TestFileNames(t *testing.T) {
 	if got := fileName("out/%h-%r.100%%", 12, "n1"); got != "out/n1-12.100%" {
 		t.Errorf("got %q", got)

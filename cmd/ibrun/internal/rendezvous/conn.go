@@ -220,6 +220,9 @@ func (c *Conn) take(tick bool) (frames []frame, last bool) {
 	if (tick || c.due) && !c.held && !c.silent.Load() {
 		frames = append(frames, frame{kind: kindBeat})
 	}
+	if n := len(frames); c.held && n > 0 && frames[n-1].kind != kindHold {
+		frames = append(frames, frame{kind: kindHold}) // what is sent after the first would be taken for a sign of life
+	}
 	c.due = false
 	return frames, c.closing
 }

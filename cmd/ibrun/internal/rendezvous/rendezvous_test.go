@@ -134,6 +134,13 @@ func TestSilence(t *testing.T) {
 		zero, one := pair(t)
 		go one.Recv()
 		one.Hold()
+		// Some other goroutine still has something to say before the process stands still.
+		if err := one.Send([]byte("by the way")); err != nil {
+			t.Fatal(err)
+		}
+		if message, err := zero.Recv(); err != nil || string(message) != "by the way" {
+			t.Fatalf("came %q, %v", message, err)
+		}
 		got := make(chan error, 1)
 		go func() {
 			message, err := zero.Recv()
