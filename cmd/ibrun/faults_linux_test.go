@@ -302,7 +302,7 @@ func TestAskOnceAndTwice(t *testing.T) {
 
 	p = startJob(t, 2, "-n", "2", "rank", "stubborn")
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
-	p.eventually("ibrun says nothing", func() bool { return p.said() != "" })
+	p.eventually("ibrun says nothing", func() bool { return strings.Contains(p.said(), "once more") })
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
 	p.wantCode(130, "did not end when asked")
 }

@@ -2,10 +2,14 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -45,13 +49,25 @@ func setUp(env *testscript.Env) error {
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
+	addr, err := freeAddress()
+	_, port, _ := strings.Cut(addr, ":")
 	env.Setenv("PORT", port)
-	return errors.Join(err, l.Close())
+	return err
+}
+
+// freeAddress returns an address that nobody listens at. Its port is none of those that the kernel gives to whoever wants any, so
+// that nobody gets it before ibrun does.
+func freeAddress() (string, error) {
+	for {
+		addr := fmt.Sprint("127.0.0.1:", 10000+rand.IntN(20000))
+		l, err := net.Listen("tcp", addr)
+		if err == nil {
+			return addr, l.Close()
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return "", err
+		}
+	}
 }
 
 // code runs a command that has to end with a certain exit code: code 2 ibrun -n 0 rank.

@@ -32,18 +32,11 @@ func newNodes(t *testing.T, n int) *nodes {
 	if err := os.WriteFile(secret, bytes.Repeat([]byte("secret!\n"), 4), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &nodes{t: t, addr: freePort(t), secret: secret, n: n, list: make([]*process, n)}
-}
-
-// freePort returns an address that nobody listens on.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := freeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return &nodes{t: t, addr: addr, secret: secret, n: n, list: make([]*process, n)}
 }
 
 // command is ibrun on one of the nodes.
@@ -300,10 +293,10 @@ func TestNodeCannotStart(t *testing.T) {
 func TestNodeIsMissing(t *testing.T) {
 	t.Parallel()
 	ns := newNodes(t, 4)
-	ns.list[0] = startCommand(t, 0, ns.command(0, "-n", "4", "--join-timeout", "1", "rank", "sleep"))
+	ns.list[0] = startCommand(t, 0, ns.command(0, "-n", "4", "--join-timeout", "5", "rank", "sleep"))
 	ns.list[2] = startCommand(t, 0, ns.command(2, "-n", "4", "rank", "sleep"))
-	ns.list[0].wantCode(1, "nodes 1,3 of 4 did not join within 1s (--join-timeout)\n")
-	ns.list[2].wantCode(1, "nodes 1,3 of 4 did not join within 1s (--join-timeout)\n")
+	ns.list[0].wantCode(1, "nodes 1,3 of 4 did not join within 5s (--join-timeout)\n")
+	ns.list[2].wantCode(1, "nodes 1,3 of 4 did not join within 5s (--join-timeout)\n")
 
 	ns = newNodes(t, 2)
 	p := startCommand(t, 0, ns.command(1, "-n", "2", "--join-timeout", "0.3", "rank", "sleep"))
@@ -326,7 +319,7 @@ func TestNodeIsMissing(t *testing.T) {
 func TestNodesWithOtherSecret(t *testing.T) {
 	t.Parallel()
 	ns := newNodes(t, 2)
-	ns.list[0] = startCommand(t, 0, ns.command(0, "-n", "2", "--join-timeout", "1", "rank", "sleep"))
+	ns.list[0] = startCommand(t, 0, ns.command(0, "-n", "2", "--join-timeout", "5", "rank", "sleep"))
 	other := newNodes(t, 2)
 	other.addr = ns.addr
 	if err := os.WriteFile(other.secret, bytes.Repeat([]byte("another\n"), 4), 0o600); err != nil {
@@ -384,8 +377,9 @@ func newNetwork(t *testing.T) network {
 		}
 		t.Skip(need)
 	}
-	id := os.Getpid() % 100000
-	n := network{fmt.Sprintf("ibn%d", id), fmt.Sprintf("ibv%d", id), "198.18.77.1", "198.18.77.2"}
+	id := os.Getpid() % (1 << 14) // others may run these tests on this machine as well
+	n := network{fmt.Sprintf("ibn%d", id), fmt.Sprintf("ibv%d", id),
+		fmt.Sprintf("198.18.%d.%d", id/64, id%64*4+1), fmt.Sprintf("198.18.%d.%d", id/64, id%64*4+2)}
 	run := func(words string) {
 		t.Helper()
 		if out, err := exec.Command(ip, strings.Fields(words)...).CombinedOutput(); err != nil {
