@@ -40,8 +40,9 @@ type output struct {
 
 // sink is where lines go: ibrun's standard output and error (one sink if they are the same), or a file.
 type sink struct {
-	file  *os.File
-	eager bool // show unfinished lines after a while
+	file     *os.File
+	eager    bool          // show unfinished lines after a while
+	patience time.Duration // how long others wait for the rest of a line
 
 	mu    sync.Mutex
 	open  *voice    // whose line is unfinished here, nil if none is
@@ -50,10 +51,12 @@ type sink struct {
 	late  bool      // no bar will be drawn any more
 }
 
+func newSink(f *os.File) *sink { return &sink{file: f, patience: patience} }
+
 // newOutput takes the agent's own standard output and error. alone says that there is one rank, so nothing can be
 // mixed.
 func newOutput(stdout, stderr *os.File, alone bool) *output {
-	o := &output{stdout: &sink{file: stdout}, stderr: &sink{file: stderr}, files: map[string]*sink{}}
+	o := &output{stdout: newSink(stdout), stderr: newSink(stderr), files: map[string]*sink{}}
 	if a, err := stdout.Stat(); err == nil {
 		if b, err := stderr.Stat(); err == nil && os.SameFile(a, b) {
 			o.stderr = o.stdout
@@ -77,7 +80,7 @@ func (o *output) toFile(name string) (*sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.files[name] = &sink{file: f}
+	o.files[name] = newSink(f)
 	return o.files[name], nil
 }
 
@@ -237,7 +240,7 @@ func (s *source) put(data []byte) error {
 	if data[len(data)-1] != '\n' {
 		k.open, k.yield = s.voice, time.Now()
 		if !k.eager {
-			k.yield = k.yield.Add(patience)
+			k.yield = k.yield.Add(k.patience)
 		}
 	}
 	return k.redrawBar()
