@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -142,6 +143,19 @@ func (l *Link) packet() ([]byte, error) {
 		readErr = fmt.Errorf("job: receive: %w", readErr)
 	}
 	return packet, readErr
+}
+
+// CloseRead ends what comes in, even if others hold the other end: what has come can still be received, and then there is [io.EOF].
+func (l *Link) CloseRead() error {
+	conn, err := l.file.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("job: end receiving: %w", err)
+	}
+	errControl := conn.Control(func(fd uintptr) { err = unix.Shutdown(int(fd), unix.SHUT_RD) })
+	if err = errors.Join(errControl, err); err != nil {
+		return fmt.Errorf("job: end receiving: %w", err)
+	}
+	return nil
 }
 
 // Close closes this end. It ends calls that wait. Closing twice is an error and otherwise harmless.

@@ -245,6 +245,37 @@ func TestRankThatNeverReads(t *testing.T) {
 	}
 }
 
+// What has come is received after CloseRead, and then the end, although the other end is open; so ends a Recv that waits.
+func TestCloseRead(t *testing.T) {
+	agent, rank := pair(t)
+	if err := rank.Send(KindNote, Note{"last words"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.CloseRead(); err != nil {
+		t.Fatal(err)
+	}
+	var note Note
+	m, err := agent.Recv(t.Context())
+	if err = errors.Join(err, m.Decode(&note)); err != nil || note.Text != "last words" {
+		t.Errorf("received %q, %v", note.Text, err)
+	}
+	if _, err := agent.Recv(t.Context()); err != io.EOF {
+		t.Errorf("after the last: %v", err)
+	}
+	agent, _ = pair(t)
+	ended := make(chan error)
+	go func() {
+		_, err := agent.Recv(context.Background())
+		ended <- err
+	}()
+	if err := agent.CloseRead(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != io.EOF {
+		t.Errorf("a Recv ends with %v", err)
+	}
+}
+
 func TestCloseEndsRecv(t *testing.T) {
 	agent, _ := pair(t)
 	done := make(chan error)

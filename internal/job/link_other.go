@@ -27,5 +27,8 @@ func (*Link) Send(Kind, any) error { return ErrNotSupported }
 // Recv returns [ErrNotSupported].
 func (*Link) Recv(context.Context) (Message, error) { return Message{}, ErrNotSupported }
 
+// CloseRead returns [ErrNotSupported].
+func (*Link) CloseRead() error { return ErrNotSupported }
+
 // Close returns [ErrNotSupported].
 func (*Link) Close() error { return ErrNotSupported }

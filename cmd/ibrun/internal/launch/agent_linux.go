@@ -315,14 +315,19 @@ func (a *agent) mourn(local int) {
 	}
 }
 
-// hangUp waits until all that a dead rank said by PMI has been heard, so that Abort or Finalize come before its exit.
+// hangUp waits until all that a dead rank said by PMI and by its link has been heard, so that it comes before its exit.
 func (a *agent) hangUp(r *rank) {
-	// From now on nothing more comes in, even if children of the rank still hold its end, and no answer waits to be taken; what has
+	// From now on nothing more comes in, even if children of the rank still hold its ends, and no answer waits to be taken; what has
 	// come is read first.
 	if conn, err := r.pmi.SyscallConn(); err == nil {
 		_ = conn.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) }) // it may be closed already
 	}
 	<-r.served
+	if err := r.link.CloseRead(); err != nil { // nobody has closed it before
+		a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: err.Error()})
+		return
+	}
+	<-r.heard
 }
 
 // servePMI answers one rank until its connection ends.

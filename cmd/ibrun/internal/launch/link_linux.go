@@ -9,6 +9,7 @@ import (
 
 // readLink passes on what a rank says over IBRUN_FD.
 func (a *agent) readLink(r *rank) {
+	defer close(r.heard)
 	for {
 		m, err := r.link.Recv(context.Background())
 		if err != nil && !errors.Is(err, job.ErrMalformed) {

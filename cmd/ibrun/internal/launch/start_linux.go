@@ -19,6 +19,7 @@ type rank struct {
 	voice  *voice
 	pmi    *os.File      // the agent's end
 	served chan struct{} // closed when all that came through pmi has been answered
+	heard  chan struct{} // closed when all that came through link has been passed on
 	dies   chan struct{} // closed when it is dead, before the last of its words are heard
 	told   chan struct{} // closed when ibrun has been told of that
 	link   *job.Link
@@ -60,7 +61,7 @@ func (a *agent) allStarted() {
 func (a *agent) start(i int) error {
 	t := &a.task.Ranks[i]
 	r := &rank{task: t, voice: newVoice(t.Rank, a.task.Label), served: make(chan struct{}),
-		dies: make(chan struct{}), told: make(chan struct{})}
+		heard: make(chan struct{}), dies: make(chan struct{}), told: make(chan struct{})}
 	w, err := openWires()
 	if err != nil {
 		return err
