@@ -293,10 +293,10 @@ func TestNodeCannotStart(t *testing.T) {
 func TestNodeIsMissing(t *testing.T) {
 	t.Parallel()
 	ns := newNodes(t, 4)
-	ns.list[0] = startCommand(t, 0, ns.command(0, "-n", "4", "--join-timeout", "5", "rank", "sleep"))
 	ns.list[2] = startCommand(t, 0, ns.command(2, "-n", "4", "rank", "sleep"))
-	ns.list[0].wantCode(1, "nodes 1,3 of 4 did not join within 5s (--join-timeout)\n")
-	ns.list[2].wantCode(1, "nodes 1,3 of 4 did not join within 5s (--join-timeout)\n")
+	ns.list[0] = startCommand(t, 0, ns.command(0, "-n", "4", "--join-timeout", "3", "rank", "sleep"))
+	ns.list[0].wantCode(1, "nodes 1,3 of 4 did not join within 3s (--join-timeout)\n")
+	ns.list[2].wantCode(1, "nodes 1,3 of 4 did not join within 3s (--join-timeout)\n")
 
 	ns = newNodes(t, 2)
 	p := startCommand(t, 0, ns.command(1, "-n", "2", "--join-timeout", "0.3", "rank", "sleep"))
@@ -319,14 +319,14 @@ func TestNodeIsMissing(t *testing.T) {
 func TestNodesWithOtherSecret(t *testing.T) {
 	t.Parallel()
 	ns := newNodes(t, 2)
-	ns.list[0] = startCommand(t, 0, ns.command(0, "-n", "2", "--join-timeout", "5", "rank", "sleep"))
 	other := newNodes(t, 2)
 	other.addr = ns.addr
 	if err := os.WriteFile(other.secret, bytes.Repeat([]byte("another\n"), 4), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	startCommand(t, 0, other.command(1, "-n", "2", "rank", "sleep")).
-		wantCode(1, "node 0 at "+ns.addr+": it has another secret (--secret-file)")
+	other.list[1] = startCommand(t, 0, other.command(1, "-n", "2", "rank", "sleep"))
+	ns.list[0] = startCommand(t, 0, ns.command(0, "-n", "2", "--join-timeout", "3", "rank", "sleep"))
+	other.list[1].wantCode(1, "node 0 at "+ns.addr+": it has another secret (--secret-file)")
 	ns.list[0].wantCode(1, "tried: node 1: it has another secret")
 }
 
