@@ -32,9 +32,11 @@ type agent struct {
 	reaper  *reaper
 	closing atomic.Bool   // no more ranks are to be started
 	started chan struct{} // closed when no more ranks will be
+	watched chan struct{} // closed when all deaths have been told
 
 	mu     sync.Mutex
 	events *json.Encoder
+	first  int // the rank that has failed first here, -1: none
 
 	// What startAll needs, which alone uses it.
 	allowed []int // PUs
@@ -76,7 +78,7 @@ func Agent() int {
 
 // newAgent returns an agent that can at least send, also with an error.
 func newAgent(t *task, control io.Writer) (a *agent, err error) {
-	a = &agent{task: t, started: make(chan struct{}), events: json.NewEncoder(control)}
+	a = &agent{task: t, started: make(chan struct{}), watched: make(chan struct{}), events: json.NewEncoder(control), first: -1}
 	a.out = newOutput(os.Stdout, os.Stderr, len(t.Ranks) == 1)
 	if err := becomeSubreaper(); err != nil {
 		return a, err
@@ -122,6 +124,9 @@ func (a *agent) send(e *event) {
 	defer a.mu.Unlock()
 	if e.Time == 0 {
 		e.Time = time.Now().UnixNano()
+	}
+	if a.first < 0 && (e.Kind == evAbort || e.Kind == evExit && !e.Told && (e.Code != 0 || e.Signal != 0)) {
+		a.first = e.Rank
 	}
 	_ = a.events.Encode(e)
 }
@@ -236,12 +241,13 @@ func (a *agent) kill() (stuck []int) {
 	return stuck
 }
 
-// finish ends what is left and sends the last event, once all output has been passed on. ibrun dying is reason not
-// to wait.
+// finish ends what is left and sends the last event, once all deaths have been told and all output has been passed on. ibrun dying
+// is reason not to wait.
 func (a *agent) finish(e *ending, orders <-chan order) {
-	done := event{Kind: evDone, Rank: e.Tail, PIDs: a.kill()}
+	done := event{Kind: evDone, PIDs: a.kill()}
 	shown := make(chan struct{})
 	go func() {
+		<-a.watched
 		a.out.pumps.Wait()
 		a.out.stderr.endBar()
 		close(shown)
@@ -250,14 +256,22 @@ func (a *agent) finish(e *ending, orders <-chan order) {
 		select {
 		case <-shown:
 			waiting = false
-		case _, alive := <-orders:
+		case o, alive := <-orders:
 			if !alive {
 				return
 			}
+			if o.End != nil {
+				e = o.End
+			}
 		}
 	}
+	if done.Rank = e.Tail; a.task.local(e.Tail) < 0 {
+		a.mu.Lock()
+		done.Rank = a.first // which node 0 may find to have been before the one that it knows of
+		a.mu.Unlock()
+	}
 	for _, r := range a.ranks {
-		if r.task.Rank == e.Tail {
+		if r.task.Rank == done.Rank {
 			done.Text = r.voice.last()
 		}
 	}
@@ -266,6 +280,7 @@ func (a *agent) finish(e *ending, orders <-chan order) {
 
 // watch reports the deaths of ranks in their order.
 func (a *agent) watch() {
+	defer close(a.watched)
 	for range a.ranks {
 		i, when, err := a.deaths.next()
 		if err != nil {

@@ -2,8 +2,10 @@ package launch
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -61,4 +63,64 @@ func TestHangUp(t *testing.T) {
 		t.Errorf("a note is not among %s", &events)
 	}
 	a.mu.Unlock()
+}
+
+// The last event of an agent comes behind the ends of its ranks, and brings the last output of the one that failed first here if no
+// other is asked for: node 0 may not have heard of it when it ended the job.
+func TestFinish(t *testing.T) {
+	pmiEnd, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, linkEnd, err := job.Pair()
+	if err := errors.Join(err, theirs.Close()); err != nil {
+		t.Fatal(err)
+	}
+	defer linkEnd.Close()
+	devNull, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer devNull.Close()
+	var events strings.Builder
+	a := &agent{task: &task{Ranks: []rankTask{{Rank: 1}}}, events: json.NewEncoder(&events), first: -1, watched: make(chan struct{}),
+		out: newOutput(devNull, devNull, true)}
+	r := &rank{task: &a.task.Ranks[0], pmi: pmiEnd, link: link, voice: newVoice(1, false),
+		served: make(chan struct{}), heard: make(chan struct{}), dies: make(chan struct{}), told: make(chan struct{})}
+	close(r.served)
+	go a.readLink(r)
+	r.voice.remember([]byte("some words\n"), false)
+	a.ranks = []*rank{r}
+	if a.deaths, err = newDeaths(1); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(a.deaths.epoll)
+	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "exit 3"}, &syscall.ProcAttr{
+		Sys: &syscall.SysProcAttr{PidFD: &r.pidfd}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.pid = pid
+	if err := a.deaths.add(0, pid, r.pidfd, pmiEnd); err != nil {
+		t.Fatal(err)
+	}
+	a.reaper = newReaper(pid)
+	<-a.reaper.gone
+	go func() {
+		time.Sleep(150 * time.Millisecond) // the machine is busy
+		a.watch()
+	}()
+	a.finish(&ending{Tail: 0}, make(chan order))
+	var got []event
+	for text := json.NewDecoder(strings.NewReader(events.String())); text.More(); {
+		var e event
+		if err := text.Decode(&e); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e)
+	}
+	if len(got) != 2 || got[0].Kind != evExit || got[0].Code != 3 || got[1].Kind != evDone || got[1].Rank != 1 ||
+		got[1].Text != "some words" {
+		t.Errorf("the agent said %+v", got)
+	}
 }
