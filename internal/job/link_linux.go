@@ -145,7 +145,8 @@ func (l *Link) packet() ([]byte, error) {
 	return packet, readErr
 }
 
-// CloseRead ends what comes in, even if others hold the other end: what has come can still be received, and then there is [io.EOF].
+// CloseRead ends what comes in, even if others hold the other end: what has come can still be received, and then there is
+// [io.EOF].
 func (l *Link) CloseRead() error {
 	conn, err := l.file.SyscallConn()
 	if err != nil {

@@ -107,8 +107,9 @@ func NewServer(job Job) (*Server, error) {
 }
 
 // Serve answers one rank until its connection ends, closes it, and returns why it ended: nil if the rank closed it
-// or died. What a rank said before it died is heard to the end. Nothing a rank sends disturbs the others. A rank that is gone is missing from every barrier that it has
-// not reached; ending the job is up to the caller. To end a Serve, close conn or the other side of it.
+// or died. What a rank said before it died is heard to the end. Nothing a rank sends disturbs the others. A rank that is
+// gone is missing from every barrier that it has not reached; ending the job is up to the caller. To end a Serve, close
+// conn or the other side of it.
 func (s *Server) Serve(rank int, conn io.ReadWriteCloser) error {
 	if rank < 0 || rank >= s.job.Size || !s.serves(rank) {
 		conn.Close()

@@ -241,8 +241,8 @@ func (a *agent) kill() (stuck []int) {
 	return stuck
 }
 
-// finish ends what is left and sends the last event, once all deaths have been told and all output has been passed on. ibrun dying
-// is reason not to wait.
+// finish ends what is left and sends the last event, once all deaths have been told and all output has been passed on. ibrun
+// dying is reason not to wait.
 func (a *agent) finish(e *ending, orders <-chan order) {
 	done := event{Kind: evDone, PIDs: a.kill()}
 	shown := make(chan struct{})

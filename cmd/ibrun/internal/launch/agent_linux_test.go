@@ -65,8 +65,8 @@ func TestHangUp(t *testing.T) {
 	a.mu.Unlock()
 }
 
-// The last event of an agent comes behind the ends of its ranks, and brings the last output of the one that failed first here if no
-// other is asked for: node 0 may not have heard of it when it ended the job.
+// The last event of an agent comes behind the ends of its ranks, and brings the last output of the one that failed first here if
+// no other is asked for: node 0 may not have heard of it when it ended the job.
 func TestFinish(t *testing.T) {
 	pmiEnd, theirs, err := os.Pipe()
 	if err != nil {

@@ -249,8 +249,8 @@ func (s *source) put(data []byte) error {
 // write waits until all has been taken.
 func (k *sink) write(data []byte) error { return writeAll(k.file, data) }
 
-// writeAll writes to one of ibrun's or the agent's standard streams. A terminal is one file for all who have it: a rank that makes
-// its standard input non-blocking makes it so for them too, who have not opened it as such.
+// writeAll writes to one of ibrun's or the agent's standard streams. A terminal is one file for all who have it: a rank that
+// makes its standard input non-blocking makes it so for them too, who have not opened it as such.
 func writeAll(f *os.File, data []byte) error {
 	for {
 		n, err := f.Write(data)
