@@ -255,12 +255,13 @@ func (d *Domain) lose(from int, err error) {
 	if d.down[from] {
 		return
 	}
+	why := &errDown
 	if err == nil {
-		err = fabric.ErrPeerClosed
+		err, why = fabric.ErrPeerClosed, &errLeft
 	}
 	d.lost = append(d.lost, fabric.Event{Kind: fabric.PeerDown, Peer: int32(d.local[from]), Err: err})
 	if e := d.ends[from]; e != nil {
-		e.ended.CompareAndSwap(nil, &errDown)
+		e.ended.CompareAndSwap(nil, why)
 	}
 	d.mute(from)
 }
@@ -338,7 +339,9 @@ func (d *Domain) Close() error {
 	if d.self != nil {
 		atomic.OrUint32(&d.self.flags, closed)
 		for to := range d.local {
-			if to != d.me && (d.ends[to] != nil || d.ins[to] != nil) {
+			// Who connects later than this looks sees the flag when it sends.
+			met := atomic.LoadUint64(&d.self.from[to/64])>>(to%64)&1 != 0
+			if to != d.me && (d.ends[to] != nil || met) {
 				d.tell(to, &d.controls[to].gone)
 			}
 		}

@@ -16,7 +16,7 @@ type endpoint struct {
 	w     *ring.Writer
 	flags *uint32               // of the peer
 	fence bool                  // between publishing a record and looking whether the peer sleeps
-	ended atomic.Pointer[error] // why nothing goes any more: ErrPeerDown or ErrClosed; nil: open
+	ended atomic.Pointer[error] // why nothing goes any more: one of those below; nil: open
 	to    int
 	peer  *control
 	d     *Domain
@@ -71,7 +71,7 @@ func (e *endpoint) refused(err error) error {
 	case err != nil:
 		return err
 	case atomic.LoadUint32(e.flags)&closed != 0:
-		return fabric.ErrPeerDown
+		return fabric.ErrPeerClosed
 	}
 	return fabric.ErrAgain
 }
@@ -79,7 +79,7 @@ func (e *endpoint) refused(err error) error {
 // notice looks at a peer that is not simply open and awake.
 func (e *endpoint) notice() error {
 	if atomic.LoadUint32(e.flags)&closed != 0 {
-		return fabric.ErrPeerDown
+		return fabric.ErrPeerClosed
 	}
 	e.d.rouse(e.to)
 	return nil
@@ -121,6 +121,7 @@ func (e *endpoint) Close() error {
 var (
 	errClosed = fabric.ErrClosed
 	errDown   = fabric.ErrPeerDown
+	errLeft   = fabric.ErrPeerClosed
 )
 
 func (e *endpoint) unmap() error {

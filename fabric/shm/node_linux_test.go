@@ -341,6 +341,46 @@ func TestEndpointCloseDrops(t *testing.T) {
 	}
 }
 
+// TestCloseUnlooked: who leaves without having looked who has connected is missed by them nevertheless.
+func TestCloseUnlooked(t *testing.T) {
+	ds := openAll(t, node(2))
+	there := connect(t, ds[0], 1)
+	if err := errors.Join(there.Send([]byte{1}, nil), ds[1].Close()); err != nil {
+		t.Fatal(err)
+	}
+	var evs [1]fabric.Event
+	n, err := ds[0].Poll(evs[:])
+	if n != 1 || err != nil || evs[0].Kind != fabric.PeerDown || !errors.Is(evs[0].Err, fabric.ErrPeerClosed) {
+		t.Errorf("%d events, %+v, %v", n, evs[0], err)
+	}
+	if err := there.Send([]byte{2}, nil); !errors.Is(err, fabric.ErrPeerClosed) {
+		t.Errorf("send afterwards: %v", err)
+	}
+}
+
+// TestSendToClosed: a send that is the first to find out that a peer has closed in order says just that.
+func TestSendToClosed(t *testing.T) {
+	for name, fill := range map[string]bool{"room": false, "full": true} {
+		t.Run(name, func(t *testing.T) {
+			ds := openAll(t, node(2))
+			there := connect(t, ds[0], 1)
+			for fill {
+				if err := there.Send(make([]byte, 1000), nil); err == fabric.ErrAgain {
+					break
+				} else if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := ds[1].Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := there.Send(make([]byte, 1000), nil); !errors.Is(err, fabric.ErrPeerClosed) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // TestSegmentNotMade: when the first peer cannot make a segment the others do not wait for it.
 func TestSegmentNotMade(t *testing.T) {
 	nothingLeft(t)
