@@ -138,8 +138,12 @@ func (e *endpoint) enqueue(k kind, header, payload []byte, gone int) error {
 	if e.out == nil {
 		e.out = e.d.borrow()[:0]
 	}
-	if n-gone > cap(e.out)-len(e.out) {
-		if n-gone > cap(e.out)-len(e.out)+e.sent {
+	room := cap(e.out) - len(e.out)
+	if k != kindBye {
+		room -= headerBytes // a goodbye always fits behind
+	}
+	if n-gone > room {
+		if n-gone > room+e.sent {
 			return fabric.ErrAgain
 		}
 		e.out = e.out[:copy(e.out, e.out[e.sent:])]

@@ -115,6 +115,51 @@ func busy(d *Domain) (n int) {
 	return n
 }
 
+// TestCloseWhenFull: what was sent before Close arrives, and the goodbye behind it, also if not a byte more would have gone.
+func TestCloseWhenFull(t *testing.T) {
+	tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, window: 64 << 10}
+	ds := seats(t, tr, 2)
+	there := connectTo(t, ds[0], 1, ds[1].Addr())
+	var evs [32]fabric.Event
+	sent, took := 0, 0
+	poll := func(d *Domain) []fabric.Event {
+		n, err := d.Poll(evs[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return evs[:n]
+	}
+	end := time.Now().Add(time.Minute)
+	for err := error(nil); err == nil || sent == 0; { // empty messages: what is left of the buffer is less than another header
+		if err = there.Send(nil, nil); err == nil {
+			sent++
+		} else if err != fabric.ErrAgain || time.Now().After(end) {
+			t.Fatal(err)
+		} else if sent == 0 {
+			poll(ds[0])
+			took += len(poll(ds[1]))
+		}
+	}
+	if err := there.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		poll(ds[0])
+		for _, ev := range poll(ds[1]) {
+			if ev.Kind == fabric.PeerDown {
+				if took != sent || !errors.Is(ev.Err, fabric.ErrPeerClosed) {
+					t.Errorf("%d of %d messages came, and then: %v", took, sent, ev.Err)
+				}
+				return
+			}
+			took++
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d messages came", took, sent)
+		}
+	}
+}
+
 // TestStalePeer: a peer of an earlier run, which has another secret and still calls, gets nowhere, and those whom it calls do not
 // notice.
 func TestStalePeer(t *testing.T) {
