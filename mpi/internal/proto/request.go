@@ -78,6 +78,7 @@ type Request struct {
 	loan  int  // buf is this loan of the attached buffer; 0: none
 	gen   uint64
 	index uint32
+	turn  uint32 // counts operations, those of a persistent request one by one: peers call it by that
 
 	buf     []byte // the user's memory, reachable from here until completion
 	route   Route
@@ -121,7 +122,7 @@ func (e *Engine) moreRequests() {
 	e.requests = append(e.requests, block)
 	for i := slab - 1; i >= 0; i-- {
 		r := &block[i]
-		r.e, r.index, r.gen, r.word = e, uint32(base+i), 1, -1
+		r.e, r.index, r.gen, r.turn, r.word = e, uint32(base+i), 1, 1, -1
 		r.posted.Init(r)
 		r.out.req = r
 		r.move.req = r
@@ -129,8 +130,8 @@ func (e *Engine) moreRequests() {
 	}
 }
 
-// id is what names a request to a peer: slot and use.
-func (r *Request) id() uint64 { return uint64(r.index)<<32 | uint64(uint32(r.gen)) }
+// id is what names an operation to a peer: slot, and which of those in it. Word of one that has ended may come late.
+func (r *Request) id() uint64 { return uint64(r.index)<<32 | uint64(r.turn) }
 
 // byID finds the active request that a peer names; nil if there is none, which no correct peer causes.
 func (e *Engine) byID(id uint64) *Request {
@@ -139,7 +140,7 @@ func (e *Engine) byID(id uint64) *Request {
 		return nil
 	}
 	r := &e.requests[i/slab][i%slab]
-	if r.state != active || uint32(r.gen) != uint32(id) {
+	if r.state != active || r.turn != uint32(id) {
 		return nil
 	}
 	return r
@@ -187,6 +188,7 @@ func (e *Engine) collect(r *Request) (Status, error) {
 	st, err := r.status, r.err
 	if r.keep {
 		r.state = inactive
+		r.turn++
 	} else {
 		e.release(r)
 	}
@@ -200,6 +202,7 @@ func (e *Engine) release(r *Request) {
 		r.loan = 0
 	}
 	r.gen++
+	r.turn++
 	r.state = free
 	r.buf, r.err = nil, nil
 	r.keep, r.ends, r.epoch = false, 0, 0

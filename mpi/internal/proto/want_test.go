@@ -307,6 +307,55 @@ func TestWantTakenBack(t *testing.T) {
 	})
 }
 
+// TestWantAgain: a persistent receive is started once more before the answer to its last taking back has come. That answer is
+// not taken for the next one, which is still to come: the sender has begun to write.
+func TestWantAgain(t *testing.T) {
+	const n = 100000
+	es := open(t, 2, nil, nil)
+	exact(es, 1)
+	a, b := es[0], es[1]
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(a.Send(to(0, 1, 0), []byte{1}, Standard))
+	_, err := b.Recv(from(0, 0), make([]byte, 1))
+	must(err)
+	send := func(i int) {
+		t.Helper()
+		_, err := a.Isend(to(0, 1, 5), letter{5, n, n}.payload(i), Standard)
+		must(err)
+	}
+	buf := guarded(n)
+	h := b.RecvInit(from(0, 5), buf[:n])
+	finish := func(i int) {
+		t.Helper()
+		st, err := b.Wait(h)
+		must((letter{5, n, n}).check(i, st, err, buf))
+	}
+	must(b.Start(h))
+	send(1) // before the want is seen: offered
+	must(b.Cancel(h))
+	finish(1)
+	must(a.pokeOnce()) // answers
+	must(b.Start(h))
+	must(a.pokeOnce()) // sees the want
+	send(2)            // and uses it
+	must(a.pokeOnce())
+	must(b.Cancel(h))
+	finish(2)
+	must(a.pokeOnce())
+	must(b.pokeOnce())
+	must(b.Start(h))
+	must(b.Cancel(h))
+	must(a.pokeOnce())
+	if st, err := b.Wait(h); err != nil || !st.Cancelled {
+		t.Errorf("cancelled: %+v, %v", st, err)
+	}
+}
+
 // TestOvertaking: an offer does not wait behind small messages for which there is no room, and all arrive.
 func TestOvertaking(t *testing.T) {
 	for _, on := range []bool{false, true} {
