@@ -201,11 +201,16 @@ func (m *meeting) settleContext(common []uint64, keep bool) (uint32, error) {
 	s.free[id/64] &^= 1 << (id % 64)
 	s.held = false
 	s.mu.Unlock()
+	number := uint32(id) << 1
+	m.c.e.Expect(number)
+	m.c.e.Expect(number | collective)
 	var newest [1]uint32
 	if err := m.allreduce(bytesOf(newest[:]), bytesOf(generation[:]), dtype.Uint32, Max); err != nil {
 		return 0, err
 	}
-	ctx := newest[0]<<proto.ContextBits | uint32(id)<<1
+	ctx := newest[0]<<proto.ContextBits | number
+	m.c.e.Agreed(ctx, keep)
+	m.c.e.Agreed(ctx|collective, keep)
 	s.mu.Lock()
 	s.used[id] = newest[0]
 	s.mu.Unlock()

@@ -75,6 +75,7 @@ type Engine struct {
 	tables map[uint32]*table // by context
 	dead   table             // stands for those of contexts that have ended: nothing waits in it
 	ended  map[uint32]uint32 // by number, the last context of that number that ended
+	before map[uint32]uint32 // likewise, while Expect has it that none has
 	recent [16]cached
 	events [32]fabric.Event
 
@@ -127,6 +128,7 @@ func New(c Config) (*Engine, error) {
 		spin:   spinAlone,
 		tables: map[uint32]*table{},
 		ended:  map[uint32]uint32{},
+		before: map[uint32]uint32{},
 		report: c.Report,
 		missed: c.Missed,
 		rec:    c.Record,
@@ -236,8 +238,38 @@ func (e *Engine) lookup(context uint32) *table {
 
 // stale tells whether a context has been forgotten. Generations are compared as they come round.
 func (e *Engine) stale(context uint32) bool {
-	ended, ok := e.ended[context&(1<<ContextBits-1)]
+	ended, ok := e.ended[numberOf(context)]
 	return ok && int32(context-ended) <= 0
+}
+
+func numberOf(context uint32) uint32 { return context & (1<<ContextBits - 1) }
+
+// Expect is called before processes agree on the generation of a context with this number; Agreed follows. Others may have used
+// the number so often since it was used here that generations have come round, and the next looks like one that has ended. So
+// nothing of that number counts as ended until the next is known, since its first messages may come before that.
+func (e *Engine) Expect(number uint32) {
+	e.lock()
+	defer e.unlock()
+	if last, ok := e.ended[number]; ok {
+		e.before[number] = last
+		delete(e.ended, number)
+	}
+}
+
+// Agreed says which context it is. Those before have ended, and if this process does not take part in it, so has this one.
+func (e *Engine) Agreed(context uint32, joins bool) {
+	e.lock()
+	defer e.unlock()
+	number := numberOf(context)
+	last, ok := e.before[number]
+	delete(e.before, number)
+	e.ended[number] = context
+	if joins {
+		e.ended[number] = context - 1<<ContextBits
+	}
+	if ok && last != context {
+		e.forget(last, ErrEnded) // what came late of it meanwhile
+	}
 }
 
 // Forget ends a context. Receives that wait in it complete with err, probes end with ErrEnded, as later calls do;
@@ -245,7 +277,11 @@ func (e *Engine) stale(context uint32) bool {
 func (e *Engine) Forget(context uint32, err error) {
 	e.lock()
 	defer e.unlock()
-	e.ended[context&(1<<ContextBits-1)] = context
+	e.ended[numberOf(context)] = context
+	e.forget(context, err)
+}
+
+func (e *Engine) forget(context uint32, err error) {
 	t := e.tables[context]
 	if t == nil {
 		return

@@ -71,6 +71,43 @@ func TestForget(t *testing.T) {
 	}
 }
 
+// TestExpect: between Expect and Agreed messages of any use of a number come in; then those of the last one are dropped.
+func TestExpect(t *testing.T) {
+	es := open(t, 2, nil, nil)
+	a, b := es[0], es[1]
+	in := func(context uint32, r Route) Route { r.Context = context; return r }
+	const number, last, next = 7, 7 | 9<<ContextBits, 7 | 3<<ContextBits
+	b.Forget(last, ErrEnded)
+	b.Expect(number)
+	late, err := a.Isend(in(last, to(0, 1, 1)), make([]byte, 10), Synchronous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Send(in(next, to(0, 1, 1)), make([]byte, 5), Standard); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.pokeOnce(); err != nil {
+		t.Fatal(err)
+	}
+	b.Agreed(next, true)
+	if st, err := b.Recv(in(next, from(0, AnyTag)), make([]byte, 5)); err != nil || st.Bytes != 5 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if _, err := a.Wait(late); err != nil {
+		t.Error(err)
+	}
+	if r, m := b.Waiting(last); r+m != 0 {
+		t.Errorf("%d receives and %d messages of the last use wait", r, m)
+	}
+	b.Expect(number)
+	b.Agreed(next+1<<ContextBits, false)
+	for _, context := range []uint32{next - 1<<ContextBits, next + 1<<ContextBits} {
+		if _, err := b.Recv(in(context, from(0, AnyTag)), nil); !errors.Is(err, ErrEnded) {
+			t.Errorf("context %#x: %v", context, err)
+		}
+	}
+}
+
 // TestFreeActive lets go of operations under way: they complete, and their places are used again.
 func TestFreeActive(t *testing.T) {
 	es := open(t, 2, nil, nil)
