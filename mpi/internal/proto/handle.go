@@ -75,19 +75,17 @@ func (e *Engine) Test(h Handle) (Status, bool, error) {
 
 func (e *Engine) test(h Handle) (Status, bool, error) {
 	r := h.r
+	var lost error
+	if !h.over() {
+		lost = e.poke() // another goroutine may have collected it meanwhile
+	}
 	switch {
 	case !h.valid():
 		return Status{}, true, ErrStale
 	case r.state == inactive:
 		return empty, true, nil
-	}
-	if r.state != done {
-		if err := e.poke(); err != nil {
-			return Status{}, true, err
-		}
-	}
-	if r.state != done {
-		return Status{}, false, nil
+	case r.state == active:
+		return Status{}, lost != nil, lost
 	}
 	_, err := e.collect(r)
 	return r.status, true, err
@@ -129,12 +127,12 @@ func (e *Engine) TestAny(op perf.Op, hs []Handle) (i int, ok bool, err error) {
 	began := e.rec.Begin(op, 0)
 	defer func() { e.rec.End(op, 0, began) }()
 	if i = firstDone(hs); i == none {
-		if err := e.poke(); err != nil {
-			return 0, false, err
+		lost := e.poke()
+		if i = firstDone(hs); i == none {
+			return 0, false, lost
 		}
-		i = firstDone(hs)
 	}
-	return i, i != none, nil
+	return i, true, nil
 }
 
 // Poke reports whether Wait would return at once, after some progress if it would not have. A stale handle is done:
@@ -143,11 +141,11 @@ func (e *Engine) Poke(h Handle) (bool, error) {
 	e.lock()
 	defer e.unlock()
 	if !h.over() {
-		if err := e.poke(); err != nil {
-			return false, err
+		if lost := e.poke(); !h.over() {
+			return false, lost
 		}
 	}
-	return h.over(), nil
+	return true, nil
 }
 
 func (h Handle) over() bool { return !h.valid() || h.r.state != active }

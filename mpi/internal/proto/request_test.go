@@ -2,7 +2,11 @@ package proto
 
 import (
 	"errors"
+	"fmt"
 	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // TestForget ends a context in which everything waits, and uses its number again.
@@ -105,6 +109,113 @@ func TestExpect(t *testing.T) {
 		if _, err := b.Recv(in(context, from(0, AnyTag)), nil); !errors.Is(err, ErrEnded) {
 			t.Errorf("context %#x: %v", context, err)
 		}
+	}
+}
+
+// reader does something else where a block is to be read.
+type reader struct {
+	fabric.Endpoint
+	read func() error
+}
+
+func (r reader) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, token uint64) (bool, error) {
+	if err := r.read(); err != nil {
+		return false, err
+	}
+	return r.Endpoint.Read(dst, local, src, token)
+}
+
+// readingDomain makes a domain's endpoints readers.
+type readingDomain struct {
+	fabric.Domain
+	read func() error
+}
+
+func (d readingDomain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
+	ep, err := d.Domain.Connect(peer, addr)
+	return reader{ep, d.read}, err
+}
+
+func readers(read func() error) wrap {
+	return func(tr fabric.Transport) fabric.Transport {
+		return hooked{tr, func(d fabric.Domain) fabric.Domain { return readingDomain{d, read} }}
+	}
+}
+
+// TestReadFindsOut: a receive whose message cannot be read, because its sender has gone, says that a process was lost.
+func TestReadFindsOut(t *testing.T) {
+	es := open(t, 2, readers(func() error { return fmt.Errorf("no such process: %w", fabric.ErrPeerDown) }), nil)
+	if _, err := es[0].Isend(to(0, 1, 1), make([]byte, 50000), Standard); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := es[1].Recv(from(0, 1), make([]byte, 50000)); !errors.Is(err, ErrBroken) {
+		t.Error(err)
+	}
+}
+
+// TestTestAtTheEnd: a message that comes together with the end of its sender has come, whichever way is asked.
+func TestTestAtTheEnd(t *testing.T) {
+	for name, test := range map[string]func(e *Engine, h Handle) (Status, bool, error){
+		"Test": (*Engine).Test,
+		"Poke": func(e *Engine, h Handle) (Status, bool, error) {
+			if ok, err := e.Poke(h); !ok || err != nil {
+				return Status{}, ok, err
+			}
+			st, err := e.Wait(h)
+			return st, true, err
+		},
+		"TestAny": func(e *Engine, h Handle) (Status, bool, error) {
+			if i, ok, err := e.TestAny(perf.Testany, []Handle{{}, h}); i != 1 || !ok || err != nil {
+				return Status{}, ok, err
+			}
+			st, err := e.Wait(h)
+			return st, true, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			es := open(t, 2, nil, nil)
+			first, second := es[1].Irecv(from(0, 1), make([]byte, 8)), es[1].Irecv(from(0, 2), nil)
+			if err := errors.Join(es[0].Send(to(0, 1, 1), make([]byte, 8), Standard), es[0].Close()); err != nil {
+				t.Fatal(err)
+			}
+			if st, ok, err := test(es[1], first); st.Bytes != 8 || !ok || err != nil {
+				t.Errorf("%+v, %v, %v", st, ok, err)
+			}
+			if _, _, err := test(es[1], second); !errors.Is(err, ErrBroken) {
+				t.Errorf("the one for which nothing came: %v", err)
+			}
+		})
+	}
+}
+
+// TestTestStale: while Test moves a block, another goroutine waits for the same request, and it is used again. Test leaves the new
+// operation alone.
+func TestTestStale(t *testing.T) {
+	var during func() error
+	es := open(t, 2, readers(func() error { return during() }), nil)
+	a, b := es[0], es[1]
+	small, large := b.Irecv(from(0, 1), make([]byte, 8)), b.Irecv(from(0, 2), make([]byte, 50000))
+	var next Handle
+	during = func() error {
+		err := a.Send(to(0, 1, 1), make([]byte, 8), Standard)
+		_, failed := b.Wait(small)
+		next = b.Irecv(from(0, 3), make([]byte, 8))
+		return errors.Join(err, failed, a.Send(to(0, 1, 3), make([]byte, 8), Standard), b.pokeOnce())
+	}
+	sent, err := a.Isend(to(0, 1, 2), make([]byte, 50000), Standard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := b.Test(small); !ok || !errors.Is(err, ErrStale) {
+		t.Errorf("%v, %v", ok, err)
+	}
+	for _, h := range []Handle{next, large} {
+		if _, err := b.Wait(h); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := a.Wait(sent); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -346,6 +346,9 @@ func (e *Engine) push(t *transfer) {
 
 // pulled ends a receive by reading, and lets the sender go on.
 func (e *Engine) pulled(r *Request, err error) {
+	if err != nil {
+		err = e.refused(r.move.peer, err)
+	}
 	e.note(r.move.peer, envelope{kind: kindFin}, r.move.id)
 	e.received(r, err)
 }

@@ -256,11 +256,14 @@ func (e *Engine) revoke(r *Request, err error) {
 	}
 }
 
-// forgotBy takes back what waits for the answer of a process that has left.
+// forgotBy takes back what waits for the answer of a process that has left, or for what it was to write. What is being read ends
+// by itself.
 func (e *Engine) forgotBy(n int32) {
 	for _, block := range e.requests {
 		for i := range block {
-			if r := &block[i]; r.state == active && !r.send && r.ends&revoked != 0 && r.move.peer == n {
+			r := &block[i]
+			reads := r.move.form == reading && r.move.offset < r.move.bytes
+			if r.state == active && !r.send && r.ends&revoked != 0 && r.move.peer == n && !reads {
 				e.takeBack(r)
 			}
 		}
@@ -301,6 +304,7 @@ func (e *Engine) takeBack(r *Request) {
 	if r.verdict == nil {
 		r.status = Status{Source: AnySource, Tag: AnyTag, Cancelled: true}
 	}
+	r.move.form = nothing
 	e.complete(r, r.verdict)
 }
 

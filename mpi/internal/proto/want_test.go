@@ -356,6 +356,37 @@ func TestWantAgain(t *testing.T) {
 	}
 }
 
+// TestWantLeft: a process writes to a receive that is being taken back, and leaves in order before it is done. The receive ends.
+func TestWantLeft(t *testing.T) {
+	const n = 100000
+	es := open(t, 2, twist{pairing: true}.wrap, nil)
+	exact(es, 1)
+	a, b := es[0], es[1]
+	if err := a.Send(to(0, 1, 0), []byte{1}, Standard); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Recv(from(0, 0), make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	h := b.Irecv(from(0, 5), make([]byte, n))
+	if err := a.pokeOnce(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Isend(to(0, 1, 5), make([]byte, n), Standard); err != nil {
+		t.Fatal(err)
+	}
+	b.Leave()
+	if err := errors.Join(b.Cancel(h), a.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := b.Wait(h); err == nil && !st.Cancelled {
+		t.Errorf("%+v", st)
+	}
+	if err := b.pokeOnce(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestOvertaking: an offer does not wait behind small messages for which there is no room, and all arrive.
 func TestOvertaking(t *testing.T) {
 	for _, on := range []bool{false, true} {
