@@ -63,7 +63,7 @@ func (e *Engine) nextPiece(r *Request) {
 	r.out.header, r.out.length = header(envelope{kind: kindData}, t.id, uint64(from))
 	r.out.body = r.buf[from:t.offset]
 	if err := e.post(r.route.Peer, &r.out); err != nil {
-		e.fail(r.route.Peer, err)
+		e.lost(r.route.Peer, &r.out, err)
 	}
 }
 

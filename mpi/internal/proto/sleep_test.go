@@ -167,3 +167,24 @@ func TestSettleAfterClose(t *testing.T) {
 		t.Errorf("the last send: %v", err)
 	}
 }
+
+// TestCopiesToClosed: a send that is asked for copies by a process which leaves in order then ends with an error.
+func TestCopiesToClosed(t *testing.T) {
+	es := open(t, 2, twist{noRead: true}.wrap, nil)
+	a, b := es[0], es[1]
+	a.Leave()
+	b.Irecv(from(0, 1), make([]byte, 100000))
+	h, err := a.Isend(to(0, 1, 1), make([]byte, 100000), Standard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(b.pokeOnce(), b.Close(), a.pokeOnce()); err != nil {
+		t.Fatal(err)
+	}
+	if !a.Completed(h) {
+		t.Fatal("the send is under way for ever")
+	}
+	if _, err := a.Wait(h); !errors.Is(err, fabric.ErrPeerClosed) {
+		t.Error(err)
+	}
+}
