@@ -218,8 +218,8 @@ func TransportNamed(name string) Transport {
 // Protocol is how a message travels over its transport.
 type Protocol uint8
 
-// The protocols: at once in one message; at once in several; announced and read by the receiver; announced and copied by both
-// sides; announced and sent in pieces.
+// The protocols: at once in one message; at once in several; announced and read by the receiver, or written by the sender where
+// the receive was announced; announced and copied by both sides; announced and sent in pieces.
 const (
 	Eager Protocol = iota
 	Parts

@@ -1,6 +1,8 @@
 package proto
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -11,8 +13,8 @@ import (
 )
 
 // recorders opens engines that record.
-func recorders(t *testing.T, n int) []*Engine {
-	return open(t, n, nil, func(c *Config) {
+func recorders(t *testing.T, n int, w wrap) []*Engine {
+	return open(t, n, w, func(c *Config) {
 		var err error
 		c.Record, err = perf.NewRecorder(make([]byte, perf.PageBytes), perf.Identity{Rank: c.Self, Size: n}, perf.On)
 		if err != nil {
@@ -25,7 +27,7 @@ func recorded(e *Engine) (*perf.Snapshot, error) { return e.book.Page().Snapshot
 
 // TestRecordTraffic: both sides agree on how much went how, whichever way it went, and on what was kept meanwhile.
 func TestRecordTraffic(t *testing.T) {
-	es := recorders(t, 2)
+	es := recorders(t, 2, nil)
 	// Lengths of every form.
 	lengths := []int{0, 8, 4 << 10, 48 << 10, 200 << 10, 3 << 20}
 	each(t, es, func(self int, e *Engine) error {
@@ -43,6 +45,12 @@ func TestRecordTraffic(t *testing.T) {
 		}
 		return nil
 	})
+	agree(t, es, lengths)
+}
+
+// agree fails the test unless the two say the same of messages of these lengths.
+func agree(t *testing.T, es []*Engine, lengths []int) {
+	t.Helper()
 	out, err := recorded(es[0])
 	if err != nil {
 		t.Fatal(err)
@@ -60,6 +68,7 @@ func TestRecordTraffic(t *testing.T) {
 			}
 			s.Traffic[i].Direction = perf.Both
 		}
+		slices.SortFunc(s.Traffic, func(a, b perf.Traffic) int { return cmp.Compare(a.Protocol, b.Protocol) })
 	}
 	want := perf.Volume{Messages: uint64(len(lengths))}
 	for _, n := range lengths {
@@ -70,9 +79,42 @@ func TestRecordTraffic(t *testing.T) {
 	}
 }
 
+// TestRecordWants: likewise, of messages that are written to where they are wanted.
+func TestRecordWants(t *testing.T) {
+	for name, tw := range map[string]twist{"write": {}, "shared": {pairing: true}, "copied": {noRead: true}} {
+		t.Run(name, func(t *testing.T) {
+			es := recorders(t, 2, tw.wrap)
+			exact(es, 1)
+			lengths := []int{100000, 1, 200000}
+			each(t, es, func(self int, e *Engine) error {
+				if self == 0 {
+					if err := e.Send(to(0, 1, 1), make([]byte, lengths[1]), Standard); err != nil {
+						return err
+					}
+					if st, _, err := e.Probe(from(1, 0), true); err != nil || st.Bytes != 1 {
+						return fmt.Errorf("%+v, %w", st, err)
+					}
+					return errors.Join(e.Send(to(0, 1, 2), make([]byte, lengths[2]), Standard),
+						e.Send(to(0, 1, 0), make([]byte, lengths[0]), Standard))
+				}
+				if _, err := e.Recv(from(0, 1), make([]byte, lengths[1])); err != nil {
+					return err
+				}
+				hs := []Handle{e.Irecv(from(0, 0), make([]byte, lengths[0])), e.Irecv(from(0, 2), make([]byte, lengths[2]))}
+				if err := e.Send(to(1, 0, 0), []byte{1}, Standard); err != nil {
+					return err
+				}
+				_, err := e.WaitAll(perf.Waitall, hs, nil)
+				return err
+			})
+			agree(t, es, append(lengths, 1)) // and the word that the receives are there
+		})
+	}
+}
+
 // TestRecordUnexpected: messages that wait are seen, and that there were more.
 func TestRecordUnexpected(t *testing.T) {
-	es := recorders(t, 1)
+	es := recorders(t, 1, nil)
 	e := es[0]
 	for i := range 3 {
 		if err := e.Send(to(0, 0, int32(i)), make([]byte, 100), Standard); err != nil {
@@ -94,7 +136,7 @@ func TestRecordUnexpected(t *testing.T) {
 
 // TestRecordCurrent: who waits for long is seen waiting, for whom and for what, and not any more afterwards.
 func TestRecordCurrent(t *testing.T) {
-	es := recorders(t, 2)
+	es := recorders(t, 2, nil)
 	want := perf.Current{Op: perf.Recv, Peer: 1, Tag: 7, Bytes: 64}
 	each(t, es, func(self int, e *Engine) error {
 		if self == 0 {

@@ -159,11 +159,11 @@ func (r *Request) protocol(p *peer) perf.Protocol {
 	switch k := kind(r.out.header[0]); {
 	case k == kindLong:
 		return perf.Parts
-	case k != kindOffer:
+	case k != kindOffer && k != kindPut:
 		return perf.Eager
 	case r.word >= 0:
 		return perf.Shared
-	case p.way.caps.Read:
+	case k == kindPut && r.move.form == putting, k == kindOffer && p.way.caps.Read:
 		return perf.Read
 	}
 	return perf.Copied

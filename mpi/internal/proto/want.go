@@ -165,6 +165,7 @@ func (e *Engine) put(r *Request, w target) error {
 	o.body, o.rest = nil, nil
 	v := envelope{kindPut, r.route.Context, r.route.Rank, r.route.Tag, r.epoch}
 	o.header, o.length = header(v, w.id, at.Addr, at.Key, r.id(), word)
+	p.link.OutBy(r.protocol(p), len(r.buf))
 	e.left(r)
 	return e.post(r.route.Peer, o)
 }
