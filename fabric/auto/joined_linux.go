@@ -3,6 +3,7 @@ package auto
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -89,8 +90,15 @@ func (d *joined) Register(b []byte) (fabric.Region, error) { return d.parts[0].R
 // Deregister undoes Register.
 func (d *joined) Deregister(r fabric.Region) error { return d.parts[0].Deregister(r) }
 
-// Route is the part that reaches a connected peer.
-func (d *joined) Route(peer int) fabric.Domain { return d.parts[max(d.reach[peer], 0)].Domain }
+// Route is the part that reaches a connected peer. Of one that is not connected it is not known which transports it has: the first
+// part that would reach it stands for what it sends.
+func (d *joined) Route(peer int) fabric.Domain {
+	i := int(d.reach[peer])
+	if i < 0 {
+		i = max(0, slices.IndexFunc(d.parts, func(p part) bool { return p.reaches == nil || p.reaches(peer) }))
+	}
+	return d.parts[i].Domain
+}
 
 // Routes are all parts.
 func (d *joined) Routes() []fabric.Domain {

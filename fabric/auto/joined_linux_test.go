@@ -79,10 +79,14 @@ func openJoined(t *testing.T, n int) []*sharing {
 func TestRoute(t *testing.T) {
 	d := openJoined(t, 4)[0]
 	for peer := range 4 {
+		want := d.parts[min(peer/2, 1)].Domain
+		if d.Route(peer) != want {
+			t.Errorf("peer %d, which may send before it is connected, comes by %v", peer, d.Route(peer))
+		}
 		if _, err := d.Connect(peer, d.Addr()); err != nil {
 			t.Fatal(err)
 		}
-		if want := d.parts[min(peer/2, 1)].Domain; d.Route(peer) != want {
+		if d.Route(peer) != want {
 			t.Errorf("peer %d is reached by %v", peer, d.Route(peer))
 		}
 	}
