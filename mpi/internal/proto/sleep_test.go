@@ -188,3 +188,51 @@ func TestCopiesToClosed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// bell tells whether the domain was armed and not polled since, and what else to do as it is armed.
+type bell struct {
+	fabric.Domain
+	armed *bool
+	then  func()
+}
+
+func (d bell) Arm() (int, bool, error) {
+	*d.armed = true
+	d.then()
+	return d.Domain.Arm()
+}
+
+func (d bell) Poll(evs []fabric.Event) (int, error) {
+	*d.armed = false
+	return d.Domain.Poll(evs)
+}
+
+// TestAwakeAfterWord: who has slept, or was about to, until a word changed does not leave the transport armed: it counts on being
+// polled then, and does not work in the background.
+func TestAwakeAfterWord(t *testing.T) {
+	for _, slept := range []bool{false, true} {
+		var word, sleeping uint64
+		armed, then := false, func() {}
+		es := open(t, 1, func(tr fabric.Transport) fabric.Transport {
+			return hooked{tr, func(d fabric.Domain) fabric.Domain { return bell{d, &armed, func() { then() }} }}
+		}, nil)
+		e := es[0]
+		change := func() { atomic.StoreUint64(&word, 1) }
+		if then = change; slept {
+			then = func() {
+				then = change
+				go func() {
+					sleepers(e, 1)
+					change()
+					e.parker.kick()
+				}()
+			}
+		}
+		if err := e.WaitAtLeast(perf.NoOp, 0, &word, 1, &sleeping); err != nil {
+			t.Fatal(err)
+		}
+		if armed {
+			t.Errorf("slept: %v; the transport is still armed", slept)
+		}
+	}
+}

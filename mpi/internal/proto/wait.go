@@ -192,6 +192,7 @@ func (e *Engine) sleep(g *goal) {
 	}
 	// Armed first and looked again after: whatever comes from now on wakes us.
 	if ready || g.met(e) || len(e.backlog) != 0 && e.flush() {
+		e.progress() // a transport that stays armed leaves all it does beside the program to who sleeps on it
 		return
 	}
 	e.stir() // armed: a word that changes from now on wakes us, and one that changed before is seen here
@@ -206,6 +207,7 @@ func (e *Engine) sleep(g *goal) {
 	if err != nil {
 		e.fail(-1, err)
 	}
+	e.progress() // likewise
 	e.stir()
 }
 
