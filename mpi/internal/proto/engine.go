@@ -325,12 +325,16 @@ func (e *Engine) Waiting(context uint32) (receives, messages int) {
 }
 
 // fail notes that a process was lost. Everything that waits ends with an error, unless the process has closed in order
-// and is not missed: then only what is sent to it from now on fails.
+// and is not missed: then only what is sent to it from now on fails. n is -1 where it is this process that cannot go on.
 func (e *Engine) fail(n int32, err error) {
 	if e.broken != nil || n >= 0 && e.peer(n).left != nil {
 		return
 	}
-	err = fmt.Errorf("%w: process %d: %w", ErrBroken, n, err)
+	if n < 0 {
+		err = fmt.Errorf("%w: this one, as its transport has failed: %w", ErrBroken, err)
+	} else {
+		err = fmt.Errorf("%w: process %d: %w", ErrBroken, n, err)
+	}
 	if n >= 0 && errors.Is(err, fabric.ErrPeerClosed) && (e.leaving || e.missed != nil && !e.missed(n)) {
 		p := e.peer(n)
 		p.left = err

@@ -3,6 +3,7 @@ package proto
 import (
 	"errors"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -234,5 +235,33 @@ func TestAwakeAfterWord(t *testing.T) {
 		if armed {
 			t.Errorf("slept: %v; the transport is still armed", slept)
 		}
+	}
+}
+
+// brokenDomain cannot be polled once it is broken.
+type brokenDomain struct {
+	fabric.Domain
+	broken *atomic.Bool
+}
+
+var errDomain = errors.New("no memory for descriptors")
+
+func (d brokenDomain) Poll(evs []fabric.Event) (int, error) {
+	if d.broken.Load() {
+		return 0, errDomain
+	}
+	return d.Domain.Poll(evs)
+}
+
+// TestDomainBreaks: when the transport fails as a whole, the error names no process.
+func TestDomainBreaks(t *testing.T) {
+	var broken atomic.Bool
+	es := open(t, 1, func(tr fabric.Transport) fabric.Transport {
+		return hooked{tr, func(d fabric.Domain) fabric.Domain { return brokenDomain{d, &broken} }}
+	}, nil)
+	broken.Store(true)
+	_, err := es[0].Recv(from(0, 1), nil)
+	if !errors.Is(err, errDomain) || !errors.Is(err, ErrBroken) || strings.Contains(err.Error(), "process -1") {
+		t.Error(err)
 	}
 }
