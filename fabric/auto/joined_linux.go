@@ -90,8 +90,8 @@ func (d *joined) Register(b []byte) (fabric.Region, error) { return d.parts[0].R
 // Deregister undoes Register.
 func (d *joined) Deregister(r fabric.Region) error { return d.parts[0].Deregister(r) }
 
-// Route is the part that reaches a connected peer. Of one that is not connected it is not known which transports it has: the first
-// part that would reach it stands for what it sends.
+// Route is the part that reaches a connected peer. Of one that is not connected it is not known which transports it has: the
+// first part that would reach it stands for what it sends.
 func (d *joined) Route(peer int) fabric.Domain {
 	i := int(d.reach[peer])
 	if i < 0 {

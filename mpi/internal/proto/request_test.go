@@ -188,8 +188,8 @@ func TestTestAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestTestStale: while Test moves a block, another goroutine waits for the same request, and it is used again. Test leaves the new
-// operation alone.
+// TestTestStale: while Test moves a block, another goroutine waits for the same request, and it is used again. Test leaves the
+// new operation alone.
 func TestTestStale(t *testing.T) {
 	var during func() error
 	es := open(t, 2, readers(func() error { return during() }), nil)
