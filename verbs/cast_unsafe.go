@@ -1,8 +1,8 @@
 package verbs
 
-// Unsafe because completions go from a provider into the caller's slice without being copied: WC is ib.WC with types, and a
-// test holds sizes and offsets together. And because registering a slice means telling the device where it is: Go does not
-// move what is in the heap, and a slice that is kept in an MR is there.
+// Unsafe because completions go from a provider into the caller's slice without being copied, and lists from there into a
+// queue: WC and SGE are those of package ib, with types, and a test holds sizes and offsets together. And because registering a
+// slice means telling the device where it is: Go does not move what is in the heap, and a slice that is kept in an MR is there.
 
 import (
 	"unsafe"
@@ -12,6 +12,10 @@ import (
 
 func castWC(wc []WC) []ib.WC {
 	return unsafe.Slice((*ib.WC)(unsafe.Pointer(unsafe.SliceData(wc))), len(wc))
+}
+
+func castSGE(sge []SGE) []ib.SGE {
+	return unsafe.Slice((*ib.SGE)(unsafe.Pointer(unsafe.SliceData(sge))), len(sge))
 }
 
 func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

@@ -51,7 +51,8 @@ type sendQueue struct {
 	longest uint64 // message in bytes
 	unrung  bool   // something was posted since the last doorbell
 
-	// A request is copied here, so that what the caller passes need not be in the heap.
+	// A request is copied here, but for the data if it goes straight into the queue, so that what the caller passes need not be
+	// in the heap.
 	wr     ib.SendWR
 	sge    []ib.SGE
 	inline []byte
@@ -279,17 +280,24 @@ func (q *QP) list(op Opcode, id uint64, f Flags, sge []SGE) error {
 	if s.state != sendOpen || s.allowed>>op&1 == 0 || len(sge) > len(s.sge) {
 		return q.whyNot(op, id, len(sge), 0)
 	}
-	to := s.sge[:len(sge)]
 	total := uint64(0)
-	for i := range to {
-		to[i] = ib.SGE(sge[i])
-		total += uint64(to[i].Len)
+	for i := range sge {
+		total += uint64(sge[i].Len)
 	}
 	if total > s.longest || atomics>>op&1 != 0 && (len(sge) != 1 || total != 8 || s.wr.Remote%8 != 0) {
 		return q.whyNotSize(op, id, total)
 	}
-	s.wr.SGE = to
-	return q.hand(op, id, f)
+	s.wr.ID, s.wr.Opcode, s.wr.Flags = id, uint32(op), uint32(f)
+	if q.soft != nil {
+		if !q.soft.List(&s.wr, castSGE(sge), uint32(total)) {
+			return q.failPost(op, id, ib.ErrFull)
+		}
+		s.unrung = true
+		s.mu.Unlock()
+		return nil
+	}
+	s.wr.SGE = s.sge[:copy(s.sge, castSGE(sge))]
+	return q.hand(op, id)
 }
 
 // bytes is list with bytes in place of a list.
@@ -301,20 +309,27 @@ func (q *QP) bytes(op Opcode, id uint64, f Flags, data []byte) error {
 	if uint64(len(data)) > s.longest || atomics>>op&1 != 0 {
 		return q.whyNotSize(op, id, uint64(len(data)))
 	}
+	s.wr.ID, s.wr.Opcode, s.wr.Flags = id, uint32(op), uint32(f|inlineFlag)
+	if q.soft != nil {
+		if !q.soft.Inline(&s.wr, data) {
+			return q.failPost(op, id, ib.ErrFull)
+		}
+		s.unrung = true
+		s.mu.Unlock()
+		return nil
+	}
 	s.wr.Inline = s.inline[:copy(s.inline, data)]
-	return q.hand(op, id, f|inlineFlag)
+	return q.hand(op, id)
 }
 
-// hand gives the request to the device's queue, and the lock back.
-func (q *QP) hand(op Opcode, id uint64, f Flags) error {
-	s := &q.send
-	s.wr.ID, s.wr.Opcode, s.wr.Flags = id, uint32(op), uint32(f)
-	err := q.ib.Post(&s.wr)
+// hand gives the request to the provider, and the lock back.
+func (q *QP) hand(op Opcode, id uint64) error {
+	err := q.ib.Post(&q.send.wr)
 	if err != nil {
 		return q.failPost(op, id, err)
 	}
-	s.unrung = true
-	s.mu.Unlock()
+	q.send.unrung = true
+	q.send.mu.Unlock()
 	return nil
 }
 
@@ -333,14 +348,14 @@ func (q *QP) Ring() error {
 		return nil
 	}
 	s.unrung = false
-	if q.bell == nil {
+	if q.soft == nil {
 		err := q.ib.Ring()
 		s.mu.Unlock()
 		return q.fail("ring", err)
 	}
-	q.bell.Publish()
+	q.soft.Publish()
 	s.mu.Unlock()
-	if err := q.bell.Doorbell(); err != nil {
+	if err := q.soft.Doorbell(); err != nil {
 		s.mu.Lock()
 		s.unrung = true
 		s.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/verbs/internal/ib"
+	"github.com/ibrun/ibrun/verbs/internal/rxe"
 )
 
 // QP is a queue pair. Its methods may be called by any goroutine at any time.
@@ -15,7 +16,7 @@ type QP struct {
 	base
 	ib    ib.QP
 	pd    *PD
-	bell  ib.Bell // ib, if the doorbell can be rung without the lock
+	soft  *rxe.SendQueue // of ib, if that is the provider: requests go straight into it, and it is rung without the lock
 	cfg   QPConfig
 	token uint64
 
@@ -106,7 +107,7 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 // complete fills in what is known once the device has made the pair.
 func (q *QP) complete(cfg QPConfig, port PortAttr) {
 	q.cfg, q.num, q.token = cfg, q.ib.Num(), q.ib.Token()
-	q.bell, _ = q.ib.(ib.Bell)
+	q.soft = rxe.QueueOf(q.ib)
 	c := q.ib.Cap()
 	longest := uint64(port.MaxMsgSize)
 	if cfg.Type == UD {

@@ -38,7 +38,7 @@ func (d *domain) clock() time.Duration {
 	case since > 4*lookPause:
 		d.stride = leastStride
 	}
-	d.now, d.look = now, d.turn+d.stride
+	d.now, d.due = now, d.turn+d.stride
 	return now
 }
 

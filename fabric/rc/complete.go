@@ -7,9 +7,6 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// most is how many requests may be under way over a rail: each may complete, and there must be room for that.
-func (d *domain) most(rail int) int { return d.rails[rail].sent.Len() - greetSends }
-
 // complete takes what a rail has done, and reports how many completions there were.
 func (d *domain) complete(r *rail) (int, error) {
 	n, err := r.sent.Poll(d.wcs[:])

@@ -20,12 +20,12 @@ type trouble struct {
 
 // lose gives a peer up.
 func (d *domain) lose(e *endpoint, err error) {
-	d.troubles = append(d.troubles, trouble{e, e.mainQueue(), err, true})
+	d.troubles, d.calm = append(d.troubles, trouble{e, e.mainQueue(), err, true}), 0
 }
 
 // broke has a connection be made again.
 func (d *domain) broke(e *endpoint, err error) {
-	d.troubles = append(d.troubles, trouble{e, e.mainQueue(), err, false})
+	d.troubles, d.calm = append(d.troubles, trouble{e, e.mainQueue(), err, false}), 0
 }
 
 // mainQueue is the queue pair that carries messages, nil without a connection. Only who polls makes and closes them, so it

@@ -77,6 +77,10 @@ func (o *outbound) allow(grant uint32) error {
 	if int32(grant-o.grant) <= 0 {
 		return nil
 	}
+	return o.raise(grant)
+}
+
+func (o *outbound) raise(grant uint32) error {
 	if grant-o.sent > mostGrant {
 		return fmt.Errorf("%w: %d messages are granted when %d were sent", fabric.ErrCorrupt, grant, o.sent)
 	}

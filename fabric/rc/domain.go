@@ -37,8 +37,9 @@ type domain struct {
 	regions regions
 	keys    keyTable // of regions
 	sleeper *sleeper
-	turn    uint          // counts Polls
-	look    uint          // in which the clock is looked at next
+	turn    uint          // counts looks for messages: Polls, mostly
+	due     uint          // in which the clock is looked at next
+	calm    int           // Polls to come that need not see to everything
 	stride  uint          // from one look to the next
 	awake   bool          // polled since it was last armed
 	armed   atomic.Bool   // may be slept on
@@ -65,13 +66,13 @@ type domain struct {
 	spare    *op
 	scraps   []uint32 // free places in scrapMem
 	scrapMR  *verbs.MR
-	scrapMem []byte      // where keys of peers are read to, nil if there is one rail
-	moving   int         // transfers that have not ended
-	wanting  []*endpoint // are to be asked to connect
-	dirty    []*endpoint // have requests that the device was not told of
-	soiled   atomic.Bool // there are some
-	bell     *time.Timer // rings for them, should nobody poll
-	belled   bool        // it will
+	scrapMem []byte       // where keys of peers are read to, nil if there is one rail
+	moving   atomic.Int32 // transfers that have not ended; changed under mu
+	wanting  []*endpoint  // are to be asked to connect
+	dirty    []*endpoint  // have requests that the device was not told of
+	soiled   atomic.Bool  // there are some
+	bell     *time.Timer  // rings for them, should nobody poll
+	belled   bool         // it will
 }
 
 // railNum names a queue pair.
@@ -175,14 +176,22 @@ func (d *domain) way(peer int) *endpoint {
 	return e
 }
 
+// Poll looks for messages. To the rest it sees now and then, as long as nobody waits for that.
 func (d *domain) Poll(evs []fabric.Event) (int, error) {
 	if d.shut {
 		return 0, errShut.err
 	}
+	n, err := d.look()
+	rest := d.calm == 0 || d.stirred()
+	if !rest {
+		d.calm--
+		if n == 0 && err == nil && len(d.lent) == 0 && d.inbox.len() == 0 {
+			return 0, nil
+		}
+	}
 	d.release()
 	d.evs, d.filled = evs, 0
-	err := d.progress()
-	if err == nil {
+	if err = d.progress(n, err, rest); err == nil && (d.inbox.len() > 0 || d.loop.some()) {
 		d.deliver()
 	}
 	d.evs = nil
@@ -195,14 +204,34 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 	return d.filled, nil
 }
 
-// restEvery: while messages come, only one Poll in so many sees to what else there is. The first after a sleep does: it may
-// have been the time that ended the sleep.
-const restEvery = 4
+const (
+	// calmPolls follow one that saw to everything, and do not.
+	calmPolls = 63
+	// restEvery: while messages come, only one Poll in so many sees to the rest although somebody waits for it. The first after
+	// a sleep does: it may have been the time that ended the sleep.
+	restEvery = 4
+)
 
-// progress takes what has happened into the events of the caller, as far as there is room, or into the inbox, and does what is to
-// be done.
-func (d *domain) progress() error {
+// stirred tells that there is something to see to besides: transfers, messages that wait for a doorbell, peers to connect to,
+// grants that are due, messages to ourselves. What else asks for it sets calm to 0.
+func (d *domain) stirred() bool {
+	return d.moving.Load() != 0 || d.soiled.Load() || d.wants.Load() || len(d.owing) != 0 || d.loop.some()
+}
+
+// look takes the completions of messages from the device, unless many messages wait for the caller.
+func (d *domain) look() (int, error) {
 	d.turn++
+	if d.inbox.len() >= 2*len(d.wcs) {
+		return 0, nil
+	}
+	n, err := d.rails[0].got.Poll(d.wcs[:])
+	d.more = d.more || n == len(d.wcs)
+	return n, err
+}
+
+// progress takes what has happened, n completions that look took included, into the events of the caller, as far as there is
+// room, or into the inbox, and does what is to be done: the rest, too, if it is to.
+func (d *domain) progress(n int, err error, rest bool) error {
 	woken := !d.awake
 	if woken {
 		d.awake = true
@@ -211,12 +240,17 @@ func (d *domain) progress() error {
 			return err
 		}
 	}
-	if err := d.receive(); err != nil {
-		return err
+	for i := range d.wcs[:n] {
+		d.arrived(&d.wcs[i])
 	}
-	if (d.filled > 0 || d.inbox.len() > 0) && !woken && d.turn%restEvery != 0 {
-		return nil // the caller waits for it; the rest can wait
+	if err != nil {
+		return fmt.Errorf("fabric/rc: %w", err)
 	}
+	waits := (d.filled > 0 || d.inbox.len() > 0) && d.turn%restEvery != 0 // the caller, for what has come
+	if !woken && (waits || !rest) {
+		return nil
+	}
+	d.calm = calmPolls
 	for _, r := range d.rails {
 		if _, err := d.complete(r); err != nil {
 			return err
@@ -225,7 +259,7 @@ func (d *domain) progress() error {
 	if err := d.office.read(d); err != nil {
 		return err
 	}
-	if woken || d.turn >= d.look {
+	if woken || d.turn >= d.due {
 		d.tick(d.clock())
 	}
 	if err := d.settle(); err != nil {
@@ -247,26 +281,11 @@ func (d *domain) progress() error {
 	return nil
 }
 
-// receive takes messages from the device, unless many wait for the caller.
-func (d *domain) receive() error {
-	if d.inbox.len() >= 2*len(d.wcs) {
-		return nil
-	}
-	n, err := d.rails[0].got.Poll(d.wcs[:])
-	d.more = d.more || n == len(d.wcs)
-	for i := range d.wcs[:n] {
-		d.arrived(&d.wcs[i])
-	}
-	if err != nil {
-		return fmt.Errorf("fabric/rc: %w", err)
-	}
-	return nil
-}
-
 // arrived takes a message or a datagram.
 func (d *domain) arrived(wc *verbs.WC) {
 	r := d.rails[0]
 	if wc.QPN == r.posted.Num() {
+		d.calm = 0
 		if d.office.arrived(d, wc); d.office.sick {
 			d.next = 0
 		}
@@ -301,24 +320,27 @@ func (d *domain) arrived(wc *verbs.WC) {
 			d.notice(e, kindCredit) // of what was given back since the answer
 		}
 	}
-	if e.parting && e.in.taken == e.final {
-		defer d.lose(e, fmt.Errorf("fabric/rc: peer %d: %w", e.peer, fabric.ErrPeerClosed))
-	}
+	final := e.parting && e.in.taken == e.final
 	if h.kind == kindData {
-		e.lentOut++
-		if d.inbox.len() == 0 && d.filled < len(d.evs) {
-			d.tell(item{kind: fabric.Message, e: e, slot: slot, bytes: wc.Len - headerBytes})
-		} else {
-			d.inbox.put(item{kind: fabric.Message, e: e, slot: slot, bytes: wc.Len - headerBytes})
-		}
-		if h.hungry {
-			d.widen(e)
-		}
-		return
+		d.came(e, slot, wc.Len-headerBytes, h.hungry)
+	} else {
+		d.repost(slot)
 	}
-	d.repost(slot)
-	if h.kind == kindBye {
+	if h.kind == kindBye || final {
 		d.lose(e, fmt.Errorf("fabric/rc: peer %d: %w", e.peer, fabric.ErrPeerClosed))
+	}
+}
+
+// came takes a message of data.
+func (d *domain) came(e *endpoint, slot, bytes uint32, hungry bool) {
+	e.lentOut++
+	if d.inbox.len() == 0 && d.filled < len(d.evs) && !e.deaf {
+		d.lend(e, slot, bytes)
+	} else {
+		d.inbox.put(item{kind: fabric.Message, e: e, slot: slot, bytes: bytes})
+	}
+	if hungry {
+		d.widen(e)
 	}
 }
 
@@ -397,15 +419,21 @@ func (d *domain) tell(it item) {
 		}
 		return
 	}
-	ev := &d.evs[d.filled] // field by field: the others mean nothing for its kind, and clearing them costs
-	d.filled++
-	ev.Kind, ev.Peer = it.kind, int32(it.e.peer)
 	if it.kind == fabric.Message {
-		ev.Data = d.pool.slot(it.slot)[headerBytes:][:it.bytes:it.bytes]
-		d.lent = append(d.lent, loan{it.e, it.slot})
+		d.lend(it.e, it.slot, it.bytes)
 		return
 	}
-	ev.Token, ev.Err = it.token, it.err
+	ev := &d.evs[d.filled]
+	d.filled++
+	ev.Kind, ev.Peer, ev.Token, ev.Err = it.kind, int32(it.e.peer), it.token, it.err
+}
+
+// lend fills the next event, for which there is room, with a message.
+func (d *domain) lend(e *endpoint, slot, bytes uint32) {
+	ev := &d.evs[d.filled] // field by field: the others mean nothing for its kind, and clearing them costs
+	d.filled++
+	ev.Kind, ev.Peer, ev.Data = fabric.Message, int32(e.peer), d.pool.slot(slot)[headerBytes:][:bytes:bytes]
+	d.lent = append(d.lent, loan{e, slot})
 }
 
 // ring tells the devices of what waits for a doorbell. Any goroutine may call it.

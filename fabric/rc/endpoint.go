@@ -89,7 +89,12 @@ func (e *endpoint) Send(header, payload []byte) error {
 		return d.choke()
 	}
 	b := d.sends.slot(slot)
-	n := headerBytes + copy(b[headerBytes:], header)
+	n := headerBytes + len(header)
+	if len(header) == 16 { // most have that, and a copy of known length is no call
+		*(*[16]byte)(b[headerBytes:]) = [16]byte(header)
+	} else {
+		copy(b[headerBytes:], header)
+	}
 	n += copy(b[n:], payload)
 	h := e.header(kindData)
 	h.hungry = e.out.sent+1 == e.out.grant
@@ -109,7 +114,7 @@ func (e *endpoint) Send(header, payload []byte) error {
 
 // choke notes that a message waits for room. If it is found so only once the domain has been armed, nobody has asked to be told.
 func (d *domain) choke() error {
-	d.choked = true
+	d.choked, d.calm = true, 0
 	if d.armed.Load() && d.unheard() {
 		if err := d.sleeper.wake(); err != nil {
 			return err
@@ -129,14 +134,11 @@ func (e *endpoint) header(k kind) header {
 func (e *endpoint) post(r record, b []byte, limit int, must bool) (now *verbs.QP, ok bool) {
 	d := e.d
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !e.up {
+	if !e.up || e.queues[0].under() >= limit || d.under[0] >= e.queues[0].rail.most {
+		d.mu.Unlock()
 		return nil, false
 	}
 	q := e.queues[0]
-	if q.under() >= limit || d.under[0] >= d.most(0) {
-		return nil, false
-	}
 	f := q.flags(must)
 	var err error
 	if len(b) <= q.inline {
@@ -144,22 +146,22 @@ func (e *endpoint) post(r record, b []byte, limit int, must bool) (now *verbs.QP
 	} else {
 		err = q.qp.Send(q.id(q.tail), f, d.sends.sge(r.slot, len(b)))
 	}
-	if err != nil {
-		return nil, false // the pair has failed, and its completions tell
+	if err != nil { // the pair has failed, and its completions tell
+		d.mu.Unlock()
+		return nil, false
 	}
-	if q.turn != d.turn || q.under() == 0 || q.unrung+1 >= coalesced {
-		now = q.qp
-	}
+	first := q.turn != d.turn || q.under() == 0
 	q.turn = d.turn
 	q.push(r, f)
 	d.under[0]++
-	if now != nil {
-		q.unrung = 0
-		return now, true
+	if first || q.unrung >= coalesced {
+		now, q.unrung = q.qp, 0
+	} else {
+		d.soil(e)
+		d.remind()
 	}
-	d.soil(e)
-	d.remind()
-	return nil, true
+	d.mu.Unlock()
+	return now, true
 }
 
 // ring tells the devices of all that was posted.

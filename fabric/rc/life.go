@@ -132,11 +132,12 @@ func (d *domain) Arm() (int, bool, error) {
 	if err := d.notify(); err != nil {
 		return -1, false, err
 	}
-	if err := d.progress(); err != nil {
+	n, err := d.look()
+	if err := d.progress(n, err, true); err != nil {
 		return -1, false, err
 	}
 	d.ring()
-	d.awake = false
+	d.awake, d.calm = false, 0
 	late := d.unheard()
 	choked := d.choked
 	d.choked = false
@@ -168,9 +169,7 @@ func (d *domain) notify() error {
 
 // waits tells whether somebody waits for what was sent to be done.
 func (d *domain) waits() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.moving > 0 || d.choked || len(d.owing) > 0
+	return d.moving.Load() > 0 || d.choked || len(d.owing) > 0
 }
 
 // unheard tells whether somebody does for whom a rail was not asked: it began while the domain was being armed.
@@ -212,7 +211,8 @@ func (d *domain) finish() error {
 			break
 		}
 		d.release()
-		if err := d.progress(); err != nil {
+		n, err := d.look()
+		if err := d.progress(n, err, true); err != nil {
 			if errors.Is(err, verbs.ErrDeviceLost) {
 				return nil
 			}

@@ -21,6 +21,7 @@ type rail struct {
 	qkey     uint32
 	port     int
 	piece    int  // largest read or write, in bytes
+	most     int  // requests that may be under way: each may complete, and there must be room for that
 	notified bool // the queue sent tells of its next completion
 	alert    bool // the queue got does
 }
@@ -63,6 +64,7 @@ func (r *rail) equip(srq int) error {
 	if r.sent, err = r.dev.CreateCQ(min(sentEntries, int(caps.MaxCQE)), r.channel); err != nil {
 		return err
 	}
+	r.most = r.sent.Len() - greetSends
 	if r.index > 0 {
 		return nil
 	}

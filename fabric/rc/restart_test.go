@@ -49,15 +49,16 @@ func TestPlayedEndedOnce(t *testing.T) {
 	if dst[12] != 0 {
 		t.Errorf("the read that had ended was made once more: %q", dst[12:])
 	}
-	if a.moving != 0 {
-		t.Errorf("%d transfers have not ended", a.moving)
+	if a.moving.Load() != 0 {
+		t.Errorf("%d transfers have not ended", a.moving.Load())
 	}
 }
 
 // TestRestart: the first of three transfers has failed, the second has ended and the third is under way. All of the third is
 // posted again.
 func TestRestart(t *testing.T) {
-	d, bad := &domain{moving: 2}, errors.New("bad")
+	d, bad := &domain{}, errors.New("bad")
+	d.moving.Store(2)
 	third := &op{token: 3, bytes: 8, posted: 8, done: 4}
 	second := &op{token: 2, bytes: 8, posted: 8, done: 8, ended: true, next: third}
 	e := &endpoint{d: d, queues: make([]*queue, 2), last: third}
@@ -66,7 +67,7 @@ func TestRestart(t *testing.T) {
 	if e.first != third || e.unposted != third || e.last != third || third.posted != 0 || third.done != 0 {
 		t.Errorf("first %+v, to be posted %+v", e.first, e.unposted)
 	}
-	if it := d.inbox.take(); d.inbox.len() != 0 || it.token != 1 || it.err != bad || d.moving != 1 {
-		t.Errorf("%+v was told, and %d more; %d are under way", it, d.inbox.len(), d.moving)
+	if it := d.inbox.take(); d.inbox.len() != 0 || it.token != 1 || it.err != bad || d.moving.Load() != 1 {
+		t.Errorf("%+v was told, and %d more; %d are under way", it, d.inbox.len(), d.moving.Load())
 	}
 }

@@ -80,7 +80,7 @@ func (e *endpoint) transfer(write bool, b []byte, local fabric.Region, at fabric
 	*o = op{token: token, write: write, local: addressOf(b), keys: keys, remote: at.Addr, row: row, bytes: len(b),
 		rail: rail}
 	o.rkeys[0] = rkey
-	d.moving++
+	d.moving.Add(1)
 	if e.last == nil {
 		e.first = o
 	} else {
@@ -153,7 +153,7 @@ func (d *domain) roomiest(e *endpoint, o *op) *queue {
 	var best *queue
 	for _, q := range queues {
 		i := q.rail.index
-		if q.under() < ofPieces && q.pacer.room() && d.under[i] < d.most(i) && (best == nil || q.under() < best.under()) {
+		if q.under() < ofPieces && q.pacer.room() && d.under[i] < q.rail.most && (best == nil || q.under() < best.under()) {
 			best = q
 		}
 	}
@@ -163,7 +163,7 @@ func (d *domain) roomiest(e *endpoint, o *op) *queue {
 // fetchKeys reads the keys for the rails beyond the first. Without room for that, the first rail does it alone.
 func (d *domain) fetchKeys(e *endpoint, o *op) {
 	q, n := e.queues[0], len(d.scraps)
-	if n == 0 || q.under() >= ofPieces || d.under[0] >= d.most(0) {
+	if n == 0 || q.under() >= ofPieces || d.under[0] >= q.rail.most {
 		return
 	}
 	scrap := d.scraps[n-1]
@@ -216,7 +216,7 @@ func (d *domain) postPiece(q *queue, o *op) bool {
 // end ends a transfer. The caller holds the lock.
 func (d *domain) end(e *endpoint, o *op, err error) {
 	o.ended = true
-	d.moving--
+	d.moving.Add(-1)
 	d.inbox.put(item{kind: fabric.Done, e: e, token: o.token, err: err})
 	for e.first != nil && e.first.ended {
 		o := e.first

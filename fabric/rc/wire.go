@@ -35,31 +35,27 @@ type header struct {
 }
 
 func (h *header) put(b []byte) {
-	_ = b[headerBytes-1]
-	binary.LittleEndian.PutUint32(b[0:], h.seq)
-	binary.LittleEndian.PutUint32(b[4:], h.grant)
-	binary.LittleEndian.PutUint32(b[8:], h.heard)
-	b[12], b[13], b[14], b[15] = byte(h.kind), 0, 0, 0
+	rest := uint64(h.heard) | uint64(h.kind)<<32
 	if h.hungry {
-		b[13] = 1
+		rest |= 1 << 40
 	}
+	binary.LittleEndian.PutUint64(b[:8], uint64(h.seq)|uint64(h.grant)<<32)
+	binary.LittleEndian.PutUint64(b[8:headerBytes], rest)
 }
 
 // parseHeader reads the beginning of a message. Only one of data has something behind it.
 func parseHeader(b []byte) (header, error) {
 	if len(b) < headerBytes {
-		return header{}, fmt.Errorf("%w: message of %d bytes, which has no header", fabric.ErrCorrupt, len(b))
+		return header{}, errNoHeader(b)
 	}
-	h := header{
-		seq:    binary.LittleEndian.Uint32(b[0:]),
-		grant:  binary.LittleEndian.Uint32(b[4:]),
-		heard:  binary.LittleEndian.Uint32(b[8:]),
-		kind:   kind(b[12]),
-		hungry: b[13] == 1,
-	}
-	if h.kind < kindData || h.kind > kindBye || b[13] > 1 || b[14] != 0 || b[15] != 0 ||
-		h.kind != kindData && len(b) != headerBytes {
-		return header{}, fmt.Errorf("%w: message of %d bytes that begins with %x", fabric.ErrCorrupt, len(b), b[:headerBytes])
+	first, rest := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+	h := header{seq: uint32(first), grant: uint32(first >> 32), heard: uint32(rest), kind: kind(rest >> 32), hungry: rest>>40 == 1}
+	if h.kind-kindData > kindBye-kindData || rest>>41 != 0 || h.kind != kindData && len(b) != headerBytes {
+		return header{}, errNoHeader(b)
 	}
 	return h, nil
+}
+
+func errNoHeader(b []byte) error {
+	return fmt.Errorf("%w: message of %d bytes that begins with %x", fabric.ErrCorrupt, len(b), b[:min(len(b), headerBytes)])
 }

@@ -8,7 +8,7 @@
 //
 //   - calls for one object are never made after its Close, and children are closed before their parents;
 //   - Post and Ring, Recv, and Poll of one object are each called by one goroutine at a time (not so Notify and the control
-//     calls), but for what [Bell] and [Peeker] say;
+//     calls), but for what [Peeker] says;
 //   - lists are within the limits that creation returned, and an atomic operation has one entry of eight bytes;
 //   - memory named by an address stays where it is until its region is closed.
 //

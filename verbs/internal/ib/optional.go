@@ -2,15 +2,6 @@ package ib
 
 // What follows is found by type assertion when an object is made, once. A provider offers it where its devices allow it.
 
-// Bell is a QP whose Ring has two parts, so that no lock is held over the system call. Ring does both.
-type Bell interface {
-	// Publish makes visible to the device what was posted. It is called by one goroutine at a time, and never during Post.
-	Publish()
-	// Doorbell has the device look. It may be called by any number of goroutines at any time, even during and after Close, when
-	// it is an error and otherwise harmless.
-	Doorbell() error
-}
-
 // Peeker is a CQ that can be seen to be empty without any lock.
 type Peeker interface {
 	// Indices are equal exactly while the queue is empty. They may be read as long as the CQ is reachable, even during and

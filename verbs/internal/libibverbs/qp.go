@@ -49,8 +49,8 @@ func (q *qp) Cap() ib.Cap   { return q.cap }
 
 func (q *qp) Post(wr *ib.SendWR) error { return q.send.post(wr) }
 
-// Ring calls C under the lock of the send queue; the two parts of ib.Bell would gain nothing. The order of requests is that
-// of the calls that hand them over, so these must be made one at a time, with a lock that Post needs too where it hands over
+// Ring calls C under the lock of the send queue; two parts, one of them without it, would gain nothing. The order of requests is
+// that of the calls that hand them over, so these must be made one at a time, with a lock that Post needs too where it hands over
 // what it has gathered. And adapters ring their doorbell by a store: there is a system call in it with rxe only, which has a
 // provider of its own.
 func (q *qp) Ring() error { return q.send.ring() }

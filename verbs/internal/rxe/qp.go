@@ -16,9 +16,54 @@ type qp struct {
 	handle, num uint32
 	token       uint64
 	cap         ib.Cap
-	send, recv  ring
-	bell        *uverbs.Doorbell
+	send        SendQueue
+	recv        ring
 }
+
+// SendQueue is the send queue of a queue pair. Who knows that it is one of these posts what has not been copied for it, with
+// several calls less than by the seam, and rings without a lock.
+type SendQueue struct {
+	ring ring
+	bell *uverbs.Doorbell
+}
+
+// QueueOf is the send queue of a queue pair that is one of this package's, else nil.
+func QueueOf(q ib.QP) *SendQueue {
+	if q, ok := q.(*qp); ok {
+		return &q.send
+	}
+	return nil
+}
+
+// List is Post of a request with that list in place of its own, of so many bytes in all. It reports false if the queue is full.
+func (s *SendQueue) List(wr *ib.SendWR, sge []ib.SGE, total uint32) bool {
+	slot := s.ring.free()
+	if slot == nil {
+		return false
+	}
+	s.ring.putList(slot, wr, sge, total)
+	s.ring.filled()
+	return true
+}
+
+// Inline is Post of a request with these bytes in place of its own, for which the slot has room.
+func (s *SendQueue) Inline(wr *ib.SendWR, data []byte) bool {
+	slot := s.ring.free()
+	if slot == nil {
+		return false
+	}
+	s.ring.putInline(slot, wr, data)
+	s.ring.filled()
+	return true
+}
+
+// Publish is the first half of Ring: it makes visible to the driver what was posted. It is called by one goroutine at a time, and
+// never during Post.
+func (s *SendQueue) Publish() { s.ring.publish() }
+
+// Doorbell is the other half: it has the driver look. Any number of goroutines may call it at any time, even during and after
+// Close, when it is an error and otherwise harmless.
+func (s *SendQueue) Doorbell() error { return s.bell.Ring() }
 
 func (p *pd) CreateQP(init ib.QPInit) (ib.QP, error) {
 	q := &qp{c: p.c, token: p.c.tokens.Add(1)}
@@ -41,23 +86,23 @@ func (p *pd) CreateQP(init ib.QPInit) (ib.QP, error) {
 	q.handle, q.num = r.QPHandle, r.QPN
 	if err := q.use(&answer, in.IsSRQ != 0); err != nil {
 		p.c.u.DestroyQP(q.handle)
-		p.c.unmapRing(&q.send)
+		p.c.unmapRing(&q.send.ring)
 		return nil, err
 	}
 	q.cap = ib.Cap{
-		SendWR: q.send.capacity(), RecvWR: q.recv.capacity(),
+		SendWR: q.send.ring.capacity(), RecvWR: q.recv.capacity(),
 		// What the driver says it can take must also have room in the slots.
-		SendSGE: min(r.MaxSendSGE, q.send.room(sendFixed)/sgeBytes),
+		SendSGE: min(r.MaxSendSGE, q.send.ring.room(sendFixed)/sgeBytes),
 		RecvSGE: min(r.MaxRecvSGE, q.recv.room(recvFixed)/sgeBytes),
-		Inline:  min(r.MaxInlineData, q.send.room(sendFixed)),
+		Inline:  min(r.MaxInlineData, q.send.ring.room(sendFixed)),
 	}
-	q.bell = p.c.u.NewDoorbell(q.handle)
+	q.send.bell = p.c.u.NewDoorbell(q.handle)
 	return q, nil
 }
 
 // use maps the rings.
 func (q *qp) use(at *rxe.CreateQPResp, shared bool) (err error) {
-	if q.send, err = q.c.mapRing(at.SQ, sendFixed); err != nil || shared {
+	if q.send.ring, err = q.c.mapRing(at.SQ, sendFixed); err != nil || shared {
 		return err
 	}
 	q.recv, err = q.c.mapRing(at.RQ, recvFixed)
@@ -69,22 +114,25 @@ func (q *qp) Token() uint64 { return q.token }
 func (q *qp) Cap() ib.Cap   { return q.cap }
 
 func (q *qp) Post(wr *ib.SendWR) error {
-	slot := q.send.free()
-	if slot == nil {
+	ok := false
+	if wr.Flags&sendInline != 0 {
+		ok = q.send.Inline(wr, wr.Inline)
+	} else {
+		total := uint32(0)
+		for i := range wr.SGE {
+			total += wr.SGE[i].Len
+		}
+		ok = q.send.List(wr, wr.SGE, total)
+	}
+	if !ok {
 		return ib.ErrFull
 	}
-	q.send.putSend(slot, wr)
-	q.send.filled()
 	return nil
 }
 
-// Publish and Doorbell are the two halves of Ring.
-func (q *qp) Publish()        { q.send.publish() }
-func (q *qp) Doorbell() error { return q.bell.Ring() }
-
 func (q *qp) Ring() error {
-	q.Publish()
-	return q.Doorbell()
+	q.send.Publish()
+	return q.send.Doorbell()
 }
 
 func (q *qp) Recv(id uint64, sge []ib.SGE) error { return q.recv.postRecv(id, sge) }
@@ -104,7 +152,7 @@ func (r *ring) postRecv(id uint64, sge []ib.SGE) error {
 func (q *qp) Modify(a *ib.QPAttr, mask uint32) error {
 	err := q.c.u.ModifyQP(modify(q.handle, a, mask))
 	if err == nil && mask&uint32(abi.QPAttrState) != 0 && a.State == uint8(abi.QPSReset) {
-		q.send.rewind() // the driver has forgotten what was published
+		q.send.ring.rewind() // the driver has forgotten what was published
 	}
 	return err
 }
@@ -128,7 +176,7 @@ func (q *qp) Close() error {
 	if _, err := q.c.u.DestroyQP(q.handle); err != nil && !gone(err) {
 		return err
 	}
-	return errors.Join(q.c.unmapRing(&q.send), q.c.unmapRing(&q.recv))
+	return errors.Join(q.c.unmapRing(&q.send.ring), q.c.unmapRing(&q.recv))
 }
 
 // gone tells that a device was removed, and the kernel has destroyed all objects with it. What is ours remains to be released.

@@ -133,21 +133,35 @@ func (r *ring) take(wc []ib.WC) int {
 	return n
 }
 
-// putSend fills a slot of a send queue.
-func (r *ring) putSend(slot unsafe.Pointer, wr *ib.SendWR) {
+// putList fills a slot of a send queue with a request and a list of so many bytes.
+func (r *ring) putList(slot unsafe.Pointer, wr *ib.SendWR, sge []ib.SGE, total uint32) {
 	w := (*rxe.SendWQE)(slot)
-	*w = rxe.SendWQE{}
-	w.WR.WRID, w.WR.Opcode, w.WR.SendFlags, w.WR.Ex = wr.ID, wr.Opcode, wr.Flags, wr.Imm
+	begin(w, wr)
 	if wr.Opcode != opSend || wr.AH != nil {
 		putOp(w, wr)
 	}
-	if wr.Flags&sendInline != 0 {
-		n := copy(unsafe.Slice((*byte)(unsafe.Add(slot, sendFixed)), len(wr.Inline)), wr.Inline)
-		w.DMA.Length, w.DMA.Resid, w.DMA.NumSGE = uint32(n), uint32(n), 1
-		return
+	list := unsafe.Slice((*ib.SGE)(unsafe.Add(slot, sendFixed)), len(sge))
+	for i := range sge {
+		list[i] = sge[i]
 	}
-	w.DMA.Length = putList(unsafe.Add(slot, sendFixed), wr.SGE)
-	w.DMA.Resid, w.DMA.NumSGE = w.DMA.Length, uint32(len(wr.SGE))
+	w.DMA.Length, w.DMA.Resid, w.DMA.NumSGE = total, total, uint32(len(sge))
+}
+
+// putInline fills a slot of a send queue with a request and bytes.
+func (r *ring) putInline(slot unsafe.Pointer, wr *ib.SendWR, data []byte) {
+	w := (*rxe.SendWQE)(slot)
+	begin(w, wr)
+	if wr.Opcode != opSend || wr.AH != nil {
+		putOp(w, wr)
+	}
+	n := copy(unsafe.Slice((*byte)(unsafe.Add(slot, sendFixed)), len(data)), data)
+	w.DMA.Length, w.DMA.Resid, w.DMA.NumSGE = uint32(n), uint32(n), 1
+}
+
+// begin fills in what all requests have. With the call of putOp it would not be inlined.
+func begin(w *rxe.SendWQE, wr *ib.SendWR) {
+	*w = rxe.SendWQE{}
+	w.WR.WRID, w.WR.Opcode, w.WR.SendFlags, w.WR.Ex = wr.ID, wr.Opcode, wr.Flags, wr.Imm
 }
 
 // putOp fills in the part that depends on the operation.
@@ -177,18 +191,12 @@ func putOp(w *rxe.SendWQE, wr *ib.SendWR) {
 func (r *ring) putRecv(slot unsafe.Pointer, id uint64, sge []ib.SGE) {
 	w := (*rxe.RecvWQE)(slot)
 	*w = rxe.RecvWQE{WRID: id}
-	w.DMA.Length = putList(unsafe.Add(slot, recvFixed), sge)
-	w.DMA.Resid, w.DMA.NumSGE = w.DMA.Length, uint32(len(sge))
-}
-
-// putList writes a list and returns the sum of its lengths. It has the same layout in the kernel's interface and in rxe's.
-func putList(to unsafe.Pointer, sge []ib.SGE) (total uint32) {
-	list := unsafe.Slice((*ib.SGE)(to), len(sge))
-	for i, e := range sge {
-		list[i] = e
-		total += e.Len
+	list, total := unsafe.Slice((*ib.SGE)(unsafe.Add(slot, recvFixed)), len(sge)), uint32(0)
+	for i := range sge {
+		list[i] = sge[i]
+		total += sge[i].Len
 	}
-	return total
+	w.DMA.Length, w.DMA.Resid, w.DMA.NumSGE = total, total, uint32(len(sge))
 }
 
 // bytesOf is the memory of a kernel struct, for answers of the driver.

@@ -68,7 +68,7 @@ func TestRingPublish(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := &qp{send: r}
+	q := &qp{send: SendQueue{ring: r}}
 	for i := range uint64(2) {
 		wr := ib.SendWR{ID: i, Opcode: opWrite, Remote: 0x1000 + i, RKey: 9, SGE: []ib.SGE{{Addr: 1, Len: 2, LKey: 3}}}
 		if err := q.Post(&wr); err != nil {
@@ -78,14 +78,14 @@ func TestRingPublish(t *testing.T) {
 	if head.ProducerIndex != 0 {
 		t.Error("posted requests were shown before they were published")
 	}
-	q.Publish()
+	q.send.Publish()
 	if head.ProducerIndex != 2 {
 		t.Errorf("producer index %d after two requests", head.ProducerIndex)
 	}
-	q.send.filled()
-	q.send.rewind()
-	if q.send.next != 2 {
-		t.Errorf("after rewind the next slot is %d", q.send.next)
+	q.send.ring.filled()
+	q.send.ring.rewind()
+	if q.send.ring.next != 2 {
+		t.Errorf("after rewind the next slot is %d", q.send.ring.next)
 	}
 	w := *(*rxe.SendWQE)(unsafe.Pointer(&slot(mem, head, 1)[0]))
 	op := *(*rxe.RDMA)(unsafe.Pointer(&w.WR.Op))
@@ -107,7 +107,10 @@ func TestPutSend(t *testing.T) {
 		for i := range b {
 			b[i] = 0xa5
 		}
-		r.putSend(unsafe.Pointer(&b[0]), wr)
+		q := &qp{send: SendQueue{ring: r}}
+		if err := q.Post(wr); err != nil {
+			t.Fatal(err)
+		}
 		return *(*rxe.SendWQE)(unsafe.Pointer(&b[0])), b[sendFixed:]
 	}
 	w, rest := put(&ib.SendWR{Opcode: opSend, Flags: sendInline, Inline: []byte("inline")})
@@ -229,12 +232,12 @@ func TestRingAllocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := &qp{send: r, recv: r}
+	q := &qp{send: SendQueue{ring: r}, recv: r}
 	wr := &ib.SendWR{Opcode: opWrite, SGE: make([]ib.SGE, 2)}
 	wc := make([]ib.WC, 4)
 	calls := map[string]func(){
-		"Post":    func() { q.Post(wr); atomic.StoreUint32(&head.ConsumerIndex, q.send.next) },
-		"Publish": q.Publish,
+		"Post":    func() { q.Post(wr); atomic.StoreUint32(&head.ConsumerIndex, q.send.ring.next) },
+		"Publish": q.send.Publish,
 		"Recv":    func() { q.Recv(1, wr.SGE); atomic.StoreUint32(&head.ConsumerIndex, q.recv.next) },
 		"take":    func() { q.recv.take(wc) },
 	}
@@ -252,13 +255,13 @@ func BenchmarkPost(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	q := &qp{send: r}
+	q := &qp{send: SendQueue{ring: r}}
 	wr := &ib.SendWR{Opcode: opWrite, SGE: []ib.SGE{{Addr: 1, Len: 2, LKey: 3}}}
 	for i := 0; b.Loop(); i++ {
 		q.Post(wr)
 		if i%16 == 0 {
-			q.Publish()
-			atomic.StoreUint32(&head.ConsumerIndex, q.send.next)
+			q.send.Publish()
+			atomic.StoreUint32(&head.ConsumerIndex, q.send.ring.next)
 		}
 	}
 }

@@ -7,6 +7,7 @@ package uverbs
 
 import (
 	"runtime"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +20,7 @@ import (
 // longest is the doorbell of rxe up to Linux 6.3, which sends from within, but never more than the 128 packets of its window.
 func post(fd int, command, resp []byte) error {
 	for {
-		n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(command))),
+		n, _, errno := syscall.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(command))),
 			uintptr(len(command)))
 		runtime.KeepAlive(resp)
 		switch {
