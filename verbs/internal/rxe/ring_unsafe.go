@@ -140,9 +140,10 @@ func (r *ring) putList(slot unsafe.Pointer, wr *ib.SendWR, sge []ib.SGE, total u
 	if wr.Opcode != opSend || wr.AH != nil {
 		putOp(w, wr)
 	}
-	list := unsafe.Slice((*ib.SGE)(unsafe.Add(slot, sendFixed)), len(sge))
-	for i := range sge {
-		list[i] = sge[i]
+	if list := (*ib.SGE)(unsafe.Add(slot, sendFixed)); len(sge) == 1 { // most have one, and copy is a call
+		*list = sge[0]
+	} else {
+		copy(unsafe.Slice(list, len(sge)), sge)
 	}
 	w.DMA.Length, w.DMA.Resid, w.DMA.NumSGE = total, total, uint32(len(sge))
 }
