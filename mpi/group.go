@@ -168,6 +168,7 @@ func (g *group) Recv(src int, b []byte) error {
 func (g *group) Sendrecv(dst int, s []byte, src int, r []byte) error {
 	h := g.c.e.Irecv(g.from(src), r)
 	if err := g.c.e.Send(g.to(dst), s, proto.Standard); err != nil {
+		g.c.takeBack(h)
 		return err
 	}
 	_, err := g.c.e.Wait(h)

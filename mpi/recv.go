@@ -83,9 +83,7 @@ func (c *Comm) sendrecv(s []byte, dst int, stag Tag, r []byte, src int, rtag Tag
 	began := c.e.Begin(perf.Sendrecv, len(s)+len(r))
 	h := c.e.Irecv(from, r)
 	if err := c.e.Send(to, s, proto.Standard); err != nil {
-		// Nothing must write to r any more.
-		_ = c.e.Cancel(h)
-		_, _ = c.e.Wait(h)
+		c.takeBack(h)
 		return empty, c.below(op, err)
 	}
 	st, err := c.e.Wait(h)
@@ -94,4 +92,10 @@ func (c *Comm) sendrecv(s []byte, dst int, stag Tag, r []byte, src int, rtag Tag
 		return statusOf(st), c.below(op, err)
 	}
 	return statusOf(st), nil
+}
+
+// takeBack ends a receive, so that nothing writes to its buffer any more.
+func (c *Comm) takeBack(h proto.Handle) {
+	_ = c.e.Cancel(h) // it may have ended, and why is told by what failed before
+	_, _ = c.e.Wait(h)
 }

@@ -2,7 +2,7 @@
 //
 //	go run ./soft-roce/vm -- ibv_devinfo
 //	go run ./soft-roce/vm -- go test ./verbs/...
-//	go run ./soft-roce/vm -nodes 2 -netem 'loss 5%' -- sh -c 'vm exec 1 ibv_rc_pingpong & ibv_rc_pingpong 10.77.0.2'
+//	go run ./soft-roce/vm -nodes 2 -netem 'delay 10ms reorder 25%' -- sh -c 'vm exec 1 ibv_rc_pingpong & ibv_rc_pingpong 10.77.0.2'
 //
 // It needs QEMU, and Debian's packages for the guest's kernel; no hardware virtualisation, no change to the host. The
 // guest sees the host's files, read only, so every tool and library of the host is there; /tmp, /run and /dev/shm are
