@@ -41,8 +41,7 @@ type domain struct {
 	due     uint          // in which the clock is looked at next
 	calm    int           // Polls to come that need not see to everything
 	stride  uint          // from one look to the next
-	awake   bool          // polled since it was last armed
-	armed   atomic.Bool   // may be slept on
+	armed   atomic.Bool   // since the last Poll: may be slept on
 	more    bool          // a look at a queue has not taken all there was
 	room    bool          // slots to send from became free since it was last armed
 	choked  bool          // a Send was refused for want of a slot or of room in a queue
@@ -181,6 +180,12 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 	if d.shut {
 		return 0, errShut.err
 	}
+	woken := d.armed.Load()
+	if woken {
+		if err := d.disarm(); err != nil {
+			return 0, err
+		}
+	}
 	n, err := d.look()
 	rest := d.calm == 0 || d.stirred()
 	if !rest {
@@ -191,7 +196,12 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 	}
 	d.release()
 	d.evs, d.filled = evs, 0
-	if err = d.progress(n, err, rest); err == nil && (d.inbox.len() > 0 || d.loop.some()) {
+	err = d.take(n, err)
+	came := d.filled > 0 || d.inbox.len() > 0 // the caller waits for it
+	if err == nil && rest && (woken || !came || d.turn%restEvery == 0) {
+		err = d.tend()
+	}
+	if err == nil && (d.inbox.len() > 0 || d.loop.some()) {
 		d.deliver()
 	}
 	d.evs = nil
@@ -205,17 +215,25 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 }
 
 const (
-	// calmPolls follow one that saw to everything, and do not.
+	// calmPolls follow one that saw to everything, and do not: so many that between a message and its answer there is mostly none
+	// that does.
 	calmPolls = 63
 	// restEvery: while messages come, only one Poll in so many sees to the rest although somebody waits for it. The first after
 	// a sleep does: it may have been the time that ended the sleep.
 	restEvery = 4
 )
 
-// stirred tells that there is something to see to besides: transfers, messages that wait for a doorbell, peers to connect to,
-// grants that are due, messages to ourselves. What else asks for it sets calm to 0.
+// stirred tells that there is something to see to besides: transfers, messages that wait for a doorbell, peers to connect to or
+// being connected to, grants that are due, messages to ourselves. What else asks for it sets calm to 0.
 func (d *domain) stirred() bool {
-	return d.moving.Load() != 0 || d.soiled.Load() || d.wants.Load() || len(d.owing) != 0 || d.loop.some()
+	return d.moving.Load() != 0 || d.soiled.Load() || d.wants.Load() || len(d.calling) != 0 || len(d.owing) != 0 || d.loop.some()
+}
+
+// disarm takes what was told to who sleeps. The clock is looked at, since it may have been that.
+func (d *domain) disarm() error {
+	d.armed.Store(false)
+	d.calm, d.due = 0, d.turn
+	return d.sleeper.woken(d)
 }
 
 // look takes the completions of messages from the device, unless many messages wait for the caller.
@@ -229,27 +247,28 @@ func (d *domain) look() (int, error) {
 	return n, err
 }
 
-// progress takes what has happened, n completions that look took included, into the events of the caller, as far as there is
-// room, or into the inbox, and does what is to be done: the rest, too, if it is to.
-func (d *domain) progress(n int, err error, rest bool) error {
-	woken := !d.awake
-	if woken {
-		d.awake = true
-		d.armed.Store(false)
-		if err := d.sleeper.woken(d); err != nil {
-			return err
-		}
+// progress looks and sees to everything.
+func (d *domain) progress() error {
+	n, err := d.look()
+	if err := d.take(n, err); err != nil {
+		return err
 	}
+	return d.tend()
+}
+
+// take takes what look found into the events of the caller, as far as there is room, or into the inbox.
+func (d *domain) take(n int, err error) error {
 	for i := range d.wcs[:n] {
 		d.arrived(&d.wcs[i])
 	}
 	if err != nil {
 		return fmt.Errorf("fabric/rc: %w", err)
 	}
-	waits := (d.filled > 0 || d.inbox.len() > 0) && d.turn%restEvery != 0 // the caller, for what has come
-	if !woken && (waits || !rest) {
-		return nil
-	}
+	return nil
+}
+
+// tend sees to the rest.
+func (d *domain) tend() error {
 	d.calm = calmPolls
 	for _, r := range d.rails {
 		if _, err := d.complete(r); err != nil {
@@ -259,7 +278,7 @@ func (d *domain) progress(n int, err error, rest bool) error {
 	if err := d.office.read(d); err != nil {
 		return err
 	}
-	if woken || d.turn >= d.due {
+	if d.turn >= d.due {
 		d.tick(d.clock())
 	}
 	if err := d.settle(); err != nil {

@@ -30,7 +30,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	rand.Read(nonce[:]) // does not fail
 	d := &domain{
 		key: t.Key, self: cfg.Self, size: cfg.Size, incarnation: binary.LittleEndian.Uint64(nonce[:]) | 1, set: set,
-		ways: make([]*endpoint, cfg.Size), byNum: numbers{all: map[railNum]*endpoint{}}, next: never, began: time.Now(), awake: true,
+		ways: make([]*endpoint, cfg.Size), byNum: numbers{all: map[railNum]*endpoint{}}, next: never, began: time.Now(),
 	}
 	d.params = verbs.DefaultParams()
 	d.params.RetryCount = retries
@@ -125,6 +125,11 @@ func (d *domain) Arm() (int, bool, error) {
 	if d.shut {
 		return -1, false, errShut.err
 	}
+	if d.armed.Load() {
+		if err := d.disarm(); err != nil {
+			return -1, false, err
+		}
+	}
 	d.release()
 	d.ring()
 	d.room, d.more, d.filled = false, false, 0
@@ -132,12 +137,10 @@ func (d *domain) Arm() (int, bool, error) {
 	if err := d.notify(); err != nil {
 		return -1, false, err
 	}
-	n, err := d.look()
-	if err := d.progress(n, err, true); err != nil {
+	if err := d.progress(); err != nil {
 		return -1, false, err
 	}
 	d.ring()
-	d.awake, d.calm = false, 0
 	late := d.unheard()
 	choked := d.choked
 	d.choked = false
@@ -211,8 +214,7 @@ func (d *domain) finish() error {
 			break
 		}
 		d.release()
-		n, err := d.look()
-		if err := d.progress(n, err, true); err != nil {
+		if err := d.progress(); err != nil {
 			if errors.Is(err, verbs.ErrDeviceLost) {
 				return nil
 			}

@@ -19,5 +19,7 @@
 // Whatever a rule is about, it also keeps a ledger of all requests: each completes exactly once, with its own number, on its own
 // queue pair, in order; and a census of descriptors, mappings and goroutines: nothing is left behind.
 //
+// For tests of what is built on package verbs, [Play] makes a network of devices that exist in the process only.
+//
 // Nothing here depends on how long something takes. What does not come within minutes fails the test.
 package verbstest

@@ -18,6 +18,7 @@ import (
 // post does not tell the scheduler, which would take a tenth of the time of a doorbell, and now and then the processor. Until it
 // returns the runtime can neither stop this thread nor use its processor otherwise; so it is for commands that do not wait. The
 // longest is the doorbell of rxe up to Linux 6.3, which sends from within, but never more than the 128 packets of its window.
+// RawSyscall is that of package syscall, since that of package unix comes to it by two more calls.
 func post(fd int, command, resp []byte) error {
 	for {
 		n, _, errno := syscall.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(command))),
