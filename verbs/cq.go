@@ -69,10 +69,6 @@ func (cq *CQ) Poll(wc []WC) (int, error) {
 		runtime.KeepAlive(cq) // and with it the words
 		return 0, nil
 	}
-	return cq.take(wc)
-}
-
-func (cq *CQ) take(wc []WC) (int, error) {
 	cq.mu.Lock()
 	if cq.failed != nil && !isLost(cq.failed) {
 		defer cq.mu.Unlock()

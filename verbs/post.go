@@ -296,8 +296,18 @@ func (q *QP) list(op Opcode, id uint64, f Flags, sge []SGE) error {
 		s.mu.Unlock()
 		return nil
 	}
-	s.wr.SGE = s.sge[:copy(s.sge, castSGE(sge))]
-	return q.hand(op, id)
+	s.wr.SGE = s.sge[:len(sge)]
+	if len(sge) == 1 { // most have one, and copy is a call
+		s.sge[0] = ib.SGE(sge[0])
+	} else {
+		copy(s.sge, castSGE(sge))
+	}
+	if err := q.ib.Post(&s.wr); err != nil {
+		return q.failPost(op, id, err)
+	}
+	s.unrung = true
+	s.mu.Unlock()
+	return nil
 }
 
 // bytes is list with bytes in place of a list.
@@ -319,17 +329,11 @@ func (q *QP) bytes(op Opcode, id uint64, f Flags, data []byte) error {
 		return nil
 	}
 	s.wr.Inline = s.inline[:copy(s.inline, data)]
-	return q.hand(op, id)
-}
-
-// hand gives the request to the provider, and the lock back.
-func (q *QP) hand(op Opcode, id uint64) error {
-	err := q.ib.Post(&q.send.wr)
-	if err != nil {
+	if err := q.ib.Post(&s.wr); err != nil {
 		return q.failPost(op, id, err)
 	}
-	q.send.unrung = true
-	q.send.mu.Unlock()
+	s.unrung = true
+	s.mu.Unlock()
 	return nil
 }
 
@@ -351,7 +355,10 @@ func (q *QP) Ring() error {
 	if q.soft == nil {
 		err := q.ib.Ring()
 		s.mu.Unlock()
-		return q.fail("ring", err)
+		if err != nil {
+			return q.fail("ring", err)
+		}
+		return nil
 	}
 	q.soft.Publish()
 	s.mu.Unlock()

@@ -63,8 +63,9 @@ func (s *SRQ) Cap() (wr, sge int) {
 // The device sees it at once. [ErrFull] says that the queue is full.
 func (s *SRQ) Recv(id uint64, sge ...SGE) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.q.post(id, sge)
+	err := s.q.post(id, sge)
+	s.mu.Unlock()
+	return err
 }
 
 // SetLimit has [EventSRQLimit] come when fewer than n receives are left. It comes once, then the limit is 0 again.

@@ -15,14 +15,6 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
-// post hands a list of work requests to the device. It returns errno, and then C has written the address of the first request
-// that it refused to bad, which is part of an object on the heap.
-func (l *library) post(fn, queue, list uintptr, bad *uintptr) int32 {
-	r := l.enter(fn, queue, list, uintptr(unsafe.Pointer(bad)))
-	runtime.KeepAlive(bad)
-	return int32(r)
-}
-
 // bindMW binds a memory window as b says, which is part of an object on the heap. It returns errno.
 func (l *library) bindMW(fn, qp, mw uintptr, b *ibv.MWBind) int32 {
 	r := l.enter(fn, qp, mw, uintptr(unsafe.Pointer(b)))
@@ -30,12 +22,18 @@ func (l *library) bindMW(fn, qp, mw uintptr, b *ibv.MWBind) int32 {
 	return int32(r)
 }
 
-// take takes completions from a queue. It returns their number or less than 0. One goroutine at a time may call it.
-func (q *cq) take(wc []ib.WC) int32 {
+// Poll makes one call, also when there is nothing.
+func (q *cq) Poll(wc []ib.WC) (int, error) {
+	if len(wc) == 0 {
+		return 0, nil
+	}
 	q.first = &wc[0] // and so they are on the heap: a stack may move
-	n := q.x.lib.enter(q.x.c.Ops.PollCQ, q.ptr, uintptr(len(wc)), uintptr(unsafe.Pointer(q.first)))
+	n := int(int32(q.x.lib.enter(q.x.c.Ops.PollCQ, q.ptr, uintptr(len(wc)), uintptr(unsafe.Pointer(q.first)))))
 	q.first = nil
-	return int32(n)
+	if n == 0 {
+		return 0, nil
+	}
+	return q.polled(wc, n)
 }
 
 // directGo is what direct does, by way of purego: on the stack of the thread, and C may call Go.

@@ -69,36 +69,31 @@ func (x *context) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {
 func (q *cq) Len() int      { return int(at[ibv.CQ](q.ptr).CQE) }
 func (q *cq) Token() uint64 { return q.token }
 
-// Poll makes one call, also when there is nothing.
-func (q *cq) Poll(wc []ib.WC) (int, error) {
-	if len(wc) == 0 {
-		return 0, nil
-	}
-	n := int(q.take(wc))
+// polled goes through the completions that C wrote, or is told that it failed. Send queues are told which requests are over. The
+// opcode of a failed completion means nothing, so that of a receive counts as one of a send.
+func (q *cq) polled(wc []ib.WC, n int) (int, error) {
 	if n < 0 {
 		return 0, failed("ibv_poll_cq", 0) // drivers give numbers of their own, not errno
 	}
-	if n > 0 {
-		q.count(wc[:n])
-	}
-	return n, nil
-}
-
-// count tells send queues which requests are over. The opcode of a failed completion means nothing, so that of a receive counts
-// as one of a send.
-func (q *cq) count(wc []ib.WC) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i := range wc {
+	for i := range wc[:n] {
 		ok := uverbs.WCStatus(wc[i].Status) == uverbs.WCSuccess
 		if ok && uverbs.WCOpcode(wc[i].Opcode)&uverbs.WCRecv != 0 {
 			wc[i].Flags = q.x.flags(wc[i].Flags)
 			continue
 		}
-		if r := q.sends[wc[i].QPN]; r != nil {
+		if r := q.sender(wc[i].QPN); r != nil {
 			r.completed(ok)
 		}
 	}
+	return n, nil
+}
+
+// sender is the room of a queue pair whose sends complete here, or nil.
+func (q *cq) sender(qpn uint32) *room {
+	q.mu.Lock()
+	r := q.sends[qpn]
+	q.mu.Unlock()
+	return r
 }
 
 // kernelWithInv is IB_WC_WITH_INVALIDATE. The kernel's rxe writes completions for user space with the kernel's own flags, and the

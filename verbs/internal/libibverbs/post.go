@@ -13,11 +13,11 @@ import (
 // gather is how many requests Post keeps for one call of ibv_post_send, unless Ring comes before.
 const gather = 16
 
-// sender is the sending side of a queue pair. Each of its slots holds a request, its list and its inline data; C reads them
-// during the call that hands them over.
+// sender is the sending side of a queue pair, of which it has the methods Post and Ring. Each of its slots holds a request, its list
+// and its inline data; C reads them during the call that hands them over.
 type sender struct {
 	x           *context
-	qp          uintptr
+	pair        uintptr
 	signalAll   bool
 	room        *room
 	n           int // slots in use
@@ -29,22 +29,19 @@ type sender struct {
 	inline      []byte
 	inlineAt    uintptr
 	inlinePerWR int
-	out         *outcome
+	bad         []uintptr // one: the address of the request that C refused
+	badAt       uintptr
+	mwBind      ibv.MWBind // of a window of type 1
 }
 
-// outcome is what a call reads and writes beside the requests, on the heap.
-type outcome struct {
-	bad  uintptr    // address of the request that C refused
-	bind ibv.MWBind // of a window of type 1
-}
-
-func (s *sender) init(x *context, qp uintptr, c ib.Cap, signalAll bool) {
+func (s *sender) init(x *context, pair uintptr, c ib.Cap, signalAll bool) {
 	n := min(gather, max(int(c.SendWR), 1))
-	*s = sender{x: x, qp: qp, signalAll: signalAll, room: newRoom(c.SendWR), out: new(outcome),
+	*s = sender{x: x, pair: pair, signalAll: signalAll, room: newRoom(c.SendWR),
 		perWR: max(int(c.SendSGE), 1), inlinePerWR: int(c.Inline)} // inline data needs an entry too
 	s.wr, s.wrAt = onHeap[ibv.SendWR](n)
 	s.sge, s.sgeAt = onHeap[ib.SGE](n * s.perWR)
 	s.inline, s.inlineAt = onHeap[byte](n * s.inlinePerWR)
+	s.bad, s.badAt = onHeap[uintptr](1)
 	for i := range s.wr {
 		s.wr[i].SGList = s.sgeAt + uintptr(i*s.perWR)*sgeSize
 		s.link(i)
@@ -58,9 +55,9 @@ func (s *sender) link(i int) {
 	}
 }
 
-// post gathers a request. Where the device may have no room for it, it is handed over at once, so that the answer is the
+// Post gathers a request. Where the device may have no room for it, it is handed over at once, so that the answer is the
 // device's.
-func (s *sender) post(wr *ib.SendWR) error {
+func (s *sender) Post(wr *ib.SendWR) error {
 	if len(wr.SGE) > s.perWR || len(wr.Inline) > s.inlinePerWR {
 		return failed("ibv_post_send", int32(syscall.EINVAL))
 	}
@@ -70,7 +67,7 @@ func (s *sender) post(wr *ib.SendWR) error {
 	window := boundBy(wr)
 	ask := !s.room.sure() || window != nil
 	if ask || s.n == len(s.wr) {
-		if err := s.ring(); err != nil {
+		if err := s.Ring(); err != nil {
 			return err
 		}
 	}
@@ -112,7 +109,7 @@ func (s *sender) fill(i int, wr *ib.SendWR) {
 	sge := s.sge[i*s.perWR : (i+1)*s.perWR]
 	switch {
 	case uverbs.SendFlags(wr.Flags)&uverbs.SendInline == 0:
-		c.NumSGE = int32(copy(sge, wr.SGE))
+		c.NumSGE = lay(sge, wr.SGE)
 	case len(wr.Inline) == 0:
 		c.NumSGE = 0
 	default:
@@ -128,9 +125,18 @@ func (s *sender) fill(i int, wr *ib.SendWR) {
 		*operation[ibv.Atomic](c) = ibv.Atomic{RemoteAddr: wr.Remote, CompareAdd: wr.Compare, Swap: wr.Swap, RKey: wr.RKey}
 	case op == uverbs.WRBindMW:
 		c.Bind = ibv.BindMW{MW: wr.Bind.MW.(*mw).ptr, RKey: wr.Bind.RKey, BindInfo: bindInfo(&wr.Bind)}
-	default:
+	case op != uverbs.WRSend:
 		*operation[ibv.RDMA](c) = ibv.RDMA{RemoteAddr: wr.Remote, RKey: wr.RKey}
 	}
+}
+
+// lay copies a list. Most have one entry, and copy is a call.
+func lay(to, from []ib.SGE) int32 {
+	if len(from) == 1 {
+		to[0] = from[0]
+		return 1
+	}
+	return int32(copy(to, from))
 }
 
 func bindInfo(b *ib.Bind) ibv.MWBindInfo {
@@ -143,21 +149,24 @@ func (s *sender) bind(wr *ib.SendWR) error {
 	if s.x.c.Ops.BindMW == 0 {
 		return noFunction(call)
 	}
-	if err := s.ring(); err != nil {
+	if err := s.Ring(); err != nil {
 		return err
 	}
-	s.out.bind = ibv.MWBind{WRID: wr.ID, SendFlags: wr.Flags, BindInfo: bindInfo(&wr.Bind)}
+	s.mwBind = ibv.MWBind{WRID: wr.ID, SendFlags: wr.Flags, BindInfo: bindInfo(&wr.Bind)}
 	signaled := s.signaled(wr)
 	s.room.post(signaled)
-	errno := s.x.lib.bindMW(s.x.c.Ops.BindMW, s.qp, wr.Bind.MW.(*mw).ptr, &s.out.bind)
+	errno := s.x.lib.bindMW(s.x.c.Ops.BindMW, s.pair, wr.Bind.MW.(*mw).ptr, &s.mwBind)
 	if errno != 0 {
 		s.room.unpost(signaled)
 	}
 	return refused(call, errno)
 }
 
-// ring hands over what was gathered.
-func (s *sender) ring() error {
+// Ring hands over what was gathered, and so calls C under the lock of the send queue; two parts, one of them without it, would gain
+// nothing. The order of requests is that of the calls that hand them over, so these must be made one at a time, with a lock that
+// Post needs too where it hands over what it has gathered. And adapters ring their doorbell by a store: there is a system call in it
+// with rxe only, which has a provider of its own.
+func (s *sender) Ring() error {
 	if s.n == 0 {
 		return nil
 	}
@@ -173,11 +182,11 @@ func (s *sender) ring() error {
 func (s *sender) hand() (lost int, errno int32) {
 	n := s.n
 	s.n = 0
-	s.wr[n-1].Next, s.out.bad = 0, 0
-	errno = s.x.lib.post(s.x.c.Ops.PostSend, s.qp, s.wrAt, &s.out.bad)
+	s.wr[n-1].Next, s.bad[0] = 0, 0
+	errno = int32(s.x.lib.enter(s.x.c.Ops.PostSend, s.pair, s.wrAt, s.badAt))
 	s.link(n - 1)
-	if errno != 0 && s.out.bad != 0 {
-		lost = n - int((s.out.bad-s.wrAt)/sendWRSize)
+	if errno != 0 && s.bad[0] != 0 {
+		lost = n - int((s.bad[0]-s.wrAt)/sendWRSize)
 	}
 	return lost, errno
 }
@@ -193,30 +202,36 @@ func refused(call string, errno int32) error {
 	return failed(call, errno)
 }
 
-// receiver is the receiving side of a queue pair, or a shared receive queue.
+// receiver is the receiving side of a queue pair, or a shared receive queue, of which it has the method Recv.
 type receiver struct {
 	lib   *library
+	call  string   // for errors
+	fn    *uintptr // in the context's table
 	queue uintptr
-	wr    []ibv.RecvWR // one
+	wr    *ibv.RecvWR
 	wrAt  uintptr
 	sge   []ib.SGE
-	out   *outcome
+	bad   []uintptr
+	badAt uintptr
 }
 
-func (r *receiver) init(lib *library, queue uintptr, sge uint32) {
-	r.lib, r.queue, r.out = lib, queue, new(outcome)
-	r.wr, r.wrAt = onHeap[ibv.RecvWR](1)
-	var sgeAt uintptr
-	r.sge, sgeAt = onHeap[ib.SGE](int(sge))
-	r.wr[0].SGList = sgeAt
+func (r *receiver) init(lib *library, call string, fn *uintptr, queue uintptr, sge uint32) {
+	bad, badAt := onHeap[uintptr](1)
+	wr, wrAt := onHeap[ibv.RecvWR](1)
+	list, listAt := onHeap[ib.SGE](int(sge))
+	wr[0].SGList = listAt
+	*r = receiver{lib: lib, call: call, fn: fn, queue: queue, wr: &wr[0], wrAt: wrAt, sge: list, bad: bad, badAt: badAt}
 }
 
-// post hands over one request. The device answers at once.
-func (r *receiver) post(call string, fn uintptr, id uint64, sge []ib.SGE) error {
+// Recv hands over one request. The device answers at once.
+func (r *receiver) Recv(id uint64, sge []ib.SGE) error {
 	if len(sge) > len(r.sge) {
-		return failed(call, int32(syscall.EINVAL))
+		return failed(r.call, int32(syscall.EINVAL))
 	}
-	r.wr[0].WRID = id
-	r.wr[0].NumSGE = int32(copy(r.sge, sge))
-	return refused(call, r.lib.post(fn, r.queue, r.wrAt, &r.out.bad))
+	r.wr.WRID = id
+	r.wr.NumSGE = lay(r.sge, sge)
+	if errno := int32(r.lib.enter(*r.fn, r.queue, r.wrAt, r.badAt)); errno != 0 {
+		return refused(r.call, errno)
+	}
+	return nil
 }

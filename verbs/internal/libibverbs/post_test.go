@@ -256,9 +256,9 @@ func TestPollBroken(t *testing.T) {
 func idle(tb testing.TB) (*qp, *cq) {
 	x := stub(tb, 0)
 	q := &qp{x: x}
-	q.send.init(x, 0, ib.Cap{SendWR: 1024, SendSGE: 1, Inline: 8}, true)
-	q.recv.init(x.lib, 0, 1)
-	return q, &cq{x: x, sends: map[uint32]*room{0: q.send.room}}
+	q.sender.init(x, 0, ib.Cap{SendWR: 1024, SendSGE: 1, Inline: 8}, true)
+	q.receiver.init(x.lib, "ibv_post_recv", &x.c.Ops.PostRecv, 0, 1)
+	return q, &cq{x: x, sends: map[uint32]*room{0: q.room}}
 }
 
 func TestAllocs(t *testing.T) {

@@ -16,8 +16,8 @@ type qp struct {
 	token  uint64
 	cap    ib.Cap
 	sendCQ *cq
-	send   sender
-	recv   receiver
+	sender
+	receiver
 }
 
 func (p *pd) CreateQP(init ib.QPInit) (ib.QP, error) {
@@ -37,9 +37,9 @@ func (p *pd) CreateQP(init ib.QPInit) (ib.QP, error) {
 	}
 	q.num = at[ibv.QP](q.ptr).QPNum
 	q.cap = fromQueueCap(&a.Cap) // as granted
-	q.send.init(x, q.ptr, q.cap, init.SignalAll)
-	q.recv.init(x.lib, q.ptr, q.cap.RecvSGE)
-	q.sendCQ.watch(q.num, q.send.room)
+	q.sender.init(x, q.ptr, q.cap, init.SignalAll)
+	q.receiver.init(x.lib, "ibv_post_recv", &x.c.Ops.PostRecv, q.ptr, q.cap.RecvSGE)
+	q.sendCQ.watch(q.num, q.room)
 	return q, nil
 }
 
@@ -47,25 +47,13 @@ func (q *qp) Num() uint32   { return q.num }
 func (q *qp) Token() uint64 { return q.token }
 func (q *qp) Cap() ib.Cap   { return q.cap }
 
-func (q *qp) Post(wr *ib.SendWR) error { return q.send.post(wr) }
-
-// Ring calls C under the lock of the send queue; two parts, one of them without it, would gain nothing. The order of requests is
-// that of the calls that hand them over, so these must be made one at a time, with a lock that Post needs too where it hands over
-// what it has gathered. And adapters ring their doorbell by a store: there is a system call in it with rxe only, which has a
-// provider of its own.
-func (q *qp) Ring() error { return q.send.ring() }
-
-func (q *qp) Recv(id uint64, sge []ib.SGE) error {
-	return q.recv.post("ibv_post_recv", q.x.c.Ops.PostRecv, id, sge)
-}
-
 // Modify to the reset state empties the queues, but completions of before may still be found, so the send queue is no longer
 // counted.
 func (q *qp) Modify(a *ib.QPAttr, mask uint32) error {
 	c := attributes(a)
 	err := q.x.lib.do("ibv_modify_qp", func() int32 { return q.x.lib.modifyQP(q.ptr, c, int32(mask)) })
 	if err == nil && uverbs.QPAttrMask(mask)&uverbs.QPAttrState != 0 && uverbs.QPState(a.State) == uverbs.QPSReset {
-		q.send.room.blind.Store(true)
+		q.room.blind.Store(true)
 	}
 	return err
 }
@@ -92,7 +80,7 @@ func (q *qp) DetachMulticast(gid [16]byte, lid uint16) error {
 func (q *qp) Close() error {
 	err := q.x.lib.do("ibv_destroy_qp", func() int32 { return q.x.lib.destroyQP(q.ptr) })
 	if err == nil {
-		q.sendCQ.forget(q.num, q.send.room)
+		q.sendCQ.forget(q.num, q.room)
 	}
 	return err
 }

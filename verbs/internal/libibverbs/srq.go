@@ -13,7 +13,7 @@ type srq struct {
 	ptr     uintptr
 	token   uint64
 	wr, sge uint32
-	recv    receiver
+	receiver
 }
 
 func (p *pd) CreateSRQ(wr, sge, limit uint32) (ib.SRQ, error) {
@@ -26,7 +26,7 @@ func (p *pd) CreateSRQ(wr, sge, limit uint32) (ib.SRQ, error) {
 		return nil, err
 	}
 	s.wr, s.sge = a.Attr.MaxWR, a.Attr.MaxSGE // as granted
-	s.recv.init(x.lib, s.ptr, s.sge)
+	s.receiver.init(x.lib, "ibv_post_srq_recv", &x.c.Ops.PostSRQRecv, s.ptr, s.sge)
 	return s, nil
 }
 
@@ -34,10 +34,6 @@ func (p *pd) CreateSRQ(wr, sge, limit uint32) (ib.SRQ, error) {
 func (s *srq) Num() uint32           { return 0 }
 func (s *srq) Token() uint64         { return s.token }
 func (s *srq) Cap() (wr, sge uint32) { return s.wr, s.sge }
-
-func (s *srq) Recv(id uint64, sge []ib.SGE) error {
-	return s.recv.post("ibv_post_srq_recv", s.x.c.Ops.PostSRQRecv, id, sge)
-}
 
 func (s *srq) Modify(mask, wr, limit uint32) error {
 	a := &ibv.SRQAttr{MaxWR: wr, SRQLimit: limit}

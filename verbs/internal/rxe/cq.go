@@ -31,10 +31,10 @@ func (ch *channel) Close() error { return ch.c.u.CloseCompChannel(ch.fd) }
 // Whoever polls looks at the indices without a lock, so a mapping that is given up is not unmapped at once but discarded:
 // the addresses stay readable until nothing refers to the queue any more.
 type cq struct {
-	c        *context
-	handle   uint32
-	token    uint64
-	ring     ring
+	c      *context
+	handle uint32
+	token  uint64
+	completions
 	notifier *uverbs.Notifier
 }
 
@@ -70,12 +70,11 @@ func (q *cq) use(at rxe.MmapInfo) error {
 	return nil
 }
 
-func (q *cq) Len() int                     { return int(q.ring.capacity()) }
-func (q *cq) Token() uint64                { return q.token }
-func (q *cq) Poll(wc []ib.WC) (int, error) { return q.ring.take(wc), nil }
-func (q *cq) Notify(solicited bool) error  { return q.notifier.Notify(solicited) }
-func (q *cq) AckEvents(int)                {} // the kernel does not wait for it
-func (q *cq) Indices() *ib.Indices         { return q.ring.indices() }
+func (q *cq) Len() int                    { return int(q.ring.capacity()) }
+func (q *cq) Token() uint64               { return q.token }
+func (q *cq) Notify(solicited bool) error { return q.notifier.Notify(solicited) }
+func (q *cq) AckEvents(int)               {} // the kernel does not wait for it
+func (q *cq) Indices() *ib.Indices        { return q.ring.indices() }
 
 // Resize has the driver copy what is in the ring into another.
 func (q *cq) Resize(n int) error {

@@ -17,7 +17,7 @@ type qp struct {
 	token       uint64
 	cap         ib.Cap
 	send        SendQueue
-	recv        ring
+	receives
 }
 
 // SendQueue is the send queue of a queue pair. Who knows that it is one of these posts what has not been copied for it, with
@@ -90,10 +90,10 @@ func (p *pd) CreateQP(init ib.QPInit) (ib.QP, error) {
 		return nil, err
 	}
 	q.cap = ib.Cap{
-		SendWR: q.send.ring.capacity(), RecvWR: q.recv.capacity(),
+		SendWR: q.send.ring.capacity(), RecvWR: q.receives.capacity(),
 		// What the driver says it can take must also have room in the slots.
 		SendSGE: min(r.MaxSendSGE, q.send.ring.room(sendFixed)/sgeBytes),
-		RecvSGE: min(r.MaxRecvSGE, q.recv.room(recvFixed)/sgeBytes),
+		RecvSGE: min(r.MaxRecvSGE, q.receives.room(recvFixed)/sgeBytes),
 		Inline:  min(r.MaxInlineData, q.send.ring.room(sendFixed)),
 	}
 	q.send.bell = p.c.u.NewDoorbell(q.handle)
@@ -105,7 +105,7 @@ func (q *qp) use(at *rxe.CreateQPResp, shared bool) (err error) {
 	if q.send.ring, err = q.c.mapRing(at.SQ, sendFixed); err != nil || shared {
 		return err
 	}
-	q.recv, err = q.c.mapRing(at.RQ, recvFixed)
+	q.receives.ring, err = q.c.mapRing(at.RQ, recvFixed)
 	return err
 }
 
@@ -135,20 +135,6 @@ func (q *qp) Ring() error {
 	return q.send.Doorbell()
 }
 
-func (q *qp) Recv(id uint64, sge []ib.SGE) error { return q.recv.postRecv(id, sge) }
-
-// postRecv queues a receive.
-func (r *ring) postRecv(id uint64, sge []ib.SGE) error {
-	slot := r.free()
-	if slot == nil {
-		return ib.ErrFull
-	}
-	r.putRecv(slot, id, sge)
-	r.filled()
-	r.publish()
-	return nil
-}
-
 func (q *qp) Modify(a *ib.QPAttr, mask uint32) error {
 	err := q.c.u.ModifyQP(modify(q.handle, a, mask))
 	if err == nil && mask&uint32(abi.QPAttrState) != 0 && a.State == uint8(abi.QPSReset) {
@@ -176,7 +162,7 @@ func (q *qp) Close() error {
 	if _, err := q.c.u.DestroyQP(q.handle); err != nil && !gone(err) {
 		return err
 	}
-	return errors.Join(q.c.unmapRing(&q.send.ring), q.c.unmapRing(&q.recv))
+	return errors.Join(q.c.unmapRing(&q.send.ring), q.c.unmapRing(&q.receives.ring))
 }
 
 // gone tells that a device was removed, and the kernel has destroyed all objects with it. What is ours remains to be released.
@@ -188,7 +174,7 @@ type srq struct {
 	handle, num uint32
 	token       uint64
 	sge         uint32
-	ring        ring
+	receives
 }
 
 func (p *pd) CreateSRQ(wr, sge, limit uint32) (ib.SRQ, error) {
@@ -208,10 +194,9 @@ func (p *pd) CreateSRQ(wr, sge, limit uint32) (ib.SRQ, error) {
 	return s, nil
 }
 
-func (s *srq) Num() uint32                        { return s.num }
-func (s *srq) Token() uint64                      { return s.token }
-func (s *srq) Cap() (wr, sge uint32)              { return s.ring.capacity(), s.sge }
-func (s *srq) Recv(id uint64, sge []ib.SGE) error { return s.ring.postRecv(id, sge) }
+func (s *srq) Num() uint32           { return s.num }
+func (s *srq) Token() uint64         { return s.token }
+func (s *srq) Cap() (wr, sge uint32) { return s.ring.capacity(), s.sge }
 
 // Modify of the size has the driver copy what is in the ring into another.
 func (s *srq) Modify(mask, wr, limit uint32) error {

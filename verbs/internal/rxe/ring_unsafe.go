@@ -114,13 +114,16 @@ func (r *ring) rewind() {
 	}
 }
 
-// take copies completions out of a ring that the driver fills.
-func (r *ring) take(wc []ib.WC) int {
+// completions is a ring that the driver fills with completions.
+type completions struct{ ring }
+
+// Poll copies them out.
+func (r *completions) Poll(wc []ib.WC) (int, error) {
 	at := atomic.LoadUint32(r.consumer) & r.mask // only we write it
 	have := (atomic.LoadUint32(r.producer) - at) & r.mask
 	n := min(int(have), len(wc))
 	if n == 0 {
-		return 0
+		return 0, nil
 	}
 	for i := range wc[:n] {
 		wc[i] = *(*ib.WC)(unsafe.Add(r.data, uintptr(at)<<r.log2))
@@ -130,7 +133,7 @@ func (r *ring) take(wc []ib.WC) int {
 		at = (at + 1) & r.mask
 	}
 	atomic.StoreUint32(r.consumer, at) // the driver may reuse the slots from here on
-	return n
+	return n, nil
 }
 
 // putList fills a slot of a send queue with a request and a list of so many bytes.
@@ -188,8 +191,15 @@ func putOp(w *rxe.SendWQE, wr *ib.SendWR) {
 	}
 }
 
-// putRecv fills a slot of a receive queue.
-func (r *ring) putRecv(slot unsafe.Pointer, id uint64, sge []ib.SGE) {
+// receives is the ring of a receive queue, shared or not.
+type receives struct{ ring }
+
+// Recv queues a receive.
+func (r *receives) Recv(id uint64, sge []ib.SGE) error {
+	slot := r.free()
+	if slot == nil {
+		return ib.ErrFull
+	}
 	w := (*rxe.RecvWQE)(slot)
 	*w = rxe.RecvWQE{WRID: id}
 	list, total := unsafe.Slice((*ib.SGE)(unsafe.Add(slot, recvFixed)), len(sge)), uint32(0)
@@ -198,6 +208,9 @@ func (r *ring) putRecv(slot unsafe.Pointer, id uint64, sge []ib.SGE) {
 		total += sge[i].Len
 	}
 	w.DMA.Length, w.DMA.Resid, w.DMA.NumSGE = total, total, uint32(len(sge))
+	r.filled()
+	r.publish()
+	return nil
 }
 
 // bytesOf is the memory of a kernel struct, for answers of the driver.

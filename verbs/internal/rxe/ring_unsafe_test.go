@@ -36,7 +36,8 @@ func TestRingFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	post := func(id uint64) error { return r.postRecv(id, []ib.SGE{{Addr: id << 8, Len: 5, LKey: 7}, {Len: 6}}) }
+	q := receives{r}
+	post := func(id uint64) error { return q.Recv(id, []ib.SGE{{Addr: id << 8, Len: 5, LKey: 7}, {Len: 6}}) }
 	for id := range uint64(7) {
 		if err := post(id); err != nil {
 			t.Fatal(err)
@@ -137,13 +138,14 @@ func TestPutSend(t *testing.T) {
 	}
 }
 
-// TestTake polls in pieces of all sizes, across the end of the ring.
-func TestTake(t *testing.T) {
+// TestPoll polls in pieces of all sizes, across the end of the ring.
+func TestPoll(t *testing.T) {
 	mem, head := page(8, 6)
 	r, err := newRing(mem, wcBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
+	q := completions{r}
 	var put, got uint64
 	for piece := range 40 {
 		for (head.ProducerIndex+1)&head.IndexMask != head.ConsumerIndex {
@@ -153,7 +155,7 @@ func TestTake(t *testing.T) {
 			atomic.StoreUint32(&head.ProducerIndex, (head.ProducerIndex+1)&head.IndexMask)
 		}
 		wc := make([]ib.WC, piece%9)
-		n := r.take(wc)
+		n, _ := q.Poll(wc)
 		if n != min(len(wc), 7) {
 			t.Fatalf("%d of 7 completions into %d", n, len(wc))
 		}
@@ -192,13 +194,14 @@ func TestRingWildIndices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	recv, done := receives{r}, completions{r}
 	for i := range uint32(1000) {
 		atomic.StoreUint32(&head.ConsumerIndex, i*0x9e3779b9)
-		if err := r.postRecv(uint64(i), nil); err != nil && err != ib.ErrFull {
+		if err := recv.Recv(uint64(i), nil); err != nil && err != ib.ErrFull {
 			t.Fatal(err)
 		}
 		atomic.StoreUint32(&head.ProducerIndex, i*0x85ebca6b)
-		r.take(make([]ib.WC, 2))
+		done.Poll(make([]ib.WC, 2))
 	}
 }
 
@@ -215,13 +218,14 @@ func FuzzRing(f *testing.F) {
 			return
 		}
 		sge := make([]ib.SGE, r.room(recvFixed)/sgeBytes)
+		recv, done := receives{r}, completions{r}
 		for i := range posts {
-			if err := r.postRecv(uint64(i), sge); err != nil && err != ib.ErrFull {
+			if err := recv.Recv(uint64(i), sge); err != nil && err != ib.ErrFull {
 				t.Fatal(err)
 			}
 		}
 		if r.room(wcBytes) < 1<<16 {
-			r.take(make([]ib.WC, 3))
+			done.Poll(make([]ib.WC, 3))
 		}
 	})
 }
@@ -232,14 +236,14 @@ func TestRingAllocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := &qp{send: SendQueue{ring: r}, recv: r}
+	q, done := &qp{send: SendQueue{ring: r}, receives: receives{r}}, completions{r}
 	wr := &ib.SendWR{Opcode: opWrite, SGE: make([]ib.SGE, 2)}
 	wc := make([]ib.WC, 4)
 	calls := map[string]func(){
 		"Post":    func() { q.Post(wr); atomic.StoreUint32(&head.ConsumerIndex, q.send.ring.next) },
 		"Publish": q.send.Publish,
-		"Recv":    func() { q.Recv(1, wr.SGE); atomic.StoreUint32(&head.ConsumerIndex, q.recv.next) },
-		"take":    func() { q.recv.take(wc) },
+		"Recv":    func() { q.Recv(1, wr.SGE); atomic.StoreUint32(&head.ConsumerIndex, q.receives.next) },
+		"Poll":    func() { done.Poll(wc) },
 	}
 	for name, call := range calls {
 		if n := testing.AllocsPerRun(100, call); n != 0 {
