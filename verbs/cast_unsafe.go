@@ -10,12 +10,8 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
-func castWC(wc []WC) []ib.WC {
-	return unsafe.Slice((*ib.WC)(unsafe.Pointer(unsafe.SliceData(wc))), len(wc))
-}
+func castWC(wc []WC) []ib.WC { return *(*[]ib.WC)(unsafe.Pointer(&wc)) }
 
-func castSGE(sge []SGE) []ib.SGE {
-	return unsafe.Slice((*ib.SGE)(unsafe.Pointer(unsafe.SliceData(sge))), len(sge))
-}
+func castSGE(sge []SGE) []ib.SGE { return *(*[]ib.SGE)(unsafe.Pointer(&sge)) }
 
 func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

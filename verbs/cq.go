@@ -70,15 +70,19 @@ func (cq *CQ) Poll(wc []WC) (int, error) {
 		return 0, nil
 	}
 	cq.mu.Lock()
-	if cq.failed != nil && !isLost(cq.failed) {
+	if cq.failed != nil && !cq.rest() {
 		defer cq.mu.Unlock()
 		return 0, cq.failed
 	}
 	n, err := cq.ib.Poll(castWC(wc))
-	if err != nil {
-		err = cq.fail("poll", err)
-	} else if n == 0 && len(wc) > 0 {
-		err = cq.failed
+	if n == 0 { // most polls end here, and this is all that they do
+		if err != nil {
+			err = cq.fail("poll", err)
+		} else if len(wc) > 0 {
+			err = cq.failed
+		}
+		cq.mu.Unlock()
+		return 0, err
 	}
 	cq.mu.Unlock()
 	for i := range wc[:n] {
@@ -86,10 +90,14 @@ func (cq *CQ) Poll(wc []WC) (int, error) {
 			cq.ctx.doubt(wc[i].QPN)
 		}
 	}
-	return n, err
+	return n, nil
 }
 
-func isLost(err error) bool { e, ok := err.(*Error); return ok && e.Kind == ErrDeviceLost }
+// rest tells whether a queue that has failed may still hold completions: when the device was lost.
+func (cq *CQ) rest() bool {
+	e, ok := cq.failed.(*Error)
+	return ok && e.Kind == ErrDeviceLost
+}
 
 // poison has Poll fail from now on, and wakes who waits.
 func (cq *CQ) poison(kind error) {

@@ -138,9 +138,9 @@ func (q *QP) modify(op string, a Attr, mask AttrMask) error {
 // setReady notes what may be posted in a state.
 func (q *QP) setReady(s State) {
 	q.send.mu.Lock()
-	q.rmu.Lock()
+	q.recv.mu.Lock()
 	defer q.send.mu.Unlock()
-	defer q.rmu.Unlock()
+	defer q.recv.mu.Unlock()
 	if q.send.state >= sendClosed {
 		return
 	}

@@ -296,11 +296,10 @@ func (q *QP) list(op Opcode, id uint64, f Flags, sge []SGE) error {
 		s.mu.Unlock()
 		return nil
 	}
-	s.wr.SGE = s.sge[:len(sge)]
-	if len(sge) == 1 { // most have one, and copy is a call
-		s.sge[0] = ib.SGE(sge[0])
+	if len(sge) == 1 && len(s.wr.SGE) == 1 { // most have one, and copy is a call
+		s.wr.SGE[0] = ib.SGE(sge[0])
 	} else {
-		copy(s.sge, castSGE(sge))
+		s.wr.SGE = s.sge[:copy(s.sge, castSGE(sge))]
 	}
 	if err := q.ib.Post(&s.wr); err != nil {
 		return q.failPost(op, id, err)
@@ -373,16 +372,7 @@ func (q *QP) Ring() error {
 
 // Recv queues a receive: a message goes into the memory that the list names and makes a completion with this ID. The device
 // sees it at once. Messages of datagrams begin with 40 bytes that belong to the device. The errors are those of Post.
-func (q *QP) Recv(id uint64, sge ...SGE) error {
-	q.rmu.Lock()
-	err := q.recv.post(id, sge)
-	look := q.recv.doubt > 0
-	q.rmu.Unlock()
-	if look && err == nil {
-		q.flushReceives()
-	}
-	return err
-}
+func (q *QP) Recv(id uint64, sge ...SGE) error { return q.recv.post(id, sge) }
 
 // looks is with how many receives the state of a queue pair is looked at after a request of it has failed. In general the pair
 // fails with it, just before or just after the completion. But the completion may be of an earlier pair that had its number.
@@ -390,12 +380,12 @@ const looks = 100
 
 // doubt has the state be looked at, now for the receives that are posted, and with each that follows.
 func (q *QP) doubt() {
-	q.rmu.Lock()
+	q.recv.mu.Lock()
 	first := q.recv.doubt == 0 && q.recv.open && !q.recv.shared
 	if q.recv.open {
 		q.recv.doubt = looks
 	}
-	q.rmu.Unlock()
+	q.recv.mu.Unlock()
 	if first {
 		q.flushReceives()
 	}
@@ -420,14 +410,16 @@ func (q *QP) flushReceives() {
 		q.ib.Modify(&attr, uint32(AttrState)) // fails only as Query does
 		return
 	}
-	q.rmu.Lock()
+	q.recv.mu.Lock()
 	q.recv.doubt = max(q.recv.doubt-1, 0)
-	q.rmu.Unlock()
+	q.recv.mu.Unlock()
 }
 
-// recvQueue is the verbs side of a receive queue, shared or not. Its owner has the lock.
+// recvQueue is the verbs side of a receive queue, shared or not.
 type recvQueue struct {
 	base   *base
+	pair   *QP        // nil if the queue is a shared one
+	mu     sync.Mutex // guards the rest, and is held during ib.Recv
 	ib     interface{ Recv(uint64, []ib.SGE) error }
 	open   bool
 	closed bool
@@ -438,19 +430,26 @@ type recvQueue struct {
 }
 
 func (r *recvQueue) post(id uint64, sge []SGE) error {
+	r.mu.Lock()
 	if !r.open || r.shared || len(sge) > len(r.sge) {
 		return r.whyNot(id, len(sge))
 	}
-	for i, e := range sge {
-		r.sge[i] = ib.SGE(e)
+	if len(sge) == 1 { // most have one, and copy is a call
+		r.sge[0] = ib.SGE(sge[0])
+	} else {
+		copy(r.sge, castSGE(sge))
 	}
-	if err := r.ib.Recv(id, r.sge[:len(sge)]); err != nil {
+	err := r.ib.Recv(id, r.sge[:len(sge)])
+	if err != nil || r.doubt > 0 {
 		return r.fail(id, err)
 	}
+	r.mu.Unlock()
 	return nil
 }
 
+// whyNot says why a receive is refused. Like fail it gives back the lock, which the caller holds.
 func (r *recvQueue) whyNot(id uint64, sge int) error {
+	defer r.mu.Unlock()
 	e := &Error{Op: "post a receive", Device: r.base.ctx.name, ID: id, Post: true, Kind: ErrInvalid}
 	r.base.name(e)
 	switch {
@@ -468,7 +467,13 @@ func (r *recvQueue) whyNot(id uint64, sge int) error {
 	return e
 }
 
+// fail is what follows a receive that the provider refused, or that is of a pair which may have failed before.
 func (r *recvQueue) fail(id uint64, err error) error {
+	r.mu.Unlock()
+	if err == nil {
+		r.pair.flushReceives()
+		return nil
+	}
 	e := &Error{Op: "post a receive", Device: r.base.ctx.name, ID: id, Post: true, Kind: kindOf(err), Err: err}
 	if errors.Is(err, ib.ErrFull) {
 		e.Kind, e.Err = ErrFull, nil

@@ -27,7 +27,6 @@ type QP struct {
 
 	send sendQueue
 	recv recvQueue
-	rmu  sync.Mutex // guards recv
 }
 
 // QPConfig says what queue pair to make.
@@ -114,7 +113,7 @@ func (q *QP) complete(cfg QPConfig, port PortAttr) {
 		longest = uint64(port.ActiveMTU.Bytes())
 	}
 	q.send = sendQueue{allowed: sends[cfg.Type], longest: longest, sge: make([]ib.SGE, c.SendSGE), inline: make([]byte, c.Inline)}
-	q.recv = recvQueue{base: &q.base, ib: q.ib, shared: cfg.SRQ != nil, sge: make([]ib.SGE, c.RecvSGE)}
+	q.recv = recvQueue{base: &q.base, pair: q, ib: q.ib, shared: cfg.SRQ != nil, sge: make([]ib.SGE, c.RecvSGE)}
 	q.ctx.known(q.token, q)
 }
 
@@ -196,9 +195,9 @@ func (q *QP) DetachMulticast(group netip.Addr, lid uint16) error {
 // loseDevice has nothing be posted any more.
 func (q *QP) loseDevice() {
 	q.send.mu.Lock()
-	q.rmu.Lock()
+	q.recv.mu.Lock()
 	defer q.send.mu.Unlock()
-	defer q.rmu.Unlock()
+	defer q.recv.mu.Unlock()
 	q.send.state, q.recv.open, q.recv.lost = sendLost, false, true
 }
 
@@ -208,9 +207,9 @@ func (q *QP) loseDevice() {
 func (q *QP) Close() error {
 	return q.shut(func() error {
 		q.send.mu.Lock()
-		q.rmu.Lock()
+		q.recv.mu.Lock()
 		defer q.send.mu.Unlock()
-		defer q.rmu.Unlock()
+		defer q.recv.mu.Unlock()
 		err := q.ib.Close()
 		if kindOf(err) != ErrBusy {
 			q.send.state, q.recv.open, q.recv.closed = sendClosed, false, true

@@ -1,8 +1,6 @@
 package verbs
 
 import (
-	"sync"
-
 	"github.com/ibrun/ibrun/internal/abi/uverbs"
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
@@ -14,8 +12,7 @@ type SRQ struct {
 	ib    ib.SRQ
 	token uint64
 
-	mu sync.Mutex // guards the rest, and is held during ib.Recv
-	q  recvQueue
+	q recvQueue
 }
 
 // SRQConfig says what shared receive queue to make.
@@ -33,9 +30,9 @@ func (pd *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 	}
 	s := &SRQ{base: pd.ctx.child(kindSRQ, &pd.base)}
 	s.onLoss = func() {
-		s.mu.Lock()
+		s.q.mu.Lock()
 		s.q.open, s.q.lost = false, true
-		s.mu.Unlock()
+		s.q.mu.Unlock()
 	}
 	err := s.open(op, s.Close, func() (err error) {
 		if s.ib, err = pd.ib.CreateSRQ(uint32(cfg.MaxRecv), uint32(max(cfg.MaxRecvSGE, 1)), uint32(cfg.Limit)); err != nil {
@@ -61,20 +58,15 @@ func (s *SRQ) Cap() (wr, sge int) {
 
 // Recv queues a receive: the next message goes into the memory that the list names, and makes a completion with this ID.
 // The device sees it at once. [ErrFull] says that the queue is full.
-func (s *SRQ) Recv(id uint64, sge ...SGE) error {
-	s.mu.Lock()
-	err := s.q.post(id, sge)
-	s.mu.Unlock()
-	return err
-}
+func (s *SRQ) Recv(id uint64, sge ...SGE) error { return s.q.post(id, sge) }
 
 // SetLimit has [EventSRQLimit] come when fewer than n receives are left. It comes once, then the limit is 0 again.
 func (s *SRQ) SetLimit(n int) error { return s.modify(uverbs.SRQAttrLimit, 0, n) }
 
 // Resize changes how many receives can be queued to at least n. Devices that cannot say [ErrNotSupported].
 func (s *SRQ) Resize(n int) error {
-	s.mu.Lock() // the device moves what is queued
-	defer s.mu.Unlock()
+	s.q.mu.Lock() // the device moves what is queued
+	defer s.q.mu.Unlock()
 	return s.modify(uverbs.SRQAttrMaxWR, n, 0)
 }
 
@@ -105,10 +97,10 @@ func (s *SRQ) Query() (wr, sge, limit int, err error) {
 // does nothing.
 func (s *SRQ) Close() error {
 	return s.shut(func() error {
-		s.mu.Lock()
+		s.q.mu.Lock()
 		err := s.ib.Close()
 		s.q.open = kindOf(err) == ErrBusy
-		s.mu.Unlock()
+		s.q.mu.Unlock()
 		if !s.q.open {
 			s.ctx.forget(s.token)
 		}

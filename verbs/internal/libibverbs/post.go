@@ -13,76 +13,82 @@ import (
 // gather is how many requests Post keeps for one call of ibv_post_send, unless Ring comes before.
 const gather = 16
 
-// sender is the sending side of a queue pair, of which it has the methods Post and Ring. Each of its slots holds a request, its list
-// and its inline data; C reads them during the call that hands them over.
+// sender is the sending side of a queue pair, of which it has the methods Post and Ring.
 type sender struct {
-	x           *context
-	pair        uintptr
-	signalAll   bool
-	room        *room
-	n           int // slots in use
-	wr          []ibv.SendWR
-	wrAt        uintptr // address of the slots
-	sge         []ib.SGE
-	sgeAt       uintptr
-	perWR       int // entries of sge for each slot
-	inline      []byte
-	inlineAt    uintptr
-	inlinePerWR int
-	bad         []uintptr // one: the address of the request that C refused
-	badAt       uintptr
-	mwBind      ibv.MWBind // of a window of type 1
+	x         *context
+	pair      uintptr
+	signalAll bool
+	room      *room
+	slots     []slot
+	n         int     // slots in use, linked in this order
+	first     uintptr // address of the first request
+	perWR     int     // entries of a list
+	inline    int     // bytes of a message that is copied
+	bad       *uintptr
+	badAt     uintptr    // where C writes the address of the request that it refused: bad
+	mwBind    ibv.MWBind // of a window of type 1
+}
+
+// slot holds a request, its list and its inline data, for C to read during the call that hands them over.
+type slot struct {
+	wr       *ibv.SendWR
+	at       uintptr // address of wr
+	sge      []ib.SGE
+	inline   []byte
+	inlineAt uintptr
 }
 
 func (s *sender) init(x *context, pair uintptr, c ib.Cap, signalAll bool) {
 	n := min(gather, max(int(c.SendWR), 1))
-	*s = sender{x: x, pair: pair, signalAll: signalAll, room: newRoom(c.SendWR),
-		perWR: max(int(c.SendSGE), 1), inlinePerWR: int(c.Inline)} // inline data needs an entry too
-	s.wr, s.wrAt = onHeap[ibv.SendWR](n)
-	s.sge, s.sgeAt = onHeap[ib.SGE](n * s.perWR)
-	s.inline, s.inlineAt = onHeap[byte](n * s.inlinePerWR)
-	s.bad, s.badAt = onHeap[uintptr](1)
-	for i := range s.wr {
-		s.wr[i].SGList = s.sgeAt + uintptr(i*s.perWR)*sgeSize
-		s.link(i)
+	perWR, inline := max(int(c.SendSGE), 1), int(c.Inline) // inline data needs an entry too
+	wr, wrAt := onHeap[ibv.SendWR](n)
+	sge, sgeAt := onHeap[ib.SGE](n * perWR)
+	data, dataAt := onHeap[byte](n * inline)
+	bad, badAt := onHeap[uintptr](1)
+	*s = sender{x: x, pair: pair, signalAll: signalAll, room: newRoom(c.SendWR), slots: make([]slot, n), first: wrAt,
+		perWR: perWR, inline: inline, bad: &bad[0], badAt: badAt}
+	for i := range s.slots {
+		s.slots[i] = slot{wr: &wr[i], at: wrAt + uintptr(i)*sendWRSize, sge: sge[i*perWR : (i+1)*perWR],
+			inline: data[i*inline : (i+1)*inline], inlineAt: dataAt + uintptr(i*inline)}
+		wr[i].SGList = sgeAt + uintptr(i*perWR)*sgeSize
 	}
 }
 
-// link makes a slot point to the one behind it.
-func (s *sender) link(i int) {
-	if i+1 < len(s.wr) {
-		s.wr[i].Next = s.wrAt + uintptr(i+1)*sendWRSize
-	}
-}
-
-// Post gathers a request. Where the device may have no room for it, it is handed over at once, so that the answer is the
-// device's.
+// Post gathers a request, if the device is certain to have room for it.
 func (s *sender) Post(wr *ib.SendWR) error {
-	if len(wr.SGE) > s.perWR || len(wr.Inline) > s.inlinePerWR {
+	if len(wr.SGE) > s.perWR || len(wr.Inline) > s.inline {
 		return failed("ibv_post_send", int32(syscall.EINVAL))
 	}
+	if !s.room.sure() || s.n == len(s.slots) || uverbs.WROpcode(wr.Opcode) == uverbs.WRBindMW {
+		return s.ask(wr)
+	}
+	s.fill(wr)
+	s.room.post(s.signaled(wr))
+	return nil
+}
+
+// ask is Post that may have to hand over what was gathered before. Where the device may have no room for a request, it is handed
+// over at once, so that the answer is the device's.
+func (s *sender) ask(wr *ib.SendWR) error {
 	if s.room.full() {
 		return ib.ErrFull
 	}
-	window := boundBy(wr)
-	ask := !s.room.sure() || window != nil
-	if ask || s.n == len(s.wr) {
-		if err := s.Ring(); err != nil {
-			return err
-		}
+	if err := s.Ring(); err != nil {
+		return err
 	}
+	window := boundBy(wr)
 	if window != nil && window.kind == uverbs.MWType1 {
 		return s.bind(wr)
 	}
-	s.fill(s.n, wr)
-	s.n++
+	ask := window != nil || !s.room.sure()
+	s.fill(wr)
 	signaled := s.signaled(wr)
 	s.room.post(signaled)
 	if !ask {
 		return nil
 	}
-	lost, errno := s.hand()
-	if lost > 0 {
+	errno := s.hand()
+	if s.lost(1, errno) > 0 {
 		s.room.unpost(signaled)
 	} else if window != nil {
 		window.setRKey(wr.Bind.RKey)
@@ -102,22 +108,32 @@ func (s *sender) signaled(wr *ib.SendWR) bool {
 	return s.signalAll || uverbs.SendFlags(wr.Flags)&uverbs.SendSignaled != 0
 }
 
-// fill writes a request into a slot.
-func (s *sender) fill(i int, wr *ib.SendWR) {
-	c := &s.wr[i]
-	c.WRID, c.Opcode, c.SendFlags, c.Ex = wr.ID, wr.Opcode, wr.Flags, wr.Imm
-	sge := s.sge[i*s.perWR : (i+1)*s.perWR]
+// fill writes a request into the next slot, behind those in use.
+func (s *sender) fill(wr *ib.SendWR) {
+	l := &s.slots[s.n]
+	if s.n > 0 {
+		s.slots[s.n-1].wr.Next = l.at
+	}
+	s.n++
+	c := l.wr
+	c.WRID, c.Next, c.Opcode, c.SendFlags, c.Ex = wr.ID, 0, wr.Opcode, wr.Flags, wr.Imm
 	switch {
 	case uverbs.SendFlags(wr.Flags)&uverbs.SendInline == 0:
-		c.NumSGE = lay(sge, wr.SGE)
+		c.NumSGE = lay(l.sge, wr.SGE)
 	case len(wr.Inline) == 0:
 		c.NumSGE = 0
 	default:
-		at := i * s.inlinePerWR
-		copy(s.inline[at:], wr.Inline)
-		sge[0] = ib.SGE{Addr: uint64(s.inlineAt) + uint64(at), Len: uint32(len(wr.Inline))}
+		copy(l.inline, wr.Inline)
+		l.sge[0] = ib.SGE{Addr: uint64(l.inlineAt), Len: uint32(len(wr.Inline))}
 		c.NumSGE = 1
 	}
+	if wr.AH != nil || uverbs.WROpcode(wr.Opcode) != uverbs.WRSend {
+		aim(c, wr)
+	}
+}
+
+// aim writes what a request has beside its data.
+func aim(c *ibv.SendWR, wr *ib.SendWR) {
 	switch op := uverbs.WROpcode(wr.Opcode); {
 	case wr.AH != nil:
 		*operation[ibv.UD](c) = ibv.UD{AH: wr.AH.(*ah).ptr, RemoteQPN: wr.QPN, RemoteQKey: wr.QKey}
@@ -125,7 +141,7 @@ func (s *sender) fill(i int, wr *ib.SendWR) {
 		*operation[ibv.Atomic](c) = ibv.Atomic{RemoteAddr: wr.Remote, CompareAdd: wr.Compare, Swap: wr.Swap, RKey: wr.RKey}
 	case op == uverbs.WRBindMW:
 		c.Bind = ibv.BindMW{MW: wr.Bind.MW.(*mw).ptr, RKey: wr.Bind.RKey, BindInfo: bindInfo(&wr.Bind)}
-	case op != uverbs.WRSend:
+	default:
 		*operation[ibv.RDMA](c) = ibv.RDMA{RemoteAddr: wr.Remote, RKey: wr.RKey}
 	}
 }
@@ -170,25 +186,26 @@ func (s *sender) Ring() error {
 	if s.n == 0 {
 		return nil
 	}
-	lost, errno := s.hand()
-	if errno == 0 {
-		return nil
+	n := s.n
+	if errno := s.hand(); errno != 0 {
+		s.room.blind.Store(true) // requests were counted that are no more
+		return &PostError{Errno: syscall.Errno(errno), Lost: s.lost(n, errno)}
 	}
-	s.room.blind.Store(true) // requests were counted that are no more
-	return &PostError{Errno: syscall.Errno(errno), Lost: lost}
+	return nil
 }
 
-// hand hands the slots in use to the device. It returns how many of them, the last ones, were not queued, and why.
-func (s *sender) hand() (lost int, errno int32) {
-	n := s.n
-	s.n = 0
-	s.wr[n-1].Next, s.bad[0] = 0, 0
-	errno = int32(s.x.lib.enter(s.x.c.Ops.PostSend, s.pair, s.wrAt, s.badAt))
-	s.link(n - 1)
-	if errno != 0 && s.bad[0] != 0 {
-		lost = n - int((s.bad[0]-s.wrAt)/sendWRSize)
+// hand hands the slots in use to the device.
+func (s *sender) hand() (errno int32) {
+	s.n, *s.bad = 0, 0
+	return int32(s.x.lib.enter(s.x.c.Ops.PostSend, s.pair, s.first, s.badAt))
+}
+
+// lost is how many of n requests, the last ones, were not queued by the call of hand that returned errno.
+func (s *sender) lost(n int, errno int32) int {
+	if errno == 0 || *s.bad == 0 {
+		return 0
 	}
-	return lost, errno
+	return n - int((*s.bad-s.first)/sendWRSize)
 }
 
 // refused is the error for a single request.
@@ -211,8 +228,8 @@ type receiver struct {
 	wr    *ibv.RecvWR
 	wrAt  uintptr
 	sge   []ib.SGE
-	bad   []uintptr
-	badAt uintptr
+	bad   *uintptr
+	badAt uintptr // of bad
 }
 
 func (r *receiver) init(lib *library, call string, fn *uintptr, queue uintptr, sge uint32) {
@@ -220,7 +237,7 @@ func (r *receiver) init(lib *library, call string, fn *uintptr, queue uintptr, s
 	wr, wrAt := onHeap[ibv.RecvWR](1)
 	list, listAt := onHeap[ib.SGE](int(sge))
 	wr[0].SGList = listAt
-	*r = receiver{lib: lib, call: call, fn: fn, queue: queue, wr: &wr[0], wrAt: wrAt, sge: list, bad: bad, badAt: badAt}
+	*r = receiver{lib: lib, call: call, fn: fn, queue: queue, wr: &wr[0], wrAt: wrAt, sge: list, bad: &bad[0], badAt: badAt}
 }
 
 // Recv hands over one request. The device answers at once.
