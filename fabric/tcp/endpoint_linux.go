@@ -51,6 +51,7 @@ type endpoint struct {
 	land              []byte // where the next bytes belong that are received: memory of the oldest Read
 	end               error  // why nothing comes any more: to be told when buf is empty
 	told              bool   // that it has ended
+	spoke             bool   // something was sent since quicken
 	reads             reads
 
 	// Sending: what waits for the kernel, in this order.
@@ -94,6 +95,7 @@ func (e *endpoint) send(header, payload []byte) error {
 	case e.waits():
 		return e.enqueue(kindMessage, header, payload, 0)
 	}
+	e.spoke = true
 	h := e.d.scratch[:headerBytes]
 	putFrame(h, kindMessage, n)
 	var sent int
@@ -168,6 +170,7 @@ func (e *endpoint) control(k kind, body []byte) bool {
 	if e.waits() {
 		return e.enqueue(k, body, nil, 0) == nil
 	}
+	e.spoke = true
 	b := e.d.scratch[:headerBytes]
 	putFrame(b, k, len(body))
 	sent, errno := send(e.fd, append(b, body...))
@@ -189,6 +192,7 @@ func (e *endpoint) flush() bool {
 			break
 		}
 		moved += n
+		e.spoke = true
 		e.gone(n)
 	}
 	if e.state == up {

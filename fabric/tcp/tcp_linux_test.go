@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/fabrictest"
 	"github.com/ibrun/ibrun/fabric/hook"
@@ -51,5 +53,35 @@ func TestEager(t *testing.T) {
 	ep, err := d.Connect(0, d.Addr())
 	if err != nil || ep.Stream() != 0 || d.Caps().Eager != 1000 || d.Caps().MaxSend != maxSend {
 		t.Errorf("%+v, %v", d.Caps(), err)
+	}
+}
+
+// TestHome: connections within the machine have buffers of the fixed size, where the kernel allows it, and others do not; and
+// acknowledgements can be asked for.
+func TestHome(t *testing.T) {
+	_, es := pair(t)
+	for _, ep := range es {
+		fd := ep.(*endpoint).fd
+		if !within(fd) {
+			t.Error("a connection over loopback is taken for one with another machine")
+		}
+		for i, bytes := range home {
+			got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, buffers[i])
+			if err != nil || homeFits() != (got == 2*bytes) {
+				t.Errorf("option %d is %d (%v), and that %d fits is %v", buffers[i], got, err, bytes, homeFits())
+			}
+		}
+		quicken(fd)
+		if on, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK); err != nil || on != 1 {
+			t.Errorf("acknowledgements at once: %d, %v", on, err)
+		}
+	}
+	here, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(here)
+	if within(here) {
+		t.Error("a socket without a peer is taken for a connection within the machine")
 	}
 }
