@@ -30,10 +30,14 @@ func (q *cq) Poll(wc []ib.WC) (int, error) {
 	q.first = &wc[0] // and so they are on the heap: a stack may move
 	n := int(int32(q.x.lib.enter(q.x.c.Ops.PollCQ, q.ptr, uintptr(len(wc)), uintptr(unsafe.Pointer(q.first)))))
 	q.first = nil
-	if n == 0 {
+	switch {
+	case n == 0:
 		return 0, nil
+	case n < 0:
+		return 0, failed("ibv_poll_cq", 0) // drivers give numbers of their own, not errno
 	}
-	return q.polled(wc, n)
+	q.polled(wc[:n])
+	return n, nil
 }
 
 // directGo is what direct does, by way of purego: on the stack of the thread, and C may call Go.

@@ -69,13 +69,10 @@ func (x *context) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {
 func (q *cq) Len() int      { return int(at[ibv.CQ](q.ptr).CQE) }
 func (q *cq) Token() uint64 { return q.token }
 
-// polled goes through the completions that C wrote, or is told that it failed. Send queues are told which requests are over. The
-// opcode of a failed completion means nothing, so that of a receive counts as one of a send.
-func (q *cq) polled(wc []ib.WC, n int) (int, error) {
-	if n < 0 {
-		return 0, failed("ibv_poll_cq", 0) // drivers give numbers of their own, not errno
-	}
-	for i := range wc[:n] {
+// polled goes through the completions that C wrote. Send queues are told which requests are over. The opcode of a failed
+// completion means nothing, so that of a receive counts as one of a send.
+func (q *cq) polled(wc []ib.WC) {
+	for i := range wc {
 		ok := uverbs.WCStatus(wc[i].Status) == uverbs.WCSuccess
 		if ok && uverbs.WCOpcode(wc[i].Opcode)&uverbs.WCRecv != 0 {
 			wc[i].Flags = q.x.flags(wc[i].Flags)
@@ -85,7 +82,6 @@ func (q *cq) polled(wc []ib.WC, n int) (int, error) {
 			r.completed(ok)
 		}
 	}
-	return n, nil
 }
 
 // sender is the room of a queue pair whose sends complete here, or nil.

@@ -178,10 +178,10 @@ func (s *sender) bind(wr *ib.SendWR) error {
 	return refused(call, errno)
 }
 
-// Ring hands over what was gathered, and so calls C under the lock of the send queue; two parts, one of them without it, would gain
-// nothing. The order of requests is that of the calls that hand them over, so these must be made one at a time, with a lock that
-// Post needs too where it hands over what it has gathered. And adapters ring their doorbell by a store: there is a system call in it
-// with rxe only, which has a provider of its own.
+// Ring hands over what was gathered, and so calls C under the lock of the send queue; two parts, one of them without it, would
+// gain nothing. The order of requests is that of the calls that hand them over, so these must be made one at a time, with a lock
+// that Post needs too where it hands over what it has gathered. And adapters ring their doorbell by a store: there is a system
+// call in it with rxe only, which has a provider of its own.
 func (s *sender) Ring() error {
 	if s.n == 0 {
 		return nil
