@@ -14,6 +14,7 @@ const (
 	spinAlone   = 300 // polls between offers, with a processor for every process
 	spinCrowded = 0   // and with fewer: whoever is waited for has to run
 	rounds      = 300 // offers before it sleeps
+	quickOffers = 2   // offers for a word, where processes are crowded, before messages are looked for as well
 )
 
 // goal is what a goroutine waits for.
@@ -257,6 +258,14 @@ func (e *Engine) parkOnCond(g *goal) {
 // for messages meanwhile. While it sleeps it is counted in *sleepers: whoever stores w with sync/atomic and then finds
 // sleepers has to Ring. The operation op of n bytes, which it is a part of, is shown meanwhile.
 func (e *Engine) WaitAtLeast(op perf.Op, n int, w *uint64, v uint64, sleepers *uint64) error {
+	if e.spin == spinCrowded { // mostly it has been reached once the others of this processor have run
+		for range quickOffers {
+			if int64(atomic.LoadUint64(w)-v) >= 0 {
+				return nil
+			}
+			yieldProcessor()
+		}
+	}
 	e.lock()
 	defer e.unlock()
 	defer e.book.Leave(e.rec.Enter(op, -1, -1, n))
