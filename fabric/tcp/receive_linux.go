@@ -11,9 +11,6 @@ import (
 const (
 	// pumpBytes is about how much one call receives into memory, so that it does not keep its caller.
 	pumpBytes = 1 << 20
-	// longStream is how much of a Read must be missing for acknowledgements to be asked for at once: it costs a call, and what is
-	// shorter is there before it pays.
-	longStream = 1 << 20
 	// peep is how much is received beside what a Read has asked for: the headers between, and little that has to be copied.
 	peep = 1 << 10
 )
@@ -32,7 +29,7 @@ func (e *endpoint) pump() bool {
 		var n int
 		var errno unix.Errno
 		if len(e.land) != 0 {
-			if e.spoke && len(e.reads.oldest().dst) > longStream {
+			if e.spoke && e.reads.long() {
 				e.spoke = false
 				quicken(e.fd)
 			}

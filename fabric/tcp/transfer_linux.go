@@ -24,6 +24,16 @@ type reading struct {
 
 func (r *reads) waiting() int { return len(r.all) - r.head }
 
+// longStream is how much has to be missing of a Read for acknowledgements to be asked for at once: it costs a call, and what is
+// shorter is there before it pays.
+const longStream = 1 << 20
+
+// long tells whether a long stream is to come: the rest of a long Read, or a whole one with others behind it.
+func (r *reads) long() bool {
+	left := len(r.oldest().dst)
+	return left > longStream || left == longStream && r.waiting() > 1
+}
+
 func (r *reads) oldest() *reading { return &r.all[r.head] }
 
 func (r *reads) push(x reading) {
