@@ -17,8 +17,8 @@ import (
 
 const (
 	// unspread are the tests that one program runs alone: they count what the ranks of one heap allocate, have ranks meet outside
-	// of MPI, start processes of their own, choose their own transport, or stand on a device.
-	unspread = `^Test(Allocs|AttrAllocs|AttrLocal|HWResourceRanks|CommonClock|IO|Launched|TimeNamespaces|ProcessorName|` +
+	// of MPI, start processes of their own, choose their own transport, or stand on a device. Examples tell what all ranks print.
+	unspread = `^Example|^Test(Allocs|AttrAllocs|AttrLocal|HWResourceRanks|CommonClock|IO|Launched|TimeNamespaces|ProcessorName|` +
 		`BufferedSteady|Processes|Stopped|Flood|Report|Thresholds|Live|Spread)`
 	// basics are some tests of everything that do not take long in a guest, without crowds. IBRUN_SOAK=1 runs them all.
 	crowds = `^TestCollectiveSizes$/./^[1245678]$`

@@ -1,0 +1,342 @@
+package mpi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"math"
+	"testing"
+
+	"github.com/ibrun/ibrun/mpi"
+	"github.com/ibrun/ibrun/mpi/mpitest"
+)
+
+// exampleT stands for the *testing.T that a test has and an example has not. A world that fails ends the example.
+type exampleT struct{ testing.TB }
+
+func (exampleT) Name() string      { return "Example" }
+func (exampleT) Helper()           {}
+func (exampleT) Attr(_, _ string)  {}
+func (exampleT) Failed() bool      { return false } // or Error would have been called
+func (exampleT) Error(args ...any) { panic(fmt.Sprint(args...)) }
+
+// A whole program: with ibrun -n 4 before its name it has four ranks; started by itself, as here, it is a world of one.
+func Example() {
+	p, err := mpi.Init(context.Background(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	world := p.World()
+
+	x := []float64{float64(world.Rank() + 1)}
+	sum := make([]float64, 1)
+	if err := mpi.Allreduce(world, sum, x, mpi.Sum); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("rank %d of %d: the sum is %g\n", world.Rank(), world.Size(), sum[0])
+	if err := p.Finalize(); err != nil {
+		log.Fatal(err)
+	}
+	// Output: rank 0 of 1: the sum is 1
+}
+
+// All ranks run the same function; their numbers tell them what to do. Package mpitest runs them in one program, as a
+// test would; under ibrun each is a process.
+func ExampleSend() {
+	var t exampleT // in a test, its *testing.T
+	mpitest.Run(t, 2, func(p *mpi.Process) error {
+		world := p.World()
+		if world.Rank() == 0 {
+			return mpi.Send(world, []float64{3, 1, 4}, 1, 7) // to rank 1, with tag 7
+		}
+		x := make([]float64, 10) // the message may be shorter
+		status, err := mpi.Recv(world, x, 0, 7)
+		if err != nil {
+			return err
+		}
+		n := mpi.Count[float64](status)
+		fmt.Println("rank 1 has received", x[:n])
+		return nil
+	})
+	// Output: rank 1 has received [3 1 4]
+}
+
+// Whoever comes first is served first; the status tells who it was.
+func ExampleRecv() {
+	var t exampleT // in a test, its *testing.T
+	mpitest.Run(t, 4, func(p *mpi.Process) error {
+		world := p.World()
+		if world.Rank() > 0 {
+			return mpi.Send(world, []int{world.Rank() * world.Rank()}, 0, 0)
+		}
+		x := make([]int, 1)
+		for range world.Size() - 1 {
+			status, err := mpi.Recv(world, x, mpi.AnySource, mpi.AnyTag)
+			if err != nil {
+				return err
+			}
+			fmt.Printf("rank %d has sent %d\n", status.Source, x[0])
+		}
+		return nil
+	})
+	// Unordered output:
+	// rank 1 has sent 1
+	// rank 2 has sent 4
+	// rank 3 has sent 9
+}
+
+// Every rank gives to the next and takes from the one before. With Send and Recv, one after the other, all might wait for
+// each other.
+func ExampleSendrecv() {
+	var t exampleT // in a test, its *testing.T
+	mpitest.Run(t, 3, func(p *mpi.Process) error {
+		world := p.World()
+		rank, size := world.Rank(), world.Size()
+		next, prev := (rank+1)%size, (rank+size-1)%size
+
+		x := make([]int, 1)
+		if _, err := mpi.Sendrecv(world, []int{rank}, next, 0, x, prev, 0); err != nil {
+			return err
+		}
+		fmt.Printf("rank %d has got %d\n", rank, x[0])
+		return nil
+	})
+	// Unordered output:
+	// rank 0 has got 2
+	// rank 1 has got 0
+	// rank 2 has got 1
+}
+
+// Messages travel while the program does something else.
+func ExampleWaitall() {
+	var t exampleT // in a test, its *testing.T
+	mpitest.Run(t, 2, func(p *mpi.Process) error {
+		world := p.World()
+		peer := 1 - world.Rank()
+		mine, theirs := []int{10 * world.Rank()}, make([]int, 1)
+
+		in, err := mpi.Irecv(world, theirs, peer, 0)
+		if err != nil {
+			return err
+		}
+		out, err := mpi.Isend(world, mine, peer, 0)
+		if err != nil {
+			return err
+		}
+		// Work that needs neither slice goes here.
+		if err := mpi.Waitall([]mpi.Request{in, out}, nil); err != nil {
+			return err
+		}
+		fmt.Printf("rank %d has %d\n", world.Rank(), theirs[0])
+		return nil
+	})
+	// Unordered output:
+	// rank 0 has 10
+	// rank 1 has 0
+}
+
+// A persistent request is made once and started for each message.
+func ExampleRequest_Start() {
+	var t exampleT // in a test, its *testing.T
+	mpitest.Run(t, 2, func(p *mpi.Process) error {
+		x := make([]int, 1)
+		request, err := mpi.SendInit(p.World(), x, 1, 0)
+		if p.World().Rank() == 1 {
+			request, err = mpi.RecvInit(p.World(), x, 0, 0)
+		}
+		if err != nil {
+			return err
+		}
+		for step := range 3 {
+			if p.World().Rank() == 0 {
+				x[0] = step * step
+			}
+			if err := request.Start(); err != nil {
+				return err
+			}
+			if _, err := request.Wait(); err != nil { // from now on x may be used again
+				return err
+			}
+			if p.World().Rank() == 1 {
+				fmt.Println("step", step, "brings", x[0])
+			}
+		}
+		return request.Free()
+	})
+	// Output:
+	// step 0 brings 0
+	// step 1 brings 1
+	// step 2 brings 4
+}
+
+func ExampleAllreduce() {
+	var t exampleT // in a test, its *testing.T
+	mpitest.Run(t, 4, func(p *mpi.Process) error {
+		world := p.World()
+		x := []int{world.Rank(), 10 * world.Rank()}
+		if err := mpi.Allreduce(world, x, x, mpi.Sum); err != nil { // the same slice twice: in place
+			return err
+		}
+		if world.Rank() == 2 { // all have the same
+			fmt.Println(x)
+		}
+		return nil
+	})
+	// Output: [6 60]
+}
+
+// Rank 0 hands out equal parts, all work on theirs, and rank 0 collects them.
+func ExampleScatter() {
+	var t exampleT // in a test, its *testing.T
+	mpitest.Run(t, 3, func(p *mpi.Process) error {
+		world := p.World()
+		var all []int
+		if world.Rank() == 0 {
+			all = []int{1, 2, 3, 4, 5, 6}
+		}
+		part := make([]int, 2)
+		if err := mpi.Scatter(world, part, all, 0); err != nil {
+			return err
+		}
+		for i := range part {
+			part[i] *= part[i]
+		}
+		if err := mpi.Gather(world, all, part, 0); err != nil {
+			return err
+		}
+		if world.Rank() == 0 {
+			fmt.Println(all)
+		}
+		return nil
+	})
+	// Output: [1 4 9 16 25 36]
+}
+
+// An operation of one's own: of all numbers the one that is farthest from 0.
+func ExampleNewOp() {
+	var t exampleT // in a test, its *testing.T
+	mpitest.Run(t, 4, func(p *mpi.Process) error {
+		farthest := mpi.NewOp(true, func(dst, src []float64) {
+			for i, x := range src {
+				if math.Abs(x) > math.Abs(dst[i]) {
+					dst[i] = x
+				}
+			}
+		})
+		x := []float64{[]float64{1, -8, 5, 0}[p.World().Rank()]}
+		if err := mpi.Reduce(p.World(), x, x, farthest, 0); err != nil {
+			return err
+		}
+		if p.World().Rank() == 0 {
+			fmt.Println(x[0])
+		}
+		return nil
+	})
+	// Output: -8
+}
+
+// Ranks with the same color get a communicator of their own, in which they are numbered from 0.
+func ExampleComm_Split() {
+	var t exampleT // in a test, its *testing.T
+	mpitest.Run(t, 4, func(p *mpi.Process) error {
+		world := p.World()
+		half, err := world.Split(world.Rank()/2, 0)
+		if err != nil {
+			return err
+		}
+		sum := []int{world.Rank()}
+		if err := mpi.Allreduce(half, sum, sum, mpi.Sum); err != nil {
+			return err
+		}
+		fmt.Printf("rank %d is rank %d of %d in its half, whose sum is %d\n", world.Rank(), half.Rank(), half.Size(), sum[0])
+		return half.Free()
+	})
+	// Unordered output:
+	// rank 0 is rank 0 of 2 in its half, whose sum is 1
+	// rank 1 is rank 1 of 2 in its half, whose sum is 1
+	// rank 2 is rank 0 of 2 in its half, whose sum is 5
+	// rank 3 is rank 1 of 2 in its half, whose sum is 5
+}
+
+// Errors are told apart by their class, and say where they happened.
+func ExampleError() {
+	var t exampleT // in a test, its *testing.T
+	mpitest.Run(t, 2, func(p *mpi.Process) error {
+		world := p.World()
+		if world.Rank() == 0 {
+			return mpi.Send(world, []byte("too long"), 1, 0)
+		}
+		x := make([]byte, 3)
+		_, err := mpi.Recv(world, x, 0, 0)
+		if !errors.Is(err, mpi.ErrTruncate) {
+			return err
+		}
+		fmt.Printf("%q is the first part\n", x)
+		var e *mpi.Error
+		if errors.As(err, &e) {
+			fmt.Printf("%s at rank %d: %v\n", e.Op, e.Rank, e.Class)
+		}
+		return nil
+	})
+	// Output:
+	// "too" is the first part
+	// Recv at rank 1: message truncated
+}
+
+// A library makes its communicator by itself, without World, and cannot get in the way of the program's messages.
+func ExampleCommFromGroup() {
+	var t exampleT // in a test, its *testing.T
+	mpitest.Run(t, 3, func(p *mpi.Process) error {
+		session, err := p.OpenSession(nil)
+		if err != nil {
+			return err
+		}
+		group, err := session.Group("mpi://WORLD")
+		if err != nil {
+			return err
+		}
+		comm, err := mpi.CommFromGroup(group, "org.example.library", nil)
+		if err != nil {
+			return err
+		}
+		x := []int{0}
+		if comm.Rank() == 0 {
+			x[0] = 42
+		}
+		if err := mpi.Bcast(comm, x, 0); err != nil {
+			return err
+		}
+		fmt.Printf("rank %d of %d: %d\n", comm.Rank(), comm.Size(), x[0])
+		return session.Close() // frees the communicator as well
+	})
+	// Unordered output:
+	// rank 0 of 3: 42
+	// rank 1 of 3: 42
+	// rank 2 of 3: 42
+}
+
+// A value of any type is attached to a communicator, goes along with its duplicates, and is told when it goes.
+func ExampleKeyval() {
+	var t exampleT // in a test, its *testing.T
+	mpitest.Run(t, 1, func(p *mpi.Process) error {
+		name := mpi.NewKeyval(p, mpi.DupCopy[string], func(_ *mpi.Comm, value string) error {
+			fmt.Println(value, "goes")
+			return nil
+		})
+		if err := name.Set(p.World(), "grid"); err != nil {
+			return err
+		}
+		dup, err := p.World().Dup()
+		if err != nil {
+			return err
+		}
+		value, ok, err := name.Get(dup)
+		fmt.Println(value, ok, err)
+		return dup.Free()
+	})
+	// Output:
+	// grid true <nil>
+	// grid goes
+	// grid goes
+}
