@@ -54,7 +54,7 @@ func (r *cpuReader) places() {
 	for _, id := range r.online {
 		pu := r.pus[id]
 		if pu.L3 < 0 {
-			pu.L3 = id
+			pu.L3 = pu.Core
 		}
 		r.top.PUs = append(r.top.PUs, *pu)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -120,5 +121,22 @@ func TestFormatList(t *testing.T) {
 		if got := hw.FormatList(c.ids); got != c.want {
 			t.Errorf("FormatList(%v) = %q, want %q", c.ids, got, c.want)
 		}
+	}
+}
+
+// TestCoresOfNoL3: siblings that are not next to each other stay together where no level-3 cache is described, as on machines
+// that are virtual.
+func TestCoresOfNoL3(t *testing.T) {
+	const cpu = "sys/devices/system/cpu/"
+	tree := fstest.MapFS{cpu + "online": {Data: []byte("0-3\n")}}
+	for id, siblings := range []string{"0,2", "1,3", "0,2", "1,3"} {
+		tree[cpu+"cpu"+strconv.Itoa(id)+"/topology/core_cpus_list"] = &fstest.MapFile{Data: []byte(siblings + "\n")}
+	}
+	top, err := hw.Read(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := format(top.CoresOf([]int{0, 1, 2})), "0,2 1"; got != want {
+		t.Errorf("cores of 0-2: %s, want %s", got, want)
 	}
 }

@@ -92,7 +92,7 @@ type Kind struct {
 }
 
 // PU is one processing unit and its place. Core and L3 are named by the lowest PU in them, which makes the names
-// unique on the node; Node and Package are the kernel's own numbers. A PU without a level-3 cache has L3 to itself.
+// unique on the node; Node and Package are the kernel's own numbers. A core without a level-3 cache is named as one.
 type PU struct {
 	ID      int `json:"id"`
 	Core    int `json:"core"`
