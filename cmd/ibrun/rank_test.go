@@ -3,8 +3,10 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -54,6 +56,8 @@ func rank(args []string) int {
 		}
 	case "desert": // FIFO: aborts as soon as the one who leads has gone
 		err = desert(args[1])
+	case "lend": // SOCKET: hands its standard output to whoever listens there
+		err = lend(args[1])
 	case "hello":
 		err = hello()
 	case "hang": // WHAT
@@ -135,6 +139,15 @@ func desert(fifo string) error {
 		return err
 	}
 	select {}
+}
+
+func lend(socket string) error {
+	c, err := net.Dial("unix", socket)
+	if err != nil {
+		return err
+	}
+	_, _, err = c.(*net.UnixConn).WriteMsgUnix([]byte{0}, syscall.UnixRights(1), nil)
+	return errors.Join(err, c.Close())
 }
 
 func hello() error {

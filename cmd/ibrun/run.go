@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/benchcmd"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
@@ -72,12 +74,29 @@ func examine(args, env []string, s launch.Streams) int {
 	return doctor.Main(args, env, versionLine(), s.Out, s.Err)
 }
 
-func help(_, _ []string, s launch.Streams) int {
-	fmt.Fprint(s.Out, cli.Usage())
-	return 0
+// help tells about ibrun, or the command that is named, and of bench about an operation: help bench latency.
+func help(args, env []string, s launch.Streams) int {
+	if len(args) == 0 || asksHelp(args[0]) {
+		fmt.Fprint(s.Out, cli.Usage())
+		return 0
+	}
+	c, ok := commands()[args[0]]
+	if !ok || len(args) > 1 && args[0] != "bench" {
+		fmt.Fprintf(s.Err, "ibrun: there is no help on %q; ibrun help lists the commands\n", strings.Join(args, " "))
+		return wrongUse
+	}
+	return c(append(slices.Clone(args[1:]), "--help"), env, s)
 }
 
-func version(_, _ []string, s launch.Streams) int {
+func asksHelp(word string) bool {
+	return slices.Contains([]string{"help", "-h", "-help", "--help"}, word)
+}
+
+func version(args, _ []string, s launch.Streams) int {
+	if len(args) > 0 && asksHelp(args[0]) {
+		fmt.Fprintln(s.Out, "usage: ibrun version   print the versions of ibrun and of the Go that built it, and the platform")
+		return 0
+	}
 	fmt.Fprintln(s.Out, versionLine())
 	return 0
 }

@@ -120,7 +120,8 @@ func (c *command) isRank() bool {
 }
 
 // opInit is measured from outside: it is the time of a whole command.
-var opInit = bench.Op{Name: "init", Unit: bench.Milliseconds, About: "a whole command: launch, initialise and finalize all ranks"}
+var opInit = bench.Op{Name: "init", Unit: bench.Milliseconds,
+	About: "a whole command, which launches, initialises and finalizes all ranks"}
 
 // allOps are the operations of package bench and init.
 func allOps() []bench.Op { return append(bench.Ops(), opInit) }

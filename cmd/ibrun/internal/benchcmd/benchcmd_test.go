@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -291,11 +292,18 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"latency", "versus", "overhead", "init"} {
+	about := map[string]string{
+		"versus": "Compare with", "verbs": "Compare package verbs", "overhead": "Measure what", "hints": "Measure what",
+	}
+	for _, op := range allOps() {
+		about[op.Name] = fmt.Sprintf("Measure %s, in %s: %s.\n", op.Name, op.Unit, op.About)
+	}
+	for name, does := range about {
 		out := call(t, "", nil, name, "--help")
+		begin := "usage: ibrun bench " + name + " [flags]\n\n" + does
 		if out.code != 0 || out.launched != nil ||
-			!strings.Contains(out.stdout, "usage: ibrun bench "+name) || !strings.Contains(out.stdout, "-json") {
-			t.Errorf("%s --help: exit %d\n%s%s", name, out.code, out.stdout, out.stderr)
+			!strings.HasPrefix(out.stdout, begin) || !strings.Contains(out.stdout, "\n  --json\n") {
+			t.Errorf("%s --help: exit %d\n%s%s\nwant it to begin\n%s", name, out.code, out.stdout, out.stderr, begin)
 		}
 	}
 }

@@ -191,7 +191,8 @@ func per(began time.Time, n int) float64 {
 func (c *command) hints(ctx context.Context, args []string) error {
 	var asJSON bool
 	rounds, slice := 0, time.Duration(0)
-	f := newFlags("bench hints", "hints measures what each hint for a communicator gains, in us: off and on alternate in one run.")
+	f := newFlags("bench hints",
+		"Measure what each hint for a communicator gains, in us: with it and without, alternating in one run.")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object per line")
 	f.IntVar(&rounds, "rounds", 15, "measure each `N` times with and without")
 	f.DurationVar(&slice, "time", 5*time.Millisecond, "measure for about this `DURATION` each time")

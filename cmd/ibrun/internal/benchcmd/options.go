@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ type options struct {
 func (c *command) parseOp(op bench.Op, args []string) (*options, error) {
 	o := &options{op: op}
 	var sizes cli.Ranges
-	f := newFlags("bench "+op.Name, op.Name+" is "+op.About+", in "+string(op.Unit)+".")
+	f := newFlags("bench "+op.Name, "Measure "+op.Name+", in "+string(op.Unit)+": "+op.About+".")
 	for _, name := range []string{"n", "np"} {
 		f.IntVar(&o.ranks, name, defaultRanks(op)[0], "start `N` ranks")
 	}
@@ -157,12 +158,15 @@ func (f *flags) parse(c *command, args []string) error {
 	return nil
 }
 
+// longFlag is the beginning of a flag in what package flag prints, which knows one dash only.
+var longFlag = regexp.MustCompile(`(?m)^  -(\w\w)`)
+
 func (f *flags) help(c *command) error {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "usage: ibrun %s [flags]\n\n%s\n\n", f.command, f.about)
 	f.SetOutput(&text)
 	f.PrintDefaults()
-	_, err := c.stdout.Write(text.Bytes())
+	_, err := c.stdout.Write(longFlag.ReplaceAll(text.Bytes(), []byte("  --$1")))
 	return err
 }
 

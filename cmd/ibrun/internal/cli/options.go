@@ -116,11 +116,40 @@ func (o *Options) parseProgram(words []string, getenv func(string) string) (Prog
 	if len(o.Programs) > 0 {
 		known, later = p.flags(getenv), job
 	}
-	for _, f := range known {
+	given, words, err := readFlags(words, known, later)
+	if err != nil {
+		return p, err
+	}
+	for i := range known {
+		f := &known[i]
+		if slices.ContainsFunc(given, func(w flagWord) bool { return w.flag == f }) {
+			continue // the command line overrides it, also where flags add up
+		}
 		if err := f.setFromEnvironment(getenv); err != nil {
 			return p, err
 		}
 	}
+	for _, w := range given {
+		if err := w.flag.set(w.value); err != nil {
+			return p, fmt.Errorf("%s %s: %w", dashed(w.name), w.value, err)
+		}
+	}
+	if len(words) == 0 || words[0] == "" {
+		return p, errors.New("no program to start: ibrun -n 4 PROGRAM [ARGUMENT...]")
+	}
+	p.Args = words
+	return p, nil
+}
+
+// flagWord is a flag on the command line, by the name that was typed.
+type flagWord struct {
+	flag        *flag
+	name, value string
+}
+
+// readFlags reads the known flags at the beginning of words, and returns the words behind them. Those that are known later must
+// not be among them.
+func readFlags(words []string, known, later []flag) (given []flagWord, rest []string, err error) {
 	for len(words) > 0 && len(words[0]) > 1 && words[0][0] == '-' {
 		word := words[0]
 		words = words[1:]
@@ -132,32 +161,26 @@ func (o *Options) parseProgram(words []string, getenv func(string) string) (Prog
 		switch {
 		case f != nil:
 		case name == "h" || name == "help":
-			return p, ErrHelp
+			return nil, nil, ErrHelp
 		case find(later, name) != nil:
-			return p, fmt.Errorf("%s concerns the whole job: write it before the first program", word)
+			return nil, nil, fmt.Errorf("%s concerns the whole job: write it before the first program", word)
 		case placement.Ambiguous()[name] != "":
-			return p, fmt.Errorf("unknown flag %s: %s", word, placement.Ambiguous()[name])
+			return nil, nil, fmt.Errorf("unknown flag %s: %s", word, placement.Ambiguous()[name])
 		default:
-			return p, fmt.Errorf("unknown flag %s; the nearest known one is %s", word, dashed(nearest(name, known)))
+			return nil, nil, fmt.Errorf("unknown flag %s; the nearest known one is %s", word, dashed(nearest(name, known)))
 		}
 		switch {
 		case hasValue:
 		case f.arg == "":
 			value = "true"
 		case len(words) == 0:
-			return p, fmt.Errorf("%s needs a value: %s %s", word, word, f.arg)
+			return nil, nil, fmt.Errorf("%s needs a value: %s %s", word, word, f.arg)
 		default:
 			value, words = words[0], words[1:]
 		}
-		if err := f.set(value); err != nil {
-			return p, fmt.Errorf("%s %s: %w", dashed(name), value, err)
-		}
+		given = append(given, flagWord{f, name, value})
 	}
-	if len(words) == 0 || words[0] == "" {
-		return p, errors.New("no program to start: ibrun -n 4 PROGRAM [ARGUMENT...]")
-	}
-	p.Args = words
-	return p, nil
+	return given, words, nil
 }
 
 // nearest returns the name that takes the fewest insertions, deletions and replacements of letters to become word.

@@ -63,6 +63,34 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestFlagWinsOverVariable: the variable of a flag that is on the command line means nothing, also where the flag may be
+// repeated, takes a list, or switches something off.
+func TestFlagWinsOverVariable(t *testing.T) {
+	for _, c := range []struct{ variable, value, line string }{
+		{"IBRUN_REPORT", "a.json", "--report p"},
+		{"IBRUN_REPORT", "a.json", "--report=b.html,c.json p"},
+		{"IBRUN_REPORT", "a.json", "--report=- p"},
+		{"IBRUN_REPORT", "a.txt", "--report=false p"},
+		{"IBRUN_PSET", "ocean=0-3", "--pset ocean=1 p"},
+		{"IBRUN_PSET", "ocean=0-3", "--pset land=1 --pset ice=2 p"},
+		{"IBRUN_X", "A=1", "-x B=2 --env C=3 p"},
+		{"IBRUN_ENV", "A=1", "-n 1 -x A p : -n 2 -x B=2 q"},
+		{"IBRUN_NP", "many", "-n 2 p"},
+		{"IBRUN_DLV", "0-3", "--dlv 1 p"},
+		{"IBRUN_CPU_BIND", "verbose", "--cpu-bind none p"},
+		{"IBRUN_BYNODE", "1", "--bynode=false p"},
+		{"IBRUN_TRANSPORT", "pigeon", "--transport shm p"},
+	} {
+		want, err := parse(c.line, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := parse(c.line, map[string]string{c.variable: c.value}); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q with %s=%s:\n got %+v, %v\nwant %+v", c.line, c.variable, c.value, got, err, want)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	for _, c := range []struct {
 		line, want string

@@ -27,9 +27,10 @@ PROGRAM is a directory with a Go program or a .go file, which is built first, or
 		b.WriteString("\n")
 	}
 	b.WriteString(`Flags of Open MPI, MPICH, Slurm and TACC's ibrun that place ranks are understood under their own names too.
-A flag takes one or two dashes and may be given as a variable, --dry-run as IBRUN_DRY_RUN=1. After the first ":" only -n, --wdir
-and -x are allowed. Other commands, as first word: bench, doctor, explain, hang, ps, soft-roce, top, topo, version, help. To
-start a program of such a name: ibrun -- bench
+A flag takes one or two dashes and may be given as a variable, --dry-run as IBRUN_DRY_RUN=1, which counts where the flag is not on
+the command line. After the first ":" only -n, --wdir and -x are allowed. Other commands, as first word: bench, doctor, explain,
+hang, ps, soft-roce, top, topo, version, help. ibrun help COMMAND, or ibrun COMMAND --help, tells more of one. To start a program
+of such a name: ibrun -- bench
 
 While a job runs, ibrun ps lists it, ibrun top shows how busy its ranks are, and ibrun hang, or SIGUSR1 to ibrun, what they wait
 for.

@@ -241,8 +241,8 @@ func (a *agent) kill() (stuck []int) {
 	return stuck
 }
 
-// finish ends what is left and sends the last event, once all deaths have been told and all output has been passed on. ibrun
-// dying is reason not to wait.
+// finish ends what is left and sends the last event, once all deaths have been told and all output has been passed on, or ibrun
+// does not want to wait for that. ibrun dying is reason not to wait.
 func (a *agent) finish(e *ending, orders <-chan order) {
 	done := event{Kind: evDone, PIDs: a.kill()}
 	shown := make(chan struct{})
@@ -252,16 +252,20 @@ func (a *agent) finish(e *ending, orders <-chan order) {
 		a.out.stderr.endBar()
 		close(shown)
 	}()
+	enough := after(e.Output)
 	for waiting := len(done.PIDs) == 0; waiting; {
 		select {
 		case <-shown:
+			waiting = false
+		case <-enough:
+			done.Output = a.out.unfinished(a.task.Host)
 			waiting = false
 		case o, alive := <-orders:
 			if !alive {
 				return
 			}
 			if o.End != nil {
-				e = o.End
+				e, enough = o.End, after(o.End.Output)
 			}
 		}
 	}
@@ -276,6 +280,14 @@ func (a *agent) finish(e *ending, orders <-chan order) {
 		}
 	}
 	a.send(&done)
+}
+
+// after is time.After, and never for 0.
+func after(d time.Duration) <-chan time.Time {
+	if d == 0 {
+		return nil
+	}
+	return time.After(d)
 }
 
 // watch reports the deaths of ranks in their order.

@@ -36,8 +36,10 @@ type conductor struct {
 	fault *fault // the first
 	asked bool   // the user wants the job to end
 	ended bool   // the agents were told to end the job
+	late  bool   // the job did not end within --timeout
 	hard  <-chan time.Time
 	tails map[int]string // the last output of ranks
+	lost  []string       // which output was not passed on, and why
 }
 
 // node is one node of the job, as the conductor sees it.
@@ -113,6 +115,7 @@ func (c *conductor) watch(signals <-chan os.Signal) {
 		timeout = time.After(c.o.Timeout)
 	}
 	var shown <-chan struct{} // after the timeout: the view has been
+	var unread <-chan time.Time
 	events := c.local.events
 	for slices.ContainsFunc(c.nodes, func(n *node) bool { return !n.done }) {
 		select {
@@ -128,19 +131,32 @@ func (c *conductor) watch(signals <-chan os.Signal) {
 		case sig := <-signals:
 			c.signal(sig.(syscall.Signal), true)
 		case <-timeout:
-			shown = c.local.looks.view()
+			shown, unread = c.local.looks.view(), time.After(viewPatience)
 		case <-shown:
+			shown, unread = nil, nil
+			c.timeUp()
+		case <-unread:
 			shown = nil
-			where := ""
-			if c.t.Nodes == 1 {
-				where = " on " + c.t.Host
-			}
-			c.fail(c.nodes[0], codeTimeout, fmt.Sprintf("the job did not end within %v (--timeout); ranks %s%s were running",
-				c.o.Timeout, hw.FormatList(c.judge.running()), where))
+			c.timeUp()
 		case <-c.hard:
 			return // cleanUp kills the agent too
 		}
 	}
+}
+
+// timeUp ends the job because of --timeout: the ranks, and then the wait for their output, which may take for ever.
+func (c *conductor) timeUp() {
+	what := "all ranks had ended, and ibrun was not done with what they left"
+	if running := c.judge.running(); len(running) > 0 {
+		what = "ranks " + hw.FormatList(running)
+		if c.t.Nodes == 1 {
+			what += " on " + c.t.Host
+		}
+		what += " were running"
+	}
+	c.late = true
+	c.fail(c.nodes[0], codeTimeout, fmt.Sprintf("the job did not end within %v (--timeout); %s", c.o.Timeout, what))
+	c.order(c.ending(grace)) // also where the end has been ordered before
 }
 
 // agentDied sees to what the agent of this node has left, unless it was done.
@@ -244,6 +260,7 @@ func (c *conductor) hear(n *node, e *event) {
 		c.local.looks.hearFar(n.number, e.Question, e.Answer)
 	case evDone:
 		n.done = true
+		c.lost = append(c.lost, e.Output...)
 		if e.Text != "" {
 			c.tails[e.Rank] = e.Text
 		}
@@ -315,7 +332,11 @@ func (c *conductor) ending(grace time.Duration) *order {
 	if c.fault != nil {
 		tail = c.fault.rank
 	}
-	return &order{End: &ending{Grace: grace, Tail: tail}}
+	e := &ending{Grace: grace, Tail: tail}
+	if c.late {
+		e.Output = agentPatience
+	}
+	return &order{End: e}
 }
 
 // signal does what a signal to ibrun means, this one or that of another node: the first that asks for the end is
@@ -361,7 +382,7 @@ func (c *conductor) verdict() *verdict {
 	}
 	v := &verdict{Code: f.code}
 	if f.rank < 0 {
-		v.Lines = append(v.Lines, f.why)
+		v.Lines = append(append(v.Lines, f.why), c.lost...)
 		return v
 	}
 	if tail := c.tails[f.rank]; tail != "" && !c.asked {
@@ -375,6 +396,6 @@ func (c *conductor) verdict() *verdict {
 	if pid := c.judge.ranks[f.rank].pid; pid != 0 {
 		who += fmt.Sprintf(" (pid %d)", pid)
 	}
-	v.Lines = append(v.Lines, who+" "+f.why)
+	v.Lines = append(append(v.Lines, who+" "+f.why), c.lost...)
 	return v
 }

@@ -20,6 +20,8 @@ const (
 	grace = 50 * time.Millisecond
 	// agentPatience is how long the agent has to end after it was told to kill, or after it said that it was done.
 	agentPatience = time.Second
+	// viewPatience is how long --timeout waits until the view of what the ranks do has been made, and somebody has read it.
+	viewPatience = 3 * time.Second
 )
 
 // viewSignal asks for the hang view.

@@ -92,6 +92,8 @@ type answer struct {
 type ending struct {
 	Grace time.Duration // between SIGTERM and SIGKILL; 0: SIGKILL at once
 	Tail  int           // the rank whose last output is wanted; -1: none
+	// Output is how long the ranks' output may take to be passed on once they are dead. 0: as long as it needs.
+	Output time.Duration `json:",omitempty"`
 }
 
 // kind tells events apart.
@@ -109,7 +111,7 @@ const (
 	evStacks     kind = "stacks"      // Rank, Text: what its goroutines do; goes no further than the agent's ibrun
 	evParcel     kind = "parcel"      // Parcel: from the PMI server
 	evRecorded   kind = "recorded"    // Rank, Recorded: only to node 0, before evDone
-	evDone       kind = "done"        // Rank, Text (its tail), PIDs (what could not be killed): the agent ends
+	evDone       kind = "done"        // Rank, Text (its tail), PIDs (what could not be killed), Output: the agent ends
 )
 
 // The kinds of events that only the ibrun of another node sends to node 0, beside its agent's.
@@ -136,6 +138,7 @@ type event struct {
 	Text   string      `json:",omitempty"`
 	Ranks  []int       `json:",omitempty"`
 	PIDs   []int       `json:",omitempty"`
+	Output []string    `json:",omitempty"` // what was not passed on, and why
 	Cgroup string      `json:",omitempty"`
 	Parcel *pmi.Parcel `json:",omitempty"`
 	Join   *join       `json:",omitempty"`

@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/ibrun/ibrun/hw"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
@@ -35,12 +39,15 @@ type output struct {
 	stdout, stderr *sink
 	files          map[string]*sink // by name
 	pumps          sync.WaitGroup
-	bars           chan *progress // the next to be drawn
+	mu             sync.Mutex
+	open           map[*source]bool // whose end has not been passed on
+	bars           chan *progress   // the next to be drawn
 }
 
 // sink is where lines go: ibrun's standard output and error (one sink if they are the same), or a file.
 type sink struct {
 	file     *os.File
+	name     string        // as the user knows it
 	eager    bool          // show unfinished lines after a while
 	patience time.Duration // how long others wait for the rest of a line
 
@@ -56,7 +63,8 @@ func newSink(f *os.File) *sink { return &sink{file: f, patience: patience} }
 // newOutput takes the agent's own standard output and error. alone says that there is one rank, so nothing can be
 // mixed.
 func newOutput(stdout, stderr *os.File, alone bool) *output {
-	o := &output{stdout: newSink(stdout), stderr: newSink(stderr), files: map[string]*sink{}}
+	o := &output{stdout: newSink(stdout), stderr: newSink(stderr), files: map[string]*sink{}, open: map[*source]bool{}}
+	o.stdout.name, o.stderr.name = "ibrun's standard output", "ibrun's standard error"
 	if a, err := stdout.Stat(); err == nil {
 		if b, err := stderr.Stat(); err == nil && os.SameFile(a, b) {
 			o.stderr = o.stdout
@@ -81,6 +89,7 @@ func (o *output) toFile(name string) (*sink, error) {
 		return nil, err
 	}
 	o.files[name] = newSink(f)
+	o.files[name].name = "file " + name
 	return o.files[name], nil
 }
 
@@ -95,11 +104,13 @@ type source struct {
 	trace bool     // it is standard error, where Go writes why it panics
 	pipe  *os.File // the end to read, which the runtime can poll
 	sink  *sink
-	lines []byte // with labels; kept for its memory
+	lines []byte      // with labels; kept for its memory
+	full  atomic.Bool // it waits until the sink has taken something
 }
 
 // voice is one rank's standard output and standard error together.
 type voice struct {
+	rank  int
 	label string // before each line, or empty
 
 	mu    sync.Mutex
@@ -108,7 +119,7 @@ type voice struct {
 }
 
 func newVoice(rank int, labelled bool) *voice {
-	v := &voice{}
+	v := &voice{rank: rank}
 	if labelled {
 		v.label = fmt.Sprintf("[%d] ", rank)
 	}
@@ -161,7 +172,11 @@ func panicAt(data []byte) int {
 // cannot take it any more, the rank's next write is an error, as it would be without ibrun between; failed is told
 // why.
 func (o *output) pump(s *source, failed func(error)) {
+	o.mu.Lock()
+	o.open[s] = true
+	o.mu.Unlock()
 	o.pumps.Go(func() {
+		defer o.done(s)
 		err := s.copy()
 		s.sink.release(s.voice)
 		s.pipe.Close()
@@ -169,6 +184,31 @@ func (o *output) pump(s *source, failed func(error)) {
 			failed(err)
 		}
 	})
+}
+
+func (o *output) done(s *source) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.open, s)
+}
+
+// unfinished says of which dead ranks the output has not been passed on to its end, and why.
+func (o *output) unfinished(host string) (lines []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	ranks := map[string][]int{}
+	for s := range o.open {
+		why := "may go on: a process that is not of the job holds it open"
+		if s.full.Load() {
+			why = "was dropped in part: " + s.sink.name + " did not take it"
+		}
+		ranks[why] = append(ranks[why], s.voice.rank)
+	}
+	for _, why := range slices.Sorted(maps.Keys(ranks)) {
+		slices.Sort(ranks[why])
+		lines = append(lines, fmt.Sprintf("the output of ranks %s on %s %s", hw.FormatList(slices.Compact(ranks[why])), host, why))
+	}
+	return lines
 }
 
 // copy returns io.EOF at the end of the pipe.
@@ -212,6 +252,8 @@ func (s *source) put(data []byte) error {
 		return nil
 	}
 	s.voice.remember(data, s.trace)
+	s.full.Store(true)
+	defer s.full.Store(false)
 	k := s.sink
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -51,15 +51,15 @@ func run(args []string, stdout, stderr io.Writer, l links) int {
 		word = args[0]
 	}
 	switch {
+	case word == "help" || slices.ContainsFunc(args, asksHelp):
+		fmt.Fprint(stdout, usage)
+		return exitOK
 	case word == "up" && (len(args) == 2 || len(args) == 3):
 		err = l.up(args[1], args[2:], stdout)
 	case word == "down" && len(args) == 2:
 		err = l.remove(args[1])
 	case word == "show" && len(args) == 1:
 		err = l.show(stdout)
-	case slices.Contains([]string{"help", "-h", "-help", "--help"}, word):
-		fmt.Fprint(stdout, usage)
-		return exitOK
 	}
 	if errors.Is(err, errUsage) {
 		fmt.Fprint(stderr, usage)
@@ -71,6 +71,9 @@ func run(args []string, stdout, stderr io.Writer, l links) int {
 	}
 	return exitOK
 }
+
+// asksHelp tells a flag from the name of a device.
+func asksHelp(word string) bool { return slices.Contains([]string{"-h", "-help", "--help"}, word) }
 
 // most is how many names are tried. More devices than that nobody has.
 const most = 1000

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"net"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestTimeoutOfOutput: --timeout also ends a job of which only output is left that cannot be passed on, and ibrun says last
+// whose output that is, and what it waited for.
+func TestTimeoutOfOutput(t *testing.T) {
+	t.Parallel()
+	held := filepath.Join(t.TempDir(), "held")
+	l, err := net.Listen("unix", held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // what was sent there is in the kernel's hands as long as nobody accepts it
+	for name, c := range map[string]struct{ rank, last string }{
+		"not taken": {"flood 100000", "was dropped in part: ibrun's standard output did not take it\n"}, // two pipes hold more
+		"held open": {"lend " + held, "may go on: a process that is not of the job holds it open\n"},
+	} {
+		t.Run(name, func(t *testing.T) { timeoutOfOutput(t, strings.Fields("rank "+c.rank), c.last) })
+	}
+}
+
+func timeoutOfOutput(t *testing.T, rank []string, last string) {
+	said := ""
+	for _, limit := range []string{"0.5", "4", "15"} { // until the rank ends within that time
+		p := startJob(t, 0, append([]string{"-n", "1", "--timeout", limit}, rank...)...)
+		hung := time.AfterFunc(patience+15*time.Second, func() { p.cmd.Process.Kill() })
+		err := p.cmd.Wait() // nobody reads what it writes
+		if !hung.Stop() {
+			t.Fatalf("ibrun does not end; it said\n%s", p.said())
+		}
+		if code := p.cmd.ProcessState.ExitCode(); code != 124 {
+			t.Fatalf("ibrun ended with %d, %v; it said\n%s", code, err, p.said())
+		}
+		said = p.said()
+		why := "(--timeout); all ranks had ended, and ibrun was not done with what they left\nibrun: the output of ranks 0 on "
+		if strings.Contains(said, why) && strings.HasSuffix(said, last) {
+			return
+		}
+	}
+	t.Errorf("ibrun said\n%s\nwant as its last words %q", said, last)
+}
+
+// TestTimeoutUnread: --timeout ends the ranks even if ibrun cannot say so, as nobody reads that.
+func TestTimeoutUnread(t *testing.T) {
+	t.Parallel()
+	p := startCommand(t, 0, exec.Command("sh", "-c", "exec ibrun -n 2 --timeout 0.5 yes 2>&1"))
+	p.eventually("no ranks", func() bool { return len(p.alive()) > 2 }) // besides ibrun and its agent
+	p.eventually("ranks are left", func() bool { return slices.Equal(p.alive(), []int{p.cmd.Process.Pid}) })
+	p.wantCode(124, "") // now that it is read
+}
