@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -205,13 +206,18 @@ func (p *peerDuo) try(ctx context.Context, c *command, tell bool) (float64, erro
 	return r.Figure, nil
 }
 
-// freePort finds a TCP port that nobody listens on.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("finding a free port: %w", err)
+// freePort finds a TCP port that nobody listens on, below those that systems give to connections: one of these could be taken again
+// before the server has it.
+func freePort() (port int, err error) {
+	const lowest, ports, attempts = 10000, 20000, 100
+	for range attempts {
+		port = lowest + rand.IntN(ports)
+		var l net.Listener
+		if l, err = net.Listen("tcp", ":"+strconv.Itoa(port)); err == nil {
+			return port, l.Close()
+		}
 	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
+	return 0, fmt.Errorf("finding a free port: %w", err)
 }
 
 // untilListening waits until somebody listens on a port. To connect would not do: the server takes one connection.
