@@ -206,8 +206,8 @@ func (p *peerDuo) try(ctx context.Context, c *command, tell bool) (float64, erro
 	return r.Figure, nil
 }
 
-// freePort finds a TCP port that nobody listens on, below those that systems give to connections: one of these could be taken again
-// before the server has it.
+// freePort finds a TCP port that nobody listens on, below those that systems give to connections: one of these could be taken
+// again before the server has it.
 func freePort() (port int, err error) {
 	const lowest, ports, attempts = 10000, 20000, 100
 	for range attempts {
