@@ -170,6 +170,42 @@ func TestPostErrors(t *testing.T) {
 	refused(verbs.ErrInvalid, "address handle", q.SendTo(9, 0, verbs.Dest{}, mem))
 }
 
+// TestRecvErrors has receives refused, and posted to a pair that has failed, for which the device is asked. Each call gives back
+// the lock for the next one.
+func TestRecvErrors(t *testing.T) {
+	_, r := newFake(t)
+	srq, err := r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 3})
+	must(t, err)
+	q, mem := r.qp(verbs.QPConfig{Type: verbs.RC, MaxRecv: 3}), r.mr.SGE(0, 8)
+	room, _ := srq.Cap()
+	for _, queue := range []struct {
+		recv func(uint64, ...verbs.SGE) error
+		room int
+	}{{q.Recv, q.Cap().MaxRecv}, {srq.Recv, room}} {
+		for id := range uint64(queue.room) {
+			must(t, queue.recv(id, mem))
+		}
+		for range 2 {
+			if err := queue.recv(9, mem, mem); !errors.Is(err, verbs.ErrInvalid) {
+				t.Errorf("two entries: %v", err)
+			}
+			if err := queue.recv(9, mem); !errors.Is(err, verbs.ErrFull) {
+				t.Errorf("got %v, want ErrFull", err)
+			}
+		}
+	}
+	q = r.qp(verbs.QPConfig{Type: verbs.RC})
+	must(t, q.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState))
+	must(t, q.Recv(1, mem))
+	must(t, q.Recv(2, mem))
+	shared := r.qp(verbs.QPConfig{Type: verbs.RC, SRQ: srq})
+	for range 2 {
+		if err := shared.Recv(9, mem); !errors.Is(err, verbs.ErrInvalid) {
+			t.Errorf("a pair with a shared queue: %v", err)
+		}
+	}
+}
+
 // TestRingRetries has a doorbell fail, and the next succeed.
 func TestRingRetries(t *testing.T) {
 	k, r := newFake(t)

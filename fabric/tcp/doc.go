@@ -29,7 +29,8 @@
 //
 // A peer that is not connected costs a pointer. A connected one costs an endpoint of some hundred bytes here, and its socket in
 // the kernel. Buffers are the domain's, and a connection has one while it holds part of a message, or one that nobody has taken.
-// What the kernel holds of a connection that nobody reads is bounded, at 1 MiB here and 2 MiB at the receiver.
+// What the kernel holds of a connection that nobody reads is bounded, at 1 MiB here and 2 MiB at the receiver; there it is what
+// net.ipv4.tcp_rmem allows if the program has read so fast before that the kernel has widened the window.
 //
 // # Progress
 //

@@ -24,7 +24,7 @@ type Transport struct {
 	// which is also the most.
 	Eager int
 
-	window int // bytes of the kernel's buffers of a connection; 0: as many as the kernel likes
+	window int // bytes of the kernel's buffers of a connection; 0: those that suit the way
 }
 
 // Caps returns the limits of the domains that the transport opens.

@@ -159,6 +159,25 @@ func (f *fake) postSend(_, list, bad uintptr) uintptr {
 	return 0
 }
 
+// check compares a request that was taken, not a datagram, with what was posted.
+func (f *fake) check(i int, wr *ib.SendWR) {
+	f.t.Helper()
+	c, list, data := &f.sends[i], wr.SGE, []byte(nil)
+	if len(wr.Inline) > 0 {
+		list, data = []ib.SGE{{Addr: f.lists[i][0].Addr, Len: uint32(len(wr.Inline))}}, wr.Inline
+	}
+	ok := c.WRID == wr.ID && c.Opcode == wr.Opcode && c.SendFlags == wr.Flags && c.Ex == wr.Imm
+	switch op := uverbs.WROpcode(wr.Opcode); op {
+	case uverbs.WRRDMAWrite:
+		ok = ok && *operation[ibv.RDMA](c) == ibv.RDMA{RemoteAddr: wr.Remote, RKey: wr.RKey}
+	case uverbs.WRAtomicFetchAndAdd:
+		ok = ok && *operation[ibv.Atomic](c) == ibv.Atomic{RemoteAddr: wr.Remote, CompareAdd: wr.Compare, Swap: wr.Swap, RKey: wr.RKey}
+	}
+	if !ok || !slices.Equal(f.lists[i], list) || !slices.Equal(f.data[i], data) {
+		f.t.Errorf("request %d is %+v with %v and %v, and %+v was posted", i, *c, f.lists[i], f.data[i], *wr)
+	}
+}
+
 func (f *fake) postRecv(_, list, bad uintptr) uintptr {
 	if e := f.refusal(); e != 0 {
 		*at[uintptr](bad) = list

@@ -4,6 +4,7 @@ package libibverbs
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"runtime"
@@ -216,6 +217,51 @@ func TestReset(t *testing.T) {
 	}
 	if err := q.Post(&ib.SendWR{Flags: signaled}); !errors.Is(err, ib.ErrFull) {
 		t.Errorf("got %v, want ErrFull as the device says", err)
+	}
+}
+
+// TestSlots posts requests of all kinds in lists of all lengths, some of which the device refuses from some request on: each that
+// it has taken is what was posted, whatever lay in its slot before, and with those that are lost they are all.
+func TestSlots(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	f := newFake(t)
+	q, _ := f.pair(ib.Cap{SendWR: 1 << 20, SendSGE: 3, Inline: 8})
+	ops := []uverbs.WROpcode{uverbs.WRSend, uverbs.WRSendWithImm, uverbs.WRRDMAWrite, uverbs.WRAtomicFetchAndAdd}
+	var want []ib.SendWR
+	for id := range uint64(2000) {
+		wr := ib.SendWR{ID: id, Opcode: uint32(ops[rnd.IntN(len(ops))]), Imm: rnd.Uint32(), Remote: rnd.Uint64(), RKey: rnd.Uint32(),
+			Compare: rnd.Uint64(), Swap: rnd.Uint64()}
+		if rnd.IntN(2) == 0 {
+			wr.Flags, wr.Inline = uint32(uverbs.SendInline), binary.LittleEndian.AppendUint64(nil, rnd.Uint64())[:rnd.IntN(9)]
+		} else {
+			for range rnd.IntN(4) {
+				wr.SGE = append(wr.SGE, ib.SGE{Addr: rnd.Uint64(), Len: rnd.Uint32(), LKey: rnd.Uint32()})
+			}
+		}
+		if err := q.Post(&wr); err != nil {
+			t.Fatal(err)
+		}
+		if want = append(want, wr); rnd.IntN(8) > 0 {
+			continue
+		}
+		waiting := q.n
+		if rnd.IntN(4) == 0 {
+			f.errors = append(make([]syscall.Errno, rnd.IntN(waiting)), syscall.EIO)
+		}
+		before, refused := len(f.sends), len(f.errors) > 0
+		err := q.Ring()
+		lost := waiting - (len(f.sends) - before)
+		if p := (*PostError)(nil); refused != errors.As(err, &p) || refused && p.Dropped() != lost {
+			t.Fatalf("%d of %d were taken: %v", waiting-lost, waiting, err)
+		}
+		want = want[:len(want)-lost]
+		q.room.blind.Store(false) // so that requests are gathered as before
+	}
+	if err := q.Ring(); err != nil || len(f.sends) != len(want) {
+		t.Fatalf("the device has %d requests of %d: %v", len(f.sends), len(want), err)
+	}
+	for i, wr := range want {
+		f.check(i, &wr)
 	}
 }
 
