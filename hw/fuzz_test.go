@@ -19,6 +19,7 @@ func FuzzRead(f *testing.F) {
 			f.Add(uint8(machine), uint16(i*7), text, i >= 8, uint16(i), "0-1023\n")
 		}
 	}
+	f.Add(uint8('H'), uint16(49), "0,0,22\n", false, uint16(7), "0-102999993\n") // is refused and not spelt out
 	f.Fuzz(func(t *testing.T, machine uint8, first uint16, text string, link bool, second uint16, more string) {
 		if len(text) > 4096 || len(more) > 4096 {
 			return

@@ -143,6 +143,9 @@ func put(all map[string]string, name, text string) error {
 	return nil
 }
 
+// mostNames is more than any machine has of a kind.
+const mostNames = 1 << 13
+
 // expand calls back for each name that a pattern stands for, with what its first brace stands for.
 func expand(pattern, first string, each func(name, first string) error) error {
 	before, rest, found := strings.Cut(pattern, "{")
@@ -158,7 +161,7 @@ func expand(pattern, first string, each func(name, first string) error) error {
 		if from, to, isRange := strings.Cut(part, "-"); isRange {
 			lo, errLo := strconv.Atoi(from)
 			hi, errHi := strconv.Atoi(to)
-			if errLo != nil || errHi != nil || lo > hi {
+			if errLo != nil || errHi != nil || lo > hi || hi-lo >= mostNames {
 				return fmt.Errorf("%s: bad range %s", pattern, part)
 			}
 			words = nil
