@@ -160,7 +160,8 @@ func TestTreeIsFileSystem(t *testing.T) {
 
 // Text archives may be wrong too.
 func TestBadTexts(t *testing.T) {
-	for _, text := range []string{"-- a{0-99999999} --\n", "-- a{0 --\n", "-- a{2-1} --\n", "-- a --\n-- a --\n", "-- ../a --\n", "-- cpulist --\n0-x\n"} {
+	for _, text := range []string{"-- a{0 --\n", "-- a{2-1} --\n", "-- a{0-99999999} --\n", "-- a --\n-- a --\n", "-- ../a --\n",
+		"-- cpulist --\n0-x\n"} {
 		if _, err := hwtest.FromText([]byte(text)); err == nil {
 			t.Errorf("%q is taken for an archive", text)
 		}
