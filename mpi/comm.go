@@ -200,7 +200,7 @@ func (c *Comm) toward(dst int, tag Tag) (proto.Route, bool) {
 	if c == nil || uint(dst) >= uint(len(c.peers)) || tag < 0 || c.freed.Load() {
 		return proto.Route{}, false
 	}
-	return proto.Route{Context: c.ctx, Peer: c.peers[dst], Rank: c.rank, Tag: int32(tag)}, true
+	return proto.Route{Context: c.ctx, Peer: c.peers[dst], Match: proto.Match{Rank: c.rank, Tag: int32(tag)}}, true
 }
 
 // towardSlow is toward for what toward refuses: no process, or an error to be told.
@@ -221,7 +221,7 @@ func (c *Comm) from(src int, tag Tag) (proto.Route, bool) {
 	if c == nil || uint(src) >= uint(len(c.peers)) || tag < 0 || c.freed.Load() {
 		return proto.Route{}, false
 	}
-	return proto.Route{Context: c.ctx, Peer: c.peers[src], Rank: int32(src), Tag: int32(tag)}, true
+	return proto.Route{Context: c.ctx, Peer: c.peers[src], Match: proto.Match{Rank: int32(src), Tag: int32(tag)}}, true
 }
 
 // fromSlow is from for what from refuses: wildcards, no process, or an error to be told.
@@ -234,7 +234,7 @@ func (c *Comm) fromSlow(op string, src int, tag Tag) (proto.Route, error) {
 	case src != ProcNull && src != AnySource && uint(src) >= uint(len(c.peers)):
 		return proto.Route{}, c.err(op, ErrRank, fmt.Errorf("rank %d of %d", src, len(c.peers)))
 	}
-	from := proto.Route{Context: c.ctx, Peer: proto.AnySource, Rank: int32(src), Tag: int32(tag)}
+	from := proto.Route{Context: c.ctx, Peer: proto.AnySource, Match: proto.Match{Rank: int32(src), Tag: int32(tag)}}
 	if src >= 0 {
 		from.Peer = c.peers[src]
 	}

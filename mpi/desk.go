@@ -120,7 +120,7 @@ func (d *desk) take(op perf.Op) error {
 	if err != nil {
 		return err
 	}
-	from := proto.Route{Context: foundingContext, Rank: AnySource, Tag: int32(AnyTag)}
+	from := proto.Route{Context: foundingContext, Match: proto.Match{Rank: AnySource, Tag: int32(AnyTag)}}
 	st, ok, err := d.e.Probe(from, false)
 	if err != nil || !ok {
 		return err
@@ -148,7 +148,7 @@ type founding struct {
 }
 
 func (f *founding) send(rank int, b []byte) (proto.Handle, error) {
-	to := proto.Route{Context: foundingContext, Peer: f.peers[rank], Rank: f.self, Op: f.as}
+	to := proto.Route{Context: foundingContext, Peer: f.peers[rank], Match: proto.Match{Rank: f.self}, Op: f.as}
 	return f.d.e.Isend(to, append(slices.Clone(f.about[:]), b...), proto.Standard)
 }
 

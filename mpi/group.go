@@ -147,12 +147,12 @@ func (g *group) Rank() int { return int(g.rank) }
 func (g *group) Size() int { return len(g.peers) }
 
 func (g *group) to(dst int) proto.Route {
-	return proto.Route{Context: g.c.ctx | collective, Peer: g.peers[dst], Rank: g.rank, Tag: g.tag,
+	return proto.Route{Context: g.c.ctx | collective, Peer: g.peers[dst], Match: proto.Match{Rank: g.rank, Tag: g.tag},
 		Op: g.call.Within()}
 }
 
 func (g *group) from(src int) proto.Route {
-	return proto.Route{Context: g.c.ctx | collective, Peer: g.peers[src], Rank: int32(src), Tag: g.tag, Op: g.call.Within()}
+	return proto.Route{Context: g.c.ctx | collective, Peer: g.peers[src], Match: proto.Match{Rank: int32(src), Tag: g.tag}, Op: g.call.Within()}
 }
 
 // Send sends b.

@@ -102,7 +102,7 @@ func (m *Message) recv(op perf.Op, b []byte) (Request, error) {
 		return Request{}, m.c.err(op.String(), ErrRequest, errors.New("the message has been received before"))
 	}
 	if m.none {
-		return Request{m.c.e.Irecv(proto.Route{Rank: proto.Nobody, Op: op}, nil)}, nil
+		return Request{m.c.e.Irecv(proto.Route{Match: proto.Match{Rank: proto.Nobody}, Op: op}, nil)}, nil
 	}
 	return Request{m.c.e.RecvFound(op, m.found, b)}, nil
 }

@@ -127,9 +127,9 @@ func trip(t *testing.T, es [2]*proto.Engine, c *counts, n int) {
 	c.writes.Store(0)
 	sent := make(chan error)
 	go func() {
-		sent <- es[0].Send(proto.Route{Context: 5, Peer: 1, Rank: 0, Tag: 1}, make([]byte, n), proto.Standard)
+		sent <- es[0].Send(proto.Route{Context: 5, Peer: 1, Match: proto.Match{Rank: 0, Tag: 1}}, make([]byte, n), proto.Standard)
 	}()
-	st, err := es[1].Recv(proto.Route{Context: 5, Rank: 0, Tag: 1}, make([]byte, n))
+	st, err := es[1].Recv(proto.Route{Context: 5, Match: proto.Match{Rank: 0, Tag: 1}}, make([]byte, n))
 	if errSend := <-sent; err != nil || errSend != nil || st.Bytes != n {
 		t.Fatalf("%d bytes: %d came: %v, %v", n, st.Bytes, err, errSend)
 	}

@@ -74,7 +74,7 @@ func (e *Engine) RecvFound(op perf.Op, f Found, buf []byte) Handle {
 	began := e.rec.Begin(op, len(buf))
 	r := e.take()
 	r.send, r.buf, r.err, r.status = false, buf, nil, Status{}
-	r.route = Route{Context: f.m.v.context, Peer: f.m.peer, Rank: f.m.v.source, Tag: f.m.v.tag, Op: op}
+	r.route = Route{Context: f.m.v.context, Peer: f.m.peer, Match: Match{Rank: f.m.v.source, Tag: f.m.v.tag}, Op: op}
 	e.accept(r, f.m)
 	e.rec.With(r.route.Peer, r.route.Tag)
 	e.rec.End(op, len(buf), began)

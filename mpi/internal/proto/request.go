@@ -27,13 +27,19 @@ const (
 	Buffered
 )
 
-// Route says where a message goes or comes from.
+// Route says where a message goes or comes from. It has four fields, as many as the compiler keeps in registers: with five it is
+// copied through memory, in overlapping pieces that wait for each other.
 type Route struct {
 	Context uint32
-	Peer    int32   // number of the receiving process, or Nobody; of a receive, who is waited for, which is only shown
-	Rank    int32   // in the context: of the sender, or that a receive wants, or AnySource
-	Tag     int32   // or AnyTag
-	Op      perf.Op // what is recorded of it
+	Peer    int32 // number of the receiving process, or Nobody; of a receive, who is waited for, which is only shown
+	Match
+	Op perf.Op // what is recorded of it
+}
+
+// Match is what sender and receiver agree on besides the context.
+type Match struct {
+	Rank int32 // in the context: of the sender, or that a receive wants, or AnySource
+	Tag  int32 // or AnyTag
 }
 
 // Wildcards of a receive's Route, and the process that does not exist: messages to it are gone at once, and from it

@@ -3,6 +3,7 @@ package proto
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -304,4 +305,14 @@ func TestProbeMovesBlocks(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestRouteInRegisters: the compiler keeps structs of four fields in registers, and no larger ones.
+func TestRouteInRegisters(t *testing.T) {
+	route, match := reflect.TypeFor[Route](), reflect.TypeFor[Match]()
+	for _, s := range []reflect.Type{route, match, reflect.TypeFor[Status](), reflect.TypeFor[Handle]()} {
+		if s.NumField() > 4 || s.Size() > 32 {
+			t.Errorf("%v has %d fields in %d bytes", s, s.NumField(), s.Size())
+		}
+	}
 }

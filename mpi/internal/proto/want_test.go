@@ -274,7 +274,7 @@ func TestWantTakenBack(t *testing.T) {
 			if err := e.Send(to(0, 1, 5), letter{5, n, n}.payload(9), Standard); err != nil {
 				return err
 			}
-			_, err := e.Recv(Route{Context: testContext + 2, Rank: 1, Tag: 1}, make([]byte, 1))
+			_, err := e.Recv(Route{Context: testContext + 2, Match: Match{Rank: 1, Tag: 1}}, make([]byte, 1))
 			return err
 		}
 		if _, err := e.Recv(from(0, 0), make([]byte, 1)); err != nil {
@@ -303,7 +303,7 @@ func TestWantTakenBack(t *testing.T) {
 		if _, err := e.Wait(h3); !errors.Is(err, ended) {
 			return fmt.Errorf("a receive of a context that has ended: %w", err)
 		}
-		return e.Send(Route{Context: testContext + 2, Peer: 0, Rank: 1, Tag: 1}, []byte{1}, Standard)
+		return e.Send(Route{Context: testContext + 2, Peer: 0, Match: Match{Rank: 1, Tag: 1}}, []byte{1}, Standard)
 	})
 }
 

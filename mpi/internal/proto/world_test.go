@@ -82,11 +82,11 @@ const testContext = 5
 
 // to and from are routes in the context of the tests, in which processes have their own numbers as ranks.
 func to(self, peer int, tag int32) Route {
-	return Route{Context: testContext, Peer: int32(peer), Rank: int32(self), Tag: tag}
+	return Route{Context: testContext, Peer: int32(peer), Match: Match{Rank: int32(self), Tag: tag}}
 }
 
 func from(source int, tag int32) Route {
-	return Route{Context: testContext, Rank: int32(source), Tag: tag}
+	return Route{Context: testContext, Match: Match{Rank: int32(source), Tag: tag}}
 }
 
 // twist says what a test wants of a transport that the one below does otherwise.
