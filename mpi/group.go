@@ -152,7 +152,8 @@ func (g *group) to(dst int) proto.Route {
 }
 
 func (g *group) from(src int) proto.Route {
-	return proto.Route{Context: g.c.ctx | collective, Peer: g.peers[src], Match: proto.Match{Rank: int32(src), Tag: g.tag}, Op: g.call.Within()}
+	return proto.Route{Context: g.c.ctx | collective, Peer: g.peers[src], Match: proto.Match{Rank: int32(src), Tag: g.tag},
+		Op: g.call.Within()}
 }
 
 // Send sends b.

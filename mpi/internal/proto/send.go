@@ -21,7 +21,7 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 	began := e.rec.Begin(to.Op, len(buf))
 	p := e.peer(to.Peer)
 	if len(buf) <= p.eager && mode == Standard && (e.plain || e.isPlain(to.Context)) {
-		envelope{kind: kindEager, context: to.Context, source: to.Rank, tag: to.Tag}.put(&e.scratch)
+		putEager(&e.scratch, to)
 		if p.ep.Send(e.scratch[:envelopeBytes], buf) == nil {
 			p.link.Out(len(buf))
 			e.rec.End(to.Op, len(buf), began)
@@ -60,7 +60,7 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 	}
 	p := e.peer(to.Peer)
 	if len(buf) <= p.eager && mode == Standard && (e.plain || e.isPlain(to.Context)) {
-		envelope{kind: kindEager, context: to.Context, source: to.Rank, tag: to.Tag}.put(&e.scratch)
+		putEager(&e.scratch, to)
 		if p.ep.Send(e.scratch[:envelopeBytes], buf) == nil {
 			r.buf, r.status, r.err = nil, empty, nil
 			r.state = done

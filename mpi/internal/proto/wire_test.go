@@ -96,3 +96,15 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestPutEager holds the short way of writing an envelope against the general one.
+func TestPutEager(t *testing.T) {
+	const most = 1<<31 - 1
+	for _, to := range []Route{{}, {Context: 7, Match: Match{Rank: 3, Tag: most}}, {Context: 2*most + 1, Match: Match{Rank: most}}} {
+		var long, short [maxHeader]byte
+		envelope{kind: kindEager, context: to.Context, source: to.Rank, tag: to.Tag}.put(&long)
+		if putEager(&short, to); short != long {
+			t.Errorf("%+v is % x, and was to be % x", to, short, long)
+		}
+	}
+}
