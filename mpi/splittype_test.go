@@ -325,16 +325,14 @@ func TestSplitTypeKilled(t *testing.T) {
 		}
 		worldsOn(t, n, hardware, &hub, func(p *mpi.Process) error {
 			by := []mpi.SplitType{mpi.TypeHWGuided, mpi.TypeHWUnguided, mpi.TypeResourceGuided}[round%3]
-			for {
-				_, err := p.World().SplitType(by, 0, resource("hwloc://Package"))
-				if err == nil {
-					continue
-				}
-				if err := ofClass(err, mpi.ErrProcFailed); err != nil {
-					return err
-				}
-				return errDead
+			err := p.World().Barrier() // nobody is within Init any more when the victim splits
+			for err == nil {
+				_, err = p.World().SplitType(by, 0, resource("hwloc://Package"))
 			}
+			if err := ofClass(err, mpi.ErrProcFailed); err != nil {
+				return err
+			}
+			return errDead
 		})
 	}
 }
