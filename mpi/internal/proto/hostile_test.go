@@ -77,17 +77,17 @@ func (h *hostility) word(b byte) uint64 {
 // say sends what seven bytes say.
 func (h *hostility) say(b [7]byte) {
 	k := kind(b[0] % byte(kinds+1))
-	v := envelope{kind: k, context: testContext, source: 1, tag: int32(b[1] % 8)}
+	v := envelope{kind: k, context: testContext, Match: Match{1, int32(b[1] % 8)}}
 	if b[1]/64 != 0 && k.counted() {
 		v.epoch = uint32(b[1] / 64)
 	}
 	switch b[1] / 8 % 8 {
 	case 0:
-		v.source = int32(b[2]) - 100
+		v.Rank = int32(b[2]) - 100
 	case 1:
 		v.context = uint32(b[2])
 	case 2:
-		v.tag = int32(b[2]) << 24
+		v.Tag = int32(b[2]) << 24
 	}
 	var w []uint64
 	if k < kinds {

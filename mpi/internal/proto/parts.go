@@ -21,7 +21,7 @@ type part struct {
 // longCame handles LONG: the first part of a message.
 func (e *Engine) longCame(peer int32, v envelope, w [5]uint64, payload []byte) bool {
 	p := &e.peer(peer).part
-	if v.source < 0 || v.tag < 0 || p.whole != 0 || w[0] > maxLong || w[0] <= uint64(len(payload)) {
+	if v.Rank < 0 || v.Tag < 0 || p.whole != 0 || w[0] > maxLong || w[0] <= uint64(len(payload)) {
 		return false
 	}
 	e.see(peer, v)
@@ -29,7 +29,7 @@ func (e *Engine) longCame(peer int32, v envelope, w [5]uint64, payload []byte) b
 	*p = part{bytes: len(payload), whole: int(w[0])}
 	e.linkTo(peer).InBy(perf.Parts, p.whole)
 	t := e.table(v.context)
-	r := t.Arrive(v.source, v.tag)
+	r := t.Arrive(v.Rank, v.Tag)
 	switch {
 	case r != nil:
 		e.met(peer, v, number, p.whole)
@@ -37,7 +37,7 @@ func (e *Engine) longCame(peer int32, v envelope, w [5]uint64, payload []byte) b
 	case t != &e.dead:
 		p.m = e.keep(peer, v, w, payload, p.whole)
 		p.m.number = number
-		t.Keep(&p.m.waiting, v.source, v.tag)
+		t.Keep(&p.m.waiting, v.Rank, v.Tag)
 	}
 	return true
 }
@@ -50,7 +50,7 @@ const maxLong = 16 << 20
 func (e *Engine) begin(p *part, r *Request, v envelope, payload []byte) {
 	p.to, p.m = r.handle(), nil
 	copy(r.buf, payload)
-	r.status = Status{Source: v.source, Tag: v.tag, Bytes: min(p.whole, len(r.buf))}
+	r.status = Status{Source: v.Rank, Tag: v.Tag, Bytes: min(p.whole, len(r.buf))}
 }
 
 // acceptLong gives a kept message to a receive, perhaps before all of it has come.
@@ -59,7 +59,7 @@ func (e *Engine) acceptLong(r *Request, m *arrived) {
 		e.begin(p, r, m.v, m.data[:p.bytes])
 		return
 	}
-	e.deliver(r, m.v.source, m.v.tag, m.data)
+	e.deliver(r, m.v.Rank, m.v.Tag, m.data)
 }
 
 // ignore says that nobody will receive a message of which parts may still come.

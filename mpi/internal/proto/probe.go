@@ -6,7 +6,7 @@ import "github.com/ibrun/ibrun/perf"
 type Found struct{ m *arrived }
 
 func (m *arrived) status() Status {
-	return Status{Source: m.v.source, Tag: m.v.tag, Bytes: m.bytes()}
+	return Status{Source: m.v.Rank, Tag: m.v.Tag, Bytes: m.bytes()}
 }
 
 // find looks for a message that fits, once or until there is one.
@@ -74,7 +74,7 @@ func (e *Engine) RecvFound(op perf.Op, f Found, buf []byte) Handle {
 	began := e.rec.Begin(op, len(buf))
 	r := e.take()
 	r.send, r.buf, r.err, r.status = false, buf, nil, Status{}
-	r.route = Route{Context: f.m.v.context, Peer: f.m.peer, Match: Match{Rank: f.m.v.source, Tag: f.m.v.tag}, Op: op}
+	r.route = Route{Context: f.m.v.context, Peer: f.m.peer, Match: f.m.v.Match, Op: op}
 	e.accept(r, f.m)
 	e.rec.With(r.route.Peer, r.route.Tag)
 	e.rec.End(op, len(buf), began)

@@ -113,6 +113,6 @@ func (e *Engine) came(peer int32) uint32 {
 // met writes down that a message of n bytes has been given to a receive.
 func (e *Engine) met(peer int32, v envelope, number uint32, n int) {
 	if e.trace != nil && e.rec != nil {
-		e.trace.Met(peer, v.tag, v.context, number, n)
+		e.trace.Met(peer, v.Tag, v.context, number, n)
 	}
 }

@@ -85,7 +85,7 @@ func (e *Engine) accept(r *Request, m *arrived) {
 		if m.v.kind == kindSync {
 			e.note(m.peer, envelope{kind: kindFin}, m.w[0])
 		}
-		e.deliver(r, m.v.source, m.v.tag, m.data)
+		e.deliver(r, m.v.Rank, m.v.Tag, m.data)
 	}
 	e.drop(m)
 }
@@ -174,7 +174,7 @@ func (e *Engine) arrive(peer int32, b []byte) bool {
 
 // incoming matches a message that begins a transfer.
 func (e *Engine) incoming(peer int32, v envelope, w [5]uint64, payload []byte) bool {
-	if v.source < 0 || v.tag < 0 || v.kind == kindOffer && w[0] > maxBytes {
+	if v.Rank < 0 || v.Tag < 0 || v.kind == kindOffer && w[0] > maxBytes {
 		return false
 	}
 	e.see(peer, v)
@@ -183,7 +183,7 @@ func (e *Engine) incoming(peer int32, v envelope, w [5]uint64, payload []byte) b
 		e.linkTo(peer).In(len(payload))
 	}
 	t := e.table(v.context)
-	r := t.Arrive(v.source, v.tag)
+	r := t.Arrive(v.Rank, v.Tag)
 	if r == nil {
 		if t == &e.dead {
 			e.answer(peer, v.kind, w)
@@ -191,7 +191,7 @@ func (e *Engine) incoming(peer int32, v envelope, w [5]uint64, payload []byte) b
 		}
 		m := e.keep(peer, v, w, payload, len(payload))
 		m.number = number
-		t.Keep(&m.waiting, v.source, v.tag)
+		t.Keep(&m.waiting, v.Rank, v.Tag)
 		return true
 	}
 	if e.trace != nil {
@@ -199,10 +199,10 @@ func (e *Engine) incoming(peer int32, v envelope, w [5]uint64, payload []byte) b
 	}
 	switch v.kind {
 	case kindEager:
-		e.deliver(r, v.source, v.tag, payload)
+		e.deliver(r, v.Rank, v.Tag, payload)
 	case kindSync:
 		e.note(peer, envelope{kind: kindFin}, w[0])
-		e.deliver(r, v.source, v.tag, payload)
+		e.deliver(r, v.Rank, v.Tag, payload)
 	case kindOffer:
 		e.pull(r, peer, v, w)
 	}

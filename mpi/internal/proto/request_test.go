@@ -309,8 +309,8 @@ func TestProbeMovesBlocks(t *testing.T) {
 
 // TestRouteInRegisters: the compiler keeps structs of four fields in registers, and no larger ones.
 func TestRouteInRegisters(t *testing.T) {
-	route, match := reflect.TypeFor[Route](), reflect.TypeFor[Match]()
-	for _, s := range []reflect.Type{route, match, reflect.TypeFor[Status](), reflect.TypeFor[Handle]()} {
+	route, envelope, match := reflect.TypeFor[Route](), reflect.TypeFor[envelope](), reflect.TypeFor[Match]()
+	for _, s := range []reflect.Type{route, envelope, match, reflect.TypeFor[Status](), reflect.TypeFor[Handle]()} {
 		if s.NumField() > 4 || s.Size() > 32 {
 			t.Errorf("%v has %d fields in %d bytes", s, s.NumField(), s.Size())
 		}

@@ -21,7 +21,7 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 	began := e.rec.Begin(to.Op, len(buf))
 	p := e.peer(to.Peer)
 	if len(buf) <= p.eager && mode == Standard && (e.plain || e.isPlain(to.Context)) {
-		putEager(&e.scratch, to)
+		envelope{kind: kindEager, context: to.Context, Match: to.Match}.put(&e.scratch)
 		if p.ep.Send(e.scratch[:envelopeBytes], buf) == nil {
 			p.link.Out(len(buf))
 			e.rec.End(to.Op, len(buf), began)
@@ -60,7 +60,7 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 	}
 	p := e.peer(to.Peer)
 	if len(buf) <= p.eager && mode == Standard && (e.plain || e.isPlain(to.Context)) {
-		putEager(&e.scratch, to)
+		envelope{kind: kindEager, context: to.Context, Match: to.Match}.put(&e.scratch)
 		if p.ep.Send(e.scratch[:envelopeBytes], buf) == nil {
 			r.buf, r.status, r.err = nil, empty, nil
 			r.state = done
@@ -119,7 +119,7 @@ func (e *Engine) announce(r *Request) error {
 			return e.put(r, w)
 		}
 	}
-	v := envelope{context: r.route.Context, source: r.route.Rank, tag: r.route.Tag, epoch: r.epoch}
+	v := envelope{context: r.route.Context, Match: r.route.Match, epoch: r.epoch}
 	o := &r.out
 	o.body, o.rest = nil, nil
 	stream := 0
@@ -174,7 +174,7 @@ func (e *Engine) propose(r *Request) error {
 	if err := e.expose(r); err != nil {
 		return err
 	}
-	v := envelope{kindOffer, r.route.Context, r.route.Rank, r.route.Tag, r.epoch}
+	v := envelope{kindOffer, r.route.Context, r.route.Match, r.epoch}
 	o := &r.out
 	o.body, o.rest = nil, nil
 	o.header, o.length = header(v, uint64(len(r.buf)), r.memory.Remote.Addr, r.memory.Remote.Key, r.id(), e.reserve(r))

@@ -115,7 +115,7 @@ func (e *Engine) pull(r *Request, peer int32, v envelope, w [5]uint64) {
 	t.claims, t.helping, t.offset, t.local = nil, -1, 0, pin.Memory{}
 	t.form = reading
 	r.route.Peer = peer
-	r.status = Status{Source: v.source, Tag: v.tag, Bytes: t.bytes}
+	r.status = Status{Source: v.Rank, Tag: v.Tag, Bytes: t.bytes}
 	if t.bytes == 0 {
 		e.pulled(r, nil)
 		return

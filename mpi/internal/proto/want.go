@@ -103,13 +103,13 @@ func (e *Engine) advertise(r *Request) {
 	}
 	t.peer, t.form, t.whole, t.bytes = n, nothing, len(r.buf), len(r.buf)
 	r.ends |= announced
-	v := envelope{kind: kindWant, context: r.route.Context, source: r.route.Rank, tag: r.route.Tag, epoch: h.Epoch}
+	v := envelope{kind: kindWant, context: r.route.Context, Match: r.route.Match, epoch: h.Epoch}
 	e.note(n, v, r.id(), at.Addr, at.Key, uint64(len(r.buf)), uint64(l.seen)<<32|uint64(same-1))
 }
 
 // wanted handles WANT.
 func (e *Engine) wanted(peer int32, v envelope, w [5]uint64) bool {
-	if v.tag < 0 || w[3] == 0 || w[3] > maxBytes {
+	if v.Tag < 0 || w[3] == 0 || w[3] > maxBytes {
 		return false
 	}
 	h := e.hints[v.context]
@@ -119,12 +119,12 @@ func (e *Engine) wanted(peer int32, v envelope, w [5]uint64) bool {
 	l := e.lane(v.context, peer)
 	same := 0
 	for i := range l.wants {
-		if l.wants[i].tag == v.tag {
+		if l.wants[i].tag == v.Tag {
 			same++
 		}
 	}
 	if l.sent == uint32(w[4]>>32) && same == int(uint32(w[4])) && len(l.wants) < maxWants {
-		l.wants = append(l.wants, target{v.tag, int(w[3]), w[0], fabric.RemoteKey{Addr: w[1], Key: w[2]}})
+		l.wants = append(l.wants, target{v.Tag, int(w[3]), w[0], fabric.RemoteKey{Addr: w[1], Key: w[2]}})
 	}
 	return true
 }
@@ -163,7 +163,7 @@ func (e *Engine) put(r *Request, w target) error {
 	t.local = r.memory
 	o, at := &r.out, r.memory.Remote
 	o.body, o.rest = nil, nil
-	v := envelope{kindPut, r.route.Context, r.route.Rank, r.route.Tag, r.epoch}
+	v := envelope{kindPut, r.route.Context, r.route.Match, r.epoch}
 	o.header, o.length = header(v, w.id, at.Addr, at.Key, r.id(), word)
 	p.link.OutBy(r.protocol(p), len(r.buf))
 	e.left(r)
@@ -210,7 +210,7 @@ func (e *Engine) written(r *Request, err error) {
 func (e *Engine) putCame(peer int32, v envelope, w [5]uint64) bool {
 	r := e.byID(w[0])
 	if r == nil || r.send || r.ends&announced == 0 || r.move.peer != peer || r.move.form != nothing ||
-		r.route.Context != v.context || r.route.Tag != v.tag || r.route.Rank != v.source || !r.pending() {
+		r.route.Context != v.context || r.route.Tag != v.Tag || r.route.Rank != v.Rank || !r.pending() {
 		return false
 	}
 	t := &r.move
@@ -233,7 +233,7 @@ func (e *Engine) putCame(peer int32, v envelope, w [5]uint64) bool {
 	}
 	t.id, t.key, t.offset, t.helping, t.form = w[3], fabric.RemoteKey{Addr: w[1], Key: w[2]}, 0, -1, taking
 	r.route.Peer = peer
-	r.status = Status{Source: v.source, Tag: v.tag, Bytes: t.bytes}
+	r.status = Status{Source: v.Rank, Tag: v.Tag, Bytes: t.bytes}
 	if t.claims != nil {
 		t.form = reading
 		e.moves.push(t)

@@ -56,13 +56,12 @@ const (
 	noWord        = ^uint64(0)
 )
 
-// envelope is the decoded beginning of a message.
+// envelope is the decoded beginning of a message, of four fields like Route.
 type envelope struct {
 	kind    kind
 	context uint32
-	source  int32
-	tag     int32
-	epoch   uint32
+	Match
+	epoch uint32
 }
 
 // counted tells whether messages of a kind may have an epoch.
@@ -71,14 +70,7 @@ func (k kind) counted() bool { return k <= kindOffer || k == kindWant || k == ki
 // put writes the envelope into b, which has room for it. The two stores are what a message costs here.
 func (v envelope) put(b *[maxHeader]byte) {
 	binary.LittleEndian.PutUint64(b[0:8], uint64(v.kind)|uint64(v.epoch)<<8|uint64(v.context)<<32)
-	binary.LittleEndian.PutUint64(b[8:16], uint64(uint32(v.source))|uint64(uint32(v.tag))<<32)
-}
-
-// putEager puts the envelope of an eager message that is not counted. From a struct of five fields, which is memory, the compiler
-// would read two at once that were written one by one, and that load waits until both have left the processor.
-func putEager(b *[maxHeader]byte, to Route) {
-	binary.LittleEndian.PutUint64(b[0:8], uint64(kindEager)|uint64(to.Context)<<32)
-	binary.LittleEndian.PutUint64(b[8:16], uint64(uint32(to.Rank))|uint64(uint32(to.Tag))<<32)
+	binary.LittleEndian.PutUint64(b[8:16], uint64(uint32(v.Rank))|uint64(uint32(v.Tag))<<32)
 }
 
 // parse splits a message into envelope, words and payload. It fails on whatever no engine sends.
@@ -88,7 +80,7 @@ func parse(b []byte) (v envelope, w [5]uint64, payload []byte, err error) {
 	}
 	first := binary.LittleEndian.Uint64(b)
 	second := binary.LittleEndian.Uint64(b[8:])
-	v = envelope{kind(first), uint32(first >> 32), int32(second), int32(second >> 32), uint32(first) >> 8}
+	v = envelope{kind(first), uint32(first >> 32), Match{int32(second), int32(second >> 32)}, uint32(first) >> 8}
 	if v.kind == 0 || v.kind >= kinds || v.epoch != 0 && !v.kind.counted() {
 		return v, w, nil, fmt.Errorf("%w: message of kind %#x", fabric.ErrCorrupt, uint32(first))
 	}

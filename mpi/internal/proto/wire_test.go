@@ -11,7 +11,7 @@ import (
 
 // TestGolden holds the bytes of each kind of message, so that they do not change unnoticed.
 func TestGolden(t *testing.T) {
-	v := envelope{context: 0x01020304, source: 0x11121314, tag: 0x21222324}
+	v := envelope{context: 0x01020304, Match: Match{0x11121314, 0x21222324}}
 	w := [5]uint64{0xa1, 0xa2, 0xa3, 0xa4, noWord}
 	const (
 		env   = "0403020114131211" + "24232221"
@@ -57,7 +57,7 @@ func wordBytes(w [5]uint64, n int) []byte {
 // TestPrefixes: no strict prefix of a header is a message of its kind. (A payload ends where the transport says.)
 func TestPrefixes(t *testing.T) {
 	for k := kindEager; k < kinds; k++ {
-		b, n := header(envelope{kind: k, context: 1, source: 2, tag: 3}, make([]uint64, words[k])...)
+		b, n := header(envelope{kind: k, context: 1, Match: Match{2, 3}}, make([]uint64, words[k])...)
 		for i := range n {
 			if _, _, _, err := parse(b[:i]); !errors.Is(err, fabric.ErrCorrupt) {
 				t.Errorf("kind %d: %d of %d bytes: %v", k, i, n, err)
@@ -78,7 +78,7 @@ func TestPrefixes(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for k := kindEager; k < kinds; k++ {
-		b, n := header(envelope{kind: k, context: 1, source: 2, tag: 3}, make([]uint64, words[k])...)
+		b, n := header(envelope{kind: k, context: 1, Match: Match{2, 3}}, make([]uint64, words[k])...)
 		f.Add(b[:n:n])
 		f.Add(append(b[:n:n], "payload"...))
 	}
@@ -95,16 +95,4 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%x is %+v %x %x, which is written as %x", b, v, w, payload, again)
 		}
 	})
-}
-
-// TestPutEager holds the short way of writing an envelope against the general one.
-func TestPutEager(t *testing.T) {
-	const most = 1<<31 - 1
-	for _, to := range []Route{{}, {Context: 7, Match: Match{Rank: 3, Tag: most}}, {Context: 2*most + 1, Match: Match{Rank: most}}} {
-		var long, short [maxHeader]byte
-		envelope{kind: kindEager, context: to.Context, source: to.Rank, tag: to.Tag}.put(&long)
-		if putEager(&short, to); short != long {
-			t.Errorf("%+v is % x, and was to be % x", to, short, long)
-		}
-	}
 }
