@@ -134,6 +134,58 @@ func TestSampled(t *testing.T) {
 	}
 }
 
+// TestDue: an operation is due if and only if Begin times it, in every mode, and what is not counted never is.
+func TestDue(t *testing.T) {
+	for _, mode := range []Mode{Off, On, All} {
+		_, r := newPage(t, mode)
+		for i := range 1 << 8 {
+			op := Op(i)
+			timed := 0
+			for call := range 4 * sampleEvery {
+				n := []int{0, 8, AlwaysTimed - 1, AlwaysTimed, 8}[call%5]
+				due := r.Due(op, n)
+				start := r.Begin(op, n)
+				if due != (start != 0) {
+					t.Fatalf("%v, op %d, call %d of %d bytes: due %v, begun at %d", mode, i, call, n, due, start)
+				}
+				if n == AlwaysTimed && due != (mode != Off && op.counted()) {
+					t.Fatalf("%v, op %d, %d bytes: due %v", mode, i, n, due)
+				}
+				if due {
+					timed++
+				}
+				r.End(op, n, start)
+			}
+			all := timed == 4*sampleEvery
+			if never := mode == Off || op == NoOp || op.IsWithin(); never != (timed == 0) || all != (!never && mode == All) {
+				t.Errorf("%v, op %d: timed %d times", mode, i, timed)
+			}
+		}
+	}
+}
+
+// TestDueOnce: of several that begin the same operation at a time, one stands for those that were not timed.
+func TestDueOnce(t *testing.T) {
+	_, r := newPage(t, On)
+	for calls := 0; r.paces[Send].from != forMany; calls++ {
+		if r.End(Send, 8, r.Begin(Send, 8)); calls == 4*sampleEvery {
+			t.Fatalf("after %d calls none is to stand for many", calls)
+		}
+	}
+	if !r.Due(Send, 0) || r.Begin(Send, 8) == 0 {
+		t.Error("the first is not timed")
+	}
+	if r.Due(Send, 8) || r.Begin(Send, 8) != 0 {
+		t.Error("the second is")
+	}
+	if r.begin(Send, 8) != 0 { // it was due when it was asked
+		t.Error("one that began at the same time is, too")
+	}
+	if !r.Due(Send, AlwaysTimed) {
+		t.Error("a long one is not")
+	}
+}
+
 func TestManyPeersShareARow(t *testing.T) {
 	memory := make([]byte, PageBytes)
 	r, err := NewRecorder(memory, Identity{Size: 2 * PeerRows}, On)

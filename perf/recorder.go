@@ -3,6 +3,7 @@ package perf
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"sync/atomic"
 	"time"
@@ -64,10 +65,17 @@ type Recorder struct {
 
 // pace says which of an operation's short calls are timed.
 type pace struct {
-	due  uint64 // weight of the next if it is to be timed, or 0
-	left int32  // how many are not, before the next that is
-	warm uint8  // how many of the first were
+	row  *[Classes]cell // where the operation is counted; nil: it is not
+	from uint64         // how long the next is to be for being timed: AlwaysTimed, or one of those below
+	left int32          // how many are not, before the next that is
+	warm uint8          // how many of the first were
 }
+
+// What else pace.from is, a signed number.
+const (
+	one     = 0          // the next is timed, whatever its length
+	forMany = ^uint64(0) // likewise, and stands for sampleEvery
+)
 
 // NewRecorder makes memory, which is all zero, the page of a rank. Memory must not move or go as long as the recorder is
 // used. With mode Off the recorder is nil and the memory untouched.
@@ -83,9 +91,10 @@ func NewRecorder(memory []byte, of Identity, mode Mode) (*Recorder, error) {
 		return nil, errors.New("perf: the page is in use")
 	}
 	r := &Recorder{l: l, clock: newClock(), all: mode == All, free: 1<<Lanes - 1}
-	for op := range ops {
-		if op.counted() {
-			r.paces[op].due = 1
+	for op := range r.paces {
+		p := &r.paces[op]
+		if p.from = math.MaxInt; Op(op).counted() {
+			p.from, p.row = one, &l.cells[op]
 		}
 	}
 	set(&l.version, Version)
@@ -129,11 +138,15 @@ func (r *Recorder) Finish() {
 
 // Begin is called when an operation on n bytes begins. Its result belongs to End; it is 0 if the operation is not timed.
 func (r *Recorder) Begin(op Op, n int) (start uint64) {
-	if r == nil || n < AlwaysTimed && get(&r.paces[op].due) == 0 {
+	if !r.Due(op, n) {
 		return 0
 	}
 	return r.begin(op, n)
 }
+
+// Due tells whether an operation on n bytes that begins now is timed: Begin returns 0 if not, and is a call. Any goroutine may
+// ask.
+func (r *Recorder) Due(op Op, n int) bool { return r != nil && n >= int(get(&r.paces[op].from)) }
 
 // What the lower bits of a start say besides the time.
 const (
@@ -143,34 +156,33 @@ const (
 )
 
 func (r *Recorder) begin(op Op, n int) uint64 {
-	if !op.counted() {
-		return 0
-	}
 	mark := uint64(0)
-	switch due := &r.paces[op].due; {
+	switch from := &r.paces[op].from; {
 	case n >= AlwaysTimed:
 		mark = long
-	case atomic.LoadUint64(due) == sampleEvery:
-		// Several goroutines may begin the same operation. One stands for the others.
-		if !atomic.CompareAndSwapUint64(due, sampleEvery, 0) {
-			return 0
-		}
+	case atomic.LoadUint64(from) == one:
+	case atomic.CompareAndSwapUint64(from, forMany, AlwaysTimed):
 		mark = heavy
+	default: // several goroutines may begin the same operation: one stands for the others
+		return 0
 	}
 	return max(r.clock.now()&^marks, marks+1) | mark
 }
 
 // End is called when the operation that Begin was told of has ended, having moved n bytes, which may be fewer than were expected.
 func (r *Recorder) End(op Op, n int, start uint64) {
-	if r == nil || !op.counted() {
+	if r == nil {
 		return
 	}
-	op &= maxOps - 1 // it is, and the compiler knows it now
-	c := &r.l.cells[op][ClassOf(n)&(Classes-1)]
+	p := &r.paces[op]
+	if p.row == nil {
+		return
+	}
+	c := &p.row[ClassOf(n)&(Classes-1)]
 	add(&c.calls, 1)
 	add(&c.bytes, uint64(n))
 	if start == 0 {
-		if r.paces[op].left--; r.paces[op].left > 0 {
+		if p.left--; p.left > 0 {
 			return
 		}
 	}
@@ -181,7 +193,7 @@ func (r *Recorder) End(op Op, n int, start uint64) {
 func (r *Recorder) timed(op Op, c *cell, n int, start uint64) {
 	if start == 0 {
 		if !r.all {
-			set(&r.paces[op].due, sampleEvery)
+			set(&r.paces[op].from, forMany)
 		}
 		return
 	}
@@ -197,7 +209,7 @@ func (r *Recorder) timed(op Op, c *cell, n int, start uint64) {
 	default:
 		if r.paces[op].warm++; r.paces[op].warm == sampleEvery {
 			r.paces[op].left = sampleEvery - 1
-			set(&r.paces[op].due, 0)
+			set(&r.paces[op].from, AlwaysTimed)
 		}
 	}
 	r.observe(c, r.clock.since(start&^marks), weight)

@@ -127,7 +127,7 @@ func (r *Recorder) Trace(to *Trace, now func() int64) {
 	r.peer, r.tag = -1, -1
 	for op := range ops {
 		if op.counted() {
-			r.paces[op].due = 1
+			r.paces[op].from = one
 		}
 	}
 	set(&r.l.mode, uint64(All))
