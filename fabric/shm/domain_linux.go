@@ -34,11 +34,13 @@ type Domain struct {
 	ins   []*inbound // by local number, nil: no ring from there
 	ring  []*inbound // those that exist, in the order in which they came
 	next  int        // where in ring the next Poll begins
-	lent  []*inbound // that have records out
+	lent  *inbound   // the last that has records out
+	idle  *endpoint  // the last whose ring is to be made ready for more, when there is nothing else to do
 	seen  uint64     // news of self when last looked at
 	down  []bool     // peers of which nothing more is told
 	lost  []fabric.Event
 	armed bool
+	rare  bool // Poll has more to see to than messages: the domain is armed or closed, a peer has closed or is lost
 }
 
 // inbound is a ring that this peer reads.
@@ -48,9 +50,10 @@ type inbound struct {
 	from   int
 	peer   int32
 	lent   bool
-	flags  *uint32 // of the writer, which may sleep until there is room
-	fence  bool    // between releasing and looking whether the writer sleeps
-	closed bool    // the writer has closed; what is left is still delivered
+	after  *inbound // the one before it that has, too
+	flags  *uint32  // of the writer, which may sleep until there is room
+	fence  bool     // between releasing and looking whether the writer sleeps
+	closed bool     // the writer has closed; what is left is still delivered
 }
 
 var (
@@ -129,16 +132,14 @@ func (d *Domain) address(to int) *unix.SockaddrUnix {
 // every processor that Go has.
 func (d *Domain) fence() { d.fenced.Add(1) }
 
-// Poll takes messages from the rings in turn. Where evs is too short for all it goes on with the next ring next time.
+// Poll takes messages from the rings in turn. Where evs is too short for all it goes on with the next ring next time. What it
+// finds out about a peer meanwhile it tells the next time.
 func (d *Domain) Poll(evs []fabric.Event) (int, error) {
-	if d.self == nil {
-		return 0, fabric.ErrClosed
-	}
-	if len(d.lent) != 0 {
+	if d.lent != nil {
 		d.release()
 	}
-	if d.armed {
-		if err := d.disarm(); err != nil {
+	if d.rare {
+		if err := d.wake(); err != nil {
 			return 0, err
 		}
 	}
@@ -146,21 +147,68 @@ func (d *Domain) Poll(evs []fabric.Event) (int, error) {
 		d.look()
 	}
 	n := 0
+	if d.rare { // before the messages: there may be no end of them
+		n = d.tidings(evs)
+	}
 	for i := d.next; i < len(d.ring) && n < len(evs); i++ {
-		if in := d.ring[i]; in.r.Ready() || in.closed {
-			n += d.take(in, evs[n:])
+		in := d.ring[i]
+		for in.r.Ready() {
+			data, err := in.r.Next()
+			if data == nil {
+				if err != nil {
+					d.lose(in.from, corrupt(d.local[in.from], err))
+				}
+				break
+			}
+			ev := &evs[n] // field by field: the others mean nothing here, and clearing them costs
+			ev.Kind, ev.Peer, ev.Data = fabric.Message, in.peer, data
+			if !in.lent {
+				in.lent, in.after, d.lent = true, d.lent, in
+			}
+			if n++; n == len(evs) {
+				d.next = (i + 1) % len(d.ring)
+				return n, nil
+			}
 		}
-		d.next = i + 1
 	}
-	if d.next >= len(d.ring) {
-		d.next = 0
-	}
-	if len(d.lost) != 0 {
-		k := copy(evs[n:], d.lost)
-		d.lost = slices.Delete(d.lost, 0, k)
-		n += k
+	d.next = 0
+	if n == 0 && d.idle != nil {
+		d.fetch()
 	}
 	return n, nil
+}
+
+// fetch makes rings ready for messages like the last ones.
+func (d *Domain) fetch() {
+	for e := d.idle; e != nil; e = e.after {
+		e.idle = false
+		e.w.Fetch()
+	}
+	d.idle = nil
+}
+
+// wake sees to what a Poll finds that follows Arm or Close.
+func (d *Domain) wake() error {
+	switch {
+	case d.self == nil:
+		return fabric.ErrClosed
+	case d.armed:
+		return d.disarm()
+	}
+	return nil
+}
+
+// tidings tells of peers that are lost, and of those that have closed once all they sent has been taken.
+func (d *Domain) tidings(evs []fabric.Event) int {
+	for _, in := range d.ring { // lose puts another in its place
+		if in.closed && !in.r.Ready() {
+			d.lose(in.from, nil)
+		}
+	}
+	k := copy(evs, d.lost)
+	d.lost = slices.Delete(d.lost, 0, k)
+	d.rare = len(d.lost) != 0 || slices.ContainsFunc(d.ring, func(in *inbound) bool { return in.closed })
+	return k
 }
 
 // corrupt is why a peer is lost that wrote what no correct peer writes.
@@ -168,32 +216,9 @@ func corrupt(peer int, err error) error {
 	return fmt.Errorf("shm: peer %d: %w: %w: %w", peer, fabric.ErrPeerDown, fabric.ErrCorrupt, err)
 }
 
-// take moves what one ring has into evs.
-func (d *Domain) take(in *inbound, evs []fabric.Event) int {
-	for n := range evs {
-		data, err := in.r.Next()
-		if data == nil {
-			switch {
-			case err != nil:
-				d.lose(in.from, corrupt(d.local[in.from], err))
-			case in.closed:
-				d.lose(in.from, nil)
-			}
-			return n
-		}
-		ev := &evs[n] // field by field: the others mean nothing here, and clearing them costs
-		ev.Kind, ev.Peer, ev.Data = fabric.Message, in.peer, data
-		if !in.lent {
-			in.lent = true
-			d.lent = append(d.lent, in)
-		}
-	}
-	return len(evs)
-}
-
 // release ends the loans. A writer that sleeps for want of room is woken when it gets some.
 func (d *Domain) release() {
-	for _, in := range d.lent {
+	for in := d.lent; in != nil; in = in.after {
 		in.lent = false
 		if !in.r.Release() {
 			continue
@@ -205,7 +230,7 @@ func (d *Domain) release() {
 			d.rouse(in.from)
 		}
 	}
-	d.lent = d.lent[:0]
+	d.lent = nil
 }
 
 // look finds out who has connected or closed since the last time.
@@ -222,7 +247,7 @@ func (d *Domain) look() {
 		}
 		if gone && !d.down[from] {
 			if in := d.ins[from]; in != nil {
-				in.closed = true
+				in.closed, d.rare = true, true
 			} else {
 				d.lose(from, nil)
 			}
@@ -246,7 +271,6 @@ func (d *Domain) accept(from int) error {
 	}
 	d.ins[from] = in
 	d.ring = append(d.ring, in)
-	d.lent = slices.Grow(d.lent, len(d.ring))
 	return nil
 }
 
@@ -259,6 +283,7 @@ func (d *Domain) lose(from int, err error) {
 	if err == nil {
 		err, why = fabric.ErrPeerClosed, &errLeft
 	}
+	d.rare = true
 	d.lost = append(d.lost, fabric.Event{Kind: fabric.PeerDown, Peer: int32(d.local[from]), Err: err})
 	if e := d.ends[from]; e != nil {
 		e.ended.CompareAndSwap(nil, why)
@@ -282,7 +307,7 @@ func (d *Domain) Arm() (int, bool, error) {
 	}
 	d.release()
 	atomic.OrUint32(&d.self.flags, asleep)
-	d.armed = true
+	d.armed, d.rare = true, true
 	if d.barrier {
 		if err := membarrier(membarrierGlobalExpedited); err != nil {
 			return -1, false, fmt.Errorf("shm: membarrier: %w", err)
@@ -345,7 +370,7 @@ func (d *Domain) Close() error {
 				d.tell(to, &d.controls[to].gone)
 			}
 		}
-		d.self = nil
+		d.self, d.rare = nil, true
 	}
 	for i := range d.local {
 		if e := d.ends[i]; e != nil {
@@ -360,7 +385,7 @@ func (d *Domain) Close() error {
 		errs = append(errs, p.close())
 	}
 	clear(d.segs)
-	d.ring = nil
+	d.ring, d.lent, d.idle = nil, nil, nil
 	if d.mem != nil {
 		errs = append(errs, ring.Unmap(d.mem))
 		d.mem = nil

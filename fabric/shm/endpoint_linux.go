@@ -18,6 +18,8 @@ type endpoint struct {
 	fence bool                  // between publishing a record and looking whether the peer sleeps
 	ended atomic.Pointer[error] // why nothing goes any more: one of those below; nil: open
 	to    int
+	idle  bool      // among those of Domain.idle
+	after *endpoint // the one before it there
 	peer  *control
 	d     *Domain
 	mem   []byte
@@ -34,6 +36,9 @@ func (e *endpoint) Send(header, payload []byte) error {
 	}
 	if e.fence {
 		e.order()
+	}
+	if e.w.Behind() && !e.idle {
+		e.idle, e.after, e.d.idle = true, e.d.idle, e
 	}
 	if atomic.LoadUint32(e.flags) != 0 {
 		return e.notice()

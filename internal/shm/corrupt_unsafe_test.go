@@ -128,7 +128,7 @@ func (h *hostile) step(t *testing.T) {
 	case 4:
 		h.r.Release()
 	case 5: // the word that the reader looks at next
-		*(*uint64)(unsafe.Add(h.r.base, h.r.pos&(h.r.size-1))) = h.word()
+		*(*uint64)(unsafe.Add(h.r.base, h.r.pos&h.r.mask)) = h.word()
 	case 6: // the reader's position
 		*h.w.head = h.word()
 	case 7: // anything
@@ -164,7 +164,7 @@ func (h *hostile) inside(t *testing.T, got []byte) {
 	}
 	first := uintptr(unsafe.Pointer(unsafe.SliceData(h.mem))) + spaceStart
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(got)))
-	if at < first || at+uintptr(len(got)) > first+uintptr(h.r.size) {
+	if at < first || at+uintptr(len(got)) > first+uintptr(h.r.mask+1) {
 		t.Fatalf("a record of %d bytes lies outside of the space", len(got))
 	}
 	for i := range got {

@@ -8,6 +8,7 @@
 //	mem, err := seg.Map(0, shm.RingBytes(64<<10))
 //	w := shm.NewWriter(mem)                     // in one process
 //	ok, err := w.Put(header, payload)           // false: full
+//	w.Fetch()                                   // when idle: the next long record takes half the time
 //	r := shm.NewReader(mem)                     // in another
 //	data, err := r.Next()                       // nil: empty; lent until Release
 //	r.Release()

@@ -57,12 +57,31 @@ func (p *pair) record(n int) []byte {
 
 // put writes a record of n bytes, cut in two.
 func (p *pair) put(n, cut int) (bool, error) {
-	b := p.record(n)
+	b, before := p.record(n), *p.w
 	ok, err := p.w.Put(b[:cut], b[cut:])
 	if ok {
 		p.queue = append(p.queue, b)
+		err = errors.Join(err, p.place(&before, n, n-cut))
 	}
 	return ok, err
+}
+
+// place checks what makes a ring fast: where the writer is behind a record of n bytes, the last of them its payload, and what it
+// has prepared for the next one.
+func (p *pair) place(before *Writer, n, payload int) error {
+	w, size := p.w, recordSize(n)
+	next, start := w.tail+size, (w.tail+w.mask)&^w.mask
+	switch {
+	case w.tail&w.mask >= w.turn && start+size+unitBytes <= before.limit:
+		return fmt.Errorf("the writer stays at %d though there is room at %d", w.tail, start)
+	case payload < longBytes && w.tail&w.mask+size < w.turn && next+unitBytes <= before.limit && w.ready < next:
+		return fmt.Errorf("the writer is at %d, and short records simply follow up to %d, not to %d", w.tail, w.ready, next)
+	case payload >= longBytes && w.cleared > max(before.cleared, w.tail+unitBytes):
+		return fmt.Errorf("the writer is at %d behind a long record, and has cleared up to %d at once", w.tail, w.cleared)
+	case payload >= longBytes != (w.long > before.long):
+		return fmt.Errorf("a payload of %d bytes: %d were long before, %d are now", payload, before.long, w.long)
+	}
+	return nil
 }
 
 // take reads one record and compares it.
@@ -158,8 +177,10 @@ func (p *pair) step(rnd *rand.Rand, most int) error {
 		_, err = p.put(n, rnd.IntN(n+1))
 	case k < 85:
 		err = p.take()
-	case k < 98:
+	case k < 95:
 		err = p.release()
+	case k < 98:
+		p.w.Fetch()
 	default:
 		err = p.room(rnd.IntN(p.w.max + 1))
 	}
@@ -219,6 +240,57 @@ func TestRingFull(t *testing.T) {
 			if err := p.room(n); err != nil {
 				t.Fatal(err)
 			}
+		}
+	}
+}
+
+// TestRingLong: a long payload is told from a short one also where both simply follow.
+func TestRingLong(t *testing.T) {
+	p := newPair(t, make([]byte, RingBytes(32768)))
+	for _, n := range []int{0, longBytes - 1, longBytes} {
+		if ok, err := p.put(n, 0); !ok || err != nil {
+			t.Errorf("%d bytes: %v, %v", n, ok, err)
+		}
+	}
+}
+
+// TestRingFetch: after long records Fetch makes room for as many ready, but not where the time of writing them is of interest.
+func TestRingFetch(t *testing.T) {
+	const n, row = 3000, 2
+	p := newPair(t, make([]byte, RingBytes(16384)))
+	for i := range 2 * sampleEvery {
+		if p.w.Behind() {
+			t.Fatalf("round %d: behind after Fetch", i)
+		}
+		for range row {
+			if ok, err := p.put(n, 16); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+		}
+		if !p.w.Behind() {
+			t.Fatalf("round %d: not behind after long records", i)
+		}
+		for range row {
+			if err := p.take(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.release(); err != nil {
+			t.Fatal(err)
+		}
+		before := p.w.cleared
+		p.w.far = i%3 == 0
+		p.w.Fetch()
+		switch next := p.w.tail + row*recordSize(n) + unitBytes; {
+		case p.w.far, p.w.long%sampleEvery < samples, p.w.long%sampleEvery > sampleEvery-row:
+			if p.w.cleared != before {
+				t.Fatalf("round %d: fetched up to %d, which was not to be", i, p.w.cleared)
+			}
+		case p.w.cleared != min(next, p.w.limit) || next > p.w.limit+unitBytes:
+			t.Fatalf("round %d: the writer at %d fetched up to %d, want %d", i, p.w.tail, p.w.cleared, next)
+		}
+		if err := p.check(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -14,12 +14,16 @@ import (
 // Writer is the writing side of a ring. One goroutine at a time.
 type Writer struct {
 	base    unsafe.Pointer // of the space
-	size    uint64
-	tail    uint64  // where the next record goes
-	cleared uint64  // words from tail up to here are zero
-	limit   uint64  // up to here the reader has released, seen from the writer
-	head    *uint64 // the reader's position, shared
-	turn    uint64  // where the first part ends
+	mask    uint64         // its size less one
+	tail    uint64         // where the next record goes
+	ready   uint64         // a short one that ends up to here simply follows
+	short   int            // up to this length
+	lately  uint64         // taken by long records since Fetch
+	few     uint           // how many they are
+	cleared uint64         // words from tail up to here are zero
+	limit   uint64         // up to here the reader has released, seen from the writer
+	head    *uint64        // the reader's position, shared
+	turn    uint64         // where the first part ends
 	max     int
 	long    uint          // long records so far
 	pace    time.Duration // the least time of the last samples, for 64 KiB
@@ -29,11 +33,11 @@ type Writer struct {
 // Reader is the reading side of a ring. One goroutine at a time.
 type Reader struct {
 	base unsafe.Pointer
-	size uint64
+	mask uint64 // size of the space less one
 	pos  uint64 // next record
+	max  uint64 // its length at most
 	told uint64 // what *head says
 	head *uint64
-	max  int
 }
 
 // NewWriter lays the writing side over zeroed memory of RingBytes length, which must stay mapped while it is used.
@@ -43,9 +47,10 @@ func NewWriter(mem []byte) (*Writer, error) {
 		return nil, err
 	}
 	p := unsafe.Pointer(unsafe.SliceData(mem))
+	most := MaxRecord(int(n))
 	return &Writer{
-		base: unsafe.Add(p, spaceStart), size: n, cleared: n, limit: n, head: (*uint64)(p),
-		turn: n / 4, max: MaxRecord(int(n)),
+		base: unsafe.Add(p, spaceStart), mask: n - 1, cleared: n, limit: n, head: (*uint64)(p),
+		turn: n / 4, max: most, short: min(most, longBytes-1),
 	}, nil
 }
 
@@ -56,24 +61,37 @@ func NewReader(mem []byte) (*Reader, error) {
 		return nil, err
 	}
 	p := unsafe.Pointer(unsafe.SliceData(mem))
-	return &Reader{base: unsafe.Add(p, spaceStart), size: n, head: (*uint64)(p), max: MaxRecord(int(n))}, nil
+	return &Reader{base: unsafe.Add(p, spaceStart), mask: n - 1, head: (*uint64)(p), max: uint64(MaxRecord(int(n)))}, nil
 }
 
-func (w *Writer) at(pos uint64) unsafe.Pointer { return unsafe.Add(w.base, pos&(w.size-1)) }
+func (w *Writer) at(pos uint64) unsafe.Pointer { return unsafe.Add(w.base, pos&w.mask) }
 
 // Put copies a and b into the ring as one record and publishes it. It reports false if there is no room now.
 func (w *Writer) Put(a, b []byte) (bool, error) {
 	n := len(a) + len(b)
 	size := recordSize(n)
-	at := w.tail
-	end := at + size
-	if n > w.max || end&(w.size-1) < size && end&(w.size-1) != 0 || end+unitBytes > w.cleared {
-		var err error
-		if at, err = w.prepare(n); err != nil || at == refused {
-			return false, err
-		}
-		end = at + size
+	end := w.tail + size
+	if n > w.short || end > w.ready {
+		return w.putOther(a, b)
 	}
+	p := w.at(w.tail)
+	put(unsafe.Add(p, wordBytes), a, b)
+	StoreRelease64((*uint64)(p), recordBit|uint64(n))
+	if w.tail = end; end+size > w.ready {
+		w.ahead(size)
+	}
+	return true, nil
+}
+
+// putOther is Put for a record that is long, or does not simply follow where words are clear.
+func (w *Writer) putOther(a, b []byte) (bool, error) {
+	n := len(a) + len(b)
+	at, err := w.prepare(n)
+	if err != nil || at == refused {
+		return false, err
+	}
+	size := recordSize(n)
+	end := at + size
 	p := w.at(at)
 	if len(b) < longBytes {
 		put(unsafe.Add(p, wordBytes), a, b)
@@ -81,7 +99,7 @@ func (w *Writer) Put(a, b []byte) (bool, error) {
 		w.putLong(unsafe.Slice((*byte)(unsafe.Add(p, wordBytes)), n), a, b)
 	}
 	word := recordBit | uint64(n)
-	if end&(w.size-1) >= w.turn {
+	if end&w.mask >= w.turn {
 		end, word = w.turnAt(end, size, word)
 	}
 	StoreRelease64((*uint64)(p), word)
@@ -89,20 +107,59 @@ func (w *Writer) Put(a, b []byte) (bool, error) {
 		StoreRelease64((*uint64)(w.at(w.tail)), skipBit)
 	}
 	w.tail = end
-	if end+size+unitBytes > w.cleared && size <= aheadBytes {
-		w.clear(end, end+size+aheadBytes)
+	if len(b) < longBytes {
+		w.ahead(size)
+	} else {
+		w.lately += size
+		w.few++
+		w.follow()
 	}
 	return true, nil
+}
+
+// ahead clears words for records like the last one, which was short and of this size, after it has been published.
+func (w *Writer) ahead(size uint64) {
+	if next := w.tail + size + unitBytes; next > w.cleared {
+		w.clear(w.tail, max(next, w.tail+aheadBytes))
+	}
+	w.follow()
+}
+
+// follow finds out how far short records simply follow: where words are clear, within the first part.
+func (w *Writer) follow() { w.ready = min(w.cleared-unitBytes, w.tail&^w.mask+w.turn-1) }
+
+// Behind tells whether Fetch has something to do.
+func (w *Writer) Behind() bool { return w.lately != 0 }
+
+// Fetch clears words for as many long records as were put since it was called last. A word is in every line of the space, so this
+// fetches the lines back from the reader's cache. It is for when there is nothing else to do: whoever writes the next record
+// has half the work then.
+func (w *Writer) Fetch() {
+	next, last := w.tail+w.lately+unitBytes, w.long%sampleEvery+w.few
+	w.lately, w.few = 0, 0
+	if w.far || last > sampleEvery || w.long%sampleEvery < samples { // past the caches, or to find out whether it should be
+		return
+	}
+	if next > w.limit {
+		w.look()
+	}
+	w.clear(w.tail, next)
+	w.follow()
+}
+
+// look finds out how far the reader has released.
+func (w *Writer) look() {
+	if head := atomic.LoadUint64(w.head); head <= w.tail && head+w.mask >= w.limit && head%unitBytes == 0 {
+		w.limit = head + w.mask + 1
+	}
 }
 
 // turnAt goes back to the start after a record of this size that ends behind the first part, if the reader is known
 // to have released enough there. Otherwise it finds out for the next time.
 func (w *Writer) turnAt(end, size, word uint64) (uint64, uint64) {
-	start := (end + w.size - 1) &^ (w.size - 1)
+	start := (end + w.mask) &^ w.mask
 	if start+size+unitBytes > w.limit {
-		if head := atomic.LoadUint64(w.head); head <= w.tail && head+w.size > w.limit && head%unitBytes == 0 {
-			w.limit = head + w.size
-		}
+		w.look()
 		return end, word
 	}
 	w.clear(start, start+unitBytes)
@@ -164,16 +221,16 @@ func (w *Writer) prepare(n int) (uint64, error) {
 	}
 	size := recordSize(n)
 	at := w.tail
-	if left := w.size - at&(w.size-1); left < size {
+	if left := w.mask + 1 - at&w.mask; left < size {
 		at += left
 	}
 	end := at + size
 	if end+unitBytes > w.limit {
 		head := atomic.LoadUint64(w.head)
-		if head > w.tail || head+w.size < w.limit || head%unitBytes != 0 {
+		if head > w.tail || head+w.mask+1 < w.limit || head%unitBytes != 0 {
 			return refused, fmt.Errorf("%w: reader at %d, writer at %d", ErrCorrupt, head, w.tail)
 		}
-		if w.limit = head + w.size; end+unitBytes > w.limit {
+		if w.limit = head + w.mask + 1; end+unitBytes > w.limit {
 			return refused, nil
 		}
 	}
@@ -192,39 +249,60 @@ func (w *Writer) clear(from, to uint64) {
 
 // Ready tells whether a record waits.
 func (r *Reader) Ready() bool {
-	return atomic.LoadUint64((*uint64)(unsafe.Add(r.base, r.pos&(r.size-1)))) != 0
+	return atomic.LoadUint64((*uint64)(unsafe.Add(r.base, r.pos&r.mask))) != 0
 }
 
 // Next returns the next record, or nil if there is none. The bytes are the ring's own until Release. A misbehaving
 // writer may change them at any time: what is checked must be copied first.
 func (r *Reader) Next() ([]byte, error) {
-	p := unsafe.Add(r.base, r.pos&(r.size-1))
+	at := r.pos & r.mask
+	p := unsafe.Add(r.base, at)
 	word := atomic.LoadUint64((*uint64)(p))
+	n := word ^ recordBit
+	if n > r.max {
+		return r.other(word)
+	}
+	size := recordSize(int(n))
+	if at+size > r.mask+1 {
+		return nil, r.corrupt(word)
+	}
+	r.pos += size
+	return unsafe.Slice((*byte)(unsafe.Add(p, wordBytes)), n), nil
+}
+
+// other is Next where the word is not that of a record which the next one follows.
+func (r *Reader) other(word uint64) ([]byte, error) {
 	if word == 0 {
 		return nil, nil
 	}
 	if word == skipBit {
-		r.pos += r.size - r.pos&(r.size-1)
-		p = r.base
-		word = atomic.LoadUint64((*uint64)(p))
+		r.turn()
+		word = atomic.LoadUint64((*uint64)(r.base))
 	}
+	at := r.pos & r.mask
 	n := word&^turnBit ^ recordBit
 	size := recordSize(int(n))
-	if n > uint64(r.max) || r.pos&(r.size-1)+size > r.size {
-		return nil, fmt.Errorf("%w: word %#x at %d", ErrCorrupt, word, r.pos)
+	if n > r.max || at+size > r.mask+1 {
+		return nil, r.corrupt(word)
 	}
-	r.pos += size
-	if word&turnBit != 0 {
-		r.pos = (r.pos + r.size - 1) &^ (r.size - 1)
+	if r.pos += size; word&turnBit != 0 {
+		r.turn()
 	}
-	return unsafe.Slice((*byte)(unsafe.Add(p, wordBytes)), n), nil
+	return unsafe.Slice((*byte)(unsafe.Add(r.base, at+wordBytes)), n), nil
+}
+
+// turn goes on to where the space starts again, unless it is there.
+func (r *Reader) turn() { r.pos = (r.pos + r.mask) &^ r.mask }
+
+func (r *Reader) corrupt(word uint64) error {
+	return fmt.Errorf("%w: word %#x at %d", ErrCorrupt, word, r.pos)
 }
 
 // Release gives the room of all records returned so far back to the writer. It tells the writer only when a sixteenth
 // has gathered, so that the line with the position rarely moves between the caches, and reports whether it did. Whoever waits
 // releases first: the room of a record that is held may be all the writer lacks.
 func (r *Reader) Release() bool {
-	if r.pos-r.told <= r.size>>4 {
+	if r.pos-r.told <= r.mask>>4 {
 		return false
 	}
 	r.told = r.pos
