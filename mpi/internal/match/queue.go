@@ -32,6 +32,19 @@ func (q *queue[T]) push(l *link[T]) {
 	q.tail = l
 }
 
+// pop takes the first out.
+func (q *queue[T]) pop() *link[T] {
+	l := q.head
+	q.length--
+	if q.head = l.next; l.next == nil {
+		q.tail = nil
+	} else {
+		l.next.prev = nil
+	}
+	l.next, l.q = nil, nil
+	return l
+}
+
 func (l *link[T]) unlink() {
 	q := l.q
 	q.length--

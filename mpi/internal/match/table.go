@@ -88,6 +88,13 @@ func (t *Table[R, M]) Post(r *Receive[R], source, tag int32) bool {
 		t.dropLone()
 		t.enqueue(first, t.wants.source, t.wants.tag)
 	}
+	if q := t.posted[none].last; q != nil && q.key == (key{source, tag}) { // as enqueue for what was posted last, too
+		t.seq++
+		r.l.seq = t.seq
+		t.posted[none].used++
+		q.push(&r.l)
+		return true
+	}
 	t.enqueue(r, source, tag)
 	return true
 }
@@ -132,16 +139,19 @@ func (t *Table[R, M]) Arrive(source, tag int32) *R {
 	if t.open != 0 {
 		return t.arriveOpen(source, tag)
 	}
-	if t.posted[none].used == 0 {
+	c := &t.posted[none]
+	if c.used == 0 {
 		return nil
 	}
-	q := t.posted[none].find(key{source, tag})
+	q := c.last // as find, which is a call
+	if k := (key{source, tag}); q == nil || q.key != k {
+		q = c.lookup(k)
+	}
 	if q == nil || q.head == nil {
 		return nil
 	}
-	l := q.head
-	t.posted[none].remove(l)
-	return l.of
+	c.used--
+	return q.pop().of
 }
 
 // arriveOpen is Arrive where receives of several classes may fit: the one posted first gets the message.
@@ -203,6 +213,11 @@ func (t *Table[R, M]) Take(m *Message[M]) {
 			return
 		}
 	}
+}
+
+// Idle tells whether nothing waits.
+func (t *Table[R, M]) Idle() bool {
+	return t.lone == nil && t.open == 0 && t.posted[none].used == 0 && t.kept[none].used == 0
 }
 
 // Waiting tells how many receives and messages wait.

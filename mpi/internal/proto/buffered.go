@@ -47,7 +47,7 @@ func (e *Engine) buffered(r *Request) error {
 	copy(b, r.buf)
 	c := e.take()
 	c.send, c.mode, c.route, c.buf = true, Standard, r.route, b
-	c.ends, c.loan = unseen, number
+	c.ends, c.loan = unseen|lent, number
 	if err := e.start(c); err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/match"
@@ -60,8 +59,7 @@ type Config struct {
 
 // Engine carries the messages of one process. See the package comment.
 type Engine struct {
-	mu   sync.Mutex
-	want atomic.Int32 // goroutines that wait for mu
+	mu mutex
 
 	self   int
 	domain fabric.Domain
@@ -76,11 +74,13 @@ type Engine struct {
 	dead   table             // stands for those of contexts that have ended: nothing waits in it
 	ended  map[uint32]uint32 // by number, the last context of that number that ended
 	before map[uint32]uint32 // likewise, while Expect has it that none has
-	recent [16]cached
+	last   cached            // of those below, the one asked for last
+	recent [recents]cached
 	events [32]fabric.Event
 
 	scratch  [maxHeader]byte // of the message being sent at once
-	idle     *Request        // free list
+	direct   direct
+	idle     *Request // free list
 	requests []*[slab]Request
 	notes    *outgoing // free list
 	backlog  []int32   // peers for which messages wait for room
@@ -97,6 +97,7 @@ type Engine struct {
 
 	hints    map[uint32]*Hints          // by context
 	lanes    map[uint32]map[int32]*lane // by context and process
+	bare     bool                       // no receive is announced, no length checked, and messages are not written down
 	plain    bool                       // not broken, and no context has hints that change how messages are sent
 	wantFrom int                        // length from which receives may be announced
 	railed   bool                       // some context has a rail
@@ -120,6 +121,7 @@ type Engine struct {
 // New makes an engine and takes the domain over.
 func New(c Config) (*Engine, error) {
 	e := &Engine{
+		mu:     newMutex(),
 		self:   c.Self,
 		domain: c.Domain,
 		owner:  c.Owner,
@@ -140,6 +142,7 @@ func New(c Config) (*Engine, error) {
 	if e.trace != nil {
 		e.usual = noKind
 	}
+	e.last = cached{noContext, &e.dead}
 	e.rehint()
 	if c.Address != nil {
 		e.addr = func(n int32) []byte { return c.Address(int(n)) }
@@ -183,19 +186,7 @@ func (e *Engine) findBed(b Bed) error {
 	return err
 }
 
-// lock takes the mutex and says so while it has to wait, so that whoever spins with it lets go.
-func (e *Engine) lock() {
-	if !e.mu.TryLock() {
-		e.lockSlow()
-	}
-}
-
-func (e *Engine) lockSlow() {
-	e.want.Add(1)
-	e.mu.Lock()
-	e.want.Add(-1)
-}
-
+func (e *Engine) lock()   { e.mu.Lock() }
 func (e *Engine) unlock() { e.mu.Unlock() }
 
 // table pairs the messages and receives of one context.
@@ -208,6 +199,8 @@ type table = match.Table[Request, arrived]
 // A message of an earlier use is not matched any more.
 const ContextBits = 13
 
+const recents = 16
+
 // cached is an entry of the small table in front of the map of contexts.
 type cached struct {
 	context uint32
@@ -217,13 +210,17 @@ type cached struct {
 // table returns that of a context, also one that this process does not know of yet: another may be ahead. That of
 // one that has ended is dead.
 func (e *Engine) table(context uint32) *table {
-	if c := &e.recent[context%uint32(len(e.recent))]; c.context == context && c.t != nil {
-		return c.t
+	if e.last.context == context {
+		return e.last.t
 	}
 	return e.lookup(context)
 }
 
 func (e *Engine) lookup(context uint32) *table {
+	if c := e.recent[context%recents]; c.context == context && c.t != nil {
+		e.last = c
+		return c.t
+	}
 	t := e.tables[context]
 	if t == nil {
 		if e.stale(context) {
@@ -232,7 +229,8 @@ func (e *Engine) lookup(context uint32) *table {
 		t = new(table)
 		e.tables[context] = t
 	}
-	e.recent[context%uint32(len(e.recent))] = cached{context, t}
+	e.last = cached{context, t}
+	e.recent[context%recents] = e.last
 	return t
 }
 
@@ -287,7 +285,8 @@ func (e *Engine) forget(context uint32, err error) {
 		return
 	}
 	delete(e.tables, context)
-	e.recent[context%uint32(len(e.recent))] = cached{}
+	e.recent[context%recents] = cached{}
+	e.last = cached{noContext, &e.dead}
 	delete(e.hints, context)
 	delete(e.lanes, context)
 	e.rehint()

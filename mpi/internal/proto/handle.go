@@ -28,6 +28,10 @@ func (e *Engine) Collect(op perf.Op, h Handle) (Status, error) {
 func (e *Engine) waitFor(h Handle, op perf.Op) (Status, error) {
 	r := h.r
 	switch {
+	case r.state == done && r.gen == h.gen && r.ends == 0:
+		err := r.err
+		e.release(r)
+		return r.status, err
 	case !h.valid():
 		return Status{}, ErrStale
 	case r.state == inactive:
@@ -43,16 +47,21 @@ func (e *Engine) WaitAll(op perf.Op, hs []Handle, told func(i int, st Status)) (
 	e.lock()
 	began := e.rec.Begin(op, 0)
 	for i, h := range hs {
-		if h.r == nil {
+		r := h.r
+		if r == nil {
 			continue
 		}
-		keep := h.r.keep
-		st, err := e.waitFor(h, op)
-		if told != nil {
-			told(i, st)
-		}
-		if err != nil && first == nil {
-			failed, first = i, err
+		keep := r.ends&kept != 0
+		if told == nil && r.state == done && r.gen == h.gen && r.ends == 0 && r.err == nil { // most often, and without a call
+			e.release(r)
+		} else {
+			st, err := e.waitFor(h, op)
+			if told != nil {
+				told(i, st)
+			}
+			if err != nil && first == nil {
+				failed, first = i, err
+			}
 		}
 		if !keep {
 			hs[i] = Handle{}
@@ -164,7 +173,7 @@ func (h Handle) Persistent() bool {
 	}
 	h.r.e.lock()
 	defer h.r.e.unlock()
-	return h.valid() && h.r.keep
+	return h.valid() && h.r.ends&kept != 0
 }
 
 // Cancel ends a receive that has not been matched. Sends, and receives that have been, complete as usual. One that has
@@ -220,7 +229,7 @@ func (e *Engine) persistent(send bool, rt Route, buf []byte, mode Mode) Handle {
 	e.lock()
 	defer e.unlock()
 	r := e.take()
-	r.state, r.keep = inactive, true
+	r.state, r.ends = inactive, kept
 	r.send, r.mode, r.route, r.buf = send, mode, rt, buf
 	return r.handle()
 }

@@ -75,6 +75,7 @@ func (e *Engine) rehint() {
 			e.wantFrom = 1
 		}
 	}
+	e.bare = e.wantFrom == math.MaxInt && e.trace == nil
 }
 
 // Rails are the devices that large messages may take, by number; nil where no transport has any. They are constant.

@@ -8,17 +8,18 @@ import (
 )
 
 // Recv receives a message into buf and returns when it is there.
-func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
+func (e *Engine) Recv(from Route, buf []byte) (st Status, err error) {
 	e.lock()
-	began := e.rec.Begin(from.Op, len(buf))
-	if began != 0 {
+	began := uint64(0)
+	if e.rec.Due(from.Op, len(buf)) {
+		began = e.rec.Begin(from.Op, len(buf))
 		e.queues(from.Context)
 	}
-	r := e.take()
-	r.send, r.route, r.buf = false, from, buf
-	e.receive(r)
-	err := e.wait(r, from.Op)
-	st := r.status
+	if e.atOnce(from, buf) {
+		st = Status{Source: from.Rank, Tag: from.Tag, Bytes: e.direct.length}
+	} else {
+		st, err = e.recv(from, buf)
+	}
 	if began != 0 {
 		e.rec.With(from.Peer, st.Tag)
 	}
@@ -27,11 +28,24 @@ func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
 	return st, err
 }
 
+// recv is Recv by a request, unless atOnce has made it one.
+func (e *Engine) recv(from Route, buf []byte) (Status, error) {
+	r := e.direct.r
+	if r == nil {
+		r = e.take()
+		r.send, r.route, r.buf = false, from, buf
+		e.receive(r)
+	}
+	err := e.wait(r, from.Op)
+	return r.status, err
+}
+
 // Irecv begins a receive. buf belongs to the engine until the request has completed.
 func (e *Engine) Irecv(from Route, buf []byte) Handle {
 	e.lock()
-	began := e.rec.Begin(from.Op, len(buf))
-	if began != 0 {
+	began := uint64(0)
+	if e.rec.Due(from.Op, len(buf)) {
+		began = e.rec.Begin(from.Op, len(buf))
 		e.queues(from.Context)
 	}
 	r := e.take()
@@ -92,7 +106,7 @@ func (e *Engine) accept(r *Request, m *arrived) {
 
 // deliver copies a payload to where it was wanted.
 func (e *Engine) deliver(r *Request, source, tag int32, payload []byte) {
-	n := copy(r.buf, payload)
+	n := fill(r.buf, payload)
 	r.status = Status{Source: source, Tag: tag, Bytes: n}
 	var err error
 	if len(payload) != len(r.buf) {
@@ -124,17 +138,49 @@ func bytesOf(v envelope, w [5]uint64, payload []byte) int {
 
 // arrive handles one message from the transport; false means that no correct engine sends it.
 func (e *Engine) arrive(peer int32, b []byte) bool {
-	if len(b) >= envelopeBytes {
-		// The usual case, without the detour: an eager message for which a receive waits.
-		first, second := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
-		if source, tag := int32(second), int32(second>>32); uint64(uint32(first)) == e.usual && source >= 0 && tag >= 0 {
-			if r := e.table(uint32(first>>32)).Arrive(source, tag); r != nil {
-				e.deliver(r, source, tag, b[envelopeBytes:])
-				e.linkTo(peer).In(len(b) - envelopeBytes)
-				return true
-			}
-		}
+	if len(b) < envelopeBytes {
+		return false
 	}
+	// The usual cases, without the detour: an eager message for which a receive waits.
+	n := len(b) - envelopeBytes
+	first, second := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+	if d := &e.direct; first == d.first && second == d.second && n <= len(d.buf) && first != 0 {
+		d.first, d.length = 0, n
+		fill(d.buf, b[envelopeBytes:])
+	} else {
+		if d.first != 0 {
+			e.enlist()
+		}
+		source, tag := int32(second), int32(second>>32)
+		if uint64(uint32(first)) != e.usual || source < 0 || tag < 0 {
+			return e.handle(peer, b)
+		}
+		r := e.table(uint32(first>>32)).Arrive(source, tag)
+		if r == nil {
+			return e.handle(peer, b)
+		}
+		e.deliver(r, source, tag, b[envelopeBytes:])
+	}
+	p := e.peers[peer]
+	if p == nil || p.link.Zero() {
+		e.linkTo(peer).In(n)
+	} else {
+		p.link.In(n)
+	}
+	return true
+}
+
+// fill is copy, without a call for the shortest payload that is common.
+func fill(to, from []byte) int {
+	if len(from) == 8 && len(to) >= 8 {
+		binary.NativeEndian.PutUint64(to, binary.NativeEndian.Uint64(from))
+		return 8
+	}
+	return copy(to, from)
+}
+
+// handle is arrive for any message.
+func (e *Engine) handle(peer int32, b []byte) bool {
 	v, w, payload, err := parse(b)
 	if err != nil {
 		return false
@@ -236,7 +282,7 @@ func (e *Engine) progress() bool {
 			e.fail(ev.Peer, ev.Err)
 		}
 	}
-	if n != 0 {
+	if n != 0 && len(e.watches) != 0 {
 		e.stir()
 	}
 	if len(e.backlog) != 0 && e.flush() {

@@ -70,6 +70,8 @@ const (
 	unseen    ends = 1 << iota // freed while active, or nobody's from the start: it is released
 	announced                  // the sender was told the buffer
 	revoked                    // and that it must not be used
+	kept                       // persistent: it stays its user's, and so does what is known of it
+	lent                       // buf is a loan of the attached buffer, which goes back
 )
 
 // Request is the place of an operation under way. It belongs to its engine and is used again; a [Handle] says which use
@@ -79,9 +81,8 @@ type Request struct {
 	state state
 	send  bool
 	mode  Mode
-	keep  bool // persistent
 	ends  ends // what else is to be done when it completes
-	loan  int  // buf is this loan of the attached buffer; 0: none
+	loan  int  // of the attached buffer
 	gen   uint64
 	index uint32
 	turn  uint32 // counts operations, those of a persistent request one by one: peers call it by that
@@ -114,15 +115,15 @@ const slab = 64
 func (e *Engine) take() *Request {
 	r := e.idle
 	if r == nil {
-		e.moreRequests()
-		r = e.idle
+		r = e.moreRequests()
 	}
 	e.idle = r.next
 	r.state = active
 	return r
 }
 
-func (e *Engine) moreRequests() {
+// moreRequests puts some into the free list and returns its first.
+func (e *Engine) moreRequests() *Request {
 	block := new([slab]Request)
 	base := len(e.requests) * slab
 	e.requests = append(e.requests, block)
@@ -134,6 +135,7 @@ func (e *Engine) moreRequests() {
 		r.move.req = r
 		r.next, e.idle = e.idle, r
 	}
+	return e.idle
 }
 
 // id is what names an operation to a peer: slot, and which of those in it. Word of one that has ended may come late.
@@ -166,16 +168,17 @@ func (e *Engine) Named(a, b uint64) Handle {
 
 // complete ends an operation.
 func (e *Engine) complete(r *Request, err error) {
-	r.err = err
 	r.state = done
-	if !r.keep {
-		r.buf = nil
+	if err != nil {
+		r.err = err // nil since it began
 	}
 	if e.parked != 0 || e.sleeping {
 		e.unpark()
 	}
 	if r.ends != 0 {
 		e.end(r)
+	} else {
+		r.buf = nil
 	}
 }
 
@@ -183,6 +186,9 @@ func (e *Engine) complete(r *Request, err error) {
 func (e *Engine) end(r *Request) {
 	if r.ends&announced != 0 {
 		e.unannounce(r)
+	}
+	if r.ends&kept == 0 {
+		r.buf = nil
 	}
 	if r.ends&unseen != 0 {
 		e.release(r)
@@ -192,7 +198,7 @@ func (e *Engine) end(r *Request) {
 // collect returns the outcome of a completed request and ends this use of it.
 func (e *Engine) collect(r *Request) (Status, error) {
 	st, err := r.status, r.err
-	if r.keep {
+	if r.ends&kept != 0 {
 		r.state = inactive
 		r.turn++
 	} else {
@@ -203,15 +209,16 @@ func (e *Engine) collect(r *Request) (Status, error) {
 
 // release makes a request free. Handles of this use are stale from now on.
 func (e *Engine) release(r *Request) {
-	if r.loan != 0 {
+	if r.ends&lent != 0 {
 		e.loans.end(r.loan)
-		r.loan = 0
 	}
 	r.gen++
 	r.turn++
 	r.state = free
-	r.buf, r.err = nil, nil
-	r.keep, r.ends, r.epoch = false, 0, 0
+	if r.buf != nil || r.err != nil { // mostly neither, and to store pointers costs
+		r.buf, r.err = nil, nil
+	}
+	r.ends, r.epoch = 0, 0
 	r.next, e.idle = e.idle, r
 }
 

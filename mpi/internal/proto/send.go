@@ -18,7 +18,10 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 		return nil
 	}
 	e.lock()
-	began := e.rec.Begin(to.Op, len(buf))
+	began := uint64(0)
+	if e.rec.Due(to.Op, len(buf)) {
+		began = e.rec.Begin(to.Op, len(buf))
+	}
 	p := e.peer(to.Peer)
 	if len(buf) <= p.eager && mode == Standard && (e.plain || e.isPlain(to.Context)) {
 		envelope{kind: kindEager, context: to.Context, Match: to.Match}.put(&e.scratch)
@@ -47,7 +50,10 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 // Isend begins a send. buf belongs to the engine until the request has completed.
 func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 	e.lock()
-	began := e.rec.Begin(to.Op, len(buf))
+	began := uint64(0)
+	if e.rec.Due(to.Op, len(buf)) {
+		began = e.rec.Begin(to.Op, len(buf))
+	}
 	r := e.take()
 	r.send, r.mode, r.route, r.buf = true, mode, to, buf
 	if to.Peer == Nobody {
@@ -96,7 +102,7 @@ func (e *Engine) start(r *Request) error {
 	}
 	if err != nil {
 		e.settle(r)
-		if r.keep {
+		if r.ends&kept != 0 {
 			r.state = inactive
 		} else {
 			e.release(r)

@@ -14,7 +14,10 @@ import (
 // sleepers waits until so many goroutines of an engine sleep: one on the transport, the others on the condition.
 func sleepers(e *Engine, n int) {
 	for {
-		e.mu.Lock() // and not lock: that would keep them from falling asleep
+		if !e.mu.state.CompareAndSwap(0, held) { // who waits for the lock would keep them from falling asleep
+			runtime.Gosched()
+			continue
+		}
 		k := e.parked
 		if e.sleeping {
 			k++

@@ -79,7 +79,7 @@ func (e *Engine) wait(r *Request, op perf.Op) error {
 		if e.broken != nil {
 			return e.broken
 		}
-		if !e.progress() && e.moves.head == nil && i < e.spin && e.want.Load() == 0 {
+		if !e.progress() && e.moves.head == nil && i < e.spin && !e.mu.wanted() {
 			continue
 		}
 		if r.state == active {
@@ -115,7 +115,7 @@ func (e *Engine) await(g *goal) {
 			e.work()
 			e.awake++
 			idle, round = 0, 0
-		case idle < e.spin && e.want.Load() == 0:
+		case idle < e.spin && !e.mu.wanted():
 			idle++
 		case round < rounds:
 			if round == 0 && since == 0 {
@@ -150,7 +150,7 @@ const gentle = 32
 // goroutines, if there are any.
 func (e *Engine) stepAside() {
 	e.offers++
-	others := e.want.Load() != 0 || e.offers%gentle == 0 && runtime.NumGoroutine() > 1
+	others := e.mu.wanted() || e.offers%gentle == 0 && runtime.NumGoroutine() > 1
 	e.unlock()
 	if others {
 		runtime.Gosched()

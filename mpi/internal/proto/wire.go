@@ -67,10 +67,16 @@ type envelope struct {
 // counted tells whether messages of a kind may have an epoch.
 func (k kind) counted() bool { return k <= kindOffer || k == kindWant || k == kindPut }
 
+// words are the envelope as it is written.
+func (v envelope) words() (first, second uint64) {
+	return uint64(v.kind) | uint64(v.epoch)<<8 | uint64(v.context)<<32, uint64(uint32(v.Rank)) | uint64(uint32(v.Tag))<<32
+}
+
 // put writes the envelope into b, which has room for it. The two stores are what a message costs here.
 func (v envelope) put(b *[maxHeader]byte) {
-	binary.LittleEndian.PutUint64(b[0:8], uint64(v.kind)|uint64(v.epoch)<<8|uint64(v.context)<<32)
-	binary.LittleEndian.PutUint64(b[8:16], uint64(uint32(v.Rank))|uint64(uint32(v.Tag))<<32)
+	first, second := v.words()
+	binary.LittleEndian.PutUint64(b[0:8], first)
+	binary.LittleEndian.PutUint64(b[8:16], second)
 }
 
 // parse splits a message into envelope, words and payload. It fails on whatever no engine sends.

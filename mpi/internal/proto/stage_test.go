@@ -1,0 +1,384 @@
+package proto
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/mem"
+)
+
+// stage are engines of which the first receives, with a processor for each. What others do meanwhile is done while it polls: so
+// it is known what comes while it waits, and in which order.
+type stage struct {
+	es     []*Engine
+	scene  func(poll int) // whenever the first one polls, counted from 1
+	polls  int
+	direct int // polls for a direct receive
+}
+
+type stageDomain struct {
+	fabric.Domain
+	s *stage
+}
+
+func (d stageDomain) Poll(evs []fabric.Event) (int, error) {
+	if s := d.s; s.scene != nil {
+		if s.polls++; s.es[0].direct.first != 0 {
+			s.direct++
+		}
+		s.scene(s.polls)
+	}
+	return d.Domain.Poll(evs)
+}
+
+func staged(t testing.TB, n int, w wrap) *stage {
+	s := new(stage)
+	first := true
+	s.es = open(t, n, func(tr fabric.Transport) fabric.Transport {
+		if w != nil {
+			tr = w(tr)
+		}
+		return hooked{tr, func(d fabric.Domain) fabric.Domain {
+			if first {
+				first = false
+				return stageDomain{d, s}
+			}
+			return d
+		}}
+	}, func(c *Config) { c.Crowded = false })
+	return s
+}
+
+// recv is a Recv of the first engine while scene goes on.
+func (s *stage) recv(from Route, buf []byte, scene func(poll int)) (Status, error) {
+	s.scene, s.polls, s.direct = scene, 0, 0
+	defer func() { s.scene = nil }()
+	return s.es[0].Recv(from, buf)
+}
+
+// once is a scene of one act.
+func once(f func()) func(int) {
+	return func(poll int) {
+		if poll == 1 {
+			f()
+		}
+	}
+}
+
+// meeting is a receive that waits, and messages that come.
+type meeting struct {
+	name      string
+	ps        []parcel // in the order in which they are sent
+	mine      int      // which of them is received
+	elsewhere bool     // the first is of another context
+	direct    bool
+	w         wrap
+}
+
+// TestDirect has one receive wait, and several messages come. The first for it is received as if nobody waited so; only where
+// nothing else comes before is there no request.
+func TestDirect(t *testing.T) {
+	mine := parcel{from: 2, tag: 7, size: 16, room: 16}
+	of := func(change func(*parcel)) parcel {
+		p := mine
+		change(&p)
+		return p
+	}
+	size := func(n int) parcel { return of(func(p *parcel) { p.size, p.room = n, n }) }
+	for _, m := range []meeting{
+		{"whole", []parcel{mine}, 0, false, true, nil},
+		{"eight bytes", []parcel{size(8)}, 0, false, true, nil},
+		{"shorter", []parcel{of(func(p *parcel) { p.size = 5 })}, 0, false, true, nil},
+		{"eight bytes of more", []parcel{of(func(p *parcel) { p.size = 8 })}, 0, false, true, nil},
+		{"nothing", []parcel{size(0)}, 0, false, true, nil},
+		{"nothing of more", []parcel{of(func(p *parcel) { p.size = 0 })}, 0, false, true, nil},
+		{"longer", []parcel{of(func(p *parcel) { p.size = 17 })}, 0, false, false, nil},
+		{"something for nothing", []parcel{of(func(p *parcel) { p.room = 0 })}, 0, false, false, nil},
+		{"eight bytes for less", []parcel{of(func(p *parcel) { p.size, p.room = 8, 7 })}, 0, false, false, nil},
+		{"two", []parcel{mine, of(func(p *parcel) { p.number = 1 })}, 0, false, true, nil},
+		{"another tag", []parcel{of(func(p *parcel) { p.tag = 8 }), mine}, 1, false, false, nil},
+		{"another source", []parcel{of(func(p *parcel) { p.from = 1 }), mine}, 1, false, false, nil},
+		{"another context", []parcel{of(func(p *parcel) { p.number = 1 }), mine}, 1, true, false, nil},
+		{"synchronous", []parcel{of(func(p *parcel) { p.mode = Synchronous })}, 0, false, false, nil},
+		{"offer", []parcel{size(20000)}, 0, false, false, nil},
+		{"parts", []parcel{size(50000)}, 0, false, false, twist{parts: true}.wrap},
+	} {
+		t.Run(m.name, m.run)
+	}
+}
+
+func (m meeting) run(t *testing.T) {
+	s := staged(t, 3, m.w)
+	var hs []Handle
+	m.receive(t, s, m.mine, true, &hs)
+	if direct := len(s.es[0].requests) == 0; direct != m.direct || s.direct != 1 {
+		t.Errorf("direct: %v, want %v; %d polls for it, want 1", direct, m.direct, s.direct)
+	}
+	for i := range m.ps {
+		if i != m.mine {
+			m.receive(t, s, i, false, &hs)
+		}
+	}
+	for i, h := range hs {
+		if _, err := s.es[m.ps[i].from].Wait(h); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// receive receives one of the messages. They are sent during the first.
+func (m meeting) receive(t *testing.T, s *stage, i int, first bool, hs *[]Handle) {
+	t.Helper()
+	p := m.ps[i]
+	b := guarded(p.room)
+	st, err := s.recv(m.route(i, from(p.from, p.tag)), b[:p.room], func(poll int) {
+		if first && poll == 1 {
+			*hs = m.send(t, s)
+		}
+		if err := errors.Join(s.es[1].pokeOnce(), s.es[2].pokeOnce()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err := p.check(b, st, err); err != nil {
+		t.Error(err)
+	}
+	if s.es[0].direct.buf != nil || s.es[0].direct.first != 0 {
+		t.Error("the receive is over, and its buffer held")
+	}
+}
+
+// route is that of a message or its receive.
+func (m meeting) route(i int, r Route) Route {
+	if m.elsewhere && i == 0 {
+		r.Context++
+	}
+	return r
+}
+
+func (m meeting) send(t *testing.T, s *stage) (hs []Handle) {
+	for i, p := range m.ps {
+		b := make([]byte, p.size)
+		p.fill(b)
+		h, err := s.es[p.from].Isend(m.route(i, to(p.from, 0, p.tag)), b, p.mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hs = append(hs, h)
+	}
+	return hs
+}
+
+// TestNotDirect: a receive for which the envelope does not tell its message, or before which others wait, has a request.
+func TestNotDirect(t *testing.T) {
+	send := func(e *Engine, b byte) error { return e.Send(to(1, 0, 7), []byte{b}, Standard) }
+	other := Route{Context: testContext + 1, Match: Match{1, 7}}
+	for name, c := range map[string]struct {
+		from  Route
+		begin func(e, other *Engine) error
+		want  byte
+	}{
+		"any source": {from(AnySource, 7), nil, 0},
+		"any tag":    {from(1, AnyTag), nil, 0},
+		"any":        {from(AnySource, AnyTag), nil, 0},
+		"behind a receive": {from(1, 7), func(e, _ *Engine) error {
+			e.Irecv(from(1, 7), make([]byte, 1))
+			return nil
+		}, 1},
+		"behind an open receive": {from(1, 7), func(e, _ *Engine) error {
+			e.Irecv(from(AnySource, AnyTag), make([]byte, 1))
+			return nil
+		}, 1},
+		"behind several": {from(1, 7), func(e, _ *Engine) error {
+			e.Irecv(from(1, 7), make([]byte, 1))
+			e.Irecv(from(1, 8), make([]byte, 1))
+			return nil
+		}, 1},
+		"behind a message": {from(1, 7), func(e, other *Engine) error {
+			return errors.Join(other.Send(to(1, 0, 8), nil, Standard), e.pokeOnce())
+		}, 0},
+		"with something to move": {from(1, 7), func(e, o *Engine) error {
+			e.Irecv(other, make([]byte, 20000))
+			there := to(1, 0, 7)
+			there.Context = other.Context
+			_, err := o.Isend(there, make([]byte, 20000), Standard)
+			e.lock()
+			e.progress()
+			e.unlock()
+			if e.moves.head == nil {
+				err = errors.Join(err, errors.New("there is nothing to move"))
+			}
+			return err
+		}, 0},
+		"announced": {from(1, 7), func(e, _ *Engine) error {
+			e.Hint(testContext+1, Hints{Exact: true, Epoch: 1, Eager: -1, Peers: []int32{0, 1}})
+			return nil
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := staged(t, 2, nil)
+			if c.begin != nil {
+				if err := c.begin(s.es[0], s.es[1]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b := make([]byte, 1)
+			st, err := s.recv(c.from, b, once(func() {
+				if err := errors.Join(send(s.es[1], 0), send(s.es[1], 1)); err != nil {
+					t.Fatal(err)
+				}
+			}))
+			if err != nil || b[0] != c.want || st != (Status{Source: 1, Tag: 7, Bytes: 1}) {
+				t.Errorf("message %d, want %d; %+v, %v", b[0], c.want, st, err)
+			}
+			if s.direct != 0 {
+				t.Errorf("%d polls for a direct receive", s.direct)
+			}
+		})
+	}
+}
+
+// TestDirectEnded: nothing is received in a context that has ended, also if something comes.
+func TestDirectEnded(t *testing.T) {
+	s := staged(t, 2, nil)
+	s.es[0].Forget(testContext, nil)
+	if err := s.es[1].Send(to(1, 0, 7), []byte{1}, Standard); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := s.recv(from(1, 7), make([]byte, 1), func(int) {}); !errors.Is(err, ErrEnded) || s.polls != 0 {
+		t.Errorf("%+v, %v, %d polls", st, err, s.polls)
+	}
+}
+
+// TestDirectBroken: a receive that waits directly ends as soon as the engine is broken.
+func TestDirectBroken(t *testing.T) {
+	reason := errors.New("the reason")
+	for name, c := range map[string]struct {
+		end  func(s *stage)
+		want error
+	}{
+		"abort": {func(s *stage) {
+			go s.es[0].Abort(reason)
+			for !s.es[0].mu.wanted() {
+				runtime.Gosched()
+			}
+		}, reason},
+		"end of a peer": {func(s *stage) {
+			if err := s.es[1].Close(); err != nil {
+				t.Error(err)
+			}
+		}, fabric.ErrPeerDown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := staged(t, 2, nil)
+			_, err := s.recv(from(1, 7), make([]byte, 1), once(func() { c.end(s) }))
+			if !errors.Is(err, ErrBroken) || !errors.Is(err, c.want) {
+				t.Error(err)
+			}
+			if s.direct != 1 || s.es[0].direct.buf != nil {
+				t.Errorf("%d polls for the receive, its buffer held: %v", s.direct, s.es[0].direct.buf != nil)
+			}
+		})
+	}
+}
+
+// TestDirectLetsIn: a goroutine that wants the lock gets it, and what it begins comes behind the receive that waits.
+func TestDirectLetsIn(t *testing.T) {
+	s := staged(t, 2, nil)
+	e, other := s.es[0], s.es[1]
+	second := make(chan Handle, 1)
+	b := make([]byte, 2)
+	_, err := s.recv(from(1, 7), b[:1], once(func() {
+		go func() {
+			second <- e.Irecv(from(1, 7), b[1:])
+			for i := range b {
+				if err := other.Send(to(1, 0, 7), []byte{byte(i + 1)}, Standard); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		for !e.mu.wanted() {
+			runtime.Gosched()
+		}
+	}))
+	_, wait := e.Wait(<-second)
+	if err := errors.Join(err, wait); err != nil || b[0] != 1 || b[1] != 2 {
+		t.Errorf("received %v, %v", b, err)
+	}
+	if s.direct != 1 {
+		t.Errorf("%d polls after another wanted the lock", s.direct-1)
+	}
+}
+
+// TestDirectOrder: of two goroutines that receive the same, the one that began first gets what comes first.
+func TestDirectOrder(t *testing.T) {
+	es := open(t, 2, nil, func(c *Config) { c.Crowded = false })
+	b := make([]byte, 2)
+	ended := make(chan error)
+	for i := range b {
+		go func() {
+			_, err := es[0].Recv(from(1, 7), b[i:i+1])
+			ended <- err
+		}()
+		for n := -1; n != i+1; runtime.Gosched() {
+			n, _ = es[0].Waiting(testContext)
+		}
+	}
+	for i := range b {
+		if err := es[1].Send(to(1, 0, 7), []byte{byte(i + 1)}, Standard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(<-ended, <-ended); err != nil || b[0] != 1 || b[1] != 2 {
+		t.Errorf("received %v, %v", b, err)
+	}
+}
+
+// TestDirectNoEnvelope: an envelope of zeros is no message, whatever was received before.
+func TestDirectNoEnvelope(t *testing.T) {
+	tr := mem.NewHub(2).Transport()
+	e := openOne(t, tr, 0, 2, func(c *Config) { c.Crowded = false })
+	d, err := tr.Open(context.Background(), &fabric.Config{Self: 1, Size: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	ep, err := d.Connect(0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, n := header(envelope{kind: kindEager})
+	if err := ep.Send(head[:n], nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Recv(Route{}, nil); err != nil || len(e.requests) != 0 {
+		t.Fatalf("%v; %d requests", err, len(e.requests))
+	}
+	if err := ep.Send(make([]byte, envelopeBytes), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.pokeOnce(); !errors.Is(err, fabric.ErrCorrupt) {
+		t.Error(err)
+	}
+}
+
+// TestDirectAllocs: a receive that waits allocates nothing.
+func TestDirectAllocs(t *testing.T) {
+	s := staged(t, 2, nil)
+	there, here, b := to(1, 0, 7), from(1, 7), make([]byte, 8)
+	var err error
+	scene := once(func() { err = s.es[1].Send(there, b, Standard) })
+	if n := testing.AllocsPerRun(1000, func() {
+		if err == nil {
+			_, err = s.recv(here, b, scene)
+		}
+	}); n != 0 || err != nil || len(s.es[0].requests) != 0 {
+		t.Errorf("%v allocations, %v, %d requests", n, err, len(s.es[0].requests))
+	}
+}
