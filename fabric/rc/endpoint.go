@@ -1,6 +1,7 @@
 package rc
 
 import (
+	"encoding/binary"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -95,7 +96,12 @@ func (e *endpoint) Send(header, payload []byte) error {
 	} else {
 		copy(b[headerBytes:], header)
 	}
-	n += copy(b[n:], payload)
+	if to := b[n:]; len(payload) == 8 && len(to) >= 8 { // likewise
+		binary.NativeEndian.PutUint64(to, binary.NativeEndian.Uint64(payload))
+		n += 8
+	} else {
+		n += copy(to, payload)
+	}
 	h := e.header(kindData)
 	h.hungry = e.out.sent+1 == e.out.grant
 	h.put(b)
