@@ -175,9 +175,12 @@ func put(p unsafe.Pointer, a, b []byte) {
 	} else {
 		copy(unsafe.Slice((*byte)(p), len(a)), a)
 	}
-	if p = unsafe.Add(p, len(a)); len(b) == 8 {
+	p = unsafe.Add(p, len(a))
+	switch len(b) {
+	case 0:
+	case 8:
 		*(*uint64)(p) = *(*uint64)(unsafe.Pointer(unsafe.SliceData(b)))
-	} else {
+	default:
 		copy(unsafe.Slice((*byte)(p), len(b)), b)
 	}
 }

@@ -170,9 +170,12 @@ func (e *Engine) arrive(peer int32, b []byte) bool {
 	return true
 }
 
-// fill is copy, without a call for the shortest payload that is common.
+// fill is copy, without a call for the shortest payloads that are common.
 func fill(to, from []byte) int {
-	if len(from) == 8 && len(to) >= 8 {
+	switch {
+	case len(from) == 0:
+		return 0
+	case len(from) == 8 && len(to) >= 8:
 		binary.NativeEndian.PutUint64(to, binary.NativeEndian.Uint64(from))
 		return 8
 	}
