@@ -1,7 +1,6 @@
 package proto
 
 import (
-	"context"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -27,20 +26,8 @@ func provoke(t testing.TB, w wrap) *hostility {
 	t.Helper()
 	tr := w(mem.NewHub(2).Transport())
 	h := &hostility{t: t, e: openOne(t, tr, 0, 2, func(c *Config) { c.Unexpected = 1 << 16 })}
-	d, err := tr.Open(context.Background(), &fabric.Config{Self: 1, Size: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	h.d = d
-	if h.ep, err = d.Connect(0, nil); err != nil {
-		t.Fatal(err)
-	}
-	if p, ok := d.(fabric.Pairer); ok {
+	h.d, h.ep = outsider(t, tr)
+	if p, ok := h.d.(fabric.Pairer); ok {
 		h.words = p.Words(0, false)
 	}
 	h.e.Hint(testContext, Hints{Exact: true, Epoch: 1, Eager: -1, Peers: []int32{0, 1}})

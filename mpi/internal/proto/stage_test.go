@@ -1,7 +1,6 @@
 package proto
 
 import (
-	"context"
 	"errors"
 	"runtime"
 	"testing"
@@ -340,19 +339,7 @@ func TestDirectOrder(t *testing.T) {
 func TestDirectNoEnvelope(t *testing.T) {
 	tr := mem.NewHub(2).Transport()
 	e := openOne(t, tr, 0, 2, func(c *Config) { c.Crowded = false })
-	d, err := tr.Open(context.Background(), &fabric.Config{Self: 1, Size: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	ep, err := d.Connect(0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, ep := outsider(t, tr)
 	head, n := header(envelope{kind: kindEager})
 	if err := ep.Send(head[:n], nil); err != nil {
 		t.Fatal(err)

@@ -52,6 +52,25 @@ func openOne(t testing.TB, tr fabric.Transport, self, n int, tune func(*Config))
 	return e
 }
 
+// outsider is process 1 without an engine, and its way to process 0.
+func outsider(t testing.TB, tr fabric.Transport) (fabric.Domain, fabric.Endpoint) {
+	t.Helper()
+	d, err := tr.Open(context.Background(), &fabric.Config{Self: 1, Size: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	ep, err := d.Connect(0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, ep
+}
+
 // each runs f as every engine at once.
 func each(t testing.TB, es []*Engine, f func(self int, e *Engine) error) {
 	t.Helper()
