@@ -80,7 +80,7 @@ type Endpoint interface {
 	// Caps().MaxSend; more is an error that harms nothing. The peer sees them joined in one Event.Data, also if it
 	// has not connected to this side.
 	Send(header, payload []byte) error
-	// Stream is the largest payload for which sending at once, in several messages of at most Caps().Eager, is faster than
+	// Stream is the largest payload for which sending at once, in several messages of Caps().Part, is faster than
 	// letting the peer Read it. It depends on the way to this peer, and may change.
 	Stream() int
 	// Read copies len(dst) bytes from the peer's registered memory at src into dst. local is the registration that
@@ -102,6 +102,8 @@ type Caps struct {
 	MaxSend int
 	// Eager is the largest payload for which sending at once is faster than letting the peer Read it.
 	Eager int
+	// Part is the payload of each message of several that go at once. 0 stands for Eager.
+	Part int
 	// Read and Write tell whether endpoints can do these. Where they cannot, the calls return ErrNotSupported.
 	Read, Write bool
 	// Direct is set where any memory of this process may be named in a RemoteKey without registration.

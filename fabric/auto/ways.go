@@ -78,7 +78,7 @@ func (n Node) shared(between string, stream int) Way {
 	return Way{
 		Transport: "shm", Between: between, Caps: t.Caps(), Stream: stream, Paired: true, Err: t.Probe(),
 		Limits: []Limit{
-			{"message", t.Caps().MaxSend, "size of the ring", "", ""},
+			{"message", t.Caps().MaxSend, "fixed", "", ""},
 			{"stream", stream, source(n.Thresholds.ShmStream, shmStream), shmStream, "ShmStream"},
 		},
 	}

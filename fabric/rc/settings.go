@@ -97,9 +97,12 @@ func (s Settings) complete(env environment) (Settings, error) {
 	return s, nil
 }
 
+// partBytes is the payload of one of several messages: short enough that the peer copies the first while the next is on its way.
+const partBytes = 4 << 10
+
 // Caps are those of a domain with these settings, which are complete.
 func (s *Settings) Caps() fabric.Caps {
-	return fabric.Caps{Transport: "rc", MaxSend: s.Slot - headerBytes, Eager: s.Eager, Read: true, Write: true}
+	return fabric.Caps{Transport: "rc", MaxSend: s.Slot - headerBytes, Eager: s.Eager, Part: partBytes, Read: true, Write: true}
 }
 
 func (s *Settings) poolSlots() int { return s.Pool / s.Slot }

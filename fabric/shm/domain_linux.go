@@ -27,6 +27,7 @@ type Domain struct {
 	controls []*control
 	self     *control
 	ends     []*endpoint          // by local number, nil: not connected
+	wide     int                  // how many of them have room for twice a second-level cache
 	addrs    []*unix.SockaddrUnix // by local number, nil: not needed yet
 	segs     map[uint64]*pending
 	fenced   atomic.Uint32 // nobody reads it
@@ -88,7 +89,7 @@ func (d *Domain) Connect(peer int, _ []byte) (fabric.Endpoint, error) {
 	if e := d.ends[to]; e != nil {
 		return e, nil
 	}
-	mem, err := d.seg.Map(ringOffset(d.me, to, len(d.local)), ringBytes())
+	mem, err := d.mapRing(d.me, to)
 	if err != nil {
 		return nil, fmt.Errorf("shm: connect to peer %d: %w", peer, err)
 	}
@@ -96,6 +97,7 @@ func (d *Domain) Connect(peer int, _ []byte) (fabric.Endpoint, error) {
 	if err != nil {
 		return nil, errors.Join(err, ring.Unmap(mem))
 	}
+	w.Confine(shortSpace, maxPayload+maxHeader)
 	e := &endpoint{w: w, d: d, peer: d.controls[to], flags: &d.controls[to].flags, mem: mem, to: to, fence: true}
 	if d.down[to] {
 		e.ended.Store(&errDown)
@@ -103,6 +105,15 @@ func (d *Domain) Connect(peer int, _ []byte) (fabric.Endpoint, error) {
 	d.ends[to] = e
 	d.tell(to, &d.controls[to].from)
 	return e, nil
+}
+
+// mapRing maps the ring from one peer to another, with the memory that it begins with.
+func (d *Domain) mapRing(from, to int) ([]byte, error) {
+	at := ringOffset(from, to, len(d.local))
+	if err := d.seg.Allocate(at, ringBytes(shortSpace)); err != nil {
+		return nil, err
+	}
+	return d.seg.Reserve(at, ringBytes(wideSpace))
 }
 
 // tell sets this peer's bit in one of the bitmaps of another and makes it look.
@@ -152,13 +163,19 @@ func (d *Domain) Poll(evs []fabric.Event) (int, error) {
 	}
 	for i := d.next; i < len(d.ring) && n < len(evs); i++ {
 		in := d.ring[i]
-		for in.r.Ready() {
-			data, err := in.r.Next()
+		for {
+			data := in.r.Same()
 			if data == nil {
-				if err != nil {
+				if !in.r.Ready() {
+					break
+				}
+				var err error
+				if data, err = in.r.Next(); err != nil {
 					d.lose(in.from, corrupt(d.local[in.from], err))
 				}
-				break
+				if data == nil {
+					break
+				}
 			}
 			ev := &evs[n] // field by field: the others mean nothing here, and clearing them costs
 			ev.Kind, ev.Peer, ev.Data = fabric.Message, in.peer, data
@@ -257,11 +274,11 @@ func (d *Domain) look() {
 
 // accept maps the ring that a peer has made to us.
 func (d *Domain) accept(from int) error {
-	mem, err := d.seg.Map(ringOffset(from, d.me, len(d.local)), ringBytes())
+	mem, err := d.mapRing(from, d.me)
 	if err != nil {
 		return fmt.Errorf("shm: accept peer %d: %w", d.local[from], err)
 	}
-	r, err := ring.NewReader(mem)
+	r, err := ring.NewReader(mem, maxPayload+maxHeader)
 	if err != nil {
 		return errors.Join(err, ring.Unmap(mem))
 	}

@@ -32,26 +32,64 @@ func (e *endpoint) Send(header, payload []byte) error {
 	}
 	ok, err := e.w.Put(header, payload)
 	if !ok {
-		return e.refused(err)
+		if ok, err = e.again(header, payload, err); !ok {
+			return e.refused(err)
+		}
 	}
 	if e.fence {
 		e.order()
 	}
-	if e.w.Behind() && !e.idle {
+	if atomic.LoadUint32(e.flags) != 0 {
+		err = e.notice()
+	}
+	if e.w.Behind() {
+		e.long()
+	}
+	return err
+}
+
+// long sees to what is to be done after long messages.
+func (e *endpoint) long() {
+	if !e.idle {
 		e.idle, e.after, e.d.idle = true, e.d.idle, e
 	}
-	if atomic.LoadUint32(e.flags) != 0 {
-		return e.notice()
+	if e.w.Long() < wideAfter || e.d.wide == wideRings || e.w.Room() == wideSpace {
+		return
 	}
+	if e.widen(wideSpace) == nil {
+		e.d.wide++
+	} else {
+		e.d.wide = wideRings // memory is short: long messages go as they do to further peers, and nothing is tried again
+	}
+}
+
+// widen gives the ring memory for so much space.
+func (e *endpoint) widen(space int) error {
+	if err := e.d.seg.Allocate(ringOffset(e.d.me, e.to, len(e.d.local)), ringBytes(space)); err != nil {
+		return err
+	}
+	ring.Populate(e.mem[:ringBytes(space)])
+	e.w.Confine(space, maxPayload+maxHeader)
 	return nil
 }
 
-// Stream follows from what writing into the ring has shown about the peer's core, unless it was set.
+// again puts a message that is the first of its length once there is memory for it. Others fail as before.
+func (e *endpoint) again(header, payload []byte, err error) (bool, error) {
+	if n := len(header) + len(payload); err == nil || n > maxPayload+maxHeader || n <= ring.MaxRecord(e.w.Room()) {
+		return false, err
+	}
+	if err := e.widen(longSpace); err != nil {
+		return false, fmt.Errorf("shm: room for long messages to peer %d: %w", e.d.local[e.to], err)
+	}
+	return e.w.Put(header, payload)
+}
+
+// Stream follows from what writing into the ring has shown about the peer's core, unless it was set, and from its room.
 func (e *endpoint) Stream() int {
 	switch {
 	case e.d.stream > 0:
 		return e.d.stream
-	case e.w.Far():
+	case e.w.Far() || e.d.wide == wideRings && e.w.Room() < wideSpace:
 		return StreamFar
 	}
 	return StreamNear

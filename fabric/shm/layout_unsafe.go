@@ -45,11 +45,13 @@ func controlAt(mem []byte, i int) *control {
 	return (*control)(unsafe.Pointer(unsafe.SliceData(mem[i*controlBytes : (i+1)*controlBytes])))
 }
 
-// ringBytes is a ring's length in whole pages.
-func ringBytes() int { return (ring.RingBytes(ringSpace) + 4095) &^ 4095 }
+// ringBytes is a ring's length in whole pages, whose space is or is to be this.
+func ringBytes(space int) int { return (ring.RingBytes(space) + 4095) &^ 4095 }
 
 // ringOffset is where the ring from local peer i to local peer j of n lies in the segment.
-func ringOffset(i, j, n int) int64 { return int64(n)*controlBytes + int64(i*n+j)*int64(ringBytes()) }
+func ringOffset(i, j, n int) int64 {
+	return int64(n)*controlBytes + int64(i*n+j)*int64(ringBytes(wideSpace))
+}
 
 // segmentBytes is the length of the segment of n local peers. Nearly all of it is never allocated.
 func segmentBytes(n int) int64 { return ringOffset(n, 0, n) }

@@ -428,10 +428,10 @@ func TestOffsets(t *testing.T) {
 		end := int64(n * controlBytes)
 		for i := range n {
 			for j := range n {
-				if at := ringOffset(i, j, n); at != end || at%4096 != 0 || ringBytes() < ring.RingBytes(ringSpace) {
+				if at := ringOffset(i, j, n); at != end || at%4096 != 0 || ringBytes(wideSpace) < ring.RingBytes(wideSpace) {
 					t.Fatalf("ring from %d to %d of %d is at %d, the one before ends at %d", i, j, n, at, end)
 				}
-				end += int64(ringBytes())
+				end += int64(ringBytes(wideSpace))
 			}
 		}
 		if segmentBytes(n) != end {

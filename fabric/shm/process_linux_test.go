@@ -214,7 +214,7 @@ func TestKilled(t *testing.T) {
 		t.Error("the peer has ended by itself")
 	}
 	var evs [8]fabric.Event
-	for range 2 * ringSpace / 700 {
+	for range 2 * shortSpace / 700 {
 		if _, err := d.Poll(evs[:]); err != nil {
 			t.Fatal(err)
 		}

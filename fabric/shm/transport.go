@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/ibrun/ibrun/fabric"
-	ring "github.com/ibrun/ibrun/internal/shm"
 )
 
 // Transport is the shared memory of one node. See the package comment.
@@ -25,22 +24,35 @@ type Transport struct {
 	fenced bool // does without membarrier, as kernels without it do
 }
 
-// Payloads up to which two copies through the ring, made at the same time, are faster than one by the kernel, whose system
-// call takes as long as copying some 20 KiB.
+// Payloads up to which two copies through the ring, made at the same time, are faster than one by the kernel. To a core that is
+// near they are at any length, but who receives late pays for memory and for a third copy.
 const (
-	StreamNear = 16 << 10
-	StreamFar  = 12 << 10 // to a core that is far away
+	StreamNear = 1 << 20
+	StreamFar  = maxPayload // to a core that is far away
 )
 
 // Caps returns the limits of any domain.
 func (t *Transport) Caps() fabric.Caps {
-	most := ring.MaxRecord(ringSpace)
-	return fabric.Caps{Transport: "shm", MaxSend: most, Eager: most, Read: true, Write: true, Direct: true}
+	return fabric.Caps{Transport: "shm", MaxSend: maxPayload + maxHeader, Eager: maxPayload, Read: true, Write: true, Direct: true}
 }
 
-// ringSpace bounds the largest message, to a quarter. Both directions of a pair should stay in a core's own first
-// cache.
-const ringSpace = 16 << 10
+// The largest message.
+const (
+	maxPayload = 32 << 10
+	maxHeader  = 64
+)
+
+// A ring takes memory as it is used. It begins with what two cores keep in their first caches, enough for short messages; the
+// first that does not fit brings it what the largest needs. A ring that carries many long ones gets room for twice a
+// second-level cache: there the lines of long messages have gone out of both when they are used again, and that is where they
+// are written and read fastest. Of these a peer has few at a time.
+const (
+	shortSpace = 16 << 10
+	longSpace  = 128 << 10
+	wideSpace  = 2 << 20
+	wideAfter  = 32 // long messages
+	wideRings  = 8
+)
 
 // Name is "shm".
 func (t *Transport) Name() string { return "shm" }

@@ -3,7 +3,6 @@ package shm
 import (
 	"errors"
 	"fmt"
-	"time"
 )
 
 // ErrCorrupt says that the other side of a ring wrote what no correct side writes.
@@ -26,8 +25,11 @@ var ErrCorrupt = errors.New("shm: corrupt ring")
 // it has published, when nobody waits for it. Positions count bytes since the beginning and never wrap.
 //
 // Memory that both sides have used a moment ago is written several times faster than memory that has to be fetched
-// back from the other's second-level cache. So as long as the reader keeps up the writer stays within the first
-// part of the space: a record that ends behind it carries turnBit, which means that the next one is at the start.
+// back from the other's second-level cache. So as long as the reader keeps up a writer of short records stays within the first
+// part of the space: a record that ends behind it may carry turnBit, which means that the next one is at the start. Long records
+// go all the way around: lines that are used again only when both second-level caches have put them out are where both cores find
+// them fast. So a space of twice the size of such a cache carries long records several times faster than a small one.
+// A writer may be confined to the beginning of its space, which needs no memory behind that; the reader need not know.
 const (
 	unitBytes  = 64
 	wordBytes  = 8
@@ -36,18 +38,19 @@ const (
 	skipBit    = 1 << 33
 	turnBit    = 1 << 34
 	aheadBytes = 8 * unitBytes // how far ahead of a small record words are cleared
+	partBytes  = 4 << 10       // the first part of the space
+	calm       = 4             // so many short records in a row that do not simply follow, and there is a turn
+	keptBytes  = 1 << 10       // room that the reader may keep back
+	fetchBytes = 64 << 10      // lines to be fetched at once, at most
 
-	longBytes   = 2 << 10                 // a payload that may go past the caches
-	sampleEvery = 64                      // of so many long records
-	samples     = 4                       // so many are timed
-	farPace     = 12800 * time.Nanosecond // for 64 KiB: three times what it takes within one group of cores
+	longBytes = 2 << 10 // a payload that goes all the way around
 )
 
 // RingBytes is how much memory a ring takes whose space is the given power of two, at least 4096.
 func RingBytes(space int) int { return spaceStart + space }
 
-// MaxRecord is the length of the largest record for a space. When one must skip to the start it takes less than three
-// quarters of the space, and the reader keeps back less than one; so there is always room in the end.
+// MaxRecord is the length of the largest record for a space, or for what a writer is confined to. When one must skip to the
+// start it takes less than three quarters, and the reader keeps back less than one; so there is always room in the end.
 func MaxRecord(space int) int { return space/8*3 - 2*unitBytes }
 
 // recordSize is what a record of n bytes takes in the space.

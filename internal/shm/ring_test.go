@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"testing"
 )
@@ -31,7 +32,7 @@ func newPair(t testing.TB, mem []byte) *pair {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewReader(mem)
+	r, err := NewReader(mem, len(mem))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,21 +73,28 @@ func (p *pair) place(before *Writer, n, payload int) error {
 	w, size := p.w, recordSize(n)
 	next, start := w.tail+size, (w.tail+w.mask)&^w.mask
 	switch {
-	case w.tail&w.mask >= w.turn && start+size+unitBytes <= before.limit:
+	case w.tail&w.mask+unitBytes > w.lap:
+		return fmt.Errorf("the writer is at %d, and confined to %d", w.tail, w.lap)
+	case payload < longBytes && w.calm >= calm &&
+		w.tail&w.mask >= w.turn && start+size+unitBytes <= before.limit:
 		return fmt.Errorf("the writer stays at %d though there is room at %d", w.tail, start)
 	case payload < longBytes && w.tail&w.mask+size < w.turn && next+unitBytes <= before.limit && w.ready < next:
 		return fmt.Errorf("the writer is at %d, and short records simply follow up to %d, not to %d", w.tail, w.ready, next)
 	case payload >= longBytes && w.cleared > max(before.cleared, w.tail+unitBytes):
 		return fmt.Errorf("the writer is at %d behind a long record, and has cleared up to %d at once", w.tail, w.cleared)
-	case payload >= longBytes != (w.long > before.long):
-		return fmt.Errorf("a payload of %d bytes: %d were long before, %d are now", payload, before.long, w.long)
+	case payload >= longBytes != (w.Long() > before.Long()):
+		return fmt.Errorf("a payload of %d bytes: %d were long before, %d are now", payload, before.Long(), w.Long())
 	}
 	return nil
 }
 
 // take reads one record and compares it.
 func (p *pair) take() error {
-	got, err := p.r.Next()
+	got := p.r.Same()
+	var err error
+	if got == nil {
+		got, err = p.r.Next()
+	}
 	switch {
 	case err != nil:
 		return err
@@ -117,7 +125,9 @@ func (p *pair) release() error {
 // for the next words.
 func (p *pair) lay() {
 	for at := max(p.w.cleared, p.w.tail); at < p.w.limit; at += unitBytes {
-		*(*uint64)(p.w.at(at)) = trap
+		if at&p.w.mask < p.w.lap {
+			*(*uint64)(p.w.at(at)) = trap
+		}
 	}
 }
 
@@ -165,6 +175,33 @@ func TestRingModel(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestRingConfined is the same where the writer is confined to the beginning of the space, and to more of it from time to time.
+// Nothing is touched behind that.
+func TestRingConfined(t *testing.T) {
+	const space = 32768
+	for seed := range uint64(24) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, space))
+			p := newPair(t, make([]byte, RingBytes(space)))
+			behind := p.mem[spaceStart:]
+			for _, lap := range []int{4096, 4096 + 5*unitBytes, 8192, 16384, space}[seed%4:] {
+				p.w.Confine(lap, MaxRecord(lap))
+				for i := range 1500 {
+					if err := p.step(rnd, []int{60, 1000, MaxRecord(lap)}[seed%3]); err != nil {
+						t.Fatalf("confined to %d, step %d: %v", lap, i, err)
+					}
+				}
+				if err := p.room(MaxRecord(lap)); err != nil {
+					t.Fatalf("confined to %d: %v", lap, err)
+				}
+				if i := bytes.IndexFunc(behind[lap:], func(r rune) bool { return r != 0 }); i >= 0 {
+					t.Fatalf("confined to %d, and touched %d bytes behind that", lap, i)
+				}
+			}
+		})
 	}
 }
 
@@ -279,18 +316,50 @@ func TestRingFetch(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := p.w.cleared
-		p.w.far = i%3 == 0
+		p.w.copier.far = i%3 == 0
 		p.w.Fetch()
+		lap := p.w.tail&^p.w.mask + p.w.lap
 		switch next := p.w.tail + row*recordSize(n) + unitBytes; {
-		case p.w.far, p.w.long%sampleEvery < samples, p.w.long%sampleEvery > sampleEvery-row:
+		case p.w.Far(), p.w.Long()%sampleEvery < samples, p.w.Long()%sampleEvery > sampleEvery-row:
 			if p.w.cleared != before {
 				t.Fatalf("round %d: fetched up to %d, which was not to be", i, p.w.cleared)
 			}
-		case p.w.cleared != min(next, p.w.limit) || next > p.w.limit+unitBytes:
+		case p.w.cleared != min(next, p.w.limit, lap) || next > p.w.limit+unitBytes:
 			t.Fatalf("round %d: the writer at %d fetched up to %d, want %d", i, p.w.tail, p.w.cleared, next)
 		}
 		if err := p.check(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestRingTurn: short records of a reader that keeps up stay within the first part of the space, and come back there after
+// others.
+func TestRingTurn(t *testing.T) {
+	p := newPair(t, make([]byte, RingBytes(1<<20)))
+	pass := func(n int) {
+		t.Helper()
+		if ok, err := p.put(n, min(n, 16)); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if err := errors.Join(p.take(), p.release()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 5 {
+		for i := range 20000 {
+			pass(56)
+			if at := p.w.tail & p.w.mask; i > 500 && at > p.w.turn+keptBytes {
+				t.Fatalf("after %d short records the writer is at %d", i, at)
+			}
+		}
+		from := p.w.tail
+		for range 40 {
+			pass(3000)
+			pass(100)
+		}
+		if p.w.tail-from > 40*(recordSize(3000)+recordSize(100)) {
+			t.Fatalf("from %d to %d: long records do not go all the way around", from, p.w.tail)
 		}
 	}
 }
@@ -312,7 +381,7 @@ func TestRingMemory(t *testing.T) {
 		if _, err := NewWriter(make([]byte, n)); err == nil {
 			t.Errorf("a writer over %d bytes", n)
 		}
-		if _, err := NewReader(make([]byte, n)); err == nil {
+		if _, err := NewReader(make([]byte, n), n); err == nil {
 			t.Errorf("a reader over %d bytes", n)
 		}
 	}
@@ -320,11 +389,14 @@ func TestRingMemory(t *testing.T) {
 
 // TestRingBeside runs the sides at the same time.
 func TestRingBeside(t *testing.T) {
-	const count = 4000
+	const count = 16000
 	for _, space := range []int{4096, 16384} {
 		for _, most := range []int{40, 500, MaxRecord(space)} {
 			mem := make([]byte, RingBytes(space))
 			in, out := newPair(t, mem), newPair(t, mem)
+			if most <= MaxRecord(space/2) {
+				in.w.Confine(space/2, most)
+			}
 			sizes := func() *rand.Rand { return rand.New(rand.NewPCG(uint64(space), uint64(most))) }
 			failed := make(chan error, 1)
 			var stop atomic.Bool
@@ -339,8 +411,11 @@ func TestRingBeside(t *testing.T) {
 }
 
 func (p *pair) write(sizes *rand.Rand, count, most int, stop *atomic.Bool) error {
-	for range count {
-		b := p.record(sizes.IntN(most + 1))
+	for i := range count {
+		if i == count/2 {
+			p.w.Confine(int(p.w.mask+1), most)
+		}
+		b := p.record(lengthOf(i, most, sizes))
 		for ok := false; !ok; {
 			var err error
 			if ok, err = p.w.Put(b, nil); err != nil {
@@ -357,9 +432,23 @@ func (p *pair) write(sizes *rand.Rand, count, most int, stop *atomic.Bool) error
 	return nil
 }
 
+// lengthOf is the length of record i: by chance, or in rows of short ones, or all the same.
+func lengthOf(i, most int, sizes *rand.Rand) int {
+	n := sizes.IntN(most + 1)
+	switch i / 200 % 4 {
+	case 0:
+		return 40
+	case 1:
+		return n % 300 % (most + 1)
+	case 2:
+		return most
+	}
+	return n
+}
+
 func (p *pair) read(sizes *rand.Rand, count, most int) error {
 	for i := range count {
-		p.queue = append(p.queue, p.record(sizes.IntN(most+1)))
+		p.queue = append(p.queue, p.record(lengthOf(i, most, sizes)))
 		for !p.r.Ready() {
 			if err := p.release(); err != nil { // who keeps records waits for ever
 				return fmt.Errorf("before record %d: %w", i, err)

@@ -7,7 +7,6 @@ package shm
 import (
 	"fmt"
 	"sync/atomic"
-	"time"
 	"unsafe"
 )
 
@@ -24,10 +23,10 @@ type Writer struct {
 	limit   uint64         // up to here the reader has released, seen from the writer
 	head    *uint64        // the reader's position, shared
 	turn    uint64         // where the first part ends
-	max     int
-	long    uint          // long records so far
-	pace    time.Duration // the least time of the last samples, for 64 KiB
-	far     bool          // the reader's core is far away
+	lap     uint64         // what it is confined to
+	max     int            // length of a record
+	calm    int            // how often short records were seen to since the last long one
+	copier  Copier         // of long records
 }
 
 // Reader is the reading side of a ring. One goroutine at a time.
@@ -35,7 +34,12 @@ type Reader struct {
 	base unsafe.Pointer
 	mask uint64 // size of the space less one
 	pos  uint64 // next record
-	max  uint64 // its length at most
+	like uint64 // the word of the last one
+	n    int    // its length
+	size uint64 // what it took in the space
+	room uint64 // where the last place for another is
+	max  uint64 // length of a record at most
+	kept uint64 // room that may be kept back
 	told uint64 // what *head says
 	head *uint64
 }
@@ -47,21 +51,36 @@ func NewWriter(mem []byte) (*Writer, error) {
 		return nil, err
 	}
 	p := unsafe.Pointer(unsafe.SliceData(mem))
-	most := MaxRecord(int(n))
-	return &Writer{
-		base: unsafe.Add(p, spaceStart), mask: n - 1, cleared: n, limit: n, head: (*uint64)(p),
-		turn: n / 4, max: most, short: min(most, longBytes-1),
-	}, nil
+	w := &Writer{base: unsafe.Add(p, spaceStart), mask: n - 1, cleared: n, limit: n, head: (*uint64)(p), turn: min(n/4, partBytes)}
+	w.Confine(int(n), MaxRecord(int(n)))
+	return w, nil
 }
 
-// NewReader lays the reading side over the same memory.
-func NewReader(mem []byte) (*Reader, error) {
+// Confine makes the first n bytes of the space, a multiple of the unit, all that is used from now on. They are at least as many
+// as before, unless nothing has been put yet. No record is longer than most.
+func (w *Writer) Confine(n, most int) {
+	w.lap, w.max = uint64(n), min(most, MaxRecord(n))
+	w.short = min(w.max, longBytes-1)
+}
+
+// Room tells what the writer is confined to.
+func (w *Writer) Room() int { return int(w.lap) }
+
+// Long tells how many long records have been put.
+func (w *Writer) Long() uint { return w.copier.n }
+
+// NewReader lays the reading side over the same memory. A record longer than most is none that the writer makes.
+func NewReader(mem []byte, most int) (*Reader, error) {
 	n, err := spaceOf(mem)
 	if err != nil {
 		return nil, err
 	}
 	p := unsafe.Pointer(unsafe.SliceData(mem))
-	return &Reader{base: unsafe.Add(p, spaceStart), mask: n - 1, head: (*uint64)(p), max: uint64(MaxRecord(int(n)))}, nil
+	return &Reader{
+		base: unsafe.Add(p, spaceStart), mask: n - 1, like: recordBit, size: recordSize(0),
+		room: n - recordSize(0), head: (*uint64)(p), max: uint64(min(most, MaxRecord(int(n)))),
+		kept: min(n/16-1, keptBytes),
+	}, nil
 }
 
 func (w *Writer) at(pos uint64) unsafe.Pointer { return unsafe.Add(w.base, pos&w.mask) }
@@ -96,10 +115,13 @@ func (w *Writer) putOther(a, b []byte) (bool, error) {
 	if len(b) < longBytes {
 		put(unsafe.Add(p, wordBytes), a, b)
 	} else {
-		w.putLong(unsafe.Slice((*byte)(unsafe.Add(p, wordBytes)), n), a, b)
+		to := unsafe.Slice((*byte)(unsafe.Add(p, wordBytes)), n)
+		w.copier.Copy(to[copy(to, a):], b)
 	}
 	word := recordBit | uint64(n)
-	if end&w.mask >= w.turn {
+	if w.calm++; len(b) >= longBytes {
+		w.calm = 0
+	} else if end&w.mask >= w.turn && w.calm >= calm {
 		end, word = w.turnAt(end, size, word)
 	}
 	StoreRelease64((*uint64)(p), word)
@@ -126,18 +148,20 @@ func (w *Writer) ahead(size uint64) {
 }
 
 // follow finds out how far short records simply follow: where words are clear, within the first part.
-func (w *Writer) follow() { w.ready = min(w.cleared-unitBytes, w.tail&^w.mask+w.turn-1) }
+func (w *Writer) follow() {
+	w.ready = min(w.cleared-unitBytes, w.tail&^w.mask+w.turn-1)
+}
 
 // Behind tells whether Fetch has something to do.
 func (w *Writer) Behind() bool { return w.lately != 0 }
 
-// Fetch clears words for as many long records as were put since it was called last. A word is in every line of the space, so this
-// fetches the lines back from the reader's cache. It is for when there is nothing else to do: whoever writes the next record
-// has half the work then.
+// Fetch clears words for as many long records as were put since it was called last, but not for many. A word is in every line of
+// the space, so this fetches the lines back from the reader's cache. It is for when there is nothing else to do: whoever writes
+// the next record has half the work then.
 func (w *Writer) Fetch() {
-	next, last := w.tail+w.lately+unitBytes, w.long%sampleEvery+w.few
+	next, few := w.tail+min(w.lately, fetchBytes)+unitBytes, w.few
 	w.lately, w.few = 0, 0
-	if w.far || last > sampleEvery || w.long%sampleEvery < samples { // past the caches, or to find out whether it should be
+	if w.copier.far || w.copier.timed(few) { // past the caches, or to find out whether it should be
 		return
 	}
 	if next > w.limit {
@@ -185,34 +209,8 @@ func put(p unsafe.Pointer, a, b []byte) {
 	}
 }
 
-// putLong copies a and b to to, past the caches if the reader's core is far away. To find that out it takes the time of a
-// few records now and then; the fastest counts.
-func (w *Writer) putLong(to, a, b []byte) {
-	to = to[copy(to, a):]
-	i := w.long % sampleEvery
-	w.long++
-	if i >= samples {
-		if w.far {
-			Stream(to, b)
-		} else {
-			copy(to, b)
-		}
-		return
-	}
-	begin := time.Now()
-	copy(to, b)
-	pace := time.Since(begin) * (64 << 10) / time.Duration(len(b))
-	if i == 0 || pace < w.pace {
-		w.pace = pace
-	}
-	if i == samples-1 {
-		w.far = w.pace > farPace
-	}
-}
-
-// Far tells whether the reader's core was found to be far away: writing a long record fetches the lines of the ring back from
-// its cache, which takes long.
-func (w *Writer) Far() bool { return w.far }
+// Far tells whether the reader's core was found to be far away.
+func (w *Writer) Far() bool { return w.copier.Far() }
 
 // refused is no position: there is no room.
 const refused = ^uint64(0)
@@ -224,8 +222,8 @@ func (w *Writer) prepare(n int) (uint64, error) {
 	}
 	size := recordSize(n)
 	at := w.tail
-	if left := w.mask + 1 - at&w.mask; left < size {
-		at += left
+	if at&w.mask+size+unitBytes > w.lap { // behind it stays room for the word that says so
+		at = (at | w.mask) + 1
 	}
 	end := at + size
 	if end+unitBytes > w.limit {
@@ -241,9 +239,9 @@ func (w *Writer) prepare(n int) (uint64, error) {
 	return at, nil
 }
 
-// clear makes the words from one position to another zero, as far as the reader has released them.
+// clear makes the words from one position to another zero, as far as the reader has released them, and to the end of the lap.
 func (w *Writer) clear(from, to uint64) {
-	from, to = max(from, w.cleared), min(to, w.limit)
+	from, to = max(from, w.cleared), min(to, w.limit, from&^w.mask+w.lap)
 	for ; from < to; from += unitBytes {
 		*(*uint64)(w.at(from)) = 0
 	}
@@ -255,12 +253,23 @@ func (r *Reader) Ready() bool {
 	return atomic.LoadUint64((*uint64)(unsafe.Add(r.base, r.pos&r.mask))) != 0
 }
 
+// Same returns the next record if it is of the same length as the last, or nil. It is Next without a call, and the address of the
+// record after it follows from the last one's length: so the processor may ask for the lines of several records at once, where
+// it would wait for each line, if that told where the next one is.
+func (r *Reader) Same() []byte {
+	at := r.pos & r.mask
+	if atomic.LoadUint64((*uint64)(unsafe.Add(r.base, at))) != r.like || at > r.room {
+		return nil
+	}
+	r.pos += r.size
+	return unsafe.Slice((*byte)(unsafe.Add(r.base, at+wordBytes)), r.n)
+}
+
 // Next returns the next record, or nil if there is none. The bytes are the ring's own until Release. A misbehaving
 // writer may change them at any time: what is checked must be copied first.
 func (r *Reader) Next() ([]byte, error) {
 	at := r.pos & r.mask
-	p := unsafe.Add(r.base, at)
-	word := atomic.LoadUint64((*uint64)(p))
+	word := atomic.LoadUint64((*uint64)(unsafe.Add(r.base, at)))
 	n := word ^ recordBit
 	if n > r.max {
 		return r.other(word)
@@ -269,8 +278,9 @@ func (r *Reader) Next() ([]byte, error) {
 	if at+size > r.mask+1 {
 		return nil, r.corrupt(word)
 	}
+	r.like, r.n, r.size, r.room = word, int(n), size, r.mask+1-size
 	r.pos += size
-	return unsafe.Slice((*byte)(unsafe.Add(p, wordBytes)), n), nil
+	return unsafe.Slice((*byte)(unsafe.Add(r.base, at+wordBytes)), n), nil
 }
 
 // other is Next where the word is not that of a record which the next one follows.
@@ -301,11 +311,11 @@ func (r *Reader) corrupt(word uint64) error {
 	return fmt.Errorf("%w: word %#x at %d", ErrCorrupt, word, r.pos)
 }
 
-// Release gives the room of all records returned so far back to the writer. It tells the writer only when a sixteenth
-// has gathered, so that the line with the position rarely moves between the caches, and reports whether it did. Whoever waits
+// Release gives the room of all records returned so far back to the writer. It tells the writer only when some has gathered,
+// so that the line with the position rarely moves between the caches, and reports whether it did. Whoever waits
 // releases first: the room of a record that is held may be all the writer lacks.
 func (r *Reader) Release() bool {
-	if r.pos-r.told <= r.mask>>4 {
+	if r.pos-r.told <= r.kept {
 		return false
 	}
 	r.told = r.pos

@@ -79,18 +79,32 @@ func (s *Segment) FD() int { return s.fd }
 // Map allocates the pages of a range and maps them, shared and writable. off is a multiple of the page size. The
 // mapping outlives Close; Unmap ends it.
 func (s *Segment) Map(off int64, n int) ([]byte, error) {
-	if off < 0 || n <= 0 || off > s.size-int64(n) {
-		return nil, fmt.Errorf("shm: map %d bytes at %d of a segment of %d", n, off, s.size)
+	if err := s.Allocate(off, n); err != nil {
+		return nil, err
 	}
-	// Pages are allocated now, or not at all: touching a page that cannot be had later would be a SIGBUS.
+	return s.Reserve(off, n)
+}
+
+// Allocate allocates the pages of a range now, or not at all: touching a page that cannot be had later would be a SIGBUS.
+func (s *Segment) Allocate(off int64, n int) error {
+	if err := s.inside(off, n); err != nil {
+		return err
+	}
 	for {
 		err := unix.Fallocate(s.fd, 0, off, int64(n))
 		if err == nil {
-			break
+			return nil
 		}
 		if !errors.Is(err, unix.EINTR) {
-			return nil, fmt.Errorf("shm: %d bytes of shared memory: %w", n, err)
+			return fmt.Errorf("shm: %d bytes of shared memory: %w", n, err)
 		}
+	}
+}
+
+// Reserve is Map without pages: nothing may be touched but what was allocated.
+func (s *Segment) Reserve(off int64, n int) ([]byte, error) {
+	if err := s.inside(off, n); err != nil {
+		return nil, err
 	}
 	b, err := unix.Mmap(s.fd, off, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -98,6 +112,17 @@ func (s *Segment) Map(off int64, n int) ([]byte, error) {
 	}
 	return b, nil
 }
+
+func (s *Segment) inside(off int64, n int) error {
+	if off < 0 || n <= 0 || off > s.size-int64(n) {
+		return fmt.Errorf("shm: map %d bytes at %d of a segment of %d", n, off, s.size)
+	}
+	return nil
+}
+
+// Populate has the kernel enter the allocated pages of b, which begins with a page, into this process's page table now rather
+// than one by one as they are touched. Kernels before 5.14 cannot, and they are entered then.
+func Populate(b []byte) { _ = unix.Madvise(b, unix.MADV_POPULATE_WRITE) }
 
 // Unmap ends a mapping made by Map, given the very slice that Map returned.
 func Unmap(b []byte) error { return os.NewSyscallError("munmap", unix.Munmap(b)) }

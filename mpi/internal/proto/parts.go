@@ -6,9 +6,6 @@ import "github.com/ibrun/ibrun/perf"
 // through it, made at the same time by sender and receiver, are faster than asking the receiver to read: it goes in
 // several parts, one behind the other, without waiting for the receive.
 
-// partBytes is what one part carries: short enough that the receiver copies the first while the sender writes the next.
-const partBytes = 4 << 10
-
 // part is a message that comes in parts, of which there is one at a time from a peer. Where neither request nor message
 // is set, nobody wants what still comes.
 type part struct {

@@ -42,7 +42,11 @@ func RulesOf(c fabric.Caps) (Rules, error) {
 		return Rules{}, fmt.Errorf("a transport that carries %d bytes at once has no room for a header", c.MaxSend)
 	}
 	eager := min(c.Eager, room)
-	return Rules{Eager: eager, Part: min(eager, partBytes), Data: room, Reads: c.Read}, nil
+	part := eager
+	if c.Part != 0 {
+		part = min(part, c.Part)
+	}
+	return Rules{Eager: eager, Part: part, Data: room, Reads: c.Read}, nil
 }
 
 // Form tells how a message of n bytes begins its way to a peer that takes messages in, in the standard mode, which does not
