@@ -55,18 +55,19 @@ type Flat struct {
 	round  uint64 // rounds begun
 	met    uint64 // the last round in which all waited for all
 	counts uint64 // how often all arrived at the counter
+	copier shm.Copier
 }
 
 const (
 	line       = 128        // bytes between words that different ranks write: two cache lines, which are fetched together
 	inline     = line - 16  // data up to this lie beside the word, so that one cache line brings both
 	leastRoom  = 4 * kib    // bytes of data in a slot, at least
-	mostRoom   = 64 * kib   // and at most: the next slot can be filled while this one is still in the second-level cache
+	mostRoom   = 64 * kib   // and at most: it is taken while the next one is filled
 	leastDepth = 2          // slots of a rank
-	mostDepth  = 4          // with more, a rank that only sends gets further ahead of the others, to no use
+	mostDepth  = 32         // of twice a second-level cache the lines have gone out of both when they are written again
 	mostBytes  = 4096 * kib // the data of all slots together
 	resultRoom = 8 * kib    // bytes of data in the slot that belongs to no rank
-	streamFrom = 4 * kib    // data longer than this go past the cache into the slot
+	longFrom   = 4 * kib    // data longer than this are copied as to a core that may be far away
 	looks      = 200        // how often to look at a word before waiting in earnest
 )
 
@@ -131,12 +132,10 @@ func (f *Flat) data(rank, n int) []byte {
 	return f.Mem[at : at+n : at+n]
 }
 
-// put copies data into a slot. A line that another core has in its cache is slow to write, and one that was just
-// written is slow to read from another core, the more so the further away that core is; so what is long goes to
-// memory at once.
-func put(slot, data []byte) {
-	if len(data) > streamFrom {
-		shm.Stream(slot, data)
+// put copies data into a slot.
+func (f *Flat) put(slot, data []byte) {
+	if len(data) > longFrom {
+		f.copier.Copy(slot, data)
 	} else {
 		copy(slot, data)
 	}

@@ -97,7 +97,7 @@ func (f *Flat) Scatter(dst, src []byte, root int) error {
 func (f *Flat) lay(src []byte, n, off, c int) {
 	out := f.data(f.Rank, f.Size*c)
 	for r := range f.Size {
-		put(nth(out, r, c), nth(src, r, n)[off:off+c])
+		f.put(nth(out, r, c), nth(src, r, n)[off:off+c])
 	}
 }
 
@@ -118,7 +118,7 @@ func (f *Flat) Allgather(dst, src []byte) error {
 			return err
 		}
 		c := min(f.room, n-off)
-		put(f.data(f.Rank, c), own[off:off+c])
+		f.put(f.data(f.Rank, c), own[off:off+c])
 		if err := f.meet(); err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ func (f *Flat) Allreduce(dst, src []byte, op *Operation) error {
 		if err := f.begin(); err != nil {
 			return err
 		}
-		put(f.data(f.Rank, n), s)
+		f.put(f.data(f.Rank, n), s)
 		var err error
 		switch {
 		case f.shares(n):
@@ -81,7 +81,7 @@ func (f *Flat) allreduceShared(dst, src []byte, op *Operation) error {
 	parts := cut{n / op.ElemSize, op.ElemSize, f.Size}
 	mine := parts.of(dst, f.Rank)
 	f.fold(mine, parts.start(f.Rank), parts.start(f.Rank+1), f.own(dst, src), op)
-	put(parts.of(f.data(f.Rank, n), f.Rank), mine)
+	f.put(parts.of(f.data(f.Rank, n), f.Rank), mine)
 	f.round += f.depth // the next round that has the same slots
 	if err := f.meet(); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (f *Flat) Reduce(dst, src []byte, op *Operation, root int) error {
 		}
 		own := f.own(d, s)
 		if !inPlace(own, s) {
-			put(own, s)
+			f.put(own, s)
 		}
 		if err := f.awaitAll(); err != nil {
 			return err
@@ -156,7 +156,7 @@ func (f *Flat) give(src []byte, most int) error {
 			return err
 		}
 		part := src[off:min(off+most, len(src))]
-		put(f.data(f.Rank, len(part)), part)
+		f.put(f.data(f.Rank, len(part)), part)
 		f.fill()
 		f.end()
 	}

@@ -217,7 +217,7 @@ func TestFlatBarrier(t *testing.T) {
 func TestFlatAhead(t *testing.T) {
 	best, _ := FlatBytes(2)
 	flats, _ := newFlats(t, 2, best, true)
-	var bufs [mostDepth][8]byte
+	bufs := make([][8]byte, flats[0].depth)
 	for i := range bufs {
 		bufs[i][0] = byte(i + 1)
 		if err := flats[0].Bcast(bufs[i][:], 0); err != nil {
