@@ -46,22 +46,24 @@ func (e *Engine) waitFor(h Handle, op perf.Op) (Status, error) {
 func (e *Engine) WaitAll(op perf.Op, hs []Handle, told func(i int, st Status)) (failed int, first error) {
 	e.lock()
 	began := e.rec.Begin(op, 0)
-	for i, h := range hs {
-		r := h.r
-		if r == nil {
+	for i := 0; i < len(hs); i++ {
+		if told == nil {
+			i += e.sweep(hs[i:])
+		}
+		if i == len(hs) {
+			break
+		}
+		h := hs[i]
+		if h.r == nil {
 			continue
 		}
-		keep := r.ends&kept != 0
-		if told == nil && r.state == done && r.gen == h.gen && r.ends == 0 && r.err == nil { // most often, and without a call
-			e.release(r)
-		} else {
-			st, err := e.waitFor(h, op)
-			if told != nil {
-				told(i, st)
-			}
-			if err != nil && first == nil {
-				failed, first = i, err
-			}
+		keep := h.r.ends&kept != 0
+		st, err := e.waitFor(h, op)
+		if told != nil {
+			told(i, st)
+		}
+		if err != nil && first == nil {
+			failed, first = i, err
 		}
 		if !keep {
 			hs[i] = Handle{}
@@ -70,6 +72,24 @@ func (e *Engine) WaitAll(op perf.Op, hs []Handle, told func(i int, st Status)) (
 	e.rec.End(op, 0, began)
 	e.unlock()
 	return failed, first
+}
+
+// sweep is WaitAll for the first of hs as long as these have completed with nothing else to do, and tells how many that were.
+// That is most of them, so it calls nothing.
+func (e *Engine) sweep(hs []Handle) int {
+	for i := range hs {
+		r := hs[i].r
+		if r == nil {
+			continue
+		}
+		if r.state != done || r.gen != hs[i].gen || r.ends != 0 || r.err != nil || r.buf != nil {
+			return i
+		}
+		r.free()
+		r.next, e.idle = e.idle, r
+		hs[i] = Handle{}
+	}
+	return len(hs)
 }
 
 // Test is Wait if the operation has completed; otherwise it makes some progress and reports false.

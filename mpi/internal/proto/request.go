@@ -212,14 +212,20 @@ func (e *Engine) release(r *Request) {
 	if r.ends&lent != 0 {
 		e.loans.end(r.loan)
 	}
-	r.gen++
-	r.turn++
-	r.state = free
+	r.free()
 	if r.buf != nil || r.err != nil { // mostly neither, and to store pointers costs
 		r.buf, r.err = nil, nil
 	}
-	r.ends, r.epoch = 0, 0
+	r.ends = 0
 	r.next, e.idle = e.idle, r
+}
+
+// free ends a use of the request: handles of it are stale from now on.
+func (r *Request) free() {
+	r.gen++
+	r.turn++
+	r.epoch = 0
+	r.state = free
 }
 
 // valid tells whether the handle names a request that can still be waited for. The caller holds the lock.
