@@ -68,9 +68,10 @@ func FuzzEvents(f *testing.F) {
 }
 
 // The rank that failed first is named, also when one on another node failed as soon as it noticed and was heard of before. One
-// that died since its agent told it to end is not, whatever the clocks say.
+// that died since its agent told it to end is not, whatever the clocks say; and one that was killed is before one that gave up.
 func TestFirstInTimeOnNodes(t *testing.T) {
 	early, late := event{Kind: evExit, Rank: 1, Code: 3, Time: 100}, event{Kind: evExit, Rank: 0, Code: 4, Time: 200}
+	killed, broken := event{Kind: evExit, Rank: 0, Signal: 9, Time: 200}, event{Kind: evExit, Rank: 0, Signal: 11, Time: 200}
 	told := event{Kind: evExit, Rank: 1, Signal: 9, Time: 100, Told: true}
 	for _, story := range []struct {
 		events []event
@@ -79,6 +80,10 @@ func TestFirstInTimeOnNodes(t *testing.T) {
 		{[]event{early, late}, "rank 1 on n1 ended with exit code 3"},
 		{[]event{late, early}, "rank 1 on n1 ended with exit code 3"},
 		{[]event{late, told}, "rank 0 on n0 ended with exit code 4"},
+		{[]event{early, killed}, "rank 0 on n0 was killed by signal 9 (SIGKILL)"},
+		{[]event{killed, early}, "rank 0 on n0 was killed by signal 9 (SIGKILL)"},
+		{[]event{early, broken}, "rank 1 on n1 ended with exit code 3"},
+		{[]event{broken, early}, "rank 1 on n1 ended with exit code 3"},
 	} {
 		c := &conductor{
 			m: &meeting{}, o: &cli.Options{}, t: &task{Size: 2, Nodes: 2}, judge: newJudge(2), tails: map[int]string{},

@@ -22,12 +22,22 @@ type fault struct {
 	rank int // -1: it was no rank
 	code int // exit code of ibrun
 	why  string
+	kill bool  // somebody killed the rank, and not because the job was to end
 	node int   // where that was
 	when int64 // by node 0's clock, in nanoseconds since 1970
 }
 
-// before tells which of two faults came first, if the other was heard of first. What one node tells comes in order.
-func (f *fault) before(other *fault) bool { return f.node != other.node && f.when < other.when }
+// before tells which of two faults came first, if the other was heard of first. What one node tells comes in order. On two nodes
+// the times are of when a death was seen, late by what a busy machine takes; but to be killed is no answer to another's death.
+func (f *fault) before(other *fault) bool {
+	switch {
+	case f.node == other.node:
+		return false
+	case f.kill != other.kill:
+		return f.kill
+	}
+	return f.when < other.when
+}
 
 func newFault(rank, code int, why string) *fault { return &fault{rank: rank, code: code, why: why} }
 
@@ -102,7 +112,9 @@ func (j *judge) exited(e *event) *fault {
 	switch {
 	case e.Signal != 0:
 		sig := syscall.Signal(e.Signal)
-		return newFault(e.Rank, codeSignal+e.Signal, fmt.Sprintf("was killed by signal %d (%s)", e.Signal, unix.SignalName(sig)))
+		f := newFault(e.Rank, codeSignal+e.Signal, fmt.Sprintf("was killed by signal %d (%s)", e.Signal, unix.SignalName(sig)))
+		f.kill = sig == unix.SIGKILL && !e.Told
+		return f
 	case e.Code != 0:
 		return newFault(e.Rank, e.Code, fmt.Sprintf("ended with exit code %d", e.Code))
 	case j.asked || s.finalized:
