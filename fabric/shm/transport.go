@@ -18,7 +18,7 @@ type Transport struct {
 	// Tracer is the process whose descendants the peers are. It may trace them where Yama restricts that; 0 names none.
 	Tracer int
 	// Stream is the largest payload in bytes that goes through the ring in several messages rather than by a read. 0 means
-	// [StreamNear], or [StreamFar] to a peer whose core has shown to be far away.
+	// [StreamNear], or [StreamFar] to a peer whose core has shown to be far away and to those to which no more large rings lead.
 	Stream int
 
 	fenced bool // does without membarrier, as kernels without it do

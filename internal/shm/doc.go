@@ -9,7 +9,7 @@
 //	w := shm.NewWriter(mem)                     // in one process
 //	ok, err := w.Put(header, payload)           // false: full
 //	w.Fetch()                                   // when idle: the next long record takes half the time
-//	r := shm.NewReader(mem)                     // in another
+//	r := shm.NewReader(mem, most)               // in another
 //	data, err := r.Next()                       // nil: empty; lent until Release
 //	r.Release()
 //

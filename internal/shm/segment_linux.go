@@ -14,7 +14,7 @@ type Segment struct {
 	size int64
 }
 
-// Create makes a segment of size bytes. It is sparse: memory is taken when a range is mapped. Nothing has a name that
+// Create makes a segment of size bytes. It is sparse: memory is taken when a range is allocated. Nothing has a name that
 // could stay behind; the memory is freed with the last descriptor and mapping.
 func Create(size int64) (*Segment, error) { return create(size, unix.MemfdCreate, "/dev/shm") }
 
@@ -124,7 +124,7 @@ func (s *Segment) inside(off int64, n int) error {
 // than one by one as they are touched. Kernels before 5.14 cannot, and they are entered then.
 func Populate(b []byte) { _ = unix.Madvise(b, unix.MADV_POPULATE_WRITE) }
 
-// Unmap ends a mapping made by Map, given the very slice that Map returned.
+// Unmap ends a mapping, given the very slice that Map or Reserve returned.
 func Unmap(b []byte) error { return os.NewSyscallError("munmap", unix.Munmap(b)) }
 
 // Close closes the descriptor. Mappings stay.
