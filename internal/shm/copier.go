@@ -25,7 +25,9 @@ func (c *Copier) Copy(to, from []byte) {
 	c.n++
 	if i < samples {
 		n := min(len(from), sampleBytes)
-		c.sample(i, to[:n], from[:n])
+		begin := time.Now()
+		copy(to, from[:n])
+		c.sample(i, time.Since(begin)*(64<<10)/time.Duration(max(n, 1)))
 		to, from = to[n:], from[n:]
 	}
 	if c.far {
@@ -35,11 +37,8 @@ func (c *Copier) Copy(to, from []byte) {
 	}
 }
 
-// sample copies and takes the time. It is the first of its samples if i is 0.
-func (c *Copier) sample(i uint, to, from []byte) {
-	begin := time.Now()
-	copy(to, from)
-	pace := time.Since(begin) * (64 << 10) / time.Duration(max(len(from), 1))
+// sample takes in how long 64 KiB would have taken. i counts the samples of this time.
+func (c *Copier) sample(i uint, pace time.Duration) {
 	if i == 0 || pace < c.pace {
 		c.pace = pace
 	}

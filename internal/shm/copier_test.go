@@ -3,7 +3,6 @@ package shm
 import (
 	"bytes"
 	"testing"
-	"time"
 )
 
 // TestCopier: the copy is right whether its time is taken or not, and whether it goes past the caches or not.
@@ -24,23 +23,30 @@ func TestCopier(t *testing.T) {
 	}
 }
 
-// TestCopierFar: the fastest of the last samples decides, and only once all have been taken.
+// TestCopierFar: the fastest of the samples of one time decides, and only once all have been taken.
 func TestCopierFar(t *testing.T) {
 	var c Copier
-	b := make([]byte, 4096)
-	for i := range 3 * sampleEvery {
-		c.Copy(b, b)
-		k := i % sampleEvery
-		if k < samples-1 {
-			c.pace = 2 * farPace // as if all so far had been slow
-			if k == samples-2 && i > sampleEvery {
-				c.pace = time.Nanosecond // one was not
+	const slow, fast = farPace + 1, farPace
+	for k, want := range []bool{true, false, true} {
+		for i := range uint(samples) {
+			if i != 0 && c.Far() != (k == 1) {
+				t.Errorf("time %d: far is %v after %d samples", k, c.Far(), i)
 			}
+			pace := slow
+			if k == 1 && i == 1 {
+				pace = fast
+			}
+			c.sample(i, pace)
 		}
-		if k == samples-1 && i > sampleEvery && c.Far() {
-			t.Fatalf("far after copy %d, with a fast one among the samples", i)
+		if c.Far() != want {
+			t.Errorf("time %d: far is %v", k, c.Far())
 		}
 	}
+}
+
+// TestCopierTimed: which copies are timed is known before.
+func TestCopierTimed(t *testing.T) {
+	var c Copier
 	for _, x := range []struct {
 		n, k uint
 		want bool
