@@ -93,11 +93,11 @@ func (d *Domain) Connect(peer int, _ []byte) (fabric.Endpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shm: connect to peer %d: %w", peer, err)
 	}
-	w, err := ring.NewWriter(mem)
+	w, err := ring.NewWriter(mem, maxPayload+maxHeader)
 	if err != nil {
 		return nil, errors.Join(err, ring.Unmap(mem))
 	}
-	w.Confine(shortSpace, maxPayload+maxHeader)
+	w.Confine(shortSpace)
 	e := &endpoint{w: w, d: d, peer: d.controls[to], flags: &d.controls[to].flags, mem: mem, to: to, fence: true}
 	if d.down[to] {
 		e.ended.Store(&errDown)
@@ -165,17 +165,14 @@ func (d *Domain) Poll(evs []fabric.Event) (int, error) {
 		in := d.ring[i]
 		for {
 			data := in.r.Same()
-			if data == nil {
-				if !in.r.Ready() {
-					break
-				}
+			if data == nil && in.r.Ready() {
 				var err error
 				if data, err = in.r.Next(); err != nil {
 					d.lose(in.from, corrupt(d.local[in.from], err))
 				}
-				if data == nil {
-					break
-				}
+			}
+			if data == nil {
+				break
 			}
 			ev := &evs[n] // field by field: the others mean nothing here, and clearing them costs
 			ev.Kind, ev.Peer, ev.Data = fabric.Message, in.peer, data

@@ -69,7 +69,7 @@ func (e *endpoint) widen(space int) error {
 		return err
 	}
 	ring.Populate(e.mem[:ringBytes(space)])
-	e.w.Confine(space, maxPayload+maxHeader)
+	e.w.Confine(space)
 	return nil
 }
 

@@ -6,7 +6,7 @@
 //
 //	seg, err := shm.Create(1 << 20)
 //	mem, err := seg.Map(0, shm.RingBytes(64<<10))
-//	w := shm.NewWriter(mem)                     // in one process
+//	w := shm.NewWriter(mem, most)               // in one process
 //	ok, err := w.Put(header, payload)           // false: full
 //	w.Fetch()                                   // when idle: the next long record takes half the time
 //	r := shm.NewReader(mem, most)               // in another

@@ -41,9 +41,8 @@ const (
 	partBytes  = 4 << 10       // the first part of the space
 	calm       = 4             // so many short records in a row that do not simply follow, and there is a turn
 	keptBytes  = 1 << 10       // room that the reader may keep back
+	longBytes  = 2 << 10       // a payload that goes all the way around
 	fetchBytes = 64 << 10      // lines to be fetched at once, at most
-
-	longBytes = 2 << 10 // a payload that goes all the way around
 )
 
 // RingBytes is how much memory a ring takes whose space is the given power of two, at least 4096.

@@ -28,7 +28,7 @@ type pair struct {
 
 func newPair(t testing.TB, mem []byte) *pair {
 	t.Helper()
-	w, err := NewWriter(mem)
+	w, err := NewWriter(mem, len(mem))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestRingConfined(t *testing.T) {
 			p := newPair(t, make([]byte, RingBytes(space)))
 			behind := p.mem[spaceStart:]
 			for _, lap := range []int{4096, 4096 + 5*unitBytes, 8192, 16384, space}[seed%4:] {
-				p.w.Confine(lap, MaxRecord(lap))
+				p.w.Confine(lap)
 				for i := range 1500 {
 					if err := p.step(rnd, []int{60, 1000, MaxRecord(lap)}[seed%3]); err != nil {
 						t.Fatalf("confined to %d, step %d: %v", lap, i, err)
@@ -378,7 +378,7 @@ func TestRingTooLong(t *testing.T) {
 
 func TestRingMemory(t *testing.T) {
 	for _, n := range []int{0, 8, 4096, 8191, 4096 + 5000, 4096 + 2048} {
-		if _, err := NewWriter(make([]byte, n)); err == nil {
+		if _, err := NewWriter(make([]byte, n), n); err == nil {
 			t.Errorf("a writer over %d bytes", n)
 		}
 		if _, err := NewReader(make([]byte, n), n); err == nil {
@@ -395,7 +395,7 @@ func TestRingBeside(t *testing.T) {
 			mem := make([]byte, RingBytes(space))
 			in, out := newPair(t, mem), newPair(t, mem)
 			if most <= MaxRecord(space/2) {
-				in.w.Confine(space/2, most)
+				in.w.Confine(space / 2)
 			}
 			sizes := func() *rand.Rand { return rand.New(rand.NewPCG(uint64(space), uint64(most))) }
 			failed := make(chan error, 1)
@@ -413,7 +413,7 @@ func TestRingBeside(t *testing.T) {
 func (p *pair) write(sizes *rand.Rand, count, most int, stop *atomic.Bool) error {
 	for i := range count {
 		if i == count/2 {
-			p.w.Confine(int(p.w.mask+1), most)
+			p.w.Confine(int(p.w.mask + 1))
 		}
 		b := p.record(lengthOf(i, most, sizes))
 		for ok := false; !ok; {

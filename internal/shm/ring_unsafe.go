@@ -24,7 +24,8 @@ type Writer struct {
 	head    *uint64        // the reader's position, shared
 	turn    uint64         // where the first part ends
 	lap     uint64         // what it is confined to
-	max     int            // length of a record
+	max     int            // length of a record, for now
+	most    int            // and ever
 	calm    int            // how often short records were seen to since the last long one
 	copier  Copier         // of long records
 }
@@ -44,22 +45,25 @@ type Reader struct {
 	head *uint64
 }
 
-// NewWriter lays the writing side over zeroed memory of RingBytes length, which must stay mapped while it is used.
-func NewWriter(mem []byte) (*Writer, error) {
+// NewWriter lays the writing side over zeroed memory of RingBytes length, which must stay mapped while it is used. It puts no
+// record longer than most.
+func NewWriter(mem []byte, most int) (*Writer, error) {
 	n, err := spaceOf(mem)
 	if err != nil {
 		return nil, err
 	}
 	p := unsafe.Pointer(unsafe.SliceData(mem))
-	w := &Writer{base: unsafe.Add(p, spaceStart), mask: n - 1, cleared: n, limit: n, head: (*uint64)(p), turn: min(n/4, partBytes)}
-	w.Confine(int(n), MaxRecord(int(n)))
+	w := &Writer{
+		base: unsafe.Add(p, spaceStart), mask: n - 1, cleared: n, limit: n, head: (*uint64)(p), turn: min(n/4, partBytes), most: most,
+	}
+	w.Confine(int(n))
 	return w, nil
 }
 
 // Confine makes the first n bytes of the space, a multiple of the unit, all that is used from now on. They are at least as many
-// as before, unless nothing has been put yet. No record is longer than most.
-func (w *Writer) Confine(n, most int) {
-	w.lap, w.max = uint64(n), min(most, MaxRecord(n))
+// as before, unless nothing has been put yet.
+func (w *Writer) Confine(n int) {
+	w.lap, w.max = uint64(n), min(w.most, MaxRecord(n))
 	w.short = min(w.max, longBytes-1)
 }
 

@@ -121,7 +121,7 @@ func (s *Segment) inside(off int64, n int) error {
 }
 
 // Populate has the kernel enter the allocated pages of b, which begins with a page, into this process's page table now rather
-// than one by one as they are touched. Kernels before 5.14 cannot, and they are entered then.
+// than one by one as they are touched. That is all it does: where it fails, as on kernels before 5.14, they are entered then.
 func Populate(b []byte) { _ = unix.Madvise(b, unix.MADV_POPULATE_WRITE) }
 
 // Unmap ends a mapping, given the very slice that Map or Reserve returned.

@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -42,11 +43,7 @@ func RulesOf(c fabric.Caps) (Rules, error) {
 		return Rules{}, fmt.Errorf("a transport that carries %d bytes at once has no room for a header", c.MaxSend)
 	}
 	eager := min(c.Eager, room)
-	part := eager
-	if c.Part != 0 {
-		part = min(part, c.Part)
-	}
-	return Rules{Eager: eager, Part: part, Data: room, Reads: c.Read}, nil
+	return Rules{Eager: eager, Part: min(eager, cmp.Or(c.Part, eager)), Data: room, Reads: c.Read}, nil
 }
 
 // Form tells how a message of n bytes begins its way to a peer that takes messages in, in the standard mode, which does not
