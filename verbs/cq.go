@@ -7,13 +7,15 @@ import (
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/verbs/internal/ib"
+	"github.com/ibrun/ibrun/verbs/internal/rxe"
 )
 
 // CQ is a completion queue. Its methods may be called by any goroutine at any time.
 type CQ struct {
 	base
 	ib    ib.CQ
-	ch    *Channel // or nil
+	soft  *rxe.Completions // of ib, if that is the provider: they are taken straight from it
+	ch    *Channel         // or nil
 	token uint64
 
 	// peek tells whether the queue is empty. It is nil when every poll has to take the lock: because the provider has none,
@@ -41,6 +43,7 @@ func (c *Context) CreateCQ(n int, ch *Channel) (*CQ, error) {
 		if cq.ib, err = c.ib.CreateCQ(n, to, 0); err != nil {
 			return err
 		}
+		cq.soft = rxe.CompletionsOf(cq.ib)
 		cq.setPeek()
 		cq.token = cq.ib.Token()
 		c.known(cq.token, cq)
@@ -70,6 +73,19 @@ func (cq *CQ) Poll(wc []WC) (int, error) {
 		return 0, nil
 	}
 	cq.mu.Lock()
+	if cq.soft == nil || cq.failed != nil {
+		return cq.poll(wc)
+	}
+	n, failed := cq.soft.Take(castWC(wc))
+	cq.mu.Unlock()
+	if failed {
+		cq.doubt(wc[:n])
+	}
+	return n, nil
+}
+
+// poll is Poll of a queue of another provider, or of one that has failed. The caller has taken the lock; poll gives it back.
+func (cq *CQ) poll(wc []WC) (int, error) {
 	if cq.failed != nil && !cq.rest() {
 		defer cq.mu.Unlock()
 		return 0, cq.failed
@@ -85,12 +101,17 @@ func (cq *CQ) Poll(wc []WC) (int, error) {
 		return 0, err
 	}
 	cq.mu.Unlock()
-	for i := range wc[:n] {
+	cq.doubt(wc[:n])
+	return n, nil
+}
+
+// doubt doubts the queue pairs whose completions have failed.
+func (cq *CQ) doubt(wc []WC) {
+	for i := range wc {
 		if wc[i].Status != StatusSuccess {
 			cq.ctx.doubt(wc[i].QPN)
 		}
 	}
-	return n, nil
 }
 
 // rest tells whether a queue that has failed may still hold completions: when the device was lost.

@@ -218,6 +218,16 @@ func TestRingRetries(t *testing.T) {
 	k.Fail(abi.CmdPostSend, nil)
 	must(t, a.Ring())
 	r.done(1)
+
+	k.Fail(abi.CmdPostSend, syscall.ENOMEM)
+	var e *verbs.Error
+	err := a.Write(2, verbs.Signaled|verbs.Rung, r.mr.Remote(0), r.mr.SGE(0, 8))
+	if !errors.Is(err, verbs.ErrLimit) || !errors.As(err, &e) || e.Post {
+		t.Errorf("a post that rings: %v", err)
+	}
+	k.Fail(abi.CmdPostSend, nil)
+	must(t, a.Write(3, verbs.Signaled|verbs.Rung, r.mr.Remote(0), r.mr.SGE(0, 8)))
+	r.done(2)
 }
 
 // TestEvents takes asynchronous events: of objects, of a port, of what is closed, and too many.

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/ibrun/ibrun/verbs/internal/ib"
+	"github.com/ibrun/ibrun/verbs/internal/rxe"
 )
 
 // SGE is an entry of a scatter/gather list: a piece of a memory region. [MR.SGE] makes it.
@@ -80,7 +81,8 @@ var sends = [...]opcodes{
 
 // Post queues a request. The device sees it at the next Ring; until it completes, the memory that it names belongs to the
 // device. [ErrFull] says that the queue has no room until something completes, [ErrState] that the pair is not ready to
-// send, and [ErrInvalid] that the request makes no sense; nothing is queued then. The request may be reused at once.
+// send, and [ErrInvalid] that the request makes no sense; nothing is queued then. The request may be reused at once. With the
+// flag [Rung] the error can also be one of Ring, whose [Error.Post] is false: then the request has been queued.
 func (q *QP) Post(r *Request) error {
 	imm := r.Imm
 	switch r.Op {
@@ -222,7 +224,7 @@ func (q *QP) BindMW(id uint64, f Flags, mw *MW, mr *MR, off, n int, access Acces
 	next := mw.ib.RKey()&^0xff | (mw.ib.RKey()+1)&0xff
 	q.send.wr.Imm = 0 // libibverbs refuses others
 	q.send.wr.Bind = ib.Bind{MW: mw.ib, RKey: next, MR: mr.ib, Addr: at.Addr, Length: uint64(n), Access: uint32(access)}
-	err = q.list(OpBindMW, id, f, nil)
+	err = q.list(OpBindMW, id, f&^Rung, nil)
 	q.send.mu.Lock()
 	q.send.wr.Bind = ib.Bind{} // so that nothing is kept
 	q.send.mu.Unlock()
@@ -231,7 +233,10 @@ func (q *QP) BindMW(id uint64, f Flags, mw *MW, mr *MR, off, n int, access Acces
 		return 0, err
 	}
 	mw.heldBy(holder)
-	return mw.ib.RKey(), nil
+	if f&Rung != 0 {
+		err = q.Ring()
+	}
+	return mw.ib.RKey(), err
 }
 
 // borrow keeps something that a request names from being closed, until b.leave.
@@ -287,22 +292,23 @@ func (q *QP) list(op Opcode, id uint64, f Flags, sge []SGE) error {
 	if total > s.longest || atomics>>op&1 != 0 && (len(sge) != 1 || total != 8 || s.wr.Remote%8 != 0) {
 		return q.whyNotSize(op, id, total)
 	}
-	s.wr.ID, s.wr.Opcode, s.wr.Flags = id, uint32(op), uint32(f)
+	s.wr.ID, s.wr.Opcode, s.wr.Flags = id, uint32(op), uint32(f&^Rung)
 	if q.soft != nil {
 		if !q.soft.List(&s.wr, castSGE(sge), uint32(total)) {
 			return q.failPost(op, id, ib.ErrFull)
 		}
-		s.unrung = true
-		s.mu.Unlock()
-		return nil
-	}
-	if len(sge) == 1 && len(s.wr.SGE) == 1 { // most have one, and copy is a call
-		s.wr.SGE[0] = ib.SGE(sge[0])
 	} else {
-		s.wr.SGE = s.sge[:copy(s.sge, castSGE(sge))]
+		if len(sge) == 1 && len(s.wr.SGE) == 1 { // most have one, and copy is a call
+			s.wr.SGE[0] = ib.SGE(sge[0])
+		} else {
+			s.wr.SGE = s.sge[:copy(s.sge, castSGE(sge))]
+		}
+		if err := q.ib.Post(&s.wr); err != nil {
+			return q.failPost(op, id, err)
+		}
 	}
-	if err := q.ib.Post(&s.wr); err != nil {
-		return q.failPost(op, id, err)
+	if f&Rung != 0 {
+		return q.ring()
 	}
 	s.unrung = true
 	s.mu.Unlock()
@@ -318,18 +324,19 @@ func (q *QP) bytes(op Opcode, id uint64, f Flags, data []byte) error {
 	if uint64(len(data)) > s.longest || atomics>>op&1 != 0 {
 		return q.whyNotSize(op, id, uint64(len(data)))
 	}
-	s.wr.ID, s.wr.Opcode, s.wr.Flags = id, uint32(op), uint32(f|inlineFlag)
+	s.wr.ID, s.wr.Opcode, s.wr.Flags = id, uint32(op), uint32(f&^Rung|inlineFlag)
 	if q.soft != nil {
 		if !q.soft.Inline(&s.wr, data) {
 			return q.failPost(op, id, ib.ErrFull)
 		}
-		s.unrung = true
-		s.mu.Unlock()
-		return nil
+	} else {
+		s.wr.Inline = s.inline[:copy(s.inline, data)]
+		if err := q.ib.Post(&s.wr); err != nil {
+			return q.failPost(op, id, err)
+		}
 	}
-	s.wr.Inline = s.inline[:copy(s.inline, data)]
-	if err := q.ib.Post(&s.wr); err != nil {
-		return q.failPost(op, id, err)
+	if f&Rung != 0 {
+		return q.ring()
 	}
 	s.unrung = true
 	s.mu.Unlock()
@@ -350,6 +357,12 @@ func (q *QP) Ring() error {
 		s.mu.Unlock()
 		return nil
 	}
+	return q.ring()
+}
+
+// ring tells the device. The caller has taken the lock and found the pair open; ring gives the lock back.
+func (q *QP) ring() error {
+	s := &q.send
 	s.unrung = false
 	if q.soft == nil {
 		err := q.ib.Ring()
@@ -421,6 +434,7 @@ type recvQueue struct {
 	pair   *QP        // nil if the queue is a shared one
 	mu     sync.Mutex // guards the rest, and is held during ib.Recv
 	ib     interface{ Recv(uint64, []ib.SGE) error }
+	soft   *rxe.RecvQueue // of ib, if that is the provider: receives go straight into it
 	open   bool
 	closed bool
 	doubt  int      // of so many receives the pair may have failed before they were posted
@@ -433,6 +447,13 @@ func (r *recvQueue) post(id uint64, sge []SGE) error {
 	r.mu.Lock()
 	if !r.open || r.shared || len(sge) > len(r.sge) {
 		return r.whyNot(id, len(sge))
+	}
+	if r.soft != nil && r.doubt == 0 {
+		if !r.soft.List(id, castSGE(sge)) {
+			return r.fail(id, ib.ErrFull)
+		}
+		r.mu.Unlock()
+		return nil
 	}
 	if len(sge) == 1 { // most have one, and copy is a call
 		r.sge[0] = ib.SGE(sge[0])

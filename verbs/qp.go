@@ -113,7 +113,8 @@ func (q *QP) complete(cfg QPConfig, port PortAttr) {
 		longest = uint64(port.ActiveMTU.Bytes())
 	}
 	q.send = sendQueue{allowed: sends[cfg.Type], longest: longest, sge: make([]ib.SGE, c.SendSGE), inline: make([]byte, c.Inline)}
-	q.recv = recvQueue{base: &q.base, pair: q, ib: q.ib, shared: cfg.SRQ != nil, sge: make([]ib.SGE, c.RecvSGE)}
+	q.recv = recvQueue{base: &q.base, pair: q, ib: q.ib, soft: rxe.RecvsOf(q.ib),
+		shared: cfg.SRQ != nil, sge: make([]ib.SGE, c.RecvSGE)}
 	q.ctx.known(q.token, q)
 }
 

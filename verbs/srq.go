@@ -3,6 +3,7 @@ package verbs
 import (
 	"github.com/ibrun/ibrun/internal/abi/uverbs"
 	"github.com/ibrun/ibrun/verbs/internal/ib"
+	"github.com/ibrun/ibrun/verbs/internal/rxe"
 )
 
 // SRQ is a shared receive queue: queue pairs that have it take their receives from there. Its methods may be called by any
@@ -39,7 +40,7 @@ func (pd *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 			return err
 		}
 		_, sge := s.ib.Cap()
-		s.q = recvQueue{base: &s.base, ib: s.ib, open: true, sge: make([]ib.SGE, sge)}
+		s.q = recvQueue{base: &s.base, ib: s.ib, soft: rxe.RecvsOf(s.ib), open: true, sge: make([]ib.SGE, sge)}
 		s.num, s.token = s.ib.Num(), s.ib.Token()
 		pd.ctx.known(s.token, s)
 		return nil

@@ -1,13 +1,25 @@
 package perftest
 
 import (
+	"runtime"
+
 	"github.com/ibrun/ibrun/internal/ticks"
 	"github.com/ibrun/ibrun/verbs"
 )
 
+// breathe steps aside if it is time.
+func (s *side) breathe() {
+	if s.breath.Due() {
+		s.breath.Reset()
+		runtime.Gosched()
+	}
+}
+
 // await spins until there is a completion. All that are measured take microseconds, so perftest spins as well.
 func (s *side) await(cq *verbs.CQ) error {
+	s.breathe()
 	for {
+		s.breath.Poll()
 		n, err := cq.Poll(s.wc[:1])
 		if err != nil {
 			return err
@@ -20,10 +32,7 @@ func (s *side) await(cq *verbs.CQ) error {
 
 // submit posts a request and tells the device.
 func (s *side) submit(id int, f verbs.Flags) error {
-	if err := s.post(uint64(id), f); err != nil {
-		return err
-	}
-	return s.qp.Ring()
+	return s.post(uint64(id), f|verbs.Rung)
 }
 
 // signal tells whether the request is one of those that make a completion: each Moderation-th, and the last.
@@ -116,6 +125,8 @@ func (s *side) stream() error {
 			}
 			posted++
 		}
+		s.breath.Poll()
+		s.breathe()
 		n, err := s.sendCQ.Poll(s.wc[:])
 		if err != nil {
 			return err
@@ -133,6 +144,8 @@ func (s *side) stream() error {
 // sink receives what stream sends.
 func (s *side) sink() error {
 	for got := 0; got < s.Iterations; {
+		s.breath.Poll()
+		s.breathe()
 		n, err := s.recvCQ.Poll(s.wc[:])
 		if err != nil {
 			return err

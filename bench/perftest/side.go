@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/breath"
 	"github.com/ibrun/ibrun/internal/ticks"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -53,6 +54,7 @@ type side struct {
 	post   func(id uint64, f verbs.Flags) error
 	stamps []uint64 // of the turns, in ticks
 	wc     [16]verbs.WC
+	breath breath.Breath
 
 	took  time.Duration // of the loop
 	ticks uint64        // the same in ticks
@@ -107,9 +109,9 @@ func (s *side) open() error {
 		return err
 	}
 	const peers = verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
-	const line, page = 64, 8192 // halves begin at a cache line, and the whole at a page: what is smaller than a page need not
-	s.half = (s.Size + line - 1) / line * line
-	s.buf = make([]byte, max(2*s.half, page))
+	const page = 4096 // halves begin at a page, as those of perftest do, and so does what is of two pages and more
+	s.half = (s.Size + page - 1) / page * page
+	s.buf = make([]byte, 2*s.half)
 	if s.mr, err = pd.Register(s.buf, verbs.LocalWrite|peers); err != nil {
 		return err
 	}

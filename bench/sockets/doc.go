@@ -26,7 +26,6 @@ type Test struct {
 	Sizes []int         `json:"sizes"` // of messages, in bytes, 1 at least
 	Time  time.Duration `json:"time"`  // that each size takes, about
 	Port  int           `json:"port"`  // on 127.0.0.1
-	PUs   []int         `json:"pus"`   // the processors of server and client; empty: any
 }
 
 // Ops are the operations: those of package bench with two ranks.

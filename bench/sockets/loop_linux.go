@@ -4,15 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/ibrun/ibrun/hw"
 )
 
-// Serve waits for one Call and answers it. It locks the goroutine to a thread, for good, if Test.PUs is set.
+// Serve waits for one Call and answers it.
 func Serve(t Test) error {
 	if err := t.check(); err != nil {
 		return err
@@ -68,16 +65,6 @@ func (t Test) run(fd int, caller bool) (figures map[int]float64, err error) {
 	defer func() { err = errors.Join(err, unix.Close(fd)) }()
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
 		return nil, fmt.Errorf("sockets: %w", err)
-	}
-	if len(t.PUs) == 2 {
-		runtime.LockOSThread()
-		me := 0
-		if caller {
-			me = 1
-		}
-		if err := hw.Bind(t.PUs[me : me+1]); err != nil {
-			return nil, fmt.Errorf("sockets: %w", err)
-		}
 	}
 	figures = map[int]float64{}
 	for _, size := range t.Sizes {

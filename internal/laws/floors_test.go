@@ -16,7 +16,7 @@ import (
 // library and the modules named in go.mod, and tests may import what they need.
 const floors = `
 # Floor 0: small things that know nothing of RDMA or MPI.
-NONE < attrs, internal/ticks, perf/profile, internal/sys, internal/abi/*, internal/laws, internal/conformance;
+NONE < attrs, internal/ticks, internal/breath, perf/profile, internal/sys, internal/abi/*, internal/laws, internal/conformance;
 internal/ticks < perf;
 hw, perf < perf/prom;
 internal/sys < internal/pmi, internal/job;
@@ -49,7 +49,7 @@ fabric, fabric/auto, hw, internal/pmi, internal/job, internal/shm, mpi/internal/
 NONE < mpi/internal/match, mpi/internal/dtype;
 fabric < mpi/internal/pin;
 internal/shm, mpi/internal/dtype < mpi/internal/coll;
-fabric, perf, mpi/internal/match, mpi/internal/pin < mpi/internal/proto;
+fabric, perf, internal/breath, mpi/internal/match, mpi/internal/pin < mpi/internal/proto;
 
 # Floor 5: communicators, messages, collectives.
 attrs, hw, perf, perf/profile, fabric, mpi/internal/* < mpi;
@@ -61,7 +61,7 @@ internal/ticks, perf, mpi < bench;
 mpi < examples/*;
 NONE < docs/dashboards;                                      # a test only
 hw, verbs < examples/pingpong;
-internal/ticks, verbs < bench/perftest;
+internal/ticks, internal/breath, verbs < bench/perftest;
 hw < bench/sockets;
 NONE < cmd/ibrun/internal/rendezvous;
 hw < cmd/ibrun/internal/placement;

@@ -26,6 +26,7 @@ type rig struct {
 	cqs  []*verbs.CQ   // that are polled
 	book *ledger
 	wcs  [16]verbs.WC
+	rung bool // how do rang the last time
 }
 
 // newRig opens the device. When the test ends it is closed.
@@ -190,12 +191,17 @@ func (e *end) post(q verbs.Request) uint64 {
 	return e.sent(q.ID, q.Op, q.Flags, e.Post(&q))
 }
 
-// do queues a signaled request and rings.
+// do queues a signaled request and rings, by flag and by call in turn.
 func (e *end) do(q verbs.Request) uint64 {
 	e.r.t.Helper()
 	q.Flags |= verbs.Signaled
+	if e.r.rung = !e.r.rung; e.r.rung {
+		q.Flags |= verbs.Rung
+	}
 	id := e.post(q)
-	e.ring()
+	if !e.r.rung {
+		e.ring()
+	}
 	return id
 }
 

@@ -19,6 +19,9 @@ func (e *Engine) atOnce(from Route, buf []byte) bool {
 	if e.spin == 0 || from.Rank < 0 || from.Tag < 0 || !e.bare {
 		return false
 	}
+	if e.breath.Due() {
+		e.breathe()
+	}
 	if t := e.table(from.Context); t == &e.dead || !t.Idle() {
 		return false
 	}

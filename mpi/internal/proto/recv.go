@@ -271,6 +271,7 @@ func (e *Engine) progress() bool {
 		// Polling disarms the transport: whoever sleeps on it would not be woken any more.
 		e.parker.kick()
 	}
+	e.breath.Poll()
 	n, err := e.domain.Poll(e.events[:])
 	if err != nil {
 		e.fail(-1, err)

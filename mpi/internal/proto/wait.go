@@ -75,6 +75,9 @@ func (g *goal) met(e *Engine) bool {
 // until then. Where several goroutines wait for the same request, one of them gets it.
 func (e *Engine) wait(r *Request, op perf.Op) error {
 	gen := r.gen
+	if e.breath.Due() {
+		e.breathe()
+	}
 	for i := 0; r.state == active && r.gen == gen; i++ {
 		if e.broken != nil {
 			return e.broken
@@ -156,6 +159,14 @@ func (e *Engine) stepAside() {
 		runtime.Gosched()
 	}
 	yieldProcessor()
+	e.lock()
+}
+
+// breathe steps aside. The caller holds the lock, and has seen nothing yet that may change meanwhile.
+func (e *Engine) breathe() {
+	e.breath.Reset()
+	e.unlock()
+	runtime.Gosched()
 	e.lock()
 }
 

@@ -34,8 +34,16 @@ type cq struct {
 	c      *context
 	handle uint32
 	token  uint64
-	completions
+	Completions
 	notifier *uverbs.Notifier
+}
+
+// CompletionsOf is the ring of a completion queue that is one of this package's, else nil.
+func CompletionsOf(q ib.CQ) *Completions {
+	if q, ok := q.(*cq); ok {
+		return &q.Completions
+	}
+	return nil
 }
 
 func (c *context) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {

@@ -17,7 +17,7 @@ type qp struct {
 	token       uint64
 	cap         ib.Cap
 	send        SendQueue
-	receives
+	RecvQueue
 }
 
 // SendQueue is the send queue of a queue pair. Who knows that it is one of these posts what has not been copied for it, with
@@ -31,6 +31,17 @@ type SendQueue struct {
 func QueueOf(q ib.QP) *SendQueue {
 	if q, ok := q.(*qp); ok {
 		return &q.send
+	}
+	return nil
+}
+
+// RecvsOf is the receive queue of a queue pair, or a shared one, that is one of this package's, else nil.
+func RecvsOf(q interface{ Recv(uint64, []ib.SGE) error }) *RecvQueue {
+	switch q := q.(type) {
+	case *qp:
+		return &q.RecvQueue
+	case *srq:
+		return &q.RecvQueue
 	}
 	return nil
 }
@@ -90,10 +101,10 @@ func (p *pd) CreateQP(init ib.QPInit) (ib.QP, error) {
 		return nil, err
 	}
 	q.cap = ib.Cap{
-		SendWR: q.send.ring.capacity(), RecvWR: q.receives.capacity(),
+		SendWR: q.send.ring.capacity(), RecvWR: q.RecvQueue.capacity(),
 		// What the driver says it can take must also have room in the slots.
 		SendSGE: min(r.MaxSendSGE, q.send.ring.room(sendFixed)/sgeBytes),
-		RecvSGE: min(r.MaxRecvSGE, q.receives.room(recvFixed)/sgeBytes),
+		RecvSGE: min(r.MaxRecvSGE, q.RecvQueue.room(recvFixed)/sgeBytes),
 		Inline:  min(r.MaxInlineData, q.send.ring.room(sendFixed)),
 	}
 	q.send.bell = p.c.u.NewDoorbell(q.handle)
@@ -105,7 +116,7 @@ func (q *qp) use(at *rxe.CreateQPResp, shared bool) (err error) {
 	if q.send.ring, err = q.c.mapRing(at.SQ, sendFixed); err != nil || shared {
 		return err
 	}
-	q.receives.ring, err = q.c.mapRing(at.RQ, recvFixed)
+	q.RecvQueue.ring, err = q.c.mapRing(at.RQ, recvFixed)
 	return err
 }
 
@@ -162,7 +173,7 @@ func (q *qp) Close() error {
 	if _, err := q.c.u.DestroyQP(q.handle); err != nil && !gone(err) {
 		return err
 	}
-	return errors.Join(q.c.unmapRing(&q.send.ring), q.c.unmapRing(&q.receives.ring))
+	return errors.Join(q.c.unmapRing(&q.send.ring), q.c.unmapRing(&q.RecvQueue.ring))
 }
 
 // gone tells that a device was removed, and the kernel has destroyed all objects with it. What is ours remains to be released.
@@ -174,7 +185,7 @@ type srq struct {
 	handle, num uint32
 	token       uint64
 	sge         uint32
-	receives
+	RecvQueue
 }
 
 func (p *pd) CreateSRQ(wr, sge, limit uint32) (ib.SRQ, error) {

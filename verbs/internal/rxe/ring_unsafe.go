@@ -114,26 +114,36 @@ func (r *ring) rewind() {
 	}
 }
 
-// completions is a ring that the driver fills with completions.
-type completions struct{ ring }
+// Completions is a ring that the driver fills with completions. Who knows that a completion queue is one of these polls it with
+// several calls less than by the seam.
+type Completions struct{ ring }
 
-// Poll copies them out.
-func (r *completions) Poll(wc []ib.WC) (int, error) {
+// Poll takes completions.
+func (r *Completions) Poll(wc []ib.WC) (int, error) {
+	n, _ := r.Take(wc)
+	return n, nil
+}
+
+// Take is Poll, and tells besides whether there are failed ones among them.
+func (r *Completions) Take(wc []ib.WC) (n int, failed bool) {
 	at := atomic.LoadUint32(r.consumer) & r.mask // only we write it
 	have := (atomic.LoadUint32(r.producer) - at) & r.mask
-	n := min(int(have), len(wc))
-	if n == 0 {
-		return 0, nil
-	}
-	for i := range wc[:n] {
-		wc[i] = *(*ib.WC)(unsafe.Add(r.data, uintptr(at)<<r.log2))
-		if f := wc[i].Flags; f&kernelInvalidate != 0 {
-			wc[i].Flags = f&^kernelInvalidate | userInvalidate
+	status := uint32(0)
+	for n < len(wc) && have > 0 {
+		w := &wc[n]
+		*w = *(*ib.WC)(unsafe.Add(r.data, uintptr(at)<<r.log2))
+		if w.Flags&kernelInvalidate != 0 {
+			w.Flags = w.Flags&^kernelInvalidate | userInvalidate
 		}
+		status |= w.Status
 		at = (at + 1) & r.mask
+		have--
+		n++
 	}
-	atomic.StoreUint32(r.consumer, at) // the driver may reuse the slots from here on
-	return n, nil
+	if n > 0 {
+		atomic.StoreUint32(r.consumer, at) // the driver may reuse the slots from here on
+	}
+	return n, status != 0
 }
 
 // putList fills a slot of a send queue with a request and a list of so many bytes.
@@ -191,14 +201,23 @@ func putOp(w *rxe.SendWQE, wr *ib.SendWR) {
 	}
 }
 
-// receives is the ring of a receive queue, shared or not.
-type receives struct{ ring }
+// RecvQueue is the ring of a receive queue, shared or not. Who knows that it is one of these posts what has not been copied for
+// it, with several calls less than by the seam.
+type RecvQueue struct{ ring }
 
 // Recv queues a receive.
-func (r *receives) Recv(id uint64, sge []ib.SGE) error {
+func (r *RecvQueue) Recv(id uint64, sge []ib.SGE) error {
+	if !r.List(id, sge) {
+		return ib.ErrFull
+	}
+	return nil
+}
+
+// List is Recv. It reports false if the queue is full.
+func (r *RecvQueue) List(id uint64, sge []ib.SGE) bool {
 	slot := r.free()
 	if slot == nil {
-		return ib.ErrFull
+		return false
 	}
 	w := (*rxe.RecvWQE)(slot)
 	*w = rxe.RecvWQE{WRID: id}
@@ -210,7 +229,7 @@ func (r *receives) Recv(id uint64, sge []ib.SGE) error {
 	w.DMA.Length, w.DMA.Resid, w.DMA.NumSGE = total, total, uint32(len(sge))
 	r.filled()
 	r.publish()
-	return nil
+	return true
 }
 
 // bytesOf is the memory of a kernel struct, for answers of the driver.

@@ -36,7 +36,7 @@ func TestRingFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := receives{r}
+	q := RecvQueue{r}
 	post := func(id uint64) error { return q.Recv(id, []ib.SGE{{Addr: id << 8, Len: 5, LKey: 7}, {Len: 6}}) }
 	for id := range uint64(7) {
 		if err := post(id); err != nil {
@@ -145,7 +145,7 @@ func TestPoll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := completions{r}
+	q := Completions{r}
 	var put, got uint64
 	for piece := range 40 {
 		for (head.ProducerIndex+1)&head.IndexMask != head.ConsumerIndex {
@@ -194,7 +194,7 @@ func TestRingWildIndices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recv, done := receives{r}, completions{r}
+	recv, done := RecvQueue{r}, Completions{r}
 	for i := range uint32(1000) {
 		atomic.StoreUint32(&head.ConsumerIndex, i*0x9e3779b9)
 		if err := recv.Recv(uint64(i), nil); err != nil && err != ib.ErrFull {
@@ -218,7 +218,7 @@ func FuzzRing(f *testing.F) {
 			return
 		}
 		sge := make([]ib.SGE, r.room(recvFixed)/sgeBytes)
-		recv, done := receives{r}, completions{r}
+		recv, done := RecvQueue{r}, Completions{r}
 		for i := range posts {
 			if err := recv.Recv(uint64(i), sge); err != nil && err != ib.ErrFull {
 				t.Fatal(err)
@@ -236,14 +236,17 @@ func TestRingAllocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, done := &qp{send: SendQueue{ring: r}, receives: receives{r}}, completions{r}
+	q, done := &qp{send: SendQueue{ring: r}, RecvQueue: RecvQueue{r}}, Completions{r}
 	wr := &ib.SendWR{Opcode: opWrite, SGE: make([]ib.SGE, 2)}
 	wc := make([]ib.WC, 4)
 	calls := map[string]func(){
 		"Post":    func() { q.Post(wr); atomic.StoreUint32(&head.ConsumerIndex, q.send.ring.next) },
 		"Publish": q.send.Publish,
-		"Recv":    func() { q.Recv(1, wr.SGE); atomic.StoreUint32(&head.ConsumerIndex, q.receives.next) },
-		"Poll":    func() { done.Poll(wc) },
+		"List": func() {
+			q.RecvQueue.List(1, wr.SGE)
+			atomic.StoreUint32(&head.ConsumerIndex, q.RecvQueue.next)
+		},
+		"Take": func() { done.Take(wc) },
 	}
 	for name, call := range calls {
 		if n := testing.AllocsPerRun(100, call); n != 0 {

@@ -36,9 +36,9 @@
 // # verbs
 //
 // The programs of perftest and package bench/perftest run in turn on one RDMA device, each as a server and a client on
-// this machine, ours once through each provider of package verbs. A first run of perftest tells how many iterations fill
-// the time of a run, and each of its runs which queue depth, moderation, inline size and path MTU it has chosen: ours
-// takes the same. The lines are those of versus with a field more:
+// this machine, with a core for each if there are two, ours once through each provider of package verbs. A first run of
+// perftest tells how many iterations fill the time of a run, and each of its runs which queue depth, moderation, inline size
+// and path MTU it has chosen: ours takes the same. The lines are those of versus with a field more:
 //
 //	{"op":"send_lat","ranks":2,"size":8,"unit":"us","ours":12.1,"peer":11.9,"peer_name":"perftest","ratio":0.98,"provider":"rxe"}
 //

@@ -18,12 +18,14 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/bench/perftest"
+	"github.com/ibrun/ibrun/hw"
 )
 
 // duo is a server and a client that measure together.
 type duo struct {
 	server, client []string // command lines
 	environ        []string
+	bound          bool                            // each stays on a processor of its own, if there are two
 	piped          bool                            // each hears the other on descriptor 3 and speaks on descriptor 4
 	ready          func(ctx context.Context) error // returns when the client can be started
 }
@@ -52,7 +54,11 @@ func (d duo) run(ctx context.Context) (string, error) {
 			}
 		}()
 	}
-	if err := server.Start(); err != nil {
+	on, err := d.processors()
+	if err != nil {
+		return "", err
+	}
+	if err := server.start(on[0]); err != nil {
 		return "", err
 	}
 	served := make(chan struct{})
@@ -62,9 +68,8 @@ func (d duo) run(ctx context.Context) (string, error) {
 			fail(server.explain(err))
 		}
 	}()
-	err := d.ready(ctx)
-	if err == nil {
-		err = client.Start()
+	if err = d.ready(ctx); err == nil {
+		err = client.start(on[1])
 	}
 	if err != nil {
 		fail(err)
@@ -90,6 +95,35 @@ func (d duo) half(ctx context.Context, words []string) *half {
 	h.Cancel = func() error { return h.Process.Signal(syscall.SIGTERM) }
 	h.WaitDelay = farewell
 	return h
+}
+
+// processors are those that server and client may run on; an empty list is any.
+func (d duo) processors() (on [2][]int, err error) {
+	if !d.bound {
+		return on, nil
+	}
+	pus, err := hw.Affinity()
+	if err == nil && len(pus) > 1 {
+		on = [2][]int{pus[:1], pus[1:2]}
+	}
+	return on, err
+}
+
+// start starts the process on these processors only.
+func (h *half) start(pus []int) error {
+	if len(pus) == 0 {
+		return h.Start()
+	}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: with the goroutine ends the thread, and what it is bound to
+		err := hw.Bind(pus)
+		if err == nil {
+			err = h.Start()
+		}
+		started <- err
+	}()
+	return <-started
 }
 
 func (h *half) explain(err error) error {
@@ -124,7 +158,7 @@ func (c *command) runOurs(ctx context.Context, t perftest.Test, tell bool) (figu
 	words := func(r perftest.Role) []string {
 		return []string{c.self, "bench", "verbs", sideWord, string(r), string(text)}
 	}
-	d := duo{server: words(perftest.Server), client: words(perftest.Client), environ: c.neutral(), piped: true,
+	d := duo{server: words(perftest.Server), client: words(perftest.Client), environ: c.neutral(), bound: true, piped: true,
 		ready: func(context.Context) error { return nil }}
 	if tell {
 		c.say("%s", commandLine(d.client))
@@ -186,7 +220,7 @@ func (p *peerDuo) try(ctx context.Context, c *command, tell bool) (float64, erro
 	// -F: it does not complain when the processor changes its speed.
 	server := []string{p.op.Program(), "-F", "-d", p.device, "-s", strconv.Itoa(p.size), "-n", strconv.Itoa(p.iterations),
 		"-p", strconv.Itoa(port)}
-	d := duo{server: server, client: append(server[:len(server):len(server)], "127.0.0.1"), environ: c.neutral(),
+	d := duo{server: server, client: append(server[:len(server):len(server)], "127.0.0.1"), environ: c.neutral(), bound: true,
 		ready: func(ctx context.Context) error { return untilListening(ctx, port) }}
 	if tell {
 		c.say("%s", commandLine(d.client))

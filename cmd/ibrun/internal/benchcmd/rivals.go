@@ -13,7 +13,6 @@ import (
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/bench/perftest"
 	"github.com/ibrun/ibrun/bench/sockets"
-	"github.com/ibrun/ibrun/hw"
 )
 
 // rival is something to compare with that is no MPI: it moves bytes between two processes, and stands for what the way itself
@@ -77,10 +76,6 @@ const socketsWord = "sockets"
 
 // bareSockets are two processes of this program that spin on two sockets.
 func (c *command) bareSockets(context.Context) (*contender, error) {
-	pus, err := hw.Affinity()
-	if err != nil {
-		return nil, err
-	}
 	words := func(role string, t sockets.Test) []string {
 		text, err := json.Marshal(t)
 		if err != nil {
@@ -89,11 +84,7 @@ func (c *command) bareSockets(context.Context) (*contender, error) {
 		return []string{c.self, "bench", "versus", socketsWord, role, string(text)}
 	}
 	test := func(j job) sockets.Test {
-		t := sockets.Test{Op: j.op.Name, Sizes: j.sizes, Time: j.time}
-		if len(pus) > 1 {
-			t.PUs = pus[:2]
-		}
-		return t
+		return sockets.Test{Op: j.op.Name, Sizes: j.sizes, Time: j.time}
 	}
 	p := &contender{version: buildVersion(), built: "go build", least: 1,
 		words: func(j job) []string { return words(string(perftest.Client), test(j)) }}
@@ -103,7 +94,7 @@ func (c *command) bareSockets(context.Context) (*contender, error) {
 			return nil, err
 		}
 		d := duo{server: words(string(perftest.Server), t), client: words(string(perftest.Client), t), environ: c.neutral(),
-			ready: func(ctx context.Context) error { return untilListening(ctx, t.Port) }}
+			bound: true, ready: func(ctx context.Context) error { return untilListening(ctx, t.Port) }}
 		out, err := d.run(ctx)
 		if err == nil {
 			err = json.Unmarshal([]byte(out), &figures)

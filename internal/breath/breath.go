@@ -1,0 +1,46 @@
+// Package breath keeps a goroutine that polls from being stopped by the runtime.
+//
+// A goroutine that has had its processor for ten milliseconds is stopped by a signal of the runtime's (runtime/proc.go, retake).
+// On a real machine that costs some microseconds. An emulated one forgets its translations of addresses with every signal, which
+// takes two processes that send each other short messages a tenth of their time. So whoever polls for long steps aside before it
+// comes to that: every few milliseconds, where nothing waits for it.
+package breath
+
+import "time"
+
+const (
+	interval = 4 * time.Millisecond // from one to the next, about
+	fewest   = 1 << 6               // polls between two
+	most     = 1 << 24
+)
+
+// Breath tells when it is time to step aside, by the number of polls, since the clock is dear. How many make one due depends on
+// how long a poll takes, and is found by looking at the clock when one is taken. The zero Breath is ready. Its methods are called
+// by one goroutine at a time.
+type Breath struct {
+	polls, enough uint
+	last          time.Time
+}
+
+// Poll counts a poll.
+func (b *Breath) Poll() { b.polls++ }
+
+// Due tells whether it is time.
+func (b *Breath) Due() bool { return b.polls > b.enough }
+
+// Reset begins the time to the next one. The caller steps aside then, by runtime.Gosched.
+func (b *Breath) Reset() {
+	now := time.Now()
+	b.adapt(now.Sub(b.last))
+	b.last, b.polls = now, 0
+}
+
+// adapt makes it more or fewer polls if the last ones took so long.
+func (b *Breath) adapt(since time.Duration) {
+	switch {
+	case since < interval/2:
+		b.enough = min(2*b.enough, most)
+	case since > 2*interval: // or there was something else to do than to poll
+		b.enough = max(b.enough/2, fewest)
+	}
+}
