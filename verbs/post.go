@@ -81,8 +81,10 @@ var sends = [...]opcodes{
 
 // Post queues a request. The device sees it at the next Ring; until it completes, the memory that it names belongs to the
 // device. [ErrFull] says that the queue has no room until something completes, [ErrState] that the pair is not ready to
-// send, and [ErrInvalid] that the request makes no sense; nothing is queued then. The request may be reused at once. With the
-// flag [Rung] the error can also be one of Ring, whose [Error.Post] is false: then the request has been queued.
+// send, and [ErrInvalid] that the request makes no sense; nothing is queued then. The request may be reused at once.
+//
+// With the flag [Rung] the error can also be one of Ring, whose [Error.Post] is false: then the request has been queued, unless
+// [Error.Dropped] counts it. If the request itself is refused nothing is rung: call Ring before waiting for room.
 func (q *QP) Post(r *Request) error {
 	imm := r.Imm
 	switch r.Op {
@@ -201,7 +203,7 @@ func (q *QP) LocalInvalidate(id uint64, f Flags, rkey uint32) error {
 // right BindMW.
 //
 // A window of type 2 belongs to the pair: from here on [QP.Close] is [ErrBusy] until the window is bound to another pair or
-// closed, also if it was invalidated since, which only the device knows.
+// closed, also if it was invalidated since, which only the device knows. With [Rung] there is a key also beside an error of Ring.
 func (q *QP) BindMW(id uint64, f Flags, mw *MW, mr *MR, off, n int, access Access) (rkey uint32, err error) {
 	at := mr.Remote(off)
 	mr.SGE(off, n)                                  // panics if they are not in the region
@@ -440,7 +442,7 @@ type recvQueue struct {
 	doubt  int      // of so many receives the pair may have failed before they were posted
 	lost   bool     // with the device
 	shared bool     // the pair has an SRQ in place of it
-	sge    []ib.SGE // the list is copied here, so that what the caller passes need not be in the heap
+	sge    []ib.SGE // a list that does not go straight into the queue is copied here, so that what is passed need not be in the heap
 }
 
 func (r *recvQueue) post(id uint64, sge []SGE) error {
@@ -449,7 +451,7 @@ func (r *recvQueue) post(id uint64, sge []SGE) error {
 		return r.whyNot(id, len(sge))
 	}
 	if r.soft != nil && r.doubt == 0 {
-		if !r.soft.List(id, castSGE(sge)) {
+		if !r.soft.Put(id, castSGE(sge)) {
 			return r.fail(id, ib.ErrFull)
 		}
 		r.mu.Unlock()

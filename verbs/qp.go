@@ -106,7 +106,7 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 // complete fills in what is known once the device has made the pair.
 func (q *QP) complete(cfg QPConfig, port PortAttr) {
 	q.cfg, q.num, q.token = cfg, q.ib.Num(), q.ib.Token()
-	q.soft = rxe.QueueOf(q.ib)
+	q.soft = rxe.SendsOf(q.ib)
 	c := q.ib.Cap()
 	longest := uint64(port.MaxMsgSize)
 	if cfg.Type == UD {

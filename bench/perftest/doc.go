@@ -16,7 +16,8 @@
 //     holds as many as its depth, and completions are polled. The figure is all bytes by the time from the first post
 //     to the last completion. MB are 10^6 bytes, those of perftest 2^20: a [Report] has ours.
 //
-// The loops are perftest's, step for step: when a receive is posted again, and which requests make a completion. So are
-// depth, inline size and path MTU, because perftest prints what it has chosen for the device, and [Op.ParseReport] returns
-// it as the [Settings] for ours. The clock of single turns is the processor's cycle counter in both.
+// The loops are perftest's, step for step: when a receive is posted again, and which requests make a completion; only that
+// ours step aside every few milliseconds, which spares them a signal of Go's runtime. So are depth, inline size and path
+// MTU, because perftest prints what it has chosen for the device, and [Op.ParseReport] returns it as the [Settings] for
+// ours. The clock of single turns is the processor's cycle counter in both.
 package perftest

@@ -109,7 +109,7 @@ func (s *side) open() error {
 		return err
 	}
 	const peers = verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
-	const page = 4096 // halves begin at a page, as those of perftest do, and so does what is of two pages and more
+	const page = 4096 // both halves begin at one, as those of perftest do: Go lays what has two and more at a page
 	s.half = (s.Size + page - 1) / page * page
 	s.buf = make([]byte, 2*s.half)
 	if s.mr, err = pd.Register(s.buf, verbs.LocalWrite|peers); err != nil {

@@ -40,7 +40,7 @@ func (b *Breath) adapt(since time.Duration) {
 	switch {
 	case since < interval/2:
 		b.enough = min(2*b.enough, most)
-	case since > 2*interval: // or there was something else to do than to poll
-		b.enough = max(b.enough/2, fewest)
+	case since > 2*interval: // polls take longer, or there was something else to do
+		b.enough = max(uint(float64(b.enough)*float64(interval)/float64(since)), fewest)
 	}
 }

@@ -10,15 +10,18 @@ import (
 func TestAdapt(t *testing.T) {
 	const allowed = 10 * time.Millisecond
 	for _, poll := range []time.Duration{5 * time.Nanosecond, 100 * time.Nanosecond, 2 * time.Microsecond, 60 * time.Microsecond} {
-		var b Breath
-		b.adapt(time.Hour) // since the zero time
-		between := time.Duration(0)
-		for range 64 {
-			between = time.Duration(b.enough+1) * poll
-			b.adapt(between)
-		}
-		if between < interval/2 || between >= allowed {
-			t.Errorf("with polls of %v one every %v", poll, between)
+		var rising Breath
+		rising.adapt(time.Hour) // since the zero time
+		falling := Breath{enough: most}
+		for _, b := range []*Breath{&rising, &falling} {
+			between := time.Duration(0)
+			for range 20 {
+				between = time.Duration(b.enough+1) * poll
+				b.adapt(between)
+			}
+			if between < interval/2 || between >= allowed {
+				t.Errorf("with polls of %v one every %v", poll, between)
+			}
 		}
 	}
 }

@@ -62,7 +62,7 @@ mpi < examples/*;
 NONE < docs/dashboards;                                      # a test only
 hw, verbs < examples/pingpong;
 internal/ticks, internal/breath, verbs < bench/perftest;
-hw < bench/sockets;
+NONE < bench/sockets;
 NONE < cmd/ibrun/internal/rendezvous;
 hw < cmd/ibrun/internal/placement;
 hw, perf < cmd/ibrun/internal/report;

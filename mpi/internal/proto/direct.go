@@ -14,13 +14,13 @@ type direct struct {
 // atOnce receives a message that comes within some polls. If it reports false the receive has not begun, or it has become
 // e.direct.r.
 func (e *Engine) atOnce(from Route, buf []byte) bool {
+	if e.breath.Due() {
+		e.breathe() // first: the direct receive is one for all goroutines
+	}
 	d := &e.direct
 	d.r = nil
 	if e.spin == 0 || from.Rank < 0 || from.Tag < 0 || !e.bare {
 		return false
-	}
-	if e.breath.Due() {
-		e.breathe()
 	}
 	if t := e.table(from.Context); t == &e.dead || !t.Idle() {
 		return false

@@ -3,10 +3,13 @@ package proto
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
+	"github.com/ibrun/ibrun/internal/breath"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -152,5 +155,32 @@ func TestDirectReceivesKeepTheOrder(t *testing.T) {
 	}
 	if rs, ms := es[1].Waiting(testContext); rs+ms != 0 {
 		t.Errorf("%d receives and %d messages are left", rs, ms)
+	}
+}
+
+// A receive that steps aside before it begins does not take what another goroutine does meanwhile for its own.
+func TestDirectReceiveStepsAside(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the other goroutine runs when this one steps aside, and not before
+	es := open(t, 2, nil, func(c *Config) { c.Crowded = false })
+	for _, tag := range []int32{9, 2, 1} {
+		if err := es[0].Send(to(0, 1, tag), []byte{byte(tag)}, Standard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	receive := func(tag int32) error {
+		buf := make([]byte, 1)
+		if st, err := es[1].Recv(from(0, tag), buf); err != nil || buf[0] != byte(tag) || st.Tag != tag {
+			return fmt.Errorf("receive of tag %d: %d, %+v, %w", tag, buf[0], st, err)
+		}
+		return nil
+	}
+	other := make(chan error, 1)
+	go func() { other <- receive(2) }() // becomes a request, since that of tag 9 comes before
+	es[1].breath = breath.Breath{}
+	if es[1].breath.Poll(); !es[1].breath.Due() {
+		t.Fatal("it will not step aside")
+	}
+	if err := errors.Join(receive(1), <-other, receive(9)); err != nil {
+		t.Error(err)
 	}
 }

@@ -162,7 +162,8 @@ func (e *Engine) stepAside() {
 	e.lock()
 }
 
-// breathe steps aside. The caller holds the lock, and has seen nothing yet that may change meanwhile.
+// breathe steps aside, and lets the lock go meanwhile. It is called where a wait begins, before anything is looked at that others
+// may change.
 func (e *Engine) breathe() {
 	e.breath.Reset()
 	e.unlock()
@@ -279,6 +280,9 @@ func (e *Engine) WaitAtLeast(op perf.Op, n int, w *uint64, v uint64, sleepers *u
 	}
 	e.lock()
 	defer e.unlock()
+	if e.breath.Due() {
+		e.breathe()
+	}
 	defer e.book.Leave(e.rec.Enter(op, -1, -1, n))
 	g := goal{what: wordReached, word: w, value: v, sleepers: sleepers}
 	e.await(&g)

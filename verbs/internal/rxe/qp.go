@@ -27,8 +27,8 @@ type SendQueue struct {
 	bell *uverbs.Doorbell
 }
 
-// QueueOf is the send queue of a queue pair that is one of this package's, else nil.
-func QueueOf(q ib.QP) *SendQueue {
+// SendsOf is the send queue of a queue pair that is one of this package's, else nil.
+func SendsOf(q ib.QP) *SendQueue {
 	if q, ok := q.(*qp); ok {
 		return &q.send
 	}

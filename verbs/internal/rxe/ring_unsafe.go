@@ -207,14 +207,14 @@ type RecvQueue struct{ ring }
 
 // Recv queues a receive.
 func (r *RecvQueue) Recv(id uint64, sge []ib.SGE) error {
-	if !r.List(id, sge) {
+	if !r.Put(id, sge) {
 		return ib.ErrFull
 	}
 	return nil
 }
 
-// List is Recv. It reports false if the queue is full.
-func (r *RecvQueue) List(id uint64, sge []ib.SGE) bool {
+// Put is Recv. It reports false if the queue is full.
+func (r *RecvQueue) Put(id uint64, sge []ib.SGE) bool {
 	slot := r.free()
 	if slot == nil {
 		return false

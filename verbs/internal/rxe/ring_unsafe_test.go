@@ -242,8 +242,8 @@ func TestRingAllocs(t *testing.T) {
 	calls := map[string]func(){
 		"Post":    func() { q.Post(wr); atomic.StoreUint32(&head.ConsumerIndex, q.send.ring.next) },
 		"Publish": q.send.Publish,
-		"List": func() {
-			q.RecvQueue.List(1, wr.SGE)
+		"Put": func() {
+			q.RecvQueue.Put(1, wr.SGE)
 			atomic.StoreUint32(&head.ConsumerIndex, q.RecvQueue.next)
 		},
 		"Take": func() { done.Take(wc) },

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,7 +26,7 @@ import (
 type duo struct {
 	server, client []string // command lines
 	environ        []string
-	bound          bool                            // each stays on a processor of its own, if there are two
+	bound          bool                            // each stays on a core of its own, if there are two
 	piped          bool                            // each hears the other on descriptor 3 and speaks on descriptor 4
 	ready          func(ctx context.Context) error // returns when the client can be started
 }
@@ -102,11 +103,20 @@ func (d duo) processors() (on [2][]int, err error) {
 	if !d.bound {
 		return on, nil
 	}
-	pus, err := hw.Affinity()
-	if err == nil && len(pus) > 1 {
-		on = [2][]int{pus[:1], pus[1:2]}
+	allowed, err := hw.Affinity()
+	if err != nil {
+		return on, err
 	}
-	return on, err
+	top, err := hw.Read(os.DirFS("/"), hw.OnlyPUs)
+	if err != nil {
+		return on, err
+	}
+	pus := slices.DeleteFunc(top.PUs, func(p hw.PU) bool { return !slices.Contains(allowed, p.ID) })
+	other := slices.IndexFunc(pus, func(p hw.PU) bool { return p.Core != pus[0].Core })
+	if other < 0 {
+		return on, nil
+	}
+	return [2][]int{{pus[0].ID}, {pus[other].ID}}, nil
 }
 
 // start starts the process on these processors only.
@@ -116,7 +126,7 @@ func (h *half) start(pus []int) error {
 	}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: with the goroutine ends the thread, and what it is bound to
+		runtime.LockOSThread() // for good: after the goroutine the runtime uses the thread no more, which stays bound
 		err := hw.Bind(pus)
 		if err == nil {
 			err = h.Start()
