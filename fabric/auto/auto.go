@@ -65,8 +65,8 @@ func ParseTransports(list string) ([]string, error) {
 }
 
 // FromEnv sets what the user's environment says about the choice: IBRUN_TRANSPORT lists transports as [ParseTransports] takes
-// them, IBRUN_TCP_INTERFACES network interfaces, and IBRUN_SHM_STREAM and IBRUN_TCP_EAGER are lengths in bytes. It should be the
-// same at every process.
+// them, IBRUN_TCP_INTERFACES network interfaces, and IBRUN_SHM_STREAM, IBRUN_TCP_EAGER and IBRUN_TCP_STREAM are lengths in bytes.
+// It should be the same at every process.
 func (n *Node) FromEnv(getenv func(string) string) (err error) {
 	if n.Transports, err = ParseTransports(getenv("IBRUN_TRANSPORT")); err != nil {
 		return fmt.Errorf("IBRUN_TRANSPORT: %w", err)
@@ -77,7 +77,10 @@ func (n *Node) FromEnv(getenv func(string) string) (err error) {
 	if n.Thresholds.ShmStream, err = length(getenv, shmStream, math.MaxInt32); err != nil {
 		return err
 	}
-	n.Thresholds.TCPEager, err = length(getenv, tcpEager, new(tcp.Transport).Caps().MaxSend)
+	if n.Thresholds.TCPEager, err = length(getenv, tcpEager, new(tcp.Transport).Caps().MaxSend); err != nil {
+		return err
+	}
+	n.Thresholds.TCPStream, err = length(getenv, tcpStream, math.MaxInt32)
 	return err
 }
 
@@ -85,6 +88,7 @@ func (n *Node) FromEnv(getenv func(string) string) (err error) {
 const (
 	shmStream = "IBRUN_SHM_STREAM"
 	tcpEager  = "IBRUN_TCP_EAGER"
+	tcpStream = "IBRUN_TCP_STREAM"
 )
 
 // length is a variable that is a number of bytes, 0 if it is not set.

@@ -61,10 +61,11 @@ func (n Node) Ways() ([]Way, error) {
 	if n.may("tcp") {
 		t := n.tcp()
 		ws = append(ws, Way{
-			Transport: "tcp", Between: far, Caps: t.Caps(), Stream: t.Stream(), Err: t.Probe(),
+			Transport: "tcp", Between: far, Caps: t.Caps(), Stream: t.Streams(), Err: t.Probe(),
 			Limits: []Limit{
 				{"message", t.Caps().MaxSend, "format", "", ""},
 				{"eager", t.Caps().Eager, source(n.Thresholds.TCPEager, tcpEager), tcpEager, "TCPEager"},
+				{"stream", t.Streams(), source(n.Thresholds.TCPStream, tcpStream), tcpStream, "TCPStream"},
 			},
 		})
 	}
@@ -126,5 +127,5 @@ func (n Node) rdma() *rc.Transport {
 }
 
 func (n Node) tcp() *tcp.Transport {
-	return &tcp.Transport{Key: n.Key, Interfaces: n.Interfaces, Eager: n.Thresholds.TCPEager}
+	return &tcp.Transport{Key: n.Key, Interfaces: n.Interfaces, Eager: n.Thresholds.TCPEager, Stream: n.Thresholds.TCPStream}
 }

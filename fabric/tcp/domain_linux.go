@@ -36,6 +36,7 @@ type Domain struct {
 	linger   time.Duration
 	window   int
 	caps     fabric.Caps
+	streams  int // Transport.Streams
 	mine     []iface
 	address  []byte
 	closed   bool
@@ -76,7 +77,7 @@ const (
 
 func open(t *Transport, cfg *fabric.Config, chosen []iface) (fabric.Domain, error) {
 	d := &Domain{self: cfg.Self, key: t.Key, timeout: t.timeout(), linger: t.linger(), window: t.window,
-		caps: t.Caps(), mine: chosen, peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1}}
+		caps: t.Caps(), streams: t.Streams(), mine: chosen, peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1}}
 	if err := d.setUp(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}

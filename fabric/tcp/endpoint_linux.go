@@ -231,8 +231,8 @@ func (e *endpoint) sendSelf(header, payload []byte) error {
 	return nil
 }
 
-// Stream is 0: what is longer than one message is read, without a copy of ours.
-func (e *endpoint) Stream() int { return 0 }
+// Stream is [Transport.Streams].
+func (e *endpoint) Stream() int { return e.d.streams }
 
 // Write is not possible: memory is streamed to whoever reads it, not into peers.
 func (e *endpoint) Write([]byte, fabric.Region, fabric.RemoteKey, uint64) (bool, error) {

@@ -38,21 +38,29 @@ func TestHook(t *testing.T) {
 
 func BenchmarkTCP(b *testing.B) { fabrictest.Bench(b, through("127.0.0.1/32", 0)) }
 
-// TestEager: a limit that no message could hold is an error, and one that is set is what the domain says.
-func TestEager(t *testing.T) {
-	for _, eager := range []int{-1, maxSend + 1} {
-		if _, err := (&Transport{Eager: eager, Interfaces: []string{"lo"}}).Open(t.Context(), &fabric.Config{Size: 1}); err == nil {
-			t.Errorf("%d was taken", eager)
+// TestLimits: a limit that no message could hold is an error, and those that are set are what domain and endpoint say.
+func TestLimits(t *testing.T) {
+	for _, wrong := range []Transport{{Eager: -1}, {Eager: maxSend + 1}, {Stream: -1}} {
+		wrong.Interfaces = []string{"lo"}
+		if _, err := wrong.Open(t.Context(), &fabric.Config{Size: 1}); err == nil {
+			t.Errorf("%+v was taken", wrong)
 		}
 	}
-	d, err := (&Transport{Eager: 1000, Interfaces: []string{"lo"}}).Open(t.Context(), &fabric.Config{Size: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	ep, err := d.Connect(0, d.Addr())
-	if err != nil || ep.Stream() != 0 || d.Caps().Eager != 1000 || d.Caps().MaxSend != maxSend {
-		t.Errorf("%+v, %v", d.Caps(), err)
+	for _, c := range []struct{ eager, stream, wantEager, wantStream int }{
+		{0, 0, maxSend, StreamBytes}, {1000, 0, 1000, 0}, {1000, 5000, 1000, 5000}, {0, 5000, maxSend, 5000},
+	} {
+		tr := &Transport{Eager: c.eager, Stream: c.stream, Interfaces: []string{"lo"}}
+		d, err := tr.Open(t.Context(), &fabric.Config{Size: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ep, err := d.Connect(0, d.Addr())
+		if caps := d.Caps(); err != nil || ep.Stream() != c.wantStream || caps.Eager != c.wantEager || caps.MaxSend != maxSend {
+			t.Errorf("%+v: %+v, %v", c, caps, err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

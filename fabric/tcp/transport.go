@@ -23,6 +23,9 @@ type Transport struct {
 	// Eager is the largest payload in bytes that is sent at once; what is longer is read. 0 means as much as a message holds,
 	// which is also the most.
 	Eager int
+	// Stream is the largest payload in bytes that goes in several messages rather than by a read. 0 means [StreamBytes], or none
+	// if Eager is set.
+	Stream int
 
 	window int // bytes of the kernel's buffers of a connection; 0: those that suit the way
 }
@@ -32,8 +35,17 @@ func (t *Transport) Caps() fabric.Caps {
 	return fabric.Caps{Transport: "tcp", MaxSend: maxSend, Eager: t.eager(), Read: true}
 }
 
-// Stream is that of the endpoints, 0: what is longer than one message is read, without a copy of ours.
-func (t *Transport) Stream() int { return 0 }
+// StreamBytes is the payload up to which a copy at the receiver, made while the next part is under way, costs less than an offer
+// and the answer to it.
+const StreamBytes = 256 << 10
+
+// Streams is what goes in several messages, with what was left open filled in.
+func (t *Transport) Streams() int {
+	if t.Stream == 0 && t.Eager == 0 {
+		return StreamBytes
+	}
+	return t.Stream
+}
 
 func (t *Transport) eager() int {
 	if t.Eager == 0 {
@@ -61,6 +73,9 @@ func (t *Transport) Open(_ context.Context, cfg *fabric.Config) (fabric.Domain, 
 	}
 	if t.Eager < 0 || t.Eager > maxSend {
 		return nil, fmt.Errorf("tcp: Eager is %d, and may be 0 to %d", t.Eager, maxSend)
+	}
+	if t.Stream < 0 {
+		return nil, fmt.Errorf("tcp: Stream is %d, and must not be negative", t.Stream)
 	}
 	if err := probe(); err != nil {
 		return nil, err
