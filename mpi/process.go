@@ -39,7 +39,7 @@ type Config struct {
 type Thresholds struct {
 	// ShmStream is the longest message that goes through shared memory in parts, unannounced. IBRUN_SHM_STREAM.
 	ShmStream int
-	// TCPEager is the longest message that is sent over TCP at once. IBRUN_TCP_EAGER.
+	// TCPEager is the longest message that is sent over TCP as one. IBRUN_TCP_EAGER.
 	TCPEager int
 	// TCPStream is the longest message that goes over TCP in parts, unannounced. IBRUN_TCP_STREAM.
 	TCPStream int

@@ -450,19 +450,19 @@ func (r *recvQueue) post(id uint64, sge []SGE) error {
 	if !r.open || r.shared || len(sge) > len(r.sge) {
 		return r.whyNot(id, len(sge))
 	}
-	if r.soft != nil && r.doubt == 0 {
+	var err error
+	if r.soft != nil {
 		if !r.soft.Put(id, castSGE(sge)) {
-			return r.fail(id, ib.ErrFull)
+			err = ib.ErrFull
 		}
-		r.mu.Unlock()
-		return nil
-	}
-	if len(sge) == 1 { // most have one, and copy is a call
-		r.sge[0] = ib.SGE(sge[0])
 	} else {
-		copy(r.sge, castSGE(sge))
+		if len(sge) == 1 { // most have one, and copy is a call
+			r.sge[0] = ib.SGE(sge[0])
+		} else {
+			copy(r.sge, castSGE(sge))
+		}
+		err = r.ib.Recv(id, r.sge[:len(sge)])
 	}
-	err := r.ib.Recv(id, r.sge[:len(sge)])
 	if err != nil || r.doubt > 0 {
 		return r.fail(id, err)
 	}

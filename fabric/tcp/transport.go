@@ -20,11 +20,11 @@ type Transport struct {
 	Timeout time.Duration
 	// Linger is how long Close may wait for peers to take what was sent. 0 means 2 s.
 	Linger time.Duration
-	// Eager is the largest payload in bytes that is sent at once; what is longer is read. 0 means as much as a message holds,
-	// which is also the most.
+	// Eager is the largest payload in bytes that is sent as one message. 0 means as much as a message holds, which is also the
+	// most.
 	Eager int
-	// Stream is the largest payload in bytes that goes in several messages rather than by a read. 0 means [StreamBytes], or none
-	// if Eager is set.
+	// Stream is the largest payload in bytes that goes in several messages; what is longer than both is read. 0 means
+	// [StreamBytes], or none if Eager is set.
 	Stream int
 
 	window int // bytes of the kernel's buffers of a connection; 0: those that suit the way
@@ -35,8 +35,8 @@ func (t *Transport) Caps() fabric.Caps {
 	return fabric.Caps{Transport: "tcp", MaxSend: maxSend, Eager: t.eager(), Read: true}
 }
 
-// StreamBytes is the payload up to which a copy at the receiver, made while the next part is under way, costs less than an offer
-// and the answer to it.
+// StreamBytes is the payload up to which a copy at the receiver, made while the next part is under way, costs no more than an
+// offer and the answer to it, within a machine.
 const StreamBytes = 256 << 10
 
 // Streams is what goes in several messages, with what was left open filled in.

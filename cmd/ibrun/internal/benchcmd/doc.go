@@ -31,7 +31,7 @@
 //
 // Over --transport tcp two bare sockets in Go that are spun on (package bench/sockets) and iperf3 with one stream run as well,
 // and over rdma the programs of perftest instead of MPI implementations, with ib_send_lat for latency and ib_write_bw for bw.
-// They have figures for two ranks, and for what they measure; iperf3 from 16 KiB on.
+// They have figures for two ranks, and for what they measure; iperf3 from 16 KiB on. All but iperf3 have a core for each side.
 //
 // # verbs
 //
