@@ -41,8 +41,8 @@ type Thresholds struct {
 	ShmStream int
 	// TCPEager is the longest message that is sent over TCP as one. IBRUN_TCP_EAGER.
 	TCPEager int
-	// TCPStream is the longest message that goes over TCP in parts, unannounced. IBRUN_TCP_STREAM.
-	TCPStream int
+	// TCPPush is the longest message that goes over TCP along with its announcement, before it is asked for. IBRUN_TCP_PUSH.
+	TCPPush int
 	// RDMAEager is the longest message that is sent over RDMA as one. IBRUN_RC_EAGER.
 	RDMAEager int
 	// RDMAStream is the longest message that goes over RDMA in parts, unannounced. IBRUN_RC_STREAM.

@@ -120,6 +120,8 @@ func (s *side) stream() error {
 	}
 	for posted, done := 0, 0; done < s.Iterations; {
 		for posted < s.Iterations && posted-done < s.Depth {
+			s.breath.Poll() // software devices send from within the call that tells them, which may take long
+			s.breathe()
 			if err := s.submit(posted, s.signal(posted)); err != nil {
 				return err
 			}

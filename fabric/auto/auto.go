@@ -65,7 +65,7 @@ func ParseTransports(list string) ([]string, error) {
 }
 
 // FromEnv sets what the user's environment says about the choice: IBRUN_TRANSPORT lists transports as [ParseTransports] takes
-// them, IBRUN_TCP_INTERFACES network interfaces, and IBRUN_SHM_STREAM, IBRUN_TCP_EAGER and IBRUN_TCP_STREAM are lengths in bytes.
+// them, IBRUN_TCP_INTERFACES network interfaces, and IBRUN_SHM_STREAM, IBRUN_TCP_EAGER and IBRUN_TCP_PUSH are lengths in bytes.
 // It should be the same at every process.
 func (n *Node) FromEnv(getenv func(string) string) (err error) {
 	if n.Transports, err = ParseTransports(getenv("IBRUN_TRANSPORT")); err != nil {
@@ -77,10 +77,10 @@ func (n *Node) FromEnv(getenv func(string) string) (err error) {
 	if n.Thresholds.ShmStream, err = length(getenv, shmStream, math.MaxInt32); err != nil {
 		return err
 	}
-	if n.Thresholds.TCPEager, err = length(getenv, tcpEager, new(tcp.Transport).Caps().MaxSend); err != nil {
+	if n.Thresholds.TCPEager, err = length(getenv, tcpEager, new(tcp.Transport).Caps().Eager); err != nil {
 		return err
 	}
-	n.Thresholds.TCPStream, err = length(getenv, tcpStream, math.MaxInt32)
+	n.Thresholds.TCPPush, err = length(getenv, tcpPush, tcp.PushBytes)
 	return err
 }
 
@@ -88,7 +88,7 @@ func (n *Node) FromEnv(getenv func(string) string) (err error) {
 const (
 	shmStream = "IBRUN_SHM_STREAM"
 	tcpEager  = "IBRUN_TCP_EAGER"
-	tcpStream = "IBRUN_TCP_STREAM"
+	tcpPush   = "IBRUN_TCP_PUSH"
 )
 
 // length is a variable that is a number of bytes, 0 if it is not set.

@@ -95,8 +95,8 @@ func TestWrongSetting(t *testing.T) {
 	}
 	for want, set := range map[string]Thresholds{
 		"Thresholds.TCPEager is 131073": {TCPEager: 131073}, "Thresholds.ShmStream is -1": {ShmStream: -1},
-		"Thresholds.TCPStream is -2": {TCPStream: -2},
-		"Inline is 5000":             {RDMAInline: 5000},
+		"Thresholds.TCPPush is -2": {TCPPush: -2},
+		"Inline is 5000":           {RDMAInline: 5000},
 	} {
 		if err := open(Node{Thresholds: set}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
@@ -126,13 +126,13 @@ func TestParseTransports(t *testing.T) {
 
 // TestLengths: variables that set lengths are taken if they make sense, and named if they do not.
 func TestLengths(t *testing.T) {
-	env := map[string]string{shmStream: "5000", tcpEager: "131072", tcpStream: "7000"}
+	env := map[string]string{shmStream: "5000", tcpEager: "131072", tcpPush: "7000"}
 	var n Node
 	err := n.FromEnv(func(name string) string { return env[name] })
-	if want := (Thresholds{ShmStream: 5000, TCPEager: 131072, TCPStream: 7000}); err != nil || n.Thresholds != want {
+	if want := (Thresholds{ShmStream: 5000, TCPEager: 131072, TCPPush: 7000}); err != nil || n.Thresholds != want {
 		t.Errorf("%+v, %v", n, err)
 	}
-	all := Thresholds{TCPEager: 1, TCPStream: 6, RDMAEager: 2, RDMAStream: 3, RDMAInline: 4, RDMAPiece: 5}
+	all := Thresholds{TCPEager: 1, TCPPush: 6, RDMAEager: 2, RDMAStream: 3, RDMAInline: 4, RDMAPiece: 5}
 	n.Set(all)
 	if all.ShmStream = 5000; n.Thresholds != all {
 		t.Errorf("set over the environment: %+v", n.Thresholds)
@@ -143,7 +143,8 @@ func TestLengths(t *testing.T) {
 	if s := n.rdma().Settings; s.Eager != 2 || s.Stream != 3 || s.Inline != 4 || s.Piece != 5 {
 		t.Errorf("settings of RDMA: %+v", s)
 	}
-	for _, c := range [][2]string{{shmStream, "0"}, {shmStream, "5K"}, {tcpEager, "-1"}, {tcpEager, "131073"}, {tcpStream, "0"}} {
+	for _, c := range [][2]string{{shmStream, "0"}, {shmStream, "5K"}, {tcpEager, "-1"}, {tcpEager, "131073"}, {tcpPush, "0"},
+		{tcpPush, "1048577"}} {
 		err := n.FromEnv(func(name string) string { return map[string]string{c[0]: c[1]}[name] })
 		if !errors.Is(err, ErrLength) || !strings.Contains(err.Error(), c[0]) {
 			t.Errorf("%s=%s: %v", c[0], c[1], err)

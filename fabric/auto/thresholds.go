@@ -16,8 +16,8 @@ type Thresholds struct {
 	ShmStream int
 	// TCPEager is tcp.Transport.Eager. IBRUN_TCP_EAGER.
 	TCPEager int
-	// TCPStream is tcp.Transport.Stream. IBRUN_TCP_STREAM.
-	TCPStream int
+	// TCPPush is tcp.Transport.Push. IBRUN_TCP_PUSH.
+	TCPPush int
 	// RDMAEager is rc.Settings.Eager. IBRUN_RC_EAGER.
 	RDMAEager int
 	// RDMAStream is rc.Settings.Stream. IBRUN_RC_STREAM.
@@ -33,7 +33,7 @@ func (t Thresholds) over(below Thresholds) Thresholds {
 	return Thresholds{
 		ShmStream:  cmp.Or(t.ShmStream, below.ShmStream),
 		TCPEager:   cmp.Or(t.TCPEager, below.TCPEager),
-		TCPStream:  cmp.Or(t.TCPStream, below.TCPStream),
+		TCPPush:    cmp.Or(t.TCPPush, below.TCPPush),
 		RDMAEager:  cmp.Or(t.RDMAEager, below.RDMAEager),
 		RDMAStream: cmp.Or(t.RDMAStream, below.RDMAStream),
 		RDMAInline: cmp.Or(t.RDMAInline, below.RDMAInline),
@@ -57,8 +57,8 @@ func (n *Node) check() error {
 		name        string
 		value, most int
 	}{
-		{"ShmStream", t.ShmStream, math.MaxInt32}, {"TCPEager", t.TCPEager, new(tcp.Transport).Caps().MaxSend},
-		{"TCPStream", t.TCPStream, math.MaxInt32}, {"RDMAEager", t.RDMAEager, math.MaxInt32},
+		{"ShmStream", t.ShmStream, math.MaxInt32}, {"TCPEager", t.TCPEager, new(tcp.Transport).Caps().Eager},
+		{"TCPPush", t.TCPPush, tcp.PushBytes}, {"RDMAEager", t.RDMAEager, math.MaxInt32},
 		{"RDMAStream", t.RDMAStream, math.MaxInt32}, {"RDMAInline", t.RDMAInline, math.MaxInt32},
 		{"RDMAPiece", t.RDMAPiece, math.MaxInt32},
 	} {

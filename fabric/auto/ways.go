@@ -16,6 +16,8 @@ type Way struct {
 	// Caps and Stream are what a domain of the transport and its endpoints say, and Paired whether it is a fabric.Pairer.
 	Caps   fabric.Caps
 	Stream int
+	// Push is the longest message that goes along with its announcement, 0 if none does.
+	Push   int
 	Paired bool
 	// Inline is the longest message of Caps that the device takes within its request; 0 where there is no device.
 	Inline int
@@ -61,11 +63,11 @@ func (n Node) Ways() ([]Way, error) {
 	if n.may("tcp") {
 		t := n.tcp()
 		ws = append(ws, Way{
-			Transport: "tcp", Between: far, Caps: t.Caps(), Stream: t.Streams(), Err: t.Probe(),
+			Transport: "tcp", Between: far, Caps: t.Caps(), Push: t.Pushes(), Err: t.Probe(),
 			Limits: []Limit{
 				{"message", t.Caps().MaxSend, "format", "", ""},
 				{"eager", t.Caps().Eager, source(n.Thresholds.TCPEager, tcpEager), tcpEager, "TCPEager"},
-				{"stream", t.Streams(), source(n.Thresholds.TCPStream, tcpStream), tcpStream, "TCPStream"},
+				{"push", t.Pushes(), source(n.Thresholds.TCPPush, tcpPush), tcpPush, "TCPPush"},
 			},
 		})
 	}
@@ -127,5 +129,5 @@ func (n Node) rdma() *rc.Transport {
 }
 
 func (n Node) tcp() *tcp.Transport {
-	return &tcp.Transport{Key: n.Key, Interfaces: n.Interfaces, Eager: n.Thresholds.TCPEager, Stream: n.Thresholds.TCPStream}
+	return &tcp.Transport{Key: n.Key, Interfaces: n.Interfaces, Eager: n.Thresholds.TCPEager, Push: n.Thresholds.TCPPush}
 }

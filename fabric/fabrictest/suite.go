@@ -48,6 +48,7 @@ var rules = []rule{
 	{"TransferKeys", checkTransferKeys},
 	{"TransferBeside", checkTransferBeside},
 	{"TransferRegions", checkRegions},
+	{"TransferPush", checkPush},
 	{"DownDomain", checkDomainCloses},
 	{"DownEndpoint", checkEndpointCloses},
 	{"DownOwn", checkClosed},

@@ -20,12 +20,26 @@ type endpoint struct {
 func (e *endpoint) Stream() int { return e.inner.Stream() }
 
 func (e *endpoint) Send(header, payload []byte) error {
+	return e.send(header, payload, e.inner.Send)
+}
+
+// Push is Send where the wrapped endpoint cannot do more.
+func (e *endpoint) Push(header []byte, src fabric.RemoteKey, n int) error {
+	p, ok := e.inner.(fabric.Pusher)
+	if !ok {
+		return e.Send(header, nil)
+	}
+	return e.send(header, nil, func(header, _ []byte) error { return p.Push(header, src, n) })
+}
+
+// send decides what becomes of a message that goes by way.
+func (e *endpoint) send(header, payload []byte, way func(header, payload []byte) error) error {
 	d, n := e.d, len(header)+len(payload)
 	if why := e.ended.Load(); why != nil {
 		return *why
 	}
 	if n > d.max || d.told[e.peer] || d.closed {
-		return e.inner.Send(header, payload) // which fails
+		return way(header, payload) // which fails
 	}
 	if !d.asleep { // a user who sleeps next would not hear of it
 		switch {
@@ -45,7 +59,7 @@ func (e *endpoint) Send(header, payload []byte) error {
 		d.counters.Swallowed++
 		return nil
 	}
-	err := e.inner.Send(header, payload)
+	err := way(header, payload)
 	switch err {
 	case nil:
 		d.counters.Sends++

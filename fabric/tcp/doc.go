@@ -13,6 +13,7 @@
 //	endpoint    sending: at once if the kernel takes it, else from a bounded buffer
 //	receive     receiving: large reads into a buffer of which messages are lent
 //	transfer    Read: the peer streams its memory, the kernel copies it to where it belongs
+//	push        memory that goes ahead of the Read which is expected for it
 //	domain      polling: the connections that were busy lately by recv, all others by epoll
 //	progress    what goes on while the program computes; deadlines
 //	socket      the system calls
@@ -21,7 +22,8 @@
 //
 // A message is copied once by the kernel on each side, and once by whoever takes it out of the loan. What the kernel does not
 // take at once is copied into the connection's buffer, which is one message at least, and refused beyond. A Read is copied by
-// the kernel alone: the peer's answer goes by sendmsg from its registered memory, and by readv into the caller's. One stream
+// the kernel alone: the peer's answer goes by sendmsg from its registered memory, and by readv into the caller's. So is memory
+// that is pushed, but for what came together with the message before it; if nobody reads it, it is received in vain. One stream
 // carries it all: on a loopback device, where the kernel's copy is the limit, several are not faster, and between machines one
 // stream fills what two cores can copy.
 //

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -36,7 +37,7 @@ type Domain struct {
 	linger   time.Duration
 	window   int
 	caps     fabric.Caps
-	streams  int // Transport.Streams
+	pushMost int // Transport.Pushes
 	mine     []iface
 	address  []byte
 	closed   bool
@@ -77,7 +78,7 @@ const (
 
 func open(t *Transport, cfg *fabric.Config, chosen []iface) (fabric.Domain, error) {
 	d := &Domain{self: cfg.Self, key: t.Key, timeout: t.timeout(), linger: t.linger(), window: t.window,
-		caps: t.Caps(), streams: t.Streams(), mine: chosen, peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1}}
+		caps: t.Caps(), pushMost: t.Pushes(), mine: chosen, peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1}}
 	if err := d.setUp(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -157,6 +158,11 @@ func (d *Domain) Register(b []byte) (fabric.Region, error) {
 func (d *Domain) Deregister(r fabric.Region) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for _, e := range d.pending {
+		if e.key == r.Local { // on its way to a peer that has no use for it any more, as it wanted less than was pushed
+			e.body = bytes.Clone(e.body)
+		}
+	}
 	return d.regions.remove(r.Local)
 }
 

@@ -48,18 +48,20 @@ type endpoint struct {
 	busy              int    // polls that found something since the program slept last, while hot
 	resent            uint32 // of Domain.resent
 	unwatched         bool   // epoll does not know the socket
-	land              []byte // where the next bytes belong that are received: memory of the oldest Read
+	land              []byte // where the next bytes belong that are received: memory of the oldest Read, or of one that was awaited
 	end               error  // why nothing comes any more: to be told when buf is empty
 	told              bool   // that it has ended
 	spoke             bool   // something was sent since quicken
 	reads             reads
+	pushes            pushes
 
 	// Sending: what waits for the kernel, in this order.
 	head    []byte // of the frame that body belongs to
-	body    []byte // memory that a peer reads
+	body    []byte // memory that a peer reads, or may
+	key     uint64 // its region
 	out     []byte // nil: nothing waits
 	sent    int    // of out
-	header  [headerBytes]byte
+	header  [2*headerBytes + pushHeader + requestBytes]byte
 	serving serving
 	pending bool // in Domain.pending
 	watched bool // epoll tells when there is room
@@ -186,7 +188,9 @@ func (e *endpoint) flush() bool {
 	for moved < flushBytes && e.fd >= 0 && (e.waits() || e.serve()) {
 		n, errno := sendParts(e.fd, e.head, e.body, e.out[e.sent:])
 		if errno != 0 {
-			if errno != unix.EAGAIN {
+			if errno == unix.EFAULT {
+				e.lose(fmt.Errorf("tcp: peer %d: %w: memory that it reads is not there: %w", e.peer, fabric.ErrPeerDown, errno))
+			} else if errno != unix.EAGAIN {
 				_ = e.broken(errno) // told by receiving
 			}
 			break
@@ -231,8 +235,8 @@ func (e *endpoint) sendSelf(header, payload []byte) error {
 	return nil
 }
 
-// Stream is [Transport.Streams].
-func (e *endpoint) Stream() int { return e.d.streams }
+// Stream is 0: what is longer than a message is pushed, which copies it once less.
+func (e *endpoint) Stream() int { return 0 }
 
 // Write is not possible: memory is streamed to whoever reads it, not into peers.
 func (e *endpoint) Write([]byte, fabric.Region, fabric.RemoteKey, uint64) (bool, error) {
@@ -255,7 +259,7 @@ func (e *endpoint) leave() {
 	connected := e.state == up && e.fd >= 0
 	e.why = fabric.ErrClosed
 	e.failReads(fabric.ErrClosed)
-	e.told, e.land = true, nil
+	e.told, e.land, e.pushes = true, nil, pushes{}
 	e.taken, e.seen = e.have, e.have
 	e.discard()
 	e.d.cool(e)
@@ -296,5 +300,7 @@ func (e *endpoint) drop() {
 	}
 	e.gone(len(e.head) + len(e.body) + len(e.out) - e.sent)
 	e.serving, e.land = serving{}, nil
+	e.pushes.here, e.pushes.skip = false, 0
+	e.have = e.seen // the rest does not come
 	e.d.cool(e)
 }

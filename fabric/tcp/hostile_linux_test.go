@@ -212,7 +212,7 @@ func TestLies(t *testing.T) {
 		"none":        make([]byte, 8),
 		"padding":     {0, 0, 0, 0, 1, 1, 0, 0},
 		"long":        {255, 255, 255, 255, 1, 0, 0, 0},
-		"longer":      {1, 0, 2, 0, 1, 0, 0, 0}, // than maxSend by one
+		"longer":      {65, 0, 2, 0, 1, 0, 0, 0}, // than maxSend by one
 		"request":     frames(kindRead, "too short"),
 		"data":        frames(kindData, "that nobody has asked for"),
 		"no data":     frames(kindData, ""),
@@ -220,6 +220,10 @@ func TestLies(t *testing.T) {
 		"many":        bytes.Repeat(frames(kindRead, strings.Repeat("x", requestBytes)), 10*window),
 		"long bye":    {1, 0, 0, 0, byte(kindBye), 0, 0, 0},
 		"after bytes": frames(kindMessage, "", kindData, "x"),
+		"push":        frames(kindPush, "too short"),
+		"no push":     frames(kindPush, string(request{}.append(nil))),
+		"long push":   frames(kindPush, string(request{bytes: PushBytes + 1}.append(nil))),
+		"dropped":     {1, 0, 0, 0, byte(kindDropped), 0, 0, 0},
 	} {
 		d, at := victim(t)
 		c, _, _ := enter(t, d, at, 1)
@@ -241,6 +245,9 @@ func TestLies(t *testing.T) {
 func FuzzPeer(f *testing.F) {
 	f.Add(frames(kindMessage, "hello", kindRead, strings.Repeat("x", requestBytes), kindMessage, "", kindBye, ""), uint16(3))
 	f.Add(frames(kindData, "0123456789", kindMessage, "behind", kindData, "abcdef", kindRefusal, ""), uint16(20))
+	along := append(frames(kindMessage, "look", kindPush, string(request{bytes: 9}.append(nil))), "what came"...)
+	f.Add(append(along, frames(kindMessage, "behind", kindDropped, "")...), uint16(6))
+	f.Add(append(bytes.Clone(along), along...), uint16(31))
 	f.Fuzz(func(t *testing.T, b []byte, cut uint16) {
 		d := &Domain{peers: make([]*endpoint, 2), epoll: -1, timer: timer{fd: -1}}
 		d.progress.init(d)
@@ -252,23 +259,36 @@ func FuzzPeer(f *testing.F) {
 		e.reads.push(reading{dst: make([]byte, 5), token: 2})
 		e.reads.asked = 2
 		evs := make([]fabric.Event, 8)
+		taken := 0
 		for step := int(cut) + 1; len(b) > 0 && e.end == nil; {
-			k := copy(e.land, b[:min(step, len(b))]) // as pump does
-			if k > 0 {
-				e.landed(k)
+			if !e.pushes.here {
+				k := copy(e.land, b[:min(step, len(b))]) // as pump does
+				if k > 0 {
+					e.landed(k)
+				}
+				if skip := min(e.pushes.skip, max(0, min(step, len(b))-k)); skip > 0 {
+					e.pushes.skip -= skip
+					k += skip
+				}
+				n := copy(e.room(), b[k:max(k, min(step, len(b)))])
+				b, e.have = b[k+n:], e.have+n
 			}
-			n := copy(e.room(), b[k:max(k, min(step, len(b)))])
-			b, e.have = b[k+n:], e.have+n
 			if err := e.scan(); err != nil {
 				if !errors.Is(err, fabric.ErrCorrupt) {
 					t.Fatal(err)
 				}
 				e.lose(err)
 			}
-			if e.taken > e.seen || e.seen > e.have || len(d.done) > 2 {
+			if e.taken > e.seen || e.seen > e.have || len(d.done) > 2+taken {
 				t.Fatalf("taken %d, seen %d, have %d, %d reads done", e.taken, e.seen, e.have, len(d.done))
 			}
 			d.deliver(evs)
+			if e.awaited(e.pushes.what.src, step%50) && step%2 == 0 {
+				taken++
+				if _, err := e.readPushed(make([]byte, step%50), 3); err != nil {
+					t.Fatal(err)
+				}
+			}
 			d.endLoans()
 		}
 	})

@@ -147,6 +147,11 @@ func (p *progress) run() {
 // advanceAll sends and receives without handing out anything, and reports whether something moved. Deadlines and further calls
 // are left to the program.
 func (d *Domain) advanceAll() bool {
+	for i := range d.full { // what was pushed may be in the way of more, and by now nobody would read it
+		if e := d.full[i]; e.pushes.here {
+			e.dropPushed()
+		}
+	}
 	moved, _ := d.look()
 	for i := 0; i < len(d.hot); i++ { // it may shrink meanwhile
 		moved = d.hot[i].pump() || moved

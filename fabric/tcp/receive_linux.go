@@ -18,18 +18,21 @@ const (
 // pump receives what is there and looks at it. It reports whether anything came.
 func (e *endpoint) pump() bool {
 	moved := 0
-	for moved < pumpBytes && e.fd >= 0 && e.end == nil {
+	for moved < pumpBytes && e.fd >= 0 && e.end == nil && !e.pushes.here {
 		room := e.room()
-		if e.reads.asked > 0 {
+		if len(e.land) != 0 || e.reads.asked > 0 && e.pushes.skip == 0 {
 			room = room[:min(len(room), max(peep, e.lacks()))]
 		}
 		if len(room) == 0 {
 			break // the program has to take some first
 		}
+		if e.pushes.skip != 0 {
+			room = room[:min(len(room), e.pushes.skip)]
+		}
 		var n int
 		var errno unix.Errno
 		if len(e.land) != 0 {
-			if e.spoke && e.reads.long() {
+			if e.spoke && !e.pushes.lands && e.reads.long() {
 				e.spoke = false
 				quicken(e.fd)
 			}
@@ -48,6 +51,10 @@ func (e *endpoint) pump() bool {
 		moved += n
 		if k := min(n, len(e.land)); k > 0 {
 			e.landed(k)
+			n -= k
+		}
+		if k := min(n, e.pushes.skip); k > 0 {
+			e.pushes.skip -= k
 			n -= k
 		}
 		e.have += n
@@ -99,7 +106,7 @@ func (e *endpoint) discard() {
 
 // scan looks at the frames that have come. Messages stay where they are; the others are dealt with.
 func (e *endpoint) scan() error {
-	for e.end == nil {
+	for e.end == nil && !e.pushes.here {
 		k, n, ok, err := parseFrame(e.buf[e.seen:e.have])
 		if err != nil || !ok {
 			return err
@@ -123,22 +130,35 @@ func (e *endpoint) scan() error {
 			err = e.wanted(e.buf[at:][:n])
 		case kindRefusal:
 			err = e.refused()
+		case kindPush:
+			return e.pushed(e.buf[at:][:n])
+		case kindDropped:
+			e.pushes.cold = coldMessages
 		case kindBye:
 			e.lose(fmt.Errorf("tcp: peer %d: %w", e.peer, fabric.ErrPeerClosed))
+			return nil
 		}
 		if err != nil {
 			return err
 		}
-		switch {
-		case k == kindMessage:
-		case e.taken == e.seen:
-			e.taken = at + n
-		default: // behind messages that nobody has taken yet
-			putFrame(e.buf[e.seen:], kindNothing, n)
+		if k == kindMessage {
+			e.seen = at + n
+		} else {
+			e.pass(n)
 		}
-		e.seen = at + n
 	}
 	return nil
+}
+
+// pass goes on behind a frame of n bytes that was dealt with.
+func (e *endpoint) pass(n int) {
+	end := e.seen + headerBytes + n
+	if e.taken == e.seen {
+		e.taken = end
+	} else { // behind messages that nobody has taken yet
+		putFrame(e.buf[e.seen:], kindNothing, n)
+	}
+	e.seen = end
 }
 
 // lost is called when the connection has ended without a goodbye.
@@ -156,6 +176,9 @@ func (e *endpoint) lost(errno unix.Errno) {
 
 // deliver fills evs with messages, and at last with the word that the peer has gone.
 func (e *endpoint) deliver(evs []fabric.Event) int {
+	if e.pushes.here && e.taken == e.seen && !e.lent {
+		e.dropPushed() // the Poll that returned the message before it is over
+	}
 	n := 0
 	for n < len(evs) && e.taken < e.seen {
 		word := e.buf[e.taken:]
@@ -182,4 +205,4 @@ func (e *endpoint) deliver(evs []fabric.Event) int {
 }
 
 // holds tells whether deliver has more to give.
-func (e *endpoint) holds() bool { return e.taken < e.seen || e.end != nil && !e.told }
+func (e *endpoint) holds() bool { return e.taken < e.seen || e.pushes.here || e.end != nil && !e.told }

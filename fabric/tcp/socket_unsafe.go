@@ -3,7 +3,7 @@
 package tcp
 
 // Unsafe because the kernel is handed addresses of several buffers at once, and because these calls go without telling the
-// scheduler, which would cost as much as a tenth of them. None waits, and none moves more than some hundred KiB. The buffers are
+// scheduler, which would cost as much as a tenth of them. None waits, and none moves more than about a MiB. The buffers are
 // the caller's slices; the vectors that name them live on this stack until the call has returned.
 
 import (

@@ -40,22 +40,23 @@ func BenchmarkTCP(b *testing.B) { fabrictest.Bench(b, through("127.0.0.1/32", 0)
 
 // TestLimits: a limit that no message could hold is an error, and those that are set are what domain and endpoint say.
 func TestLimits(t *testing.T) {
-	for _, wrong := range []Transport{{Eager: -1}, {Eager: maxSend + 1}, {Stream: -1}} {
+	for _, wrong := range []Transport{{Eager: -1}, {Eager: maxEager + 1}, {Push: -1}, {Push: PushBytes + 1}} {
 		wrong.Interfaces = []string{"lo"}
 		if _, err := wrong.Open(t.Context(), &fabric.Config{Size: 1}); err == nil {
 			t.Errorf("%+v was taken", wrong)
 		}
 	}
-	for _, c := range []struct{ eager, stream, wantEager, wantStream int }{
-		{0, 0, maxSend, StreamBytes}, {1000, 0, 1000, 0}, {1000, 5000, 1000, 5000}, {0, 5000, maxSend, 5000},
+	for _, c := range []struct{ eager, push, wantEager, wantPush int }{
+		{0, 0, maxEager, PushBytes}, {1000, 5000, 1000, 5000},
 	} {
-		tr := &Transport{Eager: c.eager, Stream: c.stream, Interfaces: []string{"lo"}}
+		tr := &Transport{Eager: c.eager, Push: c.push, Interfaces: []string{"lo"}}
 		d, err := tr.Open(t.Context(), &fabric.Config{Size: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		ep, err := d.Connect(0, d.Addr())
-		if caps := d.Caps(); err != nil || ep.Stream() != c.wantStream || caps.Eager != c.wantEager || caps.MaxSend != maxSend {
+		if caps := d.Caps(); err != nil || ep.Stream() != 0 || caps.Eager != c.wantEager || caps.MaxSend != maxSend ||
+			tr.Pushes() != c.wantPush {
 			t.Errorf("%+v: %+v, %v", c, caps, err)
 		}
 		if err := d.Close(); err != nil {

@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ibrun/ibrun/fabric"
 )
@@ -35,6 +36,11 @@ func (r *reads) long() bool {
 }
 
 func (r *reads) oldest() *reading { return &r.all[r.head] }
+
+// want tells whether one of them is of src.
+func (r *reads) want(src fabric.RemoteKey) bool {
+	return slices.ContainsFunc(r.all[r.head:], func(x reading) bool { return x.src == src })
+}
 
 func (r *reads) push(x reading) {
 	if r.head > 0 && len(r.all) == cap(r.all) {
@@ -83,6 +89,9 @@ func (e *endpoint) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, t
 		copy(dst, b)
 		return true, nil
 	}
+	if e.awaited(src, len(dst)) {
+		return e.readPushed(dst, token)
+	}
 	e.reads.push(reading{dst, src, token})
 	if e.state == up {
 		e.request()
@@ -127,10 +136,18 @@ func (e *endpoint) data(b []byte, n int) error {
 	return nil
 }
 
-// landed says that the next n bytes of the oldest Read are in their place.
+// landed says that the next n bytes are in their place.
 func (e *endpoint) landed(n int) {
+	e.land = e.land[n:]
+	if p := &e.pushes; p.lands {
+		if len(e.land) == 0 {
+			p.lands = false
+			e.ended(p.token, nil)
+		}
+		return
+	}
 	r := e.reads.oldest()
-	e.land, r.dst = e.land[n:], r.dst[n:]
+	r.dst = r.dst[n:]
 	if len(r.dst) == 0 {
 		e.finish(nil)
 	}
@@ -147,17 +164,26 @@ func (e *endpoint) refused() error {
 
 // finish ends the oldest Read.
 func (e *endpoint) finish(err error) {
-	e.d.done = append(e.d.done, fabric.Event{Kind: fabric.Done, Peer: e.peer, Token: e.reads.oldest().token, Err: err})
+	e.ended(e.reads.oldest().token, err)
 	e.reads.pop()
 	e.reads.asked--
 	e.request()
 }
 
+// ended has the program told of the end of a Read.
+func (e *endpoint) ended(token uint64, err error) {
+	e.d.done = append(e.d.done, fabric.Event{Kind: fabric.Done, Peer: e.peer, Token: token, Err: err})
+}
+
 // failReads ends all Reads.
 func (e *endpoint) failReads(err error) {
 	e.land = nil
+	if e.pushes.lands {
+		e.pushes.lands = false
+		e.ended(e.pushes.token, err)
+	}
 	for e.reads.waiting() > 0 {
-		e.d.done = append(e.d.done, fabric.Event{Kind: fabric.Done, Peer: e.peer, Token: e.reads.oldest().token, Err: err})
+		e.ended(e.reads.oldest().token, err)
 		e.reads.pop()
 	}
 	e.reads = reads{}
@@ -190,14 +216,14 @@ func (e *endpoint) serve() bool {
 		return false
 	}
 	x := &s.queue[s.first]
-	e.head = e.header[:]
+	e.head = e.header[:headerBytes]
 	if x.key == 0 || e.d.regions.slot(x.key) == nil {
 		putFrame(e.head, kindRefusal, 0)
 		x.rest = nil
 	} else {
 		n := min(len(x.rest), chunkBytes)
 		putFrame(e.head, kindData, n)
-		e.body, x.rest = x.rest[:n], x.rest[n:]
+		e.body, e.key, x.rest = x.rest[:n], x.key, x.rest[n:]
 	}
 	if len(x.rest) == 0 {
 		*x = served{}

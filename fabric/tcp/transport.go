@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -20,12 +21,12 @@ type Transport struct {
 	Timeout time.Duration
 	// Linger is how long Close may wait for peers to take what was sent. 0 means 2 s.
 	Linger time.Duration
-	// Eager is the largest payload in bytes that is sent as one message. 0 means as much as a message holds, which is also the
-	// most.
+	// Eager is the largest payload in bytes that is sent as one message; what is longer is read. 0 means as much as a message
+	// holds, which is also the most.
 	Eager int
-	// Stream is the largest payload in bytes that goes in several messages; what is longer than both is read. 0 means
-	// [StreamBytes], or none if Eager is set.
-	Stream int
+	// Push is the largest payload in bytes that is sent along with its announcement, so that a receiver that expects it need not
+	// ask for it; one that does not drops it and asks later. 0 means [PushBytes], which is also the most.
+	Push int
 
 	window int // bytes of the kernel's buffers of a connection; 0: those that suit the way
 }
@@ -35,21 +36,15 @@ func (t *Transport) Caps() fabric.Caps {
 	return fabric.Caps{Transport: "tcp", MaxSend: maxSend, Eager: t.eager(), Read: true}
 }
 
-// StreamBytes is the payload up to which a copy at the receiver, made while the next part is under way, costs no more than an
-// offer and the answer to it, within a machine.
-const StreamBytes = 256 << 10
+// PushBytes is the payload up to which it costs little if it has to be sent again.
+const PushBytes = chunkBytes
 
-// Streams is what goes in several messages, with what was left open filled in.
-func (t *Transport) Streams() int {
-	if t.Stream == 0 && t.Eager == 0 {
-		return StreamBytes
-	}
-	return t.Stream
-}
+// Pushes is what is sent along with its announcement, with what was left open filled in.
+func (t *Transport) Pushes() int { return cmp.Or(t.Push, PushBytes) }
 
 func (t *Transport) eager() int {
 	if t.Eager == 0 {
-		return maxSend
+		return maxEager
 	}
 	return t.Eager
 }
@@ -71,11 +66,11 @@ func (t *Transport) Open(_ context.Context, cfg *fabric.Config) (fabric.Domain, 
 	if cfg.Self < 0 || cfg.Self >= cfg.Size {
 		return nil, fmt.Errorf("tcp: peer %d of %d", cfg.Self, cfg.Size)
 	}
-	if t.Eager < 0 || t.Eager > maxSend {
-		return nil, fmt.Errorf("tcp: Eager is %d, and may be 0 to %d", t.Eager, maxSend)
+	if t.Eager < 0 || t.Eager > maxEager {
+		return nil, fmt.Errorf("tcp: Eager is %d, and may be 0 to %d", t.Eager, maxEager)
 	}
-	if t.Stream < 0 {
-		return nil, fmt.Errorf("tcp: Stream is %d, and must not be negative", t.Stream)
+	if t.Push < 0 || t.Push > PushBytes {
+		return nil, fmt.Errorf("tcp: Push is %d, and may be 0 to %d", t.Push, PushBytes)
 	}
 	if err := probe(); err != nil {
 		return nil, err

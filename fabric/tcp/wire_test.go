@@ -15,7 +15,7 @@ func TestFrames(t *testing.T) {
 	var b [headerBytes]byte
 	for k := kindMessage; k < kinds; k++ {
 		for _, n := range []int{0, longest[k]} {
-			if k == kindRead {
+			if k == kindRead || k == kindPush {
 				n = requestBytes
 			}
 			putFrame(b[:], k, n)

@@ -10,8 +10,9 @@ import "time"
 
 const (
 	interval = 4 * time.Millisecond // from one to the next, about
-	fewest   = 1 << 6               // polls between two
+	fewest   = 1                    // polls between two
 	most     = 1 << 24
+	growth   = 16 // at once, as one short time may be chance
 )
 
 // Breath tells when it is time to step aside, by the number of polls, since the clock is dear. How many make one due depends on
@@ -37,10 +38,9 @@ func (b *Breath) Reset() {
 
 // adapt makes it more or fewer polls if the last ones took so long.
 func (b *Breath) adapt(since time.Duration) {
-	switch {
-	case since < interval/2:
-		b.enough = min(2*b.enough, most)
-	case since > 2*interval: // polls take longer, or there was something else to do
-		b.enough = max(uint(float64(b.enough)*float64(interval)/float64(since)), fewest)
+	if since >= interval/2 && since <= 2*interval {
+		return
 	}
+	enough := float64(b.enough) * min(float64(interval)/float64(since), growth)
+	b.enough = uint(min(max(enough, fewest), most))
 }

@@ -9,7 +9,8 @@ import (
 // than needed.
 func TestAdapt(t *testing.T) {
 	const allowed = 10 * time.Millisecond
-	for _, poll := range []time.Duration{5 * time.Nanosecond, 100 * time.Nanosecond, 2 * time.Microsecond, 60 * time.Microsecond} {
+	for _, poll := range []time.Duration{5 * time.Nanosecond, 2 * time.Microsecond, 60 * time.Microsecond, time.Millisecond,
+		3 * time.Millisecond} {
 		var rising Breath
 		rising.adapt(time.Hour) // since the zero time
 		falling := Breath{enough: most}

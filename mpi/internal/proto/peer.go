@@ -13,10 +13,11 @@ import (
 
 // peer is what an engine knows of one other process, or of itself.
 type peer struct {
-	ep    fabric.Endpoint // nil until first used
-	way   *way            // with ep
-	link  perf.Link       // counts what goes to the peer and comes from it
-	other perf.Link       // the one while recording is off, if it is on, and the other way round
+	ep     fabric.Endpoint // nil until first used
+	pusher fabric.Pusher   // ep, if it is one
+	way    *way            // with ep
+	link   perf.Link       // counts what goes to the peer and comes from it
+	other  perf.Link       // the one while recording is off, if it is on, and the other way round
 	// eager is the largest payload that may be sent at once, with nothing before it: -1 while not connected, while
 	// other messages wait for room, or while the peer wants offers only.
 	eager  int
@@ -60,6 +61,9 @@ func (o *outgoing) advance(most int) bool {
 
 // try sends as much of a message as there is room for.
 func (e *Engine) try(p *peer, o *outgoing) error {
+	if p.pusher != nil && !p.choked && kind(o.header[0]) == kindOffer {
+		return p.pusher.Push(o.header[:o.length], o.req.memory.Remote, len(o.req.buf))
+	}
 	for {
 		if err := p.ep.Send(o.header[:o.length], o.body); err != nil {
 			return err
@@ -146,6 +150,7 @@ func (e *Engine) connect(n int32) error {
 		return e.refused(n, fmt.Errorf("connect to process %d: %w", n, err))
 	}
 	p.ep, p.way = ep, e.wayTo(n)
+	p.pusher, _ = ep.(fabric.Pusher)
 	if t := p.way.transport; p.link.Zero() || p.link.Transport() != t {
 		p.link = e.rec.Link(int(n), t)
 	}

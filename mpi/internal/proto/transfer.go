@@ -142,7 +142,13 @@ func (e *Engine) pull(r *Request, peer int32, v envelope, w [5]uint64) {
 	if w[4] != noWord {
 		e.askForHelp(t, w[4])
 	}
-	e.moves.push(t)
+	if p.pusher == nil || t.claims != nil {
+		e.moves.push(t)
+		return
+	}
+	// At once, and with the lock held, since it does not occupy us: it may have been sent along, and the next Poll would drop it.
+	finished, err := e.over(t).Read(r.buf[:t.bytes], t.local.Local, t.key, r.id())
+	e.fetched(t, finished, err)
 }
 
 // askForHelp lets the sender write from the back while we read from the front.
@@ -231,6 +237,11 @@ func (e *Engine) work() {
 		err = readFront(ep, t, buf)
 	}
 	e.lock()
+	e.fetched(t, finished, err)
+}
+
+// fetched is called when a read has begun, or is over.
+func (e *Engine) fetched(t *transfer, finished bool, err error) {
 	switch {
 	case errors.Is(err, fabric.ErrNotSupported):
 		e.peer(t.peer).copies = true

@@ -109,6 +109,8 @@ func (e *Engine) await(g *goal) {
 	e.awake++
 	for !g.met(e) && e.broken == nil {
 		switch {
+		case e.breath.Due():
+			e.breathe()
 		case e.progress():
 			idle, round = 0, 0
 			e.waitedSince(&since)
@@ -162,8 +164,7 @@ func (e *Engine) stepAside() {
 	e.lock()
 }
 
-// breathe steps aside, and lets the lock go meanwhile. It is called where a wait begins, before anything is looked at that others
-// may change.
+// breathe steps aside, and lets the lock go meanwhile. Those who wait call it, before they look at what others may change.
 func (e *Engine) breathe() {
 	e.breath.Reset()
 	e.unlock()

@@ -1,0 +1,452 @@
+package tcp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// pusher sends messages, each with memory along, of which the message says where it is.
+type pusher struct {
+	r      *rand.Rand
+	d      *Domain
+	ep     fabric.Endpoint
+	memory []byte
+	region fabric.Region
+	sent   int
+}
+
+// send sends the next message, with memory along, without, or with some that is too long to go along.
+func (p *pusher) send(t *testing.T, most int) {
+	from := 0 // often the same, with other lengths
+	if p.r.IntN(2) == 0 {
+		from = p.r.IntN(len(p.memory))
+	}
+	n := p.r.IntN(min(1<<p.r.IntN(22), len(p.memory)-from, most) + 1)
+	src := p.region.Remote
+	src.Addr += uint64(from)
+	header := binary.LittleEndian.AppendUint64(nil, uint64(p.sent))
+	header = request{src, uint64(n)}.append(header)
+	var err error
+	if p.r.IntN(4) == 0 {
+		err = p.ep.Send(header, nil)
+	} else {
+		err = p.ep.(fabric.Pusher).Push(header, src, n)
+	}
+	if err == nil {
+		p.sent++
+	} else if err != fabric.ErrAgain {
+		t.Fatal(err)
+	}
+}
+
+// taker reads what messages name, at once or later, all of it or less, or never.
+type taker struct {
+	r      *rand.Rand
+	d      *Domain
+	ep     fabric.Endpoint
+	theirs []byte // what they name
+	memory []byte
+	region fabric.Region
+	got    int
+	later  []request
+	want   []byte // of the Read that is under way
+	into   []byte
+	reads  int
+}
+
+func (k *taker) read(t *testing.T, q request) {
+	if k.want != nil {
+		k.later = append(k.later, q)
+		return
+	}
+	n := int(q.bytes)
+	if k.r.IntN(3) == 0 {
+		n = k.r.IntN(n + 1)
+	}
+	k.want, k.into = k.theirs[q.src.Addr:][:n], k.memory[:n]
+	clear(k.into)
+	k.reads++
+	done, err := k.ep.Read(k.into, k.region, q.src, uint64(k.reads))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done {
+		k.check(t)
+	}
+}
+
+func (k *taker) check(t *testing.T) {
+	if !bytes.Equal(k.into, k.want) {
+		t.Fatalf("read %d: not the bytes that were meant, of %d", k.reads, len(k.want))
+	}
+	k.want = nil
+}
+
+func (k *taker) poll(t *testing.T) {
+	var evs [3]fabric.Event
+	n, err := k.d.Poll(evs[:k.r.IntN(len(evs)+1)])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ev := range evs[:n] {
+		switch ev.Kind {
+		case fabric.Message:
+			q, ok := parseRequest(ev.Data[8:])
+			if i := int(binary.LittleEndian.Uint64(ev.Data)); !ok || i != k.got {
+				t.Fatalf("message %d came, where %d is next", i, k.got)
+			}
+			k.got++
+			switch k.r.IntN(4) {
+			case 0:
+				k.later = append(k.later, q)
+			case 1: // nobody wants it
+			default:
+				k.read(t, q)
+			}
+		case fabric.Done:
+			if ev.Err != nil || ev.Token != uint64(k.reads) || k.want == nil {
+				t.Fatalf("%+v for read %d", ev, k.reads)
+			}
+			k.check(t)
+		default:
+			t.Fatalf("%+v", ev)
+		}
+	}
+	if k.want == nil && len(k.later) > 0 {
+		q := k.later[0]
+		k.later = k.later[1:]
+		k.read(t, q)
+	}
+}
+
+// TestPush: whatever goes along with messages, and whatever the receiver does with it, messages come in order, and a Read has the
+// bytes that it names.
+func TestPush(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %#x", seed)
+	for _, window := range []int{0, 64 << 10} {
+		r := rand.New(rand.NewPCG(seed, 1))
+		tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond, window: window}
+		ds := seats(t, tr, 2)
+		p := pusher{r: r, d: ds[0], ep: connectTo(t, ds[0], 1, ds[1].Addr()), memory: make([]byte, 3<<20)}
+		for i := range p.memory {
+			p.memory[i] = byte(r.Uint32())
+		}
+		k := taker{r: r, d: ds[1], ep: connectTo(t, ds[1], 0, ds[0].Addr()), theirs: p.memory, memory: make([]byte, len(p.memory))}
+		var err1, err2 error
+		p.region, err1 = p.d.Register(p.memory)
+		k.region, err2 = k.d.Register(k.memory)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		pushes, most := 2000, len(p.memory)
+		if window > 0 {
+			pushes, most = 300, 400<<10
+		}
+		var evs [4]fabric.Event
+		for end := time.Now().Add(2 * time.Minute); k.got < pushes || k.want != nil || len(k.later) > 0; {
+			if r.IntN(3) == 0 && p.sent < pushes {
+				p.send(t, most)
+			}
+			if n, err := p.d.Poll(evs[:]); n != 0 || err != nil {
+				t.Fatalf("%d events at the sender, %+v, %v", n, evs[0], err)
+			}
+			k.poll(t)
+			if time.Now().After(end) {
+				t.Fatalf("%d of %d messages, %d wait", k.got, p.sent, len(k.later))
+			}
+		}
+	}
+}
+
+// TestPushDropped: what nobody has read when the program polls again is dropped, which the sender hears of and then keeps its
+// memory to itself for a while; asked for, it comes.
+func TestPushDropped(t *testing.T) {
+	ds, es := couple(t, 0)
+	region, err := ds[0].Register([]byte("what is pushed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := make([]byte, len("what is pushed"))
+	local, err := ds[1].Register(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender := es[0].(*endpoint)
+	push := func() (ev fabric.Event) {
+		if err := sender.Push([]byte("look"), region.Remote, len(in)); err != nil {
+			t.Fatal(err)
+		}
+		for ev.Kind == 0 {
+			ev = one(t, ds[1])
+		}
+		return ev
+	}
+	if ev := push(); string(ev.Data) != "look" {
+		t.Fatalf("%+v", ev)
+	}
+	cold := func() int {
+		ds[0].mu.Lock()
+		defer ds[0].mu.Unlock()
+		return sender.pushes.cold
+	}
+	for end := time.Now().Add(time.Minute); cold() != coldMessages; {
+		if ev := one(t, ds[0]); ev.Kind != 0 || time.Now().After(end) {
+			t.Fatalf("%+v; pushes again after %d messages", ev, cold())
+		}
+		if ev := one(t, ds[1]); ev.Kind != 0 {
+			t.Fatalf("%+v", ev)
+		}
+	}
+	for i := range coldMessages {
+		push()
+		if cold() != coldMessages-i-1 {
+			t.Fatalf("message %d after the one that was dropped brings something along", i)
+		}
+	}
+	if done, err := es[1].Read(in, local, region.Remote, 7); done || err != nil {
+		t.Fatalf("the memory that was dropped is there: %v, %v", done, err)
+	}
+	var ev fabric.Event
+	for ev.Kind == 0 {
+		one(t, ds[0])
+		ev = one(t, ds[1])
+	}
+	if ev.Kind != fabric.Done || ev.Token != 7 || ev.Err != nil || string(in) != "what is pushed" {
+		t.Fatalf("%+v, %q", ev, in)
+	}
+	clear(in)
+	push()
+	if done, err := es[1].Read(in, local, region.Remote, 8); !done || err != nil || string(in) != "what is pushed" {
+		t.Fatalf("%q is there: %v, %v", in, done, err)
+	}
+}
+
+// couple opens two peers that have talked to each other.
+func couple(t *testing.T, window int) (ds []*Domain, es [2]fabric.Endpoint) {
+	tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond, window: window}
+	ds = seats(t, tr, 2)
+	es = [2]fabric.Endpoint{connectTo(t, ds[0], 1, ds[1].Addr()), connectTo(t, ds[1], 0, ds[0].Addr())}
+	swap(t, [2]*Domain{ds[0], ds[1]}, es, rand.New(rand.NewPCG(5, 6)), "connected")
+	return ds, es
+}
+
+// one polls for one event.
+func one(t *testing.T, d *Domain) fabric.Event {
+	var evs [1]fabric.Event
+	if _, err := d.Poll(evs[:]); err != nil {
+		t.Fatal(err)
+	}
+	return evs[0]
+}
+
+// TestPushInPieces: wherever the network cuts the stream, and however much of it is read, what came along is there, and so is the
+// next message.
+func TestPushInPieces(t *testing.T) {
+	const text = "twelve bytes"
+	src := fabric.RemoteKey{Addr: 3, Key: 4}
+	q := request{src, uint64(len(text))}
+	stream := frames(kindMessage, "look", kindPush, string(q.append(nil)))
+	stream = append(append(stream, text...), frames(kindMessage, "next")...)
+	found := 0
+	for cut := range stream {
+		for _, want := range []int{cut % len(text), len(text)} {
+			d, at := victim(t)
+			c, _, _ := enter(t, d, at, 1)
+			in := make([]byte, want+1)
+			local, err := d.Register(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, c, stream[:cut])
+			wait := func() fabric.Event {
+				return spin(t, d, func() bool { return false })
+			}
+			go func() {
+				time.Sleep(time.Millisecond) // mostly the first part has been looked at by then
+				_, _ = c.Write(stream[cut:])
+			}()
+			if ev := wait(); string(ev.Data) != "look" {
+				t.Fatalf("cut at %d: %+v", cut, ev)
+			}
+			e := d.peers[1]
+			d.mu.Lock()
+			here := e.pushes.here // otherwise it was cut before, and the Read would ask
+			d.mu.Unlock()
+			if here {
+				found++
+				done, err := e.Read(in[:want], local, src, 5)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !done {
+					if ev := wait(); ev.Kind != fabric.Done || ev.Token != 5 || ev.Err != nil {
+						t.Fatalf("cut at %d, %d wanted: %+v", cut, want, ev)
+					}
+				}
+				if string(in[:want]) != text[:want] || in[want] != 0 {
+					t.Fatalf("cut at %d, %d wanted: %q", cut, want, in)
+				}
+			}
+			if ev := wait(); string(ev.Data) != "next" {
+				t.Fatalf("cut at %d, %d wanted: %+v", cut, want, ev)
+			}
+			if err := errors.Join(c.Close(), d.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if found < len(text) { // the cuts behind
+		t.Errorf("found what was pushed %d times", found)
+	}
+}
+
+// TestPushLost: a peer that goes while what it sent along is under way ends the Read, once, and is told of.
+func TestPushLost(t *testing.T) {
+	src := fabric.RemoteKey{Key: 1}
+	for _, n := range []int{0, 1, 300 << 10} {
+		d, at := victim(t)
+		c, _, _ := enter(t, d, at, 1)
+		in := make([]byte, PushBytes)
+		local, err := d.Register(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, c, frames(kindMessage, "look", kindPush, string(request{src, PushBytes}.append(nil))))
+		if ev := spin(t, d, func() bool { return false }); string(ev.Data) != "look" {
+			t.Fatalf("%+v", ev)
+		}
+		if done, err := d.peers[1].Read(in, local, src, 9); done || err != nil {
+			t.Fatal(done, err)
+		}
+		go func(c net.Conn) {
+			_, _ = c.Write(make([]byte, n))
+			_ = c.Close()
+		}(c)
+		ev := spin(t, d, func() bool { return false })
+		if ev.Kind != fabric.Done || ev.Token != 9 || !errors.Is(ev.Err, fabric.ErrPeerDown) {
+			t.Errorf("after %d bytes: %+v", n, ev)
+		}
+		if ev := spin(t, d, func() bool { return false }); ev.Kind != fabric.PeerDown {
+			t.Errorf("after %d bytes: %+v", n, ev)
+		}
+	}
+}
+
+// TestPushShorter: what was pushed is not taken for a Read of more, though both begin at the same address.
+func TestPushShorter(t *testing.T) {
+	ds, es := couple(t, 0)
+	theirs, in := bytes.Repeat([]byte{7}, 2*PushBytes), make([]byte, 2*PushBytes)
+	far, err1 := ds[0].Register(theirs)
+	near, err2 := ds[1].Register(in)
+	pusher := es[0].(fabric.Pusher)
+	err := errors.Join(err1, err2, pusher.Push([]byte("long"), far.Remote, len(theirs)),
+		pusher.Push([]byte("short"), far.Remote, 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"long", "short"} {
+		var ev fabric.Event
+		for ev.Kind == 0 {
+			ev = one(t, ds[1])
+		}
+		if string(ev.Data) != want {
+			t.Fatalf("%+v", ev)
+		}
+	}
+	done, err := es[1].Read(in, near, far.Remote, 1)
+	if done || err != nil {
+		t.Fatal(done, err)
+	}
+	var ev fabric.Event
+	for ev.Kind == 0 {
+		one(t, ds[0])
+		ev = one(t, ds[1])
+	}
+	if ev.Kind != fabric.Done || ev.Err != nil || !bytes.Equal(in, theirs) {
+		t.Fatalf("%+v", ev)
+	}
+}
+
+// TestPushReleased: memory of which the peer wanted only the beginning may go before all of it has been sent, and what is sent
+// afterwards arrives.
+func TestPushReleased(t *testing.T) {
+	ds, es := couple(t, 64<<10)
+	mem, err := unix.Mmap(-1, 0, PushBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := ds[0].Register(mem)
+	if err == nil {
+		err = es[0].(fabric.Pusher).Push([]byte("look"), far.Remote, len(mem))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ev fabric.Event
+	for ev.Kind == 0 {
+		ev = one(t, ds[1])
+	}
+	in := make([]byte, 10)
+	near, err := ds[1].Register(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := es[1].Read(in, near, far.Remote, 1); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	if len(es[0].(*endpoint).body) == 0 {
+		t.Fatal("all has gone at once")
+	}
+	if err := errors.Join(ds[0].Deregister(far), unix.Munmap(mem)); err != nil {
+		t.Fatal(err)
+	}
+	for err = es[0].Send([]byte("next"), nil); err == fabric.ErrAgain; err = es[0].Send([]byte("next"), nil) {
+		one(t, ds[0])
+		one(t, ds[1])
+	}
+	for ev = (fabric.Event{}); ev.Kind == 0 && err == nil; {
+		if ev = one(t, ds[0]); ev.Kind == 0 {
+			ev = one(t, ds[1])
+		}
+	}
+	if string(ev.Data) != "next" || err != nil {
+		t.Fatalf("%+v, %v", ev, err)
+	}
+}
+
+// TestPushBehind: a program that does not poll is in nobody's way: what was pushed to it is dropped, and what comes behind that
+// is seen to.
+func TestPushBehind(t *testing.T) {
+	ds, es := couple(t, 0)
+	mine, theirs := make([]byte, PushBytes), bytes.Repeat([]byte{9}, PushBytes)
+	near, err1 := ds[0].Register(mine)
+	far, err2 := ds[1].Register(theirs)
+	if err := errors.Join(err1, err2, es[0].(fabric.Pusher).Push([]byte("look"), near.Remote, len(mine))); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := es[0].Read(mine, near, far.Remote, 1); done || err != nil {
+		t.Fatal(done, err)
+	}
+	var ev fabric.Event
+	for end := time.Now().Add(time.Minute); ev.Kind == 0; {
+		if ev = one(t, ds[0]); time.Now().After(end) {
+			t.Fatal("the Read is not served")
+		}
+	}
+	if ev.Kind != fabric.Done || ev.Err != nil || !bytes.Equal(mine, theirs) {
+		t.Fatalf("%+v", ev)
+	}
+	if ev := one(t, ds[1]); string(ev.Data) != "look" {
+		t.Fatalf("%+v", ev)
+	}
+}
