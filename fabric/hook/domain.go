@@ -149,6 +149,9 @@ func (d *Domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	if d.ways[peer] == nil {
 		d.ways[peer] = &endpoint{inner: inner, d: d, peer: peer}
 	}
+	if _, ok := inner.(fabric.Pusher); ok {
+		return pusher{d.ways[peer]}, nil
+	}
 	return d.ways[peer], nil
 }
 

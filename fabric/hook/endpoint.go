@@ -7,7 +7,10 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-var _ fabric.Endpoint = (*endpoint)(nil)
+var (
+	_ fabric.Endpoint = (*endpoint)(nil)
+	_ fabric.Pusher   = pusher{}
+)
 
 // endpoint is a wrapped endpoint.
 type endpoint struct {
@@ -23,13 +26,13 @@ func (e *endpoint) Send(header, payload []byte) error {
 	return e.send(header, payload, e.inner.Send)
 }
 
-// Push is Send where the wrapped endpoint cannot do more.
-func (e *endpoint) Push(header []byte, src fabric.RemoteKey, n int) error {
-	p, ok := e.inner.(fabric.Pusher)
-	if !ok {
-		return e.Send(header, nil)
-	}
-	return e.send(header, nil, func(header, _ []byte) error { return p.Push(header, src, n) })
+// pusher is an endpoint that wraps a fabric.Pusher.
+type pusher struct{ *endpoint }
+
+// Push does to a message what Send does, which may make it come too late for what goes along.
+func (p pusher) Push(header []byte, src fabric.RemoteKey, n int) error {
+	inner := p.inner.(fabric.Pusher)
+	return p.send(header, nil, func(header, _ []byte) error { return inner.Push(header, src, n) })
 }
 
 // send decides what becomes of a message that goes by way.

@@ -129,8 +129,8 @@ func message(f auto.Way, r proto.Rules, n int) Message {
 			m.Why = fmt.Sprintf("more than %d bytes are announced; the sender's kernel streams them into the receiver's buffer",
 				max(atOnce, f.Push))
 			if n <= f.Push {
-				m.Why = fmt.Sprintf("up to %d bytes follow their announcement at once; a receiver that waits has them streamed into its "+
-					"buffer, another drops them and asks later", f.Push)
+				m.Why = fmt.Sprintf("more than %d bytes are announced, and up to %d follow at once: a receiver that waits has them "+
+					"streamed into its buffer, another drops them and asks later", atOnce, f.Push)
 			}
 		case "rdma":
 			m.Protocol, m.Pieces = "rdma read", 0
