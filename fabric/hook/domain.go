@@ -149,8 +149,8 @@ func (d *Domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	if d.ways[peer] == nil {
 		d.ways[peer] = &endpoint{inner: inner, d: d, peer: peer}
 	}
-	if _, ok := inner.(fabric.Pusher); ok {
-		return pusher{d.ways[peer]}, nil
+	if to, ok := inner.(fabric.Pusher); ok {
+		return pusher{d.ways[peer], to}, nil
 	}
 	return d.ways[peer], nil
 }

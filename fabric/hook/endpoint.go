@@ -27,12 +27,14 @@ func (e *endpoint) Send(header, payload []byte) error {
 }
 
 // pusher is an endpoint that wraps a fabric.Pusher.
-type pusher struct{ *endpoint }
+type pusher struct {
+	*endpoint
+	to fabric.Pusher
+}
 
 // Push does to a message what Send does, which may make it come too late for what goes along.
 func (p pusher) Push(header []byte, src fabric.RemoteKey, n int) error {
-	inner := p.inner.(fabric.Pusher)
-	return p.send(header, nil, func(header, _ []byte) error { return inner.Push(header, src, n) })
+	return p.send(header, nil, func(header, _ []byte) error { return p.to.Push(header, src, n) })
 }
 
 // send decides what becomes of a message that goes by way.

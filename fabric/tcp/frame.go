@@ -43,10 +43,9 @@ const (
 // longest is how long the body of a frame may be, by kind.
 var longest = [kinds]int{kindMessage: maxSend, kindRead: requestBytes, kindData: chunkBytes, kindPush: requestBytes}
 
-// frameWord is a header as a number.
-func frameWord(k kind, length int) uint64 { return uint64(length) | uint64(k)<<32 }
-
-func putFrame(b []byte, k kind, length int) { binary.LittleEndian.PutUint64(b, frameWord(k, length)) }
+func putFrame(b []byte, k kind, length int) {
+	binary.LittleEndian.PutUint64(b, uint64(length)|uint64(k)<<32)
+}
 
 // parseFrame reads a header. It reports false if b does not hold one yet.
 func parseFrame(b []byte) (k kind, length int, ok bool, err error) {

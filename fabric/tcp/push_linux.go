@@ -1,7 +1,6 @@
 package tcp
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -48,7 +47,9 @@ func (e *endpoint) Push(header []byte, src fabric.RemoteKey, n int) error {
 	b := d.scratch[:headerBytes]
 	putFrame(b, kindMessage, len(header))
 	b = append(b, header...)
-	b = binary.LittleEndian.AppendUint64(b, frameWord(kindPush, requestBytes))
+	at := len(b)
+	b = b[:at+headerBytes]
+	putFrame(b[at:], kindPush, requestBytes)
 	b = q.append(b)
 	sent, _ := sendParts(e.fd, b, mem, nil)
 	if sent == 0 { // for a reason that is found again
@@ -81,19 +82,17 @@ func (e *endpoint) awaited(src fabric.RemoteKey, n int) bool {
 }
 
 // readPushed is Read for what has come.
-func (e *endpoint) readPushed(dst []byte, token uint64) (bool, error) {
+func (e *endpoint) readPushed(dst []byte, token uint64) (done bool) {
 	p := &e.pushes
 	came, missing := e.consume(dst)
 	if came < len(dst) {
 		e.land, p.lands, p.token = dst[came:], true, token
 		p.skip = missing - len(e.land)
-		return false, nil
+		return false
 	}
 	p.skip = missing
-	if err := e.scan(); err != nil {
-		e.lose(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
-	}
-	return true, nil
+	e.study()
+	return true
 }
 
 // dropPushed drops what has come, and tells the peer so if it was too early. Otherwise it has been asked for already.
@@ -102,9 +101,7 @@ func (e *endpoint) dropPushed() {
 		e.control(kindDropped, nil) // or not: the peer sends more than it would then
 	}
 	_, e.pushes.skip = e.consume(nil)
-	if err := e.scan(); err != nil {
-		e.lose(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
-	}
+	e.study()
 }
 
 // consume takes what has come out of the buffer, and copies it to dst as far as that reaches. It returns how many bytes were

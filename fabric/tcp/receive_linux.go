@@ -58,8 +58,7 @@ func (e *endpoint) pump() bool {
 			n -= k
 		}
 		e.have += n
-		if err := e.scan(); err != nil {
-			e.lose(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
+		if !e.study() {
 			return true
 		}
 		if !full {
@@ -102,6 +101,15 @@ func (e *endpoint) discard() {
 		e.buf = nil
 		e.taken, e.seen, e.have = 0, 0, 0
 	}
+}
+
+// study is scan, and loses a peer that wrote what no peer writes. It reports false then.
+func (e *endpoint) study() bool {
+	err := e.scan()
+	if err != nil {
+		e.lose(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
+	}
+	return err == nil
 }
 
 // scan looks at the frames that have come. Messages stay where they are; the others are dealt with.

@@ -90,7 +90,7 @@ func (e *endpoint) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, t
 		return true, nil
 	}
 	if e.awaited(src, len(dst)) {
-		return e.readPushed(dst, token)
+		return e.readPushed(dst, token), nil
 	}
 	e.reads.push(reading{dst, src, token})
 	if e.state == up {

@@ -36,7 +36,7 @@ func (t *Transport) Caps() fabric.Caps {
 	return fabric.Caps{Transport: "tcp", MaxSend: maxSend, Eager: t.eager(), Read: true}
 }
 
-// PushBytes is the payload up to which it costs little if it has to be sent again.
+// PushBytes is one frame of a Read, so that what is sent in vain is no more than the kernel holds of a stream anyway.
 const PushBytes = chunkBytes
 
 // Pushes is what is sent along with its announcement, with what was left open filled in.
