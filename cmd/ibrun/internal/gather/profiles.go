@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	pprof "github.com/google/pprof/profile"
@@ -55,9 +56,20 @@ func Profiles(w io.Writer, ranks []Rank) (told []string, err error) {
 	if err != nil {
 		return told, fmt.Errorf("merge profiles: %w", err)
 	}
+	named(merged)
 	merged.DurationNanos = longest // and not that of all ranks one after the other
 	merged.DefaultSampleType = "cpu"
 	return told, merged.Write(w)
+}
+
+// named says of each mapping whether all its locations have names. Merge goes by the first part, and a part without a sample
+// says no, whereupon pprof takes the names of all from a file of that path on the machine where it runs.
+func named(p *pprof.Profile) {
+	for _, m := range p.Mapping {
+		m.HasFunctions = !slices.ContainsFunc(p.Location, func(l *pprof.Location) bool {
+			return l.Mapping == m && (len(l.Line) == 0 || l.Line[0].Function.Name == "")
+		})
+	}
 }
 
 // profiles returns the profiles of a rank, in a form in which all can be merged.

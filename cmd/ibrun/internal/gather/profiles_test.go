@@ -44,6 +44,9 @@ func TestProfiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !p.HasFunctions() {
+		t.Error("pprof would look for names in its own file, as the first part, without a sample, has none")
+	}
 	goroutines := map[string]int64{}
 	for _, s := range p.Sample {
 		goroutines[s.Label["rank"][0]+s.Label["node"][0]] += s.Value[2]
