@@ -97,10 +97,10 @@ type Endpoint interface {
 // Pusher is what an endpoint offers besides that can send memory before the peer asks to Read it. Callers find it by type
 // assertion, once, when they connect.
 type Pusher interface {
-	// Push sends header as a message, as Send does, and may send along n bytes of registered memory at src, which the peer is
-	// expected to Read, all or from the beginning, as soon as it has seen the message: a Read that is called before the next Poll
-	// finds them there. Otherwise they are dropped, and a later Read asks for them. So the memory stays as it is until the peer
-	// says that it needs it no more, as for any Read.
+	// Push sends header as a message, as Send does, and may send along n bytes of registered memory at src, or the first of them,
+	// which the peer is expected to Read from the beginning as soon as it has seen the message: a Read that is called before the
+	// next Poll finds them there, and asks for no more than the rest. Otherwise they are dropped, and a later Read asks for all.
+	// So the memory stays as it is until the peer says that it needs it no more, as for any Read.
 	Push(header []byte, src RemoteKey, n int) error
 }
 

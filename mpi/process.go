@@ -41,7 +41,7 @@ type Thresholds struct {
 	ShmStream int
 	// TCPEager is the longest message that is sent over TCP as one. IBRUN_TCP_EAGER.
 	TCPEager int
-	// TCPPush is the longest message that goes over TCP along with its announcement, before it is asked for. IBRUN_TCP_PUSH.
+	// TCPPush is how much of a message goes over TCP along with its announcement, before it is asked for. IBRUN_TCP_PUSH.
 	TCPPush int
 	// RDMAEager is the longest message that is sent over RDMA as one. IBRUN_RC_EAGER.
 	RDMAEager int

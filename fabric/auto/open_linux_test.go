@@ -144,7 +144,7 @@ func TestLengths(t *testing.T) {
 		t.Errorf("settings of RDMA: %+v", s)
 	}
 	for _, c := range [][2]string{{shmStream, "0"}, {shmStream, "5K"}, {tcpEager, "-1"}, {tcpEager, "131073"}, {tcpPush, "0"},
-		{tcpPush, "1048577"}} {
+		{tcpPush, "2097153"}} {
 		err := n.FromEnv(func(name string) string { return map[string]string{c[0]: c[1]}[name] })
 		if !errors.Is(err, ErrLength) || !strings.Contains(err.Error(), c[0]) {
 			t.Errorf("%s=%s: %v", c[0], c[1], err)

@@ -16,7 +16,7 @@ type Way struct {
 	// Caps and Stream are what a domain of the transport and its endpoints say, and Paired whether it is a fabric.Pairer.
 	Caps   fabric.Caps
 	Stream int
-	// Push is the longest message that goes along with its announcement, 0 if none does.
+	// Push is how much of a message goes along with its announcement at most, 0 if none does.
 	Push   int
 	Paired bool
 	// Inline is the longest message of Caps that the device takes within its request; 0 where there is no device.

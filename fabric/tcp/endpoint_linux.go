@@ -106,7 +106,7 @@ func (e *endpoint) send(header, payload []byte) error {
 		b := append(append(h, header...), payload...)
 		sent, errno = send(e.fd, b)
 	} else {
-		sent, errno = sendParts(e.fd, h, header, payload)
+		sent, errno = sendParts(e.fd, h, header, payload, false)
 	}
 	if sent == headerBytes+n {
 		return nil
@@ -186,7 +186,7 @@ func (e *endpoint) control(k kind, body []byte) bool {
 func (e *endpoint) flush() bool {
 	moved := 0
 	for moved < flushBytes && e.fd >= 0 && (e.waits() || e.serve()) {
-		n, errno := sendParts(e.fd, e.head, e.body, e.out[e.sent:])
+		n, errno := sendParts(e.fd, e.head, e.body, e.out[e.sent:], e.serving.more && len(e.out) == 0)
 		if errno != 0 {
 			if errno == unix.EFAULT {
 				e.lose(fmt.Errorf("tcp: peer %d: %w: memory that it reads is not there: %w", e.peer, fabric.ErrPeerDown, errno))
@@ -199,9 +199,7 @@ func (e *endpoint) flush() bool {
 		e.spoke = true
 		e.gone(n)
 	}
-	if e.state == up {
-		e.request()
-	}
+	e.request()
 	return moved > 0
 }
 

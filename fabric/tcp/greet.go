@@ -24,7 +24,7 @@ const (
 	challengeBytes = nonceBytes + macBytes
 	macBytes       = sha256.Size
 	nonceBytes     = 32
-	version        = 2
+	version        = 3
 	magic          = "ibrunTCP"
 )
 

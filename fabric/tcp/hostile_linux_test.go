@@ -283,7 +283,7 @@ func FuzzPeer(f *testing.F) {
 				t.Fatalf("taken %d, seen %d, have %d, %d reads done", e.taken, e.seen, e.have, len(d.done))
 			}
 			d.deliver(evs)
-			if e.awaited(e.pushes.what.src, step%50) && step%2 == 0 {
+			if e.awaited(e.pushes.what.src) && step%2 == 0 {
 				taken++
 				e.readPushed(make([]byte, step%50), 3)
 			}

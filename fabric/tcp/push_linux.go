@@ -14,6 +14,7 @@ type pushes struct {
 	here  bool    // some has come that nobody has read yet: its kindPush begins at seen
 	what  request // and that is what it is
 	lands bool    // some has been read, and endpoint.land is where its rest belongs
+	ends  bool    // a Read is over when that is there; otherwise the peer was asked for more, which comes behind
 	token uint64  // of that Read
 	skip  int     // bytes that come next, after those, and that nobody wants
 	cold  int     // messages behind which nothing is to go, as the peer had to drop some
@@ -26,15 +27,15 @@ const (
 	coldMessages = 16
 )
 
-// Push is Send for the header, and sends the memory behind it if nothing waits for the kernel.
+// Push is Send for the header, and sends the memory, or its beginning, behind it if nothing waits for the kernel.
 func (e *endpoint) Push(header []byte, src fabric.RemoteKey, n int) error {
 	d := e.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if n == 0 || n > d.pushMost || len(header) > pushHeader || e.state != up || e.fd < 0 || e.waits() || e.serving.many > 0 {
+	if n == 0 || len(header) > pushHeader || e.state != up || e.fd < 0 || e.waits() || e.serving.many > 0 {
 		return e.send(header, nil)
 	}
-	q := request{src, uint64(n)}
+	q := request{src, uint64(min(n, d.pushMost))}
 	mem, ok := d.regions.find(q)
 	if !ok {
 		return e.send(header, nil)
@@ -51,7 +52,7 @@ func (e *endpoint) Push(header []byte, src fabric.RemoteKey, n int) error {
 	b = b[:at+headerBytes]
 	putFrame(b[at:], kindPush, requestBytes)
 	b = q.append(b)
-	sent, _ := sendParts(e.fd, b, mem, nil)
+	sent, _ := sendParts(e.fd, b, mem, nil, false)
 	if sent == 0 { // for a reason that is found again
 		return e.send(header, nil)
 	}
@@ -67,7 +68,7 @@ func (e *endpoint) Push(header []byte, src fabric.RemoteKey, n int) error {
 // pushed handles kindPush.
 func (e *endpoint) pushed(b []byte) error {
 	q, _ := parseRequest(b)
-	if q.bytes == 0 || q.bytes > chunkBytes {
+	if q.bytes == 0 || q.bytes > PushBytes {
 		return fmt.Errorf("%w: %d bytes that nobody has asked for", fabric.ErrCorrupt, q.bytes)
 	}
 	e.pushes.here, e.pushes.what = true, q
@@ -75,24 +76,33 @@ func (e *endpoint) pushed(b []byte) error {
 	return nil
 }
 
-// awaited tells whether a Read of n bytes from src is one of what has come. It may belong to another message: as long as that one
-// waits to be read, its memory stays as it is, too.
-func (e *endpoint) awaited(src fabric.RemoteKey, n int) bool {
-	return e.pushes.here && e.pushes.what.src == src && uint64(n) <= e.pushes.what.bytes
+// awaited tells whether a Read from src is one of what has come, or begins with it. It may belong to another message: as long as
+// that one waits to be read, its memory stays as it is, too.
+func (e *endpoint) awaited(src fabric.RemoteKey) bool {
+	return e.pushes.here && e.pushes.what.src == src
 }
 
-// readPushed is Read for what has come.
+// readPushed is Read for what has come. It asks for what is missing before it takes the beginning.
 func (e *endpoint) readPushed(dst []byte, token uint64) (done bool) {
 	p := &e.pushes
+	p.ends, p.token = uint64(len(dst)) <= p.what.bytes, token
+	if !p.ends {
+		n, src := int(p.what.bytes), p.what.src
+		src.Addr += p.what.bytes
+		e.reads.push(reading{dst[n:], src, token})
+		e.request()
+		dst = dst[:n]
+	}
+	ends := p.ends
 	came, missing := e.consume(dst)
 	if came < len(dst) {
-		e.land, p.lands, p.token = dst[came:], true, token
+		e.land, p.lands = dst[came:], true
 		p.skip = missing - len(e.land)
 		return false
 	}
 	p.skip = missing
 	e.study()
-	return true
+	return ends
 }
 
 // dropPushed drops what has come, and tells the peer so if it was too early. Otherwise it has been asked for already.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"net"
 	"testing"
@@ -24,7 +25,7 @@ type pusher struct {
 	sent   int
 }
 
-// send sends the next message, with memory along, without, or with some that is too long to go along.
+// send sends the next message, with memory along, without, or with the beginning of some that is longer.
 func (p *pusher) send(t *testing.T, most int) {
 	from := 0 // often the same, with other lengths
 	if p.r.IntN(2) == 0 {
@@ -133,9 +134,9 @@ func (k *taker) poll(t *testing.T) {
 func TestPush(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %#x", seed)
-	for _, window := range []int{0, 64 << 10} {
+	for _, c := range []struct{ window, push int }{{0, 0}, {0, 200 << 10}, {0, 1000}, {64 << 10, 0}, {64 << 10, 100 << 10}} {
 		r := rand.New(rand.NewPCG(seed, 1))
-		tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond, window: window}
+		tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond, Push: c.push, window: c.window}
 		ds := seats(t, tr, 2)
 		p := pusher{r: r, d: ds[0], ep: connectTo(t, ds[0], 1, ds[1].Addr()), memory: make([]byte, 3<<20)}
 		for i := range p.memory {
@@ -149,7 +150,7 @@ func TestPush(t *testing.T) {
 			t.Fatal(err)
 		}
 		pushes, most := 2000, len(p.memory)
-		if window > 0 {
+		if c.window > 0 {
 			pushes, most = 300, 400<<10
 		}
 		var evs [4]fabric.Event
@@ -249,17 +250,20 @@ func one(t *testing.T, d *Domain) fabric.Event {
 	return evs[0]
 }
 
-// TestPushInPieces: wherever the network cuts the stream, and however much of it is read, what came along is there, and so is the
-// next message.
+// TestPushInPieces: wherever the network cuts the stream, and however much of it is read, what came along is there, what more was
+// wanted comes behind it, and so does the next message.
 func TestPushInPieces(t *testing.T) {
-	const text = "twelve bytes"
+	const text, rest = "twelve bytes", " and more"
 	src := fabric.RemoteKey{Addr: 3, Key: 4}
 	q := request{src, uint64(len(text))}
-	stream := frames(kindMessage, "look", kindPush, string(q.append(nil)))
-	stream = append(append(stream, text...), frames(kindMessage, "next")...)
+	more := request{src, uint64(len(rest))}
+	more.src.Addr += uint64(len(text))
+	stream := append(frames(kindMessage, "look", kindPush, string(q.append(nil))), text...)
+	next := frames(kindMessage, "next")
+	asked, answer := frames(kindRead, string(more.append(nil))), frames(kindData, rest[:2], kindData, rest[2:])
 	found := 0
 	for cut := range stream {
-		for _, want := range []int{cut % len(text), len(text)} {
+		for _, want := range []int{cut % len(text), len(text), len(text + rest)} {
 			d, at := victim(t)
 			c, _, _ := enter(t, d, at, 1)
 			in := make([]byte, want+1)
@@ -271,9 +275,17 @@ func TestPushInPieces(t *testing.T) {
 			wait := func() fabric.Event {
 				return spin(t, d, func() bool { return false })
 			}
+			asks := make(chan bool, 1)
 			go func() {
 				time.Sleep(time.Millisecond) // mostly the first part has been looked at by then
 				_, _ = c.Write(stream[cut:])
+				if got := make([]byte, len(asked)); <-asks {
+					if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, asked) {
+						t.Errorf("cut at %d: asked by %x, want %x: %v", cut, got, asked, err)
+					}
+					_, _ = c.Write(answer)
+				}
+				_, _ = c.Write(next)
 			}()
 			if ev := wait(); string(ev.Data) != "look" {
 				t.Fatalf("cut at %d: %+v", cut, ev)
@@ -282,6 +294,7 @@ func TestPushInPieces(t *testing.T) {
 			d.mu.Lock()
 			here := e.pushes.here // otherwise it was cut before, and the Read would ask
 			d.mu.Unlock()
+			asks <- here && want > len(text)
 			if here {
 				found++
 				done, err := e.Read(in[:want], local, src, 5)
@@ -293,7 +306,7 @@ func TestPushInPieces(t *testing.T) {
 						t.Fatalf("cut at %d, %d wanted: %+v", cut, want, ev)
 					}
 				}
-				if string(in[:want]) != text[:want] || in[want] != 0 {
+				if string(in[:want]) != (text + rest)[:want] || in[want] != 0 {
 					t.Fatalf("cut at %d, %d wanted: %q", cut, want, in)
 				}
 			}
@@ -313,10 +326,14 @@ func TestPushInPieces(t *testing.T) {
 // TestPushLost: a peer that goes while what it sent along is under way ends the Read, once, and is told of.
 func TestPushLost(t *testing.T) {
 	src := fabric.RemoteKey{Key: 1}
-	for _, n := range []int{0, 1, 300 << 10} {
+	const more = PushBytes + 1 // than comes along
+	for _, x := range []struct{ n, want int }{
+		{0, PushBytes}, {1, PushBytes}, {300 << 10, PushBytes}, {0, more}, {1, more}, {300 << 10, more}, {PushBytes, more},
+	} {
+		n := x.n
 		d, at := victim(t)
 		c, _, _ := enter(t, d, at, 1)
-		in := make([]byte, PushBytes)
+		in := make([]byte, x.want)
 		local, err := d.Register(in)
 		if err != nil {
 			t.Fatal(err)
@@ -342,7 +359,7 @@ func TestPushLost(t *testing.T) {
 	}
 }
 
-// TestPushShorter: what was pushed is not taken for a Read of more, though both begin at the same address.
+// TestPushShorter: what was pushed is no more than the beginning of a Read that begins at the same address.
 func TestPushShorter(t *testing.T) {
 	ds, es := couple(t, 0)
 	theirs, in := bytes.Repeat([]byte{7}, 2*PushBytes), make([]byte, 2*PushBytes)

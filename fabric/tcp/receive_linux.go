@@ -32,7 +32,7 @@ func (e *endpoint) pump() bool {
 		var n int
 		var errno unix.Errno
 		if len(e.land) != 0 {
-			if e.spoke && !e.pushes.lands && e.reads.long() {
+			if e.spoke && e.reads.waiting() > 0 && e.reads.long() {
 				e.spoke = false
 				quicken(e.fd)
 			}

@@ -30,8 +30,9 @@ func send(fd int, b []byte) (int, unix.Errno) {
 	return result(n, errno)
 }
 
-// sendParts sends the beginning of a, b and c joined, as much as the kernel takes.
-func sendParts(fd int, a, b, c []byte) (int, unix.Errno) {
+// sendParts sends the beginning of a, b and c joined, as much as the kernel takes. If more follows at once, the end of them may
+// wait for that.
+func sendParts(fd int, a, b, c []byte, more bool) (int, unix.Errno) {
 	var parts [3]unix.Iovec
 	k := 0
 	for _, p := range [3][]byte{a, b, c} {
@@ -43,8 +44,11 @@ func sendParts(fd int, a, b, c []byte) (int, unix.Errno) {
 	}
 	msg := unix.Msghdr{Iov: &parts[0]}
 	msg.SetIovlen(k)
-	n, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&msg)),
-		unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
+	flags := uintptr(unix.MSG_NOSIGNAL | unix.MSG_DONTWAIT)
+	if more {
+		flags |= unix.MSG_MORE
+	}
+	n, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&msg)), flags)
 	return result(n, errno)
 }
 

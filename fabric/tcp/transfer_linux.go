@@ -63,6 +63,9 @@ func (r *reads) pop() {
 type serving struct {
 	queue       *[window]served // nil until the first
 	first, many int
+	// more tells that what goes now is not the end of a Read. Then the kernel may fill its last packet with what follows, which
+	// made 4 MiB a fifth faster; where another Read is what follows, its reader would wait for the end, and that took as much.
+	more bool
 }
 
 type served struct {
@@ -89,13 +92,11 @@ func (e *endpoint) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, t
 		copy(dst, b)
 		return true, nil
 	}
-	if e.awaited(src, len(dst)) {
+	if e.awaited(src) {
 		return e.readPushed(dst, token), nil
 	}
 	e.reads.push(reading{dst, src, token})
-	if e.state == up {
-		e.request()
-	}
+	e.request()
 	return false, nil
 }
 
@@ -104,8 +105,11 @@ func errRefused(peer int32) error {
 	return fmt.Errorf("tcp: read from peer %d: it has no such memory registered", peer)
 }
 
-// request tells the peer of Reads that it does not know of yet.
+// request tells the peer of Reads that it does not know of yet, if it can be told.
 func (e *endpoint) request() {
+	if e.state != up {
+		return
+	}
 	r := &e.reads
 	for r.asked < min(r.waiting(), window) {
 		next := &r.all[r.head+r.asked]
@@ -142,7 +146,9 @@ func (e *endpoint) landed(n int) {
 	if p := &e.pushes; p.lands {
 		if len(e.land) == 0 {
 			p.lands = false
-			e.ended(p.token, nil)
+			if p.ends {
+				e.ended(p.token, nil)
+			}
 		}
 		return
 	}
@@ -178,9 +184,11 @@ func (e *endpoint) ended(token uint64, err error) {
 // failReads ends all Reads.
 func (e *endpoint) failReads(err error) {
 	e.land = nil
-	if e.pushes.lands {
-		e.pushes.lands = false
-		e.ended(e.pushes.token, err)
+	if p := &e.pushes; p.lands {
+		p.lands = false
+		if p.ends {
+			e.ended(p.token, err)
+		}
 	}
 	for e.reads.waiting() > 0 {
 		e.ended(e.reads.oldest().token, err)
@@ -225,7 +233,8 @@ func (e *endpoint) serve() bool {
 		putFrame(e.head, kindData, n)
 		e.body, e.key, x.rest = x.rest[:n], x.key, x.rest[n:]
 	}
-	if len(x.rest) == 0 {
+	s.more = len(x.rest) > 0
+	if !s.more {
 		*x = served{}
 		s.first = (s.first + 1) % window
 		s.many--

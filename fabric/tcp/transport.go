@@ -24,8 +24,9 @@ type Transport struct {
 	// Eager is the largest payload in bytes that is sent as one message; what is longer is read. 0 means as much as a message
 	// holds, which is also the most.
 	Eager int
-	// Push is the largest payload in bytes that is sent along with its announcement, so that a receiver that expects it need not
-	// ask for it; one that does not drops it and asks later. 0 means [PushBytes], which is also the most.
+	// Push is how many bytes at most are sent along with their announcement. A receiver that expects them need not ask for them,
+	// and asks for the rest of something longer while they come; one that does not drops them and asks later. 0 means
+	// [PushBytes], which is also the most.
 	Push int
 
 	window int // bytes of the kernel's buffers of a connection; 0: those that suit the way
@@ -36,10 +37,10 @@ func (t *Transport) Caps() fabric.Caps {
 	return fabric.Caps{Transport: "tcp", MaxSend: maxSend, Eager: t.eager(), Read: true}
 }
 
-// PushBytes is one frame of a Read, so that what is sent in vain is no more than the kernel holds of a stream anyway.
-const PushBytes = chunkBytes
+// PushBytes is what the kernel holds anyway for a receiver that does not read, so that no more than that is sent in vain.
+const PushBytes = 2 << 20
 
-// Pushes is what is sent along with its announcement, with what was left open filled in.
+// Pushes is what is sent along with an announcement, with what was left open filled in.
 func (t *Transport) Pushes() int { return cmp.Or(t.Push, PushBytes) }
 
 func (t *Transport) eager() int {
