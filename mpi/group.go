@@ -3,6 +3,7 @@ package mpi
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync/atomic"
 
@@ -114,7 +115,8 @@ func (g *group) share() error {
 	}
 	g.sleepers = lastWord(seg.Bytes()[:bytes+sharedTail])
 	g.flat, err = coll.NewFlat(coll.Shared{
-		Mem: seg.Bytes()[:bytes], Rank: g.Rank(), Size: n, Crowded: all[0]&roomy == 0, Wait: g,
+		Mem: seg.Bytes()[:bytes], Rank: g.Rank(), Size: n, Crowded: all[0]&roomy == 0,
+		Cores: runtime.NumCPU(), Wait: g,
 	})
 	return err
 }

@@ -75,7 +75,7 @@ func benchRank(spec string) error {
 	if crowded {
 		w.look = 1
 	}
-	f, err := NewFlat(Shared{Mem: mem, Rank: rank, Size: size, Crowded: crowded, Wait: w})
+	f, err := NewFlat(Shared{Mem: mem, Rank: rank, Size: size, Crowded: crowded, Cores: runtime.NumCPU(), Wait: w})
 	if err != nil {
 		return err
 	}

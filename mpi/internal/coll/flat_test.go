@@ -37,7 +37,7 @@ func newFlats(t testing.TB, ranks, memory int, crowded bool) (flats []*Flat, bro
 	t.Helper()
 	mem, broken := segment(memory), new(atomic.Bool)
 	for r := range ranks {
-		f, err := NewFlat(Shared{Mem: mem, Rank: r, Size: ranks, Crowded: crowded, Wait: gosched{broken}})
+		f, err := NewFlat(Shared{Mem: mem, Rank: r, Size: ranks, Crowded: crowded, Cores: r, Wait: gosched{broken}})
 		if err != nil {
 			t.Fatal(err)
 		}
