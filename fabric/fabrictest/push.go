@@ -27,7 +27,7 @@ func checkPush(t *testing.T, peers Peers) {
 		t.Logf("%s does not push memory", w.peers[0].transport.Name())
 		return
 	}
-	sizes := []int{0, 1, 8, 1000, 64<<10 + 1, 300 << 10, 1 << 20, 3<<20 + 5}
+	sizes := []int{0, 1, 8, 1000, 64<<10 + 1, 300 << 10, 1 << 20, 5<<20 + 5}
 	w.each(func(p *peer) error {
 		for i := range 3 * len(sizes) * int(readings) {
 			size, how, seed := sizes[i%len(sizes)], reading(i/len(sizes))%readings, uint64(i)

@@ -54,6 +54,7 @@ type inbound struct {
 	after  *inbound // the one before it that has, too
 	flags  *uint32  // of the writer, which may sleep until there is room
 	fence  bool     // between releasing and looking whether the writer sleeps
+	calm   bool     // the last Poll found nothing here
 	closed bool     // the writer has closed; what is left is still delivered
 }
 
@@ -143,8 +144,9 @@ func (d *Domain) address(to int) *unix.SockaddrUnix {
 // every processor that Go has.
 func (d *Domain) fence() { d.fenced.Add(1) }
 
-// Poll takes messages from the rings in turn. Where evs is too short for all it goes on with the next ring next time. What it
-// finds out about a peer meanwhile it tells the next time.
+// Poll takes messages from the rings in turn, and one alone where the Poll before found none: it is likely to be answered. Where
+// evs is too short for all it goes on with the next ring next time. What it finds out about a peer meanwhile it tells the next
+// time.
 func (d *Domain) Poll(evs []fabric.Event) (int, error) {
 	if d.lent != nil {
 		d.release()
@@ -162,7 +164,7 @@ func (d *Domain) Poll(evs []fabric.Event) (int, error) {
 		n = d.tidings(evs)
 	}
 	for i := d.next; i < len(d.ring) && n < len(evs); i++ {
-		in := d.ring[i]
+		in, before := d.ring[i], n
 		for {
 			data := in.r.Same()
 			if data == nil && in.r.Ready() {
@@ -183,7 +185,11 @@ func (d *Domain) Poll(evs []fabric.Event) (int, error) {
 				d.next = (i + 1) % len(d.ring)
 				return n, nil
 			}
+			if in.calm { // what the program answers is seen once the line of the next one has come, if that is asked for first
+				break
+			}
 		}
+		in.calm = n == before
 	}
 	d.next = 0
 	if n == 0 && d.idle != nil {

@@ -22,7 +22,7 @@ const (
 	kindData                    // the next bytes of the oldest Read; those of one come in several frames
 	kindRefusal                 // the oldest Read is not possible
 	kindBye                     // the sender has closed, and sends nothing more
-	kindPush                    // address, key, bytes, of memory that follows the frame: a Read of it is expected
+	kindPush                    // address, key, bytes, of memory that follows the frame: a Read that begins with it is expected
 	kindDropped                 // what was pushed was not read
 	kinds
 	kindNothing = kinds // in a buffer here: a frame that was dealt with before its turn

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -241,6 +242,19 @@ func TestLies(t *testing.T) {
 	}
 }
 
+// take receives some of b, as pump does, and returns how much.
+func take(e *endpoint, b []byte) (n int) {
+	if n = copy(e.land, b); n > 0 {
+		e.landed(n)
+	}
+	skip := min(e.pushes.skip, len(b)-n)
+	e.pushes.skip -= skip
+	n += skip
+	k := copy(e.room(), b[n:])
+	e.have += k
+	return n + k
+}
+
 // FuzzPeer: whatever an authenticated peer sends, and however the kernel cuts it, the domain neither fails nor reads beyond.
 func FuzzPeer(f *testing.F) {
 	f.Add(frames(kindMessage, "hello", kindRead, strings.Repeat("x", requestBytes), kindMessage, "", kindBye, ""), uint16(3))
@@ -248,6 +262,7 @@ func FuzzPeer(f *testing.F) {
 	along := append(frames(kindMessage, "look", kindPush, string(request{bytes: 9}.append(nil))), "what came"...)
 	f.Add(append(along, frames(kindMessage, "behind", kindDropped, "")...), uint16(6))
 	f.Add(append(bytes.Clone(along), along...), uint16(31))
+	f.Add(append(bytes.Clone(along), frames(kindData, "0123456789", kindData, "abcdef", kindData, "xxxxx")...), uint16(63))
 	f.Fuzz(func(t *testing.T, b []byte, cut uint16) {
 		d := &Domain{peers: make([]*endpoint, 2), epoll: -1, timer: timer{fd: -1}}
 		d.progress.init(d)
@@ -259,19 +274,17 @@ func FuzzPeer(f *testing.F) {
 		e.reads.push(reading{dst: make([]byte, 5), token: 2})
 		e.reads.asked = 2
 		evs := make([]fabric.Event, 8)
-		taken := 0
+		token := uint64(2)
+		ended := []bool{true, false, false} // by token
+		end := func(token uint64) {
+			if ended[token] {
+				t.Fatalf("Read %d has ended twice", token)
+			}
+			ended[token] = true
+		}
 		for step := int(cut) + 1; len(b) > 0 && e.end == nil; {
 			if !e.pushes.here {
-				k := copy(e.land, b[:min(step, len(b))]) // as pump does
-				if k > 0 {
-					e.landed(k)
-				}
-				if skip := min(e.pushes.skip, max(0, min(step, len(b))-k)); skip > 0 {
-					e.pushes.skip -= skip
-					k += skip
-				}
-				n := copy(e.room(), b[k:max(k, min(step, len(b)))])
-				b, e.have = b[k+n:], e.have+n
+				b = b[take(e, b[:min(step, len(b))]):]
 			}
 			if err := e.scan(); err != nil {
 				if !errors.Is(err, fabric.ErrCorrupt) {
@@ -279,15 +292,29 @@ func FuzzPeer(f *testing.F) {
 				}
 				e.lose(err)
 			}
-			if e.taken > e.seen || e.seen > e.have || len(d.done) > 2+taken {
+			if e.taken > e.seen || e.seen > e.have || len(d.done) > int(token) {
 				t.Fatalf("taken %d, seen %d, have %d, %d reads done", e.taken, e.seen, e.have, len(d.done))
 			}
 			d.deliver(evs)
-			if e.awaited(e.pushes.what.src) && step%2 == 0 {
-				taken++
-				e.readPushed(make([]byte, step%50), 3)
+			if e.pushes.here && step%2 == 0 {
+				token++
+				ended = append(ended, false)
+				if e.readPushed(make([]byte, step%50), token) {
+					end(token)
+				}
+				e.reads.asked = min(e.reads.waiting(), window) // as if the request had gone
 			}
 			d.endLoans()
+		}
+		e.lose(io.EOF)
+		for _, ev := range d.done {
+			if ev.Kind != fabric.Done {
+				t.Fatalf("%+v", ev)
+			}
+			end(ev.Token)
+		}
+		if slices.Contains(ended, false) {
+			t.Fatalf("Reads that have not ended: %v", ended)
 		}
 	})
 }

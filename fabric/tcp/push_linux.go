@@ -14,7 +14,7 @@ type pushes struct {
 	here  bool    // some has come that nobody has read yet: its kindPush begins at seen
 	what  request // and that is what it is
 	lands bool    // some has been read, and endpoint.land is where its rest belongs
-	ends  bool    // a Read is over when that is there; otherwise the peer was asked for more, which comes behind
+	ends  bool    // a Read is over when that is there; otherwise the peer is asked for more, which comes behind
 	token uint64  // of that Read
 	skip  int     // bytes that come next, after those, and that nobody wants
 	cold  int     // messages behind which nothing is to go, as the peer had to drop some
@@ -32,7 +32,7 @@ func (e *endpoint) Push(header []byte, src fabric.RemoteKey, n int) error {
 	d := e.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if n == 0 || len(header) > pushHeader || e.state != up || e.fd < 0 || e.waits() || e.serving.many > 0 {
+	if min(n, d.pushMost) == 0 || len(header) > pushHeader || e.state != up || e.fd < 0 || e.waits() || e.serving.many > 0 {
 		return e.send(header, nil)
 	}
 	q := request{src, uint64(min(n, d.pushMost))}
@@ -93,7 +93,6 @@ func (e *endpoint) readPushed(dst []byte, token uint64) (done bool) {
 		e.request()
 		dst = dst[:n]
 	}
-	ends := p.ends
 	came, missing := e.consume(dst)
 	if came < len(dst) {
 		e.land, p.lands = dst[came:], true
@@ -102,7 +101,7 @@ func (e *endpoint) readPushed(dst []byte, token uint64) (done bool) {
 	}
 	p.skip = missing
 	e.study()
-	return ends
+	return p.ends
 }
 
 // dropPushed drops what has come, and tells the peer so if it was too early. Otherwise it has been asked for already.

@@ -101,8 +101,8 @@ const busyPoll = 50
 // Bounds of what a connection holds in the kernel, in bytes, so that a peer which stops many others does not get far more from
 // each than it has room for. A link is full with what it carries in one round trip, and with more nothing is faster.
 const (
-	mostUnsent = 1 << 20   // at the sender, beyond what is on its way
-	mostUnread = PushBytes // at the receiver, and on the way there, until the kernel finds that a program reads faster
+	mostUnsent = 1 << 20 // at the sender, beyond what is on its way
+	mostUnread = 2 << 20 // at the receiver, and on the way there, until the kernel finds that a program reads faster
 )
 
 // tune sets what a connection needs. Buffers are left to the kernel, which fits them to the way, unless window is not 0; and

@@ -3,7 +3,7 @@
 package tcp
 
 // Unsafe because the kernel is handed addresses of several buffers at once, and because these calls go without telling the
-// scheduler, which would cost as much as a tenth of them. None waits, and none moves more than about a MiB. The buffers are
+// scheduler, which would cost as much as a tenth of them. None waits, and none moves more than some MiB. The buffers are
 // the caller's slices; the vectors that name them live on this stack until the call has returned.
 
 import (
@@ -30,8 +30,8 @@ func send(fd int, b []byte) (int, unix.Errno) {
 	return result(n, errno)
 }
 
-// sendParts sends the beginning of a, b and c joined, as much as the kernel takes. If more follows at once, the end of them may
-// wait for that.
+// sendParts sends the beginning of a, b and c joined, as much as the kernel takes. If more is to follow, the end of them may wait
+// for that.
 func sendParts(fd int, a, b, c []byte, more bool) (int, unix.Errno) {
 	var parts [3]unix.Iovec
 	k := 0

@@ -47,7 +47,7 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ eager, push, wantEager, wantPush int }{
-		{0, 0, maxEager, PushBytes}, {1000, 5000, 1000, 5000},
+		{0, 0, maxEager, PushBytes}, {1000, 5000, 1000, 5000}, {5000, 5000, 5000, 0}, {0, 1, maxEager, 0},
 	} {
 		tr := &Transport{Eager: c.eager, Push: c.push, Interfaces: []string{"lo"}}
 		d, err := tr.Open(t.Context(), &fabric.Config{Size: 1})

@@ -63,8 +63,9 @@ func (r *reads) pop() {
 type serving struct {
 	queue       *[window]served // nil until the first
 	first, many int
-	// more tells that what goes now is not the end of a Read. Then the kernel may fill its last packet with what follows, which
-	// made 4 MiB a fifth faster; where another Read is what follows, its reader would wait for the end, and that took as much.
+	// more tells that what goes now is not the end of a Read; a Push goes only where no Read is served. The kernel may fill its
+	// last packet with what follows then, by which 4 MiB went a fifth faster. Where the next Read is what follows it must not:
+	// who waits for the end of this one would get it late, and 1 MiB went a fifth slower.
 	more bool
 }
 

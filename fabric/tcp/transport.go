@@ -26,7 +26,7 @@ type Transport struct {
 	Eager int
 	// Push is how many bytes at most are sent along with their announcement. A receiver that expects them need not ask for them,
 	// and asks for the rest of something longer while they come; one that does not drops them and asks later. 0 means
-	// [PushBytes], which is also the most.
+	// [PushBytes], which is also the most. If it is not more than Eager, nothing is sent along.
 	Push int
 
 	window int // bytes of the kernel's buffers of a connection; 0: those that suit the way
@@ -37,11 +37,17 @@ func (t *Transport) Caps() fabric.Caps {
 	return fabric.Caps{Transport: "tcp", MaxSend: maxSend, Eager: t.eager(), Read: true}
 }
 
-// PushBytes is what the kernel holds anyway for a receiver that does not read, so that no more than that is sent in vain.
+// PushBytes is the most that the kernel holds for a receiver that does not read, so that no more than that is sent in vain.
+// Messages behind wait for it. Within a machine 2 and 4 MiB took 5 to 10 % less time than with half of it.
 const PushBytes = 2 << 20
 
-// Pushes is what is sent along with an announcement, with what was left open filled in.
-func (t *Transport) Pushes() int { return cmp.Or(t.Push, PushBytes) }
+// Pushes is how much is sent along with an announcement, with what was left open filled in; 0 if nothing is.
+func (t *Transport) Pushes() int {
+	if n := cmp.Or(t.Push, PushBytes); n > t.eager() {
+		return n
+	}
+	return 0
+}
 
 func (t *Transport) eager() int {
 	if t.Eager == 0 {

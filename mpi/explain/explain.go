@@ -126,8 +126,11 @@ func message(f auto.Way, r proto.Rules, n int) Message {
 		m.Why = fmt.Sprintf("more than %d bytes are announced; the receiver reads them from the sender's memory", atOnce)
 		switch f.Transport {
 		case "tcp":
-			m.Why = fmt.Sprintf("more than %d bytes are announced, and up to %d follow at once: a receiver that waits has them "+
-				"streamed into its buffer and asks for the rest, another drops them and asks later", atOnce, f.Push)
+			m.Why = fmt.Sprintf("more than %d bytes are announced; the sender's kernel streams them into the receiver's buffer", atOnce)
+			if f.Push > 0 {
+				m.Why = fmt.Sprintf("more than %d bytes are announced, and up to %d follow at once: a receiver that waits has them "+
+					"streamed into its buffer and asks for any others, one that does not drops them and asks later", atOnce, f.Push)
+			}
 		case "rdma":
 			m.Protocol, m.Pieces = "rdma read", 0
 			m.Why = fmt.Sprintf("more than %d bytes are announced; the receiver's device reads them by RDMA READ", atOnce)

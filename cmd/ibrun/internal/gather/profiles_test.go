@@ -59,3 +59,21 @@ func TestProfiles(t *testing.T) {
 		t.Error("no profile and no error")
 	}
 }
+
+// TestNamed: a mapping has names where each of its locations has one, whatever the first part said.
+func TestNamed(t *testing.T) {
+	name := []pprof.Line{{Function: &pprof.Function{Name: "main.main"}}}
+	known, unused := new(pprof.Mapping), new(pprof.Mapping)
+	part, none := &pprof.Mapping{HasFunctions: true}, &pprof.Mapping{HasFunctions: true}
+	named(&pprof.Profile{
+		Mapping: []*pprof.Mapping{known, part, none, unused},
+		Location: []*pprof.Location{
+			{Mapping: known, Line: name}, {Mapping: part, Line: name}, {Mapping: part}, {},
+			{Mapping: none, Line: []pprof.Line{{Function: &pprof.Function{}}}},
+		},
+	})
+	if !known.HasFunctions || part.HasFunctions || none.HasFunctions || !unused.HasFunctions {
+		t.Errorf("known %v, in part %v, none %v, unused %v", known.HasFunctions, part.HasFunctions, none.HasFunctions,
+			unused.HasFunctions)
+	}
+}
