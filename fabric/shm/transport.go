@@ -25,9 +25,10 @@ type Transport struct {
 }
 
 // Payloads up to which two copies through the ring, made at the same time, are faster than one by the kernel. To a core that is
-// near they are at any length, but who receives late pays for memory and for a third copy.
+// near they are at any length, and no slower where the receiver is late and copies once more, but then they take as much of its
+// memory.
 const (
-	StreamNear = 1 << 20
+	StreamNear = 4 << 20
 	StreamFar  = maxPayload // to a core that is far away
 )
 

@@ -114,7 +114,7 @@ func exchangeSizes(e *Engine, self int) error {
 		var hs []Handle
 		var in [][]byte
 		var parcels []parcel
-		for i, size := range []int{0, 8, 1000, 8191, 16384, 30000, 70000, 300000, 1 << 20, 3<<20 + 5} {
+		for i, size := range []int{0, 8, 1000, 8191, 16384, 30000, 70000, 300000, 1 << 20, 5<<20 + 5} {
 			p := parcel{from: 1 - self, tag: int32(i), size: size, room: size - size%2*3, number: i + round}
 			out := make([]byte, size)
 			p.fill(out)
