@@ -104,7 +104,8 @@ func parseLines(t *testing.T, text string) (lines []line) {
 
 func TestVersusJSON(t *testing.T) {
 	self, log := fakes(t, map[string]string{"openmpi": "5", "mpich": "2"})
-	out := call(t, self, nil, "versus", "--json", "--op", "latency,bw,allreduce", "--sizes", "8-16,64K", "--time", "20ms")
+	out := call(t, self, nil, "versus", "--json", "--op", "latency,bw,allreduce", "--sizes", "8-16,64K", "--time", "20ms",
+		"--rounds", "7")
 	if out.code != 0 {
 		t.Fatalf("exit %d\n%s", out.code, out.stderr)
 	}
