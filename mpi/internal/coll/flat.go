@@ -59,7 +59,6 @@ type Flat struct {
 	round  uint64 // rounds begun
 	met    uint64 // the last round in which all waited for all
 	counts uint64 // how often all arrived at the counter
-	behind uint64 // ranks that arrived there after this one
 	copier shm.Copier
 }
 
@@ -209,29 +208,28 @@ func (f *Flat) meet() error {
 		f.met = f.round
 		return f.awaitAll()
 	}
-	if f.last() {
-		f.open()
-		return nil
+	if missing := f.arrive(); missing > 0 {
+		return f.pass(missing)
 	}
-	return f.pass()
+	f.open()
+	return nil
 }
 
-// last counts this rank's arrival and tells whether it was the last one. The last one goes on with open, the others
+// arrive counts this rank's arrival and tells how many are missing after it. The last one goes on with open, the others
 // with pass.
-func (f *Flat) last() bool {
+func (f *Flat) arrive() (missing uint64) {
 	f.counts++
 	f.met = f.round
-	f.behind = f.counts*uint64(f.Size) - atomic.AddUint64(f.arrived(), 1)
-	return f.behind == 0
+	return f.counts*uint64(f.Size) - atomic.AddUint64(f.arrived(), 1)
 }
 
 // open lets the others pass.
 func (f *Flat) open() { f.Wait.Publish(f.filled(f.Size), f.round) }
 
-// pass waits for the last one.
-func (f *Flat) pass() error {
+// pass waits for the last one, where so many were missing when this rank arrived.
+func (f *Flat) pass(missing uint64) error {
 	w := f.filled(f.Size)
-	if f.behind < uint64(f.Cores) && look(w, f.round, moment) {
+	if missing < uint64(f.Cores) && look(w, f.round, moment) {
 		return nil
 	}
 	return f.wait(w, f.round)

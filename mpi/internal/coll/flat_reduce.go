@@ -61,11 +61,13 @@ func (f *Flat) allreduceEach(dst, src []byte, op *Operation) error {
 // allreduceLast: the last rank reduces the data of all.
 func (f *Flat) allreduceLast(dst, src []byte, op *Operation) error {
 	result := f.data(f.Size, len(src))
-	if f.last() {
+	if missing := f.arrive(); missing > 0 {
+		if err := f.pass(missing); err != nil {
+			return err
+		}
+	} else {
 		f.fold(result, 0, len(src), src, op)
 		f.open()
-	} else if err := f.pass(); err != nil {
-		return err
 	}
 	copy(dst, result)
 	return nil
