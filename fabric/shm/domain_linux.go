@@ -37,6 +37,8 @@ type Domain struct {
 	next  int        // where in ring the next Poll begins
 	lent  *inbound   // the last that has records out
 	idle  *endpoint  // the last whose ring is to be made ready for more, when there is nothing else to do
+	asked int        // local number of the peer that something was sent to last
+	looks int        // Polls for which its answer is expected; 0 when a message came
 	seen  uint64     // news of self when last looked at
 	down  []bool     // peers of which nothing more is told
 	lost  []fabric.Event
@@ -167,14 +169,17 @@ func (d *Domain) Poll(evs []fabric.Event) (int, error) {
 		in, before := d.ring[i], n
 		for {
 			data := in.r.Same()
-			if data == nil && in.r.Ready() {
+			if data == nil {
+				if !in.r.Ready() {
+					break
+				}
 				var err error
 				if data, err = in.r.Next(); err != nil {
 					d.lose(in.from, corrupt(d.local[in.from], err))
 				}
-			}
-			if data == nil {
-				break
+				if data == nil {
+					break
+				}
 			}
 			ev := &evs[n] // field by field: the others mean nothing here, and clearing them costs
 			ev.Kind, ev.Peer, ev.Data = fabric.Message, in.peer, data
@@ -182,7 +187,7 @@ func (d *Domain) Poll(evs []fabric.Event) (int, error) {
 				in.lent, in.after, d.lent = true, d.lent, in
 			}
 			if n++; n == len(evs) {
-				d.next = (i + 1) % len(d.ring)
+				d.next, d.looks = (i+1)%len(d.ring), 0
 				return n, nil
 			}
 			if in.calm { // what the program answers is seen once the line of the next one has come, if that is asked for first
@@ -192,10 +197,23 @@ func (d *Domain) Poll(evs []fabric.Event) (int, error) {
 		in.calm = n == before
 	}
 	d.next = 0
-	if n == 0 && d.idle != nil {
+	switch {
+	case n != 0:
+		d.looks = 0
+	case d.idle != nil:
 		d.fetch()
+	case d.looks > 0:
+		d.expect()
 	}
 	return n, nil
+}
+
+// expect sees to the ring in which an answer is expected.
+func (d *Domain) expect() {
+	d.looks--
+	if in := d.ins[d.asked]; in != nil {
+		in.r.Expect()
+	}
 }
 
 // fetch makes rings ready for messages like the last ones.

@@ -354,3 +354,37 @@ func TestPollFetches(t *testing.T) {
 		}
 	}
 }
+
+// TestPollExpects: an answer is expected for some Polls after something was sent, until a message comes, from whomever, and also
+// where there is room for no more. A peer that has never sent anything has no ring to look at.
+func TestPollExpects(t *testing.T) {
+	ds := openAll(t, node(2))
+	there, back := connect(t, ds[0], 1), connect(t, ds[1], 0)
+	evs := make([]fabric.Event, 4)
+	poll(t, ds[1], evs) // it finds the ring
+	for _, room := range []int{1, 4} {
+		post(t, back, 1)
+		if ds[1].looks != answerLooks || ds[1].asked != 0 {
+			t.Fatalf("%d Polls for an answer of %d after something was sent", ds[1].looks, ds[1].asked)
+		}
+		for left := answerLooks; left >= 0; left-- {
+			if got := poll(t, ds[1], evs); len(got) != 0 || ds[1].looks != max(left-1, 0) {
+				t.Fatalf("%d events, and %d Polls of %d are left", len(got), ds[1].looks, left)
+			}
+		}
+		post(t, back, 2)
+		poll(t, ds[1], evs)
+		post(t, there, 3)
+		if got := poll(t, ds[1], evs[:room]); len(got) != 1 || ds[1].looks != 0 {
+			t.Fatalf("room for %d: %d events, and an answer is expected for %d more Polls", room, len(got), ds[1].looks)
+		}
+		if got := poll(t, ds[0], evs); len(got) != 2 {
+			t.Fatalf("%d events, want 2", len(got))
+		}
+	}
+	silent := openAll(t, node(2))
+	post(t, connect(t, silent[0], 1), 1)
+	if got := poll(t, silent[0], evs); len(got) != 0 || silent[0].looks != answerLooks-1 {
+		t.Errorf("%d events, and %d Polls are left", len(got), silent[0].looks)
+	}
+}

@@ -33,7 +33,8 @@ var ErrCorrupt = errors.New("shm: corrupt ring")
 const (
 	unitBytes  = 64
 	wordBytes  = 8
-	spaceStart = 4096
+	pageBytes  = 4096
+	spaceStart = pageBytes
 	recordBit  = 1 << 32
 	skipBit    = 1 << 33
 	turnBit    = 1 << 34

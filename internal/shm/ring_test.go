@@ -364,6 +364,47 @@ func TestRingTurn(t *testing.T) {
 	}
 }
 
+// TestRingReady: where records of one length up to 1 KiB meet a reader that keeps up, what the next one needs to be fetched back
+// was asked for when the last one had been published. While it is awaited no word is cleared, and the reader's position is not
+// looked at.
+func TestRingReady(t *testing.T) {
+	for n := 0; n <= 1<<10; n += 32 {
+		p := newPair(t, make([]byte, RingBytes(1<<20)))
+		size := recordSize(16 + n)
+		turns := 0
+		for i := range 4000 {
+			before, zero := *p.w, true
+			for at := uint64(0); at < size+unitBytes; at += unitBytes {
+				zero = zero && *(*uint64)(p.w.at(at)) == 0
+			}
+			if ok, err := p.put(16+n, 16); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			end, start := before.tail+size, before.start(before.tail)
+			turned := p.w.tail == start
+			switch {
+			case i < 1000: // the first lap, and the way to the first turn
+			case before.cleared < end+unitBytes || before.limit < end+unitBytes:
+				t.Fatalf("%d bytes, record %d to %d: cleared up to %d, room up to %d", n, i, end, before.cleared, before.limit)
+			case end&p.w.mask >= p.w.turn && !turned:
+				t.Fatalf("%d bytes, record %d ends at %d, and the next one is there as well", n, i, end)
+			case turned && before.limit < start+size+unitBytes:
+				t.Fatalf("%d bytes, record %d at %d: room up to %d, and a turn to %d", n, i, before.tail, before.limit, start)
+			case turned && !zero:
+				t.Fatalf("%d bytes, record %d at %d: a turn to %d, where words are not clear", n, i, before.tail, start)
+			case turned:
+				turns++
+			}
+			if err := errors.Join(p.take(), p.release()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if turns == 0 {
+			t.Errorf("%d bytes: no turn", n)
+		}
+	}
+}
+
 func TestRingTooLong(t *testing.T) {
 	p := newPair(t, make([]byte, RingBytes(4096)))
 	for _, n := range []int{MaxRecord(4096) + 1, 4096, 1 << 20} {

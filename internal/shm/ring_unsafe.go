@@ -60,8 +60,8 @@ func NewWriter(mem []byte, most int) (*Writer, error) {
 	return w, nil
 }
 
-// Confine makes the first n bytes of the space, a multiple of the unit, all that is used from now on. They are at least as many
-// as before, unless nothing has been put yet.
+// Confine makes the first n bytes of the space, a multiple of the unit and at least 4096, all that is used from now on. They are
+// at least as many as before, unless nothing has been put yet.
 func (w *Writer) Confine(n int) {
 	w.lap, w.max = uint64(n), min(w.most, MaxRecord(n))
 	w.short = min(w.max, longBytes-1)
@@ -143,10 +143,24 @@ func (w *Writer) putOther(a, b []byte) (bool, error) {
 	return true, nil
 }
 
-// ahead clears words for records like the last one, which was short and of this size, after it has been published.
+// ahead does what the next record needs if it is like the last one, which was short and of this size, after that has been
+// published and nobody waits for it: it finds out how far the reader is and clears words, at the start as well if there will be a
+// turn. So the lines are this core's when the record is written.
 func (w *Writer) ahead(size uint64) {
-	if next := w.tail + size + unitBytes; next > w.cleared {
-		w.clear(w.tail, max(next, w.tail+aheadBytes))
+	end := w.tail + size
+	if next := end + unitBytes; next > w.cleared {
+		to := max(next, w.tail+aheadBytes)
+		if to > w.limit {
+			w.look()
+		}
+		w.clear(w.tail, to)
+	}
+	if end >= w.tail&^w.mask+w.turn && w.calm+1 >= calm {
+		start := w.start(w.tail)
+		if start+size+unitBytes > w.limit {
+			w.look()
+		}
+		w.zero(start, start+max(size+unitBytes, aheadBytes))
 	}
 	w.follow()
 }
@@ -182,15 +196,17 @@ func (w *Writer) look() {
 	}
 }
 
+// start is where the space starts next, seen from a position in it.
+func (w *Writer) start(pos uint64) uint64 { return (pos | w.mask) + 1 }
+
 // turnAt goes back to the start after a record of this size that ends behind the first part, if the reader is known
-// to have released enough there. Otherwise it finds out for the next time.
+// to have released enough there.
 func (w *Writer) turnAt(end, size, word uint64) (uint64, uint64) {
-	start := (end + w.mask) &^ w.mask
+	start := w.start(end)
 	if start+size+unitBytes > w.limit {
-		w.look()
 		return end, word
 	}
-	w.clear(start, start+unitBytes)
+	w.cleared = w.zero(start, start+unitBytes)
 	return start, word | turnBit
 }
 
@@ -243,13 +259,17 @@ func (w *Writer) prepare(n int) (uint64, error) {
 	return at, nil
 }
 
-// clear makes the words from one position to another zero, as far as the reader has released them, and to the end of the lap.
+// clear makes the words from one position to another zero, to the end of the lap at most.
 func (w *Writer) clear(from, to uint64) {
-	from, to = max(from, w.cleared), min(to, w.limit, from&^w.mask+w.lap)
-	for ; from < to; from += unitBytes {
+	w.cleared = w.zero(max(from, w.cleared), min(to, from&^w.mask+w.lap))
+}
+
+// zero makes words zero as far as the reader has released them, and returns how far that was: from itself if there are none.
+func (w *Writer) zero(from, to uint64) uint64 {
+	for to = min(to, w.limit); from < to; from += unitBytes {
 		*(*uint64)(w.at(from)) = 0
 	}
-	w.cleared = max(w.cleared, to)
+	return from
 }
 
 // Ready tells whether a record waits.
@@ -267,6 +287,20 @@ func (r *Reader) Same() []byte {
 	}
 	r.pos += r.size
 	return unsafe.Slice((*byte)(unsafe.Add(r.base, at+wordBytes)), r.n)
+}
+
+// Expect is for who has found nothing and expects a record like the last one at any moment. The other lines of a record of two
+// or three are asked for: then they come along with the first once they are written, and not after it. Of longer ones the writer
+// would lose more by that than the reader gains, as it has to take each line back before it writes. Looking at the first line all
+// the time costs the writer the same, so where that is all there is to do the reader pauses.
+func (r *Reader) Expect() {
+	at := r.pos & r.mask
+	if r.size == unitBytes || r.size > 3*unitBytes || at%pageBytes+r.size > pageBytes { // the next page may have no memory yet
+		pause()
+		return
+	}
+	atomic.LoadUint64((*uint64)(unsafe.Add(r.base, at+unitBytes)))
+	atomic.LoadUint64((*uint64)(unsafe.Add(r.base, at+r.size-unitBytes)))
 }
 
 // Next returns the next record, or nil if there is none. The bytes are the ring's own until Release. A misbehaving

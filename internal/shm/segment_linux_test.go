@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -221,4 +222,43 @@ func TestOpenElse(t *testing.T) {
 	if b, err := s.Map(0, 4096); !errors.Is(err, unix.EBADF) {
 		t.Errorf("a file only for reading: %d bytes, %v", len(b), err)
 	}
+}
+
+// TestRingExpect: what is asked for lies within the pages that records lie in.
+func TestRingExpect(t *testing.T) {
+	const space, lap = 4 * pageBytes, pageBytes
+	for n := range 200 {
+		mem, err := unix.Mmap(-1, 0, RingBytes(space), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mprotect(mem[spaceStart+lap:], unix.PROT_NONE); err != nil {
+			t.Fatal(err)
+		}
+		p := newPair(t, mem)
+		p.w.Confine(lap)
+		for range 200 {
+			if ok, err := p.put(n, 0); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			if err := errors.Join(p.take(), p.release()); err != nil {
+				t.Fatal(err)
+			}
+			p.expect(t)
+		}
+		if err := unix.Munmap(mem); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// expect fails the test where Expect reads what is not there.
+func (p *pair) expect(t *testing.T) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			t.Fatalf("the reader at %d: %v", p.r.pos, r)
+		}
+	}()
+	p.r.Expect()
 }

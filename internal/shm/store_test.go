@@ -44,3 +44,18 @@ func TestStoreReleaseOrder(t *testing.T) {
 		StoreRelease64(&taken, i)
 	}
 }
+
+// TestPause: nothing is different after it.
+func TestPause(t *testing.T) {
+	sum := func(between func()) (x uint64, f float64) {
+		for i := range uint64(1000) {
+			x, f = x*31+i, f/3+float64(i)
+			between()
+		}
+		return x, f
+	}
+	x, f := sum(pause)
+	if y, g := sum(func() {}); x != y || f != g {
+		t.Errorf("%d and %v with pauses, %d and %v without", x, f, y, g)
+	}
+}

@@ -8,7 +8,7 @@ import (
 )
 
 // Recv receives a message into buf and returns when it is there.
-func (e *Engine) Recv(from Route, buf []byte) (st Status, err error) {
+func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
 	e.lock()
 	began := uint64(0)
 	if e.rec.Due(from.Op, len(buf)) {
@@ -16,10 +16,15 @@ func (e *Engine) Recv(from Route, buf []byte) (st Status, err error) {
 		e.queues(from.Context)
 	}
 	if e.atOnce(from, buf) {
-		st = Status{Source: from.Rank, Tag: from.Tag, Bytes: e.direct.length}
-	} else {
-		st, err = e.recv(from, buf)
+		n := e.direct.length
+		if began != 0 {
+			e.rec.With(from.Peer, from.Tag)
+		}
+		e.rec.End(from.Op, n, began)
+		e.unlock()
+		return Status{Source: from.Rank, Tag: from.Tag, Bytes: n}, nil
 	}
+	st, err := e.recv(from, buf)
 	if began != 0 {
 		e.rec.With(from.Peer, st.Tag)
 	}
