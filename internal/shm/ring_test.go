@@ -364,9 +364,8 @@ func TestRingTurn(t *testing.T) {
 	}
 }
 
-// TestRingReady: where records of one length up to 1 KiB meet a reader that keeps up, what the next one needs to be fetched back
-// was asked for when the last one had been published. While it is awaited no word is cleared, and the reader's position is not
-// looked at.
+// TestRingReady: where records of one length up to 1 KiB meet a reader that keeps up, all that the next one needs is done when
+// the last one has been published: there is room as far as the writer knows, and words are clear, also where it is to turn.
 func TestRingReady(t *testing.T) {
 	for n := 0; n <= 1<<10; n += 32 {
 		p := newPair(t, make([]byte, RingBytes(1<<20)))

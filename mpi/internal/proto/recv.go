@@ -15,7 +15,7 @@ func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
 		began = e.rec.Begin(from.Op, len(buf))
 		e.queues(from.Context)
 	}
-	if e.atOnce(from, buf) {
+	if e.atOnce(from, buf) { // by itself: nothing has to be kept over these calls, and an answer is about to go
 		n := e.direct.length
 		if began != 0 {
 			e.rec.With(from.Peer, from.Tag)
