@@ -25,7 +25,7 @@ var (
 
 // Transport is one way of moving bytes. Values are immutable and hold the transport's own settings.
 type Transport interface {
-	// Name is the short name users type: "mem", "shm", "tcp", "rc".
+	// Name is the short name users type: "mem", "shm", "tcp", "rdma".
 	Name() string
 	// Probe reports why the transport cannot work on this machine, or nil. It leaves nothing behind.
 	Probe() error

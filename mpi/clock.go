@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ibrun/ibrun/mpi/internal/clock"
+	"github.com/ibrun/ibrun/mpi/internal/clocksync"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
@@ -16,7 +16,7 @@ import (
 // have to. All that happens in cycles which begin at the same moments everywhere, so that rank 0 is there to answer
 // even if its program makes no calls.
 type keeper struct {
-	clock  clock.Clock
+	clock  clocksync.Clock
 	e      *proto.Engine
 	part   part
 	leader int           // who tells how to correct this clock
@@ -25,9 +25,9 @@ type keeper struct {
 	quit   chan struct{} // nil: no cycles
 	ended  sync.WaitGroup
 	pings  atomic.Int64 // that came
-	pong   atomic.Pointer[clock.Sample]
-	global bool      // see WtimeIsGlobal
-	fit    clock.Fit // of a leader
+	pong   atomic.Pointer[clocksync.Sample]
+	global bool          // see WtimeIsGlobal
+	fit    clocksync.Fit // of a leader
 }
 
 var errQuit = errors.New("the process finalizes")
@@ -45,9 +45,9 @@ const (
 var _ proto.Timekeeper = (*keeper)(nil)
 
 // init takes a source, or the machine's.
-func (k *keeper) init(s clock.Source, e *proto.Engine) (err error) {
+func (k *keeper) init(s clocksync.Source, e *proto.Engine) (err error) {
 	if s.Now == nil {
-		if s, err = clock.Local(); err != nil {
+		if s, err = clocksync.Local(); err != nil {
 			return err
 		}
 	}
@@ -65,14 +65,14 @@ func (k *keeper) Stamp() int64 {
 // Pong notes an answer.
 func (k *keeper) Pong(peer int, sent, there, back int64) {
 	if peer == 0 {
-		k.pong.Store(&clock.Sample{Sent: sent, There: there, Back: back})
+		k.pong.Store(&clocksync.Sample{Sent: sent, There: there, Back: back})
 	}
 }
 
 // Steer corrects the clock as the leader says. It may come before this process has heard of its leader, but never before
 // that has joined, and so not before this one has all it needs.
 func (k *keeper) Steer(peer int, w [5]uint64) bool {
-	b, ok := clock.BendOf(w)
+	b, ok := clocksync.BendOf(w)
 	if !ok || k.part != follower || peer != k.leader {
 		return false
 	}
@@ -93,8 +93,8 @@ const (
 )
 
 // burst asks rank 0 a few times in a row. Patience 0 has no end but that of the engine.
-func (k *keeper) burst(patience time.Duration) ([]clock.Sample, error) {
-	var got []clock.Sample
+func (k *keeper) burst(patience time.Duration) ([]clocksync.Sample, error) {
+	var got []clocksync.Sample
 	for range questions {
 		sent, err := k.e.Ping(0)
 		if err != nil {
@@ -164,7 +164,7 @@ func (k *keeper) rest(until int64) error {
 }
 
 func (k *keeper) cycle() error {
-	begins, length := clock.Next(k.clock.Now() - k.began)
+	begins, length := clocksync.Next(k.clock.Now() - k.began)
 	begins += k.began
 	if k.part != follower {
 		if err := k.rest(begins); err != nil {

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
-	"github.com/ibrun/ibrun/mpi/internal/dtype"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -53,7 +53,7 @@ func (c *Comm) meet(call perf.Op) *meeting {
 }
 
 // allreduce is for operations that give the same if a rank's value enters twice.
-func (m *meeting) allreduce(dst, src []byte, k dtype.Kind, o Predefined) error {
+func (m *meeting) allreduce(dst, src []byte, k datatype.Kind, o Predefined) error {
 	f, commutative, _ := o.kernel(k)
 	switch {
 	case m.founding != nil:
@@ -69,7 +69,7 @@ func (m *meeting) allreduce(dst, src []byte, k dtype.Kind, o Predefined) error {
 // band is the bits that all ranks set.
 func (m *meeting) band(bits uint8) (uint8, error) {
 	mine, all := [1]uint8{bits}, [1]uint8{}
-	err := m.allreduce(all[:], mine[:], dtype.Uint8, Band)
+	err := m.allreduce(all[:], mine[:], datatype.Uint8, Band)
 	return all[0], err
 }
 
@@ -162,7 +162,7 @@ func (m *meeting) newContext(keep bool) (uint32, error) {
 		if held {
 			mine[words] = 1
 		}
-		err := m.allreduce(bytesOf(all[:]), bytesOf(mine[:]), dtype.Uint64, Band)
+		err := m.allreduce(bytesOf(all[:]), bytesOf(mine[:]), datatype.Uint64, Band)
 		if err == nil && all[words] == 1 {
 			return m.settleContext(all[:words], keep)
 		}
@@ -205,7 +205,7 @@ func (m *meeting) settleContext(common []uint64, keep bool) (uint32, error) {
 	m.c.e.Expect(number)
 	m.c.e.Expect(number | collective)
 	var newest [1]uint32
-	if err := m.allreduce(bytesOf(newest[:]), bytesOf(generation[:]), dtype.Uint32, Max); err != nil {
+	if err := m.allreduce(bytesOf(newest[:]), bytesOf(generation[:]), datatype.Uint32, Max); err != nil {
 		return 0, err
 	}
 	ctx := newest[0]<<proto.ContextBits | number

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/ibrun/ibrun/mpi/internal/dtype"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -156,7 +156,7 @@ var errMail = errors.New("a message about a communicator has the wrong length: d
 
 // combine reduces src of all into dst of each. In every step what was combined so far goes twice as far round; so values
 // may enter twice, and the operation has to allow for that.
-func (f *founding) combine(dst, src []byte, kernel dtype.Func) error {
+func (f *founding) combine(dst, src []byte, kernel datatype.Func) error {
 	copy(dst, src)
 	n := len(f.peers)
 	for step := 1; step < n; step *= 2 {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/mpi"
-	"github.com/ibrun/ibrun/mpi/internal/clock"
+	"github.com/ibrun/ibrun/mpi/internal/clocksync"
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
@@ -322,7 +322,7 @@ func skewed(rank int) (time.Duration, float64) {
 // TestCommonClock: ranks with clocks of their own have one Wtime. How good it is depends on how much else the machine has to
 // do, but not whether it is told.
 func TestCommonClock(t *testing.T) {
-	truth, err := clock.Local()
+	truth, err := clocksync.Local()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/mpi"
-	"github.com/ibrun/ibrun/mpi/internal/place"
+	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
@@ -245,7 +245,7 @@ func TestFatal(t *testing.T) {
 	}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
-			at, err := place.Find(context.Background())
+			at, err := bootstrap.Find(context.Background())
 			if err != nil {
 				t.Fatal(err)
 			}

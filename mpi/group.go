@@ -9,7 +9,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/coll"
-	"github.com/ibrun/ibrun/mpi/internal/dtype"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -107,7 +107,7 @@ func (g *group) share() error {
 	if !g.c.p.place.Crowded {
 		mine[0] |= roomy
 	}
-	band, _, _ := Band.kernel(dtype.Uint8)
+	band, _, _ := Band.kernel(datatype.Uint8)
 	err = coll.Allreduce(g, all[:], mine[:], &coll.Operation{Kernel: band, ElemSize: 1, Commutative: true})
 	g.used = 0
 	if err != nil || all[0]&mapped == 0 {
@@ -237,7 +237,7 @@ func (g *group) Publish(w *uint64, v uint64) {
 }
 
 // reduction prepares the operation of a reduction on elements of a kind.
-func (c *Comm) reduction(op string, k dtype.Kind, o Op) error {
+func (c *Comm) reduction(op string, k datatype.Kind, o Op) error {
 	if o == nil {
 		return c.err(op, ErrOp, errors.New("the operation is nil"))
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/hw"
-	"github.com/ibrun/ibrun/mpi/internal/clock"
+	"github.com/ibrun/ibrun/mpi/internal/clocksync"
 	"github.com/ibrun/ibrun/mpi/internal/coll"
-	"github.com/ibrun/ibrun/mpi/internal/dtype"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
 )
 
 // What every process says of itself as it joins, in numbers: these and its host's name.
@@ -67,7 +67,7 @@ func (p *Process) compare(c *Comm) (err error) {
 	if v.boot, err = hw.BootID(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	mine := [aboutAll]uint64{p.keep.clock.Source().ID, clock.Hash(v.boot), clock.Hash(v.host)}
+	mine := [aboutAll]uint64{p.keep.clock.Source().ID, clocksync.Hash(v.boot), clocksync.Hash(v.host)}
 	if alike, err := p.survey(c, mine, probeIO() == nil); err != nil || alike {
 		p.keep.global = true
 		return err
@@ -98,7 +98,7 @@ func (p *Process) survey(c *Comm, mine [aboutAll]uint64, able bool) (alike bool,
 		said = append(said, x, ^x) // the least of both is the least and the most
 	}
 	if n > 1 {
-		least, commutative, _ := Min.kernel(dtype.Uint64)
+		least, commutative, _ := Min.kernel(datatype.Uint64)
 		op := coll.Operation{Kernel: least, ElemSize: 8, Commutative: commutative}
 		if err := coll.Allreduce(&c.group, bytesOf(said), slices.Clone(bytesOf(said)), &op); err != nil {
 			return false, err
@@ -185,7 +185,7 @@ func (p *Process) synchronise(c *Comm, clocks []uint64) error {
 		return err
 	}
 	if k.part == leader || k.part == follower {
-		b, ok := clock.BendOf([5]uint64(all[k.leader*aboutClock:]))
+		b, ok := clocksync.BendOf([5]uint64(all[k.leader*aboutClock:]))
 		if !ok {
 			return fmt.Errorf("%w: rank %d has no time", fabric.ErrCorrupt, k.leader)
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ibrun/ibrun/attrs"
 	"github.com/ibrun/ibrun/fabric"
-	"github.com/ibrun/ibrun/mpi/internal/place"
+	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
 	"github.com/ibrun/ibrun/perf/profile"
@@ -20,7 +20,7 @@ import (
 // Config changes how a process initialises. A nil Config and the zero value mean the defaults.
 type Config struct {
 	// Place says where the process stands; nil asks the environment. Only package mpitest can make one.
-	Place *place.Place
+	Place *bootstrap.Place
 	// Fatal ends the whole job on the first error of any call, as C programs of MPI expect by default.
 	Fatal bool
 	// UnexpectedBytes bounds the memory for messages that came before their receives; 0 means 64 MiB. Beyond it senders
@@ -43,20 +43,20 @@ type Thresholds struct {
 	TCPEager int
 	// TCPPush is how much of a message goes over TCP along with its announcement, before it is asked for. IBRUN_TCP_PUSH.
 	TCPPush int
-	// RDMAEager is the longest message that is sent over RDMA as one. IBRUN_RC_EAGER.
+	// RDMAEager is the longest message that is sent over RDMA as one. IBRUN_RDMA_EAGER.
 	RDMAEager int
-	// RDMAStream is the longest message that goes over RDMA in parts, unannounced. IBRUN_RC_STREAM.
+	// RDMAStream is the longest message that goes over RDMA in parts, unannounced. IBRUN_RDMA_STREAM.
 	RDMAStream int
-	// RDMAInline is the longest message, its headers included, that the device takes within a request. IBRUN_RC_INLINE.
+	// RDMAInline is the longest message, its headers included, that the device takes within a request. IBRUN_RDMA_INLINE.
 	RDMAInline int
-	// RDMAPiece is the longest single RDMA READ. IBRUN_RC_PIECE.
+	// RDMAPiece is the longest single RDMA READ. IBRUN_RDMA_PIECE.
 	RDMAPiece int
 }
 
 // Process is one process of a job. Its methods may be called by any goroutine.
 type Process struct {
 	e      *proto.Engine
-	place  *place.Place
+	place  *bootstrap.Place
 	record *perf.Recorder
 	trace  *perf.Trace // nil unless the user has asked for one
 	prof   *profile.Collector
@@ -107,7 +107,7 @@ func join(ctx context.Context, op string, c *Config) (*Process, error) {
 	at := c.Place
 	if at == nil {
 		var err error
-		if at, err = place.Find(ctx); err != nil {
+		if at, err = bootstrap.Find(ctx); err != nil {
 			return nil, fault(op, ErrOther, err)
 		}
 	}
@@ -117,7 +117,7 @@ func join(ctx context.Context, op string, c *Config) (*Process, error) {
 	}
 	bed := proto.NewBed()
 	domain, err := at.Open(ctx, &fabric.Config{Self: at.Rank, Size: at.Size, Wake: bed.Wake},
-		place.Thresholds(c.Thresholds))
+		bootstrap.Thresholds(c.Thresholds))
 	if err != nil {
 		return nil, fault(op, ErrOther, err)
 	}

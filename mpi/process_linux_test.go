@@ -19,8 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ibrun/ibrun/internal/job"
 	"github.com/ibrun/ibrun/internal/pmi"
+	"github.com/ibrun/ibrun/internal/ranklink"
 	"github.com/ibrun/ibrun/mpi"
 )
 
@@ -251,7 +251,7 @@ func launchJob(
 	if err != nil {
 		t.Fatal(err)
 	}
-	hello := job.Hello{JobID: "test", Size: n, Nodes: nodes, NodeName: "here", AgentPID: os.Getpid()}
+	hello := ranklink.Hello{JobID: "test", Size: n, Nodes: nodes, NodeName: "here", AgentPID: os.Getpid()}
 	rand.Read(hello.Secret[:])
 	var ends []*os.File
 	for i := range n {
@@ -288,14 +288,14 @@ func launchJob(
 }
 
 // start starts one rank and returns the launcher's end of its PMI connection.
-func (m *miniature) start(t *testing.T, hello job.Hello, program string, dress func(rank int, c *exec.Cmd)) *os.File {
+func (m *miniature) start(t *testing.T, hello ranklink.Hello, program string, dress func(rank int, c *exec.Cmd)) *os.File {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ours, theirs := os.NewFile(uintptr(fds[0]), "pmi"), os.NewFile(uintptr(fds[1]), "pmi of rank")
-	link, rankEnd, err := job.Pair()
+	link, rankEnd, err := ranklink.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +310,7 @@ func (m *miniature) start(t *testing.T, hello job.Hello, program string, dress f
 	if _, err := c.StdinPipe(); err != nil { // held open by c
 		t.Fatal(err)
 	}
-	if err := errors.Join(c.Start(), theirs.Close(), rankEnd.Close(), link.Send(job.KindHello, hello)); err != nil {
+	if err := errors.Join(c.Start(), theirs.Close(), rankEnd.Close(), link.Send(ranklink.KindHello, hello)); err != nil {
 		t.Fatal(err)
 	}
 	m.ranks = append(m.ranks, c)

@@ -14,7 +14,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/mem"
 	"github.com/ibrun/ibrun/mpi"
-	"github.com/ibrun/ibrun/mpi/internal/place"
+	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
@@ -506,17 +506,17 @@ func begin(hub *mem.Hub, rank, n int) (*mpi.Session, *mpi.Group, *mpi.Comm, erro
 }
 
 // placeOf is a place in a world that is only joined by a hub.
-func placeOf(hub *mem.Hub, rank, n int) *place.Place {
+func placeOf(hub *mem.Hub, rank, n int) *bootstrap.Place {
 	nothing := func() error { return nil }
-	set := place.Set{Name: "ocean"}
+	set := bootstrap.Set{Name: "ocean"}
 	for r := range n {
 		set.Ranks = append(set.Ranks, r)
 	}
-	return &place.Place{
+	return &bootstrap.Place{
 		Rank: rank, Size: n, Crowded: true, Started: nothing, Finalized: nothing,
-		Open: func(ctx context.Context, c *fabric.Config, _ place.Thresholds) (fabric.Domain, error) {
+		Open: func(ctx context.Context, c *fabric.Config, _ bootstrap.Thresholds) (fabric.Domain, error) {
 			return hub.Transport().Open(ctx, c)
 		},
-		Sets: func() ([]place.Set, error) { return []place.Set{set}, nil },
+		Sets: func() ([]bootstrap.Set, error) { return []bootstrap.Set{set}, nil },
 	}
 }

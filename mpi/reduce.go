@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
-	"github.com/ibrun/ibrun/mpi/internal/dtype"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -30,7 +30,7 @@ func Reduce[T Elem](c *Comm, dst, src []T, op Op, root int) error {
 	return c.reduce(bytesOf(dst), bytesOf(src), kindOf[T](), op, root)
 }
 
-func (c *Comm) reduce(dst, src []byte, k dtype.Kind, o Op, root int) error {
+func (c *Comm) reduce(dst, src []byte, k datatype.Kind, o Op, root int) error {
 	const op = "Reduce"
 	if err := c.begin(perf.Reduce, len(src)); err != nil {
 		return err
@@ -73,7 +73,7 @@ func Allreduce[T Elem](c *Comm, dst, src []T, op Op) error {
 }
 
 // allreduce is among the processes of both groups in an intercommunicator.
-func (c *Comm) allreduce(as perf.Op, dst, src []byte, k dtype.Kind, o Op) error {
+func (c *Comm) allreduce(as perf.Op, dst, src []byte, k datatype.Kind, o Op) error {
 	op := as.String()
 	if err := c.beginAll(as, len(src)); err != nil {
 		return err
@@ -98,7 +98,7 @@ func ReduceScatter[T Elem](c *Comm, dst, src []T, counts []int, op Op) error {
 	return c.reduceScatter(bytesOf(dst), bytesOf(src), counts, kindOf[T](), op)
 }
 
-func (c *Comm) reduceScatter(dst, src []byte, counts []int, k dtype.Kind, o Op) error {
+func (c *Comm) reduceScatter(dst, src []byte, counts []int, k datatype.Kind, o Op) error {
 	const op = "ReduceScatter"
 	if err := c.begin(perf.ReduceScatter, len(src)); err != nil {
 		return err
@@ -153,7 +153,7 @@ func Exscan[T Elem](c *Comm, dst, src []T, op Op) error {
 }
 
 func (c *Comm) scan(as perf.Op, f func(coll.Peer, []byte, []byte, *coll.Operation) error, dst, src []byte,
-	k dtype.Kind, o Op) error {
+	k datatype.Kind, o Op) error {
 	op := as.String()
 	if err := c.begin(as, len(src)); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/mem"
 	"github.com/ibrun/ibrun/mpi"
-	"github.com/ibrun/ibrun/mpi/internal/place"
+	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 )
 
 // locked is a transport that lets no memory be registered.
@@ -35,10 +35,10 @@ func TestReport(t *testing.T) {
 	errs := make([]error, 2)
 	var ranks sync.WaitGroup
 	for rank := range 2 {
-		at := &place.Place{
+		at := &bootstrap.Place{
 			Rank: rank, Size: 2, Crowded: true, Started: nothing, Finalized: nothing,
 			Address: func(int) []byte { return nil },
-			Open: func(ctx context.Context, c *fabric.Config, _ place.Thresholds) (fabric.Domain, error) {
+			Open: func(ctx context.Context, c *fabric.Config, _ bootstrap.Thresholds) (fabric.Domain, error) {
 				d, err := hub.Open(ctx, c)
 				return locked{d}, err
 			},

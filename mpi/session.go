@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/ibrun/ibrun/mpi/internal/place"
+	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -227,12 +227,12 @@ func (p *Process) psets() (*catalogue, error) {
 	return p.sets, err
 }
 
-func newCatalogue(at *place.Place) (*catalogue, error) {
+func newCatalogue(at *bootstrap.Place) (*catalogue, error) {
 	world := make([]int, at.Size)
 	for i := range world {
 		world[i] = i
 	}
-	sets := []place.Set{{Name: "mpi://WORLD", Ranks: world}, {Name: "mpi://SELF", Ranks: []int{at.Rank}}}
+	sets := []bootstrap.Set{{Name: "mpi://WORLD", Ranks: world}, {Name: "mpi://SELF", Ranks: []int{at.Rank}}}
 	if at.Sets != nil {
 		more, err := at.Sets()
 		if err != nil {

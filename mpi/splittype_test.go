@@ -16,7 +16,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/mem"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/mpi"
-	"github.com/ibrun/ibrun/mpi/internal/place"
+	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
@@ -366,9 +366,9 @@ func worldsOn(
 	errs := make([]error, n)
 	var ranks sync.WaitGroup
 	for rank := range n {
-		at := &place.Place{
+		at := &bootstrap.Place{
 			Rank: rank, Size: n, Crowded: true, Started: nothing, Finalized: nothing, NodeName: "n0",
-			Open: func(ctx context.Context, c *fabric.Config, _ place.Thresholds) (fabric.Domain, error) {
+			Open: func(ctx context.Context, c *fabric.Config, _ bootstrap.Thresholds) (fabric.Domain, error) {
 				return hub.Transport().Open(ctx, c)
 			},
 			Address:  func(int) []byte { return nil },

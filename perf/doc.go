@@ -16,7 +16,7 @@
 //		fmt.Println(o.Op, o.Class, o.Calls, o.Bytes, o.Latency.Quantile(0.99))
 //	}
 //
-// Under ibrun the memory of all ranks of a node is one anonymous file that the launcher maps, too; internal/job hands it
+// Under ibrun the memory of all ranks of a node is one anonymous file that the launcher maps, too; internal/ranklink hands it
 // over. A rank that was started otherwise writes to memory of its own.
 //
 // # What is exact, and what is sampled

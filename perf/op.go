@@ -193,14 +193,14 @@ const (
 	Mem
 	Shm
 	TCP
-	RC
+	RDMA
 	Transports // how many there are
 )
 
 // String is the name that package fabric gives it, or "other".
 func (t Transport) String() string {
 	if t < Transports {
-		return [Transports]string{"other", "mem", "shm", "tcp", "rc"}[t]
+		return [Transports]string{"other", "mem", "shm", "tcp", "rdma"}[t]
 	}
 	return fmt.Sprintf("Transport(%d)", uint8(t))
 }

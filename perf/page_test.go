@@ -193,16 +193,16 @@ func TestManyPeersShareARow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for peer := range 2 * PeerRows {
-		link := r.Link(peer, RC)
+		link := r.Link(peer, RDMA)
 		link.Out(10)
 		link.InBy(Copied, 100)
 	}
 	s := snapshot(t, memory)
-	want := Peer{-1, RC, Volume{PeerRows, 10 * PeerRows}, Volume{PeerRows, 100 * PeerRows}}
+	want := Peer{-1, RDMA, Volume{PeerRows, 10 * PeerRows}, Volume{PeerRows, 100 * PeerRows}}
 	if len(s.Peers) != PeerRows+1 || s.Peers[0] != want || s.Peers[PeerRows].Rank != PeerRows-1 {
 		t.Errorf("%d rows, the first %+v, want %+v", len(s.Peers), s.Peers[0], want)
 	}
-	if s.Traffic[0] != (Traffic{Out, RC, Eager, Volume{2 * PeerRows, 20 * PeerRows}}) {
+	if s.Traffic[0] != (Traffic{Out, RDMA, Eager, Volume{2 * PeerRows, 20 * PeerRows}}) {
 		t.Errorf("traffic %+v", s.Traffic)
 	}
 }

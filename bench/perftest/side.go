@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ibrun/ibrun/internal/breath"
+	"github.com/ibrun/ibrun/internal/pollyield"
 	"github.com/ibrun/ibrun/internal/ticks"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -54,7 +54,7 @@ type side struct {
 	post   func(id uint64, f verbs.Flags) error
 	stamps []uint64 // of the turns, in ticks
 	wc     [16]verbs.WC
-	breath breath.Breath
+	breath pollyield.Breath
 
 	took  time.Duration // of the loop
 	ticks uint64        // the same in ticks

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/live"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
 )
 
 // watched gives the jobs of a test a directory of their own for sockets.
@@ -38,11 +38,11 @@ func tells[T any](t *testing.T, args ...string) (v T) {
 }
 
 // sees waits until the hang view has these groups, in this order, each "RANKS: begin of what they do".
-func (p *process) sees(want ...string) (v live.View) {
+func (p *process) sees(want ...string) (v inspect.View) {
 	p.t.Helper()
 	fits := func() bool {
-		v = tells[live.View](p.t, "hang", "--json")
-		return slices.EqualFunc(v.Groups, want, func(g live.Group, begin string) bool {
+		v = tells[inspect.View](p.t, "hang", "--json")
+		return slices.EqualFunc(v.Groups, want, func(g inspect.Group, begin string) bool {
 			return strings.HasPrefix(fmt.Sprintf("%v: %s", g.Ranks, g.What), begin)
 		})
 	}
@@ -66,7 +66,7 @@ func TestHangView(t *testing.T) {
 		t.Errorf("rank 0 does not wait for rank 1 in %+v", v.Groups)
 	}
 	p.eventually("rank 1 never tells", func() bool { // many processes may want the processor
-		v = tells[live.View](t, "hang", "--json")
+		v = tells[inspect.View](t, "hang", "--json")
 		return len(v.Stacks) > 0 && v.Stacks[0].Rank == 1 && strings.Contains(v.Stacks[0].Text, "loopForEver(")
 	})
 	p.signal(p.cmd.Process.Pid, syscall.SIGUSR1)
@@ -91,10 +91,10 @@ func TestStoppedRankInView(t *testing.T) {
 	watched(t)
 	p := startJob(t, 2, "-n", "2", "rank", "hang", "nap")
 	p.sees("[1]: asleep, not in MPI", "[0]: in Recv from rank 1, tag 7")
-	pid := tells[live.Table](t, "top", "--once", "--json").Rows[1].PID
+	pid := tells[inspect.Table](t, "top", "--once", "--json").Rows[1].PID
 	p.signal(pid, syscall.SIGSTOP)
 	v := p.sees("[1]: stopped", "[0]: in Recv from rank 1, tag 7")
-	if slices.ContainsFunc(v.Stacks, func(s live.Stack) bool { return s.Rank == 1 }) {
+	if slices.ContainsFunc(v.Stacks, func(s inspect.Stack) bool { return s.Rank == 1 }) {
 		t.Errorf("a stopped rank was asked: %+v", v.Stacks)
 	}
 	p.signal(pid, syscall.SIGCONT)
@@ -134,19 +134,20 @@ func TestTimeoutShowsView(t *testing.T) {
 // TestPsAndTop: a job is listed while it runs, by a socket that only its user can reach, and its ranks are told one by one.
 func TestPsAndTop(t *testing.T) {
 	sockets := watched(t)
-	if jobs := tells[[]live.Job](t, "ps", "--json"); len(jobs) != 0 {
+	if jobs := tells[[]inspect.Job](t, "ps", "--json"); len(jobs) != 0 {
 		t.Errorf("jobs before the first: %+v", jobs)
 	}
 	p := startJob(t, 3, "-n", "3", "rank", "hang", "nap")
-	jobs := tells[[]live.Job](t, "ps", "--json")
+	jobs := tells[[]inspect.Job](t, "ps", "--json")
 	if len(jobs) != 1 || jobs[0].PID != p.cmd.Process.Pid || jobs[0].Size != 3 ||
 		strings.Join(jobs[0].Command, " ") != "rank hang nap" {
 		t.Fatalf("jobs are %+v", jobs)
 	}
 	p.sees("[1]: asleep, not in MPI", "[0]: in Recv from rank 1, tag 7", "[2]: in Barrier")
 	for _, name := range []string{"", jobs[0].ID, jobs[0].ID[:3], fmt.Sprint(jobs[0].PID)} {
-		table := tells[live.Table](t, append([]string{"top", "--once", "--json", "--interval", "200ms"}, strings.Fields(name)...)...)
-		if len(table.Rows) != 3 || table.Rows[0].MPIShare != 1 || table.Rows[1].MPIShare != 0 || table.Rows[0].State != live.Running ||
+		table := tells[inspect.Table](t, append([]string{"top", "--once", "--json", "--interval", "200ms"}, strings.Fields(name)...)...)
+		if len(table.Rows) != 3 || table.Rows[0].MPIShare != 1 || table.Rows[1].MPIShare != 0 ||
+			table.Rows[0].State != inspect.Running ||
 			table.Rows[1].Calls == 0 || table.Seconds < 0.2 || len(table.Rows[0].Waits) != 1 {
 			t.Errorf("top %s: %+v", name, table)
 		}
@@ -156,7 +157,7 @@ func TestPsAndTop(t *testing.T) {
 	p.wait()
 	p.wantNothingLeft()
 	wantPrivate(t, sockets, 1)
-	if jobs := tells[[]live.Job](t, "ps", "--json"); len(jobs) != 0 {
+	if jobs := tells[[]inspect.Job](t, "ps", "--json"); len(jobs) != 0 {
 		t.Errorf("jobs after the end: %+v", jobs)
 	}
 	wantPrivate(t, sockets, 0)
@@ -217,15 +218,16 @@ func TestViewOnNodes(t *testing.T) {
 	for _, p := range ns.list {
 		pid := fmt.Sprint(p.cmd.Process.Pid)
 		p.eventually("the ranks are not seen", func() bool { // many processes may want the processor
-			v := tells[live.View](t, "hang", "--json", pid)
+			v := tells[inspect.View](t, "hang", "--json", pid)
 			t.Logf("%s: %+v", pid, v.Groups)
 			return len(v.Groups) == 3 && len(v.Stacks) > 0 && v.Stacks[0].Rank == 1 &&
 				strings.Contains(v.Stacks[0].Text, "napForEver(") && strings.HasPrefix(v.Groups[0].What, "asleep, not in MPI") &&
 				slices.Equal(v.Groups[0].Hosts, []string{"n1"}) && slices.Contains(v.Groups[0].WaitedFor, 0)
 		})
-		table := tells[live.Table](t, "top", "--once", "--json", "--interval", "200ms", pid)
+		table := tells[inspect.Table](t, "top", "--once", "--json", "--interval", "200ms", pid)
 		for rank, row := range table.Rows {
-			if row.Rank.Rank != rank || row.Host != fmt.Sprint("n", rank) || row.State != live.Running || row.PID == 0 || row.Wall == 0 {
+			if row.Rank.Rank != rank || row.Host != fmt.Sprint("n", rank) || row.State != inspect.Running ||
+				row.PID == 0 || row.Wall == 0 {
 				t.Errorf("top of %s: %+v", pid, row)
 			}
 		}
@@ -241,7 +243,7 @@ func TestViewOnNodes(t *testing.T) {
 	if said := ns.list[0].said(); said != "" {
 		t.Errorf("node 0 was not asked, and says\n%s", said)
 	}
-	if v := tells[live.View](t, "hang", "--json", p.job()); len(v.Groups) != 3 {
+	if v := tells[inspect.View](t, "hang", "--json", p.job()); len(v.Groups) != 3 {
 		t.Errorf("by the name of the job: %+v", v)
 	}
 	ns.list[0].signal(ns.list[0].pids[0], syscall.SIGKILL)
@@ -251,7 +253,7 @@ func TestViewOnNodes(t *testing.T) {
 // job is the name of the only job here.
 func (p *process) job() string {
 	p.t.Helper()
-	jobs := tells[[]live.Job](p.t, "ps", "--json")
+	jobs := tells[[]inspect.Job](p.t, "ps", "--json")
 	if len(jobs) == 0 || jobs[0].ID != jobs[len(jobs)-1].ID {
 		p.t.Fatalf("jobs are %+v", jobs)
 	}

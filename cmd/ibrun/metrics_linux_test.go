@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/live"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
-	"github.com/ibrun/ibrun/internal/job"
+	"github.com/ibrun/ibrun/internal/ranklink"
 	"github.com/ibrun/ibrun/internal/shm"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/perf"
@@ -29,7 +29,7 @@ import (
 // record writes what a rank that has sent a hundred messages of eight bytes would have, and sleeps; with "newer" as another
 // version would, and with "leave" it ends.
 func record(how []string) error {
-	_, hello, err := job.FromEnv(os.Getenv)
+	_, hello, err := ranklink.FromEnv(os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func TestOtherVersion(t *testing.T) {
 			}
 		}
 	}
-	for rank, row := range tells[live.Table](t, "top", "--once", "--json", "--interval", "1200ms").Rows {
+	for rank, row := range tells[inspect.Table](t, "top", "--once", "--json", "--interval", "1200ms").Rows {
 		if (row.Error != "") != (rank > 1) || rank < 2 && row.Calls != 100 {
 			t.Errorf("top shows %+v", row)
 		}

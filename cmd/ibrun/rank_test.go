@@ -16,8 +16,8 @@ import (
 	"syscall"
 
 	"github.com/ibrun/ibrun/hw"
-	"github.com/ibrun/ibrun/internal/job"
 	"github.com/ibrun/ibrun/internal/pmi"
+	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
 // rank is what the tests start under ibrun: a program that does what its first word says. It returns its exit code.
@@ -151,13 +151,13 @@ func lend(socket string) error {
 }
 
 func hello() error {
-	link, h, err := job.FromEnv(os.Getenv)
+	link, h, err := ranklink.FromEnv(os.Getenv)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("rank %d of %d, number %d of %v on node %d, agent %v, job %v\n",
 		h.Rank, h.Size, h.LocalRank, h.NodeRanks, h.Node, h.AgentPID == os.Getppid(), h.JobID == os.Getenv("PMI_JOBID"))
-	return link.Send(job.KindNote, job.Note{Text: "all is well"})
+	return link.Send(ranklink.KindNote, ranklink.Note{Text: "all is well"})
 }
 
 // overPMI does what a program with messages does, and leaves at the point that args name: "pmi", "pmi abort 7 1",

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/google/pprof/profile"
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/gather/gathertest"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/tracemerge/tracetest"
 	"github.com/ibrun/ibrun/mpi"
 )
 
@@ -72,7 +72,7 @@ func checkTrace(t *testing.T, file string, ranks int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tl, err := gathertest.Read(text)
+	tl, err := tracetest.Read(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/doctor"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/explain"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/live"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/softroce"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/topo"
 )
@@ -65,7 +65,7 @@ func bench(args, env []string, s launch.Streams) int {
 
 // look is one of the commands about jobs that run.
 func look(name string) command {
-	return func(args, _ []string, s launch.Streams) int { return live.Main(name, args, s.Out, s.Err) }
+	return func(args, _ []string, s launch.Streams) int { return inspect.Main(name, args, s.Out, s.Err) }
 }
 
 func softRoCE(args, _ []string, s launch.Streams) int { return softroce.Main(args, s.Out, s.Err) }

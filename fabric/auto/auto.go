@@ -3,7 +3,7 @@
 //	d, err := auto.Open(ctx, &fabric.Config{Self: 3, Size: 8}, auto.Node{Local: local, Key: secret, Tracer: agent})
 //
 // A process that is alone talks to itself in its own memory (fabric/mem). Processes of one node share memory (fabric/shm).
-// Between nodes bytes go over RDMA (fabric/rc) where both ends have a device, and over TCP (fabric/tcp) elsewhere. Where peers
+// Between nodes bytes go over RDMA (fabric/rdma) where both ends have a device, and over TCP (fabric/tcp) elsewhere. Where peers
 // are reached in different ways the domain is one made of several: its address says which transports the process has, and a
 // pair takes the first that both have.
 package auto
@@ -35,9 +35,9 @@ type Node struct {
 	Transports []string
 	// Interfaces chooses network interfaces for TCP, as tcp.ParseInterfaces describes.
 	Interfaces []string
-	// Devices are rc.Transport.Near: the RDMA devices to take first.
+	// Devices are rdma.Transport.Near: the RDMA devices to take first.
 	Devices []string
-	// Thresholds are lengths that decide how messages travel. What they leave open of RDMA's, package rc reads from the
+	// Thresholds are lengths that decide how messages travel. What they leave open of RDMA's, package rdma reads from the
 	// environment.
 	Thresholds Thresholds
 	// Report is told in one line why a device that is there is not used; it may be nil.

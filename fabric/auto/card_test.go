@@ -17,7 +17,7 @@ func TestCard(t *testing.T) {
 // TestCardPrefixes: a prefix is malformed, or ends behind a transport.
 func TestCardPrefixes(t *testing.T) {
 	first := appendCard(nil, "tcp", []byte("address"))
-	card := appendCard(bytes.Clone(first), "rc", []byte{1, 2})
+	card := appendCard(bytes.Clone(first), "rdma", []byte{1, 2})
 	for i := range card {
 		if _, err := parseCard(card[:i]); i != 0 && i != len(first) && !errors.Is(err, errCard) {
 			t.Errorf("%d of %d bytes: %v", i, len(card), err)
@@ -26,7 +26,7 @@ func TestCardPrefixes(t *testing.T) {
 }
 
 func FuzzCard(f *testing.F) {
-	f.Add(appendCard(appendCard(nil, "tcp", []byte("address")), "rc", nil))
+	f.Add(appendCard(appendCard(nil, "tcp", []byte("address")), "rdma", nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		addrs, err := parseCard(b)
 		if err != nil {

@@ -102,8 +102,8 @@ func TestWrongSetting(t *testing.T) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
-	t.Setenv("IBRUN_RC_WINDOW", "many")
-	if err := open(Node{}); err == nil || !strings.Contains(err.Error(), "IBRUN_RC_WINDOW") {
+	t.Setenv("IBRUN_RDMA_WINDOW", "many")
+	if err := open(Node{}); err == nil || !strings.Contains(err.Error(), "IBRUN_RDMA_WINDOW") {
 		t.Errorf("a window of many: %v", err)
 	}
 	if err := open(Node{Transports: []string{"tcp"}}); err != nil {

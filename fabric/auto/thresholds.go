@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/ibrun/ibrun/fabric/rc"
+	"github.com/ibrun/ibrun/fabric/rdma"
 	"github.com/ibrun/ibrun/fabric/tcp"
 )
 
@@ -18,13 +18,13 @@ type Thresholds struct {
 	TCPEager int
 	// TCPPush is tcp.Transport.Push. IBRUN_TCP_PUSH.
 	TCPPush int
-	// RDMAEager is rc.Settings.Eager. IBRUN_RC_EAGER.
+	// RDMAEager is rdma.Settings.Eager. IBRUN_RDMA_EAGER.
 	RDMAEager int
-	// RDMAStream is rc.Settings.Stream. IBRUN_RC_STREAM.
+	// RDMAStream is rdma.Settings.Stream. IBRUN_RDMA_STREAM.
 	RDMAStream int
-	// RDMAInline is rc.Settings.Inline. IBRUN_RC_INLINE.
+	// RDMAInline is rdma.Settings.Inline. IBRUN_RDMA_INLINE.
 	RDMAInline int
-	// RDMAPiece is rc.Settings.Piece. IBRUN_RC_PIECE.
+	// RDMAPiece is rdma.Settings.Piece. IBRUN_RDMA_PIECE.
 	RDMAPiece int
 }
 
@@ -45,8 +45,8 @@ func (t Thresholds) over(below Thresholds) Thresholds {
 func (n *Node) Set(t Thresholds) { n.Thresholds = t.over(n.Thresholds) }
 
 // settings are those of RDMA.
-func (t Thresholds) settings() rc.Settings {
-	return rc.Settings{Eager: t.RDMAEager, Stream: t.RDMAStream, Inline: t.RDMAInline, Piece: t.RDMAPiece}
+func (t Thresholds) settings() rdma.Settings {
+	return rdma.Settings{Eager: t.RDMAEager, Stream: t.RDMAStream, Inline: t.RDMAInline, Piece: t.RDMAPiece}
 }
 
 // check refuses what makes no sense, also for transports that will not be opened: it would else show on other machines only,

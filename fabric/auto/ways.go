@@ -4,7 +4,7 @@ import (
 	"cmp"
 
 	"github.com/ibrun/ibrun/fabric"
-	"github.com/ibrun/ibrun/fabric/rc"
+	"github.com/ibrun/ibrun/fabric/rdma"
 	"github.com/ibrun/ibrun/fabric/shm"
 	"github.com/ibrun/ibrun/fabric/tcp"
 )
@@ -96,14 +96,14 @@ func (n Node) remote() (Way, error) {
 	}
 	w := Way{
 		Transport: "rdma", Caps: s.Caps(), Stream: s.Stream,
-		Inline: s.Inline - rc.HeaderBytes, Piece: s.Piece, Err: err,
+		Inline: s.Inline - rdma.HeaderBytes, Piece: s.Piece, Err: err,
 	}
 	for _, f := range []Limit{
-		{"slot", s.Slot, "Slot", "IBRUN_RC_SLOT", ""},
-		{"inline", s.Inline, "Inline", "IBRUN_RC_INLINE", "RDMAInline"},
-		{"eager", s.Eager, "Eager", "IBRUN_RC_EAGER", "RDMAEager"},
-		{"stream", s.Stream, "Stream", "IBRUN_RC_STREAM", "RDMAStream"},
-		{"piece", s.Piece, "Piece", "IBRUN_RC_PIECE", "RDMAPiece"},
+		{"slot", s.Slot, "Slot", "IBRUN_RDMA_SLOT", ""},
+		{"inline", s.Inline, "Inline", "IBRUN_RDMA_INLINE", "RDMAInline"},
+		{"eager", s.Eager, "Eager", "IBRUN_RDMA_EAGER", "RDMAEager"},
+		{"stream", s.Stream, "Stream", "IBRUN_RDMA_STREAM", "RDMAStream"},
+		{"piece", s.Piece, "Piece", "IBRUN_RDMA_PIECE", "RDMAPiece"},
 	} {
 		f.Source = l.Sources[f.Source]
 		w.Limits = append(w.Limits, f)
@@ -124,8 +124,8 @@ func (n Node) shm() *shm.Transport {
 	return &shm.Transport{Local: n.Local, Key: n.Key, Tracer: n.Tracer, Stream: n.Thresholds.ShmStream}
 }
 
-func (n Node) rdma() *rc.Transport {
-	return &rc.Transport{Key: n.Key, Near: n.Devices, Settings: n.Thresholds.settings()}
+func (n Node) rdma() *rdma.Transport {
+	return &rdma.Transport{Key: n.Key, Near: n.Devices, Settings: n.Thresholds.settings()}
 }
 
 func (n Node) tcp() *tcp.Transport {

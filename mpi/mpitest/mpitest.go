@@ -31,8 +31,8 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/mpi"
-	"github.com/ibrun/ibrun/mpi/internal/clock"
-	"github.com/ibrun/ibrun/mpi/internal/place"
+	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
+	"github.com/ibrun/ibrun/mpi/internal/clocksync"
 )
 
 // Options changes how a world runs. The zero value is what Run uses.
@@ -57,7 +57,7 @@ type Options struct {
 }
 
 // Pset is a process set: its name and its ranks.
-type Pset = place.Set
+type Pset = bootstrap.Set
 
 // Machine is one that a rank is told it runs on.
 type Machine struct {
@@ -100,7 +100,7 @@ type world struct {
 	joined  bool
 	psets   func() []Pset                           // nil for none
 	skew    func(rank int) (time.Duration, float64) // nil for the clock of this one
-	clock   clock.Source
+	clock   clocksync.Source
 	start   int64 // by that clock
 
 	mu       sync.Mutex
@@ -111,7 +111,7 @@ func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
 	w := &world{t: t, wrap: o.Wrap, config: o.Config, joined: o.Joined, psets: o.Psets, machine: o.Machine, skew: o.Skew}
 	var s *seat
 	var err error
-	if w.clock, err = clock.Local(); err != nil {
+	if w.clock, err = clocksync.Local(); err != nil {
 		return []error{err}
 	}
 	w.start = w.clock.Now()
@@ -120,7 +120,7 @@ func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
 			return []error{err}
 		}
 	}
-	if w.ties, err = tie(n, place.Thresholds(o.Config.Thresholds), s); err != nil {
+	if w.ties, err = tie(n, bootstrap.Thresholds(o.Config.Thresholds), s); err != nil {
 		return []error{errors.Join(err, s.close())}
 	}
 	if nodes := w.divide(n); n > 1 {
@@ -217,7 +217,7 @@ func (w *world) name(rank int) string {
 	return w.ties.host(rank)
 }
 
-func (w *world) sets() ([]place.Set, error) {
+func (w *world) sets() ([]bootstrap.Set, error) {
 	if w.psets == nil {
 		return nil, nil
 	}
@@ -226,7 +226,7 @@ func (w *world) sets() ([]place.Set, error) {
 
 func (w *world) hardware(rank int) func() (*hw.Topology, []int, error) {
 	if w.machine == nil {
-		return place.Machine
+		return bootstrap.Machine
 	}
 	return func() (*hw.Topology, []int, error) {
 		m := w.machine(rank)
@@ -235,23 +235,23 @@ func (w *world) hardware(rank int) func() (*hw.Topology, []int, error) {
 }
 
 // source is the clock of a rank.
-func (w *world) source(rank int) clock.Source {
+func (w *world) source(rank int) clocksync.Source {
 	if w.skew == nil {
 		return w.clock
 	}
 	now, start := w.clock.Now, w.start
 	ahead, rate := w.skew(rank)
-	return clock.Source{ID: clock.Hash(fmt.Sprint(w.clock.ID, start, ahead, rate)), Now: func() int64 {
+	return clocksync.Source{ID: clocksync.Hash(fmt.Sprint(w.clock.ID, start, ahead, rate)), Now: func() int64 {
 		t := now()
 		return t + int64(ahead) + int64(rate*float64(t-start))
 	}}
 }
 
-func (w *world) place(rank, n int) *place.Place {
+func (w *world) place(rank, n int) *bootstrap.Place {
 	nothing := func() error { return nil }
-	return &place.Place{
+	return &bootstrap.Place{
 		Rank: rank, Size: n, Crowded: true, Program: -1, Universe: -1, Clock: w.source(rank),
-		Open: func(ctx context.Context, c *fabric.Config, _ place.Thresholds) (fabric.Domain, error) {
+		Open: func(ctx context.Context, c *fabric.Config, _ bootstrap.Thresholds) (fabric.Domain, error) {
 			return w.wrap(w.ties.transport(rank)).Open(ctx, c)
 		},
 		Address:   w.ties.address,

@@ -11,7 +11,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/auto"
 	"github.com/ibrun/ibrun/fabric/mem"
-	"github.com/ibrun/ibrun/mpi/internal/place"
+	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 )
 
 // ties join the ranks of a world.
@@ -26,7 +26,7 @@ type ties interface {
 }
 
 // tie joins n ranks as the environment asks; s is nil if all are in this program.
-func tie(n int, t place.Thresholds, s *seat) (ties, error) {
+func tie(n int, t bootstrap.Thresholds, s *seat) (ties, error) {
 	if s == nil && os.Getenv("IBRUN_TRANSPORT") == "" || n == 1 {
 		return hub{mem.NewHub(n)}, nil
 	}
@@ -53,7 +53,7 @@ type hub struct{ *mem.Hub }
 
 func (h hub) transport(int) fabric.Transport { return h.Transport() }
 func (h hub) address(int) []byte             { return nil }
-func (h hub) host(int) string                { return place.HostName() }
+func (h hub) host(int) string                { return bootstrap.HostName() }
 func (h hub) fail(rank int, err error)       { h.Fail(rank, err) }
 
 // network is transports that join processes and nodes.
@@ -76,7 +76,7 @@ func (nw *network) host(rank int) string {
 	if nw.seat != nil {
 		return fmt.Sprintf("program-%d", rank%nw.seat.programs)
 	}
-	return fmt.Sprintf("%s-%d", place.HostName(), rank/2)
+	return fmt.Sprintf("%s-%d", bootstrap.HostName(), rank/2)
 }
 
 // address is asked for when all have opened.

@@ -9,15 +9,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ibrun/ibrun/soft-roce/vm/internal/mux"
 	"github.com/ibrun/ibrun/soft-roce/vm/internal/qemu"
-	"github.com/ibrun/ibrun/soft-roce/vm/internal/wire"
 )
 
 // node is a guest that was started.
 type node struct {
 	number  int
 	machine *qemu.Machine
-	session *wire.Session
+	session *mux.Session
 	ready   chan struct{} // closed when the agent has said hello
 	hello   sync.Once
 }
@@ -27,7 +27,7 @@ func startNode(number int, c qemu.Config, cable *os.File) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &node{number: number, machine: m, session: wire.NewSession(m.Channel, wire.Host), ready: make(chan struct{})}, nil
+	return &node{number: number, machine: m, session: mux.NewSession(m.Channel, mux.Host), ready: make(chan struct{})}, nil
 }
 
 // serve answers what the guest asks for: to run something on one of the nodes.
@@ -38,7 +38,7 @@ func (n *node) serve(nodes []*node) {
 			return // whoever uses the session hears of it
 		}
 		go func() {
-			switch c, err := wire.Receive(stream); {
+			switch c, err := mux.Receive(stream); {
 			case err != nil:
 				stream.Close()
 			case c == nil:
@@ -52,10 +52,10 @@ func (n *node) serve(nodes []*node) {
 }
 
 // relay connects who asks with the node that answers.
-func relay(from *wire.Stream, c wire.Command, nodes []*node) {
+func relay(from *mux.Stream, c mux.Command, nodes []*node) {
 	refuse := func(err error) {
 		// If this fails, who asked is gone.
-		_ = wire.Serve(from).Exit(codeFailed, err)
+		_ = mux.Serve(from).Exit(codeFailed, err)
 	}
 	if c.Node < 0 || c.Node >= len(nodes) {
 		refuse(fmt.Errorf("there is no node %d; -nodes says how many there are", c.Node))
@@ -63,13 +63,13 @@ func relay(from *wire.Stream, c wire.Command, nodes []*node) {
 	}
 	to, err := nodes[c.Node].session.Open()
 	if err == nil {
-		err = wire.SendCommand(to, c)
+		err = mux.SendCommand(to, c)
 	}
 	if err != nil {
 		refuse(fmt.Errorf("node %d does not answer: %w", c.Node, err))
 		return
 	}
-	wire.Join(from, to)
+	mux.Join(from, to)
 }
 
 // awaitReady waits until the guest is up.
@@ -85,14 +85,14 @@ func (n *node) awaitReady(ctx context.Context) error {
 }
 
 // run runs a command to its end.
-func (n *node) run(ctx context.Context, c wire.Command, io streams) (code int, err error) {
+func (n *node) run(ctx context.Context, c mux.Command, io streams) (code int, err error) {
 	stream, err := n.session.Open()
 	if err != nil {
 		return codeFailed, n.lost()
 	}
 	stop := context.AfterFunc(ctx, func() { stream.Close() })
 	defer stop()
-	code, err = wire.Run(stream, c, io.in, io.out, io.err)
+	code, err = mux.Run(stream, c, io.in, io.out, io.err)
 	if ctx.Err() != nil {
 		return codeFailed, n.complaint()
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/vm/internal/debian"
 	"github.com/ibrun/ibrun/soft-roce/vm/internal/gotest"
 	"github.com/ibrun/ibrun/soft-roce/vm/internal/guest"
-	"github.com/ibrun/ibrun/soft-roce/vm/internal/wire"
+	"github.com/ibrun/ibrun/soft-roce/vm/internal/mux"
 )
 
 // streams are those of a command.
@@ -151,7 +151,7 @@ func (j *job) environment(node int) []string {
 
 // do runs the command, or the tests one package after the other.
 func (j *job) do(ctx context.Context, n *node) (int, error) {
-	c := wire.Command{Node: n.number, Args: j.command, Dir: j.dir, Env: j.environment(n.number)}
+	c := mux.Command{Node: n.number, Args: j.command, Dir: j.dir, Env: j.environment(n.number)}
 	if j.tests == nil {
 		return n.run(ctx, c, streams{os.Stdin, os.Stdout, os.Stderr})
 	}
@@ -188,7 +188,7 @@ func (c *cluster) spoil(ctx context.Context, netem string, j *job) error {
 	args := append(strings.Fields("tc qdisc add dev "+guest.Netdev+" root netem"), strings.Fields(netem)...)
 	for _, n := range c.nodes {
 		var said strings.Builder
-		command := wire.Command{Node: n.number, Args: args, Dir: "/", Env: j.environment(n.number)}
+		command := mux.Command{Node: n.number, Args: args, Dir: "/", Env: j.environment(n.number)}
 		code, err := n.run(ctx, command, streams{nil, &said, &said})
 		if err == nil && code != 0 {
 			err = fmt.Errorf("exit code %d: %s", code, strings.TrimSpace(said.String()))

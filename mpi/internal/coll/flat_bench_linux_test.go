@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ibrun/ibrun/mpi/internal/dtype"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"golang.org/x/sys/unix"
 )
 
@@ -123,7 +123,7 @@ func pin(number int) error {
 
 // benchCall is what is timed. The operations that do not make all wait for all are followed by one that does.
 func benchCall(f *Flat, op string, n int) func() error {
-	add, _ := dtype.Lookup(dtype.Sum, dtype.Float32)
+	add, _ := datatype.Lookup(datatype.Sum, datatype.Float32)
 	o := &Operation{Kernel: add, ElemSize: 4, Commutative: true}
 	src, dst := bytes.Repeat([]byte{1}, n), make([]byte, n)
 	switch op {

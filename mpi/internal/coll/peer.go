@@ -1,6 +1,6 @@
 package coll
 
-import "github.com/ibrun/ibrun/mpi/internal/dtype"
+import "github.com/ibrun/ibrun/mpi/internal/datatype"
 
 // Peer sends bytes between the ranks of one communicator, apart from what its users send. Messages from one rank to
 // another arrive in the order in which they were sent and are received in that order; lengths of both sides agree.
@@ -33,7 +33,7 @@ type Handle struct{ A, B uint64 }
 // Operation is a reduction as algorithms see it.
 type Operation struct {
 	// Kernel combines elements: dst[i] = a[i] op b[i], a being of the lower ranks.
-	Kernel dtype.Func
+	Kernel datatype.Func
 	// ElemSize is the bytes of an element; buffers hold whole elements and are cut only between them.
 	ElemSize int
 	// Commutative allows to combine ranks in any order.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ibrun/ibrun/internal/breath"
+	"github.com/ibrun/ibrun/internal/pollyield"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -176,7 +176,7 @@ func TestDirectReceiveStepsAside(t *testing.T) {
 	}
 	other := make(chan error, 1)
 	go func() { other <- receive(2) }() // becomes a request, since that of tag 9 comes before
-	es[1].breath = breath.Breath{}
+	es[1].breath = pollyield.Breath{}
 	if es[1].breath.Poll(); !es[1].breath.Due() {
 		t.Fatal("it will not step aside")
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/ibrun/ibrun/fabric"
-	"github.com/ibrun/ibrun/internal/breath"
+	"github.com/ibrun/ibrun/internal/pollyield"
 	"github.com/ibrun/ibrun/mpi/internal/match"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -111,7 +111,7 @@ type Engine struct {
 
 	spin     int // polls before the processor is offered to others
 	offers   int // how often it was
-	breath   breath.Breath
+	breath   pollyield.Breath
 	parker   parker
 	sleeping bool // somebody sleeps on the transport
 	parked   int  // others that sleep on cond

@@ -3,13 +3,13 @@ package proto
 import (
 	"errors"
 
-	"github.com/ibrun/ibrun/mpi/internal/pin"
+	"github.com/ibrun/ibrun/mpi/internal/regcache"
 )
 
 // Warm registers b with every device that needs it, so that the first message from or to it need not. It may be forgotten
 // again like any other registration.
 func (e *Engine) Warm(b []byte) error {
-	return e.pins(func(c *pin.Cache) error {
+	return e.pins(func(c *regcache.Cache) error {
 		m, err := c.Hold(b)
 		if err != nil {
 			return err
@@ -24,7 +24,7 @@ type Pins struct{ held []func() error }
 // Keep registers b for good with every device that needs it.
 func (e *Engine) Keep(b []byte) (*Pins, error) {
 	k := new(Pins)
-	err := e.pins(func(c *pin.Cache) error {
+	err := e.pins(func(c *regcache.Cache) error {
 		m, err := c.Keep(b)
 		if err == nil {
 			k.held = append(k.held, func() error { return c.Release(m) })
@@ -50,7 +50,7 @@ func (e *Engine) Drop(k *Pins) error {
 }
 
 // pins calls f for the registrations of each device.
-func (e *Engine) pins(f func(*pin.Cache) error) error {
+func (e *Engine) pins(f func(*regcache.Cache) error) error {
 	e.lock()
 	defer e.unlock()
 	for _, w := range e.ways {

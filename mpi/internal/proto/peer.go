@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/ibrun/ibrun/fabric"
-	"github.com/ibrun/ibrun/mpi/internal/pin"
+	"github.com/ibrun/ibrun/mpi/internal/regcache"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -94,21 +94,21 @@ type way struct {
 	caps      fabric.Caps
 	rules     Rules
 	transport perf.Transport
-	pins      *pin.Cache      // of memory that peers read or write, nil if it need not be registered
+	pins      *regcache.Cache // of memory that peers read or write, nil if it need not be registered
 	resender  fabric.Resender // nil if the domain is none
 	railer    fabric.Railer   // nil likewise
 }
 
 // hold makes memory known to the device, if it has to be, until release.
-func (w *way) hold(b []byte) (pin.Memory, error) {
+func (w *way) hold(b []byte) (regcache.Memory, error) {
 	if w.pins != nil {
 		return w.pins.Hold(b)
 	}
 	r, err := w.domain.Register(b)
-	return pin.Memory{Remote: r.Remote, Local: r}, err
+	return regcache.Memory{Remote: r.Remote, Local: r}, err
 }
 
-func (w *way) release(m pin.Memory) error {
+func (w *way) release(m regcache.Memory) error {
 	if w.pins == nil {
 		return nil
 	}
@@ -125,7 +125,7 @@ func newWay(d fabric.Domain, pinned int) (*way, error) {
 		return nil, err
 	}
 	if w.caps.Read && !w.caps.Direct {
-		w.pins = pin.New(d, pinned)
+		w.pins = regcache.New(d, pinned)
 	}
 	return w, nil
 }

@@ -2,7 +2,7 @@ package proto
 
 import (
 	"github.com/ibrun/ibrun/mpi/internal/match"
-	"github.com/ibrun/ibrun/mpi/internal/pin"
+	"github.com/ibrun/ibrun/mpi/internal/regcache"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -97,9 +97,9 @@ type Request struct {
 	posted match.Receive[Request]
 	next   *Request // free list
 
-	out    outgoing   // send: what is to go to the peer
-	word   int        // send: word of the pair this transfer is agreed on, or -1
-	memory pin.Memory // send: what the peer may read
+	out    outgoing        // send: what is to go to the peer
+	word   int             // send: word of the pair this transfer is agreed on, or -1
+	memory regcache.Memory // send: what the peer may read
 	move   transfer
 }
 

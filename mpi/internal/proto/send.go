@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric"
-	"github.com/ibrun/ibrun/mpi/internal/pin"
+	"github.com/ibrun/ibrun/mpi/internal/regcache"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -222,11 +222,11 @@ func (e *Engine) expose(r *Request) (err error) {
 }
 
 // unreadable stands for memory that the peer cannot read.
-var unreadable = pin.Memory{Remote: fabric.RemoteKey{Addr: noWord, Key: noWord}}
+var unreadable = regcache.Memory{Remote: fabric.RemoteKey{Addr: noWord, Key: noWord}}
 
 // copiable tells whether an error of registration means that the bytes have to be copied, and tells the user so once.
 func (e *Engine) copiable(err error) bool {
-	if !errors.Is(err, pin.ErrNoRoom) && !errors.Is(err, pin.ErrUnfit) {
+	if !errors.Is(err, regcache.ErrNoRoom) && !errors.Is(err, regcache.ErrUnfit) {
 		return false
 	}
 	if !e.complained && e.report != nil {
@@ -265,10 +265,10 @@ func (e *Engine) settle(r *Request) {
 		e.moves.remove(&r.move) // invited to help, and no longer needed
 	}
 	r.move.form = nothing
-	if r.memory != (pin.Memory{}) {
+	if r.memory != (regcache.Memory{}) {
 		// The bytes have been moved, whatever this says; a domain that cannot is broken and will say so when polled.
 		_ = e.peer(r.route.Peer).way.release(r.memory)
-		r.memory = pin.Memory{}
+		r.memory = regcache.Memory{}
 	}
 }
 

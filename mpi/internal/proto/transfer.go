@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric"
-	"github.com/ibrun/ibrun/mpi/internal/pin"
+	"github.com/ibrun/ibrun/mpi/internal/regcache"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -42,7 +42,7 @@ type transfer struct {
 	key    fabric.RemoteKey
 	bytes  int // to be moved: the message, or as much as the receiver wants
 	whole  int // length of the message
-	local  pin.Memory
+	local  regcache.Memory
 
 	claims  *uint64 // pieces claimed from the front, and in the upper half from the back; nil: nobody helps
 	helping int     // send: pieces written. receive: pieces that the sender wrote, -1: not known
@@ -112,7 +112,7 @@ func (e *Engine) pull(r *Request, peer int32, v envelope, w [5]uint64) {
 	t.peer, t.id, t.key = peer, w[3], fabric.RemoteKey{Addr: w[1], Key: w[2]}
 	t.whole = int(w[0])
 	t.bytes = min(t.whole, len(r.buf))
-	t.claims, t.helping, t.offset, t.local = nil, -1, 0, pin.Memory{}
+	t.claims, t.helping, t.offset, t.local = nil, -1, 0, regcache.Memory{}
 	t.form = reading
 	r.route.Peer = peer
 	r.status = Status{Source: v.Rank, Tag: v.Tag, Bytes: t.bytes}
@@ -385,9 +385,9 @@ func (e *Engine) received(r *Request, err error) {
 	if err == nil {
 		err = r.verdict
 	}
-	if t.local != (pin.Memory{}) {
+	if t.local != (regcache.Memory{}) {
 		err = errors.Join(err, e.peer(t.peer).way.release(t.local))
-		t.local = pin.Memory{}
+		t.local = regcache.Memory{}
 	}
 	if err == nil && t.whole != len(r.buf) {
 		err = e.misfit(r, t.whole)

@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/ibrun/ibrun/fabric"
-	"github.com/ibrun/ibrun/mpi/internal/pin"
+	"github.com/ibrun/ibrun/mpi/internal/regcache"
 )
 
 // The form of a large message where the receiver asserts that messages fill their buffers: the receive, when it is posted,
@@ -93,7 +93,7 @@ func (e *Engine) advertise(r *Request) {
 	}
 	t := &r.move
 	at := unreadable.Remote // nor can it be written
-	t.local = pin.Memory{}
+	t.local = regcache.Memory{}
 	if p.way.caps.Write && !p.copies {
 		if m, err := p.way.hold(r.buf); err == nil {
 			t.local, at = m, m.Remote
@@ -313,9 +313,9 @@ func (e *Engine) takeBack(r *Request) {
 func (e *Engine) unannounce(r *Request) {
 	r.ends &^= announced | revoked
 	r.verdict = nil
-	if t := &r.move; t.local != (pin.Memory{}) {
+	if t := &r.move; t.local != (regcache.Memory{}) {
 		// The domain that cannot is broken, and says so when polled.
 		_ = e.peer(t.peer).way.release(t.local)
-		t.local = pin.Memory{}
+		t.local = regcache.Memory{}
 	}
 }

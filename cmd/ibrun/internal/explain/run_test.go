@@ -24,7 +24,7 @@ func TestText(t *testing.T) {
 	}
 	for _, want := range []string{
 		"shm: ranks of one node whose cores are near", "far apart", "rdma: ranks of different nodes\n",
-		"tcp: ranks of different nodes without RDMA", "IBRUN_SHM_STREAM", "IBRUN_RC_EAGER", "IBRUN_TCP_EAGER",
+		"tcp: ranks of different nodes without RDMA", "IBRUN_SHM_STREAM", "IBRUN_RDMA_EAGER", "IBRUN_TCP_EAGER",
 		"IBRUN_TCP_EAGER or mpi.Thresholds.TCPEager changes it", "mpi.Thresholds.RDMAPiece changes it",
 		"eager inline", "shared, 16 pieces",
 	} {
@@ -66,8 +66,8 @@ func TestWrongUse(t *testing.T) {
 			t.Errorf("%q: %d, %q, %q", c.words, code, out, failed)
 		}
 	}
-	t.Setenv("IBRUN_RC_WINDOW", "many")
-	if code, _, failed := call("8"); code != exitFailed || !strings.Contains(failed, "IBRUN_RC_WINDOW") {
+	t.Setenv("IBRUN_RDMA_WINDOW", "many")
+	if code, _, failed := call("8"); code != exitFailed || !strings.Contains(failed, "IBRUN_RDMA_WINDOW") {
 		t.Errorf("%d, %s", code, failed)
 	}
 	for _, help := range []string{"help", "-h", "--help"} {

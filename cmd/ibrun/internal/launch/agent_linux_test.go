@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ibrun/ibrun/internal/job"
 	"github.com/ibrun/ibrun/internal/pmi"
+	"github.com/ibrun/ibrun/internal/ranklink"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,7 +25,7 @@ func TestHangUp(t *testing.T) {
 	if _, err := theirs.WriteString("cmd=init pmi_version=1 pmi_subversion=1\ncmd=abort exitcode=7\n"); err != nil {
 		t.Fatal(err)
 	}
-	link, linkEnd, err := job.Pair()
+	link, linkEnd, err := ranklink.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestFinish(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link, linkEnd, err := job.Pair()
+	link, linkEnd, err := ranklink.Pair()
 	if err := errors.Join(err, theirs.Close()); err != nil {
 		t.Fatal(err)
 	}

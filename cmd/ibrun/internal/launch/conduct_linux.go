@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/rendezvous"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/pmi"
@@ -46,10 +46,10 @@ type conductor struct {
 type node struct {
 	number int
 	name   string
-	ranks  []int            // which are its own, ascending
-	conn   *rendezvous.Conn // nil: this one
-	done   bool             // nothing of the job is left there
-	excess bool             // it has handed in more than it should
+	ranks  []int         // which are its own, ascending
+	conn   *control.Conn // nil: this one
+	done   bool          // nothing of the job is left there
+	excess bool          // it has handed in more than it should
 
 	// What another node has told for the report.
 	facts *report.Node

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/ibrun/ibrun/internal/job"
+	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
 // readLink passes on what a rank says over IBRUN_FD.
@@ -12,7 +12,7 @@ func (a *agent) readLink(r *rank) {
 	defer close(r.heard)
 	for {
 		m, err := r.link.Recv(context.Background())
-		if err != nil && !errors.Is(err, job.ErrMalformed) {
+		if err != nil && !errors.Is(err, ranklink.ErrMalformed) {
 			return // the rank has gone
 		}
 		if err == nil {
@@ -24,19 +24,19 @@ func (a *agent) readLink(r *rank) {
 	}
 }
 
-func (a *agent) hearLink(r *rank, m job.Message) error {
+func (a *agent) hearLink(r *rank, m ranklink.Message) error {
 	switch m.Kind {
-	case job.KindStarted:
+	case ranklink.KindStarted:
 		r.listen.Store(true)
-	case job.KindNote:
-		var note job.Note
+	case ranklink.KindNote:
+		var note ranklink.Note
 		if err := m.Decode(&note); err != nil {
 			return err
 		}
 		a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: note.Text})
-	case job.KindStacks:
+	case ranklink.KindStacks:
 		r.asked.Store(false)
-		var s job.Stacks
+		var s ranklink.Stacks
 		if err := m.Decode(&s); err != nil {
 			return err
 		}
@@ -57,7 +57,7 @@ func (a *agent) askStacks(ranks []int) {
 			continue
 		}
 		if r := a.ranks[i]; r.listen.Load() && !r.asked.Swap(true) {
-			_ = r.link.Send(job.KindAskStacks, nil) // it may have died
+			_ = r.link.Send(ranklink.KindAskStacks, nil) // it may have died
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/live"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
 	"github.com/ibrun/ibrun/perf"
 	"golang.org/x/term"
 )
@@ -20,8 +20,8 @@ import (
 // commands, signals, the end by --timeout.
 type looks struct {
 	l     *local
-	job   live.Job
-	since *live.Watch
+	job   inspect.Job
+	since *inspect.Watch
 	pids  atomic.Pointer[[]int] // of the ranks that were started
 
 	neighbors []*neighbor // none for a job on one node
@@ -42,8 +42,8 @@ type looks struct {
 }
 
 func newLooks(l *local) *looks {
-	k := &looks{l: l, since: live.NewWatch(), far: map[int]progress{}, wait: map[int][]chan string{}, open: map[uint64]*inquiry{},
-		job: live.Job{
+	k := &looks{l: l, since: inspect.NewWatch(), far: map[int]progress{}, wait: map[int][]chan string{}, open: map[uint64]*inquiry{},
+		job: inspect.Job{
 			ID: l.t.JobID, Host: l.t.Host, Node: l.t.Node, Nodes: l.t.Nodes, PID: os.Getpid(),
 			Size: l.t.Size, Here: len(l.t.Ranks), Began: time.Now()}}
 	k.ctx, k.stop = context.WithCancel(context.Background())
@@ -59,7 +59,7 @@ func (l *local) lookOn(o *cli.Options) (end func()) {
 		}
 		k.job.Command = append(k.job.Command, p.Args...)
 	}
-	desk, err := live.Serve(k)
+	desk, err := inspect.Serve(k)
 	if err != nil {
 		l.say("ibrun ps, top and hang will not see this job: %v", err)
 	}
@@ -148,18 +148,18 @@ func (k *looks) lastProgress() {
 }
 
 // Job is part of [live.Source], as are Ranks and Stacks.
-func (k *looks) Job() live.Job { return k.job }
+func (k *looks) Job() inspect.Job { return k.job }
 
-func (k *looks) Ranks(ctx context.Context) ([]live.Rank, error) { return k.ranks(ctx, nil), nil }
+func (k *looks) Ranks(ctx context.Context) ([]inspect.Rank, error) { return k.ranks(ctx, nil), nil }
 
 // own are the ranks here.
-func (k *looks) own() []live.Rank {
+func (k *looks) own() []inspect.Rank {
 	var pids []int
 	if p := k.pids.Load(); p != nil {
 		pids = *p
 	}
 	seen := k.l.glances()
-	all := make([]live.Rank, len(k.l.t.Ranks))
+	all := make([]inspect.Rank, len(k.l.t.Ranks))
 	now := time.Now()
 	for i := range all {
 		g := glance{rank: k.l.t.Ranks[i].Rank, dead: k.l.exited[i].Load()}
@@ -168,18 +168,18 @@ func (k *looks) own() []live.Rank {
 		}
 		all[i] = k.rank(g, now)
 		if i < len(pids) {
-			inspect(&all[i], pids[i], g.snapshot)
+			inspectProcess(&all[i], pids[i], g.snapshot)
 		}
 		if g.dead {
-			all[i].State = live.Ended
+			all[i].State = inspect.Ended
 		}
 	}
 	return all
 }
 
 // rank is what a rank has recorded.
-func (k *looks) rank(g glance, now time.Time) live.Rank {
-	r := live.Rank{Rank: g.rank, State: live.Starting}
+func (k *looks) rank(g glance, now time.Time) inspect.Rank {
+	r := inspect.Rank{Rank: g.rank, State: inspect.Starting}
 	if g.err != nil {
 		r.Error = g.err.Error()
 	}
@@ -190,8 +190,8 @@ func (k *looks) rank(g glance, now time.Time) live.Rank {
 		return r
 	}
 	quiet, waits := k.since.See(g.rank, s.Pulse(), now)
-	if r.State = live.Running; s.State == perf.Finalized {
-		r.State = live.Finalized
+	if r.State = inspect.Running; s.State == perf.Finalized {
+		r.State = inspect.Finalized
 	}
 	r.Quiet, r.Wall, r.MPI = quiet.Seconds(), s.Wall(now).Seconds(), s.Time().Seconds()
 	r.Calls, _ = s.Calls()
@@ -200,7 +200,7 @@ func (k *looks) rank(g glance, now time.Time) live.Rank {
 	}
 	r.Unexpected, r.Posted, r.Done, r.Total = s.Queues.Unexpected, s.Queues.Posted, s.Done, s.Total
 	for i, c := range s.Current {
-		r.Waits = append(r.Waits, live.Wait{Seq: c.Seq, Op: c.Op.String(), Collective: c.Op.IsCollective(), Peer: c.Peer, Tag: c.Tag,
+		r.Waits = append(r.Waits, inspect.Wait{Seq: c.Seq, Op: c.Op.String(), Collective: c.Op.IsCollective(), Peer: c.Peer, Tag: c.Tag,
 			Bytes: c.Bytes, Seconds: waits[i].Seconds()})
 	}
 	return r
@@ -208,22 +208,22 @@ func (k *looks) rank(g glance, now time.Time) live.Rank {
 
 // inspect adds what the kernel tells of a rank's process: of the one that was started, or of the one below it that has recorded
 // something.
-func inspect(r *live.Rank, pid int, s *perf.Snapshot) {
+func inspectProcess(r *inspect.Rank, pid int, s *perf.Snapshot) {
 	if s != nil && s.PID != pid && isBelow(s.PID, pid) {
 		pid = s.PID
 	}
 	r.PID = pid
 	p, err := readProcess(pid)
 	if err != nil {
-		r.State = live.Ended
+		r.State = inspect.Ended
 		return
 	}
 	r.CPU, r.Process = p.cpu.Seconds(), string(p.state)
 	switch {
 	case p.state == 'T' || p.state == 't':
-		r.State = live.Stopped
+		r.State = inspect.Stopped
 	case p.exiting:
-		r.State = live.Ended
+		r.State = inspect.Ended
 	case s == nil:
 		if where, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/wchan"); err == nil && string(where) != "0" {
 			r.WaitsIn = strings.TrimSpace(string(where))
@@ -302,7 +302,7 @@ func (k *looks) view() <-chan struct{} {
 	k.busy.Go(func() {
 		defer close(shown)
 		defer k.viewing.Store(false)
-		v, err := live.Look(k.ctx, k)
+		v, err := inspect.Look(k.ctx, k)
 		if err != nil {
 			return // the job has ended meanwhile
 		}

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/rendezvous"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/hw"
-	"github.com/ibrun/ibrun/internal/job"
+	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
 // joinTimeout is how long the nodes wait for each other unless --join-timeout says otherwise.
@@ -27,27 +27,27 @@ const joinTimeout = time.Minute
 // as it is asked.
 type meeting struct {
 	welcome welcome
-	secret  job.Secret
+	secret  ranklink.Secret
 	master  string // address of node 0
 
 	guests  []*guest   // on node 0, by node; the first is nil
 	heard   chan heard // what they say
 	closing sync.WaitGroup
 
-	zero   *rendezvous.Conn // on the other nodes
-	orders chan *order      // what it says; closed when it says no more
-	lost   error            // and why, set before
+	zero   *control.Conn // on the other nodes
+	orders chan *order   // what it says; closed when it says no more
+	lost   error         // and why, set before
 }
 
 // guest is another node as node 0 sees it.
 type guest struct {
 	*join
-	conn *rendezvous.Conn
+	conn *control.Conn
 }
 
 // heard is what another node has said, or why it says no more.
 type heard struct {
-	conn  *rendezvous.Conn
+	conn  *control.Conn
 	event *event
 	err   error
 }
@@ -64,7 +64,7 @@ func meet(name string, o *cli.Options, s Streams) (*meeting, error) {
 		}
 		return m, err
 	}
-	secret, err := rendezvous.ReadSecret(o.SecretFile)
+	secret, err := control.ReadSecret(o.SecretFile)
 	if err != nil {
 		return nil, fail(codeUsage, "%w", err)
 	}
@@ -109,8 +109,8 @@ func interruptible(what string) (ctx context.Context, stop func()) {
 }
 
 // gather waits on node 0 until all others are there, and welcomes them. Who comes without the secret changes nothing.
-func (m *meeting) gather(ctx context.Context, ours *join, secret rendezvous.Secret, o *cli.Options, s Streams) error {
-	l, err := rendezvous.Listen(o.Rendezvous, secret)
+func (m *meeting) gather(ctx context.Context, ours *join, secret control.Secret, o *cli.Options, s Streams) error {
+	l, err := control.Listen(o.Rendezvous, secret)
 	if err != nil {
 		return fmt.Errorf("%w (--rendezvous names an address of node 0)", err)
 	}
@@ -158,7 +158,7 @@ func (m *meeting) gather(ctx context.Context, ours *join, secret rendezvous.Secr
 }
 
 // listen takes in what another node says.
-func (m *meeting) listen(c *rendezvous.Conn) {
+func (m *meeting) listen(c *control.Conn) {
 	for {
 		text, err := c.Recv()
 		h := heard{conn: c, err: err}
@@ -205,7 +205,7 @@ func (m *meeting) admit(h heard, ours *join, o *cli.Options, s Streams) (change 
 }
 
 // refuse tells a node why it may not take part.
-func (m *meeting) refuse(c *rendezvous.Conn, why error) {
+func (m *meeting) refuse(c *control.Conn, why error) {
 	pack(&order{Verdict: &verdict{Code: codeOf(why), Lines: []string{why.Error()}}})(c)
 	m.closing.Go(c.Close)
 }
@@ -232,10 +232,10 @@ func (m *meeting) missing(why error, refused string) error {
 }
 
 // join makes this node take part, and waits until all others do.
-func (m *meeting) join(ctx context.Context, ours *join, secret rendezvous.Secret, o *cli.Options, s Streams) error {
+func (m *meeting) join(ctx context.Context, ours *join, secret control.Secret, o *cli.Options, s Streams) error {
 	patient, cancel := bounded(ctx, o)
 	defer cancel()
-	c, err := rendezvous.Dial(patient, o.Rendezvous, secret, o.Node, o.Nodes)
+	c, err := control.Dial(patient, o.Rendezvous, secret, o.Node, o.Nodes)
 	if err != nil && codeOf(err) == codeFailed && patient.Err() != nil {
 		err = fmt.Errorf("node 0 at %s did not answer %w", o.Rendezvous, err)
 	}
@@ -310,9 +310,9 @@ func (m *meeting) tell(o *order) {
 }
 
 // pack writes an order down once, to be sent to several nodes.
-func pack(o *order) (send func(*rendezvous.Conn)) {
+func pack(o *order) (send func(*control.Conn)) {
 	text, err := json.Marshal(o)
-	return func(c *rendezvous.Conn) {
+	return func(c *control.Conn) {
 		if err == nil { // orders can always be written down
 			_ = c.Send(text) // parcels and texts are bounded, far below the limit
 		}

@@ -4,23 +4,23 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/live"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
-	"github.com/ibrun/ibrun/internal/job"
 	"github.com/ibrun/ibrun/internal/pmi"
+	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
 // task is what one agent starts. Between ibrun and agent everything is JSON, one value after the other.
 type task struct {
 	JobID    string
-	Secret   job.Secret
+	Secret   ranklink.Secret
 	Host     string
-	Node     int        // number of this node
-	Nodes    int        // how many there are
-	Mapping  string     // which rank is on which node, as PMI tells it
-	Size     int        // ranks of the whole job
-	Psets    []job.Pset `json:",omitempty"` // that the user has defined
-	Ranks    []rankTask // ascending
+	Node     int             // number of this node
+	Nodes    int             // how many there are
+	Mapping  string          // which rank is on which node, as PMI tells it
+	Size     int             // ranks of the whole job
+	Psets    []ranklink.Pset `json:",omitempty"` // that the user has defined
+	Ranks    []rankTask      // ascending
 	Programs []programTask
 	Env      []string // of all ranks
 	Label    bool
@@ -43,7 +43,7 @@ type rankTask struct {
 	Memory  []int    // NUMA nodes to take memory from first; nil: as the kernel does
 	Devices []string `json:",omitempty"` // RDMA devices to take first
 	Env     []string `json:",omitempty"` // unless the user gives these variables
-	Home    job.Home
+	Home    ranklink.Home
 	Crowded bool     // there are more ranks on its processors than these are
 	Args    []string // what is executed: the program's own, or a debugger's with the program's behind it
 	Path    string
@@ -83,7 +83,7 @@ type question struct {
 // answer is an answer, or a part of one.
 type answer struct {
 	ID     uint64         // of the question
-	Ranks  []live.Rank    `json:",omitempty"`
+	Ranks  []inspect.Rank `json:",omitempty"`
 	Stacks map[int]string `json:",omitempty"` // by rank
 	More   bool           `json:",omitempty"` // other parts follow
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/live"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
 )
 
 // farPatience is how long other nodes have to tell what their ranks do. Whoever answers for others gives these less.
@@ -57,18 +57,18 @@ func (k *looks) join(m *meeting, where layout) {
 
 // ranks are those here and, as far as they are told, those of all neighbors but the one that asks. It waits for these as long
 // as farPatience.
-func (k *looks) ranks(ctx context.Context, but *neighbor) []live.Rank {
+func (k *looks) ranks(ctx context.Context, but *neighbor) []inspect.Rank {
 	told := k.inquire(ctx, but, func(*neighbor) *question { return &question{} })
 	all := k.own()
 	for n, a := range told {
-		heard := map[int]live.Rank{}
+		heard := map[int]inspect.Rank{}
 		for _, r := range a.Ranks {
 			heard[r.Rank] = r
 		}
 		for _, rank := range n.ranks {
 			r, ok := heard[rank]
 			if !ok {
-				r = live.Rank{Rank: rank, State: live.Unheard}
+				r = inspect.Rank{Rank: rank, State: inspect.Unheard}
 			}
 			all = append(all, r)
 		}
@@ -78,7 +78,7 @@ func (k *looks) ranks(ctx context.Context, but *neighbor) []live.Rank {
 			all[i].Host = k.hosts[all[i].Rank]
 		}
 	}
-	slices.SortFunc(all, func(a, b live.Rank) int { return a.Rank - b.Rank })
+	slices.SortFunc(all, func(a, b inspect.Rank) int { return a.Rank - b.Rank })
 	return all
 }
 

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/live"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
 )
 
 // lookers are those of a job on three nodes, whose ranks are dealt out in turn, as they ask each other; the last node never says
@@ -77,9 +77,9 @@ func TestNeighbors(t *testing.T) {
 			t.Fatalf("node %d: %d ranks, %v", node, len(got), err)
 		}
 		for i, r := range got {
-			want := live.Starting
+			want := inspect.Starting
 			if i%3 == 2 {
-				want = live.Unheard
+				want = inspect.Unheard
 			}
 			if r.Rank != i || r.Host != fmt.Sprint("n", i%3) || r.State != want {
 				t.Fatalf("node %d: rank %d is %+v", node, i, r)

@@ -6,7 +6,7 @@ import (
 	"os"
 	"sync"
 
-	"github.com/ibrun/ibrun/internal/job"
+	"github.com/ibrun/ibrun/internal/ranklink"
 	"github.com/ibrun/ibrun/internal/shm"
 	"github.com/ibrun/ibrun/perf"
 	"github.com/ibrun/ibrun/perf/profile"
@@ -61,33 +61,33 @@ func (p *pages) fd() uintptr {
 }
 
 // of tells a rank where its page is.
-func (p *pages) of(local int) *job.Page {
+func (p *pages) of(local int) *ranklink.Page {
 	if p == nil {
 		return nil
 	}
-	return &job.Page{FD: rankPages, Offset: int64(local) * perf.PageBytes, Bytes: perf.PageBytes}
+	return &ranklink.Page{FD: rankPages, Offset: int64(local) * perf.PageBytes, Bytes: perf.PageBytes}
 }
 
 // traceOf tells a rank where its trace is, and profileOf where its profiles are.
-func (p *pages) traceOf(local int) *job.Page {
+func (p *pages) traceOf(local int) *ranklink.Page {
 	if p == nil {
 		return nil
 	}
 	at := int64(p.ranks)*perf.PageBytes + int64(local)*perf.TraceBytes
-	return &job.Page{FD: rankPages, Offset: at, Bytes: perf.TraceBytes}
+	return &ranklink.Page{FD: rankPages, Offset: at, Bytes: perf.TraceBytes}
 }
 
-func (p *pages) profileOf(local int) *job.Page {
+func (p *pages) profileOf(local int) *ranklink.Page {
 	if p == nil {
 		return nil
 	}
 	at := int64(p.ranks)*(perf.PageBytes+perf.TraceBytes) + int64(local)*profile.Bytes
-	return &job.Page{FD: rankPages, Offset: at, Bytes: profile.Bytes}
+	return &ranklink.Page{FD: rankPages, Offset: at, Bytes: profile.Bytes}
 }
 
 // copy reads the used part of what a rank that has ended was given, as its head of so many bytes tells it. Nothing is mapped,
 // so what nobody has written takes no memory.
-func (p *pages) copy(at *job.Page, head int, used func([]byte) int) ([]byte, error) {
+func (p *pages) copy(at *ranklink.Page, head int, used func([]byte) int) ([]byte, error) {
 	if at == nil {
 		return nil, nil
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/hw"
-	"github.com/ibrun/ibrun/internal/job"
+	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
 // plan says where each rank runs.
@@ -22,7 +22,7 @@ type plan struct {
 	programs []int          // of each rank, as an index
 	here     placement.Plan // of the ranks of this node, which no other node decides
 	shares   []bool         // which of them share processors
-	psets    []job.Pset
+	psets    []ranklink.Pset
 }
 
 // names are those of the nodes as far as this one knows before they have met.

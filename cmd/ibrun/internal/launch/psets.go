@@ -5,15 +5,15 @@ import (
 	"slices"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
-	"github.com/ibrun/ibrun/internal/job"
+	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
 // psets are the process sets that the user has defined, for a job of that size.
-func psets(o *cli.Options, size int) ([]job.Pset, error) {
-	var sets []job.Pset
+func psets(o *cli.Options, size int) ([]ranklink.Pset, error) {
+	var sets []ranklink.Pset
 	for _, p := range o.Psets {
 		ranges := slices.SortedFunc(slices.Values(p.Ranks), func(a, b cli.Range) int { return cmp.Compare(a.Low, b.Low) })
-		set := job.Pset{Name: p.Name}
+		set := ranklink.Pset{Name: p.Name}
 		for _, r := range ranges {
 			if r.High >= size {
 				return nil, fail(codeUsage, "there is no rank %d for process set %s; the last is %d", r.High, p.Name, size-1)

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/gather"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/tracemerge"
 	"github.com/ibrun/ibrun/perf"
 	"github.com/ibrun/ibrun/perf/profile"
 	"golang.org/x/sys/unix"
@@ -60,8 +60,8 @@ func (c *collection) add(node, rank int, p *recorded) error {
 }
 
 // rank returns what has come of a rank on a node.
-func (c *collection) rank(rank int, node string) (r gather.Rank, err error) {
-	r = gather.Rank{Rank: rank, Node: node}
+func (c *collection) rank(rank int, node string) (r tracemerge.Rank, err error) {
+	r = tracemerge.Rank{Rank: rank, Node: node}
 	var errTrace, errProfile error
 	r.Trace, errTrace = c.unpack(stream{rank, false}, perf.TraceBytes)
 	r.Profile, errProfile = c.unpack(stream{rank, true}, profile.Bytes)
@@ -85,7 +85,7 @@ func (c *collection) unpack(s stream, most int64) ([]byte, error) {
 }
 
 // pieces cuts what the ranks of a node have left for the way to node 0; ok is false if it is too much.
-func pieces(ranks []gather.Rank, send func(rank int, p *recorded)) (ok bool) {
+func pieces(ranks []tracemerge.Rank, send func(rank int, p *recorded)) (ok bool) {
 	type packed struct {
 		stream
 		data []byte
@@ -121,16 +121,16 @@ func compress(b []byte) []byte {
 }
 
 // writer makes a file of what ranks have left, and returns what the user should know of it.
-type writer func(to io.Writer, ranks []gather.Rank) (told []string, err error)
+type writer func(to io.Writer, ranks []tracemerge.Rank) (told []string, err error)
 
 // write writes the files that the user has asked for. What goes wrong is told, and has no part in how the job ended.
-func (s Streams) write(o *cli.Options, ranks []gather.Rank, suffix string) {
+func (s Streams) write(o *cli.Options, ranks []tracemerge.Rank, suffix string) {
 	for _, f := range []struct {
 		name, what, look string
 		write            writer
 	}{
-		{o.Profile, "profile", "go tool pprof %s", gather.Profiles},
-		{o.Trace, "trace", "https://ui.perfetto.dev opens %s", gather.Timeline},
+		{o.Profile, "profile", "go tool pprof %s", tracemerge.Profiles},
+		{o.Trace, "trace", "https://ui.perfetto.dev opens %s", tracemerge.Timeline},
 	} {
 		if f.name == "" {
 			continue
@@ -155,7 +155,7 @@ func withSuffix(name, suffix string) string {
 }
 
 // writeFile makes a file whole or not at all.
-func writeFile(name string, ranks []gather.Rank, write writer) (told []string, err error) {
+func writeFile(name string, ranks []tracemerge.Rank, write writer) (told []string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
 	if err != nil {
 		return nil, err

@@ -4,18 +4,18 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/gather"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/tracemerge"
 	"github.com/ibrun/ibrun/perf"
 	"github.com/ibrun/ibrun/perf/profile"
 )
 
 // collect reads what the ranks of this node have left. They have ended.
-func (l *local) collect() (ranks []gather.Rank, err error) {
+func (l *local) collect() (ranks []tracemerge.Rank, err error) {
 	if l.pages == nil || !l.t.Trace && !l.t.Profile {
 		return nil, nil
 	}
 	for i := range l.t.Ranks {
-		r := gather.Rank{Rank: l.t.Ranks[i].Rank, Node: l.t.Host}
+		r := tracemerge.Rank{Rank: l.t.Ranks[i].Rank, Node: l.t.Host}
 		var errTrace, errProfile error
 		if l.t.Trace {
 			r.Trace, errTrace = l.pages.copy(l.pages.traceOf(i), perf.TraceHead, perf.TraceUsed)
@@ -64,6 +64,6 @@ func (c *conductor) write() {
 			ranks = append(ranks, r)
 		}
 	}
-	slices.SortFunc(ranks, func(a, b gather.Rank) int { return a.Rank - b.Rank })
+	slices.SortFunc(ranks, func(a, b tracemerge.Rank) int { return a.Rank - b.Rank })
 	c.Streams.write(c.o, ranks, "")
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/gather"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/tracemerge"
 )
 
 // noise is what does not compress.
@@ -26,7 +26,7 @@ func noise(n int) []byte {
 
 // TestPieces: what ranks have left comes to node 0 as it was, in pieces that fit into messages, and not if it is too much.
 func TestPieces(t *testing.T) {
-	ranks := []gather.Rank{
+	ranks := []tracemerge.Rank{
 		{Rank: 3, Node: "n1", Trace: noise(2*recordedPiece + 1), Profile: []byte("p")},
 		{Rank: 4, Node: "n1"},
 		{Rank: 5, Node: "n1", Profile: noise(recordedPiece)},
@@ -45,9 +45,9 @@ func TestPieces(t *testing.T) {
 			t.Errorf("rank %d: %d and %d bytes, %v", want.Rank, len(got.Trace), len(got.Profile), err)
 		}
 	}
-	many := make([]gather.Rank, 5)
+	many := make([]tracemerge.Rank, 5)
 	for i := range many {
-		many[i] = gather.Rank{Rank: i, Trace: noise(recordedMost / 4)}
+		many[i] = tracemerge.Rank{Rank: i, Trace: noise(recordedMost / 4)}
 	}
 	if pieces(many, func(int, *recorded) { t.Error("a piece of what is too much") }) {
 		t.Error("it was not too much")
@@ -79,14 +79,14 @@ func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "t.json")
 	full := errors.New("no space left")
-	_, err := writeFile(name, nil, func(w io.Writer, _ []gather.Rank) ([]string, error) {
+	_, err := writeFile(name, nil, func(w io.Writer, _ []tracemerge.Rank) ([]string, error) {
 		_, err := w.Write([]byte("half"))
 		return nil, errors.Join(err, full)
 	})
 	if files, errDir := os.ReadDir(dir); !errors.Is(err, full) || errDir != nil || len(files) != 0 {
 		t.Errorf("%v; files %v, %v", err, files, errDir)
 	}
-	told, err := writeFile(name, nil, func(w io.Writer, _ []gather.Rank) ([]string, error) {
+	told, err := writeFile(name, nil, func(w io.Writer, _ []tracemerge.Rank) ([]string, error) {
 		_, err := w.Write([]byte("whole"))
 		return []string{"well"}, err
 	})

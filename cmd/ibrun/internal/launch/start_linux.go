@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/ibrun/ibrun/internal/job"
+	"github.com/ibrun/ibrun/internal/ranklink"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,7 +22,7 @@ type rank struct {
 	heard  chan struct{} // closed when all that came through link has been passed on
 	dies   chan struct{} // closed when it is dead, before the last of its words are heard
 	told   chan struct{} // closed when ibrun has been told of that
-	link   *job.Link
+	link   *ranklink.Link
 	listen atomic.Bool // it reads what comes by link
 	asked  atomic.Bool // for its stacks, and has not answered
 }
@@ -69,7 +69,7 @@ func (a *agent) start(i int) error {
 	defer w.closeTheirs()
 	stdout, stderr, err := a.sinks(t.Rank)
 	if err == nil {
-		err = w.link.Send(job.KindHello, a.hello(i))
+		err = w.link.Send(ranklink.KindHello, a.hello(i))
 	}
 	if err == nil {
 		err = a.exec(i, r, w)
@@ -143,9 +143,9 @@ func execCode(err error) int {
 }
 
 // hello is what a rank is told about its place.
-func (a *agent) hello(i int) *job.Hello {
+func (a *agent) hello(i int) *ranklink.Hello {
 	t := a.task
-	h := &job.Hello{
+	h := &ranklink.Hello{
 		JobID: t.JobID, Secret: t.Secret, Rank: t.Ranks[i].Rank, Size: t.Size, Node: t.Node, Nodes: t.Nodes, NodeName: t.Host,
 		NodeRanks: make([]int, len(t.Ranks)), LocalRank: i, AgentPID: os.Getpid(), Cores: t.Ranks[i].PUs,
 		Crowded: t.Ranks[i].Crowded, Devices: t.Ranks[i].Devices,
@@ -179,7 +179,7 @@ func (a *agent) sinks(rank int) (stdout, stderr *sink, err error) {
 // wires are the agent's ends of what it shares with a rank, and the rank's ends in the same order.
 type wires struct {
 	stdout, stderr, pmi *os.File
-	link                *job.Link
+	link                *ranklink.Link
 	theirs              []*os.File
 }
 
@@ -208,7 +208,7 @@ func openWires() (w *wires, err error) {
 	if err := w.add(&w.pmi, fds[0], fds[1]); err != nil {
 		return w, err
 	}
-	link, theirs, err := job.Pair()
+	link, theirs, err := ranklink.Pair()
 	if err != nil {
 		return w, err
 	}

@@ -70,7 +70,7 @@ func TestLargePage(t *testing.T) {
 		s := recorded(i%4, 6*time.Second, 5*time.Second)
 		s.Rank, s.Size, s.State, s.Ended = i, n, perf.Running, time.Time{}
 		s.Current = []perf.Current{{Op: perf.Recv, Peer: (i + 1) % n, Tag: i}}
-		s.Peers = []perf.Peer{{Rank: (i + 1) % n, Transport: perf.RC, Out: perf.Volume{Messages: 1, Bytes: uint64(i)}},
+		s.Peers = []perf.Peer{{Rank: (i + 1) % n, Transport: perf.RDMA, Out: perf.Volume{Messages: 1, Bytes: uint64(i)}},
 			{Rank: -1, Transport: perf.TCP, Out: perf.Volume{Messages: 1, Bytes: 1}}}
 		j.Ranks = append(j.Ranks, Rank{Snapshot: s})
 		j.Nodes[0].Ranks = append(j.Nodes[0].Ranks, Place{Rank: i})

@@ -8,7 +8,7 @@ import (
 	"net"
 	"os"
 
-	"github.com/ibrun/ibrun/soft-roce/vm/internal/wire"
+	"github.com/ibrun/ibrun/soft-roce/vm/internal/mux"
 )
 
 // socket is where the agent waits for `vm exec`.
@@ -29,14 +29,14 @@ func Agent(config string) error {
 	if err != nil {
 		return err
 	}
-	host := wire.NewSession(port, wire.Guest)
+	host := mux.NewSession(port, mux.Guest)
 	defer host.Close()
 	go forward(local, host)
 	hello, err := host.Open()
 	if err != nil {
 		return err
 	}
-	if err := wire.SendHello(hello); err != nil {
+	if err := mux.SendHello(hello); err != nil {
 		return fmt.Errorf("tell the host: %w", err)
 	}
 	hello.Close()
@@ -50,7 +50,7 @@ func Agent(config string) error {
 }
 
 // forward passes on the requests of programs on this node.
-func forward(local net.Listener, host *wire.Session) {
+func forward(local net.Listener, host *mux.Session) {
 	for {
 		conn, err := local.Accept()
 		if err != nil {
@@ -62,20 +62,20 @@ func forward(local net.Listener, host *wire.Session) {
 			conn.Close() // who asked sees that nobody answers
 			continue
 		}
-		go wire.Join(conn, stream)
+		go mux.Join(conn, stream)
 	}
 }
 
 // serve runs one program.
-func serve(stream *wire.Stream) {
-	c, err := wire.Receive(stream)
+func serve(stream *mux.Stream) {
+	c, err := mux.Receive(stream)
 	if c == nil || err != nil {
 		fmt.Fprintf(os.Stderr, "vm agent: a request that cannot be read: %v\n", err)
 		stream.Close()
 		return
 	}
-	p := wire.Serve(stream)
-	if err := p.Exit(run(c, p)); err != nil && !errors.Is(err, wire.ErrClosed) && !errors.Is(err, fs.ErrClosed) {
+	p := mux.Serve(stream)
+	if err := p.Exit(run(c, p)); err != nil && !errors.Is(err, mux.ErrClosed) && !errors.Is(err, fs.ErrClosed) {
 		fmt.Fprintf(os.Stderr, "vm agent: end of %s: %v\n", c.Args[0], err)
 	}
 }

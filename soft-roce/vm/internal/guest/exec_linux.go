@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ibrun/ibrun/soft-roce/vm/internal/wire"
+	"github.com/ibrun/ibrun/soft-roce/vm/internal/mux"
 )
 
 // codeFailed is the exit code where the program's own cannot be known. codeUse is for a command line that was not
@@ -58,7 +58,7 @@ func execute(node int, args []string, raw bool) (int, error) {
 	if err != nil {
 		return codeFailed, err
 	}
-	c := wire.Command{Node: node, Args: args, Dir: dir}
+	c := mux.Command{Node: node, Args: args, Dir: dir}
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, NodeVariable+"=") {
 			c.Env = append(c.Env, v)
@@ -67,10 +67,10 @@ func execute(node int, args []string, raw bool) (int, error) {
 	c.Env = append(c.Env, NodeVariable+"="+strconv.Itoa(node))
 	stdout, stderr := io.Writer(os.Stdout), io.Writer(os.Stderr)
 	if raw || strconv.Itoa(node) == os.Getenv(NodeVariable) {
-		return wire.Run(conn, c, os.Stdin, stdout, stderr)
+		return mux.Run(conn, c, os.Stdin, stdout, stderr)
 	}
 	mark := fmt.Sprintf("[n%d] ", node)
 	out, errs := &lines{to: stdout, mark: mark}, &lines{to: stderr, mark: mark}
-	code, err := wire.Run(conn, c, os.Stdin, out, errs)
+	code, err := mux.Run(conn, c, os.Stdin, out, errs)
 	return code, errors.Join(err, out.flush(), errs.flush())
 }

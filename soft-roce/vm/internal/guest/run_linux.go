@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ibrun/ibrun/soft-roce/vm/internal/wire"
+	"github.com/ibrun/ibrun/soft-roce/vm/internal/mux"
 )
 
 // Exit codes of programs that were not started, as shells give them.
@@ -26,7 +26,7 @@ const (
 
 // run runs a program to its end, or kills it when nobody waits for it any more. It does not wait for processes that
 // the program leaves behind: they may go on, as they may after a login through ssh.
-func run(c *wire.Command, p *wire.Program) (code int, err error) {
+func run(c *mux.Command, p *mux.Program) (code int, err error) {
 	path, err := lookUp(c)
 	if err != nil {
 		return codeNotFound, err
@@ -136,7 +136,7 @@ func (o *output) drain(buf []byte) {
 }
 
 // lookUp finds a program as a shell would.
-func lookUp(c *wire.Command) (string, error) {
+func lookUp(c *mux.Command) (string, error) {
 	name := c.Args[0]
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {

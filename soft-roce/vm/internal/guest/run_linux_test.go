@@ -13,16 +13,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ibrun/ibrun/soft-roce/vm/internal/wire"
+	"github.com/ibrun/ibrun/soft-roce/vm/internal/mux"
 )
 
 // patience bounds every wait, so that what never happens fails a test and does not hang it.
 const patience = 20 * time.Second
 
 // agent serves programs in this process, as the agent of a guest does, and returns the host's end.
-func agent(t *testing.T) *wire.Session {
+func agent(t *testing.T) *mux.Session {
 	a, b := net.Pipe()
-	host, guest := wire.NewSession(a, wire.Host), wire.NewSession(b, wire.Guest)
+	host, guest := mux.NewSession(a, mux.Host), mux.NewSession(b, mux.Guest)
 	t.Cleanup(func() {
 		host.Close()
 		guest.Close()
@@ -39,19 +39,19 @@ func agent(t *testing.T) *wire.Session {
 	return host
 }
 
-func command(args ...string) wire.Command {
-	return wire.Command{Args: args, Dir: "/", Env: []string{"PATH=/usr/bin:/bin", "A=b"}}
+func command(args ...string) mux.Command {
+	return mux.Command{Args: args, Dir: "/", Env: []string{"PATH=/usr/bin:/bin", "A=b"}}
 }
 
 // do runs a command by an agent.
-func do(t *testing.T, s *wire.Session, c wire.Command, stdin io.Reader) (code int, out, errs string, err error) {
+func do(t *testing.T, s *mux.Session, c mux.Command, stdin io.Reader) (code int, out, errs string, err error) {
 	t.Helper()
 	stream, err := s.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var o, e bytes.Buffer
-	code, err = wire.Run(stream, c, stdin, &o, &e)
+	code, err = mux.Run(stream, c, stdin, &o, &e)
 	return code, o.String(), e.String(), err
 }
 
@@ -107,7 +107,7 @@ func TestProgramThatNobodyWaitsForIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It does not read what it is sent, and has a child.
-	if err := wire.SendCommand(stream, command("sh", "-c", "sleep 1000 & echo $! $$ > "+file+".new; mv "+file+".new "+file+
+	if err := mux.SendCommand(stream, command("sh", "-c", "sleep 1000 & echo $! $$ > "+file+".new; mv "+file+".new "+file+
 		"; echo ready; wait")); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestProgramsThatCannotBeStarted(t *testing.T) {
 	elsewhere := command("true")
 	elsewhere.Dir = "/no/such/directory"
 	for _, c := range []struct {
-		wire.Command
+		mux.Command
 		code int
 	}{
 		{command("surely-not-here"), codeNotFound},

@@ -1,0 +1,366 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func testSecret(fill byte) Secret { return Secret{bytes.Repeat([]byte{fill}, secretMin)} }
+
+func testListener(t *testing.T, s Secret) *Listener {
+	t.Helper()
+	l, err := Listen("127.0.0.1:0", s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// pair returns both ends of a connection between node 0 and node 1 of 2.
+func pair(t *testing.T) (zero, one *Conn) {
+	t.Helper()
+	s := testSecret(1)
+	l := testListener(t, s)
+	one = dial(t, l, s, 1, 2)
+	zero, err := l.Accept(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		go zero.Close()
+		one.Close()
+	})
+	return zero, one
+}
+
+func dial(t *testing.T, l *Listener, s Secret, node, nodes int) *Conn {
+	t.Helper()
+	c, err := Dial(t.Context(), l.Addr().String(), s, node, nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestMessagesComeInOrder(t *testing.T) {
+	zero, one := pair(t)
+	if zero.Node() != 1 || zero.Nodes() != 2 || one.Node() != 1 {
+		t.Errorf("nodes %d of %d and %d", zero.Node(), zero.Nodes(), one.Node())
+	}
+	sizes := []int{0, 1, MaxMessage, 77, 4096}
+	for _, dir := range [][2]*Conn{{zero, one}, {one, zero}} {
+		for i, n := range sizes {
+			if err := dir[0].Send(bytes.Repeat([]byte{byte(i)}, n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, n := range sizes {
+			got, err := dir[1].Recv()
+			if err != nil || !bytes.Equal(got, bytes.Repeat([]byte{byte(i)}, n)) {
+				t.Fatalf("message %d: %d bytes, %v; want %d", i, len(got), err, n)
+			}
+		}
+	}
+	if err := one.Send(make([]byte, MaxMessage+1)); err == nil {
+		t.Error("a message that is too long was taken")
+	}
+}
+
+// What was sent before Close arrives, also if the other side has sent what nobody read.
+func TestLastWords(t *testing.T) {
+	zero, one := pair(t)
+	if err := one.Send([]byte("never read")); err != nil {
+		t.Fatal(err)
+	}
+	if err := zero.Send([]byte("last words")); err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	go func() {
+		zero.Close()
+		close(closed)
+	}()
+	if got, err := one.Recv(); err != nil || string(got) != "last words" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := one.Recv(); err != io.EOF {
+		t.Errorf("the end is %v", err)
+	}
+	one.Close()
+	<-closed
+	if _, err := one.Recv(); err == nil {
+		t.Error("there is more after the end")
+	}
+}
+
+// A process that is killed leaves a connection that ends.
+func TestPeerDies(t *testing.T) {
+	zero, one := pair(t)
+	one.raw.Close()
+	if _, err := zero.Recv(); err == nil {
+		t.Error("nothing was noticed")
+	}
+}
+
+// A side that says nothing is taken for gone; one that has said that it will be silent is not.
+func TestSilence(t *testing.T) {
+	t.Run("broken", func(t *testing.T) {
+		t.Parallel()
+		zero, one := pair(t)
+		one.mu.Lock() // so that no beat goes
+		defer one.mu.Unlock()
+		began := time.Now()
+		_, err := zero.Recv()
+		if err == nil || !strings.Contains(err.Error(), "nothing was heard of it for 2.5s") {
+			t.Errorf("%v", err)
+		}
+		if passed := time.Since(began); passed < silence {
+			t.Errorf("%v was enough", passed)
+		}
+	})
+	t.Run("told", func(t *testing.T) {
+		t.Parallel()
+		zero, one := pair(t)
+		go one.Recv()
+		one.Hold()
+		// Some other goroutine still has something to say before the process stands still.
+		if err := one.Send([]byte("by the way")); err != nil {
+			t.Fatal(err)
+		}
+		if message, err := zero.Recv(); err != nil || string(message) != "by the way" {
+			t.Fatalf("came %q, %v", message, err)
+		}
+		got := make(chan error, 1)
+		go func() {
+			message, err := zero.Recv()
+			if err == nil && string(message) != "back again" {
+				err = fmt.Errorf("came %q", message)
+			}
+			got <- err
+		}()
+		select {
+		case err := <-got:
+			t.Fatal(err)
+		case <-time.After(silence + 2*beatEvery):
+		}
+		one.Resume()
+		if err := one.Send([]byte("back again")); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Both sides learn how the clocks differ; here they are the same one.
+func TestClocks(t *testing.T) {
+	zero, one := pair(t)
+	go zero.Recv()
+	go one.Recv()
+	for _, c := range []*Conn{zero, one} {
+		var ahead time.Duration
+		known := false
+		for deadline := time.Now().Add(10 * time.Second); !known && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			ahead, known = c.Clock()
+		}
+		if !known || ahead.Abs() > time.Second {
+			t.Errorf("the clock of the other side is %v ahead, known: %v", ahead, known)
+		}
+	}
+}
+
+// A clock that is ahead is found to be, whatever the round trip.
+func TestClockAhead(t *testing.T) {
+	const ahead, trip = 3 * time.Hour, 400 * time.Microsecond
+	var ours, theirs clock
+	now := time.Unix(1e9, 0)
+	for range 3 {
+		theirs.hear(ours.beat(now), now.Add(ahead+trip/2))
+		now = now.Add(trip/2 + time.Second) // they take their time
+		ours.hear(theirs.beat(now.Add(ahead)), now.Add(trip/2))
+		now = now.Add(time.Second)
+	}
+	if got, ok := ours.ahead(); !ok || got != ahead {
+		t.Errorf("%v, %v; want %v", got, ok, ahead)
+	}
+	if got, ok := theirs.ahead(); !ok || got != -ahead {
+		t.Errorf("the other way round: %v, %v", got, ok)
+	}
+}
+
+func TestOtherSecret(t *testing.T) {
+	l := testListener(t, testSecret(1))
+	_, err := Dial(t.Context(), l.Addr().String(), testSecret(2), 1, 2)
+	if !errors.Is(err, ErrSecret) {
+		t.Errorf("got %v", err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(l.Refused(), "node 1: it has another secret"); {
+		if time.Now().After(deadline) {
+			t.Fatalf("node 0 knows only %q", l.Refused())
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// What is no ibrun is told from one that is not there yet.
+func TestNotNodeZero(t *testing.T) {
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	answers := []string{"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", magic + "\x63and something else"}
+	go func() {
+		for _, answer := range answers {
+			c, err := other.Accept()
+			if err != nil {
+				return
+			}
+			io.WriteString(c, answer)
+			io.CopyN(io.Discard, c, int64(greetingLen))
+			c.Close()
+		}
+	}()
+	for _, want := range []error{ErrStranger, ErrVersion} {
+		if _, err := Dial(t.Context(), other.Addr().String(), testSecret(1), 1, 2); !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	}
+	other.Close()
+	for wait := 3 * retryEvery; ; wait *= 2 { // a machine may be slow
+		ctx, cancel := context.WithTimeoutCause(t.Context(), wait, errors.New("enough"))
+		_, err := Dial(ctx, other.Addr().String(), testSecret(1), 1, 2)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), "enough") {
+			t.Fatalf("nobody there: %v", err)
+		}
+		if strings.Contains(err.Error(), "refused") {
+			break
+		}
+		if wait > time.Minute {
+			t.Fatalf("nobody there: %v", err)
+		}
+	}
+}
+
+// Strangers that scan, talk nonsense, replay, or say nothing change nothing, however many there are.
+func TestStrangers(t *testing.T) {
+	s := testSecret(1)
+	l := testListener(t, s)
+	recorded := append((&greeting{node: 1, nodes: 2}).encode(), s.proof(roleNode, []byte("another time"))...)
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range 4 * maxStrangers {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close() // at the end: they hold what they have
+		switch i % 4 {
+		case 0: // slow, and then silent
+			c.Write(recorded[:r.IntN(greetingLen)])
+		case 1:
+			c.Write(recorded)
+		case 2:
+			garbage := make([]byte, r.IntN(200))
+			for j := range garbage {
+				garbage[j] = byte(r.Uint32())
+			}
+			c.Write(garbage)
+		case 3:
+			c.Close()
+		}
+	}
+	dialled := make(chan *Conn)
+	go func() { dialled <- dial(t, l, s, 2, 3) }()
+	zero, err := l.Accept(t.Context())
+	if err != nil || zero.Node() != 2 {
+		t.Fatal(err)
+	}
+	two := <-dialled
+	if err := two.Send([]byte("here")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := zero.Recv(); err != nil || string(got) != "here" {
+		t.Errorf("%q, %v", got, err)
+	}
+	go two.Close()
+	zero.Close()
+	l.mu.Lock()
+	if n := len(l.strangers); n > maxStrangers {
+		t.Errorf("%d strangers are kept", n)
+	}
+	l.mu.Unlock()
+}
+
+// A node's answer is of no use for another one, nor is node 0's.
+func TestRolesDiffer(t *testing.T) {
+	s := testSecret(1)
+	if bytes.Equal(s.proof(roleZero, []byte("x")), s.proof(roleNode, []byte("x"))) {
+		t.Error("both roles give the same proof")
+	}
+}
+
+func TestReadSecret(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, n int, mode os.FileMode) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, make([]byte, n), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	for _, c := range []struct{ name, want string }{
+		{write("good", 32, 0o600), ""},
+		{write("readonly", 64, 0o400), ""},
+		{write("group", 32, 0o640), "chmod 600"},
+		{write("world", 32, 0o604), "chmod 600"},
+		{write("short", 31, 0o600), "31 bytes, want 32"},
+		{write("long", secretMax+1, 0o600), "want 32 to"},
+		{filepath.Join(dir, "missing"), "head -c 32 /dev/urandom"},
+	} {
+		s, err := ReadSecret(c.name)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+		if text := fmt.Sprintf("%v %+v %x", s, s, s); strings.Count(text, "(secret)") != 3 {
+			t.Errorf("a secret prints as %s", text)
+		}
+	}
+}
+
+func TestDerive(t *testing.T) {
+	a, err := testSecret(1).Derive([]byte("salt"), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[[32]byte]bool{}
+	for _, c := range []struct {
+		s         Secret
+		salt, use string
+	}{{testSecret(1), "salt", "job"}, {testSecret(2), "salt", "job"}, {testSecret(1), "other", "job"},
+		{testSecret(1), "salt", "x"}} {
+		key, err := c.s.Derive([]byte(c.salt), c.use)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[key] = true
+	}
+	if !seen[a] || len(seen) != 4 {
+		t.Errorf("%d keys of 4", len(seen))
+	}
+}

@@ -1,0 +1,150 @@
+package inspect
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Row is a rank with what it did between two looks.
+type Row struct {
+	Rank
+	// MPIShare is the part of the time that it spent within calls, CPUs how many processors it kept busy.
+	MPIShare float64 `json:"mpi_share"`
+	CPUs     float64 `json:"cpus"`
+	// CallsRate is operations in a second, OutRate and InRate bytes in a second.
+	CallsRate float64 `json:"calls_per_second"`
+	OutRate   float64 `json:"bytes_out_per_second"`
+	InRate    float64 `json:"bytes_in_per_second"`
+}
+
+// Table is what `ibrun top` shows at a time.
+type Table struct {
+	Job
+	// Seconds is how far the two looks are apart.
+	Seconds float64 `json:"seconds"`
+	Rows    []Row   `json:"rows"`
+}
+
+// newTable compares two looks at a job.
+func newTable(job Job, first, then []Rank, apart time.Duration) *Table {
+	before := map[int]*Rank{}
+	for i := range first {
+		before[first[i].Rank] = &first[i]
+	}
+	t := &Table{Job: job, Seconds: apart.Seconds()}
+	for _, r := range then {
+		row := Row{Rank: r}
+		if b := before[r.Rank]; b != nil && t.Seconds > 0 {
+			row.CPUs = max(r.CPU-b.CPU, 0) / t.Seconds
+			row.CallsRate = grown(b.Calls, r.Calls) / t.Seconds
+			row.OutRate = grown(b.BytesOut, r.BytesOut) / t.Seconds
+			row.InRate = grown(b.BytesIn, r.BytesIn) / t.Seconds
+			row.MPIShare = share(b, &r, t.Seconds)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+func grown(from, to uint64) float64 {
+	if to < from { // a rank that began anew
+		return 0
+	}
+	return float64(to - from)
+}
+
+// share is the part of the time that a rank spent within calls. An operation under way is not in the counters yet: what began
+// before the first look filled all of it.
+func share(before, now *Rank, apart float64) float64 {
+	ended := min(max((now.MPI-before.MPI)/apart, 0), 1)
+	for i := range now.Waits {
+		for j := range before.Waits {
+			if now.Waits[i].Seq == before.Waits[j].Seq {
+				return 1
+			}
+		}
+	}
+	return ended
+}
+
+// Text writes the table for people: at most that many lines of that many columns; 0 is any number.
+func (t *Table) Text(w io.Writer, lines, columns int) error {
+	var table strings.Builder
+	tab := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
+	node := func(string) string { return "" }
+	if t.Nodes > 1 {
+		node = func(name string) string { return name + "\t" }
+	}
+	fmt.Fprintln(tab, "RANK\t"+node("NODE")+"PID\tSTATE\tMPI\tCPU\tCALLS/s\tOUT/s\tIN/s\tEARLY\tPOSTED\t  NOW")
+	rows := t.Rows
+	if lines > 0 && len(rows) > lines-3 {
+		rows = rows[:max(lines-3, 0)]
+	}
+	for i := range rows {
+		r := &rows[i]
+		fmt.Fprintf(tab, "%d\t%s%d\t%s\t%.0f%%\t%.0f%%\t%s\t%s\t%s\t%d\t%d\t  %s\n",
+			r.Rank.Rank, node(r.Host), r.PID, r.State, r.MPIShare*100, r.CPUs*100,
+			scaled(r.CallsRate), scaled(r.OutRate), scaled(r.InRate), r.Unexpected, r.Posted, r.now())
+	}
+	if err := tab.Flush(); err != nil {
+		return err
+	}
+	where := t.Host
+	if t.Nodes > 1 {
+		where = fmt.Sprintf("%d nodes", t.Nodes)
+	}
+	head := fmt.Sprintf("job %s on %s: %d ranks, for %s: %s\n", t.ID, where, t.Size, long(time.Since(t.Began)),
+		strings.Join(t.Command, " "))
+	var b strings.Builder
+	for line := range strings.Lines(head + table.String()) {
+		b.WriteString(cut(line, columns))
+	}
+	if n := len(t.Rows) - len(rows); n > 0 {
+		fmt.Fprintf(&b, "%d more ranks\n", n)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// cut shortens a line to less than that many columns.
+func cut(line string, columns int) string {
+	letters := []rune(strings.TrimRight(line, " \n"))
+	if columns > 0 {
+		letters = letters[:min(len(letters), columns-1)]
+	}
+	return string(letters) + "\n"
+}
+
+// now is what a rank does at the moment.
+func (r *Row) now() string {
+	var all []string
+	for i := range r.Waits {
+		all = append(all, strings.TrimPrefix(r.Waits[i].String(), "in ")+", "+long(seconds(r.Waits[i].Seconds)))
+	}
+	switch {
+	case r.Error != "":
+		return r.Error
+	case r.Total > 0:
+		all = append(all, fmt.Sprintf("%d of %d", r.Done, r.Total))
+	}
+	return strings.Join(all, "; ")
+}
+
+// scaled is a number with three digits or so, 1.25M.
+func scaled(x float64) string {
+	for _, unit := range []string{"", "k", "M", "G"} {
+		switch {
+		case x < 9.995 && unit != "":
+			return fmt.Sprintf("%.2f%s", x, unit)
+		case x < 99.95 && unit != "":
+			return fmt.Sprintf("%.1f%s", x, unit)
+		case x < 999.5:
+			return fmt.Sprintf("%.0f%s", x, unit)
+		}
+		x /= 1000
+	}
+	return fmt.Sprintf("%.0fT", x)
+}

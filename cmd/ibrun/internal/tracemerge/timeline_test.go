@@ -1,0 +1,167 @@
+package tracemerge
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/tracemerge/tracetest"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// recording writes the trace of a rank, at times that the test sets.
+type recording struct {
+	t      *testing.T
+	rank   int
+	memory []byte
+	trace  *perf.Trace
+	book   *perf.Recorder
+	now    int64
+}
+
+func newRecording(t *testing.T, rank, size int) *recording {
+	t.Helper()
+	r := &recording{t: t, rank: rank, memory: make([]byte, perf.TraceBytes)}
+	who := perf.Identity{Rank: rank, Size: size}
+	var err error
+	if r.trace, err = perf.NewTrace(r.memory, who); err != nil {
+		t.Fatal(err)
+	}
+	if r.book, err = perf.NewRecorder(make([]byte, perf.PageBytes), who, perf.All); err != nil {
+		t.Fatal(err)
+	}
+	r.book.Trace(r.trace, func() int64 { return r.now })
+	return r
+}
+
+// call records an operation, during which something may happen.
+func (r *recording) call(op perf.Op, from, until int64, meanwhile func()) {
+	r.now = from
+	began := r.book.Begin(op, 8)
+	if meanwhile != nil {
+		meanwhile()
+	}
+	r.now = until
+	r.book.With(0, 1)
+	r.book.End(op, 8, began)
+}
+
+func (r *recording) left(at int64, peer int32, number uint32) {
+	r.now = at
+	r.trace.Left(peer, 1, 2, number, 8)
+}
+
+func (r *recording) met(at int64, peer int32, number uint32) {
+	r.now = at
+	r.trace.Met(peer, 1, 2, number, 8)
+}
+
+func (r *recording) done() Rank {
+	return Rank{Rank: r.rank, Node: `n"0`, Trace: r.memory[:perf.TraceUsed(r.memory)]}
+}
+
+// check reads a timeline as strictly as there is.
+func check(t *testing.T, text []byte) *tracetest.Timeline {
+	t.Helper()
+	tl, err := tracetest.Read(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tl
+}
+
+func timeline(t *testing.T, ranks ...Rank) (told []string, text []byte) {
+	t.Helper()
+	var b bytes.Buffer
+	told, err := Timeline(&b, ranks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return told, b.Bytes()
+}
+
+// TestTimeline: slices, arrows between them, messages outside of calls, and calls of several goroutines.
+func TestTimeline(t *testing.T) {
+	a, b := newRecording(t, 0, 3), newRecording(t, 1, 3)
+	a.call(perf.Send, 1000, 2000, func() { a.left(1500, 1, 1) })
+	a.left(2500, 1, 2)                        // in no call
+	a.left(2600, 1, 3)                        // never comes
+	b.met(1800, 0, 1)                         // in no call
+	b.call(perf.Waitall, 3000, 5000, func() { // and another goroutine meanwhile
+		b.met(3500, 0, 2)
+		b.call(perf.Recv, 4000, 6000, nil)
+		b.call(perf.Probe, 3200, 3300, nil) // over when the message comes
+		b.now = 3000
+	})
+	told, text := timeline(t, a.done(), Rank{Rank: 2}, b.done())
+	if len(told) != 1 || !strings.Contains(told[0], "ranks 2 have left none") {
+		t.Errorf("told %q", told)
+	}
+	tl := check(t, text)
+	if len(tl.Arrows) != 2 || len(tl.Slices[0]) != 2 || len(tl.Slices[1]) != 4 {
+		t.Errorf("%+v", tl)
+	}
+	for _, a := range tl.Arrows {
+		if a.From.Pid != 0 || a.To.Pid != 1 {
+			t.Errorf("arrow %+v", a)
+		}
+	}
+	send := tl.Slices[0][0]
+	if send.Name != "Send" || send.At != 0 || send.Until != 1000 ||
+		fmt.Sprint(send.Args) != "map[bytes:8 peer:0 tag:1]" {
+		t.Errorf("slice %+v", send)
+	}
+}
+
+// TestTimelineTimes: whatever the times, slices that follow each other do not overlap, and arrows bind to those they belong to.
+func TestTimelineTimes(t *testing.T) {
+	a, b := newRecording(t, 0, 2), newRecording(t, 1, 2)
+	const calls = 4000
+	for i := range int64(calls) {
+		at := 4000 + i*1004 // a recorder has times in steps of 4 ns
+		a.call(perf.Send, at, at+1004, func() { a.left(at+i%1004, 1, uint32(i)) })
+		b.call(perf.Recv, at+500, at+1504, func() { b.met(at+1503, 0, uint32(i)) })
+	}
+	_, text := timeline(t, a.done(), b.done())
+	if tl := check(t, text); len(tl.Slices[0]) != calls || len(tl.Slices[1]) != calls || len(tl.Arrows) != calls {
+		t.Errorf("%d and %d calls, %d arrows", len(tl.Slices[0]), len(tl.Slices[1]), len(tl.Arrows))
+	}
+}
+
+// TestTimelineLost: what there was no room for is told, and leaves no arrow with one end.
+func TestTimelineLost(t *testing.T) {
+	a, b := newRecording(t, 0, 2), newRecording(t, 1, 2)
+	const more = 10
+	for i := range uint32(perf.TraceEvents + more) {
+		a.left(int64(i+1), 1, i)
+	}
+	for i := range uint32(2 * more) {
+		b.met(perf.TraceEvents+int64(i), 0, i)
+	}
+	told, text := timeline(t, a.done(), b.done())
+	want := fmt.Sprintf("%d events at the beginning are lost, of ranks 0", more+1)
+	if tl := check(t, text); len(told) != 1 || !strings.Contains(told[0], want) || len(tl.Arrows) != more-1 {
+		t.Errorf("told %q, %d arrows", told, len(tl.Arrows))
+	}
+}
+
+// TestTimelineRefuses: a damaged trace is left out, and a rank whose clock is behind is told of.
+func TestTimelineRefuses(t *testing.T) {
+	a, b := newRecording(t, 0, 2), newRecording(t, 1, 2)
+	a.left(2000, 1, 1)
+	b.met(1900, 0, 1)
+	if told, _ := timeline(t, a.done(), b.done()); len(told) != 1 || !strings.Contains(told[0], "differ by up to 100 ns") {
+		t.Errorf("told %q", told)
+	}
+	bad := b.done()
+	bad.Trace = slices.Clone(bad.Trace)
+	bad.Trace[8]++
+	if told, _ := timeline(t, a.done(), bad); len(told) != 1 || !strings.Contains(told[0], "the trace of rank 1 is left out: ") {
+		t.Errorf("told %q", told)
+	}
+	if _, err := Timeline(new(bytes.Buffer), []Rank{{Rank: 0}, bad}); err == nil {
+		t.Error("no trace and no error")
+	}
+}

@@ -1,0 +1,23 @@
+//go:build linux
+
+package rdma
+
+import (
+	"crypto/rand"
+	"slices"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/fabrictest"
+	"github.com/ibrun/ibrun/verbs/verbstest"
+)
+
+// TestPlayedConformance is TestLiveConformance without a device, but for allocations: the network that is played makes some
+// itself.
+func TestPlayedConformance(t *testing.T) {
+	fabrictest.Rules(t, func(_ testing.TB, n int) []fabric.Transport {
+		tr := &Transport{Settings: Settings{Devices: []string{"a"}}, played: verbstest.Play().Open}
+		rand.Read(tr.Key[:])
+		return slices.Repeat([]fabric.Transport{tr}, n)
+	})
+}

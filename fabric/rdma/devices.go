@@ -1,0 +1,104 @@
+package rdma
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// choose returns the devices to use: those that are named, or the first of these that works, or the nearest that does.
+func choose(named, first []string) ([]string, error) {
+	if len(named) > 0 {
+		return named, nil
+	}
+	devices, err := verbs.Devices()
+	if err != nil {
+		return nil, fmt.Errorf("fabric/rdma: %w: %w", fabric.ErrNotSupported, err)
+	}
+	allowed, err := hw.Affinity()
+	if err != nil {
+		allowed = nil // then no device is nearer than another
+	}
+	best, err := nearest(devices, allowed, first)
+	if err != nil {
+		return nil, err
+	}
+	return []string{best}, nil
+}
+
+// nearest is the device that works and comes first among those that are to be taken first, or else the one that has the
+// largest share of the allowed PUs near it; among equals the fastest, then the first.
+func nearest(devices []verbs.Device, allowed []int, first []string) (string, error) {
+	var why []error
+	var usable []verbs.Device
+	for _, d := range devices {
+		switch {
+		case d.Err != nil:
+			why = append(why, fmt.Errorf("%s: %w", d.Name, d.Err))
+		case !hasActive(&d, 0):
+			why = append(why, fmt.Errorf("%s: no port is active; is the link up?", d.Name))
+		default:
+			usable = append(usable, d)
+		}
+	}
+	if len(usable) == 0 {
+		if len(why) == 0 {
+			why = append(why, &verbs.Error{Op: "open", Kind: verbs.ErrNoDevice,
+				Detail: "there is no RDMA device; ibrun soft-roce up makes one of any network interface"})
+		}
+		return "", fmt.Errorf("fabric/rdma: %w: %w", fabric.ErrNotSupported, errors.Join(why...))
+	}
+	for _, wanted := range first {
+		name, port, err := cutPort(wanted)
+		if err == nil && slices.ContainsFunc(usable, func(d verbs.Device) bool { return d.Name == name && hasActive(&d, port) }) {
+			return wanted, nil
+		}
+	}
+	near := func(d *verbs.Device) (n int) {
+		for _, pu := range allowed {
+			if slices.Contains(d.LocalPUs, pu) {
+				n++
+			}
+		}
+		return n
+	}
+	rate := func(d *verbs.Device) (r uint64) {
+		for _, p := range d.Ports {
+			r = max(r, p.Rate)
+		}
+		return r
+	}
+	slices.SortStableFunc(usable, func(a, b verbs.Device) int {
+		return cmp.Or(cmp.Compare(near(&b), near(&a)), cmp.Compare(rate(&b), rate(&a)))
+	})
+	return usable[0].Name, nil
+}
+
+// hasActive tells whether a port of the device is active, any for 0.
+func hasActive(d *verbs.Device, port int) bool {
+	return slices.ContainsFunc(d.Ports, func(p hw.RDMAPort) bool {
+		return p.State == hw.PortActive && (port == 0 || p.Number == port)
+	})
+}
+
+// cutPort takes mlx5_0:2 apart. Without a number the port is 0, which is the first that is active.
+func cutPort(device string) (name string, port int, err error) {
+	name, digits, found := strings.Cut(device, ":")
+	if found {
+		port, err = strconv.Atoi(digits)
+	}
+	if err != nil || name == "" || found && (port < 1 || port > maxPort) {
+		return "", 0, fmt.Errorf("fabric/rdma: %q is no device; one is written mlx5_0, or mlx5_0:2 for its second port", device)
+	}
+	return name, port, nil
+}
+
+// maxPort is the highest number of a port that there is.
+const maxPort = 255

@@ -1,0 +1,79 @@
+//go:build linux
+
+package rdma
+
+import (
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// TestPlayedBreaksAnywhere breaks the connection on either side at many points of a stream of messages both ways, also while it
+// is being made again. None is lost, none comes twice, and no slot is lost.
+func TestPlayedBreaksAnywhere(t *testing.T) {
+	for _, window := range []int{1, 3, 64} {
+		for first := range 12 {
+			breaksAnywhere(t, window, first)
+		}
+	}
+}
+
+func breaksAnywhere(t *testing.T, window, first int) {
+	t.Helper()
+	_, ds := openPlayed(t, Settings{Devices: []string{"a"}, Window: window}, 2)
+	meet(t, ds[0], ds[1])
+	meet(t, ds[1], ds[0])
+	const most, steps, breaks = 120, 100_000, 12
+	var sent, got [2]byte
+	for step := 0; got != [2]byte{most, most}; step++ {
+		for i, d := range ds {
+			e := d.ways[1-i]
+			if e.hands.epoch < breaks && (step+first)%(7+first+5*i) == 0 {
+				breakNow(t, d, e)
+			}
+			for range max(2, window/2) {
+				if sent[i] < most && e.Send([]byte{sent[i]}, nil) == nil {
+					sent[i]++
+				}
+			}
+			if (step+i)%3 == first%3 {
+				continue // it computes
+			}
+			for _, ev := range polls(t, d, 1) {
+				if ev.Kind != fabric.Message || ev.Data[0] != got[i] {
+					t.Fatalf("window %d, first %d: peer %d got %+v in place of message %d", window, first, i, ev, got[i])
+				}
+				got[i]++
+			}
+		}
+		if step > steps {
+			t.Fatalf("window %d, first %d: sent %d, got %d; %+v and %+v", window, first, sent, got, ds[0].ways[1], ds[1].ways[0])
+		}
+	}
+	rested(t, ds...)
+	for i, d := range ds {
+		e := d.ways[1-i]
+		if e.lentOut != 0 || d.saved != int(e.in.window)+1 {
+			t.Errorf("window %d, first %d: peer %d: %d lent, %d saved", window, first, i, e.lentOut, d.saved)
+		}
+		if busy := d.sends.total() - len(d.sends.free); busy > e.queues[0].under()+len(e.unsent) {
+			t.Errorf("window %d, first %d: peer %d: %d slots to send from are lost", window, first, i, busy)
+		}
+	}
+}
+
+// breakNow has the queue pair of a connection fail, unless it has answered and does not know yet that it stands: then the heart
+// of who asked finds out, which takes seconds.
+func breakNow(t *testing.T, d *domain, e *endpoint) {
+	t.Helper()
+	if e.queues == nil || e.hands.phase == phaseAnswered {
+		return
+	}
+	if err := e.queues[0].qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+		t.Fatal(err)
+	}
+	if e.hands.phase == phaseUp {
+		d.broke(e, verbs.ErrState)
+	}
+}

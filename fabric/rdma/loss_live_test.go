@@ -1,0 +1,92 @@
+//go:build linux
+
+package rdma_test
+
+import (
+	"crypto/sha256"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric/rdma"
+	"github.com/ibrun/ibrun/soft-roce/live"
+)
+
+// lose has both nodes lose some of the packets that they send, until the test ends.
+func lose(t *testing.T, nodes []live.Node, share string) {
+	t.Helper()
+	tc := func(n live.Node, args string) {
+		if out, err := n.Command("tc", strings.Fields(args)...).CombinedOutput(); err != nil {
+			t.Errorf("node %d: tc %s: %v %s", n.Number, args, err, out)
+		}
+	}
+	for _, n := range nodes {
+		t.Cleanup(func() { tc(n, "qdisc delete dev eth0 root") })
+		tc(n, "qdisc add dev eth0 root netem loss "+share)
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// TestLiveLoss: much arrives, by messages, reads and writes, over a network that loses packets in both directions. Nobody
+// hears of it. IBRUN_SOAK=1 takes larger sizes.
+func TestLiveLoss(t *testing.T) {
+	for _, c := range []struct {
+		name, share string
+		bytes, soak int
+		retries     uint8 // of our device; 0: without end
+	}{
+		{"2%", "2%", 4 << 20, 64 << 20, 0},
+		{"30%", "30%", 128 << 10, 4 << 20, 0},
+		{"30%, the device gives up", "30%", 64 << 10, 1 << 20, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			nodes := live.Nodes(t, 2)
+			if os.Getenv("IBRUN_SOAK") != "" {
+				c.bytes = c.soak
+			}
+			p := startWith(t, nodes[1], c.bytes, c.retries)
+			lose(t, nodes, c.share)
+			began := time.Now()
+			b := p.begin(1)
+			p.echo(20)
+			p.end(1, b)
+			t.Logf("%d bytes are read after %v", c.bytes, time.Since(began).Round(time.Millisecond))
+			began = time.Now()
+			p.writeBack(2, b)
+			t.Logf("and written after %v", time.Since(began).Round(time.Millisecond))
+			n := rdma.Connections(p.ep)
+			t.Logf("%d connections", n)
+			if c.retries > 0 && n < 2 {
+				t.Error("the device has not given up")
+			}
+		})
+	}
+}
+
+// writeBack writes other bytes to all that the other peer offers, and has it tell what came.
+func (p *pairOf) writeBack(token uint64, b []byte) {
+	p.t.Helper()
+	for i := range b {
+		b[i] = pattern(i) ^ 0x5a
+	}
+	region, err := p.d.Register(b)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if _, err := p.ep.Write(b, region, p.offer, token); err != nil {
+		p.t.Fatal(err)
+	}
+	p.until("the end of the write", func() bool { _, ok := p.done[token]; return ok })
+	if err := p.done[token]; err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.ep.Send(nil, []byte(askSum)); err != nil {
+		p.t.Fatal(err)
+	}
+	if sum := sha256.Sum256(b); string(p.receive()) != string(sum[:]) {
+		p.t.Fatal("other bytes were written")
+	}
+}

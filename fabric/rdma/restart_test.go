@@ -1,0 +1,73 @@
+//go:build linux
+
+package rdma
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// TestPlayedEndedOnce: of two reads the later ends first, since it takes another rail; then the connection breaks. What it has
+// read is not read once more, nor told twice.
+func TestPlayedEndedOnce(t *testing.T) {
+	_, ds := openPlayed(t, Settings{Devices: []string{"a", "b"}}, 2)
+	a, b := ds[0], ds[1]
+	meet(t, a, b)
+	src, dst := []byte("what is read"), make([]byte, 24)
+	far, err1 := b.Register(src)
+	near, err2 := a.Register(dst)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	stuck := b.ways[0].queues[1].qp
+	if err := stuck.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		ep := a.Over(a.ways[1], 1-i)
+		if _, err := ep.Read(dst[12*i:][:12], near, far.Remote, uint64(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := polls(t, a, enough)
+	if len(got) != 1 || got[0].Kind != fabric.Done || got[0].Token != 1 || string(dst[12:]) != string(src) {
+		t.Fatalf("%+v, %q", got, dst)
+	}
+	clear(dst)
+	breakUp(t, a, b)
+	got = nil
+	for range enough {
+		got = append(got, polls(t, a, 1)...)
+		polls(t, b, 1)
+	}
+	if len(got) != 1 || got[0].Token != 0 || got[0].Err != nil || string(dst[:12]) != string(src) {
+		t.Errorf("after the break: %+v, %q", got, dst)
+	}
+	if dst[12] != 0 {
+		t.Errorf("the read that had ended was made once more: %q", dst[12:])
+	}
+	if a.moving.Load() != 0 {
+		t.Errorf("%d transfers have not ended", a.moving.Load())
+	}
+}
+
+// TestRestart: the first of three transfers has failed, the second has ended and the third is under way. All of the third is
+// posted again.
+func TestRestart(t *testing.T) {
+	d, bad := &domain{}, errors.New("bad")
+	d.moving.Store(2)
+	third := &op{token: 3, bytes: 8, posted: 8, done: 4}
+	second := &op{token: 2, bytes: 8, posted: 8, done: 8, ended: true, next: third}
+	e := &endpoint{d: d, queues: make([]*queue, 2), last: third}
+	e.first = &op{token: 1, bytes: 8, posted: 8, err: bad, next: second}
+	d.restart(e)
+	if e.first != third || e.unposted != third || e.last != third || third.posted != 0 || third.done != 0 {
+		t.Errorf("first %+v, to be posted %+v", e.first, e.unposted)
+	}
+	if it := d.inbox.take(); d.inbox.len() != 0 || it.token != 1 || it.err != bad || d.moving.Load() != 1 {
+		t.Errorf("%+v was told, and %d more; %d are under way", it, d.inbox.len(), d.moving.Load())
+	}
+}

@@ -1,0 +1,115 @@
+package rdma
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+func TestSettings(t *testing.T) {
+	env := func(pairs ...string) environment {
+		return func(name string) (string, bool) {
+			for i := 0; i < len(pairs); i += 2 {
+				if pairs[i] == name {
+					return pairs[i+1], true
+				}
+			}
+			return "", false
+		}
+	}
+	s, err := Settings{}.complete(env())
+	if err != nil || s.Slot != 6912 || s.Eager != 6912-headerBytes || s.Window != 64 || s.Devices != nil {
+		t.Errorf("by default %+v, %v", s, err)
+	}
+	s, err = Settings{Window: 7}.complete(env("IBRUN_RDMA_WINDOW", "9", "IBRUN_RDMA_EAGER", "100", "IBRUN_RDMA_DEVICES", "a,b"))
+	if err != nil || s.Window != 7 || s.Eager != 100 || strings.Join(s.Devices, " ") != "a b" {
+		t.Errorf("a field counts before the environment, and that before the default: %+v, %v", s, err)
+	}
+	for variable, value := range map[string]string{
+		"IBRUN_RDMA_SLOT": "10", "IBRUN_RDMA_INLINE": "-1", "IBRUN_RDMA_PIECE": "1M", "IBRUN_RDMA_DEVICES": "a,b,c,d,e",
+	} {
+		if _, err := (Settings{}).complete(env(variable, value)); err == nil {
+			t.Errorf("%s=%s was taken", variable, value)
+		}
+	}
+	for _, n := range new(Settings).numbers() {
+		if _, err := (Settings{}).complete(env(n.variable, "0")); err == nil || !strings.Contains(err.Error(), n.variable) {
+			t.Errorf("%s=0, which is not the default: %v", n.variable, err)
+		}
+	}
+}
+
+func TestCutPort(t *testing.T) {
+	for device, port := range map[string]int{
+		"mlx5_0": 0, "mlx5_0:2": 2, "": -1, ":1": -1, "a:": -1, "a:0": -1, "a:256": -1, "a:1:1": -1,
+	} {
+		name, got, err := cutPort(device)
+		if (err != nil) != (port < 0) || err == nil && (got != port || name != "mlx5_0") {
+			t.Errorf("%q: %q, port %d, %v", device, name, got, err)
+		}
+		if _, err := (Settings{Devices: []string{device}}).complete(os.LookupEnv); (err != nil) != (port < 0) {
+			t.Errorf("%q as a setting: %v", device, err)
+		}
+	}
+}
+
+// TestNearest: a device near the rank's processors comes before a faster one, and none that cannot work is taken.
+func TestNearest(t *testing.T) {
+	device := func(name, state string, rate uint64, err error, pus ...int) verbs.Device {
+		d := verbs.Device{Err: err}
+		d.Name, d.LocalPUs, d.Ports = name, pus, []hw.RDMAPort{{Number: 1, State: state, Rate: rate}}
+		return d
+	}
+	far, near := device("far", hw.PortActive, 400, nil, 8, 9), device("near", hw.PortActive, 100, nil, 0, 1)
+	locked, down := device("locked", hw.PortActive, 800, verbs.ErrPermission, 0), device("down", "DOWN", 800, nil, 0)
+	if got, err := nearest([]verbs.Device{locked, down, far, near}, []int{0, 1}, nil); got != "near" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := nearest([]verbs.Device{near, far}, nil, nil); got != "far" || err != nil {
+		t.Errorf("where all are equally near: %q, %v", got, err)
+	}
+	first := []string{"locked", "far:2", "far:1"}
+	if got, err := nearest([]verbs.Device{locked, near, far}, []int{0, 1}, first); got != "far:1" || err != nil {
+		t.Errorf("where the launcher has chosen: %q, %v", got, err)
+	}
+	_, err := nearest([]verbs.Device{locked, down}, nil, nil)
+	if !errors.Is(err, fabric.ErrNotSupported) || !errors.Is(err, verbs.ErrPermission) ||
+		!strings.Contains(err.Error(), "down: no port") {
+		t.Errorf("where none works: %v", err)
+	}
+	_, err = nearest(nil, nil, nil)
+	if !errors.Is(err, fabric.ErrNotSupported) || !errors.Is(err, verbs.ErrNoDevice) ||
+		!strings.Contains(err.Error(), "soft-roce up") {
+		t.Errorf("where there is none: %v", err)
+	}
+}
+
+// TestLimits: each number is told with where it comes from, also where there is no device to ask.
+func TestLimits(t *testing.T) {
+	t.Setenv("IBRUN_RDMA_STREAM", "5000")
+	t.Setenv("IBRUN_RDMA_DEVICES", "nowhere0")
+	l, err := (&Transport{Settings: Settings{Inline: 64}}).Limits()
+	if err == nil || !strings.Contains(err.Error(), "fabric/rdma") {
+		t.Errorf("a device that is not there: %v", err)
+	}
+	if s := l.Settings; s.Stream != 5000 || s.Inline != 64 || s.Caps().MaxSend != 6912-headerBytes || s.Caps().Eager != s.Eager {
+		t.Errorf("%+v", s)
+	}
+	for field, want := range map[string]string{
+		"Stream": "IBRUN_RDMA_STREAM", "Inline": "Settings.Inline", "Slot": "default", "Eager": "what fits a slot",
+		"Piece": "packets of the device",
+	} {
+		if l.Sources[field] != want {
+			t.Errorf("%s comes from %q, want %q", field, l.Sources[field], want)
+		}
+	}
+	t.Setenv("IBRUN_RDMA_SLOT", "1")
+	if l, err := new(Transport).Limits(); err == nil || l.Settings.Slot != 0 {
+		t.Errorf("a slot of one byte: %+v, %v", l, err)
+	}
+}

@@ -1,0 +1,85 @@
+package rdma
+
+import (
+	"fmt"
+
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// slots is registered memory for messages, in slots of equal size, numbered from 0. It grows, and is freed as a whole.
+type slots struct {
+	pd     *verbs.PD
+	bytes  int // of a slot, a multiple of 64
+	limit  int // how many there may be
+	blocks []block
+	free   []uint32
+}
+
+type block struct {
+	mem []byte
+	mr  *verbs.MR
+	at  verbs.SGE // all of it
+}
+
+const (
+	blockShift = 5
+	blockSlots = 1 << blockShift // slots that are made and registered together
+)
+
+func (s *slots) total() int { return len(s.blocks) << blockShift }
+
+// grow adds a block. The numbers of its slots are free.
+func (s *slots) grow() error {
+	if s.total()+blockSlots > s.limit {
+		return fmt.Errorf("%d slots of %d bytes are in use, which is the limit", s.total(), s.bytes)
+	}
+	mem, err := mapMemory(blockSlots * s.bytes)
+	if err != nil {
+		return err
+	}
+	mr, err := s.pd.Register(mem, verbs.LocalWrite)
+	if err != nil {
+		unmapMemory(mem)
+		return err
+	}
+	first := uint32(s.total())
+	s.blocks = append(s.blocks, block{mem, mr, mr.SGE(0, len(mem))})
+	for i := uint32(blockSlots); i > 0; i-- {
+		s.free = append(s.free, first+i-1)
+	}
+	return nil
+}
+
+// take takes a free slot, if there is one or can be made.
+func (s *slots) take() (slot uint32, ok bool) {
+	if len(s.free) == 0 && s.grow() != nil {
+		return 0, false
+	}
+	slot = s.free[len(s.free)-1]
+	s.free = s.free[:len(s.free)-1]
+	return slot, true
+}
+
+func (s *slots) give(slot uint32) { s.free = append(s.free, slot) }
+
+// slot is its memory.
+func (s *slots) slot(i uint32) []byte {
+	at := int(i&(blockSlots-1)) * s.bytes
+	return s.blocks[i>>blockShift].mem[at : at+s.bytes : at+s.bytes]
+}
+
+// sge names the first n bytes of a slot.
+func (s *slots) sge(i uint32, n int) verbs.SGE {
+	e := s.blocks[i>>blockShift].at
+	e.Addr += uint64(i&(blockSlots-1)) * uint64(s.bytes)
+	e.Len = uint32(n)
+	return e
+}
+
+// unmap frees the memory, after the device was closed.
+func (s *slots) unmap() {
+	for _, b := range s.blocks {
+		unmapMemory(b.mem)
+	}
+	s.blocks, s.free = nil, nil
+}

@@ -1,0 +1,125 @@
+package rdma
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"reflect"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+func sampleHeader() []byte {
+	b := make([]byte, headerBytes)
+	(&header{seq: 1<<32 - 1, grant: 2, heard: 3, kind: kindCredit, hungry: true}).put(b)
+	return b
+}
+
+func TestHeaderPrefixes(t *testing.T) {
+	b := sampleHeader()
+	for n := range b {
+		if _, err := parseHeader(b[:n]); !errors.Is(err, fabric.ErrCorrupt) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	if h, err := parseHeader(b); err != nil || h != (header{1<<32 - 1, 2, 3, kindCredit, true}) {
+		t.Errorf("%+v, %v", h, err)
+	}
+	if _, err := parseHeader(append(b, 0)); !errors.Is(err, fabric.ErrCorrupt) {
+		t.Errorf("a grant with something behind it: %v", err)
+	}
+}
+
+func FuzzHeader(f *testing.F) {
+	f.Add(sampleHeader())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := parseHeader(b)
+		if err != nil {
+			return
+		}
+		again := make([]byte, headerBytes)
+		if h.put(again); !bytes.Equal(again, b[:headerBytes]) {
+			t.Errorf("%x became %x", b[:headerBytes], again)
+		}
+	})
+}
+
+func sampleAddress() address {
+	rail := verbs.Address{
+		Type: verbs.UD, MTU: verbs.MTU1024, RDAtomic: 16, QPN: 17, PSN: 3, QKey: 5,
+		GID: netip.MustParseAddr("::ffff:10.0.2.15"),
+	}
+	return address{incarnation: 77, rails: []verbs.Address{rail, rail}}
+}
+
+func TestAddressPrefixes(t *testing.T) {
+	a := sampleAddress()
+	b := a.append(nil)
+	for n := range b {
+		if _, err := parseAddress(b[:n]); !errors.Is(err, fabric.ErrCorrupt) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	if got, err := parseAddress(b); err != nil || !reflect.DeepEqual(got, a) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if n := addressHead + maxRails*railAddressBytes; n > 256 {
+		t.Errorf("an address may have %d bytes", n)
+	}
+}
+
+func FuzzAddress(f *testing.F) {
+	a := sampleAddress()
+	f.Add(a.append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if a, err := parseAddress(b); err == nil && !bytes.Equal(a.append(nil), b) {
+			t.Errorf("%x became %x", b, a.append(nil))
+		}
+	})
+}
+
+func sampleGreeting(key *[32]byte) (greeting, []byte) {
+	a := sampleAddress()
+	g := greeting{
+		kind: saidAnswer, from: 1, to: 2, size: 3, epoch: 4, mine: 5, theirs: 6, expect: 7, grant: 8, rails: 2,
+		pairs: [maxRails]pair{{9, 10}, {11, 12}}, asked: pair{13, 14}, keys: keyTable{15, 16}, address: a.append(nil),
+	}
+	return g, g.append(nil, key)
+}
+
+func TestGreetingPrefixes(t *testing.T) {
+	key := [32]byte{1}
+	g, b := sampleGreeting(&key)
+	for n := range b {
+		if _, err := parseGreeting(b[:n], &key); !errors.Is(err, fabric.ErrCorrupt) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	if got, err := parseGreeting(b, &key); err != nil || !reflect.DeepEqual(got, g) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for i := range b { // every byte counts
+		b[i] ^= 1
+		if _, err := parseGreeting(b, &key); !errors.Is(err, fabric.ErrCorrupt) {
+			t.Errorf("byte %d: %v", i, err)
+		}
+		b[i] ^= 1
+	}
+	if _, err := parseGreeting(b, &[32]byte{2}); !errors.Is(err, fabric.ErrCorrupt) {
+		t.Errorf("of another job: %v", err)
+	}
+}
+
+func FuzzGreeting(f *testing.F) {
+	var key [32]byte
+	_, b := sampleGreeting(&key)
+	f.Add(b[:len(b)-macBytes])
+	f.Fuzz(func(t *testing.T, body []byte) {
+		b := append(bytes.Clone(body), greetingMAC(body, &key)...)
+		if g, err := parseGreeting(b, &key); err == nil && !bytes.Equal(g.append(nil, &key), b) {
+			t.Errorf("%x became %x", b, g.append(nil, &key))
+		}
+	})
+}

@@ -1,0 +1,290 @@
+package ranklink
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"reflect"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// actAsRank names the environment variable that makes this test binary a rank instead.
+const actAsRank = "IBRUN_JOB_TEST_RANK"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(actAsRank) != "" {
+		if err := runRank(); err != nil {
+			os.Stderr.WriteString(err.Error() + "\n")
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func runRank() error {
+	link, hello, err := FromEnv(os.Getenv)
+	if err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(hello, testHello()) {
+		return errors.New("hello is damaged")
+	}
+	fd, _ := strconv.Atoi(os.Getenv("IBRUN_FD"))
+	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+		return errors.New("the descriptor is inherited further")
+	}
+	return errors.Join(link.Send(KindStarted, nil), link.Send(KindNote, Note{"hello"}), link.Send(KindFinalized, nil))
+}
+
+// pair returns both ends, the rank's by FromEnv after hello was sent.
+func pair(t *testing.T) (agent, rank *Link) {
+	t.Helper()
+	agent, end, err := Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { agent.Close() })
+	if err := agent.Send(KindHello, testHello()); err != nil {
+		t.Fatal(err)
+	}
+	rank, _, err = FromEnv(inherit(t, end))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { rank.Close() })
+	return agent, rank
+}
+
+// inherit is what exec does to a descriptor: it closes the original and leaves a number.
+func inherit(t *testing.T, end *os.File) (getenv func(string) string) {
+	t.Helper()
+	fd, err := unix.Dup(int(end.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	end.Close()
+	return envFD(strconv.Itoa(fd))
+}
+
+func envFD(value string) func(string) string {
+	return func(name string) string { return map[string]string{"IBRUN_FD": value}[name] }
+}
+
+func TestRankProcess(t *testing.T) {
+	agent, end, err := Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer agent.Close()
+	if err := agent.Send(KindHello, testHello()); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), actAsRank+"=1", "IBRUN_FD=3")
+	cmd.ExtraFiles = []*os.File{end}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end.Close()
+	for _, want := range []Kind{KindStarted, KindNote, KindFinalized} {
+		m, err := agent.Recv(t.Context())
+		if err != nil || m.Kind != want {
+			t.Fatalf("%+v, %v; want kind %d", m, err, want)
+		}
+		var note Note
+		if want == KindNote && (m.Decode(&note) != nil || note.Text != "hello") {
+			t.Errorf("note %+v", note)
+		}
+	}
+	if _, err := agent.Recv(t.Context()); err != io.EOF {
+		t.Errorf("after the rank has ended: %v, want EOF", err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFromEnvAbsent(t *testing.T) {
+	if link, hello, err := FromEnv(envFD("")); link != nil || hello != nil || err != nil {
+		t.Errorf("%v, %v, %v; want nothing", link, hello, err)
+	}
+}
+
+func TestFromEnvRefuses(t *testing.T) {
+	for _, value := range []string{"x", "-1", "999999", "2"} {
+		if link, hello, err := FromEnv(envFD(value)); err == nil || !strings.Contains(err.Error(), "IBRUN_FD") {
+			t.Errorf("IBRUN_FD=%s: %v, %v, %v", value, link, hello, err)
+		}
+	}
+	for name, test := range map[string]struct {
+		send func(*Link) error
+		want error
+	}{
+		"agent gone":      {func(*Link) error { return nil }, io.EOF},
+		"other kind":      {func(l *Link) error { return l.Send(KindNote, Note{"x"}) }, ErrMalformed},
+		"no body":         {func(l *Link) error { return l.Send(KindHello, nil) }, ErrMalformed},
+		"rank of no node": {func(l *Link) error { return l.Send(KindHello, Hello{Size: 1}) }, ErrMalformed},
+		"no JSON":         {func(l *Link) error { _, err := l.file.WriteString("\x01\x01}"); return err }, ErrMalformed},
+	} {
+		agent, end, err := Pair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := test.send(agent); err != nil {
+			t.Fatal(err)
+		}
+		agent.Close()
+		if link, hello, err := FromEnv(inherit(t, end)); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v, %v, %v; want %v", name, link, hello, err, test.want)
+		}
+	}
+}
+
+func TestRecvSkipsAndRefuses(t *testing.T) {
+	agent, rank := pair(t)
+	for _, packet := range []string{"\x99\x01{}", "\x02\x09", "\x04\x01{", "x", strings.Repeat("x", MaxPacket+1), "\x03\x01"} {
+		if _, err := rank.file.WriteString(packet); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 { // no JSON, too short, too long
+		if m, err := agent.Recv(t.Context()); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%+v, %v; want %v", m, err, ErrMalformed)
+		}
+	}
+	if m, err := agent.Recv(t.Context()); err != nil || m.Kind != KindFinalized {
+		t.Errorf("%+v, %v; want kind %d", m, err, KindFinalized)
+	}
+}
+
+func TestLargestPacket(t *testing.T) {
+	agent, rank := pair(t)
+	text := strings.Repeat("x", MaxPacket-headerBytes-len(`{"Text":""}`))
+	if err := rank.Send(KindNote, Note{text}); err != nil {
+		t.Fatal(err)
+	}
+	var note Note
+	if m, err := agent.Recv(t.Context()); err != nil || m.Decode(&note) != nil || note.Text != text {
+		t.Errorf("note of %d bytes, %v", len(note.Text), err)
+	}
+	if err := rank.Send(KindNote, Note{text + "x"}); err == nil {
+		t.Error("one byte more: no error")
+	}
+}
+
+func TestSendersTogether(t *testing.T) {
+	agent, rank := pair(t)
+	const senders, each = 8, 100
+	var all sync.WaitGroup
+	for i := range senders {
+		all.Go(func() {
+			for range each {
+				if err := rank.Send(KindNote, Note{strings.Repeat(strconv.Itoa(i), 1000)}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range senders * each { // more than a socket holds: senders wait for the receiver
+		m, err := agent.Recv(t.Context())
+		var note Note
+		if err != nil || m.Decode(&note) != nil || note.Text != strings.Repeat(note.Text[:1], 1000) {
+			t.Fatalf("%+v, %v", m, err)
+		}
+	}
+	all.Wait()
+}
+
+func TestRecvCancel(t *testing.T) {
+	agent, rank := pair(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("job is over")
+	go func() {
+		runtime.Gosched()
+		cancel(why)
+	}()
+	if _, err := agent.Recv(ctx); !errors.Is(err, why) {
+		t.Errorf("got %v, want %v", err, why)
+	}
+	if err := agent.Send(KindNote, Note{}); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("send after a cancelled receive: %v", err)
+	}
+	if _, err := rank.Recv(t.Context()); err != io.EOF {
+		t.Errorf("other end: %v, want EOF", err)
+	}
+}
+
+func TestRankThatNeverReads(t *testing.T) {
+	agent, end, err := Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer agent.Close()
+	if err := agent.Send(KindHello, testHello()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := end.Write(mustEncode(t, KindStarted, nil)); err != nil {
+		t.Fatal(err)
+	}
+	end.Close()
+	if m, err := agent.Recv(t.Context()); err != nil || m.Kind != KindStarted {
+		t.Errorf("%+v, %v; want kind %d", m, err, KindStarted)
+	}
+	if _, err := agent.Recv(t.Context()); err != io.EOF {
+		t.Errorf("got %v, want EOF", err)
+	}
+}
+
+// What has come is received after CloseRead, and then the end, although the other end is open; so ends a Recv that waits.
+func TestCloseRead(t *testing.T) {
+	agent, rank := pair(t)
+	if err := rank.Send(KindNote, Note{"last words"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.CloseRead(); err != nil {
+		t.Fatal(err)
+	}
+	var note Note
+	m, err := agent.Recv(t.Context())
+	if err = errors.Join(err, m.Decode(&note)); err != nil || note.Text != "last words" {
+		t.Errorf("received %q, %v", note.Text, err)
+	}
+	if _, err := agent.Recv(t.Context()); err != io.EOF {
+		t.Errorf("after the last: %v", err)
+	}
+	agent, _ = pair(t)
+	ended := make(chan error)
+	go func() {
+		_, err := agent.Recv(context.Background())
+		ended <- err
+	}()
+	if err := agent.CloseRead(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != io.EOF {
+		t.Errorf("a Recv ends with %v", err)
+	}
+}
+
+func TestCloseEndsRecv(t *testing.T) {
+	agent, _ := pair(t)
+	done := make(chan error)
+	go func() {
+		_, err := agent.Recv(t.Context())
+		done <- err
+	}()
+	agent.Close()
+	if err := <-done; !errors.Is(err, os.ErrClosed) {
+		t.Errorf("got %v, want %v", err, os.ErrClosed)
+	}
+}

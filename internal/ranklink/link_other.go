@@ -1,0 +1,34 @@
+//go:build !linux
+
+package ranklink
+
+import (
+	"context"
+	"os"
+)
+
+// Link is one end of the way between agent and rank. This system has none.
+type Link struct{}
+
+// Pair returns [ErrNotSupported].
+func Pair() (agent *Link, rankEnd *os.File, err error) { return nil, nil, ErrNotSupported }
+
+// FromEnv returns [ErrNotSupported] if IBRUN_FD is set; otherwise all results are nil.
+func FromEnv(getenv func(string) string) (*Link, *Hello, error) {
+	if getenv("IBRUN_FD") == "" {
+		return nil, nil, nil
+	}
+	return nil, nil, ErrNotSupported
+}
+
+// Send returns [ErrNotSupported].
+func (*Link) Send(Kind, any) error { return ErrNotSupported }
+
+// Recv returns [ErrNotSupported].
+func (*Link) Recv(context.Context) (Message, error) { return Message{}, ErrNotSupported }
+
+// CloseRead returns [ErrNotSupported].
+func (*Link) CloseRead() error { return ErrNotSupported }
+
+// Close returns [ErrNotSupported].
+func (*Link) Close() error { return ErrNotSupported }

@@ -1,0 +1,185 @@
+package ranklink
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func testHello() *Hello {
+	return &Hello{JobID: "j1", Secret: Secret{0: 0xab, 31: 0xcd}, Rank: 5, Size: 8, Node: 1, Nodes: 2, NodeName: "n1",
+		NodeRanks: []int{4, 5, 6, 7}, LocalRank: 1, AgentPID: 77, Cores: []int{2, 3},
+		Homes: []Home{{NUMA: -1}, {}, {NUMA: 1, Rails: []int{0, 1}}, {}},
+		Psets: []Pset{{"the ocean", [][2]int{{0, 2}, {5, 7}}}}}
+}
+
+func mustEncode(t testing.TB, kind Kind, v any) []byte {
+	t.Helper()
+	packet, err := encode(kind, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packet
+}
+
+func TestPacketFormat(t *testing.T) {
+	const secret = "ab" + "000000000000000000000000000000000000000000000000000000000000" + "cd"
+	for want, got := range map[string][]byte{
+		"\x01\x01" + `{"JobID":"j1","Secret":"` + secret + `","Rank":5,"Size":8,"Node":1,"Nodes":2,"NodeName":"n1",` +
+			`"NodeRanks":[4,5,6,7],"LocalRank":1,"AgentPID":77,"Cores":[2,3],` +
+			`"Homes":[{"NUMA":-1},{"NUMA":0},{"NUMA":1,"Rails":[0,1]},{"NUMA":0}],` +
+			`"Psets":[{"Name":"the ocean","Ranks":[[0,2],[5,7]]}]}`: mustEncode(t, KindHello, testHello()),
+		"\x02\x01":                 mustEncode(t, KindStarted, nil),
+		"\x03\x01":                 mustEncode(t, KindFinalized, nil),
+		"\x04\x01{\"Text\":\"a\"}": mustEncode(t, KindNote, Note{"a"}),
+		"\x05\x01":                 mustEncode(t, KindAskStacks, nil),
+		"\x06\x01{\"Text\":\"a\"}": mustEncode(t, KindStacks, Stacks{Text: "a"}),
+	} {
+		if string(got) != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	m, ok, err := decode(mustEncode(t, KindHello, testHello()))
+	if err != nil || !ok || m.Kind != KindHello {
+		t.Fatalf("%+v, %v, %v", m, ok, err)
+	}
+	var hello Hello
+	if err := m.Decode(&hello); err != nil || !reflect.DeepEqual(&hello, testHello()) {
+		t.Errorf("%+v, %v", hello, err)
+	}
+	if err := hello.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPrefixesAreRefused(t *testing.T) {
+	packet := mustEncode(t, KindHello, testHello())
+	for i := range packet {
+		m, ok, err := decode(packet[:i])
+		if err == nil && ok {
+			err = m.Decode(new(Hello)) // without a body, that is
+		}
+		if !errors.Is(err, ErrMalformed) {
+			t.Errorf("first %d bytes: %v, want %v", i, err, ErrMalformed)
+		}
+	}
+}
+
+func TestDecodeSkipsWhatIsNew(t *testing.T) {
+	for _, packet := range []string{"\x00\x01{}", "\x70\x01{}", "\xff\x01no JSON", "\x01\x02{}", "\x04\x00"} {
+		if m, ok, err := decode([]byte(packet)); ok || err != nil {
+			t.Errorf("%q: %+v, %v, %v; want it skipped", packet, m, ok, err)
+		}
+	}
+	m, ok, err := decode([]byte("\x04\x01" + `{"Text":"a","New":[1]}`))
+	var note Note
+	if err := errors.Join(err, m.Decode(&note)); !ok || err != nil || note.Text != "a" {
+		t.Errorf("a body with a new field: %+v, %v, %v", note, ok, err)
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	long := "\x04\x01\"" + strings.Repeat("x", MaxPacket) + "\""
+	for _, packet := range []string{"", "\x01", "\x04\x01{", "\x04\x01\x00", "\x04\x01{}{}", long} {
+		if m, ok, err := decode([]byte(packet)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%.20q: %+v, %v, %v", packet, m, ok, err)
+		}
+	}
+	m := Message{Kind: KindNote, body: []byte(`{"Text":7}`)}
+	if err := m.Decode(new(Note)); !errors.Is(err, ErrMalformed) {
+		t.Errorf("body of another type: %v", err)
+	}
+}
+
+func TestHelloCheck(t *testing.T) {
+	for name, spoil := range map[string]func(*Hello){
+		"rank beyond size":    func(h *Hello) { h.Size = 5 },
+		"negative rank":       func(h *Hello) { h.Rank, h.NodeRanks[1] = -1, -1 },
+		"local rank":          func(h *Hello) { h.LocalRank = 2 },
+		"local rank beyond":   func(h *Hello) { h.LocalRank = 4 },
+		"negative local rank": func(h *Hello) { h.LocalRank = -1 },
+		"no ranks":            func(h *Hello) { h.NodeRanks = nil },
+		"homes of some":       func(h *Hello) { h.Homes = h.Homes[:3] },
+		"set beyond size":     func(h *Hello) { h.Psets[0].Ranks[1][1] = 8 },
+		"set backwards":       func(h *Hello) { h.Psets[0].Ranks[1][1] = 4 },
+		"set out of order":    func(h *Hello) { h.Psets[0].Ranks[1][0] = 3 },
+		"set below 0":         func(h *Hello) { h.Psets[0].Ranks[0][0] = -1 },
+		"set of nobody":       func(h *Hello) { h.Psets[0].Ranks = nil },
+		"set without a name":  func(h *Hello) { h.Psets[0].Name = "" },
+	} {
+		h := testHello()
+		spoil(h)
+		if err := h.check(); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestEncodeRefuses(t *testing.T) {
+	if _, err := encode(KindNote, Note{strings.Repeat("x", MaxPacket)}); err == nil {
+		t.Error("message larger than a packet: no error")
+	}
+	if _, err := encode(KindNote, func() {}); err == nil {
+		t.Error("message that is no JSON: no error")
+	}
+}
+
+func TestSecret(t *testing.T) {
+	s := testHello().Secret
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d"} {
+		if text := fmt.Sprintf(format, struct{ S Secret }{s}); strings.Contains(text, "ab") || strings.Contains(text, "171") {
+			t.Errorf("%s shows the secret: %s", format, text)
+		}
+	}
+	digits, err := s.MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range digits {
+		if err := new(Secret).UnmarshalText(digits[:i]); err == nil {
+			t.Errorf("%d digits: no error", i)
+		}
+	}
+	for _, text := range []string{`""`, `"ab"`, `"` + strings.Repeat("0", 63) + `x"`, `"` + strings.Repeat("0", 66) + `"`, `7`} {
+		if err := json.Unmarshal([]byte(text), new(Secret)); err == nil {
+			t.Errorf("%s: no error", text)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(mustEncode(f, KindHello, testHello()))
+	f.Add(mustEncode(f, KindStarted, nil))
+	f.Add(mustEncode(f, KindNote, Note{"text"}))
+	f.Add(mustEncode(f, KindStacks, Stacks{"goroutine 1 [running]:\n", true}))
+	f.Add([]byte("\x05\x01[]"))
+	f.Fuzz(func(t *testing.T, packet []byte) {
+		m, ok, err := decode(packet)
+		if !ok || err != nil {
+			return
+		}
+		if !m.Kind.known() || len(packet) > MaxPacket || packet[1] != version {
+			t.Fatalf("taken: %+v", m)
+		}
+		var hello Hello
+		if m.Decode(&hello) != nil || hello.check() != nil {
+			return
+		}
+		again, err := encode(KindHello, &hello)
+		if err != nil {
+			return // longer than what came in, and than a packet
+		}
+		m, _, err = decode(again)
+		var back Hello
+		if err != nil || m.Decode(&back) != nil || !bytes.Equal(mustEncode(t, KindHello, back), again) {
+			t.Fatalf("%+v became %+v, %v", hello, back, err)
+		}
+	})
+}

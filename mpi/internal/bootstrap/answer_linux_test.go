@@ -1,0 +1,116 @@
+package bootstrap
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ibrun/ibrun/internal/ranklink"
+	"golang.org/x/sys/unix"
+)
+
+// asked returns a link whose other end this process answers.
+func asked(t *testing.T) *ranklink.Link {
+	t.Helper()
+	agent, end, err := ranklink.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.Send(ranklink.KindHello, ranklink.Hello{Size: 1, NodeRanks: []int{0}}); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Dup(int(end.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	end.Close()
+	rank, _, err := ranklink.FromEnv(func(string) string { return fmt.Sprint(fd) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var over sync.WaitGroup
+	over.Go(func() {
+		answer(rank)
+		rank.Close()
+	})
+	t.Cleanup(func() {
+		agent.Close()
+		over.Wait()
+	})
+	return agent
+}
+
+func askStacks(t *testing.T, agent *ranklink.Link) ranklink.Stacks {
+	t.Helper()
+	if err := agent.Send(ranklink.KindAskStacks, nil); err != nil {
+		t.Fatal(err)
+	}
+	m, err := agent.Recv(t.Context())
+	var s ranklink.Stacks
+	if err == nil {
+		err = m.Decode(&s)
+	}
+	if err != nil || m.Kind != ranklink.KindStacks {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	return s
+}
+
+// spinForEver calls nothing, so only preemption stops it.
+func spinForEver(stop *atomic.Bool) {
+	for !stop.Load() {
+	}
+}
+
+// TestStacksOfALoop: a process answers although all its processors are in loops that call nothing. What it says are its
+// goroutines, but for the one that answers.
+func TestStacksOfALoop(t *testing.T) {
+	agent := asked(t)
+	var stop atomic.Bool
+	var loops sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		loops.Go(func() { spinForEver(&stop) })
+	}
+	text := ""
+	for !strings.Contains(text, "spinForEver(") { // it may not have begun
+		text = askStacks(t, agent).Text
+	}
+	if strings.Contains(text, "place.answer(") || !strings.HasPrefix(text, "goroutine ") || strings.HasSuffix(text, "\n\n") {
+		t.Errorf("stacks are\n%s", text)
+	}
+	stop.Store(true)
+	loops.Wait()
+}
+
+// TestStacksOfMany: what is too long ends after a whole goroutine and says so.
+func TestStacksOfMany(t *testing.T) {
+	agent := asked(t)
+	if s := askStacks(t, agent); s.Cut {
+		t.Errorf("cut although short: %d bytes", len(s.Text))
+	}
+	stop := make(chan bool)
+	defer close(stop)
+	for range 2000 {
+		go func() { <-stop }()
+	}
+	s := askStacks(t, agent)
+	last := s.Text[strings.LastIndex(s.Text, "\n\n")+1:]
+	if !s.Cut || len(s.Text) > ranklink.MaxStacks || !strings.Contains(last, "created by") || !strings.HasSuffix(last, "\n") {
+		t.Errorf("%d bytes, cut %v, the last is\n%s", len(s.Text), s.Cut, last)
+	}
+}
+
+// TestAnswerSkips: what makes no sense is no end of answering.
+func TestAnswerSkips(t *testing.T) {
+	agent := asked(t)
+	if err := agent.Send(ranklink.KindNote, ranklink.Note{Text: "a note is not for ranks"}); err != nil {
+		t.Fatal(err)
+	}
+	if text := askStacks(t, agent).Text; !strings.Contains(text, "TestAnswerSkips") {
+		t.Errorf("no goroutine of pid %d's test in\n%s", os.Getpid(), text)
+	}
+}

@@ -1,0 +1,72 @@
+package bootstrap
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/ibrun/ibrun/internal/pmi"
+	"github.com/ibrun/ibrun/internal/ranklink"
+)
+
+// board is the launcher's key-value space, where processes tell each other their addresses. One barrier makes all
+// addresses visible; each is looked up when it is needed, so that a process that talks to few looks up few. Any
+// goroutine may use it.
+type board struct {
+	hello *ranklink.Hello // nil under another launcher than ibrun
+
+	mu     sync.Mutex
+	client *pmi.Client
+}
+
+func addressKey(rank int) string { return "ibrun-addr-" + strconv.Itoa(rank) }
+
+// publish tells the others this process's address, and waits until all have told theirs.
+func (b *board) publish(ctx context.Context, addr []byte) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.client.Size() == 1 {
+		return nil
+	}
+	if len(addr) > 0 {
+		if err := b.client.PutBlob(addressKey(b.client.Rank()), addr); err != nil {
+			return fmt.Errorf("tell the launcher this process's address: %w", err)
+		}
+	}
+	if err := b.client.Barrier(ctx); err != nil {
+		return fmt.Errorf("wait for the addresses of the other processes: %w", err)
+	}
+	return nil
+}
+
+func (b *board) address(peer int) []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	addr, err := b.client.GetBlob(addressKey(peer))
+	if err != nil {
+		return nil // it has none, or the launcher has gone
+	}
+	return addr
+}
+
+func (b *board) nodes() ([]int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.client.Size() == 1 {
+		return []int{0}, nil
+	}
+	return b.client.Mapping()
+}
+
+func (b *board) abort(code int, why string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.client.Abort(code, why)
+}
+
+func (b *board) finalize() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.client.Finalize()
+}

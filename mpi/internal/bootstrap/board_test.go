@@ -1,0 +1,90 @@
+//go:build unix
+
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/ibrun/ibrun/internal/pmi"
+	"golang.org/x/sys/unix"
+)
+
+// boards connects n boards to one server that believes half of them to be on another node.
+func boards(t *testing.T, n int) []*board {
+	t.Helper()
+	server, err := pmi.NewServer(pmi.Job{Size: n, KVSName: "test", Mapping: fmt.Sprintf("(vector,(0,2,%d))", n/2)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := make([]*board, n)
+	for rank := range list {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go server.Serve(rank, os.NewFile(uintptr(fds[0]), "server"))
+		env := map[string]string{"PMI_FD": fmt.Sprint(fds[1]), "PMI_RANK": fmt.Sprint(rank), "PMI_SIZE": fmt.Sprint(n)}
+		client, err := pmi.FromEnv(func(name string) string { return env[name] })
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { client.Close() })
+		list[rank] = &board{client: client}
+	}
+	return list
+}
+
+// After publish everybody's address is there, also one as long as can be, and none where there is none.
+func TestBoard(t *testing.T) {
+	all := boards(t, 4)
+	want := make([]string, len(all))
+	var publishing sync.WaitGroup
+	for rank, b := range all {
+		if rank != 2 {
+			addr := make([]byte, 256)
+			addr[0], addr[255] = byte(rank), 0xff
+			want[rank] = string(addr)
+		}
+		publishing.Go(func() {
+			if err := b.publish(t.Context(), []byte(want[rank])); err != nil {
+				t.Errorf("rank %d: %v", rank, err)
+			}
+		})
+	}
+	publishing.Wait()
+	var reading sync.WaitGroup
+	for peer := range all {
+		reading.Go(func() { // by several goroutines
+			if got := string(all[1].address(peer)); got != want[peer] {
+				t.Errorf("the address of %d is %x, want %x", peer, got, want[peer])
+			}
+		})
+	}
+	reading.Wait()
+	nodes, err := all[3].nodes()
+	if err != nil || fmt.Sprint(nodes) != "[0 0 1 1]" {
+		t.Errorf("nodes %v, %v", nodes, err)
+	}
+	if err := all[0].finalize(); err != nil {
+		t.Error(err)
+	}
+	if err := all[0].finalize(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("finalized twice: %v", err)
+	}
+}
+
+// Who waits for others that do not come is released by the context.
+func TestBoardAlone(t *testing.T) {
+	b := boards(t, 2)[0]
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("no more patience")
+	cancel(why)
+	if err := b.publish(ctx, []byte("address")); !errors.Is(err, why) {
+		t.Errorf("got %v", err)
+	}
+}

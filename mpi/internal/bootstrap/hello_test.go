@@ -1,0 +1,31 @@
+package bootstrap
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/ibrun/ibrun/internal/ranklink"
+)
+
+// What ibrun has decided of a rank is what counts: its device, and whether it may spin.
+func TestHello(t *testing.T) {
+	n, err := nodeOf(t.Context(), nil, &ranklink.Hello{NodeRanks: []int{2, 3}, AgentPID: 7, Devices: []string{"mlx5_1"}})
+	if err != nil || !slices.Equal(n.Devices, []string{"mlx5_1"}) || !slices.Equal(n.Local, []int{2, 3}) || n.Tracer != 7 {
+		t.Errorf("%+v, %v", n, err)
+	}
+	for _, c := range []struct {
+		hello ranklink.Hello
+		local int
+		want  bool
+	}{
+		{ranklink.Hello{Cores: []int{0}}, 1 << 20, false},
+		{ranklink.Hello{Cores: []int{0}, Crowded: true}, 1, true}, // it shares what it is bound to
+		{ranklink.Hello{Crowded: true}, 1, true},
+		{ranklink.Hello{}, 1, false},
+		{ranklink.Hello{}, 1 << 20, true},
+	} {
+		if got, err := crowded(&c.hello, c.local); got != c.want || err != nil {
+			t.Errorf("%+v, %d ranks: %v, %v", c.hello, c.local, got, err)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package bootstrap
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ibrun/ibrun/internal/ranklink"
+	"github.com/ibrun/ibrun/internal/shm"
+)
+
+// mapAll maps the memory that ibrun has for this process, for as long as it lives.
+func (p *Place) mapAll(hello *ranklink.Hello) error {
+	if hello == nil || hello.Page == nil {
+		return nil
+	}
+	seg, err := shm.Open(hello.Page.FD)
+	if err != nil {
+		return err
+	}
+	for _, m := range []struct {
+		of   *ranklink.Page
+		to   *[]byte
+		what string
+	}{{hello.Page, &p.Page, "counters"}, {hello.Trace, &p.Trace, "a trace"}, {hello.Profile, &p.Profile, "profiles"}} {
+		if m.of == nil {
+			continue
+		}
+		b, errMap := seg.Map(m.of.Offset, m.of.Bytes)
+		if *m.to = b; errMap != nil {
+			err = errors.Join(err, fmt.Errorf("memory for %s: %w", m.what, errMap))
+		}
+	}
+	return errors.Join(err, seg.Close())
+}

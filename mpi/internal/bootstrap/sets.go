@@ -1,0 +1,190 @@
+package bootstrap
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/pmi"
+	"github.com/ibrun/ibrun/internal/ranklink"
+)
+
+// Set is a process set: its name, and its processes in ascending order.
+type Set struct {
+	Name  string
+	Ranks []int
+}
+
+// card says where processes of one node are. Under ibrun the first process of each node publishes one for all of them, as
+// the launcher told it; under another launcher each process publishes its own.
+type card struct {
+	Node  string // its name
+	Ranks []int
+	Homes []ranklink.Home // of Ranks
+}
+
+var errCard = errors.New("what another process says of where it is makes no sense")
+
+// parseCard reads a card of processes among size.
+func parseCard(b []byte, size int) (c card, err error) {
+	if err := json.Unmarshal(b, &c); err != nil {
+		return c, fmt.Errorf("%w: %w", errCard, err)
+	}
+	if c.Node == "" || len(c.Node) > maxNode || len(c.Ranks) == 0 || len(c.Homes) != len(c.Ranks) {
+		return c, errCard
+	}
+	for _, r := range c.Ranks {
+		if r < 0 || r >= size {
+			return c, errCard
+		}
+	}
+	return c, nil
+}
+
+// maxNode bounds the name of a node, so that those of its sets have at most the length that MPI provides for.
+const maxNode = 512
+
+func cardKey(rank int) string { return "ibrun-card-" + strconv.Itoa(rank) }
+
+// ownCard is that of a process by itself, from what it may run on now.
+func ownCard(rank int) card {
+	// A system that does not tell has sets for nodes only.
+	pus, _ := hw.Affinity()
+	top, err := hw.Local()
+	if err != nil {
+		top = new(hw.Topology)
+	}
+	h := ranklink.Home{}
+	h.NUMA, h.Rails = top.Home(pus)
+	return card{HostName(), []int{rank}, []ranklink.Home{h}}
+}
+
+// tellCard publishes a card. The next barrier makes it visible.
+func tellCard(client *pmi.Client, c card) error {
+	b, err := json.Marshal(c)
+	if err == nil {
+		err = client.PutBlob(cardKey(c.Ranks[0]), b)
+	}
+	if err != nil {
+		return fmt.Errorf("tell the launcher where this process is: %w", err)
+	}
+	return nil
+}
+
+// cards reads those that these processes have published.
+func (b *board) cards(publishers []int) ([]card, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := make([]card, len(publishers))
+	for i, rank := range publishers {
+		blob, err := b.client.GetBlob(cardKey(rank))
+		if err == nil {
+			list[i], err = parseCard(blob, b.client.Size())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("learn where process %d is: %w", rank, err)
+		}
+	}
+	return list, nil
+}
+
+// helloCard is that of the processes of a node, as ibrun told one of them.
+func helloCard(h *ranklink.Hello) card {
+	c := card{h.NodeName, h.NodeRanks, h.Homes}
+	for len(c.Homes) < len(c.Ranks) { // an ibrun that does not say
+		c.Homes = append(c.Homes, ranklink.Home{NUMA: -1})
+	}
+	return c
+}
+
+// sets returns all process sets of the job.
+func (b *board) sets() ([]Set, error) {
+	hello := b.hello
+	if hello != nil && len(hello.NodeRanks) == hello.Size {
+		return arrange(make([]int, hello.Size), []card{helloCard(hello)}, hello.Psets), nil
+	}
+	nodes, err := b.nodes()
+	if err != nil {
+		return nil, fmt.Errorf("ask the launcher for the nodes of the processes: %w", err)
+	}
+	var publishers []int
+	seen := map[int]bool{}
+	for rank, node := range nodes {
+		if hello == nil || !seen[node] {
+			publishers = append(publishers, rank)
+		}
+		seen[node] = true
+	}
+	cards, err := b.cards(publishers)
+	if err != nil {
+		return nil, err
+	}
+	var users []ranklink.Pset
+	if hello != nil {
+		users = hello.Psets
+	}
+	return arrange(nodes, cards, users), nil
+}
+
+// arrange lists the process sets: those of nodes in the order of the nodes, of NUMA nodes, of rails, and those that the
+// user has defined. nodes are the numbers of the processes' nodes; different nodes may have the same name.
+func arrange(nodes []int, cards []card, users []ranklink.Pset) []Set {
+	type place struct {
+		node, numa int // -1: the node as a whole
+		name       string
+	}
+	places, rails := map[place][]int{}, map[int][]int{}
+	for _, c := range cards {
+		for i, rank := range c.Ranks {
+			node, home := nodes[rank], c.Homes[i]
+			whole := place{node, -1, "ibrun://node/" + c.Node}
+			places[whole] = append(places[whole], rank)
+			if home.NUMA >= 0 {
+				numa := place{node, home.NUMA, fmt.Sprintf("ibrun://numa/%s/%d", c.Node, home.NUMA)}
+				places[numa] = append(places[numa], rank)
+			}
+			for _, k := range home.Rails {
+				rails[k] = append(rails[k], rank)
+			}
+		}
+	}
+	var sets []Set
+	order := make([]place, 0, len(places))
+	for p := range places {
+		order = append(order, p)
+	}
+	slices.SortFunc(order, func(a, b place) int {
+		return cmp.Or(cmp.Compare(min(a.numa, 0), min(b.numa, 0)), cmp.Compare(a.node, b.node), cmp.Compare(a.numa, b.numa),
+			cmp.Compare(a.name, b.name))
+	})
+	for _, p := range order {
+		sets = append(sets, newSet(p.name, places[p]))
+	}
+	numbers := make([]int, 0, len(rails))
+	for k := range rails {
+		numbers = append(numbers, k)
+	}
+	slices.Sort(numbers)
+	for _, k := range numbers {
+		sets = append(sets, newSet(fmt.Sprintf("ibrun://rail/%d", k), rails[k]))
+	}
+	for _, u := range users {
+		var ranks []int
+		for _, r := range u.Ranks {
+			for n := r[0]; n <= r[1]; n++ {
+				ranks = append(ranks, n)
+			}
+		}
+		sets = append(sets, newSet(u.Name, ranks))
+	}
+	return sets
+}
+
+func newSet(name string, ranks []int) Set {
+	slices.Sort(ranks)
+	return Set{name, slices.Compact(ranks)}
+}

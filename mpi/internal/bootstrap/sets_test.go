@@ -1,0 +1,143 @@
+//go:build unix
+
+package bootstrap
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ibrun/ibrun/internal/ranklink"
+)
+
+// show writes sets down.
+func show(sets []Set) string {
+	var lines []string
+	for _, s := range sets {
+		lines = append(lines, fmt.Sprint(s.Name, s.Ranks))
+	}
+	return strings.Join(lines, "; ")
+}
+
+func TestArrange(t *testing.T) {
+	nodes := []int{0, 1, 0, 1, 2} // 1 and 2 have the same name
+	cards := []card{
+		{"a", []int{0, 2}, []ranklink.Home{{NUMA: 1, Rails: []int{0}}, {NUMA: 0, Rails: []int{1}}}},
+		{"b", []int{1, 3}, []ranklink.Home{{NUMA: 0, Rails: []int{0, 1}}, {NUMA: -1}}},
+		{"b", []int{4}, []ranklink.Home{{NUMA: 0, Rails: []int{12}}}},
+	}
+	users := []ranklink.Pset{{Name: "Z", Ranks: [][2]int{{0, 2}, {4, 4}}}, {Name: "a set", Ranks: [][2]int{{3, 3}}}}
+	want := "ibrun://node/a[0 2]; ibrun://node/b[1 3]; ibrun://node/b[4]; " +
+		"ibrun://numa/a/0[2]; ibrun://numa/a/1[0]; ibrun://numa/b/0[1]; ibrun://numa/b/0[4]; " +
+		"ibrun://rail/0[0 1]; ibrun://rail/1[1 2]; ibrun://rail/12[4]; Z[0 1 2 4]; a set[3]"
+	if got := show(arrange(nodes, cards, users)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	cards[0], cards[2] = cards[2], cards[0]
+	if got := show(arrange(nodes, cards, users)); got != want {
+		t.Errorf("from cards in another order: %s", got)
+	}
+}
+
+// Under a launcher that tells nothing each process says where it is, and all come to the same sets.
+func TestSetsOfStrangers(t *testing.T) {
+	all := boards(t, 4)
+	var ready sync.WaitGroup
+	for rank, b := range all {
+		c := card{fmt.Sprint("n", rank/2), []int{rank}, []ranklink.Home{{NUMA: rank % 2}}}
+		if err := tellCard(b.client, c); err != nil {
+			t.Fatal(err)
+		}
+		ready.Go(func() {
+			if err := b.publish(t.Context(), nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	ready.Wait()
+	want := "ibrun://node/n0[0 1]; ibrun://node/n1[2 3]; " +
+		"ibrun://numa/n0/0[0]; ibrun://numa/n0/1[1]; ibrun://numa/n1/0[2]; ibrun://numa/n1/1[3]"
+	for rank, b := range all {
+		if sets, err := b.sets(); err != nil || show(sets) != want {
+			t.Errorf("rank %d: %s, %v\nwant %s", rank, show(sets), err, want)
+		}
+	}
+}
+
+// Under ibrun a process of each node speaks for all, and on one node nobody needs to.
+func TestSetsUnderIbrun(t *testing.T) {
+	all := boards(t, 4)
+	hello := ranklink.Hello{Size: 4, Nodes: 2, NodeName: "n1", NodeRanks: []int{2, 3}, Homes: []ranklink.Home{{NUMA: 0}, {NUMA: 0}},
+		Psets: []ranklink.Pset{{Name: "x", Ranks: [][2]int{{1, 2}}}}}
+	if _, err := (&board{client: all[0].client, hello: &hello}).sets(); err == nil {
+		t.Error("no error where nobody has said anything")
+	}
+	if err := tellCard(all[2].client, helloCard(&hello)); err != nil {
+		t.Fatal(err)
+	}
+	if err := tellCard(all[0].client, helloCard(&ranklink.Hello{NodeName: "n0", NodeRanks: []int{0, 1}})); err != nil {
+		t.Fatal(err)
+	}
+	want := "ibrun://node/n0[0 1]; ibrun://node/n1[2 3]; ibrun://numa/n1/0[2 3]; x[1 2]"
+	if sets, err := (&board{client: all[3].client, hello: &hello}).sets(); err != nil || show(sets) != want {
+		t.Errorf("%s, %v\nwant %s", show(sets), err, want)
+	}
+	hello.Size, hello.NodeRanks = 2, []int{0, 1}
+	want = "ibrun://node/n1[0 1]; ibrun://numa/n1/0[0 1]; x[1 2]"
+	if sets, err := (&board{hello: &hello}).sets(); err != nil || show(sets) != want {
+		t.Errorf("%s, %v\nwant %s", show(sets), err, want)
+	}
+}
+
+// TestOwnCard: a process alone is on its node.
+func TestOwnCard(t *testing.T) {
+	sets, err := alone().Sets()
+	if err != nil || len(sets) == 0 || !strings.HasPrefix(sets[0].Name, "ibrun://node/") || fmt.Sprint(sets[0].Ranks) != "[0]" {
+		t.Errorf("%v, %v", sets, err)
+	}
+}
+
+func goodCard() []byte {
+	b, _ := json.Marshal(card{"n", []int{0, 3}, []ranklink.Home{{NUMA: 1, Rails: []int{0}}, {NUMA: -1}}})
+	return b
+}
+
+func TestCardPrefixes(t *testing.T) {
+	good := goodCard()
+	if _, err := parseCard(good, 4); err != nil {
+		t.Fatal(err)
+	}
+	for i := range good {
+		if c, err := parseCard(good[:i], 4); !errors.Is(err, errCard) {
+			t.Errorf("the first %d bytes: %v, %v", i, c, err)
+		}
+	}
+	for _, bad := range []string{`{}`, `{"Node":"n","Ranks":[4],"Homes":[{}]}`, `{"Node":"n","Ranks":[-1],"Homes":[{}]}`,
+		`{"Node":"n","Ranks":[1],"Homes":[]}`, `{"Node":"","Ranks":[1],"Homes":[{}]}`, `{"Node":"n","Ranks":[],"Homes":[]}`,
+		`{"Node":"` + strings.Repeat("n", maxNode+1) + `","Ranks":[1],"Homes":[{}]}`} {
+		if c, err := parseCard([]byte(bad), 4); !errors.Is(err, errCard) {
+			t.Errorf("%.50s: %v, %v", bad, c, err)
+		}
+	}
+}
+
+func FuzzCard(f *testing.F) {
+	f.Add(goodCard())
+	f.Add([]byte(`{"Node":"n","Ranks":[0,0,1],"Homes":[{"NUMA":9},{"Rails":[5,5]},{}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := parseCard(b, 4)
+		if err != nil {
+			return
+		}
+		for _, s := range arrange(make([]int, 4), []card{c}, nil) {
+			for i, r := range s.Ranks {
+				if r < 0 || r >= 4 || i > 0 && r <= s.Ranks[i-1] || len(s.Name) > 1023 {
+					t.Fatalf("%v from %q", s, b)
+				}
+			}
+		}
+	})
+}

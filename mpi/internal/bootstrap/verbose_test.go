@@ -1,0 +1,70 @@
+package bootstrap
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/auto"
+)
+
+// choosing takes the transport to a peer that its address names.
+type choosing struct{ fabric.Domain }
+
+var errNone = errors.New("none in common")
+
+func (choosing) Choice(_ int, addr []byte) (string, error) {
+	if len(addr) == 0 {
+		return "", errNone
+	}
+	return string(addr), nil
+}
+
+// listed is a directory of processes, each with a node and the transport that it is reached by.
+type listed struct {
+	at  []int
+	via []string
+}
+
+func (l listed) address(peer int) []byte { return []byte(l.via[peer]) }
+func (l listed) nodes() ([]int, error)   { return l.at, nil }
+
+func TestTellTransports(t *testing.T) {
+	for want, c := range map[string]struct {
+		local []int
+		self  int
+		at    []int
+		via   []string
+	}{
+		"node 0: shm among its 2 ranks; rdma to nodes 1,3; tcp to node 2": {
+			[]int{0, 1}, 0, []int{0, 0, 1, 1, 2, 3}, []string{"", "shm", "rdma", "tcp", "tcp", "rdma"}},
+		"node 1: tcp to node 0": {[]int{1}, 1, []int{0, 1}, []string{"tcp", ""}},
+		"node 0: tcp among its 3 ranks; rdma to nodes 1-2": {
+			[]int{0, 2, 4}, 0, []int{0, 1, 0, 2, 0}, []string{"", "rdma", "tcp", "rdma", "tcp"}},
+	} {
+		got := ""
+		n := auto.Node{Local: c.local, Report: func(line string) { got += line }}
+		if err := tellTransports(n, c.self, choosing{}, listed{c.at, c.via}); err != nil || got != want {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	}
+	n := auto.Node{Local: []int{0}, Report: func(line string) { t.Errorf("reported %q", line) }}
+	if err := tellTransports(n, 0, choosing{}, listed{[]int{0, 1}, []string{"", ""}}); !errors.Is(err, errNone) {
+		t.Errorf("a peer out of reach: %v", err)
+	}
+}
+
+// TestTellOneNode: where all share memory nobody is asked, and a process alone has nothing to tell.
+func TestTellOneNode(t *testing.T) {
+	for _, local := range [][]int{{0}, {0, 1, 2}} {
+		got, want := "", ""
+		if len(local) > 1 {
+			want = fmt.Sprintf("node 5: shm among its %d ranks", len(local))
+		}
+		n := auto.Node{Local: local, Report: func(line string) { got += line }}
+		if err := tellTransports(n, 5, nil, nil); err != nil || got != want {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	}
+}

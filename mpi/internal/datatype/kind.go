@@ -1,0 +1,47 @@
+package datatype
+
+// Kind is the kind of an element. The zero Kind is none.
+type Kind uint8
+
+// The kinds. Go's int, uint and uintptr are the sized kind of their width on the machine; whoever maps Go types to
+// kinds does that.
+const (
+	Bool Kind = iota + 1
+	Int8
+	Int16
+	Int32
+	Int64
+	Uint8
+	Uint16
+	Uint32
+	Uint64
+	Float32
+	Float64
+	Complex64
+	Complex128
+
+	kinds = iota + 1
+)
+
+var kindNames = [kinds]string{
+	"none", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+	"float32", "float64", "complex64", "complex128",
+}
+
+var kindSizes = [kinds]uint8{0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16}
+
+// String is the name of the Go type.
+func (k Kind) String() string {
+	if k >= kinds {
+		return "invalid"
+	}
+	return kindNames[k]
+}
+
+// Size is the size of one element in bytes, 0 for what is no kind.
+func (k Kind) Size() int {
+	if k >= kinds {
+		return 0
+	}
+	return int(kindSizes[k])
+}

@@ -1,0 +1,53 @@
+package datatype
+
+import "golang.org/x/sys/cpu"
+
+// hasVector tells whether the machine has AVX2, which the functions below need.
+var hasVector = cpu.X86.HasAVX2
+
+// The same as the portable functions of table plain, with AVX2.
+
+//go:noescape
+func sumInt32(dst, a, b []byte)
+
+//go:noescape
+func sumInt64(dst, a, b []byte)
+
+//go:noescape
+func sumFloat32(dst, a, b []byte)
+
+//go:noescape
+func sumFloat64(dst, a, b []byte)
+
+//go:noescape
+func prodInt32(dst, a, b []byte)
+
+//go:noescape
+func prodFloat32(dst, a, b []byte)
+
+//go:noescape
+func prodFloat64(dst, a, b []byte)
+
+//go:noescape
+func minInt32(dst, a, b []byte)
+
+//go:noescape
+func minInt64(dst, a, b []byte)
+
+//go:noescape
+func minFloat32(dst, a, b []byte)
+
+//go:noescape
+func minFloat64(dst, a, b []byte)
+
+//go:noescape
+func maxInt32(dst, a, b []byte)
+
+//go:noescape
+func maxInt64(dst, a, b []byte)
+
+//go:noescape
+func maxFloat32(dst, a, b []byte)
+
+//go:noescape
+func maxFloat64(dst, a, b []byte)
