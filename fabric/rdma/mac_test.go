@@ -1,0 +1,21 @@
+package rdma
+
+import (
+	"encoding/hex"
+	"testing"
+)
+
+// TestMACFormat compares the MAC of a datagram and the Q_Key with those of the version of the protocol that is in use:
+// peers of other builds must compute the same.
+func TestMACFormat(t *testing.T) {
+	key := [32]byte{1, 31: 2}
+	_, b := sampleGreeting(&key)
+	const want = "4f9a1d82259ee4632aeb3df31c4f7f0e892117e29083270c788cbc81e73285dd"
+	if got := hex.EncodeToString(b[len(b)-macBytes:]); got != want {
+		t.Errorf("MAC %s, want %s", got, want)
+	}
+	tr := &Transport{Key: key}
+	if got, want := tr.qkey(), uint32(0x5d5c74a); got != want {
+		t.Errorf("Q_Key %#x, want %#x", got, want)
+	}
+}
