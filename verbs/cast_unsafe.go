@@ -1,8 +1,7 @@
 package verbs
 
 // Unsafe because completions go from a provider into the caller's slice without being copied, and lists from there into a
-// queue: WC and SGE are those of package ib, with types, and a test holds sizes and offsets together. And because registering a
-// slice means telling the device where it is: Go does not move what is in the heap, and a slice that is kept in an MR is there.
+// queue: WC and SGE are those of package ib, with types, and a test holds sizes and offsets together.
 
 import (
 	"unsafe"
@@ -13,5 +12,3 @@ import (
 func castWC(wc []WC) []ib.WC { return *(*[]ib.WC)(unsafe.Pointer(&wc)) }
 
 func castSGE(sge []SGE) []ib.SGE { return *(*[]ib.SGE)(unsafe.Pointer(&sge)) }
-
-func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
+	"github.com/ibrun/ibrun/internal/memaddr"
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 	"github.com/ibrun/ibrun/verbs/internal/uverbs"
 )
@@ -52,7 +53,7 @@ type MR struct {
 //
 // Memory is locked, which RLIMIT_MEMLOCK limits: [ErrMemlock] says limit, need and remedy.
 func (pd *PD) Register(buf []byte, access Access) (*MR, error) {
-	addr := addressOf(buf)
+	addr := memaddr.Of(buf)
 	return pd.register(buf, addr, uint64(len(buf)), addr, access)
 }
 
@@ -183,7 +184,7 @@ func (mr *MR) rereg(what abi.Rereg, pd *PD, buf []byte, access Access) error {
 		defer mr.ctx.building.Done()
 		domain = pd.ib
 	}
-	addr := addressOf(buf)
+	addr := memaddr.Of(buf)
 	err := mr.ib.Rereg(uint32(what), domain, addr, uint64(len(buf)), addr, uint32(access))
 	err = mr.fail(op, explainLimit(err, addr, uint64(len(buf))))
 	switch {

@@ -1,12 +1,11 @@
 package rdma
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/auth"
 )
 
 // said is the kind of a greeting.
@@ -49,7 +48,7 @@ type greeting struct {
 const (
 	greetingMagic = "ibRC"
 	greetingHead  = 104
-	macBytes      = sha256.Size
+	macBytes      = auth.MACBytes
 	maxGreeting   = greetingHead + maxAddressBytes + macBytes
 )
 
@@ -75,9 +74,7 @@ func (g *greeting) append(b []byte, key *[32]byte) []byte {
 }
 
 func greetingMAC(b []byte, key *[32]byte) []byte {
-	h := hmac.New(sha256.New, key[:])
-	h.Write(b)
-	return h.Sum(nil)
+	return auth.Key(*key).MAC("", b)
 }
 
 // parseGreeting reads and authenticates a greeting. The address is a part of b.
@@ -86,7 +83,7 @@ func parseGreeting(b []byte, key *[32]byte) (g greeting, err error) {
 		return g, fmt.Errorf("%w: not a greeting", fabric.ErrCorrupt)
 	}
 	body, mac := b[:len(b)-macBytes], b[len(b)-macBytes:]
-	if !hmac.Equal(mac, greetingMAC(body, key)) {
+	if !auth.Key(*key).Verify(mac, "", body) {
 		return g, fmt.Errorf("%w: a greeting that is not of this job", fabric.ErrCorrupt)
 	}
 	word := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/memaddr"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -83,7 +84,7 @@ func (r registration) close() error {
 
 // add registers memory, or counts once more what is registered already.
 func (t *regions) add(b []byte) (fabric.Region, error) {
-	s := span{addressOf(b), uint64(len(b))}
+	s := span{memaddr.Of(b), uint64(len(b))}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	i, ok := t.index[s]
@@ -167,7 +168,7 @@ func (t *regions) remove(local uint64) error {
 
 // cover returns the keys of the region that covers b.
 func (t *regions) cover(local uint64, b []byte) (keys [maxRails]memoryKeys, err error) {
-	addr, n := addressOf(b), uint64(len(b))
+	addr, n := memaddr.Of(b), uint64(len(b))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.find(local)

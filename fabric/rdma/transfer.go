@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/memaddr"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -77,7 +78,7 @@ func (e *endpoint) transfer(write bool, b []byte, local fabric.Region, at fabric
 		o = new(op)
 	}
 	d.spare = o.next
-	*o = op{token: token, write: write, local: addressOf(b), keys: keys, remote: at.Addr, row: row, bytes: len(b),
+	*o = op{token: token, write: write, local: memaddr.Of(b), keys: keys, remote: at.Addr, row: row, bytes: len(b),
 		rail: rail}
 	o.rkeys[0] = rkey
 	d.moving.Add(1)

@@ -2,12 +2,11 @@ package rdma
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/auth"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -45,9 +44,7 @@ func (t *Transport) Probe() error {
 
 // qkey is what datagrams of the job carry, so that the device drops most others. Its first bit is not for users.
 func (t *Transport) qkey() uint32 {
-	h := hmac.New(sha256.New, t.Key[:])
-	h.Write([]byte("datagrams"))
-	return binary.LittleEndian.Uint32(h.Sum(nil)) &^ (1 << 31)
+	return binary.LittleEndian.Uint32(auth.Key(t.Key).MAC("datagrams")) &^ (1 << 31)
 }
 
 // Open opens the devices. Peers that ask for a connection are answered by Poll.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/memaddr"
 	ring "github.com/ibrun/ibrun/internal/shm"
 )
 
@@ -74,7 +75,7 @@ func (d *Domain) Caps() fabric.Caps { return new(Transport).Caps() }
 
 // Register names b by its address.
 func (d *Domain) Register(b []byte) (fabric.Region, error) {
-	return fabric.Region{Remote: fabric.RemoteKey{Addr: addressOf(b)}}, nil
+	return fabric.Region{Remote: fabric.RemoteKey{Addr: memaddr.Of(b)}}, nil
 }
 
 // Deregister has nothing to undo.

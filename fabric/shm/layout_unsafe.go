@@ -2,8 +2,7 @@
 
 package shm
 
-// Unsafe because control blocks are laid over memory that other processes map, and because addresses of buffers cross
-// to other processes as numbers.
+// Unsafe because control blocks are laid over memory that other processes map.
 
 import (
 	"unsafe"
@@ -55,5 +54,3 @@ func ringOffset(i, j, n int) int64 {
 
 // segmentBytes is the length of the segment of n local peers. Nearly all of it is never allocated.
 func segmentBytes(n int) int64 { return ringOffset(n, 0, n) }
-
-func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

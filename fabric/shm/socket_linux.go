@@ -2,8 +2,6 @@ package shm
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -11,6 +9,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/internal/auth"
 )
 
 // Datagrams between the peers of a node. Most only wake; some carry the descriptor of a segment:
@@ -20,7 +20,7 @@ import (
 const (
 	wakeByte        = 'W'
 	segmentByte     = 'S'
-	descriptorBytes = 1 + 8 + sha256.Size
+	descriptorBytes = 1 + 8 + auth.MACBytes
 )
 
 // credentialBytes is what the kernel adds to each datagram: who sent it.
@@ -30,7 +30,7 @@ var credentialBytes = unix.CmsgSpace(unix.SizeofUcred)
 type socket struct {
 	fd    int
 	key   [32]byte
-	token [sha256.Size]byte
+	token [auth.MACBytes]byte
 	held  map[uint64]int // descriptors of segments that came before they were asked for; none: it could not be made
 	buf   [64]byte
 	oob   [128]byte
@@ -38,12 +38,8 @@ type socket struct {
 	msg   unix.Msghdr
 }
 
-func derive(key [32]byte, what string, n uint64) (sum [sha256.Size]byte) {
-	h := hmac.New(sha256.New, key[:])
-	h.Write([]byte(what))
-	h.Write(binary.LittleEndian.AppendUint64(nil, n))
-	h.Sum(sum[:0])
-	return sum
+func derive(key [32]byte, what string, n uint64) [auth.MACBytes]byte {
+	return [auth.MACBytes]byte(auth.Key(key).MAC(what, binary.LittleEndian.AppendUint64(nil, n)))
 }
 
 // address is the abstract name of a peer's socket. Other users can see it, but learn nothing from it.
@@ -134,7 +130,7 @@ func (s *socket) drain() error {
 // hold keeps the descriptor that came with a datagram, if it is one of ours.
 func (s *socket) hold(msg, oob []byte) {
 	fd, mine := ancillary(oob)
-	if !mine || len(msg) != descriptorBytes || msg[0] != segmentByte || !hmac.Equal(msg[9:], s.token[:]) {
+	if !mine || len(msg) != descriptorBytes || msg[0] != segmentByte || !auth.Equal(msg[9:], s.token[:]) {
 		drop(fd) // a stranger's
 		return
 	}

@@ -1,12 +1,11 @@
 package tcp
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/auth"
 )
 
 // A connection begins with a greeting, of messages that have fixed lengths:
@@ -22,7 +21,7 @@ import (
 const (
 	helloBytes     = 88
 	challengeBytes = nonceBytes + macBytes
-	macBytes       = sha256.Size
+	macBytes       = auth.MACBytes
 	nonceBytes     = 32
 	version        = 3
 	magic          = "ibrunTCP"
@@ -51,16 +50,17 @@ type transcript struct {
 
 // mac authenticates a transcript under a label.
 func (t *transcript) mac(key *[32]byte, label string) []byte {
-	h := hmac.New(sha256.New, key[:])
-	h.Write([]byte(label))
-	h.Write(t.hello.append(make([]byte, 0, helloBytes)))
-	h.Write(t.nonce[:])
-	return h.Sum(nil)
+	return t.messages(key).MAC(label)
 }
 
 // says tells whether b is the MAC of the transcript under a label.
 func (t *transcript) says(key *[32]byte, label string, b []byte) bool {
-	return hmac.Equal(t.mac(key, label), b)
+	return t.messages(key).Verify(b, label)
+}
+
+// messages returns the bytes that the MACs cover. Before the challenge its nonce is zero.
+func (t *transcript) messages(key *[32]byte) *auth.Transcript {
+	return auth.Key(*key).Transcript(t.hello.append(make([]byte, 0, helloBytes)), t.nonce[:])
 }
 
 // append appends a hello without its MAC.

@@ -16,10 +16,12 @@ import (
 // library and the modules named in go.mod, and tests may import what they need.
 const floors = `
 # Floor 0: small things that know nothing of RDMA or MPI.
-NONE < attrs, internal/ticks, internal/pollyield, perf/profile, internal/abi/*, internal/archtest, internal/conformance;
+NONE < attrs, internal/ticks, internal/pollyield, internal/auth, internal/memaddr, perf/profile, internal/abi/*;
+NONE < internal/archtest, internal/conformance;
 internal/ticks < perf;
 hw, perf < perf/prom;
-NONE < internal/pmi, internal/ranklink;
+NONE < internal/pmi;
+internal/auth < internal/ranklink;
 
 # Floor 1: the node, and rings in memory that processes share.
 NONE < hw < hw/hwtest;
@@ -27,6 +29,7 @@ NONE < internal/shm;
 
 # Floor 2: queue pairs, completion queues, memory regions; links and guests that have them.
 internal/abi/* < verbs/internal/*, verbs;
+internal/memaddr < verbs/internal/uverbs, verbs, verbs/verbstest;
 NONE < verbs/internal/ib < verbs/internal/uverbs < verbs/internal/rxe;
 verbs/internal/ib < verbs/internal/libibverbs;
 hw < verbs/internal/rxetest;
@@ -38,6 +41,8 @@ NONE < soft-roce/vm/internal/*;
 soft-roce/link, soft-roce/vm/internal/* < soft-roce/vm;
 
 # Floor 3: the seam, and what moves bytes between peers.
+internal/auth < fabric/tcp, fabric/shm, fabric/rdma;
+internal/memaddr < fabric/shm, fabric/rdma;
 NONE < fabric < fabric/mem, fabric/tcp, fabric/hook, fabric/fabrictest;
 fabric, internal/shm < fabric/shm;
 fabric, verbs, hw < fabric/rdma;
@@ -63,7 +68,7 @@ NONE < docs/dashboards;                                      # a test only
 hw, verbs < examples/pingpong;
 internal/ticks, internal/pollyield, verbs < bench/perftest;
 NONE < bench/sockets;
-NONE < cmd/ibrun/internal/control;
+internal/auth < cmd/ibrun/internal/control;
 hw < cmd/ibrun/internal/placement;
 hw, perf < cmd/ibrun/internal/report;
 cmd/ibrun/internal/placement, cmd/ibrun/internal/report < cmd/ibrun/internal/cli;
@@ -71,7 +76,7 @@ perf, perf/prom < cmd/ibrun/internal/exporter;
 hw, perf, perf/profile < cmd/ibrun/internal/tracemerge;
 NONE < cmd/ibrun/internal/tracemerge/tracetest;
 hw, perf < cmd/ibrun/internal/inspect;
-hw, perf, perf/profile, perf/prom, internal/shm, internal/pmi, internal/ranklink < cmd/ibrun/internal/launch;
+hw, perf, perf/profile, perf/prom, internal/auth, internal/shm, internal/pmi, internal/ranklink < cmd/ibrun/internal/launch;
 cmd/ibrun/internal/exporter, cmd/ibrun/internal/tracemerge < cmd/ibrun/internal/launch;
 cmd/ibrun/internal/inspect, cmd/ibrun/internal/report < cmd/ibrun/internal/launch;
 cmd/ibrun/internal/placement, cmd/ibrun/internal/cli, cmd/ibrun/internal/control < cmd/ibrun/internal/launch;

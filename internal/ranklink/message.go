@@ -1,11 +1,11 @@
 package ranklink
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+
+	"github.com/ibrun/ibrun/internal/auth"
 )
 
 // MaxPacket is the length of the largest packet in bytes, kind and version included.
@@ -52,7 +52,7 @@ type Hello struct {
 	// JobID names the job; it is unique on the node and fits a file name.
 	JobID string
 	// Secret is shared by the ranks of this job and nobody else.
-	Secret Secret
+	Secret auth.Key
 	// Rank is this process's number, 0 <= Rank < Size.
 	Rank int
 	// Size is the number of ranks of the job.
@@ -155,24 +155,6 @@ type Stacks struct {
 	Text string
 	// Cut says that there were more.
 	Cut bool `json:",omitempty"`
-}
-
-// Secret is random bytes that prove membership in a job. As text it is 64 hex digits; printed with fmt it stays hidden.
-type Secret [32]byte
-
-// Format hides the secret, whatever the verb.
-func (Secret) Format(f fmt.State, _ rune) { io.WriteString(f, "(secret)") }
-
-// MarshalText returns the 64 hex digits.
-func (s Secret) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, s[:]), nil }
-
-// UnmarshalText takes exactly 64 hex digits.
-func (s *Secret) UnmarshalText(text []byte) error {
-	if len(text) != hex.EncodedLen(len(s)) {
-		return fmt.Errorf("job: secret of %d hex digits, want %d", len(text), hex.EncodedLen(len(s)))
-	}
-	_, err := hex.Decode(s[:], text)
-	return err
 }
 
 // Message is one received message. Its memory is the receiver's own.

@@ -2,16 +2,16 @@ package ranklink
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/auth"
 )
 
 func testHello() *Hello {
-	return &Hello{JobID: "j1", Secret: Secret{0: 0xab, 31: 0xcd}, Rank: 5, Size: 8, Node: 1, Nodes: 2, NodeName: "n1",
+	return &Hello{JobID: "j1", Secret: auth.Key{0: 0xab, 31: 0xcd}, Rank: 5, Size: 8, Node: 1, Nodes: 2, NodeName: "n1",
 		NodeRanks: []int{4, 5, 6, 7}, LocalRank: 1, AgentPID: 77, Cores: []int{2, 3},
 		Homes: []Home{{NUMA: -1}, {}, {NUMA: 1, Rails: []int{0, 1}}, {}},
 		Psets: []Pset{{"the ocean", [][2]int{{0, 2}, {5, 7}}}}}
@@ -128,29 +128,6 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 	if _, err := encode(KindNote, func() {}); err == nil {
 		t.Error("message that is no JSON: no error")
-	}
-}
-
-func TestSecret(t *testing.T) {
-	s := testHello().Secret
-	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d"} {
-		if text := fmt.Sprintf(format, struct{ S Secret }{s}); strings.Contains(text, "ab") || strings.Contains(text, "171") {
-			t.Errorf("%s shows the secret: %s", format, text)
-		}
-	}
-	digits, err := s.MarshalText()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range digits {
-		if err := new(Secret).UnmarshalText(digits[:i]); err == nil {
-			t.Errorf("%d digits: no error", i)
-		}
-	}
-	for _, text := range []string{`""`, `"ab"`, `"` + strings.Repeat("0", 63) + `x"`, `"` + strings.Repeat("0", 66) + `"`, `7`} {
-		if err := json.Unmarshal([]byte(text), new(Secret)); err == nil {
-			t.Errorf("%s: no error", text)
-		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/memaddr"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
@@ -92,7 +93,7 @@ func (n *Played) memory(key uint32, addr uint64, bytes int) []byte {
 	if len(mem) == 0 {
 		return nil
 	}
-	first := addressOf(mem)
+	first := memaddr.Of(mem)
 	if addr < first || addr-first > uint64(len(mem)) || uint64(bytes) > uint64(len(mem))-(addr-first) {
 		return nil
 	}

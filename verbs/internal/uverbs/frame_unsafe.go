@@ -8,14 +8,18 @@ package uverbs
 // the heap since they escape through [Kernel], and alive because the call that uses them takes both as arguments. The structs
 // have neither pointers nor padding of the compiler's, which the tests of internal/abi see to.
 
-import "unsafe"
+import (
+	"unsafe"
 
-// address is where the first byte is, or 0 for an empty slice.
+	"github.com/ibrun/ibrun/internal/memaddr"
+)
+
+// address returns the address of the first byte, or 0 for an empty slice.
 func address(b []byte) uint64 {
 	if len(b) == 0 {
 		return 0
 	}
-	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+	return memaddr.Of(b)
 }
 
 // bytesOf is the memory of a kernel struct.

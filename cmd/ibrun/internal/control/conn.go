@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/auth"
 )
 
 const (
@@ -44,13 +46,13 @@ type Conn struct {
 	cause   error
 }
 
-// newConn makes the connection after a handshake that said these words.
-func newConn(raw net.Conn, s Secret, node, nodes int, zero bool, said []byte) (*Conn, error) {
-	down, err := s.Derive(said, "node 0 to node")
+// newConn returns the connection after a handshake. Each direction has a key of its own.
+func newConn(raw net.Conn, handshake *auth.Transcript, node, nodes int, zero bool) (*Conn, error) {
+	down, err := handshake.Derive("node 0 to node")
 	if err != nil {
 		return nil, err
 	}
-	up, err := s.Derive(said, "node to node 0")
+	up, err := handshake.Derive("node to node 0")
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/auth"
 )
 
 func testGreeting() []byte {
@@ -92,7 +94,7 @@ func TestForgedFrames(t *testing.T) {
 	all := testFrames()
 	first := all[:headLen+9+tagLen]
 	refused := func(what string, b []byte, key byte) {
-		o := opener{key: [32]byte{key}}
+		o := opener{key: auth.Key{key}}
 		r := bytes.NewReader(b)
 		var err error
 		for err == nil {

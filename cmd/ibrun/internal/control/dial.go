@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/auth"
 )
 
 // retryEvery is how long a node waits before it tries again to reach node 0.
@@ -13,7 +15,7 @@ const retryEvery = 100 * time.Millisecond
 
 // Dial connects a node to node 0 at addr, host:port, and tries until it succeeds or ctx ends: node 0 may not be there yet.
 // That something else listens there, or has another secret, is final.
-func Dial(ctx context.Context, addr string, s Secret, node, nodes int) (*Conn, error) {
+func Dial(ctx context.Context, addr string, s auth.Secret, node, nodes int) (*Conn, error) {
 	var last error
 	for {
 		c, err := dialOnce(ctx, addr, s, node, nodes)
@@ -34,7 +36,7 @@ func Dial(ctx context.Context, addr string, s Secret, node, nodes int) (*Conn, e
 	}
 }
 
-func dialOnce(ctx context.Context, addr string, s Secret, node, nodes int) (*Conn, error) {
+func dialOnce(ctx context.Context, addr string, s auth.Secret, node, nodes int) (*Conn, error) {
 	d := net.Dialer{Timeout: handshakeTime}
 	raw, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {

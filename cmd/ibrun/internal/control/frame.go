@@ -1,13 +1,13 @@
 package control
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/ibrun/ibrun/internal/auth"
 )
 
 // MaxMessage is the length of the longest message in bytes.
@@ -22,7 +22,7 @@ const (
 
 const (
 	headLen = 1 + 4 // kind and length of the body
-	tagLen  = sha256.Size
+	tagLen  = auth.MACBytes
 )
 
 // errTimeout is what a read returns that has waited too long.
@@ -40,7 +40,7 @@ type frame struct {
 
 // sealer makes frames that only the other side's opener takes, in this order.
 type sealer struct {
-	key   [32]byte
+	key   auth.Key
 	count uint64
 	buf   []byte
 }
@@ -50,24 +50,14 @@ func (s *sealer) seal(f frame) []byte {
 	s.buf = append(s.buf[:0], f.kind)
 	s.buf = binary.BigEndian.AppendUint32(s.buf, uint32(len(f.body)))
 	s.buf = append(s.buf, f.body...)
-	tag := mark(s.key, s.count, s.buf)
+	tag := s.key.FrameMAC(s.count, s.buf)
 	s.count++
 	return append(s.buf, tag...)
 }
 
-// mark is the tag of the count'th frame.
-func mark(key [32]byte, count uint64, head ...[]byte) []byte {
-	h := hmac.New(sha256.New, key[:])
-	h.Write(binary.BigEndian.AppendUint64(nil, count))
-	for _, b := range head {
-		h.Write(b)
-	}
-	return h.Sum(nil)
-}
-
 // opener takes frames.
 type opener struct {
-	key   [32]byte
+	key   auth.Key
 	count uint64
 }
 
@@ -89,7 +79,7 @@ func (o *opener) read(r io.Reader) (frame, error) {
 		return frame{}, err
 	}
 	f := frame{kind: head[0], body: rest[:n:n]}
-	if !hmac.Equal(rest[n:], mark(o.key, o.count, head[:], f.body)) {
+	if !o.key.VerifyFrame(rest[n:], o.count, head[:], f.body) {
 		return frame{}, errForged
 	}
 	o.count++

@@ -1,15 +1,15 @@
 package control
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/auth"
 )
 
 // magic begins what both sides say first; the version follows.
@@ -21,7 +21,7 @@ const (
 // Lengths in bytes.
 const (
 	nonceLen     = 32
-	proofLen     = sha256.Size
+	proofLen     = auth.MACBytes
 	greetingLen  = len(magic) + 1 + 4 + 4 + nonceLen
 	challengeLen = len(magic) + 1 + nonceLen + proofLen
 )
@@ -98,7 +98,7 @@ func cutMagic(b []byte) ([]byte, error) {
 }
 
 // admit is the handshake on node 0's side.
-func admit(raw net.Conn, s Secret) (*Conn, error) {
+func admit(raw net.Conn, s auth.Secret) (*Conn, error) {
 	if err := raw.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
 		return nil, err
 	}
@@ -114,21 +114,22 @@ func admit(raw net.Conn, s Secret) (*Conn, error) {
 	nonce := make([]byte, nonceLen)
 	rand.Read(nonce)
 	said = append(said, nonce...)
-	if _, errWrite := raw.Write(append(said, s.proof(roleZero, hello, said)...)); err != nil || errWrite != nil {
+	transcript := s.Transcript(hello, said)
+	if _, errWrite := raw.Write(append(said, transcript.MAC(roleZero)...)); err != nil || errWrite != nil {
 		return nil, errors.Join(err, errWrite)
 	}
 	proof := make([]byte, proofLen)
 	if _, err := io.ReadFull(raw, proof); err != nil {
 		return nil, fmt.Errorf("read the proof of node %d: %w", g.node, err)
 	}
-	if !hmac.Equal(proof, s.proof(roleNode, hello, said)) {
+	if !transcript.Verify(proof, roleNode) {
 		return nil, fmt.Errorf("node %d: %w", g.node, ErrSecret)
 	}
-	return newConn(raw, s, g.node, g.nodes, true, append(hello, said...))
+	return newConn(raw, transcript, g.node, g.nodes, true)
 }
 
 // greet is the handshake on the other side.
-func greet(raw net.Conn, s Secret, node, nodes int) (*Conn, error) {
+func greet(raw net.Conn, s auth.Secret, node, nodes int) (*Conn, error) {
 	if err := raw.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
 		return nil, err
 	}
@@ -152,14 +153,14 @@ func greet(raw net.Conn, s Secret, node, nodes int) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	said := answer[:challengeLen-proofLen]
-	right := hmac.Equal(proof, s.proof(roleZero, hello, said))
+	transcript := s.Transcript(hello, answer[:challengeLen-proofLen])
+	right := transcript.Verify(proof, roleZero)
 	// The proof is sent in any case, so that node 0 can tell its user why this node does not come.
-	if _, err := raw.Write(s.proof(roleNode, hello, said)); err != nil && right {
+	if _, err := raw.Write(transcript.MAC(roleNode)); err != nil && right {
 		return nil, err
 	}
 	if !right {
 		return nil, ErrSecret
 	}
-	return newConn(raw, s, node, nodes, false, append(hello, said...))
+	return newConn(raw, transcript, node, nodes, false)
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/auth"
 )
 
 // maxStrangers is how many connections may be in their handshake. The oldest makes room for the next.
@@ -16,7 +18,7 @@ const maxStrangers = 64
 // Listener is where the other nodes come to. All methods may be called by any goroutine.
 type Listener struct {
 	net    net.Listener
-	secret Secret
+	secret auth.Secret
 	joined chan *Conn
 	closed chan struct{}
 
@@ -26,7 +28,7 @@ type Listener struct {
 }
 
 // Listen begins to listen at addr, host:port.
-func Listen(addr string, s Secret) (*Listener, error) {
+func Listen(addr string, s auth.Secret) (*Listener, error) {
 	nl, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the other nodes: %w", err)

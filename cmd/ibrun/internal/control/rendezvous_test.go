@@ -8,16 +8,16 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/auth"
 )
 
-func testSecret(fill byte) Secret { return Secret{bytes.Repeat([]byte{fill}, secretMin)} }
+func testSecret(fill byte) auth.Secret { return auth.NewSecret(bytes.Repeat([]byte{fill}, 32)) }
 
-func testListener(t *testing.T, s Secret) *Listener {
+func testListener(t *testing.T, s auth.Secret) *Listener {
 	t.Helper()
 	l, err := Listen("127.0.0.1:0", s)
 	if err != nil {
@@ -44,7 +44,7 @@ func pair(t *testing.T) (zero, one *Conn) {
 	return zero, one
 }
 
-func dial(t *testing.T, l *Listener, s Secret, node, nodes int) *Conn {
+func dial(t *testing.T, l *Listener, s auth.Secret, node, nodes int) *Conn {
 	t.Helper()
 	c, err := Dial(t.Context(), l.Addr().String(), s, node, nodes)
 	if err != nil {
@@ -259,7 +259,7 @@ func TestNotNodeZero(t *testing.T) {
 func TestStrangers(t *testing.T) {
 	s := testSecret(1)
 	l := testListener(t, s)
-	recorded := append((&greeting{node: 1, nodes: 2}).encode(), s.proof(roleNode, []byte("another time"))...)
+	recorded := append((&greeting{node: 1, nodes: 2}).encode(), s.Transcript([]byte("another time")).MAC(roleNode)...)
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range 4 * maxStrangers {
 		c, err := net.Dial("tcp", l.Addr().String())
@@ -307,60 +307,7 @@ func TestStrangers(t *testing.T) {
 // A node's answer is of no use for another one, nor is node 0's.
 func TestRolesDiffer(t *testing.T) {
 	s := testSecret(1)
-	if bytes.Equal(s.proof(roleZero, []byte("x")), s.proof(roleNode, []byte("x"))) {
+	if bytes.Equal(s.Transcript([]byte("x")).MAC(roleZero), s.Transcript([]byte("x")).MAC(roleNode)) {
 		t.Error("both roles give the same proof")
-	}
-}
-
-func TestReadSecret(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name string, n int, mode os.FileMode) string {
-		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, make([]byte, n), mode); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(name, mode); err != nil {
-			t.Fatal(err)
-		}
-		return name
-	}
-	for _, c := range []struct{ name, want string }{
-		{write("good", 32, 0o600), ""},
-		{write("readonly", 64, 0o400), ""},
-		{write("group", 32, 0o640), "chmod 600"},
-		{write("world", 32, 0o604), "chmod 600"},
-		{write("short", 31, 0o600), "31 bytes, want 32"},
-		{write("long", secretMax+1, 0o600), "want 32 to"},
-		{filepath.Join(dir, "missing"), "head -c 32 /dev/urandom"},
-	} {
-		s, err := ReadSecret(c.name)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: %v, want %q", c.name, err, c.want)
-		}
-		if text := fmt.Sprintf("%v %+v %x", s, s, s); strings.Count(text, "(secret)") != 3 {
-			t.Errorf("a secret prints as %s", text)
-		}
-	}
-}
-
-func TestDerive(t *testing.T) {
-	a, err := testSecret(1).Derive([]byte("salt"), "job")
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := map[[32]byte]bool{}
-	for _, c := range []struct {
-		s         Secret
-		salt, use string
-	}{{testSecret(1), "salt", "job"}, {testSecret(2), "salt", "job"}, {testSecret(1), "other", "job"},
-		{testSecret(1), "salt", "x"}} {
-		key, err := c.s.Derive([]byte(c.salt), c.use)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seen[key] = true
-	}
-	if !seen[a] || len(seen) != 4 {
-		t.Errorf("%d keys of 4", len(seen))
 	}
 }

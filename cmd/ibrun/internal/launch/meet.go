@@ -17,7 +17,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/hw"
-	"github.com/ibrun/ibrun/internal/ranklink"
+	"github.com/ibrun/ibrun/internal/auth"
 )
 
 // joinTimeout is how long the nodes wait for each other unless --join-timeout says otherwise.
@@ -27,7 +27,7 @@ const joinTimeout = time.Minute
 // as it is asked.
 type meeting struct {
 	welcome welcome
-	secret  ranklink.Secret
+	secret  auth.Key
 	master  string // address of node 0
 
 	guests  []*guest   // on node 0, by node; the first is nil
@@ -64,7 +64,7 @@ func meet(name string, o *cli.Options, s Streams) (*meeting, error) {
 		}
 		return m, err
 	}
-	secret, err := control.ReadSecret(o.SecretFile)
+	secret, err := auth.ReadSecret(o.SecretFile)
 	if err != nil {
 		return nil, fail(codeUsage, "%w", err)
 	}
@@ -109,7 +109,7 @@ func interruptible(what string) (ctx context.Context, stop func()) {
 }
 
 // gather waits on node 0 until all others are there, and welcomes them. Who comes without the secret changes nothing.
-func (m *meeting) gather(ctx context.Context, ours *join, secret control.Secret, o *cli.Options, s Streams) error {
+func (m *meeting) gather(ctx context.Context, ours *join, secret auth.Secret, o *cli.Options, s Streams) error {
 	l, err := control.Listen(o.Rendezvous, secret)
 	if err != nil {
 		return fmt.Errorf("%w (--rendezvous names an address of node 0)", err)
@@ -232,7 +232,7 @@ func (m *meeting) missing(why error, refused string) error {
 }
 
 // join makes this node take part, and waits until all others do.
-func (m *meeting) join(ctx context.Context, ours *join, secret control.Secret, o *cli.Options, s Streams) error {
+func (m *meeting) join(ctx context.Context, ours *join, secret auth.Secret, o *cli.Options, s Streams) error {
 	patient, cancel := bounded(ctx, o)
 	defer cancel()
 	c, err := control.Dial(patient, o.Rendezvous, secret, o.Node, o.Nodes)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
+	"github.com/ibrun/ibrun/internal/auth"
 	"github.com/ibrun/ibrun/internal/pmi"
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
@@ -13,7 +14,7 @@ import (
 // task is what one agent starts. Between ibrun and agent everything is JSON, one value after the other.
 type task struct {
 	JobID    string
-	Secret   ranklink.Secret
+	Secret   auth.Key
 	Host     string
 	Node     int             // number of this node
 	Nodes    int             // how many there are
