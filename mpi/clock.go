@@ -42,7 +42,7 @@ const (
 )
 
 // keeper is the engine's proto.Timekeeper.
-var _ proto.Timekeeper = (*keeper)(nil)
+var _ proto.ClockHandler = (*keeper)(nil)
 
 // init takes a source, or the machine's.
 func (k *keeper) init(s clocksync.Source, e *proto.Engine) (err error) {
@@ -69,9 +69,9 @@ func (k *keeper) Pong(peer int, sent, there, back int64) {
 	}
 }
 
-// Steer corrects the clock as the leader says. It may come before this process has heard of its leader, but never before
+// Adjust corrects the clock as the leader says. It may come before this process has heard of its leader, but never before
 // that has joined, and so not before this one has all it needs.
-func (k *keeper) Steer(peer int, w [5]uint64) bool {
+func (k *keeper) Adjust(peer int, w [5]uint64) bool {
 	b, ok := clocksync.BendOf(w)
 	if !ok || k.part != follower || peer != k.leader {
 		return false
@@ -96,7 +96,7 @@ const (
 func (k *keeper) burst(patience time.Duration) ([]clocksync.Sample, error) {
 	var got []clocksync.Sample
 	for range questions {
-		sent, err := k.e.Ping(0)
+		sent, err := k.e.SendClockPing(0)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func (k *keeper) burst(patience time.Duration) ([]clocksync.Sample, error) {
 			if patience > 0 && k.clock.Source().Now()-sent > int64(patience) {
 				return got, nil
 			}
-			if err := k.e.Step(); err != nil {
+			if err := k.e.Poll(); err != nil {
 				return nil, err
 			}
 			runtime.Gosched()
@@ -180,7 +180,7 @@ func (k *keeper) cycle() error {
 		if err := k.rest(begins + (i+1)*length/16); err != nil {
 			return err
 		}
-		if err := k.e.Step(); err != nil {
+		if err := k.e.Poll(); err != nil {
 			return err
 		}
 	}
@@ -191,7 +191,7 @@ func (k *keeper) cycle() error {
 func (k *keeper) attend(latest int64) error {
 	seen, since := k.pings.Load(), k.clock.Now()
 	for now := since; now < latest && now-since < int64(company); now = k.clock.Now() {
-		if err := k.e.Step(); err != nil {
+		if err := k.e.Poll(); err != nil {
 			return err
 		}
 		if n := k.pings.Load(); n != seen {
@@ -214,7 +214,7 @@ func (k *keeper) adjust(length int64) error {
 	}
 	b := k.fit.Bend(now + length/4)
 	for _, peer := range k.follow {
-		if err := k.e.Steer(peer, b.Words()); err != nil {
+		if err := k.e.SendClockAdjust(peer, b.Words()); err != nil {
 			return err
 		}
 	}

@@ -115,7 +115,7 @@ func (c *Comm) Disconnect() error {
 		return err
 	}
 	defer c.p.called(perf.Disconnect)()
-	if err := c.e.Quiet(perf.Disconnect, c.ctx); err != nil {
+	if err := c.e.WaitContextIdle(perf.Disconnect, c.ctx); err != nil {
 		return c.below(op, err)
 	}
 	return c.free(perf.Disconnect)
@@ -155,8 +155,8 @@ func (c *Comm) shut(op string) error {
 		return c.err(op, ErrComm, fmt.Errorf("freed twice"))
 	}
 	gone := &Error{ErrComm, op, int(c.rank), nil}
-	c.e.Forget(c.ctx, gone)
-	c.e.Forget(c.ctx|collective, gone)
+	c.e.EndContext(c.ctx, gone)
+	c.e.EndContext(c.ctx|collective, gone)
 	c.p.live.Delete(c)
 	err := c.closeFlat()
 	c.p.ids.give(c.ctx)
@@ -213,7 +213,7 @@ func (c *Comm) towardSlow(op string, dst int, tag Tag) (proto.Route, error) {
 	case dst != ProcNull:
 		return proto.Route{}, c.err(op, ErrRank, fmt.Errorf("rank %d of %d", dst, len(c.peers)))
 	}
-	return proto.Route{Peer: proto.Nobody}, nil
+	return proto.Route{Peer: proto.ProcNull}, nil
 }
 
 // from checks the arguments of a receive and tells what it takes.

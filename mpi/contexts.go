@@ -202,15 +202,15 @@ func (m *meeting) settleContext(common []uint64, keep bool) (uint32, error) {
 	s.held = false
 	s.mu.Unlock()
 	number := uint32(id) << 1
-	m.c.e.Expect(number)
-	m.c.e.Expect(number | collective)
+	m.c.e.ExpectContext(number)
+	m.c.e.ExpectContext(number | collective)
 	var newest [1]uint32
 	if err := m.allreduce(bytesOf(newest[:]), bytesOf(generation[:]), datatype.Uint32, Max); err != nil {
 		return 0, err
 	}
 	ctx := newest[0]<<proto.ContextBits | number
-	m.c.e.Agreed(ctx, keep)
-	m.c.e.Agreed(ctx|collective, keep)
+	m.c.e.ContextAgreed(ctx, keep)
+	m.c.e.ContextAgreed(ctx|collective, keep)
 	s.mu.Lock()
 	s.used[id] = newest[0]
 	s.mu.Unlock()

@@ -95,7 +95,7 @@ func (d *desk) read(op perf.Op, s slot, all []int32) ([]byte, error) {
 			delete(d.mail, s)
 			return q[0], nil
 		}
-		if err := d.e.Gone(foundingContext, all); err != nil {
+		if err := d.e.FinalizedPeer(foundingContext, all); err != nil {
 			return nil, err
 		}
 		if d.taking {
@@ -113,7 +113,7 @@ func (d *desk) read(op perf.Op, s slot, all []int32) ([]byte, error) {
 func (d *desk) take(op perf.Op) error {
 	d.taking = true
 	d.mu.Unlock()
-	lefts, err := d.e.Mail(op, foundingContext, d.lefts)
+	lefts, err := d.e.WaitMessageOrExit(op, foundingContext, d.lefts)
 	d.mu.Lock()
 	d.taking, d.lefts = false, lefts
 	d.changed.Broadcast()
@@ -190,7 +190,7 @@ func (c *Comm) found(call perf.Op, a digest) error {
 	defer p.desk.rise(a)
 	m := c.meet(call)
 	m.founding = f
-	err := c.below(op, p.e.Lost(c.group.peers))
+	err := c.below(op, p.e.PeerError(c.group.peers))
 	if err == nil {
 		err = m.agree(nil)
 	}

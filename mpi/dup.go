@@ -52,8 +52,8 @@ func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
 	d, failed := c.replica(op)
 	m := c.meet(call)
 	m.turn, m.aside = turn, c.aisle(turn, m.as)
-	r := Request{c.e.Promise()}
-	c.aside.Go(func() { c.e.Fulfil(r.h, m.found(d, h, failed)) })
+	r := Request{c.e.StartGrequest()}
+	c.aside.Go(func() { c.e.CompleteGrequest(r.h, m.found(d, h, failed)) })
 	if failed != nil {
 		// The others are told nevertheless.
 		return nil, Request{}, c.also(op, failed, c.e.Free(r.h))

@@ -102,13 +102,13 @@ func classify(err error) Class {
 		return ErrTag
 	case errors.Is(err, proto.ErrTruncate):
 		return ErrTruncate
-	case errors.Is(err, proto.ErrEnded):
+	case errors.Is(err, proto.ErrContextEnded):
 		return ErrComm
 	case errors.Is(err, proto.ErrStale), errors.Is(err, proto.ErrState):
 		return ErrRequest
 	case errors.Is(err, proto.ErrNoBuffer):
 		return ErrBuffer
-	case errors.Is(err, proto.ErrBroken):
+	case errors.Is(err, proto.ErrFailed):
 		return ErrProcFailed
 	}
 	return ErrOther

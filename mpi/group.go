@@ -59,7 +59,7 @@ func (c *Comm) beginAll(as perf.Op, bytes int) error {
 	}
 	g := &c.group
 	g.used = 0
-	g.call, g.bytes, g.began = as, bytes, c.e.Begin(as, bytes)
+	g.call, g.bytes, g.began = as, bytes, c.e.BeginOp(as, bytes)
 	if !g.tried {
 		if err := g.share(); err != nil {
 			c.end()
@@ -71,7 +71,7 @@ func (c *Comm) beginAll(as perf.Op, bytes int) error {
 
 func (c *Comm) end() {
 	g := &c.group
-	c.e.End(g.call, g.bytes, g.began)
+	c.e.EndOp(g.call, g.bytes, g.began)
 	g.call = perf.NoOp
 	g.busy.Store(false)
 }
@@ -88,7 +88,7 @@ func (g *group) memory(what coll.Collective, bytes int) *coll.Flat {
 func (g *group) share() error {
 	g.tried = true
 	n := len(g.peers)
-	if n == 1 || !g.c.e.Shares() {
+	if n == 1 || !g.c.e.CanShareMemory() {
 		return nil
 	}
 	peers := make([]int, n)
@@ -98,7 +98,7 @@ func (g *group) share() error {
 	slices.Sort(peers)
 	bytes, _ := coll.FlatBytes(n)
 	id := uint64(g.c.ctx)<<32 | uint64(peers[0]+1)
-	seg, err := g.c.e.Segment(g.call.Within(), id, peers, bytes+sharedTail)
+	seg, err := g.c.e.MapSegment(g.call.Within(), id, peers, bytes+sharedTail)
 	var mine, all [1]byte
 	if err == nil {
 		g.seg = seg
@@ -193,14 +193,14 @@ func handleOf(h proto.Handle) coll.Handle {
 	if h.Zero() {
 		return coll.Handle{}
 	}
-	a, b := h.Numbers()
+	a, b := h.Encode()
 	return coll.Handle{A: a, B: b}
 }
 
 // Waitall waits for all.
 func (g *group) Waitall(hs []coll.Handle) (first error) {
 	for _, h := range hs {
-		if _, err := g.c.e.Wait(g.c.e.Named(h.A, h.B)); err != nil && first == nil {
+		if _, err := g.c.e.Wait(g.c.e.DecodeHandle(h.A, h.B)); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -230,7 +230,7 @@ func (g *group) Publish(w *uint64, v uint64) {
 	if atomic.LoadUint64(g.sleepers) != 0 {
 		for i, p := range g.peers {
 			if i != int(g.rank) {
-				g.c.e.Ring(int(p))
+				g.c.e.WakePeer(int(p))
 			}
 		}
 	}

@@ -170,9 +170,9 @@ func (m *meeting) hint(h hints) (hints, error) {
 func (c *Comm) adopt(h hints) {
 	c.hinting.Lock()
 	defer c.hinting.Unlock()
-	taken := c.e.Hint(c.ctx, proto.Hints{
-		NoAnySource: h.noAnySource, NoAnyTag: h.noAnyTag, Exact: h.exact, Epoch: h.epoch, Overtaking: h.overtaking,
-		Eager: h.eager, Rail: h.rail, Peers: c.peers,
+	taken := c.e.SetHints(c.ctx, proto.Hints{
+		NoAnySource: h.noAnySource, NoAnyTag: h.noAnyTag, ExactLength: h.exact, Epoch: h.epoch, AllowOvertaking: h.overtaking,
+		EagerLimit: h.eager, Rail: h.rail, Peers: c.peers,
 	})
 	h.noAnySource, h.noAnyTag = taken.NoAnySource, taken.NoAnyTag
 	c.hints = h

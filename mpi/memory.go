@@ -18,7 +18,7 @@ func Alloc[T Elem](p *Process, n int) ([]T, error) {
 		return nil, p.memoryFault("Alloc", ErrCount, fmt.Errorf("%d elements", n))
 	}
 	x := make([]T, n)
-	if err := p.e.Warm(bytesOf(x)); err != nil {
+	if err := p.e.Preregister(bytesOf(x)); err != nil {
 		return nil, p.memoryFault("Alloc", ErrNoMem, err)
 	}
 	return x, nil
@@ -42,11 +42,11 @@ type registrations struct {
 
 type registration struct {
 	buf  []byte // keeps Go's own memory reachable
-	pins *proto.Pins
+	pins *proto.Registration
 }
 
 func (p *Process) register(b []byte) error {
-	pins, err := p.e.Keep(b)
+	pins, err := p.e.Register(b)
 	if err != nil {
 		return p.memoryFault("Register", ErrNoMem, err)
 	}
@@ -69,7 +69,7 @@ func (p *Process) unregister(b []byte) error {
 	pins := k.all[i].pins
 	k.all = slices.Delete(k.all, i, i+1)
 	k.mu.Unlock()
-	if err := p.e.Drop(pins); err != nil {
+	if err := p.e.Deregister(pins); err != nil {
 		return p.memoryFault("Unregister", ErrOther, err)
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 // Message is a message that a matched probe has taken: only Mrecv or Imrecv can receive it, once. MPI-5.0 §3.8.2.
 type Message struct {
 	c     *Comm
-	found proto.Found
+	found proto.MatchedMessage
 	none  bool // from ProcNull
 	used  atomic.Bool
 }
@@ -66,7 +66,7 @@ func (c *Comm) take(op perf.Op, src int, tag Tag, block bool) (*Message, Status,
 		return &Message{c: c, none: true}, noProc, true, nil
 	}
 	from.Op = op
-	f, st, ok, err := c.e.Take(from, block)
+	f, st, ok, err := c.e.MatchedProbe(from, block)
 	if err != nil || !ok {
 		return nil, empty, false, c.below(op.String(), err)
 	}
@@ -78,14 +78,14 @@ func Mrecv[T Elem](m *Message, x []T) (Status, error) {
 	b := bytesOf(x)
 	began := uint64(0)
 	if m != nil {
-		began = m.c.e.Begin(perf.Mrecv, len(b))
+		began = m.c.e.BeginOp(perf.Mrecv, len(b))
 	}
 	r, err := m.recv(perf.Mrecv.Within(), b)
 	if err != nil {
 		return empty, err
 	}
-	st, err := m.c.e.Collect(perf.Mrecv.Within(), r.h)
-	m.c.e.End(perf.Mrecv, st.Bytes, began)
+	st, err := m.c.e.WaitAs(perf.Mrecv.Within(), r.h)
+	m.c.e.EndOp(perf.Mrecv, st.Bytes, began)
 	return statusOf(st), m.c.below("Mrecv", err)
 }
 
@@ -102,7 +102,7 @@ func (m *Message) recv(op perf.Op, b []byte) (Request, error) {
 		return Request{}, m.c.err(op.String(), ErrRequest, errors.New("the message has been received before"))
 	}
 	if m.none {
-		return Request{m.c.e.Irecv(proto.Route{Match: proto.Match{Rank: proto.Nobody}, Op: op}, nil)}, nil
+		return Request{m.c.e.Irecv(proto.Route{Match: proto.Match{Rank: proto.ProcNull}, Op: op}, nil)}, nil
 	}
-	return Request{m.c.e.RecvFound(op, m.found, b)}, nil
+	return Request{m.c.e.RecvMatched(op, m.found, b)}, nil
 }

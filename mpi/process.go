@@ -115,16 +115,16 @@ func join(ctx context.Context, op string, c *Config) (*Process, error) {
 	if err := p.observe(); err != nil {
 		return nil, fault(op, ErrOther, err)
 	}
-	bed := proto.NewBed()
+	bed := proto.NewWaker()
 	domain, err := at.Open(ctx, &fabric.Config{Self: at.Rank, Size: at.Size, Wake: bed.Wake},
 		bootstrap.Thresholds(c.Thresholds))
 	if err != nil {
 		return nil, fault(op, ErrOther, err)
 	}
 	p.e, err = proto.New(proto.Config{
-		Domain: domain, Self: at.Rank, Size: at.Size, Bed: bed, Crowded: at.Crowded,
-		Unexpected: c.UnexpectedBytes, Pinned: c.PinnedBytes, Owner: p, Address: at.Address, Report: at.Report,
-		Missed: p.misses, Record: p.record, Times: &p.keep, Trace: p.trace,
+		Domain: domain, Self: at.Rank, Size: at.Size, Waker: bed, Oversubscribed: at.Crowded,
+		UnexpectedLimit: c.UnexpectedBytes, PinnedLimit: c.PinnedBytes, Owner: p, Address: at.Address, Warn: at.Report,
+		Needed: p.misses, Recorder: p.record, Clock: &p.keep, Trace: p.trace,
 	})
 	if err != nil {
 		return nil, fault(op, ErrOther, errors.Join(err, domain.Close()))
@@ -198,9 +198,9 @@ func (p *Process) release(err error) error {
 		return err
 	}
 	p.keep.stop()
-	p.e.Leave()
+	p.e.AllowFinalize()
 	if err == nil {
-		err = p.e.Settle()
+		err = p.e.FlushSends()
 	}
 	err = errors.Join(err, p.e.Close())
 	p.record.Finish()

@@ -39,15 +39,15 @@ func (p *Process) observe() error {
 func (p *Process) watched() {
 	p.record.Joined()
 	if p.trace != nil {
-		p.e.Trace(p.keep.clock.Now)
+		p.e.StartTrace(p.keep.clock.Now)
 	}
 }
 
 // called has a call recorded that is made of others, which are not: from now until the result is called. Those are shown as
 // [perf.Op.Within] it.
 func (p *Process) called(as perf.Op) (ended func()) {
-	began := p.e.Begin(as, 0)
-	return func() { p.e.End(as, 0, began) }
+	began := p.e.BeginOp(as, 0)
+	return func() { p.e.EndOp(as, 0, began) }
 }
 
 // endProfile keeps what has been taken of a profile that was not kept yet.
@@ -62,7 +62,7 @@ func (p *Process) endProfile() {
 // recorded or not as it was when they began. MPI-5.0 §15.2.4.
 func (p *Process) Pcontrol(level int) {
 	if level == 0 || level == 1 {
-		p.e.Recording(level == 1)
+		p.e.SetRecording(level == 1)
 	}
 }
 
@@ -72,7 +72,7 @@ func (p *Process) Progress(done, total int) error {
 	if done < 0 || done > total {
 		return p.raise(&Error{ErrArg, "Progress", p.place.Rank, errors.New("progress goes from 0 to the total")})
 	}
-	p.e.Progress(uint64(done), uint64(total))
+	p.e.RecordProgress(uint64(done), uint64(total))
 	return nil
 }
 

@@ -80,14 +80,14 @@ func (c *Comm) sendrecv(s []byte, dst int, stag Tag, r []byte, src int, rtag Tag
 		return empty, err
 	}
 	to.Op, from.Op = perf.Sendrecv.Within(), perf.Sendrecv.Within()
-	began := c.e.Begin(perf.Sendrecv, len(s)+len(r))
+	began := c.e.BeginOp(perf.Sendrecv, len(s)+len(r))
 	h := c.e.Irecv(from, r)
 	if err := c.e.Send(to, s, proto.Standard); err != nil {
 		c.takeBack(h)
 		return empty, c.below(op, err)
 	}
 	st, err := c.e.Wait(h)
-	c.e.End(perf.Sendrecv, len(s)+st.Bytes, began)
+	c.e.EndOp(perf.Sendrecv, len(s)+st.Bytes, began)
 	if err != nil {
 		return statusOf(st), c.below(op, err)
 	}

@@ -120,10 +120,10 @@ func Testall(reqs []Request, sts []Status) (bool, error) {
 		if r.h.Zero() {
 			continue
 		}
-		if done, err := r.h.Engine().Poke(r.h); err != nil {
+		if done, err := r.h.Engine().PollCompleted(r.h); err != nil {
 			return true, ofRequest(r.h.Engine(), "Testall", err)
 		} else if !done {
-			r.h.Engine().End(perf.Testall, 0, 0)
+			r.h.Engine().EndOp(perf.Testall, 0, 0)
 			return false, nil
 		}
 	}
@@ -251,6 +251,6 @@ func engineOf(reqs []Request) *proto.Engine {
 
 // collect ends the wait for a request that has completed.
 func collect(op perf.Op, r Request) (Status, error) {
-	st, err := r.h.Engine().Collect(op, r.h)
+	st, err := r.h.Engine().WaitAs(op, r.h)
 	return statusOf(st), ofRequest(r.h.Engine(), op.String(), err)
 }

@@ -181,7 +181,7 @@ func (s *Session) Group(name string) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.p.e.Broken(); err != nil {
+	if err := s.p.e.Err(); err != nil {
 		return nil, s.err(op, classify(err), fmt.Errorf("process set %s: %w", name, err))
 	}
 	return &Group{s.p, s, set.peers}, nil

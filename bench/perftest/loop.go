@@ -9,8 +9,8 @@ import (
 
 // breathe steps aside if it is time.
 func (s *side) breathe() {
-	if s.breath.Due() {
-		s.breath.Reset()
+	if s.yield.Due() {
+		s.yield.Reset()
 		runtime.Gosched()
 	}
 }
@@ -19,7 +19,7 @@ func (s *side) breathe() {
 func (s *side) await(cq *verbs.CQ) error {
 	s.breathe()
 	for {
-		s.breath.Poll()
+		s.yield.Poll()
 		n, err := cq.Poll(s.wc[:1])
 		if err != nil {
 			return err
@@ -120,14 +120,14 @@ func (s *side) stream() error {
 	}
 	for posted, done := 0, 0; done < s.Iterations; {
 		for posted < s.Iterations && posted-done < s.Depth {
-			s.breath.Poll() // software devices send from within the call that tells them, which may take long
+			s.yield.Poll() // software devices send from within the call that tells them, which may take long
 			s.breathe()
 			if err := s.submit(posted, s.signal(posted)); err != nil {
 				return err
 			}
 			posted++
 		}
-		s.breath.Poll()
+		s.yield.Poll()
 		s.breathe()
 		n, err := s.sendCQ.Poll(s.wc[:])
 		if err != nil {
@@ -146,7 +146,7 @@ func (s *side) stream() error {
 // sink receives what stream sends.
 func (s *side) sink() error {
 	for got := 0; got < s.Iterations; {
-		s.breath.Poll()
+		s.yield.Poll()
 		s.breathe()
 		n, err := s.recvCQ.Poll(s.wc[:])
 		if err != nil {

@@ -54,7 +54,7 @@ type side struct {
 	post   func(id uint64, f verbs.Flags) error
 	stamps []uint64 // of the turns, in ticks
 	wc     [16]verbs.WC
-	breath pollyield.Breath
+	yield  pollyield.Timer
 
 	took  time.Duration // of the loop
 	ticks uint64        // the same in ticks

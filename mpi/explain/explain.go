@@ -84,7 +84,7 @@ func explain(f auto.Way, sizes []int) (Way, error) {
 	for _, l := range f.Limits {
 		w.Limits = append(w.Limits, Limit(l))
 	}
-	rules, err := proto.RulesOf(f.Caps)
+	rules, err := proto.ThresholdsOf(f.Caps)
 	if err != nil {
 		return w, err
 	}
@@ -95,33 +95,33 @@ func explain(f auto.Way, sizes []int) (Way, error) {
 }
 
 // message explains one size.
-func message(f auto.Way, r proto.Rules, n int) Message {
-	form := r.Form(n, f.Stream, f.Paired)
-	m := Message{Bytes: n, Pieces: r.Pieces(form, n)}
-	atOnce := r.AtOnce(f.Stream)
+func message(f auto.Way, r proto.Thresholds, n int) Message {
+	form := r.Choose(n, f.Stream, f.Paired)
+	m := Message{Bytes: n, Pieces: r.FragmentCount(form, n)}
+	atOnce := r.EagerLimit(f.Stream)
 	switch form {
 	case proto.Eager:
 		m.Protocol = "eager"
-		m.Why = fmt.Sprintf("up to %d bytes go at once, copied into one message", r.Eager)
+		m.Why = fmt.Sprintf("up to %d bytes go at once, copied into one message", r.MaxEager)
 		if inline := f.Inline - proto.HeaderBytes; n <= inline {
 			m.Protocol = "eager inline"
 			m.Why = fmt.Sprintf("up to %d bytes go at once, within the request to the device", inline)
 		}
-	case proto.Parts:
+	case proto.Fragmented:
 		m.Protocol = "parts"
 		m.Why = fmt.Sprintf("up to %d bytes go at once, in messages of %d, of which the receiver copies one while the next is written",
-			atOnce, r.Part)
-	case proto.Shared:
+			atOnce, r.FragmentSize)
+	case proto.RendezvousShared:
 		m.Protocol = "shared"
 		m.Why = fmt.Sprintf("more than %d bytes are announced; the receiver reads from the front, the sender writes from the back",
 			atOnce)
 		if m.Pieces == 1 {
 			m.Why = fmt.Sprintf("more than %d bytes are announced; the receiver reads or the sender writes, whoever comes first", atOnce)
 		}
-	case proto.Copied:
+	case proto.RendezvousCopy:
 		m.Protocol = "copies"
-		m.Why = fmt.Sprintf("more than %d bytes are announced, and sent in messages of %d", atOnce, r.Data)
-	case proto.Read:
+		m.Why = fmt.Sprintf("more than %d bytes are announced, and sent in messages of %d", atOnce, r.MaxData)
+	case proto.RendezvousRead:
 		m.Protocol = "read"
 		m.Why = fmt.Sprintf("more than %d bytes are announced; the receiver reads them from the sender's memory", atOnce)
 		switch f.Transport {

@@ -73,10 +73,10 @@ func pair(t *testing.T, transport string, c *counts) (es [2]*proto.Engine) {
 	n.Transports = []string{transport}
 	rand.Read(n.Key[:])
 	var ds [2]fabric.Domain
-	var beds [2]proto.Bed
+	var beds [2]proto.Waker
 	var opening sync.WaitGroup
 	for i := range es {
-		beds[i] = proto.NewBed()
+		beds[i] = proto.NewWaker()
 		at := n
 		at.Local = []int{i}
 		if transport == "shm" {
@@ -100,7 +100,7 @@ func pair(t *testing.T, transport string, c *counts) (es [2]*proto.Engine) {
 	}
 	for i := range es {
 		var err error
-		es[i], err = proto.New(proto.Config{Domain: ds[i], Self: i, Size: 2, Bed: beds[i], Crowded: true,
+		es[i], err = proto.New(proto.Config{Domain: ds[i], Self: i, Size: 2, Waker: beds[i], Oversubscribed: true,
 			Address: func(peer int) []byte { return ds[peer].Addr() }})
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +108,7 @@ func pair(t *testing.T, transport string, c *counts) (es [2]*proto.Engine) {
 	}
 	t.Cleanup(func() {
 		for _, e := range es {
-			e.Leave()
+			e.AllowFinalize()
 		}
 		for _, e := range es {
 			if err := e.Close(); err != nil {

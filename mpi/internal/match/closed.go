@@ -9,12 +9,12 @@ import (
 // messages lie, so a table that is closed has less to do for each message, and nothing to ask.
 func next(c, may int) int { return (c - may) & may }
 
-// Takes tells whether a receive may leave open what this one does.
-func (t *Table[R, M]) Takes(source, tag int32) bool { return classOf(source, tag)&t.closed == 0 }
+// Allows tells whether a receive may leave open what this one does.
+func (t *Table[R, M]) Allows(source, tag int32) bool { return classOf(source, tag)&t.closed == 0 }
 
-// Close says what no receive may leave open from now on. Where a receive waits that does so, it stays open. It returns what is
+// Restrict says what no receive may leave open from now on. Where a receive waits that does so, it stays open. It returns what is
 // closed now. waiting finds the Message inside of what waits.
-func (t *Table[R, M]) Close(source, tag bool, waiting func(*M) *Message[M]) (sourceClosed, tagClosed bool) {
+func (t *Table[R, M]) Restrict(source, tag bool, waiting func(*M) *Message[M]) (sourceClosed, tagClosed bool) {
 	closed := 0
 	if source && t.posted[openSource].used == 0 && t.posted[openBoth].used == 0 {
 		closed |= openSource
@@ -42,17 +42,17 @@ func (t *Table[R, M]) rearrange(closed int, waiting func(*M) *Message[M]) {
 	keys := make([]key, len(all))
 	for i, l := range all {
 		keys[i] = l.q.key
-		t.Take(waiting(l.of))
+		t.RemoveUnexpected(waiting(l.of))
 	}
 	t.closed = closed
 	for i, l := range all {
-		t.Keep(waiting(l.of), keys[i].source, keys[i].tag)
+		t.AddUnexpected(waiting(l.of), keys[i].source, keys[i].tag)
 	}
 }
 
-// Ahead tells how many receives wait that leave nothing open and name this source and tag, and whether any waits that leaves
+// CountAhead tells how many receives wait that leave nothing open and name this source and tag, and whether any waits that leaves
 // something open.
-func (t *Table[R, M]) Ahead(source, tag int32) (same int, open bool) {
+func (t *Table[R, M]) CountAhead(source, tag int32) (same int, open bool) {
 	if t.lone != nil {
 		if t.wants == (key{source, tag}) {
 			same = 1

@@ -81,7 +81,7 @@ func (t *Table[R, M]) Post(r *Receive[R], source, tag int32) bool {
 		t.lone, t.wants = r, key{source, tag}
 		return true
 	}
-	if !t.Takes(source, tag) {
+	if !t.Allows(source, tag) {
 		return false
 	}
 	if first := t.lone; first != nil {
@@ -114,8 +114,8 @@ func (t *Table[R, M]) enqueue(r *Receive[R], source, tag int32) {
 	t.posted[c].push(key{source, tag}, &r.l)
 }
 
-// Withdraw takes a posted receive out again.
-func (t *Table[R, M]) Withdraw(r *Receive[R]) {
+// RemovePosted takes a posted receive out again.
+func (t *Table[R, M]) RemovePosted(r *Receive[R]) {
 	if r.lone {
 		t.dropLone()
 		return
@@ -127,8 +127,8 @@ func (t *Table[R, M]) Withdraw(r *Receive[R]) {
 	t.posted[c].remove(&r.l)
 }
 
-// Arrive finds the receive that a message goes to, and takes it out; nil if none fits.
-func (t *Table[R, M]) Arrive(source, tag int32) *R {
+// TakePosted finds the receive that a message goes to, and takes it out; nil if none fits.
+func (t *Table[R, M]) TakePosted(source, tag int32) *R {
 	if r := t.lone; r != nil {
 		if t.wants != (key{source, tag}) {
 			return nil
@@ -137,7 +137,7 @@ func (t *Table[R, M]) Arrive(source, tag int32) *R {
 		return r.l.of
 	}
 	if t.open != 0 {
-		return t.arriveOpen(source, tag)
+		return t.takePostedWildcard(source, tag)
 	}
 	c := &t.posted[none]
 	if c.used == 0 {
@@ -154,8 +154,8 @@ func (t *Table[R, M]) Arrive(source, tag int32) *R {
 	return q.pop().of
 }
 
-// arriveOpen is Arrive where receives of several classes may fit: the one posted first gets the message.
-func (t *Table[R, M]) arriveOpen(source, tag int32) *R {
+// takePostedWildcard is Arrive where receives of several classes may fit: the one posted first gets the message.
+func (t *Table[R, M]) takePostedWildcard(source, tag int32) *R {
 	var first *link[R]
 	at, may := 0, openBoth&^t.closed
 	for c := none; ; {
@@ -179,8 +179,8 @@ func (t *Table[R, M]) arriveOpen(source, tag int32) *R {
 	return first.of
 }
 
-// Keep puts a message where receives find it. Whoever keeps has called Arrive before.
-func (t *Table[R, M]) Keep(m *Message[M], source, tag int32) {
+// AddUnexpected puts a message where receives find it. Whoever keeps has called Arrive before.
+func (t *Table[R, M]) AddUnexpected(m *Message[M], source, tag int32) {
 	t.seq++
 	m.in[none].seq = t.seq
 	may := openBoth &^ t.closed
@@ -192,8 +192,8 @@ func (t *Table[R, M]) Keep(m *Message[M], source, tag int32) {
 	}
 }
 
-// Find returns the first message that fits and leaves it where it is; nil if there is none.
-func (t *Table[R, M]) Find(source, tag int32) *M {
+// FindUnexpected returns the first message that fits and leaves it where it is; nil if there is none.
+func (t *Table[R, M]) FindUnexpected(source, tag int32) *M {
 	if t.kept[none].used == 0 {
 		return nil
 	}
@@ -204,8 +204,8 @@ func (t *Table[R, M]) Find(source, tag int32) *M {
 	return q.head.of
 }
 
-// Take takes a kept message out.
-func (t *Table[R, M]) Take(m *Message[M]) {
+// RemoveUnexpected takes a kept message out.
+func (t *Table[R, M]) RemoveUnexpected(m *Message[M]) {
 	may := openBoth &^ t.closed
 	for c := none; ; {
 		t.kept[c].remove(&m.in[c])
@@ -215,13 +215,13 @@ func (t *Table[R, M]) Take(m *Message[M]) {
 	}
 }
 
-// Idle tells whether nothing waits.
-func (t *Table[R, M]) Idle() bool {
+// Empty tells whether nothing waits.
+func (t *Table[R, M]) Empty() bool {
 	return t.lone == nil && t.open == 0 && t.posted[none].used == 0 && t.kept[none].used == 0
 }
 
-// Waiting tells how many receives and messages wait.
-func (t *Table[R, M]) Waiting() (receives, messages int) {
+// Lengths tells how many receives and messages wait.
+func (t *Table[R, M]) Lengths() (receives, messages int) {
 	if t.lone != nil {
 		receives = 1
 	}

@@ -53,8 +53,8 @@ func (m *model) close(source, tag bool) {
 		tag = tag && r.tag != AnyTag
 	}
 	m.source, m.tag = source, tag
-	s, t := m.table.Close(source, tag, func(x *msg) *Message[msg] { return &x.kept })
-	if s != source || t != tag || m.table.Takes(AnySource, 0) == source || m.table.Takes(0, AnyTag) == tag {
+	s, t := m.table.Restrict(source, tag, func(x *msg) *Message[msg] { return &x.kept })
+	if s != source || t != tag || m.table.Allows(AnySource, 0) == source || m.table.Allows(0, AnyTag) == tag {
 		m.t.Fatalf("step %d: closed %v %v, want %v %v", m.number, s, t, source, tag)
 	}
 }
@@ -71,7 +71,7 @@ func (m *model) checkAhead(source, tag int32) {
 		}
 		open = open || r.source == AnySource || r.tag == AnyTag
 	}
-	if s, o := m.table.Ahead(source, tag); s != same || o != open {
+	if s, o := m.table.CountAhead(source, tag); s != same || o != open {
 		m.t.Fatalf("step %d: %d alike and open %v, want %d and %v", m.number, s, o, same, open)
 	}
 }
@@ -83,7 +83,7 @@ func (m *model) receive(source, tag int32) {
 	if source == AnySource && m.source || tag == AnyTag && m.tag {
 		i = -1
 	}
-	got := m.table.Find(source, tag)
+	got := m.table.FindUnexpected(source, tag)
 	switch {
 	case i < 0 && got == nil:
 		r := newReceive(m.number, source, tag)
@@ -98,7 +98,7 @@ func (m *model) receive(source, tag int32) {
 	case i < 0 || got != m.messages[i]:
 		m.t.Fatalf("step %d: receive from %d with tag %d finds %v, want message %d of the list", m.number, source, tag, got, i)
 	default:
-		m.table.Take(&got.kept)
+		m.table.RemoveUnexpected(&got.kept)
 		m.messages = slices.Delete(m.messages, i, i+1)
 	}
 }
@@ -108,11 +108,11 @@ func (m *model) arrive(source, tag int32) {
 	m.number++
 	x := newMessage(m.number, source, tag)
 	i := slices.IndexFunc(m.receives, func(r *rcv) bool { return fits(r.source, r.tag, x) })
-	got := m.table.Arrive(source, tag)
+	got := m.table.TakePosted(source, tag)
 	switch {
 	case i < 0 && got == nil:
 		m.messages = append(m.messages, x)
-		m.table.Keep(&x.kept, source, tag)
+		m.table.AddUnexpected(&x.kept, source, tag)
 	case i < 0 || got != m.receives[i]:
 		m.t.Fatalf("step %d: message from %d with tag %d goes to %v, want receive %d of the list", m.number, source, tag, got, i)
 	default:
@@ -132,13 +132,13 @@ func (m *model) withdraw(i int) {
 	if !r.posted.Posted() {
 		m.t.Fatalf("receive %d waits and says that it does not", r.number)
 	}
-	m.table.Withdraw(&r.posted)
+	m.table.RemovePosted(&r.posted)
 	m.receives = slices.Delete(m.receives, i, i+1)
 }
 
 func (m *model) take(i int) {
 	if i < len(m.messages) {
-		m.table.Take(&m.messages[i].kept)
+		m.table.RemoveUnexpected(&m.messages[i].kept)
 		m.messages = slices.Delete(m.messages, i, i+1)
 	}
 }
@@ -179,7 +179,7 @@ func (m *model) drain() {
 }
 
 func (m *model) checkCounts() {
-	if r, x := m.table.Waiting(); r != len(m.receives) || x != len(m.messages) {
+	if r, x := m.table.Lengths(); r != len(m.receives) || x != len(m.messages) {
 		m.t.Fatalf("step %d: %d receives and %d messages wait, want %d and %d", m.number, r, x, len(m.receives), len(m.messages))
 	}
 }
@@ -293,7 +293,7 @@ func TestConstantTime(t *testing.T) {
 		var table Table[rcv, msg]
 		for i := range n {
 			source, tag := key(i)
-			table.Keep(&newMessage(i, source, tag).kept, source, tag)
+			table.AddUnexpected(&newMessage(i, source, tag).kept, source, tag)
 			r := newReceive(i, source, tag)
 			table.Post(&r.posted, source, tag)
 		}
@@ -317,14 +317,14 @@ func TestPassingTags(t *testing.T) {
 		for range 100 {
 			tag++
 			table.Post(&r.posted, 1, tag)
-			if table.Arrive(1, tag) != r {
+			if table.TakePosted(1, tag) != r {
 				t.Fatal("the receive was not found")
 			}
-			table.Keep(&m.kept, 1, tag)
-			if table.Find(AnySource, tag) != m {
+			table.AddUnexpected(&m.kept, 1, tag)
+			if table.FindUnexpected(AnySource, tag) != m {
 				t.Fatal("the message was not found")
 			}
-			table.Take(&m.kept)
+			table.RemoveUnexpected(&m.kept)
 		}
 	}
 	pass()
@@ -345,16 +345,16 @@ func TestAllocs(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		table.Post(&r.posted, 1, 2)
 		table.Post(&wild.posted, AnySource, AnyTag)
-		if table.Arrive(1, 2) != r || table.Arrive(1, 2) != wild {
+		if table.TakePosted(1, 2) != r || table.TakePosted(1, 2) != wild {
 			t.Fatal("wrong order")
 		}
 		table.Post(&r.posted, 1, AnyTag)
-		table.Withdraw(&r.posted)
-		table.Keep(&m.kept, 1, 2)
-		if table.Find(1, AnyTag) != m {
+		table.RemovePosted(&r.posted)
+		table.AddUnexpected(&m.kept, 1, 2)
+		if table.FindUnexpected(1, AnyTag) != m {
 			t.Fatal("not found")
 		}
-		table.Take(&m.kept)
+		table.RemoveUnexpected(&m.kept)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -365,17 +365,17 @@ func BenchmarkKept(b *testing.B) {
 	for _, closed := range []bool{false, true} {
 		b.Run(map[bool]string{false: "open", true: "closed"}[closed], func(b *testing.B) {
 			var t Table[rcv, msg]
-			t.Close(closed, closed, nil)
+			t.Restrict(closed, closed, nil)
 			var ms [64]*msg
 			for i := range ms {
 				ms[i] = newMessage(i, 0, 0)
 			}
 			for b.Loop() {
 				for i, m := range ms {
-					t.Keep(&m.kept, 1, int32(i))
+					t.AddUnexpected(&m.kept, 1, int32(i))
 				}
 				for i := range ms {
-					t.Take(&t.Find(1, int32(i)).kept)
+					t.RemoveUnexpected(&t.FindUnexpected(1, int32(i)).kept)
 				}
 			}
 		})

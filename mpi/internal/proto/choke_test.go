@@ -21,7 +21,7 @@ func TestFlood(t *testing.T) {
 		bound = 64 << 10
 		ring  = 32 << 10 // what is in the transport when the sender learns of it
 	)
-	es := open(t, 2, nil, func(c *Config) { c.Unexpected = bound })
+	es := open(t, 2, nil, func(c *Config) { c.UnexpectedLimit = bound })
 	a, b := es[0], es[1]
 	hs := make([]Handle, count)
 	for i := range hs {
@@ -38,7 +38,7 @@ func TestFlood(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, waiting = b.Waiting(testContext)
+		_, waiting = b.QueueLengths(testContext)
 		if payload := b.store.held - waiting*nodeBytes; payload > bound/2+2*ring {
 			t.Fatalf("%d bytes are kept of %d messages", payload, waiting)
 		}
@@ -64,7 +64,7 @@ func TestFlood(t *testing.T) {
 				return fmt.Errorf("message %d came as number %d", n, i)
 			}
 		}
-		return e.Settle()
+		return e.FlushSends()
 	})
 	for a.peers[1].choked {
 		if err := errors.Join(a.pokeOnce(), b.pokeOnce()); err != nil {
@@ -82,7 +82,7 @@ func TestFlood(t *testing.T) {
 // TestCyclicFlood lets everybody flood the next before anybody receives.
 func TestCyclicFlood(t *testing.T) {
 	const n, count, size = 4, 400, 2000
-	es := open(t, n, nil, func(c *Config) { c.Unexpected = 20000 })
+	es := open(t, n, nil, func(c *Config) { c.UnexpectedLimit = 20000 })
 	each(t, es, func(self int, e *Engine) error {
 		var hs []Handle
 		for i := range count {
@@ -106,6 +106,6 @@ func TestCyclicFlood(t *testing.T) {
 				return err
 			}
 		}
-		return e.Settle()
+		return e.FlushSends()
 	})
 }

@@ -59,7 +59,7 @@ func (e *Engine) nextPiece(r *Request) {
 		return
 	}
 	from := t.offset
-	t.offset = min(from+e.peer(r.route.Peer).way.rules.Data, t.bytes)
+	t.offset = min(from+e.peer(r.route.Peer).way.rules.MaxData, t.bytes)
 	r.out.header, r.out.length = header(envelope{kind: kindData}, t.id, uint64(from))
 	r.out.body = r.buf[from:t.offset]
 	if err := e.post(r.route.Peer, &r.out); err != nil {

@@ -22,7 +22,7 @@ func (e *Engine) atOnce(from Route, buf []byte) bool {
 	if e.spin == 0 || from.Rank < 0 || from.Tag < 0 || !e.bare {
 		return false
 	}
-	if t := e.table(from.Context); t == &e.dead || !t.Idle() {
+	if t := e.table(from.Context); t == &e.dead || !t.Empty() {
 		return false
 	}
 	d.first, d.second = envelope{kind: kindEager, context: from.Context, Match: from.Match}.words()

@@ -132,7 +132,7 @@ func (p *paired) finish() {
 
 // Blocking receives whose message comes first, and those that others come before, get the messages that are theirs.
 func TestDirectReceivesKeepTheOrder(t *testing.T) {
-	es := open(t, 2, nil, func(c *Config) { c.Crowded = false })
+	es := open(t, 2, nil, func(c *Config) { c.Oversubscribed = false })
 	sizes := []int{0, 4, 8, 8, 8, 9, 100, 5000, 70000}
 	modes := []Mode{Standard, Standard, Standard, Synchronous}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -153,7 +153,7 @@ func TestDirectReceivesKeepTheOrder(t *testing.T) {
 		}
 		p.finish()
 	}
-	if rs, ms := es[1].Waiting(testContext); rs+ms != 0 {
+	if rs, ms := es[1].QueueLengths(testContext); rs+ms != 0 {
 		t.Errorf("%d receives and %d messages are left", rs, ms)
 	}
 }
@@ -161,7 +161,7 @@ func TestDirectReceivesKeepTheOrder(t *testing.T) {
 // A receive that steps aside before it begins does not take what another goroutine does meanwhile for its own.
 func TestDirectReceiveStepsAside(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the other goroutine runs when this one steps aside, and not before
-	es := open(t, 2, nil, func(c *Config) { c.Crowded = false })
+	es := open(t, 2, nil, func(c *Config) { c.Oversubscribed = false })
 	for _, tag := range []int32{9, 2, 1} {
 		if err := es[0].Send(to(0, 1, tag), []byte{byte(tag)}, Standard); err != nil {
 			t.Fatal(err)
@@ -176,7 +176,7 @@ func TestDirectReceiveStepsAside(t *testing.T) {
 	}
 	other := make(chan error, 1)
 	go func() { other <- receive(2) }() // becomes a request, since that of tag 9 comes before
-	es[1].breath = pollyield.Breath{}
+	es[1].breath = pollyield.Timer{}
 	if es[1].breath.Poll(); !es[1].breath.Due() {
 		t.Fatal("it will not step aside")
 	}

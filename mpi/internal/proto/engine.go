@@ -21,10 +21,10 @@ var (
 	ErrStale = errors.New("request has been completed or freed before")
 	// ErrState says that a request cannot do this now: it is active, or not persistent.
 	ErrState = errors.New("request is in the wrong state")
-	// ErrEnded says that the context of a receive or probe has been forgotten.
-	ErrEnded = errors.New("context has ended")
-	// ErrBroken says that a process of the set was lost, so that nothing that waits can be sure to complete.
-	ErrBroken = errors.New("a process was lost")
+	// ErrContextEnded says that the context of a receive or probe has been forgotten.
+	ErrContextEnded = errors.New("context has ended")
+	// ErrFailed says that a process of the set was lost, so that nothing that waits can be sure to complete.
+	ErrFailed = errors.New("a process was lost")
 )
 
 // Config says what an engine stands on.
@@ -35,27 +35,27 @@ type Config struct {
 	Self, Size int
 	// Address tells the fabric address of a process; nil if the domain needs none.
 	Address func(n int) []byte
-	// Bed is the one whose Wake the domain was opened with.
-	Bed Bed
-	// Crowded says that there are more processes than processors, so that spinning takes time from the one waited for.
-	Crowded bool
-	// Unexpected bounds the bytes kept of messages that came before their receives; 0 means 64 MiB.
-	Unexpected int
-	// Pinned bounds the bytes that stay registered with a device while no message needs them; 0 means 1 GiB.
-	Pinned int
-	// Times keeps the time; nil if nobody is to be asked for it.
-	Times Timekeeper
-	// Report is told what the user should know and no call fails for; it may be nil.
-	Report func(string)
-	// Record is what writes down what the engine does; nil: nothing does.
-	Record *perf.Recorder
+	// Waker is the one whose Wake the domain was opened with.
+	Waker Waker
+	// Oversubscribed says that there are more processes than processors, so that spinning takes time from the one waited for.
+	Oversubscribed bool
+	// UnexpectedLimit bounds the bytes kept of messages that came before their receives; 0 means 64 MiB.
+	UnexpectedLimit int
+	// PinnedLimit bounds the bytes that stay registered with a device while no message needs them; 0 means 1 GiB.
+	PinnedLimit int
+	// Clock keeps the time; nil if nobody is to be asked for it.
+	Clock ClockHandler
+	// Warn is told what the user should know and no call fails for; it may be nil.
+	Warn func(string)
+	// Recorder is what writes down what the engine does; nil: nothing does.
+	Recorder *perf.Recorder
 	// Trace is where messages are written down, one by one; nil: nowhere.
 	Trace *perf.Trace
 	// Owner is what Engine.Owner returns: who stands on the engine.
 	Owner any
-	// Missed tells whether a process that has closed in order should not have, as others still count on it; nil: always. It is
+	// Needed tells whether a process that has closed in order should not have, as others still count on it; nil: always. It is
 	// called with the engine's lock held.
-	Missed func(n int32) bool
+	Needed func(n int32) bool
 }
 
 // Engine carries the messages of one process. See the package comment.
@@ -92,7 +92,7 @@ type Engine struct {
 	book       *perf.Recorder // nil: nothing ever is
 	trace      *perf.Trace    // nil: messages are not written down
 	usual      uint64         // the kind of message that takes the short way, none if messages are written down
-	times      Timekeeper
+	times      ClockHandler
 	report     func(string)
 	complained bool // about registration
 
@@ -111,7 +111,7 @@ type Engine struct {
 
 	spin     int // polls before the processor is offered to others
 	offers   int // how often it was
-	breath   pollyield.Breath
+	breath   pollyield.Timer
 	parker   parker
 	sleeping bool // somebody sleeps on the transport
 	parked   int  // others that sleep on cond
@@ -133,13 +133,13 @@ func New(c Config) (*Engine, error) {
 		tables: map[uint32]*table{},
 		ended:  map[uint32]uint32{},
 		before: map[uint32]uint32{},
-		report: c.Report,
-		missed: c.Missed,
-		rec:    c.Record,
-		book:   c.Record,
+		report: c.Warn,
+		missed: c.Needed,
+		rec:    c.Recorder,
+		book:   c.Recorder,
 		trace:  c.Trace,
 		usual:  uint64(kindEager),
-		times:  c.Times,
+		times:  c.Clock,
 	}
 	if e.trace != nil {
 		e.usual = noKind
@@ -149,7 +149,7 @@ func New(c Config) (*Engine, error) {
 	if c.Address != nil {
 		e.addr = func(n int32) []byte { return c.Address(int(n)) }
 	}
-	if c.Crowded {
+	if c.Oversubscribed {
 		e.spin = spinCrowded
 	}
 	e.router, _ = c.Domain.(fabric.Router)
@@ -161,21 +161,21 @@ func New(c Config) (*Engine, error) {
 		routes = e.router.Routes()
 	}
 	for _, d := range routes {
-		w, err := newWay(d, cmp.Or(c.Pinned, 1<<30))
+		w, err := newWay(d, cmp.Or(c.PinnedLimit, 1<<30))
 		if err != nil {
 			return nil, err
 		}
 		e.ways = append(e.ways, w)
 	}
-	e.store.limit(c.Unexpected)
-	return e, e.findBed(c.Bed)
+	e.store.limit(c.UnexpectedLimit)
+	return e, e.findBed(c.Waker)
 }
 
 // Owner is that of the configuration.
 func (e *Engine) Owner() any { return e.owner }
 
 // findBed finds out where to sleep: arming once tells whether the domain has a descriptor.
-func (e *Engine) findBed(b Bed) error {
+func (e *Engine) findBed(b Waker) error {
 	fd, _, err := e.domain.Arm()
 	if err != nil {
 		return fmt.Errorf("arm the transport: %w", err)
@@ -244,10 +244,11 @@ func (e *Engine) stale(context uint32) bool {
 
 func numberOf(context uint32) uint32 { return context & (1<<ContextBits - 1) }
 
-// Expect is called before processes agree on the generation of a context with this number; Agreed follows. Others may have used
+// ExpectContext is called before processes agree on the generation of a context with this number; Agreed follows.
+// Others may have used
 // the number so often since it was used here that generations have come round, and the next looks like one that has ended. So
 // nothing of that number counts as ended until the next is known, since its first messages may come before that.
-func (e *Engine) Expect(number uint32) {
+func (e *Engine) ExpectContext(number uint32) {
 	e.lock()
 	defer e.unlock()
 	if last, ok := e.ended[number]; ok {
@@ -256,8 +257,8 @@ func (e *Engine) Expect(number uint32) {
 	}
 }
 
-// Agreed says which context it is. Those before have ended, and if this process does not take part in it, so has this one.
-func (e *Engine) Agreed(context uint32, joins bool) {
+// ContextAgreed says which context it is. Those before have ended, and if this process does not take part in it, so has this one.
+func (e *Engine) ContextAgreed(context uint32, joins bool) {
 	e.lock()
 	defer e.unlock()
 	number := numberOf(context)
@@ -268,13 +269,13 @@ func (e *Engine) Agreed(context uint32, joins bool) {
 		e.ended[number] = context - 1<<ContextBits
 	}
 	if ok && last != context {
-		e.forget(last, ErrEnded) // what came late of it meanwhile
+		e.forget(last, ErrContextEnded) // what came late of it meanwhile
 	}
 }
 
-// Forget ends a context. Receives that wait in it complete with err, probes end with ErrEnded, as later calls do;
+// EndContext ends a context. Receives that wait in it complete with err, probes end with ErrEnded, as later calls do;
 // messages that wait, or come later, are dropped.
-func (e *Engine) Forget(context uint32, err error) {
+func (e *Engine) EndContext(context uint32, err error) {
 	e.lock()
 	defer e.unlock()
 	e.ended[numberOf(context)] = context
@@ -318,11 +319,11 @@ func (e *Engine) answer(peer int32, k kind, w [5]uint64) {
 	}
 }
 
-// Waiting tells how many receives and messages wait in a context.
-func (e *Engine) Waiting(context uint32) (receives, messages int) {
+// QueueLengths tells how many receives and messages wait in a context.
+func (e *Engine) QueueLengths(context uint32) (receives, messages int) {
 	e.lock()
 	defer e.unlock()
-	return e.table(context).Waiting()
+	return e.table(context).Lengths()
 }
 
 // fail notes that a process was lost. Everything that waits ends with an error, unless the process has closed in order
@@ -332,9 +333,9 @@ func (e *Engine) fail(n int32, err error) {
 		return
 	}
 	if n < 0 {
-		err = fmt.Errorf("%w: this one, as its transport has failed: %w", ErrBroken, err)
+		err = fmt.Errorf("%w: this one, as its transport has failed: %w", ErrFailed, err)
 	} else {
-		err = fmt.Errorf("%w: process %d: %w", ErrBroken, n, err)
+		err = fmt.Errorf("%w: process %d: %w", ErrFailed, n, err)
 	}
 	if n >= 0 && errors.Is(err, fabric.ErrPeerClosed) && (e.leaving || e.missed != nil && !e.missed(n)) {
 		p := e.peer(n)
@@ -352,21 +353,21 @@ func (e *Engine) fail(n int32, err error) {
 func (e *Engine) Abort(err error) {
 	e.lock()
 	if e.broken == nil {
-		e.broken, e.plain = fmt.Errorf("%w: %w", ErrBroken, err), false
+		e.broken, e.plain = fmt.Errorf("%w: %w", ErrFailed, err), false
 	}
 	e.unpark()
 	e.unlock()
 }
 
-// Leave says that from now on processes may close without being missed.
-func (e *Engine) Leave() {
+// AllowFinalize says that from now on processes may close without being missed.
+func (e *Engine) AllowFinalize() {
 	e.lock()
 	e.leaving = true
 	e.unlock()
 }
 
-// Settle waits until everything that this process sends has gone.
-func (e *Engine) Settle() error {
+// FlushSends waits until everything that this process sends has gone.
+func (e *Engine) FlushSends() error {
 	e.lock()
 	defer e.unlock()
 	defer e.book.Leave(e.rec.Enter(perf.Finalize, -1, -1, 0))
@@ -392,11 +393,11 @@ func (e *Engine) Close() error {
 	return errors.Join(append(errs, e.domain.Close(), e.parker.close())...)
 }
 
-// Shares tells whether processes may share memory.
-func (e *Engine) Shares() bool { return e.sharer != nil }
+// CanShareMemory tells whether processes may share memory.
+func (e *Engine) CanShareMemory() bool { return e.sharer != nil }
 
-// Segment maps memory shared with peers, as [fabric.Sharer] does, and waits for them.
-func (e *Engine) Segment(op perf.Op, id uint64, peers []int, bytes int) (fabric.Segment, error) {
+// MapSegment maps memory shared with peers, as [fabric.Sharer] does, and waits for them.
+func (e *Engine) MapSegment(op perf.Op, id uint64, peers []int, bytes int) (fabric.Segment, error) {
 	e.lock()
 	defer e.unlock()
 	defer e.book.Leave(e.rec.Enter(op, -1, -1, bytes))
@@ -436,8 +437,8 @@ func (m *mapping) tried() bool {
 	return m.over
 }
 
-// Ring wakes a process that may wait for a word of a segment.
-func (e *Engine) Ring(n int) {
+// WakePeer wakes a process that may wait for a word of a segment.
+func (e *Engine) WakePeer(n int) {
 	e.lock()
 	e.sharer.Ring(n)
 	e.unlock()

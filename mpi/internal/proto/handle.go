@@ -17,8 +17,8 @@ func (e *Engine) Wait(h Handle) (Status, error) {
 	return st, err
 }
 
-// Collect is Wait as part of an operation that is recorded elsewhere.
-func (e *Engine) Collect(op perf.Op, h Handle) (Status, error) {
+// WaitAs is Wait as part of an operation that is recorded elsewhere.
+func (e *Engine) WaitAs(op perf.Op, h Handle) (Status, error) {
 	e.lock()
 	st, err := e.waitFor(h, op)
 	e.unlock()
@@ -164,9 +164,9 @@ func (e *Engine) TestAny(op perf.Op, hs []Handle) (i int, ok bool, err error) {
 	return i, true, nil
 }
 
-// Poke reports whether Wait would return at once, after some progress if it would not have. A stale handle is done:
+// PollCompleted reports whether Wait would return at once, after some progress if it would not have. A stale handle is done:
 // Wait says what is wrong with it.
-func (e *Engine) Poke(h Handle) (bool, error) {
+func (e *Engine) PollCompleted(h Handle) (bool, error) {
 	e.lock()
 	defer e.unlock()
 	if !h.over() {
@@ -213,7 +213,7 @@ func (e *Engine) Cancel(h Handle) error {
 			e.revoke(r, nil)
 			return nil
 		}
-		e.table(r.route.Context).Withdraw(&r.posted)
+		e.table(r.route.Context).RemovePosted(&r.posted)
 		r.status = Status{Source: AnySource, Tag: AnyTag, Cancelled: true}
 		e.complete(r, nil)
 	}

@@ -15,23 +15,24 @@ var (
 	ErrAnySource = errors.New("the communicator asserts that no receive leaves the source open")
 	// ErrAnyTag is the same for the tag.
 	ErrAnyTag = errors.New("the communicator asserts that no receive leaves the tag open")
-	// ErrShort says that a message was shorter than the buffer where all were asserted to fill theirs.
-	ErrShort = fmt.Errorf("%w: its length is another, and the communicator asserts that messages fill their buffers", ErrTruncate)
+	// ErrLengthMismatch says that a message was shorter than the buffer where all were asserted to fill theirs.
+	ErrLengthMismatch = fmt.Errorf("%w: the communicator asserts that every message has the length of its receive buffer",
+		ErrTruncate)
 )
 
 // Hints change how the messages of a context travel.
 type Hints struct {
 	// NoAnySource and NoAnyTag say that no receive of this process leaves source or tag open.
 	NoAnySource, NoAnyTag bool
-	// Exact says that messages which this process receives have the lengths of their buffers.
-	Exact bool
+	// ExactLength says that messages which this process receives have the lengths of their buffers.
+	ExactLength bool
 	// Epoch is not 0 while any process of the context has Exact set, and another at all of them after each change. It has
 	// EpochBits.
 	Epoch uint32
-	// Overtaking says that messages need not be matched in order.
-	Overtaking bool
-	// Eager is the longest message that is not announced, as far as the transport goes along; -1: what the transport says.
-	Eager int
+	// AllowOvertaking says that messages need not be matched in order.
+	AllowOvertaking bool
+	// EagerLimit is the longest message that is not announced, as far as the transport goes along; -1: what the transport says.
+	EagerLimit int
 	// Rail is the one of [Engine.Rails] that Read and Write of large messages take; -1: whichever suits.
 	Rail int
 	// Peers are the numbers of the processes by rank.
@@ -42,17 +43,17 @@ type Hints struct {
 const EpochBits = 24
 
 // plain tells whether messages of a context with these hints are sent like those of one without.
-func (h *Hints) plain() bool { return h.Epoch == 0 && h.Eager < 0 }
+func (h *Hints) plain() bool { return h.Epoch == 0 && h.EagerLimit < 0 }
 
-// Hint gives a context other hints. NoAnySource and NoAnyTag are not taken while receives wait that they would forbid; what
+// SetHints gives a context other hints. NoAnySource and NoAnyTag are not taken while receives wait that they would forbid; what
 // is returned has them as they are now.
-func (e *Engine) Hint(context uint32, h Hints) Hints {
+func (e *Engine) SetHints(context uint32, h Hints) Hints {
 	e.lock()
 	defer e.unlock()
 	if e.stale(context) {
 		return h
 	}
-	h.NoAnySource, h.NoAnyTag = e.table(context).Close(h.NoAnySource, h.NoAnyTag, waiting)
+	h.NoAnySource, h.NoAnyTag = e.table(context).Restrict(h.NoAnySource, h.NoAnyTag, waiting)
 	if e.hints == nil {
 		e.hints = map[uint32]*Hints{}
 	}
@@ -71,7 +72,7 @@ func (e *Engine) rehint() {
 	for _, h := range e.hints {
 		e.railed = e.railed || h.Rail >= 0
 		e.plain = e.plain && h.plain()
-		if h.Exact {
+		if h.ExactLength {
 			e.wantFrom = 1
 		}
 	}
@@ -116,9 +117,9 @@ func waiting(m *arrived) *match.Message[arrived] { return &m.waiting }
 func (e *Engine) forbidden(from Route) error {
 	t := e.table(from.Context)
 	switch {
-	case t.Takes(from.Rank, from.Tag):
+	case t.Allows(from.Rank, from.Tag):
 		return nil
-	case !t.Takes(from.Rank, 0):
+	case !t.Allows(from.Rank, 0):
 		return ErrAnySource
 	}
 	return ErrAnyTag
@@ -132,21 +133,21 @@ func (e *Engine) misfit(r *Request, bytes int) error {
 	if e.wantFrom == math.MaxInt {
 		return nil
 	}
-	if h := e.hints[r.route.Context]; h != nil && h.Exact {
-		return ErrShort
+	if h := e.hints[r.route.Context]; h != nil && h.ExactLength {
+		return ErrLengthMismatch
 	}
 	return nil
 }
 
 // shape is the form of a message as the hints of its context have it.
-func (h *Hints) shape(f Form, n int, rules *Rules) Form {
+func (h *Hints) shape(f Protocol, n int, rules *Thresholds) Protocol {
 	switch {
-	case h.Eager < 0:
+	case h.EagerLimit < 0:
 		return f
-	case n <= min(h.Eager, rules.Data):
+	case n <= min(h.EagerLimit, rules.MaxData):
 		return Eager
 	}
-	return max(f, Read)
+	return max(f, RendezvousRead)
 }
 
 // overtakes tells whether a message may be sent before others that wait for room: it is an offer, and nobody asks for its
@@ -156,7 +157,7 @@ func (e *Engine) overtakes(o *outgoing) bool {
 		return false
 	}
 	h := e.hints[o.req.route.Context]
-	return h != nil && h.Overtaking && h.Epoch == 0
+	return h != nil && h.AllowOvertaking && h.Epoch == 0
 }
 
 // ahead queues an offer before all that waits but other offers which came so.

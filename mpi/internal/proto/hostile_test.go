@@ -25,12 +25,12 @@ type hostility struct {
 func provoke(t testing.TB, w wrap) *hostility {
 	t.Helper()
 	tr := w(mem.NewHub(2).Transport())
-	h := &hostility{t: t, e: openOne(t, tr, 0, 2, func(c *Config) { c.Unexpected = 1 << 16 })}
+	h := &hostility{t: t, e: openOne(t, tr, 0, 2, func(c *Config) { c.UnexpectedLimit = 1 << 16 })}
 	h.d, h.ep = outsider(t, tr)
 	if p, ok := h.d.(fabric.Pairer); ok {
 		h.words = p.Words(0, false)
 	}
-	h.e.Hint(testContext, Hints{Exact: true, Epoch: 1, Eager: -1, Peers: []int32{0, 1}})
+	h.e.SetHints(testContext, Hints{ExactLength: true, Epoch: 1, EagerLimit: -1, Peers: []int32{0, 1}})
 	h.e.see(1, envelope{context: testContext, epoch: 1}) // so that receives are announced
 	for i, room := range []int{0, 10, 20000, 70000, 70000} {
 		b := guarded(room)
@@ -108,7 +108,7 @@ func (h *hostility) live() bool {
 	if _, err := h.d.Poll(evs[:]); err != nil {
 		h.t.Fatal(err)
 	}
-	_, err := h.e.Poke(h.hs[len(h.hs)-1])
+	_, err := h.e.PollCompleted(h.hs[len(h.hs)-1])
 	for range 8 { // Poke makes progress only for what is under way
 		h.e.lock()
 		err = h.e.poke()

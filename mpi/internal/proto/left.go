@@ -6,25 +6,26 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Lost is why not all of these processes can be counted on, as far as is known; nil if nothing is known against them.
-func (e *Engine) Lost(peers []int32) error {
+// PeerError is why not all of these processes can be counted on, as far as is known; nil if nothing is known against them.
+func (e *Engine) PeerError(peers []int32) error {
 	e.lock()
 	defer e.unlock()
 	e.progress() // news may have come
 	return cmp.Or(e.leftOf(peers), e.broken)
 }
 
-// Broken is why nothing that waits can be sure to complete; nil if it can.
-func (e *Engine) Broken() error {
+// Err is why nothing that waits can be sure to complete; nil if it can.
+func (e *Engine) Err() error {
 	e.lock()
 	defer e.unlock()
 	e.progress()
 	return e.broken
 }
 
-// Mail waits for any message of a context, or until more processes have left in order than lefts. It returns how many have. The
+// WaitMessageOrExit waits for any message of a context, or until more processes have left in order than lefts. It
+// returns how many have. The
 // operation op, which it is a part of, is shown meanwhile.
-func (e *Engine) Mail(op perf.Op, context uint32, lefts int) (int, error) {
+func (e *Engine) WaitMessageOrExit(op perf.Op, context uint32, lefts int) (int, error) {
 	e.lock()
 	defer e.unlock()
 	defer e.book.Leave(e.rec.Enter(op, -1, -1, 0))
@@ -36,12 +37,12 @@ func (e *Engine) Mail(op perf.Op, context uint32, lefts int) (int, error) {
 	return e.lefts, nil
 }
 
-// Gone is why nothing more comes from one of these processes in a context: it has left, and no message of the context
+// FinalizedPeer is why nothing more comes from one of these processes in a context: it has left, and no message of the context
 // waits; or nil.
-func (e *Engine) Gone(context uint32, peers []int32) error {
+func (e *Engine) FinalizedPeer(context uint32, peers []int32) error {
 	e.lock()
 	defer e.unlock()
-	if e.lefts == 0 || e.table(context).Find(AnySource, AnyTag) != nil {
+	if e.lefts == 0 || e.table(context).FindUnexpected(AnySource, AnyTag) != nil {
 		return nil
 	}
 	return e.leftOf(peers)

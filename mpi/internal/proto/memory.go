@@ -6,11 +6,11 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/regcache"
 )
 
-// Warm registers b with every device that needs it, so that the first message from or to it need not. It may be forgotten
+// Preregister registers b with every device that needs it, so that the first message from or to it need not. It may be forgotten
 // again like any other registration.
-func (e *Engine) Warm(b []byte) error {
+func (e *Engine) Preregister(b []byte) error {
 	return e.pins(func(c *regcache.Cache) error {
-		m, err := c.Hold(b)
+		m, err := c.Acquire(b)
 		if err != nil {
 			return err
 		}
@@ -18,27 +18,27 @@ func (e *Engine) Warm(b []byte) error {
 	})
 }
 
-// Pins are registrations for good, one for each device that needs one.
-type Pins struct{ held []func() error }
+// Registration are registrations for good, one for each device that needs one.
+type Registration struct{ held []func() error }
 
-// Keep registers b for good with every device that needs it.
-func (e *Engine) Keep(b []byte) (*Pins, error) {
-	k := new(Pins)
+// Register registers b for good with every device that needs it.
+func (e *Engine) Register(b []byte) (*Registration, error) {
+	k := new(Registration)
 	err := e.pins(func(c *regcache.Cache) error {
-		m, err := c.Keep(b)
+		m, err := c.Register(b)
 		if err == nil {
 			k.held = append(k.held, func() error { return c.Release(m) })
 		}
 		return err
 	})
 	if err != nil {
-		return nil, errors.Join(err, e.Drop(k))
+		return nil, errors.Join(err, e.Deregister(k))
 	}
 	return k, nil
 }
 
-// Drop ends a Keep.
-func (e *Engine) Drop(k *Pins) error {
+// Deregister ends a Keep.
+func (e *Engine) Deregister(k *Registration) error {
 	e.lock()
 	defer e.unlock()
 	var errs []error

@@ -28,12 +28,12 @@ func (p channelParker) kick() {
 
 func (p channelParker) close() error { return nil }
 
-// Bed is where an engine sleeps on a domain without a descriptor. It is made before the domain, whose Config wants
+// Waker is where an engine sleeps on a domain without a descriptor. It is made before the domain, whose Config wants
 // its Wake.
-type Bed struct{ channel channelParker }
+type Waker struct{ channel channelParker }
 
-// NewBed makes a bed.
-func NewBed() Bed { return Bed{newChannelParker()} }
+// NewWaker makes a bed.
+func NewWaker() Waker { return Waker{newChannelParker()} }
 
 // Wake ends the sleep of whoever sleeps, or the next one. It may be called from anywhere.
-func (b Bed) Wake() { b.channel.kick() }
+func (b Waker) Wake() { b.channel.kick() }

@@ -26,7 +26,7 @@ func (e *Engine) longCame(peer int32, v envelope, w [5]uint64, payload []byte) b
 	*p = part{bytes: len(payload), whole: int(w[0])}
 	e.linkTo(peer).InBy(perf.Parts, p.whole)
 	t := e.table(v.context)
-	r := t.Arrive(v.Rank, v.Tag)
+	r := t.TakePosted(v.Rank, v.Tag)
 	switch {
 	case r != nil:
 		e.met(peer, v, number, p.whole)
@@ -34,7 +34,7 @@ func (e *Engine) longCame(peer int32, v envelope, w [5]uint64, payload []byte) b
 	case t != &e.dead:
 		p.m = e.keep(peer, v, w, payload, p.whole)
 		p.m.number = number
-		t.Keep(&p.m.waiting, v.Rank, v.Tag)
+		t.AddUnexpected(&p.m.waiting, v.Rank, v.Tag)
 	}
 	return true
 }

@@ -18,15 +18,15 @@ func TestPartsMidway(t *testing.T) {
 			return b.Irecv(from(0, 1), buf[:2000]), nil
 		},
 		"matched probe": func(b *Engine, buf []byte) (Handle, error) {
-			m, st, _, err := b.Take(from(0, 1), true)
+			m, st, _, err := b.MatchedProbe(from(0, 1), true)
 			if err == nil && st.Bytes != len(whole) {
 				t.Errorf("a probe tells of %d bytes", st.Bytes)
 			}
-			return b.RecvFound(perf.Imrecv, m, buf), err
+			return b.RecvMatched(perf.Imrecv, m, buf), err
 		},
 		"end": func(b *Engine, buf []byte) (Handle, error) {
 			h := b.Irecv(from(0, 2), buf) // for which nothing comes
-			b.Forget(testContext, end)
+			b.EndContext(testContext, end)
 			return h, nil
 		},
 	} {

@@ -68,7 +68,7 @@ func (e *Engine) try(p *peer, o *outgoing) error {
 		if err := p.ep.Send(o.header[:o.length], o.body); err != nil {
 			return err
 		}
-		if !o.advance(p.way.rules.Part) {
+		if !o.advance(p.way.rules.FragmentSize) {
 			return nil
 		}
 	}
@@ -92,7 +92,7 @@ func (e *Engine) newPeer(n int32) *peer {
 type way struct {
 	domain    fabric.Domain
 	caps      fabric.Caps
-	rules     Rules
+	rules     Thresholds
 	transport perf.Transport
 	pins      *regcache.Cache // of memory that peers read or write, nil if it need not be registered
 	resender  fabric.Resender // nil if the domain is none
@@ -102,7 +102,7 @@ type way struct {
 // hold makes memory known to the device, if it has to be, until release.
 func (w *way) hold(b []byte) (regcache.Memory, error) {
 	if w.pins != nil {
-		return w.pins.Hold(b)
+		return w.pins.Acquire(b)
 	}
 	r, err := w.domain.Register(b)
 	return regcache.Memory{Remote: r.Remote, Local: r}, err
@@ -121,7 +121,7 @@ func newWay(d fabric.Domain, pinned int) (*way, error) {
 	w.resender, _ = d.(fabric.Resender)
 	w.railer, _ = d.(fabric.Railer)
 	var err error
-	if w.rules, err = RulesOf(w.caps); err != nil {
+	if w.rules, err = ThresholdsOf(w.caps); err != nil {
 		return nil, err
 	}
 	if w.caps.Read && !w.caps.Direct {
@@ -162,7 +162,7 @@ func (e *Engine) connect(n int32) error {
 func (p *peer) reopen() {
 	p.eager = -1
 	if p.ep != nil && p.head == nil && !p.choked && p.left == nil {
-		p.eager = p.way.rules.Eager
+		p.eager = p.way.rules.MaxEager
 	}
 }
 

@@ -2,8 +2,8 @@ package proto
 
 import "github.com/ibrun/ibrun/perf"
 
-// Found is a message taken out of matching by a matched probe. It is received once, with RecvFound.
-type Found struct{ m *arrived }
+// MatchedMessage is a message taken out of matching by a matched probe. It is received once, with RecvFound.
+type MatchedMessage struct{ m *arrived }
 
 func (m *arrived) status() Status {
 	return Status{Source: m.v.Rank, Tag: m.v.Tag, Bytes: m.bytes()}
@@ -11,7 +11,7 @@ func (m *arrived) status() Status {
 
 // find looks for a message that fits, once or until there is one.
 func (e *Engine) find(from Route, block bool) (*arrived, error) {
-	if m := e.table(from.Context).Find(from.Rank, from.Tag); m != nil {
+	if m := e.table(from.Context).FindUnexpected(from.Rank, from.Tag); m != nil {
 		return m, nil
 	}
 	if err := e.forbidden(from); err != nil {
@@ -26,11 +26,11 @@ func (e *Engine) find(from Route, block bool) (*arrived, error) {
 		return nil, err
 	}
 	t := e.table(from.Context)
-	if m := t.Find(from.Rank, from.Tag); m != nil {
+	if m := t.FindUnexpected(from.Rank, from.Tag); m != nil {
 		return m, nil
 	}
 	if t == &e.dead {
-		return nil, ErrEnded
+		return nil, ErrContextEnded
 	}
 	if err := e.forbidden(from); err != nil {
 		return nil, err
@@ -52,8 +52,8 @@ func (e *Engine) Probe(from Route, block bool) (st Status, ok bool, err error) {
 	return m.status(), true, nil
 }
 
-// Take is Probe, and takes the message so that no other receive gets it.
-func (e *Engine) Take(from Route, block bool) (f Found, st Status, ok bool, err error) {
+// MatchedProbe is Probe, and takes the message so that no other receive gets it.
+func (e *Engine) MatchedProbe(from Route, block bool) (f MatchedMessage, st Status, ok bool, err error) {
 	e.lock()
 	defer e.unlock()
 	began := e.rec.Begin(from.Op, 0)
@@ -61,14 +61,14 @@ func (e *Engine) Take(from Route, block bool) (f Found, st Status, ok bool, err 
 	e.rec.With(from.Peer, from.Tag)
 	e.rec.End(from.Op, 0, began)
 	if m == nil {
-		return Found{}, Status{}, false, err
+		return MatchedMessage{}, Status{}, false, err
 	}
-	e.table(from.Context).Take(&m.waiting)
-	return Found{m}, m.status(), true, nil
+	e.table(from.Context).RemoveUnexpected(&m.waiting)
+	return MatchedMessage{m}, m.status(), true, nil
 }
 
-// RecvFound begins to receive a message that Take returned. f is used up. It is recorded as op.
-func (e *Engine) RecvFound(op perf.Op, f Found, buf []byte) Handle {
+// RecvMatched begins to receive a message that Take returned. f is used up. It is recorded as op.
+func (e *Engine) RecvMatched(op perf.Op, f MatchedMessage, buf []byte) Handle {
 	e.lock()
 	defer e.unlock()
 	began := e.rec.Begin(op, len(buf))

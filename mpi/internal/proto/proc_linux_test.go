@@ -44,8 +44,8 @@ func partner(text string) error {
 	} else {
 		err = exchangeSizes(e, 1)
 	}
-	e.Leave()
-	return errors.Join(err, e.Settle(), e.Close())
+	e.AllowFinalize()
+	return errors.Join(err, e.FlushSends(), e.Close())
 }
 
 func shmEngine(self, first int) (*Engine, error) {
@@ -57,7 +57,7 @@ func shmEngine(self, first int) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(Config{Domain: d, Self: self, Size: 2, Crowded: true})
+	return New(Config{Domain: d, Self: self, Size: 2, Oversubscribed: true})
 }
 
 // pair starts the second process, runs f as the first, and waits for both.
@@ -72,8 +72,8 @@ func pair(t testing.TB, n, size int, f func(e *Engine) error) {
 	e, err := shmEngine(0, os.Getpid())
 	if err == nil {
 		err = f(e)
-		e.Leave()
-		err = errors.Join(err, e.Settle())
+		e.AllowFinalize()
+		err = errors.Join(err, e.FlushSends())
 	}
 	if err != nil {
 		t.Error(err)

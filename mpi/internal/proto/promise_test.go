@@ -12,7 +12,7 @@ func TestPromise(t *testing.T) {
 	e := open(t, 1, nil, nil)[0]
 	failed := errors.New("failed")
 	for _, want := range []error{nil, failed} {
-		h := e.Promise()
+		h := e.StartGrequest()
 		if _, done, err := e.Test(h); done || err != nil {
 			t.Fatalf("done: %v, %v", done, err)
 		}
@@ -28,24 +28,24 @@ func TestPromise(t *testing.T) {
 			waited <- err
 		}()
 		sleepers(e, 1)
-		e.Fulfil(h, want)
+		e.CompleteGrequest(h, want)
 		if err := <-waited; err != want {
 			t.Errorf("got %v, want %v", err, want)
 		}
-		e.Fulfil(h, failed) // does nothing
+		e.CompleteGrequest(h, failed) // does nothing
 		if _, err := e.Wait(h); err != ErrStale {
 			t.Errorf("waited for twice: %v", err)
 		}
 	}
-	h := e.Promise()
+	h := e.StartGrequest()
 	if err := e.Free(h); err != nil {
 		t.Fatal(err)
 	}
-	e.Fulfil(h, failed)
-	if next := e.Promise(); next.r != h.r || next.gen == h.gen {
+	e.CompleteGrequest(h, failed)
+	if next := e.StartGrequest(); next.r != h.r || next.gen == h.gen {
 		t.Error("a promise that was let go has not ended")
 	} else {
-		e.Fulfil(next, nil)
+		e.CompleteGrequest(next, nil)
 	}
 }
 
@@ -65,11 +65,11 @@ func TestQuiet(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := e.Quiet(perf.Disconnect, testContext); err != nil {
+		if err := e.WaitContextIdle(perf.Disconnect, testContext); err != nil {
 			return err
 		}
 		for _, h := range []Handle{recv, send} {
-			if done, err := e.Poke(h); !done || err != nil {
+			if done, err := e.PollCompleted(h); !done || err != nil {
 				return errors.Join(err, errors.New("it is under way"))
 			}
 		}

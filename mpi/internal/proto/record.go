@@ -2,11 +2,11 @@ package proto
 
 import "github.com/ibrun/ibrun/perf"
 
-// Begin is called when an operation of several of the engine's calls begins; see perf.Recorder.
-func (e *Engine) Begin(op perf.Op, n int) (began uint64) { return e.rec.Begin(op, n) }
+// BeginOp is called when an operation of several of the engine's calls begins; see perf.Recorder.
+func (e *Engine) BeginOp(op perf.Op, n int) (began uint64) { return e.rec.Begin(op, n) }
 
-// End is called when what Begin was told of has ended.
-func (e *Engine) End(op perf.Op, n int, began uint64) {
+// EndOp is called when what Begin was told of has ended.
+func (e *Engine) EndOp(op perf.Op, n int, began uint64) {
 	if e.rec == nil {
 		return
 	}
@@ -15,8 +15,8 @@ func (e *Engine) End(op perf.Op, n int, began uint64) {
 	e.unlock()
 }
 
-// Recording switches recording on, as it is at the start, or off.
-func (e *Engine) Recording(on bool) {
+// SetRecording switches recording on, as it is at the start, or off.
+func (e *Engine) SetRecording(on bool) {
 	e.lock()
 	defer e.unlock()
 	if on == (e.rec != nil) || e.book == nil {
@@ -32,16 +32,16 @@ func (e *Engine) Recording(on bool) {
 	}
 }
 
-// Progress records how far the program says it is.
-func (e *Engine) Progress(done, total uint64) {
+// RecordProgress records how far the program says it is.
+func (e *Engine) RecordProgress(done, total uint64) {
 	e.lock()
 	e.book.Progress(done, total)
 	e.unlock()
 }
 
-// Trace has operations and messages written to the trace of the configuration from now on, at times by a clock. No
+// StartTrace has operations and messages written to the trace of the configuration from now on, at times by a clock. No
 // operation may be under way.
-func (e *Engine) Trace(now func() int64) {
+func (e *Engine) StartTrace(now func() int64) {
 	e.lock()
 	e.book.Trace(e.trace, now)
 	e.unlock()
@@ -59,7 +59,7 @@ func (e *Engine) linkTo(n int32) *perf.Link {
 // queues records how much waits in a context where a receive is about to.
 func (e *Engine) queues(context uint32) {
 	if e.rec != nil {
-		e.rec.Matched(e.table(context).Waiting())
+		e.rec.Matched(e.table(context).Lengths())
 	}
 }
 

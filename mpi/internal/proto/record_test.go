@@ -16,7 +16,7 @@ import (
 func recorders(t *testing.T, n int, w wrap) []*Engine {
 	return open(t, n, w, func(c *Config) {
 		var err error
-		c.Record, err = perf.NewRecorder(make([]byte, perf.PageBytes), perf.Identity{Rank: c.Self, Size: n}, perf.On)
+		c.Recorder, err = perf.NewRecorder(make([]byte, perf.PageBytes), perf.Identity{Rank: c.Self, Size: n}, perf.On)
 		if err != nil {
 			t.Fatal(err)
 		}

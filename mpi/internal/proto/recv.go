@@ -69,16 +69,16 @@ func (e *Engine) Irecv(from Route, buf []byte) Handle {
 func (e *Engine) receive(r *Request) {
 	r.err = nil
 	r.status = Status{}
-	if r.route.Rank == Nobody {
-		r.status = Status{Source: Nobody, Tag: AnyTag}
+	if r.route.Rank == ProcNull {
+		r.status = Status{Source: ProcNull, Tag: AnyTag}
 		e.complete(r, nil)
 		return
 	}
 	t := e.table(r.route.Context)
-	m := t.Find(r.route.Rank, r.route.Tag)
+	m := t.FindUnexpected(r.route.Rank, r.route.Tag)
 	if m == nil {
 		if t == &e.dead {
-			e.complete(r, ErrEnded)
+			e.complete(r, ErrContextEnded)
 			return
 		}
 		if !t.Post(&r.posted, r.route.Rank, r.route.Tag) {
@@ -88,7 +88,7 @@ func (e *Engine) receive(r *Request) {
 		}
 		return
 	}
-	t.Take(&m.waiting)
+	t.RemoveUnexpected(&m.waiting)
 	e.accept(r, m)
 }
 
@@ -164,7 +164,7 @@ func (e *Engine) arrive(peer int32, b []byte) bool {
 		if uint64(uint32(first)) != e.usual || source < 0 || tag < 0 {
 			return e.handle(peer, b)
 		}
-		r := e.table(uint32(first>>32)).Arrive(source, tag)
+		r := e.table(uint32(first>>32)).TakePosted(source, tag)
 		if r == nil {
 			return e.handle(peer, b)
 		}
@@ -241,7 +241,7 @@ func (e *Engine) incoming(peer int32, v envelope, w [5]uint64, payload []byte) b
 		e.linkTo(peer).In(len(payload))
 	}
 	t := e.table(v.context)
-	r := t.Arrive(v.Rank, v.Tag)
+	r := t.TakePosted(v.Rank, v.Tag)
 	if r == nil {
 		if t == &e.dead {
 			e.answer(peer, v.kind, w)
@@ -249,7 +249,7 @@ func (e *Engine) incoming(peer int32, v envelope, w [5]uint64, payload []byte) b
 		}
 		m := e.keep(peer, v, w, payload, len(payload))
 		m.number = number
-		t.Keep(&m.waiting, v.Rank, v.Tag)
+		t.AddUnexpected(&m.waiting, v.Rank, v.Tag)
 		return true
 	}
 	if e.trace != nil {

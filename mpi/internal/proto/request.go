@@ -47,7 +47,7 @@ type Match struct {
 const (
 	AnySource = match.AnySource
 	AnyTag    = match.AnyTag
-	Nobody    = -3
+	ProcNull  = -3
 )
 
 // state of a request:
@@ -156,11 +156,11 @@ func (e *Engine) byID(id uint64) *Request {
 
 func (r *Request) handle() Handle { return Handle{r, r.gen} }
 
-// Numbers are h as two numbers, which name it to Named.
-func (h Handle) Numbers() (a, b uint64) { return uint64(h.r.index), h.gen }
+// Encode are h as two numbers, which name it to Named.
+func (h Handle) Encode() (a, b uint64) { return uint64(h.r.index), h.gen }
 
-// Named is the handle with these numbers.
-func (e *Engine) Named(a, b uint64) Handle {
+// DecodeHandle is the handle with these numbers.
+func (e *Engine) DecodeHandle(a, b uint64) Handle {
 	e.lock()
 	defer e.unlock()
 	return Handle{&e.requests[a/slab][a%slab], b}

@@ -37,15 +37,15 @@ func TestForget(t *testing.T) {
 	send(old(to(0, 1, 2)), 10, Synchronous)
 	send(old(to(0, 1, 2)), 50000, Standard)
 	for {
-		if _, n := b.Waiting(7); n == len(sends) {
+		if _, n := b.QueueLengths(7); n == len(sends) {
 			break
 		}
 	}
-	b.Forget(7, gone)
+	b.EndContext(7, gone)
 	if _, err := b.Wait(posted); !errors.Is(err, gone) {
 		t.Errorf("receive that waited: %v", err)
 	}
-	if err := <-probe; !errors.Is(err, ErrEnded) {
+	if err := <-probe; !errors.Is(err, ErrContextEnded) {
 		t.Errorf("probe that waited: %v", err)
 	}
 	// These come late.
@@ -57,7 +57,7 @@ func TestForget(t *testing.T) {
 	if err != nil || st != (Status{Source: 0, Tag: 3, Bytes: 4}) {
 		t.Errorf("the context's next use: %+v, %v", st, err)
 	}
-	if err := b.Settle(); err != nil {
+	if err := b.FlushSends(); err != nil {
 		t.Fatal(err)
 	}
 	for i, h := range sends {
@@ -65,10 +65,10 @@ func TestForget(t *testing.T) {
 			t.Errorf("send %d: %v", i, err)
 		}
 	}
-	if _, err := b.Recv(old(from(0, 3)), nil); !errors.Is(err, ErrEnded) {
+	if _, err := b.Recv(old(from(0, 3)), nil); !errors.Is(err, ErrContextEnded) {
 		t.Errorf("receive in a context that has ended: %v", err)
 	}
-	if _, _, err := b.Probe(old(from(0, 3)), false); !errors.Is(err, ErrEnded) {
+	if _, _, err := b.Probe(old(from(0, 3)), false); !errors.Is(err, ErrContextEnded) {
 		t.Errorf("probe in a context that has ended: %v", err)
 	}
 	if b.store.held != 0 {
@@ -82,8 +82,8 @@ func TestExpect(t *testing.T) {
 	a, b := es[0], es[1]
 	in := func(context uint32, r Route) Route { r.Context = context; return r }
 	const number, last, next = 7, 7 | 9<<ContextBits, 7 | 3<<ContextBits
-	b.Forget(last, ErrEnded)
-	b.Expect(number)
+	b.EndContext(last, ErrContextEnded)
+	b.ExpectContext(number)
 	late, err := a.Isend(in(last, to(0, 1, 1)), make([]byte, 10), Synchronous)
 	if err != nil {
 		t.Fatal(err)
@@ -94,20 +94,20 @@ func TestExpect(t *testing.T) {
 	if err := b.pokeOnce(); err != nil {
 		t.Fatal(err)
 	}
-	b.Agreed(next, true)
+	b.ContextAgreed(next, true)
 	if st, err := b.Recv(in(next, from(0, AnyTag)), make([]byte, 5)); err != nil || st.Bytes != 5 {
 		t.Errorf("%+v, %v", st, err)
 	}
 	if _, err := a.Wait(late); err != nil {
 		t.Error(err)
 	}
-	if r, m := b.Waiting(last); r+m != 0 {
+	if r, m := b.QueueLengths(last); r+m != 0 {
 		t.Errorf("%d receives and %d messages of the last use wait", r, m)
 	}
-	b.Expect(number)
-	b.Agreed(next+1<<ContextBits, false)
+	b.ExpectContext(number)
+	b.ContextAgreed(next+1<<ContextBits, false)
 	for _, context := range []uint32{next - 1<<ContextBits, next + 1<<ContextBits} {
-		if _, err := b.Recv(in(context, from(0, AnyTag)), nil); !errors.Is(err, ErrEnded) {
+		if _, err := b.Recv(in(context, from(0, AnyTag)), nil); !errors.Is(err, ErrContextEnded) {
 			t.Errorf("context %#x: %v", context, err)
 		}
 	}
@@ -149,7 +149,7 @@ func TestReadFindsOut(t *testing.T) {
 	if _, err := es[0].Isend(to(0, 1, 1), make([]byte, 50000), Standard); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := es[1].Recv(from(0, 1), make([]byte, 50000)); !errors.Is(err, ErrBroken) {
+	if _, err := es[1].Recv(from(0, 1), make([]byte, 50000)); !errors.Is(err, ErrFailed) {
 		t.Error(err)
 	}
 }
@@ -159,7 +159,7 @@ func TestTestAtTheEnd(t *testing.T) {
 	for name, test := range map[string]func(e *Engine, h Handle) (Status, bool, error){
 		"Test": (*Engine).Test,
 		"Poke": func(e *Engine, h Handle) (Status, bool, error) {
-			if ok, err := e.Poke(h); !ok || err != nil {
+			if ok, err := e.PollCompleted(h); !ok || err != nil {
 				return Status{}, ok, err
 			}
 			st, err := e.Wait(h)
@@ -182,7 +182,7 @@ func TestTestAtTheEnd(t *testing.T) {
 			if st, ok, err := test(es[1], first); st.Bytes != 8 || !ok || err != nil {
 				t.Errorf("%+v, %v, %v", st, ok, err)
 			}
-			if _, _, err := test(es[1], second); !errors.Is(err, ErrBroken) {
+			if _, _, err := test(es[1], second); !errors.Is(err, ErrFailed) {
 				t.Errorf("the one for which nothing came: %v", err)
 			}
 		})

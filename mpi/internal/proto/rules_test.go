@@ -51,19 +51,19 @@ func (e counting) Send(header, payload []byte) error {
 
 // travelled says which form the messages that were counted tell of, and in how many pieces, which they do not tell of every
 // form.
-func (c *tally) travelled() (f Form, pieces int) {
+func (c *tally) travelled() (f Protocol, pieces int) {
 	n := func(k kind) int { return int(c.sent[k].Load()) }
 	switch {
 	case n(kindEager) > 0:
 		return Eager, n(kindEager)
 	case n(kindLong) > 0:
-		return Parts, n(kindLong) + n(kindMore)
+		return Fragmented, n(kindLong) + n(kindMore)
 	case n(kindSend) > 0:
-		return Copied, n(kindData)
+		return RendezvousCopy, n(kindData)
 	case n(kindHelp) > 0:
-		return Shared, 0
+		return RendezvousShared, 0
 	}
-	return Read, 0
+	return RendezvousRead, 0
 }
 
 // TestForms: around each length at which the rules change the form, an engine does what they say.
@@ -84,11 +84,12 @@ func TestForms(t *testing.T) {
 				stream = streaming{}.Stream()
 			}
 			for _, edge := range []int{
-				1, r.Eager, r.Eager + r.Part, stream, ShareFrom, stream + ShareFrom, 16 << 10, r.Data, 2 * r.Data, 1 << 20,
+				1, r.MaxEager, r.MaxEager + r.FragmentSize, stream, MinShared, stream + MinShared, 16 << 10, r.MaxData,
+				2 * r.MaxData, 1 << 20,
 			} {
 				for n := max(edge-1, 0); n <= edge+1; n++ {
-					want := r.Form(n, stream, tw.pairing)
-					if err := trip(t, es, count, n, want, r.Pieces(want, n)); err != nil {
+					want := r.Choose(n, stream, tw.pairing)
+					if err := trip(t, es, count, n, want, r.FragmentCount(want, n)); err != nil {
 						t.Errorf("%d bytes: %v", n, err)
 					}
 				}
@@ -97,7 +98,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-func trip(t *testing.T, es []*Engine, count *tally, n int, want Form, parts int) error {
+func trip(t *testing.T, es []*Engine, count *tally, n int, want Protocol, parts int) error {
 	for k := range count.sent {
 		count.sent[k].Store(0)
 	}
@@ -117,16 +118,16 @@ func trip(t *testing.T, es []*Engine, count *tally, n int, want Form, parts int)
 
 // TestMostParts: however long a transport wants messages to go in parts, an engine takes no longer ones.
 func TestMostParts(t *testing.T) {
-	r, err := RulesOf(fabric.Caps{MaxSend: 4096, Eager: 4096, Read: true})
+	r, err := ThresholdsOf(fabric.Caps{MaxSend: 4096, Eager: 4096, Read: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n, want := range map[int]Form{maxLong: Parts, maxLong + 1: Read} {
-		if got := r.Form(n, 1<<30, false); got != want {
+	for n, want := range map[int]Protocol{maxLong: Fragmented, maxLong + 1: RendezvousRead} {
+		if got := r.Choose(n, 1<<30, false); got != want {
 			t.Errorf("%d bytes: form %d, want %d", n, got, want)
 		}
 	}
-	if _, err := RulesOf(fabric.Caps{MaxSend: maxHeader, Eager: maxHeader}); err == nil {
+	if _, err := ThresholdsOf(fabric.Caps{MaxSend: maxHeader, Eager: maxHeader}); err == nil {
 		t.Error("a transport without room for a byte was taken")
 	}
 }

@@ -32,7 +32,7 @@ func shmPair(t *testing.T) (es [2]*Engine) {
 	}
 	for i, d := range ds {
 		var err error
-		if es[i], err = New(Config{Domain: d, Self: i, Size: 2, Crowded: true}); err != nil {
+		if es[i], err = New(Config{Domain: d, Self: i, Size: 2, Oversubscribed: true}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { es[i].Close() }) // the other may have gone
@@ -74,7 +74,7 @@ func TestSegmentSleeps(t *testing.T) {
 }
 
 func mapAndClose(e *Engine, id uint64) error {
-	s, err := e.Segment(perf.Barrier, id, []int{0, 1}, 4096)
+	s, err := e.MapSegment(perf.Barrier, id, []int{0, 1}, 4096)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func TestSegmentLost(t *testing.T) {
 	if err := es[0].Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-ended; !errors.Is(err, ErrBroken) {
+	if err := <-ended; !errors.Is(err, ErrFailed) {
 		t.Errorf("a segment that nobody has made: %v", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 // Send sends buf and returns when it may be used again; in mode Synchronous, when the message has been matched.
 func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
-	if to.Peer == Nobody {
-		e.End(to.Op, 0, 0)
+	if to.Peer == ProcNull {
+		e.EndOp(to.Op, 0, 0)
 		return nil
 	}
 	e.lock()
@@ -56,7 +56,7 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 	}
 	r := e.take()
 	r.send, r.mode, r.route, r.buf = true, mode, to, buf
-	if to.Peer == Nobody {
+	if to.Peer == ProcNull {
 		r.status = empty
 		e.complete(r, nil)
 		h := r.handle()
@@ -93,7 +93,7 @@ func (e *Engine) start(r *Request) error {
 	err := e.broken
 	switch {
 	case err != nil:
-	case r.route.Peer == Nobody:
+	case r.route.Peer == ProcNull:
 		e.complete(r, nil)
 	case r.mode == Buffered:
 		err = e.buffered(r)
@@ -132,12 +132,12 @@ func (e *Engine) announce(r *Request) error {
 	if r.mode != Synchronous {
 		stream = p.ep.Stream()
 	}
-	form := p.way.rules.Form(len(r.buf), stream, e.pairer != nil)
+	form := p.way.rules.Choose(len(r.buf), stream, e.pairer != nil)
 	if h != nil {
 		form = h.shape(form, len(r.buf), &p.way.rules)
 	}
 	switch {
-	case p.choked || form > Parts:
+	case p.choked || form > Fragmented:
 		if err := e.propose(r); err != nil {
 			return err
 		}
@@ -145,10 +145,10 @@ func (e *Engine) announce(r *Request) error {
 		v.kind = kindSync
 		o.header, o.length = header(v, r.id())
 		o.body = r.buf
-	case form == Parts:
+	case form == Fragmented:
 		v.kind = kindLong
 		o.header, o.length = header(v, uint64(len(r.buf)))
-		o.body, o.rest = r.buf[:p.way.rules.Part], r.buf[p.way.rules.Part:]
+		o.body, o.rest = r.buf[:p.way.rules.FragmentSize], r.buf[p.way.rules.FragmentSize:]
 	default:
 		v.kind = kindEager
 		o.header, o.length = header(v)
@@ -226,7 +226,7 @@ var unreadable = regcache.Memory{Remote: fabric.RemoteKey{Addr: noWord, Key: noW
 
 // copiable tells whether an error of registration means that the bytes have to be copied, and tells the user so once.
 func (e *Engine) copiable(err error) bool {
-	if !errors.Is(err, regcache.ErrNoRoom) && !errors.Is(err, regcache.ErrUnfit) {
+	if !errors.Is(err, regcache.ErrNoRoom) && !errors.Is(err, regcache.ErrNotRegistrable) {
 		return false
 	}
 	if !e.complained && e.report != nil {

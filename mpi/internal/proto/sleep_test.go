@@ -60,7 +60,7 @@ func TestNobodyForgotten(t *testing.T) {
 					runtime.Gosched()
 				}
 				atomic.StoreUint64(&word, 1)
-				other.Ring(0)
+				other.WakePeer(0)
 			},
 			func() { _, err := other.Recv(from(0, 9), make([]byte, 20000)); must(err) },
 		}
@@ -109,14 +109,14 @@ func TestBreakWakesAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, c := range ended {
-		if err := <-c; !errors.Is(err, ErrBroken) || !errors.Is(err, fabric.ErrPeerDown) {
+		if err := <-c; !errors.Is(err, ErrFailed) || !errors.Is(err, fabric.ErrPeerDown) {
 			t.Errorf("wait %d: %v", i, err)
 		}
 	}
-	if err := e.Send(to(0, 1, 1), nil, Standard); !errors.Is(err, ErrBroken) {
+	if err := e.Send(to(0, 1, 1), nil, Standard); !errors.Is(err, ErrFailed) {
 		t.Errorf("send afterwards: %v", err)
 	}
-	if err := e.Settle(); err != nil && !errors.Is(err, ErrBroken) {
+	if err := e.FlushSends(); err != nil && !errors.Is(err, ErrFailed) {
 		t.Error(err)
 	}
 }
@@ -141,7 +141,7 @@ func TestSendFindsOut(t *testing.T) {
 				es[0].unlock()
 			}
 		}
-		if !errors.Is(err, ErrBroken) {
+		if !errors.Is(err, ErrFailed) {
 			t.Errorf("connected %v: %v", connected, err)
 		}
 	}
@@ -150,8 +150,8 @@ func TestSendFindsOut(t *testing.T) {
 // TestSettleAfterClose: what waits for room on its way to a process that has left in order keeps nobody.
 func TestSettleAfterClose(t *testing.T) {
 	es := open(t, 2, nil, nil)
-	es[0].Leave()
-	es[1].Leave()
+	es[0].AllowFinalize()
+	es[1].AllowFinalize()
 	var hs []Handle
 	for range 40 {
 		h, err := es[0].Isend(to(0, 1, 1), make([]byte, 4000), Standard)
@@ -163,7 +163,7 @@ func TestSettleAfterClose(t *testing.T) {
 	if err := es[1].Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := es[0].Settle(); err != nil {
+	if err := es[0].FlushSends(); err != nil {
 		t.Fatal(err)
 	}
 	_, err := es[0].Wait(hs[len(hs)-1])
@@ -176,7 +176,7 @@ func TestSettleAfterClose(t *testing.T) {
 func TestCopiesToClosed(t *testing.T) {
 	es := open(t, 2, twist{noRead: true}.wrap, nil)
 	a, b := es[0], es[1]
-	a.Leave()
+	a.AllowFinalize()
 	b.Irecv(from(0, 1), make([]byte, 100000))
 	h, err := a.Isend(to(0, 1, 1), make([]byte, 100000), Standard)
 	if err != nil {
@@ -264,7 +264,7 @@ func TestDomainBreaks(t *testing.T) {
 	}, nil)
 	broken.Store(true)
 	_, err := es[0].Recv(from(0, 1), nil)
-	if !errors.Is(err, errDomain) || !errors.Is(err, ErrBroken) || strings.Contains(err.Error(), "process -1") {
+	if !errors.Is(err, errDomain) || !errors.Is(err, ErrFailed) || strings.Contains(err.Error(), "process -1") {
 		t.Error(err)
 	}
 }

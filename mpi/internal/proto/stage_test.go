@@ -47,7 +47,7 @@ func staged(t testing.TB, n int, w wrap) *stage {
 			}
 			return d
 		}}
-	}, func(c *Config) { c.Crowded = false })
+	}, func(c *Config) { c.Oversubscribed = false })
 	return s
 }
 
@@ -212,7 +212,7 @@ func TestNotDirect(t *testing.T) {
 			return err
 		}, 0},
 		"announced": {from(1, 7), func(e, _ *Engine) error {
-			e.Hint(testContext+1, Hints{Exact: true, Epoch: 1, Eager: -1, Peers: []int32{0, 1}})
+			e.SetHints(testContext+1, Hints{ExactLength: true, Epoch: 1, EagerLimit: -1, Peers: []int32{0, 1}})
 			return nil
 		}, 0},
 	} {
@@ -242,11 +242,11 @@ func TestNotDirect(t *testing.T) {
 // TestDirectEnded: nothing is received in a context that has ended, also if something comes.
 func TestDirectEnded(t *testing.T) {
 	s := staged(t, 2, nil)
-	s.es[0].Forget(testContext, nil)
+	s.es[0].EndContext(testContext, nil)
 	if err := s.es[1].Send(to(1, 0, 7), []byte{1}, Standard); err != nil {
 		t.Fatal(err)
 	}
-	if st, err := s.recv(from(1, 7), make([]byte, 1), func(int) {}); !errors.Is(err, ErrEnded) || s.polls != 0 {
+	if st, err := s.recv(from(1, 7), make([]byte, 1), func(int) {}); !errors.Is(err, ErrContextEnded) || s.polls != 0 {
 		t.Errorf("%+v, %v, %d polls", st, err, s.polls)
 	}
 }
@@ -273,7 +273,7 @@ func TestDirectBroken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := staged(t, 2, nil)
 			_, err := s.recv(from(1, 7), make([]byte, 1), once(func() { c.end(s) }))
-			if !errors.Is(err, ErrBroken) || !errors.Is(err, c.want) {
+			if !errors.Is(err, ErrFailed) || !errors.Is(err, c.want) {
 				t.Error(err)
 			}
 			if s.direct != 1 || s.es[0].direct.buf != nil {
@@ -313,7 +313,7 @@ func TestDirectLetsIn(t *testing.T) {
 
 // TestDirectOrder: of two goroutines that receive the same, the one that began first gets what comes first.
 func TestDirectOrder(t *testing.T) {
-	es := open(t, 2, nil, func(c *Config) { c.Crowded = false })
+	es := open(t, 2, nil, func(c *Config) { c.Oversubscribed = false })
 	b := make([]byte, 2)
 	ended := make(chan error)
 	for i := range b {
@@ -322,7 +322,7 @@ func TestDirectOrder(t *testing.T) {
 			ended <- err
 		}()
 		for n := -1; n != i+1; runtime.Gosched() {
-			n, _ = es[0].Waiting(testContext)
+			n, _ = es[0].QueueLengths(testContext)
 		}
 	}
 	for i := range b {
@@ -338,7 +338,7 @@ func TestDirectOrder(t *testing.T) {
 // TestDirectNoEnvelope: an envelope of zeros is no message, whatever was received before.
 func TestDirectNoEnvelope(t *testing.T) {
 	tr := mem.NewHub(2).Transport()
-	e := openOne(t, tr, 0, 2, func(c *Config) { c.Crowded = false })
+	e := openOne(t, tr, 0, 2, func(c *Config) { c.Oversubscribed = false })
 	_, ep := outsider(t, tr)
 	head, n := header(envelope{kind: kindEager})
 	if err := ep.Send(head[:n], nil); err != nil {

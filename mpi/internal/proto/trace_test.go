@@ -15,20 +15,20 @@ func traced(t *testing.T, n, unexpected int, w wrap) ([]*Engine, [][]byte) {
 	t.Helper()
 	var memory [][]byte
 	es := open(t, n, w, func(c *Config) {
-		c.Unexpected = unexpected
+		c.UnexpectedLimit = unexpected
 		who := perf.Identity{Rank: len(memory), Size: n}
 		memory = append(memory, make([]byte, perf.TraceBytes))
 		var err error
 		if c.Trace, err = perf.NewTrace(memory[who.Rank], who); err != nil {
 			t.Fatal(err)
 		}
-		if c.Record, err = perf.NewRecorder(make([]byte, perf.PageBytes), who, perf.All); err != nil {
+		if c.Recorder, err = perf.NewRecorder(make([]byte, perf.PageBytes), who, perf.All); err != nil {
 			t.Fatal(err)
 		}
 	})
 	began := time.Now()
 	for _, e := range es {
-		e.Trace(func() int64 { return int64(time.Since(began)) })
+		e.StartTrace(func() int64 { return int64(time.Since(began)) })
 	}
 	return es, memory
 }
@@ -98,7 +98,7 @@ func TestTraceTraffic(t *testing.T) {
 					if err := exchange(e, self, ps, rand.New(rand.NewPCG(seed, uint64(self)+1))); err != nil {
 						return err
 					}
-					return e.Settle()
+					return e.FlushSends()
 				})
 				if got := checkTraces(t, memory); got != len(ps) {
 					t.Errorf("%d messages, want %d", got, len(ps))
@@ -140,7 +140,7 @@ func TestTraceOps(t *testing.T) {
 	here := from(0, 7)
 	here.Op = perf.Recv
 	for i := range 3 {
-		e.Recording(i != 1)
+		e.SetRecording(i != 1)
 		if err := e.Send(there, make([]byte, 8), Standard); err != nil {
 			t.Fatal(err)
 		}

@@ -175,13 +175,13 @@ func TestTraffic(t *testing.T) {
 				seed := rand.Uint64()
 				t.Logf("seed %#x, room for %d unexpected bytes", seed, unexpected)
 				const n = 3
-				es := open(t, n, w, func(c *Config) { c.Unexpected = unexpected })
+				es := open(t, n, w, func(c *Config) { c.UnexpectedLimit = unexpected })
 				ps := draw(rand.New(rand.NewPCG(seed, 0)), n, 20)
 				each(t, es, func(self int, e *Engine) error {
 					if err := exchange(e, self, ps, rand.New(rand.NewPCG(seed, uint64(self)+1))); err != nil {
 						return err
 					}
-					return e.Settle() // what tells others that their messages have been read may wait for room
+					return e.FlushSends() // what tells others that their messages have been read may wait for room
 				})
 				for i, e := range es {
 					if e.store.held != 0 || len(e.store.told) != 0 {
@@ -200,7 +200,7 @@ func TestScarce(t *testing.T) {
 	es := open(t, 2, twist{scarce: true}.wrap, func(c *Config) {
 		n := self
 		self++
-		c.Report = func(string) { told[n]++ }
+		c.Warn = func(string) { told[n]++ }
 	})
 	each(t, es, func(self int, e *Engine) error {
 		const size = 100 << 10 // one fits
@@ -217,7 +217,7 @@ func TestScarce(t *testing.T) {
 			hs = append(hs, h)
 		}
 		_, err := e.WaitAll(perf.Waitall, hs, nil)
-		return errors.Join(err, e.Settle())
+		return errors.Join(err, e.FlushSends())
 	})
 	if told[0] != 1 || told[1] > 1 {
 		t.Errorf("the users were told %v times", told)

@@ -33,7 +33,7 @@ func twins(b *testing.B) []*Engine {
 				errs <- err
 				return
 			}
-			es[i], err = New(Config{Domain: d, Self: i, Size: 2, Record: rec})
+			es[i], err = New(Config{Domain: d, Self: i, Size: 2, Recorder: rec})
 			errs <- err
 		}()
 	}
@@ -44,7 +44,7 @@ func twins(b *testing.B) []*Engine {
 	}
 	b.Cleanup(func() {
 		for _, e := range es {
-			e.Leave()
+			e.AllowFinalize()
 		}
 		for _, e := range es {
 			if err := e.Close(); err != nil {
@@ -102,7 +102,7 @@ func BenchmarkWindow(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				if err := es[1].Broken(); err != nil { // it polls, which gives room back
+				if err := es[1].Err(); err != nil { // it polls, which gives room back
 					b.Fatal(err)
 				}
 			}

@@ -58,9 +58,9 @@ func (g *goal) met(e *Engine) bool {
 		return int64(atomic.LoadUint64(g.word)-g.value) >= 0
 	case message:
 		t := e.table(g.from.Context)
-		return t == &e.dead || !t.Takes(g.from.Rank, g.from.Tag) || t.Find(g.from.Rank, g.from.Tag) != nil
+		return t == &e.dead || !t.Allows(g.from.Rank, g.from.Tag) || t.FindUnexpected(g.from.Rank, g.from.Tag) != nil
 	case mail:
-		return uint64(e.lefts) > g.value || e.table(g.from.Context).Find(AnySource, AnyTag) != nil
+		return uint64(e.lefts) > g.value || e.table(g.from.Context).FindUnexpected(AnySource, AnyTag) != nil
 	case unlent:
 		return len(e.loans.out) == 0
 	case quiet:

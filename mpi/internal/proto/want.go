@@ -75,17 +75,17 @@ func (e *Engine) see(peer int32, v envelope) {
 // advertise announces the buffer of a receive that has just been posted, if the sender can use that.
 func (e *Engine) advertise(r *Request) {
 	h := e.hints[r.route.Context]
-	if h == nil || !h.Exact || r.route.Rank < 0 || r.route.Tag < 0 || int(r.route.Rank) >= len(h.Peers) {
+	if h == nil || !h.ExactLength || r.route.Rank < 0 || r.route.Tag < 0 || int(r.route.Rank) >= len(h.Peers) {
 		return
 	}
 	n := h.Peers[r.route.Rank]
 	l := e.lanes[r.route.Context][n]
-	same, open := e.table(r.route.Context).Ahead(r.route.Rank, r.route.Tag)
+	same, open := e.table(r.route.Context).CountAhead(r.route.Rank, r.route.Tag)
 	if open || l == nil || l.epoch != h.Epoch || same > maxWants || e.connect(n) != nil {
 		return
 	}
 	p := e.peer(n)
-	if p.way.rules.Form(len(r.buf), p.ep.Stream(), false) <= Parts {
+	if p.way.rules.Choose(len(r.buf), p.ep.Stream(), false) <= Fragmented {
 		return
 	}
 	if p.way.caps.Read && !p.way.caps.Write && !p.copies {
@@ -229,7 +229,7 @@ func (e *Engine) putCame(peer int32, v envelope, w [5]uint64) bool {
 	e.see(peer, v)
 	e.met(peer, v, e.came(peer), t.bytes)
 	if r.posted.Posted() {
-		e.table(v.context).Withdraw(&r.posted)
+		e.table(v.context).RemovePosted(&r.posted)
 	}
 	t.id, t.key, t.offset, t.helping, t.form = w[3], fabric.RemoteKey{Addr: w[1], Key: w[2]}, 0, -1, taking
 	r.route.Peer = peer
@@ -300,7 +300,7 @@ func (e *Engine) forgot(peer int32, w [5]uint64) {
 // takeBack completes a receive that has been revoked.
 func (e *Engine) takeBack(r *Request) {
 	if r.posted.Posted() {
-		e.table(r.route.Context).Withdraw(&r.posted)
+		e.table(r.route.Context).RemovePosted(&r.posted)
 	}
 	if r.verdict == nil {
 		r.status = Status{Source: AnySource, Tag: AnyTag, Cancelled: true}

@@ -18,11 +18,11 @@ import (
 // exact gives the test's context exact lengths, at engines that are all of a world.
 func exact(es []*Engine, epoch uint32) {
 	for _, e := range es {
-		h := Hints{Exact: epoch != 0, Epoch: epoch, Eager: -1}
+		h := Hints{ExactLength: epoch != 0, Epoch: epoch, EagerLimit: -1}
 		for i := range es {
 			h.Peers = append(h.Peers, int32(i))
 		}
-		e.Hint(testContext, h)
+		e.SetHints(testContext, h)
 	}
 }
 
@@ -299,7 +299,7 @@ func TestWantTakenBack(t *testing.T) {
 			return errors.New("the cancelled receive was written to")
 		}
 		h3 := e.Irecv(from(0, 6), third[:n])
-		e.Forget(testContext, ended)
+		e.EndContext(testContext, ended)
 		if _, err := e.Wait(h3); !errors.Is(err, ended) {
 			return fmt.Errorf("a receive of a context that has ended: %w", err)
 		}
@@ -375,7 +375,7 @@ func TestWantLeft(t *testing.T) {
 	if _, err := a.Isend(to(0, 1, 5), make([]byte, n), Standard); err != nil {
 		t.Fatal(err)
 	}
-	b.Leave()
+	b.AllowFinalize()
 	if err := errors.Join(b.Cancel(h), a.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +392,7 @@ func TestOvertaking(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		es := open(t, 2, nil, nil)
 		e := es[0]
-		e.Hint(testContext, Hints{Overtaking: on, Eager: -1})
+		e.SetHints(testContext, Hints{AllowOvertaking: on, EagerLimit: -1})
 		var hs []Handle
 		small, large := make([]byte, 1000), make([]byte, 100000)
 		for len(e.backlog) == 0 || len(hs) < 3 {
@@ -449,7 +449,7 @@ func TestEagerHint(t *testing.T) {
 		{0, 1, kindOffer}, {1 << 40, 1 << 20, kindOffer},
 	} {
 		before := s.seen(c.kind)
-		es[0].Hint(testContext, Hints{Eager: c.eager})
+		es[0].SetHints(testContext, Hints{EagerLimit: c.eager})
 		each(t, es, func(self int, e *Engine) error {
 			if self == 0 {
 				return e.Send(to(0, 1, 1), make([]byte, c.size), Standard)

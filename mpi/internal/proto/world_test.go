@@ -31,12 +31,12 @@ func open(t testing.TB, n int, w wrap, tune func(*Config)) []*Engine {
 
 func openOne(t testing.TB, tr fabric.Transport, self, n int, tune func(*Config)) *Engine {
 	t.Helper()
-	bed := NewBed()
+	bed := NewWaker()
 	d, err := tr.Open(context.Background(), &fabric.Config{Self: self, Size: n, Wake: bed.Wake})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Domain: d, Self: self, Size: n, Bed: bed, Crowded: true}
+	c := Config{Domain: d, Self: self, Size: n, Waker: bed, Oversubscribed: true}
 	if tune != nil {
 		tune(&c)
 	}

@@ -23,9 +23,10 @@ type Registrar interface {
 var (
 	// ErrNoRoom says that the system does not let more memory be pinned, although all that could be undone was.
 	ErrNoRoom = errors.New("no more memory can be registered")
-	// ErrUnfit says that this memory cannot be registered, however little it is: it may not be written, or is that of another
+	// ErrNotRegistrable says that this memory cannot be registered, however little it is: it may not be written, or
+	// is that of another
 	// device.
-	ErrUnfit = errors.New("memory of this kind cannot be registered")
+	ErrNotRegistrable = errors.New("memory of this kind cannot be registered")
 )
 
 // shared is how many registrations may end at the same address. They are parts of one object, which has a cleanup for each,
@@ -127,13 +128,13 @@ func (g *graveyard) take() []*entry {
 // undone, least recently used first; what is held stays, however much it is.
 func New(r Registrar, limit int) *Cache { return &Cache{reg: r, limit: limit} }
 
-// Hold registers b unless it is registered already. The caller keeps b reachable until Release. The empty buffer needs no
+// Acquire registers b unless it is registered already. The caller keeps b reachable until Release. The empty buffer needs no
 // registration. [ErrNoRoom] and [ErrUnfit] are among the errors; others mean that the device is of no more use.
-func (c *Cache) Hold(b []byte) (Memory, error) { return c.hold(b, false) }
+func (c *Cache) Acquire(b []byte) (Memory, error) { return c.hold(b, false) }
 
-// Keep is Hold for good: the memory stays registered until as many Releases as there were calls of Keep and Hold, so it may
+// Register is Hold for good: the memory stays registered until as many Releases as there were calls of Keep and Hold, so it may
 // be memory that the runtime does not own.
-func (c *Cache) Keep(b []byte) (Memory, error) { return c.hold(b, true) }
+func (c *Cache) Register(b []byte) (Memory, error) { return c.hold(b, true) }
 
 func (c *Cache) hold(b []byte, keep bool) (Memory, error) {
 	if len(b) == 0 {
@@ -152,7 +153,7 @@ func (c *Cache) hold(b []byte, keep bool) (Memory, error) {
 		c.stats.Hits++
 	} else {
 		var err error
-		if e, err = c.register(b, keep); err != nil {
+		if e, err = c.addEntry(b, keep); err != nil {
 			return Memory{}, err
 		}
 	}
@@ -213,8 +214,8 @@ func (c *Cache) find(from, to uintptr) *entry {
 // usable tells whether the memory is still that which was registered.
 func (e *entry) usable() bool { return e.alive == nil || e.alive() }
 
-// register adds an entry for b, to its capacity if the collector tells when it is gone. The new entry is idle.
-func (c *Cache) register(b []byte, keep bool) (*entry, error) {
+// addEntry adds an entry for b, to its capacity if the collector tells when it is gone. The new entry is idle.
+func (c *Cache) addEntry(b []byte, keep bool) (*entry, error) {
 	c.stats.Misses++
 	e := new(entry)
 	if !keep {
@@ -263,7 +264,7 @@ func (c *Cache) pin(b []byte) (fabric.Region, error) {
 		case err == nil:
 			return r, nil
 		case among(err, syscall.EFAULT, syscall.EACCES, syscall.EPERM, syscall.EOPNOTSUPP):
-			return r, fmt.Errorf("%w: %w", ErrUnfit, err)
+			return r, fmt.Errorf("%w: %w", ErrNotRegistrable, err)
 		case !among(err, syscall.ENOMEM, syscall.ENOSPC, syscall.EAGAIN):
 			return r, err
 		case c.idle.head == nil:

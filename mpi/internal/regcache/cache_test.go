@@ -80,7 +80,7 @@ func (d *device) pinned() (regions, bytes int) {
 
 func hold(t *testing.T, c *Cache, b []byte) Memory {
 	t.Helper()
-	m, err := c.Hold(b)
+	m, err := c.Acquire(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestNoRoom(t *testing.T) {
 	a, b := make([]byte, 6000), make([]byte, 6000)
 	release(t, c, hold(t, c, a))
 	m := hold(t, c, b)
-	if _, err := c.Hold(a); !errors.Is(err, ErrNoRoom) || !errors.Is(err, errPinned) {
+	if _, err := c.Acquire(a); !errors.Is(err, ErrNoRoom) || !errors.Is(err, errPinned) {
 		t.Errorf("beyond the limit: %v", err)
 	}
 	release(t, c, m)
@@ -207,8 +207,8 @@ func TestWrong(t *testing.T) {
 		room, unfit bool
 	}{{errLost, false, false}, {fmt.Errorf("read-only: %w", syscall.EFAULT), false, true}} {
 		d.wrong = x.err
-		_, err := c.Hold(make([]byte, 100))
-		if !errors.Is(err, x.err) || errors.Is(err, ErrNoRoom) != x.room || errors.Is(err, ErrUnfit) != x.unfit {
+		_, err := c.Acquire(make([]byte, 100))
+		if !errors.Is(err, x.err) || errors.Is(err, ErrNoRoom) != x.room || errors.Is(err, ErrNotRegistrable) != x.unfit {
 			t.Errorf("%v became %v", x.err, err)
 		}
 	}
@@ -233,7 +233,7 @@ func TestForeign(t *testing.T) {
 			t.Fatal("mapped memory stays registered")
 		}
 	}
-	kept, err := c.Keep(b)
+	kept, err := c.Register(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestRecycled(t *testing.T) {
 					mine[i] = make([]byte, 8+r.IntN(1<<(4+r.IntN(14))))
 					binary.LittleEndian.PutUint64(mine[i], uint64(w)<<48|n)
 				}
-				m, err := c.Hold(mine[i])
+				m, err := c.Acquire(mine[i])
 				if err != nil {
 					t.Error(err)
 					return
@@ -330,7 +330,7 @@ func BenchmarkHit(b *testing.B) {
 	c := New(newDevice(1<<30), 1<<30)
 	buf := make([]byte, 1<<16)
 	for b.Loop() {
-		m, err := c.Hold(buf)
+		m, err := c.Acquire(buf)
 		if err == nil {
 			err = c.Release(m)
 		}

@@ -11,10 +11,10 @@ func TestAdapt(t *testing.T) {
 	const allowed = 10 * time.Millisecond
 	for _, poll := range []time.Duration{5 * time.Nanosecond, 2 * time.Microsecond, 60 * time.Microsecond, time.Millisecond,
 		3 * time.Millisecond} {
-		var rising Breath
+		var rising Timer
 		rising.adapt(time.Hour) // since the zero time
-		falling := Breath{enough: most}
-		for _, b := range []*Breath{&rising, &falling} {
+		falling := Timer{enough: most}
+		for _, b := range []*Timer{&rising, &falling} {
 			between := time.Duration(0)
 			for range 20 {
 				between = time.Duration(b.enough+1) * poll
@@ -29,7 +29,7 @@ func TestAdapt(t *testing.T) {
 
 // TestBounds: neither polls that take no time nor any that take long lead out of the bounds.
 func TestBounds(t *testing.T) {
-	var b Breath
+	var b Timer
 	for range 100 {
 		b.adapt(time.Hour)
 	}
@@ -46,7 +46,7 @@ func TestBounds(t *testing.T) {
 
 // TestReset: polls make one due, and after it none is for a while.
 func TestReset(t *testing.T) {
-	var b Breath
+	var b Timer
 	if b.Poll(); !b.Due() {
 		t.Fatal("the first poll tells nothing about the time, and so makes one due")
 	}

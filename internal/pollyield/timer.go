@@ -15,29 +15,29 @@ const (
 	growth   = 16 // at once, as one short time may be chance
 )
 
-// Breath tells when it is time to step aside, by the number of polls, since the clock is dear. How many make one due depends on
+// Timer tells when it is time to step aside, by the number of polls, since the clock is dear. How many make one due depends on
 // how long a poll takes, and is found by looking at the clock when one is taken. The zero Breath is ready. Its methods are called
 // by one goroutine at a time.
-type Breath struct {
+type Timer struct {
 	polls, enough uint
 	last          time.Time
 }
 
 // Poll counts a poll.
-func (b *Breath) Poll() { b.polls++ }
+func (b *Timer) Poll() { b.polls++ }
 
 // Due tells whether it is time.
-func (b *Breath) Due() bool { return b.polls > b.enough }
+func (b *Timer) Due() bool { return b.polls > b.enough }
 
 // Reset begins the time to the next one. The caller steps aside then, by runtime.Gosched.
-func (b *Breath) Reset() {
+func (b *Timer) Reset() {
 	now := time.Now()
 	b.adapt(now.Sub(b.last))
 	b.last, b.polls = now, 0
 }
 
 // adapt makes it more or fewer polls if the last ones took so long.
-func (b *Breath) adapt(since time.Duration) {
+func (b *Timer) adapt(since time.Duration) {
 	if since >= interval/2 && since <= 2*interval {
 		return
 	}
