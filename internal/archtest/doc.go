@@ -1,20 +1,24 @@
-// Package archtest checks, as a test, the laws that this repository keeps. It has no code of its own.
+// Package archtest is a test of the repository's own source: it reports every place that violates a rule of its architecture.
+// The package has no code besides.
 //
 //	go test ./internal/archtest
 //
-// The laws:
+// The rules:
 //
-//  1. Imports obey the floors drawn in docs/architecture.md. The policy is the text in floors_test.go.
-//  2. Package unsafe is imported only in files named *_unsafe.go, each opening with the reason. Assembly stands beside a
-//     Go twin, and a test holds the two against each other.
-//  3. Functions are at most 70 lines long and files at most 600.
-//  4. Every package and every exported name has a doc comment. In package mpi it names the section of the standard.
-//  5. Every decoder of foreign bytes has a fuzz target, and a test that cuts its input short (proofs.txt).
-//  6. Every hot call stands in an allocation test (proofs.txt).
-//  7. Every transport passes fabric/fabrictest.
-//  8. The house is tidy: gofmt, lines of at most 130 columns, no package named after nothing, no notes to self without an
-//     issue number, no init functions, no package-level variable that is state.
+//  1. Imports follow the layers drawn in docs/architecture.md. The policy is the text in layers_test.go. Every package that it
+//     names exists.
+//  2. Package unsafe is imported only in files named *_unsafe.go. Each of them begins with a comment that gives the reason.
+//     Every assembly function has a Go version, and a test compares the two.
+//  3. A function has at most 70 lines and a file at most 600.
+//  4. Every package and every exported name has a doc comment. In package mpi the comment names the section of the standard.
+//  5. Every decoder of bytes from outside the process has a fuzz target, and a test that passes it every strict prefix of valid
+//     input. proofs.txt lists them; every function and test that it names exists.
+//  6. Every call on the hot path is in a test that counts allocations. proofs.txt lists these tests as well.
+//  7. Every transport passes the suite in fabric/fabrictest.
+//  8. Style: code is formatted with gofmt, lines have at most 130 columns, a package name says what the package provides, a
+//     to-do comment has an issue number, and there are no init functions and no package-level variables that hold state.
 //
-// A law is not changed to make a build pass. Where a single place has a good reason to break law 3 or one of the
-// last two points of law 8, exceptions.txt says so; a line there that is no longer needed fails as well.
+// Do not change a rule to make a build pass. If one place has a good reason to violate rule 3, or to have an init function or a
+// variable that rule 8 forbids, name the place and the reason in exceptions.txt. A line there that is no longer needed is
+// a violation too.
 package archtest

@@ -11,37 +11,37 @@ const (
 	maxFileLines = 600
 )
 
-func checkLength(t *tree) []breach {
-	var bs []breach
+func checkLength(t *tree) []violation {
+	var vs []violation
 	for _, p := range t.pkgs {
 		for _, f := range append(p.files, p.asm...) {
 			if f.generated() {
 				continue
 			}
 			if n := strings.Count(f.src, "\n"); n > maxFileLines {
-				bs = append(bs, breach{at: f.path + ":1", key: f.path,
-					what: fmt.Sprintf("%d lines; a file has at most %d", n, maxFileLines),
-					mend: "split it by subject; if that cannot be, give the reason in internal/archtest/exceptions.txt"})
+				vs = append(vs, violation{pos: f.path + ":1", key: f.path,
+					problem: fmt.Sprintf("%d lines; a file has at most %d", n, maxFileLines),
+					fix:     "split it by subject; if that is impossible, give the reason in internal/archtest/exceptions.txt"})
 			}
 			if f.syntax != nil {
-				bs = append(bs, t.checkFuncLength(f)...)
+				vs = append(vs, t.checkFuncLength(f)...)
 			}
 		}
 	}
-	return bs
+	return vs
 }
 
-func (t *tree) checkFuncLength(f *file) []breach {
-	var bs []breach
+func (t *tree) checkFuncLength(f *file) []violation {
+	var vs []violation
 	for fn := range f.funcs {
 		n := t.fset.Position(fn.End()).Line - t.fset.Position(fn.Pos()).Line + 1
 		if n > maxFuncLines {
-			bs = append(bs, breach{at: t.at(fn), key: f.path + ":" + funcName(fn),
-				what: fmt.Sprintf("%s has %d lines; a function has at most %d", funcName(fn), n, maxFuncLines),
-				mend: "split it; if that cannot be, give the reason in internal/archtest/exceptions.txt"})
+			vs = append(vs, violation{pos: t.pos(fn), key: f.path + ":" + funcName(fn),
+				problem: fmt.Sprintf("%s has %d lines; a function has at most %d", funcName(fn), n, maxFuncLines),
+				fix:     "split it; if that is impossible, give the reason in internal/archtest/exceptions.txt"})
 		}
 	}
-	return bs
+	return vs
 }
 
 func (f *file) generated() bool { return f.syntax != nil && ast.IsGenerated(f.syntax) }

@@ -9,45 +9,58 @@ import (
 	"strings"
 )
 
-// proof is one line of proofs.txt: the tests that a package shows for some of its functions.
+// proof is one line of proofs.txt: the tests of a package that prove a property of some of its functions.
 type proof struct {
-	kind string // "decode", "fuzz" or "hot"
-	dir  string
-	test []string // names of test or fuzz functions
-	what []string // functions or methods, as funcName gives them; for "hot" the plain names of the calls
+	kind  string // "decode", "fuzz" or "hot"
+	dir   string
+	tests []string // names of test or fuzz functions
+	funcs []string // functions or methods as funcName returns them; for "hot" the names of the calls, without receiver
 }
 
-var kinds = []string{"decode", "fuzz", "hot"}
+var proofKinds = []string{"decode", "fuzz", "hot"}
 
-// parseProofs reads lines of "kind package: tests: functions".
-func parseProofs(text string) ([]proof, []breach) {
+// parseProofs reads lines of the form "kind package: tests: functions".
+func parseProofs(text string) ([]proof, []violation) {
 	var ps []proof
-	var bs []breach
+	var vs []violation
 	for line := range lines(text) {
 		part := strings.Split(line, ":")
 		head := strings.Fields(part[0])
-		if len(part) != 3 || len(head) != 2 || !slices.Contains(kinds, head[0]) {
-			bs = append(bs, badProof(line, "cannot be read", "write it as the head of the file says"))
+		if len(part) != 3 || len(head) != 2 || !slices.Contains(proofKinds, head[0]) {
+			vs = append(vs, proofViolation(line, "is not a valid line", "use the format that the head of the file describes"))
 			continue
 		}
-		ps = append(ps, proof{kind: head[0], dir: head[1], test: names(part[1]), what: names(part[2])})
+		ps = append(ps, proof{kind: head[0], dir: head[1], tests: splitNames(part[1]), funcs: splitNames(part[2])})
 	}
-	return ps, bs
+	return ps, vs
 }
 
-func badProof(line, what, mend string) breach {
-	return breach{at: "internal/archtest/proofs.txt", what: fmt.Sprintf("%q %s", line, what), mend: mend}
+func proofViolation(line, problem, fix string) violation {
+	return violation{pos: "internal/archtest/proofs.txt", problem: fmt.Sprintf("%q %s", line, problem), fix: fix}
 }
 
-func (p proof) String() string { return p.kind + " " + p.dir }
+// violation returns a violation of the line.
+func (p proof) violation(problem, fix string) violation {
+	return proofViolation(p.kind+" "+p.dir, problem, fix)
+}
 
-// decoderName is what functions are called that take foreign bytes apart.
+// noSuchPackage is the violation of a line whose package does not exist.
+func (p proof) noSuchPackage() violation {
+	return p.violation("is of a package that does not exist", "delete the line, or rename the package in it")
+}
+
+// noSuchTest is the violation of a line whose test does not exist.
+func (p proof) noSuchTest(name string) violation {
+	return p.violation("names "+name+", which is no test of the package", "write the test, or correct its name")
+}
+
+// decoderName matches the names of functions that decode bytes from outside the process.
 var decoderName = regexp.MustCompile(`^(?i:decode|unmarshal|parse)`)
 
-// checkDecoders holds proofs.txt against the code, in both directions: what it names must be there, and every
-// decoder and every fuzz target must be named.
-func checkDecoders(t *tree, text string) []breach {
-	ps, bs := parseProofs(text)
+// checkDecoders compares proofs.txt with the code in both directions: every package, test and function that the file names must
+// exist, and every decoder and every fuzz target must be named in it.
+func checkDecoders(t *tree, text string) []violation {
+	ps, vs := parseProofs(text)
 	listed := map[string]bool{} // "dir:name" of decoders and fuzz targets
 	for _, pr := range ps {
 		if pr.kind == "hot" {
@@ -55,31 +68,32 @@ func checkDecoders(t *tree, text string) []breach {
 		}
 		p := t.find(pr.dir)
 		if p == nil {
-			bs = append(bs, badProof(pr.String(), "is of a package that does not exist", "delete the line"))
+			vs = append(vs, pr.noSuchPackage())
 			continue
 		}
-		bs = append(bs, p.checkDecodeLine(pr)...)
-		for _, n := range append(pr.test, pr.what...) {
+		vs = append(vs, p.checkDecodeLine(pr)...)
+		for _, n := range append(pr.tests, pr.funcs...) {
 			listed[pr.dir+":"+n] = true
 		}
 	}
 	for _, p := range t.pkgs {
-		bs = append(bs, t.checkUnlisted(p, listed)...)
+		vs = append(vs, t.checkUnlisted(p, listed)...)
 	}
-	return bs
+	return vs
 }
 
-func (p *pkg) checkDecodeLine(pr proof) []breach {
-	var bs []breach
-	for _, n := range pr.what {
+func (p *pkg) checkDecodeLine(pr proof) []violation {
+	var vs []violation
+	for _, n := range pr.funcs {
 		if findFunc(p.sources(), n) == nil {
-			bs = append(bs, badProof(pr.String(), "names "+n+", which the package does not have", "name the decoder that is there now"))
+			vs = append(vs, pr.violation("names "+n+", which the package does not have",
+				"delete the name, or rename it as the function was renamed"))
 		}
 	}
 	fuzz, prefix := "", ""
-	for _, n := range pr.test {
+	for _, n := range pr.tests {
 		if findFunc(p.tests(), n) == nil {
-			bs = append(bs, badProof(pr.String(), "names "+n+", which is no test of the package", "write it"))
+			vs = append(vs, pr.noSuchTest(n))
 		}
 		if strings.HasPrefix(n, "Fuzz") {
 			fuzz = n
@@ -88,31 +102,31 @@ func (p *pkg) checkDecodeLine(pr proof) []breach {
 		}
 	}
 	if fuzz == "" {
-		bs = append(bs, badProof(pr.String(), "names no fuzz target", "write one and name it"))
+		vs = append(vs, pr.violation("names no fuzz target", "write one and name it"))
 	}
 	if prefix == "" && pr.kind == "decode" {
-		bs = append(bs, badProof(pr.String(), "names no test of all strict prefixes", "write one and name it"))
+		vs = append(vs, pr.violation("names no test of all strict prefixes", "write one and name it"))
 	}
-	return bs
+	return vs
 }
 
-// checkUnlisted finds decoders of bytes and fuzz targets that proofs.txt does not name.
-func (t *tree) checkUnlisted(p *pkg, listed map[string]bool) []breach {
-	var bs []breach
+// checkUnlisted reports decoders and fuzz targets that proofs.txt does not name.
+func (t *tree) checkUnlisted(p *pkg, listed map[string]bool) []violation {
+	var vs []violation
 	for _, f := range p.files {
 		for fn := range f.funcs {
 			decoder := !f.test && decoderName.MatchString(fn.Name.Name) && takesBytes(fn)
 			fuzz := f.test && strings.HasPrefix(fn.Name.Name, "Fuzz")
 			if (decoder || fuzz) && !listed[p.dir+":"+funcName(fn)] {
-				bs = append(bs, breach{at: t.at(fn), what: funcName(fn) + " is not in internal/archtest/proofs.txt",
-					mend: "add a line with the decoder, its fuzz target and the test that cuts its input short"})
+				vs = append(vs, violation{pos: t.pos(fn), problem: funcName(fn) + " is not in internal/archtest/proofs.txt",
+					fix: "add a line with the decoder, its fuzz target, and the test that passes it every strict prefix of valid input"})
 			}
 		}
 	}
-	return bs
+	return vs
 }
 
-// takesBytes tells whether a parameter is a []byte or an io.Reader.
+// takesBytes reports whether a parameter is a []byte or an io.Reader.
 func takesBytes(fn *ast.FuncDecl) bool {
 	return slices.ContainsFunc(fn.Type.Params.List, func(f *ast.Field) bool {
 		switch x := f.Type.(type) {
@@ -127,18 +141,19 @@ func takesBytes(fn *ast.FuncDecl) bool {
 	})
 }
 
-// hotPackages are those on the way of every message. Each has an allocation test of its own; the transports share
-// that of the suite.
+// hotPackages are the packages that handle every message. Each has an allocation test of its own; the transports share the
+// one of the suite.
 var hotPackages = []string{"internal/shm", "fabric/fabrictest", "mpi/internal/match", "mpi/internal/coll", "mpi"}
 
-// checkHot wants each test named in proofs.txt to count allocations and to make the calls that the line names.
-func checkHot(t *tree, text string) []breach {
-	ps, bs := parseProofs(text)
+// checkHot requires that each hot package has an allocation test in proofs.txt, and that each test on a "hot" line exists, counts
+// allocations and makes the calls that the line names.
+func checkHot(t *tree, text string) []violation {
+	ps, vs := parseProofs(text)
 	for _, dir := range hotPackages {
 		listed := slices.ContainsFunc(ps, func(pr proof) bool { return pr.kind == "hot" && pr.dir == dir })
 		if t.find(dir) != nil && !listed {
-			bs = append(bs, breach{at: dir, what: "has no allocation test in internal/archtest/proofs.txt",
-				mend: "count the allocations of its hot calls with testing.AllocsPerRun, and add a line"})
+			vs = append(vs, violation{pos: dir, problem: "has no allocation test in internal/archtest/proofs.txt",
+				fix: "count the allocations of its hot calls with testing.AllocsPerRun, and add a line"})
 		}
 	}
 	for _, pr := range ps {
@@ -147,41 +162,82 @@ func checkHot(t *tree, text string) []breach {
 		}
 		p := t.find(pr.dir)
 		if p == nil {
-			bs = append(bs, badProof(pr.String(), "is of a package that does not exist", "delete the line"))
+			vs = append(vs, pr.noSuchPackage())
 			continue
 		}
-		for _, n := range pr.test {
-			bs = append(bs, p.checkHotTest(pr, n)...)
+		vs = append(vs, t.checkCallNames(pr)...)
+		for _, n := range pr.tests {
+			vs = append(vs, p.checkHotTest(pr, n)...)
 		}
 	}
-	return bs
+	return vs
 }
 
-func (p *pkg) checkHotTest(pr proof, name string) []breach {
+func (p *pkg) checkHotTest(pr proof, name string) []violation {
 	in := p.tests()
 	if findFunc(in, name) == nil {
 		in = p.sources() // a package may be a suite of tests, as fabrictest is
 	}
 	fn := findFunc(in, name)
 	if fn == nil {
-		return []breach{badProof(pr.String(), "names "+name+", which is no test of the package", "write it")}
+		return []violation{pr.noSuchTest(name)}
 	}
-	reach := reach(in, fn)
-	if !usesAny(reach, "AllocsPerRun") {
-		return []breach{badProof(pr.String(), "names "+name+", which counts no allocations", "use testing.AllocsPerRun")}
+	reached := reachable(in, fn)
+	if !usesAny(reached, "AllocsPerRun") {
+		return []violation{pr.violation("names "+name+", which counts no allocations", "count them with testing.AllocsPerRun")}
 	}
-	var bs []breach
-	for _, call := range pr.what {
-		if !usesAny(reach, call) {
-			bs = append(bs, badProof(pr.String(), "names "+call+", which "+name+" does not call", "call it there"))
+	var vs []violation
+	for _, call := range pr.funcs {
+		if !usesAny(reached, call) {
+			vs = append(vs, pr.violation("names "+call+", which "+name+" does not call",
+				"call it in the test, or delete the name"))
 		}
 	}
-	return bs
+	return vs
 }
 
-// reach is a function, and the functions and package-level variables of the given files that it uses, directly or
+// checkCallNames reports calls of a "hot" line that are not declared in any package, such as functions that were renamed.
+func (t *tree) checkCallNames(pr proof) []violation {
+	var vs []violation
+	for _, call := range pr.funcs {
+		if !slices.ContainsFunc(t.pkgs, func(p *pkg) bool { return p.declares(call) }) {
+			vs = append(vs, pr.violation("names "+call+", which no package declares",
+				"delete the name, or rename it as the function was renamed"))
+		}
+	}
+	return vs
+}
+
+// declares reports whether the package has a function, a method, or a field or method of a type with this name.
+func (p *pkg) declares(name string) bool {
+	found := false
+	for _, f := range p.files {
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				found = found || n.Name.Name == name
+				return false
+			case *ast.InterfaceType:
+				found = found || names(n.Methods, name)
+			case *ast.StructType:
+				found = found || names(n.Fields, name)
+			}
+			return !found
+		})
+	}
+	return found
+}
+
+// names reports whether a list of fields or methods has one with this name.
+func names(list *ast.FieldList, name string) bool {
+	return slices.ContainsFunc(list.List, func(f *ast.Field) bool {
+		return slices.ContainsFunc(f.Names, func(id *ast.Ident) bool { return id.Name == name })
+	})
+}
+
+// reachable returns the function, and the functions and package-level variables of the given files that it uses, directly or
 // through others.
-func reach(fs []*file, fn *ast.FuncDecl) []ast.Node {
+func reachable(fs []*file, fn *ast.FuncDecl) []ast.Node {
 	in := []ast.Node{fn}
 	for i := 0; i < len(in); i++ {
 		for _, f := range fs {
@@ -195,7 +251,7 @@ func reach(fs []*file, fn *ast.FuncDecl) []ast.Node {
 	return in
 }
 
-// declarations calls yield for every function and every package-level variable of a file.
+// declarations yields every function and every package-level variable of a file.
 func (f *file) declarations(yield func(string, ast.Node) bool) {
 	for _, d := range f.syntax.Decls {
 		switch d := d.(type) {
@@ -228,9 +284,9 @@ func findFunc(fs []*file, name string) *ast.FuncDecl {
 	return nil
 }
 
-// checkTransports wants a call of fabrictest.Run in the tests of every package that opens a domain.
-func checkTransports(t *tree) []breach {
-	var bs []breach
+// checkTransports requires a call of fabrictest.Run in the tests of every package that opens a domain.
+func checkTransports(t *tree) []violation {
+	var vs []violation
 	for _, p := range t.pkgs {
 		if path.Dir(p.dir) != "fabric" || p.dir == "fabric/fabrictest" {
 			continue
@@ -238,13 +294,13 @@ func checkTransports(t *tree) []breach {
 		for _, f := range p.sources() {
 			for fn := range f.funcs {
 				if fn.Recv != nil && fn.Name.Name == "Open" && returnsDomain(fn) && !p.runsSuite() {
-					bs = append(bs, breach{at: t.at(fn), what: p.dir + " opens a domain, but no test of it calls fabrictest.Run",
-						mend: "run the suite on it: func TestFabric(t *testing.T) { fabrictest.Run(t, open) }"})
+					vs = append(vs, violation{pos: t.pos(fn), problem: p.dir + " opens a domain, but no test of it calls fabrictest.Run",
+						fix: "run the suite on it: func TestFabric(t *testing.T) { fabrictest.Run(t, open) }"})
 				}
 			}
 		}
 	}
-	return bs
+	return vs
 }
 
 func returnsDomain(fn *ast.FuncDecl) bool {

@@ -14,8 +14,8 @@ import (
 
 const module = "github.com/ibrun/ibrun"
 
-// tree is the source of the module, parsed once. Files of every system and architecture are in it together, so the laws
-// hold for those that this machine does not build as well.
+// tree is the source of the module, parsed once. It has the files of every system and architecture, so the rules also apply to
+// files that this machine does not build.
 type tree struct {
 	fset *token.FileSet
 	pkgs []*pkg // sorted by dir
@@ -68,7 +68,7 @@ func load(fsys fs.FS) (*tree, error) {
 	return t, err
 }
 
-// skipDir leaves out what the go tool leaves out of ./... too.
+// skipDir returns fs.SkipDir for the folders that the go tool leaves out of ./... as well.
 func skipDir(fsys fs.FS, name string) error {
 	base := path.Base(name)
 	if name == "." {
@@ -106,12 +106,12 @@ func (p *pkg) add(f *file) {
 	}
 }
 
-// sources are the files that are no tests.
+// sources returns the files that are not tests.
 func (p *pkg) sources() []*file {
 	return slices.DeleteFunc(slices.Clone(p.files), func(f *file) bool { return f.test })
 }
 
-// tests are the files that are.
+// tests returns the test files.
 func (p *pkg) tests() []*file {
 	return slices.DeleteFunc(slices.Clone(p.files), func(f *file) bool { return !f.test })
 }
@@ -126,13 +126,13 @@ func (t *tree) find(dir string) *pkg {
 	return nil
 }
 
-// at is the place of a node as file:line.
-func (t *tree) at(n ast.Node) string {
-	pos := t.fset.Position(n.Pos())
-	return fmt.Sprintf("%s:%d", pos.Filename, pos.Line)
+// pos returns the position of a node as file:line.
+func (t *tree) pos(n ast.Node) string {
+	p := t.fset.Position(n.Pos())
+	return fmt.Sprintf("%s:%d", p.Filename, p.Line)
 }
 
-// funcs calls yield for every function declaration of a file.
+// funcs yields every function declaration of a file.
 func (f *file) funcs(yield func(*ast.FuncDecl) bool) {
 	for _, d := range f.syntax.Decls {
 		if fn, ok := d.(*ast.FuncDecl); ok && !yield(fn) {
@@ -141,7 +141,7 @@ func (f *file) funcs(yield func(*ast.FuncDecl) bool) {
 	}
 }
 
-// imports lists what a file imports.
+// imports yields the imports of a file with their paths.
 func (f *file) imports(yield func(*ast.ImportSpec, string) bool) {
 	for _, im := range f.syntax.Imports {
 		if !yield(im, strings.Trim(im.Path.Value, `"`)) {
@@ -150,7 +150,7 @@ func (f *file) imports(yield func(*ast.ImportSpec, string) bool) {
 	}
 }
 
-// funcName is the name of a function, with its receiver's type before it: "Domain.Poll".
+// funcName returns the name of a function, with its receiver's type before it: "Domain.Poll".
 func funcName(fn *ast.FuncDecl) string {
 	if fn.Recv == nil {
 		return fn.Name.Name
@@ -158,7 +158,7 @@ func funcName(fn *ast.FuncDecl) string {
 	return receiver(fn) + "." + fn.Name.Name
 }
 
-// receiver is the name of a method's type, or "".
+// receiver returns the name of a method's type, or "" for a function.
 func receiver(fn *ast.FuncDecl) string {
 	if fn.Recv == nil || len(fn.Recv.List) == 0 {
 		return ""

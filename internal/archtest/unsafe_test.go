@@ -7,48 +7,48 @@ import (
 	"strings"
 )
 
-// reasonLength is the least length in bytes of the comment that says why a file is unsafe.
+// reasonLength is the minimum length, in bytes, of the comment that gives the reason for unsafe.
 const reasonLength = 40
 
-func checkUnsafe(t *tree) []breach {
-	var bs []breach
+func checkUnsafe(t *tree) []violation {
+	var vs []violation
 	for _, p := range t.pkgs {
 		for _, f := range p.files {
-			bs = append(bs, t.checkUnsafeFile(f)...)
+			vs = append(vs, t.checkUnsafeFile(f)...)
 		}
 		for _, f := range p.asm {
-			bs = append(bs, checkAssembly(p, f)...)
+			vs = append(vs, checkAssembly(p, f)...)
 		}
 	}
-	return bs
+	return vs
 }
 
-func (t *tree) checkUnsafeFile(f *file) []breach {
+func (t *tree) checkUnsafeFile(f *file) []violation {
 	named := strings.HasSuffix(f.path, "_unsafe.go") || strings.HasSuffix(f.path, "_unsafe_test.go")
-	var at ast.Node
-	for im, what := range f.imports {
-		if what == "unsafe" {
-			at = im
+	var unsafeImport ast.Node
+	for im, imported := range f.imports {
+		if imported == "unsafe" {
+			unsafeImport = im
 		}
 	}
 	switch {
-	case at == nil && named:
-		return []breach{{at: f.path + ":1", what: "the name says unsafe, but the file does not import it",
-			mend: "rename the file"}}
-	case at == nil:
+	case unsafeImport == nil && named:
+		return []violation{{pos: f.path + ":1", problem: "the file name ends in _unsafe.go, but the file does not import unsafe",
+			fix: "rename the file"}}
+	case unsafeImport == nil:
 		return nil
 	case !named:
-		return []breach{{at: t.at(at), what: "imports unsafe",
-			mend: "move what needs it into a file named *_unsafe.go, as small as can be"}}
-	case !f.opensWithReason(at):
-		return []breach{{at: f.path + ":1", what: "does not open with why it is unsafe",
-			mend: "say so in a comment before the imports: what needs it, and what keeps it right"}}
+		return []violation{{pos: t.pos(unsafeImport), problem: "imports unsafe",
+			fix: "move the code that needs it into a file named *_unsafe.go; keep that file as small as possible"}}
+	case !f.beginsWithReason(unsafeImport):
+		return []violation{{pos: f.path + ":1", problem: "does not begin with the reason for unsafe",
+			fix: "write it in a comment before the imports: what needs unsafe, and why its use is correct"}}
 	}
 	return nil
 }
 
-// opensWithReason looks for a comment of some length, other than build constraints, before the given import.
-func (f *file) opensWithReason(im ast.Node) bool {
+// beginsWithReason reports whether there is a comment of sufficient length, other than a build constraint, before the import.
+func (f *file) beginsWithReason(im ast.Node) bool {
 	for _, c := range f.syntax.Comments {
 		if c.Pos() < im.Pos() && len(c.Text()) >= reasonLength { // Text leaves out directives
 			return true
@@ -59,26 +59,26 @@ func (f *file) opensWithReason(im ast.Node) bool {
 
 var asmText = regexp.MustCompile(`(?m)^TEXT\s+·(\w+)(<>)?\(SB\)`)
 
-// checkAssembly wants, for each function in assembly that Go can call, a Go twin with a body, of the same name
-// under other build constraints or with "Go" at the end, and a test that names one of the two.
-func checkAssembly(p *pkg, f *file) []breach {
-	var bs []breach
+// checkAssembly requires two things for each assembly function that Go can call: a version in Go, which has the same name under
+// other build constraints or the name with "Go" at the end, and a test that uses the assembly function.
+func checkAssembly(p *pkg, f *file) []violation {
+	var vs []violation
 	for _, m := range asmText.FindAllStringSubmatchIndex(f.src, -1) {
 		name := f.src[m[2]:m[3]]
-		if m[4] >= 0 { // <>: a part of another function of this file
+		if m[4] >= 0 { // <>: local to this file
 			continue
 		}
-		at := fmt.Sprintf("%s:%d", f.path, 1+strings.Count(f.src[:m[0]], "\n"))
+		pos := fmt.Sprintf("%s:%d", f.path, 1+strings.Count(f.src[:m[0]], "\n"))
 		if !p.hasBody(name) && !p.hasBody(name+"Go") {
-			bs = append(bs, breach{at: at, what: name + " has no twin in Go",
-				mend: fmt.Sprintf("write func %s for other builds, or func %sGo; it defines what the assembly must do", name, name)})
+			vs = append(vs, violation{pos: pos, problem: name + " has no version in Go",
+				fix: fmt.Sprintf("write func %s for other builds, or func %sGo; it defines what the assembly must compute", name, name)})
 		}
-		if !p.testNames(name) {
-			bs = append(bs, breach{at: at, what: "no test names " + name,
-				mend: "write one that holds it against its twin"})
+		if !p.testsUse(name) {
+			vs = append(vs, violation{pos: pos, problem: "no test uses " + name,
+				fix: "write one that compares it with the version in Go"})
 		}
 	}
-	return bs
+	return vs
 }
 
 func (p *pkg) hasBody(name string) bool {
@@ -92,8 +92,8 @@ func (p *pkg) hasBody(name string) bool {
 	return false
 }
 
-// testNames tells whether a test of the package uses an identifier.
-func (p *pkg) testNames(name string) bool {
+// testsUse reports whether a test of the package uses an identifier.
+func (p *pkg) testsUse(name string) bool {
 	for _, f := range p.tests() {
 		if uses(f.syntax, name) {
 			return true
@@ -102,7 +102,7 @@ func (p *pkg) testNames(name string) bool {
 	return false
 }
 
-// uses tells whether an identifier stands somewhere below a node.
+// uses reports whether an identifier occurs anywhere below a node.
 func uses(n ast.Node, name string) bool {
 	found := false
 	ast.Inspect(n, func(n ast.Node) bool {

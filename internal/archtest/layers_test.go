@@ -1,0 +1,254 @@
+package archtest
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// layers is the policy: it says which package may import which. It defines the architecture, so do not edit it just to make
+// a build pass.
+//
+// "a, b < c" means that c may import a and b. In a chain "a < b < c", c may import a as well as b. Statements do not combine:
+// "a < b; b < c" does not allow c to import a. "a !< c" means that c must not import a, neither directly nor through other
+// packages. "x/*" is every package below x. NONE is no package: "NONE < a" only says that a exists.
+//
+// Every package may import the standard library and the modules named in go.mod. Tests may import any package.
+const layers = `
+# Layer 0: basic packages without knowledge of RDMA or MPI.
+NONE < attrs, internal/ticks, internal/pollyield, internal/auth, internal/memaddr, perf/profile, internal/abi/*;
+NONE < internal/archtest, internal/conformance;
+internal/ticks < perf;
+hw, perf < perf/prom;
+NONE < internal/pmi;
+internal/auth < internal/ranklink;
+
+# Layer 1: the hardware of this node, and rings in shared memory.
+NONE < hw < hw/hwtest;
+NONE < internal/shm;
+
+# Layer 2: queue pairs, completion queues, memory regions; software RDMA devices, and virtual machines that have them.
+internal/abi/* < verbs/internal/*, verbs;
+internal/memaddr < verbs/internal/uverbs, verbs, verbs/verbstest;
+NONE < verbs/internal/ib < verbs/internal/uverbs < verbs/internal/rxe;
+verbs/internal/ib < verbs/internal/libibverbs;
+hw < verbs/internal/rxetest;
+hw, verbs/internal/* < verbs < verbs/verbstest;
+internal/abi/* < soft-roce/link < soft-roce/live;
+NONE < soft-roce/vm/internal/mux < soft-roce/vm/internal/guest;
+soft-roce/link < soft-roce/vm/internal/guest;
+NONE < soft-roce/vm/internal/*;
+soft-roce/link, soft-roce/vm/internal/* < soft-roce/vm;
+
+# Layer 3: the fabric interface, and the transports that implement it.
+internal/auth < fabric/tcp, fabric/shm, fabric/rdma;
+internal/memaddr < fabric/shm, fabric/rdma;
+NONE < fabric < fabric/mem, fabric/tcp, fabric/hook, fabric/fabrictest;
+fabric, internal/shm < fabric/shm;
+fabric, verbs, hw < fabric/rdma;
+fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, verbs < fabric/auto;
+
+# Layer 4: bootstrap, tag matching, datatypes, collective algorithms, message protocols.
+hw < mpi/internal/clocksync;
+fabric, fabric/auto, hw, internal/pmi, internal/ranklink, internal/shm, mpi/internal/clocksync < mpi/internal/bootstrap;
+NONE < mpi/internal/match, mpi/internal/datatype;
+fabric < mpi/internal/regcache;
+internal/shm, mpi/internal/datatype < mpi/internal/coll;
+fabric, perf, internal/pollyield, mpi/internal/match, mpi/internal/regcache < mpi/internal/proto;
+
+# Layer 5: communicators, messages, collectives.
+attrs, hw, perf, perf/profile, fabric, mpi/internal/* < mpi;
+hw, fabric, fabric/mem, fabric/auto, mpi/internal/bootstrap, mpi/internal/clocksync, mpi < mpi/mpitest;
+fabric/auto, mpi/internal/proto < mpi/explain;
+
+# Layer 6: programs.
+internal/ticks, perf, mpi < bench;
+mpi < examples/*;
+NONE < docs/dashboards;                                      # a test only
+hw, verbs < examples/pingpong;
+internal/ticks, internal/pollyield, verbs < bench/perftest;
+NONE < bench/sockets;
+internal/auth < cmd/ibrun/internal/control;
+hw < cmd/ibrun/internal/placement;
+hw, perf < cmd/ibrun/internal/report;
+cmd/ibrun/internal/placement, cmd/ibrun/internal/report < cmd/ibrun/internal/cli;
+perf, perf/prom < cmd/ibrun/internal/exporter;
+hw, perf, perf/profile < cmd/ibrun/internal/tracemerge;
+NONE < cmd/ibrun/internal/tracemerge/tracetest;
+hw, perf < cmd/ibrun/internal/inspect;
+hw, perf, perf/profile, perf/prom, internal/auth, internal/shm, internal/pmi, internal/ranklink < cmd/ibrun/internal/launch;
+cmd/ibrun/internal/exporter, cmd/ibrun/internal/tracemerge < cmd/ibrun/internal/launch;
+cmd/ibrun/internal/inspect, cmd/ibrun/internal/report < cmd/ibrun/internal/launch;
+cmd/ibrun/internal/placement, cmd/ibrun/internal/cli, cmd/ibrun/internal/control < cmd/ibrun/internal/launch;
+cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, mpi, bench, bench/*, hw, verbs < cmd/ibrun/internal/benchcmd;
+cmd/ibrun/internal/cli, bench, mpi/explain < cmd/ibrun/internal/explain;
+cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, soft-roce/link < cmd/ibrun/internal/softroce;
+hw, cmd/ibrun/internal/placement < cmd/ibrun/internal/topo;
+hw, verbs < cmd/ibrun/internal/doctor;
+hw, perf, perf/prom, cmd/ibrun/internal/* < cmd/ibrun;
+
+# Packages that must not be imported, neither directly nor through others.
+mpi, mpi/*, fabric, fabric/* !< cmd/ibrun/internal/launch;   # it starts any program, not only MPI programs
+fabric/* !< fabric;                                          # only fabric/auto knows the transports
+perf/prom !< mpi, bench, examples/*, fabric/*;               # an MPI program does not link the exporter
+cmd/*, examples/* !< mpi, fabric, verbs, bench;
+`
+
+// policy is the parsed form of layers.
+type policy struct {
+	allowed   map[string][]string // pattern of importing packages -> patterns that they may import
+	forbidden []prohibition
+}
+
+// prohibition says that the packages of from must not import those of to, neither directly nor through others.
+type prohibition struct{ from, to []string }
+
+func parsePolicy(text string) policy {
+	p := policy{allowed: map[string][]string{}}
+	for stmt := range strings.SplitSeq(strings.Join(slices.Collect(lines(text)), " "), ";") {
+		if left, right, ok := strings.Cut(stmt, "!<"); ok {
+			p.forbidden = append(p.forbidden, prohibition{from: splitNames(right), to: splitNames(left)})
+			continue
+		}
+		var below []string
+		for list := range strings.SplitSeq(stmt, "<") {
+			for _, n := range splitNames(list) {
+				p.allowed[n] = append(p.allowed[n], below...)
+			}
+			below = append(below, splitNames(list)...)
+		}
+	}
+	return p
+}
+
+func splitNames(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
+}
+
+// matches reports whether a pattern of the policy covers the package in dir.
+func matches(pattern, dir string) bool {
+	if above, ok := strings.CutSuffix(pattern, "/*"); ok {
+		return strings.HasPrefix(dir, above+"/")
+	}
+	return pattern == dir
+}
+
+func matchesAny(patterns []string, dir string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, dir) })
+}
+
+func checkLayers(t *tree, text string) []violation {
+	pol := parsePolicy(text)
+	var vs []violation
+	for _, p := range t.pkgs {
+		may, known := pol.mayImport(p.dir)
+		if !known {
+			vs = append(vs, violation{pos: p.dir, problem: "this package is in no layer",
+				fix: "choose its layer and name it in internal/archtest/layers_test.go"})
+			continue
+		}
+		for _, f := range p.sources() {
+			for im, imported := range f.imports {
+				dir, ok := moduleDir(imported)
+				if ok && !matchesAny(may, dir) {
+					vs = append(vs, violation{pos: t.pos(im), problem: fmt.Sprintf("%s imports %s, which is not below it", p.dir, dir),
+						fix: "reverse the dependency, or declare an interface here that the package above implements"})
+				}
+			}
+		}
+	}
+	for _, f := range pol.forbidden {
+		vs = append(vs, t.checkProhibition(f)...)
+	}
+	return vs
+}
+
+// checkPolicyNames reports names in the policy that match no package, which happens when a package is removed or renamed.
+func checkPolicyNames(t *tree, text string) []violation {
+	pol := parsePolicy(text)
+	patterns := slices.Collect(maps.Keys(pol.allowed))
+	for _, f := range pol.forbidden {
+		patterns = slices.Concat(patterns, f.from, f.to)
+	}
+	slices.Sort(patterns)
+	var vs []violation
+	for _, pattern := range slices.Compact(patterns) {
+		if pattern != "NONE" && !slices.ContainsFunc(t.pkgs, func(p *pkg) bool { return matches(pattern, p.dir) }) {
+			vs = append(vs, violation{pos: "internal/archtest/layers_test.go", problem: "there is no package " + pattern,
+				fix: "remove the name from the policy, or rename it there as the package was renamed"})
+		}
+	}
+	return vs
+}
+
+// mayImport returns the patterns that the package in dir may import. known is false if the policy does not name the package.
+func (p policy) mayImport(dir string) (may []string, known bool) {
+	for pattern, below := range p.allowed {
+		if matches(pattern, dir) {
+			may, known = append(may, below...), true
+		}
+	}
+	return may, known
+}
+
+// checkProhibition reports, for each package of from, the shortest chain of imports to a package of to.
+func (t *tree) checkProhibition(f prohibition) []violation {
+	var vs []violation
+	for _, p := range t.pkgs {
+		if !matchesAny(f.from, p.dir) {
+			continue
+		}
+		importer := map[string]string{p.dir: ""} // package -> the package that imports it, on the shortest chain
+		for queue := []string{p.dir}; len(queue) > 0; queue = queue[1:] {
+			dir := queue[0]
+			if dir != p.dir && matchesAny(f.to, dir) {
+				vs = append(vs, violation{pos: p.dir, problem: "must not depend on " + dir + ", but does: " + importChain(importer, dir),
+					fix: "remove one of these imports"})
+				break
+			}
+			for _, next := range t.moduleImports(dir) {
+				if _, seen := importer[next]; !seen {
+					importer[next] = dir
+					queue = append(queue, next)
+				}
+			}
+		}
+	}
+	return vs
+}
+
+func importChain(importer map[string]string, to string) string {
+	chain := to
+	for dir := importer[to]; dir != ""; dir = importer[dir] {
+		chain = dir + " -> " + chain
+	}
+	return chain
+}
+
+// moduleImports returns the packages of this module that the package in dir imports outside its tests.
+func (t *tree) moduleImports(dir string) []string {
+	p := t.find(dir)
+	if p == nil {
+		return nil
+	}
+	var dirs []string
+	for _, f := range p.sources() {
+		for _, imported := range f.imports {
+			if d, ok := moduleDir(imported); ok {
+				dirs = append(dirs, d)
+			}
+		}
+	}
+	return dirs
+}
+
+// moduleDir returns the folder of an import path. ok is false if the path is not in this module.
+func moduleDir(imported string) (dir string, ok bool) {
+	rest, ok := strings.CutPrefix(imported, module)
+	if !ok || rest != "" && rest[0] != '/' {
+		return "", false
+	}
+	return path.Clean(strings.TrimPrefix(rest, "/")), true
+}
