@@ -30,7 +30,7 @@
 //
 // # Requests
 //
-// What is posted waits in the queue until [QP.Ring], or a post with the flag [Rung], tells the device, so that one call
+// What is posted waits in the queue until [QP.Ring], or a post with the flag [RingDoorbell], tells the device, so that one call
 // serves many requests; receives need none. Each request completes exactly once, those of a send queue only if they are
 // [Signaled] or fail. There are exceptions, of which the program is told: after an overrun of the completion queue, and after
 // the loss of the device, [CQ.Poll] says [ErrOverrun] or [ErrDeviceLost], and what is missing then does not come; nor does

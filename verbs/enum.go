@@ -100,10 +100,10 @@ type Flags uint32
 
 // Flags of requests.
 const (
-	Fence     = Flags(uverbs.SendFence)     // wait until earlier reads and atomics are done
-	Signaled  = Flags(uverbs.SendSignaled)  // make a completion even if it succeeds
-	Solicited = Flags(uverbs.SendSolicited) // the receiver's completion counts for [CQ.Notify] of solicited ones
-	Rung      = Flags(1 << 31)              // ring once it is posted, as [QP.Ring] does, for less
+	Fence        = Flags(uverbs.SendFence)     // wait until earlier reads and atomics are done
+	Signaled     = Flags(uverbs.SendSignaled)  // make a completion even if it succeeds
+	Solicited    = Flags(uverbs.SendSolicited) // the receiver's completion counts for [CQ.Notify] of solicited ones
+	RingDoorbell = Flags(1 << 31)              // ring once it is posted, as [QP.Ring] does, for less
 )
 
 // Opcode is what a request of a send queue does.

@@ -27,7 +27,7 @@ func newFake(t testing.TB) (*rxetest.Kernel, *rig) {
 	must(t, err)
 	t.Cleanup(func() {
 		must(t, dev.Close())
-		if left := k.Left(); left != "" {
+		if left := k.OpenObjects(); left != "" {
 			t.Errorf("after Close there are %s", left)
 		}
 	})
@@ -74,7 +74,7 @@ func TestCloseOrder(t *testing.T) {
 		must(t, c.Close())
 		must(t, c.Close())
 	}
-	if left := k.Left(); left != "" {
+	if left := k.OpenObjects(); left != "" {
 		t.Errorf("there are %s", left)
 	}
 }
@@ -154,14 +154,14 @@ func TestPostErrors(t *testing.T) {
 	refused(verbs.ErrInvalid, "messages of 8388608", q.Write(9, 0, at, verbs.SGE{Len: 8<<20 + 1}))
 	refused(verbs.ErrInvalid, "2 entries", q.Recv(9, mem, mem))
 	refused(verbs.ErrInvalid, "BindMW", q.Post(&verbs.Request{Op: verbs.OpBindMW, ID: 9}))
-	k.Hold(true)
+	k.HoldDoorbells(true)
 	for range q.Cap().MaxSend {
 		must(t, q.Send(1, verbs.Signaled, mem))
 	}
 	refused(verbs.ErrFull, "3 requests", q.Send(9, 0, mem))
 	must(t, q.Ring())
 	refused(verbs.ErrFull, "3 requests", q.Send(9, 0, mem))
-	k.Hold(false)
+	k.HoldDoorbells(false)
 	must(t, q.Ring()) // nothing new: no system call
 	k.Fail(abi.CmdPostSend, syscall.EINTR)
 	q = r.qp(verbs.QPConfig{Type: verbs.UD})
@@ -221,12 +221,12 @@ func TestRingRetries(t *testing.T) {
 
 	k.Fail(abi.CmdPostSend, syscall.ENOMEM)
 	var e *verbs.Error
-	err := a.Write(2, verbs.Signaled|verbs.Rung, r.mr.Remote(0), r.mr.SGE(0, 8))
+	err := a.Write(2, verbs.Signaled|verbs.RingDoorbell, r.mr.Remote(0), r.mr.SGE(0, 8))
 	if !errors.Is(err, verbs.ErrLimit) || !errors.As(err, &e) || e.Post {
 		t.Errorf("a post that rings: %v", err)
 	}
 	k.Fail(abi.CmdPostSend, nil)
-	must(t, a.Write(3, verbs.Signaled|verbs.Rung, r.mr.Remote(0), r.mr.SGE(0, 8)))
+	must(t, a.Write(3, verbs.Signaled|verbs.RingDoorbell, r.mr.Remote(0), r.mr.SGE(0, 8)))
 	r.done(2)
 }
 
@@ -235,8 +235,8 @@ func TestEvents(t *testing.T) {
 	k, r := newFake(t)
 	ctx := within(t)
 	const firstToken = 1 // that of the rig's completion queue
-	k.Event(abi.EventPathMig, 12345)
-	k.Event(abi.EventPortErr, 1)
+	k.RaiseEvent(abi.EventPathMig, 12345)
+	k.RaiseEvent(abi.EventPortErr, 1)
 	ev, err := r.dev.NextEvent(ctx)
 	if err != nil || ev.Type != verbs.EventPortError || ev.Port != 1 || ev.String() != "PORT_ERR of port 1" {
 		t.Errorf("%v, %v", ev, err)
@@ -249,7 +249,7 @@ func TestEvents(t *testing.T) {
 		}
 		got <- ev
 	}()
-	k.Event(abi.EventCQErr, firstToken)
+	k.RaiseEvent(abi.EventCQErr, firstToken)
 	if ev := <-got; ev.Type != verbs.EventCQError || ev.CQ != r.cq {
 		t.Errorf("%v", ev)
 	}
@@ -258,7 +258,7 @@ func TestEvents(t *testing.T) {
 	}
 	const many = 2000
 	for i := range many {
-		k.Event(abi.EventPortActive, uint64(i))
+		k.RaiseEvent(abi.EventPortActive, uint64(i))
 		if i%100 == 0 { // the pipe is not endless
 			time.Sleep(time.Millisecond)
 		}
@@ -299,7 +299,7 @@ func TestDeviceLost(t *testing.T) {
 	} {
 		go func() { waiting <- wait() }()
 	}
-	k.Lose()
+	k.RemoveDevice()
 	for range 2 {
 		if err := <-waiting; !errors.Is(err, verbs.ErrDeviceLost) {
 			t.Errorf("wait: %v", err)
@@ -423,7 +423,7 @@ func TestWaitSharesChannel(t *testing.T) {
 
 func TestAllocs(t *testing.T) {
 	k, r := newFake(t)
-	k.Hold(true)
+	k.HoldDoorbells(true)
 	a, b := r.pair(verbs.QPConfig{Type: verbs.RC, MaxSend: 1000, MaxRecv: 1000, MaxInline: 64, MaxSendSGE: 2})
 	d := r.qp(verbs.QPConfig{Type: verbs.UD, MaxSend: 1000})
 	must(t, d.Start())
@@ -451,7 +451,7 @@ func TestAllocs(t *testing.T) {
 			t.Errorf("%s allocates %v times", name, n)
 		}
 	}
-	k.Hold(false)
+	k.HoldDoorbells(false)
 	must(t, a.Ring())
 	full := func() { // 16 completions at a time
 		for range 16 {
@@ -508,7 +508,7 @@ func BenchmarkPost(b *testing.B) {
 			const batch = 512
 			var took time.Duration
 			for range b.N {
-				k.Hold(true)
+				k.HoldDoorbells(true)
 				began := time.Now()
 				for range batch {
 					if err := post(); err != nil {
@@ -516,7 +516,7 @@ func BenchmarkPost(b *testing.B) {
 					}
 				}
 				took += time.Since(began)
-				k.Hold(false)
+				k.HoldDoorbells(false)
 				must(b, a.Ring())
 			}
 			b.ReportMetric(float64(took.Nanoseconds())/float64(b.N*batch), "ns/request")

@@ -83,8 +83,9 @@ var sends = [...]opcodes{
 // device. [ErrFull] says that the queue has no room until something completes, [ErrState] that the pair is not ready to
 // send, and [ErrInvalid] that the request makes no sense; nothing is queued then. The request may be reused at once.
 //
-// With the flag [Rung] the error can also be one of Ring, whose [Error.Post] is false: then the request has been queued, unless
-// [Error.Dropped] counts it. If the request itself is refused nothing is rung: call Ring before waiting for room.
+// With the flag [RingDoorbell] the error can also be one of Ring, whose [Error.Post] is false: then the request was queued,
+// unless [Error.Dropped] counts it. If the request itself is refused, the doorbell is not rung: call Ring before waiting
+// for space in the queue.
 func (q *QP) Post(r *Request) error {
 	imm := r.Imm
 	switch r.Op {
@@ -203,7 +204,8 @@ func (q *QP) LocalInvalidate(id uint64, f Flags, rkey uint32) error {
 // right BindMW.
 //
 // A window of type 2 belongs to the pair: from here on [QP.Close] is [ErrBusy] until the window is bound to another pair or
-// closed, also if it was invalidated since, which only the device knows. With [Rung] there is a key also beside an error of Ring.
+// closed, also if it was invalidated since, which only the device knows. With [RingDoorbell] an error of Ring comes together
+// with a key.
 func (q *QP) BindMW(id uint64, f Flags, mw *MW, mr *MR, off, n int, access Access) (rkey uint32, err error) {
 	at := mr.Remote(off)
 	mr.SGE(off, n)                                  // panics if they are not in the region
@@ -226,7 +228,7 @@ func (q *QP) BindMW(id uint64, f Flags, mw *MW, mr *MR, off, n int, access Acces
 	next := mw.ib.RKey()&^0xff | (mw.ib.RKey()+1)&0xff
 	q.send.wr.Imm = 0 // libibverbs refuses others
 	q.send.wr.Bind = ib.Bind{MW: mw.ib, RKey: next, MR: mr.ib, Addr: at.Addr, Length: uint64(n), Access: uint32(access)}
-	err = q.list(OpBindMW, id, f&^Rung, nil)
+	err = q.list(OpBindMW, id, f&^RingDoorbell, nil)
 	q.send.mu.Lock()
 	q.send.wr.Bind = ib.Bind{} // so that nothing is kept
 	q.send.mu.Unlock()
@@ -235,7 +237,7 @@ func (q *QP) BindMW(id uint64, f Flags, mw *MW, mr *MR, off, n int, access Acces
 		return 0, err
 	}
 	mw.heldBy(holder)
-	if f&Rung != 0 {
+	if f&RingDoorbell != 0 {
 		err = q.Ring()
 	}
 	return mw.ib.RKey(), err
@@ -294,7 +296,7 @@ func (q *QP) list(op Opcode, id uint64, f Flags, sge []SGE) error {
 	if total > s.longest || atomics>>op&1 != 0 && (len(sge) != 1 || total != 8 || s.wr.Remote%8 != 0) {
 		return q.whyNotSize(op, id, total)
 	}
-	s.wr.ID, s.wr.Opcode, s.wr.Flags = id, uint32(op), uint32(f&^Rung)
+	s.wr.ID, s.wr.Opcode, s.wr.Flags = id, uint32(op), uint32(f&^RingDoorbell)
 	if q.soft != nil {
 		if !q.soft.List(&s.wr, castSGE(sge), uint32(total)) {
 			return q.failPost(op, id, ib.ErrFull)
@@ -309,7 +311,7 @@ func (q *QP) list(op Opcode, id uint64, f Flags, sge []SGE) error {
 			return q.failPost(op, id, err)
 		}
 	}
-	if f&Rung != 0 {
+	if f&RingDoorbell != 0 {
 		return q.ring()
 	}
 	s.unrung = true
@@ -326,7 +328,7 @@ func (q *QP) bytes(op Opcode, id uint64, f Flags, data []byte) error {
 	if uint64(len(data)) > s.longest || atomics>>op&1 != 0 {
 		return q.whyNotSize(op, id, uint64(len(data)))
 	}
-	s.wr.ID, s.wr.Opcode, s.wr.Flags = id, uint32(op), uint32(f&^Rung|inlineFlag)
+	s.wr.ID, s.wr.Opcode, s.wr.Flags = id, uint32(op), uint32(f&^RingDoorbell|inlineFlag)
 	if q.soft != nil {
 		if !q.soft.Inline(&s.wr, data) {
 			return q.failPost(op, id, ib.ErrFull)
@@ -337,7 +339,7 @@ func (q *QP) bytes(op Opcode, id uint64, f Flags, data []byte) error {
 			return q.failPost(op, id, err)
 		}
 	}
-	if f&Rung != 0 {
+	if f&RingDoorbell != 0 {
 		return q.ring()
 	}
 	s.unrung = true

@@ -32,7 +32,7 @@ func (s *side) await(cq *verbs.CQ) error {
 
 // submit posts a request and tells the device.
 func (s *side) submit(id int, f verbs.Flags) error {
-	return s.post(uint64(id), f|verbs.Rung)
+	return s.post(uint64(id), f|verbs.RingDoorbell)
 }
 
 // signal tells whether the request is one of those that make a completion: each Moderation-th, and the last.

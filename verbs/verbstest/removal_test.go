@@ -85,7 +85,7 @@ func TestRemoval(t *testing.T) {
 	if err := errors.Join(post(1), post(2)); err != nil {
 		t.Fatal(err)
 	}
-	l.kernel.Hold(true)
+	l.kernel.HoldDoorbells(true)
 	if err := errors.Join(post(3), l.a.Recv(4, l.mr.SGE(0, 8))); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestRemoval(t *testing.T) {
 	for range 100 {
 		runtime.Gosched() // let them fall asleep; it is right in any case
 	}
-	l.kernel.Lose()
+	l.kernel.RemoveDevice()
 	for range 2 * len(waiters) {
 		e := <-ends
 		l.gone(e.what, e.err)

@@ -196,7 +196,7 @@ func (e *end) do(q verbs.Request) uint64 {
 	e.r.t.Helper()
 	q.Flags |= verbs.Signaled
 	if e.r.rung = !e.r.rung; e.r.rung {
-		q.Flags |= verbs.Rung
+		q.Flags |= verbs.RingDoorbell
 	}
 	id := e.post(q)
 	if !e.r.rung {

@@ -24,32 +24,32 @@ func (k *Kernel) Write(_ int, command, resp []byte) error {
 	in := command[8:]
 	switch cmd {
 	case abi.CmdGetContext, abi.CmdCreateCompChannel:
-		return k.descriptor(cmd, resp)
+		return k.newDescriptor(cmd, resp)
 	case abi.CmdQueryDevice:
-		return answer(resp, abi.QueryDeviceResp{MaxMRSize: 1 << 40, MaxQP: 100, MaxQPWR: MaxQPWR, MaxSGE: 32, MaxCQ: 100,
+		return encode(resp, abi.QueryDeviceResp{MaxMRSize: 1 << 40, MaxQP: 100, MaxQPWR: MaxQPWR, MaxSGE: 32, MaxCQ: 100,
 			MaxCQE: MaxCQE, MaxMR: 100, MaxPD: 100, MaxQPRdAtom: 16, MaxQPInitRdAtom: 16, AtomicCap: 1,
 			MaxAH: 100, MaxSRQ: 10, MaxSRQWR: 100,
 			MaxSRQSGE: 27, PhysPortCnt: 1, MaxPkeys: 1})
 	case abi.CmdQueryPort:
-		return answer(resp, abi.QueryPortResp{State: 4, MaxMTU: 5, ActiveMTU: 3, MaxMsgSz: 8 << 20, GIDTblLen: 1024,
+		return encode(resp, abi.QueryPortResp{State: 4, MaxMTU: 5, ActiveMTU: 3, MaxMsgSz: 8 << 20, GIDTblLen: 1024,
 			PKeyTblLen: 1, LinkLayer: 2})
 	case abi.CmdAllocPD:
-		return answer(resp, abi.AllocPDResp{PDHandle: k.handle("PD")})
+		return encode(resp, abi.AllocPDResp{PDHandle: k.newHandle("PD")})
 	case abi.CmdRegMR:
-		h := k.handle("MR")
-		return answer(resp, abi.RegMRResp{MRHandle: h, LKey: h << 8, RKey: h << 8})
+		h := k.newHandle("MR")
+		return encode(resp, abi.RegMRResp{MRHandle: h, LKey: h << 8, RKey: h << 8})
 	case abi.CmdReregMR:
 		return syscall.EOPNOTSUPP
 	case abi.CmdAllocMW:
-		h := k.handle("MW")
-		return answer(resp, abi.AllocMWResp{MWHandle: h, RKey: h << 8})
+		h := k.newHandle("MW")
+		return encode(resp, abi.AllocMWResp{MWHandle: h, RKey: h << 8})
 	case abi.CmdCreateAH:
-		h := k.handle("AH")
-		return answers(resp, abi.CreateAHResp{AHHandle: h}, rxe.CreateAHResp{AHNum: h})
+		h := k.newHandle("AH")
+		return encodeAll(resp, abi.CreateAHResp{AHHandle: h}, rxe.CreateAHResp{AHNum: h})
 	case abi.CmdCreateCQ, abi.CmdCreateQP, abi.CmdCreateSRQ, abi.CmdResizeCQ, abi.CmdModifySRQ:
-		return k.queue(cmd, in, resp)
+		return k.queueCommand(cmd, in, resp)
 	case abi.CmdModifyQP, abi.CmdQueryQP, abi.CmdPostSend:
-		return k.onQP(cmd, in, resp)
+		return k.qpCommand(cmd, in, resp)
 	case abi.CmdReqNotifyCQ:
 		return k.notify(in)
 	case abi.CmdDeallocPD, abi.CmdDeregMR, abi.CmdDeallocMW, abi.CmdDestroyAH:
@@ -62,10 +62,10 @@ func (k *Kernel) Write(_ int, command, resp []byte) error {
 	return syscall.ENOSYS
 }
 
-// answer and answers write a command's answer.
-func answer(resp []byte, v any) error { return answers(resp, v) }
+// encode and answers write a command's answer.
+func encode(resp []byte, v any) error { return encodeAll(resp, v) }
 
-func answers(resp []byte, vs ...any) error {
+func encodeAll(resp []byte, vs ...any) error {
 	for _, v := range vs {
 		n, err := binary.Encode(resp, binary.NativeEndian, v)
 		if err != nil {
@@ -76,24 +76,24 @@ func answers(resp []byte, vs ...any) error {
 	return nil
 }
 
-// read takes a command's input.
-func read[T any](in []byte) (v T, err error) {
+// readInput decodes the input of a command.
+func readInput[T any](in []byte) (v T, err error) {
 	if _, err := binary.Decode(in, binary.NativeEndian, &v); err != nil {
 		return v, syscall.EINVAL
 	}
 	return v, nil
 }
 
-func (k *Kernel) descriptor(cmd abi.Command, resp []byte) error {
+func (k *Kernel) newDescriptor(cmd abi.Command, resp []byte) error {
 	p, err := k.pipe()
 	if err != nil {
 		return err
 	}
 	if cmd == abi.CmdGetContext {
 		k.async = p
-		return answer(resp, abi.GetContextResp{AsyncFD: uint32(p.read), NumCompVectors: 1})
+		return encode(resp, abi.GetContextResp{AsyncFD: uint32(p.read), NumCompVectors: 1})
 	}
-	return answer(resp, abi.CreateCompChannelResp{FD: uint32(p.read)})
+	return encode(resp, abi.CreateCompChannelResp{FD: uint32(p.read)})
 }
 
 func (k *Kernel) destroy(handle uint32) error {
@@ -107,45 +107,45 @@ func (k *Kernel) destroy(handle uint32) error {
 	return nil
 }
 
-// queue runs commands that make rings.
-func (k *Kernel) queue(cmd abi.Command, in, resp []byte) error {
+// queueCommand runs commands that make rings.
+func (k *Kernel) queueCommand(cmd abi.Command, in, resp []byte) error {
 	switch cmd {
 	case abi.CmdCreateCQ:
-		c, err := read[abi.CreateCQ](in)
+		c, err := readInput[abi.CreateCQ](in)
 		if err != nil {
 			return err
 		}
-		r, at, err := k.offer(int(c.CQE), wcSlot)
+		r, at, err := k.newRing(int(c.CQE), wcSlot)
 		if err != nil {
 			return err
 		}
-		h := k.handle("CQ")
+		h := k.newHandle("CQ")
 		k.cqs[h] = &cq{token: c.UserHandle, ring: r, events: k.pipes[int(c.CompChannel)]}
-		return answers(resp, abi.CreateCQResp{CQHandle: h, CQE: r.mask}, rxe.CreateCQResp{MI: at})
+		return encodeAll(resp, abi.CreateCQResp{CQHandle: h, CQE: r.mask}, rxe.CreateCQResp{MI: at})
 	case abi.CmdResizeCQ:
-		c, err := read[abi.ResizeCQ](in)
+		c, err := readInput[abi.ResizeCQ](in)
 		if err != nil {
 			return err
 		}
-		r, at, err := k.offer(int(c.CQE), wcSlot)
+		r, at, err := k.newRing(int(c.CQE), wcSlot)
 		if err != nil {
 			return err
 		}
 		k.cqs[c.CQHandle].ring.moveTo(&r)
 		k.cqs[c.CQHandle].ring = r
-		return answers(resp, abi.ResizeCQResp{CQE: r.mask}, rxe.ResizeCQResp{MI: at})
+		return encodeAll(resp, abi.ResizeCQResp{CQE: r.mask}, rxe.ResizeCQResp{MI: at})
 	case abi.CmdCreateSRQ:
-		c, err := read[abi.CreateSRQ](in)
+		c, err := readInput[abi.CreateSRQ](in)
 		if err != nil {
 			return err
 		}
-		r, at, err := k.offer(int(c.MaxWR), recvSlot)
+		r, at, err := k.newRing(int(c.MaxWR), recvSlot)
 		if err != nil {
 			return err
 		}
-		h := k.handle("SRQ")
+		h := k.newHandle("SRQ")
 		k.rqs[h] = &r
-		return answers(resp, abi.CreateSRQResp{SRQHandle: h, MaxWR: r.mask, MaxSGE: c.MaxSGE}, rxe.CreateSRQResp{MI: at, SRQNum: h})
+		return encodeAll(resp, abi.CreateSRQResp{SRQHandle: h, MaxWR: r.mask, MaxSGE: c.MaxSGE}, rxe.CreateSRQResp{MI: at, SRQNum: h})
 	case abi.CmdModifySRQ:
 		return nil
 	}
@@ -153,35 +153,35 @@ func (k *Kernel) queue(cmd abi.Command, in, resp []byte) error {
 }
 
 func (k *Kernel) createQP(in, resp []byte) error {
-	c, err := read[abi.CreateQP](in)
+	c, err := readInput[abi.CreateQP](in)
 	if err != nil {
 		return err
 	}
-	q := &qp{token: c.UserHandle, scq: k.cqs[c.SendCQHandle], rcq: k.cqs[c.RecvCQHandle], all: c.SQSigAll != 0}
+	q := &qp{token: c.UserHandle, scq: k.cqs[c.SendCQHandle], rcq: k.cqs[c.RecvCQHandle], signalAll: c.SQSigAll != 0}
 	var at rxe.CreateQPResp
-	if q.send, at.SQ, err = k.offer(int(c.MaxSendWR), sendSlot); err != nil {
+	if q.send, at.SQ, err = k.newRing(int(c.MaxSendWR), sendSlot); err != nil {
 		return err
 	}
 	if c.IsSRQ != 0 {
 		q.recv = k.rqs[c.SRQHandle]
 	} else {
 		var r ring
-		if r, at.RQ, err = k.offer(int(c.MaxRecvWR), recvSlot); err != nil {
+		if r, at.RQ, err = k.newRing(int(c.MaxRecvWR), recvSlot); err != nil {
 			return err
 		}
 		q.recv = &r
 	}
-	h := k.handle("QP")
+	h := k.newHandle("QP")
 	q.num = h
 	k.qps[h] = q
-	return answers(resp, abi.CreateQPResp{QPHandle: h, QPN: h, MaxSendWR: c.MaxSendWR, MaxRecvWR: c.MaxRecvWR,
+	return encodeAll(resp, abi.CreateQPResp{QPHandle: h, QPN: h, MaxSendWR: c.MaxSendWR, MaxRecvWR: c.MaxRecvWR,
 		MaxSendSGE: c.MaxSendSGE, MaxRecvSGE: c.MaxRecvSGE, MaxInlineData: c.MaxInlineData}, at)
 }
 
-func (k *Kernel) onQP(cmd abi.Command, in, resp []byte) error {
+func (k *Kernel) qpCommand(cmd abi.Command, in, resp []byte) error {
 	switch cmd {
 	case abi.CmdModifyQP:
-		c, err := read[abi.ModifyQP](in)
+		c, err := readInput[abi.ModifyQP](in)
 		q := k.qps[c.QPHandle]
 		if err != nil || q == nil {
 			return syscall.EINVAL
@@ -193,30 +193,30 @@ func (k *Kernel) onQP(cmd abi.Command, in, resp []byte) error {
 			q.peer = c.DestQPNum
 		}
 		if q.state == uint8(abi.QPSErr) {
-			k.work(q)
+			k.drainSendQueue(q)
 		}
 		return nil
 	case abi.CmdQueryQP:
-		c, err := read[abi.QueryQP](in)
+		c, err := readInput[abi.QueryQP](in)
 		q := k.qps[c.QPHandle]
 		if err != nil || q == nil {
 			return syscall.EINVAL
 		}
-		return answer(resp, abi.QueryQPResp{QPState: q.state, CurQPState: q.state, DestQPNum: q.peer})
+		return encode(resp, abi.QueryQPResp{QPState: q.state, CurQPState: q.state, DestQPNum: q.peer})
 	}
-	c, err := read[abi.PostSend](in)
+	c, err := readInput[abi.PostSend](in)
 	q := k.qps[c.QPHandle]
 	if err != nil || q == nil {
 		return syscall.EINVAL
 	}
-	if !k.held {
-		k.work(q)
+	if !k.doorbellsHeld {
+		k.drainSendQueue(q)
 	}
 	return nil
 }
 
 func (k *Kernel) notify(in []byte) error {
-	c, err := read[abi.ReqNotifyCQ](in)
+	c, err := readInput[abi.ReqNotifyCQ](in)
 	q := k.cqs[c.CQHandle]
 	if err != nil || q == nil {
 		return syscall.EINVAL
@@ -225,15 +225,15 @@ func (k *Kernel) notify(in []byte) error {
 	return nil
 }
 
-// work completes what is in a send queue.
-func (k *Kernel) work(q *qp) {
+// drainSendQueue completes what is in a send queue.
+func (k *Kernel) drainSendQueue(q *qp) {
 	ok := q.state == uint8(abi.QPSRTS)
 	for {
 		slot := q.send.consume()
 		if slot == nil {
 			return
 		}
-		w, err := read[rxe.SendWR](slot)
+		w, err := readInput[rxe.SendWR](slot)
 		if err != nil {
 			return
 		}
@@ -245,7 +245,7 @@ func (k *Kernel) work(q *qp) {
 		if op == abi.WRSend && ok {
 			k.deliver(q, flags&abi.SendSolicited != 0)
 		}
-		if flags&abi.SendSignaled != 0 || q.all || !ok {
+		if flags&abi.SendSignaled != 0 || q.signalAll || !ok {
 			k.complete(q.scq, wc, !ok)
 		}
 	}
@@ -271,7 +271,7 @@ func (k *Kernel) deliver(q *qp, solicited bool) {
 func (k *Kernel) complete(c *cq, wc completion, solicited bool) {
 	slot := c.ring.produce()
 	if slot == nil {
-		k.raise(abi.EventCQErr, c.token)
+		k.raiseLocked(abi.EventCQErr, c.token)
 		return
 	}
 	binary.Encode(slot, binary.NativeEndian, wc)

@@ -1,10 +1,10 @@
-// Package rxetest stands in for the kernel below the rxe provider, so that the provider and what is above it can be tested
-// on any machine: it answers commands, hands out rings and plays the driver's side of them.
+// Package rxetest simulates the kernel below the rxe provider, so that the provider and the packages above it can be tested
+// on any machine. It executes commands, creates rings and does the driver's part of them.
 //
 //	k := rxetest.New()
 //	ctx, err := verbs.OpenOn(rxe.On(k), k.Device())
 //
-// It moves no bytes. A doorbell completes every request of the send queue at once, a SEND also takes a receive of the queue
-// pair that the sender is connected to. Failures are asked for with Fail, Hold, Event and Lose. Descriptors for events are
-// pipes, so they are waited for as the kernel's are.
+// It transfers no data. A doorbell completes every request of the send queue immediately. A SEND also consumes a receive of
+// the queue pair to which the sender is connected. Fail, HoldDoorbells, RaiseEvent and RemoveDevice simulate failures. The
+// descriptors for events are pipes, so a program waits for them as for those of a real kernel.
 package rxetest

@@ -22,19 +22,19 @@ const (
 
 // Kernel is a kernel with one device. Its methods may be called by any goroutine at any time.
 type Kernel struct {
-	mu     sync.Mutex
-	fails  map[abi.Command]error
-	held   bool
-	lost   bool
-	last   uint32            // handle, queue pair number, offset
-	kinds  map[uint32]string // of objects, by handle
-	cqs    map[uint32]*cq    // by handle
-	qps    map[uint32]*qp    // by handle
-	rqs    map[uint32]*ring  // shared receive queues by handle
-	maps   map[int64][]byte  // rings that were not mapped yet, by offset
-	mapped map[*byte]bool    // rings that are, by their beginning
-	pipes  map[int]*pipe     // by the end that was handed out
-	async  *pipe
+	mu            sync.Mutex
+	fails         map[abi.Command]error
+	doorbellsHeld bool
+	lost          bool
+	lastID        uint32            // handle, queue pair number, offset
+	kinds         map[uint32]string // of objects, by handle
+	cqs           map[uint32]*cq    // by handle
+	qps           map[uint32]*qp    // by handle
+	rqs           map[uint32]*ring  // shared receive queues by handle
+	maps          map[int64][]byte  // rings that were not mapped yet, by offset
+	mapped        map[*byte]bool    // rings that are, by their beginning
+	pipes         map[int]*pipe     // by the end that was handed out
+	async         *pipe
 }
 
 type cq struct {
@@ -49,7 +49,7 @@ type qp struct {
 	num, peer uint32
 	token     uint64
 	state     uint8
-	all       bool // signal all
+	signalAll bool // signal all
 	send      ring
 	recv      *ring
 	scq, rcq  *cq
@@ -79,37 +79,37 @@ func (k *Kernel) Fail(c abi.Command, err error) {
 	k.fails[c] = err
 }
 
-// Hold has doorbells do nothing until the next that comes after Hold(false).
-func (k *Kernel) Hold(on bool) {
+// HoldDoorbells has doorbells do nothing until the next that comes after Hold(false).
+func (k *Kernel) HoldDoorbells(on bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.held = on
+	k.doorbellsHeld = on
 }
 
-// Event raises an asynchronous event.
-func (k *Kernel) Event(t abi.EventType, element uint64) {
+// RaiseEvent raises an asynchronous event.
+func (k *Kernel) RaiseEvent(t abi.EventType, element uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.raise(t, element)
+	k.raiseLocked(t, element)
 }
 
-func (k *Kernel) raise(t abi.EventType, element uint64) {
+func (k *Kernel) raiseLocked(t abi.EventType, element uint64) {
 	b := binary.NativeEndian.AppendUint64(nil, element)
 	b = binary.NativeEndian.AppendUint32(b, uint32(t))
 	k.async.send(append(b, 0, 0, 0, 0))
 }
 
-// Lose removes the device: every command fails with EIO, and the event DEVICE_FATAL comes.
-func (k *Kernel) Lose() {
+// RemoveDevice removes the device: every command fails with EIO, and the event DEVICE_FATAL comes.
+func (k *Kernel) RemoveDevice() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.lost = true
 	clear(k.kinds)
-	k.raise(abi.EventDeviceFatal, 0)
+	k.raiseLocked(abi.EventDeviceFatal, 0)
 }
 
-// Left says what is not closed yet, "" for nothing.
-func (k *Kernel) Left() string {
+// OpenObjects says what is not closed yet, "" for nothing.
+func (k *Kernel) OpenObjects() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.kinds)+len(k.mapped)+len(k.maps)+len(k.pipes) == 0 {
@@ -118,20 +118,20 @@ func (k *Kernel) Left() string {
 	return fmt.Sprintf("objects %v, %d mappings, %d descriptors", k.kinds, len(k.mapped)+len(k.maps), len(k.pipes))
 }
 
-func (k *Kernel) handle(kind string) uint32 {
-	k.last++
-	k.kinds[k.last] = kind
-	return k.last
+func (k *Kernel) newHandle(kind string) uint32 {
+	k.lastID++
+	k.kinds[k.lastID] = kind
+	return k.lastID
 }
 
-// offer makes a ring with room for n entries, to be mapped.
-func (k *Kernel) offer(n, slot int) (ring, rxe.MmapInfo, error) {
+// newRing makes a ring with room for n entries, to be mapped.
+func (k *Kernel) newRing(n, slot int) (ring, rxe.MmapInfo, error) {
 	r, err := newRing(n, slot)
 	if err != nil {
 		return ring{}, rxe.MmapInfo{}, err
 	}
-	k.last++
-	at := int64(k.last) << 12
+	k.lastID++
+	at := int64(k.lastID) << 12
 	k.maps[at] = r.mem
 	return r, rxe.MmapInfo{Offset: uint64(at), Size: uint32(len(r.mem))}, nil
 }
@@ -213,7 +213,7 @@ func (k *Kernel) Close(fd int) error {
 // Post is Write. While doorbells are held it allocates nothing.
 func (k *Kernel) Post(fd int, command, resp []byte) error {
 	k.mu.Lock()
-	held := k.held && !k.lost && abi.Command(binary.NativeEndian.Uint32(command)) == abi.CmdPostSend
+	held := k.doorbellsHeld && !k.lost && abi.Command(binary.NativeEndian.Uint32(command)) == abi.CmdPostSend
 	k.mu.Unlock()
 	if held {
 		return nil
