@@ -3,6 +3,8 @@ package perf
 import (
 	"fmt"
 	"math/bits"
+
+	"github.com/ibrun/ibrun/internal/transports"
 )
 
 // Op is a call of the interface that programs use. Numbers are part of the page's layout: new ones go to the end.
@@ -189,31 +191,19 @@ type Transport uint8
 
 // The transports. OtherTransport stands for any that this version has no name for.
 const (
-	OtherTransport Transport = iota
-	Mem
-	Shm
-	TCP
-	RDMA
-	Transports // how many there are
+	OtherTransport = Transport(transports.Other)
+	Mem            = Transport(transports.Mem)
+	Shm            = Transport(transports.Shm)
+	TCP            = Transport(transports.TCP)
+	RDMA           = Transport(transports.RDMA)
+	Transports     = Transport(transports.Count) // how many there are
 )
 
 // String is the name that package fabric gives it, or "other".
-func (t Transport) String() string {
-	if t < Transports {
-		return [Transports]string{"other", "mem", "shm", "tcp", "rdma"}[t]
-	}
-	return fmt.Sprintf("Transport(%d)", uint8(t))
-}
+func (t Transport) String() string { return transports.Transport(t).String() }
 
 // TransportNamed is the transport with this name in package fabric.
-func TransportNamed(name string) Transport {
-	for t := Mem; t < Transports; t++ {
-		if t.String() == name {
-			return t
-		}
-	}
-	return OtherTransport
-}
+func TransportNamed(name string) Transport { return Transport(transports.Named(name)) }
 
 // Protocol is how a message travels over its transport.
 type Protocol uint8

@@ -1,118 +1,83 @@
-// Package auto chooses the transport between the processes of a job: the one place that knows them all.
+// Package auto chooses the transport between the processes of a job. It is the only package that knows all transports.
 //
 //	d, err := auto.Open(ctx, &fabric.Config{Self: 3, Size: 8}, auto.Node{Local: local, Key: secret, Tracer: agent})
 //
-// A process that is alone talks to itself in its own memory (fabric/mem). Processes of one node share memory (fabric/shm).
-// Between nodes bytes go over RDMA (fabric/rdma) where both ends have a device, and over TCP (fabric/tcp) elsewhere. Where peers
-// are reached in different ways the domain is one made of several: its address says which transports the process has, and a
-// pair takes the first that both have.
+// A process that is alone sends to itself in its own memory (fabric/mem). Processes of one node use shared memory (fabric/shm).
+// Between nodes bytes travel over RDMA (fabric/rdma) if both ends have a device, and over TCP (fabric/tcp) otherwise. If not all
+// peers are reached by the same transport, the domain combines several: its address lists the transports of the process, and two
+// processes use the first that both have.
 package auto
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/mem"
 	"github.com/ibrun/ibrun/fabric/tcp"
+	"github.com/ibrun/ibrun/internal/transports"
+	"github.com/ibrun/ibrun/internal/tunables"
 )
 
-// Node is what the choice depends on: who is where, and what may be used.
+// Node is what the choice depends on: which peers are on this node, and what may be used.
 type Node struct {
-	// Local are the peers on this node, ascending, Self included.
+	// Local lists the peers on this node in ascending order, Self included.
 	Local []int
 	// Key is a secret of this job.
 	Key [32]byte
-	// Tracer is the process whose descendants the local peers are, or 0.
+	// Tracer is the process that is an ancestor of all local peers, or 0.
 	Tracer int
-	// Transports are the names of those that may be used, the same at every process; empty means all. See
+	// Transports lists the names of the transports that may be used, the same at every process; empty means all. See
 	// [ParseTransports].
 	Transports []string
 	// Interfaces chooses network interfaces for TCP, as tcp.ParseInterfaces describes.
 	Interfaces []string
-	// Devices are rdma.Transport.Near: the RDMA devices to take first.
+	// Devices is rdma.Transport.Near: the preferred RDMA devices.
 	Devices []string
-	// Thresholds are lengths that decide how messages travel. What they leave open of RDMA's, package rdma reads from the
-	// environment.
+	// Thresholds are lengths that decide how messages travel. Package rdma reads those of RDMA that are 0 from the environment.
 	Thresholds Thresholds
-	// Report is told in one line why a device that is there is not used; it may be nil.
+	// Report is called with one line that says why an existing device is not used. It may be nil.
 	Report func(string)
 }
 
-// names are those of the transports between processes, the best first.
-var names = []string{"shm", "rdma", "tcp"}
+// ErrTransport is the error for a list with a transport that does not exist.
+var ErrTransport = transports.ErrUnknown
 
-// ErrTransport says that a list names a transport that does not exist.
-var ErrTransport = errors.New("no such transport")
+// ParseTransports parses a list such as "shm,tcp". An empty list, or auto, means all: the result is nil.
+func ParseTransports(list string) ([]string, error) { return transports.ParseList(list) }
 
-// ParseTransports takes apart a list such as "shm,tcp". Empty, or auto, means all.
-func ParseTransports(list string) ([]string, error) {
-	if list == "" || list == "auto" {
-		return nil, nil
+// FromEnv sets n from the user's environment, which should be the same at every process: IBRUN_TRANSPORT is a list for
+// [ParseTransports], IBRUN_TCP_INTERFACES lists network interfaces, and the variables of shared memory and TCP that are named
+// with the fields of [Thresholds] are lengths in bytes.
+func (n *Node) FromEnv(getenv func(string) string) (err error) {
+	if n.Transports, err = ParseTransports(getenv(tunables.Transports)); err != nil {
+		return fmt.Errorf("%s: %w", tunables.Transports, err)
 	}
-	ts := strings.Split(list, ",")
-	for _, t := range ts {
-		if !slices.Contains(names, t) {
-			return nil, fmt.Errorf("%w: %q; there are %s", ErrTransport, t, strings.Join(names, ", "))
+	if n.Interfaces, err = tcp.ParseInterfaces(getenv(tunables.TCPInterfaces)); err != nil {
+		return fmt.Errorf("%s: %w", tunables.TCPInterfaces, err)
+	}
+	for _, f := range n.Thresholds.fields() {
+		if f.Transport == transports.RDMA { // package rdma reads them, with its other settings
+			continue
+		}
+		if *f.value, err = f.FromEnv(getenv); err != nil {
+			return err
 		}
 	}
-	return ts, nil
+	return nil
 }
 
-// FromEnv sets what the user's environment says about the choice: IBRUN_TRANSPORT lists transports as [ParseTransports] takes
-// them, IBRUN_TCP_INTERFACES network interfaces, and IBRUN_SHM_STREAM, IBRUN_TCP_EAGER and IBRUN_TCP_PUSH are lengths in bytes.
-// It should be the same at every process.
-func (n *Node) FromEnv(getenv func(string) string) (err error) {
-	if n.Transports, err = ParseTransports(getenv("IBRUN_TRANSPORT")); err != nil {
-		return fmt.Errorf("IBRUN_TRANSPORT: %w", err)
-	}
-	if n.Interfaces, err = tcp.ParseInterfaces(getenv("IBRUN_TCP_INTERFACES")); err != nil {
-		return fmt.Errorf("IBRUN_TCP_INTERFACES: %w", err)
-	}
-	if n.Thresholds.ShmStream, err = length(getenv, shmStream, math.MaxInt32); err != nil {
-		return err
-	}
-	if n.Thresholds.TCPEager, err = length(getenv, tcpEager, new(tcp.Transport).Caps().Eager); err != nil {
-		return err
-	}
-	n.Thresholds.TCPPush, err = length(getenv, tcpPush, tcp.PushBytes)
-	return err
+// ErrLength is the error for a variable or threshold that is not a valid number of bytes.
+var ErrLength = tunables.ErrInvalid
+
+// allows reports whether t may be used.
+func (n Node) allows(t transports.Transport) bool {
+	return len(n.Transports) == 0 || slices.Contains(n.Transports, t.String())
 }
 
-// The variables that set lengths.
-const (
-	shmStream = "IBRUN_SHM_STREAM"
-	tcpEager  = "IBRUN_TCP_EAGER"
-	tcpPush   = "IBRUN_TCP_PUSH"
-)
-
-// length is a variable that is a number of bytes, 0 if it is not set.
-func length(getenv func(string) string, variable string, most int) (int, error) {
-	text := getenv(variable)
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > most {
-		return 0, fmt.Errorf("%w: %s=%q; it may be 1 to %d", ErrLength, variable, text, most)
-	}
-	return n, nil
-}
-
-// ErrLength says that a variable or threshold is not a number of bytes that makes sense.
-var ErrLength = errors.New("no length in bytes")
-
-func (n Node) may(transport string) bool {
-	return len(n.Transports) == 0 || slices.Contains(n.Transports, transport)
-}
-
-// Open opens the best domain that reaches every peer. Its address is nil if no peer needs one. Errors say what is missing;
-// fabric.ErrNotSupported is among them where no transport reaches all.
+// Open opens the best domain that reaches every peer. Its address is nil if no peer needs one. The error says what is missing;
+// it is fabric.ErrNotSupported if no transport reaches all peers.
 func Open(ctx context.Context, cfg *fabric.Config, n Node) (fabric.Domain, error) {
 	if err := n.check(); err != nil {
 		return nil, err
@@ -123,9 +88,9 @@ func Open(ctx context.Context, cfg *fabric.Config, n Node) (fabric.Domain, error
 	return n.open(ctx, cfg)
 }
 
-// Chooser is what a domain that [Open] returns offers besides where peers are reached in different ways. Elsewhere all are
-// reached by shared memory, or there are none.
+// Chooser is an optional interface of the domains that [Open] returns: a domain has it if peers are reached by different
+// transports. A domain without it reaches all peers through shared memory, or has no peers.
 type Chooser interface {
-	// Choice names the transport that Connect takes to a peer with that address.
+	// Choice returns the name of the transport that Connect uses to a peer with that address.
 	Choice(peer int, addr []byte) (string, error)
 }

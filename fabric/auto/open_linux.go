@@ -7,43 +7,32 @@ import (
 	"slices"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// open opens the domain of one process among several. What it depends on is the same at all processes, or known to a pair
-// from each other's addresses: so both ends of a pair choose alike.
+// open opens the domain of one process among several. The choice depends only on what is the same at all processes, and on what
+// two processes know from each other's addresses, so both ends of a pair choose the same transport.
 func (n Node) open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error) {
-	near := n.shm()
-	if len(n.Local) == cfg.Size && n.may("shm") {
-		return near.Open(ctx, cfg)
+	if len(n.Local) == cfg.Size && n.allows(transports.Shm) {
+		return n.shm().Open(ctx, cfg)
 	}
 	var parts []part
-	if n.may("shm") {
-		d, err := near.Open(ctx, cfg)
-		if err != nil {
-			return nil, err
+	for _, t := range transports.Selectable() {
+		if !n.allows(t) {
+			continue
 		}
-		parts = append(parts, part{d, "shm", func(peer int) bool { return slices.Contains(n.Local, peer) }})
-	}
-	if n.may("rdma") {
-		d, err := n.rdma().Open(ctx, cfg)
+		d, err := n.transport(t).Open(ctx, cfg)
 		switch {
 		case err == nil:
-			parts = append(parts, part{d, "rdma", nil})
-		case !n.may("tcp"):
+			parts = append(parts, part{d, t.String(), n.reaches(t)})
+		case t != transports.RDMA || !n.allows(transports.TCP):
 			return nil, errors.Join(err, closeAll(parts))
 		case n.Report != nil && !errors.Is(err, verbs.ErrNoDevice):
-			n.Report(fmt.Sprintf("RDMA is left alone and TCP taken: %v", err))
+			n.Report(fmt.Sprintf("TCP is used instead of RDMA: %v", err))
 		}
 	}
-	if n.may("tcp") {
-		d, err := n.tcp().Open(ctx, cfg)
-		if err != nil {
-			return nil, errors.Join(err, closeAll(parts))
-		}
-		parts = append(parts, part{d, "tcp", nil})
-	}
-	if len(parts) == 0 || len(parts) == 1 && parts[0].name == "shm" {
+	if len(parts) == 0 || len(parts) == 1 && parts[0].reaches != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %d of %d processes are on other nodes, and none of the transports %v reaches them",
 			fabric.ErrNotSupported, cfg.Size-len(n.Local), cfg.Size, n.Transports), closeAll(parts))
 	}
@@ -52,6 +41,14 @@ func (n Node) open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, erro
 		return nil, errors.Join(err, closeAll(parts))
 	}
 	return d, nil
+}
+
+// reaches returns the function that reports whether t can reach a peer, nil if it can reach every peer that has it.
+func (n Node) reaches(t transports.Transport) func(peer int) bool {
+	if t == transports.Shm {
+		return func(peer int) bool { return slices.Contains(n.Local, peer) }
+	}
+	return nil
 }
 
 func closeAll(parts []part) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/fabrictest"
+	"github.com/ibrun/ibrun/internal/tunables"
 )
 
 // job is a set of peers on several nodes, so many on each.
@@ -126,6 +127,7 @@ func TestParseTransports(t *testing.T) {
 
 // TestLengths: variables that set lengths are taken if they make sense, and named if they do not.
 func TestLengths(t *testing.T) {
+	shmStream, tcpEager, tcpPush := tunables.ShmStream.Variable, tunables.TCPEager.Variable, tunables.TCPPush.Variable
 	env := map[string]string{shmStream: "5000", tcpEager: "131072", tcpPush: "7000"}
 	var n Node
 	err := n.FromEnv(func(name string) string { return env[name] })

@@ -2,15 +2,14 @@ package auto
 
 import (
 	"cmp"
-	"fmt"
-	"math"
 
 	"github.com/ibrun/ibrun/fabric/rdma"
-	"github.com/ibrun/ibrun/fabric/tcp"
+	"github.com/ibrun/ibrun/internal/transports"
+	"github.com/ibrun/ibrun/internal/tunables"
 )
 
-// Thresholds are lengths in bytes that decide how messages travel, the same at every process. A field that is 0 leaves its
-// length to the environment variable that is named with it, and then to the transport.
+// Thresholds are lengths in bytes that decide how messages travel. They must be the same at every process. 0 leaves a length to
+// the environment variable named with its field, and then to the transport. docs/transports.md lists defaults and bounds.
 type Thresholds struct {
 	// ShmStream is shm.Transport.Stream. IBRUN_SHM_STREAM.
 	ShmStream int
@@ -28,47 +27,45 @@ type Thresholds struct {
 	RDMAPiece int
 }
 
-// over returns t with what it leaves open taken from below.
-func (t Thresholds) over(below Thresholds) Thresholds {
-	return Thresholds{
-		ShmStream:  cmp.Or(t.ShmStream, below.ShmStream),
-		TCPEager:   cmp.Or(t.TCPEager, below.TCPEager),
-		TCPPush:    cmp.Or(t.TCPPush, below.TCPPush),
-		RDMAEager:  cmp.Or(t.RDMAEager, below.RDMAEager),
-		RDMAStream: cmp.Or(t.RDMAStream, below.RDMAStream),
-		RDMAInline: cmp.Or(t.RDMAInline, below.RDMAInline),
-		RDMAPiece:  cmp.Or(t.RDMAPiece, below.RDMAPiece),
+// threshold is a field of [Thresholds] and its description.
+type threshold struct {
+	*tunables.Tunable
+	value *int
+}
+
+// fields returns all fields of t with their descriptions.
+func (t *Thresholds) fields() []threshold {
+	return []threshold{
+		{&tunables.ShmStream, &t.ShmStream}, {&tunables.TCPEager, &t.TCPEager}, {&tunables.TCPPush, &t.TCPPush},
+		{&tunables.RDMAEager, &t.RDMAEager}, {&tunables.RDMAStream, &t.RDMAStream}, {&tunables.RDMAInline, &t.RDMAInline},
+		{&tunables.RDMAPiece, &t.RDMAPiece},
 	}
 }
 
-// Set sets those thresholds that are not 0, whatever the environment says.
-func (n *Node) Set(t Thresholds) { n.Thresholds = t.over(n.Thresholds) }
+// Set sets those thresholds that are not 0. They override the environment.
+func (n *Node) Set(t Thresholds) {
+	set := t.fields()
+	for i, f := range n.Thresholds.fields() {
+		*f.value = cmp.Or(*set[i].value, *f.value)
+	}
+}
 
-// settings are those of RDMA.
+// settings returns RDMA's thresholds as package rdma takes them.
 func (t Thresholds) settings() rdma.Settings {
 	return rdma.Settings{Eager: t.RDMAEager, Stream: t.RDMAStream, Inline: t.RDMAInline, Piece: t.RDMAPiece}
 }
 
-// check refuses what makes no sense, also for transports that will not be opened: it would else show on other machines only,
-// or as RDMA that cannot be used and is left alone.
+// check reports an invalid threshold, also of a transport that will not be opened: otherwise the error would appear on some
+// machines only, or look like an RDMA device that cannot be used.
 func (n *Node) check() error {
-	t := n.Thresholds
-	for _, f := range []struct {
-		name        string
-		value, most int
-	}{
-		{"ShmStream", t.ShmStream, math.MaxInt32}, {"TCPEager", t.TCPEager, new(tcp.Transport).Caps().Eager},
-		{"TCPPush", t.TCPPush, tcp.PushBytes}, {"RDMAEager", t.RDMAEager, math.MaxInt32},
-		{"RDMAStream", t.RDMAStream, math.MaxInt32}, {"RDMAInline", t.RDMAInline, math.MaxInt32},
-		{"RDMAPiece", t.RDMAPiece, math.MaxInt32},
-	} {
-		if f.value < 0 || f.value > f.most {
-			return fmt.Errorf("%w: Thresholds.%s is %d; it may be 1 to %d", ErrLength, f.name, f.value, f.most)
+	for _, f := range n.Thresholds.fields() {
+		if err := f.CheckThreshold(*f.value); err != nil {
+			return err
 		}
 	}
-	if !n.may("rdma") {
+	if !n.allows(transports.RDMA) {
 		return nil
 	}
-	_, err := t.settings().Complete()
+	_, err := n.Thresholds.settings().Complete()
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/transports"
 )
 
 // eager is the largest payload, in bytes, that is better copied twice, in and out of a ring, than announced and read.
@@ -31,7 +32,7 @@ type domain struct {
 func (d *domain) Addr() []byte { return nil }
 
 func (d *domain) Caps() fabric.Caps {
-	return fabric.Caps{Transport: "mem", MaxSend: maxSend, Eager: eager, Read: true, Write: true}
+	return fabric.Caps{Transport: transports.Mem.String(), MaxSend: maxSend, Eager: eager, Read: true, Write: true}
 }
 
 func (d *domain) Register(b []byte) (fabric.Region, error) {

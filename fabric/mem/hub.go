@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/transports"
 )
 
 // Hub is what the peers of one process meet at. Any goroutine may call its methods.
@@ -112,7 +113,7 @@ func (b *inbox) lane(sender int) *lane {
 // transport opens domains at a hub.
 type transport struct{ hub *Hub }
 
-func (t transport) Name() string { return "mem" }
+func (t transport) Name() string { return transports.Mem.String() }
 
 func (t transport) Probe() error { return nil }
 

@@ -25,7 +25,7 @@ func (t *Transport) Limits() (Limits, error) {
 	if err != nil {
 		return Limits{}, err
 	}
-	l := Limits{set, t.Settings.sources(os.LookupEnv)}
+	l := Limits{set, t.Settings.sources(os.Getenv)}
 	if set.Eager == set.Slot-headerBytes {
 		l.Sources["Eager"] = "what fits a slot"
 	}
@@ -69,14 +69,14 @@ func (l *Limits) ask(r *rail, set Settings) error {
 func (s Settings) sources(env environment) map[string]string {
 	from := map[string]string{}
 	for _, n := range s.numbers() {
-		text, _ := env(n.variable)
+		field := n.FieldName()
 		switch {
 		case *n.value != 0:
-			from[n.field] = "Settings." + n.field
-		case text != "":
-			from[n.field] = n.variable
+			from[field] = "Settings." + field
+		case env(n.Variable) != "":
+			from[field] = n.Variable
 		default:
-			from[n.field] = "default"
+			from[field] = "default"
 		}
 	}
 	return from

@@ -1,12 +1,14 @@
 package rdma
 
 import (
+	"cmp"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/transports"
+	"github.com/ibrun/ibrun/internal/tunables"
 )
 
 // Settings are the limits and thresholds of a domain. The zero value of a field leaves it to the environment variable that
@@ -36,54 +38,46 @@ type Settings struct {
 	Piece int
 }
 
-// environment is where settings come from that are not set: os.LookupEnv.
-type environment func(name string) (string, bool)
+// environment returns the value of a variable, empty if it is not set: os.Getenv.
+type environment func(variable string) string
 
 // Complete returns the settings with every field set, from the environment or by default. The error names the variable or
 // field that makes no sense.
-func (s Settings) Complete() (Settings, error) { return s.complete(os.LookupEnv) }
+func (s Settings) Complete() (Settings, error) { return s.complete(os.Getenv) }
 
-// numbers are the fields that are numbers.
+// numbers returns the fields that are numbers.
 func (s *Settings) numbers() []number {
 	return []number{
-		{"Slot", "IBRUN_RDMA_SLOT", &s.Slot, 6912, 512, 1 << 20},
-		{"Eager", "IBRUN_RDMA_EAGER", &s.Eager, 0, 0, 1 << 20},
-		{"Stream", "IBRUN_RDMA_STREAM", &s.Stream, 16 << 10, 0, 1 << 30},
-		{"Inline", "IBRUN_RDMA_INLINE", &s.Inline, 128, 0, 4096},
-		{"Window", "IBRUN_RDMA_WINDOW", &s.Window, 64, 1, 4096},
-		{"Pool", "IBRUN_RDMA_POOL", &s.Pool, 16 << 20, 0, 1 << 40},
-		{"Piece", "IBRUN_RDMA_PIECE", &s.Piece, 0, 0, 8 << 20},
+		{&tunables.RDMASlot, &s.Slot}, {&tunables.RDMAEager, &s.Eager}, {&tunables.RDMAStream, &s.Stream},
+		{&tunables.RDMAInline, &s.Inline}, {&tunables.RDMAWindow, &s.Window}, {&tunables.RDMAPool, &s.Pool},
+		{&tunables.RDMAPiece, &s.Piece},
 	}
 }
 
-// number is a setting that is one.
+// number is a field that is a number, and its description.
 type number struct {
-	field, variable     string
-	value               *int
-	preset, least, most int
+	*tunables.Tunable
+	value *int
 }
 
 func (s Settings) complete(env environment) (Settings, error) {
 	for _, n := range s.numbers() {
-		name, least := n.field, n.least
-		if text, ok := env(n.variable); ok && *n.value == 0 && text != "" {
-			v, err := strconv.Atoi(text)
+		if *n.value == 0 {
+			v, err := n.FromEnv(env)
 			if err != nil {
-				return s, fmt.Errorf("fabric/rdma: %s=%q is not a number of bytes or messages", n.variable, text)
+				return s, fmt.Errorf("fabric/rdma: %w", err)
 			}
-			*n.value, name, least = v, n.variable, max(1, least) // 0 is the default in a field only
-		} else if *n.value == 0 {
-			*n.value = n.preset
+			*n.value = cmp.Or(v, n.Default)
 		}
-		if *n.value < least || *n.value > n.most {
-			return s, fmt.Errorf("fabric/rdma: %s is %d, and may be %d to %d", name, *n.value, least, n.most)
+		if *n.value < n.Min || *n.value > n.Max {
+			return s, fmt.Errorf("fabric/rdma: %s is %d, and may be %d to %d", n.FieldName(), *n.value, n.Min, n.Max)
 		}
 	}
 	s.Slot = (s.Slot + 63) &^ 63
 	if most := s.Slot - headerBytes; s.Eager == 0 || s.Eager > most {
 		s.Eager = most
 	}
-	if text, ok := env("IBRUN_RDMA_DEVICES"); ok && len(s.Devices) == 0 && text != "" {
+	if text := env(tunables.RDMADevices); len(s.Devices) == 0 && text != "" {
 		s.Devices = strings.Split(text, ",")
 	}
 	for _, d := range s.Devices {
@@ -102,7 +96,10 @@ const partBytes = 4 << 10
 
 // Caps are those of a domain with these settings, which are complete.
 func (s *Settings) Caps() fabric.Caps {
-	return fabric.Caps{Transport: "rdma", MaxSend: s.Slot - headerBytes, Eager: s.Eager, Part: partBytes, Read: true, Write: true}
+	return fabric.Caps{
+		Transport: transports.RDMA.String(), MaxSend: s.Slot - headerBytes, Eager: s.Eager, Part: partBytes,
+		Read: true, Write: true,
+	}
 }
 
 func (s *Settings) poolSlots() int { return s.Pool / s.Slot }

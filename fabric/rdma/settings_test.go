@@ -13,13 +13,13 @@ import (
 
 func TestSettings(t *testing.T) {
 	env := func(pairs ...string) environment {
-		return func(name string) (string, bool) {
+		return func(name string) string {
 			for i := 0; i < len(pairs); i += 2 {
 				if pairs[i] == name {
-					return pairs[i+1], true
+					return pairs[i+1]
 				}
 			}
-			return "", false
+			return ""
 		}
 	}
 	s, err := Settings{}.complete(env())
@@ -38,8 +38,8 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	for _, n := range new(Settings).numbers() {
-		if _, err := (Settings{}).complete(env(n.variable, "0")); err == nil || !strings.Contains(err.Error(), n.variable) {
-			t.Errorf("%s=0, which is not the default: %v", n.variable, err)
+		if _, err := (Settings{}).complete(env(n.Variable, "0")); err == nil || !strings.Contains(err.Error(), n.Variable) {
+			t.Errorf("%s=0, which is not the default: %v", n.Variable, err)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func TestCutPort(t *testing.T) {
 		if (err != nil) != (port < 0) || err == nil && (got != port || name != "mlx5_0") {
 			t.Errorf("%q: %q, port %d, %v", device, name, got, err)
 		}
-		if _, err := (Settings{Devices: []string{device}}).complete(os.LookupEnv); (err != nil) != (port < 0) {
+		if _, err := (Settings{Devices: []string{device}}).complete(os.Getenv); (err != nil) != (port < 0) {
 			t.Errorf("%q as a setting: %v", device, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/auth"
+	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -34,7 +35,7 @@ func (t *Transport) device(name string) (*verbs.Context, error) {
 }
 
 // Name is "rdma".
-func (t *Transport) Name() string { return "rdma" }
+func (t *Transport) Name() string { return transports.RDMA.String() }
 
 // Probe reports why no device can be used, or nil. It opens one and closes it.
 func (t *Transport) Probe() error {

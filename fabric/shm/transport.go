@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/transports"
 )
 
 // Transport is the shared memory of one node. See the package comment.
@@ -34,7 +35,10 @@ const (
 
 // Caps returns the limits of any domain.
 func (t *Transport) Caps() fabric.Caps {
-	return fabric.Caps{Transport: "shm", MaxSend: maxPayload + maxHeader, Eager: maxPayload, Read: true, Write: true, Direct: true}
+	return fabric.Caps{
+		Transport: transports.Shm.String(), MaxSend: maxPayload + maxHeader, Eager: maxPayload,
+		Read: true, Write: true, Direct: true,
+	}
 }
 
 // The largest message.
@@ -56,7 +60,7 @@ const (
 )
 
 // Name is "shm".
-func (t *Transport) Name() string { return "shm" }
+func (t *Transport) Name() string { return transports.Shm.String() }
 
 // Probe reports whether this system has what it takes.
 func (t *Transport) Probe() error { return probe() }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/transports"
 )
 
 // Transport is TCP between the peers of a job. See the package comment.
@@ -34,7 +35,7 @@ type Transport struct {
 
 // Caps returns the limits of the domains that the transport opens.
 func (t *Transport) Caps() fabric.Caps {
-	return fabric.Caps{Transport: "tcp", MaxSend: maxSend, Eager: t.eager(), Read: true}
+	return fabric.Caps{Transport: transports.TCP.String(), MaxSend: maxSend, Eager: t.eager(), Read: true}
 }
 
 // PushBytes is the most that the kernel holds for a receiver that does not read, so that no more than that is sent in vain.
@@ -57,7 +58,7 @@ func (t *Transport) eager() int {
 }
 
 // Name is "tcp".
-func (t *Transport) Name() string { return "tcp" }
+func (t *Transport) Name() string { return transports.TCP.String() }
 
 // Probe reports whether this system has what it takes, and an interface that the rules choose.
 func (t *Transport) Probe() error {

@@ -20,7 +20,8 @@ const layers = `
 # Layer 0: basic packages without knowledge of RDMA or MPI.
 NONE < attrs, internal/ticks, internal/pollyield, internal/auth, internal/memaddr, perf/profile, internal/abi/*;
 NONE < internal/archtest, internal/conformance;
-internal/ticks < perf;
+NONE < internal/transports < internal/tunables;
+internal/ticks, internal/transports < perf;
 hw, perf < perf/prom;
 NONE < internal/pmi;
 internal/auth < internal/ranklink;
@@ -46,6 +47,8 @@ soft-roce/link, soft-roce/vm/internal/* < soft-roce/vm;
 internal/auth < fabric/tcp, fabric/shm, fabric/rdma;
 internal/memaddr < fabric/shm, fabric/rdma;
 NONE < fabric < fabric/mem, fabric/tcp, fabric/hook, fabric/fabrictest;
+internal/transports < fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, fabric/auto;
+internal/tunables < fabric/rdma, fabric/auto;
 fabric, internal/shm < fabric/shm;
 fabric, verbs, hw < fabric/rdma;
 fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, verbs < fabric/auto;
@@ -61,7 +64,7 @@ fabric, perf, internal/pollyield, mpi/internal/match, mpi/internal/regcache < mp
 # Layer 5: communicators, messages, collectives.
 attrs, hw, perf, perf/profile, fabric, mpi/internal/* < mpi;
 hw, fabric, fabric/mem, fabric/auto, mpi/internal/bootstrap, mpi/internal/clocksync, mpi < mpi/mpitest;
-fabric/auto, mpi/internal/proto < mpi/explain;
+fabric/auto, internal/transports, mpi/internal/proto < mpi/explain;
 
 # Layer 6: programs.
 internal/ticks, perf, mpi < bench;
@@ -72,7 +75,9 @@ internal/ticks, internal/pollyield, verbs < bench/perftest;
 NONE < bench/sockets;
 internal/auth < cmd/ibrun/internal/control;
 hw < cmd/ibrun/internal/placement;
-hw, perf < cmd/ibrun/internal/report;
+hw, perf, internal/tunables < cmd/ibrun/internal/report;
+internal/transports < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/benchcmd;
+internal/tunables < cmd/ibrun/internal/launch;
 cmd/ibrun/internal/placement, cmd/ibrun/internal/report < cmd/ibrun/internal/cli;
 perf, perf/prom < cmd/ibrun/internal/exporter;
 hw, perf, perf/profile < cmd/ibrun/internal/tracemerge;

@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric/auto"
+	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
@@ -61,7 +62,7 @@ func Ways(transports string, getenv func(string) string, sizes []int) ([]Way, er
 			return nil, err
 		}
 	}
-	found, err := n.Ways()
+	found, err := n.Paths()
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func Ways(transports string, getenv func(string) string, sizes []int) ([]Way, er
 	return ways, nil
 }
 
-func explain(f auto.Way, sizes []int) (Way, error) {
+func explain(f auto.Path, sizes []int) (Way, error) {
 	w := Way{Transport: f.Transport, Between: f.Between}
 	if f.Err != nil {
 		w.Unusable = f.Err.Error()
@@ -95,7 +96,7 @@ func explain(f auto.Way, sizes []int) (Way, error) {
 }
 
 // message explains one size.
-func message(f auto.Way, r proto.Thresholds, n int) Message {
+func message(f auto.Path, r proto.Thresholds, n int) Message {
 	form := r.Choose(n, f.Stream, f.Paired)
 	m := Message{Bytes: n, Pieces: r.FragmentCount(form, n)}
 	atOnce := r.EagerLimit(f.Stream)
@@ -125,13 +126,13 @@ func message(f auto.Way, r proto.Thresholds, n int) Message {
 		m.Protocol = "read"
 		m.Why = fmt.Sprintf("more than %d bytes are announced; the receiver reads them from the sender's memory", atOnce)
 		switch f.Transport {
-		case "tcp":
+		case transports.TCP.String():
 			m.Why = fmt.Sprintf("more than %d bytes are announced; the sender's kernel streams them into the receiver's buffer", atOnce)
 			if f.Push > 0 {
 				m.Why = fmt.Sprintf("more than %d bytes are announced, and up to %d follow at once: a receiver that waits has them "+
 					"streamed into its buffer and asks for any others, one that does not drops them and asks later", atOnce, f.Push)
 			}
-		case "rdma":
+		case transports.RDMA.String():
 			m.Protocol, m.Pieces = "rdma read", 0
 			m.Why = fmt.Sprintf("more than %d bytes are announced; the receiver's device reads them by RDMA READ", atOnce)
 			if f.Piece > 0 {

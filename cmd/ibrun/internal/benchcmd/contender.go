@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/bench"
+	"github.com/ibrun/ibrun/internal/transports"
 )
 
 // job is one launch: an operation among so many ranks, at all sizes.
@@ -130,7 +131,7 @@ func (c *command) ours(transport string) *contender {
 
 // typical tells whether the figure is the median of single turns and not their mean, as perftest's is of a latency.
 func typical(transport string, op bench.Op) bool {
-	return transport == "rdma" && op.Unit == bench.Microseconds
+	return transport == transports.RDMA.String() && op.Unit == bench.Microseconds
 }
 
 // neutral is the environment without the variables that stand for flags of ibrun: what is compared must not depend

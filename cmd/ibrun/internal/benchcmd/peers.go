@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/ibrun/ibrun/bench"
+	"github.com/ibrun/ibrun/internal/transports"
 )
 
 // implementation is an MPI that we know how to build for and to launch in its best documented setting.
@@ -38,7 +39,7 @@ func implementations() []implementation {
 			alone:    []string{"--bind-to", "core"},
 			// Waiting ranks yield the core: Open MPI does so by itself when it knows of the crowd.
 			crowded: []string{"--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"},
-			over: map[string]setting{"tcp": {
+			over: map[string]setting{transports.TCP.String(): {
 				flags: []string{"--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"},
 			}},
 		},
@@ -47,7 +48,9 @@ func implementations() []implementation {
 			packages: "mpich libmpich-dev",
 			alone:    []string{"-bind-to", "core"},
 			crowded:  []string{"-bind-to", "none"}, // it has no setting that makes waiting ranks yield under ch4
-			over:     map[string]setting{"tcp": {environ: []string{"MPIR_CVAR_NOLOCAL=1", "UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo"}}},
+			over: map[string]setting{transports.TCP.String(): {
+				environ: []string{"MPIR_CVAR_NOLOCAL=1", "UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo"},
+			}},
 		},
 	}
 }

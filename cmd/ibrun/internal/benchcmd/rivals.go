@@ -13,6 +13,7 @@ import (
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/bench/perftest"
 	"github.com/ibrun/ibrun/bench/sockets"
+	"github.com/ibrun/ibrun/internal/transports"
 )
 
 // rival is something to compare with that is no MPI: it moves bytes between two processes, and stands for what the way itself
@@ -29,10 +30,10 @@ type rival struct {
 // rivals are all we know.
 func rivals() []rival {
 	return []rival{
-		{name: "sockets", transport: "tcp", ops: sockets.Ops(), contender: (*command).bareSockets},
-		{name: "iperf3", transport: "tcp", packages: "iperf3", programs: []string{"iperf3"}, ops: []string{"bw"},
+		{name: "sockets", transport: transports.TCP.String(), ops: sockets.Ops(), contender: (*command).bareSockets},
+		{name: "iperf3", transport: transports.TCP.String(), packages: "iperf3", programs: []string{"iperf3"}, ops: []string{"bw"},
 			contender: (*command).iperf},
-		{name: "perftest", transport: "rdma", packages: "perftest", programs: []string{"ib_send_lat", "ib_write_bw"},
+		{name: "perftest", transport: transports.RDMA.String(), packages: "perftest", programs: []string{"ib_send_lat", "ib_write_bw"},
 			ops: []string{"latency", "bw"}, contender: (*command).perftestRival},
 	}
 }
@@ -55,7 +56,7 @@ func (c *command) findRivals(ctx context.Context, named []string, transport stri
 			continue
 		}
 		if packages := r.missing(); packages != "" {
-			if len(named) > 0 || transport == "rdma" { // where there is nothing else
+			if len(named) > 0 || transport == transports.RDMA.String() { // where there is nothing else
 				return nil, fmt.Errorf("%s is not installed; type: apt-get install %s", r.name, packages)
 			}
 			c.say("%s is left out: it is not installed (apt-get install %s)", r.name, packages)

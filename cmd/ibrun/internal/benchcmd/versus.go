@@ -13,6 +13,7 @@ import (
 
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/internal/transports"
 )
 
 const (
@@ -52,7 +53,7 @@ func (c *command) versus(ctx context.Context, args []string) error {
 		return usagef("versus starts its own ranks: run it without a launcher")
 	}
 	var found []implementation
-	if v.transport != "rdma" { // no other MPI comes up over every device
+	if v.transport != transports.RDMA.String() { // no other MPI comes up over every device
 		if found, err = c.findPeers(v.peers); err != nil {
 			return err
 		}
@@ -100,9 +101,10 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 	f.Var(&v.sizes, "size", "at these sizes, a `LIST` such as 8,64K,1M, or ranges: 0-1K are the powers of 2\n"+
 		"(default all up to 4M point-to-point; 8,64K,1M for collectives)")
 	f.Var(&v.sizes, "sizes", "the same as --size `LIST`")
-	f.StringVar(&v.transport, "transport", "shm", "over this `TRANSPORT`: shm, tcp on the loopback device, or rdma, which\n"+
-		"measures latency of 8 bytes (the median, as perftest does) and bw of 64K,1M unless told otherwise,\n"+
-		"against perftest")
+	f.StringVar(&v.transport, "transport", transports.Shm.String(),
+		"over this `TRANSPORT`: shm, tcp on the loopback device, or rdma, which\n"+
+			"measures latency of 8 bytes (the median, as perftest does) and bw of 64K,1M unless told otherwise,\n"+
+			"against perftest")
 	f.StringVar(&peers, "peer", "", "with these, a comma `LIST` of openmpi and mpich; over tcp also sockets, two bare\n"+
 		"ones that are spun on, and iperf3; over rdma perftest (default those installed)")
 	f.IntVar(&v.rounds, "rounds", versusRounds, "take the median of `N` rounds, 7 at least")
@@ -115,13 +117,13 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 		return nil, usagef("--rounds is %d at least, --time more than 0", minRounds)
 	}
 	var err error
-	if v.transport == "rdma" && ops == "" {
+	if v.transport == transports.RDMA.String() && ops == "" {
 		ops = "latency,bw"
 	}
 	if v.ops, err = opList(ops); err != nil {
 		return nil, err
 	}
-	if _, err = nameList("transport", v.transport, transports); err != nil {
+	if _, err = nameList("transport", v.transport, transports.SelectableNames()); err != nil {
 		return nil, err
 	}
 	if v.peers, err = nameList("peer", peers, peerNames(v.transport)); err != nil {
@@ -137,9 +139,6 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 	}
 	return v, v.check()
 }
-
-// transports are those over which we know what to compare with.
-var transports = []string{"shm", "tcp", "rdma"}
 
 // check refuses a comparison that has nothing to measure.
 func (v *comparison) check() error {
@@ -172,9 +171,9 @@ func (v *comparison) jobs(op bench.Op) []job {
 // defaultSizes are the sizes that a comparison measures unless told otherwise.
 func defaultSizes(op bench.Op, transport string) []int {
 	switch {
-	case transport == "rdma" && op.Unit == bench.Microseconds:
+	case transport == transports.RDMA.String() && op.Unit == bench.Microseconds:
 		return []int{8}
-	case transport == "rdma":
+	case transport == transports.RDMA.String():
 		return []int{64 << 10, 1 << 20}
 	}
 	if op.Name != opInit.Name && !op.Collective() {
@@ -302,7 +301,7 @@ func nameList(flag, text string, known []string) ([]string, error) {
 
 // peerNames are what ours can be compared with over a transport.
 func peerNames(transport string) (names []string) {
-	if transport != "rdma" {
+	if transport != transports.RDMA.String() {
 		for _, m := range implementations() {
 			names = append(names, m.name)
 		}

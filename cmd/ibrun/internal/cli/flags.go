@@ -10,6 +10,7 @@ import (
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
+	"github.com/ibrun/ibrun/internal/transports"
 )
 
 // flag is one flag with all its names.
@@ -81,10 +82,11 @@ func (o *Options) placementFlags() (all []flag) {
 
 func (o *Options) transportFlags() []flag {
 	return []flag{
-		{[]string{"transport"}, "LIST", "let ranks use only these of shm, rdma and tcp", func(s string) error {
-			o.Transport = s
-			return checkTransports(s)
-		}},
+		{[]string{"transport"}, "LIST", "let ranks use only these of " + strings.Join(transports.SelectableNames(), ", "),
+			func(s string) error {
+				o.Transport = s
+				return checkTransports(s)
+			}},
 		{[]string{"tcp-interfaces"}, "LIST", "use only these for TCP, such as eth0,10.1.0.0/16,^docker0", func(s string) error {
 			o.Interfaces = s
 			return nil
@@ -156,14 +158,10 @@ func file(to *string) func(string) error {
 	}
 }
 
-// checkTransports checks the names only: whether they work is found out by the ranks, where they run.
+// checkTransports checks only the names. The ranks find out whether the transports work where they run.
 func checkTransports(list string) error {
-	for t := range strings.SplitSeq(list, ",") {
-		if !slices.Contains([]string{"auto", "shm", "rdma", "tcp"}, t) {
-			return fmt.Errorf("%q is no transport; there are shm, rdma and tcp, and auto for all", t)
-		}
-	}
-	return nil
+	_, err := transports.ParseList(list)
+	return err
 }
 
 // find returns the flag of that name, or nil.

@@ -60,7 +60,7 @@ func TestWrongUse(t *testing.T) {
 		why   string
 	}{
 		{"", exitUsage, "name the sizes"}, {"1 2", exitUsage, "name the sizes"}, {"1X", exitUsage, "no size"},
-		{"8 --colour", exitUsage, "colour"}, {"8 --transport tpc", exitFailed, "no such transport"}, {"8M-1", exitUsage, "backwards"},
+		{"8 --colour", exitUsage, "colour"}, {"8 --transport tpc", exitFailed, "unknown transport"}, {"8M-1", exitUsage, "backwards"},
 	} {
 		if code, out, failed := call(strings.Fields(c.words)...); code != c.code || out != "" || !strings.Contains(failed, c.why) {
 			t.Errorf("%q: %d, %q, %q", c.words, code, out, failed)

@@ -12,6 +12,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/ranklink"
+	"github.com/ibrun/ibrun/internal/transports"
 )
 
 // plan says where each rank runs.
@@ -46,7 +47,7 @@ func thisMachine(o *cli.Options, s Streams) (m placement.Machine, err error) {
 	if m.Allowed, err = hw.Affinity(); err != nil {
 		return m, err
 	}
-	if o.Nodes > 1 || o.Policy.Needs() || o.Policy.Report || strings.Contains(o.Transport, "rdma") || hasRDMA() {
+	if o.Nodes > 1 || o.Policy.Needs() || o.Policy.Report || strings.Contains(o.Transport, transports.RDMA.String()) || hasRDMA() {
 		if m.Top, err = hw.Local(); err == nil {
 			if o.Policy.Report {
 				s.doubt(m.Top.Problems)
@@ -106,7 +107,8 @@ func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error
 	if p.here.Ranks, p.here.Notes, err = o.Policy.On(m, p.mine()); err != nil {
 		return nil, fail(codeUsage, "place ranks on %s: %w", m.Name, err)
 	}
-	if len(names) > 1 || o.Policy.Report || o.Policy.Map == placement.Device || strings.Contains(o.Transport, "rdma") {
+	if len(names) > 1 || o.Policy.Report || o.Policy.Map == placement.Device ||
+		strings.Contains(o.Transport, transports.RDMA.String()) {
 		p.here.Notes = append(p.here.Notes, o.Policy.Crossing(p.here.Ranks)...)
 	}
 	p.shares = placement.Shares(p.here.Ranks)

@@ -1,0 +1,154 @@
+package auto
+
+import (
+	"cmp"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma"
+	"github.com/ibrun/ibrun/fabric/shm"
+	"github.com/ibrun/ibrun/fabric/tcp"
+	"github.com/ibrun/ibrun/internal/transports"
+	"github.com/ibrun/ibrun/internal/tunables"
+)
+
+// Path describes one transport between two processes: its limits and whether it can be used.
+type Path struct {
+	// Transport is a name for [ParseTransports]. Between describes the processes that it connects.
+	Transport, Between string
+	// Caps and Stream are those of the transport's domains and endpoints. Paired is set if the domain is a fabric.Pairer.
+	Caps   fabric.Caps
+	Stream int
+	// Push is the largest number of payload bytes that are sent together with an RTS, or 0.
+	Push   int
+	Paired bool
+	// Inline is the longest message of Caps that is copied into the device's work request; 0 without a device.
+	Inline int
+	// Piece is the longest read of the device; longer ones are split. 0 if it is unknown, or without a device.
+	Piece int
+	// Limits are the numbers from which all this follows, as they are in force.
+	Limits []Limit
+	// Err says why the transport cannot be used on this machine. The other fields then describe it as if it could.
+	Err error
+}
+
+// Limit is a number of bytes that decides how messages travel.
+type Limit struct {
+	Name  string
+	Bytes int
+	// Source says where the number comes from: a default, an environment variable, or a device.
+	Source string
+	// Variable is the environment variable that changes it, and Field that of [Thresholds]; empty if there is none.
+	Variable, Field string
+}
+
+// limit returns the limit of a tunable.
+func limit(t *tunables.Tunable, bytes int, source string) Limit {
+	return Limit{t.Name, bytes, source, t.Variable, t.Threshold}
+}
+
+// limit returns the limit of one of n's thresholds that nothing but the environment has set.
+func (n Node) limit(t *tunables.Tunable, bytes int) Limit {
+	for _, f := range n.Thresholds.fields() {
+		if f.Tunable == t && *f.value != 0 {
+			return limit(t, bytes, t.Variable)
+		}
+	}
+	return limit(t, bytes, "default")
+}
+
+// Paths returns the paths of all transports that may be used, in order of preference. Like Open it probes this machine. The error
+// names the setting that is invalid.
+func (n Node) Paths() ([]Path, error) {
+	var paths []Path
+	remote := "ranks of different nodes"
+	if n.allows(transports.Shm) {
+		paths = append(paths, n.shmPath("ranks of one node whose cores are near", shm.StreamNear),
+			n.shmPath("ranks of one node whose cores are far apart", shm.StreamFar))
+	} else {
+		remote = "all ranks"
+	}
+	if n.allows(transports.RDMA) {
+		p, err := n.rdmaPath(remote)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, p)
+		remote += " without RDMA"
+	}
+	if n.allows(transports.TCP) {
+		paths = append(paths, n.tcpPath(remote))
+	}
+	return paths, nil
+}
+
+// shmPath describes shared memory, with the default for the longest message in fragments.
+func (n Node) shmPath(between string, stream int) Path {
+	t := n.shm()
+	stream = cmp.Or(t.Stream, stream)
+	return Path{
+		Transport: t.Name(), Between: between, Caps: t.Caps(), Stream: stream, Paired: true, Err: t.Probe(),
+		Limits: []Limit{
+			{"message", t.Caps().MaxSend, "fixed", "", ""},
+			n.limit(&tunables.ShmStream, stream),
+		},
+	}
+}
+
+// rdmaPath describes RDMA. It returns an error only if a setting is invalid.
+func (n Node) rdmaPath(between string) (Path, error) {
+	t := n.rdma()
+	l, err := t.Limits()
+	s := l.Settings
+	if s.Slot == 0 {
+		return Path{}, err // a setting is invalid
+	}
+	source := func(t *tunables.Tunable) string { return l.Sources[t.FieldName()] }
+	return Path{
+		Transport: t.Name(), Between: between, Caps: s.Caps(), Stream: s.Stream,
+		Inline: s.Inline - rdma.HeaderBytes, Piece: s.Piece, Err: err,
+		Limits: []Limit{
+			limit(&tunables.RDMASlot, s.Slot, source(&tunables.RDMASlot)),
+			limit(&tunables.RDMAInline, s.Inline, source(&tunables.RDMAInline)),
+			limit(&tunables.RDMAEager, s.Eager, source(&tunables.RDMAEager)),
+			limit(&tunables.RDMAStream, s.Stream, source(&tunables.RDMAStream)),
+			limit(&tunables.RDMAPiece, s.Piece, source(&tunables.RDMAPiece)),
+		},
+	}, nil
+}
+
+func (n Node) tcpPath(between string) Path {
+	t := n.tcp()
+	return Path{
+		Transport: t.Name(), Between: between, Caps: t.Caps(), Push: t.Pushes(), Err: t.Probe(),
+		Limits: []Limit{
+			{"message", t.Caps().MaxSend, "format", "", ""},
+			n.limit(&tunables.TCPEager, t.Caps().Eager),
+			n.limit(&tunables.TCPPush, t.Pushes()),
+		},
+	}
+}
+
+// transport returns the implementation of t with the settings of the node. It returns nil if users cannot choose t.
+func (n Node) transport(t transports.Transport) fabric.Transport {
+	switch t {
+	case transports.Shm:
+		return n.shm()
+	case transports.RDMA:
+		return n.rdma()
+	case transports.TCP:
+		return n.tcp()
+	}
+	return nil
+}
+
+func (n Node) shm() *shm.Transport {
+	return &shm.Transport{Local: n.Local, Key: n.Key, Tracer: n.Tracer, Stream: n.Thresholds.ShmStream}
+}
+
+func (n Node) rdma() *rdma.Transport {
+	return &rdma.Transport{Key: n.Key, Near: n.Devices, Settings: n.Thresholds.settings()}
+}
+
+func (n Node) tcp() *tcp.Transport {
+	return &tcp.Transport{Key: n.Key, Interfaces: n.Interfaces, Eager: n.Thresholds.TCPEager, Push: n.Thresholds.TCPPush}
+}
