@@ -34,8 +34,8 @@ func holds(t *testing.T, k Keyval[*window, int], w *window, want int) {
 // unused checks that every key that was freed has gone, so that nothing refers to it any more.
 func unused(t *testing.T, s *Space[*window]) {
 	t.Helper()
-	if len(s.idle) != s.made || s.running.Load() != 0 {
-		t.Errorf("%d of %d numbers are free, %d callbacks under way", len(s.idle), s.made, s.running.Load())
+	if len(s.freeSlots) != s.nextSlot || s.running.Load() != 0 {
+		t.Errorf("%d of %d numbers are free, %d callbacks under way", len(s.freeSlots), s.nextSlot, s.running.Load())
 	}
 }
 
@@ -310,7 +310,7 @@ func TestEndless(t *testing.T) {
 		return fresh.Set(&w.attrs, 0)
 	}
 	must(t, every(w, 0))
-	if err := w.attrs.Drop(w); !errors.Is(err, ErrEndless) || w.attrs.youngest() != nil {
+	if err := w.attrs.Drop(w); !errors.Is(err, ErrEndless) || w.attrs.newest() != nil {
 		t.Errorf("Drop: %v", err)
 	}
 }

@@ -12,23 +12,23 @@ import (
 type Cache[O any] struct {
 	space *Space[O]
 	owner O
-	table atomic.Pointer[[]place[O]] // by slot of the key; replaced under mu, never changed
+	table atomic.Pointer[[]entry[O]] // by slot of the key; replaced under mu, never changed
 
-	mu  sync.Mutex // not held while callbacks run
-	age uint64     // of the youngest attribute
+	mu      sync.Mutex // not held while callbacks run
+	lastSeq uint64     // of the youngest attribute
 }
 
 // attr is an attribute. It holds a reference to its key. Whoever runs its callback lets go of that, if the attribute is
 // taken off.
 type attr[O any] struct {
-	key   *key[O]
-	value any
-	age   uint64 // order of setting
-	going bool   // its callback runs; under mu
+	key      *key[O]
+	value    any
+	seq      uint64 // order of setting
+	deleting bool   // its callback runs; under mu
 }
 
-// place is where an attribute is found. It repeats what Get needs.
-type place[O any] struct {
+// entry is where an attribute is found. It repeats what Get needs.
+type entry[O any] struct {
 	key   *key[O] // nil: there is none
 	value any
 	attr  *attr[O]
@@ -37,11 +37,11 @@ type place[O any] struct {
 // Init makes an empty cache for an owner, with the keys of a Space.
 func (c *Cache[O]) Init(s *Space[O], owner O) {
 	c.space, c.owner = s, owner
-	c.table.Store(new([]place[O]))
+	c.table.Store(new([]entry[O]))
 }
 
-// at finds the attribute with a key. It needs no lock.
-func (c *Cache[O]) at(k *key[O]) *attr[O] {
+// lookup finds the attribute with a key. It needs no lock.
+func (c *Cache[O]) lookup(k *key[O]) *attr[O] {
 	t := *c.table.Load()
 	if k.slot < len(t) && t[k.slot].key == k { // and not that of another with the same number
 		return t[k.slot].attr
@@ -49,51 +49,51 @@ func (c *Cache[O]) at(k *key[O]) *attr[O] {
 	return nil
 }
 
-// put stores what is in the slot of a key: an attribute, or nil. The caller holds the lock.
-func (c *Cache[O]) put(k *key[O], a *attr[O]) {
+// store stores what is in the slot of a key: an attribute, or nil. The caller holds the lock.
+func (c *Cache[O]) store(k *key[O], a *attr[O]) {
 	old := *c.table.Load()
-	t := make([]place[O], max(len(old), k.slot+1))
+	t := make([]entry[O], max(len(old), k.slot+1))
 	copy(t, old)
-	t[k.slot] = place[O]{}
+	t[k.slot] = entry[O]{}
 	if a != nil {
-		t[k.slot] = place[O]{k, a.value, a}
+		t[k.slot] = entry[O]{k, a.value, a}
 	}
 	c.table.Store(&t)
 }
 
 // attach stores a new attribute, the youngest. The caller holds the lock.
 func (c *Cache[O]) attach(a *attr[O]) {
-	c.age++
-	a.age = c.age
-	c.put(a.key, a)
+	c.lastSeq++
+	a.seq = c.lastSeq
+	c.store(a.key, a)
 }
 
-// visit runs the delete callback of an attribute. The caller holds the lock, which is let go meanwhile, and unlocks it
+// runDelete runs the delete callback of an attribute. The caller holds the lock, which is let go meanwhile, and unlocks it
 // by defer: a callback may end the goroutine.
-func (c *Cache[O]) visit(a *attr[O], owner O) error {
-	a.going = true
+func (c *Cache[O]) runDelete(a *attr[O], owner O) error {
+	a.deleting = true
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
-		a.going = false
+		a.deleting = false
 	}()
 	return c.space.call(func() error { return a.key.del(owner, a.value) })
 }
 
 func (c *Cache[O]) set(k *key[O], value any) error {
-	if k.space != c.space || !k.hold() {
+	if k.space != c.space || !k.retain() {
 		return ErrKeyval
 	}
 	next := &attr[O]{key: k, value: value}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	old := c.at(k)
-	if old == nil || old.going {
+	old := c.lookup(k)
+	if old == nil || old.deleting {
 		c.attach(next)
 		return nil
 	}
-	err := c.visit(old, c.owner)
-	now := c.at(k)
+	err := c.runDelete(old, c.owner)
+	now := c.lookup(k)
 	if err != nil {
 		k.release() // next's
 		if now != old {
@@ -103,12 +103,12 @@ func (c *Cache[O]) set(k *key[O], value any) error {
 	}
 	k.release()
 	c.attach(next)
-	if now == nil || now == old || now.going {
+	if now == nil || now == old || now.deleting {
 		return nil
 	}
 	// It was set while the callback ran, which comes before this call's own value.
-	if err = c.visit(now, c.owner); err != nil && c.at(k) == next && !next.going {
-		c.put(k, now)
+	if err = c.runDelete(now, c.owner); err != nil && c.lookup(k) == next && !next.deleting {
+		c.store(k, now)
 	}
 	k.release() // the one that is off: now, or next
 	return err
@@ -117,7 +117,7 @@ func (c *Cache[O]) set(k *key[O], value any) error {
 func (c *Cache[O]) delete(k *key[O]) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a := c.at(k)
+	a := c.lookup(k)
 	if a == nil {
 		return nil
 	}
@@ -128,9 +128,9 @@ func (c *Cache[O]) delete(k *key[O]) error {
 // remove runs the callback of an attribute and takes it off, and tells whether it is off: it stays if the callback
 // fails. The caller holds the lock.
 func (c *Cache[O]) remove(a *attr[O], owner O) (off bool, err error) {
-	if !a.going {
-		err = c.visit(a, owner)
-		if c.at(a.key) != a {
+	if !a.deleting {
+		err = c.runDelete(a, owner)
+		if c.lookup(a.key) != a {
 			a.key.release()
 			return true, err
 		}
@@ -138,14 +138,14 @@ func (c *Cache[O]) remove(a *attr[O], owner O) (off bool, err error) {
 			return false, err
 		}
 	}
-	c.takeOff(a)
+	c.detach(a)
 	return true, nil
 }
 
-// takeOff takes an attribute off, without its callback. The caller holds the lock.
-func (c *Cache[O]) takeOff(a *attr[O]) {
-	c.put(a.key, nil)
-	if !a.going {
+// detach takes an attribute off, without its callback. The caller holds the lock.
+func (c *Cache[O]) detach(a *attr[O]) {
+	c.store(a.key, nil)
+	if !a.deleting {
 		a.key.release()
 	}
 }
@@ -156,7 +156,7 @@ func (c *Cache[O]) Clear() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for left := len(*c.table.Load()) + maxCalls; ; left-- {
-		a := c.youngest()
+		a := c.newest()
 		if a == nil {
 			return nil
 		}
@@ -176,27 +176,27 @@ func (c *Cache[O]) Drop(owner O) error {
 	defer c.mu.Unlock()
 	var errs []error
 	for left := len(*c.table.Load()) + maxCalls; left > 0; left-- {
-		a := c.youngest()
+		a := c.newest()
 		if a == nil {
 			return errors.Join(errs...)
 		}
 		off, err := c.remove(a, owner)
 		if !off {
-			c.takeOff(a)
+			c.detach(a)
 		}
 		if err != nil {
 			errs = append(errs, err)
 		}
 	}
-	for a := c.youngest(); a != nil; a = c.youngest() {
-		c.takeOff(a)
+	for a := c.newest(); a != nil; a = c.newest() {
+		c.detach(a)
 	}
 	return errors.Join(append(errs, ErrEndless)...)
 }
 
-func (c *Cache[O]) youngest() (found *attr[O]) {
+func (c *Cache[O]) newest() (found *attr[O]) {
 	for _, p := range *c.table.Load() {
-		if p.attr != nil && (found == nil || p.attr.age > found.age) {
+		if p.attr != nil && (found == nil || p.attr.seq > found.seq) {
 			found = p.attr
 		}
 	}
@@ -232,17 +232,17 @@ func (c *Cache[O]) keys() []*key[O] {
 			as = append(as, p.attr)
 		}
 	}
-	slices.SortFunc(as, func(a, b *attr[O]) int { return cmp.Compare(a.age, b.age) })
+	slices.SortFunc(as, func(a, b *attr[O]) int { return cmp.Compare(a.seq, b.seq) })
 	keys := make([]*key[O], len(as))
 	for i, a := range as {
-		a.key.share()
+		a.key.addRef()
 		keys[i] = a.key
 	}
 	return keys
 }
 
 func (c *Cache[O]) copyOne(k *key[O], into *Cache[O]) error {
-	a := c.at(k)
+	a := c.lookup(k)
 	if a == nil {
 		return nil
 	}
@@ -255,7 +255,7 @@ func (c *Cache[O]) copyOne(k *key[O], into *Cache[O]) error {
 	if err != nil || !keep {
 		return err
 	}
-	k.share()
+	k.addRef()
 	into.mu.Lock()
 	defer into.mu.Unlock()
 	into.attach(&attr[O]{key: k, value: value})

@@ -16,9 +16,9 @@ var ErrKeyval = errors.New("the key is none, has been freed, or is of another pr
 type Space[O any] struct {
 	running atomic.Int64 // callbacks under way
 
-	mu   sync.Mutex
-	made int   // numbers ever in use
-	idle []int // those that are free again
+	mu        sync.Mutex
+	nextSlot  int   // numbers ever in use
+	freeSlots []int // those that are free again
 }
 
 // key is what Keyvals of any attribute type name. Values are pointers to attributes, as any.
@@ -62,7 +62,7 @@ func NewKeyval[O, T any](s *Space[O], copy CopyFunc[O, T], del DeleteFunc[O, T])
 	}
 	k := &key[O]{
 		space: s,
-		slot:  s.number(),
+		slot:  s.allocSlot(),
 		copy: func(owner O, value any) (any, bool, error) {
 			v, keep, err := copy(owner, *value.(*T))
 			return &v, keep, err
@@ -128,20 +128,20 @@ func (k *key[O]) valid(c *Cache[O]) error {
 	return nil
 }
 
-func (s *Space[O]) number() int {
+func (s *Space[O]) allocSlot() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := len(s.idle); n > 0 {
-		slot := s.idle[n-1]
-		s.idle = s.idle[:n-1]
+	if n := len(s.freeSlots); n > 0 {
+		slot := s.freeSlots[n-1]
+		s.freeSlots = s.freeSlots[:n-1]
 		return slot
 	}
-	s.made++
-	return s.made - 1
+	s.nextSlot++
+	return s.nextSlot - 1
 }
 
-// hold adds a reference for a new attribute, unless the key has been freed.
-func (k *key[O]) hold() bool {
+// retain adds a reference for a new attribute, unless the key has been freed.
+func (k *key[O]) retain() bool {
 	k.space.mu.Lock()
 	defer k.space.mu.Unlock()
 	if !k.freed {
@@ -150,8 +150,8 @@ func (k *key[O]) hold() bool {
 	return !k.freed
 }
 
-// share adds a reference to a key that has one already.
-func (k *key[O]) share() {
+// addRef adds a reference to a key that has one already.
+func (k *key[O]) addRef() {
 	k.space.mu.Lock()
 	k.refs.Add(1)
 	k.space.mu.Unlock()
@@ -164,19 +164,19 @@ func (k *key[O]) free() bool {
 		return false
 	}
 	k.freed = true
-	k.drop()
+	k.unref()
 	return true
 }
 
 // release drops a reference.
 func (k *key[O]) release() {
 	k.space.mu.Lock()
-	k.drop()
+	k.unref()
 	k.space.mu.Unlock()
 }
 
-func (k *key[O]) drop() {
+func (k *key[O]) unref() {
 	if k.refs.Add(-1) == 0 {
-		k.space.idle = append(k.space.idle, k.slot)
+		k.space.freeSlots = append(k.space.freeSlots, k.slot)
 	}
 }

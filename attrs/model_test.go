@@ -249,7 +249,7 @@ func (m *model) compare() {
 		}
 	}
 	if n := len(m.order); n > 0 {
-		if a := m.w.attrs.youngest(); *a.value.(*int) != m.order[n-1] {
+		if a := m.w.attrs.newest(); *a.value.(*int) != m.order[n-1] {
 			m.t.Errorf("the youngest is %d, want %d", *a.value.(*int), m.order[n-1])
 		}
 	}

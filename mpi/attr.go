@@ -13,8 +13,8 @@ import (
 // Callbacks may call anything, for the same communicator too; package attrs tells what follows. One that fails by an
 // error or a panic fails the call that made it run.
 type Keyval[T any] struct {
-	k   attrs.Keyval[*Comm, T]
-	std standard // not 0: the key is predefined, and k is none
+	key        attrs.Keyval[*Comm, T]
+	predefined predefinedKey // not 0: the key is predefined, and k is none
 }
 
 // KeyvalInvalid is the Number of no key. MPI-5.0 §7.7.2.
@@ -27,7 +27,7 @@ const KeyvalInvalid = 0
 func NewKeyval[T any](
 	p *Process, copy func(old *Comm, value T) (copied T, keep bool, err error), del func(c *Comm, value T) error,
 ) Keyval[T] {
-	return Keyval[T]{k: attrs.NewKeyval(&p.keys, copy, del)}
+	return Keyval[T]{key: attrs.NewKeyval(&p.keys, copy, del)}
 }
 
 // NullCopy is a copy callback: the duplicate has no such attribute. MPI-5.0 §7.7.2.
@@ -42,37 +42,37 @@ func NullDelete[T any](_ *Comm, _ T) error { return nil }
 // Number is the key as an integer that no other key of the process has at the same time; KeyvalInvalid for the zero
 // Keyval. MPI-5.0 §7.7.2.
 func (k Keyval[T]) Number() int {
-	if k.std != 0 {
-		return int(k.std)
+	if k.predefined != 0 {
+		return int(k.predefined)
 	}
-	return k.k.Number()
+	return k.key.Number()
 }
 
 // Set attaches a value to c. An earlier one is deleted first; if its callback fails, so does Set, and it stays. It is
 // local, as are Get, Delete and Free. MPI-5.0 §7.7.2.
 func (k Keyval[T]) Set(c *Comm, value T) error {
 	const op = "Keyval.Set"
-	if err := c.usable(op); err != nil {
+	if err := c.checkUsable(op); err != nil {
 		return err
 	}
-	if k.std != 0 {
-		return c.err(op, ErrKeyval, errPredefined)
+	if k.predefined != 0 {
+		return c.newError(op, ErrKeyval, errPredefined)
 	}
-	return c.below(op, k.k.Set(&c.attrs, value))
+	return c.wrapError(op, k.key.Set(&c.attrs, value))
 }
 
 // Get returns the value attached to c, and false if there is none. MPI-5.0 §7.7.2.
 func (k Keyval[T]) Get(c *Comm) (value T, ok bool, err error) {
 	const op = "Keyval.Get"
 	if c == nil || c.freed.Load() {
-		return value, false, c.usable(op)
+		return value, false, c.checkUsable(op)
 	}
-	if k.std != 0 {
-		value, ok = predefined[T](c, k.std)
+	if k.predefined != 0 {
+		value, ok = predefinedValue[T](c, k.predefined)
 		return value, ok, nil
 	}
-	if value, ok, err = k.k.Get(&c.attrs); err != nil {
-		err = c.below(op, err)
+	if value, ok, err = k.key.Get(&c.attrs); err != nil {
+		err = c.wrapError(op, err)
 	}
 	return value, ok, err
 }
@@ -81,30 +81,30 @@ func (k Keyval[T]) Get(c *Comm) (value T, ok bool, err error) {
 // if there is none. MPI-5.0 §7.7.2.
 func (k Keyval[T]) Delete(c *Comm) error {
 	const op = "Keyval.Delete"
-	if err := c.usable(op); err != nil {
+	if err := c.checkUsable(op); err != nil {
 		return err
 	}
-	if k.std != 0 {
-		return c.err(op, ErrKeyval, errPredefined)
+	if k.predefined != 0 {
+		return c.newError(op, ErrKeyval, errPredefined)
 	}
-	return c.below(op, k.k.Delete(&c.attrs))
+	return c.wrapError(op, k.key.Delete(&c.attrs))
 }
 
 // Free gives the key up and makes *k the zero Keyval. Values that are attached stay, and can be read and deleted by a
 // copy of the key; their callbacks run, until the last of them is gone. MPI-5.0 §7.7.2.
 func (k *Keyval[T]) Free() error {
-	if k.std != 0 {
-		return fault("Keyval.Free", ErrKeyval, errPredefined)
+	if k.predefined != 0 {
+		return newError("Keyval.Free", ErrKeyval, errPredefined)
 	}
-	if err := k.k.Free(); err != nil {
-		return fault("Keyval.Free", ErrKeyval, err)
+	if err := k.key.Free(); err != nil {
+		return newError("Keyval.Free", ErrKeyval, err)
 	}
 	return nil
 }
 
-// dropAttributes deletes all attributes of communicators, given in the order in which they were made: those of Self
+// deleteAttributes deletes all attributes of communicators, given in the order in which they were made: those of Self
 // first, then the youngest communicator's.
-func (p *Process) dropAttributes(comms []*Comm) error {
+func (p *Process) deleteAttributes(comms []*Comm) error {
 	var errs []error
 	if slices.Contains(comms, p.self) {
 		errs = append(errs, p.self.attrs.Drop(p.self))

@@ -37,15 +37,15 @@ func (n *Neighbors) clone() *Neighbors {
 // one rank is an error at all. It is collective. MPI-5.0 §8.5.4.
 func (c *Comm) DistGraphCreateAdjacent(n Neighbors, info *Info) (*Comm, error) {
 	op := perf.DistGraphCreateAdjacent.String()
-	if err := c.plain(op); err != nil {
+	if err := c.checkIntracomm(op); err != nil {
 		return nil, err
 	}
-	defer c.p.called(perf.DistGraphCreateAdjacent)()
-	m := c.meet(perf.DistGraphCreateAdjacent)
-	if err := m.weigh(c.checkNeighbors(op, &n), n.weighted()); err != nil {
+	defer c.proc.recordCall(perf.DistGraphCreateAdjacent)()
+	m := c.newAgreement(perf.DistGraphCreateAdjacent)
+	if err := m.agreeEdges(c.checkNeighbors(op, &n), n.weighted()); err != nil {
 		return nil, err
 	}
-	return m.graph(n.clone(), info)
+	return m.newGraphComm(n.clone(), info)
 }
 
 // DistGraphCreate is DistGraphCreateAdjacent for edges of any ranks, each given once, by whatever rank. weighted tells whether
@@ -53,41 +53,41 @@ func (c *Comm) DistGraphCreateAdjacent(n Neighbors, info *Info) (*Comm, error) {
 // then as those gave them. MPI-5.0 §8.5.4.
 func (c *Comm) DistGraphCreate(edges []Edge, weighted bool, info *Info) (*Comm, error) {
 	op := perf.DistGraphCreate.String()
-	if err := c.plain(op); err != nil {
+	if err := c.checkIntracomm(op); err != nil {
 		return nil, err
 	}
-	defer c.p.called(perf.DistGraphCreate)()
-	m := c.meet(perf.DistGraphCreate)
-	if err := m.weigh(c.checkEdges(op, edges), weighted); err != nil {
+	defer c.proc.recordCall(perf.DistGraphCreate)()
+	m := c.newAgreement(perf.DistGraphCreate)
+	if err := m.agreeEdges(c.checkEdges(op, edges), weighted); err != nil {
 		return nil, err
 	}
-	n, err := c.deal(m.as, edges, weighted)
+	n, err := c.exchangeEdges(m.op, edges, weighted)
 	if err != nil {
 		return nil, err
 	}
-	return m.graph(n, info)
+	return m.newGraphComm(n, info)
 }
 
 // DistGraphNeighbors returns the edges at this rank, in slices that are the caller's. It is ErrTopology if the communicator has
 // no graph; a duplicate has that of the original. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) DistGraphNeighbors() (Neighbors, error) {
 	const op = "DistGraphNeighbors"
-	if err := c.usable(op); err != nil {
+	if err := c.checkUsable(op); err != nil {
 		return Neighbors{}, err
 	}
 	if c.graph == nil {
-		return Neighbors{}, c.err(op, ErrTopology, errors.New("the communicator has no graph"))
+		return Neighbors{}, c.newError(op, ErrTopology, errors.New("the communicator has no graph"))
 	}
 	return *c.graph.clone(), nil
 }
 
-// plain refuses what is no usable intracommunicator.
-func (c *Comm) plain(op string) error {
-	if err := c.usable(op); err != nil {
+// checkIntracomm refuses what is no usable intracommunicator.
+func (c *Comm) checkIntracomm(op string) error {
+	if err := c.checkUsable(op); err != nil {
 		return err
 	}
-	if c.local != nil {
-		return c.err(op, ErrComm, errInter)
+	if c.localGroup != nil {
+		return c.newError(op, ErrComm, errInter)
 	}
 	return nil
 }
@@ -96,14 +96,14 @@ func (c *Comm) plain(op string) error {
 func (c *Comm) checkNeighbors(op string, n *Neighbors) error {
 	for _, side := range []struct{ ranks, weights []int }{{n.Sources, n.SourceWeights}, {n.Destinations, n.DestinationWeights}} {
 		if n.weighted() && len(side.ranks) != len(side.weights) {
-			return c.err(op, ErrArg, fmt.Errorf("%d weights for %d neighbors", len(side.weights), len(side.ranks)))
+			return c.newError(op, ErrArg, fmt.Errorf("%d weights for %d neighbors", len(side.weights), len(side.ranks)))
 		}
 		for i, r := range side.ranks {
 			if uint(r) >= uint(len(c.peers)) {
-				return c.err(op, ErrRank, fmt.Errorf("neighbor %d of %d ranks", r, len(c.peers)))
+				return c.newError(op, ErrRank, fmt.Errorf("neighbor %d of %d ranks", r, len(c.peers)))
 			}
 			if n.weighted() && side.weights[i] < 0 {
-				return c.err(op, ErrArg, fmt.Errorf("weight %d", side.weights[i]))
+				return c.newError(op, ErrArg, fmt.Errorf("weight %d", side.weights[i]))
 			}
 		}
 	}
@@ -114,17 +114,17 @@ func (c *Comm) checkNeighbors(op string, n *Neighbors) error {
 func (c *Comm) checkEdges(op string, edges []Edge) error {
 	for _, e := range edges {
 		if n := uint(len(c.peers)); uint(e.From) >= n || uint(e.To) >= n {
-			return c.err(op, ErrRank, fmt.Errorf("an edge from %d to %d of %d ranks", e.From, e.To, n))
+			return c.newError(op, ErrRank, fmt.Errorf("an edge from %d to %d of %d ranks", e.From, e.To, n))
 		}
 		if e.Weight < 0 {
-			return c.err(op, ErrArg, fmt.Errorf("weight %d", e.Weight))
+			return c.newError(op, ErrArg, fmt.Errorf("weight %d", e.Weight))
 		}
 	}
 	return nil
 }
 
-// weigh agrees that nothing is wrong anywhere, and that all ranks have weights or none has.
-func (m *meeting) weigh(failed error, weighted bool) error {
+// agreeEdges agrees that nothing is wrong anywhere, and that all ranks have weights or none has.
+func (m *agreement) agreeEdges(failed error, weighted bool) error {
 	const fine, with, without = 1, 2, 4
 	bits := uint8(fine | without)
 	if weighted {
@@ -133,36 +133,36 @@ func (m *meeting) weigh(failed error, weighted bool) error {
 	if failed != nil {
 		bits &^= fine
 	}
-	all, err := m.band(bits)
+	all, err := m.andBits(bits)
 	switch {
 	case failed != nil:
-		return m.c.also(m.op, failed, err)
+		return m.comm.joinError(m.call, failed, err)
 	case err != nil:
 		return err
 	case all&fine == 0:
-		return m.c.err(m.op, ErrOther, errElsewhere)
+		return m.comm.newError(m.call, ErrOther, errOtherRank)
 	case all&(with|without) == 0:
-		return m.c.err(m.op, ErrArg, errors.New("some ranks give weights and others do not"))
+		return m.comm.newError(m.call, ErrArg, errors.New("some ranks give weights and others do not"))
 	}
 	return nil
 }
 
-// graph makes the communicator.
-func (m *meeting) graph(n *Neighbors, info *Info) (*Comm, error) {
-	h := newHints().with(info, m.c.rails())
-	d := m.c.child(m.c.peers, int(m.c.rank))
+// newGraphComm makes the communicator.
+func (m *agreement) newGraphComm(n *Neighbors, info *Info) (*Comm, error) {
+	h := newHints().withInfo(info, m.comm.rails())
+	d := m.comm.newChild(m.comm.peers, int(m.comm.rank))
 	d.graph = n
-	if err := m.found(d, &h, nil); err != nil {
+	if err := m.activateDup(d, &h, nil); err != nil {
 		return nil, err
 	}
 	return d, nil
 }
 
-// half is what one end of an edge is told of it, in ints: whether it is the source, the rank at the other end, and the weight.
-const half = 3
+// edgeInts is what one end of an edge is told of it, in ints: whether it is the source, the rank at the other end, and the weight.
+const edgeInts = 3
 
-// deal gives every edge to the ranks at its ends, and returns those at this one.
-func (c *Comm) deal(as perf.Op, edges []Edge, weighted bool) (*Neighbors, error) {
+// exchangeEdges gives every edge to the ranks at its ends, and returns those at this one.
+func (c *Comm) exchangeEdges(as perf.Op, edges []Edge, weighted bool) (*Neighbors, error) {
 	size := len(c.peers)
 	parts := make([][]int, size)
 	for _, e := range edges {
@@ -188,7 +188,7 @@ func (c *Comm) deal(as perf.Op, edges []Edge, weighted bool) (*Neighbors, error)
 	if weighted {
 		n.SourceWeights, n.DestinationWeights = []int{}, []int{}
 	}
-	for e := range slices.Chunk(in, half) {
+	for e := range slices.Chunk(in, edgeInts) {
 		ranks, weights := &n.Sources, &n.SourceWeights
 		if e[0] == 1 {
 			ranks, weights = &n.Destinations, &n.DestinationWeights

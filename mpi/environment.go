@@ -25,83 +25,83 @@ const (
 	Subversion = 0
 )
 
-// standard is the number of a predefined key in the MPI-5.0 ABI (§20.3).
-type standard int16
+// predefinedKey is the number of a predefined key in the MPI-5.0 ABI (§20.3).
+type predefinedKey int16
 
 // The predefined attributes. Their keys are valid always and for all processes; they cannot be set, deleted or freed.
 // Those that are not there for a communicator are not found, which is no error. MPI-5.0 §9.1.2.
 var (
 	// TagUB is the greatest tag, on every communicator: 2^31-1 with every transport.
-	TagUB = Keyval[int]{std: tagUB}
+	TagUB = Keyval[int]{predefined: keyTagUB}
 	// IO is AnySource if all processes offer language-standard I/O, or else the rank of this one if it does, or of the
 	// first that does, or ProcNull. Each has tried it in Init: standard output is open, and a file can be made, written,
 	// positioned and read. On World.
-	IO = Keyval[int]{std: ioRank}
+	IO = Keyval[int]{predefined: keyIO}
 	// Host is ProcNull: no process is a host. On World.
-	Host = Keyval[int]{std: hostRank}
+	Host = Keyval[int]{predefined: keyHost}
 	// WtimeIsGlobal is 1 if Wtime is the same clock at all processes or was brought together as far as messages can
 	// tell, and 0 otherwise. See Wtime. On every communicator.
-	WtimeIsGlobal = Keyval[int]{std: wtimeIsGlobal}
+	WtimeIsGlobal = Keyval[int]{predefined: keyWtimeIsGlobal}
 	// AppNum is the number of this process's program among those that the launcher was given, separated by colons. On
 	// World, if the launcher numbers them.
-	AppNum = Keyval[int]{std: appNum}
+	AppNum = Keyval[int]{predefined: keyAppNum}
 	// LastUsedCode is the greatest error class or code in use; it grows with AddErrorClass and AddErrorCode. On World.
-	LastUsedCode = Keyval[int]{std: lastUsedCode}
+	LastUsedCode = Keyval[int]{predefined: keyLastUsedCode}
 	// UniverseSize is how many processes the launcher has room for. On World, if the launcher tells.
-	UniverseSize = Keyval[int]{std: universeSize}
+	UniverseSize = Keyval[int]{predefined: keyUniverseSize}
 )
 
 const (
-	tagUB         standard = 501
-	ioRank        standard = 502
-	hostRank      standard = 503
-	wtimeIsGlobal standard = 504
-	appNum        standard = 505
-	lastUsedCode  standard = 506
-	universeSize  standard = 507
+	keyTagUB         predefinedKey = 501
+	keyIO            predefinedKey = 502
+	keyHost          predefinedKey = 503
+	keyWtimeIsGlobal predefinedKey = 504
+	keyAppNum        predefinedKey = 505
+	keyLastUsedCode  predefinedKey = 506
+	keyUniverseSize  predefinedKey = 507
 )
 
 var errPredefined = errors.New("the attribute is predefined")
 
-// predefined returns an attribute of c that its user cannot change. All of them are ints.
-func predefined[T any](c *Comm, s standard) (value T, ok bool) {
-	v, ok := c.standard(s)
+// predefinedValue returns an attribute of c that its user cannot change. All of them are ints.
+func predefinedValue[T any](c *Comm, s predefinedKey) (value T, ok bool) {
+	v, ok := c.predefinedAttr(s)
 	if x, isInt := any(&value).(*int); isInt {
 		*x = v
 	}
 	return value, ok
 }
 
-func (c *Comm) standard(s standard) (value int, ok bool) {
-	p := c.p
+func (c *Comm) predefinedAttr(s predefinedKey) (value int, ok bool) {
+	p := c.proc
 	switch {
-	case s == tagUB:
+	case s == keyTagUB:
 		return math.MaxInt32, true
-	case s == wtimeIsGlobal:
-		if p.keep.global {
+	case s == keyWtimeIsGlobal:
+		if p.clockSync.global {
 			return 1, true
 		}
 		return 0, true
 	case c != p.world:
 		return 0, false
-	case s == ioRank:
-		return p.env.io, true
-	case s == hostRank:
+	case s == keyIO:
+		return p.env.ioRank, true
+	case s == keyHost:
 		return ProcNull, true
-	case s == lastUsedCode:
+	case s == keyLastUsedCode:
 		return p.codes.last(), true
-	case s == appNum:
-		return known(p.place.Program)
+	case s == keyAppNum:
+		return optionalInt(p.boot.AppNum)
 	}
-	return known(p.place.Universe)
+	return optionalInt(p.boot.UniverseSize)
 }
 
-// known is a number that the launcher may not tell.
-func known(n int) (int, bool) { return max(n, 0), n >= 0 }
+// optionalInt is a number that the launcher may not tell.
+func optionalInt(n int) (int, bool) { return max(n, 0), n >= 0 }
 
-// whoOffersIO is what IO says: able tells whether this process offers it, all whether every one does, and first is the
+// ioAttribute is what IO says: able tells whether this process offers it, all whether every one does, and first is the
 // lowest rank that does, size if none does.
-func whoOffersIO(self, size, first int, able, all bool) int {
+func ioAttribute(self, size, first int, able, all bool) int {
 	switch {
 	case all:
 		return AnySource
@@ -147,14 +147,14 @@ func probeIO() (err error) {
 // the others correct theirs by messages, in Init and ever after; WtimeError tells how well. What messages cannot tell is
 // by how much their path takes longer one way than the other: half of that is an error that remains, below half of the
 // fastest round trip. It is local, also afterwards and after Finalize. MPI-5.0 §9.6.
-func (p *Process) Wtime() float64 { return float64(p.keep.clock.Now()) / 1e9 }
+func (p *Process) Wtime() float64 { return float64(p.clockSync.clock.Now()) / 1e9 }
 
 // Wtick is the resolution of Wtime in seconds. MPI-5.0 §9.6.
 func (p *Process) Wtick() float64 { return 1e-9 }
 
 // WtimeError is by how much this process's Wtime was off rank 0's when they last were compared, in 999 of 1000 cases of
 // late, as far as messages can tell: drift and errors of reading. It is 0 if both read one clock. Not in MPI-5.0.
-func (p *Process) WtimeError() time.Duration { return time.Duration(p.keep.clock.Residual()) }
+func (p *Process) WtimeError() time.Duration { return time.Duration(p.clockSync.clock.Residual()) }
 
 // ProcessorName names the machine that the process runs on at the moment: host name and 8 hexadecimal digits of the
 // kernel's boot id. It is the same for all processes of a machine, also in containers with host names of their own, and
@@ -163,14 +163,14 @@ func (p *Process) WtimeError() time.Duration { return time.Duration(p.keep.clock
 func (p *Process) ProcessorName() (string, error) {
 	boot, err := hw.BootID()
 	if err != nil {
-		return "", p.below("ProcessorName", err)
+		return "", p.wrapError("ProcessorName", err)
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return "", p.below("ProcessorName", err)
+		return "", p.wrapError("ProcessorName", err)
 	}
-	if boot == p.env.boot && host == p.env.host {
-		host = p.env.node
+	if boot == p.env.bootID && host == p.env.host {
+		host = p.env.nodeHost
 	}
 	return processorName(host, boot), nil
 }
@@ -181,7 +181,7 @@ func processorName(host, boot string) string {
 }
 
 // Finalized tells whether Finalize was called. MPI-5.0 §11.4.1.
-func (p *Process) Finalized() bool { return p.over.Load() }
+func (p *Process) Finalized() bool { return p.finalized.Load() }
 
 // LibraryVersion names this package and its version, as far as the program was built from one. MPI-5.0 §9.1.1.
 func LibraryVersion() string {

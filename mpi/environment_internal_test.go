@@ -24,7 +24,7 @@ func TestIORule(t *testing.T) {
 				first = n
 			}
 			for self, want := range c.want {
-				if got := whoOffersIO(self, n, first, c.able[self] == 'y', c.able == strings.Repeat("y", n)); got != want {
+				if got := ioAttribute(self, n, first, c.able[self] == 'y', c.able == strings.Repeat("y", n)); got != want {
 					t.Errorf("%s: rank %d has %d, want %d", c.able, self, got, want)
 				}
 			}
@@ -51,7 +51,7 @@ func TestLongNames(t *testing.T) {
 
 // TestTogether: clocks count as one if the worst two of them are closer than half of the fastest round trip.
 func TestTogether(t *testing.T) {
-	none := [aboutClock]uint64{}
+	none := [clockWords]uint64{}
 	by := func(r, trip uint64) []uint64 { return []uint64{0, 1, 2, math.MaxUint64, r, trip, 9} }
 	for _, c := range []struct {
 		all  [][]uint64
@@ -66,7 +66,7 @@ func TestTogether(t *testing.T) {
 		for _, x := range c.all {
 			flat = append(flat, x...)
 		}
-		if together(flat) != c.want {
+		if clocksAgree(flat) != c.want {
 			t.Errorf("%v: %v", c.all, !c.want)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // Predefined keys by the numbers of the ABI.
-var predefined = map[int]mpi.Keyval[int]{
+var predefinedValue = map[int]mpi.Keyval[int]{
 	501: mpi.TagUB, 502: mpi.IO, 503: mpi.Host, 504: mpi.WtimeIsGlobal, 505: mpi.AppNum, 506: mpi.LastUsedCode,
 	507: mpi.UniverseSize,
 }
@@ -26,7 +26,7 @@ var predefined = map[int]mpi.Keyval[int]{
 // values are the predefined attributes of World, by number. A launcher need not tell two of them.
 func values(p *mpi.Process) (map[int]int, error) {
 	got := map[int]int{}
-	for n, k := range predefined {
+	for n, k := range predefinedValue {
 		v, ok, err := k.Get(p.World())
 		if err := errors.Join(err, check(k.Number() == n, "key %d is number %d", n, k.Number()),
 			check(ok || n == 505 || n == 507, "key %d: no value", n)); err != nil {
@@ -62,7 +62,7 @@ func refused(try func(k *mpi.Keyval[int], c *mpi.Comm) error) func(p *mpi.Proces
 	return func(p *mpi.Process) error {
 		before, err := values(p)
 		errs := []error{err}
-		for n, k := range predefined {
+		for n, k := range predefinedValue {
 			for _, c := range []*mpi.Comm{p.World(), p.Self()} {
 				mine := k
 				errs = append(errs, ofClass(try(&mine, c), mpi.ErrKeyval), check(mine == k, "the variable of key %d has changed", n))
@@ -76,10 +76,10 @@ func refused(try func(k *mpi.Keyval[int], c *mpi.Comm) error) func(p *mpi.Proces
 var (
 	deleted = refused(func(k *mpi.Keyval[int], c *mpi.Comm) error { return k.Delete(c) })
 	freed   = refused(func(k *mpi.Keyval[int], _ *mpi.Comm) error { return k.Free() })
-	set     = refused(func(k *mpi.Keyval[int], c *mpi.Comm) error { return k.Set(c, 7) })
+	rankSet = refused(func(k *mpi.Keyval[int], c *mpi.Comm) error { return k.Set(c, 7) })
 )
 
-func untouchable(p *mpi.Process) error { return errors.Join(deleted(p), freed(p), set(p)) }
+func untouchable(p *mpi.Process) error { return errors.Join(deleted(p), freed(p), rankSet(p)) }
 
 // constant looks at the attributes again and again, while the program does this and that.
 func constant(p *mpi.Process) error {
@@ -245,7 +245,7 @@ func named(p *mpi.Process) error {
 }
 
 // codes: the last code used is that of the standard at first, and then of the user.
-func codes(p *mpi.Process) error {
+func errorCodes(p *mpi.Process) error {
 	const none = mpi.Class(77)
 	first := int(mpi.ErrLastCode)
 	errs := []error{holds2(mpi.LastUsedCode, p.World(), first)}
@@ -285,7 +285,7 @@ func unlaunched(p *mpi.Process) error {
 func TestEnvironment(t *testing.T) {
 	statements(t, map[string]func(p *mpi.Process) error{
 		"S0-01": present, "S0-02": present, "S1-01": present, "S1-03": present,
-		"S0-03": deleted, "S0-04": freed, "S0-05": set, "S1-02": untouchable,
+		"S0-03": deleted, "S0-04": freed, "S0-05": rankSet, "S1-02": untouchable,
 		"S0-10": tagBound, "S0-11": tagBound, "S0-13": tagBound, "S1-07": tagBound, "S0-14": tagBound,
 		"S0-18": agreed(mpi.TagUB), "S1-08": agreed(mpi.TagUB),
 		"S0-20": ioAll, "S0-22": ioAll, "S0-23": ioAll,
@@ -294,7 +294,7 @@ func TestEnvironment(t *testing.T) {
 		"S0-34": global,
 		"S0-32": crossed, "S0-33": ordered,
 		"S0-41": named, "S0-42": named, "S0-43": named, "S1-18": named,
-		"S0-K4": codes, "S0-K2/none": unlaunched, "S0-K3/none": unlaunched,
+		"S0-K4": errorCodes, "S0-K2/none": unlaunched, "S0-K3/none": unlaunched,
 	})
 }
 

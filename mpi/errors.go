@@ -114,13 +114,13 @@ func classify(err error) Class {
 	return ErrOther
 }
 
-// fault makes an error of a call that no process can be told of.
-func fault(op string, class Class, err error) error { return &Error{class, op, -1, err} }
+// newError makes an error of a call that no process can be told of.
+func newError(op string, class Class, err error) error { return &Error{class, op, -1, err} }
 
 // raise returns an error of a call of this process, or ends the job with it if that is asked for.
 func (p *Process) raise(e *Error) error {
 	if p.fatal {
-		_ = p.place.Abort(1, e.Error())
+		_ = p.boot.Abort(1, e.Error())
 	}
 	return e
 }

@@ -245,7 +245,7 @@ func TestFatal(t *testing.T) {
 	}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
-			at, err := bootstrap.Find(context.Background())
+			at, err := bootstrap.FromEnv(context.Background())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,17 +12,17 @@ func Bcast[T Elem](c *Comm, x []T, root int) error { return c.bcast(bytesOf(x), 
 
 func (c *Comm) bcast(b []byte, root int) error {
 	const op = "Bcast"
-	if err := c.begin(perf.Bcast, len(b)); err != nil {
+	if err := c.beginIntracomm(perf.Bcast, len(b)); err != nil {
 		return err
 	}
-	defer c.end()
-	if err := c.rooted(op, root); err != nil {
+	defer c.endCollective()
+	if err := c.checkRoot(op, root); err != nil {
 		return err
 	}
-	if f := c.group.memory(coll.OfBcast, len(b)); f != nil {
-		return c.below(op, f.Bcast(b, root))
+	if f := c.coll.flatFor(coll.OfBcast, len(b)); f != nil {
+		return c.wrapError(op, f.Bcast(b, root))
 	}
-	return c.below(op, coll.Bcast(&c.group, b, root))
+	return c.wrapError(op, coll.Bcast(&c.coll, b, root))
 }
 
 // Gather collects src of all ranks in dst at root, in the order of ranks; dst is not used elsewhere and may be nil.
@@ -33,11 +33,11 @@ func Gather[T Elem](c *Comm, dst, src []T, root int) error {
 
 func (c *Comm) gather(dst, src []byte, elem, root int) error {
 	const op = "Gather"
-	if err := c.begin(perf.Gather, len(src)); err != nil {
+	if err := c.beginIntracomm(perf.Gather, len(src)); err != nil {
 		return err
 	}
-	defer c.end()
-	if err := c.rooted(op, root); err != nil {
+	defer c.endCollective()
+	if err := c.checkRoot(op, root); err != nil {
 		return err
 	}
 	if root == c.Rank() {
@@ -48,35 +48,35 @@ func (c *Comm) gather(dst, src []byte, elem, root int) error {
 	} else {
 		dst = nil
 	}
-	if f := c.group.memory(coll.OfGather, len(src)); f != nil {
-		return c.below(op, f.Gather(dst, src, root))
+	if f := c.coll.flatFor(coll.OfGather, len(src)); f != nil {
+		return c.wrapError(op, f.Gather(dst, src, root))
 	}
-	return c.below(op, coll.Gather(&c.group, dst, src, root))
+	return c.wrapError(op, coll.Gather(&c.coll, dst, src, root))
 }
 
 // ownBlock checks a rank's own block against the whole of n such, and returns it; in place, as the collectives want
 // to see it: at the beginning of the whole.
 func (c *Comm) ownBlock(op string, whole, block []byte, elem int) ([]byte, error) {
 	n := len(c.peers)
-	if same(whole, block) && len(whole) == len(block) && n > 1 {
-		if err := c.divisible(op, whole, elem); err != nil {
+	if sameStart(whole, block) && len(whole) == len(block) && n > 1 {
+		if err := c.checkDivisible(op, whole, elem); err != nil {
 			return nil, err
 		}
 		return whole[:len(whole)/n], nil
 	}
 	if len(whole) != n*len(block) {
-		return nil, c.err(op, ErrCount, fmt.Errorf("%d bytes in all, %d for each of %d ranks", len(whole), len(block), n))
+		return nil, c.newError(op, ErrCount, fmt.Errorf("%d bytes in all, %d for each of %d ranks", len(whole), len(block), n))
 	}
-	if at := int(c.rank) * len(block); same(whole[at:], block) {
+	if at := int(c.rank) * len(block); sameStart(whole[at:], block) {
 		return whole[:len(block)], nil
 	}
-	return block, c.apart(op, whole, block)
+	return block, c.checkOverlap(op, whole, block)
 }
 
-// divisible refuses a buffer that does not hold the same number of elements for each rank.
-func (c *Comm) divisible(op string, b []byte, elem int) error {
+// checkDivisible refuses a buffer that does not hold the same number of elements for each rank.
+func (c *Comm) checkDivisible(op string, b []byte, elem int) error {
 	if len(b)%(elem*len(c.peers)) != 0 {
-		return c.err(op, ErrCount, fmt.Errorf("%d elements for %d ranks", len(b)/elem, len(c.peers)))
+		return c.newError(op, ErrCount, fmt.Errorf("%d elements for %d ranks", len(b)/elem, len(c.peers)))
 	}
 	return nil
 }
@@ -89,11 +89,11 @@ func Scatter[T Elem](c *Comm, dst, src []T, root int) error {
 
 func (c *Comm) scatter(dst, src []byte, elem, root int) error {
 	const op = "Scatter"
-	if err := c.begin(perf.Scatter, len(dst)); err != nil {
+	if err := c.beginIntracomm(perf.Scatter, len(dst)); err != nil {
 		return err
 	}
-	defer c.end()
-	if err := c.rooted(op, root); err != nil {
+	defer c.endCollective()
+	if err := c.checkRoot(op, root); err != nil {
 		return err
 	}
 	if root == c.Rank() {
@@ -104,10 +104,10 @@ func (c *Comm) scatter(dst, src []byte, elem, root int) error {
 	} else {
 		src = nil
 	}
-	if f := c.group.memory(coll.OfScatter, len(dst)); f != nil {
-		return c.below(op, f.Scatter(dst, src, root))
+	if f := c.coll.flatFor(coll.OfScatter, len(dst)); f != nil {
+		return c.wrapError(op, f.Scatter(dst, src, root))
 	}
-	return c.below(op, coll.Scatter(&c.group, dst, src, root))
+	return c.wrapError(op, coll.Scatter(&c.coll, dst, src, root))
 }
 
 // Allgather collects src of all ranks in dst of each, in the order of ranks. In place: src is dst, or the part of
@@ -118,18 +118,18 @@ func Allgather[T Elem](c *Comm, dst, src []T) error {
 
 func (c *Comm) allgather(as perf.Op, dst, src []byte, elem int) error {
 	op := as.String()
-	if err := c.begin(as, len(src)); err != nil {
+	if err := c.beginIntracomm(as, len(src)); err != nil {
 		return err
 	}
-	defer c.end()
+	defer c.endCollective()
 	src, err := c.ownBlock(op, dst, src, elem)
 	if err != nil {
 		return err
 	}
-	if f := c.group.memory(coll.OfAllgather, len(src)); f != nil {
-		return c.below(op, f.Allgather(dst, src))
+	if f := c.coll.flatFor(coll.OfAllgather, len(src)); f != nil {
+		return c.wrapError(op, f.Allgather(dst, src))
 	}
-	return c.below(op, coll.Allgather(&c.group, dst, src))
+	return c.wrapError(op, coll.Allgather(&c.coll, dst, src))
 }
 
 // Alltoall sends part i of src to rank i, where it becomes the part of dst that has this rank's number. dst and src
@@ -140,18 +140,18 @@ func Alltoall[T Elem](c *Comm, dst, src []T) error {
 
 func (c *Comm) alltoall(as perf.Op, dst, src []byte, elem int) error {
 	op := as.String()
-	if err := c.begin(as, len(src)); err != nil {
+	if err := c.beginIntracomm(as, len(src)); err != nil {
 		return err
 	}
-	defer c.end()
-	if err := c.alike(op, dst, src); err != nil {
+	defer c.endCollective()
+	if err := c.checkSameSize(op, dst, src); err != nil {
 		return err
 	}
-	if err := c.divisible(op, src, elem); err != nil {
+	if err := c.checkDivisible(op, src, elem); err != nil {
 		return err
 	}
-	if f := c.group.memory(coll.OfAlltoall, len(src)/len(c.peers)); f != nil {
-		return c.below(op, f.Alltoall(dst, src))
+	if f := c.coll.flatFor(coll.OfAlltoall, len(src)/len(c.peers)); f != nil {
+		return c.wrapError(op, f.Alltoall(dst, src))
 	}
-	return c.below(op, coll.Alltoall(&c.group, dst, src))
+	return c.wrapError(op, coll.Alltoall(&c.coll, dst, src))
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// layout checks where the blocks of all ranks lie in a buffer. Without displacements they follow each other.
-func (c *Comm) layout(op string, b []byte, counts, displs []int, elem int) (coll.Layout, error) {
-	if _, err := c.sum(op, counts); err != nil {
+// newLayout checks where the blocks of all ranks lie in a buffer. Without displacements they follow each other.
+func (c *Comm) newLayout(op string, b []byte, counts, displs []int, elem int) (coll.Layout, error) {
+	if _, err := c.sumCounts(op, counts); err != nil {
 		return coll.Layout{}, err
 	}
 	if displs == nil {
@@ -19,12 +19,12 @@ func (c *Comm) layout(op string, b []byte, counts, displs []int, elem int) (coll
 		}
 	}
 	if len(displs) != len(counts) {
-		return coll.Layout{}, c.err(op, ErrCount, fmt.Errorf("%d displacements for %d ranks", len(displs), len(counts)))
+		return coll.Layout{}, c.newError(op, ErrCount, fmt.Errorf("%d displacements for %d ranks", len(displs), len(counts)))
 	}
 	n := len(b) / elem
 	for i := range counts {
 		if displs[i] < 0 || displs[i] > n || counts[i] > n-displs[i] {
-			return coll.Layout{}, c.err(op, ErrCount,
+			return coll.Layout{}, c.newError(op, ErrCount,
 				fmt.Errorf("%d elements at %d for rank %d do not fit a buffer of %d", counts[i], displs[i], i, n))
 		}
 	}
@@ -35,16 +35,16 @@ func (c *Comm) layout(op string, b []byte, counts, displs []int, elem int) (coll
 // and is returned as the collectives want to see it: at the beginning of the whole.
 func (c *Comm) ownPart(op string, whole []byte, at coll.Layout, block []byte) ([]byte, error) {
 	count, from := at.Counts[c.rank]*at.Elem, at.Displs[c.rank]*at.Elem
-	if same(whole, block) && len(whole) == len(block) {
+	if sameStart(whole, block) && len(whole) == len(block) {
 		return whole[:count], nil
 	}
 	if len(block) != count {
-		return nil, c.err(op, ErrCount, fmt.Errorf("the own block has %d bytes, its count says %d", len(block), count))
+		return nil, c.newError(op, ErrCount, fmt.Errorf("the own block has %d bytes, its count says %d", len(block), count))
 	}
-	if same(whole[from:], block) {
+	if sameStart(whole[from:], block) {
 		return whole[:count], nil
 	}
-	return block, c.apart(op, whole, block)
+	return block, c.checkOverlap(op, whole, block)
 }
 
 // Gatherv collects src of all ranks in dst at root: counts[i] elements of rank i at displs[i], or one after the
@@ -55,24 +55,24 @@ func Gatherv[T Elem](c *Comm, dst []T, counts, displs []int, src []T, root int) 
 
 func (c *Comm) gatherv(dst []byte, counts, displs []int, src []byte, elem, root int) error {
 	const op = "Gatherv"
-	if err := c.begin(perf.Gatherv, len(src)); err != nil {
+	if err := c.beginIntracomm(perf.Gatherv, len(src)); err != nil {
 		return err
 	}
-	defer c.end()
-	if err := c.rooted(op, root); err != nil {
+	defer c.endCollective()
+	if err := c.checkRoot(op, root); err != nil {
 		return err
 	}
 	var at coll.Layout
 	if root == c.Rank() {
 		var err error
-		if at, err = c.layout(op, dst, counts, displs, elem); err != nil {
+		if at, err = c.newLayout(op, dst, counts, displs, elem); err != nil {
 			return err
 		}
 		if src, err = c.ownPart(op, dst, at, src); err != nil {
 			return err
 		}
 	}
-	return c.below(op, coll.Gatherv(&c.group, dst, at, src, root))
+	return c.wrapError(op, coll.Gatherv(&c.coll, dst, at, src, root))
 }
 
 // Scatterv gives each rank its part of root's src, in dst: counts[i] elements at displs[i] for rank i, or one after
@@ -83,24 +83,24 @@ func Scatterv[T Elem](c *Comm, dst []T, src []T, counts, displs []int, root int)
 
 func (c *Comm) scatterv(dst, src []byte, counts, displs []int, elem, root int) error {
 	const op = "Scatterv"
-	if err := c.begin(perf.Scatterv, len(dst)); err != nil {
+	if err := c.beginIntracomm(perf.Scatterv, len(dst)); err != nil {
 		return err
 	}
-	defer c.end()
-	if err := c.rooted(op, root); err != nil {
+	defer c.endCollective()
+	if err := c.checkRoot(op, root); err != nil {
 		return err
 	}
 	var at coll.Layout
 	if root == c.Rank() {
 		var err error
-		if at, err = c.layout(op, src, counts, displs, elem); err != nil {
+		if at, err = c.newLayout(op, src, counts, displs, elem); err != nil {
 			return err
 		}
 		if dst, err = c.ownPart(op, src, at, dst); err != nil {
 			return err
 		}
 	}
-	return c.below(op, coll.Scatterv(&c.group, dst, src, at, root))
+	return c.wrapError(op, coll.Scatterv(&c.coll, dst, src, at, root))
 }
 
 // Allgatherv collects src of all ranks in dst of each: counts[i] elements of rank i at displs[i], or one after the
@@ -111,18 +111,18 @@ func Allgatherv[T Elem](c *Comm, dst []T, counts, displs []int, src []T) error {
 
 func (c *Comm) allgatherv(dst []byte, counts, displs []int, src []byte, elem int) error {
 	const op = "Allgatherv"
-	if err := c.begin(perf.Allgatherv, len(src)); err != nil {
+	if err := c.beginIntracomm(perf.Allgatherv, len(src)); err != nil {
 		return err
 	}
-	defer c.end()
-	at, err := c.layout(op, dst, counts, displs, elem)
+	defer c.endCollective()
+	at, err := c.newLayout(op, dst, counts, displs, elem)
 	if err != nil {
 		return err
 	}
 	if src, err = c.ownPart(op, dst, at, src); err != nil {
 		return err
 	}
-	return c.below(op, coll.Allgatherv(&c.group, dst, at, src))
+	return c.wrapError(op, coll.Allgatherv(&c.coll, dst, at, src))
 }
 
 // Alltoallv sends scounts[i] elements of src at sdispls[i] to rank i, and receives rcounts[i] elements from rank i
@@ -134,22 +134,22 @@ func Alltoallv[T Elem](c *Comm, dst []T, rcounts, rdispls []int, src []T, scount
 
 func (c *Comm) alltoallv(as perf.Op, dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int, elem int) error {
 	op := as.String()
-	if err := c.begin(as, len(src)); err != nil {
+	if err := c.beginIntracomm(as, len(src)); err != nil {
 		return err
 	}
-	defer c.end()
-	if err := c.apart(op, dst, src); err != nil {
+	defer c.endCollective()
+	if err := c.checkOverlap(op, dst, src); err != nil {
 		return err
 	}
-	to, err := c.layout(op, dst, rcounts, rdispls, elem)
+	to, err := c.newLayout(op, dst, rcounts, rdispls, elem)
 	if err != nil {
 		return err
 	}
 	from := to
-	if nothing := len(dst) == 0 && len(src) == 0 && scounts == nil; !nothing && !same(dst, src) {
-		if from, err = c.layout(op, src, scounts, sdispls, elem); err != nil {
+	if nothing := len(dst) == 0 && len(src) == 0 && scounts == nil; !nothing && !sameStart(dst, src) {
+		if from, err = c.newLayout(op, src, scounts, sdispls, elem); err != nil {
 			return err
 		}
 	}
-	return c.below(op, coll.Alltoallv(&c.group, dst, to, src, from))
+	return c.wrapError(op, coll.Alltoallv(&c.coll, dst, to, src, from))
 }

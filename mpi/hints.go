@@ -35,15 +35,15 @@ type hints struct {
 	eager                 int    // bytes; -1: auto
 	rail                  int    // of Engine.Rails; -1: auto
 
-	turn  uint32 // how often they were agreed on
-	epoch uint32 // of the agreement, if any rank asserts exact lengths; or 0
+	agreements uint32 // how often they were agreed on
+	epoch      uint32 // of the agreement, if any rank asserts exact lengths; or 0
 }
 
 func newHints() hints { return hints{eager: -1, rail: -1} }
 
-// with is h with what an info says, given the names of the rails. Unknown keys, and values that make no sense or cannot be
+// withInfo is h with what an info says, given the names of the rails. Unknown keys, and values that make no sense or cannot be
 // followed, change nothing.
-func (h hints) with(i *Info, rails []string) hints {
+func (h hints) withInfo(i *Info, rails []string) hints {
 	for key, flag := range map[string]*bool{
 		hintNoAnyTag: &h.noAnyTag, hintNoAnySource: &h.noAnySource, hintExact: &h.exact, hintOvertaking: &h.overtaking,
 		hintStrict: &h.strict,
@@ -55,7 +55,7 @@ func (h hints) with(i *Info, rails []string) hints {
 			*flag = false
 		}
 	}
-	if v, ok := i.Get(hintKinds); ok && knownKinds(v) {
+	if v, ok := i.Get(hintKinds); ok && supportedMemoryKinds(v) {
 		h.kinds = v
 	}
 	if v, ok := i.Get(hintEager); ok {
@@ -65,7 +65,7 @@ func (h hints) with(i *Info, rails []string) hints {
 			h.eager = -1
 		}
 	}
-	h.rail = chosenRail(i, rails, h.rail)
+	h.rail = chooseRail(i, rails, h.rail)
 	return h
 }
 
@@ -74,12 +74,12 @@ func (c *Comm) rails() []string {
 	if c == nil {
 		return nil
 	}
-	return c.e.Rails()
+	return c.engine.Rails()
 }
 
-// chosenRail is the rail that an info chooses: by its device, of which the port may be left out, else by its number; -1: the
+// chooseRail is the rail that an info chooses: by its device, of which the port may be left out, else by its number; -1: the
 // choice is left to the library. If it does neither, it stays the one before.
-func chosenRail(i *Info, rails []string, before int) int {
+func chooseRail(i *Info, rails []string, before int) int {
 	device, _ := i.Get(hintDevice)
 	number, _ := i.Get(hintRail)
 	n := slices.IndexFunc(rails, func(name string) bool { return name == device || strings.HasPrefix(name, device+":") })
@@ -95,9 +95,9 @@ func chosenRail(i *Info, rails []string, before int) int {
 	return before
 }
 
-// knownKinds tells whether all kinds of memory in a list are ones that buffers can be of: Go's own memory and everything else
+// supportedMemoryKinds tells whether all kinds of memory in a list are ones that buffers can be of: Go's own memory and everything else
 // that the system gives, and that of Alloc. MPI-5.0 §12.4.3.
-func knownKinds(list string) bool {
+func supportedMemoryKinds(list string) bool {
 	for kind := range strings.SplitSeq(list, ",") {
 		if !slices.Contains([]string{"system", "mpi", "mpi:alloc_mem"}, kind) {
 			return false
@@ -106,8 +106,8 @@ func knownKinds(list string) bool {
 	return true
 }
 
-// info is a new Info with all hints as they are. Where there are no rails, nothing is said of them.
-func (h *hints) info(rails []string) *Info {
+// toInfo is a new Info with all hints as they are. Where there are no rails, nothing is said of them.
+func (h *hints) toInfo(rails []string) *Info {
 	i := &Info{}
 	set := func(key, value string) { _ = i.Set(key, value) } // both are within the limits
 	for _, f := range []struct {
@@ -138,11 +138,11 @@ func (h *hints) info(rails []string) *Info {
 	return i
 }
 
-var errStrict = errors.New(hintStrict + " is to be the same at all ranks, and is not")
+var errStrictDiffers = errors.New(hintStrict + " is to be the same at all ranks, and is not")
 
-// hint agrees with all ranks on hints that are about to come into force. Those that have to be the same everywhere are an
+// agreeHints agrees with all ranks on hints that are about to come into force. Those that have to be the same everywhere are an
 // error everywhere if they are not.
-func (m *meeting) hint(h hints) (hints, error) {
+func (m *agreement) agreeHints(h hints) (hints, error) {
 	const strict, loose, inexact = 1, 2, 4
 	mine := uint8(loose)
 	if h.strict {
@@ -151,26 +151,26 @@ func (m *meeting) hint(h hints) (hints, error) {
 	if !h.exact {
 		mine |= inexact
 	}
-	all, err := m.band(mine)
+	all, err := m.andBits(mine)
 	if err != nil {
 		return h, err
 	}
 	if all&(strict|loose) == 0 {
-		return h, m.c.err(m.op, ErrInfoValue, errStrict)
+		return h, m.comm.newError(m.call, ErrInfoValue, errStrictDiffers)
 	}
-	h.turn++
+	h.agreements++
 	h.epoch = 0
 	if all&inexact == 0 {
-		h.epoch = h.turn%(1<<proto.EpochBits-1) + 1
+		h.epoch = h.agreements%(1<<proto.EpochBits-1) + 1
 	}
 	return h, nil
 }
 
-// adopt brings hints into force.
-func (c *Comm) adopt(h hints) {
-	c.hinting.Lock()
-	defer c.hinting.Unlock()
-	taken := c.e.SetHints(c.ctx, proto.Hints{
+// applyHints brings hints into force.
+func (c *Comm) applyHints(h hints) {
+	c.hintsMu.Lock()
+	defer c.hintsMu.Unlock()
+	taken := c.engine.SetHints(c.contextID, proto.Hints{
 		NoAnySource: h.noAnySource, NoAnyTag: h.noAnyTag, ExactLength: h.exact, Epoch: h.epoch, AllowOvertaking: h.overtaking,
 		EagerLimit: h.eager, Rail: h.rail, Peers: c.peers,
 	})
@@ -179,8 +179,8 @@ func (c *Comm) adopt(h hints) {
 }
 
 func (c *Comm) currentHints() hints {
-	c.hinting.Lock()
-	defer c.hinting.Unlock()
+	c.hintsMu.Lock()
+	defer c.hintsMu.Unlock()
 	return c.hints
 }
 
@@ -190,28 +190,28 @@ func (c *Comm) currentHints() hints {
 // ErrInfoValue at all, and nothing changes. An assertion against a wildcard is not taken while a receive with it
 // waits. [Comm.GetInfo] tells what is in force. MPI-5.0 §7.4.4.
 func (c *Comm) SetInfo(info *Info) error {
-	if err := c.usable(perf.SetInfo.String()); err != nil {
+	if err := c.checkUsable(perf.SetInfo.String()); err != nil {
 		return err
 	}
-	defer c.p.called(perf.SetInfo)()
+	defer c.proc.recordCall(perf.SetInfo)()
 	return c.setInfo(perf.SetInfo, info)
 }
 
 func (c *Comm) setInfo(call perf.Op, info *Info) error {
-	h, err := c.meet(call).hint(c.currentHints().with(info, c.rails()))
+	h, err := c.newAgreement(call).agreeHints(c.currentHints().withInfo(info, c.rails()))
 	if err != nil {
 		return err
 	}
-	c.adopt(h)
+	c.applyHints(h)
 	return nil
 }
 
 // GetInfo returns the hints in force: all that are known and their values, defaults too. Each call makes a new Info, which is
 // the caller's. Any goroutine may call it. MPI-5.0 §7.4.4.
 func (c *Comm) GetInfo() (*Info, error) {
-	if err := c.usable("GetInfo"); err != nil {
+	if err := c.checkUsable("GetInfo"); err != nil {
 		return nil, err
 	}
 	h := c.currentHints()
-	return h.info(c.rails()), nil
+	return h.toInfo(c.rails()), nil
 }

@@ -21,10 +21,10 @@ func TestChosenRail(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := chosenRail(info, rails, c.before); got != c.want {
+		if got := chooseRail(info, rails, c.before); got != c.want {
 			t.Errorf("%q, %q after %d: %d, want %d", c.device, c.rail, c.before, got, c.want)
 		}
-		if got := chosenRail(info, nil, -1); got != -1 {
+		if got := chooseRail(info, nil, -1); got != -1 {
 			t.Errorf("%q, %q without rails: %d", c.device, c.rail, got)
 		}
 	}

@@ -30,14 +30,14 @@ func (i *Info) list() *attrs.Info { return (*attrs.Info)(i) }
 func (i *Info) Set(key, value string) error {
 	const op = "Info.Set"
 	if i == nil {
-		return fault(op, ErrInfo, errNoInfo)
+		return newError(op, ErrInfo, errNoInfo)
 	}
 	err := i.list().Set(key, value)
 	switch {
 	case errors.Is(err, attrs.ErrInfoKey):
-		return fault(op, ErrInfoKey, err)
+		return newError(op, ErrInfoKey, err)
 	case err != nil:
-		return fault(op, ErrInfoValue, err)
+		return newError(op, ErrInfoValue, err)
 	}
 	return nil
 }
@@ -56,10 +56,10 @@ func (i *Info) Get(key string) (value string, ok bool) {
 func (i *Info) Delete(key string) error {
 	const op = "Info.Delete"
 	if i == nil {
-		return fault(op, ErrInfo, errNoInfo)
+		return newError(op, ErrInfo, errNoInfo)
 	}
 	if err := i.list().Delete(key); err != nil {
-		return fault(op, ErrInfoNoKey, err)
+		return newError(op, ErrInfoNoKey, err)
 	}
 	return nil
 }
@@ -76,11 +76,11 @@ func (i *Info) Len() int {
 func (i *Info) Nth(n int) (key string, err error) {
 	const op = "Info.Nth"
 	if i == nil {
-		return "", fault(op, ErrInfo, errNoInfo)
+		return "", newError(op, ErrInfo, errNoInfo)
 	}
 	key, ok := i.list().Nth(n)
 	if !ok {
-		return "", fault(op, ErrArg, fmt.Errorf("key %d of %d", n, i.list().Len()))
+		return "", newError(op, ErrArg, fmt.Errorf("key %d of %d", n, i.list().Len()))
 	}
 	return key, nil
 }
@@ -113,7 +113,7 @@ func (p *Process) InfoEnv() *Info {
 	}
 	set("command", os.Args[0])
 	set("argv", strings.Join(os.Args[1:], " "))
-	set("maxprocs", strconv.Itoa(p.place.Size))
+	set("maxprocs", strconv.Itoa(p.boot.Size))
 	if host, err := os.Hostname(); err == nil {
 		set("host", host)
 	}

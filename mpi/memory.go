@@ -15,11 +15,11 @@ import (
 // pinned; the wrapped error has the limit and what raises it. Any goroutine may call it. MPI-5.0 §9.2 (MPI_Alloc_mem).
 func Alloc[T Elem](p *Process, n int) ([]T, error) {
 	if n < 0 {
-		return nil, p.memoryFault("Alloc", ErrCount, fmt.Errorf("%d elements", n))
+		return nil, p.newError("Alloc", ErrCount, fmt.Errorf("%d elements", n))
 	}
 	x := make([]T, n)
-	if err := p.e.Preregister(bytesOf(x)); err != nil {
-		return nil, p.memoryFault("Alloc", ErrNoMem, err)
+	if err := p.engine.Preregister(bytesOf(x)); err != nil {
+		return nil, p.newError("Alloc", ErrNoMem, err)
 	}
 	return x, nil
 }
@@ -46,35 +46,35 @@ type registration struct {
 }
 
 func (p *Process) register(b []byte) error {
-	pins, err := p.e.Register(b)
+	pins, err := p.engine.Register(b)
 	if err != nil {
-		return p.memoryFault("Register", ErrNoMem, err)
+		return p.newError("Register", ErrNoMem, err)
 	}
-	p.kept.mu.Lock()
-	defer p.kept.mu.Unlock()
-	p.kept.all = append(p.kept.all, registration{b, pins})
+	p.registered.mu.Lock()
+	defer p.registered.mu.Unlock()
+	p.registered.all = append(p.registered.all, registration{b, pins})
 	return nil
 }
 
 func (p *Process) unregister(b []byte) error {
-	k := &p.kept
+	k := &p.registered
 	k.mu.Lock()
 	i := slices.IndexFunc(k.all, func(r registration) bool {
-		return len(r.buf) == len(b) && (len(b) == 0 || same(r.buf, b))
+		return len(r.buf) == len(b) && (len(b) == 0 || sameStart(r.buf, b))
 	})
 	if i < 0 {
 		k.mu.Unlock()
-		return p.memoryFault("Unregister", ErrBuffer, errors.New("the slice is not registered"))
+		return p.newError("Unregister", ErrBuffer, errors.New("the slice is not registered"))
 	}
 	pins := k.all[i].pins
 	k.all = slices.Delete(k.all, i, i+1)
 	k.mu.Unlock()
-	if err := p.e.Deregister(pins); err != nil {
-		return p.memoryFault("Unregister", ErrOther, err)
+	if err := p.engine.Deregister(pins); err != nil {
+		return p.newError("Unregister", ErrOther, err)
 	}
 	return nil
 }
 
-func (p *Process) memoryFault(op string, class Class, err error) error {
-	return p.raise(&Error{class, op, p.place.Rank, err})
+func (p *Process) newError(op string, class Class, err error) error {
+	return p.raise(&Error{class, op, p.boot.Rank, err})
 }

@@ -46,8 +46,8 @@ func numbers(n, from int) []int32 {
 	return x
 }
 
-// lengths in int32s: eager, and by reading.
-var lengths = []int{0, 1, 1000, 5000, 100000}
+// checkLengths in int32s: eager, and by reading.
+var checkLengths = []int{0, 1, 1000, 5000, 100000}
 
 // TestSends sends in every mode and form, and receives with and without wildcards.
 func TestSends(t *testing.T) {
@@ -82,7 +82,7 @@ func TestSends(t *testing.T) {
 					if err := p.BufferAttach(make([]byte, 1<<20)); err != nil {
 						return err
 					}
-					for i, n := range lengths {
+					for i, n := range checkLengths {
 						r, err := send(w, numbers(n, i), 1, mpi.Tag(i))
 						if err != nil {
 							return err
@@ -94,7 +94,7 @@ func TestSends(t *testing.T) {
 					_, err := p.BufferDetach()
 					return err
 				}, func(w *mpi.Comm) error {
-					for i, n := range lengths {
+					for i, n := range checkLengths {
 						src, tag := 0, mpi.Tag(i)
 						if i%2 == 1 {
 							src = mpi.AnySource
@@ -189,7 +189,7 @@ func TestTruncate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			mpitest.RunWith(t, 2, o, func(p *mpi.Process) error {
 				return first(p, func(w *mpi.Comm) error {
-					for i, n := range lengths[1:] {
+					for i, n := range checkLengths[1:] {
 						for range 3 {
 							if err := errors.Join(mpi.Send(w, numbers(n, i), 1, 1), mpi.Send(w, numbers(n, i+7), 1, 1)); err != nil {
 								return err
@@ -198,7 +198,7 @@ func TestTruncate(t *testing.T) {
 					}
 					return nil
 				}, func(w *mpi.Comm) error {
-					for i, n := range lengths[1:] {
+					for i, n := range checkLengths[1:] {
 						for _, room := range []int{0, n / 2, n - 1} {
 							x := numbers(n+1, -1000)
 							st, err := mpi.Recv(w, x[:room], 0, 1)
@@ -317,7 +317,7 @@ func TestTags(t *testing.T) {
 func TestSelf(t *testing.T) {
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
 		for _, c := range []*mpi.Comm{p.World(), p.Self()} {
-			for i, n := range lengths {
+			for i, n := range checkLengths {
 				r, err := mpi.Isend(c, numbers(n, i), c.Rank(), 3)
 				if err != nil {
 					return err
@@ -345,7 +345,7 @@ func TestSendrecv(t *testing.T) {
 	mpitest.Run(t, n, func(p *mpi.Process) error {
 		w := p.World()
 		next, prev := (w.Rank()+1)%n, (w.Rank()+n-1)%n
-		for _, size := range lengths {
+		for _, size := range checkLengths {
 			x := make([]int64, size)
 			st, err := mpi.Sendrecv(w, numbers(2*size, w.Rank()), next, 1, x, prev, 1)
 			if err := errors.Join(err, expect(st, prev, 1, 8*size)); err != nil {

@@ -10,14 +10,14 @@ import (
 
 // Message is a message that a matched probe has taken: only Mrecv or Imrecv can receive it, once. MPI-5.0 §3.8.2.
 type Message struct {
-	c     *Comm
-	found proto.MatchedMessage
-	none  bool // from ProcNull
-	used  atomic.Bool
+	comm         *Comm
+	msg          proto.MatchedMessage
+	fromProcNull bool // from ProcNull
+	received     atomic.Bool
 }
 
-// noProc is the status of a message from ProcNull.
-var noProc = Status{Source: ProcNull, Tag: AnyTag}
+// procNullStatus is the status of a message from ProcNull.
+var procNullStatus = Status{Source: ProcNull, Tag: AnyTag}
 
 // Probe waits for a message that a receive with these arguments would take, and tells about it. MPI-5.0 §3.8.1.
 func (c *Comm) Probe(src int, tag Tag) (Status, error) {
@@ -31,46 +31,46 @@ func (c *Comm) Iprobe(src int, tag Tag) (Status, bool, error) {
 }
 
 func (c *Comm) probe(op perf.Op, src int, tag Tag, block bool) (Status, bool, error) {
-	from, err := c.source(op.String(), src, tag)
+	from, err := c.recvRoute(op.String(), src, tag)
 	if err != nil {
-		return empty, false, err
+		return emptyStatus, false, err
 	}
 	if src == ProcNull {
-		return noProc, true, nil
+		return procNullStatus, true, nil
 	}
 	from.Op = op
-	st, ok, err := c.e.Probe(from, block)
+	st, ok, err := c.engine.Probe(from, block)
 	if err != nil || !ok {
-		return empty, false, c.below(op.String(), err)
+		return emptyStatus, false, c.wrapError(op.String(), err)
 	}
 	return statusOf(st), true, nil
 }
 
 // Mprobe is Probe that also takes the message, so that no other receive gets it. MPI-5.0 §3.8.2.
 func (c *Comm) Mprobe(src int, tag Tag) (*Message, Status, error) {
-	m, st, _, err := c.take(perf.Mprobe, src, tag, true)
+	m, st, _, err := c.mprobe(perf.Mprobe, src, tag, true)
 	return m, st, err
 }
 
 // Improbe is Mprobe that does not wait: it reports false if there is no such message. MPI-5.0 §3.8.2.
 func (c *Comm) Improbe(src int, tag Tag) (*Message, Status, bool, error) {
-	return c.take(perf.Improbe, src, tag, false)
+	return c.mprobe(perf.Improbe, src, tag, false)
 }
 
-func (c *Comm) take(op perf.Op, src int, tag Tag, block bool) (*Message, Status, bool, error) {
-	from, err := c.source(op.String(), src, tag)
+func (c *Comm) mprobe(op perf.Op, src int, tag Tag, block bool) (*Message, Status, bool, error) {
+	from, err := c.recvRoute(op.String(), src, tag)
 	if err != nil {
-		return nil, empty, false, err
+		return nil, emptyStatus, false, err
 	}
 	if src == ProcNull {
-		return &Message{c: c, none: true}, noProc, true, nil
+		return &Message{comm: c, fromProcNull: true}, procNullStatus, true, nil
 	}
 	from.Op = op
-	f, st, ok, err := c.e.MatchedProbe(from, block)
+	f, st, ok, err := c.engine.MatchedProbe(from, block)
 	if err != nil || !ok {
-		return nil, empty, false, c.below(op.String(), err)
+		return nil, emptyStatus, false, c.wrapError(op.String(), err)
 	}
-	return &Message{c: c, found: f}, statusOf(st), true, nil
+	return &Message{comm: c, msg: f}, statusOf(st), true, nil
 }
 
 // Mrecv receives a message that a matched probe has taken, as Recv would. MPI-5.0 §3.8.3.
@@ -78,15 +78,15 @@ func Mrecv[T Elem](m *Message, x []T) (Status, error) {
 	b := bytesOf(x)
 	began := uint64(0)
 	if m != nil {
-		began = m.c.e.BeginOp(perf.Mrecv, len(b))
+		began = m.comm.engine.BeginOp(perf.Mrecv, len(b))
 	}
 	r, err := m.recv(perf.Mrecv.Within(), b)
 	if err != nil {
-		return empty, err
+		return emptyStatus, err
 	}
-	st, err := m.c.e.WaitAs(perf.Mrecv.Within(), r.h)
-	m.c.e.EndOp(perf.Mrecv, st.Bytes, began)
-	return statusOf(st), m.c.below("Mrecv", err)
+	st, err := m.comm.engine.WaitAs(perf.Mrecv.Within(), r.h)
+	m.comm.engine.EndOp(perf.Mrecv, st.Bytes, began)
+	return statusOf(st), m.comm.wrapError("Mrecv", err)
 }
 
 // Imrecv begins to receive a message that a matched probe has taken. MPI-5.0 §3.8.3.
@@ -96,13 +96,13 @@ func Imrecv[T Elem](m *Message, x []T) (Request, error) {
 
 func (m *Message) recv(op perf.Op, b []byte) (Request, error) {
 	if m == nil {
-		return Request{}, fault(op.String(), ErrRequest, errors.New("the message is nil"))
+		return Request{}, newError(op.String(), ErrRequest, errors.New("the message is nil"))
 	}
-	if m.used.Swap(true) {
-		return Request{}, m.c.err(op.String(), ErrRequest, errors.New("the message has been received before"))
+	if m.received.Swap(true) {
+		return Request{}, m.comm.newError(op.String(), ErrRequest, errors.New("the message has been received before"))
 	}
-	if m.none {
-		return Request{m.c.e.Irecv(proto.Route{Match: proto.Match{Rank: proto.ProcNull}, Op: op}, nil)}, nil
+	if m.fromProcNull {
+		return Request{m.comm.engine.Irecv(proto.Route{Match: proto.Match{Rank: proto.ProcNull}, Op: op}, nil)}, nil
 	}
-	return Request{m.c.e.RecvMatched(op, m.found, b)}, nil
+	return Request{m.comm.engine.RecvMatched(op, m.msg, b)}, nil
 }

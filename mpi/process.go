@@ -20,7 +20,7 @@ import (
 // Config changes how a process initialises. A nil Config and the zero value mean the defaults.
 type Config struct {
 	// Place says where the process stands; nil asks the environment. Only package mpitest can make one.
-	Place *bootstrap.Place
+	Place *bootstrap.Process
 	// Fatal ends the whole job on the first error of any call, as C programs of MPI expect by default.
 	Fatal bool
 	// UnexpectedBytes bounds the memory for messages that came before their receives; 0 means 64 MiB. Beyond it senders
@@ -55,37 +55,37 @@ type Thresholds struct {
 
 // Process is one process of a job. Its methods may be called by any goroutine.
 type Process struct {
-	e      *proto.Engine
-	place  *bootstrap.Place
-	record *perf.Recorder
-	trace  *perf.Trace // nil unless the user has asked for one
-	prof   *profile.Collector
-	fatal  bool
-	world  *Comm // with self, nil outside of the World Model
-	self   *Comm
-	ids    contexts
-	live   sync.Map // communicators that have not been freed, and those that processes without a common one make
-	kept   registrations
-	desk   desk
-	keep   keeper
-	env    environment
-	codes  codes
+	engine     *proto.Engine
+	boot       *bootstrap.Process
+	record     *perf.Recorder
+	trace      *perf.Trace // nil unless the user has asked for one
+	profile    *profile.Collector
+	fatal      bool
+	world      *Comm // with self, nil outside of the World Model
+	self       *Comm
+	contextIDs contextIDs
+	comms      sync.Map // communicators that have not been freed, and those that processes without a common one make
+	registered registrations
+	ctrl       ctrlQueue
+	clockSync  clockSync
+	env        environment
+	codes      errorCodes
 
-	keys   attrs.Space[*Comm]
-	births atomic.Uint64 // of communicators
-	over   atomic.Bool   // finalized
+	keys        attrs.Space[*Comm]
+	lastCommSeq atomic.Uint64 // of communicators
+	finalized   atomic.Bool   // finalized
 
-	mu     sync.Mutex
-	uses   int        // by Join, the World Model and sessions; the last to go closes the engine
-	joined bool       // Join's is among them
-	sets   *catalogue // nil until it is needed
+	mu        sync.Mutex
+	users     int       // by Join, the World Model and sessions; the last to go closes the engine
+	hasJoined bool      // Join's is among them
+	psetList  *psetList // nil until it is needed
 }
 
 // Init joins the job that a launcher started, or makes a world of one without a launcher, and opens the World Model. It
 // returns when the process can communicate; ctx bounds the wait for the others. Under a launcher that cannot be spoken to
 // it fails and tells what to type. MPI-5.0 §11.2.1.
 func Init(ctx context.Context, c *Config) (*Process, error) {
-	p, err := join(ctx, "Init", c)
+	p, err := newProcess(ctx, "Init", c)
 	if err != nil {
 		return nil, err
 	}
@@ -98,47 +98,47 @@ func Init(ctx context.Context, c *Config) (*Process, error) {
 // Join is Init without the World Model: the process has no World and no Self, but can open sessions, and the World Model
 // when it likes. It returns when all processes of the job have joined, by Join or Init. Leave ends it. In C the library joins
 // unseen; here nothing is hidden in global variables. Not in MPI-5.0.
-func Join(ctx context.Context, c *Config) (*Process, error) { return join(ctx, "Join", c) }
+func Join(ctx context.Context, c *Config) (*Process, error) { return newProcess(ctx, "Join", c) }
 
-func join(ctx context.Context, op string, c *Config) (*Process, error) {
+func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	if c == nil {
 		c = &Config{}
 	}
 	at := c.Place
 	if at == nil {
 		var err error
-		if at, err = bootstrap.Find(ctx); err != nil {
-			return nil, fault(op, ErrOther, err)
+		if at, err = bootstrap.FromEnv(ctx); err != nil {
+			return nil, newError(op, ErrOther, err)
 		}
 	}
-	p := &Process{place: at, fatal: c.Fatal, uses: 1, joined: true}
-	if err := p.observe(); err != nil {
-		return nil, fault(op, ErrOther, err)
+	p := &Process{boot: at, fatal: c.Fatal, users: 1, hasJoined: true}
+	if err := p.startRecording(); err != nil {
+		return nil, newError(op, ErrOther, err)
 	}
 	bed := proto.NewWaker()
 	domain, err := at.Open(ctx, &fabric.Config{Self: at.Rank, Size: at.Size, Wake: bed.Wake},
 		bootstrap.Thresholds(c.Thresholds))
 	if err != nil {
-		return nil, fault(op, ErrOther, err)
+		return nil, newError(op, ErrOther, err)
 	}
-	p.e, err = proto.New(proto.Config{
-		Domain: domain, Self: at.Rank, Size: at.Size, Waker: bed, Oversubscribed: at.Crowded,
+	p.engine, err = proto.New(proto.Config{
+		Domain: domain, Self: at.Rank, Size: at.Size, Waker: bed, Oversubscribed: at.Oversubscribed,
 		UnexpectedLimit: c.UnexpectedBytes, PinnedLimit: c.PinnedBytes, Owner: p, Address: at.Address, Warn: at.Report,
-		Needed: p.misses, Recorder: p.record, Clock: &p.keep, Trace: p.trace,
+		Needed: p.needsPeer, Recorder: p.record, Clock: &p.clockSync, Trace: p.trace,
 	})
 	if err != nil {
-		return nil, fault(op, ErrOther, errors.Join(err, domain.Close()))
+		return nil, newError(op, ErrOther, errors.Join(err, domain.Close()))
 	}
-	p.ids.init()
-	p.desk.init(p.e)
-	if err := p.meet(ctx, op); err != nil {
-		return nil, fault(op, ErrOther, errors.Join(err, p.e.Close()))
+	p.contextIDs.init()
+	p.ctrl.init(p.engine)
+	if err := p.exchangeAtInit(ctx, op); err != nil {
+		return nil, newError(op, ErrOther, errors.Join(err, p.engine.Close()))
 	}
 	if err := at.Started(); err != nil {
-		return nil, fault(op, ErrOther, errors.Join(err, p.e.Close()))
+		return nil, newError(op, ErrOther, errors.Join(err, p.engine.Close()))
 	}
-	p.watched()
-	p.keep.run()
+	p.recordJoined()
+	p.clockSync.start()
 	return p, nil
 }
 
@@ -149,30 +149,30 @@ func (p *Process) InitWorld() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.world != nil {
-		return p.raise(&Error{ErrOther, op, p.place.Rank, errors.New("the World Model has been initialised before")})
+		return p.raise(&Error{ErrOther, op, p.boot.Rank, errors.New("the World Model has been initialised before")})
 	}
-	if err := p.use(op); err != nil {
+	if err := p.addUser(op); err != nil {
 		return err
 	}
-	world := make([]int32, p.place.Size)
+	world := make([]int32, p.boot.Size)
 	for i := range world {
 		world[i] = int32(i)
 	}
-	p.world = p.draft(world, p.place.Rank)
-	p.world.open(worldID << 1)
-	p.self = p.draft([]int32{int32(p.place.Rank)}, 0)
-	p.self.open(selfID << 1)
+	p.world = p.newComm(world, p.boot.Rank)
+	p.world.activate(worldID << 1)
+	p.self = p.newComm([]int32{int32(p.boot.Rank)}, 0)
+	p.self.activate(selfID << 1)
 	return nil
 }
 
-var errLeft = errors.New("the process has left the job: Join keeps it there while nothing else does")
+var errNotJoined = errors.New("the process has left the job: Join keeps it there while nothing else does")
 
-// use counts one more that needs the engine. The caller holds mu.
-func (p *Process) use(op string) error {
-	if p.uses == 0 {
-		return p.raise(&Error{ErrOther, op, p.place.Rank, errLeft})
+// addUser counts one more that needs the engine. The caller holds mu.
+func (p *Process) addUser(op string) error {
+	if p.users == 0 {
+		return p.raise(&Error{ErrOther, op, p.boot.Rank, errNotJoined})
 	}
-	p.uses++
+	p.users++
 	return nil
 }
 
@@ -180,42 +180,42 @@ func (p *Process) use(op string) error {
 // Model. It waits for no other process. Called again, and after Init, it does nothing. Not in MPI-5.0.
 func (p *Process) Leave() error {
 	p.mu.Lock()
-	joined := p.joined
-	p.joined = false
+	joined := p.hasJoined
+	p.hasJoined = false
 	p.mu.Unlock()
 	if !joined {
 		return nil
 	}
-	return p.below("Leave", p.release(nil))
+	return p.wrapError("Leave", p.removeUser(nil))
 }
 
-// release is called when Join, the World Model or a session does not need the engine any more, with what went wrong as it
+// removeUser is called when Join, the World Model or a session does not need the engine any more, with what went wrong as it
 // ended. It returns that and what follows.
-func (p *Process) release(err error) error {
+func (p *Process) removeUser(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.uses--; p.uses != 0 {
+	if p.users--; p.users != 0 {
 		return err
 	}
-	p.keep.stop()
-	p.e.AllowFinalize()
+	p.clockSync.stop()
+	p.engine.AllowFinalize()
 	if err == nil {
-		err = p.e.FlushSends()
+		err = p.engine.FlushSends()
 	}
-	err = errors.Join(err, p.e.Close())
+	err = errors.Join(err, p.engine.Close())
 	p.record.Finish()
-	p.endProfile()
+	p.stopProfile()
 	if err == nil {
-		err = p.place.Finalized()
+		err = p.boot.Finalized()
 	}
 	return err
 }
 
-// misses tells whether a process is in a communicator that this process needs; it has closed.
-func (p *Process) misses(n int32) (missed bool) {
-	p.live.Range(func(c, _ any) bool {
+// needsPeer tells whether a process is in a communicator that this process needs; it has closed.
+func (p *Process) needsPeer(n int32) (missed bool) {
+	p.comms.Range(func(c, _ any) bool {
 		c2 := c.(*Comm)
-		missed = !c2.freeing.Load() && slices.Contains(c2.group.peers, n)
+		missed = !c2.freeing.Load() && slices.Contains(c2.coll.peers, n)
 		return !missed
 	})
 	return missed
@@ -240,69 +240,69 @@ func (p *Process) Finalize() error {
 	none := p.world == nil
 	p.mu.Unlock()
 	if none {
-		return p.raise(&Error{ErrOther, op, p.place.Rank, errors.New("the World Model has not been initialised")})
+		return p.raise(&Error{ErrOther, op, p.boot.Rank, errors.New("the World Model has not been initialised")})
 	}
-	if p.over.Swap(true) {
+	if p.finalized.Swap(true) {
 		return nil
 	}
-	ours := p.alive(nil)
-	failed := p.dropAttributes(ours)
+	ours := p.openComms(nil)
+	failed := p.deleteAttributes(ours)
 	for _, c := range ours {
 		c.freeing.Store(true) // others may leave
 	}
 	err := p.world.barrier(perf.Finalize)
 	for _, c := range ours {
-		err = errors.Join(err, c.shut(op))
+		err = errors.Join(err, c.release(op))
 	}
-	return p.below(op, errors.Join(failed, p.release(err)))
+	return p.wrapError(op, errors.Join(failed, p.removeUser(err)))
 }
 
-// alive lists the communicators that belong to a session, or to the World Model, in the order in which they were made.
-func (p *Process) alive(s *Session) []*Comm {
+// openComms lists the communicators that belong to a session, or to the World Model, in the order in which they were made.
+func (p *Process) openComms(s *Session) []*Comm {
 	var comms []*Comm
-	p.live.Range(func(c, _ any) bool {
+	p.comms.Range(func(c, _ any) bool {
 		if c := c.(*Comm); c.session == s && !c.freed.Load() {
 			comms = append(comms, c)
 		}
 		return true
 	})
-	slices.SortFunc(comms, func(a, b *Comm) int { return cmp.Compare(a.birth, b.birth) })
+	slices.SortFunc(comms, func(a, b *Comm) int { return cmp.Compare(a.seq, b.seq) })
 	return comms
 }
 
-// below wraps an error from below; nil stays nil.
-func (p *Process) below(op string, err error) error {
+// wrapError wraps an error from below; nil stays nil.
+func (p *Process) wrapError(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return p.raise(&Error{classify(err), op, p.place.Rank, err})
+	return p.raise(&Error{classify(err), op, p.boot.Rank, err})
 }
 
 // Abort ends all processes of the job with an exit code from 1 to 255; of another the system keeps the last 8 bits, and 0 becomes
 // 1. It does not return under a launcher, nor in a world of one; in a test with mpitest it ends that world and returns an error.
 // MPI-5.0 §9.4.
 func (p *Process) Abort(code int) error {
-	p.endProfile()
-	why := fmt.Sprintf("rank %d called Abort(%d)", p.place.Rank, code)
-	err := p.place.Abort(code, why)
-	p.e.Abort(err)
-	return fault("Abort", ErrProcFailed, err)
+	p.stopProfile()
+	why := fmt.Sprintf("rank %d called Abort(%d)", p.boot.Rank, code)
+	err := p.boot.Abort(code, why)
+	p.engine.Abort(err)
+	return newError("Abort", ErrProcFailed, err)
 }
 
 // BufferAttach lends buf to buffered sends, until BufferDetach. Each message takes its bytes and at most
 // BsendOverhead of it. MPI-5.0 §3.6.
 func (p *Process) BufferAttach(buf []byte) error {
-	if err := p.e.Attach(buf); err != nil {
-		return p.raise(&Error{ErrBuffer, "BufferAttach", p.place.Rank, errors.New("a buffer is attached already")})
+	if err := p.engine.Attach(buf); err != nil {
+		return p.raise(&Error{ErrBuffer, "BufferAttach", p.boot.Rank, errors.New("a buffer is attached already")})
 	}
 	return nil
 }
 
 // BufferDetach waits until all buffered messages have left, and returns the buffer. MPI-5.0 §3.6.
 func (p *Process) BufferDetach() ([]byte, error) {
-	buf, err := p.e.Detach()
+	buf, err := p.engine.Detach()
 	if errors.Is(err, proto.ErrState) {
-		return nil, p.raise(&Error{ErrBuffer, "BufferDetach", p.place.Rank, errors.New("no buffer is attached")})
+		return nil, p.raise(&Error{ErrBuffer, "BufferDetach", p.boot.Rank, errors.New("no buffer is attached")})
 	}
-	return buf, p.below("BufferDetach", err)
+	return buf, p.wrapError("BufferDetach", err)
 }

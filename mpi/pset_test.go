@@ -138,7 +138,7 @@ func moving(t *testing.T, all map[string]func(p *mpi.Process, s *mpi.Session) er
 		t.Run(id, func(t *testing.T) {
 			for _, n := range []int{1, 3} {
 				var asked atomic.Int32
-				mpitest.RunWith(t, n, mpitest.Options{Joined: true, Psets: func() []mpitest.Pset {
+				mpitest.RunWith(t, n, mpitest.Options{JoinOnly: true, Psets: func() []mpitest.Pset {
 					if int(asked.Add(1)) <= n { // each process asks once
 						return psets[n]
 					}
@@ -506,17 +506,17 @@ func begin(hub *mem.Hub, rank, n int) (*mpi.Session, *mpi.Group, *mpi.Comm, erro
 }
 
 // placeOf is a place in a world that is only joined by a hub.
-func placeOf(hub *mem.Hub, rank, n int) *bootstrap.Place {
+func placeOf(hub *mem.Hub, rank, n int) *bootstrap.Process {
 	nothing := func() error { return nil }
-	set := bootstrap.Set{Name: "ocean"}
+	set := bootstrap.Pset{Name: "ocean"}
 	for r := range n {
 		set.Ranks = append(set.Ranks, r)
 	}
-	return &bootstrap.Place{
-		Rank: rank, Size: n, Crowded: true, Started: nothing, Finalized: nothing,
+	return &bootstrap.Process{
+		Rank: rank, Size: n, Oversubscribed: true, Started: nothing, Finalized: nothing,
 		Open: func(ctx context.Context, c *fabric.Config, _ bootstrap.Thresholds) (fabric.Domain, error) {
 			return hub.Transport().Open(ctx, c)
 		},
-		Sets: func() ([]bootstrap.Set, error) { return []bootstrap.Set{set}, nil },
+		Psets: func() ([]bootstrap.Pset, error) { return []bootstrap.Pset{set}, nil },
 	}
 }

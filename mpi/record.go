@@ -8,13 +8,13 @@ import (
 	"github.com/ibrun/ibrun/perf/profile"
 )
 
-// observe makes what writes down what the process does, for the launcher to read, or for nobody.
-func (p *Process) observe() error {
+// startRecording makes what writes down what the process does, for the launcher to read, or for nobody.
+func (p *Process) startRecording() error {
 	mode, err := perf.ModeFromEnv(os.Getenv)
 	if err != nil {
 		return err
 	}
-	at := p.place
+	at := p.boot
 	who := perf.Identity{Rank: at.Rank, Size: at.Size, PID: os.Getpid()}
 	if at.Trace != nil {
 		mode = perf.All // it is asked for in particular
@@ -22,38 +22,38 @@ func (p *Process) observe() error {
 			return err
 		}
 	}
-	page := at.Page
+	page := at.Counters
 	if len(page) < perf.PageBytes && mode != perf.Off {
 		page = make([]byte, perf.PageBytes)
 	}
 	if p.record, err = perf.NewRecorder(page, who, mode); err != nil || at.Profile == nil {
 		return err
 	}
-	if p.prof, err = profile.Start(at.Profile); err != nil && at.Report != nil {
+	if p.profile, err = profile.Start(at.Profile); err != nil && at.Report != nil {
 		at.Report(err.Error()) // the job does not depend on it
 	}
 	return nil
 }
 
-// watched is called when all processes have joined and have one time: from now on what they do can be put in order.
-func (p *Process) watched() {
+// recordJoined is called when all processes have joined and have one time: from now on what they do can be put in order.
+func (p *Process) recordJoined() {
 	p.record.Joined()
 	if p.trace != nil {
-		p.e.StartTrace(p.keep.clock.Now)
+		p.engine.StartTrace(p.clockSync.clock.Now)
 	}
 }
 
-// called has a call recorded that is made of others, which are not: from now until the result is called. Those are shown as
+// recordCall has a call recorded that is made of others, which are not: from now until the result is called. Those are shown as
 // [perf.Op.Within] it.
-func (p *Process) called(as perf.Op) (ended func()) {
-	began := p.e.BeginOp(as, 0)
-	return func() { p.e.EndOp(as, 0, began) }
+func (p *Process) recordCall(as perf.Op) (ended func()) {
+	began := p.engine.BeginOp(as, 0)
+	return func() { p.engine.EndOp(as, 0, began) }
 }
 
-// endProfile keeps what has been taken of a profile that was not kept yet.
-func (p *Process) endProfile() {
-	if err := p.prof.Stop(); err != nil && p.place.Report != nil {
-		p.place.Report(err.Error())
+// stopProfile keeps what has been taken of a profile that was not kept yet.
+func (p *Process) stopProfile() {
+	if err := p.profile.Stop(); err != nil && p.boot.Report != nil {
+		p.boot.Report(err.Error())
 	}
 }
 
@@ -62,7 +62,7 @@ func (p *Process) endProfile() {
 // recorded or not as it was when they began. MPI-5.0 §15.2.4.
 func (p *Process) Pcontrol(level int) {
 	if level == 0 || level == 1 {
-		p.e.SetRecording(level == 1)
+		p.engine.SetRecording(level == 1)
 	}
 }
 
@@ -70,9 +70,9 @@ func (p *Process) Pcontrol(level int) {
 // nanoseconds. Not in MPI-5.0.
 func (p *Process) Progress(done, total int) error {
 	if done < 0 || done > total {
-		return p.raise(&Error{ErrArg, "Progress", p.place.Rank, errors.New("progress goes from 0 to the total")})
+		return p.raise(&Error{ErrArg, "Progress", p.boot.Rank, errors.New("progress goes from 0 to the total")})
 	}
-	p.e.RecordProgress(uint64(done), uint64(total))
+	p.engine.RecordProgress(uint64(done), uint64(total))
 	return nil
 }
 
@@ -84,5 +84,5 @@ func (p *Process) Recorded() (*perf.Snapshot, error) {
 		return nil, nil
 	}
 	s, err := page.Snapshot()
-	return s, p.below("Recorded", err)
+	return s, p.wrapError("Recorded", err)
 }

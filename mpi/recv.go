@@ -15,21 +15,21 @@ func Recv[T Elem](c *Comm, x []T, src int, tag Tag) (Status, error) {
 
 // Irecv begins a receive. x must not be touched until the request has completed. MPI-5.0 §3.7.2.
 func Irecv[T Elem](c *Comm, x []T, src int, tag Tag) (Request, error) {
-	from, err := c.source("Irecv", src, tag)
+	from, err := c.recvRoute("Irecv", src, tag)
 	if err != nil {
 		return Request{}, err
 	}
 	from.Op = perf.Irecv
-	return Request{c.e.Irecv(from, bytesOf(x))}, nil
+	return Request{c.engine.Irecv(from, bytesOf(x))}, nil
 }
 
 // RecvInit makes a persistent receive into x, which [Request.Start] begins, any number of times. MPI-5.0 §3.9.
 func RecvInit[T Elem](c *Comm, x []T, src int, tag Tag) (Request, error) {
-	from, err := c.source("RecvInit", src, tag)
+	from, err := c.recvRoute("RecvInit", src, tag)
 	if err != nil {
 		return Request{}, err
 	}
-	return Request{c.e.RecvInit(from, bytesOf(x))}, nil
+	return Request{c.engine.RecvInit(from, bytesOf(x))}, nil
 }
 
 // Sendrecv sends sx and receives into rx at the same time. The two must not overlap. MPI-5.0 §3.11.
@@ -37,28 +37,28 @@ func Sendrecv[S, R Elem](c *Comm, sx []S, dst int, stag Tag, rx []R, src int, rt
 	return c.sendrecv(bytesOf(sx), dst, stag, bytesOf(rx), src, rtag)
 }
 
-// source checks the arguments of a receive and tells what it takes.
-func (c *Comm) source(op string, src int, tag Tag) (proto.Route, error) {
-	from, ok := c.from(src, tag)
+// recvRoute checks the arguments of a receive and tells what it takes.
+func (c *Comm) recvRoute(op string, src int, tag Tag) (proto.Route, error) {
+	from, ok := c.fastRecvRoute(src, tag)
 	if !ok {
-		return c.fromSlow(op, src, tag)
+		return c.slowRecvRoute(op, src, tag)
 	}
 	return from, nil
 }
 
 func (c *Comm) recv(b []byte, src int, tag Tag) (Status, error) {
 	const op = "Recv"
-	from, ok := c.from(src, tag)
+	from, ok := c.fastRecvRoute(src, tag)
 	if !ok {
 		var err error
-		if from, err = c.fromSlow(op, src, tag); err != nil {
-			return empty, err
+		if from, err = c.slowRecvRoute(op, src, tag); err != nil {
+			return emptyStatus, err
 		}
 	}
 	from.Op = perf.Recv
-	st, err := c.e.Recv(from, b)
+	st, err := c.engine.Recv(from, b)
 	if err != nil {
-		return statusOf(st), c.below(op, err)
+		return statusOf(st), c.wrapError(op, err)
 	}
 	return statusOf(st), nil
 }
@@ -66,36 +66,36 @@ func (c *Comm) recv(b []byte, src int, tag Tag) (Status, error) {
 func (c *Comm) sendrecv(s []byte, dst int, stag Tag, r []byte, src int, rtag Tag) (Status, error) {
 	const op = "Sendrecv"
 	if overlap(s, r) {
-		return empty, c.err(op, ErrBuffer, errors.New("what is sent and what is received overlap"))
+		return emptyStatus, c.newError(op, ErrBuffer, errors.New("what is sent and what is received overlap"))
 	}
-	to, ok := c.toward(dst, stag)
+	to, ok := c.fastSendRoute(dst, stag)
 	if !ok {
 		var err error
-		if to, err = c.towardSlow(op, dst, stag); err != nil {
-			return empty, err
+		if to, err = c.slowSendRoute(op, dst, stag); err != nil {
+			return emptyStatus, err
 		}
 	}
-	from, err := c.source(op, src, rtag)
+	from, err := c.recvRoute(op, src, rtag)
 	if err != nil {
-		return empty, err
+		return emptyStatus, err
 	}
 	to.Op, from.Op = perf.Sendrecv.Within(), perf.Sendrecv.Within()
-	began := c.e.BeginOp(perf.Sendrecv, len(s)+len(r))
-	h := c.e.Irecv(from, r)
-	if err := c.e.Send(to, s, proto.Standard); err != nil {
-		c.takeBack(h)
-		return empty, c.below(op, err)
+	began := c.engine.BeginOp(perf.Sendrecv, len(s)+len(r))
+	h := c.engine.Irecv(from, r)
+	if err := c.engine.Send(to, s, proto.Standard); err != nil {
+		c.cancelRecv(h)
+		return emptyStatus, c.wrapError(op, err)
 	}
-	st, err := c.e.Wait(h)
-	c.e.EndOp(perf.Sendrecv, len(s)+st.Bytes, began)
+	st, err := c.engine.Wait(h)
+	c.engine.EndOp(perf.Sendrecv, len(s)+st.Bytes, began)
 	if err != nil {
-		return statusOf(st), c.below(op, err)
+		return statusOf(st), c.wrapError(op, err)
 	}
 	return statusOf(st), nil
 }
 
-// takeBack ends a receive, so that nothing writes to its buffer any more.
-func (c *Comm) takeBack(h proto.Handle) {
-	_ = c.e.Cancel(h) // it may have ended, and why is told by what failed before
-	_, _ = c.e.Wait(h)
+// cancelRecv ends a receive, so that nothing writes to its buffer any more.
+func (c *Comm) cancelRecv(h proto.Handle) {
+	_ = c.engine.Cancel(h) // it may have ended, and why is told by what failed before
+	_, _ = c.engine.Wait(h)
 }

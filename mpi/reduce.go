@@ -14,14 +14,14 @@ func (c *Comm) Barrier() error { return c.barrier(perf.Barrier) }
 
 func (c *Comm) barrier(as perf.Op) error {
 	op := as.String()
-	if err := c.beginAll(as, 0); err != nil {
+	if err := c.beginCollective(as, 0); err != nil {
 		return err
 	}
-	defer c.end()
-	if f := c.group.memory(coll.OfBarrier, 0); f != nil {
-		return c.below(op, f.Barrier())
+	defer c.endCollective()
+	if f := c.coll.flatFor(coll.OfBarrier, 0); f != nil {
+		return c.wrapError(op, f.Barrier())
 	}
-	return c.below(op, coll.Barrier(&c.group))
+	return c.wrapError(op, coll.Barrier(&c.coll))
 }
 
 // Reduce combines src of all ranks element by element into dst at root; dst is not used elsewhere and may be nil.
@@ -32,42 +32,42 @@ func Reduce[T Elem](c *Comm, dst, src []T, op Op, root int) error {
 
 func (c *Comm) reduce(dst, src []byte, k datatype.Kind, o Op, root int) error {
 	const op = "Reduce"
-	if err := c.begin(perf.Reduce, len(src)); err != nil {
+	if err := c.beginIntracomm(perf.Reduce, len(src)); err != nil {
 		return err
 	}
-	defer c.end()
-	if err := c.rooted(op, root); err != nil {
+	defer c.endCollective()
+	if err := c.checkRoot(op, root); err != nil {
 		return err
 	}
 	if root == c.Rank() {
-		if err := c.alike(op, dst, src); err != nil {
+		if err := c.checkSameSize(op, dst, src); err != nil {
 			return err
 		}
 	} else {
 		dst = nil
 	}
-	if err := c.reduction(op, k, o); err != nil {
+	if err := c.setOperation(op, k, o); err != nil {
 		return err
 	}
-	if f := c.group.memory(coll.OfReduce, len(src)); f != nil {
-		return c.below(op, f.Reduce(dst, src, &c.group.op, root))
+	if f := c.coll.flatFor(coll.OfReduce, len(src)); f != nil {
+		return c.wrapError(op, f.Reduce(dst, src, &c.coll.operation, root))
 	}
-	return c.below(op, coll.Reduce(&c.group, dst, src, &c.group.op, root))
+	return c.wrapError(op, coll.Reduce(&c.coll, dst, src, &c.coll.operation, root))
 }
 
-// alike checks the buffers of a reduction: of one length, and the same or apart.
-func (c *Comm) alike(op string, dst, src []byte) error {
+// checkSameSize checks the buffers of a reduction: of one length, and the same or apart.
+func (c *Comm) checkSameSize(op string, dst, src []byte) error {
 	if len(dst) != len(src) {
-		return c.err(op, ErrCount, fmt.Errorf("dst has %d bytes and src %d", len(dst), len(src)))
+		return c.newError(op, ErrCount, fmt.Errorf("dst has %d bytes and src %d", len(dst), len(src)))
 	}
-	return c.apart(op, dst, src)
+	return c.checkOverlap(op, dst, src)
 }
 
 // Allreduce combines src of all ranks element by element into dst of each, with the same bits everywhere. dst and
 // src may be the same slice. MPI-5.0 §6.9.6.
 func Allreduce[T Elem](c *Comm, dst, src []T, op Op) error {
-	if c != nil && c.local != nil {
-		return c.err(perf.Allreduce.String(), ErrComm, errInter)
+	if c != nil && c.localGroup != nil {
+		return c.newError(perf.Allreduce.String(), ErrComm, errInter)
 	}
 	return c.allreduce(perf.Allreduce, bytesOf(dst), bytesOf(src), kindOf[T](), op)
 }
@@ -75,20 +75,20 @@ func Allreduce[T Elem](c *Comm, dst, src []T, op Op) error {
 // allreduce is among the processes of both groups in an intercommunicator.
 func (c *Comm) allreduce(as perf.Op, dst, src []byte, k datatype.Kind, o Op) error {
 	op := as.String()
-	if err := c.beginAll(as, len(src)); err != nil {
+	if err := c.beginCollective(as, len(src)); err != nil {
 		return err
 	}
-	defer c.end()
-	if err := c.alike(op, dst, src); err != nil {
+	defer c.endCollective()
+	if err := c.checkSameSize(op, dst, src); err != nil {
 		return err
 	}
-	if err := c.reduction(op, k, o); err != nil {
+	if err := c.setOperation(op, k, o); err != nil {
 		return err
 	}
-	if f := c.group.memory(coll.OfAllreduce, len(src)); f != nil {
-		return c.below(op, f.Allreduce(dst, src, &c.group.op))
+	if f := c.coll.flatFor(coll.OfAllreduce, len(src)); f != nil {
+		return c.wrapError(op, f.Allreduce(dst, src, &c.coll.operation))
 	}
-	return c.below(op, coll.Allreduce(&c.group, dst, src, &c.group.op))
+	return c.wrapError(op, coll.Allreduce(&c.coll, dst, src, &c.coll.operation))
 }
 
 // ReduceScatter combines src of all ranks and gives rank i the next counts[i] elements of the result, in dst.
@@ -100,41 +100,41 @@ func ReduceScatter[T Elem](c *Comm, dst, src []T, counts []int, op Op) error {
 
 func (c *Comm) reduceScatter(dst, src []byte, counts []int, k datatype.Kind, o Op) error {
 	const op = "ReduceScatter"
-	if err := c.begin(perf.ReduceScatter, len(src)); err != nil {
+	if err := c.beginIntracomm(perf.ReduceScatter, len(src)); err != nil {
 		return err
 	}
-	defer c.end()
-	total, err := c.sum(op, counts)
+	defer c.endCollective()
+	total, err := c.sumCounts(op, counts)
 	if err != nil {
 		return err
 	}
 	if total != len(src)/k.Size() {
-		return c.err(op, ErrCount, fmt.Errorf("counts add up to %d elements, src has %d", total, len(src)/k.Size()))
+		return c.newError(op, ErrCount, fmt.Errorf("counts add up to %d elements, src has %d", total, len(src)/k.Size()))
 	}
 	mine := counts[c.rank] * k.Size()
 	if len(dst) < mine {
-		return c.err(op, ErrCount, fmt.Errorf("dst has %d elements, %d come", len(dst)/k.Size(), counts[c.rank]))
+		return c.newError(op, ErrCount, fmt.Errorf("dst has %d elements, %d come", len(dst)/k.Size(), counts[c.rank]))
 	}
 	dst = dst[:mine]
-	if !same(dst, src) {
-		if err := c.apart(op, dst, src); err != nil {
+	if !sameStart(dst, src) {
+		if err := c.checkOverlap(op, dst, src); err != nil {
 			return err
 		}
 	}
-	if err := c.reduction(op, k, o); err != nil {
+	if err := c.setOperation(op, k, o); err != nil {
 		return err
 	}
-	return c.below(op, coll.ReduceScatter(&c.group, dst, src, counts, &c.group.op))
+	return c.wrapError(op, coll.ReduceScatter(&c.coll, dst, src, counts, &c.coll.operation))
 }
 
-// sum adds the counts of all ranks.
-func (c *Comm) sum(op string, counts []int) (total int, err error) {
+// sumCounts adds the counts of all ranks.
+func (c *Comm) sumCounts(op string, counts []int) (total int, err error) {
 	if len(counts) != len(c.peers) {
-		return 0, c.err(op, ErrCount, fmt.Errorf("%d counts for %d ranks", len(counts), len(c.peers)))
+		return 0, c.newError(op, ErrCount, fmt.Errorf("%d counts for %d ranks", len(counts), len(c.peers)))
 	}
 	for i, n := range counts {
 		if n < 0 || n > math.MaxInt-total {
-			return 0, c.err(op, ErrCount, fmt.Errorf("count %d of rank %d", n, i))
+			return 0, c.newError(op, ErrCount, fmt.Errorf("count %d of rank %d", n, i))
 		}
 		total += n
 	}
@@ -155,15 +155,15 @@ func Exscan[T Elem](c *Comm, dst, src []T, op Op) error {
 func (c *Comm) scan(as perf.Op, f func(coll.Peer, []byte, []byte, *coll.Operation) error, dst, src []byte,
 	k datatype.Kind, o Op) error {
 	op := as.String()
-	if err := c.begin(as, len(src)); err != nil {
+	if err := c.beginIntracomm(as, len(src)); err != nil {
 		return err
 	}
-	defer c.end()
-	if err := c.alike(op, dst, src); err != nil {
+	defer c.endCollective()
+	if err := c.checkSameSize(op, dst, src); err != nil {
 		return err
 	}
-	if err := c.reduction(op, k, o); err != nil {
+	if err := c.setOperation(op, k, o); err != nil {
 		return err
 	}
-	return c.below(op, f(&c.group, dst, src, &c.group.op))
+	return c.wrapError(op, f(&c.coll, dst, src, &c.coll.operation))
 }

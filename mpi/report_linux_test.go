@@ -35,8 +35,8 @@ func TestReport(t *testing.T) {
 	errs := make([]error, 2)
 	var ranks sync.WaitGroup
 	for rank := range 2 {
-		at := &bootstrap.Place{
-			Rank: rank, Size: 2, Crowded: true, Started: nothing, Finalized: nothing,
+		at := &bootstrap.Process{
+			Rank: rank, Size: 2, Oversubscribed: true, Started: nothing, Finalized: nothing,
 			Address: func(int) []byte { return nil },
 			Open: func(ctx context.Context, c *fabric.Config, _ bootstrap.Thresholds) (fabric.Domain, error) {
 				d, err := hub.Open(ctx, c)

@@ -18,48 +18,48 @@ type Request struct{ h proto.Handle }
 // Wait returns when the operation has completed. MPI-5.0 §3.7.3.
 func (r Request) Wait() (Status, error) {
 	if r.h.Zero() {
-		return empty, nil
+		return emptyStatus, nil
 	}
 	st, err := r.h.Engine().Wait(r.h)
-	return statusOf(st), ofRequest(r.h.Engine(), "Wait", err)
+	return statusOf(st), requestError(r.h.Engine(), "Wait", err)
 }
 
 // Test is Wait if the operation has completed; otherwise it reports false. MPI-5.0 §3.7.3.
 func (r Request) Test() (Status, bool, error) {
 	if r.h.Zero() {
-		return empty, true, nil
+		return emptyStatus, true, nil
 	}
 	st, ok, err := r.h.Engine().Test(r.h)
-	return statusOf(st), ok, ofRequest(r.h.Engine(), "Test", err)
+	return statusOf(st), ok, requestError(r.h.Engine(), "Test", err)
 }
 
 // Start begins a persistent operation. MPI-5.0 §3.9.
 func (r Request) Start() error {
 	if r.h.Zero() {
-		return fault("Start", ErrRequest, errors.New("the zero Request"))
+		return newError("Start", ErrRequest, errors.New("the zero Request"))
 	}
-	return ofRequest(r.h.Engine(), "Start", r.h.Engine().Start(r.h))
+	return requestError(r.h.Engine(), "Start", r.h.Engine().Start(r.h))
 }
 
 // Free lets go of a request. An operation under way completes unseen. MPI-5.0 §3.7.3.
 func (r Request) Free() error {
 	if r.h.Zero() {
-		return fault("Free", ErrRequest, errors.New("the zero Request"))
+		return newError("Free", ErrRequest, errors.New("the zero Request"))
 	}
-	return ofRequest(r.h.Engine(), "Free", r.h.Engine().Free(r.h))
+	return requestError(r.h.Engine(), "Free", r.h.Engine().Free(r.h))
 }
 
 // Cancel ends a receive that has not been matched; it still has to be waited for, and its status tells. A send, or
 // a receive that has been matched, completes as usual. MPI-5.0 §3.8.4.
 func (r Request) Cancel() error {
 	if r.h.Zero() {
-		return fault("Cancel", ErrRequest, errors.New("the zero Request"))
+		return newError("Cancel", ErrRequest, errors.New("the zero Request"))
 	}
-	return ofRequest(r.h.Engine(), "Cancel", r.h.Engine().Cancel(r.h))
+	return requestError(r.h.Engine(), "Cancel", r.h.Engine().Cancel(r.h))
 }
 
-// ofRequest wraps an error of a call on requests of this engine; nil stays nil.
-func ofRequest(e *proto.Engine, op string, err error) error {
+// requestError wraps an error of a call on requests of this engine; nil stays nil.
+func requestError(e *proto.Engine, op string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -76,8 +76,8 @@ func Startall(reqs []Request) error {
 	return nil
 }
 
-// end replaces a request that has completed for good by the zero Request, as the calls for several requests do.
-func end(r *Request) {
+// clearIfDone replaces a request that has completed for good by the zero Request, as the calls for several requests do.
+func clearIfDone(r *Request) {
 	if !r.h.Persistent() {
 		*r = Request{}
 	}
@@ -88,17 +88,17 @@ func end(r *Request) {
 // theirs; the others have completed. MPI-5.0 §3.7.5.
 func Waitall(reqs []Request, sts []Status) error {
 	if sts != nil && len(sts) != len(reqs) {
-		return fault("Waitall", ErrArg, fmt.Errorf("%d statuses for %d requests", len(sts), len(reqs)))
+		return newError("Waitall", ErrArg, fmt.Errorf("%d statuses for %d requests", len(sts), len(reqs)))
 	}
-	return waitall(perf.Waitall, reqs, sts)
+	return waitAll(perf.Waitall, reqs, sts)
 }
 
-func waitall(op perf.Op, reqs []Request, sts []Status) error {
+func waitAll(op perf.Op, reqs []Request, sts []Status) error {
 	e := engineOf(reqs)
 	var told func(int, proto.Status)
 	if sts != nil {
 		for i := range sts {
-			sts[i] = empty
+			sts[i] = emptyStatus
 		}
 		told = func(i int, st proto.Status) { sts[i] = statusOf(st) }
 	}
@@ -106,7 +106,7 @@ func waitall(op perf.Op, reqs []Request, sts []Status) error {
 		return nil
 	}
 	if i, err := e.WaitAll(op, handlesOf(reqs), told); err != nil {
-		return fault(op.String(), ErrInStatus, fmt.Errorf("request %d: %w", i, ofRequest(e, "Wait", err)))
+		return newError(op.String(), ErrInStatus, fmt.Errorf("request %d: %w", i, requestError(e, "Wait", err)))
 	}
 	return nil
 }
@@ -114,20 +114,20 @@ func waitall(op perf.Op, reqs []Request, sts []Status) error {
 // Testall is Waitall if all of reqs have completed; otherwise it reports false and changes nothing. MPI-5.0 §3.7.5.
 func Testall(reqs []Request, sts []Status) (bool, error) {
 	if sts != nil && len(sts) != len(reqs) {
-		return false, fault("Testall", ErrArg, fmt.Errorf("%d statuses for %d requests", len(sts), len(reqs)))
+		return false, newError("Testall", ErrArg, fmt.Errorf("%d statuses for %d requests", len(sts), len(reqs)))
 	}
 	for _, r := range reqs {
 		if r.h.Zero() {
 			continue
 		}
 		if done, err := r.h.Engine().PollCompleted(r.h); err != nil {
-			return true, ofRequest(r.h.Engine(), "Testall", err)
+			return true, requestError(r.h.Engine(), "Testall", err)
 		} else if !done {
 			r.h.Engine().EndOp(perf.Testall, 0, 0)
 			return false, nil
 		}
 	}
-	return true, waitall(perf.Testall, reqs, sts)
+	return true, waitAll(perf.Testall, reqs, sts)
 }
 
 // Waitany waits until one of reqs has completed and returns its index, and its status; Undefined if none is active.
@@ -135,23 +135,23 @@ func Testall(reqs []Request, sts []Status) (bool, error) {
 func Waitany(reqs []Request) (int, Status, error) {
 	e := engineOf(reqs)
 	if e == nil {
-		return Undefined, empty, nil
+		return Undefined, emptyStatus, nil
 	}
 	i, err := e.WaitAny(perf.Waitany, handlesOf(reqs))
-	return finish(perf.Waitany, reqs, i, err)
+	return collectIndex(perf.Waitany, reqs, i, err)
 }
 
 // Testany is Waitany that does not wait: it reports false if all are under way. MPI-5.0 §3.7.5.
 func Testany(reqs []Request) (int, Status, bool, error) {
 	e := engineOf(reqs)
 	if e == nil {
-		return Undefined, empty, true, nil
+		return Undefined, emptyStatus, true, nil
 	}
 	i, ok, err := e.TestAny(perf.Testany, handlesOf(reqs))
 	if err == nil && !ok {
-		return Undefined, empty, false, nil
+		return Undefined, emptyStatus, false, nil
 	}
-	i, st, err := finish(perf.Testany, reqs, i, err)
+	i, st, err := collectIndex(perf.Testany, reqs, i, err)
 	return i, st, true, err
 }
 
@@ -159,7 +159,7 @@ func Testany(reqs []Request) (int, Status, bool, error) {
 // their statuses in sts, which may be nil; both have the length of reqs. It returns how many; Undefined if none is
 // active. MPI-5.0 §3.7.5.
 func Waitsome(reqs []Request, idx []int, sts []Status) (int, error) {
-	if err := lengths("Waitsome", reqs, idx, sts); err != nil {
+	if err := checkLengths("Waitsome", reqs, idx, sts); err != nil {
 		return 0, err
 	}
 	e := engineOf(reqs)
@@ -168,17 +168,17 @@ func Waitsome(reqs []Request, idx []int, sts []Status) (int, error) {
 	}
 	i, err := e.WaitAny(perf.Waitsome, handlesOf(reqs))
 	if err != nil {
-		return 0, ofRequest(e, "Waitsome", err)
+		return 0, requestError(e, "Waitsome", err)
 	}
 	if i < 0 {
 		return Undefined, nil
 	}
-	return some(perf.Waitsome, reqs, idx, sts)
+	return collectSome(perf.Waitsome, reqs, idx, sts)
 }
 
 // Testsome is Waitsome that does not wait: 0 if all are under way. MPI-5.0 §3.7.5.
 func Testsome(reqs []Request, idx []int, sts []Status) (int, error) {
-	if err := lengths("Testsome", reqs, idx, sts); err != nil {
+	if err := checkLengths("Testsome", reqs, idx, sts); err != nil {
 		return 0, err
 	}
 	e := engineOf(reqs)
@@ -187,7 +187,7 @@ func Testsome(reqs []Request, idx []int, sts []Status) (int, error) {
 	}
 	i, ok, err := e.TestAny(perf.Testsome, handlesOf(reqs))
 	if err != nil {
-		return 0, ofRequest(e, "Testsome", err)
+		return 0, requestError(e, "Testsome", err)
 	}
 	if !ok {
 		return 0, nil
@@ -195,47 +195,47 @@ func Testsome(reqs []Request, idx []int, sts []Status) (int, error) {
 	if i < 0 {
 		return Undefined, nil
 	}
-	return some(perf.Testsome, reqs, idx, sts)
+	return collectSome(perf.Testsome, reqs, idx, sts)
 }
 
-func lengths(op string, reqs []Request, idx []int, sts []Status) error {
+func checkLengths(op string, reqs []Request, idx []int, sts []Status) error {
 	if len(idx) < len(reqs) || sts != nil && len(sts) < len(reqs) {
-		return fault(op, ErrArg, fmt.Errorf("%d indices and %d statuses for %d requests", len(idx), len(sts), len(reqs)))
+		return newError(op, ErrArg, fmt.Errorf("%d indices and %d statuses for %d requests", len(idx), len(sts), len(reqs)))
 	}
 	return nil
 }
 
-// some collects all that have completed.
-func some(op perf.Op, reqs []Request, idx []int, sts []Status) (n int, first error) {
+// collectSome collects all that have completed.
+func collectSome(op perf.Op, reqs []Request, idx []int, sts []Status) (n int, first error) {
 	for i := range reqs {
 		r := reqs[i]
 		if r.h.Zero() || !r.h.Engine().Completed(r.h) {
 			continue
 		}
-		st, err := collect(op, r)
+		st, err := collectRequest(op, r)
 		idx[n] = i
 		if sts != nil {
 			sts[n] = st
 		}
 		n++
 		if err != nil && first == nil {
-			first = fault(op.String(), ErrInStatus, fmt.Errorf("request %d: %w", i, err))
+			first = newError(op.String(), ErrInStatus, fmt.Errorf("request %d: %w", i, err))
 		}
-		end(&reqs[i])
+		clearIfDone(&reqs[i])
 	}
 	return n, first
 }
 
-// finish collects the request with this index.
-func finish(op perf.Op, reqs []Request, i int, err error) (int, Status, error) {
+// collectIndex collects the request with this index.
+func collectIndex(op perf.Op, reqs []Request, i int, err error) (int, Status, error) {
 	if err != nil {
-		return Undefined, empty, ofRequest(engineOf(reqs), op.String(), err)
+		return Undefined, emptyStatus, requestError(engineOf(reqs), op.String(), err)
 	}
 	if i < 0 {
-		return Undefined, empty, nil
+		return Undefined, emptyStatus, nil
 	}
-	st, err := collect(op, reqs[i])
-	end(&reqs[i])
+	st, err := collectRequest(op, reqs[i])
+	clearIfDone(&reqs[i])
 	return i, st, err
 }
 
@@ -249,8 +249,8 @@ func engineOf(reqs []Request) *proto.Engine {
 	return nil
 }
 
-// collect ends the wait for a request that has completed.
-func collect(op perf.Op, r Request) (Status, error) {
+// collectRequest ends the wait for a request that has completed.
+func collectRequest(op perf.Op, r Request) (Status, error) {
 	st, err := r.h.Engine().WaitAs(op, r.h)
-	return statusOf(st), ofRequest(r.h.Engine(), op.String(), err)
+	return statusOf(st), requestError(r.h.Engine(), op.String(), err)
 }

@@ -71,43 +71,43 @@ func RsendInit[T Elem](c *Comm, x []T, dst int, tag Tag) (Request, error) {
 }
 
 func (c *Comm) send(op perf.Op, b []byte, dst int, tag Tag, m proto.Mode) error {
-	to, ok := c.toward(dst, tag)
+	to, ok := c.fastSendRoute(dst, tag)
 	if !ok {
 		var err error
-		if to, err = c.towardSlow(op.String(), dst, tag); err != nil {
+		if to, err = c.slowSendRoute(op.String(), dst, tag); err != nil {
 			return err
 		}
 	}
 	to.Op = op
-	if err := c.e.Send(to, b, m); err != nil {
-		return c.below(op.String(), err)
+	if err := c.engine.Send(to, b, m); err != nil {
+		return c.wrapError(op.String(), err)
 	}
 	return nil
 }
 
 func (c *Comm) isend(op perf.Op, b []byte, dst int, tag Tag, m proto.Mode) (Request, error) {
-	to, ok := c.toward(dst, tag)
+	to, ok := c.fastSendRoute(dst, tag)
 	if !ok {
 		var err error
-		if to, err = c.towardSlow(op.String(), dst, tag); err != nil {
+		if to, err = c.slowSendRoute(op.String(), dst, tag); err != nil {
 			return Request{}, err
 		}
 	}
 	to.Op = op
-	h, err := c.e.Isend(to, b, m)
+	h, err := c.engine.Isend(to, b, m)
 	if err != nil {
-		return Request{}, c.below(op.String(), err)
+		return Request{}, c.wrapError(op.String(), err)
 	}
 	return Request{h}, nil
 }
 
 func (c *Comm) sendInit(op string, b []byte, dst int, tag Tag, m proto.Mode) (Request, error) {
-	to, ok := c.toward(dst, tag)
+	to, ok := c.fastSendRoute(dst, tag)
 	if !ok {
 		var err error
-		if to, err = c.towardSlow(op, dst, tag); err != nil {
+		if to, err = c.slowSendRoute(op, dst, tag); err != nil {
 			return Request{}, err
 		}
 	}
-	return Request{c.e.SendInit(to, b, m)}, nil
+	return Request{c.engine.SendInit(to, b, m)}, nil
 }

@@ -25,7 +25,7 @@ const (
 // names process sets; groups come from these, and communicators from groups. Any goroutine may call its methods.
 // MPI-5.0 §11.3.
 type Session struct {
-	p      *Process
+	proc   *Process
 	hints  *Info
 	closed atomic.Bool
 }
@@ -37,14 +37,14 @@ func (p *Process) OpenSession(info *Info) (*Session, error) {
 	const op = "OpenSession"
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.use(op); err != nil {
+	if err := p.addUser(op); err != nil {
 		return nil, err
 	}
-	if err := p.list(); err != nil {
-		p.uses-- // it is not the last
-		return nil, p.below(op, err)
+	if err := p.loadPsets(); err != nil {
+		p.users-- // it is not the last
+		return nil, p.wrapError(op, err)
 	}
-	return &Session{p: p, hints: sessionHints(info)}, nil
+	return &Session{proc: p, hints: sessionHints(info)}, nil
 }
 
 // sessionHints are what a session reports: what it always provides, and of what was asked for what it has.
@@ -68,34 +68,34 @@ func sessionHints(asked *Info) *Info {
 func (s *Session) Close() error {
 	op := perf.SessionClose.String()
 	if s == nil {
-		return fault(op, ErrSession, errNoSession)
+		return newError(op, ErrSession, errNoSession)
 	}
 	if s.closed.Swap(true) {
-		return s.err(op, ErrSession, errClosed)
+		return s.newError(op, ErrSession, errClosed)
 	}
-	ended := s.p.called(perf.SessionClose)
-	comms := s.p.alive(s)
-	failed := s.p.dropAttributes(comms)
+	ended := s.proc.recordCall(perf.SessionClose)
+	comms := s.proc.openComms(s)
+	failed := s.proc.deleteAttributes(comms)
 	errs := make([]error, len(comms))
 	var all sync.WaitGroup
 	for i, c := range comms {
-		all.Go(func() { errs[i] = c.part(perf.SessionClose) })
+		all.Go(func() { errs[i] = c.releaseWithPeers(perf.SessionClose) })
 	}
 	all.Wait()
 	ended()
 	err := errors.Join(errs...)
-	return s.p.below(op, errors.Join(failed, s.p.release(err)))
+	return s.proc.wrapError(op, errors.Join(failed, s.proc.removeUser(err)))
 }
 
-// part ends a communicator together with its other ranks, whatever its attributes' callbacks have said.
-func (c *Comm) part(call perf.Op) error {
+// releaseWithPeers ends a communicator together with its other ranks, whatever its attributes' callbacks have said.
+func (c *Comm) releaseWithPeers(call perf.Op) error {
 	op := call.String()
 	if !c.freeing.CompareAndSwap(false, true) {
-		return c.err(op, ErrComm, errors.New("the communicator is being freed"))
+		return c.newError(op, ErrComm, errors.New("the communicator is being freed"))
 	}
-	c.aside.Wait()
-	err := c.meet(call).agree(nil)
-	return errors.Join(err, c.shut(op))
+	c.idups.Wait()
+	err := c.newAgreement(call).agreeSuccess(nil)
+	return errors.Join(err, c.release(op))
 }
 
 var (
@@ -103,17 +103,17 @@ var (
 	errClosed    = errors.New("the session has been closed")
 )
 
-func (s *Session) err(op string, class Class, err error) error {
-	return s.p.raise(&Error{class, op, s.p.place.Rank, err})
+func (s *Session) newError(op string, class Class, err error) error {
+	return s.proc.raise(&Error{class, op, s.proc.boot.Rank, err})
 }
 
-// usable refuses a session that is nil or closed.
-func (s *Session) usable(op string) error {
+// checkUsable refuses a session that is nil or closed.
+func (s *Session) checkUsable(op string) error {
 	switch {
 	case s == nil:
-		return fault(op, ErrSession, errNoSession)
+		return newError(op, ErrSession, errNoSession)
 	case s.closed.Load():
-		return s.err(op, ErrSession, errClosed)
+		return s.newError(op, ErrSession, errClosed)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (s *Session) usable(op string) error {
 // Info tells the session's hints, in a new Info: thread_level, which is MPI_THREAD_MULTIPLE whatever was asked for, and
 // mpi_memory_alloc_kinds, which is mpi and system, and mpi:alloc_mem if that was asked for. MPI-5.0 §11.3.4.
 func (s *Session) Info() (*Info, error) {
-	if err := s.usable("Session.Info"); err != nil {
+	if err := s.checkUsable("Session.Info"); err != nil {
 		return nil, err
 	}
 	return s.hints.Dup(), nil
@@ -130,22 +130,22 @@ func (s *Session) Info() (*Info, error) {
 // NumPsets is the number of process sets that this process is in. It never becomes less. There is no hint yet.
 // MPI-5.0 §11.3.2.
 func (s *Session) NumPsets(_ *Info) (int, error) {
-	if err := s.usable("Session.NumPsets"); err != nil {
+	if err := s.checkUsable("Session.NumPsets"); err != nil {
 		return 0, err
 	}
-	return len(s.p.sets.mine), nil
+	return len(s.proc.psetList.mine), nil
 }
 
 // NthPset is the name of process set n of those that this process is in, from 0; it never changes, and has 1 to
 // MaxPsetName bytes. Any other n is ErrArg. There is no hint yet. MPI-5.0 §11.3.2.
 func (s *Session) NthPset(_ *Info, n int) (string, error) {
 	const op = "Session.NthPset"
-	if err := s.usable(op); err != nil {
+	if err := s.checkUsable(op); err != nil {
 		return "", err
 	}
-	mine := s.p.sets.mine
+	mine := s.proc.psetList.mine
 	if n < 0 || n >= len(mine) {
-		return "", s.err(op, ErrArg, fmt.Errorf("process set %d of %d", n, len(mine)))
+		return "", s.newError(op, ErrArg, fmt.Errorf("process set %d of %d", n, len(mine)))
 	}
 	return mine[n].name, nil
 }
@@ -181,26 +181,26 @@ func (s *Session) Group(name string) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.p.e.Err(); err != nil {
-		return nil, s.err(op, classify(err), fmt.Errorf("process set %s: %w", name, err))
+	if err := s.proc.engine.Err(); err != nil {
+		return nil, s.newError(op, classify(err), fmt.Errorf("process set %s: %w", name, err))
 	}
-	return &Group{s.p, s, set.peers}, nil
+	return &Group{s.proc, s, set.peers}, nil
 }
 
 // pset finds a set by its name.
 func (s *Session) pset(op, name string) (*pset, error) {
-	if err := s.usable(op); err != nil {
+	if err := s.checkUsable(op); err != nil {
 		return nil, err
 	}
-	set, err := s.p.sets.find(name)
+	set, err := s.proc.psetList.find(name)
 	if err != nil {
-		return nil, s.err(op, ErrArg, fmt.Errorf("process set %q: %w", name, err))
+		return nil, s.newError(op, ErrArg, fmt.Errorf("process set %q: %w", name, err))
 	}
 	return set, nil
 }
 
-// catalogue is the process sets of a job. It does not change.
-type catalogue struct {
+// psetList is the process sets of a job. It does not change.
+type psetList struct {
 	mine   []*pset // those with this process, in the order of their numbers
 	others []*pset
 }
@@ -211,36 +211,36 @@ type pset struct {
 	peers []int32
 }
 
-// list makes the catalogue of the process, once. The caller holds mu.
-func (p *Process) list() (err error) {
-	if p.sets == nil {
-		p.sets, err = newCatalogue(p.place)
+// loadPsets makes the catalogue of the process, once. The caller holds mu.
+func (p *Process) loadPsets() (err error) {
+	if p.psetList == nil {
+		p.psetList, err = newPsetList(p.boot)
 	}
 	return err
 }
 
 // psets is the catalogue of the process.
-func (p *Process) psets() (*catalogue, error) {
+func (p *Process) psets() (*psetList, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	err := p.list()
-	return p.sets, err
+	err := p.loadPsets()
+	return p.psetList, err
 }
 
-func newCatalogue(at *bootstrap.Place) (*catalogue, error) {
+func newPsetList(at *bootstrap.Process) (*psetList, error) {
 	world := make([]int, at.Size)
 	for i := range world {
 		world[i] = i
 	}
-	sets := []bootstrap.Set{{Name: "mpi://WORLD", Ranks: world}, {Name: "mpi://SELF", Ranks: []int{at.Rank}}}
-	if at.Sets != nil {
-		more, err := at.Sets()
+	sets := []bootstrap.Pset{{Name: "mpi://WORLD", Ranks: world}, {Name: "mpi://SELF", Ranks: []int{at.Rank}}}
+	if at.Psets != nil {
+		more, err := at.Psets()
 		if err != nil {
 			return nil, fmt.Errorf("find the process sets of the job: %w", err)
 		}
 		sets = append(sets, more...)
 	}
-	k := &catalogue{}
+	k := &psetList{}
 	for _, s := range sets {
 		set := &pset{name: s.Name}
 		for _, r := range s.Ranks {
@@ -256,7 +256,7 @@ func newCatalogue(at *bootstrap.Place) (*catalogue, error) {
 }
 
 // find returns this process's set of that name, or the only one.
-func (k *catalogue) find(name string) (found *pset, err error) {
+func (k *psetList) find(name string) (found *pset, err error) {
 	for _, s := range k.mine {
 		if s.name == name {
 			return s, nil

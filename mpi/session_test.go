@@ -21,7 +21,7 @@ var psets = map[int][]mpitest.Pset{
 // joined runs f at ranks without the World Model, with sessions only.
 func joined(t *testing.T, n int, f func(p *mpi.Process) error) {
 	t.Helper()
-	mpitest.RunWith(t, n, mpitest.Options{Joined: true, Psets: func() []mpitest.Pset { return psets[n] }}, f)
+	mpitest.RunWith(t, n, mpitest.Options{JoinOnly: true, Psets: func() []mpitest.Pset { return psets[n] }}, f)
 }
 
 // sessions runs each statement on one rank and on three, in a session that is open.

@@ -15,38 +15,38 @@ import (
 func (c *Comm) Split(color, key int) (*Comm, error) {
 	const call = perf.Split
 	op := call.String()
-	if err := c.usable(op); err != nil {
+	if err := c.checkUsable(op); err != nil {
 		return nil, err
 	}
 	if color < 0 && color != Undefined {
 		// The others do not hang: this rank takes part as if it gave Undefined.
 		_, err := c.Split(Undefined, key)
 		if err == nil {
-			err = c.err(op, ErrArg, errColor)
+			err = c.newError(op, ErrArg, errNegativeColor)
 		}
 		return nil, err
 	}
-	defer c.p.called(call)()
+	defer c.proc.recordCall(call)()
 	all := make([]int, 2*len(c.peers))
 	if err := c.allgather(call.Within(), bytesOf(all), bytesOf([]int{color, key}), sizeOf[int]()); err != nil {
 		return nil, err
 	}
-	sides, keys := make([]side, len(c.peers)), make([]int, len(c.peers))
+	sides, keys := make([]splitColor, len(c.peers)), make([]int, len(c.peers))
 	for r := range c.peers {
 		keys[r] = all[2*r+1]
 		if color := all[2*r]; color != Undefined {
-			sides[r] = side{1, uint64(color)}
+			sides[r] = splitColor{1, uint64(color)}
 		}
 	}
-	return c.divide(call, sides, keys)
+	return c.splitByColor(call, sides, keys)
 }
 
-// side tells which part of a split a rank goes to, in a form that parts of all ranks can be compared by. The zero side is
+// splitColor tells which part of a split a rank goes to, in a form that parts of all ranks can be compared by. The zero side is
 // none.
-type side [4]uint64
+type splitColor [4]uint64
 
-// sideOf makes a side of what is the same for all ranks of a part, and for no other part.
-func sideOf(words ...any) (s side) {
+// newSplitColor makes a side of what is the same for all ranks of a part, and for no other part.
+func newSplitColor(words ...any) (s splitColor) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", words))
 	for i := range s {
 		s[i] = binary.LittleEndian.Uint64(sum[8*i:])
@@ -54,11 +54,11 @@ func sideOf(words ...any) (s side) {
 	return s
 }
 
-// divide makes a communicator of the ranks on the side of this one, ordered by key; nil for no side.
-func (c *Comm) divide(call perf.Op, sides []side, keys []int) (*Comm, error) {
+// splitByColor makes a communicator of the ranks on the side of this one, ordered by key; nil for no side.
+func (c *Comm) splitByColor(call perf.Op, sides []splitColor, keys []int) (*Comm, error) {
 	mine := sides[c.rank]
-	ctx, err := c.meet(call).newContext(mine != side{})
-	if err != nil || mine == (side{}) {
+	ctx, err := c.newAgreement(call).allocContextID(mine != splitColor{})
+	if err != nil || mine == (splitColor{}) {
 		return nil, err
 	}
 	var ranks []int
@@ -72,7 +72,7 @@ func (c *Comm) divide(call perf.Op, sides []side, keys []int) (*Comm, error) {
 	for i, r := range ranks {
 		peers[i] = c.peers[r]
 	}
-	d := c.child(peers, slices.Index(ranks, int(c.rank)))
-	d.open(ctx)
+	d := c.newChild(peers, slices.Index(ranks, int(c.rank)))
+	d.activate(ctx)
 	return d, nil
 }

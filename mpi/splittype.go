@@ -47,50 +47,50 @@ const (
 func (c *Comm) SplitType(by SplitType, key int, info *Info) (*Comm, error) {
 	const call = perf.SplitType
 	op := call.String()
-	if err := c.usable(op); err != nil {
+	if err := c.checkUsable(op); err != nil {
 		return nil, err
 	}
-	defer c.p.called(call)()
+	defer c.proc.recordCall(call)()
 	// A rank that fails takes part as if it gave Undefined, so the others do not hang.
-	mine, failed := c.claim(op, by, info)
-	sides, keys, open, err := c.claims(call, &mine, key)
+	mine, failed := c.newSplitRequest(op, by, info)
+	sides, keys, open, err := c.exchangeSplitRequests(call, &mine, key)
 	kind := ""
 	if err == nil && open {
-		kind, err = c.choose(call, sides, &mine)
+		kind, err = c.chooseResourceType(call, sides, &mine)
 	}
 	var d *Comm
 	if err == nil {
-		d, err = c.divide(call, sides, keys)
+		d, err = c.splitByColor(call, sides, keys)
 	}
 	if failed != nil {
-		return nil, c.also(op, failed, err)
+		return nil, c.joinError(op, failed, err)
 	}
 	if d == nil {
 		return nil, err
 	}
 	if err := d.setInfo(call, info); err != nil {
-		return nil, c.also(op, err, d.free(call))
+		return nil, c.joinError(op, err, d.free(call))
 	}
 	if mine.byType != nil && info != nil {
 		err = info.Set(keyResource, kind)
 	}
-	return d, c.below(op, err)
+	return d, c.wrapError(op, err)
 }
 
-// claim is what a rank brings to a split: a side, or if it leaves open what to divide by, one for each type of resource.
-type claim struct {
-	side   side
-	byType []side // in the order of hw.ResourceTypes; nil if it is not left open
+// splitRequest is what a rank brings to a split: a side, or if it leaves open what to divide by, one for each type of resource.
+type splitRequest struct {
+	color  splitColor
+	byType []splitColor // in the order of hw.ResourceTypes; nil if it is not left open
 }
 
-// claim finds out what this rank brings.
-func (c *Comm) claim(op string, by SplitType, info *Info) (claim, error) {
+// newSplitRequest finds out what this rank brings.
+func (c *Comm) newSplitRequest(op string, by SplitType, info *Info) (splitRequest, error) {
 	resource, named := info.Get(keyResource)
 	pset, grouped := info.Get(keyPset)
 	switch by {
 	case TypeHWUnguided:
-		byType, err := c.p.typeSides()
-		return claim{byType: byType}, c.below(op, err)
+		byType, err := c.proc.typeColors()
+		return splitRequest{byType: byType}, c.wrapError(op, err)
 	case TypeShared:
 		resource, named, grouped = sharedMemory, true, false
 	case TypeHWGuided:
@@ -99,106 +99,106 @@ func (c *Comm) claim(op string, by SplitType, info *Info) (claim, error) {
 	case Undefined:
 		named, grouped = false, false
 	default:
-		return claim{}, c.err(op, ErrArg, fmt.Errorf("there is no split type %d", by))
+		return splitRequest{}, c.newError(op, ErrArg, fmt.Errorf("there is no split type %d", by))
 	}
 	if !named && !grouped {
-		return claim{}, nil
+		return splitRequest{}, nil
 	}
-	var sides [2]side
+	var sides [2]splitColor
 	var err [2]error
 	if named {
-		sides[0], err[0] = c.p.resourceSide(resource)
+		sides[0], err[0] = c.proc.resourceColor(resource)
 	}
 	if grouped {
-		sides[1], err[1] = c.p.psetSide(pset)
+		sides[1], err[1] = c.proc.psetColor(pset)
 	}
-	if named && sides[0] == (side{}) || grouped && sides[1] == (side{}) {
-		return claim{}, c.below(op, errors.Join(err[:]...))
+	if named && sides[0] == (splitColor{}) || grouped && sides[1] == (splitColor{}) {
+		return splitRequest{}, c.wrapError(op, errors.Join(err[:]...))
 	}
-	return claim{side: sideOf(sides)}, nil
+	return splitRequest{color: newSplitColor(sides)}, nil
 }
 
-// node is the number of this process's node.
-func (p *Process) node() (int, error) {
-	nodes, err := p.place.Nodes()
+// nodeNumber is the number of this process's node.
+func (p *Process) nodeNumber() (int, error) {
+	nodes, err := p.boot.Nodes()
 	if err != nil {
 		return 0, fmt.Errorf("ask the launcher for the nodes of the processes: %w", err)
 	}
-	return nodes[p.place.Rank], nil
+	return nodes[p.boot.Rank], nil
 }
 
-// side is where a process on this node goes in a split by what it has.
-func (h *holding) side(node int) side {
+// color is where a process on this node goes in a split by what it has.
+func (h *hwResource) color(node int) splitColor {
 	switch {
-	case !h.only:
-		return side{}
-	case h.across:
-		return sideOf(h.key, h.instance)
+	case !h.restricted:
+		return splitColor{}
+	case h.acrossNodes:
+		return newSplitColor(h.key, h.instance)
 	}
-	return sideOf(h.key, h.instance, node)
+	return newSplitColor(h.key, h.instance, node)
 }
 
-// resourceSide is the side of this process in a split by a type of hardware resource.
-func (p *Process) resourceSide(kind string) (side, error) {
-	node, err := p.node()
+// resourceColor is the side of this process in a split by a type of hardware resource.
+func (p *Process) resourceColor(kind string) (splitColor, error) {
+	node, err := p.nodeNumber()
 	if err != nil {
-		return side{}, err
+		return splitColor{}, err
 	}
 	if kind == sharedMemory {
-		return sideOf(kind, node), nil
+		return newSplitColor(kind, node), nil
 	}
-	held, err := p.hardware()
+	held, err := p.hwResources()
 	if err != nil {
-		return side{}, err
+		return splitColor{}, err
 	}
 	for _, h := range held {
 		if h.key == kind {
-			return h.side(node), nil
+			return h.color(node), nil
 		}
 	}
-	return side{}, nil
+	return splitColor{}, nil
 }
 
-// typeSides are the sides of this process in splits by each type of resource.
-func (p *Process) typeSides() ([]side, error) {
+// typeColors are the sides of this process in splits by each type of resource.
+func (p *Process) typeColors() ([]splitColor, error) {
 	types := hw.ResourceTypes()
-	sides := make([]side, len(types)) // also where this fails: the rank takes part
-	node, err := p.node()
+	sides := make([]splitColor, len(types)) // also where this fails: the rank takes part
+	node, err := p.nodeNumber()
 	if err != nil {
 		return sides, err
 	}
-	held, err := p.hardware()
+	held, err := p.hwResources()
 	if err != nil {
 		return sides, err
 	}
 	for _, h := range held {
 		for i, kind := range types {
-			if h.key == fromHwloc+kind {
-				sides[i] = h.side(node)
+			if h.key == hwlocPrefix+kind {
+				sides[i] = h.color(node)
 			}
 		}
 	}
 	return sides, nil
 }
 
-// psetSide is the side of this process in a split by a process set: none if it is in no set of that name.
-func (p *Process) psetSide(name string) (side, error) {
+// psetColor is the side of this process in a split by a process set: none if it is in no set of that name.
+func (p *Process) psetColor(name string) (splitColor, error) {
 	sets, err := p.psets()
 	if err != nil {
-		return side{}, err
+		return splitColor{}, err
 	}
 	for _, s := range sets.mine {
 		if s.name == name {
-			return sideOf(name, slices.Min(s.peers)), nil // another set of that name has none of these
+			return newSplitColor(name, slices.Min(s.peers)), nil // another set of that name has none of these
 		}
 	}
-	return side{}, nil
+	return splitColor{}, nil
 }
 
-// claims tells sides and keys of all ranks, and whether any leaves it open what to divide by.
-func (c *Comm) claims(call perf.Op, mine *claim, key int) (sides []side, keys []int, open bool, err error) {
-	const words = len(side{}) + 2
-	record := append(mine.side[:], uint64(key), 0)
+// exchangeSplitRequests tells sides and keys of all ranks, and whether any leaves it open what to divide by.
+func (c *Comm) exchangeSplitRequests(call perf.Op, mine *splitRequest, key int) (sides []splitColor, keys []int, open bool, err error) {
+	const words = len(splitColor{}) + 2
+	record := append(mine.color[:], uint64(key), 0)
 	if mine.byType != nil {
 		record[words-1] = 1
 	}
@@ -207,17 +207,17 @@ func (c *Comm) claims(call perf.Op, mine *claim, key int) (sides []side, keys []
 		return nil, nil, false, err
 	}
 	for r := range slices.Chunk(all, words) {
-		sides = append(sides, side(r[:words-2]))
+		sides = append(sides, splitColor(r[:words-2]))
 		keys = append(keys, int(r[words-2]))
 		open = open || r[words-1] != 0
 	}
 	return sides, keys, open, nil
 }
 
-// choose finds the largest type that divides, and puts the sides of the ranks that left it open in their places.
-func (c *Comm) choose(call perf.Op, sides []side, mine *claim) (kind string, err error) {
+// chooseResourceType finds the largest type that divides, and puts the sides of the ranks that left it open in their places.
+func (c *Comm) chooseResourceType(call perf.Op, sides []splitColor, mine *splitRequest) (kind string, err error) {
 	types := hw.ResourceTypes()
-	record := make([]uint64, len(types)*len(side{}))
+	record := make([]uint64, len(types)*len(splitColor{}))
 	for i, s := range mine.byType {
 		copy(record[i*len(s):], s[:])
 	}
@@ -226,10 +226,10 @@ func (c *Comm) choose(call perf.Op, sides []side, mine *claim) (kind string, err
 		return "", err
 	}
 	for i, kind := range types {
-		ranks, most := map[side]int{}, 0
-		there := func(r int) side { return side(all[(r*len(types)+i)*len(side{}):]) }
+		ranks, most := map[splitColor]int{}, 0
+		there := func(r int) splitColor { return splitColor(all[(r*len(types)+i)*len(splitColor{}):]) }
 		for r := range sides {
-			if s := there(r); s != (side{}) {
+			if s := there(r); s != (splitColor{}) {
 				ranks[s]++
 				most = max(most, ranks[s])
 			}
@@ -238,11 +238,11 @@ func (c *Comm) choose(call perf.Op, sides []side, mine *claim) (kind string, err
 			continue
 		}
 		for r := range sides {
-			if s := there(r); s != (side{}) {
+			if s := there(r); s != (splitColor{}) {
 				sides[r] = s
 			}
 		}
-		return fromHwloc + kind, nil
+		return hwlocPrefix + kind, nil
 	}
 	return "", nil
 }

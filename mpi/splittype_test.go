@@ -38,8 +38,8 @@ func info(words ...string) *mpi.Info {
 
 func resource(key string) *mpi.Info { return info(resourceType, key) }
 
-// together checks who came together with this rank: by the order in the new communicator, nobody being nil.
-func together(p *mpi.Process, c *mpi.Comm, err error, want ...int) error {
+// clocksAgree checks who came together with this rank: by the order in the new communicator, nobody being nil.
+func clocksAgree(p *mpi.Process, c *mpi.Comm, err error, want ...int) error {
 	switch {
 	case err != nil:
 		return err
@@ -128,7 +128,7 @@ func TestSplitTypeWho(t *testing.T) {
 			var errs []error
 			for _, by := range []mpi.SplitType{mpi.TypeHWGuided, mpi.TypeResourceGuided} {
 				c, err := p.World().SplitType(by, 0, resource(key))
-				errs = append(errs, together(p, c, err, groups(want, p.World().Rank())...))
+				errs = append(errs, clocksAgree(p, c, err, groups(want, p.World().Rank())...))
 			}
 			if err := errors.Join(errs...); err != nil {
 				return fmt.Errorf("%s: %w", key, err)
@@ -170,7 +170,7 @@ func TestSplitTypeExample(t *testing.T) {
 			} else {
 				c, err = p.World().SplitType(mpi.Undefined, -1, nil)
 			}
-			return together(p, c, err, groups("04 - 2 - 04", p.World().Rank())...)
+			return clocksAgree(p, c, err, groups("04 - 2 - 04", p.World().Rank())...)
 		})
 	})
 }
@@ -245,7 +245,7 @@ func TestSplitTypeRules(t *testing.T) {
 					if len(want) > 0 && c.chosen != "" && chosen != c.chosen {
 						return fmt.Errorf("chosen was %q, want %q", chosen, c.chosen)
 					}
-					return together(p, d, err, want...)
+					return clocksAgree(p, d, err, want...)
 				})
 			})
 		}
@@ -255,7 +255,7 @@ func TestSplitTypeRules(t *testing.T) {
 		bound(t, top, []string{"n0 0", "n0 2", "n0 0", "n0 1", "n0 4"}, func(p *mpi.Process) error {
 			r := p.World().Rank()
 			c, err := p.World().SplitType(mpi.TypeHWGuided, []int{7, -1 << 62, 7, 0, -3}[r], resource("hwloc://Package"))
-			return together(p, c, err, groups("1402 1402 1402 3 1402", r)...)
+			return clocksAgree(p, c, err, groups("1402 1402 1402 3 1402", r)...)
 		})
 	})
 }
@@ -269,7 +269,7 @@ func TestSplitTypeMixed(t *testing.T) {
 		if r == 4 {
 			return errors.Join(ofClass(err, mpi.ErrArg), check(c == nil, "a communicator"))
 		}
-		return together(p, c, err, groups("035 12 12 035 - 035", r)...)
+		return clocksAgree(p, c, err, groups("035 12 12 035 - 035", r)...)
 	})
 	var none *mpi.Comm
 	if _, err := none.SplitType(mpi.TypeShared, 0, nil); !errors.Is(err, mpi.ErrComm) {
@@ -294,7 +294,7 @@ func TestSplitTypeMoves(t *testing.T) {
 				return err
 			}
 			c, err := p.World().SplitType(mpi.TypeHWGuided, 0, resource("hwloc://Package"))
-			if err := together(p, c, err, groups(want, p.World().Rank())...); err != nil {
+			if err := clocksAgree(p, c, err, groups(want, p.World().Rank())...); err != nil {
 				return fmt.Errorf("step %d: %w", i, err)
 			}
 		}
@@ -366,8 +366,8 @@ func worldsOn(
 	errs := make([]error, n)
 	var ranks sync.WaitGroup
 	for rank := range n {
-		at := &bootstrap.Place{
-			Rank: rank, Size: n, Crowded: true, Started: nothing, Finalized: nothing, NodeName: "n0",
+		at := &bootstrap.Process{
+			Rank: rank, Size: n, Oversubscribed: true, Started: nothing, Finalized: nothing, NodeName: "n0",
 			Open: func(ctx context.Context, c *fabric.Config, _ bootstrap.Thresholds) (fabric.Domain, error) {
 				return hub.Transport().Open(ctx, c)
 			},

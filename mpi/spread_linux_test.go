@@ -37,7 +37,7 @@ func spreadArgs() []string {
 // spread runs the test programs that command makes, and fails the test unless all end well and have run tests between them.
 func spread(t *testing.T, network, addr string, command func(k int, env, args []string) *exec.Cmd) {
 	t.Helper()
-	table, err := mpitest.NewTable(network, addr, 2)
+	table, err := mpitest.NewRendezvous(network, addr, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

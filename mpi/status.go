@@ -27,8 +27,8 @@ func Count[T Elem](s Status) int {
 	return s.bytes / n
 }
 
-// empty is the status where there is nothing to tell.
-var empty = Status{Source: AnySource, Tag: AnyTag}
+// emptyStatus is the status where there is nothing to tell.
+var emptyStatus = Status{Source: AnySource, Tag: AnyTag}
 
 func statusOf(s proto.Status) Status {
 	return Status{Source: int(s.Source), Tag: Tag(s.Tag), bytes: s.Bytes, cancelled: s.Cancelled}

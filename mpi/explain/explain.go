@@ -14,8 +14,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// Way is a transport, and what becomes of messages over it.
-type Way struct {
+// Path is a transport, and what becomes of messages over it.
+type Path struct {
 	// Transport is shm, rdma or tcp, and Between says which ranks are meant.
 	Transport string `json:"transport"`
 	Between   string `json:"between"`
@@ -49,9 +49,9 @@ type Message struct {
 	Why string `json:"why"`
 }
 
-// Ways explains messages of these sizes in bytes over the transports of a list as IBRUN_TRANSPORT has it; an empty list
+// Paths explains messages of these sizes in bytes over the transports of a list as IBRUN_TRANSPORT has it; an empty list
 // leaves it to that variable. The error says which setting makes no sense.
-func Ways(transports string, getenv func(string) string, sizes []int) ([]Way, error) {
+func Paths(transports string, getenv func(string) string, sizes []int) ([]Path, error) {
 	var n auto.Node
 	if err := n.FromEnv(getenv); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func Ways(transports string, getenv func(string) string, sizes []int) ([]Way, er
 	if err != nil {
 		return nil, err
 	}
-	var ways []Way
+	var ways []Path
 	for _, f := range found {
 		w, err := explain(f, sizes)
 		if err != nil {
@@ -77,8 +77,8 @@ func Ways(transports string, getenv func(string) string, sizes []int) ([]Way, er
 	return ways, nil
 }
 
-func explain(f auto.Path, sizes []int) (Way, error) {
-	w := Way{Transport: f.Transport, Between: f.Between}
+func explain(f auto.Path, sizes []int) (Path, error) {
+	w := Path{Transport: f.Transport, Between: f.Between}
 	if f.Err != nil {
 		w.Unusable = f.Err.Error()
 	}

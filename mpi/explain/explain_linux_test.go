@@ -140,7 +140,7 @@ func agree(t *testing.T, transport string) {
 	var c counts
 	es := pair(t, transport, &c)
 	trip(t, es, &c, 100000) // so that both are connected
-	ways, err := Ways(transport, os.Getenv, nil)
+	ways, err := Paths(transport, os.Getenv, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func agree(t *testing.T, transport string) {
 		}
 	}
 	sizes = append(sizes, 1, 100, 5000, 20000, 1<<20)
-	if ways, err = Ways(transport, os.Getenv, sizes); err != nil {
+	if ways, err = Paths(transport, os.Getenv, sizes); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
@@ -200,10 +200,10 @@ func TestTCP(t *testing.T) {
 
 // TestLists: a list that makes no sense is an error, and one that names a transport twice explains it once.
 func TestLists(t *testing.T) {
-	if _, err := Ways("tpc", os.Getenv, nil); !errors.Is(err, auto.ErrTransport) {
+	if _, err := Paths("tpc", os.Getenv, nil); !errors.Is(err, auto.ErrTransport) {
 		t.Errorf("%v", err)
 	}
-	if ways, err := Ways("tcp,tcp", os.Getenv, nil); err != nil || len(ways) != 1 {
+	if ways, err := Paths("tcp,tcp", os.Getenv, nil); err != nil || len(ways) != 1 {
 		t.Errorf("%+v, %v", ways, err)
 	}
 }
@@ -218,7 +218,7 @@ func TestOverrides(t *testing.T) {
 		"tcp": {"eager", 3000, "IBRUN_TCP_EAGER", "IBRUN_TCP_EAGER", "TCPEager"},
 	} {
 		agree(t, transport)
-		ways, err := Ways(transport, os.Getenv, nil)
+		ways, err := Paths(transport, os.Getenv, nil)
 		if err != nil || ways[0].Limits[1] != want {
 			t.Errorf("%+v, %v", ways, err)
 		}

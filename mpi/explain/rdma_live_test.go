@@ -13,7 +13,7 @@ import (
 // TestLiveRDMA: the device is asked for what it decides, and messages travel as is said.
 func TestLiveRDMA(t *testing.T) {
 	device := live.Device(t)
-	ways, err := Ways("rdma", os.Getenv, []int{1 << 20})
+	ways, err := Paths("rdma", os.Getenv, []int{1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

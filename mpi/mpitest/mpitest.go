@@ -49,15 +49,15 @@ type Options struct {
 	Skew func(rank int) (ahead time.Duration, rate float64)
 	// Config is for every rank's Init; its Place is not used.
 	Config mpi.Config
-	// Joined starts the ranks by Join, without the World Model.
-	Joined bool
+	// JoinOnly starts the ranks by Join, without the World Model.
+	JoinOnly bool
 	// Psets, if not nil, tells the process sets of the world, as ibrun --pset defines them. It is asked whenever the launcher
 	// would be, by any goroutine.
 	Psets func() []Pset
 }
 
 // Pset is a process set: its name and its ranks.
-type Pset = bootstrap.Set
+type Pset = bootstrap.Pset
 
 // Machine is one that a rank is told it runs on.
 type Machine struct {
@@ -91,39 +91,39 @@ func RunWith(t testing.TB, n int, o Options, f func(p *mpi.Process) error) {
 
 // world is one run.
 type world struct {
-	t       testing.TB
-	ties    ties
-	wrap    func(fabric.Transport) fabric.Transport
-	config  mpi.Config
-	machine func(rank int) Machine // nil for this one
-	nodes   []int                  // by rank
-	joined  bool
-	psets   func() []Pset                           // nil for none
-	skew    func(rank int) (time.Duration, float64) // nil for the clock of this one
-	clock   clocksync.Source
-	start   int64 // by that clock
+	t           testing.TB
+	network     network
+	wrap        func(fabric.Transport) fabric.Transport
+	config      mpi.Config
+	machine     func(rank int) Machine // nil for this one
+	nodeNumbers []int                  // by rank
+	joinOnly    bool
+	psets       func() []Pset                           // nil for none
+	skew        func(rank int) (time.Duration, float64) // nil for the clock of this one
+	clock       clocksync.Source
+	start       int64 // by that clock
 
 	mu       sync.Mutex
 	failures []error // of ranks, without those that only follow from another's
 }
 
 func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
-	w := &world{t: t, wrap: o.Wrap, config: o.Config, joined: o.Joined, psets: o.Psets, machine: o.Machine, skew: o.Skew}
-	var s *seat
+	w := &world{t: t, wrap: o.Wrap, config: o.Config, joinOnly: o.JoinOnly, psets: o.Psets, machine: o.Machine, skew: o.Skew}
+	var s *member
 	var err error
 	if w.clock, err = clocksync.Local(); err != nil {
 		return []error{err}
 	}
 	w.start = w.clock.Now()
 	if n > 1 { // one alone needs nobody
-		if s, err = takeSeat(fmt.Sprintf("%s with %d ranks", t.Name(), n)); err != nil {
+		if s, err = joinRendezvous(fmt.Sprintf("%s with %d ranks", t.Name(), n)); err != nil {
 			return []error{err}
 		}
 	}
-	if w.ties, err = tie(n, bootstrap.Thresholds(o.Config.Thresholds), s); err != nil {
+	if w.network, err = newNetwork(n, bootstrap.Thresholds(o.Config.Thresholds), s); err != nil {
 		return []error{errors.Join(err, s.close())}
 	}
-	if nodes := w.divide(n); n > 1 {
+	if nodes := w.numberNodes(n); n > 1 {
 		t.Attr("world", fmt.Sprintf("%d ranks on %d nodes", n, nodes))
 	}
 	if w.wrap == nil {
@@ -131,7 +131,7 @@ func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
 	}
 	var ranks sync.WaitGroup
 	for rank := range n {
-		if s.has(rank) {
+		if s.hosts(rank) {
 			ranks.Go(func() { w.rank(rank, n, f) })
 		}
 	}
@@ -162,9 +162,9 @@ func (w *world) rank(rank, n int, f func(p *mpi.Process) error) {
 		}
 	}()
 	config := w.config
-	config.Place = w.place(rank, n)
+	config.Place = w.process(rank, n)
 	start := mpi.Init
-	if w.joined {
+	if w.joinOnly {
 		start = mpi.Join
 	}
 	p, initErr := start(context.Background(), &config)
@@ -193,31 +193,31 @@ func (w *world) fail(rank int, err error, stack []byte) {
 		}
 		w.failures = append(w.failures, text)
 	}
-	w.ties.fail(rank, err)
+	w.network.fail(rank, err)
 }
 
-// divide numbers the nodes of the ranks in the order of their first rank, and returns how many there are.
-func (w *world) divide(n int) int {
+// numberNodes numbers the nodes of the ranks in the order of their first rank, and returns how many there are.
+func (w *world) numberNodes(n int) int {
 	numbers := map[string]int{}
 	for rank := range n {
-		name := w.name(rank)
+		name := w.nodeName(rank)
 		if _, known := numbers[name]; !known {
 			numbers[name] = len(numbers)
 		}
-		w.nodes = append(w.nodes, numbers[name])
+		w.nodeNumbers = append(w.nodeNumbers, numbers[name])
 	}
 	return len(numbers)
 }
 
-// name is that of a rank's node.
-func (w *world) name(rank int) string {
+// nodeName is that of a rank's node.
+func (w *world) nodeName(rank int) string {
 	if w.machine != nil {
 		return w.machine(rank).Name
 	}
-	return w.ties.host(rank)
+	return w.network.nodeName(rank)
 }
 
-func (w *world) sets() ([]bootstrap.Set, error) {
+func (w *world) listPsets() ([]bootstrap.Pset, error) {
 	if w.psets == nil {
 		return nil, nil
 	}
@@ -247,17 +247,17 @@ func (w *world) source(rank int) clocksync.Source {
 	}}
 }
 
-func (w *world) place(rank, n int) *bootstrap.Place {
+func (w *world) process(rank, n int) *bootstrap.Process {
 	nothing := func() error { return nil }
-	return &bootstrap.Place{
-		Rank: rank, Size: n, Crowded: true, Program: -1, Universe: -1, Clock: w.source(rank),
+	return &bootstrap.Process{
+		Rank: rank, Size: n, Oversubscribed: true, AppNum: -1, UniverseSize: -1, Clock: w.source(rank),
 		Open: func(ctx context.Context, c *fabric.Config, _ bootstrap.Thresholds) (fabric.Domain, error) {
-			return w.wrap(w.ties.transport(rank)).Open(ctx, c)
+			return w.wrap(w.network.transport(rank)).Open(ctx, c)
 		},
-		Address:   w.ties.address,
-		Sets:      w.sets,
-		Nodes:     func() ([]int, error) { return w.nodes, nil },
-		NodeName:  w.name(rank),
+		Address:   w.network.address,
+		Psets:     w.listPsets,
+		Nodes:     func() ([]int, error) { return w.nodeNumbers, nil },
+		NodeName:  w.nodeName(rank),
 		Hardware:  w.hardware(rank),
 		Report:    func(text string) { w.t.Logf("rank %d: %s", rank, text) },
 		Started:   nothing,

@@ -24,7 +24,7 @@ func TestHello(t *testing.T) {
 		{ranklink.Hello{}, 1, false},
 		{ranklink.Hello{}, 1 << 20, true},
 	} {
-		if got, err := crowded(&c.hello, c.local); got != c.want || err != nil {
+		if got, err := oversubscribed(&c.hello, c.local); got != c.want || err != nil {
 			t.Errorf("%+v, %d ranks: %v, %v", c.hello, c.local, got, err)
 		}
 	}

@@ -56,9 +56,9 @@ func (m *machines) burst() (got []Sample) {
 	for range 8 {
 		s := Sample{Sent: m.other.t.Load()}
 		m.pass(m.way() + m.load)
-		s.There = m.truth
+		s.Remote = m.truth
 		m.pass(m.way())
-		s.Back = m.other.t.Load()
+		s.Received = m.other.t.Load()
 		got = append(got, s)
 	}
 	return got
@@ -76,7 +76,7 @@ func (m *machines) join() {
 }
 
 func (m *machines) start() {
-	b := m.fit.Bend(m.other.t.Load())
+	b := m.fit.Correction(m.other.t.Load())
 	m.leader.Start(b)
 	m.follower.Start(b)
 	m.fit.Clock = &m.leader
@@ -107,12 +107,12 @@ func TestSimulated(t *testing.T) {
 		m.join()
 		began, beyond, looks := m.truth, 0, 0
 		for m.truth < began+4*int64(time.Minute) {
-			begins, length := Next(m.leader.Now() - began)
+			begins, length := NextCycle(m.leader.Now() - began)
 			m.pass(began + begins - m.leader.Now())
 			if now := m.other.t.Load(); m.fit.Add(m.burst()) {
-				b := m.fit.Bend(now + length/4)
+				b := m.fit.Correction(now + length/4)
 				m.leader.Steer(b)
-				w, ok := BendOf(b.Words())
+				w, ok := DecodeCorrection(b.Encode())
 				if m.pass(m.r.Int64N(max(now+length/4-m.other.t.Load(), 1))); !ok || w != b {
 					t.Fatalf("%v was handed on as %v, %v", b, w, ok)
 				}
@@ -148,17 +148,17 @@ func TestOneSidedLoad(t *testing.T) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		m := &machines{r: rand.New(rand.NewPCG(seed, 2)), truth: hour * 10, rate: ppm * 1e-6, same: ppm == 0}
-		m.fit.Alike = m.same
+		m.fit.SameKernel = m.same
 		m.join()
 		began := m.truth
 		for m.truth < began+90*int64(time.Second) {
-			if m.truth > began+30*int64(time.Second) || m.fit.Alike {
+			if m.truth > began+30*int64(time.Second) || m.fit.SameKernel {
 				m.load = 30e3 + m.r.Int64N(300e3)
 			}
-			begins, length := Next(m.leader.Now() - began)
+			begins, length := NextCycle(m.leader.Now() - began)
 			m.pass(began + begins - m.leader.Now())
 			if now := m.other.t.Load(); m.fit.Add(m.burst()) {
-				b := m.fit.Bend(now + length/4)
+				b := m.fit.Correction(now + length/4)
 				m.leader.Steer(b)
 				m.follower.Steer(b)
 			}
@@ -193,12 +193,12 @@ func TestRefuted(t *testing.T) {
 	if r := m.fit.Residual(); r < stood-oneWay {
 		t.Errorf("the residual %d does not tell", r)
 	}
-	b := m.fit.Bend(m.other.t.Load() + 1e6)
+	b := m.fit.Correction(m.other.t.Load() + 1e6)
 	m.leader.Steer(b)
 	m.follower.Steer(b)
 	before := m.look(t)
 	for range 100 {
-		m.pass(int64(stood) * gentle / 90)
+		m.pass(int64(stood) * slewRatio / 90)
 		off := m.look(t)
 		if off > max(before, oneWay)+10 {
 			t.Fatalf("off by %d, after %d", off, before)
@@ -243,7 +243,7 @@ func TestNeverBack(t *testing.T) {
 	}
 	var c Clock
 	c.Init(s)
-	c.Start(Bend{Line: Line{At: s.Now()}})
+	c.Start(Correction{Line: Line{At: s.Now()}})
 	var over atomic.Bool
 	var all sync.WaitGroup
 	for range 3 {
@@ -261,7 +261,7 @@ func TestNeverBack(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 3000 {
 		now := s.Now()
-		c.Steer(Bend{
+		c.Steer(Correction{
 			From: now + r.Int64N(200e3) - 100e3,
 			Line: Line{At: now, Offset: r.Int64N(2e6) - 1e6, Rate: r.Float64()*1e-2 - 5e-3},
 		})
@@ -275,7 +275,7 @@ func TestNext(t *testing.T) {
 		-5: {0, 20e6}, 0: {20e6, 40e6}, 19e6: {20e6, 40e6}, 20e6: {60e6, 80e6}, 700e6: {1260e6, 1280e6},
 		1260e6: {2540e6, 1280e6}, 2540e6 - 1: {2540e6, 1280e6}, 2540e6: {3820e6, 1280e6},
 	} {
-		if begins, length := Next(since); begins != want[0] || length != want[1] {
+		if begins, length := NextCycle(since); begins != want[0] || length != want[1] {
 			t.Errorf("%d: %d, %d, want %v", since, begins, length, want)
 		}
 	}
@@ -288,18 +288,18 @@ func FuzzBend(f *testing.F) {
 	f.Add(uint64(1<<61-1), uint64(1<<61-1), uint64(1<<61-1), math.Float64bits(0.01), uint64(1<<63-1))
 	f.Add(uint64(0), uint64(0), uint64(0), math.Float64bits(math.NaN()), uint64(0))
 	f.Fuzz(func(t *testing.T, from, at, offset, rate, residual uint64) {
-		b, ok := BendOf([5]uint64{from, at, offset, rate, residual})
+		b, ok := DecodeCorrection([5]uint64{from, at, offset, rate, residual})
 		if !ok {
 			return
 		}
-		if got := b.Words(); got != [5]uint64{from, at, offset, rate, residual} {
+		if got := b.Encode(); got != [5]uint64{from, at, offset, rate, residual} {
 			t.Fatalf("%v has the words %v", b, got)
 		}
 		var h hand
 		h.t.Store(1e9)
 		var c Clock
 		c.Init(h.source())
-		c.Start(Bend{Line: Line{At: 1e9, Offset: 1e6, Rate: 1e-5}})
+		c.Start(Correction{Line: Line{At: 1e9, Offset: 1e6, Rate: 1e-5}})
 		last := c.Now()
 		for i := range int64(200) {
 			if i == 10 || i == 100 {
@@ -324,7 +324,7 @@ func TestAllocs(t *testing.T) {
 	c.Init(s)
 	for _, started := range []bool{false, true} {
 		if started {
-			c.Start(Bend{Line: Line{At: s.Now(), Offset: hour, Rate: 1e-5}})
+			c.Start(Correction{Line: Line{At: s.Now(), Offset: hour, Rate: 1e-5}})
 		}
 		if n := testing.AllocsPerRun(100, func() { c.Now() }); n != 0 {
 			t.Errorf("%v allocations", n)
@@ -344,7 +344,7 @@ func BenchmarkNow(b *testing.B) {
 			c.Now()
 		}
 	})
-	c.Start(Bend{Line: Line{At: s.Now(), Offset: hour, Rate: 1e-5}})
+	c.Start(Correction{Line: Line{At: s.Now(), Offset: hour, Rate: 1e-5}})
 	b.Run("corrected", func(b *testing.B) {
 		for b.Loop() {
 			c.Now()

@@ -15,8 +15,8 @@ type Line struct {
 // Time is the common time when the source shows t. It never goes back as t goes on.
 func (l Line) Time(t int64) int64 { return t + l.Offset + int64(l.Rate*float64(t-l.At)) }
 
-// Bend is a correction: from some moment of its source on a clock leaves its way for another line, gently.
-type Bend struct {
+// Correction is a correction: from some moment of its source on a clock leaves its way for another line, gently.
+type Correction struct {
 	// From is the moment.
 	From int64
 	// Line is what the clock follows in the end.
@@ -31,20 +31,20 @@ const (
 	maxTime = math.MaxInt64 / 4
 )
 
-// Words are the bend as five numbers.
-func (b Bend) Words() [5]uint64 {
+// Encode are the bend as five numbers.
+func (b Correction) Encode() [5]uint64 {
 	return [5]uint64{
 		uint64(b.From), uint64(b.Line.At), uint64(b.Line.Offset), math.Float64bits(b.Line.Rate), uint64(b.Residual),
 	}
 }
 
-// BendOf is the bend that five numbers describe, and false if none has them.
-func BendOf(w [5]uint64) (Bend, bool) {
-	b := Bend{int64(w[0]), Line{int64(w[1]), int64(w[2]), math.Float64frombits(w[3])}, int64(w[4])}
-	return b, b.Line.sound() && near(b.From) && b.Residual >= 0
+// DecodeCorrection is the bend that five numbers describe, and false if none has them.
+func DecodeCorrection(w [5]uint64) (Correction, bool) {
+	b := Correction{int64(w[0]), Line{int64(w[1]), int64(w[2]), math.Float64frombits(w[3])}, int64(w[4])}
+	return b, b.Line.valid() && inRange(b.From) && b.Residual >= 0
 }
 
-// sound tells whether a line can be computed with.
-func (l Line) sound() bool { return math.Abs(l.Rate) <= maxRate && near(l.At) && near(l.Offset) }
+// valid tells whether a line can be computed with.
+func (l Line) valid() bool { return math.Abs(l.Rate) <= maxRate && inRange(l.At) && inRange(l.Offset) }
 
-func near(t int64) bool { return -maxTime < t && t < maxTime }
+func inRange(t int64) bool { return -maxTime < t && t < maxTime }

@@ -16,7 +16,7 @@ type Source struct {
 // Local is this machine's monotonic clock, as this process sees it. It fails if the system does not tell which clock that
 // is.
 func Local() (Source, error) {
-	name, err := machine()
+	name, err := clockName()
 	if err != nil {
 		return Source{}, err
 	}

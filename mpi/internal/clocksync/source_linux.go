@@ -10,9 +10,9 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// machine names this process's clock: kernel and time namespace. Where there is no /proc to tell, nobody knows whether it is
+// clockName names this process's clock: kernel and time namespace. Where there is no /proc to tell, nobody knows whether it is
 // that of another process, so it has a name of its own.
-func machine() (string, error) {
+func clockName() (string, error) {
 	boot, err := hw.BootID()
 	if errors.Is(err, fs.ErrNotExist) {
 		return rand.Text(), nil

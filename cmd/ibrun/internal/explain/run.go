@@ -95,7 +95,7 @@ func read(args []string) (o options, err error) {
 }
 
 func (o options) run(stdout io.Writer) error {
-	ways, err := explain.Ways(o.transport, os.Getenv, o.sizes)
+	ways, err := explain.Paths(o.transport, os.Getenv, o.sizes)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func changers(l explain.Limit) string {
 }
 
 // print writes one way: its limits, then its messages.
-func print(b *strings.Builder, w explain.Way) error {
+func print(b *strings.Builder, w explain.Path) error {
 	fmt.Fprintf(b, "%s: %s\n", w.Transport, w.Between)
 	if w.Unusable != "" {
 		fmt.Fprintf(b, "  not used on this machine; otherwise as below: %s\n", strings.ReplaceAll(w.Unusable, "\n", "; "))

@@ -41,7 +41,7 @@ func TestJSON(t *testing.T) {
 	t.Setenv("IBRUN_TRANSPORT", "tcp")
 	t.Setenv("IBRUN_TCP_EAGER", "1000")
 	code, out, failed := call("--json", "1000-1001")
-	var ways []explain.Way
+	var ways []explain.Path
 	if err := json.Unmarshal([]byte(out), &ways); code != 0 || err != nil {
 		t.Fatalf("%d, %v, %s", code, err, failed)
 	}

@@ -11,8 +11,8 @@ import (
 
 // Where keys of hardware come from.
 const (
-	fromHwloc = "hwloc://"
-	fromOurs  = "ibrun://"
+	hwlocPrefix = "hwloc://"
+	ibrunPrefix = "ibrun://"
 )
 
 // GetHWResourceInfo tells which hardware this process is restricted to at this moment: each key is a type of hardware
@@ -34,47 +34,47 @@ const (
 // Every key can be the value of mpi_hw_resource_type in [Comm.SplitType]. MPI-5.0 §9.1.3.
 func (p *Process) GetHWResourceInfo() (*Info, error) {
 	const op = "GetHWResourceInfo"
-	held, err := p.hardware()
+	held, err := p.hwResources()
 	if err != nil {
-		return nil, p.below(op, err)
+		return nil, p.wrapError(op, err)
 	}
 	i := &Info{}
 	for _, h := range held {
-		if err := i.Set(h.key, fmt.Sprint(h.only)); err != nil {
-			return nil, p.below(op, err)
+		if err := i.Set(h.key, fmt.Sprint(h.restricted)); err != nil {
+			return nil, p.wrapError(op, err)
 		}
 	}
 	return i, nil
 }
 
-// holding is what a process has of a type of hardware resource.
-type holding struct {
-	key  string
-	only bool // it is restricted to one instance
+// hwResource is what a process has of a type of hardware resource.
+type hwResource struct {
+	key        string
+	restricted bool // it is restricted to one instance
 	// instance tells which, where the key does not.
 	instance int
-	// across nodes it is the same resource: a rail.
-	across bool
+	// acrossNodes nodes it is the same resource: a rail.
+	acrossNodes bool
 }
 
-// hardware lists what this process has, types of hwloc first and large ones before small ones.
-func (p *Process) hardware() ([]holding, error) {
-	top, allowed, err := p.place.Hardware()
+// hwResources lists what this process has, types of hwloc first and large ones before small ones.
+func (p *Process) hwResources() ([]hwResource, error) {
+	top, allowed, err := p.boot.Hardware()
 	if err != nil {
 		return nil, err
 	}
-	types, ours := resources(top, allowed, p.nodeURI())
-	return slices.Concat(types, ours, devices(top, allowed, p.nodeURI())), nil
+	types, ours := machineResources(top, allowed, p.nodeURI())
+	return slices.Concat(types, ours, deviceResources(top, allowed, p.nodeURI())), nil
 }
 
 // nodeURI is what the keys of single instances on this node begin with.
-func (p *Process) nodeURI() string { return fromOurs + url.PathEscape(p.place.NodeName) + "/" }
+func (p *Process) nodeURI() string { return ibrunPrefix + url.PathEscape(p.boot.NodeName) + "/" }
 
-// resources lists what PUs have of the parts of the machine.
-func resources(top *hw.Topology, allowed []int, node string) (types, ours []holding) {
+// machineResources lists what PUs have of the parts of the machine.
+func machineResources(top *hw.Topology, allowed []int, node string) (types, ours []hwResource) {
 	all := top.Resources()
 	for _, kind := range hw.ResourceTypes() {
-		h, found := holding{key: fromHwloc + kind}, false
+		h, found := hwResource{key: hwlocPrefix + kind}, false
 		word := strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(kind, "Cache"), "Node"))
 		for _, r := range all {
 			if r.Type != kind {
@@ -83,10 +83,10 @@ func resources(top *hw.Topology, allowed []int, node string) (types, ours []hold
 			found = true
 			only := r.Has(allowed)
 			if only {
-				h.only, h.instance = true, r.Number
+				h.restricted, h.instance = true, r.Number
 			}
 			if r.Meets(allowed) {
-				ours = append(ours, holding{key: fmt.Sprint(node, word, "/", r.Number), only: only})
+				ours = append(ours, hwResource{key: fmt.Sprint(node, word, "/", r.Number), restricted: only})
 			}
 		}
 		if found {
@@ -96,9 +96,9 @@ func resources(top *hw.Topology, allowed []int, node string) (types, ours []hold
 	return types, ours
 }
 
-// devices lists which devices are near some PUs.
-func devices(top *hw.Topology, allowed []int, node string) []holding {
-	var all []holding
+// deviceResources lists which devices are near some PUs.
+func deviceResources(top *hw.Topology, allowed []int, node string) []hwResource {
+	var all []hwResource
 	among := func(list []hw.Candidate, c hw.Candidate) bool {
 		return slices.ContainsFunc(list, func(other hw.Candidate) bool { return other.String() == c.String() })
 	}
@@ -107,19 +107,19 @@ func devices(top *hw.Topology, allowed []int, node string) []holding {
 	for k, c := range top.Rails() {
 		if among(ports, c) {
 			port := fmt.Sprintf("%srdma/%s/%d", node, url.PathEscape(c.Name), c.Port)
-			rail := fmt.Sprint(fromOurs, "rail/", k)
-			all = append(all, holding{key: port, only: among(near, c)}, holding{key: rail, only: among(near, c), across: true})
+			rail := fmt.Sprint(ibrunPrefix, "rail/", k)
+			all = append(all, hwResource{key: port, restricted: among(near, c)}, hwResource{key: rail, restricted: among(near, c), acrossNodes: true})
 		}
 	}
 	gpus := top.GPUCandidates()
 	near = top.Around(allowed, gpus)
 	for k, c := range gpus {
-		all = append(all, holding{key: fmt.Sprint(node, "gpu/", k), only: among(near, c)})
+		all = append(all, hwResource{key: fmt.Sprint(node, "gpu/", k), restricted: among(near, c)})
 	}
 	roots := top.RootCandidates()
 	near = top.Around(allowed, roots)
 	for _, c := range roots {
-		all = append(all, holding{key: node + "pci/" + c.Name, only: among(near, c)})
+		all = append(all, hwResource{key: node + "pci/" + c.Name, restricted: among(near, c)})
 	}
 	return all
 }

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Table is where test programs meet that run the same tests together, each on a machine, or in a network namespace, of its own:
+// Rendezvous is where test programs meet that run the same tests together, each on a machine, or in a network namespace, of its own:
 // the ranks of every world are dealt out to them in turn, and joined by the transports that IBRUN_TRANSPORT names.
 //
 //	table, err := mpitest.NewTable("tcp", "10.0.0.1:0", 2)
@@ -23,57 +23,57 @@ import (
 // The programs have to run the same tests in the same order, with worlds whose ranks share no variables. A world of one needs
 // nobody else: every program has its own. The table belongs to whoever starts the programs, who should close it when one of
 // them has ended and others may wait for it. What they tell it is not encrypted: its network should be that of the test.
-type Table struct {
+type Rendezvous struct {
 	listener net.Listener
 	token    string
 	programs int
 	served   sync.WaitGroup
 
-	mu     sync.Mutex
-	closed bool
-	guests map[*guest]bool // that are in a world
-	ready  []*guest        // by program: those that have said something, and wait for the others
+	mu      sync.Mutex
+	closed  bool
+	clients map[*client]bool // that are in a world
+	waiting []*client        // by program: those that have said something, and wait for the others
 }
 
-// guest is a program at the table, for one world.
-type guest struct {
-	conn net.Conn
-	said word
+// client is a program at the table, for one world.
+type client struct {
+	conn    net.Conn
+	message message
 }
 
-// word is what a program says twice for each world, before it and after it. The table answers with the words of all.
-type word struct {
+// message is what a program says twice for each world, before it and after it. The table answers with the words of all.
+type message struct {
 	Token   string         `json:"token,omitempty"`
 	Program int            `json:"program"`
 	World   string         `json:"world"`
 	Last    bool           `json:"last,omitempty"`
-	Cards   map[int][]byte `json:"cards,omitempty"`   // addresses, by rank
+	Addrs   map[int][]byte `json:"cards,omitempty"`   // addresses, by rank
 	Failure string         `json:"failure,omitempty"` // of a rank
 }
 
-// NewTable listens for so many programs at an address of a network, as net.Listen takes them, which they have to reach: "unix"
+// NewRendezvous listens for so many programs at an address of a network, as net.Listen takes them, which they have to reach: "unix"
 // will do between network namespaces.
-func NewTable(network, addr string, programs int) (*Table, error) {
+func NewRendezvous(network, addr string, programs int) (*Rendezvous, error) {
 	l, err := net.Listen(network, addr)
 	if err != nil {
 		return nil, fmt.Errorf("make a table for %d test programs: %w", programs, err)
 	}
-	t := &Table{listener: l, token: rand.Text(), programs: programs, guests: map[*guest]bool{}, ready: make([]*guest, programs)}
+	t := &Rendezvous{listener: l, token: rand.Text(), programs: programs, clients: map[*client]bool{}, waiting: make([]*client, programs)}
 	t.served.Go(t.accept)
 	return t, nil
 }
 
 // Environ is the variable that program k, from 0, has to have in its environment.
-func (t *Table) Environ(k int) string {
+func (t *Rendezvous) Environ(k int) string {
 	at := t.listener.Addr()
-	return fmt.Sprintf("%s=%s %s %s %d %d", tableVariable, at.Network(), at, t.token, k, t.programs)
+	return fmt.Sprintf("%s=%s %s %s %d %d", rendezvousVariable, at.Network(), at, t.token, k, t.programs)
 }
 
 // Close sends all programs away: worlds that are under way, or have not met, fail. It may be repeated.
-func (t *Table) Close() error {
+func (t *Rendezvous) Close() error {
 	t.mu.Lock()
 	t.closed = true
-	t.clear()
+	t.disconnectAll()
 	t.mu.Unlock()
 	err := t.listener.Close()
 	t.served.Wait()
@@ -83,23 +83,23 @@ func (t *Table) Close() error {
 	return err
 }
 
-// clear sends all guests away.
-func (t *Table) clear() {
-	for g := range t.guests {
+// disconnectAll sends all guests away.
+func (t *Rendezvous) disconnectAll() {
+	for g := range t.clients {
 		_ = g.conn.Close() // whatever this says, it is not heard any more
 	}
 }
 
-func (t *Table) accept() {
+func (t *Rendezvous) accept() {
 	for {
 		conn, err := t.listener.Accept()
 		if err != nil {
 			return // closed
 		}
-		g := &guest{conn: conn}
+		g := &client{conn: conn}
 		t.mu.Lock()
-		if t.guests[g] = true; t.closed {
-			t.clear()
+		if t.clients[g] = true; t.closed {
+			t.disconnectAll()
 		}
 		t.mu.Unlock()
 		t.served.Go(func() { t.serve(g) })
@@ -107,10 +107,10 @@ func (t *Table) accept() {
 }
 
 // serve hears a guest until it goes. If it goes in the middle of a world, that ends for the others, too.
-func (t *Table) serve(g *guest) {
+func (t *Rendezvous) serve(g *client) {
 	in, known := json.NewDecoder(g.conn), false
 	for {
-		var w word
+		var w message
 		if in.Decode(&w) != nil {
 			break
 		}
@@ -120,38 +120,38 @@ func (t *Table) serve(g *guest) {
 		}
 		known = true
 		t.mu.Lock()
-		g.said, t.ready[w.Program] = w, g
-		t.answer()
+		g.message, t.waiting[w.Program] = w, g
+		t.replyIfComplete()
 		t.mu.Unlock()
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_ = g.conn.Close()
-	if t.guests[g] && known {
-		t.clear()
+	if t.clients[g] && known {
+		t.disconnectAll()
 	}
-	delete(t.guests, g)
-	for k, other := range t.ready {
+	delete(t.clients, g)
+	for k, other := range t.waiting {
 		if other == g {
-			t.ready[k] = nil
+			t.waiting[k] = nil
 		}
 	}
 }
 
-// answer tells all what all have said, once all have.
-func (t *Table) answer() {
-	words := make([]word, t.programs)
-	for k, g := range t.ready {
+// replyIfComplete tells all what all have said, once all have.
+func (t *Rendezvous) replyIfComplete() {
+	words := make([]message, t.programs)
+	for k, g := range t.waiting {
 		if g == nil {
 			return
 		}
-		words[k] = g.said
+		words[k] = g.message
 		words[k].Token = ""
 	}
-	for k, g := range t.ready {
+	for k, g := range t.waiting {
 		_ = json.NewEncoder(g.conn).Encode(words) // its reader finds out if it has gone
-		if t.ready[k] = nil; g.said.Last {
-			delete(t.guests, g)
+		if t.waiting[k] = nil; g.message.Last {
+			delete(t.clients, g)
 		}
 	}
 }

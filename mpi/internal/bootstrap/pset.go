@@ -13,45 +13,45 @@ import (
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
-// Set is a process set: its name, and its processes in ascending order.
-type Set struct {
+// Pset is a process set: its name, and its processes in ascending order.
+type Pset struct {
 	Name  string
 	Ranks []int
 }
 
-// card says where processes of one node are. Under ibrun the first process of each node publishes one for all of them, as
+// locality says where processes of one node are. Under ibrun the first process of each node publishes one for all of them, as
 // the launcher told it; under another launcher each process publishes its own.
-type card struct {
+type locality struct {
 	Node  string // its name
 	Ranks []int
 	Homes []ranklink.Home // of Ranks
 }
 
-var errCard = errors.New("what another process says of where it is makes no sense")
+var errLocality = errors.New("what another process says of where it is makes no sense")
 
-// parseCard reads a card of processes among size.
-func parseCard(b []byte, size int) (c card, err error) {
+// parseLocality reads a card of processes among size.
+func parseLocality(b []byte, size int) (c locality, err error) {
 	if err := json.Unmarshal(b, &c); err != nil {
-		return c, fmt.Errorf("%w: %w", errCard, err)
+		return c, fmt.Errorf("%w: %w", errLocality, err)
 	}
-	if c.Node == "" || len(c.Node) > maxNode || len(c.Ranks) == 0 || len(c.Homes) != len(c.Ranks) {
-		return c, errCard
+	if c.Node == "" || len(c.Node) > maxNodeName || len(c.Ranks) == 0 || len(c.Homes) != len(c.Ranks) {
+		return c, errLocality
 	}
 	for _, r := range c.Ranks {
 		if r < 0 || r >= size {
-			return c, errCard
+			return c, errLocality
 		}
 	}
 	return c, nil
 }
 
-// maxNode bounds the name of a node, so that those of its sets have at most the length that MPI provides for.
-const maxNode = 512
+// maxNodeName bounds the name of a node, so that those of its sets have at most the length that MPI provides for.
+const maxNodeName = 512
 
-func cardKey(rank int) string { return "ibrun-card-" + strconv.Itoa(rank) }
+func localityKey(rank int) string { return "ibrun-card-" + strconv.Itoa(rank) }
 
-// ownCard is that of a process by itself, from what it may run on now.
-func ownCard(rank int) card {
+// ownLocality is that of a process by itself, from what it may run on now.
+func ownLocality(rank int) locality {
 	// A system that does not tell has sets for nodes only.
 	pus, _ := hw.Affinity()
 	top, err := hw.Local()
@@ -60,14 +60,14 @@ func ownCard(rank int) card {
 	}
 	h := ranklink.Home{}
 	h.NUMA, h.Rails = top.Home(pus)
-	return card{HostName(), []int{rank}, []ranklink.Home{h}}
+	return locality{HostName(), []int{rank}, []ranklink.Home{h}}
 }
 
-// tellCard publishes a card. The next barrier makes it visible.
-func tellCard(client *pmi.Client, c card) error {
+// publishLocality publishes a card. The next barrier makes it visible.
+func publishLocality(client *pmi.Client, c locality) error {
 	b, err := json.Marshal(c)
 	if err == nil {
-		err = client.PutBlob(cardKey(c.Ranks[0]), b)
+		err = client.PutBlob(localityKey(c.Ranks[0]), b)
 	}
 	if err != nil {
 		return fmt.Errorf("tell the launcher where this process is: %w", err)
@@ -75,15 +75,15 @@ func tellCard(client *pmi.Client, c card) error {
 	return nil
 }
 
-// cards reads those that these processes have published.
-func (b *board) cards(publishers []int) ([]card, error) {
+// localities reads those that these processes have published.
+func (b *kvs) localities(publishers []int) ([]locality, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	list := make([]card, len(publishers))
+	list := make([]locality, len(publishers))
 	for i, rank := range publishers {
-		blob, err := b.client.GetBlob(cardKey(rank))
+		blob, err := b.client.GetBlob(localityKey(rank))
 		if err == nil {
-			list[i], err = parseCard(blob, b.client.Size())
+			list[i], err = parseLocality(blob, b.client.Size())
 		}
 		if err != nil {
 			return nil, fmt.Errorf("learn where process %d is: %w", rank, err)
@@ -92,20 +92,20 @@ func (b *board) cards(publishers []int) ([]card, error) {
 	return list, nil
 }
 
-// helloCard is that of the processes of a node, as ibrun told one of them.
-func helloCard(h *ranklink.Hello) card {
-	c := card{h.NodeName, h.NodeRanks, h.Homes}
+// helloLocality is that of the processes of a node, as ibrun told one of them.
+func helloLocality(h *ranklink.Hello) locality {
+	c := locality{h.NodeName, h.NodeRanks, h.Homes}
 	for len(c.Homes) < len(c.Ranks) { // an ibrun that does not say
 		c.Homes = append(c.Homes, ranklink.Home{NUMA: -1})
 	}
 	return c
 }
 
-// sets returns all process sets of the job.
-func (b *board) sets() ([]Set, error) {
+// psets returns all process sets of the job.
+func (b *kvs) psets() ([]Pset, error) {
 	hello := b.hello
 	if hello != nil && len(hello.NodeRanks) == hello.Size {
-		return arrange(make([]int, hello.Size), []card{helloCard(hello)}, hello.Psets), nil
+		return listPsets(make([]int, hello.Size), []locality{helloLocality(hello)}, hello.Psets), nil
 	}
 	nodes, err := b.nodes()
 	if err != nil {
@@ -119,7 +119,7 @@ func (b *board) sets() ([]Set, error) {
 		}
 		seen[node] = true
 	}
-	cards, err := b.cards(publishers)
+	cards, err := b.localities(publishers)
 	if err != nil {
 		return nil, err
 	}
@@ -127,12 +127,12 @@ func (b *board) sets() ([]Set, error) {
 	if hello != nil {
 		users = hello.Psets
 	}
-	return arrange(nodes, cards, users), nil
+	return listPsets(nodes, cards, users), nil
 }
 
-// arrange lists the process sets: those of nodes in the order of the nodes, of NUMA nodes, of rails, and those that the
+// listPsets lists the process sets: those of nodes in the order of the nodes, of NUMA nodes, of rails, and those that the
 // user has defined. nodes are the numbers of the processes' nodes; different nodes may have the same name.
-func arrange(nodes []int, cards []card, users []ranklink.Pset) []Set {
+func listPsets(nodes []int, cards []locality, users []ranklink.Pset) []Pset {
 	type place struct {
 		node, numa int // -1: the node as a whole
 		name       string
@@ -152,7 +152,7 @@ func arrange(nodes []int, cards []card, users []ranklink.Pset) []Set {
 			}
 		}
 	}
-	var sets []Set
+	var sets []Pset
 	order := make([]place, 0, len(places))
 	for p := range places {
 		order = append(order, p)
@@ -162,7 +162,7 @@ func arrange(nodes []int, cards []card, users []ranklink.Pset) []Set {
 			cmp.Compare(a.name, b.name))
 	})
 	for _, p := range order {
-		sets = append(sets, newSet(p.name, places[p]))
+		sets = append(sets, newPset(p.name, places[p]))
 	}
 	numbers := make([]int, 0, len(rails))
 	for k := range rails {
@@ -170,7 +170,7 @@ func arrange(nodes []int, cards []card, users []ranklink.Pset) []Set {
 	}
 	slices.Sort(numbers)
 	for _, k := range numbers {
-		sets = append(sets, newSet(fmt.Sprintf("ibrun://rail/%d", k), rails[k]))
+		sets = append(sets, newPset(fmt.Sprintf("ibrun://rail/%d", k), rails[k]))
 	}
 	for _, u := range users {
 		var ranks []int
@@ -179,12 +179,12 @@ func arrange(nodes []int, cards []card, users []ranklink.Pset) []Set {
 				ranks = append(ranks, n)
 			}
 		}
-		sets = append(sets, newSet(u.Name, ranks))
+		sets = append(sets, newPset(u.Name, ranks))
 	}
 	return sets
 }
 
-func newSet(name string, ranks []int) Set {
+func newPset(name string, ranks []int) Pset {
 	slices.Sort(ranks)
-	return Set{name, slices.Compact(ranks)}
+	return Pset{name, slices.Compact(ranks)}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
-// answer serves what ibrun asks of a process while it runs, whatever its other goroutines do, until ibrun has gone.
-func answer(link *ranklink.Link) {
+// serveStackRequests serves what ibrun asks of a process while it runs, whatever its other goroutines do, until ibrun has gone.
+func serveStackRequests(link *ranklink.Link) {
 	for {
 		m, err := link.Recv(context.Background())
 		if err != nil && !errors.Is(err, ranklink.ErrMalformed) {
@@ -24,14 +24,14 @@ func answer(link *ranklink.Link) {
 	}
 }
 
-// maxTrace is how much the runtime is asked to write of all goroutines.
-const maxTrace = 256 << 10
+// maxStackBytes is how much the runtime is asked to write of all goroutines.
+const maxStackBytes = 256 << 10
 
 // stacks are those of all goroutines but the calling one, which the runtime writes first.
 func stacks() ranklink.Stacks {
-	text := make([]byte, maxTrace)
+	text := make([]byte, maxStackBytes)
 	text = text[:runtime.Stack(text, true)]
-	cut := len(text) == maxTrace
+	cut := len(text) == maxStackBytes
 	_, text, _ = bytes.Cut(text, []byte("\n\n"))
 	if len(text) > ranklink.MaxStacks {
 		text, cut = text[:ranklink.MaxStacks], true

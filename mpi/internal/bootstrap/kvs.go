@@ -10,10 +10,10 @@ import (
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
-// board is the launcher's key-value space, where processes tell each other their addresses. One barrier makes all
+// kvs is the launcher's key-value space, where processes tell each other their addresses. One barrier makes all
 // addresses visible; each is looked up when it is needed, so that a process that talks to few looks up few. Any
 // goroutine may use it.
-type board struct {
+type kvs struct {
 	hello *ranklink.Hello // nil under another launcher than ibrun
 
 	mu     sync.Mutex
@@ -23,7 +23,7 @@ type board struct {
 func addressKey(rank int) string { return "ibrun-addr-" + strconv.Itoa(rank) }
 
 // publish tells the others this process's address, and waits until all have told theirs.
-func (b *board) publish(ctx context.Context, addr []byte) error {
+func (b *kvs) publish(ctx context.Context, addr []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.client.Size() == 1 {
@@ -40,7 +40,7 @@ func (b *board) publish(ctx context.Context, addr []byte) error {
 	return nil
 }
 
-func (b *board) address(peer int) []byte {
+func (b *kvs) address(peer int) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	addr, err := b.client.GetBlob(addressKey(peer))
@@ -50,7 +50,7 @@ func (b *board) address(peer int) []byte {
 	return addr
 }
 
-func (b *board) nodes() ([]int, error) {
+func (b *kvs) nodes() ([]int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.client.Size() == 1 {
@@ -59,13 +59,13 @@ func (b *board) nodes() ([]int, error) {
 	return b.client.Mapping()
 }
 
-func (b *board) abort(code int, why string) error {
+func (b *kvs) abort(code int, why string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.client.Abort(code, why)
 }
 
-func (b *board) finalize() error {
+func (b *kvs) finalize() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.client.Finalize()

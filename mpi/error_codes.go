@@ -12,43 +12,43 @@ const ErrLastCode Class = 16383
 // MaxErrorString is the longest text of an error, in bytes; that of C has a NUL more. MPI-5.0 §9.3.
 const MaxErrorString = 511
 
-// codes are the error classes and codes that the user has added.
-type codes struct {
+// errorCodes are the error classes and codes that the user has added.
+type errorCodes struct {
 	mu    sync.Mutex
-	added []code // from ErrLastCode+1 on
+	added []errorCode // from ErrLastCode+1 on
 }
 
-type code struct {
+type errorCode struct {
 	class Class
 	text  string
 }
 
-func (c *codes) last() int {
+func (c *errorCodes) last() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return int(ErrLastCode) + len(c.added)
 }
 
-func (c *codes) add(class Class) Class {
+func (c *errorCodes) add(class Class) Class {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := ErrLastCode + Class(len(c.added)) + 1
 	if class == 0 {
 		class = n
 	}
-	c.added = append(c.added, code{class: class})
+	c.added = append(c.added, errorCode{class: class})
 	return n
 }
 
 // find returns an added code, nil if there is none. The caller holds the lock.
-func (c *codes) find(n Class) *code {
+func (c *errorCodes) find(n Class) *errorCode {
 	if n <= ErrLastCode || int(n-ErrLastCode) > len(c.added) {
 		return nil
 	}
 	return &c.added[n-ErrLastCode-1]
 }
 
-var errNoCode = errors.New("no such error class or code")
+var errUnknownCode = errors.New("no such error class or code")
 
 // AddErrorClass makes a new error class of this process, which is a code of its own as well. It is local. Any goroutine
 // may call it, as all that follows here. MPI-5.0 §9.5.
@@ -57,7 +57,7 @@ func (p *Process) AddErrorClass() Class { return p.codes.add(0) }
 // AddErrorCode makes a new error code in a class. MPI-5.0 §9.5.
 func (p *Process) AddErrorCode(class Class) (Class, error) {
 	if of, err := p.ErrorClass(class); err != nil || of != class {
-		return 0, p.memoryFault("AddErrorCode", ErrArg, errors.Join(err, fmt.Errorf("%d is not a class", class)))
+		return 0, p.newError("AddErrorCode", ErrArg, errors.Join(err, fmt.Errorf("%d is not a class", class)))
 	}
 	return p.codes.add(class), nil
 }
@@ -66,7 +66,7 @@ func (p *Process) AddErrorCode(class Class) (Class, error) {
 func (p *Process) AddErrorString(n Class, text string) error {
 	const op = "AddErrorString"
 	if len(text) > MaxErrorString {
-		return p.memoryFault(op, ErrArg, fmt.Errorf("a text of %d bytes, %d are possible", len(text), MaxErrorString))
+		return p.newError(op, ErrArg, fmt.Errorf("a text of %d bytes, %d are possible", len(text), MaxErrorString))
 	}
 	p.codes.mu.Lock()
 	c := p.codes.find(n)
@@ -75,7 +75,7 @@ func (p *Process) AddErrorString(n Class, text string) error {
 	}
 	p.codes.mu.Unlock()
 	if c == nil {
-		return p.memoryFault(op, ErrArg, fmt.Errorf("%d: %w that was added", n, errNoCode))
+		return p.newError(op, ErrArg, fmt.Errorf("%d: %w that was added", n, errUnknownCode))
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func (p *Process) ErrorClass(n Class) (Class, error) {
 	}
 	p.codes.mu.Unlock()
 	if c == nil {
-		return 0, p.memoryFault("ErrorClass", ErrArg, fmt.Errorf("%d: %w", n, errNoCode))
+		return 0, p.newError("ErrorClass", ErrArg, fmt.Errorf("%d: %w", n, errUnknownCode))
 	}
 	return class, nil
 }
@@ -111,7 +111,7 @@ func (p *Process) ErrorString(n Class) (string, error) {
 	}
 	p.codes.mu.Unlock()
 	if c == nil {
-		return "", p.memoryFault("ErrorString", ErrArg, fmt.Errorf("%d: %w", n, errNoCode))
+		return "", p.newError("ErrorString", ErrArg, fmt.Errorf("%d: %w", n, errUnknownCode))
 	}
 	return text, nil
 }

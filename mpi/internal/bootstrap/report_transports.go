@@ -25,9 +25,9 @@ type directory interface {
 	nodes() ([]int, error)
 }
 
-// tellTransports reports which transports a process takes to the others of its node, and to the first process of each other
+// reportTransports reports which transports a process takes to the others of its node, and to the first process of each other
 // node. A pair of processes may still come to another choice, where the devices of a node's processes differ.
-func tellTransports(n auto.Node, self int, d fabric.Domain, dir directory) error {
+func reportTransports(n auto.Node, self int, d fabric.Domain, dir directory) error {
 	c, ok := d.(auto.Chooser)
 	if !ok {
 		if len(n.Local) > 1 {

@@ -20,32 +20,32 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/clocksync"
 )
 
-// Place is one process's position in a job, and its way to the launcher.
-type Place struct {
+// Process is one process's position in a job, and its way to the launcher.
+type Process struct {
 	// Rank and Size are as in a communicator of all processes.
 	Rank, Size int
-	// Program is the number of this process's program among those of the job, and Universe how many processes the launcher
+	// AppNum is the number of this process's program among those of the job, and Universe how many processes the launcher
 	// has room for; -1 where it does not tell.
-	Program, Universe int
+	AppNum, UniverseSize int
 	// Clock is the clock that this process reads. The zero Source stands for that of the machine.
 	Clock clocksync.Source
-	// Crowded says that there are more processes than processors.
-	Crowded bool
+	// Oversubscribed says that there are more processes than processors.
+	Oversubscribed bool
 	// Open opens the domain that connects the processes. Thresholds that are not 0 count more than the environment.
 	Open func(ctx context.Context, cfg *fabric.Config, t Thresholds) (fabric.Domain, error)
 	// Address returns what a process that has opened its domain tells others to connect by: nil if the launcher, which
 	// then ends the job, has gone. It may be called once Open has returned, which makes it nil if no process has an address.
 	Address func(peer int) []byte
-	// Page is memory that the launcher reads, in which the process may record what it does; nil if there is none.
-	Page []byte
+	// Counters is memory that the launcher reads, in which the process may record what it does; nil if there is none.
+	Counters []byte
 	// Trace and Profile are memory in which the process writes down each of its operations, and profiles of itself, because the user
 	// of the launcher has asked for that; nil: not so.
 	Trace, Profile []byte
 	// Nodes returns the number of each process's node, from 0, as far as the launcher tells.
 	Nodes func() ([]int, error)
-	// Sets are the process sets of the job besides those that every job has, in the same order everywhere. Sets of the same
+	// Psets are the process sets of the job besides those that every job has, in the same order everywhere. Sets of the same
 	// name have no process in common. It may be called once Open has returned, and be nil for none.
-	Sets func() ([]Set, error)
+	Psets func() ([]Pset, error)
 	// NodeName is the name of this process's node: the launcher's, or that of the host.
 	NodeName string
 	// Hardware reads the machine under this process, and which of its PUs the threads of the process may use now.
@@ -63,25 +63,25 @@ type Place struct {
 // Thresholds are lengths that decide how messages travel.
 type Thresholds = auto.Thresholds
 
-// Find asks the environment. A process without a launcher is a world of one.
-func Find(ctx context.Context) (*Place, error) {
+// FromEnv asks the environment. A process without a launcher is a world of one.
+func FromEnv(ctx context.Context) (*Process, error) {
 	client, err := pmi.FromEnv(os.Getenv)
 	if err != nil {
 		return nil, err
 	}
 	if client == nil {
-		return alone(), nil
+		return singleton(), nil
 	}
 	link, hello, err := ranklink.FromEnv(os.Getenv)
 	if err != nil {
 		return nil, fmt.Errorf("talk to ibrun: %w", err)
 	}
-	b := &board{client: client, hello: hello}
-	p := &Place{Rank: client.Rank(), Size: client.Size(), Address: b.address, Nodes: b.nodes, Sets: b.sets, Hardware: Machine}
-	if p.Program, err = client.AppNum(); err != nil {
+	b := &kvs{client: client, hello: hello}
+	p := &Process{Rank: client.Rank(), Size: client.Size(), Address: b.address, Nodes: b.nodes, Psets: b.psets, Hardware: Machine}
+	if p.AppNum, err = client.AppNum(); err != nil {
 		return nil, err
 	}
-	if p.Universe, err = client.UniverseSize(); err != nil {
+	if p.UniverseSize, err = client.UniverseSize(); err != nil {
 		return nil, err
 	}
 	p.NodeName = nodeName(hello)
@@ -96,11 +96,11 @@ func Find(ctx context.Context) (*Place, error) {
 	if node.Local[0] == p.Rank { // what holds for a node is said once
 		node.Report = p.Report
 	}
-	if err := p.mapAll(hello); err != nil && node.Report != nil {
+	if err := p.mapPages(hello); err != nil && node.Report != nil {
 		// A job does not fail for want of onlookers.
 		node.Report(fmt.Sprintf("nobody can look on at what rank %d does: %v", hello.Rank, err))
 	}
-	p.Crowded, err = crowded(hello, len(node.Local))
+	p.Oversubscribed, err = oversubscribed(hello, len(node.Local))
 	if err != nil {
 		return nil, err
 	}
@@ -116,27 +116,27 @@ func Find(ctx context.Context) (*Place, error) {
 			err = b.publish(ctx, addr)
 		}
 		if err == nil && node.Report != nil && hello != nil && verbose() {
-			err = tellTransports(node, hello.Node, d, b)
+			err = reportTransports(node, hello.Node, d, b)
 		}
 		if err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 		return d, nil
 	}
-	p.follow(link, b)
+	p.setCallbacks(link, b)
 	return p, nil
 }
 
-// follow lets the launcher know how the process fares.
-func (p *Place) follow(link *ranklink.Link, b *board) {
+// setCallbacks lets the launcher know how the process fares.
+func (p *Process) setCallbacks(link *ranklink.Link, b *kvs) {
 	p.Started = func() error {
 		if link != nil {
-			go answer(link) // ends when ibrun or the process does
+			go serveStackRequests(link) // ends when ibrun or the process does
 		}
-		return tell(link, ranklink.KindStarted)
+		return notify(link, ranklink.KindStarted)
 	}
 	p.Finalized = func() error {
-		if err := tell(link, ranklink.KindFinalized); err != nil {
+		if err := notify(link, ranklink.KindFinalized); err != nil {
 			return err
 		}
 		return b.finalize()
@@ -157,8 +157,8 @@ func exitCode(code int) int {
 	return code
 }
 
-// tell lets ibrun know where the process is, if ibrun started it.
-func tell(link *ranklink.Link, kind ranklink.Kind) error {
+// notify lets ibrun know where the process is, if ibrun started it.
+func notify(link *ranklink.Link, kind ranklink.Kind) error {
 	if link == nil {
 		return nil
 	}
@@ -173,10 +173,10 @@ func reporter(link *ranklink.Link, rank int) func(text string) {
 	return func(text string) { _ = link.Send(ranklink.KindNote, ranklink.Note{Text: text}) } // ibrun has gone, or shows it
 }
 
-func alone() *Place {
+func singleton() *Process {
 	nothing := func() error { return nil }
-	return &Place{
-		Size: 1, Program: -1, Universe: -1,
+	return &Process{
+		Size: 1, AppNum: -1, UniverseSize: -1,
 		Open: func(ctx context.Context, cfg *fabric.Config, t Thresholds) (fabric.Domain, error) {
 			return auto.Open(ctx, cfg, auto.Node{Local: []int{0}, Thresholds: t})
 		},
@@ -184,8 +184,8 @@ func alone() *Place {
 		Nodes:    func() ([]int, error) { return []int{0}, nil },
 		NodeName: HostName(),
 		Hardware: Machine,
-		Sets: func() ([]Set, error) {
-			return arrange([]int{0}, []card{ownCard(0)}, nil), nil
+		Psets: func() ([]Pset, error) {
+			return listPsets([]int{0}, []locality{ownLocality(0)}, nil), nil
 		},
 		Report:    reporter(nil, 0),
 		Started:   nothing,
@@ -211,14 +211,14 @@ func nodeName(hello *ranklink.Hello) string {
 func nodeOf(ctx context.Context, c *pmi.Client, hello *ranklink.Hello) (auto.Node, error) {
 	if hello != nil {
 		if hello.Nodes > 1 && hello.LocalRank == 0 {
-			if err := tellCard(c, helloCard(hello)); err != nil {
+			if err := publishLocality(c, helloLocality(hello)); err != nil {
 				return auto.Node{}, err
 			}
 		}
 		return auto.Node{Local: hello.NodeRanks, Key: hello.Secret, Tracer: hello.AgentPID, Devices: hello.Devices}, nil
 	}
 	n := auto.Node{Tracer: os.Getppid()}
-	err := tellCard(c, ownCard(c.Rank()))
+	err := publishLocality(c, ownLocality(c.Rank()))
 	if err != nil || c.Size() == 1 {
 		n.Local = []int{0}
 		return n, err
@@ -226,35 +226,35 @@ func nodeOf(ctx context.Context, c *pmi.Client, hello *ranklink.Hello) (auto.Nod
 	if n.Local, err = c.NodeRanks(); err != nil {
 		return n, fmt.Errorf("ask the launcher which processes share this node: %w", err)
 	}
-	n.Key, err = commonKey(ctx, c)
+	n.Key, err = sharedSecret(ctx, c)
 	return n, err
 }
 
-const keyName = "ibrun-key"
+const secretKey = "ibrun-key"
 
-func commonKey(ctx context.Context, c *pmi.Client) (key [32]byte, err error) {
+func sharedSecret(ctx context.Context, c *pmi.Client) (key [32]byte, err error) {
 	if c.Rank() == 0 {
 		rand.Read(key[:])
-		if err := c.Put(keyName, hex.EncodeToString(key[:])); err != nil {
+		if err := c.Put(secretKey, hex.EncodeToString(key[:])); err != nil {
 			return key, fmt.Errorf("give the job's secret to the launcher: %w", err)
 		}
 	}
 	if err := c.Barrier(ctx); err != nil {
 		return key, fmt.Errorf("wait for the other processes: %w", err)
 	}
-	text, err := c.Get(keyName)
+	text, err := c.Get(secretKey)
 	if err != nil {
 		return key, fmt.Errorf("get the job's secret from the launcher: %w", err)
 	}
 	if n, err := hex.Decode(key[:], []byte(text)); err != nil || n != len(key) {
-		return key, fmt.Errorf("the launcher's key-value space holds no secret under %s", keyName)
+		return key, fmt.Errorf("the launcher's key-value space holds no secret under %s", secretKey)
 	}
 	return key, nil
 }
 
-// crowded tells whether the processes of this node have fewer processors than they are. Of bound ones ibrun says it.
+// oversubscribed tells whether the processes of this node have fewer processors than they are. Of bound ones ibrun says it.
 // Another launcher's binding shows as a mask that lacks some of the machine's processors; launchers that bind do so apart.
-func crowded(hello *ranklink.Hello, local int) (bool, error) {
+func oversubscribed(hello *ranklink.Hello, local int) (bool, error) {
 	if hello != nil && (hello.Crowded || len(hello.Cores) != 0) {
 		return hello.Crowded, nil
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/ibrun/ibrun/internal/shm"
 )
 
-// mapAll maps the memory that ibrun has for this process, for as long as it lives.
-func (p *Place) mapAll(hello *ranklink.Hello) error {
+// mapPages maps the memory that ibrun has for this process, for as long as it lives.
+func (p *Process) mapPages(hello *ranklink.Hello) error {
 	if hello == nil || hello.Page == nil {
 		return nil
 	}
@@ -21,7 +21,7 @@ func (p *Place) mapAll(hello *ranklink.Hello) error {
 		of   *ranklink.Page
 		to   *[]byte
 		what string
-	}{{hello.Page, &p.Page, "counters"}, {hello.Trace, &p.Trace, "a trace"}, {hello.Profile, &p.Profile, "profiles"}} {
+	}{{hello.Page, &p.Counters, "counters"}, {hello.Trace, &p.Trace, "a trace"}, {hello.Profile, &p.Profile, "profiles"}} {
 		if m.of == nil {
 			continue
 		}

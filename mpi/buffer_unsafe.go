@@ -48,8 +48,8 @@ func overlap(a, b []byte) bool {
 	return p < q+uintptr(len(b)) && q < p+uintptr(len(a))
 }
 
-// same tells whether a and b begin at the same byte.
-func same(a, b []byte) bool {
+// sameStart tells whether a and b begin at the same byte.
+func sameStart(a, b []byte) bool {
 	return len(a) != 0 && len(b) != 0 && unsafe.SliceData(a) == unsafe.SliceData(b)
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // show writes sets down.
-func show(sets []Set) string {
+func show(sets []Pset) string {
 	var lines []string
 	for _, s := range sets {
 		lines = append(lines, fmt.Sprint(s.Name, s.Ranks))
@@ -24,7 +24,7 @@ func show(sets []Set) string {
 
 func TestArrange(t *testing.T) {
 	nodes := []int{0, 1, 0, 1, 2} // 1 and 2 have the same name
-	cards := []card{
+	cards := []locality{
 		{"a", []int{0, 2}, []ranklink.Home{{NUMA: 1, Rails: []int{0}}, {NUMA: 0, Rails: []int{1}}}},
 		{"b", []int{1, 3}, []ranklink.Home{{NUMA: 0, Rails: []int{0, 1}}, {NUMA: -1}}},
 		{"b", []int{4}, []ranklink.Home{{NUMA: 0, Rails: []int{12}}}},
@@ -33,11 +33,11 @@ func TestArrange(t *testing.T) {
 	want := "ibrun://node/a[0 2]; ibrun://node/b[1 3]; ibrun://node/b[4]; " +
 		"ibrun://numa/a/0[2]; ibrun://numa/a/1[0]; ibrun://numa/b/0[1]; ibrun://numa/b/0[4]; " +
 		"ibrun://rail/0[0 1]; ibrun://rail/1[1 2]; ibrun://rail/12[4]; Z[0 1 2 4]; a set[3]"
-	if got := show(arrange(nodes, cards, users)); got != want {
+	if got := show(listPsets(nodes, cards, users)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	cards[0], cards[2] = cards[2], cards[0]
-	if got := show(arrange(nodes, cards, users)); got != want {
+	if got := show(listPsets(nodes, cards, users)); got != want {
 		t.Errorf("from cards in another order: %s", got)
 	}
 }
@@ -47,8 +47,8 @@ func TestSetsOfStrangers(t *testing.T) {
 	all := boards(t, 4)
 	var ready sync.WaitGroup
 	for rank, b := range all {
-		c := card{fmt.Sprint("n", rank/2), []int{rank}, []ranklink.Home{{NUMA: rank % 2}}}
-		if err := tellCard(b.client, c); err != nil {
+		c := locality{fmt.Sprint("n", rank/2), []int{rank}, []ranklink.Home{{NUMA: rank % 2}}}
+		if err := publishLocality(b.client, c); err != nil {
 			t.Fatal(err)
 		}
 		ready.Go(func() {
@@ -61,7 +61,7 @@ func TestSetsOfStrangers(t *testing.T) {
 	want := "ibrun://node/n0[0 1]; ibrun://node/n1[2 3]; " +
 		"ibrun://numa/n0/0[0]; ibrun://numa/n0/1[1]; ibrun://numa/n1/0[2]; ibrun://numa/n1/1[3]"
 	for rank, b := range all {
-		if sets, err := b.sets(); err != nil || show(sets) != want {
+		if sets, err := b.psets(); err != nil || show(sets) != want {
 			t.Errorf("rank %d: %s, %v\nwant %s", rank, show(sets), err, want)
 		}
 	}
@@ -72,53 +72,53 @@ func TestSetsUnderIbrun(t *testing.T) {
 	all := boards(t, 4)
 	hello := ranklink.Hello{Size: 4, Nodes: 2, NodeName: "n1", NodeRanks: []int{2, 3}, Homes: []ranklink.Home{{NUMA: 0}, {NUMA: 0}},
 		Psets: []ranklink.Pset{{Name: "x", Ranks: [][2]int{{1, 2}}}}}
-	if _, err := (&board{client: all[0].client, hello: &hello}).sets(); err == nil {
+	if _, err := (&kvs{client: all[0].client, hello: &hello}).psets(); err == nil {
 		t.Error("no error where nobody has said anything")
 	}
-	if err := tellCard(all[2].client, helloCard(&hello)); err != nil {
+	if err := publishLocality(all[2].client, helloLocality(&hello)); err != nil {
 		t.Fatal(err)
 	}
-	if err := tellCard(all[0].client, helloCard(&ranklink.Hello{NodeName: "n0", NodeRanks: []int{0, 1}})); err != nil {
+	if err := publishLocality(all[0].client, helloLocality(&ranklink.Hello{NodeName: "n0", NodeRanks: []int{0, 1}})); err != nil {
 		t.Fatal(err)
 	}
 	want := "ibrun://node/n0[0 1]; ibrun://node/n1[2 3]; ibrun://numa/n1/0[2 3]; x[1 2]"
-	if sets, err := (&board{client: all[3].client, hello: &hello}).sets(); err != nil || show(sets) != want {
+	if sets, err := (&kvs{client: all[3].client, hello: &hello}).psets(); err != nil || show(sets) != want {
 		t.Errorf("%s, %v\nwant %s", show(sets), err, want)
 	}
 	hello.Size, hello.NodeRanks = 2, []int{0, 1}
 	want = "ibrun://node/n1[0 1]; ibrun://numa/n1/0[0 1]; x[1 2]"
-	if sets, err := (&board{hello: &hello}).sets(); err != nil || show(sets) != want {
+	if sets, err := (&kvs{hello: &hello}).psets(); err != nil || show(sets) != want {
 		t.Errorf("%s, %v\nwant %s", show(sets), err, want)
 	}
 }
 
 // TestOwnCard: a process alone is on its node.
 func TestOwnCard(t *testing.T) {
-	sets, err := alone().Sets()
+	sets, err := singleton().Psets()
 	if err != nil || len(sets) == 0 || !strings.HasPrefix(sets[0].Name, "ibrun://node/") || fmt.Sprint(sets[0].Ranks) != "[0]" {
 		t.Errorf("%v, %v", sets, err)
 	}
 }
 
 func goodCard() []byte {
-	b, _ := json.Marshal(card{"n", []int{0, 3}, []ranklink.Home{{NUMA: 1, Rails: []int{0}}, {NUMA: -1}}})
+	b, _ := json.Marshal(locality{"n", []int{0, 3}, []ranklink.Home{{NUMA: 1, Rails: []int{0}}, {NUMA: -1}}})
 	return b
 }
 
 func TestCardPrefixes(t *testing.T) {
 	good := goodCard()
-	if _, err := parseCard(good, 4); err != nil {
+	if _, err := parseLocality(good, 4); err != nil {
 		t.Fatal(err)
 	}
 	for i := range good {
-		if c, err := parseCard(good[:i], 4); !errors.Is(err, errCard) {
+		if c, err := parseLocality(good[:i], 4); !errors.Is(err, errLocality) {
 			t.Errorf("the first %d bytes: %v, %v", i, c, err)
 		}
 	}
 	for _, bad := range []string{`{}`, `{"Node":"n","Ranks":[4],"Homes":[{}]}`, `{"Node":"n","Ranks":[-1],"Homes":[{}]}`,
 		`{"Node":"n","Ranks":[1],"Homes":[]}`, `{"Node":"","Ranks":[1],"Homes":[{}]}`, `{"Node":"n","Ranks":[],"Homes":[]}`,
-		`{"Node":"` + strings.Repeat("n", maxNode+1) + `","Ranks":[1],"Homes":[{}]}`} {
-		if c, err := parseCard([]byte(bad), 4); !errors.Is(err, errCard) {
+		`{"Node":"` + strings.Repeat("n", maxNodeName+1) + `","Ranks":[1],"Homes":[{}]}`} {
+		if c, err := parseLocality([]byte(bad), 4); !errors.Is(err, errLocality) {
 			t.Errorf("%.50s: %v, %v", bad, c, err)
 		}
 	}
@@ -128,11 +128,11 @@ func FuzzCard(f *testing.F) {
 	f.Add(goodCard())
 	f.Add([]byte(`{"Node":"n","Ranks":[0,0,1],"Homes":[{"NUMA":9},{"Rails":[5,5]},{}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := parseCard(b, 4)
+		c, err := parseLocality(b, 4)
 		if err != nil {
 			return
 		}
-		for _, s := range arrange(make([]int, 4), []card{c}, nil) {
+		for _, s := range listPsets(make([]int, 4), []locality{c}, nil) {
 			for i, r := range s.Ranks {
 				if r < 0 || r >= 4 || i > 0 && r <= s.Ranks[i-1] || len(s.Name) > 1023 {
 					t.Fatalf("%v from %q", s, b)

@@ -24,28 +24,28 @@ func CommFromGroup(g *Group, tag string, _ *Info) (*Comm, error) {
 	if g != nil && len(g.peers) == 0 {
 		return nil, nil
 	}
-	if err := g.founds(op, tag); err != nil {
+	if err := g.checkCreate(op, tag); err != nil {
 		return nil, err
 	}
-	c := g.p.draft(g.peers, g.Rank())
+	c := g.proc.newComm(g.peers, g.Rank())
 	c.session = g.session
-	if err := c.found(call, about(tag, g.peers)); err != nil {
+	if err := c.createFromGroup(call, newCreationID(tag, g.peers)); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// founds tells why no communicator can be made here of a group, perhaps with another.
-func (g *Group) founds(op, tag string) error {
-	if g == nil || g.p == nil {
-		return fault(op, ErrGroup, errNoGroup)
+// checkCreate tells why no communicator can be made here of a group, perhaps with another.
+func (g *Group) checkCreate(op, tag string) error {
+	if g == nil || g.proc == nil {
+		return newError(op, ErrGroup, errNoGroup)
 	}
-	p := g.p
-	refuse := func(class Class, why error) error { return p.raise(&Error{class, op, p.place.Rank, why}) }
+	p := g.proc
+	refuse := func(class Class, why error) error { return p.raise(&Error{class, op, p.boot.Rank, why}) }
 	switch {
 	case g.session != nil && g.session.closed.Load():
 		return refuse(ErrSession, errClosed)
-	case g.session == nil && p.over.Load():
+	case g.session == nil && p.finalized.Load():
 		return refuse(ErrGroup, errors.New("the group is of the World Model, which has been finalized"))
 	case g.Rank() == Undefined:
 		return refuse(ErrGroup, errors.New("this process is not in the group"))
@@ -64,43 +64,43 @@ func (g *Group) founds(op, tag string) error {
 func IntercommFromGroups(local, remote *Group, tag string, _ *Info) (*Comm, error) {
 	const call = perf.IntercommFromGroups
 	op := call.String()
-	if err := local.founds(op, tag); err != nil {
+	if err := local.checkCreate(op, tag); err != nil {
 		return nil, err
 	}
-	if err := local.mixes(op, remote); err != nil {
+	if err := local.checkSession(op, remote); err != nil {
 		return nil, err
 	}
-	if common := set(local.peers); slices.ContainsFunc(remote.peers, func(n int32) bool { return common[n] }) {
-		return nil, local.p.raise(&Error{ErrGroup, op, local.p.place.Rank, errors.New("the groups have processes in common")})
+	if common := rankSet(local.peers); slices.ContainsFunc(remote.peers, func(n int32) bool { return common[n] }) {
+		return nil, local.proc.raise(&Error{ErrGroup, op, local.proc.boot.Rank, errors.New("the groups have processes in common")})
 	}
 	if len(remote.peers) == 0 {
-		return nil, local.p.raise(&Error{ErrGroup, op, local.p.place.Rank, errors.New("the other group is empty")})
+		return nil, local.proc.raise(&Error{ErrGroup, op, local.proc.boot.Rank, errors.New("the other group is empty")})
 	}
-	c := local.p.draft(remote.peers, local.Rank())
-	c.session, c.local = local.session, local.peers
-	first, second := c.sides()
+	c := local.proc.newComm(remote.peers, local.Rank())
+	c.session, c.localGroup = local.session, local.peers
+	first, second := c.orderedGroups()
 	both := slices.Concat(first, second)
-	c.group.peers, c.group.rank = both, int32(rankIn(both, int32(c.p.place.Rank)))
-	if err := c.found(call, about(tag, first, second)); err != nil {
+	c.coll.peers, c.coll.rank = both, int32(rankIn(both, int32(c.proc.boot.Rank)))
+	if err := c.createFromGroup(call, newCreationID(tag, first, second)); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// sides are the two groups of an intercommunicator in an order that is the same in both.
-func (c *Comm) sides() (first, second []int32) {
-	if slices.Min(c.local) < slices.Min(c.peers) {
-		return c.local, c.peers
+// orderedGroups are the two groups of an intercommunicator in an order that is the same in both.
+func (c *Comm) orderedGroups() (first, second []int32) {
+	if slices.Min(c.localGroup) < slices.Min(c.peers) {
+		return c.localGroup, c.peers
 	}
-	return c.peers, c.local
+	return c.peers, c.localGroup
 }
 
 // Remote tells whether the communicator is an intercommunicator. MPI-5.0 §7.6.1, as MPI_Comm_test_inter.
-func (c *Comm) Remote() bool { return c.local != nil }
+func (c *Comm) Remote() bool { return c.localGroup != nil }
 
 // RemoteSize is the number of processes of an intercommunicator's other group; 0 in an intracommunicator. MPI-5.0 §7.6.1.
 func (c *Comm) RemoteSize() int {
-	if c.local == nil {
+	if c.localGroup == nil {
 		return 0
 	}
 	return len(c.peers)
@@ -108,10 +108,10 @@ func (c *Comm) RemoteSize() int {
 
 // RemoteGroup is an intercommunicator's other group; empty in an intracommunicator. MPI-5.0 §7.6.1.
 func (c *Comm) RemoteGroup() *Group {
-	if c.local == nil {
-		return &Group{c.p, c.session, nil}
+	if c.localGroup == nil {
+		return &Group{c.proc, c.session, nil}
 	}
-	return &Group{c.p, c.session, c.peers}
+	return &Group{c.proc, c.session, c.peers}
 }
 
 // Merge makes an intracommunicator of both groups of an intercommunicator: first the processes of the group that gives
@@ -119,40 +119,40 @@ func (c *Comm) RemoteGroup() *Group {
 // it is ErrArg at all. It is collective, and takes no attributes along. MPI-5.0 §7.6.2.
 func (c *Comm) Merge(high bool) (*Comm, error) {
 	op := perf.Merge.String()
-	if err := c.usable(op); err != nil {
+	if err := c.checkUsable(op); err != nil {
 		return nil, err
 	}
-	if c.local == nil {
-		return nil, c.err(op, ErrComm, errors.New("the communicator has no second group"))
+	if c.localGroup == nil {
+		return nil, c.newError(op, ErrComm, errors.New("the communicator has no second group"))
 	}
-	defer c.p.called(perf.Merge)()
-	first, second := c.sides()
+	defer c.proc.recordCall(perf.Merge)()
+	first, second := c.orderedGroups()
 	mine := [1]uint8{0b1111} // bits: first gives low, first gives high, second low, second high
 	refused := uint8(0b01)
 	if !high {
 		refused = 0b10
 	}
-	if slices.Contains(second, int32(c.p.place.Rank)) {
+	if slices.Contains(second, int32(c.proc.boot.Rank)) {
 		refused <<= 2
 	}
 	mine[0] &^= refused
-	m := c.meet(perf.Merge)
-	all, err := m.band(mine[0])
+	m := c.newAgreement(perf.Merge)
+	all, err := m.andBits(mine[0])
 	if err != nil {
 		return nil, err
 	}
 	if all&0b11 == 0 || all&0b1100 == 0 {
-		return nil, c.err(op, ErrArg, errors.New("the processes of a group do not agree on high"))
+		return nil, c.newError(op, ErrArg, errors.New("the processes of a group do not agree on high"))
 	}
 	if all&0b10 != 0 && all&0b1000 == 0 { // the first is high, the second is not
 		first, second = second, first
 	}
 	both := slices.Concat(first, second)
-	d := c.child(both, rankIn(both, int32(c.p.place.Rank)))
-	ctx, err := m.newContext(true)
+	d := c.newChild(both, rankIn(both, int32(c.proc.boot.Rank)))
+	ctx, err := m.allocContextID(true)
 	if err != nil {
 		return nil, err
 	}
-	d.open(ctx)
+	d.activate(ctx)
 	return d, nil
 }

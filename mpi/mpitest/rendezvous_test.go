@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// sit takes a seat for each of two programs, in worlds of these names.
-func sit(t *testing.T, table *Table, worlds ...string) (seats []*seat) {
+// joinMembers takes a seat for each of two programs, in worlds of these names.
+func joinMembers(t *testing.T, table *Rendezvous, worlds ...string) (seats []*member) {
 	t.Helper()
 	for k, world := range worlds {
 		name, value, _ := strings.Cut(table.Environ(k), "=")
 		t.Setenv(name, value)
-		s, err := takeSeat(world)
+		s, err := joinRendezvous(world)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -24,9 +24,9 @@ func sit(t *testing.T, table *Table, worlds ...string) (seats []*seat) {
 	return seats
 }
 
-func lay(t *testing.T) *Table {
+func newTestRendezvous(t *testing.T) *Rendezvous {
 	t.Helper()
-	table, err := NewTable("tcp", "127.0.0.1:0", 2)
+	table, err := NewRendezvous("tcp", "127.0.0.1:0", 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,8 +38,8 @@ func lay(t *testing.T) *Table {
 	return table
 }
 
-// together does something as each program, at the same time.
-func together(seats []*seat, f func(s *seat) error) (errs [2]error) {
+// inParallel does something as each program, at the same time.
+func inParallel(seats []*member, f func(s *member) error) (errs [2]error) {
 	done := make(chan struct{})
 	go func() {
 		errs[1] = f(seats[1])
@@ -52,15 +52,15 @@ func together(seats []*seat, f func(s *seat) error) (errs [2]error) {
 
 // TestTable: ranks are dealt out, everybody hears everybody, and a failure at the end is one of all. A world comes after another.
 func TestTable(t *testing.T) {
-	table := lay(t)
+	table := newTestRendezvous(t)
 	for range 3 {
-		seats := sit(t, table, "w", "w")
-		if seats[0].has(3) || !seats[1].has(3) || !seats[0].has(4) || seats[0].key() != seats[1].key() {
+		seats := joinMembers(t, table, "w", "w")
+		if seats[0].hosts(3) || !seats[1].hosts(3) || !seats[0].hosts(4) || seats[0].key() != seats[1].key() {
 			t.Error("ranks or keys are dealt out wrongly")
 		}
-		for k, err := range together(seats, func(s *seat) error {
-			words, err := s.say(word{Cards: map[int][]byte{s.program: {byte(s.program), 7}}})
-			if err == nil && (string(words[0].Cards[0]) != "\x00\x07" || string(words[1].Cards[1]) != "\x01\x07" || words[0].Token != "") {
+		for k, err := range inParallel(seats, func(s *member) error {
+			words, err := s.exchange(message{Addrs: map[int][]byte{s.program: {byte(s.program), 7}}})
+			if err == nil && (string(words[0].Addrs[0]) != "\x00\x07" || string(words[1].Addrs[1]) != "\x01\x07" || words[0].Token != "") {
 				t.Errorf("program %d heard %+v", s.program, words)
 			}
 			return err
@@ -69,13 +69,13 @@ func TestTable(t *testing.T) {
 				t.Errorf("program %d: %v", k, err)
 			}
 		}
-		errs := together(seats, func(s *seat) error {
+		errs := inParallel(seats, func(s *member) error {
 			if s.program == 1 {
 				return s.leave([]error{errors.New("a rank has failed")})
 			}
 			return s.leave(nil)
 		})
-		if errs[1] != nil || !errors.Is(errs[0], errTable) || !strings.Contains(errs[0].Error(), "program 1: a rank has failed") {
+		if errs[1] != nil || !errors.Is(errs[0], errRendezvous) || !strings.Contains(errs[0].Error(), "program 1: a rank has failed") {
 			t.Errorf("the programs leave with %v", errs)
 		}
 	}
@@ -83,11 +83,11 @@ func TestTable(t *testing.T) {
 
 // TestTableApart: programs that run different worlds hear so.
 func TestTableApart(t *testing.T) {
-	for k, err := range together(sit(t, lay(t), "TestA with 2 ranks", "TestB with 2 ranks"), func(s *seat) error {
-		_, err := s.say(word{})
+	for k, err := range inParallel(joinMembers(t, newTestRendezvous(t), "TestA with 2 ranks", "TestB with 2 ranks"), func(s *member) error {
+		_, err := s.exchange(message{})
 		return err
 	}) {
-		if !errors.Is(err, errTable) || !strings.Contains(err.Error(), "TestA") || !strings.Contains(err.Error(), "TestB") {
+		if !errors.Is(err, errRendezvous) || !strings.Contains(err.Error(), "TestA") || !strings.Contains(err.Error(), "TestB") {
 			t.Errorf("program %d: %v", k, err)
 		}
 	}
@@ -95,33 +95,33 @@ func TestTableApart(t *testing.T) {
 
 // TestTableLeft: nobody waits for a program that ended in the middle of a world, nor at a table that was closed.
 func TestTableLeft(t *testing.T) {
-	table := lay(t)
-	seats := sit(t, table, "w", "w")
-	if errs := together(seats, func(s *seat) error { _, err := s.say(word{}); return err }); errs != [2]error{} {
+	table := newTestRendezvous(t)
+	seats := joinMembers(t, table, "w", "w")
+	if errs := inParallel(seats, func(s *member) error { _, err := s.exchange(message{}); return err }); errs != [2]error{} {
 		t.Fatal(errs)
 	}
 	seats[1].conn.Close()
-	if _, err := seats[0].say(word{}); !errors.Is(err, errTable) {
+	if _, err := seats[0].exchange(message{}); !errors.Is(err, errRendezvous) {
 		t.Errorf("the other has gone: %v", err)
 	}
-	alone := sit(t, table, "w")[0]
+	alone := joinMembers(t, table, "w")[0]
 	heard := make(chan error)
 	go func() {
-		_, err := alone.say(word{})
+		_, err := alone.exchange(message{})
 		heard <- err
 	}()
 	if err := table.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-heard; !errors.Is(err, errTable) {
+	if err := <-heard; !errors.Is(err, errRendezvous) {
 		t.Errorf("the table was closed: %v", err)
 	}
 }
 
 // TestTableStranger: who does not know the token, or talks nonsense, is sent away and changes nothing.
 func TestTableStranger(t *testing.T) {
-	table := lay(t)
-	seats := sit(t, table, "w", "w")
+	table := newTestRendezvous(t)
+	seats := joinMembers(t, table, "w", "w")
 	for _, said := range []string{`{"token":"x","program":0,"world":"w"}`, "GET / HTTP/1.1\r\n\r\n", "{\"token\":\"" + table.token +
 		"\",\"program\":2}", ""} {
 		conn, err := net.Dial("tcp", table.listener.Addr().String())
@@ -140,7 +140,7 @@ func TestTableStranger(t *testing.T) {
 		}
 		conn.Close()
 	}
-	if errs := together(seats, func(s *seat) error { _, err := s.say(word{}); return err }); errs != [2]error{} {
+	if errs := inParallel(seats, func(s *member) error { _, err := s.exchange(message{}); return err }); errs != [2]error{} {
 		t.Errorf("after strangers: %v", errs)
 	}
 }

@@ -34,7 +34,7 @@ func asked(t *testing.T) *ranklink.Link {
 	}
 	var over sync.WaitGroup
 	over.Go(func() {
-		answer(rank)
+		serveStackRequests(rank)
 		rank.Close()
 	})
 	t.Cleanup(func() {

@@ -15,13 +15,13 @@ import (
 )
 
 // boards connects n boards to one server that believes half of them to be on another node.
-func boards(t *testing.T, n int) []*board {
+func boards(t *testing.T, n int) []*kvs {
 	t.Helper()
 	server, err := pmi.NewServer(pmi.Job{Size: n, KVSName: "test", Mapping: fmt.Sprintf("(vector,(0,2,%d))", n/2)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := make([]*board, n)
+	list := make([]*kvs, n)
 	for rank := range list {
 		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 		if err != nil {
@@ -34,7 +34,7 @@ func boards(t *testing.T, n int) []*board {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { client.Close() })
-		list[rank] = &board{client: client}
+		list[rank] = &kvs{client: client}
 	}
 	return list
 }

@@ -1,0 +1,270 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync/atomic"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// collState is a communicator as its collectives see it: messages in a context of their own, and memory shared by all ranks
+// where there is such. It implements coll.Peer and coll.Waiter.
+type collState struct {
+	comm        *Comm
+	peers       []int32 // process by rank: all of them, also of an intercommunicator
+	rank        int32
+	tag         int32 // of its messages
+	busy        atomic.Bool
+	scratch     []byte
+	scratchUsed int
+	operation   coll.Operation // of the collective under way
+
+	op      perf.Op // the collective under way, as it is recorded
+	opBytes int     // of this rank
+	opBegan uint64
+
+	sharingTried bool // to share memory
+	flat         *coll.Flat
+	seg          fabric.Segment
+	sleepers     *uint64 // in seg: how many ranks sleep until a word changes
+}
+
+func (g *collState) init(c *Comm, peers []int32, rank int32) {
+	g.comm, g.peers, g.rank = c, peers, rank
+}
+
+// beginIntracomm admits one collective at a time, and none of those that an intercommunicator has not. It is recorded up to end, with what
+// this rank gives or gets; what is part of another call is shown as that and not counted.
+func (c *Comm) beginIntracomm(as perf.Op, bytes int) error {
+	if c != nil && c.localGroup != nil {
+		return c.newError(as.String(), ErrComm, errInter)
+	}
+	return c.beginCollective(as, bytes)
+}
+
+var errInter = errors.New("this takes an intracommunicator: Merge makes one of both groups")
+
+// beginCollective is begin for what all processes of an intercommunicator do together, as if they were one group.
+func (c *Comm) beginCollective(as perf.Op, bytes int) error {
+	if err := c.checkUsable(as.String()); err != nil {
+		return err
+	}
+	if !c.coll.busy.CompareAndSwap(false, true) {
+		return c.newError(as.String(), ErrComm, errors.New("another collective of this communicator is under way"))
+	}
+	g := &c.coll
+	g.scratchUsed = 0
+	g.op, g.opBytes, g.opBegan = as, bytes, c.engine.BeginOp(as, bytes)
+	if !g.sharingTried {
+		if err := g.shareMemory(); err != nil {
+			c.endCollective()
+			return c.wrapError(as.String(), err)
+		}
+	}
+	return nil
+}
+
+func (c *Comm) endCollective() {
+	g := &c.coll
+	c.engine.EndOp(g.op, g.opBytes, g.opBegan)
+	g.op = perf.NoOp
+	g.busy.Store(false)
+}
+
+// flatFor returns the shared memory form of a collective if it is the better one for this many bytes, or nil.
+func (g *collState) flatFor(what coll.Collective, bytes int) *coll.Flat {
+	if g.flat == nil || !g.flat.Prefers(what, bytes) {
+		return nil
+	}
+	return g.flat
+}
+
+// shareMemory sets up memory shared by all ranks, at the first collective. If any rank cannot, all go without.
+func (g *collState) shareMemory() error {
+	g.sharingTried = true
+	n := len(g.peers)
+	if n == 1 || !g.comm.engine.CanShareMemory() {
+		return nil
+	}
+	peers := make([]int, n)
+	for i, p := range g.peers {
+		peers[i] = int(p)
+	}
+	slices.Sort(peers)
+	bytes, _ := coll.FlatBytes(n)
+	id := uint64(g.comm.contextID)<<32 | uint64(peers[0]+1)
+	seg, err := g.comm.engine.MapSegment(g.op.Within(), id, peers, bytes+sharedTrailerBytes)
+	var mine, all [1]byte
+	if err == nil {
+		g.seg = seg
+		mine[0] |= flagMapped
+	}
+	if !g.comm.proc.boot.Oversubscribed {
+		mine[0] |= flagDedicatedCores
+	}
+	band, _, _ := Band.kernel(datatype.Uint8)
+	err = coll.Allreduce(g, all[:], mine[:], &coll.Operation{Kernel: band, ElemSize: 1, Commutative: true})
+	g.scratchUsed = 0
+	if err != nil || all[0]&flagMapped == 0 {
+		return err
+	}
+	g.sleepers = lastWord(seg.Bytes()[:bytes+sharedTrailerBytes])
+	g.flat, err = coll.NewFlat(coll.Shared{
+		Mem: seg.Bytes()[:bytes], Rank: g.Rank(), Size: n, Crowded: all[0]&flagDedicatedCores == 0,
+		Cores: runtime.NumCPU(), Wait: g,
+	})
+	return err
+}
+
+// What the ranks agree on before they share memory: it is there at every rank, and every rank has a processor. Each may
+// know better than another, and the collectives take different ways, so it has to be the same for all.
+const (
+	flagMapped = 1 << iota
+	flagDedicatedCores
+)
+
+// sharedTrailerBytes is the memory behind that of the collectives; its last word counts sleepers.
+const sharedTrailerBytes = 128
+
+// closeSharedMemory gives the shared memory back.
+func (c *Comm) closeSharedMemory() error {
+	if c.coll.seg == nil {
+		return nil
+	}
+	c.coll.flat = nil
+	seg := c.coll.seg
+	c.coll.seg = nil
+	return seg.Close()
+}
+
+// Rank is the rank of this process.
+func (g *collState) Rank() int { return int(g.rank) }
+
+// Size is the number of ranks.
+func (g *collState) Size() int { return len(g.peers) }
+
+func (g *collState) sendRoute(dst int) proto.Route {
+	return proto.Route{Context: g.comm.contextID | collectiveBit, Peer: g.peers[dst], Match: proto.Match{Rank: g.rank, Tag: g.tag},
+		Op: g.op.Within()}
+}
+
+func (g *collState) recvRoute(src int) proto.Route {
+	return proto.Route{Context: g.comm.contextID | collectiveBit, Peer: g.peers[src], Match: proto.Match{Rank: int32(src), Tag: g.tag},
+		Op: g.op.Within()}
+}
+
+// Send sends b.
+func (g *collState) Send(dst int, b []byte) error {
+	return g.comm.engine.Send(g.sendRoute(dst), b, proto.Standard)
+}
+
+// Recv receives b.
+func (g *collState) Recv(src int, b []byte) error {
+	_, err := g.comm.engine.Recv(g.recvRoute(src), b)
+	return err
+}
+
+// Sendrecv does both at the same time.
+func (g *collState) Sendrecv(dst int, s []byte, src int, r []byte) error {
+	h := g.comm.engine.Irecv(g.recvRoute(src), r)
+	if err := g.comm.engine.Send(g.sendRoute(dst), s, proto.Standard); err != nil {
+		g.comm.cancelRecv(h)
+		return err
+	}
+	_, err := g.comm.engine.Wait(h)
+	return err
+}
+
+// Isend begins to send.
+func (g *collState) Isend(dst int, b []byte) (coll.Handle, error) {
+	h, err := g.comm.engine.Isend(g.sendRoute(dst), b, proto.Standard)
+	return collHandle(h), err
+}
+
+// Irecv begins to receive.
+func (g *collState) Irecv(src int, b []byte) (coll.Handle, error) {
+	return collHandle(g.comm.engine.Irecv(g.recvRoute(src), b)), nil
+}
+
+func collHandle(h proto.Handle) coll.Handle {
+	if h.Zero() {
+		return coll.Handle{}
+	}
+	a, b := h.Encode()
+	return coll.Handle{A: a, B: b}
+}
+
+// Waitall waits for all.
+func (g *collState) Waitall(hs []coll.Handle) (first error) {
+	for _, h := range hs {
+		if _, err := g.comm.engine.Wait(g.comm.engine.DecodeHandle(h.A, h.B)); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// Scratch lends memory until the next collective.
+func (g *collState) Scratch(n int) []byte {
+	if len(g.scratch)-g.scratchUsed < n {
+		// What was lent stays where it is; from the next collective on one piece is enough.
+		g.scratch = make([]byte, max(n, 2*len(g.scratch), 4096))
+		g.scratchUsed = 0
+	}
+	b := g.scratch[g.scratchUsed : g.scratchUsed+n : g.scratchUsed+n]
+	g.scratchUsed = min((g.scratchUsed+n+15)&^15, len(g.scratch))
+	return b
+}
+
+// WaitAtLeast waits for a word of the shared memory.
+func (g *collState) WaitAtLeast(w *uint64, v uint64) error {
+	return g.comm.engine.WaitAtLeast(g.op.Within(), g.opBytes, w, v, g.sleepers)
+}
+
+// Publish stores a word of the shared memory and wakes who sleeps for it.
+func (g *collState) Publish(w *uint64, v uint64) {
+	atomic.StoreUint64(w, v) // before sleepers are looked at, as WaitAtLeast asks
+	if atomic.LoadUint64(g.sleepers) != 0 {
+		for i, p := range g.peers {
+			if i != int(g.rank) {
+				g.comm.engine.WakePeer(int(p))
+			}
+		}
+	}
+}
+
+// setOperation prepares the operation of a reduction on elements of a kind.
+func (c *Comm) setOperation(op string, k datatype.Kind, o Op) error {
+	if o == nil {
+		return c.newError(op, ErrOp, errors.New("the operation is nil"))
+	}
+	f, commutative, ok := o.kernel(k)
+	if !ok {
+		return c.newError(op, ErrOp, fmt.Errorf("%v is not defined on %v", o, k))
+	}
+	c.coll.operation = coll.Operation{Kernel: f, ElemSize: k.Size(), Commutative: commutative}
+	return nil
+}
+
+// checkRoot checks a root.
+func (c *Comm) checkRoot(op string, root int) error {
+	if uint(root) >= uint(len(c.peers)) {
+		return c.newError(op, ErrRoot, fmt.Errorf("root %d of %d", root, len(c.peers)))
+	}
+	return nil
+}
+
+// checkOverlap refuses buffers that share memory without beginning at the same element with the same length.
+func (c *Comm) checkOverlap(op string, dst, src []byte) error {
+	if overlap(dst, src) && !(sameStart(dst, src) && len(dst) == len(src)) {
+		return c.newError(op, ErrBuffer, errors.New("dst and src overlap in part"))
+	}
+	return nil
+}

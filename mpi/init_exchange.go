@@ -1,0 +1,217 @@
+package mpi
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/mpi/internal/clocksync"
+	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
+)
+
+// What every process says of itself as it joins, in numbers: these and its host's name.
+const (
+	infoClock  = iota // which source it has
+	infoKernel        // which kernel
+	infoHost          // which host name
+	infoHashes
+	infoHostName = infoHashes
+	infoWords    = infoHashes + maxHostName/8
+)
+
+// maxHostName is the longest host name that is told, a multiple of 8: the longest that Linux has.
+const maxHostName = 64
+
+// environment is what a process has found out as it joined.
+type environment struct {
+	bootID   string // name of the kernel; "" where there is none
+	host     string // of this process
+	nodeHost string // host name that all processes of the kernel use
+	ioRank   int    // what IO says
+}
+
+// exchangeAtInit lets the processes find out what they have in common, over a communicator that ends with it, and is not worth
+// sharing memory for. ctx bounds the wait.
+func (p *Process) exchangeAtInit(ctx context.Context, op string) error {
+	stop := context.AfterFunc(ctx, func() { p.engine.Abort(context.Cause(ctx)) })
+	defer stop()
+	all := make([]int32, p.boot.Size)
+	for i := range all {
+		all[i] = int32(i)
+	}
+	c := p.newComm(all, p.boot.Rank)
+	c.freeing.Store(true) // a process that has all it needs may leave
+	c.activate(initID << 1)
+	return errors.Join(p.compareProcesses(c), c.release(op))
+}
+
+// compareProcesses finds out whether all processes say the same of themselves. If not, they say more.
+func (p *Process) compareProcesses(c *Comm) (err error) {
+	v := &p.env
+	if err := p.clockSync.init(p.boot.Clock, p.engine); err != nil {
+		return err
+	}
+	if v.host, err = os.Hostname(); err != nil {
+		return err
+	}
+	v.nodeHost = v.host
+	if v.bootID, err = hw.BootID(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	mine := [infoHashes]uint64{p.clockSync.clock.Source().ID, clocksync.Hash(v.bootID), clocksync.Hash(v.host)}
+	if alike, err := p.reduceProcessInfo(c, mine, probeIO() == nil); err != nil || alike {
+		p.clockSync.global = true
+		return err
+	}
+	all, err := p.gatherProcessInfo(c, mine)
+	if err != nil {
+		return err
+	}
+	kernel := slices.IndexFunc(all, func(x [infoWords]uint64) bool { return x[infoKernel] == mine[infoKernel] })
+	v.nodeHost = hostNameOf(all[kernel])
+	p.clockSync.fit.SameKernel = kernel == 0 && v.bootID != "" && p.boot.Clock.Now == nil
+	clocks := make([]uint64, len(all))
+	for i, x := range all {
+		clocks[i] = x[infoClock]
+	}
+	return p.startClocks(c, clocks)
+}
+
+// reduceProcessInfo finds out who offers I/O, and whether all processes say the same of themselves.
+func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool) (alike bool, err error) {
+	self, n := p.boot.Rank, p.boot.Size
+	first, every := n, uint8(0)
+	if able {
+		first, every = self, 1
+	}
+	said := []uint64{uint64(first), uint64(every)}
+	for _, x := range mine {
+		said = append(said, x, ^x) // the least of both is the least and the most
+	}
+	if n > 1 {
+		least, commutative, _ := Min.kernel(datatype.Uint64)
+		op := coll.Operation{Kernel: least, ElemSize: 8, Commutative: commutative}
+		if err := coll.Allreduce(&c.coll, bytesOf(said), slices.Clone(bytesOf(said)), &op); err != nil {
+			return false, err
+		}
+	}
+	p.env.ioRank = ioAttribute(self, n, int(said[0]), able, said[1] == 1)
+	alike = true
+	for i := range mine {
+		alike = alike && said[2+2*i] == ^said[3+2*i]
+	}
+	return alike, nil
+}
+
+// gatherProcessInfo tells everybody what every process says of itself.
+func (p *Process) gatherProcessInfo(c *Comm, mine [infoHashes]uint64) ([][infoWords]uint64, error) {
+	var me [infoWords]uint64
+	copy(me[:], mine[:])
+	var name [maxHostName]byte
+	copy(name[:], p.env.host)
+	for i := range maxHostName / 8 {
+		me[infoHostName+i] = binary.LittleEndian.Uint64(name[8*i:])
+	}
+	flat := make([]uint64, p.boot.Size*infoWords)
+	if err := coll.Allgather(&c.coll, bytesOf(flat), bytesOf(me[:])); err != nil {
+		return nil, err
+	}
+	var all [][infoWords]uint64
+	for x := range slices.Chunk(flat, infoWords) {
+		all = append(all, [infoWords]uint64(x))
+	}
+	return all, nil
+}
+
+// hostNameOf is the host name that a process has told.
+func hostNameOf(x [infoWords]uint64) string {
+	var name [maxHostName]byte
+	for i := range maxHostName / 8 {
+		binary.LittleEndian.PutUint64(name[8*i:], x[infoHostName+i])
+	}
+	return string(bytes.TrimRight(name[:], "\x00"))
+}
+
+// What a leader has found out: the words of a bend, and these. Cycles are counted from when rank 0 says.
+const (
+	clockResidual  = 4 // word of the bend
+	clockRoundTrip = 5
+	clockEpoch     = 6
+	clockWords     = 7
+)
+
+// startClocks starts the clocks. clocks says which source each process has.
+func (p *Process) startClocks(c *Comm, clocks []uint64) error {
+	k, self := &p.clockSync, p.boot.Rank
+	k.leader = slices.Index(clocks, clocks[self])
+	switch {
+	case slices.Max(clocks) == slices.Min(clocks):
+		k.global = true
+		return nil
+	case self == 0:
+		k.role = roleReference
+	case k.leader == 0: // and stay a bystander
+	case k.leader != self:
+		k.role = roleFollower
+	default:
+		k.role = roleLeader
+		for rank, id := range clocks {
+			if id == clocks[self] && rank != self {
+				k.followers = append(k.followers, rank)
+			}
+		}
+		if err := k.measureOffset(); err != nil {
+			return err
+		}
+	}
+	var mine [clockWords]uint64
+	if k.role == roleLeader {
+		b := k.fit.Correction(0).Encode()
+		copy(mine[:], b[:])
+		mine[clockRoundTrip] = uint64(k.fit.RoundTrip())
+	}
+	mine[clockEpoch] = uint64(k.clock.Now()) // that of rank 0 counts
+	all := make([]uint64, len(clocks)*clockWords)
+	if err := coll.Allgather(&c.coll, bytesOf(all), bytesOf(mine[:])); err != nil {
+		return err
+	}
+	if k.role == roleLeader || k.role == roleFollower {
+		b, ok := clocksync.DecodeCorrection([5]uint64(all[k.leader*clockWords:]))
+		if !ok {
+			return fmt.Errorf("%w: rank %d has no time", fabric.ErrCorrupt, k.leader)
+		}
+		k.clock.Start(b)
+		k.fit.Clock = &k.clock
+	}
+	k.epoch = int64(all[clockEpoch])
+	k.global = clocksAgree(all)
+	// Nobody goes on, and corrects the clocks of others, before all have started theirs.
+	return coll.Barrier(&c.coll)
+}
+
+// clocksAgree tells whether no two clocks are apart by more than half of the fastest round trip, as far as is known.
+func clocksAgree(all []uint64) bool {
+	var wrong []uint64
+	fastest := uint64(math.MaxUint64)
+	for x := range slices.Chunk(all, clockWords) {
+		if x[clockRoundTrip] != 0 { // it leads
+			wrong = append(wrong, x[clockResidual])
+			fastest = min(fastest, x[clockRoundTrip])
+		}
+	}
+	slices.Sort(wrong)
+	apart := wrong[len(wrong)-1]
+	if len(wrong) > 1 {
+		apart += wrong[len(wrong)-2]
+	}
+	return apart < fastest/2
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package bootstrap
+
+import "github.com/ibrun/ibrun/internal/ranklink"
+
+// mapPages has nothing to map: there is no ibrun on this system.
+func (p *Process) mapPages(*ranklink.Hello) error { return nil }

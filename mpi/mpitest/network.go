@@ -1,0 +1,165 @@
+package mpitest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/auto"
+	"github.com/ibrun/ibrun/fabric/mem"
+	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
+)
+
+// network join the ranks of a world.
+type network interface {
+	transport(rank int) fabric.Transport
+	// address is what the ranks connect by, once all have opened.
+	address(rank int) []byte
+	// nodeName is the name of a rank's node.
+	nodeName(rank int) string
+	// fail lets the others know that a rank has failed.
+	fail(rank int, err error)
+}
+
+// newNetwork joins n ranks as the environment asks; s is nil if all are in this program.
+func newNetwork(n int, t bootstrap.Thresholds, s *member) (network, error) {
+	if s == nil && os.Getenv("IBRUN_TRANSPORT") == "" || n == 1 {
+		return memNetwork{mem.NewHub(n)}, nil
+	}
+	node := auto.Node{}
+	if err := node.FromEnv(os.Getenv); err != nil {
+		return nil, err
+	}
+	node.Set(t)
+	nw := &fabricNetwork{node: node, member: s, addrs: make([][]byte, n), domains: make([]fabric.Domain, n), exchanged: make(chan struct{})}
+	rand.Read(nw.node.Key[:])
+	if s != nil {
+		nw.node.Key = s.key()
+	}
+	for rank := range n {
+		if s.hosts(rank) {
+			nw.missing++
+		}
+	}
+	return nw, nil
+}
+
+// memNetwork is memory of the process.
+type memNetwork struct{ *mem.Hub }
+
+func (h memNetwork) transport(int) fabric.Transport { return h.Transport() }
+func (h memNetwork) address(int) []byte             { return nil }
+func (h memNetwork) nodeName(int) string            { return bootstrap.HostName() }
+func (h memNetwork) fail(rank int, err error)       { h.Fail(rank, err) }
+
+// fabricNetwork is transports that join processes and nodes.
+type fabricNetwork struct {
+	node      auto.Node
+	member    *member       // nil if all ranks are in this program
+	exchanged chan struct{} // closed when no card is missing any more, or will never come
+
+	mu      sync.Mutex
+	addrs   [][]byte
+	domains []fabric.Domain
+	missing int   // cards of this program's ranks
+	failed  error // why not all ranks have opened
+}
+
+func (nw *fabricNetwork) transport(rank int) fabric.Transport { return rankTransport{nw, rank} }
+
+// host: every two ranks are on one node, or all of a program.
+func (nw *fabricNetwork) nodeName(rank int) string {
+	if nw.member != nil {
+		return fmt.Sprintf("program-%d", rank%nw.member.programs)
+	}
+	return fmt.Sprintf("%s-%d", bootstrap.HostName(), rank/2)
+}
+
+// address is asked for when all have opened.
+func (nw *fabricNetwork) address(rank int) []byte { return nw.addrs[rank] }
+
+// fail closes the domain of the rank that failed, in its own goroutine; those that are connected to it hear of that.
+func (nw *fabricNetwork) fail(rank int, err error) {
+	nw.mu.Lock()
+	defer nw.mu.Unlock()
+	if d := nw.domains[rank]; d != nil {
+		_ = d.Close() // the rank has failed, whatever this says
+	} else if nw.failed == nil && nw.missing > 0 {
+		nw.failed = fmt.Errorf("%w: rank %d could not open its transport", fabric.ErrPeerDown, rank)
+		nw.exchangeAddrs(err)
+	}
+}
+
+// rankTransport is the transport of one rank.
+type rankTransport struct {
+	nw   *fabricNetwork
+	rank int
+}
+
+func (p rankTransport) Name() string { return "auto" }
+func (p rankTransport) Probe() error { return nil }
+
+// Open returns when every rank has opened, so that all addresses are known.
+func (p rankTransport) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, error) {
+	nw := p.nw
+	node := nw.node
+	for r := range c.Size {
+		if nw.member == nil && r/2 == p.rank/2 || nw.member != nil && nw.member.hosts(r) {
+			node.Local = append(node.Local, r)
+		}
+	}
+	d, err := auto.Open(ctx, c, node)
+	if err != nil {
+		return nil, err
+	}
+	nw.publish(p.rank, d)
+	<-nw.exchanged
+	if nw.failed != nil {
+		return nil, errors.Join(nw.failed, d.Close())
+	}
+	return d, nil
+}
+
+func (nw *fabricNetwork) publish(rank int, d fabric.Domain) {
+	nw.mu.Lock()
+	defer nw.mu.Unlock()
+	nw.addrs[rank], nw.domains[rank] = d.Addr(), d
+	if nw.missing--; nw.missing == 0 && nw.failed == nil {
+		nw.exchangeAddrs(nil)
+	}
+}
+
+// exchangeAddrs tells the other programs the cards of this one's ranks, or that one of them has failed, and takes theirs.
+func (nw *fabricNetwork) exchangeAddrs(failed error) {
+	defer close(nw.exchanged)
+	if nw.member == nil {
+		return
+	}
+	mine := message{Addrs: map[int][]byte{}}
+	if failed != nil {
+		mine.Failure = failed.Error()
+	}
+	for rank, card := range nw.addrs {
+		if nw.member.hosts(rank) {
+			mine.Addrs[rank] = card
+		}
+	}
+	words, err := nw.member.exchange(mine)
+	for _, w := range words {
+		if w.Failure != "" && err == nil {
+			err = fmt.Errorf("%w: program %d: %s", fabric.ErrPeerDown, w.Program, w.Failure)
+		}
+		for rank, card := range w.Addrs {
+			if rank >= 0 && rank < len(nw.addrs) {
+				nw.addrs[rank] = card
+			}
+		}
+	}
+	if nw.failed == nil {
+		nw.failed = err
+	}
+}
