@@ -7,40 +7,40 @@ import (
 	"github.com/ibrun/ibrun/attrs"
 )
 
-// Keyval is a key for attributes of type T on communicators. It is a value that can be compared and copied, and belongs
-// to the process that made it; the zero Keyval is no key, as MPI_KEYVAL_INVALID. MPI-5.0 §7.7.2.
+// Keyval is a key for attributes of type T on communicators. It can be compared and copied, and belongs to the
+// process that created it. The zero Keyval is not a key, like MPI_KEYVAL_INVALID. MPI-5.0 §7.7.2.
 //
-// Callbacks may call anything, for the same communicator too; package attrs tells what follows. One that fails by an
-// error or a panic fails the call that made it run.
+// Callbacks may call any function, also for the same communicator; package attrs describes the effects. A callback
+// that returns an error or panics fails the call that ran it.
 type Keyval[T any] struct {
 	key        attrs.Keyval[*Comm, T]
 	predefined predefinedKey // not 0: the key is predefined, and k is none
 }
 
-// KeyvalInvalid is the Number of no key. MPI-5.0 §7.7.2.
+// KeyvalInvalid is the Number of the zero Keyval. MPI-5.0 §7.7.2.
 const KeyvalInvalid = 0
 
-// NewKeyval makes a key, for all communicators of the process. When a communicator is duplicated, copy is called with
-// it and its attribute, and returns that of the duplicate, and whether there is to be one; nil stands for NullCopy.
-// When an attribute goes because it is deleted or replaced, or with its communicator, del is called; nil stands for
-// NullDelete. MPI-5.0 §7.7.2.
+// NewKeyval creates a key for all communicators of the process. copy is called when a communicator is duplicated. It
+// gets the communicator and the attribute, and returns the attribute of the duplicate and whether the duplicate has
+// one. nil means NullCopy. del is called when an attribute is deleted or replaced, or when its communicator is freed.
+// nil means NullDelete. MPI-5.0 §7.7.2.
 func NewKeyval[T any](
 	p *Process, copy func(old *Comm, value T) (copied T, keep bool, err error), del func(c *Comm, value T) error,
 ) Keyval[T] {
 	return Keyval[T]{key: attrs.NewKeyval(&p.keys, copy, del)}
 }
 
-// NullCopy is a copy callback: the duplicate has no such attribute. MPI-5.0 §7.7.2.
+// NullCopy is a copy callback that gives the duplicate no attribute. MPI-5.0 §7.7.2.
 func NullCopy[T any](_ *Comm, _ T) (none T, keep bool, err error) { return none, false, nil }
 
-// DupCopy is a copy callback: the duplicate has the same value. MPI-5.0 §7.7.2.
+// DupCopy is a copy callback that gives the duplicate the same value. MPI-5.0 §7.7.2.
 func DupCopy[T any](_ *Comm, value T) (copied T, keep bool, err error) { return value, true, nil }
 
 // NullDelete is a delete callback that does nothing. MPI-5.0 §7.7.2.
 func NullDelete[T any](_ *Comm, _ T) error { return nil }
 
-// Number is the key as an integer that no other key of the process has at the same time; KeyvalInvalid for the zero
-// Keyval. MPI-5.0 §7.7.2.
+// Number returns an integer that no other key of the process has at the same time; KeyvalInvalid for the zero Keyval.
+// MPI-5.0 §7.7.2.
 func (k Keyval[T]) Number() int {
 	if k.predefined != 0 {
 		return int(k.predefined)
@@ -48,8 +48,8 @@ func (k Keyval[T]) Number() int {
 	return k.key.Number()
 }
 
-// Set attaches a value to c. An earlier one is deleted first; if its callback fails, so does Set, and it stays. It is
-// local, as are Get, Delete and Free. MPI-5.0 §7.7.2.
+// Set attaches a value to c. An existing value is deleted first; if its callback fails, Set fails and the old value
+// stays. Set, Get, Delete and Free are local. MPI-5.0 §7.7.2.
 func (k Keyval[T]) Set(c *Comm, value T) error {
 	const op = "Keyval.Set"
 	if err := c.checkUsable(op); err != nil {
@@ -77,8 +77,8 @@ func (k Keyval[T]) Get(c *Comm) (value T, ok bool, err error) {
 	return value, ok, err
 }
 
-// Delete removes the value attached to c. If the callback fails, so does Delete, and the value stays. It is no error
-// if there is none. MPI-5.0 §7.7.2.
+// Delete removes the value attached to c. If the callback fails, Delete fails and the value stays. Without a value it
+// does nothing. MPI-5.0 §7.7.2.
 func (k Keyval[T]) Delete(c *Comm) error {
 	const op = "Keyval.Delete"
 	if err := c.checkUsable(op); err != nil {
@@ -90,8 +90,8 @@ func (k Keyval[T]) Delete(c *Comm) error {
 	return c.wrapError(op, k.key.Delete(&c.attrs))
 }
 
-// Free gives the key up and makes *k the zero Keyval. Values that are attached stay, and can be read and deleted by a
-// copy of the key; their callbacks run, until the last of them is gone. MPI-5.0 §7.7.2.
+// Free releases the key and sets *k to the zero Keyval. Attached values stay, and can be read and deleted with a copy
+// of the key. Their callbacks still run, until the last value is deleted. MPI-5.0 §7.7.2.
 func (k *Keyval[T]) Free() error {
 	if k.predefined != 0 {
 		return newError("Keyval.Free", ErrKeyval, errPredefined)
@@ -102,8 +102,8 @@ func (k *Keyval[T]) Free() error {
 	return nil
 }
 
-// deleteAttributes deletes all attributes of communicators, given in the order in which they were made: those of Self
-// first, then the youngest communicator's.
+// deleteAttributes deletes all attributes of communicators, which are listed in the order of their creation: those of
+// Self first, then those of the newest communicator.
 func (p *Process) deleteAttributes(comms []*Comm) error {
 	var errs []error
 	if slices.Contains(comms, p.self) {

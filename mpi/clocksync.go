@@ -11,20 +11,21 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// clockSync keeps common time, that of rank 0's source. Processes with that source have nothing to do. Of those with
-// another the lowest rank is the leader: it asks rank 0 and tells the others how to correct their clocks, before they
-// have to. All that happens in cycles which begin at the same moments everywhere, so that rank 0 is there to answer
-// even if its program makes no calls.
+// clockSync is the clock synchronizer of a process. It maintains common time, which is the time of rank 0's clock
+// source. Processes that read the same source have nothing to do. Of the processes with another source, the lowest
+// rank is the leader. It measures the difference to rank 0 and sends corrections to the others in advance. This
+// happens in cycles that begin at the same time in all processes, so rank 0 is ready to answer even if its program
+// makes no MPI calls.
 type clockSync struct {
 	clock      clocksync.Clock
 	engine     *proto.Engine
 	role       clockRole
-	leader     int           // who tells how to correct this clock
-	followers  []int         // whom a leader tells
-	epoch      int64         // common time at which cycles are counted from
+	leader     int           // rank that sends corrections for this clock
+	followers  []int         // ranks to which a leader sends corrections
+	epoch      int64         // common time of the start of the first cycle
 	quit       chan struct{} // nil: no cycles
 	done       sync.WaitGroup
-	pingCount  atomic.Int64 // that came
+	pingCount  atomic.Int64 // pings received
 	lastSample atomic.Pointer[clocksync.Sample]
 	global     bool          // see WtimeIsGlobal
 	fit        clocksync.Fit // of a leader
@@ -35,16 +36,16 @@ var errQuit = errors.New("the process finalizes")
 type clockRole uint8
 
 const (
-	roleNone      clockRole = iota // has rank 0's source, or everybody has
-	roleReference                  // is rank 0, and there are others
+	roleNone      clockRole = iota // reads rank 0's source, or all processes read the same one
+	roleReference                  // is rank 0, and other sources exist
 	roleLeader
 	roleFollower
 )
 
-// keeper is the engine's proto.ClockHandler.
+// clockSync implements proto.ClockHandler.
 var _ proto.ClockHandler = (*clockSync)(nil)
 
-// init takes a source, or the machine's.
+// init sets the source; the zero Source means the machine's clock.
 func (k *clockSync) init(s clocksync.Source, e *proto.Engine) (err error) {
 	if s.Now == nil {
 		if s, err = clocksync.Local(); err != nil {
@@ -80,19 +81,20 @@ func (k *clockSync) Adjust(peer int, w [5]uint64) bool {
 	return true
 }
 
-// What is asked at a time.
+// Number of samples.
 const (
 	initialBursts   = 12 // in Init
 	samplesPerBurst = 8  // in a burst
 )
 
-// How long who asks waits for an answer, and who answers for another question.
+// Time limits.
 const (
 	sampleTimeout  = 5 * time.Millisecond
 	serveIdleLimit = time.Millisecond
 )
 
-// sampleBurst asks rank 0 a few times in a row. Patience 0 has no end but that of the engine.
+// sampleBurst takes a few samples of rank 0's clock in a row. Each waits for at most timeout; 0 means no limit except
+// that of the engine.
 func (k *clockSync) sampleBurst(patience time.Duration) ([]clocksync.Sample, error) {
 	var got []clocksync.Sample
 	for range samplesPerBurst {
@@ -117,7 +119,7 @@ func (k *clockSync) sampleBurst(patience time.Duration) ([]clocksync.Sample, err
 	return got, nil
 }
 
-// measureOffset is what a leader does as it joins: it finds the first line.
+// measureOffset takes the first samples of a leader, from which it fits its first line.
 func (k *clockSync) measureOffset() error {
 	for range initialBursts {
 		got, err := k.sampleBurst(0)
@@ -130,14 +132,14 @@ func (k *clockSync) measureOffset() error {
 	return nil
 }
 
-// start begins the cycles.
+// start starts the cycles.
 func (k *clockSync) start() {
 	if k.role == roleNone {
 		return
 	}
 	k.quit = make(chan struct{})
 	k.done.Go(func() {
-		// The first error ends it: the engine has broken, as everybody finds out who communicates.
+		// The first error ends the loop: the engine has failed, which every later call reports as well.
 		for k.cycle() == nil {
 			continue
 		}
@@ -153,7 +155,7 @@ func (k *clockSync) stop() {
 	}
 }
 
-// sleepUntil waits until common time has got to a moment.
+// sleepUntil blocks until a common time. It returns errQuit when stop is called.
 func (k *clockSync) sleepUntil(until int64) error {
 	select {
 	case <-k.quit:
@@ -163,6 +165,7 @@ func (k *clockSync) sleepUntil(until int64) error {
 	}
 }
 
+// cycle runs one cycle in this process's role.
 func (k *clockSync) cycle() error {
 	begins, length := clocksync.NextCycle(k.clock.Now() - k.epoch)
 	begins += k.epoch
@@ -175,7 +178,8 @@ func (k *clockSync) cycle() error {
 		}
 		return k.adjust(length)
 	}
-	// The leader asks now, and will not be obeyed before a quarter of the cycle is over.
+	// The leader measures now. Its correction takes effect after a quarter of the cycle, so it arrives in time if this
+	// process makes progress until then.
 	for i := range int64(4) {
 		if err := k.sleepUntil(begins + (i+1)*length/16); err != nil {
 			return err
@@ -187,7 +191,7 @@ func (k *clockSync) cycle() error {
 	return nil
 }
 
-// serve answers, that is makes progress, until no question has come for a while.
+// serve makes progress, which answers pings, until none has arrived for serveIdleLimit or latest is reached.
 func (k *clockSync) serve(latest int64) error {
 	seen, since := k.pingCount.Load(), k.clock.Now()
 	for now := since; now < latest && now-since < int64(serveIdleLimit); now = k.clock.Now() {
@@ -202,7 +206,7 @@ func (k *clockSync) serve(latest int64) error {
 	return nil
 }
 
-// adjust is a leader's part in a cycle: it asks, and tells.
+// adjust is a leader's work in a cycle: it measures, and sends the correction to its followers.
 func (k *clockSync) adjust(length int64) error {
 	now := k.clock.Source().Now()
 	got, err := k.sampleBurst(sampleTimeout)

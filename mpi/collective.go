@@ -40,8 +40,7 @@ func (g *collState) init(c *Comm, peers []int32, rank int32) {
 	g.comm, g.peers, g.rank = c, peers, rank
 }
 
-// beginIntracomm admits one collective at a time, and none of those that an intercommunicator has not. It is recorded up to end, with what
-// this rank gives or gets; what is part of another call is shown as that and not counted.
+// beginIntracomm starts a collective that is not defined on intercommunicators; see beginCollective.
 func (c *Comm) beginIntracomm(as perf.Op, bytes int) error {
 	if c != nil && c.localGroup != nil {
 		return c.newError(as.String(), ErrComm, errInter)
@@ -151,13 +150,13 @@ func (g *collState) Rank() int { return int(g.rank) }
 func (g *collState) Size() int { return len(g.peers) }
 
 func (g *collState) sendRoute(dst int) proto.Route {
-	return proto.Route{Context: g.comm.contextID | collectiveBit, Peer: g.peers[dst], Match: proto.Match{Rank: g.rank, Tag: g.tag},
-		Op: g.op.Within()}
+	return proto.Route{Context: g.comm.contextID | collectiveBit, Peer: g.peers[dst],
+		Match: proto.Match{Rank: g.rank, Tag: g.tag}, Op: g.op.Within()}
 }
 
 func (g *collState) recvRoute(src int) proto.Route {
-	return proto.Route{Context: g.comm.contextID | collectiveBit, Peer: g.peers[src], Match: proto.Match{Rank: int32(src), Tag: g.tag},
-		Op: g.op.Within()}
+	return proto.Route{Context: g.comm.contextID | collectiveBit, Peer: g.peers[src],
+		Match: proto.Match{Rank: int32(src), Tag: g.tag}, Op: g.op.Within()}
 }
 
 // Send sends b.

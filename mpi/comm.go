@@ -11,22 +11,25 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Ranks and tags with a meaning of their own, as in the MPI-5.0 ABI.
+// Special ranks and tags, with the values of the MPI-5.0 ABI.
 const (
-	// AnySource lets a receive take a message from any rank. MPI-5.0 §3.2.4.
+	// AnySource makes a receive match messages from any rank. MPI-5.0 §3.2.4.
 	AnySource = -1
 	// AnyTag lets a receive take a message with any tag. MPI-5.0 §3.2.4.
 	AnyTag Tag = -2
-	// ProcNull is the rank of no process: sending to it does nothing, receiving gives an empty message. MPI-5.0 §3.10.
+	// ProcNull is the rank of no process: a send to it does nothing, a receive from it returns an empty message.
+	// MPI-5.0 §3.10.
 	ProcNull = -3
-	// Undefined is the color of ranks that join no communicator in Split, and the index of no request. MPI-5.0 §7.4.2.
+	// Undefined is the color of ranks that get no communicator from Split, and the index of no request. MPI-5.0
+	// §7.4.2.
 	Undefined = -32766
 )
 
 // Tag tells messages between the same ranks apart: 0 to 2^31-1, on every transport. MPI-5.0 §3.2.3.
 type Tag int32
 
-// Comm is a communicator: an ordered group of processes with messages of its own. Any goroutine may call its methods.
+// Comm is a communicator: an ordered group of processes with its own message context. Any goroutine may call its
+// methods. MPI-5.0 §7.4.
 type Comm struct {
 	proc       *Process
 	engine     *proto.Engine
@@ -50,14 +53,14 @@ type Comm struct {
 	hints   hints // guarded by hinting
 }
 
-// newChild is draft for a communicator made from another.
+// newChild is newComm for a communicator that is derived from c and belongs to the same session.
 func (c *Comm) newChild(peers []int32, rank int) *Comm {
 	d := c.proc.newComm(peers, rank)
 	d.session = c.session
 	return d
 }
 
-// newComm makes a communicator that cannot be used yet.
+// newComm returns a communicator that cannot be used before activate is called.
 func (p *Process) newComm(peers []int32, rank int) *Comm {
 	c := &Comm{proc: p, engine: p.engine, rank: int32(rank), peers: peers, seq: p.lastCommSeq.Add(1), hints: newHints()}
 	c.freed.Store(true)
@@ -66,14 +69,14 @@ func (p *Process) newComm(peers []int32, rank int) *Comm {
 	return c
 }
 
-// activate gives a communicator its context, and to use.
+// activate sets the context id and makes the communicator usable.
 func (c *Comm) activate(ctx uint32) {
 	c.contextID = ctx
 	c.proc.comms.Store(c, nil)
 	c.freed.Store(false)
 }
 
-// activateWithHints is open with hints, unless h is nil.
+// activateWithHints is activate that first applies hints, unless h is nil.
 func (c *Comm) activateWithHints(ctx uint32, h *hints) {
 	c.contextID = ctx
 	if h != nil {
@@ -82,10 +85,10 @@ func (c *Comm) activateWithHints(ctx uint32, h *hints) {
 	c.activate(ctx)
 }
 
-// Rank is the number of this process in the communicator, from 0. MPI-5.0 §7.4.1.
+// Rank returns the rank of this process in the communicator, from 0. MPI-5.0 §7.4.1.
 func (c *Comm) Rank() int { return int(c.rank) }
 
-// Size is the number of processes; of an intercommunicator, that of the local group. MPI-5.0 §7.4.1.
+// Size returns the number of processes; for an intercommunicator, that of the local group. MPI-5.0 §7.4.1.
 func (c *Comm) Size() int {
 	if c.localGroup != nil {
 		return len(c.localGroup)
@@ -93,12 +96,12 @@ func (c *Comm) Size() int {
 	return len(c.peers)
 }
 
-// Free gives the communicator up. It is collective and waits for all ranks; receives that still wait fail with
-// ErrComm, and every later call does. World and Self cannot be freed.
+// Free releases the communicator. It is collective and blocks until all ranks have called it. Pending receives fail
+// with ErrComm, and so does every later call. World and Self cannot be freed.
 //
-// Its attributes are deleted first, in reverse order of setting. If a delete callback fails at any rank, then Free
-// fails at all, with that error where it was, and the communicator stays: with that attribute and those set before it
-// at the rank where it failed, without attributes elsewhere. MPI-5.0 §7.4.3.
+// The attributes are deleted first, in reverse order of setting. If a delete callback fails at any rank, Free fails
+// at all ranks, and the communicator remains valid. The rank whose callback failed gets the callback's error and
+// keeps that attribute and those set before it; the other ranks have no attributes left. MPI-5.0 §7.4.3.
 func (c *Comm) Free() error {
 	if err := c.checkFreeable(perf.Free.String()); err != nil {
 		return err
@@ -107,8 +110,8 @@ func (c *Comm) Free() error {
 	return c.free(perf.Free)
 }
 
-// Disconnect is Free that first waits for all messages under way: receives that this rank has begun complete, and are
-// to be waited for afterwards, as are sends. MPI-5.0 §11.10.4.
+// Disconnect is Free that first waits for all pending messages: receives and sends that this rank has started
+// complete, and must still be waited for afterwards. MPI-5.0 §11.10.4.
 func (c *Comm) Disconnect() error {
 	op := perf.Disconnect.String()
 	if err := c.checkFreeable(op); err != nil {
@@ -121,13 +124,13 @@ func (c *Comm) Disconnect() error {
 	return c.free(perf.Disconnect)
 }
 
-// checkFreeable refuses communicators that cannot be freed.
+// checkFreeable returns an error for a communicator that cannot be freed.
 func (c *Comm) checkFreeable(op string) error {
 	if err := c.checkUsable(op); err != nil {
 		return err
 	}
 	if c == c.proc.world || c == c.proc.self {
-		return c.newError(op, ErrComm, fmt.Errorf("World and Self stay"))
+		return c.newError(op, ErrComm, fmt.Errorf("World and Self cannot be freed"))
 	}
 	if c.copying.Load() != 0 {
 		return c.newError(op, ErrComm, fmt.Errorf("the communicator is being duplicated"))
@@ -135,6 +138,8 @@ func (c *Comm) checkFreeable(op string) error {
 	return nil
 }
 
+// free deletes the attributes, agrees with the other ranks that every callback succeeded, and releases the
+// communicator.
 func (c *Comm) free(call perf.Op) error {
 	op := call.String()
 	if !c.freeing.CompareAndSwap(false, true) {
@@ -163,12 +168,12 @@ func (c *Comm) release(op string) error {
 	return err
 }
 
-// newError makes an error of a call on this communicator.
+// newError returns the error of a call on this communicator.
 func (c *Comm) newError(op string, class Class, err error) error {
 	return c.proc.raise(&Error{class, op, int(c.rank), err})
 }
 
-// wrapError wraps an error from below; nil stays nil.
+// wrapError wraps an error of a lower layer; nil stays nil.
 func (c *Comm) wrapError(op string, err error) error {
 	if err == nil {
 		return nil
@@ -176,7 +181,7 @@ func (c *Comm) wrapError(op string, err error) error {
 	return c.newError(op, classify(err), err)
 }
 
-// joinError is an error, and what went wrong after it, if anything did.
+// joinError returns err, joined with a later error unless that is nil.
 func (c *Comm) joinError(op string, err, then error) error {
 	if then == nil {
 		return err
@@ -184,7 +189,7 @@ func (c *Comm) joinError(op string, err, then error) error {
 	return c.wrapError(op, errors.Join(err, then))
 }
 
-// checkUsable refuses a communicator that is nil or freed.
+// checkUsable returns an error if the communicator is nil, not yet created, or no longer valid.
 func (c *Comm) checkUsable(op string) error {
 	if c == nil {
 		return newError(op, ErrComm, fmt.Errorf("the communicator is nil"))
@@ -195,7 +200,7 @@ func (c *Comm) checkUsable(op string) error {
 	return nil
 }
 
-// fastSendRoute checks the arguments of a send and tells where it goes.
+// fastSendRoute returns the route of a send to rank dst. It reports false if the arguments need slowSendRoute.
 func (c *Comm) fastSendRoute(dst int, tag Tag) (proto.Route, bool) {
 	if c == nil || uint(dst) >= uint(len(c.peers)) || tag < 0 || c.freed.Load() {
 		return proto.Route{}, false
@@ -203,7 +208,7 @@ func (c *Comm) fastSendRoute(dst int, tag Tag) (proto.Route, bool) {
 	return proto.Route{Context: c.contextID, Peer: c.peers[dst], Match: proto.Match{Rank: c.rank, Tag: int32(tag)}}, true
 }
 
-// slowSendRoute is toward for what toward refuses: no process, or an error to be told.
+// slowSendRoute handles the arguments that fastSendRoute rejects: it returns the route to ProcNull, or an error.
 func (c *Comm) slowSendRoute(op string, dst int, tag Tag) (proto.Route, error) {
 	switch {
 	case c == nil || c.freed.Load():
@@ -216,7 +221,8 @@ func (c *Comm) slowSendRoute(op string, dst int, tag Tag) (proto.Route, error) {
 	return proto.Route{Peer: proto.ProcNull}, nil
 }
 
-// fastRecvRoute checks the arguments of a receive and tells what it takes.
+// fastRecvRoute returns the route of a receive without wildcards. It reports false if the arguments need
+// slowRecvRoute.
 func (c *Comm) fastRecvRoute(src int, tag Tag) (proto.Route, bool) {
 	if c == nil || uint(src) >= uint(len(c.peers)) || tag < 0 || c.freed.Load() {
 		return proto.Route{}, false
@@ -224,7 +230,8 @@ func (c *Comm) fastRecvRoute(src int, tag Tag) (proto.Route, bool) {
 	return proto.Route{Context: c.contextID, Peer: c.peers[src], Match: proto.Match{Rank: int32(src), Tag: int32(tag)}}, true
 }
 
-// slowRecvRoute is from for what from refuses: wildcards, no process, or an error to be told.
+// slowRecvRoute handles the arguments that fastRecvRoute rejects: it returns a route with wildcards or from ProcNull,
+// or an error.
 func (c *Comm) slowRecvRoute(op string, src int, tag Tag) (proto.Route, error) {
 	switch {
 	case c == nil || c.freed.Load():

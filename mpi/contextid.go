@@ -12,14 +12,14 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// A context number is one bit for messages or collectives, and above it the communicator's id. How often the id was
-// used before is above that: see proto.ContextBits.
+// A context number consists of, from the lowest bit: collectiveBit, which separates collectives from point-to-point
+// messages; the communicator's id; and the generation of the id, which counts its uses. See proto.ContextBits.
 const (
 	collectiveBit = 1
 	maxContextIDs = 1 << (proto.ContextBits - 1)
 )
 
-// Communicators that all processes give the same id without asking each other.
+// Ids of communicators that are the same in all processes without an agreement.
 const (
 	worldID       = iota
 	selfID        // no process sends to another by it
@@ -34,25 +34,26 @@ var (
 	errNegativeColor = errors.New("a color is not negative, or Undefined")
 )
 
-// agreement is how the ranks of a communicator agree while they make or free one.
+// agreement is the exchange by which the ranks of a communicator agree, for instance on a context id, while they
+// create or free a communicator.
 type agreement struct {
 	comm *Comm
 	call string
-	op   perf.Op // what its messages are shown as
-	// idup carries its messages if the caller does not wait, beside the collectives of the communicator. turn then
-	// counts such meetings, from 1 and alike at all ranks.
+	op   perf.Op // recorded for its messages
+	// idup carries the messages of an Idup, whose agreement runs beside the collectives of the communicator; nil for the
+	// others. idupSeq numbers the Idups from 1, and is the same at all ranks.
 	idup    *collState
 	idupSeq uint32
-	// creation carries its messages if the communicator is being made from groups. The others are nil then.
+	// creation carries the messages if the communicator is being created from groups; nil otherwise.
 	creation *groupCreation
 }
 
-// newAgreement is a meeting of the ranks of c within a call.
+// newAgreement returns an agreement among the ranks of c, as part of a call.
 func (c *Comm) newAgreement(call perf.Op) *agreement {
 	return &agreement{comm: c, call: call.String(), op: call.Within()}
 }
 
-// allreduce is for operations that give the same if a rank's value enters twice.
+// allreduce combines src of all ranks into dst. The operation must be idempotent: a rank's value may enter twice.
 func (m *agreement) allreduce(dst, src []byte, k datatype.Kind, o Predefined) error {
 	f, commutative, _ := o.kernel(k)
 	switch {
@@ -66,14 +67,15 @@ func (m *agreement) allreduce(dst, src []byte, k datatype.Kind, o Predefined) er
 	return m.comm.wrapError(m.call, coll.Allreduce(m.idup, dst, src, &op))
 }
 
-// andBits is the bits that all ranks set.
+// andBits returns the bits that all ranks set.
 func (m *agreement) andBits(bits uint8) (uint8, error) {
 	mine, all := [1]uint8{bits}, [1]uint8{}
 	err := m.allreduce(all[:], mine[:], datatype.Uint8, Band)
 	return all[0], err
 }
 
-// agreeSuccess returns when all ranks have come, with the error of this one, or errElsewhere if only another has one.
+// agreeSuccess blocks until all ranks have called it. It returns this rank's error, or errOtherRank if only another
+// rank has one.
 func (m *agreement) agreeSuccess(mine error) error {
 	fine := uint8(1)
 	if mine != nil {
@@ -89,7 +91,7 @@ func (m *agreement) agreeSuccess(mine error) error {
 	return err
 }
 
-// contextIDs are the ids of communicators that this process may use.
+// contextIDs are the context ids that this process may use for new communicators.
 type contextIDs struct {
 	mu          sync.Mutex
 	unused      [maxContextIDs / 64]uint64
@@ -106,7 +108,7 @@ func (s *contextIDs) init() {
 	s.waiting = map[uint64]int{}
 }
 
-// free makes the id of a context free again.
+// free makes the id of a context available again.
 func (s *contextIDs) free(ctx uint32) {
 	id := ctx & (1<<proto.ContextBits - 1) >> 1
 	if id < reservedIDs {
@@ -117,9 +119,9 @@ func (s *contextIDs) free(ctx uint32) {
 	s.mu.Unlock()
 }
 
-// offer offers the free ids to the meeting at a place, or none if another has them. Several goroutines may make
-// communicators at once, in different orders at different ranks: the lowest place goes first everywhere, so some
-// meeting always succeeds.
+// offer copies the unused ids to mask for the agreement with this priority. It reports false if another agreement
+// must go first. Several goroutines may create communicators at the same time, in different orders at different
+// ranks. The agreement with the lowest priority number goes first at every rank, so some agreement always succeeds.
 func (s *contextIDs) offer(place uint64, mask []uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,6 +138,7 @@ func (s *contextIDs) offer(place uint64, mask []uint64) bool {
 	return true
 }
 
+// addWaiter adds n to the number of agreements in progress with this priority.
 func (s *contextIDs) addWaiter(place uint64, n int) {
 	s.mu.Lock()
 	if s.waiting[place] += n; s.waiting[place] == 0 {
@@ -144,9 +147,10 @@ func (s *contextIDs) addWaiter(place uint64, n int) {
 	s.mu.Unlock()
 }
 
-// allocContextID agrees with all ranks on a context that none of them uses. Only ranks with keep will use it. All ranks
-// must be about to call it, as is known after a collective in which all waited for all: a rank that came early would
-// have others wait that make other communicators first.
+// allocContextID agrees with all ranks on a context that none of them uses. Only ranks with keep will use it. The
+// caller must know that all ranks are about to call it, which holds after a collective in which every rank waited for
+// every other. Otherwise a rank that calls it early would block other ranks that must create other communicators
+// first.
 func (m *agreement) allocContextID(keep bool) (uint32, error) {
 	s, place := &m.comm.proc.contextIDs, uint64(m.comm.contextID)<<32|uint64(m.idupSeq)
 	if m.creation != nil {
@@ -156,7 +160,7 @@ func (m *agreement) allocContextID(keep bool) (uint32, error) {
 	defer s.addWaiter(place, -1)
 	const words = maxContextIDs / 64
 	for {
-		// The last word says whether all ranks offered their ids.
+		// The last word is 1 if all ranks offered their ids.
 		var mine, all [words + 1]uint64
 		held := s.offer(place, mine[:words])
 		if held {
@@ -175,6 +179,7 @@ func (m *agreement) allocContextID(keep bool) (uint32, error) {
 	}
 }
 
+// withdrawOffer ends an offer, so that another agreement can use the ids.
 func (s *contextIDs) withdrawOffer() {
 	s.mu.Lock()
 	s.offered = false

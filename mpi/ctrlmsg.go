@@ -13,15 +13,16 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Processes that make a communicator from a group have none yet by which to talk. Their messages travel in a context that
-// all processes know, and begin with a digest of what they are about: groups and tag. Several may be under way at once
-// about different things, so whoever waits for one takes in what comes and puts it on the desk for its reader. Processes
-// never take one another's for their own: a digest stands for one thing.
+// Processes that create a communicator from a group have no communicator for their messages yet. These control messages use
+// a context that all processes know. Each begins with a creationID: a digest of the groups and the tag. Several creations
+// may be in progress at once. A goroutine that waits for a message of its own receives whatever arrives, and queues
+// messages of other creations for their readers. The id keeps creations apart.
 
-// creationID is of the groups and the tag.
+// creationID identifies the creation of a communicator: it is the hash of the groups and the tag.
 type creationID [sha256.Size]byte
 
-// newCreationID makes the digest. The lengths before the parts keep them apart.
+// newCreationID hashes the tag and the groups, each preceded by its length, so that different lists cannot give the
+// same bytes.
 func newCreationID(tag string, groups ...[]int32) creationID {
 	b := binary.AppendUvarint(nil, uint64(len(tag)))
 	b = append(b, tag...)
@@ -34,13 +35,14 @@ func newCreationID(tag string, groups ...[]int32) creationID {
 	return sha256.Sum256(b)
 }
 
-// groupCreateContext is that of these messages.
+// groupCreateContext is the context of these control messages.
 const groupCreateContext = groupCreateID << 1
 
-// maxCtrlBytes bounds a message with its digest: the largest is the ids of all communicators that a process may make.
+// maxCtrlBytes is the maximum length of a control message with its creationID. The longest payload is the set of all
+// context ids.
 const maxCtrlBytes = len(creationID{}) + maxContextIDs/8 + 64
 
-// ctrlQueue holds messages until their readers come. Any goroutine may use it.
+// ctrlQueue receives control messages and queues them until they are read. Any goroutine may use it.
 type ctrlQueue struct {
 	engine *proto.Engine
 
@@ -52,7 +54,7 @@ type ctrlQueue struct {
 	departures int                 // processes that had left when last one did; of who takes
 }
 
-// sender is where the messages of one process about one matter wait, in the order in which they were sent.
+// sender identifies a queue: the messages of one process for one creation, in the order in which they were sent.
 type sender struct {
 	creation creationID
 	process  int32
@@ -65,7 +67,7 @@ func (d *ctrlQueue) init(e *proto.Engine) {
 	d.active = map[creationID]bool{}
 }
 
-// begin waits until no other goroutine of this process is busy with the same matter.
+// begin blocks until no other goroutine of this process works on the same creation.
 func (d *ctrlQueue) begin(a creationID) {
 	d.mu.Lock()
 	for d.active[a] {
@@ -75,6 +77,7 @@ func (d *ctrlQueue) begin(a creationID) {
 	d.mu.Unlock()
 }
 
+// end lets the next goroutine work on this creation.
 func (d *ctrlQueue) end(a creationID) {
 	d.mu.Lock()
 	delete(d.active, a)
@@ -82,8 +85,8 @@ func (d *ctrlQueue) end(a creationID) {
 	d.mu.Unlock()
 }
 
-// recv waits for the next message in a slot. It fails once any of the processes concerned has left the job: another that
-// noticed that first may have given up. The operation op is shown meanwhile.
+// recv blocks until the next message from a sender has arrived and returns it. It fails when any of the processes in
+// all has left the job, because another process that noticed may have given up. op is recorded while it waits.
 func (d *ctrlQueue) recv(op perf.Op, s sender, all []int32) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,8 +111,8 @@ func (d *ctrlQueue) recv(op perf.Op, s sender, all []int32) ([]byte, error) {
 	}
 }
 
-// recvNext waits for a message, whatever it is about, or until a process leaves. The caller holds mu, which is free while it
-// waits; what has come changes hands with mu held, so that it is always here or there.
+// recvNext receives one control message of any creation, or returns when a process leaves. The caller must hold mu,
+// which is released during the wait. A received message is queued under mu, so it is never in neither place.
 func (d *ctrlQueue) recvNext(op perf.Op) error {
 	d.receiving = true
 	d.mu.Unlock()
@@ -130,20 +133,20 @@ func (d *ctrlQueue) recvNext(op perf.Op) error {
 		return err
 	}
 	if st.Bytes < len(creationID{}) {
-		return fmt.Errorf("process %d sent %d bytes that are no message about a communicator", st.Source, st.Bytes)
+		return fmt.Errorf("process %d sent an invalid control message of %d bytes", st.Source, st.Bytes)
 	}
 	s := sender{creationID(b), st.Source}
 	d.messages[s] = append(d.messages[s], b[len(creationID{}):st.Bytes])
 	return nil
 }
 
-// groupCreation is one matter: processes that make a communicator.
+// groupCreation is the creation of one communicator from groups.
 type groupCreation struct {
 	queue *ctrlQueue
 	id    creationID
 	peers []int32 // all of them, in an order that is the same everywhere
 	rank  int     // of this one among them
-	op    perf.Op // what its messages are shown as
+	op    perf.Op // recorded for its messages
 	self  int32   // and its number
 }
 
@@ -152,10 +155,10 @@ func (f *groupCreation) send(rank int, b []byte) (proto.Handle, error) {
 	return f.queue.engine.Isend(to, append(slices.Clone(f.id[:]), b...), proto.Standard)
 }
 
-var errCtrlLength = errors.New("a message about a communicator has the wrong length: do all processes run the same version?")
+var errCtrlLength = errors.New("a control message has the wrong length: check that all processes run the same version")
 
-// allreduce reduces src of all into dst of each. In every step what was combined so far goes twice as far round; so values
-// may enter twice, and the operation has to allow for that.
+// allreduce combines src of all processes into dst of each. In step k, each process sends what it has combined so far
+// to the process 2^k ranks above. A value may enter twice, so the operation must be idempotent.
 func (f *groupCreation) allreduce(dst, src []byte, kernel datatype.Func) error {
 	copy(dst, src)
 	n := len(f.peers)
@@ -179,8 +182,8 @@ func (f *groupCreation) allreduce(dst, src []byte, kernel datatype.Func) error {
 	return nil
 }
 
-// createFromGroup agrees on a context for a communicator that is being made, and opens it. From then on all
-// its processes count on each other.
+// createFromGroup agrees on a context for a communicator that is being created, and activates it. From then on all
+// its processes need each other: the loss of one is an error of the others.
 func (c *Comm) createFromGroup(call perf.Op, a creationID) error {
 	p, op := c.proc, call.String()
 	defer p.recordCall(call)()

@@ -158,7 +158,8 @@ func (m *agreement) newGraphComm(n *Neighbors, info *Info) (*Comm, error) {
 	return d, nil
 }
 
-// edgeInts is what one end of an edge is told of it, in ints: whether it is the source, the rank at the other end, and the weight.
+// edgeInts is the number of ints that describe one edge to the rank at one end: whether this end is the source, the
+// rank at the other end, and the weight.
 const edgeInts = 3
 
 // exchangeEdges gives every edge to the ranks at its ends, and returns those at this one.

@@ -6,24 +6,25 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Dup makes a communicator of the same processes in the same order, with messages of its own, and with the attributes
-// that their copy callbacks make. If a callback fails at any rank, then Dup fails at all, with that error where it was.
-// It is collective. MPI-5.0 §7.4.2.
+// Dup creates a communicator of the same processes in the same order, with its own message context. Its attributes
+// are those that the copy callbacks return. If a callback fails at any rank, Dup fails at all ranks, and the rank
+// whose callback failed gets that error. It is collective. MPI-5.0 §7.4.2.
 func (c *Comm) Dup() (*Comm, error) { return c.dup(perf.Dup, nil) }
 
-// DupWithInfo is Dup with hints for the new communicator, as SetInfo takes them; those of c are not handed on.
+// DupWithInfo is Dup with hints for the new communicator, as in SetInfo. The hints of c are not copied.
 // MPI-5.0 §7.4.2.
 func (c *Comm) DupWithInfo(info *Info) (*Comm, error) {
 	h := newHints().withInfo(info, c.rails())
 	return c.dup(perf.DupWithInfo, &h)
 }
 
-// Idup begins Dup. The communicator can be used once the request has completed; the copy callbacks have run when Idup
-// returns. The communicator and the request are nothing if a callback fails here; if one fails elsewhere, the request
-// completes with an error. Other collectives of c, also more of Idup, may follow at once. MPI-5.0 §7.4.2.
+// Idup starts a Dup. The communicator can be used when the request has completed. The copy callbacks have run when
+// Idup returns. If a callback fails at this rank, both results are zero; if one fails at another rank, the request
+// completes with an error. Other collectives of c, including another Idup, may follow immediately. MPI-5.0 §7.4.2.
 func (c *Comm) Idup() (*Comm, Request, error) { return c.idup(perf.Idup, nil) }
 
-// IdupWithInfo begins DupWithInfo, as Idup begins Dup. The info may be changed when it has returned. MPI-5.0 §7.4.2.
+// IdupWithInfo starts a DupWithInfo, as Idup starts a Dup. The info may be changed when it has returned.
+// MPI-5.0 §7.4.2.
 func (c *Comm) IdupWithInfo(info *Info) (*Comm, Request, error) {
 	h := newHints().withInfo(info, c.rails())
 	return c.idup(perf.IdupWithInfo, &h)
@@ -55,21 +56,22 @@ func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
 	r := Request{c.engine.StartGrequest()}
 	c.idups.Go(func() { c.engine.CompleteGrequest(r.h, m.activateDup(d, h, failed)) })
 	if failed != nil {
-		// The others are told nevertheless.
+		// The goroutine still reports the failure to the other ranks.
 		return nil, Request{}, c.joinError(op, failed, c.engine.Free(r.h))
 	}
 	return d, r, nil
 }
 
-// newIdupState is the way of a meeting aside: the collectives' messages, by a tag of its own.
+// newIdupState returns the state for the messages of one Idup: it uses the context of the collectives with a tag of
+// its own, so it can run beside them.
 func (c *Comm) newIdupState(turn uint32, as perf.Op) *collState {
 	g := &collState{tag: int32(turn&math.MaxInt32 | 1<<30), op: as}
 	g.init(c, c.coll.peers, c.coll.rank)
 	return g
 }
 
-// newDuplicate makes a duplicate that cannot be used yet, and runs the copy callbacks for it. It has no attributes if one
-// fails.
+// newDuplicate creates a duplicate that cannot be used yet, and runs the copy callbacks for it. If one fails, the
+// duplicate has no attributes.
 func (c *Comm) newDuplicate(op string) (*Comm, error) {
 	d := c.newChild(c.peers, int(c.rank))
 	d.localGroup, d.coll.peers, d.coll.rank = c.localGroup, c.coll.peers, c.coll.rank
@@ -79,7 +81,7 @@ func (c *Comm) newDuplicate(op string) (*Comm, error) {
 	return d, c.wrapError(op, c.attrs.Copy(&d.attrs))
 }
 
-// activateDup makes a duplicate usable, with hints unless h is nil, if nothing failed at any rank.
+// activateDup makes a duplicate usable, with hints unless h is nil, if no rank has failed.
 func (m *agreement) activateDup(d *Comm, h *hints, failed error) error {
 	err := m.agreeSuccess(failed)
 	if err == nil && h != nil {
@@ -92,6 +94,6 @@ func (m *agreement) activateDup(d *Comm, h *hints, failed error) error {
 			return nil
 		}
 	}
-	// Nobody has seen it: its attributes go as those of the original.
+	// The user has not seen the duplicate, so the callbacks get the original communicator.
 	return m.comm.joinError(m.call, err, d.attrs.Drop(m.comm))
 }

@@ -6,16 +6,17 @@ import (
 	"sync"
 )
 
-// ErrLastCode is the greatest number that the standard uses for error classes and codes. MPI-5.0 §9.4.
+// ErrLastCode is the greatest number that the standard reserves for error classes and codes. MPI-5.0 §9.4.
 const ErrLastCode Class = 16383
 
-// MaxErrorString is the longest text of an error, in bytes; that of C has a NUL more. MPI-5.0 §9.3.
+// MaxErrorString is the maximum length of an error text in bytes. C's constant also counts the final NUL. MPI-5.0
+// §9.3.
 const MaxErrorString = 511
 
-// errorCodes are the error classes and codes that the user has added.
+// errorCodes holds the error classes and codes that the user has added.
 type errorCodes struct {
 	mu    sync.Mutex
-	added []errorCode // from ErrLastCode+1 on
+	added []errorCode // numbered from ErrLastCode+1
 }
 
 type errorCode struct {
@@ -40,7 +41,7 @@ func (c *errorCodes) add(class Class) Class {
 	return n
 }
 
-// find returns an added code, nil if there is none. The caller holds the lock.
+// find returns an added code, or nil if n is not one. The caller must hold mu.
 func (c *errorCodes) find(n Class) *errorCode {
 	if n <= ErrLastCode || int(n-ErrLastCode) > len(c.added) {
 		return nil
@@ -48,13 +49,13 @@ func (c *errorCodes) find(n Class) *errorCode {
 	return &c.added[n-ErrLastCode-1]
 }
 
-var errUnknownCode = errors.New("no such error class or code")
+var errUnknownCode = errors.New("unknown error class or code")
 
-// AddErrorClass makes a new error class of this process, which is a code of its own as well. It is local. Any goroutine
-// may call it, as all that follows here. MPI-5.0 §9.5.
+// AddErrorClass creates an error class of this process; its number is also an error code. It is local. Any goroutine
+// may call it, and the other functions for error codes. MPI-5.0 §9.5.
 func (p *Process) AddErrorClass() Class { return p.codes.add(0) }
 
-// AddErrorCode makes a new error code in a class. MPI-5.0 §9.5.
+// AddErrorCode creates an error code in a class. MPI-5.0 §9.5.
 func (p *Process) AddErrorCode(class Class) (Class, error) {
 	if of, err := p.ErrorClass(class); err != nil || of != class {
 		return 0, p.newError("AddErrorCode", ErrArg, errors.Join(err, fmt.Errorf("%d is not a class", class)))
@@ -62,11 +63,11 @@ func (p *Process) AddErrorCode(class Class) (Class, error) {
 	return p.codes.add(class), nil
 }
 
-// AddErrorString gives an added class or code a text of at most MaxErrorString bytes. MPI-5.0 §9.5.
+// AddErrorString sets the text of an added class or code, at most MaxErrorString bytes. MPI-5.0 §9.5.
 func (p *Process) AddErrorString(n Class, text string) error {
 	const op = "AddErrorString"
 	if len(text) > MaxErrorString {
-		return p.newError(op, ErrArg, fmt.Errorf("a text of %d bytes, %d are possible", len(text), MaxErrorString))
+		return p.newError(op, ErrArg, fmt.Errorf("the text has %d bytes; the maximum is %d", len(text), MaxErrorString))
 	}
 	p.codes.mu.Lock()
 	c := p.codes.find(n)
@@ -75,12 +76,12 @@ func (p *Process) AddErrorString(n Class, text string) error {
 	}
 	p.codes.mu.Unlock()
 	if c == nil {
-		return p.newError(op, ErrArg, fmt.Errorf("%d: %w that was added", n, errUnknownCode))
+		return p.newError(op, ErrArg, fmt.Errorf("%w: %d was not added by AddErrorClass or AddErrorCode", errUnknownCode, n))
 	}
 	return nil
 }
 
-// ErrorClass is the class of an error code; a class is its own. MPI-5.0 §9.4.
+// ErrorClass returns the class of an error code; for a class, the class itself. MPI-5.0 §9.4.
 func (p *Process) ErrorClass(n Class) (Class, error) {
 	if _, ok := classText[n]; ok {
 		return n, nil
@@ -98,7 +99,7 @@ func (p *Process) ErrorClass(n Class) (Class, error) {
 	return class, nil
 }
 
-// ErrorString is the text of an error class or code; empty if it was added and has none. MPI-5.0 §9.4.
+// ErrorString returns the text of an error class or code. It is empty for an added one without a text. MPI-5.0 §9.4.
 func (p *Process) ErrorString(n Class) (string, error) {
 	if text, ok := classText[n]; ok {
 		return text, nil

@@ -8,30 +8,31 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// Class is an error class. It is an error itself, so errors.Is(err, mpi.ErrTruncate) asks for it. MPI-5.0 §9.4.
+// Class is an error class. It implements error, so errors.Is(err, mpi.ErrTruncate) reports whether err has that
+// class. MPI-5.0 §9.4.
 type Class int32
 
-// The error classes in use, with the numbers of the MPI-5.0 ABI (§20.3); ErrProcFailed has none there yet.
+// The error classes in use, with the numbers of the MPI-5.0 ABI (§20.3). ErrProcFailed has no number there yet.
 const (
-	ErrBuffer     Class = 1   // buffers overlap, are too small, or none is attached
+	ErrBuffer     Class = 1   // buffers overlap or are too small, or no buffer is attached
 	ErrCount      Class = 2   // a count is negative, or does not fit the buffer
-	ErrTag        Class = 4   // a tag is negative, or AnyTag where that was asserted not to be used
+	ErrTag        Class = 4   // a tag is out of range, or AnyTag is used although a hint excludes it
 	ErrComm       Class = 5   // the communicator is nil or freed
-	ErrRank       Class = 6   // a rank is not in the communicator, or AnySource where that was asserted not to be used
-	ErrRequest    Class = 7   // the request has been completed or freed before, or is in the wrong state
+	ErrRank       Class = 6   // a rank is out of range, or AnySource is used although a hint excludes it
+	ErrRequest    Class = 7   // the request has already been completed or freed, or is in the wrong state
 	ErrRoot       Class = 8   // a root is not in the communicator
-	ErrGroup      Class = 9   // the group is nil, is of another session, or lacks this process
+	ErrGroup      Class = 9   // the group is nil, belongs to another session, or lacks this process
 	ErrOp         Class = 10  // the operation is not defined on the element type
 	ErrTopology   Class = 11  // the communicator has no graph
 	ErrArg        Class = 13  // some other argument is wrong
-	ErrTruncate   Class = 15  // the message was longer than the buffer, which holds its first part
-	ErrOther      Class = 16  // something outside: the wrapped error tells
+	ErrTruncate   Class = 15  // the message was longer than the buffer, which holds the beginning of it
+	ErrOther      Class = 16  // an error without a class of its own; see the wrapped error
 	ErrInStatus   Class = 19  // some requests of several failed: the wrapped error is the first
 	ErrInfoKey    Class = 31  // an info key is empty or too long
-	ErrInfoNoKey  Class = 32  // an info key is not there
+	ErrInfoNoKey  Class = 32  // an info key does not exist
 	ErrInfoValue  Class = 33  // an info value is too long
 	ErrInfo       Class = 34  // the info is nil
-	ErrKeyval     Class = 36  // the key is none, has been freed, or is of another process
+	ErrKeyval     Class = 36  // the key is the zero Keyval, has been freed, or belongs to another process
 	ErrNoMem      Class = 39  // memory is exhausted, or cannot be pinned for a device
 	ErrSession    Class = 60  // the session is nil or closed
 	ErrProcFailed Class = 101 // a process was lost
@@ -55,19 +56,19 @@ func (c Class) Error() string {
 	return fmt.Sprintf("error class %d", int32(c))
 }
 
-// Error is what calls of this package return. It answers errors.Is for Class and for the error it wraps.
+// Error is the error type of this package. errors.Is matches its Class and the error it wraps. MPI-5.0 §9.4.
 type Error struct {
 	// Class is the error class.
 	Class Class
 	// Op is the call, such as "Recv".
 	Op string
-	// Rank is that of the calling process in the communicator concerned, -1 where there is none.
+	// Rank is the rank of the calling process in the communicator; -1 if the call has no communicator.
 	Rank int
-	// Err tells more; it may be nil.
+	// Err is the cause. It may be nil.
 	Err error
 }
 
-// Error says what failed, where and why.
+// Error returns the call, the rank, the class and the cause.
 func (e *Error) Error() string {
 	s := "mpi: " + e.Op
 	if e.Rank >= 0 {
@@ -80,7 +81,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap gives the class and the wrapped error.
+// Unwrap returns the class and the wrapped error.
 func (e *Error) Unwrap() []error {
 	if e.Err == nil {
 		return []error{e.Class}
@@ -88,7 +89,7 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Class, e.Err}
 }
 
-// classify finds the class of an error from below.
+// classify returns the class of an error of a lower layer.
 func classify(err error) Class {
 	var told *Error
 	switch {
@@ -114,10 +115,10 @@ func classify(err error) Class {
 	return ErrOther
 }
 
-// newError makes an error of a call that no process can be told of.
+// newError returns the error of a call that belongs to no process, so Config.Fatal does not apply to it.
 func newError(op string, class Class, err error) error { return &Error{class, op, -1, err} }
 
-// raise returns an error of a call of this process, or ends the job with it if that is asked for.
+// raise returns the error of a call of this process. With Config.Fatal it aborts the job instead.
 func (p *Process) raise(e *Error) error {
 	if p.fatal {
 		_ = p.boot.Abort(1, e.Error())

@@ -95,8 +95,8 @@ func chooseRail(i *Info, rails []string, before int) int {
 	return before
 }
 
-// supportedMemoryKinds tells whether all kinds of memory in a list are ones that buffers can be of: Go's own memory and everything else
-// that the system gives, and that of Alloc. MPI-5.0 §12.4.3.
+// supportedMemoryKinds reports whether buffers may be of all memory kinds in a list: Go's own memory, other memory of
+// the system, and memory from Alloc. MPI-5.0 §12.4.3.
 func supportedMemoryKinds(list string) bool {
 	for kind := range strings.SplitSeq(list, ",") {
 		if !slices.Contains([]string{"system", "mpi", "mpi:alloc_mem"}, kind) {

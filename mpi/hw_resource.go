@@ -108,7 +108,9 @@ func deviceResources(top *hw.Topology, allowed []int, node string) []hwResource 
 		if among(ports, c) {
 			port := fmt.Sprintf("%srdma/%s/%d", node, url.PathEscape(c.Name), c.Port)
 			rail := fmt.Sprint(ibrunPrefix, "rail/", k)
-			all = append(all, hwResource{key: port, restricted: among(near, c)}, hwResource{key: rail, restricted: among(near, c), acrossNodes: true})
+			isNear := among(near, c)
+			all = append(all, hwResource{key: port, restricted: isNear},
+				hwResource{key: rail, restricted: isNear, acrossNodes: true})
 		}
 	}
 	gpus := top.GPUCandidates()

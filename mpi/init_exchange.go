@@ -18,7 +18,7 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 )
 
-// What every process says of itself as it joins, in numbers: these and its host's name.
+// Words of the information that every process sends at initialisation.
 const (
 	infoClock  = iota // which source it has
 	infoKernel        // which kernel
@@ -28,19 +28,19 @@ const (
 	infoWords    = infoHashes + maxHostName/8
 )
 
-// maxHostName is the longest host name that is told, a multiple of 8: the longest that Linux has.
+// maxHostName is the maximum length of a host name in bytes, a multiple of 8. It is the limit of Linux.
 const maxHostName = 64
 
-// environment is what a process has found out as it joined.
+// environment is what a process has learned about its machine and about the other processes at initialisation.
 type environment struct {
-	bootID   string // name of the kernel; "" where there is none
-	host     string // of this process
-	nodeHost string // host name that all processes of the kernel use
-	ioRank   int    // what IO says
+	bootID   string // id of the running kernel; "" if the system has none
+	host     string // host name of this process
+	nodeHost string // host name that ProcessorName uses for all processes of this kernel
+	ioRank   int    // value of the attribute IO
 }
 
-// exchangeAtInit lets the processes find out what they have in common, over a communicator that ends with it, and is not worth
-// sharing memory for. ctx bounds the wait.
+// exchangeAtInit lets the processes compare their environments. It uses a temporary communicator, for which sharing
+// memory would not pay. ctx bounds the wait.
 func (p *Process) exchangeAtInit(ctx context.Context, op string) error {
 	stop := context.AfterFunc(ctx, func() { p.engine.Abort(context.Cause(ctx)) })
 	defer stop()
@@ -49,12 +49,13 @@ func (p *Process) exchangeAtInit(ctx context.Context, op string) error {
 		all[i] = int32(i)
 	}
 	c := p.newComm(all, p.boot.Rank)
-	c.freeing.Store(true) // a process that has all it needs may leave
+	c.freeing.Store(true) // a process that has finished the exchange may leave the job
 	c.activate(initID << 1)
 	return errors.Join(p.compareProcesses(c), c.release(op))
 }
 
-// compareProcesses finds out whether all processes say the same of themselves. If not, they say more.
+// compareProcesses checks whether all processes have the same clock, kernel and host name. If not, they exchange the
+// details.
 func (p *Process) compareProcesses(c *Comm) (err error) {
 	v := &p.env
 	if err := p.clockSync.init(p.boot.Clock, p.engine); err != nil {
@@ -86,33 +87,34 @@ func (p *Process) compareProcesses(c *Comm) (err error) {
 	return p.startClocks(c, clocks)
 }
 
-// reduceProcessInfo finds out who offers I/O, and whether all processes say the same of themselves.
+// reduceProcessInfo determines the value of IO, and whether all processes have sent the same info. able reports
+// whether this process offers I/O.
 func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool) (alike bool, err error) {
 	self, n := p.boot.Rank, p.boot.Size
 	first, every := n, uint8(0)
 	if able {
 		first, every = self, 1
 	}
-	said := []uint64{uint64(first), uint64(every)}
+	words := []uint64{uint64(first), uint64(every)}
 	for _, x := range mine {
-		said = append(said, x, ^x) // the least of both is the least and the most
+		words = append(words, x, ^x) // the minima of x and ^x give the minimum and the maximum of x
 	}
 	if n > 1 {
 		least, commutative, _ := Min.kernel(datatype.Uint64)
 		op := coll.Operation{Kernel: least, ElemSize: 8, Commutative: commutative}
-		if err := coll.Allreduce(&c.coll, bytesOf(said), slices.Clone(bytesOf(said)), &op); err != nil {
+		if err := coll.Allreduce(&c.coll, bytesOf(words), slices.Clone(bytesOf(words)), &op); err != nil {
 			return false, err
 		}
 	}
-	p.env.ioRank = ioAttribute(self, n, int(said[0]), able, said[1] == 1)
+	p.env.ioRank = ioAttribute(self, n, int(words[0]), able, words[1] == 1)
 	alike = true
 	for i := range mine {
-		alike = alike && said[2+2*i] == ^said[3+2*i]
+		alike = alike && words[2+2*i] == ^words[3+2*i]
 	}
 	return alike, nil
 }
 
-// gatherProcessInfo tells everybody what every process says of itself.
+// gatherProcessInfo returns the info of every process.
 func (p *Process) gatherProcessInfo(c *Comm, mine [infoHashes]uint64) ([][infoWords]uint64, error) {
 	var me [infoWords]uint64
 	copy(me[:], mine[:])
@@ -132,7 +134,7 @@ func (p *Process) gatherProcessInfo(c *Comm, mine [infoHashes]uint64) ([][infoWo
 	return all, nil
 }
 
-// hostNameOf is the host name that a process has told.
+// hostNameOf returns the host name in a process's info.
 func hostNameOf(x [infoWords]uint64) string {
 	var name [maxHostName]byte
 	for i := range maxHostName / 8 {
@@ -141,15 +143,17 @@ func hostNameOf(x [infoWords]uint64) string {
 	return string(bytes.TrimRight(name[:], "\x00"))
 }
 
-// What a leader has found out: the words of a bend, and these. Cycles are counted from when rank 0 says.
+// Words of the clock information that every process sends: first the words of a leader's correction, then these. The epoch
+// of rank 0 is used.
 const (
-	clockResidual  = 4 // word of the bend
+	clockResidual  = 4 // word of the correction
 	clockRoundTrip = 5
 	clockEpoch     = 6
 	clockWords     = 7
 )
 
-// startClocks starts the clocks. clocks says which source each process has.
+// startClocks assigns the roles in clock synchronization and starts the clocks. clocks has the source id of each
+// process.
 func (p *Process) startClocks(c *Comm, clocks []uint64) error {
 	k, self := &p.clockSync, p.boot.Rank
 	k.leader = slices.Index(clocks, clocks[self])
@@ -159,7 +163,7 @@ func (p *Process) startClocks(c *Comm, clocks []uint64) error {
 		return nil
 	case self == 0:
 		k.role = roleReference
-	case k.leader == 0: // and stay a bystander
+	case k.leader == 0: // it has rank 0's source: roleNone
 	case k.leader != self:
 		k.role = roleFollower
 	default:
@@ -179,7 +183,7 @@ func (p *Process) startClocks(c *Comm, clocks []uint64) error {
 		copy(mine[:], b[:])
 		mine[clockRoundTrip] = uint64(k.fit.RoundTrip())
 	}
-	mine[clockEpoch] = uint64(k.clock.Now()) // that of rank 0 counts
+	mine[clockEpoch] = uint64(k.clock.Now()) // rank 0's is used
 	all := make([]uint64, len(clocks)*clockWords)
 	if err := coll.Allgather(&c.coll, bytesOf(all), bytesOf(mine[:])); err != nil {
 		return err
@@ -187,23 +191,23 @@ func (p *Process) startClocks(c *Comm, clocks []uint64) error {
 	if k.role == roleLeader || k.role == roleFollower {
 		b, ok := clocksync.DecodeCorrection([5]uint64(all[k.leader*clockWords:]))
 		if !ok {
-			return fmt.Errorf("%w: rank %d has no time", fabric.ErrCorrupt, k.leader)
+			return fmt.Errorf("%w: rank %d sent an invalid clock correction", fabric.ErrCorrupt, k.leader)
 		}
 		k.clock.Start(b)
 		k.fit.Clock = &k.clock
 	}
 	k.epoch = int64(all[clockEpoch])
 	k.global = clocksAgree(all)
-	// Nobody goes on, and corrects the clocks of others, before all have started theirs.
+	// No leader may correct the clocks of others before all processes have started theirs.
 	return coll.Barrier(&c.coll)
 }
 
-// clocksAgree tells whether no two clocks are apart by more than half of the fastest round trip, as far as is known.
+// clocksAgree reports whether no two clocks are known to differ by more than half of the fastest round trip.
 func clocksAgree(all []uint64) bool {
 	var wrong []uint64
 	fastest := uint64(math.MaxUint64)
 	for x := range slices.Chunk(all, clockWords) {
-		if x[clockRoundTrip] != 0 { // it leads
+		if x[clockRoundTrip] != 0 { // sent by a leader
 			wrong = append(wrong, x[clockResidual])
 			fastest = min(fastest, x[clockRoundTrip])
 		}

@@ -17,18 +17,18 @@ import (
 	"github.com/ibrun/ibrun/perf/profile"
 )
 
-// Config changes how a process initialises. A nil Config and the zero value mean the defaults.
+// Config changes how a process initialises. A nil Config and the zero value select the defaults. Not in MPI-5.0.
 type Config struct {
 	// Place says where the process stands; nil asks the environment. Only package mpitest can make one.
 	Place *bootstrap.Process
-	// Fatal ends the whole job on the first error of any call, as C programs of MPI expect by default.
+	// Fatal aborts the whole job on the first error of any call, like MPI_ERRORS_ARE_FATAL, the default of C programs.
 	Fatal bool
-	// UnexpectedBytes bounds the memory for messages that came before their receives; 0 means 64 MiB. Beyond it senders
-	// wait.
+	// UnexpectedBytes limits the memory for unexpected messages, which arrived before their receives; 0 means 64 MiB. When
+	// it is used up, senders wait.
 	UnexpectedBytes int
-	// PinnedBytes bounds the memory that stays registered with RDMA devices while no message needs it; 0 means 1 GiB.
+	// PinnedBytes limits the memory that stays registered with RDMA devices while no message uses it; 0 means 1 GiB.
 	PinnedBytes int
-	// Thresholds decide how messages travel.
+	// Thresholds select the protocol by message length.
 	Thresholds Thresholds
 }
 
@@ -53,7 +53,7 @@ type Thresholds struct {
 	RDMAPiece int
 }
 
-// Process is one process of a job. Its methods may be called by any goroutine.
+// Process is one process of a job. Any goroutine may call its methods. MPI-5.0 §11.2.
 type Process struct {
 	engine     *proto.Engine
 	boot       *bootstrap.Process
@@ -81,9 +81,10 @@ type Process struct {
 	psetList  *psetList // nil until it is needed
 }
 
-// Init joins the job that a launcher started, or makes a world of one without a launcher, and opens the World Model. It
-// returns when the process can communicate; ctx bounds the wait for the others. Under a launcher that cannot be spoken to
-// it fails and tells what to type. MPI-5.0 §11.2.1.
+// Init joins the job that a launcher started, and opens the World Model. Without a launcher it creates a world of one
+// process. It returns when the process can communicate; ctx bounds the wait for the other processes. If the launcher
+// does not speak a supported PMI protocol, Init fails, and the error contains the command to use instead.
+// MPI-5.0 §11.2.1.
 func Init(ctx context.Context, c *Config) (*Process, error) {
 	p, err := newProcess(ctx, "Init", c)
 	if err != nil {
@@ -95,9 +96,9 @@ func Init(ctx context.Context, c *Config) (*Process, error) {
 	return p, p.Leave()
 }
 
-// Join is Init without the World Model: the process has no World and no Self, but can open sessions, and the World Model
-// when it likes. It returns when all processes of the job have joined, by Join or Init. Leave ends it. In C the library joins
-// unseen; here nothing is hidden in global variables. Not in MPI-5.0.
+// Join is Init without the World Model: the process has no World and no Self, but can open sessions, and later the
+// World Model. It returns when all processes of the job have called Join or Init. Leave is its counterpart. In C the
+// library joins the job implicitly; here no state is global. Not in MPI-5.0.
 func Join(ctx context.Context, c *Config) (*Process, error) { return newProcess(ctx, "Join", c) }
 
 func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
@@ -142,14 +143,15 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	return p, nil
 }
 
-// InitWorld opens the World Model in a process that has joined without it: World and Self are there when it returns. It
-// waits for nobody, and can be done once. Sessions may be open before, at the same time and afterwards. MPI-5.0 §11.2.1.
+// InitWorld opens the World Model in a process that has joined the job without it. World and Self are set when it
+// returns. It does not wait for other processes, and can be called once. Sessions may be open before, during and
+// after the World Model. MPI-5.0 §11.2.1.
 func (p *Process) InitWorld() error {
 	const op = "InitWorld"
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.world != nil {
-		return p.raise(&Error{ErrOther, op, p.boot.Rank, errors.New("the World Model has been initialised before")})
+		return p.raise(&Error{ErrOther, op, p.boot.Rank, errors.New("the World Model has already been initialised")})
 	}
 	if err := p.addUser(op); err != nil {
 		return err
@@ -165,9 +167,9 @@ func (p *Process) InitWorld() error {
 	return nil
 }
 
-var errNotJoined = errors.New("the process has left the job: Join keeps it there while nothing else does")
+var errNotJoined = errors.New("the process has left the job: call Leave only after the last use")
 
-// addUser counts one more that needs the engine. The caller holds mu.
+// addUser counts one more user of the engine: Join, the World Model or a session. The caller must hold mu.
 func (p *Process) addUser(op string) error {
 	if p.users == 0 {
 		return p.raise(&Error{ErrOther, op, p.boot.Rank, errNotJoined})
@@ -176,8 +178,9 @@ func (p *Process) addUser(op string) error {
 	return nil
 }
 
-// Leave takes back Join: the process leaves the job, for good, as soon as it has neither an open session nor the World
-// Model. It waits for no other process. Called again, and after Init, it does nothing. Not in MPI-5.0.
+// Leave is the counterpart of Join. The process leaves the job for good as soon as it has neither an open session nor
+// the World Model. Leave does not wait for other processes. It does nothing when called again or after Init.
+// Not in MPI-5.0.
 func (p *Process) Leave() error {
 	p.mu.Lock()
 	joined := p.hasJoined
@@ -189,8 +192,8 @@ func (p *Process) Leave() error {
 	return p.wrapError("Leave", p.removeUser(nil))
 }
 
-// removeUser is called when Join, the World Model or a session does not need the engine any more, with what went wrong as it
-// ended. It returns that and what follows.
+// removeUser is called when Join, the World Model or a session no longer needs the engine. err is the error with
+// which it ended. The last user closes the engine. removeUser returns err joined with errors of that.
 func (p *Process) removeUser(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -211,7 +214,7 @@ func (p *Process) removeUser(err error) error {
 	return err
 }
 
-// needsPeer tells whether a process is in a communicator that this process needs; it has closed.
+// needsPeer reports whether process n, which has closed, belongs to a communicator that this process still uses.
 func (p *Process) needsPeer(n int32) (missed bool) {
 	p.comms.Range(func(c, _ any) bool {
 		c2 := c.(*Comm)
@@ -221,19 +224,20 @@ func (p *Process) needsPeer(n int32) (missed bool) {
 	return missed
 }
 
-// World is the communicator of all processes of the job; nil if the World Model has not been opened. MPI-5.0 §7.2.4.
+// World returns the communicator of all processes of the job; nil if the World Model has not been opened.
+// MPI-5.0 §7.2.4.
 func (p *Process) World() *Comm { return p.world }
 
-// Self is the communicator of this process alone; nil if the World Model has not been opened. MPI-5.0 §7.2.4.
+// Self returns the communicator of this process alone; nil if the World Model has not been opened. MPI-5.0 §7.2.4.
 func (p *Process) Self() *Comm { return p.self }
 
-// Finalize ends the World Model. It is collective over World: it returns when every process has called it and
-// everything sent has left. No call of the World Model may be under way, and none may follow but Finalize itself, which
-// then does nothing. Sessions go on.
+// Finalize ends the World Model. It is collective over World: it returns when every process has called it and every
+// sent message has left. No other call of the World Model may be in progress or follow. A second Finalize does
+// nothing. Sessions remain open.
 //
-// First of all, while everything still works, attributes are deleted: those of Self in reverse order of setting, then
-// those of other communicators, the youngest first. Finalize goes on if callbacks fail, and joins their errors to its
-// own. MPI-5.0 §11.2.2.
+// Attributes are deleted first, while communication still works: those of Self in reverse order of setting, then
+// those of the other communicators, the newest communicator first. If callbacks fail, Finalize continues and joins
+// their errors to its own. MPI-5.0 §11.2.2.
 func (p *Process) Finalize() error {
 	const op = "Finalize"
 	p.mu.Lock()
@@ -248,7 +252,7 @@ func (p *Process) Finalize() error {
 	ours := p.openComms(nil)
 	failed := p.deleteAttributes(ours)
 	for _, c := range ours {
-		c.freeing.Store(true) // others may leave
+		c.freeing.Store(true) // peers may leave the job from now on
 	}
 	err := p.world.barrier(perf.Finalize)
 	for _, c := range ours {
@@ -257,7 +261,8 @@ func (p *Process) Finalize() error {
 	return p.wrapError(op, errors.Join(failed, p.removeUser(err)))
 }
 
-// openComms lists the communicators that belong to a session, or to the World Model, in the order in which they were made.
+// openComms returns the communicators of a session, or of the World Model if s is nil, in the order of their
+// creation.
 func (p *Process) openComms(s *Session) []*Comm {
 	var comms []*Comm
 	p.comms.Range(func(c, _ any) bool {
@@ -270,7 +275,7 @@ func (p *Process) openComms(s *Session) []*Comm {
 	return comms
 }
 
-// wrapError wraps an error from below; nil stays nil.
+// wrapError wraps an error of a lower layer; nil stays nil.
 func (p *Process) wrapError(op string, err error) error {
 	if err == nil {
 		return nil
@@ -278,9 +283,9 @@ func (p *Process) wrapError(op string, err error) error {
 	return p.raise(&Error{classify(err), op, p.boot.Rank, err})
 }
 
-// Abort ends all processes of the job with an exit code from 1 to 255; of another the system keeps the last 8 bits, and 0 becomes
-// 1. It does not return under a launcher, nor in a world of one; in a test with mpitest it ends that world and returns an error.
-// MPI-5.0 §9.4.
+// Abort ends all processes of the job with an exit code from 1 to 255. The system keeps the last 8 bits of other
+// codes, and 0 becomes 1. Abort does not return under a launcher or in a world of one process. In a test with mpitest
+// it ends that world and returns an error. MPI-5.0 §9.4.
 func (p *Process) Abort(code int) error {
 	p.stopProfile()
 	why := fmt.Sprintf("rank %d called Abort(%d)", p.boot.Rank, code)
@@ -289,16 +294,16 @@ func (p *Process) Abort(code int) error {
 	return newError("Abort", ErrProcFailed, err)
 }
 
-// BufferAttach lends buf to buffered sends, until BufferDetach. Each message takes its bytes and at most
-// BsendOverhead of it. MPI-5.0 §3.6.
+// BufferAttach provides buf as memory for buffered sends until BufferDetach. Each message uses its length and at most
+// BsendOverhead bytes more. MPI-5.0 §3.6.
 func (p *Process) BufferAttach(buf []byte) error {
 	if err := p.engine.Attach(buf); err != nil {
-		return p.raise(&Error{ErrBuffer, "BufferAttach", p.boot.Rank, errors.New("a buffer is attached already")})
+		return p.raise(&Error{ErrBuffer, "BufferAttach", p.boot.Rank, errors.New("a buffer is already attached")})
 	}
 	return nil
 }
 
-// BufferDetach waits until all buffered messages have left, and returns the buffer. MPI-5.0 §3.6.
+// BufferDetach blocks until all buffered messages have left, and returns the buffer. MPI-5.0 §3.6.
 func (p *Process) BufferDetach() ([]byte, error) {
 	buf, err := p.engine.Detach()
 	if errors.Is(err, proto.ErrState) {

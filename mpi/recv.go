@@ -37,7 +37,7 @@ func Sendrecv[S, R Elem](c *Comm, sx []S, dst int, stag Tag, rx []R, src int, rt
 	return c.sendrecv(bytesOf(sx), dst, stag, bytesOf(rx), src, rtag)
 }
 
-// recvRoute checks the arguments of a receive and tells what it takes.
+// recvRoute checks the arguments of a receive and returns its route.
 func (c *Comm) recvRoute(op string, src int, tag Tag) (proto.Route, error) {
 	from, ok := c.fastRecvRoute(src, tag)
 	if !ok {
@@ -96,6 +96,6 @@ func (c *Comm) sendrecv(s []byte, dst int, stag Tag, r []byte, src int, rtag Tag
 
 // cancelRecv ends a receive, so that nothing writes to its buffer any more.
 func (c *Comm) cancelRecv(h proto.Handle) {
-	_ = c.engine.Cancel(h) // it may have ended, and why is told by what failed before
+	_ = c.engine.Cancel(h) // it may have completed; the caller returns the earlier error
 	_, _ = c.engine.Wait(h)
 }

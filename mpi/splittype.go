@@ -196,7 +196,9 @@ func (p *Process) psetColor(name string) (splitColor, error) {
 }
 
 // exchangeSplitRequests tells sides and keys of all ranks, and whether any leaves it open what to divide by.
-func (c *Comm) exchangeSplitRequests(call perf.Op, mine *splitRequest, key int) (sides []splitColor, keys []int, open bool, err error) {
+func (c *Comm) exchangeSplitRequests(call perf.Op, mine *splitRequest, key int) (
+	colors []splitColor, keys []int, unguided bool, err error,
+) {
 	const words = len(splitColor{}) + 2
 	record := append(mine.color[:], uint64(key), 0)
 	if mine.byType != nil {
@@ -207,11 +209,11 @@ func (c *Comm) exchangeSplitRequests(call perf.Op, mine *splitRequest, key int) 
 		return nil, nil, false, err
 	}
 	for r := range slices.Chunk(all, words) {
-		sides = append(sides, splitColor(r[:words-2]))
+		colors = append(colors, splitColor(r[:words-2]))
 		keys = append(keys, int(r[words-2]))
-		open = open || r[words-1] != 0
+		unguided = unguided || r[words-1] != 0
 	}
-	return sides, keys, open, nil
+	return colors, keys, unguided, nil
 }
 
 // chooseResourceType finds the largest type that divides, and puts the sides of the ranks that left it open in their places.

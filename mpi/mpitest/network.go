@@ -35,7 +35,9 @@ func newNetwork(n int, t bootstrap.Thresholds, s *member) (network, error) {
 		return nil, err
 	}
 	node.Set(t)
-	nw := &fabricNetwork{node: node, member: s, addrs: make([][]byte, n), domains: make([]fabric.Domain, n), exchanged: make(chan struct{})}
+	nw := &fabricNetwork{
+		node: node, member: s, addrs: make([][]byte, n), domains: make([]fabric.Domain, n), exchanged: make(chan struct{}),
+	}
 	rand.Read(nw.node.Key[:])
 	if s != nil {
 		nw.node.Key = s.key()

@@ -10,19 +10,21 @@ import (
 	"sync"
 )
 
-// Rendezvous is where test programs meet that run the same tests together, each on a machine, or in a network namespace, of its own:
-// the ranks of every world are dealt out to them in turn, and joined by the transports that IBRUN_TRANSPORT names.
+// Rendezvous is a server at which several test programs meet that run the same tests together, each on its own
+// machine or in its own network namespace. The ranks of every world are assigned to the programs round-robin. They
+// are connected by the transports that IBRUN_TRANSPORT names.
 //
-//	table, err := mpitest.NewTable("tcp", "10.0.0.1:0", 2)
-//	for k := range 2 { // each somewhere else
+//	rendezvous, err := mpitest.NewRendezvous("tcp", "10.0.0.1:0", 2)
+//	for k := range 2 { // each on another machine
 //		cmd := exec.Command("./x.test", "-test.run", "^TestRing$")
-//		cmd.Env = append(os.Environ(), table.Environ(k), "IBRUN_TRANSPORT=tcp")
+//		cmd.Env = append(os.Environ(), rendezvous.Environ(k), "IBRUN_TRANSPORT=tcp")
 //		...
 //	}
 //
-// The programs have to run the same tests in the same order, with worlds whose ranks share no variables. A world of one needs
-// nobody else: every program has its own. The table belongs to whoever starts the programs, who should close it when one of
-// them has ended and others may wait for it. What they tell it is not encrypted: its network should be that of the test.
+// The programs must run the same tests in the same order, with worlds whose ranks share no variables. A world of one
+// rank needs no other program: every program has its own. The caller that starts the programs owns the Rendezvous,
+// and should close it when one of them has ended and others may be waiting for it. Its messages are not encrypted, so
+// it should use the network of the test.
 type Rendezvous struct {
 	listener net.Listener
 	token    string
@@ -51,14 +53,17 @@ type message struct {
 	Failure string         `json:"failure,omitempty"` // of a rank
 }
 
-// NewRendezvous listens for so many programs at an address of a network, as net.Listen takes them, which they have to reach: "unix"
-// will do between network namespaces.
+// NewRendezvous listens for this number of programs. network and addr are as for net.Listen, and all programs must be
+// able to reach the address; "unix" works between network namespaces.
 func NewRendezvous(network, addr string, programs int) (*Rendezvous, error) {
 	l, err := net.Listen(network, addr)
 	if err != nil {
 		return nil, fmt.Errorf("make a table for %d test programs: %w", programs, err)
 	}
-	t := &Rendezvous{listener: l, token: rand.Text(), programs: programs, clients: map[*client]bool{}, waiting: make([]*client, programs)}
+	t := &Rendezvous{
+		listener: l, token: rand.Text(), programs: programs,
+		clients: map[*client]bool{}, waiting: make([]*client, programs),
+	}
 	t.served.Go(t.accept)
 	return t, nil
 }

@@ -83,7 +83,8 @@ func TestTable(t *testing.T) {
 
 // TestTableApart: programs that run different worlds hear so.
 func TestTableApart(t *testing.T) {
-	for k, err := range inParallel(joinMembers(t, newTestRendezvous(t), "TestA with 2 ranks", "TestB with 2 ranks"), func(s *member) error {
+	members := joinMembers(t, newTestRendezvous(t), "TestA with 2 ranks", "TestB with 2 ranks")
+	for k, err := range inParallel(members, func(s *member) error {
 		_, err := s.exchange(message{})
 		return err
 	}) {
