@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/softroce"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/topo"
+	"github.com/ibrun/ibrun/internal/buildinfo"
 )
 
 // wrongUse is the exit code for a command line that was not understood.
@@ -71,7 +70,7 @@ func look(name string) command {
 func softRoCE(args, _ []string, s launch.Streams) int { return softroce.Main(args, s.Out, s.Err) }
 
 func examine(args, env []string, s launch.Streams) int {
-	return doctor.Main(args, env, versionLine(), s.Out, s.Err)
+	return doctor.Main(args, env, buildinfo.Line(), s.Out, s.Err)
 }
 
 // help tells about ibrun, or the command that is named, and of bench about an operation: help bench latency.
@@ -94,17 +93,9 @@ func asksHelp(word string) bool {
 
 func version(args, _ []string, s launch.Streams) int {
 	if len(args) > 0 && asksHelp(args[0]) {
-		fmt.Fprintln(s.Out, "usage: ibrun version   print the versions of ibrun and of the Go that built it, and the platform")
+		fmt.Fprintln(s.Out, "usage: ibrun version   print the version, the commit, the version of Go, and the platform of this ibrun")
 		return 0
 	}
-	fmt.Fprintln(s.Out, versionLine())
+	fmt.Fprintln(s.Out, buildinfo.Line())
 	return 0
-}
-
-func versionLine() string {
-	v := "(unknown)"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		v = info.Main.Version
-	}
-	return fmt.Sprintf("ibrun %s %s %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
