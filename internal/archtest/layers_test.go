@@ -19,7 +19,7 @@ import (
 const layers = `
 # Layer 0: basic packages without knowledge of RDMA or MPI.
 NONE < attrs, internal/ticks, internal/pollyield, internal/auth, internal/memaddr, perf/profile, internal/abi/*;
-NONE < internal/archtest, internal/conformance;
+NONE < internal/archtest, internal/conformance, internal/apitest, internal/buildinfo, internal/sbom;
 NONE < internal/transports < internal/tunables;
 internal/ticks, internal/transports < perf;
 hw, perf < perf/prom;
@@ -92,7 +92,7 @@ cmd/ibrun/internal/cli, bench, mpi/explain < cmd/ibrun/internal/explain;
 cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, soft-roce/link < cmd/ibrun/internal/softroce;
 hw, cmd/ibrun/internal/placement < cmd/ibrun/internal/topo;
 hw, verbs < cmd/ibrun/internal/doctor;
-hw, perf, perf/prom, cmd/ibrun/internal/* < cmd/ibrun;
+hw, perf, perf/prom, internal/buildinfo, cmd/ibrun/internal/* < cmd/ibrun;
 
 # Packages that must not be imported, neither directly nor through others.
 mpi, mpi/*, fabric, fabric/* !< cmd/ibrun/internal/launch;   # it starts any program, not only MPI programs

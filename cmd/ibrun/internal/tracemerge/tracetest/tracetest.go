@@ -30,8 +30,8 @@ type Event struct {
 	Bp   string
 	ID   int
 	Args map[string]any
-	// Ts and Dur are as they are written, At and Until what they come to in nanoseconds.
-	Ts, Dur   json.Number
+	// TS and Dur are as they are written, At and Until what they come to in nanoseconds.
+	TS, Dur   json.Number
 	At, Until int64 `json:"-"`
 }
 
@@ -104,7 +104,7 @@ func (r *reader) fail(format string, args ...any) {
 
 // time reads the times of an event.
 func (r *reader) time(e *Event) bool {
-	at, err := nanoseconds(e.Ts)
+	at, err := nanoseconds(e.TS)
 	length, errDur := int64(0), error(nil)
 	switch {
 	case e.Ph == "X":

@@ -1,0 +1,80 @@
+# The targets that .ci/run is made of. Each runs alone, without root, on a machine that has Go and the packages that
+# .ci/install lists for it. `make` prints them.
+#
+#	make test             what a change needs first
+#	make ci               everything, as .ci/run does it
+
+export GOFLAGS ?= -buildvcs=false
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
+# The race detector does not understand memory that processes share. internal/archtest only reads source.
+NORACE := ^github.com/ibrun/ibrun/(fabric/shm|fabric/auto|internal/shm|internal/archtest)$$
+
+.DEFAULT_GOAL := help
+.PHONY: help ci build test readme transports conformance smoke lint cross static release race fuzz bench-once guests bench bench-guest api
+
+help: ## print the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+
+ci: ## everything that must pass before a merge (installs packages, so as root)
+	bash .ci/run
+
+build: ## compile all packages, without cgo and with it
+	CGO_ENABLED=0 go build ./...
+	CGO_ENABLED=1 go build ./...
+
+test: ## all tests, the seeds of every fuzz target, the architecture tests
+	go test ./...
+
+readme: ## type what README.md says
+	bash .ci/readme
+
+transports: ## tests of mpi over TCP, and over shared memory and TCP
+	IBRUN_TRANSPORT=tcp IBRUN_TCP_INTERFACES=lo go test -count=1 ./mpi
+	IBRUN_TRANSPORT=shm,tcp IBRUN_TCP_INTERFACES=lo go test -count=1 ./mpi
+
+conformance: ## test every statement of the standard that is listed, and write docs/conformance.md
+	go run ./internal/conformance
+
+smoke: ## run jobs with reports, metrics and hardware resources
+	bash .ci/smoke
+
+lint: ## go mod tidy, gofmt, go vet, staticcheck, actionlint
+	go mod tidy -diff
+	test -z "$$(gofmt -l .)"
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	go run $(ACTIONLINT)
+
+cross: ## compile everything, tests included, for other systems
+	for target in linux/arm64 darwin/arm64; do for tool in build vet; do \
+		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} go $$tool ./... || exit 1; done; done
+
+static: ## run static programs in an empty root directory
+	bash .ci/static
+
+release: ## static binaries, checksums and an SBOM in dist/
+	bash .ci/release
+
+race: ## tests with the race detector
+	go list ./... | grep -vE '$(NORACE)' | CGO_ENABLED=1 xargs go test -race
+
+fuzz: ## run every fuzz target FUZZTIME (20000x)
+	bash .ci/fuzz
+
+bench-once: ## run every benchmark once
+	go test -run=NONE -bench=. -benchtime=1x ./...
+
+guests: ## tests with a Soft-RoCE device, in guests (QEMU)
+	bash .ci/guests
+
+bench: ## compare with Open MPI and MPICH
+	bash .ci/bench
+
+bench-guest: ## compare with perftest, over Soft-RoCE in a guest
+	bash .ci/bench-guest
+
+api: ## write internal/apitest/api.txt after a deliberate change of the public API
+	go test ./internal/apitest -update
