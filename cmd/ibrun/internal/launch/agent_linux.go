@@ -17,44 +17,44 @@ import (
 )
 
 // agentControl is the descriptor on which an agent hears from ibrun.
-const agentControl = 3
+const controlFD = 3
 
 // agent starts the ranks of one node and does with them what ibrun orders.
 type agent struct {
-	task    *task
-	ranks   []*rank // those that were started
-	server  *pmi.Server
-	out     *output
-	null    *os.File // standard input of all ranks but rank 0
-	group   *cgroup
-	pages   *pages // nil: there are none
-	deaths  *deaths
-	reaper  *reaper
-	closing atomic.Bool   // no more ranks are to be started
-	started chan struct{} // closed when no more ranks will be
-	watched chan struct{} // closed when all deaths have been told
+	task          *task
+	ranks         []*rank // those that were started
+	server        *pmi.Server
+	out           *output
+	devNull       *os.File // standard input of all ranks but rank 0
+	group         *cgroup
+	perfMem       *perfMemory // nil: there are none
+	exits         *exitWatcher
+	reaper        *reaper
+	closing       atomic.Bool   // no more ranks are to be started
+	started       chan struct{} // closed when no more ranks will be
+	exitsReported chan struct{} // closed when all deaths have been told
 
-	mu     sync.Mutex
-	events *json.Encoder
-	first  int // the rank that has failed first here, -1: none
+	mu          sync.Mutex
+	events      *json.Encoder
+	firstFailed int // the rank that has failed first here, -1: none
 
 	// What startAll needs, which alone uses it.
-	allowed []int // PUs
-	memory  bool  // ranks get the memory that their plan says
+	allowedPUs []int // PUs
+	setMemory  bool  // ranks get the memory that their plan says
 }
 
 // Agent is the program of an agent, which ibrun starts with a socket as descriptor 3. It returns the exit code.
 func Agent() int {
 	runtime.LockOSThread() // for good: see startAll
-	if kind, err := unix.GetsockoptInt(agentControl, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
+	if kind, err := unix.GetsockoptInt(controlFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
 		fmt.Fprintln(os.Stderr, "ibrun: agent is a part of ibrun that it starts itself; a program of that name: ibrun -- agent")
 		return codeUsage
 	}
-	unix.CloseOnExec(agentControl)
-	control := os.NewFile(agentControl, "ibrun")
+	unix.CloseOnExec(controlFD)
+	control := os.NewFile(controlFD, "ibrun")
 	// Orders come by the socket; what a rank sends to its process group, which is the agent's, is not for the
 	// agent. And writing to an output that nobody reads is to be an error. Ranks start without these handlers.
-	notify(make(chan os.Signal, 1), append(append(askSignals(), passSignals()...), viewSignal, unix.SIGPIPE))
+	notifySignals(make(chan os.Signal, 1), append(append(endSignals(), forwardedSignals()...), hangViewSignal, unix.SIGPIPE))
 
 	orders := json.NewDecoder(control)
 	var first order
@@ -68,7 +68,7 @@ func Agent() int {
 	}
 	ended := make(chan struct{})
 	go func() {
-		a.obey(read(orders))
+		a.handleOrders(readOrders(orders))
 		close(ended)
 	}()
 	a.startAll()
@@ -78,32 +78,32 @@ func Agent() int {
 
 // newAgent returns an agent that can at least send, also with an error.
 func newAgent(t *task, control io.Writer) (a *agent, err error) {
-	a = &agent{task: t, started: make(chan struct{}), watched: make(chan struct{}), events: json.NewEncoder(control), first: -1}
+	a = &agent{task: t, started: make(chan struct{}), exitsReported: make(chan struct{}), events: json.NewEncoder(control), firstFailed: -1}
 	a.out = newOutput(os.Stdout, os.Stderr, len(t.Ranks) == 1)
 	if err := becomeSubreaper(); err != nil {
 		return a, err
 	}
-	if err := a.lends(); err != nil {
+	if err := a.initBinding(); err != nil {
 		return a, err
 	}
-	if a.null, err = os.Open(os.DevNull); err != nil {
+	if a.devNull, err = os.Open(os.DevNull); err != nil {
 		return a, err
 	}
 	if t.Pages {
-		if a.pages, err = inheritPages(len(t.Ranks)); err != nil {
+		if a.perfMem, err = inheritPerfMemory(len(t.Ranks)); err != nil {
 			return a, err
 		}
 	}
-	if a.deaths, err = newDeaths(len(t.Ranks)); err != nil {
+	if a.exits, err = newExitWatcher(len(t.Ranks)); err != nil {
 		return a, err
 	}
 	job := pmi.Job{Size: t.Size, KVSName: "ibrun-" + t.JobID, Mapping: t.Mapping, Node: t.Node, Events: pmi.Events{
 		Init: func(rank int) { a.send(&event{Kind: evInit, Rank: rank}) },
 		Finalize: func(rank int) {
-			a.deaths.finalized(t.local(rank))
+			a.exits.finalized(t.localIndex(rank))
 			a.send(&event{Kind: evFinalize, Rank: rank})
 		},
-		Abort: a.abort,
+		Abort: a.reportAbort,
 	}}
 	for i, p := range t.Programs {
 		job.AppNums = append(job.AppNums, slices.Repeat([]int{i}, p.Ranks)...)
@@ -125,14 +125,14 @@ func (a *agent) send(e *event) {
 	if e.Time == 0 {
 		e.Time = time.Now().UnixNano()
 	}
-	if a.first < 0 && (e.Kind == evAbort || e.Kind == evExit && !e.Told && (e.Code != 0 || e.Signal != 0)) {
-		a.first = e.Rank
+	if a.firstFailed < 0 && (e.Kind == evAbort || e.Kind == evExit && !e.AfterEnd && (e.Code != 0 || e.Signal != 0)) {
+		a.firstFailed = e.Rank
 	}
 	_ = a.events.Encode(e)
 }
 
-// read turns a stream of orders into a channel that is closed at its end.
-func read(from *json.Decoder) <-chan order {
+// readOrders turns a stream of orders into a channel that is closed at its end.
+func readOrders(from *json.Decoder) <-chan order {
 	orders := make(chan order)
 	go func() {
 		defer close(orders)
@@ -147,45 +147,45 @@ func read(from *json.Decoder) <-chan order {
 	return orders
 }
 
-// obey does what ibrun orders until the last rank is gone and ibrun wants no more, or is gone itself.
-func (a *agent) obey(orders <-chan order) {
+// handleOrders does what ibrun orders until the last rank is gone and ibrun wants no more, or is gone itself.
+func (a *agent) handleOrders(orders <-chan order) {
 	var (
-		ending *ending
+		ending *endOrder
 		grace  <-chan time.Time
 		gone   <-chan struct{}
 	)
 	go func() {
 		<-a.started
-		a.watch()
+		a.reportExits()
 	}()
 	for {
 		select {
 		case o, alive := <-orders:
 			switch {
 			case !alive:
-				a.close()
-				a.kill()
+				a.stopStarting()
+				a.killAll()
 				return
 			case o.Signal != 0:
 				<-a.started
-				a.signal(unix.Signal(o.Signal))
+				a.signalAll(unix.Signal(o.Signal))
 			case o.Parcel != nil:
 				if err := a.server.Deliver(o.Parcel); err != nil {
 					a.send(&event{Kind: evNote, Rank: -1, Text: err.Error()})
 				}
 			case o.Stacks != nil:
 				<-a.started
-				a.askStacks(o.Stacks)
+				a.requestStacks(o.Stacks)
 			case o.Bar != nil:
-				a.out.draw(o.Bar)
+				a.out.drawBar(o.Bar)
 			case o.End != nil:
-				a.close()
+				a.stopStarting()
 				if ending == nil {
-					a.deaths.endAll()
+					a.exits.markAlive()
 				}
-				if ending == nil && o.End.Grace > 0 && !closed(a.reaper.gone) {
-					a.signal(unix.SIGTERM)
-					a.signal(unix.SIGCONT) // a stopped process would not notice
+				if ending == nil && o.End.Grace > 0 && !isClosed(a.reaper.gone) {
+					a.signalAll(unix.SIGTERM)
+					a.signalAll(unix.SIGCONT) // a stopped process would not notice
 				}
 				ending, gone, grace = o.End, a.reaper.gone, time.After(o.End.Grace)
 			}
@@ -199,8 +199,8 @@ func (a *agent) obey(orders <-chan order) {
 	}
 }
 
-// closed tells whether a channel is closed that nobody sends on.
-func closed(c <-chan struct{}) bool {
+// isClosed tells whether a channel is closed that nobody sends on.
+func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
@@ -209,14 +209,14 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// close waits until no more ranks are started.
-func (a *agent) close() {
+// stopStarting waits until no more ranks are started.
+func (a *agent) stopStarting() {
 	a.closing.Store(true)
 	<-a.started
 }
 
-// signal sends a signal to all ranks and to everything they started, which a rank that is a shell would not pass on.
-func (a *agent) signal(sig unix.Signal) {
+// signalAll sends a signal to all ranks and to everything they started, which a rank that is a shell would not pass on.
+func (a *agent) signalAll(sig unix.Signal) {
 	ranks := map[int]bool{}
 	for _, r := range a.ranks {
 		ranks[r.pid] = true
@@ -229,8 +229,8 @@ func (a *agent) signal(sig unix.Signal) {
 	}
 }
 
-// kill kills everything below the agent and returns the pids of what does not die.
-func (a *agent) kill() (stuck []int) {
+// killAll kills everything below the agent and returns the pids of what does not die.
+func (a *agent) killAll() (stuck []int) {
 	for _, r := range a.ranks {
 		_ = unix.PidfdSendSignal(r.pidfd, unix.SIGKILL, nil, 0) // it may have died already
 	}
@@ -243,40 +243,40 @@ func (a *agent) kill() (stuck []int) {
 
 // finish ends what is left and sends the last event, once all deaths have been told and all output has been passed on, or ibrun
 // does not want to wait for that. ibrun dying is reason not to wait.
-func (a *agent) finish(e *ending, orders <-chan order) {
-	done := event{Kind: evDone, PIDs: a.kill()}
+func (a *agent) finish(e *endOrder, orders <-chan order) {
+	done := event{Kind: evDone, PIDs: a.killAll()}
 	shown := make(chan struct{})
 	go func() {
-		<-a.watched
-		a.out.pumps.Wait()
+		<-a.exitsReported
+		a.out.forwarders.Wait()
 		a.out.stderr.endBar()
 		close(shown)
 	}()
-	enough := after(e.Output)
+	enough := after(e.OutputTimeout)
 	for waiting := len(done.PIDs) == 0; waiting; {
 		select {
 		case <-shown:
 			waiting = false
 		case <-enough:
-			done.Output = a.out.unfinished(a.task.Host)
+			done.Output = a.out.undelivered(a.task.Host)
 			waiting = false
 		case o, alive := <-orders:
 			if !alive {
 				return
 			}
 			if o.End != nil {
-				e, enough = o.End, after(o.End.Output)
+				e, enough = o.End, after(o.End.OutputTimeout)
 			}
 		}
 	}
-	if done.Rank = e.Tail; a.task.local(e.Tail) < 0 {
+	if done.Rank = e.LastOutputOf; a.task.localIndex(e.LastOutputOf) < 0 {
 		a.mu.Lock()
-		done.Rank = a.first // which node 0 may find to have been before the one that it knows of
+		done.Rank = a.firstFailed // which node 0 may find to have been before the one that it knows of
 		a.mu.Unlock()
 	}
 	for _, r := range a.ranks {
 		if r.task.Rank == done.Rank {
-			done.Text = r.voice.last()
+			done.Text = r.output.lastLines()
 		}
 	}
 	a.send(&done)
@@ -290,51 +290,51 @@ func after(d time.Duration) <-chan time.Time {
 	return time.After(d)
 }
 
-// watch reports the deaths of ranks in their order.
-func (a *agent) watch() {
-	defer close(a.watched)
+// reportExits reports the deaths of ranks in their order.
+func (a *agent) reportExits() {
+	defer close(a.exitsReported)
 	for range a.ranks {
-		i, when, err := a.deaths.next()
+		i, when, err := a.exits.next()
 		if err != nil {
 			a.send(&event{Kind: evNote, Rank: -1, Text: err.Error()})
 			return
 		}
 		r := a.ranks[i]
 		ws := a.reaper.wait(r.pid)
-		close(r.dies)
-		a.hangUp(r)
+		close(r.exited)
+		a.drainConnections(r)
 		exit := event{Kind: evExit, Time: when.UnixNano(), Rank: r.task.Rank, Code: ws.ExitStatus(),
-			Told: a.deaths.ranks[i].ended.Load()}
+			AfterEnd: a.exits.ranks[i].aliveAtEnd.Load()}
 		if ws.Signaled() {
 			exit.Code, exit.Signal = 0, int(ws.Signal())
 		}
 		a.send(&exit)
-		close(r.told)
+		close(r.reported)
 	}
 }
 
-// abort tells that a rank wants the job to end, behind the ends of those that it may have seen die and wants it for.
-func (a *agent) abort(rank, code int, text string) {
+// reportAbort tells that a rank wants the job to end, behind the ends of those that it may have seen die and wants it for.
+func (a *agent) reportAbort(rank, code int, text string) {
 	e := event{Kind: evAbort, Time: time.Now().UnixNano(), Rank: rank, Code: code, Text: text}
-	a.mourn(a.task.local(rank))
+	a.awaitExits(a.task.localIndex(rank))
 	a.send(&e)
 }
 
-// mourn waits until of all ranks that are dead or dying it has been told, or is about to be of the one that waits.
-func (a *agent) mourn(local int) {
-	enough := time.After(dyingTime * time.Millisecond) // one of them is stuck, or ranks are still being started
+// awaitExits waits until of all ranks that are dead or dying it has been told, or is about to be of the one that waits.
+func (a *agent) awaitExits(local int) {
+	enough := time.After(exitTimeoutMillis * time.Millisecond) // one of them is stuck, or ranks are still being started
 	select {
 	case <-a.started:
 	case <-enough:
 		return
 	}
 	for i, r := range a.ranks {
-		if i == local || closed(r.told) || !a.deaths.ranks[i].dying() {
+		if i == local || isClosed(r.reported) || !a.exits.ranks[i].isDying() {
 			continue
 		}
 		select {
-		case <-r.told:
-		case <-a.ranks[local].dies:
+		case <-r.reported:
+		case <-a.ranks[local].exited:
 			return
 		case <-enough:
 			return
@@ -342,32 +342,32 @@ func (a *agent) mourn(local int) {
 	}
 }
 
-// hangUp waits until all that a dead rank said by PMI and by its link has been heard, so that it comes before its exit.
-func (a *agent) hangUp(r *rank) {
+// drainConnections waits until all that a dead rank said by PMI and by its link has been heard, so that it comes before its exit.
+func (a *agent) drainConnections(r *rank) {
 	// From now on nothing more comes in, even if children of the rank still hold its ends, and no answer waits to be taken; what has
 	// come is read first.
 	if conn, err := r.pmi.SyscallConn(); err == nil {
 		_ = conn.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) }) // it may be closed already
 	}
-	<-r.served
+	<-r.pmiDone
 	if err := r.link.CloseRead(); err != nil { // nobody has closed it before
 		a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: err.Error()})
 		return
 	}
-	<-r.heard
+	<-r.linkDone
 }
 
 // servePMI answers one rank until its connection ends.
 func (a *agent) servePMI(r *rank) {
-	defer close(r.served)
+	defer close(r.pmiDone)
 	err := a.server.Serve(r.task.Rank, r.pmi)
 	if err != nil && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) && !errors.Is(err, os.ErrClosed) {
 		a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: err.Error()})
 	}
 }
 
-// outputFailed tells why a rank's output stops. That nobody reads it any more is no news to the user who sees to it.
-func (a *agent) outputFailed(rank int) func(error) {
+// onOutputError tells why a rank's output stops. That nobody reads it any more is no news to the user who sees to it.
+func (a *agent) onOutputError(rank int) func(error) {
 	return func(err error) {
 		if !errors.Is(err, unix.EPIPE) {
 			a.send(&event{Kind: evNote, Rank: rank, Text: fmt.Sprintf("its output cannot be passed on: %v", err)})

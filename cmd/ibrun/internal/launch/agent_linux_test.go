@@ -47,15 +47,15 @@ func TestHangUp(t *testing.T) {
 	var events strings.Builder
 	a := &agent{server: server, events: json.NewEncoder(&events)}
 	r := &rank{task: &rankTask{}, pmi: os.NewFile(uintptr(fds[0]), "agent"), link: link,
-		served: make(chan struct{}), heard: make(chan struct{})}
+		pmiDone: make(chan struct{}), linkDone: make(chan struct{})}
 	go a.servePMI(r)
 	go func() {
-		<-r.served
+		<-r.pmiDone
 		time.Sleep(150 * time.Millisecond)
 		a.readLink(r)
 	}()
 	close(dead)
-	a.hangUp(r)
+	a.drainConnections(r)
 	if code != 7 {
 		t.Errorf("a rank aborted with 7, and %d was heard", code)
 	}
@@ -83,34 +83,34 @@ func TestFinish(t *testing.T) {
 	}
 	defer devNull.Close()
 	var events strings.Builder
-	a := &agent{task: &task{Ranks: []rankTask{{Rank: 1}}}, events: json.NewEncoder(&events), first: -1, watched: make(chan struct{}),
+	a := &agent{task: &task{Ranks: []rankTask{{Rank: 1}}}, events: json.NewEncoder(&events), firstFailed: -1, exitsReported: make(chan struct{}),
 		out: newOutput(devNull, devNull, true)}
-	r := &rank{task: &a.task.Ranks[0], pmi: pmiEnd, link: link, voice: newVoice(1, false),
-		served: make(chan struct{}), heard: make(chan struct{}), dies: make(chan struct{}), told: make(chan struct{})}
-	close(r.served)
+	r := &rank{task: &a.task.Ranks[0], pmi: pmiEnd, link: link, output: newRankOutput(1, false),
+		pmiDone: make(chan struct{}), linkDone: make(chan struct{}), exited: make(chan struct{}), reported: make(chan struct{})}
+	close(r.pmiDone)
 	go a.readLink(r)
-	r.voice.remember([]byte("some words\n"), false)
+	r.output.appendTail([]byte("some words\n"), false)
 	a.ranks = []*rank{r}
-	if a.deaths, err = newDeaths(1); err != nil {
+	if a.exits, err = newExitWatcher(1); err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(a.deaths.epoll)
+	defer unix.Close(a.exits.epoll)
 	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "exit 3"}, &syscall.ProcAttr{
 		Sys: &syscall.SysProcAttr{PidFD: &r.pidfd}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.pid = pid
-	if err := a.deaths.add(0, pid, r.pidfd, pmiEnd); err != nil {
+	if err := a.exits.add(0, pid, r.pidfd, pmiEnd); err != nil {
 		t.Fatal(err)
 	}
 	a.reaper = newReaper(pid)
 	<-a.reaper.gone
 	go func() {
 		time.Sleep(150 * time.Millisecond) // the machine is busy
-		a.watch()
+		a.reportExits()
 	}()
-	a.finish(&ending{Tail: 0}, make(chan order))
+	a.finish(&endOrder{LastOutputOf: 0}, make(chan order))
 	var got []event
 	for text := json.NewDecoder(strings.NewReader(events.String())); text.More(); {
 		var e event

@@ -11,20 +11,20 @@ import (
 // progress is how far ranks say they are, together.
 type progress struct {
 	Done, Total uint64
-	Left        time.Duration // until the end at the rate so far; 0: nobody knows
+	Remaining   time.Duration `json:"Left"` // until the end at the rate so far; 0: nobody knows
 }
 
 // String is "45 % (9 of 20), about 1m10s left".
 func (p *progress) String() string {
-	text := fmt.Sprintf("%d %% (%d of %d)", int(p.part()*100), p.Done, p.Total)
-	if p.Left >= time.Second {
-		text += fmt.Sprintf(", about %v left", p.Left.Round(time.Second))
+	text := fmt.Sprintf("%d %% (%d of %d)", int(p.fraction()*100), p.Done, p.Total)
+	if p.Remaining >= time.Second {
+		text += fmt.Sprintf(", about %v left", p.Remaining.Round(time.Second))
 	}
 	return text
 }
 
-// part is from 0 to 1.
-func (p *progress) part() float64 {
+// fraction is from 0 to 1.
+func (p *progress) fraction() float64 {
 	if p.Total == 0 {
 		return 0
 	}
@@ -38,7 +38,7 @@ func (p *progress) bar(columns int) string {
 	if room < 5 {
 		return text[:max(min(len(text), columns-1), 0)]
 	}
-	full := int(p.part() * float64(room))
+	full := int(p.fraction() * float64(room))
 	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", room-full) + "] " + text
 }
 
@@ -46,32 +46,32 @@ func (p *progress) bar(columns int) string {
 // terminal writes this first, and need not know whether there is a bar.
 const eraseLine = "\x1b[K"
 
-// draw has a bar drawn on standard error, a terminal, instead of the last one. It never waits for the terminal: of bars that
+// drawBar has a bar drawn on standard error, a terminal, instead of the last one. It never waits for the terminal: of bars that
 // come while it takes nothing, all but the first are left out.
-func (o *output) draw(p *progress) {
-	if o.bars == nil {
-		o.bars = make(chan *progress, 1)
+func (o *output) drawBar(p *progress) {
+	if o.pendingBar == nil {
+		o.pendingBar = make(chan *progress, 1)
 		go func() {
-			for p := range o.bars {
+			for p := range o.pendingBar {
 				columns, _, err := term.GetSize(int(o.stderr.file.Fd()))
 				if err != nil || columns == 0 { // nobody has told the terminal how wide it is
 					columns = 80
 				}
-				o.stderr.drawBar(p.bar(columns))
+				o.stderr.setBar(p.bar(columns))
 			}
 		}()
 	}
 	select {
-	case o.bars <- p:
+	case o.pendingBar <- p:
 	default:
 	}
 }
 
-// drawBar draws what stands below all lines from now on.
-func (k *sink) drawBar(text string) {
+// setBar draws what stands below all lines from now on.
+func (k *lineWriter) setBar(text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.late {
+	if k.barEnded {
 		return
 	}
 	k.bar = text
@@ -79,24 +79,24 @@ func (k *sink) drawBar(text string) {
 }
 
 // endBar removes the bar for good.
-func (k *sink) endBar() {
+func (k *lineWriter) endBar() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_ = k.eraseBar() // as above
-	k.bar, k.late = "", true
+	k.bar, k.barEnded = "", true
 }
 
 // eraseBar makes room for a line. The caller holds mu, as in redrawBar.
-func (k *sink) eraseBar() error {
-	if k.bar == "" || k.open != nil {
+func (k *lineWriter) eraseBar() error {
+	if k.bar == "" || k.unfinished != nil {
 		return nil
 	}
 	return k.write([]byte(eraseLine))
 }
 
 // redrawBar puts the bar below what has been written.
-func (k *sink) redrawBar() error {
-	if k.bar == "" || k.open != nil {
+func (k *lineWriter) redrawBar() error {
+	if k.bar == "" || k.unfinished != nil {
 		return nil
 	}
 	return k.write([]byte(k.bar + eraseLine + "\r"))

@@ -9,7 +9,7 @@ import (
 )
 
 func TestBar(t *testing.T) {
-	p := &progress{Done: 450, Total: 1000, Left: 70*time.Second + 300*time.Millisecond}
+	p := &progress{Done: 450, Total: 1000, Remaining: 70*time.Second + 300*time.Millisecond}
 	for columns, want := range map[int]string{
 		100: "[==================                      ] 45 % (450 of 1000), about 1m10s left",
 		54:  "[======        ] 45 % (450 of 1000), about 1m10s left",
@@ -33,20 +33,20 @@ func TestBarBelowOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	k := &sink{file: f, eager: true}
-	s := &source{voice: newVoice(0, false), sink: k}
+	k := &lineWriter{file: f, showPartial: true}
+	s := &source{output: newRankOutput(0, false), writer: k}
 	write := func(text string) {
-		if err := s.put([]byte(text)); err != nil {
+		if err := s.write([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write("one\n")
-	k.drawBar("BAR 1")
+	k.setBar("BAR 1")
 	write("two\nhalf of ")
-	k.drawBar("BAR 2") // waits
+	k.setBar("BAR 2") // waits
 	write("three\n")
 	k.endBar()
-	k.drawBar("BAR 3") // too late
+	k.setBar("BAR 3") // too late
 	write("four\n")
 	got, err := os.ReadFile(f.Name())
 	if err != nil {
@@ -67,7 +67,7 @@ func TestMeter(t *testing.T) {
 		}
 		return p.String()
 	}
-	m := meter{lines: true}
+	m := progressFilter{asLines: true}
 	for _, c := range []struct {
 		second int
 		done   uint64
@@ -89,10 +89,10 @@ func TestMeter(t *testing.T) {
 	if got := show(m.last(progress{Done: 9, Total: 100})); got != "9 % (9 of 100)" {
 		t.Errorf("in the end %q", got)
 	}
-	if p := (&meter{lines: true}).last(progress{}); p != nil {
+	if p := (&progressFilter{asLines: true}).last(progress{}); p != nil {
 		t.Errorf("of no progress in the end: %v", p)
 	}
-	var bar meter
+	var bar progressFilter
 	for i := range 3 {
 		if p := bar.next(progress{Done: uint64(i), Total: 9}, at(0)); p == nil || p.Done != uint64(i) {
 			t.Errorf("a bar is not drawn for %d", i)

@@ -30,7 +30,7 @@ func build(ctx context.Context, source string, debug bool, stderr io.Writer) (pa
 	if debug {
 		args = append(args, "-gcflags=all=-N -l") // as it was written, for the debugger
 	}
-	place, err := cachePlace(source, args)
+	place, err := cacheDir(source, args)
 	if err != nil {
 		return "", fail(codeFailed, "find a place for the built program: %w", err)
 	}
@@ -63,8 +63,8 @@ func build(ctx context.Context, source string, debug bool, stderr io.Writer) (pa
 	return path, nil
 }
 
-// cachePlace makes the directory for what is built from a source in one way.
-func cachePlace(source string, args []string) (string, error) {
+// cacheDir makes the directory for what is built from a source in one way.
+func cacheDir(source string, args []string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err

@@ -34,7 +34,7 @@ func newCgroup(name string) *cgroup {
 	if !ok {
 		return nil
 	}
-	sweep(parent)
+	removeStale(parent)
 	dir := filepath.Join(parent, groupPrefix+name)
 	if os.Mkdir(dir, 0o755) != nil {
 		return nil
@@ -47,9 +47,9 @@ func newCgroup(name string) *cgroup {
 	return &cgroup{dir, fd}
 }
 
-// sweep removes the groups of jobs whose ibrun and agent were both killed. A group that holds a process cannot be
+// removeStale removes the groups of jobs whose ibrun and agent were both killed. A group that holds a process cannot be
 // removed, and one that is about to hold its first is not that old.
-func sweep(parent string) {
+func removeStale(parent string) {
 	dirs, err := filepath.Glob(filepath.Join(parent, groupPrefix+"*"))
 	if err != nil {
 		return // parent is no plain name, so nothing of ours is there

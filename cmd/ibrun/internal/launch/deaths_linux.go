@@ -12,63 +12,63 @@ import (
 
 // dyingTime bounds, in milliseconds, the wait for a process that is dying to be dead. Only one that is stuck takes
 // so long.
-const dyingTime = 1000
+const exitTimeoutMillis = 1000
 
 // What an epoll event tells, in its Pad; its Fd is the rank.
 const (
-	death = iota
-	hangUp
+	processExited = iota
+	connectionClosed
 )
 
-// deaths tells in which order ranks die, although one may die of the death of another within microseconds.
+// exitWatcher tells in which order ranks die, although one may die of the death of another within microseconds.
 //
 // Waiting for children does not keep the order, and even the pidfds become readable in the wrong one: a process
 // closes its files first and is dead a little later, and another that waited for one of these files may overtake
 // it. So the ends of the PMI connections are watched too. A dying process gives up its descriptors from the highest
 // to the lowest, and ranks inherit PMI under a higher number ([rankPMI]) than descriptors they open, so nobody can
 // notice their death before that.
-type deaths struct {
-	epoll  int
-	ranks  []mortal
-	hungUp []int // ranks that are dying, in order
-	queue  []int // ranks that have died, in order
+type exitWatcher struct {
+	epoll int
+	ranks []watchedProcess
+	dying []int // ranks that are dying, in order
+	queue []int // ranks that have died, in order
 }
 
-// mortal is what is watched of a rank.
-type mortal struct {
-	pid       int
-	pidfd     int
-	pmi       int         // a duplicate: the server closes its own
-	finalized atomic.Bool // the end of its connection does not mean death
-	ended     atomic.Bool // it lived when all were told to end
-	told      bool        // it has been in the queue
-	when      time.Time   // when it was seen to begin to die; zero: not yet
+// watchedProcess is what is watched of a rank.
+type watchedProcess struct {
+	pid        int
+	pidfd      int
+	pmi        int         // a duplicate: the server closes its own
+	finalized  atomic.Bool // the end of its connection does not mean death
+	aliveAtEnd atomic.Bool // it lived when all were told to end
+	queued     bool        // it has been in the queue
+	dyingSince time.Time   // when it was seen to begin to die; zero: not yet
 }
 
-// newDeaths prepares to watch that many ranks, which are numbers below n here.
-func newDeaths(n int) (*deaths, error) {
+// newExitWatcher prepares to watch that many ranks, which are numbers below n here.
+func newExitWatcher(n int) (*exitWatcher, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("watch processes: %w", err)
 	}
-	return &deaths{epoll: epoll, ranks: make([]mortal, n)}, nil
+	return &exitWatcher{epoll: epoll, ranks: make([]watchedProcess, n)}, nil
 }
 
 // finalized takes note that a rank may end its connection from now on. Any goroutine may call it.
-func (d *deaths) finalized(rank int) { d.ranks[rank].finalized.Store(true) }
+func (d *exitWatcher) finalized(rank int) { d.ranks[rank].finalized.Store(true) }
 
-// endAll takes note that all ranks are about to be told to end. What became of one that dies already is its own doing, however
+// markAlive takes note that all ranks are about to be told to end. What became of one that dies already is its own doing, however
 // late that is heard of; what becomes of the others need not be.
-func (d *deaths) endAll() {
+func (d *exitWatcher) markAlive() {
 	for i := range d.ranks {
 		if m := &d.ranks[i]; m.pid != 0 {
-			m.ended.Store(!m.dying())
+			m.aliveAtEnd.Store(!m.isDying())
 		}
 	}
 }
 
 // add begins to watch a rank that has just been started. pmi stays the caller's.
-func (d *deaths) add(rank, pid, pidfd int, pmi *os.File) error {
+func (d *exitWatcher) add(rank, pid, pidfd int, pmi *os.File) error {
 	m := &d.ranks[rank]
 	m.pid, m.pidfd = pid, pidfd
 	conn, err := pmi.SyscallConn()
@@ -78,11 +78,11 @@ func (d *deaths) add(rank, pid, pidfd int, pmi *os.File) error {
 	}
 	if err == nil {
 		err = unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, m.pmi,
-			&unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(rank), Pad: hangUp})
+			&unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(rank), Pad: connectionClosed})
 	}
 	if err == nil {
 		err = unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, pidfd,
-			&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(rank), Pad: death})
+			&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(rank), Pad: processExited})
 	}
 	if err != nil {
 		return fmt.Errorf("watch the process: %w", err)
@@ -91,7 +91,7 @@ func (d *deaths) add(rank, pid, pidfd int, pmi *os.File) error {
 }
 
 // next waits for the next rank to die, of all that were added before the first call, and tells when it began to.
-func (d *deaths) next() (rank int, when time.Time, err error) {
+func (d *exitWatcher) next() (rank int, when time.Time, err error) {
 	for len(d.queue) == 0 {
 		if err := d.wait(); err != nil {
 			return 0, when, fmt.Errorf("watch processes: %w", err)
@@ -99,11 +99,11 @@ func (d *deaths) next() (rank int, when time.Time, err error) {
 	}
 	rank = d.queue[0]
 	d.queue = d.queue[1:]
-	return rank, d.ranks[rank].when, nil
+	return rank, d.ranks[rank].dyingSince, nil
 }
 
 // wait waits until something happens to a rank, and takes note of it.
-func (d *deaths) wait() error {
+func (d *exitWatcher) wait() error {
 	events := make([]unix.EpollEvent, 64)
 	n, err := unix.EpollWait(d.epoll, events, -1)
 	if err != nil && err != unix.EINTR {
@@ -113,49 +113,49 @@ func (d *deaths) wait() error {
 	for _, e := range events[:max(n, 0)] {
 		rank := int(e.Fd)
 		m := &d.ranks[rank]
-		if e.Pad == hangUp && (m.finalized.Load() || !m.dying()) {
+		if e.Pad == connectionClosed && (m.finalized.Load() || !m.isDying()) {
 			continue // it has closed its connection and goes on
 		}
-		if m.when.IsZero() {
-			m.when = now
+		if m.dyingSince.IsZero() {
+			m.dyingSince = now
 		}
-		if e.Pad == death {
-			d.died(rank)
+		if e.Pad == processExited {
+			d.enqueueInOrder(rank)
 		} else {
-			d.hungUp = append(d.hungUp, rank)
+			d.dying = append(d.dying, rank)
 		}
 	}
 	return nil
 }
 
-// died queues a rank, behind those that began to die before it.
-func (d *deaths) died(rank int) {
-	for len(d.hungUp) > 0 && !d.ranks[rank].told {
-		first := d.hungUp[0]
-		d.hungUp = d.hungUp[1:]
-		if first == rank || d.ranks[first].dead(dyingTime) {
-			d.tell(first)
+// enqueueInOrder queues a rank, behind those that began to die before it.
+func (d *exitWatcher) enqueueInOrder(rank int) {
+	for len(d.dying) > 0 && !d.ranks[rank].queued {
+		first := d.dying[0]
+		d.dying = d.dying[1:]
+		if first == rank || d.ranks[first].hasExited(exitTimeoutMillis) {
+			d.enqueue(first)
 		}
 	}
-	d.tell(rank)
+	d.enqueue(rank)
 }
 
-func (d *deaths) tell(rank int) {
-	if m := &d.ranks[rank]; !m.told {
-		m.told = true
+func (d *exitWatcher) enqueue(rank int) {
+	if m := &d.ranks[rank]; !m.queued {
+		m.queued = true
 		d.queue = append(d.queue, rank)
 		unix.Close(m.pmi)
 	}
 }
 
-// dying tells whether a rank is dead or on the way to it. With no /proc one that is on the way counts as one that lives.
-func (m *mortal) dying() bool {
+// isDying tells whether a rank is dead or on the way to it. With no /proc one that is on the way counts as one that lives.
+func (m *watchedProcess) isDying() bool {
 	p, err := readProcess(m.pid)
-	return m.dead(0) || err == nil && p.exiting
+	return m.hasExited(0) || err == nil && p.exiting
 }
 
-// dead tells whether a rank is dead, and waits for it so many milliseconds.
-func (m *mortal) dead(patience int) bool {
+// hasExited tells whether a rank is dead, and waits for it so many milliseconds.
+func (m *watchedProcess) hasExited(patience int) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(m.pidfd), Events: unix.POLLIN}}, patience)
 	return err == nil && n == 1
 }

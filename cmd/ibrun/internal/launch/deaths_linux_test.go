@@ -26,7 +26,7 @@ func sleeper(t *testing.T) (pid, pidfd int) {
 // does, and not before.
 func TestDiesLater(t *testing.T) {
 	for _, finalized := range []bool{true, false} {
-		d, err := newDeaths(1)
+		d, err := newExitWatcher(1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestDiesLater(t *testing.T) {
 // A rank that was killed before the ranks are told to end died by itself, also if its agent hears of that only afterwards; one
 // that lives then did not.
 func TestEndAll(t *testing.T) {
-	d, err := newDeaths(3) // one of them was never started
+	d, err := newExitWatcher(3) // one of them was never started
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,12 +72,12 @@ func TestEndAll(t *testing.T) {
 	if err := unix.PidfdSendSignal(d.ranks[0].pidfd, unix.SIGKILL, nil, 0); err != nil {
 		t.Fatal(err)
 	}
-	if !d.ranks[0].dead(60_000) {
+	if !d.ranks[0].hasExited(60_000) {
 		t.Fatal("a process does not die of SIGKILL")
 	}
-	d.endAll()
+	d.markAlive()
 	for i, want := range []bool{false, true, false} {
-		if d.ranks[i].ended.Load() != want {
+		if d.ranks[i].aliveAtEnd.Load() != want {
 			t.Errorf("rank %d: ended is %v", i, !want)
 		}
 	}

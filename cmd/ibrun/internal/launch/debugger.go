@@ -7,9 +7,9 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 )
 
-// underDebugger puts a debugger before those of the ranks here that --dlv and --gdb name, of a job of that size, and
+// addDebuggers puts a debugger before those of the ranks here that --dlv and --gdb name, of a job of that size, and
 // returns a line for each that says where it is. What waits for a connection does so on a port of the loopback interface.
-func underDebugger(ranks []rankTask, size int, o *cli.Options, getenv func(string) string) (hints []string, err error) {
+func addDebuggers(ranks []rankTask, size int, o *cli.Options, getenv func(string) string) (hints []string, err error) {
 	for _, list := range []cli.Ranges{o.Delve, o.GDB} {
 		for _, r := range list {
 			if r.High >= size {
@@ -44,7 +44,7 @@ func (r *rankTask) underDelve() (hint string, err error) {
 		return "", err
 	}
 	addr := free.String()
-	return "waits for: dlv connect " + addr, r.behind("go install github.com/go-delve/delve/cmd/dlv@latest",
+	return "waits for: dlv connect " + addr, r.prependCommand("go install github.com/go-delve/delve/cmd/dlv@latest",
 		"dlv", "exec", "--headless", "--api-version=2", "--listen="+addr, r.Path, "--")
 }
 
@@ -54,7 +54,7 @@ func (r *rankTask) underGDB(display bool) (hint string, err error) {
 	switch {
 	case display && installed("xterm") && installed("gdb"):
 		title := fmt.Sprintf("rank %d", r.Rank)
-		return "runs under gdb in a window", r.behind(fix, "xterm", "-T", title, "-e", "gdb", "--args", r.Path)
+		return "runs under gdb in a window", r.prependCommand(fix, "xterm", "-T", title, "-e", "gdb", "--args", r.Path)
 	case installed("gdbserver"):
 		free, err := freeAddr("127.0.0.1")
 		if err != nil {
@@ -62,10 +62,10 @@ func (r *rankTask) underGDB(display bool) (hint string, err error) {
 		}
 		addr := free.String()
 		hint = fmt.Sprintf("waits for: gdb -ex 'target remote %s' %s", addr, r.Path)
-		return hint, r.behind(fix, "gdbserver", "--once", addr, r.Path)
+		return hint, r.prependCommand(fix, "gdbserver", "--once", addr, r.Path)
 	}
 	return "runs under gdb, which shows the stack if it crashes; to connect to it instead: apt-get install gdbserver",
-		r.behind(fix, "gdb", "-q", "-batch", "-return-child-result",
+		r.prependCommand(fix, "gdb", "-q", "-batch", "-return-child-result",
 			"-ex", "run", "-ex", "thread apply all -s backtrace", "--args", r.Path)
 }
 
@@ -74,8 +74,8 @@ func installed(tool string) bool {
 	return err == nil
 }
 
-// behind puts a debugger's command before the arguments of the rank's program.
-func (r *rankTask) behind(fix string, command ...string) error {
+// prependCommand puts a debugger's command before the arguments of the rank's program.
+func (r *rankTask) prependCommand(fix string, command ...string) error {
 	tool, err := exec.LookPath(command[0])
 	if err != nil {
 		return fail(codeNotFound, "rank %d cannot run under %s: %w (%s)", r.Rank, command[0], err, fix)

@@ -14,13 +14,13 @@ import (
 )
 
 // killPatience is how long a process may take to die of SIGKILL. Only one that is stuck in the kernel takes so long.
-const killPatience = 10 * time.Second
+const killTimeout = 10 * time.Second
 
 // killDescendants kills what is below this process, again and again, until gone says that nothing is left, since a
 // process may have started another one just before it was killed. It returns the pids of those that do not die.
 func killDescendants(gone <-chan struct{}, group *cgroup) (stuck []int) {
-	deadline := time.Now().Add(killPatience)
-	for pause := time.Millisecond; !closed(gone); pause = min(2*pause, 50*time.Millisecond) {
+	deadline := time.Now().Add(killTimeout)
+	for pause := time.Millisecond; !isClosed(gone); pause = min(2*pause, 50*time.Millisecond) {
 		group.kill()
 		below := descendants(os.Getpid())
 		for pid, parent := range below {

@@ -112,7 +112,7 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sweep(parent)
+	removeStale(parent)
 	for name, stays := range map[string]bool{"ibrun-left": false, "ibrun-used": true, "ibrun-new": true, "others": true} {
 		if _, err := os.Stat(filepath.Join(parent, name)); (err == nil) != stays {
 			t.Errorf("%s stays: %v, want %v", name, !stays, stays)

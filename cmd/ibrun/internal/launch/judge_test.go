@@ -6,10 +6,10 @@ import (
 )
 
 // hearing is a sequence of events in short: "init 0, exit 1 3" is rank 0 speaking up and rank 1 leaving with code 3.
-func hearing(t *testing.T, j *judge, story ...event) (faults []fault) {
+func hearing(t *testing.T, j *failureTracker, story ...event) (faults []failure) {
 	t.Helper()
 	for i := range story {
-		if f := j.hear(&story[i]); f != nil {
+		if f := j.handleEvent(&story[i]); f != nil {
 			faults = append(faults, *f)
 		}
 	}
@@ -42,26 +42,26 @@ func TestJudge(t *testing.T) {
 		{"abort with a code that is none", []event{start, {Kind: evAbort, Rank: 1, Code: 256}}, 1, 1, "Abort with code 256"},
 		{"not started", []event{{Kind: evNotStarted, Rank: 1, Code: 126, Text: "exec"}}, 1, 126, "exec"},
 	} {
-		faults := hearing(t, newJudge(2), c.story...)
+		faults := hearing(t, newFailureTracker(2), c.story...)
 		switch {
 		case c.why == "" && len(faults) > 0:
 			t.Errorf("%s: fault %+v", c.name, faults[0])
 		case c.why != "" && len(faults) == 0:
 			t.Errorf("%s: no fault", c.name)
-		case c.why != "" && (faults[0].rank != c.rank || faults[0].code != c.code || !strings.Contains(faults[0].why, c.why)):
+		case c.why != "" && (faults[0].rank != c.rank || faults[0].code != c.code || !strings.Contains(faults[0].reason, c.why)):
 			t.Errorf("%s: fault %+v, want rank %d, code %d, %q", c.name, faults[0], c.rank, c.code, c.why)
 		}
 	}
 }
 
 func TestJudgeWhenAsked(t *testing.T) {
-	j := newJudge(2)
-	j.asked = true
+	j := newFailureTracker(2)
+	j.endRequested = true
 	faults := hearing(t, j, event{Kind: evInit, Rank: 0}, event{Kind: evExit, Rank: 1}, event{Kind: evExit, Rank: 0})
-	if len(faults) > 0 || !j.allLeft() {
-		t.Errorf("ranks that leave when asked: faults %+v, all left: %v", faults, j.allLeft())
+	if len(faults) > 0 || !j.allExited() {
+		t.Errorf("ranks that leave when asked: faults %+v, all left: %v", faults, j.allExited())
 	}
-	if faults := hearing(t, newJudge(1), event{Kind: evExit, Code: 130}); len(faults) != 1 {
+	if faults := hearing(t, newFailureTracker(1), event{Kind: evExit, Code: 130}); len(faults) != 1 {
 		t.Errorf("faults %+v, want one", faults)
 	}
 }

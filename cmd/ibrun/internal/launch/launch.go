@@ -26,11 +26,11 @@ type Streams struct {
 	In, Out, Err *os.File
 }
 
-// askSignals are the signals by which a user asks a job to end; a second one makes it end.
-func askSignals() []os.Signal { return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} }
+// endSignals are the signals by which a user asks a job to end; a second one makes it end.
+func endSignals() []os.Signal { return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} }
 
-// say writes one of ibrun's own lines.
-func (s Streams) say(format string, args ...any) {
+// Say writes one of ibrun's own lines.
+func (s Streams) Say(format string, args ...any) {
 	erase := ""
 	if term.IsTerminal(int(s.Err.Fd())) {
 		erase = eraseLine
@@ -46,7 +46,7 @@ func Run(o *cli.Options, env []string, s Streams) int {
 	if err == nil {
 		return code
 	}
-	s.say("%v", err)
+	s.Say("%v", err)
 	return codeOf(err)
 }
 
@@ -57,12 +57,12 @@ func run(o *cli.Options, env []string, s Streams) (int, error) {
 	if err := o.Policy.ReadFile(); err != nil {
 		return 0, fail(codeUsage, "%w", err)
 	}
-	here, err := thisMachine(o, s)
+	here, err := readMachine(o, s)
 	if err != nil {
 		return 0, err
 	}
 	if o.DryRun {
-		p, err := settle(here, names(here.Name, o), o, s)
+		p, err := makeCheckedPlan(here, nodeNames(here.Name, o), o, s)
 		if err != nil {
 			return 0, err
 		}
@@ -74,33 +74,33 @@ func run(o *cli.Options, env []string, s Streams) (int, error) {
 	if err := checkFiles(o); err != nil {
 		return 0, err
 	}
-	m, err := meet(here.Name, o, s)
+	m, err := joinNodes(here.Name, o, s)
 	if err != nil {
 		return 0, err
 	}
 	code, err := start(m, here, o, env, s)
 	if err != nil {
-		m.dismiss(err)
+		m.abort(err)
 	}
 	return code, err
 }
 
-// settle makes a plan that this machine has the means for, and tells the user what there is to know.
-func settle(here placement.Machine, names []string, o *cli.Options, s Streams) (*plan, error) {
+// makeCheckedPlan makes a plan that this machine has the means for, and tells the user what there is to know.
+func makeCheckedPlan(here placement.Machine, names []string, o *cli.Options, s Streams) (*plan, error) {
 	p, err := makePlan(here, names, o)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkLimits(len(p.mine())); err != nil {
+	if err := checkLimits(len(p.localRanks())); err != nil {
 		return nil, err
 	}
-	p.tell(o, s)
+	p.printNotes(o, s)
 	return p, nil
 }
 
 // start has the ranks started, once all nodes are there, and watches them to the end.
-func start(m *meeting, here placement.Machine, o *cli.Options, env []string, s Streams) (int, error) {
-	p, err := settle(here, m.welcome.Names, o, s)
+func start(m *cluster, here placement.Machine, o *cli.Options, env []string, s Streams) (int, error) {
+	p, err := makeCheckedPlan(here, m.welcome.Names, o, s)
 	if err != nil {
 		return 0, err
 	}
@@ -115,17 +115,17 @@ func start(m *meeting, here placement.Machine, o *cli.Options, env []string, s S
 	if err != nil {
 		return 0, err
 	}
-	hints, err := underDebugger(t.Ranks, t.Size, o, Lookup(env))
+	hints, err := addDebuggers(t.Ranks, t.Size, o, Lookup(env))
 	if err != nil {
 		return 0, err
 	}
 	for _, hint := range hints {
-		s.say("%s", hint)
+		s.Say("%s", hint)
 	}
-	if m.zero != nil {
-		return follow(m, p.layout, t, o, s)
+	if m.node0 != nil {
+		return runWorker(m, p.layout, t, o, s)
 	}
-	return conduct(m, p.layout, t, o, s)
+	return runCoordinator(m, p.layout, t, o, s)
 }
 
 // findPrograms finds what is to be started.
@@ -172,8 +172,8 @@ func Lookup(env []string) func(string) string {
 func (p *plan) print(w io.Writer, o *cli.Options) error {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
-	mine := p.here.Ranks
-	for rank, node := range p.at {
+	mine := p.placement.Ranks
+	for rank, node := range p.nodeOf {
 		cores := "-" // which it decides itself
 		if node == p.node {
 			cores, mine = hw.FormatList(mine[0].PUs), mine[1:]
@@ -194,7 +194,7 @@ func buildAll(programs []program, o *cli.Options, s Streams) error {
 	defer stop()
 	debug := len(o.Delve)+len(o.GDB) > 0
 	for i, p := range programs {
-		if !p.goes {
+		if !p.isGo {
 			continue
 		}
 		path, err := build(ctx, p.path, debug, s.Err)
@@ -202,15 +202,15 @@ func buildAll(programs []program, o *cli.Options, s Streams) error {
 			return err
 		}
 		if o.Verbose {
-			s.say("built %s as %s", p.path, path)
+			s.Say("built %s as %s", p.path, path)
 		}
 		programs[i].path = path
 	}
 	return nil
 }
 
-// notify has these signals sent to a channel, except those that nohup or a shell's & has set to be ignored.
-func notify(to chan<- os.Signal, signals []os.Signal) {
+// notifySignals has these signals sent to a channel, except those that nohup or a shell's & has set to be ignored.
+func notifySignals(to chan<- os.Signal, signals []os.Signal) {
 	for _, sig := range signals {
 		if !signal.Ignored(sig) {
 			signal.Notify(to, sig)
@@ -219,7 +219,7 @@ func notify(to chan<- os.Signal, signals []os.Signal) {
 }
 
 // makeTask writes down what the agent is to start.
-func makeTask(m *meeting, p *plan, o *cli.Options, programs []program, env []string) (*task, error) {
+func makeTask(m *cluster, p *plan, o *cli.Options, programs []program, env []string) (*task, error) {
 	t := &task{JobID: m.welcome.JobID, Secret: m.secret, Host: p.names[p.node], Node: p.node, Nodes: len(p.names),
 		Mapping: p.mapping(), Size: len(p.programs), Psets: p.psets, Env: env, Label: o.Label}
 	t.Trace, t.Profile = o.Trace != "", o.Profile != ""
@@ -232,7 +232,7 @@ func makeTask(m *meeting, p *plan, o *cli.Options, programs []program, env []str
 	}
 	t.Env = slices.Clip(t.Env)
 	if Lookup(env)("MASTER_PORT") == "" { // where torch's ranks meet
-		t.Env = append(t.Env, "MASTER_ADDR="+m.master, fmt.Sprintf("MASTER_PORT=%d", m.welcome.MasterPort))
+		t.Env = append(t.Env, "MASTER_ADDR="+m.masterAddr, fmt.Sprintf("MASTER_PORT=%d", m.welcome.MasterPort))
 	}
 	if o.Verbose { // ranks say which transports they take
 		t.Env = append(t.Env, "IBRUN_VERBOSE=1")
@@ -249,10 +249,10 @@ func makeTask(m *meeting, p *plan, o *cli.Options, programs []program, env []str
 	for _, program := range p.programs {
 		t.Programs[program].Ranks++
 	}
-	for i := range p.mine() {
-		r := p.task(i, o)
+	for i := range p.localRanks() {
+		r := p.rankTask(i, o)
 		r.Path, r.Args = programs[r.Program].path, o.Programs[r.Program].Args
-		if programs[r.Program].goes {
+		if programs[r.Program].isGo {
 			r.Args = append([]string{r.Path}, r.Args[1:]...)
 		}
 		t.Ranks = append(t.Ranks, r)

@@ -21,6 +21,8 @@ func Agent() int {
 
 func checkLimits(int) error { return supported() }
 
-func conduct(*meeting, layout, *task, *cli.Options, Streams) (int, error) { return 0, supported() }
+func runCoordinator(*cluster, layout, *task, *cli.Options, Streams) (int, error) {
+	return 0, supported()
+}
 
-func follow(*meeting, layout, *task, *cli.Options, Streams) (int, error) { return 0, supported() }
+func runWorker(*cluster, layout, *task, *cli.Options, Streams) (int, error) { return 0, supported() }

@@ -52,24 +52,24 @@ func TestMapping(t *testing.T) {
 func testMapping(t *testing.T, l layout, want string) {
 	t.Helper()
 	if got := l.mapping(); got != want {
-		t.Errorf("%v is written %s, want %s", l.of, got, want)
+		t.Errorf("%v is written %s, want %s", l.ranksOn, got, want)
 	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := pmi.NewServer(pmi.Job{Size: len(l.at), KVSName: "j", Mapping: l.mapping(), Node: l.at[0]})
+	s, err := pmi.NewServer(pmi.Job{Size: len(l.nodeOf), KVSName: "j", Mapping: l.mapping(), Node: l.nodeOf[0]})
 	if err != nil {
 		t.Fatal(err)
 	}
 	served := make(chan error)
 	go func() { served <- s.Serve(0, os.NewFile(uintptr(fds[0]), "server")) }()
-	env := map[string]string{"PMI_FD": fmt.Sprint(fds[1]), "PMI_RANK": "0", "PMI_SIZE": fmt.Sprint(len(l.at))}
+	env := map[string]string{"PMI_FD": fmt.Sprint(fds[1]), "PMI_RANK": "0", "PMI_SIZE": fmt.Sprint(len(l.nodeOf))}
 	c, err := pmi.FromEnv(func(name string) string { return env[name] })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if at, err := c.Mapping(); err != nil || !slices.Equal(at, l.at) {
+	if at, err := c.Mapping(); err != nil || !slices.Equal(at, l.nodeOf) {
 		t.Errorf("%s: a rank reads %v, %v", want, at, err)
 	}
 	if err := errors.Join(c.Finalize(), <-served); err != nil {

@@ -13,9 +13,9 @@ import (
 // what is a rank's, starts it, and is at last as it was. Nothing has to be done in the rank, whose runtime counts its
 // processors as soon as it runs.
 
-// lends finds out what there is to lend. A memory policy that is there already is the user's, by numactl, and stays.
-func (a *agent) lends() (err error) {
-	if a.allowed, err = hw.Affinity(); err != nil {
+// initBinding finds out what there is to lend. A memory policy that is there already is the user's, by numactl, and stays.
+func (a *agent) initBinding() (err error) {
+	if a.allowedPUs, err = hw.Affinity(); err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(a.task.Ranks, func(r rankTask) bool { return r.Memory != nil }) {
@@ -23,41 +23,41 @@ func (a *agent) lends() (err error) {
 	}
 	set, err := hw.HasMemoryPolicy()
 	if err != nil {
-		a.noMemory(err)
+		a.noteNoMemoryPolicy(err)
 		return nil
 	}
-	a.memory = !set
+	a.setMemory = !set
 	return nil
 }
 
-// lend makes the calling thread, which is locked, what a rank is to be.
-func (a *agent) lend(r *rankTask) error {
+// bindThread makes the calling thread, which is locked, what a rank is to be.
+func (a *agent) bindThread(r *rankTask) error {
 	pus := r.PUs
 	if pus == nil {
-		pus = a.allowed // the rank before may have been bound
+		pus = a.allowedPUs // the rank before may have been bound
 	}
 	if err := hw.Bind(pus); err != nil {
 		return err
 	}
-	if !a.memory {
+	if !a.setMemory {
 		return nil
 	}
 	err := hw.PreferMemory(r.Memory)
 	if err == nil {
 		return nil
 	}
-	a.memory = false
-	a.noMemory(err)
+	a.setMemory = false
+	a.noteNoMemoryPolicy(err)
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {
 		return nil // then the rank before had none either
 	}
 	return hw.PreferMemory(nil) // and not what the rank before had
 }
 
-// takeBack ends what lend has done.
-func (a *agent) takeBack() {
-	err := hw.Bind(a.allowed)
-	if a.memory && err == nil {
+// unbindThread ends what lend has done.
+func (a *agent) unbindThread() {
+	err := hw.Bind(a.allowedPUs)
+	if a.setMemory && err == nil {
 		err = hw.PreferMemory(nil)
 	}
 	if err != nil {
@@ -65,8 +65,8 @@ func (a *agent) takeBack() {
 	}
 }
 
-// noMemory tells that ranks do without a memory policy.
-func (a *agent) noMemory(why error) {
+// noteNoMemoryPolicy tells that ranks do without a memory policy.
+func (a *agent) noteNoMemoryPolicy(why error) {
 	a.send(&event{Kind: evNote, Rank: -1, Text: fmt.Sprintf("ranks take memory where the kernel gives it, which is usually near "+
 		"(a container needs --cap-add SYS_NICE for more): %v", why)})
 }

@@ -22,39 +22,39 @@ func TestLend(t *testing.T) {
 	mine := rankTask{Memory: []int{0}}
 	newAgent := func() *agent {
 		a := &agent{task: &task{Ranks: []rankTask{mine, {}}}, events: json.NewEncoder(&said)}
-		if err := a.lends(); err != nil {
+		if err := a.initBinding(); err != nil {
 			t.Fatal(err)
 		}
 		return a
 	}
 	a := newAgent()
-	mine.PUs = a.allowed[:1]
+	mine.PUs = a.allowedPUs[:1]
 	child := func(pus []int, policy string) {
 		t.Helper()
 		out, err := exec.Command("cat", "/proc/self/status", "/proc/self/numa_maps").Output()
 		if err != nil || !strings.Contains(string(out), "Cpus_allowed_list:\t"+hw.FormatList(pus)+"\n") {
 			t.Errorf("%v, a child is not bound to %v", err, pus)
 		}
-		if a.memory && !strings.Contains(string(out), policy) {
+		if a.setMemory && !strings.Contains(string(out), policy) {
 			t.Errorf("a child's memory policy is not %q", policy)
 		}
 	}
-	if err := a.lend(&mine); err != nil {
+	if err := a.bindThread(&mine); err != nil {
 		t.Fatal(err)
 	}
-	if !a.memory && !strings.Contains(said.String(), "SYS_NICE") {
+	if !a.setMemory && !strings.Contains(said.String(), "SYS_NICE") {
 		t.Errorf("no memory policy, and it was not told: %s", said.String())
 	}
 	child(mine.PUs, " prefer")
-	if err := a.lend(&a.task.Ranks[1]); err != nil { // which is not bound
+	if err := a.bindThread(&a.task.Ranks[1]); err != nil { // which is not bound
 		t.Fatal(err)
 	}
-	child(a.allowed, " default")
-	if err := a.lend(&rankTask{PUs: []int{a.allowed[0], 8000}}); !errors.Is(err, hw.ErrBind) {
+	child(a.allowedPUs, " default")
+	if err := a.bindThread(&rankTask{PUs: []int{a.allowedPUs[0], 8000}}); !errors.Is(err, hw.ErrBind) {
 		t.Errorf("a rank with a processor that is not there: %v", err)
 	}
-	a.takeBack()
-	if now, err := hw.Affinity(); err != nil || !slices.Equal(now, a.allowed) {
+	a.unbindThread()
+	if now, err := hw.Affinity(); err != nil || !slices.Equal(now, a.allowedPUs) {
 		t.Errorf("the agent is left with %v, %v", now, err)
 	}
 
@@ -64,7 +64,7 @@ func TestLend(t *testing.T) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	if newAgent().memory {
+	if newAgent().setMemory {
 		t.Error("the user's own memory policy is overridden")
 	}
 	if err := hw.PreferMemory(nil); err != nil {
@@ -72,8 +72,8 @@ func TestLend(t *testing.T) {
 	}
 	a = newAgent()
 	said.Reset()
-	if err := errors.Join(a.lend(&mine), a.lend(&rankTask{Memory: []int{1000}})); err != nil || a.memory {
-		t.Errorf("after memory of a node that is not there: %v, policies are set: %t", err, a.memory)
+	if err := errors.Join(a.bindThread(&mine), a.bindThread(&rankTask{Memory: []int{1000}})); err != nil || a.setMemory {
+		t.Errorf("after memory of a node that is not there: %v, policies are set: %t", err, a.setMemory)
 	}
 	if set, err := hw.HasMemoryPolicy(); set || err != nil || !strings.Contains(said.String(), "1000") {
 		t.Errorf("the next rank has the policy of the one before: %t, %v; it was told %s", set, err, said.String())

@@ -9,14 +9,14 @@ import (
 
 // readLink passes on what a rank says over IBRUN_FD.
 func (a *agent) readLink(r *rank) {
-	defer close(r.heard)
+	defer close(r.linkDone)
 	for {
 		m, err := r.link.Recv(context.Background())
 		if err != nil && !errors.Is(err, ranklink.ErrMalformed) {
 			return // the rank has gone
 		}
 		if err == nil {
-			err = a.hearLink(r, m)
+			err = a.handleLinkMessage(r, m)
 		}
 		if err != nil {
 			a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: err.Error()})
@@ -24,10 +24,10 @@ func (a *agent) readLink(r *rank) {
 	}
 }
 
-func (a *agent) hearLink(r *rank, m ranklink.Message) error {
+func (a *agent) handleLinkMessage(r *rank, m ranklink.Message) error {
 	switch m.Kind {
 	case ranklink.KindStarted:
-		r.listen.Store(true)
+		r.linkReady.Store(true)
 	case ranklink.KindNote:
 		var note ranklink.Note
 		if err := m.Decode(&note); err != nil {
@@ -35,7 +35,7 @@ func (a *agent) hearLink(r *rank, m ranklink.Message) error {
 		}
 		a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: note.Text})
 	case ranklink.KindStacks:
-		r.asked.Store(false)
+		r.stacksRequested.Store(false)
 		var s ranklink.Stacks
 		if err := m.Decode(&s); err != nil {
 			return err
@@ -48,15 +48,15 @@ func (a *agent) hearLink(r *rank, m ranklink.Message) error {
 	return nil
 }
 
-// askStacks asks ranks what their goroutines do, if they listen and have answered before: so nothing ever piles up before one
+// requestStacks asks ranks what their goroutines do, if they listen and have answered before: so nothing ever piles up before one
 // that stands still. Whoever does not answer is missed by ibrun.
-func (a *agent) askStacks(ranks []int) {
+func (a *agent) requestStacks(ranks []int) {
 	for _, rank := range ranks {
-		i := a.task.local(rank)
+		i := a.task.localIndex(rank)
 		if i < 0 || i >= len(a.ranks) {
 			continue
 		}
-		if r := a.ranks[i]; r.listen.Load() && !r.asked.Swap(true) {
+		if r := a.ranks[i]; r.linkReady.Load() && !r.stacksRequested.Swap(true) {
 			_ = r.link.Send(ranklink.KindAskStacks, nil) // it may have died
 		}
 	}

@@ -16,43 +16,43 @@ import (
 	"golang.org/x/term"
 )
 
-// looks is who looks at the ranks of this node while they run, and asks other nodes about theirs, for those who want to know: the
+// monitor is who looks at the ranks of this node while they run, and asks other nodes about theirs, for those who want to know: the
 // commands, signals, the end by --timeout.
-type looks struct {
-	l     *local
+type monitor struct {
+	l     *localAgent
 	job   inspect.Job
-	since *inspect.Watch
+	watch *inspect.Watch
 	pids  atomic.Pointer[[]int] // of the ranks that were started
 
-	neighbors []*neighbor // none for a job on one node
-	hosts     []string    // by rank; nil for such
+	remotes []*remoteNode // none for a job on one node
+	hosts   []string      // by rank; nil for such
 
-	ctx     context.Context // ends before the job is over
-	stop    context.CancelFunc
-	busy    sync.WaitGroup
-	viewing atomic.Bool // somebody makes a view already
+	ctx        context.Context // ends before the job is over
+	stop       context.CancelFunc
+	goroutines sync.WaitGroup
+	viewing    atomic.Bool // somebody makes a view already
 
-	told func(progress) // tells node 0 how far the ranks here are; nil on node 0
+	reportProgress func(progress) // tells node 0 how far the ranks here are; nil on node 0
 
-	mu   sync.Mutex
-	far  map[int]progress      // of other nodes, by node
-	wait map[int][]chan string // who waits for the stacks of a rank
-	last uint64                // inquiry
-	open map[uint64]*inquiry
+	mu             sync.Mutex
+	remoteProgress map[int]progress      // of other nodes, by node
+	stackWaiters   map[int][]chan string // who waits for the stacks of a rank
+	lastRequest    uint64                // inquiry
+	openRequests   map[uint64]*remoteRequest
 }
 
-func newLooks(l *local) *looks {
-	k := &looks{l: l, since: inspect.NewWatch(), far: map[int]progress{}, wait: map[int][]chan string{}, open: map[uint64]*inquiry{},
+func newMonitor(l *localAgent) *monitor {
+	k := &monitor{l: l, watch: inspect.NewWatch(), remoteProgress: map[int]progress{}, stackWaiters: map[int][]chan string{}, openRequests: map[uint64]*remoteRequest{},
 		job: inspect.Job{
-			ID: l.t.JobID, Host: l.t.Host, Node: l.t.Node, Nodes: l.t.Nodes, PID: os.Getpid(),
-			Size: l.t.Size, Here: len(l.t.Ranks), Began: time.Now()}}
+			ID: l.task.JobID, Host: l.task.Host, Node: l.task.Node, Nodes: l.task.Nodes, PID: os.Getpid(),
+			Size: l.task.Size, Here: len(l.task.Ranks), Began: time.Now()}}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	return k
 }
 
-// lookOn lets people look at the ranks. The job does not depend on it.
-func (l *local) lookOn(o *cli.Options) (end func()) {
-	k := l.looks
+// serveStatus lets people look at the ranks. The job does not depend on it.
+func (l *localAgent) serveStatus(o *cli.Options) (end func()) {
+	k := l.monitor
 	for i, p := range o.Programs {
 		if i > 0 {
 			k.job.Command = append(k.job.Command, ":")
@@ -61,108 +61,110 @@ func (l *local) lookOn(o *cli.Options) (end func()) {
 	}
 	desk, err := inspect.Serve(k)
 	if err != nil {
-		l.say("ibrun ps, top and hang will not see this job: %v", err)
+		l.Say("ibrun ps, top and hang will not see this job: %v", err)
 	}
-	k.busy.Go(k.follow)
+	k.goroutines.Go(k.sampleLoop)
 	return func() {
 		k.stop()
 		if err := desk.Close(); err != nil {
-			l.say("%v", err)
+			l.Say("%v", err)
 		}
-		k.busy.Wait()
+		k.goroutines.Wait()
 	}
 }
 
 // Every so often it is seen who gets on, and a bar on a terminal is drawn anew.
 const (
-	lookEvery = time.Second
-	barEvery  = 250 * time.Millisecond
+	sampleInterval = time.Second
+	barEvery       = 250 * time.Millisecond
 )
 
-// follow notes since when ranks do what they do, and shows how far they are, or tells node 0.
-func (k *looks) follow() {
-	every := lookEvery
+// sampleLoop notes since when ranks do what they do, and shows how far they are, or tells node 0.
+func (k *monitor) sampleLoop() {
+	every := sampleInterval
 	terminal := term.IsTerminal(int(k.l.Err.Fd()))
 	if terminal {
 		every = barEvery
 	}
-	show := meter{lines: !terminal && k.told == nil}
+	show := progressFilter{asLines: !terminal && k.reportProgress == nil}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	blind := false // it has been said that ranks cannot be looked at
 	for {
 		select {
 		case <-k.ctx.Done():
-			sum, _ := k.progress(time.Now()) // what cannot be read has been said
-			if p := show.last(sum); p != nil && k.told == nil {
-				k.l.say("progress: %v", p)
+			sum, _ := k.sampleProgress(time.Now()) // what cannot be read has been said
+			if p := show.last(sum); p != nil && k.reportProgress == nil {
+				k.l.Say("progress: %v", p)
 			}
 			return
 		case now := <-tick.C:
-			sum, err := k.progress(now)
+			sum, err := k.sampleProgress(now)
 			if err != nil && !blind {
 				blind = true
-				k.l.say("nobody can look on at what some ranks do: %v", err)
+				k.l.Say("nobody can look on at what some ranks do: %v", err)
 			}
 			switch p := show.next(sum, now); {
 			case p == nil:
-			case k.told != nil:
-				k.told(sum)
+			case k.reportProgress != nil:
+				k.reportProgress(sum)
 			case terminal:
 				k.l.order(&order{Bar: p})
 			default:
-				k.l.say("progress: %v", p)
+				k.l.Say("progress: %v", p)
 			}
 		}
 	}
 }
 
-// progress looks at the ranks here, and adds up how far they and those of other nodes are. The error says why some cannot be
+// sampleProgress looks at the ranks here, and adds up how far they and those of other nodes are. The error says why some cannot be
 // looked at.
-func (k *looks) progress(now time.Time) (sum progress, err error) {
-	pulses, err := k.l.pages.pulses()
+func (k *monitor) sampleProgress(now time.Time) (sum progress, err error) {
+	pulses, err := k.l.perfMem.pulses()
 	for i, p := range pulses {
-		k.since.See(k.l.t.Ranks[i].Rank, p, now)
+		k.watch.See(k.l.task.Ranks[i].Rank, p, now)
 		sum.Done, sum.Total = sum.Done+p.Done, sum.Total+p.Total
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, p := range k.far {
+	for _, p := range k.remoteProgress {
 		sum.Done, sum.Total = sum.Done+p.Done, sum.Total+p.Total
 	}
 	return sum, err
 }
 
-// hearProgress takes in how far the ranks of another node are.
-func (k *looks) hearProgress(node int, p progress) {
+// setRemoteProgress takes in how far the ranks of another node are.
+func (k *monitor) setRemoteProgress(node int, p progress) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.far[node] = p
+	k.remoteProgress[node] = p
 }
 
-// lastProgress tells node 0 how far the ranks here came.
-func (k *looks) lastProgress() {
-	if p, _ := k.progress(time.Now()); p.Total > 0 { // what cannot be read has been said
-		k.told(p)
+// reportFinalProgress tells node 0 how far the ranks here came.
+func (k *monitor) reportFinalProgress() {
+	if p, _ := k.sampleProgress(time.Now()); p.Total > 0 { // what cannot be read has been said
+		k.reportProgress(p)
 	}
 }
 
 // Job is part of [live.Source], as are Ranks and Stacks.
-func (k *looks) Job() inspect.Job { return k.job }
+func (k *monitor) Job() inspect.Job { return k.job }
 
-func (k *looks) Ranks(ctx context.Context) ([]inspect.Rank, error) { return k.ranks(ctx, nil), nil }
+func (k *monitor) Ranks(ctx context.Context) ([]inspect.Rank, error) {
+	return k.allRanks(ctx, nil), nil
+}
 
-// own are the ranks here.
-func (k *looks) own() []inspect.Rank {
+// localRanks are the ranks here.
+func (k *monitor) localRanks() []inspect.Rank {
 	var pids []int
 	if p := k.pids.Load(); p != nil {
 		pids = *p
 	}
-	seen := k.l.glances()
-	all := make([]inspect.Rank, len(k.l.t.Ranks))
+	seen := k.l.samples()
+	all := make([]inspect.Rank, len(k.l.task.Ranks))
 	now := time.Now()
 	for i := range all {
-		g := glance{rank: k.l.t.Ranks[i].Rank, dead: k.l.exited[i].Load()}
+		g := rankSample{rank: k.l.task.Ranks[i].Rank, exited: k.l.exited[i].Load()}
 		if i < len(seen) {
 			g = seen[i]
 		}
@@ -170,7 +172,7 @@ func (k *looks) own() []inspect.Rank {
 		if i < len(pids) {
 			inspectProcess(&all[i], pids[i], g.snapshot)
 		}
-		if g.dead {
+		if g.exited {
 			all[i].State = inspect.Ended
 		}
 	}
@@ -178,18 +180,18 @@ func (k *looks) own() []inspect.Rank {
 }
 
 // rank is what a rank has recorded.
-func (k *looks) rank(g glance, now time.Time) inspect.Rank {
+func (k *monitor) rank(g rankSample, now time.Time) inspect.Rank {
 	r := inspect.Rank{Rank: g.rank, State: inspect.Starting}
 	if g.err != nil {
 		r.Error = g.err.Error()
 	}
 	s := g.snapshot
 	if s == nil {
-		quiet, _ := k.since.See(g.rank, perf.Pulse{}, now)
+		quiet, _ := k.watch.See(g.rank, perf.Pulse{}, now)
 		r.Quiet = quiet.Seconds()
 		return r
 	}
-	quiet, waits := k.since.See(g.rank, s.Pulse(), now)
+	quiet, waits := k.watch.See(g.rank, s.Pulse(), now)
 	if r.State = inspect.Running; s.State == perf.Finalized {
 		r.State = inspect.Finalized
 	}
@@ -246,17 +248,17 @@ func isBelow(pid, ancestor int) bool {
 	return false
 }
 
-func (k *looks) Stacks(ctx context.Context, ranks []int) (map[int]string, error) {
-	return k.stacks(ctx, ranks, nil), nil
+func (k *monitor) Stacks(ctx context.Context, ranks []int) (map[int]string, error) {
+	return k.allStacks(ctx, ranks, nil), nil
 }
 
-// ownStacks are those of ranks here that answer before ctx ends.
-func (k *looks) ownStacks(ctx context.Context, ranks []int) map[int]string {
+// localStacks are those of ranks here that answer before ctx ends.
+func (k *monitor) localStacks(ctx context.Context, ranks []int) map[int]string {
 	answers := make([]chan string, len(ranks))
 	k.mu.Lock()
 	for i, rank := range ranks {
 		answers[i] = make(chan string, 1)
-		k.wait[rank] = append(k.wait[rank], answers[i])
+		k.stackWaiters[rank] = append(k.stackWaiters[rank], answers[i])
 	}
 	k.mu.Unlock()
 	k.l.order(&order{Stacks: ranks})
@@ -271,9 +273,9 @@ func (k *looks) ownStacks(ctx context.Context, ranks []int) map[int]string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i, rank := range ranks {
-		k.wait[rank] = slices.DeleteFunc(k.wait[rank], func(c chan string) bool { return c == answers[i] })
-		if len(k.wait[rank]) == 0 {
-			delete(k.wait, rank)
+		k.stackWaiters[rank] = slices.DeleteFunc(k.stackWaiters[rank], func(c chan string) bool { return c == answers[i] })
+		if len(k.stackWaiters[rank]) == 0 {
+			delete(k.stackWaiters, rank)
 		}
 		if texts[rank] == "" {
 			delete(texts, rank)
@@ -282,24 +284,24 @@ func (k *looks) ownStacks(ctx context.Context, ranks []int) map[int]string {
 	return texts
 }
 
-// hearStacks hands on what a rank's goroutines do to all who wait for it.
-func (k *looks) hearStacks(e *event) {
+// deliverStacks hands on what a rank's goroutines do to all who wait for it.
+func (k *monitor) deliverStacks(e *event) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, c := range k.wait[e.Rank] {
+	for _, c := range k.stackWaiters[e.Rank] {
 		c <- e.Text
 	}
-	delete(k.wait, e.Rank)
+	delete(k.stackWaiters, e.Rank)
 }
 
-// view shows what the ranks wait for, unless that is being done. The channel is closed when it has been.
-func (k *looks) view() <-chan struct{} {
+// showHangView shows what the ranks wait for, unless that is being done. The channel is closed when it has been.
+func (k *monitor) showHangView() <-chan struct{} {
 	shown := make(chan struct{})
 	if k.viewing.Swap(true) {
 		close(shown)
 		return shown
 	}
-	k.busy.Go(func() {
+	k.goroutines.Go(func() {
 		defer close(shown)
 		defer k.viewing.Store(false)
 		v, err := inspect.Look(k.ctx, k)
@@ -308,7 +310,7 @@ func (k *looks) view() <-chan struct{} {
 		}
 		var text strings.Builder
 		if err := v.Text(&text); err == nil {
-			k.l.say("%s", strings.TrimSuffix(text.String(), "\n"))
+			k.l.Say("%s", strings.TrimSuffix(text.String(), "\n"))
 		}
 	})
 	return shown

@@ -23,42 +23,42 @@ import (
 // joinTimeout is how long the nodes wait for each other unless --join-timeout says otherwise.
 const joinTimeout = time.Minute
 
-// meeting is what the nodes of a job have agreed on, and the connections between them. A job on one node has met as soon
+// cluster is what the nodes of a job have agreed on, and the connections between them. A job on one node has met as soon
 // as it is asked.
-type meeting struct {
-	welcome welcome
-	secret  auth.Key
-	master  string // address of node 0
+type cluster struct {
+	welcome    welcome
+	secret     ranklink.Secret
+	masterAddr string // address of node 0
 
-	guests  []*guest   // on node 0, by node; the first is nil
-	heard   chan heard // what they say
-	closing sync.WaitGroup
+	workers  []*joinedNode      // on node 0, by node; the first is nil
+	received chan receivedEvent // what they say
+	closers  sync.WaitGroup
 
-	zero   *control.Conn // on the other nodes
-	orders chan *order   // what it says; closed when it says no more
-	lost   error         // and why, set before
+	node0   *control.Conn // on the other nodes
+	orders  chan *order   // what it says; closed when it says no more
+	lostErr error         // and why, set before
 }
 
-// guest is another node as node 0 sees it.
-type guest struct {
+// joinedNode is another node as node 0 sees it.
+type joinedNode struct {
 	*join
 	conn *control.Conn
 }
 
-// heard is what another node has said, or why it says no more.
-type heard struct {
+// receivedEvent is what another node has said, or why it says no more.
+type receivedEvent struct {
 	conn  *control.Conn
 	event *event
 	err   error
 }
 
-// meet waits until all nodes are there, of which this has that name.
-func meet(name string, o *cli.Options, s Streams) (*meeting, error) {
-	m := &meeting{master: "127.0.0.1"}
+// joinNodes waits until all nodes are there, of which this has that name.
+func joinNodes(name string, o *cli.Options, s Streams) (*cluster, error) {
+	m := &cluster{masterAddr: "127.0.0.1"}
 	if o.Nodes <= 1 {
 		m.welcome.JobID, m.welcome.Names = newJobID(), []string{name}
 		rand.Read(m.secret[:])
-		addr, err := freeAddr(m.master)
+		addr, err := freeAddr(m.masterAddr)
 		if err == nil {
 			m.welcome.MasterPort = addr.Port
 		}
@@ -71,9 +71,9 @@ func meet(name string, o *cli.Options, s Streams) (*meeting, error) {
 	ctx, stop := interruptible("waiting for the other nodes")
 	defer stop()
 	if o.Node == 0 {
-		err = m.gather(ctx, newJoin(name, o), secret, o, s)
+		err = m.acceptNodes(ctx, newJoin(name, o), secret, o, s)
 	} else {
-		err = m.join(ctx, newJoin(name, o), secret, o, s)
+		err = m.joinNode0(ctx, newJoin(name, o), secret, o, s)
 	}
 	if err == nil {
 		m.secret, err = secret.Derive(m.welcome.Salt, "job "+m.welcome.JobID)
@@ -83,8 +83,8 @@ func meet(name string, o *cli.Options, s Streams) (*meeting, error) {
 
 func newJobID() string { return strings.ToLower(rand.Text()[:10]) }
 
-// bounded is a context that ends when the nodes have waited for each other for long enough.
-func bounded(ctx context.Context, o *cli.Options) (context.Context, context.CancelFunc) {
+// withJoinTimeout is a context that ends when the nodes have waited for each other for long enough.
+func withJoinTimeout(ctx context.Context, o *cli.Options) (context.Context, context.CancelFunc) {
 	limit := o.JoinTimeout
 	if limit == 0 {
 		limit = joinTimeout
@@ -96,7 +96,7 @@ func bounded(ctx context.Context, o *cli.Options) (context.Context, context.Canc
 func interruptible(what string) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
-	notify(signals, askSignals())
+	notifySignals(signals, endSignals())
 	go func() {
 		if sig, ok := <-signals; ok {
 			cancel(fail(codeSignal+int(sig.(syscall.Signal)), "%s was stopped: %v", what, sig))
@@ -108,64 +108,64 @@ func interruptible(what string) (ctx context.Context, stop func()) {
 	}
 }
 
-// gather waits on node 0 until all others are there, and welcomes them. Who comes without the secret changes nothing.
-func (m *meeting) gather(ctx context.Context, ours *join, secret auth.Secret, o *cli.Options, s Streams) error {
+// acceptNodes waits on node 0 until all others are there, and welcomes them. Who comes without the secret changes nothing.
+func (m *cluster) acceptNodes(ctx context.Context, ours *join, secret control.Secret, o *cli.Options, s Streams) error {
 	l, err := control.Listen(o.Rendezvous, secret)
 	if err != nil {
 		return fmt.Errorf("%w (--rendezvous names an address of node 0)", err)
 	}
-	ctx, cancel := bounded(ctx, o)
+	ctx, cancel := withJoinTimeout(ctx, o)
 	defer cancel()
-	m.guests, m.heard = make([]*guest, o.Nodes), make(chan heard)
+	m.workers, m.received = make([]*joinedNode, o.Nodes), make(chan receivedEvent)
 	go func() {
 		for {
 			c, err := l.Accept(ctx)
 			if err != nil {
 				return
 			}
-			go m.listen(c)
+			go m.receiveEvents(c)
 		}
 	}()
 	for missing := o.Nodes - 1; missing > 0 && err == nil; {
 		select {
-		case h := <-m.heard:
+		case h := <-m.received:
 			var change int
 			change, err = m.admit(h, ours, o, s)
 			missing -= change
 		case <-ctx.Done():
-			err = m.missing(context.Cause(ctx), l.Refused())
+			err = m.missingNodes(context.Cause(ctx), l.Refused())
 		}
 	}
 	err = errors.Join(err, l.Close())
 	if err != nil {
-		m.dismiss(err)
+		m.abort(err)
 		return err
 	}
 	m.welcome = welcome{JobID: newJobID(), Names: []string{ours.Name}, Salt: make([]byte, 32), Report: o.Report}
-	for _, g := range m.guests[1:] {
+	for _, g := range m.workers[1:] {
 		m.welcome.Names = append(m.welcome.Names, g.Name)
 	}
 	rand.Read(m.welcome.Salt)
 	addr, err := freeAddr("")
 	if err != nil {
-		m.dismiss(err)
+		m.abort(err)
 		return err
 	}
 	m.welcome.MasterPort = addr.Port
-	m.master = hostOf(m.guests[1].conn.Local())
-	m.tell(&order{Welcome: &m.welcome})
+	m.masterAddr = hostOf(m.workers[1].conn.Local())
+	m.sendOrder(&order{Welcome: &m.welcome})
 	return nil
 }
 
-// listen takes in what another node says.
-func (m *meeting) listen(c *control.Conn) {
+// receiveEvents takes in what another node says.
+func (m *cluster) receiveEvents(c *control.Conn) {
 	for {
 		text, err := c.Recv()
-		h := heard{conn: c, err: err}
+		h := receivedEvent{conn: c, err: err}
 		if err == nil {
 			h.event, h.err = decodeEvent(text)
 		}
-		m.heard <- h
+		m.received <- h
 		if h.err != nil {
 			c.Close()
 			return
@@ -174,13 +174,13 @@ func (m *meeting) listen(c *control.Conn) {
 }
 
 // admit lets a node take part. It returns how many more are there now; an error ends the job.
-func (m *meeting) admit(h heard, ours *join, o *cli.Options, s Streams) (change int, err error) {
+func (m *cluster) admit(h receivedEvent, ours *join, o *cli.Options, s Streams) (change int, err error) {
 	node := h.conn.Node()
 	switch {
 	case h.err != nil:
-		if node < o.Nodes && m.guests[node] != nil && m.guests[node].conn == h.conn {
-			m.guests[node] = nil
-			s.say("node %d has left again: %v", node, h.err)
+		if node < o.Nodes && m.workers[node] != nil && m.workers[node].conn == h.conn {
+			m.workers[node] = nil
+			s.Say("node %d has left again: %v", node, h.err)
 			return -1, nil
 		}
 		return 0, nil
@@ -189,41 +189,41 @@ func (m *meeting) admit(h heard, ours *join, o *cli.Options, s Streams) (change 
 		return 0, nil
 	}
 	j := h.event.Join
-	if err := ours.check(o.Nodes, node, h.conn.Nodes(), j); err != nil {
+	if err := ours.checkCommand(o.Nodes, node, h.conn.Nodes(), j); err != nil {
 		m.refuse(h.conn, err)
 		return 0, err
 	}
-	if there := m.guests[node]; there != nil {
+	if there := m.workers[node]; there != nil {
 		m.refuse(h.conn, fail(codeUsage, "there is a node %d already, %s at %v", node, there.Name, there.conn.Remote()))
 		return 0, nil
 	}
-	m.guests[node] = &guest{j, h.conn}
+	m.workers[node] = &joinedNode{j, h.conn}
 	if o.Verbose {
-		s.say("node %d has joined: %s at %v", node, j.Name, h.conn.Remote())
+		s.Say("node %d has joined: %s at %v", node, j.Name, h.conn.Remote())
 	}
 	return 1, nil
 }
 
 // refuse tells a node why it may not take part.
-func (m *meeting) refuse(c *control.Conn, why error) {
-	pack(&order{Verdict: &verdict{Code: codeOf(why), Lines: []string{why.Error()}}})(c)
-	m.closing.Go(c.Close)
+func (m *cluster) refuse(c *control.Conn, why error) {
+	encodeOrder(&order{Outcome: &outcome{Code: codeOf(why), Lines: []string{why.Error()}}})(c)
+	m.closers.Go(c.Close)
 }
 
-// missing says who did not come, and why the wait has ended.
-func (m *meeting) missing(why error, refused string) error {
+// missingNodes says who did not come, and why the wait has ended.
+func (m *cluster) missingNodes(why error, refused string) error {
 	var nodes []int
-	for node := 1; node < len(m.guests); node++ {
-		if m.guests[node] == nil {
+	for node := 1; node < len(m.workers); node++ {
+		if m.workers[node] == nil {
 			nodes = append(nodes, node)
 		}
 	}
 	if codeOf(why) != codeFailed {
 		return why // a signal
 	}
-	who := fmt.Sprintf("nodes %s of %d", hw.FormatList(nodes), len(m.guests))
+	who := fmt.Sprintf("nodes %s of %d", hw.FormatList(nodes), len(m.workers))
 	if len(nodes) == 1 {
-		who = fmt.Sprintf("node %d of %d", nodes[0], len(m.guests))
+		who = fmt.Sprintf("node %d of %d", nodes[0], len(m.workers))
 	}
 	if refused != "" {
 		refused = "; " + refused
@@ -231,9 +231,9 @@ func (m *meeting) missing(why error, refused string) error {
 	return fail(codeFailed, "%s did not join %w%s", who, why, refused)
 }
 
-// join makes this node take part, and waits until all others do.
-func (m *meeting) join(ctx context.Context, ours *join, secret auth.Secret, o *cli.Options, s Streams) error {
-	patient, cancel := bounded(ctx, o)
+// joinNode0 makes this node take part, and waits until all others do.
+func (m *cluster) joinNode0(ctx context.Context, ours *join, secret control.Secret, o *cli.Options, s Streams) error {
+	patient, cancel := withJoinTimeout(ctx, o)
 	defer cancel()
 	c, err := control.Dial(patient, o.Rendezvous, secret, o.Node, o.Nodes)
 	if err != nil && codeOf(err) == codeFailed && patient.Err() != nil {
@@ -243,19 +243,19 @@ func (m *meeting) join(ctx context.Context, ours *join, secret auth.Secret, o *c
 		return err
 	}
 	if o.Verbose {
-		s.say("this is node %d of %d, and node 0 is at %v", o.Node, o.Nodes, c.Remote())
+		s.Say("this is node %d of %d, and node 0 is at %v", o.Node, o.Nodes, c.Remote())
 	}
-	m.zero, m.orders, m.master = c, make(chan *order), hostOf(c.Remote())
-	go m.follow()
-	m.report(&event{Kind: evJoin, Join: ours})
+	m.node0, m.orders, m.masterAddr = c, make(chan *order), hostOf(c.Remote())
+	go m.receiveOrders()
+	m.sendEvent(&event{Kind: evJoin, Join: ours})
 	select {
 	case first, ok := <-m.orders:
 		switch {
 		case !ok:
-			err = fmt.Errorf("node 0 at %v is lost: %w", c.Remote(), m.lost)
-		case first.Verdict != nil:
+			err = fmt.Errorf("node 0 at %v is lost: %w", c.Remote(), m.lostErr)
+		case first.Outcome != nil:
 			c.Close()
-			err = fail(first.Verdict.Code, "%s", strings.Join(first.Verdict.Lines, "; "))
+			err = fail(first.Outcome.Code, "%s", strings.Join(first.Outcome.Lines, "; "))
 		case first.Welcome == nil || len(first.Welcome.Names) != o.Nodes:
 			c.Close()
 			err = fmt.Errorf("node 0 at %v does not welcome this node", c.Remote())
@@ -269,16 +269,16 @@ func (m *meeting) join(ctx context.Context, ours *join, secret auth.Secret, o *c
 	return err
 }
 
-// follow takes in what node 0 says.
-func (m *meeting) follow() {
+// receiveOrders takes in what node 0 says.
+func (m *cluster) receiveOrders() {
 	for {
-		text, err := m.zero.Recv()
+		text, err := m.node0.Recv()
 		var o *order
 		if err == nil {
 			o, err = decodeOrder(text)
 		}
 		if err != nil {
-			m.lost = err
+			m.lostErr = err
 			close(m.orders)
 			return
 		}
@@ -286,31 +286,31 @@ func (m *meeting) follow() {
 	}
 }
 
-// report tells node 0 something, at a time by its clock.
-func (m *meeting) report(e *event) {
+// sendEvent tells node 0 something, at a time by its clock.
+func (m *cluster) sendEvent(e *event) {
 	if e.Time == 0 {
 		e.Time = time.Now().UnixNano()
 	}
-	if ahead, ok := m.zero.Clock(); ok {
+	if ahead, ok := m.node0.Clock(); ok {
 		e.Time += int64(ahead)
 	}
 	if text, err := json.Marshal(e); err == nil { // events can always be written down
-		_ = m.zero.Send(text) // parcels and texts are bounded, far below the limit
+		_ = m.node0.Send(text) // parcels and texts are bounded, far below the limit
 	}
 }
 
-// tell tells all other nodes something.
-func (m *meeting) tell(o *order) {
-	send := pack(o)
-	for _, g := range m.guests {
+// sendOrder tells all other nodes something.
+func (m *cluster) sendOrder(o *order) {
+	send := encodeOrder(o)
+	for _, g := range m.workers {
 		if g != nil {
 			send(g.conn)
 		}
 	}
 }
 
-// pack writes an order down once, to be sent to several nodes.
-func pack(o *order) (send func(*control.Conn)) {
+// encodeOrder writes an order down once, to be sent to several nodes.
+func encodeOrder(o *order) (send func(*control.Conn)) {
 	text, err := json.Marshal(o)
 	return func(c *control.Conn) {
 		if err == nil { // orders can always be written down
@@ -319,25 +319,25 @@ func pack(o *order) (send func(*control.Conn)) {
 	}
 }
 
-// dismiss ends a job that fails on this node before its ranks were to be watched.
-func (m *meeting) dismiss(why error) {
-	if m.zero != nil {
-		m.report(&event{Kind: evFault, Code: codeOf(why), Text: why.Error()})
-		m.zero.Close()
+// abort ends a job that fails on this node before its ranks were to be watched.
+func (m *cluster) abort(why error) {
+	if m.node0 != nil {
+		m.sendEvent(&event{Kind: evFailure, Code: codeOf(why), Text: why.Error()})
+		m.node0.Close()
 		return
 	}
-	m.end(&verdict{Code: codeOf(why), Lines: []string{why.Error()}})
+	m.sendOutcome(&outcome{Code: codeOf(why), Lines: []string{why.Error()}})
 }
 
-// end tells the other nodes the verdict, and waits until they have it, and those that were refused know why.
-func (m *meeting) end(v *verdict) {
-	m.tell(&order{Verdict: v})
-	for _, g := range m.guests {
+// sendOutcome tells the other nodes the verdict, and waits until they have it, and those that were refused know why.
+func (m *cluster) sendOutcome(v *outcome) {
+	m.sendOrder(&order{Outcome: v})
+	for _, g := range m.workers {
 		if g != nil {
-			m.closing.Go(g.conn.Close)
+			m.closers.Go(g.conn.Close)
 		}
 	}
-	m.closing.Wait()
+	m.closers.Wait()
 }
 
 // hostOf returns an address without its port.

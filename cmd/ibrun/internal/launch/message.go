@@ -31,8 +31,8 @@ type task struct {
 	Output   string // pattern of files, or empty
 }
 
-// local is the position of a rank of this node in Ranks.
-func (t *task) local(rank int) int {
+// localIndex is the position of a rank of this node in Ranks.
+func (t *task) localIndex(rank int) int {
 	return slices.IndexFunc(t.Ranks, func(r rankTask) bool { return r.Rank == rank })
 }
 
@@ -62,23 +62,23 @@ type programTask struct {
 type order struct {
 	Start    *task       `json:",omitempty"` // only to an agent, and first
 	Signal   int         `json:",omitempty"` // pass on to all ranks
-	End      *ending     `json:",omitempty"`
+	End      *endOrder   `json:",omitempty"`
 	Parcel   *pmi.Parcel `json:",omitempty"` // for the PMI server
 	Stacks   []int       `json:",omitempty"` // ranks that are to tell what their goroutines do; only to an agent
 	Bar      *progress   `json:",omitempty"` // to be drawn; only to an agent
 	Question *question   `json:",omitempty"` // only to a node, as is Answer
 	Answer   *answer     `json:",omitempty"`
 
-	Welcome *welcome `json:",omitempty"` // only to a node, and first
-	Verdict *verdict `json:",omitempty"` // only to a node, and last
+	Welcome *welcome `json:",omitempty"`        // only to a node, and first
+	Outcome *outcome `json:"Verdict,omitempty"` // only to a node, and last
 }
 
 // question is what node 0 asks another node, or that node 0: what all ranks do that the other can tell of, or what the goroutines
 // of some of them do.
 type question struct {
-	ID       uint64        // by who asks
-	Stacks   []int         `json:",omitempty"`
-	Patience time.Duration // for how long the answer is waited for, or a little longer
+	ID      uint64        // by who asks
+	Stacks  []int         `json:",omitempty"`
+	Timeout time.Duration `json:"Patience"` // for how long the answer is waited for, or a little longer
 }
 
 // answer is an answer, or a part of one.
@@ -89,12 +89,12 @@ type answer struct {
 	More   bool           `json:",omitempty"` // other parts follow
 }
 
-// ending tells an agent to end its ranks and then itself.
-type ending struct {
-	Grace time.Duration // between SIGTERM and SIGKILL; 0: SIGKILL at once
-	Tail  int           // the rank whose last output is wanted; -1: none
+// endOrder tells an agent to end its ranks and then itself.
+type endOrder struct {
+	Grace        time.Duration // between SIGTERM and SIGKILL; 0: SIGKILL at once
+	LastOutputOf int           `json:"Tail"` // the rank whose last output is wanted; -1: none
 	// Output is how long the ranks' output may take to be passed on once they are dead. 0: as long as it needs.
-	Output time.Duration `json:",omitempty"`
+	OutputTimeout time.Duration `json:"Output,omitempty"`
 }
 
 // kind tells events apart.
@@ -117,12 +117,12 @@ const (
 
 // The kinds of events that only the ibrun of another node sends to node 0, beside its agent's.
 const (
-	evJoin   kind = "join"   // Join: the first
-	evSignal kind = "signal" // Signal: its user has sent it
-	evFault  kind = "fault"  // Code, Text: why it cannot go on
-	evFacts  kind = "facts"  // Facts: for the report, behind the last end of a rank
-	evPage   kind = "page"   // Rank, Page or Text (why it cannot be read): what a rank has recorded, likewise
-	evLook   kind = "look"   // Question or Answer
+	evJoin       kind = "join"   // Join: the first
+	evSignal     kind = "signal" // Signal: its user has sent it
+	evFailure    kind = "fault"  // Code, Text: why it cannot go on
+	evNodeRecord kind = "facts"  // Facts: for the report, behind the last end of a rank
+	evPage       kind = "page"   // Rank, Page or Text (why it cannot be read): what a rank has recorded, likewise
+	evInspect    kind = "look"   // Question or Answer
 
 	evProgress kind = "progress" // Progress: how far its ranks are together
 )
@@ -130,24 +130,24 @@ const (
 // event goes from an agent to ibrun, and from there to node 0. The end of the stream before evDone means that who
 // should have sent that has died.
 type event struct {
-	Kind   kind
-	Time   int64       `json:",omitempty"` // nanoseconds since 1970
-	Rank   int         `json:",omitempty"`
-	Code   int         `json:",omitempty"`
-	Signal int         `json:",omitempty"`
-	Told   bool        `json:",omitempty"` // the agent had told the ranks to end before
-	Text   string      `json:",omitempty"`
-	Ranks  []int       `json:",omitempty"`
-	PIDs   []int       `json:",omitempty"`
-	Output []string    `json:",omitempty"` // what was not passed on, and why
-	Cgroup string      `json:",omitempty"`
-	Parcel *pmi.Parcel `json:",omitempty"`
-	Join   *join       `json:",omitempty"`
+	Kind     kind
+	Time     int64       `json:",omitempty"` // nanoseconds since 1970
+	Rank     int         `json:",omitempty"`
+	Code     int         `json:",omitempty"`
+	Signal   int         `json:",omitempty"`
+	AfterEnd bool        `json:"Told,omitempty"` // the agent had told the ranks to end before
+	Text     string      `json:",omitempty"`
+	Ranks    []int       `json:",omitempty"`
+	PIDs     []int       `json:",omitempty"`
+	Output   []string    `json:",omitempty"` // what was not passed on, and why
+	Cgroup   string      `json:",omitempty"`
+	Parcel   *pmi.Parcel `json:",omitempty"`
+	Join     *join       `json:",omitempty"`
 
-	Facts    *report.Node `json:",omitempty"`
-	Page     []byte       `json:",omitempty"` // as packPage makes it
-	Recorded *recorded    `json:",omitempty"`
-	Question *question    `json:",omitempty"`
-	Answer   *answer      `json:",omitempty"`
-	Progress *progress    `json:",omitempty"`
+	NodeRecord *report.Node    `json:"Facts,omitempty"`
+	Page       []byte          `json:",omitempty"` // as packPage makes it
+	Recorded   *recordingChunk `json:",omitempty"`
+	Question   *question       `json:",omitempty"`
+	Answer     *answer         `json:",omitempty"`
+	Progress   *progress       `json:",omitempty"`
 }

@@ -3,18 +3,18 @@ package launch
 import "time"
 
 // linesApart is the least time between two lines of progress.
-const linesApart = 5 * time.Second
+const lineInterval = 5 * time.Second
 
-// meter decides what of the progress of ranks is shown, and how much time is left. The zero value shows a bar.
-type meter struct {
-	lines bool // where there is no terminal
+// progressFilter decides what of the progress of ranks is shown, and how much time is left. The zero value shows a bar.
+type progressFilter struct {
+	asLines bool // where there is no terminal
 
-	first, shown progress
-	began, when  time.Time // of these
+	first, shown   progress
+	began, shownAt time.Time // of these
 }
 
 // next takes in what the ranks say and returns what to show, or nil.
-func (m *meter) next(p progress, at time.Time) *progress {
+func (m *progressFilter) next(p progress, at time.Time) *progress {
 	if p.Total == 0 {
 		return nil
 	}
@@ -22,18 +22,18 @@ func (m *meter) next(p progress, at time.Time) *progress {
 		m.first, m.began = p, at
 	}
 	if done, took := p.Done-m.first.Done, at.Sub(m.began); done > 0 && p.Done < p.Total {
-		p.Left = time.Duration(float64(took) / float64(done) * float64(p.Total-p.Done))
+		p.Remaining = time.Duration(float64(took) / float64(done) * float64(p.Total-p.Done))
 	}
-	if p.Done == m.shown.Done && p.Total == m.shown.Total || m.lines && m.shown.Total != 0 && at.Sub(m.when) < linesApart {
+	if p.Done == m.shown.Done && p.Total == m.shown.Total || m.asLines && m.shown.Total != 0 && at.Sub(m.shownAt) < lineInterval {
 		return nil
 	}
-	m.shown, m.when = p, at
+	m.shown, m.shownAt = p, at
 	return &p
 }
 
 // last is what is left to show in a line when the job ends and ranks have come so far, or nil.
-func (m *meter) last(p progress) *progress {
-	if !m.lines || p.Done == m.shown.Done && p.Total == m.shown.Total {
+func (m *progressFilter) last(p progress) *progress {
+	if !m.asLines || p.Done == m.shown.Done && p.Total == m.shown.Total {
 		return nil
 	}
 	return &p

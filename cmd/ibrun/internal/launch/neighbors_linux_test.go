@@ -13,44 +13,44 @@ import (
 
 // lookers are those of a job on three nodes, whose ranks are dealt out in turn, as they ask each other; the last node never says
 // anything.
-func lookers(t *testing.T, ranks int) []*looks {
+func lookers(t *testing.T, ranks int) []*monitor {
 	t.Helper()
 	var at []int
 	for rank := range ranks {
 		at = append(at, rank%3)
 	}
 	where := newLayout(at, 3)
-	var all []*looks
+	var all []*monitor
 	for node := range 3 {
 		task := &task{Node: node, Nodes: 3, Size: ranks}
-		for _, rank := range where.of[node] {
+		for _, rank := range where.ranksOn[node] {
 			task.Ranks = append(task.Ranks, rankTask{Rank: rank})
 		}
-		l := &local{t: task, orders: json.NewEncoder(io.Discard), begun: true, exited: make([]atomic.Bool, len(task.Ranks))}
-		k := newLooks(l)
+		l := &localAgent{task: task, orders: json.NewEncoder(io.Discard), started: true, exited: make([]atomic.Bool, len(task.Ranks))}
+		k := newMonitor(l)
 		t.Cleanup(func() {
 			k.stop()
-			k.busy.Wait()
+			k.goroutines.Wait()
 		})
-		m := &meeting{welcome: welcome{Names: []string{"n0", "n1", "n2"}}, guests: make([]*guest, 3)}
-		for i := range m.guests {
-			m.guests[i] = &guest{}
+		m := &cluster{welcome: welcome{Names: []string{"n0", "n1", "n2"}}, workers: make([]*joinedNode, 3)}
+		for i := range m.workers {
+			m.workers[i] = &joinedNode{}
 		}
-		k.join(m, where) // as if it were node 0
+		k.connectNodes(m, where) // as if it were node 0
 		if node > 0 {
 			others := slices.DeleteFunc(slices.Collect(rangeOver(ranks)), func(rank int) bool { return at[rank] == node })
-			k.neighbors = []*neighbor{{number: 0, ranks: others}}
+			k.remotes = []*remoteNode{{number: 0, ranks: others}}
 		}
 		all = append(all, k)
 	}
-	for i, n := range all[0].neighbors {
+	for i, n := range all[0].remotes {
 		far := all[i+1]
-		n.say = func(q *question, a *answer) {
+		n.send = func(q *question, a *answer) {
 			if i == 0 {
-				far.hearFar(0, q, a)
+				far.handleRemote(0, q, a)
 			}
 		}
-		far.neighbors[0].say = func(q *question, a *answer) { all[0].hearFar(n.number, q, a) }
+		far.remotes[0].send = func(q *question, a *answer) { all[0].handleRemote(n.number, q, a) }
 	}
 	return all
 }
@@ -69,7 +69,7 @@ func rangeOver(n int) func(func(int) bool) {
 // that says nothing are there, and said to be not heard of.
 func TestNeighbors(t *testing.T) {
 	t.Parallel() // it waits for who does not answer
-	const ranks = 9 * rankPiece
+	const ranks = 9 * ranksPerMessage
 	all := lookers(t, ranks)
 	for node, k := range all[:2] {
 		got, err := k.Ranks(t.Context())
@@ -85,8 +85,8 @@ func TestNeighbors(t *testing.T) {
 				t.Fatalf("node %d: rank %d is %+v", node, i, r)
 			}
 		}
-		if len(k.open) != 0 {
-			t.Errorf("node %d: %d questions are left", node, len(k.open))
+		if len(k.openRequests) != 0 {
+			t.Errorf("node %d: %d questions are left", node, len(k.openRequests))
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestNeighbors(t *testing.T) {
 func TestNeighborStacks(t *testing.T) {
 	t.Parallel()
 	all := lookers(t, 6)
-	agents := func(k *looks, text string) { // answers as the agent of a node does
+	agents := func(k *monitor, text string) { // answers as the agent of a node does
 		k.l.orders = json.NewEncoder(writerFunc(func(b []byte) {
 			var o order
 			if err := json.Unmarshal(b, &o); err != nil {
@@ -103,7 +103,7 @@ func TestNeighborStacks(t *testing.T) {
 			}
 			for _, rank := range o.Stacks {
 				if rank < 3 {
-					k.hearStacks(&event{Kind: evStacks, Rank: rank, Text: text})
+					k.deliverStacks(&event{Kind: evStacks, Rank: rank, Text: text})
 				}
 			}
 		}))

@@ -12,14 +12,14 @@ import (
 
 // layout says which ranks are on which node.
 type layout struct {
-	at []int   // the node of each rank
-	of [][]int // the ranks of each node, ascending
+	nodeOf  []int   // the node of each rank
+	ranksOn [][]int // the ranks of each node, ascending
 }
 
 func newLayout(at []int, nodes int) layout {
 	l := layout{at, make([][]int, nodes)}
 	for rank, node := range at {
-		l.of[node] = append(l.of[node], rank)
+		l.ranksOn[node] = append(l.ranksOn[node], rank)
 	}
 	return l
 }
@@ -27,22 +27,22 @@ func newLayout(at []int, nodes int) layout {
 // mapping writes it down as PMI_process_mapping: blocks of ranks on neighbouring nodes, equally many on each. What repeats
 // from rank 0 on node 0 is written once.
 func (l layout) mapping() string {
-	period := len(l.at)
-	if l.at[0] == 0 {
-		period = repeats(l.at)
+	period := len(l.nodeOf)
+	if l.nodeOf[0] == 0 {
+		period = repeats(l.nodeOf)
 	}
 	type block struct{ node, nodes, each int }
 	var blocks []block
 	for i := 0; i < period; {
 		each := 1
-		for i+each < period && l.at[i+each] == l.at[i] {
+		for i+each < period && l.nodeOf[i+each] == l.nodeOf[i] {
 			each++
 		}
 		last := len(blocks) - 1
-		if last >= 0 && blocks[last].each == each && blocks[last].node+blocks[last].nodes == l.at[i] {
+		if last >= 0 && blocks[last].each == each && blocks[last].node+blocks[last].nodes == l.nodeOf[i] {
 			blocks[last].nodes++
 		} else {
-			blocks = append(blocks, block{l.at[i], 1, each})
+			blocks = append(blocks, block{l.nodeOf[i], 1, each})
 		}
 		i += each
 	}
@@ -71,9 +71,9 @@ func repeats(list []int) int {
 
 // join is what a node says of itself before it may take part.
 type join struct {
-	Name  string // of the node
-	Words string // the beginning of its command line, to show
-	Hash  string // of the whole
+	Name    string // of the node
+	Command string `json:"Words"` // the beginning of its command line, to show
+	Hash    string // of the whole
 }
 
 // welcome is what node 0 tells the others once all are there.
@@ -87,14 +87,14 @@ type welcome struct {
 	Report     bool `json:",omitempty"` // the nodes tell node 0 what a report needs
 }
 
-// verdict is node 0's last word: the exit code of the job, and why.
-type verdict struct {
+// outcome is node 0's last word: the exit code of the job, and why.
+type outcome struct {
 	Code  int
 	Lines []string `json:",omitempty"`
 }
 
 // wordsShown is how much of a command line is shown.
-const wordsShown = 200
+const maxCommandShown = 200
 
 // newJoin says what this node has been told to start. Nodes need not agree on directories and variables, which may
 // differ from machine to machine, nor on what ranks are bound to.
@@ -111,17 +111,17 @@ func newJoin(name string, o *cli.Options) *join {
 		fmt.Fprintf(hash, "%q %v\n", p.Name, p.Ranks)
 	}
 	shown := strings.TrimLeft(across+" "+strings.Join(programs, " : "), " ")
-	return &join{Name: name, Words: shown[:min(len(shown), wordsShown)], Hash: hex.EncodeToString(hash.Sum(nil))}
+	return &join{Name: name, Command: shown[:min(len(shown), maxCommandShown)], Hash: hex.EncodeToString(hash.Sum(nil))}
 }
 
-// check tells how another node's command differs from node 0's, which has that many nodes.
-func (j *join) check(nodes, node, ofNodes int, other *join) error {
+// checkCommand tells how another node's command differs from node 0's, which has that many nodes.
+func (j *join) checkCommand(nodes, node, ofNodes int, other *join) error {
 	who := fmt.Sprintf("node %d (%s)", node, other.Name)
 	switch {
 	case ofNodes != nodes:
 		return fail(codeUsage, "%s was told that there are %d nodes, and node 0 that there are %d (--node)", who, ofNodes, nodes)
 	case other.Hash != j.Hash:
-		return fail(codeUsage, "%s is to start %q, and node 0 %q; all nodes start the same", who, other.Words, j.Words)
+		return fail(codeUsage, "%s is to start %q, and node 0 %q; all nodes start the same", who, other.Command, j.Command)
 	}
 	return nil
 }

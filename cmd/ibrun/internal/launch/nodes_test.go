@@ -17,7 +17,7 @@ import (
 func TestPlanOfNode(t *testing.T) {
 	o := &cli.Options{Node: 1, Nodes: 2, Programs: []cli.Program{{Ranks: 3, Args: []string{"a"}}, {Ranks: 2, Args: []string{"b"}}}}
 	p := planOf(t, flat(4), o)
-	if len(p.at) != 5 || fmt.Sprint(p.mine(), p.here.Ranks[0].PUs, p.here.Ranks[1].PUs) != "[3 4] [0 1] [2 3]" || p.shares[0] {
+	if len(p.nodeOf) != 5 || fmt.Sprint(p.localRanks(), p.placement.Ranks[0].PUs, p.placement.Ranks[1].PUs) != "[3 4] [0 1] [2 3]" || p.oversubscribed[0] {
 		t.Errorf("%+v", p)
 	}
 	var table strings.Builder
@@ -28,7 +28,7 @@ func TestPlanOfNode(t *testing.T) {
 		!strings.HasSuffix(table.String(), "   4 h      2-3 b\n") {
 		t.Errorf("got\n%s", &table)
 	}
-	m := &meeting{master: "10.0.0.1", welcome: welcome{JobID: "j", MasterPort: 99}}
+	m := &cluster{masterAddr: "10.0.0.1", welcome: welcome{JobID: "j", MasterPort: 99}}
 	task, err := makeTask(m, p, o, []program{{path: "/a"}, {path: "/b"}}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestPlanOfNode(t *testing.T) {
 	}
 
 	o.Policy.PerNode = 8
-	if _, err := makePlan(flat(4), names("h", o), o); codeOf(err) != codeUsage ||
+	if _, err := makePlan(flat(4), nodeNames("h", o), o); codeOf(err) != codeUsage ||
 		!strings.Contains(err.Error(), "no rank is left for node 1 (h) of 2") {
 		t.Errorf("all ranks on node 0: %v", err)
 	}
@@ -57,7 +57,7 @@ func TestNodesAgree(t *testing.T) {
 		return newJoin("h", &cli.Options{Programs: programs})
 	}
 	ours := of(cli.Program{Ranks: 2, Args: []string{"a", "b c"}}, cli.Program{Ranks: 1, Args: []string{"d"}})
-	if err := ours.check(2, 1, 2, of(cli.Program{Ranks: 2, Args: []string{"a", "b c"}, Dir: "/elsewhere"},
+	if err := ours.checkCommand(2, 1, 2, of(cli.Program{Ranks: 2, Args: []string{"a", "b c"}, Dir: "/elsewhere"},
 		cli.Program{Ranks: 1, Args: []string{"d"}, Env: []string{"A=1"}})); err != nil {
 		t.Errorf("directory and variables may differ: %v", err)
 	}
@@ -66,29 +66,29 @@ func TestNodesAgree(t *testing.T) {
 		`node 1 (h) is to start "-n 3 a"`:       of(cli.Program{Ranks: 3, Args: []string{"a"}}),
 		`"-n 2 a b c : -n 1 d", and node 0 "-n`: joined,
 	} {
-		if err := ours.check(2, 1, 2, other); codeOf(err) != codeUsage || !strings.Contains(err.Error(), want) {
+		if err := ours.checkCommand(2, 1, 2, other); codeOf(err) != codeUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
 	cyclic := newJoin("h", &cli.Options{Policy: placement.Policy{Map: placement.Node},
 		Programs: []cli.Program{{Ranks: 2, Args: []string{"a"}}}})
-	if err := ours.check(2, 1, 2, cyclic); codeOf(err) != codeUsage || !strings.Contains(err.Error(), `"--map-by node -n 2 a"`) {
+	if err := ours.checkCommand(2, 1, 2, cyclic); codeOf(err) != codeUsage || !strings.Contains(err.Error(), `"--map-by node -n 2 a"`) {
 		t.Errorf("another layout: %v", err)
 	}
 	const want = "3 nodes, and node 0 that there are 2"
-	if err := ours.check(2, 1, 3, ours); codeOf(err) != codeUsage || !strings.Contains(err.Error(), want) {
+	if err := ours.checkCommand(2, 1, 3, ours); codeOf(err) != codeUsage || !strings.Contains(err.Error(), want) {
 		t.Errorf("another number of nodes: %v", err)
 	}
 }
 
 // Of two nodes' faults the earlier one counts, and of one node's the one that was heard of first.
 func TestEarlierFault(t *testing.T) {
-	first := &fault{node: 1, when: 100}
+	first := &failure{node: 1, time: 100}
 	for _, c := range []struct {
-		f    fault
+		f    failure
 		want bool
-	}{{fault{node: 0, when: 99}, true}, {fault{node: 0, when: 101}, false}, {fault{node: 1, when: 99}, false}} {
-		if got := c.f.before(first); got != c.want {
+	}{{failure{node: 0, time: 99}, true}, {failure{node: 0, time: 101}, false}, {failure{node: 1, time: 99}, false}} {
+		if got := c.f.precedes(first); got != c.want {
 			t.Errorf("%+v: %v", c.f, got)
 		}
 	}
@@ -106,16 +106,16 @@ func testMessages(t testing.TB) (events, orders [][]byte) {
 		{Kind: evExit, Rank: 3, Signal: 9}, {Kind: evInit, Rank: 3}, {Kind: evFinalize, Rank: 2},
 		{Kind: evAbort, Rank: 3, Code: 7, Text: "why"}, {Kind: evSignal, Signal: 2},
 		{Kind: evNotStarted, Rank: -1, Code: 1, Text: "why"},
-		{Kind: evFault, Code: 1, Text: "why"}, {Kind: evDone, Rank: -1}, {Kind: evJoin, Join: &join{Name: "n"}},
+		{Kind: evFailure, Code: 1, Text: "why"}, {Kind: evDone, Rank: -1}, {Kind: evJoin, Join: &join{Name: "n"}},
 		{Kind: evParcel, Parcel: &pmi.Parcel{Group: "WORLD:0"}}, {Kind: evPage, Rank: 2, Page: []byte("page")},
 		{Kind: evProgress, Progress: &progress{Done: 1, Total: 2}},
-		{Kind: evLook, Question: &question{ID: 1, Stacks: []int{2}}}, {Kind: evLook, Answer: &answer{ID: 2, More: true}},
-		{Kind: evFacts, Facts: &report.Node{Name: "n", Ranks: []report.Place{{Rank: 2}, {Rank: 3}}}}} {
+		{Kind: evInspect, Question: &question{ID: 1, Stacks: []int{2}}}, {Kind: evInspect, Answer: &answer{ID: 2, More: true}},
+		{Kind: evNodeRecord, NodeRecord: &report.Node{Name: "n", Ranks: []report.Place{{Rank: 2}, {Rank: 3}}}}} {
 		events = append(events, pack(e))
 	}
-	for _, o := range []order{{Signal: 2}, {End: &ending{Grace: 50, Tail: 1}}, {Parcel: &pmi.Parcel{}}, {Question: &question{ID: 3}},
+	for _, o := range []order{{Signal: 2}, {End: &endOrder{Grace: 50, LastOutputOf: 1}}, {Parcel: &pmi.Parcel{}}, {Question: &question{ID: 3}},
 		{Answer: &answer{ID: 4, Stacks: map[int]string{2: "goroutine 1"}}}, {Welcome: &welcome{JobID: "j"}},
-		{Verdict: &verdict{Code: 3, Lines: []string{"why"}}}} {
+		{Outcome: &outcome{Code: 3, Lines: []string{"why"}}}} {
 		orders = append(orders, pack(o))
 	}
 	return events, orders

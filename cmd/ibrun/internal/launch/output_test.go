@@ -18,7 +18,7 @@ import (
 type voices struct {
 	out   *output
 	pipes []*os.File // to write into
-	all   []*voice
+	all   []*rankOutput
 	t     *testing.T
 	shown *os.File
 }
@@ -36,9 +36,9 @@ func newVoices(t *testing.T, n int, labelled, alone bool) *voices {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &source{voice: newVoice(rank, labelled), pipe: r, sink: v.out.stdout}
-		v.out.pump(s, func(err error) { t.Errorf("rank %d: %v", rank, err) })
-		v.pipes, v.all = append(v.pipes, w), append(v.all, s.voice)
+		s := &source{output: newRankOutput(rank, labelled), pipe: r, writer: v.out.stdout}
+		v.out.forward(s, func(err error) { t.Errorf("rank %d: %v", rank, err) })
+		v.pipes, v.all = append(v.pipes, w), append(v.all, s.output)
 	}
 	return v
 }
@@ -56,7 +56,7 @@ func (v *voices) end() string {
 	for _, p := range v.pipes {
 		p.Close()
 	}
-	v.out.pumps.Wait()
+	v.out.forwarders.Wait()
 	text, err := os.ReadFile(v.shown.Name())
 	if err != nil {
 		v.t.Fatal(err)
@@ -67,7 +67,7 @@ func (v *voices) end() string {
 func TestLinesStayWhole(t *testing.T) {
 	const ranks, lines = 4, 200
 	v := newVoices(t, ranks, false, false)
-	v.out.stdout.patience = time.Hour // however busy the machine is
+	v.out.stdout.lineTimeout = time.Hour // however busy the machine is
 	done := make(chan bool)
 	for rank := range ranks {
 		go func() {
@@ -76,7 +76,7 @@ func TestLinesStayWhole(t *testing.T) {
 			for i := range lines {
 				line := strings.Repeat(letter, 1+i*i*7%5000)
 				if i%50 == 49 {
-					line = strings.Repeat(letter, 5*longLine+i) // longer than what is kept in memory
+					line = strings.Repeat(letter, 5*maxLine+i) // longer than what is kept in memory
 				}
 				half := len(line) / 2
 				io.WriteString(v.pipes[rank], line[:half])
@@ -112,7 +112,7 @@ func TestLabels(t *testing.T) {
 // A line that was shown in part and is never finished must not stop the others.
 func TestUnfinishedLineIsBroken(t *testing.T) {
 	v := newVoices(t, 2, true, false)
-	long := strings.Repeat("x", longLine)
+	long := strings.Repeat("x", maxLine)
 	v.say(0, long)
 	waitFor(t, v, long)
 	v.say(1, "other\n")
@@ -141,7 +141,7 @@ func TestOneRankIsPassedOnAsItIs(t *testing.T) {
 	v := newVoices(t, 1, false, true)
 	v.say(0, "name? ")
 	waitFor(t, v, "name? ") // a question is shown without waiting for its newline
-	binary := "\x00\xff\n\r\n" + strings.Repeat("\x01", 3*longLine)
+	binary := "\x00\xff\n\r\n" + strings.Repeat("\x01", 3*maxLine)
 	v.say(0, binary)
 	if got, want := v.end(), "name? "+binary; got != want {
 		t.Errorf("%d bytes came out of %d, or different ones", len(got), len(want))
@@ -149,29 +149,29 @@ func TestOneRankIsPassedOnAsItIs(t *testing.T) {
 }
 
 func TestTail(t *testing.T) {
-	v := newVoice(0, false)
+	v := newRankOutput(0, false)
 	for i := range 500 {
-		v.remember(fmt.Appendf(nil, "line %d\n", i), false)
+		v.appendTail(fmt.Appendf(nil, "line %d\n", i), false)
 	}
-	v.remember(nil, false)
-	v.remember([]byte("panic: on standard output is no panic\nend"), false)
-	got := v.last()
+	v.appendTail(nil, false)
+	v.appendTail([]byte("panic: on standard output is no panic\nend"), false)
+	got := v.lastLines()
 	if lines := strings.Split(got, "\n"); len(lines) != tailLines || lines[0] != "line 487" || lines[tailLines-1] != "end" {
 		t.Errorf("kept %q", got)
 	}
-	v.remember(bytes.Repeat([]byte("x"), 2*tailBytes), false)
-	if got := v.last(); got != strings.Repeat("x", tailBytes) {
+	v.appendTail(bytes.Repeat([]byte("x"), 2*tailBytes), false)
+	if got := v.lastLines(); got != strings.Repeat("x", tailBytes) {
 		t.Errorf("of a long line %d bytes are kept, want %d", len(got), tailBytes)
 	}
 }
 
 func TestTailOfPanic(t *testing.T) {
-	v := newVoice(0, false)
-	v.remember([]byte("before\npanic: here\n"), true)
+	v := newRankOutput(0, false)
+	v.appendTail([]byte("before\npanic: here\n"), true)
 	for range 1000 {
-		v.remember([]byte("\tstack\n"), true)
+		v.appendTail([]byte("\tstack\n"), true)
 	}
-	if got, want := v.last(), "panic: here\n"+strings.Repeat("\tstack\n", tailLines-1); got != want {
+	if got, want := v.lastLines(), "panic: here\n"+strings.Repeat("\tstack\n", tailLines-1); got != want {
 		t.Errorf("got %q, want the beginning of the panic", got)
 	}
 }
@@ -189,14 +189,14 @@ func TestReaderWentAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed := make(chan error, 1)
-	out.pump(&source{voice: newVoice(0, false), pipe: src, sink: out.stdout}, func(err error) { failed <- err })
+	out.forward(&source{output: newRankOutput(0, false), pipe: src, writer: out.stdout}, func(err error) { failed <- err })
 	if _, err := dst.WriteString("hello\n"); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-failed; !errors.Is(err, unix.EPIPE) {
 		t.Errorf("pump failed with %v, want EPIPE", err)
 	}
-	out.pumps.Wait()
+	out.forwarders.Wait()
 	if _, err := dst.WriteString("again\n"); !errors.Is(err, unix.EPIPE) {
 		t.Errorf("writing on gave %v, want EPIPE", err)
 	}
@@ -218,14 +218,14 @@ func TestNonBlocking(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out.pump(&source{voice: newVoice(0, false), pipe: src, sink: out.stdout}, func(err error) { t.Errorf("pump failed: %v", err) })
+	out.forward(&source{output: newRankOutput(0, false), pipe: src, writer: out.stdout}, func(err error) { t.Errorf("pump failed: %v", err) })
 	want := bytes.Repeat([]byte("0123456789abcde\n"), 64<<10) // more than pipes hold
 	go func() {
 		if _, err := dst.Write(want); err != nil {
 			t.Error(err)
 		}
 		dst.Close()
-		out.pumps.Wait()
+		out.forwarders.Wait()
 		w.Close()
 	}()
 	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, want) {
@@ -234,7 +234,7 @@ func TestNonBlocking(t *testing.T) {
 }
 
 func TestFileNames(t *testing.T) {
-	if got := fileName("out/%h-%r.100%%", 12, "n1"); got != "out/n1-12.100%" {
+	if got := expandFileName("out/%h-%r.100%%", 12, "n1"); got != "out/n1-12.100%" {
 		t.Errorf("got %q", got)
 	}
 }

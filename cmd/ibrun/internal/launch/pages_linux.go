@@ -15,12 +15,12 @@ import (
 
 // agentPages is the descriptor under which an agent inherits the pages of its ranks. Whoever may look at the agent's
 // descriptors can open them there, as /proc/PID/fd/4.
-const agentPages = 4
+const agentPerfFD = 4
 
-// pages is the memory in which the ranks of this node record what they do: a file without a name, one page behind the
+// perfMemory is the memory in which the ranks of this node record what they do: a file without a name, one page behind the
 // other in the order of the ranks, and behind them traces and profiles, which take memory only where there are such. It is there
 // as long as one of ibrun, agent and ranks is.
-type pages struct {
+type perfMemory struct {
 	seg   *shm.Segment
 	ranks int
 
@@ -31,7 +31,7 @@ type pages struct {
 // rankBytes is what a rank has of the file.
 const rankBytes = perf.PageBytes + perf.TraceBytes + profile.Bytes
 
-func newPages(ranks int) (*pages, error) {
+func newPerfMemory(ranks int) (*perfMemory, error) {
 	seg, err := shm.Create(int64(ranks) * rankBytes)
 	if err != nil {
 		return nil, fmt.Errorf("memory for what the ranks record: %w", err)
@@ -40,54 +40,54 @@ func newPages(ranks int) (*pages, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("memory for what the ranks record: %w", err), seg.Close())
 	}
-	return &pages{seg: seg, ranks: ranks, mem: mem}, nil
+	return &perfMemory{seg: seg, ranks: ranks, mem: mem}, nil
 }
 
-// inheritPages takes over what ibrun passed to its agent.
-func inheritPages(ranks int) (*pages, error) {
-	seg, err := shm.Open(agentPages)
+// inheritPerfMemory takes over what ibrun passed to its agent.
+func inheritPerfMemory(ranks int) (*perfMemory, error) {
+	seg, err := shm.Open(agentPerfFD)
 	if err != nil {
 		return nil, err
 	}
-	return &pages{seg: seg, ranks: ranks}, nil
+	return &perfMemory{seg: seg, ranks: ranks}, nil
 }
 
 // fd is the descriptor to be inherited, closed where there are no pages.
-func (p *pages) fd() uintptr {
+func (p *perfMemory) fd() uintptr {
 	if p == nil {
 		return ^uintptr(0)
 	}
 	return uintptr(p.seg.FD())
 }
 
-// of tells a rank where its page is.
-func (p *pages) of(local int) *ranklink.Page {
+// pageOf tells a rank where its page is.
+func (p *perfMemory) pageOf(local int) *ranklink.Page {
 	if p == nil {
 		return nil
 	}
-	return &ranklink.Page{FD: rankPages, Offset: int64(local) * perf.PageBytes, Bytes: perf.PageBytes}
+	return &ranklink.Page{FD: rankPerfFD, Offset: int64(local) * perf.PageBytes, Bytes: perf.PageBytes}
 }
 
 // traceOf tells a rank where its trace is, and profileOf where its profiles are.
-func (p *pages) traceOf(local int) *ranklink.Page {
+func (p *perfMemory) traceOf(local int) *ranklink.Page {
 	if p == nil {
 		return nil
 	}
 	at := int64(p.ranks)*perf.PageBytes + int64(local)*perf.TraceBytes
-	return &ranklink.Page{FD: rankPages, Offset: at, Bytes: perf.TraceBytes}
+	return &ranklink.Page{FD: rankPerfFD, Offset: at, Bytes: perf.TraceBytes}
 }
 
-func (p *pages) profileOf(local int) *ranklink.Page {
+func (p *perfMemory) profileOf(local int) *ranklink.Page {
 	if p == nil {
 		return nil
 	}
 	at := int64(p.ranks)*(perf.PageBytes+perf.TraceBytes) + int64(local)*profile.Bytes
-	return &ranklink.Page{FD: rankPages, Offset: at, Bytes: profile.Bytes}
+	return &ranklink.Page{FD: rankPerfFD, Offset: at, Bytes: profile.Bytes}
 }
 
-// copy reads the used part of what a rank that has ended was given, as its head of so many bytes tells it. Nothing is mapped,
+// read reads the used part of what a rank that has ended was given, as its head of so many bytes tells it. Nothing is mapped,
 // so what nobody has written takes no memory.
-func (p *pages) copy(at *ranklink.Page, head int, used func([]byte) int) ([]byte, error) {
+func (p *perfMemory) read(at *ranklink.Page, head int, used func([]byte) int) ([]byte, error) {
 	if at == nil {
 		return nil, nil
 	}
@@ -104,21 +104,21 @@ func (p *pages) copy(at *ranklink.Page, head int, used func([]byte) int) ([]byte
 	}
 }
 
-// page is what a rank has recorded. Where it has not written its page, which programs of other MPI libraries never do, there is
+// rankRecord is what a rank has recorded. Where it has not written its page, which programs of other MPI libraries never do, there is
 // neither a snapshot nor an error.
-type page struct {
+type rankRecord struct {
 	snapshot *perf.Snapshot
 	err      error
 }
 
-// look reads the pages of this node's ranks, in their order. Any goroutine may call it; after close there are none.
-func (p *pages) look() []page {
+// records reads the pages of this node's ranks, in their order. Any goroutine may call it; after close there are none.
+func (p *perfMemory) records() []rankRecord {
 	if p == nil {
 		return nil
 	}
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	ranks := make([]page, len(p.mem)/perf.PageBytes)
+	ranks := make([]rankRecord, len(p.mem)/perf.PageBytes)
 	for i := range ranks {
 		at, err := perf.Open(p.mem[i*perf.PageBytes:][:perf.PageBytes])
 		if err == nil {
@@ -132,7 +132,7 @@ func (p *pages) look() []page {
 }
 
 // pack is the page of a rank of this node, to be sent to node 0; nil if nobody has written it, or there are no pages.
-func (p *pages) pack(local int) ([]byte, error) {
+func (p *perfMemory) pack(local int) ([]byte, error) {
 	if p == nil {
 		return nil, nil
 	}
@@ -146,7 +146,7 @@ func (p *pages) pack(local int) ([]byte, error) {
 
 // pulses tells how the ranks of this node get on, in their order; those that cannot be read do nothing, for the reason err of the
 // first. Any goroutine may call it, often; after close there are none.
-func (p *pages) pulses() (ranks []perf.Pulse, err error) {
+func (p *perfMemory) pulses() (ranks []perf.Pulse, err error) {
 	if p == nil {
 		return nil, nil
 	}
@@ -165,7 +165,7 @@ func (p *pages) pulses() (ranks []perf.Pulse, err error) {
 }
 
 // close gives the memory back; nil is no pages.
-func (p *pages) close() error {
+func (p *perfMemory) close() error {
 	if p == nil {
 		return nil
 	}

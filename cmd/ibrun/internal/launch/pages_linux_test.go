@@ -20,12 +20,12 @@ func TestPageOfTheDead(t *testing.T) {
 	if text := os.Getenv(writesPage); text != "" {
 		writePage(t, text)
 	}
-	p, err := newPages(3)
+	p, err := newPerfMemory(3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rank := exec.Command("/proc/self/exe", "-test.run=^TestPageOfTheDead$")
-	rank.Env = append(os.Environ(), writesPage+"="+strconv.FormatInt(p.of(1).Offset, 10))
+	rank.Env = append(os.Environ(), writesPage+"="+strconv.FormatInt(p.pageOf(1).Offset, 10))
 	fd, err := unix.FcntlInt(p.fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -35,8 +35,8 @@ func TestPageOfTheDead(t *testing.T) {
 	if out, err := rank.CombinedOutput(); rank.ProcessState == nil || rank.ProcessState.Success() {
 		t.Fatalf("the rank was to be killed: %v\n%s", err, out)
 	}
-	ranks := p.look()
-	if len(ranks) != 3 || ranks[0] != (page{}) || ranks[1].err != nil || ranks[2] != (page{}) {
+	ranks := p.records()
+	if len(ranks) != 3 || ranks[0] != (rankRecord{}) || ranks[1].err != nil || ranks[2] != (rankRecord{}) {
 		t.Fatalf("%+v", ranks)
 	}
 	if s := ranks[1].snapshot; s.Rank != 5 || s.State != perf.Running || s.Ops[0].Calls != 100 || len(s.Current) != 1 {
@@ -44,7 +44,7 @@ func TestPageOfTheDead(t *testing.T) {
 	}
 	p.mem[perf.PageBytes+8]++ // the version
 	var version *perf.VersionError
-	if ranks := p.look(); !errors.As(ranks[1].err, &version) || ranks[1].snapshot != nil || ranks[0] != (page{}) {
+	if ranks := p.records(); !errors.As(ranks[1].err, &version) || ranks[1].snapshot != nil || ranks[0] != (rankRecord{}) {
 		t.Errorf("a page of another version: %+v", ranks)
 	}
 	if err := p.close(); err != nil {
@@ -81,8 +81,8 @@ func writePage(t *testing.T, offset string) {
 }
 
 func TestNoPages(t *testing.T) {
-	var none *pages
-	if none.look() != nil || none.of(0) != nil || none.fd() != ^uintptr(0) || none.close() != nil {
-		t.Errorf("%v, %v", none.look(), none.of(0))
+	var none *perfMemory
+	if none.records() != nil || none.pageOf(0) != nil || none.fd() != ^uintptr(0) || none.close() != nil {
+		t.Errorf("%v, %v", none.records(), none.pageOf(0))
 	}
 }

@@ -17,17 +17,17 @@ import (
 
 // plan says where each rank runs.
 type plan struct {
-	layout                  // which rank is on which node
-	node     int            // this one
-	names    []string       // of the nodes
-	programs []int          // of each rank, as an index
-	here     placement.Plan // of the ranks of this node, which no other node decides
-	shares   []bool         // which of them share processors
-	psets    []ranklink.Pset
+	layout                        // which rank is on which node
+	node           int            // this one
+	names          []string       // of the nodes
+	programs       []int          // of each rank, as an index
+	placement      placement.Plan // of the ranks of this node, which no other node decides
+	oversubscribed []bool         // which of them share processors
+	psets          []ranklink.Pset
 }
 
-// names are those of the nodes as far as this one knows before they have met.
-func names(here string, o *cli.Options) []string {
+// nodeNames are those of the nodes as far as this one knows before they have met.
+func nodeNames(here string, o *cli.Options) []string {
 	list := make([]string, max(o.Nodes, 1))
 	for i := range list {
 		list[i] = fmt.Sprintf("node-%d", i)
@@ -36,9 +36,9 @@ func names(here string, o *cli.Options) []string {
 	return list
 }
 
-// thisMachine reads topology and affinity, devices only where they matter: that takes a few milliseconds. A machine that
+// readMachine reads topology and affinity, devices only where they matter: that takes a few milliseconds. A machine that
 // does not tell its topology has as many cores as PUs.
-func thisMachine(o *cli.Options, s Streams) (m placement.Machine, err error) {
+func readMachine(o *cli.Options, s Streams) (m placement.Machine, err error) {
 	host, err := os.Hostname()
 	if err != nil && o.NodeName == "" {
 		return m, fmt.Errorf("find the name of this machine: %w", err)
@@ -50,26 +50,26 @@ func thisMachine(o *cli.Options, s Streams) (m placement.Machine, err error) {
 	if o.Nodes > 1 || o.Policy.Needs() || o.Policy.Report || strings.Contains(o.Transport, transports.RDMA.String()) || hasRDMA() {
 		if m.Top, err = hw.Local(); err == nil {
 			if o.Policy.Report {
-				s.doubt(m.Top.Problems)
+				s.warnTopology(m.Top.Problems)
 			}
 			return m, nil
 		}
-		s.say("devices do not count for where ranks run: %v", err)
+		s.Say("devices do not count for where ranks run: %v", err)
 	}
 	if m.Top, err = hw.Read(os.DirFS("/"), hw.OnlyPUs); err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			s.say("this machine does not tell how its cores are arranged: %v", err)
+			s.Say("this machine does not tell how its cores are arranged: %v", err)
 		}
 		m.Top = new(hw.Topology)
 	}
-	s.doubt(m.Top.Problems)
+	s.warnTopology(m.Top.Problems)
 	return m, nil
 }
 
-// doubt says that ranks are placed by what may be wrong.
-func (s Streams) doubt(problems []string) {
+// warnTopology says that ranks are placed by what may be wrong.
+func (s Streams) warnTopology(problems []string) {
 	if len(problems) > 0 {
-		s.say("this machine may not be as it tells, ibrun topo shows more (%d in all): %s", len(problems), problems[0])
+		s.Say("this machine may not be as it tells, ibrun topo shows more (%d in all): %s", len(problems), problems[0])
 	}
 }
 
@@ -81,7 +81,7 @@ func hasRDMA() bool {
 
 // makePlan places the ranks of the programs that are this node's, and says where the others are.
 func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error) {
-	p := &plan{node: o.Node, names: names, here: placement.Plan{Machines: []placement.Machine{m}}}
+	p := &plan{node: o.Node, names: names, placement: placement.Plan{Machines: []placement.Machine{m}}}
 	for i, program := range o.Programs {
 		n := program.Ranks
 		if n == 0 {
@@ -99,41 +99,40 @@ func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error
 		return nil, fail(codeUsage, "%w", err)
 	}
 	p.layout = newLayout(where, len(names))
-	for node, ranks := range p.of {
+	for node, ranks := range p.ranksOn {
 		if len(ranks) == 0 {
 			return nil, fail(codeUsage, "no rank is left for node %d (%s) of %d: start fewer nodes", node, names[node], len(names))
 		}
 	}
-	if p.here.Ranks, p.here.Notes, err = o.Policy.On(m, p.mine()); err != nil {
+	if p.placement.Ranks, p.placement.Notes, err = o.Policy.On(m, p.localRanks()); err != nil {
 		return nil, fail(codeUsage, "place ranks on %s: %w", m.Name, err)
 	}
-	if len(names) > 1 || o.Policy.Report || o.Policy.Map == placement.Device ||
-		strings.Contains(o.Transport, transports.RDMA.String()) {
-		p.here.Notes = append(p.here.Notes, o.Policy.Crossing(p.here.Ranks)...)
+	if len(names) > 1 || o.Policy.Report || o.Policy.Map == placement.Device || strings.Contains(o.Transport, "rdma") {
+		p.placement.Notes = append(p.placement.Notes, o.Policy.Crossing(p.placement.Ranks)...)
 	}
-	p.shares = placement.Shares(p.here.Ranks)
-	p.psets, err = psets(o, len(p.programs))
+	p.oversubscribed = placement.Shares(p.placement.Ranks)
+	p.psets, err = processSets(o, len(p.programs))
 	return p, err
 }
 
-// mine are the ranks of this node, ascending.
-func (p *plan) mine() []int { return p.of[p.node] }
+// localRanks are the ranks of this node, ascending.
+func (p *plan) localRanks() []int { return p.ranksOn[p.node] }
 
-// tell says what the user should know of the placement, and all of it if that was asked for.
-func (p *plan) tell(o *cli.Options, s Streams) {
-	lines := p.here.Notes
+// printNotes says what the user should know of the placement, and all of it if that was asked for.
+func (p *plan) printNotes(o *cli.Options, s Streams) {
+	lines := p.placement.Notes
 	if o.Policy.Report {
-		lines = strings.Split(strings.TrimSuffix(p.here.Report(), "\n"), "\n") // which ends with the notes
+		lines = strings.Split(strings.TrimSuffix(p.placement.Report(), "\n"), "\n") // which ends with the notes
 	}
 	for _, line := range lines {
-		s.say("%s", line)
+		s.Say("%s", line)
 	}
 }
 
-// task is what the agent has to know of the place of its rank number i.
-func (p *plan) task(i int, o *cli.Options) rankTask {
-	place, m := p.here.Ranks[i], p.here.Machines[0]
-	r := rankTask{Rank: place.Rank, Program: p.programs[place.Rank], Crowded: p.shares[i]}
+// rankTask is what the agent has to know of the place of its rank number i.
+func (p *plan) rankTask(i int, o *cli.Options) rankTask {
+	place, m := p.placement.Ranks[i], p.placement.Machines[0]
+	r := rankTask{Rank: place.Rank, Program: p.programs[place.Rank], Crowded: p.oversubscribed[i]}
 	pus := m.Allowed
 	if place.Bound {
 		pus = place.PUs

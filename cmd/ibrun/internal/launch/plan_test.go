@@ -49,7 +49,7 @@ func programs(ranks ...int) *cli.Options {
 
 func planOf(t *testing.T, m placement.Machine, o *cli.Options) *plan {
 	t.Helper()
-	p, err := makePlan(m, names(m.Name, o), o)
+	p, err := makePlan(m, nodeNames(m.Name, o), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestDefaultPlan(t *testing.T) {
 		{"one rank on each core", flat(2), 0, "0 1"},
 	} {
 		var words []string
-		for _, r := range planOf(t, c.m, programs(c.n)).here.Ranks {
+		for _, r := range planOf(t, c.m, programs(c.n)).placement.Ranks {
 			word := "-"
 			if r.Bound {
 				word = hw.FormatList(r.PUs)
@@ -95,18 +95,18 @@ func TestDefaultPlan(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	p := planOf(t, flat(4), programs(1, 3))
-	if len(p.at) != 4 || fmt.Sprint(p.programs) != "[0 1 1 1]" || !slices.Equal(p.here.Ranks[3].PUs, []int{3}) {
+	if len(p.nodeOf) != 4 || fmt.Sprint(p.programs) != "[0 1 1 1]" || !slices.Equal(p.placement.Ranks[3].PUs, []int{3}) {
 		t.Errorf("two programs: %+v", p)
 	}
 	p = planOf(t, flat(4), programs(5))
-	if !p.shares[0] || len(p.here.Ranks[0].PUs) != 4 ||
-		fmt.Sprint(p.here.Notes) != "[more ranks than cores (5 on 4), so none is bound to a core]" {
+	if !p.oversubscribed[0] || len(p.placement.Ranks[0].PUs) != 4 ||
+		fmt.Sprint(p.placement.Notes) != "[more ranks than cores (5 on 4), so none is bound to a core]" {
 		t.Errorf("5 ranks on 4 cores: %+v", p)
 	}
 	quiet := programs(5)
 	quiet.Policy.Bind = placement.None
-	if p := planOf(t, flat(4), quiet); p.here.Notes != nil {
-		t.Errorf("a note about what was asked for: %q", p.here.Notes)
+	if p := planOf(t, flat(4), quiet); p.placement.Notes != nil {
+		t.Errorf("a note about what was asked for: %q", p.placement.Notes)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestPlanRefuses(t *testing.T) {
 	} {
 		o := programs(3)
 		o.Policy = c.policy
-		_, err := makePlan(c.m, names("h", o), o)
+		_, err := makePlan(c.m, nodeNames("h", o), o)
 		if !errors.Is(err, c.kind) || codeOf(err) != codeUsage || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.policy, err, c.want)
 		}
@@ -141,17 +141,17 @@ func TestPlanRefuses(t *testing.T) {
 // the user's own word counts.
 func TestTaskOfPlan(t *testing.T) {
 	o := programs(2)
-	r := planOf(t, sockets(), o).task(1, o)
+	r := planOf(t, sockets(), o).rankTask(1, o)
 	if fmt.Sprint(r.PUs, r.Memory, r.Devices, r.Env) != "[4 5 6 7] [1] [mlx5_1:1] []" || r.Crowded {
 		t.Errorf("%+v", r)
 	}
 	o.Policy.Bind = placement.Node
-	if r := planOf(t, sockets(), o).task(1, o); r.Memory != nil || len(r.PUs) != 8 {
+	if r := planOf(t, sockets(), o).rankTask(1, o); r.Memory != nil || len(r.PUs) != 8 {
 		t.Errorf("a rank that is bound to the whole node prefers memory of nodes %v", r.Memory)
 	}
 	o.Policy = placement.Policy{Map: placement.Device}
 	t1 := &task{Size: 2, Programs: []programTask{{Env: []string{"UCX_NET_DEVICES=mine"}}}}
-	t1.Ranks = []rankTask{planOf(t, sockets(), o).task(1, o)}
+	t1.Ranks = []rankTask{planOf(t, sockets(), o).rankTask(1, o)}
 	env := t1.rankEnv(0)
 	for _, want := range []string{"UCX_NET_DEVICES=mine", "NCCL_IB_HCA==mlx5_1:1", "CUDA_VISIBLE_DEVICES=1",
 		"CUDA_DEVICE_ORDER=PCI_BUS_ID"} {
@@ -164,7 +164,7 @@ func TestTaskOfPlan(t *testing.T) {
 	}
 	o.Policy.Device = "mlx5_0"
 	o.Programs[0].Ranks = 6
-	if p := planOf(t, sockets(), o); !p.shares[0] || !p.task(0, o).Crowded {
+	if p := planOf(t, sockets(), o); !p.oversubscribed[0] || !p.rankTask(0, o).Crowded {
 		t.Errorf("six ranks on the four cores near mlx5_0 do not share: %+v", p)
 	}
 }
@@ -175,13 +175,13 @@ func TestCrossingNote(t *testing.T) {
 	m.Top.RDMA = m.Top.RDMA[:1]
 	alone, far := programs(2), programs(2)
 	far.Transport = "rdma"
-	if p := planOf(t, m, alone); p.here.Notes != nil {
-		t.Errorf("a job on one node: %q", p.here.Notes)
+	if p := planOf(t, m, alone); p.placement.Notes != nil {
+		t.Errorf("a job on one node: %q", p.placement.Notes)
 	}
 	for _, o := range []*cli.Options{far, {Nodes: 2, Programs: programs(4).Programs}} {
 		p := planOf(t, m, o)
-		if len(p.here.Notes) != 1 || !strings.Contains(p.here.Notes[0], "rank 1 on PUs 4-7 is in another package") {
-			t.Errorf("%+v: %q", o, p.here.Notes)
+		if len(p.placement.Notes) != 1 || !strings.Contains(p.placement.Notes[0], "rank 1 on PUs 4-7 is in another package") {
+			t.Errorf("%+v: %q", o, p.placement.Notes)
 		}
 	}
 }

@@ -36,14 +36,14 @@ func fail(code int, format string, args ...any) error {
 // program is what the first word of a program turned out to be.
 type program struct {
 	path string // absolute
-	goes bool   // it is Go source and has to be built: a directory or a .go file
+	isGo bool   // it is Go source and has to be built: a directory or a .go file
 }
 
 // findProgram finds what a word means: a path if there is a slash in it, otherwise a program in PATH (a list of
 // directories), and if there is none of that name, a directory or .go file here.
 func findProgram(word, path string) (program, error) {
 	if strings.Contains(word, "/") || word == "." || word == ".." {
-		return examine(word)
+		return examinePath(word)
 	}
 	missing := fail(codeNotFound, "%s: there is no such program in PATH; one in this directory is started as ./%[1]s", word)
 	for _, dir := range filepath.SplitList(path) {
@@ -52,20 +52,20 @@ func findProgram(word, path string) (program, error) {
 		if err != nil || info.IsDir() {
 			continue
 		}
-		p, err := executable(file, info)
+		p, err := checkExecutable(file, info)
 		if err == nil {
 			return p, nil
 		}
 		missing = err
 	}
-	if p, err := examine(word); err == nil && p.goes {
+	if p, err := examinePath(word); err == nil && p.isGo {
 		return p, nil
 	}
 	return program{}, missing
 }
 
-// examine finds out what a path is.
-func examine(path string) (program, error) {
+// examinePath finds out what a path is.
+func examinePath(path string) (program, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR):
@@ -73,17 +73,17 @@ func examine(path string) (program, error) {
 	case err != nil:
 		return program{}, fail(codeNotExecutable, "%s cannot be started: %w", path, err)
 	case info.IsDir():
-		if err := hasGo(path); err != nil {
+		if err := checkGoFiles(path); err != nil {
 			return program{}, err
 		}
 	case !strings.HasSuffix(path, ".go"):
-		return executable(path, info)
+		return checkExecutable(path, info)
 	}
 	abs, err := absolute(path)
 	return program{abs, true}, err
 }
 
-func executable(path string, info fs.FileInfo) (program, error) {
+func checkExecutable(path string, info fs.FileInfo) (program, error) {
 	if !info.Mode().IsRegular() {
 		return program{}, fail(codeNotExecutable, "%s cannot be started: it is not a file", path)
 	}
@@ -102,8 +102,8 @@ func absolute(path string) (string, error) {
 	return abs, nil
 }
 
-// hasGo returns an error for a directory without Go files.
-func hasGo(dir string) error {
+// checkGoFiles returns an error for a directory without Go files.
+func checkGoFiles(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fail(codeNotExecutable, "directory %s cannot be read: %w", dir, err)

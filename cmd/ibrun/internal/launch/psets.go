@@ -8,8 +8,8 @@ import (
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
-// psets are the process sets that the user has defined, for a job of that size.
-func psets(o *cli.Options, size int) ([]ranklink.Pset, error) {
+// processSets are the process sets that the user has defined, for a job of that size.
+func processSets(o *cli.Options, size int) ([]ranklink.Pset, error) {
 	var sets []ranklink.Pset
 	for _, p := range o.Psets {
 		ranges := slices.SortedFunc(slices.Values(p.Ranks), func(a, b cli.Range) int { return cmp.Compare(a.Low, b.Low) })

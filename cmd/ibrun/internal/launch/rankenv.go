@@ -9,16 +9,16 @@ import (
 // The descriptors a rank inherits beside its standard ones. PMI stands above those the rank opens itself: it tells
 // when a rank begins to die. A program that knows nothing of pages leaves that descriptor alone.
 const (
-	rankLink  = 3
-	rankPMI   = 100
-	rankPages = 101
+	linkFD     = 3
+	pmiFD      = 100
+	rankPerfFD = 101
 )
 
 // rankEnv returns the environment of the rank at position local of the task: what the user gave, without the traces
 // of any launcher that started ibrun itself, and what a rank of this job has to know. No variable stands there
 // twice.
 func (t *task) rankEnv(local int) []string {
-	env := t.variables(local)
+	env := t.jobVariables(local)
 	seen := map[string]bool{}
 	for _, v := range env {
 		name, _, _ := strings.Cut(v, "=")
@@ -27,7 +27,7 @@ func (t *task) rankEnv(local int) []string {
 	for _, given := range [][]string{t.Programs[t.Ranks[local].Program].Env, t.Env} {
 		for _, v := range slices.Backward(given) { // the last one counts
 			name, _, _ := strings.Cut(v, "=")
-			if !seen[name] && !fromLauncher(name) {
+			if !seen[name] && !isLauncherVariable(name) {
 				env = append(env, v)
 			}
 			seen[name] = true
@@ -46,8 +46,8 @@ func (t *task) rankEnv(local int) []string {
 	return env
 }
 
-// fromLauncher tells whether a variable says which rank of which job a process is.
-func fromLauncher(name string) bool {
+// isLauncherVariable tells whether a variable says which rank of which job a process is.
+func isLauncherVariable(name string) bool {
 	for _, prefix := range []string{"PMI_", "PMI2_", "PMIX_", "OMPI_COMM_WORLD_", "MV2_COMM_WORLD_"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
@@ -57,14 +57,14 @@ func fromLauncher(name string) bool {
 	return name == "IBRUN_FD" || name == "IBRUN_RENDEZVOUS" || name == "IBRUN_NODE"
 }
 
-// variables are what programs look at to find their place: PMI and ibrun's own, then what programs of MPICH, Open
+// jobVariables are what programs look at to find their place: PMI and ibrun's own, then what programs of MPICH, Open
 // MPI, MVAPICH and torchrun read.
-func (t *task) variables(local int) []string {
+func (t *task) jobVariables(local int) []string {
 	rank, size := strconv.Itoa(t.Ranks[local].Rank), strconv.Itoa(t.Size)
 	localRank, localSize := strconv.Itoa(local), strconv.Itoa(len(t.Ranks))
 	return []string{
-		"PMI_FD=" + strconv.Itoa(rankPMI), "PMI_RANK=" + rank, "PMI_SIZE=" + size, "PMI_JOBID=" + t.JobID, "PMI_HOSTNAME=" + t.Host,
-		"IBRUN_FD=" + strconv.Itoa(rankLink),
+		"PMI_FD=" + strconv.Itoa(pmiFD), "PMI_RANK=" + rank, "PMI_SIZE=" + size, "PMI_JOBID=" + t.JobID, "PMI_HOSTNAME=" + t.Host,
+		"IBRUN_FD=" + strconv.Itoa(linkFD),
 		"MPI_LOCALRANKID=" + localRank, "MPI_LOCALNRANKS=" + localSize,
 		"OMPI_COMM_WORLD_RANK=" + rank, "OMPI_COMM_WORLD_SIZE=" + size, "OMPI_UNIVERSE_SIZE=" + size,
 		"OMPI_COMM_WORLD_LOCAL_RANK=" + localRank, "OMPI_COMM_WORLD_LOCAL_SIZE=" + localSize, "OMPI_COMM_WORLD_NODE_RANK=" + localRank,

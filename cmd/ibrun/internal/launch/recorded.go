@@ -21,37 +21,37 @@ import (
 // What a node sends to node 0 of what its ranks have recorded: so much at a time, and so much altogether. If it has more it
 // writes files of its own.
 const (
-	recordedPiece = 512 << 10
-	recordedMost  = 16 << 20
+	chunkBytes   = 512 << 10
+	maxNodeBytes = 16 << 20
 )
 
-// recorded is a piece of what a rank has left, compressed. Pieces of a rank come in order, its trace before its profile.
-type recorded struct {
+// recordingChunk is a piece of what a rank has left, compressed. Pieces of a rank come in order, its trace before its profile.
+type recordingChunk struct {
 	Profile bool   `json:",omitempty"`
 	Data    []byte // of one rank and kind, all pieces together are one gzip stream
 }
 
-// collection is what is written when the job has ended: the ranks of node 0, and what came from the others.
-type collection struct {
-	streams map[stream]*bytes.Buffer
+// recordingSet is what is written when the job has ended: the ranks of node 0, and what came from the others.
+type recordingSet struct {
+	streams map[recordingKey]*bytes.Buffer
 	bytes   map[int]int // of each node
 }
 
-// stream is one of the two things that a rank leaves.
-type stream struct {
+// recordingKey is one of the two things that a rank leaves.
+type recordingKey struct {
 	rank    int
 	profile bool
 }
 
 // add takes a piece of a rank on a node.
-func (c *collection) add(node, rank int, p *recorded) error {
+func (c *recordingSet) add(node, rank int, p *recordingChunk) error {
 	if c.streams == nil {
-		c.streams, c.bytes = map[stream]*bytes.Buffer{}, map[int]int{}
+		c.streams, c.bytes = map[recordingKey]*bytes.Buffer{}, map[int]int{}
 	}
-	if c.bytes[node] += len(p.Data); c.bytes[node] > recordedMost {
-		return fmt.Errorf("its ranks have recorded more than the %d bytes that a node sends", recordedMost)
+	if c.bytes[node] += len(p.Data); c.bytes[node] > maxNodeBytes {
+		return fmt.Errorf("its ranks have recorded more than the %d bytes that a node sends", maxNodeBytes)
 	}
-	s := stream{rank, p.Profile}
+	s := recordingKey{rank, p.Profile}
 	if c.streams[s] == nil {
 		c.streams[s] = new(bytes.Buffer)
 	}
@@ -59,16 +59,16 @@ func (c *collection) add(node, rank int, p *recorded) error {
 	return nil
 }
 
-// rank returns what has come of a rank on a node.
-func (c *collection) rank(rank int, node string) (r tracemerge.Rank, err error) {
+// ofRank returns what has come of a rank on a node.
+func (c *recordingSet) ofRank(rank int, node string) (r tracemerge.Rank, err error) {
 	r = tracemerge.Rank{Rank: rank, Node: node}
 	var errTrace, errProfile error
-	r.Trace, errTrace = c.unpack(stream{rank, false}, perf.TraceBytes)
-	r.Profile, errProfile = c.unpack(stream{rank, true}, profile.Bytes)
+	r.Trace, errTrace = c.unpack(recordingKey{rank, false}, perf.TraceBytes)
+	r.Profile, errProfile = c.unpack(recordingKey{rank, true}, profile.Bytes)
 	return r, errors.Join(errTrace, errProfile)
 }
 
-func (c *collection) unpack(s stream, most int64) ([]byte, error) {
+func (c *recordingSet) unpack(s recordingKey, most int64) ([]byte, error) {
 	b := c.streams[s]
 	if b == nil {
 		return nil, nil
@@ -84,29 +84,29 @@ func (c *collection) unpack(s stream, most int64) ([]byte, error) {
 	return text, nil
 }
 
-// pieces cuts what the ranks of a node have left for the way to node 0; ok is false if it is too much.
-func pieces(ranks []tracemerge.Rank, send func(rank int, p *recorded)) (ok bool) {
+// splitRecordings cuts what the ranks of a node have left for the way to node 0; ok is false if it is too much.
+func splitRecordings(ranks []tracemerge.Rank, send func(rank int, p *recordingChunk)) (ok bool) {
 	type packed struct {
-		stream
+		recordingKey
 		data []byte
 	}
 	var all []packed
 	total := 0
 	for _, r := range ranks {
-		for _, b := range []packed{{stream{r.Rank, false}, r.Trace}, {stream{r.Rank, true}, r.Profile}} {
+		for _, b := range []packed{{recordingKey{r.Rank, false}, r.Trace}, {recordingKey{r.Rank, true}, r.Profile}} {
 			if len(b.data) == 0 {
 				continue
 			}
 			b.data = compress(b.data)
-			if total += len(b.data); total > recordedMost {
+			if total += len(b.data); total > maxNodeBytes {
 				return false
 			}
 			all = append(all, b)
 		}
 	}
 	for _, b := range all {
-		for piece := range slices.Chunk(b.data, recordedPiece) {
-			send(b.rank, &recorded{Profile: b.profile, Data: piece})
+		for piece := range slices.Chunk(b.data, chunkBytes) {
+			send(b.rank, &recordingChunk{Profile: b.profile, Data: piece})
 		}
 	}
 	return true
@@ -120,14 +120,14 @@ func compress(b []byte) []byte {
 	return out.Bytes()
 }
 
-// writer makes a file of what ranks have left, and returns what the user should know of it.
-type writer func(to io.Writer, ranks []tracemerge.Rank) (told []string, err error)
+// fileFormat makes a file of what ranks have left, and returns what the user should know of it.
+type fileFormat func(to io.Writer, ranks []tracemerge.Rank) (told []string, err error)
 
-// write writes the files that the user has asked for. What goes wrong is told, and has no part in how the job ended.
-func (s Streams) write(o *cli.Options, ranks []tracemerge.Rank, suffix string) {
+// writeRecordings writes the files that the user has asked for. What goes wrong is told, and has no part in how the job ended.
+func (s Streams) writeRecordings(o *cli.Options, ranks []tracemerge.Rank, suffix string) {
 	for _, f := range []struct {
 		name, what, look string
-		write            writer
+		write            fileFormat
 	}{
 		{o.Profile, "profile", "go tool pprof %s", tracemerge.Profiles},
 		{o.Trace, "trace", "https://ui.perfetto.dev opens %s", tracemerge.Timeline},
@@ -138,13 +138,13 @@ func (s Streams) write(o *cli.Options, ranks []tracemerge.Rank, suffix string) {
 		name := withSuffix(f.name, suffix)
 		told, err := writeFile(name, ranks, f.write)
 		for _, line := range told {
-			s.say("%s: %s", f.what, line)
+			s.Say("%s: %s", f.what, line)
 		}
 		if err != nil {
-			s.say("no %s of this job: %v", f.what, err)
+			s.Say("no %s of this job: %v", f.what, err)
 			continue
 		}
-		s.say("%s: "+f.look, f.what, name)
+		s.Say("%s: "+f.look, f.what, name)
 	}
 }
 
@@ -155,7 +155,7 @@ func withSuffix(name, suffix string) string {
 }
 
 // writeFile makes a file whole or not at all.
-func writeFile(name string, ranks []tracemerge.Rank, write writer) (told []string, err error) {
+func writeFile(name string, ranks []tracemerge.Rank, write fileFormat) (told []string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
 	if err != nil {
 		return nil, err

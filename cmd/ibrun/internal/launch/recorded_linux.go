@@ -9,19 +9,19 @@ import (
 	"github.com/ibrun/ibrun/perf/profile"
 )
 
-// collect reads what the ranks of this node have left. They have ended.
-func (l *local) collect() (ranks []tracemerge.Rank, err error) {
-	if l.pages == nil || !l.t.Trace && !l.t.Profile {
+// localRecordings reads what the ranks of this node have left. They have ended.
+func (l *localAgent) localRecordings() (ranks []tracemerge.Rank, err error) {
+	if l.perfMem == nil || !l.task.Trace && !l.task.Profile {
 		return nil, nil
 	}
-	for i := range l.t.Ranks {
-		r := tracemerge.Rank{Rank: l.t.Ranks[i].Rank, Node: l.t.Host}
+	for i := range l.task.Ranks {
+		r := tracemerge.Rank{Rank: l.task.Ranks[i].Rank, Node: l.task.Host}
 		var errTrace, errProfile error
-		if l.t.Trace {
-			r.Trace, errTrace = l.pages.copy(l.pages.traceOf(i), perf.TraceHead, perf.TraceUsed)
+		if l.task.Trace {
+			r.Trace, errTrace = l.perfMem.read(l.perfMem.traceOf(i), perf.TraceHead, perf.TraceUsed)
 		}
-		if l.t.Profile {
-			r.Profile, errProfile = l.pages.copy(l.pages.profileOf(i), profile.Head, profile.Used)
+		if l.task.Profile {
+			r.Profile, errProfile = l.perfMem.read(l.perfMem.profileOf(i), profile.Head, profile.Used)
 		}
 		err = errors.Join(err, errTrace, errProfile)
 		ranks = append(ranks, r)
@@ -29,41 +29,43 @@ func (l *local) collect() (ranks []tracemerge.Rank, err error) {
 	return ranks, err
 }
 
-// handIn sends what the ranks of this node have left to node 0, or writes it here if that is too much.
-func (f *follower) handIn() {
-	ranks, err := f.local.collect()
+// sendRecordings sends what the ranks of this node have left to node 0, or writes it here if that is too much.
+func (f *worker) sendRecordings() {
+	ranks, err := f.local.localRecordings()
 	if err != nil {
-		f.say("%v", err)
+		f.Say("%v", err)
 	}
-	if !pieces(ranks, func(rank int, p *recorded) { f.m.report(&event{Kind: evRecorded, Rank: rank, Recorded: p}) }) {
-		f.say("what the ranks of this node have recorded is too much to be sent to node 0, and is written here")
-		f.write(f.o, ranks, "."+f.local.t.Host)
+	if !splitRecordings(ranks, func(rank int, p *recordingChunk) {
+		f.cluster.sendEvent(&event{Kind: evRecorded, Rank: rank, Recorded: p})
+	}) {
+		f.Say("what the ranks of this node have recorded is too much to be sent to node 0, and is written here")
+		f.writeRecordings(f.opts, ranks, "."+f.local.task.Host)
 	}
 }
 
-// hand takes in what a node hands in.
-func (c *conductor) hand(n *node, e *event) {
-	if err := c.recorded.add(n.number, e.Rank, e.Recorded); err != nil && !n.excess {
-		n.excess = true
-		c.say("node %d (%s): %v", n.number, n.name, err)
+// addRecording takes in what a node hands in.
+func (c *coordinator) addRecording(n *node, e *event) {
+	if err := c.recorded.add(n.number, e.Rank, e.Recorded); err != nil && !n.tooMuch {
+		n.tooMuch = true
+		c.Say("node %d (%s): %v", n.number, n.name, err)
 	}
 }
 
-// write writes what the ranks of all nodes have left, if that is wanted.
-func (c *conductor) write() {
-	ranks, err := c.local.collect()
+// writeRecordings writes what the ranks of all nodes have left, if that is wanted.
+func (c *coordinator) writeRecordings() {
+	ranks, err := c.local.localRecordings()
 	if err != nil {
-		c.say("%v", err)
+		c.Say("%v", err)
 	}
 	for _, n := range c.nodes[1:] {
 		for _, rank := range n.ranks {
-			r, err := c.recorded.rank(rank, n.name)
+			r, err := c.recorded.ofRank(rank, n.name)
 			if err != nil {
-				c.say("%v", err)
+				c.Say("%v", err)
 			}
 			ranks = append(ranks, r)
 		}
 	}
 	slices.SortFunc(ranks, func(a, b tracemerge.Rank) int { return a.Rank - b.Rank })
-	c.Streams.write(c.o, ranks, "")
+	c.Streams.writeRecordings(c.opts, ranks, "")
 }

@@ -27,13 +27,13 @@ func noise(n int) []byte {
 // TestPieces: what ranks have left comes to node 0 as it was, in pieces that fit into messages, and not if it is too much.
 func TestPieces(t *testing.T) {
 	ranks := []tracemerge.Rank{
-		{Rank: 3, Node: "n1", Trace: noise(2*recordedPiece + 1), Profile: []byte("p")},
+		{Rank: 3, Node: "n1", Trace: noise(2*chunkBytes + 1), Profile: []byte("p")},
 		{Rank: 4, Node: "n1"},
-		{Rank: 5, Node: "n1", Profile: noise(recordedPiece)},
+		{Rank: 5, Node: "n1", Profile: noise(chunkBytes)},
 	}
-	var c collection
-	ok := pieces(ranks, func(rank int, p *recorded) {
-		if len(p.Data) > recordedPiece {
+	var c recordingSet
+	ok := splitRecordings(ranks, func(rank int, p *recordingChunk) {
+		if len(p.Data) > chunkBytes {
 			t.Errorf("a piece of %d bytes", len(p.Data))
 		}
 		if err := c.add(1, rank, p); err != nil {
@@ -41,35 +41,35 @@ func TestPieces(t *testing.T) {
 		}
 	})
 	for _, want := range ranks {
-		if got, err := c.rank(want.Rank, "n1"); !ok || err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := c.ofRank(want.Rank, "n1"); !ok || err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("rank %d: %d and %d bytes, %v", want.Rank, len(got.Trace), len(got.Profile), err)
 		}
 	}
 	many := make([]tracemerge.Rank, 5)
 	for i := range many {
-		many[i] = tracemerge.Rank{Rank: i, Trace: noise(recordedMost / 4)}
+		many[i] = tracemerge.Rank{Rank: i, Trace: noise(maxNodeBytes / 4)}
 	}
-	if pieces(many, func(int, *recorded) { t.Error("a piece of what is too much") }) {
+	if splitRecordings(many, func(int, *recordingChunk) { t.Error("a piece of what is too much") }) {
 		t.Error("it was not too much")
 	}
 }
 
 // TestCollectionRefuses: a node that sends too much, or what is damaged, is refused.
 func TestCollectionRefuses(t *testing.T) {
-	var c collection
-	if err := c.add(1, 0, &recorded{Data: []byte("no gzip")}); err != nil {
+	var c recordingSet
+	if err := c.add(1, 0, &recordingChunk{Data: []byte("no gzip")}); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := c.rank(0, "n1"); err == nil || r.Trace != nil {
+	if r, err := c.ofRank(0, "n1"); err == nil || r.Trace != nil {
 		t.Errorf("%d bytes, %v", len(r.Trace), err)
 	}
-	if err := c.add(1, 0, &recorded{Data: make([]byte, recordedMost)}); err == nil {
+	if err := c.add(1, 0, &recordingChunk{Data: make([]byte, maxNodeBytes)}); err == nil {
 		t.Error("too much was taken")
 	}
-	if err := c.add(2, 1, &recorded{Data: compress([]byte("x"))[:5]}); err != nil {
+	if err := c.add(2, 1, &recordingChunk{Data: compress([]byte("x"))[:5]}); err != nil {
 		t.Errorf("another node: %v", err)
 	}
-	if _, err := c.rank(1, "n2"); err == nil {
+	if _, err := c.ofRank(1, "n2"); err == nil {
 		t.Error("half a stream was taken")
 	}
 }

@@ -20,25 +20,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// portrait draws a node for the report, from when its ranks are started on.
-type portrait struct {
-	l     *local
+// nodeRecorder draws a node for the report, from when its ranks are started on.
+type nodeRecorder struct {
+	l     *localAgent
 	ports []report.Port // as they were then
 }
 
-// newPortrait is nil if no report is wanted.
-func newPortrait(l *local, wanted bool) *portrait {
+// newNodeRecorder is nil if no report is wanted.
+func newNodeRecorder(l *localAgent, wanted bool) *nodeRecorder {
 	if !wanted {
 		return nil
 	}
-	return &portrait{l, report.ReadPorts(os.DirFS("/"))}
+	return &nodeRecorder{l, report.ReadPorts(os.DirFS("/"))}
 }
 
-// node is what this node tells of itself at the end.
-func (p *portrait) node() *report.Node {
-	t := p.l.t
+// record is what this node tells of itself at the end.
+func (p *nodeRecorder) record() *report.Node {
+	t := p.l.task
 	n := &report.Node{Name: t.Host, Version: version(), Kernel: kernel(), Processor: processor(),
-		Environment: report.Environment(Lookup(slices.Concat(t.Env, t.common()))),
+		Environment: report.Environment(Lookup(slices.Concat(t.Env, t.commonEnv()))),
 		Ports:       report.PortsSince(p.ports, report.ReadPorts(os.DirFS("/"))), Ranks: []report.Place{}}
 	if allowed, err := hw.Affinity(); err == nil { // otherwise it is not known
 		n.PUs = len(allowed)
@@ -56,8 +56,8 @@ func (p *portrait) node() *report.Node {
 	return n
 }
 
-// common are the variables that the user gave to every program.
-func (t *task) common() []string {
+// commonEnv are the variables that the user gave to every program.
+func (t *task) commonEnv() []string {
 	if len(t.Programs) == 1 {
 		return t.Programs[0].Env
 	}
@@ -95,14 +95,14 @@ func processor() string {
 	return ""
 }
 
-// programs are those of the job, with what Go wrote into them when it built them.
-func (c *conductor) programs() (all []report.Program) {
-	for i, p := range c.o.Programs {
-		program := report.Program{Ranks: c.t.Programs[i].Ranks, Args: p.Args}
-		at := slices.IndexFunc(c.t.Ranks, func(r rankTask) bool { return r.Program == i })
+// reportPrograms are those of the job, with what Go wrote into them when it built them.
+func (c *coordinator) reportPrograms() (all []report.Program) {
+	for i, p := range c.opts.Programs {
+		program := report.Program{Ranks: c.task.Programs[i].Ranks, Args: p.Args}
+		at := slices.IndexFunc(c.task.Ranks, func(r rankTask) bool { return r.Program == i })
 		if at >= 0 {
-			if info, err := buildinfo.ReadFile(c.t.Ranks[at].Path); err == nil { // it is Go's
-				program.Go, program.Library = info.GoVersion, library(info)
+			if info, err := buildinfo.ReadFile(c.task.Ranks[at].Path); err == nil { // it is Go's
+				program.Go, program.Library = info.GoVersion, libraryVersion(info)
 			}
 		}
 		all = append(all, program)
@@ -110,8 +110,8 @@ func (c *conductor) programs() (all []report.Program) {
 	return all
 }
 
-// library is the version of this module in a program.
-func library(info *debug.BuildInfo) string {
+// libraryVersion is the version of this module in a program.
+func libraryVersion(info *debug.BuildInfo) string {
 	const ours = "github.com/ibrun/ibrun"
 	if info.Main.Path == ours {
 		return info.Main.Version
@@ -127,45 +127,45 @@ func library(info *debug.BuildInfo) string {
 	return ""
 }
 
-// report tells where the time of the job went, if that is wanted. Whatever goes wrong with it does not concern the job.
-func (c *conductor) report(v *verdict, began time.Time, wall time.Duration) {
-	if c.portrait == nil {
+// writeReport tells where the time of the job went, if that is wanted. Whatever goes wrong with it does not concern the job.
+func (c *coordinator) writeReport(v *outcome, began time.Time, wall time.Duration) {
+	if c.recorder == nil {
 		return
 	}
-	j := report.Job{ID: c.t.JobID, Version: version(), Programs: c.programs(), Began: began, Wall: wall,
-		Code: v.Code, Failure: v.Lines, Ranks: make([]report.Rank, c.t.Size)}
+	j := report.Job{ID: c.task.JobID, Version: version(), Programs: c.reportPrograms(), Began: began, Wall: wall,
+		Code: v.Code, Failure: v.Lines, Ranks: make([]report.Rank, c.task.Size)}
 	for _, n := range c.nodes {
-		facts := n.facts
+		facts := n.record
 		switch {
 		case n.conn == nil:
-			facts = c.portrait.node()
+			facts = c.recorder.record()
 		case facts == nil:
-			facts = n.unknown()
+			facts = n.unknownRecord()
 		}
 		for i, p := range facts.Ranks {
-			facts.Ranks[i].Program = c.t.program(p.Rank) // whatever another node says
+			facts.Ranks[i].Program = c.task.programOf(p.Rank) // whatever another node says
 		}
 		j.Nodes = append(j.Nodes, *facts)
 		for rank, recorded := range n.pages {
 			j.Ranks[rank] = recorded
 		}
 	}
-	for _, g := range c.local.glances() {
+	for _, g := range c.local.samples() {
 		j.Ranks[g.rank] = report.Rank{Snapshot: g.snapshot, Err: g.err}
 	}
 	r := report.New(j)
 	if err := r.Text(c.Err); err != nil {
-		c.say("report: %v", err)
+		c.Say("report: %v", err)
 	}
-	c.reportTo(r.Write)
+	c.writeReportFiles(r.Write)
 }
 
-// reportTo writes the files of the report, and tells where they are, or once why they are not.
-func (c *conductor) reportTo(write func(name string) error) {
-	names := c.o.ReportTo
-	if len(names) == 0 && !c.o.ReportBare {
+// writeReportFiles writes the files of the report, and tells where they are, or once why they are not.
+func (c *coordinator) writeReportFiles(write func(name string) error) {
+	names := c.opts.ReportTo
+	if len(names) == 0 && !c.opts.ReportBare {
 		for _, form := range []string{".html", ".json"} {
-			name := "ibrun-report-" + c.t.JobID + form
+			name := "ibrun-report-" + c.task.JobID + form
 			if here, err := filepath.Abs(name); err == nil { // otherwise nobody knows where this is
 				name = here
 			}
@@ -187,15 +187,15 @@ func (c *conductor) reportTo(write func(name string) error) {
 		missing[why] = append(missing[why], name)
 	}
 	if len(written) > 0 {
-		c.say("report: %s", strings.Join(written, ", "))
+		c.Say("report: %s", strings.Join(written, ", "))
 	}
 	for why, names := range missing {
-		c.say("no report %s: %s", strings.Join(names, ", "), why)
+		c.Say("no report %s: %s", strings.Join(names, ", "), why)
 	}
 }
 
-// unknown is a node that has told nothing.
-func (n *node) unknown() *report.Node {
+// unknownRecord is a node that has told nothing.
+func (n *node) unknownRecord() *report.Node {
 	facts := &report.Node{Name: n.name, Environment: []report.Variable{}, Ports: []report.Port{}, Ranks: []report.Place{}}
 	for _, rank := range n.ranks {
 		facts.Ranks = append(facts.Ranks, report.Place{Rank: rank})
@@ -203,8 +203,8 @@ func (n *node) unknown() *report.Node {
 	return facts
 }
 
-// program is the one that a rank runs.
-func (t *task) program(rank int) (i int) {
+// programOf is the one that a rank runs.
+func (t *task) programOf(rank int) (i int) {
 	for rank >= t.Programs[i].Ranks {
 		rank -= t.Programs[i].Ranks
 		i++
@@ -246,15 +246,15 @@ func decodePage(packed []byte) (*perf.Snapshot, error) {
 	return page.Snapshot()
 }
 
-// send tells node 0 what a report needs of this node, if it wants one.
-func (p *portrait) send(m *meeting) {
+// sendTo tells node 0 what a report needs of this node, if it wants one.
+func (p *nodeRecorder) sendTo(m *cluster) {
 	if p == nil {
 		return
 	}
-	m.report(&event{Kind: evFacts, Facts: p.node()})
-	for i, r := range p.l.t.Ranks {
+	m.sendEvent(&event{Kind: evNodeRecord, NodeRecord: p.record()})
+	for i, r := range p.l.task.Ranks {
 		e := &event{Kind: evPage, Rank: r.Rank}
-		packed, err := p.l.pages.pack(i)
+		packed, err := p.l.perfMem.pack(i)
 		switch {
 		case err != nil:
 			e.Text = err.Error()
@@ -262,7 +262,7 @@ func (p *portrait) send(m *meeting) {
 			continue
 		}
 		e.Page = packed
-		m.report(e)
+		m.sendEvent(e)
 	}
 }
 
@@ -278,7 +278,7 @@ func (n *node) keepPage(e *event) {
 	n.pages[e.Rank] = rank
 }
 
-// hasAll tells whether all places are of ranks of this node.
-func (n *node) hasAll(places []report.Place) bool {
+// hasPlaces tells whether all places are of ranks of this node.
+func (n *node) hasPlaces(places []report.Place) bool {
 	return !slices.ContainsFunc(places, func(p report.Place) bool { return !n.has(p.Rank) })
 }

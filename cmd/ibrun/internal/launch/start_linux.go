@@ -13,25 +13,25 @@ import (
 
 // rank is one rank as its agent sees it.
 type rank struct {
-	task   *rankTask
-	pid    int
-	pidfd  int
-	voice  *voice
-	pmi    *os.File      // the agent's end
-	served chan struct{} // closed when all that came through pmi has been answered
-	heard  chan struct{} // closed when all that came through link has been passed on
-	dies   chan struct{} // closed when it is dead, before the last of its words are heard
-	told   chan struct{} // closed when ibrun has been told of that
-	link   *ranklink.Link
-	listen atomic.Bool // it reads what comes by link
-	asked  atomic.Bool // for its stacks, and has not answered
+	task            *rankTask
+	pid             int
+	pidfd           int
+	output          *rankOutput
+	pmi             *os.File      // the agent's end
+	pmiDone         chan struct{} // closed when all that came through pmi has been answered
+	linkDone        chan struct{} // closed when all that came through link has been passed on
+	exited          chan struct{} // closed when it is dead, before the last of its words are heard
+	reported        chan struct{} // closed when ibrun has been told of that
+	link            *ranklink.Link
+	linkReady       atomic.Bool // it reads what comes by link
+	stacksRequested atomic.Bool // for its stacks, and has not answered
 }
 
 // startAll starts the ranks one by one and says so, or which one cannot be started. The calling thread is locked
 // and lives as long as the agent: the kernel kills the ranks when it ends, and it lends them its PUs and memory policy.
 func (a *agent) startAll() {
-	defer a.allStarted()
-	defer a.takeBack()
+	defer a.finishStarting()
+	defer a.unbindThread()
 	for i := range a.task.Ranks {
 		if a.closing.Load() {
 			return
@@ -43,8 +43,8 @@ func (a *agent) startAll() {
 	}
 }
 
-// allStarted tells ibrun which ranks there are, and begins to take in their deaths.
-func (a *agent) allStarted() {
+// finishStarting tells ibrun which ranks there are, and begins to take in their deaths.
+func (a *agent) finishStarting() {
 	started := event{Kind: evStarted}
 	for _, r := range a.ranks {
 		started.Ranks, started.PIDs = append(started.Ranks, r.task.Rank), append(started.PIDs, r.pid)
@@ -60,43 +60,43 @@ func (a *agent) allStarted() {
 // start starts one rank and what serves it.
 func (a *agent) start(i int) error {
 	t := &a.task.Ranks[i]
-	r := &rank{task: t, voice: newVoice(t.Rank, a.task.Label), served: make(chan struct{}),
-		heard: make(chan struct{}), dies: make(chan struct{}), told: make(chan struct{})}
-	w, err := openWires()
+	r := &rank{task: t, output: newRankOutput(t.Rank, a.task.Label), pmiDone: make(chan struct{}),
+		linkDone: make(chan struct{}), exited: make(chan struct{}), reported: make(chan struct{})}
+	w, err := openPipes()
 	if err != nil {
 		return err
 	}
-	defer w.closeTheirs()
-	stdout, stderr, err := a.sinks(t.Rank)
+	defer w.closeRankEnds()
+	stdout, stderr, err := a.outputWriters(t.Rank)
 	if err == nil {
-		err = w.link.Send(ranklink.KindHello, a.hello(i))
+		err = w.link.Send(ranklink.KindHello, a.rankHello(i))
 	}
 	if err == nil {
 		err = a.exec(i, r, w)
 	}
 	if err != nil {
-		w.closeOurs()
+		w.closeAgentEnds()
 		return err
 	}
-	if err := a.deaths.add(i, r.pid, r.pidfd, w.pmi); err != nil {
-		w.closeOurs()
+	if err := a.exits.add(i, r.pid, r.pidfd, w.pmi); err != nil {
+		w.closeAgentEnds()
 		return err
 	}
 	r.pmi, r.link = w.pmi, w.link
 	a.ranks = append(a.ranks, r)
-	a.out.pump(&source{voice: r.voice, pipe: w.stdout, sink: stdout}, a.outputFailed(t.Rank))
-	a.out.pump(&source{voice: r.voice, trace: true, pipe: w.stderr, sink: stderr}, a.outputFailed(t.Rank))
+	a.out.forward(&source{output: r.output, pipe: w.stdout, writer: stdout}, a.onOutputError(t.Rank))
+	a.out.forward(&source{output: r.output, isStderr: true, pipe: w.stderr, writer: stderr}, a.onOutputError(t.Rank))
 	go a.servePMI(r)
 	go a.readLink(r)
 	return nil
 }
 
 // exec starts the process, bound to its PUs and memory from its first instruction on.
-func (a *agent) exec(i int, r *rank, w *wires) (err error) {
-	if err := a.lend(r.task); err != nil {
+func (a *agent) exec(i int, r *rank, w *rankPipes) (err error) {
+	if err := a.bindThread(r.task); err != nil {
 		return err
 	}
-	stdin := a.null
+	stdin := a.devNull
 	if r.task.Rank == 0 {
 		stdin = os.Stdin
 	}
@@ -105,9 +105,9 @@ func (a *agent) exec(i int, r *rank, w *wires) (err error) {
 		Env: a.task.rankEnv(i),
 		Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, PidFD: &r.pidfd},
 	}
-	attr.Files = []uintptr{stdin.Fd(), w.theirs[0].Fd(), w.theirs[1].Fd(), rankLink: w.theirs[3].Fd(), rankPMI: w.theirs[2].Fd(),
-		rankPages: a.pages.fd()}
-	for fd := rankLink + 1; fd < rankPMI; fd++ {
+	attr.Files = []uintptr{stdin.Fd(), w.rankEnds[0].Fd(), w.rankEnds[1].Fd(), linkFD: w.rankEnds[3].Fd(), pmiFD: w.rankEnds[2].Fd(),
+		rankPerfFD: a.perfMem.fd()}
+	for fd := linkFD + 1; fd < pmiFD; fd++ {
 		attr.Files[fd] = ^uintptr(0) // closed
 	}
 	if a.group != nil {
@@ -123,7 +123,7 @@ func (a *agent) exec(i int, r *rank, w *wires) (err error) {
 		r.pid, err = syscall.ForkExec(r.task.Path, r.task.Args, attr)
 	}
 	if err != nil {
-		return fail(execCode(err), "%s: %w", r.task.Path, err)
+		return fail(execErrorCode(err), "%s: %w", r.task.Path, err)
 	}
 	if r.pidfd < 0 {
 		return fmt.Errorf("watch the process: ibrun needs Linux 5.4 or later: %w", errors.ErrUnsupported)
@@ -131,8 +131,8 @@ func (a *agent) exec(i int, r *rank, w *wires) (err error) {
 	return nil
 }
 
-// execCode is the exit code for a program that was there and executable when ibrun looked, and still cannot be started.
-func execCode(err error) int {
+// execErrorCode is the exit code for a program that was there and executable when ibrun looked, and still cannot be started.
+func execErrorCode(err error) int {
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return codeNotFound // the interpreter that its first line names
@@ -142,20 +142,20 @@ func execCode(err error) int {
 	return codeFailed
 }
 
-// hello is what a rank is told about its place.
-func (a *agent) hello(i int) *ranklink.Hello {
+// rankHello is what a rank is told about its place.
+func (a *agent) rankHello(i int) *ranklink.Hello {
 	t := a.task
 	h := &ranklink.Hello{
 		JobID: t.JobID, Secret: t.Secret, Rank: t.Ranks[i].Rank, Size: t.Size, Node: t.Node, Nodes: t.Nodes, NodeName: t.Host,
 		NodeRanks: make([]int, len(t.Ranks)), LocalRank: i, AgentPID: os.Getpid(), Cores: t.Ranks[i].PUs,
 		Crowded: t.Ranks[i].Crowded, Devices: t.Ranks[i].Devices,
-		Page: a.pages.of(i), Psets: t.Psets,
+		Page: a.perfMem.pageOf(i), Psets: t.Psets,
 	}
 	if t.Trace {
-		h.Trace = a.pages.traceOf(i)
+		h.Trace = a.perfMem.traceOf(i)
 	}
 	if t.Profile {
-		h.Profile = a.pages.profileOf(i)
+		h.Profile = a.perfMem.profileOf(i)
 	}
 	for local := range t.Ranks {
 		h.NodeRanks[local] = t.Ranks[local].Rank
@@ -164,31 +164,31 @@ func (a *agent) hello(i int) *ranklink.Hello {
 	return h
 }
 
-// sinks returns where a rank's standard output and standard error go.
-func (a *agent) sinks(rank int) (stdout, stderr *sink, err error) {
+// outputWriters returns where a rank's standard output and standard error go.
+func (a *agent) outputWriters(rank int) (stdout, stderr *lineWriter, err error) {
 	if a.task.Output == "" {
 		return a.out.stdout, a.out.stderr, nil
 	}
-	file, err := a.out.toFile(fileName(a.task.Output, rank, a.task.Host))
+	file, err := a.out.fileWriter(expandFileName(a.task.Output, rank, a.task.Host))
 	if err != nil {
 		return nil, nil, fmt.Errorf("file for its output: %w", err)
 	}
 	return file, file, nil
 }
 
-// wires are the agent's ends of what it shares with a rank, and the rank's ends in the same order.
-type wires struct {
+// rankPipes are the agent's ends of what it shares with a rank, and the rank's ends in the same order.
+type rankPipes struct {
 	stdout, stderr, pmi *os.File
 	link                *ranklink.Link
-	theirs              []*os.File
+	rankEnds            []*os.File
 }
 
-func openWires() (w *wires, err error) {
-	w = &wires{}
+func openPipes() (w *rankPipes, err error) {
+	w = &rankPipes{}
 	defer func() {
 		if err != nil {
-			w.closeOurs()
-			w.closeTheirs()
+			w.closeAgentEnds()
+			w.closeRankEnds()
 			w = nil
 		}
 	}()
@@ -212,28 +212,28 @@ func openWires() (w *wires, err error) {
 	if err != nil {
 		return w, err
 	}
-	w.link, w.theirs = link, append(w.theirs, theirs)
+	w.link, w.rankEnds = link, append(w.rankEnds, theirs)
 	return w, nil
 }
 
 // add takes over two descriptors. Only the agent's is made non-blocking, for the runtime's poller.
-func (w *wires) add(ours **os.File, mine, theirs int) error {
+func (w *rankPipes) add(ours **os.File, mine, theirs int) error {
 	errNonblock := unix.SetNonblock(mine, true)
 	*ours = os.NewFile(uintptr(mine), "rank")
-	w.theirs = append(w.theirs, os.NewFile(uintptr(theirs), "rank's end"))
+	w.rankEnds = append(w.rankEnds, os.NewFile(uintptr(theirs), "rank's end"))
 	if errNonblock != nil {
 		return fmt.Errorf("make descriptor %d non-blocking: %w", mine, errNonblock)
 	}
 	return nil
 }
 
-func (w *wires) closeTheirs() {
-	for _, f := range w.theirs {
+func (w *rankPipes) closeRankEnds() {
+	for _, f := range w.rankEnds {
 		f.Close()
 	}
 }
 
-func (w *wires) closeOurs() {
+func (w *rankPipes) closeAgentEnds() {
 	for _, f := range []*os.File{w.stdout, w.stderr, w.pmi} {
 		if f != nil {
 			f.Close()
