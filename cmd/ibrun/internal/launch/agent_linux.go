@@ -21,15 +21,15 @@ const controlFD = 3
 
 // agent starts the ranks of one node and does with them what ibrun orders.
 type agent struct {
-	task          *task
+	task          *Task
 	ranks         []*rank // those that were started
 	server        *pmi.Server
 	out           *output
 	devNull       *os.File // standard input of all ranks but rank 0
-	group         *cgroup
-	perfMem       *perfMemory // nil: there are none
+	group         *Cgroup
+	perfMem       *Memory // nil: there are none
 	exits         *exitWatcher
-	reaper        *reaper
+	reaper        *Reaper
 	closing       atomic.Bool   // no more ranks are to be started
 	started       chan struct{} // closed when no more ranks will be
 	exitsReported chan struct{} // closed when all deaths have been told
@@ -48,23 +48,23 @@ func Agent() int {
 	runtime.LockOSThread() // for good: see startAll
 	if kind, err := unix.GetsockoptInt(controlFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
 		fmt.Fprintln(os.Stderr, "ibrun: agent is a part of ibrun that it starts itself; a program of that name: ibrun -- agent")
-		return codeUsage
+		return UsageError
 	}
 	unix.CloseOnExec(controlFD)
 	control := os.NewFile(controlFD, "ibrun")
 	// Orders come by the socket; what a rank sends to its process group, which is the agent's, is not for the
 	// agent. And writing to an output that nobody reads is to be an error. Ranks start without these handlers.
-	notifySignals(make(chan os.Signal, 1), append(append(endSignals(), forwardedSignals()...), hangViewSignal, unix.SIGPIPE))
+	Notify(make(chan os.Signal, 1), append(append(EndSignals(), ForwardedSignals()...), HangViewSignal, unix.SIGPIPE))
 
 	orders := json.NewDecoder(control)
-	var first order
+	var first Order
 	if err := orders.Decode(&first); err != nil || first.Start == nil {
-		return codeFailed // ibrun has died
+		return Failed // ibrun has died
 	}
 	a, err := newAgent(first.Start, control)
 	if err != nil {
-		a.send(&event{Kind: evNotStarted, Rank: -1, Code: codeFailed, Text: err.Error()})
-		return codeFailed
+		a.send(&Event{Kind: EventNotStarted, Rank: -1, Code: Failed, Text: err.Error()})
+		return Failed
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -77,10 +77,10 @@ func Agent() int {
 }
 
 // newAgent returns an agent that can at least send, also with an error.
-func newAgent(t *task, control io.Writer) (a *agent, err error) {
+func newAgent(t *Task, control io.Writer) (a *agent, err error) {
 	a = &agent{task: t, started: make(chan struct{}), exitsReported: make(chan struct{}), events: json.NewEncoder(control), firstFailed: -1}
 	a.out = newOutput(os.Stdout, os.Stderr, len(t.Ranks) == 1)
-	if err := becomeSubreaper(); err != nil {
+	if err := BecomeSubreaper(); err != nil {
 		return a, err
 	}
 	if err := a.initBinding(); err != nil {
@@ -90,7 +90,7 @@ func newAgent(t *task, control io.Writer) (a *agent, err error) {
 		return a, err
 	}
 	if t.Pages {
-		if a.perfMem, err = inheritPerfMemory(len(t.Ranks)); err != nil {
+		if a.perfMem, err = Inherit(len(t.Ranks)); err != nil {
 			return a, err
 		}
 	}
@@ -98,10 +98,10 @@ func newAgent(t *task, control io.Writer) (a *agent, err error) {
 		return a, err
 	}
 	job := pmi.Job{Size: t.Size, KVSName: "ibrun-" + t.JobID, Mapping: t.Mapping, Node: t.Node, Events: pmi.Events{
-		Init: func(rank int) { a.send(&event{Kind: evInit, Rank: rank}) },
+		Init: func(rank int) { a.send(&Event{Kind: EventInit, Rank: rank}) },
 		Finalize: func(rank int) {
-			a.exits.finalized(t.localIndex(rank))
-			a.send(&event{Kind: evFinalize, Rank: rank})
+			a.exits.finalized(t.LocalIndex(rank))
+			a.send(&Event{Kind: EventFinalize, Rank: rank})
 		},
 		Abort: a.reportAbort,
 	}}
@@ -109,35 +109,35 @@ func newAgent(t *task, control io.Writer) (a *agent, err error) {
 		job.AppNums = append(job.AppNums, slices.Repeat([]int{i}, p.Ranks)...)
 	}
 	if t.Nodes > 1 {
-		job.Up = func(p *pmi.Parcel) { a.send(&event{Kind: evParcel, Parcel: p}) }
+		job.Up = func(p *pmi.Parcel) { a.send(&Event{Kind: EventParcel, Parcel: p}) }
 	}
 	if a.server, err = pmi.NewServer(job); err != nil {
 		return a, err
 	}
-	a.group = newCgroup(fmt.Sprintf("%s-%d", t.JobID, t.Node))
+	a.group = NewCgroup(fmt.Sprintf("%s-%d", t.JobID, t.Node))
 	return a, nil
 }
 
 // send tells ibrun something. That ibrun has died is noticed where its orders are read.
-func (a *agent) send(e *event) {
+func (a *agent) send(e *Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if e.Time == 0 {
 		e.Time = time.Now().UnixNano()
 	}
-	if a.firstFailed < 0 && (e.Kind == evAbort || e.Kind == evExit && !e.AfterEnd && (e.Code != 0 || e.Signal != 0)) {
+	if a.firstFailed < 0 && (e.Kind == EventAbort || e.Kind == EventExit && !e.AfterEnd && (e.Code != 0 || e.Signal != 0)) {
 		a.firstFailed = e.Rank
 	}
 	_ = a.events.Encode(e)
 }
 
 // readOrders turns a stream of orders into a channel that is closed at its end.
-func readOrders(from *json.Decoder) <-chan order {
-	orders := make(chan order)
+func readOrders(from *json.Decoder) <-chan Order {
+	orders := make(chan Order)
 	go func() {
 		defer close(orders)
 		for {
-			var o order
+			var o Order
 			if from.Decode(&o) != nil {
 				return
 			}
@@ -148,9 +148,9 @@ func readOrders(from *json.Decoder) <-chan order {
 }
 
 // handleOrders does what ibrun orders until the last rank is gone and ibrun wants no more, or is gone itself.
-func (a *agent) handleOrders(orders <-chan order) {
+func (a *agent) handleOrders(orders <-chan Order) {
 	var (
-		ending *endOrder
+		ending *EndOrder
 		grace  <-chan time.Time
 		gone   <-chan struct{}
 	)
@@ -171,7 +171,7 @@ func (a *agent) handleOrders(orders <-chan order) {
 				a.signalAll(unix.Signal(o.Signal))
 			case o.Parcel != nil:
 				if err := a.server.Deliver(o.Parcel); err != nil {
-					a.send(&event{Kind: evNote, Rank: -1, Text: err.Error()})
+					a.send(&Event{Kind: EventNote, Rank: -1, Text: err.Error()})
 				}
 			case o.Stacks != nil:
 				<-a.started
@@ -183,11 +183,11 @@ func (a *agent) handleOrders(orders <-chan order) {
 				if ending == nil {
 					a.exits.markAlive()
 				}
-				if ending == nil && o.End.Grace > 0 && !isClosed(a.reaper.gone) {
+				if ending == nil && o.End.Grace > 0 && !isClosed(a.reaper.Gone) {
 					a.signalAll(unix.SIGTERM)
 					a.signalAll(unix.SIGCONT) // a stopped process would not notice
 				}
-				ending, gone, grace = o.End, a.reaper.gone, time.After(o.End.Grace)
+				ending, gone, grace = o.End, a.reaper.Gone, time.After(o.End.Grace)
 			}
 		case <-gone:
 			a.finish(ending, orders)
@@ -222,9 +222,9 @@ func (a *agent) signalAll(sig unix.Signal) {
 		ranks[r.pid] = true
 		_ = unix.PidfdSendSignal(r.pidfd, sig, nil, 0) // it may have died
 	}
-	for pid, parent := range descendants(os.Getpid()) {
+	for pid, parent := range Descendants(os.Getpid()) {
 		if !ranks[pid] {
-			signalChild(pid, parent, sig)
+			SignalChild(pid, parent, sig)
 		}
 	}
 }
@@ -234,17 +234,17 @@ func (a *agent) killAll() (stuck []int) {
 	for _, r := range a.ranks {
 		_ = unix.PidfdSendSignal(r.pidfd, unix.SIGKILL, nil, 0) // it may have died already
 	}
-	stuck = killDescendants(a.reaper.gone, a.group)
-	if err := a.group.remove(); err != nil && len(stuck) == 0 {
-		a.send(&event{Kind: evNote, Rank: -1, Text: err.Error()})
+	stuck = KillDescendants(a.reaper.Gone, a.group)
+	if err := a.group.Remove(); err != nil && len(stuck) == 0 {
+		a.send(&Event{Kind: EventNote, Rank: -1, Text: err.Error()})
 	}
 	return stuck
 }
 
 // finish ends what is left and sends the last event, once all deaths have been told and all output has been passed on, or ibrun
 // does not want to wait for that. ibrun dying is reason not to wait.
-func (a *agent) finish(e *endOrder, orders <-chan order) {
-	done := event{Kind: evDone, PIDs: a.killAll()}
+func (a *agent) finish(e *EndOrder, orders <-chan Order) {
+	done := Event{Kind: EventDone, PIDs: a.killAll()}
 	shown := make(chan struct{})
 	go func() {
 		<-a.exitsReported
@@ -269,7 +269,7 @@ func (a *agent) finish(e *endOrder, orders <-chan order) {
 			}
 		}
 	}
-	if done.Rank = e.LastOutputOf; a.task.localIndex(e.LastOutputOf) < 0 {
+	if done.Rank = e.LastOutputOf; a.task.LocalIndex(e.LastOutputOf) < 0 {
 		a.mu.Lock()
 		done.Rank = a.firstFailed // which node 0 may find to have been before the one that it knows of
 		a.mu.Unlock()
@@ -296,14 +296,14 @@ func (a *agent) reportExits() {
 	for range a.ranks {
 		i, when, err := a.exits.next()
 		if err != nil {
-			a.send(&event{Kind: evNote, Rank: -1, Text: err.Error()})
+			a.send(&Event{Kind: EventNote, Rank: -1, Text: err.Error()})
 			return
 		}
 		r := a.ranks[i]
-		ws := a.reaper.wait(r.pid)
+		ws := a.reaper.Wait(r.pid)
 		close(r.exited)
 		a.drainConnections(r)
-		exit := event{Kind: evExit, Time: when.UnixNano(), Rank: r.task.Rank, Code: ws.ExitStatus(),
+		exit := Event{Kind: EventExit, Time: when.UnixNano(), Rank: r.task.Rank, Code: ws.ExitStatus(),
 			AfterEnd: a.exits.ranks[i].aliveAtEnd.Load()}
 		if ws.Signaled() {
 			exit.Code, exit.Signal = 0, int(ws.Signal())
@@ -315,8 +315,8 @@ func (a *agent) reportExits() {
 
 // reportAbort tells that a rank wants the job to end, behind the ends of those that it may have seen die and wants it for.
 func (a *agent) reportAbort(rank, code int, text string) {
-	e := event{Kind: evAbort, Time: time.Now().UnixNano(), Rank: rank, Code: code, Text: text}
-	a.awaitExits(a.task.localIndex(rank))
+	e := Event{Kind: EventAbort, Time: time.Now().UnixNano(), Rank: rank, Code: code, Text: text}
+	a.awaitExits(a.task.LocalIndex(rank))
 	a.send(&e)
 }
 
@@ -351,7 +351,7 @@ func (a *agent) drainConnections(r *rank) {
 	}
 	<-r.pmiDone
 	if err := r.link.CloseRead(); err != nil { // nobody has closed it before
-		a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: err.Error()})
+		a.send(&Event{Kind: EventNote, Rank: r.task.Rank, Text: err.Error()})
 		return
 	}
 	<-r.linkDone
@@ -362,7 +362,7 @@ func (a *agent) servePMI(r *rank) {
 	defer close(r.pmiDone)
 	err := a.server.Serve(r.task.Rank, r.pmi)
 	if err != nil && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) && !errors.Is(err, os.ErrClosed) {
-		a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: err.Error()})
+		a.send(&Event{Kind: EventNote, Rank: r.task.Rank, Text: err.Error()})
 	}
 }
 
@@ -370,7 +370,7 @@ func (a *agent) servePMI(r *rank) {
 func (a *agent) onOutputError(rank int) func(error) {
 	return func(err error) {
 		if !errors.Is(err, unix.EPIPE) {
-			a.send(&event{Kind: evNote, Rank: rank, Text: fmt.Sprintf("its output cannot be passed on: %v", err)})
+			a.send(&Event{Kind: EventNote, Rank: rank, Text: fmt.Sprintf("its output cannot be passed on: %v", err)})
 		}
 	}
 }

@@ -46,7 +46,7 @@ func TestHangUp(t *testing.T) {
 	}
 	var events strings.Builder
 	a := &agent{server: server, events: json.NewEncoder(&events)}
-	r := &rank{task: &rankTask{}, pmi: os.NewFile(uintptr(fds[0]), "agent"), link: link,
+	r := &rank{task: &RankTask{}, pmi: os.NewFile(uintptr(fds[0]), "agent"), link: link,
 		pmiDone: make(chan struct{}), linkDone: make(chan struct{})}
 	go a.servePMI(r)
 	go func() {
@@ -83,7 +83,7 @@ func TestFinish(t *testing.T) {
 	}
 	defer devNull.Close()
 	var events strings.Builder
-	a := &agent{task: &task{Ranks: []rankTask{{Rank: 1}}}, events: json.NewEncoder(&events), firstFailed: -1, exitsReported: make(chan struct{}),
+	a := &agent{task: &Task{Ranks: []RankTask{{Rank: 1}}}, events: json.NewEncoder(&events), firstFailed: -1, exitsReported: make(chan struct{}),
 		out: newOutput(devNull, devNull, true)}
 	r := &rank{task: &a.task.Ranks[0], pmi: pmiEnd, link: link, output: newRankOutput(1, false),
 		pmiDone: make(chan struct{}), linkDone: make(chan struct{}), exited: make(chan struct{}), reported: make(chan struct{})}
@@ -104,22 +104,22 @@ func TestFinish(t *testing.T) {
 	if err := a.exits.add(0, pid, r.pidfd, pmiEnd); err != nil {
 		t.Fatal(err)
 	}
-	a.reaper = newReaper(pid)
-	<-a.reaper.gone
+	a.reaper = NewReaper(pid)
+	<-a.reaper.Gone
 	go func() {
 		time.Sleep(150 * time.Millisecond) // the machine is busy
 		a.reportExits()
 	}()
-	a.finish(&endOrder{LastOutputOf: 0}, make(chan order))
-	var got []event
+	a.finish(&EndOrder{LastOutputOf: 0}, make(chan Order))
+	var got []Event
 	for text := json.NewDecoder(strings.NewReader(events.String())); text.More(); {
-		var e event
+		var e Event
 		if err := text.Decode(&e); err != nil {
 			t.Fatal(err)
 		}
 		got = append(got, e)
 	}
-	if len(got) != 2 || got[0].Kind != evExit || got[0].Code != 3 || got[1].Kind != evDone || got[1].Rank != 1 ||
+	if len(got) != 2 || got[0].Kind != EventExit || got[0].Code != 3 || got[1].Kind != EventDone || got[1].Rank != 1 ||
 		got[1].Text != "some words" {
 		t.Errorf("the agent said %+v", got)
 	}

@@ -8,23 +8,23 @@ import (
 	"golang.org/x/term"
 )
 
-// progress is how far ranks say they are, together.
-type progress struct {
+// Progress is how far ranks say they are, together.
+type Progress struct {
 	Done, Total uint64
 	Remaining   time.Duration `json:"Left"` // until the end at the rate so far; 0: nobody knows
 }
 
 // String is "45 % (9 of 20), about 1m10s left".
-func (p *progress) String() string {
-	text := fmt.Sprintf("%d %% (%d of %d)", int(p.fraction()*100), p.Done, p.Total)
+func (p *Progress) String() string {
+	text := fmt.Sprintf("%d %% (%d of %d)", int(p.Fraction()*100), p.Done, p.Total)
 	if p.Remaining >= time.Second {
 		text += fmt.Sprintf(", about %v left", p.Remaining.Round(time.Second))
 	}
 	return text
 }
 
-// fraction is from 0 to 1.
-func (p *progress) fraction() float64 {
+// Fraction is from 0 to 1.
+func (p *Progress) Fraction() float64 {
 	if p.Total == 0 {
 		return 0
 	}
@@ -32,32 +32,32 @@ func (p *progress) fraction() float64 {
 }
 
 // bar is one line of less than that many columns.
-func (p *progress) bar(columns int) string {
+func progressBar(p *Progress, columns int) string {
 	text := p.String()
 	room := min(columns-len(text)-len("[] ")-1, 40)
 	if room < 5 {
 		return text[:max(min(len(text), columns-1), 0)]
 	}
-	full := int(p.fraction() * float64(room))
+	full := int(p.Fraction() * float64(room))
 	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", room-full) + "] " + text
 }
 
 // eraseLine erases what stands right of the cursor. A bar leaves the cursor at its left end, so whoever writes a line to a
 // terminal writes this first, and need not know whether there is a bar.
-const eraseLine = "\x1b[K"
+const EraseLine = "\x1b[K"
 
 // drawBar has a bar drawn on standard error, a terminal, instead of the last one. It never waits for the terminal: of bars that
 // come while it takes nothing, all but the first are left out.
-func (o *output) drawBar(p *progress) {
+func (o *output) drawBar(p *Progress) {
 	if o.pendingBar == nil {
-		o.pendingBar = make(chan *progress, 1)
+		o.pendingBar = make(chan *Progress, 1)
 		go func() {
 			for p := range o.pendingBar {
 				columns, _, err := term.GetSize(int(o.stderr.file.Fd()))
 				if err != nil || columns == 0 { // nobody has told the terminal how wide it is
 					columns = 80
 				}
-				o.stderr.setBar(p.bar(columns))
+				o.stderr.setBar(progressBar(p, columns))
 			}
 		}()
 	}
@@ -91,7 +91,7 @@ func (k *lineWriter) eraseBar() error {
 	if k.bar == "" || k.unfinished != nil {
 		return nil
 	}
-	return k.write([]byte(eraseLine))
+	return k.write([]byte(EraseLine))
 }
 
 // redrawBar puts the bar below what has been written.
@@ -99,5 +99,5 @@ func (k *lineWriter) redrawBar() error {
 	if k.bar == "" || k.unfinished != nil {
 		return nil
 	}
-	return k.write([]byte(k.bar + eraseLine + "\r"))
+	return k.write([]byte(k.bar + EraseLine + "\r"))
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestBar(t *testing.T) {
-	p := &progress{Done: 450, Total: 1000, Remaining: 70*time.Second + 300*time.Millisecond}
+	p := &Progress{Done: 450, Total: 1000, Remaining: 70*time.Second + 300*time.Millisecond}
 	for columns, want := range map[int]string{
 		100: "[==================                      ] 45 % (450 of 1000), about 1m10s left",
 		54:  "[======        ] 45 % (450 of 1000), about 1m10s left",
@@ -17,11 +17,11 @@ func TestBar(t *testing.T) {
 		1:   "",
 		0:   "",
 	} {
-		if got := p.bar(columns); got != want || len(got) > max(columns-1, 0) {
+		if got := progressBar(p, columns); got != want || len(got) > max(columns-1, 0) {
 			t.Errorf("in %d columns %q, want %q", columns, got, want)
 		}
 	}
-	if got := (&progress{}).bar(80); !strings.HasPrefix(got, "[   ") {
+	if got := progressBar(&Progress{}, 80); !strings.HasPrefix(got, "[   ") {
 		t.Errorf("of nothing: %q", got)
 	}
 }
@@ -61,7 +61,7 @@ func TestBarBelowOutput(t *testing.T) {
 // TestMeter: what is shown is news, in lines at most one in a while, and the last one when all is over.
 func TestMeter(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(int64(1000+seconds), 0) }
-	show := func(p *progress) string {
+	show := func(p *Progress) string {
 		if p == nil {
 			return ""
 		}
@@ -82,19 +82,19 @@ func TestMeter(t *testing.T) {
 		{61, 5, 100, "5 % (5 of 100)"}, // another part of the program
 		{62, 9, 100, ""},
 	} {
-		if got := show(m.next(progress{Done: c.done, Total: c.total}, at(c.second))); got != c.want {
+		if got := show(m.next(Progress{Done: c.done, Total: c.total}, at(c.second))); got != c.want {
 			t.Errorf("after %d s %q, want %q", c.second, got, c.want)
 		}
 	}
-	if got := show(m.last(progress{Done: 9, Total: 100})); got != "9 % (9 of 100)" {
+	if got := show(m.last(Progress{Done: 9, Total: 100})); got != "9 % (9 of 100)" {
 		t.Errorf("in the end %q", got)
 	}
-	if p := (&progressFilter{asLines: true}).last(progress{}); p != nil {
+	if p := (&progressFilter{asLines: true}).last(Progress{}); p != nil {
 		t.Errorf("of no progress in the end: %v", p)
 	}
 	var bar progressFilter
 	for i := range 3 {
-		if p := bar.next(progress{Done: uint64(i), Total: 9}, at(0)); p == nil || p.Done != uint64(i) {
+		if p := bar.next(Progress{Done: uint64(i), Total: 9}, at(0)); p == nil || p.Done != uint64(i) {
 			t.Errorf("a bar is not drawn for %d", i)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 func build(ctx context.Context, source string, debug bool, stderr io.Writer) (path string, err error) {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
-		return "", fail(codeNotFound, "%s is Go source, and there is no go command in PATH to build it with", source)
+		return "", Errorf(NotFound, "%s is Go source, and there is no go command in PATH to build it with", source)
 	}
 	dir, what, name := filepath.Dir(source), source, strings.TrimSuffix(filepath.Base(source), ".go")
 	if name == filepath.Base(source) {
@@ -32,19 +32,19 @@ func build(ctx context.Context, source string, debug bool, stderr io.Writer) (pa
 	}
 	place, err := cacheDir(source, args)
 	if err != nil {
-		return "", fail(codeFailed, "find a place for the built program: %w", err)
+		return "", Errorf(Failed, "find a place for the built program: %w", err)
 	}
 	path = filepath.Join(place, name)
 	work, err := os.MkdirTemp(place, "build-")
 	if err != nil {
-		return "", fail(codeFailed, "build %s: %w", source, err)
+		return "", Errorf(Failed, "build %s: %w", source, err)
 	}
 	defer os.RemoveAll(work)
 	fresh := filepath.Join(work, name)
 	// The last build is where the go command looks whether something has changed. It replaces the file, it does not
 	// write into it.
 	if err := os.Link(path, fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fail(codeFailed, "build %s: %w", source, err)
+		return "", Errorf(Failed, "build %s: %w", source, err)
 	}
 	cmd := exec.CommandContext(ctx, goTool, append(args, "-o", fresh, what)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, stderr, stderr
@@ -52,13 +52,13 @@ func build(ctx context.Context, source string, debug bool, stderr io.Writer) (pa
 	if err := cmd.Run(); ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	} else if err != nil {
-		return "", fail(codeFailed, "go build %s: %w", source, err)
+		return "", Errorf(Failed, "go build %s: %w", source, err)
 	}
 	if info, err := os.Stat(fresh); err != nil || info.Mode()&0o100 == 0 {
-		return "", fail(codeNotExecutable, "%s cannot be started: it is not a main package", source)
+		return "", Errorf(NotExecutable, "%s cannot be started: it is not a main package", source)
 	}
 	if err := os.Rename(fresh, path); err != nil {
-		return "", fail(codeFailed, "build %s: %w", source, err)
+		return "", Errorf(Failed, "build %s: %w", source, err)
 	}
 	return path, nil
 }

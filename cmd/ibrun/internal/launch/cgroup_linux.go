@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroup is a control group that holds a job, so that the kernel can kill all of it in one step. A nil cgroup is
+// Cgroup is a control group that holds a job, so that the kernel can kill all of it in one step. A nil cgroup is
 // none: not every user may make one, and the tree of processes is searched in any case.
-type cgroup struct {
-	dir string
-	fd  int
+type Cgroup struct {
+	Dir string
+	FD  int
 }
 
 // groupPrefix begins the names of all groups of jobs.
 const groupPrefix = "ibrun-"
 
-// newCgroup makes a group for a job below the one this process is in, or returns nil where that is not allowed.
-func newCgroup(name string) *cgroup {
+// NewCgroup makes a group for a job below the one this process is in, or returns nil where that is not allowed.
+func NewCgroup(name string) *Cgroup {
 	mounts, errMounts := os.ReadFile("/proc/self/mountinfo")
 	own, errOwn := os.ReadFile("/proc/self/cgroup")
 	if errMounts != nil || errOwn != nil {
@@ -44,7 +44,7 @@ func newCgroup(name string) *cgroup {
 		os.Remove(dir)
 		return nil
 	}
-	return &cgroup{dir, fd}
+	return &Cgroup{dir, fd}
 }
 
 // removeStale removes the groups of jobs whose ibrun and agent were both killed. A group that holds a process cannot be
@@ -83,20 +83,20 @@ func cgroupDir(mounts, own string) (string, bool) {
 	return "", false
 }
 
-// kill kills all that is in the group, as far as the kernel can (from Linux 5.14).
-func (g *cgroup) kill() {
+// Kill kills all that is in the group, as far as the kernel can (from Linux 5.14).
+func (g *Cgroup) Kill() {
 	if g != nil {
-		_ = os.WriteFile(filepath.Join(g.dir, "cgroup.kill"), []byte("1"), 0) // the search through the tree follows anyway
+		_ = os.WriteFile(filepath.Join(g.Dir, "cgroup.kill"), []byte("1"), 0) // the search through the tree follows anyway
 	}
 }
 
-// remove removes the group, and groups that were made inside it, once all that was in them has been reaped.
-func (g *cgroup) remove() error {
+// Remove removes the group, and groups that were made inside it, once all that was in them has been reaped.
+func (g *Cgroup) Remove() error {
 	if g == nil {
 		return nil
 	}
 	var dirs []string
-	err := filepath.WalkDir(g.dir, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(g.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
 			dirs = append(dirs, path)
 		}

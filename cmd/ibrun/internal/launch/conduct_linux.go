@@ -17,21 +17,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func supported() error { return nil }
+// RunJob starts the ranks of this node, watches the job to its end together with the other nodes, and returns the exit code of ibrun.
+func RunJob(m *Cluster, where Layout, t *Task, o *cli.Options, s Streams) (int, error) {
+	if m.node0 != nil {
+		return runWorker(m, where, t, o, s)
+	}
+	return runCoordinator(m, where, t, o, s)
+}
 
 // coordinator watches one job, on node 0.
 type coordinator struct {
 	Streams
-	cluster  *cluster
+	cluster  *Cluster
 	opts     *cli.Options
-	task     *task
+	task     *Task
 	failures *failureTracker
 	local    *localAgent
 	nodes    []*node
 	exchange *pmi.Exchange
-	recorder *nodeRecorder // nil: no report is wanted
+	recorder *NodeRecorder // nil: no report is wanted
 
-	recorded recordingSet // of other nodes
+	recorded RecordingSet // of other nodes
 
 	failure      *failure // the first
 	endRequested bool     // the user wants the job to end
@@ -57,9 +63,9 @@ type node struct {
 }
 
 // runCoordinator has the ranks started and watches them, on all nodes, until nothing of the job is left.
-func runCoordinator(m *cluster, where layout, t *task, o *cli.Options, s Streams) (int, error) {
+func runCoordinator(m *Cluster, where Layout, t *Task, o *cli.Options, s Streams) (int, error) {
 	signals := make(chan os.Signal, 16)
-	notifySignals(signals, slices.Concat(endSignals(), forwardedSignals(), []os.Signal{hangViewSignal}))
+	Notify(signals, slices.Concat(EndSignals(), ForwardedSignals(), []os.Signal{HangViewSignal}))
 	defer signal.Stop(signals)
 	exchange, err := pmi.NewExchange(t.Mapping, t.Size)
 	if err != nil {
@@ -70,15 +76,15 @@ func runCoordinator(m *cluster, where layout, t *task, o *cli.Options, s Streams
 		return 0, err
 	}
 	defer l.close()
-	l.monitor.connectNodes(m, where)
-	defer l.export(o)()
-	defer l.serveStatus(o)()
+	m.connectMonitor(l.monitor, where, t.Node)
+	defer l.monitor.ExportMetrics(o)()
+	defer l.monitor.Start(o)()
 	l.start() // now that whoever hears of a rank can look on
 	began := time.Now()
 	c := &coordinator{Streams: s, cluster: m, opts: o, task: t, failures: newFailureTracker(t.Size), local: l, exchange: exchange,
-		recorder: newNodeRecorder(l, o.Report), lastOutput: map[int]string{}}
+		recorder: NewNodeRecorder(t, o.Report), lastOutput: map[int]string{}}
 	for i := range t.Nodes {
-		n := &node{number: i, name: t.Host, ranks: where.ranksOn[i]}
+		n := &node{number: i, name: t.Host, ranks: where.RanksOn[i]}
 		if i > 0 {
 			n.name, n.conn = m.workers[i].Name, m.workers[i].conn
 		}
@@ -101,7 +107,7 @@ func runCoordinator(m *cluster, where layout, t *task, o *cli.Options, s Streams
 }
 
 // orderAll tells all agents something.
-func (c *coordinator) orderAll(o *order) {
+func (c *coordinator) orderAll(o *Order) {
 	if !c.nodes[0].done {
 		c.local.order(o)
 	}
@@ -131,7 +137,7 @@ func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 		case sig := <-signals:
 			c.handleSignal(sig.(syscall.Signal), true)
 		case <-timeout:
-			shown, unread = c.local.monitor.showHangView(), time.After(hangViewTimeout)
+			shown, unread = c.local.monitor.ShowHangView(), time.After(hangViewTimeout)
 		case <-shown:
 			shown, unread = nil, nil
 			c.onTimeout()
@@ -155,7 +161,7 @@ func (c *coordinator) onTimeout() {
 		what += " were running"
 	}
 	c.timedOut = true
-	c.fail(c.nodes[0], codeTimeout, fmt.Sprintf("the job did not end within %v (--timeout); %s", c.opts.Timeout, what))
+	c.fail(c.nodes[0], TimedOut, fmt.Sprintf("the job did not end within %v (--timeout); %s", c.opts.Timeout, what))
 	c.orderAll(c.newEndOrder(gracePeriod)) // also where the end has been ordered before
 }
 
@@ -166,14 +172,14 @@ func (c *coordinator) agentDied() {
 	}
 	c.local.cleanUp()
 	c.nodes[0].done = true
-	c.fail(c.nodes[0], codeFailed, c.local.exitReason())
+	c.fail(c.nodes[0], Failed, c.local.exitReason())
 }
 
 // handleRemote takes in what another node says.
 func (c *coordinator) handleRemote(h receivedEvent) {
 	i := slices.IndexFunc(c.nodes, func(n *node) bool { return n.conn == h.conn })
-	if i < 0 && h.event != nil && h.event.Kind == evJoin {
-		c.cluster.refuse(h.conn, fail(codeUsage, "the job has started, with another node %d", h.conn.Node()))
+	if i < 0 && h.event != nil && h.event.Kind == EventJoin {
+		c.cluster.refuse(h.conn, Errorf(UsageError, "the job has started, with another node %d", h.conn.Node()))
 	}
 	if i < 0 || c.nodes[i].done {
 		return // it was never let in, or it has said its last word
@@ -184,7 +190,7 @@ func (c *coordinator) handleRemote(h receivedEvent) {
 	}
 	if err != nil {
 		n.done = true
-		c.fail(n, codeFailed, fmt.Sprintf("node %d (%s) at %v is lost: %v", n.number, n.name, n.conn.Remote(), err))
+		c.fail(n, Failed, fmt.Sprintf("node %d (%s) at %v is lost: %v", n.number, n.name, n.conn.Remote(), err))
 		return
 	}
 	c.handleEvent(n, h.event)
@@ -197,34 +203,34 @@ func (n *node) has(rank int) bool {
 }
 
 // checkEvent refuses events that no agent of this node sends.
-func (n *node) checkEvent(e *event) error {
+func (n *node) checkEvent(e *Event) error {
 	ok := false
 	switch e.Kind {
-	case evStarted:
+	case EventStarted:
 		ok = len(e.Ranks) == len(e.PIDs) && len(e.Ranks) <= len(n.ranks) && slices.Equal(e.Ranks, n.ranks[:len(e.Ranks)])
-	case evNotStarted:
+	case EventNotStarted:
 		ok = (e.Rank == -1 || n.has(e.Rank)) && isCode(e.Code) && e.Code != 0
-	case evInit, evFinalize, evAbort:
+	case EventInit, EventFinalize, EventAbort:
 		ok = n.has(e.Rank)
-	case evExit:
-		ok = n.has(e.Rank) && isCode(e.Code) && isCode(e.Signal) && isCode(codeSignal+e.Signal)
-	case evParcel:
+	case EventExit:
+		ok = n.has(e.Rank) && isCode(e.Code) && isCode(e.Signal) && isCode(SignalBase+e.Signal)
+	case EventParcel:
 		ok = e.Parcel != nil
-	case evRecorded:
+	case EventRecorded:
 		ok = n.has(e.Rank) && e.Recorded != nil
-	case evSignal:
-		ok = slices.Contains(append(endSignals(), forwardedSignals()...), os.Signal(syscall.Signal(e.Signal)))
-	case evInspect:
+	case EventSignal:
+		ok = slices.Contains(append(EndSignals(), ForwardedSignals()...), os.Signal(syscall.Signal(e.Signal)))
+	case EventInspect:
 		ok = e.Question != nil || e.Answer != nil
-	case evProgress:
+	case EventProgress:
 		ok = e.Progress != nil
-	case evNodeRecord:
+	case EventNodeRecord:
 		ok = e.NodeRecord != nil && n.record == nil && n.hasPlaces(e.NodeRecord.Ranks)
-	case evPage:
+	case EventPage:
 		ok = n.has(e.Rank)
-	case evFailure:
+	case EventFailure:
 		ok = isCode(e.Code) && e.Code != 0
-	case evDone:
+	case EventDone:
 		ok = true
 	}
 	if !ok {
@@ -237,28 +243,28 @@ func (n *node) checkEvent(e *event) error {
 func isCode(code int) bool { return code >= 0 && code <= 255 }
 
 // handleEvent takes in what an agent says.
-func (c *coordinator) handleEvent(n *node, e *event) {
+func (c *coordinator) handleEvent(n *node, e *Event) {
 	if n.conn == nil && c.local.handleEvent(e) {
 		return
 	}
 	switch e.Kind {
-	case evParcel:
+	case EventParcel:
 		c.exchangeParcel(n, e.Parcel)
-	case evRecorded:
+	case EventRecorded:
 		c.addRecording(n, e)
-	case evSignal:
+	case EventSignal:
 		c.handleSignal(syscall.Signal(e.Signal), false)
-	case evFailure:
+	case EventFailure:
 		c.fail(n, e.Code, e.Text)
-	case evNodeRecord:
+	case EventNodeRecord:
 		n.record = e.NodeRecord
-	case evPage:
+	case EventPage:
 		n.keepPage(e)
-	case evProgress:
-		c.local.monitor.setRemoteProgress(n.number, *e.Progress)
-	case evInspect:
-		c.local.monitor.handleRemote(n.number, e.Question, e.Answer)
-	case evDone:
+	case EventProgress:
+		c.local.monitor.SetRemoteProgress(n.number, *e.Progress)
+	case EventInspect:
+		c.local.monitor.HandleRemote(n.number, e.Question, e.Answer)
+	case EventDone:
 		n.done = true
 		c.undelivered = append(c.undelivered, e.Output...)
 		if e.Text != "" {
@@ -285,11 +291,11 @@ func (c *coordinator) handleEvent(n *node, e *event) {
 func (c *coordinator) exchangeParcel(n *node, p *pmi.Parcel) {
 	list, err := c.exchange.Take(n.number, p)
 	if err != nil {
-		c.fail(n, codeFailed, fmt.Sprintf("node %d (%s): %v", n.number, n.name, err))
+		c.fail(n, Failed, fmt.Sprintf("node %d (%s): %v", n.number, n.name, err))
 		return
 	}
 	for _, d := range list {
-		o := &order{Parcel: &d.Parcel}
+		o := &Order{Parcel: &d.Parcel}
 		far := encodeOrder(o)
 		for _, to := range d.Nodes {
 			if to == 0 {
@@ -327,24 +333,24 @@ func (c *coordinator) endJob(grace time.Duration) {
 	c.orderAll(c.newEndOrder(grace))
 }
 
-func (c *coordinator) newEndOrder(grace time.Duration) *order {
+func (c *coordinator) newEndOrder(grace time.Duration) *Order {
 	tail := -1
 	if c.failure != nil {
 		tail = c.failure.rank
 	}
-	e := &endOrder{Grace: grace, LastOutputOf: tail}
+	e := &EndOrder{Grace: grace, LastOutputOf: tail}
 	if c.timedOut {
 		e.OutputTimeout = agentTimeout
 	}
-	return &order{End: e}
+	return &Order{End: e}
 }
 
 // handleSignal does what a signal to ibrun means, this one or that of another node: the first that asks for the end is
 // passed on, the second kills.
 func (c *coordinator) handleSignal(sig syscall.Signal, here bool) {
 	switch sig {
-	case hangViewSignal:
-		c.local.monitor.showHangView()
+	case HangViewSignal:
+		c.local.monitor.ShowHangView()
 		return
 	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP:
 		if !c.endRequested && !c.ending {
@@ -353,12 +359,12 @@ func (c *coordinator) handleSignal(sig syscall.Signal, here bool) {
 			break
 		}
 		why := fmt.Sprintf("the ranks did not end when asked, and were killed (%s)", unix.SignalName(sig))
-		c.recordFailure(&failure{rank: -1, code: codeSignal + int(sig), reason: why, time: time.Now().UnixNano()})
+		c.recordFailure(&failure{rank: -1, code: SignalBase + int(sig), reason: why, time: time.Now().UnixNano()})
 		c.endJob(0)
 		c.giveUp = time.After(agentTimeout)
 		return
 	case unix.SIGTSTP:
-		c.orderAll(&order{Signal: int(unix.SIGSTOP)})
+		c.orderAll(&Order{Signal: int(unix.SIGSTOP)})
 		if here {
 			for _, n := range c.nodes[1:] {
 				n.conn.Hold() // that this one stops is not its death
@@ -371,16 +377,16 @@ func (c *coordinator) handleSignal(sig syscall.Signal, here bool) {
 			n.conn.Resume()
 		}
 	}
-	c.orderAll(&order{Signal: int(sig)})
+	c.orderAll(&Order{Signal: int(sig)})
 }
 
 // outcome says why the job failed, if it did, and with which exit code.
-func (c *coordinator) outcome() *outcome {
+func (c *coordinator) outcome() *Outcome {
 	f := c.failure
 	if f == nil {
-		return &outcome{}
+		return &Outcome{}
 	}
-	v := &outcome{Code: f.code}
+	v := &Outcome{Code: f.code}
 	if f.rank < 0 {
 		v.Lines = append(append(v.Lines, f.reason), c.undelivered...)
 		return v

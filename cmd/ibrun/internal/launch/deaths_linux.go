@@ -150,8 +150,8 @@ func (d *exitWatcher) enqueue(rank int) {
 
 // isDying tells whether a rank is dead or on the way to it. With no /proc one that is on the way counts as one that lives.
 func (m *watchedProcess) isDying() bool {
-	p, err := readProcess(m.pid)
-	return m.hasExited(0) || err == nil && p.exiting
+	p, err := ReadProcess(m.pid)
+	return m.hasExited(0) || err == nil && p.Exiting
 }
 
 // hasExited tells whether a rank is dead, and waits for it so many milliseconds.

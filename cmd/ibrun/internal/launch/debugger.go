@@ -9,11 +9,11 @@ import (
 
 // addDebuggers puts a debugger before those of the ranks here that --dlv and --gdb name, of a job of that size, and
 // returns a line for each that says where it is. What waits for a connection does so on a port of the loopback interface.
-func addDebuggers(ranks []rankTask, size int, o *cli.Options, getenv func(string) string) (hints []string, err error) {
+func addDebuggers(ranks []RankTask, size int, o *cli.Options, getenv func(string) string) (hints []string, err error) {
 	for _, list := range []cli.Ranges{o.Delve, o.GDB} {
 		for _, r := range list {
 			if r.High >= size {
-				return nil, fail(codeUsage, "there is no rank %d to debug; the last is %d", r.High, size-1)
+				return nil, Errorf(UsageError, "there is no rank %d to debug; the last is %d", r.High, size-1)
 			}
 		}
 	}
@@ -22,11 +22,11 @@ func addDebuggers(ranks []rankTask, size int, o *cli.Options, getenv func(string
 		var hint string
 		switch {
 		case o.Delve.Contains(r.Rank) && o.GDB.Contains(r.Rank):
-			return nil, fail(codeUsage, "rank %d cannot run under dlv and gdb", r.Rank)
+			return nil, Errorf(UsageError, "rank %d cannot run under dlv and gdb", r.Rank)
 		case o.Delve.Contains(r.Rank):
-			hint, err = r.underDelve()
+			hint, err = underDelve(r)
 		case o.GDB.Contains(r.Rank):
-			hint, err = r.underGDB(getenv("DISPLAY") != "")
+			hint, err = underGDB(r, getenv("DISPLAY") != "")
 		default:
 			continue
 		}
@@ -38,34 +38,34 @@ func addDebuggers(ranks []rankTask, size int, o *cli.Options, getenv func(string
 	return hints, nil
 }
 
-func (r *rankTask) underDelve() (hint string, err error) {
-	free, err := freeAddr("127.0.0.1")
+func underDelve(r *RankTask) (hint string, err error) {
+	free, err := FreeAddr("127.0.0.1")
 	if err != nil {
 		return "", err
 	}
 	addr := free.String()
-	return "waits for: dlv connect " + addr, r.prependCommand("go install github.com/go-delve/delve/cmd/dlv@latest",
+	return "waits for: dlv connect " + addr, prependCommand(r, "go install github.com/go-delve/delve/cmd/dlv@latest",
 		"dlv", "exec", "--headless", "--api-version=2", "--listen="+addr, r.Path, "--")
 }
 
 // underGDB uses the best way there is: a window, a server to connect to, or else gdb that shows where the rank crashed.
-func (r *rankTask) underGDB(display bool) (hint string, err error) {
+func underGDB(r *RankTask, display bool) (hint string, err error) {
 	const fix = "apt-get install gdb gdbserver"
 	switch {
 	case display && installed("xterm") && installed("gdb"):
 		title := fmt.Sprintf("rank %d", r.Rank)
-		return "runs under gdb in a window", r.prependCommand(fix, "xterm", "-T", title, "-e", "gdb", "--args", r.Path)
+		return "runs under gdb in a window", prependCommand(r, fix, "xterm", "-T", title, "-e", "gdb", "--args", r.Path)
 	case installed("gdbserver"):
-		free, err := freeAddr("127.0.0.1")
+		free, err := FreeAddr("127.0.0.1")
 		if err != nil {
 			return "", err
 		}
 		addr := free.String()
 		hint = fmt.Sprintf("waits for: gdb -ex 'target remote %s' %s", addr, r.Path)
-		return hint, r.prependCommand(fix, "gdbserver", "--once", addr, r.Path)
+		return hint, prependCommand(r, fix, "gdbserver", "--once", addr, r.Path)
 	}
 	return "runs under gdb, which shows the stack if it crashes; to connect to it instead: apt-get install gdbserver",
-		r.prependCommand(fix, "gdb", "-q", "-batch", "-return-child-result",
+		prependCommand(r, fix, "gdb", "-q", "-batch", "-return-child-result",
 			"-ex", "run", "-ex", "thread apply all -s backtrace", "--args", r.Path)
 }
 
@@ -75,10 +75,10 @@ func installed(tool string) bool {
 }
 
 // prependCommand puts a debugger's command before the arguments of the rank's program.
-func (r *rankTask) prependCommand(fix string, command ...string) error {
+func prependCommand(r *RankTask, fix string, command ...string) error {
 	tool, err := exec.LookPath(command[0])
 	if err != nil {
-		return fail(codeNotFound, "rank %d cannot run under %s: %w (%s)", r.Rank, command[0], err, fix)
+		return Errorf(NotFound, "rank %d cannot run under %s: %w (%s)", r.Rank, command[0], err, fix)
 	}
 	r.Path, r.Args = tool, append(command, r.Args[1:]...)
 	return nil

@@ -23,7 +23,7 @@ func TestDescendants(t *testing.T) {
 	if _, err := out.Read(line); err != nil {
 		t.Fatal(err)
 	}
-	below := descendants(os.Getpid())
+	below := Descendants(os.Getpid())
 	parents := map[int]int{}
 	for pid, parent := range below {
 		parents[parent] = pid
@@ -32,22 +32,22 @@ func TestDescendants(t *testing.T) {
 	if below[cmd.Process.Pid] != os.Getpid() || grandchild == 0 {
 		t.Errorf("below this process are %v, want %d and a child of it", below, cmd.Process.Pid)
 	}
-	signalChild(grandchild, os.Getpid()+1, unix.SIGKILL) // not its parent: it must live
-	if p, err := readProcess(grandchild); err != nil || p.zombie {
+	SignalChild(grandchild, os.Getpid()+1, unix.SIGKILL) // not its parent: it must live
+	if p, err := ReadProcess(grandchild); err != nil || p.Zombie {
 		t.Errorf("a process was killed for another's sake: %+v, %v", p, err)
 	}
-	signalChild(grandchild, cmd.Process.Pid, unix.SIGKILL)
+	SignalChild(grandchild, cmd.Process.Pid, unix.SIGKILL)
 	if err := cmd.Wait(); err != nil { // the shell waits for its child
 		t.Error(err)
 	}
 }
 
 func TestStat(t *testing.T) {
-	for text, want := range map[string]process{
-		"12 (a) b\n) S 7 1 1 0 -1 4194560 0\n":      {pid: 12, parent: 7, state: 'S'},
-		"12 () S 7 1 1 0 -1 4194564 0\n":            {pid: 12, parent: 7, state: 'S', exiting: true},
-		"1 (init) Z 0 1 1 0 -1 4194560 0\n":         {pid: 1, zombie: true, exiting: true, state: 'Z'},
-		"9 (a) T 7 1 1 0 -1 0 1 2 3 4 150 25 9 9\n": {pid: 9, parent: 7, state: 'T', cpu: 1750 * time.Millisecond},
+	for text, want := range map[string]Process{
+		"12 (a) b\n) S 7 1 1 0 -1 4194560 0\n":      {PID: 12, Parent: 7, State: 'S'},
+		"12 () S 7 1 1 0 -1 4194564 0\n":            {PID: 12, Parent: 7, State: 'S', Exiting: true},
+		"1 (init) Z 0 1 1 0 -1 4194560 0\n":         {PID: 1, Zombie: true, Exiting: true, State: 'Z'},
+		"9 (a) T 7 1 1 0 -1 0 1 2 3 4 150 25 9 9\n": {PID: 9, Parent: 7, State: 'T', CPU: 1750 * time.Millisecond},
 	} {
 		if p, err := parseStat(text); err != nil || p != want {
 			t.Errorf("%q is %+v, %v, want %+v", text, p, err, want)
@@ -67,7 +67,7 @@ func FuzzStat(f *testing.F) {
 	f.Add("1 () Z 0 1 1 0 -1 4194560 0\n")
 	f.Add("9 (a) T 7 1 1 0 -1 0 1 2 3 4 150 25 9 9\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		if p, err := parseStat(text); err == nil && p.zombie && !p.exiting {
+		if p, err := parseStat(text); err == nil && p.Zombie && !p.Exiting {
 			t.Errorf("%q is %+v", text, p)
 		}
 	})
@@ -90,9 +90,9 @@ func TestCgroupDir(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
-	var none *cgroup
-	none.kill()
-	if err := none.remove(); err != nil {
+	var none *Cgroup
+	none.Kill()
+	if err := none.Remove(); err != nil {
 		t.Error(err)
 	}
 }

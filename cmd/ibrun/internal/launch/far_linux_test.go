@@ -24,21 +24,21 @@ func TestForeignEvents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := n.checkEvent(e); (err == nil) == (e.Kind == evJoin) { // which comes only once
+		if err := n.checkEvent(e); (err == nil) == (e.Kind == EventJoin) { // which comes only once
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	for _, e := range []event{{Kind: evStarted, PIDs: []int{1}}, {Kind: evStarted, Ranks: []int{2, 3, 4}, PIDs: []int{1, 2, 3}},
-		{Kind: evStarted, Ranks: []int{3}, PIDs: []int{1}}, {Kind: evStarted, Ranks: []int{2, 1}, PIDs: []int{1, 2}},
-		{Kind: evExit, Rank: 1},
-		{Kind: evExit, Rank: 4}, {Kind: evInit, Rank: -1}, {Kind: evAbort}, {Kind: evNotStarted, Rank: 9}, {Kind: evParcel},
-		{Kind: evSignal, Signal: 9}, {Kind: evSignal, Signal: int(hangViewSignal)}, {Kind: evInspect}, {Kind: evProgress},
-		{Kind: evNodeRecord}, {Kind: evNodeRecord, NodeRecord: &report.Node{Ranks: []report.Place{{Rank: 1}}}},
-		{Kind: evPage, Rank: 1}, {Kind: "", Rank: 2}, {Kind: evNote, Rank: 2},
+	for _, e := range []Event{{Kind: EventStarted, PIDs: []int{1}}, {Kind: EventStarted, Ranks: []int{2, 3, 4}, PIDs: []int{1, 2, 3}},
+		{Kind: EventStarted, Ranks: []int{3}, PIDs: []int{1}}, {Kind: EventStarted, Ranks: []int{2, 1}, PIDs: []int{1, 2}},
+		{Kind: EventExit, Rank: 1},
+		{Kind: EventExit, Rank: 4}, {Kind: EventInit, Rank: -1}, {Kind: EventAbort}, {Kind: EventNotStarted, Rank: 9}, {Kind: EventParcel},
+		{Kind: EventSignal, Signal: 9}, {Kind: EventSignal, Signal: int(HangViewSignal)}, {Kind: EventInspect}, {Kind: EventProgress},
+		{Kind: EventNodeRecord}, {Kind: EventNodeRecord, NodeRecord: &report.Node{Ranks: []report.Place{{Rank: 1}}}},
+		{Kind: EventPage, Rank: 1}, {Kind: "", Rank: 2}, {Kind: EventNote, Rank: 2},
 		// With these a job that has failed would seem to be well.
-		{Kind: evFailure, Text: "why"}, {Kind: evFailure, Code: 256}, {Kind: evNotStarted, Rank: 2, Text: "why"},
-		{Kind: evExit, Rank: 2, Code: 256}, {Kind: evExit, Rank: 2, Code: -1}, {Kind: evExit, Rank: 2, Signal: 128},
-		{Kind: evExit, Rank: 2, Signal: -128}} {
+		{Kind: EventFailure, Text: "why"}, {Kind: EventFailure, Code: 256}, {Kind: EventNotStarted, Rank: 2, Text: "why"},
+		{Kind: EventExit, Rank: 2, Code: 256}, {Kind: EventExit, Rank: 2, Code: -1}, {Kind: EventExit, Rank: 2, Signal: 128},
+		{Kind: EventExit, Rank: 2, Signal: -128}} {
 		if n.checkEvent(&e) == nil {
 			t.Errorf("%+v was taken", e)
 		}
@@ -72,24 +72,25 @@ func FuzzEvents(f *testing.F) {
 // The rank that failed first is named, also when one on another node failed as soon as it noticed and was heard of before. One
 // that died since its agent told it to end is not, whatever the clocks say; and one that was killed is before one that gave up.
 func TestFirstInTimeOnNodes(t *testing.T) {
-	early, late := event{Kind: evExit, Rank: 1, Code: 3, Time: 100}, event{Kind: evExit, Rank: 0, Code: 4, Time: 200}
-	killed, broken := event{Kind: evExit, Rank: 0, Signal: 9, Time: 200}, event{Kind: evExit, Rank: 0, Signal: 11, Time: 200}
-	told := event{Kind: evExit, Rank: 1, Signal: 9, Time: 100, AfterEnd: true}
+	early, late := Event{Kind: EventExit, Rank: 1, Code: 3, Time: 100}, Event{Kind: EventExit, Rank: 0, Code: 4, Time: 200}
+	killed, broken := Event{Kind: EventExit, Rank: 0, Signal: 9, Time: 200}, Event{Kind: EventExit, Rank: 0, Signal: 11, Time: 200}
+	told := Event{Kind: EventExit, Rank: 1, Signal: 9, Time: 100, AfterEnd: true}
 	for _, story := range []struct {
-		events []event
+		events []Event
 		want   string
 	}{
-		{[]event{early, late}, "rank 1 on n1 ended with exit code 3"},
-		{[]event{late, early}, "rank 1 on n1 ended with exit code 3"},
-		{[]event{late, told}, "rank 0 on n0 ended with exit code 4"},
-		{[]event{early, killed}, "rank 0 on n0 was killed by signal 9 (SIGKILL)"},
-		{[]event{killed, early}, "rank 0 on n0 was killed by signal 9 (SIGKILL)"},
-		{[]event{early, broken}, "rank 1 on n1 ended with exit code 3"},
-		{[]event{broken, early}, "rank 1 on n1 ended with exit code 3"},
+		{[]Event{early, late}, "rank 1 on n1 ended with exit code 3"},
+		{[]Event{late, early}, "rank 1 on n1 ended with exit code 3"},
+		{[]Event{late, told}, "rank 0 on n0 ended with exit code 4"},
+		{[]Event{early, killed}, "rank 0 on n0 was killed by signal 9 (SIGKILL)"},
+		{[]Event{killed, early}, "rank 0 on n0 was killed by signal 9 (SIGKILL)"},
+		{[]Event{early, broken}, "rank 1 on n1 ended with exit code 3"},
+		{[]Event{broken, early}, "rank 1 on n1 ended with exit code 3"},
 	} {
 		c := &coordinator{
-			cluster: &cluster{}, opts: &cli.Options{}, task: &task{Size: 2, Nodes: 2}, failures: newFailureTracker(2), lastOutput: map[int]string{},
-			local: &localAgent{task: &task{}, orders: json.NewEncoder(io.Discard), started: true},
+			cluster: &Cluster{}, opts: &cli.Options{}, task: &Task{Size: 2, Nodes: 2}, failures: newFailureTracker(2), lastOutput: map[int]string{},
+			local: &localAgent{task: &Task{}, orders: json.NewEncoder(io.Discard), started: true,
+				monitor: NewMonitor(&Task{}, nil, Streams{}, nil)},
 			nodes: []*node{{name: "n0", ranks: []int{0}}, {name: "n1", number: 1, ranks: []int{1}}},
 		}
 		for i := range story.events {

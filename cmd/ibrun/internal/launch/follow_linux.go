@@ -15,69 +15,69 @@ import (
 // worker is ibrun on a node other than 0: it keeps the agent here and does what node 0 says.
 type worker struct {
 	Streams
-	cluster      *cluster
+	cluster      *Cluster
 	opts         *cli.Options
 	local        *localAgent
-	recorder     *nodeRecorder // nil: node 0 wants no report
+	recorder     *NodeRecorder // nil: node 0 wants no report
 	endRequested bool          // the user wants the job to end
-	outcome      *outcome      // of node 0, or of its loss
+	outcome      *Outcome      // of node 0, or of its loss
 	giveUp       <-chan time.Time
 }
 
 // runWorker has this node's ranks started, and passes on what happens to node 0 and what it orders, until that has judged.
-func runWorker(m *cluster, where layout, t *task, o *cli.Options, s Streams) (int, error) {
+func runWorker(m *Cluster, where Layout, t *Task, o *cli.Options, s Streams) (int, error) {
 	signals := make(chan os.Signal, 16)
-	notifySignals(signals, slices.Concat(endSignals(), forwardedSignals(), []os.Signal{hangViewSignal}))
+	Notify(signals, slices.Concat(EndSignals(), ForwardedSignals(), []os.Signal{HangViewSignal}))
 	defer signal.Stop(signals)
 	l, err := startLocalAgent(t, o.Verbose, s)
 	if err != nil {
 		return 0, err
 	}
 	defer l.close()
-	l.monitor.connectNodes(m, where)
-	defer l.export(o)()
-	defer l.serveStatus(o)()
+	m.connectMonitor(l.monitor, where, t.Node)
+	defer l.monitor.ExportMetrics(o)()
+	defer l.monitor.Start(o)()
 	l.start() // now that whoever hears of a rank can look on
-	f := &worker{Streams: s, cluster: m, opts: o, local: l, recorder: newNodeRecorder(l, m.welcome.Report)}
-	if o.Report && !m.welcome.Report {
-		f.Say("--report: node 0 reports, and was not told to")
+	w := &worker{Streams: s, cluster: m, opts: o, local: l, recorder: NewNodeRecorder(t, m.Welcome.Report)}
+	if o.Report && !m.Welcome.Report {
+		w.Say("--report: node 0 reports, and was not told to")
 	}
-	f.handleEvents(signals)
+	w.handleEvents(signals)
 	l.cleanUp()
-	for _, line := range f.outcome.Lines {
-		f.Say("%s", line)
+	for _, line := range w.outcome.Lines {
+		w.Say("%s", line)
 	}
 	m.node0.Close()
-	return f.outcome.Code, nil
+	return w.outcome.Code, nil
 }
 
 // handleEvents returns when node 0 has judged and nothing is left here, or the user does not want to wait for that.
-func (f *worker) handleEvents(signals <-chan os.Signal) {
-	events, orders := f.local.events, f.cluster.orders
-	for f.outcome == nil || !f.local.done {
+func (w *worker) handleEvents(signals <-chan os.Signal) {
+	events, orders := w.local.events, w.cluster.orders
+	for w.outcome == nil || !w.local.done {
 		select {
 		case e, alive := <-events:
 			switch {
 			case alive:
-				f.handleEvent(e)
-			case f.local.done:
+				w.handleEvent(e)
+			case w.local.done:
 				events = nil
 			default:
 				events = nil
-				f.agentDied()
+				w.agentDied()
 			}
 		case o, alive := <-orders:
 			if !alive {
 				orders = nil
-				f.onNode0Lost()
+				w.onNode0Lost()
 				continue
 			}
-			f.handleOrder(o)
+			w.handleOrder(o)
 		case sig := <-signals:
-			f.handleSignal(sig.(syscall.Signal))
-		case <-f.giveUp:
-			if f.outcome == nil {
-				f.outcome = &outcome{Code: codeFailed, Lines: []string{"node 0 did not end the job, so this node leaves it"}}
+			w.handleSignal(sig.(syscall.Signal))
+		case <-w.giveUp:
+			if w.outcome == nil {
+				w.outcome = &Outcome{Code: Failed, Lines: []string{"node 0 did not end the job, so this node leaves it"}}
 			}
 			return // cleanUp kills the agent too
 		}
@@ -85,73 +85,73 @@ func (f *worker) handleEvents(signals <-chan os.Signal) {
 }
 
 // handleEvent passes on what the agent says.
-func (f *worker) handleEvent(e *event) {
-	if f.local.handleEvent(e) {
+func (w *worker) handleEvent(e *Event) {
+	if w.local.handleEvent(e) {
 		return
 	}
-	if e.Kind == evDone {
-		f.local.monitor.reportFinalProgress() // no rank is left
-		f.sendRecordings()
-		f.recorder.sendTo(f.cluster)
+	if e.Kind == EventDone {
+		w.local.monitor.ReportFinalProgress() // no rank is left
+		w.sendRecordings()
+		w.sendNodeRecord()
 	}
-	f.cluster.sendEvent(e)
+	w.cluster.sendEvent(e)
 }
 
-func (f *worker) agentDied() {
-	f.local.cleanUp()
-	f.local.done = true
-	f.sendRecordings()
-	f.cluster.sendEvent(&event{Kind: evFailure, Code: codeFailed, Text: f.local.exitReason()})
-	f.recorder.sendTo(f.cluster)
-	f.cluster.sendEvent(&event{Kind: evDone, Rank: -1})
+func (w *worker) agentDied() {
+	w.local.cleanUp()
+	w.local.done = true
+	w.sendRecordings()
+	w.cluster.sendEvent(&Event{Kind: EventFailure, Code: Failed, Text: w.local.exitReason()})
+	w.sendNodeRecord()
+	w.cluster.sendEvent(&Event{Kind: EventDone, Rank: -1})
 }
 
 // handleOrder does what node 0 says. A verdict comes when nothing is left, or should not be.
-func (f *worker) handleOrder(o *order) {
+func (w *worker) handleOrder(o *Order) {
 	switch {
 	case o.Outcome != nil:
-		f.outcome = o.Outcome
-		if !f.local.done {
-			f.local.order(&order{End: &endOrder{LastOutputOf: -1}})
-			f.giveUp = time.After(agentTimeout)
+		w.outcome = o.Outcome
+		if !w.local.done {
+			w.local.order(&Order{End: &EndOrder{LastOutputOf: -1}})
+			w.giveUp = time.After(agentTimeout)
 		}
 	case o.Question != nil, o.Answer != nil:
-		f.local.monitor.handleRemote(0, o.Question, o.Answer)
+		w.local.monitor.HandleRemote(0, o.Question, o.Answer)
 	case o.Signal != 0, o.End != nil, o.Parcel != nil:
-		f.local.order(&order{Signal: o.Signal, End: o.End, Parcel: o.Parcel})
+		w.local.order(&Order{Signal: o.Signal, End: o.End, Parcel: o.Parcel})
 	}
 }
 
 // onNode0Lost ends what runs here when node 0 has gone, unless it has judged.
-func (f *worker) onNode0Lost() {
-	if f.outcome != nil {
+func (w *worker) onNode0Lost() {
+	if w.outcome != nil {
 		return
 	}
-	why := fmt.Sprintf("node 0 at %v is lost: %v", f.cluster.node0.Remote(), f.cluster.lostErr)
-	f.outcome = &outcome{Code: codeFailed, Lines: []string{why}}
-	f.local.order(&order{End: &endOrder{Grace: gracePeriod, LastOutputOf: -1}})
+	why := fmt.Sprintf("node 0 at %v is lost: %v", w.cluster.node0.Remote(), w.cluster.lostErr)
+	w.outcome = &Outcome{Code: Failed, Lines: []string{why}}
+	w.local.order(&Order{End: &EndOrder{Grace: gracePeriod, LastOutputOf: -1}})
 }
 
 // handleSignal does here what a signal does on node 0, which hears of it.
-func (f *worker) handleSignal(sig syscall.Signal) {
-	if sig == hangViewSignal { // whoever asked sees it, and nobody else
-		f.local.monitor.showHangView()
+func (w *worker) handleSignal(sig syscall.Signal) {
+	if sig == HangViewSignal { // whoever asked sees it, and nobody else
+		w.local.monitor.ShowHangView()
 		return
 	}
-	f.cluster.sendEvent(&event{Kind: evSignal, Signal: int(sig)})
+	w.cluster.sendEvent(&Event{Kind: EventSignal, Signal: int(sig)})
 	switch sig {
 	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP:
-		if f.endRequested {
-			f.giveUp = time.After(2 * agentTimeout) // node 0 does it unless it hangs
+		if w.endRequested {
+			w.giveUp = time.After(2 * agentTimeout) // node 0 does it unless it hangs
 			return
 		}
-		f.endRequested = true
-		f.Say("asking the ranks to end (%s); once more kills them", unix.SignalName(sig))
+		w.endRequested = true
+		w.Say("asking the ranks to end (%s); once more kills them", unix.SignalName(sig))
 	case unix.SIGTSTP:
-		f.local.order(&order{Signal: int(unix.SIGSTOP)}) // node 0's order comes too late
-		f.cluster.node0.Hold()
-		f.local.stopSelf()
+		w.local.order(&Order{Signal: int(unix.SIGSTOP)}) // node 0's order comes too late
+		w.cluster.node0.Hold()
+		w.local.stopSelf()
 	case unix.SIGCONT:
-		f.cluster.node0.Resume()
+		w.cluster.node0.Resume()
 	}
 }

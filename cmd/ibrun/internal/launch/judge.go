@@ -9,12 +9,12 @@ import (
 
 // Exit codes of ibrun itself. A job that ran and failed has the code of the rank that failed first.
 const (
-	codeFailed        = 1 // wire-up, or ibrun itself
-	codeUsage         = 2
-	codeTimeout       = 124
-	codeNotExecutable = 126
-	codeNotFound      = 127
-	codeSignal        = 128 // plus the number of the signal
+	Failed        = 1 // wire-up, or ibrun itself
+	UsageError    = 2
+	TimedOut      = 124
+	NotExecutable = 126
+	NotFound      = 127
+	SignalBase    = 128 // plus the number of the signal
 )
 
 // failure is why a job failed.
@@ -79,28 +79,28 @@ func (j *failureTracker) running() (ranks []int) {
 func (s *rankState) mayWait() bool { return s.initialized && !s.finalized && !s.exited }
 
 // handleEvent takes in an event and returns the fault it is, or nil. Faults after the first are mostly its consequences.
-func (j *failureTracker) handleEvent(e *event) *failure {
+func (j *failureTracker) handleEvent(e *Event) *failure {
 	switch e.Kind {
-	case evStarted:
+	case EventStarted:
 		for i, pid := range e.PIDs {
 			j.ranks[e.Ranks[i]].pid = pid
 		}
-	case evNotStarted:
+	case EventNotStarted:
 		return newFailure(e.Rank, e.Code, e.Text)
-	case evInit:
+	case EventInit:
 		j.ranks[e.Rank].initialized = true
 		if j.exitedEarly >= 0 && !j.endRequested {
 			return exitedBefore("Init", j.exitedEarly, e.Rank)
 		}
-	case evFinalize:
+	case EventFinalize:
 		j.ranks[e.Rank].finalized = true
-	case evAbort:
+	case EventAbort:
 		why := fmt.Sprintf("called Abort with code %d", e.Code)
 		if e.Text != "" {
 			why += ": " + e.Text
 		}
 		return newFailure(e.Rank, abortExitCode(e.Code), why)
-	case evExit:
+	case EventExit:
 		if j.ranks[e.Rank].exited {
 			return nil
 		}
@@ -111,12 +111,12 @@ func (j *failureTracker) handleEvent(e *event) *failure {
 	return nil
 }
 
-func (j *failureTracker) handleExit(e *event) *failure {
+func (j *failureTracker) handleExit(e *Event) *failure {
 	s := &j.ranks[e.Rank]
 	switch {
 	case e.Signal != 0:
 		sig := syscall.Signal(e.Signal)
-		f := newFailure(e.Rank, codeSignal+e.Signal, fmt.Sprintf("was killed by signal %d (%s)", e.Signal, unix.SignalName(sig)))
+		f := newFailure(e.Rank, SignalBase+e.Signal, fmt.Sprintf("was killed by signal %d (%s)", e.Signal, unix.SignalName(sig)))
 		f.killed = sig == unix.SIGKILL && !e.AfterEnd
 		return f
 	case e.Code != 0:
@@ -139,13 +139,13 @@ func (j *failureTracker) handleExit(e *event) *failure {
 }
 
 func exitedBefore(call string, rank, waiting int) *failure {
-	return newFailure(rank, codeFailed, fmt.Sprintf("left with exit code 0 before %s, and rank %d waits for it", call, waiting))
+	return newFailure(rank, Failed, fmt.Sprintf("left with exit code 0 before %s, and rank %d waits for it", call, waiting))
 }
 
 // abortExitCode makes an exit code that is a failure of what a rank gave to Abort.
 func abortExitCode(code int) int {
 	if code &= 0xff; code == 0 {
-		return codeFailed
+		return Failed
 	}
 	return code
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // hearing is a sequence of events in short: "init 0, exit 1 3" is rank 0 speaking up and rank 1 leaving with code 3.
-func hearing(t *testing.T, j *failureTracker, story ...event) (faults []failure) {
+func hearing(t *testing.T, j *failureTracker, story ...Event) (faults []failure) {
 	t.Helper()
 	for i := range story {
 		if f := j.handleEvent(&story[i]); f != nil {
@@ -17,30 +17,30 @@ func hearing(t *testing.T, j *failureTracker, story ...event) (faults []failure)
 }
 
 func TestJudge(t *testing.T) {
-	start := event{Kind: evStarted, Ranks: []int{0, 1}, PIDs: []int{100, 101}}
-	on := func(k kind, rank int) event { return event{Kind: k, Rank: rank} }
+	start := Event{Kind: EventStarted, Ranks: []int{0, 1}, PIDs: []int{100, 101}}
+	on := func(k Kind, rank int) Event { return Event{Kind: k, Rank: rank} }
 	for _, c := range []struct {
 		name  string
-		story []event
+		story []Event
 		rank  int
 		code  int
 		why   string // empty: no fault
 	}{
-		{"two programs without PMI", []event{start, on(evExit, 1), on(evExit, 0)}, 0, 0, ""},
-		{"all as it should be", []event{start, on(evInit, 1), on(evInit, 0), on(evFinalize, 0), on(evExit, 0),
-			on(evFinalize, 1), on(evExit, 1)}, 0, 0, ""},
-		{"exit code", []event{start, {Kind: evExit, Rank: 1, Code: 3}, {Kind: evExit, Rank: 0, Code: 4}}, 1, 3, "exit code 3"},
-		{"signal", []event{start, {Kind: evExit, Rank: 0, Signal: 9}}, 0, 137, "SIGKILL"},
-		{"before Finalize", []event{start, on(evInit, 0), on(evExit, 0)}, 0, 1, "before Finalize, and rank 1"},
-		{"before Init, others wait", []event{start, on(evInit, 0), on(evExit, 1)}, 1, 1, "before Init, and rank 0"},
-		{"before Init, others come later", []event{start, on(evExit, 1), on(evInit, 0)}, 1, 1, "before Init, and rank 0"},
-		{"before Init, the other has finalized", []event{start, on(evInit, 0), on(evFinalize, 0), on(evExit, 1),
-			on(evExit, 0)}, 0, 0, ""},
-		{"last one leaves without Finalize", []event{start, on(evInit, 0), on(evInit, 1), on(evFinalize, 0), on(evExit, 0),
-			on(evExit, 1)}, 0, 0, ""},
-		{"abort", []event{start, {Kind: evAbort, Rank: 1, Code: 7, Text: "no input"}}, 1, 7, "Abort with code 7: no input"},
-		{"abort with a code that is none", []event{start, {Kind: evAbort, Rank: 1, Code: 256}}, 1, 1, "Abort with code 256"},
-		{"not started", []event{{Kind: evNotStarted, Rank: 1, Code: 126, Text: "exec"}}, 1, 126, "exec"},
+		{"two programs without PMI", []Event{start, on(EventExit, 1), on(EventExit, 0)}, 0, 0, ""},
+		{"all as it should be", []Event{start, on(EventInit, 1), on(EventInit, 0), on(EventFinalize, 0), on(EventExit, 0),
+			on(EventFinalize, 1), on(EventExit, 1)}, 0, 0, ""},
+		{"exit code", []Event{start, {Kind: EventExit, Rank: 1, Code: 3}, {Kind: EventExit, Rank: 0, Code: 4}}, 1, 3, "exit code 3"},
+		{"signal", []Event{start, {Kind: EventExit, Rank: 0, Signal: 9}}, 0, 137, "SIGKILL"},
+		{"before Finalize", []Event{start, on(EventInit, 0), on(EventExit, 0)}, 0, 1, "before Finalize, and rank 1"},
+		{"before Init, others wait", []Event{start, on(EventInit, 0), on(EventExit, 1)}, 1, 1, "before Init, and rank 0"},
+		{"before Init, others come later", []Event{start, on(EventExit, 1), on(EventInit, 0)}, 1, 1, "before Init, and rank 0"},
+		{"before Init, the other has finalized", []Event{start, on(EventInit, 0), on(EventFinalize, 0), on(EventExit, 1),
+			on(EventExit, 0)}, 0, 0, ""},
+		{"last one leaves without Finalize", []Event{start, on(EventInit, 0), on(EventInit, 1), on(EventFinalize, 0), on(EventExit, 0),
+			on(EventExit, 1)}, 0, 0, ""},
+		{"abort", []Event{start, {Kind: EventAbort, Rank: 1, Code: 7, Text: "no input"}}, 1, 7, "Abort with code 7: no input"},
+		{"abort with a code that is none", []Event{start, {Kind: EventAbort, Rank: 1, Code: 256}}, 1, 1, "Abort with code 256"},
+		{"not started", []Event{{Kind: EventNotStarted, Rank: 1, Code: 126, Text: "exec"}}, 1, 126, "exec"},
 	} {
 		faults := hearing(t, newFailureTracker(2), c.story...)
 		switch {
@@ -57,11 +57,11 @@ func TestJudge(t *testing.T) {
 func TestJudgeWhenAsked(t *testing.T) {
 	j := newFailureTracker(2)
 	j.endRequested = true
-	faults := hearing(t, j, event{Kind: evInit, Rank: 0}, event{Kind: evExit, Rank: 1}, event{Kind: evExit, Rank: 0})
+	faults := hearing(t, j, Event{Kind: EventInit, Rank: 0}, Event{Kind: EventExit, Rank: 1}, Event{Kind: EventExit, Rank: 0})
 	if len(faults) > 0 || !j.allExited() {
 		t.Errorf("ranks that leave when asked: faults %+v, all left: %v", faults, j.allExited())
 	}
-	if faults := hearing(t, newFailureTracker(1), event{Kind: evExit, Code: 130}); len(faults) != 1 {
+	if faults := hearing(t, newFailureTracker(1), Event{Kind: EventExit, Code: 130}); len(faults) != 1 {
 		t.Errorf("faults %+v, want one", faults)
 	}
 }

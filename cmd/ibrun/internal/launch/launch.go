@@ -26,16 +26,16 @@ type Streams struct {
 	In, Out, Err *os.File
 }
 
-// endSignals are the signals by which a user asks a job to end; a second one makes it end.
-func endSignals() []os.Signal { return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} }
+// EndSignals are the signals by which a user asks a job to end; a second one makes it end.
+func EndSignals() []os.Signal { return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} }
 
 // Say writes one of ibrun's own lines.
 func (s Streams) Say(format string, args ...any) {
 	erase := ""
 	if term.IsTerminal(int(s.Err.Fd())) {
-		erase = eraseLine
+		erase = EraseLine
 	}
-	_ = writeAll(s.Err, fmt.Appendf(nil, erase+"ibrun: "+format+"\n", args...)) // there is nowhere else to say it
+	_ = WriteAll(s.Err, fmt.Appendf(nil, erase+"ibrun: "+format+"\n", args...)) // there is nowhere else to say it
 }
 
 // Run runs a job from start to end and returns the exit code of ibrun: 0, that of the rank that failed first, or
@@ -47,7 +47,7 @@ func Run(o *cli.Options, env []string, s Streams) int {
 		return code
 	}
 	s.Say("%v", err)
-	return codeOf(err)
+	return Of(err)
 }
 
 func run(o *cli.Options, env []string, s Streams) (int, error) {
@@ -55,7 +55,7 @@ func run(o *cli.Options, env []string, s Streams) (int, error) {
 		return 0, err
 	}
 	if err := o.Policy.ReadFile(); err != nil {
-		return 0, fail(codeUsage, "%w", err)
+		return 0, Errorf(UsageError, "%w", err)
 	}
 	here, err := readMachine(o, s)
 	if err != nil {
@@ -71,16 +71,16 @@ func run(o *cli.Options, env []string, s Streams) (int, error) {
 		}
 		return 0, p.print(s.Out, o)
 	}
-	if err := checkFiles(o); err != nil {
+	if err := CheckFiles(o); err != nil {
 		return 0, err
 	}
-	m, err := joinNodes(here.Name, o, s)
+	m, err := JoinNodes(here.Name, o, s)
 	if err != nil {
 		return 0, err
 	}
 	code, err := start(m, here, o, env, s)
 	if err != nil {
-		m.abort(err)
+		m.Abort(err)
 	}
 	return code, err
 }
@@ -99,8 +99,8 @@ func makeCheckedPlan(here placement.Machine, names []string, o *cli.Options, s S
 }
 
 // start has the ranks started, once all nodes are there, and watches them to the end.
-func start(m *cluster, here placement.Machine, o *cli.Options, env []string, s Streams) (int, error) {
-	p, err := makeCheckedPlan(here, m.welcome.Names, o, s)
+func start(m *Cluster, here placement.Machine, o *cli.Options, env []string, s Streams) (int, error) {
+	p, err := makeCheckedPlan(here, m.Welcome.Names, o, s)
 	if err != nil {
 		return 0, err
 	}
@@ -122,10 +122,7 @@ func start(m *cluster, here placement.Machine, o *cli.Options, env []string, s S
 	for _, hint := range hints {
 		s.Say("%s", hint)
 	}
-	if m.node0 != nil {
-		return runWorker(m, p.layout, t, o, s)
-	}
-	return runCoordinator(m, p.layout, t, o, s)
+	return runJob(m, p.Layout, t, o, s)
 }
 
 // findPrograms finds what is to be started.
@@ -153,7 +150,7 @@ func checkDir(dir string) error {
 		err = unix.Access(cmp.Or(dir, "."), unix.X_OK)
 	}
 	if err != nil && dir != "" {
-		return fail(codeUsage, "--wdir %s: %w", dir, err)
+		return Errorf(UsageError, "--wdir %s: %w", dir, err)
 	}
 	return nil
 }
@@ -173,7 +170,7 @@ func (p *plan) print(w io.Writer, o *cli.Options) error {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
 	mine := p.placement.Ranks
-	for rank, node := range p.nodeOf {
+	for rank, node := range p.NodeOf {
 		cores := "-" // which it decides itself
 		if node == p.node {
 			cores, mine = hw.FormatList(mine[0].PUs), mine[1:]
@@ -190,7 +187,7 @@ func (p *plan) print(w io.Writer, o *cli.Options) error {
 // buildAll builds each program that is Go source, and puts the result in its place. What interrupts ibrun
 // interrupts the build.
 func buildAll(programs []program, o *cli.Options, s Streams) error {
-	ctx, stop := interruptible("the build")
+	ctx, stop := Interruptible("the build")
 	defer stop()
 	debug := len(o.Delve)+len(o.GDB) > 0
 	for i, p := range programs {
@@ -209,8 +206,8 @@ func buildAll(programs []program, o *cli.Options, s Streams) error {
 	return nil
 }
 
-// notifySignals has these signals sent to a channel, except those that nohup or a shell's & has set to be ignored.
-func notifySignals(to chan<- os.Signal, signals []os.Signal) {
+// Notify has these signals sent to a channel, except those that nohup or a shell's & has set to be ignored.
+func Notify(to chan<- os.Signal, signals []os.Signal) {
 	for _, sig := range signals {
 		if !signal.Ignored(sig) {
 			signal.Notify(to, sig)
@@ -219,9 +216,9 @@ func notifySignals(to chan<- os.Signal, signals []os.Signal) {
 }
 
 // makeTask writes down what the agent is to start.
-func makeTask(m *cluster, p *plan, o *cli.Options, programs []program, env []string) (*task, error) {
-	t := &task{JobID: m.welcome.JobID, Secret: m.secret, Host: p.names[p.node], Node: p.node, Nodes: len(p.names),
-		Mapping: p.mapping(), Size: len(p.programs), Psets: p.psets, Env: env, Label: o.Label}
+func makeTask(m *Cluster, p *plan, o *cli.Options, programs []program, env []string) (*Task, error) {
+	t := &Task{JobID: m.Welcome.JobID, Secret: m.Secret, Host: p.names[p.node], Node: p.node, Nodes: len(p.names),
+		Mapping: p.Mapping(), Size: len(p.programs), Psets: p.psets, Env: env, Label: o.Label}
 	t.Trace, t.Profile = o.Trace != "", o.Profile != ""
 	if t.Output = o.Output; o.Output != "" && !filepath.IsAbs(o.Output) {
 		here, err := absolute(".")
@@ -232,7 +229,7 @@ func makeTask(m *cluster, p *plan, o *cli.Options, programs []program, env []str
 	}
 	t.Env = slices.Clip(t.Env)
 	if Lookup(env)("MASTER_PORT") == "" { // where torch's ranks meet
-		t.Env = append(t.Env, "MASTER_ADDR="+m.masterAddr, fmt.Sprintf("MASTER_PORT=%d", m.welcome.MasterPort))
+		t.Env = append(t.Env, "MASTER_ADDR="+m.MasterAddr, fmt.Sprintf("MASTER_PORT=%d", m.Welcome.MasterPort))
 	}
 	if o.Verbose { // ranks say which transports they take
 		t.Env = append(t.Env, "IBRUN_VERBOSE=1")
@@ -244,7 +241,7 @@ func makeTask(m *cluster, p *plan, o *cli.Options, programs []program, env []str
 		t.Env = append(t.Env, tunables.TCPInterfaces+"="+o.Interfaces)
 	}
 	for _, want := range o.Programs {
-		t.Programs = append(t.Programs, programTask{Dir: want.Dir, Env: want.Env})
+		t.Programs = append(t.Programs, ProgramTask{Dir: want.Dir, Env: want.Env})
 	}
 	for _, program := range p.programs {
 		t.Programs[program].Ranks++

@@ -38,38 +38,38 @@ func TestMapping(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		testMapping(t, newLayout(at, c.nodes), c.want)
+		testMapping(t, NewLayout(at, c.nodes), c.want)
 	}
 	for want, at := range map[string][]int{
 		"(vector,(1,1,2),(0,2,1),(0,1,1))": {1, 1, 0, 1, 0},
 		"(vector,(0,1,2),(1,1,1),(0,2,1))": {0, 0, 1, 0, 1},
 		"(vector,(1,1,1),(0,1,1))":         {1, 0},
 	} {
-		testMapping(t, newLayout(at, 2), want)
+		testMapping(t, NewLayout(at, 2), want)
 	}
 }
 
-func testMapping(t *testing.T, l layout, want string) {
+func testMapping(t *testing.T, l Layout, want string) {
 	t.Helper()
-	if got := l.mapping(); got != want {
-		t.Errorf("%v is written %s, want %s", l.ranksOn, got, want)
+	if got := l.Mapping(); got != want {
+		t.Errorf("%v is written %s, want %s", l.RanksOn, got, want)
 	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := pmi.NewServer(pmi.Job{Size: len(l.nodeOf), KVSName: "j", Mapping: l.mapping(), Node: l.nodeOf[0]})
+	s, err := pmi.NewServer(pmi.Job{Size: len(l.NodeOf), KVSName: "j", Mapping: l.Mapping(), Node: l.NodeOf[0]})
 	if err != nil {
 		t.Fatal(err)
 	}
 	served := make(chan error)
 	go func() { served <- s.Serve(0, os.NewFile(uintptr(fds[0]), "server")) }()
-	env := map[string]string{"PMI_FD": fmt.Sprint(fds[1]), "PMI_RANK": "0", "PMI_SIZE": fmt.Sprint(len(l.nodeOf))}
+	env := map[string]string{"PMI_FD": fmt.Sprint(fds[1]), "PMI_RANK": "0", "PMI_SIZE": fmt.Sprint(len(l.NodeOf))}
 	c, err := pmi.FromEnv(func(name string) string { return env[name] })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if at, err := c.Mapping(); err != nil || !slices.Equal(at, l.nodeOf) {
+	if at, err := c.Mapping(); err != nil || !slices.Equal(at, l.NodeOf) {
 		t.Errorf("%s: a rank reads %v, %v", want, at, err)
 	}
 	if err := errors.Join(c.Finalize(), <-served); err != nil {

@@ -18,7 +18,7 @@ func (a *agent) initBinding() (err error) {
 	if a.allowedPUs, err = hw.Affinity(); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(a.task.Ranks, func(r rankTask) bool { return r.Memory != nil }) {
+	if !slices.ContainsFunc(a.task.Ranks, func(r RankTask) bool { return r.Memory != nil }) {
 		return nil
 	}
 	set, err := hw.HasMemoryPolicy()
@@ -31,7 +31,7 @@ func (a *agent) initBinding() (err error) {
 }
 
 // bindThread makes the calling thread, which is locked, what a rank is to be.
-func (a *agent) bindThread(r *rankTask) error {
+func (a *agent) bindThread(r *RankTask) error {
 	pus := r.PUs
 	if pus == nil {
 		pus = a.allowedPUs // the rank before may have been bound
@@ -61,12 +61,12 @@ func (a *agent) unbindThread() {
 		err = hw.PreferMemory(nil)
 	}
 	if err != nil {
-		a.send(&event{Kind: evNote, Rank: -1, Text: err.Error()})
+		a.send(&Event{Kind: EventNote, Rank: -1, Text: err.Error()})
 	}
 }
 
 // noteNoMemoryPolicy tells that ranks do without a memory policy.
 func (a *agent) noteNoMemoryPolicy(why error) {
-	a.send(&event{Kind: evNote, Rank: -1, Text: fmt.Sprintf("ranks take memory where the kernel gives it, which is usually near "+
+	a.send(&Event{Kind: EventNote, Rank: -1, Text: fmt.Sprintf("ranks take memory where the kernel gives it, which is usually near "+
 		"(a container needs --cap-add SYS_NICE for more): %v", why)})
 }

@@ -19,9 +19,9 @@ import (
 func TestLend(t *testing.T) {
 	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
 	var said bytes.Buffer
-	mine := rankTask{Memory: []int{0}}
+	mine := RankTask{Memory: []int{0}}
 	newAgent := func() *agent {
-		a := &agent{task: &task{Ranks: []rankTask{mine, {}}}, events: json.NewEncoder(&said)}
+		a := &agent{task: &Task{Ranks: []RankTask{mine, {}}}, events: json.NewEncoder(&said)}
 		if err := a.initBinding(); err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func TestLend(t *testing.T) {
 		t.Fatal(err)
 	}
 	child(a.allowedPUs, " default")
-	if err := a.bindThread(&rankTask{PUs: []int{a.allowedPUs[0], 8000}}); !errors.Is(err, hw.ErrBind) {
+	if err := a.bindThread(&RankTask{PUs: []int{a.allowedPUs[0], 8000}}); !errors.Is(err, hw.ErrBind) {
 		t.Errorf("a rank with a processor that is not there: %v", err)
 	}
 	a.unbindThread()
@@ -72,7 +72,7 @@ func TestLend(t *testing.T) {
 	}
 	a = newAgent()
 	said.Reset()
-	if err := errors.Join(a.bindThread(&mine), a.bindThread(&rankTask{Memory: []int{1000}})); err != nil || a.setMemory {
+	if err := errors.Join(a.bindThread(&mine), a.bindThread(&RankTask{Memory: []int{1000}})); err != nil || a.setMemory {
 		t.Errorf("after memory of a node that is not there: %v, policies are set: %t", err, a.setMemory)
 	}
 	if set, err := hw.HasMemoryPolicy(); set || err != nil || !strings.Contains(said.String(), "1000") {

@@ -19,7 +19,7 @@ func (a *agent) readLink(r *rank) {
 			err = a.handleLinkMessage(r, m)
 		}
 		if err != nil {
-			a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: err.Error()})
+			a.send(&Event{Kind: EventNote, Rank: r.task.Rank, Text: err.Error()})
 		}
 	}
 }
@@ -33,7 +33,7 @@ func (a *agent) handleLinkMessage(r *rank, m ranklink.Message) error {
 		if err := m.Decode(&note); err != nil {
 			return err
 		}
-		a.send(&event{Kind: evNote, Rank: r.task.Rank, Text: note.Text})
+		a.send(&Event{Kind: EventNote, Rank: r.task.Rank, Text: note.Text})
 	case ranklink.KindStacks:
 		r.stacksRequested.Store(false)
 		var s ranklink.Stacks
@@ -43,7 +43,7 @@ func (a *agent) handleLinkMessage(r *rank, m ranklink.Message) error {
 		if s.Cut {
 			s.Text += "\n(and more goroutines)\n"
 		}
-		a.send(&event{Kind: evStacks, Rank: r.task.Rank, Text: s.Text})
+		a.send(&Event{Kind: EventStacks, Rank: r.task.Rank, Text: s.Text})
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func (a *agent) handleLinkMessage(r *rank, m ranklink.Message) error {
 // that stands still. Whoever does not answer is missed by ibrun.
 func (a *agent) requestStacks(ranks []int) {
 	for _, rank := range ranks {
-		i := a.task.localIndex(rank)
+		i := a.task.LocalIndex(rank)
 		if i < 0 || i >= len(a.ranks) {
 			continue
 		}

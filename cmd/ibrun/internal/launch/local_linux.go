@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,48 +24,46 @@ const (
 )
 
 // viewSignal asks for the hang view.
-const hangViewSignal = unix.SIGUSR1
+const HangViewSignal = unix.SIGUSR1
 
-// forwardedSignals are those that are passed on to the ranks and change nothing else.
-func forwardedSignals() []os.Signal {
+// ForwardedSignals are those that are passed on to the ranks and change nothing else.
+func ForwardedSignals() []os.Signal {
 	return []os.Signal{unix.SIGQUIT, unix.SIGUSR2, unix.SIGALRM, unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT}
 }
 
 // localAgent is the agent of this node as the ibrun above it sees it.
 type localAgent struct {
 	Streams
-	task    *task
+	task    *Task
 	verbose bool
 	pid     int
 	control *os.File
 	mu      sync.Mutex // held by who gives an order
 	orders  *json.Encoder
 	started bool // the agent has its task
-	events  <-chan *event
-	reaper  *reaper
-	group   *cgroup       // the agent's, to clean up if it cannot
-	perfMem *perfMemory   // what the ranks record; nil: there was no memory for it
-	exited  []atomic.Bool // the ranks that are no more
-	monitor *monitor
+	events  <-chan *Event
+	reaper  *Reaper
+	group   *Cgroup // the agent's, to clean up if it cannot
+	perfMem *Memory // what the ranks record; nil: there was no memory for it
+	monitor *Monitor
 	done    bool // the agent has said its last word
 }
 
 // startLocalAgent starts an agent, to which start gives the task. It is ended by cleanUp, and what its ranks recorded can be read
 // until close.
-func startLocalAgent(t *task, verbose bool, s Streams) (*localAgent, error) {
-	if err := becomeSubreaper(); err != nil {
+func startLocalAgent(t *Task, verbose bool, s Streams) (*localAgent, error) {
+	if err := BecomeSubreaper(); err != nil {
 		return nil, err
 	}
-	record, noPages := newPerfMemory(len(t.Ranks))
+	record, noPages := New(len(t.Ranks))
 	t.Pages = noPages == nil
 	pid, control, err := startAgent(s, record)
 	if err != nil {
-		return nil, errors.Join(err, record.close())
+		return nil, errors.Join(err, record.Close())
 	}
 	l := &localAgent{Streams: s, task: t, verbose: verbose, pid: pid, control: control, orders: json.NewEncoder(control),
-		events: readEvents(control), reaper: newReaper(pid), perfMem: record,
-		exited: make([]atomic.Bool, len(t.Ranks))}
-	l.monitor = newMonitor(l)
+		events: readEvents(control), reaper: NewReaper(pid), perfMem: record}
+	l.monitor = NewMonitor(t, record, s, l.order)
 	if noPages != nil {
 		l.Say("nobody can look on at what the ranks do: %v", noPages)
 	}
@@ -75,13 +72,13 @@ func startLocalAgent(t *task, verbose bool, s Streams) (*localAgent, error) {
 
 // close gives back what was kept after cleanUp.
 func (l *localAgent) close() {
-	if err := l.perfMem.close(); err != nil {
+	if err := l.perfMem.Close(); err != nil {
 		l.Say("%v", err)
 	}
 }
 
 // startAgent executes ibrun again as agent, in a session of its own: keys pressed at the terminal reach only ibrun.
-func startAgent(s Streams, record *perfMemory) (pid int, control *os.File, err error) {
+func startAgent(s Streams, record *Memory) (pid int, control *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, nil, fmt.Errorf("start agent: %w", err)
@@ -89,7 +86,7 @@ func startAgent(s Streams, record *perfMemory) (pid int, control *os.File, err e
 	defer unix.Close(fds[1])
 	pid, err = syscall.ForkExec("/proc/self/exe", []string{"ibrun", "agent"}, &syscall.ProcAttr{
 		Env:   os.Environ(),
-		Files: []uintptr{s.In.Fd(), s.Out.Fd(), s.Err.Fd(), uintptr(fds[1]), agentPerfFD: record.fd()},
+		Files: []uintptr{s.In.Fd(), s.Out.Fd(), s.Err.Fd(), uintptr(fds[1]), AgentFD: record.FD()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
@@ -100,13 +97,13 @@ func startAgent(s Streams, record *perfMemory) (pid int, control *os.File, err e
 }
 
 // readEvents turns what the agent says into a channel that is closed when it has said all.
-func readEvents(control io.Reader) <-chan *event {
-	events := make(chan *event)
+func readEvents(control io.Reader) <-chan *Event {
+	events := make(chan *Event)
 	go func() {
 		defer close(events)
 		in := json.NewDecoder(control)
 		for {
-			e := new(event)
+			e := new(Event)
 			if in.Decode(e) != nil {
 				return
 			}
@@ -121,12 +118,12 @@ func (l *localAgent) start() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.started = true
-	_ = l.orders.Encode(&order{Start: l.task})
+	_ = l.orders.Encode(&Order{Start: l.task})
 }
 
 // order tells the agent something, unless it has not been given its task: then there is no rank that it could be about. Any
 // goroutine may call it. That the agent has died is noticed where its events are read.
-func (l *localAgent) order(o *order) {
+func (l *localAgent) order(o *Order) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.started {
@@ -135,27 +132,27 @@ func (l *localAgent) order(o *order) {
 }
 
 // handleEvent does what an event asks for on its node. It reports whether that is all.
-func (l *localAgent) handleEvent(e *event) (all bool) {
+func (l *localAgent) handleEvent(e *Event) (all bool) {
 	switch e.Kind {
-	case evNote:
+	case EventNote:
 		if e.Rank >= 0 {
 			l.Say("rank %d: %s", e.Rank, e.Text)
 		} else {
 			l.Say("%s", e.Text)
 		}
 		return true
-	case evStarted:
+	case EventStarted:
 		if e.Cgroup != "" {
-			l.group = &cgroup{dir: e.Cgroup}
+			l.group = &Cgroup{Dir: e.Cgroup}
 		}
-		l.monitor.pids.Store(&e.PIDs)
+		l.monitor.SetPIDs(e.PIDs)
 		l.describe(e.PIDs)
-	case evStacks:
-		l.monitor.deliverStacks(e)
+	case EventStacks:
+		l.monitor.DeliverStacks(e.Rank, e.Text)
 		return true
-	case evExit:
-		l.markExited(e.Rank)
-	case evDone:
+	case EventExit:
+		l.monitor.MarkExited(e.Rank)
+	case EventDone:
 		l.done = true
 		for _, pid := range e.PIDs {
 			l.Say("process %d does not die; the kernel holds it", pid)
@@ -191,15 +188,15 @@ func (l *localAgent) cleanUp() {
 	defer l.control.Close()
 	if l.done {
 		select {
-		case <-l.reaper.gone:
+		case <-l.reaper.Gone:
 			return
 		case <-time.After(agentTimeout):
 		}
 	}
-	for _, pid := range killDescendants(l.reaper.gone, l.group) {
+	for _, pid := range KillDescendants(l.reaper.Gone, l.group) {
 		l.Say("process %d does not die; the kernel holds it", pid)
 	}
-	if err := l.group.remove(); err != nil {
+	if err := l.group.Remove(); err != nil {
 		l.Say("%v", err)
 	}
 }
@@ -207,7 +204,7 @@ func (l *localAgent) cleanUp() {
 // exitReason says how the agent died before it was done. It is called after cleanUp.
 func (l *localAgent) exitReason() string {
 	why := "died"
-	if ws := l.reaper.wait(l.pid); ws.Signaled() {
+	if ws := l.reaper.Wait(l.pid); ws.Signaled() {
 		why = fmt.Sprintf("was killed by signal %d (%s)", ws.Signal(), unix.SignalName(ws.Signal()))
 	}
 	return fmt.Sprintf("the agent on %s (pid %d) %s, and the ranks with it", l.task.Host, l.pid, why)

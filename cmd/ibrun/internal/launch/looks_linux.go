@@ -16,15 +16,20 @@ import (
 	"golang.org/x/term"
 )
 
-// monitor is who looks at the ranks of this node while they run, and asks other nodes about theirs, for those who want to know: the
+// Monitor is who looks at the ranks of this node while they run, and asks other nodes about theirs, for those who want to know: the
 // commands, signals, the end by --timeout.
-type monitor struct {
-	l     *localAgent
+type Monitor struct {
+	task    *Task
+	mem     *Memory
+	streams Streams
+	order   func(*Order)  // sends an order to this node's agent
+	exited  []atomic.Bool // by index in task.Ranks
+
 	job   inspect.Job
 	watch *inspect.Watch
 	pids  atomic.Pointer[[]int] // of the ranks that were started
 
-	remotes []*remoteNode // none for a job on one node
+	remotes []*RemoteNode // none for a job on one node
 	hosts   []string      // by rank; nil for such
 
 	ctx        context.Context // ends before the job is over
@@ -32,44 +37,48 @@ type monitor struct {
 	goroutines sync.WaitGroup
 	viewing    atomic.Bool // somebody makes a view already
 
-	reportProgress func(progress) // tells node 0 how far the ranks here are; nil on node 0
+	reportProgress func(Progress) // tells node 0 how far the ranks here are; nil on node 0
 
 	mu             sync.Mutex
-	remoteProgress map[int]progress      // of other nodes, by node
+	remoteProgress map[int]Progress      // of other nodes, by node
 	stackWaiters   map[int][]chan string // who waits for the stacks of a rank
 	lastRequest    uint64                // inquiry
 	openRequests   map[uint64]*remoteRequest
 }
 
-func newMonitor(l *localAgent) *monitor {
-	k := &monitor{l: l, watch: inspect.NewWatch(), remoteProgress: map[int]progress{}, stackWaiters: map[int][]chan string{}, openRequests: map[uint64]*remoteRequest{},
+func NewMonitor(t *Task, mem *Memory, s Streams, send func(*Order)) *Monitor {
+	m := &Monitor{task: t, mem: mem, streams: s, order: send, exited: make([]atomic.Bool, len(t.Ranks)),
+		watch: inspect.NewWatch(), remoteProgress: map[int]Progress{}, stackWaiters: map[int][]chan string{},
+		openRequests: map[uint64]*remoteRequest{},
 		job: inspect.Job{
-			ID: l.task.JobID, Host: l.task.Host, Node: l.task.Node, Nodes: l.task.Nodes, PID: os.Getpid(),
-			Size: l.task.Size, Here: len(l.task.Ranks), Began: time.Now()}}
-	k.ctx, k.stop = context.WithCancel(context.Background())
-	return k
+			ID: t.JobID, Host: t.Host, Node: t.Node, Nodes: t.Nodes, PID: os.Getpid(),
+			Size: t.Size, Here: len(t.Ranks), Began: time.Now()}}
+	m.ctx, m.stop = context.WithCancel(context.Background())
+	return m
 }
 
-// serveStatus lets people look at the ranks. The job does not depend on it.
-func (l *localAgent) serveStatus(o *cli.Options) (end func()) {
-	k := l.monitor
+// SetPIDs sets the processes of the ranks that were started, in the order of task.Ranks.
+func (m *Monitor) SetPIDs(pids []int) { m.pids.Store(&pids) }
+
+// Start lets people look at the ranks. The job does not depend on it.
+func (m *Monitor) Start(o *cli.Options) (end func()) {
 	for i, p := range o.Programs {
 		if i > 0 {
-			k.job.Command = append(k.job.Command, ":")
+			m.job.Command = append(m.job.Command, ":")
 		}
-		k.job.Command = append(k.job.Command, p.Args...)
+		m.job.Command = append(m.job.Command, p.Args...)
 	}
-	desk, err := inspect.Serve(k)
+	server, err := inspect.Serve(m)
 	if err != nil {
-		l.Say("ibrun ps, top and hang will not see this job: %v", err)
+		m.streams.Say("ibrun ps, top and hang will not see this job: %v", err)
 	}
-	k.goroutines.Go(k.sampleLoop)
+	m.goroutines.Go(m.sampleLoop)
 	return func() {
-		k.stop()
-		if err := desk.Close(); err != nil {
-			l.Say("%v", err)
+		m.stop()
+		if err := server.Close(); err != nil {
+			m.streams.Say("%v", err)
 		}
-		k.goroutines.Wait()
+		m.goroutines.Wait()
 	}
 }
 
@@ -80,38 +89,38 @@ const (
 )
 
 // sampleLoop notes since when ranks do what they do, and shows how far they are, or tells node 0.
-func (k *monitor) sampleLoop() {
+func (m *Monitor) sampleLoop() {
 	every := sampleInterval
-	terminal := term.IsTerminal(int(k.l.Err.Fd()))
+	terminal := term.IsTerminal(int(m.streams.Err.Fd()))
 	if terminal {
 		every = barEvery
 	}
-	show := progressFilter{asLines: !terminal && k.reportProgress == nil}
+	show := progressFilter{asLines: !terminal && m.reportProgress == nil}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	blind := false // it has been said that ranks cannot be looked at
 	for {
 		select {
-		case <-k.ctx.Done():
-			sum, _ := k.sampleProgress(time.Now()) // what cannot be read has been said
-			if p := show.last(sum); p != nil && k.reportProgress == nil {
-				k.l.Say("progress: %v", p)
+		case <-m.ctx.Done():
+			sum, _ := m.sampleProgress(time.Now()) // what cannot be read has been said
+			if p := show.last(sum); p != nil && m.reportProgress == nil {
+				m.streams.Say("progress: %v", p)
 			}
 			return
 		case now := <-tick.C:
-			sum, err := k.sampleProgress(now)
+			sum, err := m.sampleProgress(now)
 			if err != nil && !blind {
 				blind = true
-				k.l.Say("nobody can look on at what some ranks do: %v", err)
+				m.streams.Say("nobody can look on at what some ranks do: %v", err)
 			}
 			switch p := show.next(sum, now); {
 			case p == nil:
-			case k.reportProgress != nil:
-				k.reportProgress(sum)
+			case m.reportProgress != nil:
+				m.reportProgress(sum)
 			case terminal:
-				k.l.order(&order{Bar: p})
+				m.order(&Order{Bar: p})
 			default:
-				k.l.Say("progress: %v", p)
+				m.streams.Say("progress: %v", p)
 			}
 		}
 	}
@@ -119,60 +128,60 @@ func (k *monitor) sampleLoop() {
 
 // sampleProgress looks at the ranks here, and adds up how far they and those of other nodes are. The error says why some cannot be
 // looked at.
-func (k *monitor) sampleProgress(now time.Time) (sum progress, err error) {
-	pulses, err := k.l.perfMem.pulses()
+func (m *Monitor) sampleProgress(now time.Time) (sum Progress, err error) {
+	pulses, err := m.mem.Pulses()
 	for i, p := range pulses {
-		k.watch.See(k.l.task.Ranks[i].Rank, p, now)
+		m.watch.See(m.task.Ranks[i].Rank, p, now)
 		sum.Done, sum.Total = sum.Done+p.Done, sum.Total+p.Total
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, p := range k.remoteProgress {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.remoteProgress {
 		sum.Done, sum.Total = sum.Done+p.Done, sum.Total+p.Total
 	}
 	return sum, err
 }
 
-// setRemoteProgress takes in how far the ranks of another node are.
-func (k *monitor) setRemoteProgress(node int, p progress) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.remoteProgress[node] = p
+// SetRemoteProgress takes in how far the ranks of another node are.
+func (m *Monitor) SetRemoteProgress(node int, p Progress) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.remoteProgress[node] = p
 }
 
-// reportFinalProgress tells node 0 how far the ranks here came.
-func (k *monitor) reportFinalProgress() {
-	if p, _ := k.sampleProgress(time.Now()); p.Total > 0 { // what cannot be read has been said
-		k.reportProgress(p)
+// ReportFinalProgress tells node 0 how far the ranks here came.
+func (m *Monitor) ReportFinalProgress() {
+	if p, _ := m.sampleProgress(time.Now()); p.Total > 0 { // what cannot be read has been said
+		m.reportProgress(p)
 	}
 }
 
 // Job is part of [live.Source], as are Ranks and Stacks.
-func (k *monitor) Job() inspect.Job { return k.job }
+func (m *Monitor) Job() inspect.Job { return m.job }
 
-func (k *monitor) Ranks(ctx context.Context) ([]inspect.Rank, error) {
-	return k.allRanks(ctx, nil), nil
+func (m *Monitor) Ranks(ctx context.Context) ([]inspect.Rank, error) {
+	return m.allRanks(ctx, nil), nil
 }
 
 // localRanks are the ranks here.
-func (k *monitor) localRanks() []inspect.Rank {
+func (m *Monitor) localRanks() []inspect.Rank {
 	var pids []int
-	if p := k.pids.Load(); p != nil {
+	if p := m.pids.Load(); p != nil {
 		pids = *p
 	}
-	seen := k.l.samples()
-	all := make([]inspect.Rank, len(k.l.task.Ranks))
+	seen := m.Samples()
+	all := make([]inspect.Rank, len(m.task.Ranks))
 	now := time.Now()
 	for i := range all {
-		g := rankSample{rank: k.l.task.Ranks[i].Rank, exited: k.l.exited[i].Load()}
+		g := Sample{Rank: m.task.Ranks[i].Rank, Exited: m.exited[i].Load()}
 		if i < len(seen) {
 			g = seen[i]
 		}
-		all[i] = k.rank(g, now)
+		all[i] = m.rank(g, now)
 		if i < len(pids) {
-			inspectProcess(&all[i], pids[i], g.snapshot)
+			inspectProcess(&all[i], pids[i], g.Snapshot)
 		}
-		if g.exited {
+		if g.Exited {
 			all[i].State = inspect.Ended
 		}
 	}
@@ -180,18 +189,18 @@ func (k *monitor) localRanks() []inspect.Rank {
 }
 
 // rank is what a rank has recorded.
-func (k *monitor) rank(g rankSample, now time.Time) inspect.Rank {
-	r := inspect.Rank{Rank: g.rank, State: inspect.Starting}
-	if g.err != nil {
-		r.Error = g.err.Error()
+func (m *Monitor) rank(g Sample, now time.Time) inspect.Rank {
+	r := inspect.Rank{Rank: g.Rank, State: inspect.Starting}
+	if g.Err != nil {
+		r.Error = g.Err.Error()
 	}
-	s := g.snapshot
+	s := g.Snapshot
 	if s == nil {
-		quiet, _ := k.watch.See(g.rank, perf.Pulse{}, now)
+		quiet, _ := m.watch.See(g.Rank, perf.Pulse{}, now)
 		r.Quiet = quiet.Seconds()
 		return r
 	}
-	quiet, waits := k.watch.See(g.rank, s.Pulse(), now)
+	quiet, waits := m.watch.See(g.Rank, s.Pulse(), now)
 	if r.State = inspect.Running; s.State == perf.Finalized {
 		r.State = inspect.Finalized
 	}
@@ -211,20 +220,20 @@ func (k *monitor) rank(g rankSample, now time.Time) inspect.Rank {
 // inspect adds what the kernel tells of a rank's process: of the one that was started, or of the one below it that has recorded
 // something.
 func inspectProcess(r *inspect.Rank, pid int, s *perf.Snapshot) {
-	if s != nil && s.PID != pid && isBelow(s.PID, pid) {
+	if s != nil && s.PID != pid && IsDescendant(s.PID, pid) {
 		pid = s.PID
 	}
 	r.PID = pid
-	p, err := readProcess(pid)
+	p, err := ReadProcess(pid)
 	if err != nil {
 		r.State = inspect.Ended
 		return
 	}
-	r.CPU, r.Process = p.cpu.Seconds(), string(p.state)
+	r.CPU, r.Process = p.CPU.Seconds(), string(p.State)
 	switch {
-	case p.state == 'T' || p.state == 't':
+	case p.State == 'T' || p.State == 't':
 		r.State = inspect.Stopped
-	case p.exiting:
+	case p.Exiting:
 		r.State = inspect.Ended
 	case s == nil:
 		if where, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/wchan"); err == nil && string(where) != "0" {
@@ -233,49 +242,49 @@ func inspectProcess(r *inspect.Rank, pid int, s *perf.Snapshot) {
 	}
 }
 
-// isBelow tells whether a process is a descendant of another.
-func isBelow(pid, ancestor int) bool {
+// IsDescendant tells whether a process is a descendant of another.
+func IsDescendant(pid, ancestor int) bool {
 	for range 16 { // more than programs that start programs
-		p, err := readProcess(pid)
-		if err != nil || p.parent <= 1 {
+		p, err := ReadProcess(pid)
+		if err != nil || p.Parent <= 1 {
 			return false
 		}
-		if p.parent == ancestor {
+		if p.Parent == ancestor {
 			return true
 		}
-		pid = p.parent
+		pid = p.Parent
 	}
 	return false
 }
 
-func (k *monitor) Stacks(ctx context.Context, ranks []int) (map[int]string, error) {
-	return k.allStacks(ctx, ranks, nil), nil
+func (m *Monitor) Stacks(ctx context.Context, ranks []int) (map[int]string, error) {
+	return m.allStacks(ctx, ranks, nil), nil
 }
 
 // localStacks are those of ranks here that answer before ctx ends.
-func (k *monitor) localStacks(ctx context.Context, ranks []int) map[int]string {
+func (m *Monitor) localStacks(ctx context.Context, ranks []int) map[int]string {
 	answers := make([]chan string, len(ranks))
-	k.mu.Lock()
+	m.mu.Lock()
 	for i, rank := range ranks {
 		answers[i] = make(chan string, 1)
-		k.stackWaiters[rank] = append(k.stackWaiters[rank], answers[i])
+		m.stackWaiters[rank] = append(m.stackWaiters[rank], answers[i])
 	}
-	k.mu.Unlock()
-	k.l.order(&order{Stacks: ranks})
+	m.mu.Unlock()
+	m.order(&Order{Stacks: ranks})
 	texts := map[int]string{}
 	for i, rank := range ranks {
 		select {
 		case texts[rank] = <-answers[i]:
 		case <-ctx.Done():
-		case <-k.ctx.Done():
+		case <-m.ctx.Done():
 		}
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for i, rank := range ranks {
-		k.stackWaiters[rank] = slices.DeleteFunc(k.stackWaiters[rank], func(c chan string) bool { return c == answers[i] })
-		if len(k.stackWaiters[rank]) == 0 {
-			delete(k.stackWaiters, rank)
+		m.stackWaiters[rank] = slices.DeleteFunc(m.stackWaiters[rank], func(c chan string) bool { return c == answers[i] })
+		if len(m.stackWaiters[rank]) == 0 {
+			delete(m.stackWaiters, rank)
 		}
 		if texts[rank] == "" {
 			delete(texts, rank)
@@ -284,33 +293,33 @@ func (k *monitor) localStacks(ctx context.Context, ranks []int) map[int]string {
 	return texts
 }
 
-// deliverStacks hands on what a rank's goroutines do to all who wait for it.
-func (k *monitor) deliverStacks(e *event) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, c := range k.stackWaiters[e.Rank] {
-		c <- e.Text
+// DeliverStacks hands on what a rank's goroutines do to all who wait for it.
+func (m *Monitor) DeliverStacks(rank int, text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.stackWaiters[rank] {
+		c <- text
 	}
-	delete(k.stackWaiters, e.Rank)
+	delete(m.stackWaiters, rank)
 }
 
-// showHangView shows what the ranks wait for, unless that is being done. The channel is closed when it has been.
-func (k *monitor) showHangView() <-chan struct{} {
+// ShowHangView shows what the ranks wait for, unless that is being done. The channel is closed when it has been.
+func (m *Monitor) ShowHangView() <-chan struct{} {
 	shown := make(chan struct{})
-	if k.viewing.Swap(true) {
+	if m.viewing.Swap(true) {
 		close(shown)
 		return shown
 	}
-	k.goroutines.Go(func() {
+	m.goroutines.Go(func() {
 		defer close(shown)
-		defer k.viewing.Store(false)
-		v, err := inspect.Look(k.ctx, k)
+		defer m.viewing.Store(false)
+		v, err := inspect.Look(m.ctx, m)
 		if err != nil {
 			return // the job has ended meanwhile
 		}
 		var text strings.Builder
 		if err := v.Text(&text); err == nil {
-			k.l.Say("%s", strings.TrimSuffix(text.String(), "\n"))
+			m.streams.Say("%s", strings.TrimSuffix(text.String(), "\n"))
 		}
 	})
 	return shown

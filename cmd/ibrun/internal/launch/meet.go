@@ -23,52 +23,52 @@ import (
 // joinTimeout is how long the nodes wait for each other unless --join-timeout says otherwise.
 const joinTimeout = time.Minute
 
-// cluster is what the nodes of a job have agreed on, and the connections between them. A job on one node has met as soon
+// Cluster is what the nodes of a job have agreed on, and the connections between them. A job on one node has met as soon
 // as it is asked.
-type cluster struct {
-	welcome    welcome
-	secret     ranklink.Secret
-	masterAddr string // address of node 0
+type Cluster struct {
+	Welcome    Welcome
+	Secret     ranklink.Secret
+	MasterAddr string // address of node 0
 
 	workers  []*joinedNode      // on node 0, by node; the first is nil
 	received chan receivedEvent // what they say
 	closers  sync.WaitGroup
 
 	node0   *control.Conn // on the other nodes
-	orders  chan *order   // what it says; closed when it says no more
+	orders  chan *Order   // what it says; closed when it says no more
 	lostErr error         // and why, set before
 }
 
 // joinedNode is another node as node 0 sees it.
 type joinedNode struct {
-	*join
+	*Join
 	conn *control.Conn
 }
 
 // receivedEvent is what another node has said, or why it says no more.
 type receivedEvent struct {
 	conn  *control.Conn
-	event *event
+	event *Event
 	err   error
 }
 
-// joinNodes waits until all nodes are there, of which this has that name.
-func joinNodes(name string, o *cli.Options, s Streams) (*cluster, error) {
-	m := &cluster{masterAddr: "127.0.0.1"}
+// JoinNodes waits until all nodes are there, of which this has that name.
+func JoinNodes(name string, o *cli.Options, s Streams) (*Cluster, error) {
+	m := &Cluster{MasterAddr: "127.0.0.1"}
 	if o.Nodes <= 1 {
-		m.welcome.JobID, m.welcome.Names = newJobID(), []string{name}
-		rand.Read(m.secret[:])
-		addr, err := freeAddr(m.masterAddr)
+		m.Welcome.JobID, m.Welcome.Names = newJobID(), []string{name}
+		rand.Read(m.Secret[:])
+		addr, err := FreeAddr(m.MasterAddr)
 		if err == nil {
-			m.welcome.MasterPort = addr.Port
+			m.Welcome.MasterPort = addr.Port
 		}
 		return m, err
 	}
 	secret, err := auth.ReadSecret(o.SecretFile)
 	if err != nil {
-		return nil, fail(codeUsage, "%w", err)
+		return nil, Errorf(UsageError, "%w", err)
 	}
-	ctx, stop := interruptible("waiting for the other nodes")
+	ctx, stop := Interruptible("waiting for the other nodes")
 	defer stop()
 	if o.Node == 0 {
 		err = m.acceptNodes(ctx, newJoin(name, o), secret, o, s)
@@ -76,7 +76,7 @@ func joinNodes(name string, o *cli.Options, s Streams) (*cluster, error) {
 		err = m.joinNode0(ctx, newJoin(name, o), secret, o, s)
 	}
 	if err == nil {
-		m.secret, err = secret.Derive(m.welcome.Salt, "job "+m.welcome.JobID)
+		m.Secret, err = secret.Derive(m.Welcome.Salt, "job "+m.Welcome.JobID)
 	}
 	return m, err
 }
@@ -89,17 +89,17 @@ func withJoinTimeout(ctx context.Context, o *cli.Options) (context.Context, cont
 	if limit == 0 {
 		limit = joinTimeout
 	}
-	return context.WithTimeoutCause(ctx, limit, fail(codeFailed, "within %v (--join-timeout)", limit))
+	return context.WithTimeoutCause(ctx, limit, Errorf(Failed, "within %v (--join-timeout)", limit))
 }
 
-// interruptible is a context that ends when the user wants the job to end.
-func interruptible(what string) (ctx context.Context, stop func()) {
+// Interruptible is a context that ends when the user wants the job to end.
+func Interruptible(what string) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
-	notifySignals(signals, endSignals())
+	Notify(signals, EndSignals())
 	go func() {
 		if sig, ok := <-signals; ok {
-			cancel(fail(codeSignal+int(sig.(syscall.Signal)), "%s was stopped: %v", what, sig))
+			cancel(Errorf(SignalBase+int(sig.(syscall.Signal)), "%s was stopped: %v", what, sig))
 		}
 	}()
 	return ctx, func() {
@@ -109,7 +109,7 @@ func interruptible(what string) (ctx context.Context, stop func()) {
 }
 
 // acceptNodes waits on node 0 until all others are there, and welcomes them. Who comes without the secret changes nothing.
-func (m *cluster) acceptNodes(ctx context.Context, ours *join, secret control.Secret, o *cli.Options, s Streams) error {
+func (m *Cluster) acceptNodes(ctx context.Context, ours *Join, secret control.Secret, o *cli.Options, s Streams) error {
 	l, err := control.Listen(o.Rendezvous, secret)
 	if err != nil {
 		return fmt.Errorf("%w (--rendezvous names an address of node 0)", err)
@@ -138,27 +138,27 @@ func (m *cluster) acceptNodes(ctx context.Context, ours *join, secret control.Se
 	}
 	err = errors.Join(err, l.Close())
 	if err != nil {
-		m.abort(err)
+		m.Abort(err)
 		return err
 	}
-	m.welcome = welcome{JobID: newJobID(), Names: []string{ours.Name}, Salt: make([]byte, 32), Report: o.Report}
+	m.Welcome = Welcome{JobID: newJobID(), Names: []string{ours.Name}, Salt: make([]byte, 32), Report: o.Report}
 	for _, g := range m.workers[1:] {
-		m.welcome.Names = append(m.welcome.Names, g.Name)
+		m.Welcome.Names = append(m.Welcome.Names, g.Name)
 	}
-	rand.Read(m.welcome.Salt)
-	addr, err := freeAddr("")
+	rand.Read(m.Welcome.Salt)
+	addr, err := FreeAddr("")
 	if err != nil {
-		m.abort(err)
+		m.Abort(err)
 		return err
 	}
-	m.welcome.MasterPort = addr.Port
-	m.masterAddr = hostOf(m.workers[1].conn.Local())
-	m.sendOrder(&order{Welcome: &m.welcome})
+	m.Welcome.MasterPort = addr.Port
+	m.MasterAddr = hostOf(m.workers[1].conn.Local())
+	m.sendOrder(&Order{Welcome: &m.Welcome})
 	return nil
 }
 
 // receiveEvents takes in what another node says.
-func (m *cluster) receiveEvents(c *control.Conn) {
+func (m *Cluster) receiveEvents(c *control.Conn) {
 	for {
 		text, err := c.Recv()
 		h := receivedEvent{conn: c, err: err}
@@ -174,7 +174,7 @@ func (m *cluster) receiveEvents(c *control.Conn) {
 }
 
 // admit lets a node take part. It returns how many more are there now; an error ends the job.
-func (m *cluster) admit(h receivedEvent, ours *join, o *cli.Options, s Streams) (change int, err error) {
+func (m *Cluster) admit(h receivedEvent, ours *Join, o *cli.Options, s Streams) (change int, err error) {
 	node := h.conn.Node()
 	switch {
 	case h.err != nil:
@@ -184,17 +184,17 @@ func (m *cluster) admit(h receivedEvent, ours *join, o *cli.Options, s Streams) 
 			return -1, nil
 		}
 		return 0, nil
-	case h.event.Kind != evJoin || h.event.Join == nil:
+	case h.event.Kind != EventJoin || h.event.Join == nil:
 		go h.conn.Close()
 		return 0, nil
 	}
 	j := h.event.Join
-	if err := ours.checkCommand(o.Nodes, node, h.conn.Nodes(), j); err != nil {
+	if err := checkCommand(ours, o.Nodes, node, h.conn.Nodes(), j); err != nil {
 		m.refuse(h.conn, err)
 		return 0, err
 	}
 	if there := m.workers[node]; there != nil {
-		m.refuse(h.conn, fail(codeUsage, "there is a node %d already, %s at %v", node, there.Name, there.conn.Remote()))
+		m.refuse(h.conn, Errorf(UsageError, "there is a node %d already, %s at %v", node, there.Name, there.conn.Remote()))
 		return 0, nil
 	}
 	m.workers[node] = &joinedNode{j, h.conn}
@@ -205,20 +205,20 @@ func (m *cluster) admit(h receivedEvent, ours *join, o *cli.Options, s Streams) 
 }
 
 // refuse tells a node why it may not take part.
-func (m *cluster) refuse(c *control.Conn, why error) {
-	encodeOrder(&order{Outcome: &outcome{Code: codeOf(why), Lines: []string{why.Error()}}})(c)
+func (m *Cluster) refuse(c *control.Conn, why error) {
+	encodeOrder(&Order{Outcome: &Outcome{Code: Of(why), Lines: []string{why.Error()}}})(c)
 	m.closers.Go(c.Close)
 }
 
 // missingNodes says who did not come, and why the wait has ended.
-func (m *cluster) missingNodes(why error, refused string) error {
+func (m *Cluster) missingNodes(why error, refused string) error {
 	var nodes []int
 	for node := 1; node < len(m.workers); node++ {
 		if m.workers[node] == nil {
 			nodes = append(nodes, node)
 		}
 	}
-	if codeOf(why) != codeFailed {
+	if Of(why) != Failed {
 		return why // a signal
 	}
 	who := fmt.Sprintf("nodes %s of %d", hw.FormatList(nodes), len(m.workers))
@@ -228,15 +228,15 @@ func (m *cluster) missingNodes(why error, refused string) error {
 	if refused != "" {
 		refused = "; " + refused
 	}
-	return fail(codeFailed, "%s did not join %w%s", who, why, refused)
+	return Errorf(Failed, "%s did not join %w%s", who, why, refused)
 }
 
 // joinNode0 makes this node take part, and waits until all others do.
-func (m *cluster) joinNode0(ctx context.Context, ours *join, secret control.Secret, o *cli.Options, s Streams) error {
+func (m *Cluster) joinNode0(ctx context.Context, ours *Join, secret control.Secret, o *cli.Options, s Streams) error {
 	patient, cancel := withJoinTimeout(ctx, o)
 	defer cancel()
 	c, err := control.Dial(patient, o.Rendezvous, secret, o.Node, o.Nodes)
-	if err != nil && codeOf(err) == codeFailed && patient.Err() != nil {
+	if err != nil && Of(err) == Failed && patient.Err() != nil {
 		err = fmt.Errorf("node 0 at %s did not answer %w", o.Rendezvous, err)
 	}
 	if err != nil {
@@ -245,9 +245,9 @@ func (m *cluster) joinNode0(ctx context.Context, ours *join, secret control.Secr
 	if o.Verbose {
 		s.Say("this is node %d of %d, and node 0 is at %v", o.Node, o.Nodes, c.Remote())
 	}
-	m.node0, m.orders, m.masterAddr = c, make(chan *order), hostOf(c.Remote())
+	m.node0, m.orders, m.MasterAddr = c, make(chan *Order), hostOf(c.Remote())
 	go m.receiveOrders()
-	m.sendEvent(&event{Kind: evJoin, Join: ours})
+	m.sendEvent(&Event{Kind: EventJoin, Join: ours})
 	select {
 	case first, ok := <-m.orders:
 		switch {
@@ -255,12 +255,12 @@ func (m *cluster) joinNode0(ctx context.Context, ours *join, secret control.Secr
 			err = fmt.Errorf("node 0 at %v is lost: %w", c.Remote(), m.lostErr)
 		case first.Outcome != nil:
 			c.Close()
-			err = fail(first.Outcome.Code, "%s", strings.Join(first.Outcome.Lines, "; "))
+			err = Errorf(first.Outcome.Code, "%s", strings.Join(first.Outcome.Lines, "; "))
 		case first.Welcome == nil || len(first.Welcome.Names) != o.Nodes:
 			c.Close()
 			err = fmt.Errorf("node 0 at %v does not welcome this node", c.Remote())
 		default:
-			m.welcome = *first.Welcome
+			m.Welcome = *first.Welcome
 		}
 	case <-ctx.Done():
 		c.Close()
@@ -270,10 +270,10 @@ func (m *cluster) joinNode0(ctx context.Context, ours *join, secret control.Secr
 }
 
 // receiveOrders takes in what node 0 says.
-func (m *cluster) receiveOrders() {
+func (m *Cluster) receiveOrders() {
 	for {
 		text, err := m.node0.Recv()
-		var o *order
+		var o *Order
 		if err == nil {
 			o, err = decodeOrder(text)
 		}
@@ -287,7 +287,7 @@ func (m *cluster) receiveOrders() {
 }
 
 // sendEvent tells node 0 something, at a time by its clock.
-func (m *cluster) sendEvent(e *event) {
+func (m *Cluster) sendEvent(e *Event) {
 	if e.Time == 0 {
 		e.Time = time.Now().UnixNano()
 	}
@@ -300,7 +300,7 @@ func (m *cluster) sendEvent(e *event) {
 }
 
 // sendOrder tells all other nodes something.
-func (m *cluster) sendOrder(o *order) {
+func (m *Cluster) sendOrder(o *Order) {
 	send := encodeOrder(o)
 	for _, g := range m.workers {
 		if g != nil {
@@ -310,7 +310,7 @@ func (m *cluster) sendOrder(o *order) {
 }
 
 // encodeOrder writes an order down once, to be sent to several nodes.
-func encodeOrder(o *order) (send func(*control.Conn)) {
+func encodeOrder(o *Order) (send func(*control.Conn)) {
 	text, err := json.Marshal(o)
 	return func(c *control.Conn) {
 		if err == nil { // orders can always be written down
@@ -319,19 +319,19 @@ func encodeOrder(o *order) (send func(*control.Conn)) {
 	}
 }
 
-// abort ends a job that fails on this node before its ranks were to be watched.
-func (m *cluster) abort(why error) {
+// Abort ends a job that fails on this node before its ranks were to be watched.
+func (m *Cluster) Abort(why error) {
 	if m.node0 != nil {
-		m.sendEvent(&event{Kind: evFailure, Code: codeOf(why), Text: why.Error()})
+		m.sendEvent(&Event{Kind: EventFailure, Code: Of(why), Text: why.Error()})
 		m.node0.Close()
 		return
 	}
-	m.sendOutcome(&outcome{Code: codeOf(why), Lines: []string{why.Error()}})
+	m.sendOutcome(&Outcome{Code: Of(why), Lines: []string{why.Error()}})
 }
 
 // sendOutcome tells the other nodes the verdict, and waits until they have it, and those that were refused know why.
-func (m *cluster) sendOutcome(v *outcome) {
-	m.sendOrder(&order{Outcome: v})
+func (m *Cluster) sendOutcome(v *Outcome) {
+	m.sendOrder(&Order{Outcome: v})
 	for _, g := range m.workers {
 		if g != nil {
 			m.closers.Go(g.conn.Close)
@@ -348,11 +348,11 @@ func hostOf(a net.Addr) string {
 	return a.String()
 }
 
-// freeAddr returns an address of this host, on all of its interfaces if host is empty, that nobody listens on.
-func freeAddr(host string) (*net.TCPAddr, error) {
+// FreeAddr returns an address of this host, on all of its interfaces if host is empty, that nobody listens on.
+func FreeAddr(host string) (*net.TCPAddr, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
-		return nil, fail(codeFailed, "find a free port: %w", err)
+		return nil, Errorf(Failed, "find a free port: %w", err)
 	}
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr), nil

@@ -9,12 +9,12 @@ const lineInterval = 5 * time.Second
 type progressFilter struct {
 	asLines bool // where there is no terminal
 
-	first, shown   progress
+	first, shown   Progress
 	began, shownAt time.Time // of these
 }
 
 // next takes in what the ranks say and returns what to show, or nil.
-func (m *progressFilter) next(p progress, at time.Time) *progress {
+func (m *progressFilter) next(p Progress, at time.Time) *Progress {
 	if p.Total == 0 {
 		return nil
 	}
@@ -32,7 +32,7 @@ func (m *progressFilter) next(p progress, at time.Time) *progress {
 }
 
 // last is what is left to show in a line when the job ends and ranks have come so far, or nil.
-func (m *progressFilter) last(p progress) *progress {
+func (m *progressFilter) last(p Progress) *Progress {
 	if !m.asLines || p.Done == m.shown.Done && p.Total == m.shown.Total {
 		return nil
 	}

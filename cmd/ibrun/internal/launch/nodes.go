@@ -10,39 +10,39 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 )
 
-// layout says which ranks are on which node.
-type layout struct {
-	nodeOf  []int   // the node of each rank
-	ranksOn [][]int // the ranks of each node, ascending
+// Layout says which ranks are on which node.
+type Layout struct {
+	NodeOf  []int   // the node of each rank
+	RanksOn [][]int // the ranks of each node, ascending
 }
 
-func newLayout(at []int, nodes int) layout {
-	l := layout{at, make([][]int, nodes)}
+func NewLayout(at []int, nodes int) Layout {
+	l := Layout{at, make([][]int, nodes)}
 	for rank, node := range at {
-		l.ranksOn[node] = append(l.ranksOn[node], rank)
+		l.RanksOn[node] = append(l.RanksOn[node], rank)
 	}
 	return l
 }
 
-// mapping writes it down as PMI_process_mapping: blocks of ranks on neighbouring nodes, equally many on each. What repeats
+// Mapping writes it down as PMI_process_mapping: blocks of ranks on neighbouring nodes, equally many on each. What repeats
 // from rank 0 on node 0 is written once.
-func (l layout) mapping() string {
-	period := len(l.nodeOf)
-	if l.nodeOf[0] == 0 {
-		period = repeats(l.nodeOf)
+func (l Layout) Mapping() string {
+	period := len(l.NodeOf)
+	if l.NodeOf[0] == 0 {
+		period = repeats(l.NodeOf)
 	}
 	type block struct{ node, nodes, each int }
 	var blocks []block
 	for i := 0; i < period; {
 		each := 1
-		for i+each < period && l.nodeOf[i+each] == l.nodeOf[i] {
+		for i+each < period && l.NodeOf[i+each] == l.NodeOf[i] {
 			each++
 		}
 		last := len(blocks) - 1
-		if last >= 0 && blocks[last].each == each && blocks[last].node+blocks[last].nodes == l.nodeOf[i] {
+		if last >= 0 && blocks[last].each == each && blocks[last].node+blocks[last].nodes == l.NodeOf[i] {
 			blocks[last].nodes++
 		} else {
-			blocks = append(blocks, block{l.nodeOf[i], 1, each})
+			blocks = append(blocks, block{l.NodeOf[i], 1, each})
 		}
 		i += each
 	}
@@ -69,15 +69,15 @@ func repeats(list []int) int {
 	return len(list) - border[len(list)-1]
 }
 
-// join is what a node says of itself before it may take part.
-type join struct {
+// Join is what a node says of itself before it may take part.
+type Join struct {
 	Name    string // of the node
 	Command string `json:"Words"` // the beginning of its command line, to show
 	Hash    string // of the whole
 }
 
-// welcome is what node 0 tells the others once all are there.
-type welcome struct {
+// Welcome is what node 0 tells the others once all are there.
+type Welcome struct {
 	JobID string
 	// Names are those of the nodes.
 	Names []string
@@ -87,8 +87,8 @@ type welcome struct {
 	Report     bool `json:",omitempty"` // the nodes tell node 0 what a report needs
 }
 
-// outcome is node 0's last word: the exit code of the job, and why.
-type outcome struct {
+// Outcome is node 0's last word: the exit code of the job, and why.
+type Outcome struct {
 	Code  int
 	Lines []string `json:",omitempty"`
 }
@@ -98,7 +98,7 @@ const maxCommandShown = 200
 
 // newJoin says what this node has been told to start. Nodes need not agree on directories and variables, which may
 // differ from machine to machine, nor on what ranks are bound to.
-func newJoin(name string, o *cli.Options) *join {
+func newJoin(name string, o *cli.Options) *Join {
 	var programs []string
 	hash := sha256.New()
 	across := o.Policy.Across()
@@ -111,24 +111,24 @@ func newJoin(name string, o *cli.Options) *join {
 		fmt.Fprintf(hash, "%q %v\n", p.Name, p.Ranks)
 	}
 	shown := strings.TrimLeft(across+" "+strings.Join(programs, " : "), " ")
-	return &join{Name: name, Command: shown[:min(len(shown), maxCommandShown)], Hash: hex.EncodeToString(hash.Sum(nil))}
+	return &Join{Name: name, Command: shown[:min(len(shown), maxCommandShown)], Hash: hex.EncodeToString(hash.Sum(nil))}
 }
 
 // checkCommand tells how another node's command differs from node 0's, which has that many nodes.
-func (j *join) checkCommand(nodes, node, ofNodes int, other *join) error {
+func checkCommand(j *Join, nodes, node, ofNodes int, other *Join) error {
 	who := fmt.Sprintf("node %d (%s)", node, other.Name)
 	switch {
 	case ofNodes != nodes:
-		return fail(codeUsage, "%s was told that there are %d nodes, and node 0 that there are %d (--node)", who, ofNodes, nodes)
+		return Errorf(UsageError, "%s was told that there are %d nodes, and node 0 that there are %d (--node)", who, ofNodes, nodes)
 	case other.Hash != j.Hash:
-		return fail(codeUsage, "%s is to start %q, and node 0 %q; all nodes start the same", who, other.Command, j.Command)
+		return Errorf(UsageError, "%s is to start %q, and node 0 %q; all nodes start the same", who, other.Command, j.Command)
 	}
 	return nil
 }
 
 // decodeEvent reads what another node has said.
-func decodeEvent(text []byte) (*event, error) {
-	e := new(event)
+func decodeEvent(text []byte) (*Event, error) {
+	e := new(Event)
 	if err := json.Unmarshal(text, e); err != nil {
 		return nil, fmt.Errorf("what came is no event: %w", err)
 	}
@@ -136,8 +136,8 @@ func decodeEvent(text []byte) (*event, error) {
 }
 
 // decodeOrder reads what node 0 has said.
-func decodeOrder(text []byte) (*order, error) {
-	o := new(order)
+func decodeOrder(text []byte) (*Order, error) {
+	o := new(Order)
 	if err := json.Unmarshal(text, o); err != nil {
 		return nil, fmt.Errorf("what came is no order: %w", err)
 	}

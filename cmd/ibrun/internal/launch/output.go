@@ -41,7 +41,7 @@ type output struct {
 	forwarders     sync.WaitGroup
 	mu             sync.Mutex
 	openSources    map[*source]bool // whose end has not been passed on
-	pendingBar     chan *progress   // the next to be drawn
+	pendingBar     chan *Progress   // the next to be drawn
 }
 
 // lineWriter is where lines go: ibrun's standard output and error (one sink if they are the same), or a file.
@@ -291,11 +291,11 @@ func (s *source) write(data []byte) error {
 }
 
 // write waits until all has been taken.
-func (k *lineWriter) write(data []byte) error { return writeAll(k.file, data) }
+func (k *lineWriter) write(data []byte) error { return WriteAll(k.file, data) }
 
-// writeAll writes to one of ibrun's or the agent's standard streams. A terminal is one file for all who have it: a rank that
+// WriteAll writes to one of ibrun's or the agent's standard streams. A terminal is one file for all who have it: a rank that
 // makes its standard input non-blocking makes it so for them too, who have not opened it as such.
-func writeAll(f *os.File, data []byte) error {
+func WriteAll(f *os.File, data []byte) error {
 	for {
 		n, err := f.Write(data)
 		if !errors.Is(err, unix.EAGAIN) {

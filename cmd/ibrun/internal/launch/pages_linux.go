@@ -15,12 +15,12 @@ import (
 
 // agentPages is the descriptor under which an agent inherits the pages of its ranks. Whoever may look at the agent's
 // descriptors can open them there, as /proc/PID/fd/4.
-const agentPerfFD = 4
+const AgentFD = 4
 
-// perfMemory is the memory in which the ranks of this node record what they do: a file without a name, one page behind the
+// Memory is the memory in which the ranks of this node record what they do: a file without a name, one page behind the
 // other in the order of the ranks, and behind them traces and profiles, which take memory only where there are such. It is there
 // as long as one of ibrun, agent and ranks is.
-type perfMemory struct {
+type Memory struct {
 	seg   *shm.Segment
 	ranks int
 
@@ -31,7 +31,7 @@ type perfMemory struct {
 // rankBytes is what a rank has of the file.
 const rankBytes = perf.PageBytes + perf.TraceBytes + profile.Bytes
 
-func newPerfMemory(ranks int) (*perfMemory, error) {
+func New(ranks int) (*Memory, error) {
 	seg, err := shm.Create(int64(ranks) * rankBytes)
 	if err != nil {
 		return nil, fmt.Errorf("memory for what the ranks record: %w", err)
@@ -40,54 +40,54 @@ func newPerfMemory(ranks int) (*perfMemory, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("memory for what the ranks record: %w", err), seg.Close())
 	}
-	return &perfMemory{seg: seg, ranks: ranks, mem: mem}, nil
+	return &Memory{seg: seg, ranks: ranks, mem: mem}, nil
 }
 
-// inheritPerfMemory takes over what ibrun passed to its agent.
-func inheritPerfMemory(ranks int) (*perfMemory, error) {
-	seg, err := shm.Open(agentPerfFD)
+// Inherit takes over what ibrun passed to its agent.
+func Inherit(ranks int) (*Memory, error) {
+	seg, err := shm.Open(AgentFD)
 	if err != nil {
 		return nil, err
 	}
-	return &perfMemory{seg: seg, ranks: ranks}, nil
+	return &Memory{seg: seg, ranks: ranks}, nil
 }
 
-// fd is the descriptor to be inherited, closed where there are no pages.
-func (p *perfMemory) fd() uintptr {
+// FD is the descriptor to be inherited, closed where there are no pages.
+func (p *Memory) FD() uintptr {
 	if p == nil {
 		return ^uintptr(0)
 	}
 	return uintptr(p.seg.FD())
 }
 
-// pageOf tells a rank where its page is.
-func (p *perfMemory) pageOf(local int) *ranklink.Page {
+// PageOf tells a rank where its page is.
+func (p *Memory) PageOf(local int) *ranklink.Page {
 	if p == nil {
 		return nil
 	}
-	return &ranklink.Page{FD: rankPerfFD, Offset: int64(local) * perf.PageBytes, Bytes: perf.PageBytes}
+	return &ranklink.Page{FD: RankFD, Offset: int64(local) * perf.PageBytes, Bytes: perf.PageBytes}
 }
 
-// traceOf tells a rank where its trace is, and profileOf where its profiles are.
-func (p *perfMemory) traceOf(local int) *ranklink.Page {
+// TraceOf tells a rank where its trace is, and profileOf where its profiles are.
+func (p *Memory) TraceOf(local int) *ranklink.Page {
 	if p == nil {
 		return nil
 	}
 	at := int64(p.ranks)*perf.PageBytes + int64(local)*perf.TraceBytes
-	return &ranklink.Page{FD: rankPerfFD, Offset: at, Bytes: perf.TraceBytes}
+	return &ranklink.Page{FD: RankFD, Offset: at, Bytes: perf.TraceBytes}
 }
 
-func (p *perfMemory) profileOf(local int) *ranklink.Page {
+func (p *Memory) ProfileOf(local int) *ranklink.Page {
 	if p == nil {
 		return nil
 	}
 	at := int64(p.ranks)*(perf.PageBytes+perf.TraceBytes) + int64(local)*profile.Bytes
-	return &ranklink.Page{FD: rankPerfFD, Offset: at, Bytes: profile.Bytes}
+	return &ranklink.Page{FD: RankFD, Offset: at, Bytes: profile.Bytes}
 }
 
-// read reads the used part of what a rank that has ended was given, as its head of so many bytes tells it. Nothing is mapped,
+// Read reads the used part of what a rank that has ended was given, as its head of so many bytes tells it. Nothing is mapped,
 // so what nobody has written takes no memory.
-func (p *perfMemory) read(at *ranklink.Page, head int, used func([]byte) int) ([]byte, error) {
+func (p *Memory) Read(at *ranklink.Page, head int, used func([]byte) int) ([]byte, error) {
 	if at == nil {
 		return nil, nil
 	}
@@ -104,35 +104,35 @@ func (p *perfMemory) read(at *ranklink.Page, head int, used func([]byte) int) ([
 	}
 }
 
-// rankRecord is what a rank has recorded. Where it has not written its page, which programs of other MPI libraries never do, there is
+// Record is what a rank has recorded. Where it has not written its page, which programs of other MPI libraries never do, there is
 // neither a snapshot nor an error.
-type rankRecord struct {
-	snapshot *perf.Snapshot
-	err      error
+type Record struct {
+	Snapshot *perf.Snapshot
+	Err      error
 }
 
-// records reads the pages of this node's ranks, in their order. Any goroutine may call it; after close there are none.
-func (p *perfMemory) records() []rankRecord {
+// Records reads the pages of this node's ranks, in their order. Any goroutine may call it; after close there are none.
+func (p *Memory) Records() []Record {
 	if p == nil {
 		return nil
 	}
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	ranks := make([]rankRecord, len(p.mem)/perf.PageBytes)
+	ranks := make([]Record, len(p.mem)/perf.PageBytes)
 	for i := range ranks {
 		at, err := perf.Open(p.mem[i*perf.PageBytes:][:perf.PageBytes])
 		if err == nil {
-			ranks[i].snapshot, err = at.Snapshot()
+			ranks[i].Snapshot, err = at.Snapshot()
 		}
 		if !errors.Is(err, perf.ErrEmpty) {
-			ranks[i].err = err
+			ranks[i].Err = err
 		}
 	}
 	return ranks
 }
 
-// pack is the page of a rank of this node, to be sent to node 0; nil if nobody has written it, or there are no pages.
-func (p *perfMemory) pack(local int) ([]byte, error) {
+// Pack is the page of a rank of this node, to be sent to node 0; nil if nobody has written it, or there are no pages.
+func (p *Memory) Pack(local int) ([]byte, error) {
 	if p == nil {
 		return nil, nil
 	}
@@ -144,9 +144,9 @@ func (p *perfMemory) pack(local int) ([]byte, error) {
 	return packPage(p.mem[local*perf.PageBytes:][:perf.PageBytes])
 }
 
-// pulses tells how the ranks of this node get on, in their order; those that cannot be read do nothing, for the reason err of the
+// Pulses tells how the ranks of this node get on, in their order; those that cannot be read do nothing, for the reason err of the
 // first. Any goroutine may call it, often; after close there are none.
-func (p *perfMemory) pulses() (ranks []perf.Pulse, err error) {
+func (p *Memory) Pulses() (ranks []perf.Pulse, err error) {
 	if p == nil {
 		return nil, nil
 	}
@@ -164,8 +164,8 @@ func (p *perfMemory) pulses() (ranks []perf.Pulse, err error) {
 	return ranks, err
 }
 
-// close gives the memory back; nil is no pages.
-func (p *perfMemory) close() error {
+// Close gives the memory back; nil is no pages.
+func (p *Memory) Close() error {
 	if p == nil {
 		return nil
 	}

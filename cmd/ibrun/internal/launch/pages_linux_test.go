@@ -20,13 +20,13 @@ func TestPageOfTheDead(t *testing.T) {
 	if text := os.Getenv(writesPage); text != "" {
 		writePage(t, text)
 	}
-	p, err := newPerfMemory(3)
+	p, err := New(3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rank := exec.Command("/proc/self/exe", "-test.run=^TestPageOfTheDead$")
-	rank.Env = append(os.Environ(), writesPage+"="+strconv.FormatInt(p.pageOf(1).Offset, 10))
-	fd, err := unix.FcntlInt(p.fd(), unix.F_DUPFD_CLOEXEC, 0)
+	rank.Env = append(os.Environ(), writesPage+"="+strconv.FormatInt(p.PageOf(1).Offset, 10))
+	fd, err := unix.FcntlInt(p.FD(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,19 +35,19 @@ func TestPageOfTheDead(t *testing.T) {
 	if out, err := rank.CombinedOutput(); rank.ProcessState == nil || rank.ProcessState.Success() {
 		t.Fatalf("the rank was to be killed: %v\n%s", err, out)
 	}
-	ranks := p.records()
-	if len(ranks) != 3 || ranks[0] != (rankRecord{}) || ranks[1].err != nil || ranks[2] != (rankRecord{}) {
+	ranks := p.Records()
+	if len(ranks) != 3 || ranks[0] != (Record{}) || ranks[1].Err != nil || ranks[2] != (Record{}) {
 		t.Fatalf("%+v", ranks)
 	}
-	if s := ranks[1].snapshot; s.Rank != 5 || s.State != perf.Running || s.Ops[0].Calls != 100 || len(s.Current) != 1 {
+	if s := ranks[1].Snapshot; s.Rank != 5 || s.State != perf.Running || s.Ops[0].Calls != 100 || len(s.Current) != 1 {
 		t.Errorf("%+v", s)
 	}
 	p.mem[perf.PageBytes+8]++ // the version
 	var version *perf.VersionError
-	if ranks := p.records(); !errors.As(ranks[1].err, &version) || ranks[1].snapshot != nil || ranks[0] != (rankRecord{}) {
+	if ranks := p.Records(); !errors.As(ranks[1].Err, &version) || ranks[1].Snapshot != nil || ranks[0] != (Record{}) {
 		t.Errorf("a page of another version: %+v", ranks)
 	}
-	if err := p.close(); err != nil {
+	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -81,8 +81,8 @@ func writePage(t *testing.T, offset string) {
 }
 
 func TestNoPages(t *testing.T) {
-	var none *perfMemory
-	if none.records() != nil || none.pageOf(0) != nil || none.fd() != ^uintptr(0) || none.close() != nil {
-		t.Errorf("%v, %v", none.records(), none.pageOf(0))
+	var none *Memory
+	if none.Records() != nil || none.PageOf(0) != nil || none.FD() != ^uintptr(0) || none.Close() != nil {
+		t.Errorf("%v, %v", none.Records(), none.PageOf(0))
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // plan says where each rank runs.
 type plan struct {
-	layout                        // which rank is on which node
+	Layout                        // which rank is on which node
 	node           int            // this one
 	names          []string       // of the nodes
 	programs       []int          // of each rank, as an index
@@ -50,7 +50,7 @@ func readMachine(o *cli.Options, s Streams) (m placement.Machine, err error) {
 	if o.Nodes > 1 || o.Policy.Needs() || o.Policy.Report || strings.Contains(o.Transport, transports.RDMA.String()) || hasRDMA() {
 		if m.Top, err = hw.Local(); err == nil {
 			if o.Policy.Report {
-				s.warnTopology(m.Top.Problems)
+				warnTopology(s, m.Top.Problems)
 			}
 			return m, nil
 		}
@@ -62,12 +62,12 @@ func readMachine(o *cli.Options, s Streams) (m placement.Machine, err error) {
 		}
 		m.Top = new(hw.Topology)
 	}
-	s.warnTopology(m.Top.Problems)
+	warnTopology(s, m.Top.Problems)
 	return m, nil
 }
 
 // warnTopology says that ranks are placed by what may be wrong.
-func (s Streams) warnTopology(problems []string) {
+func warnTopology(s Streams, problems []string) {
 	if len(problems) > 0 {
 		s.Say("this machine may not be as it tells, ibrun topo shows more (%d in all): %s", len(problems), problems[0])
 	}
@@ -87,7 +87,7 @@ func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error
 		if n == 0 {
 			var err error
 			if n, err = o.Policy.Slots(m); err != nil {
-				return nil, fail(codeUsage, "%w", err)
+				return nil, Errorf(UsageError, "%w", err)
 			}
 		}
 		for range n {
@@ -96,16 +96,16 @@ func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error
 	}
 	where, err := o.Policy.Nodes(names, len(p.programs))
 	if err != nil {
-		return nil, fail(codeUsage, "%w", err)
+		return nil, Errorf(UsageError, "%w", err)
 	}
-	p.layout = newLayout(where, len(names))
-	for node, ranks := range p.ranksOn {
+	p.Layout = NewLayout(where, len(names))
+	for node, ranks := range p.RanksOn {
 		if len(ranks) == 0 {
-			return nil, fail(codeUsage, "no rank is left for node %d (%s) of %d: start fewer nodes", node, names[node], len(names))
+			return nil, Errorf(UsageError, "no rank is left for node %d (%s) of %d: start fewer nodes", node, names[node], len(names))
 		}
 	}
 	if p.placement.Ranks, p.placement.Notes, err = o.Policy.On(m, p.localRanks()); err != nil {
-		return nil, fail(codeUsage, "place ranks on %s: %w", m.Name, err)
+		return nil, Errorf(UsageError, "place ranks on %s: %w", m.Name, err)
 	}
 	if len(names) > 1 || o.Policy.Report || o.Policy.Map == placement.Device || strings.Contains(o.Transport, "rdma") {
 		p.placement.Notes = append(p.placement.Notes, o.Policy.Crossing(p.placement.Ranks)...)
@@ -116,7 +116,7 @@ func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error
 }
 
 // localRanks are the ranks of this node, ascending.
-func (p *plan) localRanks() []int { return p.ranksOn[p.node] }
+func (p *plan) localRanks() []int { return p.RanksOn[p.node] }
 
 // printNotes says what the user should know of the placement, and all of it if that was asked for.
 func (p *plan) printNotes(o *cli.Options, s Streams) {
@@ -130,9 +130,9 @@ func (p *plan) printNotes(o *cli.Options, s Streams) {
 }
 
 // rankTask is what the agent has to know of the place of its rank number i.
-func (p *plan) rankTask(i int, o *cli.Options) rankTask {
+func (p *plan) rankTask(i int, o *cli.Options) RankTask {
 	place, m := p.placement.Ranks[i], p.placement.Machines[0]
-	r := rankTask{Rank: place.Rank, Program: p.programs[place.Rank], Crowded: p.oversubscribed[i]}
+	r := RankTask{Rank: place.Rank, Program: p.programs[place.Rank], Crowded: p.oversubscribed[i]}
 	pus := m.Allowed
 	if place.Bound {
 		pus = place.PUs

@@ -95,7 +95,7 @@ func TestDefaultPlan(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	p := planOf(t, flat(4), programs(1, 3))
-	if len(p.nodeOf) != 4 || fmt.Sprint(p.programs) != "[0 1 1 1]" || !slices.Equal(p.placement.Ranks[3].PUs, []int{3}) {
+	if len(p.NodeOf) != 4 || fmt.Sprint(p.programs) != "[0 1 1 1]" || !slices.Equal(p.placement.Ranks[3].PUs, []int{3}) {
 		t.Errorf("two programs: %+v", p)
 	}
 	p = planOf(t, flat(4), programs(5))
@@ -131,7 +131,7 @@ func TestPlanRefuses(t *testing.T) {
 		o := programs(3)
 		o.Policy = c.policy
 		_, err := makePlan(c.m, nodeNames("h", o), o)
-		if !errors.Is(err, c.kind) || codeOf(err) != codeUsage || !strings.Contains(err.Error(), c.want) {
+		if !errors.Is(err, c.kind) || Of(err) != UsageError || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.policy, err, c.want)
 		}
 	}
@@ -150,9 +150,9 @@ func TestTaskOfPlan(t *testing.T) {
 		t.Errorf("a rank that is bound to the whole node prefers memory of nodes %v", r.Memory)
 	}
 	o.Policy = placement.Policy{Map: placement.Device}
-	t1 := &task{Size: 2, Programs: []programTask{{Env: []string{"UCX_NET_DEVICES=mine"}}}}
-	t1.Ranks = []rankTask{planOf(t, sockets(), o).rankTask(1, o)}
-	env := t1.rankEnv(0)
+	t1 := &Task{Size: 2, Programs: []ProgramTask{{Env: []string{"UCX_NET_DEVICES=mine"}}}}
+	t1.Ranks = []RankTask{planOf(t, sockets(), o).rankTask(1, o)}
+	env := RankEnv(t1, 0)
 	for _, want := range []string{"UCX_NET_DEVICES=mine", "NCCL_IB_HCA==mlx5_1:1", "CUDA_VISIBLE_DEVICES=1",
 		"CUDA_DEVICE_ORDER=PCI_BUS_ID"} {
 		if !slices.Contains(env, want) {

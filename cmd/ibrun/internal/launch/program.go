@@ -11,26 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exitError is an error with the exit code it means.
-type exitError struct {
+// codedError is an error with the exit code it means.
+type codedError struct {
 	code int
 	err  error
 }
 
-func (e *exitError) Error() string { return e.err.Error() }
-func (e *exitError) Unwrap() error { return e.err }
+func (e *codedError) Error() string { return e.err.Error() }
+func (e *codedError) Unwrap() error { return e.err }
 
-// codeOf returns the exit code that an error means.
-func codeOf(err error) int {
-	var exit *exitError
+// Of returns the exit code that an error means.
+func Of(err error) int {
+	var exit *codedError
 	if errors.As(err, &exit) {
 		return exit.code
 	}
-	return codeFailed
+	return Failed
 }
 
-func fail(code int, format string, args ...any) error {
-	return &exitError{code, fmt.Errorf(format, args...)}
+func Errorf(code int, format string, args ...any) error {
+	return &codedError{code, fmt.Errorf(format, args...)}
 }
 
 // program is what the first word of a program turned out to be.
@@ -45,7 +45,7 @@ func findProgram(word, path string) (program, error) {
 	if strings.Contains(word, "/") || word == "." || word == ".." {
 		return examinePath(word)
 	}
-	missing := fail(codeNotFound, "%s: there is no such program in PATH; one in this directory is started as ./%[1]s", word)
+	missing := Errorf(NotFound, "%s: there is no such program in PATH; one in this directory is started as ./%[1]s", word)
 	for _, dir := range filepath.SplitList(path) {
 		file := filepath.Join(dir, word)
 		info, err := os.Stat(file)
@@ -69,9 +69,9 @@ func examinePath(path string) (program, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR):
-		return program{}, fail(codeNotFound, "%s: there is no such file or directory", path)
+		return program{}, Errorf(NotFound, "%s: there is no such file or directory", path)
 	case err != nil:
-		return program{}, fail(codeNotExecutable, "%s cannot be started: %w", path, err)
+		return program{}, Errorf(NotExecutable, "%s cannot be started: %w", path, err)
 	case info.IsDir():
 		if err := checkGoFiles(path); err != nil {
 			return program{}, err
@@ -85,10 +85,10 @@ func examinePath(path string) (program, error) {
 
 func checkExecutable(path string, info fs.FileInfo) (program, error) {
 	if !info.Mode().IsRegular() {
-		return program{}, fail(codeNotExecutable, "%s cannot be started: it is not a file", path)
+		return program{}, Errorf(NotExecutable, "%s cannot be started: it is not a file", path)
 	}
 	if err := unix.Access(path, unix.X_OK); err != nil {
-		return program{}, fail(codeNotExecutable, "%s cannot be started: %w", path, err)
+		return program{}, Errorf(NotExecutable, "%s cannot be started: %w", path, err)
 	}
 	abs, err := absolute(path)
 	return program{abs, false}, err
@@ -97,7 +97,7 @@ func checkExecutable(path string, info fs.FileInfo) (program, error) {
 func absolute(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return "", fail(codeFailed, "find the current directory: %w", err)
+		return "", Errorf(Failed, "find the current directory: %w", err)
 	}
 	return abs, nil
 }
@@ -106,12 +106,12 @@ func absolute(path string) (string, error) {
 func checkGoFiles(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return fail(codeNotExecutable, "directory %s cannot be read: %w", dir, err)
+		return Errorf(NotExecutable, "directory %s cannot be read: %w", dir, err)
 	}
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), ".go") {
 			return nil
 		}
 	}
-	return fail(codeNotExecutable, "%s cannot be started: it is a directory without Go files", dir)
+	return Errorf(NotExecutable, "%s cannot be started: it is a directory without Go files", dir)
 }

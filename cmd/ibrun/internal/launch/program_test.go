@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,28 +40,27 @@ func TestFindProgram(t *testing.T) {
 		goes       bool
 		code       int
 	}{
-		{"tool", "bin/tool", false, 0},    // a program in PATH comes before a directory here
-		{"./tool", "tool", true, 0},       // which is meant with a slash
-		{"pkg", "pkg", true, 0},           // and taken where there is no such program
-		{"pkg/", "pkg", true, 0},          //
-		{"data", "late/data", false, 0},   // what cannot be executed is passed over in PATH
-		{"both", "late/both", false, 0},   // so are directories
-		{"./here", "here", false, 0},      //
-		{"one.go", "one.go", true, 0},     //
-		{"./one.go", "one.go", true, 0},   //
-		{"here", "", false, codeNotFound}, // not in PATH
-		{"nowhere", "", false, codeNotFound},
-		{"./nowhere", "", false, codeNotFound},
-		{"./here/x", "", false, codeNotFound},
-		{"./note", "", false, codeNotExecutable},
-		{"bin/data", "", false, codeNotExecutable},
-		{"./bare", "", false, codeNotExecutable},
-		{"/dev/null", "", false, codeNotExecutable},
+		{"tool", "bin/tool", false, 0},  // a program in PATH comes before a directory here
+		{"./tool", "tool", true, 0},     // which is meant with a slash
+		{"pkg", "pkg", true, 0},         // and taken where there is no such program
+		{"pkg/", "pkg", true, 0},        //
+		{"data", "late/data", false, 0}, // what cannot be executed is passed over in PATH
+		{"both", "late/both", false, 0}, // so are directories
+		{"./here", "here", false, 0},    //
+		{"one.go", "one.go", true, 0},   //
+		{"./one.go", "one.go", true, 0}, //
+		{"here", "", false, NotFound},   // not in PATH
+		{"nowhere", "", false, NotFound},
+		{"./nowhere", "", false, NotFound},
+		{"./here/x", "", false, NotFound},
+		{"./note", "", false, NotExecutable},
+		{"bin/data", "", false, NotExecutable},
+		{"./bare", "", false, NotExecutable},
+		{"/dev/null", "", false, NotExecutable},
 	} {
 		got, err := findProgram(c.word, path)
 		if c.code != 0 {
-			var exit *exitError
-			if !errors.As(err, &exit) || exit.code != c.code {
+			if err == nil || Of(err) != c.code {
 				t.Errorf("%s: got %+v, error %v, want exit code %d", c.word, got, err, c.code)
 			}
 			continue

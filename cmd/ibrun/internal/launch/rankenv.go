@@ -9,16 +9,16 @@ import (
 // The descriptors a rank inherits beside its standard ones. PMI stands above those the rank opens itself: it tells
 // when a rank begins to die. A program that knows nothing of pages leaves that descriptor alone.
 const (
-	linkFD     = 3
-	pmiFD      = 100
-	rankPerfFD = 101
+	linkFD = 3
+	pmiFD  = 100
+	RankFD = 101
 )
 
-// rankEnv returns the environment of the rank at position local of the task: what the user gave, without the traces
+// RankEnv returns the environment of the rank at position local of the task: what the user gave, without the traces
 // of any launcher that started ibrun itself, and what a rank of this job has to know. No variable stands there
 // twice.
-func (t *task) rankEnv(local int) []string {
-	env := t.jobVariables(local)
+func RankEnv(t *Task, local int) []string {
+	env := jobVariables(t, local)
 	seen := map[string]bool{}
 	for _, v := range env {
 		name, _, _ := strings.Cut(v, "=")
@@ -59,7 +59,7 @@ func isLauncherVariable(name string) bool {
 
 // jobVariables are what programs look at to find their place: PMI and ibrun's own, then what programs of MPICH, Open
 // MPI, MVAPICH and torchrun read.
-func (t *task) jobVariables(local int) []string {
+func jobVariables(t *Task, local int) []string {
 	rank, size := strconv.Itoa(t.Ranks[local].Rank), strconv.Itoa(t.Size)
 	localRank, localSize := strconv.Itoa(local), strconv.Itoa(len(t.Ranks))
 	return []string{

@@ -6,14 +6,14 @@ import (
 )
 
 func TestRankEnv(t *testing.T) {
-	job := &task{
+	job := &Task{
 		JobID: "j", Host: "h", Size: 5,
-		Ranks:    []rankTask{{Rank: 3}, {Rank: 4, Program: 1}},
-		Programs: []programTask{{}, {Env: []string{"A=3", "A=2", "RANK=9"}}},
+		Ranks:    []RankTask{{Rank: 3}, {Rank: 4, Program: 1}},
+		Programs: []ProgramTask{{}, {Env: []string{"A=3", "A=2", "RANK=9"}}},
 		Env: []string{"A=1", "PATH=/bin", "PMI_FD=7", "PMI_PORT=h:1", "PMIX_RANK=0", "OMPI_COMM_WORLD_RANK=7", "IBRUN_FD=9",
 			"OMPI_MCA_btl=self", "WORLD_SIZE=99", "MASTER_PORT=1234"},
 	}
-	env := job.rankEnv(1)
+	env := RankEnv(job, 1)
 	for _, want := range []string{"A=2", "PATH=/bin", "PMI_FD=100", "PMI_RANK=4", "PMI_SIZE=5", "PMI_JOBID=j", "IBRUN_FD=3",
 		"MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2", "OMPI_COMM_WORLD_RANK=4", "OMPI_COMM_WORLD_SIZE=5", "OMPI_COMM_WORLD_LOCAL_RANK=1",
 		"RANK=4", "WORLD_SIZE=5", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=0", "OMPI_MCA_btl=self", "MASTER_PORT=1234"} {
@@ -30,12 +30,12 @@ func TestRankEnv(t *testing.T) {
 }
 
 func TestCrowdedRankEnv(t *testing.T) {
-	job := &task{Size: 5, Ranks: []rankTask{{Crowded: true}}, Programs: []programTask{{}}}
-	if env := job.rankEnv(0); !slices.Contains(env, "GOMAXPROCS=1") {
+	job := &Task{Size: 5, Ranks: []RankTask{{Crowded: true}}, Programs: []ProgramTask{{}}}
+	if env := RankEnv(job, 0); !slices.Contains(env, "GOMAXPROCS=1") {
 		t.Error("a rank that shares a processor sees them all")
 	}
 	job.Env = []string{"GOMAXPROCS=7"}
-	if env := job.rankEnv(0); !slices.Contains(env, "GOMAXPROCS=7") || slices.Contains(env, "GOMAXPROCS=1") {
+	if env := RankEnv(job, 0); !slices.Contains(env, "GOMAXPROCS=7") || slices.Contains(env, "GOMAXPROCS=1") {
 		t.Error("what the user gave does not count")
 	}
 }

@@ -7,28 +7,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper takes in every child that dies, those that became children because their parents died included. One
+// Reaper takes in every child that dies, those that became children because their parents died included. One
 // process has at most one reaper, and nothing else in it waits for children while the reaper works.
-type reaper struct {
+type Reaper struct {
 	// gone is closed when there are no children any more, and so, under a subreaper, no descendants.
-	gone chan struct{}
+	Gone chan struct{}
 
 	mu     sync.Mutex
 	news   sync.Cond
 	status map[int]*unix.WaitStatus // of the children that somebody asks about, nil for those that live
 }
 
-// becomeSubreaper makes orphans among the descendants children of this process.
-func becomeSubreaper() error {
+// BecomeSubreaper makes orphans among the descendants children of this process.
+func BecomeSubreaper() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of orphans (PR_SET_CHILD_SUBREAPER): %w", err)
 	}
 	return nil
 }
 
-// newReaper begins with the children there are. It remembers what became of those whose pids are given.
-func newReaper(pids ...int) *reaper {
-	r := &reaper{gone: make(chan struct{}), status: map[int]*unix.WaitStatus{}}
+// NewReaper begins with the children there are. It remembers what became of those whose pids are given.
+func NewReaper(pids ...int) *Reaper {
+	r := &Reaper{Gone: make(chan struct{}), status: map[int]*unix.WaitStatus{}}
 	r.news.L = &r.mu
 	for _, pid := range pids {
 		r.status[pid] = nil
@@ -37,7 +37,7 @@ func newReaper(pids ...int) *reaper {
 	return r
 }
 
-func (r *reaper) run() {
+func (r *Reaper) run() {
 	for {
 		ws := new(unix.WaitStatus)
 		pid, err := unix.Wait4(-1, ws, 0, nil)
@@ -45,7 +45,7 @@ func (r *reaper) run() {
 			continue
 		}
 		if err != nil { // ECHILD
-			close(r.gone)
+			close(r.Gone)
 			return
 		}
 		r.mu.Lock()
@@ -57,8 +57,8 @@ func (r *reaper) run() {
 	}
 }
 
-// wait waits until a child has died whose pid was given to newReaper.
-func (r *reaper) wait(pid int) unix.WaitStatus {
+// Wait waits until a child has died whose pid was given to newReaper.
+func (r *Reaper) Wait(pid int) unix.WaitStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for r.status[pid] == nil {

@@ -25,14 +25,14 @@ const (
 	maxNodeBytes = 16 << 20
 )
 
-// recordingChunk is a piece of what a rank has left, compressed. Pieces of a rank come in order, its trace before its profile.
-type recordingChunk struct {
+// RecordingChunk is a piece of what a rank has left, compressed. Pieces of a rank come in order, its trace before its profile.
+type RecordingChunk struct {
 	Profile bool   `json:",omitempty"`
 	Data    []byte // of one rank and kind, all pieces together are one gzip stream
 }
 
-// recordingSet is what is written when the job has ended: the ranks of node 0, and what came from the others.
-type recordingSet struct {
+// RecordingSet is what is written when the job has ended: the ranks of node 0, and what came from the others.
+type RecordingSet struct {
 	streams map[recordingKey]*bytes.Buffer
 	bytes   map[int]int // of each node
 }
@@ -43,8 +43,8 @@ type recordingKey struct {
 	profile bool
 }
 
-// add takes a piece of a rank on a node.
-func (c *recordingSet) add(node, rank int, p *recordingChunk) error {
+// Add takes a piece of a rank on a node.
+func (c *RecordingSet) Add(node, rank int, p *RecordingChunk) error {
 	if c.streams == nil {
 		c.streams, c.bytes = map[recordingKey]*bytes.Buffer{}, map[int]int{}
 	}
@@ -59,8 +59,8 @@ func (c *recordingSet) add(node, rank int, p *recordingChunk) error {
 	return nil
 }
 
-// ofRank returns what has come of a rank on a node.
-func (c *recordingSet) ofRank(rank int, node string) (r tracemerge.Rank, err error) {
+// OfRank returns what has come of a rank on a node.
+func (c *RecordingSet) OfRank(rank int, node string) (r tracemerge.Rank, err error) {
 	r = tracemerge.Rank{Rank: rank, Node: node}
 	var errTrace, errProfile error
 	r.Trace, errTrace = c.unpack(recordingKey{rank, false}, perf.TraceBytes)
@@ -68,7 +68,7 @@ func (c *recordingSet) ofRank(rank int, node string) (r tracemerge.Rank, err err
 	return r, errors.Join(errTrace, errProfile)
 }
 
-func (c *recordingSet) unpack(s recordingKey, most int64) ([]byte, error) {
+func (c *RecordingSet) unpack(s recordingKey, most int64) ([]byte, error) {
 	b := c.streams[s]
 	if b == nil {
 		return nil, nil
@@ -84,8 +84,8 @@ func (c *recordingSet) unpack(s recordingKey, most int64) ([]byte, error) {
 	return text, nil
 }
 
-// splitRecordings cuts what the ranks of a node have left for the way to node 0; ok is false if it is too much.
-func splitRecordings(ranks []tracemerge.Rank, send func(rank int, p *recordingChunk)) (ok bool) {
+// SplitRecordings cuts what the ranks of a node have left for the way to node 0; ok is false if it is too much.
+func SplitRecordings(ranks []tracemerge.Rank, send func(rank int, p *RecordingChunk)) (ok bool) {
 	type packed struct {
 		recordingKey
 		data []byte
@@ -106,7 +106,7 @@ func splitRecordings(ranks []tracemerge.Rank, send func(rank int, p *recordingCh
 	}
 	for _, b := range all {
 		for piece := range slices.Chunk(b.data, chunkBytes) {
-			send(b.rank, &recordingChunk{Profile: b.profile, Data: piece})
+			send(b.rank, &RecordingChunk{Profile: b.profile, Data: piece})
 		}
 	}
 	return true
@@ -123,8 +123,8 @@ func compress(b []byte) []byte {
 // fileFormat makes a file of what ranks have left, and returns what the user should know of it.
 type fileFormat func(to io.Writer, ranks []tracemerge.Rank) (told []string, err error)
 
-// writeRecordings writes the files that the user has asked for. What goes wrong is told, and has no part in how the job ended.
-func (s Streams) writeRecordings(o *cli.Options, ranks []tracemerge.Rank, suffix string) {
+// WriteRecordings writes the files that the user has asked for. What goes wrong is told, and has no part in how the job ended.
+func WriteRecordings(s Streams, o *cli.Options, ranks []tracemerge.Rank, suffix string) {
 	for _, f := range []struct {
 		name, what, look string
 		write            fileFormat
@@ -174,17 +174,17 @@ func writeFile(name string, ranks []tracemerge.Rank, write fileFormat) (told []s
 	return told, err
 }
 
-// checkFiles finds out before the job starts whether its files can be written when it has ended.
-func checkFiles(o *cli.Options) error {
+// CheckFiles finds out before the job starts whether its files can be written when it has ended.
+func CheckFiles(o *cli.Options) error {
 	for _, name := range []string{o.Profile, o.Trace} {
 		if name == "" {
 			continue
 		}
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
-			return fail(codeUsage, "%s is a directory, and should be a file to write", name)
+			return Errorf(UsageError, "%s is a directory, and should be a file to write", name)
 		}
 		if err := unix.Access(filepath.Dir(name), unix.W_OK|unix.X_OK); err != nil {
-			return fail(codeUsage, "write %s: %w", name, err)
+			return Errorf(UsageError, "write %s: %w", name, err)
 		}
 	}
 	return nil

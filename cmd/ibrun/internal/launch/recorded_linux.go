@@ -9,19 +9,19 @@ import (
 	"github.com/ibrun/ibrun/perf/profile"
 )
 
-// localRecordings reads what the ranks of this node have left. They have ended.
-func (l *localAgent) localRecordings() (ranks []tracemerge.Rank, err error) {
-	if l.perfMem == nil || !l.task.Trace && !l.task.Profile {
+// Recordings reads what the ranks of this node have left. They have ended.
+func (m *Monitor) Recordings() (ranks []tracemerge.Rank, err error) {
+	if m.mem == nil || !m.task.Trace && !m.task.Profile {
 		return nil, nil
 	}
-	for i := range l.task.Ranks {
-		r := tracemerge.Rank{Rank: l.task.Ranks[i].Rank, Node: l.task.Host}
+	for i := range m.task.Ranks {
+		r := tracemerge.Rank{Rank: m.task.Ranks[i].Rank, Node: m.task.Host}
 		var errTrace, errProfile error
-		if l.task.Trace {
-			r.Trace, errTrace = l.perfMem.read(l.perfMem.traceOf(i), perf.TraceHead, perf.TraceUsed)
+		if m.task.Trace {
+			r.Trace, errTrace = m.mem.Read(m.mem.TraceOf(i), perf.TraceHead, perf.TraceUsed)
 		}
-		if l.task.Profile {
-			r.Profile, errProfile = l.perfMem.read(l.perfMem.profileOf(i), profile.Head, profile.Used)
+		if m.task.Profile {
+			r.Profile, errProfile = m.mem.Read(m.mem.ProfileOf(i), profile.Head, profile.Used)
 		}
 		err = errors.Join(err, errTrace, errProfile)
 		ranks = append(ranks, r)
@@ -30,22 +30,22 @@ func (l *localAgent) localRecordings() (ranks []tracemerge.Rank, err error) {
 }
 
 // sendRecordings sends what the ranks of this node have left to node 0, or writes it here if that is too much.
-func (f *worker) sendRecordings() {
-	ranks, err := f.local.localRecordings()
+func (w *worker) sendRecordings() {
+	ranks, err := w.local.monitor.Recordings()
 	if err != nil {
-		f.Say("%v", err)
+		w.Say("%v", err)
 	}
-	if !splitRecordings(ranks, func(rank int, p *recordingChunk) {
-		f.cluster.sendEvent(&event{Kind: evRecorded, Rank: rank, Recorded: p})
+	if !SplitRecordings(ranks, func(rank int, p *RecordingChunk) {
+		w.cluster.sendEvent(&Event{Kind: EventRecorded, Rank: rank, Recorded: p})
 	}) {
-		f.Say("what the ranks of this node have recorded is too much to be sent to node 0, and is written here")
-		f.writeRecordings(f.opts, ranks, "."+f.local.task.Host)
+		w.Say("what the ranks of this node have recorded is too much to be sent to node 0, and is written here")
+		WriteRecordings(w.Streams, w.opts, ranks, "."+w.local.task.Host)
 	}
 }
 
 // addRecording takes in what a node hands in.
-func (c *coordinator) addRecording(n *node, e *event) {
-	if err := c.recorded.add(n.number, e.Rank, e.Recorded); err != nil && !n.tooMuch {
+func (c *coordinator) addRecording(n *node, e *Event) {
+	if err := c.recorded.Add(n.number, e.Rank, e.Recorded); err != nil && !n.tooMuch {
 		n.tooMuch = true
 		c.Say("node %d (%s): %v", n.number, n.name, err)
 	}
@@ -53,13 +53,13 @@ func (c *coordinator) addRecording(n *node, e *event) {
 
 // writeRecordings writes what the ranks of all nodes have left, if that is wanted.
 func (c *coordinator) writeRecordings() {
-	ranks, err := c.local.localRecordings()
+	ranks, err := c.local.monitor.Recordings()
 	if err != nil {
 		c.Say("%v", err)
 	}
 	for _, n := range c.nodes[1:] {
 		for _, rank := range n.ranks {
-			r, err := c.recorded.ofRank(rank, n.name)
+			r, err := c.recorded.OfRank(rank, n.name)
 			if err != nil {
 				c.Say("%v", err)
 			}
@@ -67,5 +67,5 @@ func (c *coordinator) writeRecordings() {
 		}
 	}
 	slices.SortFunc(ranks, func(a, b tracemerge.Rank) int { return a.Rank - b.Rank })
-	c.Streams.writeRecordings(c.opts, ranks, "")
+	WriteRecordings(c.Streams, c.opts, ranks, "")
 }

@@ -31,17 +31,17 @@ func TestPieces(t *testing.T) {
 		{Rank: 4, Node: "n1"},
 		{Rank: 5, Node: "n1", Profile: noise(chunkBytes)},
 	}
-	var c recordingSet
-	ok := splitRecordings(ranks, func(rank int, p *recordingChunk) {
+	var c RecordingSet
+	ok := SplitRecordings(ranks, func(rank int, p *RecordingChunk) {
 		if len(p.Data) > chunkBytes {
 			t.Errorf("a piece of %d bytes", len(p.Data))
 		}
-		if err := c.add(1, rank, p); err != nil {
+		if err := c.Add(1, rank, p); err != nil {
 			t.Error(err)
 		}
 	})
 	for _, want := range ranks {
-		if got, err := c.ofRank(want.Rank, "n1"); !ok || err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := c.OfRank(want.Rank, "n1"); !ok || err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("rank %d: %d and %d bytes, %v", want.Rank, len(got.Trace), len(got.Profile), err)
 		}
 	}
@@ -49,27 +49,27 @@ func TestPieces(t *testing.T) {
 	for i := range many {
 		many[i] = tracemerge.Rank{Rank: i, Trace: noise(maxNodeBytes / 4)}
 	}
-	if splitRecordings(many, func(int, *recordingChunk) { t.Error("a piece of what is too much") }) {
+	if SplitRecordings(many, func(int, *RecordingChunk) { t.Error("a piece of what is too much") }) {
 		t.Error("it was not too much")
 	}
 }
 
 // TestCollectionRefuses: a node that sends too much, or what is damaged, is refused.
 func TestCollectionRefuses(t *testing.T) {
-	var c recordingSet
-	if err := c.add(1, 0, &recordingChunk{Data: []byte("no gzip")}); err != nil {
+	var c RecordingSet
+	if err := c.Add(1, 0, &RecordingChunk{Data: []byte("no gzip")}); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := c.ofRank(0, "n1"); err == nil || r.Trace != nil {
+	if r, err := c.OfRank(0, "n1"); err == nil || r.Trace != nil {
 		t.Errorf("%d bytes, %v", len(r.Trace), err)
 	}
-	if err := c.add(1, 0, &recordingChunk{Data: make([]byte, maxNodeBytes)}); err == nil {
+	if err := c.Add(1, 0, &RecordingChunk{Data: make([]byte, maxNodeBytes)}); err == nil {
 		t.Error("too much was taken")
 	}
-	if err := c.add(2, 1, &recordingChunk{Data: compress([]byte("x"))[:5]}); err != nil {
+	if err := c.Add(2, 1, &RecordingChunk{Data: compress([]byte("x"))[:5]}); err != nil {
 		t.Errorf("another node: %v", err)
 	}
-	if _, err := c.ofRank(1, "n2"); err == nil {
+	if _, err := c.OfRank(1, "n2"); err == nil {
 		t.Error("half a stream was taken")
 	}
 }
@@ -98,8 +98,8 @@ func TestWriteFile(t *testing.T) {
 		t.Errorf("suffix: %s", got)
 	}
 	for file, want := range map[string]string{dir: "is a directory", dir + "/no/t": "no such file", name: ""} {
-		err := checkFiles(&cli.Options{Trace: file})
-		if (err == nil) != (want == "") || err != nil && (codeOf(err) != codeUsage || !strings.Contains(err.Error(), want)) {
+		err := CheckFiles(&cli.Options{Trace: file})
+		if (err == nil) != (want == "") || err != nil && (Of(err) != UsageError || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}

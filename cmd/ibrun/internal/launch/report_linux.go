@@ -20,25 +20,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nodeRecorder draws a node for the report, from when its ranks are started on.
-type nodeRecorder struct {
-	l     *localAgent
+// NodeRecorder draws a node for the report, from when its ranks are started on.
+type NodeRecorder struct {
+	task  *Task
 	ports []report.Port // as they were then
 }
 
-// newNodeRecorder is nil if no report is wanted.
-func newNodeRecorder(l *localAgent, wanted bool) *nodeRecorder {
+// NewNodeRecorder is nil if no report is wanted.
+func NewNodeRecorder(t *Task, wanted bool) *NodeRecorder {
 	if !wanted {
 		return nil
 	}
-	return &nodeRecorder{l, report.ReadPorts(os.DirFS("/"))}
+	return &NodeRecorder{t, report.ReadPorts(os.DirFS("/"))}
 }
 
-// record is what this node tells of itself at the end.
-func (p *nodeRecorder) record() *report.Node {
-	t := p.l.task
-	n := &report.Node{Name: t.Host, Version: version(), Kernel: kernel(), Processor: processor(),
-		Environment: report.Environment(Lookup(slices.Concat(t.Env, t.commonEnv()))),
+// Record is what this node tells of itself at the end.
+func (p *NodeRecorder) Record() *report.Node {
+	t := p.task
+	n := &report.Node{Name: t.Host, Version: BuildVersion(), Kernel: kernel(), Processor: processor(),
+		Environment: report.Environment(Lookup(slices.Concat(t.Env, commonEnv(t)))),
 		Ports:       report.PortsSince(p.ports, report.ReadPorts(os.DirFS("/"))), Ranks: []report.Place{}}
 	if allowed, err := hw.Affinity(); err == nil { // otherwise it is not known
 		n.PUs = len(allowed)
@@ -57,14 +57,14 @@ func (p *nodeRecorder) record() *report.Node {
 }
 
 // commonEnv are the variables that the user gave to every program.
-func (t *task) commonEnv() []string {
+func commonEnv(t *Task) []string {
 	if len(t.Programs) == 1 {
 		return t.Programs[0].Env
 	}
 	return nil
 }
 
-func version() string {
+func BuildVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version
 	}
@@ -99,7 +99,7 @@ func processor() string {
 func (c *coordinator) reportPrograms() (all []report.Program) {
 	for i, p := range c.opts.Programs {
 		program := report.Program{Ranks: c.task.Programs[i].Ranks, Args: p.Args}
-		at := slices.IndexFunc(c.task.Ranks, func(r rankTask) bool { return r.Program == i })
+		at := slices.IndexFunc(c.task.Ranks, func(r RankTask) bool { return r.Program == i })
 		if at >= 0 {
 			if info, err := buildinfo.ReadFile(c.task.Ranks[at].Path); err == nil { // it is Go's
 				program.Go, program.Library = info.GoVersion, libraryVersion(info)
@@ -128,30 +128,30 @@ func libraryVersion(info *debug.BuildInfo) string {
 }
 
 // writeReport tells where the time of the job went, if that is wanted. Whatever goes wrong with it does not concern the job.
-func (c *coordinator) writeReport(v *outcome, began time.Time, wall time.Duration) {
+func (c *coordinator) writeReport(v *Outcome, began time.Time, wall time.Duration) {
 	if c.recorder == nil {
 		return
 	}
-	j := report.Job{ID: c.task.JobID, Version: version(), Programs: c.reportPrograms(), Began: began, Wall: wall,
+	j := report.Job{ID: c.task.JobID, Version: BuildVersion(), Programs: c.reportPrograms(), Began: began, Wall: wall,
 		Code: v.Code, Failure: v.Lines, Ranks: make([]report.Rank, c.task.Size)}
 	for _, n := range c.nodes {
 		facts := n.record
 		switch {
 		case n.conn == nil:
-			facts = c.recorder.record()
+			facts = c.recorder.Record()
 		case facts == nil:
 			facts = n.unknownRecord()
 		}
 		for i, p := range facts.Ranks {
-			facts.Ranks[i].Program = c.task.programOf(p.Rank) // whatever another node says
+			facts.Ranks[i].Program = c.task.ProgramOf(p.Rank) // whatever another node says
 		}
 		j.Nodes = append(j.Nodes, *facts)
 		for rank, recorded := range n.pages {
 			j.Ranks[rank] = recorded
 		}
 	}
-	for _, g := range c.local.samples() {
-		j.Ranks[g.rank] = report.Rank{Snapshot: g.snapshot, Err: g.err}
+	for _, g := range c.local.monitor.Samples() {
+		j.Ranks[g.Rank] = report.Rank{Snapshot: g.Snapshot, Err: g.Err}
 	}
 	r := report.New(j)
 	if err := r.Text(c.Err); err != nil {
@@ -203,8 +203,8 @@ func (n *node) unknownRecord() *report.Node {
 	return facts
 }
 
-// programOf is the one that a rank runs.
-func (t *task) programOf(rank int) (i int) {
+// ProgramOf is the one that a rank runs.
+func (t *Task) ProgramOf(rank int) (i int) {
 	for rank >= t.Programs[i].Ranks {
 		rank -= t.Programs[i].Ranks
 		i++
@@ -229,8 +229,8 @@ func packPage(memory []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// decodePage reads what packPage made on another node.
-func decodePage(packed []byte) (*perf.Snapshot, error) {
+// DecodePage reads what packPage made on another node.
+func DecodePage(packed []byte) (*perf.Snapshot, error) {
 	memory := make([]byte, perf.PageBytes)
 	r := flate.NewReader(bytes.NewReader(packed))
 	if _, err := io.ReadFull(r, memory); err != nil {
@@ -246,15 +246,15 @@ func decodePage(packed []byte) (*perf.Snapshot, error) {
 	return page.Snapshot()
 }
 
-// sendTo tells node 0 what a report needs of this node, if it wants one.
-func (p *nodeRecorder) sendTo(m *cluster) {
-	if p == nil {
+// sendNodeRecord sends node 0 the record of this node and of its ranks, if node 0 wants a report.
+func (w *worker) sendNodeRecord() {
+	if w.recorder == nil {
 		return
 	}
-	m.sendEvent(&event{Kind: evNodeRecord, NodeRecord: p.record()})
-	for i, r := range p.l.task.Ranks {
-		e := &event{Kind: evPage, Rank: r.Rank}
-		packed, err := p.l.perfMem.pack(i)
+	w.cluster.sendEvent(&Event{Kind: EventNodeRecord, NodeRecord: w.recorder.Record()})
+	for i, r := range w.local.task.Ranks {
+		e := &Event{Kind: EventPage, Rank: r.Rank}
+		packed, err := w.local.perfMem.Pack(i)
 		switch {
 		case err != nil:
 			e.Text = err.Error()
@@ -262,15 +262,15 @@ func (p *nodeRecorder) sendTo(m *cluster) {
 			continue
 		}
 		e.Page = packed
-		m.sendEvent(e)
+		w.cluster.sendEvent(e)
 	}
 }
 
 // keepPage takes in what a rank of another node has recorded.
-func (n *node) keepPage(e *event) {
+func (n *node) keepPage(e *Event) {
 	rank := report.Rank{}
 	if rank.Err = errors.New(e.Text); e.Text == "" {
-		rank.Snapshot, rank.Err = decodePage(e.Page)
+		rank.Snapshot, rank.Err = DecodePage(e.Page)
 	}
 	if n.pages == nil {
 		n.pages = map[int]report.Rank{}

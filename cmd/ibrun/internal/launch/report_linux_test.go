@@ -29,7 +29,7 @@ func packed(t testing.TB) []byte {
 // TestPagePrefixes: a page travels whole, and every strict beginning of it is an error.
 func TestPagePrefixes(t *testing.T) {
 	b := packed(t)
-	s, err := decodePage(b)
+	s, err := DecodePage(b)
 	if err != nil || s.Rank != 3 || len(s.Ops) != 1 || s.Ops[0].Latency.Count() != 1 {
 		t.Fatalf("%+v, %v", s, err)
 	}
@@ -37,7 +37,7 @@ func TestPagePrefixes(t *testing.T) {
 		t.Errorf("a page of one operation travels as %d bytes", len(b))
 	}
 	for n := range b {
-		if _, err := decodePage(b[:n]); err == nil {
+		if _, err := DecodePage(b[:n]); err == nil {
 			t.Fatalf("%d bytes of %d are a page", n, len(b))
 		}
 	}
@@ -47,7 +47,7 @@ func TestPagePrefixes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := decodePage(long); err == nil || errors.Is(err, perf.ErrCorrupt) {
+	if _, err := DecodePage(long); err == nil || errors.Is(err, perf.ErrCorrupt) {
 		t.Errorf("a page that is too long: %v", err)
 	}
 	memory = memory[:perf.PageBytes]
@@ -55,7 +55,7 @@ func TestPagePrefixes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := decodePage(broken); !errors.Is(err, perf.ErrCorrupt) {
+	if _, err := DecodePage(broken); !errors.Is(err, perf.ErrCorrupt) {
 		t.Errorf("a broken page: %v", err)
 	}
 }
@@ -65,7 +65,7 @@ func FuzzPage(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(packed(f))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if s, err := decodePage(b); (s == nil) == (err == nil) {
+		if s, err := DecodePage(b); (s == nil) == (err == nil) {
 			t.Errorf("%v, %v", s, err)
 		}
 	})

@@ -13,7 +13,7 @@ import (
 
 // rank is one rank as its agent sees it.
 type rank struct {
-	task            *rankTask
+	task            *RankTask
 	pid             int
 	pidfd           int
 	output          *rankOutput
@@ -37,7 +37,7 @@ func (a *agent) startAll() {
 			return
 		}
 		if err := a.start(i); err != nil {
-			a.send(&event{Kind: evNotStarted, Rank: a.task.Ranks[i].Rank, Code: codeOf(err), Text: "cannot be started: " + err.Error()})
+			a.send(&Event{Kind: EventNotStarted, Rank: a.task.Ranks[i].Rank, Code: Of(err), Text: "cannot be started: " + err.Error()})
 			return
 		}
 	}
@@ -45,15 +45,15 @@ func (a *agent) startAll() {
 
 // finishStarting tells ibrun which ranks there are, and begins to take in their deaths.
 func (a *agent) finishStarting() {
-	started := event{Kind: evStarted}
+	started := Event{Kind: EventStarted}
 	for _, r := range a.ranks {
 		started.Ranks, started.PIDs = append(started.Ranks, r.task.Rank), append(started.PIDs, r.pid)
 	}
 	if a.group != nil {
-		started.Cgroup = a.group.dir
+		started.Cgroup = a.group.Dir
 	}
 	a.send(&started)
-	a.reaper = newReaper(started.PIDs...)
+	a.reaper = NewReaper(started.PIDs...)
 	close(a.started)
 }
 
@@ -102,28 +102,28 @@ func (a *agent) exec(i int, r *rank, w *rankPipes) (err error) {
 	}
 	attr := &syscall.ProcAttr{
 		Dir: a.task.Programs[r.task.Program].Dir,
-		Env: a.task.rankEnv(i),
+		Env: RankEnv(a.task, i),
 		Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, PidFD: &r.pidfd},
 	}
 	attr.Files = []uintptr{stdin.Fd(), w.rankEnds[0].Fd(), w.rankEnds[1].Fd(), linkFD: w.rankEnds[3].Fd(), pmiFD: w.rankEnds[2].Fd(),
-		rankPerfFD: a.perfMem.fd()}
+		RankFD: a.perfMem.FD()}
 	for fd := linkFD + 1; fd < pmiFD; fd++ {
 		attr.Files[fd] = ^uintptr(0) // closed
 	}
 	if a.group != nil {
-		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, a.group.fd
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, a.group.FD
 	}
 	r.pid, err = syscall.ForkExec(r.task.Path, r.task.Args, attr)
 	if err != nil && a.group != nil && i == 0 {
 		// It may be the control group that the kernel refuses, which only a process that starts in it finds out.
-		if err := a.group.remove(); err != nil {
+		if err := a.group.Remove(); err != nil {
 			return err
 		}
 		a.group, attr.Sys.UseCgroupFD = nil, false
 		r.pid, err = syscall.ForkExec(r.task.Path, r.task.Args, attr)
 	}
 	if err != nil {
-		return fail(execErrorCode(err), "%s: %w", r.task.Path, err)
+		return Errorf(execErrorCode(err), "%s: %w", r.task.Path, err)
 	}
 	if r.pidfd < 0 {
 		return fmt.Errorf("watch the process: ibrun needs Linux 5.4 or later: %w", errors.ErrUnsupported)
@@ -135,11 +135,11 @@ func (a *agent) exec(i int, r *rank, w *rankPipes) (err error) {
 func execErrorCode(err error) int {
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return codeNotFound // the interpreter that its first line names
+		return NotFound // the interpreter that its first line names
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOEXEC), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EPERM):
-		return codeNotExecutable
+		return NotExecutable
 	}
-	return codeFailed
+	return Failed
 }
 
 // rankHello is what a rank is told about its place.
@@ -149,13 +149,13 @@ func (a *agent) rankHello(i int) *ranklink.Hello {
 		JobID: t.JobID, Secret: t.Secret, Rank: t.Ranks[i].Rank, Size: t.Size, Node: t.Node, Nodes: t.Nodes, NodeName: t.Host,
 		NodeRanks: make([]int, len(t.Ranks)), LocalRank: i, AgentPID: os.Getpid(), Cores: t.Ranks[i].PUs,
 		Crowded: t.Ranks[i].Crowded, Devices: t.Ranks[i].Devices,
-		Page: a.perfMem.pageOf(i), Psets: t.Psets,
+		Page: a.perfMem.PageOf(i), Psets: t.Psets,
 	}
 	if t.Trace {
-		h.Trace = a.perfMem.traceOf(i)
+		h.Trace = a.perfMem.TraceOf(i)
 	}
 	if t.Profile {
-		h.Profile = a.perfMem.profileOf(i)
+		h.Profile = a.perfMem.ProfileOf(i)
 	}
 	for local := range t.Ranks {
 		h.NodeRanks[local] = t.Ranks[local].Rank
