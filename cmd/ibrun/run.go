@@ -47,7 +47,7 @@ func run(args, env []string, s launch.Streams) int {
 			return c(args[1:], env, s)
 		}
 	}
-	o, err := cli.Parse(args, launch.Lookup(env))
+	o, err := cli.Parse(args, cli.Lookup(env))
 	if errors.Is(err, cli.ErrHelp) {
 		return help(nil, nil, s)
 	}

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"golang.org/x/term"
-
 	"github.com/ibrun/ibrun/bench"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
+	"golang.org/x/term"
 )
 
 // Exit codes.
@@ -115,7 +115,7 @@ func (c *command) dispatch(ctx context.Context) error {
 
 // isRank reports whether a launcher started this process as one rank of a job.
 func (c *command) isRank() bool {
-	getenv := launch.Lookup(c.env)
+	getenv := cli.Lookup(c.env)
 	return getenv("PMI_FD") != "" || getenv("PMI_PORT") != ""
 }
 

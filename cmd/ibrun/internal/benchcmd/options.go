@@ -12,7 +12,6 @@ import (
 
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
 )
 
 // options are the flags of `ibrun bench OP`.
@@ -127,7 +126,7 @@ func newFlags(command, about string) *flags {
 
 // parse reads the environment and then the words. After a call for help it has printed it.
 func (f *flags) parse(c *command, args []string) error {
-	getenv, err := launch.Lookup(c.env), error(nil)
+	getenv, err := cli.Lookup(c.env), error(nil)
 	f.VisitAll(func(g *flag.Flag) {
 		name := "IBRUN_BENCH_" + strings.ToUpper(g.Name)
 		if value := getenv(name); value != "" {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
 	"github.com/ibrun/ibrun/mpi"
 )
 
@@ -63,7 +62,7 @@ func (c *command) parseOverhead(args []string) (*overhead, error) {
 	if o.rounds < minRounds || o.time <= 0 {
 		return nil, usagef("--rounds is %d at least, --time more than 0", minRounds)
 	}
-	if launch.Lookup(c.env)("IBRUN_PERF") == "off" {
+	if cli.Lookup(c.env)("IBRUN_PERF") == "off" {
 		return nil, usagef("nothing is recorded with IBRUN_PERF=off: unset it")
 	}
 	var err error

@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 )
 
 // build builds a Go package directory or .go file into the user's cache and returns the program. Every source has
@@ -20,7 +22,7 @@ import (
 func build(ctx context.Context, source string, debug bool, stderr io.Writer) (path string, err error) {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
-		return "", Errorf(NotFound, "%s is Go source, and there is no go command in PATH to build it with", source)
+		return "", exitcode.Errorf(exitcode.NotFound, "%s is Go source, and there is no go command in PATH to build it with", source)
 	}
 	dir, what, name := filepath.Dir(source), source, strings.TrimSuffix(filepath.Base(source), ".go")
 	if name == filepath.Base(source) {
@@ -32,19 +34,19 @@ func build(ctx context.Context, source string, debug bool, stderr io.Writer) (pa
 	}
 	place, err := cacheDir(source, args)
 	if err != nil {
-		return "", Errorf(Failed, "find a place for the built program: %w", err)
+		return "", exitcode.Errorf(exitcode.Failed, "find a place for the built program: %w", err)
 	}
 	path = filepath.Join(place, name)
 	work, err := os.MkdirTemp(place, "build-")
 	if err != nil {
-		return "", Errorf(Failed, "build %s: %w", source, err)
+		return "", exitcode.Errorf(exitcode.Failed, "build %s: %w", source, err)
 	}
 	defer os.RemoveAll(work)
 	fresh := filepath.Join(work, name)
 	// The last build is where the go command looks whether something has changed. It replaces the file, it does not
 	// write into it.
 	if err := os.Link(path, fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", Errorf(Failed, "build %s: %w", source, err)
+		return "", exitcode.Errorf(exitcode.Failed, "build %s: %w", source, err)
 	}
 	cmd := exec.CommandContext(ctx, goTool, append(args, "-o", fresh, what)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, stderr, stderr
@@ -52,13 +54,13 @@ func build(ctx context.Context, source string, debug bool, stderr io.Writer) (pa
 	if err := cmd.Run(); ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	} else if err != nil {
-		return "", Errorf(Failed, "go build %s: %w", source, err)
+		return "", exitcode.Errorf(exitcode.Failed, "go build %s: %w", source, err)
 	}
 	if info, err := os.Stat(fresh); err != nil || info.Mode()&0o100 == 0 {
-		return "", Errorf(NotExecutable, "%s cannot be started: it is not a main package", source)
+		return "", exitcode.Errorf(exitcode.NotExecutable, "%s cannot be started: it is not a main package", source)
 	}
 	if err := os.Rename(fresh, path); err != nil {
-		return "", Errorf(Failed, "build %s: %w", source, err)
+		return "", exitcode.Errorf(exitcode.Failed, "build %s: %w", source, err)
 	}
 	return path, nil
 }

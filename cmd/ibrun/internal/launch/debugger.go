@@ -5,15 +5,18 @@ import (
 	"os/exec"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/coordinator"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
 // addDebuggers puts a debugger before those of the ranks here that --dlv and --gdb name, of a job of that size, and
 // returns a line for each that says where it is. What waits for a connection does so on a port of the loopback interface.
-func addDebuggers(ranks []RankTask, size int, o *cli.Options, getenv func(string) string) (hints []string, err error) {
+func addDebuggers(ranks []protocol.RankTask, size int, o *cli.Options, getenv func(string) string) (hints []string, err error) {
 	for _, list := range []cli.Ranges{o.Delve, o.GDB} {
 		for _, r := range list {
 			if r.High >= size {
-				return nil, Errorf(UsageError, "there is no rank %d to debug; the last is %d", r.High, size-1)
+				return nil, exitcode.Errorf(exitcode.UsageError, "there is no rank %d to debug; the last is %d", r.High, size-1)
 			}
 		}
 	}
@@ -22,7 +25,7 @@ func addDebuggers(ranks []RankTask, size int, o *cli.Options, getenv func(string
 		var hint string
 		switch {
 		case o.Delve.Contains(r.Rank) && o.GDB.Contains(r.Rank):
-			return nil, Errorf(UsageError, "rank %d cannot run under dlv and gdb", r.Rank)
+			return nil, exitcode.Errorf(exitcode.UsageError, "rank %d cannot run under dlv and gdb", r.Rank)
 		case o.Delve.Contains(r.Rank):
 			hint, err = underDelve(r)
 		case o.GDB.Contains(r.Rank):
@@ -38,8 +41,8 @@ func addDebuggers(ranks []RankTask, size int, o *cli.Options, getenv func(string
 	return hints, nil
 }
 
-func underDelve(r *RankTask) (hint string, err error) {
-	free, err := FreeAddr("127.0.0.1")
+func underDelve(r *protocol.RankTask) (hint string, err error) {
+	free, err := coordinator.FreeAddr("127.0.0.1")
 	if err != nil {
 		return "", err
 	}
@@ -49,14 +52,14 @@ func underDelve(r *RankTask) (hint string, err error) {
 }
 
 // underGDB uses the best way there is: a window, a server to connect to, or else gdb that shows where the rank crashed.
-func underGDB(r *RankTask, display bool) (hint string, err error) {
+func underGDB(r *protocol.RankTask, display bool) (hint string, err error) {
 	const fix = "apt-get install gdb gdbserver"
 	switch {
 	case display && installed("xterm") && installed("gdb"):
 		title := fmt.Sprintf("rank %d", r.Rank)
 		return "runs under gdb in a window", prependCommand(r, fix, "xterm", "-T", title, "-e", "gdb", "--args", r.Path)
 	case installed("gdbserver"):
-		free, err := FreeAddr("127.0.0.1")
+		free, err := coordinator.FreeAddr("127.0.0.1")
 		if err != nil {
 			return "", err
 		}
@@ -75,10 +78,10 @@ func installed(tool string) bool {
 }
 
 // prependCommand puts a debugger's command before the arguments of the rank's program.
-func prependCommand(r *RankTask, fix string, command ...string) error {
+func prependCommand(r *protocol.RankTask, fix string, command ...string) error {
 	tool, err := exec.LookPath(command[0])
 	if err != nil {
-		return Errorf(NotFound, "rank %d cannot run under %s: %w (%s)", r.Rank, command[0], err, fix)
+		return exitcode.Errorf(exitcode.NotFound, "rank %d cannot run under %s: %w (%s)", r.Rank, command[0], err, fix)
 	}
 	r.Path, r.Args = tool, append(command, r.Args[1:]...)
 	return nil

@@ -7,22 +7,24 @@ import (
 	"os"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/coordinator"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
 func supported() error {
-	return fail(codeFailed, "starting ranks needs Linux (pidfd, subreaper, /proc); here package mpi/mpitest runs them as goroutines")
+	return exitcode.Errorf(exitcode.Failed,
+		"starting ranks needs Linux (pidfd, subreaper, /proc); on this system package mpi/mpitest runs them as goroutines")
 }
 
-// Agent says that there are no agents on this system.
+// Agent reports that this system has no agents, and returns the exit code for it.
 func Agent() int {
 	fmt.Fprintf(os.Stderr, "ibrun: %v\n", supported())
-	return codeFailed
+	return exitcode.Failed
 }
 
 func checkLimits(int) error { return supported() }
 
-func runCoordinator(*cluster, layout, *task, *cli.Options, Streams) (int, error) {
+func runJob(*coordinator.Cluster, coordinator.Layout, *protocol.Task, *cli.Options, Streams) (int, error) {
 	return 0, supported()
 }
-
-func runWorker(*cluster, layout, *task, *cli.Options, Streams) (int, error) { return 0, supported() }

@@ -8,9 +8,52 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/agent"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/coordinator"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/hw"
 )
+
+// Each node plans its own part of the job, and one that has none is told.
+func TestPlanOfNode(t *testing.T) {
+	o := &cli.Options{Node: 1, Nodes: 2, Programs: []cli.Program{{Ranks: 3, Args: []string{"a"}}, {Ranks: 2, Args: []string{"b"}}}}
+	p := planOf(t, flat(4), o)
+	if len(p.NodeOf) != 5 || fmt.Sprint(p.localRanks(), p.placement.Ranks[0].PUs, p.placement.Ranks[1].PUs) != "[3 4] [0 1] [2 3]" || p.oversubscribed[0] {
+		t.Errorf("%+v", p)
+	}
+	var table strings.Builder
+	if err := p.print(&table, o); err != nil {
+		t.Fatal(err)
+	}
+	if want := "rank node cores program\n   0 node-0 -   a\n"; !strings.HasPrefix(table.String(), want) ||
+		!strings.HasSuffix(table.String(), "   4 h      2-3 b\n") {
+		t.Errorf("got\n%s", &table)
+	}
+	m := &coordinator.Cluster{MasterAddr: "10.0.0.1", Welcome: protocol.Welcome{JobID: "j", MasterPort: 99}}
+	task, err := makeTask(m, p, o, []program{{path: "/a"}, {path: "/b"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(task.Ranks) != 2 || task.Ranks[0].Rank != 3 || task.Ranks[0].Path != "/b" || task.Programs[0].Ranks != 3 {
+		t.Errorf("%+v", task)
+	}
+	env := agent.RankEnv(task, 1)
+	for _, want := range []string{"RANK=4", "WORLD_SIZE=5", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1",
+		"GROUP_WORLD_SIZE=2",
+		"OMPI_COMM_WORLD_LOCAL_RANK=1", "MPI_LOCALNRANKS=2", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=99"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("%s is missing in %q", want, env)
+		}
+	}
+
+	o.Policy.PerNode = 8
+	if _, err := makePlan(flat(4), nodeNames("h", o), o); exitcode.Of(err) != exitcode.UsageError ||
+		!strings.Contains(err.Error(), "no rank is left for node 1 (h) of 2") {
+		t.Errorf("all ranks on node 0: %v", err)
+	}
+}
 
 // flat is a machine of so many cores that tells nothing of them.
 func flat(cores int) placement.Machine {
@@ -131,7 +174,7 @@ func TestPlanRefuses(t *testing.T) {
 		o := programs(3)
 		o.Policy = c.policy
 		_, err := makePlan(c.m, nodeNames("h", o), o)
-		if !errors.Is(err, c.kind) || Of(err) != UsageError || !strings.Contains(err.Error(), c.want) {
+		if !errors.Is(err, c.kind) || exitcode.Of(err) != exitcode.UsageError || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.policy, err, c.want)
 		}
 	}
@@ -150,9 +193,9 @@ func TestTaskOfPlan(t *testing.T) {
 		t.Errorf("a rank that is bound to the whole node prefers memory of nodes %v", r.Memory)
 	}
 	o.Policy = placement.Policy{Map: placement.Device}
-	t1 := &Task{Size: 2, Programs: []ProgramTask{{Env: []string{"UCX_NET_DEVICES=mine"}}}}
-	t1.Ranks = []RankTask{planOf(t, sockets(), o).rankTask(1, o)}
-	env := RankEnv(t1, 0)
+	t1 := &protocol.Task{Size: 2, Programs: []protocol.ProgramTask{{Env: []string{"UCX_NET_DEVICES=mine"}}}}
+	t1.Ranks = []protocol.RankTask{planOf(t, sockets(), o).rankTask(1, o)}
+	env := agent.RankEnv(t1, 0)
 	for _, want := range []string{"UCX_NET_DEVICES=mine", "NCCL_IB_HCA==mlx5_1:1", "CUDA_VISIBLE_DEVICES=1",
 		"CUDA_DEVICE_ORDER=PCI_BUS_ID"} {
 		if !slices.Contains(env, want) {

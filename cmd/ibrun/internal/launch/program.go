@@ -2,36 +2,14 @@ package launch
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"golang.org/x/sys/unix"
 )
-
-// codedError is an error with the exit code it means.
-type codedError struct {
-	code int
-	err  error
-}
-
-func (e *codedError) Error() string { return e.err.Error() }
-func (e *codedError) Unwrap() error { return e.err }
-
-// Of returns the exit code that an error means.
-func Of(err error) int {
-	var exit *codedError
-	if errors.As(err, &exit) {
-		return exit.code
-	}
-	return Failed
-}
-
-func Errorf(code int, format string, args ...any) error {
-	return &codedError{code, fmt.Errorf(format, args...)}
-}
 
 // program is what the first word of a program turned out to be.
 type program struct {
@@ -45,7 +23,7 @@ func findProgram(word, path string) (program, error) {
 	if strings.Contains(word, "/") || word == "." || word == ".." {
 		return examinePath(word)
 	}
-	missing := Errorf(NotFound, "%s: there is no such program in PATH; one in this directory is started as ./%[1]s", word)
+	missing := exitcode.Errorf(exitcode.NotFound, "%s: there is no such program in PATH; one in this directory is started as ./%[1]s", word)
 	for _, dir := range filepath.SplitList(path) {
 		file := filepath.Join(dir, word)
 		info, err := os.Stat(file)
@@ -69,9 +47,9 @@ func examinePath(path string) (program, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR):
-		return program{}, Errorf(NotFound, "%s: there is no such file or directory", path)
+		return program{}, exitcode.Errorf(exitcode.NotFound, "%s: there is no such file or directory", path)
 	case err != nil:
-		return program{}, Errorf(NotExecutable, "%s cannot be started: %w", path, err)
+		return program{}, exitcode.Errorf(exitcode.NotExecutable, "%s cannot be started: %w", path, err)
 	case info.IsDir():
 		if err := checkGoFiles(path); err != nil {
 			return program{}, err
@@ -85,10 +63,10 @@ func examinePath(path string) (program, error) {
 
 func checkExecutable(path string, info fs.FileInfo) (program, error) {
 	if !info.Mode().IsRegular() {
-		return program{}, Errorf(NotExecutable, "%s cannot be started: it is not a file", path)
+		return program{}, exitcode.Errorf(exitcode.NotExecutable, "%s cannot be started: it is not a file", path)
 	}
 	if err := unix.Access(path, unix.X_OK); err != nil {
-		return program{}, Errorf(NotExecutable, "%s cannot be started: %w", path, err)
+		return program{}, exitcode.Errorf(exitcode.NotExecutable, "%s cannot be started: %w", path, err)
 	}
 	abs, err := absolute(path)
 	return program{abs, false}, err
@@ -97,7 +75,7 @@ func checkExecutable(path string, info fs.FileInfo) (program, error) {
 func absolute(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return "", Errorf(Failed, "find the current directory: %w", err)
+		return "", exitcode.Errorf(exitcode.Failed, "find the current directory: %w", err)
 	}
 	return abs, nil
 }
@@ -106,12 +84,12 @@ func absolute(path string) (string, error) {
 func checkGoFiles(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return Errorf(NotExecutable, "directory %s cannot be read: %w", dir, err)
+		return exitcode.Errorf(exitcode.NotExecutable, "directory %s cannot be read: %w", dir, err)
 	}
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), ".go") {
 			return nil
 		}
 	}
-	return Errorf(NotExecutable, "%s cannot be started: it is a directory without Go files", dir)
+	return exitcode.Errorf(exitcode.NotExecutable, "%s cannot be started: it is a directory without Go files", dir)
 }

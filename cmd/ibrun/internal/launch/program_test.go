@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 )
 
 // place makes files below a new directory, which becomes the current one. A name that ends in "/" is a directory.
@@ -40,27 +42,27 @@ func TestFindProgram(t *testing.T) {
 		goes       bool
 		code       int
 	}{
-		{"tool", "bin/tool", false, 0},  // a program in PATH comes before a directory here
-		{"./tool", "tool", true, 0},     // which is meant with a slash
-		{"pkg", "pkg", true, 0},         // and taken where there is no such program
-		{"pkg/", "pkg", true, 0},        //
-		{"data", "late/data", false, 0}, // what cannot be executed is passed over in PATH
-		{"both", "late/both", false, 0}, // so are directories
-		{"./here", "here", false, 0},    //
-		{"one.go", "one.go", true, 0},   //
-		{"./one.go", "one.go", true, 0}, //
-		{"here", "", false, NotFound},   // not in PATH
-		{"nowhere", "", false, NotFound},
-		{"./nowhere", "", false, NotFound},
-		{"./here/x", "", false, NotFound},
-		{"./note", "", false, NotExecutable},
-		{"bin/data", "", false, NotExecutable},
-		{"./bare", "", false, NotExecutable},
-		{"/dev/null", "", false, NotExecutable},
+		{"tool", "bin/tool", false, 0},         // a program in PATH comes before a directory here
+		{"./tool", "tool", true, 0},            // which is meant with a slash
+		{"pkg", "pkg", true, 0},                // and taken where there is no such program
+		{"pkg/", "pkg", true, 0},               //
+		{"data", "late/data", false, 0},        // what cannot be executed is passed over in PATH
+		{"both", "late/both", false, 0},        // so are directories
+		{"./here", "here", false, 0},           //
+		{"one.go", "one.go", true, 0},          //
+		{"./one.go", "one.go", true, 0},        //
+		{"here", "", false, exitcode.NotFound}, // not in PATH
+		{"nowhere", "", false, exitcode.NotFound},
+		{"./nowhere", "", false, exitcode.NotFound},
+		{"./here/x", "", false, exitcode.NotFound},
+		{"./note", "", false, exitcode.NotExecutable},
+		{"bin/data", "", false, exitcode.NotExecutable},
+		{"./bare", "", false, exitcode.NotExecutable},
+		{"/dev/null", "", false, exitcode.NotExecutable},
 	} {
 		got, err := findProgram(c.word, path)
 		if c.code != 0 {
-			if err == nil || Of(err) != c.code {
+			if err == nil || exitcode.Of(err) != c.code {
 				t.Errorf("%s: got %+v, error %v, want exit code %d", c.word, got, err, c.code)
 			}
 			continue

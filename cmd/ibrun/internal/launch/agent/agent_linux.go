@@ -1,0 +1,233 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/perfmem"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/proctree"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/internal/pmi"
+	"golang.org/x/sys/unix"
+)
+
+// agentControl is the descriptor on which an agent hears from ibrun.
+const controlFD = 3
+
+// agent starts the ranks of one node and does with them what ibrun orders.
+type agent struct {
+	task          *protocol.Task
+	ranks         []*rank // those that were started
+	server        *pmi.Server
+	out           *output
+	devNull       *os.File // standard input of all ranks but rank 0
+	group         *proctree.Cgroup
+	perfMem       *perfmem.Memory // nil: there are none
+	exits         *exitWatcher
+	reaper        *proctree.Reaper
+	closing       atomic.Bool   // no more ranks are to be started
+	started       chan struct{} // closed when no more ranks will be
+	exitsReported chan struct{} // closed when all deaths have been told
+
+	mu          sync.Mutex
+	events      *json.Encoder
+	firstFailed int // the rank that has failed first here, -1: none
+
+	// What startAll needs, which alone uses it.
+	allowedPUs []int // PUs
+	setMemory  bool  // ranks get the memory that their plan says
+}
+
+// Main runs the agent that ibrun started with a socket as descriptor 3, and returns its exit code.
+func Main() int {
+	runtime.LockOSThread() // for good: see startAll
+	if kind, err := unix.GetsockoptInt(controlFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
+		fmt.Fprintln(os.Stderr, "ibrun: agent is a part of ibrun that it starts itself; a program of that name: ibrun -- agent")
+		return exitcode.UsageError
+	}
+	unix.CloseOnExec(controlFD)
+	control := os.NewFile(controlFD, "ibrun")
+	// Orders come by the socket; what a rank sends to its process group, which is the agent's, is not for the
+	// agent. And writing to an output that nobody reads is to be an error. Ranks start without these handlers.
+	console.Notify(make(chan os.Signal, 1), append(append(console.EndSignals(), console.ForwardedSignals()...), console.HangViewSignal, unix.SIGPIPE))
+
+	orders := json.NewDecoder(control)
+	var first protocol.Order
+	if err := orders.Decode(&first); err != nil || first.Start == nil {
+		return exitcode.Failed // ibrun has died
+	}
+	a, err := newAgent(first.Start, control)
+	if err != nil {
+		a.send(&protocol.Event{Kind: protocol.EventNotStarted, Rank: -1, Code: exitcode.Failed, Text: err.Error()})
+		return exitcode.Failed
+	}
+	ended := make(chan struct{})
+	go func() {
+		a.handleOrders(readOrders(orders))
+		close(ended)
+	}()
+	a.startAll()
+	<-ended
+	return 0
+}
+
+// newAgent returns an agent that can at least send, also with an error.
+func newAgent(t *protocol.Task, control io.Writer) (a *agent, err error) {
+	a = &agent{task: t, started: make(chan struct{}), exitsReported: make(chan struct{}), events: json.NewEncoder(control), firstFailed: -1}
+	a.out = newOutput(os.Stdout, os.Stderr, len(t.Ranks) == 1)
+	if err := proctree.BecomeSubreaper(); err != nil {
+		return a, err
+	}
+	if err := a.initBinding(); err != nil {
+		return a, err
+	}
+	if a.devNull, err = os.Open(os.DevNull); err != nil {
+		return a, err
+	}
+	if t.Pages {
+		if a.perfMem, err = perfmem.Inherit(len(t.Ranks)); err != nil {
+			return a, err
+		}
+	}
+	if a.exits, err = newExitWatcher(len(t.Ranks)); err != nil {
+		return a, err
+	}
+	job := pmi.Job{Size: t.Size, KVSName: "ibrun-" + t.JobID, Mapping: t.Mapping, Node: t.Node, Events: pmi.Events{
+		Init: func(rank int) { a.send(&protocol.Event{Kind: protocol.EventInit, Rank: rank}) },
+		Finalize: func(rank int) {
+			a.exits.finalized(t.LocalIndex(rank))
+			a.send(&protocol.Event{Kind: protocol.EventFinalize, Rank: rank})
+		},
+		Abort: a.reportAbort,
+	}}
+	for i, p := range t.Programs {
+		job.AppNums = append(job.AppNums, slices.Repeat([]int{i}, p.Ranks)...)
+	}
+	if t.Nodes > 1 {
+		job.Up = func(p *pmi.Parcel) { a.send(&protocol.Event{Kind: protocol.EventParcel, Parcel: p}) }
+	}
+	if a.server, err = pmi.NewServer(job); err != nil {
+		return a, err
+	}
+	a.group = proctree.NewCgroup(fmt.Sprintf("%s-%d", t.JobID, t.Node))
+	return a, nil
+}
+
+// send tells ibrun something. That ibrun has died is noticed where its orders are read.
+func (a *agent) send(e *protocol.Event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if e.Time == 0 {
+		e.Time = time.Now().UnixNano()
+	}
+	if a.firstFailed < 0 && (e.Kind == protocol.EventAbort || e.Kind == protocol.EventExit && !e.AfterEnd && (e.Code != 0 || e.Signal != 0)) {
+		a.firstFailed = e.Rank
+	}
+	_ = a.events.Encode(e)
+}
+
+// readOrders turns a stream of orders into a channel that is closed at its end.
+func readOrders(from *json.Decoder) <-chan protocol.Order {
+	orders := make(chan protocol.Order)
+	go func() {
+		defer close(orders)
+		for {
+			var o protocol.Order
+			if from.Decode(&o) != nil {
+				return
+			}
+			orders <- o
+		}
+	}()
+	return orders
+}
+
+// handleOrders does what ibrun orders until the last rank is gone and ibrun wants no more, or is gone itself.
+func (a *agent) handleOrders(orders <-chan protocol.Order) {
+	var (
+		ending *protocol.EndOrder
+		grace  <-chan time.Time
+		gone   <-chan struct{}
+	)
+	go func() {
+		<-a.started
+		a.reportExits()
+	}()
+	for {
+		select {
+		case o, alive := <-orders:
+			switch {
+			case !alive:
+				a.stopStarting()
+				a.killAll()
+				return
+			case o.Signal != 0:
+				<-a.started
+				a.signalAll(unix.Signal(o.Signal))
+			case o.Parcel != nil:
+				if err := a.server.Deliver(o.Parcel); err != nil {
+					a.send(&protocol.Event{Kind: protocol.EventNote, Rank: -1, Text: err.Error()})
+				}
+			case o.Stacks != nil:
+				<-a.started
+				a.requestStacks(o.Stacks)
+			case o.Bar != nil:
+				a.out.drawBar(o.Bar)
+			case o.End != nil:
+				a.stopStarting()
+				if ending == nil {
+					a.exits.markAlive()
+				}
+				if ending == nil && o.End.Grace > 0 && !isClosed(a.reaper.Gone) {
+					a.signalAll(unix.SIGTERM)
+					a.signalAll(unix.SIGCONT) // a stopped process would not notice
+				}
+				ending, gone, grace = o.End, a.reaper.Gone, time.After(o.End.Grace)
+			}
+		case <-gone:
+			a.finish(ending, orders)
+			return
+		case <-grace:
+			a.finish(ending, orders)
+			return
+		}
+	}
+}
+
+// isClosed tells whether a channel is closed that nobody sends on.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// servePMI answers one rank until its connection ends.
+func (a *agent) servePMI(r *rank) {
+	defer close(r.pmiDone)
+	err := a.server.Serve(r.task.Rank, r.pmi)
+	if err != nil && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) && !errors.Is(err, os.ErrClosed) {
+		a.send(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: err.Error()})
+	}
+}
+
+// onOutputError tells why a rank's output stops. That nobody reads it any more is no news to the user who sees to it.
+func (a *agent) onOutputError(rank int) func(error) {
+	return func(err error) {
+		if !errors.Is(err, unix.EPIPE) {
+			a.send(&protocol.Event{Kind: protocol.EventNote, Rank: rank, Text: fmt.Sprintf("its output cannot be passed on: %v", err)})
+		}
+	}
+}

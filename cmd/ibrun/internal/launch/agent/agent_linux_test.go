@@ -1,0 +1,128 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/proctree"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/internal/pmi"
+	"github.com/ibrun/ibrun/internal/ranklink"
+	"golang.org/x/sys/unix"
+)
+
+// What a rank said before it died is heard, however long the agent takes to get to it.
+func TestHangUp(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := os.NewFile(uintptr(fds[1]), "rank")
+	defer theirs.Close() // held by a child of the rank
+	if _, err := theirs.WriteString("cmd=init pmi_version=1 pmi_subversion=1\ncmd=abort exitcode=7\n"); err != nil {
+		t.Fatal(err)
+	}
+	link, linkEnd, err := ranklink.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer linkEnd.Close() // likewise
+	if _, err := linkEnd.WriteString("\x04\x01" + `{"Text":"last words"}`); err != nil {
+		t.Fatal(err)
+	}
+	code, dead := 0, make(chan struct{})
+	server, err := pmi.NewServer(pmi.Job{Size: 1, KVSName: "job", Events: pmi.Events{
+		Init: func(int) {
+			<-dead
+			time.Sleep(150 * time.Millisecond) // the machine is busy
+		},
+		Abort: func(_, c int, _ string) { code = c },
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events strings.Builder
+	a := &agent{server: server, events: json.NewEncoder(&events)}
+	r := &rank{task: &protocol.RankTask{}, pmi: os.NewFile(uintptr(fds[0]), "agent"), link: link,
+		pmiDone: make(chan struct{}), linkDone: make(chan struct{})}
+	go a.servePMI(r)
+	go func() {
+		<-r.pmiDone
+		time.Sleep(150 * time.Millisecond)
+		a.readLink(r)
+	}()
+	close(dead)
+	a.drainConnections(r)
+	if code != 7 {
+		t.Errorf("a rank aborted with 7, and %d was heard", code)
+	}
+	if a.mu.Lock(); !strings.Contains(events.String(), "last words") {
+		t.Errorf("a note is not among %s", &events)
+	}
+	a.mu.Unlock()
+}
+
+// The last event of an agent comes behind the ends of its ranks, and brings the last output of the one that failed first here if
+// no other is asked for: node 0 may not have heard of it when it ended the job.
+func TestFinish(t *testing.T) {
+	pmiEnd, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, linkEnd, err := ranklink.Pair()
+	if err := errors.Join(err, theirs.Close()); err != nil {
+		t.Fatal(err)
+	}
+	defer linkEnd.Close()
+	devNull, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer devNull.Close()
+	var events strings.Builder
+	a := &agent{task: &protocol.Task{Ranks: []protocol.RankTask{{Rank: 1}}}, events: json.NewEncoder(&events), firstFailed: -1, exitsReported: make(chan struct{}),
+		out: newOutput(devNull, devNull, true)}
+	r := &rank{task: &a.task.Ranks[0], pmi: pmiEnd, link: link, output: newRankOutput(1, false),
+		pmiDone: make(chan struct{}), linkDone: make(chan struct{}), exited: make(chan struct{}), reported: make(chan struct{})}
+	close(r.pmiDone)
+	go a.readLink(r)
+	r.output.appendTail([]byte("some words\n"), false)
+	a.ranks = []*rank{r}
+	if a.exits, err = newExitWatcher(1); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(a.exits.epoll)
+	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "exit 3"}, &syscall.ProcAttr{
+		Sys: &syscall.SysProcAttr{PidFD: &r.pidfd}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.pid = pid
+	if err := a.exits.add(0, pid, r.pidfd, pmiEnd); err != nil {
+		t.Fatal(err)
+	}
+	a.reaper = proctree.NewReaper(pid)
+	<-a.reaper.Gone
+	go func() {
+		time.Sleep(150 * time.Millisecond) // the machine is busy
+		a.reportExits()
+	}()
+	a.finish(&protocol.EndOrder{LastOutputOf: 0}, make(chan protocol.Order))
+	var got []protocol.Event
+	for text := json.NewDecoder(strings.NewReader(events.String())); text.More(); {
+		var e protocol.Event
+		if err := text.Decode(&e); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e)
+	}
+	if len(got) != 2 || got[0].Kind != protocol.EventExit || got[0].Code != 3 || got[1].Kind != protocol.EventDone || got[1].Rank != 1 ||
+		got[1].Text != "some words" {
+		t.Errorf("the agent said %+v", got)
+	}
+}

@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sleeper starts a process that sleeps, which a test may kill.
+func sleeper(t *testing.T) (pid, pidfd int) {
+	t.Helper()
+	c := exec.Command("sleep", "3600")
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, PidFD: &pidfd}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = c.Process.Kill(), c.Wait() })
+	return c.Process.Pid, pidfd
+}
+
+// A rank that has closed its connection and goes on, because it has finalized or for a reason of its own, begins to die when it
+// does, and not before.
+func TestDiesLater(t *testing.T) {
+	for _, finalized := range []bool{true, false} {
+		d, err := newExitWatcher(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(d.epoll)
+		ours, theirs, err := os.Pipe() // whose end is told as that of a socket
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ours.Close()
+		pid, pidfd := sleeper(t)
+		if err := d.add(0, pid, pidfd, ours); err != nil {
+			t.Fatal(err)
+		}
+		if finalized {
+			d.finalized(0)
+		}
+		theirs.Close()
+		if err := d.wait(); err != nil { // returns when the end of the connection has been heard of
+			t.Fatal(err)
+		}
+		killed := time.Now()
+		if err := unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, when, err := d.next(); err != nil || when.Before(killed) {
+			t.Errorf("finalized: %v: it began to die %v before it was killed, %v", finalized, killed.Sub(when), err)
+		}
+	}
+}
+
+// A rank that was killed before the ranks are told to end died by itself, also if its agent hears of that only afterwards; one
+// that lives then did not.
+func TestEndAll(t *testing.T) {
+	d, err := newExitWatcher(3) // one of them was never started
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(d.epoll)
+	for i := range 2 {
+		m := &d.ranks[i]
+		m.pid, m.pidfd = sleeper(t)
+	}
+	if err := unix.PidfdSendSignal(d.ranks[0].pidfd, unix.SIGKILL, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	if !d.ranks[0].hasExited(60_000) {
+		t.Fatal("a process does not die of SIGKILL")
+	}
+	d.markAlive()
+	for i, want := range []bool{false, true, false} {
+		if d.ranks[i].aliveAtEnd.Load() != want {
+			t.Errorf("rank %d: ended is %v", i, !want)
+		}
+	}
+}

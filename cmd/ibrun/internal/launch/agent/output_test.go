@@ -1,0 +1,240 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// voices is an output into one file, with a pipe for each of n ranks.
+type voices struct {
+	out   *output
+	pipes []*os.File // to write into
+	all   []*rankOutput
+	t     *testing.T
+	shown *os.File
+}
+
+func newVoices(t *testing.T, n int, labelled, alone bool) *voices {
+	t.Helper()
+	shown, err := os.Create(filepath.Join(t.TempDir(), "shown"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { shown.Close() })
+	v := &voices{t: t, shown: shown, out: newOutput(shown, shown, alone)}
+	for rank := range n {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &source{output: newRankOutput(rank, labelled), pipe: r, writer: v.out.stdout}
+		v.out.forward(s, func(err error) { t.Errorf("rank %d: %v", rank, err) })
+		v.pipes, v.all = append(v.pipes, w), append(v.all, s.output)
+	}
+	return v
+}
+
+func (v *voices) say(rank int, text string) {
+	v.t.Helper()
+	if _, err := v.pipes[rank].WriteString(text); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// end closes what the ranks write into and returns everything that was shown.
+func (v *voices) end() string {
+	v.t.Helper()
+	for _, p := range v.pipes {
+		p.Close()
+	}
+	v.out.forwarders.Wait()
+	text, err := os.ReadFile(v.shown.Name())
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestLinesStayWhole(t *testing.T) {
+	const ranks, lines = 4, 200
+	v := newVoices(t, ranks, false, false)
+	v.out.stdout.lineTimeout = time.Hour // however busy the machine is
+	done := make(chan bool)
+	for rank := range ranks {
+		go func() {
+			defer func() { done <- true }()
+			letter := string(rune('a' + rank))
+			for i := range lines {
+				line := strings.Repeat(letter, 1+i*i*7%5000)
+				if i%50 == 49 {
+					line = strings.Repeat(letter, 5*maxLine+i) // longer than what is kept in memory
+				}
+				half := len(line) / 2
+				io.WriteString(v.pipes[rank], line[:half])
+				io.WriteString(v.pipes[rank], line[half:]+"\n")
+			}
+		}()
+	}
+	for range ranks {
+		<-done
+	}
+	text := v.end()
+	count := 0
+	for line := range strings.Lines(text) {
+		count++
+		if line = strings.TrimSuffix(line, "\n"); strings.Trim(line, line[:1]) != "" {
+			t.Fatalf("a line of %d bytes is mixed: %.20q...", len(line), strings.TrimLeft(line, line[:1]))
+		}
+	}
+	if count != ranks*lines {
+		t.Errorf("%d lines were written, %d came out", ranks*lines, count)
+	}
+}
+
+func TestLabels(t *testing.T) {
+	v := newVoices(t, 2, true, false)
+	v.say(0, "one\ntwo\n\nthr")
+	v.say(0, "ee\n")
+	if got, want := v.end(), "[0] one\n[0] two\n[0] \n[0] three\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A line that was shown in part and is never finished must not stop the others.
+func TestUnfinishedLineIsBroken(t *testing.T) {
+	v := newVoices(t, 2, true, false)
+	long := strings.Repeat("x", maxLine)
+	v.say(0, long)
+	waitFor(t, v, long)
+	v.say(1, "other\n")
+	waitFor(t, v, "other")
+	v.say(0, "rest\n")
+	if got, want := v.end(), "[0] "+long+"\n[1] other\n[0] rest\n"; got != want {
+		t.Errorf("got ...%q, want ...%q", got[len(got)-40:], want[len(want)-40:])
+	}
+}
+
+// waitFor waits until text has come out, however long that takes.
+func waitFor(t *testing.T, v *voices, text string) {
+	t.Helper()
+	for {
+		shown, err := os.ReadFile(v.shown.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(shown, []byte(text)) {
+			return
+		}
+	}
+}
+
+func TestOneRankIsPassedOnAsItIs(t *testing.T) {
+	v := newVoices(t, 1, false, true)
+	v.say(0, "name? ")
+	waitFor(t, v, "name? ") // a question is shown without waiting for its newline
+	binary := "\x00\xff\n\r\n" + strings.Repeat("\x01", 3*maxLine)
+	v.say(0, binary)
+	if got, want := v.end(), "name? "+binary; got != want {
+		t.Errorf("%d bytes came out of %d, or different ones", len(got), len(want))
+	}
+}
+
+func TestTail(t *testing.T) {
+	v := newRankOutput(0, false)
+	for i := range 500 {
+		v.appendTail(fmt.Appendf(nil, "line %d\n", i), false)
+	}
+	v.appendTail(nil, false)
+	v.appendTail([]byte("panic: on standard output is no panic\nend"), false)
+	got := v.lastLines()
+	if lines := strings.Split(got, "\n"); len(lines) != tailLines || lines[0] != "line 487" || lines[tailLines-1] != "end" {
+		t.Errorf("kept %q", got)
+	}
+	v.appendTail(bytes.Repeat([]byte("x"), 2*tailBytes), false)
+	if got := v.lastLines(); got != strings.Repeat("x", tailBytes) {
+		t.Errorf("of a long line %d bytes are kept, want %d", len(got), tailBytes)
+	}
+}
+
+func TestTailOfPanic(t *testing.T) {
+	v := newRankOutput(0, false)
+	v.appendTail([]byte("before\npanic: here\n"), true)
+	for range 1000 {
+		v.appendTail([]byte("\tstack\n"), true)
+	}
+	if got, want := v.lastLines(), "panic: here\n"+strings.Repeat("\tstack\n", tailLines-1); got != want {
+		t.Errorf("got %q, want the beginning of the panic", got)
+	}
+}
+
+// When nobody takes the output any more, the rank gets an error from its own write, and does not wait for ever.
+func TestReaderWentAway(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	out := newOutput(w, w, true)
+	src, dst, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := make(chan error, 1)
+	out.forward(&source{output: newRankOutput(0, false), pipe: src, writer: out.stdout}, func(err error) { failed <- err })
+	if _, err := dst.WriteString("hello\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; !errors.Is(err, unix.EPIPE) {
+		t.Errorf("pump failed with %v, want EPIPE", err)
+	}
+	out.forwarders.Wait()
+	if _, err := dst.WriteString("again\n"); !errors.Is(err, unix.EPIPE) {
+		t.Errorf("writing on gave %v, want EPIPE", err)
+	}
+}
+
+// Nothing is lost when someone else who has the same terminal makes it non-blocking.
+func TestNonBlocking(t *testing.T) {
+	var fds [2]int
+	if err := unix.Pipe(fds[:]); err != nil {
+		t.Fatal(err)
+	}
+	r, w := os.NewFile(uintptr(fds[0]), "reader"), os.NewFile(uintptr(fds[1]), "terminal")
+	defer r.Close()
+	out := newOutput(w, w, true)
+	if err := unix.SetNonblock(fds[1], true); err != nil {
+		t.Fatal(err)
+	}
+	src, dst, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.forward(&source{output: newRankOutput(0, false), pipe: src, writer: out.stdout}, func(err error) { t.Errorf("pump failed: %v", err) })
+	want := bytes.Repeat([]byte("0123456789abcde\n"), 64<<10) // more than pipes hold
+	go func() {
+		if _, err := dst.Write(want); err != nil {
+			t.Error(err)
+		}
+		dst.Close()
+		out.forwarders.Wait()
+		w.Close()
+	}()
+	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d bytes came out of %d, or different ones: %v", len(got), len(want), err)
+	}
+}
+
+func TestFileNames(t *testing.T) {
+	if got := expandFileName("out/%h-%r.100%%", 12, "n1"); got != "out/n1-12.100%" {
+		t.Errorf("got %q", got)
+	}
+}

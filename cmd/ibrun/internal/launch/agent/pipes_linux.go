@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/ibrun/ibrun/internal/ranklink"
+	"golang.org/x/sys/unix"
+)
+
+// rankPipes are the agent's ends of what it shares with a rank, and the rank's ends in the same order.
+type rankPipes struct {
+	stdout, stderr, pmi *os.File
+	link                *ranklink.Link
+	rankEnds            []*os.File
+}
+
+func openPipes() (w *rankPipes, err error) {
+	w = &rankPipes{}
+	defer func() {
+		if err != nil {
+			w.closeAgentEnds()
+			w.closeRankEnds()
+			w = nil
+		}
+	}()
+	for _, ours := range []**os.File{&w.stdout, &w.stderr} {
+		var fds [2]int
+		if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+			return w, fmt.Errorf("open pipe for output: %w", err)
+		}
+		if err := w.add(ours, fds[0], fds[1]); err != nil {
+			return w, err
+		}
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return w, fmt.Errorf("open sockets for PMI: %w", err)
+	}
+	if err := w.add(&w.pmi, fds[0], fds[1]); err != nil {
+		return w, err
+	}
+	link, theirs, err := ranklink.Pair()
+	if err != nil {
+		return w, err
+	}
+	w.link, w.rankEnds = link, append(w.rankEnds, theirs)
+	return w, nil
+}
+
+// add takes over two descriptors. Only the agent's is made non-blocking, for the runtime's poller.
+func (w *rankPipes) add(ours **os.File, mine, theirs int) error {
+	errNonblock := unix.SetNonblock(mine, true)
+	*ours = os.NewFile(uintptr(mine), "rank")
+	w.rankEnds = append(w.rankEnds, os.NewFile(uintptr(theirs), "rank's end"))
+	if errNonblock != nil {
+		return fmt.Errorf("make descriptor %d non-blocking: %w", mine, errNonblock)
+	}
+	return nil
+}
+
+func (w *rankPipes) closeRankEnds() {
+	for _, f := range w.rankEnds {
+		f.Close()
+	}
+}
+
+func (w *rankPipes) closeAgentEnds() {
+	for _, f := range []*os.File{w.stdout, w.stderr, w.pmi} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	if w.link != nil {
+		w.link.Close()
+	}
+}

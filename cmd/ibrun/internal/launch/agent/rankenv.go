@@ -1,0 +1,80 @@
+package agent
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+)
+
+// The descriptors that a rank inherits beside its standard streams and [perfmem.RankFD]. The one for PMI has a number higher than
+// those of files that the rank opens itself, because its end of file shows that the rank has begun to exit: see [exitWatcher].
+const (
+	linkFD = 3
+	pmiFD  = 100
+)
+
+// RankEnv returns the environment of the rank at position local of the task: what the user gave, without the traces
+// of any launcher that started ibrun itself, and what a rank of this job has to know. No variable stands there
+// twice.
+func RankEnv(t *protocol.Task, local int) []string {
+	env := jobVariables(t, local)
+	seen := map[string]bool{}
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		seen[name] = true
+	}
+	for _, given := range [][]string{t.Programs[t.Ranks[local].Program].Env, t.Env} {
+		for _, v := range slices.Backward(given) { // the last one counts
+			name, _, _ := strings.Cut(v, "=")
+			if !seen[name] && !isLauncherVariable(name) {
+				env = append(env, v)
+			}
+			seen[name] = true
+		}
+	}
+	for _, v := range t.Ranks[local].Env {
+		if name, _, _ := strings.Cut(v, "="); !seen[name] {
+			env = append(env, v)
+		}
+	}
+	if t.Ranks[local].Crowded && !seen["GOMAXPROCS"] {
+		// A rank's share is less than one processor. A Go program that sees them all wakes threads that take the
+		// others' share.
+		env = append(env, "GOMAXPROCS=1")
+	}
+	return env
+}
+
+// isLauncherVariable tells whether a variable says which rank of which job a process is.
+func isLauncherVariable(name string) bool {
+	for _, prefix := range []string{"PMI_", "PMI2_", "PMIX_", "OMPI_COMM_WORLD_", "MV2_COMM_WORLD_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	// A job that a rank starts itself is one of its own.
+	return name == "IBRUN_FD" || name == "IBRUN_RENDEZVOUS" || name == "IBRUN_NODE"
+}
+
+// jobVariables are what programs look at to find their place: PMI and ibrun's own, then what programs of MPICH, Open
+// MPI, MVAPICH and torchrun read.
+func jobVariables(t *protocol.Task, local int) []string {
+	rank, size := strconv.Itoa(t.Ranks[local].Rank), strconv.Itoa(t.Size)
+	localRank, localSize := strconv.Itoa(local), strconv.Itoa(len(t.Ranks))
+	return []string{
+		"PMI_FD=" + strconv.Itoa(pmiFD), "PMI_RANK=" + rank, "PMI_SIZE=" + size, "PMI_JOBID=" + t.JobID, "PMI_HOSTNAME=" + t.Host,
+		"IBRUN_FD=" + strconv.Itoa(linkFD),
+		"MPI_LOCALRANKID=" + localRank, "MPI_LOCALNRANKS=" + localSize,
+		"OMPI_COMM_WORLD_RANK=" + rank, "OMPI_COMM_WORLD_SIZE=" + size, "OMPI_UNIVERSE_SIZE=" + size,
+		"OMPI_COMM_WORLD_LOCAL_RANK=" + localRank, "OMPI_COMM_WORLD_LOCAL_SIZE=" + localSize, "OMPI_COMM_WORLD_NODE_RANK=" + localRank,
+		"MV2_COMM_WORLD_RANK=" + rank, "MV2_COMM_WORLD_SIZE=" + size,
+		"MV2_COMM_WORLD_LOCAL_RANK=" + localRank, "MV2_COMM_WORLD_LOCAL_SIZE=" + localSize,
+		"RANK=" + rank, "WORLD_SIZE=" + size, "LOCAL_RANK=" + localRank, "LOCAL_WORLD_SIZE=" + localSize,
+		"GROUP_RANK=" + strconv.Itoa(t.Node), "GROUP_WORLD_SIZE=" + strconv.Itoa(t.Nodes),
+		"ROLE_RANK=" + rank, "ROLE_WORLD_SIZE=" + size,
+		"TORCHELASTIC_RESTART_COUNT=0", "TORCHELASTIC_MAX_RESTARTS=0", "TORCHELASTIC_RUN_ID=" + t.JobID,
+		"GFORTRAN_UNBUFFERED_PRECONNECTED=y", // as hydra does: lines come when they are written
+	}
+}

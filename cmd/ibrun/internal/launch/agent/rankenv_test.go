@@ -1,0 +1,43 @@
+package agent
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+)
+
+func TestRankEnv(t *testing.T) {
+	job := &protocol.Task{
+		JobID: "j", Host: "h", Size: 5,
+		Ranks:    []protocol.RankTask{{Rank: 3}, {Rank: 4, Program: 1}},
+		Programs: []protocol.ProgramTask{{}, {Env: []string{"A=3", "A=2", "RANK=9"}}},
+		Env: []string{"A=1", "PATH=/bin", "PMI_FD=7", "PMI_PORT=h:1", "PMIX_RANK=0", "OMPI_COMM_WORLD_RANK=7", "IBRUN_FD=9",
+			"OMPI_MCA_btl=self", "WORLD_SIZE=99", "MASTER_PORT=1234"},
+	}
+	env := RankEnv(job, 1)
+	for _, want := range []string{"A=2", "PATH=/bin", "PMI_FD=100", "PMI_RANK=4", "PMI_SIZE=5", "PMI_JOBID=j", "IBRUN_FD=3",
+		"MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2", "OMPI_COMM_WORLD_RANK=4", "OMPI_COMM_WORLD_SIZE=5", "OMPI_COMM_WORLD_LOCAL_RANK=1",
+		"RANK=4", "WORLD_SIZE=5", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=0", "OMPI_MCA_btl=self", "MASTER_PORT=1234"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	for _, stale := range []string{"PMI_FD=7", "PMI_PORT=h:1", "PMIX_RANK=0", "OMPI_COMM_WORLD_RANK=7", "IBRUN_FD=9",
+		"WORLD_SIZE=99", "RANK=9", "A=1", "A=3"} {
+		if slices.Contains(env, stale) {
+			t.Errorf("%s was passed on", stale)
+		}
+	}
+}
+
+func TestCrowdedRankEnv(t *testing.T) {
+	job := &protocol.Task{Size: 5, Ranks: []protocol.RankTask{{Crowded: true}}, Programs: []protocol.ProgramTask{{}}}
+	if env := RankEnv(job, 0); !slices.Contains(env, "GOMAXPROCS=1") {
+		t.Error("a rank that shares a processor sees them all")
+	}
+	job.Env = []string{"GOMAXPROCS=7"}
+	if env := RankEnv(job, 0); !slices.Contains(env, "GOMAXPROCS=7") || slices.Contains(env, "GOMAXPROCS=1") {
+		t.Error("what the user gave does not count")
+	}
+}

@@ -1,0 +1,17 @@
+// Package coordinator controls a job from start to end: it is what ibrun does besides planning and building.
+//
+// [JoinNodes] connects the ibruns of all nodes. [RunJob] then starts the agent of this node and processes events until the job has
+// ended:
+//
+//	node 0   ibrun ──orders──▶ agent ───▶ ranks
+//	          │  ▲
+//	     orders  events
+//	          ▼  │
+//	node k   ibrun ──orders──▶ agent ───▶ ranks
+//
+// Node 0 is the coordinator. It receives the events of all agents, its own and those of the other nodes, sends orders to all of
+// them, determines which rank failed first and with which exit code ibrun exits, and writes the report. The other nodes are
+// workers: each forwards events and orders between its agent and node 0, and ends its agent if node 0 is lost.
+//
+// Event times are by node 0's clock, so the first failure is found even if node 0 received the event of a later one earlier.
+package coordinator

@@ -1,0 +1,65 @@
+package coordinator
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Layout says which ranks are on which node.
+type Layout struct {
+	NodeOf  []int   // the node of each rank
+	RanksOn [][]int // the ranks of each node, ascending
+}
+
+func NewLayout(at []int, nodes int) Layout {
+	l := Layout{at, make([][]int, nodes)}
+	for rank, node := range at {
+		l.RanksOn[node] = append(l.RanksOn[node], rank)
+	}
+	return l
+}
+
+// Mapping writes it down as PMI_process_mapping: blocks of ranks on neighbouring nodes, equally many on each. What repeats
+// from rank 0 on node 0 is written once.
+func (l Layout) Mapping() string {
+	period := len(l.NodeOf)
+	if l.NodeOf[0] == 0 {
+		period = repeats(l.NodeOf)
+	}
+	type block struct{ node, nodes, each int }
+	var blocks []block
+	for i := 0; i < period; {
+		each := 1
+		for i+each < period && l.NodeOf[i+each] == l.NodeOf[i] {
+			each++
+		}
+		last := len(blocks) - 1
+		if last >= 0 && blocks[last].each == each && blocks[last].node+blocks[last].nodes == l.NodeOf[i] {
+			blocks[last].nodes++
+		} else {
+			blocks = append(blocks, block{l.NodeOf[i], 1, each})
+		}
+		i += each
+	}
+	var b strings.Builder
+	for _, k := range blocks {
+		fmt.Fprintf(&b, ",(%d,%d,%d)", k.node, k.nodes, k.each)
+	}
+	return "(vector" + b.String() + ")"
+}
+
+// repeats is the length of the shortest beginning of a list that, repeated, is the list.
+func repeats(list []int) int {
+	border := make([]int, len(list)) // of each beginning: the longest shorter one that it also ends with
+	for i := 1; i < len(list); i++ {
+		n := border[i-1]
+		for n > 0 && list[n] != list[i] {
+			n = border[n-1]
+		}
+		if list[n] == list[i] {
+			n++
+		}
+		border[i] = n
+	}
+	return len(list) - border[len(list)-1]
+}

@@ -1,0 +1,102 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/perfmem"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
+)
+
+// node is one node of the job, as the conductor sees it.
+type node struct {
+	number  int
+	name    string
+	ranks   []int         // which are its own, ascending
+	conn    *control.Conn // nil: this one
+	done    bool          // nothing of the job is left there
+	tooMuch bool          // it has handed in more than it should
+
+	// What another node has told for the report.
+	record *report.Node
+	pages  map[int]report.Rank
+}
+
+// has tells whether a rank is one of this node.
+func (n *node) has(rank int) bool {
+	_, found := slices.BinarySearch(n.ranks, rank)
+	return found
+}
+
+// checkEvent refuses events that no agent of this node sends.
+func (n *node) checkEvent(e *protocol.Event) error {
+	ok := false
+	switch e.Kind {
+	case protocol.EventStarted:
+		ok = len(e.Ranks) == len(e.PIDs) && len(e.Ranks) <= len(n.ranks) && slices.Equal(e.Ranks, n.ranks[:len(e.Ranks)])
+	case protocol.EventNotStarted:
+		ok = (e.Rank == -1 || n.has(e.Rank)) && isCode(e.Code) && e.Code != 0
+	case protocol.EventInit, protocol.EventFinalize, protocol.EventAbort:
+		ok = n.has(e.Rank)
+	case protocol.EventExit:
+		ok = n.has(e.Rank) && isCode(e.Code) && isCode(e.Signal) && isCode(exitcode.SignalBase+e.Signal)
+	case protocol.EventParcel:
+		ok = e.Parcel != nil
+	case protocol.EventRecorded:
+		ok = n.has(e.Rank) && e.Recorded != nil
+	case protocol.EventSignal:
+		ok = slices.Contains(append(console.EndSignals(), console.ForwardedSignals()...), os.Signal(syscall.Signal(e.Signal)))
+	case protocol.EventInspect:
+		ok = e.Question != nil || e.Answer != nil
+	case protocol.EventProgress:
+		ok = e.Progress != nil
+	case protocol.EventNodeRecord:
+		ok = e.NodeRecord != nil && n.record == nil && n.hasPlaces(e.NodeRecord.Ranks)
+	case protocol.EventPage:
+		ok = n.has(e.Rank)
+	case protocol.EventFailure:
+		ok = isCode(e.Code) && e.Code != 0
+	case protocol.EventDone:
+		ok = true
+	}
+	if !ok {
+		return fmt.Errorf("it says %q of rank %d, which makes no sense", e.Kind, e.Rank)
+	}
+	return nil
+}
+
+// isCode tells whether a process can end with this code.
+func isCode(code int) bool { return code >= 0 && code <= 255 }
+
+// unknownRecord is a node that has told nothing.
+func (n *node) unknownRecord() *report.Node {
+	facts := &report.Node{Name: n.name, Environment: []report.Variable{}, Ports: []report.Port{}, Ranks: []report.Place{}}
+	for _, rank := range n.ranks {
+		facts.Ranks = append(facts.Ranks, report.Place{Rank: rank})
+	}
+	return facts
+}
+
+// keepPage takes in what a rank of another node has recorded.
+func (n *node) keepPage(e *protocol.Event) {
+	rank := report.Rank{}
+	if rank.Err = errors.New(e.Text); e.Text == "" {
+		rank.Snapshot, rank.Err = perfmem.DecodePage(e.Page)
+	}
+	if n.pages == nil {
+		n.pages = map[int]report.Rank{}
+	}
+	n.pages[e.Rank] = rank
+}
+
+// hasPlaces tells whether all places are of ranks of this node.
+func (n *node) hasPlaces(places []report.Place) bool {
+	return !slices.ContainsFunc(places, func(p report.Place) bool { return !n.has(p.Rank) })
+}

@@ -1,0 +1,135 @@
+package coordinator
+
+import (
+	"debug/buildinfo"
+	"errors"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/monitor"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
+	"golang.org/x/sys/unix"
+)
+
+// reportPrograms are those of the job, with what Go wrote into them when it built them.
+func (c *coordinator) reportPrograms() (all []report.Program) {
+	for i, p := range c.opts.Programs {
+		program := report.Program{Ranks: c.task.Programs[i].Ranks, Args: p.Args}
+		at := slices.IndexFunc(c.task.Ranks, func(r protocol.RankTask) bool { return r.Program == i })
+		if at >= 0 {
+			if info, err := buildinfo.ReadFile(c.task.Ranks[at].Path); err == nil { // it is Go's
+				program.Go, program.Library = info.GoVersion, libraryVersion(info)
+			}
+		}
+		all = append(all, program)
+	}
+	return all
+}
+
+// libraryVersion is the version of this module in a program.
+func libraryVersion(info *debug.BuildInfo) string {
+	const ours = "github.com/ibrun/ibrun"
+	if info.Main.Path == ours {
+		return info.Main.Version
+	}
+	for _, m := range info.Deps {
+		if m.Path == ours {
+			if m.Replace != nil {
+				return m.Replace.Path + " " + m.Replace.Version
+			}
+			return m.Version
+		}
+	}
+	return ""
+}
+
+// writeReport tells where the time of the job went, if that is wanted. Whatever goes wrong with it does not concern the job.
+func (c *coordinator) writeReport(v *protocol.Outcome, began time.Time, wall time.Duration) {
+	if c.recorder == nil {
+		return
+	}
+	j := report.Job{ID: c.task.JobID, Version: monitor.BuildVersion(), Programs: c.reportPrograms(), Began: began, Wall: wall,
+		Code: v.Code, Failure: v.Lines, Ranks: make([]report.Rank, c.task.Size)}
+	for _, n := range c.nodes {
+		facts := n.record
+		switch {
+		case n.conn == nil:
+			facts = c.recorder.Record()
+		case facts == nil:
+			facts = n.unknownRecord()
+		}
+		for i, p := range facts.Ranks {
+			facts.Ranks[i].Program = c.task.ProgramOf(p.Rank) // whatever another node says
+		}
+		j.Nodes = append(j.Nodes, *facts)
+		for rank, recorded := range n.pages {
+			j.Ranks[rank] = recorded
+		}
+	}
+	for _, g := range c.local.monitor.Samples() {
+		j.Ranks[g.Rank] = report.Rank{Snapshot: g.Snapshot, Err: g.Err}
+	}
+	r := report.New(j)
+	if err := r.Text(c.Err); err != nil {
+		c.Say("report: %v", err)
+	}
+	c.writeReportFiles(r.Write)
+}
+
+// writeReportFiles writes the files of the report, and tells where they are, or once why they are not.
+func (c *coordinator) writeReportFiles(write func(name string) error) {
+	names := c.opts.ReportTo
+	if len(names) == 0 && !c.opts.ReportBare {
+		for _, form := range []string{".html", ".json"} {
+			name := "ibrun-report-" + c.task.JobID + form
+			if here, err := filepath.Abs(name); err == nil { // otherwise nobody knows where this is
+				name = here
+			}
+			names = append(names, name)
+		}
+	}
+	var written []string
+	missing := map[string][]string{} // by the reason
+	for _, name := range names {
+		err := write(name)
+		if err == nil {
+			written = append(written, name)
+			continue
+		}
+		why := err.Error()
+		if errno := unix.Errno(0); errors.As(err, &errno) { // the same for all files of a disk that is full
+			why = errno.Error()
+		}
+		missing[why] = append(missing[why], name)
+	}
+	if len(written) > 0 {
+		c.Say("report: %s", strings.Join(written, ", "))
+	}
+	for why, names := range missing {
+		c.Say("no report %s: %s", strings.Join(names, ", "), why)
+	}
+}
+
+// sendNodeRecord sends node 0 the record of this node and of its ranks, if node 0 wants a report.
+func (w *worker) sendNodeRecord() {
+	if w.recorder == nil {
+		return
+	}
+	w.cluster.sendEvent(&protocol.Event{Kind: protocol.EventNodeRecord, NodeRecord: w.recorder.Record()})
+	for i, r := range w.local.task.Ranks {
+		e := &protocol.Event{Kind: protocol.EventPage, Rank: r.Rank}
+		packed, err := w.local.perfMem.Pack(i)
+		switch {
+		case err != nil:
+			e.Text = err.Error()
+		case packed == nil:
+			continue
+		}
+		e.Page = packed
+		w.cluster.sendEvent(e)
+	}
+}

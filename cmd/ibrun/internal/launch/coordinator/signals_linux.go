@@ -1,0 +1,47 @@
+package coordinator
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"golang.org/x/sys/unix"
+)
+
+// handleSignal does what a signal to ibrun means, this one or that of another node: the first that asks for the end is
+// passed on, the second kills.
+func (c *coordinator) handleSignal(sig syscall.Signal, here bool) {
+	switch sig {
+	case console.HangViewSignal:
+		c.local.monitor.ShowHangView()
+		return
+	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP:
+		if !c.endRequested && !c.ending {
+			c.endRequested, c.failures.endRequested = true, true
+			c.Say("asking the ranks to end (%s); once more kills them", unix.SignalName(sig))
+			break
+		}
+		why := fmt.Sprintf("the ranks did not end when asked, and were killed (%s)", unix.SignalName(sig))
+		c.recordFailure(&failure{rank: -1, code: exitcode.SignalBase + int(sig), reason: why, time: time.Now().UnixNano()})
+		c.endJob(0)
+		c.giveUp = time.After(agentTimeout)
+		return
+	case unix.SIGTSTP:
+		c.orderAll(&protocol.Order{Signal: int(unix.SIGSTOP)})
+		if here {
+			for _, n := range c.nodes[1:] {
+				n.conn.Hold() // that this one stops is not its death
+			}
+			c.local.stopSelf()
+		}
+		return
+	case unix.SIGCONT:
+		for _, n := range c.nodes[1:] {
+			n.conn.Resume()
+		}
+	}
+	c.orderAll(&protocol.Order{Signal: int(sig)})
+}

@@ -1,0 +1,35 @@
+package monitor
+
+import (
+	"os"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/exporter"
+	"github.com/ibrun/ibrun/perf/prom"
+)
+
+// ExportMetrics serves what the ranks here do, if that is wanted. The job does not depend on it.
+func (m *Monitor) ExportMetrics(o *cli.Options) (end func()) {
+	none := func() {}
+	if o.Metrics == "" {
+		return none
+	}
+	n := &prom.Node{Job: m.task.JobID, Name: m.task.Host, Root: os.DirFS("/"), Ranks: func() (all []prom.Rank) {
+		for _, g := range m.Samples() {
+			all = append(all, prom.Rank{Rank: g.Rank, Snapshot: g.Snapshot, Err: g.Err, Dead: g.Exited})
+		}
+		return all
+	}}
+	tell := func(text string) { m.streams.Say("%s", text) }
+	e, err := exporter.Start(exporter.Options{Address: o.Metrics, Discovery: o.MetricsSD}, n, tell)
+	if err != nil {
+		m.streams.Say("no metrics of this job: %v", err)
+		return none
+	}
+	m.streams.Say("metrics are at %s", e.URL())
+	return func() {
+		if err := e.Close(); err != nil {
+			m.streams.Say("metrics: %v", err)
+		}
+	}
+}

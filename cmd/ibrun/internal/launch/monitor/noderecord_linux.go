@@ -1,0 +1,89 @@
+package monitor
+
+import (
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
+	"github.com/ibrun/ibrun/hw"
+	"golang.org/x/sys/unix"
+)
+
+// NodeRecorder draws a node for the report, from when its ranks are started on.
+type NodeRecorder struct {
+	task  *protocol.Task
+	ports []report.Port // as they were then
+}
+
+// NewNodeRecorder is nil if no report is wanted.
+func NewNodeRecorder(t *protocol.Task, wanted bool) *NodeRecorder {
+	if !wanted {
+		return nil
+	}
+	return &NodeRecorder{t, report.ReadPorts(os.DirFS("/"))}
+}
+
+// Record is what this node tells of itself at the end.
+func (p *NodeRecorder) Record() *report.Node {
+	t := p.task
+	n := &report.Node{Name: t.Host, Version: BuildVersion(), Kernel: kernel(), Processor: processor(),
+		Environment: report.Environment(cli.Lookup(slices.Concat(t.Env, commonEnv(t)))),
+		Ports:       report.PortsSince(p.ports, report.ReadPorts(os.DirFS("/"))), Ranks: []report.Place{}}
+	if allowed, err := hw.Affinity(); err == nil { // otherwise it is not known
+		n.PUs = len(allowed)
+	}
+	for _, r := range t.Ranks {
+		place := report.Place{Rank: r.Rank, Program: r.Program, Shares: r.Crowded, Device: strings.Join(r.Devices, ",")}
+		if len(r.PUs) > 0 {
+			place.Bound = hw.FormatList(r.PUs)
+		}
+		if len(r.Memory) > 0 {
+			place.Memory = hw.FormatList(r.Memory)
+		}
+		n.Ranks = append(n.Ranks, place)
+	}
+	return n
+}
+
+// commonEnv are the variables that the user gave to every program.
+func commonEnv(t *protocol.Task) []string {
+	if len(t.Programs) == 1 {
+		return t.Programs[0].Env
+	}
+	return nil
+}
+
+func BuildVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "(unknown)"
+}
+
+// kernel is the system and its version, or empty.
+func kernel() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:]) + " " +
+		unix.ByteSliceToString(u.Machine[:])
+}
+
+// processor is the model's name, or empty where the kernel does not tell it.
+func processor() string {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,151 @@
+package monitor
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+)
+
+// farPatience is how long other nodes have to tell what their ranks do. Whoever answers for others gives these less.
+const remoteTimeout = time.Second
+
+// rankPiece is how many ranks are told in one message, which so stays far below the limit.
+const ranksPerMessage = 128
+
+// RemoteNode is another node that this one asks. Node 0 asks each about its own ranks, and these ask node 0 about all others.
+type RemoteNode struct {
+	Number int
+	Ranks  []int // that it is asked about, ascending
+	Send   func(*protocol.Question, *protocol.Answer)
+}
+
+// remoteRequest is a question that has not been answered.
+type remoteRequest struct {
+	node   *RemoteNode
+	answer protocol.Answer
+	done   chan struct{} // closed when all of the answer is there
+}
+
+// ConnectNodes sets the host name of each rank and the nodes that this one can query. It must be called before start.
+func (m *Monitor) ConnectNodes(hosts []string, remotes []*RemoteNode) {
+	m.hosts, m.remotes = hosts, remotes
+}
+
+// allRanks are those here and, as far as they are told, those of all neighbors but the one that asks. It waits for these as long
+// as farPatience.
+func (m *Monitor) allRanks(ctx context.Context, but *RemoteNode) []inspect.Rank {
+	told := m.queryRemotes(ctx, but, func(*RemoteNode) *protocol.Question { return &protocol.Question{} })
+	all := m.localRanks()
+	for n, a := range told {
+		heard := map[int]inspect.Rank{}
+		for _, r := range a.Ranks {
+			heard[r.Rank] = r
+		}
+		for _, rank := range n.Ranks {
+			r, ok := heard[rank]
+			if !ok {
+				r = inspect.Rank{Rank: rank, State: inspect.Unheard}
+			}
+			all = append(all, r)
+		}
+	}
+	if m.hosts != nil {
+		for i := range all {
+			all[i].Host = m.hosts[all[i].Rank]
+		}
+	}
+	slices.SortFunc(all, func(a, b inspect.Rank) int { return a.Rank - b.Rank })
+	return all
+}
+
+// queryRemotes asks all neighbors but one, each what is made for it, or nothing if that is nil. Of those that have not answered in
+// time there is what has come.
+func (m *Monitor) queryRemotes(ctx context.Context, but *RemoteNode, ask func(*RemoteNode) *protocol.Question) map[*RemoteNode]protocol.Answer {
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
+	open := map[uint64]*remoteRequest{}
+	for _, n := range m.remotes {
+		if n == but {
+			continue
+		}
+		q := ask(n)
+		if q == nil {
+			continue
+		}
+		m.mu.Lock()
+		m.lastRequest++
+		q.ID = m.lastRequest
+		i := &remoteRequest{node: n, done: make(chan struct{})}
+		m.openRequests[q.ID], open[q.ID] = i, i
+		m.mu.Unlock()
+		deadline, _ := ctx.Deadline()
+		q.Timeout = time.Until(deadline) * 3 / 4
+		n.Send(q, nil)
+	}
+	for _, i := range open {
+		select {
+		case <-i.done:
+		case <-ctx.Done():
+		case <-m.ctx.Done():
+		}
+	}
+	answers := map[*RemoteNode]protocol.Answer{}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, i := range open {
+		delete(m.openRequests, id)
+		answers[i.node] = i.answer
+	}
+	return answers
+}
+
+// HandleRemote takes in what another node asks or tells. It does not wait.
+func (m *Monitor) HandleRemote(node int, q *protocol.Question, a *protocol.Answer) {
+	at := slices.IndexFunc(m.remotes, func(n *RemoteNode) bool { return n.Number == node })
+	if at < 0 {
+		return
+	}
+	n := m.remotes[at]
+	if q != nil {
+		m.goroutines.Go(func() { m.answerRemote(n, q) })
+	}
+	if a == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.openRequests[a.ID]
+	if i == nil || i.node != n {
+		return // it comes too late
+	}
+	i.answer.Ranks = append(i.answer.Ranks, a.Ranks...)
+	if i.answer.Stacks == nil {
+		i.answer.Stacks = map[int]string{}
+	}
+	maps.Copy(i.answer.Stacks, a.Stacks)
+	if !a.More {
+		delete(m.openRequests, a.ID)
+		close(i.done)
+	}
+}
+
+// answerRemote tells another node what it asked for.
+func (m *Monitor) answerRemote(n *RemoteNode, q *protocol.Question) {
+	ctx, cancel := context.WithTimeout(m.ctx, min(q.Timeout, remoteTimeout))
+	defer cancel()
+	if len(q.Stacks) == 0 {
+		for piece := range slices.Chunk(m.allRanks(ctx, n), ranksPerMessage) {
+			n.Send(nil, &protocol.Answer{ID: q.ID, Ranks: piece, More: true})
+		}
+		n.Send(nil, &protocol.Answer{ID: q.ID})
+		return
+	}
+	for rank, text := range m.allStacks(ctx, q.Stacks, n) {
+		n.Send(nil, &protocol.Answer{ID: q.ID, Stacks: map[int]string{rank: text}, More: true})
+	}
+	n.Send(nil, &protocol.Answer{ID: q.ID})
+}

@@ -1,0 +1,111 @@
+package monitor
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+)
+
+// connectedMonitors returns the monitors of a job on three nodes, which can query each other; the ranks are assigned round-robin. The
+// last node never answers.
+func connectedMonitors(t *testing.T, ranks int) []*Monitor {
+	t.Helper()
+	var nodes [3][]int // the ranks of each
+	var hosts []string
+	for rank := range ranks {
+		nodes[rank%3] = append(nodes[rank%3], rank)
+		hosts = append(hosts, fmt.Sprint("n", rank%3))
+	}
+	var all []*Monitor
+	for node := range nodes {
+		task := &protocol.Task{Node: node, Nodes: 3, Size: ranks}
+		for _, rank := range nodes[node] {
+			task.Ranks = append(task.Ranks, protocol.RankTask{Rank: rank})
+		}
+		m := New(task, nil, console.Streams{}, func(*protocol.Order) {})
+		t.Cleanup(func() {
+			m.stop()
+			m.goroutines.Wait()
+		})
+		remotes := []*RemoteNode{{Number: 1, Ranks: nodes[1]}, {Number: 2, Ranks: nodes[2]}}
+		if node > 0 {
+			others := slices.DeleteFunc(slices.Collect(rangeOver(ranks)), func(rank int) bool { return rank%3 == node })
+			remotes = []*RemoteNode{{Number: 0, Ranks: others}}
+		}
+		m.ConnectNodes(hosts, remotes)
+		all = append(all, m)
+	}
+	for i, n := range all[0].remotes {
+		far := all[i+1]
+		n.Send = func(q *protocol.Question, a *protocol.Answer) {
+			if i == 0 {
+				far.HandleRemote(0, q, a)
+			}
+		}
+		far.remotes[0].Send = func(q *protocol.Question, a *protocol.Answer) { all[0].HandleRemote(n.Number, q, a) }
+	}
+	return all
+}
+
+func rangeOver(n int) func(func(int) bool) {
+	return func(yield func(int) bool) {
+		for i := range n {
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// TestNeighbors: whichever node is asked tells of all ranks, in their order, also if that takes several messages; those of a node
+// that says nothing are there, and said to be not heard of.
+func TestNeighbors(t *testing.T) {
+	t.Parallel() // it waits for who does not answer
+	const ranks = 9 * ranksPerMessage
+	all := connectedMonitors(t, ranks)
+	for node, m := range all[:2] {
+		got, err := m.Ranks(t.Context())
+		if err != nil || len(got) != ranks {
+			t.Fatalf("node %d: %d ranks, %v", node, len(got), err)
+		}
+		for i, r := range got {
+			want := inspect.Starting
+			if i%3 == 2 {
+				want = inspect.Unheard
+			}
+			if r.Rank != i || r.Host != fmt.Sprint("n", i%3) || r.State != want {
+				t.Fatalf("node %d: rank %d is %+v", node, i, r)
+			}
+		}
+		if len(m.openRequests) != 0 {
+			t.Errorf("node %d: %d questions are left", node, len(m.openRequests))
+		}
+	}
+}
+
+// TestNeighborStacks: of ranks that are elsewhere the stacks come from there; who does not answer is missing.
+func TestNeighborStacks(t *testing.T) {
+	t.Parallel()
+	all := connectedMonitors(t, 6)
+	agents := func(m *Monitor, text string) { // answers as the agent of a node does
+		m.order = func(o *protocol.Order) {
+			for _, rank := range o.Stacks {
+				if rank < 3 {
+					m.DeliverStacks(rank, text)
+				}
+			}
+		}
+	}
+	agents(all[0], "here")
+	agents(all[1], "there")
+	for node, m := range all[:2] {
+		got, err := m.Stacks(t.Context(), []int{0, 1, 2, 4, 99})
+		if err != nil || len(got) != 2 || got[0] != "here" || got[1] != "there" {
+			t.Errorf("node %d: %v, %v", node, got, err)
+		}
+	}
+}

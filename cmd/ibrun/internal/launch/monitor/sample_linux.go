@@ -1,0 +1,116 @@
+package monitor
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/proctree"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// localRanks are the ranks here.
+func (m *Monitor) localRanks() []inspect.Rank {
+	var pids []int
+	if p := m.pids.Load(); p != nil {
+		pids = *p
+	}
+	seen := m.Samples()
+	all := make([]inspect.Rank, len(m.task.Ranks))
+	now := time.Now()
+	for i := range all {
+		g := Sample{Rank: m.task.Ranks[i].Rank, Exited: m.exited[i].Load()}
+		if i < len(seen) {
+			g = seen[i]
+		}
+		all[i] = m.rank(g, now)
+		if i < len(pids) {
+			inspectProcess(&all[i], pids[i], g.Snapshot)
+		}
+		if g.Exited {
+			all[i].State = inspect.Ended
+		}
+	}
+	return all
+}
+
+// rank is what a rank has recorded.
+func (m *Monitor) rank(g Sample, now time.Time) inspect.Rank {
+	r := inspect.Rank{Rank: g.Rank, State: inspect.Starting}
+	if g.Err != nil {
+		r.Error = g.Err.Error()
+	}
+	s := g.Snapshot
+	if s == nil {
+		quiet, _ := m.watch.See(g.Rank, perf.Pulse{}, now)
+		r.Quiet = quiet.Seconds()
+		return r
+	}
+	quiet, waits := m.watch.See(g.Rank, s.Pulse(), now)
+	if r.State = inspect.Running; s.State == perf.Finalized {
+		r.State = inspect.Finalized
+	}
+	r.Quiet, r.Wall, r.MPI = quiet.Seconds(), s.Wall(now).Seconds(), s.Time().Seconds()
+	r.Calls, _ = s.Calls()
+	for _, p := range s.Peers {
+		r.BytesOut, r.BytesIn = r.BytesOut+p.Out.Bytes, r.BytesIn+p.In.Bytes
+	}
+	r.Unexpected, r.Posted, r.Done, r.Total = s.Queues.Unexpected, s.Queues.Posted, s.Done, s.Total
+	for i, c := range s.Current {
+		r.Waits = append(r.Waits, inspect.Wait{Seq: c.Seq, Op: c.Op.String(), Collective: c.Op.IsCollective(), Peer: c.Peer, Tag: c.Tag,
+			Bytes: c.Bytes, Seconds: waits[i].Seconds()})
+	}
+	return r
+}
+
+// inspect adds what the kernel tells of a rank's process: of the one that was started, or of the one below it that has recorded
+// something.
+func inspectProcess(r *inspect.Rank, pid int, s *perf.Snapshot) {
+	if s != nil && s.PID != pid && proctree.IsDescendant(s.PID, pid) {
+		pid = s.PID
+	}
+	r.PID = pid
+	p, err := proctree.ReadProcess(pid)
+	if err != nil {
+		r.State = inspect.Ended
+		return
+	}
+	r.CPU, r.Process = p.CPU.Seconds(), string(p.State)
+	switch {
+	case p.State == 'T' || p.State == 't':
+		r.State = inspect.Stopped
+	case p.Exiting:
+		r.State = inspect.Ended
+	case s == nil:
+		if where, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/wchan"); err == nil && string(where) != "0" {
+			r.WaitsIn = strings.TrimSpace(string(where))
+		}
+	}
+}
+
+// Sample is a rank of this node as its page and its end tell.
+type Sample struct {
+	Rank     int
+	Snapshot *perf.Snapshot // nil: nobody has written the page, or err
+	Err      error
+	Exited   bool
+}
+
+// Samples looks at all ranks of this node, in their order. Any goroutine may call it, until close.
+func (m *Monitor) Samples() []Sample {
+	pages := m.mem.Records()
+	all := make([]Sample, len(pages))
+	for i, p := range pages {
+		all[i] = Sample{m.task.Ranks[i].Rank, p.Snapshot, p.Err, m.exited[i].Load()}
+	}
+	return all
+}
+
+// MarkExited notes the death of a rank.
+func (m *Monitor) MarkExited(rank int) {
+	if i := m.task.LocalIndex(rank); i >= 0 {
+		m.exited[i].Store(true)
+	}
+}

@@ -1,0 +1,55 @@
+package proctree
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestCgroupDir(t *testing.T) {
+	const unified = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+	for _, c := range []struct{ name, mounts, own, want string }{
+		{"host", unified, "0::/user.slice/a.scope\n", "/sys/fs/cgroup/user.slice/a.scope"},
+		{"hybrid", "29 23 0:25 / /cg/cpu rw - cgroup cgroup rw,cpu\n35 23 0:31 / /cg/unified rw - cgroup2 cgroup2 rw\n",
+			"2:cpu:/x\n0::/\n", "/cg/unified"},
+		{"container that sees the host's names", "30 23 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n",
+			"0::/docker/abc/sub\n", "/sys/fs/cgroup/sub"},
+		{"outside what is mounted", "30 23 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "0::/docker/other\n", ""},
+		{"only the old kind", "29 23 0:25 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", "2:cpu:/x\n", ""},
+		{"nothing", "", "", ""},
+		{"damaged", "x - cgroup2 y\n", "0::/\n", ""},
+	} {
+		if got, _ := cgroupDir(c.mounts, c.own); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+	var none *Cgroup
+	none.Kill()
+	if err := none.Remove(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSweep(t *testing.T) {
+	parent := t.TempDir()
+	old := time.Now().Add(-time.Hour)
+	for _, name := range []string{"ibrun-left", "ibrun-used/process", "ibrun-used", "others", "ibrun-new"} {
+		path := filepath.Join(parent, name)
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if name == "ibrun-new" {
+			continue
+		}
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	removeStale(parent)
+	for name, stays := range map[string]bool{"ibrun-left": false, "ibrun-used": true, "ibrun-new": true, "others": true} {
+		if _, err := os.Stat(filepath.Join(parent, name)); (err == nil) != stays {
+			t.Errorf("%s stays: %v, want %v", name, !stays, stays)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package proctree
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Process is what matters here of /proc/PID/stat.
+type Process struct {
+	PID, Parent int
+	Zombie      bool // dead, but not taken in by its parent
+	Exiting     bool // that, or on the way to it
+	State       byte // R, S, D, T, t, Z and others, as proc(5) lists them
+	CPU         time.Duration
+}
+
+// tick is the unit in which the kernel tells what processor time was used.
+const tick = 10 * time.Millisecond
+
+// flagExiting is the kernel's PF_EXITING among a process's flags.
+const flagExiting = 0x4
+
+var errStat = errors.New("malformed stat file of a process")
+
+func ReadProcess(pid int) (Process, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return Process{}, err
+	}
+	return parseStat(string(text))
+}
+
+// parseStat reads "PID (NAME) STATE PARENT GROUP SESSION TERMINAL TERMINAL-GROUP FLAGS ...\n". The name may hold
+// anything, brackets and newlines too. Behind the flags come four counters of faults, and the ticks spent in user mode and in
+// the kernel.
+func parseStat(text string) (Process, error) {
+	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
+	if open < 0 || end < open || !strings.HasSuffix(text, "\n") {
+		return Process{}, fmt.Errorf("%w: %.80q", errStat, text)
+	}
+	rest := strings.Fields(text[end+1:])
+	if len(rest) < 7 || len(rest[0]) != 1 {
+		return Process{}, fmt.Errorf("%w: %.80q", errStat, text)
+	}
+	pid, errPID := strconv.Atoi(strings.TrimSpace(text[:open]))
+	parent, errParent := strconv.Atoi(rest[1])
+	flags, errFlags := strconv.ParseUint(rest[6], 10, 64)
+	if errPID != nil || errParent != nil || errFlags != nil {
+		return Process{}, fmt.Errorf("%w: %.80q", errStat, text)
+	}
+	p := Process{PID: pid, Parent: parent, Zombie: strings.Contains("ZX", rest[0]), State: rest[0][0]}
+	p.Exiting = p.Zombie || flags&flagExiting != 0
+	for _, ticks := range rest[min(len(rest), 11):min(len(rest), 13)] {
+		n, err := strconv.ParseInt(ticks, 10, 48)
+		if err != nil || n < 0 {
+			return Process{}, fmt.Errorf("%w: %.80q", errStat, text)
+		}
+		p.CPU += time.Duration(n) * tick
+	}
+	return p, nil
+}
+
+// IsDescendant tells whether a process is a descendant of another.
+func IsDescendant(pid, ancestor int) bool {
+	for range 16 { // more than programs that start programs
+		p, err := ReadProcess(pid)
+		if err != nil || p.Parent <= 1 {
+			return false
+		}
+		if p.Parent == ancestor {
+			return true
+		}
+		pid = p.Parent
+	}
+	return false
+}

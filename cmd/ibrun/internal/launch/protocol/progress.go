@@ -1,0 +1,29 @@
+package protocol
+
+import (
+	"fmt"
+	"time"
+)
+
+// Progress is how far ranks say they are, together.
+type Progress struct {
+	Done, Total uint64
+	Remaining   time.Duration `json:"Left"` // until the end at the rate so far; 0: nobody knows
+}
+
+// String is "45 % (9 of 20), about 1m10s left".
+func (p *Progress) String() string {
+	text := fmt.Sprintf("%d %% (%d of %d)", int(p.Fraction()*100), p.Done, p.Total)
+	if p.Remaining >= time.Second {
+		text += fmt.Sprintf(", about %v left", p.Remaining.Round(time.Second))
+	}
+	return text
+}
+
+// Fraction is from 0 to 1.
+func (p *Progress) Fraction() float64 {
+	if p.Total == 0 {
+		return 0
+	}
+	return min(float64(p.Done)/float64(p.Total), 1)
+}

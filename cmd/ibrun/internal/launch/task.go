@@ -1,0 +1,146 @@
+package launch
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/coordinator"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
+	"github.com/ibrun/ibrun/hw"
+	"golang.org/x/sys/unix"
+)
+
+// findPrograms finds what is to be started.
+func findPrograms(o *cli.Options, env []string) (programs []program, err error) {
+	for _, want := range o.Programs {
+		found, err := findProgram(want.Args[0], cli.Lookup(env)("PATH"))
+		if err != nil {
+			return nil, err
+		}
+		if err := checkDir(want.Dir); err != nil {
+			return nil, err
+		}
+		programs = append(programs, found)
+	}
+	return programs, nil
+}
+
+// checkDir refuses a directory that a program cannot run in. Empty means ibrun's own.
+func checkDir(dir string) error {
+	info, err := os.Stat(cmp.Or(dir, "."))
+	if err == nil && !info.IsDir() {
+		err = unix.ENOTDIR
+	}
+	if err == nil {
+		err = unix.Access(cmp.Or(dir, "."), unix.X_OK)
+	}
+	if err != nil && dir != "" {
+		return exitcode.Errorf(exitcode.UsageError, "--wdir %s: %w", dir, err)
+	}
+	return nil
+}
+
+// buildAll builds each program that is Go source, and puts the result in its place. What interrupts ibrun
+// interrupts the build.
+func buildAll(programs []program, o *cli.Options, s console.Streams) error {
+	ctx, stop := console.Interruptible("the build")
+	defer stop()
+	debug := len(o.Delve)+len(o.GDB) > 0
+	for i, p := range programs {
+		if !p.isGo {
+			continue
+		}
+		path, err := build(ctx, p.path, debug, s.Err)
+		if err != nil {
+			return err
+		}
+		if o.Verbose {
+			s.Say("built %s as %s", p.path, path)
+		}
+		programs[i].path = path
+	}
+	return nil
+}
+
+// makeTask writes down what the agent is to start.
+func makeTask(m *coordinator.Cluster, p *plan, o *cli.Options, programs []program, env []string) (*protocol.Task, error) {
+	t := &protocol.Task{JobID: m.Welcome.JobID, Secret: m.Secret, Host: p.names[p.node], Node: p.node, Nodes: len(p.names),
+		Mapping: p.Mapping(), Size: len(p.programs), Psets: p.psets, Env: env, Label: o.Label}
+	t.Trace, t.Profile = o.Trace != "", o.Profile != ""
+	if t.Output = o.Output; o.Output != "" && !filepath.IsAbs(o.Output) {
+		here, err := absolute(".")
+		if err != nil {
+			return nil, err
+		}
+		t.Output = filepath.Join(strings.ReplaceAll(here, "%", "%%"), o.Output)
+	}
+	t.Env = slices.Clip(t.Env)
+	if cli.Lookup(env)("MASTER_PORT") == "" { // where torch's ranks meet
+		t.Env = append(t.Env, "MASTER_ADDR="+m.MasterAddr, fmt.Sprintf("MASTER_PORT=%d", m.Welcome.MasterPort))
+	}
+	if o.Verbose { // ranks say which transports they take
+		t.Env = append(t.Env, "IBRUN_VERBOSE=1")
+	}
+	if o.Transport != "" {
+		t.Env = append(t.Env, "IBRUN_TRANSPORT="+o.Transport)
+	}
+	if o.Interfaces != "" {
+		t.Env = append(t.Env, "IBRUN_TCP_INTERFACES="+o.Interfaces)
+	}
+	for _, want := range o.Programs {
+		t.Programs = append(t.Programs, protocol.ProgramTask{Dir: want.Dir, Env: want.Env})
+	}
+	for _, program := range p.programs {
+		t.Programs[program].Ranks++
+	}
+	for i := range p.localRanks() {
+		r := p.rankTask(i, o)
+		r.Path, r.Args = programs[r.Program].path, o.Programs[r.Program].Args
+		if programs[r.Program].isGo {
+			r.Args = append([]string{r.Path}, r.Args[1:]...)
+		}
+		t.Ranks = append(t.Ranks, r)
+	}
+	return t, nil
+}
+
+// rankTask is what the agent has to know of the place of its rank number i.
+func (p *plan) rankTask(i int, o *cli.Options) protocol.RankTask {
+	place, m := p.placement.Ranks[i], p.placement.Machines[0]
+	r := protocol.RankTask{Rank: place.Rank, Program: p.programs[place.Rank], Crowded: p.oversubscribed[i]}
+	pus := m.Allowed
+	if place.Bound {
+		pus = place.PUs
+	}
+	r.Home.NUMA, r.Home.Rails = m.Top.Home(pus)
+	if place.Bound {
+		r.PUs, r.Memory = place.PUs, lessThanAll(place.Memory, m.Top)
+	}
+	if place.NIC.Name != "" {
+		r.Devices = []string{place.NIC.String()}
+	}
+	if o.Policy.Map == placement.Device {
+		r.Env = m.Variables(place)
+	}
+	return r
+}
+
+// lessThanAll is nil if the PUs of the machine are in no other NUMA nodes than these: then there is no memory to prefer.
+func lessThanAll(nodes []int, top *hw.Topology) []int {
+	all := map[int]bool{}
+	for _, pu := range top.PUs {
+		all[pu.Node] = true
+	}
+	if len(nodes) >= len(all) {
+		return nil
+	}
+	return nodes
+}
