@@ -83,10 +83,29 @@ perf, perf/prom < cmd/ibrun/internal/exporter;
 hw, perf, perf/profile < cmd/ibrun/internal/tracemerge;
 NONE < cmd/ibrun/internal/tracemerge/tracetest;
 hw, perf < cmd/ibrun/internal/inspect;
-hw, perf, perf/profile, perf/prom, internal/auth, internal/shm, internal/pmi, internal/ranklink < cmd/ibrun/internal/launch;
-cmd/ibrun/internal/exporter, cmd/ibrun/internal/tracemerge < cmd/ibrun/internal/launch;
-cmd/ibrun/internal/inspect, cmd/ibrun/internal/report < cmd/ibrun/internal/launch;
-cmd/ibrun/internal/placement, cmd/ibrun/internal/cli, cmd/ibrun/internal/control < cmd/ibrun/internal/launch;
+NONE < cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/proctree;
+cmd/ibrun/internal/launch/exitcode < cmd/ibrun/internal/launch/console;
+perf, perf/profile, internal/shm, internal/ranklink < cmd/ibrun/internal/launch/perfmem;
+internal/auth, internal/pmi, internal/ranklink < cmd/ibrun/internal/launch/protocol;
+cmd/ibrun/internal/inspect, cmd/ibrun/internal/report < cmd/ibrun/internal/launch/protocol;
+cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/proctree, cmd/ibrun/internal/launch/console <
+  cmd/ibrun/internal/launch/agent;
+cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/proctree, cmd/ibrun/internal/launch/console <
+  cmd/ibrun/internal/launch/monitor;
+cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/proctree, cmd/ibrun/internal/launch/console <
+  cmd/ibrun/internal/launch/coordinator;
+cmd/ibrun/internal/launch/perfmem, cmd/ibrun/internal/launch/protocol < cmd/ibrun/internal/launch/agent;
+cmd/ibrun/internal/launch/perfmem, cmd/ibrun/internal/launch/protocol < cmd/ibrun/internal/launch/monitor;
+cmd/ibrun/internal/launch/perfmem, cmd/ibrun/internal/launch/protocol < cmd/ibrun/internal/launch/coordinator;
+hw, internal/pmi, internal/ranklink < cmd/ibrun/internal/launch/agent;
+hw, perf, perf/profile, perf/prom, cmd/ibrun/internal/cli < cmd/ibrun/internal/launch/monitor;
+cmd/ibrun/internal/exporter, cmd/ibrun/internal/inspect, cmd/ibrun/internal/report, cmd/ibrun/internal/tracemerge <
+  cmd/ibrun/internal/launch/monitor;
+hw, internal/auth, internal/pmi, cmd/ibrun/internal/cli, cmd/ibrun/internal/control < cmd/ibrun/internal/launch/coordinator;
+cmd/ibrun/internal/launch/monitor, cmd/ibrun/internal/report, cmd/ibrun/internal/tracemerge <
+  cmd/ibrun/internal/launch/coordinator;
+hw, internal/ranklink, cmd/ibrun/internal/cli, cmd/ibrun/internal/placement, cmd/ibrun/internal/launch/* <
+  cmd/ibrun/internal/launch;
 cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, mpi, bench, bench/*, hw, verbs < cmd/ibrun/internal/benchcmd;
 cmd/ibrun/internal/cli, bench, mpi/explain < cmd/ibrun/internal/explain;
 cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, soft-roce/link < cmd/ibrun/internal/softroce;
@@ -95,7 +114,8 @@ hw, verbs < cmd/ibrun/internal/doctor;
 hw, perf, perf/prom, internal/buildinfo, cmd/ibrun/internal/* < cmd/ibrun;
 
 # Packages that must not be imported, neither directly nor through others.
-mpi, mpi/*, fabric, fabric/* !< cmd/ibrun/internal/launch;   # it starts any program, not only MPI programs
+# The launcher starts any program, not only MPI programs.
+mpi, mpi/*, fabric, fabric/* !< cmd/ibrun/internal/launch, cmd/ibrun/internal/launch/*;
 fabric/* !< fabric;                                          # only fabric/auto knows the transports
 perf/prom !< mpi, bench, examples/*, fabric/*;               # an MPI program does not link the exporter
 cmd/*, examples/* !< mpi, fabric, verbs, bench;

@@ -22,7 +22,8 @@ import (
 func build(ctx context.Context, source string, debug bool, stderr io.Writer) (path string, err error) {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
-		return "", exitcode.Errorf(exitcode.NotFound, "%s is Go source, and there is no go command in PATH to build it with", source)
+		return "", exitcode.Errorf(exitcode.NotFound, "%s is Go source, and there is no go command in PATH to build it with",
+			source)
 	}
 	dir, what, name := filepath.Dir(source), source, strings.TrimSuffix(filepath.Base(source), ".go")
 	if name == filepath.Base(source) {

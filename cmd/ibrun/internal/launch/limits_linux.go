@@ -24,20 +24,23 @@ func checkLimits(ranks int) error {
 		return exitcode.Errorf(exitcode.Failed, "read limit of open files: %w", err)
 	}
 	if need := uint64(ranks)*rankFiles + agentFiles; need > files.Max {
-		return exitcode.Errorf(exitcode.UsageError, "%d ranks on one machine need %d open files, and the limit is %d (ulimit -Hn)", ranks, need, files.Max)
+		return exitcode.Errorf(exitcode.UsageError,
+			"%d ranks on one machine need %d open files, and the limit is %d (ulimit -Hn)", ranks, need, files.Max)
 	}
 	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &processes); err != nil {
 		return exitcode.Errorf(exitcode.Failed, "read limit of processes: %w", err)
 	}
 	if uint64(ranks) > processes.Cur && os.Geteuid() != 0 {
-		return exitcode.Errorf(exitcode.UsageError, "%d ranks are more processes than the limit of %d (ulimit -u)", ranks, processes.Cur)
+		return exitcode.Errorf(exitcode.UsageError, "%d ranks are more processes than the limit of %d (ulimit -u)", ranks,
+			processes.Cur)
 	}
 	text, err := os.ReadFile("/proc/sys/kernel/pid_max")
 	if err != nil {
 		return exitcode.Errorf(exitcode.Failed, "read limit of processes: %w", err)
 	}
 	if top, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && ranks > top {
-		return exitcode.Errorf(exitcode.UsageError, "%d ranks are more processes than this machine can number (kernel.pid_max = %d)", ranks, top)
+		return exitcode.Errorf(exitcode.UsageError,
+			"%d ranks are more processes than this machine can number (kernel.pid_max = %d)", ranks, top)
 	}
 	return nil
 }

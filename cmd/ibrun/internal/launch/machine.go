@@ -12,6 +12,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/transports"
 )
 
 // nodeNames are those of the nodes as far as this one knows before they have met.
@@ -35,7 +36,8 @@ func readMachine(o *cli.Options, s console.Streams) (m placement.Machine, err er
 	if m.Allowed, err = hw.Affinity(); err != nil {
 		return m, err
 	}
-	if o.Nodes > 1 || o.Policy.Needs() || o.Policy.Report || strings.Contains(o.Transport, "rdma") || hasRDMA() {
+	if o.Nodes > 1 || o.Policy.Needs() || o.Policy.Report || strings.Contains(o.Transport, transports.RDMA.String()) ||
+		hasRDMA() {
 		if m.Top, err = hw.Local(); err == nil {
 			if o.Policy.Report {
 				warnTopology(s, m.Top.Problems)

@@ -45,13 +45,15 @@ func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error
 	p.Layout = coordinator.NewLayout(where, len(names))
 	for node, ranks := range p.RanksOn {
 		if len(ranks) == 0 {
-			return nil, exitcode.Errorf(exitcode.UsageError, "no rank is left for node %d (%s) of %d: start fewer nodes", node, names[node], len(names))
+			return nil, exitcode.Errorf(exitcode.UsageError, "no rank is left for node %d (%s) of %d: start fewer nodes", node,
+				names[node], len(names))
 		}
 	}
 	if p.placement.Ranks, p.placement.Notes, err = o.Policy.On(m, p.localRanks()); err != nil {
 		return nil, exitcode.Errorf(exitcode.UsageError, "place ranks on %s: %w", m.Name, err)
 	}
-	if len(names) > 1 || o.Policy.Report || o.Policy.Map == placement.Device || strings.Contains(o.Transport, "rdma") {
+	if len(names) > 1 || o.Policy.Report || o.Policy.Map == placement.Device ||
+		strings.Contains(o.Transport, transports.RDMA.String()) {
 		p.placement.Notes = append(p.placement.Notes, o.Policy.Crossing(p.placement.Ranks)...)
 	}
 	p.oversubscribed = placement.Shares(p.placement.Ranks)

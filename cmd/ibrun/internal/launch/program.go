@@ -23,7 +23,8 @@ func findProgram(word, path string) (program, error) {
 	if strings.Contains(word, "/") || word == "." || word == ".." {
 		return examinePath(word)
 	}
-	missing := exitcode.Errorf(exitcode.NotFound, "%s: there is no such program in PATH; one in this directory is started as ./%[1]s", word)
+	missing := exitcode.Errorf(exitcode.NotFound,
+		"%s: there is no such program in PATH; one in this directory is started as ./%[1]s", word)
 	for _, dir := range filepath.SplitList(path) {
 		file := filepath.Join(dir, word)
 		info, err := os.Stat(file)

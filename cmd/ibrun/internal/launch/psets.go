@@ -17,7 +17,8 @@ func processSets(o *cli.Options, size int) ([]ranklink.Pset, error) {
 		set := ranklink.Pset{Name: p.Name}
 		for _, r := range ranges {
 			if r.High >= size {
-				return nil, exitcode.Errorf(exitcode.UsageError, "there is no rank %d for process set %s; the last is %d", r.High, p.Name, size-1)
+				return nil, exitcode.Errorf(exitcode.UsageError, "there is no rank %d for process set %s; the last is %d",
+					r.High, p.Name, size-1)
 			}
 			if n := len(set.Ranks); n > 0 && r.Low <= set.Ranks[n-1][1]+1 {
 				set.Ranks[n-1][1] = max(set.Ranks[n-1][1], r.High)

@@ -15,6 +15,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/tunables"
 	"golang.org/x/sys/unix"
 )
 
@@ -90,10 +91,10 @@ func makeTask(m *coordinator.Cluster, p *plan, o *cli.Options, programs []progra
 		t.Env = append(t.Env, "IBRUN_VERBOSE=1")
 	}
 	if o.Transport != "" {
-		t.Env = append(t.Env, "IBRUN_TRANSPORT="+o.Transport)
+		t.Env = append(t.Env, tunables.Transports+"="+o.Transport)
 	}
 	if o.Interfaces != "" {
-		t.Env = append(t.Env, "IBRUN_TCP_INTERFACES="+o.Interfaces)
+		t.Env = append(t.Env, tunables.TCPInterfaces+"="+o.Interfaces)
 	}
 	for _, want := range o.Programs {
 		t.Programs = append(t.Programs, protocol.ProgramTask{Dir: want.Dir, Env: want.Env})

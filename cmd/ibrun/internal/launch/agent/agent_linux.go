@@ -59,7 +59,8 @@ func Main() int {
 	control := os.NewFile(controlFD, "ibrun")
 	// Orders come by the socket; what a rank sends to its process group, which is the agent's, is not for the
 	// agent. And writing to an output that nobody reads is to be an error. Ranks start without these handlers.
-	console.Notify(make(chan os.Signal, 1), append(append(console.EndSignals(), console.ForwardedSignals()...), console.HangViewSignal, unix.SIGPIPE))
+	console.Notify(make(chan os.Signal, 1), append(append(console.EndSignals(), console.ForwardedSignals()...),
+		console.HangViewSignal, unix.SIGPIPE))
 
 	orders := json.NewDecoder(control)
 	var first protocol.Order
@@ -83,7 +84,8 @@ func Main() int {
 
 // newAgent returns an agent that can at least send, also with an error.
 func newAgent(t *protocol.Task, control io.Writer) (a *agent, err error) {
-	a = &agent{task: t, started: make(chan struct{}), exitsReported: make(chan struct{}), events: json.NewEncoder(control), firstFailed: -1}
+	a = &agent{task: t, started: make(chan struct{}), exitsReported: make(chan struct{}), events: json.NewEncoder(control),
+		firstFailed: -1}
 	a.out = newOutput(os.Stdout, os.Stderr, len(t.Ranks) == 1)
 	if err := proctree.BecomeSubreaper(); err != nil {
 		return a, err
@@ -130,7 +132,8 @@ func (a *agent) send(e *protocol.Event) {
 	if e.Time == 0 {
 		e.Time = time.Now().UnixNano()
 	}
-	if a.firstFailed < 0 && (e.Kind == protocol.EventAbort || e.Kind == protocol.EventExit && !e.AfterEnd && (e.Code != 0 || e.Signal != 0)) {
+	if a.firstFailed < 0 && (e.Kind == protocol.EventAbort || e.Kind == protocol.EventExit && !e.AfterEnd && (e.Code != 0 ||
+		e.Signal != 0)) {
 		a.firstFailed = e.Rank
 	}
 	_ = a.events.Encode(e)
@@ -227,7 +230,8 @@ func (a *agent) servePMI(r *rank) {
 func (a *agent) onOutputError(rank int) func(error) {
 	return func(err error) {
 		if !errors.Is(err, unix.EPIPE) {
-			a.send(&protocol.Event{Kind: protocol.EventNote, Rank: rank, Text: fmt.Sprintf("its output cannot be passed on: %v", err)})
+			a.send(&protocol.Event{Kind: protocol.EventNote, Rank: rank, Text: fmt.Sprintf("its output cannot be passed on: %v",
+				err)})
 		}
 	}
 }

@@ -85,8 +85,9 @@ func TestFinish(t *testing.T) {
 	}
 	defer devNull.Close()
 	var events strings.Builder
-	a := &agent{task: &protocol.Task{Ranks: []protocol.RankTask{{Rank: 1}}}, events: json.NewEncoder(&events), firstFailed: -1, exitsReported: make(chan struct{}),
-		out: newOutput(devNull, devNull, true)}
+	a := &agent{task: &protocol.Task{Ranks: []protocol.RankTask{{Rank: 1}}}, events: json.NewEncoder(&events), firstFailed: -1,
+		exitsReported: make(chan struct{}),
+		out:           newOutput(devNull, devNull, true)}
 	r := &rank{task: &a.task.Ranks[0], pmi: pmiEnd, link: link, output: newRankOutput(1, false),
 		pmiDone: make(chan struct{}), linkDone: make(chan struct{}), exited: make(chan struct{}), reported: make(chan struct{})}
 	close(r.pmiDone)
@@ -121,7 +122,8 @@ func TestFinish(t *testing.T) {
 		}
 		got = append(got, e)
 	}
-	if len(got) != 2 || got[0].Kind != protocol.EventExit || got[0].Code != 3 || got[1].Kind != protocol.EventDone || got[1].Rank != 1 ||
+	if len(got) != 2 || got[0].Kind != protocol.EventExit || got[0].Code != 3 || got[1].Kind != protocol.EventDone ||
+		got[1].Rank != 1 ||
 		got[1].Text != "some words" {
 		t.Errorf("the agent said %+v", got)
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// A process inherits the PU mask and the memory policy of the thread that starts it. So the agent binds its own thread as a rank is to
-// be bound, starts the rank, and restores the thread after the last one. The rank needs no code for it, and its runtime sees the
-// right number of processors from its first instruction.
+// A process inherits the PU mask and the memory policy of the thread that starts it. So the agent binds its own thread as a
+// rank is to be bound, starts the rank, and restores the thread after the last one. The rank needs no code for it, and its
+// runtime sees the right number of processors from its first instruction.
 
 // initBinding finds out what there is to lend. A memory policy that is there already is the user's, by numactl, and stays.
 func (a *agent) initBinding() (err error) {
@@ -68,6 +68,7 @@ func (a *agent) unbindThread() {
 
 // noteNoMemoryPolicy tells that ranks do without a memory policy.
 func (a *agent) noteNoMemoryPolicy(why error) {
-	a.send(&protocol.Event{Kind: protocol.EventNote, Rank: -1, Text: fmt.Sprintf("ranks take memory where the kernel gives it, which is usually near "+
-		"(a container needs --cap-add SYS_NICE for more): %v", why)})
+	a.send(&protocol.Event{Kind: protocol.EventNote, Rank: -1,
+		Text: fmt.Sprintf("ranks take memory where the kernel gives it, which is usually near "+
+			"(a container needs --cap-add SYS_NICE for more): %v", why)})
 }

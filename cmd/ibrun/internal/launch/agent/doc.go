@@ -1,13 +1,14 @@
 // Package agent is the parent process of the ranks on one node.
 //
-// ibrun starts it as "ibrun agent", in a session of its own, with a socket as descriptor 3. The agent starts the ranks, bound to
-// their processors and memory, serves PMI to them, forwards their output line by line, and signals and kills them when ibrun orders
-// it. It reports the exits of ranks in the order in which they happened. It decides nothing, so there can be one on every node.
+// ibrun starts it as "ibrun agent", in a session of its own, with a socket as descriptor 3. The agent starts the ranks, bound
+// to their processors and memory, serves PMI to them, forwards their output line by line, and signals and kills them when ibrun
+// orders it. It reports the exits of ranks in the order in which they happened. It decides nothing, so there can be one on
+// every node.
 //
-// If ibrun dies, the agent kills everything below it and exits. If the agent dies, the kernel kills its ranks (PR_SET_PDEATHSIG),
-// and ibrun kills their descendants.
+// If ibrun dies, the agent kills everything below it and exits. If the agent dies, the kernel kills its ranks
+// (PR_SET_PDEATHSIG), and ibrun kills their descendants.
 //
-// Two decisions have reasons that do not show in the code. Rank 0 inherits standard input itself, so what the rank does not read
-// stays unread. And ranks stay in the agent's process group: setsid forks if it is started as the leader of a group, and the agent
-// would see the rank exit.
+// Two decisions have reasons that do not show in the code. Rank 0 inherits standard input itself, so what the rank does not
+// read stays unread. And ranks stay in the agent's process group: setsid forks if it is started as the leader of a group, and
+// the agent would see the rank exit.
 package agent

@@ -47,7 +47,8 @@ type output struct {
 // newOutput takes the agent's own standard output and error. alone says that there is one rank, so nothing can be
 // mixed.
 func newOutput(stdout, stderr *os.File, alone bool) *output {
-	o := &output{stdout: newLineWriter(stdout), stderr: newLineWriter(stderr), files: map[string]*lineWriter{}, openSources: map[*source]bool{}}
+	o := &output{stdout: newLineWriter(stdout), stderr: newLineWriter(stderr), files: map[string]*lineWriter{},
+		openSources: map[*source]bool{}}
 	o.stdout.name, o.stderr.name = "ibrun's standard output", "ibrun's standard error"
 	if a, err := stdout.Stat(); err == nil {
 		if b, err := stderr.Stat(); err == nil && os.SameFile(a, b) {
@@ -130,7 +131,8 @@ func (o *output) undelivered(host string) (lines []string) {
 	}
 	for _, why := range slices.Sorted(maps.Keys(ranks)) {
 		slices.Sort(ranks[why])
-		lines = append(lines, fmt.Sprintf("the output of ranks %s on %s %s", hw.FormatList(slices.Compact(ranks[why])), host, why))
+		lines = append(lines, fmt.Sprintf("the output of ranks %s on %s %s", hw.FormatList(slices.Compact(ranks[why])), host,
+			why))
 	}
 	return lines
 }

@@ -218,7 +218,8 @@ func TestNonBlocking(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out.forward(&source{output: newRankOutput(0, false), pipe: src, writer: out.stdout}, func(err error) { t.Errorf("pump failed: %v", err) })
+	out.forward(&source{output: newRankOutput(0, false), pipe: src, writer: out.stdout},
+		func(err error) { t.Errorf("pump failed: %v", err) })
 	want := bytes.Repeat([]byte("0123456789abcde\n"), 64<<10) // more than pipes hold
 	go func() {
 		if _, err := dst.Write(want); err != nil {

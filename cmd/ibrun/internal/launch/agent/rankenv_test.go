@@ -17,7 +17,8 @@ func TestRankEnv(t *testing.T) {
 	}
 	env := RankEnv(job, 1)
 	for _, want := range []string{"A=2", "PATH=/bin", "PMI_FD=100", "PMI_RANK=4", "PMI_SIZE=5", "PMI_JOBID=j", "IBRUN_FD=3",
-		"MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2", "OMPI_COMM_WORLD_RANK=4", "OMPI_COMM_WORLD_SIZE=5", "OMPI_COMM_WORLD_LOCAL_RANK=1",
+		"MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2", "OMPI_COMM_WORLD_RANK=4", "OMPI_COMM_WORLD_SIZE=5",
+		"OMPI_COMM_WORLD_LOCAL_RANK=1",
 		"RANK=4", "WORLD_SIZE=5", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=0", "OMPI_MCA_btl=self", "MASTER_PORT=1234"} {
 		if !slices.Contains(env, want) {
 			t.Errorf("%s is missing", want)

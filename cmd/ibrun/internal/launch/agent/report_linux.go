@@ -61,8 +61,8 @@ func (a *agent) awaitExits(local int) {
 
 // drainConnections waits until all that a dead rank said by PMI and by its link has been heard, so that it comes before its exit.
 func (a *agent) drainConnections(r *rank) {
-	// From now on nothing more comes in, even if children of the rank still hold its ends, and no answer waits to be taken; what has
-	// come is read first.
+	// From now on nothing more comes in, even if children of the rank still hold its ends, and no answer waits to be taken;
+	// what has come is read first.
 	if conn, err := r.pmi.SyscallConn(); err == nil {
 		_ = conn.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) }) // it may be closed already
 	}

@@ -41,7 +41,8 @@ func (a *agent) startAll() {
 			return
 		}
 		if err := a.start(i); err != nil {
-			a.send(&protocol.Event{Kind: protocol.EventNotStarted, Rank: a.task.Ranks[i].Rank, Code: exitcode.Of(err), Text: "cannot be started: " + err.Error()})
+			a.send(&protocol.Event{Kind: protocol.EventNotStarted, Rank: a.task.Ranks[i].Rank, Code: exitcode.Of(err),
+				Text: "cannot be started: " + err.Error()})
 			return
 		}
 	}
@@ -109,7 +110,8 @@ func (a *agent) exec(i int, r *rank, w *rankPipes) (err error) {
 		Env: RankEnv(a.task, i),
 		Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, PidFD: &r.pidfd},
 	}
-	attr.Files = []uintptr{stdin.Fd(), w.rankEnds[0].Fd(), w.rankEnds[1].Fd(), linkFD: w.rankEnds[3].Fd(), pmiFD: w.rankEnds[2].Fd(),
+	attr.Files = []uintptr{stdin.Fd(), w.rankEnds[0].Fd(), w.rankEnds[1].Fd(), linkFD: w.rankEnds[3].Fd(),
+		pmiFD:          w.rankEnds[2].Fd(),
 		perfmem.RankFD: a.perfMem.FD()}
 	for fd := linkFD + 1; fd < pmiFD; fd++ {
 		attr.Files[fd] = ^uintptr(0) // closed

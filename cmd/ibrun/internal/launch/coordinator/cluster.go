@@ -10,14 +10,14 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
-	"github.com/ibrun/ibrun/internal/ranklink"
+	"github.com/ibrun/ibrun/internal/auth"
 )
 
 // Cluster is what the nodes of a job have agreed on, and the connections between them. A job on one node has met as soon
 // as it is asked.
 type Cluster struct {
 	Welcome    protocol.Welcome
-	Secret     ranklink.Secret
+	Secret     auth.Key
 	MasterAddr string // address of node 0
 
 	workers  []*joinedNode      // on node 0, by node; the first is nil

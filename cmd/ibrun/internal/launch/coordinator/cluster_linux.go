@@ -24,7 +24,10 @@ func (m *Cluster) connectMonitor(mon *monitor.Monitor, where Layout, self int) {
 			m.sendEvent(&protocol.Event{Kind: protocol.EventInspect, Question: q, Answer: a})
 		}
 		mon.ConnectNodes(hosts, []*monitor.RemoteNode{{Number: 0, Ranks: others, Send: send}})
-		mon.ForwardProgress(func(p protocol.Progress) { m.sendEvent(&protocol.Event{Kind: protocol.EventProgress, Progress: &p}) })
+		mon.ForwardProgress(func(p protocol.Progress) {
+			m.sendEvent(&protocol.Event{Kind: protocol.EventProgress,
+				Progress: &p})
+		})
 		return
 	}
 	var remotes []*monitor.RemoteNode

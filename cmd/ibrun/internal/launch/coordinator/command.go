@@ -37,9 +37,11 @@ func checkCommand(j *protocol.Join, nodes, node, ofNodes int, other *protocol.Jo
 	who := fmt.Sprintf("node %d (%s)", node, other.Name)
 	switch {
 	case ofNodes != nodes:
-		return exitcode.Errorf(exitcode.UsageError, "%s was told that there are %d nodes, and node 0 that there are %d (--node)", who, ofNodes, nodes)
+		return exitcode.Errorf(exitcode.UsageError, "%s was told that there are %d nodes, and node 0 that there are %d (--node)",
+			who, ofNodes, nodes)
 	case other.Hash != j.Hash:
-		return exitcode.Errorf(exitcode.UsageError, "%s is to start %q, and node 0 %q; all nodes start the same", who, other.Command, j.Command)
+		return exitcode.Errorf(exitcode.UsageError, "%s is to start %q, and node 0 %q; all nodes start the same", who,
+			other.Command, j.Command)
 	}
 	return nil
 }

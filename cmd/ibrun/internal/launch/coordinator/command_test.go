@@ -24,13 +24,15 @@ func TestNodesAgree(t *testing.T) {
 		`node 1 (h) is to start "-n 3 a"`:       of(cli.Program{Ranks: 3, Args: []string{"a"}}),
 		`"-n 2 a b c : -n 1 d", and node 0 "-n`: joined,
 	} {
-		if err := checkCommand(ours, 2, 1, 2, other); exitcode.Of(err) != exitcode.UsageError || !strings.Contains(err.Error(), want) {
+		if err := checkCommand(ours, 2, 1, 2, other); exitcode.Of(err) != exitcode.UsageError || !strings.Contains(err.Error(),
+			want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
 	cyclic := newJoin("h", &cli.Options{Policy: placement.Policy{Map: placement.Node},
 		Programs: []cli.Program{{Ranks: 2, Args: []string{"a"}}}})
-	if err := checkCommand(ours, 2, 1, 2, cyclic); exitcode.Of(err) != exitcode.UsageError || !strings.Contains(err.Error(), `"--map-by node -n 2 a"`) {
+	if err := checkCommand(ours, 2, 1, 2, cyclic); exitcode.Of(err) != exitcode.UsageError || !strings.Contains(err.Error(),
+		`"--map-by node -n 2 a"`) {
 		t.Errorf("another layout: %v", err)
 	}
 	const want = "3 nodes, and node 0 that there are 2"

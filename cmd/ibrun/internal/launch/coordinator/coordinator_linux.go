@@ -18,7 +18,8 @@ import (
 	"github.com/ibrun/ibrun/internal/pmi"
 )
 
-// RunJob starts the ranks of this node, watches the job to its end together with the other nodes, and returns the exit code of ibrun.
+// RunJob starts the ranks of this node, watches the job to its end together with the other nodes, and returns the exit code of
+// ibrun.
 func RunJob(m *Cluster, where Layout, t *protocol.Task, o *cli.Options, s console.Streams) (int, error) {
 	if m.node0 != nil {
 		return runWorker(m, where, t, o, s)

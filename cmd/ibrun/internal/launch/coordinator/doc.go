@@ -1,7 +1,7 @@
 // Package coordinator controls a job from start to end: it is what ibrun does besides planning and building.
 //
-// [JoinNodes] connects the ibruns of all nodes. [RunJob] then starts the agent of this node and processes events until the job has
-// ended:
+// [JoinNodes] connects the ibruns of all nodes. [RunJob] then starts the agent of this node and processes events until the job
+// has ended:
 //
 //	node 0   ibrun ──orders──▶ agent ───▶ ranks
 //	          │  ▲

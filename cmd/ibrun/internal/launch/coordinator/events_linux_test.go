@@ -31,16 +31,23 @@ func TestForeignEvents(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	for _, e := range []protocol.Event{{Kind: protocol.EventStarted, PIDs: []int{1}}, {Kind: protocol.EventStarted, Ranks: []int{2, 3, 4}, PIDs: []int{1, 2, 3}},
-		{Kind: protocol.EventStarted, Ranks: []int{3}, PIDs: []int{1}}, {Kind: protocol.EventStarted, Ranks: []int{2, 1}, PIDs: []int{1, 2}},
+	for _, e := range []protocol.Event{{Kind: protocol.EventStarted, PIDs: []int{1}}, {Kind: protocol.EventStarted,
+		Ranks: []int{2, 3, 4}, PIDs: []int{1, 2, 3}},
+		{Kind: protocol.EventStarted, Ranks: []int{3}, PIDs: []int{1}}, {Kind: protocol.EventStarted, Ranks: []int{2, 1},
+			PIDs: []int{1, 2}},
 		{Kind: protocol.EventExit, Rank: 1},
-		{Kind: protocol.EventExit, Rank: 4}, {Kind: protocol.EventInit, Rank: -1}, {Kind: protocol.EventAbort}, {Kind: protocol.EventNotStarted, Rank: 9}, {Kind: protocol.EventParcel},
-		{Kind: protocol.EventSignal, Signal: 9}, {Kind: protocol.EventSignal, Signal: int(console.HangViewSignal)}, {Kind: protocol.EventInspect}, {Kind: protocol.EventProgress},
-		{Kind: protocol.EventNodeRecord}, {Kind: protocol.EventNodeRecord, NodeRecord: &report.Node{Ranks: []report.Place{{Rank: 1}}}},
+		{Kind: protocol.EventExit, Rank: 4}, {Kind: protocol.EventInit, Rank: -1}, {Kind: protocol.EventAbort},
+		{Kind: protocol.EventNotStarted, Rank: 9}, {Kind: protocol.EventParcel},
+		{Kind: protocol.EventSignal, Signal: 9}, {Kind: protocol.EventSignal, Signal: int(console.HangViewSignal)},
+		{Kind: protocol.EventInspect}, {Kind: protocol.EventProgress},
+		{Kind: protocol.EventNodeRecord}, {Kind: protocol.EventNodeRecord,
+			NodeRecord: &report.Node{Ranks: []report.Place{{Rank: 1}}}},
 		{Kind: protocol.EventPage, Rank: 1}, {Kind: "", Rank: 2}, {Kind: protocol.EventNote, Rank: 2},
 		// With these a job that has failed would seem to be well.
-		{Kind: protocol.EventFailure, Text: "why"}, {Kind: protocol.EventFailure, Code: 256}, {Kind: protocol.EventNotStarted, Rank: 2, Text: "why"},
-		{Kind: protocol.EventExit, Rank: 2, Code: 256}, {Kind: protocol.EventExit, Rank: 2, Code: -1}, {Kind: protocol.EventExit, Rank: 2, Signal: 128},
+		{Kind: protocol.EventFailure, Text: "why"}, {Kind: protocol.EventFailure, Code: 256}, {Kind: protocol.EventNotStarted,
+			Rank: 2, Text: "why"},
+		{Kind: protocol.EventExit, Rank: 2, Code: 256}, {Kind: protocol.EventExit, Rank: 2, Code: -1}, {Kind: protocol.EventExit,
+			Rank: 2, Signal: 128},
 		{Kind: protocol.EventExit, Rank: 2, Signal: -128}} {
 		if n.checkEvent(&e) == nil {
 			t.Errorf("%+v was taken", e)
@@ -75,8 +82,10 @@ func FuzzEvents(f *testing.F) {
 // The rank that failed first is named, also when one on another node failed as soon as it noticed and was heard of before. One
 // that died since its agent told it to end is not, whatever the clocks say; and one that was killed is before one that gave up.
 func TestFirstInTimeOnNodes(t *testing.T) {
-	early, late := protocol.Event{Kind: protocol.EventExit, Rank: 1, Code: 3, Time: 100}, protocol.Event{Kind: protocol.EventExit, Rank: 0, Code: 4, Time: 200}
-	killed, broken := protocol.Event{Kind: protocol.EventExit, Rank: 0, Signal: 9, Time: 200}, protocol.Event{Kind: protocol.EventExit, Rank: 0, Signal: 11, Time: 200}
+	early, late := protocol.Event{Kind: protocol.EventExit, Rank: 1, Code: 3, Time: 100},
+		protocol.Event{Kind: protocol.EventExit, Rank: 0, Code: 4, Time: 200}
+	killed, broken := protocol.Event{Kind: protocol.EventExit, Rank: 0, Signal: 9, Time: 200},
+		protocol.Event{Kind: protocol.EventExit, Rank: 0, Signal: 11, Time: 200}
 	told := protocol.Event{Kind: protocol.EventExit, Rank: 1, Signal: 9, Time: 100, AfterEnd: true}
 	for _, story := range []struct {
 		events []protocol.Event
@@ -91,7 +100,8 @@ func TestFirstInTimeOnNodes(t *testing.T) {
 		{[]protocol.Event{broken, early}, "rank 1 on n1 ended with exit code 3"},
 	} {
 		c := &coordinator{
-			cluster: &Cluster{}, opts: &cli.Options{}, task: &protocol.Task{Size: 2, Nodes: 2}, failures: newFailureTracker(2), lastOutput: map[int]string{},
+			cluster: &Cluster{}, opts: &cli.Options{}, task: &protocol.Task{Size: 2, Nodes: 2}, failures: newFailureTracker(2),
+			lastOutput: map[int]string{},
 			local: &localAgent{task: &protocol.Task{}, orders: json.NewEncoder(io.Discard), started: true,
 				monitor: monitor.New(&protocol.Task{}, nil, console.Streams{}, nil)},
 			nodes: []*node{{name: "n0", ranks: []int{0}}, {name: "n1", number: 1, ranks: []int{1}}},

@@ -19,8 +19,9 @@ type failure struct {
 	time   int64 // by node 0's clock, in nanoseconds since 1970
 }
 
-// precedes tells which of two faults came first, if the other was heard of first. What one node tells comes in order. On two nodes
-// the times are of when a death was seen, late by what a busy machine takes; but to be killed is no answer to another's death.
+// precedes tells which of two faults came first, if the other was heard of first. What one node tells comes in order. On two
+// nodes the times are of when a death was seen, late by what a busy machine takes; but to be killed is no answer to another's
+// death.
 func (f *failure) precedes(other *failure) bool {
 	switch {
 	case f.node == other.node:
@@ -108,7 +109,8 @@ func (j *failureTracker) handleExit(e *protocol.Event) *failure {
 	switch {
 	case e.Signal != 0:
 		sig := syscall.Signal(e.Signal)
-		f := newFailure(e.Rank, exitcode.SignalBase+e.Signal, fmt.Sprintf("was killed by signal %d (%s)", e.Signal, unix.SignalName(sig)))
+		f := newFailure(e.Rank, exitcode.SignalBase+e.Signal, fmt.Sprintf("was killed by signal %d (%s)", e.Signal,
+			unix.SignalName(sig)))
 		f.killed = sig == unix.SIGKILL && !e.AfterEnd
 		return f
 	case e.Code != 0:
@@ -131,7 +133,8 @@ func (j *failureTracker) handleExit(e *protocol.Event) *failure {
 }
 
 func exitedBefore(call string, rank, waiting int) *failure {
-	return newFailure(rank, exitcode.Failed, fmt.Sprintf("left with exit code 0 before %s, and rank %d waits for it", call, waiting))
+	return newFailure(rank, exitcode.Failed, fmt.Sprintf("left with exit code 0 before %s, and rank %d waits for it", call,
+		waiting))
 }
 
 // abortExitCode makes an exit code that is a failure of what a rank gave to Abort.

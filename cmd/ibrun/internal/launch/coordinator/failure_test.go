@@ -29,19 +29,28 @@ func TestJudge(t *testing.T) {
 		why   string // empty: no fault
 	}{
 		{"two programs without PMI", []protocol.Event{start, on(protocol.EventExit, 1), on(protocol.EventExit, 0)}, 0, 0, ""},
-		{"all as it should be", []protocol.Event{start, on(protocol.EventInit, 1), on(protocol.EventInit, 0), on(protocol.EventFinalize, 0), on(protocol.EventExit, 0),
+		{"all as it should be", []protocol.Event{start, on(protocol.EventInit, 1), on(protocol.EventInit, 0),
+			on(protocol.EventFinalize, 0), on(protocol.EventExit, 0),
 			on(protocol.EventFinalize, 1), on(protocol.EventExit, 1)}, 0, 0, ""},
-		{"exit code", []protocol.Event{start, {Kind: protocol.EventExit, Rank: 1, Code: 3}, {Kind: protocol.EventExit, Rank: 0, Code: 4}}, 1, 3, "exit code 3"},
+		{"exit code", []protocol.Event{start, {Kind: protocol.EventExit, Rank: 1, Code: 3}, {Kind: protocol.EventExit, Rank: 0,
+			Code: 4}}, 1, 3, "exit code 3"},
 		{"signal", []protocol.Event{start, {Kind: protocol.EventExit, Rank: 0, Signal: 9}}, 0, 137, "SIGKILL"},
-		{"before Finalize", []protocol.Event{start, on(protocol.EventInit, 0), on(protocol.EventExit, 0)}, 0, 1, "before Finalize, and rank 1"},
-		{"before Init, others wait", []protocol.Event{start, on(protocol.EventInit, 0), on(protocol.EventExit, 1)}, 1, 1, "before Init, and rank 0"},
-		{"before Init, others come later", []protocol.Event{start, on(protocol.EventExit, 1), on(protocol.EventInit, 0)}, 1, 1, "before Init, and rank 0"},
-		{"before Init, the other has finalized", []protocol.Event{start, on(protocol.EventInit, 0), on(protocol.EventFinalize, 0), on(protocol.EventExit, 1),
+		{"before Finalize", []protocol.Event{start, on(protocol.EventInit, 0), on(protocol.EventExit, 0)}, 0, 1,
+			"before Finalize, and rank 1"},
+		{"before Init, others wait", []protocol.Event{start, on(protocol.EventInit, 0), on(protocol.EventExit, 1)}, 1, 1,
+			"before Init, and rank 0"},
+		{"before Init, others come later", []protocol.Event{start, on(protocol.EventExit, 1), on(protocol.EventInit, 0)}, 1, 1,
+			"before Init, and rank 0"},
+		{"before Init, the other has finalized", []protocol.Event{start, on(protocol.EventInit, 0), on(protocol.EventFinalize,
+			0), on(protocol.EventExit, 1),
 			on(protocol.EventExit, 0)}, 0, 0, ""},
-		{"last one leaves without Finalize", []protocol.Event{start, on(protocol.EventInit, 0), on(protocol.EventInit, 1), on(protocol.EventFinalize, 0), on(protocol.EventExit, 0),
+		{"last one leaves without Finalize", []protocol.Event{start, on(protocol.EventInit, 0), on(protocol.EventInit, 1),
+			on(protocol.EventFinalize, 0), on(protocol.EventExit, 0),
 			on(protocol.EventExit, 1)}, 0, 0, ""},
-		{"abort", []protocol.Event{start, {Kind: protocol.EventAbort, Rank: 1, Code: 7, Text: "no input"}}, 1, 7, "Abort with code 7: no input"},
-		{"abort with a code that is none", []protocol.Event{start, {Kind: protocol.EventAbort, Rank: 1, Code: 256}}, 1, 1, "Abort with code 256"},
+		{"abort", []protocol.Event{start, {Kind: protocol.EventAbort, Rank: 1, Code: 7, Text: "no input"}}, 1, 7,
+			"Abort with code 7: no input"},
+		{"abort with a code that is none", []protocol.Event{start, {Kind: protocol.EventAbort, Rank: 1, Code: 256}}, 1, 1,
+			"Abort with code 256"},
 		{"not started", []protocol.Event{{Kind: protocol.EventNotStarted, Rank: 1, Code: 126, Text: "exec"}}, 1, 126, "exec"},
 	} {
 		faults := hearing(t, newFailureTracker(2), c.story...)
@@ -59,7 +68,8 @@ func TestJudge(t *testing.T) {
 func TestJudgeWhenAsked(t *testing.T) {
 	j := newFailureTracker(2)
 	j.endRequested = true
-	faults := hearing(t, j, protocol.Event{Kind: protocol.EventInit, Rank: 0}, protocol.Event{Kind: protocol.EventExit, Rank: 1}, protocol.Event{Kind: protocol.EventExit, Rank: 0})
+	faults := hearing(t, j, protocol.Event{Kind: protocol.EventInit, Rank: 0}, protocol.Event{Kind: protocol.EventExit, Rank: 1},
+		protocol.Event{Kind: protocol.EventExit, Rank: 0})
 	if len(faults) > 0 || !j.allExited() {
 		t.Errorf("ranks that leave when asked: faults %+v, all left: %v", faults, j.allExited())
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/auth"
 )
 
 // joinTimeout is how long the nodes wait for each other unless --join-timeout says otherwise.
@@ -31,7 +32,7 @@ func JoinNodes(name string, o *cli.Options, s console.Streams) (*Cluster, error)
 		}
 		return m, err
 	}
-	secret, err := control.ReadSecret(o.SecretFile)
+	secret, err := auth.ReadSecret(o.SecretFile)
 	if err != nil {
 		return nil, exitcode.Errorf(exitcode.UsageError, "%w", err)
 	}
@@ -60,7 +61,8 @@ func withJoinTimeout(ctx context.Context, o *cli.Options) (context.Context, cont
 }
 
 // acceptNodes waits on node 0 until all others are there, and welcomes them. Who comes without the secret changes nothing.
-func (m *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, secret control.Secret, o *cli.Options, s console.Streams) error {
+func (m *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, secret auth.Secret, o *cli.Options,
+	s console.Streams) error {
 	l, err := control.Listen(o.Rendezvous, secret)
 	if err != nil {
 		return fmt.Errorf("%w (--rendezvous names an address of node 0)", err)
@@ -129,7 +131,8 @@ func (m *Cluster) admit(h receivedEvent, ours *protocol.Join, o *cli.Options, s 
 		return 0, err
 	}
 	if there := m.workers[node]; there != nil {
-		m.refuse(h.conn, exitcode.Errorf(exitcode.UsageError, "there is a node %d already, %s at %v", node, there.Name, there.conn.Remote()))
+		m.refuse(h.conn, exitcode.Errorf(exitcode.UsageError, "there is a node %d already, %s at %v", node, there.Name,
+			there.conn.Remote()))
 		return 0, nil
 	}
 	m.workers[node] = &joinedNode{j, h.conn}
@@ -161,7 +164,8 @@ func (m *Cluster) missingNodes(why error, refused string) error {
 }
 
 // joinNode0 makes this node take part, and waits until all others do.
-func (m *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, secret control.Secret, o *cli.Options, s console.Streams) error {
+func (m *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, secret auth.Secret, o *cli.Options,
+	s console.Streams) error {
 	patient, cancel := withJoinTimeout(ctx, o)
 	defer cancel()
 	c, err := control.Dial(patient, o.Rendezvous, secret, o.Node, o.Nodes)

@@ -11,6 +11,7 @@ type Layout struct {
 	RanksOn [][]int // the ranks of each node, ascending
 }
 
+// NewLayout returns the layout in which rank i runs on node nodeOf[i].
 func NewLayout(at []int, nodes int) Layout {
 	l := Layout{at, make([][]int, nodes)}
 	for rank, node := range at {

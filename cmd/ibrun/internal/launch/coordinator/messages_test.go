@@ -17,18 +17,24 @@ func testMessages(t testing.TB) (events, orders [][]byte) {
 		}
 		return text
 	}
-	for _, e := range []protocol.Event{{Kind: protocol.EventStarted, Ranks: []int{2, 3}, PIDs: []int{7, 8}}, {Kind: protocol.EventExit, Rank: 3, Code: 5},
-		{Kind: protocol.EventExit, Rank: 3, Signal: 9}, {Kind: protocol.EventInit, Rank: 3}, {Kind: protocol.EventFinalize, Rank: 2},
+	for _, e := range []protocol.Event{{Kind: protocol.EventStarted, Ranks: []int{2, 3}, PIDs: []int{7, 8}},
+		{Kind: protocol.EventExit, Rank: 3, Code: 5},
+		{Kind: protocol.EventExit, Rank: 3, Signal: 9}, {Kind: protocol.EventInit, Rank: 3}, {Kind: protocol.EventFinalize,
+			Rank: 2},
 		{Kind: protocol.EventAbort, Rank: 3, Code: 7, Text: "why"}, {Kind: protocol.EventSignal, Signal: 2},
 		{Kind: protocol.EventNotStarted, Rank: -1, Code: 1, Text: "why"},
-		{Kind: protocol.EventFailure, Code: 1, Text: "why"}, {Kind: protocol.EventDone, Rank: -1}, {Kind: protocol.EventJoin, Join: &protocol.Join{Name: "n"}},
-		{Kind: protocol.EventParcel, Parcel: &pmi.Parcel{Group: "WORLD:0"}}, {Kind: protocol.EventPage, Rank: 2, Page: []byte("page")},
+		{Kind: protocol.EventFailure, Code: 1, Text: "why"}, {Kind: protocol.EventDone, Rank: -1}, {Kind: protocol.EventJoin,
+			Join: &protocol.Join{Name: "n"}},
+		{Kind: protocol.EventParcel, Parcel: &pmi.Parcel{Group: "WORLD:0"}}, {Kind: protocol.EventPage, Rank: 2,
+			Page: []byte("page")},
 		{Kind: protocol.EventProgress, Progress: &protocol.Progress{Done: 1, Total: 2}},
-		{Kind: protocol.EventInspect, Question: &protocol.Question{ID: 1, Stacks: []int{2}}}, {Kind: protocol.EventInspect, Answer: &protocol.Answer{ID: 2, More: true}},
+		{Kind: protocol.EventInspect, Question: &protocol.Question{ID: 1, Stacks: []int{2}}}, {Kind: protocol.EventInspect,
+			Answer: &protocol.Answer{ID: 2, More: true}},
 		{Kind: protocol.EventNodeRecord, NodeRecord: &report.Node{Name: "n", Ranks: []report.Place{{Rank: 2}, {Rank: 3}}}}} {
 		events = append(events, pack(e))
 	}
-	for _, o := range []protocol.Order{{Signal: 2}, {End: &protocol.EndOrder{Grace: 50, LastOutputOf: 1}}, {Parcel: &pmi.Parcel{}}, {Question: &protocol.Question{ID: 3}},
+	for _, o := range []protocol.Order{{Signal: 2}, {End: &protocol.EndOrder{Grace: 50, LastOutputOf: 1}},
+		{Parcel: &pmi.Parcel{}}, {Question: &protocol.Question{ID: 3}},
 		{Answer: &protocol.Answer{ID: 4, Stacks: map[int]string{2: "goroutine 1"}}}, {Welcome: &protocol.Welcome{JobID: "j"}},
 		{Outcome: &protocol.Outcome{Code: 3, Lines: []string{"why"}}}} {
 		orders = append(orders, pack(o))

@@ -81,7 +81,8 @@ func (w *worker) handleEvents(signals <-chan os.Signal) {
 			w.handleSignal(sig.(syscall.Signal))
 		case <-w.giveUp:
 			if w.outcome == nil {
-				w.outcome = &protocol.Outcome{Code: exitcode.Failed, Lines: []string{"node 0 did not end the job, so this node leaves it"}}
+				w.outcome = &protocol.Outcome{Code: exitcode.Failed,
+					Lines: []string{"node 0 did not end the job, so this node leaves it"}}
 			}
 			return // cleanUp kills the agent too
 		}

@@ -34,6 +34,7 @@ func Of(err error) int {
 	return Failed
 }
 
+// Errorf returns an error that carries an exit code. The text is formatted as by [fmt.Errorf].
 func Errorf(code int, format string, args ...any) error {
 	return &codedError{code, fmt.Errorf(format, args...)}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
-// Monitor is who looks at the ranks of this node while they run, and asks other nodes about theirs, for those who want to know: the
-// commands, signals, the end by --timeout.
+// Monitor is who looks at the ranks of this node while they run, and asks other nodes about theirs, for those who want to know:
+// the commands, signals, the end by --timeout.
 type Monitor struct {
 	task    *protocol.Task
 	mem     *perfmem.Memory
@@ -45,6 +45,7 @@ type Monitor struct {
 	openRequests   map[uint64]*remoteRequest
 }
 
+// New returns a monitor of the ranks of t, which record in mem. It sends orders to the agent of this node with send.
 func New(t *protocol.Task, mem *perfmem.Memory, s console.Streams, send func(*protocol.Order)) *Monitor {
 	m := &Monitor{task: t, mem: mem, streams: s, order: send, exited: make([]atomic.Bool, len(t.Ranks)),
 		watch: inspect.NewWatch(), remoteProgress: map[int]protocol.Progress{}, stackWaiters: map[int][]chan string{},
@@ -90,6 +91,7 @@ const (
 // Job is part of [live.Source], as are Ranks and Stacks.
 func (m *Monitor) Job() inspect.Job { return m.job }
 
+// Ranks returns all ranks of the job, ascending. It waits at most remoteTimeout for other nodes.
 func (m *Monitor) Ranks(ctx context.Context) ([]inspect.Rank, error) {
 	return m.allRanks(ctx, nil), nil
 }

@@ -57,6 +57,7 @@ func commonEnv(t *protocol.Task) []string {
 	return nil
 }
 
+// BuildVersion returns the version of this ibrun.
 func BuildVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version

@@ -45,8 +45,8 @@ func (m *Monitor) sampleLoop() {
 	}
 }
 
-// sampleProgress looks at the ranks here, and adds up how far they and those of other nodes are. The error says why some cannot be
-// looked at.
+// sampleProgress looks at the ranks here, and adds up how far they and those of other nodes are. The error says why some cannot
+// be looked at.
 func (m *Monitor) sampleProgress(now time.Time) (sum protocol.Progress, err error) {
 	pulses, err := m.mem.Pulses()
 	for i, p := range pulses {

@@ -101,7 +101,8 @@ func TestWriteFile(t *testing.T) {
 	}
 	for file, want := range map[string]string{dir: "is a directory", dir + "/no/t": "no such file", name: ""} {
 		err := CheckFiles(&cli.Options{Trace: file})
-		if (err == nil) != (want == "") || err != nil && (exitcode.Of(err) != exitcode.UsageError || !strings.Contains(err.Error(), want)) {
+		if (err == nil) != (want == "") || err != nil && (exitcode.Of(err) != exitcode.UsageError ||
+			!strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}

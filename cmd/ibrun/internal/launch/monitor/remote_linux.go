@@ -62,9 +62,10 @@ func (m *Monitor) allRanks(ctx context.Context, but *RemoteNode) []inspect.Rank 
 	return all
 }
 
-// queryRemotes asks all neighbors but one, each what is made for it, or nothing if that is nil. Of those that have not answered in
-// time there is what has come.
-func (m *Monitor) queryRemotes(ctx context.Context, but *RemoteNode, ask func(*RemoteNode) *protocol.Question) map[*RemoteNode]protocol.Answer {
+// queryRemotes asks all neighbors but one, each what is made for it, or nothing if that is nil. Of those that have not answered
+// in time there is what has come.
+func (m *Monitor) queryRemotes(ctx context.Context, but *RemoteNode,
+	ask func(*RemoteNode) *protocol.Question) map[*RemoteNode]protocol.Answer {
 	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()
 	open := map[uint64]*remoteRequest{}

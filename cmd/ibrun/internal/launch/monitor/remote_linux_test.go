@@ -10,8 +10,8 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
-// connectedMonitors returns the monitors of a job on three nodes, which can query each other; the ranks are assigned round-robin. The
-// last node never answers.
+// connectedMonitors returns the monitors of a job on three nodes, which can query each other; the ranks are assigned
+// round-robin. The last node never answers.
 func connectedMonitors(t *testing.T, ranks int) []*Monitor {
 	t.Helper()
 	var nodes [3][]int // the ranks of each

@@ -59,7 +59,8 @@ func (m *Monitor) rank(g Sample, now time.Time) inspect.Rank {
 	}
 	r.Unexpected, r.Posted, r.Done, r.Total = s.Queues.Unexpected, s.Queues.Posted, s.Done, s.Total
 	for i, c := range s.Current {
-		r.Waits = append(r.Waits, inspect.Wait{Seq: c.Seq, Op: c.Op.String(), Collective: c.Op.IsCollective(), Peer: c.Peer, Tag: c.Tag,
+		r.Waits = append(r.Waits, inspect.Wait{Seq: c.Seq, Op: c.Op.String(), Collective: c.Op.IsCollective(), Peer: c.Peer,
+			Tag:   c.Tag,
 			Bytes: c.Bytes, Seconds: waits[i].Seconds()})
 	}
 	return r

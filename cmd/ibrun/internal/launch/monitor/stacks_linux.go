@@ -8,6 +8,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
+// Stacks returns the goroutine stacks of those of the ranks that answer before ctx ends.
 func (m *Monitor) Stacks(ctx context.Context, ranks []int) (map[int]string, error) {
 	return m.allStacks(ctx, ranks, nil), nil
 }

@@ -13,8 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The descriptors under which the memory is inherited. A process that may inspect the agent's descriptors can open the memory as
-// /proc/PID/fd/4. RankFD is higher than the descriptors that a rank opens itself, so a program that does not know it keeps it open.
+// The descriptors under which the memory is inherited. A process that may inspect the agent's descriptors can open the memory
+// as /proc/PID/fd/4. RankFD is higher than the descriptors that a rank opens itself, so a program that does not know it keeps
+// it open.
 const (
 	AgentFD = 4
 	RankFD  = 101
@@ -34,6 +35,7 @@ type Memory struct {
 // rankBytes is what a rank has of the file.
 const rankBytes = perf.PageBytes + perf.TraceBytes + profile.Bytes
 
+// New creates the memory for that many ranks, and maps their pages.
 func New(ranks int) (*Memory, error) {
 	seg, err := shm.Create(int64(ranks) * rankBytes)
 	if err != nil {
@@ -80,6 +82,7 @@ func (p *Memory) TraceOf(local int) *ranklink.Page {
 	return &ranklink.Page{FD: RankFD, Offset: at, Bytes: perf.TraceBytes}
 }
 
+// ProfileOf returns where a rank finds the memory for its profiles.
 func (p *Memory) ProfileOf(local int) *ranklink.Page {
 	if p == nil {
 		return nil

@@ -26,6 +26,7 @@ const flagExiting = 0x4
 
 var errStat = errors.New("malformed stat file of a process")
 
+// ReadProcess reads /proc/PID/stat.
 func ReadProcess(pid int) (Process, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

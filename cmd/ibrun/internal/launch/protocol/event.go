@@ -16,11 +16,12 @@ const (
 	EventFinalize   Kind = "finalize"    // Rank: it may end from now on
 	EventAbort      Kind = "abort"       // Rank, Code, Text
 	EventNote       Kind = "note"        // Rank, Text: to show to the user
-	EventExit       Kind = "exit"        // Rank, Code, Signal, Told; events of this kind come in the order in which the ranks died
-	EventStacks     Kind = "stacks"      // Rank, Text: what its goroutines do; goes no further than the agent's ibrun
-	EventParcel     Kind = "parcel"      // Parcel: from the PMI server
-	EventRecorded   Kind = "recorded"    // Rank, Recorded: only to node 0, before evDone
-	EventDone       Kind = "done"        // Rank, Text (its tail), PIDs (what could not be killed), Output: the agent ends
+	// Rank, Code, Signal, Told; events of this kind come in the order in which the ranks died
+	EventExit     Kind = "exit"
+	EventStacks   Kind = "stacks"   // Rank, Text: what its goroutines do; goes no further than the agent's ibrun
+	EventParcel   Kind = "parcel"   // Parcel: from the PMI server
+	EventRecorded Kind = "recorded" // Rank, Recorded: only to node 0, before evDone
+	EventDone     Kind = "done"     // Rank, Text (its tail), PIDs (what could not be killed), Output: the agent ends
 )
 
 // The kinds of events that only the ibrun of another node sends to node 0, beside its agent's.

@@ -3,13 +3,14 @@ package protocol
 import (
 	"slices"
 
+	"github.com/ibrun/ibrun/internal/auth"
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
 // Task is what one agent starts. Between ibrun and agent everything is JSON, one value after the other.
 type Task struct {
 	JobID    string
-	Secret   ranklink.Secret
+	Secret   auth.Key
 	Host     string
 	Node     int             // number of this node
 	Nodes    int             // how many there are
