@@ -8,7 +8,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/mem"
 )
 
-// pair opens two domains, which are peers of each other, and the endpoint from the first to the second.
+// pair opens two domains that are peers of each other, and the endpoint from the first to the second.
 func pair() (from, to fabric.Domain, ep fabric.Endpoint, err error) {
 	transport := mem.NewHub(2).Transport()
 	if from, err = transport.Open(context.Background(), &fabric.Config{Self: 0, Size: 2}); err != nil {
@@ -21,7 +21,7 @@ func pair() (from, to fabric.Domain, ep fabric.Endpoint, err error) {
 	return from, to, ep, err
 }
 
-// One peer sends, the other polls. Every transport is used in this way; here both peers are in one process.
+// One peer sends, the other polls. Every transport is used like this; here both peers are in one process.
 func Example() {
 	from, to, ep, err := pair()
 	if err != nil {
@@ -31,16 +31,16 @@ func Example() {
 	events := make([]fabric.Event, 8)
 	header, payload := []byte("header "), []byte("payload")
 	err = ep.Send(header, payload)
-	for err == fabric.ErrAgain { // make room, and take what has arrived
+	for err == fabric.ErrAgain { // make room, and receive what has arrived
 		if _, err = from.Poll(events); err == nil {
 			err = ep.Send(header, payload)
 		}
 	}
 	fmt.Println("sent:", err)
 
-	n, err := to.Poll(events) // does not wait: a program polls until something comes, or sleeps after Arm
+	n, err := to.Poll(events) // does not block: a program polls until something arrives, or sleeps after Arm
 	for _, ev := range events[:n] {
-		fmt.Printf("from peer %d: %s\n", ev.Peer, ev.Data) // lent until the next Poll
+		fmt.Printf("from peer %d: %s\n", ev.Peer, ev.Data) // valid until the next Poll
 	}
 	fmt.Println(err, from.Close(), to.Close())
 	// Output:

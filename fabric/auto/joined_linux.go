@@ -43,13 +43,13 @@ var _ interface {
 // sharing is a joined domain with shared memory among its parts.
 type sharing struct {
 	*joined
-	share fabric.Sharer
-	pair  fabric.Pairer // nil if there are no words
+	share fabric.SharedMemory
+	pair  fabric.CooperativeCopier // nil if there are no words
 }
 
 var _ interface {
-	fabric.Sharer
-	fabric.Pairer
+	fabric.SharedMemory
+	fabric.CooperativeCopier
 } = (*sharing)(nil)
 
 // join makes one domain of parts, the best first: a peer is reached by the first that can.
@@ -61,7 +61,7 @@ func join(size int, parts []part) (fabric.Domain, error) {
 	for i, p := range parts {
 		d.fds[i] = -1
 		d.addr = appendCard(d.addr, p.name, p.Addr())
-		if _, ok := p.Domain.(fabric.Sharer); ok && d.near < 0 {
+		if _, ok := p.Domain.(fabric.SharedMemory); ok && d.near < 0 {
 			d.near = i
 		}
 	}
@@ -73,8 +73,8 @@ func join(size int, parts []part) (fabric.Domain, error) {
 	if d.near < 0 {
 		return d, nil
 	}
-	s := &sharing{joined: d, share: parts[d.near].Domain.(fabric.Sharer)}
-	s.pair, _ = parts[d.near].Domain.(fabric.Pairer)
+	s := &sharing{joined: d, share: parts[d.near].Domain.(fabric.SharedMemory)}
+	s.pair, _ = parts[d.near].Domain.(fabric.CooperativeCopier)
 	return s, nil
 }
 
@@ -202,8 +202,8 @@ func (d *sharing) Segment(id uint64, peers []int, bytes int) (fabric.Segment, er
 	return d.share.Segment(id, peers, bytes)
 }
 
-// Ring wakes a peer that shares memory.
-func (d *sharing) Ring(peer int) { d.share.Ring(peer) }
+// Wake wakes a peer that shares memory.
+func (d *sharing) Wake(peer int) { d.share.Wake(peer) }
 
 // Words are those of shared memory; peers that are reached otherwise have none.
 func (d *sharing) Words(peer int, inbound bool) []uint64 {

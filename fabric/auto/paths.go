@@ -15,12 +15,13 @@ import (
 type Path struct {
 	// Transport is a name for [ParseTransports]. Between describes the processes that it connects.
 	Transport, Between string
-	// Caps and Stream are those of the transport's domains and endpoints. Paired is set if the domain is a fabric.Pairer.
+	// Caps and Stream are those of the transport's domains and endpoints. Cooperative is set if the domain is a
+	// fabric.CooperativeCopier.
 	Caps   fabric.Caps
 	Stream int
 	// Push is the largest number of payload bytes that are sent together with an RTS, or 0.
-	Push   int
-	Paired bool
+	Push        int
+	Cooperative bool
 	// Inline is the longest message of Caps that is copied into the device's work request; 0 without a device.
 	Inline int
 	// Piece is the longest read of the device; longer ones are split. 0 if it is unknown, or without a device.
@@ -86,7 +87,7 @@ func (n Node) shmPath(between string, stream int) Path {
 	t := n.shm()
 	stream = cmp.Or(t.Stream, stream)
 	return Path{
-		Transport: t.Name(), Between: between, Caps: t.Caps(), Stream: stream, Paired: true, Err: t.Probe(),
+		Transport: t.Name(), Between: between, Caps: t.Caps(), Stream: stream, Cooperative: true, Err: t.Probe(),
 		Limits: []Limit{
 			{"message", t.Caps().MaxSend, "fixed", "", ""},
 			n.limit(&tunables.ShmStream, stream),

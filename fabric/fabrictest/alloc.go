@@ -23,8 +23,8 @@ func checkAllocs(t *testing.T, peers Peers) {
 	if err := addTransfers(calls, a, b); err != nil {
 		t.Fatal(err)
 	}
-	if s, ok := a.Domain.(fabric.Sharer); ok {
-		calls["Ring"] = func() error { s.Ring(1); return nil }
+	if s, ok := a.Domain.(fabric.SharedMemory); ok {
+		calls["Ring"] = func() error { s.Wake(1); return nil }
 	}
 	for name, call := range calls {
 		w.one(func() error {

@@ -26,7 +26,7 @@ type fault struct {
 	arm  func(d *domain) (int, bool, error)
 
 	hangs bool // is noticed only after a while
-	deaf  bool // Ring does nothing
+	deaf  bool // Wake does nothing
 	dirty bool // segments are not all zero
 }
 

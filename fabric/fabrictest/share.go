@@ -14,7 +14,7 @@ import (
 func sharers(t *testing.T, peers Peers, n int) (*world, bool) {
 	w := newConnected(t, peers, n)
 	for _, p := range w.peers {
-		if _, ok := p.Domain.(fabric.Sharer); !ok {
+		if _, ok := p.Domain.(fabric.SharedMemory); !ok {
 			t.Logf("%s does not share memory", p.transport.Name())
 			return nil, false
 		}
@@ -25,7 +25,7 @@ func sharers(t *testing.T, peers Peers, n int) (*world, bool) {
 // segment gets a segment as soon as the others have come as far as needed.
 func (p *peer) segment(id uint64, peers []int, size int) (fabric.Segment, error) {
 	for {
-		s, err := p.Domain.(fabric.Sharer).Segment(id, peers, size)
+		s, err := p.Domain.(fabric.SharedMemory).Segment(id, peers, size)
 		if err == nil {
 			return s, nil
 		}
@@ -121,7 +121,7 @@ func checkSegmentMisuse(t *testing.T, peers Peers) {
 			peers []int
 			size  int
 		}{{[]int{0}, 0}, {[]int{0}, -1}, {nil, 8}, {[]int{1, 2}, 8}, {[]int{1, 0}, 8}, {[]int{0, 3}, 8}, {[]int{-1, 0}, 8}} {
-			s, err := w.peers[0].Domain.(fabric.Sharer).Segment(uint64(i+1), c.peers, c.size)
+			s, err := w.peers[0].Domain.(fabric.SharedMemory).Segment(uint64(i+1), c.peers, c.size)
 			if err == nil {
 				return errors.Join(fmt.Errorf("segment of %d bytes for %v", c.size, c.peers), s.Close())
 			}
@@ -133,7 +133,7 @@ func checkSegmentMisuse(t *testing.T, peers Peers) {
 	})
 }
 
-// checkRing: who waits for a word of shared memory arms, looks once more, sleeps, and is woken by Ring.
+// checkRing: a peer that waits for a word of shared memory arms, checks the word once more, sleeps, and is woken by Wake.
 func checkRing(t *testing.T, peers Peers) {
 	const count = 3000
 	w, ok := sharers(t, peers, 2)
@@ -149,7 +149,7 @@ func checkRing(t *testing.T, peers Peers) {
 		for i := uint64(1); i <= count; i++ {
 			if p.self == 0 {
 				mine.Store(i)
-				p.Domain.(fabric.Sharer).Ring(1)
+				p.Domain.(fabric.SharedMemory).Wake(1)
 			}
 			for there := func() (bool, error) { return other.Load() >= i, nil }; other.Load() < i; {
 				if _, err := p.tryKeep(); err != nil {
@@ -161,7 +161,7 @@ func checkRing(t *testing.T, peers Peers) {
 			}
 			if p.self == 1 {
 				mine.Store(i)
-				p.Domain.(fabric.Sharer).Ring(0)
+				p.Domain.(fabric.SharedMemory).Wake(0)
 			}
 		}
 		return errors.Join(p.meet(), s.Close())
@@ -188,7 +188,7 @@ func checkSegmentSleep(t *testing.T, peers Peers) {
 func (w *world) segmentWakes(seed uint64) error {
 	first, second := w.peers[0], w.peers[1]
 	ask := func() (bool, error) {
-		s, err := second.Domain.(fabric.Sharer).Segment(seed+1, []int{0, 1}, 256)
+		s, err := second.Domain.(fabric.SharedMemory).Segment(seed+1, []int{0, 1}, 256)
 		if err == nil {
 			err = s.Close()
 		} else if err == fabric.ErrAgain {
@@ -246,7 +246,7 @@ func checkWords(t *testing.T, peers Peers) {
 	w.one(func() error {
 		some := false
 		for i, p := range w.peers {
-			a, ok := p.Domain.(fabric.Pairer)
+			a, ok := p.Domain.(fabric.CooperativeCopier)
 			if !ok {
 				t.Logf("%s has no words for pairs", p.transport.Name())
 				return nil
@@ -255,7 +255,7 @@ func checkWords(t *testing.T, peers Peers) {
 				if i == j {
 					continue
 				}
-				out, in := a.Words(j, false), q.Domain.(fabric.Pairer).Words(i, true)
+				out, in := a.Words(j, false), q.Domain.(fabric.CooperativeCopier).Words(i, true)
 				if len(out) != len(in) || out != nil && len(out) < 8 {
 					return fmt.Errorf("%d words from %d to %d at one end, %d at the other", len(out), i, j, len(in))
 				}

@@ -65,16 +65,16 @@ func (d *domain) Arm() (int, bool, error) {
 }
 
 func (d *domain) Segment(id uint64, peers []int, bytes int) (fabric.Segment, error) {
-	s, err := d.Domain.(fabric.Sharer).Segment(id, peers, bytes)
+	s, err := d.Domain.(fabric.SharedMemory).Segment(id, peers, bytes)
 	if err == nil && d.f.dirty {
 		s.Bytes()[bytes-1] = 1
 	}
 	return s, err
 }
 
-func (d *domain) Ring(peer int) {
+func (d *domain) Wake(peer int) {
 	if !d.f.deaf {
-		d.Domain.(fabric.Sharer).Ring(peer)
+		d.Domain.(fabric.SharedMemory).Wake(peer)
 	}
 }
 

@@ -309,7 +309,7 @@ func TestSeedIsTold(t *testing.T) {
 func TestShare(t *testing.T) {
 	for _, share := range []bool{false, true} {
 		p := newPair(t, hook.Options{Share: share})
-		if _, ok := p.d[0].(fabric.Sharer); ok != share {
+		if _, ok := p.d[0].(fabric.SharedMemory); ok != share {
 			t.Errorf("share %v: offers to share: %v", share, ok)
 		}
 	}

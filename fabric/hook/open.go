@@ -35,7 +35,7 @@ func (t *transport) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain
 	if t.o.Opened != nil {
 		t.o.Opened(cfg.Self, d)
 	}
-	if s, ok := inner.(fabric.Sharer); ok && t.o.Share {
+	if s, ok := inner.(fabric.SharedMemory); ok && t.o.Share {
 		return &sharing{d, s}, nil
 	}
 	return d, nil
@@ -44,7 +44,7 @@ func (t *transport) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain
 // sharing is a domain that lets its peers share memory.
 type sharing struct {
 	*Domain
-	fabric.Sharer
+	fabric.SharedMemory
 }
 
 // chance draws from a stream of its own.

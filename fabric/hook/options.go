@@ -34,7 +34,7 @@ type Options struct {
 	// that; it is there to see whether a test would notice.
 	Shuffle float64
 
-	// Share lets the domain offer fabric.Sharer if the wrapped one does. Nothing is done to what passes that way.
+	// Share lets the domain implement fabric.SharedMemory if the wrapped one does. No faults are injected there.
 	Share bool
 }
 

@@ -13,7 +13,7 @@ const eager = 8 << 10
 
 var _ interface {
 	fabric.Domain
-	fabric.Sharer
+	fabric.SharedMemory
 } = (*domain)(nil)
 
 // domain is a peer's own side of the hub.

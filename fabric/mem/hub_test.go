@@ -245,9 +245,9 @@ func TestRegisterAllocs(t *testing.T) {
 // A segment that not all of its peers have fetched is remembered, and its terms hold for all.
 func TestSegmentTerms(t *testing.T) {
 	hub := mem.NewHub(3)
-	var ds [3]fabric.Sharer
+	var ds [3]fabric.SharedMemory
 	for i := range ds {
-		ds[i] = open(t, hub, i, 3, nil).(fabric.Sharer)
+		ds[i] = open(t, hub, i, 3, nil).(fabric.SharedMemory)
 	}
 	get := func(self int, peers []int, bytes int) (fabric.Segment, error) {
 		return ds[self].Segment(1, peers, bytes)

@@ -29,7 +29,7 @@ func (s *segment) Close() error {
 	return nil
 }
 
-func (d *domain) Ring(peer int) { d.hub.inboxes[peer].rouse() }
+func (d *domain) Wake(peer int) { d.hub.inboxes[peer].rouse() }
 
 func (d *domain) Segment(id uint64, peers []int, bytes int) (fabric.Segment, error) {
 	if err := d.broken(); err != nil {

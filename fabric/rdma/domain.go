@@ -125,8 +125,9 @@ func (d *domain) Addr() []byte { return d.addr }
 
 func (d *domain) Caps() fabric.Caps { return d.caps }
 
-// Resent is how many messages were sent again over connections that were made anew. What devices send again they do not tell.
-func (d *domain) Resent() uint64 { return d.resent }
+// Retransmits returns the number of messages that were sent again over new connections. Devices do not report their own
+// retransmissions.
+func (d *domain) Retransmits() uint64 { return d.resent }
 
 func (d *domain) Register(b []byte) (fabric.Region, error) {
 	if d.shut {

@@ -41,7 +41,7 @@ type endpoint struct {
 	listed   bool          // in domain.live
 	mute     bool          // the peer is still to be told that the connection stands
 	bye      byeState
-	over     []railed // what Over has returned, by rail
+	over     []railed // what WithRail has returned, by rail
 
 	// The rest is guarded by domain.mu.
 	wanted   bool

@@ -254,7 +254,7 @@ func (w *twoOf) overEach(mem, dst []byte, near, far fabric.Region) {
 		queues := w.d[0].ways[1].queues
 		before := [2]uint32{queues[0].tail, queues[1].tail}
 		token := uint64(rail + 100)
-		if _, err := w.d[0].Over(w.ep[0], rail).Read(dst, near, far.Remote, token); err != nil {
+		if _, err := w.d[0].WithRail(w.ep[0], rail).Read(dst, near, far.Remote, token); err != nil {
 			w.t.Fatal(err)
 		}
 		w.until("the end", func() bool { _, ok := w.end[token]; return ok })
@@ -267,7 +267,7 @@ func (w *twoOf) overEach(mem, dst []byte, near, far fabric.Region) {
 			w.t.Errorf("over rail %d: %d requests for %d pieces, and %d over the other", rail, there, pieces, elsewhere)
 		}
 	}
-	if w.d[0].Over(w.ep[0], 2) != w.ep[0] || w.d[0].Over(w.ep[0], -1) != w.ep[0] {
+	if w.d[0].WithRail(w.ep[0], 2) != w.ep[0] || w.d[0].WithRail(w.ep[0], -1) != w.ep[0] {
 		w.t.Error("there is a way over a rail that is not there")
 	}
 }

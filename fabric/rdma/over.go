@@ -6,7 +6,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-var _ fabric.Railer = (*domain)(nil)
+var _ fabric.MultiRail = (*domain)(nil)
 
 // railed is an endpoint whose transfers take one rail.
 type railed struct {
@@ -24,8 +24,8 @@ func (r *railed) Write(src []byte, local fabric.Region, dst fabric.RemoteKey, to
 
 func (d *domain) Rails() []string { return slices.Clone(d.set.Devices) }
 
-// Over is ep itself if the peers do not both have that rail.
-func (d *domain) Over(ep fabric.Endpoint, rail int) fabric.Endpoint {
+// WithRail is ep itself if the peers do not both have that rail.
+func (d *domain) WithRail(ep fabric.Endpoint, rail int) fabric.Endpoint {
 	e, ok := ep.(*endpoint)
 	if !ok || rail < 0 || rail >= min(len(d.rails), len(e.at.rails)) {
 		return ep

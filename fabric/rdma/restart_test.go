@@ -27,7 +27,7 @@ func TestPlayedEndedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 2 {
-		ep := a.Over(a.ways[1], 1-i)
+		ep := a.WithRail(a.ways[1], 1-i)
 		if _, err := ep.Read(dst[12*i:][:12], near, far.Remote, uint64(i)); err != nil {
 			t.Fatal(err)
 		}

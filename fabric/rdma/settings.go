@@ -97,7 +97,7 @@ const partBytes = 4 << 10
 // Caps are those of a domain with these settings, which are complete.
 func (s *Settings) Caps() fabric.Caps {
 	return fabric.Caps{
-		Transport: transports.RDMA.String(), MaxSend: s.Slot - headerBytes, Eager: s.Eager, Part: partBytes,
+		Transport: transports.RDMA.String(), MaxSend: s.Slot - headerBytes, Eager: s.Eager, Fragment: partBytes,
 		Read: true, Write: true,
 	}
 }

@@ -62,9 +62,9 @@ type inbound struct {
 }
 
 var (
-	_ fabric.Domain = (*Domain)(nil)
-	_ fabric.Sharer = (*Domain)(nil)
-	_ fabric.Pairer = (*Domain)(nil)
+	_ fabric.Domain            = (*Domain)(nil)
+	_ fabric.SharedMemory      = (*Domain)(nil)
+	_ fabric.CooperativeCopier = (*Domain)(nil)
 )
 
 // Addr is nil: where a peer is follows from its number and the job's key.
@@ -387,8 +387,8 @@ func (d *Domain) Words(peer int, inbound bool) []uint64 {
 	return nil
 }
 
-// Ring wakes a peer of this node.
-func (d *Domain) Ring(peer int) {
+// Wake wakes a peer of this node.
+func (d *Domain) Wake(peer int) {
 	if to, ok := slices.BinarySearch(d.local, peer); ok && d.self != nil {
 		if !d.barrier || d.controls[to].fence != 0 {
 			d.fence()

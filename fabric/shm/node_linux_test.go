@@ -311,7 +311,7 @@ func TestCorruptControl(t *testing.T) {
 				if _, _, err := d.Arm(); err != nil {
 					t.Fatal(err)
 				}
-				d.Ring(to)
+				d.Wake(to)
 				if _, err := d.Poll(evs[:]); err != nil {
 					t.Fatal(err)
 				}

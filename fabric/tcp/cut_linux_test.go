@@ -245,7 +245,7 @@ func TestResent(t *testing.T) {
 		if err == nil {
 			err = meet(d, e)
 		}
-		for end := time.Now().Add(10 * time.Second); err == nil && d.(fabric.Resender).Resent() == 0; {
+		for end := time.Now().Add(10 * time.Second); err == nil && d.(fabric.RetransmitCounter).Retransmits() == 0; {
 			if _, err = d.Poll(nil); time.Now().After(end) {
 				return errors.New("nothing was sent again")
 			}

@@ -78,8 +78,8 @@ func (e *endpoint) look() (gone bool) {
 	return silent(i, e.d.timeout)
 }
 
-// Resent is how many packets were sent again, as of the last look at each connection, or its end.
-func (d *Domain) Resent() uint64 {
+// Retransmits returns the number of packets that were sent again, as of the last sample of each connection, or its end.
+func (d *Domain) Retransmits() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.resent

@@ -97,7 +97,7 @@ func explain(f auto.Path, sizes []int) (Path, error) {
 
 // message explains one size.
 func message(f auto.Path, r proto.Thresholds, n int) Message {
-	form := r.Choose(n, f.Stream, f.Paired)
+	form := r.Choose(n, f.Stream, f.Cooperative)
 	m := Message{Bytes: n, Pieces: r.FragmentCount(form, n)}
 	atOnce := r.EagerLimit(f.Stream)
 	switch form {

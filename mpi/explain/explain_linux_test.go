@@ -27,7 +27,7 @@ type counted struct {
 // paired is one that shares words, too.
 type paired struct {
 	counted
-	fabric.Pairer
+	fabric.CooperativeCopier
 }
 
 func (d counted) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
@@ -89,7 +89,7 @@ func pair(t *testing.T, transport string, c *counts) (es [2]*proto.Engine) {
 				return
 			}
 			ds[i] = counted{d, c}
-			if p, ok := d.(fabric.Pairer); ok {
+			if p, ok := d.(fabric.CooperativeCopier); ok {
 				ds[i] = paired{counted{d, c}, p}
 			}
 		})

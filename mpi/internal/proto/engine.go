@@ -66,8 +66,8 @@ type Engine struct {
 	domain fabric.Domain
 	router fabric.Router // nil if one domain reaches all
 	ways   []*way
-	pairer fabric.Pairer // nil if the domain offers none
-	sharer fabric.Sharer // nil likewise
+	pairer fabric.CooperativeCopier // nil if the domain offers none
+	sharer fabric.SharedMemory      // nil likewise
 	owner  any
 	addr   func(int32) []byte
 	peers  []*peer           // nil: nothing to do with it so far
@@ -153,8 +153,8 @@ func New(c Config) (*Engine, error) {
 		e.spin = spinCrowded
 	}
 	e.router, _ = c.Domain.(fabric.Router)
-	e.pairer, _ = c.Domain.(fabric.Pairer)
-	e.sharer, _ = c.Domain.(fabric.Sharer)
+	e.pairer, _ = c.Domain.(fabric.CooperativeCopier)
+	e.sharer, _ = c.Domain.(fabric.SharedMemory)
 	e.cond.L = &e.mu
 	routes := []fabric.Domain{c.Domain}
 	if e.router != nil {
@@ -396,7 +396,7 @@ func (e *Engine) Close() error {
 // CanShareMemory tells whether processes may share memory.
 func (e *Engine) CanShareMemory() bool { return e.sharer != nil }
 
-// MapSegment maps memory shared with peers, as [fabric.Sharer] does, and waits for them.
+// MapSegment maps memory shared with peers, as [fabric.SharedMemory] does, and waits for them.
 func (e *Engine) MapSegment(op perf.Op, id uint64, peers []int, bytes int) (fabric.Segment, error) {
 	e.lock()
 	defer e.unlock()
@@ -419,7 +419,7 @@ func (e *Engine) MapSegment(op perf.Op, id uint64, peers []int, bytes int) (fabr
 
 // mapping is a segment that a goroutine waits for.
 type mapping struct {
-	sharer fabric.Sharer
+	sharer fabric.SharedMemory
 	id     uint64
 	peers  []int
 	bytes  int
@@ -440,6 +440,6 @@ func (m *mapping) tried() bool {
 // WakePeer wakes a process that may wait for a word of a segment.
 func (e *Engine) WakePeer(n int) {
 	e.lock()
-	e.sharer.Ring(n)
+	e.sharer.Wake(n)
 	e.unlock()
 }

@@ -99,7 +99,7 @@ func (e *Engine) over(t *transfer) fabric.Endpoint {
 	if h == nil || h.Rail < 0 {
 		return p.ep
 	}
-	return p.way.railer.Over(p.ep, h.Rail)
+	return p.way.railer.WithRail(p.ep, h.Rail)
 }
 
 // isPlain is e.plain for one context.

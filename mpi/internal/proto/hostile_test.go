@@ -27,7 +27,7 @@ func provoke(t testing.TB, w wrap) *hostility {
 	tr := w(mem.NewHub(2).Transport())
 	h := &hostility{t: t, e: openOne(t, tr, 0, 2, func(c *Config) { c.UnexpectedLimit = 1 << 16 })}
 	h.d, h.ep = outsider(t, tr)
-	if p, ok := h.d.(fabric.Pairer); ok {
+	if p, ok := h.d.(fabric.CooperativeCopier); ok {
 		h.words = p.Words(0, false)
 	}
 	h.e.SetHints(testContext, Hints{ExactLength: true, Epoch: 1, EagerLimit: -1, Peers: []int32{0, 1}})

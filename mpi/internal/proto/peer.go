@@ -94,9 +94,9 @@ type way struct {
 	caps      fabric.Caps
 	rules     Thresholds
 	transport perf.Transport
-	pins      *regcache.Cache // of memory that peers read or write, nil if it need not be registered
-	resender  fabric.Resender // nil if the domain is none
-	railer    fabric.Railer   // nil likewise
+	pins      *regcache.Cache          // of memory that peers read or write, nil if it need not be registered
+	resender  fabric.RetransmitCounter // nil if the domain is none
+	railer    fabric.MultiRail         // nil likewise
 }
 
 // hold makes memory known to the device, if it has to be, until release.
@@ -118,8 +118,8 @@ func (w *way) release(m regcache.Memory) error {
 func newWay(d fabric.Domain, pinned int) (*way, error) {
 	w := &way{domain: d, caps: d.Caps()}
 	w.transport = perf.TransportNamed(w.caps.Transport)
-	w.resender, _ = d.(fabric.Resender)
-	w.railer, _ = d.(fabric.Railer)
+	w.resender, _ = d.(fabric.RetransmitCounter)
+	w.railer, _ = d.(fabric.MultiRail)
 	var err error
 	if w.rules, err = ThresholdsOf(w.caps); err != nil {
 		return nil, err

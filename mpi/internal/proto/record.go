@@ -77,7 +77,7 @@ func (e *Engine) tally() {
 			pinned += s.Bytes
 		}
 		if w.resender != nil {
-			resent += w.resender.Resent()
+			resent += w.resender.Retransmits()
 		}
 	}
 	e.rec.Retransmitted(resent)

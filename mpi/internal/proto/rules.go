@@ -43,11 +43,11 @@ func ThresholdsOf(c fabric.Caps) (Thresholds, error) {
 		return Thresholds{}, fmt.Errorf("a transport that carries %d bytes at once has no room for a header", c.MaxSend)
 	}
 	eager := min(c.Eager, room)
-	return Thresholds{MaxEager: eager, FragmentSize: min(eager, cmp.Or(c.Part, eager)), MaxData: room, CanRead: c.Read}, nil
+	return Thresholds{MaxEager: eager, FragmentSize: min(eager, cmp.Or(c.Fragment, eager)), MaxData: room, CanRead: c.Read}, nil
 }
 
 // Choose tells how a message of n bytes begins its way to a peer that takes messages in, in the standard mode, which does not
-// wait for the receive. stream is the endpoint's Stream, and paired tells whether the two share words (fabric.Pairer).
+// wait for the receive. stream is the endpoint's Stream, and paired tells whether the two share words (fabric.CooperativeCopier).
 func (r *Thresholds) Choose(n, stream int, paired bool) Protocol {
 	switch {
 	case n <= r.MaxEager:

@@ -17,10 +17,10 @@ type tally struct {
 
 func (c *tally) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error) {
 	d, err := c.Transport.Open(ctx, cfg)
-	if p, ok := d.(fabric.Pairer); ok {
+	if p, ok := d.(fabric.CooperativeCopier); ok {
 		return struct {
 			tallied
-			fabric.Pairer
+			fabric.CooperativeCopier
 		}{tallied{d, c}, p}, err
 	}
 	return tallied{d, c}, err
