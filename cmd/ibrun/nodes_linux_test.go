@@ -233,7 +233,7 @@ func TestNodeHangs(t *testing.T) {
 		ns := newNodes(t, 2).start(1, "-n", "2", "rank", "sleep")
 		p := ns.list[victim]
 		p.signal(p.cmd.Process.Pid, syscall.SIGSTOP)
-		ns.wantCode(1, "is lost: nothing was heard of it for 2.5s", p)
+		ns.wantCode(1, "is lost: no heartbeat for 2.5s", p)
 		p.signal(p.cmd.Process.Pid, syscall.SIGCONT)
 		if code := p.wait(); code != 1 {
 			t.Errorf("exit code %d of the node that was given up:\n%s", code, p.said())
@@ -326,8 +326,8 @@ func TestNodesWithOtherSecret(t *testing.T) {
 	}
 	other.list[1] = startCommand(t, 0, other.command(1, "-n", "2", "rank", "sleep"))
 	ns.list[0] = startCommand(t, 0, ns.command(0, "-n", "2", "--join-timeout", "3", "rank", "sleep"))
-	other.list[1].wantCode(1, "node 0 at "+ns.addr+": it has another secret (--secret-file)")
-	ns.list[0].wantCode(1, "tried: node 1: it has another secret")
+	other.list[1].wantCode(1, "node 0 at "+ns.addr+": it has a different secret (--secret-file)")
+	ns.list[0].wantCode(1, "was refused: node 1: it has a different secret")
 }
 
 // A node that comes twice is refused, and the job goes on with the first.

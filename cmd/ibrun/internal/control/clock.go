@@ -6,61 +6,64 @@ import (
 	"time"
 )
 
-// beatLen is the length of a beat: three times of 8 bytes.
-const beatLen = 24
+// heartbeatLen is the length of a heartbeat: three times of 8 bytes each.
+const heartbeatLen = 24
 
-// clock finds out how far the other side's clock is ahead, from beats that go both ways. A beat says when it was sent,
-// when the other side's last beat had been sent, by its own clock, and how long ago that one had come. So each beat
-// closes a round trip; the shortest one tells most.
-type clock struct {
-	mu     sync.Mutex
-	their  int64         // when their last beat was sent, by their clock
-	came   time.Time     // when it came
-	best   time.Duration // shortest round trip; 0: none yet
-	offset time.Duration
+// peerClock estimates the offset of the other side's clock from heartbeats in both directions. A heartbeat has the time when it
+// was sent, the time when the last heartbeat of the other side was sent (by the other side's clock), and how long ago that one
+// was received. So every heartbeat completes a round trip. The shortest round trip gives the best estimate.
+type peerClock struct {
+	mu         sync.Mutex
+	lastSent   int64         // when the other side sent its last heartbeat, by its clock; 0: none was received
+	receivedAt time.Time     // when that heartbeat was received
+	minRTT     time.Duration // shortest round trip; 0: none yet
+	offset     time.Duration // estimate from the shortest round trip
 }
 
-// beat makes a beat.
-func (k *clock) beat(now time.Time) []byte {
+// heartbeat returns the next heartbeat to send.
+func (k *peerClock) heartbeat(now time.Time) []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	held := int64(0)
-	if k.their != 0 {
-		held = int64(now.Sub(k.came))
+	delay := int64(0)
+	if k.lastSent != 0 {
+		delay = int64(now.Sub(k.receivedAt))
 	}
 	b := binary.BigEndian.AppendUint64(nil, uint64(now.UnixNano()))
-	b = binary.BigEndian.AppendUint64(b, uint64(k.their))
-	return binary.BigEndian.AppendUint64(b, uint64(held))
+	b = binary.BigEndian.AppendUint64(b, uint64(k.lastSent))
+	return binary.BigEndian.AppendUint64(b, uint64(delay))
 }
 
-// hear takes in a beat. It reports whether it was the first, which is answered at once. A beat that makes no sense is
-// worth nothing.
-func (k *clock) hear(beat []byte, now time.Time) (first bool) {
-	sent, echo, held, ok := decodeBeat(beat)
+// receive processes a heartbeat and ignores an invalid one. It reports whether it was the first, which must be answered
+// immediately.
+func (k *peerClock) receive(heartbeat []byte, now time.Time) (first bool) {
+	sent, echo, delay, ok := decodeHeartbeat(heartbeat)
 	if !ok {
 		return false
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	first = k.their == 0
-	k.their, k.came = sent, now
-	if trip := time.Duration(now.UnixNano() - echo - held); echo != 0 && trip > 0 && (k.best == 0 || trip < k.best) {
-		k.best, k.offset = trip, time.Duration(sent-now.UnixNano())+trip/2
+	first = k.lastSent == 0
+	k.lastSent, k.receivedAt = sent, now
+	if rtt := time.Duration(now.UnixNano() - echo - delay); echo != 0 && rtt > 0 && (k.minRTT == 0 || rtt < k.minRTT) {
+		k.minRTT, k.offset = rtt, time.Duration(sent-now.UnixNano())+rtt/2
 	}
 	return first
 }
 
-func decodeBeat(b []byte) (sent, echo, held int64, ok bool) {
-	if len(b) != beatLen {
+// decodeHeartbeat returns the time when the heartbeat was sent, the time of the heartbeat that it answers (0: none), and how long
+// after receiving that one it was sent. All are in nanoseconds.
+func decodeHeartbeat(b []byte) (sent, echo, delay int64, ok bool) {
+	if len(b) != heartbeatLen {
 		return 0, 0, 0, false
 	}
 	sent, echo = int64(binary.BigEndian.Uint64(b)), int64(binary.BigEndian.Uint64(b[8:]))
-	held = int64(binary.BigEndian.Uint64(b[16:]))
-	return sent, echo, held, sent > 0 && echo >= 0 && held >= 0
+	delay = int64(binary.BigEndian.Uint64(b[16:]))
+	return sent, echo, delay, sent > 0 && echo >= 0 && delay >= 0
 }
 
-func (k *clock) ahead() (time.Duration, bool) {
+// estimate returns how far the other side's clock is ahead. ok is false before the first round trip.
+func (k *peerClock) estimate() (ahead time.Duration, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.offset, k.best != 0
+	return k.offset, k.minRTT != 0
 }

@@ -13,198 +13,197 @@ import (
 )
 
 const (
-	// beatEvery is how often each side says that it is there, and beatsMissed how many may be missing.
-	beatEvery   = 500 * time.Millisecond
-	beatsMissed = 5
-	// silence is how long nothing may come, or nothing be taken.
-	silence = beatsMissed * beatEvery
-	// closePatience bounds how long Close waits for what was sent to be taken.
-	closePatience = time.Second
+	// heartbeatInterval is the time between two heartbeats of a side.
+	heartbeatInterval   = 500 * time.Millisecond
+	maxMissedHeartbeats = 5
+	// peerTimeout bounds how long a read or a write may take before the other side counts as lost.
+	peerTimeout = maxMissedHeartbeats * heartbeatInterval
+	// closeTimeout bounds how long Close waits until the other side has received all messages.
+	closeTimeout = time.Second
 )
 
-// ErrClosed says that the connection was closed on this side.
-var ErrClosed = errors.New("rendezvous: closed")
+// ErrClosed is returned after Close was called on this side.
+var ErrClosed = errors.New("control: connection closed")
 
-// Conn is the connection between node 0 and another node. Any goroutine may call its methods at any time, but Recv only
-// one at a time; it must be called all the time, since it takes in the beats too.
+// Conn is the connection between node 0 and another node. Any goroutine may call its methods at any time, but only one at a time
+// may call Recv. Some goroutine must always be in Recv, because Recv also receives the heartbeats.
 type Conn struct {
 	raw         net.Conn
 	node, nodes int
-	in          opener
-	out         sealer
-	clock       clock
+	reader      frameReader // used by Recv only
+	writer      frameWriter // used by writeLoop only
+	clock       peerClock
 
-	written chan struct{} // closed when nothing more is written
-	wake    chan struct{} // there is something to write
-	silent  atomic.Bool   // the other side stands still and takes nothing
+	writerDone    chan struct{} // closed when writeLoop has returned
+	writeWake     chan struct{} // holds a value if there may be something to write
+	peerSuspended atomic.Bool   // the other side has announced that it stops reading and writing
 
-	mu      sync.Mutex
-	queue   []frame
-	due     bool // a beat is
-	closing bool
-	held    bool // this side stands still
-	cause   error
+	mu           sync.Mutex
+	queue        []frame
+	heartbeatDue bool // send one now
+	closing      bool
+	suspended    bool  // between Suspend and Resume
+	err          error // why the connection ended; the first error
 }
 
-// newConn returns the connection after a handshake. Each direction has a key of its own.
-func newConn(raw net.Conn, handshake *auth.Transcript, node, nodes int, zero bool) (*Conn, error) {
-	down, err := handshake.Derive("node 0 to node")
+// newConn returns the connection after its handshake. Each direction has its own key.
+func newConn(raw net.Conn, handshake *auth.Transcript, node, nodes int, isNode0 bool) (*Conn, error) {
+	toNode, err := handshake.Derive("node 0 to node")
 	if err != nil {
 		return nil, err
 	}
-	up, err := handshake.Derive("node to node 0")
+	toNode0, err := handshake.Derive("node to node 0")
 	if err != nil {
 		return nil, err
 	}
-	if zero {
-		up, down = down, up
+	if isNode0 {
+		toNode0, toNode = toNode, toNode0
 	}
 	if err := raw.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	if err := watchPeer(raw); err != nil {
+	if err := enableKeepAlive(raw); err != nil {
 		return nil, err
 	}
-	c := &Conn{raw: raw, node: node, nodes: nodes, in: opener{key: down}, out: sealer{key: up},
-		written: make(chan struct{}), wake: make(chan struct{}, 1)}
-	go c.write()
+	c := &Conn{raw: raw, node: node, nodes: nodes, reader: frameReader{key: toNode}, writer: frameWriter{key: toNode0},
+		writerDone: make(chan struct{}), writeWake: make(chan struct{}, 1)}
+	go c.writeLoop()
 	return c, nil
 }
 
-// Node is the number of the node that is not 0.
+// Node returns the number of the node that is not node 0.
 func (c *Conn) Node() int { return c.node }
 
-// Nodes is how many nodes that node believes there are.
+// Nodes returns how many nodes the job has according to that node.
 func (c *Conn) Nodes() int { return c.nodes }
 
-// Local is the address of this side.
+// Local returns the address of this side.
 func (c *Conn) Local() net.Addr { return c.raw.LocalAddr() }
 
-// Remote is the address of the other side.
+// Remote returns the address of the other side.
 func (c *Conn) Remote() net.Addr { return c.raw.RemoteAddr() }
 
-// Clock is what the other side's clock, in nanoseconds since 1970, shows more than this one's. ok is false until it is
-// known, which takes a round trip.
-func (c *Conn) Clock() (ahead time.Duration, ok bool) { return c.clock.ahead() }
+// ClockOffset returns how far the other side's wall clock is ahead of this one's. ok is false until the first round trip.
+func (c *Conn) ClockOffset() (ahead time.Duration, ok bool) { return c.clock.estimate() }
 
-// Send sends a message of at most [MaxMessage] bytes, whose memory it keeps. It does not wait: a message that cannot be
-// sent is lost with the connection, and Recv tells.
+// Send queues a message of at most [MaxMessage] bytes and does not block. The caller must not change the message afterwards. If
+// it cannot be sent, the connection has failed, and Recv returns the reason.
 func (c *Conn) Send(message []byte) error {
 	if len(message) > MaxMessage {
-		return fmt.Errorf("rendezvous: message of %d bytes, want at most %d", len(message), MaxMessage)
+		return fmt.Errorf("control: message of %d bytes; the limit is %d", len(message), MaxMessage)
 	}
-	c.push(frame{kind: kindMessage, body: message})
+	c.enqueue(frame{kind: kindMessage, body: message})
 	return nil
 }
 
-// Hold tells the other side that this process is about to be stopped, so that it does not take silence for death. It
-// returns when that has been sent, or cannot be. Resume ends it.
-func (c *Conn) Hold() {
-	c.setHeld(true)
+// Suspend notifies the other side that this process is about to be stopped, so that missing heartbeats do not count as a failure.
+// It returns when the notification has been sent or the connection has failed. Resume ends the suspension.
+func (c *Conn) Suspend() {
+	c.setSuspended(true)
 	done := make(chan struct{})
-	c.push(frame{kind: kindHold, sent: done})
+	c.enqueue(frame{kind: kindSuspend, sent: done})
 	select {
 	case <-done:
-	case <-c.written:
+	case <-c.writerDone:
 	}
 }
 
-// Resume begins to send beats again.
+// Resume starts to send heartbeats again.
 func (c *Conn) Resume() {
-	c.setHeld(false)
-	c.beat()
+	c.setSuspended(false)
+	c.queueHeartbeat()
 }
 
-func (c *Conn) setHeld(held bool) {
+func (c *Conn) setSuspended(suspended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.held = held
-	_ = c.limit() // Recv finds out too if the connection is broken
+	c.suspended = suspended
+	_ = c.setReadDeadline() // if the connection has failed, Recv returns the error
 }
 
-// limit bounds the wait for the next frame, with mu held.
-func (c *Conn) limit() error {
-	deadline := time.Now().Add(silence)
-	if c.held || c.silent.Load() {
-		deadline = time.Time{} // the kernel tells if the other machine goes
+// setReadDeadline bounds the wait for the next frame. The caller must hold mu.
+func (c *Conn) setReadDeadline() error {
+	deadline := time.Now().Add(peerTimeout)
+	if c.suspended || c.peerSuspended.Load() {
+		deadline = time.Time{} // TCP keepalive still detects that the other machine has failed
 	}
 	return c.raw.SetReadDeadline(deadline)
 }
 
-func (c *Conn) push(f frame) {
+func (c *Conn) enqueue(f frame) {
 	c.mu.Lock()
 	c.queue = append(c.queue, f)
 	c.mu.Unlock()
-	c.look()
+	c.wakeWriter()
 }
 
-// beat has a beat sent now.
-func (c *Conn) beat() {
+// queueHeartbeat makes writeLoop send a heartbeat now.
+func (c *Conn) queueHeartbeat() {
 	c.mu.Lock()
-	c.due = true
+	c.heartbeatDue = true
 	c.mu.Unlock()
-	c.look()
+	c.wakeWriter()
 }
 
-// look has write look whether there is something to do.
-func (c *Conn) look() {
+// wakeWriter makes writeLoop check the queue.
+func (c *Conn) wakeWriter() {
 	select {
-	case c.wake <- struct{}{}:
-	default: // it will look anyway
+	case c.writeWake <- struct{}{}:
+	default: // a wake-up is pending already
 	}
 }
 
-// Recv returns the next message, which is the caller's. Its error is final and says why the other side is lost, or is
-// io.EOF if it has closed the connection; [ErrClosed] after Close.
+// Recv returns the next message, which belongs to the caller. An error is final. It is io.EOF if the other side has closed the
+// connection, [ErrClosed] after Close, and otherwise the reason why the other side was lost.
 func (c *Conn) Recv() ([]byte, error) {
 	for {
-		f, err := c.next()
+		f, err := c.readFrame()
 		if err != nil {
-			c.fail(err)
+			c.setError(err)
 			c.raw.Close()
-			return nil, c.why()
+			return nil, c.firstError()
 		}
-		c.silent.Store(f.kind == kindHold)
+		c.peerSuspended.Store(f.kind == kindSuspend)
 		switch f.kind {
 		case kindMessage:
 			return f.body, nil
-		case kindBeat:
-			if c.clock.hear(f.body, time.Now()) {
-				c.beat() // the other side wants to know the time as well
+		case kindHeartbeat:
+			if c.clock.receive(f.body, time.Now()) {
+				c.queueHeartbeat() // so that the other side completes a round trip as well
 			}
 		}
 	}
 }
 
-// next returns the next frame, which has to come in time.
-func (c *Conn) next() (frame, error) {
+// readFrame returns the next frame, or an error if none arrives in time.
+func (c *Conn) readFrame() (frame, error) {
 	c.mu.Lock()
-	err := c.limit()
+	err := c.setReadDeadline()
 	c.mu.Unlock()
 	if err != nil {
 		return frame{}, err
 	}
-	return c.in.read(c.raw)
+	return c.reader.read(c.raw)
 }
 
-// write sends what is pushed, and beats, until the connection is closed or breaks.
-func (c *Conn) write() {
-	defer close(c.written)
-	ticker := time.NewTicker(beatEvery)
+// writeLoop sends queued frames and heartbeats until the connection is closed or fails.
+func (c *Conn) writeLoop() {
+	defer close(c.writerDone)
+	ticker := time.NewTicker(heartbeatInterval)
 	defer ticker.Stop()
-	c.beat()
+	c.queueHeartbeat()
 	for {
 		tick := false
 		select {
-		case <-c.wake:
+		case <-c.writeWake:
 		case <-ticker.C:
 			tick = true
 		}
-		frames, last := c.take(tick)
+		frames, last := c.dequeue(tick)
 		for _, f := range frames {
 			if err := c.writeFrame(f); err != nil {
-				c.fail(err)
-				c.raw.Close() // ends Recv
+				c.setError(err)
+				c.raw.Close() // makes Recv return
 				return
 			}
 		}
@@ -214,76 +213,77 @@ func (c *Conn) write() {
 	}
 }
 
-// take returns what is to be written now, and whether that is all.
-func (c *Conn) take(tick bool) (frames []frame, last bool) {
+// dequeue returns the frames to write now. last reports whether no more will follow.
+func (c *Conn) dequeue(tick bool) (frames []frame, last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	frames, c.queue = c.queue, nil
-	if (tick || c.due) && !c.held && !c.silent.Load() {
-		frames = append(frames, frame{kind: kindBeat})
+	if (tick || c.heartbeatDue) && !c.suspended && !c.peerSuspended.Load() {
+		frames = append(frames, frame{kind: kindHeartbeat})
 	}
-	if n := len(frames); c.held && n > 0 && frames[n-1].kind != kindHold {
-		frames = append(frames, frame{kind: kindHold}) // what is sent after the first would be taken for a sign of life
+	if n := len(frames); c.suspended && n > 0 && frames[n-1].kind != kindSuspend {
+		frames = append(frames, frame{kind: kindSuspend}) // otherwise the frames before it would end the suspension on the other side
 	}
-	c.due = false
+	c.heartbeatDue = false
 	return frames, c.closing
 }
 
 func (c *Conn) writeFrame(f frame) error {
-	if f.kind == kindBeat {
-		f.body = c.clock.beat(time.Now())
+	if f.kind == kindHeartbeat {
+		f.body = c.clock.heartbeat(time.Now())
 	}
-	if err := c.raw.SetWriteDeadline(time.Now().Add(silence)); err != nil {
+	if err := c.raw.SetWriteDeadline(time.Now().Add(peerTimeout)); err != nil {
 		return err
 	}
-	_, err := c.raw.Write(c.out.seal(f))
+	_, err := c.raw.Write(c.writer.encode(f))
 	if f.sent != nil {
 		close(f.sent)
 	}
 	return err
 }
 
-// fail keeps the first reason why the connection is of no use any more.
-func (c *Conn) fail(err error) {
+// setError records why the connection ended, unless an earlier reason is recorded.
+func (c *Conn) setError(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.cause != nil:
+	case c.err != nil:
 	case c.closing:
-		c.cause = ErrClosed
+		c.err = ErrClosed
 	case errors.Is(err, errTimeout):
-		c.cause = fmt.Errorf("nothing was heard of it for %v", silence)
+		c.err = fmt.Errorf("no heartbeat for %v", peerTimeout)
 	default:
-		c.cause = err
+		c.err = err
 	}
 }
 
-func (c *Conn) why() error {
+func (c *Conn) firstError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.cause
+	return c.err
 }
 
-// Close closes the connection once what was sent before has been taken, which it waits for for at most a second. It may
-// be repeated.
+// Close closes the connection. Before that it waits, for at most a second, until the other side has received all messages. Close
+// may be called more than once.
 func (c *Conn) Close() {
 	c.mu.Lock()
 	again := c.closing
 	c.closing = true
 	c.mu.Unlock()
 	if again {
-		<-c.written
+		<-c.writerDone
 		return
 	}
 	defer c.raw.Close()
-	c.look()
-	deadline := time.Now().Add(closePatience)
+	c.wakeWriter()
+	deadline := time.Now().Add(closeTimeout)
 	select {
-	case <-c.written:
-	case <-time.After(closePatience):
+	case <-c.writerDone:
+	case <-time.After(closeTimeout):
 		return
 	}
-	// A connection that is closed before all that came was read loses what the other side has not read yet.
+	// If a TCP socket is closed while received data is unread, the kernel resets the connection, and the other side loses data that
+	// it has not read yet. So read everything first.
 	half, ok := c.raw.(interface{ CloseWrite() error })
 	if ok && half.CloseWrite() == nil && c.raw.SetReadDeadline(deadline) == nil {
 		_, _ = io.Copy(io.Discard, c.raw)

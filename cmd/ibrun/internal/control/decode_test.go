@@ -10,8 +10,8 @@ import (
 	"github.com/ibrun/ibrun/internal/auth"
 )
 
-func testGreeting() []byte {
-	g := greeting{node: 3, nodes: 5}
+func testRequest() []byte {
+	g := request{node: 3, nodes: 5}
 	g.nonce[0], g.nonce[31] = 1, 2
 	return g.encode()
 }
@@ -21,63 +21,63 @@ func testChallenge() []byte {
 }
 
 func TestHandshakePrefixes(t *testing.T) {
-	hello, answer := testGreeting(), testChallenge()
-	if g, err := decodeGreeting(hello); err != nil || g.node != 3 || g.nodes != 5 || g.nonce[31] != 2 {
+	req, answer := testRequest(), testChallenge()
+	if g, err := decodeRequest(req); err != nil || g.node != 3 || g.nodes != 5 || g.nonce[31] != 2 {
 		t.Errorf("%+v, %v", g, err)
 	}
 	if _, _, err := decodeChallenge(answer); err != nil {
 		t.Error(err)
 	}
-	for i := range hello {
-		if _, err := decodeGreeting(hello[:i]); !errors.Is(err, ErrStranger) {
-			t.Errorf("%d bytes of a greeting: %v", i, err)
+	for i := range req {
+		if _, err := decodeRequest(req[:i]); !errors.Is(err, ErrNotIbrun) {
+			t.Errorf("%d bytes of a request: %v", i, err)
 		}
 	}
 	for i := range answer {
-		if _, _, err := decodeChallenge(answer[:i]); !errors.Is(err, ErrStranger) {
+		if _, _, err := decodeChallenge(answer[:i]); !errors.Is(err, ErrNotIbrun) {
 			t.Errorf("%d bytes of a challenge: %v", i, err)
 		}
 	}
-	hello[len(magic)]++
-	if _, err := decodeGreeting(hello); !errors.Is(err, ErrVersion) {
+	req[len(magic)]++
+	if _, err := decodeRequest(req); !errors.Is(err, ErrVersion) {
 		t.Errorf("another version: %v", err)
 	}
-	for _, g := range []greeting{{node: 0, nodes: 2}, {node: 2, nodes: 2}, {node: 1, nodes: 0}} {
-		if _, err := decodeGreeting(g.encode()); err == nil {
-			t.Errorf("node %d/%d may come", g.node, g.nodes)
+	for _, g := range []request{{node: 0, nodes: 2}, {node: 2, nodes: 2}, {node: 1, nodes: 0}} {
+		if _, err := decodeRequest(g.encode()); err == nil {
+			t.Errorf("node %d/%d was accepted", g.node, g.nodes)
 		}
 	}
 }
 
 func FuzzHandshake(f *testing.F) {
-	f.Add(testGreeting())
+	f.Add(testRequest())
 	f.Add(testChallenge())
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if g, err := decodeGreeting(b); err == nil && !bytes.Equal(g.encode(), b) {
-			t.Errorf("%x means %+v", b, g)
+		if g, err := decodeRequest(b); err == nil && !bytes.Equal(g.encode(), b) {
+			t.Errorf("%x was decoded as %+v", b, g)
 		}
 		if nonce, proof, err := decodeChallenge(b); err == nil && len(nonce)+len(proof) != nonceLen+proofLen {
-			t.Errorf("%x is a challenge of %x and %x", b, nonce, proof)
+			t.Errorf("%x was decoded as a challenge of %x and %x", b, nonce, proof)
 		}
 	})
 }
 
 func testFrames() []byte {
-	s := sealer{}
+	s := frameWriter{}
 	var all []byte
-	for _, f := range []frame{{kind: kindMessage, body: []byte("a message")}, {kind: kindBeat, body: make([]byte, beatLen)},
-		{kind: kindHold}} {
-		all = append(all, s.seal(f)...)
+	for _, f := range []frame{{kind: kindMessage, body: []byte("a message")},
+		{kind: kindHeartbeat, body: make([]byte, heartbeatLen)}, {kind: kindSuspend}} {
+		all = append(all, s.encode(f)...)
 	}
 	return all
 }
 
-// A stream that is cut off ends in an error, except between frames.
+// A stream that is cut off ends with io.ErrUnexpectedEOF, or with io.EOF between frames.
 func TestFramePrefixes(t *testing.T) {
 	all := testFrames()
-	ends := map[int]bool{0: true, headLen + 9 + tagLen: true, 2*(headLen+tagLen) + 9 + beatLen: true}
+	ends := map[int]bool{0: true, headerLen + 9 + tagLen: true, 2*(headerLen+tagLen) + 9 + heartbeatLen: true}
 	for i := range all {
-		var o opener
+		var o frameReader
 		r := bytes.NewReader(all[:i])
 		var err error
 		for err == nil {
@@ -89,18 +89,18 @@ func TestFramePrefixes(t *testing.T) {
 	}
 }
 
-// No bit of a frame can be changed, and no frame left out, repeated, or come from elsewhere.
-func TestForgedFrames(t *testing.T) {
+// A frame is refused if a bit was changed, if a frame before it was left out, if it is repeated, or if its key is another.
+func TestChangedFrames(t *testing.T) {
 	all := testFrames()
-	first := all[:headLen+9+tagLen]
+	first := all[:headerLen+9+tagLen]
 	refused := func(what string, b []byte, key byte) {
-		o := opener{key: auth.Key{key}}
+		o := frameReader{key: auth.Key{key}}
 		r := bytes.NewReader(b)
 		var err error
 		for err == nil {
 			_, err = o.read(r)
 		}
-		if !errors.Is(err, errForged) && err != io.ErrUnexpectedEOF {
+		if !errors.Is(err, errNotAuthentic) && err != io.ErrUnexpectedEOF {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -118,39 +118,39 @@ func FuzzFrames(f *testing.F) {
 	f.Add(testFrames())
 	f.Add([]byte{kindMessage, 0, 16, 0, 1})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		o, r := opener{}, bytes.NewReader(b)
+		o, r := frameReader{}, bytes.NewReader(b)
 		for {
 			fr, err := o.read(r)
 			if err != nil {
 				return
 			}
-			if len(fr.body) > MaxMessage || fr.kind < kindMessage || fr.kind > kindHold {
+			if len(fr.body) > MaxMessage || fr.kind < kindMessage || fr.kind > kindSuspend {
 				t.Errorf("a frame of kind %d with %d bytes", fr.kind, len(fr.body))
 			}
 		}
 	})
 }
 
-func TestBeatPrefixes(t *testing.T) {
-	beat := new(clock).beat(time.Unix(1e9, 0))
-	if _, _, _, ok := decodeBeat(beat); !ok {
-		t.Error("a beat makes no sense")
+func TestHeartbeatPrefixes(t *testing.T) {
+	heartbeat := new(peerClock).heartbeat(time.Unix(1e9, 0))
+	if _, _, _, ok := decodeHeartbeat(heartbeat); !ok {
+		t.Error("a valid heartbeat was refused")
 	}
-	for i := range beat {
-		if _, _, _, ok := decodeBeat(beat[:i]); ok {
-			t.Errorf("%d bytes of a beat were taken", i)
+	for i := range heartbeat {
+		if _, _, _, ok := decodeHeartbeat(heartbeat[:i]); ok {
+			t.Errorf("%d bytes of a heartbeat were accepted", i)
 		}
 	}
 }
 
-func FuzzBeat(f *testing.F) {
-	f.Add(new(clock).beat(time.Unix(1e9, 0)))
-	f.Add(bytes.Repeat([]byte{0x7f}, beatLen))
+func FuzzHeartbeat(f *testing.F) {
+	f.Add(new(peerClock).heartbeat(time.Unix(1e9, 0)))
+	f.Add(bytes.Repeat([]byte{0x7f}, heartbeatLen))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var k clock
-		k.hear(b, time.Unix(1e9, 0))
-		if again := k.beat(time.Unix(2e9, 0)); len(again) != beatLen {
-			t.Errorf("a beat of %d bytes", len(again))
+		var k peerClock
+		k.receive(b, time.Unix(1e9, 0))
+		if again := k.heartbeat(time.Unix(2e9, 0)); len(again) != heartbeatLen {
+			t.Errorf("a heartbeat of %d bytes", len(again))
 		}
 	})
 }

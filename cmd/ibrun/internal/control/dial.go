@@ -10,11 +10,11 @@ import (
 	"github.com/ibrun/ibrun/internal/auth"
 )
 
-// retryEvery is how long a node waits before it tries again to reach node 0.
-const retryEvery = 100 * time.Millisecond
+// retryInterval is the time between two attempts to connect to node 0.
+const retryInterval = 100 * time.Millisecond
 
-// Dial connects a node to node 0 at addr, host:port, and tries until it succeeds or ctx ends: node 0 may not be there yet.
-// That something else listens there, or has another secret, is final.
+// Dial connects a node to node 0 at addr, host:port. Node 0 may not listen yet, so Dial tries again until it succeeds or ctx
+// ends. It fails immediately if another program listens there, or an ibrun with another secret or version.
 func Dial(ctx context.Context, addr string, s auth.Secret, node, nodes int) (*Conn, error) {
 	var last error
 	for {
@@ -22,28 +22,28 @@ func Dial(ctx context.Context, addr string, s auth.Secret, node, nodes int) (*Co
 		if err == nil {
 			return c, nil
 		}
-		if errors.Is(err, ErrSecret) || errors.Is(err, ErrStranger) || errors.Is(err, ErrVersion) {
+		if errors.Is(err, ErrSecret) || errors.Is(err, ErrNotIbrun) || errors.Is(err, ErrVersion) {
 			return nil, fmt.Errorf("node 0 at %s: %w", addr, err)
 		}
-		if late := net.Error(nil); last == nil || ctx.Err() == nil && !(errors.As(err, &late) && late.Timeout()) {
-			last = err // and not that the time is over
+		if timeout := net.Error(nil); last == nil || ctx.Err() == nil && !(errors.As(err, &timeout) && timeout.Timeout()) {
+			last = err // a timeout would hide the reason of an earlier attempt
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w (the last try: %v)", context.Cause(ctx), last)
-		case <-time.After(retryEvery):
+			return nil, fmt.Errorf("%w (last attempt: %v)", context.Cause(ctx), last)
+		case <-time.After(retryInterval):
 		}
 	}
 }
 
 func dialOnce(ctx context.Context, addr string, s auth.Secret, node, nodes int) (*Conn, error) {
-	d := net.Dialer{Timeout: handshakeTime}
+	d := net.Dialer{Timeout: handshakeTimeout}
 	raw, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { raw.Close() })
-	c, err := greet(raw, s, node, nodes)
+	c, err := clientHandshake(raw, s, node, nodes)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}

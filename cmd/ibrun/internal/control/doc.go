@@ -1,25 +1,26 @@
-// Package control joins the nodes of a job: node 0 listens, and each other node keeps one connection to it.
+// Package control connects the nodes of a job: node 0 listens, and every other node keeps one connection to it.
 //
-//	l, err := rendezvous.Listen("10.0.0.1:7777", secret)    // on node 0 of 3
-//	c, err := l.Accept(ctx)                                 // c.Node() is 1 or 2
+//	l, err := control.Listen("10.0.0.1:7777", secret)    // on node 0 of 3
+//	c, err := l.Accept(ctx)                              // c.Node() is 1 or 2
 //
-//	c, err := rendezvous.Dial(ctx, "10.0.0.1:7777", secret, 1, 3) // on node 1
+//	c, err := control.Dial(ctx, "10.0.0.1:7777", secret, 1, 3) // on node 1
 //	err = c.Send(message)
 //	message, err := c.Recv()
 //
-// Before anything else each side proves that it has the bytes of the same secret file. In order on the wire:
+// A connection begins with a handshake, in which each side proves that it has the same secret file:
 //
-//	greeting, 48 bytes   "ibrun/n", version, node, nodes (4 bytes each), 32 random bytes
-//	challenge, 72 bytes  "ibrun/n", version, 32 random bytes, HMAC-SHA256 of both so far and "node 0"
-//	proof, 32 bytes      HMAC-SHA256 of both and "node"
+//	request, 48 bytes    "ibrun/n", version, node, nodes (4 bytes each), 32 random bytes
+//	challenge, 72 bytes  "ibrun/n", version, 32 random bytes; HMAC-SHA-256 of "node 0" and all bytes so far
+//	proof, 32 bytes      HMAC-SHA-256 of "node" and the same bytes
 //
-// Then frames go both ways, each under an HMAC of its own with a key for the direction, made by HKDF from the secret and
-// both random parts, and with a number that counts up. So nothing can be put into a connection, left out of it, or
-// repeated. Nothing is encrypted: what travels is where ranks listen and how they end, and no secret.
+// After it, both sides send frames. Each frame ends in a tag, an HMAC over the frame and its number, which counts up. Each
+// direction has its own key, which HKDF derives from the secret and the bytes of the handshake. So an attacker can neither insert
+// a frame into a connection, nor remove or repeat one. Nothing is encrypted: the messages say where ranks listen and how they
+// ended, and contain no secret.
 //
-// A stranger who finds the port gets no further than the challenge, holds one of a bounded number of places for a few
-// seconds at most, and makes nobody wait.
+// An unauthenticated connection gets no further than the challenge. It is closed after a few seconds. The number of such
+// connections is bounded, and they delay neither Accept nor each other.
 //
-// Both sides send a beat every 500 ms. A side that hears nothing for five of them takes the other for gone. Beats also
-// compare the clocks, so that what happened on different nodes can be put in order ([Conn.Clock]).
+// Both sides send a heartbeat every 500 ms. A side that receives nothing for five intervals reports the other as lost.
+// Heartbeats also measure the offset between the clocks, so that events of different nodes can be ordered ([Conn.ClockOffset]).
 package control

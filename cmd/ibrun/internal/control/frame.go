@@ -10,81 +10,81 @@ import (
 	"github.com/ibrun/ibrun/internal/auth"
 )
 
-// MaxMessage is the length of the longest message in bytes.
+// MaxMessage is the maximum length of a message in bytes.
 const MaxMessage = 1 << 20
 
 // The kinds of frame.
 const (
-	kindMessage = 1
-	kindBeat    = 2 // what the clock says
-	kindHold    = 3 // the sender is about to stand still: do not wait for beats
+	kindMessage   = 1
+	kindHeartbeat = 2 // see peerClock
+	kindSuspend   = 3 // the sender is about to be stopped: do not expect heartbeats
 )
 
 const (
-	headLen = 1 + 4 // kind and length of the body
-	tagLen  = auth.MACBytes
+	headerLen = 1 + 4 // kind and length of the body
+	tagLen    = auth.MACBytes
 )
 
-// errTimeout is what a read returns that has waited too long.
+// errTimeout is the error of a read or write after its deadline.
 var errTimeout = os.ErrDeadlineExceeded
 
-// errForged says that a frame was not sent by who is on the other side of the connection, or not now.
-var errForged = errors.New("what came does not bear the other side's mark")
+// errNotAuthentic means that a frame was not sent by the other side of this connection, or is not the next one that it sent.
+var errNotAuthentic = errors.New("received a frame that does not authenticate")
 
-// frame is what travels: kind, length, body, tag.
+// frame is the unit of transmission. On the wire it has its kind, the length of the body, the body and the tag.
 type frame struct {
 	kind byte
 	body []byte
-	sent chan struct{} // closed when it has been sent, or cannot be; nil: nobody waits
+	sent chan struct{} // closed when the frame has been sent or sending has failed; may be nil
 }
 
-// sealer makes frames that only the other side's opener takes, in this order.
-type sealer struct {
-	key   auth.Key
-	count uint64
-	buf   []byte
+// frameWriter encodes the frames of one direction. The frameReader of the other side accepts them only in the same order.
+type frameWriter struct {
+	key auth.Key
+	seq uint64 // number of the next frame
+	buf []byte
 }
 
-// seal returns the bytes of a frame, valid until the next call.
-func (s *sealer) seal(f frame) []byte {
-	s.buf = append(s.buf[:0], f.kind)
-	s.buf = binary.BigEndian.AppendUint32(s.buf, uint32(len(f.body)))
-	s.buf = append(s.buf, f.body...)
-	tag := s.key.FrameMAC(s.count, s.buf)
-	s.count++
-	return append(s.buf, tag...)
+// encode returns the bytes of a frame, valid until the next call.
+func (w *frameWriter) encode(f frame) []byte {
+	w.buf = append(w.buf[:0], f.kind)
+	w.buf = binary.BigEndian.AppendUint32(w.buf, uint32(len(f.body)))
+	w.buf = append(w.buf, f.body...)
+	tag := w.key.FrameMAC(w.seq, w.buf)
+	w.seq++
+	return append(w.buf, tag...)
 }
 
-// opener takes frames.
-type opener struct {
-	key   auth.Key
-	count uint64
+// frameReader reads and authenticates the frames of one direction.
+type frameReader struct {
+	key auth.Key
+	seq uint64 // number of the next frame
 }
 
 // read reads one frame. At the end of the stream between frames the error is io.EOF.
-func (o *opener) read(r io.Reader) (frame, error) {
-	var head [headLen]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
+func (r *frameReader) read(from io.Reader) (frame, error) {
+	var head [headerLen]byte
+	if _, err := io.ReadFull(from, head[:]); err != nil {
 		return frame{}, err
 	}
 	n := binary.BigEndian.Uint32(head[1:])
 	if n > MaxMessage {
-		return frame{}, fmt.Errorf("%w: a frame of %d bytes", errForged, n)
+		return frame{}, fmt.Errorf("%w: a frame of %d bytes", errNotAuthentic, n)
 	}
 	rest := make([]byte, int(n)+tagLen)
-	if _, err := io.ReadFull(r, rest); err != nil {
+	if _, err := io.ReadFull(from, rest); err != nil {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
 		return frame{}, err
 	}
 	f := frame{kind: head[0], body: rest[:n:n]}
-	if !o.key.VerifyFrame(rest[n:], o.count, head[:], f.body) {
-		return frame{}, errForged
+	if !r.key.VerifyFrame(rest[n:], r.seq, head[:], f.body) {
+		return frame{}, errNotAuthentic
 	}
-	o.count++
-	if f.kind < kindMessage || f.kind > kindHold {
-		return frame{}, fmt.Errorf("a frame of kind %d, which this version does not know", f.kind)
+	r.seq++
+	if f.kind < kindMessage || f.kind > kindSuspend {
+		return frame{}, fmt.Errorf("received a frame of unknown kind %d", f.kind)
 	}
 	return f, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/ibrun/ibrun/internal/auth"
 )
 
-// magic begins what both sides say first; the version follows.
+// magic begins the first message of each side. The version follows it.
 const (
 	magic   = "ibrun/n"
 	version = 1
@@ -22,121 +22,121 @@ const (
 const (
 	nonceLen     = 32
 	proofLen     = auth.MACBytes
-	greetingLen  = len(magic) + 1 + 4 + 4 + nonceLen
+	requestLen   = len(magic) + 1 + 4 + 4 + nonceLen
 	challengeLen = len(magic) + 1 + nonceLen + proofLen
 )
 
-// The roles that proofs are made for, so that neither side's serves as the other's.
+// The labels of the proofs. They differ, so that the proof of one side is not valid for the other.
 const (
-	roleZero = "node 0"
-	roleNode = "node"
+	roleNode0 = "node 0"
+	roleNode  = "node"
 )
 
-// handshakeTime bounds a handshake, which is one round trip.
-const handshakeTime = 5 * time.Second
+// handshakeTimeout bounds a handshake, which takes one and a half round trips.
+const handshakeTimeout = 5 * time.Second
 
 var (
-	// ErrSecret says that the other side does not have the same secret.
-	ErrSecret = errors.New("it has another secret (--secret-file)")
-	// ErrStranger says that the other side is no ibrun.
-	ErrStranger = errors.New("it is not ibrun")
-	// ErrVersion says that the other side is an ibrun that speaks another version of this protocol.
+	// ErrSecret means that the other side does not have the same secret.
+	ErrSecret = errors.New("it has a different secret (--secret-file)")
+	// ErrNotIbrun means that the other side does not speak this protocol.
+	ErrNotIbrun = errors.New("it is not ibrun")
+	// ErrVersion means that the other side speaks another version of this protocol.
 	ErrVersion = errors.New("it is another version of ibrun")
 )
 
-// greeting is what a node says first.
-type greeting struct {
+// request is the first message, from a node to node 0.
+type request struct {
 	node, nodes int
 	nonce       [nonceLen]byte
 }
 
-func (g *greeting) encode() []byte {
+func (r *request) encode() []byte {
 	b := append([]byte(magic), version)
-	b = binary.BigEndian.AppendUint32(b, uint32(g.node))
-	b = binary.BigEndian.AppendUint32(b, uint32(g.nodes))
-	return append(b, g.nonce[:]...)
+	b = binary.BigEndian.AppendUint32(b, uint32(r.node))
+	b = binary.BigEndian.AppendUint32(b, uint32(r.nodes))
+	return append(b, r.nonce[:]...)
 }
 
-// decodeGreeting takes a greeting, all of it.
-func decodeGreeting(b []byte) (g greeting, err error) {
+// decodeRequest decodes a complete request.
+func decodeRequest(b []byte) (r request, err error) {
 	rest, err := cutMagic(b)
 	if err != nil {
-		return g, err
+		return r, err
 	}
-	if len(b) != greetingLen {
-		return g, fmt.Errorf("%w: a greeting of %d bytes", ErrStranger, len(b))
+	if len(b) != requestLen {
+		return r, fmt.Errorf("%w: a request of %d bytes", ErrNotIbrun, len(b))
 	}
-	g.node, g.nodes = int(binary.BigEndian.Uint32(rest)), int(binary.BigEndian.Uint32(rest[4:]))
-	copy(g.nonce[:], rest[8:])
-	if g.node < 1 || g.node >= g.nodes {
-		return g, fmt.Errorf("it says it is node %d/%d", g.node, g.nodes)
+	r.node, r.nodes = int(binary.BigEndian.Uint32(rest)), int(binary.BigEndian.Uint32(rest[4:]))
+	copy(r.nonce[:], rest[8:])
+	if r.node < 1 || r.node >= r.nodes {
+		return r, fmt.Errorf("it claims to be node %d/%d", r.node, r.nodes)
 	}
-	return g, nil
+	return r, nil
 }
 
-// decodeChallenge takes node 0's answer apart.
+// decodeChallenge decodes the answer of node 0.
 func decodeChallenge(b []byte) (nonce, proof []byte, err error) {
 	rest, err := cutMagic(b)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(b) != challengeLen {
-		return nil, nil, fmt.Errorf("%w: a challenge of %d bytes", ErrStranger, len(b))
+		return nil, nil, fmt.Errorf("%w: a challenge of %d bytes", ErrNotIbrun, len(b))
 	}
 	return rest[:nonceLen], rest[nonceLen:], nil
 }
 
-// cutMagic takes magic and version off.
+// cutMagic returns b without magic and version, after checking them.
 func cutMagic(b []byte) ([]byte, error) {
 	if len(b) <= len(magic) || string(b[:len(magic)]) != magic {
-		return nil, ErrStranger
+		return nil, ErrNotIbrun
 	}
 	if v := b[len(magic)]; v != version {
-		return nil, fmt.Errorf("%w: it speaks version %d of the protocol between nodes, this one %d", ErrVersion, v, version)
+		return nil, fmt.Errorf("%w: it speaks version %d of the protocol between nodes, this ibrun version %d", ErrVersion, v, version)
 	}
 	return b[len(magic)+1:], nil
 }
 
-// admit is the handshake on node 0's side.
-func admit(raw net.Conn, s auth.Secret) (*Conn, error) {
-	if err := raw.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
+// serverHandshake performs the handshake on node 0.
+func serverHandshake(raw net.Conn, s auth.Secret) (*Conn, error) {
+	if err := raw.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
 		return nil, err
 	}
-	hello := make([]byte, greetingLen)
-	if _, err := io.ReadFull(raw, hello); err != nil {
-		return nil, fmt.Errorf("read its greeting: %w", err)
+	req := make([]byte, requestLen)
+	if _, err := io.ReadFull(raw, req); err != nil {
+		return nil, fmt.Errorf("read its connection request: %w", err)
 	}
-	g, err := decodeGreeting(hello)
+	r, err := decodeRequest(req)
 	if err != nil && !errors.Is(err, ErrVersion) {
 		return nil, err
 	}
-	said := append([]byte(magic), version)
+	challenge := append([]byte(magic), version)
 	nonce := make([]byte, nonceLen)
 	rand.Read(nonce)
-	said = append(said, nonce...)
-	transcript := s.Transcript(hello, said)
-	if _, errWrite := raw.Write(append(said, transcript.MAC(roleZero)...)); err != nil || errWrite != nil {
+	challenge = append(challenge, nonce...)
+	transcript := s.Transcript(req, challenge)
+	if _, errWrite := raw.Write(append(challenge, transcript.MAC(roleNode0)...)); err != nil || errWrite != nil {
 		return nil, errors.Join(err, errWrite)
 	}
 	proof := make([]byte, proofLen)
 	if _, err := io.ReadFull(raw, proof); err != nil {
-		return nil, fmt.Errorf("read the proof of node %d: %w", g.node, err)
+		return nil, fmt.Errorf("read the proof of node %d: %w", r.node, err)
 	}
 	if !transcript.Verify(proof, roleNode) {
-		return nil, fmt.Errorf("node %d: %w", g.node, ErrSecret)
+		return nil, fmt.Errorf("node %d: %w", r.node, ErrSecret)
 	}
-	return newConn(raw, transcript, g.node, g.nodes, true)
+	return newConn(raw, transcript, r.node, r.nodes, true)
 }
 
-// greet is the handshake on the other side.
-func greet(raw net.Conn, s auth.Secret, node, nodes int) (*Conn, error) {
-	if err := raw.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
+// clientHandshake performs the handshake on another node.
+func clientHandshake(raw net.Conn, s auth.Secret, node, nodes int) (*Conn, error) {
+	if err := raw.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
 		return nil, err
 	}
-	g := greeting{node: node, nodes: nodes}
-	rand.Read(g.nonce[:])
-	hello := g.encode()
-	if _, err := raw.Write(hello); err != nil {
+	r := request{node: node, nodes: nodes}
+	rand.Read(r.nonce[:])
+	req := r.encode()
+	if _, err := raw.Write(req); err != nil {
 		return nil, err
 	}
 	answer := make([]byte, challengeLen)
@@ -153,13 +153,13 @@ func greet(raw net.Conn, s auth.Secret, node, nodes int) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	transcript := s.Transcript(hello, answer[:challengeLen-proofLen])
-	right := transcript.Verify(proof, roleZero)
-	// The proof is sent in any case, so that node 0 can tell its user why this node does not come.
-	if _, err := raw.Write(transcript.MAC(roleNode)); err != nil && right {
+	transcript := s.Transcript(req, answer[:challengeLen-proofLen])
+	sameSecret := transcript.Verify(proof, roleNode0)
+	// The proof is sent in any case, so that node 0 can report why this node did not join.
+	if _, err := raw.Write(transcript.MAC(roleNode)); err != nil && sameSecret {
 		return nil, err
 	}
-	if !right {
+	if !sameSecret {
 		return nil, ErrSecret
 	}
 	return newConn(raw, transcript, node, nodes, false)

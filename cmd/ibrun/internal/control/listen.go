@@ -12,39 +12,39 @@ import (
 	"github.com/ibrun/ibrun/internal/auth"
 )
 
-// maxStrangers is how many connections may be in their handshake. The oldest makes room for the next.
-const maxStrangers = 64
+// maxPending is the maximum number of connections in their handshake. If one more arrives, the oldest is closed.
+const maxPending = 64
 
-// Listener is where the other nodes come to. All methods may be called by any goroutine.
+// Listener accepts the connections of the other nodes. Its methods may be called by any goroutine.
 type Listener struct {
-	net    net.Listener
-	secret auth.Secret
-	joined chan *Conn
-	closed chan struct{}
+	listener net.Listener
+	secret   auth.Secret
+	accepted chan *Conn
+	closed   chan struct{}
 
-	mu        sync.Mutex
-	strangers []net.Conn // in their handshake, the oldest first
-	refused   string     // why the last of those that claimed to be nodes was not let in
+	mu          sync.Mutex
+	pending     []net.Conn // connections in their handshake, the oldest first
+	lastRefusal string     // why the last node was refused
 }
 
-// Listen begins to listen at addr, host:port.
+// Listen starts to listen at addr, host:port.
 func Listen(addr string, s auth.Secret) (*Listener, error) {
 	nl, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the other nodes: %w", err)
 	}
-	l := &Listener{net: nl, secret: s, joined: make(chan *Conn), closed: make(chan struct{})}
-	go l.run()
+	l := &Listener{listener: nl, secret: s, accepted: make(chan *Conn), closed: make(chan struct{})}
+	go l.acceptLoop()
 	return l, nil
 }
 
-// Addr is the address that it listens at.
-func (l *Listener) Addr() net.Addr { return l.net.Addr() }
+// Addr returns the address at which it listens.
+func (l *Listener) Addr() net.Addr { return l.listener.Addr() }
 
 // Accept returns the next connection whose other side has proven that it has the secret.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	select {
-	case c := <-l.joined:
+	case c := <-l.accepted:
 		return c, nil
 	case <-l.closed:
 		return nil, ErrClosed
@@ -53,73 +53,75 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	}
 }
 
-// Refused tells why the last one that spoke as a node was not let in, or is empty.
-func (l *Listener) Refused() string {
+// LastRefusal returns why the last node that tried to connect was refused, or "". Connections that do not speak the protocol do
+// not count.
+func (l *Listener) LastRefusal() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.refused
+	return l.lastRefusal
 }
 
-// Close ends listening, and every handshake that is under way. Connections that Accept returned stay. It is called once.
+// Close stops listening and closes every connection that is in its handshake. Connections that Accept returned stay open. Close
+// must be called once only.
 func (l *Listener) Close() error {
 	close(l.closed)
-	err := l.net.Close()
+	err := l.listener.Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, raw := range l.strangers {
+	for _, raw := range l.pending {
 		raw.Close()
 	}
 	return err
 }
 
-func (l *Listener) run() {
+func (l *Listener) acceptLoop() {
 	for {
-		raw, err := l.net.Accept()
+		raw, err := l.listener.Accept()
 		switch {
 		case err == nil:
-			l.enter(raw)
-			go l.shake(raw)
+			l.addPending(raw)
+			go l.handshake(raw)
 		case errors.Is(err, net.ErrClosed):
 			return
-		default: // no descriptors are left, or the stranger has gone already
+		default: // out of file descriptors, or the client has already closed the connection
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
 }
 
-func (l *Listener) enter(raw net.Conn) {
+func (l *Listener) addPending(raw net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.strangers = append(l.strangers, raw)
-	if len(l.strangers) > maxStrangers {
-		l.strangers[0].Close() // which ends its shake
-		l.strangers = l.strangers[1:]
+	l.pending = append(l.pending, raw)
+	if len(l.pending) > maxPending {
+		l.pending[0].Close() // its handshake fails
+		l.pending = l.pending[1:]
 	}
 }
 
-func (l *Listener) leave(raw net.Conn, refused string) {
+func (l *Listener) removePending(raw net.Conn, refusal string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.strangers = slices.DeleteFunc(l.strangers, func(r net.Conn) bool { return r == raw })
-	if refused != "" {
-		l.refused = refused
+	l.pending = slices.DeleteFunc(l.pending, func(r net.Conn) bool { return r == raw })
+	if refusal != "" {
+		l.lastRefusal = refusal
 	}
 }
 
-// shake shakes hands with one that came.
-func (l *Listener) shake(raw net.Conn) {
-	c, err := admit(raw, l.secret)
-	refused := ""
+// handshake authenticates a connection and passes it to Accept.
+func (l *Listener) handshake(raw net.Conn) {
+	c, err := serverHandshake(raw, l.secret)
+	refusal := ""
 	if errors.Is(err, ErrSecret) || errors.Is(err, ErrVersion) {
-		refused = fmt.Sprintf("%v tried: %v", raw.RemoteAddr(), err)
+		refusal = fmt.Sprintf("%v was refused: %v", raw.RemoteAddr(), err)
 	}
-	l.leave(raw, refused)
+	l.removePending(raw, refusal)
 	if err != nil {
 		raw.Close()
 		return
 	}
 	select {
-	case l.joined <- c:
+	case l.accepted <- c:
 	case <-l.closed:
 		c.Close()
 	}

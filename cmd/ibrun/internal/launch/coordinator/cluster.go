@@ -86,7 +86,7 @@ func (m *Cluster) sendEvent(e *protocol.Event) {
 	if e.Time == 0 {
 		e.Time = time.Now().UnixNano()
 	}
-	if ahead, ok := m.node0.Clock(); ok {
+	if ahead, ok := m.node0.ClockOffset(); ok {
 		e.Time += int64(ahead)
 	}
 	if text, err := json.Marshal(e); err == nil { // events can always be written down

@@ -86,7 +86,7 @@ func (m *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, secret a
 			change, err = m.admit(h, ours, o, s)
 			missing -= change
 		case <-ctx.Done():
-			err = m.missingNodes(context.Cause(ctx), l.Refused())
+			err = m.missingNodes(context.Cause(ctx), l.LastRefusal())
 		}
 	}
 	err = errors.Join(err, l.Close())

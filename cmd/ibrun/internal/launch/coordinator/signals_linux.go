@@ -33,7 +33,7 @@ func (c *coordinator) handleSignal(sig syscall.Signal, here bool) {
 		c.orderAll(&protocol.Order{Signal: int(unix.SIGSTOP)})
 		if here {
 			for _, n := range c.nodes[1:] {
-				n.conn.Hold() // that this one stops is not its death
+				n.conn.Suspend()
 			}
 			c.local.stopSelf()
 		}

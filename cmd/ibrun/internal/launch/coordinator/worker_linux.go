@@ -154,7 +154,7 @@ func (w *worker) handleSignal(sig syscall.Signal) {
 		w.Say("asking the ranks to end (%s); once more kills them", unix.SignalName(sig))
 	case unix.SIGTSTP:
 		w.local.order(&protocol.Order{Signal: int(unix.SIGSTOP)}) // node 0's order comes too late
-		w.cluster.node0.Hold()
+		w.cluster.node0.Suspend()
 		w.local.stopSelf()
 	case unix.SIGCONT:
 		w.cluster.node0.Resume()

@@ -53,7 +53,7 @@ func dial(t *testing.T, l *Listener, s auth.Secret, node, nodes int) *Conn {
 	return c
 }
 
-func TestMessagesComeInOrder(t *testing.T) {
+func TestMessagesArriveInOrder(t *testing.T) {
 	zero, one := pair(t)
 	if zero.Node() != 1 || zero.Nodes() != 2 || one.Node() != 1 {
 		t.Errorf("nodes %d of %d and %d", zero.Node(), zero.Nodes(), one.Node())
@@ -73,17 +73,17 @@ func TestMessagesComeInOrder(t *testing.T) {
 		}
 	}
 	if err := one.Send(make([]byte, MaxMessage+1)); err == nil {
-		t.Error("a message that is too long was taken")
+		t.Error("a message that is too long was accepted")
 	}
 }
 
-// What was sent before Close arrives, also if the other side has sent what nobody read.
-func TestLastWords(t *testing.T) {
+// A message that was sent before Close arrives, also if the other side has sent data that was never read.
+func TestCloseDeliversMessages(t *testing.T) {
 	zero, one := pair(t)
 	if err := one.Send([]byte("never read")); err != nil {
 		t.Fatal(err)
 	}
-	if err := zero.Send([]byte("last words")); err != nil {
+	if err := zero.Send([]byte("last message")); err != nil {
 		t.Fatal(err)
 	}
 	closed := make(chan struct{})
@@ -91,71 +91,71 @@ func TestLastWords(t *testing.T) {
 		zero.Close()
 		close(closed)
 	}()
-	if got, err := one.Recv(); err != nil || string(got) != "last words" {
+	if got, err := one.Recv(); err != nil || string(got) != "last message" {
 		t.Errorf("%q, %v", got, err)
 	}
 	if _, err := one.Recv(); err != io.EOF {
-		t.Errorf("the end is %v", err)
+		t.Errorf("after the last message: %v, want io.EOF", err)
 	}
 	one.Close()
 	<-closed
 	if _, err := one.Recv(); err == nil {
-		t.Error("there is more after the end")
+		t.Error("Recv after the end returned no error")
 	}
 }
 
-// A process that is killed leaves a connection that ends.
+// Recv returns an error if the other process is killed.
 func TestPeerDies(t *testing.T) {
 	zero, one := pair(t)
 	one.raw.Close()
 	if _, err := zero.Recv(); err == nil {
-		t.Error("nothing was noticed")
+		t.Error("Recv returned no error")
 	}
 }
 
-// A side that says nothing is taken for gone; one that has said that it will be silent is not.
-func TestSilence(t *testing.T) {
+// A side that sends nothing is reported as lost, unless it has called Suspend.
+func TestPeerTimeout(t *testing.T) {
 	t.Run("broken", func(t *testing.T) {
 		t.Parallel()
 		zero, one := pair(t)
-		one.mu.Lock() // so that no beat goes
+		one.mu.Lock() // blocks its writeLoop, so that it sends no heartbeat
 		defer one.mu.Unlock()
 		began := time.Now()
 		_, err := zero.Recv()
-		if err == nil || !strings.Contains(err.Error(), "nothing was heard of it for 2.5s") {
+		if err == nil || !strings.Contains(err.Error(), "no heartbeat for 2.5s") {
 			t.Errorf("%v", err)
 		}
-		if passed := time.Since(began); passed < silence {
-			t.Errorf("%v was enough", passed)
+		if passed := time.Since(began); passed < peerTimeout {
+			t.Errorf("lost after %v already", passed)
 		}
 	})
-	t.Run("told", func(t *testing.T) {
+	t.Run("suspended", func(t *testing.T) {
 		t.Parallel()
 		zero, one := pair(t)
 		go one.Recv()
-		one.Hold()
-		// Some other goroutine still has something to say before the process stands still.
-		if err := one.Send([]byte("by the way")); err != nil {
+		one.Suspend()
+		// Another goroutine may still send a message before the process stops.
+		if err := one.Send([]byte("sent while suspended")); err != nil {
 			t.Fatal(err)
 		}
-		if message, err := zero.Recv(); err != nil || string(message) != "by the way" {
-			t.Fatalf("came %q, %v", message, err)
+		if message, err := zero.Recv(); err != nil || string(message) != "sent while suspended" {
+			t.Fatalf("got %q, %v", message, err)
 		}
 		got := make(chan error, 1)
 		go func() {
 			message, err := zero.Recv()
-			if err == nil && string(message) != "back again" {
-				err = fmt.Errorf("came %q", message)
+			if err == nil && string(message) != "sent after Resume" {
+				err = fmt.Errorf("got %q", message)
 			}
 			got <- err
 		}()
 		select {
 		case err := <-got:
 			t.Fatal(err)
-		case <-time.After(silence + 2*beatEvery):
+		case <-time.After(peerTimeout + 2*heartbeatInterval):
 		}
 		one.Resume()
-		if err := one.Send([]byte("back again")); err != nil {
+		if err := one.Send([]byte("sent after Resume")); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-got; err != nil {
@@ -164,8 +164,8 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// Both sides learn how the clocks differ; here they are the same one.
-func TestClocks(t *testing.T) {
+// Both sides measure the offset between their clocks. Here it is zero, because both use the same clock.
+func TestClockOffsetOfConn(t *testing.T) {
 	zero, one := pair(t)
 	go zero.Recv()
 	go one.Recv()
@@ -173,7 +173,7 @@ func TestClocks(t *testing.T) {
 		var ahead time.Duration
 		known := false
 		for deadline := time.Now().Add(10 * time.Second); !known && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-			ahead, known = c.Clock()
+			ahead, known = c.ClockOffset()
 		}
 		if !known || ahead.Abs() > time.Second {
 			t.Errorf("the clock of the other side is %v ahead, known: %v", ahead, known)
@@ -181,22 +181,22 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// A clock that is ahead is found to be, whatever the round trip.
-func TestClockAhead(t *testing.T) {
+// The estimate of the offset is exact if both directions take the same time.
+func TestClockOffset(t *testing.T) {
 	const ahead, trip = 3 * time.Hour, 400 * time.Microsecond
-	var ours, theirs clock
+	var ours, theirs peerClock
 	now := time.Unix(1e9, 0)
 	for range 3 {
-		theirs.hear(ours.beat(now), now.Add(ahead+trip/2))
-		now = now.Add(trip/2 + time.Second) // they take their time
-		ours.hear(theirs.beat(now.Add(ahead)), now.Add(trip/2))
+		theirs.receive(ours.heartbeat(now), now.Add(ahead+trip/2))
+		now = now.Add(trip/2 + time.Second) // the other side answers after a second
+		ours.receive(theirs.heartbeat(now.Add(ahead)), now.Add(trip/2))
 		now = now.Add(time.Second)
 	}
-	if got, ok := ours.ahead(); !ok || got != ahead {
+	if got, ok := ours.estimate(); !ok || got != ahead {
 		t.Errorf("%v, %v; want %v", got, ok, ahead)
 	}
-	if got, ok := theirs.ahead(); !ok || got != -ahead {
-		t.Errorf("the other way round: %v, %v", got, ok)
+	if got, ok := theirs.estimate(); !ok || got != -ahead {
+		t.Errorf("the opposite direction: %v, %v", got, ok)
 	}
 }
 
@@ -206,15 +206,15 @@ func TestOtherSecret(t *testing.T) {
 	if !errors.Is(err, ErrSecret) {
 		t.Errorf("got %v", err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(l.Refused(), "node 1: it has another secret"); {
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(l.LastRefusal(), "node 1: it has a different secret"); {
 		if time.Now().After(deadline) {
-			t.Fatalf("node 0 knows only %q", l.Refused())
+			t.Fatalf("the last refusal is %q", l.LastRefusal())
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// What is no ibrun is told from one that is not there yet.
+// Dial fails immediately if another program or version answers, and tries again while the port is closed.
 func TestNotNodeZero(t *testing.T) {
 	other, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -229,47 +229,47 @@ func TestNotNodeZero(t *testing.T) {
 				return
 			}
 			io.WriteString(c, answer)
-			io.CopyN(io.Discard, c, int64(greetingLen))
+			io.CopyN(io.Discard, c, int64(requestLen))
 			c.Close()
 		}
 	}()
-	for _, want := range []error{ErrStranger, ErrVersion} {
+	for _, want := range []error{ErrNotIbrun, ErrVersion} {
 		if _, err := Dial(t.Context(), other.Addr().String(), testSecret(1), 1, 2); !errors.Is(err, want) {
 			t.Errorf("got %v, want %v", err, want)
 		}
 	}
 	other.Close()
-	for wait := 3 * retryEvery; ; wait *= 2 { // a machine may be slow
+	for wait := 3 * retryInterval; ; wait *= 2 { // the machine may be slow
 		ctx, cancel := context.WithTimeoutCause(t.Context(), wait, errors.New("enough"))
 		_, err := Dial(ctx, other.Addr().String(), testSecret(1), 1, 2)
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), "enough") {
-			t.Fatalf("nobody there: %v", err)
+			t.Fatalf("with a closed port: %v", err)
 		}
 		if strings.Contains(err.Error(), "refused") {
 			break
 		}
 		if wait > time.Minute {
-			t.Fatalf("nobody there: %v", err)
+			t.Fatalf("with a closed port: %v", err)
 		}
 	}
 }
 
-// Strangers that scan, talk nonsense, replay, or say nothing change nothing, however many there are.
-func TestStrangers(t *testing.T) {
+// Any number of clients that scan the port, send garbage, replay a handshake or send nothing do not affect a node.
+func TestUnauthenticatedConnections(t *testing.T) {
 	s := testSecret(1)
 	l := testListener(t, s)
-	recorded := append((&greeting{node: 1, nodes: 2}).encode(), s.Transcript([]byte("another time")).MAC(roleNode)...)
+	recorded := append((&request{node: 1, nodes: 2}).encode(), s.Transcript([]byte("another time")).MAC(roleNode)...)
 	r := rand.New(rand.NewPCG(1, 2))
-	for i := range 4 * maxStrangers {
+	for i := range 4 * maxPending {
 		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close() // at the end: they hold what they have
+		defer c.Close() // at the end, so that all stay open
 		switch i % 4 {
-		case 0: // slow, and then silent
-			c.Write(recorded[:r.IntN(greetingLen)])
+		case 0: // sends a part of a request and then nothing
+			c.Write(recorded[:r.IntN(requestLen)])
 		case 1:
 			c.Write(recorded)
 		case 2:
@@ -298,16 +298,16 @@ func TestStrangers(t *testing.T) {
 	go two.Close()
 	zero.Close()
 	l.mu.Lock()
-	if n := len(l.strangers); n > maxStrangers {
-		t.Errorf("%d strangers are kept", n)
+	if n := len(l.pending); n > maxPending {
+		t.Errorf("%d pending connections are kept", n)
 	}
 	l.mu.Unlock()
 }
 
-// A node's answer is of no use for another one, nor is node 0's.
+// The proof of a node is not valid as the proof of node 0.
 func TestRolesDiffer(t *testing.T) {
 	s := testSecret(1)
-	if bytes.Equal(s.Transcript([]byte("x")).MAC(roleZero), s.Transcript([]byte("x")).MAC(roleNode)) {
+	if bytes.Equal(s.Transcript([]byte("x")).MAC(roleNode0), s.Transcript([]byte("x")).MAC(roleNode)) {
 		t.Error("both roles give the same proof")
 	}
 }
