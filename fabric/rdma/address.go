@@ -8,15 +8,16 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// maxRails keeps an address within what the seam allows, and a datagram within the smallest packet.
+// maxRails keeps an address within the limit of [fabric.Domain], and a datagram of the connection manager within the smallest
+// packet.
 const maxRails = 4
 
-// address is what a peer publishes:
+// address is the address that a peer publishes:
 //
 //	0   version      1 byte
 //	1   rails        1 byte
-//	2   incarnation  8 bytes, little-endian: drawn anew by every domain, never 0
-//	10  for each rail the address of the queue pair for datagrams, as package verbs has it
+//	2   incarnation  8 bytes, little-endian: a random number of each domain, never 0
+//	10  for each rail the address of its UD queue pair, as encoded by package verbs
 type address struct {
 	incarnation uint64
 	rails       []verbs.Address
@@ -33,13 +34,13 @@ func (a *address) append(b []byte) []byte {
 	b = append(b, version, byte(len(a.rails)))
 	b = binary.LittleEndian.AppendUint64(b, a.incarnation)
 	for _, r := range a.rails {
-		rail, _ := r.MarshalBinary() // does not fail
+		rail, _ := r.MarshalBinary() // never returns an error
 		b = append(b, rail...)
 	}
 	return b
 }
 
-// parseAddress is append undone.
+// parseAddress parses what append returns.
 func parseAddress(b []byte) (a address, err error) {
 	if len(b) < addressHead || b[0] != version || b[1] == 0 || b[1] > maxRails ||
 		len(b) != addressHead+int(b[1])*railAddressBytes {
@@ -54,7 +55,7 @@ func parseAddress(b []byte) (a address, err error) {
 			return address{}, fmt.Errorf("%w: rail %d: %w", fabric.ErrCorrupt, i, err)
 		}
 		if a.rails[i].Type != verbs.UD {
-			return address{}, fmt.Errorf("%w: rail %d has no queue pair for datagrams", fabric.ErrCorrupt, i)
+			return address{}, fmt.Errorf("%w: the queue pair of rail %d is not for datagrams", fabric.ErrCorrupt, i)
 		}
 	}
 	return a, nil

@@ -13,8 +13,9 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// choose returns the devices to use: those that are named, or the first of these that works, or the nearest that does.
-func choose(named, first []string) ([]string, error) {
+// chooseDevices returns the devices to use: the named ones if there are any; otherwise the first preferred device that works;
+// otherwise the nearest one that works.
+func chooseDevices(named, preferred []string) ([]string, error) {
 	if len(named) > 0 {
 		return named, nil
 	}
@@ -24,18 +25,18 @@ func choose(named, first []string) ([]string, error) {
 	}
 	allowed, err := hw.Affinity()
 	if err != nil {
-		allowed = nil // then no device is nearer than another
+		allowed = nil // all devices count as equally near
 	}
-	best, err := nearest(devices, allowed, first)
+	best, err := nearestDevice(devices, allowed, preferred)
 	if err != nil {
 		return nil, err
 	}
 	return []string{best}, nil
 }
 
-// nearest is the device that works and comes first among those that are to be taken first, or else the one that has the
-// largest share of the allowed PUs near it; among equals the fastest, then the first.
-func nearest(devices []verbs.Device, allowed []int, first []string) (string, error) {
+// nearestDevice returns the first preferred device that works. If there is none, it returns the device with the most allowed
+// PUs near it; among equals the fastest, then the first.
+func nearestDevice(devices []verbs.Device, allowed []int, preferred []string) (string, error) {
 	var why []error
 	var usable []verbs.Device
 	for _, d := range devices {
@@ -55,8 +56,8 @@ func nearest(devices []verbs.Device, allowed []int, first []string) (string, err
 		}
 		return "", fmt.Errorf("fabric/rdma: %w: %w", fabric.ErrNotSupported, errors.Join(why...))
 	}
-	for _, wanted := range first {
-		name, port, err := cutPort(wanted)
+	for _, wanted := range preferred {
+		name, port, err := splitPort(wanted)
 		if err == nil && slices.ContainsFunc(usable, func(d verbs.Device) bool { return d.Name == name && hasActive(&d, port) }) {
 			return wanted, nil
 		}
@@ -81,24 +82,25 @@ func nearest(devices []verbs.Device, allowed []int, first []string) (string, err
 	return usable[0].Name, nil
 }
 
-// hasActive tells whether a port of the device is active, any for 0.
+// hasActive reports whether a port of the device is active. Port 0 means any port.
 func hasActive(d *verbs.Device, port int) bool {
 	return slices.ContainsFunc(d.Ports, func(p hw.RDMAPort) bool {
 		return p.State == hw.PortActive && (port == 0 || p.Number == port)
 	})
 }
 
-// cutPort takes mlx5_0:2 apart. Without a number the port is 0, which is the first that is active.
-func cutPort(device string) (name string, port int, err error) {
+// splitPort splits mlx5_0:2 into the name of the device and the number of the port. Without a number, the port is 0, which
+// means the first active one.
+func splitPort(device string) (name string, port int, err error) {
 	name, digits, found := strings.Cut(device, ":")
 	if found {
 		port, err = strconv.Atoi(digits)
 	}
 	if err != nil || name == "" || found && (port < 1 || port > maxPort) {
-		return "", 0, fmt.Errorf("fabric/rdma: %q is no device; one is written mlx5_0, or mlx5_0:2 for its second port", device)
+		return "", 0, fmt.Errorf("fabric/rdma: %q is not a device: want NAME or NAME:PORT, such as mlx5_0 or mlx5_0:2", device)
 	}
 	return name, port, nil
 }
 
-// maxPort is the highest number of a port that there is.
+// maxPort is the highest possible port number.
 const maxPort = 255

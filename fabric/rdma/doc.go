@@ -1,4 +1,4 @@
-// Package rdma joins peers over RDMA: InfiniBand, RoCE and Soft-RoCE, by reliable connections of package verbs.
+// Package rdma connects peers over RDMA: InfiniBand, RoCE and Soft-RoCE. It uses reliable connections (RC) of package verbs.
 //
 //	t := &rdma.Transport{Key: secret}
 //	d, err := t.Open(ctx, &fabric.Config{Self: 0, Size: 2})
@@ -6,52 +6,51 @@
 //
 // # Connections
 //
-// A pair of peers is connected when one of them first sends, reads or writes. They agree by two datagrams, which are sent
-// again until they are answered: who asks proposes a queue pair, who answers names its own. If both ask, the lower number's
-// request counts. The first message over the connection tells who answered that it stands.
+// Two peers are connected when one of them first sends, reads or writes. The protocol is that of the InfiniBand communication
+// manager, over UD datagrams: one side sends a connection request (REQ) with its queue pairs, the other answers with a reply
+// (REP) with its own. A REQ is sent again until it is answered. If both sides send a REQ, that of the peer with the lower
+// number counts. The first message over the connection confirms it, as the RTU (ready to use) does.
 //
-// Datagrams carry an HMAC-SHA-256 with the job's key over everything in them, both peers' numbers and both incarnations
-// included: what an earlier run, another job or a stranger sends changes nothing. What follows over the connection is
-// neither encrypted nor authenticated; the network is trusted not to change packets.
+// A datagram carries an HMAC-SHA-256 with the job's key over its whole content, which includes the numbers and the incarnations
+// of both peers. So datagrams of an earlier run, of another job or of an attacker have no effect. Traffic over the connection
+// is neither encrypted nor authenticated: the network is trusted not to change packets.
 //
-// A connection that breaks is made again under the next epoch. Each side says which message it expects next, and gets what
-// was sent and not acknowledged once more. Reads and writes begin anew, which changes nothing.
+// A connection that breaks is made again under the next epoch. Each side reports which message it expects next, and the other
+// side sends the messages again that were not acknowledged. Reads and writes are repeated, which has no side effects.
 //
 // # Messages
 //
-// A message is copied into a slot of registered memory, sent from there into a slot of the receiver's, and lent to the
-// caller of Poll. Receiving slots are posted to one queue that all connections share. A peer may send as many messages as it
-// was granted; grants travel in the header of every message, or in one of their own. Each connection begins with one slot
-// for messages and one for a grant or a goodbye. Who uses all that it has is granted more, up to a window and what the pool
-// holds. So there is always a slot posted for what arrives, and a receiver-not-ready never happens.
+// Send copies a message into a bounce buffer, a slot of registered memory. The device sends it from there into a slot of the
+// receiver, and Poll returns a slice of that slot, which is valid until the next Poll. All connections share one queue of
+// receive slots. A peer may send as many messages as it was granted credits for; every message carries credits in its header,
+// and so do special messages without data. Each connection begins with one slot for data messages and one for control messages
+// (credits and disconnects). A peer that uses all its credits is granted more, limited by a window and by the size of the pool.
+// So a receive is always posted when a message arrives, and there are no RNR (receiver not ready) NAKs.
 //
 // # Reads and writes
 //
-// Read and Write are RDMA READ and WRITE between the callers' own registered memory, in pieces of a bounded size, and over
-// all rails when there are several and it is long enough: rail i of one peer with rail i of the other.
+// Read and Write are RDMA READ and WRITE between registered memory of the callers. They are split into pieces of limited size.
+// If there are several rails and the transfer is long enough, it is striped over all of them. Rail i of one peer is connected
+// to rail i of the other.
 //
-// # Loss
+// # Lost peers
 //
-// A peer that closes says so. To one that has not been heard of for half a second a write of no bytes goes out, which the
-// peer's device answers, or its kernel: so a peer that computes, or is stopped, is not lost. After five times half a second
-// without an answer it is. If much else waits before that write, the connection is made again after ten seconds, with less
-// under way. A peer whose connection broke, and whose process then answers no request for half a minute, is lost as well.
+// A peer that closes sends a disconnect request (DREQ). If nothing was received from a peer for half a second, a WRITE of no
+// bytes is sent to it as a keepalive. The peer's device or kernel answers it, so a peer that computes or is stopped is not
+// considered lost. A peer is lost if there is no answer within five keepalive intervals of half a second. If the keepalive
+// waits behind many other requests, the connection is made again after ten seconds, with fewer bytes in flight. A peer whose
+// connection broke is also lost if its process does not answer connection requests for half a minute.
 //
-//	wire.go         the header of messages
-//	address.go      what peers know of each other from the start
-//	greeting.go     the datagrams
-//	handshake.go    who connects to whom under which epoch: no input or output
-//	credit.go       who may send how much: no input or output
-//	slots.go        registered memory for messages
-//	pacer.go        how much of reads and writes is under way: no input or output
-//	rail.go         a device and its queues
-//	queue.go        a queue pair and what is under way on it
-//	domain.go       polling
-//	connect.go      making connections, and making them again
-//	endpoint.go     sending
-//	transfer.go     Read and Write
-//	over.go         the same over one rail
-//	region.go       registered memory of the caller's
-//	alive.go        time: heartbeats and what is sent again
-//	sleep_linux.go  the descriptor to sleep on
+// # Files
+//
+//	connections:    address.go (what peers know about each other from the start), cm_message.go (datagrams), conn_manager.go,
+//	                handshake.go (the state machine, without input or output), connect.go, reconnect.go (broken connections and
+//	                retransmission), disconnect.go, keepalive.go
+//	messages:       header.go, send.go, receive.go, control.go, events.go, slots.go (bounce buffers), doorbells.go, loopback.go
+//	flow control:   credits.go (accounts, without input or output), rnr.go (receiver not ready)
+//	transfers:      transfer.go, striping.go (rails), pacer.go (bytes in flight, without input or output), regions.go (registered
+//	                memory), keytable.go (keys for several rails)
+//	polling:        poll.go, completion.go, clock.go (timers), arm.go and waker_linux.go (sleeping)
+//	devices:        devices.go, rail.go, qp.go
+//	configuration:  transport.go, settings.go, limits.go, open.go
 package rdma

@@ -1,67 +1,70 @@
 package rdma
 
-// phase is where the connection to a peer is.
-type phase uint8
+// connState is the state of the connection to a peer. The names are those of the InfiniBand communication manager.
+type connState uint8
 
 const (
-	phaseIdle     phase = iota // nobody has asked
-	phaseAsking                // we asked
-	phaseAnswered              // the peer asked and was answered; whether it knows is not known
-	phaseUp                    // both know
+	stateIdle        connState = iota // neither side has sent a REQ
+	stateREQSent                      // this side has sent a REQ
+	stateREPSent                      // the peer has sent a REQ and was sent a REP; it is not known whether the REP has arrived
+	stateEstablished                  // both sides are connected
 )
 
-// step is what a greeting leads to.
-type step uint8
+// action is what a datagram requires.
+type action uint8
 
 const (
-	stepNone   step = iota
-	stepAnswer      // connect to the pairs in the request, and answer. A pair that was made for asking is used for it
-	stepRepeat      // answer again: the answer was lost
-	stepUp          // connect to the pairs in the answer: the connection stands
+	actionNone      action = iota
+	actionAccept           // connect to the queue pairs of the REQ and send a REP; use those of a REQ of our own, if any
+	actionRepeatREP        // send the REP again: it was lost
+	actionEstablish        // connect to the queue pairs of the REP: the connection is established
 )
 
-// handshake decides what greetings lead to. The two sides of a pair have one each. It does no input or output.
+// handshake is one side of the state machine that connects two peers. It does no input or output.
 type handshake struct {
-	self, peer   uint32
-	mine, theirs uint64 // incarnations; theirs is 0 until it is known
-	phase        phase
-	epoch        uint32 // of the connection that stands or is being made; 0: none yet
-	own, other   pair   // of that connection; other is set from phaseAnswered on
+	self, peer                       uint32
+	selfIncarnation, peerIncarnation uint64 // peerIncarnation is 0 until it is known
+	state                            connState
+	epoch                            uint32 // of the connection that is established or being made; 0 before the first
+	selfQP, peerQP                   qpInfo // first queue pairs of that connection; peerQP is valid from stateREPSent on
 }
 
-// ask begins to connect under the next epoch, with our pair.
-func (h *handshake) ask(own pair) {
-	h.phase, h.epoch, h.own, h.other = phaseAsking, h.epoch+1, own, pair{}
+// request begins a connection under the next epoch, with our queue pair.
+func (h *handshake) request(qp qpInfo) {
+	h.state, h.epoch, h.selfQP, h.peerQP = stateREQSent, h.epoch+1, qp, qpInfo{}
 }
 
-// hear decides on a greeting that is addressed to this incarnation. Nothing changes but what is known of the peer.
-func (h *handshake) hear(g *greeting) step {
-	if g.to != h.self || g.from != h.peer || g.theirs != h.mine || g.mine == 0 || h.theirs != 0 && g.mine != h.theirs {
-		return stepNone
+// receive returns the action for a datagram, actionNone if it is not from the peer's current incarnation to this one. If both
+// sides have sent a REQ, the REQ of the peer with the lower number counts. receive changes nothing but the peer's incarnation.
+func (h *handshake) receive(m *cmMessage) action {
+	if m.to != h.self || m.from != h.peer || m.toIncarnation != h.selfIncarnation || m.fromIncarnation == 0 ||
+		h.peerIncarnation != 0 && m.fromIncarnation != h.peerIncarnation {
+		return actionNone
 	}
-	h.theirs = g.mine
-	newer, same := int32(g.epoch-h.epoch) > 0, g.epoch == h.epoch
+	h.peerIncarnation = m.fromIncarnation
+	newer, same := int32(m.epoch-h.epoch) > 0, m.epoch == h.epoch
 	switch {
-	case g.kind == saidAnswer:
-		if h.phase == phaseAsking && same && g.asked == h.own {
-			return stepUp
+	case m.kind == cmREP:
+		if h.state == stateREQSent && same && m.reqQP == h.selfQP {
+			return actionEstablish
 		}
-	case g.kind != saidAsk:
-	case newer, same && h.phase == phaseAsking && h.peer < h.self:
-		return stepAnswer
-	case same && h.phase >= phaseAnswered && g.pairs[0] == h.other:
-		return stepRepeat
+	case m.kind != cmREQ:
+	case newer, same && h.state == stateREQSent && h.peer < h.self:
+		return actionAccept
+	case same && h.state >= stateREPSent && m.qps[0] == h.peerQP:
+		return actionRepeatREP
 	}
-	return stepNone
+	return actionNone
 }
 
-// answered is called when stepAnswer has been made, with our pair.
-func (h *handshake) answered(g *greeting, own pair) {
-	h.phase, h.epoch, h.own, h.other = phaseAnswered, g.epoch, own, g.pairs[0]
+// accepted must be called once actionAccept has been carried out, with our queue pair.
+func (h *handshake) accepted(m *cmMessage, qp qpInfo) {
+	h.state, h.epoch, h.selfQP, h.peerQP = stateREPSent, m.epoch, qp, m.qps[0]
 }
 
-// up is called when stepUp has been made, or the first message has come over the connection.
-func (h *handshake) up(other pair) { h.phase, h.other = phaseUp, other }
+// established must be called once actionEstablish has been carried out, or when the first message has arrived over the
+// connection.
+func (h *handshake) established(qp qpInfo) { h.state, h.peerQP = stateEstablished, qp }
 
-// broken is called when the connection does not stand any more.
-func (h *handshake) broken() { h.phase = phaseIdle }
+// reset must be called when the connection was closed.
+func (h *handshake) reset() { h.state = stateIdle }

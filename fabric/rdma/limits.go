@@ -6,20 +6,20 @@ import (
 	"os"
 )
 
-// HeaderBytes is what the transport puts before a message.
+// HeaderBytes is the size of the header that the transport puts before each message.
 const HeaderBytes = headerBytes
 
-// Limits are what holds for the domains that a transport opens on this machine.
+// Limits are the settings in force in domains that a transport opens on this machine.
 type Limits struct {
-	// Settings are those in force. Inline is what the device grants, and Piece what fits its packets.
+	// Settings are the values in force. Inline is what the device supports, and Piece fits its packets.
 	Settings Settings
-	// Sources says of each field of Settings that is a number where it comes from: the field itself, an environment variable,
-	// a device, or the default.
+	// Sources names the source of each field of Settings that is a number: the field itself, an environment variable, a device,
+	// or the default.
 	Sources map[string]string
 }
 
-// Limits finds them out: it opens the devices and closes them. Where none can be used the error says why, and what the devices
-// would say is missing: Piece may be 0, and Inline is what they would be asked for.
+// Limits opens the devices, queries them and closes them. If no device can be used, it returns an error with the reason and the
+// settings without what devices decide: Piece may be 0, and Inline is what a device would be asked for.
 func (t *Transport) Limits() (Limits, error) {
 	set, err := t.Settings.Complete()
 	if err != nil {
@@ -32,13 +32,13 @@ func (t *Transport) Limits() (Limits, error) {
 	if set.Piece == 0 {
 		l.Sources["Piece"] = "packets of the device"
 	}
-	if l.Settings.Devices, err = choose(set.Devices, t.Near); err != nil {
+	if l.Settings.Devices, err = chooseDevices(set.Devices, t.Near); err != nil {
 		return l, err
 	}
 	for i, name := range l.Settings.Devices {
 		r, err := t.openRail(i, name, blockSlots)
 		if err == nil {
-			err = errors.Join(l.ask(r, set), r.dev.Close())
+			err = errors.Join(l.queryDevice(r, set), r.dev.Close())
 		}
 		if err != nil {
 			return l, fmt.Errorf("fabric/rdma: %w", err)
@@ -47,15 +47,15 @@ func (t *Transport) Limits() (Limits, error) {
 	return l, nil
 }
 
-// ask asks a device for what it decides, given what is set. The first is the one that carries messages.
-func (l *Limits) ask(r *rail, set Settings) error {
+// queryDevice fills in what the device decides. Only the first rail is queried, because it carries the messages.
+func (l *Limits) queryDevice(r *rail, set Settings) error {
 	if r.index > 0 {
 		return nil
 	}
 	if set.Piece == 0 {
 		l.Settings.Piece, l.Sources["Piece"] = r.piece, "packets of device "+r.dev.Name()
 	}
-	q, err := r.newQueue(0, set.Inline)
+	q, err := r.newQueuePair(0, set.Inline)
 	if err != nil {
 		return err
 	}
@@ -65,10 +65,10 @@ func (l *Limits) ask(r *rail, set Settings) error {
 	return q.qp.Close()
 }
 
-// sources says where the numbers come from that complete would set.
+// sources returns the source of each number that complete would return.
 func (s Settings) sources(env environment) map[string]string {
 	from := map[string]string{}
-	for _, n := range s.numbers() {
+	for _, n := range s.ints() {
 		field := n.FieldName()
 		switch {
 		case *n.value != 0:

@@ -9,7 +9,7 @@ import (
 // peers of other builds must compute the same.
 func TestMACFormat(t *testing.T) {
 	key := [32]byte{1, 31: 2}
-	_, b := sampleGreeting(&key)
+	_, b := sampleCMMessage(&key)
 	const want = "4f9a1d82259ee4632aeb3df31c4f7f0e892117e29083270c788cbc81e73285dd"
 	if got := hex.EncodeToString(b[len(b)-macBytes:]); got != want {
 		t.Errorf("MAC %s, want %s", got, want)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapMemory maps memory that is not the Go heap's, so that the collector has nothing to do with what devices write.
+// mapMemory allocates memory outside of the Go heap, so that the garbage collector never accesses what devices write.
 func mapMemory(bytes int) ([]byte, error) {
 	b, err := unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
@@ -15,4 +15,5 @@ func mapMemory(bytes int) ([]byte, error) {
 	return b, nil
 }
 
+// unmapMemory frees memory of mapMemory.
 func unmapMemory(b []byte) { _ = unix.Munmap(b) } // it was mapped, so this cannot fail

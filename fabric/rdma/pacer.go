@@ -1,64 +1,70 @@
 package rdma
 
-// pacer decides how much of transfers may be under way on a queue pair. Where packets are lost, much is bad: Soft-RoCE asks
-// again for everything that is under way behind a lost packet, and a device that gives up has lost all of the piece that was.
-// So it goes by how much was done in half a second: it tries less now and then, and keeps to what was faster. It does no input
-// or output.
+// pacer limits how many bytes of transfers are in flight on a queue pair. Where packets are lost, a large window is bad:
+// Soft-RoCE requests everything again that is in flight behind a lost packet, and a device that gives up has lost the whole
+// piece in flight. So the pacer compares how many bytes complete per keepalive interval: now and then it tries a smaller
+// window, and keeps the window that was faster. It does no input or output.
 type pacer struct {
-	piece   int  // largest read or write, in bytes
-	ahead   int  // bytes that may be under way
-	flying  int  // bytes that are
-	moved   int  // bytes done since the last beat
-	rate    int  // and between the two before, 0: nothing is known
-	falling bool // less is being tried
-	steady  int  // beats since less was tried
+	piece         int  // largest read or write, in bytes
+	window        int  // bytes that may be in flight
+	inFlight      int  // bytes that are
+	completed     int  // bytes completed in this interval
+	lastCompleted int  // bytes completed in the interval before, 0: unknown
+	shrinking     bool // smaller windows are being tried
+	sinceShrink   int  // intervals since shrinking was changed
 }
 
 const (
-	firstAhead = 4  // pieces that may be under way at first
-	mostAhead  = 16 // and that they may become
-	leastShare = 64 // of a piece that is always allowed, the inverse
-	mostSteady = 8  // beats after which less is tried once more
+	initialPieces = 4  // initial window, in pieces
+	maxPieces     = 16 // largest window, in pieces
+	minPieceShare = 64 // the smallest window is a piece divided by this
+	shrinkEvery   = 8  // intervals after which smaller windows are tried again
 )
 
-func newPacer(piece int) pacer { return pacer{piece: piece, ahead: firstAhead * piece, falling: true} }
-
-// room tells whether one more piece may be posted, and size how long it may be.
-func (p *pacer) room() bool { return p.flying < p.ahead }
-func (p *pacer) size() int  { return min(p.piece, p.ahead) }
-
-func (p *pacer) posted(n int) { p.flying += n }
-
-func (p *pacer) done(n int) {
-	p.flying -= n
-	p.moved += n
+func newPacer(piece int) pacer {
+	return pacer{piece: piece, window: initialPieces * piece, shrinking: true}
 }
 
-// allow sets how much may be under way.
-func (p *pacer) allow(n int) { p.ahead = max(p.piece/leastShare, 1, min(n, mostAhead*p.piece)) }
+// room reports whether another piece may be posted.
+func (p *pacer) room() bool { return p.inFlight < p.window }
 
-// beat is called twice a second.
-func (p *pacer) beat() {
-	moved, rate := p.moved, p.rate
-	p.moved, p.rate = 0, moved
+// size returns the largest size of the next piece.
+func (p *pacer) size() int { return min(p.piece, p.window) }
+
+// posted records that a piece was posted.
+func (p *pacer) posted(n int) { p.inFlight += n }
+
+// done records that a piece has completed.
+func (p *pacer) done(n int) {
+	p.inFlight -= n
+	p.completed += n
+}
+
+// setWindow sets the window, within its limits.
+func (p *pacer) setWindow(n int) { p.window = max(p.piece/minPieceShare, 1, min(n, maxPieces*p.piece)) }
+
+// adjust adjusts the window. It must be called once in every keepalive interval.
+func (p *pacer) adjust() {
+	completed, last := p.completed, p.lastCompleted
+	p.completed, p.lastCompleted = 0, completed
 	switch {
-	case p.flying == 0:
-		p.rate = 0 // it was not busy all the time
+	case p.inFlight == 0:
+		p.lastCompleted = 0 // there was nothing to do for a part of the interval
 		return
-	case moved == 0:
-		p.allow(p.ahead / 4)
+	case completed == 0:
+		p.setWindow(p.window / 4)
 		return
-	case rate == 0:
+	case last == 0:
 		return
-	case p.falling && moved*4 < rate*5: // less was not much faster
-		p.falling, p.steady = false, 0
-	case !p.falling && moved*8 < rate*7, p.steady >= mostSteady:
-		p.falling, p.steady = true, 0
+	case p.shrinking && completed*4 < last*5: // the smaller window was not much faster
+		p.shrinking, p.sinceShrink = false, 0
+	case !p.shrinking && completed*8 < last*7, p.sinceShrink >= shrinkEvery:
+		p.shrinking, p.sinceShrink = true, 0
 	}
-	p.steady++
-	if p.falling {
-		p.allow(p.ahead / 2)
+	p.sinceShrink++
+	if p.shrinking {
+		p.setWindow(p.window / 2)
 	} else {
-		p.allow(p.ahead * 2)
+		p.setWindow(p.window * 2)
 	}
 }

@@ -5,11 +5,11 @@ import "testing"
 // run has a way carry as much per beat as rate says for what is under way.
 func (p *pacer) run(beats int, rate func(ahead int) int) (sum int) {
 	for range beats {
-		p.posted(p.ahead - p.flying)
-		n := rate(p.ahead)
-		p.flying += n
+		p.posted(p.window - p.inFlight)
+		n := rate(p.window)
+		p.inFlight += n
 		p.done(n)
-		p.beat()
+		p.adjust()
 		sum += n
 	}
 	return sum
@@ -21,8 +21,8 @@ func TestPacer(t *testing.T) {
 	const piece, beats = 64 << 10, 200
 	flat := newPacer(piece)
 	flat.run(beats, func(ahead int) int { return min(ahead, 2*piece) })
-	if flat.ahead < 2*piece || flat.size() != piece {
-		t.Errorf("without loss %d bytes may be under way, and pieces have %d", flat.ahead, flat.size())
+	if flat.window < 2*piece || flat.size() != piece {
+		t.Errorf("without loss %d bytes may be under way, and pieces have %d", flat.window, flat.size())
 	}
 	lossy := newPacer(piece)
 	const best = piece / 4
@@ -32,14 +32,14 @@ func TestPacer(t *testing.T) {
 	}
 	dead := newPacer(piece)
 	dead.run(beats, func(int) int { return 0 })
-	if dead.ahead != piece/leastShare || dead.size() != dead.ahead {
-		t.Errorf("where nothing moves %d bytes may be under way, and pieces have %d", dead.ahead, dead.size())
+	if dead.window != piece/minPieceShare || dead.size() != dead.window {
+		t.Errorf("where nothing moves %d bytes may be under way, and pieces have %d", dead.window, dead.size())
 	}
 	idle := newPacer(piece)
 	for range beats {
-		idle.beat()
+		idle.adjust()
 	}
-	if idle.ahead != firstAhead*piece {
-		t.Errorf("when nothing was asked for, %d bytes may be under way", idle.ahead)
+	if idle.window != initialPieces*piece {
+		t.Errorf("when nothing was asked for, %d bytes may be under way", idle.window)
 	}
 }

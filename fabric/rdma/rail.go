@@ -7,50 +7,48 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// rail is a device of ours with what all connections over it share. Only the first carries messages and datagrams.
+// rail is a device of this process with the resources that all connections over it share. Only the first rail carries messages
+// and datagrams.
 type rail struct {
-	index    int
-	dev      *verbs.Context
-	pd       *verbs.PD
-	channel  *verbs.Channel
-	sent     *verbs.CQ // where sends complete
-	got      *verbs.CQ // where messages arrive; of the first rail only
-	srq      *verbs.SRQ
-	posted   *verbs.QP     // for datagrams
-	address  verbs.Address // of that
-	qkey     uint32
-	port     int
-	piece    int  // largest read or write, in bytes
-	most     int  // requests that may be under way: each may complete, and there must be room for that
-	notified bool // the queue sent tells of its next completion
-	alert    bool // the queue got does
+	index       int
+	dev         *verbs.Context
+	pd          *verbs.PD
+	channel     *verbs.Channel
+	sendCQ      *verbs.CQ
+	recvCQ      *verbs.CQ // of the first rail only
+	srq         *verbs.SRQ
+	ud          *verbs.QP     // for datagrams of the connection manager; its address identifies the rail
+	address     verbs.Address // of ud
+	qkey        uint32
+	port        int
+	piece       int  // largest RDMA read or write, in bytes
+	maxInFlight int  // requests that may be in flight: sendCQ must have room for all their completions
+	sendArmed   bool // sendCQ reports its next completion
+	recvArmed   bool // recvCQ reports its next completion
 }
 
-const (
-	sentEntries = 8192 // requests that may be under way over one rail
-	greetSlots  = 64   // datagrams that can arrive between two polls
-	greetSends  = 16   // datagrams that can be under way
-)
+// sendCQEntries is how many requests may be in flight over one rail.
+const sendCQEntries = 8192
 
-// openRail opens a device. At the first, at most srq slots may be posted.
+// openRail opens a device. srq is how many receives may be posted to the SRQ of the first rail.
 func (t *Transport) openRail(index int, device string, srq int) (*rail, error) {
-	name, port, err := cutPort(device)
+	name, port, err := splitPort(device)
 	if err != nil {
 		return nil, err
 	}
-	dev, err := t.device(name)
+	dev, err := t.open(name)
 	if err != nil {
 		return nil, err
 	}
 	r := &rail{index: index, dev: dev, port: port}
-	if err := errors.Join(r.equip(srq), r.openPost(t.qkey())); err != nil {
+	if err := errors.Join(r.createResources(srq), r.createUD(t.qkey())); err != nil {
 		return nil, errors.Join(err, dev.Close())
 	}
 	return r, nil
 }
 
-// equip makes what the connections of a rail share.
-func (r *rail) equip(srq int) error {
+// createResources creates what the connections of a rail share.
+func (r *rail) createResources(srq int) error {
 	caps, err := r.dev.QueryDevice()
 	if err != nil {
 		return err
@@ -61,55 +59,54 @@ func (r *rail) equip(srq int) error {
 	if r.channel, err = r.dev.CreateChannel(); err != nil {
 		return err
 	}
-	if r.sent, err = r.dev.CreateCQ(min(sentEntries, int(caps.MaxCQE)), r.channel); err != nil {
+	if r.sendCQ, err = r.dev.CreateCQ(min(sendCQEntries, int(caps.MaxCQE)), r.channel); err != nil {
 		return err
 	}
-	r.most = r.sent.Len() - greetSends
+	r.maxInFlight = r.sendCQ.Len() - cmSends
 	if r.index > 0 {
 		return nil
 	}
-	if srq > int(caps.MaxSRQWR) || srq+greetSlots > int(caps.MaxCQE) {
-		return fmt.Errorf("%d slots are to be posted, and the device takes %d, and %d completions: make the pool smaller", srq,
-			caps.MaxSRQWR, caps.MaxCQE)
+	if srq > int(caps.MaxSRQWR) || srq+cmRecvs > int(caps.MaxCQE) {
+		return fmt.Errorf("%d receive slots are needed, but the device supports %d posted receives and %d completions: "+
+			"set a smaller IBRUN_RDMA_POOL", srq, caps.MaxSRQWR, caps.MaxCQE)
 	}
 	if r.srq, err = r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: srq}); err != nil {
 		return err
 	}
-	r.got, err = r.dev.CreateCQ(srq+greetSlots, r.channel)
+	r.recvCQ, err = r.dev.CreateCQ(srq+cmRecvs, r.channel)
 	return err
 }
 
-// openPost makes the queue pair for datagrams, by whose address the rail is known.
-func (r *rail) openPost(qkey uint32) (err error) {
-	if r.sent == nil {
-		return nil // equip has failed and said why
+// createUD creates the queue pair for datagrams.
+func (r *rail) createUD(qkey uint32) (err error) {
+	if r.sendCQ == nil {
+		return nil // createResources has failed and returned the error
 	}
 	r.qkey = qkey
 	if r.port, err = r.activePort(); err != nil {
 		return err
 	}
-	r.posted, err = r.pd.CreateQP(verbs.QPConfig{
-		Type: verbs.UD, SendCQ: r.sent, RecvCQ: r.got, MaxSend: greetSends, MaxRecv: greetSlots, QKey: qkey, Port: r.port,
+	r.ud, err = r.pd.CreateQP(verbs.QPConfig{
+		Type: verbs.UD, SendCQ: r.sendCQ, RecvCQ: r.recvCQ, MaxSend: cmSends, MaxRecv: cmRecvs, QKey: qkey, Port: r.port,
 	})
 	if err != nil {
 		return err
 	}
-	if err := r.posted.Start(); err != nil {
+	if err := r.ud.Start(); err != nil {
 		return err
 	}
-	if r.address, err = r.posted.Address(); err != nil {
+	if r.address, err = r.ud.Address(); err != nil {
 		return err
 	}
 	mtu := r.address.MTU.Bytes()
-	if mtu < maxGreeting {
-		return fmt.Errorf("packets carry %d bytes, and %d are needed: raise the MTU of the device's interface", mtu,
-			maxGreeting)
+	if mtu < maxCMMessage {
+		return fmt.Errorf("packets carry %d bytes, but %d are needed: raise the MTU of the device's interface", mtu, maxCMMessage)
 	}
-	r.piece = packets * mtu
+	r.piece = piecePackets * mtu
 	return nil
 }
 
-// activePort is the port that is asked for, or the first that can be used.
+// activePort returns the configured port, or the first one that can be used.
 func (r *rail) activePort() (int, error) {
 	caps, err := r.dev.QueryDevice()
 	if err != nil {
@@ -126,18 +123,18 @@ func (r *rail) activePort() (int, error) {
 	return 0, fmt.Errorf("%w: no port of %s is active; is the link up?", verbs.ErrUnreachable, r.dev.Name())
 }
 
-// packets is how many packets a piece of a transfer has, where nothing else is set: enough for what a piece costs to be
-// little, and no more, because all that follows a lost packet is sent again.
-const packets = 64
+// piecePackets is the default size of a piece of a transfer, in packets: large enough that the cost per piece is small, but no
+// larger, because everything behind a lost packet is sent again.
+const piecePackets = 64
 
-// newQueue makes a queue pair for a connection.
-func (r *rail) newQueue(epoch uint32, inline int) (*queue, error) {
+// newQueuePair creates a queue pair for a connection.
+func (r *rail) newQueuePair(epoch uint32, inline int) (*queuePair, error) {
 	cfg := verbs.QPConfig{
-		Type: verbs.RC, SendCQ: r.sent, RecvCQ: r.sent, MaxSend: depth, MaxInline: inline,
+		Type: verbs.RC, SendCQ: r.sendCQ, RecvCQ: r.sendCQ, MaxSend: qpDepth, MaxInline: inline,
 		Access: verbs.RemoteRead | verbs.RemoteWrite, MaxRecv: 1, Port: r.port,
 	}
 	if r.index == 0 {
-		cfg.RecvCQ, cfg.SRQ = r.got, r.srq
+		cfg.RecvCQ, cfg.SRQ = r.recvCQ, r.srq
 	}
 	qp, err := r.pd.CreateQP(cfg)
 	if err != nil {
@@ -147,12 +144,12 @@ func (r *rail) newQueue(epoch uint32, inline int) (*queue, error) {
 	if err != nil {
 		return nil, errors.Join(err, qp.Close())
 	}
-	q := &queue{rail: r, qp: qp, inline: qp.Cap().MaxInline, pair: pair{a.QPN, a.PSN}, epoch: epoch}
+	q := &queuePair{rail: r, qp: qp, inline: qp.Cap().MaxInline, info: qpInfo{a.QPN, a.PSN}, epoch: epoch}
 	return q, nil
 }
 
-// connectable is how a peer's queue pair is reached, given the address of its rail and what it says of the pair.
-func connectable(rail verbs.Address, p pair) verbs.Address {
-	rail.Type, rail.QPN, rail.PSN, rail.QKey = verbs.RC, p.num, p.psn, 0
+// qpAddress returns the address of a peer's queue pair, given the address of its rail.
+func qpAddress(rail verbs.Address, p qpInfo) verbs.Address {
+	rail.Type, rail.QPN, rail.PSN, rail.QKey = verbs.RC, p.qpn, p.psn, 0
 	return rail
 }

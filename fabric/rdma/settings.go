@@ -11,29 +11,30 @@ import (
 	"github.com/ibrun/ibrun/internal/tunables"
 )
 
-// Settings are the limits and thresholds of a domain. The zero value of a field leaves it to the environment variable that
-// is named with it, and then to the default.
+// Settings are the limits and thresholds of a domain. If a field has its zero value, the environment variable that is named
+// with it is used, and then the default.
 type Settings struct {
-	// Devices are the names of the devices to use, or of ports of them (mlx5_0:2; without, the first that is active), one for
-	// each rail, the first for messages; the peers need the same number in the same order. Empty means the nearest device that
-	// works. IBRUN_RDMA_DEVICES, with commas.
+	// Devices are the names of the devices to use, one for each rail; the first one carries the messages. A name may include a
+	// port: mlx5_0:2; without it, the first active port is used. All peers need the same number of devices in the same order.
+	// If empty, the nearest device that works is used. IBRUN_RDMA_DEVICES, separated by commas.
 	Devices []string
-	// Eager is the largest payload, in bytes, that is sent at once rather than announced and read. Default, and most: what fits
-	// a slot. IBRUN_RDMA_EAGER.
+	// Eager is the largest payload, in bytes, that is sent by the eager protocol rather than by rendezvous. Default and
+	// maximum: what fits into a slot. IBRUN_RDMA_EAGER.
 	Eager int
-	// Slot is the size in bytes of a slot, which holds a message with its headers. Default: 6912, of which a connection
-	// has two to begin with. IBRUN_RDMA_SLOT.
+	// Slot is the size of a bounce buffer in bytes. It holds a message with its headers. Default: 6912. Each connection begins
+	// with two receive slots. IBRUN_RDMA_SLOT.
 	Slot int
-	// Stream is the largest payload that goes in several messages rather than by a read. Default: 16384. IBRUN_RDMA_STREAM.
+	// Stream is the largest payload, in bytes, that is sent in eager fragments rather than by an RDMA read. Default: 16384.
+	// IBRUN_RDMA_STREAM.
 	Stream int
-	// Inline is the largest message, header included, that is handed to the device within its request. Default: 128.
+	// Inline is the largest message, header included, that is sent inline: copied to the device with its request. Default: 128.
 	// IBRUN_RDMA_INLINE.
 	Inline int
-	// Window is how many messages a busy peer may send ahead. Default: 64. IBRUN_RDMA_WINDOW.
+	// Window is how many messages a busy peer may send in advance. Default: 64. IBRUN_RDMA_WINDOW.
 	Window int
-	// Pool is the memory in bytes that busy peers' windows may take. Default: 16 MiB. IBRUN_RDMA_POOL.
+	// Pool is the memory in bytes that the windows of busy peers may use. Default: 16 MiB. IBRUN_RDMA_POOL.
 	Pool int
-	// Piece is the largest RDMA read or write in bytes; larger transfers are split, and spread over the rails. Default: 64
+	// Piece is the largest RDMA read or write in bytes. Larger transfers are split and spread over the rails. Default: 64
 	// packets. IBRUN_RDMA_PIECE.
 	Piece int
 }
@@ -41,27 +42,27 @@ type Settings struct {
 // environment returns the value of a variable, empty if it is not set: os.Getenv.
 type environment func(variable string) string
 
-// Complete returns the settings with every field set, from the environment or by default. The error names the variable or
-// field that makes no sense.
+// Complete returns the settings with every field set, from the environment or by default. An error names the invalid variable
+// or field.
 func (s Settings) Complete() (Settings, error) { return s.complete(os.Getenv) }
 
-// numbers returns the fields that are numbers.
-func (s *Settings) numbers() []number {
-	return []number{
+// ints returns the fields that are numbers.
+func (s *Settings) ints() []intSetting {
+	return []intSetting{
 		{&tunables.RDMASlot, &s.Slot}, {&tunables.RDMAEager, &s.Eager}, {&tunables.RDMAStream, &s.Stream},
 		{&tunables.RDMAInline, &s.Inline}, {&tunables.RDMAWindow, &s.Window}, {&tunables.RDMAPool, &s.Pool},
 		{&tunables.RDMAPiece, &s.Piece},
 	}
 }
 
-// number is a field that is a number, and its description.
-type number struct {
+// intSetting is a field that is a number, and its description.
+type intSetting struct {
 	*tunables.Tunable
 	value *int
 }
 
 func (s Settings) complete(env environment) (Settings, error) {
-	for _, n := range s.numbers() {
+	for _, n := range s.ints() {
 		if *n.value == 0 {
 			v, err := n.FromEnv(env)
 			if err != nil {
@@ -70,7 +71,7 @@ func (s Settings) complete(env environment) (Settings, error) {
 			*n.value = cmp.Or(v, n.Default)
 		}
 		if *n.value < n.Min || *n.value > n.Max {
-			return s, fmt.Errorf("fabric/rdma: %s is %d, and may be %d to %d", n.FieldName(), *n.value, n.Min, n.Max)
+			return s, fmt.Errorf("fabric/rdma: %s=%d is out of range (%d to %d)", n.FieldName(), *n.value, n.Min, n.Max)
 		}
 	}
 	s.Slot = (s.Slot + 63) &^ 63
@@ -81,25 +82,27 @@ func (s Settings) complete(env environment) (Settings, error) {
 		s.Devices = strings.Split(text, ",")
 	}
 	for _, d := range s.Devices {
-		if _, _, err := cutPort(d); err != nil {
+		if _, _, err := splitPort(d); err != nil {
 			return s, err
 		}
 	}
 	if len(s.Devices) > maxRails {
-		return s, fmt.Errorf("fabric/rdma: %d devices are named, and there may be %d", len(s.Devices), maxRails)
+		return s, fmt.Errorf("fabric/rdma: %d devices are named, but at most %d are supported", len(s.Devices), maxRails)
 	}
 	return s, nil
 }
 
-// partBytes is the payload of one of several messages: short enough that the peer copies the first while the next is on its way.
-const partBytes = 4 << 10
+// fragmentBytes is the payload of an eager fragment: short enough that the peer copies the first fragment while the next one is
+// in transit.
+const fragmentBytes = 4 << 10
 
-// Caps are those of a domain with these settings, which are complete.
+// Caps returns the limits and thresholds of a domain with these settings, which must be complete.
 func (s *Settings) Caps() fabric.Caps {
 	return fabric.Caps{
-		Transport: transports.RDMA.String(), MaxSend: s.Slot - headerBytes, Eager: s.Eager, Fragment: partBytes,
+		Transport: transports.RDMA.String(), MaxSend: s.Slot - headerBytes, Eager: s.Eager, Fragment: fragmentBytes,
 		Read: true, Write: true,
 	}
 }
 
+// poolSlots returns how many slots the windows of busy peers may use.
 func (s *Settings) poolSlots() int { return s.Pool / s.Slot }

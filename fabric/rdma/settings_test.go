@@ -37,7 +37,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s=%s was taken", variable, value)
 		}
 	}
-	for _, n := range new(Settings).numbers() {
+	for _, n := range new(Settings).ints() {
 		if _, err := (Settings{}).complete(env(n.Variable, "0")); err == nil || !strings.Contains(err.Error(), n.Variable) {
 			t.Errorf("%s=0, which is not the default: %v", n.Variable, err)
 		}
@@ -48,7 +48,7 @@ func TestCutPort(t *testing.T) {
 	for device, port := range map[string]int{
 		"mlx5_0": 0, "mlx5_0:2": 2, "": -1, ":1": -1, "a:": -1, "a:0": -1, "a:256": -1, "a:1:1": -1,
 	} {
-		name, got, err := cutPort(device)
+		name, got, err := splitPort(device)
 		if (err != nil) != (port < 0) || err == nil && (got != port || name != "mlx5_0") {
 			t.Errorf("%q: %q, port %d, %v", device, name, got, err)
 		}
@@ -67,22 +67,22 @@ func TestNearest(t *testing.T) {
 	}
 	far, near := device("far", hw.PortActive, 400, nil, 8, 9), device("near", hw.PortActive, 100, nil, 0, 1)
 	locked, down := device("locked", hw.PortActive, 800, verbs.ErrPermission, 0), device("down", "DOWN", 800, nil, 0)
-	if got, err := nearest([]verbs.Device{locked, down, far, near}, []int{0, 1}, nil); got != "near" || err != nil {
+	if got, err := nearestDevice([]verbs.Device{locked, down, far, near}, []int{0, 1}, nil); got != "near" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	if got, err := nearest([]verbs.Device{near, far}, nil, nil); got != "far" || err != nil {
+	if got, err := nearestDevice([]verbs.Device{near, far}, nil, nil); got != "far" || err != nil {
 		t.Errorf("where all are equally near: %q, %v", got, err)
 	}
 	first := []string{"locked", "far:2", "far:1"}
-	if got, err := nearest([]verbs.Device{locked, near, far}, []int{0, 1}, first); got != "far:1" || err != nil {
+	if got, err := nearestDevice([]verbs.Device{locked, near, far}, []int{0, 1}, first); got != "far:1" || err != nil {
 		t.Errorf("where the launcher has chosen: %q, %v", got, err)
 	}
-	_, err := nearest([]verbs.Device{locked, down}, nil, nil)
+	_, err := nearestDevice([]verbs.Device{locked, down}, nil, nil)
 	if !errors.Is(err, fabric.ErrNotSupported) || !errors.Is(err, verbs.ErrPermission) ||
 		!strings.Contains(err.Error(), "down: no port") {
 		t.Errorf("where none works: %v", err)
 	}
-	_, err = nearest(nil, nil, nil)
+	_, err = nearestDevice(nil, nil, nil)
 	if !errors.Is(err, fabric.ErrNotSupported) || !errors.Is(err, verbs.ErrNoDevice) ||
 		!strings.Contains(err.Error(), "soft-roce up") {
 		t.Errorf("where there is none: %v", err)

@@ -6,11 +6,12 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// slots is registered memory for messages, in slots of equal size, numbered from 0. It grows, and is freed as a whole.
+// slots is a pool of bounce buffers: registered memory for messages, in slots of equal size that are numbered from 0. The pool
+// grows on demand, and is freed as a whole.
 type slots struct {
 	pd     *verbs.PD
 	bytes  int // of a slot, a multiple of 64
-	limit  int // how many there may be
+	limit  int // most slots that the pool may have
 	blocks []block
 	free   []uint32
 }
@@ -18,17 +19,17 @@ type slots struct {
 type block struct {
 	mem []byte
 	mr  *verbs.MR
-	at  verbs.SGE // all of it
+	all verbs.SGE // covers mem
 }
 
 const (
 	blockShift = 5
-	blockSlots = 1 << blockShift // slots that are made and registered together
+	blockSlots = 1 << blockShift // slots that are allocated and registered together
 )
 
 func (s *slots) total() int { return len(s.blocks) << blockShift }
 
-// grow adds a block. The numbers of its slots are free.
+// grow adds a block. Its slots are free.
 func (s *slots) grow() error {
 	if s.total()+blockSlots > s.limit {
 		return fmt.Errorf("%d slots of %d bytes are in use, which is the limit", s.total(), s.bytes)
@@ -50,7 +51,7 @@ func (s *slots) grow() error {
 	return nil
 }
 
-// take takes a free slot, if there is one or can be made.
+// take takes a free slot. It grows the pool if no slot is free. ok is false if the pool cannot grow.
 func (s *slots) take() (slot uint32, ok bool) {
 	if len(s.free) == 0 && s.grow() != nil {
 		return 0, false
@@ -60,23 +61,24 @@ func (s *slots) take() (slot uint32, ok bool) {
 	return slot, true
 }
 
+// give returns a slot to the pool.
 func (s *slots) give(slot uint32) { s.free = append(s.free, slot) }
 
-// slot is its memory.
-func (s *slots) slot(i uint32) []byte {
+// mem returns the memory of a slot.
+func (s *slots) mem(i uint32) []byte {
 	at := int(i&(blockSlots-1)) * s.bytes
 	return s.blocks[i>>blockShift].mem[at : at+s.bytes : at+s.bytes]
 }
 
-// sge names the first n bytes of a slot.
+// sge returns a scatter/gather entry for the first n bytes of a slot.
 func (s *slots) sge(i uint32, n int) verbs.SGE {
-	e := s.blocks[i>>blockShift].at
+	e := s.blocks[i>>blockShift].all
 	e.Addr += uint64(i&(blockSlots-1)) * uint64(s.bytes)
 	e.Len = uint32(n)
 	return e
 }
 
-// unmap frees the memory, after the device was closed.
+// unmap frees the memory. The device must be closed before.
 func (s *slots) unmap() {
 	for _, b := range s.blocks {
 		unmapMemory(b.mem)

@@ -1,40 +1,63 @@
 package rdma
 
 import (
-	"encoding/binary"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/memaddr"
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// op is a Read or a Write. Its pieces are posted in order. It is guarded by domain.mu.
-type op struct {
-	next   *op
-	token  uint64
-	write  bool
-	ended  bool
-	local  uint64
-	keys   [maxRails]memoryKeys
-	remote uint64
-	rkeys  [maxRails]uint32 // by rail; those beyond the first once they have been fetched
-	row    uint16           // of the peer's table
-	rail   int8             // the one to take, or anyRail
-	bytes  int
-	posted int // bytes of pieces that were posted
-	done   int // bytes of pieces that are done
-	fetch  fetch
-	err    error // why it ends when the connection has been taken down
+// transfers counts the Reads and Writes of a domain that have not ended, and keeps memory for new ones. The endpoints list
+// them.
+type transfers struct {
+	active atomic.Int32 // transfers that have not ended; changed under domain.mu, atomic so that Poll reads it without the lock
+	free   *op          // guarded by domain.mu
 }
 
-// fetch is how far the keys for the rails beyond the first are.
-type fetch uint8
+// get returns memory for a new transfer. The caller must hold domain.mu.
+func (t *transfers) get() *op {
+	o := t.free
+	if o == nil {
+		return new(op)
+	}
+	t.free = o.next
+	return o
+}
+
+// put clears a transfer and keeps its memory. The caller must hold domain.mu.
+func (t *transfers) put(o *op) {
+	*o = op{next: t.free}
+	t.free = o
+}
+
+// op is a Read or a Write. Its pieces are posted in order. It is guarded by domain.mu.
+type op struct {
+	next     *op
+	token    uint64
+	write    bool
+	ended    bool
+	local    uint64 // address of the local memory
+	keys     [maxRails]memoryKeys
+	remote   uint64           // address of the peer's memory
+	rkeys    [maxRails]uint32 // by rail; those beyond the first are valid in keysReady
+	row      uint16           // of the peer's key table
+	rail     int8             // the only rail to use, or anyRail
+	bytes    int
+	posted   int // bytes of the pieces that were posted
+	done     int // bytes of the pieces that have completed
+	keyState keyState
+	err      error // the transfer ends with it once the connection is closed
+}
+
+// keyState is the state of the keys for the rails beyond the first.
+type keyState uint8
 
 const (
-	fetchNot  fetch = iota // they are not needed, or not yet
-	fetching               // they are being read
-	fetchDone              // they are there
+	keysNone    keyState = iota // not needed, or not requested yet
+	keysReading                 // being read from the peer's key table
+	keysReady
 )
 
 func (e *endpoint) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, token uint64) (bool, error) {
@@ -44,9 +67,6 @@ func (e *endpoint) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, t
 func (e *endpoint) Write(src []byte, local fabric.Region, dst fabric.RemoteKey, token uint64) (bool, error) {
 	return e.transfer(true, src, local, dst, token, anyRail)
 }
-
-// anyRail leaves it to the transfer which rails it takes.
-const anyRail = -1
 
 func (e *endpoint) transfer(write bool, b []byte, local fabric.Region, at fabric.RemoteKey, token uint64,
 	rail int8) (bool, error) {
@@ -59,8 +79,8 @@ func (e *endpoint) transfer(write bool, b []byte, local fabric.Region, at fabric
 		return false, fmt.Errorf("fabric/rdma: transfer with peer %d: %w", e.peer, err)
 	}
 	row, rkey := uint16(at.Key>>32), uint32(at.Key)
-	if at.Key != remoteKey(e.at.incarnation, row, rkey) {
-		return false, fmt.Errorf("fabric/rdma: transfer with peer %d: key %#x is none of its keys", e.peer, at.Key)
+	if at.Key != remoteKey(e.addr.incarnation, row, rkey) {
+		return false, fmt.Errorf("fabric/rdma: transfer with peer %d: %#x is not one of its keys", e.peer, at.Key)
 	}
 	if e.peer == d.self {
 		return true, d.regions.copy(write, b, at)
@@ -69,19 +89,15 @@ func (e *endpoint) transfer(write bool, b []byte, local fabric.Region, at fabric
 		return true, nil
 	}
 	d.mu.Lock()
-	if why := e.ended.Load(); why != nil { // once more: whoever sets it then ends what it finds here
+	if why := e.ended.Load(); why != nil { // again under the lock: peerDown sets it first and then ends the listed transfers
 		d.mu.Unlock()
 		return false, why.err
 	}
-	o := d.spare
-	if o == nil {
-		o = new(op)
-	}
-	d.spare = o.next
+	o := d.transfers.get()
 	*o = op{token: token, write: write, local: memaddr.Of(b), keys: keys, remote: at.Addr, row: row, bytes: len(b),
 		rail: rail}
 	o.rkeys[0] = rkey
-	d.moving.Add(1)
+	d.transfers.active.Add(1)
 	if e.last == nil {
 		e.first = o
 	} else {
@@ -91,26 +107,26 @@ func (e *endpoint) transfer(write bool, b []byte, local fabric.Region, at fabric
 	if e.unposted == nil {
 		e.unposted = o
 	}
-	if !e.up {
-		e.wantLocked()
+	if !e.canPost {
+		e.requestConnectLocked()
 		d.mu.Unlock()
-		return false, d.sleeper.wake()
+		return false, d.waker.wake()
 	}
-	queues := e.queues
-	d.pump(e)
+	qps := e.qps
+	d.postPieces(e)
 	d.mu.Unlock()
-	for _, q := range queues {
-		_ = q.qp.Ring() // what fails is told by completions
+	for _, q := range qps {
+		_ = q.qp.Ring() // an error shows in completions
 	}
-	if d.armed.Load() {
-		return false, d.sleeper.wake() // who sleeps has not asked to be told of its end
+	if d.sleep.armed.Load() {
+		return false, d.waker.wake() // Arm may not have asked for completions of sends
 	}
 	return false, nil
 }
 
-// pump posts pieces of transfers as long as there is room. The caller holds the lock, and rings.
-func (d *domain) pump(e *endpoint) {
-	if !e.up {
+// postPieces posts pieces of transfers while there is room. It does not ring doorbells. The caller must hold d.mu.
+func (d *domain) postPieces(e *endpoint) {
+	if !e.canPost {
 		return
 	}
 	for ; e.unposted != nil; e.unposted = e.unposted.next {
@@ -118,11 +134,11 @@ func (d *domain) pump(e *endpoint) {
 		if o.ended {
 			continue
 		}
-		if o.posted == 0 && o.fetch == fetchNot && o.row != noRow && e.needsKeys(o) {
-			d.fetchKeys(e, o)
+		if o.posted == 0 && o.keyState == keysNone && o.row != noRow && e.needsKeys(o) {
+			d.readKeys(e, o)
 		}
 		for o.posted < o.bytes {
-			q := d.roomiest(e, o)
+			q := d.chooseQP(e, o)
 			if q == nil || !d.postPiece(q, o) {
 				return
 			}
@@ -130,95 +146,33 @@ func (d *domain) pump(e *endpoint) {
 	}
 }
 
-// needsKeys tells whether a transfer is to take rails beyond the first: the one that it was given, or all if it is long
-// enough for two pieces.
-func (e *endpoint) needsKeys(o *op) bool {
-	if len(e.queues) == 1 || o.rail == 0 {
-		return false
-	}
-	return o.rail > 0 || o.bytes >= 2*e.queues[0].rail.piece
-}
-
-// roomiest is the queue pair that the next piece of a transfer is to go to, nil if none has room. While the keys for other
-// rails are being read, the first gets no more than its share, which is nothing if another was asked for.
-func (d *domain) roomiest(e *endpoint, o *op) *queue {
-	queues := e.queues
-	switch {
-	case o.fetch == fetching && (o.rail > 0 || o.posted >= o.bytes/len(queues)):
-		return nil
-	case o.fetch != fetchDone:
-		queues = queues[:1]
-	case o.rail > 0:
-		queues = queues[o.rail : o.rail+1]
-	}
-	var best *queue
-	for _, q := range queues {
-		i := q.rail.index
-		if q.under() < ofPieces && q.pacer.room() && d.under[i] < q.rail.most && (best == nil || q.under() < best.under()) {
-			best = q
-		}
-	}
-	return best
-}
-
-// fetchKeys reads the keys for the rails beyond the first. Without room for that, the first rail does it alone.
-func (d *domain) fetchKeys(e *endpoint, o *op) {
-	q, n := e.queues[0], len(d.scraps)
-	if n == 0 || q.under() >= ofPieces || d.under[0] >= q.rail.most {
-		return
-	}
-	scrap := d.scraps[n-1]
-	at := verbs.Remote{Addr: e.keys.addr + rowBytes*uint64(o.row), RKey: e.keys.rkey}
-	if q.qp.Read(q.id(q.tail), verbs.Signaled, at, d.scrapMR.SGE(rowBytes*int(scrap), rowBytes)) != nil {
-		return // the pair has failed, and its completions tell
-	}
-	d.scraps = d.scraps[:n-1]
-	q.push(record{work: workKeys, op: o, slot: scrap}, verbs.Signaled)
-	d.under[0]++
-	o.fetch = fetching
-}
-
-// fetched takes keys that were read. If the row is of other memory by now, the first rail does it alone, and fails.
-func (d *domain) fetched(o *op, scrap uint32) {
-	row := d.scrapMem[rowBytes*int(scrap):][:rowBytes]
-	d.scraps = append(d.scraps, scrap)
-	if o.fetch = fetchNot; binary.LittleEndian.Uint32(row) != o.rkeys[0] {
-		o.row = noRow
-		return
-	}
-	for i := range o.rkeys {
-		o.rkeys[i] = binary.LittleEndian.Uint32(row[4*i:])
-	}
-	o.fetch = fetchDone
-}
-
-// postPiece posts the next piece of a transfer.
-func (d *domain) postPiece(q *queue, o *op) bool {
+// postPiece posts the next piece of a transfer. It returns false if the queue pair has failed.
+func (d *domain) postPiece(q *queuePair, o *op) bool {
 	n := min(o.bytes-o.posted, q.pacer.size())
 	i := q.rail.index
 	sge := verbs.SGE{Addr: o.local + uint64(o.posted), Len: uint32(n), LKey: o.keys[i].local}
 	at := verbs.Remote{Addr: o.remote + uint64(o.posted), RKey: o.rkeys[i]}
-	const f = verbs.Signaled // each is large, and the last on each rail has to report
+	const f = verbs.Signaled // pieces are large, and the last one on each rail needs a completion
 	var err error
 	if o.write {
-		err = q.qp.Write(q.id(q.tail), f, at, sge)
+		err = q.qp.Write(q.wrID(q.tail), f, at, sge)
 	} else {
-		err = q.qp.Read(q.id(q.tail), f, at, sge)
+		err = q.qp.Read(q.wrID(q.tail), f, at, sge)
 	}
 	if err != nil {
-		return false // the pair has failed, and its completions tell
+		return false // the queue pair has failed, and its completions report that
 	}
-	q.push(record{work: workPiece, op: o, bytes: uint32(n)}, f)
-	d.under[i]++
+	q.push(request{kind: requestPiece, op: o, bytes: uint32(n)}, f)
+	d.inFlight[i]++
 	o.posted += n
 	return true
 }
 
-// end ends a transfer. The caller holds the lock.
-func (d *domain) end(e *endpoint, o *op, err error) {
+// endOp ends a transfer. The caller must hold d.mu.
+func (d *domain) endOp(e *endpoint, o *op, err error) {
 	o.ended = true
-	d.moving.Add(-1)
-	d.inbox.put(item{kind: fabric.Done, e: e, token: o.token, err: err})
+	d.transfers.active.Add(-1)
+	d.events.put(queuedEvent{kind: fabric.Done, ep: e, token: o.token, err: err})
 	for e.first != nil && e.first.ended {
 		o := e.first
 		if e.unposted == o {
@@ -227,8 +181,7 @@ func (d *domain) end(e *endpoint, o *op, err error) {
 		if e.first = o.next; e.first == nil {
 			e.last = nil
 		}
-		*o = op{next: d.spare}
-		d.spare = o
+		d.transfers.put(o)
 	}
 }
 
@@ -240,17 +193,18 @@ func (d *domain) endTransfers(e *endpoint, err error) {
 		for o.ended {
 			o = o.next
 		}
-		d.end(e, o, err)
+		d.endOp(e, o, err)
 	}
 }
 
-// restart prepares the transfers to be posted again, after the connection was taken down, and ends those that have failed.
-func (d *domain) restart(e *endpoint) {
+// restartTransfers prepares the transfers to be posted again once the connection was closed, and ends those that have failed.
+// The caller must hold d.mu.
+func (d *domain) restartTransfers(e *endpoint) {
 	for o := e.first; o != nil; o = o.next {
 		switch {
-		case o.ended: // behind one that is not; its memory is its owner's again
-		case len(e.queues) > 1:
-			o.posted, o.done, o.fetch = 0, 0, fetchNot // pieces were done in any order
+		case o.ended: // it is behind one that has not ended; its memory belongs to its owner again
+		case len(e.qps) > 1:
+			o.posted, o.done, o.keyState = 0, 0, keysNone // pieces have completed in any order
 		default:
 			o.posted = o.done
 		}
@@ -261,7 +215,7 @@ func (d *domain) restart(e *endpoint) {
 			o = o.next
 			continue
 		}
-		d.end(e, o, o.err)
-		o = e.first // it may have taken others off the list, those behind it among them
+		d.endOp(e, o, o.err)
+		o = e.first // endOp may have removed others from the list, also those behind o
 	}
 }

@@ -9,19 +9,19 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// sleeper stands for what this system does not have.
-type sleeper struct{ bed int }
+// waker takes the place of the one for Linux.
+type waker struct{ epfd int }
 
 func errSystem() error {
 	return fmt.Errorf("fabric/rdma: %w: RDMA between processes needs Linux", fabric.ErrNotSupported)
 }
 
-func newSleeper([]*rail) (*sleeper, error) { return nil, errSystem() }
+func newWaker([]*rail) (*waker, error) { return nil, errSystem() }
 
-func (*sleeper) set(_, _ time.Duration) error { return errSystem() }
-func (*sleeper) wake() error                  { return errSystem() }
-func (*sleeper) woken(*domain) error          { return errSystem() }
-func (*sleeper) close() error                 { return nil }
+func (*waker) setTimer(_, _ time.Duration) error { return errSystem() }
+func (*waker) wake() error                       { return errSystem() }
+func (*waker) drain(*domain) error               { return errSystem() }
+func (*waker) close() error                      { return nil }
 
 func mapMemory(int) ([]byte, error) { return nil, errSystem() }
 func unmapMemory([]byte)            {}

@@ -13,7 +13,7 @@ import (
 
 func sampleHeader() []byte {
 	b := make([]byte, headerBytes)
-	(&header{seq: 1<<32 - 1, grant: 2, heard: 3, kind: kindCredit, hungry: true}).put(b)
+	(&header{seq: 1<<32 - 1, grant: 2, grantSeen: 3, kind: kindCredit, needsCredits: true}).put(b)
 	return b
 }
 
@@ -80,45 +80,45 @@ func FuzzAddress(f *testing.F) {
 	})
 }
 
-func sampleGreeting(key *[32]byte) (greeting, []byte) {
+func sampleCMMessage(key *[32]byte) (cmMessage, []byte) {
 	a := sampleAddress()
-	g := greeting{
-		kind: saidAnswer, from: 1, to: 2, size: 3, epoch: 4, mine: 5, theirs: 6, expect: 7, grant: 8, rails: 2,
-		pairs: [maxRails]pair{{9, 10}, {11, 12}}, asked: pair{13, 14}, keys: keyTable{15, 16}, address: a.append(nil),
+	g := cmMessage{
+		kind: cmREP, from: 1, to: 2, size: 3, epoch: 4, fromIncarnation: 5, toIncarnation: 6, nextSeq: 7, grant: 8, rails: 2,
+		qps: [maxRails]qpInfo{{9, 10}, {11, 12}}, reqQP: qpInfo{13, 14}, keys: keyTable{15, 16}, address: a.append(nil),
 	}
 	return g, g.append(nil, key)
 }
 
-func TestGreetingPrefixes(t *testing.T) {
+func TestCMMessagePrefixes(t *testing.T) {
 	key := [32]byte{1}
-	g, b := sampleGreeting(&key)
+	g, b := sampleCMMessage(&key)
 	for n := range b {
-		if _, err := parseGreeting(b[:n], &key); !errors.Is(err, fabric.ErrCorrupt) {
+		if _, err := parseCMMessage(b[:n], &key); !errors.Is(err, fabric.ErrCorrupt) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
-	if got, err := parseGreeting(b, &key); err != nil || !reflect.DeepEqual(got, g) {
+	if got, err := parseCMMessage(b, &key); err != nil || !reflect.DeepEqual(got, g) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for i := range b { // every byte counts
 		b[i] ^= 1
-		if _, err := parseGreeting(b, &key); !errors.Is(err, fabric.ErrCorrupt) {
+		if _, err := parseCMMessage(b, &key); !errors.Is(err, fabric.ErrCorrupt) {
 			t.Errorf("byte %d: %v", i, err)
 		}
 		b[i] ^= 1
 	}
-	if _, err := parseGreeting(b, &[32]byte{2}); !errors.Is(err, fabric.ErrCorrupt) {
+	if _, err := parseCMMessage(b, &[32]byte{2}); !errors.Is(err, fabric.ErrCorrupt) {
 		t.Errorf("of another job: %v", err)
 	}
 }
 
-func FuzzGreeting(f *testing.F) {
+func FuzzCMMessage(f *testing.F) {
 	var key [32]byte
-	_, b := sampleGreeting(&key)
+	_, b := sampleCMMessage(&key)
 	f.Add(b[:len(b)-macBytes])
 	f.Fuzz(func(t *testing.T, body []byte) {
-		b := append(bytes.Clone(body), greetingMAC(body, &key)...)
-		if g, err := parseGreeting(b, &key); err == nil && !bytes.Equal(g.append(nil, &key), b) {
+		b := append(bytes.Clone(body), cmMAC(body, &key)...)
+		if g, err := parseCMMessage(b, &key); err == nil && !bytes.Equal(g.append(nil, &key), b) {
 			t.Errorf("%x became %x", b, g.append(nil, &key))
 		}
 	})

@@ -11,14 +11,14 @@ func TestPlayedGrantAfterAnswer(t *testing.T) {
 		_, ds := openPlayed(t, Settings{Devices: []string{"a"}, Window: 1}, 2)
 		a, b := ds[0], ds[1]
 		meet(t, a, b)
-		for b.turn%restEvery != restEvery-1 { // the next Poll sees to everything
+		for b.clock.polls%progressEvery != progressEvery-1 { // the next Poll sees to everything
 			polls(t, b, 1)
 		}
 		sent := 0
-		for a.ways[1].Send([]byte("message"), nil) == nil {
+		for a.eps[1].Send([]byte("message"), nil) == nil {
 			sent++
 		}
-		a.ring()
+		a.ringDeferred()
 		breakUp(t, a, b)
 		if got := polls(t, b, 1); len(got) != sent {
 			t.Fatalf("%d messages came, and %d were sent: %+v", len(got), sent, got)
@@ -28,18 +28,18 @@ func TestPlayedGrantAfterAnswer(t *testing.T) {
 				t.Fatalf("%+v", got)
 			}
 		}
-		if b.ways[0].hands.phase != phaseAnswered {
-			t.Fatalf("phase %d", b.ways[0].hands.phase)
+		if b.eps[0].conn.state != stateREPSent {
+			t.Fatalf("phase %d", b.eps[0].conn.state)
 		}
 		if again {
-			a.call(a.ways[1], 0)
+			a.sendREQ(a.eps[1], 0)
 			polls(t, b, enough)
 		}
 		for range enough {
 			polls(t, a, 1)
 			polls(t, b, 1)
 		}
-		if err := a.ways[1].Send([]byte("message"), nil); err != nil {
+		if err := a.eps[1].Send([]byte("message"), nil); err != nil {
 			t.Errorf("asked again %v: after the new connection stands: %v", again, err)
 		}
 	}

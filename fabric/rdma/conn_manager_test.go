@@ -18,7 +18,7 @@ func TestPlayedHeals(t *testing.T) {
 	for range 3 {
 		net.Down(true)
 		for range 2 {
-			if err := a.greet(a.ways[1], saidAsk, pair{}); err != nil {
+			if err := a.sendCM(a.eps[1], cmREQ, qpInfo{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -27,17 +27,17 @@ func TestPlayedHeals(t *testing.T) {
 			armed(t, a)
 			polls(t, a, 1)
 		}
-		polls(t, a, 2*mostStride)
+		polls(t, a, 2*maxStride)
 	}
-	if a.office.sick || len(a.office.idle) != greetSends {
-		t.Errorf("sick %v, and %d datagrams may be sent", a.office.sick, len(a.office.idle))
+	if a.cm.failed || len(a.cm.freeSends) != cmSends {
+		t.Errorf("sick %v, and %d datagrams may be sent", a.cm.failed, len(a.cm.freeSends))
 	}
 	r := a.rails[0]
-	if err := r.posted.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+	if err := r.ud.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
-	var wcs [2 * greetSlots]verbs.WC
-	if n, err := r.got.Poll(wcs[:]); n != greetSlots || err != nil {
-		t.Errorf("%d datagrams were expected in place of %d: %v", n, greetSlots, err)
+	var wcs [2 * cmRecvs]verbs.WC
+	if n, err := r.recvCQ.Poll(wcs[:]); n != cmRecvs || err != nil {
+		t.Errorf("%d datagrams were expected in place of %d: %v", n, cmRecvs, err)
 	}
 }

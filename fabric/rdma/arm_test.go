@@ -43,7 +43,7 @@ func rested(t *testing.T, ds ...*domain) {
 		}
 	}
 	for _, d := range ds {
-		for d.next != never && d.next-time.Since(d.began) < 10*soon { // not long before hearts beat
+		for d.clock.next != never && d.clock.next-time.Since(d.clock.start) < 10*soon { // not long before hearts beat
 			polls(t, d, 1)
 		}
 	}
@@ -60,16 +60,16 @@ func TestPlayedArmAfterEvents(t *testing.T) {
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	for turn := range uint(2 * restEvery) {
+	for turn := range uint(2 * progressEvery) {
 		rested(t, a, b)
-		for a.turn%restEvery != turn%restEvery {
+		for a.clock.polls%progressEvery != turn%progressEvery {
 			polls(t, a, 1)
 		}
-		if err := b.ways[0].Send([]byte("message"), nil); err != nil {
+		if err := b.eps[0].Send([]byte("message"), nil); err != nil {
 			t.Fatal(err)
 		}
 		net.Hold(true)
-		if _, err := a.ways[1].Read(dst, near, far.Remote, 1); err != nil {
+		if _, err := a.eps[1].Read(dst, near, far.Remote, 1); err != nil {
 			t.Fatal(err)
 		}
 		if got := polls(t, a, 1); len(got) != 1 || got[0].Kind != fabric.Message {
@@ -100,11 +100,11 @@ func TestPlayedArmBehindMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range ds[1:] {
-		if err := a.ways[i+1].Send([]byte("message"), nil); err != nil {
+		if err := a.eps[i+1].Send([]byte("message"), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := a.ways[1].Read(dst, near, far.Remote, 1); err != nil {
+	if _, err := a.eps[1].Read(dst, near, far.Remote, 1); err != nil {
 		t.Fatal(err)
 	}
 	if !armed(t, a) {
@@ -130,17 +130,17 @@ func TestPlayedReadWhileAsleep(t *testing.T) {
 		}
 	}
 	net.Hold(true)
-	if _, err := a.ways[1].Read(dst, near, far.Remote, 1); err != nil {
+	if _, err := a.eps[1].Read(dst, near, far.Remote, 1); err != nil {
 		t.Fatal(err)
 	}
-	for readable(t, a.sleeper.bed) { // whoever sleeps is woken, looks, and sleeps again
+	for readable(t, a.waker.epfd) { // whoever sleeps is woken, looks, and sleeps again
 		if got := polls(t, a, 1); len(got) != 0 {
 			t.Fatalf("%+v", got)
 		}
 		armed(t, a)
 	}
 	net.Hold(false)
-	if !readable(t, a.sleeper.bed) {
+	if !readable(t, a.waker.epfd) {
 		t.Error("who sleeps is not told of the end of a read that began meanwhile")
 	}
 }
@@ -150,8 +150,8 @@ func TestPlayedChokedWhenArmed(t *testing.T) {
 	net, ds := openPlayed(t, Settings{Devices: []string{"a"}}, 2)
 	a, b := ds[0], ds[1]
 	meet(t, a, b)
-	for a.ways[1].out.grant-a.ways[1].out.sent <= ofData { // until the queue is what is short
-		for a.ways[1].Send([]byte("message"), nil) == nil {
+	for a.eps[1].out.grant-a.eps[1].out.sent <= maxMessages { // until the queue is what is short
+		for a.eps[1].Send([]byte("message"), nil) == nil {
 		}
 		for range enough {
 			polls(t, b, 1)
@@ -160,51 +160,51 @@ func TestPlayedChokedWhenArmed(t *testing.T) {
 	}
 	rested(t, a, b)
 	net.Hold(true)
-	for a.ways[1].queues[0].under() < ofData {
-		if err := a.ways[1].Send([]byte("message"), nil); err != nil {
+	for a.eps[1].qps[0].inFlight() < maxMessages {
+		if err := a.eps[1].Send([]byte("message"), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if armed(t, a) {
 		t.Fatal("there is nothing to do, and nobody may sleep")
 	}
-	if err := a.ways[1].Send([]byte("message"), nil); err != fabric.ErrAgain {
+	if err := a.eps[1].Send([]byte("message"), nil); err != fabric.ErrAgain {
 		t.Fatal(err)
 	}
-	for readable(t, a.sleeper.bed) { // whoever sleeps is woken, looks, tries, and sleeps again
+	for readable(t, a.waker.epfd) { // whoever sleeps is woken, looks, tries, and sleeps again
 		polls(t, a, 1)
-		if err := a.ways[1].Send([]byte("message"), nil); err != fabric.ErrAgain {
+		if err := a.eps[1].Send([]byte("message"), nil); err != fabric.ErrAgain {
 			t.Fatal(err)
 		}
 		armed(t, a)
 	}
 	net.Hold(false)
-	if !readable(t, a.sleeper.bed) {
+	if !readable(t, a.waker.epfd) {
 		t.Error("who sleeps is not told that there is room")
 	}
 }
 
 // TestSleeperWakeLasts: another goroutine wakes while this one is arming. What it then sets the clock to does not undo it.
 func TestSleeperWakeLasts(t *testing.T) {
-	s, err := newSleeper(nil)
+	s, err := newWaker(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.close()
 	for _, at := range []time.Duration{time.Hour, never} {
-		if err := errors.Join(s.wake(), s.set(0, at)); err != nil {
+		if err := errors.Join(s.wake(), s.setTimer(0, at)); err != nil {
 			t.Fatal(err)
 		}
-		if !readable(t, s.bed) {
+		if !readable(t, s.epfd) {
 			t.Fatalf("the clock was set to %v, and the wake-up is lost", at)
 		}
-		if err := s.woken(&domain{}); err != nil {
+		if err := s.drain(&domain{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.set(0, at); err != nil {
+		if err := s.setTimer(0, at); err != nil {
 			t.Fatal(err)
 		}
-		if readable(t, s.bed) {
+		if readable(t, s.epfd) {
 			t.Fatal("it wakes for nothing")
 		}
 	}

@@ -28,8 +28,8 @@ func breaksAnywhere(t *testing.T, window, first int) {
 	var sent, got [2]byte
 	for step := 0; got != [2]byte{most, most}; step++ {
 		for i, d := range ds {
-			e := d.ways[1-i]
-			if e.hands.epoch < breaks && (step+first)%(7+first+5*i) == 0 {
+			e := d.eps[1-i]
+			if e.conn.epoch < breaks && (step+first)%(7+first+5*i) == 0 {
 				breakNow(t, d, e)
 			}
 			for range max(2, window/2) {
@@ -48,16 +48,16 @@ func breaksAnywhere(t *testing.T, window, first int) {
 			}
 		}
 		if step > steps {
-			t.Fatalf("window %d, first %d: sent %d, got %d; %+v and %+v", window, first, sent, got, ds[0].ways[1], ds[1].ways[0])
+			t.Fatalf("window %d, first %d: sent %d, got %d; %+v and %+v", window, first, sent, got, ds[0].eps[1], ds[1].eps[0])
 		}
 	}
 	rested(t, ds...)
 	for i, d := range ds {
-		e := d.ways[1-i]
-		if e.lentOut != 0 || d.saved != int(e.in.window)+1 {
-			t.Errorf("window %d, first %d: peer %d: %d lent, %d saved", window, first, i, e.lentOut, d.saved)
+		e := d.eps[1-i]
+		if e.held != 0 || d.recvs.reserved != int(e.in.window)+1 {
+			t.Errorf("window %d, first %d: peer %d: %d lent, %d saved", window, first, i, e.held, d.recvs.reserved)
 		}
-		if busy := d.sends.total() - len(d.sends.free); busy > e.queues[0].under()+len(e.unsent) {
+		if busy := d.sends.total() - len(d.sends.free); busy > e.qps[0].inFlight()+len(e.unacked) {
 			t.Errorf("window %d, first %d: peer %d: %d slots to send from are lost", window, first, i, busy)
 		}
 	}
@@ -67,13 +67,13 @@ func breaksAnywhere(t *testing.T, window, first int) {
 // of who asked finds out, which takes seconds.
 func breakNow(t *testing.T, d *domain, e *endpoint) {
 	t.Helper()
-	if e.queues == nil || e.hands.phase == phaseAnswered {
+	if e.qps == nil || e.conn.state == stateREPSent {
 		return
 	}
-	if err := e.queues[0].qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+	if err := e.qps[0].qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
-	if e.hands.phase == phaseUp {
-		d.broke(e, verbs.ErrState)
+	if e.conn.state == stateEstablished {
+		d.declareBroken(e, verbs.ErrState)
 	}
 }

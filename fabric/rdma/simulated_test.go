@@ -16,7 +16,7 @@ import (
 func openPlayed(t *testing.T, set Settings, peers int) (*verbstest.Played, []*domain) {
 	t.Helper()
 	net := verbstest.Play()
-	tr := &Transport{Settings: set, played: net.Open}
+	tr := &Transport{Settings: set, openDevice: net.Open}
 	rand.Read(tr.Key[:])
 	ds := make([]*domain, peers)
 	for i := range ds {
@@ -82,7 +82,7 @@ func meet(t *testing.T, a, b *domain) {
 func send(t *testing.T, a, b *domain) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
-		err := a.ways[b.self].Send([]byte("message"), nil)
+		err := a.eps[b.self].Send([]byte("message"), nil)
 		if err == nil {
 			return
 		}
@@ -98,11 +98,11 @@ func send(t *testing.T, a, b *domain) {
 // breakUp has the connection of a to b break, and a ask for another.
 func breakUp(t *testing.T, a, b *domain) {
 	t.Helper()
-	q := a.ways[b.self].queues[0].qp
+	q := a.eps[b.self].qps[0].qp
 	if err := q.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
-	a.broke(a.ways[b.self], verbs.ErrState)
+	a.declareBroken(a.eps[b.self], verbs.ErrState)
 	polls(t, a, 4)
 }
 

@@ -23,20 +23,20 @@ func TestPlayedFirstMessageLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for a.ways[1].hands.phase != phaseUp {
-		if err := a.ways[1].Send([]byte("message"), nil); err == nil {
+	for a.eps[1].conn.state != stateEstablished {
+		if err := a.eps[1].Send([]byte("message"), nil); err == nil {
 			t.Fatal("sent without a connection")
 		}
 		polls(t, a, 1)
-		if b.ways[0].hands.phase != phaseAnswered {
+		if b.eps[0].conn.state != stateREPSent {
 			polls(t, b, 1)
 		}
 	}
-	e := b.ways[0]
-	if err := b.takeDown(e); err != nil {
+	e := b.eps[0]
+	if err := b.closeConn(e); err != nil {
 		t.Fatal(err)
 	}
-	e.hands.broken()                                           // as whoever takes a connection down goes on
+	e.conn.reset()                                             // as whoever takes a connection down goes on
 	if _, err := e.Read(mem, reg, far.Remote, 7); err != nil { // there is no queue pair to post it to
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestPlayedNoSlotForHello(t *testing.T) {
 	for slot, ok := a.sends.take(); ok; slot, ok = a.sends.take() {
 		all = append(all, slot)
 	}
-	if _, err := a.ways[1].Read(dst, near, far.Remote, 1); err != nil {
+	if _, err := a.eps[1].Read(dst, near, far.Remote, 1); err != nil {
 		t.Fatal(err)
 	}
 	var got []fabric.Event
@@ -73,8 +73,8 @@ func TestPlayedNoSlotForHello(t *testing.T) {
 		got = append(got, polls(t, a, 1)...)
 		polls(t, b, 1)
 	}
-	if len(got) != 1 || got[0].Token != 1 || b.ways[0].hands.phase != phaseAnswered {
-		t.Fatalf("%+v, phase %d", got, b.ways[0].hands.phase)
+	if len(got) != 1 || got[0].Token != 1 || b.eps[0].conn.state != stateREPSent {
+		t.Fatalf("%+v, phase %d", got, b.eps[0].conn.state)
 	}
 	for _, slot := range all {
 		a.sends.give(slot)
@@ -83,7 +83,7 @@ func TestPlayedNoSlotForHello(t *testing.T) {
 		polls(t, a, 1)
 		polls(t, b, 1)
 	}
-	if err := b.ways[0].Send([]byte("message"), nil); err != nil {
-		t.Errorf("phase %d: %v", b.ways[0].hands.phase, err)
+	if err := b.eps[0].Send([]byte("message"), nil); err != nil {
+		t.Errorf("phase %d: %v", b.eps[0].conn.state, err)
 	}
 }

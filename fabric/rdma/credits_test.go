@@ -22,22 +22,22 @@ type account struct {
 
 // send sends data if there is room.
 func (a *account) send(w *wire) bool {
-	if !a.out.room() {
+	if !a.out.hasCredit() {
 		return false
 	}
 	w.messages = append(w.messages, header{a.out.sent, a.in.grant(), a.out.grant, kindData, a.out.sent+1 == a.out.grant})
 	a.out.sent++
-	a.in.told = a.in.grant()
+	a.in.granted = a.in.grant()
 	return true
 }
 
 // notify sends a grant if one is due.
 func (a *account) notify(w *wire) {
-	if !a.in.due() {
+	if !a.in.creditDue() {
 		return
 	}
 	w.messages = append(w.messages, header{a.out.sent, a.in.grant(), a.out.grant, kindCredit, false})
-	a.in.told, a.in.asked, a.in.unheard = a.in.grant(), a.in.grant(), true
+	a.in.granted, a.in.controlGrant, a.in.controlUnacked = a.in.grant(), a.in.grant(), true
 	a.notice++
 }
 
@@ -48,15 +48,15 @@ func (a *account) take(t *testing.T, w *wire, limit uint32) {
 	}
 	h := w.messages[0]
 	w.messages = w.messages[1:]
-	if err := errors.Join(a.in.take(&h), a.out.allow(h.grant)); err != nil {
+	if err := errors.Join(a.in.receive(&h), a.out.receiveGrant(h.grant)); err != nil {
 		t.Fatal(err)
 	}
 	if h.kind != kindData {
 		return // its slot is posted again at once
 	}
 	a.held = append(a.held, h.seq)
-	if h.hungry {
-		w := a.in.wider(limit)
+	if h.needsCredits {
+		w := a.in.nextWindow(limit)
 		a.slots += int(w - a.in.window)
 		a.in.window = w
 	}
@@ -78,9 +78,9 @@ func creditRun(t *testing.T, r *rand.Rand, limit, start uint32) {
 	var sides [2]account
 	var wires [2]wire // from side i
 	for i := range sides {
-		in := inbound{taken: start, freed: start, window: firstWindow}
-		in.told = in.grant()
-		sides[i] = account{in: in, out: outbound{sent: start, grant: start + firstWindow}, slots: firstWindow + 1}
+		in := inbound{received: start, freed: start, window: initialWindow}
+		in.granted = in.grant()
+		sides[i] = account{in: in, out: outbound{sent: start, grant: start + initialWindow}, slots: initialWindow + 1}
 	}
 	const each = 3000
 	under := func() int { return len(wires[0].messages) + len(wires[1].messages) }
@@ -119,27 +119,27 @@ func creditRun(t *testing.T, r *rand.Rand, limit, start uint32) {
 }
 
 func TestCreditLies(t *testing.T) {
-	in := inbound{taken: 5, freed: 5, window: 2, told: 6}
+	in := inbound{received: 5, freed: 5, window: 2, granted: 6}
 	for name, h := range map[string]header{
 		"again":  {seq: 4, kind: kindData},
 		"gap":    {seq: 6, kind: kindData},
 		"notice": {seq: 6, kind: kindCredit},
 	} {
-		if err := in.take(&h); !errors.Is(err, fabric.ErrCorrupt) {
+		if err := in.receive(&h); !errors.Is(err, fabric.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := in.take(&header{seq: 5, kind: kindData}); err != nil {
+	if err := in.receive(&header{seq: 5, kind: kindData}); err != nil {
 		t.Error(err)
 	}
-	if err := in.take(&header{seq: 6, kind: kindData}); !errors.Is(err, fabric.ErrCorrupt) {
+	if err := in.receive(&header{seq: 6, kind: kindData}); !errors.Is(err, fabric.ErrCorrupt) {
 		t.Errorf("a message that was not granted: %v", err)
 	}
 	out := outbound{sent: 10, grant: 12}
-	if err := out.allow(10 + mostGrant + 1); !errors.Is(err, fabric.ErrCorrupt) || out.grant != 12 {
+	if err := out.receiveGrant(10 + maxGrantAhead + 1); !errors.Is(err, fabric.ErrCorrupt) || out.grant != 12 {
 		t.Errorf("a grant of a million: %v", err)
 	}
-	if err := out.allow(11); err != nil || out.grant != 12 {
+	if err := out.receiveGrant(11); err != nil || out.grant != 12 {
 		t.Errorf("an old grant: %v, %d", err, out.grant)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // itself.
 func TestPlayedConformance(t *testing.T) {
 	fabrictest.Rules(t, func(_ testing.TB, n int) []fabric.Transport {
-		tr := &Transport{Settings: Settings{Devices: []string{"a"}}, played: verbstest.Play().Open}
+		tr := &Transport{Settings: Settings{Devices: []string{"a"}}, openDevice: verbstest.Play().Open}
 		rand.Read(tr.Key[:])
 		return slices.Repeat([]fabric.Transport{tr}, n)
 	})

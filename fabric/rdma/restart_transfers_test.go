@@ -22,12 +22,12 @@ func TestPlayedEndedOnce(t *testing.T) {
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	stuck := b.ways[0].queues[1].qp
+	stuck := b.eps[0].qps[1].qp
 	if err := stuck.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 2 {
-		ep := a.WithRail(a.ways[1], 1-i)
+		ep := a.WithRail(a.eps[1], 1-i)
 		if _, err := ep.Read(dst[12*i:][:12], near, far.Remote, uint64(i)); err != nil {
 			t.Fatal(err)
 		}
@@ -49,8 +49,8 @@ func TestPlayedEndedOnce(t *testing.T) {
 	if dst[12] != 0 {
 		t.Errorf("the read that had ended was made once more: %q", dst[12:])
 	}
-	if a.moving.Load() != 0 {
-		t.Errorf("%d transfers have not ended", a.moving.Load())
+	if a.transfers.active.Load() != 0 {
+		t.Errorf("%d transfers have not ended", a.transfers.active.Load())
 	}
 }
 
@@ -58,16 +58,16 @@ func TestPlayedEndedOnce(t *testing.T) {
 // posted again.
 func TestRestart(t *testing.T) {
 	d, bad := &domain{}, errors.New("bad")
-	d.moving.Store(2)
+	d.transfers.active.Store(2)
 	third := &op{token: 3, bytes: 8, posted: 8, done: 4}
 	second := &op{token: 2, bytes: 8, posted: 8, done: 8, ended: true, next: third}
-	e := &endpoint{d: d, queues: make([]*queue, 2), last: third}
+	e := &endpoint{d: d, qps: make([]*queuePair, 2), last: third}
 	e.first = &op{token: 1, bytes: 8, posted: 8, err: bad, next: second}
-	d.restart(e)
+	d.restartTransfers(e)
 	if e.first != third || e.unposted != third || e.last != third || third.posted != 0 || third.done != 0 {
 		t.Errorf("first %+v, to be posted %+v", e.first, e.unposted)
 	}
-	if it := d.inbox.take(); d.inbox.len() != 0 || it.token != 1 || it.err != bad || d.moving.Load() != 1 {
-		t.Errorf("%+v was told, and %d more; %d are under way", it, d.inbox.len(), d.moving.Load())
+	if it := d.events.take(); d.events.len() != 0 || it.token != 1 || it.err != bad || d.transfers.active.Load() != 1 {
+		t.Errorf("%+v was told, and %d more; %d are under way", it, d.events.len(), d.transfers.active.Load())
 	}
 }

@@ -86,7 +86,7 @@ func (w *twoOf) until(what string, so func() bool) {
 	w.t.Helper()
 	for end := time.Now().Add(time.Minute); !so(); w.poll() {
 		if time.Now().After(end) {
-			w.t.Fatalf("%s does not come: %+v", what, w.d[0].ways[1])
+			w.t.Fatalf("%s does not come: %+v", what, w.d[0].eps[1])
 		}
 		runtime.Gosched()
 	}
@@ -135,7 +135,7 @@ func TestLiveReconnect(t *testing.T) {
 			}
 		}
 		if round%2 == 1 { // the other side's pair fails, too
-			if err := w.d[1].ways[0].queues[0].qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+			if err := w.d[1].eps[0].qps[0].qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -149,7 +149,7 @@ func TestLiveReconnect(t *testing.T) {
 		clear(dst)
 	}
 	w.until("all messages", func() bool { return w.got[0] == sent[1] && w.got[1] == sent[0] })
-	if e := w.d[0].ways[1].hands.epoch; e < 6 {
+	if e := w.d[0].eps[1].conn.epoch; e < 6 {
 		t.Errorf("epoch %d after six breaks", e)
 	}
 }
@@ -173,19 +173,19 @@ func TestLiveMemory(t *testing.T) {
 	w := openTwo(t, Settings{})
 	d := w.d[0]
 	size := func(p any) int { return int(reflect.TypeOf(p).Elem().Size()) } // of what p points to
-	if per := size(&d.ways[0]); per >= 100 {
+	if per := size(&d.eps[0]); per >= 100 {
 		t.Errorf("a peer that is not connected costs %d bytes", per)
 	}
 	w.send(0, 0)
 	w.until("the message", func() bool { return w.got[1] == 1 })
-	e := w.d[0].ways[1]
-	bytes := size(e) + size(e.queues[0]) + len(e.at.rails)*size(&e.at.rails[0]) + size(e.dest)
-	bytes += 4*size(&e) + 2*size(&railNum{}) // what the tables of the domain hold of it
-	bytes += d.saved * d.set.Slot
-	if d.saved != firstWindow+1 || bytes > 16<<10 {
-		t.Errorf("a connected peer has %d slots and costs %d bytes", d.saved, bytes)
+	e := w.d[0].eps[1]
+	bytes := size(e) + size(e.qps[0]) + len(e.addr.rails)*size(&e.addr.rails[0]) + size(e.dest)
+	bytes += 4*size(&e) + 2*size(&qpKey{}) // what the tables of the domain hold of it
+	bytes += d.recvs.reserved * d.settings.Slot
+	if d.recvs.reserved != initialWindow+1 || bytes > 16<<10 {
+		t.Errorf("a connected peer has %d slots and costs %d bytes", d.recvs.reserved, bytes)
 	}
-	t.Logf("%d bytes, of which %d are slots", bytes, d.saved*d.set.Slot)
+	t.Logf("%d bytes, of which %d are slots", bytes, d.recvs.reserved*d.settings.Slot)
 }
 
 // TestLiveRails: with two devices a large transfer goes over both, in both directions, and also after the connection broke.
@@ -230,7 +230,7 @@ func TestLiveRails(t *testing.T) {
 			t.Fatal(err)
 		}
 		if round == 2 { // one rail fails with pieces under way
-			if err := w.d[0].ways[1].queues[1].qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+			if err := w.d[0].eps[1].qps[1].qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -238,10 +238,10 @@ func TestLiveRails(t *testing.T) {
 		if err := w.end[round+1]; err != nil || string(dst) != string(mem) {
 			t.Fatalf("round %d: %v, or other bytes", round, err)
 		}
-		if n := w.d[0].ways[1].queues[1].tail; n < 10 {
+		if n := w.d[0].eps[1].qps[1].tail; n < 10 {
 			t.Errorf("round %d: %d requests went over the second rail", round, n)
 		}
-		w.d[0].ways[1].tries = 0
+		w.d[0].eps[1].breaks = 0
 	}
 	w.overEach(mem, dst, near, far)
 }
@@ -251,7 +251,7 @@ func (w *twoOf) overEach(mem, dst []byte, near, far fabric.Region) {
 	w.t.Helper()
 	for rail := range 2 {
 		rand.Read(mem)
-		queues := w.d[0].ways[1].queues
+		queues := w.d[0].eps[1].qps
 		before := [2]uint32{queues[0].tail, queues[1].tail}
 		token := uint64(rail + 100)
 		if _, err := w.d[0].WithRail(w.ep[0], rail).Read(dst, near, far.Remote, token); err != nil {
@@ -272,8 +272,8 @@ func (w *twoOf) overEach(mem, dst []byte, near, far fabric.Region) {
 	}
 }
 
-// TestLiveDeviceRemoved: the device is deleted while messages are under way. Linux 6.1 waits until it is not used any more, later
-// kernels take it away: then the domain says so. It can be closed in any case, and nothing hangs.
+// TestLiveDeviceRemoved: the device is deleted while messages are under way. Linux 6.1 waits until it is not used any more,
+// later kernels take it away: then the domain says so. It can be closed in any case, and nothing hangs.
 func TestLiveDeviceRemoved(t *testing.T) {
 	live.Nodes(t, 1)
 	if out, err := exec.Command("sh", "-c", `ip link add gone0 type veth peer name gone1 && ip addr add 10.98.0.1/24 dev gone0 &&

@@ -1,0 +1,85 @@
+package rdma
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+)
+
+// sleepState is what Arm and the calls between it and the next Poll share.
+type sleepState struct {
+	armed       atomic.Bool // Arm was called since the last Poll, so the caller may sleep; Read and Write check it
+	moreReady   bool        // a poll of a completion queue has returned as many as fit, so there may be more
+	sendsFreed  bool        // send slots were freed since Arm
+	sendBlocked bool        // a Send failed for want of a slot or of room in a queue
+}
+
+// Arm makes the rails report the next completions through the waker's file descriptor. Completions of sends are reported only
+// if something waits for them. From now on, transfers that other goroutines begin wake the caller.
+func (d *domain) Arm() (int, bool, error) {
+	if d.closed {
+		return -1, false, errDomainClosed.err
+	}
+	if d.sleep.armed.Load() {
+		if err := d.disarm(); err != nil {
+			return -1, false, err
+		}
+	}
+	d.releaseBorrowed()
+	d.ringDeferred()
+	d.sleep.sendsFreed, d.sleep.moreReady, d.events.filled = false, false, 0
+	d.sleep.armed.Store(true)
+	if err := d.armCQs(); err != nil {
+		return -1, false, err
+	}
+	if err := d.progressAll(); err != nil {
+		return -1, false, err
+	}
+	d.ringDeferred()
+	missing := d.sendEventsMissing()
+	blocked := d.sleep.sendBlocked
+	d.sleep.sendBlocked = false
+	if d.events.len() > 0 || d.loopback.pending() || blocked && d.sleep.sendsFreed || d.sleep.moreReady || missing {
+		return d.waker.epfd, true, nil
+	}
+	return d.waker.epfd, false, d.waker.setTimer(d.clock.elapsed(), d.clock.next)
+}
+
+// disarm consumes the events of the waker's file descriptor. The next progress reads the clock, since an expired timer may have
+// caused the wakeup.
+func (d *domain) disarm() error {
+	d.sleep.armed.Store(false)
+	d.fastPolls, d.clock.readAt = 0, d.clock.polls
+	return d.waker.drain(d)
+}
+
+// armCQs makes the completion queues report their next completion.
+func (d *domain) armCQs() error {
+	sends := d.needSendEvents()
+	for _, r := range d.rails {
+		if r.recvCQ != nil && !r.recvArmed {
+			if err := r.recvCQ.Notify(false); err != nil {
+				return fmt.Errorf("fabric/rdma: %w", err)
+			}
+			r.recvArmed = true
+		}
+		if sends && !r.sendArmed {
+			if err := r.sendCQ.Notify(false); err != nil {
+				return fmt.Errorf("fabric/rdma: %w", err)
+			}
+			r.sendArmed = true
+		}
+	}
+	return nil
+}
+
+// needSendEvents reports whether something waits for completions of sends.
+func (d *domain) needSendEvents() bool {
+	return d.transfers.active.Load() > 0 || d.sleep.sendBlocked || len(d.controlDue) > 0
+}
+
+// sendEventsMissing reports whether something waits for completions of sends and a rail does not report them, because the wait
+// began while the domain was being armed.
+func (d *domain) sendEventsMissing() bool {
+	return d.needSendEvents() && slices.ContainsFunc(d.rails, func(r *rail) bool { return !r.sendArmed })
+}

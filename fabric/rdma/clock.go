@@ -1,0 +1,49 @@
+package rdma
+
+import (
+	"math"
+	"time"
+)
+
+// clock decides when timers have expired, mostly without reading the system clock. In some virtual machines the system clock is
+// a device, and reading it takes longer than everything else that a Poll does. So it is read about every clockInterval, which
+// is precise enough for all timers: the clock estimates from earlier intervals how many Polls that takes. The number of Polls
+// between two reads is limited, for programs that call Poll rarely.
+type clock struct {
+	polls       uint          // Polls so far, and calls of progressAll
+	readAt      uint          // value of polls at which the system clock is read next
+	stride      uint          // polls between two reads
+	now         time.Duration // time since start at the last read
+	next        time.Duration // when the next timer expires, or never
+	keepaliveAt time.Duration // when the next keepalive is due
+	start       time.Time
+}
+
+const (
+	clockInterval = 250 * time.Microsecond
+	minStride     = 64
+	maxStride     = 1024
+	never         = time.Duration(math.MaxInt64)
+)
+
+// due reports whether the system clock is to be read.
+func (c *clock) due() bool { return c.polls >= c.readAt }
+
+// elapsed returns the time since start. It reads the system clock.
+func (c *clock) elapsed() time.Duration { return time.Since(c.start) }
+
+// read reads the system clock, and decides when to read it next.
+func (c *clock) read() time.Duration {
+	now := c.elapsed()
+	switch since := now - c.now; {
+	case since < clockInterval:
+		c.stride = min(max(2*c.stride, minStride), maxStride)
+	case since > 4*clockInterval:
+		c.stride = minStride
+	}
+	c.now, c.readAt = now, c.polls+c.stride
+	return now
+}
+
+// schedule makes the next timer expire at this time at the latest.
+func (c *clock) schedule(at time.Duration) { c.next = min(c.next, at) }

@@ -1,0 +1,104 @@
+package rdma
+
+import (
+	"fmt"
+
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// pollSends handles completions of requests that were posted on a rail, and returns how many there were.
+func (d *domain) pollSends(r *rail) (int, error) {
+	n, err := r.sendCQ.Poll(d.wcs[:])
+	d.sleep.moreReady = d.sleep.moreReady || n == len(d.wcs)
+	if n > 0 {
+		d.mu.Lock()
+		for i := range d.wcs[:n] {
+			d.handleSend(r, &d.wcs[i])
+		}
+		d.mu.Unlock()
+	}
+	if err != nil {
+		return n, fmt.Errorf("fabric/rdma: %w", err)
+	}
+	return n, nil
+}
+
+// handleSend handles one completion. It also completes all requests that were posted before, because those without
+// [verbs.Signaled] have no completion of their own. The caller must hold d.mu.
+func (d *domain) handleSend(r *rail, wc *verbs.WC) {
+	if wc.QPN == r.ud.Num() {
+		if d.cm.handleSend(wc); d.cm.failed {
+			d.clock.next = 0
+		}
+		return
+	}
+	e := d.byQPN.find(r, wc.QPN)
+	if e == nil {
+		return
+	}
+	q := e.qps[r.index]
+	n, ok := q.lookup(wc.ID)
+	if !ok || q.failed {
+		return
+	}
+	for q.head != n {
+		d.completeOldest(e, q)
+	}
+	if wc.Status == verbs.StatusSuccess {
+		d.completeOldest(e, q)
+		e.alive = true
+		if e.unposted != nil {
+			d.postPieces(e)
+			d.doorbells.deferRing(e)
+		}
+		return
+	}
+	q.failed = true // requests that were posted later fail as well, and none of them was carried out
+	if o := q.requests[n%qpDepth].op; o != nil && o.err == nil && isRequestError(wc.Status) {
+		verb := "read from"
+		if o.write {
+			verb = "write to"
+		}
+		o.err = fmt.Errorf("fabric/rdma: %s peer %d: %w", verb, e.peer, wc.Err())
+	}
+	if e.canPost {
+		e.canPost = false
+		d.declareBroken(e, wc.Err())
+	}
+}
+
+// isRequestError reports whether a status means that the request itself was wrong, so that it would fail again over another
+// connection. [verbs.StatusLocalQPOperation] is not among them: Soft-RoCE reports it when the link is down.
+func isRequestError(s verbs.Status) bool {
+	switch s {
+	case verbs.StatusRemoteAccess, verbs.StatusRemoteInvalid, verbs.StatusRemoteOperation, verbs.StatusLocalProtection,
+		verbs.StatusLocalLength:
+		return true
+	}
+	return false
+}
+
+// completeOldest removes the oldest request of a queue pair, which was carried out. The caller must hold d.mu.
+func (d *domain) completeOldest(e *endpoint, q *queuePair) {
+	r := q.pop()
+	d.inFlight[q.rail.index]--
+	switch r.kind {
+	case requestMessage, requestControl, requestDisconnect:
+		d.sends.give(r.slot)
+		d.sleep.sendsFreed = true
+		e.breaks = 0
+		if r.kind == requestDisconnect {
+			d.disconnected(e)
+		}
+	case requestKeepalive:
+		e.probing = false
+	case requestKeyRead:
+		d.keysRead(r.op, r.slot)
+	case requestPiece:
+		e.breaks = 0
+		q.pacer.done(int(r.bytes))
+		if r.op.done += int(r.bytes); r.op.done == r.op.bytes && r.op.err == nil {
+			d.endOp(e, r.op, nil)
+		}
+	}
+}

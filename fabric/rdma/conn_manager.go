@@ -1,0 +1,187 @@
+package rdma
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// connManager sends and receives the datagrams that connect and disconnect peers (see cmMessage), over the UD queue pair of the
+// first rail. It also lists the endpoints that have something to do with connections.
+type connManager struct {
+	connecting   []*endpoint // were sent a REQ or a REP
+	anyRequested atomic.Bool // requested is not empty; atomic, so that Poll reads it without the lock
+	failed       bool        // the UD queue pair has failed: a datagram was sent while the link was down
+	connected    []*endpoint // have an established connection
+	failures     []connFailure
+	requested    []*endpoint // are to be connected to; guarded by domain.mu
+
+	mem        []byte // cmRecvs slots to receive and then cmSends slots to send
+	mr         *verbs.MR
+	freeSends  []uint32    // slots from which no datagram is being sent
+	generation uint32      // how often the queue pair was recovered; completions of earlier generations are ignored
+	received   []cmMessage // not handled yet
+}
+
+const (
+	cmRecvs     = 64 // datagrams that can arrive between two Polls
+	cmSends     = 16 // datagrams that can be in flight
+	grhBytes    = 40 // the device puts a global route header before every datagram
+	cmSlotBytes = (grhBytes + maxCMMessage + 63) &^ 63
+)
+
+func (m *connManager) open(r *rail) (err error) {
+	if m.mem, err = mapMemory((cmRecvs + cmSends) * cmSlotBytes); err != nil {
+		return err
+	}
+	if m.mr, err = r.pd.Register(m.mem, verbs.LocalWrite); err != nil {
+		return err
+	}
+	for i := range uint32(cmRecvs) {
+		if err := m.postRecv(r, i); err != nil {
+			return err
+		}
+	}
+	m.freeAllSends()
+	return nil
+}
+
+// addConnecting makes tick run the connection timers of a peer.
+func (m *connManager) addConnecting(e *endpoint) {
+	if !slices.Contains(m.connecting, e) {
+		m.connecting = append(m.connecting, e)
+	}
+}
+
+// freeAllSends marks all send slots as free.
+func (m *connManager) freeAllSends() {
+	m.freeSends = m.freeSends[:0]
+	for i := range uint32(cmSends) {
+		m.freeSends = append(m.freeSends, cmRecvs+i)
+	}
+}
+
+// wrID returns the work request ID of a slot.
+func (m *connManager) wrID(i uint32) uint64 { return uint64(m.generation)<<32 | uint64(i) }
+
+// slot returns the memory of a slot.
+func (m *connManager) slot(i uint32) []byte { return m.mem[i*cmSlotBytes:][:cmSlotBytes:cmSlotBytes] }
+
+// postRecv posts a slot for the next datagram.
+func (m *connManager) postRecv(r *rail, i uint32) error {
+	return r.ud.Recv(m.wrID(i), m.mr.SGE(int(i)*cmSlotBytes, cmSlotBytes))
+}
+
+// handleReceive queues a datagram. It is handled later, since that may close connections over which more has arrived.
+func (m *connManager) handleReceive(d *domain, wc *verbs.WC) {
+	i := uint32(wc.ID)
+	if wc.ID != m.wrID(i) {
+		return
+	}
+	if wc.Status != verbs.StatusSuccess {
+		m.failed = true // recover posts it again, with all others
+		return
+	}
+	if wc.Len > grhBytes && wc.Len <= cmSlotBytes {
+		// Datagrams that are not authenticated as this job's are ignored: anybody can send them.
+		if msg, err := parseCMMessage(m.slot(i)[grhBytes:wc.Len], &d.key); err == nil {
+			msg.address = append([]byte(nil), msg.address...)
+			m.received = append(m.received, msg)
+		}
+	}
+	_ = m.postRecv(d.rails[0], i) // a lost device is reported by polling its completion queue
+}
+
+// handleReceived handles the datagrams that have arrived.
+func (m *connManager) handleReceived(d *domain) error {
+	for len(m.received) > 0 {
+		msg := m.received[0]
+		if m.received = m.received[1:]; len(m.received) == 0 {
+			m.received = nil
+		}
+		if err := d.handleCM(&msg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send sends a datagram. It returns an error if there is no route to the peer. Without a free slot it sends nothing: that is
+// like a lost datagram, which is sent again.
+func (m *connManager) send(d *domain, e *endpoint, msg *cmMessage) error {
+	r := d.rails[0]
+	if e.dest == nil {
+		dest, err := r.ud.Dest(e.addr.rails[0])
+		if err != nil {
+			return err
+		}
+		e.dest = &dest
+	}
+	if len(m.freeSends) == 0 {
+		return nil
+	}
+	i := m.freeSends[len(m.freeSends)-1]
+	n := len(msg.append(m.slot(i)[:0], &d.key))
+	if err := r.ud.SendTo(m.wrID(i), verbs.Signaled, *e.dest, m.mr.SGE(int(i)*cmSlotBytes, n)); err != nil {
+		return err
+	}
+	m.freeSends = m.freeSends[:len(m.freeSends)-1]
+	return r.ud.Ring()
+}
+
+// handleSend frees the slot from which a datagram was sent.
+func (m *connManager) handleSend(wc *verbs.WC) {
+	i := uint32(wc.ID)
+	if wc.ID != m.wrID(i) {
+		return
+	}
+	m.freeSends = append(m.freeSends, i)
+	m.failed = m.failed || wc.Status != verbs.StatusSuccess
+}
+
+// recover resets the UD queue pair after it has failed. The queue pair keeps its number, by which peers know it. The reset
+// drops all posted requests. Some of them have completed, the others never will, so all receives are posted again under the
+// next generation.
+func (m *connManager) recover(r *rail) error {
+	err := r.ud.Modify(verbs.Attr{State: verbs.StateReset}, verbs.AttrState)
+	if err != nil {
+		return err
+	}
+	init := verbs.Attr{State: verbs.StateInit, Port: uint8(r.port), QKey: r.qkey}
+	if err = r.ud.Modify(init, verbs.AttrState|verbs.AttrPKeyIndex|verbs.AttrPort|verbs.AttrQKey); err != nil {
+		return err
+	}
+	if err = r.ud.Start(); err != nil {
+		return err
+	}
+	m.generation++
+	m.freeAllSends()
+	for i := range uint32(cmRecvs) {
+		if err := m.postRecv(r, i); err != nil {
+			return err
+		}
+	}
+	m.failed = false
+	return nil
+}
+
+// sendCM sends a datagram to a peer. It may be lost, so its sender must be prepared to send it again.
+func (d *domain) sendCM(e *endpoint, kind cmKind, reqQP qpInfo) error {
+	msg := cmMessage{
+		kind: kind, from: uint32(d.self), to: uint32(e.peer), size: uint32(d.size), epoch: e.conn.epoch,
+		fromIncarnation: d.incarnation, toIncarnation: e.addr.incarnation, nextSeq: e.in.received, grant: e.in.granted,
+		rails: uint8(len(d.rails)), reqQP: reqQP, address: d.addr, keys: d.keys,
+	}
+	for i, q := range e.qps {
+		msg.qps[i] = q.info
+	}
+	if kind == cmDREQ {
+		msg.grant = e.out.sent
+	}
+	return d.cm.send(d, e, &msg)
+}
+
+// trySendCM is sendCM for datagrams that answer a REQ, or that the peer can do without. An error is like a datagram that is
+// lost: the peer sends its REQ again.
+func (d *domain) trySendCM(e *endpoint, kind cmKind, reqQP qpInfo) { _ = d.sendCM(e, kind, reqQP) }

@@ -1,0 +1,64 @@
+package rdma
+
+// Control messages are messages without data: credit updates, the RTU that completes a connection, and the DREQ that ends it. A
+// peer reserves one receive slot for them. So at most one may be in flight whose receipt the peer has not confirmed
+// (inbound.controlUnacked). A DREQ may also take the slot of a data message if there is a credit.
+
+// sendControl sends a control message, or has it sent as soon as the peer has a slot for it.
+func (d *domain) sendControl(e *endpoint, k kind) {
+	switch {
+	case d.trySendControl(e, k):
+	case k == kindDREQ:
+		e.disconnect = disconnectDue
+		d.trySendCM(e, cmDREQ, qpInfo{}) // also as a datagram, since nothing may poll this domain any more
+	case !e.in.controlUnacked && e.conn.state == stateEstablished:
+		e.rtuDue = e.rtuDue || k == kindRTU
+		d.controlDue = append(d.controlDue, e)
+	}
+}
+
+// trySendControl sends a control message if the peer has a slot for it, and reports whether it did. A credit update that was
+// not sent is tried again when there are more credits to grant.
+func (d *domain) trySendControl(e *endpoint, k kind) bool {
+	if e.conn.state != stateEstablished || e.in.controlUnacked && !(k == kindDREQ && e.out.hasCredit()) {
+		return false
+	}
+	slot, ok := d.sends.take()
+	if !ok {
+		return false
+	}
+	b := d.sends.mem(slot)[:headerBytes]
+	h := e.header(k)
+	h.put(b)
+	r := request{kind: requestControl, slot: slot}
+	if k == kindDREQ {
+		r.kind = requestDisconnect
+	}
+	if _, ok := e.post(r, b, qpDepth, k == kindDREQ); !ok {
+		d.sends.give(slot)
+		return false
+	}
+	e.in.granted, e.in.controlGrant, e.in.controlUnacked = h.grant, h.grant, true
+	if k == kindDREQ {
+		e.disconnect = disconnectSent
+	}
+	e.rtuDue = false
+	e.ring()
+	return true
+}
+
+// sendControlDue sends the control messages for which there was no slot or no room in a queue before.
+func (d *domain) sendControlDue() {
+	due := d.controlDue
+	if len(due) == 0 {
+		return
+	}
+	d.controlDue = nil
+	for _, e := range due {
+		if e.rtuDue {
+			d.sendControl(e, kindRTU)
+		} else if e.in.creditDue() {
+			d.sendControl(e, kindCredit)
+		}
+	}
+}

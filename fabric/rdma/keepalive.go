@@ -1,0 +1,125 @@
+package rdma
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+const (
+	keepaliveInterval     = 500 * time.Millisecond
+	maxMissed             = 5  // keepalive intervals without an answer after which a peer is down
+	maxQueueAhead         = 2  // requests that a keepalive WRITE may be posted behind and still count as answered in time
+	maxMissedQueued       = 20 // maxMissed if it was posted behind more: packet loss delays these; the connection is made again
+	maxReconnectIntervals = 60 // how long a peer may take to answer connection requests after a connection broke
+)
+
+// tick runs the timers that have expired.
+func (d *domain) tick(now time.Duration) {
+	if now < d.clock.next {
+		return
+	}
+	d.clock.next = never
+	keepaliveDue := now >= d.clock.keepaliveAt
+	if keepaliveDue {
+		d.clock.keepaliveAt = now + keepaliveInterval
+	}
+	if d.cm.failed && d.cm.recover(d.rails[0]) != nil {
+		d.clock.schedule(now + maxREQInterval) // the link is still down
+	}
+	connecting := d.cm.connecting
+	d.cm.connecting = nil
+	for _, e := range connecting {
+		switch {
+		case e.conn.state == stateREQSent, e.conn.state == stateREPSent && e.intervalsLeft > 0:
+			d.cm.addConnecting(e)
+			d.checkConnecting(e, now, keepaliveDue)
+		case e.conn.state == stateIdle && e.unreachable > 0 && e.ended.Load() == nil && now >= e.reqAt:
+			d.startConnect(e)
+		case e.conn.state == stateIdle && e.unreachable > 0 && e.ended.Load() == nil:
+			d.cm.addConnecting(e)
+			d.clock.schedule(e.reqAt)
+		}
+	}
+	connected := d.cm.connected[:0]
+	for _, e := range d.cm.connected {
+		if e.conn.state == stateEstablished {
+			connected = append(connected, e)
+			if keepaliveDue {
+				d.keepalive(e)
+			}
+			if e.disconnect == disconnectDue {
+				d.trySendControl(e, kindDREQ)
+			}
+		} else {
+			e.inConnected = false
+		}
+	}
+	clear(d.cm.connected[len(connected):])
+	d.cm.connected = connected
+	if len(connected) > 0 || len(d.cm.connecting) > 0 {
+		d.clock.schedule(d.clock.keepaliveAt)
+	}
+}
+
+// keepalive checks for a sign of life of a connected peer. If there was none since the last interval, it posts a WRITE of no
+// bytes: the peer's device acknowledges it even if the process computes or is stopped.
+func (d *domain) keepalive(e *endpoint) {
+	if d.checkStalled(e) {
+		return
+	}
+	if e.alive {
+		e.alive, e.missed = false, 0
+		return
+	}
+	if !e.probing {
+		d.mu.Lock()
+		q := e.qps[0]
+		// With no signaled request in flight, the others have been carried out; they only have no completion of their own.
+		queuedBehind := q.pieces > 0 || q.signaled > 0 && q.inFlight() > maxQueueAhead
+		err := q.qp.Write(q.wrID(q.tail), verbs.Signaled, verbs.Remote{})
+		if err == nil {
+			q.push(request{kind: requestKeepalive}, verbs.Signaled)
+			d.inFlight[0]++
+		}
+		d.mu.Unlock()
+		if err != nil {
+			return // the queue pair has failed, and its completions report that
+		}
+		e.probing, e.probeQueued = true, queuedBehind
+		e.ring()
+		return
+	}
+	e.missed++
+	if e.probeQueued && e.missed >= maxMissedQueued {
+		d.declareBroken(e, fmt.Errorf("queue pair %d: %w", e.qps[0].info.qpn, verbs.StatusRetryExceeded))
+	} else if !e.probeQueued && e.missed >= maxMissed {
+		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer, fabric.ErrPeerDown,
+			time.Duration(e.missed)*keepaliveInterval))
+	}
+}
+
+// checkStalled reports whether a queue pair of the endpoint has failed without a completion that says so: Soft-RoCE does not
+// always complete the requests that were posted to a failed queue pair. It also lets the pacers adjust their windows.
+func (d *domain) checkStalled(e *endpoint) bool {
+	d.mu.Lock()
+	qps, transferring, stalled := e.qps, e.first != nil, false
+	for _, q := range qps {
+		stalled = stalled || (transferring || q.inFlight() > 0) && q.keepaliveHead == q.head
+		q.keepaliveHead = q.head
+		q.pacer.adjust()
+	}
+	d.mu.Unlock()
+	if !stalled {
+		return false
+	}
+	for _, q := range qps {
+		if s, err := q.qp.State(); err != nil || s == verbs.StateErr {
+			d.declareBroken(e, fmt.Errorf("queue pair %d: %w", q.info.qpn, verbs.ErrState))
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,75 @@
+package rdma
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err error) {
+	var nonce [8]byte
+	rand.Read(nonce[:]) // never returns an error
+	d := &domain{
+		key: t.Key, self: cfg.Self, size: cfg.Size, incarnation: binary.LittleEndian.Uint64(nonce[:]) | 1, settings: set,
+		params: connParams(), eps: make([]*endpoint, cfg.Size), byQPN: qpIndex{all: map[qpKey]*endpoint{}},
+		clock: clock{next: never, start: time.Now()},
+	}
+	d.doorbells.timer = time.AfterFunc(never, d.ringTimerFired)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.release())
+		}
+	}()
+	for i, name := range set.Devices {
+		r, err := t.openRail(i, name, maxRecvSlots(&set, cfg.Size))
+		if err != nil {
+			return nil, fmt.Errorf("fabric/rdma: %w", err)
+		}
+		if set.Piece != 0 {
+			r.piece = set.Piece
+		}
+		d.rails = append(d.rails, r)
+	}
+	d.inFlight = make([]int, len(d.rails))
+	if d.waker, err = newWaker(d.rails); err != nil {
+		return nil, err
+	}
+	pd := d.rails[0].pd
+	limit := maxRecvSlots(&set, cfg.Size) &^ (blockSlots - 1)
+	d.recvs = recvSlots{slots: slots{pd: pd, bytes: set.Slot, limit: limit}, srq: d.rails[0].srq}
+	d.sends = slots{pd: pd, bytes: set.Slot, limit: max(set.poolSlots(), 2*blockSlots)}
+	if err := errors.Join(d.sends.grow(), d.cm.open(d.rails[0])); err != nil {
+		return nil, fmt.Errorf("fabric/rdma: %w", err)
+	}
+	d.regions = regions{incarnation: d.incarnation, register: d.registerOnRails, bySpan: map[span]uint32{}}
+	if len(d.rails) > 1 {
+		if err := d.openKeyTable(pd); err != nil {
+			return nil, fmt.Errorf("fabric/rdma: %w", err)
+		}
+	}
+	d.caps = set.Caps()
+	d.loopback.bytes = d.caps.MaxSend
+	a := address{incarnation: d.incarnation}
+	for _, r := range d.rails {
+		a.rails = append(a.rails, r.address)
+	}
+	d.addr = a.append(nil)
+	return d, nil
+}
+
+// registerOnRails registers memory with the device of every rail.
+func (d *domain) registerOnRails(b []byte) (reg registration, err error) {
+	for i, r := range d.rails {
+		mr, err := r.pd.Register(b, verbs.LocalWrite|verbs.RemoteRead|verbs.RemoteWrite)
+		if err != nil {
+			return registration{}, errors.Join(err, reg.close())
+		}
+		reg.mrs[i], reg.keys[i] = mr, memoryKeys{mr.LKey(), mr.RKey()}
+	}
+	return reg, nil
+}

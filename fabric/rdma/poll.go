@@ -1,0 +1,132 @@
+package rdma
+
+import (
+	"fmt"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+const (
+	// maxFastPolls is how many Polls in a row may skip progress. It is so large that between a message and its answer there is
+	// usually no Poll that calls progress.
+	maxFastPolls = 63
+	// progressEvery: while messages arrive, only one Poll in progressEvery calls progress, because the caller waits for the
+	// messages. The first Poll after a sleep always does: an expired timer may have ended the sleep.
+	progressEvery = 4
+)
+
+// Poll receives messages. It does the other work of the domain only now and then, as long as nothing waits for that work.
+func (d *domain) Poll(evs []fabric.Event) (int, error) {
+	if d.closed {
+		return 0, errDomainClosed.err
+	}
+	woken := d.sleep.armed.Load()
+	if woken {
+		if err := d.disarm(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := d.pollReceives()
+	full := d.fastPolls == 0 || d.workPending()
+	if !full {
+		d.fastPolls--
+		if n == 0 && err == nil && len(d.events.borrowed) == 0 && d.events.len() == 0 {
+			return 0, nil
+		}
+	}
+	d.releaseBorrowed()
+	d.events.out, d.events.filled = evs, 0
+	err = d.handleReceives(n, err)
+	ready := d.events.filled > 0 || d.events.len() > 0 // the caller waits for these
+	if err == nil && full && (woken || !ready || d.clock.polls%progressEvery == 0) {
+		err = d.progress()
+	}
+	if err == nil && (d.events.len() > 0 || d.loopback.pending()) {
+		d.deliverQueued()
+	}
+	d.events.out = nil
+	if d.doorbells.pending.Load() {
+		d.ringDeferred()
+	}
+	if err != nil {
+		return 0, err
+	}
+	return d.events.filled, nil
+}
+
+// workPending reports whether there is work besides receiving: transfers, messages that wait for a doorbell, peers to connect
+// to or being connected to, control messages that are due, messages to this process itself. Any other work sets fastPolls to 0.
+func (d *domain) workPending() bool {
+	return d.transfers.active.Load() != 0 || d.doorbells.pending.Load() || d.cm.anyRequested.Load() ||
+		len(d.cm.connecting) != 0 || len(d.controlDue) != 0 || d.loopback.pending()
+}
+
+// pollReceives takes the completions of received messages from the device, unless many messages wait for the caller already.
+func (d *domain) pollReceives() (int, error) {
+	d.clock.polls++
+	if d.events.len() >= 2*len(d.wcs) {
+		return 0, nil
+	}
+	n, err := d.rails[0].recvCQ.Poll(d.wcs[:])
+	d.sleep.moreReady = d.sleep.moreReady || n == len(d.wcs)
+	return n, err
+}
+
+// progressAll polls for messages and does all other work.
+func (d *domain) progressAll() error {
+	n, err := d.pollReceives()
+	if err := d.handleReceives(n, err); err != nil {
+		return err
+	}
+	return d.progress()
+}
+
+// progress does all work but receiving: send completions, datagrams of the connection manager, timers, failed connections,
+// control messages that are due, and new connections.
+func (d *domain) progress() error {
+	d.fastPolls = maxFastPolls
+	for _, r := range d.rails {
+		if _, err := d.pollSends(r); err != nil {
+			return err
+		}
+	}
+	if err := d.cm.handleReceived(d); err != nil {
+		return err
+	}
+	if d.clock.due() {
+		d.tick(d.clock.read())
+	}
+	if err := d.handleFailures(); err != nil {
+		return err
+	}
+	d.sendControlDue()
+	if d.cm.anyRequested.Load() {
+		d.connectRequested()
+	}
+	return nil
+}
+
+// drainCQs handles the completions of everything that has arrived and of everything that was sent.
+func (d *domain) drainCQs() error {
+	for {
+		n, err := d.rails[0].recvCQ.Poll(d.wcs[:])
+		for i := range d.wcs[:n] {
+			d.handleReceive(&d.wcs[i])
+		}
+		if err != nil {
+			return fmt.Errorf("fabric/rdma: %w", err)
+		}
+		if n == 0 {
+			break
+		}
+	}
+	for _, r := range d.rails {
+		for n := 1; n > 0; {
+			var err error
+			if n, err = d.pollSends(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package rdma
+
+import "github.com/ibrun/ibrun/verbs"
+
+const (
+	qpDepth       = 64 // requests that may be in flight on a queue pair
+	maxMessages   = 40 // limit for posting a data message
+	maxTransfers  = 56 // limit for posting a piece of a transfer; the rest is for control messages and keepalives
+	maxUnrung     = 8  // messages that may wait for one doorbell
+	maxUnsignaled = 8  // messages between two that have a completion
+)
+
+// requestKind is the purpose of a posted request.
+type requestKind uint8
+
+const (
+	requestMessage    requestKind = iota // a data message in slot
+	requestControl                       // a control message in slot
+	requestDisconnect                    // a DREQ in slot
+	requestPiece                         // a piece of op
+	requestKeyRead                       // reads the keys of op into slot of keyReads
+	requestKeepalive                     // checks whether the peer's device answers
+)
+
+// request is a posted request that has not completed.
+type request struct {
+	op       *op
+	slot     uint32
+	seq      uint32 // of a data message
+	bytes    uint32 // of a message or a piece
+	signaled bool   // has a completion
+	kind     requestKind
+}
+
+// queuePair is a queue pair of one connection with its requests in flight, oldest first. It is guarded by domain.mu.
+type queuePair struct {
+	rail       *rail
+	qp         *verbs.QP
+	info       qpInfo
+	epoch      uint32
+	inline     int // largest message that is sent inline
+	requests   [qpDepth]request
+	head       uint32 // number of the oldest request in flight
+	tail       uint32 // number of the next request
+	unsignaled int    // requests since the last signaled one
+	signaled   int    // signaled requests in flight
+	failed     bool
+
+	pacer         pacer
+	pieces        int    // in flight
+	keepaliveHead uint32 // head at the last keepalive interval
+	unrung        int    // requests since the last doorbell
+	lastPoll      uint   // clock.polls when the last message was posted
+}
+
+func (q *queuePair) inFlight() int { return int(q.tail - q.head) }
+
+// wrID returns the work request ID of request n. The epoch tells it from those of an earlier queue pair with the same number.
+func (q *queuePair) wrID(n uint32) uint64 { return uint64(q.epoch)<<32 | uint64(n) }
+
+// lookup returns the number of the request that a completion belongs to. ok is false if it is not in flight.
+func (q *queuePair) lookup(id uint64) (n uint32, ok bool) {
+	n = uint32(id)
+	return n, uint32(id>>32) == q.epoch && n-q.head < q.tail-q.head
+}
+
+// signalFlags returns [verbs.Signaled] if the next request must have a completion: because signal demands it, because no
+// request in flight has one, or because the last maxUnsignaled-1 requests have none.
+func (q *queuePair) signalFlags(signal bool) verbs.Flags {
+	if signal || q.signaled == 0 || q.unsignaled+1 >= maxUnsignaled {
+		return verbs.Signaled
+	}
+	return 0
+}
+
+// push records a request that was posted.
+func (q *queuePair) push(r request, f verbs.Flags) {
+	r.signaled = f&verbs.Signaled != 0
+	q.requests[q.tail%qpDepth] = r
+	q.tail++
+	if r.kind == requestPiece {
+		q.pieces++
+		q.pacer.posted(int(r.bytes))
+	}
+	q.unrung++
+	q.unsignaled++
+	if r.signaled {
+		q.unsignaled = 0
+		q.signaled++
+	}
+}
+
+// pop removes and returns the oldest request.
+func (q *queuePair) pop() request {
+	r := &q.requests[q.head%qpDepth]
+	old := *r
+	if old.kind == requestPiece {
+		q.pieces--
+	}
+	r.op = nil
+	if old.signaled {
+		q.signaled--
+	}
+	q.head++
+	return old
+}
+
+// qpKey identifies a queue pair.
+type qpKey struct {
+	rail *rail
+	qpn  uint32
+}
+
+// qpIndex finds the endpoint that a queue pair belongs to. Consecutive completions are mostly of few queue pairs, which a small
+// direct-mapped cache holds.
+type qpIndex struct {
+	all   map[qpKey]*endpoint
+	cache [16]struct {
+		key qpKey
+		e   *endpoint
+	}
+}
+
+func (x *qpIndex) find(r *rail, qpn uint32) *endpoint {
+	c := &x.cache[qpn%uint32(len(x.cache))]
+	if key := (qpKey{r, qpn}); c.key != key || c.e == nil {
+		c.key, c.e = key, x.all[key]
+	}
+	return c.e
+}
+
+func (x *qpIndex) set(r *rail, qpn uint32, e *endpoint) {
+	x.all[qpKey{r, qpn}] = e
+	x.cache[qpn%uint32(len(x.cache))].e = nil
+}
+
+func (x *qpIndex) remove(r *rail, qpn uint32) {
+	delete(x.all, qpKey{r, qpn})
+	x.cache[qpn%uint32(len(x.cache))].e = nil
+}

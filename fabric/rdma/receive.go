@@ -1,0 +1,106 @@
+package rdma
+
+import (
+	"fmt"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// handleReceives handles the n completions that pollReceives has found, and returns err. Messages become events: in the slice
+// of the caller of Poll while it has room, in the queue afterwards.
+func (d *domain) handleReceives(n int, err error) error {
+	for i := range d.wcs[:n] {
+		d.handleReceive(&d.wcs[i])
+	}
+	if err != nil {
+		return fmt.Errorf("fabric/rdma: %w", err)
+	}
+	return nil
+}
+
+// handleReceive handles the completion of a message or of a datagram.
+func (d *domain) handleReceive(wc *verbs.WC) {
+	r := d.rails[0]
+	if wc.QPN == r.ud.Num() {
+		d.fastPolls = 0
+		if d.cm.handleReceive(d, wc); d.cm.failed {
+			d.clock.next = 0
+		}
+		return
+	}
+	slot := uint32(wc.ID)
+	e := d.byQPN.find(r, wc.QPN)
+	if e == nil || wc.Status != verbs.StatusSuccess {
+		d.recvs.post(slot)
+		if e != nil {
+			d.declareBroken(e, wc.Err())
+		}
+		return
+	}
+	e.alive = true
+	h, err := parseHeader(d.recvs.mem(slot)[:wc.Len])
+	if err == nil {
+		err = e.in.receive(&h)
+	}
+	if err == nil {
+		err = e.out.receiveGrant(h.grant)
+	}
+	if err != nil {
+		d.recvs.post(slot)
+		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, err))
+		return
+	}
+	if e.conn.state == stateREPSent { // any message confirms the connection, as the RTU does
+		e.conn.established(e.conn.peerQP)
+		d.established(e)
+		if e.in.creditDue() {
+			d.sendControl(e, kindCredit) // for slots that were freed since the REP
+		}
+	}
+	final := e.closing && e.in.received == e.finalSeq
+	if h.kind == kindData {
+		d.receiveData(e, slot, wc.Len-headerBytes, h.needsCredits)
+	} else {
+		d.recvs.post(slot)
+	}
+	if h.kind == kindDREQ || final {
+		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, fabric.ErrPeerClosed))
+	}
+}
+
+// receiveData delivers or queues a data message.
+func (d *domain) receiveData(e *endpoint, slot, bytes uint32, needsCredits bool) {
+	e.held++
+	if d.events.len() == 0 && d.events.filled < len(d.events.out) && !e.discarding {
+		d.events.addMessage(e, slot, d.recvs.payload(slot, bytes))
+	} else {
+		d.events.put(queuedEvent{kind: fabric.Message, ep: e, slot: slot, bytes: bytes})
+	}
+	if needsCredits {
+		d.growWindow(e)
+	}
+}
+
+// releaseBorrowed frees the slots of the messages that the last Poll delivered. Their bytes are not valid any more.
+func (d *domain) releaseBorrowed() {
+	for _, b := range d.events.borrowed {
+		d.freeRecvSlot(b.ep, b.slot)
+	}
+	d.events.borrowed = d.events.borrowed[:0]
+	d.loopback.release()
+}
+
+// freeRecvSlot posts the slot of a data message again once the message was delivered or dropped.
+func (d *domain) freeRecvSlot(e *endpoint, slot uint32) {
+	d.recvs.post(slot)
+	e.held--
+	if e.in.window == 0 {
+		d.recvs.reserved-- // the peer was released: this was one of the last slots reserved for it
+		return
+	}
+	e.in.freed++
+	if e.in.creditDue() {
+		d.sendControl(e, kindCredit)
+	}
+}

@@ -1,0 +1,179 @@
+package rdma
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/memaddr"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// regions is the registered memory of the caller. Any goroutine may call its methods.
+//
+// A local handle consists of the number of a slot and the slot's generation. The slot number is also the number of the row in
+// the key table, see keytable.go.
+type regions struct {
+	incarnation uint64
+	register    func(b []byte) (registration, error)
+	rows        []byte // the key table, nil if there is only one rail
+
+	mu     sync.Mutex // guards the following fields
+	slots  []region
+	free   []uint32
+	bySpan map[span]uint32 // slots of registered memory
+}
+
+// span is a range of memory.
+type span struct{ addr, bytes uint64 }
+
+type region struct {
+	span
+	mem        []byte
+	generation uint32 // how often the slot was used; not 0 while the slot is in use
+	refs       int    // registrations by the caller; 0: the slot is free
+	registration
+}
+
+// registration is a registration of memory with the devices.
+type registration struct {
+	mrs  [maxRails]*verbs.MR // by rail
+	keys [maxRails]memoryKeys
+}
+
+type memoryKeys struct{ local, remote uint32 }
+
+func (r registration) close() error {
+	var first error
+	for _, mr := range r.mrs {
+		if mr == nil {
+			continue
+		}
+		if err := mr.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// add registers memory. If the same memory is registered already, it only counts one more registration.
+func (t *regions) add(b []byte) (fabric.Region, error) {
+	s := span{memaddr.Of(b), uint64(len(b))}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i, ok := t.bySpan[s]
+	if ok {
+		t.slots[i].refs++
+		return t.handle(i), nil
+	}
+	var reg registration
+	if len(b) > 0 {
+		var err error
+		if reg, err = t.register(b); err != nil {
+			return fabric.Region{}, fmt.Errorf("fabric/rdma: register %d bytes: %w", len(b), err)
+		}
+	}
+	if n := len(t.free); n > 0 {
+		i, t.free = t.free[n-1], t.free[:n-1]
+	} else {
+		i = uint32(len(t.slots))
+		t.slots = append(t.slots, region{})
+	}
+	t.slots[i] = region{span: s, mem: b, generation: max(t.slots[i].generation+1, 1), refs: 1, registration: reg}
+	t.bySpan[s] = i
+	t.writeRow(i)
+	return t.handle(i), nil
+}
+
+// writeRow writes the keys of a region into its row. Peers read the row only after they have received the remote key.
+func (t *regions) writeRow(i uint32) {
+	if t.rowOf(i) == noRow {
+		return
+	}
+	for rail, k := range t.slots[i].keys {
+		binary.LittleEndian.PutUint32(t.rows[rowBytes*int(i)+4*rail:], k.remote)
+	}
+}
+
+// rowOf returns the row of a slot, or noRow.
+func (t *regions) rowOf(i uint32) uint16 {
+	if t.rows == nil || i >= maxRows {
+		return noRow
+	}
+	return uint16(i)
+}
+
+// handle returns what the caller uses to refer to a slot.
+func (t *regions) handle(i uint32) fabric.Region {
+	r := &t.slots[i]
+	key := remoteKey(t.incarnation, t.rowOf(i), r.keys[0].remote)
+	return fabric.Region{Remote: fabric.RemoteKey{Addr: r.addr, Key: key}, Local: uint64(r.generation)<<32 | uint64(i)}
+}
+
+// find returns the region of a handle, nil if there is no such region (any more). The caller must hold mu.
+func (t *regions) find(local uint64) *region {
+	i := uint32(local)
+	if uint64(i) >= uint64(len(t.slots)) || t.slots[i].refs == 0 || t.slots[i].generation != uint32(local>>32) {
+		return nil
+	}
+	return &t.slots[i]
+}
+
+// remove reverts one add.
+func (t *regions) remove(local uint64) error {
+	t.mu.Lock()
+	r := t.find(local)
+	if r == nil {
+		t.mu.Unlock()
+		return fmt.Errorf("fabric/rdma: deregister: no such region")
+	}
+	if r.refs--; r.refs > 0 {
+		t.mu.Unlock()
+		return nil
+	}
+	delete(t.bySpan, r.span)
+	t.free = append(t.free, uint32(local))
+	reg := r.registration
+	r.registration, r.mem = registration{}, nil
+	t.mu.Unlock()
+	if err := reg.close(); err != nil {
+		return fmt.Errorf("fabric/rdma: deregister: %w", err)
+	}
+	return nil
+}
+
+// cover returns the keys of the region of a handle. It returns an error if the region does not cover b.
+func (t *regions) cover(local uint64, b []byte) (keys [maxRails]memoryKeys, err error) {
+	addr, n := memaddr.Of(b), uint64(len(b))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.find(local)
+	if r == nil {
+		return keys, fmt.Errorf("the local memory is not registered")
+	}
+	if addr < r.addr || addr-r.addr > r.bytes || n > r.bytes-(addr-r.addr) {
+		return keys, fmt.Errorf("the local memory is not covered by its registration of %d bytes", r.bytes)
+	}
+	return r.keys, nil
+}
+
+// copy copies between b and the memory of this process that a key names.
+func (t *regions) copy(write bool, b []byte, at fabric.RemoteKey) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.slots {
+		r := &t.slots[i]
+		if r.refs == 0 || r.keys[0].remote != uint32(at.Key) || at.Addr < r.addr || at.Addr-r.addr > r.bytes ||
+			uint64(len(b)) > r.bytes-(at.Addr-r.addr) {
+			continue
+		}
+		if own := r.mem[at.Addr-r.addr:][:len(b)]; write {
+			copy(own, b)
+		} else {
+			copy(b, own)
+		}
+		return nil
+	}
+	return fmt.Errorf("fabric/rdma: transfer within this process: %d bytes at %#x are not registered", len(b), at.Addr)
+}

@@ -1,0 +1,79 @@
+package rdma
+
+import "github.com/ibrun/ibrun/verbs"
+
+// A device answers a message with an RNR NAK (receiver not ready) if no receive is posted for it. The sender's device then
+// waits and sends the message again, which costs a lot of time. This transport avoids RNR NAKs by credits, see credits.go: the
+// receiver reserves a receive slot for every message that a peer may send, and posts it to the shared receive queue (SRQ),
+// before it grants the credit. So a receive is always posted when a message arrives.
+//
+// Should the peer's device send an RNR NAK all the same, the device repeats the message without limit (rnrRetryForever). So a
+// completion with [verbs.StatusRNRRetryExceeded] (IBV_WC_RNR_RETRY_EXC_ERR) is not expected. It is handled like any other
+// connection error: the connection is made again, and messages that were not acknowledged are sent again, see reconnect.go.
+
+const (
+	// rnrRetryForever is rnr_retry of queue pairs: the value 7 means no limit.
+	rnrRetryForever = 7
+	// retryCount is retry_cnt of queue pairs: how often a device sends again what is not acknowledged. Soft-RoCE takes 7 for no
+	// limit, so there the keepalive finds lost peers. Other devices give up after half a second or more, and then the
+	// connection is made again.
+	retryCount = 7
+)
+
+// connParams returns the parameters of RC connections.
+func connParams() verbs.Params {
+	p := verbs.DefaultParams()
+	p.RetryCount, p.RNRRetry = retryCount, rnrRetryForever
+	return p
+}
+
+// recvSlots are the bounce buffers in which messages arrive. Each is posted to the SRQ, or holds a message that the caller has
+// not released yet.
+type recvSlots struct {
+	slots
+	srq      *verbs.SRQ // of the first rail; all connections share it
+	reserved int        // slots that are reserved for peers
+}
+
+// maxRecvSlots returns how many receive slots there may be: two for every peer, and those for the windows of busy peers.
+func maxRecvSlots(set *Settings, size int) int {
+	return min(max(2*size+set.poolSlots(), 2*blockSlots)+blockSlots, 1<<14)
+}
+
+// post posts a slot to the SRQ.
+func (s *recvSlots) post(slot uint32) {
+	// The SRQ has room for every slot, and a lost device is reported by polling its completion queue.
+	_ = s.srq.Recv(uint64(slot), s.sge(slot, s.bytes))
+}
+
+// payload returns the n bytes behind the header of the message in a slot.
+func (s *recvSlots) payload(slot, n uint32) []byte { return s.mem(slot)[headerBytes:][:n:n] }
+
+// reserve reserves n slots for a peer. It adds and posts slots if there are too few.
+func (s *recvSlots) reserve(n int) error {
+	for s.reserved+n > s.total() {
+		if err := s.grow(); err != nil {
+			return err
+		}
+		for _, slot := range s.free {
+			s.post(slot)
+		}
+		s.free = s.free[:0]
+	}
+	s.reserved += n
+	return nil
+}
+
+// growWindow gives a peer that needs credits a wider window, if enough slots can be reserved. Otherwise the window stays as it
+// is.
+func (d *domain) growWindow(e *endpoint) {
+	w := e.in.nextWindow(uint32(d.settings.Window))
+	n := int(w - e.in.window)
+	if n == 0 || d.recvs.reserved+n > d.settings.poolSlots() || d.recvs.reserve(n) != nil {
+		return
+	}
+	e.in.window = w
+	if e.in.creditDue() {
+		d.sendControl(e, kindCredit)
+	}
+}

@@ -1,0 +1,113 @@
+package rdma
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+func (e *endpoint) Send(header, payload []byte) error {
+	if why := e.ended.Load(); why != nil {
+		return why.err
+	}
+	d := e.d
+	if n := len(header) + len(payload); n > d.caps.MaxSend {
+		return fmt.Errorf("fabric/rdma: send to peer %d: message of %d bytes is longer than the limit of %d", e.peer, n,
+			d.caps.MaxSend)
+	}
+	if e.peer == d.self {
+		return d.loopback.send(header, payload)
+	}
+	if e.conn.state != stateEstablished || !e.out.hasCredit() {
+		if e.conn.state == stateIdle {
+			e.requestConnect()
+		}
+		return fabric.ErrAgain
+	}
+	slot, ok := d.sends.take()
+	if !ok {
+		return d.blockSend()
+	}
+	b := d.sends.mem(slot)
+	n := headerBytes + len(header)
+	if len(header) == 16 { // most headers are, and a copy of known length needs no call
+		*(*[16]byte)(b[headerBytes:]) = [16]byte(header)
+	} else {
+		copy(b[headerBytes:], header)
+	}
+	if to := b[n:]; len(payload) == 8 && len(to) >= 8 { // no call here either
+		binary.NativeEndian.PutUint64(to, binary.NativeEndian.Uint64(payload))
+		n += 8
+	} else {
+		n += copy(to, payload)
+	}
+	h := e.header(kindData)
+	h.needsCredits = e.out.sent+1 == e.out.grant
+	h.put(b)
+	qp, ok := e.post(request{kind: requestMessage, slot: slot, seq: h.seq, bytes: uint32(n)}, b[:n], maxMessages, false)
+	if !ok {
+		d.sends.give(slot)
+		return d.blockSend()
+	}
+	e.out.sent++
+	e.in.granted = h.grant
+	if qp != nil {
+		_ = qp.Ring() // an error shows in completions or by the keepalive
+	}
+	return nil
+}
+
+// blockSend records that a message waits for a slot or for room in a queue, and returns ErrAgain. If the domain is armed
+// already, nothing may report that there is room: then it wakes the caller, who arms once more.
+func (d *domain) blockSend() error {
+	d.sleep.sendBlocked, d.fastPolls = true, 0
+	if d.sleep.armed.Load() && d.sendEventsMissing() {
+		if err := d.waker.wake(); err != nil {
+			return err
+		}
+	}
+	return fabric.ErrAgain
+}
+
+// header returns the header of the next message.
+func (e *endpoint) header(k kind) header {
+	return header{seq: e.out.sent, grant: e.in.grant(), grantSeen: e.out.grant, kind: k}
+}
+
+// post posts a message on the first queue pair, if fewer than limit requests are in flight there. It returns the queue pair if
+// its doorbell is to be rung immediately: because this is the first message since the last Poll, which may be the only one,
+// because nothing else is in flight, or because enough messages have gathered. Otherwise the next Poll rings it.
+func (e *endpoint) post(r request, b []byte, limit int, signal bool) (ringNow *verbs.QP, ok bool) {
+	d := e.d
+	d.mu.Lock()
+	if !e.canPost || e.qps[0].inFlight() >= limit || d.inFlight[0] >= e.qps[0].rail.maxInFlight {
+		d.mu.Unlock()
+		return nil, false
+	}
+	q := e.qps[0]
+	f := q.signalFlags(signal)
+	var err error
+	if len(b) <= q.inline {
+		err = q.qp.SendInline(q.wrID(q.tail), f, b)
+	} else {
+		err = q.qp.Send(q.wrID(q.tail), f, d.sends.sge(r.slot, len(b)))
+	}
+	if err != nil { // the queue pair has failed, and its completions report that
+		d.mu.Unlock()
+		return nil, false
+	}
+	first := q.lastPoll != d.clock.polls || q.inFlight() == 0
+	q.lastPoll = d.clock.polls
+	q.push(r, f)
+	d.inFlight[0]++
+	if first || q.unrung >= maxUnrung {
+		ringNow, q.unrung = q.qp, 0
+	} else {
+		d.doorbells.deferRing(e)
+		d.doorbells.startTimer()
+	}
+	d.mu.Unlock()
+	return ringNow, true
+}

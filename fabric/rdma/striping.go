@@ -1,0 +1,77 @@
+package rdma
+
+import (
+	"slices"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// Long transfers are striped over the rails: each piece goes to the queue pair with the fewest requests in flight. The caller
+// may restrict a transfer to one rail, see WithRail.
+
+var _ fabric.MultiRail = (*domain)(nil)
+
+// anyRail lets the transport choose the rails of a transfer.
+const anyRail = -1
+
+// needsKeys reports whether a transfer is to use rails beyond the first: the rail that it is restricted to, or all rails if it
+// is long enough for two pieces.
+func (e *endpoint) needsKeys(o *op) bool {
+	if len(e.qps) == 1 || o.rail == 0 {
+		return false
+	}
+	return o.rail > 0 || o.bytes >= 2*e.qps[0].rail.piece
+}
+
+// chooseQP returns the queue pair for the next piece of a transfer, nil if none has room. While the keys for other rails are
+// being read, the first rail gets no more than its share, which is nothing if the transfer is restricted to another rail.
+func (d *domain) chooseQP(e *endpoint, o *op) *queuePair {
+	qps := e.qps
+	switch {
+	case o.keyState == keysReading && (o.rail > 0 || o.posted >= o.bytes/len(qps)):
+		return nil
+	case o.keyState != keysReady:
+		qps = qps[:1]
+	case o.rail > 0:
+		qps = qps[o.rail : o.rail+1]
+	}
+	var best *queuePair
+	for _, q := range qps {
+		room := q.inFlight() < maxTransfers && q.pacer.room() && d.inFlight[q.rail.index] < q.rail.maxInFlight
+		if room && (best == nil || q.inFlight() < best.inFlight()) {
+			best = q
+		}
+	}
+	return best
+}
+
+// railEndpoint is an endpoint whose transfers are restricted to one rail.
+type railEndpoint struct {
+	*endpoint
+	rail int8
+}
+
+func (r *railEndpoint) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, token uint64) (bool, error) {
+	return r.transfer(false, dst, local, src, token, r.rail)
+}
+
+func (r *railEndpoint) Write(src []byte, local fabric.Region, dst fabric.RemoteKey, token uint64) (bool, error) {
+	return r.transfer(true, src, local, dst, token, r.rail)
+}
+
+func (d *domain) Rails() []string { return slices.Clone(d.settings.Devices) }
+
+// WithRail returns ep itself if not both peers have that rail.
+func (d *domain) WithRail(ep fabric.Endpoint, rail int) fabric.Endpoint {
+	e, ok := ep.(*endpoint)
+	if !ok || rail < 0 || rail >= min(len(d.rails), len(e.addr.rails)) {
+		return ep
+	}
+	if e.perRail == nil {
+		e.perRail = make([]railEndpoint, min(len(d.rails), len(e.addr.rails)))
+		for i := range e.perRail {
+			e.perRail[i] = railEndpoint{e, int8(i)}
+		}
+	}
+	return &e.perRail[rail]
+}
