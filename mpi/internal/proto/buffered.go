@@ -5,83 +5,83 @@ import (
 	"slices"
 )
 
-// ErrNoBuffer says that the attached buffer has no room for a buffered send, or that none is attached.
+// ErrNoBuffer reports that the attached buffer has no room for a buffered send, or that no buffer is attached.
 var ErrNoBuffer = errors.New("no room in the attached buffer")
 
-// BufferedOverhead is what a buffered send takes of the attached buffer besides its payload, at most.
+// BufferedOverhead is the most that a buffered send takes of the attached buffer besides its payload.
 const BufferedOverhead = 512
 
-// loans are the parts of the attached buffer that hold messages on their way.
-type loans struct {
-	buf  []byte
-	out  []loan // ascending
-	last int    // number of the last loan
+// attachedBuffer allocates blocks of the attached buffer, which hold the messages of buffered sends.
+type attachedBuffer struct {
+	buf    []byte
+	blocks []attachedBlock // in use, in ascending order
+	last   int             // id of the last block allocated
 }
 
-type loan struct{ number, from, to int }
+type attachedBlock struct{ id, from, to int }
 
-// take finds room for n bytes. Parts begin at multiples of 64, so that what a message costs is at most the overhead.
-func (l *loans) take(n int) (b []byte, number int, err error) {
+// alloc allocates n bytes. Blocks begin at multiples of 64, so the overhead of a message is at most BufferedOverhead.
+func (a *attachedBuffer) alloc(n int) (b []byte, id int, err error) {
 	at, i := 0, 0
-	for ; i < len(l.out) && l.out[i].from-at < n; i++ {
-		at = (l.out[i].to + 63) &^ 63
+	for ; i < len(a.blocks) && a.blocks[i].from-at < n; i++ {
+		at = (a.blocks[i].to + 63) &^ 63
 	}
-	if l.buf == nil || len(l.buf)-at < n {
+	if a.buf == nil || len(a.buf)-at < n {
 		return nil, 0, ErrNoBuffer
 	}
-	l.last++
-	l.out = slices.Insert(l.out, i, loan{l.last, at, at + n})
-	return l.buf[at : at+n : at+n], l.last, nil
+	a.last++
+	a.blocks = slices.Insert(a.blocks, i, attachedBlock{a.last, at, at + n})
+	return a.buf[at : at+n : at+n], a.last, nil
 }
 
-func (l *loans) end(number int) {
-	l.out = slices.DeleteFunc(l.out, func(x loan) bool { return x.number == number })
+func (a *attachedBuffer) freeBlock(id int) {
+	a.blocks = slices.DeleteFunc(a.blocks, func(x attachedBlock) bool { return x.id == id })
 }
 
-// buffered sends a copy of r's buffer and completes r.
-func (e *Engine) buffered(r *Request) error {
-	b, number, err := e.loans.take(len(r.buf))
+// startBuffered sends a copy of r's buffer and completes r.
+func (e *Engine) startBuffered(r *Request) error {
+	b, id, err := e.attached.alloc(len(r.buf))
 	if err != nil {
 		return err
 	}
 	copy(b, r.buf)
-	c := e.take()
+	c := e.requests.take(e)
 	c.send, c.mode, c.route, c.buf = true, Standard, r.route, b
-	c.ends, c.loan = unseen|lent, number
-	if err := e.start(c); err != nil {
+	c.flags, c.block = detached|attachedMem, id
+	if err := e.startSend(c); err != nil {
 		return err
 	}
 	e.complete(r, nil)
 	return nil
 }
 
-// Attach lends buf to the engine for buffered sends.
+// Attach makes the engine use buf for buffered sends, until Detach.
 func (e *Engine) Attach(buf []byte) error {
 	e.lock()
 	defer e.unlock()
-	if e.loans.buf != nil {
+	if e.attached.buf != nil {
 		return ErrState
 	}
-	e.loans.buf = buf
+	e.attached.buf = buf
 	return nil
 }
 
-// Detach waits until no message is left in the attached buffer, and returns it.
+// Detach blocks until the attached buffer holds no message any more, and returns the buffer.
 func (e *Engine) Detach() ([]byte, error) {
 	e.lock()
 	defer e.unlock()
-	if e.loans.buf == nil {
+	if e.attached.buf == nil {
 		return nil, ErrState
 	}
-	g := goal{what: unlent}
+	g := goal{what: bufferUnused}
 	e.await(&g)
 	switch {
-	case !g.met(e):
-		return nil, e.broken
-	case e.loans.buf == nil:
+	case !g.reached(e):
+		return nil, e.failure.err
+	case e.attached.buf == nil:
 		return nil, ErrState // another goroutine has detached it
 	}
-	buf := e.loans.buf
-	e.loans.buf = nil
+	buf := e.attached.buf
+	e.attached.buf = nil
 	return buf, nil
 }

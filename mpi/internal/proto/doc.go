@@ -1,27 +1,29 @@
-// Package proto carries messages between processes: it decides how a message travels, matches it, and waits.
+// Package proto carries messages between processes: it chooses the protocol of each message (protocol.go), matches messages with
+// receives, and waits for completion.
 //
-// An [Engine] stands on one fabric domain. Small messages go eagerly: copied into the transport at once, matched
-// when they arrive, copied out; somewhat longer ones in several parts, of which the receiver copies one while the
-// sender writes the next. Large ones are announced; the receiver, once matched, reads them from the sender's
-// memory and says so:
+// An [Engine] uses one fabric domain. Short messages are eager: the sender copies them into the transport immediately, the
+// receiver matches them when they arrive and copies them out. Somewhat longer ones are sent in several fragments, of which the
+// receiver copies one while the sender writes the next. For long messages the sender sends an RTS. When the receiver has matched
+// it, the receiver reads the payload from the sender's memory and acknowledges with FIN:
 //
-//	eager    EAGER(envelope, payload) ->
-//	parts    LONG(envelope, size, payload) MORE(payload) ... ->
-//	sync     SYNC(envelope, id, payload) ->          <- FIN(id)      when matched
-//	read     OFFER(envelope, size, key, id) ->       [reads]         <- FIN(id)
-//	shared   OFFER(..., word) -> <- HELP(id, key)    [reads from the front | sender writes from the back]
-//	                          WROTE(id) ->           <- FIN(id)
-//	copy     OFFER -> <- SEND(id, id)  DATA(id, offset, payload) -> ... and nothing more
+//	eager       EAGER(envelope, payload) ->
+//	fragments   FIRST_FRAG(envelope, size, payload) FRAG(payload) ... ->
+//	synchronous EAGER_SYNC(envelope, id, payload) ->    <- FIN(id)      when matched
+//	read        RTS(envelope, size, key, id) ->         [reads]         <- FIN(id)
+//	shared      RTS(..., word) -> <- ASSIST(id, key)    [reads from the front | sender writes from the back]
+//	                             ATP(id) ->             <- FIN(id)
+//	copy        RTS -> <- DATA_REQUEST(id, id)  DATA(id, offset, payload) -> ... and no FIN
+//	put         <- RTR(id, key)  PUT(id, id) -> [writes] ATP(id) ->     the receiver has sent its buffer's address
 //
-// The shared form is for transports whose reads occupy the reading processor: sender and receiver claim pieces of the
-// message in a word of memory that they share, and twice as much is copied in the same time. It loses nothing if the
-// sender is busy elsewhere. The copy form serves where reads are not possible.
+// The shared protocol is for transports whose reads occupy the reading processor: sender and receiver claim pieces of the
+// message in a word of shared memory, and both copy, which halves the time. It is not slower if the sender is busy elsewhere. The
+// copy protocol is used where reads are not possible.
 //
-// A receiver keeps what arrives before its receive, up to a bound; beyond it, it tells its senders to offer only
-// (CHOKE), whatever the size, until there is room (UNCHOKE). An offer is always taken in; so no sender ever waits
-// for another sender's message to be received.
+// A receiver stores unexpected messages up to a bound. Near the bound it pauses its senders (PAUSE): they send only RTS, whatever
+// the size of the message, until there is room again (RESUME). An RTS is always accepted, so no sender ever waits until another
+// sender's message is received.
 //
-// Concurrency: any number of goroutines may call an engine. One mutex guards it; it is not held across a system
-// call that moves a block, yields or sleeps. Whoever waits makes progress for all. When nothing happens for a while
-// one of those who wait sleeps on the transport's descriptor and the others on a condition.
+// Concurrency: any number of goroutines may call an engine. One mutex protects it; it is not held across a system call that
+// moves a block, yields or sleeps. A goroutine that waits makes progress for all. When nothing happens for a while, one of the
+// waiting goroutines sleeps on the transport's descriptor and the others on a condition variable.
 package proto

@@ -9,113 +9,125 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/match"
 )
 
-// What the assertions of a context forbid.
+// Violations of the assertions of a context.
 var (
-	// ErrAnySource says that a receive or probe leaves the source open where that was asserted not to happen.
-	ErrAnySource = errors.New("the communicator asserts that no receive leaves the source open")
-	// ErrAnyTag is the same for the tag.
-	ErrAnyTag = errors.New("the communicator asserts that no receive leaves the tag open")
-	// ErrLengthMismatch says that a message was shorter than the buffer where all were asserted to fill theirs.
+	// ErrAnySource reports a receive or probe with the wildcard source in a context that asserts there is none.
+	ErrAnySource = errors.New("the communicator asserts that no receive uses AnySource")
+	// ErrAnyTag reports a receive or probe with the wildcard tag in a context that asserts there is none.
+	ErrAnyTag = errors.New("the communicator asserts that no receive uses AnyTag")
+	// ErrLengthMismatch reports a message shorter than its buffer in a context that asserts exact lengths.
 	ErrLengthMismatch = fmt.Errorf("%w: the communicator asserts that every message has the length of its receive buffer",
 		ErrTruncate)
 )
 
-// Hints change how the messages of a context travel.
+// Hints change how the messages of a context are transferred.
 type Hints struct {
-	// NoAnySource and NoAnyTag say that no receive of this process leaves source or tag open.
+	// NoAnySource and NoAnyTag assert that no receive of this process uses the wildcard source or tag.
 	NoAnySource, NoAnyTag bool
-	// ExactLength says that messages which this process receives have the lengths of their buffers.
+	// ExactLength asserts that messages which this process receives have the lengths of their buffers.
 	ExactLength bool
-	// Epoch is not 0 while any process of the context has Exact set, and another at all of them after each change. It has
-	// EpochBits.
+	// Epoch is not 0 while any process of the context has ExactLength set. After each change it has a new value, the same at
+	// all processes. It has EpochBits.
 	Epoch uint32
-	// AllowOvertaking says that messages need not be matched in order.
+	// AllowOvertaking permits that messages are matched out of order.
 	AllowOvertaking bool
-	// EagerLimit is the longest message that is not announced, as far as the transport goes along; -1: what the transport says.
+	// EagerLimit is the length of the longest message that is sent without a rendezvous, as far as the transport supports it;
+	// -1: the transport's own limit.
 	EagerLimit int
-	// Rail is the one of [Engine.Rails] that Read and Write of large messages take; -1: whichever suits.
+	// Rail is the index in [Engine.Rails] of the device for reads and writes of large messages; -1: any.
 	Rail int
-	// Peers are the numbers of the processes by rank.
+	// Peers are the numbers of the processes, by rank.
 	Peers []int32
 }
 
-// EpochBits is the size of an epoch.
+// EpochBits is the size of an epoch in bits.
 const EpochBits = 24
 
-// plain tells whether messages of a context with these hints are sent like those of one without.
-func (h *Hints) plain() bool { return h.Epoch == 0 && h.EagerLimit < 0 }
+// hintSet holds the hints of all contexts, and what follows from all of them together: with these summaries the fast paths of
+// contexts without hints need no look-up. updateHints sets the summaries.
+type hintSet struct {
+	byContext  map[uint32]*Hints
+	directRecv bool // no receive sends an RTR, no length is checked, and messages are not traced
+	plainSends bool // the engine has not failed, and no context has hints that change how messages are sent
+	minRTR     int  // length from which receives may send an RTR; MaxInt: none does
+	rails      bool // some context has a rail
+}
 
-// SetHints gives a context other hints. NoAnySource and NoAnyTag are not taken while receives wait that they would forbid; what
-// is returned has them as they are now.
+// plainSends reports whether messages of a context with these hints are sent like those of a context without hints.
+func (h *Hints) plainSends() bool { return h.Epoch == 0 && h.EagerLimit < 0 }
+
+// SetHints replaces the hints of a context. NoAnySource and NoAnyTag do not take effect while receives are posted that violate
+// them. The result has their actual values.
 func (e *Engine) SetHints(context uint32, h Hints) Hints {
 	e.lock()
 	defer e.unlock()
-	if e.stale(context) {
+	if e.contexts.isStale(context) {
 		return h
 	}
-	h.NoAnySource, h.NoAnyTag = e.table(context).Restrict(h.NoAnySource, h.NoAnyTag, waiting)
-	if e.hints == nil {
-		e.hints = map[uint32]*Hints{}
+	h.NoAnySource, h.NoAnyTag = e.contexts.table(context).Restrict(h.NoAnySource, h.NoAnyTag, nodeOf)
+	if e.hints.byContext == nil {
+		e.hints.byContext = map[uint32]*Hints{}
 	}
-	if old := e.hints[context]; old == nil || old.Epoch != h.Epoch {
-		e.forgetWants(context)
+	if old := e.hints.byContext[context]; old == nil || old.Epoch != h.Epoch {
+		e.rtr.restart(context)
 	}
-	e.hints[context] = &h
-	e.rehint()
-	e.unpark() // probes that may not wait any more
+	e.hints.byContext[context] = &h
+	e.updateHints()
+	e.waiters.wakeAll() // a waiting probe may violate the hints now
 	return h
 }
 
-// rehint sets what follows from the hints of all contexts, so that contexts without hints need not ask.
-func (e *Engine) rehint() {
-	e.plain, e.wantFrom, e.railed = e.broken == nil && e.trace == nil, math.MaxInt, false
-	for _, h := range e.hints {
-		e.railed = e.railed || h.Rail >= 0
-		e.plain = e.plain && h.plain()
+// updateHints sets the summaries of hintSet.
+func (e *Engine) updateHints() {
+	s := &e.hints
+	s.plainSends, s.minRTR, s.rails = e.failure.err == nil && e.rec.trace == nil, math.MaxInt, false
+	for _, h := range s.byContext {
+		s.rails = s.rails || h.Rail >= 0
+		s.plainSends = s.plainSends && h.plainSends()
 		if h.ExactLength {
-			e.wantFrom = 1
+			s.minRTR = 1
 		}
 	}
-	e.bare = e.wantFrom == math.MaxInt && e.trace == nil
+	s.directRecv = s.minRTR == math.MaxInt && e.rec.trace == nil
 }
 
-// Rails are the devices that large messages may take, by number; nil where no transport has any. They are constant.
+// Rails returns the names of the devices that large messages may take; nil if no transport has several. The result is constant.
 func (e *Engine) Rails() []string {
-	for _, w := range e.ways {
-		if w.railer != nil {
-			return w.railer.Rails()
+	for _, x := range e.paths {
+		if x.multiRail != nil {
+			return x.multiRail.Rails()
 		}
 	}
 	return nil
 }
 
-// over is the way by which a transfer goes: over the rail that its context is to take, if it is to take one.
-func (e *Engine) over(t *transfer) fabric.Endpoint {
+// endpointFor returns the endpoint for a transfer: that of the context's rail, if there is one.
+func (e *Engine) endpointFor(t *transfer) fabric.Endpoint {
 	p := e.peer(t.peer)
-	if !e.railed || p.way.railer == nil {
+	if !e.hints.rails || p.path.multiRail == nil {
 		return p.ep
 	}
-	h := e.hints[t.req.route.Context]
+	h := e.hints.byContext[t.req.route.Context]
 	if h == nil || h.Rail < 0 {
 		return p.ep
 	}
-	return p.way.railer.WithRail(p.ep, h.Rail)
+	return p.path.multiRail.WithRail(p.ep, h.Rail)
 }
 
-// isPlain is e.plain for one context.
-func (e *Engine) isPlain(context uint32) bool {
-	if e.broken != nil || e.trace != nil {
+// plainSendsIn is hintSet.plainSends for one context.
+func (e *Engine) plainSendsIn(context uint32) bool {
+	if e.failure.err != nil || e.rec.trace != nil {
 		return false
 	}
-	h := e.hints[context]
-	return h == nil || h.plain()
+	h := e.hints.byContext[context]
+	return h == nil || h.plainSends()
 }
 
-func waiting(m *arrived) *match.Message[arrived] { return &m.waiting }
+func nodeOf(m *arrived) *match.Message[arrived] { return &m.node }
 
-// forbidden is the error of a receive or probe that its context's assertions forbid; nil if it may be.
-func (e *Engine) forbidden(from Route) error {
-	t := e.table(from.Context)
+// assertionError returns the error of a receive or probe that violates its context's assertions, or nil.
+func (e *Engine) assertionError(from Route) error {
+	t := e.contexts.table(from.Context)
 	switch {
 	case t.Allows(from.Rank, from.Tag):
 		return nil
@@ -125,49 +137,52 @@ func (e *Engine) forbidden(from Route) error {
 	return ErrAnyTag
 }
 
-// misfit is the outcome of a receive whose message has another length than its buffer.
-func (e *Engine) misfit(r *Request, bytes int) error {
+// truncateError is an ErrTruncate with the details of the message.
+type truncateError struct {
+	source, tag int32
+	bytes, room int
+}
+
+func (t *truncateError) Error() string {
+	return fmt.Sprintf("message of %d bytes from rank %d (tag %d) does not fit into a buffer of %d bytes",
+		t.bytes, t.source, t.tag, t.room)
+}
+
+// Unwrap makes the error an ErrTruncate.
+func (t *truncateError) Unwrap() error { return ErrTruncate }
+
+// lengthError returns the error of a receive whose message has another length than its buffer; nil if that is allowed.
+// r.status must be set.
+func (e *Engine) lengthError(r *Request, bytes int) error {
 	if bytes > len(r.buf) {
-		return ErrTruncate
+		return &truncateError{r.status.Source, r.status.Tag, bytes, len(r.buf)}
 	}
-	if e.wantFrom == math.MaxInt {
+	if e.hints.minRTR == math.MaxInt {
 		return nil
 	}
-	if h := e.hints[r.route.Context]; h != nil && h.ExactLength {
+	if h := e.hints.byContext[r.route.Context]; h != nil && h.ExactLength {
 		return ErrLengthMismatch
 	}
 	return nil
 }
 
-// shape is the form of a message as the hints of its context have it.
-func (h *Hints) shape(f Protocol, n int, rules *Thresholds) Protocol {
+// choose applies the context's eager limit to the protocol that the thresholds of the transport suggest.
+func (h *Hints) choose(p Protocol, n int, x *Thresholds) Protocol {
 	switch {
 	case h.EagerLimit < 0:
-		return f
-	case n <= min(h.EagerLimit, rules.MaxData):
+		return p
+	case n <= min(h.EagerLimit, x.MaxData):
 		return Eager
 	}
-	return max(f, RendezvousRead)
+	return max(p, RendezvousRead)
 }
 
-// overtakes tells whether a message may be sent before others that wait for room: it is an offer, and nobody asks for its
-// order. Where messages are written down they are numbered, and keep their order.
-func (e *Engine) overtakes(o *outgoing) bool {
-	if o.req == nil || kind(o.header[0]) != kindOffer || e.trace != nil {
+// mayOvertake reports whether a message may be sent before others that wait for room: it is an RTS of a context that allows
+// overtaking. Traced messages are numbered and keep their order.
+func (e *Engine) mayOvertake(o *outgoing) bool {
+	if o.req == nil || kind(o.header[0]) != kindRTS || e.rec.trace != nil {
 		return false
 	}
-	h := e.hints[o.req.route.Context]
+	h := e.hints.byContext[o.req.route.Context]
 	return h != nil && h.AllowOvertaking && h.Epoch == 0
-}
-
-// ahead queues an offer before all that waits but other offers which came so.
-func (p *peer) ahead(e *Engine, o *outgoing) {
-	at := &p.head
-	for *at != nil && e.overtakes(*at) {
-		at = &(*at).next
-	}
-	if o.next = *at; o.next == nil {
-		p.tail = o
-	}
-	*at = o
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/ibrun/ibrun/fabric/mem"
 )
 
-// hostility is an engine in the middle of everything, and a peer that sends it what it likes through a bare endpoint.
-type hostility struct {
+// hostilePeer is an engine in the middle of everything, and a peer that sends it what it likes through a bare endpoint.
+type hostilePeer struct {
 	t     testing.TB
 	e     *Engine
 	d     fabric.Domain
@@ -22,16 +22,16 @@ type hostility struct {
 	hs    []Handle
 }
 
-func provoke(t testing.TB, w wrap) *hostility {
+func provoke(t testing.TB, w wrap) *hostilePeer {
 	t.Helper()
 	tr := w(mem.NewHub(2).Transport())
-	h := &hostility{t: t, e: openOne(t, tr, 0, 2, func(c *Config) { c.UnexpectedLimit = 1 << 16 })}
+	h := &hostilePeer{t: t, e: openOne(t, tr, 0, 2, func(c *Config) { c.UnexpectedLimit = 1 << 16 })}
 	h.d, h.ep = outsider(t, tr)
 	if p, ok := h.d.(fabric.CooperativeCopier); ok {
 		h.words = p.Words(0, false)
 	}
 	h.e.SetHints(testContext, Hints{ExactLength: true, Epoch: 1, EagerLimit: -1, Peers: []int32{0, 1}})
-	h.e.see(1, envelope{context: testContext, epoch: 1}) // so that receives are announced
+	h.e.countEpoch(1, envelope{context: testContext, epoch: 1}) // so that receives are announced
 	for i, room := range []int{0, 10, 20000, 70000, 70000} {
 		b := guarded(room)
 		h.bufs, h.rooms = append(h.bufs, b), append(h.rooms, room)
@@ -51,7 +51,7 @@ func provoke(t testing.TB, w wrap) *hostility {
 }
 
 // word makes a word of a message: something that means something, or is near to it, or is absurd.
-func (h *hostility) word(b byte) uint64 {
+func (h *hostilePeer) word(b byte) uint64 {
 	if n := int(b); n < 4*len(h.hs) {
 		return h.hs[n/4].r.id() + []uint64{0, 0, 0, 1}[n%4]
 	}
@@ -62,10 +62,10 @@ func (h *hostility) word(b byte) uint64 {
 }
 
 // say sends what seven bytes say.
-func (h *hostility) say(b [7]byte) {
-	k := kind(b[0] % byte(kinds+1))
+func (h *hostilePeer) say(b [7]byte) {
+	k := kind(b[0] % byte(kindCount+1))
 	v := envelope{kind: k, context: testContext, Match: Match{1, int32(b[1] % 8)}}
-	if b[1]/64 != 0 && k.counted() {
+	if b[1]/64 != 0 && k.hasEpoch() {
 		v.epoch = uint32(b[1] / 64)
 	}
 	switch b[1] / 8 % 8 {
@@ -77,14 +77,14 @@ func (h *hostility) say(b [7]byte) {
 		v.Tag = int32(b[2]) << 24
 	}
 	var w []uint64
-	if k < kinds {
-		for i := range words[k] {
+	if k < kindCount {
+		for i := range wordCount[k] {
 			w = append(w, h.word(b[2+i]))
 		}
 	}
 	head, n := header(v, w...)
 	payload := make([]byte, int(b[6])*int(b[5]%64))
-	if k > kindLong && k != kindMore && k != kindData && b[6] < 250 {
+	if k > kindFirstFrag && k != kindFrag && k != kindData && b[6] < 250 {
 		payload = nil
 	}
 	if b[6] == 1 {
@@ -103,7 +103,7 @@ func (h *hostility) say(b [7]byte) {
 }
 
 // live lets both sides take what is there, and reports whether the engine is still whole.
-func (h *hostility) live() bool {
+func (h *hostilePeer) live() bool {
 	var evs [8]fabric.Event
 	if _, err := h.d.Poll(evs[:]); err != nil {
 		h.t.Fatal(err)
@@ -111,14 +111,14 @@ func (h *hostility) live() bool {
 	_, err := h.e.PollCompleted(h.hs[len(h.hs)-1])
 	for range 8 { // Poke makes progress only for what is under way
 		h.e.lock()
-		err = h.e.poke()
+		err = h.e.pollOnce()
 		h.e.unlock()
 	}
 	return err == nil
 }
 
 // end checks that nothing was written outside of the buffers, and that no call hangs once the engine is broken.
-func (h *hostility) end() {
+func (h *hostilePeer) end() {
 	h.e.Abort(fabric.ErrCorrupt)
 	for _, x := range h.hs {
 		_, _ = h.e.Wait(x) // whatever comes of it, it comes back
@@ -131,8 +131,8 @@ func (h *hostility) end() {
 }
 
 var hostileWraps = []wrap{
-	twist{}.wrap, twist{pairing: true}.wrap, twist{noRead: true}.wrap, twist{pairing: true, refuse: true}.wrap,
-	twist{parts: true}.wrap,
+	variant{}.wrap, variant{pairing: true}.wrap, variant{noRead: true}.wrap, variant{pairing: true, refuse: true}.wrap,
+	variant{parts: true}.wrap,
 }
 
 // TestHostile lets a peer say what no correct peer says, beginning with what would be right.
@@ -186,9 +186,9 @@ func TestForeign(t *testing.T) {
 	e.lock()
 	id := h.r.id()
 	for name, accepted := range map[string]bool{
-		"FIN":  e.finished(2, [5]uint64{id}),
-		"SEND": e.sendCopies(2, [5]uint64{id, 1, 100}),
-		"HELP": e.helped(2, [5]uint64{id, 1, 0, 0, 100}),
+		"FIN":  e.handleFIN(2, [5]uint64{id}),
+		"SEND": e.handleDataRequest(2, [5]uint64{id, 1, 100}),
+		"HELP": e.handleAssist(2, [5]uint64{id, 1, 0, 0, 100}),
 	} {
 		if accepted || h.r.state != active {
 			t.Errorf("%s of a stranger was accepted", name)

@@ -2,61 +2,64 @@ package proto
 
 import "sync/atomic"
 
-// mutex is a mutual exclusion that whoever holds it can ask whether others wait, which sync.Mutex does not tell: a goroutine
-// that spins with it lets go then. Taking it while it is free, and giving it back, takes one instruction each and some to see how
-// that went.
+// mutex is a mutual exclusion lock whose holder can ask whether others wait for it, so that a goroutine that spins while holding
+// it can release it; sync.Mutex does not report that. Without contention, Lock and Unlock take one atomic instruction each, and
+// the check of its result.
 type mutex struct {
-	state atomic.Int32  // held, promised, and waiter for each that waits
-	freed chan struct{} // room for one: a hint that it may be free
-	turn  chan struct{} // likewise, for the one that it is promised to
+	state   atomic.Int32  // locked, reserved, and waiter for each goroutine that waits
+	freed   chan struct{} // capacity 1: signals that the mutex may be free
+	handoff chan struct{} // capacity 1: the same, for the goroutine for which the mutex is reserved
 }
 
 const (
-	held     = 1
-	promised = 2 // one of those that wait gets it next: whoever gives it back and takes it again at once would keep it for long
+	locked = 1
+	// reserved means that a certain waiting goroutine gets the mutex next. Without it a goroutine that unlocks the mutex and
+	// locks it again immediately would hold it for long.
+	reserved = 2
 	waiter   = 4
 )
 
-// patience is how often the state is looked at before the goroutine sleeps: most hold the lock for a fraction of a microsecond.
-const patience = 100
+// lockSpins is how often a goroutine reads the state before it sleeps. Most holders hold the lock for a fraction of a
+// microsecond.
+const lockSpins = 100
 
-func newMutex() mutex { return mutex{freed: make(chan struct{}, 1), turn: make(chan struct{}, 1)} }
+func newMutex() mutex { return mutex{freed: make(chan struct{}, 1), handoff: make(chan struct{}, 1)} }
 
 func (m *mutex) Lock() {
-	if !m.state.CompareAndSwap(0, held) {
+	if !m.state.CompareAndSwap(0, locked) {
 		m.wait()
 	}
 }
 
 func (m *mutex) Unlock() {
-	if state := m.state.Add(-held); state != 0 {
-		m.hint(state)
+	if state := m.state.Add(-locked); state != 0 {
+		m.signal(state)
 	}
 }
 
-// wanted tells whoever holds the lock whether others wait for it.
-func (m *mutex) wanted() bool { return m.state.Load() > held }
+// contended reports to the holder of the lock whether others wait for it.
+func (m *mutex) contended() bool { return m.state.Load() > locked }
 
-// wait is what Lock does where it is not free. Not inlined, as hint, so that the calls of Lock and Unlock stay short. Who has
-// slept and finds it taken again has it promised, unless another has.
+// wait is the slow path of Lock. It is not inlined, and neither is signal, so that the calls of Lock and Unlock stay short. A
+// goroutine that finds the mutex locked again after it has slept reserves it, unless another has.
 //
 //go:noinline
 func (m *mutex) wait() {
 	m.state.Add(waiter)
-	mine, slept := int32(0), false // mine is promised if that is to this goroutine
+	mine, slept := int32(0), false // mine is reserved if the mutex is reserved for this goroutine
 	for i := 0; ; i++ {
 		state := m.state.Load()
 		switch {
-		case state&held == 0 && state&promised == mine:
-			if m.state.CompareAndSwap(state, state+held-waiter-mine) {
+		case state&locked == 0 && state&reserved == mine:
+			if m.state.CompareAndSwap(state, state+locked-waiter-mine) {
 				return
 			}
-		case i < patience:
+		case i < lockSpins:
 		case mine != 0:
-			<-m.turn
-		case slept && state&(held|promised) == held:
-			if m.state.CompareAndSwap(state, state+promised) {
-				mine = promised
+			<-m.handoff
+		case slept && state&(locked|reserved) == locked:
+			if m.state.CompareAndSwap(state, state+reserved) {
+				mine = reserved
 			}
 		default:
 			<-m.freed
@@ -65,14 +68,14 @@ func (m *mutex) wait() {
 	}
 }
 
-// hint wakes one of those that wait, or the one whose turn it is. Where the last hint has not been taken yet, whoever takes it
-// sees what this one would say.
+// signal wakes a waiting goroutine, or the one for which the mutex is reserved. If an earlier signal has not been received yet,
+// none is needed: its receiver reads the current state.
 //
 //go:noinline
-func (m *mutex) hint(state int32) {
+func (m *mutex) signal(state int32) {
 	to := m.freed
-	if state&promised != 0 {
-		to = m.turn
+	if state&reserved != 0 {
+		to = m.handoff
 	}
 	select {
 	case to <- struct{}{}:

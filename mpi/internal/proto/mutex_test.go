@@ -56,7 +56,7 @@ func TestMutexExcludes(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n != 8*each || m.wanted() || m.state.Load() != 0 {
+	if n != 8*each || m.contended() || m.state.Load() != 0 {
 		t.Errorf("%d instead of %d, state %d", n, 8*each, m.state.Load())
 	}
 }
@@ -66,22 +66,22 @@ func TestMutexWanted(t *testing.T) {
 	const others = 3
 	m := newMutex()
 	m.Lock()
-	if m.wanted() {
+	if m.contended() {
 		t.Error("wanted by nobody")
 	}
 	waiting := make(chan bool)
 	for range others {
 		go func() {
 			m.Lock()
-			wanted := m.wanted()
+			wanted := m.contended()
 			m.Unlock()
 			waiting <- wanted
 		}()
 	}
-	for m.state.Load()&^promised != held+others*waiter {
+	for m.state.Load()&^reserved != locked+others*waiter {
 		runtime.Gosched()
 	}
-	if !m.wanted() {
+	if !m.contended() {
 		t.Error("others wait, and it is not wanted")
 	}
 	m.Unlock()
@@ -103,7 +103,7 @@ func TestMutexWanted(t *testing.T) {
 func TestMutexStaleHint(t *testing.T) {
 	m := newMutex()
 	for range 2 {
-		m.hint(waiter)
+		m.signal(waiter)
 		if len(m.freed) != 1 { // where nobody waits it is kept, for who is about to
 			t.Fatalf("%d hints", len(m.freed))
 		}
@@ -117,12 +117,12 @@ func TestMutexStaleHint(t *testing.T) {
 		m.Unlock()
 		close(done)
 	}()
-	for m.state.Load()&promised == 0 && !in.Load() { // it has taken the hint, and has the lock promised
+	for m.state.Load()&reserved == 0 && !in.Load() { // it has taken the hint, and has the lock reserved
 		runtime.Gosched()
 	}
 	for range 2 { // who takes the second has looked after the first
-		m.hint(held | promised)
-		for len(m.turn) != 0 && !in.Load() {
+		m.signal(locked | reserved)
+		for len(m.handoff) != 0 && !in.Load() {
 			runtime.Gosched()
 		}
 	}

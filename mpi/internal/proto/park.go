@@ -2,14 +2,14 @@ package proto
 
 // parker is where a goroutine sleeps while nothing happens.
 type parker interface {
-	// park sleeps until fd is readable or kick was called, also if it was called before. fd is -1 if the transport
-	// kicks.
+	// park blocks until fd is readable or wake is called. It returns immediately if wake was called before. fd is -1 if the
+	// transport calls wake.
 	park(fd int) error
-	kick()
+	wake()
 	close() error
 }
 
-// channelParker sleeps where the transport has no descriptor.
+// channelParker is the parker for a transport without a descriptor.
 type channelParker chan struct{}
 
 func newChannelParker() channelParker { return make(chan struct{}, 1) }
@@ -19,7 +19,7 @@ func (p channelParker) park(int) error {
 	return nil
 }
 
-func (p channelParker) kick() {
+func (p channelParker) wake() {
 	select {
 	case p <- struct{}{}:
 	default:
@@ -28,12 +28,12 @@ func (p channelParker) kick() {
 
 func (p channelParker) close() error { return nil }
 
-// Waker is where an engine sleeps on a domain without a descriptor. It is made before the domain, whose Config wants
-// its Wake.
+// Waker wakes an engine that sleeps on a domain without a descriptor. It must be created before the domain, whose Config needs
+// its Wake method.
 type Waker struct{ channel channelParker }
 
-// NewWaker makes a bed.
+// NewWaker returns a waker.
 func NewWaker() Waker { return Waker{newChannelParker()} }
 
-// Wake ends the sleep of whoever sleeps, or the next one. It may be called from anywhere.
-func (b Waker) Wake() { b.channel.kick() }
+// Wake wakes the goroutine that sleeps, or prevents the next sleep. Any goroutine may call it.
+func (w Waker) Wake() { w.channel.wake() }

@@ -12,19 +12,19 @@ import (
 // yieldProcessor lets another process run.
 func yieldProcessor() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
-// pollParker sleeps on the transport's descriptor, and on one of its own by which goroutines of this process wake it.
-type pollParker struct{ own int }
+// pollParker sleeps on the transport's descriptor and on an eventfd, which other goroutines of this process write to wake it.
+type pollParker struct{ eventfd int }
 
 func newPollParker() (parker, error) {
-	own, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return nil, os.NewSyscallError("eventfd", err)
 	}
-	return &pollParker{own}, nil
+	return &pollParker{fd}, nil
 }
 
 func (p *pollParker) park(fd int) error {
-	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(p.own), Events: unix.POLLIN}}
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(p.eventfd), Events: unix.POLLIN}}
 	for {
 		_, err := unix.Ppoll(fds, nil, nil)
 		if err == nil {
@@ -36,18 +36,18 @@ func (p *pollParker) park(fd int) error {
 	}
 	if fds[1].Revents != 0 {
 		var count [8]byte
-		if _, err := unix.Read(p.own, count[:]); err != nil && !errors.Is(err, unix.EAGAIN) {
+		if _, err := unix.Read(p.eventfd, count[:]); err != nil && !errors.Is(err, unix.EAGAIN) {
 			return fmt.Errorf("read eventfd: %w", err)
 		}
 	}
 	return nil
 }
 
-func (p *pollParker) kick() {
+func (p *pollParker) wake() {
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
-	// The only failure possible is a counter that is full, and then the sleeper wakes as well.
-	_, _ = unix.Write(p.own, one[:])
+	// The only possible failure is a counter that is full. Then the sleeping goroutine wakes as well.
+	_, _ = unix.Write(p.eventfd, one[:])
 }
 
-func (p *pollParker) close() error { return os.NewSyscallError("close", unix.Close(p.own)) }
+func (p *pollParker) close() error { return os.NewSyscallError("close", unix.Close(p.eventfd)) }

@@ -9,7 +9,7 @@ import (
 )
 
 func newPollParker() (parker, error) {
-	return nil, fmt.Errorf("%w: sleeping on a transport's descriptor needs Linux", fabric.ErrNotSupported)
+	return nil, fmt.Errorf("%w: only on Linux can a goroutine sleep on a transport's descriptor", fabric.ErrNotSupported)
 }
 
 func yieldProcessor() {}

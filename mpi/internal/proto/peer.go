@@ -1,7 +1,6 @@
 package proto
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,70 +10,31 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// peer is what an engine knows of one other process, or of itself.
+// peer is the state of an engine for one process, which may be its own.
 type peer struct {
-	ep     fabric.Endpoint // nil until first used
-	pusher fabric.Pusher   // ep, if it is one
-	way    *way            // with ep
-	link   perf.Link       // counts what goes to the peer and comes from it
-	other  perf.Link       // the one while recording is off, if it is on, and the other way round
-	// eager is the largest payload that may be sent at once, with nothing before it: -1 while not connected, while
-	// other messages wait for room, or while the peer wants offers only.
-	eager  int
-	left   error // it has closed in order and nobody misses it: what is sent to it gets this
-	choked bool  // the peer wants offers only
-	choke  bool  // and this is what we told the peer
-	copies bool  // reading the peer's memory is not possible
+	ep           fabric.Endpoint // nil until first used
+	pusher       fabric.Pusher   // ep, if it implements that
+	path         *path           // set together with ep
+	link         perf.Link       // counts messages to and from the peer; the zero Link while recording is off
+	inactiveLink perf.Link       // swapped with link when recording is switched on or off
+	// maxEager is the largest payload that may be sent immediately. It is -1 while the peer is not connected, while messages
+	// wait for room, and while the peer has paused this sender.
+	maxEager       int
+	finalized      error // nil until the peer has finalized; then the error of all sends to it
+	paused         bool  // the peer has paused this process: it accepts only RTS
+	pausing        bool  // this process has paused the peer
+	noRemoteAccess bool  // the peer's memory can be neither read nor written
 
-	sent, came uint32    // messages to the peer and from it, counted while they are written down
-	part       part      // the message of several parts that is coming
-	head, tail *outgoing // waiting for room, in order
-	listed     bool      // in Engine.backlog
-	offers     uint64    // words in use, a bit each
-	outbound   []uint64  // words shared with the peer, nil: none or not asked yet
-	inbound    []uint64
+	sent, received uint32    // messages to and from the peer, counted while messages are traced
+	frags          assembly  // the fragmented message that is arriving
+	head, tail     *outgoing // messages that wait for room, in order
+	listed         bool      // in Engine.blocked
+	usedWords      uint64    // bitmap of the words of sendWords in use
+	sendWords      []uint64  // words shared with the peer for sends to it; nil: none, or not asked for yet
+	recvWords      []uint64  // the same for receives from it
 }
 
-// outgoing is a message that waits for room. Each request has one; others come from a free list.
-type outgoing struct {
-	next   *outgoing
-	queued bool     // waits in its peer's list
-	req    *Request // to be told when the message has gone; nil if nobody is
-	length int
-	header [maxHeader]byte
-	body   []byte
-	rest   []byte // goes in further parts after the body, with nothing between them
-}
-
-// advance makes the next part of a message the one to send; false if there is none.
-func (o *outgoing) advance(most int) bool {
-	if len(o.rest) == 0 {
-		return false
-	}
-	if kind(o.header[0]) == kindLong {
-		o.header, o.length = header(envelope{kind: kindMore})
-	}
-	n := min(len(o.rest), most)
-	o.body, o.rest = o.rest[:n], o.rest[n:]
-	return true
-}
-
-// try sends as much of a message as there is room for.
-func (e *Engine) try(p *peer, o *outgoing) error {
-	if p.pusher != nil && !p.choked && kind(o.header[0]) == kindOffer {
-		return p.pusher.Push(o.header[:o.length], o.req.memory.Remote, len(o.req.buf))
-	}
-	for {
-		if err := p.ep.Send(o.header[:o.length], o.body); err != nil {
-			return err
-		}
-		if !o.advance(p.way.rules.FragmentSize) {
-			return nil
-		}
-	}
-}
-
-// peer returns what the engine knows of a process.
+// peer returns the state for a process.
 func (e *Engine) peer(n int32) *peer {
 	if p := e.peers[n]; p != nil {
 		return p
@@ -83,200 +43,108 @@ func (e *Engine) peer(n int32) *peer {
 }
 
 func (e *Engine) newPeer(n int32) *peer {
-	p := &peer{eager: -1}
+	p := &peer{maxEager: -1}
 	e.peers[n] = p
 	return p
 }
 
-// way is what the peers that one domain reaches have in common.
-type way struct {
-	domain    fabric.Domain
-	caps      fabric.Caps
-	rules     Thresholds
-	transport perf.Transport
-	pins      *regcache.Cache          // of memory that peers read or write, nil if it need not be registered
-	resender  fabric.RetransmitCounter // nil if the domain is none
-	railer    fabric.MultiRail         // nil likewise
+// path is what all peers that one domain reaches have in common.
+type path struct {
+	domain      fabric.Domain
+	caps        fabric.Caps
+	thresholds  Thresholds
+	transport   perf.Transport
+	regs        *regcache.Cache          // of memory that peers read or write; nil if it need not be registered
+	retransmits fabric.RetransmitCounter // nil if the domain does not implement it
+	multiRail   fabric.MultiRail         // nil if the domain does not implement it
 }
 
-// hold makes memory known to the device, if it has to be, until release.
-func (w *way) hold(b []byte) (regcache.Memory, error) {
-	if w.pins != nil {
-		return w.pins.Acquire(b)
+// acquire registers memory with the device, if that is necessary, until release.
+func (x *path) acquire(b []byte) (regcache.Memory, error) {
+	if x.regs != nil {
+		return x.regs.Acquire(b)
 	}
-	r, err := w.domain.Register(b)
+	r, err := x.domain.Register(b)
 	return regcache.Memory{Remote: r.Remote, Local: r}, err
 }
 
-func (w *way) release(m regcache.Memory) error {
-	if w.pins == nil {
+func (x *path) release(m regcache.Memory) error {
+	if x.regs == nil {
 		return nil
 	}
-	return w.pins.Release(m)
+	return x.regs.Release(m)
 }
 
-func newWay(d fabric.Domain, pinned int) (*way, error) {
-	w := &way{domain: d, caps: d.Caps()}
-	w.transport = perf.TransportNamed(w.caps.Transport)
-	w.resender, _ = d.(fabric.RetransmitCounter)
-	w.railer, _ = d.(fabric.MultiRail)
+func newPath(d fabric.Domain, pinned int) (*path, error) {
+	x := &path{domain: d, caps: d.Caps()}
+	x.transport = perf.TransportNamed(x.caps.Transport)
+	x.retransmits, _ = d.(fabric.RetransmitCounter)
+	x.multiRail, _ = d.(fabric.MultiRail)
 	var err error
-	if w.rules, err = ThresholdsOf(w.caps); err != nil {
+	if x.thresholds, err = ThresholdsOf(x.caps); err != nil {
 		return nil, err
 	}
-	if w.caps.Read && !w.caps.Direct {
-		w.pins = regcache.New(d, pinned)
+	if x.caps.Read && !x.caps.Direct {
+		x.regs = regcache.New(d, pinned)
 	}
-	return w, nil
+	return x, nil
 }
 
-// wayTo finds the way to a connected peer.
-func (e *Engine) wayTo(n int32) *way {
+// pathTo returns the path to a process.
+func (e *Engine) pathTo(n int32) *path {
 	if e.router == nil {
-		return e.ways[0]
+		return e.paths[0]
 	}
 	d := e.router.Route(int(n))
-	return e.ways[slices.IndexFunc(e.ways, func(w *way) bool { return w.domain == d })]
+	return e.paths[slices.IndexFunc(e.paths, func(x *path) bool { return x.domain == d })]
 }
 
-// connect makes the endpoint of a peer if it has none yet.
+// connect creates the endpoint of a peer unless it exists.
 func (e *Engine) connect(n int32) error {
 	p := e.peer(n)
-	if p.left != nil || p.ep != nil {
-		return p.left
+	if p.finalized != nil || p.ep != nil {
+		return p.finalized
 	}
 	ep, err := e.domain.Connect(int(n), e.addr(n))
 	if err != nil {
-		return e.refused(n, fmt.Errorf("connect to process %d: %w", n, err))
+		return e.transportError(n, fmt.Errorf("connect to process %d: %w", n, err))
 	}
-	p.ep, p.way = ep, e.wayTo(n)
+	p.ep, p.path = ep, e.pathTo(n)
 	p.pusher, _ = ep.(fabric.Pusher)
-	if t := p.way.transport; p.link.Zero() || p.link.Transport() != t {
-		p.link = e.rec.Link(int(n), t)
+	if t := p.path.transport; p.link.Zero() || p.link.Transport() != t {
+		p.link = e.rec.active.Link(int(n), t)
 	}
-	p.reopen()
+	p.updateMaxEager()
 	return nil
 }
 
-// reopen sets how much may be sent at once, after something that decides it has changed.
-func (p *peer) reopen() {
-	p.eager = -1
-	if p.ep != nil && p.head == nil && !p.choked && p.left == nil {
-		p.eager = p.way.rules.MaxEager
+// updateMaxEager sets maxEager. It must be called when something that maxEager depends on has changed.
+func (p *peer) updateMaxEager() {
+	p.maxEager = -1
+	if p.ep != nil && p.head == nil && !p.paused && p.finalized == nil {
+		p.maxEager = p.path.thresholds.MaxEager
 	}
 }
 
-// post sends a message now or queues it, and keeps the order. It takes o over until the message has gone.
-func (e *Engine) post(n int32, o *outgoing) error {
-	p := e.peer(n)
-	if err := e.connect(n); err != nil {
-		return err
+// sharedWords returns the words shared with the peer for receives from it; nil if there are none.
+func (e *Engine) sharedWords(n int32, p *peer) []uint64 {
+	if p.recvWords == nil && e.copier != nil {
+		p.recvWords = e.copier.Words(int(n), true)
 	}
-	if p.head == nil {
-		err := e.try(p, o)
-		if err == nil {
-			e.gone(o)
-			return nil
-		}
-		if err != fabric.ErrAgain {
-			return e.refused(n, err)
-		}
-		p.head = o
-	} else if e.overtakes(o) {
-		p.ahead(e, o)
-		o.queued = true
-		return nil
-	} else {
-		p.tail.next = o
-	}
-	p.tail, o.next, o.queued = o, nil, true
-	p.reopen()
-	if !p.listed {
-		p.listed = true
-		e.backlog = append(e.backlog, n)
-	}
-	return nil
+	return p.recvWords
 }
 
-// refused turns an error of the transport into the one to report: a peer that has gone breaks the engine, and it
-// may be a send that learns of it first.
-func (e *Engine) refused(n int32, err error) error {
+// transportError returns the error to report for an error of the transport. A send may be the first to notice that a peer is
+// down: then the engine fails.
+func (e *Engine) transportError(n int32, err error) error {
 	if errors.Is(err, fabric.ErrPeerDown) {
 		e.fail(n, err)
-		if err := cmp.Or(e.broken, e.peer(n).left); err != nil {
-			return err
+		if e.failure.err != nil {
+			return e.failure.err
+		}
+		if p := e.peer(n); p.finalized != nil {
+			return p.finalized
 		}
 	}
 	return err
-}
-
-// gone is called when a message has been handed to the transport.
-func (e *Engine) gone(o *outgoing) {
-	o.body, o.rest = nil, nil
-	if o.req == nil {
-		o.next, e.notes = e.notes, o
-		return
-	}
-	o.req.sent()
-}
-
-// note sends a message that no request waits for.
-func (e *Engine) note(n int32, v envelope, w ...uint64) {
-	o := e.notes
-	if o == nil {
-		o = new(outgoing)
-	} else {
-		e.notes = o.next
-	}
-	o.header, o.length = header(v, w...)
-	if err := e.post(n, o); err != nil {
-		e.fail(n, err)
-	}
-}
-
-// lost is called instead of gone when a message cannot be sent any more.
-func (e *Engine) lost(n int32, o *outgoing, err error) {
-	e.fail(n, err)
-	err = cmp.Or(e.broken, e.peer(n).left, err)
-	o.body, o.rest = nil, nil
-	if o.req == nil {
-		o.next, e.notes = e.notes, o
-	} else {
-		e.settle(o.req)
-		e.complete(o.req, err)
-	}
-}
-
-// flush sends what waits for room, as far as there is room, and reports whether anything went.
-func (e *Engine) flush() bool {
-	moved := false
-	kept := e.backlog[:0]
-	for _, n := range e.backlog {
-		p := e.peer(n)
-		for p.head != nil {
-			o := p.head
-			err := e.try(p, o)
-			if err == fabric.ErrAgain {
-				break
-			}
-			p.head, o.queued = o.next, false
-			moved = true
-			if err != nil {
-				e.lost(n, o, err)
-				continue
-			}
-			e.gone(o)
-		}
-		if p.head != nil && e.broken == nil {
-			kept = append(kept, n)
-			continue
-		}
-		p.listed = false
-		p.reopen()
-	}
-	e.backlog = kept
-	if moved {
-		e.stir()
-	}
-	return moved
 }

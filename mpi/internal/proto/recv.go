@@ -1,72 +1,67 @@
 package proto
 
-import (
-	"encoding/binary"
+import "encoding/binary"
 
-	"github.com/ibrun/ibrun/fabric"
-	"github.com/ibrun/ibrun/mpi/internal/match"
-)
-
-// Recv receives a message into buf and returns when it is there.
+// Recv receives a message into buf and returns when it is complete.
 func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
 	e.lock()
 	began := uint64(0)
-	if e.rec.Due(from.Op, len(buf)) {
-		began = e.rec.Begin(from.Op, len(buf))
-		e.queues(from.Context)
+	if e.rec.active.Due(from.Op, len(buf)) {
+		began = e.rec.active.Begin(from.Op, len(buf))
+		e.recordQueueLengths(from.Context)
 	}
-	if e.atOnce(from, buf) { // by itself: nothing has to be kept over these calls, and an answer is about to go
+	if e.tryDirect(from, buf) { // written out here: nothing has to be kept over these calls, and the program answers next
 		n := e.direct.length
 		if began != 0 {
-			e.rec.With(from.Peer, from.Tag)
+			e.rec.active.With(from.Peer, from.Tag)
 		}
-		e.rec.End(from.Op, n, began)
+		e.rec.active.End(from.Op, n, began)
 		e.unlock()
 		return Status{Source: from.Rank, Tag: from.Tag, Bytes: n}, nil
 	}
 	st, err := e.recv(from, buf)
 	if began != 0 {
-		e.rec.With(from.Peer, st.Tag)
+		e.rec.active.With(from.Peer, st.Tag)
 	}
-	e.rec.End(from.Op, st.Bytes, began)
+	e.rec.active.End(from.Op, st.Bytes, began)
 	e.unlock()
 	return st, err
 }
 
-// recv is Recv by a request, unless atOnce has made it one.
+// recv receives with a request: the one that tryDirect has made, or a new one.
 func (e *Engine) recv(from Route, buf []byte) (Status, error) {
-	r := e.direct.r
+	r := e.direct.req
 	if r == nil {
-		r = e.take()
+		r = e.requests.take(e)
 		r.send, r.route, r.buf = false, from, buf
-		e.receive(r)
+		e.startRecv(r)
 	}
-	err := e.wait(r, from.Op)
+	err := e.waitRequest(r, from.Op)
 	return r.status, err
 }
 
-// Irecv begins a receive. buf belongs to the engine until the request has completed.
+// Irecv starts a receive. buf must not be used until the request has completed.
 func (e *Engine) Irecv(from Route, buf []byte) Handle {
 	e.lock()
 	began := uint64(0)
-	if e.rec.Due(from.Op, len(buf)) {
-		began = e.rec.Begin(from.Op, len(buf))
-		e.queues(from.Context)
+	if e.rec.active.Due(from.Op, len(buf)) {
+		began = e.rec.active.Begin(from.Op, len(buf))
+		e.recordQueueLengths(from.Context)
 	}
-	r := e.take()
+	r := e.requests.take(e)
 	r.send, r.route, r.buf = false, from, buf
-	e.receive(r)
+	e.startRecv(r)
 	h := r.handle()
 	if began != 0 {
-		e.rec.With(from.Peer, from.Tag)
+		e.rec.active.With(from.Peer, from.Tag)
 	}
-	e.rec.End(from.Op, len(buf), began)
+	e.rec.active.End(from.Op, len(buf), began)
 	e.unlock()
 	return h
 }
 
-// receive begins the receive that r describes.
-func (e *Engine) receive(r *Request) {
+// startRecv starts the receive that r describes: it takes an unexpected message, or posts the receive.
+func (e *Engine) startRecv(r *Request) {
 	r.err = nil
 	r.status = Status{}
 	if r.route.Rank == ProcNull {
@@ -74,99 +69,61 @@ func (e *Engine) receive(r *Request) {
 		e.complete(r, nil)
 		return
 	}
-	t := e.table(r.route.Context)
+	t := e.contexts.table(r.route.Context)
 	m := t.FindUnexpected(r.route.Rank, r.route.Tag)
 	if m == nil {
-		if t == &e.dead {
+		if e.contexts.isEnded(t) {
 			e.complete(r, ErrContextEnded)
 			return
 		}
 		if !t.Post(&r.posted, r.route.Rank, r.route.Tag) {
-			e.complete(r, e.forbidden(r.route))
-		} else if len(r.buf) >= e.wantFrom {
-			e.advertise(r)
+			e.complete(r, e.assertionError(r.route))
+		} else if len(r.buf) >= e.hints.minRTR {
+			e.sendRTR(r)
 		}
 		return
 	}
-	t.RemoveUnexpected(&m.waiting)
-	e.accept(r, m)
+	t.RemoveUnexpected(&m.node)
+	e.acceptUnexpected(r, m)
 }
 
-// accept gives a kept message to a receive.
-func (e *Engine) accept(r *Request, m *arrived) {
-	e.met(m.peer, m.v, m.number, m.bytes())
-	switch m.v.kind {
-	case kindOffer:
-		e.pull(r, m.peer, m.v, m.w)
-	case kindLong:
-		e.acceptLong(r, m)
-	default:
-		if m.v.kind == kindSync {
-			e.note(m.peer, envelope{kind: kindFin}, m.w[0])
-		}
-		e.deliver(r, m.v.Rank, m.v.Tag, m.data)
-	}
-	e.drop(m)
-}
-
-// deliver copies a payload to where it was wanted.
+// deliver copies an eager payload to its receive and completes that.
 func (e *Engine) deliver(r *Request, source, tag int32, payload []byte) {
-	n := fill(r.buf, payload)
+	n := copyPayload(r.buf, payload)
 	r.status = Status{Source: source, Tag: tag, Bytes: n}
-	if len(payload) == len(r.buf) && r.ends == 0 && e.parked == 0 && !e.sleeping { // as complete, without the call
-		r.state, r.buf = done, nil
+	if len(payload) == len(r.buf) && r.flags == 0 && e.waiters.parked == 0 && !e.waiters.sleeping {
+		r.state, r.buf = done, nil // what complete would do, without the call
 		return
 	}
 	var err error
 	if len(payload) != len(r.buf) {
-		err = e.misfit(r, len(payload))
+		err = e.lengthError(r, len(payload))
 	}
 	e.complete(r, err)
 }
 
-// arrived is a message that came before its receive.
-type arrived struct {
-	waiting match.Message[arrived]
-	next    *arrived // free list
-	peer    int32
-	number  uint32 // see came
-	v       envelope
-	w       [5]uint64
-	data    []byte
-}
-
-// bytes is the length of the message's payload.
-func (m *arrived) bytes() int { return bytesOf(m.v, m.w, m.data) }
-
-func bytesOf(v envelope, w [5]uint64, payload []byte) int {
-	if v.kind == kindOffer {
-		return int(w[0])
-	}
-	return len(payload)
-}
-
-// arrive handles one message from the transport; false means that no correct engine sends it.
-func (e *Engine) arrive(peer int32, b []byte) bool {
+// handleMessage handles one message from the transport. It returns false for a message that no correct engine sends. Eager
+// messages with a posted receive, the most frequent, are handled here; dispatch handles the others.
+func (e *Engine) handleMessage(peer int32, b []byte) bool {
 	if len(b) < envelopeBytes {
 		return false
 	}
-	// The usual cases, without the detour: an eager message for which a receive waits.
 	n := len(b) - envelopeBytes
 	first, second := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
 	if d := &e.direct; first == d.first && second == d.second && n <= len(d.buf) && first != 0 {
 		d.first, d.length = 0, n
-		fill(d.buf, b[envelopeBytes:])
+		copyPayload(d.buf, b[envelopeBytes:])
 	} else {
 		if d.first != 0 {
-			e.enlist()
+			e.postDirect()
 		}
 		source, tag := int32(second), int32(second>>32)
-		if uint64(uint32(first)) != e.usual || source < 0 || tag < 0 {
-			return e.handle(peer, b)
+		if uint64(uint32(first)) != e.rec.fastKind || source < 0 || tag < 0 {
+			return e.dispatch(peer, b)
 		}
-		r := e.table(uint32(first>>32)).TakePosted(source, tag)
+		r := e.contexts.table(uint32(first>>32)).TakePosted(source, tag)
 		if r == nil {
-			return e.handle(peer, b)
+			return e.dispatch(peer, b)
 		}
 		e.deliver(r, source, tag, b[envelopeBytes:])
 	}
@@ -179,8 +136,8 @@ func (e *Engine) arrive(peer int32, b []byte) bool {
 	return true
 }
 
-// fill is copy, without a call for the shortest payloads that are common.
-func fill(to, from []byte) int {
+// copyPayload is copy, without a call for the most frequent short lengths.
+func copyPayload(to, from []byte) int {
 	switch {
 	case len(from) == 0:
 		return 0
@@ -191,115 +148,78 @@ func fill(to, from []byte) int {
 	return copy(to, from)
 }
 
-// handle is arrive for any message.
-func (e *Engine) handle(peer int32, b []byte) bool {
+// dispatch handles any message.
+func (e *Engine) dispatch(peer int32, b []byte) bool {
 	v, w, payload, err := parse(b)
 	if err != nil {
 		return false
 	}
 	switch v.kind {
-	case kindEager, kindSync, kindOffer:
-		return e.incoming(peer, v, w, payload)
-	case kindLong:
-		return e.longCame(peer, v, w, payload)
-	case kindMore:
-		return e.moreCame(peer, payload)
-	case kindFin:
-		return e.finished(peer, w)
-	case kindHelp:
-		return e.helped(peer, w)
-	case kindWrote:
-		return e.wrote(peer, w)
-	case kindSend:
-		return e.sendCopies(peer, w)
+	case kindEager, kindEagerSync, kindRTS:
+		return e.handleFirst(peer, v, w, payload)
+	case kindFirstFrag:
+		return e.handleFirstFrag(peer, v, w, payload)
+	case kindFrag:
+		return e.handleFrag(peer, payload)
+	case kindFIN:
+		return e.handleFIN(peer, w)
+	case kindAssist:
+		return e.handleAssist(peer, w)
+	case kindATP:
+		return e.handleATP(peer, w)
+	case kindDataRequest:
+		return e.handleDataRequest(peer, w)
 	case kindData:
-		return e.dataCame(peer, w, payload)
-	case kindChoke, kindUnchoke:
-		e.choked(peer, v.kind == kindChoke)
-	case kindWant:
-		return e.wanted(peer, v, w)
+		return e.handleData(peer, w, payload)
+	case kindPause, kindResume:
+		e.handlePause(peer, v.kind == kindPause)
+	case kindRTR:
+		return e.handleRTR(peer, v, w)
 	case kindPut:
-		return e.putCame(peer, v, w)
-	case kindUnwant:
-		e.unwanted(peer, w)
-	case kindForgot:
-		e.forgot(peer, w)
-	case kindPing, kindPong, kindSteer:
-		return e.timely(peer, v.kind, w)
+		return e.handlePut(peer, v, w)
+	case kindRTRCancel:
+		e.handleRTRCancel(peer, w)
+	case kindRTRCancelAck:
+		e.handleRTRCancelAck(peer, w)
+	case kindClockPing, kindClockPong, kindClockAdjust:
+		return e.handleClock(peer, v.kind, w)
 	}
 	return true
 }
 
-// incoming matches a message that begins a transfer.
-func (e *Engine) incoming(peer int32, v envelope, w [5]uint64, payload []byte) bool {
-	if v.Rank < 0 || v.Tag < 0 || v.kind == kindOffer && w[0] > maxBytes {
+// handleFirst matches an eager message or an RTS with a posted receive, or stores it.
+func (e *Engine) handleFirst(peer int32, v envelope, w [5]uint64, payload []byte) bool {
+	if v.Rank < 0 || v.Tag < 0 || v.kind == kindRTS && w[0] > maxBytes {
 		return false
 	}
-	e.see(peer, v)
-	number := e.came(peer)
-	if v.kind != kindOffer {
+	e.countEpoch(peer, v)
+	number := e.countReceived(peer)
+	if v.kind != kindRTS {
 		e.linkTo(peer).In(len(payload))
 	}
-	t := e.table(v.context)
+	t := e.contexts.table(v.context)
 	r := t.TakePosted(v.Rank, v.Tag)
 	if r == nil {
-		if t == &e.dead {
-			e.answer(peer, v.kind, w)
+		if e.contexts.isEnded(t) {
+			e.answerDropped(peer, v.kind, w)
 			return true
 		}
-		m := e.keep(peer, v, w, payload, len(payload))
+		m := e.storeUnexpected(peer, v, w, payload, len(payload))
 		m.number = number
-		t.AddUnexpected(&m.waiting, v.Rank, v.Tag)
+		t.AddUnexpected(&m.node, v.Rank, v.Tag)
 		return true
 	}
-	if e.trace != nil {
-		e.met(peer, v, number, bytesOf(v, w, payload))
+	if e.rec.trace != nil {
+		e.rec.traceMatch(peer, v, number, messageBytes(v, w, payload))
 	}
 	switch v.kind {
 	case kindEager:
 		e.deliver(r, v.Rank, v.Tag, payload)
-	case kindSync:
-		e.note(peer, envelope{kind: kindFin}, w[0])
+	case kindEagerSync:
+		e.sendControl(peer, envelope{kind: kindFIN}, w[0])
 		e.deliver(r, v.Rank, v.Tag, payload)
-	case kindOffer:
-		e.pull(r, peer, v, w)
+	case kindRTS:
+		e.startRendezvous(r, peer, v, w)
 	}
 	return true
-}
-
-// maxBytes bounds the length a peer may claim a message to have.
-const maxBytes = 1 << 47
-
-// progress takes what the transport has and reports whether anything happened.
-func (e *Engine) progress() bool {
-	if e.sleeping {
-		// Polling disarms the transport: whoever sleeps on it would not be woken any more.
-		e.parker.kick()
-	}
-	e.breath.Poll()
-	n, err := e.domain.Poll(e.events[:])
-	if err != nil {
-		e.fail(-1, err)
-		return true
-	}
-	for i := range n {
-		ev := &e.events[i]
-		switch ev.Kind {
-		case fabric.Message:
-			if !e.arrive(ev.Peer, ev.Data) {
-				e.fail(ev.Peer, fabric.ErrCorrupt)
-			}
-		case fabric.Done:
-			e.moved(ev.Token, ev.Err)
-		case fabric.PeerDown:
-			e.fail(ev.Peer, ev.Err)
-		}
-	}
-	if n != 0 && len(e.watches) != 0 {
-		e.stir()
-	}
-	if len(e.backlog) != 0 && e.flush() {
-		return true
-	}
-	return n != 0
 }

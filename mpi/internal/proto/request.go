@@ -6,51 +6,54 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Status is what is known about a message that was received or found.
+// Status describes a message that was received or probed.
 type Status struct {
 	Source, Tag int32
 	Cancelled   bool
 	Bytes       int
 }
 
-// empty is the status where there is no message.
-var empty = Status{Source: AnySource, Tag: AnyTag}
+// emptyStatus is the status of an operation without a message; cancelledStatus is that of a cancelled receive.
+var (
+	emptyStatus     = Status{Source: AnySource, Tag: AnyTag}
+	cancelledStatus = Status{Source: AnySource, Tag: AnyTag, Cancelled: true}
+)
 
-// Mode is how a send completes.
+// Mode is the mode of a send, which decides when it completes.
 type Mode uint8
 
-// The modes. A standard send may complete before it is matched, a synchronous one may not, and a buffered one
-// completes at once since the attached buffer takes a copy.
+// The modes. A standard send may complete before it is matched; a synchronous one may not. A buffered send completes
+// immediately, since the message is copied into the attached buffer.
 const (
 	Standard Mode = iota
 	Synchronous
 	Buffered
 )
 
-// Route says where a message goes or comes from. It has four fields, as many as the compiler keeps in registers: with five it is
-// copied through memory, in overlapping pieces that wait for each other.
+// Route is the destination or source of a message. It has four fields, as many as the compiler keeps in registers: a struct of
+// five is copied through memory, in overlapping pieces that wait for each other.
 type Route struct {
 	Context uint32
-	Peer    int32 // number of the receiving process, or Nobody; of a receive, who is waited for, which is only shown
+	Peer    int32 // number of the receiving process, or ProcNull; of a receive, the expected sender, for monitoring only
 	Match
-	Op perf.Op // what is recorded of it
+	Op perf.Op // the operation that is recorded
 }
 
 // Match is what sender and receiver agree on besides the context.
 type Match struct {
-	Rank int32 // in the context: of the sender, or that a receive wants, or AnySource
-	Tag  int32 // or AnyTag
+	Rank int32 // of the sender, in the context's communicator; a receive may have AnySource
+	Tag  int32 // a receive may have AnyTag
 }
 
-// Wildcards of a receive's Route, and the process that does not exist: messages to it are gone at once, and from it
-// come empty ones.
+// The wildcards of a receive, and the null process: messages to it are complete immediately, receives from it get an empty
+// message.
 const (
 	AnySource = match.AnySource
 	AnyTag    = match.AnyTag
 	ProcNull  = -3
 )
 
-// state of a request:
+// state is the state of a request:
 //
 //	free -> active -> done -> free                    ordinary
 //	free -> inactive -> active -> done -> inactive    persistent
@@ -63,44 +66,44 @@ const (
 	done
 )
 
-// ends are things to do when a request completes, a bit each.
-type ends uint8
+// requestFlags say what else has to be done when a request completes. The common request has none.
+type requestFlags uint8
 
 const (
-	unseen    ends = 1 << iota // freed while active, or nobody's from the start: it is released
-	announced                  // the sender was told the buffer
-	revoked                    // and that it must not be used
-	kept                       // persistent: it stays its user's, and so does what is known of it
-	lent                       // buf is a loan of the attached buffer, which goes back
+	detached    requestFlags = 1 << iota // no handle is in use any more: the request is released
+	rtrSent                              // an RTR with its buffer has been sent
+	rtrRevoked                           // and RTR_CANCEL
+	persistent                           // the request stays allocated, with its arguments
+	attachedMem                          // buf is a block of the attached buffer, to be freed
 )
 
-// Request is the place of an operation under way. It belongs to its engine and is used again; a [Handle] says which use
-// is meant.
+// Request is an operation in progress. It belongs to its engine and is reused; a [Handle] says which use is meant.
 type Request struct {
 	e     *Engine
 	state state
 	send  bool
 	mode  Mode
-	ends  ends // what else is to be done when it completes
-	loan  int  // of the attached buffer
+	flags requestFlags
+	block int // id of the block of the attached buffer
 	gen   uint64
 	index uint32
-	turn  uint32 // counts operations, those of a persistent request one by one: peers call it by that
+	seq   uint32 // number of the operation, also of each start of a persistent request; part of id
 
-	buf     []byte // the user's memory, reachable from here until completion
-	route   Route
-	epoch   uint32 // send: in which it is counted
-	status  Status
-	err     error
-	verdict error // how a revoked receive ends
+	buf    []byte // the user's memory, reachable from here until the request has completed
+	route  Route
+	epoch  uint32 // send: the epoch in which the message is counted
+	status Status
+	err    error
+	// revokeErr is the result of a receive whose RTR has been revoked.
+	revokeErr error
 
 	posted match.Receive[Request]
 	next   *Request // free list
 
-	out    outgoing        // send: what is to go to the peer
-	word   int             // send: word of the pair this transfer is agreed on, or -1
-	memory regcache.Memory // send: what the peer may read
-	move   transfer
+	out      outgoing        // send: the message for the peer
+	word     int             // send: index of the shared word for this transfer, or -1
+	exposed  regcache.Memory // send: memory that the peer may read
+	transfer transfer
 }
 
 // Handle names one use of a request. The zero Handle names none.
@@ -109,130 +112,201 @@ type Handle struct {
 	gen uint64
 }
 
-const slab = 64
+// requestPool allocates requests in slabs, and finds them by id.
+type requestPool struct {
+	free  *Request
+	slabs []*[slabSize]Request
+}
 
-// take returns a fresh request. The caller holds the lock, as for everything here.
-func (e *Engine) take() *Request {
-	r := e.idle
+const slabSize = 64
+
+// take returns an active request of the engine e. The caller must hold the lock, as for everything in this file.
+func (p *requestPool) take(e *Engine) *Request {
+	r := p.free
 	if r == nil {
-		r = e.moreRequests()
+		r = p.grow(e)
 	}
-	e.idle = r.next
+	p.free = r.next
 	r.state = active
 	return r
 }
 
-// moreRequests puts some into the free list and returns its first.
-func (e *Engine) moreRequests() *Request {
-	block := new([slab]Request)
-	base := len(e.requests) * slab
-	e.requests = append(e.requests, block)
-	for i := slab - 1; i >= 0; i-- {
-		r := &block[i]
-		r.e, r.index, r.gen, r.turn, r.word = e, uint32(base+i), 1, 1, -1
+// grow adds a slab of requests to the free list and returns the first of the list.
+func (p *requestPool) grow(e *Engine) *Request {
+	slab := new([slabSize]Request)
+	base := len(p.slabs) * slabSize
+	p.slabs = append(p.slabs, slab)
+	for i := slabSize - 1; i >= 0; i-- {
+		r := &slab[i]
+		r.e, r.index, r.gen, r.seq, r.word = e, uint32(base+i), 1, 1, -1
 		r.posted.Init(r)
 		r.out.req = r
-		r.move.req = r
-		r.next, e.idle = e.idle, r
+		r.transfer.req = r
+		r.next, p.free = p.free, r
 	}
-	return e.idle
+	return p.free
 }
 
-// id is what names an operation to a peer: slot, and which of those in it. Word of one that has ended may come late.
-func (r *Request) id() uint64 { return uint64(r.index)<<32 | uint64(r.turn) }
+// put returns a request to the free list.
+func (p *requestPool) put(r *Request) { r.next, p.free = p.free, r }
 
-// byID finds the active request that a peer names; nil if there is none, which no correct peer causes.
-func (e *Engine) byID(id uint64) *Request {
+// byID returns the active request that a peer names by its id. It returns nil if there is none, which no correct peer causes.
+func (p *requestPool) byID(id uint64) *Request {
 	i := int(id >> 32)
-	if i/slab >= len(e.requests) {
+	if i/slabSize >= len(p.slabs) {
 		return nil
 	}
-	r := &e.requests[i/slab][i%slab]
-	if r.state != active || r.turn != uint32(id) {
+	r := &p.slabs[i/slabSize][i%slabSize]
+	if r.state != active || r.seq != uint32(id) {
 		return nil
 	}
 	return r
 }
 
+// activeIn reports whether a request of a context is active.
+func (p *requestPool) activeIn(context uint32) bool {
+	for _, slab := range p.slabs {
+		for i := range slab {
+			if r := &slab[i]; r.state == active && r.route.Context == context {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// id returns the number by which a peer names this operation: the request and the operation of that request. A message about an
+// operation that has ended may arrive late.
+func (r *Request) id() uint64 { return uint64(r.index)<<32 | uint64(r.seq) }
+
 func (r *Request) handle() Handle { return Handle{r, r.gen} }
 
-// Encode are h as two numbers, which name it to Named.
+// Encode returns two numbers from which DecodeHandle makes the same handle.
 func (h Handle) Encode() (a, b uint64) { return uint64(h.r.index), h.gen }
 
-// DecodeHandle is the handle with these numbers.
+// DecodeHandle returns the handle with these numbers, which must be those of a handle of this engine.
 func (e *Engine) DecodeHandle(a, b uint64) Handle {
 	e.lock()
 	defer e.unlock()
-	return Handle{&e.requests[a/slab][a%slab], b}
+	return Handle{&e.requests.slabs[a/slabSize][a%slabSize], b}
 }
 
-// complete ends an operation.
+// complete completes a request.
 func (e *Engine) complete(r *Request, err error) {
 	r.state = done
 	if err != nil {
-		r.err = err // nil since it began
+		r.err = err // nil since the operation began
 	}
-	if e.parked != 0 || e.sleeping {
-		e.unpark()
+	if e.waiters.parked != 0 || e.waiters.sleeping {
+		e.waiters.wakeAll()
 	}
-	if r.ends != 0 {
-		e.end(r)
+	if r.flags != 0 {
+		e.completeFlags(r)
 	} else {
 		r.buf = nil
 	}
 }
 
-// end does what else is to be done when a request has completed.
-func (e *Engine) end(r *Request) {
-	if r.ends&announced != 0 {
-		e.unannounce(r)
+// completeFlags does what the flags of a completed request say.
+func (e *Engine) completeFlags(r *Request) {
+	if r.flags&rtrSent != 0 {
+		e.releaseRTR(r)
 	}
-	if r.ends&kept == 0 {
+	if r.flags&persistent == 0 {
 		r.buf = nil
 	}
-	if r.ends&unseen != 0 {
+	if r.flags&detached != 0 {
 		e.release(r)
 	}
 }
 
-// collect returns the outcome of a completed request and ends this use of it.
+// collect returns the result of a completed request and ends this use of it.
 func (e *Engine) collect(r *Request) (Status, error) {
 	st, err := r.status, r.err
-	if r.ends&kept != 0 {
+	if r.flags&persistent != 0 {
 		r.state = inactive
-		r.turn++
+		r.seq++
 	} else {
 		e.release(r)
 	}
 	return st, err
 }
 
-// release makes a request free. Handles of this use are stale from now on.
+// release frees a request. Handles of this use are stale from now on.
 func (e *Engine) release(r *Request) {
-	if r.ends&lent != 0 {
-		e.loans.end(r.loan)
+	if r.flags&attachedMem != 0 {
+		e.attached.freeBlock(r.block)
 	}
-	r.free()
-	if r.buf != nil || r.err != nil { // mostly neither, and to store pointers costs
+	r.endUse()
+	if r.buf != nil || r.err != nil { // usually neither is set, and storing pointers has a cost
 		r.buf, r.err = nil, nil
 	}
-	r.ends = 0
-	r.next, e.idle = e.idle, r
+	r.flags = 0
+	e.requests.put(r)
 }
 
-// free ends a use of the request: handles of it are stale from now on.
-func (r *Request) free() {
+// endUse ends a use of the request: handles of this use are stale from now on.
+func (r *Request) endUse() {
 	r.gen++
-	r.turn++
+	r.seq++
 	r.epoch = 0
 	r.state = free
 }
 
-// valid tells whether the handle names a request that can still be waited for. The caller holds the lock.
-func (h Handle) valid() bool { return h.r.gen == h.gen && h.r.state != free && h.r.ends&unseen == 0 }
+// valid reports whether the handle names a request that can still be waited for. The caller must hold the lock.
+func (h Handle) valid() bool { return h.r.gen == h.gen && h.r.state != free && h.r.flags&detached == 0 }
 
-// Zero tells whether h is the zero Handle.
+// Zero reports whether h is the zero Handle.
 func (h Handle) Zero() bool { return h.r == nil }
 
-// Engine returns the engine of a handle that is not zero.
+// Engine returns the engine of a handle, which must not be zero.
 func (h Handle) Engine() *Engine { return h.r.e }
+
+// Persistent reports whether h names a persistent request.
+func (h Handle) Persistent() bool {
+	if h.r == nil {
+		return false
+	}
+	h.r.e.lock()
+	defer h.r.e.unlock()
+	return h.valid() && h.r.flags&persistent != 0
+}
+
+// Cancel cancels a receive that has not been matched. Sends and matched receives complete as usual. A receive that has sent an
+// RTR ends when its sender has acknowledged.
+func (e *Engine) Cancel(h Handle) error {
+	e.lock()
+	defer e.unlock()
+	r := h.r
+	if !h.valid() {
+		return ErrStale
+	}
+	if r.state == inactive {
+		return ErrState
+	}
+	if !r.send && r.posted.Posted() {
+		if r.flags&rtrSent != 0 {
+			e.revokeRTR(r, nil)
+			return nil
+		}
+		e.contexts.table(r.route.Context).RemovePosted(&r.posted)
+		r.status = cancelledStatus
+		e.complete(r, nil)
+	}
+	return nil
+}
+
+// Free releases a request. If it is active it is released when it completes.
+func (e *Engine) Free(h Handle) error {
+	e.lock()
+	defer e.unlock()
+	if !h.valid() {
+		return ErrStale
+	}
+	if h.r.state == active {
+		h.r.flags |= detached
+		return nil
+	}
+	e.release(h.r)
+	return nil
+}

@@ -1,17 +1,8 @@
 package proto
 
-import (
-	"errors"
-	"fmt"
-	"math/bits"
-	"sync/atomic"
+import "github.com/ibrun/ibrun/perf"
 
-	"github.com/ibrun/ibrun/fabric"
-	"github.com/ibrun/ibrun/mpi/internal/regcache"
-	"github.com/ibrun/ibrun/perf"
-)
-
-// Send sends buf and returns when it may be used again; in mode Synchronous, when the message has been matched.
+// Send sends buf and returns when buf may be used again; in mode Synchronous, when the message has been matched.
 func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 	if to.Peer == ProcNull {
 		e.EndOp(to.Op, 0, 0)
@@ -19,90 +10,90 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 	}
 	e.lock()
 	began := uint64(0)
-	if e.rec.Due(to.Op, len(buf)) {
-		began = e.rec.Begin(to.Op, len(buf))
+	if e.rec.active.Due(to.Op, len(buf)) {
+		began = e.rec.active.Begin(to.Op, len(buf))
 	}
 	p := e.peer(to.Peer)
-	if len(buf) <= p.eager && mode == Standard && (e.plain || e.isPlain(to.Context)) {
+	if len(buf) <= p.maxEager && mode == Standard && (e.hints.plainSends || e.plainSendsIn(to.Context)) {
 		envelope{kind: kindEager, context: to.Context, Match: to.Match}.put(&e.scratch)
 		if p.ep.Send(e.scratch[:envelopeBytes], buf) == nil {
 			p.link.Out(len(buf))
-			e.rec.End(to.Op, len(buf), began)
+			e.rec.active.End(to.Op, len(buf), began)
 			e.unlock()
 			return nil
 		}
-		// No room, or a broken endpoint: the long way finds out again.
+		// There is no room, or the endpoint has failed: the general case below finds out which.
 	}
-	r := e.take()
+	r := e.requests.take(e)
 	r.send, r.mode, r.route, r.buf = true, mode, to, buf
-	err := e.start(r)
+	err := e.startSend(r)
 	if err == nil {
-		err = e.wait(r, to.Op)
+		err = e.waitRequest(r, to.Op)
 	}
 	if began != 0 {
-		e.rec.With(to.Peer, to.Tag)
+		e.rec.active.With(to.Peer, to.Tag)
 	}
-	e.rec.End(to.Op, len(buf), began)
+	e.rec.active.End(to.Op, len(buf), began)
 	e.unlock()
 	return err
 }
 
-// Isend begins a send. buf belongs to the engine until the request has completed.
+// Isend starts a send. buf must not be changed until the request has completed.
 func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 	e.lock()
 	began := uint64(0)
-	if e.rec.Due(to.Op, len(buf)) {
-		began = e.rec.Begin(to.Op, len(buf))
+	if e.rec.active.Due(to.Op, len(buf)) {
+		began = e.rec.active.Begin(to.Op, len(buf))
 	}
-	r := e.take()
+	r := e.requests.take(e)
 	r.send, r.mode, r.route, r.buf = true, mode, to, buf
 	if to.Peer == ProcNull {
-		r.status = empty
+		r.status = emptyStatus
 		e.complete(r, nil)
 		h := r.handle()
-		e.rec.End(to.Op, 0, began)
+		e.rec.active.End(to.Op, 0, began)
 		e.unlock()
 		return h, nil
 	}
 	p := e.peer(to.Peer)
-	if len(buf) <= p.eager && mode == Standard && (e.plain || e.isPlain(to.Context)) {
+	if len(buf) <= p.maxEager && mode == Standard && (e.hints.plainSends || e.plainSendsIn(to.Context)) {
 		envelope{kind: kindEager, context: to.Context, Match: to.Match}.put(&e.scratch)
 		if p.ep.Send(e.scratch[:envelopeBytes], buf) == nil {
-			r.buf, r.status, r.err = nil, empty, nil
+			r.buf, r.status, r.err = nil, emptyStatus, nil
 			r.state = done
 			h := r.handle()
 			p.link.Out(len(buf))
-			e.rec.End(to.Op, len(buf), began)
+			e.rec.active.End(to.Op, len(buf), began)
 			e.unlock()
 			return h, nil
 		}
 	}
 	h := r.handle()
-	err := e.start(r)
+	err := e.startSend(r)
 	if began != 0 {
-		e.rec.With(to.Peer, to.Tag)
+		e.rec.active.With(to.Peer, to.Tag)
 	}
-	e.rec.End(to.Op, len(buf), began)
+	e.rec.active.End(to.Op, len(buf), began)
 	e.unlock()
 	return h, err
 }
 
-// start begins the send that r describes. On an error r is free again.
-func (e *Engine) start(r *Request) error {
-	r.status, r.err = empty, nil
-	err := e.broken
+// startSend starts the send that r describes. On an error r is free again.
+func (e *Engine) startSend(r *Request) error {
+	r.status, r.err = emptyStatus, nil
+	err := e.failure.err
 	switch {
 	case err != nil:
 	case r.route.Peer == ProcNull:
 		e.complete(r, nil)
 	case r.mode == Buffered:
-		err = e.buffered(r)
+		err = e.startBuffered(r)
 	default:
-		err = e.announce(r)
+		err = e.sendFirst(r)
 	}
 	if err != nil {
-		e.settle(r)
-		if r.ends&kept != 0 {
+		e.releaseSend(r)
+		if r.flags&persistent != 0 {
 			r.state = inactive
 		} else {
 			e.release(r)
@@ -111,202 +102,104 @@ func (e *Engine) start(r *Request) error {
 	return err
 }
 
-// announce sends the first message of a send: all of it, or an offer.
-func (e *Engine) announce(r *Request) error {
+// sendFirst chooses the protocol of a send and posts its first message.
+func (e *Engine) sendFirst(r *Request) error {
 	if err := e.connect(r.route.Peer); err != nil {
 		return err
 	}
 	p := e.peer(r.route.Peer)
 	r.epoch = 0
-	h := e.hints[r.route.Context]
+	h := e.hints.byContext[r.route.Context]
 	if h != nil && h.Epoch != 0 {
 		r.epoch = h.Epoch
-		if w, ok := e.lane(r.route.Context, r.route.Peer).meet(r.route.Tag, len(r.buf)); ok {
-			return e.put(r, w)
+		if x, ok := e.rtr.flow(r.route.Context, r.route.Peer).takeTarget(r.route.Tag, len(r.buf)); ok {
+			return e.sendPut(r, x)
 		}
 	}
-	v := envelope{context: r.route.Context, Match: r.route.Match, epoch: r.epoch}
-	o := &r.out
-	o.body, o.rest = nil, nil
 	stream := 0
 	if r.mode != Synchronous {
 		stream = p.ep.Stream()
 	}
-	form := p.way.rules.Choose(len(r.buf), stream, e.pairer != nil)
+	protocol := p.path.thresholds.Choose(len(r.buf), stream, e.copier != nil)
 	if h != nil {
-		form = h.shape(form, len(r.buf), &p.way.rules)
+		protocol = h.choose(protocol, len(r.buf), &p.path.thresholds)
 	}
-	switch {
-	case p.choked || form > Fragmented:
-		if err := e.propose(r); err != nil {
+	if p.paused || protocol > Fragmented {
+		if err := e.prepareRTS(r); err != nil {
 			return err
 		}
-	case r.mode == Synchronous:
-		v.kind = kindSync
-		o.header, o.length = header(v, r.id())
-		o.body = r.buf
-	case form == Fragmented:
-		v.kind = kindLong
-		o.header, o.length = header(v, uint64(len(r.buf)))
-		o.body, o.rest = r.buf[:p.way.rules.FragmentSize], r.buf[p.way.rules.FragmentSize:]
-	default:
-		v.kind = kindEager
-		o.header, o.length = header(v)
-		o.body = r.buf
+	} else {
+		r.prepareEager(protocol, p.path.thresholds.FragmentSize)
 	}
-	p.link.OutBy(r.protocol(p), len(r.buf))
-	e.left(r)
-	return e.post(r.route.Peer, o)
+	p.link.OutBy(r.recordedProtocol(p), len(r.buf))
+	e.traceSend(r)
+	return e.post(r.route.Peer, &r.out)
 }
 
-// protocol is how a send begins its way, as it is recorded. Whoever has been announced something decides how it is fetched, but
-// it does what is possible, as is known here.
-func (r *Request) protocol(p *peer) perf.Protocol {
+// recordedProtocol returns the protocol under which a send is recorded. The receiver of an RTS decides how the payload is
+// transferred; it does what is possible, which is known here.
+func (r *Request) recordedProtocol(p *peer) perf.Protocol {
 	switch k := kind(r.out.header[0]); {
-	case k == kindLong:
+	case k == kindFirstFrag:
 		return perf.Parts
-	case k != kindOffer && k != kindPut:
+	case k != kindRTS && k != kindPut:
 		return perf.Eager
 	case r.word >= 0:
 		return perf.Shared
-	case k == kindPut && r.move.form == putting, k == kindOffer && p.way.caps.Read:
+	case k == kindPut && r.transfer.state == transferPutting, k == kindRTS && p.path.caps.Read:
 		return perf.Read
 	}
 	return perf.Copied
 }
 
-// propose makes an offer the first message of a send.
-func (e *Engine) propose(r *Request) error {
-	if err := e.expose(r); err != nil {
-		return err
-	}
-	v := envelope{kindOffer, r.route.Context, r.route.Match, r.epoch}
-	o := &r.out
-	o.body, o.rest = nil, nil
-	o.header, o.length = header(v, uint64(len(r.buf)), r.memory.Remote.Addr, r.memory.Remote.Key, r.id(), e.reserve(r))
-	return nil
-}
-
-// choked handles CHOKE and UNCHOKE. What still waits for room on its way to a peer that wants offers is offered,
-// too: it may be far more than the peer has room for.
-func (e *Engine) choked(n int32, on bool) {
-	p := e.peer(n)
-	p.choked = on
-	p.reopen()
-	if !on {
-		return
-	}
-	for o := p.head; o != nil; o = o.next {
-		if k := kind(o.header[0]); len(o.body) == 0 || k > kindLong {
-			continue
-		}
-		if err := e.propose(o.req); err != nil {
-			e.fail(n, err)
-			return
-		}
-	}
-}
-
-// expose makes the buffer readable for the peer. Where it cannot be registered the peer is told that it cannot read it, and asks
-// for copies.
-func (e *Engine) expose(r *Request) (err error) {
-	w := e.peer(r.route.Peer).way
-	if len(r.buf) == 0 || !w.caps.Read {
-		return nil
-	}
-	r.memory, err = w.hold(r.buf)
-	if e.copiable(err) {
-		r.memory, err = unreadable, nil
-	}
-	return err
-}
-
-// unreadable stands for memory that the peer cannot read.
-var unreadable = regcache.Memory{Remote: fabric.RemoteKey{Addr: noWord, Key: noWord}}
-
-// copiable tells whether an error of registration means that the bytes have to be copied, and tells the user so once.
-func (e *Engine) copiable(err error) bool {
-	if !errors.Is(err, regcache.ErrNoRoom) && !errors.Is(err, regcache.ErrNotRegistrable) {
-		return false
-	}
-	if !e.complained && e.report != nil {
-		e.report(fmt.Sprintf("large messages are copied instead of being moved by the device, which is slower: %v", err))
-	}
-	e.complained = true
-	return true
-}
-
-// reserve finds a word for sharing the work of a large transfer; noWord if it does not pay or none is free.
-func (e *Engine) reserve(r *Request) uint64 {
-	if e.pairer == nil || len(r.buf) < shareFrom {
-		return noWord
-	}
-	p := e.peer(r.route.Peer)
-	if p.outbound == nil {
-		p.outbound = e.pairer.Words(int(r.route.Peer), false)
-	}
-	i := bits.TrailingZeros64(^p.offers)
-	if i*wordStride >= len(p.outbound) {
-		return noWord
-	}
-	p.offers |= 1 << i
-	r.word = i
-	atomic.StoreUint64(&p.outbound[i*wordStride], 0)
-	return uint64(i)
-}
-
-// settle gives back what a send held besides the request itself.
-func (e *Engine) settle(r *Request) {
+// releaseSend releases what a send holds besides the request itself.
+func (e *Engine) releaseSend(r *Request) {
 	if r.word >= 0 {
-		e.peer(r.route.Peer).offers &^= 1 << r.word
+		e.peer(r.route.Peer).usedWords &^= 1 << r.word
 		r.word = -1
 	}
-	if r.move.queued {
-		e.moves.remove(&r.move) // invited to help, and no longer needed
+	if r.transfer.queued {
+		e.transfers.remove(&r.transfer) // an assist that is no longer needed
 	}
-	r.move.form = nothing
-	if r.memory != (regcache.Memory{}) {
-		// The bytes have been moved, whatever this says; a domain that cannot is broken and will say so when polled.
-		_ = e.peer(r.route.Peer).way.release(r.memory)
-		r.memory = regcache.Memory{}
-	}
+	r.transfer.state = transferNone
+	e.releaseMemory(r.route.Peer, &r.exposed)
 }
 
-// sent is called when the transport has taken the request's message.
-func (r *Request) sent() {
+// messageSent must be called when the transport has taken the request's message.
+func (r *Request) messageSent() {
 	switch kind(r.out.header[0]) {
-	case kindEager, kindMore:
+	case kindEager, kindFrag:
 		r.e.complete(r, nil)
 	case kindData:
-		r.e.nextPiece(r)
+		r.e.sendNextData(r)
 	case kindPut:
-		r.e.putSent(r)
+		r.e.startPut(r)
 	}
 }
 
-// awaits tells whether a peer may have something to say about a request: that it is a send to this peer which has been
-// announced, and not asked for in copies yet.
-func (r *Request) awaits(peer int32) bool {
+// awaitsPeer reports whether a message of a peer about this request is possible: the request is a send to this peer, its RTS,
+// synchronous message or shared PUT has been sent, and its data have not been requested yet.
+func (r *Request) awaitsPeer(peer int32) bool {
 	k := kind(r.out.header[0])
-	return r.send && r.route.Peer == peer && !r.out.queued && (k == kindOffer || k == kindSync || k == kindPut && r.word >= 0)
+	return r.send && r.route.Peer == peer && !r.out.queued && (k == kindRTS || k == kindEagerSync || k == kindPut && r.word >= 0)
 }
 
-// finished handles FIN: the receiver has matched the message and has all of it.
-func (e *Engine) finished(peer int32, w [5]uint64) bool {
-	r := e.byID(w[0])
-	if r == nil || !r.awaits(peer) {
+// handleFIN handles FIN: the receiver has matched the message and has all of it.
+func (e *Engine) handleFIN(peer int32, w [5]uint64) bool {
+	r := e.requests.byID(w[0])
+	if r == nil || !r.awaitsPeer(peer) {
 		return false
 	}
-	if r.move.running {
-		r.move.after = kindFin
+	if r.transfer.running {
+		r.transfer.deferred = kindFIN
 		return true
 	}
-	e.sentAll(r)
+	e.completeSend(r)
 	return true
 }
 
-// sentAll completes a send.
-func (e *Engine) sentAll(r *Request) {
-	e.settle(r)
+// completeSend completes a send successfully.
+func (e *Engine) completeSend(r *Request) {
+	e.releaseSend(r)
 	e.complete(r, nil)
 }

@@ -79,7 +79,7 @@ func checkTraces(t *testing.T, memory [][]byte) (messages int) {
 // room.
 func TestTraceTraffic(t *testing.T) {
 	hooks := hook.Options{Again: 0.3, Delay: 0.2, Mix: 0.2, Late: 0.3, Poison: true}
-	for name, tw := range map[string]twist{
+	for name, tw := range map[string]variant{
 		"read": {}, "copied": {noRead: true}, "parts": {parts: true}, "shared": {pairing: true}, "scarce": {scarce: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestTraceTraffic(t *testing.T) {
 
 // TestTraceWants: so do they where receivers announce their buffers, and senders write there.
 func TestTraceWants(t *testing.T) {
-	for name, tw := range map[string]twist{
+	for name, tw := range map[string]variant{
 		"write": {}, "shared": {pairing: true}, "copied": {noRead: true}, "parts": {parts: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,9 +119,9 @@ func TestTraceWants(t *testing.T) {
 			es, memory := traced(t, 2, 0, tw.wrap)
 			exact(es, 1)
 			c := rand.New(rand.NewPCG(seed, 0))
-			plans := [2][]letter{plan(c, 60, true), plan(c, 60, true)}
+			plans := [2][]exactMessage{plan(c, 60, true), plan(c, 60, true)}
 			each(t, es, func(self int, e *Engine) error {
-				return carry(e, self, plans[self], plans[1-self], rand.New(rand.NewPCG(seed, uint64(self))))
+				return exchangeExact(e, self, plans[self], plans[1-self], rand.New(rand.NewPCG(seed, uint64(self))))
 			})
 			if got := checkTraces(t, memory); got != 120 {
 				t.Errorf("%d messages, want 120", got)

@@ -12,8 +12,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// parcel is a message of random traffic. The plan is drawn from a seed, so both sides know it.
-type parcel struct {
+// testMessage is a message of random traffic. The plan is drawn from a seed, so both sides know it.
+type testMessage struct {
 	from, to int
 	tag      int32
 	size     int
@@ -22,14 +22,14 @@ type parcel struct {
 	number   int
 }
 
-const maxParcel = 150 << 10
+const maxTestMessage = 150 << 10
 
 // draw plans messages between n processes.
-func draw(c *rand.Rand, n, each int) []parcel {
-	var ps []parcel
-	sizes := []int{0, 1, 100, 5000, 8192, 8193, 20000, 70000, maxParcel}
+func draw(c *rand.Rand, n, each int) []testMessage {
+	var ps []testMessage
+	sizes := []int{0, 1, 100, 5000, 8192, 8193, 20000, 70000, maxTestMessage}
 	for number := range n * n * each {
-		p := parcel{from: number % n, to: number / n % n, tag: c.Int32N(3), number: number}
+		p := testMessage{from: number % n, to: number / n % n, tag: c.Int32N(3), number: number}
 		p.size = sizes[c.IntN(len(sizes))]
 		if p.size > 1 && c.IntN(2) == 0 {
 			p.size -= c.IntN(p.size / 2)
@@ -46,14 +46,14 @@ func draw(c *rand.Rand, n, each int) []parcel {
 	return ps
 }
 
-func (p parcel) fill(b []byte) {
+func (p testMessage) fill(b []byte) {
 	for i := range b {
 		b[i] = byte(i*7 + i>>8 + p.number*13)
 	}
 }
 
 // check looks at a receive that has completed. b has guard bytes behind its room.
-func (p parcel) check(b []byte, st Status, err error) error {
+func (p testMessage) check(b []byte, st Status, err error) error {
 	want := min(p.size, p.room)
 	switch truncated := p.size > p.room; {
 	case truncated != errors.Is(err, ErrTruncate), !truncated && err != nil:
@@ -78,17 +78,17 @@ func guarded(n int) []byte {
 	return slices.Repeat([]byte{guard}, n+64)
 }
 
-// flight is a parcel on its way, seen from one side.
+// flight is a testMessage on its way, seen from one side.
 type flight struct {
-	p   parcel
+	p   testMessage
 	buf []byte
 }
 
 // exchange is one process of the traffic: sends go out in order, some at a time; receives are posted in any order
 // of the streams.
-func exchange(e *Engine, self int, ps []parcel, c *rand.Rand) error {
-	var sends []parcel
-	streams := map[[2]int][]parcel{}
+func exchange(e *Engine, self int, ps []testMessage, c *rand.Rand) error {
+	var sends []testMessage
+	streams := map[[2]int][]testMessage{}
 	var keys [][2]int
 	for _, p := range ps {
 		if p.from == self {
@@ -160,15 +160,15 @@ func TestTraffic(t *testing.T) {
 	for name, w := range map[string]wrap{
 		"plain":           nil,
 		"rough":           rough(hooks),
-		"copies":          twist{noRead: true}.wrap,
-		"rough copies":    both(twist{noRead: true}.wrap, rough(hooks)),
-		"parts":           twist{parts: true}.wrap,
-		"rough parts":     both(twist{parts: true}.wrap, rough(hooks)),
-		"scarce":          both(twist{scarce: true}.wrap, rough(hooks)),
-		"refused":         twist{refuse: true}.wrap,
-		"shared":          twist{pairing: true}.wrap,
-		"shared, refused": twist{pairing: true, refuse: true}.wrap,
-		"shared, rough":   both(rough(hook.Options{Again: 0.3, Delay: 0.3, Mix: 0.2, Poison: true}), twist{pairing: true}.wrap),
+		"copies":          variant{noRead: true}.wrap,
+		"rough copies":    both(variant{noRead: true}.wrap, rough(hooks)),
+		"parts":           variant{parts: true}.wrap,
+		"rough parts":     both(variant{parts: true}.wrap, rough(hooks)),
+		"scarce":          both(variant{scarce: true}.wrap, rough(hooks)),
+		"refused":         variant{refuse: true}.wrap,
+		"shared":          variant{pairing: true}.wrap,
+		"shared, refused": variant{pairing: true, refuse: true}.wrap,
+		"shared, rough":   both(rough(hook.Options{Again: 0.3, Delay: 0.3, Mix: 0.2, Poison: true}), variant{pairing: true}.wrap),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, unexpected := range []int{0, 20000} {
@@ -184,8 +184,8 @@ func TestTraffic(t *testing.T) {
 					return e.FlushSends() // what tells others that their messages have been read may wait for room
 				})
 				for i, e := range es {
-					if e.store.held != 0 || len(e.store.told) != 0 {
-						t.Errorf("engine %d still holds %d bytes of messages and has stopped %v", i, e.store.held, e.store.told)
+					if e.unexpected.held != 0 || len(e.unexpected.paused) != 0 {
+						t.Errorf("engine %d still holds %d bytes of messages and has stopped %v", i, e.unexpected.held, e.unexpected.paused)
 					}
 				}
 			}
@@ -197,7 +197,7 @@ func TestTraffic(t *testing.T) {
 func TestScarce(t *testing.T) {
 	told := make([]int, 2)
 	var self int
-	es := open(t, 2, twist{scarce: true}.wrap, func(c *Config) {
+	es := open(t, 2, variant{scarce: true}.wrap, func(c *Config) {
 		n := self
 		self++
 		c.Warn = func(string) { told[n]++ }

@@ -3,98 +3,145 @@ package proto
 import (
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 
+	"github.com/ibrun/ibrun/internal/pollyield"
 	"github.com/ibrun/ibrun/perf"
 )
 
-// How long a waiting goroutine keeps the processor. Polls are some 10 ns each; a round offers the processor to other
-// goroutines and to other processes once.
+// A goroutine that waits makes progress for all. It spins for a while, then yields the processor between polls, and sleeps if
+// nothing happens for long. Of all goroutines that sleep one is parked on the transport's descriptor, and the others on a
+// condition variable.
+
+// How long a goroutine spins and yields. A poll takes some 10 ns.
 const (
-	spinAlone   = 300 // polls between offers, with a processor for every process
-	spinCrowded = 0   // and with fewer: whoever is waited for has to run
-	rounds      = 300 // offers before it sleeps
-	quickOffers = 2   // offers for a word, where processes are crowded, before messages are looked for as well
+	spinDedicated      = 300 // polls between two yields, if every process has a processor
+	spinOversubscribed = 0   // the same, with fewer processors: the process that is waited for has to run
+	yieldsBeforeSleep  = 300
+	// quickYields is the number of yields of WaitAtLeast, without polling for messages, if processors are oversubscribed.
+	quickYields = 2
 )
+
+// processYields is the number of yields to other processes for each yield to other goroutines. The latter is expensive: the
+// scheduler wakes a thread for the goroutine that yields.
+const processYields = 32
+
+// waiters is the state of the goroutines that wait. It is protected by the engine's lock, which is also the condition's.
+type waiters struct {
+	spin       int // polls between two yields
+	yields     int // number of yields so far
+	yieldTimer pollyield.Timer
+	parker     parker
+	sleeping   bool // a goroutine is parked on the transport
+	parked     int  // number of goroutines parked on cond
+	polling    int  // number of goroutines that wait and poll
+	watches    []watch
+	cond       sync.Cond
+}
+
+func (w *waiters) init(lock sync.Locker, oversubscribed bool) {
+	w.cond.L = lock
+	w.spin = spinDedicated
+	if oversubscribed {
+		w.spin = spinOversubscribed
+	}
+}
+
+// wakeAll wakes all goroutines that sleep, since one of them may have reached its goal.
+func (w *waiters) wakeAll() {
+	w.cond.Broadcast()
+	if w.sleeping {
+		w.parker.wake()
+	}
+}
+
+// wakeNext wakes a goroutine on the condition, which replaces one that does not wait any more.
+func (w *waiters) wakeNext() {
+	if w.parked != 0 {
+		w.cond.Signal()
+	}
+}
 
 // goal is what a goroutine waits for.
 type goal struct {
-	what  want
-	req   *Request
-	gen   uint64 // of req
-	set   []Handle
-	found int // in set
-	word  *uint64
-	value uint64
-	// sleepers, shared like word, counts those who sleep until some word changes.
+	what    goalKind
+	req     *Request
+	gen     uint64 // of req
+	handles []Handle
+	found   int // index in handles
+	word    *uint64
+	value   uint64
+	// sleepers, in shared memory like word, counts the processes that sleep until some word changes.
 	sleepers *uint64
 	from     Route
 	mapping  *mapping
 }
 
-type want uint8
+type goalKind uint8
 
 const (
-	finishedOne want = iota // req has completed
-	finishedAny             // one of set has completed, or none is active
-	wordReached             // *word has reached value
-	message                 // a message that fits from is there
-	mail                    // so, or more than value processes have left
-	settled                 // nothing is left to be sent
-	unlent                  // the attached buffer is not in use
-	quiet                   // nothing is under way in the context of from
-	mapped                  // mapping has come to an end
+	requestCompleted goalKind = iota // req has completed
+	anyCompleted                     // one of handles has completed, or none is active
+	wordReached                      // *word has reached value
+	messageMatches                   // there is an unexpected message that matches from
+	messageOrExit                    // the same, or more than value processes have finalized
+	sendsFlushed                     // no message waits to be sent, and no block to be moved
+	bufferUnused                     // the attached buffer holds no message
+	contextIdle                      // no operation is in progress in the context of from
+	segmentMapped                    // mapping is done
 )
 
-// met tells whether the goal has been reached.
-func (g *goal) met(e *Engine) bool {
+// reached reports whether the goal has been reached.
+func (g *goal) reached(e *Engine) bool {
 	switch g.what {
-	case finishedOne:
+	case requestCompleted:
 		return g.req.state != active || g.req.gen != g.gen
-	case finishedAny:
-		g.found = firstDone(g.set)
-		return g.found != none
+	case anyCompleted:
+		g.found = firstCompleted(g.handles)
+		return g.found != allActive
 	case wordReached:
 		return int64(atomic.LoadUint64(g.word)-g.value) >= 0
-	case message:
-		t := e.table(g.from.Context)
-		return t == &e.dead || !t.Allows(g.from.Rank, g.from.Tag) || t.FindUnexpected(g.from.Rank, g.from.Tag) != nil
-	case mail:
-		return uint64(e.lefts) > g.value || e.table(g.from.Context).FindUnexpected(AnySource, AnyTag) != nil
-	case unlent:
-		return len(e.loans.out) == 0
-	case quiet:
-		return e.isQuiet(g.from.Context)
-	case mapped:
-		return g.mapping.tried()
+	case messageMatches:
+		t := e.contexts.table(g.from.Context)
+		return e.contexts.isEnded(t) || !t.Allows(g.from.Rank, g.from.Tag) || t.FindUnexpected(g.from.Rank, g.from.Tag) != nil
+	case messageOrExit:
+		return uint64(e.failure.finalized) > g.value ||
+			e.contexts.table(g.from.Context).FindUnexpected(AnySource, AnyTag) != nil
+	case bufferUnused:
+		return len(e.attached.blocks) == 0
+	case contextIdle:
+		return !e.requests.activeIn(g.from.Context)
+	case segmentMapped:
+		return g.mapping.try()
 	}
-	return len(e.backlog) == 0 && e.moves.head == nil
+	return len(e.blocked) == 0 && e.transfers.head == nil
 }
 
-// wait waits for a request, and collects its error. The request may be used again afterwards; its status stays
-// until then. Where several goroutines wait for the same request, one of them gets it.
-func (e *Engine) wait(r *Request, op perf.Op) error {
+// waitRequest blocks until a request has completed, and collects its error. The request may be reused afterwards; its status
+// remains until then. If several goroutines wait for the same request, one of them gets it.
+func (e *Engine) waitRequest(r *Request, op perf.Op) error {
 	gen := r.gen
-	if e.breath.Due() {
-		e.breathe()
+	if e.waiters.yieldTimer.Due() {
+		e.yield()
 	}
 	for i := 0; r.state == active && r.gen == gen; i++ {
-		if e.broken != nil {
-			return e.broken
+		if e.failure.err != nil {
+			return e.failure.err
 		}
-		if !e.progress() && e.moves.head == nil && i < e.spin && !e.mu.wanted() {
+		if !e.progress() && e.transfers.head == nil && i < e.waiters.spin && !e.mu.contended() {
 			continue
 		}
 		if r.state == active {
-			// What is over by now needs not be shown.
-			lane := e.rec.Enter(op, r.route.Peer, r.route.Tag, len(r.buf))
-			g := goal{what: finishedOne, req: r, gen: gen}
+			// An operation that has completed by now need not be shown as the current one.
+			lane := e.rec.active.Enter(op, r.route.Peer, r.route.Tag, len(r.buf))
+			g := goal{what: requestCompleted, req: r, gen: gen}
 			e.await(&g)
-			e.book.Leave(lane)
+			e.rec.configured.Leave(lane)
 		}
 		i = 0
 	}
-	e.handOver()
+	e.waiters.wakeNext()
 	if r.state != done || r.gen != gen {
 		return ErrStale
 	}
@@ -102,100 +149,85 @@ func (e *Engine) wait(r *Request, op perf.Op) error {
 	return err
 }
 
-// await makes progress until the goal is met or the engine is broken.
+// await makes progress until the goal is reached or the engine has failed.
 func (e *Engine) await(g *goal) {
-	idle, round := 0, 0
-	since := uint64(0) // when the first offer in a row was made
-	e.awake++
-	for !g.met(e) && e.broken == nil {
+	w := &e.waiters
+	idle, yields := 0, 0
+	since := uint64(0) // when the first of these yields was made
+	w.polling++
+	for !g.reached(e) && e.failure.err == nil {
 		switch {
-		case e.breath.Due():
-			e.breathe()
+		case w.yieldTimer.Due():
+			e.yield()
 		case e.progress():
-			idle, round = 0, 0
-			e.waitedSince(&since)
-		case e.moves.head != nil:
-			e.awake-- // it does not poll meanwhile
-			e.waitedSince(&since)
-			e.work()
-			e.awake++
-			idle, round = 0, 0
-		case idle < e.spin && !e.mu.wanted():
+			idle, yields = 0, 0
+			e.rec.waitedSince(&since)
+		case e.transfers.head != nil:
+			w.polling-- // this goroutine does not poll meanwhile
+			e.rec.waitedSince(&since)
+			e.runTransfer()
+			w.polling++
+			idle, yields = 0, 0
+		case idle < w.spin && !e.mu.contended():
 			idle++
-		case round < rounds:
-			if round == 0 && since == 0 {
-				since = e.rec.Now()
+		case yields < yieldsBeforeSleep:
+			if yields == 0 && since == 0 {
+				since = e.rec.active.Now()
 			}
 			idle = 0
-			round++
-			e.stepAside()
+			yields++
+			e.yieldToOthers()
 		default:
 			e.sleep(g)
-			idle, round = 0, 0
+			idle, yields = 0, 0
 		}
 	}
-	e.waitedSince(&since)
-	e.awake--
-	e.handOver()
+	e.rec.waitedSince(&since)
+	w.polling--
+	w.wakeNext()
 }
 
-// waitedSince records that nothing happened since then, if anything did not.
-func (e *Engine) waitedSince(then *uint64) {
+// waitedSince records the time since then as waiting time, and sets then to 0. It does nothing if then is 0.
+func (c *recording) waitedSince(then *uint64) {
 	if *then != 0 {
-		e.rec.Waited(*then)
+		c.active.Waited(*then)
 		*then = 0
 	}
 }
 
-// gentle is how many offers to other processes there are for one to other goroutines of this process. That one is
-// dear: the scheduler wakes a thread to see to the goroutine that steps aside.
-const gentle = 32
-
-// stepAside lets others have the processor: other processes, and now and then, or when one waits for the lock, other
-// goroutines, if there are any.
-func (e *Engine) stepAside() {
-	e.offers++
-	others := e.mu.wanted() || e.offers%gentle == 0 && runtime.NumGoroutine() > 1
+// yieldToOthers yields the processor to other processes. Now and then, or if another goroutine waits for the lock, it yields to
+// other goroutines as well, if there are any.
+func (e *Engine) yieldToOthers() {
+	e.waiters.yields++
+	goroutines := e.mu.contended() || e.waiters.yields%processYields == 0 && runtime.NumGoroutine() > 1
 	e.unlock()
-	if others {
+	if goroutines {
 		runtime.Gosched()
 	}
 	yieldProcessor()
 	e.lock()
 }
 
-// breathe steps aside, and lets the lock go meanwhile. Those who wait call it, before they look at what others may change.
-func (e *Engine) breathe() {
-	e.breath.Reset()
+// yield yields to other goroutines, without the lock, and restarts the yield timer. The caller must check afterwards whatever
+// others may have changed.
+func (e *Engine) yield() {
+	e.waiters.yieldTimer.Reset()
 	e.unlock()
 	runtime.Gosched()
 	e.lock()
 }
 
-// handOver lets one of those on the condition take the place of a goroutine that no longer waits.
-func (e *Engine) handOver() {
-	if e.parked != 0 {
-		e.cond.Signal()
-	}
-}
-
-// unpark wakes everybody, since one of them may have what it waits for.
-func (e *Engine) unpark() {
-	e.cond.Broadcast()
-	if e.sleeping {
-		e.parker.kick()
-	}
-}
-
-// sleep sleeps until something happens. The last that is awake sleeps on the transport, the others on the
-// condition: who polls wakes who sleeps on the transport, so two that take turns would never rest.
+// sleep sleeps until something happens. The last goroutine that polls parks on the transport, the others on the condition: a
+// goroutine that polls wakes the one that is parked on the transport, so two that polled alternately would never sleep.
 func (e *Engine) sleep(g *goal) {
+	w := &e.waiters
 	if g.sleepers != nil {
-		// Before the word is looked at once more, so that whoever stores it either sees us or is seen.
+		// Count this process before the word is read once more: a process that stores the word either finds the count or stores
+		// the word before it is read. The partner is the store followed by the load of sleepers; see WaitAtLeast.
 		atomic.AddUint64(g.sleepers, 1)
 		defer atomic.AddUint64(g.sleepers, ^uint64(0))
 	}
-	if e.sleeping || e.awake > 1 {
+	if w.sleeping || w.polling > 1 {
 		e.parkOnCond(g)
 		return
 	}
@@ -204,75 +236,77 @@ func (e *Engine) sleep(g *goal) {
 		e.fail(-1, err)
 		return
 	}
-	// Armed first and looked again after: whatever comes from now on wakes us.
-	if ready || g.met(e) || len(e.backlog) != 0 && e.flush() {
-		e.progress() // a transport that stays armed leaves all it does beside the program to who sleeps on it
+	// Check again after the transport has been armed: everything that happens from now on wakes this goroutine.
+	if ready || g.reached(e) || len(e.blocked) != 0 && e.flushBlocked() {
+		e.progress() // disarms: an armed transport leaves its background work to the goroutine that sleeps on it
 		return
 	}
-	e.stir() // armed: a word that changes from now on wakes us, and one that changed before is seen here
-	e.tally()
-	e.sleeping = true
-	e.awake--
+	e.wakeWatchers() // a word that changes from now on wakes this goroutine; one that changed before is noticed here
+	e.recordTransportCounters()
+	w.sleeping = true
+	w.polling--
 	e.unlock()
-	err = e.parker.park(fd)
+	err = w.parker.park(fd)
 	e.lock()
-	e.awake++
-	e.sleeping = false
+	w.polling++
+	w.sleeping = false
 	if err != nil {
 		e.fail(-1, err)
 	}
-	e.progress() // likewise
-	e.stir()
+	e.progress() // disarms, as above
+	e.wakeWatchers()
 }
 
-// watch is what a goroutine on the condition waits for if it is not a request: nobody would tell it when it is
-// there. The fields are those of a goal, which is not kept itself, so that it need not be allocated.
+// watch is the goal of a goroutine on the condition that waits for something other than a request, so that nothing else wakes
+// it. It has the fields of the goal; the goal itself is not stored, so that it need not be allocated.
 type watch struct {
-	what    want
+	what    goalKind
 	word    *uint64
 	value   uint64
 	from    Route
 	mapping *mapping
 }
 
-// stir wakes those on the condition if one of them watches for something that is there.
-func (e *Engine) stir() {
-	for _, w := range e.watches {
-		g := goal{what: w.what, word: w.word, value: w.value, from: w.from, mapping: w.mapping}
-		if g.met(e) {
-			e.cond.Broadcast()
+// wakeWatchers wakes the goroutines on the condition if one of them has a watch that has been reached.
+func (e *Engine) wakeWatchers() {
+	for _, x := range e.waiters.watches {
+		g := goal{what: x.what, word: x.word, value: x.value, from: x.from, mapping: x.mapping}
+		if g.reached(e) {
+			e.waiters.cond.Broadcast()
 			return
 		}
 	}
 }
 
-// parkOnCond sleeps while another goroutine polls or sleeps on the transport.
+// parkOnCond sleeps while another goroutine polls or is parked on the transport.
 func (e *Engine) parkOnCond(g *goal) {
-	if g.met(e) {
+	if g.reached(e) {
 		return
 	}
-	w := watch{g.what, g.word, g.value, g.from, g.mapping}
-	watches := g.what != finishedOne && g.what != finishedAny
-	if watches {
-		e.watches = append(e.watches, w)
+	w := &e.waiters
+	x := watch{g.what, g.word, g.value, g.from, g.mapping}
+	watched := g.what != requestCompleted && g.what != anyCompleted
+	if watched {
+		w.watches = append(w.watches, x)
 	}
-	e.parked++
-	e.awake--
-	e.cond.Wait()
-	e.awake++
-	e.parked--
-	if watches {
-		i := slices.Index(e.watches, w)
-		e.watches = slices.Delete(e.watches, i, i+1)
+	w.parked++
+	w.polling--
+	w.cond.Wait()
+	w.polling++
+	w.parked--
+	if watched {
+		i := slices.Index(w.watches, x)
+		w.watches = slices.Delete(w.watches, i, i+1)
 	}
 }
 
-// WaitAtLeast waits until *w, in memory shared with other processes, has reached v, counting round. It makes progress
-// for messages meanwhile. While it sleeps it is counted in *sleepers: whoever stores w with sync/atomic and then finds
-// sleepers has to Ring. The operation op of n bytes, which it is a part of, is shown meanwhile.
+// WaitAtLeast blocks until *w, in memory shared with other processes, has reached v; the comparison allows for wrap-around. It
+// makes progress for messages meanwhile. While this process sleeps it is counted in *sleepers: a process that stores w with
+// sync/atomic must then load *sleepers, and call WakePeer if that is not 0. Meanwhile the recorder shows op, of n bytes, as the
+// current operation.
 func (e *Engine) WaitAtLeast(op perf.Op, n int, w *uint64, v uint64, sleepers *uint64) error {
-	if e.spin == spinCrowded { // mostly it has been reached once the others of this processor have run
-		for range quickOffers {
+	if e.waiters.spin == spinOversubscribed { // the word has usually been reached when the other processes have run
+		for range quickYields {
 			if int64(atomic.LoadUint64(w)-v) >= 0 {
 				return nil
 			}
@@ -281,33 +315,14 @@ func (e *Engine) WaitAtLeast(op perf.Op, n int, w *uint64, v uint64, sleepers *u
 	}
 	e.lock()
 	defer e.unlock()
-	if e.breath.Due() {
-		e.breathe()
+	if e.waiters.yieldTimer.Due() {
+		e.yield()
 	}
-	defer e.book.Leave(e.rec.Enter(op, -1, -1, n))
+	defer e.rec.configured.Leave(e.rec.active.Enter(op, -1, -1, n))
 	g := goal{what: wordReached, word: w, value: v, sleepers: sleepers}
 	e.await(&g)
-	if g.met(e) {
+	if g.reached(e) {
 		return nil
 	}
-	return e.broken
-}
-
-// none is what firstDone says while all are under way.
-const none = -2
-
-// firstDone returns the index of a completed or stale request among hs, none if all are under way, and -1 if there is
-// nothing to wait for.
-func firstDone(hs []Handle) int {
-	found := -1
-	for i, h := range hs {
-		switch {
-		case h.r == nil:
-		case !h.valid() || h.r.state == done:
-			return i
-		case h.r.state == active:
-			found = none
-		}
-	}
-	return found
+	return e.failure.err
 }

@@ -20,55 +20,55 @@ func TestGolden(t *testing.T) {
 		five  = three + "a400000000000000" + "ffffffffffffffff"
 	)
 	for k, want := range map[kind]string{
-		kindEager:   "01000000" + env,
-		kindSync:    "02000000" + env + first,
-		kindLong:    "03000000" + env + first,
-		kindOffer:   "04000000" + env + five,
-		kindHelp:    "05000000" + env + five,
-		kindWrote:   "06000000" + env + first + "a200000000000000",
-		kindFin:     "07000000" + env + first,
-		kindSend:    "08000000" + env + three,
-		kindMore:    "09000000" + env,
-		kindData:    "0a000000" + env + first + "a200000000000000",
-		kindChoke:   "0b000000" + env,
-		kindUnchoke: "0c000000" + env,
-		kindWant:    "0d000000" + env + five,
-		kindPut:     "0e000000" + env + five,
-		kindUnwant:  "0f000000" + env + first,
-		kindForgot:  "10000000" + env + first,
+		kindEager:        "01000000" + env,
+		kindEagerSync:    "02000000" + env + first,
+		kindFirstFrag:    "03000000" + env + first,
+		kindRTS:          "04000000" + env + five,
+		kindAssist:       "05000000" + env + five,
+		kindATP:          "06000000" + env + first + "a200000000000000",
+		kindFIN:          "07000000" + env + first,
+		kindDataRequest:  "08000000" + env + three,
+		kindFrag:         "09000000" + env,
+		kindData:         "0a000000" + env + first + "a200000000000000",
+		kindPause:        "0b000000" + env,
+		kindResume:       "0c000000" + env,
+		kindRTR:          "0d000000" + env + five,
+		kindPut:          "0e000000" + env + five,
+		kindRTRCancel:    "0f000000" + env + first,
+		kindRTRCancelAck: "10000000" + env + first,
 	} {
 		v.kind = k
-		b, n := header(v, w[:words[k]]...)
+		b, n := header(v, w[:wordCount[k]]...)
 		if got := hex.EncodeToString(b[:n]); got != want {
 			t.Errorf("kind %d:\n got %s\nwant %s", k, got, want)
 		}
 		got, gotWords, payload, err := parse(b[:n])
-		if err != nil || got != v || len(payload) != 0 || !bytes.Equal(wordBytes(gotWords, words[k]), wordBytes(w, words[k])) {
+		if err != nil || got != v || len(payload) != 0 || !bytes.Equal(wordBytes(gotWords, wordCount[k]), wordBytes(w, wordCount[k])) {
 			t.Errorf("kind %d: parsed as %+v %x %x, %v", k, got, gotWords, payload, err)
 		}
 	}
 }
 
 func wordBytes(w [5]uint64, n int) []byte {
-	b, end := header(envelope{kind: kindFin}, w[:n]...)
+	b, end := header(envelope{kind: kindFIN}, w[:n]...)
 	return b[envelopeBytes:end]
 }
 
 // TestPrefixes: no strict prefix of a header is a message of its kind. (A payload ends where the transport says.)
 func TestPrefixes(t *testing.T) {
-	for k := kindEager; k < kinds; k++ {
-		b, n := header(envelope{kind: k, context: 1, Match: Match{2, 3}}, make([]uint64, words[k])...)
+	for k := kindEager; k < kindCount; k++ {
+		b, n := header(envelope{kind: k, context: 1, Match: Match{2, 3}}, make([]uint64, wordCount[k])...)
 		for i := range n {
 			if _, _, _, err := parse(b[:i]); !errors.Is(err, fabric.ErrCorrupt) {
 				t.Errorf("kind %d: %d of %d bytes: %v", k, i, n, err)
 			}
 		}
-		carries := k <= kindLong || k == kindMore || k == kindData
+		carries := k <= kindFirstFrag || k == kindFrag || k == kindData
 		if _, _, payload, err := parse(append(b[:n:n], 7)); carries != (err == nil) || carries && !bytes.Equal(payload, []byte{7}) {
 			t.Errorf("kind %d with a payload: %x, %v", k, payload, err)
 		}
 	}
-	for _, k := range []kind{0, kinds, 255} {
+	for _, k := range []kind{0, kindCount, 255} {
 		b, n := header(envelope{kind: k}, 1, 2, 3, 4, 5)
 		if _, _, _, err := parse(b[:n]); !errors.Is(err, fabric.ErrCorrupt) {
 			t.Errorf("kind %d: %v", k, err)
@@ -77,8 +77,8 @@ func TestPrefixes(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for k := kindEager; k < kinds; k++ {
-		b, n := header(envelope{kind: k, context: 1, Match: Match{2, 3}}, make([]uint64, words[k])...)
+	for k := kindEager; k < kindCount; k++ {
+		b, n := header(envelope{kind: k, context: 1, Match: Match{2, 3}}, make([]uint64, wordCount[k])...)
 		f.Add(b[:n:n])
 		f.Add(append(b[:n:n], "payload"...))
 	}
@@ -90,7 +90,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		h, n := header(v, w[:words[v.kind]]...)
+		h, n := header(v, w[:wordCount[v.kind]]...)
 		if again := append(h[:n:n], payload...); !bytes.Equal(again, b) {
 			t.Fatalf("%x is %+v %x %x, which is written as %x", b, v, w, payload, again)
 		}

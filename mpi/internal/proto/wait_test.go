@@ -14,12 +14,12 @@ import (
 // sleepers waits until so many goroutines of an engine sleep: one on the transport, the others on the condition.
 func sleepers(e *Engine, n int) {
 	for {
-		if !e.mu.state.CompareAndSwap(0, held) { // who waits for the lock would keep them from falling asleep
+		if !e.mu.state.CompareAndSwap(0, locked) { // who waits for the lock would keep them from falling asleep
 			runtime.Gosched()
 			continue
 		}
-		k := e.parked
-		if e.sleeping {
+		k := e.waiters.parked
+		if e.waiters.sleeping {
 			k++
 		}
 		e.mu.Unlock()
@@ -137,7 +137,7 @@ func TestSendFindsOut(t *testing.T) {
 		for range 3 { // the ring takes some before the loss is known
 			if err = es[0].Send(to(0, 1, 1), make([]byte, 100), Standard); err == nil {
 				es[0].lock()
-				err = es[0].poke()
+				err = es[0].pollOnce()
 				es[0].unlock()
 			}
 		}
@@ -174,7 +174,7 @@ func TestSettleAfterClose(t *testing.T) {
 
 // TestCopiesToClosed: a send that is asked for copies by a process which leaves in order then ends with an error.
 func TestCopiesToClosed(t *testing.T) {
-	es := open(t, 2, twist{noRead: true}.wrap, nil)
+	es := open(t, 2, variant{noRead: true}.wrap, nil)
 	a, b := es[0], es[1]
 	a.AllowFinalize()
 	b.Irecv(from(0, 1), make([]byte, 100000))
@@ -182,7 +182,7 @@ func TestCopiesToClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(b.pokeOnce(), b.Close(), a.pokeOnce()); err != nil {
+	if err := errors.Join(b.lockedPollOnce(), b.Close(), a.lockedPollOnce()); err != nil {
 		t.Fatal(err)
 	}
 	if !a.Completed(h) {
@@ -228,7 +228,7 @@ func TestAwakeAfterWord(t *testing.T) {
 				go func() {
 					sleepers(e, 1)
 					change()
-					e.parker.kick()
+					e.waiters.parker.wake()
 				}()
 			}
 		}

@@ -113,9 +113,9 @@ func exchangeSizes(e *Engine, self int) error {
 	for round := range 3 {
 		var hs []Handle
 		var in [][]byte
-		var parcels []parcel
+		var parcels []testMessage
 		for i, size := range []int{0, 8, 1000, 8191, 16384, 30000, 70000, 300000, 1 << 20, 5<<20 + 5} {
-			p := parcel{from: 1 - self, tag: int32(i), size: size, room: size - size%2*3, number: i + round}
+			p := testMessage{from: 1 - self, tag: int32(i), size: size, room: size - size%2*3, number: i + round}
 			out := make([]byte, size)
 			p.fill(out)
 			h, err := e.Isend(to(self, 1-self, int32(i)), out, Mode((i+round)%2))

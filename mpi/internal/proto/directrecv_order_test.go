@@ -176,8 +176,8 @@ func TestDirectReceiveStepsAside(t *testing.T) {
 	}
 	other := make(chan error, 1)
 	go func() { other <- receive(2) }() // becomes a request, since that of tag 9 comes before
-	es[1].breath = pollyield.Timer{}
-	if es[1].breath.Poll(); !es[1].breath.Due() {
+	es[1].waiters.yieldTimer = pollyield.Timer{}
+	if es[1].waiters.yieldTimer.Poll(); !es[1].waiters.yieldTimer.Due() {
 		t.Fatal("it will not step aside")
 	}
 	if err := errors.Join(receive(1), <-other, receive(9)); err != nil {

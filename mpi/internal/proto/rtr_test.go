@@ -30,7 +30,7 @@ func exact(es []*Engine, epoch uint32) {
 type spy struct {
 	fabric.Transport
 	mu    sync.Mutex
-	count [kinds]int
+	count [kindCount]int
 }
 
 func (s *spy) wrap(tr fabric.Transport) fabric.Transport {
@@ -82,8 +82,8 @@ func (ep spyEndpoint) Send(header, payload []byte) error {
 	return err
 }
 
-// letter is one message of a plan, and what its receive asks for.
-type letter struct {
+// exactMessage is one message of a plan, and what its receive asks for.
+type exactMessage struct {
 	tag        int32
 	size, room int
 }
@@ -95,30 +95,30 @@ var pattern = func() []byte {
 	return b
 }()
 
-func (p letter) payload(i int) []byte { return pattern[i*37%1000:][:p.size] }
+func (p exactMessage) payload(i int) []byte { return pattern[i*37%1000:][:p.size] }
 
-func (p letter) check(i int, st Status, err error, buf []byte) error {
+func (p exactMessage) check(i int, st Status, err error, buf []byte) error {
 	got := min(p.size, p.room)
 	switch {
 	case (err != nil) != (p.size != p.room) || err != nil && !errors.Is(err, ErrTruncate):
-		return fmt.Errorf("letter %d %+v: %w", i, p, err)
+		return fmt.Errorf("exactMessage %d %+v: %w", i, p, err)
 	case st.Bytes != got || st.Tag != p.tag:
-		return fmt.Errorf("letter %d %+v: status %+v", i, p, st)
+		return fmt.Errorf("exactMessage %d %+v: status %+v", i, p, st)
 	case !bytes.Equal(buf[:got], p.payload(i)[:got]):
-		return fmt.Errorf("letter %d %+v: another's bytes, or none", i, p)
+		return fmt.Errorf("exactMessage %d %+v: another's bytes, or none", i, p)
 	case slices.ContainsFunc(buf[p.room:], func(x byte) bool { return x != guard }):
-		return fmt.Errorf("letter %d %+v: bytes behind the buffer were written", i, p)
+		return fmt.Errorf("exactMessage %d %+v: bytes behind the buffer were written", i, p)
 	}
 	return nil
 }
 
 // plan makes letters of few tags, of which some lie about their lengths.
-func plan(c *rand.Rand, n int, lies bool) []letter {
+func plan(c *rand.Rand, n int, lies bool) []exactMessage {
 	sizes := []int{0, 8, 1000, 9000, 30000, 70000, 100000}
-	ps := make([]letter, n)
+	ps := make([]exactMessage, n)
 	for i := range ps {
 		size := sizes[c.IntN(len(sizes))]
-		ps[i] = letter{int32(c.IntN(3)), size, size}
+		ps[i] = exactMessage{int32(c.IntN(3)), size, size}
 		if lies && c.IntN(8) == 0 {
 			ps[i].room = sizes[c.IntN(len(sizes))]
 		}
@@ -126,8 +126,8 @@ func plan(c *rand.Rand, n int, lies bool) []letter {
 	return ps
 }
 
-// carry sends the letters of one plan and receives those of another, some of both at a time.
-func carry(e *Engine, self int, out, in []letter, c *rand.Rand) error {
+// exchangeExact sends the letters of one plan and receives those of another, some of both at a time.
+func exchangeExact(e *Engine, self int, out, in []exactMessage, c *rand.Rand) error {
 	peer := 1 - self
 	type receipt struct {
 		h   Handle
@@ -176,7 +176,7 @@ func carry(e *Engine, self int, out, in []letter, c *rand.Rand) error {
 // TestWantTraffic: whatever is announced, crossed, refused and lied about, each receive gets its own message or an error.
 func TestWantTraffic(t *testing.T) {
 	wants := 0
-	for name, tw := range map[string]twist{
+	for name, tw := range map[string]variant{
 		"write": {}, "shared": {pairing: true}, "copied": {noRead: true}, "refused": {refuse: true},
 		"shared, refused": {pairing: true, refuse: true}, "parts": {parts: true}, "scarce": {scarce: true},
 	} {
@@ -189,13 +189,13 @@ func TestWantTraffic(t *testing.T) {
 				for round := range 2 {
 					exact(es, uint32(round+1))
 					c := rand.New(rand.NewPCG(seed, uint64(round)))
-					plans := [2][]letter{plan(c, 60, lies), plan(c, 60, lies)}
+					plans := [2][]exactMessage{plan(c, 60, lies), plan(c, 60, lies)}
 					each(t, es, func(self int, e *Engine) error {
 						c := rand.New(rand.NewPCG(seed, uint64(round*2+self)))
-						return carry(e, self, plans[self], plans[1-self], c)
+						return exchangeExact(e, self, plans[self], plans[1-self], c)
 					})
 				}
-				wants += s.seen(kindWant)
+				wants += s.seen(kindRTR)
 			})
 		}
 	}
@@ -204,13 +204,13 @@ func TestWantTraffic(t *testing.T) {
 	}
 }
 
-// under puts a spy between a twist and the transport below it.
-func (s *spy) under(tw twist, tr fabric.Transport) fabric.Transport { return tw.wrap(s.wrap(tr)) }
+// under puts a spy between a variant and the transport below it.
+func (s *spy) under(tw variant, tr fabric.Transport) fabric.Transport { return tw.wrap(s.wrap(tr)) }
 
 // TestWantUsed: a receive posted in time is written to, and nothing is offered.
 func TestWantUsed(t *testing.T) {
 	const n = 100000
-	for name, tw := range map[string]twist{"write": {}, "shared": {pairing: true}, "copied": {noRead: true}} {
+	for name, tw := range map[string]variant{"write": {}, "shared": {pairing: true}, "copied": {noRead: true}} {
 		t.Run(name, func(t *testing.T) {
 			var s spy
 			es := open(t, 2, func(tr fabric.Transport) fabric.Transport { return s.under(tw, tr) }, nil)
@@ -224,7 +224,7 @@ func TestWantUsed(t *testing.T) {
 						return err
 					}
 					for i := range 3 {
-						if err := e.Send(to(0, 1, 5), letter{5, n, n}.payload(i), Standard); err != nil {
+						if err := e.Send(to(0, 1, 5), exactMessage{5, n, n}.payload(i), Standard); err != nil {
 							return err
 						}
 					}
@@ -244,14 +244,14 @@ func TestWantUsed(t *testing.T) {
 				}
 				for i, h := range hs {
 					st, err := e.Wait(h)
-					if err := (letter{5, n, n}).check(i, st, err, bufs[i]); err != nil {
+					if err := (exactMessage{5, n, n}).check(i, st, err, bufs[i]); err != nil {
 						return err
 					}
 				}
 				return nil
 			})
-			if s.seen(kindWant) != 3 || s.seen(kindPut) != 3 || s.seen(kindOffer) != 0 {
-				t.Errorf("%d wants, %d puts, %d offers; want 3, 3, 0", s.seen(kindWant), s.seen(kindPut), s.seen(kindOffer))
+			if s.seen(kindRTR) != 3 || s.seen(kindPut) != 3 || s.seen(kindRTS) != 0 {
+				t.Errorf("%d wants, %d puts, %d offers; want 3, 3, 0", s.seen(kindRTR), s.seen(kindPut), s.seen(kindRTS))
 			}
 		})
 	}
@@ -271,7 +271,7 @@ func TestWantTakenBack(t *testing.T) {
 			if _, err := e.Recv(from(1, 7), make([]byte, 1)); err != nil { // by now the first receive has been cancelled
 				return err
 			}
-			if err := e.Send(to(0, 1, 5), letter{5, n, n}.payload(9), Standard); err != nil {
+			if err := e.Send(to(0, 1, 5), exactMessage{5, n, n}.payload(9), Standard); err != nil {
 				return err
 			}
 			_, err := e.Recv(Route{Context: testContext + 2, Match: Match{Rank: 1, Tag: 1}}, make([]byte, 1))
@@ -292,7 +292,7 @@ func TestWantTakenBack(t *testing.T) {
 			return err
 		}
 		st, err := e.Wait(h2)
-		if err := (letter{5, n, n}).check(9, st, err, second); err != nil {
+		if err := (exactMessage{5, n, n}).check(9, st, err, second); err != nil {
 			return err
 		}
 		if slices.ContainsFunc(first, func(x byte) bool { return x != guard }) {
@@ -325,7 +325,7 @@ func TestWantAgain(t *testing.T) {
 	must(err)
 	send := func(i int) {
 		t.Helper()
-		_, err := a.Isend(to(0, 1, 5), letter{5, n, n}.payload(i), Standard)
+		_, err := a.Isend(to(0, 1, 5), exactMessage{5, n, n}.payload(i), Standard)
 		must(err)
 	}
 	buf := guarded(n)
@@ -333,24 +333,24 @@ func TestWantAgain(t *testing.T) {
 	finish := func(i int) {
 		t.Helper()
 		st, err := b.Wait(h)
-		must((letter{5, n, n}).check(i, st, err, buf))
+		must((exactMessage{5, n, n}).check(i, st, err, buf))
 	}
 	must(b.Start(h))
 	send(1) // before the want is seen: offered
 	must(b.Cancel(h))
 	finish(1)
-	must(a.pokeOnce()) // answers
+	must(a.lockedPollOnce()) // answers
 	must(b.Start(h))
-	must(a.pokeOnce()) // sees the want
-	send(2)            // and uses it
-	must(a.pokeOnce())
+	must(a.lockedPollOnce()) // sees the want
+	send(2)                  // and uses it
+	must(a.lockedPollOnce())
 	must(b.Cancel(h))
 	finish(2)
-	must(a.pokeOnce())
-	must(b.pokeOnce())
+	must(a.lockedPollOnce())
+	must(b.lockedPollOnce())
 	must(b.Start(h))
 	must(b.Cancel(h))
-	must(a.pokeOnce())
+	must(a.lockedPollOnce())
 	if st, err := b.Wait(h); err != nil || !st.Cancelled {
 		t.Errorf("cancelled: %+v, %v", st, err)
 	}
@@ -359,7 +359,7 @@ func TestWantAgain(t *testing.T) {
 // TestWantLeft: a process writes to a receive that is being taken back, and leaves in order before it is done. The receive ends.
 func TestWantLeft(t *testing.T) {
 	const n = 100000
-	es := open(t, 2, twist{pairing: true}.wrap, nil)
+	es := open(t, 2, variant{pairing: true}.wrap, nil)
 	exact(es, 1)
 	a, b := es[0], es[1]
 	if err := a.Send(to(0, 1, 0), []byte{1}, Standard); err != nil {
@@ -369,7 +369,7 @@ func TestWantLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := b.Irecv(from(0, 5), make([]byte, n))
-	if err := a.pokeOnce(); err != nil {
+	if err := a.lockedPollOnce(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := a.Isend(to(0, 1, 5), make([]byte, n), Standard); err != nil {
@@ -382,7 +382,7 @@ func TestWantLeft(t *testing.T) {
 	if st, err := b.Wait(h); err == nil && !st.Cancelled {
 		t.Errorf("%+v", st)
 	}
-	if err := b.pokeOnce(); err != nil {
+	if err := b.lockedPollOnce(); err != nil {
 		t.Error(err)
 	}
 }
@@ -395,7 +395,7 @@ func TestOvertaking(t *testing.T) {
 		e.SetHints(testContext, Hints{AllowOvertaking: on, EagerLimit: -1})
 		var hs []Handle
 		small, large := make([]byte, 1000), make([]byte, 100000)
-		for len(e.backlog) == 0 || len(hs) < 3 {
+		for len(e.blocked) == 0 || len(hs) < 3 {
 			h, err := e.Isend(to(0, 1, 1), small, Standard)
 			if err != nil {
 				t.Fatal(err)
@@ -411,7 +411,7 @@ func TestOvertaking(t *testing.T) {
 			hs = append(hs, h)
 		}
 		p := e.peer(1)
-		if first := kind(p.head.header[0]) == kindOffer; first != on {
+		if first := kind(p.head.header[0]) == kindRTS; first != on {
 			t.Errorf("overtaking %v: the offer is first: %v", on, first)
 		}
 		if on && (p.head != &hs[before].r.out || p.head.next != &hs[before+1].r.out) {
@@ -440,13 +440,13 @@ func TestOvertaking(t *testing.T) {
 // TestEagerHint: the length from which messages are announced is that of the context, as far as the transport goes along.
 func TestEagerHint(t *testing.T) {
 	var s spy
-	es := open(t, 2, func(tr fabric.Transport) fabric.Transport { return s.under(twist{parts: true}, tr) }, nil)
+	es := open(t, 2, func(tr fabric.Transport) fabric.Transport { return s.under(variant{parts: true}, tr) }, nil)
 	for _, c := range []struct {
 		eager, size int
 		kind        kind
 	}{
-		{-1, 1500, kindEager}, {-1, 1501, kindLong}, {4000, 4000, kindEager}, {100, 100, kindEager}, {100, 101, kindOffer},
-		{0, 1, kindOffer}, {1 << 40, 1 << 20, kindOffer},
+		{-1, 1500, kindEager}, {-1, 1501, kindFirstFrag}, {4000, 4000, kindEager}, {100, 100, kindEager}, {100, 101, kindRTS},
+		{0, 1, kindRTS}, {1 << 40, 1 << 20, kindRTS},
 	} {
 		before := s.seen(c.kind)
 		es[0].SetHints(testContext, Hints{EagerLimit: c.eager})

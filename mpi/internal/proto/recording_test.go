@@ -23,7 +23,7 @@ func recorders(t *testing.T, n int, w wrap) []*Engine {
 	})
 }
 
-func recorded(e *Engine) (*perf.Snapshot, error) { return e.book.Page().Snapshot() }
+func recorded(e *Engine) (*perf.Snapshot, error) { return e.rec.configured.Page().Snapshot() }
 
 // TestRecordTraffic: both sides agree on how much went how, whichever way it went, and on what was kept meanwhile.
 func TestRecordTraffic(t *testing.T) {
@@ -81,7 +81,7 @@ func agree(t *testing.T, es []*Engine, lengths []int) {
 
 // TestRecordWants: likewise, of messages that are written to where they are wanted.
 func TestRecordWants(t *testing.T) {
-	for name, tw := range map[string]twist{"write": {}, "shared": {pairing: true}, "copied": {noRead: true}} {
+	for name, tw := range map[string]variant{"write": {}, "shared": {pairing: true}, "copied": {noRead: true}} {
 		t.Run(name, func(t *testing.T) {
 			es := recorders(t, 2, tw.wrap)
 			exact(es, 1)

@@ -70,9 +70,9 @@ func once(f func()) func(int) {
 // meeting is a receive that waits, and messages that come.
 type meeting struct {
 	name      string
-	ps        []parcel // in the order in which they are sent
-	mine      int      // which of them is received
-	elsewhere bool     // the first is of another context
+	ps        []testMessage // in the order in which they are sent
+	mine      int           // which of them is received
+	elsewhere bool          // the first is of another context
 	direct    bool
 	w         wrap
 }
@@ -80,30 +80,30 @@ type meeting struct {
 // TestDirect has one receive wait, and several messages come. The first for it is received as if nobody waited so; only where
 // nothing else comes before is there no request.
 func TestDirect(t *testing.T) {
-	mine := parcel{from: 2, tag: 7, size: 16, room: 16}
-	of := func(change func(*parcel)) parcel {
+	mine := testMessage{from: 2, tag: 7, size: 16, room: 16}
+	of := func(change func(*testMessage)) testMessage {
 		p := mine
 		change(&p)
 		return p
 	}
-	size := func(n int) parcel { return of(func(p *parcel) { p.size, p.room = n, n }) }
+	size := func(n int) testMessage { return of(func(p *testMessage) { p.size, p.room = n, n }) }
 	for _, m := range []meeting{
-		{"whole", []parcel{mine}, 0, false, true, nil},
-		{"eight bytes", []parcel{size(8)}, 0, false, true, nil},
-		{"shorter", []parcel{of(func(p *parcel) { p.size = 5 })}, 0, false, true, nil},
-		{"eight bytes of more", []parcel{of(func(p *parcel) { p.size = 8 })}, 0, false, true, nil},
-		{"nothing", []parcel{size(0)}, 0, false, true, nil},
-		{"nothing of more", []parcel{of(func(p *parcel) { p.size = 0 })}, 0, false, true, nil},
-		{"longer", []parcel{of(func(p *parcel) { p.size = 17 })}, 0, false, false, nil},
-		{"something for nothing", []parcel{of(func(p *parcel) { p.room = 0 })}, 0, false, false, nil},
-		{"eight bytes for less", []parcel{of(func(p *parcel) { p.size, p.room = 8, 7 })}, 0, false, false, nil},
-		{"two", []parcel{mine, of(func(p *parcel) { p.number = 1 })}, 0, false, true, nil},
-		{"another tag", []parcel{of(func(p *parcel) { p.tag = 8 }), mine}, 1, false, false, nil},
-		{"another source", []parcel{of(func(p *parcel) { p.from = 1 }), mine}, 1, false, false, nil},
-		{"another context", []parcel{of(func(p *parcel) { p.number = 1 }), mine}, 1, true, false, nil},
-		{"synchronous", []parcel{of(func(p *parcel) { p.mode = Synchronous })}, 0, false, false, nil},
-		{"offer", []parcel{size(20000)}, 0, false, false, nil},
-		{"parts", []parcel{size(50000)}, 0, false, false, twist{parts: true}.wrap},
+		{"whole", []testMessage{mine}, 0, false, true, nil},
+		{"eight bytes", []testMessage{size(8)}, 0, false, true, nil},
+		{"shorter", []testMessage{of(func(p *testMessage) { p.size = 5 })}, 0, false, true, nil},
+		{"eight bytes of more", []testMessage{of(func(p *testMessage) { p.size = 8 })}, 0, false, true, nil},
+		{"nothing", []testMessage{size(0)}, 0, false, true, nil},
+		{"nothing of more", []testMessage{of(func(p *testMessage) { p.size = 0 })}, 0, false, true, nil},
+		{"longer", []testMessage{of(func(p *testMessage) { p.size = 17 })}, 0, false, false, nil},
+		{"something for nothing", []testMessage{of(func(p *testMessage) { p.room = 0 })}, 0, false, false, nil},
+		{"eight bytes for less", []testMessage{of(func(p *testMessage) { p.size, p.room = 8, 7 })}, 0, false, false, nil},
+		{"two", []testMessage{mine, of(func(p *testMessage) { p.number = 1 })}, 0, false, true, nil},
+		{"another tag", []testMessage{of(func(p *testMessage) { p.tag = 8 }), mine}, 1, false, false, nil},
+		{"another source", []testMessage{of(func(p *testMessage) { p.from = 1 }), mine}, 1, false, false, nil},
+		{"another context", []testMessage{of(func(p *testMessage) { p.number = 1 }), mine}, 1, true, false, nil},
+		{"synchronous", []testMessage{of(func(p *testMessage) { p.mode = Synchronous })}, 0, false, false, nil},
+		{"offer", []testMessage{size(20000)}, 0, false, false, nil},
+		{"parts", []testMessage{size(50000)}, 0, false, false, variant{parts: true}.wrap},
 	} {
 		t.Run(m.name, m.run)
 	}
@@ -113,7 +113,7 @@ func (m meeting) run(t *testing.T) {
 	s := staged(t, 3, m.w)
 	var hs []Handle
 	m.receive(t, s, m.mine, true, &hs)
-	if direct := len(s.es[0].requests) == 0; direct != m.direct || s.direct != 1 {
+	if direct := len(s.es[0].requests.slabs) == 0; direct != m.direct || s.direct != 1 {
 		t.Errorf("direct: %v, want %v; %d polls for it, want 1", direct, m.direct, s.direct)
 	}
 	for i := range m.ps {
@@ -137,7 +137,7 @@ func (m meeting) receive(t *testing.T, s *stage, i int, first bool, hs *[]Handle
 		if first && poll == 1 {
 			*hs = m.send(t, s)
 		}
-		if err := errors.Join(s.es[1].pokeOnce(), s.es[2].pokeOnce()); err != nil {
+		if err := errors.Join(s.es[1].lockedPollOnce(), s.es[2].lockedPollOnce()); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -196,7 +196,7 @@ func TestNotDirect(t *testing.T) {
 			return nil
 		}, 1},
 		"behind a message": {from(1, 7), func(e, other *Engine) error {
-			return errors.Join(other.Send(to(1, 0, 8), nil, Standard), e.pokeOnce())
+			return errors.Join(other.Send(to(1, 0, 8), nil, Standard), e.lockedPollOnce())
 		}, 0},
 		"with something to move": {from(1, 7), func(e, o *Engine) error {
 			e.Irecv(other, make([]byte, 20000))
@@ -206,7 +206,7 @@ func TestNotDirect(t *testing.T) {
 			e.lock()
 			e.progress()
 			e.unlock()
-			if e.moves.head == nil {
+			if e.transfers.head == nil {
 				err = errors.Join(err, errors.New("there is nothing to move"))
 			}
 			return err
@@ -260,7 +260,7 @@ func TestDirectBroken(t *testing.T) {
 	}{
 		"abort": {func(s *stage) {
 			go s.es[0].Abort(reason)
-			for !s.es[0].mu.wanted() {
+			for !s.es[0].mu.contended() {
 				runtime.Gosched()
 			}
 		}, reason},
@@ -298,7 +298,7 @@ func TestDirectLetsIn(t *testing.T) {
 				}
 			}
 		}()
-		for !e.mu.wanted() {
+		for !e.mu.contended() {
 			runtime.Gosched()
 		}
 	}))
@@ -344,13 +344,13 @@ func TestDirectNoEnvelope(t *testing.T) {
 	if err := ep.Send(head[:n], nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Recv(Route{}, nil); err != nil || len(e.requests) != 0 {
-		t.Fatalf("%v; %d requests", err, len(e.requests))
+	if _, err := e.Recv(Route{}, nil); err != nil || len(e.requests.slabs) != 0 {
+		t.Fatalf("%v; %d requests", err, len(e.requests.slabs))
 	}
 	if err := ep.Send(make([]byte, envelopeBytes), nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.pokeOnce(); !errors.Is(err, fabric.ErrCorrupt) {
+	if err := e.lockedPollOnce(); !errors.Is(err, fabric.ErrCorrupt) {
 		t.Error(err)
 	}
 }
@@ -365,7 +365,7 @@ func TestDirectAllocs(t *testing.T) {
 		if err == nil {
 			_, err = s.recv(here, b, scene)
 		}
-	}); n != 0 || err != nil || len(s.es[0].requests) != 0 {
-		t.Errorf("%v allocations, %v, %d requests", n, err, len(s.es[0].requests))
+	}); n != 0 || err != nil || len(s.es[0].requests.slabs) != 0 {
+		t.Errorf("%v allocations, %v, %d requests", n, err, len(s.es[0].requests.slabs))
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-func (e *Engine) pokeOnce() error {
+func (e *Engine) lockedPollOnce() error {
 	e.lock()
 	defer e.unlock()
-	return e.poke()
+	return e.pollOnce()
 }
 
 // TestFlood sends far more than the receiver may keep, before it receives anything.
@@ -34,16 +34,16 @@ func TestFlood(t *testing.T) {
 	}
 	for waiting := 0; waiting < count; {
 		for _, e := range es {
-			if err := e.pokeOnce(); err != nil {
+			if err := e.lockedPollOnce(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		_, waiting = b.QueueLengths(testContext)
-		if payload := b.store.held - waiting*nodeBytes; payload > bound/2+2*ring {
+		if payload := b.unexpected.held - waiting*nodeBytes; payload > bound/2+2*ring {
 			t.Fatalf("%d bytes are kept of %d messages", payload, waiting)
 		}
 	}
-	if !a.peers[1].choked {
+	if !a.peers[1].paused {
 		t.Error("the sender was not stopped")
 	}
 	each(t, es, func(self int, e *Engine) error {
@@ -66,13 +66,13 @@ func TestFlood(t *testing.T) {
 		}
 		return e.FlushSends()
 	})
-	for a.peers[1].choked {
-		if err := errors.Join(a.pokeOnce(), b.pokeOnce()); err != nil {
+	for a.peers[1].paused {
+		if err := errors.Join(a.lockedPollOnce(), b.lockedPollOnce()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if b.store.held != 0 {
-		t.Errorf("%d bytes are still held", b.store.held)
+	if b.unexpected.held != 0 {
+		t.Errorf("%d bytes are still held", b.unexpected.held)
 	}
 	if err := a.Send(to(0, 1, 1), make([]byte, size), Standard); err != nil { // at once: nobody receives it
 		t.Fatal(err)

@@ -31,12 +31,12 @@ func open(t testing.TB, n int, w wrap, tune func(*Config)) []*Engine {
 
 func openOne(t testing.TB, tr fabric.Transport, self, n int, tune func(*Config)) *Engine {
 	t.Helper()
-	bed := NewWaker()
-	d, err := tr.Open(context.Background(), &fabric.Config{Self: self, Size: n, Wake: bed.Wake})
+	waker := NewWaker()
+	d, err := tr.Open(context.Background(), &fabric.Config{Self: self, Size: n, Wake: waker.Wake})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Domain: d, Self: self, Size: n, Waker: bed, Oversubscribed: true}
+	c := Config{Domain: d, Self: self, Size: n, Waker: waker, Oversubscribed: true}
 	if tune != nil {
 		tune(&c)
 	}
@@ -108,8 +108,8 @@ func from(source int, tag int32) Route {
 	return Route{Context: testContext, Match: Match{Rank: int32(source), Tag: tag}}
 }
 
-// twist says what a test wants of a transport that the one below does otherwise.
-type twist struct {
+// variant says what a test wants of a transport that the one below does otherwise.
+type variant struct {
 	noRead  bool // says so in Caps
 	refuse  bool // reads and writes are refused, though Caps promises them
 	pairing bool // offers words
@@ -117,32 +117,32 @@ type twist struct {
 	scarce  bool // lets little memory be registered
 }
 
-func (tw twist) wrap(tr fabric.Transport) fabric.Transport {
-	return &twisted{Transport: tr, twist: tw, words: map[[2]int][]uint64{}}
+func (tw variant) wrap(tr fabric.Transport) fabric.Transport {
+	return &variantTransport{Transport: tr, variant: tw, words: map[[2]int][]uint64{}}
 }
 
-type twisted struct {
+type variantTransport struct {
 	fabric.Transport
-	twist
+	variant
 	mu    sync.Mutex
 	words map[[2]int][]uint64 // by sender and receiver
 }
 
-func (tr *twisted) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, error) {
+func (tr *variantTransport) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, error) {
 	inner, err := tr.Transport.Open(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	d := &twistedDomain{Domain: inner, tr: tr, self: c.Self, sizes: map[uint64]int{}}
+	d := &variantDomain{Domain: inner, tr: tr, self: c.Self, sizes: map[uint64]int{}}
 	if tr.pairing {
 		return pairingDomain{d}, nil
 	}
 	return d, nil
 }
 
-type twistedDomain struct {
+type variantDomain struct {
 	fabric.Domain
-	tr    *twisted
+	tr    *variantTransport
 	self  int
 	used  int // bytes registered
 	sizes map[uint64]int
@@ -151,8 +151,8 @@ type twistedDomain struct {
 // errScarce is what a domain says that lets little memory be registered.
 var errScarce = fmt.Errorf("no more memory can be registered: %w", syscall.ENOMEM)
 
-func (d *twistedDomain) Register(b []byte) (fabric.Region, error) {
-	if d.tr.scarce && d.used+len(b) > maxParcel {
+func (d *variantDomain) Register(b []byte) (fabric.Region, error) {
+	if d.tr.scarce && d.used+len(b) > maxTestMessage {
 		return fabric.Region{}, errScarce
 	}
 	r, err := d.Domain.Register(b)
@@ -163,13 +163,13 @@ func (d *twistedDomain) Register(b []byte) (fabric.Region, error) {
 	return r, err
 }
 
-func (d *twistedDomain) Deregister(r fabric.Region) error {
+func (d *variantDomain) Deregister(r fabric.Region) error {
 	d.used -= d.sizes[r.Local]
 	delete(d.sizes, r.Local)
 	return d.Domain.Deregister(r)
 }
 
-func (d *twistedDomain) Caps() fabric.Caps {
+func (d *variantDomain) Caps() fabric.Caps {
 	c := d.Domain.Caps()
 	if d.tr.noRead {
 		c.Read, c.Write = false, false
@@ -180,7 +180,7 @@ func (d *twistedDomain) Caps() fabric.Caps {
 	return c
 }
 
-func (d *twistedDomain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
+func (d *variantDomain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	ep, err := d.Domain.Connect(peer, addr)
 	switch {
 	case err != nil:
@@ -211,7 +211,7 @@ func (refusing) Write([]byte, fabric.Region, fabric.RemoteKey, uint64) (bool, er
 }
 
 // pairingDomain offers words of the heap, so that the race detector sees what the two sides do.
-type pairingDomain struct{ *twistedDomain }
+type pairingDomain struct{ *variantDomain }
 
 func (d pairingDomain) Words(peer int, inbound bool) []uint64 {
 	pair := [2]int{d.self, peer}

@@ -31,25 +31,25 @@ func TestPartsMidway(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			es := open(t, 2, twist{parts: true}.wrap, nil)
+			es := open(t, 2, variant{parts: true}.wrap, nil)
 			a, b := es[0], es[1]
 			s, err := a.Isend(to(0, 1, 1), whole, Standard)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := b.pokeOnce(); err != nil {
+			if err := b.lockedPollOnce(); err != nil {
 				t.Fatal(err)
 			}
-			if p := b.peers[0].part; p.m == nil || p.bytes == 0 || p.bytes >= p.whole {
-				t.Fatalf("not in the middle of a message: %d of %d bytes", p.bytes, p.whole)
+			if p := b.peers[0].frags; p.m == nil || p.received == 0 || p.received >= p.total {
+				t.Fatalf("not in the middle of a message: %d of %d bytes", p.received, p.total)
 			}
 			buf := make([]byte, len(whole))
 			r, err := f(b, buf)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for !a.Completed(s) || b.peers[0].part.whole != 0 {
-				if err := errors.Join(a.pokeOnce(), b.pokeOnce()); err != nil {
+			for !a.Completed(s) || b.peers[0].frags.total != 0 {
+				if err := errors.Join(a.lockedPollOnce(), b.lockedPollOnce()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -66,8 +66,8 @@ func TestPartsMidway(t *testing.T) {
 			case err != nil || st.Bytes != len(whole) || !bytes.Equal(buf, whole):
 				t.Errorf("receive: %+v, %v", st, err)
 			}
-			if b.store.held != 0 {
-				t.Errorf("%d bytes are still held", b.store.held)
+			if b.unexpected.held != 0 {
+				t.Errorf("%d bytes are still held", b.unexpected.held)
 			}
 		})
 	}

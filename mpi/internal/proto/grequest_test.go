@@ -22,7 +22,7 @@ func TestPromise(t *testing.T) {
 		waited := make(chan error)
 		go func() {
 			st, err := e.Wait(h)
-			if st != empty {
+			if st != emptyStatus {
 				err = errors.Join(err, errors.New("the status is not empty"))
 			}
 			waited <- err

@@ -12,7 +12,7 @@ import (
 // tally counts the messages of a transport, by kind.
 type tally struct {
 	fabric.Transport
-	sent [kinds]atomic.Int32
+	sent [kindCount]atomic.Int32
 }
 
 func (c *tally) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error) {
@@ -56,11 +56,11 @@ func (c *tally) travelled() (f Protocol, pieces int) {
 	switch {
 	case n(kindEager) > 0:
 		return Eager, n(kindEager)
-	case n(kindLong) > 0:
-		return Fragmented, n(kindLong) + n(kindMore)
-	case n(kindSend) > 0:
+	case n(kindFirstFrag) > 0:
+		return Fragmented, n(kindFirstFrag) + n(kindFrag)
+	case n(kindDataRequest) > 0:
 		return RendezvousCopy, n(kindData)
-	case n(kindHelp) > 0:
+	case n(kindAssist) > 0:
 		return RendezvousShared, 0
 	}
 	return RendezvousRead, 0
@@ -68,7 +68,7 @@ func (c *tally) travelled() (f Protocol, pieces int) {
 
 // TestForms: around each length at which the rules change the form, an engine does what they say.
 func TestForms(t *testing.T) {
-	for name, tw := range map[string]twist{
+	for name, tw := range map[string]variant{
 		"read": {}, "shared": {pairing: true}, "copied": {noRead: true}, "parts": {parts: true},
 		"parts, then shared": {parts: true, pairing: true}, "parts, then copied": {parts: true, noRead: true},
 	} {
@@ -78,7 +78,7 @@ func TestForms(t *testing.T) {
 				count.Transport = tw.wrap(tr)
 				return count
 			}, nil)
-			r := es[0].ways[0].rules
+			r := es[0].paths[0].thresholds
 			stream := 0
 			if tw.parts {
 				stream = streaming{}.Stream()
@@ -122,7 +122,7 @@ func TestMostParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n, want := range map[int]Protocol{maxLong: Fragmented, maxLong + 1: RendezvousRead} {
+	for n, want := range map[int]Protocol{maxFragmented: Fragmented, maxFragmented + 1: RendezvousRead} {
 		if got := r.Choose(n, 1<<30, false); got != want {
 			t.Errorf("%d bytes: form %d, want %d", n, got, want)
 		}

@@ -71,8 +71,8 @@ func TestForget(t *testing.T) {
 	if _, _, err := b.Probe(old(from(0, 3)), false); !errors.Is(err, ErrContextEnded) {
 		t.Errorf("probe in a context that has ended: %v", err)
 	}
-	if b.store.held != 0 {
-		t.Errorf("%d bytes are still held", b.store.held)
+	if b.unexpected.held != 0 {
+		t.Errorf("%d bytes are still held", b.unexpected.held)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestExpect(t *testing.T) {
 	if err := a.Send(in(next, to(0, 1, 1)), make([]byte, 5), Standard); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.pokeOnce(); err != nil {
+	if err := b.lockedPollOnce(); err != nil {
 		t.Fatal(err)
 	}
 	b.ContextAgreed(next, true)
@@ -201,7 +201,7 @@ func TestTestStale(t *testing.T) {
 		err := a.Send(to(0, 1, 1), make([]byte, 8), Standard)
 		_, failed := b.Wait(small)
 		next = b.Irecv(from(0, 3), make([]byte, 8))
-		return errors.Join(err, failed, a.Send(to(0, 1, 3), make([]byte, 8), Standard), b.pokeOnce())
+		return errors.Join(err, failed, a.Send(to(0, 1, 3), make([]byte, 8), Standard), b.lockedPollOnce())
 	}
 	sent, err := a.Isend(to(0, 1, 2), make([]byte, 50000), Standard)
 	if err != nil {
@@ -249,11 +249,11 @@ func TestFreeActive(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := a.pokeOnce(); err != nil {
+		if err := a.lockedPollOnce(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := len(a.requests); n != 1 {
+	if n := len(a.requests.slabs); n != 1 {
 		t.Errorf("%d blocks of requests were made for two at a time", n)
 	}
 }

@@ -1,0 +1,212 @@
+package proto
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// Where a read occupies the receiver's processor, sender and receiver move a message together: the receiver reads pieces from
+// the front while the sender writes pieces from the back. Both claim pieces in a shared word, so each piece is moved once, and
+// the transfer does not depend on the sender: one that is busy elsewhere claims nothing.
+
+// pieceBytes returns the unit in which the two sides claim pieces of a message of n bytes. A short message is one piece, so that
+// of several messages each side moves some. Where the system call takes about as long as the copy, each side gets one half.
+// Longer messages have smaller pieces, so that both sides finish at nearly the same time.
+func pieceBytes(n int) int {
+	switch {
+	case n < 16<<10:
+		return n
+	case n <= 128<<10:
+		return (n/2 + 4095) &^ 4095
+	case n <= 1<<20:
+		return 64 << 10
+	}
+	return 256 << 10
+}
+
+// pieceBounds returns the bounds of piece i of a message of n bytes.
+func pieceBounds(i, n int) (from, to int) {
+	size := pieceBytes(n)
+	return i * size, min((i+1)*size, n)
+}
+
+func pieceCount(n int) int { return (n + pieceBytes(n) - 1) / pieceBytes(n) }
+
+// claimFront and claimBack claim the next piece from their end. They return its number, or -1 if all pieces are claimed. The
+// compare-and-swap is paired with that of the other process.
+func claimFront(w *uint64, pieces int) int {
+	for {
+		v := atomic.LoadUint64(w)
+		front, back := int(uint32(v)), int(v>>32)
+		if front+back >= pieces {
+			return -1
+		}
+		if atomic.CompareAndSwapUint64(w, v, v+1) {
+			return front
+		}
+	}
+}
+
+func claimBack(w *uint64, pieces int) int {
+	for {
+		v := atomic.LoadUint64(w)
+		front, back := int(uint32(v)), int(v>>32)
+		if front+back >= pieces {
+			return -1
+		}
+		if atomic.CompareAndSwapUint64(w, v, v+1<<32) {
+			return pieces - 1 - back
+		}
+	}
+}
+
+// requestAssist asks the sender to write from the back while this side reads from the front.
+func (e *Engine) requestAssist(t *transfer, word uint64) {
+	words := e.sharedWords(t.peer, e.peer(t.peer))
+	if i := word * wordStride; word < noWord/wordStride && i < uint64(len(words)) && t.bytes >= MinShared {
+		t.claims = &words[i]
+		to := t.local.Remote
+		e.sendControl(t.peer, envelope{kind: kindAssist}, t.peerID, t.req.id(), to.Addr, to.Key, uint64(t.bytes))
+	}
+}
+
+// handleAssist handles ASSIST: the receiver asks this side to write from the back.
+func (e *Engine) handleAssist(peer int32, w [5]uint64) bool {
+	r := e.requests.byID(w[0])
+	if r == nil || !r.awaitsPeer(peer) || kind(r.out.header[0]) != kindRTS || r.word < 0 || w[4] == 0 || w[4] > uint64(len(r.buf)) {
+		return false
+	}
+	t := &r.transfer
+	if t.queued || t.running {
+		return false
+	}
+	t.peer, t.peerID, t.key = peer, w[1], fabric.RemoteKey{Addr: w[2], Key: w[3]}
+	t.bytes, t.assisted, t.local = int(w[4]), 0, r.exposed
+	t.claims = &e.peer(peer).sendWords[r.word*wordStride]
+	e.transfers.push(t)
+	return true
+}
+
+// runAssist writes pieces from the back until all are claimed, and sends ATP with their number.
+func (e *Engine) runAssist(t *transfer) {
+	ep, buf := e.peer(t.peer).ep, t.req.buf
+	var err error
+	claimed := 0
+	t.running = true
+	e.unlock()
+	n := pieceCount(t.bytes)
+	for i := claimBack(t.claims, n); i >= 0 && err == nil; i = claimBack(t.claims, n) {
+		claimed++
+		from, to := pieceBounds(i, t.bytes)
+		key := t.key
+		key.Addr += uint64(from)
+		if _, err = ep.Write(buf[from:to], t.local.Local, key, 0); err == nil {
+			t.assisted++
+		}
+	}
+	e.lock()
+	t.running = false
+	if claimed > 0 {
+		e.sendControl(t.peer, envelope{kind: kindATP}, t.peerID, uint64(t.assisted))
+	}
+	switch {
+	case t.deferred == kindFIN:
+		e.completeSend(t.req)
+	case t.deferred == kindDataRequest:
+		e.startData(t.req, t.deferredWords)
+	}
+	t.deferred = 0
+}
+
+// readFront reads pieces from the front until all are claimed.
+func readFront(ep fabric.Endpoint, t *transfer, buf []byte) error {
+	n := pieceCount(t.bytes)
+	for i := claimFront(t.claims, n); i >= 0; i = claimFront(t.claims, n) {
+		if err := readPiece(ep, t, buf, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readPiece(ep fabric.Endpoint, t *transfer, buf []byte, i int) error {
+	from, to := pieceBounds(i, t.bytes)
+	key := t.key
+	key.Addr += uint64(from)
+	_, err := ep.Read(buf[from:to], t.local.Local, key, 0)
+	return err
+}
+
+// finishReadShare must be called when this side has read its share. If the sender has claimed pieces, its ATP is still to come,
+// or has come before.
+func (e *Engine) finishReadShare(t *transfer) {
+	if t.claims == nil || atomic.LoadUint64(t.claims)>>32 == 0 {
+		e.finishRead(t.req, nil)
+		return
+	}
+	t.offset = t.bytes // this side has finished
+	if t.assisted >= 0 {
+		e.finishShared(t)
+	}
+}
+
+// handleATP handles ATP: the sender has written as many of its claimed pieces as the message says, or the whole message into
+// the buffer of an RTR.
+func (e *Engine) handleATP(peer int32, w [5]uint64) bool {
+	r := e.requests.byID(w[0])
+	if r == nil || r.send || r.transfer.peer != peer {
+		return false
+	}
+	t := &r.transfer
+	if t.state == transferAwaitPut {
+		e.finishTransfer(r, nil)
+		return true
+	}
+	if t.state != transferReading {
+		return false
+	}
+	if t.claims == nil || t.assisted >= 0 || w[1] > uint64(pieceCount(t.bytes)) {
+		return false
+	}
+	t.assisted = int(w[1])
+	if t.offset == t.bytes {
+		e.finishShared(t)
+	}
+	return true
+}
+
+// finishShared ends a transfer by both sides. It reads the pieces that the sender has claimed but could not write.
+func (e *Engine) finishShared(t *transfer) {
+	p := e.peer(t.peer)
+	n := pieceCount(t.bytes)
+	claimed := min(int(atomic.LoadUint64(t.claims)>>32), n)
+	var err error
+	for i := n - claimed; i < n-t.assisted && err == nil && !p.noRemoteAccess; i++ {
+		err = readPiece(p.ep, t, t.req.buf, i)
+	}
+	if p.noRemoteAccess = p.noRemoteAccess || errors.Is(err, fabric.ErrNotSupported); p.noRemoteAccess {
+		e.requestData(t)
+		return
+	}
+	e.finishRead(t.req, err)
+}
+
+// fallBackToCopy requests the payload in pieces after the first read was refused. It claims all pieces, so that the sender takes
+// no more. The sender sends again what it may have written already.
+func (e *Engine) fallBackToCopy(t *transfer) {
+	if t.claims != nil {
+		for n := pieceCount(t.bytes); claimFront(t.claims, n) >= 0; {
+		}
+		if atomic.LoadUint64(t.claims)>>32 != 0 {
+			t.offset = t.bytes
+			if t.assisted >= 0 {
+				e.finishShared(t)
+			}
+			return // the sender is writing; its ATP will come
+		}
+		t.claims = nil
+	}
+	e.requestData(t)
+}

@@ -1,0 +1,197 @@
+package proto
+
+import "github.com/ibrun/ibrun/perf"
+
+// Wait blocks until the operation that h names has completed, and ends this use of its request. For a persistent request that is
+// not active it returns immediately. The call is recorded as perf.Wait, unless the request is part of another operation.
+func (e *Engine) Wait(h Handle) (Status, error) {
+	e.lock()
+	op := perf.Wait
+	if h.r.route.Op.IsWithin() {
+		op = h.r.route.Op
+	}
+	began := e.rec.active.Begin(op, 0)
+	st, err := e.waitHandle(h, op)
+	e.rec.active.End(op, 0, began)
+	e.unlock()
+	return st, err
+}
+
+// WaitAs is Wait as a part of the operation op, which is recorded elsewhere.
+func (e *Engine) WaitAs(op perf.Op, h Handle) (Status, error) {
+	e.lock()
+	st, err := e.waitHandle(h, op)
+	e.unlock()
+	return st, err
+}
+
+func (e *Engine) waitHandle(h Handle, op perf.Op) (Status, error) {
+	r := h.r
+	switch {
+	case r.state == done && r.gen == h.gen && r.flags == 0:
+		err := r.err
+		e.release(r)
+		return r.status, err
+	case !h.valid():
+		return Status{}, ErrStale
+	case r.state == inactive:
+		return emptyStatus, nil
+	}
+	err := e.waitRequest(r, op)
+	return r.status, err
+}
+
+// WaitAll is Wait for all of hs except the zero handles. It sets handles to zero, except those of persistent requests. It calls
+// report with each result, unless report is nil. It returns the first error and its index. The call is recorded as op.
+func (e *Engine) WaitAll(op perf.Op, hs []Handle, report func(i int, st Status)) (failed int, first error) {
+	e.lock()
+	began := e.rec.active.Begin(op, 0)
+	for i := 0; i < len(hs); i++ {
+		if report == nil {
+			i += e.collectCompleted(hs[i:])
+		}
+		if i == len(hs) {
+			break
+		}
+		h := hs[i]
+		if h.r == nil {
+			continue
+		}
+		keep := h.r.flags&persistent != 0
+		st, err := e.waitHandle(h, op)
+		if report != nil {
+			report(i, st)
+		}
+		if err != nil && first == nil {
+			failed, first = i, err
+		}
+		if !keep {
+			hs[i] = Handle{}
+		}
+	}
+	e.rec.active.End(op, 0, began)
+	e.unlock()
+	return failed, first
+}
+
+// collectCompleted does the work of WaitAll for the first handles that have completed without flags and errors, and returns how
+// many these are. Most have, so it calls nothing.
+func (e *Engine) collectCompleted(hs []Handle) int {
+	for i := range hs {
+		r := hs[i].r
+		if r == nil {
+			continue
+		}
+		if r.state != done || r.gen != hs[i].gen || r.flags != 0 || r.err != nil || r.buf != nil {
+			return i
+		}
+		r.endUse()
+		e.requests.put(r)
+		hs[i] = Handle{}
+	}
+	return len(hs)
+}
+
+// Test is Wait if the operation has completed; otherwise it makes progress once and returns false.
+func (e *Engine) Test(h Handle) (Status, bool, error) {
+	e.lock()
+	began := e.rec.active.Begin(perf.Test, 0)
+	st, ok, err := e.test(h)
+	e.rec.active.End(perf.Test, 0, began)
+	e.unlock()
+	return st, ok, err
+}
+
+func (e *Engine) test(h Handle) (Status, bool, error) {
+	r := h.r
+	var failure error
+	if !h.finished() {
+		failure = e.pollOnce() // another goroutine may have collected the request meanwhile
+	}
+	switch {
+	case !h.valid():
+		return Status{}, true, ErrStale
+	case r.state == inactive:
+		return emptyStatus, true, nil
+	case r.state == active:
+		return Status{}, failure != nil, failure
+	}
+	_, err := e.collect(r)
+	return r.status, true, err
+}
+
+// WaitAny blocks until one of hs has completed and returns its index; -1 if none is active. The caller must collect the request
+// with WaitAs. The call is recorded as op.
+func (e *Engine) WaitAny(op perf.Op, hs []Handle) (int, error) {
+	e.lock()
+	defer e.unlock()
+	began := e.rec.active.Begin(op, 0)
+	lane := e.rec.active.Enter(op, -1, -1, 0)
+	defer func() {
+		e.rec.configured.Leave(lane)
+		e.rec.active.End(op, 0, began)
+	}()
+	g := goal{what: anyCompleted, handles: hs}
+	e.await(&g)
+	if g.found == allActive {
+		return -1, e.failure.err
+	}
+	return g.found, nil
+}
+
+// TestAny returns the index of a completed request of hs, or -1 if none is active. If all are active it makes progress once; ok
+// is false if all are active after that as well. The call is recorded as op.
+func (e *Engine) TestAny(op perf.Op, hs []Handle) (i int, ok bool, err error) {
+	e.lock()
+	defer e.unlock()
+	began := e.rec.active.Begin(op, 0)
+	defer func() { e.rec.active.End(op, 0, began) }()
+	if i = firstCompleted(hs); i == allActive {
+		failure := e.pollOnce()
+		if i = firstCompleted(hs); i == allActive {
+			return 0, false, failure
+		}
+	}
+	return i, true, nil
+}
+
+// PollCompleted reports whether Wait would return immediately. If not, it makes progress once and checks again. A stale handle
+// counts as completed: Wait returns its error.
+func (e *Engine) PollCompleted(h Handle) (bool, error) {
+	e.lock()
+	defer e.unlock()
+	if !h.finished() {
+		if failure := e.pollOnce(); !h.finished() {
+			return false, failure
+		}
+	}
+	return true, nil
+}
+
+func (h Handle) finished() bool { return !h.valid() || h.r.state != active }
+
+// Completed reports whether h names an operation that has completed and has not been collected, or is stale.
+func (e *Engine) Completed(h Handle) bool {
+	e.lock()
+	defer e.unlock()
+	return !h.valid() || h.r.state == done
+}
+
+// allActive is the result of firstCompleted while all requests are active.
+const allActive = -2
+
+// firstCompleted returns the index of a completed or stale request of hs. It returns allActive if there is none, and -1 if no
+// request is active either.
+func firstCompleted(hs []Handle) int {
+	found := -1
+	for i, h := range hs {
+		switch {
+		case h.r == nil:
+		case !h.valid() || h.r.state == done:
+			return i
+		case h.r.state == active:
+			found = allActive
+		}
+	}
+	return found
+}

@@ -1,0 +1,114 @@
+package proto
+
+import "github.com/ibrun/ibrun/perf"
+
+// Eager messages are sent without waiting for the receive. A message that the transport cannot carry at once, but that is still
+// so short that two copies through the transport, made at the same time by sender and receiver, are faster than a rendezvous,
+// is sent in several fragments, one directly after the other.
+
+// maxFragmented bounds the length that a peer may claim for a fragmented message: it is stored completely even if it is never
+// received.
+const maxFragmented = 16 << 20
+
+// prepareEager makes the request's first message an eager one: a synchronous one, the first fragment, or the whole message.
+func (r *Request) prepareEager(p Protocol, fragmentSize int) {
+	v := envelope{context: r.route.Context, Match: r.route.Match, epoch: r.epoch}
+	o := &r.out
+	o.body, o.rest = r.buf, nil
+	switch {
+	case r.mode == Synchronous:
+		v.kind = kindEagerSync
+		o.header, o.length = header(v, r.id())
+	case p == Fragmented:
+		v.kind = kindFirstFrag
+		o.header, o.length = header(v, uint64(len(r.buf)))
+		o.body, o.rest = r.buf[:fragmentSize], r.buf[fragmentSize:]
+	default:
+		v.kind = kindEager
+		o.header, o.length = header(v)
+	}
+}
+
+// assembly is a fragmented message that is arriving, at most one from each peer. If neither req nor m is set the rest of the
+// message is dropped.
+type assembly struct {
+	received int      // bytes
+	total    int      // length of the message; 0: no message is arriving
+	req      Handle   // the request that receives it
+	m        *arrived // or the unexpected message that stores it
+}
+
+// handleFirstFrag handles the first fragment of a message.
+func (e *Engine) handleFirstFrag(peer int32, v envelope, w [5]uint64, payload []byte) bool {
+	a := &e.peer(peer).frags
+	if v.Rank < 0 || v.Tag < 0 || a.total != 0 || w[0] > maxFragmented || w[0] <= uint64(len(payload)) {
+		return false
+	}
+	e.countEpoch(peer, v)
+	number := e.countReceived(peer)
+	*a = assembly{received: len(payload), total: int(w[0])}
+	e.linkTo(peer).InBy(perf.Parts, a.total)
+	t := e.contexts.table(v.context)
+	r := t.TakePosted(v.Rank, v.Tag)
+	switch {
+	case r != nil:
+		e.rec.traceMatch(peer, v, number, a.total)
+		a.start(r, v, payload)
+	case !e.contexts.isEnded(t):
+		a.m = e.storeUnexpected(peer, v, w, payload, a.total)
+		a.m.number = number
+		t.AddUnexpected(&a.m.node, v.Rank, v.Tag)
+	}
+	return true
+}
+
+// start copies the bytes that have arrived to a receive, which completes when all have arrived.
+func (a *assembly) start(r *Request, v envelope, payload []byte) {
+	a.req, a.m = r.handle(), nil
+	copy(r.buf, payload)
+	r.status = Status{Source: v.Rank, Tag: v.Tag, Bytes: min(a.total, len(r.buf))}
+}
+
+// acceptFragments matches an unexpected fragmented message, perhaps before all of it has arrived.
+func (e *Engine) acceptFragments(r *Request, m *arrived) {
+	if a := &e.peer(m.peer).frags; a.m == m {
+		a.start(r, m.v, m.data[:a.received])
+		return
+	}
+	e.deliver(r, m.v.Rank, m.v.Tag, m.data)
+}
+
+// abandonFragments drops the fragments of a message that have not arrived yet.
+func (e *Engine) abandonFragments(m *arrived) {
+	if a := &e.peer(m.peer).frags; a.m == m {
+		a.m = nil
+	}
+}
+
+// handleFrag handles the next fragment of the message that is arriving.
+func (e *Engine) handleFrag(peer int32, payload []byte) bool {
+	a := &e.peer(peer).frags
+	if len(payload) == 0 || len(payload) > a.total-a.received {
+		return false
+	}
+	at := a.received
+	a.received += len(payload)
+	if a.m != nil {
+		copy(a.m.data[at:], payload)
+	} else if r := a.req.r; r != nil && r.gen == a.req.gen && r.state == active { // the receive may have failed meanwhile
+		if at < len(r.buf) {
+			copy(r.buf[at:], payload)
+		}
+		if a.received == a.total {
+			var err error
+			if a.total != len(r.buf) {
+				err = e.lengthError(r, a.total)
+			}
+			e.complete(r, err)
+		}
+	}
+	if a.received == a.total {
+		*a = assembly{}
+	}
+	return true
+}

@@ -1,0 +1,44 @@
+package proto
+
+// A receiver whose store of unexpected messages is nearly full pauses its senders with PAUSE: they send only RTS, whatever the
+// length of the message, until RESUME. An RTS is always accepted, so no sender waits until another sender's message has been
+// received.
+
+// pauseSender pauses a sender, unless it is paused.
+func (e *Engine) pauseSender(n int32) {
+	if p := e.peer(n); !p.pausing {
+		p.pausing = true
+		e.unexpected.paused = append(e.unexpected.paused, n)
+		e.sendControl(n, envelope{kind: kindPause})
+	}
+}
+
+// resumeSenders resumes all paused senders.
+func (e *Engine) resumeSenders() {
+	s := &e.unexpected
+	for _, n := range s.paused {
+		e.peer(n).pausing = false
+		e.sendControl(n, envelope{kind: kindResume})
+	}
+	s.paused = s.paused[:0]
+}
+
+// handlePause handles PAUSE and RESUME. Messages that wait for room on their way to a peer that pauses this sender become RTS
+// as well: they may need far more room than the peer has.
+func (e *Engine) handlePause(n int32, pause bool) {
+	p := e.peer(n)
+	p.paused = pause
+	p.updateMaxEager()
+	if !pause {
+		return
+	}
+	for o := p.head; o != nil; o = o.next {
+		if k := kind(o.header[0]); len(o.body) == 0 || k > kindFirstFrag {
+			continue
+		}
+		if err := e.prepareRTS(o.req); err != nil {
+			e.fail(n, err)
+			return
+		}
+	}
+}

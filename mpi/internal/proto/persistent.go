@@ -1,0 +1,49 @@
+package proto
+
+import "github.com/ibrun/ibrun/perf"
+
+// SendInit returns a persistent send.
+func (e *Engine) SendInit(to Route, buf []byte, mode Mode) Handle {
+	return e.newPersistent(true, to, buf, mode)
+}
+
+// RecvInit returns a persistent receive.
+func (e *Engine) RecvInit(from Route, buf []byte) Handle {
+	return e.newPersistent(false, from, buf, Standard)
+}
+
+func (e *Engine) newPersistent(send bool, rt Route, buf []byte, mode Mode) Handle {
+	e.lock()
+	defer e.unlock()
+	r := e.requests.take(e)
+	r.state, r.flags = inactive, persistent
+	r.send, r.mode, r.route, r.buf = send, mode, rt, buf
+	return r.handle()
+}
+
+// Start starts the operation of a persistent request.
+func (e *Engine) Start(h Handle) error {
+	e.lock()
+	defer e.unlock()
+	r := h.r
+	if !h.valid() {
+		return ErrStale
+	}
+	if r.state != inactive {
+		return ErrState
+	}
+	began := e.rec.active.Begin(perf.Start, len(r.buf))
+	r.state = active
+	var err error
+	if began != 0 {
+		e.rec.active.With(r.route.Peer, r.route.Tag)
+	}
+	n := len(r.buf)
+	if r.send {
+		err = e.startSend(r)
+	} else {
+		e.startRecv(r)
+	}
+	e.rec.active.End(perf.Start, n, began)
+	return err
+}

@@ -1,0 +1,53 @@
+package proto
+
+import "github.com/ibrun/ibrun/fabric"
+
+// progress polls the transport once, handles its events, and sends queued messages. It reports whether anything happened.
+func (e *Engine) progress() bool {
+	if e.waiters.sleeping {
+		// Polling disarms the transport, so nothing would wake the goroutine that sleeps on it.
+		e.waiters.parker.wake()
+	}
+	e.waiters.yieldTimer.Poll()
+	n, err := e.domain.Poll(e.events[:])
+	if err != nil {
+		e.fail(-1, err)
+		return true
+	}
+	for i := range n {
+		ev := &e.events[i]
+		switch ev.Kind {
+		case fabric.Message:
+			if !e.handleMessage(ev.Peer, ev.Data) {
+				e.fail(ev.Peer, fabric.ErrCorrupt)
+			}
+		case fabric.Done:
+			e.handleCompletion(ev.Token, ev.Err)
+		case fabric.PeerDown:
+			e.fail(ev.Peer, ev.Err)
+		}
+	}
+	if n != 0 && len(e.waiters.watches) != 0 {
+		e.wakeWatchers()
+	}
+	if len(e.blocked) != 0 && e.flushBlocked() {
+		return true
+	}
+	return n != 0
+}
+
+// pollOnce makes progress once, and moves one block if one waits for that.
+func (e *Engine) pollOnce() error {
+	e.progress()
+	if e.transfers.head != nil {
+		e.runTransfer()
+	}
+	return e.failure.err
+}
+
+// Poll makes progress once.
+func (e *Engine) Poll() error {
+	e.lock()
+	defer e.unlock()
+	return e.pollOnce()
+}

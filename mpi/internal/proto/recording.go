@@ -1,0 +1,143 @@
+package proto
+
+import "github.com/ibrun/ibrun/perf"
+
+// recording is where the engine records its calls and, if asked to, each message.
+type recording struct {
+	active     *perf.Recorder // nil while nothing is recorded
+	configured *perf.Recorder // the Recorder of the configuration; nil: nothing is ever recorded
+	trace      *perf.Trace    // nil: messages are not traced
+	fastKind   uint64         // the kind of message that handleMessage handles itself; noKind if messages are traced
+}
+
+func (c *recording) init(r *perf.Recorder, trace *perf.Trace) {
+	c.active, c.configured, c.trace = r, r, trace
+	c.fastKind = uint64(kindEager)
+	if trace != nil {
+		c.fastKind = noKind
+	}
+}
+
+// set switches recording on or off and reports whether that changed anything.
+func (c *recording) set(on bool) bool {
+	if on == (c.active != nil) || c.configured == nil {
+		return false
+	}
+	if c.active = c.configured; !on {
+		c.active = nil
+	}
+	return true
+}
+
+// BeginOp must be called when an operation begins that consists of several calls of the engine; see perf.Recorder. n is its
+// length in bytes. It returns when the operation began.
+func (e *Engine) BeginOp(op perf.Op, n int) (began uint64) { return e.rec.active.Begin(op, n) }
+
+// EndOp records the end of an operation. began is the result of BeginOp.
+func (e *Engine) EndOp(op perf.Op, n int, began uint64) {
+	if e.rec.active == nil {
+		return
+	}
+	e.lock()
+	e.rec.active.End(op, n, began)
+	e.unlock()
+}
+
+// SetRecording switches recording on or off. It is on at the start.
+func (e *Engine) SetRecording(on bool) {
+	e.lock()
+	defer e.unlock()
+	if !e.rec.set(on) {
+		return
+	}
+	for _, p := range e.peers {
+		if p != nil {
+			p.link, p.inactiveLink = p.inactiveLink, p.link
+		}
+	}
+}
+
+// RecordProgress records the progress that the program reports about itself.
+func (e *Engine) RecordProgress(done, total uint64) {
+	e.lock()
+	e.rec.configured.Progress(done, total)
+	e.unlock()
+}
+
+// StartTrace writes operations and messages to the trace of the configuration from now on, with times from the clock now. No
+// operation may be in progress.
+func (e *Engine) StartTrace(now func() int64) {
+	e.lock()
+	e.rec.configured.Trace(e.rec.trace, now)
+	e.unlock()
+}
+
+// linkTo returns the counters of a peer's messages. The peer may send before this side has connected.
+func (e *Engine) linkTo(n int32) *perf.Link {
+	p := e.peer(n)
+	if p.link.Zero() && e.rec.active != nil {
+		p.link = e.rec.active.Link(int(n), e.pathTo(n).transport)
+	}
+	return &p.link
+}
+
+// recordQueueLengths records the queue lengths of a context in which a receive is about to begin.
+func (e *Engine) recordQueueLengths(context uint32) {
+	if e.rec.active != nil {
+		e.rec.active.Matched(e.contexts.table(context).Lengths())
+	}
+}
+
+// recordTransportCounters records the counters of the transports and registration caches.
+func (e *Engine) recordTransportCounters() {
+	if e.rec.active == nil {
+		return
+	}
+	var made, resent uint64
+	pinned := 0
+	for _, x := range e.paths {
+		if x.regs != nil {
+			s := x.regs.Stats()
+			made += s.Misses
+			pinned += s.Bytes
+		}
+		if x.retransmits != nil {
+			resent += x.retransmits.Retransmits()
+		}
+	}
+	e.rec.active.Retransmitted(resent)
+	e.rec.active.Registered(made, pinned)
+}
+
+// Traced messages are numbered, except those of the engine itself. The sender numbers them in the order in which they are
+// posted, the receiver in the order in which they arrive, which is the same. So both ends give a message the same number
+// without sending it. While messages are traced none takes a fast path, so the fast paths need no check.
+
+// traceSend records that the message of a send is about to be posted.
+func (e *Engine) traceSend(r *Request) {
+	if e.rec.trace == nil {
+		return
+	}
+	p := e.peer(r.route.Peer)
+	p.sent++
+	if e.rec.active != nil {
+		e.rec.trace.Left(r.route.Peer, r.route.Tag, r.route.Context, p.sent, len(r.buf))
+	}
+}
+
+// countReceived returns the trace number of a message that has arrived; 0 if messages are not traced.
+func (e *Engine) countReceived(peer int32) uint32 {
+	if e.rec.trace == nil {
+		return 0
+	}
+	p := e.peer(peer)
+	p.received++
+	return p.received
+}
+
+// traceMatch records that a message of n bytes has been matched with a receive.
+func (c *recording) traceMatch(peer int32, v envelope, number uint32, n int) {
+	if c.trace != nil && c.active != nil {
+		c.trace.Met(peer, v.Tag, v.context, number, n)
+	}
+}

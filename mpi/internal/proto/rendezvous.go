@@ -1,0 +1,130 @@
+package proto
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/regcache"
+)
+
+// The sender of a long message sends an RTS. When the receiver has matched it, the receiver reads the payload from the sender's
+// memory, alone or with the sender's assist (assist.go), or requests the payload in pieces (datacopy.go).
+
+// maxBytes bounds the length that a peer may claim for a message.
+const maxBytes = 1 << 47
+
+// wordStride is the distance between the shared words in use, so that no two transfers share a cache line.
+const wordStride = 8
+
+// unreadable is announced instead of memory that the peer cannot access.
+var unreadable = regcache.Memory{Remote: fabric.RemoteKey{Addr: noWord, Key: noWord}}
+
+// prepareRTS makes the first message of a send an RTS.
+func (e *Engine) prepareRTS(r *Request) error {
+	if err := e.expose(r); err != nil {
+		return err
+	}
+	v := envelope{kindRTS, r.route.Context, r.route.Match, r.epoch}
+	o := &r.out
+	o.body, o.rest = nil, nil
+	o.header, o.length = header(v, uint64(len(r.buf)), r.exposed.Remote.Addr, r.exposed.Remote.Key, r.id(), e.reserveWord(r))
+	return nil
+}
+
+// expose makes the send buffer readable for the peer. If it cannot be registered the RTS says so, and the receiver requests the
+// payload in pieces.
+func (e *Engine) expose(r *Request) (err error) {
+	x := e.peer(r.route.Peer).path
+	if len(r.buf) == 0 || !x.caps.Read {
+		return nil
+	}
+	r.exposed, err = x.acquire(r.buf)
+	if e.canCopyInstead(err) {
+		r.exposed, err = unreadable, nil
+	}
+	return err
+}
+
+// canCopyInstead reports whether an error of registration means that the bytes must be copied. It warns the user once.
+func (e *Engine) canCopyInstead(err error) bool {
+	if !errors.Is(err, regcache.ErrNoRoom) && !errors.Is(err, regcache.ErrNotRegistrable) {
+		return false
+	}
+	if !e.warned && e.warn != nil {
+		e.warn(fmt.Sprintf("large messages are copied instead of being moved by the device, which is slower: %v", err))
+	}
+	e.warned = true
+	return true
+}
+
+// reserveWord reserves a shared word, so that the receiver of a large message can ask for an assist. It returns the index of
+// the word, or noWord if an assist is not worth it or no word is free.
+func (e *Engine) reserveWord(r *Request) uint64 {
+	if e.copier == nil || len(r.buf) < MinShared {
+		return noWord
+	}
+	p := e.peer(r.route.Peer)
+	if p.sendWords == nil {
+		p.sendWords = e.copier.Words(int(r.route.Peer), false)
+	}
+	i := bits.TrailingZeros64(^p.usedWords)
+	if i*wordStride >= len(p.sendWords) {
+		return noWord
+	}
+	p.usedWords |= 1 << i
+	r.word = i
+	atomic.StoreUint64(&p.sendWords[i*wordStride], 0)
+	return uint64(i)
+}
+
+// startRendezvous starts to fetch the payload of an RTS for the matched receive r.
+func (e *Engine) startRendezvous(r *Request, peer int32, v envelope, w [5]uint64) {
+	if r.flags&rtrSent != 0 {
+		e.releaseRTR(r)
+	}
+	t := &r.transfer
+	t.peer, t.peerID, t.key = peer, w[3], fabric.RemoteKey{Addr: w[1], Key: w[2]}
+	t.total = int(w[0])
+	t.bytes = min(t.total, len(r.buf))
+	t.claims, t.assisted, t.offset, t.local = nil, -1, 0, regcache.Memory{}
+	t.state = transferReading
+	r.route.Peer = peer
+	r.status = Status{Source: v.Rank, Tag: v.Tag, Bytes: t.bytes}
+	if t.bytes == 0 {
+		e.finishRead(r, nil)
+		return
+	}
+	if err := e.connect(peer); err != nil {
+		e.finishTransfer(r, err)
+		return
+	}
+	p := e.peer(peer)
+	if !p.path.caps.Read || p.noRemoteAccess || t.key == unreadable.Remote {
+		e.requestData(t)
+		return
+	}
+	var err error
+	t.local, err = p.path.acquire(r.buf[:t.bytes])
+	switch {
+	case e.canCopyInstead(err):
+		e.requestData(t)
+		return
+	case err != nil:
+		e.finishRead(r, err)
+		return
+	}
+	if w[4] != noWord {
+		e.requestAssist(t, w[4])
+	}
+	if p.pusher == nil || t.claims != nil {
+		e.transfers.push(t)
+		return
+	}
+	// With a pusher the read starts immediately and under the lock: it does not occupy this processor, and the payload may have
+	// been pushed together with the RTS, in which case the next Poll would drop it.
+	finished, err := e.endpointFor(t).Read(r.buf[:t.bytes], t.local.Local, t.key, r.id())
+	e.readReturned(t, finished, err)
+}

@@ -1,0 +1,338 @@
+package proto
+
+import (
+	"errors"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/regcache"
+)
+
+// In a context whose hints assert that messages have the lengths of their buffers, a receive of a large message sends an RTR
+// (ready to receive) when it is posted: the address of its buffer. The sender writes the message there immediately. It sends PUT
+// first, so that no later message is matched with this receive.
+//
+// The sender must be sure that its next message with that tag is matched with that receive. It is sure under two conditions: it
+// has received the RTRs of all receives with the same tag that were posted before, which the receiver counts in the RTR; and no
+// message was in transit that the receiver had not received when it sent the RTR, so both sides count the messages of such a
+// context. Otherwise the sender ignores the RTR, and the receive gets a message like any other.
+//
+// Messages carry the epoch in which they are counted. The receiver sends no RTR before the first message of an epoch has
+// arrived: by then every message sent before the count began has arrived as well.
+
+// maxTargets bounds the RTRs that a sender stores for one receiver.
+const maxTargets = 256
+
+// rtrFlows counts the messages of contexts with RTRs, by context and peer.
+type rtrFlows struct {
+	flows map[uint32]map[int32]*rtrFlow
+}
+
+// rtrFlow is the traffic between two processes in one context.
+type rtrFlow struct {
+	epoch    uint32      // in which the peer's messages are counted
+	received uint32      // messages from the peer
+	sent     uint32      // messages to the peer
+	targets  []rtrTarget // the peer's RTRs, in order
+}
+
+// rtrTarget is a receive buffer that an RTR has announced.
+type rtrTarget struct {
+	tag   int32
+	bytes int
+	id    uint64 // of the peer's request
+	key   fabric.RemoteKey
+}
+
+// flow returns the flow for a context and a peer.
+func (f *rtrFlows) flow(context uint32, peer int32) *rtrFlow {
+	byPeer := f.flows[context]
+	if byPeer == nil {
+		if f.flows == nil {
+			f.flows = map[uint32]map[int32]*rtrFlow{}
+		}
+		byPeer = map[int32]*rtrFlow{}
+		f.flows[context] = byPeer
+	}
+	x := byPeer[peer]
+	if x == nil {
+		x = new(rtrFlow)
+		byPeer[peer] = x
+	}
+	return x
+}
+
+// remove removes the flows of a context.
+func (f *rtrFlows) remove(context uint32) { delete(f.flows, context) }
+
+// restart starts to count the messages to the peers of a context from 0, and drops their RTRs.
+func (f *rtrFlows) restart(context uint32) {
+	for _, x := range f.flows[context] {
+		x.sent, x.targets = 0, nil
+	}
+}
+
+// cancel drops the RTRs of one request of a peer.
+func (f *rtrFlows) cancel(peer int32, id uint64) {
+	for _, byPeer := range f.flows {
+		x := byPeer[peer]
+		if x == nil {
+			continue
+		}
+		for i := range x.targets {
+			if x.targets[i].id == id {
+				x.targets = append(x.targets[:i], x.targets[i+1:]...)
+				break
+			}
+		}
+	}
+}
+
+// add stores an RTR if this process is sure which of its messages is matched with it; see the comment above. received and ahead
+// are the counts in the RTR.
+func (x *rtrFlow) add(t rtrTarget, received uint32, ahead int) {
+	same := 0
+	for i := range x.targets {
+		if x.targets[i].tag == t.tag {
+			same++
+		}
+	}
+	if x.sent == received && same == ahead && len(x.targets) < maxTargets {
+		x.targets = append(x.targets, t)
+	}
+}
+
+// takeTarget counts a message that is about to be sent, and removes the RTR that it is matched with. ok reports whether the
+// message may be written there.
+func (x *rtrFlow) takeTarget(tag int32, bytes int) (t rtrTarget, ok bool) {
+	x.sent++
+	for i := range x.targets {
+		if t = x.targets[i]; t.tag == tag {
+			copy(x.targets[i:], x.targets[i+1:])
+			x.targets = x.targets[:len(x.targets)-1]
+			return t, t.bytes == bytes
+		}
+	}
+	return t, false
+}
+
+// countEpoch counts a message that has arrived, if it has an epoch.
+func (e *Engine) countEpoch(peer int32, v envelope) {
+	if v.epoch == 0 || e.contexts.isStale(v.context) {
+		return
+	}
+	x := e.rtr.flow(v.context, peer)
+	if x.epoch != v.epoch {
+		x.epoch, x.received = v.epoch, 0
+	}
+	x.received++
+}
+
+// sendRTR sends the RTR of a receive that has just been posted, if the sender can use it.
+func (e *Engine) sendRTR(r *Request) {
+	h := e.hints.byContext[r.route.Context]
+	if h == nil || !h.ExactLength || r.route.Rank < 0 || r.route.Tag < 0 || int(r.route.Rank) >= len(h.Peers) {
+		return
+	}
+	n := h.Peers[r.route.Rank]
+	x := e.rtr.flows[r.route.Context][n]
+	same, wildcards := e.contexts.table(r.route.Context).CountAhead(r.route.Rank, r.route.Tag)
+	if wildcards || x == nil || x.epoch != h.Epoch || same > maxTargets || e.connect(n) != nil {
+		return
+	}
+	p := e.peer(n)
+	if p.path.thresholds.Choose(len(r.buf), p.ep.Stream(), false) <= Fragmented {
+		return
+	}
+	if p.path.caps.Read && !p.path.caps.Write && !p.noRemoteAccess {
+		return // to read the message is faster than to receive it in pieces
+	}
+	t := &r.transfer
+	at := unreadable.Remote // the sender cannot write there, and sends the message in pieces
+	t.local = regcache.Memory{}
+	if p.path.caps.Write && !p.noRemoteAccess {
+		if m, err := p.path.acquire(r.buf); err == nil {
+			t.local, at = m, m.Remote
+		} else if !e.canCopyInstead(err) {
+			return
+		}
+	}
+	t.peer, t.state, t.total, t.bytes = n, transferNone, len(r.buf), len(r.buf)
+	r.flags |= rtrSent
+	v := envelope{kind: kindRTR, context: r.route.Context, Match: r.route.Match, epoch: h.Epoch}
+	e.sendControl(n, v, r.id(), at.Addr, at.Key, uint64(len(r.buf)), uint64(x.received)<<32|uint64(same-1))
+}
+
+// handleRTR handles RTR.
+func (e *Engine) handleRTR(peer int32, v envelope, w [5]uint64) bool {
+	if v.Tag < 0 || w[3] == 0 || w[3] > maxBytes {
+		return false
+	}
+	h := e.hints.byContext[v.context]
+	if h == nil || v.epoch == 0 || h.Epoch != v.epoch {
+		return true
+	}
+	t := rtrTarget{v.Tag, int(w[3]), w[0], fabric.RemoteKey{Addr: w[1], Key: w[2]}}
+	e.rtr.flow(v.context, peer).add(t, uint32(w[4]>>32), int(uint32(w[4])))
+	return true
+}
+
+// sendPut sends a message to the buffer of an RTR. It sends PUT first.
+func (e *Engine) sendPut(r *Request, x rtrTarget) error {
+	p, t := e.peer(r.route.Peer), &r.transfer
+	t.peer, t.peerID, t.key = r.route.Peer, x.id, x.key
+	t.bytes, t.offset, t.assisted, t.claims, t.state, t.deferred = len(r.buf), 0, 0, nil, transferNone, 0
+	word := noWord
+	if p.path.caps.Write && !p.noRemoteAccess && x.key != unreadable.Remote {
+		memory, err := p.path.acquire(r.buf)
+		switch {
+		case err == nil:
+			r.exposed, t.state = memory, transferPutting
+			if word = e.reserveWord(r); word != noWord {
+				t.claims = &p.sendWords[word*wordStride]
+			}
+		case !e.canCopyInstead(err):
+			return err
+		}
+	}
+	t.local = r.exposed
+	o, at := &r.out, r.exposed.Remote
+	o.body, o.rest = nil, nil
+	v := envelope{kindPut, r.route.Context, r.route.Match, r.epoch}
+	o.header, o.length = header(v, x.id, at.Addr, at.Key, r.id(), word)
+	p.link.OutBy(r.recordedProtocol(p), len(r.buf))
+	e.traceSend(r)
+	return e.post(r.route.Peer, o)
+}
+
+// startPut must be called when PUT has been sent. The payload follows.
+func (e *Engine) startPut(r *Request) {
+	if r.transfer.state == transferPutting {
+		e.transfers.push(&r.transfer)
+	} else {
+		e.sendNextData(r)
+	}
+}
+
+// runPut writes a message to the buffer of an RTR. It does not hold the lock meanwhile.
+func (e *Engine) runPut(t *transfer) {
+	r, ep := t.req, e.endpointFor(t)
+	buf, local, to, token := r.buf, t.local.Local, t.key, r.id()
+	e.unlock()
+	finished, err := ep.Write(buf, local, to, token)
+	e.lock()
+	if finished || err != nil { // otherwise the completion may have been handled before, and r be in use again
+		e.finishPut(r, err)
+	}
+}
+
+// finishPut ends a write. If the write failed it sends the message in pieces.
+func (e *Engine) finishPut(r *Request, err error) {
+	t := &r.transfer
+	t.state = transferNone
+	if err != nil {
+		if errors.Is(err, fabric.ErrNotSupported) {
+			e.peer(t.peer).noRemoteAccess = true
+		}
+		e.sendNextData(r)
+		return
+	}
+	e.sendControl(t.peer, envelope{kind: kindATP}, t.peerID, 1)
+	e.completeSend(r)
+}
+
+// handlePut handles PUT: the sender writes to the buffer of an RTR, or sends the message in pieces for it.
+func (e *Engine) handlePut(peer int32, v envelope, w [5]uint64) bool {
+	r := e.requests.byID(w[0])
+	if r == nil || r.send || r.flags&rtrSent == 0 || r.transfer.peer != peer || r.transfer.state != transferNone ||
+		r.route.Context != v.context || r.route.Tag != v.Tag || r.route.Rank != v.Rank || !r.rtrPending() {
+		return false
+	}
+	t := &r.transfer
+	if w[4] != noWord {
+		words := e.sharedWords(peer, e.peer(peer))
+		if w[4] >= noWord/wordStride || w[4]*wordStride >= uint64(len(words)) {
+			return false
+		}
+		t.claims = &words[w[4]*wordStride]
+	} else {
+		t.claims = nil
+	}
+	e.countEpoch(peer, v)
+	e.rec.traceMatch(peer, v, e.countReceived(peer), t.bytes)
+	if r.posted.Posted() {
+		e.contexts.table(v.context).RemovePosted(&r.posted)
+	}
+	t.peerID, t.key, t.offset, t.assisted, t.state = w[3], fabric.RemoteKey{Addr: w[1], Key: w[2]}, 0, -1, transferAwaitPut
+	r.route.Peer = peer
+	r.status = Status{Source: v.Rank, Tag: v.Tag, Bytes: t.bytes}
+	if t.claims != nil {
+		t.state = transferReading
+		e.transfers.push(t)
+	}
+	return true
+}
+
+// rtrPending reports whether the sender may still use the RTR of a receive: no other message has been matched with it.
+func (r *Request) rtrPending() bool { return r.posted.Posted() || r.revokeErr != nil }
+
+// revokeRTR revokes the RTR of a receive, which is to complete with err, or as cancelled if err is nil. It completes when the
+// sender has acknowledged; or with the message, if the sender has begun to write.
+func (e *Engine) revokeRTR(r *Request, err error) {
+	if r.flags&rtrRevoked == 0 {
+		e.sendControl(r.transfer.peer, envelope{kind: kindRTRCancel}, r.id())
+	}
+	r.flags |= rtrRevoked
+	r.revokeErr = err
+	if e.peer(r.transfer.peer).finalized != nil {
+		e.completeRevoked(r)
+	}
+}
+
+// completeRevokedOf completes the receives that wait for a process that has finalized: for its acknowledgement, or for the
+// payload that it was to write. Reads end without it.
+func (e *Engine) completeRevokedOf(n int32) {
+	for _, slab := range e.requests.slabs {
+		for i := range slab {
+			r := &slab[i]
+			reads := r.transfer.state == transferReading && r.transfer.offset < r.transfer.bytes
+			if r.state == active && !r.send && r.flags&rtrRevoked != 0 && r.transfer.peer == n && !reads {
+				e.completeRevoked(r)
+			}
+		}
+	}
+}
+
+// handleRTRCancel handles RTR_CANCEL.
+func (e *Engine) handleRTRCancel(peer int32, w [5]uint64) {
+	e.rtr.cancel(peer, w[0])
+	e.sendControl(peer, envelope{kind: kindRTRCancelAck}, w[0])
+}
+
+// handleRTRCancelAck handles RTR_CANCEL_ACK. If the sender has used the RTR its PUT has come before.
+func (e *Engine) handleRTRCancelAck(peer int32, w [5]uint64) {
+	r := e.requests.byID(w[0])
+	if r == nil || r.send || r.flags&rtrRevoked == 0 || r.transfer.peer != peer || r.transfer.state != transferNone ||
+		!r.rtrPending() {
+		return
+	}
+	e.completeRevoked(r)
+}
+
+// completeRevoked completes a receive whose RTR has been revoked.
+func (e *Engine) completeRevoked(r *Request) {
+	if r.posted.Posted() {
+		e.contexts.table(r.route.Context).RemovePosted(&r.posted)
+	}
+	if r.revokeErr == nil {
+		r.status = cancelledStatus
+	}
+	r.transfer.state = transferNone
+	e.complete(r, r.revokeErr)
+}
+
+// releaseRTR releases what a receive holds that has sent an RTR.
+func (e *Engine) releaseRTR(r *Request) {
+	r.flags &^= rtrSent | rtrRevoked
+	r.revokeErr = nil
+	e.releaseMemory(r.transfer.peer, &r.transfer.local)
+}

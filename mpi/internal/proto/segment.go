@@ -1,0 +1,59 @@
+package proto
+
+import (
+	"runtime"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// CanShareMemory reports whether processes may share memory.
+func (e *Engine) CanShareMemory() bool { return e.sharedMemory != nil }
+
+// MapSegment maps memory shared with peers, as [fabric.SharedMemory] does. It blocks until the segment exists.
+func (e *Engine) MapSegment(op perf.Op, id uint64, peers []int, bytes int) (fabric.Segment, error) {
+	e.lock()
+	defer e.unlock()
+	defer e.rec.configured.Leave(e.rec.active.Enter(op, -1, -1, bytes))
+	m := &mapping{sharedMemory: e.sharedMemory, id: id, peers: peers, bytes: bytes}
+	if len(peers) != 0 && peers[0] != e.self { // nothing wakes the first process, which at most waits for room
+		e.await(&goal{what: segmentMapped, mapping: m})
+	}
+	for !m.try() {
+		if err := e.pollOnce(); err != nil {
+			return nil, err
+		}
+		e.unlock()
+		runtime.Gosched()
+		yieldProcessor()
+		e.lock()
+	}
+	return m.seg, m.err
+}
+
+// mapping is a segment that a goroutine waits for.
+type mapping struct {
+	sharedMemory fabric.SharedMemory
+	id           uint64
+	peers        []int
+	bytes        int
+	done         bool // seg and err are the result
+	seg          fabric.Segment
+	err          error
+}
+
+// try tries to map the segment, unless that is done, and reports whether it is done.
+func (m *mapping) try() bool {
+	if !m.done {
+		m.seg, m.err = m.sharedMemory.Segment(m.id, m.peers, m.bytes)
+		m.done = m.err != fabric.ErrAgain
+	}
+	return m.done
+}
+
+// WakePeer wakes a process that may wait for a word of a segment.
+func (e *Engine) WakePeer(n int) {
+	e.lock()
+	e.sharedMemory.Wake(n)
+	e.unlock()
+}

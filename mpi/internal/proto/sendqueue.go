@@ -1,0 +1,162 @@
+package proto
+
+import (
+	"cmp"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// outgoing is a message for the transport, which may have to wait for room. Each request has one; those of control messages
+// come from a free list.
+type outgoing struct {
+	next   *outgoing
+	queued bool     // in its peer's queue
+	req    *Request // notified when the message has been sent; nil for a control message
+	length int      // of the header
+	header [maxHeader]byte
+	body   []byte
+	rest   []byte // the payload after body, which further fragments carry
+}
+
+// nextFragment replaces the message by its next fragment of at most size bytes. It reports false if there is none.
+func (o *outgoing) nextFragment(size int) bool {
+	if len(o.rest) == 0 {
+		return false
+	}
+	if kind(o.header[0]) == kindFirstFrag {
+		o.header, o.length = header(envelope{kind: kindFrag})
+	}
+	n := min(len(o.rest), size)
+	o.body, o.rest = o.rest[:n], o.rest[n:]
+	return true
+}
+
+// trySend sends as much of a message as the transport has room for.
+func (e *Engine) trySend(p *peer, o *outgoing) error {
+	if p.pusher != nil && !p.paused && kind(o.header[0]) == kindRTS {
+		return p.pusher.Push(o.header[:o.length], o.req.exposed.Remote, len(o.req.buf))
+	}
+	for {
+		if err := p.ep.Send(o.header[:o.length], o.body); err != nil {
+			return err
+		}
+		if !o.nextFragment(p.path.thresholds.FragmentSize) {
+			return nil
+		}
+	}
+}
+
+// post sends a message, or queues it if there is no room or others wait. o must not be changed until it has been sent.
+func (e *Engine) post(n int32, o *outgoing) error {
+	p := e.peer(n)
+	if err := e.connect(n); err != nil {
+		return err
+	}
+	if p.head == nil {
+		err := e.trySend(p, o)
+		if err == nil {
+			e.sendDone(o)
+			return nil
+		}
+		if err != fabric.ErrAgain {
+			return e.transportError(n, err)
+		}
+		p.head = o
+	} else if e.mayOvertake(o) {
+		p.queueFirst(e, o)
+		o.queued = true
+		return nil
+	} else {
+		p.tail.next = o
+	}
+	p.tail, o.next, o.queued = o, nil, true
+	p.updateMaxEager()
+	if !p.listed {
+		p.listed = true
+		e.blocked = append(e.blocked, n)
+	}
+	return nil
+}
+
+// queueFirst queues an RTS before all messages except other RTS that were queued in this way.
+func (p *peer) queueFirst(e *Engine, o *outgoing) {
+	at := &p.head
+	for *at != nil && e.mayOvertake(*at) {
+		at = &(*at).next
+	}
+	if o.next = *at; o.next == nil {
+		p.tail = o
+	}
+	*at = o
+}
+
+// sendDone must be called when the transport has taken the whole message.
+func (e *Engine) sendDone(o *outgoing) {
+	o.body, o.rest = nil, nil
+	if o.req == nil {
+		o.next, e.freeControl = e.freeControl, o
+		return
+	}
+	o.req.messageSent()
+}
+
+// sendControl sends a message that belongs to no send request.
+func (e *Engine) sendControl(n int32, v envelope, w ...uint64) {
+	o := e.freeControl
+	if o == nil {
+		o = new(outgoing)
+	} else {
+		e.freeControl = o.next
+	}
+	o.header, o.length = header(v, w...)
+	if err := e.post(n, o); err != nil {
+		e.fail(n, err)
+	}
+}
+
+// sendFailed must be called instead of sendDone when a message cannot be sent any more.
+func (e *Engine) sendFailed(n int32, o *outgoing, err error) {
+	e.fail(n, err)
+	err = cmp.Or(e.failure.err, e.peer(n).finalized, err)
+	o.body, o.rest = nil, nil
+	if o.req == nil {
+		o.next, e.freeControl = e.freeControl, o
+	} else {
+		e.releaseSend(o.req)
+		e.complete(o.req, err)
+	}
+}
+
+// flushBlocked sends queued messages as far as there is room. It reports whether it sent any.
+func (e *Engine) flushBlocked() bool {
+	sent := false
+	still := e.blocked[:0]
+	for _, n := range e.blocked {
+		p := e.peer(n)
+		for p.head != nil {
+			o := p.head
+			err := e.trySend(p, o)
+			if err == fabric.ErrAgain {
+				break
+			}
+			p.head, o.queued = o.next, false
+			sent = true
+			if err != nil {
+				e.sendFailed(n, o, err)
+				continue
+			}
+			e.sendDone(o)
+		}
+		if p.head != nil && e.failure.err == nil {
+			still = append(still, n)
+			continue
+		}
+		p.listed = false
+		p.updateMaxEager()
+	}
+	e.blocked = still
+	if sent {
+		e.wakeWatchers()
+	}
+	return sent
+}

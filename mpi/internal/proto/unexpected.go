@@ -1,0 +1,152 @@
+package proto
+
+import (
+	"math/bits"
+
+	"github.com/ibrun/ibrun/mpi/internal/match"
+)
+
+// arrived is an unexpected message: one that arrived before its receive was posted.
+type arrived struct {
+	node   match.Message[arrived]
+	next   *arrived // free list
+	peer   int32
+	number uint32 // see countReceived
+	v      envelope
+	w      [5]uint64
+	data   []byte
+}
+
+// bytes returns the length of the message.
+func (m *arrived) bytes() int { return messageBytes(m.v, m.w, m.data) }
+
+func messageBytes(v envelope, w [5]uint64, payload []byte) int {
+	if v.kind == kindRTS {
+		return int(w[0])
+	}
+	return len(payload)
+}
+
+// unexpectedStore allocates unexpected messages, and counts the bytes in use. The payloads are in blocks of a few sizes that are
+// reused, so that a steady flow of messages allocates nothing.
+type unexpectedStore struct {
+	free   *arrived
+	blocks [16][][]byte // free blocks by power of two, from 64 bytes
+	count  int          // messages
+	held   int          // bytes in use
+	idle   int          // bytes of free blocks
+	high   int          // with more bytes in use, senders are paused
+	low    int          // with fewer bytes in use, they are resumed
+	paused []int32      // the paused senders
+}
+
+// nodeBytes is roughly the memory of an unexpected message besides its payload.
+const nodeBytes = 320
+
+// setLimit sets the bound on the memory; 0 means 64 MiB. Senders are paused at a quarter of it: what is in the transport still
+// arrives, and the garbage collector lets the heap grow beyond what is in use.
+func (s *unexpectedStore) setLimit(bytes int) {
+	if bytes <= 0 {
+		bytes = 64 << 20
+	}
+	s.high, s.low = bytes/4, bytes/8
+}
+
+func blockClass(n int) int { return max(0, bits.Len(uint(n-1))-6) }
+
+// block returns a block of n bytes.
+func (s *unexpectedStore) block(n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	c := blockClass(n)
+	if c >= len(s.blocks) {
+		return make([]byte, n)
+	}
+	if k := len(s.blocks[c]); k > 0 {
+		b := s.blocks[c][k-1]
+		s.blocks[c] = s.blocks[c][:k-1]
+		s.idle -= cap(b)
+		return b[:n]
+	}
+	if s.idle > s.high { // all free blocks have other sizes
+		s.blocks, s.idle = [16][][]byte{}, 0
+	}
+	return make([]byte, n, 64<<c)
+}
+
+// freeBlock puts a block into the free list. The list keeps the blocks of a store that was full once: it may fill up again, and
+// leaving the blocks to the garbage collector each time would let the heap grow far beyond the bound.
+func (s *unexpectedStore) freeBlock(b []byte) {
+	if b == nil {
+		return
+	}
+	if c := blockClass(cap(b)); c < len(s.blocks) && cap(b) == 64<<c {
+		s.blocks[c] = append(s.blocks[c], b)
+		s.idle += cap(b)
+	}
+}
+
+// add stores a message with a payload of total bytes, of which payload has arrived.
+func (s *unexpectedStore) add(peer int32, v envelope, w [5]uint64, payload []byte, total int) *arrived {
+	m := s.free
+	if m == nil {
+		m = new(arrived)
+		m.node.Init(m)
+	} else {
+		s.free = m.next
+	}
+	m.peer, m.v, m.w = peer, v, w
+	m.data = s.block(total)
+	copy(m.data, payload)
+	s.held += nodeBytes + cap(m.data)
+	s.count++
+	return m
+}
+
+// remove frees a message.
+func (s *unexpectedStore) remove(m *arrived) {
+	s.held -= nodeBytes + cap(m.data)
+	s.count--
+	s.freeBlock(m.data)
+	m.data = nil
+	m.next, s.free = s.free, m
+}
+
+// storeUnexpected stores an unexpected message. It pauses a sender that fills the store.
+func (e *Engine) storeUnexpected(peer int32, v envelope, w [5]uint64, payload []byte, total int) *arrived {
+	s := &e.unexpected
+	m := s.add(peer, v, w, payload, total)
+	e.rec.active.Unexpected(s.count, s.held)
+	if s.held > s.high {
+		e.pauseSender(peer)
+	}
+	return m
+}
+
+// dropUnexpected frees a message that has been removed from its table. It resumes the paused senders if there is room.
+func (e *Engine) dropUnexpected(m *arrived) {
+	s := &e.unexpected
+	s.remove(m)
+	e.rec.active.Unexpected(s.count, s.held)
+	if s.held < s.low && len(s.paused) != 0 {
+		e.resumeSenders()
+	}
+}
+
+// acceptUnexpected matches an unexpected message, already removed from its table, with a receive.
+func (e *Engine) acceptUnexpected(r *Request, m *arrived) {
+	e.rec.traceMatch(m.peer, m.v, m.number, m.bytes())
+	switch m.v.kind {
+	case kindRTS:
+		e.startRendezvous(r, m.peer, m.v, m.w)
+	case kindFirstFrag:
+		e.acceptFragments(r, m)
+	default:
+		if m.v.kind == kindEagerSync {
+			e.sendControl(m.peer, envelope{kind: kindFIN}, m.w[0])
+		}
+		e.deliver(r, m.v.Rank, m.v.Tag, m.data)
+	}
+	e.dropUnexpected(m)
+}
