@@ -1,7 +1,7 @@
 package verbs
 
-// Unsafe because completions go from a provider into the caller's slice without being copied, and lists from there into a
-// queue: WC and SGE are those of package ib, with types, and a test holds sizes and offsets together.
+// Unsafe because a provider writes completions directly into the caller's slice, and reads lists directly from it: WC and SGE
+// have the layout of those in package ib, which TestLayout checks.
 
 import (
 	"unsafe"

@@ -19,23 +19,23 @@ type Context struct {
 	lost     atomic.Bool
 
 	mu      sync.Mutex
-	objects map[*base]struct{} // all but the context; keeps alive what is registered
-	tokens  map[uint64]any     // *QP, *CQ and *SRQ, by what events name them
-	pairs   map[uint32]*QP     // by number, by which completions name them
+	objects map[*base]struct{} // all open objects but the context; keeps registered memory alive
+	tokens  map[uint64]any     // *QP, *CQ and *SRQ by the token that events name them by
+	qps     map[uint32]*QP     // by queue pair number, which completions name them by
 
-	building sync.WaitGroup // of objects; nothing is added after dying is set
+	creating sync.WaitGroup // creations in progress; see addRefs
 
 	hwMu   sync.Mutex
-	device hw.RDMADevice // what the GID table was, with what hw knows of its entries
+	device hw.RDMADevice // the GID table as of the last query, with what hw knows about its entries
 
-	events events
+	events asyncEvents
 }
 
 func newContext(c ib.Context, provider string, d hw.RDMADevice) (*Context, error) {
-	d.Ports = slices.Clone(d.Ports) // which change with the GID table
+	d.Ports = slices.Clone(d.Ports) // readDevice and setGIDs change them
 	ctx := &Context{name: d.Name, provider: provider, ib: c, device: d,
-		objects: map[*base]struct{}{}, tokens: map[uint64]any{}, pairs: map[uint32]*QP{}}
-	ctx.base = ctx.child(kindContext)
+		objects: map[*base]struct{}{}, tokens: map[uint64]any{}, qps: map[uint32]*QP{}}
+	ctx.base = ctx.newBase(kindContext)
 	attr, err := c.QueryDevice()
 	if err != nil {
 		return nil, ctx.fail("query the device", err)
@@ -47,26 +47,26 @@ func newContext(c ib.Context, provider string, d hw.RDMADevice) (*Context, error
 	return ctx, nil
 }
 
-// Name is the device's name, such as rxe0.
+// Name returns the device's name, such as rxe0.
 func (c *Context) Name() string { return c.name }
 
-// Provider is the name of what reaches the device: rxe or libibverbs.
+// Provider returns the name of the provider: rxe or libibverbs.
 func (c *Context) Provider() string { return c.provider }
 
-// Close closes everything that was opened from this context and is still open, in the order that the kernel wants, and then the
-// device. Whoever waits in it gets [ErrClosed]. A second Close does nothing.
+// Close closes everything that was opened from this context and is still open, in the order that the kernel needs, and then the
+// device. Goroutines that wait in it get [ErrClosed]. A second Close does nothing.
 func (c *Context) Close() error {
 	c.mu.Lock()
-	if c.dying {
+	if c.closeBegun {
 		c.mu.Unlock()
 		return nil
 	}
-	c.dying = true // nothing new
+	c.closeBegun = true // no new objects
 	c.mu.Unlock()
-	c.building.Wait()
+	c.creating.Wait()
 	var first error
 	for k := range kindContext {
-		for _, b := range c.left(k) {
+		for _, b := range c.openObjects(k) {
 			if err := b.close(); err != nil && first == nil {
 				first = err
 			}
@@ -80,14 +80,15 @@ func (c *Context) Close() error {
 	return first
 }
 
-func (c *Context) isDying() bool {
+// isClosing reports whether Close has begun.
+func (c *Context) isClosing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.dying
+	return c.closeBegun
 }
 
-// left returns the open objects of a kind.
-func (c *Context) left(k kind) []*base {
+// openObjects returns the open objects of a kind.
+func (c *Context) openObjects(k kind) []*base {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var list []*base
@@ -99,58 +100,60 @@ func (c *Context) left(k kind) []*base {
 	return list
 }
 
-// known makes an object known to events.
-func (c *Context) known(token uint64, o any) {
+// register makes events, and the completions of a queue pair, find an object.
+func (c *Context) register(token uint64, o any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tokens[token] = o
 	if q, ok := o.(*QP); ok {
-		c.pairs[q.num] = q
+		c.qps[q.num] = q
 	}
 }
 
-func (c *Context) forget(token uint64) {
+// unregister ends register.
+func (c *Context) unregister(token uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if q, ok := c.tokens[token].(*QP); ok && c.pairs[q.num] == q { // the number may be another's by now
-		delete(c.pairs, q.num)
+	if q, ok := c.tokens[token].(*QP); ok && c.qps[q.num] == q { // the device may have given the number to another pair
+		delete(c.qps, q.num)
 	}
 	delete(c.tokens, token)
 }
 
-// doubt tells the queue pair of this number that a request of it has failed.
-func (c *Context) doubt(qpn uint32) {
-	c.mu.Lock()
-	q := c.pairs[qpn]
-	c.mu.Unlock()
-	if q != nil {
-		q.doubt()
-	}
-}
-
-func (c *Context) byToken(token uint64) any {
+// objectOf returns the object with the given token, or nil.
+func (c *Context) objectOf(token uint64) any {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.tokens[token]
 }
 
-// deviceLost notes that the device is gone, and wakes who waits for it.
+// requestFailed calls requestFailed of the queue pair with the given number.
+func (c *Context) requestFailed(qpn uint32) {
+	c.mu.Lock()
+	q := c.qps[qpn]
+	c.mu.Unlock()
+	if q != nil {
+		q.requestFailed()
+	}
+}
+
+// deviceLost notes that the device is lost. Goroutines that wait for it return.
 func (c *Context) deviceLost() {
 	c.lost.Store(true)
-	var tell []func()
+	var notify []func()
 	c.mu.Lock()
 	for b := range c.objects {
-		if b.onLoss != nil {
-			tell = append(tell, b.onLoss)
+		if b.onDeviceLost != nil {
+			notify = append(notify, b.onDeviceLost)
 		}
 	}
 	c.mu.Unlock()
-	for _, f := range tell {
+	for _, f := range notify {
 		f()
 	}
 }
 
-// QueryDevice asks for the device's limits.
+// QueryDevice returns the device's limits.
 func (c *Context) QueryDevice() (DeviceAttr, error) {
 	const op = "query the device"
 	if err := c.enter(op); err != nil {
@@ -161,7 +164,7 @@ func (c *Context) QueryDevice() (DeviceAttr, error) {
 	return DeviceAttr(a), c.fail(op, err)
 }
 
-// QueryPort asks for the attributes of a port. Ports count from 1.
+// QueryPort returns the attributes of a port. Ports count from 1.
 func (c *Context) QueryPort(port int) (PortAttr, error) {
 	const op = "query the port"
 	if err := c.enter(op); err != nil {
@@ -177,12 +180,12 @@ func (c *Context) QueryPort(port int) (PortAttr, error) {
 
 func (c *Context) checkPort(op string, port int) error {
 	if port < 1 || port > int(c.caps.Ports) {
-		return c.refuse(op, ErrInvalid, "there is no port %d, only 1 to %d", port, c.caps.Ports)
+		return c.refuse(op, ErrInvalid, "port %d is out of range (1 to %d)", port, c.caps.Ports)
 	}
 	return nil
 }
 
-// QueryPKey asks for an entry of a port's table of partition keys.
+// QueryPKey returns an entry of a port's table of partition keys.
 func (c *Context) QueryPKey(port, index int) (uint16, error) {
 	const op = "query a partition key"
 	if err := c.enter(op); err != nil {

@@ -7,31 +7,29 @@ import (
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/abi/uverbs"
 	"github.com/ibrun/ibrun/verbs/internal/ib"
-	"github.com/ibrun/ibrun/verbs/internal/libibverbs"
-	"github.com/ibrun/ibrun/verbs/internal/rxe"
 )
 
-// ProviderVariable is the environment variable that chooses the provider where [Options] do not.
+// ProviderVariable is the environment variable that selects the provider if [Options] do not.
 const ProviderVariable = "IBRUN_VERBS_PROVIDER"
 
-// Device is an RDMA device of this machine, as package hw reads it. It is plain data.
+// Device is an RDMA device of this machine, as package hw describes it. It is plain data.
 type Device struct {
 	hw.RDMADevice
 
-	// Err is why the device cannot be opened, or nil. It is one of the kinds of this package, with the reason and what
-	// would help.
+	// Err is the reason why the device cannot be opened, or nil. It is of one of the kinds of this package, and contains the
+	// remedy.
 	Err error
 }
 
-// Options say how to open a device. The zero Options are right for nearly all.
+// Options are the options of Open. The zero Options are right for nearly all programs.
 type Options struct {
-	// Provider is how the device is reached: "rxe" (Soft-RoCE without any library), "libibverbs" (every device for which the
-	// installed library has a driver), or "" for what $IBRUN_VERBS_PROVIDER says, or else what fits the device.
+	// Provider is the software that drives the device: "rxe" (Soft-RoCE without any library) or "libibverbs" (every device for
+	// which the installed library has a driver). With "" it is the value of $IBRUN_VERBS_PROVIDER, or else what fits the device.
 	Provider string
 }
 
-// Devices lists the RDMA devices that this network namespace can see, also those that cannot be opened. Only on Linux there are
-// any.
+// Devices lists the RDMA devices of this network namespace, including those that cannot be opened. Only Linux has RDMA
+// devices.
 func Devices() ([]Device, error) {
 	list, err := hw.LocalRDMA()
 	if err != nil {
@@ -39,24 +37,24 @@ func Devices() ([]Device, error) {
 	}
 	devices := make([]Device, len(list))
 	for i, d := range list {
-		devices[i] = Device{RDMADevice: d, Err: obstacle(&d)}
+		devices[i] = Device{RDMADevice: d, Err: openError(&d)}
 	}
 	return devices, nil
 }
 
-// obstacle is why a device cannot be opened, or nil.
-func obstacle(d *hw.RDMADevice) error {
+// openError returns why a device cannot be opened, or nil.
+func openError(d *hw.RDMADevice) error {
 	const op = "open"
 	refuse := func(detail string) error {
 		return &Error{Op: op, Device: d.Name, Kind: ErrNotSupported, Detail: detail}
 	}
 	switch d.Type {
 	case hw.NodeRNIC:
-		return refuse("iWARP devices connect through a connection manager only; RoCE mode is needed, if the adapter has it")
+		return refuse("iWARP devices need a connection manager, which is not supported; switch the adapter to RoCE mode if it has one")
 	case hw.NodeUnspecified:
-		return refuse("the device speaks a protocol of its own (EFA) and has no queue pairs of the types RC, UC and UD")
+		return refuse("the device has a protocol of its own (EFA) and no queue pairs of types RC, UC and UD")
 	case hw.NodeUSNIC, hw.NodeUSNICUDP:
-		return refuse("usNIC has no queue pairs of the types RC, UC and UD")
+		return refuse("usNIC has no queue pairs of types RC, UC and UD")
 	}
 	if err := d.CanOpen(); err != nil {
 		return &Error{Op: op, Device: d.Name, Kind: cmp.Or(kindOf(err), ErrNoDevice), Err: err}
@@ -64,26 +62,25 @@ func obstacle(d *hw.RDMADevice) error {
 	return nil
 }
 
-// Open opens the device of this name, or with "" the first that can be opened and has an active port. The error says what
-// is wrong with each that was considered.
+// Open opens the device of this name, or with "" the first that can be opened and has an active port.
 func Open(name string, o Options) (*Context, error) {
 	devices, err := Devices()
 	if err != nil {
 		return nil, err
 	}
 	e := &Error{Op: "open", Device: name, Kind: ErrNoDevice,
-		Detail: "there is no RDMA device; ibrun soft-roce up makes one of any network interface"}
+		Detail: "no RDMA device found; `ibrun soft-roce up NETDEV` creates a software one"}
 	for i := range devices {
 		d := &devices[i]
 		switch {
 		case name == d.Name:
 			return d.Open(o)
 		case name != "":
-			e.Detail = "there are others, such as " + d.Name
+			e.Detail = "other devices exist, such as " + d.Name
 		case d.Err != nil:
-			e.Detail, e.Err = "none can be opened", d.Err
+			e.Detail, e.Err = "no device can be opened", d.Err
 		case !d.active():
-			e.Detail = "no port is active, as of " + d.Name
+			e.Detail = "device " + d.Name + " has no active port"
 		default:
 			return d.Open(o)
 		}
@@ -91,6 +88,7 @@ func Open(name string, o Options) (*Context, error) {
 	return nil, e
 }
 
+// active reports whether a port is active.
 func (d *Device) active() bool {
 	for _, p := range d.Ports {
 		if p.State == hw.PortActive {
@@ -100,7 +98,7 @@ func (d *Device) active() bool {
 	return false
 }
 
-// Open opens the device. Any number of contexts may be open at the same time; they share nothing.
+// Open opens the device. Any number of contexts may be open at the same time. They share nothing.
 func (d *Device) Open(o Options) (*Context, error) {
 	if d.Err != nil {
 		return nil, d.Err
@@ -112,24 +110,8 @@ func (d *Device) Open(o Options) (*Context, error) {
 	return OpenOn(p, d.RDMADevice)
 }
 
-// provider finds the provider of this name, or the one that fits the device.
-func (d *Device) provider(name string) (ib.Provider, error) {
-	soft, library := rxe.New(), libibverbs.New()
-	isSoft := d.RDMADevice.Provider == soft.Name()
-	switch {
-	case name == soft.Name() && !isSoft:
-		return nil, &Error{Op: "open", Device: d.Name, Kind: ErrNotSupported, Detail: "the provider rxe drives Soft-RoCE devices only"}
-	case name == soft.Name(), name == "" && isSoft:
-		return soft, nil
-	case name == library.Name(), name == "":
-		return library, nil
-	}
-	return nil, &Error{Op: "open", Device: d.Name, Kind: ErrInvalid,
-		Detail: "there is no provider " + name + ", only rxe and libibverbs"}
-}
-
-// OpenOn opens a device through a provider. Providers are internal to this module, so this is for package verbstest, which
-// plays devices back that it does not have.
+// OpenOn opens a device with the given provider. Providers are internal to this module, so only package verbstest and tests,
+// which simulate devices, can use it.
 func OpenOn(p ib.Provider, d hw.RDMADevice) (*Context, error) {
 	file, _ := d.Uverbs()
 	dev := ib.Device{Name: d.Name, Uverbs: file.Name, ABI: file.ABI, SysPath: "/sys/class/infiniband/" + d.Name,
@@ -149,7 +131,7 @@ func OpenOn(p ib.Provider, d hw.RDMADevice) (*Context, error) {
 	return ctx, nil
 }
 
-// deviceNumber is makedev(3).
+// deviceNumber returns what makedev(3) returns.
 func deviceNumber(major, minor uint32) uint64 {
 	const low12, low8 = 0xfff, 0xff
 	return uint64(minor&low8) | uint64(major&low12)<<8 | uint64(minor&^low8)<<12 | uint64(major&^low12)<<32

@@ -13,17 +13,17 @@ type QPType uint8
 
 // Transports.
 const (
-	RC = QPType(uverbs.QPTRC) // reliable, connected: everything is acknowledged, in order, once
-	UC = QPType(uverbs.QPTUC) // connected but unreliable: messages may be lost
-	UD = QPType(uverbs.QPTUD) // datagrams of at most one path MTU, to any peer
+	RC = QPType(uverbs.QPTRC) // reliable connection: each message arrives once, in order, and is acknowledged
+	UC = QPType(uverbs.QPTUC) // unreliable connection: messages may be lost
+	UD = QPType(uverbs.QPTUD) // unreliable datagrams of at most one path MTU, to any peer
 )
 
-// String is RC, UC or UD.
+// String returns RC, UC or UD.
 func (t QPType) String() string {
 	return nameOf(uint64(t), "type", map[uint64]string{uint64(RC): "RC", uint64(UC): "UC", uint64(UD): "UD"})
 }
 
-// State is where a queue pair is in its life.
+// State is the state of a queue pair.
 type State uint8
 
 // States. Receives may be posted from StateInit on, sends from StateRTS on.
@@ -39,10 +39,10 @@ const (
 
 var stateNames = [...]string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"}
 
-// String is the standard's name of the state, such as RTS.
+// String returns the standard's name of the state, such as RTS.
 func (s State) String() string { return nameIn(stateNames[:], uint64(s), "state") }
 
-// MTU is a path MTU as the kernel counts them.
+// MTU is a path MTU as a number of the kernel's enumeration.
 type MTU uint8
 
 // Path MTUs, named by the payload of a packet in bytes.
@@ -54,7 +54,7 @@ const (
 	MTU4096 = MTU(uverbs.MTU4096)
 )
 
-// Bytes is the payload of a packet, 0 for what is no MTU.
+// Bytes returns the payload of a packet, or 0 for an invalid MTU.
 func (m MTU) Bytes() int {
 	if m < MTU256 || m > MTU4096 {
 		return 0
@@ -62,7 +62,7 @@ func (m MTU) Bytes() int {
 	return 128 << m
 }
 
-// String is the number of bytes.
+// String returns the number of bytes.
 func (m MTU) String() string {
 	if n := m.Bytes(); n > 0 {
 		return strconv.Itoa(n)
@@ -70,7 +70,7 @@ func (m MTU) String() string {
 	return fmt.Sprintf("MTU %d", uint8(m))
 }
 
-// Access says what may be done to memory, or through a queue pair.
+// Access is a set of access rights to memory, or through a queue pair.
 type Access uint32
 
 // Access flags. Reading locally is always allowed. RemoteWrite and RemoteAtomic need LocalWrite.
@@ -80,13 +80,13 @@ const (
 	RemoteRead      = Access(uverbs.AccessRemoteRead)
 	RemoteAtomic    = Access(uverbs.AccessRemoteAtomic)
 	BindMW          = Access(uverbs.AccessMWBind)          // memory windows may be bound to it
-	ZeroBased       = Access(uverbs.AccessZeroBased)       // peers count from 0
-	OnDemand        = Access(uverbs.AccessOnDemand)        // pages are not pinned but faulted in by the device
-	HugeTLB         = Access(uverbs.AccessHugeTLB)         // the memory has huge pages
-	RelaxedOrdering = Access(uverbs.AccessRelaxedOrdering) // the bus may reorder writes; ignored by devices that cannot
+	ZeroBased       = Access(uverbs.AccessZeroBased)       // peers use offsets in place of addresses
+	OnDemand        = Access(uverbs.AccessOnDemand)        // pages are not pinned; the device faults them in
+	HugeTLB         = Access(uverbs.AccessHugeTLB)         // the memory consists of huge pages
+	RelaxedOrdering = Access(uverbs.AccessRelaxedOrdering) // the bus may reorder writes; devices without support ignore it
 )
 
-// String joins the names of the flags by "|".
+// String returns the names of the flags, joined by "|".
 func (a Access) String() string {
 	return flagNames(uint64(a), []flagName{
 		{uint64(LocalWrite), "LocalWrite"}, {uint64(RemoteWrite), "RemoteWrite"}, {uint64(RemoteRead), "RemoteRead"},
@@ -95,18 +95,18 @@ func (a Access) String() string {
 	})
 }
 
-// Flags modify a request that is posted to a send queue.
+// Flags are options of a request that is posted to a send queue.
 type Flags uint32
 
 // Flags of requests.
 const (
-	Fence        = Flags(uverbs.SendFence)     // wait until earlier reads and atomics are done
-	Signaled     = Flags(uverbs.SendSignaled)  // make a completion even if it succeeds
-	Solicited    = Flags(uverbs.SendSolicited) // the receiver's completion counts for [CQ.Notify] of solicited ones
-	RingDoorbell = Flags(1 << 31)              // ring once it is posted, as [QP.Ring] does, for less
+	Fence        = Flags(uverbs.SendFence)     // wait for earlier READs and atomic operations
+	Signaled     = Flags(uverbs.SendSignaled)  // make a completion also on success
+	Solicited    = Flags(uverbs.SendSolicited) // the receiver's completion makes an event for [CQ.Notify] with solicited
+	RingDoorbell = Flags(1 << 31)              // ring the doorbell after this post; cheaper than [QP.Ring]
 )
 
-// Opcode is what a request of a send queue does.
+// Opcode is the operation of a request for a send queue.
 type Opcode uint32
 
 // Opcodes of requests.
@@ -126,10 +126,10 @@ const (
 var opcodeNames = [...]string{"WRITE", "WRITE with immediate", "SEND", "SEND with immediate", "READ", "COMPARE AND SWAP",
 	"FETCH AND ADD", "LOCAL INVALIDATE", "BIND WINDOW", "SEND with invalidate"}
 
-// String is the standard's name of the operation, such as "SEND with immediate".
+// String returns the standard's name of the operation, such as "SEND with immediate".
 func (o Opcode) String() string { return nameIn(opcodeNames[:], uint64(o), "opcode") }
 
-// WCOpcode is what a completion is of.
+// WCOpcode is the operation of a completed request.
 type WCOpcode uint32
 
 // Opcodes of completions.
@@ -142,7 +142,7 @@ const (
 	WCBindMW          = WCOpcode(uverbs.WCBindMW)
 	WCLocalInvalidate = WCOpcode(uverbs.WCLocalInv)
 	WCRecv            = WCOpcode(uverbs.WCRecv)
-	WCRecvWriteImm    = WCOpcode(uverbs.WCRecvRDMAWithImm) // a WRITE with immediate used up a receive
+	WCRecvWriteImm    = WCOpcode(uverbs.WCRecvRDMAWithImm) // a WRITE with immediate consumed a receive
 )
 
 var wcOpcodeNames = map[uint64]string{
@@ -151,23 +151,23 @@ var wcOpcodeNames = map[uint64]string{
 	uint64(WCRecv): "RECEIVE", uint64(WCRecvWriteImm): "RECEIVE of a WRITE with immediate",
 }
 
-// String is the standard's name of the operation, such as RECEIVE.
+// String returns the standard's name of the operation, such as RECEIVE.
 func (o WCOpcode) String() string { return nameOf(uint64(o), "opcode", wcOpcodeNames) }
 
-// WCFlags say more about a completion of a receive.
+// WCFlags are properties of the completion of a receive.
 type WCFlags uint32
 
 // Flags of completions.
 const (
-	WithGRH        = WCFlags(uverbs.WCGRH)     // of datagrams: the first 40 bytes received are a global route header
+	WithGRH        = WCFlags(uverbs.WCGRH)     // datagrams only: the first 40 bytes received are a global route header
 	WithImm        = WCFlags(uverbs.WCWithImm) // there is immediate data
 	WithInvalidate = WCFlags(uverbs.WCWithInv) // a key was invalidated
 )
 
-// MWType is the kind of a memory window.
+// MWType is the type of a memory window.
 type MWType uint8
 
-// Kinds of memory windows.
+// Types of memory windows.
 const (
 	MWType1 = MWType(uverbs.MWType1) // usable through every queue pair of the protection domain
 	MWType2 = MWType(uverbs.MWType2) // usable through the queue pair that bound it; peers can invalidate it
@@ -186,13 +186,13 @@ const (
 
 var portStateNames = [...]string{"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"}
 
-// String is the kernel's word for the state, such as ACTIVE.
+// String returns the kernel's name of the state, such as ACTIVE.
 func (s PortState) String() string { return nameIn(portStateNames[:], uint64(s), "state") }
 
-// EventType says what happened, see [Context.NextEvent].
+// EventType is the type of an asynchronous event, see [Context.NextEvent].
 type EventType uint32
 
-// Asynchronous events. Most are of one object, which [Event] names; those of a port have its number.
+// Asynchronous events. Most belong to one object, which is in [Event]. Events of a port have its number.
 const (
 	EventCQError        = EventType(uverbs.EventCQErr) // the queue overran
 	EventQPFatal        = EventType(uverbs.EventQPFatal)
@@ -202,15 +202,15 @@ const (
 	EventSQDrained      = EventType(uverbs.EventSQDrained)
 	EventPathMigrated   = EventType(uverbs.EventPathMig)
 	EventPathMigError   = EventType(uverbs.EventPathMigErr)
-	EventDeviceFatal    = EventType(uverbs.EventDeviceFatal) // the device is gone
+	EventDeviceFatal    = EventType(uverbs.EventDeviceFatal) // the device was lost
 	EventPortActive     = EventType(uverbs.EventPortActive)
 	EventPortError      = EventType(uverbs.EventPortErr) // the link is down
 	EventLIDChange      = EventType(uverbs.EventLIDChange)
 	EventPKeyChange     = EventType(uverbs.EventPKeyChange)
 	EventSMChange       = EventType(uverbs.EventSMChange)
 	EventSRQError       = EventType(uverbs.EventSRQErr)
-	EventSRQLimit       = EventType(uverbs.EventSRQLimitReached)  // fewer receives are left than the limit, which is now 0
-	EventLastWQE        = EventType(uverbs.EventQPLastWQEReached) // the pair takes no more from its shared receive queue
+	EventSRQLimit       = EventType(uverbs.EventSRQLimitReached)  // fewer receives than the limit are queued; the limit is now 0
+	EventLastWQE        = EventType(uverbs.EventQPLastWQEReached) // the pair takes no more receives from its SRQ
 	EventReregister     = EventType(uverbs.EventClientReregister)
 	EventGIDChange      = EventType(uverbs.EventGIDChange)
 	EventWQFatal        = EventType(uverbs.EventWQFatal)
@@ -220,9 +220,10 @@ var eventNames = [...]string{"CQ_ERR", "QP_FATAL", "QP_REQ_ERR", "QP_ACCESS_ERR"
 	"PATH_MIG_ERR", "DEVICE_FATAL", "PORT_ACTIVE", "PORT_ERR", "LID_CHANGE", "PKEY_CHANGE", "SM_CHANGE", "SRQ_ERR",
 	"SRQ_LIMIT_REACHED", "QP_LAST_WQE_REACHED", "CLIENT_REREGISTER", "GID_CHANGE", "WQ_FATAL"}
 
-// String is the kernel's name of the event, such as PORT_ERR.
+// String returns the kernel's name of the event, such as PORT_ERR.
 func (t EventType) String() string { return nameIn(eventNames[:], uint64(t), "event") }
 
+// nameIn returns the name with the index v, or the word what and the number.
 func nameIn(names []string, v uint64, what string) string {
 	if v < uint64(len(names)) {
 		return names[v]
@@ -230,6 +231,7 @@ func nameIn(names []string, v uint64, what string) string {
 	return what + " " + strconv.FormatUint(v, 10)
 }
 
+// nameOf returns the name of v, or the word what and the number.
 func nameOf(v uint64, what string, names map[uint64]string) string {
 	if n, ok := names[v]; ok {
 		return n
@@ -242,7 +244,7 @@ type flagName struct {
 	name string
 }
 
-// flagNames joins the names of the bits that are set; bits without a name are written as a number.
+// flagNames joins the names of the bits that are set. Bits without a name are written as a number.
 func flagNames(v uint64, names []flagName) string {
 	var set []string
 	for _, n := range names {

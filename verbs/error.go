@@ -11,41 +11,52 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/uverbs"
 )
 
-// The kinds of errors, for [errors.Is]. Every error of this package that is not a [*CompletionError] or of a context.Context is
-// an [*Error] of one of these kinds.
+// The kinds of errors, for [errors.Is]. Every error of this package is an [*Error] of one of these kinds, a [*CompletionError],
+// or an error of a context.Context.
 var (
-	ErrNotSupported = fmt.Errorf("not supported: %w", errors.ErrUnsupported) // the device, its driver or this build cannot do it
-	ErrNoDevice     = fmt.Errorf("no such device: %w", fs.ErrNotExist)
-	ErrPermission   = fmt.Errorf("not allowed: %w", fs.ErrPermission)
+	ErrNotSupported = newKind("not supported", errors.ErrUnsupported) // by the device, its driver or this build
+	ErrNoDevice     = newKind("no such device", fs.ErrNotExist)
+	ErrPermission   = newKind("permission denied", fs.ErrPermission)
 	ErrMemlock      = errors.New("the limit on locked memory is too low")
-	ErrLimit        = errors.New("out of memory, or of what the device has")
-	ErrInvalid      = fmt.Errorf("invalid: %w", fs.ErrInvalid)             // an argument that cannot be right
-	ErrState        = errors.New("the state of the queue pair forbids it") // posting or modifying
-	ErrFull         = errors.New("the queue is full")                      // nothing was queued; poll, then try again
-	ErrBusy         = errors.New("in use")                                 // something else depends on what was to be closed
-	ErrUnreachable  = errors.New("the peer's address cannot be reached")   // no route, or no neighbour answered
-	ErrOverrun      = errors.New("the completion queue overran")           // completions were lost; it is of no more use
-	ErrDeviceLost   = errors.New("the device is gone")                     // what was posted may never complete
-	ErrClosed       = fmt.Errorf("used after its Close: %w", os.ErrClosed) // or closed while the call waited
+	ErrLimit        = errors.New("out of memory or of resources of the device")
+	ErrInvalid      = newKind("invalid argument", fs.ErrInvalid)
+	ErrState        = errors.New("not allowed in the state of the queue pair") // posting or modifying
+	ErrFull         = errors.New("the queue is full")                          // nothing was queued; poll, then try again
+	ErrBusy         = errors.New("in use")                                     // an open object depends on the one to close
+	ErrUnreachable  = errors.New("the peer's address cannot be reached")       // no route, or no neighbour replied
+	ErrOverrun      = errors.New("the completion queue overran")               // completions were lost; do not use it any more
+	ErrDeviceLost   = errors.New("the device was lost")                        // requests that were posted may never complete
+	ErrClosed       = newKind("already closed", os.ErrClosed)                  // also: closed while the call waited
 )
+
+// errorKind is a kind of errors that is also an error of the standard library.
+type errorKind struct {
+	text string
+	std  error
+}
+
+func newKind(text string, std error) error { return errorKind{text, std} }
+
+func (k errorKind) Error() string { return k.text }
+func (k errorKind) Unwrap() error { return k.std }
 
 // Error is a call that failed.
 type Error struct {
-	Op     string // what was to be done, such as "create a queue pair"
+	Op     string // the operation, such as "create a queue pair"
 	Device string // name of the device
-	QPN    uint32 // number of the queue pair, where there is one
-	ID     uint64 // of the request that was to be posted; only with Post
+	QPN    uint32 // number of the queue pair, or 0
+	ID     uint64 // of the request; only with Post
 	Post   bool   // the call was to post a request
-	Kind   error  // one of the kinds above, or nil for an error of the operating system that fits none
-	Detail string // what is wrong and what would be needed, may be empty
-	Err    error  // what the provider said, or nil; the [syscall.Errno] is in it
+	Kind   error  // one of the kinds above, or nil for another error of the operating system
+	Detail string // what is wrong, and the remedy; may be empty
+	Err    error  // the provider's error, or nil; it wraps the [syscall.Errno]
 
-	// Dropped is how many of the requests that were posted before, the last of them, the device has refused after all: they
-	// do not complete. Posting and [QP.Ring] through libibverbs say so, when a queue pair or the device has failed.
+	// Dropped is the number of requests, the last that were posted before, that the device has refused later: they do not
+	// complete. Only posts and [QP.Ring] through libibverbs set it, when a queue pair or the device has failed.
 	Dropped int
 }
 
-// Error says what was to be done, to what, and what was wrong.
+// Error returns the operation, the object and the reason.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("verbs: " + e.Op)
@@ -58,7 +69,7 @@ func (e *Error) Error() string {
 	if e.Post {
 		fmt.Fprintf(&b, ", request %d", e.ID)
 	}
-	if e.Kind != nil {
+	if e.Kind != nil && (e.Kind != ErrNoDevice || e.Device != "") { // without a name, Detail is more precise
 		b.WriteString(": " + e.Kind.Error())
 	}
 	if e.Detail != "" {
@@ -70,7 +81,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the kind and what the provider said.
+// Unwrap returns the kind and the provider's error.
 func (e *Error) Unwrap() []error {
 	var errs []error
 	for _, err := range []error{e.Kind, e.Err} {
@@ -81,7 +92,7 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// kinds says which kind an error of a provider is. The first that fits is taken.
+// kinds is the kinds of errors of providers. The first entry that matches is used.
 var kinds = []struct{ err, kind error }{
 	{os.ErrClosed, ErrClosed},
 	{errors.ErrUnsupported, ErrNotSupported},
@@ -104,6 +115,7 @@ var kinds = []struct{ err, kind error }{
 	{syscall.EFAULT, ErrInvalid},
 }
 
+// kindOf returns the kind of an error of a provider, or nil.
 func kindOf(err error) error {
 	var m *uverbs.MemlockError
 	if errors.As(err, &m) {
@@ -117,7 +129,7 @@ func kindOf(err error) error {
 	return nil
 }
 
-// fail wraps what a provider said. It is nil for nil.
+// fail wraps an error of a provider. It returns nil for nil.
 func (c *Context) fail(op string, err error) error {
 	if err == nil {
 		return nil
@@ -125,7 +137,7 @@ func (c *Context) fail(op string, err error) error {
 	return &Error{Op: op, Device: c.name, Kind: kindOf(err), Err: err, Dropped: dropped(err)}
 }
 
-// dropped is how many requests are lost with an error of a provider.
+// dropped returns the number of requests that are lost with an error of a provider.
 func dropped(err error) int {
 	var d interface{ Dropped() int }
 	if errors.As(err, &d) {
@@ -134,7 +146,7 @@ func dropped(err error) int {
 	return 0
 }
 
-// refuse is an error of ours.
+// refuse returns an error that this package has detected.
 func (c *Context) refuse(op string, kind error, detail string, args ...any) error {
 	return &Error{Op: op, Device: c.name, Kind: kind, Detail: fmt.Sprintf(detail, args...)}
 }

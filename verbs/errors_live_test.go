@@ -141,12 +141,12 @@ func TestLiveWrongState(t *testing.T) {
 	}
 	must(t, q.Recv(1, r.mr.SGE(0, 8)))
 	err = q.Modify(verbs.Attr{State: verbs.StateRTS}, verbs.AttrState)
-	if !errors.Is(err, verbs.ErrState) || !strings.Contains(err.Error(), "in INIT, and RTS is wanted") {
+	if !errors.Is(err, verbs.ErrState) || !strings.Contains(err.Error(), "cannot change from INIT to RTS") {
 		t.Errorf("INIT to RTS: %v", err)
 	}
 	err = q.Modify(verbs.Attr{State: verbs.StateRTR}, verbs.AttrState|verbs.AttrMTU|verbs.AttrDestQPN|verbs.AttrRQPSN|
 		verbs.AttrMaxDestRDAtomic|verbs.AttrMinRNRTimer|verbs.AttrTimeout)
-	if !errors.Is(err, verbs.ErrState) || !strings.Contains(err.Error(), "missing AH, and the step does not take Timeout") {
+	if !errors.Is(err, verbs.ErrState) || !strings.Contains(err.Error(), "missing AH, and the transition does not allow Timeout") {
 		t.Errorf("INIT to RTR without an address: %v", err)
 	}
 	must(t, q.Modify(verbs.Attr{State: verbs.StateReset}, verbs.AttrState))

@@ -10,7 +10,7 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
-// GIDs asks for the GID table of a port, without its empty entries.
+// GIDs returns the GID table of a port, without its empty entries.
 func (c *Context) GIDs(port int) ([]hw.GID, error) {
 	const op = "query the GID table"
 	if err := c.enter(op); err != nil {
@@ -24,9 +24,9 @@ func (c *Context) GIDs(port int) ([]hw.GID, error) {
 	return slices.Clone(p.GIDs), c.fail(op, err)
 }
 
-// ChooseGID picks the address under which a port is reached, by the rule of [hw.RDMAPort.ChooseGID]: RoCE v2, an address of
-// this network namespace, IPv4 before IPv6. If want is valid it must be the address that is chosen, such as 192.168.7.1 or
-// fe80::1. The error is [ErrInvalid] and names all entries of the table.
+// ChooseGID returns the GID by which peers reach a port, as [hw.RDMAPort.ChooseGID] chooses it: RoCE v2, an address of this
+// network namespace, IPv4 before IPv6. If want is valid, such as 192.168.7.1 or fe80::1, the GID must have that address. The
+// error is [ErrInvalid] and contains all entries of the table.
 func (c *Context) ChooseGID(port int, want netip.Addr) (hw.GID, error) {
 	const op = "choose a GID"
 	if err := c.enter(op); err != nil {
@@ -44,7 +44,7 @@ func (c *Context) ChooseGID(port int, want netip.Addr) (hw.GID, error) {
 		all := p.GIDs
 		p.GIDs = slices.DeleteFunc(slices.Clone(all), func(g hw.GID) bool { return g.Addr.Unmap() != want.Unmap() })
 		if len(p.GIDs) == 0 {
-			return hw.GID{}, c.refuse(op, ErrInvalid, "port %d has no GID %v, only %v", port, want, all)
+			return hw.GID{}, c.refuse(op, ErrInvalid, "port %d has no GID %v; it has %v", port, want, all)
 		}
 	}
 	choice, err := p.ChooseGID(hw.GIDWish{})
@@ -54,8 +54,8 @@ func (c *Context) ChooseGID(port int, want netip.Addr) (hw.GID, error) {
 	return choice.GID, nil
 }
 
-// hwPort returns a port as hw describes it, with the GID table as it is now. The table comes from the device, since reading
-// it from sysfs takes a thousand files; what else is known of its entries is read only when they changed.
+// hwPort returns a port as hw describes it, with the current GID table. The table is queried from the device, because in sysfs it
+// is a thousand files. The other attributes of its entries are read from sysfs only if the entries have changed.
 func (c *Context) hwPort(port int) (hw.RDMAPort, error) {
 	c.hwMu.Lock()
 	defer c.hwMu.Unlock()
@@ -64,9 +64,9 @@ func (c *Context) hwPort(port int) (hw.RDMAPort, error) {
 	case kindOf(err) == ErrNotSupported: // before Linux 5.10
 		err = c.readDevice()
 	case err != nil:
-	case !c.describes(now):
-		if err = c.readDevice(); err == nil && !c.describes(now) {
-			c.describe(now)
+	case !c.hasGIDs(now):
+		if err = c.readDevice(); err == nil && !c.hasGIDs(now) {
+			c.setGIDs(now)
 		}
 	}
 	if err != nil {
@@ -77,20 +77,20 @@ func (c *Context) hwPort(port int) (hw.RDMAPort, error) {
 			return p, nil
 		}
 	}
-	return hw.RDMAPort{}, errors.New("sysfs does not know the port")
+	return hw.RDMAPort{}, errors.New("the port is not in sysfs")
 }
 
-// describes tells whether the entries are those that are known.
-func (c *Context) describes(now []ib.GID) bool {
+// hasGIDs reports whether the entries are those in c.device. The caller must hold hwMu.
+func (c *Context) hasGIDs(now []ib.GID) bool {
 	n := 0
 	for _, p := range c.device.Ports {
 		n += len(p.GIDs)
 	}
-	return n == len(now) && !slices.ContainsFunc(now, func(g ib.GID) bool { return c.find(g) == nil })
+	return n == len(now) && !slices.ContainsFunc(now, func(g ib.GID) bool { return c.findGID(g) == nil })
 }
 
-// find returns what is known of an entry, or nil.
-func (c *Context) find(g ib.GID) *hw.GID {
+// findGID returns the entry of c.device for an entry of the device's table, or nil. The caller must hold hwMu.
+func (c *Context) findGID(g ib.GID) *hw.GID {
 	for _, p := range c.device.Ports {
 		if p.Number != int(g.Port) {
 			continue
@@ -104,7 +104,8 @@ func (c *Context) find(g ib.GID) *hw.GID {
 	return nil
 }
 
-// readDevice reads the device anew. One that hw does not see, because it is played back, stays as it is.
+// readDevice reads c.device again. A device that hw does not find, because it is simulated, stays unchanged. The caller must
+// hold hwMu.
 func (c *Context) readDevice() error {
 	list, err := hw.LocalRDMA()
 	if err != nil {
@@ -118,9 +119,9 @@ func (c *Context) readDevice() error {
 	return nil
 }
 
-// describe takes the entries from the device alone, where hw sees others than the device says: the table changes right now,
-// or the device is played back.
-func (c *Context) describe(now []ib.GID) {
+// setGIDs stores the entries in c.device without the attributes of sysfs. It is called if the table in sysfs differs from that of
+// the device: because the table is changing, or because the device is simulated. The caller must hold hwMu.
+func (c *Context) setGIDs(now []ib.GID) {
 	for i := range c.device.Ports {
 		p := &c.device.Ports[i]
 		var gids []hw.GID
@@ -129,7 +130,7 @@ func (c *Context) describe(now []ib.GID) {
 				continue
 			}
 			entry := hw.GID{Index: int(g.Index), Addr: netip.AddrFrom16(g.GID), Type: gidType(g.Type), Netdev: p.Netdev}
-			if k := c.find(g); k != nil {
+			if k := c.findGID(g); k != nil {
 				entry = *k
 			}
 			gids = append(gids, entry)
@@ -138,6 +139,7 @@ func (c *Context) describe(now []ib.GID) {
 	}
 }
 
+// gidType converts a type of the kernel.
 func gidType(t uint32) hw.GIDType {
 	switch uverbs.GIDType(t) {
 	case uverbs.GIDTypeRoCEv1:

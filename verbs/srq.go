@@ -3,10 +3,9 @@ package verbs
 import (
 	"github.com/ibrun/ibrun/internal/abi/uverbs"
 	"github.com/ibrun/ibrun/verbs/internal/ib"
-	"github.com/ibrun/ibrun/verbs/internal/rxe"
 )
 
-// SRQ is a shared receive queue: queue pairs that have it take their receives from there. Its methods may be called by any
+// SRQ is a shared receive queue: several queue pairs can take their receives from it. Its methods may be called by any
 // goroutine at any time.
 type SRQ struct {
 	base
@@ -16,23 +15,23 @@ type SRQ struct {
 	q recvQueue
 }
 
-// SRQConfig says what shared receive queue to make.
+// SRQConfig describes a shared receive queue to create.
 type SRQConfig struct {
-	MaxRecv    int // receives that are queued at the same time
+	MaxRecv    int // receives queued at the same time
 	MaxRecvSGE int // entries of their scatter lists, 0 means 1
-	Limit      int // EventSRQLimit comes when fewer receives are left; 0 for never. It comes once, see SetLimit
+	Limit      int // EventSRQLimit is raised when fewer receives are queued; 0 means never. It is raised once, see SetLimit
 }
 
-// CreateSRQ makes a shared receive queue.
+// CreateSRQ creates a shared receive queue.
 func (pd *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
-	const op = "make a shared receive queue"
+	const op = "create a shared receive queue"
 	if cfg.MaxRecv < 1 || cfg.MaxRecvSGE < 0 || cfg.Limit < 0 || cfg.Limit > cfg.MaxRecv {
 		return nil, pd.refuse(op, ErrInvalid, "MaxRecv %d, MaxRecvSGE %d, Limit %d", cfg.MaxRecv, cfg.MaxRecvSGE, cfg.Limit)
 	}
-	s := &SRQ{base: pd.ctx.child(kindSRQ, &pd.base)}
-	s.onLoss = func() {
+	s := &SRQ{base: pd.ctx.newBase(kindSRQ, &pd.base)}
+	s.onDeviceLost = func() {
 		s.q.mu.Lock()
-		s.q.open, s.q.lost = false, true
+		s.q.open, s.q.deviceLost = false, true
 		s.q.mu.Unlock()
 	}
 	err := s.open(op, s.Close, func() (err error) {
@@ -40,9 +39,12 @@ func (pd *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 			return err
 		}
 		_, sge := s.ib.Cap()
-		s.q = recvQueue{base: &s.base, ib: s.ib, soft: rxe.RecvsOf(s.ib), open: true, sge: make([]ib.SGE, sge)}
+		s.q = recvQueue{base: &s.base, ib: s.ib, open: true, sge: make([]ib.SGE, sge)}
+		if r, ok := s.ib.(ib.HasRecvRing); ok {
+			s.q.ring = r.RecvRing()
+		}
 		s.num, s.token = s.ib.Num(), s.ib.Token()
-		pd.ctx.known(s.token, s)
+		pd.ctx.register(s.token, s)
 		return nil
 	})
 	if err != nil {
@@ -51,28 +53,28 @@ func (pd *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 	return s, nil
 }
 
-// Cap is how many receives can be queued, and how many entries the scatter list of each can have.
+// Cap returns how many receives can be queued, and how many entries the scatter list of each can have.
 func (s *SRQ) Cap() (wr, sge int) {
 	w, g := s.ib.Cap()
 	return int(w), int(g)
 }
 
-// Recv queues a receive: the next message goes into the memory that the list names, and makes a completion with this ID.
-// The device sees it at once. [ErrFull] says that the queue is full.
+// Recv queues a receive: a message is written to the memory that the list names and makes a completion with this ID. The device
+// sees it immediately. Recv returns [ErrFull] if the queue is full.
 func (s *SRQ) Recv(id uint64, sge ...SGE) error { return s.q.post(id, sge) }
 
-// SetLimit has [EventSRQLimit] come when fewer than n receives are left. It comes once, then the limit is 0 again.
+// SetLimit requests [EventSRQLimit] when fewer than n receives are queued. The event is raised once. Then the limit is 0 again.
 func (s *SRQ) SetLimit(n int) error { return s.modify(uverbs.SRQAttrLimit, 0, n) }
 
-// Resize changes how many receives can be queued to at least n. Devices that cannot say [ErrNotSupported].
+// Resize changes the capacity of the queue to at least n receives. It returns [ErrNotSupported] if the device cannot.
 func (s *SRQ) Resize(n int) error {
-	s.q.mu.Lock() // the device moves what is queued
+	s.q.mu.Lock() // the device moves the queued receives
 	defer s.q.mu.Unlock()
 	return s.modify(uverbs.SRQAttrMaxWR, n, 0)
 }
 
 func (s *SRQ) modify(mask uverbs.SRQAttrMask, wr, limit int) error {
-	const op = "change the shared receive queue"
+	const op = "modify the shared receive queue"
 	if err := s.enter(op); err != nil {
 		return err
 	}
@@ -83,7 +85,7 @@ func (s *SRQ) modify(mask uverbs.SRQAttrMask, wr, limit int) error {
 	return s.fail(op, s.ib.Modify(uint32(mask), uint32(wr), uint32(limit)))
 }
 
-// Query asks for the size of the queue, the entries of its scatter lists and its limit.
+// Query returns the capacity of the queue, the maximum number of entries of a scatter list, and the limit.
 func (s *SRQ) Query() (wr, sge, limit int, err error) {
 	const op = "query the shared receive queue"
 	if err := s.enter(op); err != nil {
@@ -94,16 +96,16 @@ func (s *SRQ) Query() (wr, sge, limit int, err error) {
 	return int(w), int(g), int(l), s.fail(op, err)
 }
 
-// Close closes the queue; what is queued does not complete. While a queue pair uses it, it is [ErrBusy]. A second Close
-// does nothing.
+// Close closes the queue. Receives that are queued do not complete. Close returns [ErrBusy] while a queue pair uses the queue. A
+// second Close does nothing.
 func (s *SRQ) Close() error {
-	return s.shut(func() error {
+	return s.shutdown(func() error {
 		s.q.mu.Lock()
 		err := s.ib.Close()
 		s.q.open = kindOf(err) == ErrBusy
 		s.q.mu.Unlock()
 		if !s.q.open {
-			s.ctx.forget(s.token)
+			s.ctx.unregister(s.token)
 		}
 		return err
 	})

@@ -33,10 +33,12 @@ NONE < internal/shm;
 # Layer 2: queue pairs, completion queues, memory regions; software RDMA devices, and virtual machines that have them.
 internal/abi/* < verbs/internal/*, verbs;
 internal/memaddr < verbs/internal/uverbs, verbs, verbs/verbstest;
-NONE < verbs/internal/ib < verbs/internal/uverbs < verbs/internal/rxe;
+NONE < verbs/internal/uverbs < verbs/internal/ib < verbs/internal/rxe;
 verbs/internal/ib < verbs/internal/libibverbs;
+verbs/internal/ib, verbs/internal/rxe, verbs/internal/libibverbs < verbs/internal/providers;
 hw < verbs/internal/rxetest;
-hw, verbs/internal/* < verbs < verbs/verbstest;
+hw, verbs/internal/uverbs, verbs/internal/ib, verbs/internal/providers < verbs;   # no provider itself
+hw, verbs/internal/*, verbs < verbs/verbstest;
 internal/abi/* < soft-roce/link < soft-roce/live;
 NONE < soft-roce/vm/internal/mux < soft-roce/vm/internal/guest;
 soft-roce/link < soft-roce/vm/internal/guest;

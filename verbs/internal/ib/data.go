@@ -42,7 +42,8 @@ type SendWR struct {
 	RKey          uint32
 	Compare, Swap uint64 // compare and swap; Compare is the addend of fetch and add
 
-	AH        AH // datagrams
+	AH        AH     // datagrams
+	AHNum     uint32 // the number of AH if AH is a HasAHNumber
 	QPN, QKey uint32
 	PKeyIndex uint16
 

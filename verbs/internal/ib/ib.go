@@ -15,7 +15,11 @@
 // Errors are wrapped by the provider with the name of the failed call and unwrap to the [syscall.Errno] behind it.
 package ib
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/ibrun/ibrun/verbs/internal/uverbs"
+)
 
 // ErrFull is returned by Post and Recv when the queue has no free slot. Nothing was queued.
 var ErrFull = errors.New("queue full")
@@ -29,14 +33,7 @@ type Provider interface {
 }
 
 // Device is what a provider has to know of a device before it opens it.
-type Device struct {
-	Name    string // as in /sys/class/infiniband, such as "rxe0"
-	Uverbs  string // as in /dev/infiniband, such as "uverbs0"
-	Dev     uint64 // device number of that file
-	ABI     int    // version of the driver's private ABI
-	Driver  uint32 // enum rdma_driver_id, 0 when unknown
-	SysPath string // directory of the device in sysfs
-}
+type Device = uverbs.Device
 
 // Context is an open device. Its methods may be called by any goroutine.
 type Context interface {

@@ -1,24 +1,41 @@
 package ib
 
-// What follows is found by type assertion when an object is made, once. A provider offers it where its devices allow it.
+// Optional interfaces. Package verbs checks for them with a type assertion once, when an object is created. A provider
+// implements those that its devices allow.
 
-// Peeker is a CQ that can be seen to be empty without any lock.
-type Peeker interface {
-	// Indices are equal exactly while the queue is empty. They may be read as long as the CQ is reachable, even during and
-	// after Close and Resize; what they say then means nothing.
-	Indices() *Indices
+// HasSendRing is a QP whose send queue is a ring in memory that the process shares with the driver. Package verbs then posts into
+// the ring with direct calls in place of Post and Ring, which do the same.
+type HasSendRing interface {
+	// SendRing returns the send queue, which is valid until Close. Its RingDoorbell may also be called later.
+	SendRing() *SendRing
 }
 
-// Indices are the two ends of a queue, as far apart as rxe has them: an empty poll looks at both, and one address for both
-// saves it a third of its time.
-type Indices struct {
-	Producer uint32
-	_        [31]uint32
-	Consumer uint32
+// HasRecvRing is a QP or an SRQ whose receive queue is a ring. Package verbs then posts into the ring in place of Recv.
+type HasRecvRing interface {
+	// RecvRing returns the receive queue, which is valid until Close, also after Modify.
+	RecvRing() *RecvRing
 }
 
-// EventReader is a Context or a Channel whose events must be taken through it, because its library counts them.
+// HasCompletionRing is a CQ that is a ring. Package verbs then polls the ring in place of Poll.
+type HasCompletionRing interface {
+	// CompletionRing returns the queue, which is valid until Close, also after Resize.
+	CompletionRing() *CompletionRing
+}
+
+// HasAHNumber is an AH that has a number on the device.
+type HasAHNumber interface {
+	// AHNumber returns the number that requests name the handle by. It is never 0.
+	AHNumber() uint32
+}
+
+// RKeySetter is an MW whose key the process chooses. A SendRing sets the new key when a bind is posted.
+type RKeySetter interface {
+	// SetRKey stores the key that RKey returns from then on.
+	SetRKey(uint32)
+}
+
+// EventReader is a Context or a Channel whose events must be read with ReadEvents, because its library counts them.
 type EventReader interface {
-	// ReadEvents does what read(2) on the descriptor would: it returns whole events, or the error EAGAIN.
+	// ReadEvents does what read(2) on the descriptor would do: it returns whole events, or the error EAGAIN.
 	ReadEvents(p []byte) (int, error)
 }

@@ -28,23 +28,17 @@ func (ch *channel) Close() error { return ch.c.u.CloseCompChannel(ch.fd) }
 
 // cq is a completion queue.
 //
-// Whoever polls looks at the indices without a lock, so a mapping that is given up is not unmapped at once but discarded:
-// the addresses stay readable until nothing refers to the queue any more.
+// An empty poll reads the indices without a lock. So Resize and Close do not unmap the old ring but discard its memory: the
+// addresses stay readable until nothing refers to the queue any more.
 type cq struct {
-	c      *context
-	handle uint32
-	token  uint64
-	Completions
+	c        *context
+	handle   uint32
+	token    uint64
+	ring     ib.CompletionRing
 	notifier *uverbs.Notifier
 }
 
-// CompletionsOf is the ring of a completion queue that is one of this package's, else nil.
-func CompletionsOf(q ib.CQ) *Completions {
-	if q, ok := q.(*cq); ok {
-		return &q.Completions
-	}
-	return nil
-}
+var _ ib.HasCompletionRing = (*cq)(nil)
 
 func (c *context) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {
 	q := &cq{c: c, token: c.tokens.Add(1)}
@@ -52,13 +46,13 @@ func (c *context) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {
 	if ch != nil {
 		in.CompChannel = int32(ch.(*channel).fd)
 	}
-	var answer rxe.CreateCQResp
-	r, err := c.u.CreateCQ(in, uverbs.Driver{Out: bytesOf(&answer)})
+	var resp rxe.CreateCQResp
+	r, err := c.u.CreateCQ(in, uverbs.Driver{Out: uverbs.BytesOf(&resp)})
 	if err != nil {
 		return nil, err
 	}
 	q.handle = r.CQHandle
-	if err := q.use(answer.MI); err != nil {
+	if err := q.mapRing(resp.MI); err != nil {
 		c.u.DestroyCQ(q.handle)
 		return nil, err
 	}
@@ -66,40 +60,47 @@ func (c *context) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {
 	return q, nil
 }
 
-// use maps the ring.
-func (q *cq) use(at rxe.MmapInfo) error {
-	r, err := q.c.mapRing(at, wcBytes)
+// mapRing maps the ring. The mapping lasts until the garbage collector frees q.
+func (q *cq) mapRing(at rxe.MmapInfo) error {
+	r, err := mapRing(q.c, at, ib.NewCompletionRing)
 	if err != nil {
 		return err
 	}
 	q.ring = r
 	u := q.c.u
-	runtime.AddCleanup(q, func(mem []byte) { u.Unmap(mem) }, r.mem)
+	runtime.AddCleanup(q, func(mem []byte) { u.Unmap(mem) }, r.Memory())
 	return nil
 }
 
-func (q *cq) Len() int                    { return int(q.ring.capacity()) }
+// CompletionRing returns the queue for polls without an interface call.
+func (q *cq) CompletionRing() *ib.CompletionRing { return &q.ring }
+
+func (q *cq) Poll(wc []ib.WC) (int, error) {
+	n, _ := q.ring.Poll(wc)
+	return n, nil
+}
+
+func (q *cq) Len() int                    { return int(q.ring.Capacity()) }
 func (q *cq) Token() uint64               { return q.token }
 func (q *cq) Notify(solicited bool) error { return q.notifier.Notify(solicited) }
 func (q *cq) AckEvents(int)               {} // the kernel does not wait for it
-func (q *cq) Indices() *ib.Indices        { return q.ring.indices() }
 
-// Resize has the driver copy what is in the ring into another.
+// Resize maps the larger ring into which the driver has copied the completions.
 func (q *cq) Resize(n int) error {
-	var answer rxe.ResizeCQResp
-	if _, err := q.c.u.ResizeCQ(q.handle, uint32(n), uverbs.Driver{Out: bytesOf(&answer)}); err != nil {
+	var resp rxe.ResizeCQResp
+	if _, err := q.c.u.ResizeCQ(q.handle, uint32(n), uverbs.Driver{Out: uverbs.BytesOf(&resp)}); err != nil {
 		return err
 	}
-	old := q.ring.mem
-	if err := q.use(answer.MI); err != nil {
+	old := q.ring.Memory()
+	if err := q.mapRing(resp.MI); err != nil {
 		return err
 	}
 	return q.c.u.Discard(old)
 }
 
 func (q *cq) Close() error {
-	if _, err := q.c.u.DestroyCQ(q.handle); err != nil && !gone(err) {
+	if _, err := q.c.u.DestroyCQ(q.handle); err != nil && !deviceRemoved(err) {
 		return err
 	}
-	return q.c.u.Discard(q.ring.mem)
+	return q.c.u.Discard(q.ring.Memory())
 }

@@ -58,6 +58,11 @@ func (m *mr) Rereg(flags uint32, domain ib.PD, addr, length, iova uint64, access
 
 func (m *mr) Close() error { return m.c.u.DeregMR(m.handle) }
 
+var (
+	_ ib.RKeySetter  = (*mw)(nil)
+	_ ib.HasAHNumber = (*ah)(nil)
+)
+
 // mw is a memory window.
 type mw struct {
 	c      *context
@@ -75,8 +80,9 @@ func (p *pd) AllocMW(kind uint8) (ib.MW, error) {
 	return w, nil
 }
 
-func (w *mw) RKey() uint32 { return w.rkey.Load() }
-func (w *mw) Close() error { return w.c.u.DeallocMW(w.handle) }
+func (w *mw) RKey() uint32       { return w.rkey.Load() }
+func (w *mw) SetRKey(key uint32) { w.rkey.Store(key) }
+func (w *mw) Close() error       { return w.c.u.DeallocMW(w.handle) }
 
 // ah is an address handle.
 type ah struct {
@@ -85,16 +91,18 @@ type ah struct {
 }
 
 func (p *pd) CreateAH(a ib.AHAttr) (ib.AH, error) {
-	var answer rxe.CreateAHResp
-	h, err := p.c.u.CreateAH(abi.CreateAH{PDHandle: p.handle, Attr: ahAttr(&a)}, uverbs.Driver{Out: bytesOf(&answer)})
+	var resp rxe.CreateAHResp
+	h, err := p.c.u.CreateAH(abi.CreateAH{PDHandle: p.handle, Attr: ahAttr(&a)}, uverbs.Driver{Out: uverbs.BytesOf(&resp)})
 	if err != nil {
 		return nil, err
 	}
-	if answer.AHNum == 0 {
+	if resp.AHNum == 0 {
 		p.c.u.DestroyAH(h)
 		return nil, fmt.Errorf("address handle without a number, datagrams need Linux 5.16 or later: %w", syscall.EOPNOTSUPP)
 	}
-	return &ah{c: p.c, handle: h, num: answer.AHNum}, nil
+	return &ah{c: p.c, handle: h, num: resp.AHNum}, nil
 }
+
+func (a *ah) AHNumber() uint32 { return a.num }
 
 func (a *ah) Close() error { return a.c.u.DestroyAH(a.handle) }

@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/internal/abi/rxe"
-	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 	"github.com/ibrun/ibrun/verbs/internal/uverbs"
 )
@@ -52,25 +51,25 @@ func (c *context) AllocPD() (ib.PD, error) {
 	return &pd{c: c, handle: h}, nil
 }
 
-// mapRing maps a ring that the driver made, and checks it.
-func (c *context) mapRing(at rxe.MmapInfo, fixed uint32) (ring, error) {
+// mapRing maps a ring that the driver made. newRing checks and interprets it.
+func mapRing[R any](c *context, at rxe.MmapInfo, newRing func(mem []byte) (R, error)) (R, error) {
+	var none R
 	mem, err := c.u.Map(at.Offset, int(at.Size))
 	if err != nil {
-		return ring{}, err
+		return none, err
 	}
-	r, err := newRing(mem, fixed)
+	r, err := newRing(mem)
 	if err != nil {
 		c.u.Unmap(mem)
 	}
 	return r, err
 }
 
-func (c *context) unmapRing(r *ring) error {
-	if r.mem == nil {
+// unmap unmaps what Detach of a ring returned, which may be nil.
+func (c *context) unmap(mem []byte) error {
+	if mem == nil {
 		return nil
 	}
-	mem := r.mem
-	*r = ring{}
 	return c.u.Unmap(mem)
 }
 
@@ -127,16 +126,3 @@ func (c *context) QueryGIDs() ([]ib.GID, error) {
 }
 
 func (c *context) QueryPKey(port, index int) (uint16, error) { return c.u.PKey(uint8(port), index) }
-
-// The numbers that the hot path compares with.
-const (
-	opWrite       = uint32(abi.WRRDMAWrite)
-	opWriteImm    = uint32(abi.WRRDMAWriteWithImm)
-	opSend        = uint32(abi.WRSend)
-	opSendImm     = uint32(abi.WRSendWithImm)
-	opRead        = uint32(abi.WRRDMARead)
-	opCompareSwap = uint32(abi.WRAtomicCmpAndSwp)
-	opFetchAdd    = uint32(abi.WRAtomicFetchAndAdd)
-	opBindMW      = uint32(abi.WRBindMW)
-	sendInline    = uint32(abi.SendInline)
-)

@@ -16,65 +16,15 @@ type qp struct {
 	handle, num uint32
 	token       uint64
 	cap         ib.Cap
-	send        SendQueue
-	RecvQueue
+	send        ib.SendRing
+	recv        ib.RecvRing // a zero ring if the pair has an SRQ
 }
 
-// SendQueue is the send queue of a queue pair. Who knows that it is one of these posts what has not been copied for it, with
-// several calls less than by the seam, and rings without a lock.
-type SendQueue struct {
-	ring ring
-	bell *uverbs.Doorbell
-}
-
-// SendsOf is the send queue of a queue pair that is one of this package's, else nil.
-func SendsOf(q ib.QP) *SendQueue {
-	if q, ok := q.(*qp); ok {
-		return &q.send
-	}
-	return nil
-}
-
-// RecvsOf is the receive queue of a queue pair, or a shared one, that is one of this package's, else nil.
-func RecvsOf(q interface{ Recv(uint64, []ib.SGE) error }) *RecvQueue {
-	switch q := q.(type) {
-	case *qp:
-		return &q.RecvQueue
-	case *srq:
-		return &q.RecvQueue
-	}
-	return nil
-}
-
-// List is Post of a request with that list in place of its own, of so many bytes in all. It reports false if the queue is full.
-func (s *SendQueue) List(wr *ib.SendWR, sge []ib.SGE, total uint32) bool {
-	slot := s.ring.free()
-	if slot == nil {
-		return false
-	}
-	s.ring.putList(slot, wr, sge, total)
-	s.ring.filled()
-	return true
-}
-
-// Inline is Post of a request with these bytes in place of its own, for which the slot has room.
-func (s *SendQueue) Inline(wr *ib.SendWR, data []byte) bool {
-	slot := s.ring.free()
-	if slot == nil {
-		return false
-	}
-	s.ring.putInline(slot, wr, data)
-	s.ring.filled()
-	return true
-}
-
-// Publish is the first half of Ring: it makes visible to the driver what was posted. It is called by one goroutine at a time, and
-// never during Post.
-func (s *SendQueue) Publish() { s.ring.publish() }
-
-// Doorbell is the other half: it has the driver look. Any number of goroutines may call it at any time, even during and after
-// Close, when it is an error and otherwise harmless.
-func (s *SendQueue) Doorbell() error { return s.bell.Ring() }
+var (
+	_ ib.HasSendRing = (*qp)(nil)
+	_ ib.HasRecvRing = (*qp)(nil)
+	_ ib.HasRecvRing = (*srq)(nil)
+)
 
 func (p *pd) CreateQP(init ib.QPInit) (ib.QP, error) {
 	q := &qp{c: p.c, token: p.c.tokens.Add(1)}
@@ -89,67 +39,68 @@ func (p *pd) CreateQP(init ib.QPInit) (ib.QP, error) {
 	if s, ok := init.SRQ.(*srq); ok {
 		in.IsSRQ, in.SRQHandle = 1, s.handle
 	}
-	var answer rxe.CreateQPResp
-	r, err := p.c.u.CreateQP(in, uverbs.Driver{Out: bytesOf(&answer)})
+	var resp rxe.CreateQPResp
+	r, err := p.c.u.CreateQP(in, uverbs.Driver{Out: uverbs.BytesOf(&resp)})
 	if err != nil {
 		return nil, err
 	}
 	q.handle, q.num = r.QPHandle, r.QPN
-	if err := q.use(&answer, in.IsSRQ != 0); err != nil {
+	if err := q.mapRings(&resp, in.IsSRQ != 0); err != nil {
 		p.c.u.DestroyQP(q.handle)
-		p.c.unmapRing(&q.send.ring)
+		p.c.unmap(q.send.Detach())
 		return nil, err
 	}
 	q.cap = ib.Cap{
-		SendWR: q.send.ring.capacity(), RecvWR: q.RecvQueue.capacity(),
-		// What the driver says it can take must also have room in the slots.
-		SendSGE: min(r.MaxSendSGE, q.send.ring.room(sendFixed)/sgeBytes),
-		RecvSGE: min(r.MaxRecvSGE, q.RecvQueue.room(recvFixed)/sgeBytes),
-		Inline:  min(r.MaxInlineData, q.send.ring.room(sendFixed)),
+		SendWR: q.send.Capacity(), RecvWR: q.recv.Capacity(),
+		// What the driver granted must also fit into the slots.
+		SendSGE: min(r.MaxSendSGE, q.send.MaxSGE()),
+		RecvSGE: min(r.MaxRecvSGE, q.recv.MaxSGE()),
+		Inline:  min(r.MaxInlineData, q.send.MaxInline()),
 	}
-	q.send.bell = p.c.u.NewDoorbell(q.handle)
+	q.send.SetDoorbell(p.c.u.NewDoorbell(q.handle))
 	return q, nil
 }
 
-// use maps the rings.
-func (q *qp) use(at *rxe.CreateQPResp, shared bool) (err error) {
-	if q.send.ring, err = q.c.mapRing(at.SQ, sendFixed); err != nil || shared {
+// mapRings maps the send queue, and the receive queue unless the pair has an SRQ.
+func (q *qp) mapRings(at *rxe.CreateQPResp, hasSRQ bool) (err error) {
+	if q.send, err = mapRing(q.c, at.SQ, ib.NewSendRing); err != nil || hasSRQ {
 		return err
 	}
-	q.RecvQueue.ring, err = q.c.mapRing(at.RQ, recvFixed)
+	q.recv, err = mapRing(q.c, at.RQ, ib.NewRecvRing)
 	return err
 }
+
+// SendRing returns the send queue for posts without an interface call.
+func (q *qp) SendRing() *ib.SendRing { return &q.send }
+
+// RecvRing returns the receive queue for posts without an interface call.
+func (q *qp) RecvRing() *ib.RecvRing { return &q.recv }
 
 func (q *qp) Num() uint32   { return q.num }
 func (q *qp) Token() uint64 { return q.token }
 func (q *qp) Cap() ib.Cap   { return q.cap }
 
-func (q *qp) Post(wr *ib.SendWR) error {
-	ok := false
-	if wr.Flags&sendInline != 0 {
-		ok = q.send.Inline(wr, wr.Inline)
-	} else {
-		total := uint32(0)
-		for i := range wr.SGE {
-			total += wr.SGE[i].Len
-		}
-		ok = q.send.List(wr, wr.SGE, total)
-	}
-	if !ok {
+func (q *qp) Post(wr *ib.SendWR) error { return q.send.Post(wr) }
+
+func (q *qp) Ring() error {
+	q.send.Publish()
+	return q.send.RingDoorbell()
+}
+
+func (q *qp) Recv(id uint64, sge []ib.SGE) error { return recv(&q.recv, id, sge) }
+
+// recv is Recv of a queue pair and of a shared receive queue.
+func recv(r *ib.RecvRing, id uint64, sge []ib.SGE) error {
+	if !r.Post(id, sge) {
 		return ib.ErrFull
 	}
 	return nil
 }
 
-func (q *qp) Ring() error {
-	q.send.Publish()
-	return q.send.Doorbell()
-}
-
 func (q *qp) Modify(a *ib.QPAttr, mask uint32) error {
 	err := q.c.u.ModifyQP(modify(q.handle, a, mask))
 	if err == nil && mask&uint32(abi.QPAttrState) != 0 && a.State == uint8(abi.QPSReset) {
-		q.send.ring.rewind() // the driver has forgotten what was published
+		q.send.Rewind() // the driver has dropped what was published
 	}
 	return err
 }
@@ -170,59 +121,65 @@ func (q *qp) DetachMulticast(gid [16]byte, lid uint16) error {
 }
 
 func (q *qp) Close() error {
-	if _, err := q.c.u.DestroyQP(q.handle); err != nil && !gone(err) {
+	if _, err := q.c.u.DestroyQP(q.handle); err != nil && !deviceRemoved(err) {
 		return err
 	}
-	return errors.Join(q.c.unmapRing(&q.send.ring), q.c.unmapRing(&q.RecvQueue.ring))
+	return errors.Join(q.c.unmap(q.send.Detach()), q.c.unmap(q.recv.Detach()))
 }
 
-// gone tells that a device was removed, and the kernel has destroyed all objects with it. What is ours remains to be released.
-func gone(err error) bool { return errors.Is(err, syscall.EIO) }
+// deviceRemoved reports whether a command failed because the device was removed. The kernel has destroyed all of its objects
+// then. The process must still release its own mappings.
+func deviceRemoved(err error) bool { return errors.Is(err, syscall.EIO) }
 
 // srq is a shared receive queue.
 type srq struct {
 	c           *context
 	handle, num uint32
 	token       uint64
-	sge         uint32
-	RecvQueue
+	maxSGE      uint32
+	ring        ib.RecvRing
 }
 
 func (p *pd) CreateSRQ(wr, sge, limit uint32) (ib.SRQ, error) {
 	s := &srq{c: p.c, token: p.c.tokens.Add(1)}
 	in := abi.CreateSRQ{UserHandle: s.token, PDHandle: p.handle, MaxWR: wr, MaxSGE: sge, SRQLimit: limit}
-	var answer rxe.CreateSRQResp
-	r, err := p.c.u.CreateSRQ(in, uverbs.Driver{Out: bytesOf(&answer)})
+	var resp rxe.CreateSRQResp
+	r, err := p.c.u.CreateSRQ(in, uverbs.Driver{Out: uverbs.BytesOf(&resp)})
 	if err != nil {
 		return nil, err
 	}
-	s.handle, s.num = r.SRQHandle, answer.SRQNum
-	if s.ring, err = p.c.mapRing(answer.MI, recvFixed); err != nil {
+	s.handle, s.num = r.SRQHandle, resp.SRQNum
+	if s.ring, err = mapRing(p.c, resp.MI, ib.NewRecvRing); err != nil {
 		p.c.u.DestroySRQ(s.handle)
 		return nil, err
 	}
-	s.sge = min(r.MaxSGE, s.ring.room(recvFixed)/sgeBytes)
+	s.maxSGE = min(r.MaxSGE, s.ring.MaxSGE())
 	return s, nil
 }
 
 func (s *srq) Num() uint32           { return s.num }
 func (s *srq) Token() uint64         { return s.token }
-func (s *srq) Cap() (wr, sge uint32) { return s.ring.capacity(), s.sge }
+func (s *srq) Cap() (wr, sge uint32) { return s.ring.Capacity(), s.maxSGE }
 
-// Modify of the size has the driver copy what is in the ring into another.
+// RecvRing returns the queue for posts without an interface call.
+func (s *srq) RecvRing() *ib.RecvRing { return &s.ring }
+
+func (s *srq) Recv(id uint64, sge []ib.SGE) error { return recv(&s.ring, id, sge) }
+
+// Modify maps the new ring if the size changes. The driver has copied the receives into it.
 func (s *srq) Modify(mask, wr, limit uint32) error {
 	in := abi.ModifySRQ{SRQHandle: s.handle, AttrMask: mask, MaxWR: wr, SRQLimit: limit}
 	var at rxe.MmapInfo
-	if err := s.c.u.ModifySRQ(in, bytesOf(&at)); err != nil || mask&uint32(abi.SRQAttrMaxWR) == 0 {
+	if err := s.c.u.ModifySRQ(in, uverbs.BytesOf(&at)); err != nil || mask&uint32(abi.SRQAttrMaxWR) == 0 {
 		return err
 	}
-	now, err := s.c.mapRing(at, recvFixed)
+	resized, err := mapRing(s.c, at, ib.NewRecvRing)
 	if err != nil {
 		return err
 	}
-	old := s.ring
-	s.ring = now
-	return s.c.unmapRing(&old)
+	old := s.ring.Detach()
+	s.ring = resized
+	return s.c.unmap(old)
 }
 
 func (s *srq) Query() (wr, sge, limit uint32, err error) {
@@ -231,8 +188,8 @@ func (s *srq) Query() (wr, sge, limit uint32, err error) {
 }
 
 func (s *srq) Close() error {
-	if _, err := s.c.u.DestroySRQ(s.handle); err != nil && !gone(err) {
+	if _, err := s.c.u.DestroySRQ(s.handle); err != nil && !deviceRemoved(err) {
 		return err
 	}
-	return s.c.unmapRing(&s.ring)
+	return s.c.unmap(s.ring.Detach())
 }

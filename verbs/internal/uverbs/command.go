@@ -30,12 +30,12 @@ func header(b []byte, cmd abi.Command, in, out int) {
 
 // run runs a command without an answer.
 func run[In any](c *Context, cmd abi.Command, in *In) error {
-	return c.command(cmd, bytesOf(in), nil, Driver{})
+	return c.command(cmd, BytesOf(in), nil, Driver{})
 }
 
 // call runs a command whose input begins with the field Response.
 func call[In, Out any](c *Context, cmd abi.Command, in *In, out *Out, d Driver) error {
-	return c.command(cmd, bytesOf(in), bytesOf(out), d)
+	return c.command(cmd, BytesOf(in), BytesOf(out), d)
 }
 
 // command lays out a command and the room for its answer in one piece of memory, runs it, and copies the answer.

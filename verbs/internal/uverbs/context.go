@@ -5,12 +5,11 @@ import (
 	"syscall"
 
 	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
-	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
 // Context is an open device. Any goroutine may call any method at any time.
 type Context struct {
-	device  ib.Device
+	device  Device
 	kernel  Kernel
 	post    func(fd int, command, resp []byte) error // kernel.Post, without the way over the interface
 	fd      int
@@ -26,7 +25,7 @@ type Context struct {
 const closing = 1 << 62 // set in calls by Close
 
 // OpenWith opens a device as [Open] does, on the given kernel.
-func OpenWith(k Kernel, d ib.Device) (*Context, error) {
+func OpenWith(k Kernel, d Device) (*Context, error) {
 	c := &Context{device: d, kernel: k, post: poster(k), fd: -1, asyncFD: -1, sink: make([]byte, 4)}
 	fd, rdev, err := k.Open(c.path())
 	if err != nil {

@@ -9,6 +9,16 @@ import (
 	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
 )
 
+// Device names a device and its file.
+type Device struct {
+	Name    string // as in /sys/class/infiniband, such as "rxe0"
+	Uverbs  string // as in /dev/infiniband, such as "uverbs0"
+	Dev     uint64 // device number of that file
+	ABI     int    // version of the driver's private ABI
+	Driver  uint32 // enum rdma_driver_id, 0 if unknown
+	SysPath string // directory of the device in sysfs
+}
+
 // QueryDevice returns the device's limits.
 func (c *Context) QueryDevice() (abi.QueryDeviceResp, error) {
 	var resp abi.QueryDeviceResp
@@ -20,7 +30,7 @@ func (c *Context) QueryDevice() (abi.QueryDeviceResp, error) {
 // kernel does not know them.
 func (c *Context) QueryDeviceEx() (abi.ExQueryDeviceResp, error) {
 	var resp abi.ExQueryDeviceResp
-	err := c.extended(abi.CmdExQueryDevice, bytesOf(&abi.ExQueryDevice{}), bytesOf(&resp))
+	err := c.extended(abi.CmdExQueryDevice, BytesOf(&abi.ExQueryDevice{}), BytesOf(&resp))
 	return resp, err
 }
 

@@ -17,11 +17,10 @@ import (
 
 	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
 	"github.com/ibrun/ibrun/soft-roce/live"
-	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
 // liveDevice is the first device. The tests below speak rxe's part of the commands too.
-func liveDevice(t testing.TB) ib.Device {
+func liveDevice(t testing.TB) Device {
 	t.Helper()
 	return must(Find(live.Device(t)))(t)
 }
@@ -162,7 +161,7 @@ func TestLiveCredentials(t *testing.T) {
 	}
 }
 
-func withoutIPCLock(before *Context, d ib.Device) error {
+func withoutIPCLock(before *Context, d Device) error {
 	head, data := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
 	if err := unix.Capget(&head, &data[0]); err != nil {
 		return err

@@ -16,7 +16,7 @@ const doorbellWQEBytes = 128
 // NewDoorbell prepares the doorbell of a queue pair.
 func (c *Context) NewDoorbell(qp uint32) *Doorbell {
 	in := abi.PostSend{Response: address(c.sink), QPHandle: qp, WQESize: doorbellWQEBytes}
-	return &Doorbell{ctx: c, command: prepare(abi.CmdPostSend, bytesOf(&in), len(c.sink))}
+	return &Doorbell{ctx: c, command: prepare(abi.CmdPostSend, BytesOf(&in), len(c.sink))}
 }
 
 // Ring rings. It is one system call, and up to Linux 6.3 rxe sends what it can before that returns.
@@ -32,8 +32,8 @@ type Notifier struct {
 func (c *Context) NewNotifier(cq uint32) *Notifier {
 	return &Notifier{
 		ctx:       c,
-		any:       prepare(abi.CmdReqNotifyCQ, bytesOf(&abi.ReqNotifyCQ{CQHandle: cq}), 0),
-		solicited: prepare(abi.CmdReqNotifyCQ, bytesOf(&abi.ReqNotifyCQ{CQHandle: cq, SolicitedOnly: 1}), 0),
+		any:       prepare(abi.CmdReqNotifyCQ, BytesOf(&abi.ReqNotifyCQ{CQHandle: cq}), 0),
+		solicited: prepare(abi.CmdReqNotifyCQ, BytesOf(&abi.ReqNotifyCQ{CQHandle: cq, SolicitedOnly: 1}), 0),
 	}
 }
 

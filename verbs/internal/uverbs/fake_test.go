@@ -9,10 +9,9 @@ import (
 	"testing"
 
 	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
-	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
-var device = ib.Device{Name: "rxe0", Uverbs: "uverbs0", Dev: 231<<8 | 192, Driver: 14, SysPath: "testdata/rxe0"}
+var device = Device{Name: "rxe0", Uverbs: "uverbs0", Dev: 231<<8 | 192, Driver: 14, SysPath: "testdata/rxe0"}
 
 // fake is a kernel that remembers the last command. Descriptors are numbers that are never used twice.
 type fake struct {

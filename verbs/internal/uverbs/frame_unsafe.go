@@ -22,7 +22,7 @@ func address(b []byte) uint64 {
 	return memaddr.Of(b)
 }
 
-// bytesOf is the memory of a kernel struct.
-func bytesOf[T any](p *T) []byte {
+// BytesOf returns the memory of a kernel struct: of a command, of a reply, or of what a driver adds to them.
+func BytesOf[T any](p *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
 }

@@ -56,7 +56,7 @@ func decodeGIDs(b []byte, count uint64) ([]abi.GIDEntry, error) {
 	}
 	es := make([]abi.GIDEntry, count)
 	for i := range es {
-		copy(bytesOf(&es[i]), b[i*gidEntryBytes:])
+		copy(BytesOf(&es[i]), b[i*gidEntryBytes:])
 	}
 	return es, nil
 }
@@ -77,13 +77,13 @@ func (c *Context) newQuery(method uint16, attrs, answer int) *query {
 	n := ioctlHeaderBytes + attrs*attrBytes
 	mem := make([]byte, n+answer)
 	q := &query{ctx: c, request: mem[:n:n], resp: mem[n:], attr: ioctlHeaderBytes}
-	copy(q.request, bytesOf(&abi.IoctlHdr{
+	copy(q.request, BytesOf(&abi.IoctlHdr{
 		Length: uint16(n), ObjectID: abi.ObjectDevice, MethodID: method, NumAttrs: uint16(attrs), DriverID: c.device.Driver,
 	}))
 	return q
 }
 
-func (q *query) add(a abi.Attr) { q.attr += copy(q.request[q.attr:], bytesOf(&a)) }
+func (q *query) add(a abi.Attr) { q.attr += copy(q.request[q.attr:], BytesOf(&a)) }
 
 // value adds an input of some bytes, eight at most, which stands in the attribute itself.
 func (q *query) value(id, size uint16, v uint64) {

@@ -18,7 +18,7 @@ var gids = []abi.GIDEntry{
 func table(es []abi.GIDEntry) []byte {
 	var b []byte
 	for i := range es {
-		b = append(b, bytesOf(&es[i])...)
+		b = append(b, BytesOf(&es[i])...)
 	}
 	return b
 }

@@ -2,13 +2,11 @@ package uverbs
 
 import (
 	"golang.org/x/sys/unix"
-
-	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
 // Open opens a device on the running kernel. The file must be the character device that d names by number, so that what a
 // careless or hostile name leads to is never taken for a device. Nothing is left open after an error.
-func Open(d ib.Device) (*Context, error) { return OpenWith(system{}, d) }
+func Open(d Device) (*Context, error) { return OpenWith(system{}, d) }
 
 // system is the running kernel.
 type system struct{}

@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
 // TestSystem makes each system call on files that every machine has.
@@ -86,7 +84,7 @@ func TestShortWrite(t *testing.T) {
 // TestOpenMissing opens what is not there.
 func TestOpenMissing(t *testing.T) {
 	var e *Error
-	if _, err := Open(ib.Device{Uverbs: "no such device"}); !errors.As(err, &e) || !errors.Is(err, syscall.ENOENT) || e.Hint == "" {
+	if _, err := Open(Device{Uverbs: "no such device"}); !errors.As(err, &e) || !errors.Is(err, syscall.ENOENT) || e.Hint == "" {
 		t.Errorf("got %v", err)
 	}
 }

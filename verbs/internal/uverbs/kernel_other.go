@@ -4,18 +4,16 @@ package uverbs
 
 import (
 	"errors"
-
-	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
 // Open fails with an error that wraps [errors.ErrUnsupported]: only Linux has this interface.
-func Open(d ib.Device) (*Context, error) {
+func Open(d Device) (*Context, error) {
 	return nil, &Error{Call: "open", Device: d.Name, Err: errors.ErrUnsupported, Hint: "verbs need Linux"}
 }
 
 // Find fails as Open does.
-func Find(name string) (ib.Device, error) {
-	return ib.Device{}, &Error{Call: "find", Device: name, Err: errors.ErrUnsupported, Hint: "verbs need Linux"}
+func Find(name string) (Device, error) {
+	return Device{}, &Error{Call: "find", Device: name, Err: errors.ErrUnsupported, Hint: "verbs need Linux"}
 }
 
 func memlock(start, length uint64) *MemlockError { return nil }

@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"github.com/ibrun/ibrun/internal/abi/nldev"
-	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
 // Of linux/netlink.h.
@@ -108,7 +107,7 @@ func appendAttr(b []byte, id uint16, value []byte) []byte {
 
 // find asks for a device by name. ask sends a request and calls got with the messages that answer it, until got says that it has
 // all or the kernel that there are no more.
-func find(name string, ask func(request []byte, got func(attrs) bool) error) (ib.Device, error) {
+func find(name string, ask func(request []byte, got func(attrs) bool) error) (Device, error) {
 	var index []byte
 	var others []string
 	err := ask(question(nldev.CmdGet, nlmDump, nil), func(a attrs) bool {
@@ -119,13 +118,13 @@ func find(name string, ask func(request []byte, got func(attrs) bool) error) (ib
 		return false
 	})
 	if err != nil {
-		return ib.Device{}, fmt.Errorf("list RDMA devices: %w", err)
+		return Device{}, fmt.Errorf("list RDMA devices: %w", err)
 	}
 	if len(index) != 4 {
-		return ib.Device{}, fmt.Errorf("%w: the RDMA devices of this network namespace are %q, and %q is none of them",
+		return Device{}, fmt.Errorf("%w: the RDMA devices of this network namespace are %q, and %q is none of them",
 			syscall.ENODEV, others, name)
 	}
-	d := ib.Device{Name: name, SysPath: "/sys/class/infiniband/" + name}
+	d := Device{Name: name, SysPath: "/sys/class/infiniband/" + name}
 	request := appendAttr(appendAttr(nil, nldev.AttrDevIndex, index), nldev.AttrChardevType, []byte("uverbs\x00"))
 	complete := false
 	err = ask(question(nldev.CmdGetChardev, 0, request), func(a attrs) bool {
@@ -138,9 +137,9 @@ func find(name string, ask func(request []byte, got func(attrs) bool) error) (ib
 	})
 	switch {
 	case err != nil:
-		return ib.Device{}, fmt.Errorf("look for the uverbs file of %s: %w", name, err)
+		return Device{}, fmt.Errorf("look for the uverbs file of %s: %w", name, err)
 	case !complete:
-		return ib.Device{}, fmt.Errorf("look for the uverbs file of %s: %w: something is missing", name, errNetlink)
+		return Device{}, fmt.Errorf("look for the uverbs file of %s: %w: something is missing", name, errNetlink)
 	}
 	return d, nil
 }

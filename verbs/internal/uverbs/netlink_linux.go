@@ -4,13 +4,11 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
 // Find asks the kernel for a device by the name it has in /sys/class/infiniband, and returns what [Open] needs, the driver's
 // number included. ENODEV says that this network namespace has no such device. It needs Linux 5.1.
-func Find(name string) (ib.Device, error) { return find(name, ask) }
+func Find(name string) (Device, error) { return find(name, ask) }
 
 // answerBytes is more than the kernel puts into one datagram.
 const answerBytes = 64 << 10

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/internal/abi/nldev"
-	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
 func le32(v uint32) []byte { return binary.NativeEndian.AppendUint32(nil, v) }
@@ -60,7 +59,7 @@ func script(t *testing.T, dump, chardev [][]byte) func([]byte, func(attrs) bool)
 func TestFind(t *testing.T) {
 	dump := [][]byte{append(deviceMessage(0, "mlx5_0"), deviceMessage(1, "rxe0")...), failure(nlmsgDone, 0)}
 	got, err := find("rxe0", script(t, dump, [][]byte{chardevMessage()}))
-	want := ib.Device{Name: "rxe0", Uverbs: "uverbs1", Dev: 231<<8 | 193, ABI: 2, Driver: 14, SysPath: "/sys/class/infiniband/rxe0"}
+	want := Device{Name: "rxe0", Uverbs: "uverbs1", Dev: 231<<8 | 193, ABI: 2, Driver: 14, SysPath: "/sys/class/infiniband/rxe0"}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)
 	}

@@ -116,7 +116,7 @@ func (c *Context) ModifySRQ(in abi.ModifySRQ, answer []byte) error {
 	mem := make([]byte, n+len(answer))
 	frame, resp := mem[:n:n], mem[n:]
 	header(frame, abi.CmdModifySRQ, n/4, 0)
-	copy(frame[headerBytes:], bytesOf(&in))
+	copy(frame[headerBytes:], BytesOf(&in))
 	binary.NativeEndian.PutUint64(frame[core:], address(resp))
 	if err := c.send(abi.CmdModifySRQ, frame, resp); err != nil {
 		return err

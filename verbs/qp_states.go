@@ -2,26 +2,27 @@ package verbs
 
 import "fmt"
 
-// transition says what a change of state takes, beside State itself.
+// transition is the attributes that a change of state needs or allows, besides State itself.
 type transition struct {
-	need, may [UD + 1]AttrMask // by type
+	need, may [UD + 1]AttrMask // by queue pair type
 }
 
-type step struct{ from, to State }
+// stateChange is a change of state. Both states may be the same.
+type stateChange struct{ from, to State }
 
-// byType is the masks of RC, UC and UD.
+// byType returns the masks of RC, UC and UD.
 func byType(rc, uc, ud AttrMask) [UD + 1]AttrMask { return [UD + 1]AttrMask{RC: rc, UC: uc, UD: ud} }
 
-// whileConnected may be changed by a pair that is or becomes ready to send.
+// whileConnected is the attributes that can be changed when a pair is, or becomes, ready to send.
 var whileConnected = byType(
 	AttrCurState|AttrAltPath|AttrAccess|AttrMinRNRTimer|AttrPathMigState,
 	AttrCurState|AttrAltPath|AttrAccess|AttrPathMigState,
 	AttrCurState|AttrQKey,
 )
 
-// transitions is the table of the InfiniBand specification, volume 1, section 11.2.5.2, as far as Linux follows it. RESET
-// and ERR are missing: they are reached from every state and take nothing.
-var transitions = map[step]transition{
+// transitions is the table of the InfiniBand specification, volume 1, section 11.2.5.2, as Linux implements it. RESET and ERR
+// are missing: a pair can change to them from every state, without further attributes.
+var transitions = map[stateChange]transition{
 	{StateReset, StateInit}: {need: byType(
 		AttrPKeyIndex|AttrPort|AttrAccess, AttrPKeyIndex|AttrPort|AttrAccess, AttrPKeyIndex|AttrPort|AttrQKey)},
 	{StateInit, StateInit}: {may: byType(
@@ -48,23 +49,23 @@ var transitions = map[step]transition{
 	{StateSQE, StateRTS}: {may: byType(0, AttrCurState|AttrAccess, AttrCurState|AttrQKey)},
 }
 
-// forbidden says why attributes cannot be changed in this way, or "".
-func forbidden(t QPType, from, to State, mask AttrMask) string {
-	step, known := transitions[step{from, to}]
+// forbiddenTransition returns why the attributes cannot be changed, or "" if they can.
+func forbiddenTransition(t QPType, from, to State, mask AttrMask) string {
+	change, known := transitions[stateChange{from, to}]
 	switch {
 	case to == StateReset, to == StateErr && from != StateReset:
 	case !known:
-		return "there is no such step"
+		return "there is no such transition"
 	}
 	mask &^= AttrState
-	missing, extra := step.need[t]&^mask, mask&^(step.need[t]|step.may[t])
+	missing, extra := change.need[t]&^mask, mask&^(change.need[t]|change.may[t])
 	switch {
 	case missing != 0 && extra != 0:
-		return fmt.Sprintf("missing %v, and the step does not take %v", missing, extra)
+		return fmt.Sprintf("missing %v, and the transition does not allow %v", missing, extra)
 	case missing != 0:
 		return fmt.Sprintf("missing %v", missing)
 	case extra != 0:
-		return fmt.Sprintf("the step does not take %v", extra)
+		return fmt.Sprintf("the transition does not allow %v", extra)
 	}
 	return ""
 }

@@ -12,10 +12,10 @@ type DeviceAttr struct {
 	DeviceCapFlags                                          uint32
 	MaxSGE, MaxSGERd, MaxCQ, MaxCQE, MaxMR, MaxPD           uint32
 	MaxQPRdAtom, MaxResRdAtom, MaxQPInitRdAtom              uint32
-	AtomicCap                                               uint32 // 0 none, 1 atomic among themselves, 2 with the processor
+	AtomicCap                                               uint32 // 0 none, 1 atomic among themselves, 2 with the CPU
 	MaxMW, MaxMcastGrp, MaxMcastQPAttach, MaxTotMcastAttach uint32
 	MaxAH, MaxSRQ, MaxSRQWR, MaxSRQSGE                      uint32
-	MaxInline                                               uint32 // 0 when the device does not say
+	MaxInline                                               uint32 // 0 if the device does not report it
 	MaxPKeys                                                uint16
 	LocalCAAckDelay                                         uint8
 	Ports                                                   uint8
@@ -36,6 +36,7 @@ type PortAttr struct {
 	PhysState, LinkLayer, Flags  uint8
 }
 
+// portAttr converts attributes of package ib.
 func portAttr(a ib.PortAttr) PortAttr {
 	return PortAttr{
 		State: PortState(a.State), MaxMTU: MTU(a.MaxMTU), ActiveMTU: MTU(a.ActiveMTU), CapFlags: a.CapFlags, MaxMsgSize: a.MaxMsgSize,

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTransitions compares the table with the counts of the specification's: from each state, how many can be reached.
+// TestTransitions compares the table with the specification: the states that can be reached from each state.
 func TestTransitions(t *testing.T) {
 	states := []State{StateReset, StateInit, StateRTR, StateRTS, StateSQD, StateSQE, StateErr}
 	reach := map[State]string{StateReset: "RESET INIT", StateInit: "RESET INIT RTR ERR", StateRTR: "RESET RTS ERR",
@@ -14,19 +14,19 @@ func TestTransitions(t *testing.T) {
 		for _, from := range states {
 			var can []string
 			for _, to := range states {
-				mask := AttrState | transitions[step{from, to}].need[typ]
-				if forbidden(typ, from, to, mask) == "" {
+				mask := AttrState | transitions[stateChange{from, to}].need[typ]
+				if forbiddenTransition(typ, from, to, mask) == "" {
 					can = append(can, to.String())
 				}
 			}
 			if got := strings.Join(can, " "); got != reach[from] {
-				t.Errorf("%v: from %v one gets to %s, want %s", typ, from, got, reach[from])
+				t.Errorf("%v: from %v a pair can change to %s, want %s", typ, from, got, reach[from])
 			}
 		}
 	}
 }
 
-// TestTransitionMasks holds single masks against those that the kernel's interface documents, as numbers.
+// TestTransitionMasks compares masks with the numbers that the kernel's interface documents.
 func TestTransitionMasks(t *testing.T) {
 	for _, c := range []struct {
 		t        QPType
@@ -37,12 +37,12 @@ func TestTransitionMasks(t *testing.T) {
 		{RC, StateInit, StateRTR, 0x129181}, {UC, StateInit, StateRTR, 0x101181}, {UD, StateInit, StateRTR, 0x1},
 		{RC, StateRTR, StateRTS, 0x12e01}, {UC, StateRTR, StateRTS, 0x10001}, {UD, StateRTR, StateRTS, 0x10001},
 	} {
-		if got := AttrState | transitions[step{c.from, c.to}].need[c.t]; got != c.need {
+		if got := AttrState | transitions[stateChange{c.from, c.to}].need[c.t]; got != c.need {
 			t.Errorf("%v from %v to %v: %#x (%v), want %#x", c.t, c.from, c.to, got, got, c.need)
 		}
 	}
-	want := "missing RetryCount, RNRRetry, MaxRDAtomic, SQPSN, and the step does not take QKey"
-	if got := forbidden(RC, StateRTR, StateRTS, AttrState|AttrTimeout|AttrQKey); got != want {
+	want := "missing RetryCount, RNRRetry, MaxRDAtomic, SQPSN, and the transition does not allow QKey"
+	if got := forbiddenTransition(RC, StateRTR, StateRTS, AttrState|AttrTimeout|AttrQKey); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -1,0 +1,131 @@
+package verbs
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/ibrun/ibrun/verbs/internal/ib"
+)
+
+// Recv queues a receive: a message is written to the memory that the list names and makes a completion with this ID. The device
+// sees it immediately. Messages of datagrams begin with 40 bytes that belong to the device. The errors are those of Post.
+func (q *QP) Recv(id uint64, sge ...SGE) error { return q.recv.post(id, sge) }
+
+// recvQueue is the part of a receive queue that belongs to package verbs, of a queue pair or a shared one.
+type recvQueue struct {
+	base *base
+	qp   *QP        // nil for a shared receive queue
+	mu   sync.Mutex // guards the fields below, and is held during Recv of ib
+	ib   interface{ Recv(uint64, []ib.SGE) error }
+	ring *ib.RecvRing // of ib, or nil if ib is no ring. Receives are written directly into it
+
+	open        bool // receives may be posted
+	closed      bool
+	stateChecks int // after this many more receives the state of the pair is checked: it may have failed before they were posted
+	deviceLost  bool
+	hasSRQ      bool     // the pair takes its receives from an SRQ
+	sge         []ib.SGE // without a ring, a list is copied here, so that what the caller passes need not be in the heap
+}
+
+// post queues a receive.
+func (r *recvQueue) post(id uint64, sge []SGE) error {
+	r.mu.Lock()
+	if !r.open || r.hasSRQ || len(sge) > len(r.sge) {
+		err := r.refusePost(id, len(sge))
+		r.mu.Unlock()
+		return err
+	}
+	var err error
+	if r.ring != nil {
+		if !r.ring.Post(id, castSGE(sge)) {
+			err = ib.ErrFull
+		}
+	} else {
+		if len(sge) == 1 { // the usual length; copy would be a call
+			r.sge[0] = ib.SGE(sge[0])
+		} else {
+			copy(r.sge, castSGE(sge))
+		}
+		err = r.ib.Recv(id, r.sge[:len(sge)])
+	}
+	check := r.stateChecks > 0
+	r.mu.Unlock()
+	if err != nil {
+		return r.postFailed(id, err)
+	}
+	if check {
+		r.qp.flushReceives()
+	}
+	return nil
+}
+
+// refusePost returns why a receive is refused before it is posted. The caller must hold r.mu.
+func (r *recvQueue) refusePost(id uint64, entries int) error {
+	e := &Error{Op: "post a receive", Device: r.base.ctx.name, ID: id, Post: true, Kind: ErrInvalid}
+	r.base.setQPN(e)
+	switch {
+	case r.hasSRQ:
+		e.Detail = "the queue pair takes its receives from a shared receive queue; use SRQ.Recv"
+	case r.deviceLost:
+		e.Kind = ErrDeviceLost
+	case r.closed || r.base.kind == kindSRQ && !r.open:
+		e.Kind = ErrClosed
+	case !r.open:
+		e.Kind, e.Detail = ErrState, "the queue pair is in RESET; receives can be posted from INIT on"
+	default:
+		e.Detail = sprintf("the list has %d entries; the queue takes at most %d", entries, len(r.sge))
+	}
+	return e
+}
+
+// postFailed returns the error of a receive that the provider refused.
+func (r *recvQueue) postFailed(id uint64, err error) error {
+	e := &Error{Op: "post a receive", Device: r.base.ctx.name, ID: id, Post: true, Kind: kindOf(err), Err: err}
+	if errors.Is(err, ib.ErrFull) {
+		e.Kind, e.Err = ErrFull, nil
+	}
+	return r.base.setQPN(e)
+}
+
+// stateChecksAfterFailure is the number of receives after which the state of a queue pair is still checked once a request of it
+// has failed. Usually the pair enters the state ERR together with the failure, just before or just after the completion. But the
+// completion may also belong to an earlier pair that had the same number.
+const stateChecksAfterFailure = 100
+
+// requestFailed must be called when a request of the pair has failed. The state of the pair is then checked: now for the receives
+// that are posted, and again with each receive that follows.
+func (q *QP) requestFailed() {
+	q.recv.mu.Lock()
+	first := q.recv.stateChecks == 0 && q.recv.open && !q.recv.hasSRQ
+	if q.recv.open {
+		q.recv.stateChecks = stateChecksAfterFailure
+	}
+	q.recv.mu.Unlock()
+	if first {
+		q.flushReceives()
+	}
+}
+
+// flushReceives flushes the receives that were posted after the pair had entered the state ERR. rxe flushes receives only when a
+// pair enters that state. The device changes the state by itself, so flushReceives queries it. If the state is not ERR, the pair
+// has not failed yet, and rxe flushes the receives when it does.
+func (q *QP) flushReceives() {
+	if q.enter("flush") != nil {
+		return
+	}
+	defer q.leave()
+	q.control.Lock() // no other change of state meanwhile
+	defer q.control.Unlock()
+	now, err := q.ib.Query(uint32(AttrState))
+	if err != nil {
+		return // the device is lost, which its event reports
+	}
+	if State(now.State) == StateErr {
+		attr := ib.QPAttr{State: uint8(StateErr)}
+		q.ib.Modify(&attr, uint32(AttrState)) // fails only if the device is lost, as Query does
+		return
+	}
+	q.recv.mu.Lock()
+	q.recv.stateChecks = max(q.recv.stateChecks-1, 0)
+	q.recv.mu.Unlock()
+}
