@@ -9,7 +9,7 @@ import (
 // The point-to-point loops. Each has a twin of the same shape in testdata/peer.c. They run skip turns of warm-up
 // and then n measured ones, and return how long those took by this rank's clock.
 
-const tag mpi.Tag = 1
+const tag = 1
 
 // ackBytes is the length of the answer to a window.
 const ackBytes = 4

@@ -108,7 +108,7 @@ func constant(p *mpi.Process) error {
 	return errors.Join(append(errs, last.Set(p.Self(), 1), p.Finalize())...)
 }
 
-// tagBound uses the least tag and the greatest, and what is beyond.
+// tagBound uses the least and the greatest tag, and tags out of range. No tag may be truncated to 32 bits.
 func tagBound(p *mpi.Process) error {
 	w := p.World()
 	bound, _, err := mpi.TagUB.Get(w)
@@ -117,10 +117,11 @@ func tagBound(p *mpi.Process) error {
 		to, from := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
 		for _, tag := range []int{0, bound, 1} {
 			x := []int{-1}
-			st, err := mpi.Sendrecv(c, []int{tag}, to, mpi.Tag(tag), x, from, mpi.Tag(tag))
-			errs = append(errs, err, check(x[0] == tag && int(st.Tag) == tag, "tag %d: got %v, %v", tag, x, st))
+			st, err := mpi.Sendrecv(c, []int{tag}, to, tag, x, from, tag)
+			errs = append(errs, err, check(x[0] == tag && st.Tag == tag, "tag %d: got %v, %v", tag, x, st))
 		}
-		for _, tag := range []mpi.Tag{mpi.Tag(uint32(bound) + 1), -1, mpi.AnyTag, -3} { // a Tag beyond the bound is negative
+		const beyond32Bits = 1 << 33 // its lower 32 bits are a valid tag
+		for _, tag := range []int{bound + 1, beyond32Bits, beyond32Bits + 1, -1, mpi.AnyTag, -3, -beyond32Bits} {
 			errs = append(errs, ofClass(mpi.Send(c, []int{1}, to, tag), mpi.ErrTag))
 			if tag != mpi.AnyTag {
 				_, err := mpi.Recv(c, []int{1}, from, tag)

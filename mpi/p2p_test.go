@@ -15,7 +15,7 @@ import (
 )
 
 // expect checks a status.
-func expect(st mpi.Status, source int, tag mpi.Tag, bytes int) error {
+func expect(st mpi.Status, source int, tag int, bytes int) error {
 	if st.Source != source || st.Tag != tag || st.Bytes() != bytes || st.Cancelled() {
 		return fmt.Errorf("status %+v, want source %d, tag %d, %d bytes", st, source, tag, bytes)
 	}
@@ -51,14 +51,14 @@ var checkLengths = []int{0, 1, 1000, 5000, 100000}
 
 // TestSends sends in every mode and form, and receives with and without wildcards.
 func TestSends(t *testing.T) {
-	type isend = func(*mpi.Comm, []int32, int, mpi.Tag) (mpi.Request, error)
+	type isend = func(*mpi.Comm, []int32, int, int) (mpi.Request, error)
 	modes := map[string]isend{
 		"Isend": mpi.Isend[int32], "Issend": mpi.Issend[int32], "Ibsend": mpi.Ibsend[int32], "Irsend": mpi.Irsend[int32],
 	}
-	for name, send := range map[string]func(*mpi.Comm, []int32, int, mpi.Tag) error{
+	for name, send := range map[string]func(*mpi.Comm, []int32, int, int) error{
 		"Send": mpi.Send[int32], "Ssend": mpi.Ssend[int32], "Bsend": mpi.Bsend[int32], "Rsend": mpi.Rsend[int32],
 	} {
-		modes[name] = func(c *mpi.Comm, x []int32, dst int, tag mpi.Tag) (mpi.Request, error) {
+		modes[name] = func(c *mpi.Comm, x []int32, dst int, tag int) (mpi.Request, error) {
 			return mpi.Request{}, send(c, x, dst, tag)
 		}
 	}
@@ -66,7 +66,7 @@ func TestSends(t *testing.T) {
 		"SendInit": mpi.SendInit[int32], "SsendInit": mpi.SsendInit[int32],
 		"BsendInit": mpi.BsendInit[int32], "RsendInit": mpi.RsendInit[int32],
 	} {
-		modes[name] = func(c *mpi.Comm, x []int32, dst int, tag mpi.Tag) (mpi.Request, error) {
+		modes[name] = func(c *mpi.Comm, x []int32, dst int, tag int) (mpi.Request, error) {
 			r, err := init(c, x, dst, tag)
 			if err != nil {
 				return r, err
@@ -83,7 +83,7 @@ func TestSends(t *testing.T) {
 						return err
 					}
 					for i, n := range checkLengths {
-						r, err := send(w, numbers(n, i), 1, mpi.Tag(i))
+						r, err := send(w, numbers(n, i), 1, i)
 						if err != nil {
 							return err
 						}
@@ -95,7 +95,7 @@ func TestSends(t *testing.T) {
 					return err
 				}, func(w *mpi.Comm) error {
 					for i, n := range checkLengths {
-						src, tag := 0, mpi.Tag(i)
+						src, tag := 0, i
 						if i%2 == 1 {
 							src = mpi.AnySource
 						}
@@ -104,7 +104,7 @@ func TestSends(t *testing.T) {
 						}
 						x := make([]int32, n+3)
 						st, err := mpi.Recv(w, x, src, tag)
-						if err := errors.Join(err, expect(st, 0, mpi.Tag(i), 4*n)); err != nil {
+						if err := errors.Join(err, expect(st, 0, i, 4*n)); err != nil {
 							return err
 						}
 						if mpi.Count[int32](st) != n || !slices.Equal(x[:n], numbers(n, i)) {
@@ -127,7 +127,7 @@ func TestOrder(t *testing.T) {
 				if i%3 == 0 {
 					n = 5000 // an offer must not be overtaken, nor overtake
 				}
-				if _, err := mpi.Isend(w, numbers(n, i), 1, mpi.Tag(i%4)); err != nil {
+				if _, err := mpi.Isend(w, numbers(n, i), 1, i%4); err != nil {
 					return err
 				}
 			}
@@ -151,7 +151,7 @@ func TestOrder(t *testing.T) {
 					src = 0
 				}
 				if i%5 == 0 {
-					tag = mpi.Tag(i % 4)
+					tag = i % 4
 				}
 				if _, err := mpi.Recv(w, x, src, tag); err != nil || x[0] != int32(i) {
 					return fmt.Errorf("message %d came as number %d: %w", x[0], i, err)
@@ -159,7 +159,7 @@ func TestOrder(t *testing.T) {
 			}
 			var reqs []mpi.Request
 			y := make([]int32, 3)
-			for i, tag := range []mpi.Tag{mpi.AnyTag, 9, mpi.AnyTag} {
+			for i, tag := range []int{mpi.AnyTag, 9, mpi.AnyTag} {
 				r, err := mpi.Irecv(w, y[i:i+1], []int{mpi.AnySource, mpi.AnySource, 0}[i], tag)
 				if err != nil {
 					return err

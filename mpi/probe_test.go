@@ -18,7 +18,7 @@ func TestProbe(t *testing.T) {
 		return first(p, func(w *mpi.Comm) error {
 			for i, n := range checkLengths {
 				for range 4 {
-					if _, err := mpi.Isend(w, numbers(n, i), 1, mpi.Tag(i)); err != nil {
+					if _, err := mpi.Isend(w, numbers(n, i), 1, i); err != nil {
 						return err
 					}
 				}
@@ -27,7 +27,7 @@ func TestProbe(t *testing.T) {
 			return err
 		}, func(w *mpi.Comm) error {
 			for i, n := range checkLengths {
-				tag := mpi.Tag(i)
+				tag := i
 				for _, f := range []func() (mpi.Status, error){
 					func() (mpi.Status, error) { return w.Probe(mpi.AnySource, tag) },
 					func() (st mpi.Status, err error) {
@@ -63,20 +63,20 @@ func takeFour(w *mpi.Comm, n, i int) error {
 		var st mpi.Status
 		var err error
 		if k%2 == 0 {
-			ms[k], st, err = w.Mprobe(0, mpi.Tag(i))
+			ms[k], st, err = w.Mprobe(0, i)
 		} else {
 			for ms[k] == nil && err == nil {
 				ms[k], st, _, err = w.Improbe(mpi.AnySource, mpi.AnyTag)
 			}
 		}
-		if err := errors.Join(err, expect(st, 0, mpi.Tag(i), 4*n)); err != nil {
+		if err := errors.Join(err, expect(st, 0, i, 4*n)); err != nil {
 			return err
 		}
 	}
 	for _, k := range []int{2, 0, 3} {
 		x := make([]int32, n)
 		st, err := mpi.Mrecv(ms[k], x)
-		if err := errors.Join(err, expect(st, 0, mpi.Tag(i), 4*n)); err != nil || !slices.Equal(x, numbers(n, i)) {
+		if err := errors.Join(err, expect(st, 0, i, 4*n)); err != nil || !slices.Equal(x, numbers(n, i)) {
 			return fmt.Errorf("Mrecv: %w", err)
 		}
 	}
@@ -91,7 +91,7 @@ func takeFour(w *mpi.Comm, n, i int) error {
 	}
 	_, again := mpi.Mrecv(ms[1], x)
 	_, none := mpi.Mrecv(nil, x)
-	return errors.Join(err, expect(st, 0, mpi.Tag(i), 4*(n/2)), wants("received twice", again, mpi.ErrRequest),
+	return errors.Join(err, expect(st, 0, i, 4*(n/2)), wants("received twice", again, mpi.ErrRequest),
 		wants("nil", none, mpi.ErrRequest))
 }
 
@@ -108,15 +108,15 @@ func TestThreads(t *testing.T) {
 			all.Go(func() {
 				for i := range rounds {
 					n := []int{1, 100, 4000}[(i+k)%3]
-					r, err := mpi.Isend(w, numbers(n, i*k), other, mpi.Tag(k))
+					r, err := mpi.Isend(w, numbers(n, i*k), other, k)
 					if err != nil {
 						errs[k] = err
 						return
 					}
 					x := make([]int32, n)
 					if k%2 == 0 {
-						_, err = mpi.Recv(w, x, mpi.AnySource, mpi.Tag(k))
-					} else if m, _, merr := w.Mprobe(other, mpi.Tag(k)); merr == nil {
+						_, err = mpi.Recv(w, x, mpi.AnySource, k)
+					} else if m, _, merr := w.Mprobe(other, k); merr == nil {
 						_, err = mpi.Mrecv(m, x)
 					} else {
 						err = merr
@@ -155,7 +155,7 @@ func TestFair(t *testing.T) {
 					default:
 					}
 					x[0] = 0
-					_, errs[k] = mpi.Sendrecv(w, y, other, mpi.Tag(k), x, other, mpi.Tag(k))
+					_, errs[k] = mpi.Sendrecv(w, y, other, k, x, other, k)
 					x[0] &= y[0]
 				}
 			})

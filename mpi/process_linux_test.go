@@ -167,8 +167,8 @@ func stopped(p *mpi.Process) error {
 	for i, n := range lengths {
 		ins[i] = make([]byte, n)
 		out := bytes.Repeat([]byte{byte(i), byte(w.Rank())}, n)[:n]
-		r, err1 := mpi.Irecv(w, ins[i], with, mpi.Tag(i))
-		s, err2 := mpi.Isend(w, out, with, mpi.Tag(i))
+		r, err1 := mpi.Irecv(w, ins[i], with, i)
+		s, err2 := mpi.Isend(w, out, with, i)
 		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}

@@ -9,12 +9,12 @@ import (
 
 // Recv receives a message from rank src, or AnySource, with a tag, or AnyTag, into x. A message longer than x is
 // ErrTruncate: x holds its first part, the rest is gone, and the next messages are untouched. MPI-5.0 §3.2.4.
-func Recv[T Elem](c *Comm, x []T, src int, tag Tag) (Status, error) {
+func Recv[T Elem](c *Comm, x []T, src int, tag int) (Status, error) {
 	return c.recv(bytesOf(x), src, tag)
 }
 
 // Irecv begins a receive. x must not be touched until the request has completed. MPI-5.0 §3.7.2.
-func Irecv[T Elem](c *Comm, x []T, src int, tag Tag) (Request, error) {
+func Irecv[T Elem](c *Comm, x []T, src int, tag int) (Request, error) {
 	from, err := c.recvRoute("Irecv", src, tag)
 	if err != nil {
 		return Request{}, err
@@ -24,7 +24,7 @@ func Irecv[T Elem](c *Comm, x []T, src int, tag Tag) (Request, error) {
 }
 
 // RecvInit makes a persistent receive into x, which [Request.Start] begins, any number of times. MPI-5.0 §3.9.
-func RecvInit[T Elem](c *Comm, x []T, src int, tag Tag) (Request, error) {
+func RecvInit[T Elem](c *Comm, x []T, src int, tag int) (Request, error) {
 	from, err := c.recvRoute("RecvInit", src, tag)
 	if err != nil {
 		return Request{}, err
@@ -33,12 +33,12 @@ func RecvInit[T Elem](c *Comm, x []T, src int, tag Tag) (Request, error) {
 }
 
 // Sendrecv sends sx and receives into rx at the same time. The two must not overlap. MPI-5.0 §3.11.
-func Sendrecv[S, R Elem](c *Comm, sx []S, dst int, stag Tag, rx []R, src int, rtag Tag) (Status, error) {
+func Sendrecv[S, R Elem](c *Comm, sx []S, dst int, stag int, rx []R, src int, rtag int) (Status, error) {
 	return c.sendrecv(bytesOf(sx), dst, stag, bytesOf(rx), src, rtag)
 }
 
 // recvRoute checks the arguments of a receive and returns its route.
-func (c *Comm) recvRoute(op string, src int, tag Tag) (proto.Route, error) {
+func (c *Comm) recvRoute(op string, src int, tag int) (proto.Route, error) {
 	from, ok := c.fastRecvRoute(src, tag)
 	if !ok {
 		return c.slowRecvRoute(op, src, tag)
@@ -46,7 +46,7 @@ func (c *Comm) recvRoute(op string, src int, tag Tag) (proto.Route, error) {
 	return from, nil
 }
 
-func (c *Comm) recv(b []byte, src int, tag Tag) (Status, error) {
+func (c *Comm) recv(b []byte, src int, tag int) (Status, error) {
 	const op = "Recv"
 	from, ok := c.fastRecvRoute(src, tag)
 	if !ok {
@@ -63,7 +63,7 @@ func (c *Comm) recv(b []byte, src int, tag Tag) (Status, error) {
 	return statusOf(st), nil
 }
 
-func (c *Comm) sendrecv(s []byte, dst int, stag Tag, r []byte, src int, rtag Tag) (Status, error) {
+func (c *Comm) sendrecv(s []byte, dst int, stag int, r []byte, src int, rtag int) (Status, error) {
 	const op = "Sendrecv"
 	if overlap(s, r) {
 		return emptyStatus, c.newError(op, ErrBuffer, errors.New("what is sent and what is received overlap"))

@@ -15,7 +15,7 @@ import (
 func irecvs(w *mpi.Comm, n int) (reqs []mpi.Request, x []int32, err error) {
 	x = make([]int32, n)
 	for i := range n {
-		r, err := mpi.Irecv(w, x[i:i+1], 0, mpi.Tag(i))
+		r, err := mpi.Irecv(w, x[i:i+1], 0, i)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -31,7 +31,7 @@ func serve(w *mpi.Comm) error {
 		if _, err := mpi.Recv(w, x, 1, 100); err != nil || x[0] < 0 {
 			return err
 		}
-		if err := mpi.Send(w, numbers(1, int(x[0])), 1, mpi.Tag(x[0])); err != nil {
+		if err := mpi.Send(w, numbers(1, int(x[0])), 1, int(x[0])); err != nil {
 			return err
 		}
 	}
@@ -95,7 +95,7 @@ func anyShapes(w *mpi.Comm) error {
 			return err
 		}
 		i, st, err := mpi.Waitany(reqs)
-		if err := errors.Join(err, expect(st, 0, mpi.Tag(k), 4)); err != nil || i != k || reqs[k] != (mpi.Request{}) {
+		if err := errors.Join(err, expect(st, 0, k, 4)); err != nil || i != k || reqs[k] != (mpi.Request{}) {
 			return fmt.Errorf("Waitany: %d, want %d: %w", i, k, err)
 		}
 	}
@@ -137,7 +137,7 @@ func someShapes(w *mpi.Comm) error {
 		n, err := f(reqs, idx, sts)
 		for k := range max(n, 0) {
 			got = append(got, idx[k])
-			err = errors.Join(err, expect(sts[k], 0, mpi.Tag(idx[k]), 4))
+			err = errors.Join(err, expect(sts[k], 0, idx[k], 4))
 		}
 		runtime.Gosched()
 		return err
@@ -192,7 +192,7 @@ func allShapes(w *mpi.Comm) error {
 		}
 	}
 	for k := range 4 {
-		if err := expect(sts[k], 0, mpi.Tag(k), 4); err != nil {
+		if err := expect(sts[k], 0, k, 4); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,7 @@ type Status struct {
 	// Source is the rank of the sender, AnySource where there was no message, or ProcNull.
 	Source int
 	// Tag is the message's tag, AnyTag where there was none.
-	Tag       Tag
+	Tag       int
 	bytes     int
 	cancelled bool
 }
@@ -31,5 +31,5 @@ func Count[T Elem](s Status) int {
 var emptyStatus = Status{Source: AnySource, Tag: AnyTag}
 
 func statusOf(s proto.Status) Status {
-	return Status{Source: int(s.Source), Tag: Tag(s.Tag), bytes: s.Bytes, cancelled: s.Cancelled}
+	return Status{Source: int(s.Source), Tag: int(s.Tag), bytes: s.Bytes, cancelled: s.Cancelled}
 }

@@ -28,11 +28,11 @@ func talk(args []string) error {
 	right, left := (w.Rank()+1)%w.Size(), (w.Rank()+w.Size()-1)%w.Size()
 	for i := range 50 {
 		b := make([]byte, 8<<(i%5*4)) // 8 bytes to 512 KiB
-		r, err := mpi.Irecv(w, make([]byte, len(b)), left, mpi.Tag(i))
+		r, err := mpi.Irecv(w, make([]byte, len(b)), left, i)
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(mpi.Send(w, b, right, mpi.Tag(i)), mpi.Waitall([]mpi.Request{r}, nil)); err != nil {
+		if err := errors.Join(mpi.Send(w, b, right, i), mpi.Waitall([]mpi.Request{r}, nil)); err != nil {
 			return err
 		}
 	}

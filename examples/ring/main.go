@@ -15,7 +15,7 @@ import (
 )
 
 // tagToken tells the token from other messages. This program has no others; most programs do.
-const tagToken mpi.Tag = 1
+const tagToken = 1
 
 func main() {
 	laps := flag.Int("laps", 10_000, "how often the token goes round")

@@ -57,7 +57,7 @@ const batch = 256
 // unexpected receives messages that all came before their receives, in the order in which they were sent.
 func unexpected(c *mpi.Comm, size, turns int) (float64, error) {
 	x, word := make([]byte, size), make([]byte, 1)
-	const last = mpi.Tag(batch)
+	const last = batch
 	reqs := make([]mpi.Request, batch)
 	began := time.Now()
 	for range turns {
