@@ -2,14 +2,10 @@ package mpi
 
 import (
 	"errors"
-	"fmt"
-	"runtime"
-	"slices"
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/coll"
-	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -48,8 +44,6 @@ func (c *Comm) beginIntracomm(as perf.Op, bytes int) error {
 	return c.beginCollective(as, bytes)
 }
 
-var errInter = errors.New("this takes an intracommunicator: Merge makes one of both groups")
-
 // beginCollective is begin for what all processes of an intercommunicator do together, as if they were one group.
 func (c *Comm) beginCollective(as perf.Op, bytes int) error {
 	if err := c.checkUsable(as.String()); err != nil {
@@ -75,72 +69,6 @@ func (c *Comm) endCollective() {
 	c.engine.EndOp(g.op, g.opBytes, g.opBegan)
 	g.op = perf.NoOp
 	g.busy.Store(false)
-}
-
-// flatFor returns the shared memory form of a collective if it is the better one for this many bytes, or nil.
-func (g *collState) flatFor(what coll.Collective, bytes int) *coll.Flat {
-	if g.flat == nil || !g.flat.Prefers(what, bytes) {
-		return nil
-	}
-	return g.flat
-}
-
-// shareMemory sets up memory shared by all ranks, at the first collective. If any rank cannot, all go without.
-func (g *collState) shareMemory() error {
-	g.sharingTried = true
-	n := len(g.peers)
-	if n == 1 || !g.comm.engine.CanShareMemory() {
-		return nil
-	}
-	peers := make([]int, n)
-	for i, p := range g.peers {
-		peers[i] = int(p)
-	}
-	slices.Sort(peers)
-	bytes, _ := coll.FlatBytes(n)
-	id := uint64(g.comm.contextID)<<32 | uint64(peers[0]+1)
-	seg, err := g.comm.engine.MapSegment(g.op.Within(), id, peers, bytes+sharedTrailerBytes)
-	var mine, all [1]byte
-	if err == nil {
-		g.seg = seg
-		mine[0] |= flagMapped
-	}
-	if !g.comm.proc.boot.Oversubscribed {
-		mine[0] |= flagDedicatedCores
-	}
-	band, _, _ := Band.kernel(datatype.Uint8)
-	err = coll.Allreduce(g, all[:], mine[:], &coll.Operation{Kernel: band, ElemSize: 1, Commutative: true})
-	g.scratchUsed = 0
-	if err != nil || all[0]&flagMapped == 0 {
-		return err
-	}
-	g.sleepers = lastWord(seg.Bytes()[:bytes+sharedTrailerBytes])
-	g.flat, err = coll.NewFlat(coll.Shared{
-		Mem: seg.Bytes()[:bytes], Rank: g.Rank(), Size: n, Crowded: all[0]&flagDedicatedCores == 0,
-		Cores: runtime.NumCPU(), Wait: g,
-	})
-	return err
-}
-
-// What the ranks agree on before they share memory: it is there at every rank, and every rank has a processor. Each may
-// know better than another, and the collectives take different ways, so it has to be the same for all.
-const (
-	flagMapped = 1 << iota
-	flagDedicatedCores
-)
-
-// sharedTrailerBytes is the memory behind that of the collectives; its last word counts sleepers.
-const sharedTrailerBytes = 128
-
-// closeSharedMemory gives the shared memory back.
-func (c *Comm) closeSharedMemory() error {
-	if c.coll.seg == nil {
-		return nil
-	}
-	c.coll.flat = nil
-	seg := c.coll.seg
-	c.coll.seg = nil
-	return seg.Close()
 }
 
 // Rank is the rank of this process.
@@ -220,50 +148,4 @@ func (g *collState) Scratch(n int) []byte {
 	b := g.scratch[g.scratchUsed : g.scratchUsed+n : g.scratchUsed+n]
 	g.scratchUsed = min((g.scratchUsed+n+15)&^15, len(g.scratch))
 	return b
-}
-
-// WaitAtLeast waits for a word of the shared memory.
-func (g *collState) WaitAtLeast(w *uint64, v uint64) error {
-	return g.comm.engine.WaitAtLeast(g.op.Within(), g.opBytes, w, v, g.sleepers)
-}
-
-// Publish stores a word of the shared memory and wakes who sleeps for it.
-func (g *collState) Publish(w *uint64, v uint64) {
-	atomic.StoreUint64(w, v) // before sleepers are looked at, as WaitAtLeast asks
-	if atomic.LoadUint64(g.sleepers) != 0 {
-		for i, p := range g.peers {
-			if i != int(g.rank) {
-				g.comm.engine.WakePeer(int(p))
-			}
-		}
-	}
-}
-
-// setOperation prepares the operation of a reduction on elements of a kind.
-func (c *Comm) setOperation(op string, k datatype.Kind, o Op) error {
-	if o == nil {
-		return c.newError(op, ErrOp, errors.New("the operation is nil"))
-	}
-	f, commutative, ok := o.kernel(k)
-	if !ok {
-		return c.newError(op, ErrOp, fmt.Errorf("%v is not defined on %v", o, k))
-	}
-	c.coll.operation = coll.Operation{Kernel: f, ElemSize: k.Size(), Commutative: commutative}
-	return nil
-}
-
-// checkRoot checks a root.
-func (c *Comm) checkRoot(op string, root int) error {
-	if uint(root) >= uint(len(c.peers)) {
-		return c.newError(op, ErrRoot, fmt.Errorf("root %d of %d", root, len(c.peers)))
-	}
-	return nil
-}
-
-// checkOverlap refuses buffers that share memory without beginning at the same element with the same length.
-func (c *Comm) checkOverlap(op string, dst, src []byte) error {
-	if overlap(dst, src) && !(sameStart(dst, src) && len(dst) == len(src)) {
-		return c.newError(op, ErrBuffer, errors.New("dst and src overlap in part"))
-	}
-	return nil
 }

@@ -3,7 +3,6 @@ package mpi
 import (
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 
@@ -25,9 +24,6 @@ const (
 	// §7.4.2.
 	Undefined = -32766
 )
-
-// maxTag is the greatest tag, on every transport. It is the value of the attribute TagUB.
-const maxTag = math.MaxInt32
 
 // Comm is a communicator: an ordered group of processes with its own message context. Any goroutine may call its
 // methods. MPI-5.0 §7.4.
@@ -199,57 +195,4 @@ func (c *Comm) checkUsable(op string) error {
 		return c.newError(op, ErrComm, fmt.Errorf("the communicator has been freed, or is still being made"))
 	}
 	return nil
-}
-
-// fastSendRoute returns the route of a send to rank dst. It reports false if the arguments need slowSendRoute.
-func (c *Comm) fastSendRoute(dst int, tag int) (proto.Route, bool) {
-	if c == nil || uint(dst) >= uint(len(c.peers)) || uint(tag) > maxTag || c.freed.Load() {
-		return proto.Route{}, false
-	}
-	return proto.Route{Context: c.contextID, Peer: c.peers[dst], Match: proto.Match{Rank: c.rank, Tag: int32(tag)}}, true
-}
-
-// slowSendRoute handles the arguments that fastSendRoute rejects: it returns the route to ProcNull, or an error.
-func (c *Comm) slowSendRoute(op string, dst int, tag int) (proto.Route, error) {
-	switch {
-	case c == nil || c.freed.Load():
-		return proto.Route{}, c.checkUsable(op)
-	case uint(tag) > maxTag:
-		return proto.Route{}, c.newError(op, ErrTag, fmt.Errorf("tag %d is out of range (0 to %d)", tag, maxTag))
-	case dst != ProcNull:
-		return proto.Route{}, c.newError(op, ErrRank, rankError(dst, len(c.peers)))
-	}
-	return proto.Route{Peer: proto.ProcNull}, nil
-}
-
-// fastRecvRoute returns the route of a receive without wildcards. It reports false if the arguments need
-// slowRecvRoute.
-func (c *Comm) fastRecvRoute(src int, tag int) (proto.Route, bool) {
-	if c == nil || uint(src) >= uint(len(c.peers)) || uint(tag) > maxTag || c.freed.Load() {
-		return proto.Route{}, false
-	}
-	return proto.Route{Context: c.contextID, Peer: c.peers[src], Match: proto.Match{Rank: int32(src), Tag: int32(tag)}}, true
-}
-
-// slowRecvRoute handles the arguments that fastRecvRoute rejects: it returns a route with wildcards or from ProcNull,
-// or an error.
-func (c *Comm) slowRecvRoute(op string, src int, tag int) (proto.Route, error) {
-	switch {
-	case c == nil || c.freed.Load():
-		return proto.Route{}, c.checkUsable(op)
-	case uint(tag) > maxTag && tag != AnyTag:
-		return proto.Route{}, c.newError(op, ErrTag, fmt.Errorf("tag %d is out of range (0 to %d, or AnyTag)", tag, maxTag))
-	case src != ProcNull && src != AnySource && uint(src) >= uint(len(c.peers)):
-		return proto.Route{}, c.newError(op, ErrRank, rankError(src, len(c.peers)))
-	}
-	from := proto.Route{Context: c.contextID, Peer: proto.AnySource, Match: proto.Match{Rank: int32(src), Tag: int32(tag)}}
-	if src >= 0 {
-		from.Peer = c.peers[src]
-	}
-	return from, nil
-}
-
-// rankError is the cause of ErrRank and ErrRoot.
-func rankError(rank, size int) error {
-	return fmt.Errorf("rank %d is out of range: the communicator has ranks 0 to %d", rank, size-1)
 }

@@ -254,7 +254,7 @@ func TestFatal(t *testing.T) {
 				why = append(why, fmt.Sprint(code, " ", text))
 				return errors.New("aborted")
 			}
-			p, err := mpi.Init(context.Background(), &mpi.Config{Place: at, Fatal: true})
+			p, err := mpi.Init(bootstrap.WithProcess(context.Background(), at), &mpi.Config{Fatal: true})
 			if err != nil {
 				t.Fatal(err)
 			}

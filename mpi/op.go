@@ -1,8 +1,11 @@
 package mpi
 
 import (
+	"errors"
+	"fmt"
 	"reflect"
 
+	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 )
 
@@ -13,7 +16,7 @@ type Op interface {
 }
 
 // Predefined is a predefined operation. All are commutative.
-type Predefined datatype.Op
+type Predefined uint8
 
 // The predefined operations. Sum and Prod are defined on numbers, Min and Max on all but complex ones, the logical
 // ones on integers (0 is false) and bool, and the bitwise ones on these too. MPI-5.0 §6.9.2.
@@ -80,4 +83,17 @@ func kindOf[T Elem]() datatype.Kind {
 		return datatype.Uint64
 	}
 	return datatype.Uint32
+}
+
+// setOperation prepares the operation of a reduction on elements of a kind.
+func (c *Comm) setOperation(op string, k datatype.Kind, o Op) error {
+	if o == nil {
+		return c.newError(op, ErrOp, errors.New("the operation is nil"))
+	}
+	f, commutative, ok := o.kernel(k)
+	if !ok {
+		return c.newError(op, ErrOp, fmt.Errorf("%v is not defined on %v", o, k))
+	}
+	c.coll.operation = coll.Operation{Kernel: f, ElemSize: k.Size(), Commutative: commutative}
+	return nil
 }

@@ -486,7 +486,7 @@ func killed(t *testing.T, lost func(s *mpi.Session, before *mpi.Group, c *mpi.Co
 
 // begin joins a world, and makes a communicator of the set ocean.
 func begin(hub *mem.Hub, rank, n int) (*mpi.Session, *mpi.Group, *mpi.Comm, error) {
-	p, err := mpi.Join(context.Background(), &mpi.Config{Place: placeOf(hub, rank, n)})
+	p, err := mpi.Join(bootstrap.WithProcess(context.Background(), processOf(hub, rank, n)), nil)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -505,8 +505,8 @@ func begin(hub *mem.Hub, rank, n int) (*mpi.Session, *mpi.Group, *mpi.Comm, erro
 	return s, g, c, err
 }
 
-// placeOf is a place in a world that is only joined by a hub.
-func placeOf(hub *mem.Hub, rank, n int) *bootstrap.Process {
+// processOf is a place in a world that is only joined by a hub.
+func processOf(hub *mem.Hub, rank, n int) *bootstrap.Process {
 	nothing := func() error { return nil }
 	set := bootstrap.Pset{Name: "ocean"}
 	for r := range n {

@@ -45,7 +45,7 @@ func TestReport(t *testing.T) {
 			Report: func(text string) { told[rank] = append(told[rank], text) },
 		}
 		ranks.Go(func() {
-			p, err := mpi.Init(t.Context(), &mpi.Config{Place: at})
+			p, err := mpi.Init(bootstrap.WithProcess(t.Context(), at), nil)
 			if err == nil {
 				err = large(p)
 			}

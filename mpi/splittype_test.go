@@ -376,7 +376,7 @@ func worldsOn(
 			Hardware: func() (*hw.Topology, []int, error) { return hardware(t.Context(), rank) },
 		}
 		ranks.Go(func() {
-			p, err := mpi.Init(t.Context(), &mpi.Config{Place: at})
+			p, err := mpi.Init(bootstrap.WithProcess(t.Context(), at), nil)
 			if err == nil {
 				if err = f(p); err == nil {
 					err = p.Finalize()

@@ -47,7 +47,7 @@ type Options struct {
 	// Skew, if not nil, gives every rank a clock of its own, as on machines of their own: one that is ahead of that of
 	// this machine, and gets further ahead by some nanoseconds in each. Ranks with the same are on one machine.
 	Skew func(rank int) (ahead time.Duration, rate float64)
-	// Config is for every rank's Init; its Place is not used.
+	// Config is the Config of every rank's Init or Join.
 	Config mpi.Config
 	// JoinOnly starts the ranks by Join, without the World Model.
 	JoinOnly bool
@@ -56,8 +56,11 @@ type Options struct {
 	Psets func() []Pset
 }
 
-// Pset is a process set: its name and its ranks.
-type Pset = bootstrap.Pset
+// Pset is a process set.
+type Pset struct {
+	Name  string
+	Ranks []int
+}
 
 // Machine is one that a rank is told it runs on.
 type Machine struct {
@@ -162,12 +165,11 @@ func (w *world) rank(rank, n int, f func(p *mpi.Process) error) {
 		}
 	}()
 	config := w.config
-	config.Place = w.process(rank, n)
 	start := mpi.Init
 	if w.joinOnly {
 		start = mpi.Join
 	}
-	p, initErr := start(context.Background(), &config)
+	p, initErr := start(bootstrap.WithProcess(context.Background(), w.process(rank, n)), &config)
 	if initErr != nil {
 		err = initErr
 		return
@@ -221,7 +223,11 @@ func (w *world) listPsets() ([]bootstrap.Pset, error) {
 	if w.psets == nil {
 		return nil, nil
 	}
-	return w.psets(), nil
+	var sets []bootstrap.Pset
+	for _, s := range w.psets() {
+		sets = append(sets, bootstrap.Pset(s))
+	}
+	return sets, nil
 }
 
 func (w *world) hardware(rank int) func() (*hw.Topology, []int, error) {

@@ -1,0 +1,50 @@
+package mpi
+
+import (
+	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// Allgather collects src of all ranks in dst of each, in the order of ranks. In place: src is dst, or the part of
+// dst that is this rank's. MPI-5.0 §6.7.
+func Allgather[T Elem](c *Comm, dst, src []T) error {
+	return c.allgather(perf.Allgather, bytesOf(dst), bytesOf(src), sizeOf[T]())
+}
+
+func (c *Comm) allgather(as perf.Op, dst, src []byte, elem int) error {
+	op := as.String()
+	if err := c.beginIntracomm(as, len(src)); err != nil {
+		return err
+	}
+	defer c.endCollective()
+	src, err := c.ownBlock(op, dst, src, elem)
+	if err != nil {
+		return err
+	}
+	if f := c.coll.flatFor(coll.OfAllgather, len(src)); f != nil {
+		return c.wrapError(op, f.Allgather(dst, src))
+	}
+	return c.wrapError(op, coll.Allgather(&c.coll, dst, src))
+}
+
+// Allgatherv collects src of all ranks in dst of each: counts[i] elements of rank i at displs[i], or one after the
+// other if displs is nil. In place as in Allgather. MPI-5.0 §6.7.
+func Allgatherv[T Elem](c *Comm, dst []T, counts, displs []int, src []T) error {
+	return c.allgatherv(bytesOf(dst), counts, displs, bytesOf(src), sizeOf[T]())
+}
+
+func (c *Comm) allgatherv(dst []byte, counts, displs []int, src []byte, elem int) error {
+	const op = "Allgatherv"
+	if err := c.beginIntracomm(perf.Allgatherv, len(src)); err != nil {
+		return err
+	}
+	defer c.endCollective()
+	at, err := c.newLayout(op, dst, counts, displs, elem)
+	if err != nil {
+		return err
+	}
+	if src, err = c.ownPart(op, dst, at, src); err != nil {
+		return err
+	}
+	return c.wrapError(op, coll.Allgatherv(&c.coll, dst, at, src))
+}

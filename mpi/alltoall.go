@@ -1,0 +1,59 @@
+package mpi
+
+import (
+	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// Alltoall sends part i of src to rank i, where it becomes the part of dst that has this rank's number. dst and src
+// have one length and may be the same slice. MPI-5.0 §6.8.
+func Alltoall[T Elem](c *Comm, dst, src []T) error {
+	return c.alltoall(perf.Alltoall, bytesOf(dst), bytesOf(src), sizeOf[T]())
+}
+
+func (c *Comm) alltoall(as perf.Op, dst, src []byte, elem int) error {
+	op := as.String()
+	if err := c.beginIntracomm(as, len(src)); err != nil {
+		return err
+	}
+	defer c.endCollective()
+	if err := c.checkSameSize(op, dst, src); err != nil {
+		return err
+	}
+	if err := c.checkDivisible(op, src, elem); err != nil {
+		return err
+	}
+	if f := c.coll.flatFor(coll.OfAlltoall, len(src)/len(c.peers)); f != nil {
+		return c.wrapError(op, f.Alltoall(dst, src))
+	}
+	return c.wrapError(op, coll.Alltoall(&c.coll, dst, src))
+}
+
+// Alltoallv sends scounts[i] elements of src at sdispls[i] to rank i, and receives rcounts[i] elements from rank i
+// into dst at rdispls[i]; nil displacements put the parts one after the other. dst and src may be the same slice,
+// and then rcounts and rdispls are for both. MPI-5.0 §6.8.
+func Alltoallv[T Elem](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) error {
+	return c.alltoallv(perf.Alltoallv, bytesOf(dst), rcounts, rdispls, bytesOf(src), scounts, sdispls, sizeOf[T]())
+}
+
+func (c *Comm) alltoallv(as perf.Op, dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int, elem int) error {
+	op := as.String()
+	if err := c.beginIntracomm(as, len(src)); err != nil {
+		return err
+	}
+	defer c.endCollective()
+	if err := c.checkOverlap(op, dst, src); err != nil {
+		return err
+	}
+	to, err := c.newLayout(op, dst, rcounts, rdispls, elem)
+	if err != nil {
+		return err
+	}
+	from := to
+	if nothing := len(dst) == 0 && len(src) == 0 && scounts == nil; !nothing && !sameStart(dst, src) {
+		if from, err = c.newLayout(op, src, scounts, sdispls, elem); err != nil {
+			return err
+		}
+	}
+	return c.wrapError(op, coll.Alltoallv(&c.coll, dst, to, src, from))
+}

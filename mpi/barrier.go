@@ -1,0 +1,21 @@
+package mpi
+
+import (
+	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// Barrier returns when all ranks have called it, those of both groups of an intercommunicator. MPI-5.0 §6.3.
+func (c *Comm) Barrier() error { return c.barrier(perf.Barrier) }
+
+func (c *Comm) barrier(as perf.Op) error {
+	op := as.String()
+	if err := c.beginCollective(as, 0); err != nil {
+		return err
+	}
+	defer c.endCollective()
+	if f := c.coll.flatFor(coll.OfBarrier, 0); f != nil {
+		return c.wrapError(op, f.Barrier())
+	}
+	return c.wrapError(op, coll.Barrier(&c.coll))
+}

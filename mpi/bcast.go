@@ -1,0 +1,24 @@
+package mpi
+
+import (
+	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// Bcast gives every rank the root's x, which has the same length at all. MPI-5.0 §6.4.
+func Bcast[T Elem](c *Comm, x []T, root int) error { return c.bcast(bytesOf(x), root) }
+
+func (c *Comm) bcast(b []byte, root int) error {
+	const op = "Bcast"
+	if err := c.beginIntracomm(perf.Bcast, len(b)); err != nil {
+		return err
+	}
+	defer c.endCollective()
+	if err := c.checkRoot(op, root); err != nil {
+		return err
+	}
+	if f := c.coll.flatFor(coll.OfBcast, len(b)); f != nil {
+		return c.wrapError(op, f.Bcast(b, root))
+	}
+	return c.wrapError(op, coll.Bcast(&c.coll, b, root))
+}

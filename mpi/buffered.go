@@ -1,0 +1,28 @@
+package mpi
+
+import (
+	"errors"
+
+	"github.com/ibrun/ibrun/mpi/internal/proto"
+)
+
+// BsendOverhead bounds what a message takes of the attached buffer besides its bytes. MPI-5.0 §3.6.
+const BsendOverhead = proto.BufferedOverhead
+
+// BufferAttach provides buf as memory for buffered sends until BufferDetach. Each message uses its length and at most
+// BsendOverhead bytes more. MPI-5.0 §3.6.
+func (p *Process) BufferAttach(buf []byte) error {
+	if err := p.engine.Attach(buf); err != nil {
+		return p.raise(&Error{ErrBuffer, "BufferAttach", p.boot.Rank, errors.New("a buffer is already attached")})
+	}
+	return nil
+}
+
+// BufferDetach blocks until all buffered messages have left, and returns the buffer. MPI-5.0 §3.6.
+func (p *Process) BufferDetach() ([]byte, error) {
+	buf, err := p.engine.Detach()
+	if errors.Is(err, proto.ErrState) {
+		return nil, p.raise(&Error{ErrBuffer, "BufferDetach", p.boot.Rank, errors.New("no buffer is attached")})
+	}
+	return buf, p.wrapError("BufferDetach", err)
+}

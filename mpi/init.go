@@ -1,0 +1,177 @@
+package mpi
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
+	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// Init joins the job that a launcher started, and opens the World Model. Without a launcher it creates a world of one
+// process. It returns when the process can communicate; ctx bounds the wait for the other processes. If the launcher
+// does not speak a supported PMI protocol, Init fails, and the error contains the command to use instead.
+// MPI-5.0 §11.2.1.
+func Init(ctx context.Context, c *Config) (*Process, error) {
+	p, err := newProcess(ctx, "Init", c)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.InitWorld(); err != nil {
+		return nil, err
+	}
+	return p, p.Leave()
+}
+
+// Join is Init without the World Model: the process has no World and no Self, but can open sessions, and later the
+// World Model. It returns when all processes of the job have called Join or Init. Leave is its counterpart. In C the
+// library joins the job implicitly; here no state is global. Not in MPI-5.0.
+func Join(ctx context.Context, c *Config) (*Process, error) { return newProcess(ctx, "Join", c) }
+
+func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
+	if c == nil {
+		c = &Config{}
+	}
+	at := bootstrap.FromContext(ctx)
+	if at == nil {
+		var err error
+		if at, err = bootstrap.FromEnv(ctx); err != nil {
+			return nil, newError(op, ErrOther, err)
+		}
+	}
+	p := &Process{boot: at, fatal: c.Fatal, users: 1, hasJoined: true}
+	if err := p.startRecording(); err != nil {
+		return nil, newError(op, ErrOther, err)
+	}
+	bed := proto.NewWaker()
+	domain, err := at.Open(ctx, &fabric.Config{Self: at.Rank, Size: at.Size, Wake: bed.Wake},
+		bootstrap.Thresholds(c.Thresholds))
+	if err != nil {
+		return nil, newError(op, ErrOther, err)
+	}
+	p.engine, err = proto.New(proto.Config{
+		Domain: domain, Self: at.Rank, Size: at.Size, Waker: bed, Oversubscribed: at.Oversubscribed,
+		UnexpectedLimit: c.UnexpectedBytes, PinnedLimit: c.PinnedBytes, Owner: p, Address: at.Address, Warn: at.Report,
+		Needed: p.needsPeer, Recorder: p.record, Clock: &p.clockSync, Trace: p.trace,
+	})
+	if err != nil {
+		return nil, newError(op, ErrOther, errors.Join(err, domain.Close()))
+	}
+	p.contextIDs.init()
+	p.ctrl.init(p.engine)
+	if err := p.exchangeAtInit(ctx, op); err != nil {
+		return nil, newError(op, ErrOther, errors.Join(err, p.engine.Close()))
+	}
+	if err := at.Started(); err != nil {
+		return nil, newError(op, ErrOther, errors.Join(err, p.engine.Close()))
+	}
+	p.recordJoined()
+	p.clockSync.start()
+	return p, nil
+}
+
+// InitWorld opens the World Model in a process that has joined the job without it. World and Self are set when it
+// returns. It does not wait for other processes, and can be called once. Sessions may be open before, during and
+// after the World Model. MPI-5.0 §11.2.1.
+func (p *Process) InitWorld() error {
+	const op = "InitWorld"
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.world != nil {
+		return p.raise(&Error{ErrOther, op, p.boot.Rank, errors.New("the World Model has already been initialised")})
+	}
+	if err := p.addUser(op); err != nil {
+		return err
+	}
+	world := make([]int32, p.boot.Size)
+	for i := range world {
+		world[i] = int32(i)
+	}
+	p.world = p.newComm(world, p.boot.Rank)
+	p.world.activate(worldID << 1)
+	p.self = p.newComm([]int32{int32(p.boot.Rank)}, 0)
+	p.self.activate(selfID << 1)
+	return nil
+}
+
+// Leave is the counterpart of Join. The process leaves the job for good as soon as it has neither an open session nor
+// the World Model. Leave does not wait for other processes. It does nothing when called again or after Init.
+// Not in MPI-5.0.
+func (p *Process) Leave() error {
+	p.mu.Lock()
+	joined := p.hasJoined
+	p.hasJoined = false
+	p.mu.Unlock()
+	if !joined {
+		return nil
+	}
+	return p.wrapError("Leave", p.removeUser(nil))
+}
+
+var errNotJoined = errors.New("the process has left the job: call Leave only after the last use")
+
+// addUser counts one more user of the engine: Join, the World Model or a session. The caller must hold mu.
+func (p *Process) addUser(op string) error {
+	if p.users == 0 {
+		return p.raise(&Error{ErrOther, op, p.boot.Rank, errNotJoined})
+	}
+	p.users++
+	return nil
+}
+
+// removeUser is called when Join, the World Model or a session no longer needs the engine. err is the error with
+// which it ended. The last user closes the engine. removeUser returns err joined with errors of that.
+func (p *Process) removeUser(err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.users--; p.users != 0 {
+		return err
+	}
+	p.clockSync.stop()
+	p.engine.AllowFinalize()
+	if err == nil {
+		err = p.engine.FlushSends()
+	}
+	err = errors.Join(err, p.engine.Close())
+	p.record.Finish()
+	p.stopProfile()
+	if err == nil {
+		err = p.boot.Finalized()
+	}
+	return err
+}
+
+// Finalize ends the World Model. It is collective over World: it returns when every process has called it and every
+// sent message has left. No other call of the World Model may be in progress or follow. A second Finalize does
+// nothing. Sessions remain open.
+//
+// Attributes are deleted first, while communication still works: those of Self in reverse order of setting, then
+// those of the other communicators, the newest communicator first. If callbacks fail, Finalize continues and joins
+// their errors to its own. MPI-5.0 §11.2.2.
+func (p *Process) Finalize() error {
+	const op = "Finalize"
+	p.mu.Lock()
+	none := p.world == nil
+	p.mu.Unlock()
+	if none {
+		return p.raise(&Error{ErrOther, op, p.boot.Rank, errors.New("the World Model has not been initialised")})
+	}
+	if p.finalized.Swap(true) {
+		return nil
+	}
+	ours := p.openComms(nil)
+	failed := p.deleteAttributes(ours)
+	for _, c := range ours {
+		c.freeing.Store(true) // peers may leave the job from now on
+	}
+	err := p.world.barrier(perf.Finalize)
+	for _, c := range ours {
+		err = errors.Join(err, c.release(op))
+	}
+	return p.wrapError(op, errors.Join(failed, p.removeUser(err)))
+}
+
+// Finalized tells whether Finalize was called. MPI-5.0 §11.4.1.
+func (p *Process) Finalized() bool { return p.finalized.Load() }

@@ -1,0 +1,34 @@
+package mpi
+
+import (
+	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// Scan combines src of ranks 0 to this one into dst. dst and src may be the same slice. MPI-5.0 §6.11.1.
+func Scan[T Elem](c *Comm, dst, src []T, op Op) error {
+	return c.scan(perf.Scan, coll.Scan, bytesOf(dst), bytesOf(src), kindOf[T](), op)
+}
+
+// Exscan combines src of the ranks below this one into dst; that of rank 0 stays as it is. dst and src may be the
+// same slice. MPI-5.0 §6.11.2.
+func Exscan[T Elem](c *Comm, dst, src []T, op Op) error {
+	return c.scan(perf.Exscan, coll.Exscan, bytesOf(dst), bytesOf(src), kindOf[T](), op)
+}
+
+func (c *Comm) scan(as perf.Op, f func(coll.Peer, []byte, []byte, *coll.Operation) error, dst, src []byte,
+	k datatype.Kind, o Op) error {
+	op := as.String()
+	if err := c.beginIntracomm(as, len(src)); err != nil {
+		return err
+	}
+	defer c.endCollective()
+	if err := c.checkSameSize(op, dst, src); err != nil {
+		return err
+	}
+	if err := c.setOperation(op, k, o); err != nil {
+		return err
+	}
+	return c.wrapError(op, f(&c.coll, dst, src, &c.coll.operation))
+}

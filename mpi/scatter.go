@@ -1,0 +1,63 @@
+package mpi
+
+import (
+	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// Scatter gives each rank its part of root's src, in dst; src is not used elsewhere and may be nil. In place at
+// root: dst is src, or the part of src that is root's. MPI-5.0 §6.6.
+func Scatter[T Elem](c *Comm, dst, src []T, root int) error {
+	return c.scatter(bytesOf(dst), bytesOf(src), sizeOf[T](), root)
+}
+
+func (c *Comm) scatter(dst, src []byte, elem, root int) error {
+	const op = "Scatter"
+	if err := c.beginIntracomm(perf.Scatter, len(dst)); err != nil {
+		return err
+	}
+	defer c.endCollective()
+	if err := c.checkRoot(op, root); err != nil {
+		return err
+	}
+	if root == c.Rank() {
+		var err error
+		if dst, err = c.ownBlock(op, src, dst, elem); err != nil {
+			return err
+		}
+	} else {
+		src = nil
+	}
+	if f := c.coll.flatFor(coll.OfScatter, len(dst)); f != nil {
+		return c.wrapError(op, f.Scatter(dst, src, root))
+	}
+	return c.wrapError(op, coll.Scatter(&c.coll, dst, src, root))
+}
+
+// Scatterv gives each rank its part of root's src, in dst: counts[i] elements at displs[i] for rank i, or one after
+// the other if displs is nil. What concerns src counts at root only. In place at root as in Scatter. MPI-5.0 §6.6.
+func Scatterv[T Elem](c *Comm, dst []T, src []T, counts, displs []int, root int) error {
+	return c.scatterv(bytesOf(dst), bytesOf(src), counts, displs, sizeOf[T](), root)
+}
+
+func (c *Comm) scatterv(dst, src []byte, counts, displs []int, elem, root int) error {
+	const op = "Scatterv"
+	if err := c.beginIntracomm(perf.Scatterv, len(dst)); err != nil {
+		return err
+	}
+	defer c.endCollective()
+	if err := c.checkRoot(op, root); err != nil {
+		return err
+	}
+	var at coll.Layout
+	if root == c.Rank() {
+		var err error
+		if at, err = c.newLayout(op, src, counts, displs, elem); err != nil {
+			return err
+		}
+		if dst, err = c.ownPart(op, src, at, dst); err != nil {
+			return err
+		}
+	}
+	return c.wrapError(op, coll.Scatterv(&c.coll, dst, src, at, root))
+}
