@@ -10,8 +10,9 @@ import (
 // create or free a communicator.
 type agreement struct {
 	comm *Comm
-	call string
-	op   perf.Op // recorded for its messages
+	op   string
+	// recordAs is recorded for its messages.
+	recordAs perf.Op
 	// idup carries the messages of an Idup, whose agreement runs beside the collectives of the communicator; nil for the
 	// others. idupSeq numbers the Idups from 1, and is the same at all ranks.
 	idup    *collState
@@ -22,7 +23,7 @@ type agreement struct {
 
 // newAgreement returns an agreement among the ranks of c, as part of a call.
 func (c *Comm) newAgreement(call perf.Op) *agreement {
-	return &agreement{comm: c, call: call.String(), op: call.Within()}
+	return &agreement{comm: c, op: call.String(), recordAs: call.Within()}
 }
 
 // allreduce combines src of all ranks into dst. The operation must be idempotent: a rank's value may enter twice.
@@ -30,13 +31,13 @@ func (m *agreement) allreduce(dst, src []byte, k datatype.Kind, o Predefined) er
 	f, commutative, _ := o.kernel(k)
 	switch {
 	case m.creation != nil:
-		return m.comm.wrapError(m.call, m.creation.allreduce(dst, src, f))
+		return m.comm.wrapError(m.op, m.creation.allreduce(dst, src, f))
 	case m.idup == nil:
-		return m.comm.allreduce(m.op, dst, src, k, o)
+		return m.comm.allreduce(m.recordAs, dst, src, k, o)
 	}
-	m.idup.scratchUsed = 0
+	m.idup.scratch.used = 0
 	op := coll.Operation{Kernel: f, ElemSize: k.Size(), Commutative: commutative}
-	return m.comm.wrapError(m.call, coll.Allreduce(m.idup, dst, src, &op))
+	return m.comm.wrapError(m.op, coll.Allreduce(m.idup, dst, src, &op))
 }
 
 // andBits returns the bits that all ranks set.
@@ -56,9 +57,9 @@ func (m *agreement) agreeSuccess(mine error) error {
 	all, err := m.andBits(fine)
 	switch {
 	case mine != nil:
-		return m.comm.joinError(m.call, mine, err)
+		return m.comm.joinError(m.op, mine, err)
 	case err == nil && all == 0:
-		return m.comm.newError(m.call, ErrOther, errOtherRank)
+		return m.comm.newError(m.op, ErrOther, errOtherRank)
 	}
 	return err
 }

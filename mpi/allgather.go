@@ -11,9 +11,9 @@ func Allgather[T Elem](c *Comm, dst, src []T) error {
 	return c.allgather(perf.Allgather, bytesOf(dst), bytesOf(src), sizeOf[T]())
 }
 
-func (c *Comm) allgather(as perf.Op, dst, src []byte, elem int) error {
-	op := as.String()
-	if err := c.beginIntracomm(as, len(src)); err != nil {
+func (c *Comm) allgather(call perf.Op, dst, src []byte, elem int) error {
+	op := call.String()
+	if err := c.beginIntracomm(call, len(src)); err != nil {
 		return err
 	}
 	defer c.endCollective()

@@ -11,9 +11,9 @@ func Alltoall[T Elem](c *Comm, dst, src []T) error {
 	return c.alltoall(perf.Alltoall, bytesOf(dst), bytesOf(src), sizeOf[T]())
 }
 
-func (c *Comm) alltoall(as perf.Op, dst, src []byte, elem int) error {
-	op := as.String()
-	if err := c.beginIntracomm(as, len(src)); err != nil {
+func (c *Comm) alltoall(call perf.Op, dst, src []byte, elem int) error {
+	op := call.String()
+	if err := c.beginIntracomm(call, len(src)); err != nil {
 		return err
 	}
 	defer c.endCollective()
@@ -36,9 +36,9 @@ func Alltoallv[T Elem](c *Comm, dst []T, rcounts, rdispls []int, src []T, scount
 	return c.alltoallv(perf.Alltoallv, bytesOf(dst), rcounts, rdispls, bytesOf(src), scounts, sdispls, sizeOf[T]())
 }
 
-func (c *Comm) alltoallv(as perf.Op, dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int, elem int) error {
-	op := as.String()
-	if err := c.beginIntracomm(as, len(src)); err != nil {
+func (c *Comm) alltoallv(call perf.Op, dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int, elem int) error {
+	op := call.String()
+	if err := c.beginIntracomm(call, len(src)); err != nil {
 		return err
 	}
 	defer c.endCollective()

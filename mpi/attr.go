@@ -64,7 +64,7 @@ func (k Keyval[T]) Set(c *Comm, value T) error {
 // Get returns the value attached to c, and false if there is none. MPI-5.0 §7.7.2.
 func (k Keyval[T]) Get(c *Comm) (value T, ok bool, err error) {
 	const op = "Keyval.Get"
-	if c == nil || c.freed.Load() {
+	if c == nil || c.state.Load() != commReady {
 		return value, false, c.checkUsable(op)
 	}
 	if k.predefined != 0 {

@@ -8,9 +8,9 @@ import (
 // Barrier returns when all ranks have called it, those of both groups of an intercommunicator. MPI-5.0 §6.3.
 func (c *Comm) Barrier() error { return c.barrier(perf.Barrier) }
 
-func (c *Comm) barrier(as perf.Op) error {
-	op := as.String()
-	if err := c.beginCollective(as, 0); err != nil {
+func (c *Comm) barrier(call perf.Op) error {
+	op := call.String()
+	if err := c.beginCollective(call, 0); err != nil {
 		return err
 	}
 	defer c.endCollective()

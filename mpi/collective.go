@@ -4,32 +4,32 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
 )
 
-// collState is a communicator as its collectives see it: messages in a context of their own, and memory shared by all ranks
-// where there is such. It implements coll.Peer and coll.Waiter.
+// collState is the state of a communicator's collectives: their message context, and the memory that all ranks share, if
+// there is any. It implements coll.Peer and coll.Waiter.
 type collState struct {
-	comm        *Comm
-	peers       []int32 // process by rank: all of them, also of an intercommunicator
-	rank        int32
-	tag         int32 // of its messages
-	busy        atomic.Bool
-	scratch     []byte
-	scratchUsed int
-	operation   coll.Operation // of the collective under way
+	comm  *Comm
+	peers []int32 // process by rank; for an intercommunicator the processes of both groups
+	rank  int32
+	tag   int32       // of all messages
+	busy  atomic.Bool // a collective is in progress
 
-	op      perf.Op // the collective under way, as it is recorded
-	opBytes int     // of this rank
-	opBegan uint64
+	scratch struct {
+		buf  []byte
+		used int // bytes handed out by Scratch for the current collective
+	}
+	operation coll.Operation // of the current reduction
 
-	sharingTried bool // to share memory
-	flat         *coll.Flat
-	seg          fabric.Segment
-	sleepers     *uint64 // in seg: how many ranks sleep until a word changes
+	// The current collective, as it is recorded.
+	call  perf.Op
+	bytes int // sent or received by this rank
+	began uint64
+
+	shm sharedMemory
 }
 
 func (g *collState) init(c *Comm, peers []int32, rank int32) {
@@ -37,28 +37,28 @@ func (g *collState) init(c *Comm, peers []int32, rank int32) {
 }
 
 // beginIntracomm starts a collective that is not defined on intercommunicators; see beginCollective.
-func (c *Comm) beginIntracomm(as perf.Op, bytes int) error {
+func (c *Comm) beginIntracomm(call perf.Op, bytes int) error {
 	if c != nil && c.localGroup != nil {
-		return c.newError(as.String(), ErrComm, errInter)
+		return c.newError(call.String(), ErrComm, errInter)
 	}
-	return c.beginCollective(as, bytes)
+	return c.beginCollective(call, bytes)
 }
 
 // beginCollective is begin for what all processes of an intercommunicator do together, as if they were one group.
-func (c *Comm) beginCollective(as perf.Op, bytes int) error {
-	if err := c.checkUsable(as.String()); err != nil {
+func (c *Comm) beginCollective(call perf.Op, bytes int) error {
+	if err := c.checkUsable(call.String()); err != nil {
 		return err
 	}
 	if !c.coll.busy.CompareAndSwap(false, true) {
-		return c.newError(as.String(), ErrComm, errors.New("another collective of this communicator is under way"))
+		return c.newError(call.String(), ErrComm, errors.New("another collective of this communicator is under way"))
 	}
 	g := &c.coll
-	g.scratchUsed = 0
-	g.op, g.opBytes, g.opBegan = as, bytes, c.engine.BeginOp(as, bytes)
-	if !g.sharingTried {
+	g.scratch.used = 0
+	g.call, g.bytes, g.began = call, bytes, c.engine.BeginOp(call, bytes)
+	if !g.shm.tried {
 		if err := g.shareMemory(); err != nil {
 			c.endCollective()
-			return c.wrapError(as.String(), err)
+			return c.wrapError(call.String(), err)
 		}
 	}
 	return nil
@@ -66,8 +66,8 @@ func (c *Comm) beginCollective(as perf.Op, bytes int) error {
 
 func (c *Comm) endCollective() {
 	g := &c.coll
-	c.engine.EndOp(g.op, g.opBytes, g.opBegan)
-	g.op = perf.NoOp
+	c.engine.EndOp(g.call, g.bytes, g.began)
+	g.call = perf.NoOp
 	g.busy.Store(false)
 }
 
@@ -79,12 +79,12 @@ func (g *collState) Size() int { return len(g.peers) }
 
 func (g *collState) sendRoute(dst int) proto.Route {
 	return proto.Route{Context: g.comm.contextID | collectiveBit, Peer: g.peers[dst],
-		Match: proto.Match{Rank: g.rank, Tag: g.tag}, Op: g.op.Within()}
+		Match: proto.Match{Rank: g.rank, Tag: g.tag}, Op: g.call.Within()}
 }
 
 func (g *collState) recvRoute(src int) proto.Route {
 	return proto.Route{Context: g.comm.contextID | collectiveBit, Peer: g.peers[src],
-		Match: proto.Match{Rank: int32(src), Tag: g.tag}, Op: g.op.Within()}
+		Match: proto.Match{Rank: int32(src), Tag: g.tag}, Op: g.call.Within()}
 }
 
 // Send sends b.
@@ -140,12 +140,12 @@ func (g *collState) Waitall(hs []coll.Handle) (first error) {
 
 // Scratch lends memory until the next collective.
 func (g *collState) Scratch(n int) []byte {
-	if len(g.scratch)-g.scratchUsed < n {
+	if len(g.scratch.buf)-g.scratch.used < n {
 		// What was lent stays where it is; from the next collective on one piece is enough.
-		g.scratch = make([]byte, max(n, 2*len(g.scratch), 4096))
-		g.scratchUsed = 0
+		g.scratch.buf = make([]byte, max(n, 2*len(g.scratch.buf), 4096))
+		g.scratch.used = 0
 	}
-	b := g.scratch[g.scratchUsed : g.scratchUsed+n : g.scratchUsed+n]
-	g.scratchUsed = min((g.scratchUsed+n+15)&^15, len(g.scratch))
+	b := g.scratch.buf[g.scratch.used : g.scratch.used+n : g.scratch.used+n]
+	g.scratch.used = min((g.scratch.used+n+15)&^15, len(g.scratch.buf))
 	return b
 }

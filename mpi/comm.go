@@ -28,27 +28,39 @@ const (
 // Comm is a communicator: an ordered group of processes with its own message context. Any goroutine may call its
 // methods. MPI-5.0 §7.4.
 type Comm struct {
-	proc       *Process
-	engine     *proto.Engine
-	session    *Session // nil: the World Model
-	contextID  uint32   // of messages; the collectives have ctx|1
-	rank       int32
-	peers      []int32     // process by rank: in an intercommunicator, by rank in the remote group
-	localGroup []int32     // the local group of an intercommunicator; otherwise nil
-	freed      atomic.Bool // or not made yet
-	coll       collState
-	graph      *Neighbors // of a communicator with a graph; never changed
+	proc      *Process
+	engine    *proto.Engine
+	session   *Session // nil for the World Model
+	contextID uint32   // context of messages; that of collectives has collectiveBit as well
+	rank      int32
 
-	attrs   attrs.Cache[*Comm]
-	seq     uint64         // order in which communicators of the process were made
-	freeing atomic.Bool    // delete callbacks of Free may be under way
-	copying atomic.Int32   // copy callbacks are under way for as many duplicates
-	idupSeq atomic.Uint32  // meetings aside so far
-	idups   sync.WaitGroup // those under way
+	peers      []int32 // process by rank; for an intercommunicator by rank in the remote group
+	localGroup []int32 // local group of an intercommunicator; nil for an intracommunicator
+	state      atomic.Uint32
+	coll       collState
+	graph      *Neighbors // nil for a communicator without a graph; never changed
+
+	attrs attrs.Cache[*Comm]
+	seq   uint64 // order in which communicators of the process were created
+
+	freeing atomic.Bool  // Free is in progress, or the communicator need not be waited for
+	copying atomic.Int32 // number of duplicates for which copy callbacks run
+
+	idupSeq atomic.Uint32  // number of Idups so far
+	idups   sync.WaitGroup // Idups in progress
 
 	hintsMu sync.Mutex
-	hints   hints // guarded by hinting
+	hints   hints // guarded by hintsMu
 }
+
+// States of a communicator. Only commReady can be used.
+const (
+	commReady uint32 = iota
+	commCreating
+	commFreed
+	commFinalized
+	commSessionClosed
+)
 
 // newChild is newComm for a communicator that is derived from c and belongs to the same session.
 func (c *Comm) newChild(peers []int32, rank int) *Comm {
@@ -60,7 +72,7 @@ func (c *Comm) newChild(peers []int32, rank int) *Comm {
 // newComm returns a communicator that cannot be used before activate is called.
 func (p *Process) newComm(peers []int32, rank int) *Comm {
 	c := &Comm{proc: p, engine: p.engine, rank: int32(rank), peers: peers, seq: p.lastCommSeq.Add(1), hints: newHints()}
-	c.freed.Store(true)
+	c.state.Store(commCreating)
 	c.coll.init(c, peers, c.rank)
 	c.attrs.Init(&p.keys, c)
 	return c
@@ -70,7 +82,7 @@ func (p *Process) newComm(peers []int32, rank int) *Comm {
 func (c *Comm) activate(ctx uint32) {
 	c.contextID = ctx
 	c.proc.comms.Store(c, nil)
-	c.freed.Store(false)
+	c.state.Store(commReady)
 }
 
 // activateWithHints is activate that first applies hints, unless h is nil.
@@ -148,13 +160,13 @@ func (c *Comm) free(call perf.Op) error {
 	if err := c.newAgreement(call).agreeSuccess(failed); err != nil {
 		return err
 	}
-	return c.wrapError(op, c.release(op))
+	return c.wrapError(op, c.release(op, commFreed))
 }
 
-// release ends a communicator at this rank: receives that still wait fail.
-func (c *Comm) release(op string) error {
-	if c.freed.Swap(true) {
-		return c.newError(op, ErrComm, fmt.Errorf("freed twice"))
+// release ends the communicator at this rank and gives it its final state. Pending receives fail.
+func (c *Comm) release(op string, state uint32) error {
+	if c.state.Swap(state) != commReady {
+		return c.newError(op, ErrComm, errors.New("the communicator has already been freed"))
 	}
 	gone := &Error{ErrComm, op, int(c.rank), nil}
 	c.engine.EndContext(c.contextID, gone)
@@ -191,8 +203,18 @@ func (c *Comm) checkUsable(op string) error {
 	if c == nil {
 		return newError(op, ErrComm, fmt.Errorf("the communicator is nil"))
 	}
-	if c.freed.Load() {
-		return c.newError(op, ErrComm, fmt.Errorf("the communicator has been freed, or is still being made"))
+	var why string
+	switch c.state.Load() {
+	case commReady:
+		return nil
+	case commCreating:
+		why = "the communicator is still being created: wait for the request of Idup"
+	case commFinalized:
+		why = "the communicator is no longer valid: Finalize was called"
+	case commSessionClosed:
+		why = "the communicator is no longer valid: its session has been closed"
+	default:
+		why = "the communicator has been freed"
 	}
-	return nil
+	return c.newError(op, ErrComm, errors.New(why))
 }

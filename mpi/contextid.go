@@ -139,7 +139,7 @@ func (m *agreement) commitContextID(common []uint64, keep bool) (uint32, error) 
 	}
 	if id < 0 {
 		s.withdrawOffer()
-		return 0, m.comm.newError(m.call, ErrOther, errNoContextID)
+		return 0, m.comm.newError(m.op, ErrOther, errNoContextID)
 	}
 	s.mu.Lock()
 	generation := [1]uint32{s.generations[id] + 1}

@@ -144,14 +144,15 @@ func (d *ctrlQueue) recvNext(op perf.Op) error {
 type groupCreation struct {
 	queue *ctrlQueue
 	id    creationID
-	peers []int32 // all of them, in an order that is the same everywhere
-	rank  int     // of this one among them
-	op    perf.Op // recorded for its messages
-	self  int32   // and its number
+	peers []int32 // all processes that take part, in an order that is the same in all of them
+	rank  int     // index of this process in peers
+	self  int32   // number of this process
+	// recordAs is recorded for its messages.
+	recordAs perf.Op
 }
 
 func (f *groupCreation) send(rank int, b []byte) (proto.Handle, error) {
-	to := proto.Route{Context: groupCreateContext, Peer: f.peers[rank], Match: proto.Match{Rank: f.self}, Op: f.op}
+	to := proto.Route{Context: groupCreateContext, Peer: f.peers[rank], Match: proto.Match{Rank: f.self}, Op: f.recordAs}
 	return f.queue.engine.Isend(to, append(slices.Clone(f.id[:]), b...), proto.Standard)
 }
 
@@ -167,7 +168,7 @@ func (f *groupCreation) allreduce(dst, src []byte, kernel datatype.Func) error {
 		if err != nil {
 			return err
 		}
-		got, err := f.queue.recv(f.op, sender{f.id, f.peers[(f.rank+n-step)%n]}, f.peers)
+		got, err := f.queue.recv(f.recordAs, sender{f.id, f.peers[(f.rank+n-step)%n]}, f.peers)
 		if err != nil {
 			return err
 		}
@@ -188,7 +189,7 @@ func (c *Comm) createFromGroup(call perf.Op, a creationID) error {
 	p, op := c.proc, call.String()
 	defer p.recordCall(call)()
 	f := &groupCreation{queue: &p.ctrl, id: a, peers: c.coll.peers, rank: int(c.coll.rank), self: int32(p.boot.Rank),
-		op: call.Within()}
+		recordAs: call.Within()}
 	p.ctrl.begin(a)
 	defer p.ctrl.end(a)
 	m := c.newAgreement(call)

@@ -61,7 +61,7 @@ func (c *Comm) DistGraphCreate(edges []Edge, weighted bool, info *Info) (*Comm, 
 	if err := m.agreeEdges(c.checkEdges(op, edges), weighted); err != nil {
 		return nil, err
 	}
-	n, err := c.exchangeEdges(m.op, edges, weighted)
+	n, err := c.exchangeEdges(m.recordAs, edges, weighted)
 	if err != nil {
 		return nil, err
 	}
@@ -136,13 +136,13 @@ func (m *agreement) agreeEdges(failed error, weighted bool) error {
 	all, err := m.andBits(bits)
 	switch {
 	case failed != nil:
-		return m.comm.joinError(m.call, failed, err)
+		return m.comm.joinError(m.op, failed, err)
 	case err != nil:
 		return err
 	case all&fine == 0:
-		return m.comm.newError(m.call, ErrOther, errOtherRank)
+		return m.comm.newError(m.op, ErrOther, errOtherRank)
 	case all&(with|without) == 0:
-		return m.comm.newError(m.call, ErrArg, errors.New("some ranks give weights and others do not"))
+		return m.comm.newError(m.op, ErrArg, errors.New("some ranks give weights and others do not"))
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func (m *agreement) newGraphComm(n *Neighbors, info *Info) (*Comm, error) {
 const edgeInts = 3
 
 // exchangeEdges gives every edge to the ranks at its ends, and returns those at this one.
-func (c *Comm) exchangeEdges(as perf.Op, edges []Edge, weighted bool) (*Neighbors, error) {
+func (c *Comm) exchangeEdges(call perf.Op, edges []Edge, weighted bool) (*Neighbors, error) {
 	size := len(c.peers)
 	parts := make([][]int, size)
 	for _, e := range edges {
@@ -174,7 +174,7 @@ func (c *Comm) exchangeEdges(as perf.Op, edges []Edge, weighted bool) (*Neighbor
 	for r, part := range parts {
 		sent[r] = len(part)
 	}
-	if err := c.alltoall(as, bytesOf(come), bytesOf(sent), sizeOf[int]()); err != nil {
+	if err := c.alltoall(call, bytesOf(come), bytesOf(sent), sizeOf[int]()); err != nil {
 		return nil, err
 	}
 	total := 0
@@ -182,7 +182,7 @@ func (c *Comm) exchangeEdges(as perf.Op, edges []Edge, weighted bool) (*Neighbor
 		total += n
 	}
 	in := make([]int, total)
-	if err := c.alltoallv(as, bytesOf(in), come, nil, bytesOf(slices.Concat(parts...)), sent, nil, sizeOf[int]()); err != nil {
+	if err := c.alltoallv(call, bytesOf(in), come, nil, bytesOf(slices.Concat(parts...)), sent, nil, sizeOf[int]()); err != nil {
 		return nil, err
 	}
 	n := &Neighbors{}

@@ -52,7 +52,7 @@ func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
 	turn := c.idupSeq.Add(1)
 	d, failed := c.newDuplicate(op)
 	m := c.newAgreement(call)
-	m.idupSeq, m.idup = turn, c.newIdupState(turn, m.op)
+	m.idupSeq, m.idup = turn, c.newIdupState(turn, m.recordAs)
 	r := Request{c.engine.StartGrequest()}
 	c.idups.Go(func() { c.engine.CompleteGrequest(r.h, m.activateDup(d, h, failed)) })
 	if failed != nil {
@@ -64,8 +64,8 @@ func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
 
 // newIdupState returns the state for the messages of one Idup: it uses the context of the collectives with a tag of
 // its own, so it can run beside them.
-func (c *Comm) newIdupState(turn uint32, as perf.Op) *collState {
-	g := &collState{tag: int32(turn&math.MaxInt32 | 1<<30), op: as}
+func (c *Comm) newIdupState(turn uint32, call perf.Op) *collState {
+	g := &collState{tag: int32(turn&math.MaxInt32 | 1<<30), call: call}
 	g.init(c, c.coll.peers, c.coll.rank)
 	return g
 }
@@ -95,5 +95,5 @@ func (m *agreement) activateDup(d *Comm, h *hints, failed error) error {
 		}
 	}
 	// The user has not seen the duplicate, so the callbacks get the original communicator.
-	return m.comm.joinError(m.call, err, d.attrs.Drop(m.comm))
+	return m.comm.joinError(m.op, err, d.attrs.Drop(m.comm))
 }

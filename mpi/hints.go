@@ -156,7 +156,7 @@ func (m *agreement) agreeHints(h hints) (hints, error) {
 		return h, err
 	}
 	if all&(strict|loose) == 0 {
-		return h, m.comm.newError(m.call, ErrInfoValue, errStrictDiffers)
+		return h, m.comm.newError(m.op, ErrInfoValue, errStrictDiffers)
 	}
 	h.agreements++
 	h.epoch = 0

@@ -168,7 +168,7 @@ func (p *Process) Finalize() error {
 	}
 	err := p.world.barrier(perf.Finalize)
 	for _, c := range ours {
-		err = errors.Join(err, c.release(op))
+		err = errors.Join(err, c.release(op, commFinalized))
 	}
 	return p.wrapError(op, errors.Join(failed, p.removeUser(err)))
 }

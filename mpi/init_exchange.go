@@ -51,7 +51,7 @@ func (p *Process) exchangeAtInit(ctx context.Context, op string) error {
 	c := p.newComm(all, p.boot.Rank)
 	c.freeing.Store(true) // a process that has finished the exchange may leave the job
 	c.activate(initID << 1)
-	return errors.Join(p.compareProcesses(c), c.release(op))
+	return errors.Join(p.compareProcesses(c), c.release(op, commFreed))
 }
 
 // compareProcesses checks whether all processes have the same clock, kernel and host name. If not, they exchange the

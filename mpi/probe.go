@@ -20,17 +20,17 @@ type Message struct {
 var procNullStatus = Status{Source: ProcNull, Tag: AnyTag}
 
 // Probe waits for a message that a receive with these arguments would take, and tells about it. MPI-5.0 §3.8.1.
-func (c *Comm) Probe(src int, tag int) (Status, error) {
+func (c *Comm) Probe(src, tag int) (Status, error) {
 	st, _, err := c.probe(perf.Probe, src, tag, true)
 	return st, err
 }
 
 // Iprobe is Probe that does not wait: it reports false if there is no such message. MPI-5.0 §3.8.1.
-func (c *Comm) Iprobe(src int, tag int) (Status, bool, error) {
+func (c *Comm) Iprobe(src, tag int) (Status, bool, error) {
 	return c.probe(perf.Iprobe, src, tag, false)
 }
 
-func (c *Comm) probe(op perf.Op, src int, tag int, block bool) (Status, bool, error) {
+func (c *Comm) probe(op perf.Op, src, tag int, block bool) (Status, bool, error) {
 	from, err := c.recvRoute(op.String(), src, tag)
 	if err != nil {
 		return emptyStatus, false, err
@@ -47,17 +47,17 @@ func (c *Comm) probe(op perf.Op, src int, tag int, block bool) (Status, bool, er
 }
 
 // Mprobe is Probe that also takes the message, so that no other receive gets it. MPI-5.0 §3.8.2.
-func (c *Comm) Mprobe(src int, tag int) (*Message, Status, error) {
+func (c *Comm) Mprobe(src, tag int) (*Message, Status, error) {
 	m, st, _, err := c.mprobe(perf.Mprobe, src, tag, true)
 	return m, st, err
 }
 
 // Improbe is Mprobe that does not wait: it reports false if there is no such message. MPI-5.0 §3.8.2.
-func (c *Comm) Improbe(src int, tag int) (*Message, Status, bool, error) {
+func (c *Comm) Improbe(src, tag int) (*Message, Status, bool, error) {
 	return c.mprobe(perf.Improbe, src, tag, false)
 }
 
-func (c *Comm) mprobe(op perf.Op, src int, tag int, block bool) (*Message, Status, bool, error) {
+func (c *Comm) mprobe(op perf.Op, src, tag int, block bool) (*Message, Status, bool, error) {
 	from, err := c.recvRoute(op.String(), src, tag)
 	if err != nil {
 		return nil, emptyStatus, false, err

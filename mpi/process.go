@@ -53,7 +53,7 @@ func (p *Process) Self() *Comm { return p.self }
 func (p *Process) openComms(s *Session) []*Comm {
 	var comms []*Comm
 	p.comms.Range(func(c, _ any) bool {
-		if c := c.(*Comm); c.session == s && !c.freed.Load() {
+		if c := c.(*Comm); c.session == s && c.state.Load() == commReady {
 			comms = append(comms, c)
 		}
 		return true

@@ -45,9 +45,9 @@ func (p *Process) recordJoined() {
 
 // recordCall has a call recorded that is made of others, which are not: from now until the result is called. Those are shown as
 // [perf.Op.Within] it.
-func (p *Process) recordCall(as perf.Op) (ended func()) {
-	began := p.engine.BeginOp(as, 0)
-	return func() { p.engine.EndOp(as, 0, began) }
+func (p *Process) recordCall(call perf.Op) (ended func()) {
+	began := p.engine.BeginOp(call, 0)
+	return func() { p.engine.EndOp(call, 0, began) }
 }
 
 // stopProfile keeps what has been taken of a profile that was not kept yet.

@@ -4,12 +4,12 @@ import "github.com/ibrun/ibrun/perf"
 
 // Recv receives a message from rank src, or AnySource, with a tag, or AnyTag, into x. A message longer than x is
 // ErrTruncate: x holds its first part, the rest is gone, and the next messages are untouched. MPI-5.0 §3.2.4.
-func Recv[T Elem](c *Comm, x []T, src int, tag int) (Status, error) {
+func Recv[T Elem](c *Comm, x []T, src, tag int) (Status, error) {
 	return c.recv(bytesOf(x), src, tag)
 }
 
 // Irecv begins a receive. x must not be touched until the request has completed. MPI-5.0 §3.7.2.
-func Irecv[T Elem](c *Comm, x []T, src int, tag int) (Request, error) {
+func Irecv[T Elem](c *Comm, x []T, src, tag int) (Request, error) {
 	from, err := c.recvRoute("Irecv", src, tag)
 	if err != nil {
 		return Request{}, err
@@ -19,7 +19,7 @@ func Irecv[T Elem](c *Comm, x []T, src int, tag int) (Request, error) {
 }
 
 // RecvInit makes a persistent receive into x, which [Request.Start] begins, any number of times. MPI-5.0 §3.9.
-func RecvInit[T Elem](c *Comm, x []T, src int, tag int) (Request, error) {
+func RecvInit[T Elem](c *Comm, x []T, src, tag int) (Request, error) {
 	from, err := c.recvRoute("RecvInit", src, tag)
 	if err != nil {
 		return Request{}, err
@@ -27,7 +27,7 @@ func RecvInit[T Elem](c *Comm, x []T, src int, tag int) (Request, error) {
 	return Request{c.engine.RecvInit(from, bytesOf(x))}, nil
 }
 
-func (c *Comm) recv(b []byte, src int, tag int) (Status, error) {
+func (c *Comm) recv(b []byte, src, tag int) (Status, error) {
 	const op = "Recv"
 	from, ok := c.fastRecvRoute(src, tag)
 	if !ok {

@@ -49,9 +49,9 @@ func Allreduce[T Elem](c *Comm, dst, src []T, op Op) error {
 }
 
 // allreduce is among the processes of both groups in an intercommunicator.
-func (c *Comm) allreduce(as perf.Op, dst, src []byte, k datatype.Kind, o Op) error {
-	op := as.String()
-	if err := c.beginCollective(as, len(src)); err != nil {
+func (c *Comm) allreduce(call perf.Op, dst, src []byte, k datatype.Kind, o Op) error {
+	op := call.String()
+	if err := c.beginCollective(call, len(src)); err != nil {
 		return err
 	}
 	defer c.endCollective()

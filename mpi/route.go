@@ -11,17 +11,17 @@ import (
 const maxTag = math.MaxInt32
 
 // fastSendRoute returns the route of a send to rank dst. It reports false if the arguments need slowSendRoute.
-func (c *Comm) fastSendRoute(dst int, tag int) (proto.Route, bool) {
-	if c == nil || uint(dst) >= uint(len(c.peers)) || uint(tag) > maxTag || c.freed.Load() {
+func (c *Comm) fastSendRoute(dst, tag int) (proto.Route, bool) {
+	if c == nil || uint(dst) >= uint(len(c.peers)) || uint(tag) > maxTag || c.state.Load() != commReady {
 		return proto.Route{}, false
 	}
 	return proto.Route{Context: c.contextID, Peer: c.peers[dst], Match: proto.Match{Rank: c.rank, Tag: int32(tag)}}, true
 }
 
 // slowSendRoute handles the arguments that fastSendRoute rejects: it returns the route to ProcNull, or an error.
-func (c *Comm) slowSendRoute(op string, dst int, tag int) (proto.Route, error) {
+func (c *Comm) slowSendRoute(op string, dst, tag int) (proto.Route, error) {
 	switch {
-	case c == nil || c.freed.Load():
+	case c == nil || c.state.Load() != commReady:
 		return proto.Route{}, c.checkUsable(op)
 	case uint(tag) > maxTag:
 		return proto.Route{}, c.newError(op, ErrTag, fmt.Errorf("tag %d is out of range (0 to %d)", tag, maxTag))
@@ -33,8 +33,8 @@ func (c *Comm) slowSendRoute(op string, dst int, tag int) (proto.Route, error) {
 
 // fastRecvRoute returns the route of a receive without wildcards. It reports false if the arguments need
 // slowRecvRoute.
-func (c *Comm) fastRecvRoute(src int, tag int) (proto.Route, bool) {
-	if c == nil || uint(src) >= uint(len(c.peers)) || uint(tag) > maxTag || c.freed.Load() {
+func (c *Comm) fastRecvRoute(src, tag int) (proto.Route, bool) {
+	if c == nil || uint(src) >= uint(len(c.peers)) || uint(tag) > maxTag || c.state.Load() != commReady {
 		return proto.Route{}, false
 	}
 	return proto.Route{Context: c.contextID, Peer: c.peers[src], Match: proto.Match{Rank: int32(src), Tag: int32(tag)}}, true
@@ -42,9 +42,9 @@ func (c *Comm) fastRecvRoute(src int, tag int) (proto.Route, bool) {
 
 // slowRecvRoute handles the arguments that fastRecvRoute rejects: it returns a route with wildcards or from ProcNull,
 // or an error.
-func (c *Comm) slowRecvRoute(op string, src int, tag int) (proto.Route, error) {
+func (c *Comm) slowRecvRoute(op string, src, tag int) (proto.Route, error) {
 	switch {
-	case c == nil || c.freed.Load():
+	case c == nil || c.state.Load() != commReady:
 		return proto.Route{}, c.checkUsable(op)
 	case uint(tag) > maxTag && tag != AnyTag:
 		return proto.Route{}, c.newError(op, ErrTag, fmt.Errorf("tag %d is out of range (0 to %d, or AnyTag)", tag, maxTag))
@@ -59,7 +59,7 @@ func (c *Comm) slowRecvRoute(op string, src int, tag int) (proto.Route, error) {
 }
 
 // recvRoute checks the arguments of a receive and returns its route.
-func (c *Comm) recvRoute(op string, src int, tag int) (proto.Route, error) {
+func (c *Comm) recvRoute(op string, src, tag int) (proto.Route, error) {
 	from, ok := c.fastRecvRoute(src, tag)
 	if !ok {
 		return c.slowRecvRoute(op, src, tag)

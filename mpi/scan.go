@@ -17,10 +17,10 @@ func Exscan[T Elem](c *Comm, dst, src []T, op Op) error {
 	return c.scan(perf.Exscan, coll.Exscan, bytesOf(dst), bytesOf(src), kindOf[T](), op)
 }
 
-func (c *Comm) scan(as perf.Op, f func(coll.Peer, []byte, []byte, *coll.Operation) error, dst, src []byte,
+func (c *Comm) scan(call perf.Op, f func(coll.Peer, []byte, []byte, *coll.Operation) error, dst, src []byte,
 	k datatype.Kind, o Op) error {
-	op := as.String()
-	if err := c.beginIntracomm(as, len(src)); err != nil {
+	op := call.String()
+	if err := c.beginIntracomm(call, len(src)); err != nil {
 		return err
 	}
 	defer c.endCollective()

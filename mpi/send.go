@@ -8,69 +8,69 @@ import (
 // Send sends x to rank dst. It returns when x may be used again, which may be before the message is received, or not
 // before: a program must not rely on either.
 // MPI-5.0 §3.2.1.
-func Send[T Elem](c *Comm, x []T, dst int, tag int) error {
+func Send[T Elem](c *Comm, x []T, dst, tag int) error {
 	return c.send(perf.Send, bytesOf(x), dst, tag, proto.Standard)
 }
 
 // Ssend is Send that returns only after the message has been matched by a receive.
 // MPI-5.0 §3.4.
-func Ssend[T Elem](c *Comm, x []T, dst int, tag int) error {
+func Ssend[T Elem](c *Comm, x []T, dst, tag int) error {
 	return c.send(perf.Ssend, bytesOf(x), dst, tag, proto.Synchronous)
 }
 
 // Bsend is Send that never waits for the receiver: the message is copied to the buffer given with BufferAttach.
 // ErrBuffer if that has no room. MPI-5.0 §3.4.
-func Bsend[T Elem](c *Comm, x []T, dst int, tag int) error {
+func Bsend[T Elem](c *Comm, x []T, dst, tag int) error {
 	return c.send(perf.Bsend, bytesOf(x), dst, tag, proto.Buffered)
 }
 
 // Rsend is Send for a receive that is known to be posted already; here it is the same as Send.
 // MPI-5.0 §3.4.
-func Rsend[T Elem](c *Comm, x []T, dst int, tag int) error {
+func Rsend[T Elem](c *Comm, x []T, dst, tag int) error {
 	return c.send(perf.Rsend, bytesOf(x), dst, tag, proto.Standard)
 }
 
 // Isend begins a send. x may be read until the request has completed. MPI-5.0 §3.7.2.
-func Isend[T Elem](c *Comm, x []T, dst int, tag int) (Request, error) {
+func Isend[T Elem](c *Comm, x []T, dst, tag int) (Request, error) {
 	return c.isend(perf.Isend, bytesOf(x), dst, tag, proto.Standard)
 }
 
 // Issend begins a send that completes only after it has been matched. MPI-5.0 §3.7.2.
-func Issend[T Elem](c *Comm, x []T, dst int, tag int) (Request, error) {
+func Issend[T Elem](c *Comm, x []T, dst, tag int) (Request, error) {
 	return c.isend(perf.Issend, bytesOf(x), dst, tag, proto.Synchronous)
 }
 
 // Ibsend begins a buffered send, and has completed when it returns. MPI-5.0 §3.7.2.
-func Ibsend[T Elem](c *Comm, x []T, dst int, tag int) (Request, error) {
+func Ibsend[T Elem](c *Comm, x []T, dst, tag int) (Request, error) {
 	return c.isend(perf.Ibsend, bytesOf(x), dst, tag, proto.Buffered)
 }
 
 // Irsend begins a send for a receive that is known to be posted already. MPI-5.0 §3.7.2.
-func Irsend[T Elem](c *Comm, x []T, dst int, tag int) (Request, error) {
+func Irsend[T Elem](c *Comm, x []T, dst, tag int) (Request, error) {
 	return c.isend(perf.Irsend, bytesOf(x), dst, tag, proto.Standard)
 }
 
 // SendInit makes a persistent send of x, which [Request.Start] begins, any number of times. MPI-5.0 §3.9.
-func SendInit[T Elem](c *Comm, x []T, dst int, tag int) (Request, error) {
+func SendInit[T Elem](c *Comm, x []T, dst, tag int) (Request, error) {
 	return c.sendInit("SendInit", bytesOf(x), dst, tag, proto.Standard)
 }
 
 // SsendInit is SendInit for synchronous sends. MPI-5.0 §3.9.
-func SsendInit[T Elem](c *Comm, x []T, dst int, tag int) (Request, error) {
+func SsendInit[T Elem](c *Comm, x []T, dst, tag int) (Request, error) {
 	return c.sendInit("SsendInit", bytesOf(x), dst, tag, proto.Synchronous)
 }
 
 // BsendInit is SendInit for buffered sends: Start copies x. MPI-5.0 §3.9.
-func BsendInit[T Elem](c *Comm, x []T, dst int, tag int) (Request, error) {
+func BsendInit[T Elem](c *Comm, x []T, dst, tag int) (Request, error) {
 	return c.sendInit("BsendInit", bytesOf(x), dst, tag, proto.Buffered)
 }
 
 // RsendInit is SendInit for sends to receives that are posted already. MPI-5.0 §3.9.
-func RsendInit[T Elem](c *Comm, x []T, dst int, tag int) (Request, error) {
+func RsendInit[T Elem](c *Comm, x []T, dst, tag int) (Request, error) {
 	return c.sendInit("RsendInit", bytesOf(x), dst, tag, proto.Standard)
 }
 
-func (c *Comm) send(op perf.Op, b []byte, dst int, tag int, m proto.Mode) error {
+func (c *Comm) send(op perf.Op, b []byte, dst, tag int, m proto.Mode) error {
 	to, ok := c.fastSendRoute(dst, tag)
 	if !ok {
 		var err error
@@ -85,7 +85,7 @@ func (c *Comm) send(op perf.Op, b []byte, dst int, tag int, m proto.Mode) error 
 	return nil
 }
 
-func (c *Comm) isend(op perf.Op, b []byte, dst int, tag int, m proto.Mode) (Request, error) {
+func (c *Comm) isend(op perf.Op, b []byte, dst, tag int, m proto.Mode) (Request, error) {
 	to, ok := c.fastSendRoute(dst, tag)
 	if !ok {
 		var err error
@@ -101,7 +101,7 @@ func (c *Comm) isend(op perf.Op, b []byte, dst int, tag int, m proto.Mode) (Requ
 	return Request{h}, nil
 }
 
-func (c *Comm) sendInit(op string, b []byte, dst int, tag int, m proto.Mode) (Request, error) {
+func (c *Comm) sendInit(op string, b []byte, dst, tag int, m proto.Mode) (Request, error) {
 	to, ok := c.fastSendRoute(dst, tag)
 	if !ok {
 		var err error

@@ -8,11 +8,11 @@ import (
 )
 
 // Sendrecv sends sx and receives into rx at the same time. The two must not overlap. MPI-5.0 §3.11.
-func Sendrecv[S, R Elem](c *Comm, sx []S, dst int, stag int, rx []R, src int, rtag int) (Status, error) {
+func Sendrecv[S, R Elem](c *Comm, sx []S, dst, stag int, rx []R, src, rtag int) (Status, error) {
 	return c.sendrecv(bytesOf(sx), dst, stag, bytesOf(rx), src, rtag)
 }
 
-func (c *Comm) sendrecv(s []byte, dst int, stag int, r []byte, src int, rtag int) (Status, error) {
+func (c *Comm) sendrecv(s []byte, dst, stag int, r []byte, src, rtag int) (Status, error) {
 	const op = "Sendrecv"
 	if overlap(s, r) {
 		return emptyStatus, c.newError(op, ErrBuffer, errors.New("what is sent and what is received overlap"))

@@ -93,7 +93,7 @@ func (c *Comm) releaseWithPeers(call perf.Op) error {
 	}
 	c.idups.Wait()
 	err := c.newAgreement(call).agreeSuccess(nil)
-	return errors.Join(err, c.release(op))
+	return errors.Join(err, c.release(op, commSessionClosed))
 }
 
 var (

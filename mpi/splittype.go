@@ -26,9 +26,9 @@ const (
 
 // Keys of the info of SplitType, and the value that stands for TypeShared.
 const (
-	keyResource  = "mpi_hw_resource_type"
-	keyPset      = "mpi_pset_name"
-	sharedMemory = "mpi_shared_memory"
+	keyResource = "mpi_hw_resource_type"
+	keyPset     = "mpi_pset_name"
+	valueShared = "mpi_shared_memory"
 )
 
 // SplitType makes communicators of ranks that have something in common, each ordered by key and then by rank here. It is
@@ -92,7 +92,7 @@ func (c *Comm) newSplitRequest(op string, by SplitType, info *Info) (splitReques
 		byType, err := c.proc.typeColors()
 		return splitRequest{byType: byType}, c.wrapError(op, err)
 	case TypeShared:
-		resource, named, grouped = sharedMemory, true, false
+		resource, named, grouped = valueShared, true, false
 	case TypeHWGuided:
 		grouped = false
 	case TypeResourceGuided:
@@ -144,7 +144,7 @@ func (p *Process) resourceColor(kind string) (splitColor, error) {
 	if err != nil {
 		return splitColor{}, err
 	}
-	if kind == sharedMemory {
+	if kind == valueShared {
 		return newSplitColor(kind, node), nil
 	}
 	held, err := p.hwResources()
