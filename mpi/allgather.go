@@ -5,8 +5,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Allgather collects src of all ranks in dst of each, in the order of ranks. In place: src is dst, or the part of
-// dst that is this rank's. MPI-5.0 §6.7.
+// Allgather collects src of all ranks into dst of every rank, in the order of ranks. In place: src is dst, or this
+// rank's part of dst. MPI-5.0 §6.7.
 func Allgather[T Elem](c *Comm, dst, src []T) error {
 	return c.allgather(perf.Allgather, bytesOf(dst), bytesOf(src), sizeOf[T]())
 }
@@ -27,8 +27,8 @@ func (c *Comm) allgather(call perf.Op, dst, src []byte, elem int) error {
 	return c.wrapError(op, coll.Allgather(&c.coll, dst, src))
 }
 
-// Allgatherv collects src of all ranks in dst of each: counts[i] elements of rank i at displs[i], or one after the
-// other if displs is nil. In place as in Allgather. MPI-5.0 §6.7.
+// Allgatherv collects src of all ranks into dst of every rank: counts[i] elements of rank i at displs[i], or
+// consecutively if displs is nil. In place as in Allgather. MPI-5.0 §6.7.
 func Allgatherv[T Elem](c *Comm, dst []T, counts, displs []int, src []T) error {
 	return c.allgatherv(bytesOf(dst), counts, displs, bytesOf(src), sizeOf[T]())
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Alltoall sends part i of src to rank i, where it becomes the part of dst that has this rank's number. dst and src
-// have one length and may be the same slice. MPI-5.0 §6.8.
+// Alltoall sends part i of src to rank i, and stores the part from rank i as part i of dst. dst and src have the same
+// length and may be the same slice. MPI-5.0 §6.8.
 func Alltoall[T Elem](c *Comm, dst, src []T) error {
 	return c.alltoall(perf.Alltoall, bytesOf(dst), bytesOf(src), sizeOf[T]())
 }
@@ -30,8 +30,8 @@ func (c *Comm) alltoall(call perf.Op, dst, src []byte, elem int) error {
 }
 
 // Alltoallv sends scounts[i] elements of src at sdispls[i] to rank i, and receives rcounts[i] elements from rank i
-// into dst at rdispls[i]; nil displacements put the parts one after the other. dst and src may be the same slice,
-// and then rcounts and rdispls are for both. MPI-5.0 §6.8.
+// into dst at rdispls[i]. Without displacements the parts are consecutive. dst and src may be the same slice; rcounts
+// and rdispls then describe both. MPI-5.0 §6.8.
 func Alltoallv[T Elem](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) error {
 	return c.alltoallv(perf.Alltoallv, bytesOf(dst), rcounts, rdispls, bytesOf(src), scounts, sdispls, sizeOf[T]())
 }

@@ -3,33 +3,32 @@ package mpi
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 )
 
 // predefinedKey is the number of a predefined key in the MPI-5.0 ABI (§20.3).
 type predefinedKey int16
 
-// The predefined attributes. Their keys are valid always and for all processes; they cannot be set, deleted or freed.
-// Those that are not there for a communicator are not found, which is no error. MPI-5.0 §9.1.2.
+// The keys of the predefined attributes. They are valid at any time and for all processes, and cannot be set, deleted or
+// freed. Get reports false for an attribute that a communicator does not have. MPI-5.0 §9.1.2.
 var (
-	// TagUB is the greatest tag, on every communicator: 2^31-1 with every transport.
+	// TagUB (MPI_TAG_UB) is the greatest tag: 2^31-1 with every transport. On every communicator.
 	TagUB = Keyval[int]{predefined: keyTagUB}
-	// IO is AnySource if all processes offer language-standard I/O, or else the rank of this one if it does, or of the
-	// first that does, or ProcNull. Each has tried it in Init: standard output is open, and a file can be made, written,
-	// positioned and read. On World.
+	// IO is AnySource if all processes offer language-standard I/O. Otherwise it is the rank of this process if it does,
+	// else the lowest rank that does, else ProcNull. Init tests it: standard output is open, and a file can be created,
+	// written, positioned and read. On World.
 	IO = Keyval[int]{predefined: keyIO}
-	// Host is ProcNull: no process is a host. On World.
+	// Host is ProcNull: no process is a host process. On World.
 	Host = Keyval[int]{predefined: keyHost}
-	// WtimeIsGlobal is 1 if Wtime is the same clock at all processes or was brought together as far as messages can
-	// tell, and 0 otherwise. See Wtime. On every communicator.
+	// WtimeIsGlobal is 1 if Wtime reads the same clock in all processes, or if the clocks are synchronized as well as
+	// messages can measure; otherwise 0. See Wtime. On every communicator.
 	WtimeIsGlobal = Keyval[int]{predefined: keyWtimeIsGlobal}
-	// AppNum is the number of this process's program among those that the launcher was given, separated by colons. On
-	// World, if the launcher numbers them.
+	// AppNum is the index of this process's program among those on the launcher's command line, which colons separate. On
+	// World, if the launcher provides it.
 	AppNum = Keyval[int]{predefined: keyAppNum}
-	// LastUsedCode is the greatest error class or code in use; it grows with AddErrorClass and AddErrorCode. On World.
+	// LastUsedCode is the greatest error class or code in use. AddErrorClass and AddErrorCode increase it. On World.
 	LastUsedCode = Keyval[int]{predefined: keyLastUsedCode}
-	// UniverseSize is how many processes the launcher has room for. On World, if the launcher tells.
+	// UniverseSize is the number of processes for which the launcher has room. On World, if the launcher provides it.
 	UniverseSize = Keyval[int]{predefined: keyUniverseSize}
 )
 
@@ -45,7 +44,7 @@ const (
 
 var errPredefined = errors.New("the attribute is predefined")
 
-// predefinedValue returns an attribute of c that its user cannot change. All of them are ints.
+// predefinedValue returns a predefined attribute of c. All of them are ints.
 func predefinedValue[T any](c *Comm, s predefinedKey) (value T, ok bool) {
 	v, ok := c.predefinedAttr(s)
 	if x, isInt := any(&value).(*int); isInt {
@@ -58,7 +57,7 @@ func (c *Comm) predefinedAttr(s predefinedKey) (value int, ok bool) {
 	p := c.proc
 	switch {
 	case s == keyTagUB:
-		return math.MaxInt32, true
+		return maxTag, true
 	case s == keyWtimeIsGlobal:
 		if p.clockSync.global {
 			return 1, true
@@ -78,11 +77,11 @@ func (c *Comm) predefinedAttr(s predefinedKey) (value int, ok bool) {
 	return optionalInt(p.boot.UniverseSize)
 }
 
-// optionalInt is a number that the launcher may not tell.
+// optionalInt returns a number that the launcher may not have provided; it is negative then.
 func optionalInt(n int) (int, bool) { return max(n, 0), n >= 0 }
 
-// ioAttribute is what IO says: able tells whether this process offers it, all whether every one does, and first is the
-// lowest rank that does, size if none does.
+// ioAttribute returns the value of IO. able reports whether this process offers I/O, and all whether every process
+// does. first is the lowest rank that does; size if none does.
 func ioAttribute(self, size, first int, able, all bool) int {
 	switch {
 	case all:
@@ -95,7 +94,7 @@ func ioAttribute(self, size, first int, able, all bool) int {
 	return ProcNull
 }
 
-// probeIO tries what a program expects of language-standard input and output.
+// probeIO tests the operations of language-standard input and output.
 func probeIO() (err error) {
 	if _, err := os.Stdout.Stat(); err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Barrier returns when all ranks have called it, those of both groups of an intercommunicator. MPI-5.0 §6.3.
+// Barrier blocks until all ranks have called it; on an intercommunicator, the ranks of both groups. MPI-5.0 §6.3.
 func (c *Comm) Barrier() error { return c.barrier(perf.Barrier) }
 
 func (c *Comm) barrier(call perf.Op) error {

@@ -5,7 +5,7 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Bcast gives every rank the root's x, which has the same length at all. MPI-5.0 §6.4.
+// Bcast copies the root's x to x of every rank. All ranks must give the same length. MPI-5.0 §6.4.
 func Bcast[T Elem](c *Comm, x []T, root int) error { return c.bcast(bytesOf(x), root) }
 
 func (c *Comm) bcast(b []byte, root int) error {

@@ -6,7 +6,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// BsendOverhead bounds what a message takes of the attached buffer besides its bytes. MPI-5.0 §3.6.
+// BsendOverhead is the maximum number of bytes that a message uses in the attached buffer beside its data.
+// MPI-5.0 §3.6.
 const BsendOverhead = proto.BufferedOverhead
 
 // BufferAttach provides buf as memory for buffered sends until BufferDetach. Each message uses its length and at most

@@ -8,8 +8,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 )
 
-// ownBlock checks a rank's own block against the whole of n such, and returns it; in place, as the collectives want
-// to see it: at the beginning of the whole.
+// ownBlock checks the length of a rank's own block against the whole buffer, and returns the block. For an in-place
+// call it returns the beginning of the whole, as package coll expects.
 func (c *Comm) ownBlock(op string, whole, block []byte, elem int) ([]byte, error) {
 	n := len(c.peers)
 	if sameStart(whole, block) && len(whole) == len(block) && n > 1 {
@@ -19,7 +19,9 @@ func (c *Comm) ownBlock(op string, whole, block []byte, elem int) ([]byte, error
 		return whole[:len(whole)/n], nil
 	}
 	if len(whole) != n*len(block) {
-		return nil, c.newError(op, ErrCount, fmt.Errorf("%d bytes in all, %d for each of %d ranks", len(whole), len(block), n))
+		return nil, c.newError(op, ErrCount, fmt.Errorf(
+			"the buffer for all ranks has %d elements, but the other buffer has %d on each of %d ranks (%d in total)",
+			len(whole)/elem, len(block)/elem, n, n*len(block)/elem))
 	}
 	if at := int(c.rank) * len(block); sameStart(whole[at:], block) {
 		return whole[:len(block)], nil
@@ -27,15 +29,17 @@ func (c *Comm) ownBlock(op string, whole, block []byte, elem int) ([]byte, error
 	return block, c.checkOverlap(op, whole, block)
 }
 
-// ownPart checks a rank's own block against its place in the whole. In place it is the whole, or just that place,
-// and is returned as the collectives want to see it: at the beginning of the whole.
+// ownPart checks the length of a rank's own block against its part of the whole, and returns the block. In an
+// in-place call the block is the whole or this part of it; ownPart then returns the beginning of the whole, as
+// package coll expects.
 func (c *Comm) ownPart(op string, whole []byte, at coll.Layout, block []byte) ([]byte, error) {
 	count, from := at.Counts[c.rank]*at.Elem, at.Displs[c.rank]*at.Elem
 	if sameStart(whole, block) && len(whole) == len(block) {
 		return whole[:count], nil
 	}
 	if len(block) != count {
-		return nil, c.newError(op, ErrCount, fmt.Errorf("the own block has %d bytes, its count says %d", len(block), count))
+		return nil, c.newError(op, ErrCount, fmt.Errorf("the block of rank %d has %d elements, but its count is %d",
+			c.rank, len(block)/at.Elem, at.Counts[c.rank]))
 	}
 	if sameStart(whole[from:], block) {
 		return whole[:count], nil
@@ -43,15 +47,17 @@ func (c *Comm) ownPart(op string, whole []byte, at coll.Layout, block []byte) ([
 	return block, c.checkOverlap(op, whole, block)
 }
 
-// checkDivisible refuses a buffer that does not hold the same number of elements for each rank.
+// checkDivisible returns an error for a buffer that does not have the same number of elements for each rank.
 func (c *Comm) checkDivisible(op string, b []byte, elem int) error {
 	if len(b)%(elem*len(c.peers)) != 0 {
-		return c.newError(op, ErrCount, fmt.Errorf("%d elements for %d ranks", len(b)/elem, len(c.peers)))
+		return c.newError(op, ErrCount,
+			fmt.Errorf("%d elements cannot be divided evenly among %d ranks", len(b)/elem, len(c.peers)))
 	}
 	return nil
 }
 
-// newLayout checks where the blocks of all ranks lie in a buffer. Without displacements they follow each other.
+// newLayout checks the positions of all ranks' blocks in a buffer and returns them. Without displacements the blocks
+// follow each other.
 func (c *Comm) newLayout(op string, b []byte, counts, displs []int, elem int) (coll.Layout, error) {
 	if _, err := c.sumCounts(op, counts); err != nil {
 		return coll.Layout{}, err
@@ -63,52 +69,54 @@ func (c *Comm) newLayout(op string, b []byte, counts, displs []int, elem int) (c
 		}
 	}
 	if len(displs) != len(counts) {
-		return coll.Layout{}, c.newError(op, ErrCount, fmt.Errorf("%d displacements for %d ranks", len(displs), len(counts)))
+		return coll.Layout{}, c.newError(op, ErrCount,
+			fmt.Errorf("got %d displacements; want one for each of %d ranks", len(displs), len(counts)))
 	}
 	n := len(b) / elem
 	for i := range counts {
 		if displs[i] < 0 || displs[i] > n || counts[i] > n-displs[i] {
 			return coll.Layout{}, c.newError(op, ErrCount,
-				fmt.Errorf("%d elements at %d for rank %d do not fit a buffer of %d", counts[i], displs[i], i, n))
+				fmt.Errorf("the block of rank %d (%d elements at %d) exceeds the buffer of %d elements", i, counts[i], displs[i], n))
 		}
 	}
 	return coll.Layout{Counts: counts, Displs: displs, Elem: elem}, nil
 }
 
-// sumCounts adds the counts of all ranks.
+// sumCounts returns the sum of the counts of all ranks.
 func (c *Comm) sumCounts(op string, counts []int) (total int, err error) {
 	if len(counts) != len(c.peers) {
-		return 0, c.newError(op, ErrCount, fmt.Errorf("%d counts for %d ranks", len(counts), len(c.peers)))
+		return 0, c.newError(op, ErrCount, fmt.Errorf("got %d counts; want one for each of %d ranks", len(counts), len(c.peers)))
 	}
 	for i, n := range counts {
 		if n < 0 || n > math.MaxInt-total {
-			return 0, c.newError(op, ErrCount, fmt.Errorf("count %d of rank %d", n, i))
+			return 0, c.newError(op, ErrCount, fmt.Errorf("count %d of rank %d is negative, or the sum is too large", n, i))
 		}
 		total += n
 	}
 	return total, nil
 }
 
-// checkSameSize checks the buffers of a reduction: of one length, and the same or apart.
+// checkSameSize checks the buffers of a reduction: they must have the same length, and be the same memory or not
+// overlap.
 func (c *Comm) checkSameSize(op string, dst, src []byte) error {
 	if len(dst) != len(src) {
-		return c.newError(op, ErrCount, fmt.Errorf("dst has %d bytes and src %d", len(dst), len(src)))
+		return c.newError(op, ErrCount, fmt.Errorf("dst has %d bytes, but src has %d", len(dst), len(src)))
 	}
 	return c.checkOverlap(op, dst, src)
 }
 
-// checkRoot checks a root.
+// checkRoot returns an error if root is not a rank.
 func (c *Comm) checkRoot(op string, root int) error {
 	if uint(root) >= uint(len(c.peers)) {
-		return c.newError(op, ErrRoot, fmt.Errorf("root %d of %d", root, len(c.peers)))
+		return c.newError(op, ErrRoot, rankError(root, len(c.peers)))
 	}
 	return nil
 }
 
-// checkOverlap refuses buffers that share memory without beginning at the same element with the same length.
+// checkOverlap returns an error for buffers that share memory, unless they have the same start and the same length.
 func (c *Comm) checkOverlap(op string, dst, src []byte) error {
 	if overlap(dst, src) && !(sameStart(dst, src) && len(dst) == len(src)) {
-		return c.newError(op, ErrBuffer, errors.New("dst and src overlap in part"))
+		return c.newError(op, ErrBuffer, errors.New("dst and src overlap partially"))
 	}
 	return nil
 }

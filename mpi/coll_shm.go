@@ -18,7 +18,8 @@ type sharedMemory struct {
 	sleepers *uint64 // in segment: number of ranks that sleep until a word changes
 }
 
-// shareMemory sets up memory shared by all ranks, at the first collective. If any rank cannot, all go without.
+// shareMemory sets up the memory that all ranks share, at the first collective. If any rank cannot map it, no rank
+// uses it.
 func (g *collState) shareMemory() error {
 	g.shm.tried = true
 	n := len(g.peers)
@@ -55,17 +56,17 @@ func (g *collState) shareMemory() error {
 	return err
 }
 
-// What the ranks agree on before they share memory: it is there at every rank, and every rank has a processor. Each may
-// know better than another, and the collectives take different ways, so it has to be the same for all.
+// Flags on which the ranks agree before they share memory: the memory is mapped, and every rank has its own processor. All
+// ranks must use the same algorithms, so a flag holds only if every rank sets it.
 const (
 	flagMapped = 1 << iota
 	flagDedicatedCores
 )
 
-// sharedTrailerBytes is the memory behind that of the collectives; its last word counts sleepers.
+// sharedTrailerBytes is the size of the memory after that of the collectives. Its last word counts sleeping ranks.
 const sharedTrailerBytes = 128
 
-// closeSharedMemory gives the shared memory back.
+// closeSharedMemory unmaps the shared memory.
 func (c *Comm) closeSharedMemory() error {
 	if c.coll.shm.segment == nil {
 		return nil
@@ -76,7 +77,8 @@ func (c *Comm) closeSharedMemory() error {
 	return seg.Close()
 }
 
-// flatFor returns the shared memory form of a collective if it is the better one for this many bytes, or nil.
+// flatFor returns the shared-memory implementation if it is the fastest for this collective and number of bytes, or
+// nil.
 func (g *collState) flatFor(what coll.Collective, bytes int) *coll.Flat {
 	if g.shm.flat == nil || !g.shm.flat.Prefers(what, bytes) {
 		return nil
@@ -84,14 +86,14 @@ func (g *collState) flatFor(what coll.Collective, bytes int) *coll.Flat {
 	return g.shm.flat
 }
 
-// WaitAtLeast waits for a word of the shared memory.
+// WaitAtLeast waits until a word of the shared memory is at least v.
 func (g *collState) WaitAtLeast(w *uint64, v uint64) error {
 	return g.comm.engine.WaitAtLeast(g.call.Within(), g.bytes, w, v, g.shm.sleepers)
 }
 
-// Publish stores a word of the shared memory and wakes who sleeps for it.
+// Publish stores a word of the shared memory and wakes the ranks that sleep until it changes.
 func (g *collState) Publish(w *uint64, v uint64) {
-	atomic.StoreUint64(w, v) // before sleepers are looked at, as WaitAtLeast asks
+	atomic.StoreUint64(w, v) // before sleepers is read; WaitAtLeast counts itself a sleeper before it reads the word again
 	if atomic.LoadUint64(g.shm.sleepers) != 0 {
 		for i, p := range g.peers {
 			if i != int(g.rank) {

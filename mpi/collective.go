@@ -36,7 +36,7 @@ func (g *collState) init(c *Comm, peers []int32, rank int32) {
 	g.comm, g.peers, g.rank = c, peers, rank
 }
 
-// beginIntracomm starts a collective that is not defined on intercommunicators; see beginCollective.
+// beginIntracomm is beginCollective for collectives that are not defined on intercommunicators.
 func (c *Comm) beginIntracomm(call perf.Op, bytes int) error {
 	if c != nil && c.localGroup != nil {
 		return c.newError(call.String(), ErrComm, errInter)
@@ -44,13 +44,18 @@ func (c *Comm) beginIntracomm(call perf.Op, bytes int) error {
 	return c.beginCollective(call, bytes)
 }
 
-// beginCollective is begin for what all processes of an intercommunicator do together, as if they were one group.
+var errBusy = errors.New(
+	"another collective is in progress on this communicator; give each goroutine its own (Comm.Dup)")
+
+// beginCollective starts a collective. It returns an error if another one is in progress. The collective is recorded
+// until endCollective, with the bytes that this rank sends or receives. A call.Within() is shown as part of another
+// call and is not counted.
 func (c *Comm) beginCollective(call perf.Op, bytes int) error {
 	if err := c.checkUsable(call.String()); err != nil {
 		return err
 	}
 	if !c.coll.busy.CompareAndSwap(false, true) {
-		return c.newError(call.String(), ErrComm, errors.New("another collective of this communicator is under way"))
+		return c.newError(call.String(), ErrComm, errBusy)
 	}
 	g := &c.coll
 	g.scratch.used = 0
@@ -64,6 +69,7 @@ func (c *Comm) beginCollective(call perf.Op, bytes int) error {
 	return nil
 }
 
+// endCollective ends the recording of a collective and allows the next one.
 func (c *Comm) endCollective() {
 	g := &c.coll
 	c.engine.EndOp(g.call, g.bytes, g.began)
@@ -71,10 +77,10 @@ func (c *Comm) endCollective() {
 	g.busy.Store(false)
 }
 
-// Rank is the rank of this process.
+// Rank returns the rank of this process.
 func (g *collState) Rank() int { return int(g.rank) }
 
-// Size is the number of ranks.
+// Size returns the number of ranks.
 func (g *collState) Size() int { return len(g.peers) }
 
 func (g *collState) sendRoute(dst int) proto.Route {
@@ -87,18 +93,18 @@ func (g *collState) recvRoute(src int) proto.Route {
 		Match: proto.Match{Rank: int32(src), Tag: g.tag}, Op: g.call.Within()}
 }
 
-// Send sends b.
+// Send sends b to rank dst.
 func (g *collState) Send(dst int, b []byte) error {
 	return g.comm.engine.Send(g.sendRoute(dst), b, proto.Standard)
 }
 
-// Recv receives b.
+// Recv receives b from rank src.
 func (g *collState) Recv(src int, b []byte) error {
 	_, err := g.comm.engine.Recv(g.recvRoute(src), b)
 	return err
 }
 
-// Sendrecv does both at the same time.
+// Sendrecv sends s and receives r at the same time.
 func (g *collState) Sendrecv(dst int, s []byte, src int, r []byte) error {
 	h := g.comm.engine.Irecv(g.recvRoute(src), r)
 	if err := g.comm.engine.Send(g.sendRoute(dst), s, proto.Standard); err != nil {
@@ -109,13 +115,13 @@ func (g *collState) Sendrecv(dst int, s []byte, src int, r []byte) error {
 	return err
 }
 
-// Isend begins to send.
+// Isend starts a send.
 func (g *collState) Isend(dst int, b []byte) (coll.Handle, error) {
 	h, err := g.comm.engine.Isend(g.sendRoute(dst), b, proto.Standard)
 	return collHandle(h), err
 }
 
-// Irecv begins to receive.
+// Irecv starts a receive.
 func (g *collState) Irecv(src int, b []byte) (coll.Handle, error) {
 	return collHandle(g.comm.engine.Irecv(g.recvRoute(src), b)), nil
 }
@@ -128,7 +134,7 @@ func collHandle(h proto.Handle) coll.Handle {
 	return coll.Handle{A: a, B: b}
 }
 
-// Waitall waits for all.
+// Waitall waits for all handles and returns the first error.
 func (g *collState) Waitall(hs []coll.Handle) (first error) {
 	for _, h := range hs {
 		if _, err := g.comm.engine.Wait(g.comm.engine.DecodeHandle(h.A, h.B)); err != nil && first == nil {
@@ -138,10 +144,10 @@ func (g *collState) Waitall(hs []coll.Handle) (first error) {
 	return first
 }
 
-// Scratch lends memory until the next collective.
+// Scratch returns memory that is valid until the next collective.
 func (g *collState) Scratch(n int) []byte {
 	if len(g.scratch.buf)-g.scratch.used < n {
-		// What was lent stays where it is; from the next collective on one piece is enough.
+		// Memory from earlier calls remains valid. The new buffer is large enough for the next collective.
 		g.scratch.buf = make([]byte, max(n, 2*len(g.scratch.buf), 4096))
 		g.scratch.used = 0
 	}

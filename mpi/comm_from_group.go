@@ -8,15 +8,17 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// CommFromGroup makes a communicator of the processes of a group, in their order, without another one to start from. It is
-// collective over the group: all give it in the same order and the same tag. It belongs to the session that the group is
-// from, or to the World Model. Of an empty group it is nil.
+// CommFromGroup creates a communicator of the processes of a group, in their order, without an existing communicator.
+// It is collective over the group: all processes give the group in the same order and the same tag. The communicator
+// belongs to the session of the group, or to the World Model. For an empty group it is nil.
 //
-// The tag tells calls apart that goroutines make at the same time for the same processes. It may be used again later;
-// calls with the same tag for the same processes go one after the other. It has at most MaxStringTag bytes without NUL.
+// The tag distinguishes concurrent calls of several goroutines for the same processes. It may be used again later;
+// calls with the same tag for the same processes run one after the other. It has at most MaxStringTag bytes and no
+// NUL.
 //
-// It is ErrGroup if the group lacks this process, ErrSession if its session has been closed, and ErrProcFailed if one of
-// the processes is lost, or has left the job. Hints that are not known are ignored. MPI-5.0 §7.4.2.
+// CommFromGroup fails with ErrGroup if the group lacks this process, with ErrSession if its session has been closed,
+// and with ErrProcFailed if one of the processes is lost or has left the job. Unknown hints are ignored.
+// MPI-5.0 §7.4.2.
 func CommFromGroup(g *Group, tag string, _ *Info) (*Comm, error) {
 	const call = perf.CommFromGroup
 	op := call.String()
@@ -34,7 +36,7 @@ func CommFromGroup(g *Group, tag string, _ *Info) (*Comm, error) {
 	return c, nil
 }
 
-// checkCreate tells why no communicator can be made here of a group, perhaps with another.
+// checkCreate returns an error if no communicator can be created from the group at this process.
 func (g *Group) checkCreate(op, tag string) error {
 	if g == nil || g.proc == nil {
 		return newError(op, ErrGroup, errNoGroup)
@@ -45,11 +47,11 @@ func (g *Group) checkCreate(op, tag string) error {
 	case g.session != nil && g.session.closed.Load():
 		return refuse(ErrSession, errClosed)
 	case g.session == nil && p.finalized.Load():
-		return refuse(ErrGroup, errors.New("the group is of the World Model, which has been finalized"))
+		return refuse(ErrGroup, errors.New("the group belongs to the World Model, which has been finalized"))
 	case g.Rank() == Undefined:
 		return refuse(ErrGroup, errors.New("this process is not in the group"))
 	case len(tag) > MaxStringTag || strings.ContainsRune(tag, 0):
-		return refuse(ErrArg, fmt.Errorf("the tag has %d bytes: at most %d without NUL", len(tag), MaxStringTag))
+		return refuse(ErrArg, fmt.Errorf("the tag has %d bytes; want at most %d, and no NUL", len(tag), MaxStringTag))
 	}
 	return nil
 }

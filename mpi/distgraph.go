@@ -8,33 +8,34 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Edge is an edge of a graph of ranks: messages are to go from one to another. A weight says how much, as the program likes;
-// it is not negative.
+// Edge is a directed edge of a graph of ranks: rank From sends messages to rank To. Weight is an amount in units of
+// the program's choice; it must not be negative. MPI-5.0 §8.5.4.
 type Edge struct {
 	From, To int
 	Weight   int
 }
 
-// Neighbors are the edges at one rank: those that come from Sources, and those that go to Destinations. Weights are as many, or
-// both nil for a graph without; where a list is empty its weights do not count.
+// Neighbors are the edges at one rank: incoming edges from Sources, and outgoing edges to Destinations. Each list of
+// weights has the length of its list of ranks. Both lists of weights are nil for a graph without weights.
+// MPI-5.0 §8.5.4.
 type Neighbors struct {
 	Sources, SourceWeights           []int
 	Destinations, DestinationWeights []int
 }
 
-// weighted tells whether there are weights.
+// weighted reports whether the edges have weights.
 func (n *Neighbors) weighted() bool { return n.SourceWeights != nil || n.DestinationWeights != nil }
 
-// clone is a copy with slices of its own.
+// clone returns a copy with its own slices.
 func (n *Neighbors) clone() *Neighbors {
 	return &Neighbors{slices.Clone(n.Sources), slices.Clone(n.SourceWeights),
 		slices.Clone(n.Destinations), slices.Clone(n.DestinationWeights)}
 }
 
-// DistGraphCreateAdjacent makes a communicator of the same ranks with a graph, of which each rank gives the edges at itself; an
-// edge between two ranks is given by both. The same edge may be there several times, and lead from a rank to itself. All ranks
-// give weights, or none does. Hints are as for DupWithInfo. Ranks keep their numbers, as the standard allows. What is wrong at
-// one rank is an error at all. It is collective. MPI-5.0 §8.5.4.
+// DistGraphCreateAdjacent creates a communicator of the same ranks with a graph. Each rank gives the edges at itself,
+// so both ranks of an edge give it. An edge may occur several times, and may lead from a rank to itself. Either all
+// ranks give weights, or none does. Hints are as for DupWithInfo. Ranks keep their numbers, as the standard allows.
+// An error at one rank is an error at all ranks. It is collective. MPI-5.0 §8.5.4.
 func (c *Comm) DistGraphCreateAdjacent(n Neighbors, info *Info) (*Comm, error) {
 	op := perf.DistGraphCreateAdjacent.String()
 	if err := c.checkIntracomm(op); err != nil {
@@ -48,9 +49,9 @@ func (c *Comm) DistGraphCreateAdjacent(n Neighbors, info *Info) (*Comm, error) {
 	return m.newGraphComm(n.clone(), info)
 }
 
-// DistGraphCreate is DistGraphCreateAdjacent for edges of any ranks, each given once, by whatever rank. weighted tells whether
-// their weights count; it is the same at all ranks. A rank finds its edges in the order of the ranks that gave them, and
-// then as those gave them. MPI-5.0 §8.5.4.
+// DistGraphCreate is DistGraphCreateAdjacent for edges between any ranks. Each edge is given once, by any rank.
+// weighted selects whether weights are used; it must be the same at all ranks. A rank's edges are ordered by the rank
+// that gave them, and then as given. MPI-5.0 §8.5.4.
 func (c *Comm) DistGraphCreate(edges []Edge, weighted bool, info *Info) (*Comm, error) {
 	op := perf.DistGraphCreate.String()
 	if err := c.checkIntracomm(op); err != nil {
@@ -68,8 +69,8 @@ func (c *Comm) DistGraphCreate(edges []Edge, weighted bool, info *Info) (*Comm, 
 	return m.newGraphComm(n, info)
 }
 
-// DistGraphNeighbors returns the edges at this rank, in slices that are the caller's. It is ErrTopology if the communicator has
-// no graph; a duplicate has that of the original. It is local. MPI-5.0 §8.5.5.
+// DistGraphNeighbors returns the edges at this rank, in slices that belong to the caller. It fails with ErrTopology
+// if the communicator has no graph. A duplicate has the graph of the original. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) DistGraphNeighbors() (Neighbors, error) {
 	const op = "DistGraphNeighbors"
 	if err := c.checkUsable(op); err != nil {
@@ -81,7 +82,7 @@ func (c *Comm) DistGraphNeighbors() (Neighbors, error) {
 	return *c.graph.clone(), nil
 }
 
-// checkIntracomm refuses what is no usable intracommunicator.
+// checkIntracomm returns an error unless c is a usable intracommunicator.
 func (c *Comm) checkIntracomm(op string) error {
 	if err := c.checkUsable(op); err != nil {
 		return err
@@ -92,38 +93,38 @@ func (c *Comm) checkIntracomm(op string) error {
 	return nil
 }
 
-// checkNeighbors tells what is wrong with the edges at this rank.
+// checkNeighbors returns an error if the edges at this rank are invalid.
 func (c *Comm) checkNeighbors(op string, n *Neighbors) error {
 	for _, side := range []struct{ ranks, weights []int }{{n.Sources, n.SourceWeights}, {n.Destinations, n.DestinationWeights}} {
 		if n.weighted() && len(side.ranks) != len(side.weights) {
-			return c.newError(op, ErrArg, fmt.Errorf("%d weights for %d neighbors", len(side.weights), len(side.ranks)))
+			return c.newError(op, ErrArg, fmt.Errorf("got %d weights for %d neighbors", len(side.weights), len(side.ranks)))
 		}
 		for i, r := range side.ranks {
 			if uint(r) >= uint(len(c.peers)) {
-				return c.newError(op, ErrRank, fmt.Errorf("neighbor %d of %d ranks", r, len(c.peers)))
+				return c.newError(op, ErrRank, rankError(r, len(c.peers)))
 			}
 			if n.weighted() && side.weights[i] < 0 {
-				return c.newError(op, ErrArg, fmt.Errorf("weight %d", side.weights[i]))
+				return c.newError(op, ErrArg, fmt.Errorf("weight %d is negative", side.weights[i]))
 			}
 		}
 	}
 	return nil
 }
 
-// checkEdges tells what is wrong with edges that this rank gives.
+// checkEdges returns an error if edges that this rank gives are invalid.
 func (c *Comm) checkEdges(op string, edges []Edge) error {
 	for _, e := range edges {
 		if n := uint(len(c.peers)); uint(e.From) >= n || uint(e.To) >= n {
-			return c.newError(op, ErrRank, fmt.Errorf("an edge from %d to %d of %d ranks", e.From, e.To, n))
+			return c.newError(op, ErrRank, fmt.Errorf("edge from %d to %d: the communicator has ranks 0 to %d", e.From, e.To, n-1))
 		}
 		if e.Weight < 0 {
-			return c.newError(op, ErrArg, fmt.Errorf("weight %d", e.Weight))
+			return c.newError(op, ErrArg, fmt.Errorf("weight %d is negative", e.Weight))
 		}
 	}
 	return nil
 }
 
-// agreeEdges agrees that nothing is wrong anywhere, and that all ranks have weights or none has.
+// agreeEdges agrees that no rank has failed, and that either all ranks have weights or none has.
 func (m *agreement) agreeEdges(failed error, weighted bool) error {
 	const fine, with, without = 1, 2, 4
 	bits := uint8(fine | without)
@@ -142,12 +143,12 @@ func (m *agreement) agreeEdges(failed error, weighted bool) error {
 	case all&fine == 0:
 		return m.comm.newError(m.op, ErrOther, errOtherRank)
 	case all&(with|without) == 0:
-		return m.comm.newError(m.op, ErrArg, errors.New("some ranks give weights and others do not"))
+		return m.comm.newError(m.op, ErrArg, errors.New("some ranks give weights, but others do not"))
 	}
 	return nil
 }
 
-// newGraphComm makes the communicator.
+// newGraphComm creates the communicator with the graph.
 func (m *agreement) newGraphComm(n *Neighbors, info *Info) (*Comm, error) {
 	h := newHints().withInfo(info, m.comm.rails())
 	d := m.comm.newChild(m.comm.peers, int(m.comm.rank))
@@ -162,7 +163,7 @@ func (m *agreement) newGraphComm(n *Neighbors, info *Info) (*Comm, error) {
 // rank at the other end, and the weight.
 const edgeInts = 3
 
-// exchangeEdges gives every edge to the ranks at its ends, and returns those at this one.
+// exchangeEdges sends every edge to the ranks at its ends, and returns the edges at this rank.
 func (c *Comm) exchangeEdges(call perf.Op, edges []Edge, weighted bool) (*Neighbors, error) {
 	size := len(c.peers)
 	parts := make([][]int, size)

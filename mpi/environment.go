@@ -8,19 +8,20 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// MaxProcessorName is the longest that ProcessorName returns, in bytes; that of C has a NUL more. MPI-5.0 §9.1.2.
+// MaxProcessorName is the maximum length of the result of ProcessorName in bytes. C's constant also counts the final
+// NUL. MPI-5.0 §9.1.2.
 const MaxProcessorName = 255
 
-// Version and Subversion are of the standard that names, numbers and meanings are taken from. MPI-5.0 §9.1.1.
+// Version and Subversion are those of the standard that this package follows. MPI-5.0 §9.1.1.
 const (
 	Version    = 5
 	Subversion = 0
 )
 
-// ProcessorName names the machine that the process runs on at the moment: host name and 8 hexadecimal digits of the
-// kernel's boot id. It is the same for all processes of a machine, also in containers with host names of their own, and
-// different for any two machines. It has at most MaxProcessorName bytes, and 64 and 9 on Linux, where alone it is to be
-// had: errors.ErrUnsupported elsewhere. MPI-5.0 §9.1.2.
+// ProcessorName returns the name of the machine on which the process runs now: the host name and 8 hexadecimal digits
+// of the kernel's boot id. It is the same for all processes of a machine, even in containers with their own host
+// names, and differs between machines. The name is at most MaxProcessorName bytes long (73 on Linux). Other systems
+// return errors.ErrUnsupported. MPI-5.0 §9.1.2.
 func (p *Process) ProcessorName() (string, error) {
 	boot, err := hw.BootID()
 	if err != nil {
@@ -41,7 +42,8 @@ func processorName(host, boot string) string {
 	return strings.ToValidUTF8(host[:min(len(host), MaxProcessorName-len(id))], "") + id
 }
 
-// LibraryVersion names this package and its version, as far as the program was built from one. MPI-5.0 §9.1.1.
+// LibraryVersion returns the name of this package, and its version if the program was built from a released one.
+// MPI-5.0 §9.1.1.
 func LibraryVersion() string {
 	const module = "github.com/ibrun/ibrun"
 	version := "(devel)"

@@ -5,8 +5,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Gather collects src of all ranks in dst at root, in the order of ranks; dst is not used elsewhere and may be nil.
-// In place at root: src is dst, or the part of dst that is root's. MPI-5.0 §6.5.
+// Gather collects src of all ranks into dst at root, in the order of ranks. Other ranks do not use dst, which may be
+// nil. In place at root: src is dst, or root's part of dst. MPI-5.0 §6.5.
 func Gather[T Elem](c *Comm, dst, src []T, root int) error {
 	return c.gather(bytesOf(dst), bytesOf(src), sizeOf[T](), root)
 }
@@ -34,8 +34,8 @@ func (c *Comm) gather(dst, src []byte, elem, root int) error {
 	return c.wrapError(op, coll.Gather(&c.coll, dst, src, root))
 }
 
-// Gatherv collects src of all ranks in dst at root: counts[i] elements of rank i at displs[i], or one after the
-// other if displs is nil. What concerns dst counts at root only. In place at root as in Gather. MPI-5.0 §6.5.
+// Gatherv collects src of all ranks into dst at root: counts[i] elements of rank i at displs[i], or consecutively if
+// displs is nil. Only root uses dst, counts and displs. In place at root as in Gather. MPI-5.0 §6.5.
 func Gatherv[T Elem](c *Comm, dst []T, counts, displs []int, src []T, root int) error {
 	return c.gatherv(bytesOf(dst), counts, displs, bytesOf(src), sizeOf[T](), root)
 }

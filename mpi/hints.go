@@ -10,7 +10,7 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// The keys of hints for communicators. docs/hints.md tells what each does. MPI-5.0 §7.4.4.
+// The keys of hints for communicators. docs/hints.md describes each of them. MPI-5.0 §7.4.4.
 const (
 	hintNoAnyTag    = "mpi_assert_no_any_tag"
 	hintNoAnySource = "mpi_assert_no_any_source"
@@ -23,10 +23,10 @@ const (
 	hintDevice      = "ibrun_device"
 )
 
-// hintAuto is the value of hints that leave the choice to the library.
+// hintAuto is the value of hints that let the library choose.
 const hintAuto = "auto"
 
-// hints are those of a communicator. The zero value is not the default: see newHints.
+// hints are the hints of a communicator. newHints returns the defaults; the zero value does not contain them.
 type hints struct {
 	noAnyTag, noAnySource bool
 	exact, overtaking     bool
@@ -35,14 +35,14 @@ type hints struct {
 	eager                 int    // bytes; -1: auto
 	rail                  int    // of Engine.Rails; -1: auto
 
-	agreements uint32 // how often they were agreed on
-	epoch      uint32 // of the agreement, if any rank asserts exact lengths; or 0
+	agreements uint32 // number of agreements on hints so far
+	epoch      uint32 // number of the last agreement if any rank asserts exact lengths; otherwise 0
 }
 
 func newHints() hints { return hints{eager: -1, rail: -1} }
 
-// withInfo is h with what an info says, given the names of the rails. Unknown keys, and values that make no sense or cannot be
-// followed, change nothing.
+// withInfo returns h changed by the hints in an info. rails are the names of the rails. Unknown keys and invalid
+// values change nothing.
 func (h hints) withInfo(i *Info, rails []string) hints {
 	for key, flag := range map[string]*bool{
 		hintNoAnyTag: &h.noAnyTag, hintNoAnySource: &h.noAnySource, hintExact: &h.exact, hintOvertaking: &h.overtaking,
@@ -69,7 +69,8 @@ func (h hints) withInfo(i *Info, rails []string) hints {
 	return h
 }
 
-// rails are those of the engine. A communicator that is nil has none, which its methods refuse later.
+// rails returns the names of the engine's rails. It returns nil for a nil communicator, which the caller rejects
+// later.
 func (c *Comm) rails() []string {
 	if c == nil {
 		return nil
@@ -77,8 +78,8 @@ func (c *Comm) rails() []string {
 	return c.engine.Rails()
 }
 
-// chooseRail is the rail that an info chooses: by its device, of which the port may be left out, else by its number; -1: the
-// choice is left to the library. If it does neither, it stays the one before.
+// chooseRail returns the rail that an info selects by the name of a device, with or without the port, or else by
+// number. -1 lets the library choose. Without a valid selection it returns before.
 func chooseRail(i *Info, rails []string, before int) int {
 	device, _ := i.Get(hintDevice)
 	number, _ := i.Get(hintRail)
@@ -106,7 +107,7 @@ func supportedMemoryKinds(list string) bool {
 	return true
 }
 
-// toInfo is a new Info with all hints as they are. Where there are no rails, nothing is said of them.
+// toInfo returns a new Info with the values of all hints. Without rails it omits the keys for rails.
 func (h *hints) toInfo(rails []string) *Info {
 	i := &Info{}
 	set := func(key, value string) { _ = i.Set(key, value) } // both are within the limits
@@ -138,10 +139,10 @@ func (h *hints) toInfo(rails []string) *Info {
 	return i
 }
 
-var errStrictDiffers = errors.New(hintStrict + " is to be the same at all ranks, and is not")
+var errStrictDiffers = errors.New(hintStrict + " must be the same at all ranks")
 
-// agreeHints agrees with all ranks on hints that are about to come into force. Those that have to be the same everywhere are an
-// error everywhere if they are not.
+// agreeHints agrees with all ranks on hints before they take effect. If a hint that must be the same everywhere is
+// not, it returns an error at every rank.
 func (m *agreement) agreeHints(h hints) (hints, error) {
 	const strict, loose, inexact = 1, 2, 4
 	mine := uint8(loose)
@@ -166,7 +167,7 @@ func (m *agreement) agreeHints(h hints) (hints, error) {
 	return h, nil
 }
 
-// applyHints brings hints into force.
+// applyHints makes hints take effect.
 func (c *Comm) applyHints(h hints) {
 	c.hintsMu.Lock()
 	defer c.hintsMu.Unlock()
@@ -184,11 +185,11 @@ func (c *Comm) currentHints() hints {
 	return c.hints
 }
 
-// SetInfo gives hints. Those that info does not have stay as they are, and so do those whose value makes no sense; keys that
-// are not known are ignored, and a nil info has none. It is collective, and the ranks may give different hints, except that
-// mpi_assert_strict_persistent_collective_ordering has to come out the same at all of them: otherwise SetInfo is
-// ErrInfoValue at all, and nothing changes. An assertion against a wildcard is not taken while a receive with it
-// waits. [Comm.GetInfo] tells what is in force. MPI-5.0 §7.4.4.
+// SetInfo changes hints. Hints that info does not contain keep their values, and so do those with an invalid value.
+// Unknown keys are ignored; a nil info changes nothing. SetInfo is collective. The ranks may give different hints,
+// except that mpi_assert_strict_persistent_collective_ordering must have the same value at all of them afterwards:
+// otherwise SetInfo fails with ErrInfoValue at every rank and changes nothing. An assertion that excludes a wildcard
+// is rejected while a receive with that wildcard is pending. [Comm.GetInfo] shows the hints in force. MPI-5.0 §7.4.4.
 func (c *Comm) SetInfo(info *Info) error {
 	if err := c.checkUsable(perf.SetInfo.String()); err != nil {
 		return err
@@ -206,8 +207,8 @@ func (c *Comm) setInfo(call perf.Op, info *Info) error {
 	return nil
 }
 
-// GetInfo returns the hints in force: all that are known and their values, defaults too. Each call makes a new Info, which is
-// the caller's. Any goroutine may call it. MPI-5.0 §7.4.4.
+// GetInfo returns the hints in force: all known hints with their values, including defaults. Each call returns a new
+// Info, which belongs to the caller. Any goroutine may call it. MPI-5.0 §7.4.4.
 func (c *Comm) GetInfo() (*Info, error) {
 	if err := c.checkUsable("GetInfo"); err != nil {
 		return nil, err

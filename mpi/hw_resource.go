@@ -9,27 +9,28 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// Where keys of hardware come from.
+// Prefixes of the keys of hardware resources.
 const (
 	hwlocPrefix = "hwloc://"
 	ibrunPrefix = "ibrun://"
 )
 
-// GetHWResourceInfo tells which hardware this process is restricted to at this moment: each key is a type of hardware
-// resource, and its value is true if all threads of the process may run only within one instance of it, and otherwise
-// false. Each call reads machine and affinity anew and makes another Info. It is local. Not all systems tell:
-// errors.ErrUnsupported.
+// GetHWResourceInfo returns the hardware to which this process is restricted now. Each key is a type of hardware
+// resource. Its value is true if all threads of the process may run only within one instance of it, and false
+// otherwise. Each call reads the machine and the affinity again and returns a new Info. It is local. Where the system
+// does not provide the data, it fails with errors.ErrUnsupported.
 //
-// Keys of hwloc:// are types as hwloc spells them, as far as the machine has them: Machine, Package, NUMANode, L3Cache,
-// L2Cache, L1Cache, Core, PU. Those of ibrun:// are single instances, on the node called NAME:
+// Keys that begin with hwloc:// are types as hwloc spells them, if the machine has them: Machine, Package, NUMANode,
+// L3Cache, L2Cache, L1Cache, Core, PU. Keys that begin with ibrun:// are single instances, on the node called NAME:
 //
-//	ibrun://NAME/core/7        also machine/0, package, numa, l3, l2, l1 and pu: those that the process may run in
-//	ibrun://NAME/rdma/DEV/PORT a port that can carry traffic, ibrun://rail/K the rail that it is, see package hw
+//	ibrun://NAME/core/7        also machine/0, package, numa, l3, l2, l1 and pu: those in which the process may run
+//	ibrun://NAME/rdma/DEV/PORT a port that can carry traffic; ibrun://rail/K is its rail, see package hw
 //	ibrun://NAME/gpu/K         GPU number K by PCI address
 //	ibrun://NAME/pci/0000:3a   a PCI root complex
 //
-// A device's is true if no other of its sort is nearer to any PU that the process may run on. Of numa and pu the number is
-// the kernel's, of the others hwloc's logical index. Characters of NAME that have a meaning in URIs are escaped.
+// The value for a device is true if no other device of its kind is nearer to any PU on which the process may run. The
+// number of numa and pu is the kernel's; the other numbers are hwloc's logical indexes. Characters of NAME with a
+// meaning in URIs are escaped.
 //
 // Every key can be the value of mpi_hw_resource_type in [Comm.SplitType]. MPI-5.0 §9.1.3.
 func (p *Process) GetHWResourceInfo() (*Info, error) {
@@ -47,17 +48,17 @@ func (p *Process) GetHWResourceInfo() (*Info, error) {
 	return i, nil
 }
 
-// hwResource is what a process has of a type of hardware resource.
+// hwResource describes how a process uses a type of hardware resource.
 type hwResource struct {
 	key        string
-	restricted bool // it is restricted to one instance
-	// instance tells which, where the key does not.
+	restricted bool // the process is restricted to one instance
+	// instance is the number of that instance, if the key does not contain it.
 	instance int
-	// acrossNodes nodes it is the same resource: a rail.
+	// acrossNodes is set for a resource that spans nodes: a rail.
 	acrossNodes bool
 }
 
-// hwResources lists what this process has, types of hwloc first and large ones before small ones.
+// hwResources lists the resources of this process: types of hwloc first, and large ones before small ones.
 func (p *Process) hwResources() ([]hwResource, error) {
 	top, allowed, err := p.boot.Hardware()
 	if err != nil {
@@ -67,10 +68,10 @@ func (p *Process) hwResources() ([]hwResource, error) {
 	return slices.Concat(types, ours, deviceResources(top, allowed, p.nodeURI())), nil
 }
 
-// nodeURI is what the keys of single instances on this node begin with.
+// nodeURI returns the prefix of the keys of single instances on this node.
 func (p *Process) nodeURI() string { return ibrunPrefix + url.PathEscape(p.boot.NodeName) + "/" }
 
-// machineResources lists what PUs have of the parts of the machine.
+// machineResources lists the parts of the machine that contain the allowed PUs: types of hwloc, and single instances.
 func machineResources(top *hw.Topology, allowed []int, node string) (types, ours []hwResource) {
 	all := top.Resources()
 	for _, kind := range hw.ResourceTypes() {
@@ -96,7 +97,7 @@ func machineResources(top *hw.Topology, allowed []int, node string) (types, ours
 	return types, ours
 }
 
-// deviceResources lists which devices are near some PUs.
+// deviceResources lists the devices of a node, and whether they are near the allowed PUs.
 func deviceResources(top *hw.Topology, allowed []int, node string) []hwResource {
 	var all []hwResource
 	among := func(list []hw.Candidate, c hw.Candidate) bool {

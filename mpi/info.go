@@ -12,21 +12,21 @@ import (
 	"github.com/ibrun/ibrun/attrs"
 )
 
-// Limits of an Info, in bytes; those of C have a NUL more. MPI-5.0 §10.
+// Maximum lengths in an Info in bytes. C's constants also count the final NUL. MPI-5.0 §10.
 const (
 	MaxInfoKey   = attrs.MaxInfoKey
 	MaxInfoValue = attrs.MaxInfoValue
 )
 
-// Info is a list of keys, each with a value, in the order in which they were first set. Calls take one as hints; nil
-// is none. The zero value is empty and ready. Any goroutine may call its methods. It must not be copied but by Dup, and
-// need not be freed. MPI-5.0 §10.
+// Info is an ordered list of keys with values, in the order in which the keys were first set. Calls take one as
+// hints; nil means no hints. The zero value is empty and ready to use. Any goroutine may call its methods. It must
+// not be copied except by Dup, and needs not be freed. MPI-5.0 §10.
 type Info attrs.Info
 
 func (i *Info) list() *attrs.Info { return (*attrs.Info)(i) }
 
-// Set stores a value, in the place of an earlier one or at the end. Keys have 1 to MaxInfoKey bytes and values at most
-// MaxInfoValue, none of them NUL: ErrInfoKey and ErrInfoValue say so. MPI-5.0 §10.
+// Set stores a value, in the place of an existing one or at the end. Keys have 1 to MaxInfoKey bytes and values at
+// most MaxInfoValue bytes, without NUL; otherwise Set fails with ErrInfoKey or ErrInfoValue. MPI-5.0 §10.
 func (i *Info) Set(key, value string) error {
 	const op = "Info.Set"
 	if i == nil {
@@ -44,7 +44,7 @@ func (i *Info) Set(key, value string) error {
 
 var errNoInfo = errors.New("the info is nil")
 
-// Get returns the value of a key, and false if the key is not there. MPI-5.0 §10.
+// Get returns the value of a key, and false if the key does not exist. MPI-5.0 §10.
 func (i *Info) Get(key string) (value string, ok bool) {
 	if i == nil {
 		return "", false
@@ -52,7 +52,7 @@ func (i *Info) Get(key string) (value string, ok bool) {
 	return i.list().Get(key)
 }
 
-// Delete removes a key. Those behind it move up. It is ErrInfoNoKey if it is not there. MPI-5.0 §10.
+// Delete removes a key; the keys after it move up. It fails with ErrInfoNoKey if the key does not exist. MPI-5.0 §10.
 func (i *Info) Delete(key string) error {
 	const op = "Info.Delete"
 	if i == nil {
@@ -64,7 +64,7 @@ func (i *Info) Delete(key string) error {
 	return nil
 }
 
-// Len is the number of keys. MPI-5.0 §10.
+// Len returns the number of keys. MPI-5.0 §10.
 func (i *Info) Len() int {
 	if i == nil {
 		return 0
@@ -80,12 +80,13 @@ func (i *Info) Nth(n int) (key string, err error) {
 	}
 	key, ok := i.list().Nth(n)
 	if !ok {
-		return "", newError(op, ErrArg, fmt.Errorf("key %d of %d", n, i.list().Len()))
+		return "", newError(op, ErrArg, fmt.Errorf("key number %d is out of range: the info has %d keys", n, i.list().Len()))
 	}
 	return key, nil
 }
 
-// Dup makes another Info with the same keys and values in the same order; of nil an empty one. MPI-5.0 §10.
+// Dup returns a new Info with the same keys and values in the same order. For nil it returns an empty one.
+// MPI-5.0 §10.
 func (i *Info) Dup() *Info {
 	if i == nil {
 		return &Info{}
@@ -93,7 +94,7 @@ func (i *Info) Dup() *Info {
 	return (*Info)(i.list().Dup())
 }
 
-// All gives the keys with their values in order, as they are when it starts. Not in MPI-5.0.
+// All returns an iterator over the keys and values in order, as they are when the iteration starts. Not in MPI-5.0.
 func (i *Info) All() iter.Seq2[string, string] {
 	if i == nil {
 		return func(func(string, string) bool) {}
@@ -101,14 +102,15 @@ func (i *Info) All() iter.Seq2[string, string] {
 	return i.list().All()
 }
 
-// InfoEnv tells how the process was started, as far as that is known, as MPI_INFO_ENV does: command, argv, maxprocs,
-// host, arch, wdir, thread_level. What is longer than MaxInfoValue is cut. Each call makes a new Info. MPI-5.0 §11.2.1.
+// InfoEnv describes how the process was started, like MPI_INFO_ENV: command, argv, maxprocs, host, arch, wdir,
+// thread_level. Keys without a known value are missing. Values longer than MaxInfoValue are truncated. Each call
+// returns a new Info. MPI-5.0 §11.2.1.
 func (p *Process) InfoEnv() *Info {
 	i := &Info{}
 	set := func(key, value string) {
 		value = strings.ToValidUTF8(value[:min(len(value), MaxInfoValue)], "")
 		if value != "" {
-			_ = i.Set(key, value) // the key is fine, and the system gives no NULs
+			_ = i.Set(key, value) // cannot fail: the key is valid, and the value is short and has no NUL
 		}
 	}
 	set("command", os.Args[0])

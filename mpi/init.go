@@ -173,5 +173,5 @@ func (p *Process) Finalize() error {
 	return p.wrapError(op, errors.Join(failed, p.removeUser(err)))
 }
 
-// Finalized tells whether Finalize was called. MPI-5.0 §11.4.1.
+// Finalized reports whether Finalize was called. MPI-5.0 §11.4.1.
 func (p *Process) Finalized() bool { return p.finalized.Load() }

@@ -7,12 +7,12 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// IntercommFromGroups makes an intercommunicator of two groups that have no process in common. It is collective over both:
-// each process gives its own group first; groups and tag are the same at all. No leaders are named, as every process knows
-// both groups. Everything else is as for CommFromGroup. MPI-5.0 §7.6.2.
+// IntercommFromGroups creates an intercommunicator of two groups that have no process in common. It is collective
+// over both: each process gives its own group first; groups and tag are the same at all processes. It takes no
+// leaders, because every process knows both groups. Otherwise it is like CommFromGroup. MPI-5.0 §7.6.2.
 //
-// In an intercommunicator ranks of messages are those of the other group. It can be duplicated and freed, and has Barrier;
-// other collectives are ErrComm: Merge makes an intracommunicator of both groups.
+// In an intercommunicator the ranks of messages are those of the remote group. It can be duplicated and freed, and
+// supports Barrier. Other collectives fail with ErrComm; Merge creates an intracommunicator of both groups.
 func IntercommFromGroups(local, remote *Group, tag string, _ *Info) (*Comm, error) {
 	const call = perf.IntercommFromGroups
 	op := call.String()
@@ -26,7 +26,7 @@ func IntercommFromGroups(local, remote *Group, tag string, _ *Info) (*Comm, erro
 		return nil, local.proc.raise(&Error{ErrGroup, op, local.proc.boot.Rank, errors.New("the groups have processes in common")})
 	}
 	if len(remote.peers) == 0 {
-		return nil, local.proc.raise(&Error{ErrGroup, op, local.proc.boot.Rank, errors.New("the other group is empty")})
+		return nil, local.proc.raise(&Error{ErrGroup, op, local.proc.boot.Rank, errors.New("the remote group is empty")})
 	}
 	c := local.proc.newComm(remote.peers, local.Rank())
 	c.session, c.localGroup = local.session, local.peers
@@ -39,7 +39,7 @@ func IntercommFromGroups(local, remote *Group, tag string, _ *Info) (*Comm, erro
 	return c, nil
 }
 
-// orderedGroups are the two groups of an intercommunicator in an order that is the same in both.
+// orderedGroups returns the two groups of an intercommunicator in an order that is the same in both.
 func (c *Comm) orderedGroups() (first, second []int32) {
 	if slices.Min(c.localGroup) < slices.Min(c.peers) {
 		return c.localGroup, c.peers
@@ -47,10 +47,11 @@ func (c *Comm) orderedGroups() (first, second []int32) {
 	return c.peers, c.localGroup
 }
 
-// Remote tells whether the communicator is an intercommunicator. MPI-5.0 §7.6.1, as MPI_Comm_test_inter.
+// Remote reports whether the communicator is an intercommunicator. MPI-5.0 §7.6.1, as MPI_Comm_test_inter.
 func (c *Comm) Remote() bool { return c.localGroup != nil }
 
-// RemoteSize is the number of processes of an intercommunicator's other group; 0 in an intracommunicator. MPI-5.0 §7.6.1.
+// RemoteSize returns the number of processes of an intercommunicator's remote group; 0 for an intracommunicator.
+// MPI-5.0 §7.6.1.
 func (c *Comm) RemoteSize() int {
 	if c.localGroup == nil {
 		return 0
@@ -58,7 +59,7 @@ func (c *Comm) RemoteSize() int {
 	return len(c.peers)
 }
 
-// RemoteGroup is an intercommunicator's other group; empty in an intracommunicator. MPI-5.0 §7.6.1.
+// RemoteGroup returns an intercommunicator's remote group; the empty group for an intracommunicator. MPI-5.0 §7.6.1.
 func (c *Comm) RemoteGroup() *Group {
 	if c.localGroup == nil {
 		return &Group{c.proc, c.session, nil}
@@ -66,18 +67,19 @@ func (c *Comm) RemoteGroup() *Group {
 	return &Group{c.proc, c.session, c.peers}
 }
 
-var errInter = errors.New("this takes an intracommunicator: Merge makes one of both groups")
+var errInter = errors.New("not supported on intercommunicators: create an intracommunicator of both groups with Merge")
 
-// Merge makes an intracommunicator of both groups of an intercommunicator: first the processes of the group that gives
-// high as false, then the others. If both give the same, some order is taken. All processes of a group give the same, or
-// it is ErrArg at all. It is collective, and takes no attributes along. MPI-5.0 §7.6.2.
+// Merge creates an intracommunicator of both groups of an intercommunicator: first the processes of the group that
+// gives high as false, then the others. If both groups give the same value, the order is arbitrary. All processes of
+// a group must give the same value, otherwise all ranks fail with ErrArg. It is collective. Attributes are not
+// copied. MPI-5.0 §7.6.2.
 func (c *Comm) Merge(high bool) (*Comm, error) {
 	op := perf.Merge.String()
 	if err := c.checkUsable(op); err != nil {
 		return nil, err
 	}
 	if c.localGroup == nil {
-		return nil, c.newError(op, ErrComm, errors.New("the communicator has no second group"))
+		return nil, c.newError(op, ErrComm, errors.New("the communicator is not an intercommunicator"))
 	}
 	defer c.proc.recordCall(perf.Merge)()
 	first, second := c.orderedGroups()
@@ -96,7 +98,7 @@ func (c *Comm) Merge(high bool) (*Comm, error) {
 		return nil, err
 	}
 	if all&0b11 == 0 || all&0b1100 == 0 {
-		return nil, c.newError(op, ErrArg, errors.New("the processes of a group do not agree on high"))
+		return nil, c.newError(op, ErrArg, errors.New("the processes of a group gave different values of high"))
 	}
 	if all&0b10 != 0 && all&0b1000 == 0 { // the first is high, the second is not
 		first, second = second, first

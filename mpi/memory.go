@@ -9,13 +9,14 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// Alloc returns n zeroed elements that large messages are sent from and received into without delay: where a device moves
-// them, the memory is made known to it now and not with the first message. It is ordinary memory otherwise: the garbage
-// collector frees it, and any other slice may be sent and received as well. ErrNoMem if the system does not let so much be
-// pinned; the wrapped error has the limit and what raises it. Any goroutine may call it. MPI-5.0 §9.2 (MPI_Alloc_mem).
+// Alloc returns n zeroed elements of memory for large messages: if a device transfers them, the memory is registered
+// now and not with the first message. Otherwise it is ordinary memory: the garbage collector frees it, and any other
+// slice can be sent and received as well. It fails with ErrNoMem if the system does not allow this amount to be
+// pinned; the wrapped error contains the limit and how to raise it. Any goroutine may call it. MPI-5.0 §9.2
+// (MPI_Alloc_mem).
 func Alloc[T Elem](p *Process, n int) ([]T, error) {
 	if n < 0 {
-		return nil, p.newError("Alloc", ErrCount, fmt.Errorf("%d elements", n))
+		return nil, p.newError("Alloc", ErrCount, fmt.Errorf("the number of elements, %d, is negative", n))
 	}
 	x := make([]T, n)
 	if err := p.engine.Preregister(bytesOf(x)); err != nil {
@@ -24,17 +25,17 @@ func Alloc[T Elem](p *Process, n int) ([]T, error) {
 	return x, nil
 }
 
-// Register makes memory known to the devices until Unregister or Finalize. It is for memory that Go does not own, such as a
-// mapped file or a C library's buffers, which would otherwise be made known anew for each message; the caller must not unmap
-// or free it meanwhile. The same slice may be registered several times. ErrNoMem as for [Alloc]. Any goroutine may call it.
-// The standard has nothing like it; nearest is MPI-5.0 §9.2.
+// Register registers memory with the devices until Unregister or Finalize. It is for memory that Go does not own,
+// such as a mapped file or buffers of a C library, which would otherwise be registered again for each message. The
+// caller must not unmap or free it meanwhile. The same slice may be registered several times. It fails with ErrNoMem
+// like [Alloc]. Any goroutine may call it. The standard has no such call; the nearest is MPI-5.0 §9.2.
 func Register[T Elem](p *Process, x []T) error { return p.register(bytesOf(slices.Clip(x))) }
 
-// Unregister ends one Register of the same slice. ErrBuffer if there is none. Any goroutine may call it. The standard
-// has nothing like it; nearest is MPI-5.0 §9.2.
+// Unregister undoes one Register of the same slice. It fails with ErrBuffer if the slice is not registered. Any
+// goroutine may call it. The standard has no such call; the nearest is MPI-5.0 §9.2.
 func Unregister[T Elem](p *Process, x []T) error { return p.unregister(bytesOf(slices.Clip(x))) }
 
-// registrations are those made by Register.
+// registrations are the registrations made by Register.
 type registrations struct {
 	mu  sync.Mutex
 	all []registration

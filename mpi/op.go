@@ -9,17 +9,17 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 )
 
-// Op is a reduction: one of the predefined ones, or a user's from NewOp. MPI-5.0 §6.9.
+// Op is a reduction operation: a predefined one, or a user-defined one from NewOp. MPI-5.0 §6.9.
 type Op interface {
-	// kernel finds the function for an element kind; ok is false where the operation is not defined on it.
+	// kernel returns the function for an element kind; ok is false if the operation is not defined on it.
 	kernel(k datatype.Kind) (f datatype.Func, commutative, ok bool)
 }
 
-// Predefined is a predefined operation. All are commutative.
+// Predefined is a predefined operation. All are commutative. MPI-5.0 §6.9.2.
 type Predefined uint8
 
-// The predefined operations. Sum and Prod are defined on numbers, Min and Max on all but complex ones, the logical
-// ones on integers (0 is false) and bool, and the bitwise ones on these too. MPI-5.0 §6.9.2.
+// The predefined operations. Sum and Prod are defined on numbers; Min and Max on numbers except complex ones; the logical
+// and the bitwise operations on integers (0 is false) and bool. MPI-5.0 §6.9.2.
 const (
 	Sum  = Predefined(datatype.Sum)
 	Min  = Predefined(datatype.Min)
@@ -33,7 +33,7 @@ const (
 	Lxor = Predefined(datatype.Lxor)
 )
 
-// String is the operation's name in lower case.
+// String returns the operation's name in lower case.
 func (o Predefined) String() string { return datatype.Op(o).String() }
 
 func (o Predefined) kernel(k datatype.Kind) (datatype.Func, bool, bool) {
@@ -41,7 +41,7 @@ func (o Predefined) kernel(k datatype.Kind) (datatype.Func, bool, bool) {
 	return f, true, ok
 }
 
-// userOp is an operation made by a user.
+// userOp is a user-defined operation.
 type userOp struct {
 	kind        datatype.Kind
 	commutative bool
@@ -52,17 +52,17 @@ func (o *userOp) kernel(k datatype.Kind) (datatype.Func, bool, bool) {
 	return o.f, o.commutative, k == o.kind
 }
 
-// NewOp makes an operation on elements of type T. f does dst[i] = dst[i] op src[i] for all i; the two slices are of
-// the same length and do not overlap. It must be associative; unless commutative is set operands are taken in the
-// order of ranks, dst being of the lower ones. f may be called from any goroutine that calls a collective.
-// MPI-5.0 §6.9.5.
+// NewOp creates an operation on elements of type T. f sets dst[i] = dst[i] op src[i] for all i; the two slices have
+// the same length and do not overlap. The operation must be associative. Unless commutative is set, operands are
+// combined in the order of ranks, and dst contains those of the lower ranks. f may be called from any goroutine that
+// calls a collective. MPI-5.0 §6.9.5.
 func NewOp[T Elem](commutative bool, f func(dst, src []T)) Op {
 	return &userOp{kindOf[T](), commutative, datatype.User(func(dst, src []byte) {
 		f(elementsOf[T](dst), elementsOf[T](src))
 	})}
 }
 
-// kinds maps Go's kinds to those of messages. Those of a machine's width are the sized ones.
+// kinds maps Go's kinds to element kinds of messages. kindOf handles the kinds whose size depends on the machine.
 var kinds = [...]datatype.Kind{
 	reflect.Bool: datatype.Bool, reflect.Int8: datatype.Int8, reflect.Int16: datatype.Int16, reflect.Int32: datatype.Int32,
 	reflect.Int64: datatype.Int64, reflect.Uint8: datatype.Uint8, reflect.Uint16: datatype.Uint16,
@@ -70,7 +70,7 @@ var kinds = [...]datatype.Kind{
 	reflect.Float64: datatype.Float64, reflect.Complex64: datatype.Complex64, reflect.Complex128: datatype.Complex128,
 }
 
-// kindOf is the kind of T.
+// kindOf returns the element kind of T.
 func kindOf[T Elem]() datatype.Kind {
 	switch k := reflect.TypeFor[T]().Kind(); {
 	case k != reflect.Int && k != reflect.Uint && k != reflect.Uintptr:
@@ -85,7 +85,7 @@ func kindOf[T Elem]() datatype.Kind {
 	return datatype.Uint32
 }
 
-// setOperation prepares the operation of a reduction on elements of a kind.
+// setOperation sets the operation of a reduction on elements of a kind.
 func (c *Comm) setOperation(op string, k datatype.Kind, o Op) error {
 	if o == nil {
 		return c.newError(op, ErrOp, errors.New("the operation is nil"))

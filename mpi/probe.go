@@ -19,13 +19,14 @@ type Message struct {
 // procNullStatus is the status of a message from ProcNull.
 var procNullStatus = Status{Source: ProcNull, Tag: AnyTag}
 
-// Probe waits for a message that a receive with these arguments would take, and tells about it. MPI-5.0 §3.8.1.
+// Probe blocks until there is a message that a receive with these arguments would match, and returns its status.
+// MPI-5.0 §3.8.1.
 func (c *Comm) Probe(src, tag int) (Status, error) {
 	st, _, err := c.probe(perf.Probe, src, tag, true)
 	return st, err
 }
 
-// Iprobe is Probe that does not wait: it reports false if there is no such message. MPI-5.0 §3.8.1.
+// Iprobe is Probe without blocking: it reports false if there is no such message. MPI-5.0 §3.8.1.
 func (c *Comm) Iprobe(src, tag int) (Status, bool, error) {
 	return c.probe(perf.Iprobe, src, tag, false)
 }
@@ -46,13 +47,14 @@ func (c *Comm) probe(op perf.Op, src, tag int, block bool) (Status, bool, error)
 	return statusOf(st), true, nil
 }
 
-// Mprobe is Probe that also takes the message, so that no other receive gets it. MPI-5.0 §3.8.2.
+// Mprobe is Probe that also removes the message from the matching queue, so that no other receive gets it.
+// MPI-5.0 §3.8.2.
 func (c *Comm) Mprobe(src, tag int) (*Message, Status, error) {
 	m, st, _, err := c.mprobe(perf.Mprobe, src, tag, true)
 	return m, st, err
 }
 
-// Improbe is Mprobe that does not wait: it reports false if there is no such message. MPI-5.0 §3.8.2.
+// Improbe is Mprobe without blocking: it reports false if there is no such message. MPI-5.0 §3.8.2.
 func (c *Comm) Improbe(src, tag int) (*Message, Status, bool, error) {
 	return c.mprobe(perf.Improbe, src, tag, false)
 }
@@ -73,7 +75,7 @@ func (c *Comm) mprobe(op perf.Op, src, tag int, block bool) (*Message, Status, b
 	return &Message{comm: c, msg: f}, statusOf(st), true, nil
 }
 
-// Mrecv receives a message that a matched probe has taken, as Recv would. MPI-5.0 §3.8.3.
+// Mrecv receives a message that a matched probe has taken, like Recv. MPI-5.0 §3.8.3.
 func Mrecv[T Elem](m *Message, x []T) (Status, error) {
 	b := bytesOf(x)
 	began := uint64(0)
@@ -89,7 +91,7 @@ func Mrecv[T Elem](m *Message, x []T) (Status, error) {
 	return statusOf(st), m.comm.wrapError("Mrecv", err)
 }
 
-// Imrecv begins to receive a message that a matched probe has taken. MPI-5.0 §3.8.3.
+// Imrecv starts to receive a message that a matched probe has taken. MPI-5.0 §3.8.3.
 func Imrecv[T Elem](m *Message, x []T) (Request, error) {
 	return m.recv(perf.Imrecv, bytesOf(x))
 }
@@ -99,7 +101,7 @@ func (m *Message) recv(op perf.Op, b []byte) (Request, error) {
 		return Request{}, newError(op.String(), ErrRequest, errors.New("the message is nil"))
 	}
 	if m.received.Swap(true) {
-		return Request{}, m.comm.newError(op.String(), ErrRequest, errors.New("the message has been received before"))
+		return Request{}, m.comm.newError(op.String(), ErrRequest, errors.New("the message has already been received"))
 	}
 	if m.fromProcNull {
 		return Request{m.comm.engine.Irecv(proto.Route{Match: proto.Match{Rank: proto.ProcNull}, Op: op}, nil)}, nil

@@ -9,8 +9,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 )
 
-// NumPsets is the number of process sets that this process is in. It never becomes less. There is no hint yet.
-// MPI-5.0 §11.3.2.
+// NumPsets returns the number of process sets to which this process belongs. It never decreases. No hints are defined
+// yet. MPI-5.0 §11.3.2.
 func (s *Session) NumPsets(_ *Info) (int, error) {
 	if err := s.checkUsable("Session.NumPsets"); err != nil {
 		return 0, err
@@ -18,8 +18,8 @@ func (s *Session) NumPsets(_ *Info) (int, error) {
 	return len(s.proc.psetList.mine), nil
 }
 
-// NthPset is the name of process set n of those that this process is in, from 0; it never changes, and has 1 to
-// MaxPsetName bytes. Any other n is ErrArg. There is no hint yet. MPI-5.0 §11.3.2.
+// NthPset returns the name of process set n, from 0, of those to which this process belongs. The name never changes
+// and has 1 to MaxPsetName bytes. For any other n it fails with ErrArg. No hints are defined yet. MPI-5.0 §11.3.2.
 func (s *Session) NthPset(_ *Info, n int) (string, error) {
 	const op = "Session.NthPset"
 	if err := s.checkUsable(op); err != nil {
@@ -27,13 +27,14 @@ func (s *Session) NthPset(_ *Info, n int) (string, error) {
 	}
 	mine := s.proc.psetList.mine
 	if n < 0 || n >= len(mine) {
-		return "", s.newError(op, ErrArg, fmt.Errorf("process set %d of %d", n, len(mine)))
+		return "", s.newError(op, ErrArg,
+			fmt.Errorf("process set %d is out of range: this process is in %d sets, numbered from 0", n, len(mine)))
 	}
 	return mine[n].name, nil
 }
 
-// CopyNthPset is NthPset into a buffer: as much of the name as fits. It returns the length of the whole name, however
-// long the buffer; that may be nil. On an error it is left alone. MPI-5.0 §11.3.2.
+// CopyNthPset copies the name that NthPset returns to a buffer, as much as fits. It returns the length of the whole
+// name. The buffer may be nil. On an error the buffer is not changed. MPI-5.0 §11.3.2.
 func (s *Session) CopyNthPset(info *Info, n int, buf []byte) (length int, err error) {
 	name, err := s.NthPset(info, n)
 	if err != nil {
@@ -43,8 +44,8 @@ func (s *Session) CopyNthPset(info *Info, n int, buf []byte) (length int, err er
 	return len(name), nil
 }
 
-// PsetInfo describes a process set, in a new Info: mpi_size is the number of its processes. The name is as NthPset has it,
-// or known otherwise; that of no set is ErrArg. MPI-5.0 §11.3.4.
+// PsetInfo describes a process set in a new Info: mpi_size is the number of its processes. The name may be one that
+// NthPset has returned, or another that the program knows. An unknown name fails with ErrArg. MPI-5.0 §11.3.4.
 func (s *Session) PsetInfo(name string) (*Info, error) {
 	set, err := s.pset("Session.PsetInfo", name)
 	if err != nil {
@@ -54,7 +55,7 @@ func (s *Session) PsetInfo(name string) (*Info, error) {
 	return i, i.Set("mpi_size", strconv.Itoa(len(set.peers)))
 }
 
-// pset finds a set by its name.
+// pset returns the set with this name.
 func (s *Session) pset(op, name string) (*pset, error) {
 	if err := s.checkUsable(op); err != nil {
 		return nil, err
@@ -66,19 +67,19 @@ func (s *Session) pset(op, name string) (*pset, error) {
 	return set, nil
 }
 
-// psetList is the process sets of a job. It does not change.
+// psetList holds the process sets of a job. It never changes.
 type psetList struct {
-	mine   []*pset // those with this process, in the order of their numbers
+	mine   []*pset // sets to which this process belongs, in the order of their numbers
 	others []*pset
 }
 
-// pset is a process set. Sets of the same name have no process in common.
+// pset is a process set. Sets with the same name have no process in common.
 type pset struct {
 	name  string
 	peers []int32
 }
 
-// loadPsets makes the catalogue of the process, once. The caller holds mu.
+// loadPsets creates the list of process sets, once. The caller must hold mu.
 func (p *Process) loadPsets() (err error) {
 	if p.psetList == nil {
 		p.psetList, err = newPsetList(p.boot)
@@ -86,7 +87,7 @@ func (p *Process) loadPsets() (err error) {
 	return err
 }
 
-// psets is the catalogue of the process.
+// psets returns the list of process sets.
 func (p *Process) psets() (*psetList, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,7 +123,7 @@ func newPsetList(at *bootstrap.Process) (*psetList, error) {
 	return k, nil
 }
 
-// find returns this process's set of that name, or the only one.
+// find returns the set with this name to which this process belongs, or else the only set with this name.
 func (k *psetList) find(name string) (found *pset, err error) {
 	for _, s := range k.mine {
 		if s.name == name {
@@ -131,14 +132,14 @@ func (k *psetList) find(name string) (found *pset, err error) {
 	}
 	for _, s := range k.others {
 		if s.name == name && found != nil {
-			return nil, errors.New("there are several of that name, and this process is in none of them")
+			return nil, errors.New("several sets have this name, and this process is in none of them")
 		}
 		if s.name == name {
 			found = s
 		}
 	}
 	if found == nil {
-		return nil, errors.New("there is none")
+		return nil, errors.New("no such set")
 	}
 	return found, nil
 }

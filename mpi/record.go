@@ -8,7 +8,8 @@ import (
 	"github.com/ibrun/ibrun/perf/profile"
 )
 
-// startRecording makes what writes down what the process does, for the launcher to read, or for nobody.
+// startRecording creates the recorder of the process's calls, its trace and its profile, as the environment and the
+// launcher ask. The launcher reads them from shared memory.
 func (p *Process) startRecording() error {
 	mode, err := perf.ModeFromEnv(os.Getenv)
 	if err != nil {
@@ -17,7 +18,7 @@ func (p *Process) startRecording() error {
 	at := p.boot
 	who := perf.Identity{Rank: at.Rank, Size: at.Size, PID: os.Getpid()}
 	if at.Trace != nil {
-		mode = perf.All // it is asked for in particular
+		mode = perf.All // the user asked for a trace
 		if p.trace, err = perf.NewTrace(at.Trace, who); err != nil {
 			return err
 		}
@@ -35,7 +36,8 @@ func (p *Process) startRecording() error {
 	return nil
 }
 
-// recordJoined is called when all processes have joined and have one time: from now on what they do can be put in order.
+// recordJoined is called when all processes have joined and share a common time. Records of different processes can
+// be ordered from now on.
 func (p *Process) recordJoined() {
 	p.record.Joined()
 	if p.trace != nil {
@@ -43,41 +45,42 @@ func (p *Process) recordJoined() {
 	}
 }
 
-// recordCall has a call recorded that is made of others, which are not: from now until the result is called. Those are shown as
-// [perf.Op.Within] it.
+// recordCall records a call that consists of other calls, from now until the result is called. The other calls are
+// recorded as [perf.Op.Within] this one and are not counted.
 func (p *Process) recordCall(call perf.Op) (ended func()) {
 	began := p.engine.BeginOp(call, 0)
 	return func() { p.engine.EndOp(call, 0, began) }
 }
 
-// stopProfile keeps what has been taken of a profile that was not kept yet.
+// stopProfile stores the part of the profile that has not been stored yet.
 func (p *Process) stopProfile() {
 	if err := p.profile.Stop(); err != nil && p.boot.Report != nil {
 		p.boot.Report(err.Error())
 	}
 }
 
-// Pcontrol switches the recording of what this process does: level 0 switches it off, and 1 on again, as it is after Init, so
-// that reports and metrics leave out what a program does to warm up, say. Other levels do nothing. Calls under way are
-// recorded or not as it was when they began. MPI-5.0 §15.2.4.
+// Pcontrol switches the recording of this process's calls: level 0 switches it off, level 1 switches it on again. It
+// is on after Init. A program can thus keep its warm-up out of reports and metrics. Other levels do nothing. A call
+// in progress is recorded if recording was on when it began. MPI-5.0 §15.2.4.
 func (p *Process) Pcontrol(level int) {
 	if level == 0 || level == 1 {
 		p.engine.SetRecording(level == 1)
 	}
 }
 
-// Progress tells whoever watches the job how far the program is: done of total, in steps of its own. It costs some
-// nanoseconds. Not in MPI-5.0.
+// Progress reports how far the program is: done of total, in steps that the program chooses. Monitors of the job show
+// it. A call takes some nanoseconds. Not in MPI-5.0.
 func (p *Process) Progress(done, total int) error {
 	if done < 0 || done > total {
-		return p.raise(&Error{ErrArg, "Progress", p.boot.Rank, errors.New("progress goes from 0 to the total")})
+		return p.raise(&Error{ErrArg, "Progress", p.boot.Rank, errors.New("done must be from 0 to total")})
 	}
 	p.engine.RecordProgress(uint64(done), uint64(total))
 	return nil
 }
 
-// Recorded tells what this process has done since Init: calls, messages, times. It is nil with IBRUN_PERF=off. It may be asked
-// for at any time, also after Finalize. Not in MPI-5.0, whose tool information interface gives such figures by name (§15.3).
+// Recorded returns what this process has recorded since Init: calls, messages and times. It is nil with
+// IBRUN_PERF=off. It may be called at any time, also after Finalize. Not in MPI-5.0, whose tool information interface
+// gives such values by name (§15.3).
 func (p *Process) Recorded() (*perf.Snapshot, error) {
 	page := p.record.Page()
 	if page == nil {

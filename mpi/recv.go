@@ -2,13 +2,14 @@ package mpi
 
 import "github.com/ibrun/ibrun/perf"
 
-// Recv receives a message from rank src, or AnySource, with a tag, or AnyTag, into x. A message longer than x is
-// ErrTruncate: x holds its first part, the rest is gone, and the next messages are untouched. MPI-5.0 §3.2.4.
+// Recv receives a message from rank src, or AnySource, with a tag, or AnyTag, into x. If the message is longer than
+// x, it fails with ErrTruncate: x contains the beginning of the message, the rest is discarded, and later messages
+// are not affected. MPI-5.0 §3.2.4.
 func Recv[T Elem](c *Comm, x []T, src, tag int) (Status, error) {
 	return c.recv(bytesOf(x), src, tag)
 }
 
-// Irecv begins a receive. x must not be touched until the request has completed. MPI-5.0 §3.7.2.
+// Irecv starts a receive. x must not be accessed until the request has completed. MPI-5.0 §3.7.2.
 func Irecv[T Elem](c *Comm, x []T, src, tag int) (Request, error) {
 	from, err := c.recvRoute("Irecv", src, tag)
 	if err != nil {
@@ -18,7 +19,7 @@ func Irecv[T Elem](c *Comm, x []T, src, tag int) (Request, error) {
 	return Request{c.engine.Irecv(from, bytesOf(x))}, nil
 }
 
-// RecvInit makes a persistent receive into x, which [Request.Start] begins, any number of times. MPI-5.0 §3.9.
+// RecvInit creates a persistent receive into x. Each [Request.Start] starts it again. MPI-5.0 §3.9.
 func RecvInit[T Elem](c *Comm, x []T, src, tag int) (Request, error) {
 	from, err := c.recvRoute("RecvInit", src, tag)
 	if err != nil {

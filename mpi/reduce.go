@@ -8,7 +8,7 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Reduce combines src of all ranks element by element into dst at root; dst is not used elsewhere and may be nil.
+// Reduce combines src of all ranks element by element into dst at root. Other ranks do not use dst, which may be nil.
 // At root dst and src may be the same slice. MPI-5.0 §6.9.1.
 func Reduce[T Elem](c *Comm, dst, src []T, op Op, root int) error {
 	return c.reduce(bytesOf(dst), bytesOf(src), kindOf[T](), op, root)
@@ -39,8 +39,8 @@ func (c *Comm) reduce(dst, src []byte, k datatype.Kind, o Op, root int) error {
 	return c.wrapError(op, coll.Reduce(&c.coll, dst, src, &c.coll.operation, root))
 }
 
-// Allreduce combines src of all ranks element by element into dst of each, with the same bits everywhere. dst and
-// src may be the same slice. MPI-5.0 §6.9.6.
+// Allreduce combines src of all ranks element by element into dst of every rank. The result has the same bits at all
+// ranks. dst and src may be the same slice. MPI-5.0 §6.9.6.
 func Allreduce[T Elem](c *Comm, dst, src []T, op Op) error {
 	if c != nil && c.localGroup != nil {
 		return c.newError(perf.Allreduce.String(), ErrComm, errInter)
@@ -48,7 +48,7 @@ func Allreduce[T Elem](c *Comm, dst, src []T, op Op) error {
 	return c.allreduce(perf.Allreduce, bytesOf(dst), bytesOf(src), kindOf[T](), op)
 }
 
-// allreduce is among the processes of both groups in an intercommunicator.
+// allreduce combines the values of both groups if c is an intercommunicator.
 func (c *Comm) allreduce(call perf.Op, dst, src []byte, k datatype.Kind, o Op) error {
 	op := call.String()
 	if err := c.beginCollective(call, len(src)); err != nil {
@@ -67,8 +67,8 @@ func (c *Comm) allreduce(call perf.Op, dst, src []byte, k datatype.Kind, o Op) e
 	return c.wrapError(op, coll.Allreduce(&c.coll, dst, src, &c.coll.operation))
 }
 
-// ReduceScatter combines src of all ranks and gives rank i the next counts[i] elements of the result, in dst.
-// counts is the same at all ranks and adds up to len(src). dst may be src[:counts[rank]], or src itself.
+// ReduceScatter combines src of all ranks, and stores counts[i] elements of the result in dst of rank i, in the order
+// of ranks. counts is the same at all ranks, and its sum is len(src). dst may be src[:counts[rank]] or src itself.
 // MPI-5.0 §6.10.2.
 func ReduceScatter[T Elem](c *Comm, dst, src []T, counts []int, op Op) error {
 	return c.reduceScatter(bytesOf(dst), bytesOf(src), counts, kindOf[T](), op)
@@ -85,11 +85,12 @@ func (c *Comm) reduceScatter(dst, src []byte, counts []int, k datatype.Kind, o O
 		return err
 	}
 	if total != len(src)/k.Size() {
-		return c.newError(op, ErrCount, fmt.Errorf("counts add up to %d elements, src has %d", total, len(src)/k.Size()))
+		return c.newError(op, ErrCount, fmt.Errorf("the sum of counts is %d, but src has %d elements", total, len(src)/k.Size()))
 	}
 	mine := counts[c.rank] * k.Size()
 	if len(dst) < mine {
-		return c.newError(op, ErrCount, fmt.Errorf("dst has %d elements, %d come", len(dst)/k.Size(), counts[c.rank]))
+		return c.newError(op, ErrCount,
+			fmt.Errorf("dst has %d elements, but this rank's count is %d", len(dst)/k.Size(), counts[c.rank]))
 	}
 	dst = dst[:mine]
 	if !sameStart(dst, src) {

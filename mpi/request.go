@@ -8,14 +8,14 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Request names an operation under way, or a persistent one. It is a small value; copies name the same operation.
-// The zero Request names none: waiting for it returns at once. MPI-5.0 §3.7.
+// Request is a handle of an operation in progress, or of a persistent one. It is a small value; copies refer to the
+// same operation. The zero Request refers to none: waiting for it returns immediately. MPI-5.0 §3.7.
 //
-// A request that is not persistent ends when it is waited for, and naming it again is ErrRequest. A persistent one
-// becomes inactive then, and Start begins it again; waiting for an inactive one returns at once.
+// A request that is not persistent ends when it is waited for; using it again fails with ErrRequest. A persistent
+// request then becomes inactive, and Start starts it again. Waiting for an inactive request returns immediately.
 type Request struct{ h proto.Handle }
 
-// Wait returns when the operation has completed. MPI-5.0 §3.7.3.
+// Wait blocks until the operation has completed. MPI-5.0 §3.7.3.
 func (r Request) Wait() (Status, error) {
 	if r.h.Zero() {
 		return emptyStatus, nil
@@ -24,7 +24,7 @@ func (r Request) Wait() (Status, error) {
 	return statusOf(st), requestError(r.h.Engine(), "Wait", err)
 }
 
-// Test is Wait if the operation has completed; otherwise it reports false. MPI-5.0 §3.7.3.
+// Test is Wait without blocking: it reports false if the operation has not completed. MPI-5.0 §3.7.3.
 func (r Request) Test() (Status, bool, error) {
 	if r.h.Zero() {
 		return emptyStatus, true, nil
@@ -33,7 +33,7 @@ func (r Request) Test() (Status, bool, error) {
 	return statusOf(st), ok, requestError(r.h.Engine(), "Test", err)
 }
 
-// Start begins a persistent operation. MPI-5.0 §3.9.
+// Start starts a persistent operation. MPI-5.0 §3.9.
 func (r Request) Start() error {
 	if r.h.Zero() {
 		return newError("Start", ErrRequest, errors.New("the zero Request"))
@@ -41,7 +41,8 @@ func (r Request) Start() error {
 	return requestError(r.h.Engine(), "Start", r.h.Engine().Start(r.h))
 }
 
-// Free lets go of a request. An operation under way completes unseen. MPI-5.0 §3.7.3.
+// Free releases a request. An operation in progress still completes, but its completion cannot be observed.
+// MPI-5.0 §3.7.3.
 func (r Request) Free() error {
 	if r.h.Zero() {
 		return newError("Free", ErrRequest, errors.New("the zero Request"))
@@ -49,8 +50,8 @@ func (r Request) Free() error {
 	return requestError(r.h.Engine(), "Free", r.h.Engine().Free(r.h))
 }
 
-// Cancel ends a receive that has not been matched; it still has to be waited for, and its status tells. A send, or
-// a receive that has been matched, completes as usual. MPI-5.0 §3.8.4.
+// Cancel cancels a receive that has not been matched. The request must still be waited for, and its status reports
+// whether it was cancelled. A send, or a receive that has been matched, completes as usual. MPI-5.0 §3.8.4.
 func (r Request) Cancel() error {
 	if r.h.Zero() {
 		return newError("Cancel", ErrRequest, errors.New("the zero Request"))
@@ -66,7 +67,7 @@ func requestError(e *proto.Engine, op string, err error) error {
 	return e.Owner().(*Process).raise(&Error{classify(err), op, -1, err})
 }
 
-// Startall starts all of reqs. It stops at the first that fails. MPI-5.0 §3.9.
+// Startall starts all of reqs. It stops at the first error. MPI-5.0 §3.9.
 func Startall(reqs []Request) error {
 	for i, r := range reqs {
 		if err := r.Start(); err != nil {
@@ -76,16 +77,17 @@ func Startall(reqs []Request) error {
 	return nil
 }
 
-// clearIfDone replaces a request that has completed for good by the zero Request, as the calls for several requests do.
+// clearIfDone sets a completed request that is not persistent to the zero Request, as the calls for several requests
+// do.
 func clearIfDone(r *Request) {
 	if !r.h.Persistent() {
 		*r = Request{}
 	}
 }
 
-// Waitall waits for all of reqs, and replaces those that are not persistent by the zero Request. sts, if not nil,
-// has the length of reqs and receives the statuses. If any fail the error is ErrInStatus and wraps the first of
-// theirs; the others have completed. MPI-5.0 §3.7.5.
+// Waitall waits for all of reqs, and sets those that are not persistent to the zero Request. sts is nil or has the
+// length of reqs, and receives the statuses. If requests fail, the error is ErrInStatus and wraps the first failure;
+// the other requests have completed. MPI-5.0 §3.7.5.
 func Waitall(reqs []Request, sts []Status) error {
 	if sts != nil && len(sts) != len(reqs) {
 		return newError("Waitall", ErrArg, fmt.Errorf("%d statuses for %d requests", len(sts), len(reqs)))
@@ -111,7 +113,8 @@ func waitAll(op perf.Op, reqs []Request, sts []Status) error {
 	return nil
 }
 
-// Testall is Waitall if all of reqs have completed; otherwise it reports false and changes nothing. MPI-5.0 §3.7.5.
+// Testall is Waitall without blocking: if not all of reqs have completed, it reports false and changes nothing.
+// MPI-5.0 §3.7.5.
 func Testall(reqs []Request, sts []Status) (bool, error) {
 	if sts != nil && len(sts) != len(reqs) {
 		return false, newError("Testall", ErrArg, fmt.Errorf("%d statuses for %d requests", len(sts), len(reqs)))
@@ -130,8 +133,8 @@ func Testall(reqs []Request, sts []Status) (bool, error) {
 	return true, waitAll(perf.Testall, reqs, sts)
 }
 
-// Waitany waits until one of reqs has completed and returns its index, and its status; Undefined if none is active.
-// MPI-5.0 §3.7.5.
+// Waitany blocks until one of reqs has completed, and returns its index and status. The index is Undefined if no
+// request is active. MPI-5.0 §3.7.5.
 func Waitany(reqs []Request) (int, Status, error) {
 	e := engineOf(reqs)
 	if e == nil {
@@ -141,7 +144,7 @@ func Waitany(reqs []Request) (int, Status, error) {
 	return collectIndex(perf.Waitany, reqs, i, err)
 }
 
-// Testany is Waitany that does not wait: it reports false if all are under way. MPI-5.0 §3.7.5.
+// Testany is Waitany without blocking: it reports false if none has completed. MPI-5.0 §3.7.5.
 func Testany(reqs []Request) (int, Status, bool, error) {
 	e := engineOf(reqs)
 	if e == nil {
@@ -155,9 +158,9 @@ func Testany(reqs []Request) (int, Status, bool, error) {
 	return i, st, true, err
 }
 
-// Waitsome waits until at least one of reqs has completed, and collects all that have: their indices in idx and
-// their statuses in sts, which may be nil; both have the length of reqs. It returns how many; Undefined if none is
-// active. MPI-5.0 §3.7.5.
+// Waitsome blocks until at least one of reqs has completed, and completes all that have. It stores their indices in
+// idx and their statuses in sts, which may be nil. Both must have the length of reqs. It returns their number;
+// Undefined if no request is active. MPI-5.0 §3.7.5.
 func Waitsome(reqs []Request, idx []int, sts []Status) (int, error) {
 	if err := checkLengths("Waitsome", reqs, idx, sts); err != nil {
 		return 0, err
@@ -176,7 +179,7 @@ func Waitsome(reqs []Request, idx []int, sts []Status) (int, error) {
 	return collectSome(perf.Waitsome, reqs, idx, sts)
 }
 
-// Testsome is Waitsome that does not wait: 0 if all are under way. MPI-5.0 §3.7.5.
+// Testsome is Waitsome without blocking: it returns 0 if none has completed. MPI-5.0 §3.7.5.
 func Testsome(reqs []Request, idx []int, sts []Status) (int, error) {
 	if err := checkLengths("Testsome", reqs, idx, sts); err != nil {
 		return 0, err
@@ -205,7 +208,7 @@ func checkLengths(op string, reqs []Request, idx []int, sts []Status) error {
 	return nil
 }
 
-// collectSome collects all that have completed.
+// collectSome completes all requests that can complete now.
 func collectSome(op perf.Op, reqs []Request, idx []int, sts []Status) (n int, first error) {
 	for i := range reqs {
 		r := reqs[i]
@@ -226,7 +229,7 @@ func collectSome(op perf.Op, reqs []Request, idx []int, sts []Status) (n int, fi
 	return n, first
 }
 
-// collectIndex collects the request with this index.
+// collectIndex completes the request with index i, unless err is set or i is negative.
 func collectIndex(op perf.Op, reqs []Request, i int, err error) (int, Status, error) {
 	if err != nil {
 		return Undefined, emptyStatus, requestError(engineOf(reqs), op.String(), err)
@@ -239,7 +242,7 @@ func collectIndex(op perf.Op, reqs []Request, i int, err error) (int, Status, er
 	return i, st, err
 }
 
-// engineOf finds the process that requests belong to; nil if all are zero.
+// engineOf returns the engine of the requests; nil if all are zero.
 func engineOf(reqs []Request) *proto.Engine {
 	for _, r := range reqs {
 		if !r.h.Zero() {
@@ -249,7 +252,7 @@ func engineOf(reqs []Request) *proto.Engine {
 	return nil
 }
 
-// collectRequest ends the wait for a request that has completed.
+// collectRequest completes a request whose operation has completed.
 func collectRequest(op perf.Op, r Request) (Status, error) {
 	st, err := r.h.Engine().WaitAs(op, r.h)
 	return statusOf(st), requestError(r.h.Engine(), op.String(), err)

@@ -6,13 +6,13 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Scan combines src of ranks 0 to this one into dst. dst and src may be the same slice. MPI-5.0 §6.11.1.
+// Scan combines src of rank 0 up to this rank into dst. dst and src may be the same slice. MPI-5.0 §6.11.1.
 func Scan[T Elem](c *Comm, dst, src []T, op Op) error {
 	return c.scan(perf.Scan, coll.Scan, bytesOf(dst), bytesOf(src), kindOf[T](), op)
 }
 
-// Exscan combines src of the ranks below this one into dst; that of rank 0 stays as it is. dst and src may be the
-// same slice. MPI-5.0 §6.11.2.
+// Exscan combines src of the ranks below this one into dst. At rank 0 dst is not changed. dst and src may be the same
+// slice. MPI-5.0 §6.11.2.
 func Exscan[T Elem](c *Comm, dst, src []T, op Op) error {
 	return c.scan(perf.Exscan, coll.Exscan, bytesOf(dst), bytesOf(src), kindOf[T](), op)
 }

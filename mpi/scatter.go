@@ -5,8 +5,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Scatter gives each rank its part of root's src, in dst; src is not used elsewhere and may be nil. In place at
-// root: dst is src, or the part of src that is root's. MPI-5.0 §6.6.
+// Scatter copies part i of root's src to dst of rank i. Other ranks do not use src, which may be nil. In place at
+// root: dst is src, or root's part of src. MPI-5.0 §6.6.
 func Scatter[T Elem](c *Comm, dst, src []T, root int) error {
 	return c.scatter(bytesOf(dst), bytesOf(src), sizeOf[T](), root)
 }
@@ -34,8 +34,9 @@ func (c *Comm) scatter(dst, src []byte, elem, root int) error {
 	return c.wrapError(op, coll.Scatter(&c.coll, dst, src, root))
 }
 
-// Scatterv gives each rank its part of root's src, in dst: counts[i] elements at displs[i] for rank i, or one after
-// the other if displs is nil. What concerns src counts at root only. In place at root as in Scatter. MPI-5.0 §6.6.
+// Scatterv copies a part of root's src to dst of every rank: counts[i] elements at displs[i] to rank i, or
+// consecutive parts if displs is nil. Only root uses src, counts and displs. In place at root as in Scatter.
+// MPI-5.0 §6.6.
 func Scatterv[T Elem](c *Comm, dst []T, src []T, counts, displs []int, root int) error {
 	return c.scatterv(bytesOf(dst), bytesOf(src), counts, displs, sizeOf[T](), root)
 }

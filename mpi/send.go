@@ -5,52 +5,50 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Send sends x to rank dst. It returns when x may be used again, which may be before the message is received, or not
-// before: a program must not rely on either.
-// MPI-5.0 §3.2.1.
+// Send sends x to rank dst. It returns when x may be used again, which may be before or after the message is
+// received. A program must not rely on either. MPI-5.0 §3.2.1.
 func Send[T Elem](c *Comm, x []T, dst, tag int) error {
 	return c.send(perf.Send, bytesOf(x), dst, tag, proto.Standard)
 }
 
-// Ssend is Send that returns only after the message has been matched by a receive.
-// MPI-5.0 §3.4.
+// Ssend is Send that returns only after a receive has matched the message. MPI-5.0 §3.4.
 func Ssend[T Elem](c *Comm, x []T, dst, tag int) error {
 	return c.send(perf.Ssend, bytesOf(x), dst, tag, proto.Synchronous)
 }
 
-// Bsend is Send that never waits for the receiver: the message is copied to the buffer given with BufferAttach.
-// ErrBuffer if that has no room. MPI-5.0 §3.4.
+// Bsend is Send that never waits for the receiver: it copies the message to the buffer from BufferAttach. It fails
+// with ErrBuffer if the buffer has no room. MPI-5.0 §3.4.
 func Bsend[T Elem](c *Comm, x []T, dst, tag int) error {
 	return c.send(perf.Bsend, bytesOf(x), dst, tag, proto.Buffered)
 }
 
-// Rsend is Send for a receive that is known to be posted already; here it is the same as Send.
+// Rsend is Send for a receive that is known to be posted already. In this library it is the same as Send.
 // MPI-5.0 §3.4.
 func Rsend[T Elem](c *Comm, x []T, dst, tag int) error {
 	return c.send(perf.Rsend, bytesOf(x), dst, tag, proto.Standard)
 }
 
-// Isend begins a send. x may be read until the request has completed. MPI-5.0 §3.7.2.
+// Isend starts a send. x must not be changed until the request has completed. MPI-5.0 §3.7.2.
 func Isend[T Elem](c *Comm, x []T, dst, tag int) (Request, error) {
 	return c.isend(perf.Isend, bytesOf(x), dst, tag, proto.Standard)
 }
 
-// Issend begins a send that completes only after it has been matched. MPI-5.0 §3.7.2.
+// Issend starts a send that completes only after a receive has matched it. MPI-5.0 §3.7.2.
 func Issend[T Elem](c *Comm, x []T, dst, tag int) (Request, error) {
 	return c.isend(perf.Issend, bytesOf(x), dst, tag, proto.Synchronous)
 }
 
-// Ibsend begins a buffered send, and has completed when it returns. MPI-5.0 §3.7.2.
+// Ibsend starts a buffered send, which has completed when Ibsend returns. MPI-5.0 §3.7.2.
 func Ibsend[T Elem](c *Comm, x []T, dst, tag int) (Request, error) {
 	return c.isend(perf.Ibsend, bytesOf(x), dst, tag, proto.Buffered)
 }
 
-// Irsend begins a send for a receive that is known to be posted already. MPI-5.0 §3.7.2.
+// Irsend starts a send for a receive that is known to be posted already. MPI-5.0 §3.7.2.
 func Irsend[T Elem](c *Comm, x []T, dst, tag int) (Request, error) {
 	return c.isend(perf.Irsend, bytesOf(x), dst, tag, proto.Standard)
 }
 
-// SendInit makes a persistent send of x, which [Request.Start] begins, any number of times. MPI-5.0 §3.9.
+// SendInit creates a persistent send of x. Each [Request.Start] starts it again. MPI-5.0 §3.9.
 func SendInit[T Elem](c *Comm, x []T, dst, tag int) (Request, error) {
 	return c.sendInit("SendInit", bytesOf(x), dst, tag, proto.Standard)
 }
@@ -65,7 +63,7 @@ func BsendInit[T Elem](c *Comm, x []T, dst, tag int) (Request, error) {
 	return c.sendInit("BsendInit", bytesOf(x), dst, tag, proto.Buffered)
 }
 
-// RsendInit is SendInit for sends to receives that are posted already. MPI-5.0 §3.9.
+// RsendInit is SendInit for receives that are known to be posted already. MPI-5.0 §3.9.
 func RsendInit[T Elem](c *Comm, x []T, dst, tag int) (Request, error) {
 	return c.sendInit("RsendInit", bytesOf(x), dst, tag, proto.Standard)
 }

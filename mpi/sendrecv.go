@@ -15,7 +15,7 @@ func Sendrecv[S, R Elem](c *Comm, sx []S, dst, stag int, rx []R, src, rtag int) 
 func (c *Comm) sendrecv(s []byte, dst, stag int, r []byte, src, rtag int) (Status, error) {
 	const op = "Sendrecv"
 	if overlap(s, r) {
-		return emptyStatus, c.newError(op, ErrBuffer, errors.New("what is sent and what is received overlap"))
+		return emptyStatus, c.newError(op, ErrBuffer, errors.New("the send buffer and the receive buffer overlap"))
 	}
 	to, ok := c.fastSendRoute(dst, stag)
 	if !ok {

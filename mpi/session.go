@@ -11,26 +11,26 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Limits of names, in bytes; those of C have a NUL more.
+// Maximum lengths of names in bytes. C's constants also count the final NUL.
 const (
-	// MaxPsetName is that of a process set's name. MPI-5.0 §11.3.2.
+	// MaxPsetName is the maximum length of a process set's name. MPI-5.0 §11.3.2.
 	MaxPsetName = 1023
-	// MaxStringTag is that of the tag of CommFromGroup and IntercommFromGroups. MPI-5.0 §7.4.2.
+	// MaxStringTag is the maximum length of the tag of CommFromGroup and IntercommFromGroups. MPI-5.0 §7.4.2.
 	MaxStringTag = 1023
 )
 
-// Session is one user's own use of MPI in a process: libraries of one program open theirs without knowing of each other. It
-// names process sets; groups come from these, and communicators from groups. Any goroutine may call its methods.
-// MPI-5.0 §11.3.
+// Session is an independent use of MPI in a process: libraries of one program can open sessions without knowing of
+// each other. A session names process sets; groups are obtained from these, and communicators are created from
+// groups. Any goroutine may call its methods. MPI-5.0 §11.3.
 type Session struct {
 	proc   *Process
 	hints  *Info
 	closed atomic.Bool
 }
 
-// OpenSession opens a session. Several may be open at once, before, during and after the World Model. It waits for no other
-// process. Hints that are not known are ignored; Info tells which count. It is ErrOther when the process has left the job.
-// MPI-5.0 §11.3.1.
+// OpenSession opens a session. Several may be open at once, before, during and after the World Model. It does not
+// wait for other processes. Unknown hints are ignored; Info returns the hints in force. It fails with ErrOther when
+// the process has left the job. MPI-5.0 §11.3.1.
 func (p *Process) OpenSession(info *Info) (*Session, error) {
 	const op = "OpenSession"
 	p.mu.Lock()
@@ -39,13 +39,14 @@ func (p *Process) OpenSession(info *Info) (*Session, error) {
 		return nil, err
 	}
 	if err := p.loadPsets(); err != nil {
-		p.users-- // it is not the last
+		p.users-- // not the last user: addUser found one
 		return nil, p.wrapError(op, err)
 	}
 	return &Session{proc: p, hints: sessionHints(info)}, nil
 }
 
-// sessionHints are what a session reports: what it always provides, and of what was asked for what it has.
+// sessionHints returns the hints that a session reports: those that always hold, and the requested ones that it
+// supports.
 func sessionHints(asked *Info) *Info {
 	kinds := []string{"mpi", "system"}
 	value, _ := asked.Get("mpi_memory_alloc_kinds")
@@ -60,9 +61,9 @@ func sessionHints(asked *Info) *Info {
 	return i
 }
 
-// Close ends the session. Communicators made in it that have not been freed are freed first, as if by Free at the same time,
-// so it waits for the other processes in these; without any it waits for nobody. Every later call of the session is
-// ErrSession, Close too. No other may be under way. MPI-5.0 §11.3.1.
+// Close ends the session. It first frees the communicators of the session that have not been freed, as if by
+// concurrent calls of Free, so it waits for the other processes in them. Without any it does not wait. Every later
+// call of the session fails with ErrSession, including Close. No other call may be in progress. MPI-5.0 §11.3.1.
 func (s *Session) Close() error {
 	op := perf.SessionClose.String()
 	if s == nil {
@@ -85,7 +86,8 @@ func (s *Session) Close() error {
 	return s.proc.wrapError(op, errors.Join(failed, s.proc.removeUser(err)))
 }
 
-// releaseWithPeers ends a communicator together with its other ranks, whatever its attributes' callbacks have said.
+// releaseWithPeers waits until all ranks release the communicator, and releases it, even if callbacks of attributes
+// have failed.
 func (c *Comm) releaseWithPeers(call perf.Op) error {
 	op := call.String()
 	if !c.freeing.CompareAndSwap(false, true) {
@@ -105,7 +107,7 @@ func (s *Session) newError(op string, class Class, err error) error {
 	return s.proc.raise(&Error{class, op, s.proc.boot.Rank, err})
 }
 
-// checkUsable refuses a session that is nil or closed.
+// checkUsable returns an error if the session is nil or closed.
 func (s *Session) checkUsable(op string) error {
 	switch {
 	case s == nil:
@@ -116,8 +118,8 @@ func (s *Session) checkUsable(op string) error {
 	return nil
 }
 
-// Info tells the session's hints, in a new Info: thread_level, which is MPI_THREAD_MULTIPLE whatever was asked for, and
-// mpi_memory_alloc_kinds, which is mpi and system, and mpi:alloc_mem if that was asked for. MPI-5.0 §11.3.4.
+// Info returns the session's hints in a new Info. thread_level is always MPI_THREAD_MULTIPLE. mpi_memory_alloc_kinds
+// contains mpi and system, and mpi:alloc_mem if it was requested. MPI-5.0 §11.3.4.
 func (s *Session) Info() (*Info, error) {
 	if err := s.checkUsable("Session.Info"); err != nil {
 		return nil, err
@@ -125,9 +127,9 @@ func (s *Session) Info() (*Info, error) {
 	return s.hints.Dup(), nil
 }
 
-// Group is the group of a process set, which this process may be in or not. It is ErrArg if there is none of that name,
-// and ErrProcFailed once a process of the job is known to be lost. It waits for nobody.
-// MPI-5.0 §7.3.2.
+// Group returns the group of a process set, to which this process need not belong. It fails with ErrArg if no set has
+// that name, and with ErrProcFailed once a process of the job is known to be lost. It does not wait for other
+// processes. MPI-5.0 §7.3.2.
 func (s *Session) Group(name string) (*Group, error) {
 	const op = "Session.Group"
 	set, err := s.pset(op, name)

@@ -10,8 +10,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Split makes a communicator of the ranks that give the same color, ordered by key and then by rank here; it is nil
-// for ranks that give Undefined. Other colors are not negative. It is collective. MPI-5.0 §7.4.2.
+// Split creates a communicator for each color, of the ranks that give it, ordered by key and then by rank in c. The
+// result is nil for ranks that give Undefined. Other colors must not be negative. It is collective. MPI-5.0 §7.4.2.
 func (c *Comm) Split(color, key int) (*Comm, error) {
 	const call = perf.Split
 	op := call.String()
@@ -19,7 +19,7 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 		return nil, err
 	}
 	if color < 0 && color != Undefined {
-		// The others do not hang: this rank takes part as if it gave Undefined.
+		// This rank takes part as if it gave Undefined, so that the other ranks do not block.
 		_, err := c.Split(Undefined, key)
 		if err == nil {
 			err = c.newError(op, ErrArg, errNegativeColor)
@@ -31,21 +31,21 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	if err := c.allgather(call.Within(), bytesOf(all), bytesOf([]int{color, key}), sizeOf[int]()); err != nil {
 		return nil, err
 	}
-	sides, keys := make([]splitColor, len(c.peers)), make([]int, len(c.peers))
+	colors, keys := make([]splitColor, len(c.peers)), make([]int, len(c.peers))
 	for r := range c.peers {
 		keys[r] = all[2*r+1]
 		if color := all[2*r]; color != Undefined {
-			sides[r] = splitColor{1, uint64(color)}
+			colors[r] = splitColor{1, uint64(color)}
 		}
 	}
-	return c.splitByColor(call, sides, keys)
+	return c.splitByColor(call, colors, keys)
 }
 
-// splitColor tells which part of a split a rank goes to, in a form that parts of all ranks can be compared by. The zero side is
-// none.
+// splitColor identifies a part of a split. It is comparable and has the same value at all ranks of the part. The zero
+// splitColor means no part.
 type splitColor [4]uint64
 
-// newSplitColor makes a side of what is the same for all ranks of a part, and for no other part.
+// newSplitColor returns the color for words that are the same for all ranks of a part, and for no other part.
 func newSplitColor(words ...any) (s splitColor) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", words))
 	for i := range s {
@@ -54,15 +54,15 @@ func newSplitColor(words ...any) (s splitColor) {
 	return s
 }
 
-// splitByColor makes a communicator of the ranks on the side of this one, ordered by key; nil for no side.
-func (c *Comm) splitByColor(call perf.Op, sides []splitColor, keys []int) (*Comm, error) {
-	mine := sides[c.rank]
+// splitByColor creates a communicator of the ranks with this rank's color, ordered by key; nil for the zero color.
+func (c *Comm) splitByColor(call perf.Op, colors []splitColor, keys []int) (*Comm, error) {
+	mine := colors[c.rank]
 	ctx, err := c.newAgreement(call).allocContextID(mine != splitColor{})
 	if err != nil || mine == (splitColor{}) {
 		return nil, err
 	}
 	var ranks []int
-	for r, s := range sides {
+	for r, s := range colors {
 		if s == mine {
 			ranks = append(ranks, r)
 		}

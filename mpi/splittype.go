@@ -9,41 +9,44 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// SplitType is by what [Comm.SplitType] divides a communicator; Undefined is another. MPI-5.0 §7.4.2.
+// SplitType is the criterion by which [Comm.SplitType] divides a communicator. Undefined is also allowed.
+// MPI-5.0 §7.4.2.
 type SplitType int32
 
-// The ways to divide.
+// The split types. MPI-5.0 §7.4.2.
 const (
-	// TypeShared puts together the ranks of a node. MPI-5.0 §7.4.2.
+	// TypeShared groups the ranks of a node. MPI-5.0 §7.4.2.
 	TypeShared SplitType = 221
-	// TypeHWUnguided divides by the largest type of hardware resource that divides at all. MPI-5.0 §7.4.2.
+	// TypeHWUnguided groups by the largest type of hardware resource that divides the communicator. MPI-5.0 §7.4.2.
 	TypeHWUnguided SplitType = 222
-	// TypeHWGuided divides by the type of hardware resource that the info names. MPI-5.0 §7.4.2.
+	// TypeHWGuided groups by the type of hardware resource in the info. MPI-5.0 §7.4.2.
 	TypeHWGuided SplitType = 223
-	// TypeResourceGuided divides by the type of hardware resource or the process set that the info names. MPI-5.0 §7.4.2.
+	// TypeResourceGuided groups by the type of hardware resource or the process set in the info. MPI-5.0 §7.4.2.
 	TypeResourceGuided SplitType = 224
 )
 
-// Keys of the info of SplitType, and the value that stands for TypeShared.
+// Keys of the info of SplitType, and the value that means the same as TypeShared.
 const (
 	keyResource = "mpi_hw_resource_type"
 	keyPset     = "mpi_pset_name"
 	valueShared = "mpi_shared_memory"
 )
 
-// SplitType makes communicators of ranks that have something in common, each ordered by key and then by rank here. It is
-// collective. The result is nil for ranks that do not have it, or give Undefined; no rank is in two communicators.
+// SplitType creates communicators of ranks that share a resource, each ordered by key and then by rank in c. It is
+// collective. The result is nil for ranks that do not have the resource or give Undefined. No rank is in two of the
+// communicators.
 //
-// With TypeHWGuided and TypeResourceGuided the key mpi_hw_resource_type of info says what: any key that
-// [Process.GetHWResourceInfo] returns, as it is spelled there, or mpi_shared_memory, which stands for TypeShared. Together
-// come ranks that are restricted to the same instance at this moment. The others get nil, and so do those without the key,
-// or with a value that is not known. TypeResourceGuided also takes mpi_pset_name, the name of a process set; with both
-// keys, ranks come together that have both in common. Ranks may give different values: each joins those with its own.
+// With TypeHWGuided and TypeResourceGuided the key mpi_hw_resource_type of info names the resource: any key that
+// [Process.GetHWResourceInfo] returns, as it is spelled there, or mpi_shared_memory, which means the same as
+// TypeShared. Ranks that are restricted to the same instance now get a common communicator. Other ranks get nil, and
+// so do ranks without the key or with an unknown value. TypeResourceGuided also accepts mpi_pset_name, the name of a
+// process set. With both keys, ranks must have both in common. Ranks may give different values: each joins those with
+// its own.
 //
-// The info may also have hints for the new communicator, as [Comm.SetInfo] takes them.
+// The info may also contain hints for the new communicator, as for [Comm.SetInfo].
 //
-// TypeHWUnguided takes the largest type of hwloc by which every communicator has fewer ranks than this one, and sets
-// mpi_hw_resource_type in info to it. All get nil if there is no such type. MPI-5.0 §7.4.2.
+// TypeHWUnguided selects the largest type of hwloc by which every communicator has fewer ranks than c, and stores it
+// in info as mpi_hw_resource_type. All ranks get nil if there is no such type. MPI-5.0 §7.4.2.
 func (c *Comm) SplitType(by SplitType, key int, info *Info) (*Comm, error) {
 	const call = perf.SplitType
 	op := call.String()
@@ -51,16 +54,16 @@ func (c *Comm) SplitType(by SplitType, key int, info *Info) (*Comm, error) {
 		return nil, err
 	}
 	defer c.proc.recordCall(call)()
-	// A rank that fails takes part as if it gave Undefined, so the others do not hang.
+	// A rank that fails takes part as if it gave Undefined, so that the other ranks do not block.
 	mine, failed := c.newSplitRequest(op, by, info)
-	sides, keys, open, err := c.exchangeSplitRequests(call, &mine, key)
+	colors, keys, unguided, err := c.exchangeSplitRequests(call, &mine, key)
 	kind := ""
-	if err == nil && open {
-		kind, err = c.chooseResourceType(call, sides, &mine)
+	if err == nil && unguided {
+		kind, err = c.chooseResourceType(call, colors, &mine)
 	}
 	var d *Comm
 	if err == nil {
-		d, err = c.splitByColor(call, sides, keys)
+		d, err = c.splitByColor(call, colors, keys)
 	}
 	if failed != nil {
 		return nil, c.joinError(op, failed, err)
@@ -77,13 +80,13 @@ func (c *Comm) SplitType(by SplitType, key int, info *Info) (*Comm, error) {
 	return d, c.wrapError(op, err)
 }
 
-// splitRequest is what a rank brings to a split: a side, or if it leaves open what to divide by, one for each type of resource.
+// splitRequest is what a rank asks of a split: a color, or for TypeHWUnguided one color for each type of resource.
 type splitRequest struct {
 	color  splitColor
-	byType []splitColor // in the order of hw.ResourceTypes; nil if it is not left open
+	byType []splitColor // in the order of hw.ResourceTypes; nil except for TypeHWUnguided
 }
 
-// newSplitRequest finds out what this rank brings.
+// newSplitRequest returns the request of this rank.
 func (c *Comm) newSplitRequest(op string, by SplitType, info *Info) (splitRequest, error) {
 	resource, named := info.Get(keyResource)
 	pset, grouped := info.Get(keyPset)
@@ -99,26 +102,26 @@ func (c *Comm) newSplitRequest(op string, by SplitType, info *Info) (splitReques
 	case Undefined:
 		named, grouped = false, false
 	default:
-		return splitRequest{}, c.newError(op, ErrArg, fmt.Errorf("there is no split type %d", by))
+		return splitRequest{}, c.newError(op, ErrArg, fmt.Errorf("unknown split type %d", by))
 	}
 	if !named && !grouped {
 		return splitRequest{}, nil
 	}
-	var sides [2]splitColor
+	var colors [2]splitColor
 	var err [2]error
 	if named {
-		sides[0], err[0] = c.proc.resourceColor(resource)
+		colors[0], err[0] = c.proc.resourceColor(resource)
 	}
 	if grouped {
-		sides[1], err[1] = c.proc.psetColor(pset)
+		colors[1], err[1] = c.proc.psetColor(pset)
 	}
-	if named && sides[0] == (splitColor{}) || grouped && sides[1] == (splitColor{}) {
+	if named && colors[0] == (splitColor{}) || grouped && colors[1] == (splitColor{}) {
 		return splitRequest{}, c.wrapError(op, errors.Join(err[:]...))
 	}
-	return splitRequest{color: newSplitColor(sides)}, nil
+	return splitRequest{color: newSplitColor(colors)}, nil
 }
 
-// nodeNumber is the number of this process's node.
+// nodeNumber returns the number of this process's node.
 func (p *Process) nodeNumber() (int, error) {
 	nodes, err := p.boot.Nodes()
 	if err != nil {
@@ -127,7 +130,7 @@ func (p *Process) nodeNumber() (int, error) {
 	return nodes[p.boot.Rank], nil
 }
 
-// color is where a process on this node goes in a split by what it has.
+// color returns the color of a process on this node in a split by the resource.
 func (h *hwResource) color(node int) splitColor {
 	switch {
 	case !h.restricted:
@@ -138,7 +141,7 @@ func (h *hwResource) color(node int) splitColor {
 	return newSplitColor(h.key, h.instance, node)
 }
 
-// resourceColor is the side of this process in a split by a type of hardware resource.
+// resourceColor returns the color of this process in a split by a type of hardware resource.
 func (p *Process) resourceColor(kind string) (splitColor, error) {
 	node, err := p.nodeNumber()
 	if err != nil {
@@ -159,29 +162,30 @@ func (p *Process) resourceColor(kind string) (splitColor, error) {
 	return splitColor{}, nil
 }
 
-// typeColors are the sides of this process in splits by each type of resource.
+// typeColors returns the colors of this process in splits by each type of resource.
 func (p *Process) typeColors() ([]splitColor, error) {
 	types := hw.ResourceTypes()
-	sides := make([]splitColor, len(types)) // also where this fails: the rank takes part
+	colors := make([]splitColor, len(types)) // also where this fails: the rank takes part
 	node, err := p.nodeNumber()
 	if err != nil {
-		return sides, err
+		return colors, err
 	}
 	held, err := p.hwResources()
 	if err != nil {
-		return sides, err
+		return colors, err
 	}
 	for _, h := range held {
 		for i, kind := range types {
 			if h.key == hwlocPrefix+kind {
-				sides[i] = h.color(node)
+				colors[i] = h.color(node)
 			}
 		}
 	}
-	return sides, nil
+	return colors, nil
 }
 
-// psetColor is the side of this process in a split by a process set: none if it is in no set of that name.
+// psetColor returns the color of this process in a split by a process set: the zero color if it is in no set with
+// this name.
 func (p *Process) psetColor(name string) (splitColor, error) {
 	sets, err := p.psets()
 	if err != nil {
@@ -189,13 +193,13 @@ func (p *Process) psetColor(name string) (splitColor, error) {
 	}
 	for _, s := range sets.mine {
 		if s.name == name {
-			return newSplitColor(name, slices.Min(s.peers)), nil // another set of that name has none of these
+			return newSplitColor(name, slices.Min(s.peers)), nil // sets with the same name have no rank in common
 		}
 	}
 	return splitColor{}, nil
 }
 
-// exchangeSplitRequests tells sides and keys of all ranks, and whether any leaves it open what to divide by.
+// exchangeSplitRequests returns the colors and keys of all ranks, and whether any rank gave TypeHWUnguided.
 func (c *Comm) exchangeSplitRequests(call perf.Op, mine *splitRequest, key int) (
 	colors []splitColor, keys []int, unguided bool, err error,
 ) {
@@ -216,32 +220,33 @@ func (c *Comm) exchangeSplitRequests(call perf.Op, mine *splitRequest, key int) 
 	return colors, keys, unguided, nil
 }
 
-// chooseResourceType finds the largest type that divides, and puts the sides of the ranks that left it open in their places.
-func (c *Comm) chooseResourceType(call perf.Op, sides []splitColor, mine *splitRequest) (kind string, err error) {
+// chooseResourceType finds the largest type that divides the communicator, and sets the colors of the ranks that gave
+// TypeHWUnguided.
+func (c *Comm) chooseResourceType(call perf.Op, colors []splitColor, mine *splitRequest) (kind string, err error) {
 	types := hw.ResourceTypes()
 	record := make([]uint64, len(types)*len(splitColor{}))
 	for i, s := range mine.byType {
 		copy(record[i*len(s):], s[:])
 	}
-	all := make([]uint64, len(record)*len(sides))
+	all := make([]uint64, len(record)*len(colors))
 	if err := c.allgather(call.Within(), bytesOf(all), bytesOf(record), sizeOf[uint64]()); err != nil {
 		return "", err
 	}
 	for i, kind := range types {
 		ranks, most := map[splitColor]int{}, 0
-		there := func(r int) splitColor { return splitColor(all[(r*len(types)+i)*len(splitColor{}):]) }
-		for r := range sides {
-			if s := there(r); s != (splitColor{}) {
+		colorOf := func(r int) splitColor { return splitColor(all[(r*len(types)+i)*len(splitColor{}):]) }
+		for r := range colors {
+			if s := colorOf(r); s != (splitColor{}) {
 				ranks[s]++
 				most = max(most, ranks[s])
 			}
 		}
-		if most == 0 || most == len(sides) {
+		if most == 0 || most == len(colors) {
 			continue
 		}
-		for r := range sides {
-			if s := there(r); s != (splitColor{}) {
-				sides[r] = s
+		for r := range colors {
+			if s := colorOf(r); s != (splitColor{}) {
+				colors[r] = s
 			}
 		}
 		return hwlocPrefix + kind, nil

@@ -2,23 +2,24 @@ package mpi
 
 import "github.com/ibrun/ibrun/mpi/internal/proto"
 
-// Status tells about a message that was received or found. MPI-5.0 §3.2.5.
+// Status describes a message that was received or probed. MPI-5.0 §3.2.5.
 type Status struct {
-	// Source is the rank of the sender, AnySource where there was no message, or ProcNull.
+	// Source is the rank of the sender, AnySource if there was no message, or ProcNull.
 	Source int
-	// Tag is the message's tag, AnyTag where there was none.
+	// Tag is the message's tag; AnyTag if there was no message.
 	Tag       int
 	bytes     int
 	cancelled bool
 }
 
-// Bytes is the length of the message, or of the part of it that was received. MPI-5.0 §3.2.5.
+// Bytes returns the number of bytes received, or the length of a probed message. MPI-5.0 §3.2.5.
 func (s Status) Bytes() int { return s.bytes }
 
-// Cancelled tells whether the receive was cancelled. MPI-5.0 §3.8.4.
+// Cancelled reports whether the receive was cancelled. MPI-5.0 §3.8.4.
 func (s Status) Cancelled() bool { return s.cancelled }
 
-// Count is the number of elements of type T that came; Undefined if it is not whole. MPI-5.0 §3.2.5.
+// Count returns the number of received elements of type T; Undefined if the message is not a whole number of them.
+// MPI-5.0 §3.2.5.
 func Count[T Elem](s Status) int {
 	n := sizeOf[T]()
 	if s.bytes%n != 0 {
@@ -27,7 +28,7 @@ func Count[T Elem](s Status) int {
 	return s.bytes / n
 }
 
-// emptyStatus is the status where there is nothing to tell.
+// emptyStatus is the status of a call that received no message.
 var emptyStatus = Status{Source: AnySource, Tag: AnyTag}
 
 func statusOf(s proto.Status) Status {

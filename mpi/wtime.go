@@ -2,17 +2,20 @@ package mpi
 
 import "time"
 
-// Wtime is the time in seconds since some moment in the past, the same for all processes of the job. It never goes back.
+// Wtime returns the time in seconds since some moment in the past, which is the same for all processes of the job. It
+// never decreases.
 //
-// Processes of one kernel, in one time namespace, read one clock. If others take part, the clock is that of rank 0, and
-// the others correct theirs by messages, in Init and ever after; WtimeError tells how well. What messages cannot tell is
-// by how much their path takes longer one way than the other: half of that is an error that remains, below half of the
-// fastest round trip. It is local, also afterwards and after Finalize. MPI-5.0 §9.6.
+// Processes of one kernel, in one time namespace, read the same clock. If the job has others, they follow the clock
+// of rank 0: they correct theirs by messages, in Init and periodically afterwards. WtimeError estimates the remaining
+// error. Messages cannot measure how much longer their path takes in one direction than in the other. Half of this
+// difference remains as an error; it is less than half of the fastest round trip. Wtime is local, and may be called
+// after Finalize. MPI-5.0 §9.6.
 func (p *Process) Wtime() float64 { return float64(p.clockSync.clock.Now()) / 1e9 }
 
-// Wtick is the resolution of Wtime in seconds. MPI-5.0 §9.6.
+// Wtick returns the resolution of Wtime in seconds. MPI-5.0 §9.6.
 func (p *Process) Wtick() float64 { return 1e-9 }
 
-// WtimeError is by how much this process's Wtime was off rank 0's when they last were compared, in 999 of 1000 cases of
-// late, as far as messages can tell: drift and errors of reading. It is 0 if both read one clock. Not in MPI-5.0.
+// WtimeError estimates how far this process's Wtime differs from rank 0's: the 99.9th percentile of recent
+// comparisons. It contains drift and errors of measurement, but not the asymmetry of the path; see Wtime. It is 0 if
+// both read the same clock. Not in MPI-5.0.
 func (p *Process) WtimeError() time.Duration { return time.Duration(p.clockSync.clock.Residual()) }
