@@ -3,27 +3,27 @@ package shm
 import "time"
 
 const (
-	sampleEvery = 64                      // of so many copies
-	samples     = 4                       // so many are timed
-	sampleBytes = 8 << 10                 // of so much
-	farPace     = 12800 * time.Nanosecond // for 64 KiB: three times what it takes within one group of cores
+	sampleEvery     = 64                      // copies in a round
+	samplesPerRound = 4                       // the first copies of each round are timed
+	sampleBytes     = 8 << 10                 // of each timed copy, at most
+	farTime         = 12800 * time.Nanosecond // for 64 KiB: three times what it takes within one group of cores
 )
 
-// Copier copies into memory that another core reads, some kilobytes at a time. Where that core is near, the lines are best left
-// in the cache that both share. Where it is far away, fetching them back from its caches takes longer than writing past them. To
-// find that out a Copier takes the time of a few copies now and then; the fastest counts. The zero value is ready. One goroutine
-// at a time.
+// Copier copies into memory that another core reads, some kilobytes at a time. If that core is near, the lines are best left in
+// the cache that both cores share. If it is far away, fetching the lines back from its caches takes longer than writing past the
+// caches. A Copier decides by timing a few copies now and then; the fastest of them counts. The zero value is ready to use. One
+// goroutine at a time may use it.
 type Copier struct {
-	n    uint          // copies so far
-	pace time.Duration // the least time of the last samples, for 64 KiB
-	far  bool
+	copies  uint          // copies so far
+	fastest time.Duration // the least time of the last samples, scaled to 64 KiB
+	far     bool
 }
 
-// Copy copies from to to, which is as long. Whoever sees a store made after it sees the copy.
+// Copy copies from to to, which has the same length. A core that sees a store made after Copy also sees the copied bytes.
 func (c *Copier) Copy(to, from []byte) {
-	i := c.n % sampleEvery
-	c.n++
-	if i < samples {
+	i := c.copies % sampleEvery
+	c.copies++
+	if i < samplesPerRound {
 		n := min(len(from), sampleBytes)
 		begin := time.Now()
 		copy(to, from[:n])
@@ -31,26 +31,26 @@ func (c *Copier) Copy(to, from []byte) {
 		to, from = to[n:], from[n:]
 	}
 	if c.far {
-		Stream(to, from)
+		CopyNonTemporal(to, from)
 	} else {
 		copy(to, from)
 	}
 }
 
-// sample takes in how long 64 KiB would have taken. i counts the samples of this time.
-func (c *Copier) sample(i uint, pace time.Duration) {
-	if i == 0 || pace < c.pace {
-		c.pace = pace
+// sample records how long a copy of 64 KiB would have taken. i is the number of the sample in its round.
+func (c *Copier) sample(i uint, duration time.Duration) {
+	if i == 0 || duration < c.fastest {
+		c.fastest = duration
 	}
-	if i == samples-1 {
-		c.far = c.pace > farPace
+	if i == samplesPerRound-1 {
+		c.far = c.fastest > farTime
 	}
 }
 
-// Far tells whether the other core was found to be far away.
+// Far reports whether the other core was found to be far away.
 func (c *Copier) Far() bool { return c.far }
 
-// timed tells whether the next copy, or one of the last or next k, is one whose time is taken.
-func (c *Copier) timed(k uint) bool {
-	return c.n%sampleEvery < samples || c.n%sampleEvery+k > sampleEvery
+// sampledNear reports whether the next copy is timed, or any of the last k or the next k copies.
+func (c *Copier) sampledNear(k uint) bool {
+	return c.copies%sampleEvery < samplesPerRound || c.copies%sampleEvery+k > sampleEvery
 }

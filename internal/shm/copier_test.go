@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestCopier: the copy is right whether its time is taken or not, and whether it goes past the caches or not.
+// TestCopier: the copy is right whether it is timed or not, and whether it goes past the caches or not.
 func TestCopier(t *testing.T) {
 	for _, n := range []int{0, 1, 100, sampleBytes - 1, sampleBytes, sampleBytes + 1, 3*sampleBytes + 7} {
 		var c Copier
@@ -23,39 +23,40 @@ func TestCopier(t *testing.T) {
 	}
 }
 
-// TestCopierFar: the fastest of the samples of one time decides, and only once all have been taken.
+// TestCopierFar: the fastest of the samples of one round decides, and only after all of them have been taken.
 func TestCopierFar(t *testing.T) {
 	var c Copier
-	const slow, fast = farPace + 1, farPace
+	const slow, fast = farTime + 1, farTime
 	for k, want := range []bool{true, false, true} {
-		for i := range uint(samples) {
+		for i := range uint(samplesPerRound) {
 			if i != 0 && c.Far() != (k == 1) {
-				t.Errorf("time %d: far is %v after %d samples", k, c.Far(), i)
+				t.Errorf("round %d: far is %v after %d samples", k, c.Far(), i)
 			}
-			pace := slow
+			duration := slow
 			if k == 1 && i == 1 {
-				pace = fast
+				duration = fast
 			}
-			c.sample(i, pace)
+			c.sample(i, duration)
 		}
 		if c.Far() != want {
-			t.Errorf("time %d: far is %v", k, c.Far())
+			t.Errorf("round %d: far is %v", k, c.Far())
 		}
 	}
 }
 
-// TestCopierTimed: which copies are timed is known before.
-func TestCopierTimed(t *testing.T) {
+// TestCopierSampledNear: it is known in advance which copies are timed.
+func TestCopierSampledNear(t *testing.T) {
 	var c Copier
 	for _, x := range []struct {
 		n, k uint
 		want bool
 	}{
-		{0, 0, true}, {samples - 1, 0, true}, {samples, 0, false}, {samples, 5, false}, {sampleEvery - 5, 5, false},
-		{sampleEvery - 4, 5, true}, {sampleEvery, 0, true}, {sampleEvery + samples, 1, false},
+		{0, 0, true}, {samplesPerRound - 1, 0, true}, {samplesPerRound, 0, false}, {samplesPerRound, 5, false},
+		{sampleEvery - 5, 5, false},
+		{sampleEvery - 4, 5, true}, {sampleEvery, 0, true}, {sampleEvery + samplesPerRound, 1, false},
 	} {
-		if c.n = x.n; c.timed(x.k) != x.want {
-			t.Errorf("after %d copies, of which the last or next %d matter: timed is %v", x.n, x.k, !x.want)
+		if c.copies = x.n; c.sampledNear(x.k) != x.want {
+			t.Errorf("after %d copies, and %d around them: sampledNear is %v", x.n, x.k, !x.want)
 		}
 	}
 }

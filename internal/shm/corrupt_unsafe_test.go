@@ -1,7 +1,7 @@
 package shm
 
-// Unsafe because the tests look at and change single words of a ring, as a process that misbehaves would, and find
-// out whether an address lies inside of it. The memory is the test's own.
+// Unsafe because the tests read and change single words of a ring, as a process that misbehaves would, and check
+// whether an address lies within it. The memory is the test's own.
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 	"unsafe"
 )
 
-// TestCorruptHead: a writer believes a position of the reader only if the reader may have come there.
+// TestCorruptHead: a writer accepts a position of the reader only if a correct reader can be there.
 func TestCorruptHead(t *testing.T) {
 	for _, head := range []uint64{1, 63, 64, 1 << 20, 1<<64 - 64, 1<<64 - 1, 4096 * 3} {
 		p := newPair(t, make([]byte, RingBytes(4096)))
@@ -31,7 +31,7 @@ func TestCorruptHead(t *testing.T) {
 	}
 	p := newPair(t, make([]byte, RingBytes(4096)))
 	for range 10 {
-		if err := p.room(1000); err != nil {
+		if err := p.checkRoom(1000); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -43,15 +43,15 @@ func TestCorruptHead(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 	}
-	t.Error("a reader that goes back is believed")
+	t.Error("a reader that goes back is accepted")
 }
 
-// TestCorruptWord: a reader takes no word but those that a writer can write there.
+// TestCorruptWord: a reader accepts only words that a writer can write at that place.
 func TestCorruptWord(t *testing.T) {
 	for _, at := range []uint64{0, 1024, 4096 - 64} {
 		for _, word := range []uint64{
-			1, recordBit - 1, skipBit | 1, skipBit | recordBit, turnBit, turnBit | skipBit, turnBit << 1, 1 << 63, 1<<64 - 1,
-			recordBit | 1409, recordBit | 1<<31, recordBit | (1<<32 - 1), turnBit | recordBit | 4096, turnBit<<1 | recordBit | 8,
+			1, recordBit - 1, skipBit | 1, skipBit | recordBit, wrapBit, wrapBit | skipBit, wrapBit << 1, 1 << 63, 1<<64 - 1,
+			recordBit | 1409, recordBit | 1<<31, recordBit | (1<<32 - 1), wrapBit | recordBit | 4096, wrapBit<<1 | recordBit | 8,
 		} {
 			p := newPair(t, make([]byte, RingBytes(4096)))
 			p.r.pos = at
@@ -79,8 +79,8 @@ func TestCorruptWord(t *testing.T) {
 	}
 }
 
-// TestCorruptSame: a word like the last one is not taken where no such record fits.
-func TestCorruptSame(t *testing.T) {
+// TestCorruptNextSame: NextSame does not accept a word like the last one where such a record does not fit.
+func TestCorruptNextSame(t *testing.T) {
 	const n = 1000
 	for _, last := range []uint64{4096 - 2*1024, 4096 - 2*1024 - 64} {
 		p := newPair(t, make([]byte, RingBytes(4096)))
@@ -91,7 +91,7 @@ func TestCorruptSame(t *testing.T) {
 		if got, err := p.r.Next(); len(got) != n || err != nil {
 			t.Fatal(len(got), err)
 		}
-		if got := p.r.Same(); (got != nil) != fits || fits && len(got) != n {
+		if got := p.r.NextSame(); (got != nil) != fits || fits && len(got) != n {
 			t.Errorf("behind a record at %d: %d bytes", last, len(got))
 		}
 	}
@@ -100,7 +100,7 @@ func TestCorruptSame(t *testing.T) {
 	*(*uint64)(p.w.at(4096 - 1024)) = recordBit | n
 	*(*uint64)(p.w.at(0)) = recordBit | n
 	for range 2 {
-		if got := p.r.Same(); got != nil {
+		if got := p.r.NextSame(); got != nil {
 			t.Errorf("%d bytes that are like nothing before", len(got))
 		}
 	}
@@ -109,12 +109,12 @@ func TestCorruptSame(t *testing.T) {
 	}
 	p.r.pos -= 64 // not where a record ends: one as long would end behind the space
 	*(*uint64)(p.w.at(p.r.pos)) = recordBit | n
-	if got := p.r.Same(); got != nil {
+	if got := p.r.NextSame(); got != nil {
 		t.Errorf("%d bytes beyond the end", len(got))
 	}
 }
 
-// FuzzRing runs a ring in memory that somebody else writes to at any time. Nothing may be touched outside of it.
+// FuzzRing runs a ring in memory that something else writes to at any time. Nothing outside of the ring may be touched.
 func FuzzRing(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3})
 	f.Add(bytes.Repeat([]byte{0, 255, 1, 2}, 50))
@@ -125,7 +125,7 @@ func FuzzRing(f *testing.F) {
 		all := bytes.Repeat([]byte{0xA5}, fence+RingBytes(space)+fence)
 		mem := all[fence : fence+RingBytes(space) : fence+RingBytes(space)]
 		clear(mem)
-		h := hostile{pair: newPair(t, mem), program: program}
+		h := fuzzer{pair: newPair(t, mem), program: program}
 		for len(h.program) != 0 {
 			h.step(t)
 		}
@@ -135,13 +135,13 @@ func FuzzRing(f *testing.F) {
 	})
 }
 
-// hostile is a ring and a program of calls and of writes that no correct side makes.
-type hostile struct {
+// fuzzer is a ring and a program of calls and of writes that no correct side makes.
+type fuzzer struct {
 	*pair
 	program []byte
 }
 
-func (h *hostile) byte() int {
+func (h *fuzzer) nextByte() int {
 	if len(h.program) == 0 {
 		return 0
 	}
@@ -150,26 +150,26 @@ func (h *hostile) byte() int {
 	return int(b)
 }
 
-func (h *hostile) step(t *testing.T) {
+func (h *fuzzer) step(t *testing.T) {
 	var err error
-	switch h.byte() % 8 {
+	switch h.nextByte() % 8 {
 	case 0, 1:
-		n := h.byte() * 6
-		_, err = h.w.Put(h.record(min(n, h.w.max)), nil)
+		n := h.nextByte() * 6
+		_, err = h.w.Put(h.record(min(n, h.w.maxLen)), nil)
 	case 2, 3:
 		var got []byte
-		if got = h.r.Same(); got == nil {
+		if got = h.r.NextSame(); got == nil {
 			got, err = h.r.Next()
 		}
-		h.inside(t, got)
+		h.checkInside(t, got)
 	case 4:
 		h.r.Release()
-	case 5: // the word that the reader looks at next
+	case 5: // the word that the reader loads next
 		*(*uint64)(unsafe.Add(h.r.base, h.r.pos&h.r.mask)) = h.word()
 	case 6: // the reader's position
 		*h.w.head = h.word()
 	case 7: // anything
-		at := (h.byte()<<8 | h.byte()) % (len(h.mem) - 8)
+		at := (h.nextByte()<<8 | h.nextByte()) % (len(h.mem) - 8)
 		binary.NativeEndian.PutUint64(h.mem[at:], h.word())
 	}
 	if err != nil && !errors.Is(err, ErrCorrupt) {
@@ -177,14 +177,14 @@ func (h *hostile) step(t *testing.T) {
 	}
 }
 
-// word is one that looks right in parts.
-func (h *hostile) word() uint64 {
-	v := uint64(h.byte()<<8 | h.byte())
-	switch h.byte() % 6 {
+// word returns a word that is valid in part.
+func (h *fuzzer) word() uint64 {
+	v := uint64(h.nextByte()<<8 | h.nextByte())
+	switch h.nextByte() % 6 {
 	case 0:
 		return recordBit | v%1500
 	case 1:
-		return recordBit | turnBit | v%1500
+		return recordBit | wrapBit | v%1500
 	case 2:
 		return skipBit
 	case 3:
@@ -195,7 +195,7 @@ func (h *hostile) word() uint64 {
 	return -v
 }
 
-func (h *hostile) inside(t *testing.T, got []byte) {
+func (h *fuzzer) checkInside(t *testing.T, got []byte) {
 	if got == nil {
 		return
 	}

@@ -1,4 +1,5 @@
 package shm
 
-// pause lets some tens of cycles pass, in which the other thread of this core, if there is one, has it to itself.
+// pause waits for some tens of cycles, during which the other hardware thread of this core, if there is one, has the core to
+// itself.
 func pause()

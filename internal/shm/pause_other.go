@@ -2,5 +2,5 @@
 
 package shm
 
-// pause lets no time pass: what would be gained on other processors was not measured.
+// pause does nothing: the gain on other processors was not measured.
 func pause() {}

@@ -12,18 +12,18 @@ import (
 	"testing"
 )
 
-// trap is a word that would be taken for a record of eight bytes wherever a reader looked for one.
-const trap = recordBit | 8
+// decoyWord is a word that a reader would accept as a record of eight bytes, wherever it read it.
+const decoyWord = recordBit | 8
 
-// pair is both sides of a ring, and what a correct one has in it.
+// pair is both sides of a ring, and a model of what is in it.
 type pair struct {
-	mem    []byte
-	w      *Writer
-	r      *Reader
-	queue  [][]byte // put and not yet taken
-	lent   [][]byte // taken and not yet released, as the ring lends them
-	copies [][]byte // the same as they were put
-	seed   uint64
+	mem      []byte
+	w        *Writer
+	r        *Reader
+	unread   [][]byte // put and not yet taken
+	borrowed [][]byte // taken and not yet released: the bytes in the ring
+	copies   [][]byte // the same records, as they were put
+	seed     uint64
 }
 
 func newPair(t testing.TB, mem []byte) *pair {
@@ -39,11 +39,11 @@ func newPair(t testing.TB, mem []byte) *pair {
 	return &pair{mem: mem, w: w, r: r}
 }
 
-// record is n bytes: a number where there is room for it, and behind it nothing but traps.
+// record returns n bytes: a sequence number where there is room for one, and decoy words behind it.
 func (p *pair) record(n int) []byte {
 	b := make([]byte, n)
 	for at := 0; at+8 <= n; at += 8 {
-		binary.NativeEndian.PutUint64(b[at:], trap)
+		binary.NativeEndian.PutUint64(b[at:], decoyWord)
 	}
 	p.seed++
 	if n >= 16 {
@@ -56,41 +56,41 @@ func (p *pair) record(n int) []byte {
 	return b
 }
 
-// put writes a record of n bytes, cut in two.
+// put writes a record of n bytes, passed to Put in two parts.
 func (p *pair) put(n, cut int) (bool, error) {
 	b, before := p.record(n), *p.w
 	ok, err := p.w.Put(b[:cut], b[cut:])
 	if ok {
-		p.queue = append(p.queue, b)
-		err = errors.Join(err, p.place(&before, n, n-cut))
+		p.unread = append(p.unread, b)
+		err = errors.Join(err, p.checkState(&before, n, n-cut))
 	}
 	return ok, err
 }
 
-// place checks what makes a ring fast: where the writer is behind a record of n bytes, the last of them its payload, and what it
-// has prepared for the next one.
-func (p *pair) place(before *Writer, n, payload int) error {
+// checkState checks what makes a ring fast, after a record of n bytes, the last of them its payload: where the writer is, and
+// what it has prepared for the next record.
+func (p *pair) checkState(before *Writer, n, payload int) error {
 	w, size := p.w, recordSize(n)
 	next, start := w.tail+size, (w.tail+w.mask)&^w.mask
 	switch {
-	case w.tail&w.mask+unitBytes > w.lap:
-		return fmt.Errorf("the writer is at %d, and confined to %d", w.tail, w.lap)
-	case payload < longBytes && w.calm >= calm &&
-		w.tail&w.mask >= w.turn && start+size+unitBytes <= before.limit:
+	case w.tail&w.mask+alignBytes > w.capacity:
+		return fmt.Errorf("the writer is at %d, and confined to %d", w.tail, w.capacity)
+	case payload < longPayload && w.shortInRow >= wrapAfterShort &&
+		w.tail&w.mask >= w.shortArea && start+size+alignBytes <= before.limit:
 		return fmt.Errorf("the writer stays at %d though there is room at %d", w.tail, start)
-	case payload < longBytes && w.tail&w.mask+size < w.turn && next+unitBytes <= before.limit && w.ready < next:
-		return fmt.Errorf("the writer is at %d, and short records simply follow up to %d, not to %d", w.tail, w.ready, next)
-	case payload >= longBytes && w.cleared > max(before.cleared, w.tail+unitBytes):
-		return fmt.Errorf("the writer is at %d behind a long record, and has cleared up to %d at once", w.tail, w.cleared)
-	case payload >= longBytes != (w.Long() > before.Long()):
-		return fmt.Errorf("a payload of %d bytes: %d were long before, %d are now", payload, before.Long(), w.Long())
+	case payload < longPayload && w.tail&w.mask+size < w.shortArea && next+alignBytes <= before.limit && w.fastEnd < next:
+		return fmt.Errorf("the writer is at %d, and the fast path reaches to %d instead of %d", w.tail, w.fastEnd, next)
+	case payload >= longPayload && w.cleared > max(before.cleared, w.tail+alignBytes):
+		return fmt.Errorf("the writer is at %d behind a long record, and has already cleared up to %d", w.tail, w.cleared)
+	case payload >= longPayload != (w.LongCount() > before.LongCount()):
+		return fmt.Errorf("a payload of %d bytes: %d were long before, %d are now", payload, before.LongCount(), w.LongCount())
 	}
 	return nil
 }
 
 // take reads one record and compares it.
 func (p *pair) take() error {
-	got := p.r.Same()
+	got := p.r.NextSame()
 	var err error
 	if got == nil {
 		got, err = p.r.Next()
@@ -98,53 +98,53 @@ func (p *pair) take() error {
 	switch {
 	case err != nil:
 		return err
-	case got == nil && len(p.queue) == 0:
+	case got == nil && len(p.unread) == 0:
 		return nil
-	case got == nil || len(p.queue) == 0:
-		return fmt.Errorf("got %d bytes (nil: %v) while %d records are in the ring", len(got), got == nil, len(p.queue))
-	case !bytes.Equal(got, p.queue[0]):
-		return fmt.Errorf("got %d bytes, want the %d of the record that is next", len(got), len(p.queue[0]))
+	case got == nil || len(p.unread) == 0:
+		return fmt.Errorf("got %d bytes (nil: %v) while %d records are in the ring", len(got), got == nil, len(p.unread))
+	case !bytes.Equal(got, p.unread[0]):
+		return fmt.Errorf("got %d bytes, want the %d of the record that is next", len(got), len(p.unread[0]))
 	}
-	p.lent, p.copies, p.queue = append(p.lent, got), append(p.copies, p.queue[0]), p.queue[1:]
+	p.borrowed, p.copies, p.unread = append(p.borrowed, got), append(p.copies, p.unread[0]), p.unread[1:]
 	return nil
 }
 
-// release checks that what was lent has not changed, and ends the loans.
+// release checks that the records that were taken have not changed, and releases them.
 func (p *pair) release() error {
-	for i := range p.lent {
-		if !bytes.Equal(p.lent[i], p.copies[i]) {
-			return fmt.Errorf("a record of %d bytes changed while it was lent", len(p.lent[i]))
+	for i := range p.borrowed {
+		if !bytes.Equal(p.borrowed[i], p.copies[i]) {
+			return fmt.Errorf("a record of %d bytes changed before it was released", len(p.borrowed[i]))
 		}
 	}
-	p.lent, p.copies = nil, nil
+	p.borrowed, p.copies = nil, nil
 	p.r.Release()
 	return nil
 }
 
-// lay sets a trap at every place for a word in the part of the space that neither holds a record nor was cleared
+// placeDecoys writes a decoy word at every possible place in the part of the space that neither holds a record nor was cleared
 // for the next words.
-func (p *pair) lay() {
-	for at := max(p.w.cleared, p.w.tail); at < p.w.limit; at += unitBytes {
-		if at&p.w.mask < p.w.lap {
-			*(*uint64)(p.w.at(at)) = trap
+func (p *pair) placeDecoys() {
+	for at := max(p.w.cleared, p.w.tail); at < p.w.limit; at += alignBytes {
+		if at&p.w.mask < p.w.capacity {
+			*(*uint64)(p.w.at(at)) = decoyWord
 		}
 	}
 }
 
-// check holds the ring against what must always be so between two calls.
+// check checks the invariants of a ring between two calls.
 func (p *pair) check() error {
 	if word := *(*uint64)(p.w.at(p.w.tail)); word != 0 {
 		return fmt.Errorf("the next word is %#x before it is written", word)
 	}
-	if p.r.Ready() != (len(p.queue) != 0) {
-		return fmt.Errorf("Ready is %v while %d records are in the ring", p.r.Ready(), len(p.queue))
+	if p.r.Ready() != (len(p.unread) != 0) {
+		return fmt.Errorf("Ready is %v while %d records are in the ring", p.r.Ready(), len(p.unread))
 	}
 	return nil
 }
 
-// room checks that a ring whose records have all been taken has room for another.
-func (p *pair) room(n int) error {
-	for len(p.queue) != 0 {
+// checkRoom checks that a ring whose records have all been taken has room for another.
+func (p *pair) checkRoom(n int) error {
+	for len(p.unread) != 0 {
 		if err := p.take(); err != nil {
 			return err
 		}
@@ -171,41 +171,41 @@ func TestRingModel(t *testing.T) {
 					}
 				}
 				if p.w.tail < uint64(space) {
-					t.Fatalf("the writer came to %d of %d only", p.w.tail, space)
+					t.Fatalf("the writer reached only %d of %d", p.w.tail, space)
 				}
 			})
 		}
 	}
 }
 
-// TestRingConfined is the same where the writer is confined to the beginning of the space, and to more of it from time to time.
-// Nothing is touched behind that.
-func TestRingConfined(t *testing.T) {
+// TestRingCapacity is TestRingModel with a writer that is confined to the beginning of the space, and to more of it from time to
+// time. Nothing behind that is touched.
+func TestRingCapacity(t *testing.T) {
 	const space = 32768
 	for seed := range uint64(24) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, space))
 			p := newPair(t, make([]byte, RingBytes(space)))
 			behind := p.mem[spaceStart:]
-			for _, lap := range []int{4096, 4096 + 5*unitBytes, 8192, 16384, space}[seed%4:] {
-				p.w.Confine(lap)
+			for _, capacity := range []int{4096, 4096 + 5*alignBytes, 8192, 16384, space}[seed%4:] {
+				p.w.SetCapacity(capacity)
 				for i := range 1500 {
-					if err := p.step(rnd, []int{60, 1000, MaxRecord(lap)}[seed%3]); err != nil {
-						t.Fatalf("confined to %d, step %d: %v", lap, i, err)
+					if err := p.step(rnd, []int{60, 1000, MaxRecord(capacity)}[seed%3]); err != nil {
+						t.Fatalf("confined to %d, step %d: %v", capacity, i, err)
 					}
 				}
-				if err := p.room(MaxRecord(lap)); err != nil {
-					t.Fatalf("confined to %d: %v", lap, err)
+				if err := p.checkRoom(MaxRecord(capacity)); err != nil {
+					t.Fatalf("confined to %d: %v", capacity, err)
 				}
-				if i := bytes.IndexFunc(behind[lap:], func(r rune) bool { return r != 0 }); i >= 0 {
-					t.Fatalf("confined to %d, and touched %d bytes behind that", lap, i)
+				if i := bytes.IndexFunc(behind[capacity:], func(r rune) bool { return r != 0 }); i >= 0 {
+					t.Fatalf("confined to %d, and touched %d bytes behind that", capacity, i)
 				}
 			}
 		})
 	}
 }
 
-// step does one of the calls by chance.
+// step makes a random call.
 func (p *pair) step(rnd *rand.Rand, most int) error {
 	var err error
 	switch k := rnd.IntN(100); {
@@ -217,26 +217,26 @@ func (p *pair) step(rnd *rand.Rand, most int) error {
 	case k < 95:
 		err = p.release()
 	case k < 98:
-		p.w.Fetch()
+		p.w.Prefetch()
 	default:
-		err = p.room(rnd.IntN(p.w.max + 1))
+		err = p.checkRoom(rnd.IntN(p.w.maxLen + 1))
 	}
 	if err != nil {
 		return err
 	}
 	if rnd.IntN(4) == 0 {
-		p.lay()
+		p.placeDecoys()
 	}
 	return p.check()
 }
 
-// TestRingNeverStuck: whatever record follows whatever row of records, there is room for it once these have been
+// TestRingNeverStuck: after any row of equal records there is room for a record of any length, once the others have been
 // released.
 func TestRingNeverStuck(t *testing.T) {
 	const space = 4096
 	mem, saved := make([]byte, RingBytes(space)), make([]byte, RingBytes(space))
 	lengths := []int{0}
-	for n := unitBytes - wordBytes; n < MaxRecord(space); n += unitBytes {
+	for n := alignBytes - wordBytes; n < MaxRecord(space); n += alignBytes {
 		lengths = append(lengths, n)
 	}
 	lengths = append(lengths, MaxRecord(space))
@@ -244,18 +244,18 @@ func TestRingNeverStuck(t *testing.T) {
 		clear(mem)
 		p := newPair(t, mem)
 		for range 12 {
-			if err := p.room(a); err != nil {
+			if err := p.checkRoom(a); err != nil {
 				t.Fatalf("row of %d bytes: %v", a, err)
 			}
-			p.lay()
+			p.placeDecoys()
 			copy(saved, mem)
-			w, r, queue := *p.w, *p.r, p.queue
+			w, r, queue := *p.w, *p.r, p.unread
 			for _, b := range lengths {
-				if err := p.room(b); err != nil {
+				if err := p.checkRoom(b); err != nil {
 					t.Fatalf("after a row of %d bytes: %v", a, err)
 				}
 				copy(mem, saved)
-				*p.w, *p.r, p.queue = w, r, queue
+				*p.w, *p.r, p.unread = w, r, queue
 			}
 		}
 	}
@@ -264,48 +264,48 @@ func TestRingNeverStuck(t *testing.T) {
 func TestRingFull(t *testing.T) {
 	for _, n := range []int{0, 8, 56, 57, 200, MaxRecord(4096)} {
 		p := newPair(t, make([]byte, RingBytes(4096)))
-		for lap := range 5 {
+		for pass := range 5 {
 			for ok := true; ok; {
 				var err error
 				if ok, err = p.put(n, 0); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if in := len(p.queue); in == 0 || uint64(in)*recordSize(n) > 4096 {
-				t.Fatalf("%d records of %d bytes went into 4096 in lap %d", in, n, lap)
+			if in := len(p.unread); in == 0 || uint64(in)*recordSize(n) > 4096 {
+				t.Fatalf("%d records of %d bytes fit into 4096 in pass %d", in, n, pass)
 			}
-			if err := p.room(n); err != nil {
+			if err := p.checkRoom(n); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 }
 
-// TestRingLong: a long payload is told from a short one also where both simply follow.
-func TestRingLong(t *testing.T) {
+// TestRingLongPayload: a long payload is distinguished from a short one also where neither needs a wrap.
+func TestRingLongPayload(t *testing.T) {
 	p := newPair(t, make([]byte, RingBytes(32768)))
-	for _, n := range []int{0, longBytes - 1, longBytes} {
+	for _, n := range []int{0, longPayload - 1, longPayload} {
 		if ok, err := p.put(n, 0); !ok || err != nil {
 			t.Errorf("%d bytes: %v, %v", n, ok, err)
 		}
 	}
 }
 
-// TestRingFetch: after long records Fetch makes room for as many ready, but not where the time of writing them is of interest.
-func TestRingFetch(t *testing.T) {
+// TestWriterPrefetch: after long records Prefetch clears words for as many bytes again, but not where copies are timed.
+func TestWriterPrefetch(t *testing.T) {
 	const n, row = 3000, 2
 	p := newPair(t, make([]byte, RingBytes(16384)))
 	for i := range 2 * sampleEvery {
-		if p.w.Behind() {
-			t.Fatalf("round %d: behind after Fetch", i)
+		if p.w.NeedsPrefetch() {
+			t.Fatalf("round %d: NeedsPrefetch after Prefetch", i)
 		}
 		for range row {
 			if ok, err := p.put(n, 16); !ok || err != nil {
 				t.Fatal(ok, err)
 			}
 		}
-		if !p.w.Behind() {
-			t.Fatalf("round %d: not behind after long records", i)
+		if !p.w.NeedsPrefetch() {
+			t.Fatalf("round %d: no NeedsPrefetch after long records", i)
 		}
 		for range row {
 			if err := p.take(); err != nil {
@@ -317,15 +317,15 @@ func TestRingFetch(t *testing.T) {
 		}
 		before := p.w.cleared
 		p.w.copier.far = i%3 == 0
-		p.w.Fetch()
-		lap := p.w.tail&^p.w.mask + p.w.lap
-		switch next := p.w.tail + row*recordSize(n) + unitBytes; {
-		case p.w.Far(), p.w.Long()%sampleEvery < samples, p.w.Long()%sampleEvery > sampleEvery-row:
+		p.w.Prefetch()
+		end := p.w.tail&^p.w.mask + p.w.capacity
+		switch next := p.w.tail + row*recordSize(n) + alignBytes; {
+		case p.w.Far(), p.w.LongCount()%sampleEvery < samplesPerRound, p.w.LongCount()%sampleEvery > sampleEvery-row:
 			if p.w.cleared != before {
-				t.Fatalf("round %d: fetched up to %d, which was not to be", i, p.w.cleared)
+				t.Fatalf("round %d: cleared up to %d, which must not be", i, p.w.cleared)
 			}
-		case p.w.cleared != min(next, p.w.limit, lap) || next > p.w.limit+unitBytes:
-			t.Fatalf("round %d: the writer at %d fetched up to %d, want %d", i, p.w.tail, p.w.cleared, next)
+		case p.w.cleared != min(next, p.w.limit, end) || next > p.w.limit+alignBytes:
+			t.Fatalf("round %d: the writer at %d cleared up to %d, want %d", i, p.w.tail, p.w.cleared, next)
 		}
 		if err := p.check(); err != nil {
 			t.Fatal(err)
@@ -333,9 +333,8 @@ func TestRingFetch(t *testing.T) {
 	}
 }
 
-// TestRingTurn: short records of a reader that keeps up stay within the first part of the space, and come back there after
-// others.
-func TestRingTurn(t *testing.T) {
+// TestRingWraps: if the reader keeps up, short records stay within the short-record area, and return there after long ones.
+func TestRingWraps(t *testing.T) {
 	p := newPair(t, make([]byte, RingBytes(1<<20)))
 	pass := func(n int) {
 		t.Helper()
@@ -349,7 +348,7 @@ func TestRingTurn(t *testing.T) {
 	for range 5 {
 		for i := range 20000 {
 			pass(56)
-			if at := p.w.tail & p.w.mask; i > 500 && at > p.w.turn+keptBytes {
+			if at := p.w.tail & p.w.mask; i > 500 && at > p.w.shortArea+releaseBatch {
 				t.Fatalf("after %d short records the writer is at %d", i, at)
 			}
 		}
@@ -359,47 +358,48 @@ func TestRingTurn(t *testing.T) {
 			pass(100)
 		}
 		if p.w.tail-from > 40*(recordSize(3000)+recordSize(100)) {
-			t.Fatalf("from %d to %d: long records do not go all the way around", from, p.w.tail)
+			t.Fatalf("from %d to %d: long records do not use the whole space", from, p.w.tail)
 		}
 	}
 }
 
-// TestRingReady: where records of one length up to 1 KiB meet a reader that keeps up, all that the next one needs is done when
-// the last one has been published: there is room as far as the writer knows, and words are clear, also where it is to turn.
-func TestRingReady(t *testing.T) {
+// TestRingPreparesNext: with records of one length up to 1 KiB and a reader that keeps up, everything that the next record needs
+// is done when the last one has been published: the writer knows that there is room, and words are clear, also where it will
+// wrap.
+func TestRingPreparesNext(t *testing.T) {
 	for n := 0; n <= 1<<10; n += 32 {
 		p := newPair(t, make([]byte, RingBytes(1<<20)))
 		size := recordSize(16 + n)
-		turns := 0
+		wraps := 0
 		for i := range 4000 {
 			before, zero := *p.w, true
-			for at := uint64(0); at < size+unitBytes; at += unitBytes {
+			for at := uint64(0); at < size+alignBytes; at += alignBytes {
 				zero = zero && *(*uint64)(p.w.at(at)) == 0
 			}
 			if ok, err := p.put(16+n, 16); !ok || err != nil {
 				t.Fatal(ok, err)
 			}
-			end, start := before.tail+size, before.start(before.tail)
-			turned := p.w.tail == start
+			end, start := before.tail+size, before.nextStart(before.tail)
+			wrapped := p.w.tail == start
 			switch {
-			case i < 1000: // the first lap, and the way to the first turn
-			case before.cleared < end+unitBytes || before.limit < end+unitBytes:
+			case i < 1000: // the first pass through the space, and the way to the first wrap
+			case before.cleared < end+alignBytes || before.limit < end+alignBytes:
 				t.Fatalf("%d bytes, record %d to %d: cleared up to %d, room up to %d", n, i, end, before.cleared, before.limit)
-			case end&p.w.mask >= p.w.turn && !turned:
-				t.Fatalf("%d bytes, record %d ends at %d, and the next one is there as well", n, i, end)
-			case turned && before.limit < start+size+unitBytes:
-				t.Fatalf("%d bytes, record %d at %d: room up to %d, and a turn to %d", n, i, before.tail, before.limit, start)
-			case turned && !zero:
-				t.Fatalf("%d bytes, record %d at %d: a turn to %d, where words are not clear", n, i, before.tail, start)
-			case turned:
-				turns++
+			case end&p.w.mask >= p.w.shortArea && !wrapped:
+				t.Fatalf("%d bytes, record %d ends at %d, and the next one is behind it", n, i, end)
+			case wrapped && before.limit < start+size+alignBytes:
+				t.Fatalf("%d bytes, record %d at %d: room up to %d, and a wrap to %d", n, i, before.tail, before.limit, start)
+			case wrapped && !zero:
+				t.Fatalf("%d bytes, record %d at %d: a wrap to %d, where words are not clear", n, i, before.tail, start)
+			case wrapped:
+				wraps++
 			}
 			if err := errors.Join(p.take(), p.release()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if turns == 0 {
-			t.Errorf("%d bytes: no turn", n)
+		if wraps == 0 {
+			t.Errorf("%d bytes: no wrap", n)
 		}
 	}
 }
@@ -411,7 +411,7 @@ func TestRingTooLong(t *testing.T) {
 			t.Errorf("%d bytes: %v, %v", n, ok, err)
 		}
 	}
-	if err := p.room(MaxRecord(4096)); err != nil {
+	if err := p.checkRoom(MaxRecord(4096)); err != nil {
 		t.Error(err)
 	}
 }
@@ -427,15 +427,15 @@ func TestRingMemory(t *testing.T) {
 	}
 }
 
-// TestRingBeside runs the sides at the same time.
-func TestRingBeside(t *testing.T) {
+// TestRingConcurrent runs both sides at the same time.
+func TestRingConcurrent(t *testing.T) {
 	const count = 16000
 	for _, space := range []int{4096, 16384} {
 		for _, most := range []int{40, 500, MaxRecord(space)} {
 			mem := make([]byte, RingBytes(space))
 			in, out := newPair(t, mem), newPair(t, mem)
 			if most <= MaxRecord(space/2) {
-				in.w.Confine(space / 2)
+				in.w.SetCapacity(space / 2)
 			}
 			sizes := func() *rand.Rand { return rand.New(rand.NewPCG(uint64(space), uint64(most))) }
 			failed := make(chan error, 1)
@@ -453,7 +453,7 @@ func TestRingBeside(t *testing.T) {
 func (p *pair) write(sizes *rand.Rand, count, most int, stop *atomic.Bool) error {
 	for i := range count {
 		if i == count/2 {
-			p.w.Confine(int(p.w.mask + 1))
+			p.w.SetCapacity(int(p.w.mask + 1))
 		}
 		b := p.record(lengthOf(i, most, sizes))
 		for ok := false; !ok; {
@@ -472,7 +472,7 @@ func (p *pair) write(sizes *rand.Rand, count, most int, stop *atomic.Bool) error
 	return nil
 }
 
-// lengthOf is the length of record i: by chance, or in rows of short ones, or all the same.
+// lengthOf returns the length of record i: random, random but short, 40 bytes, or the longest, in rows of 200.
 func lengthOf(i, most int, sizes *rand.Rand) int {
 	n := sizes.IntN(most + 1)
 	switch i / 200 % 4 {
@@ -488,9 +488,9 @@ func lengthOf(i, most int, sizes *rand.Rand) int {
 
 func (p *pair) read(sizes *rand.Rand, count, most int) error {
 	for i := range count {
-		p.queue = append(p.queue, p.record(lengthOf(i, most, sizes)))
+		p.unread = append(p.unread, p.record(lengthOf(i, most, sizes)))
 		for !p.r.Ready() {
-			if err := p.release(); err != nil { // who keeps records waits for ever
+			if err := p.release(); err != nil { // a reader that keeps records waits for ever
 				return fmt.Errorf("before record %d: %w", i, err)
 			}
 			runtime.Gosched()
@@ -529,10 +529,10 @@ func TestWords(t *testing.T) {
 	for i := range words {
 		words[i] = ^uint64(0)
 	}
-	if err := p.room(100); err != nil {
+	if err := p.checkRoom(100); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.room(MaxRecord(4096)); err != nil {
+	if err := p.checkRoom(MaxRecord(4096)); err != nil {
 		t.Errorf("words disturb the ring: %v", err)
 	}
 }

@@ -1,7 +1,7 @@
 package shm
 
 // Unsafe because the ring lies in memory that another process maps: words are read and written at their addresses,
-// and records are handed out as slices of it. Every offset is masked or checked against the space before it becomes
+// and records are returned as slices of it. Every offset is masked or checked against the space before it becomes
 // an address.
 
 import (
@@ -10,208 +10,211 @@ import (
 	"unsafe"
 )
 
-// Writer is the writing side of a ring. One goroutine at a time.
+// Writer is the writing side of a ring. One goroutine at a time may use it. All positions and lengths are in bytes.
 type Writer struct {
-	base    unsafe.Pointer // of the space
-	mask    uint64         // its size less one
-	tail    uint64         // where the next record goes
-	ready   uint64         // a short one that ends up to here simply follows
-	short   int            // up to this length
-	lately  uint64         // taken by long records since Fetch
-	few     uint           // how many they are
-	cleared uint64         // words from tail up to here are zero
-	limit   uint64         // up to here the reader has released, seen from the writer
-	head    *uint64        // the reader's position, shared
-	turn    uint64         // where the first part ends
-	lap     uint64         // what it is confined to
-	max     int            // length of a record, for now
-	most    int            // and ever
-	calm    int            // how often short records were seen to since the last long one
-	copier  Copier         // of long records
+	base        unsafe.Pointer // first byte of the space
+	mask        uint64         // size of the space less one
+	tail        uint64         // position of the next record
+	fastEnd     uint64         // a short record that ends here or before takes the fast path of Put: no wrap, no check for room
+	maxShort    int            // length of the longest record that may take the fast path
+	longBytes   uint64         // size of the long records that were put since the last Prefetch
+	longRecords uint           // number of these records
+	cleared     uint64         // the words between tail and this position are zero
+	limit       uint64         // position up to which the writer may write: the last known head plus the size of the space
+	head        *uint64        // the reader's position, in shared memory: stored by Reader.Release
+	shortArea   uint64         // offset in the space where the short-record area ends
+	capacity    uint64         // size of the part of the space that is used, see SetCapacity
+	maxLen      int            // length of the longest record with this capacity
+	lenLimit    int            // length of the longest record with any capacity
+	shortInRow  int            // short records in putSlow since the last long record
+	copier      Copier         // copies the payloads of long records
 }
 
-// Reader is the reading side of a ring. One goroutine at a time.
+// Reader is the reading side of a ring. One goroutine at a time may use it. All positions and lengths are in bytes.
 type Reader struct {
-	base unsafe.Pointer
-	mask uint64 // size of the space less one
-	pos  uint64 // next record
-	like uint64 // the word of the last one
-	n    int    // its length
-	size uint64 // what it took in the space
-	room uint64 // where the last place for another is
-	max  uint64 // length of a record at most
-	kept uint64 // room that may be kept back
-	told uint64 // what *head says
-	head *uint64
+	base       unsafe.Pointer // first byte of the space
+	mask       uint64         // size of the space less one
+	pos        uint64         // position of the next record
+	lastWord   uint64         // the word of the last record that Next took on its fast path
+	lastLen    int            // length of that record
+	lastSize   uint64         // size of that record in the space
+	lastFit    uint64         // the last offset in the space where a record of this size fits
+	maxLen     uint64         // length of the longest record that is accepted
+	batchBytes uint64         // Release publishes the position once more than this has been read
+	released   uint64         // the position that was published last
+	head       *uint64        // where the position is published, in shared memory: loaded by loadHead and reserve of Writer
 }
 
-// NewWriter lays the writing side over zeroed memory of RingBytes length, which must stay mapped while it is used. It puts no
-// record longer than most.
+// NewWriter makes the writing side of a ring in mem, which has RingBytes bytes, is zero, and must stay mapped while the writer is
+// used. The writer puts no record longer than most.
 func NewWriter(mem []byte, most int) (*Writer, error) {
-	n, err := spaceOf(mem)
+	n, err := spaceSize(mem)
 	if err != nil {
 		return nil, err
 	}
 	p := unsafe.Pointer(unsafe.SliceData(mem))
 	w := &Writer{
-		base: unsafe.Add(p, spaceStart), mask: n - 1, cleared: n, limit: n, head: (*uint64)(p), turn: min(n/4, partBytes), most: most,
+		base: unsafe.Add(p, spaceStart), mask: n - 1, cleared: n, limit: n, head: (*uint64)(p),
+		shortArea: min(n/4, shortAreaBytes), lenLimit: most,
 	}
-	w.Confine(int(n))
+	w.SetCapacity(int(n))
 	return w, nil
 }
 
-// Confine makes the first n bytes of the space, a multiple of the unit and at least 4096, all that is used from now on. They are
-// at least as many as before, unless nothing has been put yet.
-func (w *Writer) Confine(n int) {
-	w.lap, w.max = uint64(n), min(w.most, MaxRecord(n))
-	w.short = min(w.max, longBytes-1)
+// SetCapacity confines the writer to the first n bytes of the space. n is a multiple of the cache line size and at least 4096. It
+// must not be less than before, unless nothing has been put yet.
+func (w *Writer) SetCapacity(n int) {
+	w.capacity, w.maxLen = uint64(n), min(w.lenLimit, MaxRecord(n))
+	w.maxShort = min(w.maxLen, longPayload-1)
 }
 
-// Room tells what the writer is confined to.
-func (w *Writer) Room() int { return int(w.lap) }
+// Capacity returns how many bytes of the space the writer uses.
+func (w *Writer) Capacity() int { return int(w.capacity) }
 
-// Long tells how many long records have been put.
-func (w *Writer) Long() uint { return w.copier.n }
+// LongCount returns how many long records have been put.
+func (w *Writer) LongCount() uint { return w.copier.copies }
 
-// NewReader lays the reading side over the same memory. A record longer than most is none that the writer makes.
+// NewReader makes the reading side of a ring in the same memory. It rejects a record longer than most as corrupt.
 func NewReader(mem []byte, most int) (*Reader, error) {
-	n, err := spaceOf(mem)
+	n, err := spaceSize(mem)
 	if err != nil {
 		return nil, err
 	}
 	p := unsafe.Pointer(unsafe.SliceData(mem))
 	return &Reader{
-		base: unsafe.Add(p, spaceStart), mask: n - 1, like: recordBit, size: recordSize(0),
-		room: n - recordSize(0), head: (*uint64)(p), max: uint64(min(most, MaxRecord(int(n)))),
-		kept: min(n/16-1, keptBytes),
+		base: unsafe.Add(p, spaceStart), mask: n - 1, lastWord: recordBit, lastSize: recordSize(0),
+		lastFit: n - recordSize(0), head: (*uint64)(p), maxLen: uint64(min(most, MaxRecord(int(n)))),
+		batchBytes: min(n/16-1, releaseBatch),
 	}, nil
 }
 
+// at returns the address of a position.
 func (w *Writer) at(pos uint64) unsafe.Pointer { return unsafe.Add(w.base, pos&w.mask) }
 
-// Put copies a and b into the ring as one record and publishes it. It reports false if there is no room now.
+// Put copies a and b into the ring as one record and publishes it. It returns false if there is no room now.
 func (w *Writer) Put(a, b []byte) (bool, error) {
 	n := len(a) + len(b)
 	size := recordSize(n)
 	end := w.tail + size
-	if n > w.short || end > w.ready {
-		return w.putOther(a, b)
+	if n > w.maxShort || end > w.fastEnd {
+		return w.putSlow(a, b)
 	}
 	p := w.at(w.tail)
-	put(unsafe.Add(p, wordBytes), a, b)
+	copyPair(unsafe.Add(p, wordBytes), a, b)
 	StoreRelease64((*uint64)(p), recordBit|uint64(n))
-	if w.tail = end; end+size > w.ready {
-		w.ahead(size)
+	if w.tail = end; end+size > w.fastEnd {
+		w.prepareNext(size)
 	}
 	return true, nil
 }
 
-// putOther is Put for a record that is long, or does not simply follow where words are clear.
-func (w *Writer) putOther(a, b []byte) (bool, error) {
+// putSlow is Put for a record that is long, or that ends behind fastEnd.
+func (w *Writer) putSlow(a, b []byte) (bool, error) {
 	n := len(a) + len(b)
-	at, err := w.prepare(n)
-	if err != nil || at == refused {
+	at, err := w.reserve(n)
+	if err != nil || at == noRoom {
 		return false, err
 	}
 	size := recordSize(n)
 	end := at + size
 	p := w.at(at)
-	if len(b) < longBytes {
-		put(unsafe.Add(p, wordBytes), a, b)
+	if len(b) < longPayload {
+		copyPair(unsafe.Add(p, wordBytes), a, b)
 	} else {
 		to := unsafe.Slice((*byte)(unsafe.Add(p, wordBytes)), n)
 		w.copier.Copy(to[copy(to, a):], b)
 	}
 	word := recordBit | uint64(n)
-	if w.calm++; len(b) >= longBytes {
-		w.calm = 0
-	} else if end&w.mask >= w.turn && w.calm >= calm {
-		end, word = w.turnAt(end, size, word)
+	if w.shortInRow++; len(b) >= longPayload {
+		w.shortInRow = 0
+	} else if end&w.mask >= w.shortArea && w.shortInRow >= wrapAfterShort {
+		end, word = w.tryWrap(end, size, word)
 	}
 	StoreRelease64((*uint64)(p), word)
 	if at != w.tail {
 		StoreRelease64((*uint64)(w.at(w.tail)), skipBit)
 	}
 	w.tail = end
-	if len(b) < longBytes {
-		w.ahead(size)
+	if len(b) < longPayload {
+		w.prepareNext(size)
 	} else {
-		w.lately += size
-		w.few++
-		w.follow()
+		w.longBytes += size
+		w.longRecords++
+		w.updateFastEnd()
 	}
 	return true, nil
 }
 
-// ahead does what the next record needs if it is like the last one, which was short and of this size, after that has been
-// published and nobody waits for it: it finds out how far the reader is and clears words, at the start as well if there will be a
-// turn. So the lines are this core's when the record is written.
-func (w *Writer) ahead(size uint64) {
+// prepareNext prepares the ring for a record like the last one, which was short and took size bytes. It is called after the last
+// record has been published, when the reader does not wait for it. It loads the reader's position if needed and clears words,
+// also at the start of the space if the next record will wrap. So this core owns the lines when the next record is written.
+func (w *Writer) prepareNext(size uint64) {
 	end := w.tail + size
-	if next := end + unitBytes; next > w.cleared {
-		to := max(next, w.tail+aheadBytes)
+	if next := end + alignBytes; next > w.cleared {
+		to := max(next, w.tail+clearAheadBytes)
 		if to > w.limit {
-			w.look()
+			w.loadHead()
 		}
-		w.clear(w.tail, to)
+		w.clearWords(w.tail, to)
 	}
-	if end >= w.tail&^w.mask+w.turn && w.calm+1 >= calm {
-		start := w.start(w.tail)
-		if start+size+unitBytes > w.limit {
-			w.look()
+	if end >= w.tail&^w.mask+w.shortArea && w.shortInRow+1 >= wrapAfterShort {
+		start := w.nextStart(w.tail)
+		if start+size+alignBytes > w.limit {
+			w.loadHead()
 		}
-		w.zero(start, start+max(size+unitBytes, aheadBytes))
+		w.zeroWords(start, start+max(size+alignBytes, clearAheadBytes))
 	}
-	w.follow()
+	w.updateFastEnd()
 }
 
-// follow finds out how far short records simply follow: where words are clear, within the first part.
-func (w *Writer) follow() {
-	w.ready = min(w.cleared-unitBytes, w.tail&^w.mask+w.turn-1)
+// updateFastEnd sets fastEnd: as far as words are clear, within the short-record area.
+func (w *Writer) updateFastEnd() {
+	w.fastEnd = min(w.cleared-alignBytes, w.tail&^w.mask+w.shortArea-1)
 }
 
-// Behind tells whether Fetch has something to do.
-func (w *Writer) Behind() bool { return w.lately != 0 }
+// NeedsPrefetch reports whether Prefetch has work to do.
+func (w *Writer) NeedsPrefetch() bool { return w.longBytes != 0 }
 
-// Fetch clears words for as many long records as were put since it was called last, but not for many. A word is in every line of
-// the space, so this fetches the lines back from the reader's cache. It is for when there is nothing else to do: whoever writes
-// the next record has half the work then.
-func (w *Writer) Fetch() {
-	next, few := w.tail+min(w.lately, fetchBytes)+unitBytes, w.few
-	w.lately, w.few = 0, 0
-	if w.copier.far || w.copier.timed(few) { // past the caches, or to find out whether it should be
+// Prefetch clears words for as many bytes as the long records took that were put since the last call, but at most maxPrefetch.
+// Every line of the space has a word, so this fetches the lines back from the reader's cache. Call it when there is nothing else
+// to do: writing the next long record takes half the time then.
+func (w *Writer) Prefetch() {
+	next, records := w.tail+min(w.longBytes, maxPrefetch)+alignBytes, w.longRecords
+	w.longBytes, w.longRecords = 0, 0
+	if w.copier.far || w.copier.sampledNear(records) { // copies go past the caches, or are timed to decide that
 		return
 	}
 	if next > w.limit {
-		w.look()
+		w.loadHead()
 	}
-	w.clear(w.tail, next)
-	w.follow()
+	w.clearWords(w.tail, next)
+	w.updateFastEnd()
 }
 
-// look finds out how far the reader has released.
-func (w *Writer) look() {
-	if head := atomic.LoadUint64(w.head); head <= w.tail && head+w.mask >= w.limit && head%unitBytes == 0 {
+// loadHead loads the reader's position and updates limit. It ignores a position that no correct reader publishes.
+func (w *Writer) loadHead() {
+	if head := atomic.LoadUint64(w.head); head <= w.tail && head+w.mask >= w.limit && head%alignBytes == 0 {
 		w.limit = head + w.mask + 1
 	}
 }
 
-// start is where the space starts next, seen from a position in it.
-func (w *Writer) start(pos uint64) uint64 { return (pos | w.mask) + 1 }
+// nextStart returns the next position after pos that is the start of the space.
+func (w *Writer) nextStart(pos uint64) uint64 { return (pos | w.mask) + 1 }
 
-// turnAt goes back to the start after a record of this size that ends behind the first part, if the reader is known
-// to have released enough there.
-func (w *Writer) turnAt(end, size, word uint64) (uint64, uint64) {
-	start := w.start(end)
-	if start+size+unitBytes > w.limit {
+// tryWrap makes the next record begin at the start of the space, if the reader is known to have released enough there. The record
+// before it has this size and word, and ends at end, behind the short-record area. tryWrap returns the position of the next
+// record and the word to publish.
+func (w *Writer) tryWrap(end, size, word uint64) (uint64, uint64) {
+	start := w.nextStart(end)
+	if start+size+alignBytes > w.limit {
 		return end, word
 	}
-	w.cleared = w.zero(start, start+unitBytes)
-	return start, word | turnBit
+	w.cleared = w.zeroWords(start, start+alignBytes)
+	return start, word | wrapBit
 }
 
-// put copies a and b to p. Short ones of whole words, as headers and the smallest messages are, go without a call.
-func put(p unsafe.Pointer, a, b []byte) {
+// copyPair copies a, then b, to p. It copies a header of 16 bytes and a payload of 0 or 8 bytes without a call.
+func copyPair(p unsafe.Pointer, a, b []byte) {
 	if len(a) == 16 {
 		from := unsafe.Pointer(unsafe.SliceData(a))
 		*(*uint64)(p) = *(*uint64)(from)
@@ -229,139 +232,142 @@ func put(p unsafe.Pointer, a, b []byte) {
 	}
 }
 
-// Far tells whether the reader's core was found to be far away.
+// Far reports whether the reader's core was found to be far away.
 func (w *Writer) Far() bool { return w.copier.Far() }
 
-// refused is no position: there is no room.
-const refused = ^uint64(0)
+// noRoom is returned in place of a position when there is no room.
+const noRoom = ^uint64(0)
 
-// prepare finds room for a record of n bytes that does not simply follow, and clears the word behind it.
-func (w *Writer) prepare(n int) (uint64, error) {
-	if n > w.max {
-		return refused, fmt.Errorf("shm: a message of %d bytes, at most %d fit", n, w.max)
+// reserve finds room for a record of n bytes off the fast path, clears the word behind it, and returns its position.
+func (w *Writer) reserve(n int) (uint64, error) {
+	if n > w.maxLen {
+		return noRoom, fmt.Errorf("shm: message of %d bytes is too long for the ring: the limit is %d", n, w.maxLen)
 	}
 	size := recordSize(n)
 	at := w.tail
-	if at&w.mask+size+unitBytes > w.lap { // behind it stays room for the word that says so
+	if at&w.mask+size+alignBytes > w.capacity { // keep room behind it for the word that says to skip
 		at = (at | w.mask) + 1
 	}
 	end := at + size
-	if end+unitBytes > w.limit {
+	if end+alignBytes > w.limit {
 		head := atomic.LoadUint64(w.head)
-		if head > w.tail || head+w.mask+1 < w.limit || head%unitBytes != 0 {
-			return refused, fmt.Errorf("%w: reader at %d, writer at %d", ErrCorrupt, head, w.tail)
+		if head > w.tail || head+w.mask+1 < w.limit || head%alignBytes != 0 {
+			return noRoom, fmt.Errorf("%w: reader at %d, writer at %d", ErrCorrupt, head, w.tail)
 		}
-		if w.limit = head + w.mask + 1; end+unitBytes > w.limit {
-			return refused, nil
+		if w.limit = head + w.mask + 1; end+alignBytes > w.limit {
+			return noRoom, nil
 		}
 	}
-	w.clear(end, end+unitBytes)
+	w.clearWords(end, end+alignBytes)
 	return at, nil
 }
 
-// clear makes the words from one position to another zero, to the end of the lap at most.
-func (w *Writer) clear(from, to uint64) {
-	w.cleared = w.zero(max(from, w.cleared), min(to, from&^w.mask+w.lap))
+// clearWords zeroes the words between two positions, but not beyond the capacity, and updates cleared.
+func (w *Writer) clearWords(from, to uint64) {
+	w.cleared = w.zeroWords(max(from, w.cleared), min(to, from&^w.mask+w.capacity))
 }
 
-// zero makes words zero as far as the reader has released them, and returns how far that was: from itself if there are none.
-func (w *Writer) zero(from, to uint64) uint64 {
-	for to = min(to, w.limit); from < to; from += unitBytes {
+// zeroWords zeroes words as far as the reader has released them. It returns the position behind the last zeroed word, or from if
+// there is none.
+func (w *Writer) zeroWords(from, to uint64) uint64 {
+	for to = min(to, w.limit); from < to; from += alignBytes {
 		*(*uint64)(w.at(from)) = 0
 	}
 	return from
 }
 
-// Ready tells whether a record waits.
+// Ready reports whether there is a record to read.
 func (r *Reader) Ready() bool {
 	return atomic.LoadUint64((*uint64)(unsafe.Add(r.base, r.pos&r.mask))) != 0
 }
 
-// Same returns the next record if it is of the same length as the last, or nil. It is Next without a call, and the address of the
-// record after it follows from the last one's length: so the processor may ask for the lines of several records at once, where
-// it would wait for each line, if that told where the next one is.
-func (r *Reader) Same() []byte {
+// NextSame returns the next record if it has the same length as the last one, or nil. It is Next without a call, and the address
+// of the following record depends only on the length of the last one. So the processor can load the lines of several records at
+// the same time. If the address depended on the word just loaded, it would have to wait for each line.
+func (r *Reader) NextSame() []byte {
 	at := r.pos & r.mask
-	if atomic.LoadUint64((*uint64)(unsafe.Add(r.base, at))) != r.like || at > r.room {
+	if atomic.LoadUint64((*uint64)(unsafe.Add(r.base, at))) != r.lastWord || at > r.lastFit {
 		return nil
 	}
-	r.pos += r.size
-	return unsafe.Slice((*byte)(unsafe.Add(r.base, at+wordBytes)), r.n)
+	r.pos += r.lastSize
+	return unsafe.Slice((*byte)(unsafe.Add(r.base, at+wordBytes)), r.lastLen)
 }
 
-// Expect is for who has found nothing and expects a record like the last one at any moment. The other lines of a record of two
-// or three are asked for: then they come along with the first once they are written, and not after it. Of longer ones the writer
-// would lose more by that than the reader gains, as it has to take each line back before it writes. Looking at the first line all
-// the time costs the writer the same, so where that is all there is to do the reader pauses.
-func (r *Reader) Expect() {
+// Prefetch is called when nothing was found and a record like the last one is expected at any moment. For records of two or three
+// lines it loads the other lines, so that they arrive together with the first one as soon as they are written, and not after it.
+// For longer records the writer would lose more than the reader gains, because the writer has to fetch each line back before it
+// writes. Polling the first line all the time has the same cost for the writer, so the reader pauses where polling is all there
+// is to do.
+func (r *Reader) Prefetch() {
 	at := r.pos & r.mask
-	if r.size == unitBytes || r.size > 3*unitBytes || at%pageBytes+r.size > pageBytes { // the next page may have no memory yet
-		pause()
+	if r.lastSize == alignBytes || r.lastSize > 3*alignBytes || at%pageBytes+r.lastSize > pageBytes {
+		pause() // the last case: the next page may have no memory yet
 		return
 	}
-	atomic.LoadUint64((*uint64)(unsafe.Add(r.base, at+unitBytes)))
-	atomic.LoadUint64((*uint64)(unsafe.Add(r.base, at+r.size-unitBytes)))
+	atomic.LoadUint64((*uint64)(unsafe.Add(r.base, at+alignBytes)))
+	atomic.LoadUint64((*uint64)(unsafe.Add(r.base, at+r.lastSize-alignBytes)))
 }
 
-// Next returns the next record, or nil if there is none. The bytes are the ring's own until Release. A misbehaving
-// writer may change them at any time: what is checked must be copied first.
+// Next returns the next record, or nil if there is none. The bytes are in the ring and valid until Release. A misbehaving writer
+// may change them at any time: copy what is checked before checking it.
 func (r *Reader) Next() ([]byte, error) {
 	at := r.pos & r.mask
 	word := atomic.LoadUint64((*uint64)(unsafe.Add(r.base, at)))
 	n := word ^ recordBit
-	if n > r.max {
-		return r.other(word)
+	if n > r.maxLen {
+		return r.nextSlow(word)
 	}
 	size := recordSize(int(n))
 	if at+size > r.mask+1 {
 		return nil, r.corrupt(word)
 	}
-	r.like, r.n, r.size, r.room = word, int(n), size, r.mask+1-size
+	r.lastWord, r.lastLen, r.lastSize, r.lastFit = word, int(n), size, r.mask+1-size
 	r.pos += size
 	return unsafe.Slice((*byte)(unsafe.Add(r.base, at+wordBytes)), n), nil
 }
 
-// other is Next where the word is not that of a record which the next one follows.
-func (r *Reader) other(word uint64) ([]byte, error) {
+// nextSlow is Next for any word other than that of a plain record: no record, a skip, a record with wrapBit, or garbage.
+func (r *Reader) nextSlow(word uint64) ([]byte, error) {
 	if word == 0 {
 		return nil, nil
 	}
 	if word == skipBit {
-		r.turn()
+		r.wrap()
 		word = atomic.LoadUint64((*uint64)(r.base))
 	}
 	at := r.pos & r.mask
-	n := word&^turnBit ^ recordBit
+	n := word&^wrapBit ^ recordBit
 	size := recordSize(int(n))
-	if n > r.max || at+size > r.mask+1 {
+	if n > r.maxLen || at+size > r.mask+1 {
 		return nil, r.corrupt(word)
 	}
-	if r.pos += size; word&turnBit != 0 {
-		r.turn()
+	if r.pos += size; word&wrapBit != 0 {
+		r.wrap()
 	}
 	return unsafe.Slice((*byte)(unsafe.Add(r.base, at+wordBytes)), n), nil
 }
 
-// turn goes on to where the space starts again, unless it is there.
-func (r *Reader) turn() { r.pos = (r.pos + r.mask) &^ r.mask }
+// wrap advances the position to the next start of the space, unless it is at one.
+func (r *Reader) wrap() { r.pos = (r.pos + r.mask) &^ r.mask }
 
+// corrupt returns the error for a word that no correct writer writes.
 func (r *Reader) corrupt(word uint64) error {
 	return fmt.Errorf("%w: word %#x at %d", ErrCorrupt, word, r.pos)
 }
 
-// Release gives the room of all records returned so far back to the writer. It tells the writer only when some has gathered,
-// so that the line with the position rarely moves between the caches, and reports whether it did. Whoever waits
-// releases first: the room of a record that is held may be all the writer lacks.
+// Release returns the room of all records read so far to the writer. It publishes the position only after more than batchBytes,
+// so that the line with the position rarely moves between the caches, and reports whether it published. Release before waiting
+// for a record: the writer may need the room of the records that are still held.
 func (r *Reader) Release() bool {
-	if r.pos-r.told <= r.kept {
+	if r.pos-r.released <= r.batchBytes {
 		return false
 	}
-	r.told = r.pos
+	r.released = r.pos
 	StoreRelease64(r.head, r.pos)
 	return true
 }
 
-// Words are words of the page that a ring begins with. The ring does not use them; both sides may.
+// Words returns words of the page that a ring begins with. The ring does not use them; both sides may.
 func Words(mem []byte) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(mem[spaceStart/2:spaceStart]))), spaceStart/2/8)
 }

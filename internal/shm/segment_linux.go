@@ -8,18 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Segment is memory that processes share: an anonymous file of fixed size. Its methods may be called by any goroutine.
+// Segment is memory that processes share: an anonymous file of fixed size. Any goroutine may call its methods.
 type Segment struct {
 	fd   int
 	size int64
 }
 
-// Create makes a segment of size bytes. It is sparse: memory is taken when a range is allocated. Nothing has a name that
-// could stay behind; the memory is freed with the last descriptor and mapping.
+// Create makes a segment of size bytes. It is sparse: memory is taken when a range is allocated. It has no name that could stay
+// behind; the memory is freed with the last descriptor and mapping.
 func Create(size int64) (*Segment, error) { return create(size, unix.MemfdCreate, "/dev/shm") }
 
-// create takes a memfd or, where old kernels and some sandboxes refuse that, a file without a name in a memory file
-// system, which is the same but for the seals.
+// create makes a memfd. Old kernels and some sandboxes refuse that; there it opens a file without a name in a memory file system,
+// which differs only in the missing seals.
 func create(size int64, memfd func(name string, flags int) (int, error), dir string) (*Segment, error) {
 	if err := checkSize(size); err != nil {
 		return nil, err
@@ -44,36 +44,36 @@ func create(size int64, memfd func(name string, flags int) (int, error), dir str
 	return s, nil
 }
 
-// checkSize refuses sizes beyond the limit of files. The kernel would do so with a signal.
+// checkSize rejects sizes beyond the limit of files. The kernel would send a signal instead.
 func checkSize(size int64) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
 		return os.NewSyscallError("getrlimit", err)
 	}
 	if size > 0 && uint64(size) > limit.Cur {
-		return fmt.Errorf("shm: a segment of %d bytes, and files are limited to %d (ulimit -f): %w", size, limit.Cur, unix.EFBIG)
+		return fmt.Errorf("shm: create a segment of %d bytes: files are limited to %d bytes (ulimit -f): %w",
+			size, limit.Cur, unix.EFBIG)
 	}
 	return nil
 }
 
-// Open takes over a descriptor that another process created and passed on. If it fails the descriptor stays the
-// caller's.
+// Open takes over a descriptor that another process created and passed on. If it fails, the caller still owns the descriptor.
 func Open(fd int) (*Segment, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, fmt.Errorf("shm: look at a segment: %w", err)
+		return nil, fmt.Errorf("shm: fstat a segment: %w", err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, fmt.Errorf("shm: descriptor %d is no segment", fd)
+		return nil, fmt.Errorf("shm: descriptor %d is not a segment: not a regular file", fd)
 	}
 	unix.CloseOnExec(fd)
 	return &Segment{fd: fd, size: st.Size}, nil
 }
 
-// Size is the length in bytes.
+// Size returns the length in bytes.
 func (s *Segment) Size() int64 { return s.size }
 
-// FD is the descriptor, for passing it on. The segment keeps it.
+// FD returns the descriptor, for passing it on. The segment still owns it.
 func (s *Segment) FD() int { return s.fd }
 
 // Map allocates the pages of a range and maps them, shared and writable. off is a multiple of the page size. The
@@ -85,9 +85,9 @@ func (s *Segment) Map(off int64, n int) ([]byte, error) {
 	return s.Reserve(off, n)
 }
 
-// Allocate allocates the pages of a range now, or not at all: touching a page that cannot be had later would be a SIGBUS.
+// Allocate allocates the pages of a range now, or fails. Without it, touching a page when memory is short would be a SIGBUS.
 func (s *Segment) Allocate(off int64, n int) error {
-	if err := s.inside(off, n); err != nil {
+	if err := s.checkRange(off, n); err != nil {
 		return err
 	}
 	for {
@@ -96,14 +96,14 @@ func (s *Segment) Allocate(off int64, n int) error {
 			return nil
 		}
 		if !errors.Is(err, unix.EINTR) {
-			return fmt.Errorf("shm: %d bytes of shared memory: %w", n, err)
+			return fmt.Errorf("shm: allocate %d bytes of shared memory: %w", n, err)
 		}
 	}
 }
 
-// Reserve is Map without pages: nothing may be touched but what was allocated.
+// Reserve is Map without allocating pages: only pages that have been allocated may be touched.
 func (s *Segment) Reserve(off int64, n int) ([]byte, error) {
-	if err := s.inside(off, n); err != nil {
+	if err := s.checkRange(off, n); err != nil {
 		return nil, err
 	}
 	b, err := unix.Mmap(s.fd, off, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -113,18 +113,19 @@ func (s *Segment) Reserve(off int64, n int) ([]byte, error) {
 	return b, nil
 }
 
-func (s *Segment) inside(off int64, n int) error {
+// checkRange returns an error unless the range lies within the segment.
+func (s *Segment) checkRange(off int64, n int) error {
 	if off < 0 || n <= 0 || off > s.size-int64(n) {
 		return fmt.Errorf("shm: map %d bytes at %d of a segment of %d", n, off, s.size)
 	}
 	return nil
 }
 
-// Populate has the kernel enter the allocated pages of b, which begins with a page, into this process's page table now rather
-// than one by one as they are touched. That is all it does: where it fails, as on kernels before 5.14, they are entered then.
+// Populate enters the allocated pages of b in this process's page table now, rather than one by one when they are touched. b
+// begins at a page. An error is ignored, as on kernels before 5.14: the pages are then entered when they are touched.
 func Populate(b []byte) { _ = unix.Madvise(b, unix.MADV_POPULATE_WRITE) }
 
-// Unmap ends a mapping, given the very slice that Map or Reserve returned.
+// Unmap ends a mapping. It takes the slice that Map or Reserve returned, unchanged.
 func Unmap(b []byte) error { return os.NewSyscallError("munmap", unix.Munmap(b)) }
 
 // Close closes the descriptor. Mappings stay.

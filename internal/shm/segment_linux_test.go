@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noMemfd is a system that refuses memfds.
+// noMemfd stands in for memfd_create on a system that refuses it.
 func noMemfd(string, int) (int, error) { return -1, unix.EPERM }
 
 // descriptors counts the open ones.
@@ -24,8 +24,8 @@ func descriptors(t *testing.T) int {
 	return len(dir)
 }
 
-// watch fails the test if it leaves a descriptor open.
-func watch(t *testing.T) {
+// checkDescriptors fails the test if it leaves a descriptor open.
+func checkDescriptors(t *testing.T) {
 	t.Helper()
 	before := descriptors(t)
 	t.Cleanup(func() {
@@ -35,7 +35,7 @@ func watch(t *testing.T) {
 	})
 }
 
-func closed(t *testing.T, s *Segment) {
+func closeTwice(t *testing.T, s *Segment) {
 	t.Helper()
 	if err := errors.Join(s.Close(), s.Close()); err != nil {
 		t.Error(err)
@@ -43,18 +43,18 @@ func closed(t *testing.T, s *Segment) {
 }
 
 func TestSegment(t *testing.T) {
-	ways := map[string]func(int64) (*Segment, error){
+	creators := map[string]func(int64) (*Segment, error){
 		"memfd":   Create,
 		"tmpfile": func(n int64) (*Segment, error) { return create(n, noMemfd, "/dev/shm") },
 	}
-	for name, make := range ways {
+	for name, make := range creators {
 		t.Run(name, func(t *testing.T) {
-			watch(t)
+			checkDescriptors(t)
 			s, err := make(1 << 40) // sparse
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer closed(t, s)
+			defer closeTwice(t, s)
 			fd, err := unix.FcntlInt(uintptr(s.FD()), unix.F_DUPFD, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -63,7 +63,7 @@ func TestSegment(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer closed(t, other)
+			defer closeTwice(t, other)
 			if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
 				t.Errorf("an opened segment is not closed on exec: %#x, %v", flags, err)
 			}
@@ -76,7 +76,7 @@ func TestSegment(t *testing.T) {
 	}
 }
 
-// sameMemory maps one range of both, and what is outside of them.
+// sameMemory maps one range of both segments and checks that it is the same memory. Then it tries ranges outside of the segments.
 func sameMemory(t *testing.T, s, other *Segment) {
 	t.Helper()
 	a, err := s.Map(1<<39, 8192)
@@ -108,12 +108,12 @@ func sameMemory(t *testing.T, s, other *Segment) {
 }
 
 func TestSegmentSealed(t *testing.T) {
-	watch(t)
+	checkDescriptors(t)
 	s, err := Create(8192)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closed(t, s)
+	defer closeTwice(t, s)
 	for _, size := range []int64{0, 4096, 16384} {
 		if err := unix.Ftruncate(s.FD(), size); !errors.Is(err, unix.EPERM) {
 			t.Errorf("truncate to %d: %v", size, err)
@@ -124,9 +124,9 @@ func TestSegmentSealed(t *testing.T) {
 	}
 }
 
-// TestSegmentRefused: what the system does not give is an error, and nothing stays open.
+// TestSegmentRefused: what the system refuses is an error, and no descriptor stays open.
 func TestSegmentRefused(t *testing.T) {
-	watch(t)
+	checkDescriptors(t)
 	if _, err := create(4096, noMemfd, t.TempDir()+"/missing"); !errors.Is(err, unix.ENOENT) {
 		t.Errorf("no file system for it: %v", err)
 	}
@@ -143,7 +143,7 @@ func TestSegmentRefused(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 4096, Max: old.Max}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Create(8192) // without a look at the limit the kernel would send SIGXFSZ
+	_, err := Create(8192) // without the check of the limit the kernel would send SIGXFSZ
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
 		t.Fatal(err)
 	}
@@ -152,26 +152,26 @@ func TestSegmentRefused(t *testing.T) {
 	}
 }
 
-// TestSegmentNoMemory: pages that are not there are an error of Map, and not a SIGBUS of whoever touches them.
+// TestSegmentNoMemory: a lack of pages is an error of Map, and not a SIGBUS when they are touched.
 func TestSegmentNoMemory(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=65536"); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatalf("mount a small memory file system: %v", err)
 		}
-		t.Skipf("to mount a small memory file system this test needs root: %v", err)
+		t.Skipf("this test needs root, to mount a small memory file system: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, 0); err != nil {
 			t.Error(err)
 		}
 	})
-	watch(t)
+	checkDescriptors(t)
 	s, err := create(1<<20, noMemfd, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closed(t, s)
+	defer closeTwice(t, s)
 	if b, err := s.Map(0, 128<<10); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("128 KiB of 64: %d bytes, %v", len(b), err)
 	}
@@ -187,8 +187,8 @@ func TestSegmentNoMemory(t *testing.T) {
 	}
 }
 
-func TestOpenElse(t *testing.T) {
-	watch(t)
+func TestOpenNotSegment(t *testing.T) {
+	checkDescriptors(t)
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestOpenElse(t *testing.T) {
 			t.Errorf("descriptor %d is a segment of %d bytes", fd, s.Size())
 		}
 	}
-	// A file that cannot be written to has pages that cannot be had.
+	// The pages of a file that cannot be written to cannot be allocated.
 	name := t.TempDir() + "/file"
 	if err := os.WriteFile(name, make([]byte, 8192), 0o600); err != nil {
 		t.Fatal(err)
@@ -218,25 +218,25 @@ func TestOpenElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closed(t, s)
+	defer closeTwice(t, s)
 	if b, err := s.Map(0, 4096); !errors.Is(err, unix.EBADF) {
 		t.Errorf("a file only for reading: %d bytes, %v", len(b), err)
 	}
 }
 
-// TestRingExpect: what is asked for lies within the pages that records lie in.
-func TestRingExpect(t *testing.T) {
-	const space, lap = 4 * pageBytes, pageBytes
+// TestReaderPrefetch: Reader.Prefetch loads only from pages that may hold records.
+func TestReaderPrefetch(t *testing.T) {
+	const space, capacity = 4 * pageBytes, pageBytes
 	for n := range 200 {
 		mem, err := unix.Mmap(-1, 0, RingBytes(space), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := unix.Mprotect(mem[spaceStart+lap:], unix.PROT_NONE); err != nil {
+		if err := unix.Mprotect(mem[spaceStart+capacity:], unix.PROT_NONE); err != nil {
 			t.Fatal(err)
 		}
 		p := newPair(t, mem)
-		p.w.Confine(lap)
+		p.w.SetCapacity(capacity)
 		for range 200 {
 			if ok, err := p.put(n, 0); !ok || err != nil {
 				t.Fatal(ok, err)
@@ -244,7 +244,7 @@ func TestRingExpect(t *testing.T) {
 			if err := errors.Join(p.take(), p.release()); err != nil {
 				t.Fatal(err)
 			}
-			p.expect(t)
+			p.prefetch(t)
 		}
 		if err := unix.Munmap(mem); err != nil {
 			t.Fatal(err)
@@ -252,13 +252,13 @@ func TestRingExpect(t *testing.T) {
 	}
 }
 
-// expect fails the test where Expect reads what is not there.
-func (p *pair) expect(t *testing.T) {
+// prefetch fails the test if Prefetch reads from a page that is not mapped.
+func (p *pair) prefetch(t *testing.T) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
 			t.Fatalf("the reader at %d: %v", p.r.pos, r)
 		}
 	}()
-	p.r.Expect()
+	p.r.Prefetch()
 }

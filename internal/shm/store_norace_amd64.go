@@ -2,8 +2,8 @@
 
 package shm
 
-// StoreRelease64 stores v in *p such that whoever reads v there with an atomic load also sees all stores made before.
-// Unlike sync/atomic's store it orders nothing that comes after it.
+// StoreRelease64 stores v in *p. A reader that sees v in *p by an atomic load also sees all stores made before. Unlike the store
+// of sync/atomic it does not order anything that comes after it.
 //
 //go:noescape
 func StoreRelease64(p *uint64, v uint64)

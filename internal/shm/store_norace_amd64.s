@@ -4,8 +4,9 @@
 
 // func StoreRelease64(p *uint64, v uint64)
 //
-// A plain store: on amd64 stores become visible in program order, and the call keeps the compiler from moving others
-// past it. sync/atomic's store would be an exchange, which waits until every earlier store has reached the cache.
+// A plain store is enough: on amd64 stores become visible in program order, and because this is a call the compiler does
+// not move other stores past it. The store of sync/atomic is an exchange, which waits until every earlier store has
+// reached the cache.
 TEXT ·StoreRelease64(SB), NOSPLIT, $0-16
 	MOVQ p+0(FP), AX
 	MOVQ v+8(FP), BX

@@ -2,10 +2,10 @@
 
 #include "textflag.h"
 
-// func streamLines(dst, src []byte)
+// func copyLines(dst, src []byte)
 //
-// A line at a time, in stores that every amd64 has.
-TEXT ·streamLines(SB), NOSPLIT, $0-48
+// It copies one cache line per iteration, with SSE2 stores, which every amd64 processor has.
+TEXT ·copyLines(SB), NOSPLIT, $0-48
 	MOVQ dst_base+0(FP), DI
 	MOVQ dst_len+8(FP), CX
 	MOVQ src_base+24(FP), SI
@@ -26,5 +26,5 @@ line:
 test:
 	SUBQ   $64, CX
 	JGE    line
-	SFENCE // such stores are seen in any order; what is published afterwards comes after them
+	SFENCE // non-temporal stores are not ordered: this orders them before the store that publishes the record
 	RET
