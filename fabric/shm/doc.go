@@ -1,19 +1,31 @@
-// Package shm joins the peers of one node through memory they share.
+// Package shm connects the peers of one node through memory they share.
 //
-// There is one segment per set of peers, sparse, with a control block per peer and room for a ring per directed pair.
-// A ring takes memory when its writer connects, and more once it carries long messages; an idle peer costs one page. The
-// segment is created by the first of the peers and passed to the others as a descriptor over datagram sockets, which
-// afterwards serve to wake sleepers. The sockets have abstract names derived from the job's secret: nothing can stay behind
-// in a file system.
+// There is one segment per set of peers. It is sparse, with a control block per peer and room for a ring per directed pair. A
+// ring takes memory when its writer connects, and more when it carries long messages; an idle peer costs one page. The first of
+// the peers creates the segment and passes it to the others as a descriptor over datagram sockets. Afterwards the sockets wake
+// sleeping peers. They have abstract names derived from the job's secret, so nothing can stay behind in a file system.
 //
-//	control   one page per peer: open, asleep or closed; who it is; how often others connected to it, and who
-//	rings     for each pair (i, j) at a fixed place: a ring that i writes and j reads (package internal/shm)
+//	control   one page per peer: whether it is open, asleep or closed; its process; which peers connected to it or closed
+//	rings     for each pair (i, j) at a fixed offset: a ring that i writes and j reads (package internal/shm)
 //
-// Large blocks move in one copy: a peer's memory is read and written with process_vm_readv and process_vm_writev. Each
-// peer names its launcher to the kernel as allowed to trace it, so that Yama lets the launcher's other children in;
-// where the kernel refuses nevertheless, Read and Write answer ErrNotSupported and the caller sends the bytes instead.
+// Large blocks move in one copy: a peer's memory is read and written with process_vm_readv and process_vm_writev. Each peer
+// allows its launcher to trace it, so that Yama also allows the launcher's other children. Where the kernel refuses nevertheless,
+// Read and Write return ErrNotSupported and the caller sends the bytes instead.
 //
-// Sleeping works without a fence in Send. A sleeper says that it sleeps, makes every other process pass a memory
-// barrier (membarrier), and looks once more; so either it sees the message or the sender sees it asleep. Where the
-// kernel has no membarrier the senders pay for the fence.
+// Sleeping works without a fence in Send. A peer that is about to sleep first sets its flag asleep, then makes every other
+// process pass a memory barrier (membarrier), and then checks its rings once more. So either it sees the message, or the sender
+// sees the flag and wakes it: no wake-up is lost. Where the kernel has no membarrier, the senders execute the fence.
+//
+// The files:
+//
+//	transport    settings, limits, sizes of rings
+//	open         joining the node: the socket, the segment, the control block
+//	layout       control blocks and offsets in the segment
+//	domain       registration, connecting, closing
+//	endpoint     sending; growing a ring; Read and Write
+//	poll         receiving; connections and ends of peers; prefetch; when received bytes become invalid
+//	wake         sleeping and waking: flags, fences, membarrier
+//	segment      segments shared by some peers
+//	socket       datagrams that wake a peer or carry a descriptor
+//	process_vm   copies between processes
 package shm

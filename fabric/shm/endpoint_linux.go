@@ -11,110 +11,113 @@ import (
 	ring "github.com/ibrun/ibrun/internal/shm"
 )
 
-// endpoint is the ring to one peer.
+// endpoint is the ring to one peer. Its fields belong to the goroutine that uses the domain, apart from endErr.
 type endpoint struct {
-	w     *ring.Writer
-	flags *uint32               // of the peer
-	fence bool                  // between publishing a record and looking whether the peer sleeps
-	ended atomic.Pointer[error] // why nothing goes any more: one of those below; nil: open
-	to    int
-	idle  bool      // among those of Domain.idle
-	after *endpoint // the one before it there
-	peer  *control
-	d     *Domain
-	mem   []byte
+	w              *ring.Writer
+	flags          *uint32               // of the peer
+	fence          bool                  // execute a fence between publishing a record and loading the flags
+	endErr         atomic.Pointer[error] // what Send returns after the end: one of those below; nil: open
+	to             int                   // local number of the peer
+	inPrefetchList bool                  // in Domain.toPrefetch
+	nextPrefetch   *endpoint             // next element of that list
+	control        *control              // the peer's control block
+	d              *Domain
+	mem            []byte // of the ring
 }
 
-// answerLooks is for how many Polls that find nothing an answer to a message is expected: some half a microsecond on the
-// processor that was measured, as two cores far apart take for there and back.
-const answerLooks = 16
+// maxAnswerPolls is the number of Polls that find nothing for which an answer to a message is expected: about half a microsecond
+// on the processor that was measured, the round trip of two cores far apart.
+const maxAnswerPolls = 16
 
-// Send copies one message into the ring.
+// Send copies one message into the ring. It loads the peer's flags after the record is visible. If the peer sleeps, or has
+// closed, the flags are not zero.
 func (e *endpoint) Send(header, payload []byte) error {
-	if err := e.ended.Load(); err != nil {
+	if err := e.endErr.Load(); err != nil {
 		return *err
 	}
 	ok, err := e.w.Put(header, payload)
 	if !ok {
-		if ok, err = e.again(header, payload, err); !ok {
-			return e.refused(err)
+		if ok, err = e.growAndPut(header, payload, err); !ok {
+			return e.sendError(err)
 		}
 	}
-	e.d.asked, e.d.looks = e.to, answerLooks
+	e.d.lastSentTo, e.d.answerPolls = e.to, maxAnswerPolls
 	if e.fence {
-		e.order()
+		e.fenceAfterPut()
 	}
 	if atomic.LoadUint32(e.flags) != 0 {
-		err = e.notice()
+		err = e.checkFlags()
 	}
-	if e.w.Behind() {
-		e.long()
+	if e.w.NeedsPrefetch() {
+		e.afterLongMessage()
 	}
 	return err
 }
 
-// long sees to what is to be done after long messages.
-func (e *endpoint) long() {
-	if !e.idle {
-		e.idle, e.after, e.d.idle = true, e.d.idle, e
+// afterLongMessage puts the ring on the list for prefetching, and gives it largeSpace when it has carried many long messages.
+func (e *endpoint) afterLongMessage() {
+	if !e.inPrefetchList {
+		e.inPrefetchList, e.nextPrefetch, e.d.toPrefetch = true, e.d.toPrefetch, e
 	}
-	if e.w.Long() < wideAfter || e.d.wide == wideRings || e.w.Room() == wideSpace {
+	if e.w.LongCount() < largeAfter || e.d.largeRings == maxLargeRings || e.w.Capacity() == largeSpace {
 		return
 	}
-	if e.widen(wideSpace) == nil {
-		e.d.wide++
+	if e.growRing(largeSpace) == nil {
+		e.d.largeRings++
 	} else {
-		e.d.wide = wideRings // memory is short: long messages go as they do to further peers, and nothing is tried again
+		e.d.largeRings = maxLargeRings // memory is short: do not try again for any ring
 	}
 }
 
-// widen gives the ring memory for so much space.
-func (e *endpoint) widen(space int) error {
-	if err := e.d.seg.Allocate(ringOffset(e.d.me, e.to, len(e.d.local)), ringBytes(space)); err != nil {
+// growRing gives the ring memory for a larger space.
+func (e *endpoint) growRing(space int) error {
+	if err := e.d.seg.Allocate(ringOffset(e.d.selfIndex, e.to, len(e.d.local)), ringBytes(space)); err != nil {
 		return err
 	}
 	ring.Populate(e.mem[:ringBytes(space)])
-	e.w.Confine(space)
+	e.w.SetCapacity(space)
 	return nil
 }
 
-// again puts a message that is the first of its length once there is memory for it. Others fail as before.
-func (e *endpoint) again(header, payload []byte, err error) (bool, error) {
-	if n := len(header) + len(payload); err == nil || n > maxPayload+maxHeader || n <= ring.MaxRecord(e.w.Room()) {
+// growAndPut handles a Put that failed: if the message is the first that is too long for the ring, it grows the ring and puts the
+// message. Otherwise it returns the failure unchanged.
+func (e *endpoint) growAndPut(header, payload []byte, err error) (bool, error) {
+	if n := len(header) + len(payload); err == nil || n > maxPayload+maxHeader || n <= ring.MaxRecord(e.w.Capacity()) {
 		return false, err
 	}
-	if err := e.widen(longSpace); err != nil {
-		return false, fmt.Errorf("shm: room for long messages to peer %d: %w", e.d.local[e.to], err)
+	if err := e.growRing(mediumSpace); err != nil {
+		return false, fmt.Errorf("shm: allocate memory for long messages to peer %d: %w", e.d.local[e.to], err)
 	}
 	return e.w.Put(header, payload)
 }
 
-// Stream follows from what writing into the ring has shown about the peer's core, unless it was set, and from its room.
+// Stream returns the largest payload that should be sent through the ring. Unless it was set, it depends on the distance of the
+// peer's core, which writing into the ring has shown, and on whether the ring can be large.
 func (e *endpoint) Stream() int {
 	switch {
 	case e.d.stream > 0:
 		return e.d.stream
-	case e.w.Far() || e.d.wide == wideRings && e.w.Room() < wideSpace:
+	case e.w.Far() || e.d.largeRings == maxLargeRings && e.w.Capacity() < largeSpace:
 		return StreamFar
 	}
 	return StreamNear
 }
 
-// order makes the record visible before the peer's flags are looked at. Once the peer has opened it may turn out that
-// the peer does this itself.
-func (e *endpoint) order() {
-	if atomic.LoadUint32(&e.peer.opened) != 0 {
-		e.fence = !e.d.barrier || e.peer.fence != 0
+// fenceAfterPut makes the record visible before the peer's flags are loaded. When the peer has opened, its needsFence says
+// whether the fence is needed at all.
+func (e *endpoint) fenceAfterPut() {
+	if atomic.LoadUint32(&e.control.opened) != 0 {
+		e.fence = !e.d.canBarrier || e.control.needsFence != 0
 	}
 	e.d.fence()
 }
 
-// refused says why a message did not go.
-func (e *endpoint) refused(err error) error {
+// sendError returns why a message was not sent.
+func (e *endpoint) sendError(err error) error {
 	switch {
 	case errors.Is(err, ring.ErrCorrupt):
 		err = corrupt(e.d.local[e.to], err)
-		e.d.lose(e.to, err)
+		e.d.markDown(e.to, err)
 		return err
 	case err != nil:
 		return err
@@ -124,56 +127,57 @@ func (e *endpoint) refused(err error) error {
 	return fabric.ErrAgain
 }
 
-// notice looks at a peer that is not simply open and awake.
-func (e *endpoint) notice() error {
+// checkFlags handles a peer that sleeps or has closed.
+func (e *endpoint) checkFlags() error {
 	if atomic.LoadUint32(e.flags)&closed != 0 {
 		return fabric.ErrPeerClosed
 	}
-	e.d.rouse(e.to)
+	e.d.wakePeer(e.to)
 	return nil
 }
 
 // Read copies from the peer's memory in one system call.
 func (e *endpoint) Read(dst []byte, _ fabric.Region, src fabric.RemoteKey, _ uint64) (bool, error) {
-	return e.move(unix.SYS_PROCESS_VM_READV, dst, src.Addr)
+	return e.copyRemote(unix.SYS_PROCESS_VM_READV, dst, src.Addr)
 }
 
 // Write copies into the peer's memory in one system call.
 func (e *endpoint) Write(src []byte, _ fabric.Region, dst fabric.RemoteKey, _ uint64) (bool, error) {
-	return e.move(unix.SYS_PROCESS_VM_WRITEV, src, dst.Addr)
+	return e.copyRemote(unix.SYS_PROCESS_VM_WRITEV, src, dst.Addr)
 }
 
-func (e *endpoint) move(trap uintptr, b []byte, addr uint64) (bool, error) {
-	if err := e.ended.Load(); err != nil {
+// copyRemote copies between b and the peer's memory. trap is the number of the system call.
+func (e *endpoint) copyRemote(trap uintptr, b []byte, addr uint64) (bool, error) {
+	if err := e.endErr.Load(); err != nil {
 		return false, *err
 	}
-	if atomic.LoadUint32(&e.peer.opened) == 0 || e.peer.pidns != e.d.pidns {
-		return false, fmt.Errorf("%w: copying between processes needs a common pid namespace", fabric.ErrNotSupported)
+	if atomic.LoadUint32(&e.control.opened) == 0 || e.control.pidns != e.d.pidns {
+		return false, fmt.Errorf("%w: copying between processes needs both processes in one pid namespace", fabric.ErrNotSupported)
 	}
-	if err := moveMemory(trap, int(e.peer.pid), b, addr); err != nil {
+	if err := copyProcessMemory(trap, int(e.control.pid), b, addr); err != nil {
 		return false, err
 	}
 	return true, nil
 }
 
-// Close tells the peer that nothing more comes this way.
+// Close notifies the peer that nothing more is sent to it.
 func (e *endpoint) Close() error {
-	if e.ended.CompareAndSwap(nil, &errClosed) {
-		e.d.mute(e.to)
-		e.d.tell(e.to, &e.d.controls[e.to].gone)
+	if e.endErr.CompareAndSwap(nil, &errClosed) {
+		e.d.stopReading(e.to)
+		e.d.notify(e.to, &e.d.controls[e.to].closedFrom)
 	}
 	return nil
 }
 
-// Endpoints that have ended say why by a pointer to one of these, so that asking costs one load.
+// Values of endpoint.endErr, as a pointer, so that the check in Send costs one load.
 var (
-	errClosed = fabric.ErrClosed
-	errDown   = fabric.ErrPeerDown
-	errLeft   = fabric.ErrPeerClosed
+	errClosed     = fabric.ErrClosed
+	errDown       = fabric.ErrPeerDown
+	errPeerClosed = fabric.ErrPeerClosed
 )
 
 func (e *endpoint) unmap() error {
-	e.ended.Store(&errClosed)
+	e.endErr.Store(&errClosed)
 	if e.mem == nil {
 		return nil
 	}

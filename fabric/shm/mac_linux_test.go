@@ -9,7 +9,7 @@ import (
 // is in use: peers of other builds must compute the same.
 func TestMACFormat(t *testing.T) {
 	key := [32]byte{1, 31: 2}
-	if got, want := address(key, 3).Name, "@ibrun-7c46b211266def5eb02cdf852382b21d"; got != want {
+	if got, want := socketAddress(key, 3).Name, "@ibrun-7c46b211266def5eb02cdf852382b21d"; got != want {
 		t.Errorf("socket name %s, want %s", got, want)
 	}
 	token := derive(key, "segment", 0)

@@ -21,7 +21,7 @@ import (
 	ring "github.com/ibrun/ibrun/internal/shm"
 )
 
-// node is the transport of n peers of one node.
+// node returns the transport of n peers of one node.
 func node(n int) *Transport {
 	tr := new(Transport)
 	rand.Read(tr.Key[:])
@@ -59,8 +59,8 @@ func openAll(t *testing.T, tr *Transport) []*Domain {
 	return ds
 }
 
-// left lists what could stay behind: descriptors of this process, and files in memory.
-func left(t *testing.T) string {
+// leftovers lists what could stay behind: descriptors of this process, and files in memory.
+func leftovers(t *testing.T) string {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -79,12 +79,12 @@ func left(t *testing.T) string {
 	return s
 }
 
-// nothingLeft fails the test if it leaves anything behind.
-func nothingLeft(t *testing.T) {
+// checkLeftovers fails the test if it leaves anything behind.
+func checkLeftovers(t *testing.T) {
 	t.Helper()
-	before := left(t)
+	before := leftovers(t)
 	t.Cleanup(func() {
-		if after := left(t); after != before {
+		if after := leftovers(t); after != before {
 			t.Errorf("before: %s; after: %s", before, after)
 		}
 	})
@@ -110,7 +110,7 @@ func next(d fabric.Domain) (fabric.Event, error) {
 	}
 }
 
-// TestConformanceFenced is the suite on a kernel without membarrier.
+// TestConformanceFenced runs the suite as on a kernel without membarrier.
 func TestConformanceFenced(t *testing.T) {
 	fabrictest.Run(t, func(_ testing.TB, n int) []fabric.Transport {
 		tr := node(n)
@@ -123,9 +123,9 @@ func TestConformanceFenced(t *testing.T) {
 	})
 }
 
-// TestIdle: peers that do not talk take a page each.
+// TestIdle: peers that do not communicate take a page each.
 func TestIdle(t *testing.T) {
-	nothingLeft(t)
+	checkLeftovers(t)
 	ds := openAll(t, node(64))
 	var st unix.Stat_t
 	if err := unix.Fstat(ds[0].seg.FD(), &st); err != nil || st.Blocks*512 >= 1<<20 {
@@ -133,25 +133,25 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestNobodyComes: who waits for a peer that does not come is told when its time is over.
-func TestNobodyComes(t *testing.T) {
+// TestOpenTimeout: Open returns an error if another peer does not open in time.
+func TestOpenTimeout(t *testing.T) {
 	for self := range 2 {
 		t.Run(fmt.Sprint(self), func(t *testing.T) {
-			nothingLeft(t)
-			over := errors.New("time is over")
-			ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, over)
+			checkLeftovers(t)
+			timeout := errors.New("timeout")
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, timeout)
 			defer cancel()
 			d, err := node(2).Open(ctx, &fabric.Config{Self: self, Size: 2})
-			if d != nil || !errors.Is(err, over) {
+			if d != nil || !errors.Is(err, timeout) {
 				t.Errorf("%v, %v", d, err)
 			}
 		})
 	}
 }
 
-// TestOpenTwice: one peer is open once.
+// TestOpenTwice: a peer cannot be opened twice.
 func TestOpenTwice(t *testing.T) {
-	nothingLeft(t)
+	checkLeftovers(t)
 	tr := node(1)
 	openAll(t, tr)
 	if d, err := tr.Open(t.Context(), &fabric.Config{Self: 0, Size: 1}); d != nil || !errors.Is(err, unix.EADDRINUSE) {
@@ -159,9 +159,9 @@ func TestOpenTwice(t *testing.T) {
 	}
 }
 
-// TestStranger: descriptors from others than our peers are closed, and no one is disturbed.
-func TestStranger(t *testing.T) {
-	nothingLeft(t)
+// TestForeignDatagrams: descriptors that do not come from a peer are closed, and do not affect the peers.
+func TestForeignDatagrams(t *testing.T) {
+	checkLeftovers(t)
 	tr := node(2)
 	ds := openAll(t, tr)
 	s, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -169,8 +169,8 @@ func TestStranger(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(s)
-	before := left(t)
-	to, token := address(tr.Key, 1), ds[0].sock.token
+	before := leftovers(t)
+	to, token := socketAddress(tr.Key, 1), ds[0].sock.token
 	post := func(msg []byte, rights ...int) {
 		var oob []byte
 		if len(rights) != 0 {
@@ -182,7 +182,7 @@ func TestStranger(t *testing.T) {
 	}
 	send := func(msg []byte, rights ...int) {
 		post(msg, rights...)
-		if err := ds[1].disarm(); err != nil { // which takes the datagrams
+		if err := ds[1].disarm(); err != nil { // which reads the datagrams
 			t.Error(err)
 		}
 	}
@@ -203,25 +203,25 @@ func TestStranger(t *testing.T) {
 		}
 		send(msg, many...)
 	}
-	if len(ds[1].sock.held) != 0 {
-		t.Errorf("held: %v", ds[1].sock.held)
+	if len(ds[1].sock.descriptors) != 0 {
+		t.Errorf("kept descriptors: %v", ds[1].sock.descriptors)
 	}
-	foreign(t, func() { post(named(6), s) })
+	asOtherUser(t, func() { post(named(6), s) })
 	send(named(7), s)
 	send(named(7), s) // replaces the first
-	if len(ds[1].sock.held) != 1 {
-		t.Errorf("held, with those of another user: %v", ds[1].sock.held)
+	if len(ds[1].sock.descriptors) != 1 {
+		t.Errorf("kept descriptors, with those of another user: %v", ds[1].sock.descriptors)
 	}
-	if fd, ok, err := ds[1].sock.take(7); !ok || err != nil || unix.Close(fd) != nil {
+	if fd, ok, err := ds[1].sock.takeSegment(7); !ok || err != nil || unix.Close(fd) != nil {
 		t.Errorf("take: %v, %v", ok, err)
 	}
-	if after := left(t); after != before {
+	if after := leftovers(t); after != before {
 		t.Errorf("before: %s; after: %s", before, after)
 	}
 }
 
-// foreign runs f as another user, if this one may do that.
-func foreign(t *testing.T, f func()) {
+// asOtherUser runs f as another user, if this one is allowed to do that.
+func asOtherUser(t *testing.T, f func()) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		return
@@ -239,9 +239,9 @@ func foreign(t *testing.T, f func()) {
 	<-done
 }
 
-// TestCorruptRing: a peer that writes into a ring what no ring has in it is lost, and nothing else.
+// TestCorruptRing: a peer that writes invalid bytes into a ring is lost; the other peers are not affected.
 func TestCorruptRing(t *testing.T) {
-	nothingLeft(t)
+	checkLeftovers(t)
 	ds := openAll(t, node(3))
 	bad, good := connect(t, ds[0], 1), connect(t, ds[2], 1)
 	back := connect(t, ds[1], 0)
@@ -273,7 +273,7 @@ func TestCorruptRing(t *testing.T) {
 	}
 }
 
-// TestCorruptHead is the same for the word that the reader writes.
+// TestCorruptHead is TestCorruptRing for the word that the reader writes.
 func TestCorruptHead(t *testing.T) {
 	ds := openAll(t, node(2))
 	e := connect(t, ds[0], 1)
@@ -293,18 +293,18 @@ func TestCorruptHead(t *testing.T) {
 	}
 }
 
-// TestCorruptControl writes anything into the control blocks while peers go on as they can.
+// TestCorruptControl writes random bytes into the control blocks, while peers continue as far as they can.
 func TestCorruptControl(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			nothingLeft(t)
+			checkLeftovers(t)
 			rnd := mathrand.New(mathrand.NewPCG(seed, 0))
 			ds := openAll(t, node(3))
 			var evs [4]fabric.Event
 			for range 300 {
-				binary.NativeEndian.PutUint64(ds[0].mem[rnd.IntN(len(ds[0].mem)/8)*8:], rnd.Uint64())
+				binary.NativeEndian.PutUint64(ds[0].controlMem[rnd.IntN(len(ds[0].controlMem)/8)*8:], rnd.Uint64())
 				d, to := ds[rnd.IntN(3)], rnd.IntN(3)
-				// What goes wrong is told as an error, or not at all; that nothing panics is what counts.
+				// Errors may be returned or not. The test is that nothing panics.
 				if e, err := d.Connect(to, nil); err == nil {
 					_ = e.Send(make([]byte, rnd.IntN(500)), nil)
 				}
@@ -320,7 +320,7 @@ func TestCorruptControl(t *testing.T) {
 	}
 }
 
-// TestEndpointCloseDrops: who has closed the way to a peer hears nothing more of it.
+// TestEndpointCloseDrops: a peer that has closed its endpoint receives nothing more from the other peer.
 func TestEndpointCloseDrops(t *testing.T) {
 	ds := openAll(t, node(2))
 	there, back := connect(t, ds[0], 1), connect(t, ds[1], 0)
@@ -341,8 +341,8 @@ func TestEndpointCloseDrops(t *testing.T) {
 	}
 }
 
-// TestCloseUnlooked: who leaves without having looked who has connected is missed by them nevertheless.
-func TestCloseUnlooked(t *testing.T) {
+// TestCloseBeforePoll: a peer that closes before it has found its connections is reported to those peers nevertheless.
+func TestCloseBeforePoll(t *testing.T) {
 	ds := openAll(t, node(2))
 	there := connect(t, ds[0], 1)
 	if err := errors.Join(there.Send([]byte{1}, nil), ds[1].Close()); err != nil {
@@ -358,7 +358,7 @@ func TestCloseUnlooked(t *testing.T) {
 	}
 }
 
-// TestSendToClosed: a send that is the first to find out that a peer has closed in order says just that.
+// TestSendToClosed: a Send that is the first to find a peer closed returns ErrPeerClosed.
 func TestSendToClosed(t *testing.T) {
 	for name, fill := range map[string]bool{"room": false, "full": true} {
 		t.Run(name, func(t *testing.T) {
@@ -381,9 +381,9 @@ func TestSendToClosed(t *testing.T) {
 	}
 }
 
-// TestSegmentNotMade: when the first peer cannot make a segment the others do not wait for it.
-func TestSegmentNotMade(t *testing.T) {
-	nothingLeft(t)
+// TestSegmentNotCreated: if the first peer cannot create a segment, the others do not wait for it.
+func TestSegmentNotCreated(t *testing.T) {
+	checkLeftovers(t)
 	ds := openAll(t, node(2))
 	peers := []int{0, 1}
 	if _, err := ds[1].Segment(9, peers, 4096); err != fabric.ErrAgain {
@@ -403,7 +403,7 @@ func TestSegmentNotMade(t *testing.T) {
 	if !errors.Is(err, unix.EFBIG) {
 		t.Errorf("at the first: %v", err)
 	}
-	if _, err := ds[1].Segment(9, peers, 4096); !errors.Is(err, errNotMade) {
+	if _, err := ds[1].Segment(9, peers, 4096); !errors.Is(err, errNotCreated) {
 		t.Errorf("at the second: %v", err)
 	}
 	first, err := ds[0].Segment(9, peers, 4096)
@@ -422,16 +422,16 @@ func TestSegmentNotMade(t *testing.T) {
 	}
 }
 
-// TestOffsets: no two rings, and no ring and control block, share a page.
+// TestOffsets: no two rings share a page, and no ring shares one with a control block.
 func TestOffsets(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 64} {
 		end := int64(n * controlBytes)
 		for i := range n {
 			for j := range n {
-				if at := ringOffset(i, j, n); at != end || at%4096 != 0 || ringBytes(wideSpace) < ring.RingBytes(wideSpace) {
+				if at := ringOffset(i, j, n); at != end || at%4096 != 0 || ringBytes(largeSpace) < ring.RingBytes(largeSpace) {
 					t.Fatalf("ring from %d to %d of %d is at %d, the one before ends at %d", i, j, n, at, end)
 				}
-				end += int64(ringBytes(wideSpace))
+				end += int64(ringBytes(largeSpace))
 			}
 		}
 		if segmentBytes(n) != end {

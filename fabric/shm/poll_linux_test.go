@@ -8,7 +8,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// poll is Poll where it must not fail.
+// poll calls Poll and fails the test on an error.
 func poll(t *testing.T, d *Domain, evs []fabric.Event) []fabric.Event {
 	t.Helper()
 	n, err := d.Poll(evs)
@@ -18,7 +18,7 @@ func poll(t *testing.T, d *Domain, evs []fabric.Event) []fabric.Event {
 	return evs[:n]
 }
 
-// post sends some bytes, a message each.
+// post sends some messages of one byte.
 func post(t *testing.T, e fabric.Endpoint, bytes ...byte) {
 	t.Helper()
 	for _, b := range bytes {
@@ -28,9 +28,9 @@ func post(t *testing.T, e fabric.Endpoint, bytes ...byte) {
 	}
 }
 
-// TestPollInTurn: no ring waits for ever behind one that always has as much as is taken at once, and those that are silent keep
-// nobody.
-func TestPollInTurn(t *testing.T) {
+// TestPollRoundRobin: no ring waits for ever behind one that always has as much as is received at a time, and empty rings do not
+// delay others.
+func TestPollRoundRobin(t *testing.T) {
 	const n = 4
 	ds := openAll(t, node(n))
 	var es []fabric.Endpoint
@@ -39,11 +39,11 @@ func TestPollInTurn(t *testing.T) {
 	}
 	for _, room := range []int{1, 2, 3} {
 		evs := make([]fabric.Event, room)
-		for talking := 1; talking < 1<<len(es); talking++ {
+		for senders := 1; senders < 1<<len(es); senders++ {
 			var sent, got [n]byte
 			for range 6 * n {
 				for i, e := range es {
-					for talking>>i&1 != 0 && sent[i+1]-got[i+1] < byte(room) {
+					for senders>>i&1 != 0 && sent[i+1]-got[i+1] < byte(room) {
 						post(t, e, sent[i+1])
 						sent[i+1]++
 					}
@@ -56,18 +56,18 @@ func TestPollInTurn(t *testing.T) {
 				}
 			}
 			for i := range es {
-				if talking>>i&1 != 0 && got[i+1] < byte(2*room) {
-					t.Errorf("room for %d, %03b talk: peer %d was heard %d times", room, talking, i+1, got[i+1])
+				if senders>>i&1 != 0 && got[i+1] < byte(2*room) {
+					t.Errorf("room for %d, senders %03b: %d messages of peer %d", room, senders, got[i+1], i+1)
 				}
 			}
-			for range 2 * n { // what is left
+			for range 2 * n { // the rest
 				poll(t, ds[0], evs)
 			}
 		}
 	}
 }
 
-// TestPollNothing: a Poll that may take nothing leaves everything, be it messages or the end of a peer.
+// TestPollNothing: a Poll without room for events leaves everything for later, messages as well as the end of a peer.
 func TestPollNothing(t *testing.T) {
 	ds := openAll(t, node(2))
 	post(t, connect(t, ds[0], 1), 1)
@@ -94,12 +94,12 @@ func TestPollNothing(t *testing.T) {
 	}
 }
 
-// TestPollClosed: a domain that is closed says so, whatever it had lent or was told before.
+// TestPollClosed: Poll of a closed domain returns ErrClosed, in any state.
 func TestPollClosed(t *testing.T) {
 	for name, before := range map[string]func(d, other *Domain) error{
 		"idle":  func(_, _ *Domain) error { return nil },
 		"armed": func(d, _ *Domain) error { _, _, err := d.Arm(); return err },
-		"lending": func(d, other *Domain) error {
+		"borrowed": func(d, other *Domain) error {
 			e, err := other.Connect(0, nil)
 			if err != nil {
 				return err
@@ -108,12 +108,12 @@ func TestPollClosed(t *testing.T) {
 				err = e.Send(make([]byte, 1000), nil)
 			}
 			var evs [64]fabric.Event
-			if got := poll(t, d, evs[:]); err != fabric.ErrAgain || len(got) < 8 { // so much that the writer would be told
+			if got := poll(t, d, evs[:]); err != fabric.ErrAgain || len(got) < 8 { // so much that Release publishes the position
 				t.Errorf("%d messages, %v", len(got), err)
 			}
 			return nil
 		},
-		"bereft": func(d, other *Domain) error {
+		"peer down": func(d, other *Domain) error {
 			_, err := other.Connect(0, nil)
 			err = errors.Join(err, other.Close())
 			_, bad := next(d)
@@ -135,13 +135,13 @@ func TestPollClosed(t *testing.T) {
 	}
 }
 
-// TestPollGoodbye: a peer that has closed is reported behind all that it sent, however many Polls that takes, and others are
-// heard meanwhile and afterwards.
-func TestPollGoodbye(t *testing.T) {
+// TestPollPeerClosed: a peer that has closed is reported after all its messages, however many Polls that takes. Messages of
+// others are received meanwhile and afterwards.
+func TestPollPeerClosed(t *testing.T) {
 	const sent = 7
 	for room := 1; room <= sent+2; room++ {
 		ds := openAll(t, node(4))
-		for i, d := range ds[1:3] { // two close, one of them with nothing said last
+		for i, d := range ds[1:3] { // two close, one of them without a message
 			e := connect(t, d, 0)
 			for b := range byte(sent * (1 - i)) {
 				post(t, e, b)
@@ -152,17 +152,17 @@ func TestPollGoodbye(t *testing.T) {
 		}
 		stays := connect(t, ds[3], 0)
 		evs := make([]fabric.Event, room)
-		heard, other, down := byte(0), byte(0), map[int32]int{}
-		for said := range byte(3 * sent) {
-			post(t, stays, said)
+		received, other, down := byte(0), byte(0), map[int32]int{}
+		for seq := range byte(3 * sent) {
+			post(t, stays, seq)
 			for _, ev := range poll(t, ds[0], evs) {
 				switch {
 				case ev.Kind == fabric.PeerDown:
-					if down[ev.Peer]++; ev.Peer == 3 || ev.Peer == 1 && heard != sent || !errors.Is(ev.Err, fabric.ErrPeerClosed) {
-						t.Errorf("room for %d: %+v after %d messages of %d", room, ev, heard, sent)
+					if down[ev.Peer]++; ev.Peer == 3 || ev.Peer == 1 && received != sent || !errors.Is(ev.Err, fabric.ErrPeerClosed) {
+						t.Errorf("room for %d: %+v after %d messages of %d", room, ev, received, sent)
 					}
-				case ev.Peer == 1 && ev.Data[0] == heard:
-					heard++
+				case ev.Peer == 1 && ev.Data[0] == received:
+					received++
 				case ev.Peer == 3 && ev.Data[0] == other:
 					other++
 				default:
@@ -179,18 +179,18 @@ func TestPollGoodbye(t *testing.T) {
 				}
 			}
 		}
-		if heard != sent || other != 3*sent || down[1] != 1 || down[2] != 1 {
-			t.Errorf("room for %d: heard %d and %d, down %v", room, heard, other, down)
+		if received != sent || other != 3*sent || down[1] != 1 || down[2] != 1 {
+			t.Errorf("room for %d: received %d and %d, down %v", room, received, other, down)
 		}
-		if ds[0].rare {
-			t.Errorf("room for %d: Poll has more to see to when everything has been told", room)
+		if ds[0].slowPoll {
+			t.Errorf("room for %d: slowPoll is set after everything has been reported", room)
 		}
 	}
 }
 
-// TestPollGoodbyeInTurn: the end of a peer, be it in order or not, is told also while another always has as much as is taken at
-// once, wherever the rings of the two are.
-func TestPollGoodbyeInTurn(t *testing.T) {
+// TestPollPeerClosedRoundRobin: the end of a peer, in order or not, is reported even while another peer always has as many
+// messages as are received at a time, in whatever order their rings are.
+func TestPollPeerClosedRoundRobin(t *testing.T) {
 	for name, want := range map[string]error{"closed": fabric.ErrPeerClosed, "corrupt": fabric.ErrCorrupt} {
 		for _, ends := range []int{1, 2} {
 			ds := openAll(t, node(3))
@@ -202,21 +202,21 @@ func TestPollGoodbyeInTurn(t *testing.T) {
 			} else if err := ds[ends].Close(); err != nil {
 				t.Fatal(err)
 			}
-			told := false
+			reported := false
 			for range 5 {
 				post(t, es[3-ends], 1, 1)
 				for _, ev := range poll(t, ds[0], evs) {
-					told = told || ev.Kind == fabric.PeerDown && ev.Peer == int32(ends) && errors.Is(ev.Err, want)
+					reported = reported || ev.Kind == fabric.PeerDown && ev.Peer == int32(ends) && errors.Is(ev.Err, want)
 				}
 			}
-			if !told {
-				t.Errorf("%s: nothing is heard of the end of peer %d", name, ends)
+			if !reported {
+				t.Errorf("%s: the end of peer %d is not reported", name, ends)
 			}
 		}
 	}
 }
 
-// TestCloseInFlood: that a peer has closed is told once its messages have been, though another's ring is never empty.
+// TestCloseInFlood: a closed peer is reported after its messages, even while the ring of another peer is never empty.
 func TestCloseInFlood(t *testing.T) {
 	ds := openAll(t, node(3))
 	gone, flood := connect(t, ds[1], 0), connect(t, ds[2], 0)
@@ -240,7 +240,7 @@ func TestCloseInFlood(t *testing.T) {
 		t.Fatal(err)
 	}
 	var evs [4]fabric.Event
-	came := 0
+	received := 0
 	for range 100 {
 		n, err := ds[0].Poll(evs[:])
 		if err != nil {
@@ -248,20 +248,20 @@ func TestCloseInFlood(t *testing.T) {
 		}
 		for _, ev := range evs[:n] {
 			switch {
-			case ev.Kind == fabric.PeerDown && (ev.Peer != 1 || came != last+1 || !errors.Is(ev.Err, fabric.ErrPeerClosed)):
-				t.Fatalf("after %d messages of the peer that closes: %+v", came, ev)
+			case ev.Kind == fabric.PeerDown && (ev.Peer != 1 || received != last+1 || !errors.Is(ev.Err, fabric.ErrPeerClosed)):
+				t.Fatalf("after %d messages of the closed peer: %+v", received, ev)
 			case ev.Kind == fabric.PeerDown:
 				return
 			case ev.Peer == 1:
-				came++
+				received++
 			}
 		}
 		fill()
 	}
-	t.Errorf("the end of a peer is not told after %d messages of it", came)
+	t.Errorf("the end of a peer is not reported after %d messages of it", received)
 }
 
-// TestPollArmed: a peer that was armed is not any more once it polls.
+// TestPollArmed: Poll disarms a domain.
 func TestPollArmed(t *testing.T) {
 	ds := openAll(t, node(2))
 	there := connect(t, ds[0], 1)
@@ -270,7 +270,7 @@ func TestPollArmed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if ds[1].self.flags&asleep == 0 {
-			t.Fatal("armed, and said to be awake")
+			t.Fatal("armed, but the flag asleep is not set")
 		}
 		post(t, there, b)
 		ev, err := next(ds[1])
@@ -280,15 +280,15 @@ func TestPollArmed(t *testing.T) {
 	}
 }
 
-// TestPollLoans: what was lent is the peer's again at the next Poll, and only then, whichever rings it is from.
-func TestPollLoans(t *testing.T) {
+// TestPollReleases: the room of received messages returns to the writer at the next Poll, and not before, from all rings.
+func TestPollReleases(t *testing.T) {
 	ds := openAll(t, node(3))
 	es := []fabric.Endpoint{connect(t, ds[1], 0), connect(t, ds[2], 0)}
 	evs := make([]fabric.Event, 64)
 	sent, taken := [2]int{}, 0
-	for lap := range 30 {
+	for pass := range 30 {
 		for i, e := range es {
-			for range 20 + lap {
+			for range 20 + pass {
 				err := e.Send(make([]byte, 1000), nil)
 				if err == fabric.ErrAgain {
 					break
@@ -301,16 +301,16 @@ func TestPollLoans(t *testing.T) {
 		for n := -1; n != 0; taken += n {
 			n = len(poll(t, ds[0], evs))
 		}
-		for in := ds[0].lent; in != nil; in = in.after {
-			t.Fatal("something is lent after a Poll that took nothing")
+		for in := ds[0].borrowed; in != nil; in = in.nextBorrowed {
+			t.Fatal("records are borrowed after a Poll without messages")
 		}
 	}
-	if all := ringBytes(shortSpace) / 1000 * 2; sent[0] < all || sent[1] < all || taken != sent[0]+sent[1] {
-		t.Errorf("%d messages went, %d were taken; want %d at least", sent, taken, all)
+	if all := ringBytes(smallSpace) / 1000 * 2; sent[0] < all || sent[1] < all || taken != sent[0]+sent[1] {
+		t.Errorf("%d messages sent, %d received; want %d at least", sent, taken, all)
 	}
 }
 
-// TestPollAllocs: taking messages, and giving their room back, allocates nothing.
+// TestPollAllocs: receiving messages and releasing them allocates nothing.
 func TestPollAllocs(t *testing.T) {
 	ds := openAll(t, node(3))
 	es := []fabric.Endpoint{connect(t, ds[1], 0), connect(t, ds[2], 0)}
@@ -330,9 +330,9 @@ func TestPollAllocs(t *testing.T) {
 	}
 }
 
-// TestPollFetches: a Poll that finds nothing makes the ring to a peer ready for more of what was sent, one that finds something
-// does not.
-func TestPollFetches(t *testing.T) {
+// TestPollPrefetchesRings: a Poll that finds nothing prefetches the rings of long messages that were sent; a Poll that finds
+// something does not.
+func TestPollPrefetchesRings(t *testing.T) {
 	ds := openAll(t, node(2))
 	there, back := connect(t, ds[0], 1), connect(t, ds[1], 0)
 	e := there.(*endpoint)
@@ -343,11 +343,11 @@ func TestPollFetches(t *testing.T) {
 			t.Fatal(err)
 		}
 		post(t, back, 2)
-		if got := poll(t, ds[0], evs[:]); len(got) != 1 || !e.w.Behind() || ds[0].idle != e {
-			t.Fatalf("%d events; behind: %v", len(got), e.w.Behind())
+		if got := poll(t, ds[0], evs[:]); len(got) != 1 || !e.w.NeedsPrefetch() || ds[0].toPrefetch != e {
+			t.Fatalf("%d events; needs prefetch: %v", len(got), e.w.NeedsPrefetch())
 		}
-		if got := poll(t, ds[0], evs[:]); len(got) != 0 || e.w.Behind() || e.idle || ds[0].idle != nil {
-			t.Fatalf("%d events; behind: %v, listed: %v", len(got), e.w.Behind(), e.idle)
+		if got := poll(t, ds[0], evs[:]); len(got) != 0 || e.w.NeedsPrefetch() || e.inPrefetchList || ds[0].toPrefetch != nil {
+			t.Fatalf("%d events; needs prefetch: %v, listed: %v", len(got), e.w.NeedsPrefetch(), e.inPrefetchList)
 		}
 		if got := poll(t, ds[1], evs[:]); len(got) != 1 || len(got[0].Data) != 1+len(long) {
 			t.Fatalf("%d events", len(got))
@@ -355,36 +355,36 @@ func TestPollFetches(t *testing.T) {
 	}
 }
 
-// TestPollExpects: an answer is expected for some Polls after something was sent, until a message comes, from whomever, and also
-// where there is room for no more. A peer that has never sent anything has no ring to look at.
-func TestPollExpects(t *testing.T) {
+// TestPollPrefetchesAnswer: an answer is expected for some Polls after something was sent, until a message arrives from any peer,
+// even if there is no room for more. If the peer has never sent anything, there is no ring to prefetch.
+func TestPollPrefetchesAnswer(t *testing.T) {
 	ds := openAll(t, node(2))
 	there, back := connect(t, ds[0], 1), connect(t, ds[1], 0)
 	evs := make([]fabric.Event, 4)
-	poll(t, ds[1], evs) // it finds the ring
+	poll(t, ds[1], evs) // so that it finds the ring
 	for _, room := range []int{1, 4} {
 		post(t, back, 1)
-		if ds[1].looks != answerLooks || ds[1].asked != 0 {
-			t.Fatalf("%d Polls for an answer of %d after something was sent", ds[1].looks, ds[1].asked)
+		if ds[1].answerPolls != maxAnswerPolls || ds[1].lastSentTo != 0 {
+			t.Fatalf("%d Polls for an answer of %d after something was sent", ds[1].answerPolls, ds[1].lastSentTo)
 		}
-		for left := answerLooks; left >= 0; left-- {
-			if got := poll(t, ds[1], evs); len(got) != 0 || ds[1].looks != max(left-1, 0) {
-				t.Fatalf("%d events, and %d Polls of %d are left", len(got), ds[1].looks, left)
+		for remaining := maxAnswerPolls; remaining >= 0; remaining-- {
+			if got := poll(t, ds[1], evs); len(got) != 0 || ds[1].answerPolls != max(remaining-1, 0) {
+				t.Fatalf("%d events, and %d Polls of %d are left", len(got), ds[1].answerPolls, remaining)
 			}
 		}
 		post(t, back, 2)
 		poll(t, ds[1], evs)
 		post(t, there, 3)
-		if got := poll(t, ds[1], evs[:room]); len(got) != 1 || ds[1].looks != 0 {
-			t.Fatalf("room for %d: %d events, and an answer is expected for %d more Polls", room, len(got), ds[1].looks)
+		if got := poll(t, ds[1], evs[:room]); len(got) != 1 || ds[1].answerPolls != 0 {
+			t.Fatalf("room for %d: %d events, and an answer is expected for %d more Polls", room, len(got), ds[1].answerPolls)
 		}
 		if got := poll(t, ds[0], evs); len(got) != 2 {
 			t.Fatalf("%d events, want 2", len(got))
 		}
 	}
-	silent := openAll(t, node(2))
-	post(t, connect(t, silent[0], 1), 1)
-	if got := poll(t, silent[0], evs); len(got) != 0 || silent[0].looks != answerLooks-1 {
-		t.Errorf("%d events, and %d Polls are left", len(got), silent[0].looks)
+	oneWay := openAll(t, node(2))
+	post(t, connect(t, oneWay[0], 1), 1)
+	if got := poll(t, oneWay[0], evs); len(got) != 0 || oneWay[0].answerPolls != maxAnswerPolls-1 {
+		t.Errorf("%d events, and %d Polls are left", len(got), oneWay[0].answerPolls)
 	}
 }

@@ -23,10 +23,10 @@ import (
 
 // Roles of processes.
 const (
-	chatter = "chatter" // greets everybody, hears everybody, closes
-	flooder = "flooder" // sends to peer 0 for ever
-	secret  = "secret"  // cannot be read from; tells peer 0 an address
-	reader  = "reader"  // tries to read there
+	roleExchange   = "chatter" // sends a message to all peers, receives one from each, closes
+	roleFlood      = "flooder" // sends to peer 0 for ever
+	roleUnreadable = "secret"  // cannot be read from; sends an address to peer 0
+	roleReader     = "reader"  // tries to read there
 )
 
 // TestMain lets the test binary also be one peer.
@@ -39,13 +39,14 @@ func TestMain(m *testing.M) {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(3)
 	}()
-	if err := play(role); err != nil {
+	if err := runPeer(role); err != nil {
 		fmt.Fprintln(os.Stderr, role, err)
 		os.Exit(1)
 	}
 }
 
-func play(role string) error {
+// runPeer is the main function of a peer.
+func runPeer(role string) error {
 	self, err := strconv.Atoi(os.Getenv("SHM_TEST_SELF"))
 	if err != nil {
 		return err
@@ -59,7 +60,7 @@ func play(role string) error {
 		tr.Local = append(tr.Local, i)
 	}
 	copy(tr.Key[:], os.Getenv("SHM_TEST_KEY"))
-	if role == secret {
+	if role == roleUnreadable {
 		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 			return err
 		}
@@ -69,20 +70,20 @@ func play(role string) error {
 		return err
 	}
 	switch role {
-	case chatter:
-		err = chat(d, self, size)
-	case flooder:
+	case roleExchange:
+		err = exchange(d, self, size)
+	case roleFlood:
 		err = flood(d)
-	case secret:
-		err = tell(d)
-	case reader:
-		err = look(d)
+	case roleUnreadable:
+		err = publishBuffer(d)
+	case roleReader:
+		err = tryCopies(d)
 	}
 	return errors.Join(err, d.Close())
 }
 
-// chat greets all peers and ends when all have greeted.
-func chat(d fabric.Domain, self, size int) error {
+// exchange sends a message to all peers, and returns when it has received one from each.
+func exchange(d fabric.Domain, self, size int) error {
 	for to := range size {
 		e, err := d.Connect(to, nil)
 		if err != nil {
@@ -92,13 +93,13 @@ func chat(d fabric.Domain, self, size int) error {
 			return err
 		}
 	}
-	for heard := 0; heard < size; {
+	for received := 0; received < size; {
 		ev, err := next(d)
 		switch {
 		case err != nil:
 			return err
 		case ev.Kind == fabric.Message && int32(ev.Data[0]) == ev.Peer:
-			heard++
+			received++
 		case ev.Kind != fabric.PeerDown || !errors.Is(ev.Err, fabric.ErrPeerClosed):
 			return fmt.Errorf("%+v", ev)
 		}
@@ -114,9 +115,9 @@ func flood(d fabric.Domain) error {
 	return err
 }
 
-// tell says where a buffer is and waits for the other to have tried.
-func tell(d fabric.Domain) error {
-	b := []byte("what nobody else may read")
+// publishBuffer sends the address of a buffer to peer 0, and waits until that has tried to read it.
+func publishBuffer(d fabric.Domain) error {
+	b := []byte("what no other process may read")
 	e, err := d.Connect(0, nil)
 	if err != nil {
 		return err
@@ -133,7 +134,8 @@ func tell(d fabric.Domain) error {
 	return err
 }
 
-func look(d fabric.Domain) error {
+// tryCopies checks that Read and Write of the address from peer 1 are refused.
+func tryCopies(d fabric.Domain) error {
 	e, err := d.Connect(1, nil)
 	if err != nil {
 		return err
@@ -153,7 +155,7 @@ func look(d fabric.Domain) error {
 	return e.Send([]byte{1}, nil)
 }
 
-// peerProcess starts a peer that is a process.
+// peerProcess starts a peer in a process of its own.
 func peerProcess(t *testing.T, role string, self, size int, key string, as *syscall.Credential) *exec.Cmd {
 	t.Helper()
 	c := exec.Command("/proc/self/exe")
@@ -170,32 +172,32 @@ func peerProcess(t *testing.T, role string, self, size int, key string, as *sysc
 	return c
 }
 
-// TestProcesses: peers that are processes find each other, in whatever order they come.
+// TestProcesses: peers in several processes find each other, in whatever order they start.
 func TestProcesses(t *testing.T) {
-	nothingLeft(t)
+	checkLeftovers(t)
 	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}} {
 		key := rand.Text()
 		var all []*exec.Cmd
 		for _, self := range order {
-			all = append(all, peerProcess(t, chatter, self, len(order), key, nil))
-			time.Sleep(10 * time.Millisecond) // so that the others really wait; nothing depends on it
+			all = append(all, peerProcess(t, roleExchange, self, len(order), key, nil))
+			time.Sleep(10 * time.Millisecond) // so that the others really wait; the result does not depend on it
 		}
 		for i, c := range all {
 			if err := c.Wait(); err != nil {
 				t.Errorf("peer %d: %v", order[i], err)
 			}
 		}
-		unbound(t, key, len(order))
+		checkUnbound(t, key, len(order))
 	}
 }
 
-// TestKilled: a peer that is killed while it sends leaves nothing behind, and the other goes on.
+// TestKilled: a peer that is killed while it sends leaves nothing behind, and the other peer can continue.
 func TestKilled(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	nothingLeft(t)
+	checkLeftovers(t)
 	key := rand.Text()
-	c := peerProcess(t, flooder, 1, 2, key, nil)
+	c := peerProcess(t, roleFlood, 1, 2, key, nil)
 	tr := &Transport{Local: []int{0, 1}}
 	copy(tr.Key[:], key)
 	d, err := tr.Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
@@ -211,10 +213,10 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.Wait(); err == nil {
-		t.Error("the peer has ended by itself")
+		t.Error("the peer has exited by itself")
 	}
 	var evs [8]fabric.Event
-	for range 2 * shortSpace / 700 {
+	for range 2 * smallSpace / 700 {
 		if _, err := d.Poll(evs[:]); err != nil {
 			t.Fatal(err)
 		}
@@ -228,33 +230,33 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if done, err := e.Read(make([]byte, 10), r, r.Remote, 0); done || !errors.Is(err, fabric.ErrPeerDown) {
-		t.Errorf("read from a process that has gone: %v, %v", done, err)
+		t.Errorf("read from a process that has exited: %v, %v", done, err)
 	}
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
-	unbound(t, key, 2)
+	checkUnbound(t, key, 2)
 	if files, err := os.ReadDir(tmp); err != nil || len(files) != 0 {
 		t.Errorf("temporary files: %v, %v", files, err)
 	}
 }
 
-// TestUnreadable: where the kernel does not let a peer's memory be read, Read and Write say so.
+// TestUnreadable: if the kernel does not allow reading a peer's memory, Read and Write return ErrNotSupported.
 func TestUnreadable(t *testing.T) {
-	nothingLeft(t)
+	checkLeftovers(t)
 	var as *syscall.Credential
-	if os.Getuid() == 0 { // whom nothing is forbidden
+	if os.Getuid() == 0 { // root is allowed everything
 		as = &syscall.Credential{Uid: 65534, Gid: 65534}
 	}
 	key := rand.Text()
-	a, b := peerProcess(t, reader, 0, 2, key, as), peerProcess(t, secret, 1, 2, key, as)
+	a, b := peerProcess(t, roleReader, 0, 2, key, as), peerProcess(t, roleUnreadable, 1, 2, key, as)
 	if err := errors.Join(a.Wait(), b.Wait()); err != nil {
 		t.Error(err)
 	}
 }
 
-// unbound fails the test if a socket of peers that have ended still has its name.
-func unbound(t *testing.T, key string, n int) {
+// checkUnbound fails the test if a socket of peers that have ended still has its name.
+func checkUnbound(t *testing.T, key string, n int) {
 	t.Helper()
 	sockets, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
@@ -263,8 +265,8 @@ func unbound(t *testing.T, key string, n int) {
 	var k [32]byte
 	copy(k[:], key)
 	for i := range n {
-		if name := address(k, i).Name; strings.Contains(string(sockets), name) {
-			t.Errorf("socket %s of peer %d is there still", name, i)
+		if name := socketAddress(k, i).Name; strings.Contains(string(sockets), name) {
+			t.Errorf("socket %s of peer %d still exists", name, i)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/shm"
 )
 
-// peers are n in this process. They share memory as peers of several processes would.
+// peers returns n peers in this process. They share memory as peers in several processes would.
 func peers(_ testing.TB, n int) []fabric.Transport {
 	tr := &shm.Transport{}
 	rand.Read(tr.Key[:])

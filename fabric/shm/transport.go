@@ -9,27 +9,28 @@ import (
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
-// Transport is the shared memory of one node. See the package comment.
+// Transport connects the peers of one node through shared memory. See the package comment.
 type Transport struct {
-	// Local are the peers on this node, ascending, the one that opens included. Others cannot be connected to.
+	// Local lists the peers on this node in ascending order, including the one that opens. Others cannot be connected to.
 	Local []int
-	// Key is known to the peers of this job and to nobody else. Names of sockets are derived from it, and it is
-	// what the peers know each other by.
+	// Key is a secret shared by the peers of this job only. Names of sockets are derived from it, and peers authenticate each
+	// other with it.
 	Key [32]byte
-	// Tracer is the process whose descendants the peers are. It may trace them where Yama restricts that; 0 names none.
+	// Tracer is the process whose descendants the peers are. It may trace them where Yama restricts that; 0 names no process.
 	Tracer int
-	// Stream is the largest payload in bytes that goes through the ring in several messages rather than by a read. 0 means
-	// [StreamNear], or [StreamFar] to a peer whose core has shown to be far away and to those to which no more large rings lead.
+	// Stream is the largest payload in bytes that goes through the ring in several messages rather than by a Read. 0 means
+	// [StreamNear], but [StreamFar] to a peer whose core was found to be far away, and to peers whose ring cannot become large
+	// any more.
 	Stream int
 
-	fenced bool // does without membarrier, as kernels without it do
+	fenced bool // do without membarrier, as on kernels that lack it
 }
 
-// Payloads up to which two copies through the ring, made at the same time, are faster than one by the kernel. To a core that is
-// near they are at any length, and no slower where the receiver is late and copies once more, but then they take as much of its
-// memory.
+// Payloads up to these lengths go faster by two copies through the ring, made at the same time, than by one copy of the kernel.
+// To a core that is near this holds at any length, and two copies are not slower if the receiver is late and copies once more.
+// But then they also take that much of its memory.
 const (
-	StreamNear = 4 << 20
+	StreamNear = 4 << 20    // to a core that is near
 	StreamFar  = maxPayload // to a core that is far away
 )
 
@@ -41,37 +42,37 @@ func (t *Transport) Caps() fabric.Caps {
 	}
 }
 
-// The largest message.
+// The largest message, in bytes.
 const (
 	maxPayload = 32 << 10
 	maxHeader  = 64
 )
 
-// A ring takes memory as it is used. It begins with what two cores keep in their first caches, enough for short messages; the
-// first that does not fit brings it what the largest needs. A ring that carries many long ones gets room for twice a
-// second-level cache: there the lines of long messages have gone out of both when they are used again, and that is where they
-// are written and read fastest. Of these a peer has few at a time.
+// Sizes of the space of a ring. A ring takes memory as it is used. It begins with what two cores keep in their first-level
+// caches, enough for short messages. The first message that does not fit grows it to what the largest message needs. A ring that
+// carries many long messages grows to twice a second-level cache: then both caches have evicted the lines of long messages before
+// they are used again, and such lines are written and read fastest. A peer has few of these large rings at a time.
 const (
-	shortSpace = 16 << 10
-	longSpace  = 128 << 10
-	wideSpace  = 2 << 20
-	wideAfter  = 32 // long messages
-	wideRings  = 8
+	smallSpace    = 16 << 10
+	mediumSpace   = 128 << 10
+	largeSpace    = 2 << 20
+	largeAfter    = 32 // a ring grows to largeSpace after so many long messages
+	maxLargeRings = 8  // of one writer
 )
 
-// Name is "shm".
+// Name returns "shm".
 func (t *Transport) Name() string { return transports.Shm.String() }
 
-// Probe reports whether this system has what it takes.
+// Probe returns an error that says what this system lacks, or nil.
 func (t *Transport) Probe() error { return probe() }
 
-// Open joins the peers in t.Local. It returns when the segment is mapped; peers may still be on their way.
+// Open joins the peers in t.Local. It returns when the segment is mapped; other peers may not have opened yet.
 func (t *Transport) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error) {
 	if !slices.Contains(t.Local, cfg.Self) || !slices.IsSorted(t.Local) {
-		return nil, fmt.Errorf("shm: peer %d is not among %v", cfg.Self, t.Local)
+		return nil, fmt.Errorf("shm: open: peer %d is not among the local peers %v", cfg.Self, t.Local)
 	}
 	if t.Stream < 0 {
-		return nil, fmt.Errorf("shm: Stream is %d, and must not be negative", t.Stream)
+		return nil, fmt.Errorf("shm: open: Stream is %d; it must not be negative", t.Stream)
 	}
 	if err := probe(); err != nil {
 		return nil, err

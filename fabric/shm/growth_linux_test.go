@@ -10,7 +10,7 @@ import (
 	ring "github.com/ibrun/ibrun/internal/shm"
 )
 
-// allocated is the memory of the segment behind a domain.
+// allocated returns how much memory of a domain's segment is allocated.
 func allocated(t *testing.T, d *Domain) int {
 	t.Helper()
 	var st unix.Stat_t
@@ -20,8 +20,8 @@ func allocated(t *testing.T, d *Domain) int {
 	return int(st.Blocks) * 512
 }
 
-// pass sends one message of n bytes from a to b and takes it.
-func pass(t *testing.T, a fabric.Endpoint, b *Domain, n int) {
+// passOne sends one message of n bytes from a to b and receives it.
+func passOne(t *testing.T, a fabric.Endpoint, b *Domain, n int) {
 	t.Helper()
 	payload := make([]byte, n)
 	for i := range payload {
@@ -33,17 +33,17 @@ func pass(t *testing.T, a fabric.Endpoint, b *Domain, n int) {
 	var evs [4]fabric.Event
 	got := poll(t, b, evs[:])
 	if len(got) != 1 || string(got[0].Data) != string(append([]byte{1, 2, 3}, payload...)) {
-		t.Fatalf("%d bytes: %d messages, or other bytes", n, len(got))
+		t.Fatalf("%d bytes: %d messages, or wrong bytes", n, len(got))
 	}
 	if got := poll(t, b, evs[:]); len(got) != 0 {
 		t.Fatalf("another %d messages", len(got))
 	}
 }
 
-// TestWide: a ring takes memory as it is used: little for short messages, more for a long one, and much for many, but not to more
-// than some peers.
-func TestWide(t *testing.T) {
-	const others = wideRings + 2
+// TestRingGrowth: a ring takes memory as it is used: little for short messages, more for a long one, and much for many long ones,
+// but the latter only to some peers.
+func TestRingGrowth(t *testing.T) {
+	const others = maxLargeRings + 2
 	ds := openAll(t, node(1+others))
 	before := allocated(t, ds[0])
 	most := maxPayload + maxHeader - 3
@@ -57,27 +57,27 @@ func TestWide(t *testing.T) {
 			}
 			before = now
 		}
-		step("connected", ringBytes(shortSpace))
+		step("connected", ringBytes(smallSpace))
 		for range 2000 {
-			pass(t, e, ds[to], 100)
+			passOne(t, e, ds[to], 100)
 		}
-		pass(t, e, ds[to], ring.MaxRecord(shortSpace)-3)
+		passOne(t, e, ds[to], ring.MaxRecord(smallSpace)-3)
 		step("short messages", 0)
-		if wide := e.Stream() == StreamNear; wide != (to <= wideRings) && !e.w.Far() {
+		if large := e.Stream() == StreamNear; large != (to <= maxLargeRings) && !e.w.Far() {
 			t.Errorf("peer %d: Stream is %d", to, e.Stream())
 		}
-		pass(t, e, ds[to], most)
-		step("a long message", ringBytes(longSpace)-ringBytes(shortSpace))
-		for range wideAfter {
-			pass(t, e, ds[to], most)
+		passOne(t, e, ds[to], most)
+		step("a long message", ringBytes(mediumSpace)-ringBytes(smallSpace))
+		for range largeAfter {
+			passOne(t, e, ds[to], most)
 		}
-		if to <= wideRings {
-			step("many long messages", ringBytes(wideSpace)-ringBytes(longSpace))
+		if to <= maxLargeRings {
+			step("many long messages", ringBytes(largeSpace)-ringBytes(mediumSpace))
 		} else {
 			step("many long messages", 0)
 		}
 		for n := 0; n <= most; n += 997 {
-			pass(t, e, ds[to], n)
+			passOne(t, e, ds[to], n)
 		}
 		step("messages of all lengths", 0)
 		if err := e.Send(make([]byte, 4), make([]byte, most)); err == nil || errors.Is(err, fabric.ErrAgain) {
@@ -86,9 +86,9 @@ func TestWide(t *testing.T) {
 	}
 }
 
-// TestWideNoMemory: where there is no memory for long messages they are refused with the reason, and others still go. More is not
-// asked for again and again.
-func TestWideNoMemory(t *testing.T) {
+// TestRingGrowthNoMemory: if there is no memory for long messages, they are rejected with the reason, and others are still sent.
+// The large ring is not tried again and again.
+func TestRingGrowthNoMemory(t *testing.T) {
 	ds := openAll(t, node(2))
 	e := connect(t, ds[0], 1).(*endpoint)
 	full, err := ring.Create(4096)
@@ -103,13 +103,13 @@ func TestWideNoMemory(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	for range 2 * wideAfter {
+	for range 2 * largeAfter {
 		if err := e.Send(nil, make([]byte, maxPayload)); err == nil || errors.Is(err, fabric.ErrAgain) {
 			t.Fatalf("a long message without memory for it: %v", err)
 		}
-		pass(t, e, ds[1], ring.MaxRecord(shortSpace)-3) // long enough to ask for more room
+		passOne(t, e, ds[1], ring.MaxRecord(smallSpace)-3) // long enough to ask for more room
 	}
-	if e.w.Room() != shortSpace || e.Stream() != StreamFar || ds[0].wide != wideRings {
-		t.Errorf("the ring has room for %d bytes, Stream is %d, wide rings: %d", e.w.Room(), e.Stream(), ds[0].wide)
+	if e.w.Capacity() != smallSpace || e.Stream() != StreamFar || ds[0].largeRings != maxLargeRings {
+		t.Errorf("the ring has %d bytes, Stream is %d, large rings: %d", e.w.Capacity(), e.Stream(), ds[0].largeRings)
 	}
 }

@@ -2,8 +2,8 @@
 
 package shm
 
-// Unsafe because recvmsg takes a structure of addresses. It lies in the socket with the buffers it points to, so that
-// taking wakes, which happens after every sleep, allocates nothing.
+// Unsafe because recvmsg takes a structure of addresses. It is part of the socket, with the buffers it points to, so that
+// reading the datagrams that wake a peer, which happens after every sleep, allocates nothing.
 
 import (
 	"unsafe"
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// receive takes one datagram into buf, and what came with it into oob.
+// receive reads one datagram into buf, and its control messages into oob.
 func (s *socket) receive() (n, oobn int, errno unix.Errno) {
 	s.iov.Base = &s.buf[0]
 	s.iov.SetLen(len(s.buf))

@@ -1,0 +1,165 @@
+package shm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+	ring "github.com/ibrun/ibrun/internal/shm"
+)
+
+// passingSegment is a segment that this peer, the first of its peers, has created or failed to create, while some of the others
+// have not been notified.
+type passingSegment struct {
+	seg    *ring.Segment // nil: it could not be created
+	err    error         // why
+	unsent []int         // peers that have not been notified yet
+}
+
+func (p *passingSegment) fd() int {
+	if p.seg == nil {
+		return noFD
+	}
+	return p.seg.FD()
+}
+
+func (p *passingSegment) close() error {
+	if p.seg == nil {
+		return nil
+	}
+	return p.seg.Close()
+}
+
+// sharedSegment is a mapped segment.
+type sharedSegment struct{ mem []byte }
+
+func (s *sharedSegment) Bytes() []byte { return s.mem }
+
+func (s *sharedSegment) Close() error {
+	if s.mem == nil {
+		return nil
+	}
+	mem := s.mem
+	s.mem = nil
+	return ring.Unmap(mem)
+}
+
+// Segment maps memory shared by peers; the first of them creates it. The id 0 is reserved for the node's segment.
+func (d *Domain) Segment(id uint64, peers []int, bytes int) (fabric.Segment, error) {
+	if d.self == nil {
+		return nil, fabric.ErrClosed
+	}
+	if id == nodeSegmentID || bytes <= 0 || !slices.IsSorted(peers) || !slices.Contains(peers, d.local[d.selfIndex]) {
+		return nil, fmt.Errorf("shm: invalid segment: id %d, %d bytes, peers %v", id, bytes, peers)
+	}
+	for _, p := range peers {
+		if _, ok := slices.BinarySearch(d.local, p); !ok {
+			return nil, fmt.Errorf("shm: peer %d is not on this node", p)
+		}
+	}
+	if peers[0] == d.local[d.selfIndex] {
+		return d.createAndPass(id, peers[1:], bytes)
+	}
+	take := d.sock.takeSegment
+	if d.armed { // the datagrams wake this peer: they stay in the socket until Poll
+		take = d.sock.takeReceived
+	}
+	fd, ok, err := take(id)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, fabric.ErrAgain
+	}
+	seg, err := ring.Open(fd)
+	if err != nil {
+		closeUnused(fd)
+		return nil, err
+	}
+	return mapAndClose(seg, bytes)
+}
+
+// createAndPass creates the segment and passes it to the other peers, or continues passing it.
+func (d *Domain) createAndPass(id uint64, to []int, bytes int) (fabric.Segment, error) {
+	p := d.passing[id]
+	if p == nil {
+		p = &passingSegment{unsent: slices.Clone(to)}
+		p.seg, p.err = ring.Create(int64(bytes))
+		d.passing[id] = p
+	}
+	for len(p.unsent) != 0 {
+		ok, err := d.sock.sendSegment(socketAddress(d.key, p.unsent[0]), id, p.fd())
+		if err != nil {
+			delete(d.passing, id)
+			return nil, errors.Join(fmt.Errorf("shm: pass a segment to peer %d: %w", p.unsent[0], err), p.close())
+		}
+		if !ok {
+			return nil, fabric.ErrAgain
+		}
+		p.unsent = p.unsent[1:]
+	}
+	delete(d.passing, id)
+	if p.err != nil {
+		return nil, p.err
+	}
+	return mapAndClose(p.seg, bytes)
+}
+
+// mapAndClose maps a segment and closes its descriptor.
+func mapAndClose(seg *ring.Segment, bytes int) (fabric.Segment, error) {
+	mem, err := seg.Map(0, bytes)
+	if err := errors.Join(err, seg.Close()); err != nil {
+		return nil, err
+	}
+	return &sharedSegment{mem}, nil
+}
+
+// nodeSegment creates the node's segment and passes it on, or receives it from the first peer.
+func (d *Domain) nodeSegment(ctx context.Context) (*ring.Segment, error) {
+	n := len(d.local)
+	if d.selfIndex != 0 {
+		fd, err := d.sock.awaitSegment(ctx, nodeSegmentID)
+		if err != nil {
+			return nil, err
+		}
+		seg, err := ring.Open(fd)
+		if err != nil {
+			closeUnused(fd)
+		}
+		return seg, err
+	}
+	seg, err := ring.Create(segmentBytes(n))
+	if err != nil {
+		return nil, err
+	}
+	for _, peer := range d.local[1:] {
+		if err := d.sendNodeSegment(ctx, peer, seg.FD()); err != nil {
+			return nil, errors.Join(err, seg.Close())
+		}
+	}
+	return seg, nil
+}
+
+// sendNodeSegment passes the node's segment to a peer that may not have bound its socket yet.
+func (d *Domain) sendNodeSegment(ctx context.Context, peer, fd int) error {
+	to := d.peerAddress(slices.Index(d.local, peer))
+	for pause := 20 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+		ok, err := d.sock.sendSegment(to, nodeSegmentID, fd)
+		if ok {
+			return nil
+		}
+		if err == nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("shm: pass the node's segment to peer %d: %w", peer, err)
+		}
+		time.Sleep(pause)
+	}
+}
+
+// nodeSegmentID is the id of the node's segment in datagrams. Segments of callers have other ids.
+const nodeSegmentID = 0
