@@ -15,15 +15,17 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// An address is where a peer listens, its best place first:
+// The address of a peer lists where it listens, in order of preference:
 //
-//	0   version   1 byte
-//	1   places    1 byte, how many follow: family (4 or 6) 1 byte, port 2 bytes little-endian, IP address 4 or 16 bytes
-const maxPlaces = 12 // keeps the address below the 256 bytes that the seam allows
+//	0   version     1 byte
+//	1   number      1 byte: of the addresses that follow, each of them
+//	                family (4 or 6) 1 byte, port 2 bytes little-endian, IP address 4 or 16 bytes
+const maxAddrs = 12 // keeps the encoding within the 256 bytes that fabric.Domain.Addr may have
 
-func appendAddress(b []byte, places []netip.AddrPort) []byte {
-	b = append(b, version, byte(len(places)))
-	for _, p := range places {
+// appendAddress appends the encoded addresses to b.
+func appendAddress(b []byte, addrs []netip.AddrPort) []byte {
+	b = append(b, version, byte(len(addrs)))
+	for _, p := range addrs {
 		family := byte(6)
 		if p.Addr().Is4() {
 			family = 4
@@ -35,36 +37,36 @@ func appendAddress(b []byte, places []netip.AddrPort) []byte {
 	return b
 }
 
-// parseAddress is appendAddress undone.
+// parseAddress decodes the output of appendAddress.
 func parseAddress(b []byte) ([]netip.AddrPort, error) {
-	if len(b) < 2 || b[0] != version || b[1] == 0 || b[1] > maxPlaces {
-		return nil, fmt.Errorf("%w: not an address: %x", fabric.ErrCorrupt, b)
+	if len(b) < 2 || b[0] != version || b[1] == 0 || b[1] > maxAddrs {
+		return nil, fmt.Errorf("%w: invalid peer address %x", fabric.ErrCorrupt, b)
 	}
 	n, b := int(b[1]), b[2:]
-	places := make([]netip.AddrPort, 0, n)
+	addrs := make([]netip.AddrPort, 0, n)
 	for range n {
 		bytes := 0
 		if len(b) > 0 {
 			bytes = map[byte]int{4: 4, 6: 16}[b[0]]
 		}
 		if bytes == 0 || len(b) < 3+bytes {
-			return nil, fmt.Errorf("%w: address that ends early", fabric.ErrCorrupt)
+			return nil, fmt.Errorf("%w: truncated peer address", fabric.ErrCorrupt)
 		}
 		ip, _ := netip.AddrFromSlice(b[3 : 3+bytes])
 		port := binary.LittleEndian.Uint16(b[1:])
 		if port == 0 || ip.IsUnspecified() || ip.IsMulticast() || ip.Is4In6() {
-			return nil, fmt.Errorf("%w: nobody listens at %v port %d", fabric.ErrCorrupt, ip, port)
+			return nil, fmt.Errorf("%w: peer address with invalid endpoint %v port %d", fabric.ErrCorrupt, ip, port)
 		}
-		places = append(places, netip.AddrPortFrom(ip, port))
+		addrs = append(addrs, netip.AddrPortFrom(ip, port))
 		b = b[3+bytes:]
 	}
 	if len(b) != 0 {
-		return nil, fmt.Errorf("%w: %d bytes behind an address", fabric.ErrCorrupt, len(b))
+		return nil, fmt.Errorf("%w: %d extra bytes behind a peer address", fabric.ErrCorrupt, len(b))
 	}
-	return places, nil
+	return addrs, nil
 }
 
-// iface is a network interface with the addresses on it that may be used.
+// iface is a network interface with those of its addresses that may be used.
 type iface struct {
 	name     string
 	index    int
@@ -72,7 +74,7 @@ type iface struct {
 	prefixes []netip.Prefix
 }
 
-// zoned gives an address the zone it needs to be bound or called through this interface.
+// zoned returns ip with the zone that it needs for bind and connect through this interface.
 func (i *iface) zoned(ip netip.Addr) netip.Addr {
 	if ip.Is6() && ip.IsLinkLocalUnicast() {
 		return ip.WithZone(strconv.Itoa(i.index))
@@ -80,10 +82,10 @@ func (i *iface) zoned(ip netip.Addr) netip.Addr {
 	return ip
 }
 
-// ParseInterfaces takes apart a list such as "eth*,10.1.0.0/16,^docker0" for Transport.Interfaces: names of network
-// interfaces, where * stands for any characters, and ranges of addresses. Those with ^ in front are left out, whatever else
-// chooses them. If one is named without ^, nothing else is taken; it may be a loopback or have link-local addresses, which are
-// not taken otherwise. An empty list is nil. The list is a user's: IBRUN_TCP_INTERFACES of a job.
+// ParseInterfaces parses a list such as "eth*,10.1.0.0/16,^docker0" for Transport.Interfaces. Its elements are names of network
+// interfaces, where * matches any characters, and ranges of addresses. Elements with ^ in front exclude what they match, whatever
+// else matches it. If there is an element without ^, only what such elements match is used; that may be a loopback interface or a
+// link-local address, which are not used otherwise. An empty list is nil. Users set the list in IBRUN_TCP_INTERFACES.
 func ParseInterfaces(list string) ([]string, error) {
 	var rules []string
 	for rule := range strings.SplitSeq(list, ",") {
@@ -98,6 +100,7 @@ func ParseInterfaces(list string) ([]string, error) {
 	return rules, nil
 }
 
+// checkRule returns an error unless a rule of Transport.Interfaces is valid.
 func checkRule(rule string) error {
 	name := strings.TrimPrefix(rule, "^")
 	if strings.Contains(name, "/") {
@@ -107,17 +110,17 @@ func checkRule(rule string) error {
 		return nil
 	}
 	if _, err := path.Match(name, ""); err != nil || name == "" {
-		return fmt.Errorf("tcp: interfaces %q is neither the name of an interface nor a range of addresses", rule)
+		return fmt.Errorf("tcp: interfaces: %q is neither the name of an interface nor a range of addresses", rule)
 	}
 	return nil
 }
 
-// bridges are the names of interfaces that connect a machine with its own containers and guests: their addresses are the same on
-// many machines and reach none of them.
+// bridges are names of interfaces that connect a machine with its own containers and virtual machines. Their addresses are the
+// same on many machines, and other machines cannot reach them.
 var bridges = []string{"docker*", "br-*", "virbr*", "lxcbr*", "lxdbr*", "cni*", "podman*", "cilium_*"}
 
-// named tells whether a rule, without its ^, covers an address of an interface.
-func named(rule, name string, ip netip.Addr) bool {
+// ruleCovers reports whether a rule, without its ^, covers an address of an interface.
+func ruleCovers(rule, name string, ip netip.Addr) bool {
 	if p, err := netip.ParsePrefix(rule); err == nil {
 		return p.Contains(ip)
 	}
@@ -125,14 +128,14 @@ func named(rule, name string, ip netip.Addr) bool {
 	return err == nil && ok
 }
 
-// choose keeps the addresses that the rules choose.
+// choose returns the interfaces with the addresses that the rules choose.
 func choose(all []iface, rules []string) []iface {
 	only := slices.ContainsFunc(rules, func(r string) bool { return !strings.HasPrefix(r, "^") })
 	keep := func(loopback bool) []iface {
 		var kept []iface
 		for _, i := range all {
 			i.prefixes = slices.DeleteFunc(slices.Clone(i.prefixes), func(p netip.Prefix) bool {
-				covers := func(r string) bool { return named(r, i.name, p.Addr()) }
+				covers := func(r string) bool { return ruleCovers(r, i.name, p.Addr()) }
 				if slices.ContainsFunc(rules, func(r string) bool { r, out := strings.CutPrefix(r, "^"); return out && covers(r) }) {
 					return true
 				}
@@ -153,7 +156,7 @@ func choose(all []iface, rules []string) []iface {
 	return keep(true)
 }
 
-// interfaces are those that are up and chosen by the rules.
+// interfaces returns the network interfaces that are up and chosen by the rules.
 func (t *Transport) interfaces() ([]iface, error) {
 	for _, rule := range t.Interfaces {
 		if err := checkRule(rule); err != nil {
@@ -183,49 +186,49 @@ func (t *Transport) interfaces() ([]iface, error) {
 	}
 	chosen := choose(all, t.Interfaces)
 	if len(chosen) == 0 {
-		return nil, fmt.Errorf("%w: no network interface is up and chosen by the rules %q", fabric.ErrNotSupported, t.Interfaces)
+		return nil, fmt.Errorf("%w: no network interface that is up matches the rules %q", fabric.ErrNotSupported, t.Interfaces)
 	}
 	return chosen, nil
 }
 
-// errNoPlace says that a peer cannot be called, not even in vain.
-var errNoPlace = errors.New("tcp: all its addresses are link-local, and no interface here is")
+// errNoAddress says that there is no address of a peer to try.
+var errNoAddress = errors.New("tcp: all addresses of the peer are link-local, and no chosen interface here is")
 
-// calls lists where to call a peer that listens at places, most promising first: what lies in a subnet of ours before what does
-// not, IPv4 before IPv6.
-func calls(mine []iface, places []netip.AddrPort) ([]netip.AddrPort, error) {
-	type call struct {
+// dialOrder returns the addresses to connect to of a peer that listens at addrs, the most promising first: addresses in a subnet
+// of this machine before others, IPv4 before IPv6.
+func dialOrder(ifaces []iface, addrs []netip.AddrPort) ([]netip.AddrPort, error) {
+	type candidate struct {
 		at   netip.AddrPort
 		rank int
 	}
-	var all []call
-	for _, p := range places {
+	var all []candidate
+	for _, p := range addrs {
 		rank := 2
 		if p.Addr().Is6() {
 			rank++
 		}
 		linkLocal := p.Addr().Is6() && p.Addr().IsLinkLocalUnicast()
-		for _, i := range mine {
+		for _, i := range ifaces {
 			if !slices.ContainsFunc(i.prefixes, func(x netip.Prefix) bool { return x.Contains(p.Addr()) }) {
 				continue
 			}
 			if linkLocal {
-				all = append(all, call{netip.AddrPortFrom(i.zoned(p.Addr()), p.Port()), rank - 2})
+				all = append(all, candidate{netip.AddrPortFrom(i.zoned(p.Addr()), p.Port()), rank - 2})
 			} else {
 				rank = min(rank, rank&1)
 			}
 		}
 		if !linkLocal {
-			all = append(all, call{p, rank})
+			all = append(all, candidate{p, rank})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b call) int { return cmp.Compare(a.rank, b.rank) })
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.rank, b.rank) })
 	var at []netip.AddrPort
 	for _, c := range all {
 		at = append(at, c.at)
 	}
 	if len(at) == 0 {
-		return nil, errNoPlace
+		return nil, errNoAddress
 	}
 	return at, nil
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// line is a way between two threads: send and receive a message of a fixed size, spinning.
-type line struct {
+// link is a connection between two threads: send and receive a message of a fixed size, spinning.
+type link struct {
 	send    [2]func() error
 	receive [2]func() error
 }
 
-// bare is the line that all others are measured against: two connected sockets and the system calls.
-func bare(b *testing.B, size int) line {
+// socketLink is the reference for the others: two connected sockets and the system calls.
+func socketLink(b *testing.B, size int) link {
 	listener, port, err := listen(netip.MustParseAddr("127.0.0.1"))
 	if err != nil {
 		b.Fatal(err)
@@ -35,28 +35,28 @@ func bare(b *testing.B, size int) line {
 	for err == unix.EAGAIN {
 		far, err = accept(listener)
 	}
-	if err = errors.Join(err, shut(listener)); err != nil {
+	if err = errors.Join(err, closeFD(listener)); err != nil {
 		b.Fatal(err)
 	}
-	var l line
+	var l link
 	for i, fd := range []int{near, far} {
-		if err := tune(fd, time.Minute, 0); err != nil {
+		if err := setOptions(fd, time.Minute, 0); err != nil {
 			b.Fatal(err)
 		}
 		b.Cleanup(func() {
-			if err := shut(fd); err != nil {
+			if err := closeFD(fd); err != nil {
 				b.Error(err)
 			}
 		})
 		out, in := make([]byte, size), make([]byte, size)
-		l.send[i] = func() error { return all(out, func(b []byte) (int, unix.Errno) { return send(fd, b) }) }
-		l.receive[i] = func() error { return all(in, func(b []byte) (int, unix.Errno) { return receive(fd, b) }) }
+		l.send[i] = func() error { return moveAll(out, func(b []byte) (int, unix.Errno) { return send(fd, b) }) }
+		l.receive[i] = func() error { return moveAll(in, func(b []byte) (int, unix.Errno) { return receive(fd, b) }) }
 	}
 	return l
 }
 
-// all repeats a call until it has moved all of b.
-func all(b []byte, move func([]byte) (int, unix.Errno)) error {
+// moveAll repeats a call until it has moved all of b.
+func moveAll(b []byte, move func([]byte) (int, unix.Errno)) error {
 	for len(b) > 0 {
 		n, errno := move(b)
 		if errno != 0 && errno != unix.EAGAIN {
@@ -108,10 +108,10 @@ func pair(tb testing.TB) (ds [2]fabric.Domain, es [2]fabric.Endpoint) {
 	return ds, es
 }
 
-// copied is a line of messages that are copied out of the loan, as programs do.
-func copied(b *testing.B, size int) line {
+// sendLink is a link with messages that are copied out of the receive buffer, as programs do.
+func sendLink(b *testing.B, size int) link {
 	ds, es := pair(b)
-	var l line
+	var l link
 	for i := range ds {
 		var header [16]byte
 		out, in, evs := make([]byte, size-len(header)), make([]byte, size), make([]fabric.Event, 32)
@@ -133,19 +133,19 @@ func copied(b *testing.B, size int) line {
 				}
 			}
 		}
-		var came []fabric.Event
+		var received []fabric.Event
 		l.receive[i] = func() error {
 			for got := 0; got < len(out); {
-				if len(came) == 0 {
+				if len(received) == 0 {
 					n, err := ds[i].Poll(evs)
 					if err != nil {
 						return err
 					}
-					came = evs[:n]
+					received = evs[:n]
 					continue
 				}
-				got += copy(in[got:], came[0].Data[len(header):])
-				came = came[1:]
+				got += copy(in[got:], received[0].Data[len(header):])
+				received = received[1:]
 			}
 			return nil
 		}
@@ -153,10 +153,10 @@ func copied(b *testing.B, size int) line {
 	return l
 }
 
-// read is a line of messages that are announced, read, and acknowledged.
-func read(b *testing.B, size int) line {
+// readLink is a link with rendezvous: a request to send, a Read, and an acknowledgement.
+func readLink(b *testing.B, size int) link {
 	ds, es := pair(b)
-	var l line
+	var l link
 	var source, sink [2]fabric.Region
 	var out, in [2][]byte
 	for i := range ds {
@@ -169,7 +169,7 @@ func read(b *testing.B, size int) line {
 		}
 	}
 	for i := range ds {
-		var offer [56]byte
+		var rts [56]byte
 		evs := make([]fabric.Event, 32)
 		wait := func(kind fabric.EventKind) error {
 			for {
@@ -179,13 +179,13 @@ func read(b *testing.B, size int) line {
 				}
 				if n == 1 {
 					if evs[0].Kind != kind || evs[0].Err != nil {
-						return fmt.Errorf("%+v came", evs[0])
+						return fmt.Errorf("unexpected event %+v", evs[0])
 					}
 					return nil
 				}
 			}
 		}
-		l.send[i] = func() error { return errors.Join(es[i].Send(offer[:], nil), wait(fabric.Message)) }
+		l.send[i] = func() error { return errors.Join(es[i].Send(rts[:], nil), wait(fabric.Message)) }
 		l.receive[i] = func() error {
 			if err := wait(fabric.Message); err != nil {
 				return err
@@ -193,14 +193,14 @@ func read(b *testing.B, size int) line {
 			if _, err := es[i].Read(in[i], sink[i], source[1-i].Remote, 1); err != nil {
 				return err
 			}
-			return errors.Join(wait(fabric.Done), es[i].Send(offer[:24], nil))
+			return errors.Join(wait(fabric.Done), es[i].Send(rts[:24], nil))
 		}
 	}
 	return l
 }
 
-// together runs f on two threads at once.
-func together(b *testing.B, f func(i int) error) time.Duration {
+// runBoth runs f on two threads at the same time.
+func runBoth(b *testing.B, f func(i int) error) time.Duration {
 	errs := make(chan error, 2)
 	began := time.Now()
 	for i := range 2 {
@@ -216,26 +216,26 @@ func together(b *testing.B, f func(i int) error) time.Duration {
 	return time.Since(began)
 }
 
-// latency is half a round trip.
-func (l line) latency(b *testing.B, turns int) time.Duration {
-	return together(b, func(i int) error {
+// latency returns half a round-trip time.
+func (l link) latency(b *testing.B, iterations int) time.Duration {
+	return runBoth(b, func(i int) error {
 		var err error
-		for turn := 0; turn < turns && err == nil; turn++ {
-			if turn%2 == i {
+		for n := 0; n < iterations && err == nil; n++ {
+			if n%2 == i {
 				err = l.send[i]()
 			} else {
 				err = l.receive[i]()
 			}
 		}
 		return err
-	}) / time.Duration(turns)
+	}) / time.Duration(iterations)
 }
 
-// stream is what one message takes of many in one direction.
-func (l line) stream(b *testing.B, turns int) time.Duration {
-	return together(b, func(i int) error {
+// stream returns the time per message of many in one direction.
+func (l link) stream(b *testing.B, iterations int) time.Duration {
+	return runBoth(b, func(i int) error {
 		var err error
-		for turn := 0; turn < turns && err == nil; turn++ {
+		for n := 0; n < iterations && err == nil; n++ {
 			if i == 0 {
 				err = l.send[0]()
 			} else {
@@ -243,28 +243,28 @@ func (l line) stream(b *testing.B, turns int) time.Duration {
 			}
 		}
 		return err
-	}) / time.Duration(turns)
+	}) / time.Duration(iterations)
 }
 
-// BenchmarkAgainstSockets compares with two sockets that are spun on with bare system calls, in turns, so that whatever else
-// the machine does hits all alike; the best round of each counts. A ratio above 1 is faster than the sockets.
+// BenchmarkAgainstSockets compares with bare system calls on two sockets, spinning. It measures them alternately, so that the
+// load of the machine affects all of them alike; the best result of each counts. A ratio above 1 is faster than the sockets.
 func BenchmarkAgainstSockets(b *testing.B) {
 	for _, size := range []int{8 + 16, 1 << 10, 4 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 4 << 20} {
-		for name, measure := range map[string]func(line, *testing.B, int) time.Duration{
-			"Latency": line.latency, "Stream": line.stream,
+		for name, measure := range map[string]func(link, *testing.B, int) time.Duration{
+			"Latency": link.latency, "Stream": link.stream,
 		} {
 			b.Run(fmt.Sprintf("%s/%d", name, size), func(b *testing.B) {
-				lines := []line{bare(b, size), copied(b, size)}
+				links := []link{socketLink(b, size), sendLink(b, size)}
 				if size >= 16<<10 {
-					lines = append(lines, read(b, size))
+					links = append(links, readLink(b, size))
 				}
-				best := slices.Repeat([]time.Duration{time.Hour}, len(lines))
+				best := slices.Repeat([]time.Duration{time.Hour}, len(links))
 				for b.Loop() {
-					for i, l := range lines {
+					for i, l := range links {
 						best[i] = min(best[i], measure(l, b, min(300, 64<<20/size)))
 					}
 				}
-				for i, what := range []string{"sockets", "send", "read"}[:len(lines)] {
+				for i, what := range []string{"sockets", "send", "read"}[:len(links)] {
 					b.ReportMetric(float64(best[i].Nanoseconds()), what+"-ns")
 					if i > 0 {
 						b.ReportMetric(float64(best[0])/float64(best[i]), what+"-ratio")

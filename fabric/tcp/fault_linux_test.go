@@ -12,8 +12,8 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// seats opens domains of one job over loopback.
-func seats(t *testing.T, tr *Transport, n int) (ds []*Domain) {
+// openDomains opens domains of one job over loopback.
+func openDomains(t *testing.T, tr *Transport, n int) (ds []*Domain) {
 	t.Helper()
 	for self := range n {
 		d, err := tr.Open(t.Context(), &fabric.Config{Self: self, Size: n})
@@ -39,9 +39,9 @@ func connectTo(t *testing.T, d *Domain, peer int, addr []byte) fabric.Endpoint {
 	return e
 }
 
-// swap lets two peers of a pair send each other a message, polled in an order by chance, and checks that these come, and nothing
-// else.
-func swap(t *testing.T, ds [2]*Domain, es [2]fabric.Endpoint, r *rand.Rand, text string) {
+// exchange lets two peers of a pair send each other a message. It polls them in random order, and checks that these messages
+// arrive and nothing else.
+func exchange(t *testing.T, ds [2]*Domain, es [2]fabric.Endpoint, r *rand.Rand, text string) {
 	t.Helper()
 	var sent, got [2]bool
 	var evs [4]fabric.Event
@@ -60,7 +60,7 @@ func swap(t *testing.T, ds [2]*Domain, es [2]fabric.Endpoint, r *rand.Rand, text
 		}
 		for _, ev := range evs[:n] {
 			if ev.Kind != fabric.Message || string(ev.Data) != text || got[i] {
-				t.Fatalf("%q: %+v came to %d, which has it already: %v", text, ev, i, got[i])
+				t.Fatalf("%q: %+v arrived at %d, which has it already: %v", text, ev, i, got[i])
 			}
 			got[i] = true
 		}
@@ -70,14 +70,15 @@ func swap(t *testing.T, ds [2]*Domain, es [2]fabric.Endpoint, r *rand.Rand, text
 	}
 }
 
-// TestBothCall: two peers that call each other at once end up with one connection, over which everything arrives once.
-func TestBothCall(t *testing.T) {
+// TestBothDial: two peers that connect to each other at the same time end up with one connection, over which everything arrives
+// once.
+func TestBothDial(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %#x", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	tr := &Transport{Key: [32]byte{2: 1}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond}
 	for range 30 {
-		all := seats(t, tr, 2)
+		all := openDomains(t, tr, 2)
 		ds := [2]*Domain{all[0], all[1]}
 		var es [2]fabric.Endpoint
 		for _, i := range r.Perm(2) {
@@ -89,36 +90,36 @@ func TestBothCall(t *testing.T) {
 			}
 		}
 		for _, text := range []string{"first", "second", "third"} {
-			swap(t, ds, es, r, text)
+			exchange(t, ds, es, r, text)
 		}
-		for end := time.Now().Add(time.Minute); busy(ds[0])+busy(ds[1]) > 0; { // the call that does not count ends as well
+		for end := time.Now().Add(time.Minute); openHandshakes(ds[0])+openHandshakes(ds[1]) > 0; { // the other attempt ends, too
 			for _, d := range ds {
 				if n, err := d.Poll(make([]fabric.Event, 1)); n != 0 || err != nil {
 					t.Fatal(n, err)
 				}
 			}
 			if time.Now().After(end) {
-				t.Fatalf("%d and %d greetings are still under way", busy(ds[0]), busy(ds[1]))
+				t.Fatalf("%d and %d handshakes are still in progress", openHandshakes(ds[0]), openHandshakes(ds[1]))
 			}
 		}
-		swap(t, ds, es, r, "last")
+		exchange(t, ds, es, r, "last")
 	}
 }
 
-// busy is how many greetings are under way.
-func busy(d *Domain) (n int) {
-	for _, g := range d.greetings {
-		if g != nil {
+// openHandshakes returns how many handshakes are in progress.
+func openHandshakes(d *Domain) (n int) {
+	for _, hs := range d.handshakes {
+		if hs != nil {
 			n++
 		}
 	}
 	return n
 }
 
-// TestCloseWhenFull: what was sent before Close arrives, and the goodbye behind it, also if not a byte more would have gone.
+// TestCloseWhenFull: what was sent before Close arrives, and the shutdown behind it, even if not a byte more would have fit.
 func TestCloseWhenFull(t *testing.T) {
-	tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, window: 64 << 10}
-	ds := seats(t, tr, 2)
+	tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, socketBuffer: 64 << 10}
+	ds := openDomains(t, tr, 2)
 	there := connectTo(t, ds[0], 1, ds[1].Addr())
 	var evs [32]fabric.Event
 	sent, took := 0, 0
@@ -130,7 +131,7 @@ func TestCloseWhenFull(t *testing.T) {
 		return evs[:n]
 	}
 	end := time.Now().Add(time.Minute)
-	for err := error(nil); err == nil || sent == 0; { // empty messages: what is left of the buffer is less than another header
+	for err := error(nil); err == nil || sent == 0; { // empty messages: less than another header remains of the buffer
 		if err = there.Send(nil, nil); err == nil {
 			sent++
 		} else if err != fabric.ErrAgain || time.Now().After(end) {
@@ -148,32 +149,32 @@ func TestCloseWhenFull(t *testing.T) {
 		for _, ev := range poll(ds[1]) {
 			if ev.Kind == fabric.PeerDown {
 				if took != sent || !errors.Is(ev.Err, fabric.ErrPeerClosed) {
-					t.Errorf("%d of %d messages came, and then: %v", took, sent, ev.Err)
+					t.Errorf("%d of %d messages arrived, and then: %v", took, sent, ev.Err)
 				}
 				return
 			}
 			took++
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%d of %d messages came", took, sent)
+			t.Fatalf("%d of %d messages arrived", took, sent)
 		}
 	}
 }
 
-// TestStalePeer: a peer of an earlier run, which has another secret and still calls, gets nowhere, and those whom it calls do not
-// notice.
+// TestStalePeer: a peer of an earlier run, which has another secret and still tries to connect, does not get in, and the peers of
+// this run are not affected.
 func TestStalePeer(t *testing.T) {
 	old := &Transport{Key: [32]byte{9}, Interfaces: []string{"127.0.0.1/32"}, Timeout: time.Second, Linger: 10 * time.Millisecond}
 	now := &Transport{Key: [32]byte{8}, Interfaces: old.Interfaces, Linger: old.Linger}
-	all := seats(t, now, 2)
+	all := openDomains(t, now, 2)
 	ds := [2]*Domain{all[0], all[1]}
-	stale := seats(t, old, 2)[1]
+	stale := openDomains(t, old, 2)[1]
 	lost := connectTo(t, stale, 0, ds[0].Addr())
 	es := [2]fabric.Endpoint{connectTo(t, ds[0], 1, ds[1].Addr()), connectTo(t, ds[1], 0, ds[0].Addr())}
 	r := rand.New(rand.NewPCG(1, 2))
 	var ev fabric.Event
 	for end := time.Now().Add(time.Minute); ev.Kind == 0; {
-		swap(t, ds, es, r, "of this run")
+		exchange(t, ds, es, r, "of this run")
 		if err := lost.Send([]byte("of an earlier run"), nil); err != fabric.ErrAgain && !errors.Is(err, fabric.ErrPeerDown) {
 			t.Fatalf("sent by the stale peer: %v", err)
 		}
@@ -182,24 +183,24 @@ func TestStalePeer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if ev = evs[0]; time.Now().After(end) {
-			t.Fatal("the stale peer calls for ever")
+			t.Fatal("the stale peer tries to connect for ever")
 		}
 	}
 	if ev.Kind != fabric.PeerDown || !errors.Is(ev.Err, fabric.ErrPeerDown) ||
 		!strings.Contains(ev.Err.Error(), "cannot be reached") {
-		t.Errorf("the stale peer hears %+v", ev)
+		t.Errorf("the stale peer got %+v", ev)
 	}
-	swap(t, ds, es, r, "afterwards")
+	exchange(t, ds, es, r, "afterwards")
 }
 
-// TestScan: a scan of the port, of whatever kind, takes nothing away and leaves nothing behind.
-func TestScan(t *testing.T) {
+// TestPortScan: a scan of the port, of any kind, blocks nothing and leaves nothing behind.
+func TestPortScan(t *testing.T) {
 	tr := &Transport{Key: [32]byte{7}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond}
-	all := seats(t, tr, 2)
+	all := openDomains(t, tr, 2)
 	ds := [2]*Domain{all[0], all[1]}
 	es := [2]fabric.Endpoint{connectTo(t, ds[0], 1, ds[1].Addr()), connectTo(t, ds[1], 0, ds[0].Addr())}
 	r := rand.New(rand.NewPCG(3, 4))
-	swap(t, ds, es, r, "before")
+	exchange(t, ds, es, r, "before")
 	places, err := parseAddress(ds[0].Addr())
 	if err != nil {
 		t.Fatal(err)
@@ -220,18 +221,18 @@ func TestScan(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i%50 == 0 {
-			swap(t, ds, es, r, "meanwhile")
+			exchange(t, ds, es, r, "meanwhile")
 		}
 	}
-	for end := time.Now().Add(time.Minute); busy(ds[0]) > 0 || descriptors(t) > open; {
-		swap(t, ds, es, r, "afterwards")
+	for end := time.Now().Add(time.Minute); openHandshakes(ds[0]) > 0 || descriptors(t) > open; {
+		exchange(t, ds, es, r, "afterwards")
 		if time.Now().After(end) {
-			t.Fatalf("%d strangers and %d descriptors are left, %d before", busy(ds[0]), descriptors(t), open)
+			t.Fatalf("%d handshakes and %d descriptors are left, %d before", openHandshakes(ds[0]), descriptors(t), open)
 		}
 	}
 }
 
-// descriptors is how many this process has open.
+// descriptors returns how many descriptors this process has open.
 func descriptors(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")

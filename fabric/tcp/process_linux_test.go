@@ -20,25 +20,26 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// TestMain lets the test binary also be peer 1 of 2: it counts what peer 0 sends, and tells when it is asked by an empty
-// message. Addresses go by the standard streams.
+// TestMain lets the test binary also be peer 1 of 2. It counts the bytes that peer 0 sends, and returns the count in answer to an
+// empty message. Addresses are exchanged over the standard streams.
 func TestMain(m *testing.M) {
 	if os.Getenv("TCP_TEST_PEER") == "" {
 		os.Exit(m.Run())
 	}
-	if err := count(); err != nil {
+	if err := runCounter(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// quick has a short limit, so that tests of it are short.
-func quick() *Transport {
+// shortTimeout returns a transport with a short timeout, so that tests of it are short.
+func shortTimeout() *Transport {
 	return &Transport{Key: [32]byte{1: 7}, Timeout: time.Second, Linger: 10 * time.Millisecond}
 }
 
-func count() error {
-	tr := quick()
+// runCounter is peer 1.
+func runCounter() error {
+	tr := shortTimeout()
 	tr.Interfaces = []string{"lo"}
 	d, err := tr.Open(context.Background(), &fabric.Config{Self: 1, Size: 2})
 	if err != nil {
@@ -88,9 +89,9 @@ func count() error {
 	}
 }
 
-// counter starts peer 1, and opens and connects peer 0.
-func counter(t *testing.T) (*exec.Cmd, *Domain, fabric.Endpoint) {
-	tr := quick()
+// startCounter starts peer 1, and opens and connects peer 0.
+func startCounter(t *testing.T) (*exec.Cmd, *Domain, fabric.Endpoint) {
+	tr := shortTimeout()
 	tr.Interfaces = []string{"lo"}
 	d, err := tr.Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
 	if err != nil {
@@ -128,9 +129,9 @@ func counter(t *testing.T) (*exec.Cmd, *Domain, fabric.Endpoint) {
 	return c, d.(*Domain), e
 }
 
-// ask asks the other process how many bytes it has got.
-func ask(t *testing.T, d *Domain, e fabric.Endpoint, want uint64) {
-	ev := spin(t, d, func() bool {
+// checkCount asks the other process how many bytes it has received.
+func checkCount(t *testing.T, d *Domain, e fabric.Endpoint, want uint64) {
+	ev := pollUntil(t, d, func() bool {
 		err := e.Send(nil, nil)
 		if err != nil && err != fabric.ErrAgain {
 			t.Fatal(err)
@@ -138,27 +139,27 @@ func ask(t *testing.T, d *Domain, e fabric.Endpoint, want uint64) {
 		return err == nil
 	})
 	if ev.Kind == 0 {
-		ev = spin(t, d, func() bool { return false })
+		ev = pollUntil(t, d, func() bool { return false })
 	}
 	if ev.Kind != fabric.Message || len(ev.Data) != 8 || binary.LittleEndian.Uint64(ev.Data) != want {
 		t.Fatalf("%+v instead of %d bytes", ev, want)
 	}
 }
 
-// TestProcesses: a process that is stopped for longer than the limit, while its window is full, is not lost; one that is killed
-// is; one that hears a goodbye ends.
+// TestProcesses: a process that is stopped for longer than the timeout, while its window is full, is not lost. A process that is
+// killed is. A process that receives an orderly shutdown exits.
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	t.Run("Stopped", func(t *testing.T) {
 		t.Parallel()
-		c, d, e := counter(t)
-		ask(t, d, e, 0)
+		c, d, e := startCounter(t)
+		checkCount(t, d, e, 0)
 		if err := c.Process.Signal(unix.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
 		var sent uint64
 		b := make([]byte, maxSend)
-		long := 5 * quick().Timeout / 2
+		long := 5 * shortTimeout().Timeout / 2
 		if os.Getenv("IBRUN_SOAK") != "" {
 			long = 10 * time.Second
 		}
@@ -179,13 +180,13 @@ func TestProcesses(t *testing.T) {
 		if err := c.Process.Signal(unix.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
-		ask(t, d, e, sent)
+		checkCount(t, d, e, sent)
 		if err := e.Close(); err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- c.Wait() }()
-		spin(t, d, func() bool {
+		pollUntil(t, d, func() bool {
 			select {
 			case err := <-ended:
 				if err != nil {
@@ -199,12 +200,12 @@ func TestProcesses(t *testing.T) {
 	})
 	t.Run("Killed", func(t *testing.T) {
 		t.Parallel()
-		c, d, e := counter(t)
-		ask(t, d, e, 0)
+		c, d, e := startCounter(t)
+		checkCount(t, d, e, 0)
 		if err := c.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		ev := spin(t, d, func() bool { return false })
+		ev := pollUntil(t, d, func() bool { return false })
 		if ev.Kind != fabric.PeerDown || errors.Is(ev.Err, fabric.ErrPeerClosed) || !errors.Is(ev.Err, fabric.ErrPeerDown) {
 			t.Errorf("%+v", ev)
 		}
@@ -212,16 +213,16 @@ func TestProcesses(t *testing.T) {
 			t.Error(err)
 		}
 		if err := c.Wait(); err == nil {
-			t.Error("it has ended by itself")
+			t.Error("it has exited by itself")
 		}
 	})
 }
 
-// TestUnreachable: a peer that nobody answers for is down after the limit, and says why; so does one whose address answers to
-// another secret.
+// TestUnreachable: a peer whose address does not answer is down after the timeout, and the error says why. The same holds if the
+// address belongs to a domain with another secret.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	tr := quick()
+	tr := shortTimeout()
 	tr.Interfaces = []string{"lo"}
 	gone, err := tr.Open(t.Context(), &fabric.Config{Self: 1, Size: 2})
 	if err != nil {
@@ -230,8 +231,8 @@ func TestUnreachable(t *testing.T) {
 	if err := gone.Close(); err != nil {
 		t.Fatal(err)
 	}
-	other, _ := victim(t) // another job, whose peer 0 has a port that is taken for that of peer 1
-	for name, addr := range map[string][]byte{"closed": gone.Addr(), "stranger": other.Addr()} {
+	other, _ := openTarget(t) // another job: its peer 0 has the port that peer 1 is expected at
+	for name, addr := range map[string][]byte{"closed": gone.Addr(), "other job": other.Addr()} {
 		d, err := tr.Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
 		if err != nil {
 			t.Fatal(err)
@@ -262,10 +263,10 @@ func TestUnreachable(t *testing.T) {
 			}
 			polled <- err
 		}()
-		if ev := spin(t, d.(*Domain), func() bool { return false }); ev.Kind != fabric.Done || ev.Token != 5 || ev.Err == nil {
+		if ev := pollUntil(t, d.(*Domain), func() bool { return false }); ev.Kind != fabric.Done || ev.Token != 5 || ev.Err == nil {
 			t.Errorf("%s: %+v", name, ev)
 		}
-		if ev := spin(t, d.(*Domain), func() bool { return false }); ev.Kind != fabric.PeerDown ||
+		if ev := pollUntil(t, d.(*Domain), func() bool { return false }); ev.Kind != fabric.PeerDown ||
 			!errors.Is(ev.Err, fabric.ErrPeerDown) || !strings.Contains(ev.Err.Error(), "cannot be reached") {
 			t.Errorf("%s: %+v", name, ev)
 		}

@@ -6,45 +6,45 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// Memory that goes ahead of the Read which is expected for it. It follows its kindPush in the stream, and the receiver looks no
-// further until it has been read, or the program has had the chance to.
-
-// pushes is what an endpoint knows of what comes that way, and of what may go.
+// pushes is the state of pushes on a connection, in both directions.
+//
+// A push is memory that is sent before the Read that is expected for it. The memory follows its kindPush in the stream. The
+// receiver parses nothing behind it until a Read has taken it, or until the program has had the chance to read it.
 type pushes struct {
-	here  bool    // some has come that nobody has read yet: its kindPush begins at seen
-	what  request // and that is what it is
-	lands bool    // some has been read, and endpoint.land is where its rest belongs
-	ends  bool    // a Read is over when that is there; otherwise the peer is asked for more, which comes behind
-	token uint64  // of that Read
-	skip  int     // bytes that come next, after those, and that nobody wants
-	cold  int     // messages behind which nothing is to go, as the peer had to drop some
+	arrived       bool    // pushed memory has arrived, and no Read has asked for it yet: its kindPush is at parsed
+	req           request // what that memory is
+	receiving     bool    // a Read has asked for it, and endpoint.recvInto is where the rest of it goes
+	completesRead bool    // that Read is complete when the rest is there; otherwise the peer sends more, which was requested
+	token         uint64  // of that Read
+	skip          int     // so many bytes, which follow these, are to be dropped
+	holdOff       int     // so many messages go without a push, because the peer has dropped one
 }
 
 const (
-	// pushHeader is the longest header of a message behind which memory goes.
+	// pushHeader is the length of the longest header of a message behind which memory is pushed.
 	pushHeader = 64
-	// coldMessages is how long a peer is left in peace that did not expect what it got.
-	coldMessages = 16
+	// holdOffMessages is how many messages go without a push after the peer has dropped one.
+	holdOffMessages = 16
 )
 
-// Push is Send for the header, and sends the memory, or its beginning, behind it if nothing waits for the kernel.
+// Push is Send for the header. If nothing else is unsent, it sends the memory, or its beginning, behind it.
 func (e *endpoint) Push(header []byte, src fabric.RemoteKey, n int) error {
 	d := e.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if min(n, d.pushMost) == 0 || len(header) > pushHeader || e.state != up || e.fd < 0 || e.waits() || e.serving.many > 0 {
+	if min(n, d.maxPush) == 0 || len(header) > pushHeader || e.state != up || e.fd < 0 || e.hasUnsent() || e.serving.count > 0 {
 		return e.send(header, nil)
 	}
-	q := request{src, uint64(min(n, d.pushMost))}
+	q := request{src, uint64(min(n, d.maxPush))}
 	mem, ok := d.regions.find(q)
 	if !ok {
 		return e.send(header, nil)
 	}
-	if e.pushes.cold > 0 {
-		e.pushes.cold--
+	if e.pushes.holdOff > 0 {
+		e.pushes.holdOff--
 		return e.send(header, nil)
 	}
-	e.spoke = true
+	e.sentSinceQuickAck = true
 	b := d.scratch[:headerBytes]
 	putFrame(b, kindMessage, len(header))
 	b = append(b, header...)
@@ -53,77 +53,77 @@ func (e *endpoint) Push(header []byte, src fabric.RemoteKey, n int) error {
 	putFrame(b[at:], kindPush, requestBytes)
 	b = q.append(b)
 	sent, _ := sendParts(e.fd, b, mem, nil, false)
-	if sent == 0 { // for a reason that is found again
+	if sent == 0 { // send finds the reason again
 		return e.send(header, nil)
 	}
 	k := min(sent, len(b))
-	e.head = e.header[:copy(e.header[:], b[k:])]
-	e.body, e.key = mem[sent-k:], src.Key
-	if e.waits() {
-		d.await(e)
+	e.outHead = e.headBuf[:copy(e.headBuf[:], b[k:])]
+	e.outBody, e.outKey = mem[sent-k:], src.Key
+	if e.hasUnsent() {
+		d.addUnsent(e)
 	}
 	return nil
 }
 
-// pushed handles kindPush.
-func (e *endpoint) pushed(b []byte) error {
+// handlePush handles kindPush.
+func (e *endpoint) handlePush(b []byte) error {
 	q, _ := parseRequest(b)
 	if q.bytes == 0 || q.bytes > PushBytes {
-		return fmt.Errorf("%w: %d bytes that nobody has asked for", fabric.ErrCorrupt, q.bytes)
+		return fmt.Errorf("%w: push of %d bytes", fabric.ErrCorrupt, q.bytes)
 	}
-	e.pushes.here, e.pushes.what = true, q
-	e.d.list(e)
+	e.pushes.arrived, e.pushes.req = true, q
+	e.d.markReady(e)
 	return nil
 }
 
-// awaited tells whether a Read from src is one of what has come, or begins with it. It may belong to another message: as long as
-// that one waits to be read, its memory stays as it is, too.
-func (e *endpoint) awaited(src fabric.RemoteKey) bool {
-	return e.pushes.here && e.pushes.what.src == src
+// pushMatches reports whether a Read from src begins with the pushed memory. The push may belong to another message: as long as
+// that message waits to be read, its memory stays the same, too.
+func (e *endpoint) pushMatches(src fabric.RemoteKey) bool {
+	return e.pushes.arrived && e.pushes.req.src == src
 }
 
-// readPushed is Read for what has come. It asks for what is missing before it takes the beginning.
+// readPushed is Read for memory that has been pushed. It requests what is missing before it copies the beginning.
 func (e *endpoint) readPushed(dst []byte, token uint64) (done bool) {
 	p := &e.pushes
-	p.ends, p.token = uint64(len(dst)) <= p.what.bytes, token
-	if !p.ends {
-		n, src := int(p.what.bytes), p.what.src
-		src.Addr += p.what.bytes
-		e.reads.push(reading{dst[n:], src, token})
-		e.request()
+	p.completesRead, p.token = uint64(len(dst)) <= p.req.bytes, token
+	if !p.completesRead {
+		n, src := int(p.req.bytes), p.req.src
+		src.Addr += p.req.bytes
+		e.reads.push(pendingRead{dst[n:], src, token})
+		e.sendRequests()
 		dst = dst[:n]
 	}
-	came, missing := e.consume(dst)
+	came, missing := e.takePushed(dst)
 	if came < len(dst) {
-		e.land, p.lands = dst[came:], true
-		p.skip = missing - len(e.land)
+		e.recvInto, p.receiving = dst[came:], true
+		p.skip = missing - len(e.recvInto)
 		return false
 	}
 	p.skip = missing
-	e.study()
-	return p.ends
+	e.parseOrMarkDown()
+	return p.completesRead
 }
 
-// dropPushed drops what has come, and tells the peer so if it was too early. Otherwise it has been asked for already.
+// dropPushed drops pushed memory, and notifies the peer that it came too early, unless a Read has requested it already.
 func (e *endpoint) dropPushed() {
-	if !e.reads.want(e.pushes.what.src) {
-		e.control(kindDropped, nil) // or not: the peer sends more than it would then
+	if !e.reads.contains(e.pushes.req.src) {
+		e.sendControl(kindDropped, nil) // if that fails, the peer pushes more in vain
 	}
-	_, e.pushes.skip = e.consume(nil)
-	e.study()
+	_, e.pushes.skip = e.takePushed(nil)
+	e.parseOrMarkDown()
 }
 
-// consume takes what has come out of the buffer, and copies it to dst as far as that reaches. It returns how many bytes were
-// there, and how many are still to come.
-func (e *endpoint) consume(dst []byte) (came, missing int) {
-	at, n := e.seen+headerBytes+requestBytes, int(e.pushes.what.bytes)
-	e.pushes.here = false
-	if came = e.have - at; came >= n {
+// takePushed takes pushed memory out of the buffer, and copies it to dst as far as that reaches. It returns how many bytes were
+// in the buffer, and how many have not arrived yet.
+func (e *endpoint) takePushed(dst []byte) (copied, missing int) {
+	at, n := e.parsed+headerBytes+requestBytes, int(e.pushes.req.bytes)
+	e.pushes.arrived = false
+	if copied = e.filled - at; copied >= n {
 		copy(dst, e.buf[at:at+n])
-		e.pass(requestBytes + n)
+		e.skipFrame(requestBytes + n)
 		return n, 0
 	}
-	copy(dst, e.buf[at:e.have])
-	e.have = e.seen
-	return came, n - came
+	copy(dst, e.buf[at:e.filled])
+	e.filled = e.parsed
+	return copied, n - copied
 }

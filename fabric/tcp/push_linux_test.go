@@ -15,7 +15,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// pusher sends messages, each with memory along, of which the message says where it is.
+// pusher sends messages, each with pushed memory. The message says where the memory is.
 type pusher struct {
 	r      *rand.Rand
 	d      *Domain
@@ -25,7 +25,7 @@ type pusher struct {
 	sent   int
 }
 
-// send sends the next message, with memory along, without, or with the beginning of some that is longer.
+// send sends the next message: with all of its memory pushed, with the beginning of it, or without.
 func (p *pusher) send(t *testing.T, most int) {
 	from := 0 // often the same, with other lengths
 	if p.r.IntN(2) == 0 {
@@ -49,22 +49,22 @@ func (p *pusher) send(t *testing.T, most int) {
 	}
 }
 
-// taker reads what messages name, at once or later, all of it or less, or never.
-type taker struct {
+// receiver reads the memory that messages name: immediately or later, all of it or less, or never.
+type receiver struct {
 	r      *rand.Rand
 	d      *Domain
 	ep     fabric.Endpoint
-	theirs []byte // what they name
+	theirs []byte // the sender's memory
 	memory []byte
 	region fabric.Region
 	got    int
 	later  []request
-	want   []byte // of the Read that is under way
+	want   []byte // of the Read in progress
 	into   []byte
 	reads  int
 }
 
-func (k *taker) read(t *testing.T, q request) {
+func (k *receiver) read(t *testing.T, q request) {
 	if k.want != nil {
 		k.later = append(k.later, q)
 		return
@@ -85,14 +85,14 @@ func (k *taker) read(t *testing.T, q request) {
 	}
 }
 
-func (k *taker) check(t *testing.T) {
+func (k *receiver) check(t *testing.T) {
 	if !bytes.Equal(k.into, k.want) {
-		t.Fatalf("read %d: not the bytes that were meant, of %d", k.reads, len(k.want))
+		t.Fatalf("read %d: wrong bytes, of %d", k.reads, len(k.want))
 	}
 	k.want = nil
 }
 
-func (k *taker) poll(t *testing.T) {
+func (k *receiver) poll(t *testing.T) {
 	var evs [3]fabric.Event
 	n, err := k.d.Poll(evs[:k.r.IntN(len(evs)+1)])
 	if err != nil {
@@ -103,13 +103,13 @@ func (k *taker) poll(t *testing.T) {
 		case fabric.Message:
 			q, ok := parseRequest(ev.Data[8:])
 			if i := int(binary.LittleEndian.Uint64(ev.Data)); !ok || i != k.got {
-				t.Fatalf("message %d came, where %d is next", i, k.got)
+				t.Fatalf("message %d arrived, want %d", i, k.got)
 			}
 			k.got++
 			switch k.r.IntN(4) {
 			case 0:
 				k.later = append(k.later, q)
-			case 1: // nobody wants it
+			case 1: // never read it
 			default:
 				k.read(t, q)
 			}
@@ -129,20 +129,21 @@ func (k *taker) poll(t *testing.T) {
 	}
 }
 
-// TestPush: whatever goes along with messages, and whatever the receiver does with it, messages come in order, and a Read has the
-// bytes that it names.
+// TestPush: whatever is pushed with messages, and whatever the receiver does with it, messages arrive in order, and a Read
+// returns the bytes that it names.
 func TestPush(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %#x", seed)
 	for _, c := range []struct{ window, push int }{{0, 0}, {0, 200 << 10}, {0, 1000}, {64 << 10, 0}, {64 << 10, 100 << 10}} {
 		r := rand.New(rand.NewPCG(seed, 1))
-		tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond, Eager: 1, Push: c.push, window: c.window}
-		ds := seats(t, tr, 2)
+		tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond, Eager: 1, Push: c.push,
+			socketBuffer: c.window}
+		ds := openDomains(t, tr, 2)
 		p := pusher{r: r, d: ds[0], ep: connectTo(t, ds[0], 1, ds[1].Addr()), memory: make([]byte, 3<<20)}
 		for i := range p.memory {
 			p.memory[i] = byte(r.Uint32())
 		}
-		k := taker{r: r, d: ds[1], ep: connectTo(t, ds[1], 0, ds[0].Addr()), theirs: p.memory, memory: make([]byte, len(p.memory))}
+		k := receiver{r: r, d: ds[1], ep: connectTo(t, ds[1], 0, ds[0].Addr()), theirs: p.memory, memory: make([]byte, len(p.memory))}
 		var err1, err2 error
 		p.region, err1 = p.d.Register(p.memory)
 		k.region, err2 = k.d.Register(k.memory)
@@ -169,10 +170,10 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// TestPushDropped: what nobody has read when the program polls again is dropped, which the sender hears of and then keeps its
-// memory to itself for a while; asked for, it comes.
+// TestPushDropped: pushed memory that was not read before the program polls again is dropped. The sender is notified and pushes
+// nothing for a while. A Read still gets the memory.
 func TestPushDropped(t *testing.T) {
-	ds, es := couple(t, 0)
+	ds, es := connectedPair(t, 0)
 	region, err := ds[0].Register([]byte("what is pushed"))
 	if err != nil {
 		t.Fatal(err)
@@ -188,30 +189,30 @@ func TestPushDropped(t *testing.T) {
 			t.Fatal(err)
 		}
 		for ev.Kind == 0 {
-			ev = one(t, ds[1])
+			ev = pollOne(t, ds[1])
 		}
 		return ev
 	}
 	if ev := push(); string(ev.Data) != "look" {
 		t.Fatalf("%+v", ev)
 	}
-	cold := func() int {
+	holdOff := func() int {
 		ds[0].mu.Lock()
 		defer ds[0].mu.Unlock()
-		return sender.pushes.cold
+		return sender.pushes.holdOff
 	}
-	for end := time.Now().Add(time.Minute); cold() != coldMessages; {
-		if ev := one(t, ds[0]); ev.Kind != 0 || time.Now().After(end) {
-			t.Fatalf("%+v; pushes again after %d messages", ev, cold())
+	for end := time.Now().Add(time.Minute); holdOff() != holdOffMessages; {
+		if ev := pollOne(t, ds[0]); ev.Kind != 0 || time.Now().After(end) {
+			t.Fatalf("%+v; pushes again after %d messages", ev, holdOff())
 		}
-		if ev := one(t, ds[1]); ev.Kind != 0 {
+		if ev := pollOne(t, ds[1]); ev.Kind != 0 {
 			t.Fatalf("%+v", ev)
 		}
 	}
-	for i := range coldMessages {
+	for i := range holdOffMessages {
 		push()
-		if cold() != coldMessages-i-1 {
-			t.Fatalf("message %d after the one that was dropped brings something along", i)
+		if holdOff() != holdOffMessages-i-1 {
+			t.Fatalf("message %d after the dropped push has a push, too", i)
 		}
 	}
 	if done, err := es[1].Read(in, local, region.Remote, 7); done || err != nil {
@@ -219,8 +220,8 @@ func TestPushDropped(t *testing.T) {
 	}
 	var ev fabric.Event
 	for ev.Kind == 0 {
-		one(t, ds[0])
-		ev = one(t, ds[1])
+		pollOne(t, ds[0])
+		ev = pollOne(t, ds[1])
 	}
 	if ev.Kind != fabric.Done || ev.Token != 7 || ev.Err != nil || string(in) != "what is pushed" {
 		t.Fatalf("%+v, %q", ev, in)
@@ -232,17 +233,17 @@ func TestPushDropped(t *testing.T) {
 	}
 }
 
-// couple opens two peers that have talked to each other.
-func couple(t *testing.T, window int) (ds []*Domain, es [2]fabric.Endpoint) {
-	tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond, window: window}
-	ds = seats(t, tr, 2)
+// connectedPair opens two peers that have exchanged messages.
+func connectedPair(t *testing.T, window int) (ds []*Domain, es [2]fabric.Endpoint) {
+	tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond, socketBuffer: window}
+	ds = openDomains(t, tr, 2)
 	es = [2]fabric.Endpoint{connectTo(t, ds[0], 1, ds[1].Addr()), connectTo(t, ds[1], 0, ds[0].Addr())}
-	swap(t, [2]*Domain{ds[0], ds[1]}, es, rand.New(rand.NewPCG(5, 6)), "connected")
+	exchange(t, [2]*Domain{ds[0], ds[1]}, es, rand.New(rand.NewPCG(5, 6)), "connected")
 	return ds, es
 }
 
-// one polls for one event.
-func one(t *testing.T, d *Domain) fabric.Event {
+// pollOne polls for one event.
+func pollOne(t *testing.T, d *Domain) fabric.Event {
 	var evs [1]fabric.Event
 	if _, err := d.Poll(evs[:]); err != nil {
 		t.Fatal(err)
@@ -250,22 +251,22 @@ func one(t *testing.T, d *Domain) fabric.Event {
 	return evs[0]
 }
 
-// TestPushInPieces: wherever the network cuts the stream, and however much of it is read, what came along is there, what more was
-// wanted comes behind it, and so does the next message.
-func TestPushInPieces(t *testing.T) {
+// TestPushFragmented: wherever the network splits the stream, and however much of it is read, pushed memory arrives, the rest of
+// a longer Read arrives behind it, and so does the next message.
+func TestPushFragmented(t *testing.T) {
 	const text, rest = "twelve bytes", " and more"
 	src := fabric.RemoteKey{Addr: 3, Key: 4}
 	q := request{src, uint64(len(text))}
 	more := request{src, uint64(len(rest))}
 	more.src.Addr += uint64(len(text))
-	stream := append(frames(kindMessage, "look", kindPush, string(q.append(nil))), text...)
-	next := frames(kindMessage, "next")
-	asked, answer := frames(kindRead, string(more.append(nil))), frames(kindData, rest[:2], kindData, rest[2:])
+	stream := append(joinFrames(kindMessage, "look", kindPush, string(q.append(nil))), text...)
+	next := joinFrames(kindMessage, "next")
+	asked, answer := joinFrames(kindRead, string(more.append(nil))), joinFrames(kindData, rest[:2], kindData, rest[2:])
 	found := 0
 	for cut := range stream {
 		for _, want := range []int{cut % len(text), len(text), len(text + rest)} {
-			d, at := victim(t)
-			c, _, _ := enter(t, d, at, 1)
+			d, at := openTarget(t)
+			c, _, _ := authenticate(t, d, at, 1)
 			in := make([]byte, want+1)
 			local, err := d.Register(in)
 			if err != nil {
@@ -273,15 +274,15 @@ func TestPushInPieces(t *testing.T) {
 			}
 			write(t, c, stream[:cut])
 			wait := func() fabric.Event {
-				return spin(t, d, func() bool { return false })
+				return pollUntil(t, d, func() bool { return false })
 			}
 			asks := make(chan bool, 1)
 			go func() {
-				time.Sleep(time.Millisecond) // mostly the first part has been looked at by then
+				time.Sleep(time.Millisecond) // mostly the first part has been parsed by then
 				_, _ = c.Write(stream[cut:])
 				if got := make([]byte, len(asked)); <-asks {
 					if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, asked) {
-						t.Errorf("cut at %d: asked by %x, want %x: %v", cut, got, asked, err)
+						t.Errorf("cut at %d: request %x, want %x: %v", cut, got, asked, err)
 					}
 					_, _ = c.Write(answer)
 				}
@@ -292,7 +293,7 @@ func TestPushInPieces(t *testing.T) {
 			}
 			e := d.peers[1]
 			d.mu.Lock()
-			here := e.pushes.here // otherwise it was cut before, and the Read would ask
+			here := e.pushes.arrived // otherwise the cut is before it, and the Read would send a request
 			d.mu.Unlock()
 			asks <- here && want > len(text)
 			if here {
@@ -323,48 +324,48 @@ func TestPushInPieces(t *testing.T) {
 	}
 }
 
-// TestPushLost: a peer that goes while what it sent along is under way ends the Read, once, and is told of.
+// TestPushLost: if a peer closes the connection in the middle of a push, the Read ends once, and PeerDown follows.
 func TestPushLost(t *testing.T) {
 	src := fabric.RemoteKey{Key: 1}
-	const more = PushBytes + 1 // than comes along
+	const more = PushBytes + 1 // than is pushed
 	for _, x := range []struct{ n, want int }{
 		{0, PushBytes}, {1, PushBytes}, {300 << 10, PushBytes}, {0, more}, {1, more}, {300 << 10, more}, {PushBytes, more},
 	} {
 		n := x.n
-		d, at := victim(t)
-		c, _, _ := enter(t, d, at, 1)
+		d, at := openTarget(t)
+		c, _, _ := authenticate(t, d, at, 1)
 		in := make([]byte, x.want)
 		local, err := d.Register(in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, c, frames(kindMessage, "look", kindPush, string(request{src, PushBytes}.append(nil))))
-		if ev := spin(t, d, func() bool { return false }); string(ev.Data) != "look" {
+		write(t, c, joinFrames(kindMessage, "look", kindPush, string(request{src, PushBytes}.append(nil))))
+		if ev := pollUntil(t, d, func() bool { return false }); string(ev.Data) != "look" {
 			t.Fatalf("%+v", ev)
 		}
 		if done, err := d.peers[1].Read(in, local, src, 9); done || err != nil {
 			t.Fatal(done, err)
 		}
 		go func(c net.Conn) {
-			if x.want == more { // unread, it would have the kernel drop what is written
+			if x.want == more { // if it stayed unread, the kernel would drop what is written
 				_, _ = io.ReadFull(c, make([]byte, headerBytes+requestBytes))
 			}
 			_, _ = c.Write(make([]byte, n))
 			_ = c.Close()
 		}(c)
-		ev := spin(t, d, func() bool { return false })
+		ev := pollUntil(t, d, func() bool { return false })
 		if ev.Kind != fabric.Done || ev.Token != 9 || !errors.Is(ev.Err, fabric.ErrPeerDown) {
 			t.Errorf("after %d bytes: %+v", n, ev)
 		}
-		if ev := spin(t, d, func() bool { return false }); ev.Kind != fabric.PeerDown {
+		if ev := pollUntil(t, d, func() bool { return false }); ev.Kind != fabric.PeerDown {
 			t.Errorf("after %d bytes: %+v", n, ev)
 		}
 	}
 }
 
-// TestPushShorter: what was pushed is no more than the beginning of a Read that begins at the same address.
+// TestPushShorter: a push is only the beginning of a longer Read that begins at the same address.
 func TestPushShorter(t *testing.T) {
-	ds, es := couple(t, 0)
+	ds, es := connectedPair(t, 0)
 	theirs, in := bytes.Repeat([]byte{7}, 2*PushBytes), make([]byte, 2*PushBytes)
 	far, err1 := ds[0].Register(theirs)
 	near, err2 := ds[1].Register(in)
@@ -376,14 +377,14 @@ func TestPushShorter(t *testing.T) {
 	for _, want := range []string{"long", "short"} {
 		var ev fabric.Event
 		for ev.Kind == 0 {
-			ev = one(t, ds[1])
+			ev = pollOne(t, ds[1])
 		}
 		if string(ev.Data) != want {
 			t.Fatalf("%+v", ev)
 		}
 	}
-	if !es[1].(*endpoint).pushes.here {
-		t.Fatal("nothing came along")
+	if !es[1].(*endpoint).pushes.arrived {
+		t.Fatal("nothing was pushed")
 	}
 	done, err := es[1].Read(in, near, far.Remote, 1)
 	if done || err != nil {
@@ -391,18 +392,18 @@ func TestPushShorter(t *testing.T) {
 	}
 	var ev fabric.Event
 	for end := time.Now().Add(time.Minute); ev.Kind == 0 && time.Now().Before(end); {
-		one(t, ds[0])
-		ev = one(t, ds[1])
+		pollOne(t, ds[0])
+		ev = pollOne(t, ds[1])
 	}
 	if ev.Kind != fabric.Done || ev.Err != nil || !bytes.Equal(in, theirs) {
 		t.Fatalf("%+v", ev)
 	}
 }
 
-// TestPushReleased: memory of which the peer wanted only the beginning may go before all of it has been sent, and what is sent
-// afterwards arrives.
+// TestPushReleased: if the peer has read only the beginning of a push, the memory may be unmapped before all of it has been sent.
+// What is sent afterwards arrives.
 func TestPushReleased(t *testing.T) {
-	ds, es := couple(t, 64<<10)
+	ds, es := connectedPair(t, 64<<10)
 	mem, err := unix.Mmap(-1, 0, PushBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
@@ -416,7 +417,7 @@ func TestPushReleased(t *testing.T) {
 	}
 	var ev fabric.Event
 	for ev.Kind == 0 {
-		ev = one(t, ds[1])
+		ev = pollOne(t, ds[1])
 	}
 	in := make([]byte, 10)
 	near, err := ds[1].Register(in)
@@ -426,19 +427,19 @@ func TestPushReleased(t *testing.T) {
 	if done, err := es[1].Read(in, near, far.Remote, 1); !done || err != nil {
 		t.Fatal(done, err)
 	}
-	if len(es[0].(*endpoint).body) == 0 {
-		t.Fatal("all has gone at once")
+	if len(es[0].(*endpoint).outBody) == 0 {
+		t.Fatal("all of it was sent immediately")
 	}
 	if err := errors.Join(ds[0].Deregister(far), unix.Munmap(mem)); err != nil {
 		t.Fatal(err)
 	}
 	for err = es[0].Send([]byte("next"), nil); err == fabric.ErrAgain; err = es[0].Send([]byte("next"), nil) {
-		one(t, ds[0])
-		one(t, ds[1])
+		pollOne(t, ds[0])
+		pollOne(t, ds[1])
 	}
 	for ev = (fabric.Event{}); ev.Kind == 0 && err == nil; {
-		if ev = one(t, ds[0]); ev.Kind == 0 {
-			ev = one(t, ds[1])
+		if ev = pollOne(t, ds[0]); ev.Kind == 0 {
+			ev = pollOne(t, ds[1])
 		}
 	}
 	if string(ev.Data) != "next" || err != nil {
@@ -446,10 +447,10 @@ func TestPushReleased(t *testing.T) {
 	}
 }
 
-// TestPushBehind: a program that does not poll is in nobody's way: what was pushed to it is dropped, and what comes behind that
-// is seen to.
-func TestPushBehind(t *testing.T) {
-	ds, es := couple(t, 0)
+// TestPushWithoutPoll: a program that does not poll blocks no other peer: what was pushed to it is dropped, and what follows is
+// handled.
+func TestPushWithoutPoll(t *testing.T) {
+	ds, es := connectedPair(t, 0)
 	mine, theirs := make([]byte, PushBytes), bytes.Repeat([]byte{9}, PushBytes)
 	near, err1 := ds[0].Register(mine)
 	far, err2 := ds[1].Register(theirs)
@@ -461,14 +462,14 @@ func TestPushBehind(t *testing.T) {
 	}
 	var ev fabric.Event
 	for end := time.Now().Add(time.Minute); ev.Kind == 0; {
-		if ev = one(t, ds[0]); time.Now().After(end) {
+		if ev = pollOne(t, ds[0]); time.Now().After(end) {
 			t.Fatal("the Read is not served")
 		}
 	}
 	if ev.Kind != fabric.Done || ev.Err != nil || !bytes.Equal(mine, theirs) {
 		t.Fatalf("%+v", ev)
 	}
-	if ev := one(t, ds[1]); string(ev.Data) != "look" {
+	if ev := pollOne(t, ds[1]); string(ev.Data) != "look" {
 		t.Fatalf("%+v", ev)
 	}
 }

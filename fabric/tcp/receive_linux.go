@@ -9,19 +9,20 @@ import (
 )
 
 const (
-	// pumpBytes is about how much one call receives into memory, so that it does not keep its caller.
-	pumpBytes = 1 << 20
-	// peep is how much is received beside what a Read has asked for: the headers between, and little that has to be copied.
-	peep = 1 << 10
+	// maxReceiveBytes is about how much one call receives into memory, so that it does not block its caller for long.
+	maxReceiveBytes = 1 << 20
+	// readAhead is how much is received in addition to the bytes of a Read: the headers between, and little that has to be copied.
+	readAhead = 1 << 10
 )
 
-// pump receives what is there and looks at it. It reports whether anything came.
-func (e *endpoint) pump() bool {
+// receiveFrames receives what has arrived, and parses it. It reports whether anything arrived. While a Read is in progress its
+// bytes go to recvInto, without a copy.
+func (e *endpoint) receiveFrames() bool {
 	moved := 0
-	for moved < pumpBytes && e.fd >= 0 && e.end == nil && !e.pushes.here {
-		room := e.room()
-		if len(e.land) != 0 || e.reads.asked > 0 && e.pushes.skip == 0 {
-			room = room[:min(len(room), max(peep, e.lacks()))]
+	for moved < maxReceiveBytes && e.fd >= 0 && e.downErr == nil && !e.pushes.arrived {
+		room := e.recvRoom()
+		if len(e.recvInto) != 0 || e.reads.requested > 0 && e.pushes.skip == 0 {
+			room = room[:min(len(room), max(readAhead, e.missingBytes()))]
 		}
 		if len(room) == 0 {
 			break // the program has to take some first
@@ -31,12 +32,12 @@ func (e *endpoint) pump() bool {
 		}
 		var n int
 		var errno unix.Errno
-		if len(e.land) != 0 {
-			if e.spoke && e.reads.waiting() > 0 && e.reads.long() {
-				e.spoke = false
-				quicken(e.fd)
+		if len(e.recvInto) != 0 {
+			if e.sentSinceQuickAck && e.reads.waiting() > 0 && e.reads.needsQuickAck() {
+				e.sentSinceQuickAck = false
+				requestQuickAck(e.fd)
 			}
-			n, errno = receiveParts(e.fd, e.land, room)
+			n, errno = receiveParts(e.fd, e.recvInto, room)
 		} else {
 			n, errno = receive(e.fd, room)
 		}
@@ -44,173 +45,103 @@ func (e *endpoint) pump() bool {
 			break
 		}
 		if n == 0 {
-			e.lost(errno)
+			e.connectionEnded(errno)
 			return true
 		}
-		full := n == len(e.land)+len(room)
+		full := n == len(e.recvInto)+len(room)
 		moved += n
-		if k := min(n, len(e.land)); k > 0 {
-			e.landed(k)
+		if k := min(n, len(e.recvInto)); k > 0 {
+			e.advanceRead(k)
 			n -= k
 		}
 		if k := min(n, e.pushes.skip); k > 0 {
 			e.pushes.skip -= k
 			n -= k
 		}
-		e.have += n
-		if !e.study() {
+		e.filled += n
+		if !e.parseOrMarkDown() {
 			return true
 		}
 		if !full {
 			break
 		}
 	}
-	if e.have == e.taken && !e.lent {
-		e.discard()
+	if e.filled == e.delivered && !e.borrowed {
+		e.releaseBuffer()
 	}
 	return moved > 0
 }
 
-// room is where in buf the next bytes go. What is in buf moves to its beginning when that is less than what was taken, so that
-// a program which takes one message at a time does not make us move the others each time.
-func (e *endpoint) room() []byte {
-	if e.buf == nil {
-		e.buf = e.d.borrow()
-	}
-	if rest := e.have - e.taken; !e.lent && rest <= e.taken && (rest == 0 || len(e.buf)-e.have < headerBytes+maxSend) {
-		copy(e.buf, e.buf[e.taken:e.have])
-		e.seen -= e.taken
-		e.have -= e.taken
-		e.taken = 0
-	}
-	return e.buf[e.have:]
-}
-
-// lacks is how many bytes are missing of the frame that has come in part.
-func (e *endpoint) lacks() int {
-	if _, n, ok, err := parseFrame(e.buf[e.seen:e.have]); ok && err == nil {
-		return headerBytes + n - (e.have - e.seen)
+// missingBytes returns how many bytes are missing from the frame of which a part has been received.
+func (e *endpoint) missingBytes() int {
+	if _, n, ok, err := parseFrame(e.buf[e.parsed:e.filled]); ok && err == nil {
+		return headerBytes + n - (e.filled - e.parsed)
 	}
 	return 0
 }
 
-// discard gives the buffer back.
-func (e *endpoint) discard() {
-	if e.buf != nil && !e.lent {
-		e.d.giveBack(e.buf)
-		e.buf = nil
-		e.taken, e.seen, e.have = 0, 0, 0
-	}
-}
-
-// study is scan, and loses a peer that wrote what no peer writes. It reports false then.
-func (e *endpoint) study() bool {
-	err := e.scan()
+// parseOrMarkDown parses frames. If they are corrupt it marks the peer as down and returns false.
+func (e *endpoint) parseOrMarkDown() bool {
+	err := e.parseFrames()
 	if err != nil {
-		e.lose(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
+		e.markDown(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
 	}
 	return err == nil
 }
 
-// scan looks at the frames that have come. Messages stay where they are; the others are dealt with.
-func (e *endpoint) scan() error {
-	for e.end == nil && !e.pushes.here {
-		k, n, ok, err := parseFrame(e.buf[e.seen:e.have])
+// parseFrames parses the frames that have been received. Messages stay in buf; the others are handled immediately.
+func (e *endpoint) parseFrames() error {
+	for e.downErr == nil && !e.pushes.arrived {
+		k, n, ok, err := parseFrame(e.buf[e.parsed:e.filled])
 		if err != nil || !ok {
 			return err
 		}
-		at := e.seen + headerBytes
+		at := e.parsed + headerBytes
 		if k == kindData {
-			if err := e.data(e.buf[at:e.have], n); err != nil {
+			if err := e.handleData(e.buf[at:e.filled], n); err != nil {
 				return err
 			}
-			if n >= e.have-at { // the rest belongs to the Read: nothing stays here
-				e.have = e.seen
+			if n >= e.filled-at { // the rest of the frame goes to the Read's memory, not to buf
+				e.filled = e.parsed
 				return nil
 			}
-		} else if n > e.have-at {
+		} else if n > e.filled-at {
 			return nil
 		}
 		switch k {
 		case kindMessage:
-			e.d.list(e)
+			e.d.markReady(e)
 		case kindRead:
-			err = e.wanted(e.buf[at:][:n])
+			err = e.handleRead(e.buf[at:][:n])
 		case kindRefusal:
-			err = e.refused()
+			err = e.handleRefusal()
 		case kindPush:
-			return e.pushed(e.buf[at:][:n])
+			return e.handlePush(e.buf[at:][:n])
 		case kindDropped:
-			e.pushes.cold = coldMessages
-		case kindBye:
-			e.lose(fmt.Errorf("tcp: peer %d: %w", e.peer, fabric.ErrPeerClosed))
+			e.pushes.holdOff = holdOffMessages
+		case kindShutdown:
+			e.markDown(fmt.Errorf("tcp: peer %d: %w", e.peer, fabric.ErrPeerClosed))
 			return nil
 		}
 		if err != nil {
 			return err
 		}
 		if k == kindMessage {
-			e.seen = at + n
+			e.parsed = at + n
 		} else {
-			e.pass(n)
+			e.skipFrame(n)
 		}
 	}
 	return nil
 }
 
-// pass goes on behind a frame of n bytes that was dealt with.
-func (e *endpoint) pass(n int) {
-	end := e.seen + headerBytes + n
-	if e.taken == e.seen {
-		e.taken = end
-	} else { // behind messages that nobody has taken yet
-		putFrame(e.buf[e.seen:], kindNothing, n)
+// skipFrame advances parsed behind a frame with a body of n bytes that has been handled.
+func (e *endpoint) skipFrame(n int) {
+	end := e.parsed + headerBytes + n
+	if e.delivered == e.parsed {
+		e.delivered = end
+	} else { // behind messages that have not been delivered yet
+		putFrame(e.buf[e.parsed:], kindSkip, n)
 	}
-	e.seen = end
+	e.parsed = end
 }
-
-// lost is called when the connection has ended without a goodbye.
-func (e *endpoint) lost(errno unix.Errno) {
-	why := e.trouble // what sending has met came first
-	if why == nil && errno != 0 {
-		why = errno
-	}
-	if why == nil {
-		e.lose(fmt.Errorf("tcp: peer %d: %w: the connection has ended without a goodbye", e.peer, fabric.ErrPeerDown))
-		return
-	}
-	e.lose(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, why))
-}
-
-// deliver fills evs with messages, and at last with the word that the peer has gone.
-func (e *endpoint) deliver(evs []fabric.Event) int {
-	if e.pushes.here && e.taken == e.seen && !e.lent {
-		e.dropPushed() // the Poll that returned the message before it is over
-	}
-	n := 0
-	for n < len(evs) && e.taken < e.seen {
-		word := e.buf[e.taken:]
-		k, size := kind(word[4]), int(uint32(word[0])|uint32(word[1])<<8|uint32(word[2])<<16|uint32(word[3])<<24)
-		at := e.taken + headerBytes
-		e.taken = at + size
-		if k != kindMessage {
-			continue
-		}
-		ev := &evs[n] // field by field: the others mean nothing here, and clearing them costs
-		ev.Kind, ev.Peer, ev.Data, ev.Err = fabric.Message, e.peer, e.buf[at:at+size:at+size], nil
-		n++
-		if !e.lent {
-			e.lent = true
-			e.d.lent = append(e.d.lent, e)
-		}
-	}
-	if n < len(evs) && e.taken == e.seen && e.end != nil && !e.told {
-		e.told = true
-		evs[n] = fabric.Event{Kind: fabric.PeerDown, Peer: e.peer, Err: e.end}
-		n++
-	}
-	return n
-}
-
-// holds tells whether deliver has more to give.
-func (e *endpoint) holds() bool { return e.taken < e.seen || e.pushes.here || e.end != nil && !e.told }

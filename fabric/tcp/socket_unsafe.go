@@ -2,9 +2,9 @@
 
 package tcp
 
-// Unsafe because the kernel is handed addresses of several buffers at once, and because these calls go without telling the
-// scheduler, which would cost as much as a tenth of them. None waits, and none moves more than some MiB. The buffers are
-// the caller's slices; the vectors that name them live on this stack until the call has returned.
+// Unsafe because system calls take addresses of several buffers, and because these calls do not notify the scheduler, which
+// would cost as much as a tenth of them. None of them blocks, and none moves more than some MiB. The buffers are the
+// caller's slices; the vectors with their addresses are on this stack until the call has returned.
 
 import (
 	"unsafe"
@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// result is what a system call returned. Calls that a signal interrupted have moved nothing, as EAGAIN says, too.
+// result converts what a system call returned. A call interrupted by a signal has moved nothing, so it is reported as EAGAIN.
 func result(n uintptr, errno unix.Errno) (int, unix.Errno) {
 	if errno == unix.EINTR {
 		errno = unix.EAGAIN
@@ -30,8 +30,8 @@ func send(fd int, b []byte) (int, unix.Errno) {
 	return result(n, errno)
 }
 
-// sendParts sends the beginning of a, b and c joined, as much as the kernel takes. If more is to follow, the end of them may wait
-// for that.
+// sendParts sends the beginning of a, b and c together, as much as the kernel takes. If more is true, the kernel may delay the
+// end until more is sent.
 func sendParts(fd int, a, b, c []byte, more bool) (int, unix.Errno) {
 	var parts [3]unix.Iovec
 	k := 0
@@ -52,14 +52,14 @@ func sendParts(fd int, a, b, c []byte, more bool) (int, unix.Errno) {
 	return result(n, errno)
 }
 
-// receive fills b from its beginning, with as much as there is.
+// receive fills the beginning of b with what has arrived.
 func receive(fd int, b []byte) (int, unix.Errno) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
 		unix.MSG_DONTWAIT, 0, 0)
 	return result(n, errno)
 }
 
-// receiveParts fills a, then b, with as much as there is. Neither is empty.
+// receiveParts fills a, then b, with what has arrived. Neither is empty.
 func receiveParts(fd int, a, b []byte) (int, unix.Errno) {
 	parts := [2]unix.Iovec{{Base: unsafe.SliceData(a)}, {Base: unsafe.SliceData(b)}}
 	parts[0].SetLen(len(a))
@@ -68,8 +68,8 @@ func receiveParts(fd int, a, b []byte) (int, unix.Errno) {
 	return result(n, errno)
 }
 
-// ready asks an epoll descriptor what is there, without waiting.
-func ready(epoll int, evs []unix.EpollEvent) (int, unix.Errno) {
+// epollWait returns pending events of an epoll descriptor, without blocking.
+func epollWait(epoll int, evs []unix.EpollEvent) (int, unix.Errno) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(unsafe.SliceData(evs))),
 		uintptr(len(evs)), 0, 0, 0)
 	return result(n, errno)

@@ -13,22 +13,22 @@ import (
 	"github.com/ibrun/ibrun/fabric/hook"
 )
 
-// through makes peers in this process that reach each other through the given interface. A small window makes the kernel take
-// messages in parts, and is filled soon.
-func through(rule string, window int) fabrictest.Peers {
+// overInterface returns peers in this process that reach each other through the given interface. A small socket buffer makes the
+// kernel fragment messages, and fills up soon.
+func overInterface(rule string, socketBuffer int) fabrictest.Peers {
 	return func(_ testing.TB, n int) []fabric.Transport {
-		tr := &Transport{Interfaces: []string{rule}, Linger: 50 * time.Millisecond, window: window}
+		tr := &Transport{Interfaces: []string{rule}, Linger: 50 * time.Millisecond, socketBuffer: socketBuffer}
 		rand.Read(tr.Key[:])
 		return slices.Repeat([]fabric.Transport{tr}, n)
 	}
 }
 
-func TestConformance(t *testing.T) { fabrictest.Run(t, through("127.0.0.1/32", 64<<10)) }
+func TestConformance(t *testing.T) { fabrictest.Run(t, overInterface("127.0.0.1/32", 64<<10)) }
 
-// TestHook: the rules hold over IPv6 as well, and whatever chance does to timing.
+// TestHook: the rules of a fabric also hold over IPv6, and with random delays and failures.
 func TestHook(t *testing.T) {
 	fabrictest.Rules(t, func(tb testing.TB, n int) []fabric.Transport {
-		ts := through("::1/128", 64<<10)(tb, n)
+		ts := overInterface("::1/128", 64<<10)(tb, n)
 		for i := range ts {
 			ts[i] = hook.Wrap(ts[i], hook.Options{Log: tb.Logf, Again: 0.1, Delay: 0.1, Mix: 0.1, Late: 0.1, Poison: true})
 		}
@@ -36,14 +36,14 @@ func TestHook(t *testing.T) {
 	})
 }
 
-func BenchmarkTCP(b *testing.B) { fabrictest.Bench(b, through("127.0.0.1/32", 0)) }
+func BenchmarkTCP(b *testing.B) { fabrictest.Bench(b, overInterface("127.0.0.1/32", 0)) }
 
-// TestLimits: a limit that no message could hold is an error, and those that are set are what domain and endpoint say.
-func TestLimits(t *testing.T) {
+// TestTransportLimits: a limit beyond what a message holds is an error, and valid limits are those of domain and endpoint.
+func TestTransportLimits(t *testing.T) {
 	for _, wrong := range []Transport{{Eager: -1}, {Eager: maxEager + 1}, {Push: -1}, {Push: PushBytes + 1}} {
 		wrong.Interfaces = []string{"lo"}
 		if _, err := wrong.Open(t.Context(), &fabric.Config{Size: 1}); err == nil {
-			t.Errorf("%+v was taken", wrong)
+			t.Errorf("%+v was accepted", wrong)
 		}
 	}
 	for _, c := range []struct{ eager, push, wantEager, wantPush int }{
@@ -65,27 +65,27 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestHome: connections within the machine have a sender's buffer of the fixed size, where the kernel allows it, and a receiver's
-// that can grow, so that nothing which comes is dropped. And acknowledgements can be asked for.
-func TestHome(t *testing.T) {
+// TestLocalBuffers: connections within the machine have a send buffer of the fixed size, where the kernel allows it, and a
+// receive buffer that can grow, so that the kernel drops nothing. Immediate acknowledgements can be requested.
+func TestLocalBuffers(t *testing.T) {
 	const receiving = 2 // of SO_BUF_LOCK
 	_, es := pair(t)
 	for _, ep := range es {
 		fd := ep.(*endpoint).fd
-		if !within(fd) {
-			t.Error("a connection over loopback is taken for one with another machine")
+		if !sameHost(fd) {
+			t.Error("sameHost is false for a connection over loopback")
 		}
 		got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF)
-		if err != nil || homeFits() != (got == 2*home) {
-			t.Errorf("the sender's buffer has %d bytes (%v), and that %d fit is %v", got, err, home, homeFits())
+		if err != nil || localSendBufferAllowed() != (got == 2*localSendBuffer) {
+			t.Errorf("the send buffer has %d bytes (%v); %d are allowed: %v", got, err, localSendBuffer, localSendBufferAllowed())
 		}
 		fixed, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BUF_LOCK)
-		if err != unix.ENOPROTOOPT && (err != nil || fixed&receiving != 0) { // which is of Linux 5.14
+		if err != unix.ENOPROTOOPT && (err != nil || fixed&receiving != 0) { // SO_BUF_LOCK exists since Linux 5.14
 			t.Errorf("fixed buffers: %d, %v", fixed, err)
 		}
-		quicken(fd)
+		requestQuickAck(fd)
 		if on, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK); err != nil || on != 1 {
-			t.Errorf("acknowledgements at once: %d, %v", on, err)
+			t.Errorf("TCP_QUICKACK: %d, %v", on, err)
 		}
 	}
 	here, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
@@ -93,7 +93,7 @@ func TestHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(here)
-	if within(here) {
-		t.Error("a socket without a peer is taken for a connection within the machine")
+	if sameHost(here) {
+		t.Error("sameHost is true for a socket without a peer")
 	}
 }

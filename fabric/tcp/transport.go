@@ -12,25 +12,26 @@ import (
 
 // Transport is TCP between the peers of a job. See the package comment.
 type Transport struct {
-	// Key is known to the peers of this job and to nobody else.
+	// Key is a secret shared by the peers of this job only. They authenticate their connections with it.
 	Key [32]byte
-	// Interfaces chooses the network interfaces that peers may call, as [ParseInterfaces] describes. Empty means all that are up,
-	// without bridges of container engines and link-local addresses; loopback only where there is nothing else.
+	// Interfaces chooses the network interfaces on which this peer listens, as [ParseInterfaces] describes. Empty means all that
+	// are up, without bridges of container engines and link-local addresses; loopback only if there is no other.
 	Interfaces []string
-	// Timeout is how long a peer may be out of reach: while it is called, and later. 0 means 15 s. Kernels look for idle
+	// Timeout is how long a peer may be unreachable, while it is being connected to and later. 0 means 15 s. Kernels detect idle
 	// peers that have vanished in steps of a second.
 	Timeout time.Duration
-	// Linger is how long Close may wait for peers to take what was sent. 0 means 2 s.
+	// Linger is how long Close may wait for peers to receive what was sent. 0 means 2 s.
 	Linger time.Duration
-	// Eager is the largest payload in bytes that is sent as one message; what is longer is read. 0 means as much as a message
-	// holds, which is also the most.
+	// Eager is the largest payload in bytes that is sent as one message; longer payloads are read by the receiver. 0 means the
+	// most that a message holds, which is also the maximum.
 	Eager int
-	// Push is how many bytes at most are sent along with their announcement. A receiver that expects them need not ask for them,
-	// and asks for the rest of something longer while they come; one that does not drops them and asks later. 0 means
-	// [PushBytes], which is also the most. If it is not more than Eager, nothing is sent along.
+	// Push is the number of bytes, at most, that are sent along with the message that announces them. A receiver that expects
+	// them does not have to ask for them; if the block is longer, it requests the rest while they arrive. A receiver that does
+	// not expect them drops them and asks later. 0 means [PushBytes], which is also the maximum. If Push is not more than Eager,
+	// nothing is pushed.
 	Push int
 
-	window int // bytes of the kernel's buffers of a connection; 0: those that suit the way
+	socketBuffer int // bytes of each of the kernel's buffers of a connection; 0: the kernel's choice, or localSendBuffer
 }
 
 // Caps returns the limits of the domains that the transport opens.
@@ -38,11 +39,12 @@ func (t *Transport) Caps() fabric.Caps {
 	return fabric.Caps{Transport: transports.TCP.String(), MaxSend: maxSend, Eager: t.eager(), Read: true}
 }
 
-// PushBytes is the most that the kernel holds for a receiver that does not read, so that no more than that is sent in vain.
-// Messages behind wait for it. Within a machine 2 and 4 MiB took 5 to 10 % less time than with half of it.
+// PushBytes is the largest push. The kernel holds that much for a receiver that does not read, so no more than that is sent in
+// vain. Messages behind a push wait for it. Within one machine, messages of 2 and 4 MiB took 5 to 10 % less time than with half
+// of it.
 const PushBytes = 2 << 20
 
-// Pushes is how much is sent along with an announcement, with what was left open filled in; 0 if nothing is.
+// Pushes returns how many bytes are pushed at most, with the default filled in; 0 if nothing is.
 func (t *Transport) Pushes() int {
 	if n := cmp.Or(t.Push, PushBytes); n > t.eager() {
 		return n
@@ -57,10 +59,10 @@ func (t *Transport) eager() int {
 	return t.Eager
 }
 
-// Name is "tcp".
+// Name returns "tcp".
 func (t *Transport) Name() string { return transports.TCP.String() }
 
-// Probe reports whether this system has what it takes, and an interface that the rules choose.
+// Probe returns an error if this system lacks something that TCP needs, or if the rules choose no interface.
 func (t *Transport) Probe() error {
 	if err := probe(); err != nil {
 		return err
@@ -69,16 +71,16 @@ func (t *Transport) Probe() error {
 	return err
 }
 
-// Open listens on the chosen interfaces. Peers that call are answered by Poll.
+// Open listens on the chosen interfaces. Poll accepts the connections of peers.
 func (t *Transport) Open(_ context.Context, cfg *fabric.Config) (fabric.Domain, error) {
 	if cfg.Self < 0 || cfg.Self >= cfg.Size {
-		return nil, fmt.Errorf("tcp: peer %d of %d", cfg.Self, cfg.Size)
+		return nil, fmt.Errorf("tcp: open: peer %d is out of range: there are %d peers", cfg.Self, cfg.Size)
 	}
 	if t.Eager < 0 || t.Eager > maxEager {
-		return nil, fmt.Errorf("tcp: Eager is %d, and may be 0 to %d", t.Eager, maxEager)
+		return nil, fmt.Errorf("tcp: open: Eager is %d; it must be 0 to %d", t.Eager, maxEager)
 	}
 	if t.Push < 0 || t.Push > PushBytes {
-		return nil, fmt.Errorf("tcp: Push is %d, and may be 0 to %d", t.Push, PushBytes)
+		return nil, fmt.Errorf("tcp: open: Push is %d; it must be 0 to %d", t.Push, PushBytes)
 	}
 	if err := probe(); err != nil {
 		return nil, err

@@ -10,11 +10,11 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// TestFrames: a header is read as it was written, a part of one needs more, and what no peer writes is corrupt.
+// TestFrames: a header is parsed as it was written, a part of one needs more bytes, and what no peer writes is corrupt.
 func TestFrames(t *testing.T) {
 	var b [headerBytes]byte
-	for k := kindMessage; k < kinds; k++ {
-		for _, n := range []int{0, longest[k]} {
+	for k := kindMessage; k < kindCount; k++ {
+		for _, n := range []int{0, maxBody[k]} {
 			if k == kindRead || k == kindPush {
 				n = requestBytes
 			}
@@ -27,13 +27,13 @@ func TestFrames(t *testing.T) {
 					t.Errorf("%d of %d bytes: %v, %v", i, len(b), ok, err)
 				}
 			}
-			putFrame(b[:], k, longest[k]+1)
+			putFrame(b[:], k, maxBody[k]+1)
 			if _, _, ok, err := parseFrame(b[:]); ok || !errors.Is(err, fabric.ErrCorrupt) {
 				t.Errorf("kind %d, too long: %v, %v", k, ok, err)
 			}
 		}
 	}
-	for _, k := range []kind{0, kinds, 255} {
+	for _, k := range []kind{0, kindCount, 255} {
 		putFrame(b[:], k, 0)
 		if _, _, ok, err := parseFrame(b[:]); ok || !errors.Is(err, fabric.ErrCorrupt) {
 			t.Errorf("kind %d: %v, %v", k, ok, err)
@@ -69,20 +69,21 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// said is a transcript between peers 1 and 2 of 5, with the job's key.
-func said() (t transcript, key [32]byte) {
+// testTranscript returns a transcript between peers 1 and 2 of 5, and the job's key.
+func testTranscript() (t transcript, key [32]byte) {
 	key = [32]byte{1, 2, 3}
 	t.hello = hello{from: 1, to: 2, size: 5, nonce: [nonceBytes]byte{4}}
 	return t, key
 }
 
-// TestGreeting: a greeting is understood by the peer it is meant for, and by nobody else; no part of it is one.
-func TestGreeting(t *testing.T) {
-	caller, key := said()
-	b := caller.message(&key)
-	called, err := parseHello(b, &key, 2, 5)
-	if err != nil || called != caller {
-		t.Fatalf("%+v, %v", called, err)
+// TestHandshake: a hello is accepted only by the peer it is meant for, only whole, and only unchanged. The same holds for a
+// challenge.
+func TestHandshake(t *testing.T) {
+	client, key := testTranscript()
+	b := client.helloMessage(&key)
+	server, err := parseHello(b, &key, 2, 5)
+	if err != nil || server != client {
+		t.Fatalf("%+v, %v", server, err)
 	}
 	other := key
 	other[31]++
@@ -101,12 +102,12 @@ func TestGreeting(t *testing.T) {
 		b[i] ^= 1
 	}
 	for _, h := range []hello{{from: 2, to: 2, size: 5}, {from: 5, to: 2, size: 5}} {
-		refuse("nobody", (&transcript{hello: h}).message(&key), &key, 2, 5)
+		refuse("invalid peers", (&transcript{hello: h}).helloMessage(&key), &key, 2, 5)
 	}
-	called.nonce[7] = 9
-	challenge := append(called.nonce[:], called.mac(&key, labelChallenge)...)
+	server.nonce[7] = 9
+	challenge := append(server.nonce[:], server.mac(&key, labelChallenge)...)
 	for i := range challenge {
-		x := caller
+		x := client
 		if err := x.parseChallenge(challenge[:i], &key); !errors.Is(err, fabric.ErrCorrupt) {
 			t.Errorf("%d bytes of a challenge: %v", i, err)
 		}
@@ -116,25 +117,25 @@ func TestGreeting(t *testing.T) {
 		}
 		challenge[i] ^= 1
 	}
-	if err := caller.parseChallenge(challenge, &key); err != nil || caller != called {
-		t.Errorf("%v, %+v", err, caller)
+	if err := client.parseChallenge(challenge, &key); err != nil || client != server {
+		t.Errorf("%v, %+v", err, client)
 	}
-	var macs [][]byte // each says something else
-	for _, label := range []string{labelHello, labelChallenge, labelProof, labelWelcome, labelBusy} {
-		m := caller.mac(&key, label)
+	var macs [][]byte // all are different
+	for _, label := range []string{labelHello, labelChallenge, labelProof, labelAccept, labelDuplicate} {
+		m := client.mac(&key, label)
 		if slices.ContainsFunc(macs, func(x []byte) bool { return bytes.Equal(x, m) }) {
-			t.Errorf("%s is said by the MAC of another label", label)
+			t.Errorf("%s has the MAC of another label", label)
 		}
 		macs = append(macs, m)
 	}
 }
 
-func FuzzGreeting(f *testing.F) {
-	x, key := said()
-	f.Add(x.message(&key))
+func FuzzHandshake(f *testing.F) {
+	x, key := testTranscript()
+	f.Add(x.helloMessage(&key))
 	f.Add(append(x.nonce[:], x.mac(&key, labelChallenge)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if got, err := parseHello(b, &key, 2, 5); err == nil && !bytes.Equal(got.message(&key), b) {
+		if got, err := parseHello(b, &key, 2, 5); err == nil && !bytes.Equal(got.helloMessage(&key), b) {
 			t.Fatalf("%x is %+v", b, got)
 		}
 		y := x
@@ -144,11 +145,11 @@ func FuzzGreeting(f *testing.F) {
 	})
 }
 
-// TestAddress: an address is read as it was written, and no part of it is one.
+// TestAddress: an address is parsed as it was written, and no part of it is valid.
 func TestAddress(t *testing.T) {
-	places := []netip.AddrPort{netip.MustParseAddrPort("10.1.2.3:4"), netip.MustParseAddrPort("[fd00::1]:65535")}
-	b := appendAddress(nil, places)
-	if got, err := parseAddress(b); err != nil || !slices.Equal(got, places) {
+	addrs := []netip.AddrPort{netip.MustParseAddrPort("10.1.2.3:4"), netip.MustParseAddrPort("[fd00::1]:65535")}
+	b := appendAddress(nil, addrs)
+	if got, err := parseAddress(b); err != nil || !slices.Equal(got, addrs) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for i := range b {
@@ -165,8 +166,8 @@ func TestAddress(t *testing.T) {
 	if _, err := parseAddress(append(b, 0)); !errors.Is(err, fabric.ErrCorrupt) {
 		t.Error(err)
 	}
-	if n := len(appendAddress(nil, slices.Repeat(places[1:], maxPlaces))); n > 256 {
-		t.Errorf("an address may have %d bytes", n)
+	if n := len(appendAddress(nil, slices.Repeat(addrs[1:], maxAddrs))); n > 256 {
+		t.Errorf("an address may take %d bytes", n)
 	}
 }
 
@@ -186,8 +187,8 @@ func prefixes(list ...string) (ps []netip.Prefix) {
 	return ps
 }
 
-// machine is what a node with everything has.
-func machine() []iface {
+// testInterfaces returns the interfaces of a node that has some of every sort.
+func testInterfaces() []iface {
 	return []iface{
 		{name: "lo", index: 1, loopback: true, prefixes: prefixes("127.0.0.1/8", "::1/128")},
 		{name: "eth0", index: 2, prefixes: prefixes("10.0.0.5/24", "fd00::5/64", "fe80::5/64")},
@@ -196,24 +197,24 @@ func machine() []iface {
 	}
 }
 
-// TestInterfaces: the rules choose what they say.
+// TestInterfaces: the rules choose the right addresses.
 func TestInterfaces(t *testing.T) {
 	for _, c := range []struct {
 		rules string
 		all   []iface
 		want  []string
 	}{
-		{"", machine(), []string{"10.0.0.5", "fd00::5", "10.1.0.5"}},
-		{"", machine()[:1], []string{"127.0.0.1", "::1"}},
-		{"", machine()[3:], nil},
-		{"eth1", machine(), []string{"10.1.0.5"}},
-		{"eth*, ^10.0.0.0/24", machine(), []string{"fd00::5", "fe80::5", "10.1.0.5"}},
-		{"^eth0", machine(), []string{"10.1.0.5"}},
-		{"^eth*", machine(), []string{"127.0.0.1", "::1"}},
-		{"lo", machine(), []string{"127.0.0.1", "::1"}},
-		{"docker0,10.1.0.0/16", machine(), []string{"10.1.0.5", "172.17.0.1"}},
-		{"fe80::/10", machine(), []string{"fe80::5"}},
-		{"ib0", machine(), nil},
+		{"", testInterfaces(), []string{"10.0.0.5", "fd00::5", "10.1.0.5"}},
+		{"", testInterfaces()[:1], []string{"127.0.0.1", "::1"}},
+		{"", testInterfaces()[3:], nil},
+		{"eth1", testInterfaces(), []string{"10.1.0.5"}},
+		{"eth*, ^10.0.0.0/24", testInterfaces(), []string{"fd00::5", "fe80::5", "10.1.0.5"}},
+		{"^eth0", testInterfaces(), []string{"10.1.0.5"}},
+		{"^eth*", testInterfaces(), []string{"127.0.0.1", "::1"}},
+		{"lo", testInterfaces(), []string{"127.0.0.1", "::1"}},
+		{"docker0,10.1.0.0/16", testInterfaces(), []string{"10.1.0.5", "172.17.0.1"}},
+		{"fe80::/10", testInterfaces(), []string{"fe80::5"}},
+		{"ib0", testInterfaces(), nil},
 	} {
 		rules, err := ParseInterfaces(c.rules)
 		if err != nil {
@@ -240,33 +241,33 @@ func FuzzInterfaces(f *testing.F) {
 	f.Add("eth*,10.1.0.0/16,^docker0")
 	f.Fuzz(func(t *testing.T, list string) {
 		if rules, err := ParseInterfaces(list); err == nil {
-			choose(machine(), rules)
+			choose(testInterfaces(), rules)
 		}
 	})
 }
 
-// TestCalls: what lies in a subnet of ours comes first, and IPv4 before IPv6.
-func TestCalls(t *testing.T) {
-	mine := machine()[1:3]
+// TestDialOrder: addresses in a subnet of this machine come first, and IPv4 before IPv6.
+func TestDialOrder(t *testing.T) {
+	mine := testInterfaces()[1:3]
 	for _, c := range []struct{ theirs, want []string }{
 		{[]string{"[fd00::9]:1", "192.168.0.9:1", "10.1.0.9:1"}, []string{"10.1.0.9:1", "[fd00::9]:1", "192.168.0.9:1"}},
 		{[]string{"[fd01::9]:1", "192.168.0.9:1"}, []string{"192.168.0.9:1", "[fd01::9]:1"}},
 		{[]string{"[fe80::9]:1"}, []string{"[fe80::9%2]:1"}},
 	} {
-		var places []netip.AddrPort
+		var addrs []netip.AddrPort
 		for _, s := range c.theirs {
-			places = append(places, netip.MustParseAddrPort(s))
+			addrs = append(addrs, netip.MustParseAddrPort(s))
 		}
-		at, err := calls(mine, places)
+		at, err := dialOrder(mine, addrs)
 		var got []string
 		for _, p := range at {
 			got = append(got, p.String())
 		}
 		if err != nil || !slices.Equal(got, c.want) {
-			t.Errorf("%v are called at %v instead of %v, %v", c.theirs, got, c.want, err)
+			t.Errorf("%v: dialed in the order %v instead of %v, %v", c.theirs, got, c.want, err)
 		}
 	}
-	if _, err := calls(mine[1:], []netip.AddrPort{netip.MustParseAddrPort("[fe80::9]:1")}); err == nil {
-		t.Error("a link-local address is called through an interface without one")
+	if _, err := dialOrder(mine[1:], []netip.AddrPort{netip.MustParseAddrPort("[fe80::9]:1")}); err == nil {
+		t.Error("a link-local address is dialed through an interface without one")
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// run runs a command and returns an error with what it says.
+// run runs a command. Its error contains the command's output.
 func run(command string) error {
 	args := strings.Fields(command)
 	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
@@ -25,9 +25,9 @@ func run(command string) error {
 	return nil
 }
 
-// nodes makes two network namespaces that are joined by a link. The interfaces have the namespaces' names. On each there are
-// IPv4, IPv6 and link-local addresses.
-func nodes(t *testing.T) [2]string {
+// makeNamespaces makes two network namespaces that are joined by a link. The interfaces have the namespaces' names. Each has an
+// IPv4, an IPv6 and a link-local address.
+func makeNamespaces(t *testing.T) [2]string {
 	if os.Getuid() != 0 {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("network namespaces need root")
@@ -65,7 +65,7 @@ func nodes(t *testing.T) [2]string {
 			}
 		}
 	}
-	for _, name := range names { // the kernel tells of the other end's state a little later
+	for _, name := range names { // the kernel reports the state of the other end a little later
 		for {
 			out, err := exec.Command("ip", "-n", name, "link", "show", "dev", name).CombinedOutput()
 			if err != nil || t.Context().Err() != nil {
@@ -79,12 +79,12 @@ func nodes(t *testing.T) [2]string {
 	return names
 }
 
-// inside runs f in a namespace, with a thread that ends with it.
-func inside(name string, f func() error) error {
+// inNamespace runs f in a namespace, on a thread that ends with it.
+func inNamespace(name string, f func() error) error {
 	errs := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread is of no use to others
-		err := errors.New("the goroutine has ended by itself")
+		runtime.LockOSThread() // never unlocked: the thread cannot be used otherwise any more
+		err := errors.New("the goroutine has ended without a result")
 		defer func() { errs <- err }()
 		var fd int
 		if fd, err = unix.Open("/run/netns/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
@@ -97,14 +97,14 @@ func inside(name string, f func() error) error {
 	return <-errs
 }
 
-// between opens a peer in each namespace, lets them exchange a message, and then does something with each.
-func between(t *testing.T, names [2]string, tr *Transport, f func(self int, d fabric.Domain, e fabric.Endpoint) error) {
+// betweenNamespaces opens a peer in each namespace, lets them exchange a message, and then calls f for each.
+func betweenNamespaces(t *testing.T, names [2]string, tr *Transport, f func(self int, d fabric.Domain, e fabric.Endpoint) error) {
 	t.Helper()
 	addrs := [2]chan []byte{make(chan []byte, 1), make(chan []byte, 1)}
 	errs := make(chan error, 2)
 	for self := range 2 {
 		go func() {
-			errs <- inside(names[self], func() error {
+			errs <- inNamespace(names[self], func() error {
 				d, err := tr.Open(t.Context(), &fabric.Config{Self: self, Size: 2})
 				if err != nil {
 					addrs[self] <- nil
@@ -113,7 +113,7 @@ func between(t *testing.T, names [2]string, tr *Transport, f func(self int, d fa
 				addrs[self] <- d.Addr()
 				e, err := d.Connect(1-self, <-addrs[1-self])
 				if err == nil {
-					err = meet(d, e)
+					err = exchangeHello(d, e)
 				}
 				if err == nil {
 					err = f(self, d, e)
@@ -127,8 +127,8 @@ func between(t *testing.T, names [2]string, tr *Transport, f func(self int, d fa
 	}
 }
 
-// next waits for the next event.
-func next(d fabric.Domain) (fabric.Event, error) {
+// nextEvent waits for the next event.
+func nextEvent(d fabric.Domain) (fabric.Event, error) {
 	var evs [1]fabric.Event
 	for {
 		if n, err := d.Poll(evs[:]); n == 1 || err != nil {
@@ -147,8 +147,8 @@ func next(d fabric.Domain) (fabric.Event, error) {
 	}
 }
 
-// meet sends a message and takes one.
-func meet(d fabric.Domain, e fabric.Endpoint) error {
+// exchangeHello sends a message and receives one.
+func exchangeHello(d fabric.Domain, e fabric.Endpoint) error {
 	for {
 		err := e.Send([]byte("hello"), nil)
 		if err == nil {
@@ -161,41 +161,41 @@ func meet(d fabric.Domain, e fabric.Endpoint) error {
 			return err
 		}
 	}
-	ev, err := next(d)
+	ev, err := nextEvent(d)
 	if err == nil && string(ev.Data) != "hello" {
 		err = fmt.Errorf("%+v instead of a message", ev)
 	}
 	return err
 }
 
-// TestNodes: peers on two nodes find each other by IPv4, by IPv6, and by link-local addresses if these are asked for.
+// TestNodes: peers on two nodes connect by IPv4, by IPv6, and by link-local addresses if the rules choose these.
 func TestNodes(t *testing.T) {
 	t.Parallel()
-	names := nodes(t)
+	names := makeNamespaces(t)
 	for _, rules := range [][]string{nil, {"10.0.0.0/8"}, {"fd00::/8"}, {"fe80::/10"}} {
-		tr := quick()
+		tr := shortTimeout()
 		tr.Interfaces = rules
-		between(t, names, tr, func(int, fabric.Domain, fabric.Endpoint) error { return nil })
+		betweenNamespaces(t, names, tr, func(int, fabric.Domain, fabric.Endpoint) error { return nil })
 	}
 }
 
-// TestCut: a node that is cut off is missed by a peer that waits for it, asleep, and by one that sends to it.
-func TestCut(t *testing.T) {
+// TestNodeCutOff: if a node is cut off, a peer that waits for it asleep and a peer that sends to it both find that out.
+func TestNodeCutOff(t *testing.T) {
 	t.Parallel()
-	names := nodes(t)
-	between(t, names, quick(), func(self int, d fabric.Domain, e fabric.Endpoint) error {
+	names := makeNamespaces(t)
+	betweenNamespaces(t, names, shortTimeout(), func(self int, d fabric.Domain, e fabric.Endpoint) error {
 		if self == 0 {
 			if err := run("ip -n " + names[0] + " link set " + names[0] + " down"); err != nil {
 				return err
 			}
 		} else {
-			err := e.Send([]byte("nobody gets this, unless it was fast"), nil)
+			err := e.Send([]byte("this arrives only if it was fast"), nil)
 			if err != nil && err != fabric.ErrAgain && !errors.Is(err, fabric.ErrPeerDown) {
 				return err
 			}
 		}
 		for {
-			ev, err := next(d)
+			ev, err := nextEvent(d)
 			switch {
 			case err != nil:
 				return err
@@ -210,7 +210,7 @@ func TestCut(t *testing.T) {
 	})
 }
 
-// TestResent: every third packet gets lost on the way to a peer, and what was sent again is counted.
+// TestResent: if every third packet to a peer is lost, the retransmissions are counted.
 func TestResent(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("nft"); err != nil {
@@ -220,21 +220,22 @@ func TestResent(t *testing.T) {
 		t.Skip("this needs nft: apt-get install nftables")
 	}
 	const messages = 300
-	names := nodes(t)
-	// No peer is missed, however often the same packet is the one that gets lost.
-	between(t, names, &Transport{Key: quick().Key, Timeout: time.Hour}, func(self int, d fabric.Domain, e fabric.Endpoint) error {
+	names := makeNamespaces(t)
+	// The timeout is long: no peer is lost, however often the same packet is dropped.
+	tr := &Transport{Key: shortTimeout().Key, Timeout: time.Hour}
+	betweenNamespaces(t, names, tr, func(self int, d fabric.Domain, e fabric.Endpoint) error {
 		if self == 0 {
 			err := run("ip netns exec " + names[0] + " nft add table inet loss; add chain inet loss in { type filter hook input " +
 				"priority 0; }; add rule inet loss in numgen inc mod 3 0 drop")
 			if err == nil {
-				err = meet(d, e) // now there is loss
+				err = exchangeHello(d, e) // now there is loss
 			}
 			for i := 0; i < messages && err == nil; i++ {
-				_, err = next(d)
+				_, err = nextEvent(d)
 			}
-			return errors.Join(err, meet(d, e))
+			return errors.Join(err, exchangeHello(d, e))
 		}
-		err := meet(d, e)
+		err := exchangeHello(d, e)
 		for i := 0; i < messages && err == nil; {
 			if err = e.Send(make([]byte, 1<<10), nil); err == nil {
 				i++
@@ -243,11 +244,11 @@ func TestResent(t *testing.T) {
 			}
 		}
 		if err == nil {
-			err = meet(d, e)
+			err = exchangeHello(d, e)
 		}
 		for end := time.Now().Add(10 * time.Second); err == nil && d.(fabric.RetransmitCounter).Retransmits() == 0; {
 			if _, err = d.Poll(nil); time.Now().After(end) {
-				return errors.New("nothing was sent again")
+				return errors.New("no retransmission was counted")
 			}
 		}
 		return err

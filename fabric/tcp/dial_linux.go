@@ -1,0 +1,101 @@
+package tcp
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// After a round of failed attempts the next one begins after minBackoff, and after twice as long each time, up to maxBackoff.
+const (
+	minBackoff = 10 * time.Millisecond
+	maxBackoff = 500 * time.Millisecond
+)
+
+// Connect begins to connect to a peer, unless there is a connection already.
+func (d *Domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, fabric.ErrClosed
+	}
+	if peer < 0 || peer >= len(d.peers) {
+		return nil, fmt.Errorf("tcp: connect: peer %d is out of range: there are %d peers", peer, len(d.peers))
+	}
+	if e := d.peers[peer]; e != nil && e.state != unconnected {
+		return e, nil
+	}
+	if peer == d.self {
+		e := d.endpoint(peer)
+		e.state = up
+		return e, nil
+	}
+	addrs, err := parseAddress(addr)
+	if err == nil {
+		addrs, err = dialOrder(d.ifaces, addrs)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("tcp: connect to peer %d: %w", peer, err)
+	}
+	e := d.endpoint(peer)
+	e.state, e.addrs, e.giveUpAt = dialing, addrs, time.Now().Add(d.timeout)
+	d.dial(e)
+	return e, nil
+}
+
+// dial begins a connection attempt to the next address of a peer. After the last address it schedules another round.
+func (d *Domain) dial(e *endpoint) {
+	for ; e.nextAddr < len(e.addrs); e.nextAddr++ {
+		fd, err := connect(e.addrs[e.nextAddr])
+		if err == nil {
+			e.attempt, err = d.startHandshake(fd, e, connecting, unix.EPOLLOUT)
+		}
+		if err == nil {
+			e.nextAddr++
+			return
+		}
+		e.lastErr = err
+	}
+	e.nextAddr = 0
+	e.backoff = min(max(minBackoff, 2*e.backoff), maxBackoff)
+	e.retryAt = time.Now().Add(e.backoff)
+	d.startFastTicks()
+}
+
+// checkDeadlines aborts handshakes and connection attempts that have taken too long, and begins rounds of attempts that are due.
+// It reports whether any handshake or attempt is left.
+func (d *Domain) checkDeadlines(now time.Time) (pending bool) {
+	for _, hs := range d.handshakes {
+		if hs == nil {
+			continue
+		}
+		pending = true
+		// After the proof the server may have accepted the connection already, so the client must wait for the verdict.
+		if now.After(hs.deadline) && hs.phase != awaitVerdict {
+			e := hs.ep
+			d.abortHandshake(hs)
+			if e != nil {
+				e.lastErr = unix.ETIMEDOUT
+				d.dial(e)
+			}
+		}
+	}
+	for _, e := range d.endpoints {
+		if e.state != dialing {
+			continue
+		}
+		pending = true
+		switch {
+		case now.After(e.giveUpAt) && (e.attempt == nil || e.attempt.phase == connecting):
+			e.markDown(fmt.Errorf("tcp: peer %d: %w: it cannot be reached within %v: %w", e.peer, fabric.ErrPeerDown, d.timeout,
+				cmp.Or(e.lastErr, error(unix.ETIMEDOUT))))
+		case e.attempt == nil && now.After(e.retryAt):
+			d.dial(e)
+		}
+	}
+	return pending
+}

@@ -1,0 +1,71 @@
+package tcp
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Tags say what a descriptor in the epoll set is. The tag and a number are the data of its epoll events.
+const (
+	tagPeer      int32 = iota // number: of the peer
+	tagHandshake              // number: handshake.slot
+	tagListener               // number: index in Domain.listeners
+	tagTimer
+)
+
+// epollCtl adds a descriptor to the epoll set, or modifies it. tag and number come back with its events.
+func (d *Domain) epollCtl(op, fd int, events uint32, tag int32, number int) error {
+	ev := unix.EpollEvent{Events: events, Fd: int32(number), Pad: tag}
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(d.epoll, op, fd, &ev))
+}
+
+// watchWritable sets whether epoll reports when the kernel can take more.
+func (d *Domain) watchWritable(e *endpoint, on bool) {
+	if e.watchingWritable == on || e.fd < 0 {
+		return
+	}
+	e.watchingWritable = on
+	if !e.unwatched {
+		d.noteError(d.epollCtl(unix.EPOLL_CTL_MOD, e.fd, e.epollMask(), tagPeer, int(e.peer)))
+	}
+}
+
+// epollMask returns the events that epoll is to report.
+func (e *endpoint) epollMask() uint32 {
+	if e.watchingWritable {
+		return unix.EPOLLIN | unix.EPOLLOUT
+	}
+	return unix.EPOLLIN
+}
+
+// pollEpoll asks epoll, without blocking, and handles all events except those of the timer. It reports whether there were any
+// events, and whether the timer has expired: input that arrived in time is handled before deadlines are checked.
+func (d *Domain) pollEpoll() (found, due bool) {
+	n, errno := epollWait(d.epoll, d.epollEvents[:])
+	if errno != 0 && errno != unix.EAGAIN {
+		d.noteError(os.NewSyscallError("epoll_pwait", errno))
+	}
+	for _, ev := range d.epollEvents[:n] {
+		i := int(ev.Fd)
+		switch ev.Pad {
+		case tagPeer:
+			e := d.peers[i]
+			switch {
+			case e.state == closing:
+				d.discardInput(e)
+			case e.receiveFrames():
+				d.activate(e)
+			}
+		case tagHandshake:
+			if hs := d.handshakes[i]; hs != nil {
+				d.advanceHandshake(hs)
+			}
+		case tagListener:
+			d.noteError(d.acceptAll(d.listeners[i]))
+		case tagTimer:
+			due = true
+		}
+	}
+	return n > 0, due
+}

@@ -1,0 +1,69 @@
+package tcp
+
+import (
+	"fmt"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// serving are the Reads of the peer from this process's memory, oldest first. They are a ring buffer of count elements, the
+// oldest at first.
+type serving struct {
+	queue        *[maxReads]servedRead // nil until the first Read
+	first, count int
+	// more says that the frame being sent is not the end of a Read; a Push goes only if no Read is served. Then the kernel may
+	// fill its last packet with what follows, which made 4 MiB a fifth faster. If the next frame belongs to the next Read, the
+	// kernel must not: the peer would get the end of this Read late, and 1 MiB was a fifth slower.
+	more bool
+}
+
+// servedRead is a Read that is being served.
+type servedRead struct {
+	key  uint64 // of the region; 0: refused
+	rest []byte // still to be sent
+}
+
+// handleRead handles kindRead.
+func (e *endpoint) handleRead(b []byte) error {
+	q, _ := parseRequest(b)
+	s := &e.serving
+	if s.queue == nil {
+		s.queue = new([maxReads]servedRead)
+	}
+	if s.count == maxReads {
+		return fmt.Errorf("%w: more than %d reads at the same time", fabric.ErrCorrupt, maxReads)
+	}
+	var x servedRead
+	if mem, ok := e.d.regions.find(q); ok {
+		x = servedRead{q.src.Key, mem}
+	}
+	s.queue[(s.first+s.count)%maxReads] = x
+	s.count++
+	e.d.addUnsent(e)
+	return nil
+}
+
+// serveNext makes the next part of what the peer reads outHead and outBody. It returns false if the peer reads nothing.
+func (e *endpoint) serveNext() bool {
+	s := &e.serving
+	if s.count == 0 {
+		return false
+	}
+	x := &s.queue[s.first]
+	e.outHead = e.headBuf[:headerBytes]
+	if x.key == 0 || e.d.regions.slot(x.key) == nil {
+		putFrame(e.outHead, kindRefusal, 0)
+		x.rest = nil
+	} else {
+		n := min(len(x.rest), chunkBytes)
+		putFrame(e.outHead, kindData, n)
+		e.outBody, e.outKey, x.rest = x.rest[:n], x.key, x.rest[n:]
+	}
+	s.more = len(x.rest) > 0
+	if !s.more {
+		*x = servedRead{}
+		s.first = (s.first + 1) % maxReads
+		s.count--
+	}
+	return true
+}
