@@ -36,7 +36,7 @@ func (n Node) open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, erro
 		return nil, errors.Join(fmt.Errorf("%w: %d of %d processes are on other nodes, and none of the transports %v reaches them",
 			fabric.ErrNotSupported, cfg.Size-len(n.Local), cfg.Size, n.Transports), closeAll(parts))
 	}
-	d, err := join(cfg.Size, parts)
+	d, err := combine(cfg.Size, parts)
 	if err != nil {
 		return nil, errors.Join(err, closeAll(parts))
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/ibrun/ibrun/internal/tunables"
 )
 
-// job is a set of peers on several nodes, so many on each.
+// job is a set of peers on several nodes, perNode on each.
 type job struct {
 	key        [32]byte
 	perNode    int
@@ -32,7 +32,7 @@ func (j *job) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, error)
 	return Open(ctx, c, n)
 }
 
-func jobs(perNode int, transports ...string) fabrictest.Peers {
+func jobPeers(perNode int, transports ...string) fabrictest.Peers {
 	return func(_ testing.TB, n int) []fabric.Transport {
 		j := &job{perNode: perNode, transports: transports}
 		rand.Read(j.key[:])
@@ -40,20 +40,20 @@ func jobs(perNode int, transports ...string) fabrictest.Peers {
 	}
 }
 
-// TestNetwork: between nodes of one process each everything goes over the network. (Nodes with several have domains with
-// different limits, which the suite does not know; package mpi's tests run over them.)
-func TestNetwork(t *testing.T) { fabrictest.Run(t, jobs(1, "tcp")) }
+// TestNetwork: between nodes with one process each, everything goes over the network. (Nodes with several processes have domains
+// with different limits, which the suite does not support; package mpi's tests run over them.)
+func TestNetwork(t *testing.T) { fabrictest.Run(t, jobPeers(1, "tcp")) }
 
-// TestOneNode: where all peers share memory no address is needed.
+// TestOneNode: if all peers share memory, no address is needed.
 func TestOneNode(t *testing.T) {
-	if d := openAlone(t, jobs(1)); d.Addr() != nil {
+	if d := openAlone(t, jobPeers(1)); d.Addr() != nil {
 		t.Errorf("address %x", d.Addr())
 	}
 }
 
-// TestSeveralNodes: the address of a process says all its transports.
+// TestSeveralNodes: the address of a process lists all its transports.
 func TestSeveralNodes(t *testing.T) {
-	d, err := jobs(1)(t, 2)[0].Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
+	d, err := jobPeers(1)(t, 2)[0].Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,17 +75,17 @@ func openAlone(t *testing.T, p fabrictest.Peers) fabric.Domain {
 	return d
 }
 
-// TestOutOfReach: peers on other nodes cannot be reached by shared memory.
-func TestOutOfReach(t *testing.T) {
-	_, err := jobs(1, "shm")(t, 2)[0].Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
+// TestUnreachable: peers on other nodes cannot be reached by shared memory.
+func TestUnreachable(t *testing.T) {
+	_, err := jobPeers(1, "shm")(t, 2)[0].Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
 	if !errors.Is(err, fabric.ErrNotSupported) || !strings.Contains(err.Error(), "1 of 2 processes are on other nodes") {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestWrongSetting: a length that makes no sense is an error that names it, whether or not its transport is there, and never a
-// reason to take another one.
-func TestWrongSetting(t *testing.T) {
+// TestInvalidSetting: an invalid length is an error that names it, whether or not its transport is available. It is never a
+// reason to use another transport.
+func TestInvalidSetting(t *testing.T) {
 	open := func(n Node) error {
 		n.Local, n.Interfaces = []int{0}, []string{"lo"}
 		d, err := Open(t.Context(), &fabric.Config{Self: 0, Size: 2}, n)
@@ -108,7 +108,7 @@ func TestWrongSetting(t *testing.T) {
 		t.Errorf("a window of many: %v", err)
 	}
 	if err := open(Node{Transports: []string{"tcp"}}); err != nil {
-		t.Errorf("a setting for RDMA in a job that does without: %v", err)
+		t.Errorf("a setting for RDMA in a job without RDMA: %v", err)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestParseTransports(t *testing.T) {
 	}
 }
 
-// TestLengths: variables that set lengths are taken if they make sense, and named if they do not.
+// TestLengths: variables set lengths if they are valid; otherwise the error names them.
 func TestLengths(t *testing.T) {
 	shmStream, tcpEager, tcpPush := tunables.ShmStream.Variable, tunables.TCPEager.Variable, tunables.TCPPush.Variable
 	env := map[string]string{shmStream: "5000", tcpEager: "131072", tcpPush: "7000"}

@@ -14,13 +14,13 @@ import (
 	"github.com/ibrun/ibrun/fabric/shm"
 )
 
-// twofold reaches the neighbours 2k and 2k+1 by one domain, which shares nothing, and all others by another.
-type twofold struct{ near, far shm.Transport }
+// twoDomains reaches the neighbours 2k and 2k+1 by one domain, which has no shared memory, and all others by another.
+type twoDomains struct{ near, far shm.Transport }
 
-func (*twofold) Name() string   { return "joined" }
-func (t *twofold) Probe() error { return t.near.Probe() }
+func (*twoDomains) Name() string   { return "combined" }
+func (t *twoDomains) Probe() error { return t.near.Probe() }
 
-func (t *twofold) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, error) {
+func (t *twoDomains) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, error) {
 	near, err := t.near.Open(ctx, c)
 	if err != nil {
 		return nil, err
@@ -29,14 +29,14 @@ func (t *twofold) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, er
 	if err != nil {
 		return nil, errors.Join(err, near.Close())
 	}
-	return join(c.Size, []part{
+	return combine(c.Size, []part{
 		{Domain: struct{ fabric.Domain }{near}, name: "near", reaches: func(peer int) bool { return peer/2 == c.Self/2 }},
 		{Domain: far, name: "far", reaches: func(peer int) bool { return true }},
 	})
 }
 
-func twofolds(tb testing.TB, n int) []fabric.Transport {
-	t := new(twofold)
+func twoDomainPeers(tb testing.TB, n int) []fabric.Transport {
+	t := new(twoDomains)
 	rand.Read(t.near.Key[:])
 	rand.Read(t.far.Key[:])
 	for i := range n {
@@ -46,18 +46,18 @@ func twofolds(tb testing.TB, n int) []fabric.Transport {
 	return slices.Repeat([]fabric.Transport{t}, n)
 }
 
-func TestJoined(t *testing.T) { fabrictest.Run(t, twofolds) }
+func TestCombined(t *testing.T) { fabrictest.Run(t, twoDomainPeers) }
 
-// openJoined opens all of n peers and returns their domains.
-func openJoined(t *testing.T, n int) []*sharing {
+// openCombined opens all of n peers and returns their domains.
+func openCombined(t *testing.T, n int) []*combinedSharing {
 	t.Helper()
-	ds, errs := make([]*sharing, n), make([]error, n)
+	ds, errs := make([]*combinedSharing, n), make([]error, n)
 	var all sync.WaitGroup
-	for i, tr := range twofolds(t, n) {
+	for i, tr := range twoDomainPeers(t, n) {
 		all.Go(func() {
 			var d fabric.Domain
 			if d, errs[i] = tr.Open(t.Context(), &fabric.Config{Self: i, Size: n}); errs[i] == nil {
-				ds[i] = d.(*sharing)
+				ds[i] = d.(*combinedSharing)
 			}
 		})
 	}
@@ -75,13 +75,13 @@ func openJoined(t *testing.T, n int) []*sharing {
 	return ds
 }
 
-// TestRoute: a peer is reached by the first domain that can, and by none that has no address of it.
+// TestRoute: a peer is reached by the first domain that can reach it and has an address of it.
 func TestRoute(t *testing.T) {
-	d := openJoined(t, 4)[0]
+	d := openCombined(t, 4)[0]
 	for peer := range 4 {
 		want := d.parts[min(peer/2, 1)].Domain
 		if d.Route(peer) != want {
-			t.Errorf("peer %d, which may send before it is connected, comes by %v", peer, d.Route(peer))
+			t.Errorf("peer %d, which may send before it is connected, arrives through %v", peer, d.Route(peer))
 		}
 		if _, err := d.Connect(peer, d.Addr()); err != nil {
 			t.Fatal(err)
@@ -91,14 +91,14 @@ func TestRoute(t *testing.T) {
 		}
 	}
 	d.parts[0].reaches, d.parts[1].reaches = nil, nil
-	for card, want := range map[string]int{"\x04near\x00\x03far\x00": 0, "\x03far\x00": 1, "\x03tcp\x02xy": -1, "": -1} {
-		_, err := d.Connect(1, []byte(card))
+	for addr, want := range map[string]int{"\x04near\x00\x03far\x00": 0, "\x03far\x00": 1, "\x03tcp\x02xy": -1, "": -1} {
+		_, err := d.Connect(1, []byte(addr))
 		if want < 0 != errors.Is(err, fabric.ErrNotSupported) || want >= 0 && d.Route(1) != d.parts[want].Domain {
-			t.Errorf("%q: %v", card, err)
+			t.Errorf("%q: %v", addr, err)
 		}
 	}
-	if _, err := d.Connect(1, []byte("\x04ne")); !errors.Is(err, errCard) {
-		t.Errorf("half an address: %v", err)
+	if _, err := d.Connect(1, []byte("\x04ne")); !errors.Is(err, errAddress) {
+		t.Errorf("a truncated address: %v", err)
 	}
 	for _, peer := range []int{-1, 4} {
 		if _, err := d.Connect(peer, nil); err == nil {
@@ -107,35 +107,35 @@ func TestRoute(t *testing.T) {
 	}
 }
 
-// TestSegmentReach: peers that cannot share memory are told so.
+// TestSegmentReach: a segment for peers that cannot share memory is an error.
 func TestSegmentReach(t *testing.T) {
-	d := openJoined(t, 4)[0]
+	d := openCombined(t, 4)[0]
 	d.parts[1].reaches = func(peer int) bool { return peer < 2 }
 	if _, err := d.Segment(1, []int{0, 2}, 4096); !errors.Is(err, fabric.ErrNotSupported) {
 		t.Errorf("a segment with a peer of another node: %v", err)
 	}
 }
 
-// TestRareIsPolled: a domain that has told nothing for long is polled all the same.
-func TestRareIsPolled(t *testing.T) {
-	ds := openJoined(t, 4)
+// TestIdleIsPolled: a domain without events for a long time is still polled.
+func TestIdleIsPolled(t *testing.T) {
+	ds := openCombined(t, 4)
 	ep, err := ds[1].Connect(0, ds[0].Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for ep.Send([]byte("by the near one"), nil) == fabric.ErrAgain {
+	for ep.Send([]byte("by the near domain"), nil) == fabric.ErrAgain {
 	}
-	ds[0].hot = 1
+	ds[0].active = 1
 	var evs [4]fabric.Event
 	for i := 0; ; i++ {
 		n, err := ds[0].Poll(evs[:])
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n == 1 && bytes.Equal(evs[0].Data, []byte("by the near one")) {
+		if n == 1 && bytes.Equal(evs[0].Data, []byte("by the near domain")) {
 			return
 		}
-		if i > 2*rare {
+		if i > 2*idlePollInterval {
 			t.Fatalf("nothing after %d polls", i)
 		}
 	}
