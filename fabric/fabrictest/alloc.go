@@ -9,25 +9,25 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// checkAllocs: calls that programs make for every message allocate nothing.
+// checkAllocs: the calls that programs make for every message do not allocate.
 func checkAllocs(t *testing.T, peers Peers) {
 	w := newConnected(t, peers, 2)
 	a, b := w.peers[0], w.peers[1]
 	header, payload := make([]byte, 32), make([]byte, a.caps.MaxSend-32)
 	calls := map[string]func() error{
-		"Send and Poll, short": func() error { return cross(a, b, header, nil) },
-		"Send and Poll, long":  func() error { return cross(a, b, header, payload) },
-		"Poll, nothing there":  func() error { return pollNone(a) },
-		"Arm":                  func() error { _, _, err := a.Arm(); return errors.Join(err, pollNone(a)) },
+		"Send and Poll, short": func() error { return deliver(a, b, header, nil) },
+		"Send and Poll, long":  func() error { return deliver(a, b, header, payload) },
+		"Poll, no event":       func() error { return expectNothing(a) },
+		"Arm":                  func() error { _, _, err := a.Arm(); return errors.Join(err, expectNothing(a)) },
 	}
 	if err := addTransfers(calls, a, b); err != nil {
 		t.Fatal(err)
 	}
 	if s, ok := a.Domain.(fabric.SharedMemory); ok {
-		calls["Ring"] = func() error { s.Wake(1); return nil }
+		calls["Wake"] = func() error { s.Wake(1); return nil }
 	}
 	for name, call := range calls {
-		w.one(func() error {
+		w.runAlone(func() error {
 			var err error
 			if n := testing.AllocsPerRun(200, func() { err = errors.Join(err, call()) }); n != 0 && err == nil {
 				err = fmt.Errorf("%v allocations", n)
@@ -38,33 +38,33 @@ func checkAllocs(t *testing.T, peers Peers) {
 			return nil
 		})
 	}
-	w.one(func() error { return refused(a, b, payload) })
+	w.runAlone(func() error { return checkRefused(a, b, payload) })
 }
 
-// addTransfers adds what the limits allow.
+// addTransfers adds Read and Write if the limits allow them.
 func addTransfers(calls map[string]func() error, a, b *peer) error {
-	near, err1 := a.expose(make([]byte, 5000))
-	far, err2 := b.expose(make([]byte, 5000))
+	near, err1 := a.register(make([]byte, 5000))
+	far, err2 := b.register(make([]byte, 5000))
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
 	if a.caps.Read {
 		calls["Read"] = func() error {
-			done, err := a.ways[1].Read(near.b, near.Region, far.at(0), 1)
-			return a.ended(done, err)
+			done, err := a.eps[1].Read(near.b, near.Region, far.at(0), 1)
+			return a.awaitDone(done, err)
 		}
 	}
 	if a.caps.Write {
 		calls["Write"] = func() error {
-			done, err := a.ways[1].Write(near.b, near.Region, far.at(0), 1)
-			return a.ended(done, err)
+			done, err := a.eps[1].Write(near.b, near.Region, far.at(0), 1)
+			return a.awaitDone(done, err)
 		}
 	}
 	return nil
 }
 
-// ended waits for the end of the only transfer there is.
-func (p *peer) ended(done bool, err error) error {
+// awaitDone waits for the end of the only transfer in progress.
+func (p *peer) awaitDone(done bool, err error) error {
 	for !done && err == nil {
 		var n int
 		if n, err = p.Poll(p.evs[:]); n == 1 {
@@ -75,17 +75,17 @@ func (p *peer) ended(done bool, err error) error {
 	return err
 }
 
-// cross sends a message and takes it.
-func cross(a, b *peer, header, payload []byte) error {
+// deliver sends a message from a to b and receives it.
+func deliver(a, b *peer, header, payload []byte) error {
 	for {
-		err := a.ways[b.self].Send(header, payload)
+		err := a.eps[b.self].Send(header, payload)
 		if err == nil {
 			break
 		}
 		if err != fabric.ErrAgain {
 			return err
 		}
-		if err := pollNone(a); err != nil {
+		if err := expectNothing(a); err != nil {
 			return err
 		}
 		if _, err := b.Poll(nil); err != nil {
@@ -101,26 +101,26 @@ func cross(a, b *peer, header, payload []byte) error {
 	}
 }
 
-func pollNone(p *peer) error {
+func expectNothing(p *peer) error {
 	n, err := p.Poll(p.evs[:])
 	if n != 0 {
-		return fmt.Errorf("something came: %+v", p.evs[0])
+		return fmt.Errorf("unexpected event: %+v", p.evs[0])
 	}
 	return err
 }
 
-// refused sends until there is no room: being refused costs nothing either.
-func refused(a, b *peer, payload []byte) error {
+// checkRefused sends until the window is full: a refused Send does not allocate either.
+func checkRefused(a, b *peer, payload []byte) error {
 	sent := 0
 	for ; ; sent++ {
-		if err := a.ways[b.self].Send(nil, payload); err == fabric.ErrAgain {
+		if err := a.eps[b.self].Send(nil, payload); err == fabric.ErrAgain {
 			break
 		} else if err != nil {
 			return err
 		}
 	}
 	again := true
-	n := testing.AllocsPerRun(200, func() { again = again && a.ways[b.self].Send(nil, payload) == fabric.ErrAgain })
+	n := testing.AllocsPerRun(200, func() { again = again && a.eps[b.self].Send(nil, payload) == fabric.ErrAgain })
 	if n != 0 && again {
 		return fmt.Errorf("send, refused: %v allocations", n)
 	}

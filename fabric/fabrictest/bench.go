@@ -9,9 +9,9 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// Bench measures a transport: what a message costs its sender and receiver in one goroutine (Path), half a round
-// trip between two (Latency), messages in one direction (Rate), and Reads where there are any (Read). Where there
-// are fewer cores than the two peers need, only Path and Read say something about the transport.
+// Bench measures a transport: the cost of a message for sender and receiver in one goroutine (Path), half a round
+// trip between two goroutines (Latency), messages in one direction (Rate), and Reads if they are supported (Read). On fewer cores
+// than the two peers need, only Path and Read are meaningful.
 func Bench(b *testing.B, peers Peers) {
 	w := newConnected(b, peers, 2)
 	sizes := []int{8, 1 << 10, w.peers[0].caps.MaxSend}
@@ -36,41 +36,41 @@ func benchPath(b *testing.B, w *world, size int) {
 	b.SetBytes(int64(size))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := cross(w.peers[0], w.peers[1], header, payload); err != nil {
+		if err := deliver(w.peers[0], w.peers[1], header, payload); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-// push sends a message, polling while there is no room.
-func (p *peer) push(to int, b []byte, stop *atomic.Bool) error {
+// spinSend sends a message and polls while the window is full.
+func (p *peer) spinSend(to int, b []byte, stop *atomic.Bool) error {
 	for spins := 1; ; spins++ {
-		if err := p.ways[to].Send(b, nil); err != fabric.ErrAgain {
+		if err := p.eps[to].Send(b, nil); err != fabric.ErrAgain {
 			return err
 		}
 		if _, err := p.Poll(nil); err != nil {
 			return err
 		}
-		if err := pause(spins, stop); err != nil {
+		if err := yieldSometimes(spins, stop); err != nil {
 			return err
 		}
 	}
 }
 
-// pull takes as many messages as there are, at least one.
-func (p *peer) pull(evs []fabric.Event, stop *atomic.Bool) (int, error) {
+// spinPoll polls until at least one event has arrived.
+func (p *peer) spinPoll(evs []fabric.Event, stop *atomic.Bool) (int, error) {
 	for spins := 1; ; spins++ {
 		if n, err := p.Poll(evs); n > 0 || err != nil {
 			return n, err
 		}
-		if err := pause(spins, stop); err != nil {
+		if err := yieldSometimes(spins, stop); err != nil {
 			return 0, err
 		}
 	}
 }
 
-// pause lets others run from time to time.
-func pause(spins int, stop *atomic.Bool) error {
+// yieldSometimes yields every 1000 spins.
+func yieldSometimes(spins int, stop *atomic.Bool) error {
 	if spins%1000 != 0 {
 		return nil
 	}
@@ -89,10 +89,10 @@ func benchLatency(b *testing.B, w *world, size int) {
 		msg, evs := make([]byte, size), make([]fabric.Event, 1)
 		for i := range n {
 			if i%2 == p.self {
-				if err := p.push(1-p.self, msg, &w.stop); err != nil {
+				if err := p.spinSend(1-p.self, msg, &w.failed); err != nil {
 					return err
 				}
-			} else if _, err := p.pull(evs, &w.stop); err != nil {
+			} else if _, err := p.spinPoll(evs, &w.failed); err != nil {
 				return err
 			}
 		}
@@ -109,9 +109,9 @@ func benchRate(b *testing.B, w *world, size int) {
 		for i := 0; i < n; {
 			k, err := 1, error(nil)
 			if p.self == 0 {
-				err = p.push(1, msg, &w.stop)
+				err = p.spinSend(1, msg, &w.failed)
 			} else {
-				k, err = p.pull(evs, &w.stop)
+				k, err = p.spinPoll(evs, &w.failed)
 			}
 			if err != nil {
 				return err
@@ -125,19 +125,19 @@ func benchRate(b *testing.B, w *world, size int) {
 
 func benchRead(b *testing.B, w *world, size int) {
 	p := w.peers[0]
-	near, err := p.expose(make([]byte, size))
+	near, err := p.register(make([]byte, size))
 	if err != nil {
 		b.Fatal(err)
 	}
-	far, err := w.peers[1].expose(make([]byte, size))
+	far, err := w.peers[1].register(make([]byte, size))
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.SetBytes(int64(size))
 	b.ReportAllocs()
 	for b.Loop() {
-		done, err := p.ways[1].Read(near.b, near.Region, far.at(0), 1)
-		if err := p.ended(done, err); err != nil {
+		done, err := p.eps[1].Read(near.b, near.Region, far.at(0), 1)
+		if err := p.awaitDone(done, err); err != nil {
 			b.Fatal(err)
 		}
 	}

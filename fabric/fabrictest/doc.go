@@ -8,8 +8,8 @@
 //	}
 //
 // The function makes a fresh set of n peers that can reach each other and live in this one process; the suite opens
-// and closes their domains. Where a transport can do less, its Caps say so, and the suite then holds it to the
-// error that it must answer instead. [Rules] is for a transport under fault injection, and [Bench] measures one.
+// and closes their domains. If the Caps of a transport exclude something, the suite checks that it returns the
+// right error instead. [Rules] is for a transport with injected faults, and [Bench] measures one.
 //
-// Nothing here depends on how long something takes. A watchdog ends what hangs for minutes, and prints all stacks.
+// No result depends on timing. A watchdog ends a test that hangs for minutes and prints all stacks.
 package fabrictest

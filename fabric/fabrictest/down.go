@@ -8,12 +8,12 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// leaves is how many messages a peer sends before it goes.
-const leaves = 20
+// lastMessages is the number of messages that a peer sends before it closes.
+const lastMessages = 20
 
-// farewell sends the last messages of a peer.
-func (p *peer) farewell(to int) error {
-	for i := range leaves {
+// sendLast sends the last messages of a peer.
+func (p *peer) sendLast(to int) error {
+	for i := range lastMessages {
 		if err := p.send(to, fill(make([]byte, 8*i), uint64(i)), nil); err != nil {
 			return err
 		}
@@ -21,9 +21,9 @@ func (p *peer) farewell(to int) error {
 	return nil
 }
 
-// mourn takes the last messages of a peer, then the word that it has gone, and tries to reach it nevertheless.
-func (p *peer) mourn(gone int) error {
-	for i := range leaves {
+// expectDown receives the last messages of a peer and its PeerDown event. Then it checks that the endpoint returns ErrPeerDown.
+func (p *peer) expectDown(gone int) error {
+	for i := range lastMessages {
 		if err := p.expect(gone, 8*i, uint64(i)); err != nil {
 			return fmt.Errorf("last messages: %w", err)
 		}
@@ -33,28 +33,28 @@ func (p *peer) mourn(gone int) error {
 		return err
 	}
 	if ev.Kind != fabric.PeerDown || ev.Err == nil {
-		return fmt.Errorf("peer %d has gone, but it says %+v", gone, ev)
+		return fmt.Errorf("peer %d is down, but the event is %+v", gone, ev)
 	}
-	return p.answers(gone, fabric.ErrPeerDown)
+	return p.expectError(gone, fabric.ErrPeerDown)
 }
 
-// answers checks what an endpoint says to everything.
-func (p *peer) answers(to int, want error) error {
-	if err := p.ways[to].Send([]byte("hello"), nil); !errors.Is(err, want) {
+// expectError checks that every call of an endpoint returns want.
+func (p *peer) expectError(to int, want error) error {
+	if err := p.eps[to].Send([]byte("hello"), nil); !errors.Is(err, want) {
 		return fmt.Errorf("send to %d: %v instead of %v", to, err, want)
 	}
-	b := exposed{b: make([]byte, 8)}
-	if _, err := p.ways[to].Read(b.b, b.Region, fabric.RemoteKey{}, 1); p.caps.Read && !errors.Is(err, want) {
+	b := buffer{b: make([]byte, 8)}
+	if _, err := p.eps[to].Read(b.b, b.Region, fabric.RemoteKey{}, 1); p.caps.Read && !errors.Is(err, want) {
 		return fmt.Errorf("read from %d: %v instead of %v", to, err, want)
 	}
-	if _, err := p.ways[to].Write(b.b, b.Region, fabric.RemoteKey{}, 1); p.caps.Write && !errors.Is(err, want) {
+	if _, err := p.eps[to].Write(b.b, b.Region, fabric.RemoteKey{}, 1); p.caps.Write && !errors.Is(err, want) {
 		return fmt.Errorf("write to %d: %v instead of %v", to, err, want)
 	}
 	return nil
 }
 
-// chat sends messages to and fro between this peer and another. Meanwhile nobody may be said to have gone.
-func (p *peer) chat(with int) error {
+// pingPong exchanges messages between this peer and another. No PeerDown event may arrive meanwhile.
+func (p *peer) pingPong(with int) error {
 	for i := range 100 {
 		if err := p.send(with, fill(make([]byte, i), uint64(i)), nil); err != nil {
 			return err
@@ -63,75 +63,75 @@ func (p *peer) chat(with int) error {
 			return err
 		}
 	}
-	for _, ev := range p.kept {
+	for _, ev := range p.queue {
 		if ev.Kind != fabric.Message {
-			return fmt.Errorf("chatting with %d: %+v", with, ev)
+			return fmt.Errorf("exchanging messages with %d: %+v", with, ev)
 		}
 	}
 	return nil
 }
 
-// checkDomainCloses: who leaves is missed by all, once and after its last message, and the others go on.
+// checkDomainCloses: when a peer closes its domain, all others receive PeerDown once, after its last message, and go on.
 func checkDomainCloses(t *testing.T, peers Peers) {
 	w := newConnected(t, peers, 3)
 	w.each(func(p *peer) error {
 		if p.self == 1 {
-			if err := errors.Join(p.farewell(0), p.farewell(2)); err != nil {
+			if err := errors.Join(p.sendLast(0), p.sendLast(2)); err != nil {
 				return err
 			}
 			return p.Close()
 		}
-		if err := p.mourn(1); err != nil {
+		if err := p.expectDown(1); err != nil {
 			return err
 		}
-		if err := p.chat(2 - p.self); err != nil {
+		if err := p.pingPong(2 - p.self); err != nil {
 			return err
 		}
-		return p.ways[1].Close()
+		return p.eps[1].Close()
 	})
 }
 
-// checkEndpointCloses: who closes one way is missed by that peer alone, and cannot use the way any more.
+// checkEndpointCloses: when a peer closes one endpoint, only that peer receives PeerDown, and the endpoint returns ErrClosed.
 func checkEndpointCloses(t *testing.T, peers Peers) {
 	w := newConnected(t, peers, 3)
 	w.each(func(p *peer) error {
 		switch p.self {
 		case 0:
-			if err := p.mourn(1); err != nil {
+			if err := p.expectDown(1); err != nil {
 				return err
 			}
-			return p.chat(2)
+			return p.pingPong(2)
 		case 1:
-			if err := p.farewell(0); err != nil {
+			if err := p.sendLast(0); err != nil {
 				return err
 			}
-			if err := errors.Join(p.ways[0].Close(), p.ways[0].Close()); err != nil {
+			if err := errors.Join(p.eps[0].Close(), p.eps[0].Close()); err != nil {
 				return err
 			}
-			if err := p.answers(0, fabric.ErrClosed); err != nil {
+			if err := p.expectError(0, fabric.ErrClosed); err != nil {
 				return err
 			}
-			return p.chat(2)
+			return p.pingPong(2)
 		}
-		if err := p.chat(0); err != nil {
+		if err := p.pingPong(0); err != nil {
 			return err
 		}
-		return p.chat(1)
+		return p.pingPong(1)
 	})
 }
 
-// checkClosed: a domain that is closed says so, and may be closed again.
-func checkClosed(t *testing.T, peers Peers) {
+// checkOwnClose: a closed domain returns ErrClosed, and may be closed again.
+func checkOwnClose(t *testing.T, peers Peers) {
 	w := newConnected(t, peers, 2)
 	w.each(func(p *peer) error {
-		if err := errors.Join(p.Close(), p.Close(), p.ways[0].Close()); err != nil {
+		if err := errors.Join(p.Close(), p.Close(), p.eps[0].Close()); err != nil {
 			return err
 		}
 		var errs [4]error
 		_, errs[0] = p.Poll(p.evs[:])
 		_, _, errs[1] = p.Arm()
 		_, errs[2] = p.Connect(0, nil)
-		errs[3] = errors.Join(p.answers(0, fabric.ErrClosed), p.answers(1, fabric.ErrClosed))
+		errs[3] = errors.Join(p.expectError(0, fabric.ErrClosed), p.expectError(1, fabric.ErrClosed))
 		for i, call := range []string{"poll", "arm", "connect"} {
 			if !errors.Is(errs[i], fabric.ErrClosed) {
 				return fmt.Errorf("%s after close: %v", call, errs[i])

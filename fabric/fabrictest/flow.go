@@ -8,11 +8,11 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// traffic is a numbered stream of messages between two peers, whose sizes, from 1 on, and bytes follow from their
+// traffic is a numbered stream of messages between two peers, whose sizes, at least 1, and bytes follow from their
 // numbers.
 type traffic struct {
 	from, to int
-	limit    int // of sizes
+	limit    int // largest size
 	count    uint64
 }
 
@@ -22,7 +22,7 @@ func (f *traffic) next() (size int, seed uint64) {
 	return 1 + int(seed*0x9e3779b97f4a7c15>>33)%f.limit, seed
 }
 
-// make makes the next message.
+// make returns the next message.
 func (f *traffic) make() []byte {
 	size, seed := f.next()
 	return fill(make([]byte, size), seed)
@@ -35,24 +35,24 @@ func (f *traffic) check(ev fabric.Event) error {
 	err := check(ev.Data, size, seed)
 	switch {
 	case ev.Kind != fabric.Message || int(ev.Peer) != f.from || ev.Err != nil:
-		err = fmt.Errorf("%+v came instead", ev)
+		err = fmt.Errorf("unexpected event %+v", ev)
 	case err == nil:
 		return nil
 	}
 	return fmt.Errorf("message %d from %d to %d: %w", number, f.from, f.to, err)
 }
 
-// checkLends: bytes of an event stay as they are until the next Poll, whatever the sender does meanwhile.
-func checkLends(t *testing.T, peers Peers) {
+// checkDataValid: the bytes of an event do not change until the next Poll, whatever the sender does meanwhile.
+func checkDataValid(t *testing.T, peers Peers) {
 	w := newConnected(t, peers, 2)
-	w.one(func() error {
+	w.runAlone(func() error {
 		a, b := w.peers[0], w.peers[1]
 		out := traffic{from: 0, to: 1, limit: min(a.caps.MaxSend, 2000)}
 		in := out
 		pour := func() error {
 			for range 200 {
 				back := out
-				if err := a.ways[1].Send(nil, out.make()); err == fabric.ErrAgain {
+				if err := a.eps[1].Send(nil, out.make()); err == fabric.ErrAgain {
 					out = back
 					return nil
 				} else if err != nil {
@@ -72,20 +72,20 @@ func checkLends(t *testing.T, peers Peers) {
 			if err != nil {
 				return err
 			}
-			lent := in
+			borrowed := in
 			if round < 100 {
 				if err := pour(); err != nil {
 					return err
 				}
 			}
 			for range 2 {
-				in = lent
+				in = borrowed
 				for _, ev := range evs[:n] {
 					if err := in.check(ev); err != nil {
 						return err
 					}
 				}
-				if err := a.keep(); err != nil { // another domain's Poll ends no loan of this one
+				if err := a.progress(); err != nil { // the Poll of another domain does not end their validity
 					return err
 				}
 			}
@@ -94,7 +94,7 @@ func checkLends(t *testing.T, peers Peers) {
 	})
 }
 
-// checkSlices: a Poll fills what it is given, be it nothing, one event or many, and loses nothing.
+// checkSlices: Poll fills slices of any length, also of none, and loses no event.
 func checkSlices(t *testing.T, peers Peers) {
 	const count = 500
 	w := newConnected(t, peers, 3)
@@ -107,7 +107,7 @@ func checkSlices(t *testing.T, peers Peers) {
 					return err
 				}
 			}
-			return p.meet()
+			return p.barrier()
 		}
 		in := []traffic{{}, {from: 1, to: 0, limit: limit}, {from: 2, to: 0, limit: limit}}
 		sizes := []int{0, 1, 1, 2, 7, 64}
@@ -122,23 +122,23 @@ func checkSlices(t *testing.T, peers Peers) {
 			}
 			for _, ev := range evs[:n] {
 				if ev.Peer != 1 && ev.Peer != 2 {
-					return fmt.Errorf("an event from nowhere: %+v", ev)
+					return fmt.Errorf("an event of an unknown peer: %+v", ev)
 				}
 				if in[ev.Peer].count == count {
-					p.kept = append(p.kept, fabric.Event{Kind: ev.Kind, Peer: ev.Peer, Data: slices.Clone(ev.Data)}) // of meet
+					p.queue = append(p.queue, fabric.Event{Kind: ev.Kind, Peer: ev.Peer, Data: slices.Clone(ev.Data)}) // of the barrier
 				} else if err := in[ev.Peer].check(ev); err != nil {
 					return err
 				}
 			}
-			if n == 0 && p.w.stop.Load() {
+			if n == 0 && p.w.failed.Load() {
 				return errStopped
 			}
 		}
-		return p.meet()
+		return p.barrier()
 	})
 }
 
-// checkFlood: two peers that send to each other, and take only when they are refused, do not block each other.
+// checkFlood: two peers that send to each other, and poll only when a Send is refused, do not block each other.
 func checkFlood(t *testing.T, peers Peers) {
 	const refusals = 20
 	w := newConnected(t, peers, 2)
@@ -146,7 +146,7 @@ func checkFlood(t *testing.T, peers Peers) {
 		other := 1 - p.self
 		out := traffic{from: p.self, to: other, limit: p.caps.MaxSend}
 		in := traffic{from: other, to: p.self, limit: p.caps.MaxSend}
-		for p.refused = 0; p.refused < refusals; {
+		for p.refusals = 0; p.refusals < refusals; {
 			if err := p.send(other, nil, out.make()); err != nil {
 				return err
 			}
@@ -196,6 +196,6 @@ func checkAllToAll(t *testing.T, peers Peers) {
 				return err
 			}
 		}
-		return p.meet()
+		return p.barrier()
 	})
 }

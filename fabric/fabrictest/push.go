@@ -9,31 +9,31 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// reading is what becomes of memory that was pushed.
-type reading int
+// readTime says when the receiver reads memory that was pushed.
+type readTime int
 
 const (
-	atOnce reading = iota
-	inPart         // at once, but not all of it
-	later          // after the next message
-	unread
-	readings
+	readNow   readTime = iota // before the next Poll
+	readPart                  // before the next Poll, but not all of it
+	readLater                 // after the next message
+	notRead
+	readTimes
 )
 
-// checkPush: a Read finds the bytes of memory that was pushed, whenever it is called, and messages come in order.
+// checkPush: a Read returns the bytes of memory that was pushed, whenever it is called, and messages arrive in order.
 func checkPush(t *testing.T, peers Peers) {
 	w := newConnected(t, peers, 2)
-	if _, ok := w.peers[0].ways[1].(fabric.Pusher); !ok {
+	if _, ok := w.peers[0].eps[1].(fabric.Pusher); !ok {
 		t.Logf("%s does not push memory", w.peers[0].transport.Name())
 		return
 	}
 	sizes := []int{0, 1, 8, 1000, 64<<10 + 1, 300 << 10, 1 << 20, 5<<20 + 5}
 	w.each(func(p *peer) error {
-		for i := range 3 * len(sizes) * int(readings) {
-			size, how, seed := sizes[i%len(sizes)], reading(i/len(sizes))%readings, uint64(i)
-			step := p.pushOne
+		for i := range 3 * len(sizes) * int(readTimes) {
+			size, how, seed := sizes[i%len(sizes)], readTime(i/len(sizes))%readTimes, uint64(i)
+			step := p.pushBlock
 			if p.self == 1 {
-				step = p.takeOne
+				step = p.readBlock
 			}
 			if err := step(1-p.self, size, how, seed); err != nil {
 				return fmt.Errorf("number %d, %d bytes: %w", i, size, err)
@@ -43,23 +43,23 @@ func checkPush(t *testing.T, peers Peers) {
 	})
 }
 
-// Messages around what is pushed: one that tells where it is, one behind it, and the answer to both.
+// Lengths of the messages around pushed memory: the key of the memory, the next message, and the answer to both.
 const (
 	keyBytes    = 16
 	behindBytes = 100
 	answerBytes = 3
 )
 
-func (p *peer) pushOne(to, size int, _ reading, seed uint64) error {
-	m, err := p.expose(fill(make([]byte, size), seed))
+func (p *peer) pushBlock(to, size int, _ readTime, seed uint64) error {
+	m, err := p.register(fill(make([]byte, size), seed))
 	if err != nil {
 		return err
 	}
 	key := binary.LittleEndian.AppendUint64(nil, m.Remote.Addr)
 	key = binary.LittleEndian.AppendUint64(key, m.Remote.Key)
-	pusher := p.ways[to].(fabric.Pusher)
+	pusher := p.eps[to].(fabric.Pusher)
 	for err = pusher.Push(key, m.Remote, size); err == fabric.ErrAgain; err = pusher.Push(key, m.Remote, size) {
-		if err := p.keep(); err != nil {
+		if err := p.progress(); err != nil {
 			return err
 		}
 	}
@@ -72,23 +72,23 @@ func (p *peer) pushOne(to, size int, _ reading, seed uint64) error {
 	return errors.Join(err, p.Deregister(m.Region))
 }
 
-func (p *peer) takeOne(from, size int, how reading, seed uint64) error {
+func (p *peer) readBlock(from, size int, how readTime, seed uint64) error {
 	key, err := p.receive(from)
 	if err != nil || len(key) != keyBytes {
-		return fmt.Errorf("%x where a key should be: %w", key, err)
+		return fmt.Errorf("%x instead of a key: %w", key, err)
 	}
 	src := fabric.RemoteKey{Addr: binary.LittleEndian.Uint64(key), Key: binary.LittleEndian.Uint64(key[8:])}
-	if how == later || how == unread {
+	if how == readLater || how == notRead {
 		if err := p.expect(from, behindBytes, seed); err != nil {
 			return err
 		}
 	}
-	if how != unread {
+	if how != notRead {
 		n := size
-		if how == inPart {
+		if how == readPart {
 			n /= 2
 		}
-		m, err := p.expose(make([]byte, n))
+		m, err := p.register(make([]byte, n))
 		if err == nil {
 			err = read(p, m, from, src)
 		}
@@ -99,7 +99,7 @@ func (p *peer) takeOne(from, size int, how reading, seed uint64) error {
 			return err
 		}
 	}
-	if how == atOnce || how == inPart {
+	if how == readNow || how == readPart {
 		if err := p.expect(from, behindBytes, seed); err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// checkOpen: what a domain tells about itself makes sense, and a peer outside the set cannot open one.
+// checkOpen: the address and limits of a domain are valid and constant, and a peer outside the set cannot open one.
 func checkOpen(t *testing.T, peers Peers) {
 	w := newWorld(t, peers, 2)
 	w.each(func(p *peer) error {
@@ -33,13 +33,13 @@ func checkOpen(t *testing.T, peers Peers) {
 	}
 }
 
-// checkConnect: a way is made once, by both sides at once if need be, and only to peers of the set.
+// checkConnect: an endpoint is created once, also if both sides connect concurrently, and only to peers of the set.
 func checkConnect(t *testing.T, peers Peers) {
 	w := newConnected(t, peers, 3)
 	w.each(func(p *peer) error {
-		for to, way := range p.ways {
+		for to, ep := range p.eps {
 			again, err := p.Connect(to, w.peers[to].Addr())
-			if err != nil || again != way {
+			if err != nil || again != ep {
 				return fmt.Errorf("connecting again to %d: another endpoint, or %w", to, err)
 			}
 		}
@@ -48,11 +48,11 @@ func checkConnect(t *testing.T, peers Peers) {
 				return fmt.Errorf("connects to peer %d of 3", to)
 			}
 		}
-		return p.meet()
+		return p.barrier()
 	})
 }
 
-// checkOneSide: a peer that has connected to nobody is still reached, and connects after it has received.
+// checkOneSide: a peer without connections can be sent to, and connects after it has received.
 func checkOneSide(t *testing.T, peers Peers) {
 	w := newWorld(t, peers, 2)
 	const count = 100
@@ -80,7 +80,7 @@ func checkOneSide(t *testing.T, peers Peers) {
 	})
 }
 
-// lengths are all short ones, those around the powers of two, and those up to limit.
+// lengths returns all short lengths, those around the powers of two, and the last ones up to limit.
 func lengths(limit int) []int {
 	var l []int
 	for n := range min(limit, 300) + 1 {
@@ -95,7 +95,7 @@ func lengths(limit int) []int {
 	return slices.DeleteFunc(l, func(n int) bool { return n > limit })
 }
 
-// checkLengths: messages of every length, split between header and payload in every way, arrive whole and in order.
+// checkLengths: messages of every length, split differently between header and payload, arrive whole and in order.
 func checkLengths(t *testing.T, peers Peers) {
 	w := newConnected(t, peers, 2)
 	w.each(func(p *peer) error {
@@ -116,7 +116,7 @@ func checkLengths(t *testing.T, peers Peers) {
 	})
 }
 
-// checkCopies: the bytes of a message are those of the moment of its Send.
+// checkCopies: a message has the bytes that the buffers held when Send was called.
 func checkCopies(t *testing.T, peers Peers) {
 	w := newConnected(t, peers, 2)
 	const count = 500
@@ -140,14 +140,14 @@ func checkCopies(t *testing.T, peers Peers) {
 	})
 }
 
-// checkTooLong: a message longer than the limit is an error, and harms nothing.
+// checkTooLong: a message longer than the limit is an error without further effect.
 func checkTooLong(t *testing.T, peers Peers) {
 	w := newConnected(t, peers, 2)
-	w.one(func() error {
+	w.runAlone(func() error {
 		a, b := w.peers[0], w.peers[1]
 		for _, header := range []int{0, 1, a.caps.MaxSend + 1} {
 			long := make([]byte, a.caps.MaxSend+1)
-			if err := a.ways[1].Send(long[:header], long[header:]); err == nil || err == fabric.ErrAgain {
+			if err := a.eps[1].Send(long[:header], long[header:]); err == nil || err == fabric.ErrAgain {
 				return fmt.Errorf("a message of %d bytes, where %d are allowed: %v", len(long), a.caps.MaxSend, err)
 			}
 		}
@@ -158,16 +158,16 @@ func checkTooLong(t *testing.T, peers Peers) {
 	})
 }
 
-// checkWindow: a peer that takes nothing stops its sender with ErrAgain, and gets just what was accepted before.
+// checkWindow: a peer that does not poll stops its sender with ErrAgain, and then receives exactly what was accepted.
 func checkWindow(t *testing.T, peers Peers) {
-	const limit = 1 << 30 // bytes; a queue that is longer has no bound
+	const limit = 1 << 30 // bytes; a longer queue is considered unbounded
 	w := newConnected(t, peers, 2)
 	for _, size := range []int{0, 8, w.peers[0].caps.MaxSend} {
-		w.one(func() error {
+		w.runAlone(func() error {
 			a, b := w.peers[0], w.peers[1]
 			sent := 0
 			for ; ; sent++ {
-				err := a.ways[1].Send(nil, fill(make([]byte, size), uint64(sent)))
+				err := a.eps[1].Send(nil, fill(make([]byte, size), uint64(sent)))
 				if err == fabric.ErrAgain {
 					break
 				}
@@ -183,7 +183,7 @@ func checkWindow(t *testing.T, peers Peers) {
 					return fmt.Errorf("message %d of %d: %w", i, sent, err)
 				}
 			}
-			// The refused one left no trace, and there is room again.
+			// The refused message was not sent in part, and there is room again.
 			if err := a.send(1, fill(make([]byte, 5), 99), nil); err != nil {
 				return err
 			}
@@ -192,7 +192,7 @@ func checkWindow(t *testing.T, peers Peers) {
 	}
 }
 
-// checkSelf: a peer is a peer of its own, also alone.
+// checkSelf: a peer can send to itself, also if it is the only one.
 func checkSelf(t *testing.T, peers Peers) {
 	const count = 2000
 	for _, n := range []int{1, 2} {

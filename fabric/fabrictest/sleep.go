@@ -10,8 +10,8 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// sleep arms the domain and waits until it is woken. Between the two the caller looks a last time for what only it can
-// see, such as room to send or a word in shared memory: then unless returns true.
+// sleep arms the domain and waits until it is woken. After arming it calls unless, which checks a last time for conditions that
+// only the caller knows, such as room to send or a word in shared memory; sleep returns if unless returns true.
 func (p *peer) sleep(unless func() (bool, error)) error {
 	fd, ready, err := p.Arm()
 	if ready || err != nil {
@@ -20,18 +20,18 @@ func (p *peer) sleep(unless func() (bool, error)) error {
 	if stop, err := unless(); stop || err != nil {
 		return err
 	}
-	for !p.w.stop.Load() { // the watchdog sets it
-		if woken, err := p.wait(fd, nap); woken || err != nil {
+	for !p.w.failed.Load() { // the watchdog sets it
+		if woken, err := p.wait(fd, sleepSlice); woken || err != nil {
 			return err
 		}
 	}
 	return errStopped
 }
 
-// nap is how long a sleeper does not look whether the test has failed elsewhere.
-const nap = 200 * time.Millisecond
+// sleepSlice is how long a sleeper waits before it checks whether the test has failed elsewhere.
+const sleepSlice = 200 * time.Millisecond
 
-// wait waits until the armed domain says that something has come, or for a time.
+// wait waits until the armed domain is woken, at most for limit. It reports whether it was.
 func (p *peer) wait(fd int, limit time.Duration) (bool, error) {
 	if fd >= 0 {
 		return waitReadable(fd, limit)
@@ -51,21 +51,21 @@ func (p *peer) wait(fd int, limit time.Duration) (bool, error) {
 	}
 }
 
-// never has nothing to look for.
-func never() (bool, error) { return false, nil }
+// noCheck is for callers of sleep that have nothing to check.
+func noCheck() (bool, error) { return false, nil }
 
-// await is next for a peer that sleeps when there is nothing to do.
+// awaitAll is next for a peer that sleeps when there is nothing to do.
 func (p *peer) await(from int) (fabric.Event, error) {
 	for {
-		for i, ev := range p.kept {
+		for i, ev := range p.queue {
 			if int(ev.Peer) == from {
-				p.kept = append(p.kept[:i], p.kept[i+1:]...)
+				p.queue = append(p.queue[:i], p.queue[i+1:]...)
 				return ev, nil
 			}
 		}
-		kept, err := p.tryKeep()
+		kept, err := p.tryProgress()
 		if !kept && err == nil {
-			err = p.sleep(never)
+			err = p.sleep(noCheck)
 		}
 		if err != nil {
 			return fabric.Event{}, err
@@ -77,7 +77,7 @@ func (p *peer) await(from int) (fabric.Event, error) {
 func (p *peer) awaitMessage(from, size int, seed uint64) error {
 	ev, err := p.await(from)
 	if err == nil && ev.Kind != fabric.Message {
-		err = fmt.Errorf("%+v came instead of a message", ev)
+		err = fmt.Errorf("unexpected event %+v, want a message", ev)
 	}
 	if err == nil {
 		err = check(ev.Data, size, seed)
@@ -88,15 +88,15 @@ func (p *peer) awaitMessage(from, size int, seed uint64) error {
 	return nil
 }
 
-// checkIdle: where nothing happens, an armed domain lets its caller sleep.
+// checkIdle: if nothing happens, an armed domain lets its caller sleep.
 func checkIdle(t *testing.T, peers Peers) {
 	w := newConnected(t, peers, 3)
-	w.each(func(p *peer) error { return p.meet() })
-	w.one(func() error {
+	w.each(func(p *peer) error { return p.barrier() })
+	w.runAlone(func() error {
 		p := w.peers[0]
 		for range 10000 {
-			if _, some, err := p.poll(); some || err != nil {
-				return fmt.Errorf("something comes from nowhere: %+v: %w", p.evs[0], err)
+			if _, ok, err := p.poll(); ok || err != nil {
+				return fmt.Errorf("unexpected event: %+v: %w", p.evs[0], err)
 			}
 			fd, ready, err := p.Arm()
 			if err != nil {
@@ -108,11 +108,11 @@ func checkIdle(t *testing.T, peers Peers) {
 				}
 			}
 		}
-		return errors.New("wakes again and again, for nothing")
+		return errors.New("the domain wakes its caller again and again without an event")
 	})
 }
 
-// checkSleepStream: no message of three streams is slept through.
+// checkSleepStream: a receiver that sleeps misses no message of three streams.
 func checkSleepStream(t *testing.T, peers Peers) {
 	const count = 1500
 	w := newConnected(t, peers, 4)
@@ -136,7 +136,7 @@ func checkSleepStream(t *testing.T, peers Peers) {
 	})
 }
 
-// checkSleepPingPong: two peers that sleep whenever they wait keep each other going.
+// checkSleepPingPong: two peers that sleep whenever they wait always wake each other.
 func checkSleepPingPong(t *testing.T, peers Peers) {
 	const count = 3000
 	w := newConnected(t, peers, 2)
@@ -154,8 +154,7 @@ func checkSleepPingPong(t *testing.T, peers Peers) {
 	})
 }
 
-// checkSleepWindow: a sender that was told ErrAgain may sleep, and is woken when its peer has made room. It tries once
-// more after Arm.
+// checkSleepWindow: a sender may sleep after ErrAgain, and is woken when its peer has made room. It tries once more after Arm.
 func checkSleepWindow(t *testing.T, peers Peers) {
 	const count = 600
 	w := newConnected(t, peers, 2)
@@ -178,7 +177,7 @@ func checkSleepWindow(t *testing.T, peers Peers) {
 func (p *peer) sendAsleep(to int, b []byte) error {
 	sent := false
 	try := func() (bool, error) {
-		err := p.ways[to].Send(nil, b)
+		err := p.eps[to].Send(nil, b)
 		if sent = err == nil; err == fabric.ErrAgain {
 			err = nil
 		}
@@ -188,7 +187,7 @@ func (p *peer) sendAsleep(to int, b []byte) error {
 		if _, err := try(); sent || err != nil {
 			return err
 		}
-		if _, err := p.tryKeep(); err != nil {
+		if _, err := p.tryProgress(); err != nil {
 			return err
 		}
 		if err := p.sleep(try); sent || err != nil {
@@ -197,7 +196,7 @@ func (p *peer) sendAsleep(to int, b []byte) error {
 	}
 }
 
-// checkSleepDown: a sleeper is woken to hear that a peer has gone.
+// checkSleepDown: a sleeping peer is woken by the event PeerDown.
 func checkSleepDown(t *testing.T, peers Peers) {
 	for _, whole := range []bool{true, false} {
 		w := newConnected(t, peers, 2)
@@ -209,11 +208,11 @@ func checkSleepDown(t *testing.T, peers Peers) {
 				if whole {
 					return p.Close()
 				}
-				return p.ways[0].Close()
+				return p.eps[0].Close()
 			}
 			ev, err := p.await(1)
 			if err == nil && ev.Kind != fabric.PeerDown {
-				err = fmt.Errorf("%+v came", ev)
+				err = fmt.Errorf("unexpected event %+v", ev)
 			}
 			return err
 		})

@@ -7,17 +7,17 @@ import (
 )
 
 // Peers makes the transports of n peers that can reach each other, the one of peer i at index i. It is called once for
-// each set of peers that the suite needs; what it must undo it leaves to tb.Cleanup.
+// each set of peers that the suite needs; it registers what must be undone with tb.Cleanup.
 type Peers func(tb testing.TB, n int) []fabric.Transport
 
-// rule is one subtest: it gets fresh peers from its own calls of newWorld.
+// rule is one subtest. It opens fresh peers with newWorld.
 type rule struct {
 	name  string
 	check func(t *testing.T, peers Peers)
 }
 
 // Run checks that a transport keeps all rules of package fabric and that its hot calls allocate nothing. Each subtest
-// also checks that no descriptor, mapping or goroutine stays behind.
+// also checks that no descriptor, mapping or goroutine is leaked.
 func Run(t *testing.T, peers Peers) {
 	Rules(t, peers)
 	t.Run("Allocs", func(t *testing.T) { checkAllocs(t, peers) })
@@ -39,19 +39,19 @@ var rules = []rule{
 	{"SendTooLong", checkTooLong},
 	{"SendWindow", checkWindow},
 	{"SendSelf", checkSelf},
-	{"PollLends", checkLends},
+	{"PollDataValid", checkDataValid},
 	{"PollSlices", checkSlices},
 	{"Flood", checkFlood},
 	{"AllToAll", checkAllToAll},
 	{"TransferSizes", checkTransferSizes},
 	{"TransferRange", checkTransferRange},
 	{"TransferKeys", checkTransferKeys},
-	{"TransferBeside", checkTransferBeside},
+	{"TransferConcurrent", checkTransferConcurrent},
 	{"TransferRegions", checkRegions},
 	{"TransferPush", checkPush},
 	{"DownDomain", checkDomainCloses},
 	{"DownEndpoint", checkEndpointCloses},
-	{"DownOwn", checkClosed},
+	{"DownOwn", checkOwnClose},
 	{"SleepIdle", checkIdle},
 	{"SleepStream", checkSleepStream},
 	{"SleepPingPong", checkSleepPingPong},
@@ -60,6 +60,6 @@ var rules = []rule{
 	{"ShareSegment", checkSegment},
 	{"ShareSleep", checkSegmentSleep},
 	{"ShareMisuse", checkSegmentMisuse},
-	{"ShareRing", checkRing},
-	{"PairWords", checkWords},
+	{"ShareWake", checkWake},
+	{"CooperativeWords", checkWords},
 }

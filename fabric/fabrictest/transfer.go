@@ -9,44 +9,45 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// exposed is registered memory of a peer.
-type exposed struct {
+// buffer is registered memory of a peer.
+type buffer struct {
 	fabric.Region
 	b []byte
 }
 
-func (p *peer) expose(b []byte) (exposed, error) {
+func (p *peer) register(b []byte) (buffer, error) {
 	r, err := p.Register(b)
-	return exposed{r, b}, err
+	return buffer{r, b}, err
 }
 
-// at is where a peer finds byte off, which may be outside.
-func (e exposed) at(off uint64) fabric.RemoteKey {
+// at returns the key of byte off, which may be outside the region.
+func (e buffer) at(off uint64) fabric.RemoteKey {
 	return fabric.RemoteKey{Addr: e.Remote.Addr + off, Key: e.Remote.Key}
 }
 
-// move is a Read or a Write, from call to end.
-type move func(p *peer, b exposed, to int, k fabric.RemoteKey) error
+// transferFunc is a Read or a Write that waits for its end.
+type transferFunc func(p *peer, b buffer, to int, k fabric.RemoteKey) error
 
-func read(p *peer, b exposed, from int, k fabric.RemoteKey) error {
-	return p.transfer(func(token uint64) (bool, error) { return p.ways[from].Read(b.b, b.Region, k, token) })
+func read(p *peer, b buffer, from int, k fabric.RemoteKey) error {
+	return p.transfer(func(token uint64) (bool, error) { return p.eps[from].Read(b.b, b.Region, k, token) })
 }
 
-func write(p *peer, b exposed, to int, k fabric.RemoteKey) error {
-	return p.transfer(func(token uint64) (bool, error) { return p.ways[to].Write(b.b, b.Region, k, token) })
+func write(p *peer, b buffer, to int, k fabric.RemoteKey) error {
+	return p.transfer(func(token uint64) (bool, error) { return p.eps[to].Write(b.b, b.Region, k, token) })
 }
 
-// eachMove runs a check with three fresh peers for Read and for Write. What the limits rule out must say so instead.
-func eachMove(t *testing.T, peers Peers, f func(w *world, name string, m move) error) {
-	for name, m := range map[string]move{"Read": read, "Write": write} {
+// eachTransfer runs a check with three fresh peers for Read and for Write. A call that the limits exclude must return
+// ErrNotSupported instead.
+func eachTransfer(t *testing.T, peers Peers, f func(w *world, name string, m transferFunc) error) {
+	for name, m := range map[string]transferFunc{"Read": read, "Write": write} {
 		t.Run(name, func(t *testing.T) {
 			w := newConnected(t, peers, 3)
-			w.one(func() error {
+			w.runAlone(func() error {
 				p := w.peers[0]
 				if able := map[string]bool{"Read": p.caps.Read, "Write": p.caps.Write}; able[name] {
 					return f(w, name, m)
 				}
-				if err := m(p, exposed{b: make([]byte, 8)}, 1, fabric.RemoteKey{}); !errors.Is(err, fabric.ErrNotSupported) {
+				if err := m(p, buffer{b: make([]byte, 8)}, 1, fabric.RemoteKey{}); !errors.Is(err, fabric.ErrNotSupported) {
 					return fmt.Errorf("not supported according to the limits, but: %w", err)
 				}
 				return nil
@@ -55,14 +56,13 @@ func eachMove(t *testing.T, peers Peers, f func(w *world, name string, m move) e
 	}
 }
 
-// checkTransferSizes: blocks of many sizes and places arrive where they should and nowhere else, without a Poll of
-// the peer.
+// checkTransferSizes: blocks of many sizes and offsets arrive where they should and nowhere else, without a Poll of the peer.
 func checkTransferSizes(t *testing.T, peers Peers) {
 	sizes := []int{0, 1, 7, 8, 9, 63, 64, 65, 1000, 4095, 4096, 4097, 64 << 10, 64<<10 + 1, 1<<20 + 3}
-	eachMove(t, peers, func(w *world, name string, m move) error {
+	eachTransfer(t, peers, func(w *world, name string, m transferFunc) error {
 		for i, size := range sizes {
 			for _, off := range []int{0, 1, 29} {
-				if err := w.moveOne(name, m, size, off, uint64(i)); err != nil {
+				if err := w.transferOne(name, m, size, off, uint64(i)); err != nil {
 					return fmt.Errorf("%d bytes at %d: %w", size, off, err)
 				}
 			}
@@ -71,15 +71,15 @@ func checkTransferSizes(t *testing.T, peers Peers) {
 	})
 }
 
-// moveOne moves a block between the middle of two regions and looks at all of both.
-func (w *world) moveOne(name string, m move, size, off int, seed uint64) error {
+// transferOne moves a block between the middle of two regions and checks the whole destination.
+func (w *world) transferOne(name string, m transferFunc, size, off int, seed uint64) error {
 	const margin, mark = 64, 0x5a
 	a, b := w.peers[0], w.peers[1]
-	near, err := a.expose(make([]byte, margin+size))
+	near, err := a.register(make([]byte, margin+size))
 	if err != nil {
 		return err
 	}
-	far, err := b.expose(make([]byte, margin+size))
+	far, err := b.register(make([]byte, margin+size))
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (w *world) moveOne(name string, m move, size, off int, seed uint64) error {
 	for i := range dst {
 		dst[i] = mark
 	}
-	local := exposed{near.Region, near.b[margin/2:][:size]}
+	local := buffer{near.Region, near.b[margin/2:][:size]}
 	if err := m(a, local, 1, far.at(uint64(off))); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (w *world) moveOne(name string, m move, size, off int, seed uint64) error {
 	return errors.Join(a.Deregister(near.Region), b.Deregister(far.Region))
 }
 
-// checkTransferRange: what lies outside a region, or outside all memory, cannot be reached.
+// checkTransferRange: memory outside a region, or outside all memory, cannot be accessed.
 func checkTransferRange(t *testing.T, peers Peers) {
 	const size = 1000
 	for _, c := range []struct {
@@ -122,8 +122,8 @@ func checkTransferRange(t *testing.T, peers Peers) {
 		{"Around", math.MaxUint64 - 3, 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			eachMove(t, peers, func(w *world, _ string, m move) error {
-				far, err := w.peers[1].expose(make([]byte, size))
+			eachTransfer(t, peers, func(w *world, _ string, m transferFunc) error {
+				far, err := w.peers[1].register(make([]byte, size))
 				if err != nil {
 					return err
 				}
@@ -131,7 +131,7 @@ func checkTransferRange(t *testing.T, peers Peers) {
 				if w.peers[0].caps.Direct {
 					k = fabric.RemoteKey{Addr: c.off & 0xff} // any memory may be named, but there is none in the first page
 				}
-				near, err := w.peers[0].expose(make([]byte, c.n))
+				near, err := w.peers[0].register(make([]byte, c.n))
 				if err != nil {
 					return err
 				}
@@ -144,38 +144,38 @@ func checkTransferRange(t *testing.T, peers Peers) {
 	}
 }
 
-// checkTransferKeys: a key opens memory of the peer that made it, as long as it is registered. Where memory needs no
-// registration, it stays open.
+// checkTransferKeys: a key gives access to memory of the peer that registered it, until it is deregistered. Without registration
+// (Caps.Direct) memory stays accessible.
 func checkTransferKeys(t *testing.T, peers Peers) {
-	for name, spoil := range map[string]func(w *world, near, far *exposed) error{
-		"Stale": func(w *world, _, far *exposed) error { return w.peers[1].Deregister(far.Region) },
-		"Reused": func(w *world, _, far *exposed) error {
+	for name, invalidate := range map[string]func(w *world, near, far *buffer) error{
+		"Stale": func(w *world, _, far *buffer) error { return w.peers[1].Deregister(far.Region) },
+		"Reused": func(w *world, _, far *buffer) error {
 			if err := w.peers[1].Deregister(far.Region); err != nil {
 				return err
 			}
-			_, err := w.peers[1].expose(make([]byte, 64)) // may lie in the same slot of some table
+			_, err := w.peers[1].register(make([]byte, 64)) // may reuse the slot of a table
 			return err
 		},
-		"Foreign": func(w *world, _, far *exposed) (err error) {
-			*far, err = w.peers[2].expose(make([]byte, 64))
+		"Foreign": func(w *world, _, far *buffer) (err error) {
+			*far, err = w.peers[2].register(make([]byte, 64))
 			return err
 		},
-		"Zero":      func(_ *world, _, far *exposed) error { far.Remote.Key = 0; return nil },
-		"Forged":    func(_ *world, _, far *exposed) error { far.Remote.Key ^= 1 << 32; return nil },
-		"Local":     func(w *world, near, _ *exposed) error { return w.peers[0].Deregister(near.Region) },
-		"LocalZero": func(_ *world, near, _ *exposed) error { near.Region = fabric.Region{}; return nil },
+		"Zero":      func(_ *world, _, far *buffer) error { far.Remote.Key = 0; return nil },
+		"Forged":    func(_ *world, _, far *buffer) error { far.Remote.Key ^= 1 << 32; return nil },
+		"Local":     func(w *world, near, _ *buffer) error { return w.peers[0].Deregister(near.Region) },
+		"LocalZero": func(_ *world, near, _ *buffer) error { near.Region = fabric.Region{}; return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachMove(t, peers, func(w *world, _ string, m move) error {
-				near, err := w.peers[0].expose(make([]byte, 64))
+			eachTransfer(t, peers, func(w *world, _ string, m transferFunc) error {
+				near, err := w.peers[0].register(make([]byte, 64))
 				if err != nil {
 					return err
 				}
-				far, err := w.peers[1].expose(make([]byte, 64))
+				far, err := w.peers[1].register(make([]byte, 64))
 				if err != nil {
 					return err
 				}
-				if err := spoil(w, &near, &far); err != nil {
+				if err := invalidate(w, &near, &far); err != nil {
 					return err
 				}
 				err = m(w.peers[0], near, 1, far.at(0))
@@ -190,19 +190,19 @@ func checkTransferKeys(t *testing.T, peers Peers) {
 
 // checkRegions: the same bytes may be registered twice and then need two calls; registrations do not run out.
 func checkRegions(t *testing.T, peers Peers) {
-	eachMove(t, peers, func(w *world, _ string, m move) error {
+	eachTransfer(t, peers, func(w *world, _ string, m transferFunc) error {
 		a, b := w.peers[0], w.peers[1]
 		mem := make([]byte, 64)
-		near, err := a.expose(make([]byte, 64))
+		near, err := a.register(make([]byte, 64))
 		if err != nil {
 			return err
 		}
-		first, err := b.expose(mem)
+		first, err := b.register(mem)
 		if err != nil {
 			return err
 		}
 		for range 2000 {
-			second, err := b.expose(mem)
+			second, err := b.register(mem)
 			if err != nil {
 				return err
 			}
@@ -213,7 +213,7 @@ func checkRegions(t *testing.T, peers Peers) {
 		if err := m(a, near, 1, first.at(0)); err != nil {
 			return err
 		}
-		if none, err := b.expose(nil); err != nil || b.Deregister(none.Region) != nil {
+		if none, err := b.register(nil); err != nil || b.Deregister(none.Region) != nil {
 			return fmt.Errorf("registering no bytes: %w", err)
 		}
 		if err := b.Deregister(first.Region); err != nil {
@@ -226,26 +226,26 @@ func checkRegions(t *testing.T, peers Peers) {
 	})
 }
 
-// checkTransferBeside: two goroutines transfer while a third uses everything else of the same domain.
-func checkTransferBeside(t *testing.T, peers Peers) {
+// checkTransferConcurrent: two goroutines transfer while a third calls the other methods of the same domain.
+func checkTransferConcurrent(t *testing.T, peers Peers) {
 	const size = 3000
-	eachMove(t, peers, func(w *world, name string, _ move) error {
+	eachTransfer(t, peers, func(w *world, name string, _ transferFunc) error {
 		a, b := w.peers[0], w.peers[1]
 		errs, quit := make(chan error, 3), make(chan struct{})
 		defer close(quit)
 		ended := [2]chan fabric.Event{make(chan fabric.Event, 1), make(chan fabric.Event, 1)}
-		var blocks [2][2]exposed
+		var blocks [2][2]buffer
 		for k := range blocks {
 			var err1, err2 error
-			blocks[k][0], err1 = a.expose(make([]byte, size))
-			blocks[k][1], err2 = b.expose(make([]byte, size))
+			blocks[k][0], err1 = a.register(make([]byte, size))
+			blocks[k][1], err2 = b.register(make([]byte, size))
 			fill(blocks[k][map[string]int{"Read": 1, "Write": 0}[name]].b, uint64(k))
 			if err := errors.Join(err1, err2); err != nil {
 				return err
 			}
 		}
 		for k := range blocks {
-			go func() { errs <- besideOne(a, name, blocks[k], k, ended[k], quit) }()
+			go func() { errs <- transferRepeatedly(a, name, blocks[k], k, ended[k], quit) }()
 		}
 		for open := 2; open > 0; {
 			select {
@@ -262,27 +262,27 @@ func checkTransferBeside(t *testing.T, peers Peers) {
 			if _, err := b.receive(0); err != nil {
 				return err
 			}
-			if err := a.keep(); err != nil {
+			if err := a.progress(); err != nil {
 				return err
 			}
-			for _, ev := range a.kept {
+			for _, ev := range a.queue {
 				if ev.Kind != fabric.Done {
-					return fmt.Errorf("%+v came", ev)
+					return fmt.Errorf("unexpected event %+v", ev)
 				}
 				ended[ev.Token%2] <- ev
 			}
-			a.kept = a.kept[:0]
+			a.queue = a.queue[:0]
 		}
 		return errors.Join(check(blocks[0][0].b, size, 0), check(blocks[0][1].b, size, 0),
 			check(blocks[1][0].b, size, 1), check(blocks[1][1].b, size, 1))
 	})
 }
 
-// besideOne is what a goroutine does that does nothing but transfer. Its tokens are odd or even as k is.
-func besideOne(a *peer, name string, blocks [2]exposed, k int, ended <-chan fabric.Event, quit <-chan struct{}) error {
-	start := a.ways[1].Read
+// transferRepeatedly transfers blocks again and again. Its tokens are odd if k is odd.
+func transferRepeatedly(a *peer, name string, blocks [2]buffer, k int, ended <-chan fabric.Event, quit <-chan struct{}) error {
+	start := a.eps[1].Read
 	if name == "Write" {
-		start = a.ways[1].Write
+		start = a.eps[1].Write
 	}
 	for i := range 200 {
 		token := uint64(i*2 + k)
@@ -291,7 +291,7 @@ func besideOne(a *peer, name string, blocks [2]exposed, k int, ended <-chan fabr
 			select {
 			case ev := <-ended:
 				if err = ev.Err; ev.Token != token {
-					err = fmt.Errorf("the end of %d instead of %d: %+v", ev.Token, token, ev)
+					err = fmt.Errorf("the completion of %d instead of %d: %+v", ev.Token, token, ev)
 				}
 			case <-quit:
 				return errStopped

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waitReadable waits until a descriptor is readable, or for a time.
+// waitReadable waits until a descriptor is readable, at most for limit. It reports whether it is.
 func waitReadable(fd int, limit time.Duration) (bool, error) {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(limit.Milliseconds()))
 	if errors.Is(err, unix.EINTR) {

@@ -21,6 +21,7 @@ const layers = `
 NONE < attrs, internal/ticks, internal/pollyield, internal/auth, internal/memaddr, perf/profile, internal/abi/*;
 NONE < internal/archtest, internal/conformance, internal/apitest, internal/buildinfo, internal/sbom;
 NONE < internal/transports < internal/tunables;
+NONE < internal/leakcheck < fabric/fabrictest, verbs/verbstest;
 internal/ticks, internal/transports < perf;
 hw, perf < perf/prom;
 NONE < internal/pmi;

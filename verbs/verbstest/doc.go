@@ -17,7 +17,7 @@
 // standard, such as in the status of some errors, the suite knows it too.
 //
 // Whatever a rule is about, it also keeps a ledger of all requests: each completes exactly once, with its own number, on its own
-// queue pair, in order; and a census of descriptors, mappings and goroutines: nothing is left behind.
+// queue pair, in order; and a leak check of descriptors, mappings and goroutines: nothing is left behind.
 //
 // For tests of what is built on package verbs, [Play] makes a network of devices that exist in the process only.
 //

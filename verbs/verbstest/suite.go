@@ -1,8 +1,10 @@
 package verbstest
 
 import (
+	"bytes"
 	"testing"
 
+	"github.com/ibrun/ibrun/internal/leakcheck"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -21,12 +23,15 @@ func Run(t *testing.T, open Open) {
 	warmUp(t, open)
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
-			before := count(t)
-			t.Cleanup(func() { before.compare(t) }) // runs after everything that the rule cleans up
+			before := leakcheck.Take(t, isDevice)
+			t.Cleanup(func() { before.Compare(t) }) // runs after everything that the rule cleans up
 			r.check(t, open)
 		})
 	}
 }
+
+// isDevice reports whether a line of /proc/self/maps is a mapping of a device.
+func isDevice(line []byte) bool { return bytes.Contains(line, []byte("/dev/infiniband/")) }
 
 // warmUp has libraries be loaded and the runtime open descriptors of its own before anything is counted.
 func warmUp(t *testing.T, open Open) {

@@ -15,9 +15,9 @@ import (
 	"github.com/ibrun/ibrun/fabric/mem"
 )
 
-// fault is a way to break a rule, laid over a transport that keeps them all. Functions that are nil break nothing.
+// fault breaks one rule of a transport that otherwise keeps all. Functions that are nil break nothing.
 type fault struct {
-	rule string // that must notice
+	rule string // the rule that must fail
 	open func(t fabric.Transport) fabric.Transport
 	wake func(count int, wake func())
 	poll func(d *domain, evs []fabric.Event) (int, error)
@@ -25,9 +25,9 @@ type fault struct {
 	read func(e *endpoint, dst []byte, local fabric.Region, src fabric.RemoteKey, token uint64) (bool, error)
 	arm  func(d *domain) (int, bool, error)
 
-	hangs bool // is noticed only after a while
-	deaf  bool // Wake does nothing
-	dirty bool // segments are not all zero
+	slow          bool // found only after a while
+	noWake        bool // Wake does nothing
+	dirtySegments bool // segments are not all zero
 }
 
 var faults = map[string]fault{
@@ -41,7 +41,7 @@ var faults = map[string]fault{
 		}
 		return nil
 	}},
-	"Loses": {rule: "SendWindow", hangs: true, send: func(e *endpoint, header, payload []byte) error {
+	"Loses": {rule: "SendWindow", slow: true, send: func(e *endpoint, header, payload []byte) error {
 		if e.d.sends++; e.d.sends%100 == 0 {
 			return nil
 		}
@@ -69,7 +69,7 @@ var faults = map[string]fault{
 		}
 		return nil
 	}},
-	"Takes the too long": {rule: "SendTooLong", send: func(e *endpoint, header, payload []byte) error {
+	"Accepts the too long": {rule: "SendTooLong", send: func(e *endpoint, header, payload []byte) error {
 		if len(header)+len(payload) > e.d.Caps().MaxSend {
 			return nil
 		}
@@ -81,10 +81,10 @@ var faults = map[string]fault{
 		}
 		return nil
 	}},
-	"Ends loans early": {rule: "PollLends", poll: func(d *domain, evs []fabric.Event) (int, error) {
-		n, err := forward(d, evs)
+	"Overwrites data early": {rule: "PollDataValid", poll: func(d *domain, evs []fabric.Event) (int, error) {
+		n, err := pollCopies(d, evs)
 		if d.sends++; d.sends%10 == 0 {
-			d.spoil()
+			d.overwrite()
 		}
 		return n, err
 	}},
@@ -95,27 +95,27 @@ var faults = map[string]fault{
 		}
 		return n, err
 	}},
-	"Reads too far": {rule: "TransferRange", read: readAnything},
-	"Opens to any":  {rule: "TransferKeys", read: readAnything},
+	"Reads too far": {rule: "TransferRange", read: readUnchecked},
+	"Opens to any":  {rule: "TransferKeys", read: readUnchecked},
 	"Reads amiss": {rule: "TransferSizes",
 		read: func(e *endpoint, dst []byte, local fabric.Region, src fabric.RemoteKey, token uint64) (bool, error) {
 			return e.Endpoint.Read(dst[:len(dst)&^7], local, src, token)
 		}},
-	"Tells ends twice": {rule: "DownDomain", poll: func(d *domain, evs []fabric.Event) (int, error) {
-		if d.again.Kind != 0 && len(evs) > 0 {
-			evs[0] = d.again
-			d.again = fabric.Event{}
+	"Reports ends twice": {rule: "DownDomain", poll: func(d *domain, evs []fabric.Event) (int, error) {
+		if d.duplicate.Kind != 0 && len(evs) > 0 {
+			evs[0] = d.duplicate
+			d.duplicate = fabric.Event{}
 			return 1, nil
 		}
 		n, err := d.Domain.Poll(evs)
 		for _, ev := range evs[:n] {
 			if ev.Kind == fabric.PeerDown {
-				d.again = ev
+				d.duplicate = ev
 			}
 		}
 		return n, err
 	}},
-	"Tells no ends": {rule: "DownEndpoint", hangs: true, poll: func(d *domain, evs []fabric.Event) (int, error) {
+	"Reports no ends": {rule: "DownEndpoint", slow: true, poll: func(d *domain, evs []fabric.Event) (int, error) {
 		n, err := d.Domain.Poll(evs)
 		return len(slices.DeleteFunc(evs[:n], func(ev fabric.Event) bool { return ev.Kind == fabric.PeerDown })), err
 	}},
@@ -126,28 +126,27 @@ var faults = map[string]fault{
 		return nil
 	}},
 	"Never sleeps": {rule: "SleepIdle", arm: func(*domain) (int, bool, error) { return -1, true, nil }},
-	"Oversleeps": {rule: "SleepPingPong", hangs: true, wake: func(count int, wake func()) {
+	"Oversleeps": {rule: "SleepPingPong", slow: true, wake: func(count int, wake func()) {
 		if count%100 != 99 {
 			wake()
 		}
 	}},
-	"Is deaf":     {rule: "ShareRing", hangs: true, deaf: true},
-	"Shares dirt": {rule: "ShareSegment", dirty: true},
+	"Never wakes":        {rule: "ShareWake", slow: true, noWake: true},
+	"Shares used memory": {rule: "ShareSegment", dirtySegments: true},
 	"Allocates": {rule: "Allocs", send: func(e *endpoint, header, payload []byte) error {
 		return e.Endpoint.Send(append(slices.Clone(header), payload...), nil)
 	}},
-	"Leaks goroutines": {rule: "Open", hangs: true, open: leakGoroutines},
-	"Leaks files":      {rule: "Open", hangs: true, open: leakFiles},
+	"Leaks goroutines": {rule: "Open", slow: true, open: leakGoroutines},
+	"Leaks files":      {rule: "Open", slow: true, open: leakFiles},
 }
 
-// readAnything succeeds where it must not.
-func readAnything(e *endpoint, dst []byte, local fabric.Region, src fabric.RemoteKey, token uint64) (bool, error) {
+// readUnchecked succeeds where it must fail.
+func readUnchecked(e *endpoint, dst []byte, local fabric.Region, src fabric.RemoteKey, token uint64) (bool, error) {
 	_, err := e.Endpoint.Read(dst, local, src, token)
 	return !errors.Is(err, fabric.ErrPeerDown), nil
 }
 
-// The suite notices whatever is wrong. Each fault runs in a process of its own, since a test that fails fails its
-// process.
+// TestBroken: the suite finds every fault. Each fault runs in a process of its own, since a failed test fails its process.
 func TestBroken(t *testing.T) {
 	const variable = "FABRICTEST_FAULT"
 	if name, ok := os.LookupEnv(variable); ok {
@@ -170,18 +169,18 @@ func TestBroken(t *testing.T) {
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			limit, noticed := time.Minute, "--- FAIL: TestBroken/"+f.rule
-			if f.hangs {
-				limit, noticed = 2*time.Second, noticed+"|panic: test timed out"
+			limit, want := time.Minute, "--- FAIL: TestBroken/"+f.rule
+			if f.slow {
+				limit, want = 2*time.Second, want+"|panic: test timed out"
 			}
 			cmd := exec.Command(exe, "-test.run=^TestBroken$/^"+f.rule+"$", "-test.timeout="+limit.String(), "-test.v")
 			cmd.Env = append(os.Environ(), variable+"="+name)
 			out, err := cmd.CombinedOutput()
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) {
-				t.Fatalf("%s has not noticed: %v\n%s", f.rule, err, out)
+				t.Fatalf("%s has found nothing: %v\n%s", f.rule, err, out)
 			}
-			if !regexp.MustCompile(noticed).Match(out) {
+			if !regexp.MustCompile(want).Match(out) {
 				t.Fatalf("%s has not failed properly: %v\n%s", f.rule, err, out)
 			}
 		})

@@ -18,7 +18,7 @@ func (t faulty) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, er
 	c, wakes := *cfg, 0
 	if t.f.wake != nil {
 		c.Wake = func() {
-			t.f.wake(wakes, cfg.Wake) // one goroutine at a time, as there are two peers
+			t.f.wake(wakes, cfg.Wake) // by one goroutine at a time, as there are two peers
 			wakes++
 		}
 	}
@@ -29,11 +29,11 @@ func (t faulty) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, er
 // domain is a domain with a fault.
 type domain struct {
 	fabric.Domain
-	f     fault
-	ways  map[int]*endpoint
-	sends int
-	lent  [][]byte
-	again fabric.Event
+	f         fault
+	eps       map[int]*endpoint
+	sends     int
+	borrowed  [][]byte
+	duplicate fabric.Event
 }
 
 func (d *domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
@@ -41,13 +41,13 @@ func (d *domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.ways == nil {
-		d.ways = make(map[int]*endpoint)
+	if d.eps == nil {
+		d.eps = make(map[int]*endpoint)
 	}
-	if d.ways[peer] == nil {
-		d.ways[peer] = &endpoint{inner, d}
+	if d.eps[peer] == nil {
+		d.eps[peer] = &endpoint{inner, d}
 	}
-	return d.ways[peer], nil
+	return d.eps[peer], nil
 }
 
 func (d *domain) Poll(evs []fabric.Event) (int, error) {
@@ -66,14 +66,14 @@ func (d *domain) Arm() (int, bool, error) {
 
 func (d *domain) Segment(id uint64, peers []int, bytes int) (fabric.Segment, error) {
 	s, err := d.Domain.(fabric.SharedMemory).Segment(id, peers, bytes)
-	if err == nil && d.f.dirty {
+	if err == nil && d.f.dirtySegments {
 		s.Bytes()[bytes-1] = 1
 	}
 	return s, err
 }
 
 func (d *domain) Wake(peer int) {
-	if !d.f.deaf {
+	if !d.f.noWake {
 		d.Domain.(fabric.SharedMemory).Wake(peer)
 	}
 }
@@ -98,7 +98,7 @@ func (e *endpoint) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, t
 	return e.Endpoint.Read(dst, local, src, token)
 }
 
-// leaky is a transport that leaves something behind whenever it is opened.
+// leaky is a transport that leaks a resource whenever it is opened.
 type leaky struct {
 	fabric.Transport
 	leak func() error
@@ -127,20 +127,20 @@ func leakFiles(t fabric.Transport) fabric.Transport {
 	}}
 }
 
-// forward passes a Poll on and keeps the data of events at a place of its own, which spoil overwrites.
-func forward(d *domain, evs []fabric.Event) (int, error) {
+// pollCopies polls and copies the data of events to memory that overwrite can overwrite.
+func pollCopies(d *domain, evs []fabric.Event) (int, error) {
 	n, err := d.Domain.Poll(evs)
-	d.lent = d.lent[:0]
+	d.borrowed = d.borrowed[:0]
 	for i := range evs[:n] {
 		evs[i].Data = slices.Clone(evs[i].Data)
-		d.lent = append(d.lent, evs[i].Data)
+		d.borrowed = append(d.borrowed, evs[i].Data)
 	}
 	return n, err
 }
 
-// spoil overwrites what is lent.
-func (d *domain) spoil() {
-	for _, b := range d.lent {
+// overwrite overwrites the data of the last Poll.
+func (d *domain) overwrite() {
+	for _, b := range d.borrowed {
 		clear(b)
 	}
 }

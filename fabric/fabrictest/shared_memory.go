@@ -10,8 +10,8 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// sharers opens n peers if their domains offer shared memory; if they do not, there is nothing to hold them to.
-func sharers(t *testing.T, peers Peers, n int) (*world, bool) {
+// newSharingWorld opens n peers. It reports false if their domains do not have shared memory, so that there is nothing to check.
+func newSharingWorld(t *testing.T, peers Peers, n int) (*world, bool) {
 	w := newConnected(t, peers, n)
 	for _, p := range w.peers {
 		if _, ok := p.Domain.(fabric.SharedMemory); !ok {
@@ -22,7 +22,7 @@ func sharers(t *testing.T, peers Peers, n int) (*world, bool) {
 	return w, true
 }
 
-// segment gets a segment as soon as the others have come as far as needed.
+// segment maps a segment. It polls until enough of the other peers have joined.
 func (p *peer) segment(id uint64, peers []int, size int) (fabric.Segment, error) {
 	for {
 		s, err := p.Domain.(fabric.SharedMemory).Segment(id, peers, size)
@@ -32,15 +32,15 @@ func (p *peer) segment(id uint64, peers []int, size int) (fabric.Segment, error)
 		if err != fabric.ErrAgain {
 			return nil, fmt.Errorf("segment %d of %d bytes for %v: %w", id, size, peers, err)
 		}
-		if err := p.keep(); err != nil {
+		if err := p.progress(); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// checkSegment: segments are zeroed, aligned, the same bytes for all, and their ids may be used again.
+// checkSegment: segments are zeroed, aligned and shared by all peers, and their ids may be used again.
 func checkSegment(t *testing.T, peers Peers) {
-	w, ok := sharers(t, peers, 3)
+	w, ok := newSharingWorld(t, peers, 3)
 	if !ok {
 		return
 	}
@@ -62,11 +62,11 @@ func checkSegment(t *testing.T, peers Peers) {
 	})
 }
 
-// useSegment has the peers of a group write to a segment in turn, byte by byte, and read all of it.
+// useSegment has the peers of a group each write some bytes of a segment, interleaved, and read all of it.
 func (p *peer) useSegment(id uint64, group []int, size int) error {
 	me := slices.Index(group, p.self)
 	if me < 0 {
-		return p.meets(4)
+		return p.barriers(4)
 	}
 	s, err := p.segment(id, group, size)
 	if err != nil {
@@ -74,49 +74,49 @@ func (p *peer) useSegment(id uint64, group []int, size int) error {
 	}
 	b := s.Bytes()
 	switch i := slices.IndexFunc(b, func(x byte) bool { return x != 0 }); {
-	case len(b) != size || misaligned(b, 128) != 0:
-		return fmt.Errorf("%d bytes at %d after a multiple of 128 instead of %d", len(b), misaligned(b, 128), size)
+	case len(b) != size || misalignment(b, 128) != 0:
+		return fmt.Errorf("%d bytes at %d after a multiple of 128 instead of %d", len(b), misalignment(b, 128), size)
 	case i >= 0:
 		return fmt.Errorf("byte %d of a new segment of %d is %#x", i, size, b[i])
 	}
-	if err := p.meets(1); err != nil { // all have seen it empty
+	if err := p.barriers(1); err != nil { // all have read zeros
 		return err
 	}
 	want := fill(make([]byte, size), id)
 	for i := me; i < size; i += len(group) {
 		b[i] = want[i]
 	}
-	if err := p.meets(1); err != nil { // all have written
+	if err := p.barriers(1); err != nil { // all have written
 		return err
 	}
 	if err := check(b, size, id); err != nil {
 		return fmt.Errorf("segment %d for %v: %w", id, group, err)
 	}
-	if err := p.meets(1); err != nil { // all have read
+	if err := p.barriers(1); err != nil { // all have read
 		return err
 	}
 	if err := s.Close(); err != nil {
 		return err
 	}
-	return p.meets(1) // all have closed, and the id is free
+	return p.barriers(1) // all have closed, and the id is free
 }
 
-func (p *peer) meets(n int) error {
+func (p *peer) barriers(n int) error {
 	for range n {
-		if err := p.meet(); err != nil {
+		if err := p.barrier(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkSegmentMisuse: wrong arguments are errors that no waiting cures.
+// checkSegmentMisuse: invalid arguments are an error, and never ErrAgain.
 func checkSegmentMisuse(t *testing.T, peers Peers) {
-	w, ok := sharers(t, peers, 3)
+	w, ok := newSharingWorld(t, peers, 3)
 	if !ok {
 		return
 	}
-	w.one(func() error {
+	w.runAlone(func() error {
 		for i, c := range []struct {
 			peers []int
 			size  int
@@ -133,10 +133,10 @@ func checkSegmentMisuse(t *testing.T, peers Peers) {
 	})
 }
 
-// checkRing: a peer that waits for a word of shared memory arms, checks the word once more, sleeps, and is woken by Wake.
-func checkRing(t *testing.T, peers Peers) {
+// checkWake: a peer that waits for a word of shared memory arms, checks the word once more, sleeps, and is woken by Wake.
+func checkWake(t *testing.T, peers Peers) {
 	const count = 3000
-	w, ok := sharers(t, peers, 2)
+	w, ok := newSharingWorld(t, peers, 2)
 	if !ok {
 		return
 	}
@@ -152,7 +152,7 @@ func checkRing(t *testing.T, peers Peers) {
 				p.Domain.(fabric.SharedMemory).Wake(1)
 			}
 			for there := func() (bool, error) { return other.Load() >= i, nil }; other.Load() < i; {
-				if _, err := p.tryKeep(); err != nil {
+				if _, err := p.tryProgress(); err != nil {
 					return err
 				}
 				if err := p.sleep(there); err != nil {
@@ -164,20 +164,20 @@ func checkRing(t *testing.T, peers Peers) {
 				p.Domain.(fabric.SharedMemory).Wake(0)
 			}
 		}
-		return errors.Join(p.meet(), s.Close())
+		return errors.Join(p.barrier(), s.Close())
 	})
 }
 
-// checkSegmentSleep: who waits for the first peer of a segment and sleeps is woken by a message, also if it asks for the segment
-// once more after Arm, and by the segment.
+// checkSegmentSleep: a peer that sleeps until the first peer of a segment has joined is woken by a message, also if it asks for
+// the segment once more after Arm, and by the segment.
 func checkSegmentSleep(t *testing.T, peers Peers) {
-	w, ok := sharers(t, peers, 2)
+	w, ok := newSharingWorld(t, peers, 2)
 	if !ok {
 		return
 	}
-	w.one(func() error {
+	w.runAlone(func() error {
 		for i := range uint64(20) {
-			if err := w.segmentWakes(i); err != nil {
+			if err := w.checkSegmentWakes(i); err != nil {
 				return fmt.Errorf("round %d: %w", i, err)
 			}
 		}
@@ -185,7 +185,7 @@ func checkSegmentSleep(t *testing.T, peers Peers) {
 	})
 }
 
-func (w *world) segmentWakes(seed uint64) error {
+func (w *world) checkSegmentWakes(seed uint64) error {
 	first, second := w.peers[0], w.peers[1]
 	ask := func() (bool, error) {
 		s, err := second.Domain.(fabric.SharedMemory).Segment(seed+1, []int{0, 1}, 256)
@@ -197,14 +197,14 @@ func (w *world) segmentWakes(seed uint64) error {
 		return true, err
 	}
 	over, err := ask()
-	if err != nil || over { // it waits for nobody
-		return errors.Join(err, first.mapOnce(seed+1))
+	if err != nil || over { // it does not wait
+		return errors.Join(err, first.mapAndClose(seed+1))
 	}
 	for _, wake := range []func() error{
 		func() error { return first.send(1, fill(make([]byte, 8), seed), nil) },
-		func() error { return first.mapOnce(seed + 1) },
+		func() error { return first.mapAndClose(seed + 1) },
 	} {
-		for woken := false; !woken; { // it may have something else to do first
+		for woken := false; !woken; { // there may be other events first
 			err := second.sleep(func() (bool, error) {
 				woken = true
 				err := wake()
@@ -216,7 +216,7 @@ func (w *world) segmentWakes(seed uint64) error {
 			if err != nil {
 				return err
 			}
-			if _, err := second.tryKeep(); err != nil {
+			if _, err := second.tryProgress(); err != nil {
 				return err
 			}
 		}
@@ -225,13 +225,13 @@ func (w *world) segmentWakes(seed uint64) error {
 		over, err = ask()
 	}
 	if err == nil && !over {
-		err = errors.New("woken, and the segment is not there")
+		err = errors.New("woken without the segment")
 	}
 	return errors.Join(err, second.expect(0, 8, seed))
 }
 
-// mapOnce gets a segment that needs nobody to wait for, and closes it.
-func (p *peer) mapOnce(id uint64) error {
+// mapAndClose maps a segment and closes it.
+func (p *peer) mapAndClose(id uint64) error {
 	s, err := p.segment(id, []int{0, 1}, 256)
 	if err != nil {
 		return err
@@ -239,16 +239,16 @@ func (p *peer) mapOnce(id uint64) error {
 	return s.Close()
 }
 
-// checkWords: the words of a pair, where it has any, are zero at first, and each direction's are the same at both ends and
-// only there.
+// checkWords: the words that two peers share are zero at first, are the same at both ends of each direction, and are shared with
+// no other peer.
 func checkWords(t *testing.T, peers Peers) {
 	w := newConnected(t, peers, 3)
-	w.one(func() error {
-		some := false
+	w.runAlone(func() error {
+		found := false
 		for i, p := range w.peers {
 			a, ok := p.Domain.(fabric.CooperativeCopier)
 			if !ok {
-				t.Logf("%s has no words for pairs", p.transport.Name())
+				t.Logf("%s is not a fabric.CooperativeCopier", p.transport.Name())
 				return nil
 			}
 			for j, q := range w.peers {
@@ -259,7 +259,7 @@ func checkWords(t *testing.T, peers Peers) {
 				if len(out) != len(in) || out != nil && len(out) < 8 {
 					return fmt.Errorf("%d words from %d to %d at one end, %d at the other", len(out), i, j, len(in))
 				}
-				some = some || out != nil
+				found = found || out != nil
 				for k := range out {
 					if x := atomic.AddUint64(&out[k], 1); x != 1 || atomic.AddUint64(&in[k], 1) != 2 {
 						return fmt.Errorf("word %d from %d to %d was %d, or is not shared", k, i, j, x-1)
@@ -270,8 +270,8 @@ func checkWords(t *testing.T, peers Peers) {
 				return errors.New("words with a peer outside the set")
 			}
 		}
-		if !some {
-			return errors.New("no pair has words")
+		if !found {
+			return errors.New("no two peers share words")
 		}
 		return nil
 	})
