@@ -12,8 +12,8 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// armed arms a domain and tells whether who sleeps then would wake.
-func armed(t *testing.T, d *domain) bool {
+// armsReady arms a domain and reports whether a caller that sleeps then would wake up immediately.
+func armsReady(t *testing.T, d *domain) bool {
 	t.Helper()
 	fd, ready, err := d.Arm()
 	if err != nil {
@@ -22,48 +22,50 @@ func armed(t *testing.T, d *domain) bool {
 	return ready || readable(t, fd)
 }
 
-const soon = 20 * time.Millisecond
+const wakeTimeout = 20 * time.Millisecond
 
-// readable tells whether a descriptor is, now or soon: a clock that is to ring at once takes a moment.
+// readable reports whether a file descriptor is readable, now or within wakeTimeout: a timer that expires immediately takes a
+// moment.
 func readable(t *testing.T, fd int) bool {
 	t.Helper()
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(soon.Milliseconds()))
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(wakeTimeout.Milliseconds()))
 	if err != nil && !errors.Is(err, unix.EINTR) {
 		t.Fatal(err)
 	}
 	return n == 1
 }
 
-// rested polls until nothing is left to do, so that a domain that is armed has no reason not to sleep for half a second.
-func rested(t *testing.T, ds ...*domain) {
+// pollUntilIdle polls until there is no work left, so that a domain that is armed then can sleep for half a second.
+func pollUntilIdle(t *testing.T, ds ...*domain) {
 	t.Helper()
-	for range enough {
+	for range enoughPolls {
 		for _, d := range ds {
-			polls(t, d, 1)
+			pollTimes(t, d, 1)
 		}
 	}
 	for _, d := range ds {
-		for d.clock.next != never && d.clock.next-time.Since(d.clock.start) < 10*soon { // not long before hearts beat
-			polls(t, d, 1)
+		for d.clock.next != never && d.clock.next-d.clock.elapsed() < 10*wakeTimeout { // a keepalive is due soon
+			pollTimes(t, d, 1)
 		}
 	}
 }
 
-// TestPlayedArmAfterEvents: a read ends after a Poll that told something. Arming sees it, in whichever turn.
-func TestPlayedArmAfterEvents(t *testing.T) {
-	net, ds := openPlayed(t, Settings{Devices: []string{"a"}}, 2)
+// TestSimulatedArmAfterEvents: a read ends after a Poll that returned an event. Arm notices it, whatever the number of that
+// Poll.
+func TestSimulatedArmAfterEvents(t *testing.T) {
+	net, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 2)
 	a, b := ds[0], ds[1]
-	meet(t, a, b)
+	connectPeers(t, a, b)
 	src, dst := make([]byte, 64), make([]byte, 64)
 	far, err1 := b.Register(src)
 	near, err2 := a.Register(dst)
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	for turn := range uint(2 * progressEvery) {
-		rested(t, a, b)
-		for a.clock.polls%progressEvery != turn%progressEvery {
-			polls(t, a, 1)
+	for poll := range uint(2 * progressEvery) {
+		pollUntilIdle(t, a, b)
+		for a.clock.polls%progressEvery != poll%progressEvery {
+			pollTimes(t, a, 1)
 		}
 		if err := b.eps[0].Send([]byte("message"), nil); err != nil {
 			t.Fatal(err)
@@ -72,27 +74,28 @@ func TestPlayedArmAfterEvents(t *testing.T) {
 		if _, err := a.eps[1].Read(dst, near, far.Remote, 1); err != nil {
 			t.Fatal(err)
 		}
-		if got := polls(t, a, 1); len(got) != 1 || got[0].Kind != fabric.Message {
+		if got := pollTimes(t, a, 1); len(got) != 1 || got[0].Kind != fabric.Message {
 			t.Fatalf("%+v", got)
 		}
 		net.Hold(false)
-		if !armed(t, a) {
-			t.Errorf("turn %d: who has armed is not told of the read's end", turn)
+		if !armsReady(t, a) {
+			t.Errorf("poll %d: Arm does not report the end of the read", poll)
 		}
-		if got := polls(t, a, 4); len(got) != 1 || got[0].Kind != fabric.Done {
+		if got := pollTimes(t, a, 4); len(got) != 1 || got[0].Kind != fabric.Done {
 			t.Fatalf("%+v", got)
 		}
 	}
 }
 
-// TestPlayedArmBehindMany: so much was done that one look does not take it all, and what is to be told is last.
-func TestPlayedArmBehindMany(t *testing.T) {
-	_, ds := openPlayed(t, Settings{Devices: []string{"a"}}, 18)
+// TestSimulatedArmBehindMany: there are so many completions that polling the queue once does not take all of them, and the one
+// that ends the read is the last.
+func TestSimulatedArmBehindMany(t *testing.T) {
+	_, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 18)
 	a := ds[0]
 	for _, b := range ds[1:] {
-		meet(t, a, b)
+		connectPeers(t, a, b)
 	}
-	rested(t, ds...)
+	pollUntilIdle(t, ds...)
 	src, dst := make([]byte, 64), make([]byte, 64)
 	far, err1 := ds[1].Register(src)
 	near, err2 := a.Register(dst)
@@ -107,85 +110,86 @@ func TestPlayedArmBehindMany(t *testing.T) {
 	if _, err := a.eps[1].Read(dst, near, far.Remote, 1); err != nil {
 		t.Fatal(err)
 	}
-	if !armed(t, a) {
-		t.Error("who has armed is not told of a read's end behind other completions")
+	if !armsReady(t, a) {
+		t.Error("Arm does not report the end of a read behind other completions")
 	}
 }
 
-// TestPlayedReadWhileAsleep: a read is begun by another goroutine than the one that sleeps, which is woken for its end.
-func TestPlayedReadWhileAsleep(t *testing.T) {
-	net, ds := openPlayed(t, Settings{Devices: []string{"a"}}, 2)
+// TestSimulatedReadWhileAsleep: another goroutine begins a read while the caller sleeps. The end of the read wakes the caller.
+func TestSimulatedReadWhileAsleep(t *testing.T) {
+	net, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 2)
 	a, b := ds[0], ds[1]
-	meet(t, a, b)
-	rested(t, a, b)
+	connectPeers(t, a, b)
+	pollUntilIdle(t, a, b)
 	src, dst := make([]byte, 64), make([]byte, 64)
 	far, err1 := b.Register(src)
 	near, err2 := a.Register(dst)
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // once more changes nothing
-		if armed(t, a) {
-			t.Fatal("there is nothing to do, and nobody may sleep")
+	for range 2 { // arming again changes nothing
+		if armsReady(t, a) {
+			t.Fatal("there is no work, but the caller may not sleep")
 		}
 	}
 	net.Hold(true)
 	if _, err := a.eps[1].Read(dst, near, far.Remote, 1); err != nil {
 		t.Fatal(err)
 	}
-	for readable(t, a.waker.epfd) { // whoever sleeps is woken, looks, and sleeps again
-		if got := polls(t, a, 1); len(got) != 0 {
+	for readable(t, a.waker.epfd) { // the caller is woken, polls, and sleeps again
+		if got := pollTimes(t, a, 1); len(got) != 0 {
 			t.Fatalf("%+v", got)
 		}
-		armed(t, a)
+		armsReady(t, a)
 	}
 	net.Hold(false)
 	if !readable(t, a.waker.epfd) {
-		t.Error("who sleeps is not told of the end of a read that began meanwhile")
+		t.Error("the caller is not woken by the end of a read that began while it slept")
 	}
 }
 
-// TestPlayedChokedWhenArmed: the try after Arm is the first that finds no room. Who sleeps is woken when there is.
-func TestPlayedChokedWhenArmed(t *testing.T) {
-	net, ds := openPlayed(t, Settings{Devices: []string{"a"}}, 2)
+// TestSimulatedSendBlockedWhenArmed: the Send after Arm is the first that finds no room. The caller is woken when there is
+// room.
+func TestSimulatedSendBlockedWhenArmed(t *testing.T) {
+	net, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 2)
 	a, b := ds[0], ds[1]
-	meet(t, a, b)
-	for a.eps[1].out.grant-a.eps[1].out.sent <= maxMessages { // until the queue is what is short
+	connectPeers(t, a, b)
+	for a.eps[1].out.grant-a.eps[1].out.sent <= maxMessages { // until the queue is the limit, not the credits
 		for a.eps[1].Send([]byte("message"), nil) == nil {
 		}
-		for range enough {
-			polls(t, b, 1)
-			polls(t, a, 1)
+		for range enoughPolls {
+			pollTimes(t, b, 1)
+			pollTimes(t, a, 1)
 		}
 	}
-	rested(t, a, b)
+	pollUntilIdle(t, a, b)
 	net.Hold(true)
 	for a.eps[1].qps[0].inFlight() < maxMessages {
 		if err := a.eps[1].Send([]byte("message"), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if armed(t, a) {
-		t.Fatal("there is nothing to do, and nobody may sleep")
+	if armsReady(t, a) {
+		t.Fatal("there is no work, but the caller may not sleep")
 	}
 	if err := a.eps[1].Send([]byte("message"), nil); err != fabric.ErrAgain {
 		t.Fatal(err)
 	}
-	for readable(t, a.waker.epfd) { // whoever sleeps is woken, looks, tries, and sleeps again
-		polls(t, a, 1)
+	for readable(t, a.waker.epfd) { // the caller is woken, polls, tries again, and sleeps again
+		pollTimes(t, a, 1)
 		if err := a.eps[1].Send([]byte("message"), nil); err != fabric.ErrAgain {
 			t.Fatal(err)
 		}
-		armed(t, a)
+		armsReady(t, a)
 	}
 	net.Hold(false)
 	if !readable(t, a.waker.epfd) {
-		t.Error("who sleeps is not told that there is room")
+		t.Error("the caller is not woken when there is room")
 	}
 }
 
-// TestSleeperWakeLasts: another goroutine wakes while this one is arming. What it then sets the clock to does not undo it.
-func TestSleeperWakeLasts(t *testing.T) {
+// TestWakeLasts: another goroutine calls wake while this one arms. The timer that this one then sets does not undo the wakeup.
+func TestWakeLasts(t *testing.T) {
 	s, err := newWaker(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +200,7 @@ func TestSleeperWakeLasts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !readable(t, s.epfd) {
-			t.Fatalf("the clock was set to %v, and the wake-up is lost", at)
+			t.Fatalf("the timer was set to %v, and the wakeup is lost", at)
 		}
 		if err := s.drain(&domain{}); err != nil {
 			t.Fatal(err)
@@ -205,7 +209,7 @@ func TestSleeperWakeLasts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if readable(t, s.epfd) {
-			t.Fatal("it wakes for nothing")
+			t.Fatal("it is readable without a reason")
 		}
 	}
 }

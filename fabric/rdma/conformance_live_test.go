@@ -11,7 +11,7 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/live"
 )
 
-// peers makes the transports of n peers with a key of their own.
+// peers returns the transports of n peers with a key of their own.
 func peers(tb testing.TB, n int) []fabric.Transport {
 	t := &rdma.Transport{Settings: rdma.Settings{Devices: []string{live.Device(tb)}}}
 	rand.Read(t.Key[:])

@@ -84,7 +84,7 @@ func (m *connManager) handleReceive(d *domain, wc *verbs.WC) {
 		return
 	}
 	if wc.Len > grhBytes && wc.Len <= cmSlotBytes {
-		// Datagrams that are not authenticated as this job's are ignored: anybody can send them.
+		// Datagrams without a valid MAC of this job are ignored: any host can send them.
 		if msg, err := parseCMMessage(m.slot(i)[grhBytes:wc.Len], &d.key); err == nil {
 			msg.address = append([]byte(nil), msg.address...)
 			m.received = append(m.received, msg)

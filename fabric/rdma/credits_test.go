@@ -8,20 +8,20 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// wire carries messages one way, in order, each after a while.
-type wire struct{ messages []header }
+// messageQueue carries messages in one direction, in order, with any delay.
+type messageQueue struct{ messages []header }
 
-// account is one side: its two accounts, and what a real one would have besides.
+// account is one side: its accounts for both directions, and what a real endpoint has in addition.
 type account struct {
-	in     inbound
-	out    outbound
-	slots  int      // set aside for this peer
-	held   []uint32 // messages of data that were taken and not freed
-	notice int      // messages without data that were sent
+	in       inbound
+	out      outbound
+	slots    int      // reserved for this peer
+	held     []uint32 // data messages that were received and not freed
+	controls int      // control messages that were sent
 }
 
-// send sends data if there is room.
-func (a *account) send(w *wire) bool {
+// send sends a data message if there is a credit.
+func (a *account) send(w *messageQueue) bool {
 	if !a.out.hasCredit() {
 		return false
 	}
@@ -31,18 +31,18 @@ func (a *account) send(w *wire) bool {
 	return true
 }
 
-// notify sends a grant if one is due.
-func (a *account) notify(w *wire) {
+// sendCredit sends a credit update if one is due.
+func (a *account) sendCredit(w *messageQueue) {
 	if !a.in.creditDue() {
 		return
 	}
 	w.messages = append(w.messages, header{a.out.sent, a.in.grant(), a.out.grant, kindCredit, false})
 	a.in.granted, a.in.controlGrant, a.in.controlUnacked = a.in.grant(), a.in.grant(), true
-	a.notice++
+	a.controls++
 }
 
-// take takes the next message off the wire.
-func (a *account) take(t *testing.T, w *wire, limit uint32) {
+// receive takes the next message out of the queue.
+func (a *account) receive(t *testing.T, w *messageQueue, limit uint32) {
 	if len(w.messages) == 0 {
 		return
 	}
@@ -52,7 +52,7 @@ func (a *account) take(t *testing.T, w *wire, limit uint32) {
 		t.Fatal(err)
 	}
 	if h.kind != kindData {
-		return // its slot is posted again at once
+		return // its slot is posted again immediately
 	}
 	a.held = append(a.held, h.seq)
 	if h.needsCredits {
@@ -62,34 +62,34 @@ func (a *account) take(t *testing.T, w *wire, limit uint32) {
 	}
 }
 
-// TestCreditNeverOverruns: whatever the order of things, a message finds a slot, and who waits is granted more.
+// TestCreditNeverOverruns: in any order of events, a message finds a free slot, and a waiting sender is granted more credits.
 func TestCreditNeverOverruns(t *testing.T) {
 	seed := rand.Uint64()
 	for _, limit := range []uint32{1, 2, 3, 4, 7, 64} {
 		for _, start := range []uint32{0, 1<<32 - 5} {
 			r := rand.New(rand.NewPCG(seed, uint64(limit)))
-			creditRun(t, r, limit, start)
+			runCredits(t, r, limit, start)
 		}
 	}
 	t.Logf("seed %d", seed)
 }
 
-func creditRun(t *testing.T, r *rand.Rand, limit, start uint32) {
+func runCredits(t *testing.T, r *rand.Rand, limit, start uint32) {
 	var sides [2]account
-	var wires [2]wire // from side i
+	var queues [2]messageQueue // from side i
 	for i := range sides {
 		in := inbound{received: start, freed: start, window: initialWindow}
 		in.granted = in.grant()
 		sides[i] = account{in: in, out: outbound{sent: start, grant: start + initialWindow}, slots: initialWindow + 1}
 	}
 	const each = 3000
-	under := func() int { return len(wires[0].messages) + len(wires[1].messages) }
+	under := func() int { return len(queues[0].messages) + len(queues[1].messages) }
 	for sent, steps := [2]int{}, 0; sent[0] < each || sent[1] < each || under() > 0; steps++ {
 		if steps > 1_000_000 {
 			t.Fatalf("limit %d: stuck after %v messages: %+v", limit, sent, sides)
 		}
 		i := r.IntN(2)
-		a, w := &sides[i], &wires[i]
+		a, w := &sides[i], &queues[i]
 		switch r.IntN(4) {
 		case 0:
 			for range r.IntN(8) {
@@ -98,27 +98,27 @@ func creditRun(t *testing.T, r *rand.Rand, limit, start uint32) {
 				}
 			}
 		case 1, 2:
-			a.take(t, &wires[1-i], limit)
+			a.receive(t, &queues[1-i], limit)
 		default:
 			for range len(a.held) {
 				a.held = a.held[1:]
 				a.in.freed++
-				a.notify(w)
+				a.sendCredit(w)
 			}
-			a.notify(w)
+			a.sendCredit(w)
 		}
 		for j := range sides {
-			if under := len(wires[1-j].messages) + len(sides[j].held); under > sides[j].slots {
+			if under := len(queues[1-j].messages) + len(sides[j].held); under > sides[j].slots {
 				t.Fatalf("limit %d: %d messages for %d slots", limit, under, sides[j].slots)
 			}
 		}
 	}
-	if total := sides[0].notice + sides[1].notice; limit == 64 && total > each {
-		t.Errorf("%d messages that only grant, for %d of data", total, 2*each)
+	if total := sides[0].controls + sides[1].controls; limit == 64 && total > each {
+		t.Errorf("%d control messages for %d data messages", total, 2*each)
 	}
 }
 
-func TestCreditLies(t *testing.T) {
+func TestCreditViolations(t *testing.T) {
 	in := inbound{received: 5, freed: 5, window: 2, granted: 6}
 	for name, h := range map[string]header{
 		"again":  {seq: 4, kind: kindData},
@@ -133,7 +133,7 @@ func TestCreditLies(t *testing.T) {
 		t.Error(err)
 	}
 	if err := in.receive(&header{seq: 6, kind: kindData}); !errors.Is(err, fabric.ErrCorrupt) {
-		t.Errorf("a message that was not granted: %v", err)
+		t.Errorf("a message without a credit: %v", err)
 	}
 	out := outbound{sent: 10, grant: 12}
 	if err := out.receiveGrant(10 + maxGrantAhead + 1); !errors.Is(err, fabric.ErrCorrupt) || out.grant != 12 {

@@ -9,10 +9,10 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// TestPlayedFirstMessageLate: the first message over a connection is found only when that is taken down, because the peer has
-// asked for another.
-func TestPlayedFirstMessageLate(t *testing.T) {
-	_, ds := openPlayed(t, Settings{Devices: []string{"a"}}, 2)
+// TestSimulatedFirstMessageLate: the first message over a connection is found only when the connection is closed, because the
+// peer has requested another connection.
+func TestSimulatedFirstMessageLate(t *testing.T) {
+	_, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 2)
 	a, b := ds[0], ds[1]
 	mem := make([]byte, 64)
 	reg, err := b.Register(mem)
@@ -27,33 +27,33 @@ func TestPlayedFirstMessageLate(t *testing.T) {
 		if err := a.eps[1].Send([]byte("message"), nil); err == nil {
 			t.Fatal("sent without a connection")
 		}
-		polls(t, a, 1)
+		pollTimes(t, a, 1)
 		if b.eps[0].conn.state != stateREPSent {
-			polls(t, b, 1)
+			pollTimes(t, b, 1)
 		}
 	}
 	e := b.eps[0]
 	if err := b.closeConn(e); err != nil {
 		t.Fatal(err)
 	}
-	e.conn.reset()                                             // as whoever takes a connection down goes on
+	e.conn.reset()                                             // as the callers of closeConn do
 	if _, err := e.Read(mem, reg, far.Remote, 7); err != nil { // there is no queue pair to post it to
 		t.Fatal(err)
 	}
 	var got []fabric.Event
-	for range enough {
-		polls(t, a, 1)
-		got = append(got, polls(t, b, 1)...)
+	for range enoughPolls {
+		pollTimes(t, a, 1)
+		got = append(got, pollTimes(t, b, 1)...)
 	}
 	if len(got) != 1 || got[0].Token != 7 || got[0].Err != nil {
 		t.Errorf("after another connection was made: %+v", got)
 	}
 }
 
-// TestPlayedNoSlotForHello: who asked for a connection has no slot free when it stands, and nothing to send. The peer is told
-// that it stands as soon as there is one.
-func TestPlayedNoSlotForHello(t *testing.T) {
-	_, ds := openPlayed(t, Settings{Devices: []string{"a"}, Pool: 1}, 2)
+// TestSimulatedNoSlotForRTU: the side that requested a connection has no free slot when the connection is established, and no
+// data to send. It sends the RTU as soon as there is a slot.
+func TestSimulatedNoSlotForRTU(t *testing.T) {
+	_, ds := openSimulated(t, Settings{Devices: []string{"a"}, Pool: 1}, 2)
 	a, b := ds[0], ds[1]
 	src, dst := make([]byte, 64), make([]byte, 64)
 	far, err1 := b.Register(src)
@@ -69,21 +69,21 @@ func TestPlayedNoSlotForHello(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []fabric.Event
-	for range enough {
-		got = append(got, polls(t, a, 1)...)
-		polls(t, b, 1)
+	for range enoughPolls {
+		got = append(got, pollTimes(t, a, 1)...)
+		pollTimes(t, b, 1)
 	}
 	if len(got) != 1 || got[0].Token != 1 || b.eps[0].conn.state != stateREPSent {
-		t.Fatalf("%+v, phase %d", got, b.eps[0].conn.state)
+		t.Fatalf("%+v, state %d", got, b.eps[0].conn.state)
 	}
 	for _, slot := range all {
 		a.sends.give(slot)
 	}
-	for range enough {
-		polls(t, a, 1)
-		polls(t, b, 1)
+	for range enoughPolls {
+		pollTimes(t, a, 1)
+		pollTimes(t, b, 1)
 	}
 	if err := b.eps[0].Send([]byte("message"), nil); err != nil {
-		t.Errorf("phase %d: %v", b.eps[0].conn.state, err)
+		t.Errorf("state %d: %v", b.eps[0].conn.state, err)
 	}
 }

@@ -2,9 +2,9 @@ package rdma
 
 import "testing"
 
-// run has a way carry as much per beat as rate says for what is under way.
-func (p *pacer) run(beats int, rate func(ahead int) int) (sum int) {
-	for range beats {
+// simulate completes rate(window) bytes in each interval, as many as the network carries with that many in flight.
+func (p *pacer) simulate(intervals int, rate func(window int) int) (sum int) {
+	for range intervals {
 		p.posted(p.window - p.inFlight)
 		n := rate(p.window)
 		p.inFlight += n
@@ -15,31 +15,31 @@ func (p *pacer) run(beats int, rate func(ahead int) int) (sum int) {
 	return sum
 }
 
-// TestPacer: over a way that loses nothing much stays under way, over one where more is slower little, and over one where
-// nothing comes through the least there is.
+// TestPacer: the window becomes large without loss, small where a larger window is slower, and as small as possible where
+// nothing arrives.
 func TestPacer(t *testing.T) {
-	const piece, beats = 64 << 10, 200
+	const piece, intervals = 64 << 10, 200
 	flat := newPacer(piece)
-	flat.run(beats, func(ahead int) int { return min(ahead, 2*piece) })
+	flat.simulate(intervals, func(window int) int { return min(window, 2*piece) })
 	if flat.window < 2*piece || flat.size() != piece {
-		t.Errorf("without loss %d bytes may be under way, and pieces have %d", flat.window, flat.size())
+		t.Errorf("without loss the window is %d bytes, and pieces have %d", flat.window, flat.size())
 	}
 	lossy := newPacer(piece)
 	const best = piece / 4
-	most := best * beats
-	if n := lossy.run(beats, func(ahead int) int { return min(ahead, best*best/ahead) }); n < most/3 {
-		t.Errorf("%d bytes went over a way that could have carried %d", n, most)
+	most := best * intervals
+	if n := lossy.simulate(intervals, func(window int) int { return min(window, best*best/window) }); n < most/3 {
+		t.Errorf("%d bytes were transferred, but %d were possible", n, most)
 	}
 	dead := newPacer(piece)
-	dead.run(beats, func(int) int { return 0 })
+	dead.simulate(intervals, func(int) int { return 0 })
 	if dead.window != piece/minPieceShare || dead.size() != dead.window {
-		t.Errorf("where nothing moves %d bytes may be under way, and pieces have %d", dead.window, dead.size())
+		t.Errorf("where nothing arrives the window is %d bytes, and pieces have %d", dead.window, dead.size())
 	}
 	idle := newPacer(piece)
-	for range beats {
+	for range intervals {
 		idle.adjust()
 	}
 	if idle.window != initialPieces*piece {
-		t.Errorf("when nothing was asked for, %d bytes may be under way", idle.window)
+		t.Errorf("without transfers the window is %d bytes", idle.window)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/live"
 )
 
-// lose has both nodes lose some of the packets that they send, until the test ends.
-func lose(t *testing.T, nodes []live.Node, share string) {
+// dropPackets makes both nodes lose some of the packets that they send, until the test ends.
+func dropPackets(t *testing.T, nodes []live.Node, share string) {
 	t.Helper()
 	tc := func(n live.Node, args string) {
 		if out, err := n.Command("tc", strings.Fields(args)...).CombinedOutput(); err != nil {
@@ -30,13 +30,13 @@ func lose(t *testing.T, nodes []live.Node, share string) {
 	}
 }
 
-// TestLiveLoss: much arrives, by messages, reads and writes, over a network that loses packets in both directions. Nobody
-// hears of it. IBRUN_SOAK=1 takes larger sizes.
+// TestLiveLoss: much data arrives by messages, reads and writes over a network that loses packets in both directions. The
+// caller gets no error. IBRUN_SOAK=1 selects larger sizes.
 func TestLiveLoss(t *testing.T) {
 	for _, c := range []struct {
 		name, share string
 		bytes, soak int
-		retries     uint8 // of our device; 0: without end
+		retries     uint8 // retry count of the local device; 0: no limit
 	}{
 		{"2%", "2%", 4 << 20, 64 << 20, 0},
 		{"30%", "30%", 128 << 10, 4 << 20, 0},
@@ -48,15 +48,15 @@ func TestLiveLoss(t *testing.T) {
 				c.bytes = c.soak
 			}
 			p := startWith(t, nodes[1], c.bytes, c.retries)
-			lose(t, nodes, c.share)
+			dropPackets(t, nodes, c.share)
 			began := time.Now()
-			b := p.begin(1)
+			b := p.beginRead(1)
 			p.echo(20)
-			p.end(1, b)
-			t.Logf("%d bytes are read after %v", c.bytes, time.Since(began).Round(time.Millisecond))
+			p.endRead(1, b)
+			t.Logf("%d bytes were read in %v", c.bytes, time.Since(began).Round(time.Millisecond))
 			began = time.Now()
 			p.writeBack(2, b)
-			t.Logf("and written after %v", time.Since(began).Round(time.Millisecond))
+			t.Logf("and written in %v", time.Since(began).Round(time.Millisecond))
 			n := rdma.Connections(p.ep)
 			t.Logf("%d connections", n)
 			if c.retries > 0 && n < 2 {
@@ -66,8 +66,9 @@ func TestLiveLoss(t *testing.T) {
 	}
 }
 
-// writeBack writes other bytes to all that the other peer offers, and has it tell what came.
-func (p *pairOf) writeBack(token uint64, b []byte) {
+// writeBack writes other bytes to all memory that the other peer has registered, and compares the checksum that the peer
+// computes.
+func (p *peerProcess) writeBack(token uint64, b []byte) {
 	p.t.Helper()
 	for i := range b {
 		b[i] = pattern(i) ^ 0x5a
@@ -76,14 +77,14 @@ func (p *pairOf) writeBack(token uint64, b []byte) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	if _, err := p.ep.Write(b, region, p.offer, token); err != nil {
+	if _, err := p.ep.Write(b, region, p.remote, token); err != nil {
 		p.t.Fatal(err)
 	}
 	p.until("the end of the write", func() bool { _, ok := p.done[token]; return ok })
 	if err := p.done[token]; err != nil {
 		p.t.Fatal(err)
 	}
-	if err := p.ep.Send(nil, []byte(askSum)); err != nil {
+	if err := p.ep.Send(nil, []byte(sumRequest)); err != nil {
 		p.t.Fatal(err)
 	}
 	if sum := sha256.Sum256(b); string(p.receive()) != string(sum[:]) {

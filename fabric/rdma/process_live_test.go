@@ -24,7 +24,7 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/live"
 )
 
-// TestMain has the test program be another peer where it is started as one.
+// TestMain runs the test program as peer 1 if its arguments say so.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 5 && os.Args[1] == "peer" {
 		if err := peerMain(os.Args[2], os.Args[3], os.Args[4]); err != nil {
@@ -36,15 +36,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// exposed is how much memory the other peer registers, in bytes, where nothing else is asked for.
-const exposed = 4 << 20
+// regionBytes is how much memory the other peer registers by default.
+const regionBytes = 4 << 20
 
 func pattern(i int) byte { return byte(i*7 + i>>11) }
 
-// askSum is a message that is answered with the checksum of the memory.
-const askSum = "checksum?"
+// sumRequest is a message that the other peer answers with the checksum of its memory.
+const sumRequest = "checksum?"
 
-// peerMain is peer 1 of 2: it offers memory to peer 0, returns what that sends, and ends when that has gone.
+// peerMain is peer 1 of 2: it sends the key of its memory to peer 0, returns the messages of peer 0, and exits when peer 0 has
+// gone.
 func peerMain(keyText, addrText, bytesText string) error {
 	t := &rdma.Transport{}
 	key, err1 := hex.DecodeString(keyText)
@@ -72,13 +73,13 @@ func peerMain(keyText, addrText, bytesText string) error {
 	if err != nil {
 		return err
 	}
-	offer := binary.LittleEndian.AppendUint64(nil, region.Remote.Addr)
-	waiting := [][]byte{binary.LittleEndian.AppendUint64(offer, region.Remote.Key)}
+	remote := binary.LittleEndian.AppendUint64(nil, region.Remote.Addr)
+	unsent := [][]byte{binary.LittleEndian.AppendUint64(remote, region.Remote.Key)}
 	evs := make([]fabric.Event, 8)
 	for {
-		for len(waiting) > 0 && err == nil {
-			if err = ep.Send(waiting[0], nil); err == nil {
-				waiting = waiting[1:]
+		for len(unsent) > 0 && err == nil {
+			if err = ep.Send(unsent[0], nil); err == nil {
+				unsent = unsent[1:]
 			}
 		}
 		if err != nil && err != fabric.ErrAgain {
@@ -92,14 +93,14 @@ func peerMain(keyText, addrText, bytesText string) error {
 			if ev.Kind == fabric.PeerDown {
 				return nil
 			}
-			if string(ev.Data) == askSum {
+			if string(ev.Data) == sumRequest {
 				sum := sha256.Sum256(mem)
-				waiting = append(waiting, sum[:])
+				unsent = append(unsent, sum[:])
 			} else {
-				waiting = append(waiting, bytes.Clone(ev.Data))
+				unsent = append(unsent, bytes.Clone(ev.Data))
 			}
 		}
-		if n == 0 && len(waiting) == 0 {
+		if n == 0 && len(unsent) == 0 {
 			if err := sleep(d); err != nil {
 				return err
 			}
@@ -107,7 +108,7 @@ func peerMain(keyText, addrText, bytesText string) error {
 	}
 }
 
-// sleep sleeps until something comes, or a while.
+// sleep sleeps until there is an event, or for 50 ms.
 func sleep(d fabric.Domain) error {
 	fd, ready, err := d.Arm()
 	if err == nil && !ready {
@@ -121,28 +122,28 @@ func sleep(d fabric.Domain) error {
 	return err
 }
 
-// pairOf is peer 0 with another process as peer 1.
-type pairOf struct {
-	t     *testing.T
-	d     fabric.Domain
-	ep    fabric.Endpoint
-	offer fabric.RemoteKey
-	bytes int // offered
-	other *exec.Cmd
-	evs   [8]fabric.Event
-	got   [][]byte
-	done  map[uint64]error
-	down  error
+// peerProcess is peer 0 in this process, with another process as peer 1.
+type peerProcess struct {
+	t      *testing.T
+	d      fabric.Domain
+	ep     fabric.Endpoint
+	remote fabric.RemoteKey
+	bytes  int // registered by peer 1
+	other  *exec.Cmd
+	evs    [8]fabric.Event
+	got    [][]byte
+	done   map[uint64]error
+	down   error
 }
 
 // start starts peer 1 on a node.
-func start(t *testing.T, node live.Node) *pairOf {
+func start(t *testing.T, node live.Node) *peerProcess {
 	t.Helper()
-	return startWith(t, node, exposed, 0)
+	return startWith(t, node, regionBytes, 0)
 }
 
-// startWith starts peer 1 with so much memory. Unless 0, retries is how often our device sends again what is not acknowledged.
-func startWith(t *testing.T, node live.Node, size int, retries uint8) *pairOf {
+// startWith starts peer 1, which registers size bytes. retries is the retry count of the local device, unless it is 0.
+func startWith(t *testing.T, node live.Node, size int, retries uint8) *peerProcess {
 	t.Helper()
 	tr := peers(t, 1)[0].(*rdma.Transport)
 	d, err := tr.Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
@@ -156,7 +157,7 @@ func startWith(t *testing.T, node live.Node, size int, retries uint8) *pairOf {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pairOf{t: t, d: d, done: map[uint64]error{}, bytes: size}
+	p := &peerProcess{t: t, d: d, done: map[uint64]error{}, bytes: size}
 	p.other = node.Command(exe, "peer", hex.EncodeToString(tr.Key[:]), hex.EncodeToString(d.Addr()), strconv.Itoa(size))
 	p.other.Stderr = os.Stderr
 	out, err := p.other.StdoutPipe()
@@ -179,18 +180,18 @@ func startWith(t *testing.T, node live.Node, size int, retries uint8) *pairOf {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	addr, err2 := hex.DecodeString(strings.TrimSpace(strings.TrimPrefix(line, "ADDR ")))
 	if err := errors.Join(err, err2); err != nil {
-		t.Fatalf("the other peer says %q: %v", line, err)
+		t.Fatalf("the other peer printed %q: %v", line, err)
 	}
 	if p.ep, err = d.Connect(1, addr); err != nil {
 		t.Fatal(err)
 	}
 	b := p.receive()
-	p.offer = fabric.RemoteKey{Addr: binary.LittleEndian.Uint64(b), Key: binary.LittleEndian.Uint64(b[8:])}
+	p.remote = fabric.RemoteKey{Addr: binary.LittleEndian.Uint64(b), Key: binary.LittleEndian.Uint64(b[8:])}
 	return p
 }
 
-// until polls until something is so.
-func (p *pairOf) until(what string, so func() bool) {
+// until polls until so returns true.
+func (p *peerProcess) until(what string, so func() bool) {
 	p.t.Helper()
 	for end := time.Now().Add(5 * time.Minute); !so(); {
 		n, err := p.d.Poll(p.evs[:])
@@ -211,7 +212,7 @@ func (p *pairOf) until(what string, so func() bool) {
 			p.t.Fatalf("%s: %v", what, p.down)
 		}
 		if time.Now().After(end) {
-			p.t.Fatalf("%s does not come", what)
+			p.t.Fatalf("%s does not happen", what)
 		}
 		if n == 0 {
 			if err := sleep(p.d); err != nil {
@@ -221,7 +222,7 @@ func (p *pairOf) until(what string, so func() bool) {
 	}
 }
 
-func (p *pairOf) receive() []byte {
+func (p *peerProcess) receive() []byte {
 	p.t.Helper()
 	p.until("a message", func() bool { return len(p.got) > 0 })
 	b := p.got[0]
@@ -229,8 +230,8 @@ func (p *pairOf) receive() []byte {
 	return b
 }
 
-// echo sends messages and has them returned.
-func (p *pairOf) echo(count int) {
+// echo sends messages and receives them back.
+func (p *peerProcess) echo(count int) {
 	p.t.Helper()
 	size := func(i int) int { return i * 37 % p.d.Caps().MaxSend }
 	for sent, back := 0, 0; back < count; {
@@ -251,22 +252,22 @@ func (p *pairOf) echo(count int) {
 	}
 }
 
-// begin begins to read all that the other peer offers.
-func (p *pairOf) begin(token uint64) []byte {
+// beginRead begins to read all memory that the other peer has registered.
+func (p *peerProcess) beginRead(token uint64) []byte {
 	p.t.Helper()
 	b := make([]byte, p.bytes)
 	region, err := p.d.Register(b)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	if _, err := p.ep.Read(b, region, p.offer, token); err != nil {
+	if _, err := p.ep.Read(b, region, p.remote, token); err != nil {
 		p.t.Fatal(err)
 	}
 	return b
 }
 
-// end waits for the end of a read and looks at every byte.
-func (p *pairOf) end(token uint64, b []byte) {
+// endRead waits for the end of a read and checks every byte.
+func (p *peerProcess) endRead(token uint64, b []byte) {
 	p.t.Helper()
 	p.until("the end of the read", func() bool { _, ok := p.done[token]; return ok })
 	if err := p.done[token]; err != nil {
@@ -279,16 +280,16 @@ func (p *pairOf) end(token uint64, b []byte) {
 	}
 }
 
-// TestLiveKilled: a peer that is killed is missed, however it went.
+// TestLiveKilled: a peer that is killed is reported as down.
 func TestLiveKilled(t *testing.T) {
 	live.Device(t)
 	p := start(t, live.Node{})
 	p.echo(300)
-	p.end(1, p.begin(1))
+	p.endRead(1, p.beginRead(1))
 	if err := p.other.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = p.other.Wait() // says that it was killed
+	_ = p.other.Wait() // returns that it was killed
 	p.until("the loss", func() bool { return p.down != nil })
 	if !errors.Is(p.down, fabric.ErrPeerDown) || errors.Is(p.down, fabric.ErrPeerClosed) {
 		t.Errorf("a peer that was killed is lost by: %v", p.down)
@@ -298,7 +299,8 @@ func TestLiveKilled(t *testing.T) {
 	}
 }
 
-// TestLiveStopped: a peer that is stopped for longer than it takes to miss one is not lost, and its memory can be read.
+// TestLiveStopped: a peer that is stopped for longer than the keepalive takes to find a lost peer is not down, and its memory
+// can be read.
 func TestLiveStopped(t *testing.T) {
 	live.Device(t)
 	p := start(t, live.Node{})
@@ -306,14 +308,14 @@ func TestLiveStopped(t *testing.T) {
 	if err := p.other.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	p.end(1, p.begin(1))
+	p.endRead(1, p.beginRead(1))
 	end := time.Now().Add(5 * time.Second)
 	p.until("time", func() bool { return time.Now().After(end) })
 	if err := p.other.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	p.echo(100)
-	p.end(2, p.begin(2))
+	p.endRead(2, p.beginRead(2))
 }
 
 // TestLiveTwoNodes: messages and reads between two machines, also over a network that loses packets.
@@ -321,16 +323,16 @@ func TestLiveTwoNodes(t *testing.T) {
 	nodes := live.Nodes(t, 2)
 	p := start(t, nodes[1])
 	p.echo(50)
-	p.end(1, p.begin(1))
+	p.endRead(1, p.beginRead(1))
 	p.echo(20)
 }
 
-// TestLiveLinkDown: the link is down for a second while much is under way. Nobody notices but by the time it takes.
+// TestLiveLinkDown: the link is down for a second while much is in flight. The only effect is a delay.
 func TestLiveLinkDown(t *testing.T) {
 	nodes := live.Nodes(t, 2)
 	p := start(t, nodes[1])
 	p.echo(10)
-	b := p.begin(1)
+	b := p.beginRead(1)
 	for _, state := range []string{"down", "up"} {
 		if out, err := exec.Command("ip", "link", "set", "eth0", state).CombinedOutput(); err != nil {
 			t.Fatalf("set the link %s: %v %s", state, err, out)
@@ -338,11 +340,11 @@ func TestLiveLinkDown(t *testing.T) {
 		end := time.Now().Add(time.Second)
 		p.until("time", func() bool { return time.Now().After(end) })
 	}
-	p.end(1, b)
+	p.endRead(1, b)
 	p.echo(20)
 }
 
-// TestLiveNodeKilled: a peer on another machine that is killed is missed.
+// TestLiveNodeKilled: a peer on another machine that is killed is reported as down.
 func TestLiveNodeKilled(t *testing.T) {
 	nodes := live.Nodes(t, 2)
 	p := start(t, nodes[1])
@@ -350,6 +352,6 @@ func TestLiveNodeKilled(t *testing.T) {
 	if err := p.other.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = p.other.Wait() // says that it was killed
+	_ = p.other.Wait() // returns that it was killed
 	p.until("the loss of peer 1 of "+strconv.Itoa(len(nodes)), func() bool { return p.down != nil })
 }

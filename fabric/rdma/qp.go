@@ -55,7 +55,8 @@ type queuePair struct {
 
 func (q *queuePair) inFlight() int { return int(q.tail - q.head) }
 
-// wrID returns the work request ID of request n. The epoch tells it from those of an earlier queue pair with the same number.
+// wrID returns the work request ID of request n. The epoch distinguishes it from those of an earlier queue pair with the same
+// number.
 func (q *queuePair) wrID(n uint32) uint64 { return uint64(q.epoch)<<32 | uint64(n) }
 
 // lookup returns the number of the request that a completion belongs to. ok is false if it is not in flight.

@@ -10,12 +10,12 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// TestPlayedEndedOnce: of two reads the later ends first, since it takes another rail; then the connection breaks. What it has
-// read is not read once more, nor told twice.
-func TestPlayedEndedOnce(t *testing.T) {
-	_, ds := openPlayed(t, Settings{Devices: []string{"a", "b"}}, 2)
+// TestSimulatedTransferEndsOnce: of two reads the later one ends first, since it uses another rail; then the connection breaks.
+// The read that has ended is neither repeated nor reported twice.
+func TestSimulatedTransferEndsOnce(t *testing.T) {
+	_, ds := openSimulated(t, Settings{Devices: []string{"a", "b"}}, 2)
 	a, b := ds[0], ds[1]
-	meet(t, a, b)
+	connectPeers(t, a, b)
 	src, dst := []byte("what is read"), make([]byte, 24)
 	far, err1 := b.Register(src)
 	near, err2 := a.Register(dst)
@@ -32,31 +32,31 @@ func TestPlayedEndedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := polls(t, a, enough)
+	got := pollTimes(t, a, enoughPolls)
 	if len(got) != 1 || got[0].Kind != fabric.Done || got[0].Token != 1 || string(dst[12:]) != string(src) {
 		t.Fatalf("%+v, %q", got, dst)
 	}
 	clear(dst)
-	breakUp(t, a, b)
+	breakConn(t, a, b)
 	got = nil
-	for range enough {
-		got = append(got, polls(t, a, 1)...)
-		polls(t, b, 1)
+	for range enoughPolls {
+		got = append(got, pollTimes(t, a, 1)...)
+		pollTimes(t, b, 1)
 	}
 	if len(got) != 1 || got[0].Token != 0 || got[0].Err != nil || string(dst[:12]) != string(src) {
 		t.Errorf("after the break: %+v, %q", got, dst)
 	}
 	if dst[12] != 0 {
-		t.Errorf("the read that had ended was made once more: %q", dst[12:])
+		t.Errorf("the read that had ended was repeated: %q", dst[12:])
 	}
 	if a.transfers.active.Load() != 0 {
 		t.Errorf("%d transfers have not ended", a.transfers.active.Load())
 	}
 }
 
-// TestRestart: the first of three transfers has failed, the second has ended and the third is under way. All of the third is
-// posted again.
-func TestRestart(t *testing.T) {
+// TestRestartTransfers: the first of three transfers has failed, the second has ended and the third is in progress. All of the
+// third is posted again.
+func TestRestartTransfers(t *testing.T) {
 	d, bad := &domain{}, errors.New("bad")
 	d.transfers.active.Store(2)
 	third := &op{token: 3, bytes: 8, posted: 8, done: 4}
@@ -68,6 +68,6 @@ func TestRestart(t *testing.T) {
 		t.Errorf("first %+v, to be posted %+v", e.first, e.unposted)
 	}
 	if it := d.events.take(); d.events.len() != 0 || it.token != 1 || it.err != bad || d.transfers.active.Load() != 1 {
-		t.Errorf("%+v was told, and %d more; %d are under way", it, d.events.len(), d.transfers.active.Load())
+		t.Errorf("got event %+v and %d more; %d transfers are active", it, d.events.len(), d.transfers.active.Load())
 	}
 }

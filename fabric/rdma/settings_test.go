@@ -28,13 +28,13 @@ func TestSettings(t *testing.T) {
 	}
 	s, err = Settings{Window: 7}.complete(env("IBRUN_RDMA_WINDOW", "9", "IBRUN_RDMA_EAGER", "100", "IBRUN_RDMA_DEVICES", "a,b"))
 	if err != nil || s.Window != 7 || s.Eager != 100 || strings.Join(s.Devices, " ") != "a b" {
-		t.Errorf("a field counts before the environment, and that before the default: %+v, %v", s, err)
+		t.Errorf("want a field to override the environment, and that the default: %+v, %v", s, err)
 	}
 	for variable, value := range map[string]string{
 		"IBRUN_RDMA_SLOT": "10", "IBRUN_RDMA_INLINE": "-1", "IBRUN_RDMA_PIECE": "1M", "IBRUN_RDMA_DEVICES": "a,b,c,d,e",
 	} {
 		if _, err := (Settings{}).complete(env(variable, value)); err == nil {
-			t.Errorf("%s=%s was taken", variable, value)
+			t.Errorf("%s=%s was accepted", variable, value)
 		}
 	}
 	for _, n := range new(Settings).ints() {
@@ -44,7 +44,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-func TestCutPort(t *testing.T) {
+func TestSplitPort(t *testing.T) {
 	for device, port := range map[string]int{
 		"mlx5_0": 0, "mlx5_0:2": 2, "": -1, ":1": -1, "a:": -1, "a:0": -1, "a:256": -1, "a:1:1": -1,
 	} {
@@ -58,8 +58,9 @@ func TestCutPort(t *testing.T) {
 	}
 }
 
-// TestNearest: a device near the rank's processors comes before a faster one, and none that cannot work is taken.
-func TestNearest(t *testing.T) {
+// TestNearestDevice: a device near the rank's processors is preferred to a faster one, and a device that cannot work is never
+// chosen.
+func TestNearestDevice(t *testing.T) {
 	device := func(name, state string, rate uint64, err error, pus ...int) verbs.Device {
 		d := verbs.Device{Err: err}
 		d.Name, d.LocalPUs, d.Ports = name, pus, []hw.RDMAPort{{Number: 1, State: state, Rate: rate}}
@@ -71,31 +72,31 @@ func TestNearest(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	if got, err := nearestDevice([]verbs.Device{near, far}, nil, nil); got != "far" || err != nil {
-		t.Errorf("where all are equally near: %q, %v", got, err)
+		t.Errorf("all equally near: %q, %v", got, err)
 	}
 	first := []string{"locked", "far:2", "far:1"}
 	if got, err := nearestDevice([]verbs.Device{locked, near, far}, []int{0, 1}, first); got != "far:1" || err != nil {
-		t.Errorf("where the launcher has chosen: %q, %v", got, err)
+		t.Errorf("with preferred devices: %q, %v", got, err)
 	}
 	_, err := nearestDevice([]verbs.Device{locked, down}, nil, nil)
 	if !errors.Is(err, fabric.ErrNotSupported) || !errors.Is(err, verbs.ErrPermission) ||
 		!strings.Contains(err.Error(), "down: no port") {
-		t.Errorf("where none works: %v", err)
+		t.Errorf("no usable device: %v", err)
 	}
 	_, err = nearestDevice(nil, nil, nil)
 	if !errors.Is(err, fabric.ErrNotSupported) || !errors.Is(err, verbs.ErrNoDevice) ||
 		!strings.Contains(err.Error(), "soft-roce up") {
-		t.Errorf("where there is none: %v", err)
+		t.Errorf("no device: %v", err)
 	}
 }
 
-// TestLimits: each number is told with where it comes from, also where there is no device to ask.
+// TestLimits: each number has a source, also if there is no device to query.
 func TestLimits(t *testing.T) {
 	t.Setenv("IBRUN_RDMA_STREAM", "5000")
 	t.Setenv("IBRUN_RDMA_DEVICES", "nowhere0")
 	l, err := (&Transport{Settings: Settings{Inline: 64}}).Limits()
 	if err == nil || !strings.Contains(err.Error(), "fabric/rdma") {
-		t.Errorf("a device that is not there: %v", err)
+		t.Errorf("a device that does not exist: %v", err)
 	}
 	if s := l.Settings; s.Stream != 5000 || s.Inline != 64 || s.Caps().MaxSend != 6912-headerBytes || s.Caps().Eager != s.Eager {
 		t.Errorf("%+v", s)

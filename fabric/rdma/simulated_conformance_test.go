@@ -12,9 +12,9 @@ import (
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
-// TestPlayedConformance is TestLiveConformance without a device, but for allocations: the network that is played makes some
-// itself.
-func TestPlayedConformance(t *testing.T) {
+// TestSimulatedConformance is TestLiveConformance without a device. It does not count allocations, since the simulated network
+// allocates.
+func TestSimulatedConformance(t *testing.T) {
 	fabrictest.Rules(t, func(_ testing.TB, n int) []fabric.Transport {
 		tr := &Transport{Settings: Settings{Devices: []string{"a"}}, openDevice: verbstest.Play().Open}
 		rand.Read(tr.Key[:])

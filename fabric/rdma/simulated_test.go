@@ -12,8 +12,8 @@ import (
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
-// openPlayed opens peers on a network that is played, and connects their endpoints.
-func openPlayed(t *testing.T, set Settings, peers int) (*verbstest.Played, []*domain) {
+// openSimulated opens peers on a simulated network, and connects their endpoints.
+func openSimulated(t *testing.T, set Settings, peers int) (*verbstest.Played, []*domain) {
 	t.Helper()
 	net := verbstest.Play()
 	tr := &Transport{Settings: set, openDevice: net.Open}
@@ -28,7 +28,7 @@ func openPlayed(t *testing.T, set Settings, peers int) (*verbstest.Played, []*do
 		ds[i] = d
 		t.Cleanup(func() {
 			if !d.mu.TryLock() {
-				return // the test has panicked, and says so if this does not wait
+				return // the test has panicked; waiting here would hide the message
 			}
 			d.mu.Unlock()
 			if err := d.Close(); err != nil {
@@ -46,8 +46,8 @@ func openPlayed(t *testing.T, set Settings, peers int) (*verbstest.Played, []*do
 	return net, ds
 }
 
-// polls polls a domain so often, and returns what came; the bytes of messages are lent only until the last.
-func polls(t *testing.T, d *domain, times int) (got []fabric.Event) {
+// pollTimes polls a domain several times, and returns the events. The bytes of messages are valid only until the next Poll.
+func pollTimes(t *testing.T, d *domain, times int) (got []fabric.Event) {
 	t.Helper()
 	var evs [16]fabric.Event
 	for range times {
@@ -60,22 +60,23 @@ func polls(t *testing.T, d *domain, times int) (got []fabric.Event) {
 	return got
 }
 
-// enough is so many polls that everything is done that needs no time.
-const enough = 50
+// enoughPolls is a number of Polls that completes all work that does not wait for a timer.
+const enoughPolls = 50
 
-// meet connects two peers by a message from the first, which the second takes.
-func meet(t *testing.T, a, b *domain) {
+// connectPeers connects two peers by a message from the first to the second.
+func connectPeers(t *testing.T, a, b *domain) {
 	t.Helper()
+	// send sends a message. If the two are not connected, that takes a while.
 	send(t, a, b)
-	for range enough {
-		if got := polls(t, b, 1); len(got) == 1 {
-			polls(t, b, 4) // ends the loan, and grants
-			polls(t, a, 4)
+	for range enoughPolls {
+		if got := pollTimes(t, b, 1); len(got) == 1 {
+			pollTimes(t, b, 4) // releases the slot, and grants a credit
+			pollTimes(t, a, 4)
 			return
 		}
-		polls(t, a, 1)
+		pollTimes(t, a, 1)
 	}
-	t.Fatal("the first message does not come")
+	t.Fatal("the first message does not arrive")
 }
 
 // send sends a message, which takes a while if the two are not connected.
@@ -89,26 +90,26 @@ func send(t *testing.T, a, b *domain) {
 		if err != fabric.ErrAgain {
 			t.Fatal(err)
 		}
-		polls(t, a, 1)
-		polls(t, b, 1)
+		pollTimes(t, a, 1)
+		pollTimes(t, b, 1)
 	}
-	t.Fatal("there is no room for a message")
+	t.Fatal("no credit for a message")
 }
 
-// breakUp has the connection of a to b break, and a ask for another.
-func breakUp(t *testing.T, a, b *domain) {
+// breakConn breaks the connection of a to b, and makes a request another.
+func breakConn(t *testing.T, a, b *domain) {
 	t.Helper()
 	q := a.eps[b.self].qps[0].qp
 	if err := q.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
 	a.declareBroken(a.eps[b.self], verbs.ErrState)
-	polls(t, a, 4)
+	pollTimes(t, a, 4)
 }
 
-// TestPlayedMessages is the rig itself: messages both ways.
-func TestPlayedMessages(t *testing.T) {
-	_, ds := openPlayed(t, Settings{Devices: []string{"a"}}, 2)
-	meet(t, ds[0], ds[1])
-	meet(t, ds[1], ds[0])
+// TestSimulatedMessages tests these helpers with messages in both directions.
+func TestSimulatedMessages(t *testing.T) {
+	_, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 2)
+	connectPeers(t, ds[0], ds[1])
+	connectPeers(t, ds[1], ds[0])
 }

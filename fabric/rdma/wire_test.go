@@ -28,7 +28,7 @@ func TestHeaderPrefixes(t *testing.T) {
 		t.Errorf("%+v, %v", h, err)
 	}
 	if _, err := parseHeader(append(b, 0)); !errors.Is(err, fabric.ErrCorrupt) {
-		t.Errorf("a grant with something behind it: %v", err)
+		t.Errorf("a credit update with bytes behind the header: %v", err)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestCMMessagePrefixes(t *testing.T) {
 	if got, err := parseCMMessage(b, &key); err != nil || !reflect.DeepEqual(got, g) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for i := range b { // every byte counts
+	for i := range b { // the MAC covers every byte
 		b[i] ^= 1
 		if _, err := parseCMMessage(b, &key); !errors.Is(err, fabric.ErrCorrupt) {
 			t.Errorf("byte %d: %v", i, err)
@@ -108,7 +108,7 @@ func TestCMMessagePrefixes(t *testing.T) {
 		b[i] ^= 1
 	}
 	if _, err := parseCMMessage(b, &[32]byte{2}); !errors.Is(err, fabric.ErrCorrupt) {
-		t.Errorf("of another job: %v", err)
+		t.Errorf("with the key of another job: %v", err)
 	}
 }
 

@@ -1,0 +1,28 @@
+//go:build linux
+
+package rdma
+
+import (
+	"reflect"
+	"testing"
+)
+
+// TestLiveMemory: a connected peer uses at most 16 KiB in addition to its queue pair, and any other peer less than 100 bytes.
+func TestLiveMemory(t *testing.T) {
+	w := openLocalPeers(t, Settings{})
+	d := w.d[0]
+	size := func(p any) int { return int(reflect.TypeOf(p).Elem().Size()) } // size of what p points to
+	if per := size(&d.eps[0]); per >= 100 {
+		t.Errorf("a peer that is not connected uses %d bytes", per)
+	}
+	w.send(0, 0)
+	w.until("the message", func() bool { return w.got[1] == 1 })
+	e := w.d[0].eps[1]
+	bytes := size(e) + size(e.qps[0]) + len(e.addr.rails)*size(&e.addr.rails[0]) + size(e.dest)
+	bytes += 4*size(&e) + 2*size(&qpKey{}) // entries of the tables of the domain
+	bytes += d.recvs.reserved * d.settings.Slot
+	if d.recvs.reserved != initialWindow+1 || bytes > 16<<10 {
+		t.Errorf("a connected peer has %d slots and uses %d bytes", d.recvs.reserved, bytes)
+	}
+	t.Logf("%d bytes, of which %d are slots", bytes, d.recvs.reserved*d.settings.Slot)
+}
