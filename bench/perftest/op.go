@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Op is one measurement.
+// Op is a measurement.
 type Op struct {
-	Name  string // perftest's, without ib_
+	Name  string // as in perftest, without ib_
 	About string // what is measured, in one line
-	Sizes []int  // bytes of a message that are worth measuring
+	Sizes []int  // message sizes in bytes that are worth measuring
 
-	verb  verb
-	rate  bool // MB/s; otherwise microseconds
-	turns int  // the figure is a turn divided by this: a ping-pong has two messages; 0 for a rate
-	loop  func(*side) error
-	quiet bool // the server only waits until the client is done
+	verb     verb
+	rate     bool // the figure is in MB/s; otherwise in microseconds
+	messages int  // messages in a round trip, by which its time is divided: 2 for a ping-pong; 0 for a rate
+	loop     func(*side) error
+	passive  bool // the server only waits until the client is done
 }
 
 type verb uint8
@@ -27,30 +27,34 @@ const (
 	fetchAdd
 )
 
-// AtomicBytes is the size of what atomic operations work on, the only one that they have.
+// AtomicBytes is the operand size of atomic operations, the only one that they have.
 const AtomicBytes = 8
 
 var (
-	short = []int{8}
-	long  = []int{64 << 10, 1 << 20}
+	small = []int{8}
+	large = []int{64 << 10, 1 << 20}
 )
 
 var ops = [...]Op{
-	{Name: "send_lat", About: "half the round trip of a SEND", Sizes: short, verb: send, turns: 2, loop: (*side).sendTurns},
-	{Name: "write_lat", About: "half the round trip of a WRITE", Sizes: short, verb: write, turns: 2, loop: (*side).writeTurns},
-	{Name: "read_lat", About: "a READ", Sizes: short, verb: read, turns: 1, loop: (*side).oneByOne, quiet: true},
-	{Name: "atomic_lat", About: "a FETCH AND ADD", Sizes: short, verb: fetchAdd, turns: 1, loop: (*side).oneByOne, quiet: true},
-	{Name: "send_bw", About: "bandwidth of SENDs", Sizes: long, verb: send, rate: true, loop: (*side).stream},
-	{Name: "write_bw", About: "bandwidth of WRITEs", Sizes: long, verb: write, rate: true, loop: (*side).stream, quiet: true},
-	{Name: "read_bw", About: "bandwidth of READs", Sizes: long, verb: read, rate: true, loop: (*side).stream, quiet: true},
-	{Name: "atomic_bw", About: "bandwidth of FETCH AND ADD", Sizes: short, verb: fetchAdd, rate: true, loop: (*side).stream,
-		quiet: true},
+	{Name: "send_lat", About: "half the round trip of a SEND", Sizes: small, verb: send, messages: 2,
+		loop: (*side).sendPingPong},
+	{Name: "write_lat", About: "half the round trip of a WRITE", Sizes: small, verb: write, messages: 2,
+		loop: (*side).writePingPong},
+	{Name: "read_lat", About: "a READ", Sizes: small, verb: read, messages: 1, loop: (*side).sequential, passive: true},
+	{Name: "atomic_lat", About: "a FETCH AND ADD", Sizes: small, verb: fetchAdd, messages: 1,
+		loop: (*side).sequential, passive: true},
+	{Name: "send_bw", About: "bandwidth of SENDs", Sizes: large, verb: send, rate: true, loop: (*side).stream},
+	{Name: "write_bw", About: "bandwidth of WRITEs", Sizes: large, verb: write, rate: true,
+		loop: (*side).stream, passive: true},
+	{Name: "read_bw", About: "bandwidth of READs", Sizes: large, verb: read, rate: true, loop: (*side).stream, passive: true},
+	{Name: "atomic_bw", About: "bandwidth of FETCH AND ADD", Sizes: small, verb: fetchAdd, rate: true,
+		loop: (*side).stream, passive: true},
 }
 
 // Ops returns all measurements.
 func Ops() []Op { return ops[:] }
 
-// Lookup finds a measurement by name.
+// Lookup returns a measurement by its name.
 func Lookup(name string) (Op, error) {
 	var names []string
 	for _, op := range ops {
@@ -59,19 +63,19 @@ func Lookup(name string) (Op, error) {
 		}
 		names = append(names, op.Name)
 	}
-	return Op{}, fmt.Errorf("there is no measurement %q, only %s", name, strings.Join(names, ", "))
+	return Op{}, fmt.Errorf("unknown measurement %q; choose one of %s", name, strings.Join(names, ", "))
 }
 
-// Program is the program of perftest that does the same.
+// Program returns the name of the program of perftest for the same measurement.
 func (op Op) Program() string { return "ib_" + op.Name }
 
-// Rate tells that figures are MB/s, and more is better. Otherwise they are microseconds.
+// Rate reports whether figures are in MB/s, where more is better. Otherwise they are in microseconds.
 func (op Op) Rate() bool { return op.rate }
 
-// Messages is how many messages a turn has of which a latency is the time of one.
-func (op Op) Messages() int { return op.turns }
+// Messages returns the number of messages in a round trip. A latency is the time of a round trip divided by it.
+func (op Op) Messages() int { return op.messages }
 
-// Takes tells whether messages of that many bytes can be measured.
+// Takes reports whether messages of this many bytes can be measured.
 func (op Op) Takes(size int) bool {
 	return size > 0 && size <= 1<<31 && (op.verb != fetchAdd || size == AtomicBytes)
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/live"
 )
 
-// pipe is one end of a conversation.
+// pipe is one end of a connection.
 type pipe struct {
 	io.Reader
 	io.Writer
 }
 
-// runBoth measures with both sides in this process, and returns what was allocated meanwhile.
+// runBoth measures with both sides in this process, and returns the number of allocations.
 func runBoth(t *testing.T, test Test) (figure float64, mallocs uint64) {
 	t.Helper()
 	r1, w1 := io.Pipe()
@@ -51,7 +51,7 @@ func TestLiveOps(t *testing.T) {
 				const few = 20
 				many := 10 * few
 				if op.verb == send {
-					many = receives + few // some are posted again
+					many = receives + few // some receives are posted again
 				}
 				test.Iterations = few
 				figure, once := runBoth(t, test)
@@ -60,7 +60,7 @@ func TestLiveOps(t *testing.T) {
 				}
 				test.Iterations = many
 				_, again := runBoth(t, test)
-				if again > once+uint64(many-few)/2 { // one in each turn would be twice that; set-up itself varies
+				if again > once+uint64(many-few)/2 { // one per iteration would be twice that; the setup itself varies
 					t.Errorf("%d allocations in %d iterations, %d in %d", once, few, again, many)
 				}
 			})
@@ -68,7 +68,7 @@ func TestLiveOps(t *testing.T) {
 	}
 }
 
-// TestLiveInline: messages within the inline size need no list.
+// TestLiveInline: messages within the inline size need no scatter/gather list.
 func TestLiveInline(t *testing.T) {
 	device := live.Device(t)
 	for _, op := range []string{"send_lat", "write_lat", "write_bw"} {

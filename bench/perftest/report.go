@@ -9,30 +9,30 @@ import (
 	"strings"
 )
 
-// Settings are what perftest chooses by itself, for a device, an operation and a size.
+// Settings are what perftest chooses by default for a device, an operation and a size.
 type Settings struct {
 	Depth      int `json:"depth"`      // requests in the send queue
-	Moderation int `json:"moderation"` // each so many requests make one completion
-	Inline     int `json:"inline"`     // messages of up to so many bytes go inline
-	MTU        int `json:"mtu"`        // of the path, in bytes
+	Moderation int `json:"moderation"` // one request in this many has a completion
+	Inline     int `json:"inline"`     // largest message that is sent inline, in bytes
+	MTU        int `json:"mtu"`        // path MTU in bytes
 }
 
-// Report is what a program of perftest says at its end.
+// Report is the result that a program of perftest prints at its end.
 type Report struct {
 	Settings
 	Size, Iterations int
 	Figure           float64 // in the unit of the operation
 }
 
-// ErrClock says that a program of perftest could not tell how fast the processor's cycle counter is, as happens when the
-// machine is busy with something else. It may at the next try.
-var ErrClock = errors.New("it could not find out how fast the cycle counter is")
+// ErrClock means that a program of perftest failed to measure the frequency of the cycle counter, because the machine was busy.
+// The next try may succeed.
+var ErrClock = errors.New("it could not measure the frequency of the cycle counter")
 
-// wider joins the words of a column's title.
-var wider = strings.NewReplacer("BW ", "BW_", "% ", "%_")
+// joinTitleWords replaces the space in column titles of two words.
+var joinTitleWords = strings.NewReplacer("BW ", "BW_", "% ", "%_")
 
-// ParseReport reads what the client of one of perftest's programs wrote to its standard output. Output that ends early is
-// an error.
+// ParseReport parses the standard output of the client of one of perftest's programs. It returns an error if the output is
+// truncated.
 func (op Op) ParseReport(text string) (Report, error) {
 	r := Report{Settings: Settings{Depth: 1, Moderation: 1}}
 	var titles, cells []string
@@ -41,11 +41,11 @@ func (op Op) ParseReport(text string) (Report, error) {
 		switch {
 		case !strings.HasSuffix(line, "\n"):
 		case cells != nil:
-			ended = ended || isRule(line)
+			ended = ended || isTableEnd(line)
 		case titles != nil:
 			cells = strings.Fields(line)
 		case strings.HasPrefix(line, " #bytes"):
-			titles = strings.Fields(wider.Replace(line))
+			titles = strings.Fields(joinTitleWords.Replace(line))
 		default:
 			if err := r.setting(line); err != nil {
 				return Report{}, err
@@ -53,21 +53,21 @@ func (op Op) ParseReport(text string) (Report, error) {
 		}
 	}
 	if !ended {
-		return Report{}, errors.New("it ends before its table does")
+		return Report{}, errors.New("the output ends before its table is complete")
 	}
 	if len(titles) != len(cells) {
-		return Report{}, fmt.Errorf("its table has %d titles and %d cells", len(titles), len(cells))
+		return Report{}, fmt.Errorf("the table has %d titles but %d cells", len(titles), len(cells))
 	}
 	return r, r.row(op, titles, cells)
 }
 
-// isRule tells whether a line is the one that closes a table.
-func isRule(line string) bool {
+// isTableEnd reports whether a line is the one that closes a table.
+func isTableEnd(line string) bool {
 	const atLeast = 40
 	return len(line) > atLeast && strings.Trim(line, "-") == "\n"
 }
 
-// setting reads a line such as " TX depth        : 128".
+// setting parses a line such as " TX depth        : 128".
 func (r *Report) setting(line string) error {
 	key, value, _ := strings.Cut(line, ":")
 	to, least := (*int)(nil), 0
@@ -85,18 +85,18 @@ func (r *Report) setting(line string) error {
 	}
 	n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), "[B]"))
 	if err != nil || n < least {
-		return fmt.Errorf("its line %q has no number", strings.TrimSpace(line))
+		return fmt.Errorf("the line %q has no valid number", strings.TrimSpace(line))
 	}
 	*to = n
 	return nil
 }
 
-// row reads the line of figures.
+// row parses the line of figures.
 func (r *Report) row(op Op, titles, cells []string) (err error) {
 	cell := func(names ...string) float64 {
 		i := slices.IndexFunc(titles, func(t string) bool { return slices.Contains(names, t) })
 		if i < 0 {
-			err = errors.Join(err, fmt.Errorf("its table has no column %s", names[0]))
+			err = errors.Join(err, fmt.Errorf("the table has no column %s", names[0]))
 			return 0
 		}
 		x, e := strconv.ParseFloat(cells[i], 64)
@@ -105,7 +105,7 @@ func (r *Report) row(op Op, titles, cells []string) (err error) {
 		case strings.HasSuffix(cells[i], "nan") || math.IsInf(x, 0): // C writes -nan
 			e = ErrClock
 		case e == nil && (x < 0 || x > most):
-			e = fmt.Errorf("%s cannot be a figure", cells[i])
+			e = fmt.Errorf("%s is not a valid figure", cells[i])
 		}
 		err = errors.Join(err, e)
 		return x
@@ -115,7 +115,7 @@ func (r *Report) row(op Op, titles, cells []string) (err error) {
 	switch {
 	case !op.rate:
 		r.Figure = cell("t_typical[usec]")
-	case r.Size < few: // the bandwidth has two decimals, and the rate of messages six
+	case r.Size < few: // the bandwidth is printed with two decimals, the message rate with six
 		r.Figure = cell("MsgRate[Mpps]") * float64(r.Size)
 	default:
 		r.Figure = cell("BW_average[MB/sec]", "BW_average[MiB/sec]") * mib / 1e6
@@ -124,7 +124,7 @@ func (r *Report) row(op Op, titles, cells []string) (err error) {
 		err = ErrClock
 	}
 	if err != nil {
-		return fmt.Errorf("its table: %w", err)
+		return fmt.Errorf("parse the table: %w", err)
 	}
 	return nil
 }

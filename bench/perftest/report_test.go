@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// printed are what perftest 4.5 printed on a Soft-RoCE device, with what is in it.
-var printed = map[string]Report{
+// samples are reports of perftest 4.5 on a Soft-RoCE device, by the name of the file in testdata.
+var samples = map[string]Report{
 	"send_lat":  {Settings{Depth: 1, Moderation: 1, MTU: 1024}, 8, 1000, 11.86},
 	"write_bw":  {Settings{Depth: 100, Moderation: 1, MTU: 1024}, 65536, 100, 12.62 * (1 << 20) / 1e6},
 	"read_bw":   {Settings{Depth: 100, Moderation: 1, MTU: 1024}, 65536, 100, 11.72 * (1 << 20) / 1e6},
@@ -31,7 +31,7 @@ func load(t testing.TB, name string) (Op, string) {
 }
 
 func TestParseReport(t *testing.T) {
-	for name, want := range printed {
+	for name, want := range samples {
 		op, text := load(t, name)
 		for _, text := range []string{text, "Waiting\n" + strings.ReplaceAll(text, "MB/sec", "MiB/sec") + "\nbye"} {
 			got, err := op.ParseReport(text)
@@ -54,11 +54,11 @@ func TestParseReportInline(t *testing.T) {
 }
 
 func TestParseReportPrefixes(t *testing.T) {
-	for name := range printed {
+	for name := range samples {
 		op, text := load(t, name)
 		for i := range text {
 			if r, err := op.ParseReport(text[:i]); err == nil {
-				t.Fatalf("%s: the first %d bytes are %+v; want an error", name, i, r)
+				t.Fatalf("%s: the first %d bytes parse as %+v; want an error", name, i, r)
 			}
 		}
 	}
@@ -83,13 +83,13 @@ func TestParseReportRefuses(t *testing.T) {
 		"depth in text": {bw, strings.Replace(bwText, "TX depth        : 100", "TX depth        : many", 1), false},
 	} {
 		if r, err := c.op.ParseReport(c.text); err == nil || errors.Is(err, ErrClock) != c.clock {
-			t.Errorf("%s: %+v, %v; want an error, of the clock: %v", name, r, err, c.clock)
+			t.Errorf("%s: %+v, %v; want an error; ErrClock: %v", name, r, err, c.clock)
 		}
 	}
 }
 
 func FuzzParseReport(f *testing.F) {
-	for name := range printed {
+	for name := range samples {
 		_, text := load(f, name)
 		f.Add(name, text)
 	}
@@ -101,7 +101,7 @@ func FuzzParseReport(f *testing.F) {
 		r, err := op.ParseReport(text)
 		bad := !(r.Figure > 0 && r.Figure < math.Inf(1)) || r.Depth < 1 || r.Moderation < 1 || r.Size < 0 || r.Iterations < 0
 		if err == nil && bad {
-			t.Errorf("%+v is no report", r)
+			t.Errorf("%+v is not a valid report", r)
 		}
 	})
 }

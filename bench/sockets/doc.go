@@ -1,13 +1,13 @@
-// Package sockets measures the least that any message over TCP costs on this machine: two sockets in two processes, spun on with
-// bare system calls, with nothing in the messages and nothing done with them. `ibrun bench versus --transport tcp` puts it
-// beside ours.
+// Package sockets measures the lower bound for messages over TCP on this machine: two sockets in two processes that spin on
+// bare system calls and do nothing with the messages. `ibrun bench versus --transport tcp` prints it next to the figures of
+// ibrun.
 //
 //	test := sockets.Test{Op: "latency", Sizes: []int{8}, Time: 50 * time.Millisecond, Port: 7000}
 //	err := sockets.Serve(test)            // in one process
 //	figures, err := sockets.Call(test)    // in another, once the first listens
 //
-// The operations are those of package bench, with its units: latency, a ping-pong, and bw, windows of 64 messages that are
-// answered by one byte each.
+// The operations and units are those of package bench: latency is a ping-pong; bw is windows of 64 messages, each window
+// answered by one byte.
 package sockets
 
 import (
@@ -17,40 +17,40 @@ import (
 	"time"
 )
 
-// ErrNotSupported says that this system cannot do it.
+// ErrNotSupported is returned on systems other than Linux.
 var ErrNotSupported = errors.New("bare sockets are measured on Linux only")
 
-// Test says what is measured; both processes have the same.
+// Test describes a measurement. Both processes must have the same.
 type Test struct {
 	Op    string        `json:"op"`    // one of Ops
-	Sizes []int         `json:"sizes"` // of messages, in bytes, 1 at least
-	Time  time.Duration `json:"time"`  // that each size takes, about
+	Sizes []int         `json:"sizes"` // message sizes in bytes, at least 1
+	Time  time.Duration `json:"time"`  // approximate duration for each size
 	Port  int           `json:"port"`  // on 127.0.0.1
 }
 
-// Ops are the operations: those of package bench with two ranks.
+// Ops returns the operations: those of package bench with two ranks.
 func Ops() []string { return []string{"latency", "bw"} }
 
 // window is how many messages are answered by one byte.
 const window = 64
 
-// turns is how many round trips, or windows, fill about the time on a usual machine. Both sides count alike.
-func (t Test) turns(size int) int {
+// rounds returns how many round trips, or windows, take about t.Time on a usual machine. Both sides compute the same number.
+func (t Test) rounds(size int) int {
 	const each, bytesPerNano = 6 * time.Microsecond, 2 // of a message
-	turn := 2 * (each + time.Duration(size/bytesPerNano))
+	round := 2 * (each + time.Duration(size/bytesPerNano))
 	if t.Op == "bw" {
-		turn = each + window*time.Duration(size/bytesPerNano)
+		round = each + window*time.Duration(size/bytesPerNano)
 	}
-	return max(int(t.Time/turn), 3)
+	return max(int(t.Time/round), 3)
 }
 
 func (t Test) check() error {
 	if !slices.Contains(Ops(), t.Op) {
-		return fmt.Errorf("sockets: no operation is called %q", t.Op)
+		return fmt.Errorf("sockets: unknown operation %q; choose latency or bw", t.Op)
 	}
 	for _, n := range t.Sizes {
 		if n < 1 {
-			return fmt.Errorf("sockets: messages of %d bytes", n)
+			return fmt.Errorf("sockets: invalid message size %d: want at least 1", n)
 		}
 	}
 	return nil

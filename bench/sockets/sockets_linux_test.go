@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestFigures: both sides count alike, and every size gets a figure that can be.
+// TestFigures: both sides compute the same number of rounds, and every size gets a positive figure.
 func TestFigures(t *testing.T) {
 	for _, op := range Ops() {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -42,10 +42,10 @@ func TestFigures(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, test := range []Test{{Op: "barrier"}, {Op: "bw", Sizes: []int{0}}} {
 		if err := Serve(test); err == nil {
-			t.Errorf("%+v was served", test)
+			t.Errorf("%+v: Serve returned no error", test)
 		}
 		if _, err := Call(test); err == nil {
-			t.Errorf("%+v was called", test)
+			t.Errorf("%+v: Call returned no error", test)
 		}
 	}
 }

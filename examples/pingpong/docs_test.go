@@ -10,15 +10,16 @@ import (
 	"testing"
 )
 
-// goName is how docs/verbs.md writes a name of package verbs: CQ, or CQ.Poll for a method or field. C's names have an
-// underscore or begin with a small letter, and errno values are all capitals behind an E.
+// goName matches a name of package verbs in docs/verbs.md: CQ, or CQ.Poll for a method or field. Names of C have an underscore
+// or begin with a lower-case letter; errno values are upper-case letters after an E.
 var (
 	goName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*(\.[A-Z][A-Za-z0-9]*)?$`)
 	errno  = regexp.MustCompile("^E[A-Z]+$")
 	span   = regexp.MustCompile("`([^`\n]+)`")
 )
 
-// TestVerbsDocument holds docs/verbs.md against package verbs: every name in it exists, and every function and method is in it.
+// TestVerbsDocument compares docs/verbs.md with package verbs: every name in it exists, and it contains every function and
+// method.
 func TestVerbsDocument(t *testing.T) {
 	text, err := os.ReadFile("../../docs/verbs.md")
 	if err != nil {
@@ -46,8 +47,8 @@ func TestVerbsDocument(t *testing.T) {
 	}
 }
 
-// verbsNames returns what package verbs exports, methods and fields as Type.Name, and the calls among it, which the document
-// must have.
+// verbsNames returns the exported names of package verbs, with methods and fields as Type.Name, and the calls among them, which
+// the document must contain.
 func verbsNames(t *testing.T) (exist map[string]bool, calls []string) {
 	exist = map[string]bool{}
 	entries, err := os.ReadDir("../../verbs")
@@ -67,12 +68,12 @@ func verbsNames(t *testing.T) (exist map[string]bool, calls []string) {
 			case *ast.FuncDecl:
 				name := receiver(d) + d.Name.Name
 				exist[name] = true
-				if ast.IsExported(d.Name.Name) && ast.IsExported(name) && isCall(name) {
+				if ast.IsExported(d.Name.Name) && ast.IsExported(name) && mustDocument(name) {
 					calls = append(calls, name)
 				}
 			case *ast.GenDecl:
 				for _, s := range d.Specs {
-					note(exist, s)
+					addNames(exist, s)
 				}
 			}
 		}
@@ -80,7 +81,7 @@ func verbsNames(t *testing.T) (exist map[string]bool, calls []string) {
 	return exist, calls
 }
 
-// receiver is the type of a method and a dot.
+// receiver returns the type of a method and a dot.
 func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return ""
@@ -92,8 +93,9 @@ func receiver(d *ast.FuncDecl) string {
 	return x.(*ast.Ident).Name + "."
 }
 
-// isCall leaves out what every type of that kind has, and the door of package verbstest.
-func isCall(name string) bool {
+// mustDocument reports whether the document must contain a call. It need not contain common methods, and the entry point of
+// verbstest.
+func mustDocument(name string) bool {
 	for _, usual := range []string{".String", ".Error", ".Unwrap", ".Bytes"} {
 		if strings.HasSuffix(name, usual) {
 			return false
@@ -102,8 +104,8 @@ func isCall(name string) bool {
 	return name != "OpenOn"
 }
 
-// note notes the names of a declaration, and the fields if it is of a struct.
-func note(exist map[string]bool, s ast.Spec) {
+// addNames adds the names of a declaration, and the fields if it is a struct.
+func addNames(exist map[string]bool, s ast.Spec) {
 	switch s := s.(type) {
 	case *ast.ValueSpec:
 		for _, n := range s.Names {

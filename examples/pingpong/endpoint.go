@@ -9,54 +9,54 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// qkey is what datagrams carry to be let in. The C programs have agreed on this one.
+// qkey is the Q_Key of the datagrams. A queue pair drops datagrams with another one. The C programs use this value.
 const qkey = 0x11111111
 
-// routeHeader is how many bytes come before a received datagram: the global route header, which says where it came from.
+// routeHeader is the size of the global route header, which precedes each received datagram and contains its source.
 const routeHeader = 40
 
-// fill is what a message consists of, but for the first byte of each page, which is 0. Those are what the C programs look at.
+// All bytes of a message are fill, apart from the first byte of each page, which is 0: the C programs check these.
 const (
 	fill = 0x7b
 	page = 4096
 )
 
-// endpoint is our end of the game.
+// endpoint is the local side.
 type endpoint struct {
 	o     options
 	cq    *verbs.CQ
-	pairs []*verbs.QP
-	local []verbs.Address // of the pairs
-	to    verbs.Dest      // of ud: where datagrams go
+	qps   []*verbs.QP
+	local []verbs.Address // addresses of qps
+	to    verbs.Dest      // with ud: the destination of datagrams
 
-	// One piece of memory holds everything that is sent or received: a slot for each receive, and behind them the message
-	// that the client sends. The IDs of requests name slots. Each slot has one owner: the device while a receive or a send
-	// with it is posted, we after its completion was polled.
+	// One buffer holds everything that is sent or received: a slot for each receive, and behind the slots the message that the
+	// client sends. The IDs of requests are the numbers of slots. A slot belongs to the device while a receive or a send of it
+	// is posted, and to this program after the completion was polled.
 	memory []byte
 	region *verbs.MR
 	slot   int // bytes
-	header int // of them, before the message
+	header int // bytes of a slot before the message
 
-	// Where receives are posted: the queue pair, or the shared receive queue of all pairs.
+	// receives is where receives are posted: the queue pair, or the shared receive queue of all queue pairs.
 	receives interface {
 		Recv(id uint64, sge ...verbs.SGE) error
 	}
 
-	number  map[uint32]int // index of a pair by its number, which is how completions name it
-	pending []int          // of the client: how many completions each pair waits for before it sends again
+	number  map[uint32]int // index of a queue pair by its number, which completions contain
+	pending []int          // client only: completions that each queue pair waits for before it sends again
 
 	posted, sent, received int
 }
 
-// open makes all that is needed before anything is known about the other side.
+// open creates everything that does not depend on the other side.
 func open(dev *verbs.Context, o options) (*endpoint, error) {
 	e := &endpoint{o: o, slot: o.size, number: map[uint32]int{}, pending: make([]int, o.pairs)}
 	if o.kind == "ud" {
 		e.header = routeHeader
 		e.slot += routeHeader
 	}
-	// A device sees registered memory only, and only through the keys of its region. Our peer gets none: it sends, and does not
-	// write, so that the right to write locally is enough.
+	// A device can access only registered memory, and needs the keys of its region. The peer gets no key: it sends and does not
+	// write, so the right for local writes is enough.
 	pd, err := dev.AllocPD()
 	if err != nil {
 		return nil, err
@@ -72,23 +72,23 @@ func open(dev *verbs.Context, o options) (*endpoint, error) {
 			message[i] = 0
 		}
 	}
-	// A completion channel is what one can sleep on. Without one a completion queue can only be polled.
+	// A completion channel allows sleeping until there is a completion. Without one, a completion queue can only be polled.
 	var ch *verbs.Channel
 	if o.events {
 		if ch, err = dev.CreateChannel(); err != nil {
 			return nil, err
 		}
 	}
-	// Each slot is in one receive or in one send at most, and the client has one send for each pair besides, so this never
-	// overruns.
+	// Each slot is in at most one receive or send, and the client has one more send for each queue pair. So the completion
+	// queue never overruns.
 	if e.cq, err = dev.CreateCQ(o.depth+o.pairs, ch); err != nil {
 		return nil, err
 	}
 	if err := e.makePairs(dev, pd); err != nil {
 		return nil, err
 	}
-	// Receives must be there before the peer can send, and it can as soon as it knows our address: to a receiver that is not
-	// ready a message over rc is repeated, and one over uc or ud lost.
+	// Receives must be posted before the peer can send, which is as soon as it knows our address. If the receiver is not ready
+	// (RNR), a message over rc is sent again, and a message over uc or ud is lost.
 	for i := range o.depth {
 		if err := e.recv(uint64(i)); err != nil {
 			return nil, err
@@ -119,11 +119,11 @@ func (e *endpoint) makePairs(dev *verbs.Context, pd *verbs.PD) error {
 		if err != nil {
 			return err
 		}
-		// Within an InfiniBand subnet the LID is all that is needed, and the C programs then leave the GID out.
+		// Within an InfiniBand subnet the LID is sufficient, and the C programs then omit the GID.
 		if address.LID != 0 && e.o.gid < 0 {
 			address.GID = netip.Addr{}
 		}
-		e.pairs, e.local, e.number[qp.Num()] = append(e.pairs, qp), append(e.local, address), i
+		e.qps, e.local, e.number[qp.Num()] = append(e.qps, qp), append(e.local, address), i
 		if cfg.SRQ == nil {
 			e.receives = qp
 		}
@@ -131,8 +131,8 @@ func (e *endpoint) makePairs(dev *verbs.Context, pd *verbs.PD) error {
 	return nil
 }
 
-// gid is the address that was chosen by -g, and not valid where the choice is left to package verbs. Index 0, the default of many
-// programs, is often an address that the peer cannot reach.
+// gid returns the address that -g selects. Without -g it returns the zero Addr, so that package verbs chooses one. Index 0, the
+// default of many programs, is often an address that the peer cannot reach.
 func (e *endpoint) gid(dev *verbs.Context) (netip.Addr, error) {
 	if e.o.gid < 0 {
 		return netip.Addr{}, nil
@@ -149,15 +149,15 @@ func (e *endpoint) gid(dev *verbs.Context) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("-g %d: the port has only %v", e.o.gid, gids)
 }
 
-// connect connects our pairs to the peer's. From then on it can send, and we can.
+// connect connects our queue pairs to those of the peer. From then on both sides can send.
 func (e *endpoint) connect(remote []verbs.Address) error {
-	for i, qp := range e.pairs {
+	for i, qp := range e.qps {
 		a := remote[i]
-		// The handshake does not say these, both sides have them from their command lines.
+		// The handshake does not contain these. Both sides know them from their command lines.
 		a.Type, a.MTU, a.QKey = e.o.transport(), e.local[i].MTU, qkey
 		var err error
 		if a.Type == verbs.UD {
-			// Datagrams have no connection. Each says where it goes.
+			// Datagrams have no connection. Each has its own destination.
 			if err = qp.Start(); err == nil {
 				e.to, err = qp.Dest(a)
 			}
@@ -173,24 +173,24 @@ func (e *endpoint) connect(remote []verbs.Address) error {
 	return nil
 }
 
-// recv lends a slot to the device for a message.
+// recv posts a receive into a slot.
 func (e *endpoint) recv(slot uint64) error {
 	if e.o.check {
-		clear(e.memory[int(slot)*e.slot:][:e.slot]) // what was there before must not pass for what should arrive
+		clear(e.memory[int(slot)*e.slot:][:e.slot]) // old contents must not be mistaken for a new message
 	}
 	return e.receives.Recv(slot, e.region.SGE(int(slot)*e.slot, e.slot))
 }
 
-// checked compares a message that has arrived with what it should be. The client knows: it is what it sent. The server knows
-// the bytes at which the C programs look.
-func (e *endpoint) checked(slot uint64) error {
+// checkMessage checks a message that has arrived. The client compares it with the message that it has sent. The server checks
+// the same bytes as the C programs.
+func (e *endpoint) checkMessage(slot uint64) error {
 	got := e.memory[int(slot)*e.slot+e.header:][:e.o.size]
 	if e.o.host != "" && !bytes.Equal(got, e.memory[e.o.depth*e.slot:]) {
-		return errors.New("what came back is not what was sent")
+		return errors.New("the answer differs from the message that was sent")
 	}
 	for i := 0; i < len(got); i += page {
 		if got[i] != 0 {
-			return fmt.Errorf("byte %d is %#x, and should be 0; does the other side have -c?", i, got[i])
+			return fmt.Errorf("byte %d is %#x, want 0; does the other side have -c?", i, got[i])
 		}
 	}
 	return nil

@@ -13,9 +13,10 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// Two queue pairs have to know each other's address before they can be connected, and RDMA does not say how. The C programs,
-// and so we, use a TCP connection. On it the client sends a line for each of its pairs, the server answers with a line for
-// each of its, and the client ends with "done". Between programs of one's own, the bytes of verbs.Address are all it takes.
+// Two queue pairs need each other's address before they can be connected, and RDMA does not define how to exchange the
+// addresses. The C programs use a TCP connection, and so does this program. The client sends a line for each of its queue
+// pairs, the server answers with its own lines, and the client ends with "done". Two programs that need not be compatible with
+// C can simply exchange the bytes of verbs.Address.
 
 // A line is LID:QPN:PSN:GID in hexadecimal digits, 4, 6, 6 and 32 of them, and a NUL.
 const (
@@ -23,13 +24,14 @@ const (
 	lineBytes  = 52
 )
 
-// srqLines is how many lines ibv_srq_pingpong sends and expects, however few queue pairs it has: the last ones are of no pair.
+// srqLines is how many lines ibv_srq_pingpong sends and expects, however few queue pairs it has. The last lines belong to no
+// queue pair.
 const srqLines = 256
 
-// theEnd is the client's last word.
-const theEnd = "done\x00"
+// doneMessage is the last message of the client.
+const doneMessage = "done\x00"
 
-// encode makes the line of an address.
+// encode returns the line for an address.
 func encode(a verbs.Address) []byte {
 	var gid [16]byte
 	if a.GID.IsValid() {
@@ -38,7 +40,7 @@ func encode(a verbs.Address) []byte {
 	return fmt.Appendf(nil, lineFormat, a.LID, a.QPN, a.PSN, gid)
 }
 
-// decode reads a line. An address without GID has zeros there.
+// decode parses a line. The GID of an address without one is all zeros.
 func decode(b []byte) (verbs.Address, error) {
 	bad := fmt.Errorf("%q is not LID:QPN:PSN:GID", b)
 	if len(b) != lineBytes || b[4] != ':' || b[11] != ':' || b[18] != ':' || b[51] != 0 {
@@ -59,7 +61,7 @@ func decode(b []byte) (verbs.Address, error) {
 	return a, nil
 }
 
-// describe writes an address for people, as the C programs do.
+// describe formats an address like the C programs.
 func describe(a verbs.Address) string {
 	gid := "::"
 	if a.GID.IsValid() {
@@ -68,7 +70,7 @@ func describe(a verbs.Address) string {
 	return fmt.Sprintf("LID %#04x, QPN %#06x, PSN %#06x, GID %s", a.LID, a.QPN, a.PSN, gid)
 }
 
-// dial connects to the server, or as the server waits for the one client.
+// dial connects to the server. The server itself waits for the client.
 func dial(ctx context.Context, o options) (net.Conn, error) {
 	address := net.JoinHostPort(o.host, strconv.Itoa(o.tcpPort))
 	if o.host != "" {
@@ -86,11 +88,11 @@ func dial(ctx context.Context, o options) (net.Conn, error) {
 	return l.Accept()
 }
 
-// handshake tells the peer the addresses of our pairs, has connect connect them to the peer's, and returns those. As many lines
-// go each way.
+// handshake exchanges the addresses of queue pairs with the peer: local are ours, and the result is those of the peer. It calls
+// connect to connect the queue pairs. Each side sends the same number of lines.
 func handshake(conn io.ReadWriter, server bool, lines int, local []verbs.Address,
 	connect func(remote []verbs.Address) error) ([]verbs.Address, error) {
-	tell := func() error {
+	sendLines := func() error {
 		var text []byte
 		for i := range lines {
 			var a verbs.Address
@@ -103,8 +105,8 @@ func handshake(conn io.ReadWriter, server bool, lines int, local []verbs.Address
 		return err
 	}
 	if !server {
-		if err := tell(); err != nil {
-			return nil, fmt.Errorf("tell our address: %w", err)
+		if err := sendLines(); err != nil {
+			return nil, fmt.Errorf("send our addresses: %w", err)
 		}
 	}
 	remote := make([]verbs.Address, lines)
@@ -115,26 +117,26 @@ func handshake(conn io.ReadWriter, server bool, lines int, local []verbs.Address
 			remote[i], err = decode(line)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("hear the other side's address: %w", err)
+			return nil, fmt.Errorf("receive the peer's addresses: %w", err)
 		}
 	}
 	if err := connect(remote); err != nil {
 		return nil, err
 	}
 	if !server {
-		_, err := io.WriteString(conn, theEnd)
+		_, err := io.WriteString(conn, doneMessage)
 		return remote, err
 	}
-	// The server is connected before the client knows its address, and so before the first message can come.
-	if err := tell(); err != nil {
-		return nil, fmt.Errorf("tell our address: %w", err)
+	// The server is connected before the client knows its address, and so before the first message can arrive.
+	if err := sendLines(); err != nil {
+		return nil, fmt.Errorf("send our addresses: %w", err)
 	}
-	end := make([]byte, len(theEnd))
+	end := make([]byte, len(doneMessage))
 	if n, err := io.ReadFull(conn, end); err != nil {
-		return nil, fmt.Errorf("the handshake ended with %q: %w", end[:n], err)
+		return nil, fmt.Errorf("the handshake ended with %q in place of \"done\": %w", end[:n], err)
 	}
-	if string(end) != theEnd {
-		return nil, fmt.Errorf("the handshake ended with %q", end)
+	if string(end) != doneMessage {
+		return nil, fmt.Errorf("the handshake ended with %q in place of \"done\"", end)
 	}
 	return remote, nil
 }

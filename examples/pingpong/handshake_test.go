@@ -13,7 +13,7 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// line is what ibv_rc_pingpong sends, and address what it means.
+// line is a line that ibv_rc_pingpong sends, and address is the same address decoded.
 const line = "0000:000011:fd94e0:00000000000000000000ffff0a4d0001\x00"
 
 var address = verbs.Address{QPN: 0x11, PSN: 0xfd94e0, GID: netip.MustParseAddr("::ffff:10.77.0.1")}
@@ -34,14 +34,14 @@ func TestLine(t *testing.T) {
 func TestLinePrefixes(t *testing.T) {
 	for n := range len(line) {
 		if a, err := decode([]byte(line[:n])); err == nil {
-			t.Errorf("%q was taken for %+v", line[:n], a)
+			t.Errorf("%q was decoded as %+v", line[:n], a)
 		}
 	}
 	for i := range len(line) {
 		b := []byte(line)
 		b[i] = 'x'
 		if a, err := decode(b); err == nil {
-			t.Errorf("%q was taken for %+v", b, a)
+			t.Errorf("%q was decoded as %+v", b, a)
 		}
 	}
 }
@@ -53,71 +53,72 @@ func FuzzLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a, err := decode(b)
 		if err == nil && !bytes.EqualFold(encode(a), b) {
-			t.Errorf("%q was taken for %+v, which is %q", b, a, encode(a))
+			t.Errorf("%q was decoded as %+v, which is %q", b, a, encode(a))
 		}
 	})
 }
 
-// script is a connection whose other side says what was written down, and which keeps what it is told.
-type script struct {
+// scriptedConn is a connection with fixed input. It stores its output.
+type scriptedConn struct {
 	io.Reader
-	told bytes.Buffer
+	written bytes.Buffer
 }
 
-func (s *script) Write(p []byte) (int, error) { return s.told.Write(p) }
+func (s *scriptedConn) Write(p []byte) (int, error) { return s.written.Write(p) }
 
 func ignore([]verbs.Address) error { return nil }
 
-// Each side must say its lines at the right time: the client first, the server when it is connected, and the client at last
-// "done".
+// TestHandshake: each side must send its lines at the right time: first the client, then the server once it is connected, and
+// finally the client sends "done".
 func TestHandshake(t *testing.T) {
 	local := []verbs.Address{{QPN: 1}, {QPN: 2, PSN: 3}}
 	lines := string(encode(local[0])) + string(encode(local[1])) + string(encode(verbs.Address{}))
 	for _, server := range []bool{true, false} {
-		conn := &script{Reader: strings.NewReader(line + line + line + theEnd)}
-		var early string // what was told before the pairs were connected
-		remote, err := handshake(conn, server, 3, local, func([]verbs.Address) error { early = conn.told.String(); return nil })
+		conn := &scriptedConn{Reader: strings.NewReader(line + line + line + doneMessage)}
+		var early string // output before the queue pairs were connected
+		connect := func([]verbs.Address) error { early = conn.written.String(); return nil }
+		remote, err := handshake(conn, server, 3, local, connect)
 		if err != nil || len(remote) != 3 || remote[0] != address || remote[1] != address {
-			t.Errorf("server %v: heard %+v, %v", server, remote, err)
+			t.Errorf("server %v: received %+v, %v", server, remote, err)
 		}
 		wantEarly, want := "", lines
 		if !server {
-			wantEarly, want = lines, lines+theEnd
+			wantEarly, want = lines, lines+doneMessage
 		}
-		if early != wantEarly || conn.told.String() != want {
-			t.Errorf("server %v: told %q, then connected, then had told %q", server, early, conn.told.String())
+		if early != wantEarly || conn.written.String() != want {
+			t.Errorf("server %v: sent %q before connecting, %q in total", server, early, conn.written.String())
 		}
 	}
 }
 
-// A server's peer may go away at any byte.
+// TestHandshakePrefixes: the client may disconnect after any byte.
 func TestHandshakePrefixes(t *testing.T) {
-	all := line + theEnd
+	all := line + doneMessage
 	for n := range len(all) {
-		_, err := handshake(&script{Reader: strings.NewReader(all[:n])}, true, 1, []verbs.Address{{}}, ignore)
+		_, err := handshake(&scriptedConn{Reader: strings.NewReader(all[:n])}, true, 1, []verbs.Address{{}}, ignore)
 		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("a client that said no more than %q: %v", all[:n], err)
+			t.Errorf("after the input %q: %v", all[:n], err)
 		}
 	}
-	_, err := handshake(&script{Reader: strings.NewReader(line + "nope\x00")}, true, 1, []verbs.Address{{}}, ignore)
+	_, err := handshake(&scriptedConn{Reader: strings.NewReader(line + "nope\x00")}, true, 1, []verbs.Address{{}}, ignore)
 	if err == nil {
-		t.Error("a client that ended with another word was taken")
+		t.Error("a client that ended with another word was accepted")
 	}
 }
 
 func TestHandshakeRefused(t *testing.T) {
-	conn := &script{Reader: strings.NewReader(line + theEnd)}
+	conn := &scriptedConn{Reader: strings.NewReader(line + doneMessage)}
 	refused := errors.New("refused")
 	_, err := handshake(conn, true, 1, []verbs.Address{{}}, func([]verbs.Address) error { return refused })
 	if !errors.Is(err, refused) {
 		t.Errorf("got %v, want %v", err, refused)
 	}
-	if conn.told.Len() > 0 {
-		t.Errorf("told %q, though the pair was not connected", conn.told.String())
+	if conn.written.Len() > 0 {
+		t.Errorf("sent %q, though the queue pair was not connected", conn.written.String())
 	}
 }
 
-// Both sides of ours, over TCP.
+// TestDial runs both sides over TCP.
 func TestDial(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -125,8 +126,8 @@ func TestDial(t *testing.T) {
 	}
 	o := options{tcpPort: free.Addr().(*net.TCPAddr).Port}
 	free.Close()
-	heard := make(chan error, 1)
-	play := func(o options) error {
+	served := make(chan error, 1)
+	connect := func(o options) error {
 		conn, err := dial(t.Context(), o)
 		if err != nil {
 			return err
@@ -135,17 +136,17 @@ func TestDial(t *testing.T) {
 		_, err = handshake(conn, o.host == "", 1, []verbs.Address{address}, ignore)
 		return err
 	}
-	go func(server options) { heard <- play(server) }(o)
+	go func(server options) { served <- connect(server) }(o)
 	o.host = "127.0.0.1"
-	err = play(o)
+	err = connect(o)
 	for err != nil && t.Context().Err() == nil && strings.Contains(err.Error(), "refused") {
 		time.Sleep(time.Millisecond) // the server does not listen yet
-		err = play(o)
+		err = connect(o)
 	}
 	if err != nil {
 		t.Errorf("client: %v", err)
 	}
-	if err := <-heard; err != nil {
+	if err := <-served; err != nil {
 		t.Errorf("server: %v", err)
 	}
 }
@@ -160,9 +161,9 @@ func TestParse(t *testing.T) {
 		t.Errorf("got %+v, %v", o, err)
 	}
 	for _, bad := range []string{"-t xrc", "-m 1000", "-s -1", "-n 0", "-t srq -q 65", "-r 0", "a b", "-frob"} {
-		var told bytes.Buffer
-		if _, err := parse(strings.Fields(bad), &told); err == nil || told.Len() == 0 {
-			t.Errorf("%s: error %v, and the user was told %q", bad, err, told.String())
+		var stderr bytes.Buffer
+		if _, err := parse(strings.Fields(bad), &stderr); err == nil || stderr.Len() == 0 {
+			t.Errorf("%s: error %v, and standard error was %q", bad, err, stderr.String())
 		}
 	}
 }

@@ -1,12 +1,12 @@
-// Pingpong sends a message to and fro between two machines over RDMA and says how long it took. It is a first program with
-// package verbs: this file says what is done, endpoint.go makes the queue pairs, handshake.go tells the peer about them, and
-// play.go moves the bytes.
+// Pingpong sends a message back and forth between two machines over RDMA and prints how long that took. It is an introduction
+// to package verbs: this file is the program, endpoint.go creates the queue pairs, handshake.go exchanges their addresses with
+// the peer, and exchange.go sends and receives the messages.
 //
 //	pingpong               waits for the other side
-//	pingpong HOST          is the other side
+//	pingpong HOST          connects to it
 //
-// Either may be rdma-core's ibv_rc_pingpong instead, and with -t uc, ud or srq one of its sisters. On RoCE those have to be
-// told the GID to use, as in ibv_rc_pingpong -g 1. As with them, both sides need the same -t, -s, -n, -m and -q.
+// Either side may be rdma-core's ibv_rc_pingpong instead, or its variants for uc, ud and srq (-t). On RoCE the C programs need
+// the index of the GID, as in ibv_rc_pingpong -g 1. Both sides need the same -t, -s, -n, -m and -q.
 package main
 
 import (
@@ -22,15 +22,15 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// options are the command line, named like the flags of the C programs.
+// options are the command line. They are named like the flags of the C programs.
 type options struct {
 	kind    string // rc, uc, ud or srq
-	host    string // of the server, "" to be the server
+	host    string // of the server; "" makes this side the server
 	tcpPort int
 
 	device string
 	port   int
-	gid    int // index, -1 for the one that the rule chooses
+	gid    int // index; -1: package verbs chooses one
 	mtu    int
 
 	size, iters, depth, pairs int
@@ -45,7 +45,7 @@ func main() {
 	if err != nil {
 		os.Exit(2)
 	}
-	// Ctrl-C cancels the context, which ends every wait below; closing the device does the rest.
+	// Ctrl-C cancels the context, which ends every wait below. Closing the device then frees everything.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err = run(ctx, os.Stdout, o)
 	stop()
@@ -55,7 +55,7 @@ func main() {
 	}
 }
 
-// parse reads the command line. It has told the user about every error that it returns.
+// parse parses the command line. It has printed every error that it returns.
 func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	f := flag.NewFlagSet("pingpong", flag.ContinueOnError)
@@ -68,12 +68,12 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.kind, "t", "rc", "`transport`: rc, uc, ud, or srq for rc with a shared receive queue")
 	f.StringVar(&o.device, "d", "", "RDMA `device` (default the first that works)")
 	f.IntVar(&o.port, "i", 0, "`port` of the device (default the first that is active)")
-	f.IntVar(&o.gid, "g", -1, "`index` of the GID to use (default by rule: RoCE v2, of this network namespace, IPv4 first)")
+	f.IntVar(&o.gid, "g", -1, "`index` of the GID to use (default: RoCE v2, in this network namespace, IPv4 preferred)")
 	f.IntVar(&o.mtu, "m", 1024, "path MTU in `bytes`, not with ud")
 	f.IntVar(&o.tcpPort, "p", 18515, "TCP `port` for the handshake")
-	f.IntVar(&o.size, "s", 0, "size of the message in `bytes` (default 4096; with ud 2048, or less where the port sends less)")
-	f.IntVar(&o.iters, "n", 1000, "how `many` times it goes to and fro")
-	f.IntVar(&o.depth, "r", 64, "how `many` receives wait for messages")
+	f.IntVar(&o.size, "s", 0, "size of the message in `bytes` (default 4096; with ud 2048, at most the MTU of the port)")
+	f.IntVar(&o.iters, "n", 1000, "how `many` round trips")
+	f.IntVar(&o.depth, "r", 64, "how `many` receives to post")
 	f.IntVar(&o.pairs, "q", 16, "with srq: how `many` queue pairs")
 	f.BoolVar(&o.events, "e", false, "sleep until there is a completion, instead of polling")
 	f.BoolVar(&o.check, "c", false, "check the bytes that arrive; a C program on the other side needs -c as well")
@@ -100,11 +100,11 @@ func (o *options) validate(args int) error {
 	case o.pathMTU() == 0:
 		return fmt.Errorf("-m %d: it is 256, 512, 1024, 2048 or 4096", o.mtu)
 	case o.size < 0 || o.iters < 1 || o.pairs < 1:
-		return errors.New("-s is not negative, and -n and -q are at least 1")
+		return errors.New("-s must not be negative, and -n and -q must be at least 1")
 	case o.pairs > srqLines:
 		return fmt.Errorf("-q %d: at most %d", o.pairs, srqLines)
 	case o.depth < o.pairs:
-		return fmt.Errorf("-r %d: each of %d queue pairs can have a message on its way, which needs a receive", o.depth, o.pairs)
+		return fmt.Errorf("-r %d: need at least one receive for each of the %d queue pairs", o.depth, o.pairs)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (o *options) pathMTU() verbs.MTU {
 	return 0
 }
 
-// lines is how many addresses travel each way.
+// lines returns how many addresses each side sends.
 func (o *options) lines() int {
 	if o.kind == "srq" {
 		return srqLines
@@ -130,16 +130,16 @@ func (o *options) lines() int {
 	return o.pairs
 }
 
-// run is the program.
+// run runs the program.
 func run(ctx context.Context, out io.Writer, o options) error {
-	// The options of Open choose how the device is reached. The zero ones are right for every device.
+	// The options of Open select how the device is accessed. The zero value works for every device.
 	dev, err := verbs.Open(o.device, verbs.Options{})
 	if err != nil {
 		return err
 	}
-	defer dev.Close() // and with it all that is made from it below
+	defer dev.Close() // and with it everything that is created from it below
 	if o.size == 0 {
-		if o.size, err = usualSize(dev, o); err != nil {
+		if o.size, err = defaultSize(dev, o); err != nil {
 			return err
 		}
 	}
@@ -149,7 +149,7 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	}
 	conn, err := dial(ctx, o)
 	if err != nil {
-		return fmt.Errorf("find the other side: %w", err)
+		return fmt.Errorf("connect to the other side: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	remote, err := handshake(conn, o.host == "", o.lines(), e.local, e.connect)
@@ -163,7 +163,7 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	}
 
 	start := time.Now()
-	if err := e.play(ctx); err != nil {
+	if err := e.exchange(ctx); err != nil {
 		return fmt.Errorf("after %d of %d messages: %w", e.received, o.iters, err)
 	}
 	took := time.Since(start).Seconds()
@@ -173,8 +173,8 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	return err
 }
 
-// usualSize is the size of a message when nobody says: that of the C programs. A datagram is one packet at most.
-func usualSize(dev *verbs.Context, o options) (int, error) {
+// defaultSize returns the default size of a message, which is that of the C programs. A datagram is at most one packet.
+func defaultSize(dev *verbs.Context, o options) (int, error) {
 	if o.kind != "ud" {
 		return 4096, nil
 	}

@@ -22,8 +22,8 @@ type side struct {
 	argv []string
 }
 
-// ours is this program with a provider, and theirs the C program.
-func ours(t *testing.T, provider string) side {
+// goProgram is this program with a provider.
+func goProgram(t *testing.T, provider string) side {
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -31,9 +31,11 @@ func ours(t *testing.T, provider string) side {
 	return side{name: provider, argv: []string{"env", asProgram + "=1", verbs.ProviderVariable + "=" + provider, program, "-t"}}
 }
 
-func theirs() side { return side{name: "c"} }
+// cProgram is the program in C.
+func cProgram() side { return side{name: "c"} }
 
-// command is the program with its arguments: of ours the transport is one, theirs has it in its name.
+// command returns the command with its arguments. The Go program has the transport as an argument, the C programs in their
+// names.
 func (s side) command(n live.Node, kind string, gid int, args ...string) *exec.Cmd {
 	argv := append([]string{"ibv_" + kind + "_pingpong", "-g", strconv.Itoa(gid)}, args...)
 	if s.argv != nil {
@@ -42,8 +44,8 @@ func (s side) command(n live.Node, kind string, gid int, args ...string) *exec.C
 	return n.Command(argv[0], argv[1:]...)
 }
 
-// game is a server and a client that play until both end.
-type game struct {
+// session is a server and a client that exchange messages.
+type session struct {
 	kind           string
 	server, client side
 	from, to       live.Node // of client and server
@@ -52,26 +54,27 @@ type game struct {
 	iters          int
 }
 
-// watchdog is far beyond what a game takes, in an emulated guest too.
+// watchdog is far more than the duration of a session, also in an emulated guest.
 const watchdog = 30 * time.Second
 
-// play fails the test unless both sides end well and say so. When one fails it ends the other, which might wait for ever.
-func (g game) play(t *testing.T) {
+// run fails the test unless both sides succeed and print their results. When one side fails, it stops the other, which might
+// wait forever.
+func (g session) run(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), watchdog)
 	defer cancel()
 	args := append([]string{"-n", strconv.Itoa(g.iters)}, g.args...)
 
-	var heard string
+	var serverOut string
 	var serverErr error
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if heard, serverErr = output(ctx, g.server.command(g.to, g.kind, g.gid, args...)); serverErr != nil {
+		if serverOut, serverErr = output(ctx, g.server.command(g.to, g.kind, g.gid, args...)); serverErr != nil {
 			cancel()
 		}
 	}()
-	said, clientErr := g.call(ctx, args, ended)
+	clientOut, clientErr := g.runClient(ctx, args, ended)
 	if clientErr != nil {
 		cancel()
 	}
@@ -79,15 +82,15 @@ func (g game) play(t *testing.T) {
 	if serverErr != nil || clientErr != nil {
 		t.Errorf("server %s: %v, client %s: %v", g.server.name, serverErr, g.client.name, clientErr)
 	}
-	for who, text := range map[string]string{"client": said, "server": heard} {
+	for role, text := range map[string]string{"client": clientOut, "server": serverOut} {
 		if !strings.Contains(text, fmt.Sprintf("%d iters in ", g.iters)) || strings.Contains(text, "invalid data") {
-			t.Errorf("the %s said:\n%s", who, text)
+			t.Errorf("the %s printed:\n%s", role, text)
 		}
 	}
 }
 
-// call runs the client, again and again until the server listens.
-func (g game) call(ctx context.Context, args []string, ended chan struct{}) (string, error) {
+// runClient runs the client, repeatedly until the server listens.
+func (g session) runClient(ctx context.Context, args []string, ended chan struct{}) (string, error) {
 	for {
 		text, err := output(ctx, g.client.command(g.from, g.kind, g.gid, append(args, g.to.Addr)...))
 		refused := strings.Contains(text, "connection refused") || strings.Contains(text, "Couldn't connect to")
@@ -115,7 +118,7 @@ func output(ctx context.Context, c *exec.Cmd) (string, error) {
 	return out.String(), err
 }
 
-// ipv4 is the index of the GID that the rule chooses; all nodes are alike.
+// ipv4 returns the index of the GID that package verbs chooses. It is the same on all nodes.
 func ipv4(t *testing.T) int {
 	t.Helper()
 	dev, err := verbs.Open(live.Device(t), verbs.Options{})
@@ -130,21 +133,21 @@ func ipv4(t *testing.T) int {
 	return gid.Index
 }
 
-// games plays every transport with every pair of programs in which one is ours, by either provider, and with two of ours.
-func games(t *testing.T, from, to live.Node) {
+// testAll tests every transport with every pair of programs of which at least one is the Go program, with either provider.
+func testAll(t *testing.T, from, to live.Node) {
 	gid := ipv4(t)
 	port := 18515
 	for _, kind := range []string{"rc", "uc", "ud", "srq"} {
-		soft, library := ours(t, "rxe"), ours(t, "libibverbs")
+		soft, library := goProgram(t, "rxe"), goProgram(t, "libibverbs")
 		for _, sides := range [][2]side{
-			{theirs(), soft}, {soft, theirs()}, {theirs(), library}, {library, theirs()}, {soft, library},
+			{cProgram(), soft}, {soft, cProgram()}, {cProgram(), library}, {library, cProgram()}, {soft, library},
 		} {
 			server, client := sides[0], sides[1]
 			t.Run(fmt.Sprintf("%s/%s serves %s", kind, server.name, client.name), func(t *testing.T) {
 				// A port that was just used may still be closing.
 				port++
-				game{kind: kind, server: server, client: client, from: from, to: to, gid: gid, iters: 50,
-					args: []string{"-c", "-p", strconv.Itoa(port)}}.play(t)
+				session{kind: kind, server: server, client: client, from: from, to: to, gid: gid, iters: 50,
+					args: []string{"-c", "-p", strconv.Itoa(port)}}.run(t)
 			})
 		}
 	}
@@ -153,15 +156,16 @@ func games(t *testing.T, from, to live.Node) {
 func TestLivePrograms(t *testing.T) {
 	live.Device(t)
 	node := live.Node{Addr: "127.0.0.1"}
-	games(t, node, node)
+	testAll(t, node, node)
 }
 
 func TestLiveNodes(t *testing.T) {
 	nodes := live.Nodes(t, 2)
-	games(t, nodes[0], nodes[1])
+	testAll(t, nodes[0], nodes[1])
 }
 
-// With events nobody polls; messages of one byte and of several packets; fewer rounds than queue pairs.
+// TestLiveOptions: sleeping in place of polling; messages of one byte and of several packets; fewer round trips than queue
+// pairs.
 func TestLiveOptions(t *testing.T) {
 	live.Device(t)
 	node, gid := live.Node{Addr: "127.0.0.1"}, ipv4(t)
@@ -183,28 +187,28 @@ func TestLiveOptions(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%s %v", p, c.kind, c.args), func(t *testing.T) {
 				port++
 				args := append([]string{"-p", strconv.Itoa(port)}, c.args...)
-				game{kind: c.kind, server: ours(t, p), client: theirs(), from: node, to: node, gid: gid,
-					iters: c.iters, args: args}.play(t)
+				session{kind: c.kind, server: goProgram(t, p), client: cProgram(), from: node, to: node, gid: gid,
+					iters: c.iters, args: args}.run(t)
 			})
 		}
 	}
 }
 
-// What goes wrong is said, with the reason.
+// TestLiveErrors: errors are printed, with the reason.
 func TestLiveErrors(t *testing.T) {
 	device := live.Device(t)
 	for name, c := range map[string]struct{ args, want string }{
 		"no such device": {"-d nosuch0", "no such device"},
 		"no such GID":    {"-g 999", "-g 999"},
 		"no such port":   {"-i 9", "no port 9"},
-		"nobody there":   {"-d " + device + " 127.0.0.1 -p 1", "one host at most"},
+		"two hosts":      {"-d " + device + " 127.0.0.1 -p 1", "one host at most"},
 		"refused":        {"-p 1 127.0.0.1", "connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			we := ours(t, "rxe")
-			out, err := we.command(live.Node{}, "rc", 0, strings.Fields(c.args)...).CombinedOutput()
+			p := goProgram(t, "rxe")
+			out, err := p.command(live.Node{}, "rc", 0, strings.Fields(c.args)...).CombinedOutput()
 			if err == nil || !strings.Contains(string(out), c.want) {
-				t.Errorf("error %v, and it said %q; want an error with %q", err, out, c.want)
+				t.Errorf("error %v, output %q; want an error with %q", err, out, c.want)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// A static program needs neither a loader nor a library, drives Soft-RoCE all the same, and plays with the programs in C.
+// TestLiveStatic: a static program needs neither a loader nor a library, works with Soft-RoCE, and with the programs in C.
 func TestLiveStatic(t *testing.T) {
 	device := live.Device(t)
 	program, err := elf.Open("/proc/self/exe")
@@ -31,14 +31,14 @@ func TestLiveStatic(t *testing.T) {
 	}
 	node, gid := live.Node{Addr: "127.0.0.1"}, ipv4(t)
 	if os.Getenv(verbs.ProviderVariable) != "" {
-		t.Errorf("%s is set: the provider is to be chosen by rule", verbs.ProviderVariable)
+		t.Errorf("%s is set: the provider must be chosen by default", verbs.ProviderVariable)
 	}
 	for i, kind := range []string{"rc", "uc", "ud", "srq"} {
 		t.Run(kind, func(t *testing.T) {
-			g := game{kind: kind, server: theirs(), client: ours(t, ""), from: node, to: node, gid: gid, iters: 50}
+			g := session{kind: kind, server: cProgram(), client: goProgram(t, ""), from: node, to: node, gid: gid, iters: 50}
 			for round := range 2 {
 				g.args = []string{"-c", "-p", strconv.Itoa(18715 + 2*i + round)}
-				g.play(t)
+				g.run(t)
 				g.server, g.client = g.client, g.server
 			}
 		})

@@ -34,7 +34,7 @@ func Serve(t Test) error {
 	return err
 }
 
-// Call measures with a Serve, and returns the figure of each size, in the unit of package bench.
+// Call measures with a process that runs Serve. It returns the figure of each size, in the units of package bench.
 func Call(t Test) (map[int]float64, error) {
 	if err := t.check(); err != nil {
 		return nil, err
@@ -69,17 +69,17 @@ func (t Test) run(fd int, caller bool) (figures map[int]float64, err error) {
 	figures = map[int]float64{}
 	for _, size := range t.Sizes {
 		s := side{fd: fd, caller: caller, out: make([]byte, size), in: make([]byte, size)}
-		turn, bytes := s.pingPong, 0
+		round, bytes := s.pingPong, 0
 		if t.Op == "bw" {
-			turn, bytes = s.stream, window*size
+			round, bytes = s.stream, window*size
 		}
-		n := t.turns(size)
+		n := t.rounds(size)
 		var began time.Time
 		for i := range n + n/10 + 1 {
 			if i == n/10+1 {
-				began = time.Now() // the first are to warm up
+				began = time.Now() // the first rounds are for warming up
 			}
-			if err := turn(); err != nil {
+			if err := round(); err != nil {
 				return nil, fmt.Errorf("sockets: %d bytes: %w", size, err)
 			}
 		}
@@ -99,6 +99,7 @@ type side struct {
 	out, in []byte
 }
 
+// pingPong exchanges a message and its answer.
 func (s *side) pingPong() error {
 	if s.caller {
 		if err := s.send(s.out); err != nil {
@@ -112,7 +113,7 @@ func (s *side) pingPong() error {
 	return s.send(s.out)
 }
 
-// stream is a window of messages and its answer.
+// stream exchanges a window of messages and its answer.
 func (s *side) stream() error {
 	for range window {
 		var err error
@@ -131,7 +132,7 @@ func (s *side) stream() error {
 	return s.send(s.out[:1])
 }
 
-// send and receive move all of b, spinning.
+// send sends all of b. It spins until the socket takes it.
 func (s *side) send(b []byte) error {
 	for len(b) > 0 {
 		n, errno := send(s.fd, b)
@@ -143,6 +144,7 @@ func (s *side) send(b []byte) error {
 	return nil
 }
 
+// receive fills b. It spins until all bytes have arrived.
 func (s *side) receive(b []byte) error {
 	for len(b) > 0 {
 		n, errno := receive(s.fd, b)
@@ -150,7 +152,7 @@ func (s *side) receive(b []byte) error {
 			return os.NewSyscallError("recv", errno)
 		}
 		if n == 0 && errno == 0 {
-			return errors.New("the other side has gone")
+			return errors.New("the peer has closed the connection")
 		}
 		b = b[n:]
 	}

@@ -2,8 +2,8 @@
 
 package sockets
 
-// Unsafe because the kernel is handed the addresses of buffers without telling the scheduler, which would cost as much as a
-// twentieth of what is measured. No call waits. The buffers are the caller's slices.
+// Unsafe because raw system calls take the addresses of buffers. They bypass the scheduler, which would take up to 5 % of the
+// time that is measured. No call blocks. The buffers are slices of the caller.
 
 import (
 	"unsafe"
@@ -14,17 +14,18 @@ import (
 func send(fd int, b []byte) (int, unix.Errno) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
 		unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
-	return moved(n, errno)
+	return result(n, errno)
 }
 
 func receive(fd int, b []byte) (int, unix.Errno) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
 		unix.MSG_DONTWAIT, 0, 0)
-	return moved(n, errno)
+	return result(n, errno)
 }
 
-// moved is how many bytes a call has moved. One that a signal interrupted has moved none, like one that found nothing to do.
-func moved(n uintptr, errno unix.Errno) (int, unix.Errno) {
+// result returns how many bytes a call has transferred. A call that a signal interrupted counts as one that found nothing to
+// do.
+func result(n uintptr, errno unix.Errno) (int, unix.Errno) {
 	switch errno {
 	case 0:
 		return int(n), 0

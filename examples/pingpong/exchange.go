@@ -7,13 +7,13 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// client is the ID of the sends of the client, which are of no slot.
+// client is the ID of the sends of the client, which belong to no slot.
 const client = 1 << 32
 
-// play has the message go to and fro. The client begins, once for each pair; the server sends back what it receives.
-func (e *endpoint) play(ctx context.Context) error {
+// exchange sends the messages back and forth. The client begins, once for each queue pair. The server returns what it receives.
+func (e *endpoint) exchange(ctx context.Context) error {
 	if e.o.host != "" {
-		for i := range min(len(e.pairs), e.o.iters) {
+		for i := range min(len(e.qps), e.o.iters) {
 			if err := e.ping(i); err != nil {
 				return err
 			}
@@ -34,12 +34,12 @@ func (e *endpoint) play(ctx context.Context) error {
 	return nil
 }
 
-// wait returns at least one completion. Over uc and ud a message may be lost, and then only the context ends the wait.
+// wait blocks until there is a completion. Over uc and ud a message may be lost; then only the context ends the wait.
 func (e *endpoint) wait(ctx context.Context, wc []verbs.WC) (int, error) {
 	if e.o.events {
-		return e.cq.Wait(ctx, wc) // sleeps in the runtime's poller: other goroutines go on, and no thread is held
+		return e.cq.Wait(ctx, wc) // sleeps in the runtime's poller: other goroutines run, and no thread is blocked
 	}
-	const often = 1 << 10 // asking the context takes longer than an empty poll
+	const often = 1 << 10 // checking the context takes longer than an empty poll
 	for i := 1; ; i++ {
 		if n, err := e.cq.Poll(wc); n > 0 || err != nil {
 			return n, err
@@ -50,19 +50,19 @@ func (e *endpoint) wait(ctx context.Context, wc []verbs.WC) (int, error) {
 	}
 }
 
-// done takes a completion. The slot that it is of is ours again.
+// done handles a completion. Its slot belongs to this program again.
 func (e *endpoint) done(wc *verbs.WC) error {
 	if err := wc.Err(); err != nil {
-		return err // nothing but ID, status and pair is to be relied on in wc
+		return err // only ID, status and queue pair number of wc are valid
 	}
 	pair := e.number[wc.QPN]
 	switch {
 	case wc.Opcode == verbs.WCRecv:
 		if want := e.header + e.o.size; int(wc.Len) != want {
-			return fmt.Errorf("a message of %d bytes arrived, and not of %d; has the other side another -s?", wc.Len, want)
+			return fmt.Errorf("received %d bytes, want %d; does the other side have the same -s?", wc.Len, want)
 		}
 		if e.o.check {
-			if err := e.checked(wc.ID); err != nil {
+			if err := e.checkMessage(wc.ID); err != nil {
 				return err
 			}
 		}
@@ -79,31 +79,31 @@ func (e *endpoint) done(wc *verbs.WC) error {
 	default:
 		e.sent++
 	}
-	// The client's turn comes when its send is done and the answer is there.
+	// The client sends again when its send has completed and the answer has arrived.
 	if e.pending[pair]--; e.pending[pair] > 0 || e.posted == e.o.iters {
 		return nil
 	}
 	return e.ping(pair)
 }
 
-// ping sends the client's message.
+// ping sends the message of the client.
 func (e *endpoint) ping(pair int) error {
-	e.pending[pair] = 2 // its own completion and that of the answer
+	e.pending[pair] = 2 // that of the send and that of the answer
 	return e.send(pair, client, e.o.depth*e.slot)
 }
 
-// pong sends a message that the server received. It is in the slot, so the slot cannot receive another one until that is done.
+// pong returns a message that the server has received. It sends it from the slot, which cannot receive another one until then.
 func (e *endpoint) pong(pair int, slot uint64) error {
 	if e.posted == e.o.iters {
-		return nil // with srq some programs begin more rounds than were asked for
+		return nil // with srq some programs begin more round trips than requested
 	}
 	return e.send(pair, slot, int(slot)*e.slot+e.header)
 }
 
-// send lends the bytes at this offset to the device until the request with this ID completes.
+// send sends the bytes at this offset. They belong to the device until the request with this ID completes.
 func (e *endpoint) send(pair int, id uint64, off int) error {
 	e.posted++
-	qp, sge := e.pairs[pair], e.region.SGE(off, e.o.size)
+	qp, sge := e.qps[pair], e.region.SGE(off, e.o.size)
 	var err error
 	if e.o.kind == "ud" {
 		err = qp.SendTo(id, verbs.Signaled, e.to, sge)
@@ -113,5 +113,5 @@ func (e *endpoint) send(pair int, id uint64, off int) error {
 	if err != nil {
 		return err
 	}
-	return qp.Ring() // nothing goes out before this; a program with several messages posts all of them first
+	return qp.Ring() // nothing is sent before this; a program with several messages posts all of them first
 }

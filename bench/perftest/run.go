@@ -14,32 +14,32 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// Test is one measurement of one size.
+// Test is a measurement of one size.
 type Test struct {
 	Op         string `json:"op"`
-	Device     string `json:"device"`   // "" is the first that works
+	Device     string `json:"device"`   // "": the first one that works
 	Provider   string `json:"provider"` // as in [verbs.Options]
 	Size       int    `json:"size"`     // bytes of a message
 	Iterations int    `json:"iterations"`
 	Settings
 }
 
-// Role is what one of the two processes does.
+// Role is the role of one of the two processes.
 type Role string
 
-// The roles. The client begins, and its figure counts.
+// The roles. The client begins, and its figure is the result.
 const (
 	Server Role = "server"
 	Client Role = "client"
 )
 
-// receives are posted at the same time, by those that receive: perftest's default.
+// receives is how many receives are posted at the same time. It is perftest's default.
 const receives = 512
 
 // side is one of the two processes.
 type side struct {
 	Test
-	op     Op // by its name in Test
+	op     Op // the operation with the name in Test
 	client bool
 
 	dev            *verbs.Context
@@ -47,21 +47,21 @@ type side struct {
 	qp             *verbs.QP
 	mr             *verbs.MR
 	buf            []byte
-	half           int          // where the second half of buf begins
-	out, in        verbs.SGE    // the halves: what leaves, and where a SEND or a peer's WRITE arrives
-	remote         verbs.Remote // the peer's in
+	half           int          // offset of the second half of buf
+	out, in        verbs.SGE    // the halves of buf: out is sent; a SEND or a peer's WRITE arrives in in
+	remote         verbs.Remote // in of the peer
 
-	post   func(id uint64, f verbs.Flags) error
-	stamps []uint64 // of the turns, in ticks
-	wc     [16]verbs.WC
-	yield  pollyield.Timer
+	post      func(id uint64, f verbs.Flags) error
+	postTimes []uint64 // when each message was posted, in ticks
+	wc        [16]verbs.WC
+	yield     pollyield.Timer
 
-	took  time.Duration // of the loop
-	ticks uint64        // the same in ticks
+	elapsed      time.Duration // duration of the loop
+	elapsedTicks uint64        // the same in ticks
 }
 
-// Run measures, as one of two processes. What is written to conn must be read from that of the other, in both directions.
-// The figure is in microseconds, or MB/s if the operation is a rate; that of the server is 0.
+// Run measures as one of two processes. It uses conn to communicate with the Run of the other process. The figure is in
+// microseconds, or in MB/s if the operation is a rate. The figure of the server is 0.
 func Run(t Test, role Role, conn io.ReadWriter) (figure float64, err error) {
 	s := &side{Test: t, client: role == Client}
 	if s.op, err = Lookup(t.Op); err != nil {
@@ -86,17 +86,17 @@ func Run(t Test, role Role, conn io.ReadWriter) (figure float64, err error) {
 func (s *side) check(role Role) error {
 	switch {
 	case role != Client && role != Server:
-		return fmt.Errorf("the role is %q, not %s or %s", role, Client, Server)
+		return fmt.Errorf("unknown role %q: want %s or %s", role, Client, Server)
 	case !s.op.Takes(s.Size):
-		return fmt.Errorf("%s has no messages of %d bytes", s.Test.Op, s.Size)
+		return fmt.Errorf("%s does not support messages of %d bytes", s.Test.Op, s.Size)
 	case s.Iterations < 2 || s.Depth < 1 || s.Moderation < 1 || s.Moderation > s.Depth || s.Inline < 0:
-		return fmt.Errorf("%d iterations, depth %d, moderation %d, inline %d: 2 iterations are needed, a moderation within the depth",
-			s.Iterations, s.Depth, s.Moderation, s.Inline)
+		return fmt.Errorf("%d iterations, depth %d, moderation %d, inline %d: want at least 2 iterations, "+
+			"and a moderation between 1 and the depth", s.Iterations, s.Depth, s.Moderation, s.Inline)
 	}
 	return nil
 }
 
-// open makes everything that does not need the peer.
+// open creates everything that does not need the peer.
 func (s *side) open() error {
 	pd, err := s.dev.AllocPD()
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *side) open() error {
 		return err
 	}
 	const peers = verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
-	const page = 4096 // both halves begin at one, as those of perftest do: Go lays what has two and more at a page
+	const page = 4096 // both halves begin at a page boundary, as in perftest: Go aligns buffers of two or more pages
 	s.half = (s.Size + page - 1) / page * page
 	s.buf = make([]byte, 2*s.half)
 	if s.mr, err = pd.Register(s.buf, verbs.LocalWrite|peers); err != nil {
@@ -122,7 +122,7 @@ func (s *side) open() error {
 		return err
 	}
 	s.choosePost()
-	s.stamps = make([]uint64, s.Iterations)
+	s.postTimes = make([]uint64, s.Iterations)
 	for i := 0; s.op.verb == send && i < min(receives, s.Iterations); i++ {
 		if err := s.qp.Recv(uint64(i), s.in); err != nil {
 			return err
@@ -131,7 +131,7 @@ func (s *side) open() error {
 	return nil
 }
 
-// choosePost sets what posts the operation's request.
+// choosePost sets post to the function that posts the request of the operation.
 func (s *side) choosePost() {
 	inline := s.Size <= s.Inline
 	data := s.buf[:s.Size]
@@ -153,15 +153,15 @@ func (s *side) choosePost() {
 	}
 }
 
-// card is what the two tell each other.
-type card struct {
+// peerInfo is what each process sends to the other.
+type peerInfo struct {
 	Address []byte // of the queue pair
 	Memory  verbs.Remote
 }
 
 // measure connects to the peer and runs the loop.
 func (s *side) measure(to *json.Encoder, from *json.Decoder) error {
-	swap := func(mine, theirs any) (err error) { // the client speaks first
+	exchange := func(mine, theirs any) (err error) { // the client sends first
 		if s.client {
 			err = to.Encode(mine)
 		}
@@ -172,7 +172,7 @@ func (s *side) measure(to *json.Encoder, from *json.Decoder) error {
 			err = to.Encode(mine)
 		}
 		if err != nil {
-			return fmt.Errorf("talking to the peer: %w", err)
+			return fmt.Errorf("exchange data with the peer: %w", err)
 		}
 		return nil
 	}
@@ -180,11 +180,11 @@ func (s *side) measure(to *json.Encoder, from *json.Decoder) error {
 	if err != nil {
 		return err
 	}
-	mine, theirs := card{Memory: s.mr.Remote(s.half)}, card{}
+	mine, theirs := peerInfo{Memory: s.mr.Remote(s.half)}, peerInfo{}
 	if mine.Address, err = address.MarshalBinary(); err != nil {
 		return err
 	}
-	if err := swap(mine, &theirs); err != nil {
+	if err := exchange(mine, &theirs); err != nil {
 		return err
 	}
 	s.remote = theirs.Memory
@@ -192,18 +192,18 @@ func (s *side) measure(to *json.Encoder, from *json.Decoder) error {
 		return err
 	}
 	var ready, done bool
-	runtime.GC() // now, so that it stays out of the loop
-	if err := swap(true, &ready); err != nil {
+	runtime.GC() // now, so that it does not run during the loop
+	if err := exchange(true, &ready); err != nil {
 		return err
 	}
-	if s.client || !s.op.quiet {
+	if s.client || !s.op.passive {
 		began, first := time.Now(), ticks.Now()
 		if err := s.op.loop(s); err != nil {
 			return err
 		}
-		s.took, s.ticks = time.Since(began), ticks.Now()-first
+		s.elapsed, s.elapsedTicks = time.Since(began), ticks.Now()-first
 	}
-	return swap(true, &done)
+	return exchange(true, &done)
 }
 
 func (s *side) connect(address []byte) error {
@@ -220,19 +220,19 @@ func (s *side) connect(address []byte) error {
 	return s.qp.ConnectWith(peer, p)
 }
 
-// figure is called after the loop.
+// figure returns the result. It must be called after the loop.
 func (s *side) figure() float64 {
 	if !s.client {
 		return 0
 	}
 	if s.op.rate {
-		return float64(s.Iterations) * float64(s.Size) / 1e6 / s.took.Seconds()
+		return float64(s.Iterations) * float64(s.Size) / 1e6 / s.elapsed.Seconds()
 	}
-	laps := make([]uint64, s.Iterations-1)
-	for i := range laps {
-		laps[i] = s.stamps[i+1] - s.stamps[i]
+	intervals := make([]uint64, s.Iterations-1)
+	for i := range intervals {
+		intervals[i] = s.postTimes[i+1] - s.postTimes[i]
 	}
-	slices.Sort(laps)
+	slices.Sort(intervals)
 	const micro = 1e6
-	return float64(laps[len(laps)/2]) / float64(s.ticks) * s.took.Seconds() * micro / float64(s.op.turns)
+	return float64(intervals[len(intervals)/2]) / float64(s.elapsedTicks) * s.elapsed.Seconds() * micro / float64(s.op.messages)
 }
