@@ -14,9 +14,9 @@ type state uint8
 const (
 	unconnected state = iota // no connection was tried by either side
 	dialing                  // a connection attempt is in progress, or scheduled
-	up
-	closing // closed here; what was sent before is still being passed to the kernel
-	closed  // lost, or closed by either side
+	up                       // the connection can be used
+	closing                  // closed here; messages that were sent before are still being passed to the kernel
+	closed                   // lost, or closed by either side
 )
 
 // endpoint is the connection with one peer. Domain.mu guards it.

@@ -40,7 +40,7 @@ func (e *endpoint) epollMask() uint32 {
 }
 
 // pollEpoll asks epoll, without blocking, and handles all events except those of the timer. It reports whether there were any
-// events, and whether the timer has expired: input that arrived in time is handled before deadlines are checked.
+// events, and whether the timer has expired. The caller checks deadlines afterwards, so that input that arrived in time counts.
 func (d *Domain) pollEpoll() (found, due bool) {
 	n, errno := epollWait(d.epoll, d.epollEvents[:])
 	if errno != 0 && errno != unix.EAGAIN {
@@ -62,7 +62,7 @@ func (d *Domain) pollEpoll() (found, due bool) {
 				d.advanceHandshake(hs)
 			}
 		case tagListener:
-			d.noteError(d.acceptAll(d.listeners[i]))
+			d.noteError(d.acceptConnections(d.listeners[i]))
 		case tagTimer:
 			due = true
 		}

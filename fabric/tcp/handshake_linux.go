@@ -15,8 +15,8 @@ import (
 const (
 	// handshakeTimeout is how long the handshake of an accepted connection may take.
 	handshakeTimeout = 5 * time.Second
-	// clientTimeoutFactor times Transport.Timeout is how long the connecting side waits for the handshake, once it is connected. The
-	// other process may be stopped for a while.
+	// clientTimeoutFactor times Transport.Timeout is how long the connecting side waits for the handshake, once it is connected.
+	// The other process may be stopped for a while, or may not have polled yet.
 	clientTimeoutFactor = 4
 )
 
@@ -202,14 +202,14 @@ func (d *Domain) handleVerdict(hs *handshake, b []byte) error {
 	case hs.transcript.verify(&d.key, labelDuplicate, b):
 		e := hs.ep
 		d.abortHandshake(hs)
-		e.nextAddr = len(e.addrs) // this address is right; the peer's own connection should come
+		e.nextAddr = len(e.addrs) // the address is right, so do not try the others: wait for the peer's own connection
 		d.dial(e)
 		return nil
 	}
 	return fmt.Errorf("%w: handshake: not a verdict message", fabric.ErrCorrupt)
 }
 
-// establish makes an authenticated connection the one of a peer.
+// establish makes an authenticated connection the connection to a peer.
 func (d *Domain) establish(hs *handshake, e *endpoint) error {
 	if err := setOptions(hs.fd, d.timeout, d.socketBuffer); err != nil {
 		return err

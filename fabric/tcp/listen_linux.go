@@ -51,8 +51,8 @@ func (d *Domain) startListening() error {
 	return nil
 }
 
-// acceptAll accepts connections of a listener, acceptBatch at most. It returns errors of this domain only, not of connections.
-func (d *Domain) acceptAll(listener int) error {
+// acceptConnections accepts connections of a listener, acceptBatch at most. It returns errors of this domain only, not of connections.
+func (d *Domain) acceptConnections(listener int) error {
 	for range acceptBatch {
 		if d.unauthenticated >= maxUnauthenticated && !d.evictOldest() {
 			return nil
@@ -63,7 +63,7 @@ func (d *Domain) acceptAll(listener int) error {
 		case unix.EAGAIN:
 			return nil
 		case unix.ECONNABORTED, unix.EINTR, unix.EPROTO, unix.EPERM:
-			continue // the client has closed
+			continue // this connection only: the client has closed, for example
 		default: // out of descriptors or memory: clients will try again
 			return nil
 		}

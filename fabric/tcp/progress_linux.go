@@ -13,6 +13,7 @@ type progress struct {
 	interval  time.Duration // until the timer expires
 }
 
+// The interval of the timer: minInterval after progress, and twice as long each time without, up to maxInterval.
 const (
 	minInterval = time.Millisecond
 	maxInterval = 16 * time.Millisecond

@@ -16,8 +16,8 @@ type pushes struct {
 	receiving     bool    // a Read has asked for it, and endpoint.recvInto is where the rest of it goes
 	completesRead bool    // that Read is complete when the rest is there; otherwise the peer sends more, which was requested
 	token         uint64  // of that Read
-	skip          int     // so many bytes, which follow these, are to be dropped
-	holdOff       int     // so many messages go without a push, because the peer has dropped one
+	skip          int     // bytes behind these that are received only to be dropped
+	holdOff       int     // messages that are sent without a push from now on, because the peer has dropped one
 }
 
 const (
@@ -93,9 +93,9 @@ func (e *endpoint) readPushed(dst []byte, token uint64) (done bool) {
 		e.sendRequests()
 		dst = dst[:n]
 	}
-	came, missing := e.takePushed(dst)
-	if came < len(dst) {
-		e.recvInto, p.receiving = dst[came:], true
+	copied, missing := e.takePushed(dst)
+	if copied < len(dst) {
+		e.recvInto, p.receiving = dst[copied:], true
 		p.skip = missing - len(e.recvInto)
 		return false
 	}
@@ -104,7 +104,7 @@ func (e *endpoint) readPushed(dst []byte, token uint64) (done bool) {
 	return p.completesRead
 }
 
-// dropPushed drops pushed memory, and notifies the peer that it came too early, unless a Read has requested it already.
+// dropPushed drops pushed memory, and notifies the peer that it arrived too early, unless a Read has requested it already.
 func (e *endpoint) dropPushed() {
 	if !e.reads.contains(e.pushes.req.src) {
 		e.sendControl(kindDropped, nil) // if that fails, the peer pushes more in vain

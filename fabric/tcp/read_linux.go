@@ -96,7 +96,7 @@ func errRefused(peer int32) error {
 	return fmt.Errorf("tcp: read from peer %d: the memory is not registered there", peer)
 }
 
-// sendRequests sends the requests of Reads that the peer has not got yet, as many as possible.
+// sendRequests sends the requests of Reads that have not been requested from the peer yet, as many as possible.
 func (e *endpoint) sendRequests() {
 	if e.state != up {
 		return
@@ -131,7 +131,7 @@ func (e *endpoint) handleData(b []byte, n int) error {
 	return nil
 }
 
-// advanceRead records that the next n bytes are in recvInto.
+// advanceRead records that the next n bytes of recvInto have been received.
 func (e *endpoint) advanceRead(n int) {
 	e.recvInto = e.recvInto[n:]
 	if p := &e.pushes; p.receiving {

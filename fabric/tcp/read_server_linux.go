@@ -11,9 +11,10 @@ import (
 type serving struct {
 	queue        *[maxReads]servedRead // nil until the first Read
 	first, count int
-	// more says that the frame being sent is not the end of a Read; a Push goes only if no Read is served. Then the kernel may
-	// fill its last packet with what follows, which made 4 MiB a fifth faster. If the next frame belongs to the next Read, the
-	// kernel must not: the peer would get the end of this Read late, and 1 MiB was a fifth slower.
+	// more says that the frame being sent is not the last one of its Read. Then flush lets the kernel fill its last packet with
+	// what follows, which made 4 MiB a fifth faster. A Push cannot follow, as it is sent only while no Read is served. Behind the
+	// last frame of a Read the kernel must not wait for the next Read: the peer would get the end of this one late, and 1 MiB was
+	// a fifth slower.
 	more bool
 }
 
@@ -43,7 +44,7 @@ func (e *endpoint) handleRead(b []byte) error {
 	return nil
 }
 
-// serveNext makes the next part of what the peer reads outHead and outBody. It returns false if the peer reads nothing.
+// serveNext sets outHead and outBody to the next frame of the Reads of the peer. It returns false if there is no such Read.
 func (e *endpoint) serveNext() bool {
 	s := &e.serving
 	if s.count == 0 {

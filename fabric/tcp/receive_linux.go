@@ -72,7 +72,7 @@ func (e *endpoint) receiveFrames() bool {
 	return moved > 0
 }
 
-// missingBytes returns how many bytes are missing from the frame of which a part has been received.
+// missingBytes returns how many bytes of the next frame are missing. It returns 0 if not even its header is complete.
 func (e *endpoint) missingBytes() int {
 	if _, n, ok, err := parseFrame(e.buf[e.parsed:e.filled]); ok && err == nil {
 		return headerBytes + n - (e.filled - e.parsed)

@@ -15,7 +15,8 @@ const (
 	maxFlushBytes = 1 << 20
 )
 
-// Send sends one message, or what the kernel takes of it and keeps the rest in a buffer. It returns ErrAgain if there is no room.
+// Send sends one message. If the kernel takes only a part of it, or nothing, the rest is kept in a buffer. Send returns ErrAgain
+// if there is no room for that.
 func (e *endpoint) Send(header, payload []byte) error {
 	e.d.mu.Lock()
 	err := e.send(header, payload)
@@ -79,8 +80,8 @@ func (e *endpoint) hasUnsent() bool {
 	return len(e.out) != 0 || len(e.outBody) != 0 || len(e.outHead) != 0
 }
 
-// enqueue appends a frame to out, or returns ErrAgain if there is no room. The kernel has taken the first bytes of it already, of
-// which taken is the number.
+// enqueue appends a frame to out, without its first taken bytes, which the kernel has taken already. It returns ErrAgain if there
+// is no room.
 func (e *endpoint) enqueue(k kind, header, payload []byte, taken int) error {
 	n := headerBytes + len(header) + len(payload)
 	if e.out == nil {

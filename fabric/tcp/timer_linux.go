@@ -18,6 +18,7 @@ type timer struct {
 	fast     bool
 }
 
+// fastTick is the interval of the timer while there are handshakes or connection attempts.
 const fastTick = 10 * time.Millisecond
 
 // init makes the timer. timeout is Transport.Timeout.
