@@ -120,11 +120,11 @@ func (n Node) rdmaPath(between string) (Path, error) {
 func (n Node) tcpPath(between string) Path {
 	t := n.tcp()
 	return Path{
-		Transport: t.Name(), Between: between, Caps: t.Caps(), Push: t.Pushes(), Err: t.Probe(),
+		Transport: t.Name(), Between: between, Caps: t.Caps(), Push: t.MaxPush(), Err: t.Probe(),
 		Limits: []Limit{
 			{"message", t.Caps().MaxSend, "format", "", ""},
 			n.limit(&tunables.TCPEager, t.Caps().Eager),
-			n.limit(&tunables.TCPPush, t.Pushes()),
+			n.limit(&tunables.TCPPush, t.MaxPush()),
 		},
 	}
 }

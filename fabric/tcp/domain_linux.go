@@ -26,7 +26,7 @@ type Domain struct {
 	linger       time.Duration
 	socketBuffer int
 	caps         fabric.Caps
-	maxPush      int     // Transport.Pushes
+	maxPush      int     // Transport.MaxPush
 	ifaces       []iface // the chosen interfaces
 	address      []byte  // what Addr returns
 
@@ -65,7 +65,7 @@ type Domain struct {
 // open opens a domain that listens on the chosen interfaces.
 func open(t *Transport, cfg *fabric.Config, chosen []iface) (fabric.Domain, error) {
 	d := &Domain{self: cfg.Self, key: t.Key, timeout: t.timeout(), linger: t.linger(), socketBuffer: t.socketBuffer,
-		caps: t.Caps(), maxPush: t.Pushes(), ifaces: chosen, peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1}}
+		caps: t.Caps(), maxPush: t.MaxPush(), ifaces: chosen, peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1}}
 	if err := d.setUp(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}

@@ -51,7 +51,8 @@ func (d *Domain) startListening() error {
 	return nil
 }
 
-// acceptConnections accepts connections of a listener, acceptBatch at most. It returns errors of this domain only, not of connections.
+// acceptConnections accepts connections of a listener, acceptBatch at most. It returns errors of this domain only, not of
+// connections.
 func (d *Domain) acceptConnections(listener int) error {
 	for range acceptBatch {
 		if d.unauthenticated >= maxUnauthenticated && !d.evictOldest() {

@@ -56,7 +56,7 @@ func TestTransportLimits(t *testing.T) {
 		}
 		ep, err := d.Connect(0, d.Addr())
 		if caps := d.Caps(); err != nil || ep.Stream() != 0 || caps.Eager != c.wantEager || caps.MaxSend != maxSend ||
-			tr.Pushes() != c.wantPush {
+			tr.MaxPush() != c.wantPush {
 			t.Errorf("%+v: %+v, %v", c, caps, err)
 		}
 		if err := d.Close(); err != nil {

@@ -44,8 +44,8 @@ func (t *Transport) Caps() fabric.Caps {
 // of it.
 const PushBytes = 2 << 20
 
-// Pushes returns how many bytes are pushed at most, with the default filled in; 0 if nothing is.
-func (t *Transport) Pushes() int {
+// MaxPush returns how many bytes are pushed at most, with the default filled in; 0 if nothing is.
+func (t *Transport) MaxPush() int {
 	if n := cmp.Or(t.Push, PushBytes); n > t.eager() {
 		return n
 	}
