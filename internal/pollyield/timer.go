@@ -1,46 +1,47 @@
-// Package pollyield keeps a goroutine that polls from being stopped by the runtime.
+// Package pollyield makes a goroutine that polls yield before the runtime preempts it.
 //
-// A goroutine that has had its processor for ten milliseconds is stopped by a signal of the runtime's (runtime/proc.go, retake).
-// On a real machine that costs some microseconds. An emulated one forgets its translations of addresses with every signal, which
-// made the mean time of a short MPI message 5 and 12 % longer in two guests. So whoever waits often steps aside before it comes
-// to that: every few milliseconds, where nothing waits for it.
+// The runtime preempts a goroutine with a signal when it has had its processor for ten milliseconds (runtime/proc.go, retake). On
+// a real machine that takes some microseconds. An emulated machine drops its address translations at every signal, which made the
+// mean time of a short MPI message 5 and 12 % longer in two guests. So a goroutine that polls for long yields before that: every
+// few milliseconds, at a moment at which nothing waits for it.
 package pollyield
 
 import "time"
 
 const (
-	interval = 4 * time.Millisecond // from one to the next, about
-	fewest   = 1                    // polls between two
-	most     = 1 << 24
-	growth   = 16 // at once, as one short time may be chance
+	interval = 4 * time.Millisecond // approximate time between two yields
+	minPolls = 1                    // between two yields
+	maxPolls = 1 << 24
+	// maxGrowth bounds how much the number of polls grows at once: one short time may be chance.
+	maxGrowth = 16
 )
 
-// Timer tells when it is time to step aside, by the number of polls, since the clock is dear. How many make one due depends on
-// how long a poll takes, and is found by looking at the clock when one is taken. The zero Breath is ready. Its methods are called
-// by one goroutine at a time.
+// Timer decides when to yield. It counts polls, since reading the clock is expensive. How many polls make a yield due depends on
+// the duration of a poll; it is adapted whenever the clock is read, at each yield. The zero Timer is ready to use. Only one
+// goroutine may call its methods at a time.
 type Timer struct {
-	polls, enough uint
-	last          time.Time
+	polls, threshold uint
+	last             time.Time
 }
 
 // Poll counts a poll.
-func (b *Timer) Poll() { b.polls++ }
+func (t *Timer) Poll() { t.polls++ }
 
-// Due tells whether it is time.
-func (b *Timer) Due() bool { return b.polls > b.enough }
+// Due reports whether a yield is due.
+func (t *Timer) Due() bool { return t.polls > t.threshold }
 
-// Reset begins the time to the next one. The caller steps aside then, by runtime.Gosched.
-func (b *Timer) Reset() {
+// Reset starts the time until the next yield. The caller then yields with runtime.Gosched.
+func (t *Timer) Reset() {
 	now := time.Now()
-	b.adapt(now.Sub(b.last))
-	b.last, b.polls = now, 0
+	t.adapt(now.Sub(t.last))
+	t.last, t.polls = now, 0
 }
 
-// adapt makes it more or fewer polls if the last ones took so long.
-func (b *Timer) adapt(since time.Duration) {
+// adapt changes the number of polls between two yields if the last ones took much less or more than interval.
+func (t *Timer) adapt(since time.Duration) {
 	if since >= interval/2 && since <= 2*interval {
 		return
 	}
-	enough := float64(b.enough) * min(float64(interval)/float64(since), growth)
-	b.enough = uint(min(max(enough, fewest), most))
+	threshold := float64(t.threshold) * min(float64(interval)/float64(since), maxGrowth)
+	t.threshold = uint(min(max(threshold, minPolls), maxPolls))
 }

@@ -5,61 +5,61 @@ import (
 	"time"
 )
 
-// TestAdapt: whatever a poll takes, breaths come to be taken at intervals below what the runtime allows, and not much more often
-// than needed.
+// TestAdapt: whatever the duration of a poll, the time between two yields becomes shorter than what the runtime allows, and not
+// much shorter than needed.
 func TestAdapt(t *testing.T) {
 	const allowed = 10 * time.Millisecond
 	for _, poll := range []time.Duration{5 * time.Nanosecond, 2 * time.Microsecond, 60 * time.Microsecond, time.Millisecond,
 		3 * time.Millisecond} {
 		var rising Timer
 		rising.adapt(time.Hour) // since the zero time
-		falling := Timer{enough: most}
-		for _, b := range []*Timer{&rising, &falling} {
+		falling := Timer{threshold: maxPolls}
+		for _, timer := range []*Timer{&rising, &falling} {
 			between := time.Duration(0)
 			for range 20 {
-				between = time.Duration(b.enough+1) * poll
-				b.adapt(between)
+				between = time.Duration(timer.threshold+1) * poll
+				timer.adapt(between)
 			}
 			if between < interval/2 || between >= allowed {
-				t.Errorf("with polls of %v one every %v", poll, between)
+				t.Errorf("polls of %v: one yield every %v", poll, between)
 			}
 		}
 	}
 }
 
-// TestBounds: neither polls that take no time nor any that take long lead out of the bounds.
+// TestBounds: neither polls that take no time nor polls that take very long exceed the bounds.
 func TestBounds(t *testing.T) {
-	var b Timer
+	var timer Timer
 	for range 100 {
-		b.adapt(time.Hour)
+		timer.adapt(time.Hour)
 	}
-	if b.enough != fewest {
-		t.Errorf("%d polls after long ones, not %d", b.enough, fewest)
+	if timer.threshold != minPolls {
+		t.Errorf("threshold %d after long polls, want %d", timer.threshold, minPolls)
 	}
 	for range 100 {
-		b.adapt(0)
+		timer.adapt(0)
 	}
-	if b.enough != most {
-		t.Errorf("%d polls after short ones, not %d", b.enough, most)
+	if timer.threshold != maxPolls {
+		t.Errorf("threshold %d after short polls, want %d", timer.threshold, maxPolls)
 	}
 }
 
-// TestReset: polls make one due, and after it none is for a while.
+// TestReset: polls make a yield due. After Reset none is due for a while.
 func TestReset(t *testing.T) {
-	var b Timer
-	if b.Poll(); !b.Due() {
-		t.Fatal("the first poll tells nothing about the time, and so makes one due")
+	var timer Timer
+	if timer.Poll(); !timer.Due() {
+		t.Fatal("no yield is due after the first poll, when the duration of a poll is not known yet")
 	}
 	for range 10 {
-		b.Reset()
-		for range fewest {
-			if b.Due() {
-				t.Fatalf("due after %d polls", b.polls)
+		timer.Reset()
+		for range minPolls {
+			if timer.Due() {
+				t.Fatalf("a yield is due after %d polls", timer.polls)
 			}
-			b.Poll()
+			timer.Poll()
 		}
-		for !b.Due() {
-			b.Poll()
+		for !timer.Due() {
+			timer.Poll()
 		}
 	}
 }
