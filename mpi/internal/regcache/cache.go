@@ -5,57 +5,55 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// Registrar registers memory. [fabric.Domain] is one.
+// Registrar registers memory with a device. A [fabric.Domain] is a Registrar.
 type Registrar interface {
-	// Register makes b reachable until Deregister.
+	// Register makes b accessible for the device until Deregister.
 	Register(b []byte) (fabric.Region, error)
 	// Deregister ends a registration.
 	Deregister(fabric.Region) error
 }
 
-// Errors for which there is a way round: the bytes are copied through memory that is registered already.
+// Errors after which the bytes can still be copied through memory that is registered already.
 var (
-	// ErrNoRoom says that the system does not let more memory be pinned, although all that could be undone was.
+	// ErrNoRoom reports that the system does not allow more registered memory, although all registrations that were not in use
+	// have been evicted.
 	ErrNoRoom = errors.New("no more memory can be registered")
-	// ErrNotRegistrable says that this memory cannot be registered, however little it is: it may not be written, or
-	// is that of another
-	// device.
+	// ErrNotRegistrable reports that this memory can never be registered: it is read-only, or belongs to another device.
 	ErrNotRegistrable = errors.New("memory of this kind cannot be registered")
 )
 
-// shared is how many registrations may end at the same address. They are parts of one object, which has a cleanup for each,
-// and the runtime looks through all of them.
-const shared = 64
+// maxPerObject is the maximum number of registrations that end at the same address. They are parts of one object, which has a
+// cleanup for each of them, and the runtime scans all cleanups of an object.
+const maxPerObject = 64
 
-// Cache remembers registrations. Its methods may be called by any goroutine, not so those of the registrar.
+// Cache caches registrations. Any goroutine may call its methods. It calls those of the registrar one at a time.
 type Cache struct {
-	mu      sync.Mutex
-	reg     Registrar
-	limit   int
-	bytes   int       // registered
-	entries []*entry  // ascending by address
-	longest int       // of all entries there were
-	last    *entry    // found last
-	idle    list      // held by nobody, least recently used first
-	gone    graveyard // whose memory the collector has freed
-	stats   Stats
+	mu          sync.Mutex
+	reg         Registrar
+	limit       int
+	bytes       int      // registered
+	entries     []*entry // ascending by address
+	longest     int      // length in bytes of the longest entry that there ever was
+	last        *entry   // the entry found last
+	idle        list     // entries that are not in use, least recently used first
+	invalidated invalidatedList
+	stats       Stats
 }
 
-// Stats counts what has happened.
+// Stats are the counters of a cache.
 type Stats struct {
 	Hits, Misses, Evicted, Freed uint64
-	Bytes, Entries               int // registered now
+	Bytes, Entries               int // of the current registrations
 }
 
 // Memory is a registered buffer.
 type Memory struct {
-	// Remote names the buffer to a peer, Local to this side's device.
+	// Remote is the buffer's key for a peer, Local the one for this side's device.
 	Remote fabric.RemoteKey
 	Local  fabric.Region
 	e      *entry
@@ -65,11 +63,11 @@ type Memory struct {
 type entry struct {
 	from, to uintptr
 	region   fabric.Region
-	alive    func() bool // nil: for as long as it is registered
-	stop     func()      // takes the cleanup back
-	holds    int
-	once     bool // not to be found again
-	dead     bool // taken out of entries
+	alive    func() bool // reports whether the memory still exists; nil: it does as long as it is registered
+	stop     func()      // cancels the cleanup
+	refs     int
+	once     bool // for one use only; not in entries
+	removed  bool // from entries
 	prev     *entry
 	next     *entry
 }
@@ -101,50 +99,27 @@ func (l *list) remove(e *entry) {
 	e.prev, e.next = nil, nil
 }
 
-// graveyard takes entries from cleanups, which run at any time.
-type graveyard struct {
-	mu      sync.Mutex
-	entries []*entry
-	some    atomic.Bool
-}
-
-func (g *graveyard) add(e *entry) {
-	g.mu.Lock()
-	g.entries = append(g.entries, e)
-	g.some.Store(true)
-	g.mu.Unlock()
-}
-
-func (g *graveyard) take() []*entry {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	es := g.entries
-	g.entries = nil
-	g.some.Store(false)
-	return es
-}
-
-// New makes an empty cache. While more than limit bytes are registered, held ones included, those that nobody holds are
-// undone, least recently used first; what is held stays, however much it is.
+// New returns an empty cache. While more than limit bytes are registered, including those in use, registrations that are not in
+// use are evicted, least recently used first. Those in use stay, however many bytes they have.
 func New(r Registrar, limit int) *Cache { return &Cache{reg: r, limit: limit} }
 
 // Acquire registers b unless it is registered already. The caller keeps b reachable until Release. The empty buffer needs no
-// registration. [ErrNoRoom] and [ErrUnfit] are among the errors; others mean that the device is of no more use.
-func (c *Cache) Acquire(b []byte) (Memory, error) { return c.hold(b, false) }
+// registration. Errors other than [ErrNoRoom] and [ErrNotRegistrable] mean that the device cannot be used any more.
+func (c *Cache) Acquire(b []byte) (Memory, error) { return c.acquire(b, false) }
 
-// Register is Hold for good: the memory stays registered until as many Releases as there were calls of Keep and Hold, so it may
-// be memory that the runtime does not own.
-func (c *Cache) Register(b []byte) (Memory, error) { return c.hold(b, true) }
+// Register is Acquire for memory that the caller keeps alive: it stays registered until there have been as many calls of Release
+// as of Register and Acquire. The runtime need not own the memory.
+func (c *Cache) Register(b []byte) (Memory, error) { return c.acquire(b, true) }
 
-func (c *Cache) hold(b []byte, keep bool) (Memory, error) {
+func (c *Cache) acquire(b []byte, foreign bool) (Memory, error) {
 	if len(b) == 0 {
 		return Memory{}, nil
 	}
 	from, to := bounds(b)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.gone.some.Load() {
-		if err := c.bury(); err != nil {
+	if c.invalidated.nonEmpty.Load() {
+		if err := c.dropInvalidated(); err != nil {
 			return Memory{}, err
 		}
 	}
@@ -153,20 +128,20 @@ func (c *Cache) hold(b []byte, keep bool) (Memory, error) {
 		c.stats.Hits++
 	} else {
 		var err error
-		if e, err = c.addEntry(b, keep); err != nil {
+		if e, err = c.addEntry(b, foreign); err != nil {
 			return Memory{}, err
 		}
 	}
-	if e.holds == 0 && !e.once {
+	if e.refs == 0 && !e.once {
 		c.idle.remove(e)
 	}
-	e.holds++
+	e.refs++
 	m := Memory{Remote: e.region.Remote, Local: e.region, e: e}
 	m.Remote.Addr += uint64(from - e.from)
 	return m, nil
 }
 
-// Release ends a Hold or Keep.
+// Release ends an Acquire or Register.
 func (c *Cache) Release(m Memory) error {
 	e := m.e
 	if e == nil {
@@ -174,20 +149,20 @@ func (c *Cache) Release(m Memory) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e.holds--
-	if e.holds > 0 {
+	e.refs--
+	if e.refs > 0 {
 		return nil
 	}
-	if e.once || e.dead || e.alive == nil {
-		return c.undo(e)
+	if e.once || e.removed || e.alive == nil {
+		return c.deregister(e)
 	}
 	c.idle.push(e)
 	return c.shrink(c.limit)
 }
 
-// find returns the live registration that covers an address range.
+// find returns the usable registration that covers an address range; nil if there is none.
 func (c *Cache) find(from, to uintptr) *entry {
-	if e := c.last; e != nil && e.from <= from && to <= e.to && !e.dead && e.usable() {
+	if e := c.last; e != nil && e.from <= from && to <= e.to && !e.removed && e.usable() {
 		return e
 	}
 	i, exact := slices.BinarySearchFunc(c.entries, from, func(e *entry, a uintptr) int {
@@ -211,32 +186,32 @@ func (c *Cache) find(from, to uintptr) *entry {
 	return nil
 }
 
-// usable tells whether the memory is still that which was registered.
+// usable reports whether the memory is still the one that was registered.
 func (e *entry) usable() bool { return e.alive == nil || e.alive() }
 
-// addEntry adds an entry for b, to its capacity if the collector tells when it is gone. The new entry is idle.
-func (c *Cache) addEntry(b []byte, keep bool) (*entry, error) {
+// addEntry registers b, up to its capacity if the runtime owns the memory, and adds an entry for it. The entry is idle.
+func (c *Cache) addEntry(b []byte, foreign bool) (*entry, error) {
 	c.stats.Misses++
 	e := new(entry)
-	if !keep {
+	if !foreign {
 		whole := b[:cap(b)]
 		if len(whole) > c.limit {
 			whole = b
 		}
-		if e.watch(whole, &c.gone) {
+		if e.addCleanup(whole, &c.invalidated) {
 			b = whole
 		} else {
 			e.once = true
 		}
 	}
 	e.from, e.to = bounds(b)
-	if err := c.room(e); err != nil {
-		e.unwatch()
+	if err := c.makeRoom(e); err != nil {
+		e.stopCleanup()
 		return nil, err
 	}
 	var err error
-	if e.region, err = c.pin(b); err != nil {
-		e.unwatch()
+	if e.region, err = c.registerEvicting(b); err != nil {
+		e.stopCleanup()
 		return nil, err
 	}
 	c.bytes += len(b)
@@ -256,16 +231,16 @@ func (c *Cache) addEntry(b []byte, keep bool) (*entry, error) {
 	return e, nil
 }
 
-// pin registers b. It undoes what nobody holds for as long as room is what is lacking.
-func (c *Cache) pin(b []byte) (fabric.Region, error) {
+// registerEvicting registers b with the device. While the system has no room for it, it evicts idle registrations.
+func (c *Cache) registerEvicting(b []byte) (fabric.Region, error) {
 	for {
 		r, err := c.reg.Register(b)
 		switch {
 		case err == nil:
 			return r, nil
-		case among(err, syscall.EFAULT, syscall.EACCES, syscall.EPERM, syscall.EOPNOTSUPP):
+		case isAnyOf(err, syscall.EFAULT, syscall.EACCES, syscall.EPERM, syscall.EOPNOTSUPP):
 			return r, fmt.Errorf("%w: %w", ErrNotRegistrable, err)
-		case !among(err, syscall.ENOMEM, syscall.ENOSPC, syscall.EAGAIN):
+		case !isAnyOf(err, syscall.ENOMEM, syscall.ENOSPC, syscall.EAGAIN):
 			return r, err
 		case c.idle.head == nil:
 			return r, fmt.Errorf("%w: %w", ErrNoRoom, err)
@@ -276,12 +251,12 @@ func (c *Cache) pin(b []byte) (fabric.Region, error) {
 	}
 }
 
-func among(err error, numbers ...syscall.Errno) bool {
+func isAnyOf(err error, numbers ...syscall.Errno) bool {
 	return slices.ContainsFunc(numbers, func(n syscall.Errno) bool { return errors.Is(err, n) })
 }
 
-// room undoes registrations until there is room for one more, by bytes and by the number of parts of one object.
-func (c *Cache) room(e *entry) error {
+// makeRoom evicts registrations until there is room for e, by bytes and by the number of registrations of one object.
+func (c *Cache) makeRoom(e *entry) error {
 	if err := c.shrink(max(0, c.limit-int(e.to-e.from))); err != nil {
 		return err
 	}
@@ -293,13 +268,13 @@ func (c *Cache) room(e *entry) error {
 			oldest = x
 		}
 	}
-	if parts >= shared {
+	if parts >= maxPerObject {
 		return c.evict(oldest)
 	}
 	return nil
 }
 
-// shrink undoes idle registrations, the oldest first, until no more than so many bytes are registered.
+// shrink evicts idle registrations, the oldest first, until at most so many bytes are registered.
 func (c *Cache) shrink(most int) error {
 	for c.bytes > most && c.idle.head != nil {
 		if err := c.evict(c.idle.head); err != nil {
@@ -309,54 +284,55 @@ func (c *Cache) shrink(most int) error {
 	return nil
 }
 
+// evict deregisters an idle entry.
 func (c *Cache) evict(e *entry) error {
 	c.stats.Evicted++
 	c.idle.remove(e)
-	return c.undo(e)
+	return c.deregister(e)
 }
 
-// undo ends a registration that nobody holds and that is not in the idle list.
-func (c *Cache) undo(e *entry) error {
-	c.drop(e)
-	e.unwatch()
+// deregister ends a registration that is not in use and not in the idle list.
+func (c *Cache) deregister(e *entry) error {
+	c.remove(e)
+	e.stopCleanup()
 	c.bytes -= int(e.to - e.from)
 	if err := c.reg.Deregister(e.region); err != nil {
-		return fmt.Errorf("undo a registration: %w", err)
+		return fmt.Errorf("deregister memory: %w", err)
 	}
 	return nil
 }
 
-// drop takes an entry out of those that are found.
-func (c *Cache) drop(e *entry) {
+// remove removes an entry from entries, so that it is not found any more.
+func (c *Cache) remove(e *entry) {
 	if c.last == e {
 		c.last = nil
 	}
 	if i := slices.Index(c.entries, e); i >= 0 {
 		c.entries = slices.Delete(c.entries, i, i+1)
 	}
-	e.dead = true
+	e.removed = true
 }
 
-// bury undoes registrations of memory that is gone. One that is held is undone when it is released: its holder has
-// broken the rule to keep the memory, and must not have it taken away in the middle all the same.
-func (c *Cache) bury() error {
+// dropInvalidated deregisters memory that the collector has freed. A registration in use is deregistered when it is released: its
+// user has broken the rule to keep the memory reachable, but still its transfer must not be disturbed.
+func (c *Cache) dropInvalidated() error {
 	var errs []error
-	for _, e := range c.gone.take() {
-		if e.dead {
-			continue // undone before, by another way
+	for _, e := range c.invalidated.take() {
+		if e.removed {
+			continue // has been evicted
 		}
 		c.stats.Freed++
-		if e.holds > 0 {
-			c.drop(e)
+		if e.refs > 0 {
+			c.remove(e)
 			continue
 		}
 		c.idle.remove(e)
-		errs = append(errs, c.undo(e))
+		errs = append(errs, c.deregister(e))
 	}
 	return errors.Join(errs...)
 }
 
-// Stats tells what has happened so far.
+// Stats returns the counters.
 func (c *Cache) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -365,17 +341,17 @@ func (c *Cache) Stats() Stats {
 	return s
 }
 
-// Close undoes all registrations, also those that are held.
+// Close deregisters all memory, including that in use.
 func (c *Cache) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var errs []error
 	for len(c.entries) > 0 {
 		e := c.entries[len(c.entries)-1]
-		if e.holds == 0 {
+		if e.refs == 0 {
 			c.idle.remove(e)
 		}
-		errs = append(errs, c.undo(e))
+		errs = append(errs, c.deregister(e))
 	}
 	return errors.Join(errs...)
 }

@@ -17,36 +17,36 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// device is a registrar that lets only so many bytes be pinned, and knows what was in memory when it was registered.
+// device is a registrar with a limit on pinned bytes. It records what was in memory when it was registered.
 type device struct {
 	mu    sync.Mutex
-	most  int
+	limit int
 	used  int
-	wrong error // what Register fails with, whatever it is asked for
+	err   error // of every Register, unless nil
 	next  uint64
-	known map[uint64]pinned
+	keys  map[uint64]pinned
 }
 
 type pinned struct {
 	bytes int
-	first uint64 // the first word of the memory, which names the object in these tests
+	first uint64 // the first word of the memory, which identifies the object in these tests
 }
 
-// errPinned and errLost are what a device says that has no room, or is gone.
+// errPinned is the error of a device at its limit, errLost that of a device that is gone.
 var (
 	errPinned = fmt.Errorf("limit of pinned memory reached: %w", syscall.ENOMEM)
 	errLost   = errors.New("the device is gone")
 )
 
-func newDevice(most int) *device { return &device{most: most, known: map[uint64]pinned{}} }
+func newDevice(limit int) *device { return &device{limit: limit, keys: map[uint64]pinned{}} }
 
 func (d *device) Register(b []byte) (fabric.Region, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.wrong != nil {
-		return fabric.Region{}, d.wrong
+	if d.err != nil {
+		return fabric.Region{}, d.err
 	}
-	if d.used+len(b) > d.most {
+	if d.used+len(b) > d.limit {
 		return fabric.Region{}, errPinned
 	}
 	from, _ := bounds(b)
@@ -55,7 +55,7 @@ func (d *device) Register(b []byte) (fabric.Region, error) {
 	if len(b) >= 8 {
 		p.first = binary.LittleEndian.Uint64(b)
 	}
-	d.known[d.next] = p
+	d.keys[d.next] = p
 	d.used += len(b)
 	return fabric.Region{Remote: fabric.RemoteKey{Addr: uint64(from), Key: d.next}, Local: d.next}, nil
 }
@@ -63,11 +63,11 @@ func (d *device) Register(b []byte) (fabric.Region, error) {
 func (d *device) Deregister(r fabric.Region) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	p, ok := d.known[r.Local]
+	p, ok := d.keys[r.Local]
 	if !ok {
 		return fmt.Errorf("key %d is not registered", r.Local)
 	}
-	delete(d.known, r.Local)
+	delete(d.keys, r.Local)
 	d.used -= p.bytes
 	return nil
 }
@@ -75,10 +75,10 @@ func (d *device) Deregister(r fabric.Region) error {
 func (d *device) pinned() (regions, bytes int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.known), d.used
+	return len(d.keys), d.used
 }
 
-func hold(t *testing.T, c *Cache, b []byte) Memory {
+func acquire(t *testing.T, c *Cache, b []byte) Memory {
 	t.Helper()
 	m, err := c.Acquire(b)
 	if err != nil {
@@ -101,15 +101,15 @@ func TestHit(t *testing.T) {
 	d := newDevice(1 << 30)
 	c := New(d, 1<<20)
 	b := make([]byte, 5000)
-	m := hold(t, c, b[:100])
-	inner := hold(t, c, b[4000:])
+	m := acquire(t, c, b[:100])
+	inner := acquire(t, c, b[4000:])
 	if m.Remote.Key != inner.Remote.Key || c.Stats().Misses != 1 {
-		t.Errorf("a part of a registered object was registered again: %+v", c.Stats())
+		t.Errorf("a part of a registered object has been registered again: %+v", c.Stats())
 	}
 	release(t, c, m)
 	release(t, c, inner)
-	release(t, c, hold(t, c, b))
-	release(t, c, hold(t, c, nil))
+	release(t, c, acquire(t, c, b))
+	release(t, c, acquire(t, c, nil))
 	if s := c.Stats(); s.Misses != 1 || s.Hits != 2 || s.Bytes != 5000 {
 		t.Errorf("%+v", s)
 	}
@@ -122,13 +122,13 @@ func TestHit(t *testing.T) {
 	runtime.KeepAlive(b)
 }
 
-// TestLower: a range that begins before what is registered is registered, and both are found.
+// TestLower: a range that begins before a registered one gets a registration of its own, and both are found.
 func TestLower(t *testing.T) {
 	c := New(newDevice(1<<30), 1<<20)
 	b := make([]byte, 5000)
 	for range 3 {
 		for _, from := range []int{4000, 2000, 3000, 0} {
-			release(t, c, hold(t, c, b[from:from+1000]))
+			release(t, c, acquire(t, c, b[from:from+1000]))
 		}
 	}
 	if s := c.Stats(); s.Misses != 3 {
@@ -137,17 +137,17 @@ func TestLower(t *testing.T) {
 	runtime.KeepAlive(b)
 }
 
-// TestFreed: memory that the collector has freed is deregistered, and its addresses are not found again.
+// TestFreed: memory that the collector has freed is deregistered, and its addresses are not found any more.
 func TestFreed(t *testing.T) {
 	d := newDevice(1 << 30)
 	c := New(d, 1<<30)
 	for range 20 {
-		release(t, c, hold(t, c, make([]byte, 64<<10)))
+		release(t, c, acquire(t, c, make([]byte, 64<<10)))
 	}
 	last := make([]byte, 100)
 	for c.Stats().Freed == 0 {
 		runtime.GC()
-		release(t, c, hold(t, c, last))
+		release(t, c, acquire(t, c, last))
 	}
 	if n, _ := d.pinned(); n > 20 {
 		t.Errorf("%d registrations are left", n)
@@ -155,7 +155,7 @@ func TestFreed(t *testing.T) {
 	runtime.KeepAlive(last)
 }
 
-// TestLeastRecent: the bound is kept, the registration used last stays, and what is held is never undone.
+// TestLeastRecent: the bound is respected, the registration used last stays, and those in use are never evicted.
 func TestLeastRecent(t *testing.T) {
 	d := newDevice(1 << 30)
 	c := New(d, 10000)
@@ -163,17 +163,17 @@ func TestLeastRecent(t *testing.T) {
 	for i := range bs {
 		bs[i] = make([]byte, 4000)
 	}
-	held := hold(t, c, bs[0])
+	inUse := acquire(t, c, bs[0])
 	for _, b := range bs {
-		release(t, c, hold(t, c, b))
+		release(t, c, acquire(t, c, b))
 	}
 	before := c.Stats().Misses
-	again := hold(t, c, bs[0])
-	release(t, c, hold(t, c, bs[5]))
-	if s := c.Stats(); s.Misses != before || s.Evicted == 0 || again.Remote != held.Remote {
+	again := acquire(t, c, bs[0])
+	release(t, c, acquire(t, c, bs[5]))
+	if s := c.Stats(); s.Misses != before || s.Evicted == 0 || again.Remote != inUse.Remote {
 		t.Errorf("%+v", s)
 	}
-	release(t, c, held)
+	release(t, c, inUse)
 	release(t, c, again)
 	if _, bytes := d.pinned(); bytes > 10000 {
 		t.Errorf("%d bytes are pinned", bytes)
@@ -181,32 +181,32 @@ func TestLeastRecent(t *testing.T) {
 	runtime.KeepAlive(bs)
 }
 
-// TestNoRoom: before the system's limit is an error, everything that nobody holds is undone.
+// TestNoRoom: before the system's limit is reported as an error, all registrations that are not in use are evicted.
 func TestNoRoom(t *testing.T) {
 	c := New(newDevice(10000), 1<<30)
 	a, b := make([]byte, 6000), make([]byte, 6000)
-	release(t, c, hold(t, c, a))
-	m := hold(t, c, b)
+	release(t, c, acquire(t, c, a))
+	m := acquire(t, c, b)
 	if _, err := c.Acquire(a); !errors.Is(err, ErrNoRoom) || !errors.Is(err, errPinned) {
 		t.Errorf("beyond the limit: %v", err)
 	}
 	release(t, c, m)
-	release(t, c, hold(t, c, a))
+	release(t, c, acquire(t, c, a))
 	runtime.KeepAlive(a)
 	runtime.KeepAlive(b)
 }
 
-// TestWrong: only lack of room is called so, and only for it is anything undone.
-func TestWrong(t *testing.T) {
+// TestErrors: only a lack of room is ErrNoRoom, and only a lack of room evicts registrations.
+func TestErrors(t *testing.T) {
 	d := newDevice(10000)
 	c := New(d, 1<<30)
 	a := make([]byte, 6000)
-	release(t, c, hold(t, c, a))
+	release(t, c, acquire(t, c, a))
 	for _, x := range []struct {
 		err         error
 		room, unfit bool
 	}{{errLost, false, false}, {fmt.Errorf("read-only: %w", syscall.EFAULT), false, true}} {
-		d.wrong = x.err
+		d.err = x.err
 		_, err := c.Acquire(make([]byte, 100))
 		if !errors.Is(err, x.err) || errors.Is(err, ErrNoRoom) != x.room || errors.Is(err, ErrNotRegistrable) != x.unfit {
 			t.Errorf("%v became %v", x.err, err)
@@ -218,7 +218,7 @@ func TestWrong(t *testing.T) {
 	runtime.KeepAlive(a)
 }
 
-// TestForeign: memory that the runtime does not own is registered for one use only, unless it is kept.
+// TestForeign: memory that the runtime does not own is registered for one use only, except by Register.
 func TestForeign(t *testing.T) {
 	d := newDevice(1 << 30)
 	c := New(d, 1<<30)
@@ -228,41 +228,41 @@ func TestForeign(t *testing.T) {
 	}
 	defer unix.Munmap(b)
 	for range 2 {
-		release(t, c, hold(t, c, b))
+		release(t, c, acquire(t, c, b))
 		if n, _ := d.pinned(); n != 0 {
-			t.Fatal("mapped memory stays registered")
+			t.Fatal("mapped memory stays registered after its use")
 		}
 	}
-	kept, err := c.Register(b)
+	registered, err := c.Register(b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	release(t, c, hold(t, c, b[100:200]))
+	release(t, c, acquire(t, c, b[100:200]))
 	if s := c.Stats(); s.Misses != 3 || s.Hits != 1 {
 		t.Errorf("%+v", s)
 	}
-	release(t, c, kept)
+	release(t, c, registered)
 	if n, _ := d.pinned(); n != 0 {
-		t.Error("memory stays registered that nobody keeps")
+		t.Error("memory stays registered after its last Release")
 	}
 }
 
-// TestParts: of one object there are never more registrations than the runtime can bear.
+// TestParts: the number of registrations of one object is bounded.
 func TestParts(t *testing.T) {
 	d := newDevice(1 << 40)
 	c := New(d, 1<<40)
 	b := make([]byte, 1000)
 	for i := 999; i >= 0; i-- {
-		release(t, c, hold(t, c, b[i:]))
+		release(t, c, acquire(t, c, b[i:]))
 	}
-	if n, _ := d.pinned(); n > shared {
+	if n, _ := d.pinned(); n > maxPerObject {
 		t.Errorf("%d registrations of one object", n)
 	}
 	runtime.KeepAlive(b)
 }
 
-// TestRecycled allocates, registers and forgets buffers from several goroutines, while the collector runs all the time: a
-// registration is never found for another object than the one it was made for.
+// TestRecycled allocates, registers and drops buffers in several goroutines, while the collector runs: a registration is never
+// found for another object than its own.
 func TestRecycled(t *testing.T) {
 	d := newDevice(64 << 20)
 	c := New(d, 1<<20)
@@ -287,7 +287,7 @@ func TestRecycled(t *testing.T) {
 					return
 				}
 				d.mu.Lock()
-				p, ok := d.known[m.Local.Local]
+				p, ok := d.keys[m.Local.Local]
 				d.mu.Unlock()
 				if want := binary.LittleEndian.Uint64(mine[i]); !ok || p.first != want {
 					t.Errorf("object %#x has the registration of %#x (%v)", want, p.first, ok)
@@ -307,7 +307,7 @@ func TestRecycled(t *testing.T) {
 	s := c.Stats()
 	t.Logf("%+v", s)
 	if s.Freed == 0 || s.Hits == 0 {
-		t.Error("nothing was freed, or nothing found")
+		t.Error("no registration has been freed, or none found")
 	}
 	if err := c.Close(); err != nil {
 		t.Error(err)
@@ -320,8 +320,8 @@ func TestRecycled(t *testing.T) {
 func TestAllocs(t *testing.T) {
 	c := New(newDevice(1<<30), 1<<30)
 	b := make([]byte, 1<<16)
-	release(t, c, hold(t, c, b))
-	if n := testing.AllocsPerRun(100, func() { release(t, c, hold(t, c, b)) }); n != 0 {
+	release(t, c, acquire(t, c, b))
+	if n := testing.AllocsPerRun(100, func() { release(t, c, acquire(t, c, b)) }); n != 0 {
 		t.Errorf("%v allocations for a buffer that is registered", n)
 	}
 }

@@ -1,7 +1,7 @@
 package regcache
 
-// Unsafe because memory is found by its address, and because the collector is asked about objects by a pointer into them
-// whatever their type.
+// This file is unsafe because memory is found by its address, and because the collector reports the end of an object for a
+// pointer into it, whatever its type.
 
 import (
 	"runtime"
@@ -9,29 +9,31 @@ import (
 	"weak"
 )
 
+// bounds returns the addresses of the first byte of b and of the byte after the last.
 func bounds(b []byte) (from, to uintptr) {
 	from = uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	return from, from + uintptr(len(b))
 }
 
-// watch has the collector tell when the memory of b is gone. It reports false if the runtime does not own that memory. The
-// order matters: AddCleanup refuses foreign memory with a panic that can be caught, weak.Make ends the program.
-func (e *entry) watch(b []byte, g *graveyard) (owned bool) {
+// addCleanup adds a cleanup that adds e to l when the collector frees the memory of b. It returns false if the runtime does not
+// own that memory. The order of the calls matters: AddCleanup refuses foreign memory with a panic that can be recovered, but
+// weak.Make ends the program.
+func (e *entry) addCleanup(b []byte, l *invalidatedList) (owned bool) {
 	p := unsafe.SliceData(b)
 	defer func() {
 		if recover() != nil {
 			owned = false
 		}
 	}()
-	cleanup := runtime.AddCleanup(p, g.add, e)
+	cleanup := runtime.AddCleanup(p, l.add, e)
 	w := weak.Make(p)
 	e.stop = cleanup.Stop
 	e.alive = func() bool { return w.Value() != nil }
 	return true
 }
 
-// unwatch takes back what watch has asked for.
-func (e *entry) unwatch() {
+// stopCleanup cancels the cleanup.
+func (e *entry) stopCleanup() {
 	if e.stop != nil {
 		e.stop()
 		e.stop = nil
