@@ -1,23 +1,24 @@
-// Package match pairs messages with receives, as MPI orders it: a message goes to the first receive posted that fits,
-// and a receive takes the first message arrived that fits, where a receive may leave source, tag or both open.
+// Package match matches messages with receives in the order that MPI prescribes: a message is matched with the first posted
+// receive that fits, and a receive with the first unexpected message that fits. A receive may have a wildcard as source, tag or
+// both.
 //
-// A [Table] belongs to one context, that is, to one communicator's traffic of one kind. What waits in it are a
-// caller's own structs, each with a [Receive] or a [Message] inside:
+// A [Table] belongs to one context, that is, to the traffic of one kind in one communicator. Its elements are structs of the
+// caller, which contain a [Receive] or a [Message]:
 //
 //	var t match.Table[request, unexpected]
-//	t.Post(&req.receive, source, tag)         // no message fitted: the receive waits
-//	r := t.Arrive(source, tag)                 // the receive that a message goes to, taken out; nil: none
-//	t.Keep(&m.message, source, tag)           // no receive fitted: the message waits
-//	m := t.Find(source, tag)                   // the message that a receive takes, left in; nil: none
-//	t.Take(m)                                  // out with it
+//	t.Post(&req.receive, source, tag)           // no message fitted: the receive is posted
+//	r := t.TakePosted(source, tag)              // removes and returns the receive for a message; nil: none
+//	t.AddUnexpected(&m.message, source, tag)    // no receive fitted: the message is stored
+//	m := t.FindUnexpected(source, tag)          // returns the message for a receive, and leaves it in the table; nil: none
+//	t.RemoveUnexpected(m)                       // removes it
 //
-// Every operation takes the time of a few hash look-ups at most, however many wait. Receives lie in one of four
-// classes by what they leave open, each a set of queues by key; an arriving message looks at the head of at most
-// one queue of each class and goes to the oldest. A receive that is the only one and leaves nothing open waits
-// outside the queues. Messages lie in one queue of each class at the same time.
+// Every operation takes at most the time of a few hash look-ups, however many elements the table has. A receive is in one of
+// four classes, depending on its wildcards. A class is a set of queues by key. An arriving message reads the head of at most one
+// queue of each class and takes the oldest. A receive that is the only one and has no wildcard is stored outside the queues. A
+// message is in one queue of each class at the same time.
 //
-// What no receive ever leaves open can be closed: messages then lie in fewer classes, down to one, and cost accordingly
-// less. The step from class to class is the same, so a table that is open pays nothing for the choice.
+// Wildcards that no receive uses can be forbidden: then messages are in fewer classes, down to one, and cost less. The step from
+// class to class is the same, so a table without restrictions pays nothing for this.
 //
-// A table is used by one goroutine at a time.
+// Only one goroutine may use a table at a time.
 package match

@@ -1,83 +1,84 @@
 package match
 
-// link is a place in a queue.
-type link[T any] struct {
-	next, prev *link[T]
+// element is a posted receive or an unexpected message in a queue.
+type element[T any] struct {
+	next, prev *element[T]
 	q          *queue[T]
-	of         *T
+	owner      *T     // the caller's struct that contains this one
 	seq        uint64 // order of posting, or of arrival
 }
 
-// queue holds what waits under one key, first come first.
+// queue holds the elements with one key, first in, first out.
 type queue[T any] struct {
 	key        key
-	head, tail *link[T]
+	head, tail *element[T]
 	length     int
 	chain      *queue[T] // next queue in the same slot
 }
 
-// key is source and tag; what is open has a fixed value in all keys of a class.
+// key is a source and a tag. A wildcard has a fixed value in all keys of a class.
 type key struct{ source, tag int32 }
 
-func (q *queue[T]) push(l *link[T]) {
-	l.q = q
-	l.prev = q.tail
-	l.next = nil
+func (q *queue[T]) push(x *element[T]) {
+	x.q = q
+	x.prev = q.tail
+	x.next = nil
 	q.length++
 	if q.tail == nil {
-		q.head = l
+		q.head = x
 	} else {
-		q.tail.next = l
+		q.tail.next = x
 	}
-	q.tail = l
+	q.tail = x
 }
 
-// pop takes the first out.
-func (q *queue[T]) pop() *link[T] {
-	l := q.head
+// pop removes and returns the first element.
+func (q *queue[T]) pop() *element[T] {
+	x := q.head
 	q.length--
-	if q.head = l.next; l.next == nil {
+	if q.head = x.next; x.next == nil {
 		q.tail = nil
 	} else {
-		l.next.prev = nil
+		x.next.prev = nil
 	}
-	l.next, l.q = nil, nil
-	return l
+	x.next, x.q = nil, nil
+	return x
 }
 
-func (l *link[T]) unlink() {
-	q := l.q
+// unlink removes an element from its queue.
+func (x *element[T]) unlink() {
+	q := x.q
 	q.length--
-	if l.prev == nil {
-		q.head = l.next
+	if x.prev == nil {
+		q.head = x.next
 	} else {
-		l.prev.next = l.next
+		x.prev.next = x.next
 	}
-	if l.next == nil {
-		q.tail = l.prev
+	if x.next == nil {
+		q.tail = x.prev
 	} else {
-		l.next.prev = l.prev
+		x.next.prev = x.prev
 	}
-	l.next, l.prev, l.q = nil, nil, nil
+	x.next, x.prev, x.q = nil, nil, nil
 }
 
-// class is a set of queues by key: a hash table with chains. An emptied queue stays, since the next message most often
-// has a key seen before; when the table is full the empty ones go first, to be used under other keys.
+// class is a set of queues by key: a hash table with chaining. An empty queue stays, since the next message usually has a key
+// that was used before. When the table is full the empty queues are removed first, and reused for other keys.
 type class[T any] struct {
-	last  *queue[T] // found last
+	last  *queue[T] // the queue found last
 	slots []*queue[T]
-	spare *queue[T] // empty ones, not in slots
+	free  *queue[T] // free list of empty queues, which are not in slots
 	count int       // queues in slots
-	used  int       // links in queues
+	used  int       // elements in queues
 }
 
 func (k key) slot(n int) uint32 {
 	h := uint64(uint32(k.source))<<32 | uint64(uint32(k.tag))
-	h *= 0x9e3779b97f4a7c15 // 2^64 over the golden ratio: spreads neighbouring keys
+	h *= 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio: spreads neighbouring keys
 	return uint32(h>>32) & uint32(n-1)
 }
 
-// find returns the queue of a key, nil if there is none.
+// find returns the queue of a key; nil if there is none.
 func (c *class[T]) find(k key) *queue[T] {
 	if q := c.last; q != nil && q.key == k {
 		return q
@@ -98,30 +99,31 @@ func (c *class[T]) lookup(k key) *queue[T] {
 	return nil
 }
 
-// push appends to the queue of a key.
-func (c *class[T]) push(k key, l *link[T]) {
+// push appends an element to the queue of a key.
+func (c *class[T]) push(k key, x *element[T]) {
 	q := c.find(k)
 	if q == nil {
 		q = c.add(k)
 	}
 	c.used++
-	q.push(l)
+	q.push(x)
 }
 
-func (c *class[T]) remove(l *link[T]) {
+func (c *class[T]) remove(x *element[T]) {
 	c.used--
-	l.unlink()
+	x.unlink()
 }
 
+// add adds an empty queue for a key.
 func (c *class[T]) add(k key) *queue[T] {
 	if c.count == len(c.slots) {
 		c.grow()
 	}
-	q := c.spare
+	q := c.free
 	if q == nil {
 		q = new(queue[T])
 	} else {
-		c.spare = q.chain
+		c.free = q.chain
 	}
 	q.key = k
 	c.insert(q)
@@ -135,14 +137,13 @@ func (c *class[T]) insert(q *queue[T]) {
 	c.count++
 }
 
-// grow puts the empty queues aside, to be used again under other keys, and doubles the table if more than half of
-// them were in use.
+// grow moves the empty queues to the free list, and doubles the table if more than half of the queues were not empty.
 func (c *class[T]) grow() {
 	var live *queue[T]
 	busy := 0
 	for _, q := range c.slots {
 		for q != nil {
-			next, list := q.chain, &c.spare
+			next, list := q.chain, &c.free
 			if q.head != nil {
 				list = &live
 				busy++

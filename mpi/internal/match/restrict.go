@@ -5,62 +5,62 @@ import (
 	"slices"
 )
 
-// next is the class after c of those in which no more than may is open; none after the last. These are the classes where
-// messages lie, so a table that is closed has less to do for each message, and nothing to ask.
-func next(c, may int) int { return (c - may) & may }
+// nextClass returns the class after c whose wildcards are all in allowed; exact after the last. Messages are in exactly these
+// classes, so a restricted table has less work for each message, and no condition to check.
+func nextClass(c, allowed int) int { return (c - allowed) & allowed }
 
-// Allows tells whether a receive may leave open what this one does.
-func (t *Table[R, M]) Allows(source, tag int32) bool { return classOf(source, tag)&t.closed == 0 }
+// Allows reports whether a receive may have the wildcards of this source and tag.
+func (t *Table[R, M]) Allows(source, tag int32) bool { return classOf(source, tag)&t.forbidden == 0 }
 
-// Restrict says what no receive may leave open from now on. Where a receive waits that does so, it stays open. It returns what is
-// closed now. waiting finds the Message inside of what waits.
-func (t *Table[R, M]) Restrict(source, tag bool, waiting func(*M) *Message[M]) (sourceClosed, tagClosed bool) {
-	closed := 0
-	if source && t.posted[openSource].used == 0 && t.posted[openBoth].used == 0 {
-		closed |= openSource
+// Restrict forbids receives with the wildcard source, the wildcard tag, or both, and allows the others. A wildcard that a posted
+// receive uses stays allowed. It returns what is forbidden now. node must return the Message inside of an M.
+func (t *Table[R, M]) Restrict(source, tag bool, node func(*M) *Message[M]) (sourceForbidden, tagForbidden bool) {
+	forbidden := 0
+	if source && t.posted[anySource].used == 0 && t.posted[anyBoth].used == 0 {
+		forbidden |= anySource
 	}
-	if tag && t.posted[openTag].used == 0 && t.posted[openBoth].used == 0 {
-		closed |= openTag
+	if tag && t.posted[anyTag].used == 0 && t.posted[anyBoth].used == 0 {
+		forbidden |= anyTag
 	}
-	if closed != t.closed {
-		t.rearrange(closed, waiting)
+	if forbidden != t.forbidden {
+		t.reclassify(forbidden, node)
 	}
-	return closed&openSource != 0, closed&openTag != 0
+	return forbidden&anySource != 0, forbidden&anyTag != 0
 }
 
-// rearrange moves the messages that wait into the classes where they are looked for from now on, in order of arrival.
-func (t *Table[R, M]) rearrange(closed int, waiting func(*M) *Message[M]) {
-	var all []*link[M]
-	for _, q := range t.kept[none].slots {
+// reclassify moves the unexpected messages, in order of arrival, into the classes that the new restrictions leave.
+func (t *Table[R, M]) reclassify(forbidden int, node func(*M) *Message[M]) {
+	var all []*element[M]
+	for _, q := range t.unexpected[exact].slots {
 		for ; q != nil; q = q.chain {
-			for l := q.head; l != nil; l = l.next {
-				all = append(all, l)
+			for x := q.head; x != nil; x = x.next {
+				all = append(all, x)
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b *link[M]) int { return cmp.Compare(a.seq, b.seq) })
+	slices.SortFunc(all, func(a, b *element[M]) int { return cmp.Compare(a.seq, b.seq) })
 	keys := make([]key, len(all))
-	for i, l := range all {
-		keys[i] = l.q.key
-		t.RemoveUnexpected(waiting(l.of))
+	for i, x := range all {
+		keys[i] = x.q.key
+		t.RemoveUnexpected(node(x.owner))
 	}
-	t.closed = closed
-	for i, l := range all {
-		t.AddUnexpected(waiting(l.of), keys[i].source, keys[i].tag)
+	t.forbidden = forbidden
+	for i, x := range all {
+		t.AddUnexpected(node(x.owner), keys[i].source, keys[i].tag)
 	}
 }
 
-// CountAhead tells how many receives wait that leave nothing open and name this source and tag, and whether any waits that leaves
-// something open.
-func (t *Table[R, M]) CountAhead(source, tag int32) (same int, open bool) {
-	if t.lone != nil {
-		if t.wants == (key{source, tag}) {
+// CountAhead returns the number of posted receives with exactly this source and tag, and whether any posted receive has a
+// wildcard.
+func (t *Table[R, M]) CountAhead(source, tag int32) (same int, wildcards bool) {
+	if t.single != nil {
+		if t.singleKey == (key{source, tag}) {
 			same = 1
 		}
 		return same, false
 	}
-	if q := t.posted[none].find(key{source, tag}); q != nil {
+	if q := t.posted[exact].find(key{source, tag}); q != nil {
 		same = q.length
 	}
-	return same, t.open != 0
+	return same, t.wildcards != 0
 }

@@ -1,149 +1,150 @@
 package match
 
-// What a receive leaves open.
+// The wildcards of a receive.
 const (
 	AnySource = -1
 	AnyTag    = -2
 )
 
-// The four classes: what is open, a bit each.
+// The four classes: the wildcards that a receive has, one bit each.
 const (
-	none       = 0
-	openSource = 1 << 0
-	openTag    = 1 << 1
-	openBoth   = openSource | openTag
-	classes    = openBoth + 1
+	exact      = 0
+	anySource  = 1 << 0
+	anyTag     = 1 << 1
+	anyBoth    = anySource | anyTag
+	classCount = anyBoth + 1
 )
 
-// keyFor is the key under which a message from source with tag lies in a class.
+// keyFor returns the key in a class of a message from source with tag.
 func keyFor(class int, source, tag int32) key {
 	switch class {
-	case none:
+	case exact:
 		return key{source, tag}
-	case openSource:
+	case anySource:
 		return key{AnySource, tag}
-	case openTag:
+	case anyTag:
 		return key{source, AnyTag}
 	}
 	return key{AnySource, AnyTag}
 }
 
+// classOf returns the class of a receive.
 func classOf(source, tag int32) int {
 	switch {
 	case source != AnySource && tag != AnyTag:
-		return none
+		return exact
 	case tag != AnyTag:
-		return openSource
+		return anySource
 	case source != AnySource:
-		return openTag
+		return anyTag
 	}
-	return openBoth
+	return anyBoth
 }
 
-// Receive is a receive that may wait. Put one into each R and set it up with Init, once.
+// Receive is the part of an R that a table uses. Init must be called once.
 type Receive[R any] struct {
-	l    link[R]
-	lone bool // it waits outside the queues
+	x      element[R]
+	single bool // posted outside the queues
 }
 
-// Init says whose receive it is.
-func (r *Receive[R]) Init(of *R) { r.l.of = of }
+// Init sets the struct that contains r.
+func (r *Receive[R]) Init(owner *R) { r.x.owner = owner }
 
-// Posted tells whether it waits in a table.
-func (r *Receive[R]) Posted() bool { return r.lone || r.l.q != nil }
+// Posted reports whether the receive is posted in a table.
+func (r *Receive[R]) Posted() bool { return r.single || r.x.q != nil }
 
-// Message is a message that may wait. Put one into each M and set it up with Init, once.
-type Message[M any] struct{ in [classes]link[M] }
+// Message is the part of an M that a table uses. Init must be called once.
+type Message[M any] struct{ in [classCount]element[M] }
 
-// Init says whose message it is.
-func (m *Message[M]) Init(of *M) {
+// Init sets the struct that contains m.
+func (m *Message[M]) Init(owner *M) {
 	for i := range m.in {
-		m.in[i].of = of
+		m.in[i].owner = owner
 	}
 }
 
-// Table pairs the messages and receives of one context. The zero value is ready.
+// Table matches the messages and receives of one context. The zero value is ready to use.
 type Table[R, M any] struct {
-	posted [classes]class[R]
-	kept   [classes]class[M]
-	open   int // receives with something left open
-	closed int // what no receive may leave open
-	seq    uint64
-	lone   *Receive[R] // the only receive that waits, if it leaves nothing open: most often there is just one
-	wants  key         // what it waits for
+	posted     [classCount]class[R]
+	unexpected [classCount]class[M]
+	wildcards  int // number of posted receives with wildcards
+	forbidden  int // wildcards that no receive may have
+	seq        uint64
+	single     *Receive[R] // the only posted receive, if it has no wildcard: usually there is just one
+	singleKey  key         // its source and tag
 }
 
-// Post puts a receive where arriving messages find it. Whoever posts has looked with Find before. It refuses a receive that
-// leaves open what is closed.
+// Post posts a receive. The caller must have called FindUnexpected before, with no result. Post returns false, and does not post
+// the receive, if it has a forbidden wildcard.
 func (t *Table[R, M]) Post(r *Receive[R], source, tag int32) bool {
-	if t.lone == nil && t.open == 0 && t.posted[none].used == 0 && source != AnySource && tag != AnyTag {
-		r.lone = true
-		t.lone, t.wants = r, key{source, tag}
+	if t.single == nil && t.wildcards == 0 && t.posted[exact].used == 0 && source != AnySource && tag != AnyTag {
+		r.single = true
+		t.single, t.singleKey = r, key{source, tag}
 		return true
 	}
 	if !t.Allows(source, tag) {
 		return false
 	}
-	if first := t.lone; first != nil {
-		t.dropLone()
-		t.enqueue(first, t.wants.source, t.wants.tag)
+	if first := t.single; first != nil {
+		t.dropSingle()
+		t.enqueue(first, t.singleKey.source, t.singleKey.tag)
 	}
-	if q := t.posted[none].last; q != nil && q.key == (key{source, tag}) { // as enqueue for what was posted last, too
+	if q := t.posted[exact].last; q != nil && q.key == (key{source, tag}) { // the same as enqueue, for the last key
 		t.seq++
-		r.l.seq = t.seq
-		t.posted[none].used++
-		q.push(&r.l)
+		r.x.seq = t.seq
+		t.posted[exact].used++
+		q.push(&r.x)
 		return true
 	}
 	t.enqueue(r, source, tag)
 	return true
 }
 
-func (t *Table[R, M]) dropLone() {
-	t.lone.lone = false
-	t.lone = nil
+func (t *Table[R, M]) dropSingle() {
+	t.single.single = false
+	t.single = nil
 }
 
 func (t *Table[R, M]) enqueue(r *Receive[R], source, tag int32) {
 	c := classOf(source, tag)
-	if c != none {
-		t.open++
+	if c != exact {
+		t.wildcards++
 	}
 	t.seq++
-	r.l.seq = t.seq
-	t.posted[c].push(key{source, tag}, &r.l)
+	r.x.seq = t.seq
+	t.posted[c].push(key{source, tag}, &r.x)
 }
 
-// RemovePosted takes a posted receive out again.
+// RemovePosted removes a posted receive.
 func (t *Table[R, M]) RemovePosted(r *Receive[R]) {
-	if r.lone {
-		t.dropLone()
+	if r.single {
+		t.dropSingle()
 		return
 	}
-	c := classOf(r.l.q.key.source, r.l.q.key.tag)
-	if c != none {
-		t.open--
+	c := classOf(r.x.q.key.source, r.x.q.key.tag)
+	if c != exact {
+		t.wildcards--
 	}
-	t.posted[c].remove(&r.l)
+	t.posted[c].remove(&r.x)
 }
 
-// TakePosted finds the receive that a message goes to, and takes it out; nil if none fits.
+// TakePosted removes and returns the receive that a message is matched with; nil if none fits.
 func (t *Table[R, M]) TakePosted(source, tag int32) *R {
-	if r := t.lone; r != nil {
-		if t.wants != (key{source, tag}) {
+	if r := t.single; r != nil {
+		if t.singleKey != (key{source, tag}) {
 			return nil
 		}
-		t.dropLone()
-		return r.l.of
+		t.dropSingle()
+		return r.x.owner
 	}
-	if t.open != 0 {
+	if t.wildcards != 0 {
 		return t.takePostedWildcard(source, tag)
 	}
-	c := &t.posted[none]
+	c := &t.posted[exact]
 	if c.used == 0 {
 		return nil
 	}
-	q := c.last // as find, which is a call
+	q := c.last // the same as find, which would be a call
 	if k := (key{source, tag}); q == nil || q.key != k {
 		q = c.lookup(k)
 	}
@@ -151,112 +152,112 @@ func (t *Table[R, M]) TakePosted(source, tag int32) *R {
 		return nil
 	}
 	c.used--
-	return q.pop().of
+	return q.pop().owner
 }
 
-// takePostedWildcard is Arrive where receives of several classes may fit: the one posted first gets the message.
+// takePostedWildcard is TakePosted if receives of several classes may fit: the oldest one is matched.
 func (t *Table[R, M]) takePostedWildcard(source, tag int32) *R {
-	var first *link[R]
-	at, may := 0, openBoth&^t.closed
-	for c := none; ; {
+	var first *element[R]
+	at, allowed := 0, anyBoth&^t.forbidden
+	for c := exact; ; {
 		if t.posted[c].used != 0 {
 			q := t.posted[c].find(keyFor(c, source, tag))
 			if q != nil && q.head != nil && (first == nil || q.head.seq < first.seq) {
 				first, at = q.head, c
 			}
 		}
-		if c = next(c, may); c == none {
+		if c = nextClass(c, allowed); c == exact {
 			break
 		}
 	}
 	if first == nil {
 		return nil
 	}
-	if at != none {
-		t.open--
+	if at != exact {
+		t.wildcards--
 	}
 	t.posted[at].remove(first)
-	return first.of
+	return first.owner
 }
 
-// AddUnexpected puts a message where receives find it. Whoever keeps has called Arrive before.
+// AddUnexpected stores a message for later receives. The caller must have called TakePosted before, with no result.
 func (t *Table[R, M]) AddUnexpected(m *Message[M], source, tag int32) {
 	t.seq++
-	m.in[none].seq = t.seq
-	may := openBoth &^ t.closed
-	for c := none; ; {
-		t.kept[c].push(keyFor(c, source, tag), &m.in[c])
-		if c = next(c, may); c == none {
+	m.in[exact].seq = t.seq
+	allowed := anyBoth &^ t.forbidden
+	for c := exact; ; {
+		t.unexpected[c].push(keyFor(c, source, tag), &m.in[c])
+		if c = nextClass(c, allowed); c == exact {
 			return
 		}
 	}
 }
 
-// FindUnexpected returns the first message that fits and leaves it where it is; nil if there is none.
+// FindUnexpected returns the first message that fits and leaves it in the table; nil if there is none.
 func (t *Table[R, M]) FindUnexpected(source, tag int32) *M {
-	if t.kept[none].used == 0 {
+	if t.unexpected[exact].used == 0 {
 		return nil
 	}
-	q := t.kept[classOf(source, tag)].find(key{source, tag})
+	q := t.unexpected[classOf(source, tag)].find(key{source, tag})
 	if q == nil || q.head == nil {
 		return nil
 	}
-	return q.head.of
+	return q.head.owner
 }
 
-// RemoveUnexpected takes a kept message out.
+// RemoveUnexpected removes a message.
 func (t *Table[R, M]) RemoveUnexpected(m *Message[M]) {
-	may := openBoth &^ t.closed
-	for c := none; ; {
-		t.kept[c].remove(&m.in[c])
-		if c = next(c, may); c == none {
+	allowed := anyBoth &^ t.forbidden
+	for c := exact; ; {
+		t.unexpected[c].remove(&m.in[c])
+		if c = nextClass(c, allowed); c == exact {
 			return
 		}
 	}
 }
 
-// Empty tells whether nothing waits.
+// Empty reports whether the table holds no receive and no message.
 func (t *Table[R, M]) Empty() bool {
-	return t.lone == nil && t.open == 0 && t.posted[none].used == 0 && t.kept[none].used == 0
+	return t.single == nil && t.wildcards == 0 && t.posted[exact].used == 0 && t.unexpected[exact].used == 0
 }
 
-// Lengths tells how many receives and messages wait.
+// Lengths returns the numbers of posted receives and unexpected messages.
 func (t *Table[R, M]) Lengths() (receives, messages int) {
-	if t.lone != nil {
+	if t.single != nil {
 		receives = 1
 	}
 	for c := range t.posted {
 		receives += t.posted[c].used
 	}
-	return receives, t.kept[none].used
+	return receives, t.unexpected[exact].used
 }
 
-// Drain takes out everything and hands it over, for a context that ends.
+// Drain removes everything, and calls receive or message with each element. It is for a context that ends.
 func (t *Table[R, M]) Drain(receive func(*R), message func(*M)) {
-	if r := t.lone; r != nil {
-		t.dropLone()
-		receive(r.l.of)
+	if r := t.single; r != nil {
+		t.dropSingle()
+		receive(r.x.owner)
 	}
 	for c := range t.posted {
 		for _, q := range t.posted[c].slots {
 			for ; q != nil; q = q.chain {
 				for q.head != nil {
-					of := q.head.of
+					owner := q.head.owner
 					t.posted[c].remove(q.head)
-					receive(of)
+					receive(owner)
 				}
 			}
 		}
 	}
-	t.open = 0
-	for _, q := range t.kept[none].slots {
+	t.wildcards = 0
+	for _, q := range t.unexpected[exact].slots {
 		for ; q != nil; q = q.chain {
-			for l := q.head; l != nil; l = l.next {
-				message(l.of)
+			for x := q.head; x != nil; x = x.next {
+				message(x.owner)
 			}
 		}
 	}
-	for c := range t.kept {
-		t.kept[c] = class[M]{}
+	for c := range t.unexpected {
+		t.unexpected[c] = class[M]{}
 	}
 }

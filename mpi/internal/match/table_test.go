@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// rcv and msg are what waits in the tables of the tests. Their numbers say which came first.
+// rcv and msg are the elements of the tables in the tests. They are numbered in order of arrival.
 type rcv struct {
 	posted      Receive[rcv]
 	number      int
@@ -14,7 +14,7 @@ type rcv struct {
 }
 
 type msg struct {
-	kept        Message[msg]
+	node        Message[msg]
 	number      int
 	source, tag int32
 }
@@ -27,7 +27,7 @@ func newReceive(number int, source, tag int32) *rcv {
 
 func newMessage(number int, source, tag int32) *msg {
 	m := &msg{number: number, source: source, tag: tag}
-	m.kept.Init(m)
+	m.node.Init(m)
 	return m
 }
 
@@ -35,7 +35,7 @@ func fits(source, tag int32, m *msg) bool {
 	return (source == AnySource || source == m.source) && (tag == AnyTag || tag == m.tag)
 }
 
-// model is a table beside two plain lists, in order of arrival, that say what it must answer.
+// model is a table and a reference implementation of it: two lists in order of arrival.
 type model struct {
 	t        testing.TB
 	table    Table[rcv, msg]
@@ -43,40 +43,40 @@ type model struct {
 	messages []*msg
 	number   int
 
-	source, tag bool // what is closed
+	source, tag bool // the forbidden wildcards
 }
 
-// close closes or opens, and checks that what receives leave open stays so.
-func (m *model) close(source, tag bool) {
+// restrict restricts the table, and checks that wildcards of posted receives stay allowed.
+func (m *model) restrict(source, tag bool) {
 	for _, r := range m.receives {
 		source = source && r.source != AnySource
 		tag = tag && r.tag != AnyTag
 	}
 	m.source, m.tag = source, tag
-	s, t := m.table.Restrict(source, tag, func(x *msg) *Message[msg] { return &x.kept })
+	s, t := m.table.Restrict(source, tag, func(x *msg) *Message[msg] { return &x.node })
 	if s != source || t != tag || m.table.Allows(AnySource, 0) == source || m.table.Allows(0, AnyTag) == tag {
-		m.t.Fatalf("step %d: closed %v %v, want %v %v", m.number, s, t, source, tag)
+		m.t.Fatalf("step %d: forbidden %v %v, want %v %v", m.number, s, t, source, tag)
 	}
 }
 
-// checkAhead checks what is said about the receives that came before the one just posted.
+// checkAhead checks CountAhead for the receive that was posted last.
 func (m *model) checkAhead(source, tag int32) {
 	if source == AnySource || tag == AnyTag {
 		return
 	}
-	same, open := 1, false
+	same, wildcards := 1, false
 	for _, r := range m.receives {
 		if r.source == source && r.tag == tag {
 			same++
 		}
-		open = open || r.source == AnySource || r.tag == AnyTag
+		wildcards = wildcards || r.source == AnySource || r.tag == AnyTag
 	}
-	if s, o := m.table.CountAhead(source, tag); s != same || o != open {
-		m.t.Fatalf("step %d: %d alike and open %v, want %d and %v", m.number, s, o, same, open)
+	if s, o := m.table.CountAhead(source, tag); s != same || o != wildcards {
+		m.t.Fatalf("step %d: %d with this source and tag, wildcards %v; want %d and %v", m.number, s, o, same, wildcards)
 	}
 }
 
-// receive posts a receive, or takes the message that it gets.
+// receive posts a receive, or removes the message that it is matched with.
 func (m *model) receive(source, tag int32) {
 	m.number++
 	i := slices.IndexFunc(m.messages, func(x *msg) bool { return fits(source, tag, x) })
@@ -88,7 +88,7 @@ func (m *model) receive(source, tag int32) {
 	case i < 0 && got == nil:
 		r := newReceive(m.number, source, tag)
 		posted := m.table.Post(&r.posted, source, tag)
-		if closed := source == AnySource && m.source || tag == AnyTag && m.tag; posted == closed {
+		if forbidden := source == AnySource && m.source || tag == AnyTag && m.tag; posted == forbidden {
 			m.t.Fatalf("step %d: receive from %d with tag %d posted: %v", m.number, source, tag, posted)
 		}
 		if posted {
@@ -96,14 +96,14 @@ func (m *model) receive(source, tag int32) {
 			m.receives = append(m.receives, r)
 		}
 	case i < 0 || got != m.messages[i]:
-		m.t.Fatalf("step %d: receive from %d with tag %d finds %v, want message %d of the list", m.number, source, tag, got, i)
+		m.t.Fatalf("step %d: receive from %d with tag %d found %v, want message %d of the list", m.number, source, tag, got, i)
 	default:
-		m.table.RemoveUnexpected(&got.kept)
+		m.table.RemoveUnexpected(&got.node)
 		m.messages = slices.Delete(m.messages, i, i+1)
 	}
 }
 
-// arrive delivers a message to the receive that gets it, or keeps it.
+// arrive matches a message with a receive, or stores it.
 func (m *model) arrive(source, tag int32) {
 	m.number++
 	x := newMessage(m.number, source, tag)
@@ -112,67 +112,67 @@ func (m *model) arrive(source, tag int32) {
 	switch {
 	case i < 0 && got == nil:
 		m.messages = append(m.messages, x)
-		m.table.AddUnexpected(&x.kept, source, tag)
+		m.table.AddUnexpected(&x.node, source, tag)
 	case i < 0 || got != m.receives[i]:
-		m.t.Fatalf("step %d: message from %d with tag %d goes to %v, want receive %d of the list", m.number, source, tag, got, i)
+		m.t.Fatalf("step %d: message from %d with tag %d is matched with %v, want receive %d of the list", m.number, source, tag, got, i)
 	default:
 		if got.posted.Posted() {
-			m.t.Fatalf("step %d: the receive that a message went to is still posted", m.number)
+			m.t.Fatalf("step %d: a matched receive is still posted", m.number)
 		}
 		m.receives = slices.Delete(m.receives, i, i+1)
 	}
 }
 
-// withdraw takes out the i-th receive, and take the i-th message, if there are so many.
-func (m *model) withdraw(i int) {
+// removeReceive removes the i-th receive, and removeMessage the i-th message, if there are so many.
+func (m *model) removeReceive(i int) {
 	if i >= len(m.receives) {
 		return
 	}
 	r := m.receives[i]
 	if !r.posted.Posted() {
-		m.t.Fatalf("receive %d waits and says that it does not", r.number)
+		m.t.Fatalf("posted receive %d: Posted returns false", r.number)
 	}
 	m.table.RemovePosted(&r.posted)
 	m.receives = slices.Delete(m.receives, i, i+1)
 }
 
-func (m *model) take(i int) {
+func (m *model) removeMessage(i int) {
 	if i < len(m.messages) {
-		m.table.RemoveUnexpected(&m.messages[i].kept)
+		m.table.RemoveUnexpected(&m.messages[i].node)
 		m.messages = slices.Delete(m.messages, i, i+1)
 	}
 }
 
-// drain ends the context, and checks that each that waited was handed over once, messages of one sender in order.
+// drain drains the table, and checks that each element was passed on once, and messages of one sender in order.
 func (m *model) drain() {
 	receives, messages := map[*rcv]bool{}, map[*msg]bool{}
 	last := map[[2]int32]int{}
 	m.table.Drain(
 		func(r *rcv) {
 			if receives[r] || r.posted.Posted() {
-				m.t.Fatalf("receive %d is handed over twice, or still posted", r.number)
+				m.t.Fatalf("receive %d was drained twice, or is still posted", r.number)
 			}
 			receives[r] = true
 		},
 		func(x *msg) {
 			if messages[x] || x.number < last[[2]int32{x.source, x.tag}] {
-				m.t.Fatalf("message %d is handed over twice, or out of order", x.number)
+				m.t.Fatalf("message %d was drained twice, or out of order", x.number)
 			}
 			messages[x] = true
 			last[[2]int32{x.source, x.tag}] = x.number
 		})
 	for _, r := range m.receives {
 		if !receives[r] {
-			m.t.Fatalf("receive %d is not handed over", r.number)
+			m.t.Fatalf("receive %d was not drained", r.number)
 		}
 	}
 	for _, x := range m.messages {
 		if !messages[x] {
-			m.t.Fatalf("message %d is not handed over", x.number)
+			m.t.Fatalf("message %d was not drained", x.number)
 		}
 	}
 	if len(receives) != len(m.receives) || len(messages) != len(m.messages) {
-		m.t.Fatalf("%d receives and %d messages handed over of %d and %d",
+		m.t.Fatalf("drained %d receives and %d messages, want %d and %d",
 			len(receives), len(messages), len(m.receives), len(m.messages))
 	}
 	m.receives, m.messages = nil, nil
@@ -180,11 +180,12 @@ func (m *model) drain() {
 
 func (m *model) checkCounts() {
 	if r, x := m.table.Lengths(); r != len(m.receives) || x != len(m.messages) {
-		m.t.Fatalf("step %d: %d receives and %d messages wait, want %d and %d", m.number, r, x, len(m.receives), len(m.messages))
+		m.t.Fatalf("step %d: the table has %d receives and %d messages, want %d and %d", m.number, r, x, len(m.receives), len(m.messages))
 	}
 }
 
-// step does what three bytes say. Few sources and tags, so that much meets; the two highest values are wildcards.
+// step runs the operation that three bytes encode. There are few sources and tags, so that many match. High values are
+// wildcards.
 func (m *model) step(op, a, b byte, width int32) {
 	source, tag := int32(a)%width, int32(b)%width
 	switch op % 8 {
@@ -199,10 +200,10 @@ func (m *model) step(op, a, b byte, width int32) {
 		}
 		m.receive(source, tag)
 	case 6:
-		m.withdraw(int(a))
+		m.removeReceive(int(a))
 	case 7:
-		if m.take(int(a)); b < 16 {
-			m.close(b&1 != 0, b&2 != 0)
+		if m.removeMessage(int(a)); b < 16 {
+			m.restrict(b&1 != 0, b&2 != 0)
 		}
 	}
 	m.checkCounts()
@@ -215,7 +216,7 @@ func TestTableAgainstLists(t *testing.T) {
 		c := rand.New(rand.NewPCG(seed, 0))
 		m := &model{t: t}
 		for range 10 {
-			// Phases in which one side is ahead make the queues long.
+			// In some phases there are more messages or more receives, so that the queues become long.
 			ahead := c.IntN(3)
 			for range 1500 {
 				op := byte(c.Uint32())
@@ -245,8 +246,7 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// TestTags goes to the ends of the range: sources and tags that look like wildcards in some bits must not be taken
-// for them.
+// TestTags uses the limits of the range: sources and tags that equal wildcards in some bits must not be confused with them.
 func TestTags(t *testing.T) {
 	const top = 1<<31 - 1
 	values := []int32{0, 1, top - 1, top}
@@ -265,7 +265,7 @@ func TestTags(t *testing.T) {
 	m.drain()
 }
 
-// longest is the length of the longest chain of queues in a class, and steps what a look-up costs at most.
+// longest returns the length of the longest chain of queues in a class, which is the maximum cost of a look-up.
 func (c *class[T]) longest() int {
 	n := 0
 	for _, q := range c.slots {
@@ -278,7 +278,7 @@ func (c *class[T]) longest() int {
 	return n
 }
 
-// TestConstantTime counts the steps of a look-up instead of measuring time: they are the length of a chain.
+// TestConstantTime counts the steps of a look-up, that is, the length of a chain, instead of measuring time.
 func TestConstantTime(t *testing.T) {
 	const n = 1 << 12
 	keys := map[string]func(i int) (source, tag int32){
@@ -293,23 +293,23 @@ func TestConstantTime(t *testing.T) {
 		var table Table[rcv, msg]
 		for i := range n {
 			source, tag := key(i)
-			table.AddUnexpected(&newMessage(i, source, tag).kept, source, tag)
+			table.AddUnexpected(&newMessage(i, source, tag).node, source, tag)
 			r := newReceive(i, source, tag)
 			table.Post(&r.posted, source, tag)
 		}
-		for c := range classes {
-			if k := table.kept[c].longest(); k > 24 {
+		for c := range classCount {
+			if k := table.unexpected[c].longest(); k > 24 {
 				t.Errorf("%s: a chain of class %d has %d queues", name, c, k)
 			}
 		}
-		if k := table.posted[none].longest(); k > 24 {
+		if k := table.posted[exact].longest(); k > 24 {
 			t.Errorf("%s: a chain of receives has %d queues", name, k)
 		}
 	}
 }
 
-// TestPassingTags uses each tag once, as programs do that number their messages. The table must not remember them.
-func TestPassingTags(t *testing.T) {
+// TestTagsUsedOnce uses each tag once, like programs that number their messages. The table must not grow with the tags.
+func TestTagsUsedOnce(t *testing.T) {
 	var table Table[rcv, msg]
 	r, m := newReceive(0, 0, 0), newMessage(0, 0, 0)
 	tag := int32(0)
@@ -320,19 +320,19 @@ func TestPassingTags(t *testing.T) {
 			if table.TakePosted(1, tag) != r {
 				t.Fatal("the receive was not found")
 			}
-			table.AddUnexpected(&m.kept, 1, tag)
+			table.AddUnexpected(&m.node, 1, tag)
 			if table.FindUnexpected(AnySource, tag) != m {
 				t.Fatal("the message was not found")
 			}
-			table.RemoveUnexpected(&m.kept)
+			table.RemoveUnexpected(&m.node)
 		}
 	}
 	pass()
 	if n := testing.AllocsPerRun(50, pass); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	for c := range classes {
-		if n := len(table.kept[c].slots); n > 16 {
+	for c := range classCount {
+		if n := len(table.unexpected[c].slots); n > 16 {
 			t.Errorf("class %d has grown to %d slots", c, n)
 		}
 	}
@@ -350,32 +350,32 @@ func TestAllocs(t *testing.T) {
 		}
 		table.Post(&r.posted, 1, AnyTag)
 		table.RemovePosted(&r.posted)
-		table.AddUnexpected(&m.kept, 1, 2)
+		table.AddUnexpected(&m.node, 1, 2)
 		if table.FindUnexpected(1, AnyTag) != m {
 			t.Fatal("not found")
 		}
-		table.RemoveUnexpected(&m.kept)
+		table.RemoveUnexpected(&m.node)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
-// BenchmarkKept is a message that comes before its receive, in a table as open as may be and in a closed one.
-func BenchmarkKept(b *testing.B) {
-	for _, closed := range []bool{false, true} {
-		b.Run(map[bool]string{false: "open", true: "closed"}[closed], func(b *testing.B) {
+// BenchmarkUnexpected measures an unexpected message in a table without restrictions and in one that forbids all wildcards.
+func BenchmarkUnexpected(b *testing.B) {
+	for _, restricted := range []bool{false, true} {
+		b.Run(map[bool]string{false: "unrestricted", true: "restricted"}[restricted], func(b *testing.B) {
 			var t Table[rcv, msg]
-			t.Restrict(closed, closed, nil)
+			t.Restrict(restricted, restricted, nil)
 			var ms [64]*msg
 			for i := range ms {
 				ms[i] = newMessage(i, 0, 0)
 			}
 			for b.Loop() {
 				for i, m := range ms {
-					t.AddUnexpected(&m.kept, 1, int32(i))
+					t.AddUnexpected(&m.node, 1, int32(i))
 				}
 				for i := range ms {
-					t.RemoveUnexpected(&t.FindUnexpected(1, int32(i)).kept)
+					t.RemoveUnexpected(&t.FindUnexpected(1, int32(i)).node)
 				}
 			}
 		})
