@@ -2,7 +2,7 @@ package proto
 
 import "github.com/ibrun/ibrun/perf"
 
-// Eager messages are sent without waiting for the receive. A message that the transport cannot carry at once, but that is still
+// Eager messages are sent without waiting for the receive. A message that the transport cannot carry as one, but that is still
 // so short that two copies through the transport, made at the same time by sender and receiver, are faster than a rendezvous,
 // is sent in several fragments, one directly after the other.
 
@@ -14,7 +14,7 @@ const maxFragmented = 16 << 20
 func (r *Request) prepareEager(p Protocol, fragmentSize int) {
 	v := envelope{context: r.route.Context, Match: r.route.Match, epoch: r.epoch}
 	o := &r.out
-	o.body, o.rest = r.buf, nil
+	o.body, o.remaining = r.buf, nil
 	switch {
 	case r.mode == Synchronous:
 		v.kind = kindEagerSync
@@ -22,7 +22,7 @@ func (r *Request) prepareEager(p Protocol, fragmentSize int) {
 	case p == Fragmented:
 		v.kind = kindFirstFrag
 		o.header, o.length = header(v, uint64(len(r.buf)))
-		o.body, o.rest = r.buf[:fragmentSize], r.buf[fragmentSize:]
+		o.body, o.remaining = r.buf[:fragmentSize], r.buf[fragmentSize:]
 	default:
 		v.kind = kindEager
 		o.header, o.length = header(v)

@@ -29,7 +29,7 @@ func (e *Engine) prepareRTS(r *Request) error {
 	}
 	v := envelope{kindRTS, r.route.Context, r.route.Match, r.epoch}
 	o := &r.out
-	o.body, o.rest = nil, nil
+	o.body, o.remaining = nil, nil
 	o.header, o.length = header(v, uint64(len(r.buf)), r.exposed.Remote.Addr, r.exposed.Remote.Key, r.id(), e.reserveWord(r))
 	return nil
 }

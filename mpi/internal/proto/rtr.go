@@ -196,7 +196,7 @@ func (e *Engine) sendPut(r *Request, x rtrTarget) error {
 	}
 	t.local = r.exposed
 	o, at := &r.out, r.exposed.Remote
-	o.body, o.rest = nil, nil
+	o.body, o.remaining = nil, nil
 	v := envelope{kindPut, r.route.Context, r.route.Match, r.epoch}
 	o.header, o.length = header(v, x.id, at.Addr, at.Key, r.id(), word)
 	p.link.OutBy(r.recordedProtocol(p), len(r.buf))

@@ -9,25 +9,25 @@ import (
 // outgoing is a message for the transport, which may have to wait for room. Each request has one; those of control messages
 // come from a free list.
 type outgoing struct {
-	next   *outgoing
-	queued bool     // in its peer's queue
-	req    *Request // notified when the message has been sent; nil for a control message
-	length int      // of the header
-	header [maxHeader]byte
-	body   []byte
-	rest   []byte // the payload after body, which further fragments carry
+	next      *outgoing
+	queued    bool     // in its peer's queue
+	req       *Request // notified when the message has been sent; nil for a control message
+	length    int      // of the header
+	header    [maxHeader]byte
+	body      []byte
+	remaining []byte // the payload after body, which further fragments carry
 }
 
 // nextFragment replaces the message by its next fragment of at most size bytes. It reports false if there is none.
 func (o *outgoing) nextFragment(size int) bool {
-	if len(o.rest) == 0 {
+	if len(o.remaining) == 0 {
 		return false
 	}
 	if kind(o.header[0]) == kindFirstFrag {
 		o.header, o.length = header(envelope{kind: kindFrag})
 	}
-	n := min(len(o.rest), size)
-	o.body, o.rest = o.rest[:n], o.rest[n:]
+	n := min(len(o.remaining), size)
+	o.body, o.remaining = o.remaining[:n], o.remaining[n:]
 	return true
 }
 
@@ -92,7 +92,7 @@ func (p *peer) queueFirst(e *Engine, o *outgoing) {
 
 // sendDone must be called when the transport has taken the whole message.
 func (e *Engine) sendDone(o *outgoing) {
-	o.body, o.rest = nil, nil
+	o.body, o.remaining = nil, nil
 	if o.req == nil {
 		o.next, e.freeControl = e.freeControl, o
 		return
@@ -118,7 +118,7 @@ func (e *Engine) sendControl(n int32, v envelope, w ...uint64) {
 func (e *Engine) sendFailed(n int32, o *outgoing, err error) {
 	e.fail(n, err)
 	err = cmp.Or(e.failure.err, e.peer(n).finalized, err)
-	o.body, o.rest = nil, nil
+	o.body, o.remaining = nil, nil
 	if o.req == nil {
 		o.next, e.freeControl = e.freeControl, o
 	} else {
