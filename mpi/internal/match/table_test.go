@@ -114,7 +114,8 @@ func (m *model) arrive(source, tag int32) {
 		m.messages = append(m.messages, x)
 		m.table.AddUnexpected(&x.node, source, tag)
 	case i < 0 || got != m.receives[i]:
-		m.t.Fatalf("step %d: message from %d with tag %d is matched with %v, want receive %d of the list", m.number, source, tag, got, i)
+		m.t.Fatalf("step %d: message from %d with tag %d is matched with %v, want receive %d of the list",
+			m.number, source, tag, got, i)
 	default:
 		if got.posted.Posted() {
 			m.t.Fatalf("step %d: a matched receive is still posted", m.number)
@@ -180,7 +181,8 @@ func (m *model) drain() {
 
 func (m *model) checkCounts() {
 	if r, x := m.table.Lengths(); r != len(m.receives) || x != len(m.messages) {
-		m.t.Fatalf("step %d: the table has %d receives and %d messages, want %d and %d", m.number, r, x, len(m.receives), len(m.messages))
+		m.t.Fatalf("step %d: the table has %d receives and %d messages, want %d and %d",
+			m.number, r, x, len(m.receives), len(m.messages))
 	}
 }
 
