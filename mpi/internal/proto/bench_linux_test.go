@@ -12,15 +12,15 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// twins are two engines with shared memory between them and a goroutine that is both processes.
-func twins(b *testing.B) []*Engine {
+// sharedEngines returns two engines connected by shared memory, for one goroutine that plays both processes.
+func sharedEngines(b *testing.B) []*Engine {
 	b.Helper()
 	es := make([]*Engine, 2)
 	errs := make(chan error, len(es))
 	for i := range es {
 		go func() {
 			tr := &shm.Transport{Local: []int{0, 1}, Tracer: os.Getppid()}
-			copy(tr.Key[:], "twins "+strconv.Itoa(os.Getpid()))
+			copy(tr.Key[:], "bench "+strconv.Itoa(os.Getpid()))
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
 			d, err := tr.Open(ctx, &fabric.Config{Self: i, Size: 2})
@@ -55,9 +55,10 @@ func twins(b *testing.B) []*Engine {
 	return es
 }
 
-// BenchmarkTurn measures what a message there and back costs besides the way of its cache lines, as nobody waits.
+// BenchmarkTurn measures the cost of a round trip without the transfer of cache lines between cores, since one goroutine plays
+// both processes and none waits.
 func BenchmarkTurn(b *testing.B) {
-	es := twins(b)
+	es := sharedEngines(b)
 	for _, size := range []int{0, 8, 256, 1024, 4096} {
 		b.Run(strconv.Itoa(size), func(b *testing.B) {
 			s, r := make([]byte, size), make([]byte, size)
@@ -77,9 +78,9 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkWindow measures the same of some messages under way at once, in one direction.
+// BenchmarkWindow measures the same for a window of messages in one direction.
 func BenchmarkWindow(b *testing.B) {
-	es := twins(b)
+	es := sharedEngines(b)
 	const window = 16
 	var sends, receives [window]Handle
 	there, here := to(0, 1, 5), from(0, 5)
@@ -102,7 +103,7 @@ func BenchmarkWindow(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				if err := es[1].Err(); err != nil { // it polls, which gives room back
+				if err := es[1].Err(); err != nil { // polls, which frees room in the transport
 					b.Fatal(err)
 				}
 			}

@@ -10,11 +10,11 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// TestForget ends a context in which everything waits, and uses its number again.
-func TestForget(t *testing.T) {
+// TestEndContext ends a context with posted receives, a probe and unexpected messages, and uses its number again.
+func TestEndContext(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	a, b := es[0], es[1]
-	gone := errors.New("gone")
+	ended := errors.New("ended")
 	old := func(r Route) Route { r.Context = 7; return r }
 	next := func(r Route) Route { r.Context = 7 | 1<<ContextBits; return r }
 
@@ -24,7 +24,7 @@ func TestForget(t *testing.T) {
 		_, _, err := b.Probe(old(from(0, 77)), true)
 		probe <- err
 	}()
-	sleepers(b, 1)
+	awaitSleepers(b, 1)
 	var sends []Handle
 	send := func(r Route, n int, m Mode) {
 		h, err := a.Isend(r, make([]byte, n), m)
@@ -41,14 +41,14 @@ func TestForget(t *testing.T) {
 			break
 		}
 	}
-	b.EndContext(7, gone)
-	if _, err := b.Wait(posted); !errors.Is(err, gone) {
-		t.Errorf("receive that waited: %v", err)
+	b.EndContext(7, ended)
+	if _, err := b.Wait(posted); !errors.Is(err, ended) {
+		t.Errorf("posted receive: %v", err)
 	}
 	if err := <-probe; !errors.Is(err, ErrContextEnded) {
-		t.Errorf("probe that waited: %v", err)
+		t.Errorf("blocked probe: %v", err)
 	}
-	// These come late.
+	// These arrive late.
 	send(old(to(0, 1, 3)), 10, Standard)
 	send(old(to(0, 1, 3)), 10, Synchronous)
 	send(old(to(0, 1, 3)), 50000, Standard)
@@ -72,12 +72,13 @@ func TestForget(t *testing.T) {
 		t.Errorf("probe in a context that has ended: %v", err)
 	}
 	if b.unexpected.held != 0 {
-		t.Errorf("%d bytes are still held", b.unexpected.held)
+		t.Errorf("%d bytes are still in use", b.unexpected.held)
 	}
 }
 
-// TestExpect: between Expect and Agreed messages of any use of a number come in; then those of the last one are dropped.
-func TestExpect(t *testing.T) {
+// TestExpectContext: between ExpectContext and ContextAgreed messages of all generations of a number are accepted. After that the
+// messages of the last generation are dropped.
+func TestExpectContext(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	a, b := es[0], es[1]
 	in := func(context uint32, r Route) Route { r.Context = context; return r }
@@ -102,7 +103,7 @@ func TestExpect(t *testing.T) {
 		t.Error(err)
 	}
 	if r, m := b.QueueLengths(last); r+m != 0 {
-		t.Errorf("%d receives and %d messages of the last use wait", r, m)
+		t.Errorf("%d receives and %d messages of the last generation are left", r, m)
 	}
 	b.ExpectContext(number)
 	b.ContextAgreed(next+1<<ContextBits, false)
@@ -113,7 +114,7 @@ func TestExpect(t *testing.T) {
 	}
 }
 
-// reader does something else where a block is to be read.
+// reader is an endpoint that calls read before each Read.
 type reader struct {
 	fabric.Endpoint
 	read func() error
@@ -126,7 +127,7 @@ func (r reader) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, toke
 	return r.Endpoint.Read(dst, local, src, token)
 }
 
-// readingDomain makes a domain's endpoints readers.
+// readingDomain is a domain whose endpoints are readers.
 type readingDomain struct {
 	fabric.Domain
 	read func() error
@@ -143,8 +144,8 @@ func readers(read func() error) wrap {
 	}
 }
 
-// TestReadFindsOut: a receive whose message cannot be read, because its sender has gone, says that a process was lost.
-func TestReadFindsOut(t *testing.T) {
+// TestReadReportsLoss: a receive whose message cannot be read, because its sender has exited, returns ErrFailed.
+func TestReadReportsLoss(t *testing.T) {
 	es := open(t, 2, readers(func() error { return fmt.Errorf("no such process: %w", fabric.ErrPeerDown) }), nil)
 	if _, err := es[0].Isend(to(0, 1, 1), make([]byte, 50000), Standard); err != nil {
 		t.Fatal(err)
@@ -154,11 +155,11 @@ func TestReadFindsOut(t *testing.T) {
 	}
 }
 
-// TestTestAtTheEnd: a message that comes together with the end of its sender has come, whichever way is asked.
-func TestTestAtTheEnd(t *testing.T) {
+// TestTestAfterClose: a message that arrives together with the exit of its sender is received, whichever function tests for it.
+func TestTestAfterClose(t *testing.T) {
 	for name, test := range map[string]func(e *Engine, h Handle) (Status, bool, error){
 		"Test": (*Engine).Test,
-		"Poke": func(e *Engine, h Handle) (Status, bool, error) {
+		"PollCompleted": func(e *Engine, h Handle) (Status, bool, error) {
 			if ok, err := e.PollCompleted(h); !ok || err != nil {
 				return Status{}, ok, err
 			}
@@ -183,14 +184,14 @@ func TestTestAtTheEnd(t *testing.T) {
 				t.Errorf("%+v, %v, %v", st, ok, err)
 			}
 			if _, _, err := test(es[1], second); !errors.Is(err, ErrFailed) {
-				t.Errorf("the one for which nothing came: %v", err)
+				t.Errorf("the receive without a message: %v", err)
 			}
 		})
 	}
 }
 
-// TestTestStale: while Test moves a block, another goroutine waits for the same request, and it is used again. Test leaves the
-// new operation alone.
+// TestTestStale: while Test moves a block, another goroutine waits for the same request, which is then reused. Test does not
+// touch the new operation.
 func TestTestStale(t *testing.T) {
 	var during func() error
 	es := open(t, 2, readers(func() error { return during() }), nil)
@@ -220,7 +221,7 @@ func TestTestStale(t *testing.T) {
 	}
 }
 
-// TestFreeActive lets go of operations under way: they complete, and their places are used again.
+// TestFreeActive frees active requests: their operations complete, and the requests are reused.
 func TestFreeActive(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	a, b := es[0], es[1]
@@ -254,11 +255,11 @@ func TestFreeActive(t *testing.T) {
 		}
 	}
 	if n := len(a.requests.slabs); n != 1 {
-		t.Errorf("%d blocks of requests were made for two at a time", n)
+		t.Errorf("%d slabs of requests for two requests at a time", n)
 	}
 }
 
-// TestWaitTogether lets several goroutines wait for one request. One gets it, the others are told.
+// TestWaitTogether: several goroutines wait for one request. One gets it, the others get ErrStale.
 func TestWaitTogether(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	h := es[0].Irecv(from(1, 1), nil)
@@ -269,7 +270,7 @@ func TestWaitTogether(t *testing.T) {
 			errs <- err
 		}()
 	}
-	sleepers(es[0], cap(errs))
+	awaitSleepers(es[0], cap(errs))
 	if err := es[1].Send(to(1, 0, 1), nil, Standard); err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +288,7 @@ func TestWaitTogether(t *testing.T) {
 	}
 }
 
-// TestProbeMovesBlocks: a program that only probes lets its large receives go on.
+// TestProbeMovesBlocks: probes make progress for large receives.
 func TestProbeMovesBlocks(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	each(t, es, func(self int, e *Engine) error {

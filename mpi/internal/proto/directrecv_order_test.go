@@ -13,8 +13,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// pairing is what a process without wildcards for the source is to find, whenever its messages come.
-type pairing struct {
+// reference is a simple implementation of matching, for receives without the wildcard source.
+type reference struct {
 	sent   []sentMessage
 	posted []*postedReceive
 }
@@ -38,7 +38,7 @@ func (r *postedReceive) fits(m *sentMessage) bool {
 		(r.from.Tag == AnyTag || r.from.Tag == m.from.Tag)
 }
 
-func (p *pairing) send(m sentMessage) {
+func (p *reference) send(m sentMessage) {
 	p.sent = append(p.sent, m)
 	for _, r := range p.posted {
 		if r.found < 0 && r.fits(&m) {
@@ -48,14 +48,14 @@ func (p *pairing) send(m sentMessage) {
 	}
 }
 
-func (p *pairing) receive(r *postedReceive) {
+func (p *reference) receive(r *postedReceive) {
 	r.found = slices.IndexFunc(p.sent, func(m sentMessage) bool { return r.fits(&m) })
 	if r.found >= 0 {
 		p.sent[r.found].matched = true
 	}
 }
 
-func (p *pairing) check(t *testing.T, r *postedReceive, st Status, err error) {
+func (p *reference) check(t *testing.T, r *postedReceive, st Status, err error) {
 	t.Helper()
 	m := &p.sent[r.found]
 	n := min(m.bytes, len(r.buf))
@@ -68,15 +68,15 @@ func (p *pairing) check(t *testing.T, r *postedReceive, st Status, err error) {
 	}
 }
 
-// paired are two engines and what the second is to find.
-type paired struct {
+// exchangePair is two engines and the reference for what the second receives.
+type exchangePair struct {
 	t     *testing.T
 	es    []*Engine
-	model pairing
+	model reference
 	sends [2][]Handle
 }
 
-func (p *paired) send(from Route, size int, mode Mode) {
+func (p *exchangePair) send(from Route, size int, mode Mode) {
 	p.t.Helper()
 	number := uint32(len(p.model.sent))
 	b := make([]byte, size)
@@ -93,8 +93,8 @@ func (p *paired) send(from Route, size int, mode Mode) {
 	p.model.send(sentMessage{from: from, number: number, bytes: size})
 }
 
-// receive receives at once if it may, and the message is there.
-func (p *paired) receive(from Route, size int, now bool) {
+// receive blocks if now is set and the reference has a message; otherwise it starts a receive.
+func (p *exchangePair) receive(from Route, size int, now bool) {
 	p.t.Helper()
 	r := &postedReceive{from: from, buf: make([]byte, size)}
 	if p.model.receive(r); now && r.found >= 0 {
@@ -106,8 +106,8 @@ func (p *paired) receive(from Route, size int, now bool) {
 	p.model.posted = append(p.model.posted, r)
 }
 
-// finish has all receives find their messages, and all messages their receives.
-func (p *paired) finish() {
+// finish completes all receives and sends.
+func (p *exchangePair) finish() {
 	p.t.Helper()
 	for i := range p.model.sent {
 		if m := p.model.sent[i]; !m.matched {
@@ -130,14 +130,14 @@ func (p *paired) finish() {
 	}
 }
 
-// Blocking receives whose message comes first, and those that others come before, get the messages that are theirs.
-func TestDirectReceivesKeepTheOrder(t *testing.T) {
+// TestDirectMatching: blocking receives get the right messages, whether or not other messages arrive before.
+func TestDirectMatching(t *testing.T) {
 	es := open(t, 2, nil, func(c *Config) { c.Oversubscribed = false })
 	sizes := []int{0, 4, 8, 8, 8, 9, 100, 5000, 70000}
 	modes := []Mode{Standard, Standard, Standard, Synchronous}
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
-		p := &paired{t: t, es: es}
+		p := &exchangePair{t: t, es: es}
 		for range 2 + r.IntN(12) {
 			route := from(r.IntN(2), int32(r.IntN(2)))
 			route.Context += uint32(r.IntN(2))
@@ -158,9 +158,9 @@ func TestDirectReceivesKeepTheOrder(t *testing.T) {
 	}
 }
 
-// A receive that steps aside before it begins does not take what another goroutine does meanwhile for its own.
-func TestDirectReceiveStepsAside(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the other goroutine runs when this one steps aside, and not before
+// TestDirectYield: a receive that yields before it starts is not confused by receives of other goroutines meanwhile.
+func TestDirectYield(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the other goroutine runs when this one yields, and not before
 	es := open(t, 2, nil, func(c *Config) { c.Oversubscribed = false })
 	for _, tag := range []int32{9, 2, 1} {
 		if err := es[0].Send(to(0, 1, tag), []byte{byte(tag)}, Standard); err != nil {
@@ -175,10 +175,10 @@ func TestDirectReceiveStepsAside(t *testing.T) {
 		return nil
 	}
 	other := make(chan error, 1)
-	go func() { other <- receive(2) }() // becomes a request, since that of tag 9 comes before
+	go func() { other <- receive(2) }() // gets a request, since the message with tag 9 arrives first
 	es[1].waiters.yieldTimer = pollyield.Timer{}
 	if es[1].waiters.yieldTimer.Poll(); !es[1].waiters.yieldTimer.Due() {
-		t.Fatal("it will not step aside")
+		t.Fatal("no yield is due")
 	}
 	if err := errors.Join(receive(1), <-other, receive(9)); err != nil {
 		t.Error(err)

@@ -9,32 +9,32 @@ import (
 	"github.com/ibrun/ibrun/fabric/mem"
 )
 
-// stage are engines of which the first receives, with a processor for each. What others do meanwhile is done while it polls: so
-// it is known what comes while it waits, and in which order.
-type stage struct {
+// scripted is a set of engines of which the first receives. The actions of the others are run by its polls, so that it is known
+// what arrives while it waits, and in which order.
+type scripted struct {
 	es     []*Engine
-	scene  func(poll int) // whenever the first one polls, counted from 1
+	onPoll func(poll int) // called at each poll of the first engine, counted from 1
 	polls  int
-	direct int // polls for a direct receive
+	direct int // polls during a direct receive
 }
 
-type stageDomain struct {
+type scriptedDomain struct {
 	fabric.Domain
-	s *stage
+	s *scripted
 }
 
-func (d stageDomain) Poll(evs []fabric.Event) (int, error) {
-	if s := d.s; s.scene != nil {
+func (d scriptedDomain) Poll(evs []fabric.Event) (int, error) {
+	if s := d.s; s.onPoll != nil {
 		if s.polls++; s.es[0].direct.first != 0 {
 			s.direct++
 		}
-		s.scene(s.polls)
+		s.onPoll(s.polls)
 	}
 	return d.Domain.Poll(evs)
 }
 
-func staged(t testing.TB, n int, w wrap) *stage {
-	s := new(stage)
+func openScripted(t testing.TB, n int, w wrap) *scripted {
+	s := new(scripted)
 	first := true
 	s.es = open(t, n, func(tr fabric.Transport) fabric.Transport {
 		if w != nil {
@@ -43,7 +43,7 @@ func staged(t testing.TB, n int, w wrap) *stage {
 		return hooked{tr, func(d fabric.Domain) fabric.Domain {
 			if first {
 				first = false
-				return stageDomain{d, s}
+				return scriptedDomain{d, s}
 			}
 			return d
 		}}
@@ -51,14 +51,14 @@ func staged(t testing.TB, n int, w wrap) *stage {
 	return s
 }
 
-// recv is a Recv of the first engine while scene goes on.
-func (s *stage) recv(from Route, buf []byte, scene func(poll int)) (Status, error) {
-	s.scene, s.polls, s.direct = scene, 0, 0
-	defer func() { s.scene = nil }()
+// recv is Recv of the first engine, with onPoll called at each poll.
+func (s *scripted) recv(from Route, buf []byte, onPoll func(poll int)) (Status, error) {
+	s.onPoll, s.polls, s.direct = onPoll, 0, 0
+	defer func() { s.onPoll = nil }()
 	return s.es[0].Recv(from, buf)
 }
 
-// once is a scene of one act.
+// once returns a function that calls f at the first poll.
 func once(f func()) func(int) {
 	return func(poll int) {
 		if poll == 1 {
@@ -67,18 +67,18 @@ func once(f func()) func(int) {
 	}
 }
 
-// meeting is a receive that waits, and messages that come.
-type meeting struct {
+// directCase is a waiting receive and the messages that arrive.
+type directCase struct {
 	name      string
-	ps        []testMessage // in the order in which they are sent
-	mine      int           // which of them is received
-	elsewhere bool          // the first is of another context
+	ps        []testMessage // in the order of sending
+	mine      int           // index of the message that is received
+	elsewhere bool          // the first one is in another context
 	direct    bool
 	w         wrap
 }
 
-// TestDirect has one receive wait, and several messages come. The first for it is received as if nobody waited so; only where
-// nothing else comes before is there no request.
+// TestDirect: one receive waits, and messages arrive. It receives the first message that matches. Only if no other message
+// arrives before does it need no request.
 func TestDirect(t *testing.T) {
 	mine := testMessage{from: 2, tag: 7, size: 16, room: 16}
 	of := func(change func(*testMessage)) testMessage {
@@ -87,7 +87,7 @@ func TestDirect(t *testing.T) {
 		return p
 	}
 	size := func(n int) testMessage { return of(func(p *testMessage) { p.size, p.room = n, n }) }
-	for _, m := range []meeting{
+	for _, m := range []directCase{
 		{"whole", []testMessage{mine}, 0, false, true, nil},
 		{"eight bytes", []testMessage{size(8)}, 0, false, true, nil},
 		{"shorter", []testMessage{of(func(p *testMessage) { p.size = 5 })}, 0, false, true, nil},
@@ -102,15 +102,15 @@ func TestDirect(t *testing.T) {
 		{"another source", []testMessage{of(func(p *testMessage) { p.from = 1 }), mine}, 1, false, false, nil},
 		{"another context", []testMessage{of(func(p *testMessage) { p.number = 1 }), mine}, 1, true, false, nil},
 		{"synchronous", []testMessage{of(func(p *testMessage) { p.mode = Synchronous })}, 0, false, false, nil},
-		{"offer", []testMessage{size(20000)}, 0, false, false, nil},
-		{"parts", []testMessage{size(50000)}, 0, false, false, variant{parts: true}.wrap},
+		{"rendezvous", []testMessage{size(20000)}, 0, false, false, nil},
+		{"fragments", []testMessage{size(50000)}, 0, false, false, variant{parts: true}.wrap},
 	} {
 		t.Run(m.name, m.run)
 	}
 }
 
-func (m meeting) run(t *testing.T) {
-	s := staged(t, 3, m.w)
+func (m directCase) run(t *testing.T) {
+	s := openScripted(t, 3, m.w)
 	var hs []Handle
 	m.receive(t, s, m.mine, true, &hs)
 	if direct := len(s.es[0].requests.slabs) == 0; direct != m.direct || s.direct != 1 {
@@ -128,8 +128,8 @@ func (m meeting) run(t *testing.T) {
 	}
 }
 
-// receive receives one of the messages. They are sent during the first.
-func (m meeting) receive(t *testing.T, s *stage, i int, first bool, hs *[]Handle) {
+// receive receives one of the messages. All are sent during the first receive.
+func (m directCase) receive(t *testing.T, s *scripted, i int, first bool, hs *[]Handle) {
 	t.Helper()
 	p := m.ps[i]
 	b := guarded(p.room)
@@ -145,19 +145,19 @@ func (m meeting) receive(t *testing.T, s *stage, i int, first bool, hs *[]Handle
 		t.Error(err)
 	}
 	if s.es[0].direct.buf != nil || s.es[0].direct.first != 0 {
-		t.Error("the receive is over, and its buffer held")
+		t.Error("the receive has ended, but its buffer is still referenced")
 	}
 }
 
-// route is that of a message or its receive.
-func (m meeting) route(i int, r Route) Route {
+// route returns the route of message i or of its receive.
+func (m directCase) route(i int, r Route) Route {
 	if m.elsewhere && i == 0 {
 		r.Context++
 	}
 	return r
 }
 
-func (m meeting) send(t *testing.T, s *stage) (hs []Handle) {
+func (m directCase) send(t *testing.T, s *scripted) (hs []Handle) {
 	for i, p := range m.ps {
 		b := make([]byte, p.size)
 		p.fill(b)
@@ -170,7 +170,7 @@ func (m meeting) send(t *testing.T, s *stage) (hs []Handle) {
 	return hs
 }
 
-// TestNotDirect: a receive for which the envelope does not tell its message, or before which others wait, has a request.
+// TestNotDirect: a receive with a wildcard, or behind other posted receives or unexpected messages, needs a request.
 func TestNotDirect(t *testing.T) {
 	send := func(e *Engine, b byte) error { return e.Send(to(1, 0, 7), []byte{b}, Standard) }
 	other := Route{Context: testContext + 1, Match: Match{1, 7}}
@@ -186,7 +186,7 @@ func TestNotDirect(t *testing.T) {
 			e.Irecv(from(1, 7), make([]byte, 1))
 			return nil
 		}, 1},
-		"behind an open receive": {from(1, 7), func(e, _ *Engine) error {
+		"behind a wildcard receive": {from(1, 7), func(e, _ *Engine) error {
 			e.Irecv(from(AnySource, AnyTag), make([]byte, 1))
 			return nil
 		}, 1},
@@ -198,7 +198,7 @@ func TestNotDirect(t *testing.T) {
 		"behind a message": {from(1, 7), func(e, other *Engine) error {
 			return errors.Join(other.Send(to(1, 0, 8), nil, Standard), e.lockedPollOnce())
 		}, 0},
-		"with something to move": {from(1, 7), func(e, o *Engine) error {
+		"with a block to move": {from(1, 7), func(e, o *Engine) error {
 			e.Irecv(other, make([]byte, 20000))
 			there := to(1, 0, 7)
 			there.Context = other.Context
@@ -207,17 +207,17 @@ func TestNotDirect(t *testing.T) {
 			e.progress()
 			e.unlock()
 			if e.transfers.head == nil {
-				err = errors.Join(err, errors.New("there is nothing to move"))
+				err = errors.Join(err, errors.New("no block waits to be moved"))
 			}
 			return err
 		}, 0},
-		"announced": {from(1, 7), func(e, _ *Engine) error {
+		"with RTR": {from(1, 7), func(e, _ *Engine) error {
 			e.SetHints(testContext+1, Hints{ExactLength: true, Epoch: 1, EagerLimit: -1, Peers: []int32{0, 1}})
 			return nil
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := staged(t, 2, nil)
+			s := openScripted(t, 2, nil)
 			if c.begin != nil {
 				if err := c.begin(s.es[0], s.es[1]); err != nil {
 					t.Fatal(err)
@@ -239,9 +239,9 @@ func TestNotDirect(t *testing.T) {
 	}
 }
 
-// TestDirectEnded: nothing is received in a context that has ended, also if something comes.
+// TestDirectEnded: nothing is received in a context that has ended, even if a message arrives.
 func TestDirectEnded(t *testing.T) {
-	s := staged(t, 2, nil)
+	s := openScripted(t, 2, nil)
 	s.es[0].EndContext(testContext, nil)
 	if err := s.es[1].Send(to(1, 0, 7), []byte{1}, Standard); err != nil {
 		t.Fatal(err)
@@ -251,41 +251,41 @@ func TestDirectEnded(t *testing.T) {
 	}
 }
 
-// TestDirectBroken: a receive that waits directly ends as soon as the engine is broken.
-func TestDirectBroken(t *testing.T) {
+// TestDirectFailed: a direct receive ends as soon as the engine fails.
+func TestDirectFailed(t *testing.T) {
 	reason := errors.New("the reason")
 	for name, c := range map[string]struct {
-		end  func(s *stage)
+		end  func(s *scripted)
 		want error
 	}{
-		"abort": {func(s *stage) {
+		"abort": {func(s *scripted) {
 			go s.es[0].Abort(reason)
 			for !s.es[0].mu.contended() {
 				runtime.Gosched()
 			}
 		}, reason},
-		"end of a peer": {func(s *stage) {
+		"end of a peer": {func(s *scripted) {
 			if err := s.es[1].Close(); err != nil {
 				t.Error(err)
 			}
 		}, fabric.ErrPeerDown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := staged(t, 2, nil)
+			s := openScripted(t, 2, nil)
 			_, err := s.recv(from(1, 7), make([]byte, 1), once(func() { c.end(s) }))
 			if !errors.Is(err, ErrFailed) || !errors.Is(err, c.want) {
 				t.Error(err)
 			}
 			if s.direct != 1 || s.es[0].direct.buf != nil {
-				t.Errorf("%d polls for the receive, its buffer held: %v", s.direct, s.es[0].direct.buf != nil)
+				t.Errorf("%d polls for the receive, buffer still referenced: %v", s.direct, s.es[0].direct.buf != nil)
 			}
 		})
 	}
 }
 
-// TestDirectLetsIn: a goroutine that wants the lock gets it, and what it begins comes behind the receive that waits.
-func TestDirectLetsIn(t *testing.T) {
-	s := staged(t, 2, nil)
+// TestDirectReleasesLock: a goroutine that waits for the lock gets it, and its receive is matched after the direct one.
+func TestDirectReleasesLock(t *testing.T) {
+	s := openScripted(t, 2, nil)
 	e, other := s.es[0], s.es[1]
 	second := make(chan Handle, 1)
 	b := make([]byte, 2)
@@ -307,11 +307,11 @@ func TestDirectLetsIn(t *testing.T) {
 		t.Errorf("received %v, %v", b, err)
 	}
 	if s.direct != 1 {
-		t.Errorf("%d polls after another wanted the lock", s.direct-1)
+		t.Errorf("%d polls after another goroutine waited for the lock", s.direct-1)
 	}
 }
 
-// TestDirectOrder: of two goroutines that receive the same, the one that began first gets what comes first.
+// TestDirectOrder: of two goroutines with the same receive, the one that began first gets the first message.
 func TestDirectOrder(t *testing.T) {
 	es := open(t, 2, nil, func(c *Config) { c.Oversubscribed = false })
 	b := make([]byte, 2)
@@ -335,11 +335,11 @@ func TestDirectOrder(t *testing.T) {
 	}
 }
 
-// TestDirectNoEnvelope: an envelope of zeros is no message, whatever was received before.
+// TestDirectNoEnvelope: an envelope of zeros is not a message, whatever was received before.
 func TestDirectNoEnvelope(t *testing.T) {
 	tr := mem.NewHub(2).Transport()
 	e := openOne(t, tr, 0, 2, func(c *Config) { c.Oversubscribed = false })
-	_, ep := outsider(t, tr)
+	_, ep := bareProcess(t, tr)
 	head, n := header(envelope{kind: kindEager})
 	if err := ep.Send(head[:n], nil); err != nil {
 		t.Fatal(err)
@@ -355,15 +355,15 @@ func TestDirectNoEnvelope(t *testing.T) {
 	}
 }
 
-// TestDirectAllocs: a receive that waits allocates nothing.
+// TestDirectAllocs: a direct receive allocates nothing.
 func TestDirectAllocs(t *testing.T) {
-	s := staged(t, 2, nil)
+	s := openScripted(t, 2, nil)
 	there, here, b := to(1, 0, 7), from(1, 7), make([]byte, 8)
 	var err error
-	scene := once(func() { err = s.es[1].Send(there, b, Standard) })
+	onPoll := once(func() { err = s.es[1].Send(there, b, Standard) })
 	if n := testing.AllocsPerRun(1000, func() {
 		if err == nil {
-			_, err = s.recv(here, b, scene)
+			_, err = s.recv(here, b, onPoll)
 		}
 	}); n != 0 || err != nil || len(s.es[0].requests.slabs) != 0 {
 		t.Errorf("%v allocations, %v, %d requests", n, err, len(s.es[0].requests.slabs))

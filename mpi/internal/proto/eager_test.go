@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestPartsMidway has something happen between the parts of a message: the receive, a matched probe and its receive, one
-// with too little room, and the end of the context.
-func TestPartsMidway(t *testing.T) {
-	whole := bytes.Repeat([]byte("parts of a message. "), 2500)
+// TestBetweenFragments does something between two fragments of a message: a receive, one with a short buffer, a matched probe
+// with its receive, or the end of the context.
+func TestBetweenFragments(t *testing.T) {
+	whole := bytes.Repeat([]byte("fragments of a message. "), 2500)
 	end := errors.New("end of the context")
 	for name, f := range map[string]func(b *Engine, buf []byte) (Handle, error){
 		"receive": func(b *Engine, buf []byte) (Handle, error) { return b.Irecv(from(0, 1), buf), nil },
@@ -20,12 +20,12 @@ func TestPartsMidway(t *testing.T) {
 		"matched probe": func(b *Engine, buf []byte) (Handle, error) {
 			m, st, _, err := b.MatchedProbe(from(0, 1), true)
 			if err == nil && st.Bytes != len(whole) {
-				t.Errorf("a probe tells of %d bytes", st.Bytes)
+				t.Errorf("a probe reports %d bytes", st.Bytes)
 			}
 			return b.RecvMatched(perf.Imrecv, m, buf), err
 		},
 		"end": func(b *Engine, buf []byte) (Handle, error) {
-			h := b.Irecv(from(0, 2), buf) // for which nothing comes
+			h := b.Irecv(from(0, 2), buf) // without a message
 			b.EndContext(testContext, end)
 			return h, nil
 		},
@@ -67,7 +67,7 @@ func TestPartsMidway(t *testing.T) {
 				t.Errorf("receive: %+v, %v", st, err)
 			}
 			if b.unexpected.held != 0 {
-				t.Errorf("%d bytes are still held", b.unexpected.held)
+				t.Errorf("%d bytes are still in use", b.unexpected.held)
 			}
 		})
 	}

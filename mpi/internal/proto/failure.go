@@ -78,7 +78,7 @@ func (e *Engine) PeerError(peers []int32) error {
 	e.lock()
 	defer e.unlock()
 	e.progress()
-	return cmp.Or(e.finalizedAmong(peers), e.failure.err)
+	return cmp.Or(e.firstFinalized(peers), e.failure.err)
 }
 
 // Err makes progress once. It returns the error with which the engine has failed, or nil.
@@ -111,11 +111,11 @@ func (e *Engine) FinalizedPeer(context uint32, peers []int32) error {
 	if e.failure.finalized == 0 || e.contexts.table(context).FindUnexpected(AnySource, AnyTag) != nil {
 		return nil
 	}
-	return e.finalizedAmong(peers)
+	return e.firstFinalized(peers)
 }
 
-// finalizedAmong returns the error of the first of these processes that has finalized, or nil.
-func (e *Engine) finalizedAmong(peers []int32) error {
+// firstFinalized returns the error of the first of these processes that has finalized, or nil.
+func (e *Engine) firstFinalized(peers []int32) error {
 	for _, n := range peers {
 		if p := e.peers[n]; p != nil && p.finalized != nil {
 			return p.finalized

@@ -13,13 +13,13 @@ func (e *Engine) lockedPollOnce() error {
 	return e.pollOnce()
 }
 
-// TestFlood sends far more than the receiver may keep, before it receives anything.
+// TestFlood sends far more than the receiver may store, before it receives anything.
 func TestFlood(t *testing.T) {
 	const (
 		count = 3000
 		size  = 1000
 		bound = 64 << 10
-		ring  = 32 << 10 // what is in the transport when the sender learns of it
+		ring  = 32 << 10 // what may be in the transport when the sender is paused
 	)
 	es := open(t, 2, nil, func(c *Config) { c.UnexpectedLimit = bound })
 	a, b := es[0], es[1]
@@ -40,11 +40,11 @@ func TestFlood(t *testing.T) {
 		}
 		_, waiting = b.QueueLengths(testContext)
 		if payload := b.unexpected.held - waiting*nodeBytes; payload > bound/2+2*ring {
-			t.Fatalf("%d bytes are kept of %d messages", payload, waiting)
+			t.Fatalf("%d bytes are stored for %d messages", payload, waiting)
 		}
 	}
 	if !a.peers[1].paused {
-		t.Error("the sender was not stopped")
+		t.Error("the sender was not paused")
 	}
 	each(t, es, func(self int, e *Engine) error {
 		if self == 0 {
@@ -61,7 +61,7 @@ func TestFlood(t *testing.T) {
 				return err
 			}
 			if n := binary.LittleEndian.Uint64(buf); n != uint64(i) {
-				return fmt.Errorf("message %d came as number %d", n, i)
+				return fmt.Errorf("message %d arrived as number %d", n, i)
 			}
 		}
 		return e.FlushSends()
@@ -72,14 +72,14 @@ func TestFlood(t *testing.T) {
 		}
 	}
 	if b.unexpected.held != 0 {
-		t.Errorf("%d bytes are still held", b.unexpected.held)
+		t.Errorf("%d bytes are still in use", b.unexpected.held)
 	}
-	if err := a.Send(to(0, 1, 1), make([]byte, size), Standard); err != nil { // at once: nobody receives it
+	if err := a.Send(to(0, 1, 1), make([]byte, size), Standard); err != nil { // returns although there is no receive
 		t.Fatal(err)
 	}
 }
 
-// TestCyclicFlood lets everybody flood the next before anybody receives.
+// TestCyclicFlood: every process floods the next one before any of them receives.
 func TestCyclicFlood(t *testing.T) {
 	const n, count, size = 4, 400, 2000
 	es := open(t, n, nil, func(c *Config) { c.UnexpectedLimit = 20000 })
@@ -98,7 +98,7 @@ func TestCyclicFlood(t *testing.T) {
 				return err
 			}
 			if buf[0] != byte(i) {
-				return fmt.Errorf("message %d came as %d", i, buf[0])
+				return fmt.Errorf("message %d arrived as %d", i, buf[0])
 			}
 		}
 		for _, h := range hs {

@@ -7,8 +7,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// TestPromise: it completes once, with what it is fulfilled with, for whoever waits, and when it was let go.
-func TestPromise(t *testing.T) {
+// TestGrequest: a generalized request completes once, with the error of CompleteGrequest, also if it has been freed.
+func TestGrequest(t *testing.T) {
 	e := open(t, 1, nil, nil)[0]
 	failed := errors.New("failed")
 	for _, want := range []error{nil, failed} {
@@ -27,7 +27,7 @@ func TestPromise(t *testing.T) {
 			}
 			waited <- err
 		}()
-		sleepers(e, 1)
+		awaitSleepers(e, 1)
 		e.CompleteGrequest(h, want)
 		if err := <-waited; err != want {
 			t.Errorf("got %v, want %v", err, want)
@@ -43,14 +43,14 @@ func TestPromise(t *testing.T) {
 	}
 	e.CompleteGrequest(h, failed)
 	if next := e.StartGrequest(); next.r != h.r || next.gen == h.gen {
-		t.Error("a promise that was let go has not ended")
+		t.Error("a freed generalized request has not ended")
 	} else {
 		e.CompleteGrequest(next, nil)
 	}
 }
 
-// TestQuiet waits for what was begun in one context, and for nothing else.
-func TestQuiet(t *testing.T) {
+// TestWaitContextIdle waits for the operations of one context, and for no others.
+func TestWaitContextIdle(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	each(t, es, func(self int, e *Engine) error {
 		other := from(1-self, 1)
@@ -59,7 +59,7 @@ func TestQuiet(t *testing.T) {
 		buf := make([]byte, 100)
 		recv := e.Irecv(from(1-self, 1), buf)
 		if self == 0 {
-			sleepers(es[1], 1) // so that it waits
+			awaitSleepers(es[1], 1) // so that this rank's WaitContextIdle blocks
 		}
 		send, err := e.Isend(to(self, 1-self, 1), make([]byte, len(buf)), Synchronous)
 		if err != nil {
@@ -70,7 +70,7 @@ func TestQuiet(t *testing.T) {
 		}
 		for _, h := range []Handle{recv, send} {
 			if done, err := e.PollCompleted(h); !done || err != nil {
-				return errors.Join(err, errors.New("it is under way"))
+				return errors.Join(err, errors.New("the operation is still in progress"))
 			}
 		}
 		_, err1 := e.Wait(recv)

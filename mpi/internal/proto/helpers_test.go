@@ -12,10 +12,10 @@ import (
 	"github.com/ibrun/ibrun/fabric/mem"
 )
 
-// wrap changes a transport for a test.
+// wrap wraps a transport for a test.
 type wrap func(fabric.Transport) fabric.Transport
 
-// open makes n engines that meet at a hub. tune may change their configurations.
+// open returns n engines that are connected by a hub. tune may change their configurations.
 func open(t testing.TB, n int, w wrap, tune func(*Config)) []*Engine {
 	t.Helper()
 	tr := mem.NewHub(n).Transport()
@@ -52,8 +52,8 @@ func openOne(t testing.TB, tr fabric.Transport, self, n int, tune func(*Config))
 	return e
 }
 
-// outsider is process 1 without an engine, and its way to process 0.
-func outsider(t testing.TB, tr fabric.Transport) (fabric.Domain, fabric.Endpoint) {
+// bareProcess returns process 1 without an engine, and its endpoint for process 0.
+func bareProcess(t testing.TB, tr fabric.Transport) (fabric.Domain, fabric.Endpoint) {
 	t.Helper()
 	d, err := tr.Open(context.Background(), &fabric.Config{Self: 1, Size: 2})
 	if err != nil {
@@ -71,7 +71,7 @@ func outsider(t testing.TB, tr fabric.Transport) (fabric.Domain, fabric.Endpoint
 	return d, ep
 }
 
-// each runs f as every engine at once.
+// each runs f for all engines concurrently.
 func each(t testing.TB, es []*Engine, f func(self int, e *Engine) error) {
 	t.Helper()
 	var ranks sync.WaitGroup
@@ -99,7 +99,7 @@ func each(t testing.TB, es []*Engine, f func(self int, e *Engine) error) {
 
 const testContext = 5
 
-// to and from are routes in the context of the tests, in which processes have their own numbers as ranks.
+// to and from return routes in the context of the tests, where the ranks are the numbers of the processes.
 func to(self, peer int, tag int32) Route {
 	return Route{Context: testContext, Peer: int32(peer), Match: Match{Rank: int32(self), Tag: tag}}
 }
@@ -108,13 +108,13 @@ func from(source int, tag int32) Route {
 	return Route{Context: testContext, Match: Match{Rank: int32(source), Tag: tag}}
 }
 
-// variant says what a test wants of a transport that the one below does otherwise.
+// variant says how a test changes the transport below.
 type variant struct {
-	noRead  bool // says so in Caps
-	refuse  bool // reads and writes are refused, though Caps promises them
-	pairing bool // offers words
-	parts   bool // carries little at once, and prefers several parts to reads
-	scarce  bool // lets little memory be registered
+	noRead  bool // Caps reports no reads and writes
+	refuse  bool // reads and writes fail, although Caps reports them
+	pairing bool // has shared words
+	parts   bool // short messages; prefers fragments to reads
+	scarce  bool // little memory can be registered
 }
 
 func (tw variant) wrap(tr fabric.Transport) fabric.Transport {
@@ -148,7 +148,7 @@ type variantDomain struct {
 	sizes map[uint64]int
 }
 
-// errScarce is what a domain says that lets little memory be registered.
+// errScarce is the error of a domain with a low limit on registered memory.
 var errScarce = fmt.Errorf("no more memory can be registered: %w", syscall.ENOMEM)
 
 func (d *variantDomain) Register(b []byte) (fabric.Region, error) {
@@ -192,12 +192,12 @@ func (d *variantDomain) Connect(peer int, addr []byte) (fabric.Endpoint, error) 
 	return ep, err
 }
 
-// streaming is an endpoint that prefers several parts.
+// streaming is an endpoint that prefers fragments.
 type streaming struct{ fabric.Endpoint }
 
 func (streaming) Stream() int { return 60000 }
 
-// refusing is an endpoint that finds out only when asked that it can neither read nor write.
+// refusing is an endpoint whose reads and writes fail.
 type refusing struct{ fabric.Endpoint }
 
 var errRefused = errors.Join(fabric.ErrNotSupported, errors.New("refused by the test"))
@@ -210,7 +210,7 @@ func (refusing) Write([]byte, fabric.Region, fabric.RemoteKey, uint64) (bool, er
 	return false, errRefused
 }
 
-// pairingDomain offers words of the heap, so that the race detector sees what the two sides do.
+// pairingDomain has shared words on the heap, so that the race detector checks what the two sides do with them.
 type pairingDomain struct{ *variantDomain }
 
 func (d pairingDomain) Words(peer int, inbound bool) []uint64 {

@@ -10,7 +10,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/mem"
 )
 
-// hostilePeer is an engine in the middle of everything, and a peer that sends it what it likes through a bare endpoint.
+// hostilePeer is an engine with operations of all kinds in progress, and a peer that sends it arbitrary messages.
 type hostilePeer struct {
 	t     testing.TB
 	e     *Engine
@@ -22,16 +22,16 @@ type hostilePeer struct {
 	hs    []Handle
 }
 
-func provoke(t testing.TB, w wrap) *hostilePeer {
+func newHostilePeer(t testing.TB, w wrap) *hostilePeer {
 	t.Helper()
 	tr := w(mem.NewHub(2).Transport())
 	h := &hostilePeer{t: t, e: openOne(t, tr, 0, 2, func(c *Config) { c.UnexpectedLimit = 1 << 16 })}
-	h.d, h.ep = outsider(t, tr)
+	h.d, h.ep = bareProcess(t, tr)
 	if p, ok := h.d.(fabric.CooperativeCopier); ok {
 		h.words = p.Words(0, false)
 	}
 	h.e.SetHints(testContext, Hints{ExactLength: true, Epoch: 1, EagerLimit: -1, Peers: []int32{0, 1}})
-	h.e.countEpoch(1, envelope{context: testContext, epoch: 1}) // so that receives are announced
+	h.e.countEpoch(1, envelope{context: testContext, epoch: 1}) // so that receives send RTRs
 	for i, room := range []int{0, 10, 20000, 70000, 70000} {
 		b := guarded(room)
 		h.bufs, h.rooms = append(h.bufs, b), append(h.rooms, room)
@@ -50,7 +50,7 @@ func provoke(t testing.TB, w wrap) *hostilePeer {
 	return h
 }
 
-// word makes a word of a message: something that means something, or is near to it, or is absurd.
+// word returns a word of a message: a valid id, one near to it, or an absurd value.
 func (h *hostilePeer) word(b byte) uint64 {
 	if n := int(b); n < 4*len(h.hs) {
 		return h.hs[n/4].r.id() + []uint64{0, 0, 0, 1}[n%4]
@@ -61,8 +61,8 @@ func (h *hostilePeer) word(b byte) uint64 {
 	return absurd[int(b)%len(absurd)]
 }
 
-// say sends what seven bytes say.
-func (h *hostilePeer) say(b [7]byte) {
+// send sends the message that seven bytes describe.
+func (h *hostilePeer) send(b [7]byte) {
 	k := kind(b[0] % byte(kindCount+1))
 	v := envelope{kind: k, context: testContext, Match: Match{1, int32(b[1] % 8)}}
 	if b[1]/64 != 0 && k.hasEpoch() {
@@ -95,21 +95,21 @@ func (h *hostilePeer) say(b [7]byte) {
 		atomic.StoreUint64(&h.words[int(b[5])%len(h.words)], h.word(b[4])<<(b[3]%33))
 	}
 	for h.ep.Send(head[:n], payload) == fabric.ErrAgain {
-		if !h.live() {
+		if !h.poll() {
 			return
 		}
 	}
-	h.live()
+	h.poll()
 }
 
-// live lets both sides take what is there, and reports whether the engine is still whole.
-func (h *hostilePeer) live() bool {
+// poll polls both sides, and reports whether the engine has not failed.
+func (h *hostilePeer) poll() bool {
 	var evs [8]fabric.Event
 	if _, err := h.d.Poll(evs[:]); err != nil {
 		h.t.Fatal(err)
 	}
 	_, err := h.e.PollCompleted(h.hs[len(h.hs)-1])
-	for range 8 { // Poke makes progress only for what is under way
+	for range 8 { // PollCompleted makes no progress if the request has completed
 		h.e.lock()
 		err = h.e.pollOnce()
 		h.e.unlock()
@@ -117,11 +117,11 @@ func (h *hostilePeer) live() bool {
 	return err == nil
 }
 
-// end checks that nothing was written outside of the buffers, and that no call hangs once the engine is broken.
+// end checks that no byte outside of the buffers was written, and that no call hangs after the engine has failed.
 func (h *hostilePeer) end() {
 	h.e.Abort(fabric.ErrCorrupt)
 	for _, x := range h.hs {
-		_, _ = h.e.Wait(x) // whatever comes of it, it comes back
+		_, _ = h.e.Wait(x) // must return; the result does not matter
 	}
 	for i, b := range h.bufs {
 		if slices.ContainsFunc(b[h.rooms[i]:], func(x byte) bool { return x != guard }) {
@@ -135,23 +135,23 @@ var hostileWraps = []wrap{
 	variant{parts: true}.wrap,
 }
 
-// TestHostile lets a peer say what no correct peer says, beginning with what would be right.
+// TestHostile: a peer sends messages that no correct peer sends, made from correct ones.
 func TestHostile(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %#x", seed)
 	c := rand.New(rand.NewPCG(seed, 0))
 	for round := range 800 {
-		h := provoke(t, hostileWraps[round%len(hostileWraps)])
+		h := newHostilePeer(t, hostileWraps[round%len(hostileWraps)])
 		for range 12 {
 			var b [7]byte
 			for i := range b {
 				b[i] = byte(c.Uint32())
 			}
-			if c.IntN(2) == 0 { // about a request that is there, and from whom it should come
+			if c.IntN(2) == 0 { // for an existing request, with the right source and tag
 				b[1] |= 0xc0
 				b[2], b[3] = byte(c.IntN(4*len(h.hs))), byte(c.IntN(4*len(h.hs)))
 			}
-			h.say(b)
+			h.send(b)
 		}
 		h.end()
 	}
@@ -167,15 +167,15 @@ func FuzzHostile(f *testing.F) {
 		if len(b) == 0 || len(b) > 400 {
 			return
 		}
-		h := provoke(t, hostileWraps[int(b[0])%len(hostileWraps)])
+		h := newHostilePeer(t, hostileWraps[int(b[0])%len(hostileWraps)])
 		for b = b[1:]; len(b) >= 7; b = b[7:] {
-			h.say([7]byte(b))
+			h.send([7]byte(b))
 		}
 		h.end()
 	})
 }
 
-// TestForeign: what one peer says about a request of another is refused, and nothing happens to the request.
+// TestForeign: messages of one peer about a request with another peer are rejected, and do not change the request.
 func TestForeign(t *testing.T) {
 	es := open(t, 3, nil, nil)
 	e := es[0]
@@ -186,12 +186,12 @@ func TestForeign(t *testing.T) {
 	e.lock()
 	id := h.r.id()
 	for name, accepted := range map[string]bool{
-		"FIN":  e.handleFIN(2, [5]uint64{id}),
-		"SEND": e.handleDataRequest(2, [5]uint64{id, 1, 100}),
-		"HELP": e.handleAssist(2, [5]uint64{id, 1, 0, 0, 100}),
+		"FIN":          e.handleFIN(2, [5]uint64{id}),
+		"DATA_REQUEST": e.handleDataRequest(2, [5]uint64{id, 1, 100}),
+		"ASSIST":       e.handleAssist(2, [5]uint64{id, 1, 0, 0, 100}),
 	} {
 		if accepted || h.r.state != active {
-			t.Errorf("%s of a stranger was accepted", name)
+			t.Errorf("%s of another peer was accepted", name)
 		}
 	}
 	e.unlock()

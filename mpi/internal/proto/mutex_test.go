@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// Where there is one processor, a goroutine that gives the lock back and takes it again at once holds it whenever another runs.
-func TestMutexIsHandedOver(t *testing.T) {
+// TestMutexHandoff: with one processor, a goroutine that unlocks the mutex and locks it again immediately holds it whenever
+// another goroutine runs. The others get it nevertheless.
+func TestMutexHandoff(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	m := newMutex()
 	m.Lock()
@@ -22,9 +23,9 @@ func TestMutexIsHandedOver(t *testing.T) {
 			m.Unlock()
 		})
 	}
-	turns := 0
-	for ; got.Load() != waiting && turns < 1000; turns++ {
-		runtime.Gosched() // they find it taken
+	unlocks := 0
+	for ; got.Load() != waiting && unlocks < 1000; unlocks++ {
+		runtime.Gosched() // they find it locked
 		m.Unlock()
 		m.Lock()
 	}
@@ -32,10 +33,10 @@ func TestMutexIsHandedOver(t *testing.T) {
 	m.Unlock()
 	others.Wait()
 	if n != waiting {
-		t.Errorf("%d of %d got the lock while it was given back %d times", n, waiting, turns)
+		t.Errorf("%d of %d got the lock while it was unlocked %d times", n, waiting, unlocks)
 	}
 	if m.state.Load() != 0 {
-		t.Errorf("state %d of a lock that nobody holds", m.state.Load())
+		t.Errorf("state %d of an unlocked mutex", m.state.Load())
 	}
 }
 
@@ -49,7 +50,7 @@ func TestMutexExcludes(t *testing.T) {
 				m.Lock()
 				n++
 				if i%2 == 0 && k%64 == 0 {
-					runtime.Gosched() // while the others want it
+					runtime.Gosched() // while the others wait for it
 				}
 				m.Unlock()
 			}
@@ -61,28 +62,28 @@ func TestMutexExcludes(t *testing.T) {
 	}
 }
 
-// TestMutexWanted: whoever holds the lock knows whether others wait for it, until the last of them has it.
-func TestMutexWanted(t *testing.T) {
+// TestMutexContended: the holder can ask whether others wait for the lock, until the last of them has it.
+func TestMutexContended(t *testing.T) {
 	const others = 3
 	m := newMutex()
 	m.Lock()
 	if m.contended() {
-		t.Error("wanted by nobody")
+		t.Error("contended without other goroutines")
 	}
 	waiting := make(chan bool)
 	for range others {
 		go func() {
 			m.Lock()
-			wanted := m.contended()
+			contended := m.contended()
 			m.Unlock()
-			waiting <- wanted
+			waiting <- contended
 		}()
 	}
 	for m.state.Load()&^reserved != locked+others*waiter {
 		runtime.Gosched()
 	}
 	if !m.contended() {
-		t.Error("others wait, and it is not wanted")
+		t.Error("others wait, but it is not contended")
 	}
 	m.Unlock()
 	alone := 0
@@ -92,20 +93,20 @@ func TestMutexWanted(t *testing.T) {
 		}
 	}
 	if alone != 1 {
-		t.Errorf("%d of %d held it while nobody else wanted it, want the last", alone, others)
+		t.Errorf("%d of %d held it without contention, want only the last", alone, others)
 	}
 	if m.state.Load() != 0 {
-		t.Errorf("the state of a free lock is %d", m.state.Load())
+		t.Errorf("the state of an unlocked mutex is %d", m.state.Load())
 	}
 }
 
-// TestMutexStaleHint: a hint that was left over wakes who waits, and does not let them in.
-func TestMutexStaleHint(t *testing.T) {
+// TestMutexStaleSignal: an old signal wakes a waiting goroutine, but does not give it the lock.
+func TestMutexStaleSignal(t *testing.T) {
 	m := newMutex()
 	for range 2 {
 		m.signal(waiter)
-		if len(m.freed) != 1 { // where nobody waits it is kept, for who is about to
-			t.Fatalf("%d hints", len(m.freed))
+		if len(m.freed) != 1 { // it stays for the next goroutine that waits
+			t.Fatalf("%d signals", len(m.freed))
 		}
 	}
 	m.Lock()
@@ -117,23 +118,23 @@ func TestMutexStaleHint(t *testing.T) {
 		m.Unlock()
 		close(done)
 	}()
-	for m.state.Load()&reserved == 0 && !in.Load() { // it has taken the hint, and has the lock reserved
+	for m.state.Load()&reserved == 0 && !in.Load() { // it has received the signal and reserved the lock
 		runtime.Gosched()
 	}
-	for range 2 { // who takes the second has looked after the first
+	for range 2 { // when it receives the second it has checked after the first
 		m.signal(locked | reserved)
 		for len(m.handoff) != 0 && !in.Load() {
 			runtime.Gosched()
 		}
 	}
 	if in.Load() {
-		t.Error("let in by a hint")
+		t.Error("a signal gave the lock to a second goroutine")
 	}
 	m.Unlock()
 	<-done
 }
 
-// TestMutexCond: it is the lock of a condition, as in an engine.
+// TestMutexCond uses the mutex as the lock of a condition, like an engine.
 func TestMutexCond(t *testing.T) {
 	m := newMutex()
 	c := sync.Cond{L: &m}
@@ -158,7 +159,7 @@ func TestMutexCond(t *testing.T) {
 	}
 }
 
-// TestMutexAllocs: taking it allocates nothing.
+// TestMutexAllocs: Lock and Unlock allocate nothing.
 func TestMutexAllocs(t *testing.T) {
 	m := newMutex()
 	times := 0

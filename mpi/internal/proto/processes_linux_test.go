@@ -15,13 +15,13 @@ import (
 	"github.com/ibrun/ibrun/fabric/shm"
 )
 
-// peerVariable is set in the second process of a pair, which is the test binary again: the first one's process id
-// and how many ping-pongs of how many bytes it is to answer.
+// peerVariable is set in the second process of a pair, which runs the same test binary. It holds the process id of the first one,
+// and the number and size of the round trips.
 const peerVariable = "PROTO_TEST_PEER"
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(peerVariable); text != "" {
-		if err := partner(text); err != nil {
+		if err := runSecond(text); err != nil {
 			fmt.Fprintln(os.Stderr, "second process:", err)
 			os.Exit(1)
 		}
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func partner(text string) error {
+func runSecond(text string) error {
 	var first, n, size int
 	if _, err := fmt.Sscan(text, &first, &n, &size); err != nil {
 		return err
@@ -108,7 +108,7 @@ func pingPong(e *Engine, self, n int, s, r []byte) error {
 	return nil
 }
 
-// exchangeSizes sends messages of all forms both ways at once, some at a time.
+// exchangeSizes sends messages of all protocols in both directions at the same time.
 func exchangeSizes(e *Engine, self int) error {
 	for round := range 3 {
 		var hs []Handle
@@ -143,14 +143,14 @@ func TestTwoProcesses(t *testing.T) {
 	pair(t, 0, -1, func(e *Engine) error { return exchangeSizes(e, 0) })
 }
 
-// BenchmarkPingPong measures a message there and back between two processes.
+// BenchmarkPingPong measures a round trip between two processes.
 func BenchmarkPingPong(b *testing.B) {
 	for _, size := range []int{8, 8 << 10, 64 << 10, 1 << 20} {
 		b.Run(strconv.Itoa(size), func(b *testing.B) {
 			s, r := make([]byte, size), make([]byte, size)
 			b.SetBytes(int64(2 * size))
 			pair(b, b.N, size, func(e *Engine) error {
-				b.ResetTimer() // the processes have met
+				b.ResetTimer() // the processes are connected
 				return pingPong(e, 0, b.N, s, r)
 			})
 		})

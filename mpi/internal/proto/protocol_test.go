@@ -9,39 +9,39 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// tally counts the messages of a transport, by kind.
-type tally struct {
+// kindCounter counts the messages of a transport, by kind.
+type kindCounter struct {
 	fabric.Transport
 	sent [kindCount]atomic.Int32
 }
 
-func (c *tally) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error) {
+func (c *kindCounter) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error) {
 	d, err := c.Transport.Open(ctx, cfg)
 	if p, ok := d.(fabric.CooperativeCopier); ok {
 		return struct {
-			tallied
+			countingDomain
 			fabric.CooperativeCopier
-		}{tallied{d, c}, p}, err
+		}{countingDomain{d, c}, p}, err
 	}
-	return tallied{d, c}, err
+	return countingDomain{d, c}, err
 }
 
-type tallied struct {
+type countingDomain struct {
 	fabric.Domain
-	c *tally
+	c *kindCounter
 }
 
-func (d tallied) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
+func (d countingDomain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	ep, err := d.Domain.Connect(peer, addr)
-	return counting{ep, d.c}, err
+	return countingEndpoint{ep, d.c}, err
 }
 
-type counting struct {
+type countingEndpoint struct {
 	fabric.Endpoint
-	c *tally
+	c *kindCounter
 }
 
-func (e counting) Send(header, payload []byte) error {
+func (e countingEndpoint) Send(header, payload []byte) error {
 	err := e.Endpoint.Send(header, payload)
 	if err == nil {
 		e.c.sent[header[0]].Add(1)
@@ -49,9 +49,8 @@ func (e counting) Send(header, payload []byte) error {
 	return err
 }
 
-// travelled says which form the messages that were counted tell of, and in how many pieces, which they do not tell of every
-// form.
-func (c *tally) travelled() (f Protocol, pieces int) {
+// protocol returns the protocol that the counted messages show, and the number of pieces; 0 if they do not show that.
+func (c *kindCounter) protocol() (p Protocol, pieces int) {
 	n := func(k kind) int { return int(c.sent[k].Load()) }
 	switch {
 	case n(kindEager) > 0:
@@ -66,14 +65,14 @@ func (c *tally) travelled() (f Protocol, pieces int) {
 	return RendezvousRead, 0
 }
 
-// TestForms: around each length at which the rules change the form, an engine does what they say.
-func TestForms(t *testing.T) {
+// TestProtocols: around each length at which the thresholds change the protocol, an engine uses the protocol that they give.
+func TestProtocols(t *testing.T) {
 	for name, tw := range map[string]variant{
-		"read": {}, "shared": {pairing: true}, "copied": {noRead: true}, "parts": {parts: true},
-		"parts, then shared": {parts: true, pairing: true}, "parts, then copied": {parts: true, noRead: true},
+		"read": {}, "shared": {pairing: true}, "copied": {noRead: true}, "fragments": {parts: true},
+		"fragments, then shared": {parts: true, pairing: true}, "fragments, then copied": {parts: true, noRead: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			count := &tally{}
+			count := &kindCounter{}
 			es := open(t, 2, func(tr fabric.Transport) fabric.Transport {
 				count.Transport = tw.wrap(tr)
 				return count
@@ -89,7 +88,7 @@ func TestForms(t *testing.T) {
 			} {
 				for n := max(edge-1, 0); n <= edge+1; n++ {
 					want := r.Choose(n, stream, tw.pairing)
-					if err := trip(t, es, count, n, want, r.FragmentCount(want, n)); err != nil {
+					if err := checkProtocol(t, es, count, n, want, r.FragmentCount(want, n)); err != nil {
 						t.Errorf("%d bytes: %v", n, err)
 					}
 				}
@@ -98,7 +97,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-func trip(t *testing.T, es []*Engine, count *tally, n int, want Protocol, parts int) error {
+func checkProtocol(t *testing.T, es []*Engine, count *kindCounter, n int, want Protocol, parts int) error {
 	for k := range count.sent {
 		count.sent[k].Store(0)
 	}
@@ -109,25 +108,25 @@ func trip(t *testing.T, es []*Engine, count *tally, n int, want Protocol, parts 
 		_, err := e.Recv(from(0, 1), make([]byte, n))
 		return err
 	})
-	form, pieces := count.travelled()
-	if form != want || pieces != 0 && pieces != parts {
-		return fmt.Errorf("went in form %d and %d pieces, and the rules say %d and %d", form, pieces, want, parts)
+	got, pieces := count.protocol()
+	if got != want || pieces != 0 && pieces != parts {
+		return fmt.Errorf("protocol %d with %d pieces, want %d with %d", got, pieces, want, parts)
 	}
 	return nil
 }
 
-// TestMostParts: however long a transport wants messages to go in parts, an engine takes no longer ones.
-func TestMostParts(t *testing.T) {
+// TestMaxFragmented: an engine fragments no longer messages, whatever the transport prefers.
+func TestMaxFragmented(t *testing.T) {
 	r, err := ThresholdsOf(fabric.Caps{MaxSend: 4096, Eager: 4096, Read: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n, want := range map[int]Protocol{maxFragmented: Fragmented, maxFragmented + 1: RendezvousRead} {
 		if got := r.Choose(n, 1<<30, false); got != want {
-			t.Errorf("%d bytes: form %d, want %d", n, got, want)
+			t.Errorf("%d bytes: protocol %d, want %d", n, got, want)
 		}
 	}
 	if _, err := ThresholdsOf(fabric.Caps{MaxSend: maxHeader, Eager: maxHeader}); err == nil {
-		t.Error("a transport without room for a byte was taken")
+		t.Error("a transport without room for a payload was accepted")
 	}
 }

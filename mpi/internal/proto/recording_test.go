@@ -12,7 +12,7 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// recorders opens engines that record.
+// recorders returns engines that record.
 func recorders(t *testing.T, n int, w wrap) []*Engine {
 	return open(t, n, w, func(c *Config) {
 		var err error
@@ -25,10 +25,10 @@ func recorders(t *testing.T, n int, w wrap) []*Engine {
 
 func recorded(e *Engine) (*perf.Snapshot, error) { return e.rec.configured.Page().Snapshot() }
 
-// TestRecordTraffic: both sides agree on how much went how, whichever way it went, and on what was kept meanwhile.
+// TestRecordTraffic: both sides record the same traffic, for every protocol.
 func TestRecordTraffic(t *testing.T) {
 	es := recorders(t, 2, nil)
-	// Lengths of every form.
+	// Lengths for every protocol.
 	lengths := []int{0, 8, 4 << 10, 48 << 10, 200 << 10, 3 << 20}
 	each(t, es, func(self int, e *Engine) error {
 		for i, n := range lengths {
@@ -45,11 +45,11 @@ func TestRecordTraffic(t *testing.T) {
 		}
 		return nil
 	})
-	agree(t, es, lengths)
+	checkAgreement(t, es, lengths)
 }
 
-// agree fails the test unless the two say the same of messages of these lengths.
-func agree(t *testing.T, es []*Engine, lengths []int) {
+// checkAgreement checks that both engines have recorded messages of these lengths in the same way.
+func checkAgreement(t *testing.T, es []*Engine, lengths []int) {
 	t.Helper()
 	out, err := recorded(es[0])
 	if err != nil {
@@ -79,12 +79,12 @@ func agree(t *testing.T, es []*Engine, lengths []int) {
 	}
 }
 
-// TestRecordWants: likewise, of messages that are written to where they are wanted.
-func TestRecordWants(t *testing.T) {
+// TestRecordRTR: the same for messages that are written into the buffers of RTRs.
+func TestRecordRTR(t *testing.T) {
 	for name, tw := range map[string]variant{"write": {}, "shared": {pairing: true}, "copied": {noRead: true}} {
 		t.Run(name, func(t *testing.T) {
 			es := recorders(t, 2, tw.wrap)
-			exact(es, 1)
+			setExactLength(es, 1)
 			lengths := []int{100000, 1, 200000}
 			each(t, es, func(self int, e *Engine) error {
 				if self == 0 {
@@ -107,12 +107,12 @@ func TestRecordWants(t *testing.T) {
 				_, err := e.WaitAll(perf.Waitall, hs, nil)
 				return err
 			})
-			agree(t, es, append(lengths, 1)) // and the word that the receives are there
+			checkAgreement(t, es, append(lengths, 1)) // and the message that the receives are posted
 		})
 	}
 }
 
-// TestRecordUnexpected: messages that wait are seen, and that there were more.
+// TestRecordUnexpected: the current number of unexpected messages and the maximum are recorded.
 func TestRecordUnexpected(t *testing.T) {
 	es := recorders(t, 1, nil)
 	e := es[0]
@@ -121,7 +121,7 @@ func TestRecordUnexpected(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := e.Recv(from(0, 2), make([]byte, 100)); err != nil { // the last, so the others have to be kept
+	if _, err := e.Recv(from(0, 2), make([]byte, 100)); err != nil { // the last one, so that the others have to be stored
 		t.Fatal(err)
 	}
 	s, err := recorded(e)
@@ -134,7 +134,7 @@ func TestRecordUnexpected(t *testing.T) {
 	}
 }
 
-// TestRecordCurrent: who waits for long is seen waiting, for whom and for what, and not any more afterwards.
+// TestRecordCurrent: an operation that waits is shown as the current one, with its peer, and not any more when it has ended.
 func TestRecordCurrent(t *testing.T) {
 	es := recorders(t, 2, nil)
 	want := perf.Current{Op: perf.Recv, Peer: 1, Tag: 7, Bytes: 64}
@@ -159,7 +159,7 @@ func TestRecordCurrent(t *testing.T) {
 			}
 			runtime.Gosched()
 		}
-		time.Sleep(time.Millisecond) // so that there is something to be counted as waiting
+		time.Sleep(time.Millisecond) // so that there is waiting time to count
 		return e.Send(to(1, 0, 7), make([]byte, 8), Standard)
 	})
 	s, err := recorded(es[0])

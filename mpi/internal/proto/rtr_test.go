@@ -15,8 +15,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// exact gives the test's context exact lengths, at engines that are all of a world.
-func exact(es []*Engine, epoch uint32) {
+// setExactLength sets the hint ExactLength for the test's context at all engines.
+func setExactLength(es []*Engine, epoch uint32) {
 	for _, e := range es {
 		h := Hints{ExactLength: epoch != 0, Epoch: epoch, EagerLimit: -1}
 		for i := range es {
@@ -26,19 +26,19 @@ func exact(es []*Engine, epoch uint32) {
 	}
 }
 
-// spy counts the messages that go over a transport, by kind.
-type spy struct {
+// sentCounter counts the messages that a transport sends, by kind.
+type sentCounter struct {
 	fabric.Transport
 	mu    sync.Mutex
 	count [kindCount]int
 }
 
-func (s *spy) wrap(tr fabric.Transport) fabric.Transport {
+func (s *sentCounter) wrap(tr fabric.Transport) fabric.Transport {
 	s.Transport = tr
-	return hooked{tr, func(d fabric.Domain) fabric.Domain { return spyDomain{d, s} }}
+	return hooked{tr, func(d fabric.Domain) fabric.Domain { return sentDomain{d, s} }}
 }
 
-func (s *spy) seen(k kind) int {
+func (s *sentCounter) sent(k kind) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.count[k]
@@ -57,38 +57,38 @@ func (h hooked) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, erro
 	return h.hook(d), nil
 }
 
-type spyDomain struct {
+type sentDomain struct {
 	fabric.Domain
-	spy *spy
+	counter *sentCounter
 }
 
-func (d spyDomain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
+func (d sentDomain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	ep, err := d.Domain.Connect(peer, addr)
-	return spyEndpoint{ep, d.spy}, err
+	return sentEndpoint{ep, d.counter}, err
 }
 
-type spyEndpoint struct {
+type sentEndpoint struct {
 	fabric.Endpoint
-	spy *spy
+	counter *sentCounter
 }
 
-func (ep spyEndpoint) Send(header, payload []byte) error {
+func (ep sentEndpoint) Send(header, payload []byte) error {
 	err := ep.Endpoint.Send(header, payload)
 	if err == nil {
-		ep.spy.mu.Lock()
-		ep.spy.count[header[0]]++
-		ep.spy.mu.Unlock()
+		ep.counter.mu.Lock()
+		ep.counter.count[header[0]]++
+		ep.counter.mu.Unlock()
 	}
 	return err
 }
 
-// exactMessage is one message of a plan, and what its receive asks for.
+// exactMessage is one message of a plan, and the length of its receive buffer.
 type exactMessage struct {
 	tag        int32
 	size, room int
 }
 
-// pattern is what letters are cut from, each from elsewhere.
+// pattern is the source of the payloads; each message takes a different part.
 var pattern = func() []byte {
 	b := make([]byte, 1<<17)
 	rand.NewChaCha8([32]byte{}).Read(b)
@@ -101,18 +101,18 @@ func (p exactMessage) check(i int, st Status, err error, buf []byte) error {
 	got := min(p.size, p.room)
 	switch {
 	case (err != nil) != (p.size != p.room) || err != nil && !errors.Is(err, ErrTruncate):
-		return fmt.Errorf("exactMessage %d %+v: %w", i, p, err)
+		return fmt.Errorf("message %d %+v: %w", i, p, err)
 	case st.Bytes != got || st.Tag != p.tag:
-		return fmt.Errorf("exactMessage %d %+v: status %+v", i, p, st)
+		return fmt.Errorf("message %d %+v: status %+v", i, p, st)
 	case !bytes.Equal(buf[:got], p.payload(i)[:got]):
-		return fmt.Errorf("exactMessage %d %+v: another's bytes, or none", i, p)
+		return fmt.Errorf("message %d %+v: wrong bytes", i, p)
 	case slices.ContainsFunc(buf[p.room:], func(x byte) bool { return x != guard }):
-		return fmt.Errorf("exactMessage %d %+v: bytes behind the buffer were written", i, p)
+		return fmt.Errorf("message %d %+v: bytes after the buffer were written", i, p)
 	}
 	return nil
 }
 
-// plan makes letters of few tags, of which some lie about their lengths.
+// plan returns messages with few tags. If lies is set some receives have the wrong length.
 func plan(c *rand.Rand, n int, lies bool) []exactMessage {
 	sizes := []int{0, 8, 1000, 9000, 30000, 70000, 100000}
 	ps := make([]exactMessage, n)
@@ -126,20 +126,20 @@ func plan(c *rand.Rand, n int, lies bool) []exactMessage {
 	return ps
 }
 
-// exchangeExact sends the letters of one plan and receives those of another, some of both at a time.
+// exchangeExact sends the messages of one plan and receives those of another, several at a time.
 func exchangeExact(e *Engine, self int, out, in []exactMessage, c *rand.Rand) error {
 	peer := 1 - self
-	type receipt struct {
+	type posted struct {
 		h   Handle
 		buf []byte
 		i   int
 	}
 	var sends []Handle
-	var receipts []receipt
+	var recvs []posted
 	for s, r := 0, 0; s < len(out) || r < len(in); {
 		for n := c.IntN(6); n > 0 && r < len(in); n-- {
 			buf := guarded(in[r].room)
-			receipts = append(receipts, receipt{e.Irecv(from(peer, in[r].tag), buf[:in[r].room]), buf, r})
+			recvs = append(recvs, posted{e.Irecv(from(peer, in[r].tag), buf[:in[r].room]), buf, r})
 			r++
 		}
 		for n := c.IntN(6); n > 0 && s < len(out); n-- {
@@ -150,8 +150,8 @@ func exchangeExact(e *Engine, self int, out, in []exactMessage, c *rand.Rand) er
 			sends = append(sends, h)
 			s++
 		}
-		for n := c.IntN(len(receipts)/2 + 1); n > 0 && r >= s; n-- { // what is received first was sent before
-			x := receipts[0]
+		for n := c.IntN(len(recvs)/2 + 1); n > 0 && r >= s; n-- { // the message that is received first has been sent
+			x := recvs[0]
 			if x.i >= s {
 				break
 			}
@@ -159,11 +159,11 @@ func exchangeExact(e *Engine, self int, out, in []exactMessage, c *rand.Rand) er
 			if err := in[x.i].check(x.i, st, err, x.buf); err != nil {
 				return err
 			}
-			receipts = receipts[1:]
+			recvs = recvs[1:]
 		}
 		runtime.Gosched()
 	}
-	for _, x := range receipts {
+	for _, x := range recvs {
 		st, err := e.Wait(x.h)
 		if err := in[x.i].check(x.i, st, err, x.buf); err != nil {
 			return err
@@ -173,9 +173,9 @@ func exchangeExact(e *Engine, self int, out, in []exactMessage, c *rand.Rand) er
 	return err
 }
 
-// TestWantTraffic: whatever is announced, crossed, refused and lied about, each receive gets its own message or an error.
-func TestWantTraffic(t *testing.T) {
-	wants := 0
+// TestRTRTraffic: each receive gets its own message or an error, whether RTRs are used, late, refused, or violate the hint.
+func TestRTRTraffic(t *testing.T) {
+	rtrs := 0
 	for name, tw := range map[string]variant{
 		"write": {}, "shared": {pairing: true}, "copied": {noRead: true}, "refused": {refuse: true},
 		"shared, refused": {pairing: true, refuse: true}, "parts": {parts: true}, "scarce": {scarce: true},
@@ -184,10 +184,10 @@ func TestWantTraffic(t *testing.T) {
 			t.Run(fmt.Sprint(name, ", lies ", lies), func(t *testing.T) {
 				seed := rand.Uint64()
 				t.Logf("seed %#x", seed)
-				var s spy
+				var s sentCounter
 				es := open(t, 2, func(tr fabric.Transport) fabric.Transport { return s.under(tw, tr) }, nil)
 				for round := range 2 {
-					exact(es, uint32(round+1))
+					setExactLength(es, uint32(round+1))
 					c := rand.New(rand.NewPCG(seed, uint64(round)))
 					plans := [2][]exactMessage{plan(c, 60, lies), plan(c, 60, lies)}
 					each(t, es, func(self int, e *Engine) error {
@@ -195,26 +195,28 @@ func TestWantTraffic(t *testing.T) {
 						return exchangeExact(e, self, plans[self], plans[1-self], c)
 					})
 				}
-				wants += s.seen(kindRTR)
+				rtrs += s.sent(kindRTR)
 			})
 		}
 	}
-	if wants == 0 {
-		t.Error("no receive was announced")
+	if rtrs == 0 {
+		t.Error("no receive sent an RTR")
 	}
 }
 
-// under puts a spy between a variant and the transport below it.
-func (s *spy) under(tw variant, tr fabric.Transport) fabric.Transport { return tw.wrap(s.wrap(tr)) }
+// under puts the counter between a variant and the transport below it.
+func (s *sentCounter) under(tw variant, tr fabric.Transport) fabric.Transport {
+	return tw.wrap(s.wrap(tr))
+}
 
-// TestWantUsed: a receive posted in time is written to, and nothing is offered.
-func TestWantUsed(t *testing.T) {
+// TestRTRUsed: a message whose receive is posted early enough is written into its buffer, without an RTS.
+func TestRTRUsed(t *testing.T) {
 	const n = 100000
 	for name, tw := range map[string]variant{"write": {}, "shared": {pairing: true}, "copied": {noRead: true}} {
 		t.Run(name, func(t *testing.T) {
-			var s spy
+			var s sentCounter
 			es := open(t, 2, func(tr fabric.Transport) fabric.Transport { return s.under(tw, tr) }, nil)
-			exact(es, 1)
+			setExactLength(es, 1)
 			each(t, es, func(self int, e *Engine) error {
 				if self == 0 {
 					if err := e.Send(to(0, 1, 0), []byte{1}, Standard); err != nil {
@@ -250,19 +252,19 @@ func TestWantUsed(t *testing.T) {
 				}
 				return nil
 			})
-			if s.seen(kindRTR) != 3 || s.seen(kindPut) != 3 || s.seen(kindRTS) != 0 {
-				t.Errorf("%d wants, %d puts, %d offers; want 3, 3, 0", s.seen(kindRTR), s.seen(kindPut), s.seen(kindRTS))
+			if s.sent(kindRTR) != 3 || s.sent(kindPut) != 3 || s.sent(kindRTS) != 0 {
+				t.Errorf("%d RTR, %d PUT, %d RTS; want 3, 3, 0", s.sent(kindRTR), s.sent(kindPut), s.sent(kindRTS))
 			}
 		})
 	}
 }
 
-// TestWantTakenBack: a cancelled receive, and one whose context has ended, are not written to any more.
-func TestWantTakenBack(t *testing.T) {
+// TestRTRRevoked: the buffer of a cancelled receive, or of one whose context has ended, is not written any more.
+func TestRTRRevoked(t *testing.T) {
 	const n = 100000
 	ended := errors.New("the context has ended")
 	es := open(t, 2, nil, nil)
-	exact(es, 1)
+	setExactLength(es, 1)
 	each(t, es, func(self int, e *Engine) error {
 		if self == 0 {
 			if err := e.Send(to(0, 1, 0), []byte{1}, Standard); err != nil {
@@ -296,7 +298,7 @@ func TestWantTakenBack(t *testing.T) {
 			return err
 		}
 		if slices.ContainsFunc(first, func(x byte) bool { return x != guard }) {
-			return errors.New("the cancelled receive was written to")
+			return errors.New("the buffer of the cancelled receive was written")
 		}
 		h3 := e.Irecv(from(0, 6), third[:n])
 		e.EndContext(testContext, ended)
@@ -307,12 +309,12 @@ func TestWantTakenBack(t *testing.T) {
 	})
 }
 
-// TestWantAgain: a persistent receive is started once more before the answer to its last taking back has come. That answer is
-// not taken for the next one, which is still to come: the sender has begun to write.
-func TestWantAgain(t *testing.T) {
+// TestRTRRestarted: a persistent receive is started again before the RTR_CANCEL_ACK of its last use has arrived. That message
+// does not complete the next use, for which the sender has begun to write.
+func TestRTRRestarted(t *testing.T) {
 	const n = 100000
 	es := open(t, 2, nil, nil)
-	exact(es, 1)
+	setExactLength(es, 1)
 	a, b := es[0], es[1]
 	must := func(err error) {
 		t.Helper()
@@ -336,12 +338,12 @@ func TestWantAgain(t *testing.T) {
 		must((exactMessage{5, n, n}).check(i, st, err, buf))
 	}
 	must(b.Start(h))
-	send(1) // before the want is seen: offered
+	send(1) // before the RTR is received: sends RTS
 	must(b.Cancel(h))
 	finish(1)
-	must(a.lockedPollOnce()) // answers
+	must(a.lockedPollOnce()) // acknowledges
 	must(b.Start(h))
-	must(a.lockedPollOnce()) // sees the want
+	must(a.lockedPollOnce()) // receives the RTR
 	send(2)                  // and uses it
 	must(a.lockedPollOnce())
 	must(b.Cancel(h))
@@ -356,11 +358,12 @@ func TestWantAgain(t *testing.T) {
 	}
 }
 
-// TestWantLeft: a process writes to a receive that is being taken back, and leaves in order before it is done. The receive ends.
-func TestWantLeft(t *testing.T) {
+// TestRTRFinalized: a process begins to write into a buffer whose RTR is being revoked, and finalizes before it has finished. The
+// receive completes.
+func TestRTRFinalized(t *testing.T) {
 	const n = 100000
 	es := open(t, 2, variant{pairing: true}.wrap, nil)
-	exact(es, 1)
+	setExactLength(es, 1)
 	a, b := es[0], es[1]
 	if err := a.Send(to(0, 1, 0), []byte{1}, Standard); err != nil {
 		t.Fatal(err)
@@ -387,7 +390,7 @@ func TestWantLeft(t *testing.T) {
 	}
 }
 
-// TestOvertaking: an offer does not wait behind small messages for which there is no room, and all arrive.
+// TestOvertaking: an RTS does not wait behind small messages for which there is no room, and all messages arrive.
 func TestOvertaking(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		es := open(t, 2, nil, nil)
@@ -412,10 +415,10 @@ func TestOvertaking(t *testing.T) {
 		}
 		p := e.peer(1)
 		if first := kind(p.head.header[0]) == kindRTS; first != on {
-			t.Errorf("overtaking %v: the offer is first: %v", on, first)
+			t.Errorf("overtaking %v: the RTS is first: %v", on, first)
 		}
 		if on && (p.head != &hs[before].r.out || p.head.next != &hs[before+1].r.out) {
-			t.Error("offers overtake each other")
+			t.Error("an RTS has overtaken another")
 		}
 		each(t, es, func(self int, e *Engine) error {
 			if self == 0 {
@@ -437,9 +440,9 @@ func TestOvertaking(t *testing.T) {
 	}
 }
 
-// TestEagerHint: the length from which messages are announced is that of the context, as far as the transport goes along.
+// TestEagerHint: the eager limit is that of the context, as far as the transport supports it.
 func TestEagerHint(t *testing.T) {
-	var s spy
+	var s sentCounter
 	es := open(t, 2, func(tr fabric.Transport) fabric.Transport { return s.under(variant{parts: true}, tr) }, nil)
 	for _, c := range []struct {
 		eager, size int
@@ -448,7 +451,7 @@ func TestEagerHint(t *testing.T) {
 		{-1, 1500, kindEager}, {-1, 1501, kindFirstFrag}, {4000, 4000, kindEager}, {100, 100, kindEager}, {100, 101, kindRTS},
 		{0, 1, kindRTS}, {1 << 40, 1 << 20, kindRTS},
 	} {
-		before := s.seen(c.kind)
+		before := s.sent(c.kind)
 		es[0].SetHints(testContext, Hints{EagerLimit: c.eager})
 		each(t, es, func(self int, e *Engine) error {
 			if self == 0 {
@@ -457,7 +460,7 @@ func TestEagerHint(t *testing.T) {
 			_, err := e.Recv(from(0, 1), make([]byte, c.size))
 			return err
 		})
-		if s.seen(c.kind) == before {
+		if s.sent(c.kind) == before {
 			t.Errorf("%d bytes with a limit of %d: not sent as kind %d", c.size, c.eager, c.kind)
 		}
 	}

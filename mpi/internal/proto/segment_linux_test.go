@@ -11,7 +11,7 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// shmPair makes two engines of this process that meet in shared memory.
+// shmPair returns two engines of this process that are connected by shared memory.
 func shmPair(t *testing.T) (es [2]*Engine) {
 	t.Helper()
 	var ds [2]fabric.Domain
@@ -35,19 +35,19 @@ func shmPair(t *testing.T) (es [2]*Engine) {
 		if es[i], err = New(Config{Domain: d, Self: i, Size: 2, Oversubscribed: true}); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { es[i].Close() }) // the other may have gone
+		t.Cleanup(func() { es[i].Close() }) // the other one may have been closed
 	}
 	return es
 }
 
-// TestSegmentSleeps: who waits for the first process of a segment sleeps, alone or beside others, and neither it nor they miss
-// what they wait for, whichever of them sleeps on the transport.
+// TestSegmentSleeps: a goroutine that waits for the first process of a segment sleeps, alone or together with others. None of
+// them misses its wakeup, whichever sleeps on the transport.
 func TestSegmentSleeps(t *testing.T) {
 	es := shmPair(t)
 	other, e := es[0], es[1]
 	for round := range 4 { // all orders
 		id := uint64(round + 1)
-		ended := [2]chan error{make(chan error, 1), make(chan error, 1)}
+		results := [2]chan error{make(chan error, 1), make(chan error, 1)}
 		waits := [2]func() error{
 			func() error { return mapAndClose(e, id) },
 			func() error { _, err := e.Recv(from(0, 1), make([]byte, 8)); return err },
@@ -58,17 +58,17 @@ func TestSegmentSleeps(t *testing.T) {
 		}
 		first := round % 2
 		for k, i := range []int{first, 1 - first} {
-			go func() { ended[i] <- waits[i]() }()
-			sleepers(e, k+1)
+			go func() { results[i] <- waits[i]() }()
+			awaitSleepers(e, k+1)
 		}
 		for k, i := range []int{round / 2 % 2, 1 - round/2%2} {
 			if err := gives[i](); err != nil {
 				t.Fatal(err)
 			}
-			if err := <-ended[i]; err != nil {
+			if err := <-results[i]; err != nil {
 				t.Fatal(err)
 			}
-			sleepers(e, 1-k)
+			awaitSleepers(e, 1-k)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func mapAndClose(e *Engine, id uint64) error {
 	return s.Close()
 }
 
-// TestSegmentLost: it is an error for who sleeps when a process is lost.
+// TestSegmentLost: MapSegment returns an error when a process is lost while it sleeps.
 func TestSegmentLost(t *testing.T) {
 	es := shmPair(t)
 	ended := make(chan error, 1)
@@ -89,11 +89,11 @@ func TestSegmentLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { ended <- mapAndClose(es[1], 1) }()
-	sleepers(es[1], 1)
+	awaitSleepers(es[1], 1)
 	if err := es[0].Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-ended; !errors.Is(err, ErrFailed) {
-		t.Errorf("a segment that nobody has made: %v", err)
+		t.Errorf("a segment that does not exist: %v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// traced opens engines that write down their messages, by one clock, and what they write.
+// traced returns engines that trace their messages with one clock, and their traces.
 func traced(t *testing.T, n, unexpected int, w wrap) ([]*Engine, [][]byte) {
 	t.Helper()
 	var memory [][]byte
@@ -33,16 +33,15 @@ func traced(t *testing.T, n, unexpected int, w wrap) ([]*Engine, [][]byte) {
 	return es, memory
 }
 
-// checkTraces wants both ends of every message to tell the same, in all that the engines have written. It returns how many
-// messages there were.
+// checkTraces checks that both ends of every message have the same entries in the traces. It returns the number of messages.
 func checkTraces(t *testing.T, memory [][]byte) (messages int) {
 	t.Helper()
 	type key struct {
 		from, to int
 		number   uint32
 	}
-	left := map[key]perf.Event{}
-	var met []perf.Event
+	sends := map[key]perf.Event{}
+	var matches []perf.Event
 	var keys []key
 	for self, b := range memory {
 		tr, err := perf.ReadTrace(b)
@@ -54,33 +53,33 @@ func checkTraces(t *testing.T, memory [][]byte) (messages int) {
 			switch e.Kind {
 			case perf.Left:
 				if sent[e.Peer]++; e.Number != sent[e.Peer] {
-					t.Fatalf("%d sends %d number %d, want %d", self, e.Peer, e.Number, sent[e.Peer])
+					t.Fatalf("%d sent to %d number %d, want %d", self, e.Peer, e.Number, sent[e.Peer])
 				}
-				left[key{self, e.Peer, e.Number}] = e
+				sends[key{self, e.Peer, e.Number}] = e
 			case perf.Met:
-				met, keys = append(met, e), append(keys, key{e.Peer, self, e.Number})
+				matches, keys = append(matches, e), append(keys, key{e.Peer, self, e.Number})
 			}
 		}
 	}
-	for i, e := range met {
-		l, ok := left[keys[i]]
+	for i, e := range matches {
+		l, ok := sends[keys[i]]
 		if !ok || l.Tag != e.Tag || l.Bytes != e.Bytes || l.Context != e.Context || l.At > e.At {
-			t.Fatalf("%+v:\nleft as %+v\n met as %+v", keys[i], l, e)
+			t.Fatalf("%+v:\nsent as    %+v\nmatched as %+v", keys[i], l, e)
 		}
-		delete(left, keys[i])
+		delete(sends, keys[i])
 	}
-	if len(left) > 0 {
-		t.Fatalf("never met: %+v", left)
+	if len(sends) > 0 {
+		t.Fatalf("never matched: %+v", sends)
 	}
-	return len(met)
+	return len(matches)
 }
 
-// TestTraceTraffic: sender and receiver number messages of every form alike, whichever are kept, offered instead, or wait for
-// room.
+// TestTraceTraffic: sender and receiver give every message the same number, whichever protocol it takes, and also if it is
+// unexpected, becomes an RTS, or waits for room.
 func TestTraceTraffic(t *testing.T) {
 	hooks := hook.Options{Again: 0.3, Delay: 0.2, Mix: 0.2, Late: 0.3, Poison: true}
 	for name, tw := range map[string]variant{
-		"read": {}, "copied": {noRead: true}, "parts": {parts: true}, "shared": {pairing: true}, "scarce": {scarce: true},
+		"read": {}, "copied": {noRead: true}, "fragments": {parts: true}, "shared": {pairing: true}, "scarce": {scarce: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, unexpected := range []int{0, 20000} {
@@ -108,16 +107,16 @@ func TestTraceTraffic(t *testing.T) {
 	}
 }
 
-// TestTraceWants: so do they where receivers announce their buffers, and senders write there.
-func TestTraceWants(t *testing.T) {
+// TestTraceRTR: the same in a context with RTRs.
+func TestTraceRTR(t *testing.T) {
 	for name, tw := range map[string]variant{
-		"write": {}, "shared": {pairing: true}, "copied": {noRead: true}, "parts": {parts: true},
+		"write": {}, "shared": {pairing: true}, "copied": {noRead: true}, "fragments": {parts: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seed := rand.Uint64()
 			t.Logf("seed %#x", seed)
 			es, memory := traced(t, 2, 0, tw.wrap)
-			exact(es, 1)
+			setExactLength(es, 1)
 			c := rand.New(rand.NewPCG(seed, 0))
 			plans := [2][]exactMessage{plan(c, 60, true), plan(c, 60, true)}
 			each(t, es, func(self int, e *Engine) error {
@@ -130,8 +129,7 @@ func TestTraceWants(t *testing.T) {
 	}
 }
 
-// TestTraceOps: an operation is written down with its peer and tag, and not while recording is off, when messages are
-// counted all the same.
+// TestTraceOps: an operation is traced with its peer and tag, but not while recording is off. Messages are counted all the time.
 func TestTraceOps(t *testing.T) {
 	es, memory := traced(t, 1, 0, nil)
 	e := es[0]
@@ -165,7 +163,7 @@ func TestTraceOps(t *testing.T) {
 	}
 }
 
-// TestTraceAllocs: messages that are written down allocate nothing either.
+// TestTraceAllocs: tracing a message allocates nothing.
 func TestTraceAllocs(t *testing.T) {
 	es, _ := traced(t, 1, 0, nil)
 	e, there, here, b := es[0], to(0, 0, 7), from(0, 7), make([]byte, 8)

@@ -12,19 +12,19 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// testMessage is a message of random traffic. The plan is drawn from a seed, so both sides know it.
+// testMessage is a message of random traffic. The plan depends only on a seed, so both sides know it.
 type testMessage struct {
 	from, to int
 	tag      int32
 	size     int
-	room     int // of the receive: less than size truncates
+	room     int // length of the receive buffer; if it is less than size the message is truncated
 	mode     Mode
 	number   int
 }
 
 const maxTestMessage = 150 << 10
 
-// draw plans messages between n processes.
+// draw returns random messages between n processes.
 func draw(c *rand.Rand, n, each int) []testMessage {
 	var ps []testMessage
 	sizes := []int{0, 1, 100, 5000, 8192, 8193, 20000, 70000, maxTestMessage}
@@ -52,7 +52,7 @@ func (p testMessage) fill(b []byte) {
 	}
 }
 
-// check looks at a receive that has completed. b has guard bytes behind its room.
+// check checks the result of a receive. b has guard bytes after the room for the message.
 func (p testMessage) check(b []byte, st Status, err error) error {
 	want := min(p.size, p.room)
 	switch truncated := p.size > p.room; {
@@ -64,7 +64,7 @@ func (p testMessage) check(b []byte, st Status, err error) error {
 	whole := make([]byte, want)
 	p.fill(whole)
 	if i := slices.IndexFunc(b[want:], func(x byte) bool { return x != guard }); i >= 0 {
-		return fmt.Errorf("%+v: byte %d, behind the message, was written", p, want+i)
+		return fmt.Errorf("%+v: byte %d, after the message, was written", p, want+i)
 	}
 	if !slices.Equal(b[:want], whole) {
 		return fmt.Errorf("%+v: wrong bytes", p)
@@ -78,14 +78,14 @@ func guarded(n int) []byte {
 	return slices.Repeat([]byte{guard}, n+64)
 }
 
-// flight is a testMessage on its way, seen from one side.
-type flight struct {
+// operation is the send or receive of a message.
+type operation struct {
 	p   testMessage
 	buf []byte
 }
 
-// exchange is one process of the traffic: sends go out in order, some at a time; receives are posted in any order
-// of the streams.
+// exchange sends and receives the messages of one process. Sends are started in order, several at a time. Receives are posted in
+// any order of the streams.
 func exchange(e *Engine, self int, ps []testMessage, c *rand.Rand) error {
 	var sends []testMessage
 	streams := map[[2]int][]testMessage{}
@@ -102,7 +102,7 @@ func exchange(e *Engine, self int, ps []testMessage, c *rand.Rand) error {
 		}
 	}
 	var hs []Handle
-	var fs []flight
+	var fs []operation
 	for len(sends)+len(keys)+len(hs) > 0 {
 		if len(keys) > 0 && c.IntN(2) == 0 {
 			i := c.IntN(len(keys))
@@ -111,7 +111,7 @@ func exchange(e *Engine, self int, ps []testMessage, c *rand.Rand) error {
 				keys = slices.Delete(keys, i, i+1)
 			}
 			b := guarded(p.room)
-			hs, fs = append(hs, e.Irecv(from(p.from, p.tag), b[:p.room])), append(fs, flight{p, b})
+			hs, fs = append(hs, e.Irecv(from(p.from, p.tag), b[:p.room])), append(fs, operation{p, b})
 		}
 		if len(sends) > 0 && c.IntN(2) == 0 {
 			p := sends[0]
@@ -122,7 +122,7 @@ func exchange(e *Engine, self int, ps []testMessage, c *rand.Rand) error {
 			if err != nil {
 				return err
 			}
-			hs, fs = append(hs, h), append(fs, flight{p, nil})
+			hs, fs = append(hs, h), append(fs, operation{p, nil})
 		}
 		if len(hs) == 0 {
 			continue
@@ -150,7 +150,7 @@ func exchange(e *Engine, self int, ps []testMessage, c *rand.Rand) error {
 	return nil
 }
 
-// TestTraffic exchanges random messages in every form of transfer.
+// TestTraffic exchanges random messages with every protocol.
 func TestTraffic(t *testing.T) {
 	rough := func(o hook.Options) wrap {
 		return func(tr fabric.Transport) fabric.Transport { return hook.Wrap(tr, o) }
@@ -162,8 +162,8 @@ func TestTraffic(t *testing.T) {
 		"rough":           rough(hooks),
 		"copies":          variant{noRead: true}.wrap,
 		"rough copies":    both(variant{noRead: true}.wrap, rough(hooks)),
-		"parts":           variant{parts: true}.wrap,
-		"rough parts":     both(variant{parts: true}.wrap, rough(hooks)),
+		"fragments":       variant{parts: true}.wrap,
+		"rough fragments": both(variant{parts: true}.wrap, rough(hooks)),
 		"scarce":          both(variant{scarce: true}.wrap, rough(hooks)),
 		"refused":         variant{refuse: true}.wrap,
 		"shared":          variant{pairing: true}.wrap,
@@ -181,11 +181,11 @@ func TestTraffic(t *testing.T) {
 					if err := exchange(e, self, ps, rand.New(rand.NewPCG(seed, uint64(self)+1))); err != nil {
 						return err
 					}
-					return e.FlushSends() // what tells others that their messages have been read may wait for room
+					return e.FlushSends() // FIN messages for other processes may wait for room
 				})
 				for i, e := range es {
 					if e.unexpected.held != 0 || len(e.unexpected.paused) != 0 {
-						t.Errorf("engine %d still holds %d bytes of messages and has stopped %v", i, e.unexpected.held, e.unexpected.paused)
+						t.Errorf("engine %d still stores %d bytes of messages and pauses %v", i, e.unexpected.held, e.unexpected.paused)
 					}
 				}
 			}
@@ -193,17 +193,17 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// TestScarce: what cannot be registered is copied, at either end, and the user is told once.
+// TestScarce: memory that cannot be registered is copied, at either end, and the user gets one warning.
 func TestScarce(t *testing.T) {
-	told := make([]int, 2)
+	warnings := make([]int, 2)
 	var self int
 	es := open(t, 2, variant{scarce: true}.wrap, func(c *Config) {
 		n := self
 		self++
-		c.Warn = func(string) { told[n]++ }
+		c.Warn = func(string) { warnings[n]++ }
 	})
 	each(t, es, func(self int, e *Engine) error {
-		const size = 100 << 10 // one fits
+		const size = 100 << 10 // there is room for one
 		var hs []Handle
 		for tag := range 4 {
 			if self == 1 {
@@ -219,7 +219,7 @@ func TestScarce(t *testing.T) {
 		_, err := e.WaitAll(perf.Waitall, hs, nil)
 		return errors.Join(err, e.FlushSends())
 	})
-	if told[0] != 1 || told[1] > 1 {
-		t.Errorf("the users were told %v times", told)
+	if warnings[0] != 1 || warnings[1] > 1 {
+		t.Errorf("the users were warned %v times", warnings)
 	}
 }

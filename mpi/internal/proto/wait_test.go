@@ -11,10 +11,10 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// sleepers waits until so many goroutines of an engine sleep: one on the transport, the others on the condition.
-func sleepers(e *Engine, n int) {
+// awaitSleepers waits until n goroutines of an engine sleep: one on the transport, the others on the condition.
+func awaitSleepers(e *Engine, n int) {
 	for {
-		if !e.mu.state.CompareAndSwap(0, locked) { // who waits for the lock would keep them from falling asleep
+		if !e.mu.state.CompareAndSwap(0, locked) { // a goroutine that waits for the lock would keep them from sleeping
 			runtime.Gosched()
 			continue
 		}
@@ -30,9 +30,9 @@ func sleepers(e *Engine, n int) {
 	}
 }
 
-// TestNobodyForgotten lets goroutines wait for different things at once, so that all but one sleep on the
-// condition, and gives each what it waits for while the others go on sleeping, in different orders.
-func TestNobodyForgotten(t *testing.T) {
+// TestEachGoalWakes: goroutines wait for different goals, so that all but one sleep on the condition. The goals are reached one
+// by one, in different orders, and each time the right goroutine wakes.
+func TestEachGoalWakes(t *testing.T) {
 	for first := range 5 {
 		es := open(t, 2, nil, nil)
 		e, other := es[0], es[1]
@@ -51,12 +51,12 @@ func TestNobodyForgotten(t *testing.T) {
 			func() error { return e.WaitAtLeast(perf.Barrier, 0, &word, 1, &asleep) },
 			func() error { _, err := e.Detach(); return err },
 		}
-		gives := []func(){
+		reach := []func(){
 			func() { must(other.Send(to(1, 0, 1), nil, Standard)) },
 			func() { must(other.Send(to(1, 0, 2), make([]byte, 20000), Standard)) },
 			func() { must(other.Send(to(1, 0, 3), nil, Standard)) },
 			func() {
-				for atomic.LoadUint64(&asleep) == 0 { // who sleeps says so, but may have been woken just now by another that polls
+				for atomic.LoadUint64(&asleep) == 0 { // a sleeping goroutine is counted, but one that polls may just have woken it
 					runtime.Gosched()
 				}
 				atomic.StoreUint64(&word, 1)
@@ -66,17 +66,17 @@ func TestNobodyForgotten(t *testing.T) {
 		}
 		ended := make([]chan error, len(waits))
 		for i := range waits {
-			i = (i + first) % len(waits) // another one is the one on the transport
+			i = (i + first) % len(waits) // another goroutine sleeps on the transport
 			ended[i] = make(chan error, 1)
 			go func() { ended[i] <- waits[i]() }()
 			if i == first {
-				sleepers(e, 1)
+				awaitSleepers(e, 1)
 			}
 		}
 		for k := range waits {
 			i := (k*2 + first) % len(waits)
-			sleepers(e, len(waits)-k)
-			gives[i]()
+			awaitSleepers(e, len(waits)-k)
+			reach[i]()
 			must(<-ended[i])
 		}
 		if n := atomic.LoadUint64(&asleep); n != 0 {
@@ -85,8 +85,8 @@ func TestNobodyForgotten(t *testing.T) {
 	}
 }
 
-// TestBreakWakesAll ends every kind of wait by the loss of a process.
-func TestBreakWakesAll(t *testing.T) {
+// TestFailureWakesAll: the loss of a process ends every kind of wait.
+func TestFailureWakesAll(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	e := es[0]
 	var word, asleep uint64
@@ -104,7 +104,7 @@ func TestBreakWakesAll(t *testing.T) {
 		ended[i] = make(chan error, 1)
 		go func() { ended[i] <- wait() }()
 	}
-	sleepers(e, len(ended))
+	awaitSleepers(e, len(ended))
 	if err := es[1].Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -121,8 +121,8 @@ func TestBreakWakesAll(t *testing.T) {
 	}
 }
 
-// TestSendFindsOut: a send to a process that has gone says so, also where it is the first to notice.
-func TestSendFindsOut(t *testing.T) {
+// TestSendReportsLoss: a send to a process that has exited returns an error, also if it is the first to notice.
+func TestSendReportsLoss(t *testing.T) {
 	for _, connected := range []bool{false, true} {
 		es := open(t, 2, nil, nil)
 		if connected {
@@ -134,7 +134,7 @@ func TestSendFindsOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		var err error
-		for range 3 { // the ring takes some before the loss is known
+		for range 3 { // the ring accepts some before the loss is known
 			if err = es[0].Send(to(0, 1, 1), make([]byte, 100), Standard); err == nil {
 				es[0].lock()
 				err = es[0].pollOnce()
@@ -147,8 +147,8 @@ func TestSendFindsOut(t *testing.T) {
 	}
 }
 
-// TestSettleAfterClose: what waits for room on its way to a process that has left in order keeps nobody.
-func TestSettleAfterClose(t *testing.T) {
+// TestFlushAfterClose: FlushSends does not wait for messages to a process that has finalized.
+func TestFlushAfterClose(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	es[0].AllowFinalize()
 	es[1].AllowFinalize()
@@ -172,8 +172,8 @@ func TestSettleAfterClose(t *testing.T) {
 	}
 }
 
-// TestCopiesToClosed: a send that is asked for copies by a process which leaves in order then ends with an error.
-func TestCopiesToClosed(t *testing.T) {
+// TestDataToClosed: a send whose data are requested by a process that then finalizes ends with an error.
+func TestDataToClosed(t *testing.T) {
 	es := open(t, 2, variant{noRead: true}.wrap, nil)
 	a, b := es[0], es[1]
 	a.AllowFinalize()
@@ -186,39 +186,39 @@ func TestCopiesToClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !a.Completed(h) {
-		t.Fatal("the send is under way for ever")
+		t.Fatal("the send never completes")
 	}
 	if _, err := a.Wait(h); !errors.Is(err, fabric.ErrPeerClosed) {
 		t.Error(err)
 	}
 }
 
-// bell tells whether the domain was armed and not polled since, and what else to do as it is armed.
-type bell struct {
+// armObserver sets armed while the domain is armed, and calls then when it is armed.
+type armObserver struct {
 	fabric.Domain
 	armed *bool
 	then  func()
 }
 
-func (d bell) Arm() (int, bool, error) {
+func (d armObserver) Arm() (int, bool, error) {
 	*d.armed = true
 	d.then()
 	return d.Domain.Arm()
 }
 
-func (d bell) Poll(evs []fabric.Event) (int, error) {
+func (d armObserver) Poll(evs []fabric.Event) (int, error) {
 	*d.armed = false
 	return d.Domain.Poll(evs)
 }
 
-// TestAwakeAfterWord: who has slept, or was about to, until a word changed does not leave the transport armed: it counts on being
-// polled then, and does not work in the background.
-func TestAwakeAfterWord(t *testing.T) {
+// TestDisarmedAfterWord: a goroutine that has slept, or was about to sleep, until a word changed does not leave the transport
+// armed, since an armed transport does not expect to be polled.
+func TestDisarmedAfterWord(t *testing.T) {
 	for _, slept := range []bool{false, true} {
 		var word, sleeping uint64
 		armed, then := false, func() {}
 		es := open(t, 1, func(tr fabric.Transport) fabric.Transport {
-			return hooked{tr, func(d fabric.Domain) fabric.Domain { return bell{d, &armed, func() { then() }} }}
+			return hooked{tr, func(d fabric.Domain) fabric.Domain { return armObserver{d, &armed, func() { then() }} }}
 		}, nil)
 		e := es[0]
 		change := func() { atomic.StoreUint64(&word, 1) }
@@ -226,7 +226,7 @@ func TestAwakeAfterWord(t *testing.T) {
 			then = func() {
 				then = change
 				go func() {
-					sleepers(e, 1)
+					awaitSleepers(e, 1)
 					change()
 					e.waiters.parker.wake()
 				}()
@@ -241,7 +241,7 @@ func TestAwakeAfterWord(t *testing.T) {
 	}
 }
 
-// brokenDomain cannot be polled once it is broken.
+// brokenDomain is a domain whose Poll fails once broken is set.
 type brokenDomain struct {
 	fabric.Domain
 	broken *atomic.Bool
@@ -256,8 +256,8 @@ func (d brokenDomain) Poll(evs []fabric.Event) (int, error) {
 	return d.Domain.Poll(evs)
 }
 
-// TestDomainBreaks: when the transport fails as a whole, the error names no process.
-func TestDomainBreaks(t *testing.T) {
+// TestDomainFails: if the transport fails as a whole, the error names no peer.
+func TestDomainFails(t *testing.T) {
 	var broken atomic.Bool
 	es := open(t, 1, func(tr fabric.Transport) fabric.Transport {
 		return hooked{tr, func(d fabric.Domain) fabric.Domain { return brokenDomain{d, &broken} }}

@@ -9,7 +9,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// TestGolden holds the bytes of each kind of message, so that they do not change unnoticed.
+// TestGolden checks the bytes of each kind of message: the wire format must not change.
 func TestGolden(t *testing.T) {
 	v := envelope{context: 0x01020304, Match: Match{0x11121314, 0x21222324}}
 	w := [5]uint64{0xa1, 0xa2, 0xa3, 0xa4, noWord}
@@ -54,7 +54,7 @@ func wordBytes(w [5]uint64, n int) []byte {
 	return b[envelopeBytes:end]
 }
 
-// TestPrefixes: no strict prefix of a header is a message of its kind. (A payload ends where the transport says.)
+// TestPrefixes: no strict prefix of a header is a valid message. (The length of a payload is the transport's.)
 func TestPrefixes(t *testing.T) {
 	for k := kindEager; k < kindCount; k++ {
 		b, n := header(envelope{kind: k, context: 1, Match: Match{2, 3}}, make([]uint64, wordCount[k])...)
