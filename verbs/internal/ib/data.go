@@ -7,8 +7,8 @@ type SGE struct {
 	LKey uint32
 }
 
-// WC is a completion, laid out as struct ib_uverbs_wc (and struct ibv_wc). Of a failed one only ID, Status, VendorErr and
-// QPN mean anything.
+// WC is a completion, laid out as struct ib_uverbs_wc (and struct ibv_wc). If it failed, only ID, Status,
+// VendorErr and QPN are valid.
 type WC struct {
 	ID           uint64
 	Status       uint32
@@ -27,14 +27,14 @@ type WC struct {
 	_            uint8
 }
 
-// SendWR is a work request for a send queue. Only the fields that the opcode uses are looked at.
+// SendWR is a work request for a send queue. Only the fields that the opcode uses are read.
 type SendWR struct {
 	ID     uint64
 	Opcode uint32 // enum ib_uverbs_wr_opcode
 	Flags  uint32 // enum ibv_send_flags
 	Imm    uint32 // immediate data as on the wire (big-endian), or the key to invalidate in host order
 
-	// SGE is the memory read from or written into. With the inline flag Inline is sent instead.
+	// SGE is the memory to read from or write into. With the inline flag, Inline is sent instead.
 	SGE    []SGE
 	Inline []byte
 
@@ -50,7 +50,7 @@ type SendWR struct {
 	Bind Bind // binding of a memory window
 }
 
-// Bind says what a memory window is bound to.
+// Bind is a binding of a memory window to a part of a region.
 type Bind struct {
 	MW     MW
 	RKey   uint32 // the window's new key, for windows of type 2
@@ -60,12 +60,12 @@ type Bind struct {
 	Access uint32
 }
 
-// Cap is the size of a queue pair.
+// Cap is the sizes of a queue pair.
 type Cap struct {
 	SendWR, RecvWR, SendSGE, RecvSGE, Inline uint32
 }
 
-// QPInit says what queue pair to create.
+// QPInit describes a queue pair to create.
 type QPInit struct {
 	Type           uint8 // enum ib_uverbs_qp_type
 	SendCQ, RecvCQ CQ
@@ -109,7 +109,7 @@ type QPAttr struct {
 	Port, AltPort       uint8
 	Timeout, AltTimeout uint8
 	RetryCnt, RNRRetry  uint8
-	SignalAll           bool // of Query only
+	SignalAll           bool // Query only
 }
 
 // DeviceAttr are a device's capabilities; names and units are those of struct ibv_device_attr.
@@ -125,7 +125,7 @@ type DeviceAttr struct {
 	AtomicCap                                               uint32
 	MaxMW, MaxMcastGrp, MaxMcastQPAttach, MaxTotMcastAttach uint32
 	MaxAH, MaxSRQ, MaxSRQWR, MaxSRQSGE                      uint32
-	MaxInline                                               uint32 // 0 when the device does not say
+	MaxInline                                               uint32 // 0 if the device does not report it
 	MaxPKeys                                                uint16
 	LocalCAAckDelay                                         uint8
 	Ports                                                   uint8
@@ -147,6 +147,6 @@ type GID struct {
 	GID    [16]byte
 	Index  uint32
 	Port   uint32
-	Type   uint32 // enum ib_uverbs_gid_type: 0 InfiniBand or RoCE v1 by the link layer, 1 RoCE v2... as the kernel says
-	Netdev int    // interface index, 0 when there is none
+	Type   uint32 // enum ib_uverbs_gid_type: the values of the kernel
+	Netdev int    // interface index, or 0
 }

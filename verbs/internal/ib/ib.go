@@ -1,18 +1,21 @@
-// Package ib is the seam between package verbs and the ways of reaching a device: a provider is a value of [Provider], and
-// everything it opens is one of the interfaces below. There are two providers, rxe (the kernel ABI itself) and libibverbs (the
-// installed library, loaded at run time).
+// Package ib is the interface between package verbs and the providers, which reach the devices. A provider is a [Provider], and
+// everything that it opens implements one of the interfaces below. There are two providers: rxe (the kernel ABI itself) and
+// libibverbs (the installed library, loaded at run time).
 //
-// The seam speaks the kernel's language: handles, keys, masks and enumerations are plain numbers with the values of
-// ib_user_verbs.h (package internal/abi names them), and a completion has the kernel's layout, so that no provider converts
-// one. Package verbs gives them types, names and checks; a provider may rely on it that
+// Handles, keys, masks and enumerations are plain numbers with the values of ib_user_verbs.h (package internal/abi names them),
+// and a completion has the kernel's layout, so that no provider converts one. Package verbs gives them types, names and checks.
+// A provider may rely on these guarantees:
 //
-//   - calls for one object are never made after its Close, and children are closed before their parents;
-//   - Post and Ring, Recv, and Poll of one object are each called by one goroutine at a time (not so Notify and the control
-//     calls), but for what [Peeker] says;
+//   - no call for an object is made after its Close, and children are closed before their parents;
+//   - Post and Ring, Recv, and Poll of one object are each called by one goroutine at a time. This does not apply to Notify and
+//     to calls that create, modify, query or close;
 //   - lists are within the limits that creation returned, and an atomic operation has one entry of eight bytes;
-//   - memory named by an address stays where it is until its region is closed.
+//   - memory does not move until its region is closed.
 //
-// Errors are wrapped by the provider with the name of the failed call and unwrap to the [syscall.Errno] behind it.
+// A provider wraps errors with the name of the failed call. They unwrap to the [syscall.Errno].
+//
+// Queues that a process shares with the rxe driver are concrete types here: [SendRing], [RecvRing] and [CompletionRing]. An object
+// that has them implements an interface of optional.go. Package verbs then posts and polls with direct calls.
 package ib
 
 import (
@@ -21,18 +24,18 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/uverbs"
 )
 
-// ErrFull is returned by Post and Recv when the queue has no free slot. Nothing was queued.
+// ErrFull is returned by Post and Recv if the queue has no free slot. Nothing was queued then.
 var ErrFull = errors.New("queue full")
 
-// Provider reaches devices in one way. Its methods may be called by any goroutine.
+// Provider reaches devices: by the kernel ABI or by a library. Its methods may be called by any goroutine.
 type Provider interface {
-	// Name is the word by which users choose the provider.
+	// Name returns the name by which users select the provider.
 	Name() string
-	// Open opens the device. A provider that cannot reach it says what it would need.
+	// Open opens the device. If the provider cannot reach it, the error contains the remedy.
 	Open(Device) (Context, error)
 }
 
-// Device is what a provider has to know of a device before it opens it.
+// Device is the information about a device that a provider needs to open it.
 type Device = uverbs.Device
 
 // Context is an open device. Its methods may be called by any goroutine.
@@ -41,131 +44,135 @@ type Context interface {
 	QueryDevice() (DeviceAttr, error)
 	// QueryPort returns the state of a port, numbered from 1.
 	QueryPort(port int) (PortAttr, error)
-	QueryGIDs() ([]GID, error) // of all ports, empty entries left out
+	// QueryGIDs returns the GIDs of all ports, without empty entries.
+	QueryGIDs() ([]GID, error)
 	// QueryPKey returns an entry of a port's P_Key table.
 	QueryPKey(port, index int) (uint16, error)
 
-	// AllocPD makes a protection domain.
+	// AllocPD allocates a protection domain.
 	AllocPD() (PD, error)
-	// CreateChannel makes a completion channel.
+	// CreateChannel creates a completion channel.
 	CreateChannel() (Channel, error)
-	// CreateCQ makes a completion queue of at least n entries. The channel may be nil.
+	// CreateCQ creates a completion queue of at least n entries. The channel may be nil.
 	CreateCQ(n int, ch Channel, vector int) (CQ, error)
 
-	// AsyncFD is a non-blocking descriptor from which 16-byte struct ib_uverbs_async_event_desc are read; its element is the
-	// token of the object or the number of the port. The context owns it.
+	// AsyncFD returns a non-blocking descriptor from which events are read, 16-byte struct ib_uverbs_async_event_desc. The element
+	// of an event is the token of the object or the number of the port. The context owns the descriptor.
 	AsyncFD() int
-	// AckAsync tells that one event for the object with this token was taken, so that its Close need not wait for it.
+	// AckAsync acknowledges one event of the object with this token, so that its Close need not wait for that.
 	AckAsync(eventType uint32, token uint64)
-	// Close frees it.
+	// Close destroys the object.
 	Close() error
 }
 
 // PD is a protection domain. Its methods may be called by any goroutine.
 type PD interface {
-	// RegMR registers length bytes at addr; peers address them from iova on.
+	// RegMR registers length bytes at addr. Peers address them from iova on.
 	RegMR(addr, length, iova uint64, access uint32) (MR, error)
-	// AllocMW makes a memory window of enum ib_mw_type.
+	// AllocMW allocates a memory window. kind is an enum ib_mw_type.
 	AllocMW(kind uint8) (MW, error)
-	// CreateQP makes a queue pair in state RESET.
+	// CreateQP creates a queue pair in state RESET.
 	CreateQP(QPInit) (QP, error)
-	// CreateSRQ makes a shared receive queue; an event is raised below limit receives.
+	// CreateSRQ creates a shared receive queue. An event is raised when fewer than limit receives are queued.
 	CreateSRQ(wr, sge, limit uint32) (SRQ, error)
-	// CreateAH makes an address handle.
+	// CreateAH creates an address handle.
 	CreateAH(AHAttr) (AH, error)
-	// Close frees it.
+	// Close destroys the object.
 	Close() error
 }
 
 // MR is a memory region.
 type MR interface {
-	// Keys are what local and remote work requests name the region by.
+	// Keys returns the keys by which local and remote work requests name the region.
 	Keys() (lkey, rkey uint32)
-	// Rereg changes what the flags (enum ib_mr_rereg_flags) name; the keys may change. After an error the region is closed or
-	// unchanged, as the kernel left it.
+	// Rereg changes the attributes that the flags (enum ib_mr_rereg_flags) select. The keys may change. After an error the region is
+	// either unchanged or closed by the kernel.
 	Rereg(flags uint32, pd PD, addr, length, iova uint64, access uint32) error
-	// Close frees it.
+	// Close destroys the object.
 	Close() error
 }
 
 // MW is a memory window.
 type MW interface {
-	// RKey is the key that it was made with.
+	// RKey returns the current key.
 	RKey() uint32
-	// Close frees it.
+	// Close destroys the object.
 	Close() error
 }
 
 // AH is an address handle.
 type AH interface {
-	// Close frees it.
+	// Close destroys the object.
 	Close() error
 }
 
 // Channel is a completion channel: a non-blocking descriptor from which the 8-byte tokens of completion queues are read. The
-// channel owns it.
+// channel owns the descriptor.
 type Channel interface {
-	// FD is the descriptor.
+	// FD returns the descriptor.
 	FD() int
-	// Close frees it.
+	// Close destroys the object.
 	Close() error
 }
 
 // CQ is a completion queue.
 type CQ interface {
-	Len() int // capacity in entries
-	// Token is what events name it by.
-	Token() uint64 // what events name it by
-	// Poll takes up to len(wc) completions and returns their number, without a system call or an allocation.
+	// Len returns the capacity in entries.
+	Len() int
+	// Token returns the number by which events name the queue.
+	Token() uint64
+	// Poll takes up to len(wc) completions and returns their number. It makes no system call and allocates nothing.
 	Poll(wc []WC) (int, error)
-	// Notify asks for one event on the channel for the next completion, or for the next solicited or failed one.
+	// Notify requests one event on the channel for the next completion, or for the next solicited or failed one.
 	Notify(solicited bool) error
-	// AckEvents tells that n events were read from the channel, so that Close need not wait for them.
+	// AckEvents acknowledges n events that were read from the channel, so that Close need not wait for that.
 	AckEvents(n int)
-	// Resize changes the capacity to at least n. It is never called at the same time as Poll.
+	// Resize changes the capacity to at least n. It is never called concurrently with Poll.
 	Resize(n int) error
-	// Close frees it.
+	// Close destroys the object.
 	Close() error
 }
 
 // QP is a queue pair. Post, Ring and Recv allocate nothing and do not keep their arguments.
 type QP interface {
-	// Num is its number on the device.
+	// Num returns the number of the object on the device.
 	Num() uint32
-	// Token is what events name it by.
+	// Token returns the number by which events name the object.
 	Token() uint64
-	// Cap is what creation granted, at least what was asked for.
+	// Cap returns the granted sizes, which are at least the requested ones.
 	Cap() Cap
 	// Post writes one work request into the send queue, or returns ErrFull. The device sees it at the next Ring at the latest.
 	Post(*SendWR) error
-	// Ring tells the device of everything posted. It is a system call with rxe.
+	// Ring rings the doorbell: the device reads everything that was posted. With rxe it is a system call.
 	Ring() error
-	// Recv queues one receive, or returns ErrFull. The device sees it at once. It is not called when the pair has an SRQ.
+	// Recv queues one receive, or returns ErrFull. The device sees it immediately. Recv is not called if the pair has an SRQ.
 	Recv(id uint64, sge []SGE) error
-	Modify(*QPAttr, uint32) error // the mask is enum ib_qp_attr_mask
-	// Query returns the attributes that the mask names.
+	// Modify changes the attributes that the mask (enum ib_qp_attr_mask) selects.
+	Modify(a *QPAttr, mask uint32) error
+	// Query returns the attributes that the mask selects.
 	Query(mask uint32) (QPAttr, error)
-	// AttachMulticast has the pair receive what is sent to a group.
+	// AttachMulticast makes the pair receive datagrams to a multicast group.
 	AttachMulticast(gid [16]byte, lid uint16) error
-	// DetachMulticast ends that.
+	// DetachMulticast ends AttachMulticast.
 	DetachMulticast(gid [16]byte, lid uint16) error
-	// Close frees it.
+	// Close destroys the object.
 	Close() error
 }
 
 // SRQ is a shared receive queue.
 type SRQ interface {
-	// Num is its number on the device.
+	// Num returns the number of the object on the device.
 	Num() uint32
-	// Token is what events name it by.
+	// Token returns the number by which events name the object.
 	Token() uint64
-	// Cap is what creation granted.
+	// Cap returns the granted sizes.
 	Cap() (wr, sge uint32)
-	// Recv queues one receive, or returns ErrFull. The device sees it at once.
+	// Recv queues one receive, or returns ErrFull. The device sees it immediately.
 	Recv(id uint64, sge []SGE) error
-	Modify(mask, wr, limit uint32) error // the mask is enum ib_srq_attr_mask
-	// Query returns the present limits.
+	// Modify changes the attributes that the mask (enum ib_srq_attr_mask) selects.
+	Modify(mask, wr, limit uint32) error
+	// Query returns the current sizes and the limit.
 	Query() (wr, sge, limit uint32, err error)
-	// Close frees it.
+	// Close destroys the object.
 	Close() error
 }

@@ -8,15 +8,16 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
-// What is here translates between the seam's structs and the kernel's.
+// Conversions between the structs of package ib and those of the kernel.
 
+// be64 reads a number that the kernel holds in network order.
 func be64(v uint64) uint64 {
 	var b [8]byte
 	binary.NativeEndian.PutUint64(b[:], v)
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// firmware writes the version as rdma-core does.
+// firmware formats the version as rdma-core does.
 func firmware(v uint64) string {
 	return fmt.Sprintf("%d.%d.%d", v>>32&0xffff, v>>16&0xffff, v&0xffff)
 }
@@ -50,7 +51,8 @@ func fromDest(d *abi.QPDest) ib.AHAttr {
 	}
 }
 
-func modify(handle uint32, a *ib.QPAttr, mask uint32) abi.ModifyQP {
+// modifyCommand returns the command MODIFY_QP.
+func modifyCommand(handle uint32, a *ib.QPAttr, mask uint32) abi.ModifyQP {
 	return abi.ModifyQP{
 		Dest: dest(&a.AH), AltDest: dest(&a.AltAH), QPHandle: handle, AttrMask: mask, QKey: a.QKey, RQPSN: a.RQPSN, SQPSN: a.SQPSN,
 		DestQPNum: a.DestQPN, QPAccessFlags: a.Access, PKeyIndex: a.PKeyIndex, AltPKeyIndex: a.AltPKey, QPState: a.State,
@@ -60,7 +62,8 @@ func modify(handle uint32, a *ib.QPAttr, mask uint32) abi.ModifyQP {
 	}
 }
 
-func queried(r *abi.QueryQPResp) ib.QPAttr {
+// fromQuery converts the reply to QUERY_QP.
+func fromQuery(r *abi.QueryQPResp) ib.QPAttr {
 	return ib.QPAttr{
 		State: r.QPState, CurState: r.CurQPState, PathMTU: r.PathMTU, PathMigState: r.PathMigState, QKey: r.QKey, RQPSN: r.RQPSN,
 		SQPSN: r.SQPSN, DestQPN: r.DestQPNum, Access: r.QPAccessFlags,

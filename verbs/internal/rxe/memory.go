@@ -26,7 +26,7 @@ func (p *pd) RegMR(addr, length, iova uint64, access uint32) (ib.MR, error) {
 		return nil, err
 	}
 	m := &mr{c: p.c, handle: r.MRHandle}
-	m.keys.Store(pack(r.LKey, r.RKey))
+	m.keys.Store(packKeys(r.LKey, r.RKey))
 	return m, nil
 }
 
@@ -37,7 +37,8 @@ type mr struct {
 	keys   atomic.Uint64
 }
 
-func pack(lkey, rkey uint32) uint64 { return uint64(lkey)<<32 | uint64(rkey) }
+// packKeys packs both keys into one word, so that they can be replaced atomically.
+func packKeys(lkey, rkey uint32) uint64 { return uint64(lkey)<<32 | uint64(rkey) }
 
 func (m *mr) Keys() (lkey, rkey uint32) {
 	k := m.keys.Load()
@@ -51,7 +52,7 @@ func (m *mr) Rereg(flags uint32, domain ib.PD, addr, length, iova uint64, access
 	}
 	r, err := m.c.u.ReregMR(in, uverbs.Driver{})
 	if err == nil {
-		m.keys.Store(pack(r.LKey, r.RKey))
+		m.keys.Store(packKeys(r.LKey, r.RKey))
 	}
 	return err
 }
@@ -98,7 +99,7 @@ func (p *pd) CreateAH(a ib.AHAttr) (ib.AH, error) {
 	}
 	if resp.AHNum == 0 {
 		p.c.u.DestroyAH(h)
-		return nil, fmt.Errorf("address handle without a number, datagrams need Linux 5.16 or later: %w", syscall.EOPNOTSUPP)
+		return nil, fmt.Errorf("the kernel returned an address handle without a number; datagrams need Linux 5.16 or later: %w", syscall.EOPNOTSUPP)
 	}
 	return &ah{c: p.c, handle: h, num: resp.AHNum}, nil
 }

@@ -16,12 +16,12 @@ type Provider struct {
 // New returns the provider for the running kernel.
 func New() *Provider { return &Provider{open: uverbs.Open} }
 
-// On returns the provider for a kernel that is played back.
+// On returns the provider for a simulated kernel.
 func On(k uverbs.Kernel) *Provider {
 	return &Provider{open: func(d ib.Device) (*uverbs.Context, error) { return uverbs.OpenWith(k, d) }}
 }
 
-// Name is "rxe".
+// Name returns "rxe".
 func (*Provider) Name() string { return "rxe" }
 
 // Open opens a device.
@@ -36,7 +36,7 @@ func (p *Provider) Open(d ib.Device) (ib.Context, error) {
 // context is an open device.
 type context struct {
 	u      *uverbs.Context
-	tokens atomic.Uint64 // by which events name objects; none is used twice
+	tokens atomic.Uint64 // the last token; events name objects by tokens, and no token is used twice
 }
 
 func (c *context) AsyncFD() int            { return c.u.AsyncFD() }
@@ -103,21 +103,21 @@ func (c *context) QueryPort(port int) (ib.PortAttr, error) {
 	}, nil
 }
 
-// QueryGIDs asks how long the tables are first: the kernel wants room for all entries, also those that are empty.
+// QueryGIDs first queries the lengths of the tables: the kernel needs space for all entries, including empty ones.
 func (c *context) QueryGIDs() ([]ib.GID, error) {
 	d, err := c.u.QueryDevice()
 	if err != nil {
 		return nil, err
 	}
-	room := 0
+	entriesMax := 0
 	for p := range d.PhysPortCnt {
 		a, err := c.u.QueryPort(p + 1)
 		if err != nil {
 			return nil, err
 		}
-		room += int(a.GIDTblLen)
+		entriesMax += int(a.GIDTblLen)
 	}
-	entries, err := c.u.GIDs(room)
+	entries, err := c.u.GIDs(entriesMax)
 	gids := make([]ib.GID, len(entries))
 	for i, e := range entries {
 		gids[i] = ib.GID{GID: e.GID, Index: e.GIDIndex, Port: e.PortNum, Type: e.GIDType, Netdev: int(e.NetdevIfindex)}

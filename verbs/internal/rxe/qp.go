@@ -98,7 +98,7 @@ func recv(r *ib.RecvRing, id uint64, sge []ib.SGE) error {
 }
 
 func (q *qp) Modify(a *ib.QPAttr, mask uint32) error {
-	err := q.c.u.ModifyQP(modify(q.handle, a, mask))
+	err := q.c.u.ModifyQP(modifyCommand(q.handle, a, mask))
 	if err == nil && mask&uint32(abi.QPAttrState) != 0 && a.State == uint8(abi.QPSReset) {
 		q.send.Rewind() // the driver has dropped what was published
 	}
@@ -110,7 +110,7 @@ func (q *qp) Query(mask uint32) (ib.QPAttr, error) {
 	if err != nil {
 		return ib.QPAttr{}, err
 	}
-	return queried(&r), nil
+	return fromQuery(&r), nil
 }
 
 func (q *qp) AttachMulticast(gid [16]byte, lid uint16) error {
