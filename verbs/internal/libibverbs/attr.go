@@ -7,14 +7,14 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
-// addressVector makes struct ibv_ah_attr.
+// addressVector returns a struct ibv_ah_attr.
 func addressVector(a ib.AHAttr) ibv.AHAttr {
 	return ibv.AHAttr{
 		GRH: ibv.GlobalRoute{
 			DGID: a.DGID, FlowLabel: a.FlowLabel, SGIDIndex: a.SGIDIndex, HopLimit: a.HopLimit, TrafficClass: a.TrafficClass,
 		},
 		DLID: a.DLID, SL: a.SL, SrcPathBits: a.SrcPathBits, StaticRate: a.StaticRate,
-		IsGlobal: flag(a.Global), PortNum: a.Port,
+		IsGlobal: bool8(a.Global), PortNum: a.Port,
 	}
 }
 
@@ -38,14 +38,14 @@ func fromQueueCap(c *ibv.QPCap) ib.Cap {
 	}
 }
 
-// attributes makes struct ibv_qp_attr.
+// attributes returns a struct ibv_qp_attr.
 func attributes(a *ib.QPAttr) *ibv.QPAttr {
 	return &ibv.QPAttr{
 		QPState: uint32(a.State), CurQPState: uint32(a.CurState), PathMTU: uint32(a.PathMTU), PathMigState: uint32(a.PathMigState),
 		QKey: a.QKey, RQPSN: a.RQPSN, SQPSN: a.SQPSN, DestQPNum: a.DestQPN, QPAccessFlags: a.Access,
 		Cap: queueCap(a.Cap), AHAttr: addressVector(a.AH), AltAHAttr: addressVector(a.AltAH),
 		PKeyIndex: a.PKeyIndex, AltPKeyIndex: a.AltPKey,
-		EnSQDAsyncNotify: flag(a.EnSQDAsyncNotify), SQDraining: flag(a.SQDraining),
+		EnSQDAsyncNotify: bool8(a.EnSQDAsyncNotify), SQDraining: bool8(a.SQDraining),
 		MaxRdAtomic: a.MaxRdAtomic, MaxDestRdAtomic: a.MaxDestRdAtomic, MinRNRTimer: a.MinRNRTimer,
 		PortNum: a.Port, Timeout: a.Timeout, RetryCnt: a.RetryCnt, RNRRetry: a.RNRRetry,
 		AltPortNum: a.AltPort, AltTimeout: a.AltTimeout,
@@ -65,7 +65,7 @@ func fromAttributes(a *ibv.QPAttr) ib.QPAttr {
 	}
 }
 
-func flag(b bool) uint8 {
+func bool8(b bool) uint8 {
 	if b {
 		return 1
 	}

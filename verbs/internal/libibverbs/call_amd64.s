@@ -5,8 +5,9 @@
 
 // func direct(fn, a, b, c uintptr) uintptr
 //
-// The frame is what a C function gets of the goroutine's stack: the prologue has it grow before. C keeps BX, and with it the
-// stack pointer, which C wants at a multiple of 16; it keeps R14 and BP as well, and leaves X15 to the wrapper that Go makes.
+// The frame is the stack of the C function: the prologue grows the goroutine's stack before. C needs a stack pointer that is a
+// multiple of 16. The original one is saved in BX, which C preserves, like R14 and BP. The ABI wrapper, which the Go compiler
+// generates, restores X15.
 TEXT ·direct(SB), 0, $32768-40
 	NO_LOCAL_POINTERS
 	MOVQ fn+0(FP), AX

@@ -5,8 +5,8 @@
 
 // func direct(fn, a, b, c uintptr) uintptr
 //
-// The frame is what a C function gets of the goroutine's stack: the prologue has it grow before. The stack pointer is where C
-// wants it; C keeps R28 and R29.
+// The frame is the stack of the C function: the prologue grows the goroutine's stack before. The stack pointer has the alignment
+// that C needs. C preserves R28 and R29.
 TEXT ·direct(SB), 0, $32768-40
 	NO_LOCAL_POINTERS
 	MOVD fn+0(FP), R8

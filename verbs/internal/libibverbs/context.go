@@ -16,20 +16,20 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
-// Provider is the installed library, which is loaded by the first Open.
+// Provider is the installed library. The first Open loads it.
 type Provider struct {
 	library func() (*library, error)
 }
 
-// New returns the provider. Nothing is loaded yet.
+// New returns the provider. It does not load the library.
 func New() *Provider {
 	return &Provider{library: sync.OnceValues(func() (*library, error) { return load(soname) })}
 }
 
-// Name is "libibverbs".
+// Name returns "libibverbs".
 func (*Provider) Name() string { return "libibverbs" }
 
-// Open opens the device, which the library finds by its name. A [MissingError] says what has to be installed for it.
+// Open opens the device, which the library finds by its name. A [MissingError] says what has to be installed.
 func (p *Provider) Open(dev ib.Device) (ib.Context, error) {
 	l, err := p.library()
 	if err != nil {
@@ -39,14 +39,14 @@ func (p *Provider) Open(dev ib.Device) (ib.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &context{lib: l, ptr: ptr, c: at[ibv.Context](ptr), rxe: uverbs.DriverID(dev.Driver) == uverbs.DriverRXE}
+	x := &context{lib: l, ptr: ptr, ctx: structAt[ibv.Context](ptr), rxe: uverbs.DriverID(dev.Driver) == uverbs.DriverRXE}
 	if err := syscall.SetNonblock(x.AsyncFD(), true); err != nil {
-		return nil, errors.Join(fmt.Errorf("make the descriptor of events non-blocking: %w", err), x.Close())
+		return nil, errors.Join(fmt.Errorf("make the descriptor for asynchronous events non-blocking: %w", err), x.Close())
 	}
 	return x, nil
 }
 
-// open goes through the devices for which the library has a driver.
+// open finds a device among those for which the library has a driver, and opens it.
 func (l *library) open(name string) (uintptr, error) {
 	var n int32
 	list, err := l.create("ibv_get_device_list", func() uintptr { return l.getDeviceList(&n) })
@@ -69,19 +69,20 @@ var (
 
 // context is struct ibv_context.
 type context struct {
-	lib  *library
-	ptr  uintptr
-	c    *ibv.Context
-	rxe  bool          // the driver is rxe
-	last atomic.Uint64 // token given out last
+	lib       *library
+	ptr       uintptr
+	ctx       *ibv.Context
+	rxe       bool          // the driver is rxe
+	lastToken atomic.Uint64 // the last token that newToken returned
 }
 
-// token names a new object. Unlike its address it is never used again, so an event can be late and yet hit nothing else.
-func (x *context) token() uint64 { return x.last.Add(1) }
+// newToken returns a token for a new object. Unlike the address of the object, it is never used again, so a late event cannot be
+// taken for an event of another object.
+func (x *context) newToken() uint64 { return x.lastToken.Add(1) }
 
-func (x *context) AsyncFD() int { return int(x.c.AsyncFD) }
+func (x *context) AsyncFD() int { return int(x.ctx.AsyncFD) }
 
-// AckAsync does nothing: ReadEvents has acknowledged the event.
+// AckAsync does nothing, because ReadEvents has acknowledged the event.
 func (x *context) AckAsync(uint32, uint64) {}
 
 func (x *context) Close() error {
@@ -97,7 +98,7 @@ func (x *context) QueryDevice() (ib.DeviceAttr, error) {
 	firmware, _, _ := bytes.Cut(a.FWVer[:], []byte{0})
 	return ib.DeviceAttr{
 		FirmwareVersion: string(firmware),
-		NodeGUID:        number(a.NodeGUID), SysImageGUID: number(a.SysImageGUID),
+		NodeGUID:        fromBE64(a.NodeGUID), SysImageGUID: fromBE64(a.SysImageGUID),
 		MaxMRSize: a.MaxMRSize, PageSizeCap: a.PageSizeCap,
 		VendorID: a.VendorID, VendorPartID: a.VendorPartID, HWVersion: a.HWVer,
 		MaxQP: uint32(a.MaxQP), MaxQPWR: uint32(a.MaxQPWR), DeviceCapFlags: a.DeviceCapFlags,
@@ -112,8 +113,8 @@ func (x *context) QueryDevice() (ib.DeviceAttr, error) {
 	}, nil
 }
 
-// number reads what C holds in network order.
-func number(be64 uint64) uint64 {
+// fromBE64 converts a number that C holds in network order.
+func fromBE64(be64 uint64) uint64 {
 	return binary.BigEndian.Uint64(binary.NativeEndian.AppendUint64(nil, be64))
 }
 
@@ -138,19 +139,19 @@ func (x *context) QueryGIDs() ([]ib.GID, error) {
 	if err != nil {
 		return nil, err
 	}
-	room := 0
+	entriesMax := 0
 	for port := 1; port <= int(dev.Ports); port++ {
 		a, err := x.QueryPort(port)
 		if err != nil {
 			return nil, err
 		}
-		room += int(a.GIDTableLen)
+		entriesMax += int(a.GIDTableLen)
 	}
-	if room == 0 {
+	if entriesMax == 0 {
 		return nil, nil
 	}
-	table := make([]uverbs.GIDEntry, room)
-	n := x.lib.queryGIDTable(x.ptr, &table[0], uint64(room), 0, gidEntrySize)
+	table := make([]uverbs.GIDEntry, entriesMax)
+	n := x.lib.queryGIDTable(x.ptr, &table[0], uint64(entriesMax), 0, gidEntrySize)
 	if n < 0 {
 		return nil, failed("ibv_query_gid_table", int32(-n))
 	}

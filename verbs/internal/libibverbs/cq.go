@@ -25,9 +25,9 @@ func (x *context) CreateChannel() (ib.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &channel{x: x, ptr: ptr, fd: int(at[ibv.CompChannel](ptr).FD)}
+	c := &channel{x: x, ptr: ptr, fd: int(structAt[ibv.CompChannel](ptr).FD)}
 	if err := syscall.SetNonblock(c.fd, true); err != nil {
-		return nil, errors.Join(fmt.Errorf("make the descriptor of a channel non-blocking: %w", err), c.Close())
+		return nil, errors.Join(fmt.Errorf("make the descriptor of a completion channel non-blocking: %w", err), c.Close())
 	}
 	return c, nil
 }
@@ -44,10 +44,10 @@ type cq struct {
 	ptr   uintptr
 	token uint64
 
-	first *ib.WC // that a poll may fill
+	firstWC *ib.WC // the completions that a poll fills
 
-	mu    sync.Mutex
-	sends map[uint32]*room // by queue pair number, of those whose sends complete here
+	mu         sync.Mutex
+	sendSpaces map[uint32]*sendSpace // by queue pair number, for the pairs whose sends complete here
 }
 
 func (x *context) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {
@@ -55,7 +55,7 @@ func (x *context) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {
 	if ch != nil {
 		channelPtr = ch.(*channel).ptr
 	}
-	q := &cq{x: x, token: x.token(), sends: map[uint32]*room{}}
+	q := &cq{x: x, token: x.newToken(), sendSpaces: map[uint32]*sendSpace{}}
 	var err error
 	q.ptr, err = x.lib.create("ibv_create_cq", func() uintptr {
 		return x.lib.createCQ(x.ptr, int32(n), uintptr(q.token), channelPtr, int32(vector))
@@ -66,66 +66,67 @@ func (x *context) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {
 	return q, nil
 }
 
-func (q *cq) Len() int      { return int(at[ibv.CQ](q.ptr).CQE) }
+func (q *cq) Len() int      { return int(structAt[ibv.CQ](q.ptr).CQE) }
 func (q *cq) Token() uint64 { return q.token }
 
-// polled goes through the completions that C wrote. Send queues are told which requests are over. The opcode of a failed
-// completion means nothing, so that of a receive counts as one of a send.
-func (q *cq) polled(wc []ib.WC) {
+// countCompletions processes the completions that C wrote: it counts those of sends in their send queues. The opcode of a failed
+// completion is not valid, so a failed receive counts as a send.
+func (q *cq) countCompletions(wc []ib.WC) {
 	for i := range wc {
 		ok := uverbs.WCStatus(wc[i].Status) == uverbs.WCSuccess
 		if ok && uverbs.WCOpcode(wc[i].Opcode)&uverbs.WCRecv != 0 {
-			wc[i].Flags = q.x.flags(wc[i].Flags)
+			wc[i].Flags = q.x.wcFlags(wc[i].Flags)
 			continue
 		}
-		if r := q.sender(wc[i].QPN); r != nil {
+		if r := q.sendSpaceOf(wc[i].QPN); r != nil {
 			r.completed(ok)
 		}
 	}
 }
 
-// sender is the room of a queue pair whose sends complete here, or nil.
-func (q *cq) sender(qpn uint32) *room {
+// sendSpaceOf returns the sendSpace of a queue pair whose sends complete here, or nil.
+func (q *cq) sendSpaceOf(qpn uint32) *sendSpace {
 	q.mu.Lock()
-	r := q.sends[qpn]
+	r := q.sendSpaces[qpn]
 	q.mu.Unlock()
 	return r
 }
 
-// kernelWithInv is IB_WC_WITH_INVALIDATE. The kernel's rxe writes completions for user space with the kernel's own flags, and the
-// library passes them on, where this one means IBV_WC_IP_CSUM_OK.
+// kernelWithInv is IB_WC_WITH_INVALIDATE. The kernel's rxe writes completions for user space with the kernel's internal flags,
+// and the library returns them unchanged. As a flag of the library this one means IBV_WC_IP_CSUM_OK.
 const kernelWithInv uverbs.WCFlags = 1 << 2
 
-// flags are the flags of a receive as enum ibv_wc_flags.
-func (x *context) flags(f uint32) uint32 {
+// wcFlags converts the flags of a receive to enum ibv_wc_flags.
+func (x *context) wcFlags(f uint32) uint32 {
 	if w := uverbs.WCFlags(f); x.rxe && w&kernelWithInv != 0 {
 		return uint32(w&^kernelWithInv | uverbs.WCWithInv)
 	}
 	return f
 }
 
-func (q *cq) watch(qpn uint32, r *room) {
+// addQP counts the completions of a queue pair in its sendSpace from now on.
+func (q *cq) addQP(qpn uint32, r *sendSpace) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.sends[qpn] = r
+	q.sendSpaces[qpn] = r
 }
 
-// forget ends watch, unless the device has given the number to another queue pair since.
-func (q *cq) forget(qpn uint32, r *room) {
+// removeQP ends addQP, unless the device has given the number to another queue pair meanwhile.
+func (q *cq) removeQP(qpn uint32, r *sendSpace) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.sends[qpn] == r {
-		delete(q.sends, qpn)
+	if q.sendSpaces[qpn] == r {
+		delete(q.sendSpaces, qpn)
 	}
 }
 
 func (q *cq) Notify(solicited bool) error {
 	return q.x.lib.do("ibv_req_notify_cq", func() int32 {
-		return int32(invoke(q.x.c.Ops.ReqNotifyCQ, q.ptr, uintptr(flag(solicited))))
+		return int32(invoke(q.x.ctx.Ops.ReqNotifyCQ, q.ptr, uintptr(bool8(solicited))))
 	})
 }
 
-// AckEvents does nothing: ReadEvents has acknowledged them.
+// AckEvents does nothing, because ReadEvents has acknowledged the events.
 func (q *cq) AckEvents(int) {}
 
 func (q *cq) Resize(n int) error {

@@ -80,7 +80,7 @@ func newFake(t *testing.T) *fake {
 		getAsyncEvent: f.getAsyncEvent,
 		ackAsyncEvent: func(e *ibv.AsyncEvent) { f.acked = append(f.acked, uverbs.EventType(e.EventType)) },
 		errno:         func() *int32 { return &f.errno },
-		enter:         directGo,
+		callDataPath:  directGo,
 	}
 	return f
 }
@@ -104,7 +104,7 @@ func (f *fake) complete() {
 
 // context is the device, opened, without the descriptor that Open looks after.
 func (f *fake) context() *context {
-	return &context{lib: f.lib, ptr: address(&f.ctx), c: &f.ctx}
+	return &context{lib: f.lib, ptr: address(&f.ctx), ctx: &f.ctx}
 }
 
 // pair is a queue pair and the queue on which all of it completes.
@@ -138,20 +138,20 @@ func (f *fake) refusal() uintptr {
 
 func (f *fake) postSend(_, list, bad uintptr) uintptr {
 	f.calls++
-	for ; list != 0; list = at[ibv.SendWR](list).Next {
+	for ; list != 0; list = structAt[ibv.SendWR](list).Next {
 		if e := f.refusal(); e != 0 {
-			*at[uintptr](bad) = list
+			*structAt[uintptr](bad) = list
 			return e
 		}
-		wr := *at[ibv.SendWR](list)
+		wr := *structAt[ibv.SendWR](list)
 		f.sends = append(f.sends, wr)
 		f.lists = append(f.lists, nil)
 		f.data = append(f.data, nil)
 		if wr.NumSGE > 0 {
-			sge := slices.Clone(unsafe.Slice(at[ib.SGE](wr.SGList), wr.NumSGE))
+			sge := slices.Clone(unsafe.Slice(structAt[ib.SGE](wr.SGList), wr.NumSGE))
 			f.lists[len(f.lists)-1] = sge
 			if uverbs.SendFlags(wr.SendFlags)&uverbs.SendInline != 0 {
-				f.data[len(f.data)-1] = slices.Clone(unsafe.Slice(at[byte](uintptr(sge[0].Addr)), sge[0].Len))
+				f.data[len(f.data)-1] = slices.Clone(unsafe.Slice(structAt[byte](uintptr(sge[0].Addr)), sge[0].Len))
 			}
 		}
 		f.room--
@@ -180,15 +180,15 @@ func (f *fake) check(i int, wr *ib.SendWR) {
 
 func (f *fake) postRecv(_, list, bad uintptr) uintptr {
 	if e := f.refusal(); e != 0 {
-		*at[uintptr](bad) = list
+		*structAt[uintptr](bad) = list
 		return e
 	}
-	wr := at[ibv.RecvWR](list)
+	wr := structAt[ibv.RecvWR](list)
 	if wr.Next != 0 {
 		f.t.Errorf("receive %d has another behind it", wr.WRID)
 	}
 	f.recvs = append(f.recvs, wr.WRID)
-	f.lists = append(f.lists, slices.Clone(unsafe.Slice(at[ib.SGE](wr.SGList), wr.NumSGE)))
+	f.lists = append(f.lists, slices.Clone(unsafe.Slice(structAt[ib.SGE](wr.SGList), wr.NumSGE)))
 	f.room--
 	return 0
 }
@@ -200,7 +200,7 @@ func (f *fake) pollCQ(_, n, wc uintptr) uintptr {
 	if len(f.wcs) == 0 { // a queue that is broken
 		return uintptr(0xfffffffe) // -2 as an int
 	}
-	k := copy(unsafe.Slice(at[ib.WC](wc), n), f.wcs)
+	k := copy(unsafe.Slice(structAt[ib.WC](wc), n), f.wcs)
 	f.wcs = f.wcs[k:]
 	if len(f.wcs) == 0 {
 		f.wcs = nil
@@ -233,7 +233,7 @@ func (f *fake) getAsyncEvent(_ uintptr, e *ibv.AsyncEvent) int32 {
 func stub(tb testing.TB, number uintptr) *context {
 	labs := function(tb, "labs")
 	c := &ibv.Context{Ops: ibv.ContextOps{PostSend: labs, PostRecv: labs, PollCQ: labs, PostSRQRecv: labs}}
-	return &context{lib: &library{enter: direct}, ptr: number, c: c}
+	return &context{lib: &library{callDataPath: direct}, ptr: number, ctx: c}
 }
 
 // function is the address of a function of the C library.

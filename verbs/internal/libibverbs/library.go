@@ -19,8 +19,8 @@ const (
 	version  = "rdma-core 32 or newer"
 )
 
-// library is the loaded library: its functions, with the types of infiniband/verbs.h. Pointers to what C owns are uintptr, called
-// addresses here; pointers to Go memory are typed, and C does not keep them.
+// library is the loaded library: its functions, with the types of infiniband/verbs.h. Pointers to memory of C are uintptr and
+// called addresses here. Pointers to Go memory are typed, and C does not keep them.
 type library struct {
 	getDeviceList  func(n *int32) uintptr
 	freeDeviceList func(list uintptr)
@@ -63,15 +63,15 @@ type library struct {
 
 	errno func() *int32 // of the calling thread
 
-	enter func(fn, a, b, c uintptr) uintptr // calls a function of the context's table: direct
+	callDataPath func(fn, a, b, c uintptr) uintptr // calls a function of struct ibv_context: direct
 }
 
 type symbol struct {
 	name string
-	fn   any // pointer to the function's variable
+	fn   any // pointer to the field of library
 }
 
-// symbols are the names by which the dynamic linker finds the functions.
+// symbols returns the names by which the dynamic linker finds the functions.
 func (l *library) symbols() []symbol {
 	return []symbol{
 		{"ibv_get_device_list", &l.getDeviceList}, {"ibv_free_device_list", &l.freeDeviceList},
@@ -99,15 +99,15 @@ func (l *library) symbols() []symbol {
 	}
 }
 
-// load loads the library of the given name. It stays loaded: drivers leave threads and handlers behind.
+// load loads the library with the given name. It is never unloaded, because drivers leave threads and handlers behind.
 func load(name string) (*library, error) {
-	runtime.LockOSThread() // what went wrong is the thread's to know, too
+	runtime.LockOSThread() // the error of the dynamic linker belongs to the thread
 	defer runtime.UnlockOSThread()
 	handle, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
 		return nil, &MissingError{What: name, Need: packages, Err: err}
 	}
-	l := &library{enter: direct}
+	l := &library{callDataPath: direct}
 	for _, s := range l.symbols() {
 		addr, err := purego.Dlsym(handle, s.name)
 		if err != nil {
@@ -118,9 +118,9 @@ func load(name string) (*library, error) {
 	return l, nil
 }
 
-// create makes a call that returns an address, or 0 and errno.
+// create makes a call that returns an address, or 0 and sets errno.
 func (l *library) create(call string, f func() uintptr) (uintptr, error) {
-	runtime.LockOSThread() // errno is the thread's
+	runtime.LockOSThread() // errno belongs to the thread
 	defer runtime.UnlockOSThread()
 	p := f()
 	if p != 0 {
@@ -129,7 +129,7 @@ func (l *library) create(call string, f func() uintptr) (uintptr, error) {
 	return 0, failed(call, *l.errno())
 }
 
-// do makes a call that returns 0, an errno, or a negative number and errno.
+// do makes a call that returns 0, an errno, or a negative number and sets errno.
 func (l *library) do(call string, f func() int32) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -147,7 +147,7 @@ func (l *library) do(call string, f func() int32) error {
 	}
 }
 
-// failed is the error of a call. A driver that reports no reason is taken to say that the device did not answer.
+// failed returns the error of a call. If a driver reports no reason, it is EIO: the device did not respond.
 func failed(call string, errno int32) error {
 	if errno == 0 {
 		return fmt.Errorf("%s: %w", call, syscall.EIO)
@@ -155,7 +155,7 @@ func failed(call string, errno int32) error {
 	return fmt.Errorf("%s: %w", call, syscall.Errno(errno))
 }
 
-// noFunction is the error for a function that the driver leaves out of the context's table.
+// noFunction returns the error for a function that the driver does not have in struct ibv_context.
 func noFunction(call string) error {
-	return fmt.Errorf("%s: the driver of the device does not have it: %w", call, syscall.EOPNOTSUPP)
+	return fmt.Errorf("%s: the driver of the device does not have this function: %w", call, syscall.EOPNOTSUPP)
 }

@@ -35,8 +35,8 @@ type mr struct {
 	ptr uintptr
 }
 
-// RegMR calls ibv_reg_mr_iova2, which leaves out optional access flags that the kernel does not know. The library changes
-// the pages' treatment at fork only after ibv_fork_init.
+// RegMR calls ibv_reg_mr_iova2, which drops optional access flags that the kernel does not know. The library marks the pages
+// (madvise) for fork only after ibv_fork_init.
 func (p *pd) RegMR(addr, length, iova uint64, access uint32) (ib.MR, error) {
 	ptr, err := p.x.lib.create("ibv_reg_mr", func() uintptr {
 		return p.x.lib.regMR(p.ptr, uintptr(addr), uintptr(length), iova, access)
@@ -48,15 +48,15 @@ func (p *pd) RegMR(addr, length, iova uint64, access uint32) (ib.MR, error) {
 }
 
 func (m *mr) Keys() (lkey, rkey uint32) {
-	c := at[ibv.MR](m.ptr)
+	c := structAt[ibv.MR](m.ptr)
 	return c.LKey, c.RKey
 }
 
-// Rereg is not possible to another address than peers use: the library's function has no argument for it.
+// Rereg fails if peers are to use another address than the local one: the library's function has no argument for that.
 func (m *mr) Rereg(flags uint32, to ib.PD, addr, length, iova uint64, access uint32) error {
 	const call = "ibv_rereg_mr"
 	if uverbs.Rereg(flags)&uverbs.ReregTranslation != 0 && iova != addr {
-		return fmt.Errorf("%s: the library cannot give address %#x to peers as %#x: %w", call, addr, iova, syscall.EOPNOTSUPP)
+		return fmt.Errorf("%s: the library cannot map address %#x to %#x for peers: %w", call, addr, iova, syscall.EOPNOTSUPP)
 	}
 	var domain uintptr
 	if to != nil {
@@ -80,7 +80,7 @@ type mw struct {
 
 func (p *pd) AllocMW(kind uint8) (ib.MW, error) {
 	const call = "ibv_alloc_mw"
-	alloc := p.x.c.Ops.AllocMW
+	alloc := p.x.ctx.Ops.AllocMW
 	if alloc == 0 {
 		return nil, noFunction(call)
 	}
@@ -91,15 +91,15 @@ func (p *pd) AllocMW(kind uint8) (ib.MW, error) {
 	return &mw{x: p.x, ptr: ptr, kind: uverbs.MWType(kind)}, nil
 }
 
-// RKey is read each time: binding a window of type 1 changes it.
-func (m *mw) RKey() uint32 { return at[ibv.MW](m.ptr).RKey }
+// RKey reads the key each time, because binding a window of type 1 changes it.
+func (m *mw) RKey() uint32 { return structAt[ibv.MW](m.ptr).RKey }
 
-// setRKey notes the key to which a window of type 2 was bound: the library leaves that to the program, and its drivers look the
-// window up by the key that they find there.
-func (m *mw) setRKey(key uint32) { at[ibv.MW](m.ptr).RKey = key }
+// setRKey stores the key to which a window of type 2 was bound. The library leaves that to the program, and its drivers find the
+// window by this key.
+func (m *mw) setRKey(key uint32) { structAt[ibv.MW](m.ptr).RKey = key }
 
 func (m *mw) Close() error {
-	return m.x.lib.do("ibv_dealloc_mw", func() int32 { return int32(invoke(m.x.c.Ops.DeallocMW, m.ptr)) })
+	return m.x.lib.do("ibv_dealloc_mw", func() int32 { return int32(invoke(m.x.ctx.Ops.DeallocMW, m.ptr)) })
 }
 
 // ah is struct ibv_ah.

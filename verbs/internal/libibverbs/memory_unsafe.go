@@ -2,9 +2,9 @@
 
 package libibverbs
 
-// Unsafe because C hands out addresses of its own memory, and wants addresses of ours. The former are of live objects: package
-// verbs makes no call for an object after its Close. The latter are of the Go heap, which does not move, and what they
-// are of is kept reachable by the object that passes them on.
+// Unsafe because C returns addresses of its own memory, and takes addresses of Go memory. The former belong to objects that
+// exist: package verbs makes no call for an object after its Close. The latter belong to the Go heap, which does not move, and
+// the object that passes them to C keeps the memory reachable.
 
 import (
 	"unsafe"
@@ -20,23 +20,23 @@ const (
 	sgeSize      = unsafe.Sizeof(ib.SGE{})
 )
 
-// at is the structure at an address of C's memory.
-func at[T any](addr uintptr) *T {
+// structAt returns the struct at an address of C's memory.
+func structAt[T any](addr uintptr) *T {
 	return *(**T)(unsafe.Pointer(&addr))
 }
 
-// addresses is an array of n pointers in C's memory.
+// addresses returns an array of n pointers in C's memory.
 func addresses(array uintptr, n int) []uintptr {
-	return unsafe.Slice(at[uintptr](array), n)
+	return unsafe.Slice(structAt[uintptr](array), n)
 }
 
-// operation is the member of the union struct ibv_send_wr.wr that an opcode uses.
+// operation returns a member of the union struct ibv_send_wr.wr.
 func operation[T ibv.RDMA | ibv.Atomic | ibv.UD](wr *ibv.SendWR) *T {
 	return (*T)(unsafe.Pointer(&wr.Op))
 }
 
-// onHeap makes a slice whose first element has the address that is returned with it, for as long as it is reachable. It is never
-// inlined, because then the slice could be on the caller's stack.
+// onHeap allocates a slice and returns it with the address of its first element, which is valid while the slice is reachable. It
+// must not be inlined, because then the slice could be on the caller's stack.
 //
 //go:noinline
 func onHeap[T any](n int) ([]T, uintptr) {

@@ -244,7 +244,7 @@ func TestSlots(t *testing.T) {
 		if want = append(want, wr); rnd.IntN(8) > 0 {
 			continue
 		}
-		waiting := q.n
+		waiting := q.used
 		if rnd.IntN(4) == 0 {
 			f.errors = append(make([]syscall.Errno, rnd.IntN(waiting)), syscall.EIO)
 		}
@@ -255,7 +255,7 @@ func TestSlots(t *testing.T) {
 			t.Fatalf("%d of %d were taken: %v", waiting-lost, waiting, err)
 		}
 		want = want[:len(want)-lost]
-		q.room.blind.Store(false) // so that requests are gathered as before
+		q.space.untracked.Store(false) // so that requests are gathered as before
 	}
 	if err := q.Ring(); err != nil || len(f.sends) != len(want) {
 		t.Fatalf("the device has %d requests of %d: %v", len(f.sends), len(want), err)
@@ -302,14 +302,14 @@ func TestPollBroken(t *testing.T) {
 func idle(tb testing.TB) (*qp, *cq) {
 	x := stub(tb, 0)
 	q := &qp{x: x}
-	q.sender.init(x, 0, ib.Cap{SendWR: 1024, SendSGE: 1, Inline: 8}, true)
-	q.receiver.init(x.lib, "ibv_post_recv", &x.c.Ops.PostRecv, 0, 1)
-	return q, &cq{x: x, sends: map[uint32]*room{0: q.room}}
+	q.sendQueue.init(x, 0, ib.Cap{SendWR: 1024, SendSGE: 1, Inline: 8}, true)
+	q.recvQueue.init(x.lib, "ibv_post_recv", &x.ctx.Ops.PostRecv, 0, 1)
+	return q, &cq{x: x, sendSpaces: map[uint32]*sendSpace{0: q.space}}
 }
 
 func TestAllocs(t *testing.T) {
 	q, c := idle(t)
-	one := &cq{x: c.x, ptr: 1, sends: c.sends} // finds one completion each time
+	one := &cq{x: c.x, ptr: 1, sendSpaces: c.sendSpaces} // finds one completion each time
 	wc := make([]ib.WC, 16)
 	wr := &ib.SendWR{Opcode: uint32(uverbs.WRSend), SGE: make([]ib.SGE, 1)}
 	short := &ib.SendWR{Opcode: uint32(uverbs.WRSend), Inline: make([]byte, 8)}

@@ -4,13 +4,13 @@ package libibverbs
 
 import "github.com/ibrun/ibrun/verbs/internal/ib"
 
-// Provider would be the installed library. This program was built without it.
+// Provider is a stand-in for the provider in programs that were built without it.
 type Provider struct{}
 
 // New returns the provider.
 func New() *Provider { return &Provider{} }
 
-// Name is "libibverbs".
+// Name returns "libibverbs".
 func (*Provider) Name() string { return "libibverbs" }
 
 // Open returns a [MissingError].

@@ -16,16 +16,16 @@ type qp struct {
 	token  uint64
 	cap    ib.Cap
 	sendCQ *cq
-	sender
-	receiver
+	sendQueue
+	recvQueue
 }
 
 func (p *pd) CreateQP(init ib.QPInit) (ib.QP, error) {
 	x := p.x
-	q := &qp{x: x, token: x.token(), sendCQ: init.SendCQ.(*cq)}
+	q := &qp{x: x, token: x.newToken(), sendCQ: init.SendCQ.(*cq)}
 	a := &ibv.QPInitAttr{
 		QPContext: uintptr(q.token), SendCQ: q.sendCQ.ptr, RecvCQ: init.RecvCQ.(*cq).ptr,
-		Cap: queueCap(init.Cap), QPType: uint32(init.Type), SQSigAll: int32(flag(init.SignalAll)),
+		Cap: queueCap(init.Cap), QPType: uint32(init.Type), SQSigAll: int32(bool8(init.SignalAll)),
 	}
 	if init.SRQ != nil {
 		a.SRQ = init.SRQ.(*srq).ptr
@@ -35,11 +35,11 @@ func (p *pd) CreateQP(init ib.QPInit) (ib.QP, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.num = at[ibv.QP](q.ptr).QPNum
+	q.num = structAt[ibv.QP](q.ptr).QPNum
 	q.cap = fromQueueCap(&a.Cap) // as granted
-	q.sender.init(x, q.ptr, q.cap, init.SignalAll)
-	q.receiver.init(x.lib, "ibv_post_recv", &x.c.Ops.PostRecv, q.ptr, q.cap.RecvSGE)
-	q.sendCQ.watch(q.num, q.room)
+	q.sendQueue.init(x, q.ptr, q.cap, init.SignalAll)
+	q.recvQueue.init(x.lib, "ibv_post_recv", &x.ctx.Ops.PostRecv, q.ptr, q.cap.RecvSGE)
+	q.sendCQ.addQP(q.num, q.space)
 	return q, nil
 }
 
@@ -47,13 +47,13 @@ func (q *qp) Num() uint32   { return q.num }
 func (q *qp) Token() uint64 { return q.token }
 func (q *qp) Cap() ib.Cap   { return q.cap }
 
-// Modify to the reset state empties the queues, but completions of before may still be found, so the send queue is no longer
+// Modify to the state RESET empties the queues. Completions from before may still be polled, so the send queue is no longer
 // counted.
 func (q *qp) Modify(a *ib.QPAttr, mask uint32) error {
 	c := attributes(a)
 	err := q.x.lib.do("ibv_modify_qp", func() int32 { return q.x.lib.modifyQP(q.ptr, c, int32(mask)) })
 	if err == nil && uverbs.QPAttrMask(mask)&uverbs.QPAttrState != 0 && uverbs.QPState(a.State) == uverbs.QPSReset {
-		q.room.blind.Store(true)
+		q.space.untracked.Store(true)
 	}
 	return err
 }
@@ -80,7 +80,7 @@ func (q *qp) DetachMulticast(gid [16]byte, lid uint16) error {
 func (q *qp) Close() error {
 	err := q.x.lib.do("ibv_destroy_qp", func() int32 { return q.x.lib.destroyQP(q.ptr) })
 	if err == nil {
-		q.sendCQ.forget(q.num, q.room)
+		q.sendCQ.removeQP(q.num, q.space)
 	}
 	return err
 }

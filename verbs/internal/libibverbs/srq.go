@@ -13,12 +13,12 @@ type srq struct {
 	ptr     uintptr
 	token   uint64
 	wr, sge uint32
-	receiver
+	recvQueue
 }
 
 func (p *pd) CreateSRQ(wr, sge, limit uint32) (ib.SRQ, error) {
 	x := p.x
-	s := &srq{x: x, token: x.token()}
+	s := &srq{x: x, token: x.newToken()}
 	a := &ibv.SRQInitAttr{SRQContext: uintptr(s.token), Attr: ibv.SRQAttr{MaxWR: wr, MaxSGE: sge, SRQLimit: limit}}
 	var err error
 	s.ptr, err = x.lib.create("ibv_create_srq", func() uintptr { return x.lib.createSRQ(p.ptr, a) })
@@ -26,11 +26,11 @@ func (p *pd) CreateSRQ(wr, sge, limit uint32) (ib.SRQ, error) {
 		return nil, err
 	}
 	s.wr, s.sge = a.Attr.MaxWR, a.Attr.MaxSGE // as granted
-	s.receiver.init(x.lib, "ibv_post_srq_recv", &x.c.Ops.PostSRQRecv, s.ptr, s.sge)
+	s.recvQueue.init(x.lib, "ibv_post_srq_recv", &x.ctx.Ops.PostSRQRecv, s.ptr, s.sge)
 	return s, nil
 }
 
-// Num is 0: the library has a number only for shared receive queues of XRC.
+// Num returns 0: the library has a number only for shared receive queues of XRC.
 func (s *srq) Num() uint32           { return 0 }
 func (s *srq) Token() uint64         { return s.token }
 func (s *srq) Cap() (wr, sge uint32) { return s.wr, s.sge }
