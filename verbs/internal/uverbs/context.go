@@ -9,16 +9,16 @@ import (
 
 // Context is an open device. Any goroutine may call any method at any time.
 type Context struct {
-	device  Device
-	kernel  Kernel
-	post    func(fd int, command, resp []byte) error // kernel.Post, without the way over the interface
-	fd      int
-	asyncFD int
-	vectors int
-	sink    []byte // the answer to doorbells, which nobody reads
+	device       Device
+	kernel       Kernel
+	post         func(fd int, command, resp []byte) error // kernel.Post, resolved once to save the interface call
+	fd           int
+	asyncFD      int
+	vectors      int
+	doorbellResp []byte // where the kernel writes the responses to doorbells; never read
 
-	// calls is the number of system calls under way on fd, and one for the context itself until Close. A descriptor that was
-	// closed may be another file a moment later, so the last of them closes it.
+	// calls is the number of system calls in progress on fd, plus one for the context itself until Close. The call that decrements
+	// it to zero after Close closes fd: closing it earlier could make a call use another file with the same descriptor.
 	calls atomic.Int64
 }
 
@@ -26,7 +26,7 @@ const closing = 1 << 62 // set in calls by Close
 
 // OpenWith opens a device as [Open] does, on the given kernel.
 func OpenWith(k Kernel, d Device) (*Context, error) {
-	c := &Context{device: d, kernel: k, post: poster(k), fd: -1, asyncFD: -1, sink: make([]byte, 4)}
+	c := &Context{device: d, kernel: k, post: postFunc(k), fd: -1, asyncFD: -1, doorbellResp: make([]byte, 4)}
 	fd, rdev, err := k.Open(c.path())
 	if err != nil {
 		return nil, c.fail("open", err)
@@ -36,7 +36,7 @@ func OpenWith(k Kernel, d Device) (*Context, error) {
 	if rdev != d.Dev {
 		c.Close()
 		return nil, &Error{Call: "open", Device: c.path(), Err: syscall.ENODEV,
-			Hint: "the file is of another device than sysfs says; it was replaced, or made by hand"}
+			Hint: "the device number of the file is not that in sysfs; the file was replaced or created by hand"}
 	}
 	var resp abi.GetContextResp
 	if err := call(c, abi.CmdGetContext, &abi.GetContext{}, &resp, Driver{}); err != nil {
@@ -53,15 +53,15 @@ func OpenWith(k Kernel, d Device) (*Context, error) {
 
 func (c *Context) path() string { return "/dev/infiniband/" + c.device.Uverbs }
 
-// AsyncFD is the descriptor from which asynchronous events are read, for [DecodeAsyncEvent]: one at a read. It is non-blocking
-// and belongs to the context.
+// AsyncFD returns the descriptor from which asynchronous events are read, one per read, for [DecodeAsyncEvent]. It is
+// non-blocking and belongs to the context.
 func (c *Context) AsyncFD() int { return c.asyncFD }
 
-// CompVectors is the number of completion vectors.
+// CompVectors returns the number of completion vectors.
 func (c *Context) CompVectors() int { return c.vectors }
 
-// Map maps n bytes of the device's file from offset on, where a driver said that a queue is. The mapping may outlive the
-// context; its memory goes when both it and the queue are gone.
+// Map maps n bytes of the device's file from offset on, where the driver has placed a queue. The mapping may outlive the context.
+// The kernel frees the memory when the queue is destroyed and the mapping is unmapped.
 func (c *Context) Map(offset uint64, n int) ([]byte, error) {
 	if !c.enter() {
 		return nil, c.fail("mmap", ErrClosed)
@@ -74,8 +74,8 @@ func (c *Context) Map(offset uint64, n int) ([]byte, error) {
 	return mem, nil
 }
 
-// Discard gives the mapping back to the device at once, as Unmap does, but leaves the addresses readable until Unmap: for
-// memory that another goroutine may be looking at.
+// Discard releases the memory of the mapping immediately, as Unmap does, but leaves the addresses readable until Unmap. It is for
+// memory that another goroutine may be reading.
 func (c *Context) Discard(mem []byte) error {
 	if err := c.kernel.Discard(mem); err != nil {
 		return c.fail("discard a mapping", err)
@@ -83,7 +83,7 @@ func (c *Context) Discard(mem []byte) error {
 	return nil
 }
 
-// Unmap takes the very slice that Map returned.
+// Unmap unmaps a mapping. mem must be the slice that Map returned.
 func (c *Context) Unmap(mem []byte) error {
 	if err := c.kernel.Munmap(mem); err != nil {
 		return c.fail("munmap", err)
@@ -91,8 +91,8 @@ func (c *Context) Unmap(mem []byte) error {
 	return nil
 }
 
-// Close closes the device; the kernel destroys whatever was made in this context. Calls under way end first, later ones return
-// [ErrClosed], and so does a second Close. Descriptors of completion channels stay open until they are closed themselves.
+// Close closes the device. The kernel destroys everything that was created in this context. Calls in progress end first. Later
+// calls, and a second Close, return [ErrClosed]. Descriptors of completion channels stay open until they are closed themselves.
 func (c *Context) Close() error {
 	if c.calls.Or(closing)&closing != 0 {
 		return c.fail("close", ErrClosed)
@@ -101,7 +101,7 @@ func (c *Context) Close() error {
 	return nil
 }
 
-// enter begins a system call on the descriptor. It is false after Close.
+// enter begins a system call on the descriptor, which leave ends. It returns false after Close.
 func (c *Context) enter() bool {
 	for {
 		n := c.calls.Load()
@@ -117,12 +117,12 @@ func (c *Context) enter() bool {
 // leave ends a system call.
 func (c *Context) leave() {
 	if c.calls.Add(-1) == closing {
-		c.last()
+		c.closeFDs()
 	}
 }
 
-// last closes the descriptors when the last call after Close has ended; close(2) of these files knows no error.
-func (c *Context) last() {
+// closeFDs closes the descriptors when the last call after Close has ended. close(2) of these files cannot fail.
+func (c *Context) closeFDs() {
 	c.kernel.Close(c.fd)
 	if c.asyncFD >= 0 {
 		c.kernel.Close(c.asyncFD)

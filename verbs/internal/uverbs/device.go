@@ -26,8 +26,8 @@ func (c *Context) QueryDevice() (abi.QueryDeviceResp, error) {
 	return resp, err
 }
 
-// QueryDeviceEx returns the device's limits and what was added to them over time. Fields from ResponseLength on are zero: the
-// kernel does not know them.
+// QueryDeviceEx returns the device's limits and the attributes that later kernels added. Fields from ResponseLength on are zero,
+// because the kernel does not know them.
 func (c *Context) QueryDeviceEx() (abi.ExQueryDeviceResp, error) {
 	var resp abi.ExQueryDeviceResp
 	err := c.extended(abi.CmdExQueryDevice, BytesOf(&abi.ExQueryDevice{}), BytesOf(&resp))
@@ -41,7 +41,7 @@ func (c *Context) QueryPort(port uint8) (abi.QueryPortResp, error) {
 	return resp, err
 }
 
-// PKey reads an entry of a port's P_Key table. There is no command for it, so it comes from sysfs.
+// PKey reads an entry of a port's P_Key table. There is no command for it, so it is read from sysfs.
 func (c *Context) PKey(port uint8, index int) (uint16, error) {
 	path := fmt.Sprintf("%s/ports/%d/pkeys/%d", c.device.SysPath, port, index)
 	text, err := os.ReadFile(path)

@@ -2,7 +2,7 @@
 
 package uverbs
 
-// Unsafe because mmap(2) is told where to map: over a mapping that is ours, as the slice that Mmap returned for it tells.
+// Unsafe because mmap(2) replaces an existing mapping: that of a slice that Mmap returned.
 
 import (
 	"unsafe"
@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Discard lays empty memory over the mapping in one step, so that who reads it meanwhile never finds nothing there.
+// Discard replaces the mapping by empty memory in one system call, so that a concurrent reader never finds unmapped addresses.
 func (system) Discard(mem []byte) error {
 	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(mem)), uintptr(len(mem)),
 		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED)

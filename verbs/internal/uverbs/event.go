@@ -8,13 +8,13 @@ import (
 	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
 )
 
-// Sizes of what one read from an event descriptor returns, in bytes. A buffer must hold at least that much.
+// Sizes of one read from an event descriptor in bytes. A buffer must not be shorter.
 const (
 	AsyncEventBytes = 16
 	CompEventBytes  = 8
 )
 
-// DecodeAsyncEvent takes apart what was read from [Context.AsyncFD]. Anything else than whole events is an error.
+// DecodeAsyncEvent decodes an event that was read from [Context.AsyncFD]. It fails if b is not exactly one event.
 func DecodeAsyncEvent(b []byte) (abi.AsyncEventDesc, error) {
 	if len(b) != AsyncEventBytes {
 		return abi.AsyncEventDesc{}, fmt.Errorf("asynchronous event of %d bytes, not %d: %w", len(b), AsyncEventBytes,
@@ -26,7 +26,7 @@ func DecodeAsyncEvent(b []byte) (abi.AsyncEventDesc, error) {
 	}, nil
 }
 
-// DecodeCompEvent takes apart what was read from a completion channel, and returns the user handle of the queue.
+// DecodeCompEvent decodes an event that was read from a completion channel. It returns the user handle of the queue.
 func DecodeCompEvent(b []byte) (uint64, error) {
 	if len(b) != CompEventBytes {
 		return 0, fmt.Errorf("completion event of %d bytes, not %d: %w", len(b), CompEventBytes, io.ErrUnexpectedEOF)

@@ -1,12 +1,12 @@
 package uverbs
 
-// Unsafe because a command contains the address to which the kernel writes the answer, and because the kernel's structs are
-// handed over as the bytes they are.
+// Unsafe because a command contains the address to which the kernel writes the response, and because the kernel's structs are
+// passed as bytes.
 //
-// The address is that of Go memory. It stays right because Go does not move objects of the heap, on which all of verbs stands:
-// registered memory is such memory, so pinning the few bytes of a command would make nothing safer. Commands and answers are in
-// the heap since they escape through [Kernel], and alive because the call that uses them takes both as arguments. The structs
-// have neither pointers nor padding of the compiler's, which the tests of internal/abi see to.
+// The address is that of Go memory. It stays valid because Go does not move objects of the heap. All of verbs depends on that:
+// registered memory is in the heap too, so pinning the few bytes of a command would gain nothing. Commands and responses are in
+// the heap because they escape through [Kernel], and alive because the call that uses them takes both as arguments. The structs
+// have neither pointers nor padding of the compiler, which the tests of internal/abi check.
 
 import (
 	"unsafe"
@@ -22,7 +22,7 @@ func address(b []byte) uint64 {
 	return memaddr.Of(b)
 }
 
-// BytesOf returns the memory of a kernel struct: of a command, of a reply, or of what a driver adds to them.
+// BytesOf returns the memory of a kernel struct: of a command, of a response, or of what a driver adds to them.
 func BytesOf[T any](p *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
 }

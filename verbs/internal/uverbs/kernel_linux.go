@@ -4,8 +4,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open opens a device on the running kernel. The file must be the character device that d names by number, so that what a
-// careless or hostile name leads to is never taken for a device. Nothing is left open after an error.
+// Open opens a device on the running kernel. The file must be the character device with the number in d, so that another file
+// with the same name is never used as a device. Nothing stays open after an error.
 func Open(d Device) (*Context, error) { return OpenWith(system{}, d) }
 
 // system is the running kernel.
@@ -28,9 +28,9 @@ func (system) Open(path string) (int, uint64, error) {
 	return fd, uint64(st.Rdev), nil
 }
 
-// poster is Post of a kernel. For the running one that is the function itself, since a method of an interface is a call more, and
-// doorbells are short.
-func poster(k Kernel) func(fd int, command, resp []byte) error {
+// postFunc returns Post of a kernel. For the running kernel it is the function itself, which saves the interface call: doorbells
+// are short.
+func postFunc(k Kernel) func(fd int, command, resp []byte) error {
 	if k == (system{}) {
 		return post
 	}
@@ -39,14 +39,15 @@ func poster(k Kernel) func(fd int, command, resp []byte) error {
 
 func (system) Post(fd int, command, resp []byte) error { return post(fd, command, resp) }
 
-// Write lets the scheduler use the processor meanwhile: commands wait, for memory, for each other, for a neighbour's address.
+// Write lets the scheduler use the processor meanwhile: commands may wait for memory, for other commands, or for the address of
+// a neighbour.
 func (system) Write(fd int, command, _ []byte) error {
 	for {
 		n, err := unix.Write(fd, command)
 		switch {
 		case err == unix.EINTR: // nothing was done
 		case err == nil && n != len(command):
-			return unix.EIO // never seen; the kernel takes a command whole or not at all
+			return unix.EIO // unexpected: the kernel reads a command completely or not at all
 		default:
 			return err
 		}

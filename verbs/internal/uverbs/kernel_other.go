@@ -18,4 +18,4 @@ func Find(name string) (Device, error) {
 
 func memlock(start, length uint64) *MemlockError { return nil }
 
-func poster(k Kernel) func(fd int, command, resp []byte) error { return k.Post }
+func postFunc(k Kernel) func(fd int, command, resp []byte) error { return k.Post }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memlock says that the limit on locked memory is why a range could not be registered. It is nil if that is not so, or if
-// /proc does not tell.
+// memlock returns a MemlockError if the limit on locked memory is the reason why a range could not be registered. It returns nil
+// if it is not, or if /proc cannot be read.
 func memlock(start, length uint64) *MemlockError {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) != nil {
@@ -21,6 +21,6 @@ func memlock(start, length uint64) *MemlockError {
 	if err != nil {
 		return nil
 	}
-	facts := lockFacts{limit.Cur, string(status), string(uidMap), uint64(os.Getpagesize())}
-	return facts.explain(start, length)
+	limits := lockLimits{limit.Cur, string(status), string(uidMap), uint64(os.Getpagesize())}
+	return limits.explain(start, length)
 }

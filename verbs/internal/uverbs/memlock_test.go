@@ -18,16 +18,16 @@ func TestMemlock(t *testing.T) {
 	)
 	mighty := strings.Replace(status, "bfff", "ffff", 1)
 	for name, test := range map[string]struct {
-		facts lockFacts
+		facts lockLimits
 		want  bool
 	}{
-		"too much":                              {lockFacts{1 << 20, status, first, 4096}, true},
-		"exactly as much":                       {lockFacts{1<<20 + 64<<10, status, first, 4096}, false},
-		"a byte too much":                       {lockFacts{1<<20 + 64<<10 - 1, status, first, 4096}, true},
-		"no limit":                              {lockFacts{math.MaxUint64, status, first, 4096}, false},
-		"the capability":                        {lockFacts{1 << 20, mighty, first, 4096}, false},
-		"the capability, but not over the host": {lockFacts{1 << 20, mighty, nested, 4096}, true},
-		"a kernel that does not count":          {lockFacts{1 << 20, "", "", 4096}, false},
+		"too much":                              {lockLimits{1 << 20, status, first, 4096}, true},
+		"exactly as much":                       {lockLimits{1<<20 + 64<<10, status, first, 4096}, false},
+		"a byte too much":                       {lockLimits{1<<20 + 64<<10 - 1, status, first, 4096}, true},
+		"no limit":                              {lockLimits{math.MaxUint64, status, first, 4096}, false},
+		"the capability":                        {lockLimits{1 << 20, mighty, first, 4096}, false},
+		"the capability, but not over the host": {lockLimits{1 << 20, mighty, nested, 4096}, true},
+		"a kernel that does not count":          {lockLimits{1 << 20, "", "", 4096}, false},
 	} {
 		m := test.facts.explain(0, 1<<20)
 		if (m != nil) != test.want {

@@ -11,7 +11,7 @@ import (
 	"github.com/ibrun/ibrun/internal/abi/nldev"
 )
 
-// Of linux/netlink.h.
+// Constants of linux/netlink.h.
 const (
 	nlmsgBytes   = 16 // struct nlmsghdr
 	nlattrBytes  = 4  // struct nlattr
@@ -25,17 +25,17 @@ const (
 
 var errNetlink = errors.New("malformed netlink message")
 
-// message is one netlink message; for an error only errno means anything.
+// message is one netlink message. Of an error message only errno is valid.
 type message struct {
 	kind  uint16
 	errno syscall.Errno
 	attrs attrs
 }
 
-// attrs are attributes by type. Their values are slices of what was decoded.
+// attrs are attributes by type. Their values are slices of the decoded message.
 type attrs map[uint16][]byte
 
-// decodeMessage takes the first message off a datagram.
+// decodeMessage decodes the first message of a datagram, and returns the rest of the datagram.
 func decodeMessage(b []byte) (m message, rest []byte, err error) {
 	if len(b) < nlmsgBytes {
 		return message{}, nil, fmt.Errorf("%w: header of %d bytes", errNetlink, len(b))
@@ -58,7 +58,7 @@ func decodeMessage(b []byte) (m message, rest []byte, err error) {
 	return m, rest, err
 }
 
-// decodeAttrs takes a list of attributes apart. Of two of the same type the last one stays.
+// decodeAttrs decodes a list of attributes. The last of several attributes of the same type is used.
 func decodeAttrs(b []byte) (attrs, error) {
 	as := attrs{}
 	for len(b) > 0 {
@@ -77,7 +77,7 @@ func decodeAttrs(b []byte) (attrs, error) {
 
 func (a attrs) text(id uint16) string { return strings.TrimRight(string(a[id]), "\x00") }
 
-// number is an integer of four or eight bytes. It is false if there is none.
+// number returns an integer of four or eight bytes, and whether the attribute exists.
 func (a attrs) number(id uint16) (uint64, bool) {
 	switch b := a[id]; len(b) {
 	case 4:
@@ -88,8 +88,8 @@ func (a attrs) number(id uint16) (uint64, bool) {
 	return 0, false
 }
 
-// question lays out a request. The attributes are laid out already.
-func question(cmd, flags uint16, attrs []byte) []byte {
+// newRequest returns a request with encoded attributes.
+func newRequest(cmd, flags uint16, attrs []byte) []byte {
 	b := make([]byte, nlmsgBytes, nlmsgBytes+len(attrs))
 	binary.NativeEndian.PutUint32(b, uint32(nlmsgBytes+len(attrs)))
 	binary.NativeEndian.PutUint16(b[4:], nldevTypeTop+cmd)
@@ -97,7 +97,7 @@ func question(cmd, flags uint16, attrs []byte) []byte {
 	return append(b, attrs...)
 }
 
-// appendAttr lays out an attribute behind others.
+// appendAttr appends an encoded attribute.
 func appendAttr(b []byte, id uint16, value []byte) []byte {
 	b = binary.NativeEndian.AppendUint16(b, uint16(nlattrBytes+len(value)))
 	b = binary.NativeEndian.AppendUint16(b, id)
@@ -105,12 +105,12 @@ func appendAttr(b []byte, id uint16, value []byte) []byte {
 	return append(b, make([]byte, -len(value)&3)...)
 }
 
-// find asks for a device by name. ask sends a request and calls got with the messages that answer it, until got says that it has
-// all or the kernel that there are no more.
-func find(name string, ask func(request []byte, got func(attrs) bool) error) (Device, error) {
+// find returns the device with the given name. send sends a request and calls got with each reply, until got returns true or the
+// kernel has sent the last reply.
+func find(name string, send func(request []byte, got func(attrs) bool) error) (Device, error) {
 	var index []byte
 	var others []string
-	err := ask(question(nldev.CmdGet, nlmDump, nil), func(a attrs) bool {
+	err := send(newRequest(nldev.CmdGet, nlmDump, nil), func(a attrs) bool {
 		if a.text(nldev.AttrDevName) == name {
 			index = slices.Clone(a[nldev.AttrDevIndex])
 		}
@@ -121,31 +121,31 @@ func find(name string, ask func(request []byte, got func(attrs) bool) error) (De
 		return Device{}, fmt.Errorf("list RDMA devices: %w", err)
 	}
 	if len(index) != 4 {
-		return Device{}, fmt.Errorf("%w: the RDMA devices of this network namespace are %q, and %q is none of them",
-			syscall.ENODEV, others, name)
+		return Device{}, fmt.Errorf("%w: %q; the RDMA devices of this network namespace are %q",
+			syscall.ENODEV, name, others)
 	}
 	d := Device{Name: name, SysPath: "/sys/class/infiniband/" + name}
 	request := appendAttr(appendAttr(nil, nldev.AttrDevIndex, index), nldev.AttrChardevType, []byte("uverbs\x00"))
 	complete := false
-	err = ask(question(nldev.CmdGetChardev, 0, request), func(a attrs) bool {
+	err = send(newRequest(nldev.CmdGetChardev, 0, request), func(a attrs) bool {
 		dev, hasDev := a.number(nldev.AttrChardev)
 		version, hasVersion := a.number(nldev.AttrChardevABI)
-		driver, _ := a.number(nldev.AttrUverbsDriverID) // not of drivers from before there were numbers
+		driver, _ := a.number(nldev.AttrUverbsDriverID) // older drivers have no number
 		d.Uverbs, d.Dev, d.ABI, d.Driver = a.text(nldev.AttrChardevName), dev, int(version), uint32(driver)
 		complete = hasDev && hasVersion && d.Uverbs != ""
 		return true
 	})
 	switch {
 	case err != nil:
-		return Device{}, fmt.Errorf("look for the uverbs file of %s: %w", name, err)
+		return Device{}, fmt.Errorf("find the uverbs file of %s: %w", name, err)
 	case !complete:
-		return Device{}, fmt.Errorf("look for the uverbs file of %s: %w: something is missing", name, errNetlink)
+		return Device{}, fmt.Errorf("find the uverbs file of %s: %w: an attribute is missing", name, errNetlink)
 	}
 	return d, nil
 }
 
-// answers goes through a datagram. It is true when nothing more is to come.
-func answers(b []byte, got func(attrs) bool) (done bool, err error) {
+// handleReplies calls got with each message of a datagram. It returns true after the last reply.
+func handleReplies(b []byte, got func(attrs) bool) (done bool, err error) {
 	for len(b) > 0 {
 		var m message
 		if m, b, err = decodeMessage(b); err != nil {

@@ -6,15 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Find asks the kernel for a device by the name it has in /sys/class/infiniband, and returns what [Open] needs, the driver's
-// number included. ENODEV says that this network namespace has no such device. It needs Linux 5.1.
-func Find(name string) (Device, error) { return find(name, ask) }
+// Find queries the kernel for the device with a name of /sys/class/infiniband, and returns what [Open] needs, including the
+// driver's number. The error ENODEV means that this network namespace has no such device. Find needs Linux 5.1.
+func Find(name string) (Device, error) { return find(name, sendRequest) }
 
-// answerBytes is more than the kernel puts into one datagram.
-const answerBytes = 64 << 10
+// maxReplyBytes is larger than any datagram of the kernel.
+const maxReplyBytes = 64 << 10
 
-// ask has a socket for one request: whatever comes on it is the answer.
-func ask(request []byte, got func(attrs) bool) error {
+// sendRequest opens a socket for one request: everything received on it is a reply.
+func sendRequest(request []byte, got func(attrs) bool) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_RDMA)
 	if err == unix.EPROTONOSUPPORT {
 		return fmt.Errorf("the kernel has no RDMA, or its module ib_core is not loaded: %w", err)
@@ -26,13 +26,13 @@ func ask(request []byte, got func(attrs) bool) error {
 	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return fmt.Errorf("netlink request: %w", err)
 	}
-	b := make([]byte, answerBytes)
+	b := make([]byte, maxReplyBytes)
 	for {
 		n, err := retry(func() (int, error) { n, _, err := unix.Recvfrom(fd, b, 0); return n, err })
 		if err != nil {
-			return fmt.Errorf("netlink answer: %w", err)
+			return fmt.Errorf("netlink reply: %w", err)
 		}
-		if done, err := answers(b[:n], got); done || err != nil {
+		if done, err := handleReplies(b[:n], got); done || err != nil {
 			return err
 		}
 	}

@@ -15,21 +15,21 @@ func le64(v uint64) []byte { return binary.NativeEndian.AppendUint64(nil, v) }
 
 // failure is a message of kind NLMSG_ERROR or NLMSG_DONE.
 func failure(kind uint16, errno syscall.Errno) []byte {
-	b := question(0, 0, le32(uint32(-int32(errno))))
+	b := newRequest(0, 0, le32(uint32(-int32(errno))))
 	binary.NativeEndian.PutUint16(b[4:], kind)
 	return b
 }
 
 func deviceMessage(index uint32, name string) []byte {
 	b := appendAttr(nil, nldev.AttrDevIndex, le32(index))
-	return question(nldev.CmdGet, 0, appendAttr(b, nldev.AttrDevName, []byte(name+"\x00")))
+	return newRequest(nldev.CmdGet, 0, appendAttr(b, nldev.AttrDevName, []byte(name+"\x00")))
 }
 
 func chardevMessage() []byte {
 	b := appendAttr(nil, nldev.AttrChardevName, []byte("uverbs1\x00"))
 	b = appendAttr(b, nldev.AttrChardevABI, le64(2))
 	b = appendAttr(b, nldev.AttrChardev, le64(231<<8|193))
-	return question(nldev.CmdGetChardev, 0, appendAttr(b, nldev.AttrUverbsDriverID, le32(14)))
+	return newRequest(nldev.CmdGetChardev, 0, appendAttr(b, nldev.AttrUverbsDriverID, le32(14)))
 }
 
 // script answers the dump with the first list of datagrams, and the question for the file with the second.
@@ -48,7 +48,7 @@ func script(t *testing.T, dump, chardev [][]byte) func([]byte, func(attrs) bool)
 			t.Fatalf("asked with type %#x, flags %#x", kind, u16(request, 6))
 		}
 		for _, d := range datagrams {
-			if done, err := answers(d, got); done || err != nil {
+			if done, err := handleReplies(d, got); done || err != nil {
 				return err
 			}
 		}
@@ -104,7 +104,7 @@ func FuzzNetlink(f *testing.F) {
 	f.Add(failure(nlmsgError, syscall.EPERM))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n := 0
-		answers(b, func(a attrs) bool {
+		handleReplies(b, func(a attrs) bool {
 			for id := range a {
 				a.text(id)
 				a.number(id)

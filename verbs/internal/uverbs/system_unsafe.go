@@ -2,8 +2,8 @@
 
 package uverbs
 
-// Unsafe because these system calls are made with the addresses of what they take. It is kept alive by the arguments until the
-// call returns, and so are the answers whose addresses are in it.
+// Unsafe because these system calls take addresses of Go memory. The arguments keep it alive until the call returns, and also the
+// responses whose addresses are in it.
 
 import (
 	"runtime"
@@ -15,10 +15,10 @@ import (
 	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
 )
 
-// post does not tell the scheduler, which would take a tenth of the time of a doorbell, and now and then the processor. Until it
-// returns the runtime can neither stop this thread nor use its processor otherwise; so it is for commands that do not wait. The
-// longest is the doorbell of rxe up to Linux 6.3, which sends from within, but never more than the 128 packets of its window.
-// RawSyscall is that of package syscall, since that of package unix comes to it by two more calls.
+// post does not notify the scheduler, which would take a tenth of the time of a doorbell, and sometimes lose the processor to
+// another goroutine. Until post returns, the runtime can neither stop this thread nor give its processor to another goroutine. So
+// it is only for commands that do not block. The longest is the doorbell of rxe up to Linux 6.3, which sends packets, but never
+// more than the 128 of its window. RawSyscall is that of package syscall: the function of package unix makes two more calls.
 func post(fd int, command, resp []byte) error {
 	for {
 		n, _, errno := syscall.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(command))),
