@@ -62,9 +62,10 @@ func (k *Kernel) Write(_ int, command, resp []byte) error {
 	return syscall.ENOSYS
 }
 
-// encode and answers write a command's answer.
+// encode writes the response of a command.
 func encode(resp []byte, v any) error { return encodeAll(resp, v) }
 
+// encodeAll writes a response that consists of several structs.
 func encodeAll(resp []byte, vs ...any) error {
 	for _, v := range vs {
 		n, err := binary.Encode(resp, binary.NativeEndian, v)
@@ -84,6 +85,7 @@ func readInput[T any](in []byte) (v T, err error) {
 	return v, nil
 }
 
+// newDescriptor runs commands that create a descriptor.
 func (k *Kernel) newDescriptor(cmd abi.Command, resp []byte) error {
 	p, err := k.pipe()
 	if err != nil {
@@ -107,7 +109,7 @@ func (k *Kernel) destroy(handle uint32) error {
 	return nil
 }
 
-// queueCommand runs commands that make rings.
+// queueCommand runs commands that create rings.
 func (k *Kernel) queueCommand(cmd abi.Command, in, resp []byte) error {
 	switch cmd {
 	case abi.CmdCreateCQ:
@@ -256,7 +258,7 @@ var opcodes = map[abi.WROpcode]abi.WCOpcode{abi.WRSend: abi.WCSend, abi.WRRDMAWr
 	abi.WRAtomicCmpAndSwp: abi.WCCompSwap, abi.WRAtomicFetchAndAdd: abi.WCFetchAdd, abi.WRBindMW: abi.WCBindMW,
 	abi.WRLocalInv: abi.WCLocalInv}
 
-// deliver completes a receive of the queue pair that q is connected to.
+// deliver completes a receive of the queue pair to which q is connected.
 func (k *Kernel) deliver(q *qp, solicited bool) {
 	to := k.qps[q.peer]
 	if to == nil {
@@ -267,7 +269,7 @@ func (k *Kernel) deliver(q *qp, solicited bool) {
 	}
 }
 
-// complete puts a completion into its queue, and tells the channel.
+// complete writes a completion into its queue, and sends an event to the channel.
 func (k *Kernel) complete(c *cq, wc completion, solicited bool) {
 	slot := c.ring.produce()
 	if slot == nil {

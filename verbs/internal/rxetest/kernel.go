@@ -20,20 +20,20 @@ const (
 	MaxCQE  = 4096
 )
 
-// Kernel is a kernel with one device. Its methods may be called by any goroutine at any time.
+// Kernel is a simulated kernel with one device. Its methods may be called by any goroutine at any time.
 type Kernel struct {
 	mu            sync.Mutex
 	fails         map[abi.Command]error
 	doorbellsHeld bool
 	lost          bool
-	lastID        uint32            // handle, queue pair number, offset
+	lastID        uint32            // last handle, queue pair number and offset
 	kinds         map[uint32]string // of objects, by handle
 	cqs           map[uint32]*cq    // by handle
 	qps           map[uint32]*qp    // by handle
 	rqs           map[uint32]*ring  // shared receive queues by handle
-	maps          map[int64][]byte  // rings that were not mapped yet, by offset
-	mapped        map[*byte]bool    // rings that are, by their beginning
-	pipes         map[int]*pipe     // by the end that was handed out
+	maps          map[int64][]byte  // rings that are not mapped yet, by offset
+	mapped        map[*byte]bool    // rings that are mapped, by their first byte
+	pipes         map[int]*pipe     // by the descriptor that a command returned
 	async         *pipe
 }
 
@@ -49,7 +49,7 @@ type qp struct {
 	num, peer uint32
 	token     uint64
 	state     uint8
-	signalAll bool // signal all
+	signalAll bool // every send makes a completion
 	send      ring
 	recv      *ring
 	scq, rcq  *cq
@@ -61,7 +61,7 @@ func New() *Kernel {
 		rqs: map[uint32]*ring{}, maps: map[int64][]byte{}, mapped: map[*byte]bool{}, pipes: map[int]*pipe{}}
 }
 
-// Device is the device as package hw would read it.
+// Device returns the device as package hw would describe it.
 func (k *Kernel) Device() hw.RDMADevice {
 	return hw.RDMADevice{Name: "rxe0", Type: hw.NodeCA, Provider: "rxe",
 		Ports: []hw.RDMAPort{{Number: 1, State: hw.PortActive, LinkLayer: hw.LinkEthernet, Netdev: "eth0", GIDs: []hw.GID{
@@ -72,14 +72,14 @@ func (k *Kernel) Device() hw.RDMADevice {
 	}
 }
 
-// Fail has commands of this kind fail from now on, or with nil succeed again.
+// Fail makes commands of this kind fail from now on, or with nil succeed again.
 func (k *Kernel) Fail(c abi.Command, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.fails[c] = err
 }
 
-// HoldDoorbells has doorbells do nothing until the next that comes after Hold(false).
+// HoldDoorbells makes doorbells have no effect. The first doorbell after HoldDoorbells(false) completes what was posted meanwhile.
 func (k *Kernel) HoldDoorbells(on bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -99,7 +99,7 @@ func (k *Kernel) raiseLocked(t abi.EventType, element uint64) {
 	k.async.send(append(b, 0, 0, 0, 0))
 }
 
-// RemoveDevice removes the device: every command fails with EIO, and the event DEVICE_FATAL comes.
+// RemoveDevice removes the device: every command fails with EIO, and the event DEVICE_FATAL is raised.
 func (k *Kernel) RemoveDevice() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -108,7 +108,7 @@ func (k *Kernel) RemoveDevice() {
 	k.raiseLocked(abi.EventDeviceFatal, 0)
 }
 
-// OpenObjects says what is not closed yet, "" for nothing.
+// OpenObjects describes what is not closed yet. It returns "" if there is nothing.
 func (k *Kernel) OpenObjects() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -124,7 +124,7 @@ func (k *Kernel) newHandle(kind string) uint32 {
 	return k.lastID
 }
 
-// newRing makes a ring with room for n entries, to be mapped.
+// newRing creates a ring for n entries, which Mmap can then map.
 func (k *Kernel) newRing(n, slot int) (ring, rxe.MmapInfo, error) {
 	r, err := newRing(n, slot)
 	if err != nil {
@@ -136,7 +136,7 @@ func (k *Kernel) newRing(n, slot int) (ring, rxe.MmapInfo, error) {
 	return r, rxe.MmapInfo{Offset: uint64(at), Size: uint32(len(r.mem))}, nil
 }
 
-// Open is of uverbs.Kernel, as is all that follows.
+// Open is a method of uverbs.Kernel, as all methods below.
 func (k *Kernel) Open(string) (fd int, rdev uint64, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -147,7 +147,7 @@ func (k *Kernel) Open(string) (fd int, rdev uint64, err error) {
 	return p.read, 231<<8 | 192, nil
 }
 
-// pipe makes a descriptor that events can be sent to.
+// pipe creates a descriptor to which events can be sent.
 func (k *Kernel) pipe() (*pipe, error) {
 	var ends [2]int
 	if err := syscall.Pipe(ends[:]); err != nil {
@@ -162,10 +162,10 @@ type pipe struct{ read, write int }
 
 func (p *pipe) send(b []byte) { syscall.Write(p.write, b) }
 
-// Ioctl knows no method, as kernels before 5.10.
+// Ioctl supports no method, like kernels before 5.10.
 func (k *Kernel) Ioctl(int, []byte, []byte) error { return syscall.ENOTTY }
 
-// Mmap hands out a ring that was offered, once.
+// Mmap returns the memory of a ring. A ring can be mapped once.
 func (k *Kernel) Mmap(_ int, offset int64, n int) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -178,7 +178,7 @@ func (k *Kernel) Mmap(_ int, offset int64, n int) ([]byte, error) {
 	return mem, nil
 }
 
-// Munmap unmaps: who looks at the memory afterwards dies.
+// Munmap unmaps the memory: later accesses crash the process.
 func (k *Kernel) Munmap(mem []byte) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -186,7 +186,7 @@ func (k *Kernel) Munmap(mem []byte) error {
 	return syscall.Munmap(mem)
 }
 
-// Discard leaves the memory, and counts it as given back.
+// Discard keeps the memory mapped, and counts it as unmapped.
 func (k *Kernel) Discard(mem []byte) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -197,7 +197,7 @@ func (k *Kernel) Discard(mem []byte) error {
 // SetNonblock does what the kernel does.
 func (k *Kernel) SetNonblock(fd int) error { return syscall.SetNonblock(fd, true) }
 
-// Close closes both ends.
+// Close closes both ends of a pipe.
 func (k *Kernel) Close(fd int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

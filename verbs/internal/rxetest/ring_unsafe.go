@@ -2,8 +2,7 @@
 
 package rxetest
 
-// Unsafe because the indices of a ring are read and written atomically by two sides, at their addresses in memory that both
-// map.
+// Unsafe because both sides of a ring access its indices atomically, at their addresses in memory that both map.
 
 import (
 	"math/bits"
@@ -14,14 +13,14 @@ import (
 	"github.com/ibrun/ibrun/internal/abi/rxe"
 )
 
-// Bytes of slots.
+// Sizes of slots in bytes.
 const (
 	wcSlot   = 64
 	sendSlot = 1024
 	recvSlot = 1024
 )
 
-// completion is struct ib_uverbs_wc as far as it is filled in.
+// completion is the part of struct ib_uverbs_wc that is filled in.
 type completion struct {
 	ID                                                     uint64
 	Status, Opcode, VendorErr, Len, Imm, QPN, SrcQP, Flags uint32
@@ -35,7 +34,7 @@ type ring struct {
 	slot uint32
 }
 
-// newRing makes a ring with room for n entries.
+// newRing creates a ring for n entries.
 func newRing(n, slot int) (ring, error) {
 	slots := 1 << bits.Len(uint(n))
 	head := int(unsafe.Sizeof(rxe.QueueBuf{}))
@@ -53,7 +52,8 @@ func (r *ring) at(i uint32) []byte {
 	return r.mem[from : from+r.slot]
 }
 
-// consume takes a slot that the program filled, or returns nil. A copy of it is returned: the program may fill it again.
+// consume takes a slot that the program filled and returns a copy, because the program may fill it again. It returns nil if the
+// ring is empty.
 func (r *ring) consume() []byte {
 	i := atomic.LoadUint32(&r.head.ConsumerIndex)
 	if i == atomic.LoadUint32(&r.head.ProducerIndex) {
@@ -64,7 +64,7 @@ func (r *ring) consume() []byte {
 	return slot
 }
 
-// produce returns the slot to fill, or nil when the ring is full; produced hands it over.
+// produce returns the slot to fill, or nil if the ring is full. produced makes the slot visible to the program.
 func (r *ring) produce() []byte {
 	i := atomic.LoadUint32(&r.head.ProducerIndex)
 	if (i+1)&r.mask == atomic.LoadUint32(&r.head.ConsumerIndex) {
@@ -77,7 +77,7 @@ func (r *ring) produced() {
 	atomic.StoreUint32(&r.head.ProducerIndex, (atomic.LoadUint32(&r.head.ProducerIndex)+1)&r.mask)
 }
 
-// moveTo copies what is in a ring into another.
+// moveTo moves the entries of a ring into another.
 func (r *ring) moveTo(to *ring) {
 	for slot := r.consume(); slot != nil; slot = r.consume() {
 		copy(to.produce(), slot)
