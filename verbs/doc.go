@@ -44,10 +44,10 @@
 //
 // # Errors
 //
-// A failed call returns an [*Error], a failed request has a [*CompletionError]. [errors.Is] finds kinds such as [ErrFull], statuses
-// such as [StatusRemoteAccess], and the [syscall.Errno] if there was one. Closing is idempotent. It returns [ErrBusy] while another
-// open object needs the object. [Context.Close] closes everything in the right order. A Wait returns when the object that it waits
-// for is closed, or the device is lost.
+// A failed call returns an [*Error], a failed request has a [*CompletionError]. [errors.Is] finds kinds such as [ErrFull],
+// statuses such as [StatusRemoteAccess], and the [syscall.Errno] if there was one. Closing is idempotent. It returns [ErrBusy]
+// while another open object needs the object. [Context.Close] closes everything in the right order. A Wait returns when the
+// object that it waits for is closed, or the device is lost.
 //
 // All methods may be called by any goroutine at any time. A queue has a lock, which is held while a request is written, but not
 // during a system call of the rxe provider.

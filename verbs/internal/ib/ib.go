@@ -14,8 +14,8 @@
 //
 // A provider wraps errors with the name of the failed call. They unwrap to the [syscall.Errno].
 //
-// Queues that a process shares with the rxe driver are concrete types here: [SendRing], [RecvRing] and [CompletionRing]. An object
-// that has them implements an interface of optional.go. Package verbs then posts and polls with direct calls.
+// Queues that a process shares with the rxe driver are concrete types here: [SendRing], [RecvRing] and [CompletionRing]. An
+// object that has them implements an interface of optional.go. Package verbs then posts and polls with direct calls.
 package ib
 
 import (

@@ -99,7 +99,8 @@ func (p *pd) CreateAH(a ib.AHAttr) (ib.AH, error) {
 	}
 	if resp.AHNum == 0 {
 		p.c.u.DestroyAH(h)
-		return nil, fmt.Errorf("the kernel returned an address handle without a number; datagrams need Linux 5.16 or later: %w", syscall.EOPNOTSUPP)
+		return nil, fmt.Errorf("the kernel returned an address handle without a number; datagrams need Linux 5.16 or later: %w",
+			syscall.EOPNOTSUPP)
 	}
 	return &ah{c: p.c, handle: h, num: resp.AHNum}, nil
 }

@@ -79,7 +79,8 @@ func (k *Kernel) Fail(c abi.Command, err error) {
 	k.fails[c] = err
 }
 
-// HoldDoorbells makes doorbells have no effect. The first doorbell after HoldDoorbells(false) completes what was posted meanwhile.
+// HoldDoorbells makes doorbells have no effect. The first doorbell after HoldDoorbells(false) completes what was posted
+// meanwhile.
 func (k *Kernel) HoldDoorbells(on bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
