@@ -2,92 +2,93 @@ package pmi
 
 import "strconv"
 
-// maxWaits is how many barriers one rank may wait in at a time; PMI 1.2 allows several, from different threads.
-const maxWaits = 16
+// maxBarriersPerRank bounds how many barriers one rank may wait in at a time. PMI 1.2 allows several, from different threads.
+const maxBarriersPerRank = 16
 
-// barrier is one that some of its members have reached.
+// barrier is a barrier that some of its members have entered.
 type barrier struct {
-	circle  circle
-	size    int              // how many of its members this server serves
-	far     bool             // others serve members too
-	told    bool             // they have been told that all of this server's are here
-	waiting map[int]*session // by rank
+	group     group
+	localSize int              // how many members this server serves
+	remote    bool             // other servers serve members too
+	announced bool             // the other servers have been notified that all local members have entered
+	waiting   map[int]*session // by rank
 }
 
-// barrierIn takes a rank into a barrier. The last one to come releases all, or tells the other servers.
+// barrierIn enters the rank into a barrier. The last local member releases all, or notifies the other servers.
 func (c *session) barrierIn(m *message) error {
 	s := c.server
-	circle, err := parseCircle(m.get("group"), s.nodes, c.rank)
+	g, err := parseGroup(m.get("group"), s.nodes, c.rank)
 	if err != nil {
 		return c.refuse("barrier_out", err.Error())
 	}
 	s.mu.Lock()
-	b := s.barriers[circle.key]
+	b := s.barriers[g.key]
 	if b == nil {
-		b = &barrier{circle: circle, waiting: make(map[int]*session)}
-		b.size, b.far = s.share(&circle)
+		b = &barrier{group: g, waiting: make(map[int]*session)}
+		b.localSize, b.remote = s.localMembers(&g)
 	}
-	if b.waiting[c.rank] != nil || c.waits == maxWaits {
+	if b.waiting[c.rank] != nil || c.barriers == maxBarriersPerRank {
 		s.mu.Unlock()
-		return c.refuse("barrier_out", "this rank waits there already or in too many others", "tag", strconv.Itoa(circle.tag))
+		return c.refuse("barrier_out", "this rank already waits in this barrier or in too many others", "tag", strconv.Itoa(g.tag))
 	}
 	b.waiting[c.rank] = c
-	c.waits++
-	s.barriers[circle.key] = b
-	complete := len(b.waiting) == b.size
-	if complete && b.far {
-		b.told = true
+	c.barriers++
+	s.barriers[g.key] = b
+	complete := len(b.waiting) == b.localSize
+	if complete && b.remote {
+		b.announced = true
 	} else if complete {
-		s.forget(b)
+		s.removeBarrier(b)
 	}
 	s.mu.Unlock()
 	switch {
 	case !complete:
 		return nil
-	case b.far:
-		s.tell(circle.key)
+	case b.remote:
+		s.announceBarrier(g.key)
 		return nil
 	}
 	return b.release(c)
 }
 
-// share tells how many ranks of a circle this server serves, and whether others serve some.
-func (s *Server) share(c *circle) (size int, far bool) {
+// localMembers returns how many members of a group this server serves, and whether other servers serve some.
+func (s *Server) localMembers(g *group) (size int, remote bool) {
 	switch {
-	case s.job.Up == nil && c.members == nil:
+	case s.job.ToExchange == nil && g.members == nil:
 		return s.job.Size, false
-	case s.job.Up == nil:
-		return len(c.members), false
-	case c.members == nil:
+	case s.job.ToExchange == nil:
+		return len(g.members), false
+	case g.members == nil:
 		return s.local, s.local < s.job.Size
 	}
-	for _, rank := range c.members {
+	for _, rank := range g.members {
 		if s.serves(rank) {
 			size++
 		}
 	}
-	return size, size < len(c.members)
+	return size, size < len(g.members)
 }
 
-// forget takes out a barrier that is complete, with mu held.
-func (s *Server) forget(b *barrier) {
-	delete(s.barriers, b.circle.key)
+// removeBarrier removes a complete barrier. The caller must hold mu.
+func (s *Server) removeBarrier(b *barrier) {
+	delete(s.barriers, b.group.key)
 	for _, w := range b.waiting {
-		w.waits--
+		w.barriers--
 	}
 }
 
-// release answers all members. Nobody waits for a rank that does not read its answers: each but that of self gets
-// its own goroutine, which ends at the latest when the connection does.
+// release answers all local members. self is the session whose goroutine calls it, or nil. Every other member is answered by
+// its own goroutine, because a rank that does not read its answers must not delay the others. The goroutine ends at the latest
+// when the connection does.
 func (b *barrier) release(self *session) error {
-	line := encode("barrier_out", "rc", "0", "tag", strconv.Itoa(b.circle.tag))
+	line := encode("barrier_out", "rc", "0", "tag", strconv.Itoa(b.group.tag))
 	for _, w := range b.waiting {
 		if w == self {
 			continue
 		}
 		go func() {
-			if err := w.write(line); err != nil && !unheard(err) {
-				w.conn.Close() // ends its Serve
+			if err := w.write(line); err != nil && !clientGone(err) {
+				w.conn.Close() // makes its Serve return return
 			}
 		}()
 	}
@@ -97,18 +98,18 @@ func (b *barrier) release(self *session) error {
 	return self.write(line)
 }
 
-// leave takes a session that has ended out of the barriers it waits in, which will not complete without its rank.
-func (s *Server) leave(c *session) {
+// removeSession removes a session that has ended from the barriers it waits in. They cannot complete without its rank.
+func (s *Server) removeSession(c *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.asking[c.rank] == c {
-		delete(s.asking, c.rank)
+	if s.nameRequests[c.rank] == c {
+		delete(s.nameRequests, c.rank)
 	}
 	for key, b := range s.barriers {
 		if b.waiting[c.rank] == c {
 			delete(b.waiting, c.rank)
 		}
-		if len(b.waiting) == 0 && !b.told {
+		if len(b.waiting) == 0 && !b.announced {
 			delete(s.barriers, key)
 		}
 	}

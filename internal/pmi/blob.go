@@ -7,13 +7,13 @@ import (
 	"strconv"
 )
 
-// MaxBlob is the length of the largest blob in bytes. ibrun keeps no more than half a megabyte of blobs for each rank.
+// MaxBlob is the maximum length of a blob in bytes. ibrun stores at most half a megabyte of blobs for each rank.
 const MaxBlob = 16 << 20
 
-// PutBlob stores any bytes, up to [MaxBlob], under key and as many further keys, key-1, key-2, ..., as they need.
+// PutBlob stores up to [MaxBlob] bytes under key, and under key-1, key-2, ... if one value is too small.
 func (c *Client) PutBlob(key string, blob []byte) error {
 	if len(blob) > MaxBlob {
-		return fmt.Errorf("pmi: blob of %d bytes, want at most %d", len(blob), MaxBlob)
+		return fmt.Errorf("pmi: a blob of %d bytes; the limit is %d", len(blob), MaxBlob)
 	}
 	rest := append(binary.BigEndian.AppendUint32(nil, uint32(len(blob))), blob...)
 	for i := 0; len(rest) > 0; i++ {
@@ -26,7 +26,7 @@ func (c *Client) PutBlob(key string, blob []byte) error {
 	return nil
 }
 
-// GetBlob returns what PutBlob stored under key, or [ErrNotFound].
+// GetBlob returns the bytes that PutBlob stored under key, or [ErrNotFound].
 func (c *Client) GetBlob(key string) ([]byte, error) {
 	var blob []byte
 	for i := 0; ; i++ {
@@ -36,14 +36,14 @@ func (c *Client) GetBlob(key string) ([]byte, error) {
 		}
 		before := len(blob)
 		if blob, err = hex.AppendDecode(blob, []byte(value)); err != nil {
-			return nil, fmt.Errorf("pmi: %s is no blob: %w", key, err)
+			return nil, fmt.Errorf("pmi: the value of %s is not a blob: %w", key, err)
 		}
 		if len(blob) < 4 || len(blob) == before {
-			return nil, fmt.Errorf("pmi: %s is no blob: piece %d has %d digits", key, i, len(value))
+			return nil, fmt.Errorf("pmi: the value of %s is not a blob: piece %d has %d digits", key, i, len(value))
 		}
 		want := 4 + int64(binary.BigEndian.Uint32(blob))
 		if want > 4+MaxBlob || int64(len(blob)) > want {
-			return nil, fmt.Errorf("pmi: %s is no blob: %d bytes of %d", key, len(blob)-4, want-4)
+			return nil, fmt.Errorf("pmi: the value of %s is not a blob: it has %d bytes instead of %d", key, len(blob)-4, want-4)
 		}
 		if int64(len(blob)) == want {
 			return blob[4:], nil
@@ -58,7 +58,7 @@ func pieceKey(key string, i int) string {
 	return key + "-" + strconv.Itoa(i)
 }
 
-// pieceBytes is how many bytes of a blob fit one value, for the longest key.
+// pieceBytes returns how many bytes of a blob fit one value, for the longest key.
 func (c *Client) pieceBytes() int {
 	room := maxCommand - len(encode("put", "kvsname", c.kvs, "key", "", "value", "")) - c.maxKey
 	return min(room, c.maxValue) / 2

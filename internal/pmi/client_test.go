@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// script is a launcher that expects lines and answers each. It fails the test if a line comes in pieces or out of turn.
+// script is a launcher that expects given lines and answers each. It fails the test if a line is written in pieces or out of
+// order.
 type script struct {
 	t      testing.TB
 	steps  []string // line, answer, line, answer, ...
@@ -47,29 +48,29 @@ func (s *script) Close() error {
 func (s *script) SetDeadline(time.Time) error { return nil }
 
 var (
-	slurmGreeting = []string{
+	slurmInit = []string{
 		"cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n",
 		"cmd=get_maxes\n", "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024\n",
 		"cmd=get_my_kvsname\n", "cmd=my_kvsname rc=0 kvsname=7.0\n",
 	}
-	// MPICH 4.0: values in another order, rc left out.
-	oldHydraGreeting = []string{
+	// MPICH 4.0: the values are in another order, and rc is missing.
+	oldHydraInit = []string{
 		"cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n",
 		"cmd=get_maxes\n", "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n",
 		"cmd=get_my_kvsname\n", "cmd=my_kvsname kvsname=kvs_9_0_1_host\n",
 	}
-	// MPICH 4.3 offers 1.2 to whoever asks for 1.1.
-	newHydraGreeting = []string{
+	// MPICH 4.3 offers 1.2 to a client that asks for 1.1.
+	newHydraInit = []string{
 		"cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n",
 		"cmd=get_maxes\n", "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024\n",
 		"cmd=get_my_kvsname\n", "cmd=my_kvsname rc=0 kvsname=kvs_9\n",
 	}
 )
 
-// play connects rank 1 of 4 to a scripted launcher; the test fails at its end if steps are left.
-func play(t testing.TB, greeting []string, steps ...string) *Client {
+// play connects rank 1 of 4 to a scripted launcher. At its end the test fails if steps were not used.
+func play(t testing.TB, init []string, steps ...string) *Client {
 	t.Helper()
-	s := &script{t: t, steps: slices.Concat(greeting, steps)}
+	s := &script{t: t, steps: slices.Concat(init, steps)}
 	t.Cleanup(func() {
 		if len(s.steps) > 0 {
 			t.Errorf("client never wrote %q", s.steps[0])
@@ -83,7 +84,7 @@ func play(t testing.TB, greeting []string, steps ...string) *Client {
 }
 
 func TestClientLinesSlurm(t *testing.T) {
-	c := play(t, slurmGreeting,
+	c := play(t, slurmInit,
 		"cmd=get_universe_size\n", "cmd=universe_size rc=0 size=12\n",
 		"cmd=get_appnum\n", "cmd=appnum rc=0 appnum=-1\n",
 		"cmd=put kvsname=7.0 key=a1 value=c0ffee\n", "cmd=put_result rc=0\n",
@@ -133,7 +134,7 @@ func TestClientLinesSlurm(t *testing.T) {
 }
 
 func TestClientLinesHydra(t *testing.T) {
-	c := play(t, oldHydraGreeting,
+	c := play(t, oldHydraInit,
 		"cmd=put kvsname=kvs_9_0_1_host key=k value=v\n", "cmd=put_result rc=0 msg=success\n",
 		"cmd=barrier_in\n", "cmd=barrier_out\n",
 		"cmd=get kvsname=kvs_9_0_1_host key=k\n", "cmd=get_result rc=0 msg=success value=v\n",
@@ -168,7 +169,7 @@ func TestClientLinesHydra(t *testing.T) {
 }
 
 func TestClientGroupBarrier(t *testing.T) {
-	c := play(t, newHydraGreeting,
+	c := play(t, newHydraInit,
 		"cmd=barrier_in group=0,1,3:5\n", "cmd=barrier_out rc=0 tag=5\n",
 		"cmd=barrier_in\n", "cmd=barrier_out rc=0 tag=0\n",
 	)
@@ -186,35 +187,35 @@ func TestClientGroupBarrier(t *testing.T) {
 	}
 }
 
-func TestClientAsksForItsPlace(t *testing.T) {
+func TestClientRequestsRank(t *testing.T) {
 	steps := []string{"cmd=initack pmiid=2\n", "cmd=initack rc=0\ncmd=set size=4\ncmd=set rank=2\ncmd=set debug=0\n"}
-	s := &script{t: t, steps: slices.Concat(steps, slurmGreeting)}
-	c, err := newClient(&endpoint{conn: s, ask: true, id: 2})
+	s := &script{t: t, steps: slices.Concat(steps, slurmInit)}
+	c, err := newClient(&endpoint{conn: s, rankUnknown: true, id: 2})
 	if err != nil || c.Rank() != 2 || c.Size() != 4 {
 		t.Fatalf("%+v, %v", c, err)
 	}
 }
 
-func TestClientGreetingRefused(t *testing.T) {
+func TestClientInitRefused(t *testing.T) {
 	for name, test := range map[string]struct {
-		at     int // of slurmGreeting
+		at     int // index in slurmInit
 		answer string
 		want   string
 	}{
-		"closed at once":      {1, "", "init: launcher closed the connection"},
-		"cut short":           {1, "cmd=response_to", "init"},
-		"version refused":     {1, "cmd=response_to_init rc=14 pmi_version=2 pmi_subversion=0\n", "rc=14"},
-		"other version":       {1, "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n", `version "2"`},
-		"no number":           {1, "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=x\n", "pmi_subversion=x"},
-		"other answer":        {1, "cmd=maxes\n", "want response_to_init"},
-		"PMI-2":               {1, "    42cmd=response-to-init;", "malformed"},
-		"closed in the midst": {3, "", "get_maxes: launcher closed the connection"},
-		"limits no number":    {3, "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=big\n", "vallen_max=big"},
-		"no room":             {3, "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=9\n", "no room"},
-		"no name":             {5, "cmd=my_kvsname rc=0\n", "no room"},
-		"endless name":        {5, "cmd=my_kvsname kvsname=" + strings.Repeat("x", 1000) + "\n", "no room"},
+		"closed immediately": {1, "", "init: launcher closed the connection"},
+		"cut short":          {1, "cmd=response_to", "init"},
+		"version refused":    {1, "cmd=response_to_init rc=14 pmi_version=2 pmi_subversion=0\n", "rc=14"},
+		"other version":      {1, "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n", `version "2"`},
+		"no number":          {1, "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=x\n", "pmi_subversion=x"},
+		"other answer":       {1, "cmd=maxes\n", "want response_to_init"},
+		"PMI-2":              {1, "    42cmd=response-to-init;", "malformed"},
+		"closed later":       {3, "", "get_maxes: launcher closed the connection"},
+		"limits no number":   {3, "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=big\n", "vallen_max=big"},
+		"no room":            {3, "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=9\n", "no room"},
+		"no name":            {5, "cmd=my_kvsname rc=0\n", "no room"},
+		"endless name":       {5, "cmd=my_kvsname kvsname=" + strings.Repeat("x", 1000) + "\n", "no room"},
 	} {
-		steps := slices.Clone(slurmGreeting)
+		steps := slices.Clone(slurmInit)
 		steps[test.at] = test.answer
 		s := &script{t: t, steps: steps}
 		c, err := newClient(&endpoint{conn: s, rank: 0, size: 1})
@@ -222,7 +223,7 @@ func TestClientGreetingRefused(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %q", name, c, err, test.want)
 		}
 		if !s.closed {
-			t.Errorf("%s: connection left open", name)
+			t.Errorf("%s: the connection was not closed", name)
 		}
 	}
 	if _, err := newClient(&endpoint{conn: &script{t: t}, rank: 3, size: 3}); err == nil {
@@ -231,7 +232,7 @@ func TestClientGreetingRefused(t *testing.T) {
 }
 
 func TestClientBrokenConnectionIsFinal(t *testing.T) {
-	c := play(t, slurmGreeting, "cmd=barrier_in\n", "")
+	c := play(t, slurmInit, "cmd=barrier_in\n", "")
 	err := c.Barrier(t.Context())
 	if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "barrier_in") {
 		t.Errorf("barrier: %v", err)
@@ -242,7 +243,7 @@ func TestClientBrokenConnectionIsFinal(t *testing.T) {
 }
 
 func TestClientRefusalIsNotFinal(t *testing.T) {
-	c := play(t, slurmGreeting,
+	c := play(t, slurmInit,
 		"cmd=put kvsname=7.0 key=PMI_x value=v\n", "cmd=put_result rc=1 msg=Keys\\ are\\ reserved\n",
 		"cmd=put kvsname=7.0 key=x value=v\n", "cmd=put_result\n",
 	)
@@ -254,8 +255,8 @@ func TestClientRefusalIsNotFinal(t *testing.T) {
 	}
 }
 
-func TestClientRefusesWordsThatDoNotTravel(t *testing.T) {
-	c := play(t, slurmGreeting)
+func TestClientRefusesInvalidWords(t *testing.T) {
+	c := play(t, slurmInit)
 	for _, word := range []string{"", "two words", "a=b", "a;b", `a\b`, "a\nb", "ü", strings.Repeat("x", 1024)} {
 		if err := c.Put(word, "v"); err == nil {
 			t.Errorf("put with key %.20q: no error", word)
@@ -292,7 +293,7 @@ func TestClientBadBlobs(t *testing.T) {
 		if name == "piece missing" {
 			steps = append(steps, "cmd=get kvsname=7.0 key=b-1\n", "cmd=get_result rc=1\n")
 		}
-		c := play(t, slurmGreeting, steps...)
+		c := play(t, slurmInit, steps...)
 		if blob, err := c.GetBlob("b"); err == nil {
 			t.Errorf("%s: no error but % x", name, blob)
 		}
@@ -315,7 +316,7 @@ func TestClientLongAbortFitsOneCommand(t *testing.T) {
 
 func TestClientCancelBarrier(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	b := &blocking{script: script{t: t, steps: append(slices.Clone(slurmGreeting), "cmd=barrier_in\n", "")},
+	b := &blocking{script: script{t: t, steps: append(slices.Clone(slurmInit), "cmd=barrier_in\n", "")},
 		block: cancel, free: make(chan struct{})}
 	c, err := newClient(&endpoint{conn: b, rank: 0, size: 2})
 	if err != nil {
@@ -329,7 +330,7 @@ func TestClientCancelBarrier(t *testing.T) {
 	}
 }
 
-// blocking is a script whose last answer never comes: the read calls block and then waits for Close.
+// blocking is a script that never gives the last answer: the read calls block and then waits for Close.
 type blocking struct {
 	script
 	block func()
@@ -351,7 +352,7 @@ func (b *blocking) Close() error {
 	return nil
 }
 
-// recorder is a launcher that sends what it was told to and keeps what it hears.
+// recorder is a launcher that sends given bytes and records the bytes that it receives.
 type recorder struct {
 	bytes.Reader
 	wrote bytes.Buffer
@@ -361,10 +362,10 @@ func (r *recorder) Write(b []byte) (int, error) { return r.wrote.Write(b) }
 func (*recorder) Close() error                  { return nil }
 func (*recorder) SetDeadline(time.Time) error   { return nil }
 
-// FuzzClient lets a launcher answer anything at all.
+// FuzzClient lets a launcher answer with arbitrary bytes.
 func FuzzClient(f *testing.F) {
-	for _, greeting := range [][]string{slurmGreeting, oldHydraGreeting, newHydraGreeting} {
-		answers := greeting[1] + greeting[3] + greeting[5]
+	for _, init := range [][]string{slurmInit, oldHydraInit, newHydraInit} {
+		answers := init[1] + init[3] + init[5]
 		f.Add([]byte(answers + "cmd=get_result rc=0 value=(vector,(0,2,1))\ncmd=get_result value=00000001ff\ncmd=barrier_out\n"))
 		f.Add([]byte(answers + "cmd=get_result rc=-1\ncmd=get_result value=00000003ff\ncmd=get_result value=ffff\n"))
 	}

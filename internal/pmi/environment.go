@@ -8,18 +8,18 @@ import (
 	"strconv"
 )
 
-// LaunchError says that this process is one of several, but that nothing here connects them. Going on as a world of one
-// would run the whole program that many times.
+// LaunchError means that this process is one of several, but that there is no way to connect to the others. If each continued
+// as a job of one process, the whole program would run that many times.
 type LaunchError struct {
-	// Evidence is what tells of other processes.
+	// Evidence is the environment variable that shows that there are other processes.
 	Evidence string
-	// Fix is what to type.
+	// Fix is the remedy: the command to use instead.
 	Fix string
-	// Reason is what was wrong with the launcher's connection, empty if there is no trace of one.
+	// Reason is what is wrong with the connection to the launcher. It is empty if the environment names no connection.
 	Reason string
 }
 
-// Error tells what gave the other processes away, what was in the way, and what to type.
+// Error returns the evidence, the reason and the remedy.
 func (e *LaunchError) Error() string {
 	text := "pmi: this is one of several processes (" + e.Evidence + ") but there is no way to reach the others"
 	if e.Reason != "" {
@@ -28,15 +28,15 @@ func (e *LaunchError) Error() string {
 	return text + "; " + e.Fix
 }
 
-// endpoint is the connection that the environment names, and what the environment tells about this process.
+// endpoint is the connection that the environment names, and the rank and size if the environment has them.
 type endpoint struct {
-	conn       conn
-	rank, size int
-	ask        bool // rank and size are not known yet: tell the launcher id and it tells them
-	id         int
+	conn        conn
+	rank, size  int
+	rankUnknown bool // request rank and size from the launcher with id
+	id          int
 }
 
-// dial opens what PMI_FD or else PMI_PORT name. Both results are nil for a world of one.
+// dial opens the connection that PMI_FD names, or else PMI_PORT. Both results are nil if the job has only this process.
 func dial(getenv func(string) string) (*endpoint, error) {
 	if text := getenv("PMI_FD"); text != "" {
 		fd, err := number("PMI_FD", text)
@@ -47,24 +47,24 @@ func dial(getenv func(string) string) (*endpoint, error) {
 	}
 	addr := getenv("PMI_PORT")
 	if addr == "" {
-		return nil, checkAlone(getenv, "")
+		return nil, checkSingleton(getenv, "")
 	}
 	id, err := number("PMI_ID", getenv("PMI_ID"))
 	if err != nil {
 		return nil, err
 	}
-	link, err := net.DialTimeout("tcp", addr, greetTimeout)
+	link, err := net.DialTimeout("tcp", addr, initTimeout)
 	if err != nil {
-		return nil, fmt.Errorf("pmi: reach the launcher at PMI_PORT: %w", err)
+		return nil, fmt.Errorf("pmi: connect to the launcher at PMI_PORT: %w", err)
 	}
-	return &endpoint{conn: link, ask: true, id: id}, nil
+	return &endpoint{conn: link, rankUnknown: true, id: id}, nil
 }
 
 func dialFD(fd int, getenv func(string) string) (*endpoint, error) {
 	link, err := openFD(fd)
 	if err != nil {
-		// The child of a rank has the rank's environment but not its descriptor; alone it needs no launcher.
-		return nil, checkAlone(getenv, fmt.Sprintf("PMI_FD=%d is %v", fd, err))
+		// A child process of a rank inherits the environment but not the descriptor. In a job of one process it needs no launcher.
+		return nil, checkSingleton(getenv, fmt.Sprintf("PMI_FD=%d is %v", fd, err))
 	}
 	e := &endpoint{conn: link}
 	if e.rank, err = number("PMI_RANK", getenv("PMI_RANK")); err == nil {
@@ -76,29 +76,29 @@ func dialFD(fd int, getenv func(string) string) (*endpoint, error) {
 	return e, nil
 }
 
-// number reads a count from the environment.
+// number parses the value of an environment variable, which must not be negative.
 func number(name, text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return 0, fmt.Errorf("pmi: %s=%q is not a number: it is set by the launcher and should not be changed", name, text)
+		return 0, fmt.Errorf("pmi: %s=%q is not a number; the launcher sets it, do not change it", name, text)
 	}
 	return n, nil
 }
 
-// trace is how a launcher's presence shows in the environment of the processes it starts.
-type trace struct {
-	process string // set in each process; empty if size tells enough
-	size    string // how many processes there are
-	fix     string // with %[1]s for that number and %[2]s for the program
+// launcher describes the environment variables by which processes of a launcher can be recognized.
+type launcher struct {
+	process string // variable that is set in each process; empty if size is sufficient
+	size    string // variable with the number of processes
+	fix     string // the remedy, with %[1]s for that number and %[2]s for the program
 }
 
-// traces lists launchers that start several processes, those first that may run inside others: a job inherits the
-// variables of what it was started from.
-func traces() []trace {
+// launchers returns the launchers that start several processes. A launcher that may run inside a job of another one comes
+// before it, because its processes inherit the variables of both.
+func launchers() []launcher {
 	const direct = "start it with ibrun, mpiexec.hydra or srun --mpi=pmi2, not with "
 	const srun = "start it with: srun --mpi=pmi2 -n %[1]s %[2]s"
-	return []trace{
-		{"", "PMI_SIZE", "the descriptor in PMI_FD did not get through to it; start it with: ibrun -n %[1]s %[2]s"},
+	return []launcher{
+		{"", "PMI_SIZE", "its descriptor PMI_FD was closed; start it with: ibrun -n %[1]s %[2]s"},
 		{"", "OMPI_COMM_WORLD_SIZE", direct + "Open MPI's mpirun: ibrun -n %[1]s %[2]s"},
 		{"", "MV2_COMM_WORLD_SIZE", direct + "mpirun_rsh: ibrun -n %[1]s %[2]s"},
 		{"", "JSM_NAMESPACE_SIZE", direct + "jsrun: ibrun -n %[1]s %[2]s"},
@@ -108,11 +108,11 @@ func traces() []trace {
 	}
 }
 
-// checkAlone returns an error if the environment of a process without a connection says that there are others. The
-// first trace decides.
-func checkAlone(getenv func(string) string, reason string) error {
+// checkSingleton returns a [LaunchError] if the environment of a process without a connection shows that there are other
+// processes. The first launcher that is recognized decides.
+func checkSingleton(getenv func(string) string, reason string) error {
 	program := os.Args[0]
-	for _, t := range traces() {
+	for _, t := range launchers() {
 		size := getenv(t.size)
 		if size == "" || t.process != "" && getenv(t.process) == "" {
 			continue

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// env makes a getenv from NAME=VALUE words.
+// env returns a getenv for words NAME=VALUE.
 func env(words ...string) func(string) string {
 	m := make(map[string]string)
 	for _, word := range words {
@@ -28,7 +28,7 @@ func TestFromEnvAlone(t *testing.T) {
 		"child of a lone rank":     env("PMI_FD=999999", "PMI_RANK=0", "PMI_SIZE=1"),
 	} {
 		if c, err := FromEnv(getenv); c != nil || err != nil {
-			t.Errorf("%s: %v, %v; want a world of one", name, c, err)
+			t.Errorf("%s: %v, %v; want neither client nor error", name, c, err)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func TestFromEnvTellsTheFix(t *testing.T) {
 		"Flux":           {env("FLUX_TASK_RANK=0", "FLUX_JOB_SIZE=2"), "FLUX_JOB_SIZE=2", "flux run -o pmi=simple -n 2 " + prog, ""},
 		"no descriptor":  {env("PMI_RANK=0", "PMI_SIZE=2"), "PMI_SIZE=2", "ibrun -n 2 " + prog, ""},
 		"descriptor was closed": {env("PMI_FD=999999", "PMI_RANK=0", "PMI_SIZE=2"),
-			"PMI_SIZE=2", "ibrun -n 2 " + prog, "PMI_FD=999999 is no open stream socket"},
+			"PMI_SIZE=2", "ibrun -n 2 " + prog, "PMI_FD=999999 is not an open stream socket"},
 		"descriptor is something else": {env("PMI_FD=2", "PMI_RANK=0", "PMI_SIZE=2"),
 			"PMI_SIZE=2", "ibrun -n 2 " + prog, "PMI_FD=2 is"},
 		"size is no number": {env("SLURM_PROCID=0", "SLURM_NTASKS=many"), "SLURM_NTASKS=many", "srun --mpi=pmi2", ""},

@@ -7,181 +7,183 @@ import (
 	"strings"
 )
 
-// parcelBytes bounds the keys and values of one parcel. parcelPut is what each counts besides its bytes.
+// maxMessagePuts bounds the bytes of the puts in one message. putOverhead is what each put counts besides its key and value.
 const (
-	parcelBytes = 256 << 10
-	parcelPut   = 64
+	maxMessagePuts = 256 << 10
+	putOverhead    = 64
 )
 
-// errParcel says that a parcel makes no sense.
-var errParcel = errors.New("pmi: malformed parcel")
+// errExchange means that a message is malformed.
+var errExchange = errors.New("pmi: malformed exchange message")
 
-// Parcel is what the servers of a job's nodes and its [Exchange] say to each other: a barrier that all ranks of a node
-// have reached, or may leave, with what was put before it; or a published name. Parcels are plain data, to be carried in
-// order by whoever connects the nodes.
-type Parcel struct {
-	// Group is which barrier it is.
+// ExchangeMessage is a message between the server of a node and the job's [Exchange]. It says that all ranks of a node have
+// entered a barrier, or that they may leave it, and has the puts made before it. Or it has a request about a published name.
+// Messages are plain data. The code that connects the nodes must deliver them in order.
+type ExchangeMessage struct {
+	// Group identifies the barrier.
 	Group string `json:",omitempty"`
-	// Puts are keys and values that the receiver does not have yet.
+	// Puts are the keys and values that the receiver does not have yet.
 	Puts []Put `json:",omitempty"`
-	// More says that only Puts count: a further parcel follows.
+	// More means that the barrier follows in a further message; this one has only Puts.
 	More bool `json:",omitempty"`
-	// Name is a question about a name, or its answer. The other fields are empty then.
-	Name *Name `json:",omitempty"`
+	// Name is a request about a name, or its answer. If it is set, the other fields are empty.
+	Name *NameRequest `json:",omitempty"`
 }
 
-// Put is a value that a rank has put.
+// Put is a key and a value that a rank has put.
 type Put struct {
 	Rank       int
 	Key, Value []byte
 }
 
-func (p *Put) size() int { return len(p.Key) + len(p.Value) + parcelPut }
+func (p *Put) size() int { return len(p.Key) + len(p.Value) + putOverhead }
 
-// parcels packs puts into parcels for a barrier, the last of which is the one that counts.
-func parcels(group string, puts []Put) []Parcel {
-	var list []Parcel
+// barrierMessages distributes puts over messages for a barrier. Only the last message has the barrier; the others have More set.
+func barrierMessages(group string, puts []Put) []ExchangeMessage {
+	var list []ExchangeMessage
 	first, bytes := 0, 0
 	for i := range puts {
-		if bytes += puts[i].size(); bytes > parcelBytes {
-			list = append(list, Parcel{Group: group, Puts: puts[first:i:i], More: true})
+		if bytes += puts[i].size(); bytes > maxMessagePuts {
+			list = append(list, ExchangeMessage{Group: group, Puts: puts[first:i:i], More: true})
 			first, bytes = i, puts[i].size()
 		}
 	}
-	return append(list, Parcel{Group: group, Puts: puts[first:]})
+	return append(list, ExchangeMessage{Group: group, Puts: puts[first:]})
 }
 
-// Exchange joins the servers of several nodes into one job's key-value space. It is a state machine without a
-// connection: what a node's server says goes in, and what other servers have to be told comes out. One goroutine at a
-// time calls it. A node tells of a barrier once, when all its ranks have reached it, and is answered once, with what
-// all nodes have put and it has not heard of; so a barrier costs one parcel each way for each node unless there is much
-// to tell.
+// Exchange combines the servers of several nodes into one key-value space of the job. It is a state machine without a
+// connection: its input are the messages of the nodes' servers, its output are the messages for them. Only one goroutine at a
+// time may call it.
+//
+// A node sends one message for a barrier, after all its ranks have entered it. It receives one message when the barrier is
+// complete, with the puts of all nodes that it does not have yet. So a barrier costs one message in each direction for each
+// node, unless the puts do not fit one message.
 type Exchange struct {
-	nodes []int // by rank
-	count int
-	names *store
-	log   []Put // what some node has not heard of yet
-	bytes int   // of log
-	heard []int // by node: how much of log it has heard of
-	meet  map[string][]bool
-	limit int
+	nodes    []int // by rank
+	count    int   // of nodes
+	names    *store
+	log      []Put             // puts that some nodes have not received yet
+	bytes    int               // of log
+	sent     []int             // by node: how many puts of log it has received
+	arrived  map[string][]bool // by key of the group: which nodes have entered the barrier
+	maxBytes int               // limit of bytes
 }
 
-// Delivery is a parcel for some nodes.
+// Delivery is a message for some nodes.
 type Delivery struct {
-	Nodes  []int
-	Parcel Parcel
+	Nodes   []int
+	Message ExchangeMessage
 }
 
-// NewExchange makes an exchange for the job of that many ranks whose nodes a PMI_process_mapping tells.
+// NewExchange returns an exchange for a job of size ranks, whose nodes are described by a PMI_process_mapping.
 func NewExchange(mapping string, size int) (*Exchange, error) {
 	nodes, err := parseMapping(mapping, size)
 	if err != nil {
 		return nil, err
 	}
 	count := slices.Max(nodes) + 1
-	return &Exchange{nodes: nodes, count: count, names: newStore(), heard: make([]int, count),
-		meet: make(map[string][]bool), limit: size * share}, nil
+	return &Exchange{nodes: nodes, count: count, names: newStore(), sent: make([]int, count),
+		arrived: make(map[string][]bool), maxBytes: size * maxRankBytes}, nil
 }
 
-// Take takes in what the server of a node says, and returns what others have to be told, in order. After an error the
-// job cannot go on.
-func (x *Exchange) Take(node int, p *Parcel) ([]Delivery, error) {
+// Receive processes a message of a node's server and returns the messages to deliver, in order. After an error the job cannot
+// continue.
+func (x *Exchange) Receive(node int, m *ExchangeMessage) ([]Delivery, error) {
 	if node < 0 || node >= x.count {
-		return nil, fmt.Errorf("%w: from node %d of %d", errParcel, node, x.count)
+		return nil, fmt.Errorf("%w: from node %d of %d", errExchange, node, x.count)
 	}
-	if p.Name != nil {
-		if !x.runsOn(p.Name.Rank, node) {
-			return nil, fmt.Errorf("%w: rank %d on node %d asks for a name", errParcel, p.Name.Rank, node)
+	if m.Name != nil {
+		if !x.runsOn(m.Name.Rank, node) {
+			return nil, fmt.Errorf("%w: name request of rank %d from node %d", errExchange, m.Name.Rank, node)
 		}
-		answer := *p.Name
-		answer.settle(x.names)
-		return []Delivery{{[]int{node}, Parcel{Name: &answer}}}, nil
+		answer := *m.Name
+		answer.resolve(x.names)
+		return []Delivery{{[]int{node}, ExchangeMessage{Name: &answer}}}, nil
 	}
-	for i := range p.Puts {
-		put := &p.Puts[i]
+	for i := range m.Puts {
+		put := &m.Puts[i]
 		if !x.runsOn(put.Rank, node) || len(put.Key) >= keyMax || len(put.Value) >= valueMax {
-			return nil, fmt.Errorf("%w: rank %d on node %d has put %.70q", errParcel, put.Rank, node, put.Key)
+			return nil, fmt.Errorf("%w: rank %d on node %d has put %.70q", errExchange, put.Rank, node, put.Key)
 		}
 		x.bytes += put.size()
 	}
-	if x.bytes > x.limit {
-		return nil, fmt.Errorf("pmi: %d bytes were put that not all nodes have heard of", x.bytes)
+	if x.bytes > x.maxBytes {
+		return nil, fmt.Errorf("pmi: %d bytes of keys and values wait for a barrier of all nodes; the limit is %d", x.bytes, x.maxBytes)
 	}
-	x.log = append(x.log, p.Puts...)
-	if p.More {
+	x.log = append(x.log, m.Puts...)
+	if m.More {
 		return nil, nil
 	}
-	return x.arrive(node, p.Group)
+	return x.arrive(node, m.Group)
 }
 
 func (x *Exchange) runsOn(rank, node int) bool {
 	return rank >= 0 && rank < len(x.nodes) && x.nodes[rank] == node
 }
 
-// arrive takes note that a node has reached a barrier. The last one to come releases all.
+// arrive records that a node has entered a barrier. The last node releases all.
 func (x *Exchange) arrive(node int, group string) ([]Delivery, error) {
-	c, err := parseCircle(group, x.nodes, -1)
-	if err != nil || c.key != group {
-		return nil, fmt.Errorf("%w: barrier %.70q", errParcel, group)
+	g, err := parseGroup(group, x.nodes, -1)
+	if err != nil || g.key != group {
+		return nil, fmt.Errorf("%w: barrier %.70q", errExchange, group)
 	}
-	here := x.meet[group]
-	if here == nil {
-		here = make([]bool, x.count)
+	nodes := x.arrived[group]
+	if nodes == nil {
+		nodes = make([]bool, x.count)
 	}
-	belongs := c.on(x.nodes, x.count)
-	if here[node] || !belongs[node] {
-		return nil, fmt.Errorf("%w: node %d is at barrier %.70q for the second time or for nothing", errParcel, node, group)
+	members := g.nodesWithMembers(x.nodes, x.count)
+	if nodes[node] || !members[node] {
+		return nil, fmt.Errorf("%w: node %d enters barrier %.70q twice or without having members", errExchange, node, group)
 	}
-	here[node] = true
-	x.meet[group] = here
-	if !slices.Equal(here, belongs) {
+	nodes[node] = true
+	x.arrived[group] = nodes
+	if !slices.Equal(nodes, members) {
 		return nil, nil
 	}
-	delete(x.meet, group)
-	return x.release(group, belongs), nil
+	delete(x.arrived, group)
+	return x.release(group, members), nil
 }
 
-// release tells the nodes of a barrier what they have not heard of. Those that lack the same get the same parcels.
-func (x *Exchange) release(group string, belongs []bool) (list []Delivery) {
-	lacking := map[int][]int{}
-	for node, is := range belongs {
+// release returns the messages that complete a barrier. Nodes that lack the same puts get the same messages.
+func (x *Exchange) release(group string, members []bool) (list []Delivery) {
+	nodesFrom := map[int][]int{} // index of the first missing put -> nodes
+	for node, is := range members {
 		if is {
-			lacking[x.heard[node]] = append(lacking[x.heard[node]], node)
-			x.heard[node] = len(x.log)
+			nodesFrom[x.sent[node]] = append(nodesFrom[x.sent[node]], node)
+			x.sent[node] = len(x.log)
 		}
 	}
-	for from, nodes := range lacking {
-		for _, p := range parcels(group, slices.Clip(x.log[from:])) {
-			list = append(list, Delivery{nodes, p})
+	for from, nodes := range nodesFrom {
+		for _, m := range barrierMessages(group, slices.Clip(x.log[from:])) {
+			list = append(list, Delivery{nodes, m})
 		}
 	}
-	if done := slices.Min(x.heard); done > 0 {
+	if done := slices.Min(x.sent); done > 0 {
 		for i := range x.log[:done] {
 			x.bytes -= x.log[i].size()
 		}
-		x.log = slices.Clone(x.log[done:]) // the parcels keep the old one
-		for node := range x.heard {
-			x.heard[node] -= done
+		x.log = slices.Clone(x.log[done:]) // the messages still refer to the old one
+		for node := range x.sent {
+			x.sent[node] -= done
 		}
 	}
 	return list
 }
 
-// Name is a question about a published name, and its answer.
-type Name struct {
-	// Rank is who asks.
+// NameRequest is a request about a published name, and its answer.
+type NameRequest struct {
+	// Rank is the rank that sent the request.
 	Rank int
 	// Cmd is publish_name, unpublish_name or lookup_name.
 	Cmd string
-	// Service is the name, and Port what is or was published under it.
+	// Service is the name, and Port the text that is published under it.
 	Service, Port []byte
-	// Why says in an answer what is wrong; empty if nothing is.
+	// Why is, in an answer, the reason why the request failed. It is empty if it succeeded.
 	Why string `json:",omitempty"`
 }
 
-// settle answers a question from the names that there are.
-func (n *Name) settle(names *store) {
+// resolve performs the request on names and makes it the answer.
+func (n *NameRequest) resolve(names *store) {
 	service := string(n.Service)
 	switch {
 	case service == "":
@@ -203,8 +205,8 @@ func (n *Name) settle(names *store) {
 	}
 }
 
-// answer is what a rank is told. Slurm's clients look at info, MPICH's at rc.
-func (n *Name) answer(c *session) error {
+// reply sends the answer to the rank. Slurm's clients read info, MPICH's read rc.
+func (n *NameRequest) reply(c *session) error {
 	cmd := strings.TrimSuffix(n.Cmd, "_name") + "_result"
 	if n.Why != "" {
 		return c.refuse(cmd, n.Why, "info", "fail")

@@ -4,7 +4,7 @@ package pmi
 
 import "errors"
 
-// openFD says that descriptors are not inherited by number here.
+// openFD returns an error: only Unix systems inherit descriptors by number.
 func openFD(int) (conn, error) {
-	return nil, errors.New("of no use here: inherited descriptors need a Unix system")
+	return nil, errors.New("not usable: only Unix systems inherit descriptors")
 }

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openFD takes over a descriptor inherited from the launcher. Whatever else may have the number now is left alone.
+// openFD opens a descriptor that was inherited from the launcher. If the number now belongs to something else than a stream
+// socket, openFD does not change it.
 func openFD(fd int) (conn, error) {
 	if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
-		return nil, errors.New("no open stream socket")
+		return nil, errors.New("not an open stream socket")
 	}
 	unix.CloseOnExec(fd)
-	// Only a non-blocking descriptor is served by the runtime's poller, and only there do deadlines work and Close
-	// end a read.
+	// The runtime's poller only supports non-blocking descriptors. Without it deadlines do not work and Close does not end a read.
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, fmt.Errorf("a socket that cannot be made non-blocking: %w", err)
 	}

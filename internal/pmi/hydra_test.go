@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runRank is what the test binary does when a real launcher has started it.
+// runRank runs in the test binary if a real launcher has started it.
 func runRank(how string) error {
 	c, err := FromEnv(os.Getenv)
 	if err != nil {
@@ -43,7 +43,7 @@ func runRank(how string) error {
 				return err
 			}
 		}
-		return c.Barrier(ctx) // that only the launcher ends
+		return c.Barrier(ctx) // until the launcher kills this process
 	}
 	appnum, err := c.AppNum()
 	if err != nil {
@@ -53,7 +53,7 @@ func runRank(how string) error {
 		return err
 	}
 	if _, err := c.Get("nothing"); !errors.Is(err, ErrNotFound) {
-		return fmt.Errorf("key that is not there: %v", err)
+		return fmt.Errorf("a key that does not exist: %v", err)
 	}
 	if err := exchange(ctx, c, 2000); err != nil {
 		return err
@@ -67,7 +67,7 @@ func runRank(how string) error {
 	return c.Finalize()
 }
 
-// hydra returns MPICH's launcher.
+// hydra returns the path of MPICH's launcher, or skips the test.
 func hydra(t *testing.T) string {
 	for _, name := range []string{"mpiexec.mpich", "mpiexec.hydra"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -112,7 +112,7 @@ func TestUnderHydra(t *testing.T) {
 			}
 			if got := slices.Sorted(strings.Lines(stdout.String())); test.want != nil &&
 				strings.Join(got, "") != strings.Join(test.want, "\n")+"\n" {
-				t.Errorf("ranks said:\n%s%s", &stdout, &stderr)
+				t.Errorf("the output of the ranks:\n%s%s", &stdout, &stderr)
 			}
 		})
 	}

@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// mappingKey is the key under which launchers tell which ranks share a node.
+// mappingKey is the key under which launchers store which ranks share a node.
 const mappingKey = "PMI_process_mapping"
 
 // parseMapping returns the node of each of size ranks. The text is
 //
 //	(vector,(node,nodes,ranks),...)
 //
-// where a block stands for ranks on each of so many nodes, beginning with node. MPICH adds a bare node number for
-// (node,1,1) and [...]xN for a list N times. Where the text ends before the ranks do, it goes on from its first
-// block on node 0.
+// where a block means that many ranks on each of that many nodes, beginning with node. MPICH also writes a node number alone
+// for (node,1,1), and [...]xN for N repetitions of a list. If the text has too few ranks, it is continued from its first block
+// on node 0.
 func parseMapping(text string, size int) ([]int, error) {
 	p := mappingParser{rest: text, size: size, nodes: make([]int, 0, size), wrap: -1}
 	p.list()
 	if p.err == nil && p.rest != "" {
-		p.fail("goes on after its end")
+		p.fail("has text after its end")
 	}
 	wrap := max(p.wrap, 0)
 	period := len(p.nodes) - wrap
 	if p.err == nil && period == 0 && len(p.nodes) < size {
-		p.fail("names no rank")
+		p.fail("has no ranks")
 	}
 	if p.err != nil {
 		return nil, fmt.Errorf("pmi: process mapping %.60q: %w", text, p.err)
@@ -36,12 +36,12 @@ func parseMapping(text string, size int) ([]int, error) {
 	return p.nodes, nil
 }
 
-// mappingParser reads a mapping; its first error ends it.
+// mappingParser parses a mapping. It stops at the first error.
 type mappingParser struct {
 	rest  string
 	size  int
 	nodes []int // at most size
-	wrap  int   // where the first block on node 0 begins, or -1
+	wrap  int   // index in nodes where the first block on node 0 begins, or -1
 	err   error
 }
 
@@ -52,7 +52,7 @@ func (p *mappingParser) fail(why string) {
 	p.rest = ""
 }
 
-// skip takes s if it comes next.
+// skip consumes s if the rest begins with it, and reports whether it did.
 func (p *mappingParser) skip(s string) bool {
 	rest, ok := strings.CutPrefix(p.rest, s)
 	p.rest = rest
@@ -65,7 +65,7 @@ func (p *mappingParser) expect(s string) {
 	}
 }
 
-// number takes a decimal number below 2^30, so that sums do not overflow.
+// number consumes a decimal number. It must be below 2^30, so that sums do not overflow.
 func (p *mappingParser) number() int {
 	end := 0
 	for end < len(p.rest) && end < 10 && p.rest[end] >= '0' && p.rest[end] <= '9' {
@@ -98,7 +98,7 @@ func (p *mappingParser) list() {
 	}
 }
 
-// block takes (node,nodes,ranks) or node.
+// block consumes (node,nodes,ranks) or node.
 func (p *mappingParser) block() {
 	first, count, each := 0, 1, 1
 	if p.skip("(") {
@@ -125,10 +125,10 @@ func (p *mappingParser) block() {
 	}
 }
 
-// repeat makes what was added since start stand there times times.
+// repeat repeats the nodes from start on, so that they are there the given number of times.
 func (p *mappingParser) repeat(start, times int) {
 	if times == 0 {
-		p.fail("list of no times")
+		p.fail("list is repeated zero times")
 	}
 	period := len(p.nodes) - start
 	for i := 0; i < period*(times-1) && len(p.nodes) < p.size; i++ {

@@ -16,10 +16,10 @@ func TestParseMapping(t *testing.T) {
 		{"(vector,(0,2,1),(0,2,1))", []int{0, 1, 0, 1}},
 		{"(vector,(0,2,2),(2,1,3))", []int{0, 0, 1, 1, 2, 2, 2}},
 		{"(vector,(0,4,1),(0,4,1),(2,2,1),(2,2,1))", []int{0, 1, 2, 3, 0, 1, 2, 3, 2, 3, 2, 3}},
-		{"(vector,(0,2,1))", []int{0, 1, 0, 1, 0}},                  // goes round
-		{"(vector,(2,1,1),(0,3,1))", []int{2, 0, 1, 2, 0, 1, 2, 0}}, // from its first block on node 0
-		{"(vector,(3,1,2))", []int{3, 3, 3}},                        // or from the start
-		{"(vector,(0,100,100))", []int{0, 0}},                       // ranks end first
+		{"(vector,(0,2,1))", []int{0, 1, 0, 1, 0}},                  // continued from the start
+		{"(vector,(2,1,1),(0,3,1))", []int{2, 0, 1, 2, 0, 1, 2, 0}}, // continued from its first block on node 0
+		{"(vector,(3,1,2))", []int{3, 3, 3}},                        // continued from the start if there is none
+		{"(vector,(0,100,100))", []int{0, 0}},                       // more than size
 		{"(vector,3,0,0)", []int{3, 0, 0}},
 		{"(vector,[(0,2,1)]x2,5)", []int{0, 1, 0, 1, 5}},
 		{"(vector,[0,(1,1,2)]x1000000000)", []int{0, 1, 1, 0, 1}},

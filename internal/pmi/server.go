@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// Limits the server tells, C's closing zero included: the numbers of hydra and Slurm.
+// The limits that the server announces, which are those of hydra and Slurm. They include C's terminating zero.
 const (
 	kvsNameMax = 256
 	keyMax     = 64
@@ -21,39 +21,39 @@ const (
 type Job struct {
 	// Size is the number of ranks.
 	Size int
-	// KVSName names the key-value space: a word of up to 255 bytes, short is better, different from that of every other
-	// job that programs might see at the same time.
+	// KVSName names the key-value space. It is a word of up to 255 bytes, preferably short, and must differ from the names of other
+	// jobs that programs may see at the same time.
 	KVSName string
-	// UniverseSize is how many ranks there is room for; 0 means Size.
+	// UniverseSize is how many ranks can run in total; 0 means Size.
 	UniverseSize int
 	// Mapping is the PMI_process_mapping, (vector,(node,nodes,ranks),...); empty means that all ranks are on one node.
 	Mapping string
 	// AppNums is the number of each rank's program; nil means 0 for all.
 	AppNums []int
-	// Up is set where each node has a server of its own, which serves only the ranks of Node. It is given what the others
-	// have to know, for the job's [Exchange], in order; [Server.Deliver] takes the answers. It must not wait for them.
-	Up   func(*Parcel)
-	Node int
-	// Events tells what the ranks do.
+	// ToExchange is set if each node has its own server, which serves only the ranks of Node. It is called with the messages for
+	// the job's [Exchange], in order, and must not wait for the answers, which are passed to [Server.Deliver].
+	ToExchange func(*ExchangeMessage)
+	Node       int
+	// Events are called when ranks change their state.
 	Events Events
 }
 
-// Events are called by Serve, on its goroutine, before the rank gets its answer; so those of different ranks come
-// at the same time, those of one rank in order. They must not block. Any may be nil.
+// Events are callbacks. Serve calls them on its goroutine before it answers the rank. So the events of one rank are called in
+// order, those of different ranks concurrently. A callback must not block. Any of them may be nil.
 type Events struct {
-	// Init says that a rank has begun to speak PMI.
+	// Init: the rank has initialized PMI.
 	Init func(rank int)
-	// Finalize says that a rank may end from now on.
+	// Finalize: the rank has finalized PMI and may exit.
 	Finalize func(rank int)
-	// Abort says that a rank wants the job to end. The rank waits to be killed.
+	// Abort: the rank has called for the end of the job. It waits until it is killed.
 	Abort func(rank, code int, msg string)
-	// Lost says that a rank's connection ended without Finalize or Abort. Programs that do not speak PMI at all get
-	// here too, with inited false.
+	// Lost: the connection of the rank ended without Finalize or Abort. This includes programs that do not use PMI; inited is
+	// false for them.
 	Lost func(rank int, inited bool)
 }
 
-// Server answers the ranks of one job. Its memory is bounded by 1 MiB of keys and values per rank. All methods may be
-// called at any time by any goroutine.
+// Server answers the ranks of one job. It stores at most 1 MiB of keys and values per rank. Any goroutine may call its methods at
+// any time.
 type Server struct {
 	job   Job
 	nodes []int  // by rank
@@ -62,16 +62,16 @@ type Server struct {
 
 	local int // how many ranks this server serves
 
-	telling sync.Mutex // held while Up is called, so that parcels go in order
+	sendMu sync.Mutex // held while ToExchange is called, so that messages are sent in order
 
-	mu        sync.Mutex
-	barriers  map[string]*barrier // those that wait for someone
-	asking    map[int]*session    // by rank: who waits for an answer about a name
-	news      []Put               // what other servers do not know yet
-	newsBytes int
+	mu           sync.Mutex
+	barriers     map[string]*barrier // by key of the group: barriers that are not complete
+	nameRequests map[int]*session    // by rank: the session that waits for the answer to a name request
+	unsentPuts   []Put               // puts that were not sent to the exchange yet
+	unsentBytes  int                 // their size
 }
 
-// NewServer makes a server, or says what is wrong with job.
+// NewServer returns a server for the job, or an error if job is invalid.
 func NewServer(job Job) (*Server, error) {
 	if job.Size < 1 {
 		return nil, fmt.Errorf("pmi: job of %d ranks", job.Size)
@@ -96,7 +96,7 @@ func NewServer(job Job) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{job: job, nodes: nodes, keys: newStore(), names: newStore(),
-		barriers: make(map[string]*barrier), asking: make(map[int]*session)}
+		barriers: make(map[string]*barrier), nameRequests: make(map[int]*session)}
 	for rank := range nodes {
 		if s.serves(rank) {
 			s.local++
@@ -106,54 +106,56 @@ func NewServer(job Job) (*Server, error) {
 	return s, nil
 }
 
-// Serve answers one rank until its connection ends, closes it, and returns why it ended: nil if the rank closed it
-// or died. What a rank said before it died is heard to the end. Nothing a rank sends disturbs the others. A rank that is
-// gone is missing from every barrier that it has not reached; ending the job is up to the caller. To end a Serve, close
-// conn or the other side of it.
+// Serve answers one rank until its connection ends, and closes the connection. It returns why the connection ended: nil if the
+// rank closed it or died. Commands that a rank sent before it died are still processed. A rank cannot disturb the others with
+// what it sends. A barrier that a dead rank has not entered never completes; it is up to the caller to end the job. To make
+// Serve return, close conn or its other end.
 func (s *Server) Serve(rank int, conn io.ReadWriteCloser) error {
 	if rank < 0 || rank >= s.job.Size || !s.serves(rank) {
 		conn.Close()
-		return fmt.Errorf("pmi: rank %d of %d is not served here", rank, s.job.Size)
+		return fmt.Errorf("pmi: this server does not serve rank %d of %d", rank, s.job.Size)
 	}
 	c := &session{server: s, rank: rank, conn: conn}
 	err := c.run()
-	s.leave(c)
+	s.removeSession(c)
 	conn.Close()
-	if c.state == silent || c.state == inited {
+	if c.state == uninitialized || c.state == initialized {
 		if event := s.job.Events.Lost; event != nil {
-			event(rank, c.state == inited)
+			event(rank, c.state == initialized)
 		}
 	}
-	if err == nil || unheard(err) {
+	if err == nil || clientGone(err) {
 		return nil
 	}
 	return fmt.Errorf("pmi: rank %d: %w", rank, err)
 }
 
-// unheard tells whether an answer was not taken because the rank has gone. Its last words may still be there to be read.
-func unheard(err error) bool {
+// clientGone reports whether an answer could not be sent because the rank has closed the connection or died. Its last commands
+// may still be unread.
+func clientGone(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// state is what a rank has said about itself.
+// state is the state of a rank according to its commands.
 type state int
 
 const (
-	silent state = iota
-	inited
+	uninitialized state = iota
+	initialized
 	finalized
 	aborted
 )
 
-// session is one rank's connection. Serve's goroutine reads; others write only the answer to a barrier.
+// session is the connection of one rank. Only the goroutine of Serve reads from it. Other goroutines write only the answers to
+// barriers and name requests.
 type session struct {
 	server *Server
 	rank   int
 	conn   io.ReadWriteCloser
 	state  state
 
-	writing sync.Mutex
-	waits   int // barriers this session waits in, guarded by server.mu
+	writing  sync.Mutex
+	barriers int // how many barriers the rank waits in; guarded by server.mu
 }
 
 func (c *session) run() error {
@@ -164,7 +166,7 @@ func (c *session) run() error {
 			return nil
 		}
 		if err == nil {
-			if err = c.handle(&m); unheard(err) {
+			if err = c.handle(&m); clientGone(err) {
 				continue
 			}
 		}
@@ -222,7 +224,8 @@ func (c *session) answer(cmd string, keyValues ...string) error {
 	return c.write(encode(cmd, append([]string{"rc", "0"}, keyValues...)...))
 }
 
-// refuse sends an answer with rc=-1 and the reason, whose spaces become underscores for readers without escapes.
+// refuse sends an answer with rc=-1 and the reason. Spaces of the reason become underscores, because some clients do not know
+// escapes.
 func (c *session) refuse(cmd, why string, keyValues ...string) error {
 	why = strings.ReplaceAll(why, " ", "_")
 	return c.write(encode(cmd, append([]string{"rc", "-1", "msg", why}, keyValues...)...))
@@ -235,7 +238,7 @@ func (c *session) write(line []byte) error {
 	return err
 }
 
-// initAck tells a process that came over TCP where it belongs.
+// initAck sends rank and size to a process that has connected over TCP.
 func (c *session) initAck(m *message) error {
 	if id := m.get("pmiid"); id != strconv.Itoa(c.rank) {
 		return fmt.Errorf("%w: pmiid=%.20q on the connection of rank %d", errWire, id, c.rank)
@@ -250,17 +253,17 @@ func (c *session) init(m *message) error {
 	if m.get("pmi_version") != "1" {
 		return c.refuse("response_to_init", "this launcher speaks version 1", "pmi_version", "1", "pmi_subversion", "2")
 	}
-	if c.state != inited {
-		c.state = inited
+	if c.state != initialized {
+		c.state = initialized
 		if event := c.server.job.Events.Init; event != nil {
 			event(c.rank)
 		}
 	}
-	// As hydra does: whoever asks for 1.1 or 1.2 may use 1.2.
+	// Like hydra: a client that asks for 1.1 or 1.2 may use 1.2.
 	return c.answer("response_to_init", "pmi_version", "1", "pmi_subversion", "2")
 }
 
-// checkKVS refuses another job's key-value space. A message may leave the name out.
+// checkKVS returns an error if the message names the key-value space of another job. A message need not have a name.
 func (c *session) checkKVS(m *message) error {
 	if name := m.get("kvsname"); name != "" && name != c.server.job.KVSName {
 		return errors.New("no such kvsname")
@@ -280,8 +283,8 @@ func (c *session) put(m *message) error {
 		why = "keys with PMI_ prefix are reserved"
 	case len(value) >= valueMax:
 		why = "value is too long"
-	case !c.server.keys.put(c.rank, key, value, true), !c.server.note(c.rank, key, value):
-		why = "this rank has put too much"
+	case !c.server.keys.put(c.rank, key, value, true), !c.server.recordPut(c.rank, key, value):
+		why = "this rank has put too many bytes"
 	}
 	if why != "" {
 		return c.refuse("put_result", why)
@@ -300,27 +303,27 @@ func (c *session) get(m *message) error {
 	return c.answer("get_result", "value", value)
 }
 
-// name publishes, withdraws or looks up a name.
+// name publishes, removes or finds a name.
 func (c *session) name(m *message) error {
 	s := c.server
-	n := &Name{Rank: c.rank, Cmd: m.cmd, Service: []byte(m.get("service")), Port: []byte(m.get("port"))}
-	if s.job.Up == nil {
-		n.settle(s.names)
-		return n.answer(c)
+	n := &NameRequest{Rank: c.rank, Cmd: m.cmd, Service: []byte(m.get("service")), Port: []byte(m.get("port"))}
+	if s.job.ToExchange == nil {
+		n.resolve(s.names)
+		return n.reply(c)
 	}
 	s.mu.Lock()
-	s.asking[c.rank] = c
+	s.nameRequests[c.rank] = c
 	s.mu.Unlock()
-	s.telling.Lock()
-	defer s.telling.Unlock()
-	s.job.Up(&Parcel{Name: n})
+	s.sendMu.Lock()
+	defer s.sendMu.Unlock()
+	s.job.ToExchange(&ExchangeMessage{Name: n})
 	return nil
 }
 
 func (c *session) abort(m *message) error {
 	code, err := m.number("exitcode", 1)
 	if err != nil {
-		code = 1 // it wants to end; how it says so does not matter
+		code = 1 // the job ends in any case
 	}
 	c.state = aborted
 	if event := c.server.job.Events.Abort; event != nil {

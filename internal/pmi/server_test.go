@@ -11,19 +11,19 @@ import (
 	"testing"
 )
 
-// log collects events as lines; those of one rank are in order.
-type log struct {
+// eventLog collects events as lines. The events of one rank are in order.
+type eventLog struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (l *log) add(format string, args ...any) {
+func (l *eventLog) add(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lines = append(l.lines, fmt.Sprintf(format, args...))
 }
 
-func (l *log) events() Events {
+func (l *eventLog) events() Events {
 	return Events{
 		Init:     func(rank int) { l.add("init %d", rank) },
 		Finalize: func(rank int) { l.add("finalize %d", rank) },
@@ -32,7 +32,7 @@ func (l *log) events() Events {
 	}
 }
 
-func (l *log) String() string {
+func (l *eventLog) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Join(l.lines, ", ")
@@ -50,7 +50,7 @@ func newTestServer(t testing.TB, job Job) *Server {
 	return s
 }
 
-// rank is a hand-made client: lines in, lines out.
+// rank is a client that sends and receives single lines.
 type rank struct {
 	t    testing.TB
 	conn net.Conn
@@ -73,8 +73,8 @@ func (r *rank) send(text string) {
 	}
 }
 
-// hear wants exactly these bytes next.
-func (r *rank) hear(want string) {
+// expect fails the test unless the next bytes are exactly want.
+func (r *rank) expect(want string) {
 	r.t.Helper()
 	got := make([]byte, len(want))
 	if n, err := io.ReadFull(r.conn, got); err != nil || string(got) != want {
@@ -82,49 +82,50 @@ func (r *rank) hear(want string) {
 	}
 }
 
-func (r *rank) say(line, answer string) {
+// call sends a line and expects an answer.
+func (r *rank) call(line, answer string) {
 	r.t.Helper()
 	r.send(line)
-	r.hear(answer)
+	r.expect(answer)
 }
 
 func TestServerLines(t *testing.T) {
-	var events log
+	var events eventLog
 	s := newTestServer(t, Job{Size: 2, KVSName: "7.0", UniverseSize: 12, AppNums: []int{0, 3}, Events: events.events()})
 	r0, r1 := serve(t, s, 0), serve(t, s, 1)
-	r1.say("cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n")
-	r1.say("cmd=get_maxes\n", "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024\n")
-	r1.say("cmd=get_universe_size\n", "cmd=universe_size rc=0 size=12\n")
-	r1.say("cmd=get_appnum\n", "cmd=appnum rc=0 appnum=3\n")
-	r1.say("cmd=get_my_kvsname\n", "cmd=my_kvsname rc=0 kvsname=7.0\n")
-	r1.say("cmd=get kvsname=7.0 key=PMI_process_mapping\n", "cmd=get_result rc=0 value=(vector,(0,1,2))\n")
-	r1.say("cmd=put kvsname=7.0 key=a1 value=two\\ words=\n", "cmd=put_result rc=0\n")
+	r1.call("cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n")
+	r1.call("cmd=get_maxes\n", "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024\n")
+	r1.call("cmd=get_universe_size\n", "cmd=universe_size rc=0 size=12\n")
+	r1.call("cmd=get_appnum\n", "cmd=appnum rc=0 appnum=3\n")
+	r1.call("cmd=get_my_kvsname\n", "cmd=my_kvsname rc=0 kvsname=7.0\n")
+	r1.call("cmd=get kvsname=7.0 key=PMI_process_mapping\n", "cmd=get_result rc=0 value=(vector,(0,1,2))\n")
+	r1.call("cmd=put kvsname=7.0 key=a1 value=two\\ words=\n", "cmd=put_result rc=0\n")
 	r1.send("cmd=barrier_in\n")
-	r0.say("cmd=init pmi_version=1 pmi_subversion=2\n", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n")
-	r0.say("cmd=barrier_in\n", "cmd=barrier_out rc=0 tag=0\n")
-	r1.hear("cmd=barrier_out rc=0 tag=0\n")
-	r0.say("cmd=get kvsname=7.0 key=a1\n", "cmd=get_result rc=0 value=two\\ words=\n")
-	r0.say("cmd=get key=a1\n", "cmd=get_result rc=0 value=two\\ words=\n")
-	r0.say("cmd=get kvsname=7.0 key=a2\n", "cmd=get_result rc=-1 msg=key_not_found\n")
-	r0.say("cmd=put kvsname=7.0 key=a1 value=v\n", "cmd=put_result rc=0\n")
-	r0.say("cmd=get kvsname=7.0 key=a1\n", "cmd=get_result rc=0 value=v\n")
-	r0.say("cmd=publish_name service=s port=p#1$\n", "cmd=publish_result rc=0 info=ok\n")
-	r1.say("cmd=publish_name service=s port=q\n",
+	r0.call("cmd=init pmi_version=1 pmi_subversion=2\n", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n")
+	r0.call("cmd=barrier_in\n", "cmd=barrier_out rc=0 tag=0\n")
+	r1.expect("cmd=barrier_out rc=0 tag=0\n")
+	r0.call("cmd=get kvsname=7.0 key=a1\n", "cmd=get_result rc=0 value=two\\ words=\n")
+	r0.call("cmd=get key=a1\n", "cmd=get_result rc=0 value=two\\ words=\n")
+	r0.call("cmd=get kvsname=7.0 key=a2\n", "cmd=get_result rc=-1 msg=key_not_found\n")
+	r0.call("cmd=put kvsname=7.0 key=a1 value=v\n", "cmd=put_result rc=0\n")
+	r0.call("cmd=get kvsname=7.0 key=a1\n", "cmd=get_result rc=0 value=v\n")
+	r0.call("cmd=publish_name service=s port=p#1$\n", "cmd=publish_result rc=0 info=ok\n")
+	r1.call("cmd=publish_name service=s port=q\n",
 		"cmd=publish_result rc=-1 msg=name_is_taken_or_there_is_no_room_for_it info=fail\n")
-	r1.say("cmd=lookup_name service=s\n", "cmd=lookup_result rc=0 info=ok port=p#1$\n")
-	r1.say("cmd=unpublish_name service=s\n", "cmd=unpublish_result rc=0 info=ok\n")
-	r1.say("cmd=unpublish_name service=s\n", "cmd=unpublish_result rc=-1 msg=name_not_found info=fail\n")
-	r1.say("cmd=lookup_name service=s\n", "cmd=lookup_result rc=-1 msg=name_not_found info=fail\n")
-	r1.say("cmd=lookup_name\n", "cmd=lookup_result rc=-1 msg=no_service_named info=fail\n")
-	r0.say(spawnTwo, "cmd=spawn_result rc=-1 msg=this_launcher_starts_no_further_processes\n")
-	r0.say("cmd=finalize\n", "cmd=finalize_ack rc=0\n")
+	r1.call("cmd=lookup_name service=s\n", "cmd=lookup_result rc=0 info=ok port=p#1$\n")
+	r1.call("cmd=unpublish_name service=s\n", "cmd=unpublish_result rc=0 info=ok\n")
+	r1.call("cmd=unpublish_name service=s\n", "cmd=unpublish_result rc=-1 msg=name_not_found info=fail\n")
+	r1.call("cmd=lookup_name service=s\n", "cmd=lookup_result rc=-1 msg=name_not_found info=fail\n")
+	r1.call("cmd=lookup_name\n", "cmd=lookup_result rc=-1 msg=no_service_named info=fail\n")
+	r0.call(spawnTwo, "cmd=spawn_result rc=-1 msg=this_launcher_starts_no_further_processes\n")
+	r0.call("cmd=finalize\n", "cmd=finalize_ack rc=0\n")
 	r0.conn.Close()
 	if err := <-r0.done; err != nil {
 		t.Error(err)
 	}
-	r1.say("cmd=finalize\n", "cmd=finalize_ack rc=0\n")
-	// Newer MPICH starts anew on the connection.
-	r1.say("cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n")
+	r1.call("cmd=finalize\n", "cmd=finalize_ack rc=0\n")
+	// Newer versions of MPICH initialize again on the same connection.
+	r1.call("cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n")
 	r1.conn.Close()
 	if err := <-r1.done; err != nil {
 		t.Error(err)
@@ -134,9 +135,9 @@ func TestServerLines(t *testing.T) {
 	}
 }
 
-func TestServerTellsPlace(t *testing.T) {
+func TestServerInitAck(t *testing.T) {
 	s := newTestServer(t, Job{Size: 3})
-	serve(t, s, 2).say("cmd=initack pmiid=2\n", "cmd=initack rc=0\ncmd=set size=3\ncmd=set rank=2\ncmd=set debug=0\n")
+	serve(t, s, 2).call("cmd=initack pmiid=2\n", "cmd=initack rc=0\ncmd=set size=3\ncmd=set rank=2\ncmd=set debug=0\n")
 	r := serve(t, s, 1)
 	r.send("cmd=initack pmiid=2\n")
 	if err := <-r.done; !errors.Is(err, errWire) {
@@ -169,7 +170,7 @@ func TestServerRefuses(t *testing.T) {
 			t.Errorf("%.60s: %+v, %v; want %s about %s", test.line, m, err, test.answer, test.why)
 		}
 	}
-	// After all that it is still of use.
+	// The connection can still be used.
 	r.send("cmd=put kvsname=7.0 key=" + long[:63] + " value=" + long + "\n")
 	if m, err := r.in.next(); err != nil || m.get("rc") != "0" {
 		t.Errorf("put at the limits: %+v, %v", m, err)
@@ -184,21 +185,21 @@ func encodeArgs(m message) []byte {
 	return encode(m.cmd, words...)
 }
 
-func TestServerDropsWhatItDoesNotUnderstand(t *testing.T) {
+func TestServerInvalidMessages(t *testing.T) {
 	for name, text := range map[string]string{
 		"no protocol":     "GET / HTTP/1.1\r\n",
 		"unknown command": "cmd=init pmi_version=1 pmi_subversion=1\ncmd=reboot\n",
 		"endless line":    "cmd=put value=" + strings.Repeat("x", maxMessage),
 		"cut short":       "cmd=put val",
 	} {
-		var events log
+		var events eventLog
 		s := newTestServer(t, Job{Size: 2, Events: events.events()})
 		good, bad := serve(t, s, 0), serve(t, s, 1)
 		good.send("cmd=barrier_in\n")
 		go func() {
 			for _, line := range strings.SplitAfter(text, "\n") {
 				if _, err := bad.conn.Write([]byte(line)); err != nil {
-					return // dropped in the midst of it
+					return // the server has closed the connection
 				}
 				if strings.Contains(line, "init") {
 					io.ReadFull(bad.conn, make([]byte, len("cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n")))
@@ -212,7 +213,7 @@ func TestServerDropsWhatItDoesNotUnderstand(t *testing.T) {
 		if want := "lost 1 " + fmt.Sprint(name == "unknown command"); !strings.HasSuffix(events.String(), want) {
 			t.Errorf("%s: events %q, want %q", name, &events, want)
 		}
-		good.say("cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0\n")
+		good.call("cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0\n")
 	}
 }
 
@@ -227,7 +228,7 @@ func TestServerEvents(t *testing.T) {
 		{"cmd=abort\n", `abort 0 1 ""`},
 		{"cmd=abort exitcode=x\n", `abort 0 1 ""`},
 	} {
-		var events log
+		var events eventLog
 		r := serve(t, newTestServer(t, Job{Size: 1, Events: events.events()}), 0)
 		r.send(test.lines)
 		if !strings.HasPrefix(test.lines, "cmd=abort") && test.lines != "" {
@@ -251,50 +252,50 @@ func TestServerGroupBarriers(t *testing.T) {
 	for i := range 4 {
 		r = append(r, serve(t, s, i))
 	}
-	// Several at a time, from different threads of rank 0, and other commands meanwhile.
+	// Several barriers of rank 0 at a time, as from different threads, and other commands at the same time.
 	r[0].send("cmd=barrier_in group=3,0,0:5\n")
 	r[0].send("cmd=barrier_in group=NODE:6\n")
 	r[0].send("cmd=barrier_in\n")
-	r[0].say("cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0\n")
-	r[1].say("cmd=barrier_in group=0,1:6\n", "cmd=barrier_out rc=0 tag=6\n") // NODE, in other words
-	r[0].hear("cmd=barrier_out rc=0 tag=6\n")
-	r[3].say("cmd=barrier_in group=0,3:5\n", "cmd=barrier_out rc=0 tag=5\n")
-	r[0].hear("cmd=barrier_out rc=0 tag=5\n")
-	r[0].say("cmd=barrier_in group=0\n", "cmd=barrier_out rc=0 tag=0\n")
-	r[0].say("cmd=barrier_in\n", "cmd=barrier_out rc=-1 msg=this_rank_waits_there_already_or_in_too_many_others tag=0\n")
-	r[1].send("cmd=barrier_in group=WORLD:0\n") // tagged or not is not the same
+	r[0].call("cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0\n")
+	r[1].call("cmd=barrier_in group=0,1:6\n", "cmd=barrier_out rc=0 tag=6\n") // the same group as NODE
+	r[0].expect("cmd=barrier_out rc=0 tag=6\n")
+	r[3].call("cmd=barrier_in group=0,3:5\n", "cmd=barrier_out rc=0 tag=5\n")
+	r[0].expect("cmd=barrier_out rc=0 tag=5\n")
+	r[0].call("cmd=barrier_in group=0\n", "cmd=barrier_out rc=0 tag=0\n")
+	r[0].call("cmd=barrier_in\n", "cmd=barrier_out rc=-1 msg=this_rank_already_waits_in_this_barrier_or_in_too_many_others tag=0\n")
+	r[1].send("cmd=barrier_in group=WORLD:0\n") // a group with a tag is another barrier than no group
 	r[1].send("cmd=barrier_in\n")
 	r[2].send("cmd=barrier_in\n")
-	r[3].say("cmd=barrier_in\n", "cmd=barrier_out rc=0 tag=0\n")
+	r[3].call("cmd=barrier_in\n", "cmd=barrier_out rc=0 tag=0\n")
 	for i := range 3 {
-		r[i].hear("cmd=barrier_out rc=0 tag=0\n")
+		r[i].expect("cmd=barrier_out rc=0 tag=0\n")
 	}
 }
 
-func TestServerBarrierWaitsForTheLost(t *testing.T) {
+func TestServerBarrierOfLostRank(t *testing.T) {
 	s := newTestServer(t, Job{Size: 2})
 	r0, r1 := serve(t, s, 0), serve(t, s, 1)
 	r0.send("cmd=barrier_in\n")
-	r0.say("cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0\n")
+	r0.call("cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0\n")
 	r0.conn.Close()
 	<-r0.done
 	r1.send("cmd=barrier_in\n")
-	r1.say("cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0\n") // and no barrier_out before it
+	r1.call("cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0\n") // the next line is not barrier_out
 	r1.conn.Close()
 	<-r1.done
 	if len(s.barriers) != 0 {
-		t.Errorf("%d barriers left behind", len(s.barriers))
+		t.Errorf("%d barriers are still stored", len(s.barriers))
 	}
 }
 
-func TestServerReaderWhoDoesNotReadHoldsNobodyUp(t *testing.T) {
+func TestServerDoesNotWaitForSlowReader(t *testing.T) {
 	s := newTestServer(t, Job{Size: 2})
-	lazy, r := serve(t, s, 0), serve(t, s, 1)
-	lazy.send("cmd=barrier_in\n") // and never reads the answer
-	r.say("cmd=barrier_in\n", "cmd=barrier_out rc=0 tag=0\n")
-	r.say("cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0\n")
-	lazy.conn.Close()
-	<-lazy.done
+	slow, r := serve(t, s, 0), serve(t, s, 1)
+	slow.send("cmd=barrier_in\n") // does not read the answer
+	r.call("cmd=barrier_in\n", "cmd=barrier_out rc=0 tag=0\n")
+	r.call("cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0\n")
+	slow.conn.Close()
+	<-slow.done
 }
 
 func TestServerMemoryIsBounded(t *testing.T) {
@@ -311,12 +312,12 @@ func TestServerMemoryIsBounded(t *testing.T) {
 	if puts < 900 || puts > 1000 {
 		t.Errorf("%d puts of 1000 bytes fit", puts)
 	}
-	r.say("cmd=put key=k0 value=y\n", "cmd=put_result rc=0\n") // makes room
-	serve(t, s, 1).say("cmd=put key=k0 value=z\n", "cmd=put_result rc=0\n")
+	r.call("cmd=put key=k0 value=y\n", "cmd=put_result rc=0\n") // a shorter value frees bytes
+	serve(t, s, 1).call("cmd=put key=k0 value=z\n", "cmd=put_result rc=0\n")
 	if used := s.keys.used[1]; used != 64+3 {
 		t.Errorf("rank 1 uses %d bytes", used)
 	}
-	for i := range maxWaits {
+	for i := range maxBarriersPerRank {
 		r.send(fmt.Sprintf("cmd=barrier_in group=WORLD:%d\n", i))
 	}
 	r.send("cmd=barrier_in group=WORLD:99\n")
@@ -325,22 +326,22 @@ func TestServerMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// gone is the connection of a rank that has died: what it said can be read, and nobody takes an answer.
-type gone struct{ io.Reader }
+// deadConn is the connection of a rank that has died: its commands can still be read, but answers cannot be written.
+type deadConn struct{ io.Reader }
 
-func (gone) Write([]byte) (int, error) { return 0, syscall.EPIPE }
-func (gone) Close() error              { return nil }
+func (deadConn) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+func (deadConn) Close() error              { return nil }
 
-// What a rank said before it died is heard to the end, although it takes no answers.
-func TestLastWords(t *testing.T) {
-	var events log
+// The commands that a rank sent before it died are processed, although the answers cannot be written.
+func TestCommandsOfDeadRank(t *testing.T) {
+	var events eventLog
 	s := newTestServer(t, Job{Size: 1, Events: events.events()})
-	words := "cmd=init pmi_version=1 pmi_subversion=1\ncmd=barrier_in\ncmd=abort exitcode=7 message=x\n"
-	if err := s.Serve(0, gone{strings.NewReader(words)}); err != nil {
+	commands := "cmd=init pmi_version=1 pmi_subversion=1\ncmd=barrier_in\ncmd=abort exitcode=7 message=x\n"
+	if err := s.Serve(0, deadConn{strings.NewReader(commands)}); err != nil {
 		t.Error(err)
 	}
 	if got, want := events.String(), `init 0, abort 0 7 "x"`; got != want {
-		t.Errorf("heard %s, want %s", got, want)
+		t.Errorf("events %s, want %s", got, want)
 	}
 }
 
@@ -363,11 +364,11 @@ func TestNewServerRefuses(t *testing.T) {
 		t.Error("rank 2 of 2: no error")
 	}
 	if _, err := conn.Write(nil); err == nil {
-		t.Error("connection of rank 2 of 2 left open")
+		t.Error("the connection of rank 2 of 2 was not closed")
 	}
 }
 
-// FuzzServer lets a rank send anything at all.
+// FuzzServer lets a rank send arbitrary bytes.
 func FuzzServer(f *testing.F) {
 	f.Add([]byte("cmd=init pmi_version=1 pmi_subversion=1\ncmd=put key=a value=b\ncmd=barrier_in group=0:1\ncmd=finalize\n"))
 	f.Add([]byte("cmd=barrier_in group=WORLD:1\ncmd=barrier_in group=NODE\ncmd=barrier_in\ncmd=barrier_in\n"))
@@ -380,16 +381,16 @@ func FuzzServer(f *testing.F) {
 		r.Reset(text)
 		served := s.Serve(0, r)
 		if len(s.barriers) != 0 {
-			t.Errorf("%d barriers left behind", len(s.barriers))
+			t.Errorf("%d barriers are still stored", len(s.barriers))
 		}
 		answers := reader{src: &r.wrote}
 		for {
 			if _, err := answers.next(); err == io.EOF {
 				break
 			} else if err != nil {
-				t.Fatalf("server wrote what is no message: %v; it ended with %v", err, served)
+				t.Fatalf("the server wrote an invalid message: %v; Serve returned %v", err, served)
 			}
 		}
-		serve(t, s, 1).say("cmd=get key=PMI_process_mapping\n", "cmd=get_result rc=0 value=(vector,(0,1,2))\n")
+		serve(t, s, 1).call("cmd=get key=PMI_process_mapping\n", "cmd=get_result rc=0 value=(vector,(0,1,2))\n")
 	})
 }

@@ -5,11 +5,10 @@ import (
 	"sync"
 )
 
-// share is how many bytes one rank may keep in a store.
-const share = 1 << 20
+// maxRankBytes is how many bytes one rank may store.
+const maxRankBytes = 1 << 20
 
-// store is a key-value space. What was put is visible at once, and at the latest after a barrier, as the protocol
-// has it.
+// store is a key-value space. A value is visible immediately; the protocol requires it only after a barrier.
 type store struct {
 	mu      sync.RWMutex
 	entries map[string]entry
@@ -21,7 +20,7 @@ type entry struct {
 	owner int
 }
 
-// size is what an entry counts; the constant stands for what the map needs.
+// size returns the bytes that an entry counts. The constant is an estimate for the map.
 func (e entry) size(key string) int { return len(key) + len(e.value) + 64 }
 
 func newStore() *store {
@@ -35,12 +34,12 @@ func (s *store) get(key string) (string, bool) {
 	return e.value, ok
 }
 
-// put stores value for owner. It reports false if the owner's share does not allow it, or if there is such a key
-// already and replace is not set.
+// put stores value for owner. It returns false if that would exceed the limit of the owner, or if the key exists and replace is
+// not set.
 func (s *store) put(owner int, key, value string, replace bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := entry{strings.Clone(value), owner} // the words are parts of a whole message, which they would keep alive
+	e := entry{strings.Clone(value), owner} // the words are substrings of a message, which must not stay alive
 	old, had := s.entries[key]
 	if had && !replace {
 		return false
@@ -49,7 +48,7 @@ func (s *store) put(owner int, key, value string, replace bool) bool {
 	if had && old.owner == owner {
 		size -= old.size(key)
 	}
-	if s.used[owner]+size > share {
+	if s.used[owner]+size > maxRankBytes {
 		return false
 	}
 	if had && old.owner != owner {
@@ -60,7 +59,7 @@ func (s *store) put(owner int, key, value string, replace bool) bool {
 	return true
 }
 
-// remove reports false if there is no such key.
+// remove returns false if the key does not exist.
 func (s *store) remove(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

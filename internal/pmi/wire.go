@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Limits of what is read. No correct message comes near them, but what comes in is not trusted.
+// The limits of a message. Valid messages are far below them; they bound the memory that a faulty peer can use.
 const (
 	maxMessage = 64 << 10
 	maxArgs    = 64
 )
 
-// errWire says that bytes are no PMI-1 message.
+// errWire means that the received bytes are not a PMI-1 message.
 var errWire = errors.New("malformed message")
 
-// message is one PMI-1 message: its command and the values that came with it, as written, escapes included.
+// message is one PMI-1 message: its command and its values. Escapes in values are not decoded.
 type message struct {
 	cmd  string
 	args []arg
@@ -36,7 +36,7 @@ func (m *message) get(key string) string {
 	return ""
 }
 
-// number returns the value of key as a number, or absent if the message does not have key.
+// number returns the value of key as a number, or the number absent if the message does not have the key.
 func (m *message) number(key string, absent int) (int, error) {
 	text := m.get(key)
 	if text == "" {
@@ -49,7 +49,7 @@ func (m *message) number(key string, absent int) (int, error) {
 	return n, nil
 }
 
-// encode makes the line cmd=... key=value ... from keys and values in turn. The words are sound already.
+// encode returns the line cmd=... key=value .... keyValues has keys and values alternately; the caller has checked them.
 func encode(cmd string, keyValues ...string) []byte {
 	line := append([]byte("cmd="), cmd...)
 	for i := 0; i < len(keyValues); i += 2 {
@@ -61,13 +61,13 @@ func encode(cmd string, keyValues ...string) []byte {
 	return append(line, '\n')
 }
 
-// decode takes one message from the start of b and returns how many bytes it was. Zero bytes and no error mean that the
-// message goes on after b.
+// decode decodes one message at the start of b and returns its length in bytes. A length of 0 without an error means that the
+// message is incomplete.
 func decode(b []byte) (m message, n int, err error) {
 	switch {
-	case hasStart(b, "cmd="):
+	case mayHavePrefix(b, "cmd="):
 		m, n, err = decodeLine(b)
-	case hasStart(b, "mcmd="):
+	case mayHavePrefix(b, "mcmd="):
 		n, err = spawnLen(b)
 		m.cmd = "spawn"
 	default:
@@ -79,8 +79,8 @@ func decode(b []byte) (m message, n int, err error) {
 	return m, n, err
 }
 
-// hasStart tells whether b starts with prefix or, as far as it goes, may yet.
-func hasStart(b []byte, prefix string) bool {
+// mayHavePrefix reports whether b begins with prefix, or is shorter and may become such a message.
+func mayHavePrefix(b []byte, prefix string) bool {
 	n := min(len(b), len(prefix))
 	return string(b[:n]) == prefix[:n]
 }
@@ -90,7 +90,7 @@ func decodeLine(b []byte) (m message, n int, err error) {
 	if end < 0 {
 		return message{}, 0, nil
 	}
-	rest := string(b[len("cmd="):end]) // the message's words share this one copy
+	rest := string(b[len("cmd="):end]) // all words of the message are substrings of this copy
 	m.cmd, rest = cutWord(rest)
 	if m.cmd == "" {
 		return message{}, 0, fmt.Errorf("%w: no command", errWire)
@@ -109,7 +109,7 @@ func decodeLine(b []byte) (m message, n int, err error) {
 	return m, end + 1, nil
 }
 
-// cutWord splits s after its first word. A space ends a word unless a backslash stands before it.
+// cutWord splits s after its first word. A space ends a word unless a backslash precedes it.
 func cutWord(s string) (word, rest string) {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
@@ -122,8 +122,8 @@ func cutWord(s string) (word, rest string) {
 	return s, ""
 }
 
-// spawnLen returns the length of a spawn request, which has many lines: for each of totspawns programs mcmd=spawn, one
-// key=value per line, endcmd. It is zero if the request goes on after b. What it asks for is of no interest here.
+// spawnLen returns the length of a spawn request, or 0 if it is incomplete. The request has many lines: for each of totspawns
+// programs mcmd=spawn, one key=value per line, and endcmd. The values are not needed, because the server refuses the request.
 func spawnLen(b []byte) (int, error) {
 	total, sofar := 0, 0
 	for n := 0; ; {
@@ -151,13 +151,13 @@ func spawnLen(b []byte) (int, error) {
 	}
 }
 
-// reader cuts a stream into messages. Its memory stays below twice maxMessage.
+// reader splits a stream into messages. Its buffer stays below twice maxMessage.
 type reader struct {
 	src io.Reader
-	buf []byte // what was read and is not decoded yet
+	buf []byte // bytes read but not decoded yet
 }
 
-// next returns the next message. Its error is io.EOF if the stream ends between messages.
+// next returns the next message. The error is io.EOF if the stream ends between messages.
 func (r *reader) next() (message, error) {
 	for {
 		m, n, err := decode(r.buf)
@@ -180,12 +180,11 @@ func (r *reader) next() (message, error) {
 	}
 }
 
-// checkWord tells whether every launcher passes s on as it is: Slurm ends a word at a space, MPICH takes a
-// backslash for an escape and no value for an error, and PMI-2 servers behind a PMI-1 front end values at a
-// semicolon.
+// checkWord returns an error if some launcher does not transmit s unchanged. Slurm ends a word at a space. MPICH interprets a
+// backslash as an escape and rejects an empty value. PMI-2 servers with a PMI-1 interface end a value at a semicolon.
 func checkWord(what, s string, limit int) error {
 	if s == "" || len(s) > limit {
-		return fmt.Errorf("pmi: %s of %d bytes, want 1 to %d", what, len(s), limit)
+		return fmt.Errorf("pmi: %s of %d bytes; it must have 1 to %d", what, len(s), limit)
 	}
 	for _, c := range []byte(s) {
 		if c <= ' ' || c > '~' || c == '=' || c == ';' || c == '\\' {
@@ -195,7 +194,7 @@ func checkWord(what, s string, limit int) error {
 	return nil
 }
 
-// escape makes one word of s, as MPICH does; unescape takes it back. Only the text of an abort travels so.
+// escape makes one word of s, like MPICH; unescape reverses it. Only the text of an abort is sent in this form.
 func escape(s string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {

@@ -16,7 +16,7 @@ const spawnTwo = "mcmd=spawn\nnprocs=2\nexecname=./a b\ntotspawns=2\nspawnssofar
 	"preput_key_0=k\npreput_val_0=v\ninfo_num=0\nendcmd\n" +
 	"mcmd=spawn\nnprocs=1\nexecname=c\ntotspawns=2\nspawnssofar=2\nargcnt=0\npreput_num=0\ninfo_num=0\nendcmd\n"
 
-// goodMessages are whole messages as the launchers and clients of this world send them.
+// goodMessages are complete messages of existing launchers and clients.
 var goodMessages = map[string]message{
 	"cmd=init pmi_version=1 pmi_subversion=1\n": {"init", []arg{{"pmi_version", "1"}, {"pmi_subversion", "1"}}},
 	"cmd=finalize\n":                                 {"finalize", nil},

@@ -68,7 +68,7 @@ func TestWireUp(t *testing.T) {
 		"TCP":             {8, 1000, startPort},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var events log
+			var events eventLog
 			s := newTestServer(t, Job{Size: test.size, Events: events.events()})
 			var ranks sync.WaitGroup
 			var served []chan error
@@ -105,7 +105,7 @@ func TestWireUp(t *testing.T) {
 	}
 }
 
-// exchange tells every other rank a blob and checks all of theirs.
+// exchange publishes a blob and checks the blobs of all ranks.
 func exchange(ctx context.Context, c *Client, blobBytes int) error {
 	if err := c.PutBlob(fmt.Sprintf("blob-%d-of", c.Rank()), testBlob(c.Rank(), blobBytes)); err != nil {
 		return err
@@ -182,8 +182,8 @@ func TestDescriptorIsClosedOnExec(t *testing.T) {
 	}
 }
 
-func TestRankGoesAwayBeforeTheAnswer(t *testing.T) {
-	var events log
+func TestRankDiesBeforeReply(t *testing.T) {
+	var events eventLog
 	s := newTestServer(t, Job{Size: 1, Events: events.events()})
 	conn, fd := socketPair(t)
 	client := os.NewFile(uintptr(fd), "rank")
@@ -199,7 +199,7 @@ func TestRankGoesAwayBeforeTheAnswer(t *testing.T) {
 	}
 }
 
-func TestServerGoesAway(t *testing.T) {
+func TestServerDies(t *testing.T) {
 	conn, fd := socketPair(t)
 	s := newTestServer(t, Job{Size: 2})
 	go s.Serve(0, conn)
@@ -237,7 +237,7 @@ func TestCloseEndsABarrier(t *testing.T) {
 	}
 }
 
-// awaitBarrier returns when some rank waits in a barrier.
+// awaitBarrier blocks until a rank waits in a barrier.
 func awaitBarrier(s *Server) {
 	for waiting := 0; waiting == 0; runtime.Gosched() {
 		s.mu.Lock()
@@ -246,7 +246,7 @@ func awaitBarrier(s *Server) {
 	}
 }
 
-// BenchmarkWireUp is the whole of what n ranks say: greeting, put, barrier, one get, finalize.
+// BenchmarkWireUp measures all that n ranks do: initialize, put, barrier, one get, finalize.
 func BenchmarkWireUp(b *testing.B) {
 	for _, n := range []int{2, 64} {
 		b.Run(fmt.Sprintf("ranks=%d", n), func(b *testing.B) {

@@ -116,7 +116,7 @@ func newAgent(t *protocol.Task, control io.Writer) (a *agent, err error) {
 		job.AppNums = append(job.AppNums, slices.Repeat([]int{i}, p.Ranks)...)
 	}
 	if t.Nodes > 1 {
-		job.Up = func(p *pmi.Parcel) { a.send(&protocol.Event{Kind: protocol.EventParcel, Parcel: p}) }
+		job.ToExchange = func(p *pmi.ExchangeMessage) { a.send(&protocol.Event{Kind: protocol.EventParcel, Parcel: p}) }
 	}
 	if a.server, err = pmi.NewServer(job); err != nil {
 		return a, err

@@ -230,14 +230,14 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 }
 
 // exchangeParcel passes on what the PMI servers of the nodes say to each other.
-func (c *coordinator) exchangeParcel(n *node, p *pmi.Parcel) {
-	list, err := c.exchange.Take(n.number, p)
+func (c *coordinator) exchangeParcel(n *node, p *pmi.ExchangeMessage) {
+	list, err := c.exchange.Receive(n.number, p)
 	if err != nil {
 		c.fail(n, exitcode.Failed, fmt.Sprintf("node %d (%s): %v", n.number, n.name, err))
 		return
 	}
 	for _, d := range list {
-		o := &protocol.Order{Parcel: &d.Parcel}
+		o := &protocol.Order{Parcel: &d.Message}
 		far := encodeOrder(o)
 		for _, to := range d.Nodes {
 			if to == 0 {

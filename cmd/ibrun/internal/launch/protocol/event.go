@@ -40,18 +40,18 @@ const (
 // should have sent that has died.
 type Event struct {
 	Kind     Kind
-	Time     int64       `json:",omitempty"` // nanoseconds since 1970
-	Rank     int         `json:",omitempty"`
-	Code     int         `json:",omitempty"`
-	Signal   int         `json:",omitempty"`
-	AfterEnd bool        `json:"Told,omitempty"` // the agent had told the ranks to end before
-	Text     string      `json:",omitempty"`
-	Ranks    []int       `json:",omitempty"`
-	PIDs     []int       `json:",omitempty"`
-	Output   []string    `json:",omitempty"` // what was not passed on, and why
-	Cgroup   string      `json:",omitempty"`
-	Parcel   *pmi.Parcel `json:",omitempty"`
-	Join     *Join       `json:",omitempty"`
+	Time     int64                `json:",omitempty"` // nanoseconds since 1970
+	Rank     int                  `json:",omitempty"`
+	Code     int                  `json:",omitempty"`
+	Signal   int                  `json:",omitempty"`
+	AfterEnd bool                 `json:"Told,omitempty"` // the agent had told the ranks to end before
+	Text     string               `json:",omitempty"`
+	Ranks    []int                `json:",omitempty"`
+	PIDs     []int                `json:",omitempty"`
+	Output   []string             `json:",omitempty"` // what was not passed on, and why
+	Cgroup   string               `json:",omitempty"`
+	Parcel   *pmi.ExchangeMessage `json:",omitempty"`
+	Join     *Join                `json:",omitempty"`
 
 	NodeRecord *report.Node    `json:"Facts,omitempty"`
 	Page       []byte          `json:",omitempty"` // as packPage makes it

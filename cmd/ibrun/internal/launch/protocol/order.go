@@ -10,14 +10,14 @@ import (
 // Order goes from ibrun to its agent, and from node 0 to the other nodes. Exactly one field is set. The end of the
 // stream means that who gave the orders has died.
 type Order struct {
-	Start    *Task       `json:",omitempty"` // only to an agent, and first
-	Signal   int         `json:",omitempty"` // pass on to all ranks
-	End      *EndOrder   `json:",omitempty"`
-	Parcel   *pmi.Parcel `json:",omitempty"` // for the PMI server
-	Stacks   []int       `json:",omitempty"` // ranks that are to tell what their goroutines do; only to an agent
-	Bar      *Progress   `json:",omitempty"` // to be drawn; only to an agent
-	Question *Question   `json:",omitempty"` // only to a node, as is Answer
-	Answer   *Answer     `json:",omitempty"`
+	Start    *Task                `json:",omitempty"` // only to an agent, and first
+	Signal   int                  `json:",omitempty"` // pass on to all ranks
+	End      *EndOrder            `json:",omitempty"`
+	Parcel   *pmi.ExchangeMessage `json:",omitempty"` // for the PMI server
+	Stacks   []int                `json:",omitempty"` // ranks that are to tell what their goroutines do; only to an agent
+	Bar      *Progress            `json:",omitempty"` // to be drawn; only to an agent
+	Question *Question            `json:",omitempty"` // only to a node, as is Answer
+	Answer   *Answer              `json:",omitempty"`
 
 	Welcome *Welcome `json:",omitempty"`        // only to a node, and first
 	Outcome *Outcome `json:"Verdict,omitempty"` // only to a node, and last
