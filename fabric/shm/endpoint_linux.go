@@ -29,8 +29,8 @@ type endpoint struct {
 // on the processor that was measured, the round trip of two cores far apart.
 const maxAnswerPolls = 16
 
-// Send copies one message into the ring. It loads the peer's flags after the record is visible. If the peer sleeps, or has
-// closed, the flags are not zero.
+// Send copies one message into the ring. After that it loads the peer's flags, which are not zero if the peer sleeps or has
+// closed. The store of the record and this load are the sender's half of the protocol in Domain.Arm.
 func (e *endpoint) Send(header, payload []byte) error {
 	if err := e.endErr.Load(); err != nil {
 		return *err

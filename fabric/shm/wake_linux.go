@@ -12,6 +12,9 @@ import (
 
 // Arm sets this peer's flag asleep and then checks for events once more. The order matters: flag, barrier, check. A sender stores
 // its record first and then loads the flag, so either the check finds the record or the sender finds the flag.
+//
+// membarrier makes the other processes pass the barrier, so their senders need no fence between the store and the load. If it is
+// missing, needsFence makes them execute one, and the atomic OrUint32 is the fence on this side.
 func (d *Domain) Arm() (int, bool, error) {
 	if d.self == nil {
 		return -1, false, fabric.ErrClosed
@@ -90,6 +93,7 @@ const (
 	membarrierRegisterGlobalExpedited = 1 << 2
 )
 
+// membarrier calls membarrier(2), which has no wrapper in package unix.
 func membarrier(cmd uintptr) error {
 	if _, _, errno := unix.RawSyscall(unix.SYS_MEMBARRIER, cmd, 0, 0); errno != 0 {
 		return errno

@@ -262,7 +262,7 @@ func FuzzPeer(f *testing.F) {
 	body := strings.Repeat("x", requestBytes)
 	f.Add(joinFrames(kindMessage, "hello", kindRead, body, kindMessage, "", kindShutdown, ""), uint16(3))
 	f.Add(joinFrames(kindData, "0123456789", kindMessage, "behind", kindData, "abcdef", kindRefusal, ""), uint16(20))
-	along := append(joinFrames(kindMessage, "look", kindPush, string(request{bytes: 9}.append(nil))), "what came"...)
+	along := append(joinFrames(kindMessage, "push", kindPush, string(request{bytes: 9}.append(nil))), "what came"...)
 	f.Add(append(along, joinFrames(kindMessage, "behind", kindDropped, "")...), uint16(6))
 	f.Add(append(bytes.Clone(along), along...), uint16(31))
 	f.Add(append(bytes.Clone(along), joinFrames(kindData, "0123456789", kindData, "abcdef", kindData, "xxxxx")...), uint16(63))

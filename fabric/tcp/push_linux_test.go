@@ -185,7 +185,7 @@ func TestPushDropped(t *testing.T) {
 	}
 	sender := es[0].(*endpoint)
 	push := func() (ev fabric.Event) {
-		if err := sender.Push([]byte("look"), region.Remote, len(in)); err != nil {
+		if err := sender.Push([]byte("push"), region.Remote, len(in)); err != nil {
 			t.Fatal(err)
 		}
 		for ev.Kind == 0 {
@@ -193,7 +193,7 @@ func TestPushDropped(t *testing.T) {
 		}
 		return ev
 	}
-	if ev := push(); string(ev.Data) != "look" {
+	if ev := push(); string(ev.Data) != "push" {
 		t.Fatalf("%+v", ev)
 	}
 	holdOff := func() int {
@@ -259,7 +259,7 @@ func TestPushFragmented(t *testing.T) {
 	q := request{src, uint64(len(text))}
 	more := request{src, uint64(len(rest))}
 	more.src.Addr += uint64(len(text))
-	stream := append(joinFrames(kindMessage, "look", kindPush, string(q.append(nil))), text...)
+	stream := append(joinFrames(kindMessage, "push", kindPush, string(q.append(nil))), text...)
 	next := joinFrames(kindMessage, "next")
 	asked, answer := joinFrames(kindRead, string(more.append(nil))), joinFrames(kindData, rest[:2], kindData, rest[2:])
 	found := 0
@@ -288,7 +288,7 @@ func TestPushFragmented(t *testing.T) {
 				}
 				_, _ = c.Write(next)
 			}()
-			if ev := wait(); string(ev.Data) != "look" {
+			if ev := wait(); string(ev.Data) != "push" {
 				t.Fatalf("cut at %d: %+v", cut, ev)
 			}
 			e := d.peers[1]
@@ -339,8 +339,8 @@ func TestPushLost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, c, joinFrames(kindMessage, "look", kindPush, string(request{src, PushBytes}.append(nil))))
-		if ev := pollUntil(t, d, func() bool { return false }); string(ev.Data) != "look" {
+		write(t, c, joinFrames(kindMessage, "push", kindPush, string(request{src, PushBytes}.append(nil))))
+		if ev := pollUntil(t, d, func() bool { return false }); string(ev.Data) != "push" {
 			t.Fatalf("%+v", ev)
 		}
 		if done, err := d.peers[1].Read(in, local, src, 9); done || err != nil {
@@ -410,7 +410,7 @@ func TestPushReleased(t *testing.T) {
 	}
 	far, err := ds[0].Register(mem)
 	if err == nil {
-		err = es[0].(fabric.Pusher).Push([]byte("look"), far.Remote, len(mem))
+		err = es[0].(fabric.Pusher).Push([]byte("push"), far.Remote, len(mem))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -454,7 +454,7 @@ func TestPushWithoutPoll(t *testing.T) {
 	mine, theirs := make([]byte, PushBytes), bytes.Repeat([]byte{9}, PushBytes)
 	near, err1 := ds[0].Register(mine)
 	far, err2 := ds[1].Register(theirs)
-	if err := errors.Join(err1, err2, es[0].(fabric.Pusher).Push([]byte("look"), near.Remote, len(mine))); err != nil {
+	if err := errors.Join(err1, err2, es[0].(fabric.Pusher).Push([]byte("push"), near.Remote, len(mine))); err != nil {
 		t.Fatal(err)
 	}
 	if done, err := es[0].Read(mine, near, far.Remote, 1); done || err != nil {
@@ -469,7 +469,7 @@ func TestPushWithoutPoll(t *testing.T) {
 	if ev.Kind != fabric.Done || ev.Err != nil || !bytes.Equal(mine, theirs) {
 		t.Fatalf("%+v", ev)
 	}
-	if ev := pollOne(t, ds[1]); string(ev.Data) != "look" {
+	if ev := pollOne(t, ds[1]); string(ev.Data) != "push" {
 		t.Fatalf("%+v", ev)
 	}
 }

@@ -91,7 +91,8 @@ func NewReader(mem []byte, most int) (*Reader, error) {
 // at returns the address of a position.
 func (w *Writer) at(pos uint64) unsafe.Pointer { return unsafe.Add(w.base, pos&w.mask) }
 
-// Put copies a and b into the ring as one record and publishes it. It returns false if there is no room now.
+// Put copies a and b into the ring as one record and publishes it: the release store of the word comes last, and its partner is
+// the atomic load of the word by the reader. Put returns false if there is no room now.
 func (w *Writer) Put(a, b []byte) (bool, error) {
 	n := len(a) + len(b)
 	size := recordSize(n)
@@ -108,7 +109,8 @@ func (w *Writer) Put(a, b []byte) (bool, error) {
 	return true, nil
 }
 
-// putSlow is Put for a record that is long, or that ends behind fastEnd.
+// putSlow is Put for a record that is long, or that ends behind fastEnd. If the record is at the start of the space, the word at
+// the old tail is stored after it: skipBit leads the reader there.
 func (w *Writer) putSlow(a, b []byte) (bool, error) {
 	n := len(a) + len(b)
 	at, err := w.reserve(n)
@@ -191,7 +193,8 @@ func (w *Writer) Prefetch() {
 	w.updateFastEnd()
 }
 
-// loadHead loads the reader's position and updates limit. It ignores a position that no correct reader publishes.
+// loadHead loads the reader's position and updates limit. Its partner is the release store in Reader.Release, so the reader has
+// finished with everything before that position. loadHead ignores a position that no correct reader publishes.
 func (w *Writer) loadHead() {
 	if head := atomic.LoadUint64(w.head); head <= w.tail && head+w.mask >= w.limit && head%alignBytes == 0 {
 		w.limit = head + w.mask + 1
@@ -238,7 +241,8 @@ func (w *Writer) Far() bool { return w.copier.Far() }
 // noRoom is returned in place of a position when there is no room.
 const noRoom = ^uint64(0)
 
-// reserve finds room for a record of n bytes off the fast path, clears the word behind it, and returns its position.
+// reserve finds room for a record of n bytes off the fast path, clears the word behind it, and returns its position. It loads the
+// reader's position as loadHead does, but a position that no correct reader publishes is an error here.
 func (w *Writer) reserve(n int) (uint64, error) {
 	if n > w.maxLen {
 		return noRoom, fmt.Errorf("shm: message of %d bytes is too long for the ring: the limit is %d", n, w.maxLen)
@@ -276,7 +280,8 @@ func (w *Writer) zeroWords(from, to uint64) uint64 {
 	return from
 }
 
-// Ready reports whether there is a record to read.
+// Ready reports whether there is a record to read. It loads the word with acquire semantics, as NextSame and Next do. The partner
+// is the release store in Put and putSlow.
 func (r *Reader) Ready() bool {
 	return atomic.LoadUint64((*uint64)(unsafe.Add(r.base, r.pos&r.mask))) != 0
 }
@@ -304,6 +309,7 @@ func (r *Reader) Prefetch() {
 		pause() // the last case: the next page may have no memory yet
 		return
 	}
+	// The values do not matter. The loads are atomic so that the compiler keeps them, and because the writer stores meanwhile.
 	atomic.LoadUint64((*uint64)(unsafe.Add(r.base, at+alignBytes)))
 	atomic.LoadUint64((*uint64)(unsafe.Add(r.base, at+r.lastSize-alignBytes)))
 }
@@ -356,8 +362,9 @@ func (r *Reader) corrupt(word uint64) error {
 }
 
 // Release returns the room of all records read so far to the writer. It publishes the position only after more than batchBytes,
-// so that the line with the position rarely moves between the caches, and reports whether it published. Release before waiting
-// for a record: the writer may need the room of the records that are still held.
+// so that the line with the position rarely moves between the caches, and reports whether it published. The partner of its
+// release store is the load in loadHead and reserve. Release before waiting for a record: the writer may need the room of the
+// records that are still held.
 func (r *Reader) Release() bool {
 	if r.pos-r.released <= r.batchBytes {
 		return false
