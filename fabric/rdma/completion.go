@@ -46,8 +46,8 @@ func (d *domain) handleSend(r *rail, wc *verbs.WC) {
 	}
 	if wc.Status == verbs.StatusSuccess {
 		d.completeOldest(e, q)
-		e.alive = true
-		if e.unposted != nil {
+		e.keepalive.alive = true
+		if e.ops.unposted != nil {
 			d.postPieces(e)
 			d.doorbells.deferRing(e)
 		}
@@ -86,16 +86,16 @@ func (d *domain) completeOldest(e *endpoint, q *queuePair) {
 	case requestMessage, requestControl, requestDisconnect:
 		d.sends.give(r.slot)
 		d.sleep.sendsFreed = true
-		e.breaks = 0
+		e.retry.breaks = 0
 		if r.kind == requestDisconnect {
 			d.disconnected(e)
 		}
 	case requestKeepalive:
-		e.probing = false
+		e.keepalive.probing = false
 	case requestKeyRead:
 		d.keysRead(r.op, r.slot)
 	case requestPiece:
-		e.breaks = 0
+		e.retry.breaks = 0
 		q.pacer.done(int(r.bytes))
 		if r.op.done += int(r.bytes); r.op.done == r.op.bytes && r.op.err == nil {
 			d.endOp(e, r.op, nil)

@@ -17,6 +17,15 @@ const (
 	maxUnreachable = 60
 )
 
+// connRetry counts and schedules attempts to connect to a peer.
+type connRetry struct {
+	unreachable   int           // REQs in a row that failed because there was no route to the peer
+	breaks        int           // connections in a row that broke before anything was received over them
+	reqAt         time.Duration // when to send the next REQ, 0: never
+	reqInterval   time.Duration // between the REQs before and after that
+	intervalsLeft int           // keepalive intervals that are left to the peer to reconnect, 0: no limit
+}
+
 // requestConnect makes the next Poll connect to the peer.
 func (e *endpoint) requestConnect() {
 	e.d.mu.Lock()
@@ -54,10 +63,10 @@ func (d *domain) connectRequested() {
 func (d *domain) startConnect(e *endpoint) {
 	now := d.clock.elapsed()
 	err := d.createQPs(e, e.conn.epoch+1)
-	if errors.Is(err, verbs.ErrUnreachable) && e.unreachable < maxUnreachable {
-		e.unreachable++
-		e.reqAt = now + maxREQInterval
-		d.clock.schedule(e.reqAt)
+	if errors.Is(err, verbs.ErrUnreachable) && e.retry.unreachable < maxUnreachable {
+		e.retry.unreachable++
+		e.retry.reqAt = now + maxREQInterval
+		d.clock.schedule(e.retry.reqAt)
 		d.cm.addConnecting(e)
 		return
 	}
@@ -67,7 +76,7 @@ func (d *domain) startConnect(e *endpoint) {
 	}
 	e.conn.request(e.qps[0].info)
 	e.in.granted = e.in.grant() // the same in every repetition of the REQ
-	e.reqInterval = minREQInterval
+	e.retry.reqInterval = minREQInterval
 	d.cm.addConnecting(e)
 	d.sendREQ(e, now)
 }
@@ -75,19 +84,19 @@ func (d *domain) startConnect(e *endpoint) {
 // sendREQ sends a REQ, and schedules the next.
 func (d *domain) sendREQ(e *endpoint, now time.Duration) {
 	if err := d.sendCM(e, cmREQ, qpInfo{}); err == nil {
-		e.unreachable = 0
-	} else if e.unreachable++; e.unreachable >= maxUnreachable {
+		e.retry.unreachable = 0
+	} else if e.retry.unreachable++; e.retry.unreachable >= maxUnreachable {
 		d.declareDown(e, fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
 	}
-	e.reqAt = now + e.reqInterval
-	e.reqInterval = min(2*e.reqInterval, maxREQInterval)
-	d.clock.schedule(e.reqAt)
+	e.retry.reqAt = now + e.retry.reqInterval
+	e.retry.reqInterval = min(2*e.retry.reqInterval, maxREQInterval)
+	d.clock.schedule(e.retry.reqAt)
 }
 
 // checkConnecting runs the timers of a peer that was sent a REQ, or that was sent a REP and has sent no message since.
 func (d *domain) checkConnecting(e *endpoint, now time.Duration, keepaliveDue bool) {
-	if keepaliveDue && e.intervalsLeft > 0 && e.unreachable == 0 {
-		if e.intervalsLeft--; e.intervalsLeft == 0 {
+	if keepaliveDue && e.retry.intervalsLeft > 0 && e.retry.unreachable == 0 {
+		if e.retry.intervalsLeft--; e.retry.intervalsLeft == 0 {
 			d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w: no answer to connection requests since the connection broke",
 				e.peer, fabric.ErrPeerDown))
 			return
@@ -96,10 +105,10 @@ func (d *domain) checkConnecting(e *endpoint, now time.Duration, keepaliveDue bo
 	if e.conn.state == stateREPSent {
 		return // the side that has sent the REQ sends it again
 	}
-	if now >= e.reqAt {
+	if now >= e.retry.reqAt {
 		d.sendREQ(e, now)
 	}
-	d.clock.schedule(e.reqAt)
+	d.clock.schedule(e.retry.reqAt)
 }
 
 // handleCM acts on a datagram of the connection manager.
@@ -119,7 +128,7 @@ func (d *domain) handleCM(m *cmMessage) error {
 		return nil
 	}
 	if m.kind == cmDREQ {
-		e.closing, e.finalSeq = true, m.grant
+		e.peerClosing, e.finalSeq = true, m.grant
 		if e.in.received == e.finalSeq || e.conn.state < stateREPSent {
 			d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, fabric.ErrPeerClosed))
 		}
@@ -175,7 +184,7 @@ func (d *domain) accept(e *endpoint, m *cmMessage) error {
 	e.conn.accepted(m, e.qps[0].info)
 	e.in.granted = e.in.grant() // the same in every repetition of the REP
 	if m.epoch > 1 {            // a first connection may take any time: the peer may compute
-		e.intervalsLeft = maxReconnectIntervals
+		e.retry.intervalsLeft = maxReconnectIntervals
 		d.cm.addConnecting(e)
 		d.clock.schedule(d.clock.keepaliveAt)
 	}
@@ -236,7 +245,7 @@ func (d *domain) createQPs(e *endpoint, epoch uint32) error {
 // established is called when both sides have connected their queue pairs. It sends again what the peer has not received, and
 // posts the transfers that wait for a connection.
 func (d *domain) established(e *endpoint) {
-	e.alive, e.missed, e.intervalsLeft = true, 0, 0
+	e.keepalive.alive, e.keepalive.missed, e.retry.intervalsLeft = true, 0, 0
 	if !e.inConnected {
 		e.inConnected = true
 		d.cm.connected = append(d.cm.connected, e)

@@ -2,7 +2,6 @@ package rdma
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/verbs"
@@ -17,30 +16,23 @@ type endpoint struct {
 	peer  int
 	ended atomic.Pointer[endReason] // the error of every call from now on; atomic, because Read and Write run in any goroutine
 
-	addr          address // of the peer
-	dest          *verbs.Dest
-	conn          handshake
-	held          int    // received messages that are queued or borrowed
-	peerExpects   uint32 // number of the message that the peer expected next when the connection was made
-	closing       bool   // the peer has sent a DREQ datagram
-	finalSeq      uint32 // how many messages the peer had sent in total by then
-	in            inbound
-	out           outbound
-	keys          keyTable      // of the peer
-	unreachable   int           // connection requests in a row that failed because there was no route to the peer
-	breaks        int           // connections in a row that broke before anything was received over them
-	reqAt         time.Duration // when to send the next REQ, 0: never
-	reqInterval   time.Duration // between the REQs before and after that
-	intervalsLeft int           // keepalive intervals that are left to the peer to reconnect, 0: no limit
-	alive         bool          // something was received since the last keepalive interval
-	missed        int           // keepalive intervals in a row in which nothing was received
-	probing       bool          // a keepalive WRITE is in flight
-	probeQueued   bool          // it was posted behind many other requests
-	discarding    bool          // closed here: no more messages are delivered
-	inConnected   bool          // is in connManager.connected
-	rtuDue        bool          // the RTU is still to be sent
-	disconnect    disconnectState
-	perRail       []railEndpoint // what WithRail returns, by rail
+	addr        address // of the peer
+	dest        *verbs.Dest
+	conn        handshake
+	held        int    // received messages that are queued or borrowed
+	peerExpects uint32 // number of the message that the peer expected next when the connection was made
+	peerClosing bool   // the peer has sent a DREQ datagram
+	finalSeq    uint32 // how many messages the peer had sent in total by then
+	in          inbound
+	out         outbound
+	keys        keyTable // of the peer
+	retry       connRetry
+	keepalive   keepaliveState
+	discarding  bool // closed here: no more messages are delivered
+	inConnected bool // is in connManager.connected
+	rtuDue      bool // the RTU is still to be sent
+	disconnect  disconnectState
+	perRail     []railEndpoint // what WithRail returns, by rail
 
 	// The following fields are guarded by domain.mu.
 	requested    bool
@@ -49,9 +41,7 @@ type endpoint struct {
 	qps          []*queuePair // by rail
 	pacerWindow  int          // initial window of the pacers of the next connection, 0: the default
 	unacked      []request    // messages to send again over the next connection
-	first        *op          // transfers that have not ended, oldest first
-	last         *op
-	unposted     *op // the first transfer with pieces to post
+	ops          opList       // transfers
 }
 
 // Stream returns the setting. Its default is little more than one message: below that, fragments take less time than the answer
@@ -78,7 +68,7 @@ func (e *endpoint) Close() error {
 		return nil
 	}
 	d.mu.Lock()
-	transferring := e.first != nil
+	transferring := e.ops.first != nil
 	d.mu.Unlock()
 	switch {
 	case e.conn.state == stateEstablished && !transferring:

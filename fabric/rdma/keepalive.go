@@ -16,6 +16,14 @@ const (
 	maxReconnectIntervals = 60 // how long a peer may take to answer connection requests after a connection broke
 )
 
+// keepaliveState is what the keepalive knows about a peer.
+type keepaliveState struct {
+	alive       bool // something was received since the last keepalive interval
+	probing     bool // a keepalive WRITE is in flight
+	probeQueued bool // it was posted behind many other requests
+	missed      int  // keepalive intervals in a row in which nothing was received
+}
+
 // tick runs the timers that have expired.
 func (d *domain) tick(now time.Duration) {
 	if now < d.clock.next {
@@ -33,14 +41,14 @@ func (d *domain) tick(now time.Duration) {
 	d.cm.connecting = nil
 	for _, e := range connecting {
 		switch {
-		case e.conn.state == stateREQSent, e.conn.state == stateREPSent && e.intervalsLeft > 0:
+		case e.conn.state == stateREQSent, e.conn.state == stateREPSent && e.retry.intervalsLeft > 0:
 			d.cm.addConnecting(e)
 			d.checkConnecting(e, now, keepaliveDue)
-		case e.conn.state == stateIdle && e.unreachable > 0 && e.ended.Load() == nil && now >= e.reqAt:
+		case e.conn.state == stateIdle && e.retry.unreachable > 0 && e.ended.Load() == nil && now >= e.retry.reqAt:
 			d.startConnect(e)
-		case e.conn.state == stateIdle && e.unreachable > 0 && e.ended.Load() == nil:
+		case e.conn.state == stateIdle && e.retry.unreachable > 0 && e.ended.Load() == nil:
 			d.cm.addConnecting(e)
-			d.clock.schedule(e.reqAt)
+			d.clock.schedule(e.retry.reqAt)
 		}
 	}
 	connected := d.cm.connected[:0]
@@ -70,11 +78,11 @@ func (d *domain) keepalive(e *endpoint) {
 	if d.checkStalled(e) {
 		return
 	}
-	if e.alive {
-		e.alive, e.missed = false, 0
+	if e.keepalive.alive {
+		e.keepalive.alive, e.keepalive.missed = false, 0
 		return
 	}
-	if !e.probing {
+	if !e.keepalive.probing {
 		d.mu.Lock()
 		q := e.qps[0]
 		// With no signaled request in flight, the others have been carried out; they only have no completion of their own.
@@ -88,16 +96,16 @@ func (d *domain) keepalive(e *endpoint) {
 		if err != nil {
 			return // the queue pair has failed, and its completions report that
 		}
-		e.probing, e.probeQueued = true, queuedBehind
+		e.keepalive.probing, e.keepalive.probeQueued = true, queuedBehind
 		e.ring()
 		return
 	}
-	e.missed++
-	if e.probeQueued && e.missed >= maxMissedQueued {
+	e.keepalive.missed++
+	if e.keepalive.probeQueued && e.keepalive.missed >= maxMissedQueued {
 		d.declareBroken(e, fmt.Errorf("queue pair %d: %w", e.qps[0].info.qpn, verbs.StatusRetryExceeded))
-	} else if !e.probeQueued && e.missed >= maxMissed {
+	} else if !e.keepalive.probeQueued && e.keepalive.missed >= maxMissed {
 		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer, fabric.ErrPeerDown,
-			time.Duration(e.missed)*keepaliveInterval))
+			time.Duration(e.keepalive.missed)*keepaliveInterval))
 	}
 }
 
@@ -105,7 +113,7 @@ func (d *domain) keepalive(e *endpoint) {
 // always complete the requests that were posted to a failed queue pair. It also lets the pacers adjust their windows.
 func (d *domain) checkStalled(e *endpoint) bool {
 	d.mu.Lock()
-	qps, transferring, stalled := e.qps, e.first != nil, false
+	qps, transferring, stalled := e.qps, e.ops.first != nil, false
 	for _, q := range qps {
 		stalled = stalled || (transferring || q.inFlight() > 0) && q.keepaliveHead == q.head
 		q.keepaliveHead = q.head

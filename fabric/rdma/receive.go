@@ -38,7 +38,7 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 		}
 		return
 	}
-	e.alive = true
+	e.keepalive.alive = true
 	h, err := parseHeader(d.recvs.mem(slot)[:wc.Len])
 	if err == nil {
 		err = e.in.receive(&h)
@@ -58,7 +58,7 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 			d.sendControl(e, kindCredit) // for slots that were freed since the REP
 		}
 	}
-	final := e.closing && e.in.received == e.finalSeq
+	final := e.peerClosing && e.in.received == e.finalSeq
 	if h.kind == kindData {
 		d.receiveData(e, slot, wc.Len-headerBytes, h.needsCredits)
 	} else {

@@ -85,9 +85,9 @@ func (d *domain) releasePeer(e *endpoint) {
 // reconnect asks for a new connection in place of one that broke.
 func (d *domain) reconnect(e *endpoint, err error) {
 	e.conn.reset()
-	if e.breaks++; e.breaks > maxBreaks {
+	if e.retry.breaks++; e.retry.breaks > maxBreaks {
 		d.peerDown(e, fmt.Errorf("fabric/rdma: peer %d: %w: %d connections in a row broke, the last with: %w", e.peer,
-			fabric.ErrPeerDown, e.breaks, err))
+			fabric.ErrPeerDown, e.retry.breaks, err))
 		return
 	}
 	if errors.Is(err, verbs.StatusRetryExceeded) {
@@ -95,7 +95,7 @@ func (d *domain) reconnect(e *endpoint, err error) {
 		e.pacerWindow /= 4
 		d.mu.Unlock()
 	}
-	e.intervalsLeft = maxReconnectIntervals
+	e.retry.intervalsLeft = maxReconnectIntervals
 	e.requestConnect()
 }
 
@@ -136,7 +136,7 @@ func (d *domain) closeConn(e *endpoint) error {
 	e.canPost = false // once more: drainCQs may have received the first message, which sets it
 	e.qps, e.pacerWindow = nil, qps[0].pacer.window
 	d.mu.Unlock()
-	e.probing, e.rtuDue, e.in.controlUnacked = false, false, false
+	e.keepalive.probing, e.rtuDue, e.in.controlUnacked = false, false, false
 	for _, q := range qps {
 		if err := q.qp.Close(); err != nil {
 			return fmt.Errorf("fabric/rdma: %w", err)

@@ -61,11 +61,11 @@ func TestRestartTransfers(t *testing.T) {
 	d.transfers.active.Store(2)
 	third := &op{token: 3, bytes: 8, posted: 8, done: 4}
 	second := &op{token: 2, bytes: 8, posted: 8, done: 8, ended: true, next: third}
-	e := &endpoint{d: d, qps: make([]*queuePair, 2), last: third}
-	e.first = &op{token: 1, bytes: 8, posted: 8, err: bad, next: second}
+	e := &endpoint{d: d, qps: make([]*queuePair, 2), ops: opList{last: third}}
+	e.ops.first = &op{token: 1, bytes: 8, posted: 8, err: bad, next: second}
 	d.restartTransfers(e)
-	if e.first != third || e.unposted != third || e.last != third || third.posted != 0 || third.done != 0 {
-		t.Errorf("first %+v, to be posted %+v", e.first, e.unposted)
+	if e.ops.first != third || e.ops.unposted != third || e.ops.last != third || third.posted != 0 || third.done != 0 {
+		t.Errorf("first %+v, to be posted %+v", e.ops.first, e.ops.unposted)
 	}
 	if it := d.events.take(); d.events.len() != 0 || it.token != 1 || it.err != bad || d.transfers.active.Load() != 1 {
 		t.Errorf("got event %+v and %d more; %d transfers are active", it, d.events.len(), d.transfers.active.Load())

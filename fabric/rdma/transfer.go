@@ -51,6 +51,26 @@ type op struct {
 	err      error // the transfer ends with it once the connection is closed
 }
 
+// opList lists the transfers of an endpoint, oldest first. It is guarded by domain.mu.
+type opList struct {
+	first    *op // the oldest that has not ended
+	last     *op
+	unposted *op // the first one with pieces to post
+}
+
+// add appends a transfer.
+func (l *opList) add(o *op) {
+	if l.last == nil {
+		l.first = o
+	} else {
+		l.last.next = o
+	}
+	l.last = o
+	if l.unposted == nil {
+		l.unposted = o
+	}
+}
+
 // keyState is the state of the keys for the rails beyond the first.
 type keyState uint8
 
@@ -98,15 +118,7 @@ func (e *endpoint) transfer(write bool, b []byte, local fabric.Region, at fabric
 		rail: rail}
 	o.rkeys[0] = rkey
 	d.transfers.active.Add(1)
-	if e.last == nil {
-		e.first = o
-	} else {
-		e.last.next = o
-	}
-	e.last = o
-	if e.unposted == nil {
-		e.unposted = o
-	}
+	e.ops.add(o)
 	if !e.canPost {
 		e.requestConnectLocked()
 		d.mu.Unlock()
@@ -129,8 +141,8 @@ func (d *domain) postPieces(e *endpoint) {
 	if !e.canPost {
 		return
 	}
-	for ; e.unposted != nil; e.unposted = e.unposted.next {
-		o := e.unposted
+	for ; e.ops.unposted != nil; e.ops.unposted = e.ops.unposted.next {
+		o := e.ops.unposted
 		if o.ended {
 			continue
 		}
@@ -173,13 +185,13 @@ func (d *domain) endOp(e *endpoint, o *op, err error) {
 	o.ended = true
 	d.transfers.active.Add(-1)
 	d.events.put(queuedEvent{kind: fabric.Done, ep: e, token: o.token, err: err})
-	for e.first != nil && e.first.ended {
-		o := e.first
-		if e.unposted == o {
-			e.unposted = o.next
+	for e.ops.first != nil && e.ops.first.ended {
+		o := e.ops.first
+		if e.ops.unposted == o {
+			e.ops.unposted = o.next
 		}
-		if e.first = o.next; e.first == nil {
-			e.last = nil
+		if e.ops.first = o.next; e.ops.first == nil {
+			e.ops.last = nil
 		}
 		d.transfers.put(o)
 	}
@@ -189,7 +201,7 @@ func (d *domain) endOp(e *endpoint, o *op, err error) {
 func (d *domain) endTransfers(e *endpoint, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for o := e.first; o != nil; o = e.first {
+	for o := e.ops.first; o != nil; o = e.ops.first {
 		for o.ended {
 			o = o.next
 		}
@@ -200,7 +212,7 @@ func (d *domain) endTransfers(e *endpoint, err error) {
 // restartTransfers prepares the transfers to be posted again once the connection was closed, and ends those that have failed.
 // The caller must hold d.mu.
 func (d *domain) restartTransfers(e *endpoint) {
-	for o := e.first; o != nil; o = o.next {
+	for o := e.ops.first; o != nil; o = o.next {
 		switch {
 		case o.ended: // it is behind one that has not ended; its memory belongs to its owner again
 		case len(e.qps) > 1:
@@ -209,13 +221,13 @@ func (d *domain) restartTransfers(e *endpoint) {
 			o.posted = o.done
 		}
 	}
-	e.unposted = e.first
-	for o := e.first; o != nil; {
+	e.ops.unposted = e.ops.first
+	for o := e.ops.first; o != nil; {
 		if o.err == nil || o.ended {
 			o = o.next
 			continue
 		}
 		d.endOp(e, o, o.err)
-		o = e.first // endOp may have removed others from the list, also those behind o
+		o = e.ops.first // endOp may have removed others from the list, also those behind o
 	}
 }
