@@ -61,7 +61,6 @@ func TestHandshakeConverges(t *testing.T) {
 		sides := newSides()
 		var net []cmMessage
 		for round := range 5 {
-			// breakSides makes one side or both find the connection broken, and send a REQ.
 			breakSides(r, sides, &net, round)
 			if !converge(r, sides, &net) {
 				t.Fatalf("seed %d run %d round %d: %+v and %+v", seed, run, round, *sides[0], *sides[1])
@@ -70,7 +69,7 @@ func TestHandshakeConverges(t *testing.T) {
 	}
 }
 
-// breakSides has one side or both find the connection broken, and ask.
+// breakSides makes one side or both find the connection broken, and send a REQ.
 func breakSides(r *rand.Rand, sides [2]*side, net *[]cmMessage, round int) {
 	broken := 1 + r.IntN(3)
 	for i, s := range sides {

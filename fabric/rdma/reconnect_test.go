@@ -30,8 +30,6 @@ func breaksAnywhere(t *testing.T, window, first int) {
 		for i, d := range ds {
 			e := d.eps[1-i]
 			if e.conn.epoch < breaks && (step+first)%(7+first+5*i) == 0 {
-				// failQP makes the queue pair of a connection fail, unless this side has sent a REP and the connection is not
-				// established yet: then only the keepalive of the other side would find the failure, which takes seconds.
 				failQP(t, d, e)
 			}
 			for range max(2, window/2) {
@@ -65,8 +63,8 @@ func breaksAnywhere(t *testing.T, window, first int) {
 	}
 }
 
-// failQP has the queue pair of a connection fail, unless it has answered and does not know yet that it stands: then the heart
-// of who asked finds out, which takes seconds.
+// failQP makes the queue pair of a connection fail, unless this side has sent a REP and the connection is not established yet:
+// then only the keepalive of the other side would find the failure, which takes seconds.
 func failQP(t *testing.T, d *domain, e *endpoint) {
 	t.Helper()
 	if e.qps == nil || e.conn.state == stateREPSent {

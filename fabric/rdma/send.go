@@ -60,7 +60,7 @@ func (e *endpoint) Send(header, payload []byte) error {
 }
 
 // blockSend records that a message waits for a slot or for room in a queue, and returns ErrAgain. If the domain is armed
-// already, nothing may report that there is room: then it wakes the caller, who arms once more.
+// already, no event may report that there is room. Then it wakes the caller, so that it arms again.
 func (d *domain) blockSend() error {
 	d.sleep.sendBlocked, d.fastPolls = true, 0
 	if d.sleep.armed.Load() && d.sendEventsMissing() {

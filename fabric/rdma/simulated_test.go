@@ -66,7 +66,6 @@ const enoughPolls = 50
 // connectPeers connects two peers by a message from the first to the second.
 func connectPeers(t *testing.T, a, b *domain) {
 	t.Helper()
-	// send sends a message. If the two are not connected, that takes a while.
 	send(t, a, b)
 	for range enoughPolls {
 		if got := pollTimes(t, b, 1); len(got) == 1 {
@@ -79,7 +78,7 @@ func connectPeers(t *testing.T, a, b *domain) {
 	t.Fatal("the first message does not arrive")
 }
 
-// send sends a message, which takes a while if the two are not connected.
+// send sends a message. If the two are not connected, that takes a while.
 func send(t *testing.T, a, b *domain) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
