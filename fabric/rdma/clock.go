@@ -47,3 +47,51 @@ func (c *clock) read() time.Duration {
 
 // schedule makes the next timer expire at this time at the latest.
 func (c *clock) schedule(at time.Duration) { c.next = min(c.next, at) }
+
+// tick runs the timers that have expired.
+func (d *domain) tick(now time.Duration) {
+	if now < d.clock.next {
+		return
+	}
+	d.clock.next = never
+	keepaliveDue := now >= d.clock.keepaliveAt
+	if keepaliveDue {
+		d.clock.keepaliveAt = now + keepaliveInterval
+	}
+	if d.cm.failed && d.cm.recover(d.rails[0]) != nil {
+		d.clock.schedule(now + maxREQInterval) // the link is still down
+	}
+	connecting := d.cm.connecting
+	d.cm.connecting = nil
+	for _, e := range connecting {
+		switch {
+		case e.conn.state == stateREQSent, e.conn.state == stateREPSent && e.retry.intervalsLeft > 0:
+			d.cm.addConnecting(e)
+			d.checkConnecting(e, now, keepaliveDue)
+		case e.conn.state == stateIdle && e.retry.unreachable > 0 && e.ended.Load() == nil && now >= e.retry.reqAt:
+			d.startConnect(e)
+		case e.conn.state == stateIdle && e.retry.unreachable > 0 && e.ended.Load() == nil:
+			d.cm.addConnecting(e)
+			d.clock.schedule(e.retry.reqAt)
+		}
+	}
+	connected := d.cm.connected[:0]
+	for _, e := range d.cm.connected {
+		if e.conn.state == stateEstablished {
+			connected = append(connected, e)
+			if keepaliveDue {
+				d.keepalive(e)
+			}
+			if e.disconnect == disconnectDue {
+				d.trySendControl(e, kindDREQ)
+			}
+		} else {
+			e.inConnected = false
+		}
+	}
+	clear(d.cm.connected[len(connected):])
+	d.cm.connected = connected
+	if len(connected) > 0 || len(d.cm.connecting) > 0 {
+		d.clock.schedule(d.clock.keepaliveAt)
+	}
+}
