@@ -63,7 +63,8 @@ func claimBack(w *uint64, pieces int) int {
 }
 
 // requestAssist asks the sender to write from the back while this side reads from the front.
-func (e *Engine) requestAssist(t *transfer, word uint64) {
+func (t *transfer) requestAssist(word uint64) {
+	e := t.req.e
 	words := e.sharedWords(t.peer, e.peer(t.peer))
 	if i := word * wordStride; word < noWord/wordStride && i < uint64(len(words)) && t.bytes >= MinShared {
 		t.claims = &words[i]
@@ -90,7 +91,8 @@ func (e *Engine) handleAssist(peer int32, w [5]uint64) bool {
 }
 
 // runAssist writes pieces from the back until all are claimed, and sends ATP with their number.
-func (e *Engine) runAssist(t *transfer) {
+func (t *transfer) runAssist() {
+	e := t.req.e
 	ep, buf := e.peer(t.peer).ep, t.req.buf
 	var err error
 	claimed := 0
@@ -113,9 +115,9 @@ func (e *Engine) runAssist(t *transfer) {
 	}
 	switch {
 	case t.deferred == kindFIN:
-		e.completeSend(t.req)
+		t.req.completeSend()
 	case t.deferred == kindDataRequest:
-		e.startData(t.req, t.deferredWords)
+		t.req.startData(t.deferredWords)
 	}
 	t.deferred = 0
 }
@@ -141,14 +143,14 @@ func readPiece(ep fabric.Endpoint, t *transfer, buf []byte, i int) error {
 
 // finishReadShare must be called when this side has read its share. If the sender has claimed pieces, its ATP is still to come,
 // or has come before.
-func (e *Engine) finishReadShare(t *transfer) {
+func (t *transfer) finishReadShare() {
 	if t.claims == nil || atomic.LoadUint64(t.claims)>>32 == 0 {
-		e.finishRead(t.req, nil)
+		t.req.finishRead(nil)
 		return
 	}
 	t.offset = t.bytes // this side has finished
 	if t.assisted >= 0 {
-		e.finishShared(t)
+		t.finishShared()
 	}
 }
 
@@ -161,7 +163,7 @@ func (e *Engine) handleATP(peer int32, w [5]uint64) bool {
 	}
 	t := &r.transfer
 	if t.state == transferAwaitPut {
-		e.finishTransfer(r, nil)
+		r.finishTransfer(nil)
 		return true
 	}
 	if t.state != transferReading {
@@ -172,13 +174,14 @@ func (e *Engine) handleATP(peer int32, w [5]uint64) bool {
 	}
 	t.assisted = int(w[1])
 	if t.offset == t.bytes {
-		e.finishShared(t)
+		t.finishShared()
 	}
 	return true
 }
 
 // finishShared ends a transfer by both sides. It reads the pieces that the sender has claimed but could not write.
-func (e *Engine) finishShared(t *transfer) {
+func (t *transfer) finishShared() {
+	e := t.req.e
 	p := e.peer(t.peer)
 	n := pieceCount(t.bytes)
 	claimed := min(int(atomic.LoadUint64(t.claims)>>32), n)
@@ -187,26 +190,26 @@ func (e *Engine) finishShared(t *transfer) {
 		err = readPiece(p.ep, t, t.req.buf, i)
 	}
 	if p.noRemoteAccess = p.noRemoteAccess || errors.Is(err, fabric.ErrNotSupported); p.noRemoteAccess {
-		e.requestData(t)
+		t.requestData()
 		return
 	}
-	e.finishRead(t.req, err)
+	t.req.finishRead(err)
 }
 
 // fallBackToCopy requests the payload in pieces after the first read was refused. It claims all pieces, so that the sender takes
 // no more. The sender sends again what it may have written already.
-func (e *Engine) fallBackToCopy(t *transfer) {
+func (t *transfer) fallBackToCopy() {
 	if t.claims != nil {
 		for n := pieceCount(t.bytes); claimFront(t.claims, n) >= 0; {
 		}
 		if atomic.LoadUint64(t.claims)>>32 != 0 {
 			t.offset = t.bytes
 			if t.assisted >= 0 {
-				e.finishShared(t)
+				t.finishShared()
 			}
 			return // the sender is writing; its ATP will come
 		}
 		t.claims = nil
 	}
-	e.requestData(t)
+	t.requestData()
 }

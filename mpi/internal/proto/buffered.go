@@ -39,7 +39,8 @@ func (a *attachedBuffer) freeBlock(id int) {
 }
 
 // startBuffered sends a copy of r's buffer and completes r.
-func (e *Engine) startBuffered(r *Request) error {
+func (r *Request) startBuffered() error {
+	e := r.e
 	b, id, err := e.attached.alloc(len(r.buf))
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ const ContextBits = 13
 const noContext = ^uint32(0)
 
 // table matches the messages and receives of one context.
-type table = match.Table[Request, arrived]
+type table = match.Table[Request, unexpectedMessage]
 
 // contexts maps context ids to their matching tables, and knows which contexts have ended.
 type contexts struct {
@@ -156,12 +156,12 @@ func (e *Engine) endContext(context uint32, err error) {
 	t.Drain(
 		func(r *Request) {
 			if r.flags&rtrSent != 0 {
-				e.revokeRTR(r, err)
+				r.revokeRTR(err)
 			} else {
 				e.complete(r, err)
 			}
 		},
-		func(m *arrived) {
+		func(m *unexpectedMessage) {
 			e.answerDropped(m.peer, m.v.kind, m.w)
 			e.abandonFragments(m)
 			e.dropUnexpected(m)

@@ -4,7 +4,8 @@ package proto
 // transport in pieces.
 
 // requestData asks the sender to send the payload in pieces.
-func (e *Engine) requestData(t *transfer) {
+func (t *transfer) requestData() {
+	e := t.req.e
 	t.offset, t.state = 0, transferCopying
 	e.sendControl(t.peer, envelope{kind: kindDataRequest}, t.peerID, t.req.id(), uint64(t.bytes))
 }
@@ -19,25 +20,27 @@ func (e *Engine) handleDataRequest(peer int32, w [5]uint64) bool {
 		r.transfer.deferred, r.transfer.deferredWords = kindDataRequest, w
 		return true
 	}
-	e.startData(r, w)
+	r.startData(w)
 	return true
 }
 
 // startData starts to send the payload in pieces.
-func (e *Engine) startData(r *Request, w [5]uint64) {
+func (r *Request) startData(w [5]uint64) {
+	e := r.e
 	t := &r.transfer
 	if t.queued {
 		e.transfers.remove(t)
 	}
 	t.peerID, t.bytes, t.offset = w[1], int(w[2]), 0
-	e.sendNextData(r)
+	r.sendNextData()
 }
 
 // sendNextData sends the next piece. After the last one it completes the send.
-func (e *Engine) sendNextData(r *Request) {
+func (r *Request) sendNextData() {
+	e := r.e
 	t := &r.transfer
 	if t.offset == t.bytes {
-		e.completeSend(r)
+		r.completeSend()
 		return
 	}
 	from := t.offset
@@ -69,6 +72,6 @@ func (e *Engine) handleData(peer int32, w [5]uint64, payload []byte) bool {
 	if t.offset < t.bytes {
 		return true
 	}
-	e.finishTransfer(r, nil)
+	r.finishTransfer(nil)
 	return true
 }

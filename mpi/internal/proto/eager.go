@@ -32,10 +32,10 @@ func (r *Request) prepareEager(p Protocol, fragmentSize int) {
 // assembly is a fragmented message that is arriving, at most one from each peer. If neither req nor m is set the rest of the
 // message is dropped.
 type assembly struct {
-	received int      // bytes
-	total    int      // length of the message; 0: no message is arriving
-	req      Handle   // the request that receives it
-	m        *arrived // or the unexpected message that stores it
+	received int                // bytes
+	total    int                // length of the message; 0: no message is arriving
+	req      Handle             // the request that receives it
+	m        *unexpectedMessage // or the unexpected message that stores it
 }
 
 // handleFirstFrag handles the first fragment of a message.
@@ -70,7 +70,7 @@ func (a *assembly) start(r *Request, v envelope, payload []byte) {
 }
 
 // acceptFragments matches an unexpected fragmented message, perhaps before all of it has arrived.
-func (e *Engine) acceptFragments(r *Request, m *arrived) {
+func (e *Engine) acceptFragments(r *Request, m *unexpectedMessage) {
 	if a := &e.peer(m.peer).frags; a.m == m {
 		a.start(r, m.v, m.data[:a.received])
 		return
@@ -79,7 +79,7 @@ func (e *Engine) acceptFragments(r *Request, m *arrived) {
 }
 
 // abandonFragments drops the fragments of a message that have not arrived yet.
-func (e *Engine) abandonFragments(m *arrived) {
+func (e *Engine) abandonFragments(m *unexpectedMessage) {
 	if a := &e.peer(m.peer).frags; a.m == m {
 		a.m = nil
 	}

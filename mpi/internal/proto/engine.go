@@ -3,7 +3,6 @@ package proto
 import (
 	"cmp"
 	"errors"
-	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/perf"
@@ -128,25 +127,11 @@ func New(c Config) (*Engine, error) {
 		e.paths = append(e.paths, x)
 	}
 	e.unexpected.setLimit(c.UnexpectedLimit)
-	return e, e.openParker(c.Waker)
+	return e, e.waiters.open(c.Domain, c.Waker)
 }
 
 // Owner returns the Owner of the configuration.
 func (e *Engine) Owner() any { return e.owner }
-
-// openParker chooses where goroutines sleep. Arming the domain once shows whether it has a descriptor.
-func (e *Engine) openParker(w Waker) error {
-	fd, _, err := e.domain.Arm()
-	if err != nil {
-		return fmt.Errorf("arm the transport: %w", err)
-	}
-	if fd < 0 {
-		e.waiters.parker = w.channel
-		return nil
-	}
-	e.waiters.parker, err = newPollParker()
-	return err
-}
 
 func (e *Engine) lock()   { e.mu.Lock() }
 func (e *Engine) unlock() { e.mu.Unlock() }
@@ -168,7 +153,7 @@ func (e *Engine) FlushSends() error {
 func (e *Engine) Close() error {
 	e.lock()
 	defer e.unlock()
-	e.recordTransportCounters()
+	e.rec.transportCounters(e.paths)
 	var errs []error
 	for _, x := range e.paths {
 		if x.regs != nil {

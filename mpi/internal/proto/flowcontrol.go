@@ -36,7 +36,7 @@ func (e *Engine) handlePause(n int32, pause bool) {
 		if k := kind(o.header[0]); len(o.body) == 0 || k > kindFirstFrag {
 			continue
 		}
-		if err := e.prepareRTS(o.req); err != nil {
+		if err := o.req.prepareRTS(); err != nil {
 			e.fail(n, err)
 			return
 		}

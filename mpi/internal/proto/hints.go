@@ -101,8 +101,9 @@ func (e *Engine) Rails() []string {
 	return nil
 }
 
-// endpointFor returns the endpoint for a transfer: that of the context's rail, if there is one.
-func (e *Engine) endpointFor(t *transfer) fabric.Endpoint {
+// endpoint returns the endpoint for a transfer: that of the context's rail, if there is one.
+func (t *transfer) endpoint() fabric.Endpoint {
+	e := t.req.e
 	p := e.peer(t.peer)
 	if !e.hints.rails || p.path.multiRail == nil {
 		return p.ep
@@ -123,11 +124,10 @@ func (e *Engine) plainSendsIn(context uint32) bool {
 	return h == nil || h.plainSends()
 }
 
-func nodeOf(m *arrived) *match.Message[arrived] { return &m.node }
+func nodeOf(m *unexpectedMessage) *match.Message[unexpectedMessage] { return &m.node }
 
-// assertionError returns the error of a receive or probe that violates its context's assertions, or nil.
-func (e *Engine) assertionError(from Route) error {
-	t := e.contexts.table(from.Context)
+// assertionError returns the error of a receive or probe that violates the assertions of its context, whose table is t; or nil.
+func assertionError(t *table, from Route) error {
 	switch {
 	case t.Allows(from.Rank, from.Tag):
 		return nil

@@ -3,18 +3,19 @@ package proto
 import "github.com/ibrun/ibrun/perf"
 
 // MatchedMessage is a message that a matched probe has removed from matching. It is received once, with RecvMatched.
-type MatchedMessage struct{ m *arrived }
+type MatchedMessage struct{ m *unexpectedMessage }
 
-func (m *arrived) status() Status {
+func (m *unexpectedMessage) status() Status {
 	return Status{Source: m.v.Rank, Tag: m.v.Tag, Bytes: m.bytes()}
 }
 
 // probe returns an unexpected message that matches from. If there is none it polls once, or blocks until there is one.
-func (e *Engine) probe(from Route, block bool) (*arrived, error) {
-	if m := e.contexts.table(from.Context).FindUnexpected(from.Rank, from.Tag); m != nil {
+func (e *Engine) probe(from Route, block bool) (*unexpectedMessage, error) {
+	t := e.contexts.table(from.Context)
+	if m := t.FindUnexpected(from.Rank, from.Tag); m != nil {
 		return m, nil
 	}
-	if err := e.assertionError(from); err != nil {
+	if err := assertionError(t, from); err != nil {
 		return nil, err
 	}
 	if block {
@@ -25,14 +26,14 @@ func (e *Engine) probe(from Route, block bool) (*arrived, error) {
 	} else if err := e.pollOnce(); err != nil {
 		return nil, err
 	}
-	t := e.contexts.table(from.Context)
+	t = e.contexts.table(from.Context) // the context may have ended meanwhile
 	if m := t.FindUnexpected(from.Rank, from.Tag); m != nil {
 		return m, nil
 	}
 	if e.contexts.isEnded(t) {
 		return nil, ErrContextEnded
 	}
-	if err := e.assertionError(from); err != nil {
+	if err := assertionError(t, from); err != nil {
 		return nil, err
 	}
 	return nil, e.failure.err
@@ -63,7 +64,7 @@ func (e *Engine) MatchedProbe(from Route, block bool) (f MatchedMessage, st Stat
 }
 
 // recordedProbe is probe, recorded as from.Op.
-func (e *Engine) recordedProbe(from Route, block bool) (*arrived, error) {
+func (e *Engine) recordedProbe(from Route, block bool) (*unexpectedMessage, error) {
 	began := e.rec.active.Begin(from.Op, 0)
 	m, err := e.probe(from, block)
 	e.rec.active.With(from.Peer, from.Tag)

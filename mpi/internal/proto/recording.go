@@ -81,21 +81,21 @@ func (e *Engine) linkTo(n int32) *perf.Link {
 	return &p.link
 }
 
-// recordQueueLengths records the queue lengths of a context in which a receive is about to begin.
-func (e *Engine) recordQueueLengths(context uint32) {
-	if e.rec.active != nil {
-		e.rec.active.Matched(e.contexts.table(context).Lengths())
+// queueLengths records the queue lengths of a context in which a receive is about to begin.
+func (c *recording) queueLengths(t *table) {
+	if c.active != nil {
+		c.active.Matched(t.Lengths())
 	}
 }
 
-// recordTransportCounters records the counters of the transports and registration caches.
-func (e *Engine) recordTransportCounters() {
-	if e.rec.active == nil {
+// transportCounters records the counters of the transports and registration caches.
+func (c *recording) transportCounters(paths []*path) {
+	if c.active == nil {
 		return
 	}
 	var made, resent uint64
 	pinned := 0
-	for _, x := range e.paths {
+	for _, x := range paths {
 		if x.regs != nil {
 			s := x.regs.Stats()
 			made += s.Misses
@@ -105,23 +105,22 @@ func (e *Engine) recordTransportCounters() {
 			resent += x.retransmits.Retransmits()
 		}
 	}
-	e.rec.active.Retransmitted(resent)
-	e.rec.active.Registered(made, pinned)
+	c.active.Retransmitted(resent)
+	c.active.Registered(made, pinned)
 }
 
 // Traced messages are numbered, except those of the engine itself. The sender numbers them in the order in which they are
 // posted, the receiver in the order in which they arrive, which is the same. So both ends give a message the same number
 // without sending it. While messages are traced none takes a fast path, so the fast paths need no check.
 
-// traceSend records that the message of a send is about to be posted.
-func (e *Engine) traceSend(r *Request) {
-	if e.rec.trace == nil {
+// traceSend records that the message of a send to p is about to be posted.
+func (c *recording) traceSend(p *peer, r *Request) {
+	if c.trace == nil {
 		return
 	}
-	p := e.peer(r.route.Peer)
 	p.sent++
-	if e.rec.active != nil {
-		e.rec.trace.Left(r.route.Peer, r.route.Tag, r.route.Context, p.sent, len(r.buf))
+	if c.active != nil {
+		c.trace.Left(r.route.Peer, r.route.Tag, r.route.Context, p.sent, len(r.buf))
 	}
 }
 

@@ -8,9 +8,9 @@ func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
 	began := uint64(0)
 	if e.rec.active.Due(from.Op, len(buf)) {
 		began = e.rec.active.Begin(from.Op, len(buf))
-		e.recordQueueLengths(from.Context)
+		e.rec.queueLengths(e.contexts.table(from.Context))
 	}
-	if e.tryDirect(from, buf) { // written out here: nothing has to be kept over these calls, and the program answers next
+	if e.tryDirect(from, buf) { // a path of its own: fewer values live across calls, and the reply to this message waits for it
 		n := e.direct.length
 		if began != 0 {
 			e.rec.active.With(from.Peer, from.Tag)
@@ -46,7 +46,7 @@ func (e *Engine) Irecv(from Route, buf []byte) Handle {
 	began := uint64(0)
 	if e.rec.active.Due(from.Op, len(buf)) {
 		began = e.rec.active.Begin(from.Op, len(buf))
-		e.recordQueueLengths(from.Context)
+		e.rec.queueLengths(e.contexts.table(from.Context))
 	}
 	r := e.requests.take(e)
 	r.send, r.route, r.buf = false, from, buf
@@ -77,9 +77,9 @@ func (e *Engine) startRecv(r *Request) {
 			return
 		}
 		if !t.Post(&r.posted, r.route.Rank, r.route.Tag) {
-			e.complete(r, e.assertionError(r.route))
+			e.complete(r, assertionError(t, r.route))
 		} else if len(r.buf) >= e.hints.minRTR {
-			e.sendRTR(r)
+			r.sendRTR()
 		}
 		return
 	}
@@ -219,7 +219,7 @@ func (e *Engine) handleFirst(peer int32, v envelope, w [5]uint64, payload []byte
 		e.sendControl(peer, envelope{kind: kindFIN}, w[0])
 		e.deliver(r, v.Rank, v.Tag, payload)
 	case kindRTS:
-		e.startRendezvous(r, peer, v, w)
+		r.startRendezvous(peer, v, w)
 	}
 	return true
 }

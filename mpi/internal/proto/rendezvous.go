@@ -23,20 +23,21 @@ const wordStride = 8
 var unreadable = regcache.Memory{Remote: fabric.RemoteKey{Addr: noWord, Key: noWord}}
 
 // prepareRTS makes the first message of a send an RTS.
-func (e *Engine) prepareRTS(r *Request) error {
-	if err := e.expose(r); err != nil {
+func (r *Request) prepareRTS() error {
+	if err := r.expose(); err != nil {
 		return err
 	}
 	v := envelope{kindRTS, r.route.Context, r.route.Match, r.epoch}
 	o := &r.out
 	o.body, o.remaining = nil, nil
-	o.header, o.length = header(v, uint64(len(r.buf)), r.exposed.Remote.Addr, r.exposed.Remote.Key, r.id(), e.reserveWord(r))
+	o.header, o.length = header(v, uint64(len(r.buf)), r.exposed.Remote.Addr, r.exposed.Remote.Key, r.id(), r.reserveWord())
 	return nil
 }
 
 // expose makes the send buffer readable for the peer. If it cannot be registered the RTS says so, and the receiver requests the
 // payload in pieces.
-func (e *Engine) expose(r *Request) (err error) {
+func (r *Request) expose() (err error) {
+	e := r.e
 	x := e.peer(r.route.Peer).path
 	if len(r.buf) == 0 || !x.caps.Read {
 		return nil
@@ -62,7 +63,8 @@ func (e *Engine) canCopyInstead(err error) bool {
 
 // reserveWord reserves a shared word, so that the receiver of a large message can ask for an assist. It returns the index of
 // the word, or noWord if an assist is not worth it or no word is free.
-func (e *Engine) reserveWord(r *Request) uint64 {
+func (r *Request) reserveWord() uint64 {
+	e := r.e
 	if e.copier == nil || len(r.buf) < MinShared {
 		return noWord
 	}
@@ -81,9 +83,10 @@ func (e *Engine) reserveWord(r *Request) uint64 {
 }
 
 // startRendezvous starts to fetch the payload of an RTS for the matched receive r.
-func (e *Engine) startRendezvous(r *Request, peer int32, v envelope, w [5]uint64) {
+func (r *Request) startRendezvous(peer int32, v envelope, w [5]uint64) {
+	e := r.e
 	if r.flags&rtrSent != 0 {
-		e.releaseRTR(r)
+		r.releaseRTR()
 	}
 	t := &r.transfer
 	t.peer, t.peerID, t.key = peer, w[3], fabric.RemoteKey{Addr: w[1], Key: w[2]}
@@ -94,30 +97,30 @@ func (e *Engine) startRendezvous(r *Request, peer int32, v envelope, w [5]uint64
 	r.route.Peer = peer
 	r.status = Status{Source: v.Rank, Tag: v.Tag, Bytes: t.bytes}
 	if t.bytes == 0 {
-		e.finishRead(r, nil)
+		r.finishRead(nil)
 		return
 	}
 	if err := e.connect(peer); err != nil {
-		e.finishTransfer(r, err)
+		r.finishTransfer(err)
 		return
 	}
 	p := e.peer(peer)
 	if !p.path.caps.Read || p.noRemoteAccess || t.key == unreadable.Remote {
-		e.requestData(t)
+		t.requestData()
 		return
 	}
 	var err error
 	t.local, err = p.path.acquire(r.buf[:t.bytes])
 	switch {
 	case e.canCopyInstead(err):
-		e.requestData(t)
+		t.requestData()
 		return
 	case err != nil:
-		e.finishRead(r, err)
+		r.finishRead(err)
 		return
 	}
 	if w[4] != noWord {
-		e.requestAssist(t, w[4])
+		t.requestAssist(w[4])
 	}
 	if p.pusher == nil || t.claims != nil {
 		e.transfers.push(t)
@@ -125,6 +128,6 @@ func (e *Engine) startRendezvous(r *Request, peer int32, v envelope, w [5]uint64
 	}
 	// With a pusher the read starts immediately and under the lock: it does not occupy this processor, and the payload may have
 	// been pushed together with the RTS, in which case the next Poll would drop it.
-	finished, err := e.endpointFor(t).Read(r.buf[:t.bytes], t.local.Local, t.key, r.id())
-	e.readReturned(t, finished, err)
+	finished, err := t.endpoint().Read(r.buf[:t.bytes], t.local.Local, t.key, r.id())
+	t.readReturned(finished, err)
 }

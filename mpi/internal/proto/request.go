@@ -210,7 +210,7 @@ func (e *Engine) complete(r *Request, err error) {
 // completeFlags does what the flags of a completed request say.
 func (e *Engine) completeFlags(r *Request) {
 	if r.flags&rtrSent != 0 {
-		e.releaseRTR(r)
+		r.releaseRTR()
 	}
 	if r.flags&persistent == 0 {
 		r.buf = nil
@@ -286,7 +286,7 @@ func (e *Engine) Cancel(h Handle) error {
 	}
 	if !r.send && r.posted.Posted() {
 		if r.flags&rtrSent != 0 {
-			e.revokeRTR(r, nil)
+			r.revokeRTR(nil)
 			return nil
 		}
 		e.contexts.table(r.route.Context).RemovePosted(&r.posted)

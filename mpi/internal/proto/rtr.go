@@ -128,7 +128,8 @@ func (e *Engine) countEpoch(peer int32, v envelope) {
 }
 
 // sendRTR sends the RTR of a receive that has just been posted, if the sender can use it.
-func (e *Engine) sendRTR(r *Request) {
+func (r *Request) sendRTR() {
+	e := r.e
 	h := e.hints.byContext[r.route.Context]
 	if h == nil || !h.ExactLength || r.route.Rank < 0 || r.route.Tag < 0 || int(r.route.Rank) >= len(h.Peers) {
 		return
@@ -177,7 +178,8 @@ func (e *Engine) handleRTR(peer int32, v envelope, w [5]uint64) bool {
 }
 
 // sendPut sends a message to the buffer of an RTR. It sends PUT first.
-func (e *Engine) sendPut(r *Request, x rtrTarget) error {
+func (r *Request) sendPut(x rtrTarget) error {
+	e := r.e
 	p, t := e.peer(r.route.Peer), &r.transfer
 	t.peer, t.peerID, t.key = r.route.Peer, x.id, x.key
 	t.bytes, t.offset, t.assisted, t.claims, t.state, t.deferred = len(r.buf), 0, 0, nil, transferNone, 0
@@ -187,7 +189,7 @@ func (e *Engine) sendPut(r *Request, x rtrTarget) error {
 		switch {
 		case err == nil:
 			r.exposed, t.state = memory, transferPutting
-			if word = e.reserveWord(r); word != noWord {
+			if word = r.reserveWord(); word != noWord {
 				t.claims = &p.sendWords[word*wordStride]
 			}
 		case !e.canCopyInstead(err):
@@ -200,44 +202,47 @@ func (e *Engine) sendPut(r *Request, x rtrTarget) error {
 	v := envelope{kindPut, r.route.Context, r.route.Match, r.epoch}
 	o.header, o.length = header(v, x.id, at.Addr, at.Key, r.id(), word)
 	p.link.OutBy(r.recordedProtocol(p), len(r.buf))
-	e.traceSend(r)
+	e.rec.traceSend(p, r)
 	return e.post(r.route.Peer, o)
 }
 
 // startPut must be called when PUT has been sent. The payload follows.
-func (e *Engine) startPut(r *Request) {
+func (r *Request) startPut() {
+	e := r.e
 	if r.transfer.state == transferPutting {
 		e.transfers.push(&r.transfer)
 	} else {
-		e.sendNextData(r)
+		r.sendNextData()
 	}
 }
 
 // runPut writes a message to the buffer of an RTR. It does not hold the lock meanwhile.
-func (e *Engine) runPut(t *transfer) {
-	r, ep := t.req, e.endpointFor(t)
+func (t *transfer) runPut() {
+	e := t.req.e
+	r, ep := t.req, t.endpoint()
 	buf, local, to, token := r.buf, t.local.Local, t.key, r.id()
 	e.unlock()
 	finished, err := ep.Write(buf, local, to, token)
 	e.lock()
 	if finished || err != nil { // otherwise the completion may have been handled before, and r be in use again
-		e.finishPut(r, err)
+		r.finishPut(err)
 	}
 }
 
 // finishPut ends a write. If the write failed it sends the message in pieces.
-func (e *Engine) finishPut(r *Request, err error) {
+func (r *Request) finishPut(err error) {
+	e := r.e
 	t := &r.transfer
 	t.state = transferNone
 	if err != nil {
 		if errors.Is(err, fabric.ErrNotSupported) {
 			e.peer(t.peer).noRemoteAccess = true
 		}
-		e.sendNextData(r)
+		r.sendNextData()
 		return
 	}
 	e.sendControl(t.peer, envelope{kind: kindATP}, t.peerID, 1)
-	e.completeSend(r)
+	r.completeSend()
 }
 
 // handlePut handles PUT: the sender writes to the buffer of an RTR, or sends the message in pieces for it.
@@ -277,14 +282,15 @@ func (r *Request) rtrPending() bool { return r.posted.Posted() || r.revokeErr !=
 
 // revokeRTR revokes the RTR of a receive, which is to complete with err, or as cancelled if err is nil. It completes when the
 // sender has acknowledged; or with the message, if the sender has begun to write.
-func (e *Engine) revokeRTR(r *Request, err error) {
+func (r *Request) revokeRTR(err error) {
+	e := r.e
 	if r.flags&rtrRevoked == 0 {
 		e.sendControl(r.transfer.peer, envelope{kind: kindRTRCancel}, r.id())
 	}
 	r.flags |= rtrRevoked
 	r.revokeErr = err
 	if e.peer(r.transfer.peer).finalized != nil {
-		e.completeRevoked(r)
+		r.completeRevoked()
 	}
 }
 
@@ -296,7 +302,7 @@ func (e *Engine) completeRevokedOf(n int32) {
 			r := &slab[i]
 			reads := r.transfer.state == transferReading && r.transfer.offset < r.transfer.bytes
 			if r.state == active && !r.send && r.flags&rtrRevoked != 0 && r.transfer.peer == n && !reads {
-				e.completeRevoked(r)
+				r.completeRevoked()
 			}
 		}
 	}
@@ -315,11 +321,12 @@ func (e *Engine) handleRTRCancelAck(peer int32, w [5]uint64) {
 		!r.rtrPending() {
 		return
 	}
-	e.completeRevoked(r)
+	r.completeRevoked()
 }
 
 // completeRevoked completes a receive whose RTR has been revoked.
-func (e *Engine) completeRevoked(r *Request) {
+func (r *Request) completeRevoked() {
+	e := r.e
 	if r.posted.Posted() {
 		e.contexts.table(r.route.Context).RemovePosted(&r.posted)
 	}
@@ -331,7 +338,8 @@ func (e *Engine) completeRevoked(r *Request) {
 }
 
 // releaseRTR releases what a receive holds that has sent an RTR.
-func (e *Engine) releaseRTR(r *Request) {
+func (r *Request) releaseRTR() {
+	e := r.e
 	r.flags &^= rtrSent | rtrRevoked
 	r.revokeErr = nil
 	e.releaseMemory(r.transfer.peer, &r.transfer.local)

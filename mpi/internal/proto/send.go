@@ -87,12 +87,12 @@ func (e *Engine) startSend(r *Request) error {
 	case r.route.Peer == ProcNull:
 		e.complete(r, nil)
 	case r.mode == Buffered:
-		err = e.startBuffered(r)
+		err = r.startBuffered()
 	default:
 		err = e.sendFirst(r)
 	}
 	if err != nil {
-		e.releaseSend(r)
+		r.releaseSend()
 		if r.flags&persistent != 0 {
 			r.state = inactive
 		} else {
@@ -113,7 +113,7 @@ func (e *Engine) sendFirst(r *Request) error {
 	if h != nil && h.Epoch != 0 {
 		r.epoch = h.Epoch
 		if x, ok := e.rtr.flow(r.route.Context, r.route.Peer).takeTarget(r.route.Tag, len(r.buf)); ok {
-			return e.sendPut(r, x)
+			return r.sendPut(x)
 		}
 	}
 	stream := 0
@@ -125,14 +125,14 @@ func (e *Engine) sendFirst(r *Request) error {
 		protocol = h.choose(protocol, len(r.buf), &p.path.thresholds)
 	}
 	if p.paused || protocol > Fragmented {
-		if err := e.prepareRTS(r); err != nil {
+		if err := r.prepareRTS(); err != nil {
 			return err
 		}
 	} else {
 		r.prepareEager(protocol, p.path.thresholds.FragmentSize)
 	}
 	p.link.OutBy(r.recordedProtocol(p), len(r.buf))
-	e.traceSend(r)
+	e.rec.traceSend(p, r)
 	return e.post(r.route.Peer, &r.out)
 }
 
@@ -153,7 +153,8 @@ func (r *Request) recordedProtocol(p *peer) perf.Protocol {
 }
 
 // releaseSend releases what a send holds besides the request itself.
-func (e *Engine) releaseSend(r *Request) {
+func (r *Request) releaseSend() {
+	e := r.e
 	if r.word >= 0 {
 		e.peer(r.route.Peer).usedWords &^= 1 << r.word
 		r.word = -1
@@ -171,9 +172,9 @@ func (r *Request) messageSent() {
 	case kindEager, kindFrag:
 		r.e.complete(r, nil)
 	case kindData:
-		r.e.sendNextData(r)
+		r.sendNextData()
 	case kindPut:
-		r.e.startPut(r)
+		r.startPut()
 	}
 }
 
@@ -194,12 +195,13 @@ func (e *Engine) handleFIN(peer int32, w [5]uint64) bool {
 		r.transfer.deferred = kindFIN
 		return true
 	}
-	e.completeSend(r)
+	r.completeSend()
 	return true
 }
 
 // completeSend completes a send successfully.
-func (e *Engine) completeSend(r *Request) {
-	e.releaseSend(r)
+func (r *Request) completeSend() {
+	e := r.e
+	r.releaseSend()
 	e.complete(r, nil)
 }

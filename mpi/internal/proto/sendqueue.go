@@ -32,7 +32,7 @@ func (o *outgoing) nextFragment(size int) bool {
 }
 
 // trySend sends as much of a message as the transport has room for.
-func (e *Engine) trySend(p *peer, o *outgoing) error {
+func (p *peer) trySend(o *outgoing) error {
 	if p.pusher != nil && !p.paused && kind(o.header[0]) == kindRTS {
 		return p.pusher.Push(o.header[:o.length], o.req.exposed.Remote, len(o.req.buf))
 	}
@@ -53,7 +53,7 @@ func (e *Engine) post(n int32, o *outgoing) error {
 		return err
 	}
 	if p.head == nil {
-		err := e.trySend(p, o)
+		err := p.trySend(o)
 		if err == nil {
 			e.sendDone(o)
 			return nil
@@ -122,7 +122,7 @@ func (e *Engine) sendFailed(n int32, o *outgoing, err error) {
 	if o.req == nil {
 		o.next, e.freeControl = e.freeControl, o
 	} else {
-		e.releaseSend(o.req)
+		o.req.releaseSend()
 		e.complete(o.req, err)
 	}
 }
@@ -135,7 +135,7 @@ func (e *Engine) flushBlocked() bool {
 		p := e.peer(n)
 		for p.head != nil {
 			o := p.head
-			err := e.trySend(p, o)
+			err := p.trySend(o)
 			if err == fabric.ErrAgain {
 				break
 			}

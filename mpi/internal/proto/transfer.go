@@ -86,13 +86,13 @@ func (e *Engine) runTransfer() {
 	t := e.transfers.pop()
 	switch {
 	case t.req.send && t.claims == nil:
-		e.runPut(t)
+		t.runPut()
 		return
 	case t.req.send:
-		e.runAssist(t)
+		t.runAssist()
 		return
 	}
-	ep, buf, token := e.endpointFor(t), t.req.buf[:t.bytes], t.req.id()
+	ep, buf, token := t.endpoint(), t.req.buf[:t.bytes], t.req.id()
 	var finished = true
 	var err error
 	e.unlock()
@@ -102,19 +102,20 @@ func (e *Engine) runTransfer() {
 		err = readFront(ep, t, buf)
 	}
 	e.lock()
-	e.readReturned(t, finished, err)
+	t.readReturned(finished, err)
 }
 
 // readReturned must be called when the call that starts a read has returned. finished reports whether the read is complete.
-func (e *Engine) readReturned(t *transfer, finished bool, err error) {
+func (t *transfer) readReturned(finished bool, err error) {
+	e := t.req.e
 	switch {
 	case errors.Is(err, fabric.ErrNotSupported):
 		e.peer(t.peer).noRemoteAccess = true
-		e.fallBackToCopy(t)
+		t.fallBackToCopy()
 	case err != nil:
-		e.finishRead(t.req, err)
+		t.req.finishRead(err)
 	case finished:
-		e.finishReadShare(t)
+		t.finishReadShare()
 	}
 }
 
@@ -122,26 +123,27 @@ func (e *Engine) readReturned(t *transfer, finished bool, err error) {
 func (e *Engine) handleCompletion(token uint64, err error) {
 	r := e.requests.byID(token)
 	if r != nil && r.send && r.transfer.state == transferPutting {
-		e.finishPut(r, err)
+		r.finishPut(err)
 		return
 	}
 	if r == nil || r.send || r.transfer.state != transferReading {
 		return
 	}
 	if err != nil {
-		e.finishRead(r, err)
+		r.finishRead(err)
 		return
 	}
-	e.finishReadShare(&r.transfer)
+	r.transfer.finishReadShare()
 }
 
 // finishRead ends a receive that reads. It sends FIN, so that the sender completes.
-func (e *Engine) finishRead(r *Request, err error) {
+func (r *Request) finishRead(err error) {
+	e := r.e
 	if err != nil {
 		err = e.transportError(r.transfer.peer, err)
 	}
 	e.sendControl(r.transfer.peer, envelope{kind: kindFIN}, r.transfer.peerID)
-	e.finishTransfer(r, err)
+	r.finishTransfer(err)
 }
 
 // recordedProtocol returns the protocol under which a receive is recorded.
@@ -156,7 +158,8 @@ func (t *transfer) recordedProtocol() perf.Protocol {
 }
 
 // finishTransfer completes a receive whose transfer has ended.
-func (e *Engine) finishTransfer(r *Request, err error) {
+func (r *Request) finishTransfer(err error) {
+	e := r.e
 	t := &r.transfer
 	if err == nil {
 		e.linkTo(t.peer).InBy(t.recordedProtocol(), t.bytes)

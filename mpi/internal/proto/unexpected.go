@@ -6,10 +6,10 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/match"
 )
 
-// arrived is an unexpected message: one that arrived before its receive was posted.
-type arrived struct {
-	node   match.Message[arrived]
-	next   *arrived // free list
+// unexpectedMessage is a message that arrived before its receive was posted.
+type unexpectedMessage struct {
+	node   match.Message[unexpectedMessage]
+	next   *unexpectedMessage // free list
 	peer   int32
 	number uint32 // see countReceived
 	v      envelope
@@ -18,7 +18,7 @@ type arrived struct {
 }
 
 // bytes returns the length of the message.
-func (m *arrived) bytes() int { return messageBytes(m.v, m.w, m.data) }
+func (m *unexpectedMessage) bytes() int { return messageBytes(m.v, m.w, m.data) }
 
 func messageBytes(v envelope, w [5]uint64, payload []byte) int {
 	if v.kind == kindRTS {
@@ -30,7 +30,7 @@ func messageBytes(v envelope, w [5]uint64, payload []byte) int {
 // unexpectedStore allocates unexpected messages, and counts the bytes in use. The payloads are in blocks of a few sizes that are
 // reused, so that a steady flow of messages allocates nothing.
 type unexpectedStore struct {
-	free   *arrived
+	free   *unexpectedMessage
 	blocks [16][][]byte // free blocks by power of two, from 64 bytes
 	count  int          // messages
 	held   int          // bytes in use
@@ -88,10 +88,10 @@ func (s *unexpectedStore) freeBlock(b []byte) {
 }
 
 // add stores a message with a payload of total bytes, of which payload has arrived.
-func (s *unexpectedStore) add(peer int32, v envelope, w [5]uint64, payload []byte, total int) *arrived {
+func (s *unexpectedStore) add(peer int32, v envelope, w [5]uint64, payload []byte, total int) *unexpectedMessage {
 	m := s.free
 	if m == nil {
-		m = new(arrived)
+		m = new(unexpectedMessage)
 		m.node.Init(m)
 	} else {
 		s.free = m.next
@@ -105,7 +105,7 @@ func (s *unexpectedStore) add(peer int32, v envelope, w [5]uint64, payload []byt
 }
 
 // remove frees a message.
-func (s *unexpectedStore) remove(m *arrived) {
+func (s *unexpectedStore) remove(m *unexpectedMessage) {
 	s.held -= nodeBytes + cap(m.data)
 	s.count--
 	s.freeBlock(m.data)
@@ -114,7 +114,7 @@ func (s *unexpectedStore) remove(m *arrived) {
 }
 
 // storeUnexpected stores an unexpected message. It pauses a sender that fills the store.
-func (e *Engine) storeUnexpected(peer int32, v envelope, w [5]uint64, payload []byte, total int) *arrived {
+func (e *Engine) storeUnexpected(peer int32, v envelope, w [5]uint64, payload []byte, total int) *unexpectedMessage {
 	s := &e.unexpected
 	m := s.add(peer, v, w, payload, total)
 	e.rec.active.Unexpected(s.count, s.held)
@@ -125,7 +125,7 @@ func (e *Engine) storeUnexpected(peer int32, v envelope, w [5]uint64, payload []
 }
 
 // dropUnexpected frees a message that has been removed from its table. It resumes the paused senders if there is room.
-func (e *Engine) dropUnexpected(m *arrived) {
+func (e *Engine) dropUnexpected(m *unexpectedMessage) {
 	s := &e.unexpected
 	s.remove(m)
 	e.rec.active.Unexpected(s.count, s.held)
@@ -135,11 +135,11 @@ func (e *Engine) dropUnexpected(m *arrived) {
 }
 
 // acceptUnexpected matches an unexpected message, already removed from its table, with a receive.
-func (e *Engine) acceptUnexpected(r *Request, m *arrived) {
+func (e *Engine) acceptUnexpected(r *Request, m *unexpectedMessage) {
 	e.rec.traceMatch(m.peer, m.v, m.number, m.bytes())
 	switch m.v.kind {
 	case kindRTS:
-		e.startRendezvous(r, m.peer, m.v, m.w)
+		r.startRendezvous(m.peer, m.v, m.w)
 	case kindFirstFrag:
 		e.acceptFragments(r, m)
 	default:

@@ -1,11 +1,13 @@
 package proto
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/pollyield"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -46,6 +48,20 @@ func (w *waiters) init(lock sync.Locker, oversubscribed bool) {
 	if oversubscribed {
 		w.spin = spinOversubscribed
 	}
+}
+
+// open chooses where goroutines sleep. Arming the domain once shows whether it has a descriptor.
+func (w *waiters) open(d fabric.Domain, waker Waker) error {
+	fd, _, err := d.Arm()
+	if err != nil {
+		return fmt.Errorf("arm the transport: %w", err)
+	}
+	if fd < 0 {
+		w.parker = waker.channel
+		return nil
+	}
+	w.parker, err = newPollParker()
+	return err
 }
 
 // wakeAll wakes all goroutines that sleep, since one of them may have reached its goal.
@@ -242,7 +258,7 @@ func (e *Engine) sleep(g *goal) {
 		return
 	}
 	e.wakeWatchers() // a word that changes from now on wakes this goroutine; one that changed before is noticed here
-	e.recordTransportCounters()
+	e.rec.transportCounters(e.paths)
 	w.sleeping = true
 	w.polling--
 	e.unlock()
