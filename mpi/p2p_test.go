@@ -181,7 +181,7 @@ func TestOrder(t *testing.T) {
 func TestTruncate(t *testing.T) {
 	options := map[string]mpitest.Options{
 		"plain": {},
-		"late":  {Wrap: func(tr fabric.Transport) fabric.Transport { return hook.Wrap(tr, hook.Options{Late: 1, Log: t.Logf}) }},
+		"late":  {Wrap: func(tr fabric.Transport) fabric.Transport { return hook.Wrap(tr, hook.Options{Async: 1, Log: t.Logf}) }},
 		"offer": {Config: mpi.Config{UnexpectedBytes: 1}},
 	}
 	for _, name := range slices.Sorted(maps.Keys(options)) {

@@ -48,7 +48,7 @@ var faults = map[string]fault{
 		return e.Endpoint.Send(header, payload)
 	}},
 	"Overtakes": {rule: "SendWindow", open: func(t fabric.Transport) fabric.Transport {
-		return hook.Wrap(t, hook.Options{Seed: 1, Shuffle: 0.5})
+		return hook.Wrap(t, hook.Options{Seed: 1, Reorder: 0.5})
 	}},
 	"Cuts off": {rule: "SendLengths", send: func(e *endpoint, header, payload []byte) error {
 		return e.Endpoint.Send(header, payload[:len(payload)&^1])

@@ -54,7 +54,7 @@ func (p *peer) wait(fd int, limit time.Duration) (bool, error) {
 // noCheck is for callers of sleep that have nothing to check.
 func noCheck() (bool, error) { return false, nil }
 
-// awaitAll is next for a peer that sleeps when there is nothing to do.
+// await is next for a peer that sleeps when there is nothing to do.
 func (p *peer) await(from int) (fabric.Event, error) {
 	for {
 		for i, ev := range p.queue {

@@ -10,115 +10,114 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// ErrInjected is in every error that this package makes up.
+// ErrInjected is wrapped by every error that this package injects.
 var ErrInjected = errors.New("injected by fabric/hook")
 
-// poison is what lent bytes are overwritten with, and maxHeld how many events are held back before no more are taken
-// from the transport.
+// poison overwrites received bytes. No more events are polled from the transport while maxPending are queued.
 const (
-	poison  = 0xdb
-	maxHeld = 1024
+	poison     = 0xdb
+	maxPending = 1024
 )
 
-// Domain is a wrapped domain. Cut and Down may be called by any goroutine, Counters as the methods of fabric.Domain
-// may.
+// Domain is a wrapped domain. Cut and Down may be called by any goroutine. Counters follows the rules of the methods of
+// fabric.Domain.
 type Domain struct {
 	inner    fabric.Domain
-	o        Options
+	opts     Options
 	wake     func()
-	max      int // of Send
-	chance   chance
+	maxSend  int // of Send
+	random   random
 	counters Counters
 
-	ways   []*endpoint   // by peer, nil until connected
-	told   []bool        // by peer: it has gone, or its endpoint was closed here
-	cut    []atomic.Bool // by peer
-	queued atomic.Bool   // events pass through the queues
-	queues []queue       // by peer; the last one is for ends of Reads and Writes
-	held   int           // events in all queues
-	turn   int           // queue to take from
-	lent   [][]byte      // to be poisoned
-	evs    [16]fabric.Event
-	forced bool // a Send was refused by chance since the last Poll
-	asleep bool // armed, perhaps: nothing must be done to a user who will not call again by itself
-	closed bool
+	eps       []*endpoint   // by peer, nil until connected
+	down      []bool        // by peer: PeerDown was reported, or its endpoint was closed here
+	cut       []atomic.Bool // by peer
+	queueing  atomic.Bool   // events pass through the queues
+	queues    []queue       // by peer; the last one is for completions of Reads and Writes
+	pending   int           // events in all queues
+	nextQueue int           // queue to deliver from
+	borrowed  [][]byte      // data of the last Poll, to be poisoned
+	evs       [16]fabric.Event
+	forced    bool // a Send was refused by injection since the last Poll
+	asleep    bool // the user may be asleep: no fault may be injected that waits for its next call
+	closed    bool
 
-	beside beside
+	shared sharedState
 }
 
-// beside is what Read, Write and Down touch while other methods run.
-type beside struct {
+// sharedState is the state that Read, Write and Down access concurrently with other methods.
+type sharedState struct {
 	sync.Mutex
-	chance   chance
+	random   random
 	counters Counters
-	news     []fabric.Event // that the next Poll takes in
+	injected []fabric.Event // events that the next Poll queues
 	asleep   bool
 }
 
 // queue holds the events of one peer, in order.
-type queue []held
+type queue []delayedEvent
 
-type held struct {
+type delayedEvent struct {
 	fabric.Event
-	due uint64 // number of the first Poll that may hand it out
+	due uint64 // number of the first Poll that may return it
 }
 
 func newDomain(inner fabric.Domain, o Options, cfg *fabric.Config) *Domain {
 	d := &Domain{
 		inner:  inner,
-		o:      o,
+		opts:   o,
 		wake:   cfg.Wake,
-		chance: newChance(o.Seed, cfg.Self, 0),
-		ways:   make([]*endpoint, cfg.Size),
-		told:   make([]bool, cfg.Size),
+		random: newRandom(o.Seed, cfg.Self, 0),
+		eps:    make([]*endpoint, cfg.Size),
+		down:   make([]bool, cfg.Size),
 		cut:    make([]atomic.Bool, cfg.Size),
 		queues: make([]queue, cfg.Size+1),
-		beside: beside{chance: newChance(o.Seed, cfg.Self, 1)},
+		shared: sharedState{random: newRandom(o.Seed, cfg.Self, 1)},
 	}
 	for _, r := range d.Routes() {
-		d.max = max(d.max, r.Caps().MaxSend)
+		d.maxSend = max(d.maxSend, r.Caps().MaxSend)
 	}
-	d.queued.Store(o.queues())
+	d.queueing.Store(o.needsQueues())
 	return d
 }
 
-// Cut cuts the line to a peer: from now on nothing passes in either direction and nobody is told. Sends succeed and are
-// lost; Reads and Writes never end.
+// Cut cuts the connection to a peer silently: from now on nothing passes in either direction, and no PeerDown event reports it.
+// Sends succeed and are lost; Reads and Writes never complete.
 func (d *Domain) Cut(peer int) {
 	d.cut[peer].Store(true)
-	d.queued.Store(true)
+	d.queueing.Store(true)
 }
 
-// Down loses a peer: it is told here by the next Poll, with err, and to the peer by its own transport. An owner that
-// sleeps is woken if it sleeps without a descriptor.
+// Down disconnects a peer: the next Poll returns PeerDown with err, and the transport reports it to the peer. A sleeping owner
+// is woken if it sleeps without a file descriptor.
 func (d *Domain) Down(peer int, err error) {
 	err = fmt.Errorf("fabric/hook: peer %d: %w: %w: %w", peer, fabric.ErrPeerDown, ErrInjected, err)
-	d.beside.Lock()
-	defer d.beside.Unlock()
-	d.queued.Store(true)
-	d.beside.news = append(d.beside.news, fabric.Event{Kind: fabric.PeerDown, Peer: int32(peer), Err: err})
-	if d.beside.asleep && d.wake != nil {
+	d.shared.Lock()
+	defer d.shared.Unlock()
+	d.queueing.Store(true)
+	d.shared.injected = append(d.shared.injected, fabric.Event{Kind: fabric.PeerDown, Peer: int32(peer), Err: err})
+	if d.shared.asleep && d.wake != nil {
 		d.wake()
 	}
 }
 
 // Counters returns what has happened so far.
 func (d *Domain) Counters() Counters {
-	d.beside.Lock()
-	defer d.beside.Unlock()
-	c, b := d.counters, &d.beside.counters
+	d.shared.Lock()
+	defer d.shared.Unlock()
+	c, b := d.counters, &d.shared.counters
 	c.Reads, c.ReadBytes, c.Writes, c.WrittenBytes = b.Reads, b.ReadBytes, b.Writes, b.WrittenBytes
-	c.Late, c.Failed = b.Late, b.Failed
+	c.Async, c.Failed = b.Async, b.Failed
 	return c
 }
 
-// Addr is that of the wrapped domain.
+// Addr returns that of the wrapped domain.
 func (d *Domain) Addr() []byte { return d.inner.Addr() }
 
-// Caps is that of the wrapped domain.
+// Caps returns those of the wrapped domain.
 func (d *Domain) Caps() fabric.Caps { return d.inner.Caps() }
 
-// Route is that of the wrapped domain, or this domain where the wrapped one is not made of several.
+// Route returns that of the wrapped domain, or this domain if the wrapped one is not a fabric.Router.
 func (d *Domain) Route(peer int) fabric.Domain {
 	if r, ok := d.inner.(fabric.Router); ok {
 		return r.Route(peer)
@@ -126,7 +125,7 @@ func (d *Domain) Route(peer int) fabric.Domain {
 	return d
 }
 
-// Routes are those of the wrapped domain, or this domain.
+// Routes returns those of the wrapped domain, or this domain.
 func (d *Domain) Routes() []fabric.Domain {
 	if r, ok := d.inner.(fabric.Router); ok {
 		return r.Routes()
@@ -134,10 +133,10 @@ func (d *Domain) Routes() []fabric.Domain {
 	return []fabric.Domain{d}
 }
 
-// Register is that of the wrapped domain.
+// Register registers with the wrapped domain.
 func (d *Domain) Register(b []byte) (fabric.Region, error) { return d.inner.Register(b) }
 
-// Deregister is that of the wrapped domain.
+// Deregister deregisters with the wrapped domain.
 func (d *Domain) Deregister(r fabric.Region) error { return d.inner.Deregister(r) }
 
 // Connect connects the wrapped domain.
@@ -146,57 +145,57 @@ func (d *Domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.ways[peer] == nil {
-		d.ways[peer] = &endpoint{inner: inner, d: d, peer: peer}
+	if d.eps[peer] == nil {
+		d.eps[peer] = &endpoint{inner: inner, d: d, peer: peer}
 	}
 	if to, ok := inner.(fabric.Pusher); ok {
-		return pusher{d.ways[peer], to}, nil
+		return pusher{d.eps[peer], to}, nil
 	}
-	return d.ways[peer], nil
+	return d.eps[peer], nil
 }
 
-// Arm arms the wrapped domain, unless something waits in this one.
+// Arm arms the wrapped domain, unless this one has queued events.
 func (d *Domain) Arm() (fd int, ready bool, err error) {
 	d.counters.Arms++
 	if d.closed {
 		return d.inner.Arm()
 	}
-	if d.held > 0 || d.forced || !d.rest(true) {
+	if d.pending > 0 || d.forced || !d.setAsleep(true) {
 		return -1, true, nil
 	}
 	fd, ready, err = d.inner.Arm()
 	if ready || err != nil {
-		d.rest(false)
+		d.setAsleep(false)
 	}
 	return fd, ready, err
 }
 
-// rest notes whether the owner may sleep. It reports false, and notes nothing, if the owner must not fall asleep now.
-func (d *Domain) rest(asleep bool) bool {
-	d.beside.Lock()
-	defer d.beside.Unlock()
-	if asleep && len(d.beside.news) > 0 {
+// setAsleep records whether the owner may sleep. It returns false, and records nothing, if the owner must not fall asleep now.
+func (d *Domain) setAsleep(asleep bool) bool {
+	d.shared.Lock()
+	defer d.shared.Unlock()
+	if asleep && len(d.shared.injected) > 0 {
 		return false
 	}
-	d.asleep, d.beside.asleep = asleep, asleep
+	d.asleep, d.shared.asleep = asleep, asleep
 	return true
 }
 
-// Close closes the wrapped domain. Events that are held back are lost.
+// Close closes the wrapped domain. Queued events are lost.
 func (d *Domain) Close() error {
 	d.closed = true
 	return d.inner.Close()
 }
 
-// Poll polls the wrapped domain and hands out what is due.
+// Poll polls the wrapped domain and returns events that are due.
 func (d *Domain) Poll(evs []fabric.Event) (n int, err error) {
 	d.counters.Polls++
 	if d.asleep {
-		d.rest(false)
+		d.setAsleep(false)
 	}
 	d.forced = false
-	if d.queued.Load() {
-		n, err = d.pass(evs)
+	if d.queueing.Load() {
+		n, err = d.pollQueues(evs)
 	} else {
 		n, err = d.inner.Poll(evs)
 	}
@@ -209,38 +208,38 @@ func (d *Domain) Poll(evs []fabric.Event) (n int, err error) {
 			d.counters.Messages++
 			d.counters.MessageBytes += uint64(len(evs[i].Data))
 		case fabric.Done:
-			d.counters.Dones++
+			d.counters.Completions++
 		case fabric.PeerDown:
 			d.counters.PeerDowns++
-			d.told[evs[i].Peer] = true
+			d.down[evs[i].Peer] = true
 		}
 	}
 	return n, err
 }
 
-// pass moves events from the wrapped domain through the queues.
-func (d *Domain) pass(evs []fabric.Event) (int, error) {
-	for _, b := range d.lent {
+// pollQueues polls the wrapped domain into the queues and returns events that are due.
+func (d *Domain) pollQueues(evs []fabric.Event) (int, error) {
+	for _, b := range d.borrowed {
 		for i := range b {
 			b[i] = poison
 		}
 	}
-	d.lent = d.lent[:0]
+	d.borrowed = d.borrowed[:0]
 
-	k, err := d.inner.Poll(d.evs[:max(0, min(len(d.evs), maxHeld-d.held))])
+	k, err := d.inner.Poll(d.evs[:max(0, min(len(d.evs), maxPending-d.pending))])
 	if err != nil {
 		return 0, err
 	}
 	for i := range d.evs[:k] {
-		d.arrive(d.evs[i])
+		d.receive(d.evs[i])
 	}
-	d.beside.Lock()
-	news := d.beside.news
-	d.beside.news = nil
-	d.beside.Unlock()
-	for _, ev := range news {
+	d.shared.Lock()
+	injected := d.shared.injected
+	d.shared.injected = nil
+	d.shared.Unlock()
+	for _, ev := range injected {
 		if ev.Kind == fabric.PeerDown {
-			d.lose(int(ev.Peer), ev.Err)
+			d.disconnect(int(ev.Peer), ev.Err)
 		} else {
 			d.enqueue(len(d.queues)-1, ev)
 		}
@@ -248,8 +247,8 @@ func (d *Domain) pass(evs []fabric.Event) (int, error) {
 	return d.deliver(evs), nil
 }
 
-// arrive takes in an event of the wrapped domain.
-func (d *Domain) arrive(ev fabric.Event) {
+// receive queues an event of the wrapped domain, with injected faults.
+func (d *Domain) receive(ev fabric.Event) {
 	if ev.Kind == fabric.Done {
 		d.enqueue(len(d.queues)-1, ev)
 		return
@@ -257,66 +256,66 @@ func (d *Domain) arrive(ev fabric.Event) {
 	peer := int(ev.Peer)
 	switch {
 	case d.cut[peer].Load():
-		d.counters.Vanished++
+		d.counters.CutEvents++
 		return
-	case d.told[peer]:
+	case d.down[peer]:
 		return
 	}
-	d.told[peer] = ev.Kind == fabric.PeerDown
+	d.down[peer] = ev.Kind == fabric.PeerDown
 	ev.Data = slices.Clone(ev.Data)
 	d.enqueue(peer, ev)
-	if q := d.queues[peer]; len(q) > 1 && ev.Kind == fabric.Message && d.chance.of(d.o.Shuffle) {
-		d.counters.Shuffled++
+	if q := d.queues[peer]; len(q) > 1 && ev.Kind == fabric.Message && d.random.happens(d.opts.Reorder) {
+		d.counters.Reordered++
 		q[len(q)-1].Event, q[len(q)-2].Event = q[len(q)-2].Event, ev
 	}
 }
 
-// enqueue puts an event at the end of a queue.
+// enqueue appends an event to a queue.
 func (d *Domain) enqueue(q int, ev fabric.Event) {
 	due := d.counters.Polls
-	if d.chance.of(d.o.Delay) {
+	if d.random.happens(d.opts.Delay) {
 		d.counters.Delayed++
-		due += 1 + d.chance.Uint64N(uint64(d.o.MaxDelay))
+		due += 1 + d.random.Uint64N(uint64(d.opts.MaxDelay))
 	}
-	d.queues[q] = append(d.queues[q], held{ev, due})
-	d.held++
+	d.queues[q] = append(d.queues[q], delayedEvent{ev, due})
+	d.pending++
 }
 
-// lose loses a peer as if its process had ended.
-func (d *Domain) lose(peer int, err error) {
-	if d.told[peer] || d.cut[peer].Load() {
+// disconnect closes the endpoint of a peer and queues PeerDown, as if the peer's process had ended.
+func (d *Domain) disconnect(peer int, err error) {
+	if d.down[peer] || d.cut[peer].Load() {
 		return
 	}
-	d.told[peer] = true
-	if e := d.ways[peer]; e != nil {
+	d.down[peer] = true
+	if e := d.eps[peer]; e != nil {
 		e.ended.Store(&err)
-		// What this says about the way does not matter any more: it is gone.
+		// The connection is gone, so this error is only added to the reason.
 		err = errors.Join(err, e.inner.Close())
 	}
 	d.enqueue(peer, fabric.Event{Kind: fabric.PeerDown, Peer: int32(peer), Err: err})
 }
 
-// deliver hands out what is due, from queue to queue.
+// deliver returns events that are due, round-robin over the queues.
 func (d *Domain) deliver(evs []fabric.Event) int {
 	n := 0
 	for empty := 0; n < len(evs) && empty < len(d.queues); {
-		if d.held > 0 && d.chance.of(d.o.Mix) {
-			d.counters.Mixed++
-			d.turn = d.chance.IntN(len(d.queues))
+		if d.pending > 0 && d.random.happens(d.opts.Interleave) {
+			d.counters.Interleaved++
+			d.nextQueue = d.random.IntN(len(d.queues))
 		}
-		q := d.queues[d.turn]
+		q := d.queues[d.nextQueue]
 		if len(q) == 0 || q[0].due > d.counters.Polls {
-			d.turn = (d.turn + 1) % len(d.queues)
+			d.nextQueue = (d.nextQueue + 1) % len(d.queues)
 			empty++
 			continue
 		}
 		empty = 0
 		evs[n] = q[0].Event
-		if d.o.Poison {
-			d.lent = append(d.lent, q[0].Data)
+		if d.opts.Poison {
+			d.borrowed = append(d.borrowed, q[0].Data)
 		}
-		d.queues[d.turn] = slices.Delete(q, 0, 1)
-		d.held--
+		d.queues[d.nextQueue] = slices.Delete(q, 0, 1)
+		d.pending--
 		n++
 	}
 	return n

@@ -17,7 +17,7 @@ type endpoint struct {
 	inner fabric.Endpoint
 	d     *Domain
 	peer  int
-	ended atomic.Pointer[error] // what this package lost the peer by
+	ended atomic.Pointer[error] // why this package disconnected the peer; nil: it did not
 }
 
 func (e *endpoint) Stream() int { return e.inner.Stream() }
@@ -29,42 +29,42 @@ func (e *endpoint) Send(header, payload []byte) error {
 // pusher is an endpoint that wraps a fabric.Pusher.
 type pusher struct {
 	*endpoint
-	to fabric.Pusher
+	inner fabric.Pusher
 }
 
-// Push does to a message what Send does, which may make it come too late for what goes along.
+// Push injects the faults of Send into a message. A delayed message may arrive too late for the pushed bytes.
 func (p pusher) Push(header []byte, src fabric.RemoteKey, n int) error {
-	return p.send(header, nil, func(header, _ []byte) error { return p.to.Push(header, src, n) })
+	return p.send(header, nil, func(header, _ []byte) error { return p.inner.Push(header, src, n) })
 }
 
-// send decides what becomes of a message that goes by way.
-func (e *endpoint) send(header, payload []byte, way func(header, payload []byte) error) error {
+// send injects faults into a message, or sends it by forward.
+func (e *endpoint) send(header, payload []byte, forward func(header, payload []byte) error) error {
 	d, n := e.d, len(header)+len(payload)
 	if why := e.ended.Load(); why != nil {
 		return *why
 	}
-	if n > d.max || d.told[e.peer] || d.closed {
-		return way(header, payload) // which fails
+	if n > d.maxSend || d.down[e.peer] || d.closed {
+		return forward(header, payload) // which returns an error
 	}
-	if !d.asleep { // a user who sleeps next would not hear of it
+	if !d.asleep { // a user that sleeps next would not notice an injected fault
 		switch {
-		case d.chance.of(d.o.Again):
+		case d.random.happens(d.opts.Again):
 			d.counters.ForcedAgain++
 			d.forced = true
 			return fabric.ErrAgain
-		case d.chance.of(d.o.Drop):
+		case d.random.happens(d.opts.Drop):
 			d.counters.Dropped++
-			d.lose(e.peer, fmt.Errorf("fabric/hook: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, ErrInjected))
+			d.disconnect(e.peer, fmt.Errorf("fabric/hook: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, ErrInjected))
 			return nil
-		case d.chance.of(d.o.Cut):
+		case d.random.happens(d.opts.Cut):
 			d.Cut(e.peer)
 		}
 	}
 	if d.cut[e.peer].Load() {
-		d.counters.Swallowed++
+		d.counters.CutSends++
 		return nil
 	}
-	err := way(header, payload)
+	err := forward(header, payload)
 	switch err {
 	case nil:
 		d.counters.Sends++
@@ -76,76 +76,76 @@ func (e *endpoint) send(header, payload []byte, way func(header, payload []byte)
 }
 
 func (e *endpoint) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, token uint64) (bool, error) {
-	plan := e.decide(func(c *Counters) { c.Reads++; c.ReadBytes += uint64(len(dst)) })
-	if plan == proceed || plan == delayEnd {
+	plan := e.choose(func(c *Counters) { c.Reads++; c.ReadBytes += uint64(len(dst)) })
+	if plan == proceed || plan == completeLater {
 		done, err := e.inner.Read(dst, local, src, token)
-		return e.conclude(plan, token, done, err)
+		return e.complete(plan, token, done, err)
 	}
-	return e.conclude(plan, token, false, nil)
+	return e.complete(plan, token, false, nil)
 }
 
 func (e *endpoint) Write(src []byte, local fabric.Region, dst fabric.RemoteKey, token uint64) (bool, error) {
-	plan := e.decide(func(c *Counters) { c.Writes++; c.WrittenBytes += uint64(len(src)) })
-	if plan == proceed || plan == delayEnd {
+	plan := e.choose(func(c *Counters) { c.Writes++; c.WrittenBytes += uint64(len(src)) })
+	if plan == proceed || plan == completeLater {
 		done, err := e.inner.Write(src, local, dst, token)
-		return e.conclude(plan, token, done, err)
+		return e.complete(plan, token, done, err)
 	}
-	return e.conclude(plan, token, false, nil)
+	return e.complete(plan, token, false, nil)
 }
 
-// plan is what is to become of a Read or Write.
-type plan int
+// action is what to do with a Read or Write.
+type action int
 
 const (
-	proceed  plan = iota // nothing
-	delayEnd             // its end is told by an event
-	failNow              // it fails at once
-	failLate             // it fails by an event
-	vanish               // it never ends
-	refuse               // the peer is lost
+	proceed       action = iota // pass it on
+	completeLater               // pass it on, and report its completion by an event
+	failNow                     // fail immediately
+	failLater                   // fail by an event
+	neverComplete               // never complete
+	peerIsDown                  // return the error of the lost peer
 )
 
-// decide makes a plan, and counts by count what is started.
-func (e *endpoint) decide(count func(*Counters)) plan {
-	b := &e.d.beside
+// choose chooses an action, and calls count.
+func (e *endpoint) choose(count func(*Counters)) action {
+	b := &e.d.shared
 	b.Lock()
 	defer b.Unlock()
 	count(&b.counters)
 	switch {
 	case e.ended.Load() != nil:
-		return refuse
+		return peerIsDown
 	case e.d.cut[e.peer].Load():
-		return vanish
+		return neverComplete
 	case b.asleep:
 		return proceed
-	case b.chance.of(e.d.o.Fail):
-		return failNow + plan(b.chance.IntN(2))
-	case b.chance.of(e.d.o.Late):
-		return delayEnd
+	case b.random.happens(e.d.opts.Fail):
+		return failNow + action(b.random.IntN(2))
+	case b.random.happens(e.d.opts.Async):
+		return completeLater
 	}
 	return proceed
 }
 
-// conclude carries a plan out, given what the wrapped endpoint said. A user who has gone to sleep meanwhile is told
-// at once.
-func (e *endpoint) conclude(p plan, token uint64, done bool, err error) (bool, error) {
-	b := &e.d.beside
+// complete carries out an action, given the results of the wrapped endpoint. If the user has gone to sleep meanwhile, it
+// returns the result immediately instead of by an event.
+func (e *endpoint) complete(p action, token uint64, done bool, err error) (bool, error) {
+	b := &e.d.shared
 	b.Lock()
 	defer b.Unlock()
 	switch p {
-	case refuse:
+	case peerIsDown:
 		return false, *e.ended.Load()
-	case failNow, failLate:
+	case failNow, failLater:
 		b.counters.Failed++
 		err = fmt.Errorf("fabric/hook: transfer with peer %d: %w", e.peer, ErrInjected)
-		if p == failLate && !b.asleep {
-			b.news = append(b.news, fabric.Event{Kind: fabric.Done, Peer: int32(e.peer), Token: token, Err: err})
+		if p == failLater && !b.asleep {
+			b.injected = append(b.injected, fabric.Event{Kind: fabric.Done, Peer: int32(e.peer), Token: token, Err: err})
 			return false, nil
 		}
-	case delayEnd:
+	case completeLater:
 		if done && err == nil && !b.asleep {
-			b.counters.Late++
-			b.news = append(b.news, fabric.Event{Kind: fabric.Done, Peer: int32(e.peer), Token: token})
+			b.counters.Async++
+			b.injected = append(b.injected, fabric.Event{Kind: fabric.Done, Peer: int32(e.peer), Token: token})
 			return false, nil
 		}
 	}
@@ -154,9 +154,9 @@ func (e *endpoint) conclude(p plan, token uint64, done bool, err error) (bool, e
 
 func (e *endpoint) Close() error {
 	d := e.d
-	if !d.told[e.peer] {
-		d.told[e.peer] = true
-		d.held -= len(d.queues[e.peer])
+	if !d.down[e.peer] {
+		d.down[e.peer] = true
+		d.pending -= len(d.queues[e.peer])
 		d.queues[e.peer] = nil
 	}
 	return e.inner.Close()

@@ -13,47 +13,47 @@ import (
 	"github.com/ibrun/ibrun/fabric/mem"
 )
 
-// over wraps the peers of a fresh hub.
-func over(o hook.Options) fabrictest.Peers {
+// wrapped returns the peers of a new hub, wrapped.
+func wrapped(o hook.Options) fabrictest.Peers {
 	return func(tb testing.TB, n int) []fabric.Transport {
 		o.Log = tb.Logf
 		return slices.Repeat([]fabric.Transport{hook.Wrap(mem.NewHub(n).Transport(), o)}, n)
 	}
 }
 
-// A hook that does nothing is a transport like any other, and its calls allocate nothing either.
+// TestPlain: a hook without faults passes the suite, and its calls do not allocate either.
 func TestPlain(t *testing.T) {
-	fabrictest.Run(t, over(hook.Options{Share: true}))
+	fabrictest.Run(t, wrapped(hook.Options{Share: true}))
 }
 
-// What the rules allow keeps the rules.
+// TestAllowed: a transport with faults that the rules allow keeps the rules.
 func TestAllowed(t *testing.T) {
 	for name, o := range map[string]hook.Options{
 		"Again": {Again: 0.3},
-		"Late":  {Late: 0.5, Poison: true},
-		"All":   {Again: 0.1, Delay: 0.2, MaxDelay: 3, Mix: 0.2, Late: 0.7, Poison: true, Share: true},
+		"Late":  {Async: 0.5, Poison: true},
+		"All":   {Again: 0.1, Delay: 0.2, MaxDelay: 3, Interleave: 0.2, Async: 0.7, Poison: true, Share: true},
 	} {
-		t.Run(name, func(t *testing.T) { fabrictest.Rules(t, over(o)) })
+		t.Run(name, func(t *testing.T) { fabrictest.Rules(t, wrapped(o)) })
 	}
 }
 
 // pair is two wrapped peers that are connected, driven by the test's own goroutine.
 type pair struct {
-	t    *testing.T
-	hub  *mem.Hub
-	d    [2]fabric.Domain
-	hook [2]*hook.Domain
-	ways [2]fabric.Endpoint
-	woke [2]int
+	t     *testing.T
+	hub   *mem.Hub
+	d     [2]fabric.Domain
+	hook  [2]*hook.Domain
+	eps   [2]fabric.Endpoint
+	wakes [2]int
 }
 
 func newPair(t *testing.T, o hook.Options) *pair {
 	t.Helper()
 	p := &pair{t: t, hub: mem.NewHub(2)}
-	o.Opened = func(self int, d *hook.Domain) { p.hook[self] = d }
+	o.OnOpen = func(self int, d *hook.Domain) { p.hook[self] = d }
 	tr := hook.Wrap(p.hub.Transport(), o)
 	for i := range 2 {
-		d, err := tr.Open(t.Context(), &fabric.Config{Self: i, Size: 2, Wake: func() { p.woke[i]++ }})
+		d, err := tr.Open(t.Context(), &fabric.Config{Self: i, Size: 2, Wake: func() { p.wakes[i]++ }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,14 +66,14 @@ func newPair(t *testing.T, o hook.Options) *pair {
 	}
 	for i := range 2 {
 		var err error
-		if p.ways[i], err = p.d[i].Connect(1-i, nil); err != nil {
+		if p.eps[i], err = p.d[i].Connect(1-i, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return p
 }
 
-// polls polls a peer n times, one event at most at a time, and returns what came, with copies of the data.
+// polls polls a peer n times for at most one event, and returns the events with copies of their data.
 func (p *pair) polls(peer, n int) []fabric.Event {
 	p.t.Helper()
 	var got []fabric.Event
@@ -93,23 +93,23 @@ func (p *pair) polls(peer, n int) []fabric.Event {
 
 func (p *pair) send(from int, b ...byte) {
 	p.t.Helper()
-	if err := p.ways[from].Send(b, nil); err != nil {
+	if err := p.eps[from].Send(b, nil); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-// isDown checks that a peer is told once that the other has gone, and that its endpoint then says so.
-func (p *pair) isDown(peer int, because error) {
+// expectDown checks that a peer receives PeerDown once, and that its endpoint then returns ErrPeerDown.
+func (p *pair) expectDown(peer int, because error) {
 	p.t.Helper()
 	got := p.polls(peer, 20)
 	if len(got) != 1 || got[0].Kind != fabric.PeerDown || !errors.Is(got[0].Err, because) {
-		p.t.Errorf("peer %d hears %+v", peer, got)
+		p.t.Errorf("peer %d received %+v", peer, got)
 	}
-	if err := p.ways[peer].Send(nil, nil); !errors.Is(err, fabric.ErrPeerDown) {
-		p.t.Errorf("peer %d sends and hears %v", peer, err)
+	if err := p.eps[peer].Send(nil, nil); !errors.Is(err, fabric.ErrPeerDown) {
+		p.t.Errorf("send of peer %d: %v", peer, err)
 	}
-	if _, err := p.ways[peer].Read(nil, fabric.Region{}, fabric.RemoteKey{}, 1); !errors.Is(err, fabric.ErrPeerDown) {
-		p.t.Errorf("peer %d reads and hears %v", peer, err)
+	if _, err := p.eps[peer].Read(nil, fabric.Region{}, fabric.RemoteKey{}, 1); !errors.Is(err, fabric.ErrPeerDown) {
+		p.t.Errorf("read of peer %d: %v", peer, err)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestPoison(t *testing.T) {
 		stale := evs[0].Data
 		p.polls(1, 1)
 		if want := []byte{0xdb, 0xdb, 0xdb}; poison != bytes.Equal(stale, want) {
-			t.Errorf("poison %v: bytes kept after the loan are %x", poison, stale)
+			t.Errorf("poison %v: after the next Poll the bytes are %x", poison, stale)
 		}
 	}
 }
@@ -132,8 +132,8 @@ func TestPoison(t *testing.T) {
 func TestDrop(t *testing.T) {
 	p := newPair(t, hook.Options{Drop: 1})
 	p.send(0, 1)
-	p.isDown(0, hook.ErrInjected)
-	p.isDown(1, fabric.ErrPeerDown)
+	p.expectDown(0, hook.ErrInjected)
+	p.expectDown(1, fabric.ErrPeerDown)
 	if c := p.hook[0].Counters(); c.Dropped != 1 || c.Sends != 0 || c.PeerDowns != 1 {
 		t.Errorf("counted %+v", c)
 	}
@@ -147,14 +147,14 @@ func TestDown(t *testing.T) {
 	}
 	p.hook[0].Down(1, reason)
 	p.hook[0].Down(1, reason)
-	if p.woke[0] == 0 {
-		t.Error("the sleeper was not woken")
+	if p.wakes[0] == 0 {
+		t.Error("the sleeping peer was not woken")
 	}
-	p.isDown(0, reason)
-	p.isDown(1, fabric.ErrPeerDown)
+	p.expectDown(0, reason)
+	p.expectDown(1, fabric.ErrPeerDown)
 }
 
-// A line that is cut is silent, and stays so.
+// TestCut: a cut connection is silent, and stays so.
 func TestCut(t *testing.T) {
 	for _, o := range []hook.Options{{}, {Cut: 1}} {
 		p := newPair(t, o)
@@ -163,7 +163,7 @@ func TestCut(t *testing.T) {
 		}
 		p.send(0, 1)
 		p.send(0, 2)
-		if done, err := p.ways[0].Read(nil, fabric.Region{}, fabric.RemoteKey{}, 1); done || err != nil {
+		if done, err := p.eps[0].Read(nil, fabric.Region{}, fabric.RemoteKey{}, 1); done || err != nil {
 			t.Errorf("a read ends: %v, %v", done, err)
 		}
 		if o.Cut == 0 {
@@ -173,15 +173,15 @@ func TestCut(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := p.polls(0, 20); len(got) != 0 {
-			t.Errorf("out of a cut line: %+v", got)
+			t.Errorf("from a cut connection: %+v", got)
 		}
-		if c := p.hook[0].Counters(); c.Swallowed != 2 || c.Sends != 0 || c.Vanished == 0 {
+		if c := p.hook[0].Counters(); c.CutSends != 2 || c.Sends != 0 || c.CutEvents == 0 {
 			t.Errorf("counted %+v", c)
 		}
 	}
 }
 
-// Each transfer fails once, by its return or by its event, and moves nothing.
+// TestFail: each transfer fails once, by its result or by an event, and moves nothing.
 func TestFail(t *testing.T) {
 	const count = 100
 	p := newPair(t, hook.Options{Fail: 1, Log: t.Logf})
@@ -193,9 +193,9 @@ func TestFail(t *testing.T) {
 	}
 	ends := make(map[uint64]int)
 	for token := range uint64(count) {
-		f := p.ways[0].Read
+		f := p.eps[0].Read
 		if token%2 == 1 {
-			f = p.ways[0].Write
+			f = p.eps[0].Write
 		}
 		done, err := f(b, local, remote.Remote, token)
 		if done || err != nil && !errors.Is(err, hook.ErrInjected) {
@@ -218,7 +218,7 @@ func TestFail(t *testing.T) {
 		}
 	}
 	if now == 0 || now == count {
-		t.Errorf("%d of %d fail at once", now, count)
+		t.Errorf("%d of %d fail immediately", now, count)
 	}
 	if b[0] != 0 || far[0] != 1 {
 		t.Errorf("bytes moved: %v, %v", b, far)
@@ -228,14 +228,14 @@ func TestFail(t *testing.T) {
 	}
 }
 
-// Order between peers changes where asked, within a pair only where asked for that.
+// TestOrder: only Reorder changes the order of the messages of one peer.
 func TestOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		o       hook.Options
 		ordered bool
 	}{
-		"Allowed": {hook.Options{Delay: 0.5, Mix: 0.5}, true},
-		"Shuffle": {hook.Options{Delay: 0.5, Shuffle: 0.5}, false},
+		"Allowed": {hook.Options{Delay: 0.5, Interleave: 0.5}, true},
+		"Shuffle": {hook.Options{Delay: 0.5, Reorder: 0.5}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.o.Log = t.Logf
@@ -259,20 +259,20 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// The same seed and calls have the same consequences, down to every counter.
+// TestSeed: the same seed and calls have the same results and counters.
 func TestSeed(t *testing.T) {
 	run := func(seed uint64) (hook.Counters, []fabric.Event) {
-		p := newPair(t, hook.Options{Seed: seed, Again: 0.3, Delay: 0.3, Mix: 0.3, Late: 0.5, Poison: true})
+		p := newPair(t, hook.Options{Seed: seed, Again: 0.3, Delay: 0.3, Interleave: 0.3, Async: 0.5, Poison: true})
 		mem, err := p.d[1].Register(make([]byte, 8))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var evs []fabric.Event
 		for i := range byte(200) {
-			if err := p.ways[1].Send([]byte{i}, nil); err != nil && err != fabric.ErrAgain {
+			if err := p.eps[1].Send([]byte{i}, nil); err != nil && err != fabric.ErrAgain {
 				t.Fatal(err)
 			}
-			if _, err := p.ways[0].Read(nil, fabric.Region{}, mem.Remote, uint64(i)); err != nil {
+			if _, err := p.eps[0].Read(nil, fabric.Region{}, mem.Remote, uint64(i)); err != nil {
 				t.Fatal(err)
 			}
 			evs = append(evs, p.polls(0, 1)...)
@@ -286,15 +286,15 @@ func TestSeed(t *testing.T) {
 	c2, e2 := run(1)
 	c3, e3 := run(2)
 	if c1 != c2 || !slices.EqualFunc(e1, e2, equal) {
-		t.Errorf("one seed, two courses:\n%+v\n%+v", c1, c2)
+		t.Errorf("same seed, different results:\n%+v\n%+v", c1, c2)
 	}
 	if c1 == c3 && slices.EqualFunc(e1, e3, equal) {
-		t.Errorf("two seeds, one course: %+v", c1)
+		t.Errorf("different seeds, same results: %+v", c1)
 	}
 }
 
-// The seed that was drawn is told, and is not the same every time.
-func TestSeedIsTold(t *testing.T) {
+// TestSeedIsLogged: a seed that Wrap has chosen is logged, and differs every time.
+func TestSeedIsLogged(t *testing.T) {
 	var seeds []uint64
 	for range 2 {
 		hook.Wrap(mem.NewHub(1).Transport(), hook.Options{Log: func(_ string, args ...any) {
@@ -310,14 +310,14 @@ func TestShare(t *testing.T) {
 	for _, share := range []bool{false, true} {
 		p := newPair(t, hook.Options{Share: share})
 		if _, ok := p.d[0].(fabric.SharedMemory); ok != share {
-			t.Errorf("share %v: offers to share: %v", share, ok)
+			t.Errorf("share %v: has shared memory: %v", share, ok)
 		}
 	}
 }
 
 func TestCounters(t *testing.T) {
 	p := newPair(t, hook.Options{})
-	for p.ways[0].Send(make([]byte, 10), make([]byte, 90)) == nil {
+	for p.eps[0].Send(make([]byte, 10), make([]byte, 90)) == nil {
 	}
 	sent := p.hook[0].Counters().Sends
 	p.polls(1, int(sent)+5)
@@ -333,14 +333,14 @@ func TestCounters(t *testing.T) {
 	}
 }
 
-// Cut and Down come from other goroutines than the owner's.
+// TestConcurrent: Cut and Down may be called by other goroutines than the owner's.
 func TestConcurrent(t *testing.T) {
 	p := newPair(t, hook.Options{Again: 0.1})
 	var wg sync.WaitGroup
 	wg.Go(func() { p.hook[0].Cut(1) })
 	wg.Go(func() { p.hook[1].Down(0, errors.New("gone")) })
 	for down := false; !down; {
-		if err := p.ways[0].Send([]byte{1}, nil); err != nil && err != fabric.ErrAgain && !errors.Is(err, fabric.ErrPeerDown) {
+		if err := p.eps[0].Send([]byte{1}, nil); err != nil && err != fabric.ErrAgain && !errors.Is(err, fabric.ErrPeerDown) {
 			t.Fatal(err)
 		}
 		p.polls(0, 1)

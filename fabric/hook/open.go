@@ -7,7 +7,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// Wrap returns a transport whose domains are those of t, treated as o says. Its Name is that of t.
+// Wrap returns a transport whose domains wrap those of t and inject the faults of o. Its Name is that of t.
 func Wrap(t fabric.Transport, o Options) fabric.Transport {
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64()
@@ -23,7 +23,7 @@ func Wrap(t fabric.Transport, o Options) fabric.Transport {
 
 type transport struct {
 	fabric.Transport
-	o Options
+	opts Options
 }
 
 func (t *transport) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error) {
@@ -31,29 +31,29 @@ func (t *transport) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain
 	if err != nil {
 		return nil, err
 	}
-	d := newDomain(inner, t.o, cfg)
-	if t.o.Opened != nil {
-		t.o.Opened(cfg.Self, d)
+	d := newDomain(inner, t.opts, cfg)
+	if t.opts.OnOpen != nil {
+		t.opts.OnOpen(cfg.Self, d)
 	}
-	if s, ok := inner.(fabric.SharedMemory); ok && t.o.Share {
-		return &sharing{d, s}, nil
+	if s, ok := inner.(fabric.SharedMemory); ok && t.opts.Share {
+		return &sharingDomain{d, s}, nil
 	}
 	return d, nil
 }
 
-// sharing is a domain that lets its peers share memory.
-type sharing struct {
+// sharingDomain is a Domain with shared memory.
+type sharingDomain struct {
 	*Domain
 	fabric.SharedMemory
 }
 
-// chance draws from a stream of its own.
-type chance struct{ *rand.Rand }
+// random is a stream of random numbers.
+type random struct{ *rand.Rand }
 
-func newChance(seed uint64, self, stream int) chance {
-	return chance{rand.New(rand.NewPCG(seed, uint64(self)<<1|uint64(stream)))}
+func newRandom(seed uint64, self, stream int) random {
+	return random{rand.New(rand.NewPCG(seed, uint64(self)<<1|uint64(stream)))}
 }
 
-// of is true with probability p. It draws only if p is not 0, so that an option that is off changes nothing for the
+// happens returns true with probability p. It draws a number only if p is not 0, so that an unused option does not change the
 // others.
-func (c chance) of(p float64) bool { return p > 0 && c.Float64() < p }
+func (c random) happens(p float64) bool { return p > 0 && c.Float64() < p }

@@ -9,7 +9,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/mem"
 )
 
-// peers makes the transports of n peers at a hub of their own.
+// peers returns the transports of n peers at a hub of their own.
 func peers(_ testing.TB, n int) []fabric.Transport {
 	return slices.Repeat([]fabric.Transport{mem.NewHub(n).Transport()}, n)
 }

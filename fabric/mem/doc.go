@@ -1,5 +1,5 @@
-// Package mem is the transport between peers of one process: each peer is a goroutine, and messages cross in rings
-// in the Go heap. It needs nothing of the operating system, and the race detector sees all that it does.
+// Package mem is the transport between peers of one process: each peer is a goroutine, and messages are copied through rings
+// in the Go heap. It needs nothing from the operating system, and the race detector sees every access.
 //
 //	hub := mem.NewHub(2)
 //	for self := range 2 {
@@ -11,16 +11,16 @@
 //		}()
 //	}
 //
-// A world of one sends to itself this way, tests run many peers in one process, and [Hub.Fail] lets one of them die.
+// A job of one process sends to itself over it. Tests run many peers in one process, and [Hub.Fail] makes one of them fail.
 //
-// # How a message crosses
+// # Path of a message
 //
-// From each peer to each peer it sends to leads a lane: a ring with one writer and one reader. A message is copied into
-// the ring once, and lent from there until the reader's next Poll. The reader finds the lanes that hold something by a
-// bitmap in its inbox, so peers that are silent cost it nothing. A lane is made when it is connected and its ring with
-// the first message, so memory grows with the pairs that talk.
+// Each sender has a lane to each of its receivers: a ring with one writer and one reader. A message is copied into the ring
+// once, and is valid there until the reader's next Poll. The reader finds the lanes with messages by a bitmap in its inbox,
+// so silent peers cost it nothing. A lane is allocated when it is connected, its ring with the first message, so memory grows
+// with the number of pairs that communicate.
 //
-// Nothing waits on a lock. Where one side sets a flag that the other may clear at the same moment (a lane's bit, a
-// reader that goes to sleep), each side stores first and looks at the other's word second; as sync/atomic is
-// sequentially consistent, at least one of them sees the other.
+// The message path takes no lock. If one side sets a flag that the other may clear at the same time (a lane's bit, the flag of a
+// reader that goes to sleep), each side stores its own word first and loads the other's word second. As sync/atomic is
+// sequentially consistent, at least one of them sees the other's store.
 package mem

@@ -8,7 +8,7 @@ import (
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
-// eager is the largest payload, in bytes, that is better copied twice, in and out of a ring, than announced and read.
+// eager is the largest payload, in bytes, for which two copies, into a ring and out of it, are faster than a rendezvous.
 const eager = 8 << 10
 
 var _ interface {
@@ -16,17 +16,17 @@ var _ interface {
 	fabric.SharedMemory
 } = (*domain)(nil)
 
-// domain is a peer's own side of the hub.
+// domain is one peer's membership in a hub.
 type domain struct {
-	hub   *Hub
-	self  int
-	box   *inbox
-	ways  []*endpoint // by peer, nil until connected
-	ended []bool      // by peer: nothing more is told about it
-	lends *lane       // lanes whose messages the last Poll lent, linked by next
-	start int         // peer at which the next Poll begins, so that none is served last for ever
-	armed bool        // box.armed may be set
-	shut  bool
+	hub      *Hub
+	self     int
+	box      *inbox
+	eps      []*endpoint // by peer, nil until connected
+	reported []bool      // by peer: its end was reported, so no more events of it follow
+	borrowed *lane       // lanes with messages that the last Poll returned, linked by next
+	start    int         // peer at which the next Poll begins, for fairness
+	armed    bool        // box.armed may be set
+	closed   bool
 }
 
 func (d *domain) Addr() []byte { return nil }
@@ -36,57 +36,57 @@ func (d *domain) Caps() fabric.Caps {
 }
 
 func (d *domain) Register(b []byte) (fabric.Region, error) {
-	if d.shut {
-		return fabric.Region{}, errShut.err
+	if d.closed {
+		return fabric.Region{}, errDomainClosed.err
 	}
 	key := d.hub.regions.add(d.self, b)
 	return fabric.Region{Remote: fabric.RemoteKey{Key: key}, Local: key}, nil
 }
 
 func (d *domain) Deregister(r fabric.Region) error {
-	if d.shut {
-		return errShut.err
+	if d.closed {
+		return errDomainClosed.err
 	}
 	return d.hub.regions.remove(d.self, r.Local)
 }
 
 func (d *domain) Connect(peer int, _ []byte) (fabric.Endpoint, error) {
-	if d.shut {
-		return nil, errShut.err
+	if d.closed {
+		return nil, errDomainClosed.err
 	}
-	if peer < 0 || peer >= len(d.ways) {
-		return nil, fmt.Errorf("fabric/mem: connect: peer %d of %d", peer, len(d.ways))
+	if peer < 0 || peer >= len(d.eps) {
+		return nil, fmt.Errorf("fabric/mem: connect: peer %d of %d", peer, len(d.eps))
 	}
-	if d.ways[peer] == nil {
-		if why := d.end(peer, d.box.lanes[peer].Load()); why != nil {
+	if d.eps[peer] == nil {
+		if why := d.failureOf(peer, d.box.lanes[peer].Load()); why != nil {
 			return nil, fmt.Errorf("fabric/mem: connect: %w", why.err)
 		}
 		to := &d.hub.inboxes[peer]
-		d.ways[peer] = &endpoint{domain: d, peer: peer, to: to, lane: to.lane(d.self)}
+		d.eps[peer] = &endpoint{domain: d, peer: peer, to: to, lane: to.lane(d.self)}
 	}
-	return d.ways[peer], nil
+	return d.eps[peer], nil
 }
 
-// end tells whether and why a peer sends nothing more.
-func (d *domain) end(peer int, l *lane) *failure {
-	if why := d.hub.inboxes[peer].gone.Load(); why != nil || l == nil {
+// failureOf returns why a peer sends nothing more, or nil.
+func (d *domain) failureOf(peer int, l *lane) *failure {
+	if why := d.hub.inboxes[peer].down.Load(); why != nil || l == nil {
 		return why
 	}
 	return l.end.Load()
 }
 
 func (d *domain) Poll(evs []fabric.Event) (int, error) {
-	if err := d.broken(); err != nil {
+	if err := d.checkUsable(); err != nil {
 		return 0, err
 	}
 	if d.armed {
 		d.armed = false
 		d.box.armed.Store(false)
 	}
-	d.release()
+	d.releaseBorrowed()
 	ready, n := d.box.ready, 0
 	first, below := d.start/64, uint64(1)<<(d.start%64)-1
-	for i := 0; i <= len(ready) && n < len(evs); i++ { // the first word comes twice: from start on, and up to it
+	for i := 0; i <= len(ready) && n < len(evs); i++ { // the first word is visited twice: from start on, and up to it
 		w := (first + i) % len(ready)
 		set := ready[w].Load()
 		switch i {
@@ -97,55 +97,56 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 		}
 		for ; set != 0 && n < len(evs); set &= set - 1 {
 			peer := w*64 + bits.TrailingZeros64(set)
-			n += d.take(peer, evs[n:])
-			d.start = (peer + 1) % len(d.ways)
+			n += d.receive(peer, evs[n:])
+			d.start = (peer + 1) % len(d.eps)
 		}
 	}
 	return n, nil
 }
 
-// release ends all loans. A writer that found no room is told, which also wakes it.
-func (d *domain) release() {
-	for l := d.lends; l != nil; {
+// releaseBorrowed returns the room of all messages of the last Poll to their writers. It notifies writers that found no
+// room, which also wakes them.
+func (d *domain) releaseBorrowed() {
+	for l := d.borrowed; l != nil; {
 		if l.release() {
 			d.hub.inboxes[l.from].notify(d.self)
 		}
 		l, l.next = l.next, nil
 	}
-	d.lends = nil
+	d.borrowed = nil
 }
 
-// broken tells why this domain can go on no more.
-func (d *domain) broken() error {
-	if d.shut {
-		return errShut.err
+// checkUsable returns an error if this domain was closed or has failed.
+func (d *domain) checkUsable() error {
+	if d.closed {
+		return errDomainClosed.err
 	}
-	if why := d.box.gone.Load(); why != nil {
+	if why := d.box.down.Load(); why != nil {
 		return why.err
 	}
 	return nil
 }
 
-// take moves what a peer has left into evs and clears its bit if that was all.
-func (d *domain) take(peer int, evs []fabric.Event) int {
+// receive moves messages and the end of a peer into evs. It clears the peer's bit if nothing is left.
+func (d *domain) receive(peer int, evs []fabric.Event) int {
 	l := d.box.lanes[peer].Load()
-	why := d.end(peer, l) // looked up before the lane: one that is empty after its end stays so
+	why := d.failureOf(peer, l) // loaded before the lane is read: a lane that is empty after its end stays empty
 	n := 0
-	if l != nil && d.ended[peer] {
+	if l != nil && d.reported[peer] {
 		if l.discard() {
 			d.hub.inboxes[peer].notify(d.self)
 		}
 	} else if l != nil {
 		if n = l.fill(evs, int32(peer)); n > 0 {
-			l.next, d.lends = d.lends, l
+			l.next, d.borrowed = d.borrowed, l
 		}
 		if n == len(evs) {
 			return n
 		}
 	}
-	if why != nil && !d.ended[peer] {
-		d.ended[peer] = true
-		if e := d.ways[peer]; e != nil {
+	if why != nil && !d.reported[peer] {
+		d.reported[peer] = true
+		if e := d.eps[peer]; e != nil {
 			e.ended.Store(why)
 		}
 		evs[n] = fabric.Event{Kind: fabric.PeerDown, Peer: int32(peer), Err: why.err}
@@ -153,16 +154,16 @@ func (d *domain) take(peer int, evs []fabric.Event) int {
 	}
 	word, bit := &d.box.ready[peer/64], uint64(1)<<(peer%64)
 	word.And(^bit)
-	if l != nil && !l.empty() || !d.ended[peer] && d.end(peer, l) != nil {
-		word.Or(bit) // it came between
+	if l != nil && !l.empty() || !d.reported[peer] && d.failureOf(peer, l) != nil {
+		word.Or(bit) // something arrived in between
 	}
 	return n
 }
 
-// fill takes messages until the lane or evs ends.
+// fill gets messages until the lane is empty or evs is full.
 func (l *lane) fill(evs []fabric.Event, peer int32) int {
 	for n := range evs {
-		data, ok := l.take()
+		data, ok := l.get()
 		if !ok {
 			return n
 		}
@@ -171,29 +172,29 @@ func (l *lane) fill(evs []fabric.Event, peer int32) int {
 	return len(evs)
 }
 
-// Arm ends loans too: a writer may wait for the room, and this peer may sleep long.
+// Arm also releases the messages of the last Poll: a writer may wait for the room, and this peer may sleep long.
 func (d *domain) Arm() (fd int, ready bool, err error) {
-	if err := d.broken(); err != nil {
+	if err := d.checkUsable(); err != nil {
 		return -1, false, err
 	}
-	d.release()
+	d.releaseBorrowed()
 	d.armed = true
 	d.box.armed.Store(true)
 	return -1, !d.box.empty(), nil
 }
 
 func (d *domain) Close() error {
-	if d.shut {
+	if d.closed {
 		return nil
 	}
-	d.shut = true
+	d.closed = true
 	d.box.armed.Store(false)
-	for _, e := range d.ways {
+	for _, e := range d.eps {
 		if e != nil {
-			e.ended.Store(&errShut)
+			e.ended.Store(&errDomainClosed)
 		}
 	}
 	d.hub.regions.removeAll(d.self)
-	d.hub.end(d.self, &failure{fmt.Errorf("fabric/mem: peer %d: %w", d.self, fabric.ErrPeerClosed)})
+	d.hub.takeDown(d.self, &failure{fmt.Errorf("fabric/mem: peer %d: %w", d.self, fabric.ErrPeerClosed)})
 	return nil
 }

@@ -9,19 +9,19 @@ import (
 
 var _ fabric.Endpoint = (*endpoint)(nil)
 
-// What is answered after a Close. They are never written.
+// The errors of calls after Close. They are never written.
 var (
-	errShut = failure{fmt.Errorf("fabric/mem: domain: %w", fabric.ErrClosed)}
-	errEnd  = failure{fmt.Errorf("fabric/mem: endpoint: %w", fabric.ErrClosed)}
+	errDomainClosed   = failure{fmt.Errorf("fabric/mem: domain: %w", fabric.ErrClosed)}
+	errEndpointClosed = failure{fmt.Errorf("fabric/mem: endpoint: %w", fabric.ErrClosed)}
 )
 
-// endpoint is the way to one peer.
+// endpoint is the connection to one peer.
 type endpoint struct {
 	domain *domain
 	peer   int
 	to     *inbox
 	lane   *lane
-	ended  atomic.Pointer[failure] // what every call answers from now on; atomic because Read and Write may run beside
+	ended  atomic.Pointer[failure] // the error of every call from now on; atomic because Read and Write may run concurrently
 }
 
 func (e *endpoint) Stream() int { return 0 }
@@ -45,10 +45,10 @@ func (e *endpoint) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, _
 		return false, why.err
 	}
 	table := &e.domain.hub.regions
-	if err := table.covers(e.domain.self, local.Local, len(dst)); err != nil {
+	if err := table.checkLocal(e.domain.self, local.Local, len(dst)); err != nil {
 		return false, fmt.Errorf("fabric/mem: read: local: %w", err)
 	}
-	s, from, err := table.hold(e.peer, src, len(dst))
+	s, from, err := table.lockRange(e.peer, src, len(dst))
 	if err != nil {
 		return false, fmt.Errorf("fabric/mem: read: %w", err)
 	}
@@ -62,10 +62,10 @@ func (e *endpoint) Write(src []byte, local fabric.Region, dst fabric.RemoteKey, 
 		return false, why.err
 	}
 	table := &e.domain.hub.regions
-	if err := table.covers(e.domain.self, local.Local, len(src)); err != nil {
+	if err := table.checkLocal(e.domain.self, local.Local, len(src)); err != nil {
 		return false, fmt.Errorf("fabric/mem: write: local: %w", err)
 	}
-	s, to, err := table.hold(e.peer, dst, len(src))
+	s, to, err := table.lockRange(e.peer, dst, len(src))
 	if err != nil {
 		return false, fmt.Errorf("fabric/mem: write: %w", err)
 	}
@@ -75,11 +75,11 @@ func (e *endpoint) Write(src []byte, local fabric.Region, dst fabric.RemoteKey, 
 }
 
 func (e *endpoint) Close() error {
-	if !e.ended.CompareAndSwap(nil, &errEnd) {
+	if !e.ended.CompareAndSwap(nil, &errEndpointClosed) {
 		return nil
 	}
 	d := e.domain
-	d.ended[e.peer] = true // nothing that is still on its way matters here
+	d.reported[e.peer] = true // messages in flight are dropped
 	e.lane.end.Store(&failure{fmt.Errorf("fabric/mem: the endpoint of peer %d: %w", d.self, fabric.ErrPeerClosed)})
 	e.to.notify(d.self)
 	return nil

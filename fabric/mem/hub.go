@@ -10,38 +10,38 @@ import (
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
-// Hub is what the peers of one process meet at. Any goroutine may call its methods.
+// Hub connects the peers of one process. Any goroutine may call its methods.
 type Hub struct {
 	inboxes []inbox // one per peer
 	regions regions
 
-	mu        sync.Mutex            // guards gathering
-	gathering map[uint64]*gathering // segments that not all of their peers have fetched yet, by id
+	mu      sync.Mutex                 // guards pending
+	pending map[uint64]*pendingSegment // segments that not all of their peers have mapped yet, by id
 }
 
-// NewHub makes a hub for n peers, numbered from 0. Each may open one domain, once.
+// NewHub returns a hub for n peers, numbered from 0. Each may open one domain, once.
 func NewHub(n int) *Hub {
-	h := &Hub{inboxes: make([]inbox, n), gathering: make(map[uint64]*gathering)}
+	h := &Hub{inboxes: make([]inbox, n), pending: make(map[uint64]*pendingSegment)}
 	for i := range h.inboxes {
 		h.inboxes[i].init(n)
 	}
 	return h
 }
 
-// Transport returns the transport whose domains meet at this hub.
+// Transport returns the transport whose domains are connected by this hub.
 func (h *Hub) Transport() fabric.Transport { return transport{h} }
 
-// Fail declares a peer dead and tells why: every other peer gets a PeerDown event once it has taken what the dead
-// one had sent it, and its endpoint answers ErrPeerDown from then on. Sleepers are woken. The dead peer's own Poll
-// returns an error. All these errors wrap both ErrPeerDown and err, which must not be nil. Only the first end of a
-// peer counts, be it by Fail or by Close.
+// Fail declares a peer dead because of err, which must not be nil. Every other peer receives a PeerDown event after the messages
+// that the dead peer had sent, and its endpoint returns ErrPeerDown from then on. Sleeping peers are woken. The dead peer's own
+// Poll returns an error. All these errors wrap both ErrPeerDown and err. Fail does nothing if the peer has
+// already failed or closed.
 func (h *Hub) Fail(peer int, err error) {
-	h.end(peer, &failure{fmt.Errorf("fabric/mem: peer %d: %w: %w", peer, fabric.ErrPeerDown, err)})
+	h.takeDown(peer, &failure{fmt.Errorf("fabric/mem: peer %d: %w: %w", peer, fabric.ErrPeerDown, err)})
 }
 
-// end takes a peer out of the set.
-func (h *Hub) end(peer int, why *failure) {
-	if !h.inboxes[peer].gone.CompareAndSwap(nil, why) {
+// takeDown marks a peer as down and notifies the others.
+func (h *Hub) takeDown(peer int, why *failure) {
+	if !h.inboxes[peer].down.CompareAndSwap(nil, why) {
 		return
 	}
 	for i := range h.inboxes {
@@ -49,20 +49,20 @@ func (h *Hub) end(peer int, why *failure) {
 			h.inboxes[i].notify(peer)
 		}
 	}
-	h.inboxes[peer].rouse()
-	h.excuse(peer)
+	h.inboxes[peer].wakeIfArmed()
+	h.leaveSegments(peer)
 }
 
-// failure is why something has ended. It is made once, so that answering with it costs nothing.
+// failure is the reason of an end. It is allocated once, so that returning it costs nothing.
 type failure struct{ err error }
 
-// inbox is where other goroutines leave word for a peer.
+// inbox holds what other goroutines have for a peer.
 type inbox struct {
 	armed  atomic.Bool             // the peer sleeps, or is about to
 	opened atomic.Bool             // the peer's domain was opened
-	gone   atomic.Pointer[failure] // the peer has left or failed
-	wake   func()                  // set before armed is
-	ready  []atomic.Uint64         // one bit per sender that may have left something
+	down   atomic.Pointer[failure] // why the peer is down; nil: it is not
+	wake   func()                  // set before armed
+	ready  []atomic.Uint64         // one bit per sender that may have messages, or have ended
 	lanes  []atomic.Pointer[lane]  // by sender, nil until it connects
 	_      [64]byte                // keeps the flags of two peers out of one cache line
 }
@@ -73,34 +73,34 @@ func (b *inbox) init(n int) {
 	b.lanes = make([]atomic.Pointer[lane], n)
 }
 
-// notify marks that sender has left something, after it has done so, and wakes the peer if it sleeps. If the bit is set
-// already then whoever will clear it looks at the lane again afterwards, so there is nothing to do.
+// notify sets the bit of sender, which must already have stored its message or its end, and wakes the peer if it sleeps. If the
+// bit is already set there is nothing to do: the reader checks the lane again after clearing it.
 func (b *inbox) notify(sender int) {
 	word, bit := &b.ready[sender/64], uint64(1)<<(sender%64)
 	if word.Load()&bit == 0 {
 		word.Or(bit)
-		b.rouse()
+		b.wakeIfArmed()
 	}
 }
 
-// rouse wakes the peer if it sleeps. What the peer would look for before it sleeps has been stored before.
-func (b *inbox) rouse() {
+// wakeIfArmed wakes the peer if it sleeps. The caller must already have stored what the peer checks between Arm and sleep.
+func (b *inbox) wakeIfArmed() {
 	if b.armed.Load() && b.armed.CompareAndSwap(true, false) && b.wake != nil {
 		b.wake()
 	}
 }
 
-// empty tells whether nobody has left anything.
+// empty reports whether no sender has set its bit and the peer is not down.
 func (b *inbox) empty() bool {
 	for i := range b.ready {
 		if b.ready[i].Load() != 0 {
 			return false
 		}
 	}
-	return b.gone.Load() == nil
+	return b.down.Load() == nil
 }
 
-// lane returns the lane from sender, made now if it was not there.
+// lane returns the lane from sender. It allocates the lane at the first call.
 func (b *inbox) lane(sender int) *lane {
 	if l := b.lanes[sender].Load(); l != nil {
 		return l
@@ -126,7 +126,7 @@ func (t transport) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain,
 		return nil, fmt.Errorf("fabric/mem: open: peer %d of %d at a hub for %d", cfg.Self, cfg.Size, n)
 	}
 	box := &t.hub.inboxes[cfg.Self]
-	if why := box.gone.Load(); why != nil {
+	if why := box.down.Load(); why != nil {
 		return nil, fmt.Errorf("fabric/mem: open: %w", why.err)
 	}
 	if box.opened.Swap(true) {
@@ -134,10 +134,10 @@ func (t transport) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain,
 	}
 	box.wake = cfg.Wake
 	return &domain{
-		hub:   t.hub,
-		self:  cfg.Self,
-		box:   box,
-		ways:  make([]*endpoint, n),
-		ended: make([]bool, n),
+		hub:      t.hub,
+		self:     cfg.Self,
+		box:      box,
+		eps:      make([]*endpoint, n),
+		reported: make([]bool, n),
 	}, nil
 }

@@ -38,7 +38,7 @@ func connect(t testing.TB, d fabric.Domain, peer int) fabric.Endpoint {
 	return ep
 }
 
-// poll polls until nothing comes any more, with room for size events at a time.
+// poll polls until no event is left, with room for size events at a time.
 func poll(t testing.TB, d fabric.Domain, size int) []fabric.Event {
 	t.Helper()
 	var all []fabric.Event
@@ -74,16 +74,16 @@ func TestFail(t *testing.T) {
 	hub.Fail(1, dead)
 	hub.Fail(1, errors.New("something later"))
 	if woken[1] != 1 || woken[2] != 1 {
-		t.Errorf("sleepers were woken %v times", woken)
+		t.Errorf("sleeping peers were woken %v times", woken)
 	}
 	is := func(ev fabric.Event) bool {
 		return ev.Kind == fabric.PeerDown && ev.Peer == 1 && errors.Is(ev.Err, dead) && errors.Is(ev.Err, fabric.ErrPeerDown)
 	}
 	if evs := poll(t, ds[0], 1); len(evs) != 2 || evs[0].Kind != fabric.Message || !is(evs[1]) {
-		t.Errorf("peer 0 hears %+v", evs)
+		t.Errorf("peer 0 received %+v", evs)
 	}
 	if evs := poll(t, ds[2], 1); len(evs) != 1 || !is(evs[0]) {
-		t.Errorf("peer 2, never connected, hears %+v", evs)
+		t.Errorf("peer 2, never connected, received %+v", evs)
 	}
 	if err := to1.Send(nil, nil); !errors.Is(err, fabric.ErrPeerDown) || !errors.Is(err, dead) {
 		t.Errorf("send: %v", err)
@@ -99,8 +99,8 @@ func TestFail(t *testing.T) {
 	}
 }
 
-// Peers that talk, sleep or leave while one is declared dead all hear of it, once.
-func TestFailBeside(t *testing.T) {
+// TestFailConcurrent: peers that send, receive or sleep while one is declared dead all receive PeerDown, once.
+func TestFailConcurrent(t *testing.T) {
 	const n = 4
 	for range 200 {
 		hub, dead := mem.NewHub(n), errors.New("dead")
@@ -125,8 +125,7 @@ func TestFailBeside(t *testing.T) {
 	}
 }
 
-// untilDown sends and receives, and sleeps when there is nothing to do, until peer 0 has gone. Then nothing more
-// may come of it.
+// untilDown sends and receives, and sleeps when there is nothing to do, until peer 0 is down. No event of peer 0 may follow.
 func untilDown(d fabric.Domain, next fabric.Endpoint, woken <-chan struct{}) error {
 	evs, downs := make([]fabric.Event, 4), 0
 	for i := 0; ; i++ {
@@ -176,8 +175,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// Senders are served in turn, wherever they stand in the bitmap, and one that floods does not keep the others waiting.
-func TestTurns(t *testing.T) {
+// TestFairness: senders are served round-robin, at any position in the bitmap, so one that floods does not starve the others.
+func TestFairness(t *testing.T) {
 	const n = 130
 	senders := []int{0, 1, 63, 64, 127, 128, 129}
 	hub := mem.NewHub(n)
@@ -199,7 +198,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// Memory grows with the peers that talk.
+// TestIdleMemory: memory grows with the number of pairs that communicate.
 func TestIdleMemory(t *testing.T) {
 	const n = 64
 	var before, after runtime.MemStats
@@ -209,7 +208,7 @@ func TestIdleMemory(t *testing.T) {
 		f()
 		runtime.ReadMemStats(&after)
 		if took := after.TotalAlloc - before.TotalAlloc; took > limit {
-			t.Errorf("took %d bytes, at most %d are fine", took, limit)
+			t.Errorf("allocated %d bytes, at most %d are allowed", took, limit)
 		}
 	}
 	var hub *mem.Hub
@@ -229,7 +228,7 @@ func TestIdleMemory(t *testing.T) {
 	})
 }
 
-// Protocols register for every large message, so that costs no allocation either.
+// TestRegisterAllocs: protocols register for every large message, so Register does not allocate either.
 func TestRegisterAllocs(t *testing.T) {
 	d, b := open(t, mem.NewHub(1), 0, 1, nil), make([]byte, 100)
 	var err error
@@ -242,7 +241,7 @@ func TestRegisterAllocs(t *testing.T) {
 	}
 }
 
-// A segment that not all of its peers have fetched is remembered, and its terms hold for all.
+// TestSegmentTerms: until all peers of a segment have mapped it, all must pass the same arguments.
 func TestSegmentTerms(t *testing.T) {
 	hub := mem.NewHub(3)
 	var ds [3]fabric.SharedMemory
@@ -258,19 +257,19 @@ func TestSegmentTerms(t *testing.T) {
 	}
 	first.Bytes()[0] = 1
 	if _, err := get(0, []int{0, 1, 2}, 100); err == nil {
-		t.Error("one peer has it twice")
+		t.Error("one peer has mapped it twice")
 	}
 	if _, err := get(1, []int{0, 1, 2}, 200); err == nil {
-		t.Error("two peers have it in two sizes")
+		t.Error("two peers have mapped it with different sizes")
 	}
 	if _, err := get(1, []int{0, 1}, 100); err == nil {
-		t.Error("two peers have it with different ones")
+		t.Error("two peers have mapped it with different peers")
 	}
 	second, err := get(1, []int{0, 1, 2}, 100)
 	if err != nil || second.Bytes()[0] != 1 {
 		t.Fatal("not the same memory, or no memory: ", err)
 	}
-	hub.Fail(2, errors.New("dead")) // it will not come, so the id is free
+	hub.Fail(2, errors.New("dead")) // it will not map the segment, so the id is free
 	third, err := get(0, []int{0, 1, 2}, 100)
 	if err != nil || third.Bytes()[0] != 0 {
 		t.Fatal("not new memory, or no memory: ", err)
@@ -284,7 +283,7 @@ func TestSegmentTerms(t *testing.T) {
 
 func BenchmarkMem(b *testing.B) { fabrictest.Bench(b, peers) }
 
-// BenchmarkPollIdle is a Poll that finds nothing.
+// BenchmarkPollIdle measures a Poll without events.
 func BenchmarkPollIdle(b *testing.B) {
 	for _, n := range []int{2, 64, 1024} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

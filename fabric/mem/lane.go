@@ -5,33 +5,33 @@ import (
 	"sync/atomic"
 )
 
-// Sizes of a lane, in bytes. A record is a head with the message's length, then the message, and a multiple of the
-// head's size. It lies in one piece: where it would cross the ring's end it begins at the start again, behind a
-// head that says so. Two of the largest fill the ring, so there is always room for one of them in an empty ring.
+// Sizes of a lane, in bytes. A record is a head with the message's length and the message, padded to a multiple of the
+// head's size. It is contiguous: a record that would cross the end of the ring is written at the start instead, and a head with
+// wrapMark fills its place. Two of the largest records fill the ring, so an empty ring always has room for one of them.
 const (
 	ringBytes = 32 << 10
 	headBytes = 8
 	maxSend   = ringBytes/2 - headBytes
-	wrapped   = ^uint64(0)
+	wrapMark  = ^uint64(0)
 )
 
-// lane leads from one peer to another. Positions count bytes from the beginning of time.
+// lane carries messages from one peer to another. Positions are byte counts since the lane was created.
 type lane struct {
 	from int                     // the writer
 	ring []byte                  // made by the writer before its first record
 	end  atomic.Pointer[failure] // the writer has closed the lane, after its last record
-	full atomic.Bool             // the writer found no room, and wants to be told when there is some
+	full atomic.Bool             // the writer found no room; the reader notifies it of room
 	_    [64]byte
 
-	tail  atomic.Uint64 // where the next record will begin; the writer stores it
-	freed uint64        // what the writer last saw in head
-	_     [64]byte
+	tail     atomic.Uint64 // where the next record will begin; the writer stores it
+	seenHead uint64        // the last value of head that the writer loaded
+	_        [64]byte
 
-	head atomic.Uint64 // up to here the writer may write again; the reader stores it
-	at   uint64        // the next record to read
-	seen uint64        // what the reader last saw in tail
-	next *lane         // the reader's list of lanes that lend
-	_    [64]byte
+	head     atomic.Uint64 // room before this position is free; the reader stores it
+	readPos  uint64        // the next record to read
+	seenTail uint64        // the last value of tail that the reader loaded
+	next     *lane         // list of the reader's lanes with messages in use
+	_        [64]byte
 }
 
 func recordBytes(n int) uint64 { return headBytes + uint64(n+headBytes-1)&^(headBytes-1) }
@@ -48,11 +48,11 @@ func (l *lane) put(header, payload []byte) bool {
 		skip = left
 	}
 	end := tail + skip + size
-	if end-l.freed > ringBytes && !l.room(end) {
+	if end-l.seenHead > ringBytes && !l.hasRoom(end) {
 		return false
 	}
 	if skip > 0 {
-		binary.LittleEndian.PutUint64(l.ring[at:], wrapped)
+		binary.LittleEndian.PutUint64(l.ring[at:], wrapMark)
 		at = 0
 	}
 	binary.LittleEndian.PutUint64(l.ring[at:], uint64(n))
@@ -62,46 +62,46 @@ func (l *lane) put(header, payload []byte) bool {
 	return true
 }
 
-// room tells whether the reader has given back enough for records up to end. If not, its next release will say so.
-func (l *lane) room(end uint64) bool {
-	if l.freed = l.head.Load(); end-l.freed <= ringBytes {
+// hasRoom reports whether there is room for records up to end. If not, the next release of the reader returns true.
+func (l *lane) hasRoom(end uint64) bool {
+	if l.seenHead = l.head.Load(); end-l.seenHead <= ringBytes {
 		return true
 	}
 	l.full.Store(true)
-	l.freed = l.head.Load() // the reader may have released just before
-	return end-l.freed <= ringBytes
+	l.seenHead = l.head.Load() // the reader may have released just before
+	return end-l.seenHead <= ringBytes
 }
 
-// take returns the next message, and whether there was one. It lies in the ring until release.
-func (l *lane) take() ([]byte, bool) {
-	if l.at == l.seen {
-		if l.seen = l.tail.Load(); l.at == l.seen {
+// get returns the next message, and whether there was one. It is valid until release.
+func (l *lane) get() ([]byte, bool) {
+	if l.readPos == l.seenTail {
+		if l.seenTail = l.tail.Load(); l.readPos == l.seenTail {
 			return nil, false
 		}
 	}
-	at := l.at % ringBytes
+	at := l.readPos % ringBytes
 	n := binary.LittleEndian.Uint64(l.ring[at:])
-	if n == wrapped {
-		l.at += ringBytes - at
+	if n == wrapMark {
+		l.readPos += ringBytes - at
 		at, n = 0, binary.LittleEndian.Uint64(l.ring)
 	}
-	l.at += recordBytes(int(n))
+	l.readPos += recordBytes(int(n))
 	at += headBytes
 	return l.ring[at : at+n : at+n], true
 }
 
-// empty tells whether everything that was put has been taken.
-func (l *lane) empty() bool { return l.at == l.tail.Load() }
+// empty reports whether all messages have been received.
+func (l *lane) empty() bool { return l.readPos == l.tail.Load() }
 
-// release gives the room of all messages taken so far back to the writer, and reports whether the writer wants to know.
+// release frees the room of all messages received so far, and reports whether the writer must be notified.
 func (l *lane) release() bool {
-	l.head.Store(l.at)
+	l.head.Store(l.readPos)
 	return l.full.Load() && l.full.CompareAndSwap(true, false)
 }
 
-// discard takes and releases whatever is there.
+// discard drops all messages and releases their room. Its result is that of release.
 func (l *lane) discard() bool {
-	l.seen = l.tail.Load()
-	l.at = l.seen
+	l.seenTail = l.tail.Load()
+	l.readPos = l.seenTail
 	return l.release()
 }

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// A lane is a queue: what is put comes out, in order, unchanged until release, over many rounds of the ring.
+// TestLaneAgainstQueue: a lane returns messages in order, unchanged until release, while the ring wraps many times.
 func TestLaneAgainstQueue(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var l lane
-	var queue, lent [][]byte // what is in the lane, and what was taken since the last release
+	var queue, borrowed [][]byte // what is in the lane, and what was received since the last release
 	var views [][]byte
 	refused := 0
 	for range 50_000 {
@@ -27,29 +27,29 @@ func TestLaneAgainstQueue(t *testing.T) {
 			}
 			queue = append(queue, b)
 		case 3:
-			b, ok := l.take()
+			b, ok := l.get()
 			if ok != (len(queue) > 0) || l.empty() != (len(queue) <= 1) {
-				t.Fatalf("took something: %v, of %d; empty: %v", ok, len(queue), l.empty())
+				t.Fatalf("got a message: %v, of %d; empty: %v", ok, len(queue), l.empty())
 			}
 			if ok {
-				views, lent, queue = append(views, b), append(lent, queue[0]), queue[1:]
+				views, borrowed, queue = append(views, b), append(borrowed, queue[0]), queue[1:]
 			}
 		case 4:
 			for i := range views {
-				if !bytes.Equal(views[i], lent[i]) {
-					t.Fatalf("lent %d bytes that have changed", len(lent[i]))
+				if !bytes.Equal(views[i], borrowed[i]) {
+					t.Fatalf("%d bytes have changed before release", len(borrowed[i]))
 				}
 			}
-			views, lent = nil, nil
+			views, borrowed = nil, nil
 			l.release()
 		}
 	}
-	if refused == 0 || l.at < 100*ringBytes {
-		t.Errorf("%d refused, %d bytes in all: too little to mean something", refused, l.at)
+	if refused == 0 || l.readPos < 100*ringBytes {
+		t.Errorf("%d refused, %d bytes in all: too little for a meaningful test", refused, l.readPos)
 	}
 }
 
-// In an empty lane there is room for the largest message, wherever it stands.
+// TestLaneLargest: an empty lane has room for the largest message at any position.
 func TestLaneLargest(t *testing.T) {
 	for at := 0; at < ringBytes; at += headBytes {
 		var l lane
@@ -58,8 +58,8 @@ func TestLaneLargest(t *testing.T) {
 			if !l.put(nil, make([]byte, step-headBytes)) {
 				t.Fatal("no room on the way")
 			}
-			if _, ok := l.take(); !ok {
-				t.Fatal("nothing there on the way")
+			if _, ok := l.get(); !ok {
+				t.Fatal("no message on the way")
 			}
 			l.release()
 			n -= step
@@ -67,25 +67,25 @@ func TestLaneLargest(t *testing.T) {
 		if !l.put(make([]byte, 1), make([]byte, maxSend-1)) {
 			t.Fatalf("no room for the largest message at %d", at)
 		}
-		if b, ok := l.take(); !ok || len(b) != maxSend {
-			t.Fatalf("took %d bytes, %v", len(b), ok)
+		if b, ok := l.get(); !ok || len(b) != maxSend {
+			t.Fatalf("got %d bytes, %v", len(b), ok)
 		}
 	}
 }
 
-// A writer that was refused is told of room once, also if the room came while it was being refused.
-func TestLaneTellsOfRoom(t *testing.T) {
+// TestLaneReportsRoom: the release after a refused put reports it once.
+func TestLaneReportsRoom(t *testing.T) {
 	var l lane
 	for l.put(nil, make([]byte, 1000)) {
 	}
-	if _, ok := l.take(); !ok {
-		t.Fatal("nothing there")
+	if _, ok := l.get(); !ok {
+		t.Fatal("no message")
 	}
 	if !l.release() {
-		t.Error("the refused writer does not hear of room")
+		t.Error("release does not report the refused writer")
 	}
 	if l.release() {
-		t.Error("it hears twice")
+		t.Error("release reports it twice")
 	}
 	if !l.put(nil, make([]byte, 900)) {
 		t.Error("there is no room")

@@ -7,31 +7,31 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// regions is the table of registered memory of all peers of a hub. A key is the number of a slot, and above it how
-// often that slot has been used: so a key that outlives its registration is found out. Addresses are offsets into
-// the region.
+// regions is the table of registered memory of all peers of a hub. The low half of a key is the number of
+// a slot, the high half the slot's generation, so that a key that outlives its registration is detected. Addresses are offsets
+// into the region.
 type regions struct {
 	mu    sync.RWMutex // guards the slices; not held while bytes are copied
 	slots []*slot
 	free  []uint32
 }
 
-// slot is one registration, or none if nobody owns it.
+// slot holds one registration. It is free if owner is noOwner.
 type slot struct {
-	mu    sync.RWMutex // held for reading while bytes are copied, so that Deregister waits for the copy
-	owner int
-	use   uint32
-	bytes []byte
+	mu         sync.RWMutex // held for reading while bytes are copied, so that Deregister waits for the copy
+	owner      int
+	generation uint32
+	bytes      []byte
 }
 
-const nobody = -1
+const noOwner = -1
 
 // add registers b for owner and returns its key, which is never 0.
 func (t *regions) add(owner int, b []byte) uint64 {
 	t.mu.Lock()
 	if len(t.free) == 0 {
 		t.free = append(t.free, uint32(len(t.slots)))
-		t.slots = append(t.slots, &slot{owner: nobody})
+		t.slots = append(t.slots, &slot{owner: noOwner})
 	}
 	i := t.free[len(t.free)-1]
 	t.free = t.free[:len(t.free)-1]
@@ -41,11 +41,11 @@ func (t *regions) add(owner int, b []byte) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.owner, s.bytes = owner, b
-	s.use++
-	return uint64(s.use)<<32 | uint64(i)
+	s.generation++
+	return uint64(s.generation)<<32 | uint64(i)
 }
 
-// find returns the slot that a key names, locked for reading, if the key is alive and owner's.
+// find returns the slot that a key names, locked for reading. It returns an error if the key is stale or of another owner.
 func (t *regions) find(owner int, key uint64) (*slot, error) {
 	t.mu.RLock()
 	var s *slot
@@ -55,16 +55,16 @@ func (t *regions) find(owner int, key uint64) (*slot, error) {
 	t.mu.RUnlock()
 	if s != nil {
 		s.mu.RLock()
-		if s.owner == owner && s.use == uint32(key>>32) {
+		if s.owner == owner && s.generation == uint32(key>>32) {
 			return s, nil
 		}
 		s.mu.RUnlock()
 	}
-	return nil, fmt.Errorf("key %#x is no region of peer %d", key, owner)
+	return nil, fmt.Errorf("key %#x is not a region of peer %d", key, owner)
 }
 
-// hold returns n bytes of a region and its slot, which stays locked for reading until the caller has copied them.
-func (t *regions) hold(owner int, k fabric.RemoteKey, n int) (*slot, []byte, error) {
+// lockRange returns n bytes of a region and its slot, which stays locked for reading until the caller has copied them.
+func (t *regions) lockRange(owner int, k fabric.RemoteKey, n int) (*slot, []byte, error) {
 	s, err := t.find(owner, k.Key)
 	if err != nil {
 		return nil, nil, err
@@ -76,13 +76,13 @@ func (t *regions) hold(owner int, k fabric.RemoteKey, n int) (*slot, []byte, err
 	return s, s.bytes[k.Addr:][:n], nil
 }
 
-// covers checks that a key may stand for n bytes of owner's memory. Without pointer arithmetic that is all that can be
-// checked; it finds the callers that forgot to register. No bytes need no registration.
-func (t *regions) covers(owner int, key uint64, n int) error {
+// checkLocal checks that a key may be the registration of n bytes of owner's memory. Without pointer arithmetic that is all that
+// can be checked; it finds callers that forgot to register. Zero bytes need no registration.
+func (t *regions) checkLocal(owner int, key uint64, n int) error {
 	if n == 0 {
 		return nil
 	}
-	s, _, err := t.hold(owner, fabric.RemoteKey{Key: key}, n)
+	s, _, err := t.lockRange(owner, fabric.RemoteKey{Key: key}, n)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (t *regions) remove(owner int, key uint64) error {
 		return fmt.Errorf("fabric/mem: deregister: %w", err)
 	}
 	s.mu.RUnlock()
-	t.release(uint32(key), s)
+	t.freeSlot(uint32(key), s)
 	return nil
 }
 
@@ -111,15 +111,15 @@ func (t *regions) removeAll(owner int) {
 		mine := s.owner == owner
 		s.mu.RUnlock()
 		if mine {
-			t.release(uint32(i), s)
+			t.freeSlot(uint32(i), s)
 		}
 	}
 }
 
-// release frees slot i, which the caller's own peer owns, so that no one else frees it meanwhile.
-func (t *regions) release(i uint32, s *slot) {
+// freeSlot frees slot i. The caller's own peer must own it, so that no other goroutine frees it.
+func (t *regions) freeSlot(i uint32, s *slot) {
 	s.mu.Lock()
-	s.owner, s.bytes = nobody, nil
+	s.owner, s.bytes = noOwner, nil
 	s.mu.Unlock()
 	t.mu.Lock()
 	t.free = append(t.free, i)

@@ -30,7 +30,7 @@ func TestHook(t *testing.T) {
 	fabrictest.Rules(t, func(tb testing.TB, n int) []fabric.Transport {
 		ts := overInterface("::1/128", 64<<10)(tb, n)
 		for i := range ts {
-			ts[i] = hook.Wrap(ts[i], hook.Options{Log: tb.Logf, Again: 0.1, Delay: 0.1, Mix: 0.1, Late: 0.1, Poison: true})
+			ts[i] = hook.Wrap(ts[i], hook.Options{Log: tb.Logf, Again: 0.1, Delay: 0.1, Interleave: 0.1, Async: 0.1, Poison: true})
 		}
 		return ts
 	})

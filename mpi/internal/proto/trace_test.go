@@ -77,7 +77,7 @@ func checkTraces(t *testing.T, memory [][]byte) (messages int) {
 // TestTraceTraffic: sender and receiver give every message the same number, whichever protocol it takes, and also if it is
 // unexpected, becomes an RTS, or waits for room.
 func TestTraceTraffic(t *testing.T) {
-	hooks := hook.Options{Again: 0.3, Delay: 0.2, Mix: 0.2, Late: 0.3, Poison: true}
+	hooks := hook.Options{Again: 0.3, Delay: 0.2, Interleave: 0.2, Async: 0.3, Poison: true}
 	for name, tw := range map[string]variant{
 		"read": {}, "copied": {noRead: true}, "fragments": {parts: true}, "shared": {pairing: true}, "scarce": {scarce: true},
 	} {
@@ -88,7 +88,7 @@ func TestTraceTraffic(t *testing.T) {
 				const n = 3
 				es, memory := traced(t, n, unexpected, func(tr fabric.Transport) fabric.Transport {
 					if tw.pairing {
-						return tw.wrap(hook.Wrap(tr, hook.Options{Again: 0.3, Delay: 0.3, Mix: 0.2, Poison: true}))
+						return tw.wrap(hook.Wrap(tr, hook.Options{Again: 0.3, Delay: 0.3, Interleave: 0.2, Poison: true}))
 					}
 					return hook.Wrap(tw.wrap(tr), hooks)
 				})

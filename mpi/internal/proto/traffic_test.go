@@ -156,7 +156,7 @@ func TestTraffic(t *testing.T) {
 		return func(tr fabric.Transport) fabric.Transport { return hook.Wrap(tr, o) }
 	}
 	both := func(a, b wrap) wrap { return func(tr fabric.Transport) fabric.Transport { return b(a(tr)) } }
-	hooks := hook.Options{Again: 0.3, Delay: 0.2, Mix: 0.2, Late: 0.3, Poison: true}
+	hooks := hook.Options{Again: 0.3, Delay: 0.2, Interleave: 0.2, Async: 0.3, Poison: true}
 	for name, w := range map[string]wrap{
 		"plain":           nil,
 		"rough":           rough(hooks),
@@ -168,7 +168,8 @@ func TestTraffic(t *testing.T) {
 		"refused":         variant{refuse: true}.wrap,
 		"shared":          variant{pairing: true}.wrap,
 		"shared, refused": variant{pairing: true, refuse: true}.wrap,
-		"shared, rough":   both(rough(hook.Options{Again: 0.3, Delay: 0.3, Mix: 0.2, Poison: true}), variant{pairing: true}.wrap),
+		"shared, rough": both(rough(hook.Options{Again: 0.3, Delay: 0.3, Interleave: 0.2, Poison: true}),
+			variant{pairing: true}.wrap),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, unexpected := range []int{0, 20000} {
