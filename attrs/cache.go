@@ -8,48 +8,48 @@ import (
 	"sync/atomic"
 )
 
-// Cache holds the attributes of one owner. Init makes it ready; it must not be copied.
+// Cache holds the attributes of one owner. Init must be called before use. It must not be copied.
 type Cache[O any] struct {
 	space *Space[O]
 	owner O
-	table atomic.Pointer[[]entry[O]] // by slot of the key; replaced under mu, never changed
+	table atomic.Pointer[[]entry[O]] // indexed by slot of the key; replaced under mu, never modified
 
 	mu      sync.Mutex // not held while callbacks run
-	lastSeq uint64     // of the youngest attribute
+	lastSeq uint64     // of the newest attribute
 }
 
-// attr is an attribute. It holds a reference to its key. Whoever runs its callback lets go of that, if the attribute is
-// taken off.
+// attr is an attribute. It holds a reference to its key. If the attribute is detached while its callback runs, the
+// goroutine that runs the callback releases the reference.
 type attr[O any] struct {
 	key      *key[O]
 	value    any
 	seq      uint64 // order of setting
-	deleting bool   // its callback runs; under mu
+	deleting bool   // its callback is running; guarded by mu
 }
 
-// entry is where an attribute is found. It repeats what Get needs.
+// entry locates an attribute. It repeats the fields that Get needs.
 type entry[O any] struct {
-	key   *key[O] // nil: there is none
+	key   *key[O] // nil if the slot is empty
 	value any
 	attr  *attr[O]
 }
 
-// Init makes an empty cache for an owner, with the keys of a Space.
+// Init makes the cache empty, and sets its owner and the Space of its keys.
 func (c *Cache[O]) Init(s *Space[O], owner O) {
 	c.space, c.owner = s, owner
 	c.table.Store(new([]entry[O]))
 }
 
-// lookup finds the attribute with a key. It needs no lock.
+// lookup returns the attribute with a key, or nil. It needs no lock.
 func (c *Cache[O]) lookup(k *key[O]) *attr[O] {
 	t := *c.table.Load()
-	if k.slot < len(t) && t[k.slot].key == k { // and not that of another with the same number
+	if k.slot < len(t) && t[k.slot].key == k { // the slot may belong to another key with the same number
 		return t[k.slot].attr
 	}
 	return nil
 }
 
-// store stores what is in the slot of a key: an attribute, or nil. The caller holds the lock.
+// store sets the slot of a key to an attribute or nil. The caller must hold mu.
 func (c *Cache[O]) store(k *key[O], a *attr[O]) {
 	old := *c.table.Load()
 	t := make([]entry[O], max(len(old), k.slot+1))
@@ -61,15 +61,15 @@ func (c *Cache[O]) store(k *key[O], a *attr[O]) {
 	c.table.Store(&t)
 }
 
-// attach stores a new attribute, the youngest. The caller holds the lock.
+// attach stores a new attribute, which becomes the newest. The caller must hold mu.
 func (c *Cache[O]) attach(a *attr[O]) {
 	c.lastSeq++
 	a.seq = c.lastSeq
 	c.store(a.key, a)
 }
 
-// runDelete runs the delete callback of an attribute. The caller holds the lock, which is let go meanwhile, and unlocks it
-// by defer: a callback may end the goroutine.
+// runDelete runs the delete callback of an attribute. The caller must hold mu, which runDelete releases meanwhile.
+// The caller must unlock mu by defer, because a callback may end the goroutine.
 func (c *Cache[O]) runDelete(a *attr[O], owner O) error {
 	a.deleting = true
 	c.mu.Unlock()
@@ -106,11 +106,11 @@ func (c *Cache[O]) set(k *key[O], value any) error {
 	if now == nil || now == old || now.deleting {
 		return nil
 	}
-	// It was set while the callback ran, which comes before this call's own value.
+	// It was set while the callback ran. This call's value is newer and replaces it.
 	if err = c.runDelete(now, c.owner); err != nil && c.lookup(k) == next && !next.deleting {
 		c.store(k, now)
 	}
-	k.release() // the one that is off: now, or next
+	k.release() // of the detached attribute: now or next
 	return err
 }
 
@@ -125,8 +125,8 @@ func (c *Cache[O]) delete(k *key[O]) error {
 	return err
 }
 
-// remove runs the callback of an attribute and takes it off, and tells whether it is off: it stays if the callback
-// fails. The caller holds the lock.
+// remove runs the callback of an attribute and detaches it. It reports whether the attribute is detached: it stays if
+// the callback fails. The caller must hold mu.
 func (c *Cache[O]) remove(a *attr[O], owner O) (off bool, err error) {
 	if !a.deleting {
 		err = c.runDelete(a, owner)
@@ -142,7 +142,7 @@ func (c *Cache[O]) remove(a *attr[O], owner O) (off bool, err error) {
 	return true, nil
 }
 
-// detach takes an attribute off, without its callback. The caller holds the lock.
+// detach removes an attribute without running its callback. The caller must hold mu.
 func (c *Cache[O]) detach(a *attr[O]) {
 	c.store(a.key, nil)
 	if !a.deleting {
@@ -150,8 +150,8 @@ func (c *Cache[O]) detach(a *attr[O]) {
 	}
 }
 
-// Clear deletes all attributes, also those that callbacks set meanwhile, in reverse order of setting. If a callback
-// fails, so does Clear, at once: the attribute stays, and so do those set before it.
+// Clear deletes all attributes, including those that callbacks set meanwhile, in reverse order of setting. If a
+// callback fails, Clear returns its error immediately; that attribute and those set before it stay.
 func (c *Cache[O]) Clear() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,8 +169,8 @@ func (c *Cache[O]) Clear() error {
 	}
 }
 
-// Drop deletes all attributes as Clear does, but whatever the callbacks return, nothing stays. They are called with
-// the given owner. The error joins theirs.
+// Drop deletes all attributes like Clear, but removes an attribute even if its callback fails. The callbacks are
+// called with the given owner. The result joins their errors.
 func (c *Cache[O]) Drop(owner O) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,6 +194,7 @@ func (c *Cache[O]) Drop(owner O) error {
 	return errors.Join(append(errs, ErrEndless)...)
 }
 
+// newest returns the attribute that was set last, or nil.
 func (c *Cache[O]) newest() (found *attr[O]) {
 	for _, p := range *c.table.Load() {
 		if p.attr != nil && (found == nil || p.attr.seq > found.seq) {
@@ -203,10 +204,10 @@ func (c *Cache[O]) newest() (found *attr[O]) {
 	return found
 }
 
-// Copy asks the copy callbacks of all attributes, in the order of setting, and attaches what they return to into, the
-// empty cache of a duplicate that nobody else knows yet. Attributes that callbacks delete before their turn are left
-// out, and those that they add. If a callback fails, so does Copy: what was copied is deleted again, by callbacks that
-// are called with the owner of c.
+// Copy calls the copy callbacks of all attributes, in the order of setting, and attaches the results to into. into
+// must be the empty cache of a duplicate that no other goroutine knows yet. Attributes that callbacks add are not
+// copied, and neither are those that callbacks delete before they are reached. If a callback fails, Copy returns its
+// error and deletes the copies again; the delete callbacks are called with the owner of c.
 func (c *Cache[O]) Copy(into *Cache[O]) error {
 	keys := c.keys()
 	defer func() {
@@ -222,7 +223,7 @@ func (c *Cache[O]) Copy(into *Cache[O]) error {
 	return nil
 }
 
-// keys are those of all attributes in the order of setting, each with a reference more.
+// keys returns the keys of all attributes in the order of setting, each with an additional reference.
 func (c *Cache[O]) keys() []*key[O] {
 	c.mu.Lock()
 	defer c.mu.Unlock()

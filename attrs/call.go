@@ -6,33 +6,34 @@ import (
 	"runtime/debug"
 )
 
-// maxCalls bounds how many callbacks of a Space may be under way at once, nested or not, and how many attributes
-// callbacks may add while all of an owner's are deleted.
+// maxCalls limits how many callbacks of a Space may run at the same time, nested or not, and how many attributes
+// callbacks may add while all attributes of an owner are deleted.
 const maxCalls = 1000
 
-// ErrEndless says that callbacks call each other, or set attributes while these are deleted, without end in sight.
-var ErrEndless = errors.New("attribute callbacks go on without end: 1000 are under way or were added")
+// ErrEndless is the error of callbacks that call each other without end, or set attributes without end while these
+// are deleted.
+var ErrEndless = errors.New("attribute callbacks do not end: the limit of 1000 running or added ones is reached")
 
-// PanicError is the error of a callback that panicked. It answers errors.Is for the value if that is an error.
+// PanicError is the error of a callback that panicked. errors.Is matches the value of the panic if that is an error.
 type PanicError struct {
-	// Value is what the callback panicked with.
+	// Value is the argument of panic.
 	Value any
-	// Stack is that of the goroutine, as debug.Stack gives it.
+	// Stack is the stack of the goroutine, as debug.Stack returns it.
 	Stack []byte
 }
 
-// Error tells the value and not the stack.
+// Error returns the value without the stack.
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("panic in an attribute callback: %v", e.Value)
 }
 
-// Unwrap gives the value if it is an error.
+// Unwrap returns the value if it is an error.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
 }
 
-// call runs a callback. No lock is held.
+// call runs a callback. The caller must hold no lock.
 func (s *Space[O]) call(f func() error) (err error) {
 	defer s.running.Add(-1)
 	if s.running.Add(1) > maxCalls {

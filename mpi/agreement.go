@@ -27,39 +27,39 @@ func (c *Comm) newAgreement(call perf.Op) *agreement {
 }
 
 // allreduce combines src of all ranks into dst. The operation must be idempotent: a rank's value may enter twice.
-func (m *agreement) allreduce(dst, src []byte, k datatype.Kind, o Predefined) error {
+func (a *agreement) allreduce(dst, src []byte, k datatype.Kind, o Predefined) error {
 	f, commutative, _ := o.kernel(k)
 	switch {
-	case m.creation != nil:
-		return m.comm.wrapError(m.op, m.creation.allreduce(dst, src, f))
-	case m.idup == nil:
-		return m.comm.allreduce(m.recordAs, dst, src, k, o)
+	case a.creation != nil:
+		return a.comm.wrapError(a.op, a.creation.allreduce(dst, src, f))
+	case a.idup == nil:
+		return a.comm.allreduce(a.recordAs, dst, src, k, o)
 	}
-	m.idup.scratch.used = 0
+	a.idup.scratch.used = 0
 	op := coll.Operation{Kernel: f, ElemSize: k.Size(), Commutative: commutative}
-	return m.comm.wrapError(m.op, coll.Allreduce(m.idup, dst, src, &op))
+	return a.comm.wrapError(a.op, coll.Allreduce(a.idup, dst, src, &op))
 }
 
 // andBits returns the bits that all ranks set.
-func (m *agreement) andBits(bits uint8) (uint8, error) {
+func (a *agreement) andBits(bits uint8) (uint8, error) {
 	mine, all := [1]uint8{bits}, [1]uint8{}
-	err := m.allreduce(all[:], mine[:], datatype.Uint8, Band)
+	err := a.allreduce(all[:], mine[:], datatype.Uint8, Band)
 	return all[0], err
 }
 
 // agreeSuccess blocks until all ranks have called it. It returns this rank's error, or errOtherRank if only another
 // rank has one.
-func (m *agreement) agreeSuccess(mine error) error {
+func (a *agreement) agreeSuccess(mine error) error {
 	fine := uint8(1)
 	if mine != nil {
 		fine = 0
 	}
-	all, err := m.andBits(fine)
+	all, err := a.andBits(fine)
 	switch {
 	case mine != nil:
-		return m.comm.joinError(m.op, mine, err)
+		return a.comm.joinError(a.op, mine, err)
 	case err == nil && all == 0:
-		return m.comm.newError(m.op, ErrOther, errOtherRank)
+		return a.comm.newError(a.op, ErrOther, errOtherRank)
 	}
 	return err
 }

@@ -14,7 +14,7 @@ const BsendOverhead = proto.BufferedOverhead
 // BsendOverhead bytes more. MPI-5.0 §3.6.
 func (p *Process) BufferAttach(buf []byte) error {
 	if err := p.engine.Attach(buf); err != nil {
-		return p.raise(&Error{ErrBuffer, "BufferAttach", p.boot.Rank, errors.New("a buffer is already attached")})
+		return p.newError("BufferAttach", ErrBuffer, errors.New("a buffer is already attached"))
 	}
 	return nil
 }
@@ -23,7 +23,7 @@ func (p *Process) BufferAttach(buf []byte) error {
 func (p *Process) BufferDetach() ([]byte, error) {
 	buf, err := p.engine.Detach()
 	if errors.Is(err, proto.ErrState) {
-		return nil, p.raise(&Error{ErrBuffer, "BufferDetach", p.boot.Rank, errors.New("no buffer is attached")})
+		return nil, p.newError("BufferDetach", ErrBuffer, errors.New("no buffer is attached"))
 	}
 	return buf, p.wrapError("BufferDetach", err)
 }

@@ -95,7 +95,7 @@ const (
 
 // sampleBurst takes a few samples of rank 0's clock in a row. Each waits for at most timeout; 0 means no limit except
 // that of the engine.
-func (k *clockSync) sampleBurst(patience time.Duration) ([]clocksync.Sample, error) {
+func (k *clockSync) sampleBurst(timeout time.Duration) ([]clocksync.Sample, error) {
 	var got []clocksync.Sample
 	for range samplesPerBurst {
 		sent, err := k.engine.SendClockPing(0)
@@ -107,7 +107,7 @@ func (k *clockSync) sampleBurst(patience time.Duration) ([]clocksync.Sample, err
 				got = append(got, *s)
 				break
 			}
-			if patience > 0 && k.clock.Source().Now()-sent > int64(patience) {
+			if timeout > 0 && k.clock.Source().Now()-sent > int64(timeout) {
 				return got, nil
 			}
 			if err := k.engine.Poll(); err != nil {

@@ -42,7 +42,7 @@ func (g *Group) checkCreate(op, tag string) error {
 		return newError(op, ErrGroup, errNoGroup)
 	}
 	p := g.proc
-	refuse := func(class Class, why error) error { return p.raise(&Error{class, op, p.boot.Rank, why}) }
+	refuse := func(class Class, why error) error { return p.newError(op, class, why) }
 	switch {
 	case g.session != nil && g.session.closed.Load():
 		return refuse(ErrSession, errClosed)

@@ -35,10 +35,10 @@ var (
 // contextIDs are the context ids that this process may use for new communicators.
 type contextIDs struct {
 	mu          sync.Mutex
-	unused      [maxContextIDs / 64]uint64
-	generations [maxContextIDs]uint32 // generation, by id
-	waiting     map[uint64]int        // places of the meetings that make new communicators here
-	offered     bool                  // some agreement has free in its hands
+	unused      [maxContextIDs / 64]uint64 // bitmap by id
+	generations [maxContextIDs]uint32      // by id
+	waiting     map[uint64]int             // number of agreements in progress, by priority
+	offered     bool                       // an agreement has offered the unused ids, and has not ended
 }
 
 func (s *contextIDs) init() {
@@ -63,11 +63,11 @@ func (s *contextIDs) free(ctx uint32) {
 // offer copies the unused ids to mask for the agreement with this priority. It reports false if another agreement
 // must go first. Several goroutines may create communicators at the same time, in different orders at different
 // ranks. The agreement with the lowest priority number goes first at every rank, so some agreement always succeeds.
-func (s *contextIDs) offer(place uint64, mask []uint64) bool {
+func (s *contextIDs) offer(priority uint64, mask []uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for other := range s.waiting {
-		if other < place {
+		if other < priority {
 			return false
 		}
 	}
@@ -80,10 +80,10 @@ func (s *contextIDs) offer(place uint64, mask []uint64) bool {
 }
 
 // addWaiter adds n to the number of agreements in progress with this priority.
-func (s *contextIDs) addWaiter(place uint64, n int) {
+func (s *contextIDs) addWaiter(priority uint64, n int) {
 	s.mu.Lock()
-	if s.waiting[place] += n; s.waiting[place] == 0 {
-		delete(s.waiting, place)
+	if s.waiting[priority] += n; s.waiting[priority] == 0 {
+		delete(s.waiting, priority)
 	}
 	s.mu.Unlock()
 }
@@ -92,26 +92,26 @@ func (s *contextIDs) addWaiter(place uint64, n int) {
 // caller must know that all ranks are about to call it, which holds after a collective in which every rank waited for
 // every other. Otherwise a rank that calls it early would block other ranks that must create other communicators
 // first.
-func (m *agreement) allocContextID(keep bool) (uint32, error) {
-	s, place := &m.comm.proc.contextIDs, uint64(m.comm.contextID)<<32|uint64(m.idupSeq)
-	if m.creation != nil {
-		place = binary.NativeEndian.Uint64(m.creation.id[:])
+func (a *agreement) allocContextID(keep bool) (uint32, error) {
+	s, priority := &a.comm.proc.contextIDs, uint64(a.comm.contextID)<<32|uint64(a.idupSeq)
+	if a.creation != nil {
+		priority = binary.NativeEndian.Uint64(a.creation.id[:])
 	}
-	s.addWaiter(place, 1)
-	defer s.addWaiter(place, -1)
+	s.addWaiter(priority, 1)
+	defer s.addWaiter(priority, -1)
 	const words = maxContextIDs / 64
 	for {
 		// The last word is 1 if all ranks offered their ids.
 		var mine, all [words + 1]uint64
-		held := s.offer(place, mine[:words])
-		if held {
+		offered := s.offer(priority, mine[:words])
+		if offered {
 			mine[words] = 1
 		}
-		err := m.allreduce(bytesOf(all[:]), bytesOf(mine[:]), datatype.Uint64, Band)
+		err := a.allreduce(bytesOf(all[:]), bytesOf(mine[:]), datatype.Uint64, Band)
 		if err == nil && all[words] == 1 {
-			return m.commitContextID(all[:words], keep)
+			return a.commitContextID(all[:words], keep)
 		}
-		if held {
+		if offered {
 			s.withdrawOffer()
 		}
 		if err != nil {
@@ -128,8 +128,8 @@ func (s *contextIDs) withdrawOffer() {
 }
 
 // commitContextID takes the lowest common id, in a generation that is new to all ranks.
-func (m *agreement) commitContextID(common []uint64, keep bool) (uint32, error) {
-	s := &m.comm.proc.contextIDs
+func (a *agreement) commitContextID(common []uint64, keep bool) (uint32, error) {
+	s := &a.comm.proc.contextIDs
 	id := -1
 	for i, w := range common {
 		if w != 0 {
@@ -139,7 +139,7 @@ func (m *agreement) commitContextID(common []uint64, keep bool) (uint32, error) 
 	}
 	if id < 0 {
 		s.withdrawOffer()
-		return 0, m.comm.newError(m.op, ErrOther, errNoContextID)
+		return 0, a.comm.newError(a.op, ErrOther, errNoContextID)
 	}
 	s.mu.Lock()
 	generation := [1]uint32{s.generations[id] + 1}
@@ -148,15 +148,15 @@ func (m *agreement) commitContextID(common []uint64, keep bool) (uint32, error) 
 	s.offered = false
 	s.mu.Unlock()
 	number := uint32(id) << 1
-	m.comm.engine.ExpectContext(number)
-	m.comm.engine.ExpectContext(number | collectiveBit)
+	a.comm.engine.ExpectContext(number)
+	a.comm.engine.ExpectContext(number | collectiveBit)
 	var newest [1]uint32
-	if err := m.allreduce(bytesOf(newest[:]), bytesOf(generation[:]), datatype.Uint32, Max); err != nil {
+	if err := a.allreduce(bytesOf(newest[:]), bytesOf(generation[:]), datatype.Uint32, Max); err != nil {
 		return 0, err
 	}
 	ctx := newest[0]<<proto.ContextBits | number
-	m.comm.engine.ContextAgreed(ctx, keep)
-	m.comm.engine.ContextAgreed(ctx|collectiveBit, keep)
+	a.comm.engine.ContextAgreed(ctx, keep)
+	a.comm.engine.ContextAgreed(ctx|collectiveBit, keep)
 	s.mu.Lock()
 	s.generations[id] = newest[0]
 	s.mu.Unlock()

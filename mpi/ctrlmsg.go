@@ -49,9 +49,9 @@ type ctrlQueue struct {
 	mu         sync.Mutex
 	changed    sync.Cond
 	messages   map[sender][][]byte
-	active     map[creationID]bool // taken: one goroutine at a time is busy with a matter
-	receiving  bool                // somebody takes in what comes
-	departures int                 // processes that had left when last one did; of who takes
+	active     map[creationID]bool // creations on which a goroutine works
+	receiving  bool                // a goroutine is in recvNext
+	departures int                 // last result of WaitMessageOrExit; used only by the goroutine in recvNext
 }
 
 // sender identifies a queue: the messages of one process for one creation, in the order in which they were sent.
@@ -60,52 +60,52 @@ type sender struct {
 	process  int32
 }
 
-func (d *ctrlQueue) init(e *proto.Engine) {
-	d.engine = e
-	d.changed.L = &d.mu
-	d.messages = map[sender][][]byte{}
-	d.active = map[creationID]bool{}
+func (q *ctrlQueue) init(e *proto.Engine) {
+	q.engine = e
+	q.changed.L = &q.mu
+	q.messages = map[sender][][]byte{}
+	q.active = map[creationID]bool{}
 }
 
 // begin blocks until no other goroutine of this process works on the same creation.
-func (d *ctrlQueue) begin(a creationID) {
-	d.mu.Lock()
-	for d.active[a] {
-		d.changed.Wait()
+func (q *ctrlQueue) begin(a creationID) {
+	q.mu.Lock()
+	for q.active[a] {
+		q.changed.Wait()
 	}
-	d.active[a] = true
-	d.mu.Unlock()
+	q.active[a] = true
+	q.mu.Unlock()
 }
 
 // end lets the next goroutine work on this creation.
-func (d *ctrlQueue) end(a creationID) {
-	d.mu.Lock()
-	delete(d.active, a)
-	d.changed.Broadcast()
-	d.mu.Unlock()
+func (q *ctrlQueue) end(a creationID) {
+	q.mu.Lock()
+	delete(q.active, a)
+	q.changed.Broadcast()
+	q.mu.Unlock()
 }
 
 // recv blocks until the next message from a sender has arrived and returns it. It fails when any of the processes in
 // all has left the job, because another process that noticed may have given up. op is recorded while it waits.
-func (d *ctrlQueue) recv(op perf.Op, s sender, all []int32) ([]byte, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (q *ctrlQueue) recv(op perf.Op, s sender, all []int32) ([]byte, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	for {
-		if q := d.messages[s]; len(q) > 1 {
-			d.messages[s] = q[1:]
-			return q[0], nil
-		} else if len(q) == 1 {
-			delete(d.messages, s)
-			return q[0], nil
+		if pending := q.messages[s]; len(pending) > 1 {
+			q.messages[s] = pending[1:]
+			return pending[0], nil
+		} else if len(pending) == 1 {
+			delete(q.messages, s)
+			return pending[0], nil
 		}
-		if err := d.engine.FinalizedPeer(groupCreateContext, all); err != nil {
+		if err := q.engine.FinalizedPeer(groupCreateContext, all); err != nil {
 			return nil, err
 		}
-		if d.receiving {
-			d.changed.Wait()
+		if q.receiving {
+			q.changed.Wait()
 			continue
 		}
-		if err := d.recvNext(op); err != nil {
+		if err := q.recvNext(op); err != nil {
 			return nil, err
 		}
 	}
@@ -113,30 +113,30 @@ func (d *ctrlQueue) recv(op perf.Op, s sender, all []int32) ([]byte, error) {
 
 // recvNext receives one control message of any creation, or returns when a process leaves. The caller must hold mu,
 // which is released during the wait. A received message is queued under mu, so it is never in neither place.
-func (d *ctrlQueue) recvNext(op perf.Op) error {
-	d.receiving = true
-	d.mu.Unlock()
-	lefts, err := d.engine.WaitMessageOrExit(op, groupCreateContext, d.departures)
-	d.mu.Lock()
-	d.receiving, d.departures = false, lefts
-	d.changed.Broadcast()
+func (q *ctrlQueue) recvNext(op perf.Op) error {
+	q.receiving = true
+	q.mu.Unlock()
+	departures, err := q.engine.WaitMessageOrExit(op, groupCreateContext, q.departures)
+	q.mu.Lock()
+	q.receiving, q.departures = false, departures
+	q.changed.Broadcast()
 	if err != nil {
 		return err
 	}
 	from := proto.Route{Context: groupCreateContext, Match: proto.Match{Rank: AnySource, Tag: int32(AnyTag)}}
-	st, ok, err := d.engine.Probe(from, false)
+	st, ok, err := q.engine.Probe(from, false)
 	if err != nil || !ok {
 		return err
 	}
 	b := make([]byte, maxCtrlBytes)
-	if st, err = d.engine.Recv(from, b); err != nil {
+	if st, err = q.engine.Recv(from, b); err != nil {
 		return err
 	}
 	if st.Bytes < len(creationID{}) {
-		return fmt.Errorf("process %d sent an invalid control message of %d bytes", st.Source, st.Bytes)
+		return fmt.Errorf("process %q sent an invalid control message of %q bytes", st.Source, st.Bytes)
 	}
 	s := sender{creationID(b), st.Source}
-	d.messages[s] = append(d.messages[s], b[len(creationID{}):st.Bytes])
+	q.messages[s] = append(q.messages[s], b[len(creationID{}):st.Bytes])
 	return nil
 }
 

@@ -125,7 +125,7 @@ func (c *Comm) checkEdges(op string, edges []Edge) error {
 }
 
 // agreeEdges agrees that no rank has failed, and that either all ranks have weights or none has.
-func (m *agreement) agreeEdges(failed error, weighted bool) error {
+func (a *agreement) agreeEdges(failed error, weighted bool) error {
 	const fine, with, without = 1, 2, 4
 	bits := uint8(fine | without)
 	if weighted {
@@ -134,26 +134,26 @@ func (m *agreement) agreeEdges(failed error, weighted bool) error {
 	if failed != nil {
 		bits &^= fine
 	}
-	all, err := m.andBits(bits)
+	all, err := a.andBits(bits)
 	switch {
 	case failed != nil:
-		return m.comm.joinError(m.op, failed, err)
+		return a.comm.joinError(a.op, failed, err)
 	case err != nil:
 		return err
 	case all&fine == 0:
-		return m.comm.newError(m.op, ErrOther, errOtherRank)
+		return a.comm.newError(a.op, ErrOther, errOtherRank)
 	case all&(with|without) == 0:
-		return m.comm.newError(m.op, ErrArg, errors.New("some ranks give weights, but others do not"))
+		return a.comm.newError(a.op, ErrArg, errors.New("some ranks give weights, but others do not"))
 	}
 	return nil
 }
 
 // newGraphComm creates the communicator with the graph.
-func (m *agreement) newGraphComm(n *Neighbors, info *Info) (*Comm, error) {
-	h := newHints().withInfo(info, m.comm.rails())
-	d := m.comm.newChild(m.comm.peers, int(m.comm.rank))
+func (a *agreement) newGraphComm(n *Neighbors, info *Info) (*Comm, error) {
+	h := newHints().withInfo(info, a.comm.rails())
+	d := a.comm.newChild(a.comm.peers, int(a.comm.rank))
 	d.graph = n
-	if err := m.activateDup(d, &h, nil); err != nil {
+	if err := a.activateDup(d, &h, nil); err != nil {
 		return nil, err
 	}
 	return d, nil

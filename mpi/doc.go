@@ -1,4 +1,5 @@
-// Package mpi lets the processes of a job exchange messages as the Message Passing Interface defines it, in Go's terms.
+// Package mpi lets the processes of a job exchange messages, as the Message Passing Interface (MPI-5.0) defines it,
+// with an interface in the style of Go.
 //
 //	func main() {
 //		p, err := mpi.Init(context.Background(), nil)
@@ -16,43 +17,43 @@
 //		fmt.Println(world.Rank(), sum[0])
 //	}
 //
-// Start it with ibrun -n 4 ./program; started by itself it is a world of one. There is no global state: a [Process]
-// is a value, and with package mpitest many of them run in one go test.
+// Start the program with ibrun -n 4 ./program. Without ibrun it runs as a world of one process. There is no global state:
+// a [Process] is a value, and with package mpitest many of them run in one go test.
 //
 // # Buffers
 //
-// Slices are the buffers: they carry element type and count. A slice handed to a call belongs to the call until it
-// returns, and with the immediate forms until the request has completed; sends only read it. Slices of local arrays
-// escape to the heap. Receiving into a slice that is longer than the message is fine, [Count] tells how much came.
+// Buffers are slices, which contain the element type and the count. A slice passed to a call must not be changed until the
+// call returns; for an immediate call, until the request has completed. Sends only read it. Slices of local arrays escape to
+// the heap. A receive buffer may be longer than the message; [Count] returns how many elements have been received.
 //
 // # Errors
 //
-// Every call returns an error, nil or an [*Error], which answers errors.Is for its [Class]:
+// Every call returns nil or an [*Error]. errors.Is matches its [Class]:
 //
 //	if errors.Is(err, mpi.ErrTruncate) { ... }
 //
-// When a process is lost, calls that wait and later ones fail with [ErrProcFailed].
+// When a process is lost, pending and later calls fail with [ErrProcFailed].
 //
 // # Concurrency
 //
-// Any number of goroutines may call anything at once, on one communicator too (MPI_THREAD_MULTIPLE). Only
-// collectives on one communicator go one after the other, in the same order at all ranks, as MPI demands; a second
-// one at the same time is an error.
+// Any number of goroutines may call any function at the same time, also on the same communicator (MPI_THREAD_MULTIPLE).
+// Collectives are the exception: as MPI requires, those of one communicator run one after the other, in the same order at
+// all ranks. A second concurrent one is an error.
 //
 // # Sessions
 //
-// Libraries that cannot share World open a [Session], and make communicators of process sets:
+// Libraries that cannot share World open a [Session], and create communicators from process sets:
 //
 //	s, err := p.OpenSession(nil)
 //	g, err := s.Group("mpi://WORLD")
 //	c, err := mpi.CommFromGroup(g, "org.example.library", nil)
 //
-// A program without World begins with [Join] instead of [Init].
+// A program that does not need World calls [Join] instead of [Init].
 //
 // # Attributes
 //
-// A [Keyval] attaches a value of any type to communicators. Callbacks say what becomes of it when the communicator is
-// duplicated or freed; those on Self run first of all in Finalize, so a library can clean up after itself.
+// A [Keyval] attaches a value of any type to communicators. Its callbacks define what happens to the value when the
+// communicator is duplicated or freed. Finalize first runs the callbacks of Self, so a library can release its resources.
 //
 //	cache := mpi.NewKeyval(p, mpi.DupCopy[*plan], func(_ *mpi.Comm, x *plan) error { return x.Close() })
 //	err := cache.Set(world, x)
@@ -60,23 +61,23 @@
 //
 // # Environment
 //
-// Predefined keys tell about the job and its machines; [TagUB], [WtimeIsGlobal] and the others cannot be changed:
+// Predefined keys such as [TagUB] and [WtimeIsGlobal] describe the job and its machines. They are read-only:
 //
 //	bound, ok, err := mpi.TagUB.Get(world)
 //
-// [Process.Wtime] is one time for all processes, on several machines as well; [Process.WtimeError] tells how well that is known.
+// [Process.Wtime] returns a time that all processes share, even on several machines. [Process.WtimeError] estimates its error.
 //
 // # Hardware
 //
-// A process is told which parts of its machine it is restricted to, by the affinity of the moment, and each key that it is told
-// divides a communicator into ranks that share one:
+// [Process.GetHWResourceInfo] returns the parts of the machine to which the process is restricted by its current affinity.
+// Each key also divides a communicator into groups of ranks that share an instance:
 //
 //	hardware, err := p.GetHWResourceInfo()
 //	for key, value := range hardware.All() { // hwloc://NUMANode true, ibrun://n0/core/7 false, ibrun://rail/0 true ...
 //		...
 //	}
 //	err = info.Set("mpi_hw_resource_type", "hwloc://NUMANode")
-//	near, err := world.SplitType(mpi.TypeHWGuided, 0, &info) // nil where this rank may run on several
+//	near, err := world.SplitType(mpi.TypeHWGuided, 0, &info) // nil if this rank may run on several
 //
-// Numeric values of constants are those of the MPI-5.0 ABI.
+// The numeric values of constants are those of the MPI-5.0 ABI.
 package mpi

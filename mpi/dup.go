@@ -82,18 +82,18 @@ func (c *Comm) newDuplicate(op string) (*Comm, error) {
 }
 
 // activateDup makes a duplicate usable, with hints unless h is nil, if no rank has failed.
-func (m *agreement) activateDup(d *Comm, h *hints, failed error) error {
-	err := m.agreeSuccess(failed)
+func (a *agreement) activateDup(d *Comm, h *hints, failed error) error {
+	err := a.agreeSuccess(failed)
 	if err == nil && h != nil {
-		*h, err = m.agreeHints(*h)
+		*h, err = a.agreeHints(*h)
 	}
 	if err == nil {
 		var ctx uint32
-		if ctx, err = m.allocContextID(true); err == nil {
+		if ctx, err = a.allocContextID(true); err == nil {
 			d.activateWithHints(ctx, h)
 			return nil
 		}
 	}
 	// The user has not seen the duplicate, so the callbacks get the original communicator.
-	return m.comm.joinError(m.op, err, d.attrs.Drop(m.comm))
+	return a.comm.joinError(a.op, err, d.attrs.Drop(a.comm))
 }

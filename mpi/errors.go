@@ -91,10 +91,10 @@ func (e *Error) Unwrap() []error {
 
 // classify returns the class of an error of a lower layer.
 func classify(err error) Class {
-	var told *Error
+	var mpiErr *Error
 	switch {
-	case errors.As(err, &told):
-		return told.Class
+	case errors.As(err, &mpiErr):
+		return mpiErr.Class
 	case errors.Is(err, attrs.ErrKeyval):
 		return ErrKeyval
 	case errors.Is(err, proto.ErrAnySource):
@@ -124,4 +124,17 @@ func (p *Process) raise(e *Error) error {
 		_ = p.boot.Abort(1, e.Error())
 	}
 	return e
+}
+
+// newError returns the error of a call that belongs to no communicator.
+func (p *Process) newError(op string, class Class, err error) error {
+	return p.raise(&Error{class, op, p.boot.Rank, err})
+}
+
+// wrapError wraps an error of a lower layer; nil stays nil.
+func (p *Process) wrapError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return p.newError(op, classify(err), err)
 }

@@ -143,7 +143,7 @@ var errStrictDiffers = errors.New(hintStrict + " must be the same at all ranks")
 
 // agreeHints agrees with all ranks on hints before they take effect. If a hint that must be the same everywhere is
 // not, it returns an error at every rank.
-func (m *agreement) agreeHints(h hints) (hints, error) {
+func (a *agreement) agreeHints(h hints) (hints, error) {
 	const strict, loose, inexact = 1, 2, 4
 	mine := uint8(loose)
 	if h.strict {
@@ -152,12 +152,12 @@ func (m *agreement) agreeHints(h hints) (hints, error) {
 	if !h.exact {
 		mine |= inexact
 	}
-	all, err := m.andBits(mine)
+	all, err := a.andBits(mine)
 	if err != nil {
 		return h, err
 	}
 	if all&(strict|loose) == 0 {
-		return h, m.comm.newError(m.op, ErrInfoValue, errStrictDiffers)
+		return h, a.comm.newError(a.op, ErrInfoValue, errStrictDiffers)
 	}
 	h.agreements++
 	h.epoch = 0

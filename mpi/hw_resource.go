@@ -100,16 +100,16 @@ func machineResources(top *hw.Topology, allowed []int, node string) (types, ours
 // deviceResources lists the devices of a node, and whether they are near the allowed PUs.
 func deviceResources(top *hw.Topology, allowed []int, node string) []hwResource {
 	var all []hwResource
-	among := func(list []hw.Candidate, c hw.Candidate) bool {
+	contains := func(list []hw.Candidate, c hw.Candidate) bool {
 		return slices.ContainsFunc(list, func(other hw.Candidate) bool { return other.String() == c.String() })
 	}
 	ports := top.RDMACandidates()
 	near := top.Around(allowed, ports)
 	for k, c := range top.Rails() {
-		if among(ports, c) {
+		if contains(ports, c) {
 			port := fmt.Sprintf("%srdma/%s/%d", node, url.PathEscape(c.Name), c.Port)
 			rail := fmt.Sprint(ibrunPrefix, "rail/", k)
-			isNear := among(near, c)
+			isNear := contains(near, c)
 			all = append(all, hwResource{key: port, restricted: isNear},
 				hwResource{key: rail, restricted: isNear, acrossNodes: true})
 		}
@@ -117,12 +117,12 @@ func deviceResources(top *hw.Topology, allowed []int, node string) []hwResource 
 	gpus := top.GPUCandidates()
 	near = top.Around(allowed, gpus)
 	for k, c := range gpus {
-		all = append(all, hwResource{key: fmt.Sprint(node, "gpu/", k), restricted: among(near, c)})
+		all = append(all, hwResource{key: fmt.Sprint(node, "gpu/", k), restricted: contains(near, c)})
 	}
 	roots := top.RootCandidates()
 	near = top.Around(allowed, roots)
 	for _, c := range roots {
-		all = append(all, hwResource{key: node + "pci/" + c.Name, restricted: among(near, c)})
+		all = append(all, hwResource{key: node + "pci/" + c.Name, restricted: contains(near, c)})
 	}
 	return all
 }

@@ -34,26 +34,26 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	if c == nil {
 		c = &Config{}
 	}
-	at := bootstrap.FromContext(ctx)
-	if at == nil {
+	boot := bootstrap.FromContext(ctx)
+	if boot == nil {
 		var err error
-		if at, err = bootstrap.FromEnv(ctx); err != nil {
+		if boot, err = bootstrap.FromEnv(ctx); err != nil {
 			return nil, newError(op, ErrOther, err)
 		}
 	}
-	p := &Process{boot: at, fatal: c.Fatal, users: 1, hasJoined: true}
+	p := &Process{boot: boot, fatal: c.Fatal, users: 1, hasJoined: true}
 	if err := p.startRecording(); err != nil {
 		return nil, newError(op, ErrOther, err)
 	}
-	bed := proto.NewWaker()
-	domain, err := at.Open(ctx, &fabric.Config{Self: at.Rank, Size: at.Size, Wake: bed.Wake},
+	waker := proto.NewWaker()
+	domain, err := boot.Open(ctx, &fabric.Config{Self: boot.Rank, Size: boot.Size, Wake: waker.Wake},
 		bootstrap.Thresholds(c.Thresholds))
 	if err != nil {
 		return nil, newError(op, ErrOther, err)
 	}
 	p.engine, err = proto.New(proto.Config{
-		Domain: domain, Self: at.Rank, Size: at.Size, Waker: bed, Oversubscribed: at.Oversubscribed,
-		UnexpectedLimit: c.UnexpectedBytes, PinnedLimit: c.PinnedBytes, Owner: p, Address: at.Address, Warn: at.Report,
+		Domain: domain, Self: boot.Rank, Size: boot.Size, Waker: waker, Oversubscribed: boot.Oversubscribed,
+		UnexpectedLimit: c.UnexpectedBytes, PinnedLimit: c.PinnedBytes, Owner: p, Address: boot.Address, Warn: boot.Report,
 		Needed: p.needsPeer, Recorder: p.record, Clock: &p.clockSync, Trace: p.trace,
 	})
 	if err != nil {
@@ -64,7 +64,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	if err := p.exchangeAtInit(ctx, op); err != nil {
 		return nil, newError(op, ErrOther, errors.Join(err, p.engine.Close()))
 	}
-	if err := at.Started(); err != nil {
+	if err := boot.Started(); err != nil {
 		return nil, newError(op, ErrOther, errors.Join(err, p.engine.Close()))
 	}
 	p.recordJoined()
@@ -80,7 +80,7 @@ func (p *Process) InitWorld() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.world != nil {
-		return p.raise(&Error{ErrOther, op, p.boot.Rank, errors.New("the World Model has already been initialised")})
+		return p.newError(op, ErrOther, errors.New("the World Model has already been initialised"))
 	}
 	if err := p.addUser(op); err != nil {
 		return err
@@ -115,7 +115,7 @@ var errNotJoined = errors.New("the process has left the job: call Leave only aft
 // addUser counts one more user of the engine: Join, the World Model or a session. The caller must hold mu.
 func (p *Process) addUser(op string) error {
 	if p.users == 0 {
-		return p.raise(&Error{ErrOther, op, p.boot.Rank, errNotJoined})
+		return p.newError(op, ErrOther, errNotJoined)
 	}
 	p.users++
 	return nil
@@ -156,7 +156,7 @@ func (p *Process) Finalize() error {
 	none := p.world == nil
 	p.mu.Unlock()
 	if none {
-		return p.raise(&Error{ErrOther, op, p.boot.Rank, errors.New("the World Model has not been initialised")})
+		return p.newError(op, ErrOther, errors.New("the World Model has not been initialised"))
 	}
 	if p.finalized.Swap(true) {
 		return nil

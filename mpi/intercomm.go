@@ -23,10 +23,10 @@ func IntercommFromGroups(local, remote *Group, tag string, _ *Info) (*Comm, erro
 		return nil, err
 	}
 	if common := rankSet(local.peers); slices.ContainsFunc(remote.peers, func(n int32) bool { return common[n] }) {
-		return nil, local.proc.raise(&Error{ErrGroup, op, local.proc.boot.Rank, errors.New("the groups have processes in common")})
+		return nil, local.proc.newError(op, ErrGroup, errors.New("the groups have processes in common"))
 	}
 	if len(remote.peers) == 0 {
-		return nil, local.proc.raise(&Error{ErrGroup, op, local.proc.boot.Rank, errors.New("the remote group is empty")})
+		return nil, local.proc.newError(op, ErrGroup, errors.New("the remote group is empty"))
 	}
 	c := local.proc.newComm(remote.peers, local.Rank())
 	c.session, c.localGroup = local.session, local.peers

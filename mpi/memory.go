@@ -75,7 +75,3 @@ func (p *Process) unregister(b []byte) error {
 	}
 	return nil
 }
-
-func (p *Process) newError(op string, class Class, err error) error {
-	return p.raise(&Error{class, op, p.boot.Rank, err})
-}

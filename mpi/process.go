@@ -15,29 +15,32 @@ import (
 
 // Process is one process of a job. Any goroutine may call its methods. MPI-5.0 §11.2.
 type Process struct {
-	engine     *proto.Engine
-	boot       *bootstrap.Process
-	record     *perf.Recorder
-	trace      *perf.Trace // nil unless the user has asked for one
-	profile    *profile.Collector
-	fatal      bool
-	world      *Comm // with self, nil outside of the World Model
-	self       *Comm
-	contextIDs contextIDs
-	comms      sync.Map // communicators that have not been freed, and those that processes without a common one make
+	engine *proto.Engine
+	boot   *bootstrap.Process
+	fatal  bool
+
+	record  *perf.Recorder
+	trace   *perf.Trace // nil unless the user has asked for one
+	profile *profile.Collector
+
+	world     *Comm // nil before the World Model is opened, like self
+	self      *Comm
+	finalized atomic.Bool // Finalize was called
+
+	contextIDs  contextIDs
+	comms       sync.Map  // *Comm: communicators that have not been freed, and those being created from groups
+	ctrl        ctrlQueue // messages for these
+	lastCommSeq atomic.Uint64
+	keys        attrs.Space[*Comm]
+
 	registered registrations
-	ctrl       ctrlQueue
 	clockSync  clockSync
 	env        environment
 	codes      errorCodes
 
-	keys        attrs.Space[*Comm]
-	lastCommSeq atomic.Uint64 // of communicators
-	finalized   atomic.Bool   // finalized
-
 	mu        sync.Mutex
-	users     int       // by Join, the World Model and sessions; the last to go closes the engine
-	hasJoined bool      // Join's is among them
+	users     int       // number of users of the engine: Join, the World Model and sessions; the last one closes it
+	hasJoined bool      // Join is one of the users
 	psetList  *psetList // nil until it is needed
 }
 
@@ -60,12 +63,4 @@ func (p *Process) openComms(s *Session) []*Comm {
 	})
 	slices.SortFunc(comms, func(a, b *Comm) int { return cmp.Compare(a.seq, b.seq) })
 	return comms
-}
-
-// wrapError wraps an error of a lower layer; nil stays nil.
-func (p *Process) wrapError(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return p.raise(&Error{classify(err), op, p.boot.Rank, err})
 }

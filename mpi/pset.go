@@ -95,14 +95,14 @@ func (p *Process) psets() (*psetList, error) {
 	return p.psetList, err
 }
 
-func newPsetList(at *bootstrap.Process) (*psetList, error) {
-	world := make([]int, at.Size)
+func newPsetList(boot *bootstrap.Process) (*psetList, error) {
+	world := make([]int, boot.Size)
 	for i := range world {
 		world[i] = i
 	}
-	sets := []bootstrap.Pset{{Name: "mpi://WORLD", Ranks: world}, {Name: "mpi://SELF", Ranks: []int{at.Rank}}}
-	if at.Psets != nil {
-		more, err := at.Psets()
+	sets := []bootstrap.Pset{{Name: "mpi://WORLD", Ranks: world}, {Name: "mpi://SELF", Ranks: []int{boot.Rank}}}
+	if boot.Psets != nil {
+		more, err := boot.Psets()
 		if err != nil {
 			return nil, fmt.Errorf("find the process sets of the job: %w", err)
 		}
@@ -114,7 +114,7 @@ func newPsetList(at *bootstrap.Process) (*psetList, error) {
 		for _, r := range s.Ranks {
 			set.peers = append(set.peers, int32(r))
 		}
-		if slices.Contains(s.Ranks, at.Rank) {
+		if slices.Contains(s.Ranks, boot.Rank) {
 			k.mine = append(k.mine, set)
 		} else {
 			k.others = append(k.others, set)

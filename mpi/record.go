@@ -15,23 +15,23 @@ func (p *Process) startRecording() error {
 	if err != nil {
 		return err
 	}
-	at := p.boot
-	who := perf.Identity{Rank: at.Rank, Size: at.Size, PID: os.Getpid()}
-	if at.Trace != nil {
+	boot := p.boot
+	identity := perf.Identity{Rank: boot.Rank, Size: boot.Size, PID: os.Getpid()}
+	if boot.Trace != nil {
 		mode = perf.All // the user asked for a trace
-		if p.trace, err = perf.NewTrace(at.Trace, who); err != nil {
+		if p.trace, err = perf.NewTrace(boot.Trace, identity); err != nil {
 			return err
 		}
 	}
-	page := at.Counters
+	page := boot.Counters
 	if len(page) < perf.PageBytes && mode != perf.Off {
 		page = make([]byte, perf.PageBytes)
 	}
-	if p.record, err = perf.NewRecorder(page, who, mode); err != nil || at.Profile == nil {
+	if p.record, err = perf.NewRecorder(page, identity, mode); err != nil || boot.Profile == nil {
 		return err
 	}
-	if p.profile, err = profile.Start(at.Profile); err != nil && at.Report != nil {
-		at.Report(err.Error()) // the job does not depend on it
+	if p.profile, err = profile.Start(boot.Profile); err != nil && boot.Report != nil {
+		boot.Report(err.Error()) // the job can run without a profile
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func (p *Process) Pcontrol(level int) {
 // it. A call takes some nanoseconds. Not in MPI-5.0.
 func (p *Process) Progress(done, total int) error {
 	if done < 0 || done > total {
-		return p.raise(&Error{ErrArg, "Progress", p.boot.Rank, errors.New("done must be from 0 to total")})
+		return p.newError("Progress", ErrArg, errors.New("done must be from 0 to total"))
 	}
 	p.engine.RecordProgress(uint64(done), uint64(total))
 	return nil

@@ -97,17 +97,17 @@ func Waitall(reqs []Request, sts []Status) error {
 
 func waitAll(op perf.Op, reqs []Request, sts []Status) error {
 	e := engineOf(reqs)
-	var told func(int, proto.Status)
+	var onStatus func(int, proto.Status)
 	if sts != nil {
 		for i := range sts {
 			sts[i] = emptyStatus
 		}
-		told = func(i int, st proto.Status) { sts[i] = statusOf(st) }
+		onStatus = func(i int, st proto.Status) { sts[i] = statusOf(st) }
 	}
 	if e == nil {
 		return nil
 	}
-	if i, err := e.WaitAll(op, handlesOf(reqs), told); err != nil {
+	if i, err := e.WaitAll(op, handlesOf(reqs), onStatus); err != nil {
 		return newError(op.String(), ErrInStatus, fmt.Errorf("request %d: %w", i, requestError(e, "Wait", err)))
 	}
 	return nil

@@ -28,7 +28,7 @@ type Session struct {
 	closed atomic.Bool
 }
 
-// OpenSession opens a session. Several may be open at once, before, during and after the World Model. It does not
+// OpenSession opens a session. Several may be open at the same time, before, during and after the World Model. It does not
 // wait for other processes. Unknown hints are ignored; Info returns the hints in force. It fails with ErrOther when
 // the process has left the job. MPI-5.0 §11.3.1.
 func (p *Process) OpenSession(info *Info) (*Session, error) {
@@ -104,7 +104,7 @@ var (
 )
 
 func (s *Session) newError(op string, class Class, err error) error {
-	return s.proc.raise(&Error{class, op, s.proc.boot.Rank, err})
+	return s.proc.newError(op, class, err)
 }
 
 // checkUsable returns an error if the session is nil or closed.

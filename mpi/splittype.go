@@ -125,7 +125,7 @@ func (c *Comm) newSplitRequest(op string, by SplitType, info *Info) (splitReques
 func (p *Process) nodeNumber() (int, error) {
 	nodes, err := p.boot.Nodes()
 	if err != nil {
-		return 0, fmt.Errorf("ask the launcher for the nodes of the processes: %w", err)
+		return 0, fmt.Errorf("get the nodes of the processes from the launcher: %w", err)
 	}
 	return nodes[p.boot.Rank], nil
 }

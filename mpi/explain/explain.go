@@ -1,9 +1,9 @@
-// Package explain tells how messages travel: over each transport of this machine, by which protocol, and why.
+// Package explain describes how messages are sent: over which transport of this machine, by which protocol, and why.
 //
-//	ways, err := explain.Ways("", os.Getenv, []int{8, 1 << 20})
+//	paths, err := explain.Paths("", os.Getenv, []int{8, 1 << 20})
 //
-// Nothing here is a copy of what a transport or the engine of package mpi knows: lengths come from the transports themselves, as
-// the environment and the devices of this machine set them, and the decision is the engine's own function.
+// It contains no copy of the rules of the transports or of the engine of package mpi. Lengths come from the transports, as the
+// environment and the devices of this machine define them. The engine's own function chooses the protocol.
 package explain
 
 import (
@@ -14,20 +14,21 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// Path is a transport, and what becomes of messages over it.
+// Path describes a transport, and how messages are sent over it.
 type Path struct {
-	// Transport is shm, rdma or tcp, and Between says which ranks are meant.
+	// Transport is shm, rdma or tcp. Between describes the ranks that use it.
 	Transport string `json:"transport"`
 	Between   string `json:"between"`
-	// Unusable says why the transport cannot be used on this machine; the rest is then what would hold if it could.
+	// Unusable is the reason why the transport cannot be used on this machine, if it cannot. The other fields then describe
+	// what would happen if it could.
 	Unusable string `json:"unusable,omitempty"`
-	// Limits decide what becomes of a message, and Messages says it.
+	// Limits are the lengths that select the protocol. Messages has one element for each size.
 	Limits   []Limit   `json:"limits"`
 	Messages []Message `json:"messages"`
 }
 
-// Limit is a length in bytes, where it comes from, and the environment variable and field of mpi.Thresholds that change it, if
-// any do.
+// Limit is a length in bytes and its source, and the environment variable and the field of mpi.Thresholds that change
+// it, if there are any.
 type Limit struct {
 	Name     string `json:"name"`
 	Bytes    int    `json:"bytes"`
@@ -36,21 +37,21 @@ type Limit struct {
 	Field    string `json:"field,omitempty"`
 }
 
-// Message is what becomes of a message of so many bytes, sent by a standard send to a rank that is connected and whose buffer
-// for early messages is not full.
+// Message describes a message of a size, sent by a standard send to a connected rank whose buffer for unexpected
+// messages is not full.
 type Message struct {
 	Bytes int `json:"bytes"`
 	// Protocol is one of "eager inline", "eager", "parts", "read", "shared", "rdma read" and "copies".
 	Protocol string `json:"protocol"`
-	// Pieces is how many messages of the transport, or reads of a device, or pieces for the two sides to share, carry the
-	// payload; 0 where the device decides it and there is none.
+	// Pieces is the number of messages of the transport, of reads by a device, or of pieces that the two sides share, by which
+	// the payload is transferred. It is 0 if the device decides it.
 	Pieces int `json:"pieces"`
-	// Why names the limit that decided.
+	// Why explains which limit selected the protocol.
 	Why string `json:"why"`
 }
 
-// Paths explains messages of these sizes in bytes over the transports of a list as IBRUN_TRANSPORT has it; an empty list
-// leaves it to that variable. The error says which setting makes no sense.
+// Paths explains messages of these sizes in bytes over the transports of a list in the format of IBRUN_TRANSPORT; an
+// empty list means the value of that variable. The error names an invalid setting.
 func Paths(transports string, getenv func(string) string, sizes []int) ([]Path, error) {
 	var n auto.Node
 	if err := n.FromEnv(getenv); err != nil {
@@ -66,80 +67,86 @@ func Paths(transports string, getenv func(string) string, sizes []int) ([]Path, 
 	if err != nil {
 		return nil, err
 	}
-	var ways []Path
+	var paths []Path
 	for _, f := range found {
-		w, err := explain(f, sizes)
+		p, err := explain(f, sizes)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Transport, err)
 		}
-		ways = append(ways, w)
+		paths = append(paths, p)
 	}
-	return ways, nil
+	return paths, nil
 }
 
+// explain explains messages of these sizes over one path.
 func explain(f auto.Path, sizes []int) (Path, error) {
-	w := Path{Transport: f.Transport, Between: f.Between}
+	p := Path{Transport: f.Transport, Between: f.Between}
 	if f.Err != nil {
-		w.Unusable = f.Err.Error()
+		p.Unusable = f.Err.Error()
 	}
 	for _, l := range f.Limits {
-		w.Limits = append(w.Limits, Limit(l))
+		p.Limits = append(p.Limits, Limit(l))
 	}
-	rules, err := proto.ThresholdsOf(f.Caps)
+	thresholds, err := proto.ThresholdsOf(f.Caps)
 	if err != nil {
-		return w, err
+		return p, err
 	}
 	for _, n := range sizes {
-		w.Messages = append(w.Messages, message(f, rules, n))
+		p.Messages = append(p.Messages, message(f, thresholds, n))
 	}
-	return w, nil
+	return p, nil
 }
 
 // message explains one size.
-func message(f auto.Path, r proto.Thresholds, n int) Message {
-	form := r.Choose(n, f.Stream, f.Cooperative)
-	m := Message{Bytes: n, Pieces: r.FragmentCount(form, n)}
-	atOnce := r.EagerLimit(f.Stream)
-	switch form {
+func message(p auto.Path, t proto.Thresholds, n int) Message {
+	protocol := t.Choose(n, p.Stream, p.Cooperative)
+	m := Message{Bytes: n, Pieces: t.FragmentCount(protocol, n)}
+	eager := t.EagerLimit(p.Stream)
+	rendezvous := fmt.Sprintf("more than %d bytes use the rendezvous protocol: ", eager)
+	switch protocol {
 	case proto.Eager:
 		m.Protocol = "eager"
-		m.Why = fmt.Sprintf("up to %d bytes go at once, copied into one message", r.MaxEager)
-		if inline := f.Inline - proto.HeaderBytes; n <= inline {
+		m.Why = fmt.Sprintf("up to %d bytes are sent eagerly, copied into one message", t.MaxEager)
+		if inline := p.Inline - proto.HeaderBytes; n <= inline {
 			m.Protocol = "eager inline"
-			m.Why = fmt.Sprintf("up to %d bytes go at once, within the request to the device", inline)
+			m.Why = fmt.Sprintf("up to %d bytes are sent eagerly, inside the request to the device", inline)
 		}
 	case proto.Fragmented:
 		m.Protocol = "parts"
-		m.Why = fmt.Sprintf("up to %d bytes go at once, in messages of %d, of which the receiver copies one while the next is written",
-			atOnce, r.FragmentSize)
+		m.Why = fmt.Sprintf("up to %d bytes are sent eagerly, in fragments of %d; "+
+			"the receiver copies one while the sender writes the next", eager, t.FragmentSize)
 	case proto.RendezvousShared:
 		m.Protocol = "shared"
-		m.Why = fmt.Sprintf("more than %d bytes are announced; the receiver reads from the front, the sender writes from the back",
-			atOnce)
+		m.Why = rendezvous + "the receiver reads from the front, the sender writes from the back"
 		if m.Pieces == 1 {
-			m.Why = fmt.Sprintf("more than %d bytes are announced; the receiver reads or the sender writes, whoever comes first", atOnce)
+			m.Why = rendezvous + "the receiver reads or the sender writes, whichever starts first"
 		}
 	case proto.RendezvousCopy:
 		m.Protocol = "copies"
-		m.Why = fmt.Sprintf("more than %d bytes are announced, and sent in messages of %d", atOnce, r.MaxData)
+		m.Why = rendezvous + fmt.Sprintf("the sender sends them in messages of %d", t.MaxData)
 	case proto.RendezvousRead:
-		m.Protocol = "read"
-		m.Why = fmt.Sprintf("more than %d bytes are announced; the receiver reads them from the sender's memory", atOnce)
-		switch f.Transport {
-		case transports.TCP.String():
-			m.Why = fmt.Sprintf("more than %d bytes are announced; the sender's kernel streams them into the receiver's buffer", atOnce)
-			if f.Push > 0 {
-				m.Why = fmt.Sprintf("more than %d bytes are announced, and up to %d follow at once: a receiver that waits has them "+
-					"streamed into its buffer and asks for any others, one that does not drops them and asks later", atOnce, f.Push)
-			}
-		case transports.RDMA.String():
-			m.Protocol, m.Pieces = "rdma read", 0
-			m.Why = fmt.Sprintf("more than %d bytes are announced; the receiver's device reads them by RDMA READ", atOnce)
-			if f.Piece > 0 {
-				m.Pieces = (n + f.Piece - 1) / f.Piece
-				m.Why += fmt.Sprintf(", at most %d bytes each", f.Piece)
-			}
-		}
+		m.read(p, rendezvous)
 	}
 	return m
+}
+
+// read explains a rendezvous in which the receiver gets the payload by reading the sender's memory.
+func (m *Message) read(p auto.Path, rendezvous string) {
+	m.Protocol = "read"
+	switch {
+	case p.Transport == transports.TCP.String() && p.Push > 0:
+		m.Why = rendezvous + fmt.Sprintf("up to %d bytes directly follow the RTS; a receiver that waits gets them streamed "+
+			"into its buffer and requests the rest; any other receiver drops them and requests them later", p.Push)
+	case p.Transport == transports.TCP.String():
+		m.Why = rendezvous + "the sender's kernel streams them into the receiver's buffer"
+	case p.Transport == transports.RDMA.String():
+		m.Protocol, m.Pieces = "rdma read", 0
+		m.Why = rendezvous + "the receiver's device reads them by RDMA READ"
+		if p.Piece > 0 {
+			m.Pieces = (m.Bytes + p.Piece - 1) / p.Piece
+			m.Why += fmt.Sprintf(", at most %d bytes each", p.Piece)
+		}
+	default:
+		m.Why = rendezvous + "the receiver reads them from the sender's memory"
+	}
 }

@@ -9,13 +9,14 @@ import (
 	"os"
 )
 
-// rendezvousVariable tells a program where its table is, the token, its number and how many there are.
+// rendezvousVariable is the environment variable with the address of the rendezvous, the token, the program's number
+// and the number of programs.
 const rendezvousVariable = "IBRUN_MPITEST_TABLE"
 
-// errRendezvous is why a world fails that cannot be run together with the other programs.
-var errRendezvous = errors.New("the table of test programs")
+// errRendezvous is the error of a world that cannot run together with the other programs.
+var errRendezvous = errors.New("rendezvous of test programs")
 
-// member is a program's place at the table, for one world.
+// member is the connection of a program to the rendezvous, for one world.
 type member struct {
 	conn              net.Conn
 	in                *json.Decoder
@@ -23,7 +24,7 @@ type member struct {
 	program, programs int
 }
 
-// joinRendezvous goes to the table. It returns nil where there is none.
+// joinRendezvous connects to the rendezvous. It returns nil if the environment names none.
 func joinRendezvous(world string) (*member, error) {
 	text := os.Getenv(rendezvousVariable)
 	if text == "" {
@@ -42,10 +43,10 @@ func joinRendezvous(world string) (*member, error) {
 	return s, nil
 }
 
-// key is a secret that all programs share.
+// key returns a secret that all programs share.
 func (s *member) key() [32]byte { return sha256.Sum256([]byte(s.token)) }
 
-// hosts tells whether a rank is one of this program.
+// hosts reports whether a rank runs in this program.
 func (s *member) hosts(rank int) bool { return s == nil || rank%s.programs == s.program }
 
 func (s *member) close() error {
@@ -55,7 +56,7 @@ func (s *member) close() error {
 	return s.conn.Close()
 }
 
-// exchange tells the others something and returns what each has said.
+// exchange sends a message to the other programs and returns the messages of all.
 func (s *member) exchange(w message) ([]message, error) {
 	w.Token, w.Program, w.World = s.token, s.program, s.world
 	if err := json.NewEncoder(s.conn).Encode(w); err != nil {
@@ -73,7 +74,8 @@ func (s *member) exchange(w message) ([]message, error) {
 	return words, nil
 }
 
-// leave tells the others how the world has ended here, and returns how it has at one of the others.
+// leave sends the result of the world in this program to the others. It returns an error if the world failed in one
+// of them.
 func (s *member) leave(failures []error) error {
 	last := message{Last: true}
 	if len(failures) > 0 {

@@ -1,5 +1,5 @@
-// Package mpitest runs MPI programs as goroutines of one process, so that they can be tested with go test alone: no
-// launcher, no processes, and the race detector sees everything.
+// Package mpitest runs the ranks of an MPI program as goroutines of one process, so that it can be tested with go test
+// alone: without a launcher, and with the race detector.
 //
 //	func TestSum(t *testing.T) {
 //		mpitest.Run(t, 4, func(p *mpi.Process) error {
@@ -14,9 +14,9 @@
 //		})
 //	}
 //
-// The ranks are joined by memory of the process. With IBRUN_TRANSPORT in the environment, such as tcp or shm,tcp, the same tests
-// run over these transports, as if every two ranks were on a node of their own; a failure then reaches other ranks only by the
-// connections that they have. [Table] spreads them over several programs.
+// The ranks communicate through memory of the process. If IBRUN_TRANSPORT is set in the environment, for instance to tcp or
+// shm,tcp, the same tests use these transports, as if every two ranks were on a node of their own. A failure then reaches
+// other ranks only through their connections. [Rendezvous] distributes the ranks over several programs.
 package mpitest
 
 import (
@@ -35,24 +35,24 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/clocksync"
 )
 
-// Options changes how a world runs. The zero value is what Run uses.
+// Options changes how a world runs. The zero value is the default of Run.
 type Options struct {
-	// Wrap, if not nil, wraps the transport that connects the ranks, which is memory of this process (fabric/mem);
-	// hook.Wrap does.
+	// Wrap, if not nil, wraps the transport that connects the ranks, for instance with hook.Wrap. That transport is memory of
+	// this process (fabric/mem).
 	Wrap func(fabric.Transport) fabric.Transport
-	// Machine, if not nil, tells on which machine a rank is and to which PUs it is bound, in place of what is true. It is asked
-	// whenever the rank asks, so that bindings may change, by any goroutine. Ranks whose machines had the same name at the
-	// start are on one node.
+	// Machine, if not nil, returns a simulated machine for each rank, and the PUs to which the rank is bound. It is called
+	// whenever the rank reads its machine, so bindings may change, and from any goroutine. Ranks whose machines had the same
+	// name at the start are on one node.
 	Machine func(rank int) Machine
-	// Skew, if not nil, gives every rank a clock of its own, as on machines of their own: one that is ahead of that of
-	// this machine, and gets further ahead by some nanoseconds in each. Ranks with the same are on one machine.
+	// Skew, if not nil, gives every rank a simulated clock: it is ahead of this machine's clock, and gains rate nanoseconds
+	// per nanosecond. Ranks with the same values read the same clock.
 	Skew func(rank int) (ahead time.Duration, rate float64)
 	// Config is the Config of every rank's Init or Join.
 	Config mpi.Config
-	// JoinOnly starts the ranks by Join, without the World Model.
+	// JoinOnly starts the ranks with Join, without the World Model.
 	JoinOnly bool
-	// Psets, if not nil, tells the process sets of the world, as ibrun --pset defines them. It is asked whenever the launcher
-	// would be, by any goroutine.
+	// Psets, if not nil, returns the process sets of the world, like those of ibrun --pset. It is called whenever a process
+	// would ask the launcher, and from any goroutine.
 	Psets func() []Pset
 }
 
@@ -62,20 +62,20 @@ type Pset struct {
 	Ranks []int
 }
 
-// Machine is one that a rank is told it runs on.
+// Machine is a simulated machine of a rank.
 type Machine struct {
-	// Name is that of the node.
+	// Name is the name of the node.
 	Name string
-	// Top is what hw.Read made of it, such as of a tree from package hwtest.
+	// Top is the topology from hw.Read, for instance of a tree from package hwtest.
 	Top *hw.Topology
-	// PUs are those that the rank is bound to.
+	// PUs are the PUs to which the rank is bound.
 	PUs []int
 }
 
 // Run runs f as each of n ranks and returns when all have ended. If f returns an error, panics, calls Goexit (as
-// t.FailNow does) or Abort at one rank, the world fails: calls that wait at other ranks return mpi.ErrProcFailed,
-// and the test fails with that rank's number and stack. A rank that has not finalized when f returns nil is
-// finalized, and leaves the job. The log of the test gets an attribute: how many ranks there were, on how many nodes.
+// t.FailNow does) or Abort at one rank, the world fails: pending calls of other ranks return mpi.ErrProcFailed, and
+// the test fails with that rank's number and stack. If f returns nil at a rank that has not called Finalize, Run
+// calls Finalize and Leave for it. The log of the test gets an attribute with the number of ranks and nodes.
 func Run(t testing.TB, n int, f func(p *mpi.Process) error) {
 	t.Helper()
 	RunWith(t, n, Options{}, f)
@@ -98,16 +98,16 @@ type world struct {
 	network     network
 	wrap        func(fabric.Transport) fabric.Transport
 	config      mpi.Config
-	machine     func(rank int) Machine // nil for this one
+	machine     func(rank int) Machine // nil for this machine
 	nodeNumbers []int                  // by rank
 	joinOnly    bool
 	psets       func() []Pset                           // nil for none
 	skew        func(rank int) (time.Duration, float64) // nil for the clock of this one
 	clock       clocksync.Source
-	start       int64 // by that clock
+	start       int64 // time of the start by clock
 
 	mu       sync.Mutex
-	failures []error // of ranks, without those that only follow from another's
+	failures []error // of ranks, except those that result from another rank's failure
 }
 
 func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
@@ -118,7 +118,7 @@ func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
 		return []error{err}
 	}
 	w.start = w.clock.Now()
-	if n > 1 { // one alone needs nobody
+	if n > 1 { // a world of one rank needs no other program
 		if s, err = joinRendezvous(fmt.Sprintf("%s with %d ranks", t.Name(), n)); err != nil {
 			return []error{err}
 		}
@@ -147,10 +147,10 @@ func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
 	return w.failures
 }
 
-// errLeft is why a rank failed that neither returned nor panicked.
+// errLeft is the error of a rank that neither returned nor panicked.
 var errLeft = errors.New("the rank's goroutine ended by runtime.Goexit, as t.FailNow does")
 
-// rank runs one rank and turns whatever ends it badly into a failure of the world.
+// rank runs one rank, and reports its error, panic or Goexit as a failure of the world.
 func (w *world) rank(rank, n int, f func(p *mpi.Process) error) {
 	err := errLeft
 	var stack []byte
@@ -158,7 +158,7 @@ func (w *world) rank(rank, n int, f func(p *mpi.Process) error) {
 		if v := recover(); v != nil {
 			err, stack = fmt.Errorf("panic: %v", v), debug.Stack()
 		} else if err == errLeft {
-			stack = debug.Stack() // Goexit runs this on top of the frames that it leaves
+			stack = debug.Stack() // Goexit runs deferred functions on top of the stack that it ends
 		}
 		if err != nil {
 			w.fail(rank, err, stack)
@@ -184,7 +184,7 @@ func (w *world) rank(rank, n int, f func(p *mpi.Process) error) {
 	err = result
 }
 
-// fail ends the world because of a rank. That a rank noticed another's failure is no failure of its own.
+// fail ends the world because of a rank's error. A rank that only noticed another rank's failure is not reported.
 func (w *world) fail(rank int, err error, stack []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -198,7 +198,7 @@ func (w *world) fail(rank int, err error, stack []byte) {
 	w.network.fail(rank, err)
 }
 
-// numberNodes numbers the nodes of the ranks in the order of their first rank, and returns how many there are.
+// numberNodes numbers the nodes of the ranks in the order of their first rank, and returns their number.
 func (w *world) numberNodes(n int) int {
 	numbers := map[string]int{}
 	for rank := range n {
@@ -211,7 +211,7 @@ func (w *world) numberNodes(n int) int {
 	return len(numbers)
 }
 
-// nodeName is that of a rank's node.
+// nodeName returns the name of a rank's node.
 func (w *world) nodeName(rank int) string {
 	if w.machine != nil {
 		return w.machine(rank).Name
@@ -240,7 +240,7 @@ func (w *world) hardware(rank int) func() (*hw.Topology, []int, error) {
 	}
 }
 
-// source is the clock of a rank.
+// source returns the clock of a rank.
 func (w *world) source(rank int) clocksync.Source {
 	if w.skew == nil {
 		return w.clock

@@ -14,18 +14,18 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 )
 
-// network join the ranks of a world.
+// network connects the ranks of a world.
 type network interface {
 	transport(rank int) fabric.Transport
-	// address is what the ranks connect by, once all have opened.
+	// address returns the address of a rank, after all have opened their transports.
 	address(rank int) []byte
-	// nodeName is the name of a rank's node.
+	// nodeName returns the name of a rank's node.
 	nodeName(rank int) string
-	// fail lets the others know that a rank has failed.
+	// fail notifies the other ranks that a rank has failed.
 	fail(rank int, err error)
 }
 
-// newNetwork joins n ranks as the environment asks; s is nil if all are in this program.
+// newNetwork returns the network that the environment asks for; s is nil if all ranks are in this program.
 func newNetwork(n int, t bootstrap.Thresholds, s *member) (network, error) {
 	if s == nil && os.Getenv("IBRUN_TRANSPORT") == "" || n == 1 {
 		return memNetwork{mem.NewHub(n)}, nil
@@ -50,7 +50,7 @@ func newNetwork(n int, t bootstrap.Thresholds, s *member) (network, error) {
 	return nw, nil
 }
 
-// memNetwork is memory of the process.
+// memNetwork connects ranks through memory of the process.
 type memNetwork struct{ *mem.Hub }
 
 func (h memNetwork) transport(int) fabric.Transport { return h.Transport() }
@@ -58,22 +58,22 @@ func (h memNetwork) address(int) []byte             { return nil }
 func (h memNetwork) nodeName(int) string            { return bootstrap.HostName() }
 func (h memNetwork) fail(rank int, err error)       { h.Fail(rank, err) }
 
-// fabricNetwork is transports that join processes and nodes.
+// fabricNetwork connects ranks by the transports between processes and nodes.
 type fabricNetwork struct {
 	node      auto.Node
 	member    *member       // nil if all ranks are in this program
-	exchanged chan struct{} // closed when no card is missing any more, or will never come
+	exchanged chan struct{} // closed when all addresses are known, or some never will be
 
 	mu      sync.Mutex
 	addrs   [][]byte
 	domains []fabric.Domain
-	missing int   // cards of this program's ranks
-	failed  error // why not all ranks have opened
+	missing int   // number of this program's ranks without an address
+	failed  error // why some ranks could not open their transports
 }
 
 func (nw *fabricNetwork) transport(rank int) fabric.Transport { return rankTransport{nw, rank} }
 
-// host: every two ranks are on one node, or all of a program.
+// nodeName returns one name for every two ranks, or for all ranks of a program.
 func (nw *fabricNetwork) nodeName(rank int) string {
 	if nw.member != nil {
 		return fmt.Sprintf("program-%d", rank%nw.member.programs)
@@ -81,15 +81,15 @@ func (nw *fabricNetwork) nodeName(rank int) string {
 	return fmt.Sprintf("%s-%d", bootstrap.HostName(), rank/2)
 }
 
-// address is asked for when all have opened.
+// address must be called after all ranks have opened their transports.
 func (nw *fabricNetwork) address(rank int) []byte { return nw.addrs[rank] }
 
-// fail closes the domain of the rank that failed, in its own goroutine; those that are connected to it hear of that.
+// fail closes the domain of the failed rank, in its own goroutine. Connected ranks notice the lost connections.
 func (nw *fabricNetwork) fail(rank int, err error) {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()
 	if d := nw.domains[rank]; d != nil {
-		_ = d.Close() // the rank has failed, whatever this says
+		_ = d.Close() // the rank has failed already; a further error does not matter
 	} else if nw.failed == nil && nw.missing > 0 {
 		nw.failed = fmt.Errorf("%w: rank %d could not open its transport", fabric.ErrPeerDown, rank)
 		nw.exchangeAddrs(err)
@@ -135,7 +135,8 @@ func (nw *fabricNetwork) publish(rank int, d fabric.Domain) {
 	}
 }
 
-// exchangeAddrs tells the other programs the cards of this one's ranks, or that one of them has failed, and takes theirs.
+// exchangeAddrs sends the addresses of this program's ranks to the other programs, or the error of one that failed,
+// and receives theirs.
 func (nw *fabricNetwork) exchangeAddrs(failed error) {
 	defer close(nw.exchanged)
 	if nw.member == nil {

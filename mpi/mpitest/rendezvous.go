@@ -37,13 +37,14 @@ type Rendezvous struct {
 	waiting []*client        // by program: those that have said something, and wait for the others
 }
 
-// client is a program at the table, for one world.
+// client is a program connected to the rendezvous, for one world.
 type client struct {
 	conn    net.Conn
 	message message
 }
 
-// message is what a program says twice for each world, before it and after it. The table answers with the words of all.
+// message is what a program sends twice for each world, before and after it. The server replies with the messages of
+// all programs.
 type message struct {
 	Token   string         `json:"token,omitempty"`
 	Program int            `json:"program"`
@@ -68,13 +69,13 @@ func NewRendezvous(network, addr string, programs int) (*Rendezvous, error) {
 	return t, nil
 }
 
-// Environ is the variable that program k, from 0, has to have in its environment.
+// Environ returns the variable that program k, from 0, must have in its environment.
 func (t *Rendezvous) Environ(k int) string {
 	at := t.listener.Addr()
 	return fmt.Sprintf("%s=%s %s %s %d %d", rendezvousVariable, at.Network(), at, t.token, k, t.programs)
 }
 
-// Close sends all programs away: worlds that are under way, or have not met, fail. It may be repeated.
+// Close disconnects all programs: worlds that are running or have not started fail. It may be called again.
 func (t *Rendezvous) Close() error {
 	t.mu.Lock()
 	t.closed = true
@@ -88,10 +89,10 @@ func (t *Rendezvous) Close() error {
 	return err
 }
 
-// disconnectAll sends all guests away.
+// disconnectAll disconnects all clients. The caller must hold mu.
 func (t *Rendezvous) disconnectAll() {
 	for g := range t.clients {
-		_ = g.conn.Close() // whatever this says, it is not heard any more
+		_ = g.conn.Close() // the result does not matter: nothing more is read
 	}
 }
 
@@ -111,7 +112,8 @@ func (t *Rendezvous) accept() {
 	}
 }
 
-// serve hears a guest until it goes. If it goes in the middle of a world, that ends for the others, too.
+// serve receives messages from a client until it disconnects. If it disconnects during a world, the world ends for
+// the others as well.
 func (t *Rendezvous) serve(g *client) {
 	in, known := json.NewDecoder(g.conn), false
 	for {
@@ -143,7 +145,8 @@ func (t *Rendezvous) serve(g *client) {
 	}
 }
 
-// replyIfComplete tells all what all have said, once all have.
+// replyIfComplete sends the messages of all programs to each of them, when all have sent theirs. The caller must hold
+// mu.
 func (t *Rendezvous) replyIfComplete() {
 	words := make([]message, t.programs)
 	for k, g := range t.waiting {
@@ -154,7 +157,7 @@ func (t *Rendezvous) replyIfComplete() {
 		words[k].Token = ""
 	}
 	for k, g := range t.waiting {
-		_ = json.NewEncoder(g.conn).Encode(words) // its reader finds out if it has gone
+		_ = json.NewEncoder(g.conn).Encode(words) // serve notices if the client has disconnected
 		if t.waiting[k] = nil; g.message.Last {
 			delete(t.clients, g)
 		}

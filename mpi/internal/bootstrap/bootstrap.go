@@ -1,7 +1,8 @@
-// Package bootstrap finds out where a process stands: alone, or one of several that a launcher started.
+// Package bootstrap provides what a process of MPI must know to start: its rank, the size of the job, the addresses of the
+// other processes, and the connection to the launcher.
 //
-// Package mpi initialises from a [Place]. Usually [Find] makes it from the environment; tests bring their own, with
-// many places in one process.
+// Package mpi initialises from a [Process]. Usually [FromEnv] creates it from the environment of the process. Tests pass their
+// own by [WithProcess], and can thus have many in one process of the system.
 package bootstrap
 
 import (
@@ -20,50 +21,50 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/clocksync"
 )
 
-// Process is one process's position in a job, and its way to the launcher.
+// Process describes one process of a job and its connection to the launcher.
 type Process struct {
-	// Rank and Size are as in a communicator of all processes.
+	// Rank and Size are those in World.
 	Rank, Size int
-	// AppNum is the number of this process's program among those of the job, and Universe how many processes the launcher
-	// has room for; -1 where it does not tell.
+	// AppNum is the index of this process's program among those of the job. UniverseSize is the number of processes for which
+	// the launcher has room. They are -1 if the launcher does not provide them.
 	AppNum, UniverseSize int
-	// Clock is the clock that this process reads. The zero Source stands for that of the machine.
+	// Clock is the clock that this process reads. The zero Source means the machine's clock.
 	Clock clocksync.Source
 	// Oversubscribed says that there are more processes than processors.
 	Oversubscribed bool
-	// Open opens the domain that connects the processes. Thresholds that are not 0 count more than the environment.
+	// Open opens the domain that connects the processes. Thresholds that are not 0 override the environment.
 	Open func(ctx context.Context, cfg *fabric.Config, t Thresholds) (fabric.Domain, error)
-	// Address returns what a process that has opened its domain tells others to connect by: nil if the launcher, which
-	// then ends the job, has gone. It may be called once Open has returned, which makes it nil if no process has an address.
+	// Address returns the address of a process that has opened its domain; nil if the connection to the launcher is lost, which
+	// ends the job. It may be called after Open has returned. Open sets it to nil if the processes have no addresses.
 	Address func(peer int) []byte
-	// Counters is memory that the launcher reads, in which the process may record what it does; nil if there is none.
+	// Counters is memory that the launcher reads, in which the process may record its calls; nil if there is none.
 	Counters []byte
-	// Trace and Profile are memory in which the process writes down each of its operations, and profiles of itself, because the user
-	// of the launcher has asked for that; nil: not so.
+	// Trace and Profile are memory in which the process records each of its operations, and profiles of itself. They are nil
+	// unless the user has asked the launcher for them.
 	Trace, Profile []byte
-	// Nodes returns the number of each process's node, from 0, as far as the launcher tells.
+	// Nodes returns the number of each process's node, from 0, as the launcher defines it.
 	Nodes func() ([]int, error)
-	// Psets are the process sets of the job besides those that every job has, in the same order everywhere. Sets of the same
-	// name have no process in common. It may be called once Open has returned, and be nil for none.
+	// Psets returns the process sets of the job except those that every job has, in the same order in all processes. Sets with
+	// the same name have no process in common. It may be called after Open has returned. It may be nil.
 	Psets func() ([]Pset, error)
-	// NodeName is the name of this process's node: the launcher's, or that of the host.
+	// NodeName is the name of this process's node: the launcher's name for it, or the host name.
 	NodeName string
-	// Hardware reads the machine under this process, and which of its PUs the threads of the process may use now.
+	// Hardware returns the topology of the machine, and the PUs on which the threads of the process may run now.
 	Hardware func() (*hw.Topology, []int, error)
-	// Report is told, in one line, what the user should know and no call fails for. It may be nil, and never fails.
+	// Report shows the user a warning of one line, for a problem that makes no call fail. It may be nil.
 	Report func(text string)
-	// Started tells the launcher that the process has initialised.
+	// Started reports to the launcher that the process has initialised.
 	Started func() error
-	// Finalized tells the launcher that the process may end from now on. It is called once.
+	// Finalized reports to the launcher that the process may exit from now on. It is called once.
 	Finalized func() error
-	// Abort ends the job. It returns only where several places share a process.
+	// Abort ends the job. It returns only if several Processes share a process of the system.
 	Abort func(code int, why string) error
 }
 
-// Thresholds are lengths that decide how messages travel.
+// Thresholds are message lengths that select the protocol.
 type Thresholds = auto.Thresholds
 
-// FromEnv asks the environment. A process without a launcher is a world of one.
+// FromEnv returns the Process that the environment describes. A process without a launcher is a world of one.
 func FromEnv(ctx context.Context) (*Process, error) {
 	client, err := pmi.FromEnv(os.Getenv)
 	if err != nil {
@@ -74,7 +75,7 @@ func FromEnv(ctx context.Context) (*Process, error) {
 	}
 	link, hello, err := ranklink.FromEnv(os.Getenv)
 	if err != nil {
-		return nil, fmt.Errorf("talk to ibrun: %w", err)
+		return nil, fmt.Errorf("connect to ibrun: %w", err)
 	}
 	b := &kvs{client: client, hello: hello}
 	p := &Process{Rank: client.Rank(), Size: client.Size(), Address: b.address, Nodes: b.nodes, Psets: b.psets, Hardware: Machine}
@@ -93,12 +94,12 @@ func FromEnv(ctx context.Context) (*Process, error) {
 		return nil, err
 	}
 	p.Report = reporter(link, p.Rank)
-	if node.Local[0] == p.Rank { // what holds for a node is said once
+	if node.Local[0] == p.Rank { // problems of a node are reported once
 		node.Report = p.Report
 	}
 	if err := p.mapPages(hello); err != nil && node.Report != nil {
-		// A job does not fail for want of onlookers.
-		node.Report(fmt.Sprintf("nobody can look on at what rank %d does: %v", hello.Rank, err))
+		// A job can run without being monitored.
+		node.Report(fmt.Sprintf("cannot monitor rank %d: %v", hello.Rank, err))
 	}
 	p.Oversubscribed, err = oversubscribed(hello, len(node.Local))
 	if err != nil {
@@ -127,11 +128,11 @@ func FromEnv(ctx context.Context) (*Process, error) {
 	return p, nil
 }
 
-// setCallbacks lets the launcher know how the process fares.
+// setCallbacks sets the functions that report the state of the process to the launcher.
 func (p *Process) setCallbacks(link *ranklink.Link, b *kvs) {
 	p.Started = func() error {
 		if link != nil {
-			go serveStackRequests(link) // ends when ibrun or the process does
+			go serveStackRequests(link) // ends when ibrun or this process ends
 		}
 		return notify(link, ranklink.KindStarted)
 	}
@@ -142,14 +143,15 @@ func (p *Process) setCallbacks(link *ranklink.Link, b *kvs) {
 		return b.finalize()
 	}
 	p.Abort = func(code int, why string) error {
-		// The launcher kills this process; leaving does the same where it is slow to, or gone.
+		// The launcher kills this process. It exits by itself in case the launcher is slow or has ended.
 		_ = b.abort(code, why)
 		os.Exit(exitCode(code))
 		return nil
 	}
 }
 
-// exitCode is the code of an aborted process, which is never taken for a success: the system keeps the last 8 bits.
+// exitCode returns the exit code of an aborted process, which must not look like success: the system keeps only the
+// last 8 bits.
 func exitCode(code int) int {
 	if code&0xff == 0 {
 		return 1
@@ -157,7 +159,7 @@ func exitCode(code int) int {
 	return code
 }
 
-// notify lets ibrun know where the process is, if ibrun started it.
+// notify reports the state of the process to ibrun, if ibrun started it.
 func notify(link *ranklink.Link, kind ranklink.Kind) error {
 	if link == nil {
 		return nil
@@ -165,14 +167,16 @@ func notify(link *ranklink.Link, kind ranklink.Kind) error {
 	return link.Send(kind, nil)
 }
 
-// reporter returns a way to the user: a note to ibrun, which shows it with the number of the rank, or else standard error.
+// reporter returns a function that shows a text to the user: by a note to ibrun, which adds the rank, or else on
+// standard error.
 func reporter(link *ranklink.Link, rank int) func(text string) {
 	if link == nil {
 		return func(text string) { fmt.Fprintf(os.Stderr, "ibrun: rank %d: %s\n", rank, text) }
 	}
-	return func(text string) { _ = link.Send(ranklink.KindNote, ranklink.Note{Text: text}) } // ibrun has gone, or shows it
+	return func(text string) { _ = link.Send(ranklink.KindNote, ranklink.Note{Text: text}) } // it fails only if ibrun has ended
 }
 
+// singleton returns the Process of a world of one.
 func singleton() *Process {
 	nothing := func() error { return nil }
 	return &Process{
@@ -198,7 +202,7 @@ func singleton() *Process {
 	}
 }
 
-// nodeName is the name that ibrun has for the node, or that of the host.
+// nodeName returns ibrun's name for the node, or the host name.
 func nodeName(hello *ranklink.Hello) string {
 	if hello != nil && hello.NodeName != "" {
 		return hello.NodeName
@@ -206,8 +210,8 @@ func nodeName(hello *ranklink.Hello) string {
 	return HostName()
 }
 
-// nodeOf finds the processes of this node and the job's secret. ibrun tells both; under another launcher the first
-// process draws the secret and puts it where only the job looks.
+// nodeOf returns the processes of this node and the job's secret. ibrun provides both. Under another launcher rank 0
+// generates the secret and stores it in the key-value space, which only the job can read.
 func nodeOf(ctx context.Context, c *pmi.Client, hello *ranklink.Hello) (auto.Node, error) {
 	if hello != nil {
 		if hello.Nodes > 1 && hello.LocalRank == 0 {
@@ -224,7 +228,7 @@ func nodeOf(ctx context.Context, c *pmi.Client, hello *ranklink.Hello) (auto.Nod
 		return n, err
 	}
 	if n.Local, err = c.NodeRanks(); err != nil {
-		return n, fmt.Errorf("ask the launcher which processes share this node: %w", err)
+		return n, fmt.Errorf("get the processes of this node from the launcher: %w", err)
 	}
 	n.Key, err = sharedSecret(ctx, c)
 	return n, err
@@ -232,11 +236,12 @@ func nodeOf(ctx context.Context, c *pmi.Client, hello *ranklink.Hello) (auto.Nod
 
 const secretKey = "ibrun-key"
 
+// sharedSecret returns the secret that rank 0 generates for the job.
 func sharedSecret(ctx context.Context, c *pmi.Client) (key [32]byte, err error) {
 	if c.Rank() == 0 {
 		rand.Read(key[:])
 		if err := c.Put(secretKey, hex.EncodeToString(key[:])); err != nil {
-			return key, fmt.Errorf("give the job's secret to the launcher: %w", err)
+			return key, fmt.Errorf("store the job's secret at the launcher: %w", err)
 		}
 	}
 	if err := c.Barrier(ctx); err != nil {
@@ -252,8 +257,9 @@ func sharedSecret(ctx context.Context, c *pmi.Client) (key [32]byte, err error) 
 	return key, nil
 }
 
-// oversubscribed tells whether the processes of this node have fewer processors than they are. Of bound ones ibrun says it.
-// Another launcher's binding shows as a mask that lacks some of the machine's processors; launchers that bind do so apart.
+// oversubscribed reports whether this node has fewer processors than processes. For bound processes ibrun provides
+// the answer. Binding by another launcher is recognized by a mask that lacks some of the machine's processors; such
+// launchers give each process processors of its own.
 func oversubscribed(hello *ranklink.Hello, local int) (bool, error) {
 	if hello != nil && (hello.Crowded || len(hello.Cores) != 0) {
 		return hello.Crowded, nil

@@ -10,9 +10,9 @@ import (
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
-// kvs is the launcher's key-value space, where processes tell each other their addresses. One barrier makes all
-// addresses visible; each is looked up when it is needed, so that a process that talks to few looks up few. Any
-// goroutine may use it.
+// kvs is the launcher's key-value space (KVS), in which processes exchange their addresses. One barrier makes all
+// addresses visible. Each is looked up when it is needed, so a process that communicates with few others looks up
+// few. Any goroutine may use it.
 type kvs struct {
 	hello *ranklink.Hello // nil under another launcher than ibrun
 
@@ -22,7 +22,7 @@ type kvs struct {
 
 func addressKey(rank int) string { return "ibrun-addr-" + strconv.Itoa(rank) }
 
-// publish tells the others this process's address, and waits until all have told theirs.
+// publish stores this process's address, and blocks until all processes have stored theirs.
 func (b *kvs) publish(ctx context.Context, addr []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -31,7 +31,7 @@ func (b *kvs) publish(ctx context.Context, addr []byte) error {
 	}
 	if len(addr) > 0 {
 		if err := b.client.PutBlob(addressKey(b.client.Rank()), addr); err != nil {
-			return fmt.Errorf("tell the launcher this process's address: %w", err)
+			return fmt.Errorf("publish this process's address: %w", err)
 		}
 	}
 	if err := b.client.Barrier(ctx); err != nil {
@@ -45,7 +45,7 @@ func (b *kvs) address(peer int) []byte {
 	defer b.mu.Unlock()
 	addr, err := b.client.GetBlob(addressKey(peer))
 	if err != nil {
-		return nil // it has none, or the launcher has gone
+		return nil // the process has no address, or the launcher has ended
 	}
 	return addr
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// Machine reads this machine, and which of its PUs any thread of this process may use now.
+// Machine returns the topology of this machine, and the PUs on which any thread of this process may run now.
 func Machine() (*hw.Topology, []int, error) {
 	top, err := hw.Local()
 	if err != nil {
@@ -16,7 +16,7 @@ func Machine() (*hw.Topology, []int, error) {
 	return top, allowed, err
 }
 
-// HostName is the name of this machine, or localhost where it has none.
+// HostName returns the name of this machine, or localhost if it has none.
 func HostName() string {
 	if name, err := os.Hostname(); err == nil && name != "" {
 		return name

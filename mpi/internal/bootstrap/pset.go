@@ -19,17 +19,17 @@ type Pset struct {
 	Ranks []int
 }
 
-// locality says where processes of one node are. Under ibrun the first process of each node publishes one for all of them, as
-// the launcher told it; under another launcher each process publishes its own.
+// locality describes where processes of one node run. Under ibrun the first process of each node publishes one for
+// all processes of the node, from data of the launcher. Under another launcher each process publishes its own.
 type locality struct {
-	Node  string // its name
+	Node  string // name of the node
 	Ranks []int
 	Homes []ranklink.Home // of Ranks
 }
 
-var errLocality = errors.New("what another process says of where it is makes no sense")
+var errLocality = errors.New("another process published an invalid locality")
 
-// parseLocality reads a card of processes among size.
+// parseLocality decodes the locality of processes of a job with size processes.
 func parseLocality(b []byte, size int) (c locality, err error) {
 	if err := json.Unmarshal(b, &c); err != nil {
 		return c, fmt.Errorf("%w: %w", errLocality, err)
@@ -45,14 +45,14 @@ func parseLocality(b []byte, size int) (c locality, err error) {
 	return c, nil
 }
 
-// maxNodeName bounds the name of a node, so that those of its sets have at most the length that MPI provides for.
+// maxNodeName limits the name of a node, so that the names of its sets have at most the length that MPI allows.
 const maxNodeName = 512
 
 func localityKey(rank int) string { return "ibrun-card-" + strconv.Itoa(rank) }
 
-// ownLocality is that of a process by itself, from what it may run on now.
+// ownLocality returns the locality of this process alone, from its current affinity.
 func ownLocality(rank int) locality {
-	// A system that does not tell has sets for nodes only.
+	// Where the affinity is unknown there are sets for nodes only.
 	pus, _ := hw.Affinity()
 	top, err := hw.Local()
 	if err != nil {
@@ -63,19 +63,19 @@ func ownLocality(rank int) locality {
 	return locality{HostName(), []int{rank}, []ranklink.Home{h}}
 }
 
-// publishLocality publishes a card. The next barrier makes it visible.
+// publishLocality stores a locality in the key-value space. The next barrier makes it visible.
 func publishLocality(client *pmi.Client, c locality) error {
 	b, err := json.Marshal(c)
 	if err == nil {
 		err = client.PutBlob(localityKey(c.Ranks[0]), b)
 	}
 	if err != nil {
-		return fmt.Errorf("tell the launcher where this process is: %w", err)
+		return fmt.Errorf("publish the locality of this process: %w", err)
 	}
 	return nil
 }
 
-// localities reads those that these processes have published.
+// localities returns those that these processes have published.
 func (b *kvs) localities(publishers []int) ([]locality, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,22 +86,22 @@ func (b *kvs) localities(publishers []int) ([]locality, error) {
 			list[i], err = parseLocality(blob, b.client.Size())
 		}
 		if err != nil {
-			return nil, fmt.Errorf("learn where process %d is: %w", rank, err)
+			return nil, fmt.Errorf("get the locality of process %d: %w", rank, err)
 		}
 	}
 	return list, nil
 }
 
-// helloLocality is that of the processes of a node, as ibrun told one of them.
+// helloLocality returns the locality of the processes of a node from ibrun's hello.
 func helloLocality(h *ranklink.Hello) locality {
 	c := locality{h.NodeName, h.NodeRanks, h.Homes}
-	for len(c.Homes) < len(c.Ranks) { // an ibrun that does not say
+	for len(c.Homes) < len(c.Ranks) { // an older ibrun does not send homes
 		c.Homes = append(c.Homes, ranklink.Home{NUMA: -1})
 	}
 	return c
 }
 
-// psets returns all process sets of the job.
+// psets returns all process sets of the job except those that every job has.
 func (b *kvs) psets() ([]Pset, error) {
 	hello := b.hello
 	if hello != nil && len(hello.NodeRanks) == hello.Size {
@@ -109,7 +109,7 @@ func (b *kvs) psets() ([]Pset, error) {
 	}
 	nodes, err := b.nodes()
 	if err != nil {
-		return nil, fmt.Errorf("ask the launcher for the nodes of the processes: %w", err)
+		return nil, fmt.Errorf("get the nodes of the processes from the launcher: %w", err)
 	}
 	var publishers []int
 	seen := map[int]bool{}
@@ -130,8 +130,8 @@ func (b *kvs) psets() ([]Pset, error) {
 	return listPsets(nodes, cards, users), nil
 }
 
-// listPsets lists the process sets: those of nodes in the order of the nodes, of NUMA nodes, of rails, and those that the
-// user has defined. nodes are the numbers of the processes' nodes; different nodes may have the same name.
+// listPsets returns the process sets: those of nodes in the order of the nodes, of NUMA nodes, of rails, and those
+// that the user has defined. nodes has the number of each process's node. Different nodes may have the same name.
 func listPsets(nodes []int, cards []locality, users []ranklink.Pset) []Pset {
 	type place struct {
 		node, numa int // -1: the node as a whole

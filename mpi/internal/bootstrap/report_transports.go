@@ -13,20 +13,20 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// verbose tells whether ibrun was asked to say what is done. It has checked what the variable says.
+// verbose reports whether IBRUN_VERBOSE is set. ibrun has checked its value.
 func verbose() bool {
 	on, err := strconv.ParseBool(os.Getenv("IBRUN_VERBOSE"))
 	return on && err == nil
 }
 
-// directory is where the addresses of the processes are looked up, and their nodes.
+// directory provides the addresses and the nodes of the processes.
 type directory interface {
 	address(peer int) []byte
 	nodes() ([]int, error)
 }
 
-// reportTransports reports which transports a process takes to the others of its node, and to the first process of each other
-// node. A pair of processes may still come to another choice, where the devices of a node's processes differ.
+// reportTransports reports which transports a process uses to the others of its node, and to the first process of
+// each other node. Other pairs of processes may use another transport if their devices differ.
 func reportTransports(n auto.Node, self int, d fabric.Domain, dir directory) error {
 	c, ok := d.(auto.Chooser)
 	if !ok {
@@ -37,7 +37,7 @@ func reportTransports(n auto.Node, self int, d fabric.Domain, dir directory) err
 	}
 	nodes, err := dir.nodes()
 	if err != nil {
-		return fmt.Errorf("ask the launcher for the nodes of the processes: %w", err)
+		return fmt.Errorf("get the nodes of the processes from the launcher: %w", err)
 	}
 	var parts []string           // of the report
 	across := map[string][]int{} // nodes, by transport

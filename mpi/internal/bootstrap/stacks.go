@@ -9,7 +9,8 @@ import (
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
-// serveStackRequests serves what ibrun asks of a process while it runs, whatever its other goroutines do, until ibrun has gone.
+// serveStackRequests answers requests of ibrun for the stacks of this process, until the connection to ibrun ends. It
+// runs beside the program's goroutines.
 func serveStackRequests(link *ranklink.Link) {
 	for {
 		m, err := link.Recv(context.Background())
@@ -24,10 +25,10 @@ func serveStackRequests(link *ranklink.Link) {
 	}
 }
 
-// maxStackBytes is how much the runtime is asked to write of all goroutines.
+// maxStackBytes limits the text of all stacks that the runtime writes.
 const maxStackBytes = 256 << 10
 
-// stacks are those of all goroutines but the calling one, which the runtime writes first.
+// stacks returns the stacks of all goroutines except the calling one, which the runtime writes first.
 func stacks() ranklink.Stacks {
 	text := make([]byte, maxStackBytes)
 	text = text[:runtime.Stack(text, true)]
@@ -36,7 +37,7 @@ func stacks() ranklink.Stacks {
 	if len(text) > ranklink.MaxStacks {
 		text, cut = text[:ranklink.MaxStacks], true
 	}
-	if cut { // after a whole goroutine, if there is one
+	if cut { // remove an incomplete last goroutine, unless it is the only one
 		if end := bytes.LastIndex(text, []byte("\n\n")); end > 0 {
 			text = text[:end]
 		}

@@ -6,35 +6,36 @@ import (
 	"sync/atomic"
 )
 
-// Clock tells common time by a source. Init makes it ready, and common time then is the source's own. It must not be
+// Clock returns common time, derived from a source. After Init, common time is the source's own. It must not be
 // copied.
 type Clock struct {
 	source   Source
-	slew     atomic.Pointer[slew] // nil: that of the source
+	slew     atomic.Pointer[slew] // nil if common time is the source's own
 	residual atomic.Int64
-	mu       sync.Mutex // who changes course
+	mu       sync.Mutex // held while slew is replaced
 }
 
-// slew is the way of a clock: from one moment of its source to another it goes straight from a value to a line, and
-// then along the line.
+// slew maps the time of the source to common time. From one time of the source to another it leads straight from a
+// value to a line; after that it follows the line.
 type slew struct {
 	from, until int64
 	value       int64   // common time at from
-	gain        float64 // in each nanosecond between the two, beyond that nanosecond
+	gain        float64 // common time gained per nanosecond between from and until
 	line        Line
-	previous    *slew // holds until from; nil: nobody asks for that any more
+	previous    *slew // used for times before from; nil if those are not read any more
 }
 
-// closed stands for a course that is being replaced: whoever reads the clock waits for the new one.
+// closed reports whether the slew is being replaced: readers of the clock wait for the new one.
 func (k *slew) closed() bool { return k.previous == k }
 
-// Init makes the clock one that shows what the source does.
+// Init sets the source of the clock.
 func (c *Clock) Init(s Source) { c.source = s }
 
-// Source is the source.
+// Source returns the source.
 func (c *Clock) Source() Source { return c.source }
 
-// Now is the common time in nanoseconds. Any goroutine may call it; none sees it go back.
+// Now returns the common time in nanoseconds. Any goroutine may call it. Its results never decrease, in any
+// goroutine.
 func (c *Clock) Now() int64 {
 	for {
 		k := c.slew.Load()
@@ -42,7 +43,7 @@ func (c *Clock) Now() int64 {
 		if k == nil {
 			return t
 		}
-		// If the course changed meanwhile then t may be behind its beginning, where the old one does not hold.
+		// If the slew has changed meanwhile, t may be after the start of the new one, where the old one does not hold.
 		if c.slew.Load() == k && !k.closed() {
 			return k.at(t)
 		}
@@ -58,34 +59,36 @@ func (k *slew) at(t int64) int64 {
 		return k.previous.at(t)
 	}
 	d := t - k.from
-	return min(k.value+d+int64(k.gain*float64(d)), k.line.Time(k.until)) // rounding must not overtake the line
+	return min(k.value+d+int64(k.gain*float64(d)), k.line.Time(k.until)) // rounding must not exceed the line
 }
 
-// At is the common time when the source shows t. It is for moments just past, and for a clock that was started.
+// At returns the common time at time t of the source, which must be in the recent past. The clock must have been
+// started.
 func (c *Clock) At(t int64) int64 {
-	c.mu.Lock() // the course is not being changed
+	c.mu.Lock() // so the slew is not being replaced
 	defer c.mu.Unlock()
 	return c.slew.Load().at(t)
 }
 
-// Residual is how well the clock's line is known, in nanoseconds; 0 if it has none.
+// Residual returns the estimated error of the clock's line in nanoseconds; 0 if it has none.
 func (c *Clock) Residual() int64 { return c.residual.Load() }
 
-// Start makes the clock follow a line at once. It is for a clock that nobody has read yet.
+// Start makes the clock follow a line immediately. It must be called before anything has read the clock.
 func (c *Clock) Start(b Correction) {
 	l := b.Line
 	c.residual.Store(b.Residual)
 	c.slew.Store(&slew{from: l.At, until: l.At, value: l.Time(l.At), line: l})
 }
 
-// How a clock is corrected: by no more than a part in so many, and not in less time than this.
+// Limits of a correction: the rate changes by at most 1/slewRatio, and a slew lasts at least minSlew nanoseconds.
 const (
 	slewRatio = 2000
 	minSlew   = 10e6
 )
 
-// Steer makes a clock that was started take a bend. Clocks that read one source, started alike and took the same bends,
-// show the same as long as each bend comes before it begins. One that comes later begins now. Any goroutine may call it.
+// Steer applies a correction to a clock that was started. Clocks that read the same source, started with the same
+// line and applied the same corrections show the same time, provided that each correction arrives before its From.
+// One that arrives later begins now. Any goroutine may call it.
 func (c *Clock) Steer(b Correction) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,11 +96,11 @@ func (c *Clock) Steer(b Correction) {
 	closed := new(slew)
 	closed.previous = closed
 	c.slew.Store(closed)
-	now := c.source.Now() // behind everything that anybody has read by the old course
+	now := c.source.Now() // later than every time read by the old slew
 	k := &slew{from: max(b.From, old.from, now), line: b.Line, previous: &old}
 	k.value = old.at(k.from)
-	away := b.Line.Time(k.from) - k.value
-	d := max(slewRatio*min(max(away, -away), maxTime/slewRatio), minSlew)
+	distance := b.Line.Time(k.from) - k.value
+	d := max(slewRatio*min(max(distance, -distance), maxTime/slewRatio), minSlew)
 	k.until = k.from + d
 	k.gain = max(float64(b.Line.Time(k.until)-k.value-d)/float64(d), -1)
 	if old.from <= now {

@@ -1,31 +1,31 @@
-// Package clocksync makes clocks of several machines tell one time, as far as messages can.
+// Package clocksync synchronizes the clocks of several machines, as well as messages can.
 //
-// A [Source] is a clock as a machine has it: nanoseconds since some moment of its own, which never go back. Sources with the
-// same ID are one clock: one kernel's monotonic clock in one time namespace. Processes that read one need nothing else. For
-// the others one source is the reference, and the common time is what it shows.
+// A [Source] is a clock of a machine: nanoseconds since some moment, which never decrease. Sources with the same ID
+// are one clock, namely one kernel's monotonic clock in one time namespace. Processes that read the same source need
+// no synchronization. For the others, one source is the reference, and common time is what it shows.
 //
-// Somebody whose source is another asks the reference for the time, and notes when question and answer passed by: a [Sample].
-// Asked a few times in a row, the fastest is the one that waited least on its way. A [Fit] takes such bursts, keeps those
-// that were fast, and of the others what contradicts those; it lays a [Line] through them and tells how well each foretold the
-// next. A [Clock] follows the line:
+// A process with another source asks the reference for the time, and records when it sent the question and when it
+// received the answer: a [Sample]. Of a burst of samples, the fastest was delayed least. A [Fit] takes bursts. It
+// keeps those that were fast, and those that contradict the current line. It fits a [Line] to them, and estimates its
+// error from how well each line predicted the next burst. A [Clock] follows the line:
 //
-//	var c clock.Clock
+//	var c clocksync.Clock
 //	c.Init(source)
-//	var fit clock.Fit
+//	var fit clocksync.Fit
 //	fit.Add(burst) // of samples, every second or so
-//	c.Start(fit.Bend(now))
+//	c.Start(fit.Correction(now))
 //	fit.Clock = &c
-//	t := c.Now() // common time, by any goroutine
+//	t := c.Now() // common time, in any goroutine
 //	...
-//	c.Steer(fit.Bend(soon)) // after more bursts
+//	c.Steer(fit.Correction(soon)) // after more bursts
 //
-// A clock that is ahead is slowed down until the line has caught up, and one that is behind is sped up; it is never set.
-// A [Bend] is such a correction. One process plans it for a moment to come and hands it to all that read the same source,
-// so that these agree to the nanosecond.
+// A clock that is ahead is slowed down until the line has caught up, and one that is behind is sped up; it never
+// jumps. A [Correction] describes such a change. One process computes it for a time in the near future and sends it
+// to all that read the same source, so their clocks agree to the nanosecond.
 //
-// # What is known, and what is not
+// # What is measured, and what is not
 //
-// The residual that [Fit.Residual] states is by how much the clock was off when the next burst came: drift and read error.
-// What no exchange of messages can see is a path that takes longer one way than the other. It shifts all samples alike, by
-// half the difference, and so by less than half of the fastest round trip.
+// The error that [Fit.Residual] returns is how far the clock was off when the next burst was taken: drift and errors
+// of reading. Messages cannot detect that a path takes longer in one direction than in the other. This shifts all
+// samples alike, by half of the difference, and so by less than half of the fastest round trip.
 package clocksync

@@ -6,16 +6,17 @@ import (
 	"slices"
 )
 
-// Sample is one question for the time.
+// Sample is one measurement of the reference clock.
 type Sample struct {
-	// Sent and Back are when question and answer passed by, by the source that asks; There is what the answer says.
+	// Sent and Received are the times of the question and of the answer, by the local source. Remote is the time in the answer.
 	Sent, Remote, Received int64
 }
 
-// RoundTrip is how long it took, in nanoseconds.
+// RoundTrip returns the duration of the exchange in nanoseconds.
 func (s Sample) RoundTrip() int64 { return s.Received - s.Sent }
 
-// middle is when the answer was given, if both ways took equally long, and by how much the other clock was ahead then.
+// middle returns when the answer was given, if both directions took equally long, and how far the reference was ahead
+// then.
 func (s Sample) middle() (at, offset int64) {
 	at = s.Sent + s.RoundTrip()/2
 	return at, s.Remote - at
@@ -28,11 +29,11 @@ const (
 	sameKernelRateSpread = 1e-12 // and those of one kernel
 )
 
-// Fit lays a line through samples. The zero value is ready. One goroutine uses it at a time.
+// Fit fits a line to samples. The zero value is ready to use. Only one goroutine may use it at a time.
 type Fit struct {
-	// SameKernel says that both clocks are one kernel's, in two time namespaces, and so a constant apart.
+	// SameKernel is set if both clocks are one kernel's, in two time namespaces, and so differ by a constant.
 	SameKernel bool
-	// Clock, if not nil, is the one that follows the line, a little behind: it has been started, and the errors are its own.
+	// Clock, if not nil, is a started clock that follows the line with a delay. The recorded errors are then those of the clock.
 	Clock      *Clock
 	points     []point
 	roundTrips []int64 // round trips of bursts, kept or not
@@ -42,7 +43,7 @@ type Fit struct {
 // point is the fastest sample of a burst.
 type point struct{ at, offset, trip int64 }
 
-// Add takes samples that were made in a row and keeps what the fastest tells, if it tells something. It reports whether it does.
+// Add takes the samples of a burst and keeps the fastest if it contains information. It reports whether it does.
 func (f *Fit) Add(burst []Sample) bool {
 	if len(burst) == 0 {
 		return false
@@ -54,8 +55,8 @@ func (f *Fit) Add(burst []Sample) bool {
 	if len(f.points) > 0 {
 		line := f.Line()
 		if absDiff(line.Time(p.at), p.at+p.offset) > p.trip/2+1 {
-			// It cannot be: the answer was given between question and answer. One of the clocks stood still, or has
-			// another pace by now.
+			// The line predicts that the answer was given before the question or after its arrival. So one of the clocks
+			// stood still or changed its rate, and the old points are useless.
 			f.points = f.points[:0]
 		} else if !p.constrain(line, f.RoundTrip()) {
 			return false
@@ -70,17 +71,18 @@ func (f *Fit) Add(burst []Sample) bool {
 	return true
 }
 
-// constrain makes of a sample what it tells beyond a line, and reports whether it tells anything. What it took longer than the
-// fastest may all have gone into one way: where messages queue in one direction it does, at every sample. So a slow one tells a
-// stretch in which the offset is, no point of which is more likely than another, and a line that passes there stays.
+// constrain reduces a sample to what it adds to a line, and reports whether it adds anything. The time by which the
+// sample was slower than the fastest may all have been spent in one direction; where messages queue in one direction
+// it is, in every sample. So a slow sample only gives an interval for the offset, in which all values are equally
+// likely. A line that passes through the interval remains valid.
 func (p *point) constrain(line Line, best int64) bool {
 	slack := (p.trip - best) / 2
 	if slack <= best/4 {
 		return true
 	}
-	told := line.Time(p.at) - p.at
-	nearest := min(max(told, p.offset-slack), p.offset+slack)
-	if nearest == told {
+	predicted := line.Time(p.at) - p.at
+	nearest := min(max(predicted, p.offset-slack), p.offset+slack)
+	if nearest == predicted {
 		return false
 	}
 	p.offset, p.trip = nearest, best+best/2
@@ -89,7 +91,7 @@ func (p *point) constrain(line Line, best int64) bool {
 
 func absDiff(a, b int64) int64 { return max(a-b, b-a) }
 
-// appendBounded appends to a list and drops the oldest beyond a length.
+// appendBounded appends to a list, and removes the oldest element if the list would exceed a length.
 func appendBounded[T any](list []T, x T, most int) []T {
 	if len(list) == most {
 		list = slices.Delete(list, 0, 1)
@@ -97,11 +99,11 @@ func appendBounded[T any](list []T, x T, most int) []T {
 	return append(list, x)
 }
 
-// RoundTrip is the fastest there was of late, in nanoseconds.
+// RoundTrip returns the fastest recent round trip in nanoseconds.
 func (f *Fit) RoundTrip() int64 { return slices.Min(f.roundTrips) }
 
-// Residual is what 999 of 1000 bursts found the line or the clock to be off by at most, in nanoseconds: of those in memory,
-// which is all of them as long as they are fewer. Before the second burst it is half a round trip.
+// Residual returns the 99.9th percentile of the errors of the line or the clock in nanoseconds, over the bursts in
+// memory. With few bursts it is their maximum. Before the second burst it is half a round trip.
 func (f *Fit) Residual() int64 {
 	n := len(f.errors)
 	if n == 0 {
@@ -110,14 +112,14 @@ func (f *Fit) Residual() int64 {
 	return slices.Sorted(slices.Values(f.errors))[(n*999+999)/1000-1]
 }
 
-// Line is the line through the samples, weighted by how fast they were. Until they stretch over some time its rate is
-// hardly more than a guess that clocks are alike.
+// Line returns the line through the samples, weighted by how fast they were. While they cover only a short time, its
+// rate is little more than the assumption that clocks run alike.
 func (f *Fit) Line() Line {
 	last := f.points[len(f.points)-1]
 	best := f.RoundTrip()
 	var n, x, y float64
 	weights := make([]float64, len(f.points))
-	// Times and offsets count from those of the last sample, so that they fit a float64 to the nanosecond.
+	// Times and offsets are relative to those of the last sample, so that a float64 represents them to the nanosecond.
 	for i, p := range f.points {
 		noise := float64(p.trip-best)/2 + float64(best)/50 + 10
 		weights[i] = 1 / (noise * noise)
@@ -140,5 +142,5 @@ func (f *Fit) Line() Line {
 	return Line{At: last.at, Offset: last.offset + int64(math.Round(y-rate*x)), Rate: max(min(rate, maxRate), -maxRate)}
 }
 
-// Correction is a correction towards the line, from a moment of the source on.
+// Correction returns a correction to the line that takes effect at time from of the source.
 func (f *Fit) Correction(from int64) Correction { return Correction{from, f.Line(), f.Residual()} }

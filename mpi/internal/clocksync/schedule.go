@@ -1,13 +1,14 @@
 package clocksync
 
-// The cycles of exchanges are short at first, when little is known of the clocks, and get longer.
+// Measurement cycles are short at first, when the clocks are known poorly, and become longer.
 const (
 	firstCycle   = 20e6
 	longestCycle = 1280e6
 )
 
-// NextCycle is when the cycle after some time begins, and how long it is. All are in nanoseconds, the first two since the
-// clocks were started. So whoever asks and who answers are there at the same time.
+// NextCycle returns when the next cycle after the time since begins, and its length. All values are in nanoseconds;
+// since and begins count from the start of the clocks. All processes use the same cycles, so the one that measures
+// and the one that answers are ready at the same time.
 func NextCycle(since int64) (begins, length int64) {
 	begins, length = 0, firstCycle
 	for begins <= since && length < longestCycle {

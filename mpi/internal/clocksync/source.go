@@ -5,16 +5,15 @@ import (
 	"encoding/binary"
 )
 
-// Source is a clock as a machine has it.
+// Source is a clock of a machine.
 type Source struct {
-	// ID is the same for sources that are one clock, in whatever process.
+	// ID is the same for all sources that read the same clock, in any process.
 	ID uint64
-	// Now is the time in nanoseconds since a moment of the source's own. It never goes back. Any goroutine may call it.
+	// Now returns the nanoseconds since some moment. It never decreases. Any goroutine may call it.
 	Now func() int64
 }
 
-// Local is this machine's monotonic clock, as this process sees it. It fails if the system does not tell which clock that
-// is.
+// Local returns this machine's monotonic clock, as this process reads it. It fails if the clock cannot be identified.
 func Local() (Source, error) {
 	name, err := clockName()
 	if err != nil {
@@ -23,7 +22,7 @@ func Local() (Source, error) {
 	return Source{ID: Hash(name), Now: monotonic}, nil
 }
 
-// Hash makes a number of a name. Different names practically never have the same.
+// Hash returns a number for a name. Different names practically never have the same number.
 func Hash(name string) uint64 {
 	sum := sha256.Sum256([]byte(name))
 	return binary.LittleEndian.Uint64(sum[:])

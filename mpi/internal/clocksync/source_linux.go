@@ -10,8 +10,8 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// clockName names this process's clock: kernel and time namespace. Where there is no /proc to tell, nobody knows whether it is
-// that of another process, so it has a name of its own.
+// clockName returns a name for this process's clock, made of the kernel and the time namespace. Without /proc these
+// are unknown, so the clock gets a unique name.
 func clockName() (string, error) {
 	boot, err := hw.BootID()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -22,7 +22,7 @@ func clockName() (string, error) {
 	}
 	space, err := os.Readlink("/proc/self/ns/time")
 	if errors.Is(err, fs.ErrNotExist) {
-		space = "none" // a kernel before 5.6, or one that was built without
+		space = "none" // the kernel is older than 5.6, or was built without time namespaces
 	} else if err != nil {
 		return "", fmt.Errorf("find out the time namespace: %w", err)
 	}

@@ -7,7 +7,8 @@ import (
 	"os"
 )
 
-// clockName names this process's clock. Processes here are alone, or share everything.
+// clockName returns a name for this process's clock. On these systems there is one process of the system, or all
+// share everything.
 func clockName() (string, error) {
 	host, err := os.Hostname()
 	return fmt.Sprintf("%s process %d", host, os.Getpid()), err
