@@ -14,7 +14,7 @@ import (
 // that returns an error or panics fails the call that ran it.
 type Keyval[T any] struct {
 	key        attrs.Keyval[*Comm, T]
-	predefined predefinedKey // not 0: the key is predefined, and k is none
+	predefined predefinedKey // not 0 for a predefined key; key is unused then
 }
 
 // KeyvalInvalid is the Number of the zero Keyval. MPI-5.0 §7.7.2.

@@ -23,7 +23,7 @@ type clockSync struct {
 	leader     int           // rank that sends corrections for this clock
 	followers  []int         // ranks to which a leader sends corrections
 	epoch      int64         // common time of the start of the first cycle
-	quit       chan struct{} // nil: no cycles
+	quit       chan struct{} // nil if there are no cycles
 	done       sync.WaitGroup
 	pingCount  atomic.Int64 // pings received
 	lastSample atomic.Pointer[clocksync.Sample]

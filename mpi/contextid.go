@@ -20,10 +20,10 @@ const (
 // Ids of communicators that are the same in all processes without an agreement.
 const (
 	worldID       = iota
-	selfID        // no process sends to another by it
-	groupCreateID // no communicator: messages of processes that make one from a group
-	initID        // all processes, as they join
-	reservedIDs   // ids
+	selfID        // carries no messages between processes
+	groupCreateID // not a communicator: control messages of creation from groups
+	initID        // temporary communicator of all processes at initialisation
+	reservedIDs   // number of reserved ids
 )
 
 var (

@@ -133,7 +133,7 @@ func (q *ctrlQueue) recvNext(op perf.Op) error {
 		return err
 	}
 	if st.Bytes < len(creationID{}) {
-		return fmt.Errorf("process %q sent an invalid control message of %q bytes", st.Source, st.Bytes)
+		return fmt.Errorf("process %d sent an invalid control message of %d bytes", st.Source, st.Bytes)
 	}
 	s := sender{creationID(b), st.Source}
 	q.messages[s] = append(q.messages[s], b[len(creationID{}):st.Bytes])

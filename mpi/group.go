@@ -10,7 +10,7 @@ import (
 // Group never changes and needs not be freed. Any goroutine may use it. The zero Group is empty. MPI-5.0 §7.2.1.
 type Group struct {
 	proc    *Process // nil in the zero Group
-	session *Session // nil: of the World Model
+	session *Session // nil for the World Model
 	peers   []int32  // process by rank
 }
 

@@ -33,7 +33,7 @@ type hints struct {
 	strict                bool
 	kinds                 string // empty: not set
 	eager                 int    // bytes; -1: auto
-	rail                  int    // of Engine.Rails; -1: auto
+	rail                  int    // index in Engine.Rails; -1: auto
 
 	agreements uint32 // number of agreements on hints so far
 	epoch      uint32 // number of the last agreement if any rank asserts exact lengths; otherwise 0

@@ -165,7 +165,7 @@ func (p *Process) resourceColor(kind string) (splitColor, error) {
 // typeColors returns the colors of this process in splits by each type of resource.
 func (p *Process) typeColors() ([]splitColor, error) {
 	types := hw.ResourceTypes()
-	colors := make([]splitColor, len(types)) // also where this fails: the rank takes part
+	colors := make([]splitColor, len(types)) // returned with an error too: the rank takes part in the split
 	node, err := p.nodeNumber()
 	if err != nil {
 		return colors, err

@@ -23,10 +23,10 @@ func (s Sample) middle() (at, offset int64) {
 }
 
 const (
-	maxPoints            = 32    // the line goes through
-	maxHistory           = 1024  // errors are remembered, and round trips
-	rateSpread           = 20e-6 // rates of clocks differ by, as long as nothing is known of them
-	sameKernelRateSpread = 1e-12 // and those of one kernel
+	maxPoints            = 32    // points to which the line is fitted
+	maxHistory           = 1024  // errors and round trips that are kept
+	rateSpread           = 20e-6 // assumed difference of the rates of two clocks before measurement
+	sameKernelRateSpread = 1e-12 // and of two clocks of one kernel
 )
 
 // Fit fits a line to samples. The zero value is ready to use. Only one goroutine may use it at a time.
@@ -37,7 +37,7 @@ type Fit struct {
 	Clock      *Clock
 	points     []point
 	roundTrips []int64 // round trips of bursts, kept or not
-	errors     []int64 // by how much line or clock was off, at bursts that were kept
+	errors     []int64 // of the line or the clock, at bursts that were kept
 }
 
 // point is the fastest sample of a burst.
