@@ -20,7 +20,7 @@ func TestAddress(t *testing.T) {
 		}
 		var got Address
 		if err := got.UnmarshalBinary(b); err != nil || got != want {
-			t.Errorf("%+v became %+v, %v", want, got, err)
+			t.Errorf("%+v was decoded as %+v, %v", want, got, err)
 		}
 	}
 }
@@ -40,7 +40,7 @@ func TestAddressPrefixes(t *testing.T) {
 		bad := append([]byte(nil), b...)
 		bad[i] ^= byte(1 + rand.IntN(255))
 		if err := new(Address).UnmarshalBinary(bad); !errors.Is(err, ErrInvalid) {
-			t.Errorf("byte %d is %#x in place of %#x, and nobody minds: %v", i, bad[i], b[i], err)
+			t.Errorf("byte %d is %#x in place of %#x, and was not detected: %v", i, bad[i], b[i], err)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func FuzzAddress(f *testing.F) {
 		}
 		out, err := a.MarshalBinary()
 		if err != nil || again.UnmarshalBinary(out) != nil || again != a {
-			t.Errorf("%+v became %+v, %v", a, again, err)
+			t.Errorf("%+v was decoded as %+v, %v", a, again, err)
 		}
 	})
 }

@@ -14,61 +14,61 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/rxetest"
 )
 
-// gathering is a provider that hands requests over when it is rung, as that for libibverbs does. Its device refuses requests
-// from the number refuse on.
-type gathering struct {
+// batching is a provider that submits requests in Ring, as that for libibverbs does. Its device refuses requests whose number is
+// at least refuse.
+type batching struct {
 	ib.Provider
 	refuse uint64
 }
 
-func (g gathering) Open(d ib.Device) (ib.Context, error) {
+func (g batching) Open(d ib.Device) (ib.Context, error) {
 	c, err := g.Provider.Open(d)
-	return gatheringContext{c, g.refuse}, err
+	return batchingContext{c, g.refuse}, err
 }
 
-type gatheringContext struct {
+type batchingContext struct {
 	ib.Context
 	refuse uint64
 }
 
-func (c gatheringContext) AllocPD() (ib.PD, error) {
+func (c batchingContext) AllocPD() (ib.PD, error) {
 	pd, err := c.Context.AllocPD()
-	return gatheringPD{pd, c.refuse}, err
+	return batchingPD{pd, c.refuse}, err
 }
 
-type gatheringPD struct {
+type batchingPD struct {
 	ib.PD
 	refuse uint64
 }
 
-func (p gatheringPD) CreateQP(init ib.QPInit) (ib.QP, error) {
+func (p batchingPD) CreateQP(init ib.QPInit) (ib.QP, error) {
 	q, err := p.PD.CreateQP(init)
-	return &gatheringQP{QP: q, refuse: p.refuse}, err
+	return &batchingQP{QP: q, refuse: p.refuse}, err
 }
 
-type gatheringQP struct {
+type batchingQP struct {
 	ib.QP
-	refuse   uint64
-	gathered []ib.SendWR
+	refuse uint64
+	stored []ib.SendWR
 }
 
-const gathers = 4
+const maxBatch = 4
 
-func (q *gatheringQP) Post(wr *ib.SendWR) error {
-	if len(q.gathered) == gathers {
+func (q *batchingQP) Post(wr *ib.SendWR) error {
+	if len(q.stored) == maxBatch {
 		if err := q.Ring(); err != nil {
 			return err
 		}
 	}
 	w := *wr
 	w.SGE = append([]ib.SGE(nil), wr.SGE...)
-	q.gathered = append(q.gathered, w)
+	q.stored = append(q.stored, w)
 	return nil
 }
 
-func (q *gatheringQP) Ring() error {
-	all := q.gathered
-	q.gathered = nil
+func (q *batchingQP) Ring() error {
+	all := q.stored
+	q.stored = nil
 	for i := range all {
 		if all[i].ID >= q.refuse {
 			return errors.Join(dropped(len(all)-i), q.QP.Ring())
@@ -80,17 +80,18 @@ func (q *gatheringQP) Ring() error {
 	return q.QP.Ring()
 }
 
-// dropped is an error that says how many requests are lost.
+// dropped is an error with the number of requests that are lost.
 type dropped int
 
 func (d dropped) Error() string { return fmt.Sprintf("%d requests were not queued", int(d)) }
 func (d dropped) Unwrap() error { return syscall.EIO }
 func (d dropped) Dropped() int  { return int(d) }
 
-// TestDropped has a device refuse requests that had been taken: with what the errors say, each is known to complete or not to.
+// TestDropped checks that Error.Dropped counts requests exactly if the device refuses them after Post has returned: each request
+// either completes or is counted.
 func TestDropped(t *testing.T) {
 	k := rxetest.New()
-	dev, err := verbs.OpenOn(gathering{rxe.On(k), 6}, k.Device())
+	dev, err := verbs.OpenOn(batching{rxe.On(k), 6}, k.Device())
 	must(t, err)
 	t.Cleanup(func() { must(t, dev.Close()) })
 	r := &rig{t: t, dev: dev, buf: make([]byte, rigBytes)}
@@ -124,16 +125,16 @@ func TestDropped(t *testing.T) {
 		order = append(order, id)
 	}
 	if len(open) != 8 {
-		t.Fatalf("after posting eleven requests are open: %v", open)
+		t.Fatalf("after eleven posts these requests are open: %v", open)
 	}
 	drop(a.Ring(), false, 0)
-	must(t, a.Ring()) // nothing is left
+	must(t, a.Ring()) // nothing is pending
 	if len(open) != 6 {
-		t.Fatalf("open are %v, and requests below 6 must be", open)
+		t.Fatalf("requests %v are open, want those below 6", open)
 	}
 	for id := range r.done(len(open)) {
 		if !open[id] {
-			t.Errorf("request %d has completed, and was dropped", id)
+			t.Errorf("request %d has completed although it was dropped", id)
 		}
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// failing has a request fail and tells that its completion says why, that the pair is in error, and that what follows is
-// flushed.
+// failing makes a request fail and checks that its completion contains the reason, that the pair is in the state ERR, and that
+// later requests are flushed.
 func failing(t *testing.T, want []verbs.Status, p verbs.Params, post func(r *rig, a, b *verbs.QP)) {
 	t.Helper()
 	r := newRig(t)
@@ -40,7 +40,7 @@ func failing(t *testing.T, want []verbs.Status, p verbs.Params, post func(r *rig
 	must(t, a.Write(2, verbs.Signaled, r.mr.Remote(0), r.mr.SGE(0, 8)))
 	must(t, a.Ring())
 	if c := r.poll(r.cq, 1)[2]; c.Status != verbs.StatusFlushed {
-		t.Errorf("what was posted after the error: %v", c.Status)
+		t.Errorf("a request posted after the error: %v", c.Status)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestLiveRemoteAccess(t *testing.T) {
 	})
 }
 
-// rxe does not tell a wrong local key from other mistakes.
+// rxe does not distinguish a wrong local key from other mistakes.
 func TestLiveLocalProtection(t *testing.T) {
 	either := []verbs.Status{verbs.StatusLocalProtection, verbs.StatusLocalQPOperation}
 	failing(t, either, verbs.DefaultParams(), func(r *rig, a, b *verbs.QP) {
@@ -89,7 +89,7 @@ func TestLiveNoAnswer(t *testing.T) {
 	})
 }
 
-// TestLiveMessageTooLong sends more than the receive has room for: both sides fail.
+// TestLiveMessageTooLong sends a message that is longer than the receive: both sides fail.
 func TestLiveMessageTooLong(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair(verbs.QPConfig{Type: verbs.RC})
@@ -97,7 +97,7 @@ func TestLiveMessageTooLong(t *testing.T) {
 	must(t, a.Send(2, verbs.Signaled, r.mr.SGE(0, 8)))
 	must(t, a.Ring())
 	got := r.poll(r.cq, 2)
-	// rxe says that the operation failed where the standard would speak of its length.
+	// rxe reports a failed operation where the standard requires a length error.
 	if s := got[1].Status; s != verbs.StatusLocalLength && s != verbs.StatusLocalQPOperation {
 		t.Errorf("receiver %v", s)
 	}
@@ -116,7 +116,7 @@ func TestLiveFullQueues(t *testing.T) {
 	err := a.Write(99, verbs.Signaled, r.mr.Remote(1000), r.mr.SGE(0, 8))
 	var e *verbs.Error
 	if !errors.Is(err, verbs.ErrFull) || !errors.As(err, &e) || e.QPN != a.Num() || e.ID != 99 {
-		t.Errorf("one more than %d: %v", most, err)
+		t.Errorf("one request more than %d: %v", most, err)
 	}
 	must(t, a.Ring())
 	r.done(most)
@@ -198,7 +198,7 @@ func TestLiveWrongAddress(t *testing.T) {
 	}
 	q := r.qp(verbs.QPConfig{Type: verbs.RC, GID: netip.MustParseAddr("192.0.2.77")})
 	if _, err := q.Address(); !errors.Is(err, verbs.ErrInvalid) || !strings.Contains(err.Error(), "192.0.2.77") {
-		t.Errorf("a GID that is not ours: %v", err)
+		t.Errorf("a GID of another port: %v", err)
 	}
 	q = r.qp(verbs.QPConfig{Type: verbs.RC})
 	peer := r.address(q)
@@ -219,7 +219,7 @@ func TestLiveWrongAddress(t *testing.T) {
 	}
 }
 
-// TestLiveOverrun has more complete than the queue can hold.
+// TestLiveOverrun completes more requests than the queue can hold.
 func TestLiveOverrun(t *testing.T) {
 	r := newRig(t)
 	ch, err := r.dev.CreateChannel()
@@ -255,14 +255,14 @@ func TestLiveNotSupported(t *testing.T) {
 		t.Errorf("re-registration: %v", err)
 	}
 	if _, err := verbs.Open("none0", verbs.Options{}); !errors.Is(err, verbs.ErrNoDevice) {
-		t.Errorf("a device that is not there: %v", err)
+		t.Errorf("a device that does not exist: %v", err)
 	}
 	if _, err := verbs.Open("", verbs.Options{Provider: "other"}); !errors.Is(err, verbs.ErrInvalid) {
-		t.Errorf("a provider that is not there: %v", err)
+		t.Errorf("a provider that does not exist: %v", err)
 	}
 }
 
-// TestLiveMemlock runs itself again as a user whom the limit binds.
+// TestLiveMemlock runs itself again as a user to whom the limit applies.
 func TestLiveMemlock(t *testing.T) {
 	const child = "VERBS_TEST_MEMLOCK"
 	device := live.Device(t)
@@ -291,7 +291,7 @@ func TestLiveMemlock(t *testing.T) {
 	}
 	for _, part := range []string{"65536", "ulimit -l", device} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%q does not say %q", err, part)
+			t.Errorf("%q does not contain %q", err, part)
 		}
 	}
 }

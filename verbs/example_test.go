@@ -8,7 +8,7 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// A request that failed says so in its completion, as CQ.Poll returns it.
+// The completion of a failed request, as CQ.Poll returns it, contains the status.
 func ExampleWC_Err() {
 	wc := verbs.WC{ID: 7, QPN: 0x11, Status: verbs.StatusRNRRetryExceeded}
 	if err := wc.Err(); errors.Is(err, verbs.StatusRNRRetryExceeded) {
@@ -17,15 +17,15 @@ func ExampleWC_Err() {
 	// Output: the peer has to post receives first: verbs: queue pair 0x11, request 7: receiver not ready, retries exceeded
 }
 
-// What a queue pair is reached by goes to the peer as bytes, over any connection that there is.
+// The address of a queue pair is sent to the peer as bytes, over any connection.
 func ExampleAddress() {
 	mine := verbs.Address{Type: verbs.RC, MTU: verbs.MTU1024, QPN: 0x11, PSN: 42, GID: netip.MustParseAddr("::ffff:10.0.0.1")}
-	bytes, err := mine.MarshalBinary() // QP.Address tells mine
+	bytes, err := mine.MarshalBinary() // mine comes from QP.Address
 	if err != nil {
 		fmt.Println(err)
 	}
 
-	var peer verbs.Address // QP.Connect takes it
+	var peer verbs.Address // the argument of QP.Connect
 	if err := peer.UnmarshalBinary(bytes); err != nil {
 		fmt.Println(err)
 	}

@@ -60,7 +60,7 @@ func TestLiveWait(t *testing.T) {
 	group.Wait()
 }
 
-// TestLiveChannel takes events by hand, solicited ones only.
+// TestLiveChannel reads events of a channel, for solicited completions only.
 func TestLiveChannel(t *testing.T) {
 	r := newRig(t)
 	ch, err := r.dev.CreateChannel()
@@ -94,7 +94,7 @@ func TestLiveChannel(t *testing.T) {
 	}
 }
 
-// TestLiveCloseWakes closes under goroutines that wait.
+// TestLiveCloseWakes closes objects while goroutines wait for them.
 func TestLiveCloseWakes(t *testing.T) {
 	r := newRig(t)
 	ch, err := r.dev.CreateChannel()
@@ -114,7 +114,7 @@ func TestLiveCloseWakes(t *testing.T) {
 		_, err := r.dev.NextEvent(context.Background())
 		errs <- err
 	}()
-	time.Sleep(50 * time.Millisecond) // they may wait by now, or come too late: both must do
+	time.Sleep(50 * time.Millisecond) // they probably wait now, but the test must pass also if they come too late
 	must(t, first.Close())
 	if err := <-errs; !errors.Is(err, verbs.ErrClosed) {
 		t.Errorf("queue closed: %v", err)
@@ -133,8 +133,8 @@ func TestLiveCloseWakes(t *testing.T) {
 	}
 }
 
-// TestLiveLinkFlap takes the link down and up under load. What is sent while it is down may fail. With rxe of Linux 6.1 a pair
-// may also fall silent for ever, which ends when it is put into the state of errors: then every request has completed, once.
+// TestLiveLinkFlap sets the link down and up under load. Requests that are sent while it is down may fail. With rxe of Linux 6.1
+// a pair may also hang forever, until it is set to the state ERR. In the end every request must have completed once.
 func TestLiveLinkFlap(t *testing.T) {
 	r := newRig(t)
 	netdev, err := netlink.LinkByName("eth0")
@@ -165,14 +165,14 @@ func TestLiveLinkFlap(t *testing.T) {
 	}
 	close(stop)
 	must(t, <-load)
-	b, _ := r.pair(verbs.QPConfig{Type: verbs.RC}) // the device is well
+	b, _ := r.pair(verbs.QPConfig{Type: verbs.RC}) // the device still works
 	must(t, b.Write(0, verbs.Signaled, r.mr.Remote(8192), r.mr.SGE(0, 4096)))
 	must(t, b.Ring())
 	r.done(1)
 }
 
-// load writes until it is stopped, and says when the first request has completed. Then it has what is under way end, and checks
-// that each request has completed once.
+// load posts writes until it is stopped, and closes running when the first has completed. Then it waits for the outstanding
+// requests, and checks that each request has completed once.
 func (r *rig) load(q *verbs.QP, running chan<- struct{}, stop <-chan struct{}) error {
 	const window = 16
 	wc := make([]verbs.WC, window)
@@ -215,8 +215,8 @@ func (r *rig) load(q *verbs.QP, running chan<- struct{}, stop <-chan struct{}) e
 	return nil
 }
 
-// TestLiveDelete deletes a device that is open. Linux 6.1 waits until we close it; later kernels may take it away from us,
-// which the kernel's stand-in of verbstest shows.
+// TestLiveDelete deletes a device that is open. Linux 6.1 waits until the device is closed. Later kernels may remove it earlier,
+// which verbstest tests with a simulated kernel.
 func TestLiveDelete(t *testing.T) {
 	live.Device(t)
 	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "vtest0"}, PeerName: "vtest1"}
@@ -252,18 +252,18 @@ func TestLiveDelete(t *testing.T) {
 	}
 }
 
-// left is what a process has of the kernel's.
-type left struct {
+// resources counts the kernel resources of a process.
+type resources struct {
 	descriptors, mappings, goroutines int
 	objects                           string
 }
 
-func (l left) String() string {
+func (l resources) String() string {
 	return fmt.Sprintf("%d descriptors, %d mappings of the device, %d goroutines; %s",
 		l.descriptors, l.mappings, l.goroutines, l.objects)
 }
 
-func count(t *testing.T, device string) left {
+func countResources(t *testing.T, device string) resources {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")
 	must(t, err)
@@ -271,7 +271,7 @@ func count(t *testing.T, device string) left {
 	must(t, err)
 	res, err := netlink.RdmaResourceList()
 	must(t, err)
-	l := left{descriptors: len(fds), mappings: strings.Count(string(maps), "infiniband"), goroutines: runtime.NumGoroutine()}
+	l := resources{descriptors: len(fds), mappings: strings.Count(string(maps), "infiniband"), goroutines: runtime.NumGoroutine()}
 	for _, r := range res {
 		if r.Name == device {
 			l.objects = fmt.Sprint(r.RdmaResourceSummaryEntries)
@@ -280,13 +280,13 @@ func count(t *testing.T, device string) left {
 	return l
 }
 
-// TestLiveThousandQueuePairs opens, connects, uses and closes them, and looks for what is left.
+// TestLiveThousandQueuePairs creates, connects, uses and closes queue pairs, and checks that no resources leak.
 func TestLiveThousandQueuePairs(t *testing.T) {
 	device := live.Device(t)
-	warm, err := verbs.Open(device, verbs.Options{Provider: "rxe"}) // starts the poller and what else lives as long as the process
+	warm, err := verbs.Open(device, verbs.Options{Provider: "rxe"}) // starts the poller and other goroutines that never end
 	must(t, err)
 	must(t, warm.Close())
-	before := count(t, device)
+	before := countResources(t, device)
 	t.Run("use", func(t *testing.T) {
 		r := newRig(t)
 		var all []*verbs.QP
@@ -302,7 +302,7 @@ func TestLiveThousandQueuePairs(t *testing.T) {
 			}
 			all = append(all, a, b)
 		}
-		if n := count(t, device); n.mappings < 2500 {
+		if n := countResources(t, device); n.mappings < 2500 {
 			t.Errorf("while they are open: %v", n)
 		}
 		for _, q := range all[:len(all)/2] { // the device closes the others
@@ -311,7 +311,7 @@ func TestLiveThousandQueuePairs(t *testing.T) {
 	})
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		runtime.GC()
-		after := count(t, device)
+		after := countResources(t, device)
 		if after == before {
 			break
 		}

@@ -32,14 +32,14 @@ func TestLiveDevice(t *testing.T) {
 	}
 	q := r.qp(verbs.QPConfig{Type: verbs.RC})
 	if own := r.address(q); !own.GID.Is4In6() {
-		t.Errorf("the rule chose %v of %v", own.GID, gids)
+		t.Errorf("ChooseGID chose %v of %v", own.GID, gids)
 	}
 	if _, err := r.dev.QueryPort(2); !errors.Is(err, verbs.ErrInvalid) {
 		t.Errorf("port 2: %v", err)
 	}
 }
 
-// TestLiveSend sends with every form of SEND, over both transports that connect.
+// TestLiveSend sends with every form of SEND, over both connected transports.
 func TestLiveSend(t *testing.T) {
 	for _, typ := range []verbs.QPType{verbs.RC, verbs.UC} {
 		t.Run(typ.String(), func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestLiveSharedReceives(t *testing.T) {
 	}
 }
 
-// TestLiveResize changes the size of queues that have something in them.
+// TestLiveResize resizes queues that are not empty.
 func TestLiveResize(t *testing.T) {
 	r := newRig(t)
 	srq, err := r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 4})
@@ -173,7 +173,7 @@ func TestLiveResize(t *testing.T) {
 	must(t, a.Ring())
 	must(t, r.cq.Resize(1000))
 	if r.cq.Len() < 1000 {
-		t.Errorf("room for %d completions", r.cq.Len())
+		t.Errorf("capacity %d after Resize(1000)", r.cq.Len())
 	}
 	r.done(2)
 }
@@ -206,11 +206,11 @@ func TestLiveMemoryWindow(t *testing.T) {
 	must(t, a.Write(5, verbs.Signaled, to, r.mr.SGE(0, 16)))
 	must(t, a.Ring())
 	if c := r.poll(r.cq, 1)[5]; !errors.Is(c.Err(), verbs.StatusRemoteAccess) {
-		t.Errorf("a write with a key that was taken back: %v", c.Err())
+		t.Errorf("a write with an invalidated key: %v", c.Err())
 	}
 }
 
-// TestLivePingPong sends eight bytes to and fro many times, in batches too.
+// TestLivePingPong sends eight bytes back and forth many times, singly and in batches.
 func TestLivePingPong(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair(verbs.QPConfig{Type: verbs.RC, MaxInline: 8})

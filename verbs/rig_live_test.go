@@ -11,7 +11,7 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// rig is an open device with a domain, a queue for completions and registered memory.
+// rig is an open device with a protection domain, a completion queue and registered memory.
 type rig struct {
 	t   testing.TB
 	dev *verbs.Context
@@ -48,7 +48,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// qp makes a queue pair; what the config does not say is the rig's.
+// qp creates a queue pair with the completion queue of the rig unless cfg has one.
 func (r *rig) qp(cfg verbs.QPConfig) *verbs.QP {
 	r.t.Helper()
 	if cfg.SendCQ == nil {
@@ -62,7 +62,7 @@ func (r *rig) qp(cfg verbs.QPConfig) *verbs.QP {
 	return q
 }
 
-// pair makes two queue pairs and connects them. Addresses go through their bytes.
+// pair creates two queue pairs and connects them.
 func (r *rig) pair(cfg verbs.QPConfig) (a, b *verbs.QP) {
 	r.t.Helper()
 	a, b = r.qp(cfg), r.qp(cfg)
@@ -76,6 +76,7 @@ func (r *rig) connect(a, b *verbs.QP, p verbs.Params) {
 	must(r.t, b.ConnectWith(r.address(a), p))
 }
 
+// address returns the address of a queue pair after encoding and decoding it.
 func (r *rig) address(q *verbs.QP) verbs.Address {
 	r.t.Helper()
 	own, err := q.Address()
@@ -85,7 +86,7 @@ func (r *rig) address(q *verbs.QP) verbs.Address {
 	var a verbs.Address
 	must(r.t, a.UnmarshalBinary(blob))
 	if a != own {
-		r.t.Fatalf("an address came back as %+v, and was %+v", a, own)
+		r.t.Fatalf("an address was decoded as %+v, want %+v", a, own)
 	}
 	return a
 }
@@ -105,7 +106,7 @@ func (r *rig) poll(cq *verbs.CQ, n int) map[uint64]verbs.WC {
 			got[c.ID] = c
 		}
 		if time.Now().After(end) {
-			r.t.Fatalf("%d of %d completions came: %+v", len(got), n, got)
+			r.t.Fatalf("only %d of %d completions arrived: %+v", len(got), n, got)
 		}
 	}
 	return got

@@ -2,7 +2,7 @@
 
 package libibverbs
 
-// Unsafe because the fake plays the part of C: it hands out addresses of its objects and follows those that it is given.
+// Unsafe because the fake simulates C: it returns addresses of its objects and dereferences those that it receives.
 
 import (
 	"slices"
@@ -18,7 +18,7 @@ import (
 )
 
 // fake is a library with one device, whose queues the test fills and empties. Its control functions are Go functions in place of
-// those that the linker finds; those of the context's table are called from C.
+// those that the linker finds. Those of struct ibv_context are called from C.
 type fake struct {
 	t     *testing.T
 	lib   *library
@@ -29,23 +29,23 @@ type fake struct {
 	ah    ibv.AH
 	errno int32
 
-	room   int                // how many more requests the device takes
-	errors []syscall.Errno    // what the next calls that post return instead
-	calls  int                // calls that posted
-	done   int                // sends that have completed
-	sends  []ibv.SendWR       // requests taken, with copies of
-	lists  [][]ib.SGE         // their lists and
-	data   [][]byte           // what their first entries point to
-	recvs  []uint64           // receives taken
-	wcs    []ib.WC            // what polls are to find
-	comp   []uint64           // tokens of completion events to be read
-	async  []ibv.AsyncEvent   // events to be read
-	acked  []uverbs.EventType // and acknowledged
-	acks   uint32             // completion events acknowledged
+	freeSlots      int                // how many more requests the device takes
+	nextErrors     []syscall.Errno    // what the next calls that post return
+	postCalls      int                // number of calls that posted
+	completedSends int                // number of sends that have completed
+	sends          []ibv.SendWR       // requests that the device has taken
+	lists          [][]ib.SGE         // copies of their lists
+	data           [][]byte           // copies of the data of their first list entries
+	recvs          []uint64           // IDs of receives that the device has taken
+	wcs            []ib.WC            // completions that polls return
+	compEvents     []uint64           // tokens of completion events to be read
+	asyncEvents    []ibv.AsyncEvent   // asynchronous events to be read
+	ackedAsync     []uverbs.EventType // asynchronous events that were acknowledged
+	ackedComp      uint32             // number of completion events that were acknowledged
 }
 
 func newFake(t *testing.T) *fake {
-	f := &fake{t: t, room: 1 << 20}
+	f := &fake{t: t, freeSlots: 1 << 20}
 	f.ctx.Ops.PostSend = purego.NewCallback(f.postSend)
 	f.ctx.Ops.PostRecv = purego.NewCallback(f.postRecv)
 	f.ctx.Ops.PostSRQRecv = f.ctx.Ops.PostRecv
@@ -76,38 +76,38 @@ func newFake(t *testing.T) *fake {
 		createAH:  func(uintptr, *ibv.AHAttr) uintptr { return address(&f.ah) },
 
 		getCQEvent:    f.getCQEvent,
-		ackCQEvents:   func(_ uintptr, n uint32) { f.acks += n },
+		ackCQEvents:   func(_ uintptr, n uint32) { f.ackedComp += n },
 		getAsyncEvent: f.getAsyncEvent,
-		ackAsyncEvent: func(e *ibv.AsyncEvent) { f.acked = append(f.acked, uverbs.EventType(e.EventType)) },
+		ackAsyncEvent: func(e *ibv.AsyncEvent) { f.ackedAsync = append(f.ackedAsync, uverbs.EventType(e.EventType)) },
 		errno:         func() *int32 { return &f.errno },
 		callDataPath:  directGo,
 	}
 	return f
 }
 
-// newFakeOf is a fake whose device takes n requests.
+// newFakeOf returns a fake whose device takes n requests.
 func newFakeOf(t *testing.T, n int) *fake {
 	f := newFake(t)
-	f.room = n
+	f.freeSlots = n
 	return f
 }
 
-// complete makes completions of all that is queued, to be polled.
+// complete completes all queued requests.
 func (f *fake) complete() {
-	for _, wr := range f.sends[f.done:] {
-		f.done++
+	for _, wr := range f.sends[f.completedSends:] {
+		f.completedSends++
 		if wr.SendFlags&signaled != 0 {
 			f.wcs = append(f.wcs, ib.WC{ID: wr.WRID, QPN: f.qp.QPNum})
 		}
 	}
 }
 
-// context is the device, opened, without the descriptor that Open looks after.
+// context returns the open device, without the descriptor that Open configures.
 func (f *fake) context() *context {
 	return &context{lib: f.lib, ptr: address(&f.ctx), ctx: &f.ctx}
 }
 
-// pair is a queue pair and the queue on which all of it completes.
+// pair returns a queue pair and its completion queue.
 func (f *fake) pair(c ib.Cap) (*qp, *cq) {
 	f.t.Helper()
 	x := f.context()
@@ -124,22 +124,22 @@ func (f *fake) pair(c ib.Cap) (*qp, *cq) {
 
 func address[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
 
-func (f *fake) refusal() uintptr {
-	if f.room == 0 {
+func (f *fake) nextError() uintptr {
+	if f.freeSlots == 0 {
 		return uintptr(syscall.ENOMEM)
 	}
-	if len(f.errors) == 0 {
+	if len(f.nextErrors) == 0 {
 		return 0
 	}
-	e := f.errors[0]
-	f.errors = f.errors[1:]
+	e := f.nextErrors[0]
+	f.nextErrors = f.nextErrors[1:]
 	return uintptr(e)
 }
 
 func (f *fake) postSend(_, list, bad uintptr) uintptr {
-	f.calls++
+	f.postCalls++
 	for ; list != 0; list = structAt[ibv.SendWR](list).Next {
-		if e := f.refusal(); e != 0 {
+		if e := f.nextError(); e != 0 {
 			*structAt[uintptr](bad) = list
 			return e
 		}
@@ -154,13 +154,13 @@ func (f *fake) postSend(_, list, bad uintptr) uintptr {
 				f.data[len(f.data)-1] = slices.Clone(unsafe.Slice(structAt[byte](uintptr(sge[0].Addr)), sge[0].Len))
 			}
 		}
-		f.room--
+		f.freeSlots--
 	}
 	return 0
 }
 
-// check compares a request that was taken, not a datagram, with what was posted.
-func (f *fake) check(i int, wr *ib.SendWR) {
+// checkSend compares a request that the device has taken with the one that was posted. It must not be a datagram.
+func (f *fake) checkSend(i int, wr *ib.SendWR) {
 	f.t.Helper()
 	c, list, data := &f.sends[i], wr.SGE, []byte(nil)
 	if len(wr.Inline) > 0 {
@@ -174,22 +174,22 @@ func (f *fake) check(i int, wr *ib.SendWR) {
 		ok = ok && *operation[ibv.Atomic](c) == ibv.Atomic{RemoteAddr: wr.Remote, CompareAdd: wr.Compare, Swap: wr.Swap, RKey: wr.RKey}
 	}
 	if !ok || !slices.Equal(f.lists[i], list) || !slices.Equal(f.data[i], data) {
-		f.t.Errorf("request %d is %+v with %v and %v, and %+v was posted", i, *c, f.lists[i], f.data[i], *wr)
+		f.t.Errorf("request %d is %+v with %v and %v, want %+v", i, *c, f.lists[i], f.data[i], *wr)
 	}
 }
 
 func (f *fake) postRecv(_, list, bad uintptr) uintptr {
-	if e := f.refusal(); e != 0 {
+	if e := f.nextError(); e != 0 {
 		*structAt[uintptr](bad) = list
 		return e
 	}
 	wr := structAt[ibv.RecvWR](list)
 	if wr.Next != 0 {
-		f.t.Errorf("receive %d has another behind it", wr.WRID)
+		f.t.Errorf("receive %d is linked to another one", wr.WRID)
 	}
 	f.recvs = append(f.recvs, wr.WRID)
 	f.lists = append(f.lists, slices.Clone(unsafe.Slice(structAt[ib.SGE](wr.SGList), wr.NumSGE)))
-	f.room--
+	f.freeSlots--
 	return 0
 }
 
@@ -197,7 +197,7 @@ func (f *fake) pollCQ(_, n, wc uintptr) uintptr {
 	if f.wcs == nil {
 		return 0
 	}
-	if len(f.wcs) == 0 { // a queue that is broken
+	if len(f.wcs) == 0 { // simulates a broken queue
 		return uintptr(0xfffffffe) // -2 as an int
 	}
 	k := copy(unsafe.Slice(structAt[ib.WC](wc), n), f.wcs)
@@ -209,34 +209,34 @@ func (f *fake) pollCQ(_, n, wc uintptr) uintptr {
 }
 
 func (f *fake) getCQEvent(_ uintptr, q, token *uintptr) int32 {
-	if len(f.comp) == 0 {
+	if len(f.compEvents) == 0 {
 		f.errno = int32(syscall.EAGAIN)
 		return -1
 	}
-	*q, *token = address(&f.cq), uintptr(f.comp[0])
-	f.comp = f.comp[1:]
+	*q, *token = address(&f.cq), uintptr(f.compEvents[0])
+	f.compEvents = f.compEvents[1:]
 	return 0
 }
 
 func (f *fake) getAsyncEvent(_ uintptr, e *ibv.AsyncEvent) int32 {
-	if len(f.async) == 0 {
+	if len(f.asyncEvents) == 0 {
 		f.errno = int32(syscall.EAGAIN)
 		return -1
 	}
-	*e = f.async[0]
-	f.async = f.async[1:]
+	*e = f.asyncEvents[0]
+	f.asyncEvents = f.asyncEvents[1:]
 	return 0
 }
 
-// stub is an object for measurements: its functions are labs of the C library, which returns the object's address, so 0 or
-// what number was chosen for it.
+// stub returns a context for measurements. Its functions are labs of the C library, which returns its argument: the address of
+// the object, which is the given number.
 func stub(tb testing.TB, number uintptr) *context {
 	labs := function(tb, "labs")
 	c := &ibv.Context{Ops: ibv.ContextOps{PostSend: labs, PostRecv: labs, PollCQ: labs, PostSRQRecv: labs}}
 	return &context{lib: &library{callDataPath: direct}, ptr: number, ctx: c}
 }
 
-// function is the address of a function of the C library.
+// function returns the address of a function of the C library.
 func function(tb testing.TB, name string) uintptr {
 	handle, err := purego.Dlopen("libc.so.6", purego.RTLD_NOW)
 	if err != nil {

@@ -38,19 +38,19 @@ func TestPost(t *testing.T) {
 		if err := q.Post(&wr); err != nil {
 			t.Fatalf("post %d: %v", i, err)
 		}
-		if wr.ID < 4 && f.calls != 0 {
-			t.Errorf("%d calls before Ring, want none", f.calls)
+		if wr.ID < 4 && f.postCalls != 0 {
+			t.Errorf("%d calls before Ring, want 0", f.postCalls)
 		}
 		if wr.ID == 2 {
 			clear(inline) // the request has its own copy
 		}
 	}
-	// A binding goes at once, behind what is before it, because the window's key changes with it.
-	if err := errors.Join(q.Ring(), q.Ring()); err != nil || f.calls != 2 || len(f.sends) != 5 {
-		t.Fatalf("rang: %v, %d calls, %d requests; want two calls with 5", err, f.calls, len(f.sends))
+	// A bind is submitted immediately, after the requests before it, because it changes the window's key.
+	if err := errors.Join(q.Ring(), q.Ring()); err != nil || f.postCalls != 2 || len(f.sends) != 5 {
+		t.Fatalf("ring: %v, %d calls, %d requests; want 2 calls with 5", err, f.postCalls, len(f.sends))
 	}
 	if windows[0].RKey != 15 {
-		t.Errorf("the window has the key %d, and was bound with 15", windows[0].RKey)
+		t.Errorf("the window has the key %d, want 15", windows[0].RKey)
 	}
 	for i := range f.sends {
 		if f.sends[i].WRID != uint64(i+1) {
@@ -74,21 +74,21 @@ func TestPost(t *testing.T) {
 	}
 	bind := ibv.BindMW{MW: window, RKey: 15, BindInfo: ibv.MWBindInfo{MR: 16, Addr: 17, Length: 18, MWAccessFlags: 19}}
 	if f.sends[4].Bind != bind {
-		t.Errorf("binding: %+v", f.sends[4].Bind)
+		t.Errorf("bind: %+v", f.sends[4].Bind)
 	}
 	if err := q.Post(&ib.SendWR{SGE: make([]ib.SGE, 3)}); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("list too long: %v, want EINVAL", err)
 	}
 }
 
-// TestFull fills the queue in all mixtures of signaled and other requests. Post must agree with a device that frees a
-// request when the completion that covers it was polled, and lose none.
+// TestFull fills the queue with random sequences of signaled and unsignaled requests. Post must return ErrFull exactly when a
+// device that frees a request after the poll of the completion that covers it is full. No request may be lost.
 func TestFull(t *testing.T) {
 	const size = 6
 	f := newFake(t)
 	for seed := range uint64(50) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
-		f.room, f.sends, f.wcs, f.done = size, nil, nil, 0
+		f.freeSlots, f.sends, f.wcs, f.completedSends = size, nil, nil, 0
 		q, cq := f.pair(ib.Cap{SendWR: size, SendSGE: 1})
 		posted, polled := 0, 0
 		wc := make([]ib.WC, 3)
@@ -99,7 +99,7 @@ func TestFull(t *testing.T) {
 				err := q.Post(&ib.SendWR{ID: uint64(posted), Flags: flags})
 				held := posted - polled
 				if full := held == size; full != errors.Is(err, ib.ErrFull) || err != nil && !full {
-					t.Fatalf("seed %d: %d under way of %d: %v", seed, held, size, err)
+					t.Fatalf("seed %d: %d outstanding of %d: %v", seed, held, size, err)
 				}
 				if err == nil {
 					posted++
@@ -115,19 +115,20 @@ func TestFull(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, c := range wc[:n] {
-					f.room += int(c.ID) + 1 - polled
+					f.freeSlots += int(c.ID) + 1 - polled
 					polled = int(c.ID) + 1
 				}
 			}
 		}
 		if err := q.Ring(); err != nil || len(f.sends) != posted {
-			t.Fatalf("seed %d: %d posted, the device has %d, %v", seed, posted, len(f.sends), err)
+			t.Fatalf("seed %d: %d posted, the device has %d: %v", seed, posted, len(f.sends), err)
 		}
 	}
 }
 
-// TestPromised shows that a queue has no more room than it promised, though the device may have, and that receives make none.
-func TestPromised(t *testing.T) {
+// TestFullCapacity checks that a queue takes no more requests than its capacity, even if the device would, and that completions
+// of receives free no space.
+func TestFullCapacity(t *testing.T) {
 	f := newFake(t)
 	q, cq := f.pair(ib.Cap{SendWR: 4, SendSGE: 1})
 	for range 4 {
@@ -149,33 +150,33 @@ func TestPromised(t *testing.T) {
 	}
 }
 
-// TestBlind shows that after a failed completion each request is answered by the device.
-func TestBlind(t *testing.T) {
+// TestUntracked checks that after a failed completion the device decides about each request.
+func TestUntracked(t *testing.T) {
 	f := newFake(t)
 	q, cq := f.pair(ib.Cap{SendWR: 4, SendSGE: 1})
 	f.wcs = []ib.WC{{QPN: 17, Status: uint32(uverbs.WCWRFlushErr)}}
 	if n, err := cq.Poll(make([]ib.WC, 4)); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	f.room = 5 // more than was asked for, as devices have
+	f.freeSlots = 5 // more than requested, as with real devices
 	for i := range 5 {
-		if err := q.Post(&ib.SendWR{Flags: signaled}); err != nil || f.calls != i+1 {
-			t.Errorf("post %d: %v, %d calls", i, err, f.calls)
+		if err := q.Post(&ib.SendWR{Flags: signaled}); err != nil || f.postCalls != i+1 {
+			t.Errorf("post %d: %v, %d calls", i, err, f.postCalls)
 		}
 	}
 	if err := q.Post(&ib.SendWR{}); !errors.Is(err, ib.ErrFull) {
 		t.Errorf("got %v, want ErrFull", err)
 	}
-	f.room, f.errors = 5, []syscall.Errno{syscall.EINVAL}
+	f.freeSlots, f.nextErrors = 5, []syscall.Errno{syscall.EINVAL}
 	if err := q.Post(&ib.SendWR{}); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("got %v, want EINVAL", err)
 	}
 	if err := q.Ring(); err != nil {
-		t.Errorf("ring with nothing posted: %v", err)
+		t.Errorf("ring with no request posted: %v", err)
 	}
 }
 
-// TestRefused shows that Ring says how many requests are lost, and that the queue goes on.
+// TestRefused checks that Ring returns the number of lost requests, and that the queue can be used afterwards.
 func TestRefused(t *testing.T) {
 	f := newFake(t)
 	q, _ := f.pair(ib.Cap{SendWR: 8, SendSGE: 1})
@@ -184,18 +185,18 @@ func TestRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.errors = []syscall.Errno{0, 0, syscall.EIO}
+	f.nextErrors = []syscall.Errno{0, 0, syscall.EIO}
 	err := q.Ring()
 	var p *PostError
 	if !errors.As(err, &p) || p.Dropped() != 3 || !errors.Is(err, syscall.EIO) || len(f.sends) != 2 {
 		t.Errorf("got %v, %d queued; want 3 lost for EIO", err, len(f.sends))
 	}
 	if err := q.Post(&ib.SendWR{ID: 9}); err != nil || f.sends[len(f.sends)-1].WRID != 9 {
-		t.Errorf("after it: %v", err)
+		t.Errorf("post after the error: %v", err)
 	}
 }
 
-// TestReset shows that nothing is concluded from completions of before a reset.
+// TestReset checks that completions from before a reset are not taken for completions of later requests.
 func TestReset(t *testing.T) {
 	f := newFakeOf(t, 2)
 	q, cq := f.pair(ib.Cap{SendWR: 2, SendSGE: 1})
@@ -207,7 +208,7 @@ func TestReset(t *testing.T) {
 	if err := errors.Join(q.Ring(), q.Modify(&ib.QPAttr{State: uint8(uverbs.QPSReset)}, uint32(uverbs.QPAttrState))); err != nil {
 		t.Fatal(err)
 	}
-	f.room = 1
+	f.freeSlots = 1
 	if err := q.Post(&ib.SendWR{Flags: signaled}); err != nil {
 		t.Fatal(err)
 	}
@@ -216,12 +217,13 @@ func TestReset(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	if err := q.Post(&ib.SendWR{Flags: signaled}); !errors.Is(err, ib.ErrFull) {
-		t.Errorf("got %v, want ErrFull as the device says", err)
+		t.Errorf("got %v, want ErrFull as the device returns", err)
 	}
 }
 
-// TestSlots posts requests of all kinds in lists of all lengths, some of which the device refuses from some request on: each that
-// it has taken is what was posted, whatever lay in its slot before, and with those that are lost they are all.
+// TestSlots posts random requests in batches of random lengths. The device refuses some batches from some request on. Each
+// request that it takes must be equal to the posted one, regardless of the previous contents of its slot. Together with the lost
+// requests they must be all.
 func TestSlots(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	f := newFake(t)
@@ -246,22 +248,22 @@ func TestSlots(t *testing.T) {
 		}
 		waiting := q.used
 		if rnd.IntN(4) == 0 {
-			f.errors = append(make([]syscall.Errno, rnd.IntN(waiting)), syscall.EIO)
+			f.nextErrors = append(make([]syscall.Errno, rnd.IntN(waiting)), syscall.EIO)
 		}
-		before, refused := len(f.sends), len(f.errors) > 0
+		before, refused := len(f.sends), len(f.nextErrors) > 0
 		err := q.Ring()
 		lost := waiting - (len(f.sends) - before)
 		if p := (*PostError)(nil); refused != errors.As(err, &p) || refused && p.Dropped() != lost {
-			t.Fatalf("%d of %d were taken: %v", waiting-lost, waiting, err)
+			t.Fatalf("%d of %d requests were taken: %v", waiting-lost, waiting, err)
 		}
 		want = want[:len(want)-lost]
-		q.space.untracked.Store(false) // so that requests are gathered as before
+		q.space.untracked.Store(false) // so that requests are stored as before
 	}
 	if err := q.Ring(); err != nil || len(f.sends) != len(want) {
 		t.Fatalf("the device has %d requests of %d: %v", len(f.sends), len(want), err)
 	}
 	for i, wr := range want {
-		f.check(i, &wr)
+		f.checkSend(i, &wr)
 	}
 }
 
@@ -298,8 +300,8 @@ func TestPollBroken(t *testing.T) {
 	}
 }
 
-// idle is a queue pair and a completion queue whose calls do nothing.
-func idle(tb testing.TB) (*qp, *cq) {
+// stubQueues returns a queue pair and a completion queue whose functions do nothing.
+func stubQueues(tb testing.TB) (*qp, *cq) {
 	x := stub(tb, 0)
 	q := &qp{x: x}
 	q.sendQueue.init(x, 0, ib.Cap{SendWR: 1024, SendSGE: 1, Inline: 8}, true)
@@ -308,8 +310,8 @@ func idle(tb testing.TB) (*qp, *cq) {
 }
 
 func TestAllocs(t *testing.T) {
-	q, c := idle(t)
-	one := &cq{x: c.x, ptr: 1, sendSpaces: c.sendSpaces} // finds one completion each time
+	q, c := stubQueues(t)
+	one := &cq{x: c.x, ptr: 1, sendSpaces: c.sendSpaces} // each poll returns one completion
 	wc := make([]ib.WC, 16)
 	wr := &ib.SendWR{Opcode: uint32(uverbs.WRSend), SGE: make([]ib.SGE, 1)}
 	short := &ib.SendWR{Opcode: uint32(uverbs.WRSend), Inline: make([]byte, 8)}
@@ -333,7 +335,7 @@ func TestAllocs(t *testing.T) {
 }
 
 func BenchmarkPostRing(b *testing.B) {
-	q, c := idle(b)
+	q, c := stubQueues(b)
 	c.ptr = 1
 	wr, wc := &ib.SendWR{SGE: make([]ib.SGE, 1)}, make([]ib.WC, 1)
 	for b.Loop() {
@@ -347,7 +349,7 @@ func BenchmarkPostRing(b *testing.B) {
 }
 
 func BenchmarkPollEmpty(b *testing.B) {
-	_, c := idle(b)
+	_, c := stubQueues(b)
 	wc := make([]ib.WC, 16)
 	for b.Loop() {
 		if n, err := c.Poll(wc); n != 0 || err != nil {
@@ -356,24 +358,24 @@ func BenchmarkPollEmpty(b *testing.B) {
 	}
 }
 
-// TestDirect holds calls in assembly against those by way of the runtime.
+// TestDirect compares direct calls with calls through the runtime.
 func TestDirect(t *testing.T) {
 	labs := function(t, "labs")
 	if n := testing.AllocsPerRun(100, func() { direct(labs, 1, 2, 3) }); n != 0 {
 		t.Errorf("a call allocates %v times", n)
 	}
 	for _, arg := range []uintptr{0, 1, 1 << 40, ^uintptr(6)} { // the last is -7
-		deeper(100, func() {
+		callAtDepth(100, func() {
 			if a, b := direct(labs, arg, 0, 0), directGo(labs, arg, 0, 0); a != b || a != uintptr(max(int(arg), -int(arg))) {
-				t.Errorf("labs(%d) is %d, by the runtime %d", int(arg), a, b)
+				t.Errorf("labs(%d) is %d, through the runtime %d", int(arg), a, b)
 			}
 		})
 	}
 }
 
-// TestDirectUnderWay calls a function that needs kilobytes of stack and the kernel, while the world is stopped again and again
-// and stacks grow and move.
-func TestDirectUnderWay(t *testing.T) {
+// TestDirectConcurrent calls a function that needs kilobytes of stack and makes system calls, while the runtime stops the world
+// again and again, and stacks grow and move.
+func TestDirectConcurrent(t *testing.T) {
 	realpath := function(t, "realpath")
 	stop := make(chan struct{})
 	var collector, callers sync.WaitGroup
@@ -392,7 +394,7 @@ func TestDirectUnderWay(t *testing.T) {
 			path, pathAt := onHeap[byte](64)
 			buf, bufAt := onHeap[byte](4096) // PATH_MAX
 			copy(path, "/proc/../proc/./self/../sys")
-			deeper(rand.IntN(200), func() {
+			callAtDepth(rand.IntN(200), func() {
 				if got := direct(realpath, pathAt, bufAt, 0); got != bufAt || !bytes.HasPrefix(buf, []byte("/proc/sys\x00")) {
 					t.Errorf("got %#x and %q, want %#x", got, buf[:16], bufAt)
 				}
@@ -405,11 +407,11 @@ func TestDirectUnderWay(t *testing.T) {
 	collector.Wait()
 }
 
-// deeper calls f on a deeper stack.
-func deeper(n int, f func()) {
+// callAtDepth calls f with n more frames on the stack.
+func callAtDepth(n int, f func()) {
 	if n == 0 {
 		f()
 		return
 	}
-	deeper(n-1, f)
+	callAtDepth(n-1, f)
 }

@@ -41,17 +41,17 @@ func TestLiveQueries(t *testing.T) {
 		t.Errorf("P_Key %#x", key)
 	}
 	if _, err := r.x.QueryPKey(1, 9999); err == nil {
-		t.Error("P_Key 9999 is there")
+		t.Error("P_Key 9999 exists")
 	}
 	if _, err := r.pd.RegMR(4096, 4096, 4096, allAccess); !errors.Is(err, syscall.EFAULT) && !errors.Is(err, syscall.ENOMEM) {
-		t.Errorf("registered what is not mapped: %v", err)
+		t.Errorf("registration of unmapped memory: %v", err)
 	}
 	if err := r.pd.Close(); !errors.Is(err, syscall.EBUSY) {
-		t.Errorf("closed a domain in use: %v, want EBUSY", err)
+		t.Errorf("close of a domain in use: %v, want EBUSY", err)
 	}
 }
 
-// TestLiveConnected moves bytes in every way that reliable queue pairs have.
+// TestLiveConnected uses every operation of reliable queue pairs.
 func TestLiveConnected(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair(uverbs.QPTRC)
@@ -67,7 +67,7 @@ func TestLiveConnected(t *testing.T) {
 		t.Errorf("receive %+v", c)
 	}
 	if !bytes.Equal(into[:100], rand[:100]) || !bytes.Equal(into[1000:5900], rand[100:5000]) {
-		t.Error("what was received is not what was sent")
+		t.Error("the received data differ from those that were sent")
 	}
 
 	r.ok(b.Recv(3, []ib.SGE{r.sge(half, 64)}))
@@ -104,7 +104,7 @@ func TestLiveConnected(t *testing.T) {
 	}
 }
 
-// TestLiveBatch posts more than is gathered for one call, of which only the last is signaled, twice over the queue's size.
+// TestLiveBatch posts more requests than fit into one batch, twice the size of the queue. Only the last of them is signaled.
 func TestLiveBatch(t *testing.T) {
 	r := newRig(t)
 	a, _ := r.pair(uverbs.QPTRC)
@@ -142,7 +142,7 @@ func TestLiveFull(t *testing.T) {
 	}
 	r.ok(a.Ring())
 	if n != int(a.Cap().SendWR) {
-		t.Errorf("took %d requests, promised %d", n, a.Cap().SendWR)
+		t.Errorf("took %d requests, capacity %d", n, a.Cap().SendWR)
 	}
 	var ids []uint64
 	for i := range n {
@@ -165,7 +165,7 @@ func TestLiveFull(t *testing.T) {
 	t.Error("the receive queue is never full")
 }
 
-// TestLiveFailed uses a key that does not exist: the request fails, those behind it are flushed, and posting goes on.
+// TestLiveFailed uses a key that does not exist: the request fails, later ones are flushed, and posts still succeed.
 func TestLiveFailed(t *testing.T) {
 	r := newRig(t)
 	a, _ := r.pair(uverbs.QPTRC)
@@ -182,7 +182,7 @@ func TestLiveFailed(t *testing.T) {
 	}
 	r.send(a, ib.SendWR{ID: 9, Opcode: uint32(uverbs.WRSend)})
 	if c := r.wait(1)[9]; uverbs.WCStatus(c.Status) != uverbs.WCWRFlushErr {
-		t.Errorf("in the error state: %+v, want it flushed", c)
+		t.Errorf("in the state ERR: %+v, want it flushed", c)
 	}
 }
 
@@ -193,13 +193,13 @@ func TestLiveUnconnected(t *testing.T) {
 	r.send(a, ib.SendWR{ID: 2, Opcode: uint32(uverbs.WRSend), SGE: []ib.SGE{r.sge(0, 100)}})
 	r.done(1, 2)
 
-	const grh = 40 // a datagram lies behind room for its header
+	const grh = 40 // a datagram is preceded by space for its header
 	a, b = r.pair(uverbs.QPTUD)
-	way := must[ib.AH](t)(r.pd.CreateAH(r.vector()))
-	r.closing(way)
+	ah := must[ib.AH](t)(r.pd.CreateAH(r.ownAddress()))
+	r.closeLater(ah)
 	copy(r.mem, "datagram")
 	r.ok(b.Recv(3, []ib.SGE{r.sge(half, grh+8)}))
-	r.send(a, ib.SendWR{ID: 4, Opcode: uint32(uverbs.WRSend), SGE: []ib.SGE{r.sge(0, 8)}, AH: way, QPN: b.Num(), QKey: qkey})
+	r.send(a, ib.SendWR{ID: 4, Opcode: uint32(uverbs.WRSend), SGE: []ib.SGE{r.sge(0, 8)}, AH: ah, QPN: b.Num(), QKey: qkey})
 	c := r.done(3, 4)[3]
 	if c.Len != grh+8 || c.SrcQP != a.Num() || uverbs.WCFlags(c.Flags)&uverbs.WCGRH == 0 ||
 		string(r.mem[half+grh:half+grh+8]) != "datagram" {
@@ -210,12 +210,12 @@ func TestLiveUnconnected(t *testing.T) {
 	r.ok(b.DetachMulticast(group, 0))
 }
 
-// TestLiveShared receives through a shared queue, and is told when that runs low. The event is never acknowledged by the
-// test, and yet nothing hangs when the queue is closed.
+// TestLiveShared receives through a shared queue, and reads the event of its limit. The test never acknowledges the event, and
+// yet Close of the queue does not hang.
 func TestLiveShared(t *testing.T) {
 	r := newRig(t)
 	s := must[ib.SRQ](t)(r.pd.CreateSRQ(8, 1, 0))
-	r.closing(s)
+	r.closeLater(s)
 	a, b := r.qp(uverbs.QPTRC, nil), r.qp(uverbs.QPTRC, s)
 	r.connect(a, b, uverbs.QPTRC)
 	r.connect(b, a, uverbs.QPTRC)
@@ -235,7 +235,7 @@ func TestLiveShared(t *testing.T) {
 	r.isEvent(e, uverbs.EventSRQLimitReached, s.Token())
 }
 
-// event waits for one asynchronous event.
+// event blocks until one asynchronous event arrives.
 func (r *rig) event() []byte {
 	r.Helper()
 	e := make([]byte, asyncEventSize)
@@ -253,15 +253,15 @@ func (r *rig) isEvent(e []byte, kind uverbs.EventType, token uint64) {
 	}
 }
 
-// TestLiveOverrun lets a completion queue overflow. There is an event for it that the test reads, and then closes the queue;
-// and there may be others that nobody reads.
+// TestLiveOverrun overruns a completion queue. The test reads the event for it, and then closes the queue. There may be further
+// events, which are never read.
 func TestLiveOverrun(t *testing.T) {
 	r := newRig(t)
 	small := must[ib.CQ](t)(r.x.CreateCQ(1, nil, 0))
-	r.closing(small)
+	r.closeLater(small)
 	q := must[ib.QP](t)(r.pd.CreateQP(ib.QPInit{Type: uint8(uverbs.QPTRC), SendCQ: small, RecvCQ: small,
 		Cap: ib.Cap{SendWR: 64, SendSGE: 1}}))
-	r.closing(q)
+	r.closeLater(q)
 	r.connect(q, q, uverbs.QPTRC)
 	for i := range 64 {
 		r.ok(q.Post(&ib.SendWR{ID: uint64(i), Opcode: uint32(uverbs.WRRDMAWrite), Flags: signaled,
@@ -272,7 +272,7 @@ func TestLiveOverrun(t *testing.T) {
 	r.isEvent(e, uverbs.EventCQErr, small.Token())
 }
 
-// TestLiveChannel sleeps for completions, again and again.
+// TestLiveChannel waits for completion events repeatedly.
 func TestLiveChannel(t *testing.T) {
 	r := newRig(t)
 	a, _ := r.pair(uverbs.QPTRC)
@@ -289,7 +289,7 @@ func TestLiveChannel(t *testing.T) {
 		}
 		r.done(id)
 	}
-	r.ok(r.cq.Notify(false)) // of this nobody reads
+	r.ok(r.cq.Notify(false)) // the event of this request is never read
 	r.send(a, ib.SendWR{ID: 99, Opcode: uint32(uverbs.WRRDMAWrite), Remote: r.addr(half), RKey: r.rkey()})
 	r.done(99)
 	r.ok(r.cq.Resize(200))
@@ -303,8 +303,8 @@ func TestLiveWindows(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair(uverbs.QPTRC)
 	one, two := must[ib.MW](t)(r.pd.AllocMW(uint8(uverbs.MWType1))), must[ib.MW](t)(r.pd.AllocMW(uint8(uverbs.MWType2)))
-	r.closing(one)
-	r.closing(two)
+	r.closeLater(one)
+	r.closeLater(two)
 	bind := ib.Bind{MR: r.mr, Addr: r.addr(half), Length: 64, Access: uint32(uverbs.AccessRemoteWrite)}
 	write := func(id uint64, key uint32) ib.SendWR {
 		return ib.SendWR{ID: id, Opcode: uint32(uverbs.WRRDMAWrite), SGE: []ib.SGE{r.sge(0, 8)}, Remote: r.addr(half), RKey: key}
@@ -332,21 +332,21 @@ func TestLiveWindows(t *testing.T) {
 	}
 	r.send(a, write(7, bind.RKey))
 	if c := r.wait(1)[7]; uverbs.WCStatus(c.Status) != uverbs.WCRemAccessErr {
-		t.Errorf("wrote through a window that was invalidated: %+v", c)
+		t.Errorf("write through an invalidated window: %+v", c)
 	}
 }
 
 func TestLiveRereg(t *testing.T) {
 	r := newRig(t)
 	m := must[ib.MR](t)(r.pd.RegMR(r.addr(0), 8, r.addr(0), 0))
-	r.closing(m)
+	r.closeLater(m)
 	err := m.Rereg(uint32(uverbs.ReregAccess), nil, 0, 0, 0, uint32(uverbs.AccessLocalWrite))
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("got %v, want success or ErrUnsupported", err)
 	}
 }
 
-// TestLiveOpenClose leaves no descriptor, mapping or thread of the library behind.
+// TestLiveOpenClose checks that no descriptor leaks.
 func TestLiveOpenClose(t *testing.T) {
 	d, p := ib.Device{Name: live.Device(t)}, New()
 	once := func() {
@@ -369,18 +369,18 @@ func descriptors(t *testing.T) int {
 	return len(must[[]os.DirEntry](t)(os.ReadDir("/proc/self/fd")))
 }
 
-// BenchmarkLiveSend is half a round trip of 8 bytes between two goroutines that poll, each with a device of its own: what
-// ib_send_lat calls latency.
+// BenchmarkLiveSend measures half a round trip of 8 bytes between two polling goroutines, each with an open device of its own:
+// the latency of ib_send_lat.
 func BenchmarkLiveSend(b *testing.B) {
 	left, right := newRig(b), newRig(b)
 	p, q := left.qp(uverbs.QPTRC, nil), right.qp(uverbs.QPTRC, nil)
 	left.connect(p, q, uverbs.QPTRC)
 	right.connect(q, p, uverbs.QPTRC)
-	for range 4 { // a receive less would be a message that comes too soon
+	for range 4 { // with fewer receives a message could arrive before a receive is posted
 		left.ok(p.Recv(1, []ib.SGE{left.sge(half, 8)}))
 		right.ok(q.Recv(1, []ib.SGE{right.sge(half, 8)}))
 	}
-	trips := (b.N/2 + batch) / batch // in batches: a look at the clock takes long in a guest
+	trips := (b.N/2 + batch) / batch // in batches: reading the clock is slow in a virtual machine
 	done, took := make(chan error, 1), make([]time.Duration, trips)
 	b.ResetTimer()
 	go func() { done <- right.pingpong(q, make([]time.Duration, trips), false) }()
@@ -391,10 +391,10 @@ func BenchmarkLiveSend(b *testing.B) {
 	b.ReportMetric(float64(took[trips/2].Nanoseconds())/2/batch, "ns/median")
 }
 
-// batch is how many round trips are timed together.
+// batch is the number of round trips that are timed together.
 const batch = 20
 
-// pingpong sends and receives in turns, and notes how long each batch of messages took to come back.
+// pingpong alternately sends and receives, and stores the duration of each batch of round trips.
 func (r *rig) pingpong(q ib.QP, took []time.Duration, first bool) error {
 	n, last := batch*len(took), time.Now()
 	wr := &ib.SendWR{Opcode: uint32(uverbs.WRSend), Inline: make([]byte, 8), Flags: uint32(uverbs.SendInline) | signaled}
@@ -435,13 +435,13 @@ func (r *rig) pingpong(q ib.QP, took []time.Duration, first bool) error {
 	return nil
 }
 
-// TestLiveAllocs counts allocations of the hot calls on a device.
+// TestLiveAllocs counts the allocations of posts and polls on a device.
 func TestLiveAllocs(t *testing.T) {
 	r := newRig(t)
 	p, q := r.pair(uverbs.QPTRC)
 	wr := &ib.SendWR{Opcode: uint32(uverbs.WRSend), SGE: []ib.SGE{r.sge(0, 8)}, Flags: signaled}
 	list, wc := []ib.SGE{r.sge(half, 8)}, make([]ib.WC, 8)
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(testTimeout)
 	n := testing.AllocsPerRun(100, func() {
 		if err := errors.Join(q.Recv(1, list), p.Post(wr), p.Ring()); err != nil {
 			t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
-// TestMissing holds what is said when the library, a function of it, or a driver is not there.
+// TestMissing checks the errors if the library, a function of it, or a driver is missing.
 func TestMissing(t *testing.T) {
 	_, noLibrary := load("libibverbs.so.0.none")
 	_, oldLibrary := load("libc.so.6")
@@ -37,13 +37,13 @@ func TestMissing(t *testing.T) {
 		}
 		for _, w := range c.want {
 			if !strings.Contains(c.err.Error(), w) {
-				t.Errorf("%q does not say %q", c.err, w)
+				t.Errorf("%q does not contain %q", c.err, w)
 			}
 		}
 	}
 }
 
-// TestInstalled opens a device that no machine has, through the library of this one, if there is one.
+// TestInstalled opens a device that does not exist with the installed library, if there is one.
 func TestInstalled(t *testing.T) {
 	_, err := New().Open(ib.Device{Name: "no such device"})
 	var m *MissingError
@@ -69,7 +69,7 @@ func TestErrno(t *testing.T) {
 		t.Errorf("positive result: got %v, want EIO", err)
 	}
 	if err := (&mr{x: x}).Rereg(uint32(uverbs.ReregTranslation), nil, 4096, 1, 0, 0); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("registered elsewhere: got %v, want ErrUnsupported", err)
+		t.Errorf("re-registered at another address: got %v, want ErrUnsupported", err)
 	}
 	if _, err := (&pd{x: x}).AllocMW(1); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("function that the driver lacks: got %v, want ErrUnsupported", err)
@@ -89,23 +89,24 @@ func TestReadEvents(t *testing.T) {
 	if n, err := ch.ReadEvents(buf); n != 0 || err != syscall.EAGAIN {
 		t.Errorf("no event: got %d, %v; want EAGAIN itself", n, err)
 	}
-	f.comp = []uint64{7, 8, 9}
-	n, err := ch.ReadEvents(buf) // room for two and a half
-	if n != 16 || err != nil || binary.NativeEndian.Uint64(buf) != 7 || binary.NativeEndian.Uint64(buf[8:]) != 8 || f.acks != 2 {
-		t.Errorf("read %d bytes %x, %v, %d acknowledged; want tokens 7 and 8", n, buf, err, f.acks)
+	f.compEvents = []uint64{7, 8, 9}
+	n, err := ch.ReadEvents(buf) // space for two and a half
+	if n != 16 || err != nil || binary.NativeEndian.Uint64(buf) != 7 || binary.NativeEndian.Uint64(buf[8:]) != 8 ||
+		f.ackedComp != 2 {
+		t.Errorf("read %d bytes %x, %v, %d acknowledged; want tokens 7 and 8", n, buf, err, f.ackedComp)
 	}
-	if n, err := ch.ReadEvents(buf); n != 8 || err != nil || f.acks != 3 {
-		t.Errorf("read %d, %v, %d acknowledged; want the third", n, err, f.acks)
+	if n, err := ch.ReadEvents(buf); n != 8 || err != nil || f.ackedComp != 3 {
+		t.Errorf("read %d, %v, %d acknowledged; want the third", n, err, f.ackedComp)
 	}
 
 	types := []uverbs.EventType{uverbs.EventCQErr, uverbs.EventQPFatal, uverbs.EventSRQLimitReached, uverbs.EventPortErr}
 	want := []uint64{q.Token(), p.Token(), s.Token(), 2}
 	for i, e := range []uintptr{q.ptr, p.ptr, address(&f.srq), 0xffff_0000_0000_0002} {
-		f.async = append(f.async, ibv.AsyncEvent{Element: e, EventType: uint32(types[i])})
+		f.asyncEvents = append(f.asyncEvents, ibv.AsyncEvent{Element: e, EventType: uint32(types[i])})
 	}
 	buf = make([]byte, 100)
-	if n, err = x.ReadEvents(buf); n != 64 || err != nil || !slices.Equal(f.acked, types) {
-		t.Fatalf("read %d bytes, %v, acknowledged %v; want 64 and %v", n, err, f.acked, types)
+	if n, err = x.ReadEvents(buf); n != 64 || err != nil || !slices.Equal(f.ackedAsync, types) {
+		t.Fatalf("read %d bytes, %v, acknowledged %v; want 64 and %v", n, err, f.ackedAsync, types)
 	}
 	for i := range types {
 		token, typ := binary.NativeEndian.Uint64(buf[16*i:]), binary.NativeEndian.Uint32(buf[16*i+8:])
@@ -118,7 +119,7 @@ func TestReadEvents(t *testing.T) {
 	}
 }
 
-// TestAttributes sends every attribute to C's layout and back.
+// TestAttributes converts every attribute to C's layout and back.
 func TestAttributes(t *testing.T) {
 	a := ib.QPAttr{
 		State: 1, CurState: 2, PathMTU: 3, PathMigState: 4, QKey: 5, RQPSN: 6, SQPSN: 7, DestQPN: 8, Access: 9,

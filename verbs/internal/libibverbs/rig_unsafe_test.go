@@ -2,7 +2,7 @@
 
 package libibverbs
 
-// Unsafe because memory is registered, and named in requests, by its address.
+// Unsafe because memory is registered by its address, and requests contain it.
 
 import (
 	"testing"
@@ -16,10 +16,10 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
-// patience is how long a test waits for what must come.
-const patience = 20 * time.Second
+// testTimeout is the maximum wait for an event or a completion that must arrive.
+const testTimeout = 20 * time.Second
 
-// rig is a device with registered memory, of which the first half is sent and the second received into.
+// rig is a device with registered memory. Tests send from the first half and receive into the second.
 type rig struct {
 	testing.TB
 	x    ib.Context
@@ -48,7 +48,7 @@ func must[V any](tb testing.TB) func(V, error) V {
 	}
 }
 
-// ok fails the test for an error.
+// ok fails the test if err is not nil.
 func (r *rig) ok(err error) {
 	r.Helper()
 	if err != nil {
@@ -56,8 +56,8 @@ func (r *rig) ok(err error) {
 	}
 }
 
-// closing closes an object when the test is over. What was opened last is closed first.
-func (r *rig) closing(o interface{ Close() error }) {
+// closeLater closes an object when the test ends. The object that was opened last is closed first.
+func (r *rig) closeLater(o interface{ Close() error }) {
 	r.Cleanup(func() {
 		if err := o.Close(); err != nil {
 			r.Errorf("close %T: %v", o, err)
@@ -68,7 +68,7 @@ func (r *rig) closing(o interface{ Close() error }) {
 func newRig(tb testing.TB) *rig {
 	r := &rig{TB: tb, mem: make([]byte, 2*half)}
 	r.x = must[ib.Context](tb)(New().Open(ib.Device{Name: live.Device(tb), Driver: uint32(uverbs.DriverRXE)}))
-	r.closing(r.x)
+	r.closeLater(r.x)
 	r.port = must[ib.PortAttr](tb)(r.x.QueryPort(1))
 	for _, g := range must[[]ib.GID](tb)(r.x.QueryGIDs()) {
 		if uverbs.GIDType(g.Type) == uverbs.GIDTypeRoCEv2 && [12]byte(g.GID[:12]) == [12]byte{10: 0xff, 11: 0xff} {
@@ -79,19 +79,19 @@ func newRig(tb testing.TB) *rig {
 		tb.Fatal("the device has no IPv4 address")
 	}
 	r.pd = must[ib.PD](tb)(r.x.AllocPD())
-	r.closing(r.pd)
+	r.closeLater(r.pd)
 	r.mr = must[ib.MR](tb)(r.pd.RegMR(r.addr(0), uint64(len(r.mem)), r.addr(0), allAccess))
-	r.closing(r.mr)
+	r.closeLater(r.mr)
 	r.ch = must[ib.Channel](tb)(r.x.CreateChannel()).(*channel)
-	r.closing(r.ch)
+	r.closeLater(r.ch)
 	r.cq = must[ib.CQ](tb)(r.x.CreateCQ(64, r.ch, 0))
-	r.closing(r.cq)
+	r.closeLater(r.cq)
 	return r
 }
 
 func (r *rig) addr(off int) uint64 { return uint64(uintptr(unsafe.Pointer(&r.mem[off]))) }
 
-// sge names registered memory.
+// sge returns a list entry with registered memory.
 func (r *rig) sge(off, n int) ib.SGE {
 	lkey, _ := r.mr.Keys()
 	return ib.SGE{Addr: r.addr(off), Len: uint32(n), LKey: lkey}
@@ -102,18 +102,18 @@ func (r *rig) rkey() uint32 {
 	return rkey
 }
 
-// qp creates a queue pair of modest size whose completions go to the rig's queue.
+// qp creates a small queue pair with the completion queue of the rig.
 func (r *rig) qp(kind uverbs.QPType, srq ib.SRQ) ib.QP {
 	r.Helper()
 	q := must[ib.QP](r)(r.pd.CreateQP(ib.QPInit{Type: uint8(kind), SendCQ: r.cq, RecvCQ: r.cq, SRQ: srq,
 		Cap: ib.Cap{SendWR: 8, RecvWR: 8, SendSGE: 2, RecvSGE: 2, Inline: 64}}))
-	r.closing(q)
+	r.closeLater(q)
 	return q
 }
 
 const qkey = 0x1111
 
-// connect makes a queue pair ready to talk to another of the same device, or to any if it is one for datagrams.
+// connect connects a queue pair to another one of the same device. A queue pair for datagrams can then send to any.
 func (r *rig) connect(q, peer ib.QP, kind uverbs.QPType) {
 	r.Helper()
 	const (
@@ -129,7 +129,7 @@ func (r *rig) connect(q, peer ib.QP, kind uverbs.QPType) {
 		uverbs.QPTUD: {base | uverbs.QPAttrQKey, uverbs.QPAttrState, start},
 	}[kind]
 	a := ib.QPAttr{Port: 1, Access: allAccess &^ uint32(uverbs.AccessMWBind), QKey: qkey,
-		PathMTU: r.port.ActiveMTU, DestQPN: peer.Num(), RQPSN: 7, SQPSN: 7, AH: r.vector(),
+		PathMTU: r.port.ActiveMTU, DestQPN: peer.Num(), RQPSN: 7, SQPSN: 7, AH: r.ownAddress(),
 		MaxRdAtomic: 1, MaxDestRdAtomic: 1, MinRNRTimer: 12, Timeout: 14, RetryCnt: 7, RNRRetry: 7}
 	for i, s := range []uverbs.QPState{uverbs.QPSInit, uverbs.QPSRTR, uverbs.QPSRTS} {
 		a.State = uint8(s)
@@ -137,12 +137,12 @@ func (r *rig) connect(q, peer ib.QP, kind uverbs.QPType) {
 	}
 }
 
-// vector is the way to this device.
-func (r *rig) vector() ib.AHAttr {
+// ownAddress returns the address vector of this device.
+func (r *rig) ownAddress() ib.AHAttr {
 	return ib.AHAttr{DGID: r.gid.GID, SGIDIndex: uint8(r.gid.Index), HopLimit: 64, Global: true, Port: 1}
 }
 
-// pair is two queue pairs, connected with each other.
+// pair returns two connected queue pairs.
 func (r *rig) pair(kind uverbs.QPType) (a, b ib.QP) {
 	r.Helper()
 	a, b = r.qp(kind, nil), r.qp(kind, nil)
@@ -151,7 +151,7 @@ func (r *rig) pair(kind uverbs.QPType) (a, b ib.QP) {
 	return a, b
 }
 
-// send posts a request, signaled, and rings.
+// send posts a signaled request and rings the doorbell.
 func (r *rig) send(q ib.QP, wr ib.SendWR) {
 	r.Helper()
 	wr.Flags |= signaled
@@ -159,11 +159,11 @@ func (r *rig) send(q ib.QP, wr ib.SendWR) {
 	r.ok(q.Ring())
 }
 
-// wait polls for n completions, by their ids.
+// wait polls until n completions have arrived, and returns them by ID.
 func (r *rig) wait(n int) map[uint64]ib.WC {
 	r.Helper()
 	got, wc := map[uint64]ib.WC{}, make([]ib.WC, 8)
-	for deadline := time.Now().Add(patience); len(got) < n; {
+	for deadline := time.Now().Add(testTimeout); len(got) < n; {
 		k := must[int](r)(r.cq.Poll(wc))
 		for _, c := range wc[:k] {
 			if _, twice := got[c.ID]; twice {
@@ -172,13 +172,13 @@ func (r *rig) wait(n int) map[uint64]ib.WC {
 			got[c.ID] = c
 		}
 		if time.Now().After(deadline) {
-			r.Fatalf("%d of %d completions after %v", len(got), n, patience)
+			r.Fatalf("%d of %d completions after %v", len(got), n, testTimeout)
 		}
 	}
 	return got
 }
 
-// done waits for requests that must succeed.
+// done waits for completions that must be successful.
 func (r *rig) done(ids ...uint64) map[uint64]ib.WC {
 	r.Helper()
 	got := r.wait(len(ids))
@@ -190,17 +190,17 @@ func (r *rig) done(ids ...uint64) map[uint64]ib.WC {
 	return got
 }
 
-// readable waits until a descriptor has something to read.
+// readable blocks until a descriptor is readable.
 func (r *rig) readable(fd int) {
 	r.Helper()
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
-		n, err := unix.Poll(fds, int(patience/time.Millisecond))
+		n, err := unix.Poll(fds, int(testTimeout/time.Millisecond))
 		if err == unix.EINTR {
 			continue
 		}
 		if n != 1 || err != nil {
-			r.Fatalf("no event after %v: %v", patience, err)
+			r.Fatalf("no event after %v: %v", testTimeout, err)
 		}
 		return
 	}

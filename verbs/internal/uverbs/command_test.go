@@ -11,15 +11,15 @@ import (
 	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
 )
 
-// at is a number in a command, at an offset from its beginning.
+// at is a number in a command, at an offset from its start.
 type at struct {
 	offset int
-	want   uint64 // of as many bytes as size says
+	want   uint64 // in size bytes
 	size   int
 }
 
-// commands are all typed calls, each with the command that must be written: its number, its length and that of the
-// answer in words of four bytes, and what stands where.
+// commands are all typed calls, each with the command that must be written: its number, the lengths of command and response in
+// words of four bytes, and the expected fields.
 var commands = []struct {
 	name  string
 	call  func(*Context, Driver) error
@@ -115,7 +115,7 @@ var commands = []struct {
 		call: func(c *Context, _ Driver) error { return c.NewNotifier(7).Notify(true) }},
 }
 
-// TestCommands holds every command against the layout in the kernel's header, field by field.
+// TestCommands compares every command with the layout in the kernel's header, field by field.
 func TestCommands(t *testing.T) {
 	for _, test := range commands {
 		t.Run(test.name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestCommands(t *testing.T) {
 			if test.plain {
 				d = Driver{}
 			}
-			f.answer = func(_, resp []byte) error {
+			f.respond = func(_, resp []byte) error {
 				copy(resp, bytes.Repeat([]byte{0xab}, len(resp)))
 				return nil
 			}
@@ -133,13 +133,13 @@ func TestCommands(t *testing.T) {
 			}
 			words := [2]uint16{test.words[0] + uint16(len(d.In))/4, test.words[1] + uint16(len(d.Out))/4}
 			if got := [2]uint16{u16(f.command, 4), u16(f.command, 6)}; got != words || len(f.command) != 4*int(words[0]) {
-				t.Errorf("says %d words, has %d bytes, want %d words", got, len(f.command), words)
+				t.Errorf("the header says %d words; the command has %d bytes, want %d words", got, len(f.command), words)
 			}
 			if cmd := u32(f.command, 0); cmd != test.cmd {
 				t.Errorf("command %d, want %d", cmd, test.cmd)
 			}
 			if words[1] > 0 && (u64(f.command, 8) != address(f.resp) || len(f.resp) != 4*int(words[1])) {
-				t.Errorf("answer of %d bytes to %#x, but it goes to %#x", len(f.resp), u64(f.command, 8), address(f.resp))
+				t.Errorf("response of %d bytes at %#x, want it at %#x", len(f.resp), u64(f.command, 8), address(f.resp))
 			}
 			for _, a := range test.in {
 				if got := u64(append(f.command[a.offset:][:a.size:a.size], make([]byte, 8)...), 0); got != a.want {
@@ -150,17 +150,17 @@ func TestCommands(t *testing.T) {
 				t.Errorf("the driver's input is not at the end of % x", f.command)
 			}
 			if bytes.Count(d.Out, []byte{0xab}) != len(d.Out) {
-				t.Errorf("the driver's answer is % x", d.Out)
+				t.Errorf("the driver's response is % x", d.Out)
 			}
 		})
 	}
 }
 
-// TestErrors has every command fail, as it does when a device was removed.
+// TestErrors makes every command fail, as when a device was removed.
 func TestErrors(t *testing.T) {
 	for _, test := range commands {
 		c, f := start(t)
-		f.answer = func(_, _ []byte) error { return syscall.EIO }
+		f.respond = func(_, _ []byte) error { return syscall.EIO }
 		err := test.call(c, Driver{})
 		var e *Error
 		if !errors.As(err, &e) || !errors.Is(err, syscall.EIO) || e.Call != test.name || !strings.Contains(err.Error(), "was removed") {
@@ -172,10 +172,10 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestAnswers looks at answers whose fields do not fill whole words, and at those with a driver's part behind them.
-func TestAnswers(t *testing.T) {
+// TestResponses checks responses whose fields do not fill whole words, and responses with a driver's part after them.
+func TestResponses(t *testing.T) {
 	c, f := start(t)
-	f.answer = func(_, resp []byte) error {
+	f.respond = func(_, resp []byte) error {
 		for i := range resp {
 			resp[i] = byte(i)
 		}
@@ -207,12 +207,12 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestModifySRQ resizes: the driver answers to an address in its input.
+// TestModifySRQ resizes: the driver writes its response to an address in its input.
 func TestModifySRQ(t *testing.T) {
 	c, f := start(t)
-	f.answer = func(command, resp []byte) error {
+	f.respond = func(command, resp []byte) error {
 		if len(command) != 32 || u16(command, 4) != 8 || u16(command, 6) != 0 || u64(command, 24) != address(resp) {
-			return fmt.Errorf("command % x, answer at %#x", command, address(resp))
+			return fmt.Errorf("command % x, response at %#x", command, address(resp))
 		}
 		copy(resp, "sixteen bytes...")
 		return nil
@@ -222,11 +222,11 @@ func TestModifySRQ(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(out) != "sixteen bytes..." {
-		t.Errorf("answer %q", out)
+		t.Errorf("response %q", out)
 	}
 }
 
-// TestOddPayload refuses what cannot be said in words, before the kernel sees it.
+// TestOddPayload checks that payloads that are not whole words are refused before the kernel sees them.
 func TestOddPayload(t *testing.T) {
 	c, f := start(t)
 	f.command = nil

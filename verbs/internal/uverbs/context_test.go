@@ -19,7 +19,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestOpenFails closes what was opened so far.
+// TestOpenFails checks that a failed Open closes the descriptors that it has opened.
 func TestOpenFails(t *testing.T) {
 	for _, step := range []string{"Open", "GET_CONTEXT", "SetNonblock"} {
 		f := &fake{fail: map[string]error{step: syscall.EACCES}}
@@ -73,7 +73,8 @@ func TestMap(t *testing.T) {
 	}
 }
 
-// TestCloseWaits closes the descriptor only when the last system call on it has returned: it could be another file by then.
+// TestCloseWaits checks that the descriptor is closed only after the last system call on it has returned. Otherwise the call
+// could use another file with the same descriptor.
 func TestCloseWaits(t *testing.T) {
 	c, f := start(t)
 	inside, leave := make(chan bool), make(chan bool)
@@ -103,7 +104,7 @@ func TestCloseWaits(t *testing.T) {
 		t.Error(err)
 	}
 	if len(f.open) != 0 {
-		t.Errorf("descriptors %v are open after it", f.open)
+		t.Errorf("descriptors %v are open after the call", f.open)
 	}
 }
 
@@ -132,7 +133,7 @@ func TestConcurrent(t *testing.T) {
 	all.Wait()
 }
 
-// TestOpenClose leaves nothing behind.
+// TestOpenClose checks that no descriptor leaks.
 func TestOpenClose(t *testing.T) {
 	f := &fake{}
 	for range 1000 {
@@ -166,7 +167,7 @@ func TestAllocs(t *testing.T) {
 	}
 }
 
-// TestPrepared shows that a doorbell's command names its queue pair and an address for the answer that stays.
+// TestPrepared checks that the command of a doorbell contains its queue pair, and the address of a response that stays allocated.
 func TestPrepared(t *testing.T) {
 	c, f := start(t)
 	one, two := c.NewDoorbell(1), c.NewDoorbell(2)
@@ -175,7 +176,7 @@ func TestPrepared(t *testing.T) {
 			t.Fatal(err)
 		}
 		if u64(f.command, 8) != address(f.resp) || len(f.resp) != 4 {
-			t.Errorf("answer at %#x, want %#x", u64(f.command, 8), address(f.resp))
+			t.Errorf("response at %#x, want %#x", u64(f.command, 8), address(f.resp))
 		}
 	}
 	if abi.Command(u32(f.command, 0)) != abi.CmdPostSend || u32(f.command, 16) != 2 {
@@ -183,10 +184,10 @@ func TestPrepared(t *testing.T) {
 	}
 }
 
-// ringing is a kernel in which a doorbell takes until a channel is closed, and a queue pair is in use meanwhile.
+// ringing is a kernel whose doorbell blocks until a channel is closed. The queue pair is in use meanwhile.
 type ringing struct {
 	fake
-	rung  chan struct{} // closed when the doorbell is under way
+	begun chan struct{} // closed when the doorbell is in progress
 	end   chan struct{}
 	busy  atomic.Bool
 	tries int // to destroy it
@@ -194,7 +195,7 @@ type ringing struct {
 
 func (k *ringing) Post(int, []byte, []byte) error {
 	k.busy.Store(true)
-	close(k.rung)
+	close(k.begun)
 	<-k.end
 	k.busy.Store(false)
 	return nil
@@ -212,9 +213,9 @@ func (k *ringing) Write(fd int, command, resp []byte) error {
 	return k.fake.Write(fd, command, resp)
 }
 
-// TestDestroyRinging: a doorbell that is under way does not keep its queue pair from being destroyed.
+// TestDestroyRinging checks that a queue pair is destroyed although a doorbell is in progress.
 func TestDestroyRinging(t *testing.T) {
-	k := &ringing{rung: make(chan struct{}), end: make(chan struct{})}
+	k := &ringing{begun: make(chan struct{}), end: make(chan struct{})}
 	c, err := OpenWith(k, device)
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +223,7 @@ func TestDestroyRinging(t *testing.T) {
 	defer c.Close()
 	done := make(chan error)
 	go func() { done <- c.NewDoorbell(7).Ring() }()
-	<-k.rung
+	<-k.begun
 	if _, err := c.DestroyQP(7); err != nil || k.tries < 3 {
 		t.Errorf("after %d tries: %v", k.tries, err)
 	}
@@ -231,11 +232,11 @@ func TestDestroyRinging(t *testing.T) {
 	}
 }
 
-// TestDestroyBusy: what is in use otherwise is not tried twice.
+// TestDestroyBusy checks that a queue pair that is in use for another reason is not destroyed a second time.
 func TestDestroyBusy(t *testing.T) {
 	c, f := start(t)
 	tries := 0
-	f.answer = func([]byte, []byte) error {
+	f.respond = func([]byte, []byte) error {
 		tries++
 		return syscall.EBUSY
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/live"
 )
 
-// liveDevice is the first device. The tests below speak rxe's part of the commands too.
+// liveDevice returns the first device. The tests below also use rxe's part of the commands.
 func liveDevice(t testing.TB) Device {
 	t.Helper()
 	return must(Find(live.Device(t)))(t)
@@ -50,7 +50,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// TestLiveFind holds what the kernel says over netlink against sysfs.
+// TestLiveFind compares netlink with sysfs.
 func TestLiveFind(t *testing.T) {
 	d := liveDevice(t)
 	dir := "/sys/class/infiniband_verbs/" + d.Uverbs
@@ -58,14 +58,14 @@ func TestLiveFind(t *testing.T) {
 		"ibdev": d.Name, "dev": fmt.Sprintf("%d:%d", unix.Major(d.Dev), unix.Minor(d.Dev)), "abi_version": strconv.Itoa(d.ABI),
 	} {
 		if got := must(os.ReadFile(dir + "/" + file))(t); strings.TrimSpace(string(got)) != want {
-			t.Errorf("%s is %q, netlink says %q", file, got, want)
+			t.Errorf("%s is %q, netlink returns %q", file, got, want)
 		}
 	}
 	if abi.DriverID(d.Driver) != abi.DriverRXE {
 		t.Errorf("driver %d", d.Driver)
 	}
 	if _, err := Find("no such device"); !errors.Is(err, syscall.ENODEV) || !strings.Contains(err.Error(), d.Name) {
-		t.Errorf("a device that is not there: %v", err)
+		t.Errorf("a device that does not exist: %v", err)
 	}
 }
 
@@ -133,13 +133,13 @@ func TestLiveMemory(t *testing.T) {
 		t.Error(err)
 	}
 	if err := c.DeregMR(mr.MRHandle); !errors.Is(err, syscall.ENOENT) {
-		t.Errorf("a region that is gone: %v", err)
+		t.Errorf("a region that was deregistered: %v", err)
 	}
 	runtime.KeepAlive(buf)
 }
 
-// TestLiveCredentials gives up a capability, in a thread that ends with the test: what was opened before is lost to it, and
-// what is opened then may lock no more memory than the limit.
+// TestLiveCredentials drops a capability, in a thread that ends with the test: a context that was opened before cannot be used
+// any more, and one that is opened afterwards may not lock more memory than the limit.
 func TestLiveCredentials(t *testing.T) {
 	before := liveContext(t)
 	device := liveDevice(t)
@@ -153,7 +153,7 @@ func TestLiveCredentials(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // for good
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		done <- withoutIPCLock(before, device)
 	}()
 	if err := <-done; err != nil {
@@ -191,7 +191,7 @@ func withoutIPCLock(before *Context, d Device) error {
 	return nil
 }
 
-// TestLiveOpenClose leaves no descriptor behind.
+// TestLiveOpenClose checks that no descriptor leaks.
 func TestLiveOpenClose(t *testing.T) {
 	d := liveDevice(t)
 	if c, err := Open(d); err != nil {
@@ -202,7 +202,7 @@ func TestLiveOpenClose(t *testing.T) {
 	before := len(must(os.ReadDir("/proc/self/fd"))(t))
 	for range 1000 {
 		c := must(Open(d))(t)
-		must(c.AllocPD(Driver{}))(t) // the kernel's to clean up
+		must(c.AllocPD(Driver{}))(t) // the kernel destroys it
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -212,13 +212,13 @@ func TestLiveOpenClose(t *testing.T) {
 	}
 }
 
-// queues is a queue pair that is connected to itself, with all that it needs.
+// queues is a queue pair that is connected to itself, and the objects that it uses.
 type queues struct {
 	c                 *Context
 	pd, cq, srq, qp   uint32
 	channel           int
 	sq, cqMem, srqMem []byte // rings of rxe
-	bell              *Doorbell
+	doorbell          *Doorbell
 	notifier          *Notifier
 }
 
@@ -236,7 +236,7 @@ func newQueues(t testing.TB, c *Context) *queues {
 	qp := must(c.CreateQP(abi.CreateQP{UserHandle: qpToken, PDHandle: q.pd, SendCQHandle: q.cq, RecvCQHandle: q.cq, SRQHandle: q.srq,
 		MaxSendWR: 8, MaxSendSGE: 1, QPType: uint8(abi.QPTRC), IsSRQ: 1}, Driver{Out: out}))(t)
 	q.qp, q.sq = qp.QPHandle, mapRing(t, c, out[16:])
-	q.bell, q.notifier = c.NewDoorbell(q.qp), c.NewNotifier(q.cq)
+	q.doorbell, q.notifier = c.NewDoorbell(q.qp), c.NewNotifier(q.cq)
 
 	gid := liveGID(t, c)
 	port := must(c.QueryPort(1))(t)
@@ -258,7 +258,7 @@ func newQueues(t testing.TB, c *Context) *queues {
 	return q
 }
 
-// mapRing maps what a struct mminfo says.
+// mapRing maps the ring that a struct mminfo describes.
 func mapRing(t testing.TB, c *Context, info []byte) []byte {
 	t.Helper()
 	mem := must(c.Map(u64(info, 0), int(u32(info, 8))))(t)
@@ -296,12 +296,12 @@ func (q *queues) send(t testing.TB) {
 	binary.NativeEndian.PutUint32(slot(q.sq)[12:], uint32(abi.WRSend))
 	binary.NativeEndian.PutUint32(slot(q.sq)[16:], uint32(abi.SendSignaled))
 	produce(q.sq)
-	if err := q.bell.Ring(); err != nil {
+	if err := q.doorbell.Ring(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// read waits for one event.
+// read blocks until one event arrives.
 func read(t testing.TB, fd, n int) []byte {
 	t.Helper()
 	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -330,7 +330,7 @@ func TestLiveQueues(t *testing.T) {
 		t.Errorf("queue pair %+v", qp)
 	}
 	if _, err := unix.Read(q.channel, make([]byte, 8)); err != unix.EAGAIN {
-		t.Errorf("an event before there is one: %v", err)
+		t.Errorf("read before any event: %v", err)
 	}
 	if err := q.notifier.Notify(false); err != nil {
 		t.Fatal(err)
@@ -360,8 +360,8 @@ func TestLiveQueues(t *testing.T) {
 	if err := errors.Join(c.DeallocPD(q.pd), c.CloseCompChannel(q.channel)); err != nil {
 		t.Error(err)
 	}
-	if err := q.bell.Ring(); !errors.Is(err, syscall.ENOENT) {
-		t.Errorf("rang for a queue pair that is gone: %v", err)
+	if err := q.doorbell.Ring(); !errors.Is(err, syscall.ENOENT) {
+		t.Errorf("doorbell of a destroyed queue pair: %v", err)
 	}
 }
 
@@ -395,7 +395,7 @@ func TestLiveDatagram(t *testing.T) {
 func BenchmarkLiveRing(b *testing.B) {
 	q := newQueues(b, liveContext(b))
 	for b.Loop() {
-		if err := q.bell.Ring(); err != nil {
+		if err := q.doorbell.Ring(); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -13,9 +13,9 @@ import (
 
 var device = Device{Name: "rxe0", Uverbs: "uverbs0", Dev: 231<<8 | 192, Driver: 14, SysPath: "testdata/rxe0"}
 
-// fake is a kernel that remembers the last command. Descriptors are numbers that are never used twice.
+// fake is a simulated kernel that keeps the last command. Descriptors are numbers that are never used twice.
 type fake struct {
-	answer func(command, resp []byte) error // after the defaults, if set
+	respond func(command, resp []byte) error // writes the response after the default one, if not nil
 
 	mu            sync.Mutex
 	command, resp []byte
@@ -59,8 +59,8 @@ func (f *fake) Write(fd int, command, resp []byte) error {
 			return nil
 		}
 	}
-	if f.answer != nil {
-		return f.answer(command, resp)
+	if f.respond != nil {
+		return f.respond(command, resp)
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func (f *fake) Close(fd int) error {
 	return f.fail["Close"]
 }
 
-// start opens a context on a fake kernel, and sees at the end of the test that everything was closed.
+// start opens a context on a fake kernel. When the test ends it checks that everything was closed.
 func start(t testing.TB) (*Context, *fake) {
 	t.Helper()
 	f := &fake{fail: map[string]error{}}

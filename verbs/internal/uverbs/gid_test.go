@@ -25,8 +25,8 @@ func table(es []abi.GIDEntry) []byte {
 
 func TestGIDs(t *testing.T) {
 	c, f := start(t)
-	f.answer = func(_, resp []byte) error {
-		binary.NativeEndian.PutUint64(resp[copy(resp, table(gids))+2*32:], 2) // behind four entries
+	f.respond = func(_, resp []byte) error {
+		binary.NativeEndian.PutUint64(resp[copy(resp, table(gids))+2*32:], 2) // after four entries
 		return nil
 	}
 	got, err := c.GIDs(4)
@@ -55,7 +55,7 @@ func TestGIDs(t *testing.T) {
 
 func TestGID(t *testing.T) {
 	c, f := start(t)
-	f.answer = func(request, resp []byte) error {
+	f.respond = func(request, resp []byte) error {
 		if len(request) != 24+4*16 || u16(request, 4) != 6 || u64(request, 32) != 1 || u64(request, 48) != 1 {
 			return syscall.EINVAL
 		}
@@ -69,19 +69,19 @@ func TestGID(t *testing.T) {
 
 func TestGIDErrors(t *testing.T) {
 	c, f := start(t)
-	f.answer = func(_, _ []byte) error { return syscall.ENOTTY }
+	f.respond = func(_, _ []byte) error { return syscall.ENOTTY }
 	if _, err := c.GIDs(4); !errors.Is(err, syscall.ENOTTY) {
 		t.Errorf("old kernel: %v", err)
 	}
 	if _, err := c.GID(1, 1); !errors.Is(err, syscall.ENOTTY) {
 		t.Errorf("old kernel: %v", err)
 	}
-	f.answer = func(_, resp []byte) error {
+	f.respond = func(_, resp []byte) error {
 		binary.NativeEndian.PutUint64(resp[4*32:], 5)
 		return nil
 	}
 	if _, err := c.GIDs(4); !errors.Is(err, syscall.EPROTO) {
-		t.Errorf("more entries than there is room for: %v", err)
+		t.Errorf("more entries than fit: %v", err)
 	}
 	c.Close()
 	if _, err := c.GID(1, 1); !errors.Is(err, ErrClosed) {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSystem makes each system call on files that every machine has.
+// TestSystem makes each system call on files that exist on every machine.
 func TestSystem(t *testing.T) {
 	var k system
 	fd, rdev, err := k.Open("/dev/full")
@@ -36,7 +36,7 @@ func TestSystem(t *testing.T) {
 		t.Errorf("file flags %#x, %v", flags, err)
 	}
 	if _, err := k.Mmap(fd, 1<<20, -1); err == nil {
-		t.Error("mapped less than nothing")
+		t.Error("mapped a negative length")
 	}
 	if err := k.Close(fd); err != nil {
 		t.Error(err)
@@ -59,11 +59,11 @@ func TestSystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := k.Open(file); err != unix.ENODEV {
-		t.Errorf("a file that is no device: %v", err)
+		t.Errorf("a file that is not a device: %v", err)
 	}
 }
 
-// TestShortWrite is about a pipe that takes a part of a command; devices take all or nothing.
+// TestShortWrite writes to a pipe that accepts a part of a command. Devices accept all or nothing.
 func TestShortWrite(t *testing.T) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
@@ -81,7 +81,7 @@ func TestShortWrite(t *testing.T) {
 	}
 }
 
-// TestOpenMissing opens what is not there.
+// TestOpenMissing opens a file that does not exist.
 func TestOpenMissing(t *testing.T) {
 	var e *Error
 	if _, err := Open(Device{Uverbs: "no such device"}); !errors.As(err, &e) || !errors.Is(err, syscall.ENOENT) || e.Hint == "" {
@@ -101,9 +101,9 @@ func BenchmarkWrite(b *testing.B) {
 		was := c.fd
 		defer func() { c.fd = was }()
 		c.fd, c.post = fd, system{}.Post
-		bell := c.NewDoorbell(1)
+		doorbell := c.NewDoorbell(1)
 		for b.Loop() {
-			if err := bell.Ring(); err != nil {
+			if err := doorbell.Ring(); err != nil {
 				b.Fatal(err)
 			}
 		}

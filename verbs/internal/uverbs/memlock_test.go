@@ -50,10 +50,10 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestMemlockError registers more than any limit there could be, but on a system without one.
+// TestMemlockError registers more memory than any limit allows, unless there is no limit.
 func TestMemlockError(t *testing.T) {
 	c, f := start(t)
-	f.answer = func(_, _ []byte) error { return syscall.ENOMEM }
+	f.respond = func(_, _ []byte) error { return syscall.ENOMEM }
 	_, err := c.RegMR(abi.RegMR{Length: 1 << 62}, Driver{})
 	var m *MemlockError
 	if !errors.Is(err, syscall.ENOMEM) {

@@ -32,7 +32,7 @@ func chardevMessage() []byte {
 	return newRequest(nldev.CmdGetChardev, 0, appendAttr(b, nldev.AttrUverbsDriverID, le32(14)))
 }
 
-// script answers the dump with the first list of datagrams, and the question for the file with the second.
+// script replies to the dump with the first list of datagrams, and to the request for the file with the second.
 func script(t *testing.T, dump, chardev [][]byte) func([]byte, func(attrs) bool) error {
 	return func(request []byte, got func(attrs) bool) error {
 		datagrams := dump
@@ -42,10 +42,10 @@ func script(t *testing.T, dump, chardev [][]byte) func([]byte, func(attrs) bool)
 			datagrams = chardev
 			a, err := decodeAttrs(request[16:])
 			if err != nil || a.text(69) != "uverbs" || u32(a[1], 0) != 1 {
-				t.Errorf("asked with %v, %v", a, err)
+				t.Errorf("request with %v, %v", a, err)
 			}
 		default:
-			t.Fatalf("asked with type %#x, flags %#x", kind, u16(request, 6))
+			t.Fatalf("request of type %#x, flags %#x", kind, u16(request, 6))
 		}
 		for _, d := range datagrams {
 			if done, err := handleReplies(d, got); done || err != nil {
@@ -75,11 +75,11 @@ func TestFind(t *testing.T) {
 		t.Errorf("a dump that fails: %v", err)
 	}
 	if _, err := find("rxe0", script(t, dump, [][]byte{deviceMessage(1, "rxe0")})); !errors.Is(err, errNetlink) {
-		t.Errorf("an answer without a file: %v", err)
+		t.Errorf("a reply without a file: %v", err)
 	}
 }
 
-// TestNetlinkPrefixes cuts a message short, without and with a header that knows of it.
+// TestNetlinkPrefixes decodes truncated messages, with the original length in the header and with the truncated one.
 func TestNetlinkPrefixes(t *testing.T) {
 	b := chardevMessage()
 	for n := range b {

@@ -19,7 +19,7 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/rxetest"
 )
 
-// newFake is a rig on a kernel that is played.
+// newFake returns a rig on a simulated kernel.
 func newFake(t testing.TB) (*rxetest.Kernel, *rig) {
 	t.Helper()
 	k := rxetest.New()
@@ -27,8 +27,8 @@ func newFake(t testing.TB) (*rxetest.Kernel, *rig) {
 	must(t, err)
 	t.Cleanup(func() {
 		must(t, dev.Close())
-		if left := k.OpenObjects(); left != "" {
-			t.Errorf("after Close there are %s", left)
+		if open := k.OpenObjects(); open != "" {
+			t.Errorf("after Close these are still open: %s", open)
 		}
 	})
 	r := &rig{t: t, dev: dev, buf: make([]byte, rigBytes)}
@@ -41,7 +41,7 @@ func newFake(t testing.TB) (*rxetest.Kernel, *rig) {
 	return k, r
 }
 
-// TestCloseOrder closes from the top, which is refused, and then from the bottom.
+// TestCloseOrder closes objects before their users, which is refused, and then in the right order.
 func TestCloseOrder(t *testing.T) {
 	k, r := newFake(t)
 	ch, err := r.dev.CreateChannel()
@@ -66,7 +66,7 @@ func TestCloseOrder(t *testing.T) {
 	}
 	k.Fail(abi.CmdDestroyQP, syscall.EBUSY)
 	if err := q.Close(); !errors.Is(err, verbs.ErrBusy) {
-		t.Errorf("a pair that the kernel says is in use: %v", err)
+		t.Errorf("close of a pair that the kernel reports as in use: %v", err)
 	}
 	k.Fail(abi.CmdDestroyQP, nil)
 	must(t, srq.Recv(1)) // nothing was closed
@@ -74,12 +74,12 @@ func TestCloseOrder(t *testing.T) {
 		must(t, c.Close())
 		must(t, c.Close())
 	}
-	if left := k.OpenObjects(); left != "" {
-		t.Errorf("there are %s", left)
+	if open := k.OpenObjects(); open != "" {
+		t.Errorf("still open: %s", open)
 	}
 }
 
-// TestUseAfterClose calls what is closed.
+// TestUseAfterClose calls the methods of a closed queue pair.
 func TestUseAfterClose(t *testing.T) {
 	_, r := newFake(t)
 	q, _ := r.pair(verbs.QPConfig{Type: verbs.RC})
@@ -100,7 +100,7 @@ func TestUseAfterClose(t *testing.T) {
 	}
 }
 
-// TestFailedCreation has every command that makes something fail: nothing is left behind.
+// TestFailedCreation makes every command fail that creates an object, and checks that nothing stays allocated.
 func TestFailedCreation(t *testing.T) {
 	for cmd, what := range map[abi.Command]func(r *rig) error{
 		abi.CmdAllocPD:           func(r *rig) error { _, err := r.dev.AllocPD(); return err },
@@ -132,7 +132,7 @@ func newPair(r *rig) error {
 	return err
 }
 
-// TestPostErrors has requests refused before anything is queued.
+// TestPostErrors posts requests that are refused before anything is queued.
 func TestPostErrors(t *testing.T) {
 	k, r := newFake(t)
 	q := r.qp(verbs.QPConfig{Type: verbs.RC, MaxSend: 3, MaxInline: 16})
@@ -170,19 +170,19 @@ func TestPostErrors(t *testing.T) {
 	refused(verbs.ErrInvalid, "address handle", q.SendTo(9, 0, verbs.Dest{}, mem))
 }
 
-// TestRecvErrors has receives refused, and posted to a pair that has failed, for which the device is asked. Each call gives back
-// the lock for the next one.
+// TestRecvErrors posts receives that are refused, and receives to a pair that has failed, whose state is then queried. Each call
+// must release the lock for the next one.
 func TestRecvErrors(t *testing.T) {
 	_, r := newFake(t)
 	srq, err := r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 3})
 	must(t, err)
 	q, mem := r.qp(verbs.QPConfig{Type: verbs.RC, MaxRecv: 3}), r.mr.SGE(0, 8)
-	room, _ := srq.Cap()
+	srqCap, _ := srq.Cap()
 	for _, queue := range []struct {
-		recv func(uint64, ...verbs.SGE) error
-		room int
-	}{{q.Recv, q.Cap().MaxRecv}, {srq.Recv, room}} {
-		for id := range uint64(queue.room) {
+		recv     func(uint64, ...verbs.SGE) error
+		capacity int
+	}{{q.Recv, q.Cap().MaxRecv}, {srq.Recv, srqCap}} {
+		for id := range uint64(queue.capacity) {
 			must(t, queue.recv(id, mem))
 		}
 		for range 2 {
@@ -206,7 +206,7 @@ func TestRecvErrors(t *testing.T) {
 	}
 }
 
-// TestRingRetries has a doorbell fail, and the next succeed.
+// TestRingRetries makes one doorbell fail and the next one succeed.
 func TestRingRetries(t *testing.T) {
 	k, r := newFake(t)
 	a, _ := r.pair(verbs.QPConfig{Type: verbs.RC})
@@ -223,14 +223,14 @@ func TestRingRetries(t *testing.T) {
 	var e *verbs.Error
 	err := a.Write(2, verbs.Signaled|verbs.RingDoorbell, r.mr.Remote(0), r.mr.SGE(0, 8))
 	if !errors.Is(err, verbs.ErrLimit) || !errors.As(err, &e) || e.Post {
-		t.Errorf("a post that rings: %v", err)
+		t.Errorf("a post with RingDoorbell: %v", err)
 	}
 	k.Fail(abi.CmdPostSend, nil)
 	must(t, a.Write(3, verbs.Signaled|verbs.RingDoorbell, r.mr.Remote(0), r.mr.SGE(0, 8)))
 	r.done(2)
 }
 
-// TestEvents takes asynchronous events: of objects, of a port, of what is closed, and too many.
+// TestEvents reads asynchronous events: of objects, of a port, of a closed object, and more than are queued.
 func TestEvents(t *testing.T) {
 	k, r := newFake(t)
 	ctx := within(t)
@@ -259,7 +259,7 @@ func TestEvents(t *testing.T) {
 	const many = 2000
 	for i := range many {
 		k.RaiseEvent(abi.EventPortActive, uint64(i))
-		if i%100 == 0 { // the pipe is not endless
+		if i%100 == 0 { // the capacity of the pipe is limited
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -277,7 +277,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestDeviceLost removes the device under goroutines that wait.
+// TestDeviceLost removes the device while goroutines wait.
 func TestDeviceLost(t *testing.T) {
 	k, r := newFake(t)
 	ch, err := r.dev.CreateChannel()
@@ -289,7 +289,7 @@ func TestDeviceLost(t *testing.T) {
 	must(t, q.Ring())
 	r.poll(cq, 1)
 	must(t, q.Write(2, verbs.Signaled, r.mr.Remote(0), r.mr.SGE(0, 8)))
-	must(t, q.Ring()) // completes: it must still be polled
+	must(t, q.Ring()) // completes: it can still be polled after the loss
 	waiting := make(chan error, 2)
 	other, err := r.dev.CreateCQ(8, ch)
 	must(t, err)
@@ -309,13 +309,13 @@ func TestDeviceLost(t *testing.T) {
 		t.Errorf("%v, %v", ev, err)
 	}
 	if c := r.poll(cq, 1)[2]; c.ID != 2 || c.Err() != nil {
-		t.Errorf("what had completed: %+v", c)
+		t.Errorf("completion from before the loss: %+v", c)
 	}
 	_, pollErr := cq.Poll(make([]verbs.WC, 1))
 	_, queryErr := r.dev.QueryDevice()
 	for name, err := range map[string]error{
 		"poll": pollErr, "query": queryErr, "send": q.Send(3, 0), "receive": q.Recv(4), "ring": q.Ring(),
-		"modify": q.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState), "ask": cq.Notify(false),
+		"modify": q.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState), "notify": cq.Notify(false),
 	} {
 		if !errors.Is(err, verbs.ErrDeviceLost) {
 			t.Errorf("%s: %v", name, err)
@@ -323,7 +323,7 @@ func TestDeviceLost(t *testing.T) {
 	}
 }
 
-// TestPollDuringClose polls queues that are closed and resized meanwhile: nobody reads memory that is gone.
+// TestPollDuringClose polls queues that are closed and resized meanwhile. No poll may read unmapped memory.
 func TestPollDuringClose(t *testing.T) {
 	_, r := newFake(t)
 	for range 20 {
@@ -382,11 +382,11 @@ func TestManyGoroutines(t *testing.T) {
 	got := r.poll(cq, posters*each)
 	group.Wait()
 	if n, err := cq.Poll(make([]verbs.WC, 1)); n != 0 || err != nil {
-		t.Errorf("%d completions too many of %d, %v", n, len(got), err)
+		t.Errorf("%d completions more than the expected %d, %v", n, len(got), err)
 	}
 }
 
-// TestWaitSharesChannel has goroutines wait for queues of one channel, each with a context of its own.
+// TestWaitSharesChannel waits in several goroutines for queues of one channel, each with its own context.
 func TestWaitSharesChannel(t *testing.T) {
 	_, r := newFake(t)
 	ch, err := r.dev.CreateChannel()
@@ -399,7 +399,7 @@ func TestWaitSharesChannel(t *testing.T) {
 		group.Go(func() {
 			wc := make([]verbs.WC, 1)
 			for n := range uint64(50) {
-				if i%2 == 0 { // in vain, and then again
+				if i%2 == 0 { // the wait times out, and is repeated
 					short, cancel := context.WithTimeout(t.Context(), 100*time.Microsecond)
 					if _, err := cq.Wait(short, wc); !errors.Is(err, context.DeadlineExceeded) {
 						t.Errorf("queue %d: %v", i, err)
@@ -465,11 +465,11 @@ func TestAllocs(t *testing.T) {
 			t.Error(err)
 		}
 	}); n != 0 {
-		t.Errorf("a poll that finds something allocates %v times", n)
+		t.Errorf("a poll that returns a completion allocates %v times", n)
 	}
 	ch, err := r.dev.CreateChannel()
 	must(t, err)
-	for range 2 { // an event each: one for the call that does not count
+	for range 2 { // one event each: AllocsPerRun makes one call that it does not count
 		cq, err := r.dev.CreateCQ(16, ch)
 		must(t, err)
 		c, _ := r.pair(verbs.QPConfig{Type: verbs.RC, SendCQ: cq})
@@ -480,11 +480,11 @@ func TestAllocs(t *testing.T) {
 			t.Errorf("after a completion: %v, %v", cq, err)
 		}
 	}); n != 0 {
-		t.Errorf("an event of a channel allocates %v times", n)
+		t.Errorf("reading an event of a channel allocates %v times", n)
 	}
 }
 
-// BenchmarkPollEmpty polls a queue in mapped memory that has nothing.
+// BenchmarkPollEmpty polls an empty queue in mapped memory.
 func BenchmarkPollEmpty(b *testing.B) {
 	_, r := newFake(b)
 	wc := make([]verbs.WC, 16)
@@ -495,7 +495,7 @@ func BenchmarkPollEmpty(b *testing.B) {
 	}
 }
 
-// BenchmarkPost is what a request costs on this side of the device, which looks at them 512 at a time, outside the measurement.
+// BenchmarkPost measures the cost of a post without the device, which executes 512 requests at a time outside the measurement.
 func BenchmarkPost(b *testing.B) {
 	k, r := newFake(b)
 	a, _ := r.pair(verbs.QPConfig{Type: verbs.RC, MaxSend: 1000, MaxInline: 64})
