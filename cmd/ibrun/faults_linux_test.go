@@ -294,7 +294,7 @@ func TestAskOnceAndTwice(t *testing.T) {
 	if line := p.line(); line != "heard interrupt\n" {
 		t.Errorf("a rank wrote %q", line)
 	}
-	p.wantCode(0, "once more kills them")
+	p.wantCode(0, "a second signal kills them")
 
 	p = startJob(t, 2, "-n", "2", "rank", "sleep")
 	p.signal(p.cmd.Process.Pid, syscall.SIGTERM)
@@ -302,7 +302,7 @@ func TestAskOnceAndTwice(t *testing.T) {
 
 	p = startJob(t, 2, "-n", "2", "rank", "stubborn")
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
-	p.eventually("ibrun says nothing", func() bool { return strings.Contains(p.said(), "once more") })
+	p.eventually("ibrun says nothing", func() bool { return strings.Contains(p.said(), "a second signal") })
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
 	p.wantCode(130, "did not end when asked")
 }
@@ -398,7 +398,7 @@ func TestKillWhileOutputIsStuck(t *testing.T) {
 	p := startJob(t, 0, "-n", "2", "sh", "-c", "trap '' INT; yes; true")
 	p.eventually("nothing was started", func() bool { return len(p.alive()) >= 6 })
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
-	p.eventually("ibrun says nothing", func() bool { return strings.Contains(p.said(), "once more") })
+	p.eventually("ibrun says nothing", func() bool { return strings.Contains(p.said(), "a second signal") })
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
 	if err := p.cmd.Wait(); p.cmd.ProcessState.ExitCode() != 130 {
 		t.Errorf("ibrun ended with %v, want 130:\n%s", err, p.said())

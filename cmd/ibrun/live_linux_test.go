@@ -145,7 +145,8 @@ func TestPsAndTop(t *testing.T) {
 	}
 	p.sees("[1]: asleep, not in MPI", "[0]: in Recv from rank 1, tag 7", "[2]: in Barrier")
 	for _, name := range []string{"", jobs[0].ID, jobs[0].ID[:3], fmt.Sprint(jobs[0].PID)} {
-		table := tells[inspect.Table](t, append([]string{"top", "--once", "--json", "--interval", "200ms"}, strings.Fields(name)...)...)
+		table := tells[inspect.Table](t, append([]string{"top", "--once", "--json", "--interval", "200ms"},
+			strings.Fields(name)...)...)
 		if len(table.Rows) != 3 || table.Rows[0].MPIShare != 1 || table.Rows[1].MPIShare != 0 ||
 			table.Rows[0].State != inspect.Running ||
 			table.Rows[1].Calls == 0 || table.Seconds < 0.2 || len(table.Rows[0].Waits) != 1 {

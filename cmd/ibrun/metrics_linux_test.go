@@ -194,7 +194,8 @@ func (p *process) running() (all []bool) {
 func TestOtherVersion(t *testing.T) {
 	watched(t)
 	file := filepath.Join(t.TempDir(), "report.json")
-	p := startJob(t, 4, "-n", "2", "--metrics", ":0", "--report="+file, "rank", "record", ":", "-n", "2", "rank", "record", "newer")
+	p := startJob(t, 4, "-n", "2", "--metrics", ":0", "--report="+file, "rank", "record", ":", "-n", "2", "rank", "record",
+		"newer")
 	const told = "the program writes pages of version 2, this reads version 1"
 	p.eventually("it is not told", func() bool { return strings.Contains(p.said(), told) })
 	for range 3 {

@@ -115,7 +115,7 @@ func TestNodesPlacement(t *testing.T) {
 	}
 	newNodes(t, 2).start(0, "-n", "4", "--map-by", "node", "rank", "exit", "7", "3").wantCode(7, "ibrun: rank 3 on n1 (pid ")
 	newNodes(t, 2).start(0, "-n", "3", "--rank-file", file, "rank", "exit", "7", "0").wantCode(7, "ibrun: rank 0 on n1 (pid ")
-	newNodes(t, 2).start(0, "-n", "4", "--ppn", "4", "rank", "pmi").wantCode(2, "no rank is left for node 1")
+	newNodes(t, 2).start(0, "-n", "4", "--ppn", "4", "rank", "pmi").wantCode(2, "node 1 (n1) of 2 gets no rank")
 }
 
 // Programs of MPICH find each other on two nodes.
@@ -183,7 +183,7 @@ func TestSignalsOnNodes(t *testing.T) {
 		ns = newNodes(t, 2).start(1, "-n", "2", "rank", "stubborn")
 		p = ns.list[asked]
 		p.signal(p.cmd.Process.Pid, syscall.SIGTERM)
-		p.eventually("ibrun says nothing", func() bool { return strings.Contains(p.said(), "once more") })
+		p.eventually("ibrun says nothing", func() bool { return strings.Contains(p.said(), "a second signal") })
 		p.signal(p.cmd.Process.Pid, syscall.SIGTERM)
 		ns.wantCode(143, "did not end when asked")
 	}
@@ -248,15 +248,15 @@ func TestTimeoutOnNodes(t *testing.T) {
 	ns := newNodes(t, 2)
 	ns.list[0] = startCommand(t, 0, ns.command(0, "-n", "2", "--timeout", "0.5", "rank", "sleep"))
 	ns.list[1] = startCommand(t, 0, ns.command(1, "-n", "2", "rank", "sleep"))
-	ns.wantCode(124, "ranks 0-1 were running")
+	ns.wantCode(124, "ranks 0-1 were still running")
 }
 
 // What differs is told on both sides.
 func TestNodesDisagree(t *testing.T) {
 	const two = "-n 1 rank sleep : -n 1 rank sleep"
 	for want, args := range map[string][]string{
-		`node 1 (n1) is to start "-n 3 rank sleep", and node 0 "-n 2 rank sleep"`: {"-n", "3", "rank", "sleep"},
-		`node 1 (n1) is to start "-n 2 rank pmi"`:                                 {"-n", "2", "rank", "pmi"},
+		`node 1 (n1) was started with "-n 3 rank sleep", but node 0 with "-n 2 rank sleep"`: {"-n", "3", "rank", "sleep"},
+		`node 1 (n1) was started with "-n 2 rank pmi"`:                                      {"-n", "2", "rank", "pmi"},
 		`"` + two + `"`: strings.Fields(two),
 	} {
 		ns := newNodes(t, 2)
@@ -268,7 +268,7 @@ func TestNodesDisagree(t *testing.T) {
 	ns.list[0] = startCommand(t, 0, ns.command(0, "-n", "3", "rank", "sleep"))
 	ns.n = 3
 	ns.list[1] = startCommand(t, 0, ns.command(2, "-n", "3", "rank", "sleep"))
-	ns.wantCode(2, "node 2 (n2) was told that there are 3 nodes, and node 0 that there are 2 (--node)")
+	ns.wantCode(2, "node 2 (n2) was started for 3 nodes, but node 0 for 2 nodes (--node)")
 }
 
 // What a node cannot start ends the job everywhere.
@@ -286,7 +286,7 @@ func TestNodeCannotStart(t *testing.T) {
 			}
 			ns.list[k] = startCommand(t, 0, cmd)
 		}
-		ns.wantCode(127, "./program: there is no such file or directory")
+		ns.wantCode(127, "./program: no such file or directory")
 	}
 }
 
@@ -339,7 +339,7 @@ func TestNodeComesTwice(t *testing.T) {
 	ns.list[0].eventually("node 1 does not join", func() bool {
 		return strings.Contains(ns.list[0].said(), "node 1 has joined: n1 at ")
 	})
-	startCommand(t, 0, ns.command(1, args...)).wantCode(2, "there is a node 1 already, n1 at 127.0.0.1:")
+	startCommand(t, 0, ns.command(1, args...)).wantCode(2, "node 1 has already joined: n1 at 127.0.0.1:")
 	ns.list[2] = startCommand(t, 0, ns.command(2, args...))
 	ns.wantCode(0, "")
 }

@@ -21,8 +21,8 @@ func TestTimeoutOfOutput(t *testing.T) {
 	}
 	defer l.Close() // what was sent there is in the kernel's hands as long as nobody accepts it
 	for name, c := range map[string]struct{ rank, last string }{
-		"not taken": {"flood 100000", "was dropped in part: ibrun's standard output did not take it\n"}, // two pipes hold more
-		"held open": {"lend " + held, "may go on: a process that is not of the job holds it open\n"},
+		"not taken": {"flood 100000", "is incomplete: ibrun's standard output did not accept it\n"}, // two pipes hold more
+		"held open": {"lend " + held, "may be incomplete: a process outside the job has it open\n"},
 	} {
 		t.Run(name, func(t *testing.T) { timeoutOfOutput(t, strings.Fields("rank "+c.rank), c.last) })
 	}
@@ -41,7 +41,7 @@ func timeoutOfOutput(t *testing.T, rank []string, last string) {
 			t.Fatalf("ibrun ended with %d, %v; it said\n%s", code, err, p.said())
 		}
 		said = p.said()
-		why := "(--timeout); all ranks had ended, and ibrun was not done with what they left\nibrun: the output of ranks 0 on "
+		why := "(--timeout); all ranks had exited, but their output or child processes remained\nibrun: the output of rank 0 on "
 		if strings.Contains(said, why) && strings.HasSuffix(said, last) {
 			return
 		}

@@ -87,7 +87,7 @@ hw, perf, perf/profile < cmd/ibrun/internal/tracemerge;
 NONE < cmd/ibrun/internal/tracemerge/tracetest;
 hw, perf < cmd/ibrun/internal/inspect;
 NONE < cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/proctree;
-cmd/ibrun/internal/launch/exitcode < cmd/ibrun/internal/launch/console;
+hw, cmd/ibrun/internal/launch/exitcode < cmd/ibrun/internal/launch/console;
 perf, perf/profile, internal/shm, internal/ranklink < cmd/ibrun/internal/launch/perfmem;
 internal/auth, internal/pmi, internal/ranklink < cmd/ibrun/internal/launch/protocol;
 cmd/ibrun/internal/inspect, cmd/ibrun/internal/report < cmd/ibrun/internal/launch/protocol;

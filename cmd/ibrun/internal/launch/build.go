@@ -15,14 +15,13 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 )
 
-// build builds a Go package directory or .go file into the user's cache and returns the program. Every source has
-// one file there, so the go command sees when nothing has changed and a second start costs no link. Builds at the
-// same time do not meet: each works on a name of its own and renames at the end, and a rank that still runs keeps
-// its file.
+// build builds a Go package directory or .go file into the user's cache and returns the path of the program. Every source has
+// one file there, so the go command notices when nothing has changed, and a second start does not link again. Concurrent builds
+// do not disturb each other: each writes to a file of its own and renames it at the end, and a running rank keeps its file.
 func build(ctx context.Context, source string, debug bool, stderr io.Writer) (path string, err error) {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
-		return "", exitcode.Errorf(exitcode.NotFound, "%s is Go source, and there is no go command in PATH to build it with",
+		return "", exitcode.Errorf(exitcode.NotFound, "%s is Go source, but there is no go command in PATH to build it",
 			source)
 	}
 	dir, what, name := filepath.Dir(source), source, strings.TrimSuffix(filepath.Base(source), ".go")
@@ -31,21 +30,21 @@ func build(ctx context.Context, source string, debug bool, stderr io.Writer) (pa
 	}
 	args := []string{"build"}
 	if debug {
-		args = append(args, "-gcflags=all=-N -l") // as it was written, for the debugger
+		args = append(args, "-gcflags=all=-N -l") // without optimization, for the debugger
 	}
-	place, err := cacheDir(source, args)
+	cache, err := cacheDir(source, args)
 	if err != nil {
-		return "", exitcode.Errorf(exitcode.Failed, "find a place for the built program: %w", err)
+		return "", exitcode.Errorf(exitcode.Failed, "create the cache directory for the built program: %w", err)
 	}
-	path = filepath.Join(place, name)
-	work, err := os.MkdirTemp(place, "build-")
+	path = filepath.Join(cache, name)
+	work, err := os.MkdirTemp(cache, "build-")
 	if err != nil {
 		return "", exitcode.Errorf(exitcode.Failed, "build %s: %w", source, err)
 	}
 	defer os.RemoveAll(work)
 	fresh := filepath.Join(work, name)
-	// The last build is where the go command looks whether something has changed. It replaces the file, it does not
-	// write into it.
+	// The go command compares with the previous build to find out whether anything has changed. It replaces the file and does
+	// not write into it.
 	if err := os.Link(path, fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", exitcode.Errorf(exitcode.Failed, "build %s: %w", source, err)
 	}
@@ -66,13 +65,13 @@ func build(ctx context.Context, source string, debug bool, stderr io.Writer) (pa
 	return path, nil
 }
 
-// cacheDir makes the directory for what is built from a source in one way.
+// cacheDir creates the cache directory for one source and one set of build flags.
 func cacheDir(source string, args []string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
 	key := sha256.Sum256(fmt.Appendf(nil, "%q %q", source, args))
-	place := filepath.Join(cache, "ibrun", fmt.Sprintf("%x", key[:8]))
-	return place, os.MkdirAll(place, 0o700)
+	dir := filepath.Join(cache, "ibrun", fmt.Sprintf("%x", key[:8]))
+	return dir, os.MkdirAll(dir, 0o700)
 }

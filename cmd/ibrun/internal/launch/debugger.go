@@ -10,8 +10,9 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
-// addDebuggers puts a debugger before those of the ranks here that --dlv and --gdb name, of a job of that size, and
-// returns a line for each that says where it is. What waits for a connection does so on a port of the loopback interface.
+// addDebuggers prepends a debugger to the commands of those ranks that --dlv and --gdb name. size is the number of ranks of the
+// job. It returns a line for each such rank that says how to reach the debugger. A debugger that waits for a connection listens
+// on a port of the loopback interface.
 func addDebuggers(ranks []protocol.RankTask, size int, o *cli.Options, getenv func(string) string) (hints []string, err error) {
 	for _, list := range []cli.Ranges{o.Delve, o.GDB} {
 		for _, r := range list {
@@ -51,7 +52,8 @@ func underDelve(r *protocol.RankTask) (hint string, err error) {
 		"dlv", "exec", "--headless", "--api-version=2", "--listen="+addr, r.Path, "--")
 }
 
-// underGDB uses the best way there is: a window, a server to connect to, or else gdb that shows where the rank crashed.
+// underGDB uses the best available interface: a window, a server to connect to, or else gdb in batch mode, which shows where
+// the rank has crashed.
 func underGDB(r *protocol.RankTask, display bool) (hint string, err error) {
 	const fix = "apt-get install gdb gdbserver"
 	switch {

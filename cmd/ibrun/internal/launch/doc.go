@@ -1,38 +1,31 @@
-// Package launch starts the ranks of a job on this machine, and sees to it that none is left behind.
+// Package launch runs one job: it plans which rank runs where, builds programs that are Go source, and starts the ranks on this
+// machine and, together with the ibruns of other nodes, on all nodes. No process of the job is left when it has ended.
 //
-// Three kinds of process take part:
+// Three kinds of processes take part:
 //
-//	ibrun ──orders──▶ agent ──PMI, IBRUN_FD, pipes──▶ ranks, and whatever they start
+//	ibrun ──orders──▶ agent ──PMI, IBRUN_FD, pipes──▶ ranks and their descendants
 //	      ◀──events──
 //
-// [Run] is ibrun: it reads the options, deals out the cores, builds what is a Go program, and judges what happens
-// ([judge]). [Agent] is ibrun executed again in a session of its own: it starts the ranks, answers their PMI,
-// passes their output on line by line, and signals and kills as it is told. It decides nothing, so that there can
-// be one on every node.
+// [Run] is ibrun. [Agent] is ibrun executed again in a session of its own, as the parent of the ranks. The packages below this
+// one have one subject each:
 //
-// On several nodes ibrun is started on each, by whatever can start a program there. They meet at node 0 (package
-// rendezvous), and from then on
+//	coordinator  what ibrun does while the job runs: nodes, orders and events, the first failure, the exit code
+//	agent        the agent: starts, binds, signals and kills ranks, serves PMI, forwards output
+//	monitor      samples the ranks: status server, hang view, progress, metrics, traces and profiles
+//	protocol     the messages between ibrun, its agent and other nodes
+//	perfmem      the shared memory in which ranks record what they do
+//	proctree     the processes below a process: signals, kills and reaps them
+//	console      ibrun's standard streams, and signals of the user
+//	exitcode     ibrun's exit codes
 //
-//	node 0   ibrun ──orders──▶ agent ───▶ ranks
-//	          │  ▲
-//	     orders  events
-//	          ▼  │
-//	node k   ibrun ──orders──▶ agent ───▶ ranks
+// On several nodes, ibrun is started on each of them by any tool that can start a program there. The other nodes connect to
+// node 0 (package control), which then coordinates the job: see package coordinator. Each agent serves PMI to its own ranks.
+// What concerns other nodes travels with the events and orders, once for each node and barrier. Each node prints its own ranks'
+// output. Any node answers ibrun ps, top and hang for all ranks, since the monitors query each other. Every node derives the
+// job's secret from the secret file and a random number of node 0, so the secret is not sent.
 //
-// node 0 conducts all agents alike ([conductor]): that of its own directly, the others through the ibrun of their
-// node, which passes both on ([follower]), keeps its agent, and ends it if node 0 is lost. Each agent answers the PMI
-// of its own ranks; what concerns others goes up and down with the events and orders, once for each node and
-// barrier. Each node shows its own ranks' output; what ranks do, any of them tells of all, as node 0 asks the others
-// ([looks]). Events bear node 0's time, so that the first failure is named also if another was heard of before it.
-// The job's secret is made on each node from that of the secret file and a random number of node 0, and does not
-// travel.
-//
-// ibrun and agent are subreapers: a process whose parent has died becomes their child, so nothing that a rank starts
-// can leave the tree below them, whatever setsid and double forks it uses. They watch each other by their socket: if ibrun
-// dies, the agent kills everything below it and ends; if the agent dies, its ranks die with it (PR_SET_PDEATHSIG),
-// the rest becomes ibrun's children, and ibrun kills it.
-//
-// Two things are as they are for a reason that does not show. Standard input is not passed on but inherited by rank
-// 0, so what the rank does not read stays unread. And ranks stay in the agent's process group: setsid forks when it
-// is started as the leader of a group, and ibrun would see the rank leave.
+// ibrun and the agent are subreapers: a process whose parent has died becomes their child. So nothing that a rank starts can
+// leave the tree below them, whatever setsid and double forks it uses. They watch each other by their socket. If ibrun dies,
+// the agent kills everything below it and exits. If the agent dies, its ranks die with it (PR_SET_PDEATHSIG), their descendants
+// become ibrun's children, and ibrun kills them.
 package launch

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// rankFiles is how many descriptors an agent holds for a rank: two pipes, PMI twice, IBRUN_FD, the pidfd, a
+	// rankFiles is the number of descriptors that an agent holds for a rank: two pipes, PMI twice, IBRUN_FD, the pidfd, and a
 	// file for its output.
 	rankFiles = 7
-	// agentFiles is how many it needs beside them.
+	// agentFiles is the number of descriptors that the agent needs in addition.
 	agentFiles = 64
 )
 
-// checkLimits refuses a job that one machine cannot hold, before any of it is started.
+// checkLimits returns an error if this machine cannot run that many ranks.
 func checkLimits(ranks int) error {
 	var files, processes unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
@@ -25,7 +25,7 @@ func checkLimits(ranks int) error {
 	}
 	if need := uint64(ranks)*rankFiles + agentFiles; need > files.Max {
 		return exitcode.Errorf(exitcode.UsageError,
-			"%d ranks on one machine need %d open files, and the limit is %d (ulimit -Hn)", ranks, need, files.Max)
+			"%d ranks on one machine need %d open files, but the limit is %d (ulimit -Hn)", ranks, need, files.Max)
 	}
 	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &processes); err != nil {
 		return exitcode.Errorf(exitcode.Failed, "read limit of processes: %w", err)

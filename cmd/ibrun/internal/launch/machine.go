@@ -15,7 +15,7 @@ import (
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
-// nodeNames are those of the nodes as far as this one knows before they have met.
+// nodeNames returns the names of the nodes as far as this node knows them before the nodes have joined.
 func nodeNames(here string, o *cli.Options) []string {
 	list := make([]string, max(o.Nodes, 1))
 	for i := range list {
@@ -25,8 +25,8 @@ func nodeNames(here string, o *cli.Options) []string {
 	return list
 }
 
-// readMachine reads topology and affinity, devices only where they matter: that takes a few milliseconds. A machine that
-// does not tell its topology has as many cores as PUs.
+// readMachine reads the topology and CPU affinity of this machine. It reads devices only if they matter, which takes a few
+// milliseconds. If the topology cannot be read, every PU counts as a core.
 func readMachine(o *cli.Options, s console.Streams) (m placement.Machine, err error) {
 	host, err := os.Hostname()
 	if err != nil && o.NodeName == "" {
@@ -44,11 +44,11 @@ func readMachine(o *cli.Options, s console.Streams) (m placement.Machine, err er
 			}
 			return m, nil
 		}
-		s.Say("devices do not count for where ranks run: %v", err)
+		s.Printf("ranks are placed without regard to devices: %v", err)
 	}
 	if m.Top, err = hw.Read(os.DirFS("/"), hw.OnlyPUs); err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			s.Say("this machine does not tell how its cores are arranged: %v", err)
+			s.Printf("the arrangement of this machine's cores cannot be read: %v", err)
 		}
 		m.Top = new(hw.Topology)
 	}
@@ -56,14 +56,15 @@ func readMachine(o *cli.Options, s console.Streams) (m placement.Machine, err er
 	return m, nil
 }
 
-// warnTopology says that ranks are placed by what may be wrong.
+// warnTopology warns that ranks may be placed badly because the topology is inconsistent.
 func warnTopology(s console.Streams, problems []string) {
 	if len(problems) > 0 {
-		s.Say("this machine may not be as it tells, ibrun topo shows more (%d in all): %s", len(problems), problems[0])
+		s.Printf("the topology of this machine may be wrong; ibrun topo shows the problems (%d in all): %s", len(problems),
+			problems[0])
 	}
 }
 
-// hasRDMA tells whether the machine has devices that ranks may be near to.
+// hasRDMA reports whether the machine has RDMA devices.
 func hasRDMA() bool {
 	devices, err := os.ReadDir("/sys/class/infiniband")
 	return err == nil && len(devices) > 0

@@ -1,29 +1,33 @@
 package launch
 
 import (
+	"fmt"
+	"io"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/coordinator"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
+	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/ranklink"
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
-// plan says where each rank runs.
+// plan describes where each rank runs.
 type plan struct {
 	coordinator.Layout                // which rank is on which node
-	node               int            // this one
-	names              []string       // of the nodes
-	programs           []int          // of each rank, as an index
-	placement          placement.Plan // of the ranks of this node, which no other node decides
-	oversubscribed     []bool         // which of them share processors
+	node               int            // the number of this node
+	names              []string       // the names of all nodes
+	programs           []int          // the program of each rank, as an index
+	placement          placement.Plan // of the ranks of this node, which other nodes do not determine
+	oversubscribed     []bool         // which ranks of this node share processors with others
 	psets              []ranklink.Pset
 }
 
-// makePlan places the ranks of the programs that are this node's, and says where the others are.
+// makePlan assigns all ranks to nodes, and places the ranks of this node.
 func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error) {
 	p := &plan{node: o.Node, names: names, placement: placement.Plan{Machines: []placement.Machine{m}}}
 	for i, program := range o.Programs {
@@ -45,7 +49,7 @@ func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error
 	p.Layout = coordinator.NewLayout(where, len(names))
 	for node, ranks := range p.RanksOn {
 		if len(ranks) == 0 {
-			return nil, exitcode.Errorf(exitcode.UsageError, "no rank is left for node %d (%s) of %d: start fewer nodes", node,
+			return nil, exitcode.Errorf(exitcode.UsageError, "node %d (%s) of %d gets no rank: start fewer nodes", node,
 				names[node], len(names))
 		}
 	}
@@ -61,16 +65,48 @@ func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error
 	return p, err
 }
 
-// localRanks are the ranks of this node, ascending.
+// localRanks returns the ranks of this node, ascending.
 func (p *plan) localRanks() []int { return p.RanksOn[p.node] }
 
-// printNotes says what the user should know of the placement, and all of it if that was asked for.
+// printNotes prints what the user should know about the placement, or all of it with --report-bindings.
 func (p *plan) printNotes(o *cli.Options, s console.Streams) {
 	lines := p.placement.Notes
 	if o.Policy.Report {
-		lines = strings.Split(strings.TrimSuffix(p.placement.Report(), "\n"), "\n") // which ends with the notes
+		lines = strings.Split(strings.TrimSuffix(p.placement.Report(), "\n"), "\n") // the report ends with the notes
 	}
 	for _, line := range lines {
-		s.Say("%s", line)
+		s.Printf("%s", line)
 	}
+}
+
+// makeCheckedPlan makes a plan, checks it against the limits of this machine, and prints notes for the user.
+func makeCheckedPlan(here placement.Machine, names []string, o *cli.Options, s console.Streams) (*plan, error) {
+	p, err := makePlan(here, names, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkLimits(len(p.localRanks())); err != nil {
+		return nil, err
+	}
+	p.printNotes(o, s)
+	return p, nil
+}
+
+// print writes the table of --dry-run. The words of its heading are one space apart, so that scripts can match them.
+func (p *plan) print(w io.Writer, o *cli.Options) error {
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
+	mine := p.placement.Ranks
+	for rank, node := range p.NodeOf {
+		cores := "-" // each node binds its own ranks
+		if node == p.node {
+			cores, mine = hw.FormatList(mine[0].PUs), mine[1:]
+		}
+		fmt.Fprintf(table, "%4d\t%s\t%s\t%s\n", rank, p.names[node], cores, strings.Join(o.Programs[p.programs[rank]].Args, " "))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "rank node cores program\n%s", b.String())
+	return err
 }

@@ -33,7 +33,7 @@ func TestPlanOfNode(t *testing.T) {
 		!strings.HasSuffix(table.String(), "   4 h      2-3 b\n") {
 		t.Errorf("got\n%s", &table)
 	}
-	m := &coordinator.Cluster{MasterAddr: "10.0.0.1", Welcome: protocol.Welcome{JobID: "j", MasterPort: 99}}
+	m := &coordinator.Cluster{MasterAddr: "10.0.0.1", Job: protocol.JobInfo{JobID: "j", MasterPort: 99}}
 	task, err := makeTask(m, p, o, []program{{path: "/a"}, {path: "/b"}}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestPlanOfNode(t *testing.T) {
 
 	o.Policy.PerNode = 8
 	if _, err := makePlan(flat(4), nodeNames("h", o), o); exitcode.Of(err) != exitcode.UsageError ||
-		!strings.Contains(err.Error(), "no rank is left for node 1 (h) of 2") {
+		!strings.Contains(err.Error(), "node 1 (h) of 2 gets no rank") {
 		t.Errorf("all ranks on node 0: %v", err)
 	}
 }

@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// program is what the first word of a program turned out to be.
+// program is a program to start, found by the first word of its command line.
 type program struct {
 	path string // absolute
-	isGo bool   // it is Go source and has to be built: a directory or a .go file
+	isGo bool   // Go source that must be built: a directory or a .go file
 }
 
-// findProgram finds what a word means: a path if there is a slash in it, otherwise a program in PATH (a list of
-// directories), and if there is none of that name, a directory or .go file here.
+// findProgram finds the program that a word means. A word with a slash is a path. Any other word is a program in one of the
+// directories of path, or else a directory or .go file in the current directory.
 func findProgram(word, path string) (program, error) {
 	if strings.Contains(word, "/") || word == "." || word == ".." {
 		return examinePath(word)
 	}
 	missing := exitcode.Errorf(exitcode.NotFound,
-		"%s: there is no such program in PATH; one in this directory is started as ./%[1]s", word)
+		"%s: no such program in PATH; a program in this directory is started as ./%[1]s", word)
 	for _, dir := range filepath.SplitList(path) {
 		file := filepath.Join(dir, word)
 		info, err := os.Stat(file)
@@ -43,12 +43,12 @@ func findProgram(word, path string) (program, error) {
 	return program{}, missing
 }
 
-// examinePath finds out what a path is.
+// examinePath returns the program at a path.
 func examinePath(path string) (program, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR):
-		return program{}, exitcode.Errorf(exitcode.NotFound, "%s: there is no such file or directory", path)
+		return program{}, exitcode.Errorf(exitcode.NotFound, "%s: no such file or directory", path)
 	case err != nil:
 		return program{}, exitcode.Errorf(exitcode.NotExecutable, "%s cannot be started: %w", path, err)
 	case info.IsDir():

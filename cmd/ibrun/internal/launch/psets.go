@@ -9,7 +9,7 @@ import (
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
-// processSets are the process sets that the user has defined, for a job of that size.
+// processSets returns the process sets that the user has defined. size is the number of ranks of the job.
 func processSets(o *cli.Options, size int) ([]ranklink.Pset, error) {
 	var sets []ranklink.Pset
 	for _, p := range o.Psets {

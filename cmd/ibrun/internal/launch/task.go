@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// findPrograms finds what is to be started.
+// findPrograms finds the programs to start.
 func findPrograms(o *cli.Options, env []string) (programs []program, err error) {
 	for _, want := range o.Programs {
 		found, err := findProgram(want.Args[0], cli.Lookup(env)("PATH"))
@@ -34,7 +34,7 @@ func findPrograms(o *cli.Options, env []string) (programs []program, err error) 
 	return programs, nil
 }
 
-// checkDir refuses a directory that a program cannot run in. Empty means ibrun's own.
+// checkDir returns an error for a directory that a program cannot run in. An empty name is ibrun's own directory.
 func checkDir(dir string) error {
 	info, err := os.Stat(cmp.Or(dir, "."))
 	if err == nil && !info.IsDir() {
@@ -49,8 +49,8 @@ func checkDir(dir string) error {
 	return nil
 }
 
-// buildAll builds each program that is Go source, and puts the result in its place. What interrupts ibrun
-// interrupts the build.
+// buildAll builds each program that is Go source, and sets its path to the result. A signal that interrupts ibrun interrupts
+// the build.
 func buildAll(programs []program, o *cli.Options, s console.Streams) error {
 	ctx, stop := console.Interruptible("the build")
 	defer stop()
@@ -64,16 +64,16 @@ func buildAll(programs []program, o *cli.Options, s console.Streams) error {
 			return err
 		}
 		if o.Verbose {
-			s.Say("built %s as %s", p.path, path)
+			s.Printf("built %s as %s", p.path, path)
 		}
 		programs[i].path = path
 	}
 	return nil
 }
 
-// makeTask writes down what the agent is to start.
+// makeTask returns the task of this node's agent.
 func makeTask(m *coordinator.Cluster, p *plan, o *cli.Options, programs []program, env []string) (*protocol.Task, error) {
-	t := &protocol.Task{JobID: m.Welcome.JobID, Secret: m.Secret, Host: p.names[p.node], Node: p.node, Nodes: len(p.names),
+	t := &protocol.Task{JobID: m.Job.JobID, Secret: m.Secret, Host: p.names[p.node], Node: p.node, Nodes: len(p.names),
 		Mapping: p.Mapping(), Size: len(p.programs), Psets: p.psets, Env: env, Label: o.Label}
 	t.Trace, t.Profile = o.Trace != "", o.Profile != ""
 	if t.Output = o.Output; o.Output != "" && !filepath.IsAbs(o.Output) {
@@ -84,10 +84,10 @@ func makeTask(m *coordinator.Cluster, p *plan, o *cli.Options, programs []progra
 		t.Output = filepath.Join(strings.ReplaceAll(here, "%", "%%"), o.Output)
 	}
 	t.Env = slices.Clip(t.Env)
-	if cli.Lookup(env)("MASTER_PORT") == "" { // where torch's ranks meet
-		t.Env = append(t.Env, "MASTER_ADDR="+m.MasterAddr, fmt.Sprintf("MASTER_PORT=%d", m.Welcome.MasterPort))
+	if cli.Lookup(env)("MASTER_PORT") == "" { // where the ranks of torchrun programs connect
+		t.Env = append(t.Env, "MASTER_ADDR="+m.MasterAddr, fmt.Sprintf("MASTER_PORT=%d", m.Job.MasterPort))
 	}
-	if o.Verbose { // ranks say which transports they take
+	if o.Verbose { // ranks print which transports they use
 		t.Env = append(t.Env, "IBRUN_VERBOSE=1")
 	}
 	if o.Transport != "" {
@@ -113,7 +113,7 @@ func makeTask(m *coordinator.Cluster, p *plan, o *cli.Options, programs []progra
 	return t, nil
 }
 
-// rankTask is what the agent has to know of the place of its rank number i.
+// rankTask returns the part of a rank's task that follows from its placement. i is an index into the ranks of this node.
 func (p *plan) rankTask(i int, o *cli.Options) protocol.RankTask {
 	place, m := p.placement.Ranks[i], p.placement.Machines[0]
 	r := protocol.RankTask{Rank: place.Rank, Program: p.programs[place.Rank], Crowded: p.oversubscribed[i]}
@@ -134,7 +134,7 @@ func (p *plan) rankTask(i int, o *cli.Options) protocol.RankTask {
 	return r
 }
 
-// lessThanAll is nil if the PUs of the machine are in no other NUMA nodes than these: then there is no memory to prefer.
+// lessThanAll returns nodes, or nil if they are all NUMA nodes of the machine: then no memory is to be preferred.
 func lessThanAll(nodes []int, top *hw.Topology) []int {
 	all := map[int]bool{}
 	for _, pu := range top.PUs {

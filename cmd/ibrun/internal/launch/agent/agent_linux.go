@@ -21,44 +21,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// agentControl is the descriptor on which an agent hears from ibrun.
+// controlFD is the descriptor of the control socket, by which the agent receives orders and sends events.
 const controlFD = 3
 
-// agent starts the ranks of one node and does with them what ibrun orders.
+// agent starts the ranks of one node and executes the orders of ibrun.
 type agent struct {
 	task          *protocol.Task
-	ranks         []*rank // those that were started
+	ranks         []*rank // the ranks that were started
 	server        *pmi.Server
 	out           *output
 	devNull       *os.File // standard input of all ranks but rank 0
 	group         *proctree.Cgroup
-	perfMem       *perfmem.Memory // nil: there are none
+	perfMem       *perfmem.Memory // nil: ranks record nothing
 	exits         *exitWatcher
 	reaper        *proctree.Reaper
-	closing       atomic.Bool   // no more ranks are to be started
-	started       chan struct{} // closed when no more ranks will be
-	exitsReported chan struct{} // closed when all deaths have been told
+	closing       atomic.Bool   // no more ranks may be started
+	started       chan struct{} // closed when no more ranks will be started
+	exitsReported chan struct{} // closed when the exits of all ranks have been reported
 
 	mu          sync.Mutex
 	events      *json.Encoder
-	firstFailed int // the rank that has failed first here, -1: none
+	firstFailed int // the rank of this node that failed first; -1: none
 
-	// What startAll needs, which alone uses it.
-	allowedPUs []int // PUs
-	setMemory  bool  // ranks get the memory that their plan says
+	// Only startAll uses the fields below.
+	allowedPUs []int // the processors that the agent may use
+	setMemory  bool  // ranks get the memory policy of their task
 }
 
 // Main runs the agent that ibrun started with a socket as descriptor 3, and returns its exit code.
 func Main() int {
-	runtime.LockOSThread() // for good: see startAll
+	runtime.LockOSThread() // never unlocked: see startAll
 	if kind, err := unix.GetsockoptInt(controlFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
 		fmt.Fprintln(os.Stderr, "ibrun: agent is a part of ibrun that it starts itself; a program of that name: ibrun -- agent")
 		return exitcode.UsageError
 	}
 	unix.CloseOnExec(controlFD)
 	control := os.NewFile(controlFD, "ibrun")
-	// Orders come by the socket; what a rank sends to its process group, which is the agent's, is not for the
-	// agent. And writing to an output that nobody reads is to be an error. Ranks start without these handlers.
+	// The agent receives orders by the socket, so it ignores signals that a rank sends to its process group, which is the
+	// agent's as well. It also ignores SIGPIPE, so that writing to an output without a reader returns an error. Ranks do not
+	// inherit these handlers.
 	console.Notify(make(chan os.Signal, 1), append(append(console.EndSignals(), console.ForwardedSignals()...),
 		console.HangViewSignal, unix.SIGPIPE))
 
@@ -82,7 +83,7 @@ func Main() int {
 	return 0
 }
 
-// newAgent returns an agent that can at least send, also with an error.
+// newAgent prepares an agent for a task. Even with an error, it returns an agent that can send events.
 func newAgent(t *protocol.Task, control io.Writer) (a *agent, err error) {
 	a = &agent{task: t, started: make(chan struct{}), exitsReported: make(chan struct{}), events: json.NewEncoder(control),
 		firstFailed: -1}
@@ -125,7 +126,7 @@ func newAgent(t *protocol.Task, control io.Writer) (a *agent, err error) {
 	return a, nil
 }
 
-// send tells ibrun something. That ibrun has died is noticed where its orders are read.
+// send sends an event to ibrun. It ignores errors: if ibrun has died, handleOrders notices the end of the orders.
 func (a *agent) send(e *protocol.Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -139,7 +140,7 @@ func (a *agent) send(e *protocol.Event) {
 	_ = a.events.Encode(e)
 }
 
-// readOrders turns a stream of orders into a channel that is closed at its end.
+// readOrders returns a channel of the orders in a stream. The channel is closed at the end of the stream.
 func readOrders(from *json.Decoder) <-chan protocol.Order {
 	orders := make(chan protocol.Order)
 	go func() {
@@ -155,7 +156,8 @@ func readOrders(from *json.Decoder) <-chan protocol.Order {
 	return orders
 }
 
-// handleOrders does what ibrun orders until the last rank is gone and ibrun wants no more, or is gone itself.
+// handleOrders executes the orders of ibrun. It returns when ibrun has ordered the end of the job and no rank is left, or when
+// ibrun has died.
 func (a *agent) handleOrders(orders <-chan protocol.Order) {
 	var (
 		ending *protocol.EndOrder
@@ -193,7 +195,7 @@ func (a *agent) handleOrders(orders <-chan protocol.Order) {
 				}
 				if ending == nil && o.End.Grace > 0 && !isClosed(a.reaper.Gone) {
 					a.signalAll(unix.SIGTERM)
-					a.signalAll(unix.SIGCONT) // a stopped process would not notice
+					a.signalAll(unix.SIGCONT) // a stopped process does not handle SIGTERM
 				}
 				ending, gone, grace = o.End, a.reaper.Gone, time.After(o.End.Grace)
 			}
@@ -207,7 +209,7 @@ func (a *agent) handleOrders(orders <-chan protocol.Order) {
 	}
 }
 
-// isClosed tells whether a channel is closed that nobody sends on.
+// isClosed reports whether a channel is closed. No values may be sent on it.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -217,7 +219,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// servePMI answers one rank until its connection ends.
+// servePMI serves PMI to one rank until its connection ends.
 func (a *agent) servePMI(r *rank) {
 	defer close(r.pmiDone)
 	err := a.server.Serve(r.task.Rank, r.pmi)
@@ -226,11 +228,12 @@ func (a *agent) servePMI(r *rank) {
 	}
 }
 
-// onOutputError tells why a rank's output stops. That nobody reads it any more is no news to the user who sees to it.
+// onOutputError returns a function that reports why the output of a rank can no longer be forwarded. EPIPE is not reported:
+// then the user has closed the reading end.
 func (a *agent) onOutputError(rank int) func(error) {
 	return func(err error) {
 		if !errors.Is(err, unix.EPIPE) {
-			a.send(&protocol.Event{Kind: protocol.EventNote, Rank: rank, Text: fmt.Sprintf("its output cannot be passed on: %v",
+			a.send(&protocol.Event{Kind: protocol.EventNote, Rank: rank, Text: fmt.Sprintf("its output cannot be forwarded: %v",
 				err)})
 		}
 	}

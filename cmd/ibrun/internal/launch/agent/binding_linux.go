@@ -14,7 +14,8 @@ import (
 // rank is to be bound, starts the rank, and restores the thread after the last one. The rank needs no code for it, and its
 // runtime sees the right number of processors from its first instruction.
 
-// initBinding finds out what there is to lend. A memory policy that is there already is the user's, by numactl, and stays.
+// initBinding reads the PUs and the memory policy of this process. A memory policy that is already set, for instance by
+// numactl, is the user's choice and stays.
 func (a *agent) initBinding() (err error) {
 	if a.allowedPUs, err = hw.Affinity(); err != nil {
 		return err
@@ -31,11 +32,11 @@ func (a *agent) initBinding() (err error) {
 	return nil
 }
 
-// bindThread makes the calling thread, which is locked, what a rank is to be.
+// bindThread binds the calling thread, which must be locked, to the PUs and memory of a rank.
 func (a *agent) bindThread(r *protocol.RankTask) error {
 	pus := r.PUs
 	if pus == nil {
-		pus = a.allowedPUs // the rank before may have been bound
+		pus = a.allowedPUs // the previous rank may have been bound
 	}
 	if err := hw.Bind(pus); err != nil {
 		return err
@@ -50,12 +51,12 @@ func (a *agent) bindThread(r *protocol.RankTask) error {
 	a.setMemory = false
 	a.noteNoMemoryPolicy(err)
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {
-		return nil // then the rank before had none either
+		return nil // then the previous rank had no policy either
 	}
-	return hw.PreferMemory(nil) // and not what the rank before had
+	return hw.PreferMemory(nil) // do not keep the policy of the previous rank
 }
 
-// unbindThread ends what lend has done.
+// unbindThread undoes bindThread.
 func (a *agent) unbindThread() {
 	err := hw.Bind(a.allowedPUs)
 	if a.setMemory && err == nil {
@@ -66,9 +67,9 @@ func (a *agent) unbindThread() {
 	}
 }
 
-// noteNoMemoryPolicy tells that ranks do without a memory policy.
+// noteNoMemoryPolicy reports that ranks run without a memory policy.
 func (a *agent) noteNoMemoryPolicy(why error) {
 	a.send(&protocol.Event{Kind: protocol.EventNote, Rank: -1,
-		Text: fmt.Sprintf("ranks take memory where the kernel gives it, which is usually near "+
+		Text: fmt.Sprintf("ranks use the kernel's default memory policy, which usually allocates on the local node "+
 			"(a container needs --cap-add SYS_NICE for more): %v", why)})
 }

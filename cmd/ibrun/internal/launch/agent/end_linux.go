@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopStarting waits until no more ranks are started.
+// stopStarting prevents the start of further ranks, and blocks until none is being started.
 func (a *agent) stopStarting() {
 	a.closing.Store(true)
 	<-a.started
 }
 
-// signalAll sends a signal to all ranks and to everything they started, which a rank that is a shell would not pass on.
+// signalAll sends a signal to all ranks and all of their descendants. A rank that is a shell would not forward it.
 func (a *agent) signalAll(sig unix.Signal) {
 	ranks := map[int]bool{}
 	for _, r := range a.ranks {
 		ranks[r.pid] = true
-		_ = unix.PidfdSendSignal(r.pidfd, sig, nil, 0) // it may have died
+		_ = unix.PidfdSendSignal(r.pidfd, sig, nil, 0) // the rank may have exited
 	}
 	for pid, parent := range proctree.Descendants(os.Getpid()) {
 		if !ranks[pid] {
@@ -29,10 +29,10 @@ func (a *agent) signalAll(sig unix.Signal) {
 	}
 }
 
-// killAll kills everything below the agent and returns the pids of what does not die.
+// killAll kills all descendants of the agent and returns the pids of those that do not exit.
 func (a *agent) killAll() (stuck []int) {
 	for _, r := range a.ranks {
-		_ = unix.PidfdSendSignal(r.pidfd, unix.SIGKILL, nil, 0) // it may have died already
+		_ = unix.PidfdSendSignal(r.pidfd, unix.SIGKILL, nil, 0) // the rank may have exited
 	}
 	stuck = proctree.KillDescendants(a.reaper.Gone, a.group)
 	if err := a.group.Remove(); err != nil && len(stuck) == 0 {
@@ -41,8 +41,8 @@ func (a *agent) killAll() (stuck []int) {
 	return stuck
 }
 
-// finish ends what is left and sends the last event, once all deaths have been told and all output has been passed on, or ibrun
-// does not want to wait for that. ibrun dying is reason not to wait.
+// finish kills the remaining processes and sends the last event. Before that event it waits until all exits have been reported
+// and all output has been forwarded, at most as long as ibrun wants. If ibrun dies, it returns without waiting.
 func (a *agent) finish(e *protocol.EndOrder, orders <-chan protocol.Order) {
 	done := protocol.Event{Kind: protocol.EventDone, PIDs: a.killAll()}
 	shown := make(chan struct{})
@@ -52,12 +52,12 @@ func (a *agent) finish(e *protocol.EndOrder, orders <-chan protocol.Order) {
 		a.out.stderr.endBar()
 		close(shown)
 	}()
-	enough := after(e.OutputTimeout)
+	timeout := after(e.OutputTimeout)
 	for waiting := len(done.PIDs) == 0; waiting; {
 		select {
 		case <-shown:
 			waiting = false
-		case <-enough:
+		case <-timeout:
 			done.Output = a.out.undelivered(a.task.Host)
 			waiting = false
 		case o, alive := <-orders:
@@ -65,13 +65,13 @@ func (a *agent) finish(e *protocol.EndOrder, orders <-chan protocol.Order) {
 				return
 			}
 			if o.End != nil {
-				e, enough = o.End, after(o.End.OutputTimeout)
+				e, timeout = o.End, after(o.End.OutputTimeout)
 			}
 		}
 	}
 	if done.Rank = e.LastOutputOf; a.task.LocalIndex(e.LastOutputOf) < 0 {
 		a.mu.Lock()
-		done.Rank = a.firstFailed // which node 0 may find to have been before the one that it knows of
+		done.Rank = a.firstFailed // node 0 may have received another failure before this one
 		a.mu.Unlock()
 	}
 	for _, r := range a.ranks {
@@ -82,7 +82,7 @@ func (a *agent) finish(e *protocol.EndOrder, orders <-chan protocol.Order) {
 	a.send(&done)
 }
 
-// after is time.After, and never for 0.
+// after is like time.After, but for 0 the channel never receives.
 func after(d time.Duration) <-chan time.Time {
 	if d == 0 {
 		return nil

@@ -11,42 +11,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dyingTime bounds, in milliseconds, the wait for a process that is dying to be dead. Only one that is stuck takes
-// so long.
+// exitTimeoutMillis limits the wait, in milliseconds, for an exiting process to exit. Only a process that is stuck in the
+// kernel takes longer.
 const exitTimeoutMillis = 1000
 
-// What an epoll event tells, in its Pad; its Fd is the rank.
+// The kinds of epoll events, in the Pad field. The Fd field is the index of the rank.
 const (
 	processExited = iota
 	connectionClosed
 )
 
-// exitWatcher tells in which order ranks die, although one may die of the death of another within microseconds.
+// exitWatcher determines the order in which ranks exit, even if one exits within microseconds because another has exited.
 //
-// Waiting for children does not keep the order, and even the pidfds become readable in the wrong one: a process
-// closes its files first and is dead a little later, and another that waited for one of these files may overtake
-// it. So the ends of the PMI connections are watched too. A dying process gives up its descriptors from the highest
-// to the lowest, and ranks inherit PMI under a higher number ([rankPMI]) than descriptors they open, so nobody can
-// notice their death before that.
+// Waiting for children does not preserve the order, and even the pidfds become readable in the wrong order: an exiting process
+// first closes its files and becomes dead a little later. Another process that waits for one of these files may react and exit
+// earlier. So exitWatcher also watches the ends of the PMI connections. An exiting process closes its descriptors from the
+// highest to the lowest, and the descriptor for PMI ([pmiFD]) is higher than those that a rank opens itself. So no other
+// process can notice the exit of a rank before the agent does.
 type exitWatcher struct {
 	epoll int
 	ranks []watchedProcess
-	dying []int // ranks that are dying, in order
-	queue []int // ranks that have died, in order
+	dying []int // ranks that are exiting, in order
+	queue []int // ranks that have exited, in order, not yet returned by next
 }
 
-// watchedProcess is what is watched of a rank.
+// watchedProcess is the process of one rank.
 type watchedProcess struct {
 	pid        int
 	pidfd      int
-	pmi        int         // a duplicate: the server closes its own
-	finalized  atomic.Bool // the end of its connection does not mean death
-	aliveAtEnd atomic.Bool // it lived when all were told to end
-	queued     bool        // it has been in the queue
-	dyingSince time.Time   // when it was seen to begin to die; zero: not yet
+	pmi        int         // a duplicate, since the PMI server closes its own descriptor
+	finalized  atomic.Bool // it may close its connection without exiting
+	aliveAtEnd atomic.Bool // it was alive when all ranks were ordered to end
+	queued     bool        // it was added to the queue
+	dyingSince time.Time   // when its exit was first noticed; zero: not yet
 }
 
-// newExitWatcher prepares to watch that many ranks, which are numbers below n here.
+// newExitWatcher returns a watcher for n ranks. Ranks are identified by an index below n.
 func newExitWatcher(n int) (*exitWatcher, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -55,11 +55,11 @@ func newExitWatcher(n int) (*exitWatcher, error) {
 	return &exitWatcher{epoll: epoll, ranks: make([]watchedProcess, n)}, nil
 }
 
-// finalized takes note that a rank may end its connection from now on. Any goroutine may call it.
+// finalized records that a rank may close its connection from now on. Any goroutine may call it.
 func (d *exitWatcher) finalized(rank int) { d.ranks[rank].finalized.Store(true) }
 
-// markAlive takes note that all ranks are about to be told to end. What became of one that dies already is its own doing, however
-// late that is heard of; what becomes of the others need not be.
+// markAlive must be called before all ranks are ordered to end. It marks the ranks that are alive. If a rank is already
+// exiting, the order is not the cause of its exit, however late the exit is reported.
 func (d *exitWatcher) markAlive() {
 	for i := range d.ranks {
 		if m := &d.ranks[i]; m.pid != 0 {
@@ -68,7 +68,7 @@ func (d *exitWatcher) markAlive() {
 	}
 }
 
-// add begins to watch a rank that has just been started. pmi stays the caller's.
+// add starts to watch a rank that has just been started. The caller keeps ownership of pmi.
 func (d *exitWatcher) add(rank, pid, pidfd int, pmi *os.File) error {
 	m := &d.ranks[rank]
 	m.pid, m.pidfd = pid, pidfd
@@ -91,7 +91,8 @@ func (d *exitWatcher) add(rank, pid, pidfd int, pmi *os.File) error {
 	return nil
 }
 
-// next waits for the next rank to die, of all that were added before the first call, and tells when it began to.
+// next blocks until another rank has exited, and returns it with the time when its exit was first noticed. All ranks must have
+// been added before the first call.
 func (d *exitWatcher) next() (rank int, when time.Time, err error) {
 	for len(d.queue) == 0 {
 		if err := d.wait(); err != nil {
@@ -103,7 +104,7 @@ func (d *exitWatcher) next() (rank int, when time.Time, err error) {
 	return rank, d.ranks[rank].dyingSince, nil
 }
 
-// wait waits until something happens to a rank, and takes note of it.
+// wait blocks until an event occurs, and processes it.
 func (d *exitWatcher) wait() error {
 	events := make([]unix.EpollEvent, 64)
 	n, err := unix.EpollWait(d.epoll, events, -1)
@@ -115,7 +116,7 @@ func (d *exitWatcher) wait() error {
 		rank := int(e.Fd)
 		m := &d.ranks[rank]
 		if e.Pad == connectionClosed && (m.finalized.Load() || !m.isDying()) {
-			continue // it has closed its connection and goes on
+			continue // it has closed its connection, but is not exiting
 		}
 		if m.dyingSince.IsZero() {
 			m.dyingSince = now
@@ -129,7 +130,7 @@ func (d *exitWatcher) wait() error {
 	return nil
 }
 
-// enqueueInOrder queues a rank, behind those that began to die before it.
+// enqueueInOrder adds a rank to the queue, after those that began to exit before it.
 func (d *exitWatcher) enqueueInOrder(rank int) {
 	for len(d.dying) > 0 && !d.ranks[rank].queued {
 		first := d.dying[0]
@@ -149,13 +150,13 @@ func (d *exitWatcher) enqueue(rank int) {
 	}
 }
 
-// isDying tells whether a rank is dead or on the way to it. With no /proc one that is on the way counts as one that lives.
+// isDying reports whether a rank has exited or is exiting. Without /proc it does not recognize a rank that is still exiting.
 func (m *watchedProcess) isDying() bool {
 	p, err := proctree.ReadProcess(m.pid)
 	return m.hasExited(0) || err == nil && p.Exiting
 }
 
-// hasExited tells whether a rank is dead, and waits for it so many milliseconds.
+// hasExited reports whether a rank has exited. It waits for that at most so many milliseconds.
 func (m *watchedProcess) hasExited(patience int) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(m.pidfd), Events: unix.POLLIN}}, patience)
 	return err == nil && n == 1

@@ -8,13 +8,13 @@ import (
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
-// readLink passes on what a rank says over IBRUN_FD.
+// readLink forwards the messages that a rank sends over IBRUN_FD.
 func (a *agent) readLink(r *rank) {
 	defer close(r.linkDone)
 	for {
 		m, err := r.link.Recv(context.Background())
 		if err != nil && !errors.Is(err, ranklink.ErrMalformed) {
-			return // the rank has gone
+			return // the rank has closed the connection
 		}
 		if err == nil {
 			err = a.handleLinkMessage(r, m)
@@ -49,8 +49,9 @@ func (a *agent) handleLinkMessage(r *rank, m ranklink.Message) error {
 	return nil
 }
 
-// requestStacks asks ranks what their goroutines do, if they listen and have answered before: so nothing ever piles up before one
-// that stands still. Whoever does not answer is missed by ibrun.
+// requestStacks requests the goroutine stacks of ranks. It skips ranks that do not read their link or have not answered the
+// previous request, so requests do not accumulate for a rank that is stopped. ibrun stops waiting for missing answers by
+// itself.
 func (a *agent) requestStacks(ranks []int) {
 	for _, rank := range ranks {
 		i := a.task.LocalIndex(rank)
@@ -58,7 +59,7 @@ func (a *agent) requestStacks(ranks []int) {
 			continue
 		}
 		if r := a.ranks[i]; r.linkReady.Load() && !r.stacksRequested.Swap(true) {
-			_ = r.link.Send(ranklink.KindAskStacks, nil) // it may have died
+			_ = r.link.Send(ranklink.KindAskStacks, nil) // the rank may have exited
 		}
 	}
 }

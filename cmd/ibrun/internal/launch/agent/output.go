@@ -15,37 +15,36 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
-	"github.com/ibrun/ibrun/hw"
 	"golang.org/x/term"
 )
 
 const (
-	// longLine is how much of a line is kept in memory. A longer one is passed on in pieces.
+	// maxLine is how much of a line is buffered. A longer line is forwarded in parts.
 	maxLine = 64 << 10
-	// idle is how long a rank may pause within a line before what there is of it is shown, where someone may be
-	// watching.
+	// partialLineDelay is how long a rank may pause within a line before the beginning of the line is shown on a terminal.
 	partialLineDelay = 100 * time.Millisecond
-	// patience is how long the other ranks wait for the rest of a line of which a part was passed on.
+	// defaultLineTimeout is how long the other ranks wait for the rest of a line after its beginning was forwarded.
 	defaultLineTimeout = time.Second
-	// tailBytes is how much of a rank's last output is kept for the report, and tailLines how much of that is shown.
+	// tailBytes is how much of a rank's last output is kept, and tailLines how many lines of it ibrun shows if the rank fails.
 	tailBytes = 4 << 10
 	tailLines = 15
 )
 
-// output passes on what the ranks of one agent write, so that a line comes from one rank. Nothing is queued: a rank
-// whose output is not taken waits in its own write.
+// output forwards the output of the ranks of one agent, so that each line contains output of one rank only. It queues nothing:
+// if the destination does not accept output, the rank blocks in its own write.
 type output struct {
 	stdout, stderr *lineWriter
-	files          map[string]*lineWriter // by name
+	files          map[string]*lineWriter // by file name
 	forwarders     sync.WaitGroup
 	mu             sync.Mutex
-	openSources    map[*source]bool        // whose end has not been passed on
-	pendingBar     chan *protocol.Progress // the next to be drawn
+	openSources    map[*source]bool        // not yet forwarded to the end
+	pendingBar     chan *protocol.Progress // the next progress bar to draw
 }
 
-// newOutput takes the agent's own standard output and error. alone says that there is one rank, so nothing can be
-// mixed.
+// newOutput returns an output for the agent's own standard output and error. alone means that there is only one rank, so output
+// cannot be mixed.
 func newOutput(stdout, stderr *os.File, alone bool) *output {
 	o := &output{stdout: newLineWriter(stdout), stderr: newLineWriter(stderr), files: map[string]*lineWriter{},
 		openSources: map[*source]bool{}}
@@ -61,7 +60,7 @@ func newOutput(stdout, stderr *os.File, alone bool) *output {
 	return o
 }
 
-// fileWriter returns the sink of a file, which is made new together with its directory.
+// fileWriter returns the writer of a file. At the first call for a name it creates the file and its directory.
 func (o *output) fileWriter(name string) (*lineWriter, error) {
 	if s := o.files[name]; s != nil {
 		return s, nil
@@ -78,24 +77,23 @@ func (o *output) fileWriter(name string) (*lineWriter, error) {
 	return o.files[name], nil
 }
 
-// expandFileName fills in a pattern.
+// expandFileName replaces %r, %h and %% in a pattern.
 func expandFileName(pattern string, rank int, host string) string {
 	return strings.NewReplacer("%r", strconv.Itoa(rank), "%h", host, "%%", "%").Replace(pattern)
 }
 
-// source is one pipe that a rank writes into.
+// source is one pipe that a rank writes to.
 type source struct {
 	output   *rankOutput
-	isStderr bool     // it is standard error, where Go writes why it panics
-	pipe     *os.File // the end to read, which the runtime can poll
+	isStderr bool     // it is standard error, where Go prints panics
+	pipe     *os.File // the reading end, which the runtime can poll
 	writer   *lineWriter
-	labelled []byte      // with labels; kept for its memory
-	blocked  atomic.Bool // it waits until the sink has taken something
+	labelled []byte      // buffer of addLabels
+	blocked  atomic.Bool // it waits for the writer
 }
 
-// forward passes on what comes through a pipe until everybody who could write into it has closed it. If the sink
-// cannot take it any more, the rank's next write is an error, as it would be without ibrun between; failed is told
-// why.
+// forward starts a goroutine that copies a pipe to its writer until every process has closed the writing end. If the writer
+// fails, forward closes the pipe and calls failed. Then the rank's next write returns an error, as it would without ibrun.
 func (o *output) forward(s *source, failed func(error)) {
 	o.mu.Lock()
 	o.openSources[s] = true
@@ -117,42 +115,41 @@ func (o *output) finished(s *source) {
 	delete(o.openSources, s)
 }
 
-// undelivered says of which dead ranks the output has not been passed on to its end, and why.
+// undelivered returns lines that say whose output has not been forwarded to its end, and why.
 func (o *output) undelivered(host string) (lines []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	ranks := map[string][]int{}
 	for s := range o.openSources {
-		why := "may go on: a process that is not of the job holds it open"
+		why := "may be incomplete: a process outside the job has it open"
 		if s.blocked.Load() {
-			why = "was dropped in part: " + s.writer.name + " did not take it"
+			why = "is incomplete: " + s.writer.name + " did not accept it"
 		}
 		ranks[why] = append(ranks[why], s.output.rank)
 	}
 	for _, why := range slices.Sorted(maps.Keys(ranks)) {
 		slices.Sort(ranks[why])
-		lines = append(lines, fmt.Sprintf("the output of ranks %s on %s %s", hw.FormatList(slices.Compact(ranks[why])), host,
-			why))
+		lines = append(lines, fmt.Sprintf("the output of %s on %s %s", console.Ranks(slices.Compact(ranks[why])), host, why))
 	}
 	return lines
 }
 
-// copy returns io.EOF at the end of the pipe.
+// copy copies the pipe to the writer. It returns io.EOF at the end of the pipe.
 func (s *source) copy() error {
 	buf := make([]byte, 0, 4<<10)
 	for {
-		var pause time.Time // never
+		var deadline time.Time // zero: none
 		if s.writer.showPartial && len(buf) > 0 {
-			pause = time.Now().Add(partialLineDelay)
+			deadline = time.Now().Add(partialLineDelay)
 		}
-		if err := s.pipe.SetReadDeadline(pause); err != nil {
+		if err := s.pipe.SetReadDeadline(deadline); err != nil {
 			return err
 		}
 		old := len(buf)
 		n, err := s.pipe.Read(buf[old:cap(buf)])
 		buf = buf[:old+n]
 		full := len(buf) == cap(buf)
-		show := 0 // all whole lines
+		show := 0 // the length of all complete lines
 		if i := bytes.LastIndexByte(buf[old:], '\n'); i >= 0 {
 			show = old + i + 1
 		}
@@ -172,7 +169,7 @@ func (s *source) copy() error {
 	}
 }
 
-// write writes to the sink once no other rank is within a line there, or has been for too long.
+// write writes to the writer as soon as no other rank is within a line there, or has been for too long.
 func (s *source) write(data []byte) error {
 	if len(data) == 0 {
 		return nil
@@ -180,41 +177,41 @@ func (s *source) write(data []byte) error {
 	s.output.appendTail(data, s.isStderr)
 	s.blocked.Store(true)
 	defer s.blocked.Store(false)
-	k := s.writer
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for k.unfinished != nil && k.unfinished != s.output {
-		if wait := time.Until(k.breakAfter); wait > 0 {
-			k.mu.Unlock()
+	w := s.writer
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.unfinished != nil && w.unfinished != s.output {
+		if wait := time.Until(w.breakAfter); wait > 0 {
+			w.mu.Unlock()
 			time.Sleep(min(wait, 5*time.Millisecond))
-			k.mu.Lock()
+			w.mu.Lock()
 			continue
 		}
-		if err := k.write([]byte("\n")); err != nil {
+		if err := w.write([]byte("\n")); err != nil {
 			return err
 		}
-		k.unfinished = nil
+		w.unfinished = nil
 	}
 	if s.output.label != "" {
-		data = s.addLabels(data, k.unfinished != nil)
+		data = s.addLabels(data, w.unfinished != nil)
 	}
-	if err := k.eraseBar(); err != nil {
+	if err := w.eraseBar(); err != nil {
 		return err
 	}
-	if err := k.write(data); err != nil {
+	if err := w.write(data); err != nil {
 		return err
 	}
-	k.unfinished = nil
+	w.unfinished = nil
 	if data[len(data)-1] != '\n' {
-		k.unfinished, k.breakAfter = s.output, time.Now()
-		if !k.showPartial {
-			k.breakAfter = k.breakAfter.Add(k.lineTimeout)
+		w.unfinished, w.breakAfter = s.output, time.Now()
+		if !w.showPartial {
+			w.breakAfter = w.breakAfter.Add(w.lineTimeout)
 		}
 	}
-	return k.redrawBar()
+	return w.redrawBar()
 }
 
-// addLabels puts the rank's label before each line. The first one goes on where the last call ended if within is set.
+// addLabels puts the rank's label before each line. If within is set, the first line continues that of the previous call.
 func (s *source) addLabels(data []byte, within bool) []byte {
 	s.labelled = s.labelled[:0]
 	for line := range bytes.Lines(data) {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rankPipes are the agent's ends of what it shares with a rank, and the rank's ends in the same order.
+// rankPipes contains the agent's ends of the connections to one rank, and the rank's ends in the same order.
 type rankPipes struct {
 	stdout, stderr, pmi *os.File
 	link                *ranklink.Link
@@ -48,7 +48,7 @@ func openPipes() (w *rankPipes, err error) {
 	return w, nil
 }
 
-// add takes over two descriptors. Only the agent's is made non-blocking, for the runtime's poller.
+// add takes ownership of two descriptors. It makes only the agent's end non-blocking, for the runtime's poller.
 func (w *rankPipes) add(ours **os.File, mine, theirs int) error {
 	errNonblock := unix.SetNonblock(mine, true)
 	*ours = os.NewFile(uintptr(mine), "rank")

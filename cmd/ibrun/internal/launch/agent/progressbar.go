@@ -7,7 +7,7 @@ import (
 	"golang.org/x/term"
 )
 
-// bar is one line of less than that many columns.
+// progressBar returns a line of less than that many columns.
 func progressBar(p *protocol.Progress, columns int) string {
 	text := p.String()
 	room := min(columns-len(text)-len("[] ")-1, 40)
@@ -18,15 +18,15 @@ func progressBar(p *protocol.Progress, columns int) string {
 	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", room-full) + "] " + text
 }
 
-// drawBar has a bar drawn on standard error, a terminal, instead of the last one. It never waits for the terminal: of bars that
-// come while it takes nothing, all but the first are left out.
+// drawBar draws a progress bar on standard error, a terminal, in place of the previous bar. It does not wait for the terminal:
+// while the terminal accepts no output, all bars but the first are dropped.
 func (o *output) drawBar(p *protocol.Progress) {
 	if o.pendingBar == nil {
 		o.pendingBar = make(chan *protocol.Progress, 1)
 		go func() {
 			for p := range o.pendingBar {
 				columns, _, err := term.GetSize(int(o.stderr.file.Fd()))
-				if err != nil || columns == 0 { // nobody has told the terminal how wide it is
+				if err != nil || columns == 0 { // the terminal does not know its width
 					columns = 80
 				}
 				o.stderr.setBar(progressBar(p, columns))

@@ -15,9 +15,8 @@ const (
 	pmiFD  = 100
 )
 
-// RankEnv returns the environment of the rank at position local of the task: what the user gave, without the traces
-// of any launcher that started ibrun itself, and what a rank of this job has to know. No variable stands there
-// twice.
+// RankEnv returns the environment of the rank at index local of the task: the variables that the user has set, without those of
+// a launcher that started ibrun itself, and the variables that describe this rank. Each variable occurs once.
 func RankEnv(t *protocol.Task, local int) []string {
 	env := jobVariables(t, local)
 	seen := map[string]bool{}
@@ -26,7 +25,7 @@ func RankEnv(t *protocol.Task, local int) []string {
 		seen[name] = true
 	}
 	for _, given := range [][]string{t.Programs[t.Ranks[local].Program].Env, t.Env} {
-		for _, v := range slices.Backward(given) { // the last one counts
+		for _, v := range slices.Backward(given) { // the last value counts
 			name, _, _ := strings.Cut(v, "=")
 			if !seen[name] && !isLauncherVariable(name) {
 				env = append(env, v)
@@ -40,26 +39,26 @@ func RankEnv(t *protocol.Task, local int) []string {
 		}
 	}
 	if t.Ranks[local].Crowded && !seen["GOMAXPROCS"] {
-		// A rank's share is less than one processor. A Go program that sees them all wakes threads that take the
-		// others' share.
+		// The rank's share is less than one processor. A Go program that sees several processors would start threads that
+		// compete with the other ranks.
 		env = append(env, "GOMAXPROCS=1")
 	}
 	return env
 }
 
-// isLauncherVariable tells whether a variable says which rank of which job a process is.
+// isLauncherVariable reports whether launchers set this variable to identify a rank or a job.
 func isLauncherVariable(name string) bool {
 	for _, prefix := range []string{"PMI_", "PMI2_", "PMIX_", "OMPI_COMM_WORLD_", "MV2_COMM_WORLD_"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}
 	}
-	// A job that a rank starts itself is one of its own.
+	// These variables of ibrun are removed as well, so that a rank can start a job of its own.
 	return name == "IBRUN_FD" || name == "IBRUN_RENDEZVOUS" || name == "IBRUN_NODE"
 }
 
-// jobVariables are what programs look at to find their place: PMI and ibrun's own, then what programs of MPICH, Open
-// MPI, MVAPICH and torchrun read.
+// jobVariables returns the variables by which programs identify their rank: those of PMI and ibrun, then those that programs of
+// MPICH, Open MPI, MVAPICH and torchrun read.
 func jobVariables(t *protocol.Task, local int) []string {
 	rank, size := strconv.Itoa(t.Ranks[local].Rank), strconv.Itoa(t.Size)
 	localRank, localSize := strconv.Itoa(local), strconv.Itoa(len(t.Ranks))
@@ -76,6 +75,6 @@ func jobVariables(t *protocol.Task, local int) []string {
 		"GROUP_RANK=" + strconv.Itoa(t.Node), "GROUP_WORLD_SIZE=" + strconv.Itoa(t.Nodes),
 		"ROLE_RANK=" + rank, "ROLE_WORLD_SIZE=" + size,
 		"TORCHELASTIC_RESTART_COUNT=0", "TORCHELASTIC_MAX_RESTARTS=0", "TORCHELASTIC_RUN_ID=" + t.JobID,
-		"GFORTRAN_UNBUFFERED_PRECONNECTED=y", // as hydra does: lines come when they are written
+		"GFORTRAN_UNBUFFERED_PRECONNECTED=y", // as hydra does: lines are written immediately
 	}
 }

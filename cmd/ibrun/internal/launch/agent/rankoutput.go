@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// rankOutput is one rank's standard output and standard error together.
+// rankOutput is the standard output and standard error of one rank.
 type rankOutput struct {
 	rank  int
-	label string // before each line, or empty
+	label string // printed before each line, or empty
 
 	mu    sync.Mutex
-	tail  []byte // the last tailBytes; or the first, from a panic on, whose cause stands at its beginning
+	tail  []byte // the last tailBytes; after a panic the first ones from the panic on, which show its cause
 	panic bool
 }
 
@@ -25,7 +25,7 @@ func newRankOutput(rank int, labelled bool) *rankOutput {
 	return v
 }
 
-// lastLines returns the last lines of what the rank wrote, or the first lines of its panic.
+// lastLines returns the last lines that the rank has written, or the first lines of its panic.
 func (v *rankOutput) lastLines() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -54,7 +54,7 @@ func (v *rankOutput) appendTail(data []byte, trace bool) {
 	}
 }
 
-// indexPanic finds the line with which a Go program begins to die, or returns -1.
+// indexPanic returns the index of the line with which a Go program reports a panic or a fatal error, or -1.
 func indexPanic(data []byte) int {
 	for _, head := range []string{"panic: ", "fatal error: "} {
 		if bytes.HasPrefix(data, []byte(head)) {

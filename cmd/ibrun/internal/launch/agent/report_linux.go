@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reportExits reports the deaths of ranks in their order.
+// reportExits reports the exits of all ranks in the order in which they happened.
 func (a *agent) reportExits() {
 	defer close(a.exitsReported)
 	for range a.ranks {
@@ -30,19 +30,21 @@ func (a *agent) reportExits() {
 	}
 }
 
-// reportAbort tells that a rank wants the job to end, behind the ends of those that it may have seen die and wants it for.
+// reportAbort reports that a rank has called Abort. It first waits for the reports of ranks that have exited before, since
+// their exit may be the reason for the call.
 func (a *agent) reportAbort(rank, code int, text string) {
 	e := protocol.Event{Kind: protocol.EventAbort, Time: time.Now().UnixNano(), Rank: rank, Code: code, Text: text}
 	a.awaitExits(a.task.LocalIndex(rank))
 	a.send(&e)
 }
 
-// awaitExits waits until of all ranks that are dead or dying it has been told, or is about to be of the one that waits.
+// awaitExits blocks until every rank that has exited or is exiting has been reported. It returns earlier if the calling rank
+// local itself exits, or after a timeout.
 func (a *agent) awaitExits(local int) {
-	enough := time.After(exitTimeoutMillis * time.Millisecond) // one of them is stuck, or ranks are still being started
+	timeout := time.After(exitTimeoutMillis * time.Millisecond) // a process is stuck, or ranks are still being started
 	select {
 	case <-a.started:
-	case <-enough:
+	case <-timeout:
 		return
 	}
 	for i, r := range a.ranks {
@@ -53,21 +55,22 @@ func (a *agent) awaitExits(local int) {
 		case <-r.reported:
 		case <-a.ranks[local].exited:
 			return
-		case <-enough:
+		case <-timeout:
 			return
 		}
 	}
 }
 
-// drainConnections waits until all that a dead rank said by PMI and by its link has been heard, so that it comes before its exit.
+// drainConnections blocks until all PMI and link messages that an exited rank has sent are processed, so that they are reported
+// before its exit.
 func (a *agent) drainConnections(r *rank) {
-	// From now on nothing more comes in, even if children of the rank still hold its ends, and no answer waits to be taken;
-	// what has come is read first.
+	// After the shutdown no more messages arrive, even if children of the rank have its end of the connection open, and no
+	// answer can block. Messages that have arrived can still be read.
 	if conn, err := r.pmi.SyscallConn(); err == nil {
 		_ = conn.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) }) // it may be closed already
 	}
 	<-r.pmiDone
-	if err := r.link.CloseRead(); err != nil { // nobody has closed it before
+	if err := r.link.CloseRead(); err != nil { // it is closed only here
 		a.send(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: err.Error()})
 		return
 	}

@@ -15,24 +15,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rank is one rank as its agent sees it.
+// rank is one rank as its agent manages it.
 type rank struct {
 	task            *protocol.RankTask
 	pid             int
 	pidfd           int
 	output          *rankOutput
 	pmi             *os.File      // the agent's end
-	pmiDone         chan struct{} // closed when all that came through pmi has been answered
-	linkDone        chan struct{} // closed when all that came through link has been passed on
-	exited          chan struct{} // closed when it is dead, before the last of its words are heard
-	reported        chan struct{} // closed when ibrun has been told of that
+	pmiDone         chan struct{} // closed when all PMI requests have been answered
+	linkDone        chan struct{} // closed when all messages of link have been processed
+	exited          chan struct{} // closed when the process has exited; its last messages may still be unprocessed
+	reported        chan struct{} // closed when the exit was reported to ibrun
 	link            *ranklink.Link
-	linkReady       atomic.Bool // it reads what comes by link
-	stacksRequested atomic.Bool // for its stacks, and has not answered
+	linkReady       atomic.Bool // the rank reads messages from link
+	stacksRequested atomic.Bool // a request for its stacks is unanswered
 }
 
-// startAll starts the ranks one by one and says so, or which one cannot be started. The calling thread is locked
-// and lives as long as the agent: the kernel kills the ranks when it ends, and it lends them its PUs and memory policy.
+// startAll starts the ranks one after the other and reports them, or the first one that cannot be started. The calling thread
+// must be locked and live as long as the agent, for two reasons: the kernel kills the ranks when the thread that started them
+// exits (PR_SET_PDEATHSIG), and ranks inherit its PUs and memory policy.
 func (a *agent) startAll() {
 	defer a.finishStarting()
 	defer a.unbindThread()
@@ -48,7 +49,7 @@ func (a *agent) startAll() {
 	}
 }
 
-// finishStarting tells ibrun which ranks there are, and begins to take in their deaths.
+// finishStarting reports the ranks that were started, and starts to reap them.
 func (a *agent) finishStarting() {
 	started := protocol.Event{Kind: protocol.EventStarted}
 	for _, r := range a.ranks {
@@ -62,7 +63,7 @@ func (a *agent) finishStarting() {
 	close(a.started)
 }
 
-// start starts one rank and what serves it.
+// start starts one rank and the goroutines that serve it.
 func (a *agent) start(i int) error {
 	t := &a.task.Ranks[i]
 	r := &rank{task: t, output: newRankOutput(t.Rank, a.task.Label), pmiDone: make(chan struct{}),
@@ -96,7 +97,7 @@ func (a *agent) start(i int) error {
 	return nil
 }
 
-// exec starts the process, bound to its PUs and memory from its first instruction on.
+// exec starts the process, bound to its PUs and memory from its first instruction.
 func (a *agent) exec(i int, r *rank, w *rankPipes) (err error) {
 	if err := a.bindThread(r.task); err != nil {
 		return err
@@ -121,7 +122,7 @@ func (a *agent) exec(i int, r *rank, w *rankPipes) (err error) {
 	}
 	r.pid, err = syscall.ForkExec(r.task.Path, r.task.Args, attr)
 	if err != nil && a.group != nil && i == 0 {
-		// It may be the control group that the kernel refuses, which only a process that starts in it finds out.
+		// The kernel may have refused the control group. That shows only when a process is started in it.
 		if err := a.group.Remove(); err != nil {
 			return err
 		}
@@ -137,18 +138,18 @@ func (a *agent) exec(i int, r *rank, w *rankPipes) (err error) {
 	return nil
 }
 
-// execErrorCode is the exit code for a program that was there and executable when ibrun looked, and still cannot be started.
+// execErrorCode returns the exit code for a program that cannot be started, although it was found and executable before.
 func execErrorCode(err error) int {
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return exitcode.NotFound // the interpreter that its first line names
+		return exitcode.NotFound // the interpreter in its first line does not exist
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOEXEC), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EPERM):
 		return exitcode.NotExecutable
 	}
 	return exitcode.Failed
 }
 
-// rankHello is what a rank is told about its place.
+// rankHello returns the first message to a rank, which describes its position in the job.
 func (a *agent) rankHello(i int) *ranklink.Hello {
 	t := a.task
 	h := &ranklink.Hello{
@@ -170,14 +171,14 @@ func (a *agent) rankHello(i int) *ranklink.Hello {
 	return h
 }
 
-// outputWriters returns where a rank's standard output and standard error go.
+// outputWriters returns the writers for a rank's standard output and standard error.
 func (a *agent) outputWriters(rank int) (stdout, stderr *lineWriter, err error) {
 	if a.task.Output == "" {
 		return a.out.stdout, a.out.stderr, nil
 	}
 	file, err := a.out.fileWriter(expandFileName(a.task.Output, rank, a.task.Host))
 	if err != nil {
-		return nil, nil, fmt.Errorf("file for its output: %w", err)
+		return nil, nil, fmt.Errorf("create its output file: %w", err)
 	}
 	return file, file, nil
 }

@@ -8,67 +8,67 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 )
 
-// setBar draws what stands below all lines from now on.
-func (k *lineWriter) setBar(text string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.barEnded {
-		return
-	}
-	k.bar = text
-	_ = k.redrawBar() // that the terminal has gone is seen where it matters
-}
-
-// endBar removes the bar for good.
-func (k *lineWriter) endBar() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	_ = k.eraseBar() // as above
-	k.bar, k.barEnded = "", true
-}
-
-// eraseBar makes room for a line. The caller holds mu, as in redrawBar.
-func (k *lineWriter) eraseBar() error {
-	if k.bar == "" || k.unfinished != nil {
-		return nil
-	}
-	return k.write([]byte(console.EraseLine))
-}
-
-// redrawBar puts the bar below what has been written.
-func (k *lineWriter) redrawBar() error {
-	if k.bar == "" || k.unfinished != nil {
-		return nil
-	}
-	return k.write([]byte(k.bar + console.EraseLine + "\r"))
-}
-
-// lineWriter is where lines go: ibrun's standard output and error (one sink if they are the same), or a file.
+// lineWriter writes lines to ibrun's standard output or error (one lineWriter if they are the same file), or to a file.
 type lineWriter struct {
 	file        *os.File
-	name        string        // as the user knows it
-	showPartial bool          // show unfinished lines after a while
-	lineTimeout time.Duration // how long others wait for the rest of a line
+	name        string        // for messages to the user
+	showPartial bool          // write unfinished lines after partialLineDelay
+	lineTimeout time.Duration // how long other ranks wait for the rest of a line
 
 	mu         sync.Mutex
-	unfinished *rankOutput // whose line is unfinished here, nil if none is
-	breakAfter time.Time   // from then on others may end that line with a newline of their own
-	bar        string      // stands below the last line, while no line is unfinished; empty: none
-	barEnded   bool        // no bar will be drawn any more
+	unfinished *rankOutput // the rank whose line is unfinished, or nil
+	breakAfter time.Time   // other ranks may end that line with a newline after this time
+	bar        string      // the bar below the last line; drawn only while no line is unfinished; empty: none
+	barEnded   bool        // no more bars are drawn
 }
 
 func newLineWriter(f *os.File) *lineWriter {
 	return &lineWriter{file: f, lineTimeout: defaultLineTimeout}
 }
 
-// write waits until all has been taken.
-func (k *lineWriter) write(data []byte) error { return console.WriteAll(k.file, data) }
+// setBar draws a progress bar that stays below all following lines.
+func (w *lineWriter) setBar(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.barEnded {
+		return
+	}
+	w.bar = text
+	_ = w.redrawBar() // an error of the terminal is reported by the next write of a line
+}
 
-// releaseLine lets others end the line that a rank will not.
-func (k *lineWriter) releaseLine(v *rankOutput) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.unfinished == v {
-		k.breakAfter = time.Time{}
+// endBar removes the bar. No bar is drawn afterwards.
+func (w *lineWriter) endBar() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_ = w.eraseBar() // as in setBar
+	w.bar, w.barEnded = "", true
+}
+
+// eraseBar erases the bar, so that a line can be written. The caller must hold mu.
+func (w *lineWriter) eraseBar() error {
+	if w.bar == "" || w.unfinished != nil {
+		return nil
+	}
+	return w.write([]byte(console.EraseLine))
+}
+
+// redrawBar draws the bar below the lines that have been written. The caller must hold mu.
+func (w *lineWriter) redrawBar() error {
+	if w.bar == "" || w.unfinished != nil {
+		return nil
+	}
+	return w.write([]byte(w.bar + console.EraseLine + "\r"))
+}
+
+// write writes all of data. The caller must hold mu.
+func (w *lineWriter) write(data []byte) error { return console.WriteAll(w.file, data) }
+
+// releaseLine lets other ranks end the unfinished line of a rank that writes no more.
+func (w *lineWriter) releaseLine(v *rankOutput) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unfinished == v {
+		w.breakAfter = time.Time{}
 	}
 }

@@ -4,32 +4,34 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 
+	"github.com/ibrun/ibrun/hw"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
-// eraseLine erases what stands right of the cursor. A bar leaves the cursor at its left end, so whoever writes a line to a
-// terminal writes this first, and need not know whether there is a bar.
+// EraseLine erases the terminal line to the right of the cursor. A progress bar leaves the cursor at its left end. So a line
+// that is written to a terminal starts with EraseLine, whether there is a bar or not.
 const EraseLine = "\x1b[K"
 
-// Streams are ibrun's standard streams. In is inherited by rank 0, Out and Err by the agent that passes on what
-// ranks write.
+// Streams are ibrun's standard streams. Rank 0 inherits In. The agent inherits Out and Err and forwards the output of ranks to
+// them.
 type Streams struct {
 	In, Out, Err *os.File
 }
 
-// Say writes one of ibrun's own lines.
-func (s Streams) Say(format string, args ...any) {
+// Printf writes one line of ibrun itself to standard error.
+func (s Streams) Printf(format string, args ...any) {
 	erase := ""
 	if term.IsTerminal(int(s.Err.Fd())) {
 		erase = EraseLine
 	}
-	_ = WriteAll(s.Err, fmt.Appendf(nil, erase+"ibrun: "+format+"\n", args...)) // there is nowhere else to say it
+	_ = WriteAll(s.Err, fmt.Appendf(nil, erase+"ibrun: "+format+"\n", args...)) // there is no other stream to report an error on
 }
 
-// WriteAll writes to one of ibrun's or the agent's standard streams. A terminal is one file for all who have it: a rank that
-// makes its standard input non-blocking makes it so for them too, who have not opened it as such.
+// WriteAll writes to a standard stream of ibrun or of the agent, even if it is non-blocking. All processes of a terminal share
+// one open file: if a rank makes its standard input non-blocking, the streams of ibrun become non-blocking too.
 func WriteAll(f *os.File, data []byte) error {
 	for {
 		n, err := f.Write(data)
@@ -42,4 +44,12 @@ func WriteAll(f *os.File, data []byte) error {
 			return err
 		}
 	}
+}
+
+// Ranks returns how a line names these ranks: "rank 3" or "ranks 0-2,5".
+func Ranks(ranks []int) string {
+	if len(ranks) == 1 {
+		return "rank " + strconv.Itoa(ranks[0])
+	}
+	return "ranks " + hw.FormatList(ranks)
 }

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EndSignals are the signals by which a user asks a job to end; a second one makes it end.
+// EndSignals returns the signals by which a user asks a job to end. A second one kills it.
 func EndSignals() []os.Signal { return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} }
 
-// Notify has these signals sent to a channel, except those that nohup or a shell's & has set to be ignored.
+// Notify sends these signals to a channel, except those that are ignored because of nohup or a shell's &.
 func Notify(to chan<- os.Signal, signals []os.Signal) {
 	for _, sig := range signals {
 		if !signal.Ignored(sig) {
@@ -22,22 +22,23 @@ func Notify(to chan<- os.Signal, signals []os.Signal) {
 	}
 }
 
-// viewSignal asks for the hang view.
+// HangViewSignal asks for the hang view: which ranks wait for which others.
 const HangViewSignal = unix.SIGUSR1
 
-// ForwardedSignals are those that are passed on to the ranks and change nothing else.
+// ForwardedSignals returns the signals that are only forwarded to the ranks.
 func ForwardedSignals() []os.Signal {
 	return []os.Signal{unix.SIGQUIT, unix.SIGUSR2, unix.SIGALRM, unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT}
 }
 
-// Interruptible is a context that ends when the user wants the job to end.
+// Interruptible returns a context that is cancelled when the user asks the job to end. what names the interrupted work in the
+// error. The caller must call stop.
 func Interruptible(what string) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	Notify(signals, EndSignals())
 	go func() {
 		if sig, ok := <-signals; ok {
-			cancel(exitcode.Errorf(exitcode.SignalBase+int(sig.(syscall.Signal)), "%s was stopped: %v", what, sig))
+			cancel(exitcode.Errorf(exitcode.SignalBase+int(sig.(syscall.Signal)), "%s was interrupted: %v", what, sig))
 		}
 	}()
 	return ctx, func() {

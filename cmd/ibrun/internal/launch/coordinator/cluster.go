@@ -13,44 +13,44 @@ import (
 	"github.com/ibrun/ibrun/internal/auth"
 )
 
-// Cluster is what the nodes of a job have agreed on, and the connections between them. A job on one node has met as soon
-// as it is asked.
+// Cluster contains what the nodes of a job have agreed on, and the connections between them. A job on one node has no
+// connections.
 type Cluster struct {
-	Welcome    protocol.Welcome
+	Job        protocol.JobInfo
 	Secret     auth.Key
-	MasterAddr string // address of node 0
+	MasterAddr string // the address of node 0
 
-	workers  []*joinedNode      // on node 0, by node; the first is nil
-	received chan receivedEvent // what they say
+	workers  []*joinedNode      // on node 0, by node number; the first is nil
+	received chan receivedEvent // on node 0: the events of other nodes
 	closers  sync.WaitGroup
 
-	node0   *control.Conn        // on the other nodes
-	orders  chan *protocol.Order // what it says; closed when it says no more
-	lostErr error                // and why, set before
+	node0   *control.Conn        // on other nodes: the connection to node 0
+	orders  chan *protocol.Order // on other nodes: the orders of node 0; closed when the connection ends
+	lostErr error                // why orders was closed; set before it is closed
 }
 
-// joinedNode is another node as node 0 sees it.
+// joinedNode is another node that has joined, on node 0.
 type joinedNode struct {
 	*protocol.Join
 	conn *control.Conn
 }
 
-// receivedEvent is what another node has said, or why it says no more.
+// receivedEvent is an event from another node, or the error that ended its connection.
 type receivedEvent struct {
 	conn  *control.Conn
 	event *protocol.Event
 	err   error
 }
 
-// receiveEvents takes in what another node says.
-func (m *Cluster) receiveEvents(c *control.Conn) {
+// receiveEvents sends the events of a connection to cl.received until the connection ends.
+func (cl *Cluster) receiveEvents(c *control.Conn) {
 	for {
 		text, err := c.Recv()
 		h := receivedEvent{conn: c, err: err}
 		if err == nil {
 			h.event, h.err = decodeEvent(text)
 		}
-		m.received <- h
+		cl.received <- h
 		if h.err != nil {
 			c.Close()
 			return
@@ -58,81 +58,82 @@ func (m *Cluster) receiveEvents(c *control.Conn) {
 	}
 }
 
-// refuse tells a node why it may not take part.
-func (m *Cluster) refuse(c *control.Conn, why error) {
+// refuse sends a node the reason why it may not take part.
+func (cl *Cluster) refuse(c *control.Conn, why error) {
 	encodeOrder(&protocol.Order{Outcome: &protocol.Outcome{Code: exitcode.Of(why), Lines: []string{why.Error()}}})(c)
-	m.closers.Go(c.Close)
+	cl.closers.Go(c.Close)
 }
 
-// receiveOrders takes in what node 0 says.
-func (m *Cluster) receiveOrders() {
+// receiveOrders sends the orders of node 0 to cl.orders until the connection ends.
+func (cl *Cluster) receiveOrders() {
 	for {
-		text, err := m.node0.Recv()
+		text, err := cl.node0.Recv()
 		var o *protocol.Order
 		if err == nil {
 			o, err = decodeOrder(text)
 		}
 		if err != nil {
-			m.lostErr = err
-			close(m.orders)
+			cl.lostErr = err
+			close(cl.orders)
 			return
 		}
-		m.orders <- o
+		cl.orders <- o
 	}
 }
 
-// sendEvent tells node 0 something, at a time by its clock.
-func (m *Cluster) sendEvent(e *protocol.Event) {
+// sendEvent sends an event to node 0. It converts the time of the event to node 0's clock.
+func (cl *Cluster) sendEvent(e *protocol.Event) {
 	if e.Time == 0 {
 		e.Time = time.Now().UnixNano()
 	}
-	if ahead, ok := m.node0.ClockOffset(); ok {
+	if ahead, ok := cl.node0.Clock(); ok {
 		e.Time += int64(ahead)
 	}
-	if text, err := json.Marshal(e); err == nil { // events can always be written down
-		_ = m.node0.Send(text) // parcels and texts are bounded, far below the limit
+	if text, err := json.Marshal(e); err == nil { // encoding an event cannot fail
+		_ = cl.node0.Send(text) // parcels and texts are far below the limit
 	}
 }
 
-// sendOrder tells all other nodes something.
-func (m *Cluster) sendOrder(o *protocol.Order) {
+// sendOrder sends an order to all other nodes.
+func (cl *Cluster) sendOrder(o *protocol.Order) {
 	send := encodeOrder(o)
-	for _, g := range m.workers {
+	for _, g := range cl.workers {
 		if g != nil {
 			send(g.conn)
 		}
 	}
 }
 
-// encodeOrder writes an order down once, to be sent to several nodes.
+// encodeOrder encodes an order once, so that it can be sent to several nodes.
 func encodeOrder(o *protocol.Order) (send func(*control.Conn)) {
 	text, err := json.Marshal(o)
 	return func(c *control.Conn) {
-		if err == nil { // orders can always be written down
-			_ = c.Send(text) // parcels and texts are bounded, far below the limit
+		if err == nil { // encoding an order cannot fail
+			_ = c.Send(text) // parcels and texts are far below the limit
 		}
 	}
 }
 
-// Abort ends a job that fails on this node before its ranks were to be watched.
-func (m *Cluster) Abort(why error) {
-	if m.node0 != nil {
-		m.sendEvent(&protocol.Event{Kind: protocol.EventFailure, Code: exitcode.Of(why), Text: why.Error()})
-		m.node0.Close()
+// Abort ends a job that fails on this node before RunJob was called.
+func (cl *Cluster) Abort(why error) {
+	if cl.node0 != nil {
+		cl.sendEvent(&protocol.Event{Kind: protocol.EventFailure, Code: exitcode.Of(why), Text: why.Error()})
+		cl.node0.Close()
 		return
 	}
-	m.sendOutcome(&protocol.Outcome{Code: exitcode.Of(why), Lines: []string{why.Error()}})
+	cl.sendOutcome(&protocol.Outcome{Code: exitcode.Of(why), Lines: []string{why.Error()}})
 }
 
-// sendOutcome tells the other nodes the verdict, and waits until they have it, and those that were refused know why.
-func (m *Cluster) sendOutcome(v *protocol.Outcome) {
-	m.sendOrder(&protocol.Order{Outcome: v})
-	for _, g := range m.workers {
+// sendOutcome sends the outcome of the job to the other nodes. It blocks until they have received it, and until refused nodes
+// have received the reason.
+func (cl *Cluster) sendOutcome(v *protocol.Outcome) {
+	cl.sendOrder(&protocol.Order{Outcome: v})
+	for _, g := range cl.workers {
 		if g != nil {
-			m.closers.Go(g.conn.Close)
+			cl.closers.Go(g.conn.Close)
 		}
 	}
-	m.closers.Wait()
+	cl.closers.Wait()
 }
 
 // hostOf returns an address without its port.
@@ -143,7 +144,7 @@ func hostOf(a net.Addr) string {
 	return a.String()
 }
 
-// FreeAddr returns an address of this host, on all of its interfaces if host is empty, that nobody listens on.
+// FreeAddr returns an address of this host with a free port. If host is empty, the port is free on all interfaces.
 func FreeAddr(host string) (*net.TCPAddr, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
@@ -153,20 +154,20 @@ func FreeAddr(host string) (*net.TCPAddr, error) {
 	return l.Addr().(*net.TCPAddr), nil
 }
 
-// decodeEvent reads what another node has said.
+// decodeEvent parses an event from another node.
 func decodeEvent(text []byte) (*protocol.Event, error) {
 	e := new(protocol.Event)
 	if err := json.Unmarshal(text, e); err != nil {
-		return nil, fmt.Errorf("what came is no event: %w", err)
+		return nil, fmt.Errorf("invalid event: %w", err)
 	}
 	return e, nil
 }
 
-// decodeOrder reads what node 0 has said.
+// decodeOrder parses an order from node 0.
 func decodeOrder(text []byte) (*protocol.Order, error) {
 	o := new(protocol.Order)
 	if err := json.Unmarshal(text, o); err != nil {
-		return nil, fmt.Errorf("what came is no order: %w", err)
+		return nil, fmt.Errorf("invalid order: %w", err)
 	}
 	return o, nil
 }

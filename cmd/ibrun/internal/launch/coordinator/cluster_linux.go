@@ -7,31 +7,31 @@ import (
 
 // connectMonitor gives the monitor the names of all nodes and the nodes that it can query. It must be called before the monitor
 // starts.
-func (m *Cluster) connectMonitor(mon *monitor.Monitor, where Layout, self int) {
+func (cl *Cluster) connectMonitor(mon *monitor.Monitor, where Layout, self int) {
 	if len(where.RanksOn) == 1 {
 		return
 	}
 	var hosts []string
 	var others []int
 	for rank, node := range where.NodeOf {
-		hosts = append(hosts, m.Welcome.Names[node])
+		hosts = append(hosts, cl.Job.Names[node])
 		if node != self {
 			others = append(others, rank)
 		}
 	}
-	if m.node0 != nil {
+	if cl.node0 != nil {
 		send := func(q *protocol.Question, a *protocol.Answer) {
-			m.sendEvent(&protocol.Event{Kind: protocol.EventInspect, Question: q, Answer: a})
+			cl.sendEvent(&protocol.Event{Kind: protocol.EventInspect, Question: q, Answer: a})
 		}
 		mon.ConnectNodes(hosts, []*monitor.RemoteNode{{Number: 0, Ranks: others, Send: send}})
 		mon.ForwardProgress(func(p protocol.Progress) {
-			m.sendEvent(&protocol.Event{Kind: protocol.EventProgress,
+			cl.sendEvent(&protocol.Event{Kind: protocol.EventProgress,
 				Progress: &p})
 		})
 		return
 	}
 	var remotes []*monitor.RemoteNode
-	for i, w := range m.workers {
+	for i, w := range cl.workers {
 		if i > 0 {
 			send := func(q *protocol.Question, a *protocol.Answer) {
 				encodeOrder(&protocol.Order{Question: q, Answer: a})(w.conn)

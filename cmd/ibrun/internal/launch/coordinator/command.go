@@ -11,11 +11,11 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
-// wordsShown is how much of a command line is shown.
+// maxCommandShown is how many bytes of a command line are shown in messages.
 const maxCommandShown = 200
 
-// newJoin says what this node has been told to start. Nodes need not agree on directories and variables, which may
-// differ from machine to machine, nor on what ranks are bound to.
+// newJoin describes the command line of this node. Working directories, environment variables and core binding may differ
+// between nodes, so they are not part of it.
 func newJoin(name string, o *cli.Options) *protocol.Join {
 	var programs []string
 	hash := sha256.New()
@@ -32,15 +32,16 @@ func newJoin(name string, o *cli.Options) *protocol.Join {
 	return &protocol.Join{Name: name, Command: shown[:min(len(shown), maxCommandShown)], Hash: hex.EncodeToString(hash.Sum(nil))}
 }
 
-// checkCommand tells how another node's command differs from node 0's, which has that many nodes.
+// checkCommand returns an error if the command line of another node differs from that of node 0, which has that many nodes.
 func checkCommand(j *protocol.Join, nodes, node, ofNodes int, other *protocol.Join) error {
 	who := fmt.Sprintf("node %d (%s)", node, other.Name)
 	switch {
 	case ofNodes != nodes:
-		return exitcode.Errorf(exitcode.UsageError, "%s was told that there are %d nodes, and node 0 that there are %d (--node)",
+		return exitcode.Errorf(exitcode.UsageError, "%s was started for %d nodes, but node 0 for %d nodes (--node)",
 			who, ofNodes, nodes)
 	case other.Hash != j.Hash:
-		return exitcode.Errorf(exitcode.UsageError, "%s is to start %q, and node 0 %q; all nodes start the same", who,
+		return exitcode.Errorf(exitcode.UsageError,
+			"%s was started with %q, but node 0 with %q; all nodes must start the same programs", who,
 			other.Command, j.Command)
 	}
 	return nil

@@ -21,8 +21,8 @@ func TestNodesAgree(t *testing.T) {
 	}
 	joined := of(cli.Program{Ranks: 2, Args: []string{"a", "b", "c"}}, cli.Program{Ranks: 1, Args: []string{"d"}})
 	for want, other := range map[string]*protocol.Join{
-		`node 1 (h) is to start "-n 3 a"`:       of(cli.Program{Ranks: 3, Args: []string{"a"}}),
-		`"-n 2 a b c : -n 1 d", and node 0 "-n`: joined,
+		`node 1 (h) was started with "-n 3 a"`:       of(cli.Program{Ranks: 3, Args: []string{"a"}}),
+		`"-n 2 a b c : -n 1 d", but node 0 with "-n`: joined,
 	} {
 		if err := checkCommand(ours, 2, 1, 2, other); exitcode.Of(err) != exitcode.UsageError || !strings.Contains(err.Error(),
 			want) {
@@ -35,7 +35,7 @@ func TestNodesAgree(t *testing.T) {
 		`"--map-by node -n 2 a"`) {
 		t.Errorf("another layout: %v", err)
 	}
-	const want = "3 nodes, and node 0 that there are 2"
+	const want = "3 nodes, but node 0 for 2"
 	if err := checkCommand(ours, 2, 1, 3, ours); exitcode.Of(err) != exitcode.UsageError || !strings.Contains(err.Error(), want) {
 		t.Errorf("another number of nodes: %v", err)
 	}

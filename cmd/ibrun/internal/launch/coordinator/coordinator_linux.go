@@ -14,20 +14,19 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/monitor"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
-	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/pmi"
 )
 
-// RunJob starts the ranks of this node, watches the job to its end together with the other nodes, and returns the exit code of
+// RunJob starts the ranks of this node and processes the events of the job until it has ended. It returns the exit code of
 // ibrun.
-func RunJob(m *Cluster, where Layout, t *protocol.Task, o *cli.Options, s console.Streams) (int, error) {
-	if m.node0 != nil {
-		return runWorker(m, where, t, o, s)
+func RunJob(cl *Cluster, where Layout, t *protocol.Task, o *cli.Options, s console.Streams) (int, error) {
+	if cl.node0 != nil {
+		return runWorker(cl, where, t, o, s)
 	}
-	return runCoordinator(m, where, t, o, s)
+	return runCoordinator(cl, where, t, o, s)
 }
 
-// coordinator watches one job, on node 0.
+// coordinator controls a job on node 0.
 type coordinator struct {
 	console.Streams
 	cluster  *Cluster
@@ -37,21 +36,21 @@ type coordinator struct {
 	local    *localAgent
 	nodes    []*node
 	exchange *pmi.Exchange
-	recorder *monitor.NodeRecorder // nil: no report is wanted
+	recorder *monitor.NodeRecorder // nil: no report was requested
 
-	recorded monitor.RecordingSet // of other nodes
+	recorded monitor.RecordingSet // traces and profiles of other nodes
 
-	failure      *failure // the first
-	endRequested bool     // the user wants the job to end
-	ending       bool     // the agents were told to end the job
+	failure      *failure // the first failure; nil: none
+	endRequested bool     // the user has asked the job to end
+	ending       bool     // the agents were ordered to end the job
 	timedOut     bool     // the job did not end within --timeout
 	giveUp       <-chan time.Time
-	lastOutput   map[int]string // the last output of ranks
-	undelivered  []string       // which output was not passed on, and why
+	lastOutput   map[int]string // the last output of ranks that failed
+	undelivered  []string       // which output was not forwarded, and why
 }
 
-// runCoordinator has the ranks started and watches them, on all nodes, until nothing of the job is left.
-func runCoordinator(m *Cluster, where Layout, t *protocol.Task, o *cli.Options, s console.Streams) (int, error) {
+// runCoordinator starts the ranks of this node and processes the events of all nodes until the job has ended.
+func runCoordinator(cl *Cluster, where Layout, t *protocol.Task, o *cli.Options, s console.Streams) (int, error) {
 	signals := make(chan os.Signal, 16)
 	console.Notify(signals, slices.Concat(console.EndSignals(), console.ForwardedSignals(), []os.Signal{console.HangViewSignal}))
 	defer signal.Stop(signals)
@@ -64,17 +63,18 @@ func runCoordinator(m *Cluster, where Layout, t *protocol.Task, o *cli.Options, 
 		return 0, err
 	}
 	defer l.close()
-	m.connectMonitor(l.monitor, where, t.Node)
+	cl.connectMonitor(l.monitor, where, t.Node)
 	defer l.monitor.ExportMetrics(o)()
 	defer l.monitor.Start(o)()
-	l.start() // now that whoever hears of a rank can look on
+	l.start() // after the status server, so that a rank that is announced can be inspected
 	began := time.Now()
-	c := &coordinator{Streams: s, cluster: m, opts: o, task: t, failures: newFailureTracker(t.Size), local: l, exchange: exchange,
+	c := &coordinator{Streams: s, cluster: cl, opts: o, task: t, failures: newFailureTracker(t.Size), local: l,
+		exchange: exchange,
 		recorder: monitor.NewNodeRecorder(t, o.Report), lastOutput: map[int]string{}}
 	for i := range t.Nodes {
 		n := &node{number: i, name: t.Host, ranks: where.RanksOn[i]}
 		if i > 0 {
-			n.name, n.conn = m.workers[i].Name, m.workers[i].conn
+			n.name, n.conn = cl.workers[i].Name, cl.workers[i].conn
 		}
 		c.nodes = append(c.nodes, n)
 	}
@@ -82,19 +82,19 @@ func runCoordinator(m *Cluster, where Layout, t *protocol.Task, o *cli.Options, 
 	l.cleanUp()
 	wall := time.Since(began)
 	if c.opts.Verbose {
-		c.Say("the job took %v", wall.Round(time.Millisecond))
+		c.Printf("the job took %v", wall.Round(time.Millisecond))
 	}
 	v := c.outcome()
 	for _, line := range v.Lines {
-		c.Say("%s", line)
+		c.Printf("%s", line)
 	}
-	m.sendOutcome(v)
+	cl.sendOutcome(v)
 	c.writeReport(v, began, wall)
 	c.writeRecordings()
 	return v.Code, nil
 }
 
-// orderAll tells all agents something.
+// orderAll sends an order to all agents.
 func (c *coordinator) orderAll(o *protocol.Order) {
 	if !c.nodes[0].done {
 		c.local.order(o)
@@ -102,13 +102,13 @@ func (c *coordinator) orderAll(o *protocol.Order) {
 	c.cluster.sendOrder(o)
 }
 
-// handleEvents returns when nothing is left on any node, or the user does not want to wait for that.
+// handleEvents processes events until the job has ended on all nodes, or until the user does not want to wait for that.
 func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 	var timeout <-chan time.Time
 	if c.opts.Timeout > 0 {
 		timeout = time.After(c.opts.Timeout)
 	}
-	var shown <-chan struct{} // after the timeout: the view has been
+	var shown <-chan struct{} // after the timeout: closed when the hang view was printed
 	var unread <-chan time.Time
 	events := c.local.events
 	for slices.ContainsFunc(c.nodes, func(n *node) bool { return !n.done }) {
@@ -133,27 +133,32 @@ func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 			shown = nil
 			c.onTimeout()
 		case <-c.giveUp:
-			return // cleanUp kills the agent too
+			return // cleanUp then kills the agent
 		}
 	}
 }
 
-// onTimeout ends the job because of --timeout: the ranks, and then the wait for their output, which may take for ever.
+// onTimeout ends the job because of --timeout. It also limits how long the agents forward remaining output, which could take
+// for ever.
 func (c *coordinator) onTimeout() {
-	what := "all ranks had ended, and ibrun was not done with what they left"
+	state := "all ranks had exited, but their output or child processes remained"
 	if running := c.failures.running(); len(running) > 0 {
-		what = "ranks " + hw.FormatList(running)
-		if c.task.Nodes == 1 {
-			what += " on " + c.task.Host
+		verb, where := "were", ""
+		if len(running) == 1 {
+			verb = "was"
 		}
-		what += " were running"
+		if c.task.Nodes == 1 {
+			where = " on " + c.task.Host
+		}
+		state = fmt.Sprintf("%s%s %s still running", console.Ranks(running), where, verb)
 	}
 	c.timedOut = true
-	c.fail(c.nodes[0], exitcode.TimedOut, fmt.Sprintf("the job did not end within %v (--timeout); %s", c.opts.Timeout, what))
-	c.orderAll(c.newEndOrder(gracePeriod)) // also where the end has been ordered before
+	c.fail(c.nodes[0], exitcode.TimedOut, fmt.Sprintf("the job did not end within %v (--timeout); %s", c.opts.Timeout, state))
+	c.orderAll(c.newEndOrder(gracePeriod)) // also if the agents were ordered to end the job before
 }
 
-// agentDied sees to what the agent of this node has left, unless it was done.
+// agentDied handles the end of the agent's event stream. If the agent was not done, it kills the remaining processes and ends
+// the job.
 func (c *coordinator) agentDied() {
 	if c.nodes[0].done {
 		return
@@ -163,14 +168,15 @@ func (c *coordinator) agentDied() {
 	c.fail(c.nodes[0], exitcode.Failed, c.local.exitReason())
 }
 
-// handleRemote takes in what another node says.
+// handleRemote processes an event of another node, or the loss of its connection.
 func (c *coordinator) handleRemote(h receivedEvent) {
 	i := slices.IndexFunc(c.nodes, func(n *node) bool { return n.conn == h.conn })
 	if i < 0 && h.event != nil && h.event.Kind == protocol.EventJoin {
-		c.cluster.refuse(h.conn, exitcode.Errorf(exitcode.UsageError, "the job has started, with another node %d", h.conn.Node()))
+		c.cluster.refuse(h.conn, exitcode.Errorf(exitcode.UsageError, "the job has already started with another node %d",
+			h.conn.Node()))
 	}
 	if i < 0 || c.nodes[i].done {
-		return // it was never let in, or it has said its last word
+		return // the node was refused, or is done
 	}
 	n, err := c.nodes[i], h.err
 	if err == nil {
@@ -184,7 +190,7 @@ func (c *coordinator) handleRemote(h receivedEvent) {
 	c.handleEvent(n, h.event)
 }
 
-// handleEvent takes in what an agent says.
+// handleEvent processes an event of an agent.
 func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 	if n.conn == nil && c.local.handleEvent(e) {
 		return
@@ -215,8 +221,8 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 	}
 	if f := c.failures.handleEvent(e); f != nil {
 		f.node, f.time = n.number, e.Time
-		// What the end of the job has brought about is no reason for it, even if clocks that differ a little make it the
-		// earlier.
+		// A failure that the end of the job has caused is not the reason for that end, even if its time is earlier because the
+		// clocks of the nodes differ a little.
 		if !e.AfterEnd || c.failure == nil {
 			c.recordFailure(f)
 		}
@@ -229,9 +235,9 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 	}
 }
 
-// exchangeParcel passes on what the PMI servers of the nodes say to each other.
-func (c *coordinator) exchangeParcel(n *node, p *pmi.ExchangeMessage) {
-	list, err := c.exchange.Receive(n.number, p)
+// exchangeParcel forwards messages between the PMI servers of the nodes.
+func (c *coordinator) exchangeParcel(n *node, p *pmi.Parcel) {
+	list, err := c.exchange.Take(n.number, p)
 	if err != nil {
 		c.fail(n, exitcode.Failed, fmt.Sprintf("node %d (%s): %v", n.number, n.name, err))
 		return
@@ -249,24 +255,25 @@ func (c *coordinator) exchangeParcel(n *node, p *pmi.ExchangeMessage) {
 	}
 }
 
-// fail ends the job for a reason other than a rank.
+// fail ends the job for a reason that is not the exit of a rank.
 func (c *coordinator) fail(n *node, code int, why string) {
 	c.recordFailure(&failure{rank: -1, code: code, reason: why, node: n.number, time: time.Now().UnixNano()})
 	c.endJob(gracePeriod)
 }
 
-// recordFailure keeps the first fault: later ones mostly follow from it. One on another node may be heard of a little late.
+// recordFailure keeps the first failure: later ones mostly are its consequences. A failure on another node may be received
+// late, so times are compared.
 func (c *coordinator) recordFailure(f *failure) {
 	if c.failure != nil && !f.precedes(c.failure) {
 		return
 	}
 	c.failure = f
 	if c.ending {
-		c.orderAll(c.newEndOrder(gracePeriod)) // whose last output is wanted has changed
+		c.orderAll(c.newEndOrder(gracePeriod)) // another rank's last output is wanted now
 	}
 }
 
-// endJob has the agents end the job, with that time between SIGTERM and SIGKILL.
+// endJob orders the agents to end the job. grace is the time between SIGTERM and SIGKILL.
 func (c *coordinator) endJob(grace time.Duration) {
 	if c.ending && grace > 0 {
 		return
@@ -287,7 +294,7 @@ func (c *coordinator) newEndOrder(grace time.Duration) *protocol.Order {
 	return &protocol.Order{End: e}
 }
 
-// outcome says why the job failed, if it did, and with which exit code.
+// outcome returns the exit code of the job, and lines that say why it failed.
 func (c *coordinator) outcome() *protocol.Outcome {
 	f := c.failure
 	if f == nil {
@@ -305,10 +312,10 @@ func (c *coordinator) outcome() *protocol.Outcome {
 		}
 	}
 	at := slices.IndexFunc(c.nodes, func(n *node) bool { return n.has(f.rank) })
-	who := fmt.Sprintf("rank %d on %s", f.rank, c.nodes[at].name)
+	culprit := fmt.Sprintf("rank %d on %s", f.rank, c.nodes[at].name)
 	if pid := c.failures.ranks[f.rank].pid; pid != 0 {
-		who += fmt.Sprintf(" (pid %d)", pid)
+		culprit += fmt.Sprintf(" (pid %d)", pid)
 	}
-	v.Lines = append(append(v.Lines, who+" "+f.reason), c.undelivered...)
+	v.Lines = append(append(v.Lines, culprit+" "+f.reason), c.undelivered...)
 	return v
 }

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
@@ -9,19 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// failure is why a job failed.
+// failure is a reason why a job failed.
 type failure struct {
-	rank   int // -1: it was no rank
-	code   int // exit code of ibrun
+	rank   int // the rank that failed; -1: not a rank
+	code   int // the exit code of ibrun
 	reason string
-	killed bool  // somebody killed the rank, and not because the job was to end
-	node   int   // where that was
+	killed bool  // the rank was killed by SIGKILL before ibrun ended the job
+	node   int   // the node of the failure
 	time   int64 // by node 0's clock, in nanoseconds since 1970
 }
 
-// precedes tells which of two faults came first, if the other was heard of first. What one node tells comes in order. On two
-// nodes the times are of when a death was seen, late by what a busy machine takes; but to be killed is no answer to another's
-// death.
+// precedes reports whether f happened before other, although other was received first. Events of one node are received in
+// order. The times of failures on two nodes are when their exits were noticed, and a busy machine may notice late. But SIGKILL
+// is never a reaction to the exit of another rank.
 func (f *failure) precedes(other *failure) bool {
 	switch {
 	case f.node == other.node:
@@ -36,17 +37,17 @@ func newFailure(rank, code int, why string) *failure {
 	return &failure{rank: rank, code: code, reason: why}
 }
 
-// failureTracker hears the events of a job in order and finds the first that makes it a failure. It is a pure state machine.
+// failureTracker processes the events of a job in order and finds those that make the job fail. It is a pure state machine.
 type failureTracker struct {
 	ranks        []rankState
-	exitCount    int  // ranks that have exited
-	exitedEarly  int  // a rank that left without having spoken PMI, -1 as long as there is none
-	endRequested bool // the user wants the job to end, so leaving early is no failure
+	exitCount    int  // the number of ranks that have exited
+	exitedEarly  int  // a rank that has exited without initializing PMI; -1: none
+	endRequested bool // the user wants the job to end, so an early exit is not a failure
 }
 
 type rankState struct {
 	pid         int
-	initialized bool // PMI, from init on
+	initialized bool // PMI was initialized
 	finalized   bool
 	exited      bool
 }
@@ -55,7 +56,7 @@ func newFailureTracker(ranks int) *failureTracker {
 	return &failureTracker{ranks: make([]rankState, ranks), exitedEarly: -1}
 }
 
-// allExited tells whether every rank has exited.
+// allExited reports whether every rank has exited.
 func (j *failureTracker) allExited() bool { return j.exitCount == len(j.ranks) }
 
 // running returns the ranks that have not exited.
@@ -68,10 +69,11 @@ func (j *failureTracker) running() (ranks []int) {
 	return ranks
 }
 
-// mayWait tells whether the rank has begun to speak PMI and may be waiting for the others.
+// mayWait reports whether the rank may be waiting for others: it has initialized PMI, has not finalized and has not exited.
 func (s *rankState) mayWait() bool { return s.initialized && !s.finalized && !s.exited }
 
-// handleEvent takes in an event and returns the fault it is, or nil. Faults after the first are mostly its consequences.
+// handleEvent processes an event and returns the failure that it shows, or nil. Failures after the first are mostly its
+// consequences.
 func (j *failureTracker) handleEvent(e *protocol.Event) *failure {
 	switch e.Kind {
 	case protocol.EventStarted:
@@ -88,8 +90,8 @@ func (j *failureTracker) handleEvent(e *protocol.Event) *failure {
 	case protocol.EventFinalize:
 		j.ranks[e.Rank].finalized = true
 	case protocol.EventAbort:
-		why := fmt.Sprintf("called Abort with code %d", e.Code)
-		if e.Text != "" {
+		why := fmt.Sprintf("called Abort(%d)", e.Code)
+		if e.Text != "" && !strings.HasSuffix(e.Text, why) { // package mpi sends the call itself as text
 			why += ": " + e.Text
 		}
 		return newFailure(e.Rank, abortExitCode(e.Code), why)
@@ -133,11 +135,12 @@ func (j *failureTracker) handleExit(e *protocol.Event) *failure {
 }
 
 func exitedBefore(call string, rank, waiting int) *failure {
-	return newFailure(rank, exitcode.Failed, fmt.Sprintf("left with exit code 0 before %s, and rank %d waits for it", call,
+	return newFailure(rank, exitcode.Failed, fmt.Sprintf("exited (code 0) without calling %s, while rank %d was waiting for it",
+		call,
 		waiting))
 }
 
-// abortExitCode makes an exit code that is a failure of what a rank gave to Abort.
+// abortExitCode returns the exit code for a code that was passed to Abort. It is never 0.
 func abortExitCode(code int) int {
 	if code &= 0xff; code == 0 {
 		return exitcode.Failed

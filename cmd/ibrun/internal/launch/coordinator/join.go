@@ -17,20 +17,20 @@ import (
 	"github.com/ibrun/ibrun/internal/auth"
 )
 
-// joinTimeout is how long the nodes wait for each other unless --join-timeout says otherwise.
+// joinTimeout limits how long the nodes wait for each other unless --join-timeout is given.
 const joinTimeout = time.Minute
 
-// JoinNodes waits until all nodes are there, of which this has that name.
+// JoinNodes blocks until all nodes of the job have joined. name is the name of this node.
 func JoinNodes(name string, o *cli.Options, s console.Streams) (*Cluster, error) {
-	m := &Cluster{MasterAddr: "127.0.0.1"}
+	cl := &Cluster{MasterAddr: "127.0.0.1"}
 	if o.Nodes <= 1 {
-		m.Welcome.JobID, m.Welcome.Names = newJobID(), []string{name}
-		rand.Read(m.Secret[:])
-		addr, err := FreeAddr(m.MasterAddr)
+		cl.Job.JobID, cl.Job.Names = newJobID(), []string{name}
+		rand.Read(cl.Secret[:])
+		addr, err := FreeAddr(cl.MasterAddr)
 		if err == nil {
-			m.Welcome.MasterPort = addr.Port
+			cl.Job.MasterPort = addr.Port
 		}
-		return m, err
+		return cl, err
 	}
 	secret, err := auth.ReadSecret(o.SecretFile)
 	if err != nil {
@@ -39,19 +39,19 @@ func JoinNodes(name string, o *cli.Options, s console.Streams) (*Cluster, error)
 	ctx, stop := console.Interruptible("waiting for the other nodes")
 	defer stop()
 	if o.Node == 0 {
-		err = m.acceptNodes(ctx, newJoin(name, o), secret, o, s)
+		err = cl.acceptNodes(ctx, newJoin(name, o), secret, o, s)
 	} else {
-		err = m.joinNode0(ctx, newJoin(name, o), secret, o, s)
+		err = cl.joinNode0(ctx, newJoin(name, o), secret, o, s)
 	}
 	if err == nil {
-		m.Secret, err = secret.Derive(m.Welcome.Salt, "job "+m.Welcome.JobID)
+		cl.Secret, err = secret.Derive(cl.Job.Salt, "job "+cl.Job.JobID)
 	}
-	return m, err
+	return cl, err
 }
 
 func newJobID() string { return strings.ToLower(rand.Text()[:10]) }
 
-// withJoinTimeout is a context that ends when the nodes have waited for each other for long enough.
+// withJoinTimeout returns a context that ends when the time for joining is over.
 func withJoinTimeout(ctx context.Context, o *cli.Options) (context.Context, context.CancelFunc) {
 	limit := o.JoinTimeout
 	if limit == 0 {
@@ -60,8 +60,9 @@ func withJoinTimeout(ctx context.Context, o *cli.Options) (context.Context, cont
 	return context.WithTimeoutCause(ctx, limit, exitcode.Errorf(exitcode.Failed, "within %v (--join-timeout)", limit))
 }
 
-// acceptNodes waits on node 0 until all others are there, and welcomes them. Who comes without the secret changes nothing.
-func (m *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, secret auth.Secret, o *cli.Options,
+// acceptNodes waits on node 0 until all other nodes have joined, and sends them the welcome. Connections without the secret
+// have no effect.
+func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, secret auth.Secret, o *cli.Options,
 	s console.Streams) error {
 	l, err := control.Listen(o.Rendezvous, secret)
 	if err != nil {
@@ -69,55 +70,56 @@ func (m *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, secret a
 	}
 	ctx, cancel := withJoinTimeout(ctx, o)
 	defer cancel()
-	m.workers, m.received = make([]*joinedNode, o.Nodes), make(chan receivedEvent)
+	cl.workers, cl.received = make([]*joinedNode, o.Nodes), make(chan receivedEvent)
 	go func() {
 		for {
 			c, err := l.Accept(ctx)
 			if err != nil {
 				return
 			}
-			go m.receiveEvents(c)
+			go cl.receiveEvents(c)
 		}
 	}()
 	for missing := o.Nodes - 1; missing > 0 && err == nil; {
 		select {
-		case h := <-m.received:
+		case h := <-cl.received:
 			var change int
-			change, err = m.admit(h, ours, o, s)
+			change, err = cl.admit(h, ours, o, s)
 			missing -= change
 		case <-ctx.Done():
-			err = m.missingNodes(context.Cause(ctx), l.LastRefusal())
+			err = cl.missingNodes(context.Cause(ctx), l.Refused())
 		}
 	}
 	err = errors.Join(err, l.Close())
 	if err != nil {
-		m.Abort(err)
+		cl.Abort(err)
 		return err
 	}
-	m.Welcome = protocol.Welcome{JobID: newJobID(), Names: []string{ours.Name}, Salt: make([]byte, 32), Report: o.Report}
-	for _, g := range m.workers[1:] {
-		m.Welcome.Names = append(m.Welcome.Names, g.Name)
+	cl.Job = protocol.JobInfo{JobID: newJobID(), Names: []string{ours.Name}, Salt: make([]byte, 32), Report: o.Report}
+	for _, g := range cl.workers[1:] {
+		cl.Job.Names = append(cl.Job.Names, g.Name)
 	}
-	rand.Read(m.Welcome.Salt)
+	rand.Read(cl.Job.Salt)
 	addr, err := FreeAddr("")
 	if err != nil {
-		m.Abort(err)
+		cl.Abort(err)
 		return err
 	}
-	m.Welcome.MasterPort = addr.Port
-	m.MasterAddr = hostOf(m.workers[1].conn.Local())
-	m.sendOrder(&protocol.Order{Welcome: &m.Welcome})
+	cl.Job.MasterPort = addr.Port
+	cl.MasterAddr = hostOf(cl.workers[1].conn.Local())
+	cl.sendOrder(&protocol.Order{JobInfo: &cl.Job})
 	return nil
 }
 
-// admit lets a node take part. It returns how many more are there now; an error ends the job.
-func (m *Cluster) admit(h receivedEvent, ours *protocol.Join, o *cli.Options, s console.Streams) (change int, err error) {
+// admit handles an event of a node that joins. It returns by how much the number of joined nodes has changed. An error ends the
+// job.
+func (cl *Cluster) admit(h receivedEvent, ours *protocol.Join, o *cli.Options, s console.Streams) (change int, err error) {
 	node := h.conn.Node()
 	switch {
 	case h.err != nil:
-		if node < o.Nodes && m.workers[node] != nil && m.workers[node].conn == h.conn {
-			m.workers[node] = nil
-			s.Say("node %d has left again: %v", node, h.err)
+		if node < o.Nodes && cl.workers[node] != nil && cl.workers[node].conn == h.conn {
+			cl.workers[node] = nil
+			s.Printf("node %d has disconnected: %v", node, h.err)
 			return -1, nil
 		}
 		return 0, nil
@@ -127,44 +129,44 @@ func (m *Cluster) admit(h receivedEvent, ours *protocol.Join, o *cli.Options, s 
 	}
 	j := h.event.Join
 	if err := checkCommand(ours, o.Nodes, node, h.conn.Nodes(), j); err != nil {
-		m.refuse(h.conn, err)
+		cl.refuse(h.conn, err)
 		return 0, err
 	}
-	if there := m.workers[node]; there != nil {
-		m.refuse(h.conn, exitcode.Errorf(exitcode.UsageError, "there is a node %d already, %s at %v", node, there.Name,
+	if there := cl.workers[node]; there != nil {
+		cl.refuse(h.conn, exitcode.Errorf(exitcode.UsageError, "node %d has already joined: %s at %v", node, there.Name,
 			there.conn.Remote()))
 		return 0, nil
 	}
-	m.workers[node] = &joinedNode{j, h.conn}
+	cl.workers[node] = &joinedNode{j, h.conn}
 	if o.Verbose {
-		s.Say("node %d has joined: %s at %v", node, j.Name, h.conn.Remote())
+		s.Printf("node %d has joined: %s at %v", node, j.Name, h.conn.Remote())
 	}
 	return 1, nil
 }
 
-// missingNodes says who did not come, and why the wait has ended.
-func (m *Cluster) missingNodes(why error, refused string) error {
+// missingNodes returns an error that names the nodes that did not join, and why waiting has ended.
+func (cl *Cluster) missingNodes(why error, refused string) error {
 	var nodes []int
-	for node := 1; node < len(m.workers); node++ {
-		if m.workers[node] == nil {
+	for node := 1; node < len(cl.workers); node++ {
+		if cl.workers[node] == nil {
 			nodes = append(nodes, node)
 		}
 	}
 	if exitcode.Of(why) != exitcode.Failed {
-		return why // a signal
+		return why // interrupted by a signal
 	}
-	who := fmt.Sprintf("nodes %s of %d", hw.FormatList(nodes), len(m.workers))
+	nodeList := fmt.Sprintf("nodes %s of %d", hw.FormatList(nodes), len(cl.workers))
 	if len(nodes) == 1 {
-		who = fmt.Sprintf("node %d of %d", nodes[0], len(m.workers))
+		nodeList = fmt.Sprintf("node %d of %d", nodes[0], len(cl.workers))
 	}
 	if refused != "" {
 		refused = "; " + refused
 	}
-	return exitcode.Errorf(exitcode.Failed, "%s did not join %w%s", who, why, refused)
+	return exitcode.Errorf(exitcode.Failed, "%s did not join %w%s", nodeList, why, refused)
 }
 
-// joinNode0 makes this node take part, and waits until all others do.
-func (m *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, secret auth.Secret, o *cli.Options,
+// joinNode0 connects to node 0, and blocks until all other nodes have joined too.
+func (cl *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, secret auth.Secret, o *cli.Options,
 	s console.Streams) error {
 	patient, cancel := withJoinTimeout(ctx, o)
 	defer cancel()
@@ -176,24 +178,24 @@ func (m *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, secret aut
 		return err
 	}
 	if o.Verbose {
-		s.Say("this is node %d of %d, and node 0 is at %v", o.Node, o.Nodes, c.Remote())
+		s.Printf("this is node %d of %d, and node 0 is at %v", o.Node, o.Nodes, c.Remote())
 	}
-	m.node0, m.orders, m.MasterAddr = c, make(chan *protocol.Order), hostOf(c.Remote())
-	go m.receiveOrders()
-	m.sendEvent(&protocol.Event{Kind: protocol.EventJoin, Join: ours})
+	cl.node0, cl.orders, cl.MasterAddr = c, make(chan *protocol.Order), hostOf(c.Remote())
+	go cl.receiveOrders()
+	cl.sendEvent(&protocol.Event{Kind: protocol.EventJoin, Join: ours})
 	select {
-	case first, ok := <-m.orders:
+	case first, ok := <-cl.orders:
 		switch {
 		case !ok:
-			err = fmt.Errorf("node 0 at %v is lost: %w", c.Remote(), m.lostErr)
+			err = fmt.Errorf("node 0 at %v is lost: %w", c.Remote(), cl.lostErr)
 		case first.Outcome != nil:
 			c.Close()
 			err = exitcode.Errorf(first.Outcome.Code, "%s", strings.Join(first.Outcome.Lines, "; "))
-		case first.Welcome == nil || len(first.Welcome.Names) != o.Nodes:
+		case first.JobInfo == nil || len(first.JobInfo.Names) != o.Nodes:
 			c.Close()
-			err = fmt.Errorf("node 0 at %v does not welcome this node", c.Remote())
+			err = fmt.Errorf("node 0 at %v sent an invalid answer to the join request", c.Remote())
 		default:
-			m.Welcome = *first.Welcome
+			cl.Job = *first.JobInfo
 		}
 	case <-ctx.Done():
 		c.Close()

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Layout says which ranks are on which node.
+// Layout describes which ranks run on which node.
 type Layout struct {
 	NodeOf  []int   // the node of each rank
 	RanksOn [][]int // the ranks of each node, ascending
@@ -20,8 +20,8 @@ func NewLayout(at []int, nodes int) Layout {
 	return l
 }
 
-// Mapping writes it down as PMI_process_mapping: blocks of ranks on neighbouring nodes, equally many on each. What repeats
-// from rank 0 on node 0 is written once.
+// Mapping returns the layout in the format of PMI_process_mapping: blocks of ranks on consecutive nodes, equally many on each.
+// If the layout repeats from rank 0 on node 0, the pattern is written once.
 func (l Layout) Mapping() string {
 	period := len(l.NodeOf)
 	if l.NodeOf[0] == 0 {
@@ -49,9 +49,9 @@ func (l Layout) Mapping() string {
 	return "(vector" + b.String() + ")"
 }
 
-// repeats is the length of the shortest beginning of a list that, repeated, is the list.
+// repeats returns the length of the shortest prefix of list whose repetition begins with list.
 func repeats(list []int) int {
-	border := make([]int, len(list)) // of each beginning: the longest shorter one that it also ends with
+	border := make([]int, len(list)) // for each prefix, the length of the longest shorter prefix with which it also ends
 	for i := 1; i < len(list); i++ {
 		n := border[i-1]
 		for n > 0 && list[n] != list[i] {

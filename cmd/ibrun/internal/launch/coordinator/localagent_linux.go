@@ -20,34 +20,34 @@ import (
 )
 
 const (
-	// grace is how long ranks have between SIGTERM and SIGKILL once the job has failed.
+	// gracePeriod is the time between SIGTERM and SIGKILL once the job has failed.
 	gracePeriod = 50 * time.Millisecond
-	// agentPatience is how long the agent has to end after it was told to kill, or after it said that it was done.
+	// agentTimeout is how long the agent may take to exit after it was ordered to kill, or after EventDone.
 	agentTimeout = time.Second
-	// viewPatience is how long --timeout waits until the view of what the ranks do has been made, and somebody has read it.
+	// hangViewTimeout is how long --timeout waits until the hang view was made and written.
 	hangViewTimeout = 3 * time.Second
 )
 
-// localAgent is the agent of this node as the ibrun above it sees it.
+// localAgent is the agent of this node, as the ibrun above it controls it.
 type localAgent struct {
 	console.Streams
 	task    *protocol.Task
 	verbose bool
 	pid     int
 	control *os.File
-	mu      sync.Mutex // held by who gives an order
+	mu      sync.Mutex // held while an order is written
 	orders  *json.Encoder
-	started bool // the agent has its task
+	started bool // the agent was given its task
 	events  <-chan *protocol.Event
 	reaper  *proctree.Reaper
-	group   *proctree.Cgroup // the agent's, to clean up if it cannot
-	perfMem *perfmem.Memory  // what the ranks record; nil: there was no memory for it
+	group   *proctree.Cgroup // the agent's control group, to clean up if the agent cannot
+	perfMem *perfmem.Memory  // where ranks record; nil: it could not be allocated
 	monitor *monitor.Monitor
-	done    bool // the agent has said its last word
+	done    bool // the agent has sent EventDone
 }
 
-// startLocalAgent starts an agent, to which start gives the task. It is ended by cleanUp, and what its ranks recorded can be read
-// until close.
+// startLocalAgent starts an agent, which waits for its task: see start. The caller must call cleanUp to end it, and then close.
+// What ranks have recorded can be read until close.
 func startLocalAgent(t *protocol.Task, verbose bool, s console.Streams) (*localAgent, error) {
 	if err := proctree.BecomeSubreaper(); err != nil {
 		return nil, err
@@ -62,19 +62,20 @@ func startLocalAgent(t *protocol.Task, verbose bool, s console.Streams) (*localA
 		events: readEvents(control), reaper: proctree.NewReaper(pid), perfMem: record}
 	l.monitor = monitor.New(t, record, s, l.order)
 	if noPages != nil {
-		l.Say("nobody can look on at what the ranks do: %v", noPages)
+		l.Printf("the ranks cannot be monitored: %v", noPages)
 	}
 	return l, nil
 }
 
-// close gives back what was kept after cleanUp.
+// close releases what is still needed after cleanUp.
 func (l *localAgent) close() {
 	if err := l.perfMem.Close(); err != nil {
-		l.Say("%v", err)
+		l.Printf("%v", err)
 	}
 }
 
-// startAgent executes ibrun again as agent, in a session of its own: keys pressed at the terminal reach only ibrun.
+// startAgent executes ibrun again as agent. The agent gets a session of its own, so keys like Ctrl-C send signals only to
+// ibrun.
 func startAgent(s console.Streams, record *perfmem.Memory) (pid int, control *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -93,7 +94,7 @@ func startAgent(s console.Streams, record *perfmem.Memory) (pid int, control *os
 	return pid, os.NewFile(uintptr(fds[0]), "agent"), nil
 }
 
-// readEvents turns what the agent says into a channel that is closed when it has said all.
+// readEvents returns a channel of the events that the agent sends. The channel is closed at the end of the stream.
 func readEvents(control io.Reader) <-chan *protocol.Event {
 	events := make(chan *protocol.Event)
 	go func() {
@@ -110,7 +111,7 @@ func readEvents(control io.Reader) <-chan *protocol.Event {
 	return events
 }
 
-// start gives the agent its task.
+// start sends the task to the agent.
 func (l *localAgent) start() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,8 +119,8 @@ func (l *localAgent) start() {
 	_ = l.orders.Encode(&protocol.Order{Start: l.task})
 }
 
-// order tells the agent something, unless it has not been given its task: then there is no rank that it could be about. Any
-// goroutine may call it. That the agent has died is noticed where its events are read.
+// order sends an order to the agent. Before start it does nothing: there is no rank yet that the order could concern. It
+// ignores errors: if the agent has died, readEvents notices. Any goroutine may call it.
 func (l *localAgent) order(o *protocol.Order) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,14 +129,14 @@ func (l *localAgent) order(o *protocol.Order) {
 	}
 }
 
-// handleEvent does what an event asks for on its node. It reports whether that is all.
+// handleEvent processes the part of an event that concerns this node. It reports whether the event needs no further processing.
 func (l *localAgent) handleEvent(e *protocol.Event) (all bool) {
 	switch e.Kind {
 	case protocol.EventNote:
 		if e.Rank >= 0 {
-			l.Say("rank %d: %s", e.Rank, e.Text)
+			l.Printf("rank %d: %s", e.Rank, e.Text)
 		} else {
-			l.Say("%s", e.Text)
+			l.Printf("%s", e.Text)
 		}
 		return true
 	case protocol.EventStarted:
@@ -152,13 +153,13 @@ func (l *localAgent) handleEvent(e *protocol.Event) (all bool) {
 	case protocol.EventDone:
 		l.done = true
 		for _, pid := range e.PIDs {
-			l.Say("process %d does not die; the kernel holds it", pid)
+			l.Printf("process %d does not exit after SIGKILL; it is stuck in the kernel", pid)
 		}
 	}
 	return false
 }
 
-// describe says where the ranks run.
+// describe prints where the ranks run.
 func (l *localAgent) describe(pids []int) {
 	if !l.verbose {
 		return
@@ -168,19 +169,19 @@ func (l *localAgent) describe(pids []int) {
 		if pus := l.task.Ranks[i].PUs; len(pus) > 0 {
 			where = "on cores " + hw.FormatList(pus)
 		}
-		l.Say("rank %d runs on %s as process %d, %s", l.task.Ranks[i].Rank, l.task.Host, pid, where)
+		l.Printf("rank %d runs on %s as process %d, %s", l.task.Ranks[i].Rank, l.task.Host, pid, where)
 	}
 }
 
-// stopSelf stops this process, which SIGCONT tells to continue. The kernel does not let SIGTSTP stop processes that no
-// shell minds. It returns before or after that.
+// stopSelf stops this process until SIGCONT. It uses SIGSTOP, as the kernel ignores SIGTSTP for processes in an orphaned
+// process group, which no shell controls. It may return before the process has stopped.
 func (l *localAgent) stopSelf() {
 	if err := unix.Kill(os.Getpid(), unix.SIGSTOP); err != nil {
-		l.Say("stop: %v", err)
+		l.Printf("stop: %v", err)
 	}
 }
 
-// cleanUp waits for the agent to end and sees to it that nothing of the job is left on this node. It may be repeated.
+// cleanUp waits for the agent to exit, and kills all processes of the job that are left on this node. It may be called again.
 func (l *localAgent) cleanUp() {
 	defer l.control.Close()
 	if l.done {
@@ -191,14 +192,14 @@ func (l *localAgent) cleanUp() {
 		}
 	}
 	for _, pid := range proctree.KillDescendants(l.reaper.Gone, l.group) {
-		l.Say("process %d does not die; the kernel holds it", pid)
+		l.Printf("process %d does not exit after SIGKILL; it is stuck in the kernel", pid)
 	}
 	if err := l.group.Remove(); err != nil {
-		l.Say("%v", err)
+		l.Printf("%v", err)
 	}
 }
 
-// exitReason says how the agent died before it was done. It is called after cleanUp.
+// exitReason describes how the agent exited before it was done. It must be called after cleanUp.
 func (l *localAgent) exitReason() string {
 	why := "died"
 	if ws := l.reaper.Wait(l.pid); ws.Signaled() {

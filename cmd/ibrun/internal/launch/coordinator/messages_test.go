@@ -34,8 +34,8 @@ func testMessages(t testing.TB) (events, orders [][]byte) {
 		events = append(events, pack(e))
 	}
 	for _, o := range []protocol.Order{{Signal: 2}, {End: &protocol.EndOrder{Grace: 50, LastOutputOf: 1}},
-		{Parcel: &pmi.ExchangeMessage{}}, {Question: &protocol.Question{ID: 3}},
-		{Answer: &protocol.Answer{ID: 4, Stacks: map[int]string{2: "goroutine 1"}}}, {Welcome: &protocol.Welcome{JobID: "j"}},
+		{Parcel: &pmi.Parcel{}}, {Question: &protocol.Question{ID: 3}},
+		{Answer: &protocol.Answer{ID: 4, Stacks: map[int]string{2: "goroutine 1"}}}, {JobInfo: &protocol.JobInfo{JobID: "j"}},
 		{Outcome: &protocol.Outcome{Code: 3, Lines: []string{"why"}}}} {
 		orders = append(orders, pack(o))
 	}

@@ -15,27 +15,27 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 )
 
-// node is one node of the job, as the conductor sees it.
+// node is one node of the job, as node 0 knows it.
 type node struct {
 	number  int
 	name    string
-	ranks   []int         // which are its own, ascending
-	conn    *control.Conn // nil: this one
-	done    bool          // nothing of the job is left there
-	tooMuch bool          // it has handed in more than it should
+	ranks   []int         // the ranks on this node, ascending
+	conn    *control.Conn // nil for node 0 itself
+	done    bool          // no process of the job is left there
+	tooMuch bool          // it has sent more traces and profiles than allowed
 
-	// What another node has told for the report.
+	// What another node has sent for the report.
 	record *report.Node
 	pages  map[int]report.Rank
 }
 
-// has tells whether a rank is one of this node.
+// has reports whether a rank runs on this node.
 func (n *node) has(rank int) bool {
 	_, found := slices.BinarySearch(n.ranks, rank)
 	return found
 }
 
-// checkEvent refuses events that no agent of this node sends.
+// checkEvent returns an error for events that no agent of this node sends.
 func (n *node) checkEvent(e *protocol.Event) error {
 	ok := false
 	switch e.Kind {
@@ -67,15 +67,15 @@ func (n *node) checkEvent(e *protocol.Event) error {
 		ok = true
 	}
 	if !ok {
-		return fmt.Errorf("it says %q of rank %d, which makes no sense", e.Kind, e.Rank)
+		return fmt.Errorf("it sent an invalid event %q for rank %d", e.Kind, e.Rank)
 	}
 	return nil
 }
 
-// isCode tells whether a process can end with this code.
+// isCode reports whether a process can exit with this code.
 func isCode(code int) bool { return code >= 0 && code <= 255 }
 
-// unknownRecord is a node that has told nothing.
+// unknownRecord returns the record of a node that has sent none.
 func (n *node) unknownRecord() *report.Node {
 	facts := &report.Node{Name: n.name, Environment: []report.Variable{}, Ports: []report.Port{}, Ranks: []report.Place{}}
 	for _, rank := range n.ranks {
@@ -84,7 +84,7 @@ func (n *node) unknownRecord() *report.Node {
 	return facts
 }
 
-// keepPage takes in what a rank of another node has recorded.
+// keepPage stores the page of a rank of another node.
 func (n *node) keepPage(e *protocol.Event) {
 	rank := report.Rank{}
 	if rank.Err = errors.New(e.Text); e.Text == "" {
@@ -96,7 +96,7 @@ func (n *node) keepPage(e *protocol.Event) {
 	n.pages[e.Rank] = rank
 }
 
-// hasPlaces tells whether all places are of ranks of this node.
+// hasPlaces reports whether all places are of ranks on this node.
 func (n *node) hasPlaces(places []report.Place) bool {
 	return !slices.ContainsFunc(places, func(p report.Place) bool { return !n.has(p.Rank) })
 }

@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reportPrograms are those of the job, with what Go wrote into them when it built them.
+// reportPrograms returns the programs of the job, with the versions that the Go linker has stored in them.
 func (c *coordinator) reportPrograms() (all []report.Program) {
 	for i, p := range c.opts.Programs {
 		program := report.Program{Ranks: c.task.Programs[i].Ranks, Args: p.Args}
 		at := slices.IndexFunc(c.task.Ranks, func(r protocol.RankTask) bool { return r.Program == i })
 		if at >= 0 {
-			if info, err := buildinfo.ReadFile(c.task.Ranks[at].Path); err == nil { // it is Go's
+			if info, err := buildinfo.ReadFile(c.task.Ranks[at].Path); err == nil { // it is a Go program
 				program.Go, program.Library = info.GoVersion, libraryVersion(info)
 			}
 		}
@@ -30,7 +30,7 @@ func (c *coordinator) reportPrograms() (all []report.Program) {
 	return all
 }
 
-// libraryVersion is the version of this module in a program.
+// libraryVersion returns the version of this module in a program.
 func libraryVersion(info *debug.BuildInfo) string {
 	const ours = "github.com/ibrun/ibrun"
 	if info.Main.Path == ours {
@@ -47,7 +47,7 @@ func libraryVersion(info *debug.BuildInfo) string {
 	return ""
 }
 
-// writeReport tells where the time of the job went, if that is wanted. Whatever goes wrong with it does not concern the job.
+// writeReport prints the report and writes its files, if the user asked for one. Errors do not affect the outcome of the job.
 func (c *coordinator) writeReport(v *protocol.Outcome, began time.Time, wall time.Duration) {
 	if c.recorder == nil {
 		return
@@ -63,7 +63,7 @@ func (c *coordinator) writeReport(v *protocol.Outcome, began time.Time, wall tim
 			facts = n.unknownRecord()
 		}
 		for i, p := range facts.Ranks {
-			facts.Ranks[i].Program = c.task.ProgramOf(p.Rank) // whatever another node says
+			facts.Ranks[i].Program = c.task.ProgramOf(p.Rank) // do not trust what another node sent
 		}
 		j.Nodes = append(j.Nodes, *facts)
 		for rank, recorded := range n.pages {
@@ -75,25 +75,25 @@ func (c *coordinator) writeReport(v *protocol.Outcome, began time.Time, wall tim
 	}
 	r := report.New(j)
 	if err := r.Text(c.Err); err != nil {
-		c.Say("report: %v", err)
+		c.Printf("report: %v", err)
 	}
 	c.writeReportFiles(r.Write)
 }
 
-// writeReportFiles writes the files of the report, and tells where they are, or once why they are not.
+// writeReportFiles writes the files of the report. It prints their names, or the reason why they could not be written.
 func (c *coordinator) writeReportFiles(write func(name string) error) {
 	names := c.opts.ReportTo
 	if len(names) == 0 && !c.opts.ReportBare {
 		for _, form := range []string{".html", ".json"} {
 			name := "ibrun-report-" + c.task.JobID + form
-			if here, err := filepath.Abs(name); err == nil { // otherwise nobody knows where this is
+			if here, err := filepath.Abs(name); err == nil { // otherwise the relative name is shown
 				name = here
 			}
 			names = append(names, name)
 		}
 	}
 	var written []string
-	missing := map[string][]string{} // by the reason
+	missing := map[string][]string{} // file names by reason
 	for _, name := range names {
 		err := write(name)
 		if err == nil {
@@ -101,16 +101,16 @@ func (c *coordinator) writeReportFiles(write func(name string) error) {
 			continue
 		}
 		why := err.Error()
-		if errno := unix.Errno(0); errors.As(err, &errno) { // the same for all files of a disk that is full
+		if errno := unix.Errno(0); errors.As(err, &errno) { // the reason is the same for all files, for instance a full disk
 			why = errno.Error()
 		}
 		missing[why] = append(missing[why], name)
 	}
 	if len(written) > 0 {
-		c.Say("report: %s", strings.Join(written, ", "))
+		c.Printf("report: %s", strings.Join(written, ", "))
 	}
 	for why, names := range missing {
-		c.Say("no report %s: %s", strings.Join(names, ", "), why)
+		c.Printf("no report %s: %s", strings.Join(names, ", "), why)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handleSignal does what a signal to ibrun means, this one or that of another node: the first that asks for the end is
-// passed on, the second kills.
+// handleSignal handles a signal that the user has sent to this ibrun, or to that of another node. The first request to end the
+// job is forwarded to the ranks, the second kills them.
 func (c *coordinator) handleSignal(sig syscall.Signal, here bool) {
 	switch sig {
 	case console.HangViewSignal:
@@ -21,7 +21,7 @@ func (c *coordinator) handleSignal(sig syscall.Signal, here bool) {
 	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP:
 		if !c.endRequested && !c.ending {
 			c.endRequested, c.failures.endRequested = true, true
-			c.Say("asking the ranks to end (%s); once more kills them", unix.SignalName(sig))
+			c.Printf("asking the ranks to end (%s); a second signal kills them", unix.SignalName(sig))
 			break
 		}
 		why := fmt.Sprintf("the ranks did not end when asked, and were killed (%s)", unix.SignalName(sig))
@@ -33,7 +33,7 @@ func (c *coordinator) handleSignal(sig syscall.Signal, here bool) {
 		c.orderAll(&protocol.Order{Signal: int(unix.SIGSTOP)})
 		if here {
 			for _, n := range c.nodes[1:] {
-				n.conn.Suspend()
+				n.conn.Hold() // node 0 stops, but has not died
 			}
 			c.local.stopSelf()
 		}

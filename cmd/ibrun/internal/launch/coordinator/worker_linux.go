@@ -16,20 +16,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// worker is ibrun on a node other than 0: it keeps the agent here and does what node 0 says.
+// worker is ibrun on a node other than 0: it controls the agent of its node and executes the orders of node 0.
 type worker struct {
 	console.Streams
 	cluster      *Cluster
 	opts         *cli.Options
 	local        *localAgent
-	recorder     *monitor.NodeRecorder // nil: node 0 wants no report
-	endRequested bool                  // the user wants the job to end
-	outcome      *protocol.Outcome     // of node 0, or of its loss
+	recorder     *monitor.NodeRecorder // nil: node 0 requests no report
+	endRequested bool                  // the user has asked the job to end
+	outcome      *protocol.Outcome     // received from node 0, or set when node 0 is lost
 	giveUp       <-chan time.Time
 }
 
-// runWorker has this node's ranks started, and passes on what happens to node 0 and what it orders, until that has judged.
-func runWorker(m *Cluster, where Layout, t *protocol.Task, o *cli.Options, s console.Streams) (int, error) {
+// runWorker starts this node's ranks, and forwards events to node 0 and orders from it until node 0 sends the outcome.
+func runWorker(cl *Cluster, where Layout, t *protocol.Task, o *cli.Options, s console.Streams) (int, error) {
 	signals := make(chan os.Signal, 16)
 	console.Notify(signals, slices.Concat(console.EndSignals(), console.ForwardedSignals(), []os.Signal{console.HangViewSignal}))
 	defer signal.Stop(signals)
@@ -38,24 +38,25 @@ func runWorker(m *Cluster, where Layout, t *protocol.Task, o *cli.Options, s con
 		return 0, err
 	}
 	defer l.close()
-	m.connectMonitor(l.monitor, where, t.Node)
+	cl.connectMonitor(l.monitor, where, t.Node)
 	defer l.monitor.ExportMetrics(o)()
 	defer l.monitor.Start(o)()
-	l.start() // now that whoever hears of a rank can look on
-	w := &worker{Streams: s, cluster: m, opts: o, local: l, recorder: monitor.NewNodeRecorder(t, m.Welcome.Report)}
-	if o.Report && !m.Welcome.Report {
-		w.Say("--report: node 0 reports, and was not told to")
+	l.start() // after the status server, so that a rank that is announced can be inspected
+	w := &worker{Streams: s, cluster: cl, opts: o, local: l, recorder: monitor.NewNodeRecorder(t, cl.Job.Report)}
+	if o.Report && !cl.Job.Report {
+		w.Printf("--report has no effect on this node: node 0 writes the report and was started without --report")
 	}
 	w.handleEvents(signals)
 	l.cleanUp()
 	for _, line := range w.outcome.Lines {
-		w.Say("%s", line)
+		w.Printf("%s", line)
 	}
-	m.node0.Close()
+	cl.node0.Close()
 	return w.outcome.Code, nil
 }
 
-// handleEvents returns when node 0 has judged and nothing is left here, or the user does not want to wait for that.
+// handleEvents processes events and orders until node 0 has sent the outcome and no process is left on this node, or until the
+// user does not want to wait for that.
 func (w *worker) handleEvents(signals <-chan os.Signal) {
 	events, orders := w.local.events, w.cluster.orders
 	for w.outcome == nil || !w.local.done {
@@ -82,20 +83,20 @@ func (w *worker) handleEvents(signals <-chan os.Signal) {
 		case <-w.giveUp:
 			if w.outcome == nil {
 				w.outcome = &protocol.Outcome{Code: exitcode.Failed,
-					Lines: []string{"node 0 did not end the job, so this node leaves it"}}
+					Lines: []string{"node 0 did not end the job; this node has ended its ranks"}}
 			}
-			return // cleanUp kills the agent too
+			return // cleanUp then kills the agent
 		}
 	}
 }
 
-// handleEvent passes on what the agent says.
+// handleEvent forwards an event of the agent to node 0.
 func (w *worker) handleEvent(e *protocol.Event) {
 	if w.local.handleEvent(e) {
 		return
 	}
 	if e.Kind == protocol.EventDone {
-		w.local.monitor.ReportFinalProgress() // no rank is left
+		w.local.monitor.ReportFinalProgress() // all ranks have exited
 		w.sendRecordings()
 		w.sendNodeRecord()
 	}
@@ -111,7 +112,7 @@ func (w *worker) agentDied() {
 	w.cluster.sendEvent(&protocol.Event{Kind: protocol.EventDone, Rank: -1})
 }
 
-// handleOrder does what node 0 says. A verdict comes when nothing is left, or should not be.
+// handleOrder executes an order of node 0. The outcome arrives when no process of the job is left, or when none should be.
 func (w *worker) handleOrder(o *protocol.Order) {
 	switch {
 	case o.Outcome != nil:
@@ -127,7 +128,7 @@ func (w *worker) handleOrder(o *protocol.Order) {
 	}
 }
 
-// onNode0Lost ends what runs here when node 0 has gone, unless it has judged.
+// onNode0Lost ends the ranks of this node if the connection to node 0 is lost before the outcome was received.
 func (w *worker) onNode0Lost() {
 	if w.outcome != nil {
 		return
@@ -137,9 +138,9 @@ func (w *worker) onNode0Lost() {
 	w.local.order(&protocol.Order{End: &protocol.EndOrder{Grace: gracePeriod, LastOutputOf: -1}})
 }
 
-// handleSignal does here what a signal does on node 0, which hears of it.
+// handleSignal handles a signal of the user like node 0 does, and sends it to node 0.
 func (w *worker) handleSignal(sig syscall.Signal) {
-	if sig == console.HangViewSignal { // whoever asked sees it, and nobody else
+	if sig == console.HangViewSignal { // only the user of this node sees the hang view
 		w.local.monitor.ShowHangView()
 		return
 	}
@@ -147,14 +148,14 @@ func (w *worker) handleSignal(sig syscall.Signal) {
 	switch sig {
 	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP:
 		if w.endRequested {
-			w.giveUp = time.After(2 * agentTimeout) // node 0 does it unless it hangs
+			w.giveUp = time.After(2 * agentTimeout) // node 0 kills the job earlier, unless it hangs
 			return
 		}
 		w.endRequested = true
-		w.Say("asking the ranks to end (%s); once more kills them", unix.SignalName(sig))
+		w.Printf("asking the ranks to end (%s); a second signal kills them", unix.SignalName(sig))
 	case unix.SIGTSTP:
-		w.local.order(&protocol.Order{Signal: int(unix.SIGSTOP)}) // node 0's order comes too late
-		w.cluster.node0.Suspend()
+		w.local.order(&protocol.Order{Signal: int(unix.SIGSTOP)}) // node 0's order would arrive after this process has stopped
+		w.cluster.node0.Hold()
 		w.local.stopSelf()
 	case unix.SIGCONT:
 		w.cluster.node0.Resume()

@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-// Exit codes of ibrun itself. A job that ran and failed has the code of the rank that failed first.
+// The exit codes of ibrun itself. A job that ran and failed has the code of the rank that failed first.
 const (
-	Failed        = 1 // wire-up, or ibrun itself
+	Failed        = 1 // the ranks could not be connected, or ibrun itself failed
 	UsageError    = 2
 	TimedOut      = 124
 	NotExecutable = 126
 	NotFound      = 127
-	SignalBase    = 128 // plus the number of the signal
+	SignalBase    = 128 // plus the signal number
 )
 
-// codedError is an error with the exit code it means.
+// codedError is an error with an exit code.
 type codedError struct {
 	code int
 	err  error
@@ -25,7 +25,7 @@ func (e *codedError) Error() string { return e.err.Error() }
 
 func (e *codedError) Unwrap() error { return e.err }
 
-// Of returns the exit code that an error means.
+// Of returns the exit code that an error carries, or [Failed] if it carries none.
 func Of(err error) int {
 	var exit *codedError
 	if errors.As(err, &exit) {

@@ -8,7 +8,8 @@ import (
 	"github.com/ibrun/ibrun/perf/prom"
 )
 
-// ExportMetrics serves what the ranks here do, if that is wanted. The job does not depend on it.
+// ExportMetrics serves Prometheus metrics about the ranks of this node if the user asked for them. An error does not end the
+// job. The caller must call end.
 func (m *Monitor) ExportMetrics(o *cli.Options) (end func()) {
 	none := func() {}
 	if o.Metrics == "" {
@@ -20,16 +21,16 @@ func (m *Monitor) ExportMetrics(o *cli.Options) (end func()) {
 		}
 		return all
 	}}
-	tell := func(text string) { m.streams.Say("%s", text) }
+	tell := func(text string) { m.streams.Printf("%s", text) }
 	e, err := exporter.Start(exporter.Options{Address: o.Metrics, Discovery: o.MetricsSD}, n, tell)
 	if err != nil {
-		m.streams.Say("no metrics of this job: %v", err)
+		m.streams.Printf("no metrics of this job: %v", err)
 		return none
 	}
-	m.streams.Say("metrics are at %s", e.URL())
+	m.streams.Printf("metrics are at %s", e.URL())
 	return func() {
 		if err := e.Close(); err != nil {
-			m.streams.Say("metrics: %v", err)
+			m.streams.Printf("metrics: %v", err)
 		}
 	}
 }

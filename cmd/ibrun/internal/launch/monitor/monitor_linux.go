@@ -15,37 +15,37 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
-// Monitor is who looks at the ranks of this node while they run, and asks other nodes about theirs, for those who want to know:
-// the commands, signals, the end by --timeout.
+// Monitor samples the ranks of this node while they run, and queries other nodes about theirs. It answers the commands ps, top
+// and hang, and prints the hang view on a signal and on --timeout.
 type Monitor struct {
 	task    *protocol.Task
 	mem     *perfmem.Memory
 	streams console.Streams
-	order   func(*protocol.Order) // sends an order to this node's agent
+	order   func(*protocol.Order) // sends an order to the agent of this node
 	exited  []atomic.Bool         // by index in task.Ranks
 
 	job   inspect.Job
 	watch *inspect.Watch
-	pids  atomic.Pointer[[]int] // of the ranks that were started
+	pids  atomic.Pointer[[]int] // of the ranks that were started, in order
 
-	remotes []*RemoteNode // none for a job on one node
-	hosts   []string      // by rank; nil for such
+	remotes []*RemoteNode // empty for a job on one node
+	hosts   []string      // by rank; nil for a job on one node
 
-	ctx        context.Context // ends before the job is over
+	ctx        context.Context // cancelled when the job ends
 	stop       context.CancelFunc
 	goroutines sync.WaitGroup
-	viewing    atomic.Bool // somebody makes a view already
+	viewing    atomic.Bool // a hang view is being made
 
-	reportProgress func(protocol.Progress) // tells node 0 how far the ranks here are; nil on node 0
+	reportProgress func(protocol.Progress) // sends the progress of this node's ranks to node 0; nil on node 0
 
 	mu             sync.Mutex
-	remoteProgress map[int]protocol.Progress // of other nodes, by node
-	stackWaiters   map[int][]chan string     // who waits for the stacks of a rank
-	lastRequest    uint64                    // inquiry
+	remoteProgress map[int]protocol.Progress // by node number
+	stackWaiters   map[int][]chan string     // receivers of the stacks, by rank
+	lastRequest    uint64                    // ID of the last remoteRequest
 	openRequests   map[uint64]*remoteRequest
 }
 
-// New returns a monitor of the ranks of t, which record in mem. It sends orders to the agent of this node with send.
+// New returns a monitor of the ranks of t, which record in mem. Orders to the agent of this node are sent with send.
 func New(t *protocol.Task, mem *perfmem.Memory, s console.Streams, send func(*protocol.Order)) *Monitor {
 	m := &Monitor{task: t, mem: mem, streams: s, order: send, exited: make([]atomic.Bool, len(t.Ranks)),
 		watch: inspect.NewWatch(), remoteProgress: map[int]protocol.Progress{}, stackWaiters: map[int][]chan string{},
@@ -57,10 +57,11 @@ func New(t *protocol.Task, mem *perfmem.Memory, s console.Streams, send func(*pr
 	return m
 }
 
-// SetPIDs sets the processes of the ranks that were started, in the order of task.Ranks.
+// SetPIDs sets the pids of the ranks that were started, in the order of the task's ranks.
 func (m *Monitor) SetPIDs(pids []int) { m.pids.Store(&pids) }
 
-// Start lets people look at the ranks. The job does not depend on it.
+// Start serves the commands ps, top and hang, and samples the ranks regularly. An error does not end the job. The caller must
+// call end.
 func (m *Monitor) Start(o *cli.Options) (end func()) {
 	for i, p := range o.Programs {
 		if i > 0 {
@@ -70,25 +71,25 @@ func (m *Monitor) Start(o *cli.Options) (end func()) {
 	}
 	server, err := inspect.Serve(m)
 	if err != nil {
-		m.streams.Say("ibrun ps, top and hang will not see this job: %v", err)
+		m.streams.Printf("ibrun ps, top and hang cannot find this job: %v", err)
 	}
 	m.goroutines.Go(m.sampleLoop)
 	return func() {
 		m.stop()
 		if err := server.Close(); err != nil {
-			m.streams.Say("%v", err)
+			m.streams.Printf("%v", err)
 		}
 		m.goroutines.Wait()
 	}
 }
 
-// Every so often it is seen who gets on, and a bar on a terminal is drawn anew.
+// How often the ranks are sampled, and how often if a progress bar on a terminal is to be redrawn.
 const (
 	sampleInterval = time.Second
 	barEvery       = 250 * time.Millisecond
 )
 
-// Job is part of [live.Source], as are Ranks and Stacks.
+// Job returns a description of the job. Job, Ranks and Stacks implement [inspect.Source].
 func (m *Monitor) Job() inspect.Job { return m.job }
 
 // Ranks returns all ranks of the job, ascending. It waits at most remoteTimeout for other nodes.
@@ -96,7 +97,7 @@ func (m *Monitor) Ranks(ctx context.Context) ([]inspect.Rank, error) {
 	return m.allRanks(ctx, nil), nil
 }
 
-// ShowHangView shows what the ranks wait for, unless that is being done. The channel is closed when it has been.
+// ShowHangView prints what the ranks wait for, unless another call is doing so. The channel is closed when it has been printed.
 func (m *Monitor) ShowHangView() <-chan struct{} {
 	shown := make(chan struct{})
 	if m.viewing.Swap(true) {
@@ -108,11 +109,11 @@ func (m *Monitor) ShowHangView() <-chan struct{} {
 		defer m.viewing.Store(false)
 		v, err := inspect.Look(m.ctx, m)
 		if err != nil {
-			return // the job has ended meanwhile
+			return // the job has ended
 		}
 		var text strings.Builder
 		if err := v.Text(&text); err == nil {
-			m.streams.Say("%s", strings.TrimSuffix(text.String(), "\n"))
+			m.streams.Printf("%s", strings.TrimSuffix(text.String(), "\n"))
 		}
 	})
 	return shown

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NodeRecorder draws a node for the report, from when its ranks are started on.
+// NodeRecorder describes this node for the report. It must be created before the ranks are started.
 type NodeRecorder struct {
 	task  *protocol.Task
-	ports []report.Port // as they were then
+	ports []report.Port // at the start of the job
 }
 
-// NewNodeRecorder is nil if no report is wanted.
+// NewNodeRecorder returns nil if no report is wanted.
 func NewNodeRecorder(t *protocol.Task, wanted bool) *NodeRecorder {
 	if !wanted {
 		return nil
@@ -27,13 +27,13 @@ func NewNodeRecorder(t *protocol.Task, wanted bool) *NodeRecorder {
 	return &NodeRecorder{t, report.ReadPorts(os.DirFS("/"))}
 }
 
-// Record is what this node tells of itself at the end.
+// Record returns the record of this node. It must be called when the ranks have exited.
 func (p *NodeRecorder) Record() *report.Node {
 	t := p.task
 	n := &report.Node{Name: t.Host, Version: BuildVersion(), Kernel: kernel(), Processor: processor(),
 		Environment: report.Environment(cli.Lookup(slices.Concat(t.Env, commonEnv(t)))),
 		Ports:       report.PortsSince(p.ports, report.ReadPorts(os.DirFS("/"))), Ranks: []report.Place{}}
-	if allowed, err := hw.Affinity(); err == nil { // otherwise it is not known
+	if allowed, err := hw.Affinity(); err == nil { // otherwise the number is unknown
 		n.PUs = len(allowed)
 	}
 	for _, r := range t.Ranks {
@@ -49,7 +49,7 @@ func (p *NodeRecorder) Record() *report.Node {
 	return n
 }
 
-// commonEnv are the variables that the user gave to every program.
+// commonEnv returns the variables that the user has set for all programs.
 func commonEnv(t *protocol.Task) []string {
 	if len(t.Programs) == 1 {
 		return t.Programs[0].Env
@@ -65,7 +65,7 @@ func BuildVersion() string {
 	return "(unknown)"
 }
 
-// kernel is the system and its version, or empty.
+// kernel returns the name and version of the operating system, or an empty string.
 func kernel() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
@@ -75,7 +75,7 @@ func kernel() string {
 		unix.ByteSliceToString(u.Machine[:])
 }
 
-// processor is the model's name, or empty where the kernel does not tell it.
+// processor returns the model name of the CPU, or an empty string if the kernel does not report it.
 func processor() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

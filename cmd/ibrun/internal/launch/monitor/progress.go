@@ -6,23 +6,24 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
-// linesApart is the least time between two lines of progress.
+// lineInterval is the minimum time between two lines of progress.
 const lineInterval = 5 * time.Second
 
-// progressFilter decides what of the progress of ranks is shown, and how much time is left. The zero value shows a bar.
+// progressFilter decides which samples of the ranks' progress are shown, and estimates the remaining time. The zero value is
+// for a progress bar.
 type progressFilter struct {
-	asLines bool // where there is no terminal
+	asLines bool // progress is shown as lines, since standard error is not a terminal
 
 	first, shown   protocol.Progress
-	began, shownAt time.Time // of these
+	began, shownAt time.Time // times of first and shown
 }
 
-// next takes in what the ranks say and returns what to show, or nil.
+// next processes a sample and returns what to show, or nil.
 func (m *progressFilter) next(p protocol.Progress, at time.Time) *protocol.Progress {
 	if p.Total == 0 {
 		return nil
 	}
-	if m.first.Total != p.Total || p.Done < m.first.Done { // it has begun, or another part of it has
+	if m.first.Total != p.Total || p.Done < m.first.Done { // progress begins, or another part of the program
 		m.first, m.began = p, at
 	}
 	if done, took := p.Done-m.first.Done, at.Sub(m.began); done > 0 && p.Done < p.Total {
@@ -35,7 +36,7 @@ func (m *progressFilter) next(p protocol.Progress, at time.Time) *protocol.Progr
 	return &p
 }
 
-// last is what is left to show in a line when the job ends and ranks have come so far, or nil.
+// last returns what remains to be shown as a line when the job ends with progress p, or nil.
 func (m *progressFilter) last(p protocol.Progress) *protocol.Progress {
 	if !m.asLines || p.Done == m.shown.Done && p.Total == m.shown.Total {
 		return nil

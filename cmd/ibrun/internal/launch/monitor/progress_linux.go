@@ -7,7 +7,8 @@ import (
 	"golang.org/x/term"
 )
 
-// sampleLoop notes since when ranks do what they do, and shows how far they are, or tells node 0.
+// sampleLoop samples the ranks regularly until the job ends. It records since when they have made no progress, and shows their
+// reported progress or sends it to node 0.
 func (m *Monitor) sampleLoop() {
 	every := sampleInterval
 	terminal := term.IsTerminal(int(m.streams.Err.Fd()))
@@ -17,20 +18,20 @@ func (m *Monitor) sampleLoop() {
 	show := progressFilter{asLines: !terminal && m.reportProgress == nil}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	blind := false // it has been said that ranks cannot be looked at
+	blind := false // it was printed that ranks cannot be read
 	for {
 		select {
 		case <-m.ctx.Done():
-			sum, _ := m.sampleProgress(time.Now()) // what cannot be read has been said
+			sum, _ := m.sampleProgress(time.Now()) // the loop has printed the error before
 			if p := show.last(sum); p != nil && m.reportProgress == nil {
-				m.streams.Say("progress: %v", p)
+				m.streams.Printf("progress: %v", p)
 			}
 			return
 		case now := <-tick.C:
 			sum, err := m.sampleProgress(now)
 			if err != nil && !blind {
 				blind = true
-				m.streams.Say("nobody can look on at what some ranks do: %v", err)
+				m.streams.Printf("some ranks cannot be monitored: %v", err)
 			}
 			switch p := show.next(sum, now); {
 			case p == nil:
@@ -39,14 +40,14 @@ func (m *Monitor) sampleLoop() {
 			case terminal:
 				m.order(&protocol.Order{Bar: p})
 			default:
-				m.streams.Say("progress: %v", p)
+				m.streams.Printf("progress: %v", p)
 			}
 		}
 	}
 }
 
-// sampleProgress looks at the ranks here, and adds up how far they and those of other nodes are. The error says why some cannot
-// be looked at.
+// sampleProgress samples the ranks of this node, and returns the sum of their progress and that of other nodes. The error is
+// the reason why some ranks cannot be read.
 func (m *Monitor) sampleProgress(now time.Time) (sum protocol.Progress, err error) {
 	pulses, err := m.mem.Pulses()
 	for i, p := range pulses {
@@ -61,19 +62,20 @@ func (m *Monitor) sampleProgress(now time.Time) (sum protocol.Progress, err erro
 	return sum, err
 }
 
-// SetRemoteProgress takes in how far the ranks of another node are.
+// SetRemoteProgress stores the progress of the ranks of another node.
 func (m *Monitor) SetRemoteProgress(node int, p protocol.Progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.remoteProgress[node] = p
 }
 
-// ReportFinalProgress tells node 0 how far the ranks here came.
+// ReportFinalProgress sends the last progress of this node's ranks to node 0.
 func (m *Monitor) ReportFinalProgress() {
-	if p, _ := m.sampleProgress(time.Now()); p.Total > 0 { // what cannot be read has been said
+	if p, _ := m.sampleProgress(time.Now()); p.Total > 0 { // the loop has printed the error before
 		m.reportProgress(p)
 	}
 }
 
-// ForwardProgress sends the progress of this node's ranks to node 0 instead of showing it. It must be called before start.
+// ForwardProgress makes the monitor send the progress of this node's ranks to node 0 instead of showing it. It must be called
+// before Start.
 func (m *Monitor) ForwardProgress(send func(protocol.Progress)) { m.reportProgress = send }

@@ -21,32 +21,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a node sends to node 0 of what its ranks have recorded: so much at a time, and so much altogether. If it has more it
-// writes files of its own.
+// Limits of the traces and profiles that a node sends to node 0, in bytes: for one chunk, and for all ranks of the node. A node
+// that exceeds the second limit writes files of its own.
 const (
 	chunkBytes   = 512 << 10
 	maxNodeBytes = 16 << 20
 )
 
-// RecordingSet is what is written when the job has ended: the ranks of node 0, and what came from the others.
+// RecordingSet contains the traces and profiles that other nodes have sent to node 0, until files are written at the end of the
+// job.
 type RecordingSet struct {
 	streams map[recordingKey]*bytes.Buffer
-	bytes   map[int]int // of each node
+	bytes   map[int]int // received bytes, by node
 }
 
-// recordingKey is one of the two things that a rank leaves.
+// recordingKey identifies the trace or the profile of a rank.
 type recordingKey struct {
 	rank    int
 	profile bool
 }
 
-// Add takes a piece of a rank on a node.
+// Add stores a chunk of a rank's trace or profile, sent by a node.
 func (c *RecordingSet) Add(node, rank int, p *protocol.RecordingChunk) error {
 	if c.streams == nil {
 		c.streams, c.bytes = map[recordingKey]*bytes.Buffer{}, map[int]int{}
 	}
 	if c.bytes[node] += len(p.Data); c.bytes[node] > maxNodeBytes {
-		return fmt.Errorf("its ranks have recorded more than the %d bytes that a node sends", maxNodeBytes)
+		return fmt.Errorf("it sent more than %d bytes of traces and profiles", maxNodeBytes)
 	}
 	s := recordingKey{rank, p.Profile}
 	if c.streams[s] == nil {
@@ -56,7 +57,7 @@ func (c *RecordingSet) Add(node, rank int, p *protocol.RecordingChunk) error {
 	return nil
 }
 
-// OfRank returns what has come of a rank on a node.
+// OfRank returns what has been received of a rank on a node.
 func (c *RecordingSet) OfRank(rank int, node string) (r tracemerge.Rank, err error) {
 	r = tracemerge.Rank{Rank: rank, Node: node}
 	var errTrace, errProfile error
@@ -72,16 +73,17 @@ func (c *RecordingSet) unpack(s recordingKey, most int64) ([]byte, error) {
 	}
 	z, err := gzip.NewReader(b)
 	if err != nil {
-		return nil, fmt.Errorf("what rank %d has recorded: %w", s.rank, err)
+		return nil, fmt.Errorf("unpack the records of rank %d: %w", s.rank, err)
 	}
 	text, err := io.ReadAll(io.LimitReader(z, most))
 	if err != nil {
-		return nil, fmt.Errorf("what rank %d has recorded: %w", s.rank, err)
+		return nil, fmt.Errorf("unpack the records of rank %d: %w", s.rank, err)
 	}
 	return text, nil
 }
 
-// SplitRecordings cuts what the ranks of a node have left for the way to node 0; ok is false if it is too much.
+// SplitRecordings compresses the traces and profiles of this node's ranks and passes them to send in chunks. ok is false if
+// they are too large to be sent.
 func SplitRecordings(ranks []tracemerge.Rank, send func(rank int, p *protocol.RecordingChunk)) (ok bool) {
 	type packed struct {
 		recordingKey
@@ -111,16 +113,17 @@ func SplitRecordings(ranks []tracemerge.Rank, send func(rank int, p *protocol.Re
 
 func compress(b []byte) []byte {
 	var out bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // a level that there is
-	z.Write(b)                                        // memory does not fail
+	z, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // the level is valid
+	z.Write(b)                                        // writing to memory does not fail
 	z.Close()
 	return out.Bytes()
 }
 
-// fileFormat makes a file of what ranks have left, and returns what the user should know of it.
+// fileFormat writes a file from the records of all ranks. It returns lines for the user.
 type fileFormat func(to io.Writer, ranks []tracemerge.Rank) (told []string, err error)
 
-// WriteRecordings writes the files that the user has asked for. What goes wrong is told, and has no part in how the job ended.
+// WriteRecordings writes the trace and the profile that the user asked for. Errors are printed and do not affect the outcome of
+// the job.
 func WriteRecordings(s console.Streams, o *cli.Options, ranks []tracemerge.Rank, suffix string) {
 	for _, f := range []struct {
 		name, what, look string
@@ -135,23 +138,23 @@ func WriteRecordings(s console.Streams, o *cli.Options, ranks []tracemerge.Rank,
 		name := withSuffix(f.name, suffix)
 		told, err := writeFile(name, ranks, f.write)
 		for _, line := range told {
-			s.Say("%s: %s", f.what, line)
+			s.Printf("%s: %s", f.what, line)
 		}
 		if err != nil {
-			s.Say("no %s of this job: %v", f.what, err)
+			s.Printf("no %s of this job: %v", f.what, err)
 			continue
 		}
-		s.Say("%s: "+f.look, f.what, name)
+		s.Printf("%s: "+f.look, f.what, name)
 	}
 }
 
-// withSuffix puts a suffix before the extension of a file.
+// withSuffix inserts a suffix before the extension of a file name.
 func withSuffix(name, suffix string) string {
 	ext := filepath.Ext(name)
 	return strings.TrimSuffix(name, ext) + suffix + ext
 }
 
-// writeFile makes a file whole or not at all.
+// writeFile writes a file completely or not at all.
 func writeFile(name string, ranks []tracemerge.Rank, write fileFormat) (told []string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
 	if err != nil {
@@ -171,14 +174,14 @@ func writeFile(name string, ranks []tracemerge.Rank, write fileFormat) (told []s
 	return told, err
 }
 
-// CheckFiles finds out before the job starts whether its files can be written when it has ended.
+// CheckFiles reports, before the job starts, whether the files of the job can be written.
 func CheckFiles(o *cli.Options) error {
 	for _, name := range []string{o.Profile, o.Trace} {
 		if name == "" {
 			continue
 		}
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
-			return exitcode.Errorf(exitcode.UsageError, "%s is a directory, and should be a file to write", name)
+			return exitcode.Errorf(exitcode.UsageError, "%s is a directory; write the name of a file", name)
 		}
 		if err := unix.Access(filepath.Dir(name), unix.W_OK|unix.X_OK); err != nil {
 			return exitcode.Errorf(exitcode.UsageError, "write %s: %w", name, err)

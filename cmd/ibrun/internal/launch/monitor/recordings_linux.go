@@ -8,7 +8,7 @@ import (
 	"github.com/ibrun/ibrun/perf/profile"
 )
 
-// Recordings reads what the ranks of this node have left. They have ended.
+// Recordings returns the traces and profiles of this node's ranks, which must have exited.
 func (m *Monitor) Recordings() (ranks []tracemerge.Rank, err error) {
 	if m.mem == nil || !m.task.Trace && !m.task.Profile {
 		return nil, nil

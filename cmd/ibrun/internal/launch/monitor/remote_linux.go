@@ -10,33 +10,35 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
-// farPatience is how long other nodes have to tell what their ranks do. Whoever answers for others gives these less.
+// remoteTimeout is how long a node waits for answers of other nodes. A node that collects answers for another one gives the
+// others less time.
 const remoteTimeout = time.Second
 
-// rankPiece is how many ranks are told in one message, which so stays far below the limit.
+// ranksPerMessage is the number of ranks in one message, which keeps it far below the size limit.
 const ranksPerMessage = 128
 
-// RemoteNode is another node that this one asks. Node 0 asks each about its own ranks, and these ask node 0 about all others.
+// RemoteNode is another node that this one can query. Node 0 queries each node about its own ranks. Another node queries node 0
+// about all ranks that are not its own.
 type RemoteNode struct {
 	Number int
-	Ranks  []int // that it is asked about, ascending
+	Ranks  []int // the ranks that it is queried about, ascending
 	Send   func(*protocol.Question, *protocol.Answer)
 }
 
-// remoteRequest is a question that has not been answered.
+// remoteRequest is a question that has not been answered completely.
 type remoteRequest struct {
 	node   *RemoteNode
 	answer protocol.Answer
-	done   chan struct{} // closed when all of the answer is there
+	done   chan struct{} // closed when the answer is complete
 }
 
-// ConnectNodes sets the host name of each rank and the nodes that this one can query. It must be called before start.
+// ConnectNodes sets the host name of each rank, and the nodes that this one can query. It must be called before Start.
 func (m *Monitor) ConnectNodes(hosts []string, remotes []*RemoteNode) {
 	m.hosts, m.remotes = hosts, remotes
 }
 
-// allRanks are those here and, as far as they are told, those of all neighbors but the one that asks. It waits for these as long
-// as farPatience.
+// allRanks returns the ranks of this node and of all remote nodes but one, the node that asks. It waits for answers at most
+// remoteTimeout. Ranks of a node that has not answered have the state [inspect.Unheard].
 func (m *Monitor) allRanks(ctx context.Context, but *RemoteNode) []inspect.Rank {
 	told := m.queryRemotes(ctx, but, func(*RemoteNode) *protocol.Question { return &protocol.Question{} })
 	all := m.localRanks()
@@ -62,8 +64,8 @@ func (m *Monitor) allRanks(ctx context.Context, but *RemoteNode) []inspect.Rank 
 	return all
 }
 
-// queryRemotes asks all neighbors but one, each what is made for it, or nothing if that is nil. Of those that have not answered
-// in time there is what has come.
+// queryRemotes queries all remote nodes but one. ask returns the question for a node, or nil to skip it. Answers that are
+// incomplete at the timeout are returned as far as they were received.
 func (m *Monitor) queryRemotes(ctx context.Context, but *RemoteNode,
 	ask func(*RemoteNode) *protocol.Question) map[*RemoteNode]protocol.Answer {
 	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
@@ -104,7 +106,7 @@ func (m *Monitor) queryRemotes(ctx context.Context, but *RemoteNode,
 	return answers
 }
 
-// HandleRemote takes in what another node asks or tells. It does not wait.
+// HandleRemote processes a question or an answer from another node. It does not block.
 func (m *Monitor) HandleRemote(node int, q *protocol.Question, a *protocol.Answer) {
 	at := slices.IndexFunc(m.remotes, func(n *RemoteNode) bool { return n.Number == node })
 	if at < 0 {
@@ -121,7 +123,7 @@ func (m *Monitor) HandleRemote(node int, q *protocol.Question, a *protocol.Answe
 	defer m.mu.Unlock()
 	i := m.openRequests[a.ID]
 	if i == nil || i.node != n {
-		return // it comes too late
+		return // the answer is too late
 	}
 	i.answer.Ranks = append(i.answer.Ranks, a.Ranks...)
 	if i.answer.Stacks == nil {
@@ -134,7 +136,7 @@ func (m *Monitor) HandleRemote(node int, q *protocol.Question, a *protocol.Answe
 	}
 }
 
-// answerRemote tells another node what it asked for.
+// answerRemote sends another node the answer to its question.
 func (m *Monitor) answerRemote(n *RemoteNode, q *protocol.Question) {
 	ctx, cancel := context.WithTimeout(m.ctx, min(q.Timeout, remoteTimeout))
 	defer cancel()

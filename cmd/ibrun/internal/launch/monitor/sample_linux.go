@@ -11,7 +11,7 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// localRanks are the ranks here.
+// localRanks returns the state of this node's ranks.
 func (m *Monitor) localRanks() []inspect.Rank {
 	var pids []int
 	if p := m.pids.Load(); p != nil {
@@ -36,7 +36,7 @@ func (m *Monitor) localRanks() []inspect.Rank {
 	return all
 }
 
-// rank is what a rank has recorded.
+// rank returns the state of a rank from what it has recorded.
 func (m *Monitor) rank(g Sample, now time.Time) inspect.Rank {
 	r := inspect.Rank{Rank: g.Rank, State: inspect.Starting}
 	if g.Err != nil {
@@ -66,8 +66,8 @@ func (m *Monitor) rank(g Sample, now time.Time) inspect.Rank {
 	return r
 }
 
-// inspect adds what the kernel tells of a rank's process: of the one that was started, or of the one below it that has recorded
-// something.
+// inspectProcess adds what the kernel knows about a rank's process: about the process that was started, or about its descendant
+// that has recorded something.
 func inspectProcess(r *inspect.Rank, pid int, s *perf.Snapshot) {
 	if s != nil && s.PID != pid && proctree.IsDescendant(s.PID, pid) {
 		pid = s.PID
@@ -91,15 +91,15 @@ func inspectProcess(r *inspect.Rank, pid int, s *perf.Snapshot) {
 	}
 }
 
-// Sample is a rank of this node as its page and its end tell.
+// Sample is a rank of this node as its page and its exit show it.
 type Sample struct {
 	Rank     int
-	Snapshot *perf.Snapshot // nil: nobody has written the page, or err
+	Snapshot *perf.Snapshot // nil: the rank has not written its page, or Err is set
 	Err      error
 	Exited   bool
 }
 
-// Samples looks at all ranks of this node, in their order. Any goroutine may call it, until close.
+// Samples reads the pages of all ranks of this node, in their order. Any goroutine may call it, until the memory is closed.
 func (m *Monitor) Samples() []Sample {
 	pages := m.mem.Records()
 	all := make([]Sample, len(pages))
@@ -109,7 +109,7 @@ func (m *Monitor) Samples() []Sample {
 	return all
 }
 
-// MarkExited notes the death of a rank.
+// MarkExited records that a rank has exited. It ignores ranks of other nodes.
 func (m *Monitor) MarkExited(rank int) {
 	if i := m.task.LocalIndex(rank); i >= 0 {
 		m.exited[i].Store(true)

@@ -13,7 +13,7 @@ func (m *Monitor) Stacks(ctx context.Context, ranks []int) (map[int]string, erro
 	return m.allStacks(ctx, ranks, nil), nil
 }
 
-// localStacks are those of ranks here that answer before ctx ends.
+// localStacks returns the stacks of those ranks of this node that answer before ctx ends.
 func (m *Monitor) localStacks(ctx context.Context, ranks []int) map[int]string {
 	answers := make([]chan string, len(ranks))
 	m.mu.Lock()
@@ -45,7 +45,7 @@ func (m *Monitor) localStacks(ctx context.Context, ranks []int) map[int]string {
 	return texts
 }
 
-// DeliverStacks hands on what a rank's goroutines do to all who wait for it.
+// DeliverStacks passes the stacks of a rank to all goroutines that wait for them.
 func (m *Monitor) DeliverStacks(rank int, text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -55,8 +55,8 @@ func (m *Monitor) DeliverStacks(rank int, text string) {
 	delete(m.stackWaiters, rank)
 }
 
-// allStacks are those of some ranks, here and of all neighbors but the one that asks, as far as they answer before ctx ends, and
-// within farPatience.
+// allStacks returns the stacks of ranks on this node and on all remote nodes but one, the node that asks. It contains the ranks
+// that answer before ctx ends and within remoteTimeout.
 func (m *Monitor) allStacks(ctx context.Context, ranks []int, but *RemoteNode) map[int]string {
 	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()

@@ -10,7 +10,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// packPage makes a page short enough to travel: most of it is zero. A page that nobody has written is nil.
+// packPage compresses a page for sending it to another node: most of a page is zero. It returns nil for a page that no rank has
+// written.
 func packPage(memory []byte) ([]byte, error) {
 	if _, err := perf.Open(memory); errors.Is(err, perf.ErrEmpty) {
 		return nil, nil
@@ -27,7 +28,7 @@ func packPage(memory []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// DecodePage reads what packPage made on another node.
+// DecodePage parses the output of [Memory.Pack] on another node.
 func DecodePage(packed []byte) (*perf.Snapshot, error) {
 	memory := make([]byte, perf.PageBytes)
 	r := flate.NewReader(bytes.NewReader(packed))
@@ -35,7 +36,7 @@ func DecodePage(packed []byte) (*perf.Snapshot, error) {
 		return nil, fmt.Errorf("read the page of a rank: %w", err)
 	}
 	if n, err := r.Read(make([]byte, 1)); n != 0 || err != io.EOF {
-		return nil, fmt.Errorf("read the page of a rank: it is longer than %d bytes, or broken: %w", perf.PageBytes, err)
+		return nil, fmt.Errorf("read the page of a rank: it is longer than %d bytes, or damaged: %w", perf.PageBytes, err)
 	}
 	page, err := perf.Open(memory)
 	if err != nil {

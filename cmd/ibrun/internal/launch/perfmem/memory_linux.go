@@ -21,34 +21,35 @@ const (
 	RankFD  = 101
 )
 
-// Memory is the memory in which the ranks of this node record what they do: a file without a name, one page behind the
-// other in the order of the ranks, and behind them traces and profiles, which take memory only where there are such. It is there
-// as long as one of ibrun, agent and ranks is.
+// Memory is an anonymous file in which the ranks of this node record what they do. It contains one page for each rank, in the
+// order of the ranks, then the traces, then the profiles. Traces and profiles use physical memory only where a rank has
+// written. The file exists as long as one of ibrun, the agent and the ranks does. All methods except Read and the ones that
+// return a descriptor or a position accept a nil Memory.
 type Memory struct {
 	seg   *shm.Segment
 	ranks int
 
-	mu  sync.RWMutex // held while mem is looked at
-	mem []byte       // nil in the agent, which only passes the descriptor on, and after close
+	mu  sync.RWMutex // held while mem is read
+	mem []byte       // nil in the agent, which only passes the descriptor to ranks, and after Close
 }
 
-// rankBytes is what a rank has of the file.
+// rankBytes is the number of bytes in the file for one rank.
 const rankBytes = perf.PageBytes + perf.TraceBytes + profile.Bytes
 
-// New creates the memory for that many ranks, and maps their pages.
+// New creates the memory for that many ranks and maps their pages.
 func New(ranks int) (*Memory, error) {
 	seg, err := shm.Create(int64(ranks) * rankBytes)
 	if err != nil {
-		return nil, fmt.Errorf("memory for what the ranks record: %w", err)
+		return nil, fmt.Errorf("allocate the memory in which ranks record: %w", err)
 	}
 	mem, err := seg.Map(0, ranks*perf.PageBytes)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("memory for what the ranks record: %w", err), seg.Close())
+		return nil, errors.Join(fmt.Errorf("allocate the memory in which ranks record: %w", err), seg.Close())
 	}
 	return &Memory{seg: seg, ranks: ranks, mem: mem}, nil
 }
 
-// Inherit takes over what ibrun passed to its agent.
+// Inherit returns the memory that the agent has inherited from ibrun.
 func Inherit(ranks int) (*Memory, error) {
 	seg, err := shm.Open(AgentFD)
 	if err != nil {
@@ -57,7 +58,7 @@ func Inherit(ranks int) (*Memory, error) {
 	return &Memory{seg: seg, ranks: ranks}, nil
 }
 
-// FD is the descriptor to be inherited, closed where there are no pages.
+// FD returns the descriptor to be inherited. For a nil Memory it is ^0, which means a closed descriptor.
 func (p *Memory) FD() uintptr {
 	if p == nil {
 		return ^uintptr(0)
@@ -65,7 +66,7 @@ func (p *Memory) FD() uintptr {
 	return uintptr(p.seg.FD())
 }
 
-// PageOf tells a rank where its page is.
+// PageOf returns where a rank of this node finds its page.
 func (p *Memory) PageOf(local int) *ranklink.Page {
 	if p == nil {
 		return nil
@@ -73,7 +74,7 @@ func (p *Memory) PageOf(local int) *ranklink.Page {
 	return &ranklink.Page{FD: RankFD, Offset: int64(local) * perf.PageBytes, Bytes: perf.PageBytes}
 }
 
-// TraceOf tells a rank where its trace is, and profileOf where its profiles are.
+// TraceOf returns where a rank of this node finds the memory for its trace.
 func (p *Memory) TraceOf(local int) *ranklink.Page {
 	if p == nil {
 		return nil
@@ -82,7 +83,7 @@ func (p *Memory) TraceOf(local int) *ranklink.Page {
 	return &ranklink.Page{FD: RankFD, Offset: at, Bytes: perf.TraceBytes}
 }
 
-// ProfileOf returns where a rank finds the memory for its profiles.
+// ProfileOf returns where a rank of this node finds the memory for its profiles.
 func (p *Memory) ProfileOf(local int) *ranklink.Page {
 	if p == nil {
 		return nil
@@ -91,8 +92,8 @@ func (p *Memory) ProfileOf(local int) *ranklink.Page {
 	return &ranklink.Page{FD: RankFD, Offset: at, Bytes: profile.Bytes}
 }
 
-// Read reads the used part of what a rank that has ended was given, as its head of so many bytes tells it. Nothing is mapped,
-// so what nobody has written takes no memory.
+// Read returns the used part of what a rank that has exited was given. It reads the first head bytes, from which used computes
+// the length. Nothing is mapped, so parts that were never written use no memory.
 func (p *Memory) Read(at *ranklink.Page, head int, used func([]byte) int) ([]byte, error) {
 	if at == nil {
 		return nil, nil
@@ -100,7 +101,7 @@ func (p *Memory) Read(at *ranklink.Page, head int, used func([]byte) int) ([]byt
 	b := make([]byte, head)
 	for {
 		if _, err := unix.Pread(p.seg.FD(), b, at.Offset); err != nil {
-			return nil, fmt.Errorf("read what a rank has recorded: %w", err)
+			return nil, fmt.Errorf("read the records of a rank: %w", err)
 		}
 		n := min(used(b), at.Bytes)
 		if n <= len(b) {
@@ -110,14 +111,14 @@ func (p *Memory) Read(at *ranklink.Page, head int, used func([]byte) int) ([]byt
 	}
 }
 
-// Record is what a rank has recorded. Where it has not written its page, which programs of other MPI libraries never do, there is
-// neither a snapshot nor an error.
+// Record is the snapshot of a rank's page. If the rank has not written its page, which programs of other MPI libraries never
+// do, both Snapshot and Err are nil.
 type Record struct {
 	Snapshot *perf.Snapshot
 	Err      error
 }
 
-// Records reads the pages of this node's ranks, in their order. Any goroutine may call it; after close there are none.
+// Records reads the pages of this node's ranks, in their order. Any goroutine may call it. After Close it returns none.
 func (p *Memory) Records() []Record {
 	if p == nil {
 		return nil
@@ -137,7 +138,8 @@ func (p *Memory) Records() []Record {
 	return ranks
 }
 
-// Pack is the page of a rank of this node, to be sent to node 0; nil if nobody has written it, or there are no pages.
+// Pack returns the compressed page of a rank of this node, to be sent to node 0. It returns nil if no rank has written the
+// page, or if there is no memory.
 func (p *Memory) Pack(local int) ([]byte, error) {
 	if p == nil {
 		return nil, nil
@@ -150,8 +152,9 @@ func (p *Memory) Pack(local int) ([]byte, error) {
 	return packPage(p.mem[local*perf.PageBytes:][:perf.PageBytes])
 }
 
-// Pulses tells how the ranks of this node get on, in their order; those that cannot be read do nothing, for the reason err of the
-// first. Any goroutine may call it, often; after close there are none.
+// Pulses returns a short summary of the progress of each rank of this node, in their order. The summary of a page that cannot
+// be read is zero, and err is the reason for the first such page. Any goroutine may call it, often. After Close it returns
+// none.
 func (p *Memory) Pulses() (ranks []perf.Pulse, err error) {
 	if p == nil {
 		return nil, nil
@@ -170,7 +173,7 @@ func (p *Memory) Pulses() (ranks []perf.Pulse, err error) {
 	return ranks, err
 }
 
-// Close gives the memory back; nil is no pages.
+// Close unmaps and closes the memory.
 func (p *Memory) Close() error {
 	if p == nil {
 		return nil

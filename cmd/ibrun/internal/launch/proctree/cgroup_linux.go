@@ -13,17 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cgroup is a control group that holds a job, so that the kernel can kill all of it in one step. A nil cgroup is
-// none: not every user may make one, and the tree of processes is searched in any case.
+// Cgroup is a control group that contains a job, so that the kernel can kill all of its processes in one step. All methods
+// accept a nil Cgroup and do nothing: not every user may create control groups, and [KillDescendants] searches the process tree
+// in any case.
 type Cgroup struct {
 	Dir string
 	FD  int
 }
 
-// groupPrefix begins the names of all groups of jobs.
+// groupPrefix is the prefix of the names of all control groups of jobs.
 const groupPrefix = "ibrun-"
 
-// NewCgroup makes a group for a job below the one this process is in, or returns nil where that is not allowed.
+// NewCgroup creates a group for a job, below the group of this process. It returns nil where that is not allowed.
 func NewCgroup(name string) *Cgroup {
 	mounts, errMounts := os.ReadFile("/proc/self/mountinfo")
 	own, errOwn := os.ReadFile("/proc/self/cgroup")
@@ -47,12 +48,12 @@ func NewCgroup(name string) *Cgroup {
 	return &Cgroup{dir, fd}
 }
 
-// removeStale removes the groups of jobs whose ibrun and agent were both killed. A group that holds a process cannot be
-// removed, and one that is about to hold its first is not that old.
+// removeStale removes the groups of jobs whose ibrun and agent were both killed. The kernel refuses to remove a group that
+// contains a process. A group that is younger than a minute stays: its first process may be about to start.
 func removeStale(parent string) {
 	dirs, err := filepath.Glob(filepath.Join(parent, groupPrefix+"*"))
 	if err != nil {
-		return // parent is no plain name, so nothing of ours is there
+		return // parent contains glob characters, so it contains no group of ibrun
 	}
 	for _, dir := range dirs {
 		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > time.Minute {
@@ -61,7 +62,8 @@ func removeStale(parent string) {
 	}
 }
 
-// cgroupDir finds the directory of this process's group in the unified hierarchy, from /proc/self/mountinfo and cgroup.
+// cgroupDir returns the directory of this process's group in the unified hierarchy. mounts and own are the texts of
+// /proc/self/mountinfo and /proc/self/cgroup.
 func cgroupDir(mounts, own string) (string, bool) {
 	path, found := "", false
 	for line := range strings.Lines(own) {
@@ -83,14 +85,14 @@ func cgroupDir(mounts, own string) (string, bool) {
 	return "", false
 }
 
-// Kill kills all that is in the group, as far as the kernel can (from Linux 5.14).
+// Kill kills all processes of the group if the kernel supports it (Linux 5.14).
 func (g *Cgroup) Kill() {
 	if g != nil {
-		_ = os.WriteFile(filepath.Join(g.Dir, "cgroup.kill"), []byte("1"), 0) // the search through the tree follows anyway
+		_ = os.WriteFile(filepath.Join(g.Dir, "cgroup.kill"), []byte("1"), 0) // KillDescendants searches the process tree as well
 	}
 }
 
-// Remove removes the group, and groups that were made inside it, once all that was in them has been reaped.
+// Remove removes the group, and groups that were created inside it. All of its processes must have been reaped.
 func (g *Cgroup) Remove() error {
 	if g == nil {
 		return nil

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killPatience is how long a process may take to die of SIGKILL. Only one that is stuck in the kernel takes so long.
+// killTimeout is how long a process may take to exit after SIGKILL. Only a process that is stuck in the kernel takes longer.
 const killTimeout = 10 * time.Second
 
-// KillDescendants kills what is below this process, again and again, until gone says that nothing is left, since a
-// process may have started another one just before it was killed. It returns the pids of those that do not die.
+// KillDescendants kills all descendants of this process until gone is closed. It repeats the search, since a process may have
+// started another one just before it was killed. It returns the pids of processes that are still alive after killTimeout.
 func KillDescendants(gone <-chan struct{}, group *Cgroup) (stuck []int) {
 	deadline := time.Now().Add(killTimeout)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -38,25 +38,25 @@ func KillDescendants(gone <-chan struct{}, group *Cgroup) (stuck []int) {
 	}
 }
 
-// SignalChild signals a process if it is still the one that has this parent.
+// SignalChild sends a signal to a process if its parent is still the given one.
 func SignalChild(pid, parent int, sig unix.Signal) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return // it has died, and its number is free
+		return // the process has exited and was reaped
 	}
 	defer unix.Close(fd)
-	// The descriptor means one process for ever. If that one has this parent, or lost it to this process, it is the
-	// one.
+	// The descriptor refers to the same process for ever, unlike a pid. The process is the right one if it has this parent, or
+	// has lost it and is now a child of this process.
 	if p, err := ReadProcess(pid); err == nil && (p.Parent == parent || p.Parent == os.Getpid()) {
-		_ = unix.PidfdSendSignal(fd, sig, nil, 0) // it may have died, or may not be ours to signal
+		_ = unix.PidfdSendSignal(fd, sig, nil, 0) // the process may have exited, or this user may not signal it
 	}
 }
 
-// Descendants returns the living processes below a process, with the parent of each.
+// Descendants maps the pid of each living process below root to the pid of its parent.
 func Descendants(root int) map[int]int {
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
-		return nil // children of this process are killed without this
+		return nil // the kernel still kills the ranks when the agent exits
 	}
 	children := map[int][]Process{}
 	for _, dir := range dirs {

@@ -7,18 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reaper takes in every child that dies, those that became children because their parents died included. One
-// process has at most one reaper, and nothing else in it waits for children while the reaper works.
+// Reaper reaps every child that exits, including those that became children because their parents died. A process has at most
+// one reaper, and must not wait for children in another way while the reaper runs.
 type Reaper struct {
-	// gone is closed when there are no children any more, and so, under a subreaper, no descendants.
+	// Gone is closed when this process has no children any more. If it is a subreaper, it then has no descendants either.
 	Gone chan struct{}
 
 	mu     sync.Mutex
 	news   sync.Cond
-	status map[int]*unix.WaitStatus // of the children that somebody asks about, nil for those that live
+	status map[int]*unix.WaitStatus // of the children passed to NewReaper; nil while a child lives
 }
 
-// BecomeSubreaper makes orphans among the descendants children of this process.
+// BecomeSubreaper makes this process the parent of descendants whose own parent dies.
 func BecomeSubreaper() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of orphans (PR_SET_CHILD_SUBREAPER): %w", err)
@@ -26,7 +26,7 @@ func BecomeSubreaper() error {
 	return nil
 }
 
-// NewReaper begins with the children there are. It remembers what became of those whose pids are given.
+// NewReaper starts to reap the children of this process. It keeps the exit statuses of the given pids.
 func NewReaper(pids ...int) *Reaper {
 	r := &Reaper{Gone: make(chan struct{}), status: map[int]*unix.WaitStatus{}}
 	r.news.L = &r.mu
@@ -57,7 +57,7 @@ func (r *Reaper) run() {
 	}
 }
 
-// Wait waits until a child has died whose pid was given to newReaper.
+// Wait blocks until a child has exited, and returns its exit status. The pid must have been passed to NewReaper.
 func (r *Reaper) Wait(pid int) unix.WaitStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// Process is what matters here of /proc/PID/stat.
+// Process contains the fields of /proc/PID/stat that the launcher uses.
 type Process struct {
 	PID, Parent int
-	Zombie      bool // dead, but not taken in by its parent
-	Exiting     bool // that, or on the way to it
+	Zombie      bool // exited, but not reaped by its parent
+	Exiting     bool // zombie, or exiting
 	State       byte // R, S, D, T, t, Z and others, as proc(5) lists them
 	CPU         time.Duration
 }
 
-// tick is the unit in which the kernel tells what processor time was used.
+// tick is the unit in which the kernel reports processor time.
 const tick = 10 * time.Millisecond
 
-// flagExiting is the kernel's PF_EXITING among a process's flags.
+// flagExiting is the kernel's PF_EXITING in the flags of a process.
 const flagExiting = 0x4
 
 var errStat = errors.New("malformed stat file of a process")
@@ -35,9 +35,9 @@ func ReadProcess(pid int) (Process, error) {
 	return parseStat(string(text))
 }
 
-// parseStat reads "PID (NAME) STATE PARENT GROUP SESSION TERMINAL TERMINAL-GROUP FLAGS ...\n". The name may hold
-// anything, brackets and newlines too. Behind the flags come four counters of faults, and the ticks spent in user mode and in
-// the kernel.
+// parseStat parses "PID (NAME) STATE PARENT GROUP SESSION TERMINAL TERMINAL-GROUP FLAGS ...\n". The name may contain any
+// character, brackets and newlines too. The flags are followed by four counters of page faults, then the ticks spent in user
+// mode and in the kernel.
 func parseStat(text string) (Process, error) {
 	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
 	if open < 0 || end < open || !strings.HasSuffix(text, "\n") {
@@ -65,9 +65,9 @@ func parseStat(text string) (Process, error) {
 	return p, nil
 }
 
-// IsDescendant tells whether a process is a descendant of another.
+// IsDescendant reports whether a process is below another one.
 func IsDescendant(pid, ancestor int) bool {
-	for range 16 { // more than programs that start programs
+	for range 16 { // a limit for the depth of the search
 		p, err := ReadProcess(pid)
 		if err != nil || p.Parent <= 1 {
 			return false

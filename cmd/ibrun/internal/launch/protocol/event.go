@@ -5,71 +5,73 @@ import (
 	"github.com/ibrun/ibrun/internal/pmi"
 )
 
-// Kind tells events apart.
+// Kind is the kind of an event.
 type Kind string
 
-// The kinds of events, with the fields they use.
+// The kinds of events that an agent sends, with the fields that they use.
 const (
-	EventStarted    Kind = "started"     // Ranks, PIDs, Cgroup: these ranks run, in order, and no more will
+	EventStarted    Kind = "started"     // Ranks, PIDs, Cgroup: these ranks run, ascending; no more will be started
 	EventNotStarted Kind = "not started" // Rank, Code (of the exit), Text
-	EventInit       Kind = "init"        // Rank: it has begun to speak PMI
-	EventFinalize   Kind = "finalize"    // Rank: it may end from now on
+	EventInit       Kind = "init"        // Rank: it has initialized PMI
+	EventFinalize   Kind = "finalize"    // Rank: it may exit from now on
 	EventAbort      Kind = "abort"       // Rank, Code, Text
-	EventNote       Kind = "note"        // Rank, Text: to show to the user
-	// Rank, Code, Signal, Told; events of this kind come in the order in which the ranks died
+	EventNote       Kind = "note"        // Rank (-1: none), Text: to be shown to the user
+	// Rank, Code, Signal, AfterEnd; events of this kind are sent in the order in which the ranks exited
 	EventExit     Kind = "exit"
-	EventStacks   Kind = "stacks"   // Rank, Text: what its goroutines do; goes no further than the agent's ibrun
+	EventStacks   Kind = "stacks"   // Rank, Text: the stacks of its goroutines; not forwarded to node 0
 	EventParcel   Kind = "parcel"   // Parcel: from the PMI server
-	EventRecorded Kind = "recorded" // Rank, Recorded: only to node 0, before evDone
-	EventDone     Kind = "done"     // Rank, Text (its tail), PIDs (what could not be killed), Output: the agent ends
+	EventRecorded Kind = "recorded" // Rank, Recorded: only to node 0, before EventDone
+	// Rank, Text (its last output), PIDs (processes that could not be killed), Output: the agent exits
+	EventDone Kind = "done"
 )
 
-// The kinds of events that only the ibrun of another node sends to node 0, beside its agent's.
+// The kinds of events that only the ibrun of another node sends to node 0, in addition to those of its agent.
 const (
-	EventJoin       Kind = "join"   // Join: the first
-	EventSignal     Kind = "signal" // Signal: its user has sent it
-	EventFailure    Kind = "fault"  // Code, Text: why it cannot go on
-	EventNodeRecord Kind = "facts"  // Facts: for the report, behind the last end of a rank
-	EventPage       Kind = "page"   // Rank, Page or Text (why it cannot be read): what a rank has recorded, likewise
-	EventInspect    Kind = "look"   // Question or Answer
+	EventJoin       Kind = "join"   // Join: the first event
+	EventSignal     Kind = "signal" // Signal: sent by its user
+	EventFailure    Kind = "fault"  // Code, Text: why this node cannot continue
+	EventNodeRecord Kind = "facts"  // NodeRecord: for the report, after the last exit of a rank
+	// Rank, Page or Text (why the page cannot be read): for the report, after the last exit of a rank
+	EventPage    Kind = "page"
+	EventInspect Kind = "look" // Question or Answer
 
-	EventProgress Kind = "progress" // Progress: how far its ranks are together
+	EventProgress Kind = "progress" // Progress: the sum over its ranks
 )
 
-// Event goes from an agent to ibrun, and from there to node 0. The end of the stream before evDone means that who
-// should have sent that has died.
+// Event is sent by an agent to ibrun, and forwarded to node 0. If the stream ends before EventDone, the sender has died.
 type Event struct {
 	Kind     Kind
-	Time     int64                `json:",omitempty"` // nanoseconds since 1970
-	Rank     int                  `json:",omitempty"`
-	Code     int                  `json:",omitempty"`
-	Signal   int                  `json:",omitempty"`
-	AfterEnd bool                 `json:"Told,omitempty"` // the agent had told the ranks to end before
-	Text     string               `json:",omitempty"`
-	Ranks    []int                `json:",omitempty"`
-	PIDs     []int                `json:",omitempty"`
-	Output   []string             `json:",omitempty"` // what was not passed on, and why
-	Cgroup   string               `json:",omitempty"`
-	Parcel   *pmi.ExchangeMessage `json:",omitempty"`
-	Join     *Join                `json:",omitempty"`
+	Time     int64       `json:",omitempty"` // nanoseconds since 1970
+	Rank     int         `json:",omitempty"`
+	Code     int         `json:",omitempty"`
+	Signal   int         `json:",omitempty"`
+	AfterEnd bool        `json:"Told,omitempty"` // the agent had been ordered to end the ranks before
+	Text     string      `json:",omitempty"`
+	Ranks    []int       `json:",omitempty"`
+	PIDs     []int       `json:",omitempty"`
+	Output   []string    `json:",omitempty"` // which output was not forwarded, and why
+	Cgroup   string      `json:",omitempty"`
+	Parcel   *pmi.Parcel `json:",omitempty"`
+	Join     *Join       `json:",omitempty"`
 
 	NodeRecord *report.Node    `json:"Facts,omitempty"`
-	Page       []byte          `json:",omitempty"` // as packPage makes it
+	Page       []byte          `json:",omitempty"` // as perfmem.Memory.Pack returns it
 	Recorded   *RecordingChunk `json:",omitempty"`
 	Question   *Question       `json:",omitempty"`
 	Answer     *Answer         `json:",omitempty"`
 	Progress   *Progress       `json:",omitempty"`
 }
 
-// Join is what a node says of itself before it may take part.
+// Join describes a node that wants to take part in the job.
 type Join struct {
 	Name    string // of the node
-	Command string `json:"Words"` // the beginning of its command line, to show
-	Hash    string // of the whole
+	Command string `json:"Words"` // the beginning of its command line, for messages
+	Hash    string // of the whole command line
 }
 
-// RecordingChunk is a piece of what a rank has left, compressed. Pieces of a rank come in order, its trace before its profile.
+// RecordingChunk is a part of the compressed trace or profile of a rank. The chunks of a rank are sent in order, its trace
+// before its profile.
 type RecordingChunk struct {
 	Profile bool   `json:",omitempty"`
-	Data    []byte // of one rank and kind, all pieces together are one gzip stream
+	Data    []byte // all chunks of one rank and kind together are one gzip stream
 }

@@ -7,58 +7,59 @@ import (
 	"github.com/ibrun/ibrun/internal/pmi"
 )
 
-// Order goes from ibrun to its agent, and from node 0 to the other nodes. Exactly one field is set. The end of the
-// stream means that who gave the orders has died.
+// Order is sent by ibrun to its agent, and by node 0 to the other nodes. Exactly one field is set. If the stream ends, the
+// sender has died.
 type Order struct {
-	Start    *Task                `json:",omitempty"` // only to an agent, and first
-	Signal   int                  `json:",omitempty"` // pass on to all ranks
-	End      *EndOrder            `json:",omitempty"`
-	Parcel   *pmi.ExchangeMessage `json:",omitempty"` // for the PMI server
-	Stacks   []int                `json:",omitempty"` // ranks that are to tell what their goroutines do; only to an agent
-	Bar      *Progress            `json:",omitempty"` // to be drawn; only to an agent
-	Question *Question            `json:",omitempty"` // only to a node, as is Answer
-	Answer   *Answer              `json:",omitempty"`
+	Start    *Task       `json:",omitempty"` // to an agent: its first order
+	Signal   int         `json:",omitempty"` // to be sent to all ranks
+	End      *EndOrder   `json:",omitempty"`
+	Parcel   *pmi.Parcel `json:",omitempty"` // for the PMI server
+	Stacks   []int       `json:",omitempty"` // to an agent: ranks whose goroutine stacks are requested
+	Bar      *Progress   `json:",omitempty"` // to an agent: the progress bar to draw
+	Question *Question   `json:",omitempty"` // to a node, as is Answer
+	Answer   *Answer     `json:",omitempty"`
 
-	Welcome *Welcome `json:",omitempty"`        // only to a node, and first
-	Outcome *Outcome `json:"Verdict,omitempty"` // only to a node, and last
+	JobInfo *JobInfo `json:"Welcome,omitempty"` // to a node: its first order
+	Outcome *Outcome `json:"Verdict,omitempty"` // to a node: its last order
 }
 
-// Question is what node 0 asks another node, or that node 0: what all ranks do that the other can tell of, or what the goroutines
-// of some of them do.
+// Question is a query of node 0 to another node, or of another node to node 0: the state of all ranks that the receiver knows,
+// or the goroutine stacks of some of them.
 type Question struct {
-	ID      uint64        // by who asks
+	ID      uint64        // chosen by the sender
 	Stacks  []int         `json:",omitempty"`
-	Timeout time.Duration `json:"Patience"` // for how long the answer is waited for, or a little longer
+	Timeout time.Duration `json:"Patience"` // the sender waits this long for the answer, or a little longer
 }
 
-// Answer is an answer, or a part of one.
+// Answer is an answer to a Question, or a part of one.
 type Answer struct {
 	ID     uint64         // of the question
 	Ranks  []inspect.Rank `json:",omitempty"`
 	Stacks map[int]string `json:",omitempty"` // by rank
-	More   bool           `json:",omitempty"` // other parts follow
+	More   bool           `json:",omitempty"` // more parts follow
 }
 
-// EndOrder tells an agent to end its ranks and then itself.
+// EndOrder orders an agent to end its ranks and then to exit.
 type EndOrder struct {
-	Grace        time.Duration // between SIGTERM and SIGKILL; 0: SIGKILL at once
+	Grace        time.Duration // between SIGTERM and SIGKILL; 0: SIGKILL immediately
 	LastOutputOf int           `json:"Tail"` // the rank whose last output is wanted; -1: none
-	// Output is how long the ranks' output may take to be passed on once they are dead. 0: as long as it needs.
+	// OutputTimeout limits how long the agent forwards the ranks' output after they have exited. 0: no limit.
 	OutputTimeout time.Duration `json:"Output,omitempty"`
 }
 
-// Welcome is what node 0 tells the others once all are there.
-type Welcome struct {
+// JobInfo is what node 0 sends to the other nodes when all have joined.
+type JobInfo struct {
 	JobID string
-	// Names are those of the nodes.
+	// Names are the names of all nodes.
 	Names []string
-	// Salt makes this job's secret out of that of the nodes, which so need not travel.
+	// Salt is the input from which every node derives this job's secret, together with the secret of the nodes. So the secret
+	// itself is not sent.
 	Salt       []byte
 	MasterPort int
-	Report     bool `json:",omitempty"` // the nodes tell node 0 what a report needs
+	Report     bool `json:",omitempty"` // the nodes send node 0 what a report needs
 }
 
-// Outcome is node 0's last word: the exit code of the job, and why.
+// Outcome is the exit code of the job and the reason for it, as node 0 determined them.
 type Outcome struct {
 	Code  int
 	Lines []string `json:",omitempty"`

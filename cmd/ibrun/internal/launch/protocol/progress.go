@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Progress is how far ranks say they are, together.
+// Progress is the sum of the progress that ranks report.
 type Progress struct {
 	Done, Total uint64
-	Remaining   time.Duration `json:"Left"` // until the end at the rate so far; 0: nobody knows
+	Remaining   time.Duration `json:"Left"` // estimated from the rate so far; 0: unknown
 }
 
-// String is "45 % (9 of 20), about 1m10s left".
+// String returns a text such as "45 % (9 of 20), about 1m10s left".
 func (p *Progress) String() string {
 	text := fmt.Sprintf("%d %% (%d of %d)", int(p.Fraction()*100), p.Done, p.Total)
 	if p.Remaining >= time.Second {
@@ -20,7 +20,7 @@ func (p *Progress) String() string {
 	return text
 }
 
-// Fraction is from 0 to 1.
+// Fraction returns the progress as a number from 0 to 1.
 func (p *Progress) Fraction() float64 {
 	if p.Total == 0 {
 		return 0

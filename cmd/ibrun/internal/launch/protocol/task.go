@@ -7,53 +7,53 @@ import (
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
-// Task is what one agent starts. Between ibrun and agent everything is JSON, one value after the other.
+// Task describes what one agent starts.
 type Task struct {
 	JobID    string
 	Secret   auth.Key
 	Host     string
 	Node     int             // number of this node
 	Nodes    int             // how many there are
-	Mapping  string          // which rank is on which node, as PMI tells it
+	Mapping  string          // which rank is on which node, as PMI_process_mapping
 	Size     int             // ranks of the whole job
-	Psets    []ranklink.Pset `json:",omitempty"` // that the user has defined
+	Psets    []ranklink.Pset `json:",omitempty"` // defined by the user
 	Ranks    []RankTask      // ascending
 	Programs []ProgramTask
-	Env      []string // of all ranks
+	Env      []string // the environment of all ranks
 	Label    bool
-	Pages    bool   // the agent inherits memory in which the ranks record what they do
-	Trace    bool   // and write down every operation
-	Profile  bool   // and take profiles
-	Output   string // pattern of files, or empty
+	Pages    bool   // the agent inherits memory in which the ranks record (package perfmem)
+	Trace    bool   // ranks record every operation
+	Profile  bool   // ranks record profiles
+	Output   string // pattern of file names for the output of ranks, or empty
 }
 
-// LocalIndex is the position of a rank of this node in Ranks.
+// LocalIndex returns the index of a rank of this node in Ranks, or -1.
 func (t *Task) LocalIndex(rank int) int {
 	return slices.IndexFunc(t.Ranks, func(r RankTask) bool { return r.Rank == rank })
 }
 
-// RankTask is one rank.
+// RankTask describes one rank to start.
 type RankTask struct {
 	Rank    int
 	Program int      // index into Programs
-	PUs     []int    // nil: all that the agent may use
-	Memory  []int    // NUMA nodes to take memory from first; nil: as the kernel does
-	Devices []string `json:",omitempty"` // RDMA devices to take first
-	Env     []string `json:",omitempty"` // unless the user gives these variables
+	PUs     []int    // processors to bind it to; nil: all that the agent may use
+	Memory  []int    // preferred NUMA nodes; nil: the kernel's default policy
+	Devices []string `json:",omitempty"` // preferred RDMA devices
+	Env     []string `json:",omitempty"` // variables that the user's own take precedence over
 	Home    ranklink.Home
-	Crowded bool     // there are more ranks on its processors than these are
-	Args    []string // what is executed: the program's own, or a debugger's with the program's behind it
+	Crowded bool     // its processors have more ranks than processors
+	Args    []string // the command: that of the program, or of a debugger followed by that of the program
 	Path    string
 }
 
-// ProgramTask is what the ranks of one program share.
+// ProgramTask is what the ranks of one program have in common.
 type ProgramTask struct {
-	Ranks int // how many there are in the whole job
+	Ranks int // its ranks on all nodes
 	Dir   string
 	Env   []string
 }
 
-// ProgramOf is the one that a rank runs.
+// ProgramOf returns the index of the program that a rank runs.
 func (t *Task) ProgramOf(rank int) (i int) {
 	for rank >= t.Programs[i].Ranks {
 		rank -= t.Programs[i].Ranks
