@@ -16,17 +16,17 @@ import (
 	"time"
 )
 
-// patience bounds every wait, so that what never happens fails a test and does not hang it.
-const patience = 20 * time.Second
+// waitLimit bounds every wait, so that a test fails and does not hang if an event never occurs.
+const waitLimit = 20 * time.Second
 
-// process is an ibrun that runs. Everything that comes of it carries a mark in its environment.
+// process is a running ibrun. It and all of its descendants have a mark in their environment.
 type process struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	out    *bufio.Reader
 	stderr *os.File
 	mark   string
-	pids   []int // of the ranks that said they were ready, or of the orphans that they spoke of
+	pids   []int // of the ranks that printed that they are ready, or of the orphans that ranks printed
 }
 
 // startJob starts ibrun and waits until that many lines of output have named a process.
@@ -90,17 +90,17 @@ func (p *process) line() string {
 	select {
 	case r := <-next:
 		if r.err != nil {
-			p.t.Fatalf("no more output (%v); stderr:\n%s", r.err, p.said())
+			p.t.Fatalf("no more output (%v); stderr:\n%s", r.err, p.stderrText())
 		}
 		return r.text
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		p.t.Fatal("no output")
 	}
 	return ""
 }
 
-// said returns what has come on standard error so far.
-func (p *process) said() string {
+// stderrText returns what ibrun has written to standard error so far.
+func (p *process) stderrText() string {
 	p.t.Helper()
 	text, err := os.ReadFile(p.stderr.Name())
 	if err != nil {
@@ -116,7 +116,7 @@ func (p *process) signal(pid int, sig syscall.Signal) {
 	}
 }
 
-// wait waits for ibrun and returns its exit code, -1 if a signal killed it.
+// wait waits until ibrun has exited and returns its exit code, -1 if a signal killed it.
 func (p *process) wait() int {
 	p.t.Helper()
 	ended := make(chan error, 1)
@@ -130,13 +130,13 @@ func (p *process) wait() int {
 		if err != nil && !errors.As(err, &exit) {
 			p.t.Fatal(err)
 		}
-	case <-time.After(patience):
-		p.t.Fatalf("ibrun does not end; stderr:\n%s", p.said())
+	case <-time.After(waitLimit):
+		p.t.Fatalf("ibrun does not end; stderr:\n%s", p.stderrText())
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// alive returns the processes that carry the mark and live.
+// alive returns the living processes with the mark.
 func (p *process) alive() (pids []int) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -154,25 +154,25 @@ func (p *process) alive() (pids []int) {
 	return pids
 }
 
-// wantNothingLeft waits until all that came of ibrun has gone.
-func (p *process) wantNothingLeft() {
+// wantNoProcesses waits until ibrun and all of its descendants have exited.
+func (p *process) wantNoProcesses() {
 	p.t.Helper()
-	p.eventually("processes are left", func() bool { return len(p.alive()) == 0 })
+	p.eventually("processes remain", func() bool { return len(p.alive()) == 0 })
 }
 
 func (p *process) wantCode(want int, report string) {
 	p.t.Helper()
-	if got := p.wait(); got != want || !strings.Contains(p.said(), report) {
-		p.t.Errorf("exit code %d, want %d and %q in what it says:\n%s", got, want, report, p.said())
+	if got := p.wait(); got != want || !strings.Contains(p.stderrText(), report) {
+		p.t.Errorf("exit code %d, want %d and %q on standard error:\n%s", got, want, report, p.stderrText())
 	}
-	if pids := p.alive(); len(pids) > 0 { // ibrun leaves last
-		p.t.Errorf("processes %v are left", pids)
+	if pids := p.alive(); len(pids) > 0 { // ibrun exits last
+		p.t.Errorf("processes %v remain", pids)
 	}
 }
 
 func (p *process) eventually(what string, ok func() bool) {
 	p.t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(waitLimit); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			p.t.Fatal(what)
 		}
@@ -193,8 +193,8 @@ func (p *process) stat(pid int) (state string, parent int) {
 	return state, parent
 }
 
-// What a job may consist of, for the tests that kill something. Each starts two ranks, and writes the lines given.
-var jobs = []struct {
+// The jobs for tests that kill a process. Each starts two ranks, and prints that many lines.
+var killJobs = []struct {
 	name  string
 	lines int
 	args  []string
@@ -207,20 +207,20 @@ var jobs = []struct {
 }
 
 func TestKillIbrun(t *testing.T) {
-	for _, j := range jobs {
+	for _, j := range killJobs {
 		t.Run(j.name, func(t *testing.T) {
 			p := startJob(t, j.lines, append([]string{"-n", "2"}, j.args...)...)
 			p.signal(p.cmd.Process.Pid, syscall.SIGKILL)
 			began := time.Now()
 			p.wait()
-			p.wantNothingLeft()
-			t.Logf("nothing was left after %v", time.Since(began))
+			p.wantNoProcesses()
+			t.Logf("no process remained after %v", time.Since(began))
 		})
 	}
 }
 
 func TestKillAgent(t *testing.T) {
-	for _, j := range jobs {
+	for _, j := range killJobs {
 		t.Run(j.name, func(t *testing.T) {
 			p := startJob(t, j.lines, append([]string{"-n", "2"}, j.args...)...)
 			p.signal(p.agent(), syscall.SIGKILL)
@@ -241,19 +241,19 @@ func (p *process) agent() int {
 	return 0
 }
 
-// When nobody is left to clean up, the kernel ends the ranks themselves.
+// If both ibrun and the agent are killed, the kernel kills the ranks.
 func TestKillIbrunAndAgent(t *testing.T) {
 	p := startJob(t, 2, "-n", "2", "rank", "sleep")
 	agent := p.agent()
-	p.signal(p.cmd.Process.Pid, syscall.SIGSTOP) // so that it does not act in between
+	p.signal(p.cmd.Process.Pid, syscall.SIGSTOP) // so that it does not react in between
 	p.signal(agent, syscall.SIGKILL)
 	p.signal(p.cmd.Process.Pid, syscall.SIGKILL)
 	p.wait()
-	p.wantNothingLeft()
+	p.wantNoProcesses()
 }
 
 func TestKillRank(t *testing.T) {
-	for _, j := range jobs[:1] {
+	for _, j := range killJobs[:1] {
 		p := startJob(t, j.lines, append([]string{"-n", "2"}, j.args...)...)
 		victim := p.pids[1]
 		began := time.Now()
@@ -263,9 +263,9 @@ func TestKillRank(t *testing.T) {
 	}
 }
 
-// The rank that failed first is named, also when another one fails, or aborts, as soon as it notices.
+// The rank that failed first is named, even if another rank fails or aborts as soon as it notices.
 func TestFirstInTime(t *testing.T) {
-	for _, does := range []string{"follow", "desert"} {
+	for _, does := range []string{"follow", "abort-after"} {
 		for range 20 {
 			fifo := filepath.Join(t.TempDir(), "fifo")
 			if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -277,21 +277,21 @@ func TestFirstInTime(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftOfAGoodJob(t *testing.T) {
+func TestNoProcessesAfterSuccess(t *testing.T) {
 	tmp := t.TempDir()
 	cmd := exec.Command("ibrun", "-n", "2", "rank", "orphan", "and leave")
 	cmd.Env = []string{"TMPDIR=" + tmp}
 	p := startCommand(t, 2, cmd)
 	p.wantCode(0, "")
 	if files, err := os.ReadDir(tmp); err != nil || len(files) > 0 {
-		t.Errorf("left in TMPDIR: %v, %v", files, err)
+		t.Errorf("files in TMPDIR: %v, %v", files, err)
 	}
 }
 
-func TestAskOnceAndTwice(t *testing.T) {
+func TestEndSignals(t *testing.T) {
 	p := startJob(t, 2, "-n", "2", "rank", "patient")
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
-	if line := p.line(); line != "heard interrupt\n" {
+	if line := p.line(); line != "received interrupt\n" {
 		t.Errorf("a rank wrote %q", line)
 	}
 	p.wantCode(0, "a second signal kills them")
@@ -302,16 +302,16 @@ func TestAskOnceAndTwice(t *testing.T) {
 
 	p = startJob(t, 2, "-n", "2", "rank", "stubborn")
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
-	p.eventually("ibrun says nothing", func() bool { return strings.Contains(p.said(), "a second signal") })
+	p.eventually("ibrun prints nothing", func() bool { return strings.Contains(p.stderrText(), "a second signal") })
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
 	p.wantCode(130, "did not end when asked")
 }
 
 func TestSignalsArePassedOn(t *testing.T) {
-	p := startJob(t, 2, "-n", "2", "sh", "-c", "trap '' USR2; setsid rank patient & wait") // whatever stands between
+	p := startJob(t, 2, "-n", "2", "sh", "-c", "trap '' USR2; setsid rank patient & wait") // with other processes in between
 	p.signal(p.cmd.Process.Pid, syscall.SIGUSR2)
 	for range 2 {
-		if line := p.line(); line != "heard user defined signal 2\n" {
+		if line := p.line(); line != "received user defined signal 2\n" {
 			t.Errorf("a rank wrote %q", line)
 		}
 	}
@@ -322,7 +322,7 @@ func TestRankStopsAndContinues(t *testing.T) {
 	p := startJob(t, 2, "-n", "2", "rank", "patient")
 	p.signal(p.pids[0], syscall.SIGSTOP)
 	p.signal(p.cmd.Process.Pid, syscall.SIGUSR2)
-	if line := p.line(); line != "heard user defined signal 2\n" {
+	if line := p.line(); line != "received user defined signal 2\n" {
 		t.Errorf("a rank wrote %q", line)
 	}
 	if len(p.alive()) < 3 {
@@ -353,8 +353,8 @@ func TestIbrunStopsAndContinues(t *testing.T) {
 	p.wantCode(137, "SIGKILL")
 }
 
-// A rank that writes more than anybody takes waits, and no memory fills up meanwhile.
-func TestFloodWaits(t *testing.T) {
+// A rank whose output is not read blocks, and no memory fills up meanwhile.
+func TestOutputBlocks(t *testing.T) {
 	p := startJob(t, 0, "-n", "1", "rank", "flood", "1000000000")
 	rank := func() int {
 		for _, pid := range p.alive() {
@@ -377,14 +377,14 @@ func TestFloodWaits(t *testing.T) {
 		}
 		return n
 	}
-	p.eventually("the rank never waits", func() bool { // for a while it has not written more
+	p.eventually("the rank never waits", func() bool { // it has written nothing for a while
 		last := written
 		time.Sleep(50 * time.Millisecond)
 		written = progress()
 		return written > 0 && written == last
 	})
 	if written > 4<<20 {
-		t.Errorf("%d bytes were taken from the rank although nobody reads them", written)
+		t.Errorf("%d bytes were read from the rank although its output is not read", written)
 	}
 	if err := p.cmd.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Fatal(err)
@@ -393,21 +393,21 @@ func TestFloodWaits(t *testing.T) {
 	p.wantCode(137, "SIGKILL")
 }
 
-// A second Ctrl-C ends a job whose output nobody takes, although there would be more to show.
+// A second Ctrl-C ends a job whose output is not read, although more output is waiting.
 func TestKillWhileOutputIsStuck(t *testing.T) {
 	p := startJob(t, 0, "-n", "2", "sh", "-c", "trap '' INT; yes; true")
 	p.eventually("nothing was started", func() bool { return len(p.alive()) >= 6 })
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
-	p.eventually("ibrun says nothing", func() bool { return strings.Contains(p.said(), "a second signal") })
+	p.eventually("ibrun prints nothing", func() bool { return strings.Contains(p.stderrText(), "a second signal") })
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
 	if err := p.cmd.Wait(); p.cmd.ProcessState.ExitCode() != 130 {
-		t.Errorf("ibrun ended with %v, want 130:\n%s", err, p.said())
+		t.Errorf("ibrun ended with %v, want 130:\n%s", err, p.stderrText())
 	}
-	p.wantNothingLeft()
+	p.wantNoProcesses()
 }
 
-// nobody makes a command run as a user who may do little, with copies of ibrun and rank that this user can reach.
-func nobody(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
+// unprivileged makes a command run as a user with few permissions, with copies of ibrun and rank that this user can execute.
+func unprivileged(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ibrun-test-")
 	if err != nil {
@@ -434,17 +434,17 @@ func nobody(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// Who may not make control groups is served by the search through the tree of processes.
+// For a user who may not create control groups, the search through the process tree is sufficient.
 func TestWithoutControlGroup(t *testing.T) {
 	for _, victim := range []string{"ibrun", "agent"} {
-		p := startCommand(t, 4, nobody(t, exec.Command("ibrun", "-n", "2", "rank", "orphan")))
+		p := startCommand(t, 4, unprivileged(t, exec.Command("ibrun", "-n", "2", "rank", "orphan")))
 		if victim == "agent" {
 			p.signal(p.agent(), syscall.SIGKILL)
 		} else {
 			p.signal(p.cmd.Process.Pid, syscall.SIGKILL)
 		}
 		p.wait()
-		p.wantNothingLeft()
+		p.wantNoProcesses()
 	}
 }
 
@@ -460,7 +460,7 @@ func TestUnreadableDirectory(t *testing.T) {
 		}
 	}
 	for _, program := range []string{closed, closed + "/program"} {
-		p := startCommand(t, 0, nobody(t, exec.Command("ibrun", "-n", "2", program)))
+		p := startCommand(t, 0, unprivileged(t, exec.Command("ibrun", "-n", "2", program)))
 		p.wantCode(126, "permission denied")
 	}
 }

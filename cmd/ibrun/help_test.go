@@ -9,36 +9,36 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
 )
 
-// TestHelp: ibrun help COMMAND and ibrun COMMAND --help say the same, which is how the command is used.
+// TestHelp: ibrun help COMMAND and ibrun COMMAND --help print the same usage.
 func TestHelp(t *testing.T) {
 	lines := []string{"bench latency", "bench versus"}
 	for name := range commands() {
-		if name != "help" && name != "agent" { // which is no command of the user's
+		if name != "help" && name != "agent" { // agent is not a command for users
 			lines = append(lines, name)
 		}
 	}
 	for _, line := range lines {
-		code, out, errs := calls(t, "help "+line)
+		code, out, errs := runIbrun(t, "help "+line)
 		if !strings.HasPrefix(out, "usage: ibrun ") || code != 0 || errs != "" {
 			t.Errorf("help %s: exit %d\n%s%s", line, code, out, errs)
 		}
-		if c, o, e := calls(t, line+" --help"); c != code || o != out || e != errs {
+		if c, o, e := runIbrun(t, line+" --help"); c != code || o != out || e != errs {
 			t.Errorf("%s --help: exit %d\n%s%s\nbut help %s:\n%s", line, c, o, e, line, out)
 		}
 	}
-	_, usage, _ := calls(t, "help")
-	if _, out, _ := calls(t, "help help"); out != usage {
+	_, usage, _ := runIbrun(t, "help")
+	if _, out, _ := runIbrun(t, "help help"); out != usage {
 		t.Errorf("help help is\n%s", out)
 	}
 	for _, line := range []string{"help nonsense", "help ps nonsense", "help bench nonsense"} {
-		if code, out, errs := calls(t, line); code != wrongUse || out != "" || !strings.Contains(errs, "nonsense") {
+		if code, out, errs := runIbrun(t, line); code != usageError || out != "" || !strings.Contains(errs, "nonsense") {
 			t.Errorf("%s: exit %d\n%s%s", line, code, out, errs)
 		}
 	}
 }
 
-// calls runs ibrun in this process.
-func calls(t *testing.T, line string) (code int, out, errs string) {
+// runIbrun runs ibrun in this process.
+func runIbrun(t *testing.T, line string) (code int, out, errs string) {
 	t.Helper()
 	var files [3]*os.File
 	for i := range files {

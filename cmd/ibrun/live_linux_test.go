@@ -14,16 +14,16 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
 )
 
-// watched gives the jobs of a test a directory of their own for sockets.
-func watched(t *testing.T) (sockets string) {
+// socketDir gives the jobs of a test a directory of their own for sockets.
+func socketDir(t *testing.T) (sockets string) {
 	t.Helper()
 	dir := t.TempDir()
 	t.Setenv("IBRUN_RUNTIME_DIR", filepath.Join(dir, "ibrun"))
 	return filepath.Join(dir, "ibrun")
 }
 
-// tells runs one of the commands about jobs and decodes what it says.
-func tells[T any](t *testing.T, args ...string) (v T) {
+// runJSON runs one of the commands about jobs and decodes its output.
+func runJSON[T any](t *testing.T, args ...string) (v T) {
 	t.Helper()
 	cmd := exec.Command("ibrun", args...)
 	cmd.Stderr = os.Stderr
@@ -37,11 +37,11 @@ func tells[T any](t *testing.T, args ...string) (v T) {
 	return v
 }
 
-// sees waits until the hang view has these groups, in this order, each "RANKS: begin of what they do".
-func (p *process) sees(want ...string) (v inspect.View) {
+// waitForView waits until the hang view has these groups, in this order, each "RANKS: beginning of the description".
+func (p *process) waitForView(want ...string) (v inspect.View) {
 	p.t.Helper()
 	fits := func() bool {
-		v = tells[inspect.View](p.t, "hang", "--json")
+		v = runJSON[inspect.View](p.t, "hang", "--json")
 		return slices.EqualFunc(v.Groups, want, func(g inspect.Group, begin string) bool {
 			return strings.HasPrefix(fmt.Sprintf("%v: %s", g.Ranks, g.What), begin)
 		})
@@ -56,58 +56,59 @@ func (p *process) sees(want ...string) (v inspect.View) {
 	return v
 }
 
-// TestHangView: a rank that is in a loop that calls nothing is seen to be, as is who waits for it and in what. The loop itself
-// is in its stacks. A signal to ibrun shows the same, and the ranks live on.
+// TestHangView: the view shows a rank that loops without calls, the ranks that wait for it, and their operations. The loop is
+// in the stacks. A signal to ibrun prints the same view, and the ranks continue.
 func TestHangView(t *testing.T) {
-	watched(t)
+	socketDir(t)
 	p := startJob(t, 4, "-n", "4", "rank", "hang", "loop")
-	v := p.sees("[1]: computing, not in MPI", "[0]: in Recv from rank 1, tag 7", "[2 3]: in Barrier")
+	v := p.waitForView("[1]: computing, not in MPI", "[0]: in Recv from rank 1, tag 7", "[2 3]: in Barrier")
 	if !slices.Contains(v.Groups[0].WaitedFor, 0) {
 		t.Errorf("rank 0 does not wait for rank 1 in %+v", v.Groups)
 	}
-	p.eventually("rank 1 never tells", func() bool { // many processes may want the processor
-		v = tells[inspect.View](t, "hang", "--json")
+	p.eventually("rank 1 never prints its line", func() bool { // the machine may be busy
+		v = runJSON[inspect.View](t, "hang", "--json")
 		return len(v.Stacks) > 0 && v.Stacks[0].Rank == 1 && strings.Contains(v.Stacks[0].Text, "loopForEver(")
 	})
 	p.signal(p.cmd.Process.Pid, syscall.SIGUSR1)
 	p.eventually("no view on SIGUSR1", func() bool {
-		return strings.Contains(p.said(), "  rank 0: in Recv from rank 1, tag 7, for")
+		return strings.Contains(p.stderrText(), "  rank 0: in Recv from rank 1, tag 7, for")
 	})
 	p.signal(p.pids[0], syscall.SIGKILL)
 	p.wantCode(137, "SIGKILL")
 }
 
-// TestConstructorInView: who waits for others to make a communicator is seen in that call, and not in what it is made of.
-func TestConstructorInView(t *testing.T) {
-	watched(t)
+// TestCreationInView: a rank that creates a communicator is shown in that call, not in the operations that implement it.
+func TestCreationInView(t *testing.T) {
+	socketDir(t)
 	p := startJob(t, 4, "-n", "4", "rank", "hang", "dup")
-	p.sees("[1]: asleep, not in MPI", "[2]: in CommFromGroup", "[0 3]: in Dup")
+	p.waitForView("[1]: asleep, not in MPI", "[2]: in CommFromGroup", "[0 3]: in Dup")
 	p.signal(p.pids[0], syscall.SIGKILL)
 	p.wantCode(137, "SIGKILL")
 }
 
-// TestStoppedRankInView: a rank that a signal has stopped is said to be, is not waited for, and answers when it goes on.
+// TestStoppedRankInView: a rank that a signal has stopped is shown as stopped, is not waited for, and answers when it
+// continues.
 func TestStoppedRankInView(t *testing.T) {
-	watched(t)
+	socketDir(t)
 	p := startJob(t, 2, "-n", "2", "rank", "hang", "nap")
-	p.sees("[1]: asleep, not in MPI", "[0]: in Recv from rank 1, tag 7")
-	pid := tells[inspect.Table](t, "top", "--once", "--json").Rows[1].PID
+	p.waitForView("[1]: asleep, not in MPI", "[0]: in Recv from rank 1, tag 7")
+	pid := runJSON[inspect.Table](t, "top", "--once", "--json").Rows[1].PID
 	p.signal(pid, syscall.SIGSTOP)
-	v := p.sees("[1]: stopped", "[0]: in Recv from rank 1, tag 7")
+	v := p.waitForView("[1]: stopped", "[0]: in Recv from rank 1, tag 7")
 	if slices.ContainsFunc(v.Stacks, func(s inspect.Stack) bool { return s.Rank == 1 }) {
 		t.Errorf("a stopped rank was asked: %+v", v.Stacks)
 	}
 	p.signal(pid, syscall.SIGCONT)
-	v = p.sees("[1]: asleep, not in MPI", "[0]: in Recv from rank 1, tag 7")
+	v = p.waitForView("[1]: asleep, not in MPI", "[0]: in Recv from rank 1, tag 7")
 	p.signal(p.pids[0], syscall.SIGKILL)
 	p.wantCode(137, "SIGKILL")
 }
 
-// TestForeignRanksInView: of programs without package mpi there is what the kernel tells, also of one that has ended.
+// TestForeignRanksInView: programs without package mpi are shown with the kernel's data, even if they have exited.
 func TestForeignRanksInView(t *testing.T) {
-	watched(t)
+	socketDir(t)
 	p := startJob(t, 1, "-n", "1", "rank", "sleep", ":", "-n", "1", "true")
-	v := p.sees("[1]: no more: its process has ended", "[0]: without a record")
+	v := p.waitForView("[1]: no more: its process has ended", "[0]: without a record")
 	if len(v.Stacks) > 0 {
 		t.Errorf("stacks of what knows nothing of ibrun: %+v", v.Stacks)
 	}
@@ -115,37 +116,37 @@ func TestForeignRanksInView(t *testing.T) {
 	p.wantCode(137, "SIGKILL")
 }
 
-// TestTimeoutShowsView: before --timeout ends the job it is shown what the ranks wait for.
+// TestTimeoutShowsView: the hang view is printed before --timeout ends the job.
 func TestTimeoutShowsView(t *testing.T) {
-	watched(t)
+	socketDir(t)
 	said := ""
-	for _, limit := range []string{"1", "4", "15"} { // until the ranks are there in that time
+	for _, limit := range []string{"1", "4", "15"} { // until the ranks have initialized within that time
 		p := startJob(t, 0, "-n", "2", "--timeout", limit, "rank", "hang", "nap")
 		p.wantCode(124, "(--timeout)")
-		said = p.said()
+		said = p.stderrText()
 		view, end := strings.Index(said, "  rank 0: in Recv from rank 1, tag 7, for"), strings.Index(said, "(--timeout)")
 		if view >= 0 && view < end {
 			return
 		}
 	}
-	t.Errorf("ibrun said\n%s", said)
+	t.Errorf("ibrun printed\n%s", said)
 }
 
-// TestPsAndTop: a job is listed while it runs, by a socket that only its user can reach, and its ranks are told one by one.
+// TestPsAndTop: a running job is listed by a socket that only its user can access, and its ranks are listed one by one.
 func TestPsAndTop(t *testing.T) {
-	sockets := watched(t)
-	if jobs := tells[[]inspect.Job](t, "ps", "--json"); len(jobs) != 0 {
+	sockets := socketDir(t)
+	if jobs := runJSON[[]inspect.Job](t, "ps", "--json"); len(jobs) != 0 {
 		t.Errorf("jobs before the first: %+v", jobs)
 	}
 	p := startJob(t, 3, "-n", "3", "rank", "hang", "nap")
-	jobs := tells[[]inspect.Job](t, "ps", "--json")
+	jobs := runJSON[[]inspect.Job](t, "ps", "--json")
 	if len(jobs) != 1 || jobs[0].PID != p.cmd.Process.Pid || jobs[0].Size != 3 ||
 		strings.Join(jobs[0].Command, " ") != "rank hang nap" {
 		t.Fatalf("jobs are %+v", jobs)
 	}
-	p.sees("[1]: asleep, not in MPI", "[0]: in Recv from rank 1, tag 7", "[2]: in Barrier")
+	p.waitForView("[1]: asleep, not in MPI", "[0]: in Recv from rank 1, tag 7", "[2]: in Barrier")
 	for _, name := range []string{"", jobs[0].ID, jobs[0].ID[:3], fmt.Sprint(jobs[0].PID)} {
-		table := tells[inspect.Table](t, append([]string{"top", "--once", "--json", "--interval", "200ms"},
+		table := runJSON[inspect.Table](t, append([]string{"top", "--once", "--json", "--interval", "200ms"},
 			strings.Fields(name)...)...)
 		if len(table.Rows) != 3 || table.Rows[0].MPIShare != 1 || table.Rows[1].MPIShare != 0 ||
 			table.Rows[0].State != inspect.Running ||
@@ -154,11 +155,11 @@ func TestPsAndTop(t *testing.T) {
 		}
 	}
 	wantPrivate(t, sockets, 1)
-	p.signal(p.cmd.Process.Pid, syscall.SIGKILL) // and so the socket stays
+	p.signal(p.cmd.Process.Pid, syscall.SIGKILL) // so the socket remains
 	p.wait()
-	p.wantNothingLeft()
+	p.wantNoProcesses()
 	wantPrivate(t, sockets, 1)
-	if jobs := tells[[]inspect.Job](t, "ps", "--json"); len(jobs) != 0 {
+	if jobs := runJSON[[]inspect.Job](t, "ps", "--json"); len(jobs) != 0 {
 		t.Errorf("jobs after the end: %+v", jobs)
 	}
 	wantPrivate(t, sockets, 0)
@@ -168,7 +169,7 @@ func TestPsAndTop(t *testing.T) {
 	}
 }
 
-// wantPrivate checks that so many sockets are in a directory, and that nobody else gets at them.
+// wantPrivate checks that a directory contains that many sockets and that other users cannot access them.
 func wantPrivate(t *testing.T, dir string, want int) {
 	t.Helper()
 	info, err := os.Stat(dir)
@@ -186,46 +187,47 @@ func wantPrivate(t *testing.T, dir string, want int) {
 	}
 }
 
-// TestProgressLines: what ranks say of their progress comes in lines where there is no terminal, the last one when all is done.
+// TestProgressLines: reported progress is printed as lines if there is no terminal, the last one when the job has ended.
 func TestProgressLines(t *testing.T) {
-	sockets := watched(t)
+	sockets := socketDir(t)
 	p := startJob(t, 0, "-n", "2", "rank", "work")
 	p.wantCode(0, "ibrun: progress: ")
-	if n := strings.Count(p.said(), "progress"); n < 1 || !strings.HasSuffix(p.said(), "progress: 100 % (40 of 40)\n") {
-		t.Errorf("%d lines of progress:\n%s", n, p.said())
+	if n := strings.Count(p.stderrText(), "progress"); n < 1 || !strings.HasSuffix(p.stderrText(),
+		"progress: 100 % (40 of 40)\n") {
+		t.Errorf("%d lines of progress:\n%s", n, p.stderrText())
 	}
 	if _, err := os.Stat(sockets); !os.IsNotExist(err) {
-		t.Errorf("the directory of sockets is left: %v", err)
+		t.Errorf("the directory of sockets remains: %v", err)
 	}
 }
 
-// TestProgressOnNodes: the progress of the ranks of all nodes is shown on node 0, to the end, and nowhere else.
+// TestProgressOnNodes: node 0 shows the progress of the ranks of all nodes, up to the end, and no other node shows it.
 func TestProgressOnNodes(t *testing.T) {
 	ns := newNodes(t, 2).start(0, "-n", "3", "rank", "work")
 	ns.wantCode(0, "")
-	if said := ns.list[0].said(); !strings.Contains(said, "ibrun: progress: 100 % (60 of 60)\n") {
-		t.Errorf("node 0 says\n%s", said)
+	if said := ns.list[0].stderrText(); !strings.Contains(said, "ibrun: progress: 100 % (60 of 60)\n") {
+		t.Errorf("node 0 printed\n%s", said)
 	}
-	if said := ns.list[1].said(); said != "" {
-		t.Errorf("node 1 says\n%s", said)
+	if said := ns.list[1].stderrText(); said != "" {
+		t.Errorf("node 1 printed\n%s", said)
 	}
 }
 
-// TestViewOnNodes: every ibrun of a job tells about the ranks of all nodes, with the stacks of those that are elsewhere, and the
-// one that is sent a signal shows them.
+// TestViewOnNodes: every ibrun of a job answers for the ranks of all nodes, with the stacks of ranks on other nodes. The ibrun
+// that receives a signal prints them.
 func TestViewOnNodes(t *testing.T) {
-	watched(t)
+	socketDir(t)
 	ns := newNodes(t, 3).start(1, "-n", "3", "rank", "hang", "nap")
 	for _, p := range ns.list {
 		pid := fmt.Sprint(p.cmd.Process.Pid)
-		p.eventually("the ranks are not seen", func() bool { // many processes may want the processor
-			v := tells[inspect.View](t, "hang", "--json", pid)
+		p.eventually("the ranks are not seen", func() bool { // the machine may be busy
+			v := runJSON[inspect.View](t, "hang", "--json", pid)
 			t.Logf("%s: %+v", pid, v.Groups)
 			return len(v.Groups) == 3 && len(v.Stacks) > 0 && v.Stacks[0].Rank == 1 &&
 				strings.Contains(v.Stacks[0].Text, "napForEver(") && strings.HasPrefix(v.Groups[0].What, "asleep, not in MPI") &&
 				slices.Equal(v.Groups[0].Hosts, []string{"n1"}) && slices.Contains(v.Groups[0].WaitedFor, 0)
 		})
-		table := tells[inspect.Table](t, "top", "--once", "--json", "--interval", "200ms", pid)
+		table := runJSON[inspect.Table](t, "top", "--once", "--json", "--interval", "200ms", pid)
 		for rank, row := range table.Rows {
 			if row.Rank.Rank != rank || row.Host != fmt.Sprint("n", rank) || row.State != inspect.Running ||
 				row.PID == 0 || row.Wall == 0 {
@@ -239,34 +241,35 @@ func TestViewOnNodes(t *testing.T) {
 	p := ns.list[2]
 	p.signal(p.cmd.Process.Pid, syscall.SIGUSR1)
 	p.eventually("no view", func() bool {
-		return strings.Contains(p.said(), "  rank 0 on n0: in Recv from rank 1, tag 7, for")
+		return strings.Contains(p.stderrText(), "  rank 0 on n0: in Recv from rank 1, tag 7, for")
 	})
-	if said := ns.list[0].said(); said != "" {
-		t.Errorf("node 0 was not asked, and says\n%s", said)
+	if said := ns.list[0].stderrText(); said != "" {
+		t.Errorf("node 0 was not asked, but printed\n%s", said)
 	}
-	if v := tells[inspect.View](t, "hang", "--json", p.job()); len(v.Groups) != 3 {
+	if v := runJSON[inspect.View](t, "hang", "--json", p.job()); len(v.Groups) != 3 {
 		t.Errorf("by the name of the job: %+v", v)
 	}
 	ns.list[0].signal(ns.list[0].pids[0], syscall.SIGKILL)
 	ns.wantCode(137, "SIGKILL")
 }
 
-// job is the name of the only job here.
+// job returns the ID of the only job.
 func (p *process) job() string {
 	p.t.Helper()
-	jobs := tells[[]inspect.Job](p.t, "ps", "--json")
+	jobs := runJSON[[]inspect.Job](p.t, "ps", "--json")
 	if len(jobs) == 0 || jobs[0].ID != jobs[len(jobs)-1].ID {
 		p.t.Fatalf("jobs are %+v", jobs)
 	}
 	return jobs[0].ID
 }
 
-// TestIdle: ranks that wait use no processor time, in the first collective of all neither, where they wait for memory to share.
+// TestIdle: waiting ranks use no processor time, neither in later operations nor in the first collective, where they wait for
+// shared memory.
 func TestIdle(t *testing.T) {
-	watched(t)
+	socketDir(t)
 	p := startJob(t, 3, "-n", "3", "rank", "hang", "first")
 	for _, pid := range p.pids {
-		quiet := 0 // looks in a row at which all threads slept
+		quiet := 0 // consecutive checks in which all threads slept
 		p.eventually(fmt.Sprintf("process %d of %v never rests", pid, p.pids), func() bool {
 			quiet++
 			tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
@@ -284,5 +287,5 @@ func TestIdle(t *testing.T) {
 	}
 	p.signal(p.cmd.Process.Pid, syscall.SIGKILL)
 	p.wait()
-	p.wantNothingLeft()
+	p.wantNoProcesses()
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// race keeps programs with the race detector, which the ranks then have too, from waiting for a second when they end.
+// race prevents programs with the race detector, which the ranks use too, from waiting for a second when they exit.
 const race = "atexit_sleep_ms=0"
 
-// TestMain lets this binary be ibrun, and the ranks that ibrun starts.
+// TestMain makes this binary act as ibrun, and as the ranks that ibrun starts.
 func TestMain(m *testing.M) {
 	os.Setenv("GORACE", race)
 	testscript.Main(m, map[string]func(){
@@ -35,7 +35,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// setUp gives the go command its caches, ibrun one of its own, and nodes a port to meet at.
+// setUp sets the cache directories of the go command and of ibrun, and a port for the rendezvous of nodes.
 func setUp(env *testscript.Env) error {
 	cache, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
@@ -55,8 +55,8 @@ func setUp(env *testscript.Env) error {
 	return err
 }
 
-// freeAddress returns an address that nobody listens at. Its port is none of those that the kernel gives to whoever wants any, so
-// that nobody gets it before ibrun does.
+// freeAddress returns an address with a free port. The port is outside the range from which the kernel assigns ports, so no
+// other process gets it before ibrun does.
 func freeAddress() (string, error) {
 	for {
 		addr := fmt.Sprint("127.0.0.1:", 10000+rand.IntN(20000))
@@ -70,7 +70,7 @@ func freeAddress() (string, error) {
 	}
 }
 
-// code runs a command that has to end with a certain exit code: code 2 ibrun -n 0 rank.
+// code runs a command that must exit with the given code: code 2 ibrun -n 0 rank.
 func code(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: code NUMBER COMMAND [ARGUMENT...]")

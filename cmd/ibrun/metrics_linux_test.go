@@ -26,8 +26,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// record writes what a rank that has sent a hundred messages of eight bytes would have, and sleeps; with "newer" as another
-// version would, and with "leave" it ends.
+// record writes the page of a rank that has sent a hundred messages of eight bytes, and sleeps. With "newer" the page has
+// another version. With "leave" the rank exits.
 func record(how []string) error {
 	_, hello, err := ranklink.FromEnv(os.Getenv)
 	if err != nil {
@@ -61,7 +61,7 @@ func record(how []string) error {
 	select {}
 }
 
-// scrape returns the metrics of a job, by the address that it has told.
+// scrape returns the metrics of a job, from the address that ibrun has printed.
 func (p *process) scrape() string {
 	p.t.Helper()
 	text, err := get(p.metricsAt())
@@ -71,12 +71,12 @@ func (p *process) scrape() string {
 	return text
 }
 
-// metricsAt is where metrics are served.
+// metricsAt returns the address of the metrics.
 func (p *process) metricsAt() string {
 	p.t.Helper()
 	var at []string
-	p.eventually("no address is told", func() bool { // a rank may have said that it is ready before
-		at = regexp.MustCompile(`metrics are at (\S+)\n`).FindStringSubmatch(p.said())
+	p.eventually("no address is printed", func() bool { // a rank may have printed that it is ready before
+		at = regexp.MustCompile(`metrics are at (\S+)\n`).FindStringSubmatch(p.stderrText())
 		return at != nil
 	})
 	return at[1]
@@ -93,7 +93,7 @@ func get(at string) (string, error) {
 	return string(text), err
 }
 
-// TestMetrics: what ranks have recorded is served while they run, also when one of them is stopped.
+// TestMetrics: what ranks have recorded is served while they run, even if one of them is stopped.
 func TestMetrics(t *testing.T) {
 	discovery := filepath.Join(t.TempDir(), "ibrun.json")
 	p := startJob(t, 3, "-n", "3", "--metrics", ":0", "--metrics-sd", discovery, "rank", "record")
@@ -108,7 +108,7 @@ func TestMetrics(t *testing.T) {
 	if _, err := os.Stat(discovery); err != nil {
 		t.Error(err)
 	}
-	p.saysNothingBut()
+	p.wantOnlyLines()
 	p.signal(p.pids[1], syscall.SIGCONT)
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
 	p.wait()
@@ -117,7 +117,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsInUse: the job runs without metrics when their address is taken, and says so once.
+// TestMetricsInUse: if the address for metrics is in use, the job runs without them, and ibrun prints that once.
 func TestMetricsInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -126,13 +126,13 @@ func TestMetricsInUse(t *testing.T) {
 	defer l.Close()
 	p := startJob(t, 2, "-n", "2", "--metrics", l.Addr().String(), "rank", "record", "leave")
 	p.wantCode(0, "address already in use")
-	p.saysNothingBut("no metrics of this job: listen")
+	p.wantOnlyLines("no metrics of this job: listen")
 }
 
-// TestReadWhileDying: ranks that end and that are killed while they are looked at all the time do not disturb who looks, and the
-// job ends as it would have. What they recorded stays.
-func TestReadWhileDying(t *testing.T) {
-	watched(t)
+// TestReadWhileExiting: ranks that exit or are killed while their pages are read do not disturb the reader, and the outcome of
+// the job does not change. Their records remain.
+func TestReadWhileExiting(t *testing.T) {
+	socketDir(t)
 	p := startJob(t, 4, "-n", "2", "--metrics", ":0", "rank", "record", ":", "-n", "2", "rank", "record", "leave")
 	const allThere = `ibrun_calls_total{op="Send"} 400` + "\n"
 	p.eventually("two ranks do not end", func() bool {
@@ -142,10 +142,10 @@ func TestReadWhileDying(t *testing.T) {
 		}
 		return strings.Contains(text, `ibrun_ranks{state="dead"} 2`)
 	})
-	p.saysNothingBut()
+	p.wantOnlyLines()
 	at := p.metricsAt()
 	looked := make(chan int)
-	go func() { // until nobody answers any more
+	go func() { // until the server is gone
 		for n := 0; ; n++ {
 			text, err := get(at)
 			if err != nil {
@@ -157,31 +157,32 @@ func TestReadWhileDying(t *testing.T) {
 			}
 		}
 	}()
-	time.Sleep(20 * time.Millisecond) // so that it looks while the rank dies
+	time.Sleep(20 * time.Millisecond) // so that pages are read while the rank exits
 	p.signal(p.pids[slices.Index(p.running(), true)], syscall.SIGKILL)
 	p.wantCode(137, "was killed by signal 9 (SIGKILL)\n")
-	p.saysNothingBut("the last output of rank", "  | ready ", "was killed by signal 9")
+	p.wantOnlyLines("the last output of rank", "  | ready ", "was killed by signal 9")
 	t.Logf("looked %d times meanwhile", <-looked)
 }
 
-// saysNothingBut wants one line of ibrun with each of these texts, and no other but where metrics are, and that cores are few.
-func (p *process) saysNothingBut(want ...string) {
+// wantOnlyLines checks that ibrun prints one line with each of these texts, and no others except the address of the metrics
+// and the note about few cores.
+func (p *process) wantOnlyLines(want ...string) {
 	p.t.Helper()
-	for line := range strings.Lines(p.said()) {
+	for line := range strings.Lines(p.stderrText()) {
 		i := slices.IndexFunc(want, func(text string) bool { return strings.Contains(line, text) })
 		switch {
 		case i >= 0:
 			want = slices.Delete(slices.Clone(want), i, i+1)
 		case !strings.Contains(line, "metrics are at") && !strings.Contains(line, "more ranks than cores"):
-			p.t.Errorf("ibrun says %q", line)
+			p.t.Errorf("ibrun printed %q", line)
 		}
 	}
 	if len(want) > 0 {
-		p.t.Errorf("ibrun does not say %q, but\n%s", want, p.said())
+		p.t.Errorf("ibrun did not print %q, but\n%s", want, p.stderrText())
 	}
 }
 
-// running tells which of the ranks that said they were ready live.
+// running reports which of the ranks that printed that they are ready are alive.
 func (p *process) running() (all []bool) {
 	for _, pid := range p.pids {
 		all = append(all, slices.Contains(p.alive(), pid))
@@ -189,15 +190,15 @@ func (p *process) running() (all []bool) {
 	return all
 }
 
-// TestOtherVersion: ranks whose pages are of another version are told of once, counted as such, and left out; the others are
-// shown, and the job ends as it would have.
+// TestOtherVersion: ranks whose pages have another version are reported once, counted, and left out. The others are shown, and
+// the outcome of the job does not change.
 func TestOtherVersion(t *testing.T) {
-	watched(t)
+	socketDir(t)
 	file := filepath.Join(t.TempDir(), "report.json")
 	p := startJob(t, 4, "-n", "2", "--metrics", ":0", "--report="+file, "rank", "record", ":", "-n", "2", "rank", "record",
 		"newer")
-	const told = "the program writes pages of version 2, this reads version 1"
-	p.eventually("it is not told", func() bool { return strings.Contains(p.said(), told) })
+	const message = "the program writes pages of version 2, this reads version 1"
+	p.eventually("the version is not reported", func() bool { return strings.Contains(p.stderrText(), message) })
 	for range 3 {
 		text := p.scrape()
 		for _, want := range []string{"ibrun_pages_unreadable 2", `ibrun_calls_total{op="Send"} 200`,
@@ -207,21 +208,21 @@ func TestOtherVersion(t *testing.T) {
 			}
 		}
 	}
-	for rank, row := range tells[inspect.Table](t, "top", "--once", "--json", "--interval", "1200ms").Rows {
+	for rank, row := range runJSON[inspect.Table](t, "top", "--once", "--json", "--interval", "1200ms").Rows {
 		if (row.Error != "") != (rank > 1) || rank < 2 && row.Calls != 100 {
 			t.Errorf("top shows %+v", row)
 		}
 	}
-	p.saysNothingBut(told)
+	p.wantOnlyLines(message)
 	p.signal(p.pids[0], syscall.SIGKILL)
 	p.wantCode(137, "SIGKILL")
 	r := readReport(t, file)
-	if r.Ranks[2].State != report.Unread || !strings.Contains(r.Ranks[3].Problem, told) || r.Job.Recorded != 2 {
+	if r.Ranks[2].State != report.Unread || !strings.Contains(r.Ranks[3].Problem, message) || r.Job.Recorded != 2 {
 		t.Errorf("the report is of %+v", r.Ranks)
 	}
 }
 
-// stream sends blocks of 64 KiB from rank 0 to rank 1 for a time, tells how many, and sleeps.
+// stream sends blocks of 64 KiB from rank 0 to rank 1 for a time, prints how many, and sleeps.
 func stream(limit string) error {
 	const window = 16
 	d, err := time.ParseDuration(limit)
@@ -259,7 +260,7 @@ func stream(limit string) error {
 	return nil
 }
 
-// TestManyScrapes: a thousand scrapes while messages stream lose no count. IBRUN_SOAK=1 streams for a minute.
+// TestManyScrapes: a thousand scrapes while messages stream miss no message in the counts. IBRUN_SOAK=1 streams for a minute.
 func TestManyScrapes(t *testing.T) {
 	const scrapes = 1000
 	limit := 2 * time.Second

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// nodes is a job on several nodes, which are all this machine.
+// nodes is a job on several nodes, all of which are this machine.
 type nodes struct {
 	t      *testing.T
 	addr   string
@@ -25,7 +25,7 @@ type nodes struct {
 	list   []*process // by node
 }
 
-// newNodes prepares a job on n nodes. Nothing is started yet.
+// newNodes prepares a job on n nodes. It starts no process.
 func newNodes(t *testing.T, n int) *nodes {
 	t.Helper()
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -39,7 +39,7 @@ func newNodes(t *testing.T, n int) *nodes {
 	return &nodes{t: t, addr: addr, secret: secret, n: n, list: make([]*process, n)}
 }
 
-// command is ibrun on one of the nodes.
+// command returns the command of ibrun on one of the nodes.
 func (ns *nodes) command(k int, args ...string) *exec.Cmd {
 	return exec.Command("ibrun", append([]string{"--rendezvous", ns.addr, "--node", fmt.Sprintf("%d/%d", k, ns.n),
 		"--node-name", "n" + strconv.Itoa(k), "--secret-file", ns.secret}, args...)...)
@@ -57,7 +57,7 @@ func (ns *nodes) start(lines int, args ...string) *nodes {
 	return ns
 }
 
-// wantCode wants the same exit code and report of all nodes but those that are named.
+// wantCode checks that all nodes except the named ones print the same report and exit with the same code.
 func (ns *nodes) wantCode(want int, report string, but ...*process) {
 	ns.t.Helper()
 next:
@@ -82,8 +82,8 @@ func TestNodesPMI(t *testing.T) {
 	ns.wantCode(0, "")
 }
 
-// Ranks dealt out to the nodes in turn, or as a file says by the names of the nodes, find each other as well, and node 0 knows
-// which of them is where.
+// Ranks that are assigned to nodes round-robin, or by a file with the names of the nodes, can connect as well, and node 0 knows
+// where each of them runs.
 func TestNodesPlacement(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ranks")
 	if err := os.WriteFile(file, []byte("rank 0=n1 slot=0\nrank 1=n0 slot=0\nrank 2=n1 slot=0\n"), 0o600); err != nil {
@@ -118,7 +118,7 @@ func TestNodesPlacement(t *testing.T) {
 	newNodes(t, 2).start(0, "-n", "4", "--ppn", "4", "rank", "pmi").wantCode(2, "node 1 (n1) of 2 gets no rank")
 }
 
-// Programs of MPICH find each other on two nodes.
+// Programs of MPICH connect on two nodes.
 func TestMPICHOnNodes(t *testing.T) {
 	program := mpichProgram(t)
 	ns := newNodes(t, 2).start(0, "-n", "4", program)
@@ -129,7 +129,7 @@ func TestMPICHOnNodes(t *testing.T) {
 	newNodes(t, 2).start(0, "-n", "3", program, "abort").wantCode(9, "rank 1 on n0 ")
 }
 
-// A failure on any node ends the job on all, at once, and all name it.
+// A failure on any node ends the job on all nodes immediately, and all nodes name it.
 func TestRankFailsOnNode(t *testing.T) {
 	for rank, host := range []string{"n0", "n0", "n1", "n2"} {
 		newNodes(t, 3).start(0, "-n", "4", "rank", "exit", "7", strconv.Itoa(rank)).
@@ -146,7 +146,7 @@ func TestRankFailsOnNode(t *testing.T) {
 		wantCode(3, "the last output of rank 1 was\nibrun:   | some words\n")
 }
 
-// Whatever is killed on whatever node, nothing is left on any.
+// Whichever process is killed on whichever node, no process is left on any node.
 func TestKillOnNodes(t *testing.T) {
 	for victim := range 3 {
 		ns := newNodes(t, 3).start(3, "-n", "6", "rank", "orphan")
@@ -155,8 +155,8 @@ func TestKillOnNodes(t *testing.T) {
 		began := time.Now()
 		p.wait()
 		ns.wantCode(1, fmt.Sprintf("node %d ", victim), p)
-		p.wantNothingLeft()
-		t.Logf("nothing was left of any node after %v", time.Since(began))
+		p.wantNoProcesses()
+		t.Logf("no process remained on any node after %v", time.Since(began))
 	}
 	for victim := range 2 {
 		ns := newNodes(t, 2).start(1, "-n", "2", "rank", "sleep")
@@ -166,14 +166,14 @@ func TestKillOnNodes(t *testing.T) {
 	}
 }
 
-// Keys pressed on any node are for the whole job.
+// Keys that are pressed on any node affect the whole job.
 func TestSignalsOnNodes(t *testing.T) {
 	for asked := range 2 {
 		ns := newNodes(t, 2).start(1, "-n", "2", "rank", "patient")
 		p := ns.list[asked]
 		p.signal(p.cmd.Process.Pid, syscall.SIGINT)
 		for _, p := range ns.list {
-			if line := p.line(); line != "heard interrupt\n" {
+			if line := p.line(); line != "received interrupt\n" {
 				t.Errorf("a rank wrote %q", line)
 			}
 		}
@@ -183,13 +183,13 @@ func TestSignalsOnNodes(t *testing.T) {
 		ns = newNodes(t, 2).start(1, "-n", "2", "rank", "stubborn")
 		p = ns.list[asked]
 		p.signal(p.cmd.Process.Pid, syscall.SIGTERM)
-		p.eventually("ibrun says nothing", func() bool { return strings.Contains(p.said(), "a second signal") })
+		p.eventually("ibrun prints nothing", func() bool { return strings.Contains(p.stderrText(), "a second signal") })
 		p.signal(p.cmd.Process.Pid, syscall.SIGTERM)
 		ns.wantCode(143, "did not end when asked")
 	}
 }
 
-// A node that is stopped by its user stops the ranks on all, and is not taken for dead.
+// If the user stops one node, the ranks on all nodes stop, and the node does not count as lost.
 func TestNodeStopsAndContinues(t *testing.T) {
 	inParallel(t, 2, func(t *testing.T, asked int) {
 		ns := newNodes(t, 2).start(1, "-n", "2", "rank", "sleep")
@@ -207,7 +207,7 @@ func TestNodeStopsAndContinues(t *testing.T) {
 		}
 		p.signal(p.cmd.Process.Pid, syscall.SIGTSTP)
 		p.eventually("not all of them stop", stopped(true))
-		time.Sleep(3 * time.Second) // longer than a silent node is waited for
+		time.Sleep(3 * time.Second) // longer than the timeout for a silent node
 		p.signal(p.cmd.Process.Pid, syscall.SIGCONT)
 		p.eventually("not all of them continue", stopped(false))
 		time.Sleep(500 * time.Millisecond)
@@ -216,7 +216,7 @@ func TestNodeStopsAndContinues(t *testing.T) {
 	})
 }
 
-// inParallel runs tests that mostly wait, beside each other and beside what else does.
+// inParallel runs tests that mostly wait, in parallel with each other and with other tests.
 func inParallel(t *testing.T, n int, test func(t *testing.T, i int)) {
 	t.Parallel()
 	for i := range n {
@@ -227,7 +227,7 @@ func inParallel(t *testing.T, n int, test func(t *testing.T, i int)) {
 	}
 }
 
-// A node that says nothing any more is given up, and ends by itself when it can.
+// A node that sends nothing any more counts as lost, and ends by itself when it can.
 func TestNodeHangs(t *testing.T) {
 	inParallel(t, 2, func(t *testing.T, victim int) {
 		ns := newNodes(t, 2).start(1, "-n", "2", "rank", "sleep")
@@ -236,13 +236,13 @@ func TestNodeHangs(t *testing.T) {
 		ns.wantCode(1, "is lost: no heartbeat for 2.5s", p)
 		p.signal(p.cmd.Process.Pid, syscall.SIGCONT)
 		if code := p.wait(); code != 1 {
-			t.Errorf("exit code %d of the node that was given up:\n%s", code, p.said())
+			t.Errorf("exit code %d of the node that was given up:\n%s", code, p.stderrText())
 		}
-		p.wantNothingLeft()
+		p.wantNoProcesses()
 	})
 }
 
-// The timeout is node 0's.
+// The timeout of node 0 applies.
 func TestTimeoutOnNodes(t *testing.T) {
 	t.Parallel()
 	ns := newNodes(t, 2)
@@ -251,7 +251,7 @@ func TestTimeoutOnNodes(t *testing.T) {
 	ns.wantCode(124, "ranks 0-1 were still running")
 }
 
-// What differs is told on both sides.
+// Differences between the command lines are reported on both sides.
 func TestNodesDisagree(t *testing.T) {
 	const two = "-n 1 rank sleep : -n 1 rank sleep"
 	for want, args := range map[string][]string{
@@ -271,7 +271,7 @@ func TestNodesDisagree(t *testing.T) {
 	ns.wantCode(2, "node 2 (n2) was started for 3 nodes, but node 0 for 2 nodes (--node)")
 }
 
-// What a node cannot start ends the job everywhere.
+// If a node cannot start a rank, the job ends on all nodes.
 func TestNodeCannotStart(t *testing.T) {
 	for failing := range 2 {
 		dir := t.TempDir()
@@ -312,10 +312,10 @@ func TestNodeIsMissing(t *testing.T) {
 		return err == nil
 	})
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
-	p.wantCode(130, "waiting for the other nodes was stopped: interrupt")
+	p.wantCode(130, "waiting for the other nodes was stopped by a signal: interrupt")
 }
 
-// Another secret is told on both sides.
+// A different secret is reported on both sides.
 func TestNodesWithOtherSecret(t *testing.T) {
 	t.Parallel()
 	ns := newNodes(t, 2)
@@ -330,22 +330,22 @@ func TestNodesWithOtherSecret(t *testing.T) {
 	ns.list[0].wantCode(1, "was refused: node 1: it has a different secret")
 }
 
-// A node that comes twice is refused, and the job goes on with the first.
-func TestNodeComesTwice(t *testing.T) {
+// A second ibrun with the number of a joined node is refused, and the job continues with the first.
+func TestNodeJoinsTwice(t *testing.T) {
 	ns := newNodes(t, 3)
 	args := []string{"-n", "3", "rank", "pmi"}
 	ns.list[0] = startCommand(t, 0, ns.command(0, append([]string{"-v"}, args...)...))
 	ns.list[1] = startCommand(t, 0, ns.command(1, args...))
 	ns.list[0].eventually("node 1 does not join", func() bool {
-		return strings.Contains(ns.list[0].said(), "node 1 has joined: n1 at ")
+		return strings.Contains(ns.list[0].stderrText(), "node 1 has joined: n1 at ")
 	})
 	startCommand(t, 0, ns.command(1, args...)).wantCode(2, "node 1 has already joined: n1 at 127.0.0.1:")
 	ns.list[2] = startCommand(t, 0, ns.command(2, args...))
 	ns.wantCode(0, "")
 }
 
-// Strangers at the port change nothing, before the nodes have met and after.
-func TestStrangersAtTheRendezvous(t *testing.T) {
+// Unauthenticated connections have no effect, neither before the nodes have joined nor afterwards.
+func TestUnauthenticatedConnections(t *testing.T) {
 	ns := newNodes(t, 2)
 	ns.list[0] = startCommand(t, 0, ns.command(0, "-n", "2", "rank", "pmi"))
 	strange := 0
@@ -354,7 +354,7 @@ func TestStrangersAtTheRendezvous(t *testing.T) {
 		if err != nil {
 			return false
 		}
-		t.Cleanup(func() { c.Close() }) // most stay and say nothing more
+		t.Cleanup(func() { c.Close() }) // most stay open and send nothing more
 		if strange++; strange%3 == 0 {
 			io.WriteString(c, "GET / HTTP/1.0\r\n\r\n"+strings.Repeat("x", 100))
 		}
@@ -364,7 +364,7 @@ func TestStrangersAtTheRendezvous(t *testing.T) {
 	ns.wantCode(0, "")
 }
 
-// network is a network namespace with an address of its own, which this machine reaches over a pair of devices.
+// network is a network namespace with an address of its own. A pair of devices connects it with this machine.
 type network struct{ name, device, here, there string }
 
 func newNetwork(t *testing.T) network {
@@ -377,7 +377,7 @@ func newNetwork(t *testing.T) network {
 		}
 		t.Skip(need)
 	}
-	id := os.Getpid() % (1 << 14) // others may run these tests on this machine as well
+	id := os.Getpid() % (1 << 14) // other users may run these tests on this machine
 	n := network{fmt.Sprintf("ibn%d", id), fmt.Sprintf("ibv%d", id),
 		fmt.Sprintf("198.18.%d.%d", id/64, id%64*4+1), fmt.Sprintf("198.18.%d.%d", id/64, id%64*4+2)}
 	run := func(words string) {
@@ -387,7 +387,7 @@ func newNetwork(t *testing.T) network {
 		}
 	}
 	run("netns add " + n.name)
-	t.Cleanup(func() { exec.Command(ip, "netns", "del", n.name).Run() }) // and the devices with it
+	t.Cleanup(func() { exec.Command(ip, "netns", "del", n.name).Run() }) // this deletes the devices too
 	run("link add " + n.device + " type veth peer name " + n.device + "b netns " + n.name)
 	run("addr add " + n.here + "/30 dev " + n.device)
 	run("link set " + n.device + " up")
@@ -397,8 +397,8 @@ func newNetwork(t *testing.T) network {
 	return n
 }
 
-// A node in a network of its own takes part, and when it is cut off both sides end.
-func TestNodeIsCutOff(t *testing.T) {
+// A node in another network namespace takes part, and when it is disconnected both sides end.
+func TestNodeIsDisconnected(t *testing.T) {
 	t.Parallel()
 	net := newNetwork(t)
 	start := func(lines int, args ...string) *nodes {

@@ -12,7 +12,7 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// TestDocumentedPrograms: the programs in README.md and docs/sessions.md, typed off as they stand, say what they are said to say.
+// TestDocumentedPrograms: the programs in README.md and docs/sessions.md print what the documents say.
 func TestDocumentedPrograms(t *testing.T) {
 	for _, c := range []struct {
 		doc   string
@@ -34,7 +34,7 @@ func TestDocumentedPrograms(t *testing.T) {
 		}
 		_, program, _ := strings.Cut(string(text), "```go\npackage main\n")
 		program, _, found := strings.Cut(program, "```")
-		dir, err := os.MkdirTemp("testdata", "documented") // within the module, which is to be found
+		dir, err := os.MkdirTemp("testdata", "documented") // inside the module, so that imports are found
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func TestDocumentedPrograms(t *testing.T) {
 	}
 }
 
-// Each rank is bound before it starts, so that Go counts the cores of its share.
+// Each rank is bound before it starts, so that Go counts only the cores of its share.
 func TestCores(t *testing.T) {
 	allowed, err := hw.Affinity()
 	if err != nil {
@@ -130,7 +130,7 @@ func mpichProgram(t *testing.T) string {
 	return program
 }
 
-// A program that was built with MPICH and knows nothing of ibrun runs under it.
+// A program that was built with MPICH, without knowledge of ibrun, runs under it.
 func TestMPICHProgram(t *testing.T) {
 	program := mpichProgram(t)
 	out, err := exec.Command("ibrun", "-n", "4", program).Output()

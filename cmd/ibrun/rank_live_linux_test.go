@@ -9,9 +9,9 @@ import (
 	"github.com/ibrun/ibrun/mpi"
 )
 
-// hang is a program with messages that hangs: rank 1 does what is said for ever, rank 0 waits for its message, and all others
-// for all. With "dup" rank 1 naps, rank 2 makes a communicator of all, and the others duplicate one, which they cannot without
-// it.
+// hang is an MPI program that hangs. Rank 1 does for ever what its argument says, rank 0 waits for a message from it, and all
+// others wait for all ranks. With "dup" rank 1 sleeps, rank 2 creates a communicator of all ranks, and the others duplicate
+// one, which they cannot complete without rank 1.
 func hang(what string) error {
 	p, err := mpi.Init(context.Background(), nil)
 	if err != nil {
@@ -45,7 +45,7 @@ func hang(what string) error {
 	return err
 }
 
-// loopForEver calls nothing.
+// loopForEver makes no calls.
 func loopForEver() {
 	for i := 1; i != 0; {
 		i = i&1 | 1
@@ -58,7 +58,7 @@ func napForEver() {
 	}
 }
 
-// work reports progress up to the end.
+// work reports progress until it is complete.
 func work() error {
 	p, err := mpi.Init(context.Background(), nil)
 	if err != nil {

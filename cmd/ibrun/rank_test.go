@@ -20,23 +20,23 @@ import (
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
-// rank is what the tests start under ibrun: a program that does what its first word says. It returns its exit code.
+// rank is the program that the tests start under ibrun. Its first argument says what it does. It returns its exit code.
 func rank(args []string) int {
 	var err error
 	switch args[0] {
-	case "exit": // CODE [RANK]: everybody, or only one while the others wait for ever
+	case "exit": // CODE [RANK]: all ranks exit, or only one while the others wait for ever
 		return exitCode(args[1:])
 	case "panic":
 		panic("out of luck")
-	case "kill": // SIGNAL: itself
+	case "kill": // SIGNAL: kills itself
 		var sig int
 		if sig, err = strconv.Atoi(args[1]); err == nil {
 			err = syscall.Kill(os.Getpid(), syscall.Signal(sig))
 		}
-	case "sleep": // for ever, once it has said so
+	case "sleep": // for ever, after printing that it is ready
 		fmt.Println("ready", os.Getpid(), os.Getenv("PMI_JOBID"))
 		select {}
-	case "orphan": // leaves a process in a session of its own, and sleeps or, with an argument, ends
+	case "orphan": // starts a process in a session of its own, and sleeps or, with an argument, exits
 		err = orphan(args[1:])
 	case "flood": // BYTES
 		err = flood(args[1])
@@ -50,37 +50,37 @@ func rank(args []string) int {
 		if _, err = os.OpenFile(args[1], os.O_WRONLY, 0); err == nil {
 			return 3
 		}
-	case "follow": // FIFO: fails as soon as the one who leads has gone
+	case "follow": // FIFO: fails as soon as rank "lead" has exited
 		if _, err = os.ReadFile(args[1]); err == nil {
 			return 4
 		}
-	case "desert": // FIFO: aborts as soon as the one who leads has gone
-		err = desert(args[1])
-	case "lend": // SOCKET: hands its standard output to whoever listens there
-		err = lend(args[1])
+	case "abort-after": // FIFO: aborts as soon as rank "lead" has exited
+		err = abortAfter(args[1])
+	case "pass-stdout": // SOCKET: passes its standard output to the process that listens there
+		err = passStdout(args[1])
 	case "hello":
 		err = hello()
 	case "hang": // WHAT
 		err = hang(args[1])
 	case "work":
 		err = work()
-	case "stream": // TIME: as many messages as go; then sleeps
+	case "stream": // TIME: sends as many messages as possible, then sleeps
 		err = stream(args[1])
-	case "record": // [HOW]: a hundred messages; then sleeps
+	case "record": // [HOW]: records a hundred messages, then sleeps
 		err = record(args[1:])
 	case "talk": // TIME: sends messages and computes
 		err = talk(args[1:])
-	case "patient": // ends when it is asked to
+	case "patient": // exits on SIGINT and SIGTERM
 		asked := make(chan os.Signal, 1)
 		signal.Notify(asked, syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR2)
 		fmt.Println("ready", os.Getpid())
-		fmt.Println("heard", <-asked)
-	case "stubborn": // does not
+		fmt.Println("received", <-asked)
+	case "stubborn": // ignores them
 		signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
 		fmt.Println("ready", os.Getpid())
 		select {}
 	default:
-		err = overPMI(args)
+		err = usePMI(args)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -100,7 +100,7 @@ func exitCode(args []string) int {
 	return n
 }
 
-// orphan starts a shell that starts a process behind setsid and ends, so that the process loses its parent.
+// orphan starts a shell that starts a process behind setsid and exits, so that the process loses its parent.
 func orphan(args []string) error {
 	cmd := exec.Command("sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo orphan $!")
 	cmd.Stdout = os.Stdout
@@ -126,8 +126,8 @@ func flood(size string) error {
 	return out.Flush()
 }
 
-// desert is ready to abort before the one who leads can begin to fail.
-func desert(fifo string) error {
+// abortAfter is ready to abort before rank "lead" can begin to fail.
+func abortAfter(fifo string) error {
 	c, err := pmi.FromEnv(os.Getenv)
 	if err != nil || c == nil {
 		return fmt.Errorf("no launcher: %w", err)
@@ -141,7 +141,7 @@ func desert(fifo string) error {
 	select {}
 }
 
-func lend(socket string) error {
+func passStdout(socket string) error {
 	c, err := net.Dial("unix", socket)
 	if err != nil {
 		return err
@@ -160,9 +160,9 @@ func hello() error {
 	return link.Send(ranklink.KindNote, ranklink.Note{Text: "all is well"})
 }
 
-// overPMI does what a program with messages does, and leaves at the point that args name: "pmi", "pmi abort 7 1",
-// "pmi leave-before-init 1", where the last number is the rank that does it.
-func overPMI(args []string) error {
+// usePMI makes the PMI calls of an MPI program, and exits at the point that args name: "pmi", "pmi abort 7 1", "pmi
+// leave-before-init 1". The last number is the rank that does so.
+func usePMI(args []string) error {
 	does := func(what string) bool {
 		return len(args) > 1 && args[1] == what && args[len(args)-1] == os.Getenv("PMI_RANK")
 	}

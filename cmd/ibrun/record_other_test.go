@@ -4,7 +4,7 @@ package main
 
 import "errors"
 
-// record needs ibrun, which starts jobs on Linux.
+// record needs ibrun, which starts jobs only on Linux.
 func record([]string) error { return errors.ErrUnsupported }
 
 func talk([]string) error { return errors.ErrUnsupported }

@@ -17,8 +17,8 @@ import (
 	"github.com/ibrun/ibrun/mpi"
 )
 
-// talk is a rank that sends its neighbour fifty messages of every size, and computes so many milliseconds. With "killed"
-// the last one then kills itself.
+// talk is a rank that sends fifty messages of several sizes to its neighbour, and computes for some time. With "killed" the
+// last rank then kills itself.
 func talk(args []string) error {
 	p, err := mpi.Init(context.Background(), nil)
 	if err != nil {
@@ -47,7 +47,7 @@ func talk(args []string) error {
 	return p.Finalize()
 }
 
-// compute takes so much processor time.
+// compute uses that much processor time.
 func compute(least time.Duration) (sum int) {
 	for began := processorTime(); processorTime()-began < least; {
 		for i := range 1 << 20 {
@@ -65,7 +65,7 @@ func processorTime() time.Duration {
 	return time.Duration(used.Utime.Nano())
 }
 
-// checkTrace wants calls of each rank, and fifty arrows from each to the next at least.
+// checkTrace checks that a trace contains calls of each rank, and at least fifty arrows from each rank to the next.
 func checkTrace(t *testing.T, file string, ranks int) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -133,7 +133,7 @@ func checkProfile(t *testing.T, file string, ranks int) {
 	}
 }
 
-// TestRecorded: profiles and trace of all ranks are written when the job has ended, on one node, and on node 0 of several.
+// TestRecorded: profiles and traces of all ranks are written when the job has ended, on one node, and on node 0 of several.
 func TestRecorded(t *testing.T) {
 	dir := t.TempDir()
 	trace, prof := filepath.Join(dir, "t.json"), filepath.Join(dir, "p")
@@ -155,7 +155,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// TestProfileCommands: what docs/profiles.md has one type finds something in the profile of a job, of rank 3 as well.
+// TestProfileCommands: the commands in docs/profiles.md show samples in the profile of a job, even for rank 3.
 func TestProfileCommands(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/profiles.md")
 	if err != nil {
@@ -183,11 +183,11 @@ func TestProfileCommands(t *testing.T) {
 	}
 }
 
-// TestRecordedDeath: a rank that is killed leaves all of its trace, and of its profile what it had.
-func TestRecordedDeath(t *testing.T) {
+// TestRecordedAfterKill: a rank that is killed leaves its complete trace, and the part of its profile that was finished.
+func TestRecordedAfterKill(t *testing.T) {
 	dir := t.TempDir()
 	trace, prof := filepath.Join(dir, "t.json"), filepath.Join(dir, "p")
-	for cpu := time.Second; ; cpu *= 2 { // the machine may be busy, and the first part of the profile late
+	for cpu := time.Second; ; cpu *= 2 { // on a busy machine the first part of the profile is finished late
 		p := startJob(t, 0, "-n", "2", "--trace", trace, "--pprof", prof, "rank", "talk", cpu.String(), "killed")
 		p.wantCode(128+9, "rank 1 on")
 		checkTrace(t, trace, 2)
@@ -201,7 +201,8 @@ func TestRecordedDeath(t *testing.T) {
 	}
 }
 
-// TestRecordedNothing: what cannot be written is said before the job starts, and programs without package mpi leave nothing.
+// TestRecordedNothing: a file that cannot be written is reported before the job starts, and programs without package mpi record
+// nothing.
 func TestRecordedNothing(t *testing.T) {
 	p := startJob(t, 0, "-n", "1", "--trace", "/nowhere/t.json", "rank", "exit", "0")
 	p.wantCode(2, "write /nowhere/t.json: no such file or directory")

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readReport reads what a job has written.
+// readReport reads a report file of a job.
 func readReport(t *testing.T, name string) *report.Report {
 	t.Helper()
 	text, err := os.ReadFile(name)
@@ -28,14 +28,15 @@ func readReport(t *testing.T, name string) *report.Report {
 	return r
 }
 
-// TestReport: the report of a job has the ranks that were killed, and is there when the job has failed.
+// TestReport: the report contains ranks that were killed, and is written even if the job has failed.
 func TestReport(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report.json")
 	p := startJob(t, 3, "-n", "3", "-x", "TOKEN=secret", "-x", "GOGC=70", "--report="+file, "rank", "record")
 	p.signal(p.pids[1], syscall.SIGKILL)
 	p.wantCode(137, "was killed by signal 9")
-	if said := p.said(); !strings.Contains(said, "ranks 0-2 (3) ended without Finalize") || strings.Contains(said, "secret") {
-		t.Errorf("it says\n%s", said)
+	if said := p.stderrText(); !strings.Contains(said, "ranks 0-2 (3) ended without Finalize") || strings.Contains(said,
+		"secret") {
+		t.Errorf("it printed\n%s", said)
 	}
 	r := readReport(t, file)
 	if r.Job.Code != 137 || r.Job.Calls != 300 || len(r.Ranks) != 3 || len(r.Job.Failure) == 0 || r.Job.Recorded != 3 {
@@ -53,10 +54,10 @@ func words(all []report.Variable) (list []string) {
 	return list
 }
 
-// reported returns the files that a job says its report is in.
+// reported returns the names of the report files that ibrun has printed.
 func (p *process) reported() []string {
 	p.t.Helper()
-	for line := range strings.Lines(p.said()) {
+	for line := range strings.Lines(p.stderrText()) {
 		if names, found := strings.CutPrefix(line, "ibrun: report: "); found {
 			return strings.Split(strings.TrimSpace(names), ", ")
 		}
@@ -64,8 +65,8 @@ func (p *process) reported() []string {
 	return nil
 }
 
-// TestReportUnnamed: a report without a name is printed, and written to two files in the working directory, whose paths are told;
-// with - it is printed only.
+// TestReportUnnamed: a report without a name is printed and written to two files in the working directory, whose paths are
+// printed. With - it is only printed.
 func TestReportUnnamed(t *testing.T) {
 	for _, flag := range []string{"--report", "--report=-"} {
 		cmd := exec.Command("ibrun", "-n", "2", flag, "rank", "exit", "0")
@@ -81,7 +82,7 @@ func TestReportUnnamed(t *testing.T) {
 			want = append(want, filepath.Join(cmd.Dir, f.Name()))
 		}
 		if got := p.reported(); !slices.Equal(got, want) {
-			t.Errorf("%s: told are %q, and there are %q", flag, got, want)
+			t.Errorf("%s: printed are %q, but the files are %q", flag, got, want)
 		}
 		if flag == "--report=-" {
 			if len(want) > 0 {
@@ -98,17 +99,17 @@ func TestReportUnnamed(t *testing.T) {
 	}
 }
 
-// TestReportNowhere: that a report cannot be written is said once, and changes nothing else.
+// TestReportNowhere: if a report cannot be written, ibrun prints that once, and nothing else changes.
 func TestReportNowhere(t *testing.T) {
 	p := startJob(t, 0, "-n", "2", "--report="+t.TempDir()+"/none/report.json", "rank", "exit", "0")
 	p.wantCode(0, "/none/report.json")
-	said := p.said()
+	said := p.stderrText()
 	if strings.Count(said, "/none/report.json: ") != 1 || !strings.Contains(said, "ranks 0-1 (2) recorded nothing") {
-		t.Errorf("it says\n%s", said)
+		t.Errorf("it printed\n%s", said)
 	}
 }
 
-// TestReportOfNodes: node 0 reports of all nodes, and the others need not be told.
+// TestReportOfNodes: node 0 reports about all nodes, and only node 0 needs the flag.
 func TestReportOfNodes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report.json")
 	ns := newNodes(t, 2)
@@ -131,7 +132,8 @@ func TestReportOfNodes(t *testing.T) {
 	}
 }
 
-// TestReportFullDisk: a disk that is full costs the report, and neither the job nor its exit code. No half of a file is left.
+// TestReportFullDisk: if the disk is full, there is no report, but the job and its exit code are not affected. No incomplete
+// file remains.
 func TestReportFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "tmpfs", 0, "size=4k"); err != nil {
@@ -154,12 +156,12 @@ func TestReportFullDisk(t *testing.T) {
 		cmd.Dir = dir
 		p := startCommand(t, 0, cmd)
 		p.wantCode(3, "no space left on device")
-		said := p.said()
+		said := p.stderrText()
 		if strings.Count(said, "no space left") != 1 || strings.Count(said, "no report ") != 1 || p.reported() != nil {
-			t.Errorf("%s: it says\n%s", flag, said)
+			t.Errorf("%s: it printed\n%s", flag, said)
 		}
 		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
-			t.Errorf("%s: %v is left, %v", flag, left, err)
+			t.Errorf("%s: %v remains, %v", flag, left, err)
 		}
 	}
 }

@@ -17,30 +17,30 @@ import (
 	"github.com/ibrun/ibrun/internal/buildinfo"
 )
 
-// wrongUse is the exit code for a command line that was not understood.
-const wrongUse = 2
+// usageError is the exit code for an invalid command line.
+const usageError = 2
 
-// command is a subcommand: it gets the words after its name and returns the exit code.
+// command is a subcommand. It gets the arguments after its name and returns the exit code.
 type command func(args, env []string, s launch.Streams) int
 
-// commands are the words that mean something as first word. Everything else starts a program.
+// commands returns the subcommands by name. Any other first argument is a program to start.
 func commands() map[string]command {
 	return map[string]command{
 		"bench":     bench,
 		"doctor":    examine,
 		"explain":   func(args, _ []string, s launch.Streams) int { return explain.Main(args, s.Out, s.Err) },
-		"hang":      look("hang"),
+		"hang":      inspectJobs("hang"),
 		"help":      help,
-		"ps":        look("ps"),
+		"ps":        inspectJobs("ps"),
 		"soft-roce": softRoCE,
-		"top":       look("top"),
+		"top":       inspectJobs("top"),
 		"topo":      func(args, _ []string, s launch.Streams) int { return topo.Main(args, s.Out, s.Err) },
 		"version":   version,
 		"agent":     func([]string, []string, launch.Streams) int { return launch.Agent() },
 	}
 }
 
-// run is ibrun without the process around it.
+// run executes a command line and returns the exit code.
 func run(args, env []string, s launch.Streams) int {
 	if len(args) > 0 {
 		if c, ok := commands()[args[0]]; ok {
@@ -53,7 +53,7 @@ func run(args, env []string, s launch.Streams) int {
 	}
 	if err != nil {
 		fmt.Fprintf(s.Err, "ibrun: %v\nibrun help lists the flags\n", err)
-		return wrongUse
+		return usageError
 	}
 	return launch.Run(o, env, s)
 }
@@ -62,8 +62,8 @@ func bench(args, env []string, s launch.Streams) int {
 	return benchcmd.Main(args, env, s, func(words []string) int { return run(words, env, s) })
 }
 
-// look is one of the commands about jobs that run.
-func look(name string) command {
+// inspectJobs returns one of the commands about running jobs.
+func inspectJobs(name string) command {
 	return func(args, _ []string, s launch.Streams) int { return inspect.Main(name, args, s.Out, s.Err) }
 }
 
@@ -73,7 +73,7 @@ func examine(args, env []string, s launch.Streams) int {
 	return doctor.Main(args, env, buildinfo.Line(), s.Out, s.Err)
 }
 
-// help tells about ibrun, or the command that is named, and of bench about an operation: help bench latency.
+// help prints the usage of ibrun or of a command, for bench also that of an operation: help bench latency.
 func help(args, env []string, s launch.Streams) int {
 	if len(args) == 0 || asksHelp(args[0]) {
 		fmt.Fprint(s.Out, cli.Usage())
@@ -81,8 +81,8 @@ func help(args, env []string, s launch.Streams) int {
 	}
 	c, ok := commands()[args[0]]
 	if !ok || len(args) > 1 && args[0] != "bench" {
-		fmt.Fprintf(s.Err, "ibrun: there is no help on %q; ibrun help lists the commands\n", strings.Join(args, " "))
-		return wrongUse
+		fmt.Fprintf(s.Err, "ibrun: no help on %q: ibrun help lists the commands\n", strings.Join(args, " "))
+		return usageError
 	}
 	return c(append(slices.Clone(args[1:]), "--help"), env, s)
 }
@@ -93,7 +93,8 @@ func asksHelp(word string) bool {
 
 func version(args, _ []string, s launch.Streams) int {
 	if len(args) > 0 && asksHelp(args[0]) {
-		fmt.Fprintln(s.Out, "usage: ibrun version   print the version, the commit, the version of Go, and the platform of this ibrun")
+		fmt.Fprintln(s.Out,
+			"usage: ibrun version   print the version, the commit, the version of Go, and the platform of this ibrun")
 		return 0
 	}
 	fmt.Fprintln(s.Out, buildinfo.Line())

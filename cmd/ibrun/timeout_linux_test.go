@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestTimeoutOfOutput: --timeout also ends a job of which only output is left that cannot be passed on, and ibrun says last
-// whose output that is, and what it waited for.
+// TestTimeoutOfOutput: --timeout also ends a job whose ranks have exited but whose output cannot be forwarded. The last line of
+// ibrun says whose output is incomplete and why.
 func TestTimeoutOfOutput(t *testing.T) {
 	t.Parallel()
 	held := filepath.Join(t.TempDir(), "held")
@@ -19,10 +19,11 @@ func TestTimeoutOfOutput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() // what was sent there is in the kernel's hands as long as nobody accepts it
+	defer l.Close() // the kernel keeps what was sent there until the connection is accepted
 	for name, c := range map[string]struct{ rank, last string }{
-		"not taken": {"flood 100000", "is incomplete: ibrun's standard output did not accept it\n"}, // two pipes hold more
-		"held open": {"lend " + held, "may be incomplete: a process outside the job has it open\n"},
+		"not read": {"flood 100000", "is incomplete: ibrun's standard output did not accept it\n"},
+		// more than two pipes can hold
+		"held open": {"pass-stdout " + held, "may be incomplete: a process outside the job has it open\n"},
 	} {
 		t.Run(name, func(t *testing.T) { timeoutOfOutput(t, strings.Fields("rank "+c.rank), c.last) })
 	}
@@ -30,17 +31,17 @@ func TestTimeoutOfOutput(t *testing.T) {
 
 func timeoutOfOutput(t *testing.T, rank []string, last string) {
 	said := ""
-	for _, limit := range []string{"0.5", "4", "15"} { // until the rank ends within that time
+	for _, limit := range []string{"0.5", "4", "15"} { // until the rank exits within that time
 		p := startJob(t, 0, append([]string{"-n", "1", "--timeout", limit}, rank...)...)
-		hung := time.AfterFunc(patience+15*time.Second, func() { p.cmd.Process.Kill() })
-		err := p.cmd.Wait() // nobody reads what it writes
+		hung := time.AfterFunc(waitLimit+15*time.Second, func() { p.cmd.Process.Kill() })
+		err := p.cmd.Wait() // its output is not read
 		if !hung.Stop() {
-			t.Fatalf("ibrun does not end; it said\n%s", p.said())
+			t.Fatalf("ibrun does not end; it said\n%s", p.stderrText())
 		}
 		if code := p.cmd.ProcessState.ExitCode(); code != 124 {
-			t.Fatalf("ibrun ended with %d, %v; it said\n%s", code, err, p.said())
+			t.Fatalf("ibrun ended with %d, %v; it said\n%s", code, err, p.stderrText())
 		}
-		said = p.said()
+		said = p.stderrText()
 		why := "(--timeout); all ranks had exited, but their output or child processes remained\nibrun: the output of rank 0 on "
 		if strings.Contains(said, why) && strings.HasSuffix(said, last) {
 			return
@@ -49,11 +50,11 @@ func timeoutOfOutput(t *testing.T, rank []string, last string) {
 	t.Errorf("ibrun said\n%s\nwant as its last words %q", said, last)
 }
 
-// TestTimeoutUnread: --timeout ends the ranks even if ibrun cannot say so, as nobody reads that.
+// TestTimeoutUnread: --timeout ends the ranks even if ibrun cannot print that because its output is not read.
 func TestTimeoutUnread(t *testing.T) {
 	t.Parallel()
 	p := startCommand(t, 0, exec.Command("sh", "-c", "exec ibrun -n 2 --timeout 0.5 yes 2>&1"))
-	p.eventually("no ranks", func() bool { return len(p.alive()) > 2 }) // besides ibrun and its agent
-	p.eventually("ranks are left", func() bool { return slices.Equal(p.alive(), []int{p.cmd.Process.Pid}) })
-	p.wantCode(124, "") // now that it is read
+	p.eventually("no ranks", func() bool { return len(p.alive()) > 2 }) // in addition to ibrun and its agent
+	p.eventually("ranks remain", func() bool { return slices.Equal(p.alive(), []int{p.cmd.Process.Pid}) })
+	p.wantCode(124, "") // now the output is read
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// Each node plans its own part of the job, and one that has none is told.
+// Each node plans its own part of the job. A node without ranks is an error.
 func TestPlanOfNode(t *testing.T) {
 	o := &cli.Options{Node: 1, Nodes: 2, Programs: []cli.Program{{Ranks: 3, Args: []string{"a"}}, {Ranks: 2,
 		Args: []string{"b"}}}}
@@ -57,7 +57,7 @@ func TestPlanOfNode(t *testing.T) {
 	}
 }
 
-// flat is a machine of so many cores that tells nothing of them.
+// flat returns a machine with that many cores and no known topology.
 func flat(cores int) placement.Machine {
 	m := placement.Machine{Name: "h", Top: new(hw.Topology)}
 	for i := range cores {
@@ -66,7 +66,7 @@ func flat(cores int) placement.Machine {
 	return m
 }
 
-// sockets is a machine of two packages with four cores each, a NIC and a GPU.
+// sockets returns a machine with two packages, each with four cores, a NIC and a GPU.
 func sockets() placement.Machine {
 	m := flat(8)
 	for i := range 8 {
@@ -101,7 +101,7 @@ func planOf(t *testing.T, m placement.Machine, o *cli.Options) *plan {
 	return p
 }
 
-// What a node does that is asked for nothing, as docs/affinity.md says.
+// TestDefaultPlan: the placement without flags is as docs/affinity.md describes it.
 func TestDefaultPlan(t *testing.T) {
 	threaded := flat(8)
 	for i, pu := range []hw.PU{{Core: 0, L3: 0}, {Core: 1, L3: 1}, {Core: 2, L3: 0}, {Core: 3, L3: 1}} {
@@ -118,7 +118,7 @@ func TestDefaultPlan(t *testing.T) {
 	}{
 		{"one rank has everything", flat(4), 1, "-"},
 		{"halves", flat(4), 2, "0-1 2-3"},
-		{"what does not divide", flat(8), 3, "0-1 2-3 5-6"},
+		{"a number that does not divide", flat(8), 3, "0-1 2-3 5-6"},
 		{"more ranks than cores", flat(2), 3, "- - -"},
 		{"neighbours with both threads", threaded, 2, "0,2,4,6 1,3,5,7"},
 		{"hardware threads", threaded, 8, "0 4 2 6 1 5 3 7"},
@@ -155,7 +155,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// What cannot be done is wrong use of the command, and says what is missing.
+// A placement that is impossible is a usage error that says what is missing.
 func TestPlanRefuses(t *testing.T) {
 	nothing := flat(0)
 	nothing.Allowed = []int{}
@@ -182,8 +182,8 @@ func TestPlanRefuses(t *testing.T) {
 	}
 }
 
-// Binding, memory and devices reach the agent; other libraries are told of devices only when ranks are mapped to them, and
-// the user's own word counts.
+// Binding, memory and devices are part of the agent's task. Variables for the devices of other libraries are set only if ranks
+// are mapped to devices, and the user's own variables take precedence.
 func TestTaskOfPlan(t *testing.T) {
 	o := programs(2)
 	r := planOf(t, sockets(), o).rankTask(1, o)
@@ -210,11 +210,11 @@ func TestTaskOfPlan(t *testing.T) {
 	o.Policy.Device = "mlx5_0"
 	o.Programs[0].Ranks = 6
 	if p := planOf(t, sockets(), o); !p.oversubscribed[0] || !p.rankTask(0, o).Crowded {
-		t.Errorf("six ranks on the four cores near mlx5_0 do not share: %+v", p)
+		t.Errorf("six ranks on four cores do not share processors: %+v", p)
 	}
 }
 
-// That devices are at another socket is told where their traffic would go there, and not of a job in shared memory.
+// A note says that devices are at another socket if the job would use them, but not for a job in shared memory.
 func TestCrossingNote(t *testing.T) {
 	m := sockets()
 	m.Top.RDMA = m.Top.RDMA[:1]

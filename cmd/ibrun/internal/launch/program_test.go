@@ -9,7 +9,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 )
 
-// place makes files below a new directory, which becomes the current one. A name that ends in "/" is a directory.
+// place creates files below a new directory and makes that the current directory. A name that ends in "/" is a directory.
 func place(t *testing.T, files map[string]os.FileMode) {
 	t.Helper()
 	dir := t.TempDir()

@@ -7,7 +7,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 )
 
-// Ranges become ascending and whole, and end with the job.
+// Ranges are sorted and merged, and a rank that does not exist is an error.
 func TestPsets(t *testing.T) {
 	o := &cli.Options{Psets: []cli.Pset{
 		{Name: "x", Ranks: cli.Ranges{{Low: 5, High: 6}, {Low: 0, High: 1}, {Low: 2, High: 2}, {Low: 1, High: 1}}},

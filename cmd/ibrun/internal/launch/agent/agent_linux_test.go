@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a rank said before it died is heard, however long the agent takes to get to it.
-func TestHangUp(t *testing.T) {
+// Messages that a rank sent before its exit are processed, however late the agent reads them.
+func TestDrainConnections(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	theirs := os.NewFile(uintptr(fds[1]), "rank")
-	defer theirs.Close() // held by a child of the rank
+	defer theirs.Close() // still open in a child of the rank
 	if _, err := theirs.WriteString("cmd=init pmi_version=1 pmi_subversion=1\ncmd=abort exitcode=7\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -31,15 +31,15 @@ func TestHangUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer linkEnd.Close() // likewise
-	if _, err := linkEnd.WriteString("\x04\x01" + `{"Text":"last words"}`); err != nil {
+	defer linkEnd.Close() // still open in a child of the rank
+	if _, err := linkEnd.WriteString("\x04\x01" + `{"Text":"last note"}`); err != nil {
 		t.Fatal(err)
 	}
 	code, dead := 0, make(chan struct{})
 	server, err := pmi.NewServer(pmi.Job{Size: 1, KVSName: "job", Events: pmi.Events{
 		Init: func(int) {
 			<-dead
-			time.Sleep(150 * time.Millisecond) // the machine is busy
+			time.Sleep(150 * time.Millisecond) // as on a busy machine
 		},
 		Abort: func(_, c int, _ string) { code = c },
 	}})
@@ -59,16 +59,16 @@ func TestHangUp(t *testing.T) {
 	close(dead)
 	a.drainConnections(r)
 	if code != 7 {
-		t.Errorf("a rank aborted with 7, and %d was heard", code)
+		t.Errorf("a rank aborted with code 7, and the agent received %d", code)
 	}
-	if a.mu.Lock(); !strings.Contains(events.String(), "last words") {
-		t.Errorf("a note is not among %s", &events)
+	if a.mu.Lock(); !strings.Contains(events.String(), "last note") {
+		t.Errorf("the note is missing in %s", &events)
 	}
 	a.mu.Unlock()
 }
 
-// The last event of an agent comes behind the ends of its ranks, and brings the last output of the one that failed first here if
-// no other is asked for: node 0 may not have heard of it when it ended the job.
+// The last event of an agent follows the exits of its ranks. If no other rank was asked for, it contains the last output of the
+// rank that failed first here, since node 0 may not have known of that failure when it ended the job.
 func TestFinish(t *testing.T) {
 	pmiEnd, theirs, err := os.Pipe()
 	if err != nil {
@@ -110,7 +110,7 @@ func TestFinish(t *testing.T) {
 	a.reaper = proctree.NewReaper(pid)
 	<-a.reaper.Gone
 	go func() {
-		time.Sleep(150 * time.Millisecond) // the machine is busy
+		time.Sleep(150 * time.Millisecond) // as on a busy machine
 		a.reportExits()
 	}()
 	a.finish(&protocol.EndOrder{LastOutputOf: 0}, make(chan protocol.Order))
@@ -125,6 +125,6 @@ func TestFinish(t *testing.T) {
 	if len(got) != 2 || got[0].Kind != protocol.EventExit || got[0].Code != 3 || got[1].Kind != protocol.EventDone ||
 		got[1].Rank != 1 ||
 		got[1].Text != "some words" {
-		t.Errorf("the agent said %+v", got)
+		t.Errorf("the agent sent %+v", got)
 	}
 }

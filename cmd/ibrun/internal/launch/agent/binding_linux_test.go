@@ -15,14 +15,14 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// A process that is started between lend and takeBack is bound, and has the memory policy; one that is started later is as free
-// as this one. What the user has set with numactl stays.
-func TestLend(t *testing.T) {
-	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
-	var said bytes.Buffer
+// A process that is started between bindThread and unbindThread is bound and has the memory policy. A process that is started
+// later is as unbound as the test itself. A policy that the user has set with numactl stays.
+func TestBindThread(t *testing.T) {
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine of the test
+	var events bytes.Buffer
 	mine := protocol.RankTask{Memory: []int{0}}
 	newAgent := func() *agent {
-		a := &agent{task: &protocol.Task{Ranks: []protocol.RankTask{mine, {}}}, events: json.NewEncoder(&said)}
+		a := &agent{task: &protocol.Task{Ranks: []protocol.RankTask{mine, {}}}, events: json.NewEncoder(&events)}
 		if err := a.initBinding(); err != nil {
 			t.Fatal(err)
 		}
@@ -43,24 +43,24 @@ func TestLend(t *testing.T) {
 	if err := a.bindThread(&mine); err != nil {
 		t.Fatal(err)
 	}
-	if !a.setMemory && !strings.Contains(said.String(), "SYS_NICE") {
-		t.Errorf("no memory policy, and it was not told: %s", said.String())
+	if !a.setMemory && !strings.Contains(events.String(), "SYS_NICE") {
+		t.Errorf("no memory policy, and it was not reported: %s", events.String())
 	}
 	child(mine.PUs, " prefer")
-	if err := a.bindThread(&a.task.Ranks[1]); err != nil { // which is not bound
+	if err := a.bindThread(&a.task.Ranks[1]); err != nil { // this rank is not bound
 		t.Fatal(err)
 	}
 	child(a.allowedPUs, " default")
 	if err := a.bindThread(&protocol.RankTask{PUs: []int{a.allowedPUs[0], 8000}}); !errors.Is(err, hw.ErrBind) {
-		t.Errorf("a rank with a processor that is not there: %v", err)
+		t.Errorf("a rank with a processor that does not exist: %v", err)
 	}
 	a.unbindThread()
 	if now, err := hw.Affinity(); err != nil || !slices.Equal(now, a.allowedPUs) {
-		t.Errorf("the agent is left with %v, %v", now, err)
+		t.Errorf("the agent is bound to %v, %v", now, err)
 	}
 
 	if err := hw.PreferMemory([]int{0}); errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {
-		t.Logf("nobody can set a memory policy here: %v", err)
+		t.Logf("memory policies cannot be set here: %v", err)
 		return
 	} else if err != nil {
 		t.Fatal(err)
@@ -72,11 +72,11 @@ func TestLend(t *testing.T) {
 		t.Fatal(err)
 	}
 	a = newAgent()
-	said.Reset()
+	events.Reset()
 	if err := errors.Join(a.bindThread(&mine), a.bindThread(&protocol.RankTask{Memory: []int{1000}})); err != nil || a.setMemory {
-		t.Errorf("after memory of a node that is not there: %v, policies are set: %t", err, a.setMemory)
+		t.Errorf("after memory of a node that does not exist: %v, policies are set: %t", err, a.setMemory)
 	}
-	if set, err := hw.HasMemoryPolicy(); set || err != nil || !strings.Contains(said.String(), "1000") {
-		t.Errorf("the next rank has the policy of the one before: %t, %v; it was told %s", set, err, said.String())
+	if set, err := hw.HasMemoryPolicy(); set || err != nil || !strings.Contains(events.String(), "1000") {
+		t.Errorf("the next rank has the policy of the previous one: %t, %v; reported was %s", set, err, events.String())
 	}
 }

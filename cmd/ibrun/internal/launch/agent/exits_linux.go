@@ -157,7 +157,7 @@ func (m *watchedProcess) isDying() bool {
 }
 
 // hasExited reports whether a rank has exited. It waits for that at most so many milliseconds.
-func (m *watchedProcess) hasExited(patience int) bool {
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(m.pidfd), Events: unix.POLLIN}}, patience)
+func (m *watchedProcess) hasExited(milliseconds int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(m.pidfd), Events: unix.POLLIN}}, milliseconds)
 	return err == nil && n == 1
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleeper starts a process that sleeps, which a test may kill.
+// sleeper starts a process that sleeps and that a test may kill.
 func sleeper(t *testing.T) (pid, pidfd int) {
 	t.Helper()
 	c := exec.Command("sleep", "3600")
@@ -22,16 +22,16 @@ func sleeper(t *testing.T) (pid, pidfd int) {
 	return c.Process.Pid, pidfd
 }
 
-// A rank that has closed its connection and goes on, because it has finalized or for a reason of its own, begins to die when it
-// does, and not before.
-func TestDiesLater(t *testing.T) {
+// A rank that has closed its connection and continues, because it has finalized or for another reason, begins to exit only when
+// it is killed.
+func TestExitAfterClose(t *testing.T) {
 	for _, finalized := range []bool{true, false} {
 		d, err := newExitWatcher(1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer unix.Close(d.epoll)
-		ours, theirs, err := os.Pipe() // whose end is told as that of a socket
+		ours, theirs, err := os.Pipe() // its end of file is reported like that of a socket
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +44,7 @@ func TestDiesLater(t *testing.T) {
 			d.finalized(0)
 		}
 		theirs.Close()
-		if err := d.wait(); err != nil { // returns when the end of the connection has been heard of
+		if err := d.wait(); err != nil { // returns when the end of the connection was noticed
 			t.Fatal(err)
 		}
 		killed := time.Now()
@@ -52,14 +52,14 @@ func TestDiesLater(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, when, err := d.next(); err != nil || when.Before(killed) {
-			t.Errorf("finalized: %v: it began to die %v before it was killed, %v", finalized, killed.Sub(when), err)
+			t.Errorf("finalized: %v: its exit was noticed %v before it was killed, %v", finalized, killed.Sub(when), err)
 		}
 	}
 }
 
-// A rank that was killed before the ranks are told to end died by itself, also if its agent hears of that only afterwards; one
-// that lives then did not.
-func TestEndAll(t *testing.T) {
+// A rank that was killed before the ranks are ordered to end exited for another reason, even if its agent notices only
+// afterwards. A rank that is alive then did not.
+func TestMarkAlive(t *testing.T) {
 	d, err := newExitWatcher(3) // one of them was never started
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestEndAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !d.ranks[0].hasExited(60_000) {
-		t.Fatal("a process does not die of SIGKILL")
+		t.Fatal("a process does not exit after SIGKILL")
 	}
 	d.markAlive()
 	for i, want := range []bool{false, true, false} {

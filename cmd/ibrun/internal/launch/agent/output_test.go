@@ -14,23 +14,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// voices is an output into one file, with a pipe for each of n ranks.
-type voices struct {
+// testOutput is an output to one file, with a pipe for each of n ranks.
+type testOutput struct {
 	out   *output
-	pipes []*os.File // to write into
+	pipes []*os.File // the writing ends
 	all   []*rankOutput
 	t     *testing.T
 	shown *os.File
 }
 
-func newVoices(t *testing.T, n int, labelled, alone bool) *voices {
+func newTestOutput(t *testing.T, n int, labelled, alone bool) *testOutput {
 	t.Helper()
 	shown, err := os.Create(filepath.Join(t.TempDir(), "shown"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { shown.Close() })
-	v := &voices{t: t, shown: shown, out: newOutput(shown, shown, alone)}
+	v := &testOutput{t: t, shown: shown, out: newOutput(shown, shown, alone)}
 	for rank := range n {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -43,15 +43,15 @@ func newVoices(t *testing.T, n int, labelled, alone bool) *voices {
 	return v
 }
 
-func (v *voices) say(rank int, text string) {
+func (v *testOutput) write(rank int, text string) {
 	v.t.Helper()
 	if _, err := v.pipes[rank].WriteString(text); err != nil {
 		v.t.Fatal(err)
 	}
 }
 
-// end closes what the ranks write into and returns everything that was shown.
-func (v *voices) end() string {
+// end closes the pipes and returns everything that was written.
+func (v *testOutput) end() string {
 	v.t.Helper()
 	for _, p := range v.pipes {
 		p.Close()
@@ -66,8 +66,8 @@ func (v *voices) end() string {
 
 func TestLinesStayWhole(t *testing.T) {
 	const ranks, lines = 4, 200
-	v := newVoices(t, ranks, false, false)
-	v.out.stdout.lineTimeout = time.Hour // however busy the machine is
+	v := newTestOutput(t, ranks, false, false)
+	v.out.stdout.lineTimeout = time.Hour // on a busy machine too
 	done := make(chan bool)
 	for rank := range ranks {
 		go func() {
@@ -76,7 +76,7 @@ func TestLinesStayWhole(t *testing.T) {
 			for i := range lines {
 				line := strings.Repeat(letter, 1+i*i*7%5000)
 				if i%50 == 49 {
-					line = strings.Repeat(letter, 5*maxLine+i) // longer than what is kept in memory
+					line = strings.Repeat(letter, 5*maxLine+i) // longer than the buffer
 				}
 				half := len(line) / 2
 				io.WriteString(v.pipes[rank], line[:half])
@@ -92,39 +92,39 @@ func TestLinesStayWhole(t *testing.T) {
 	for line := range strings.Lines(text) {
 		count++
 		if line = strings.TrimSuffix(line, "\n"); strings.Trim(line, line[:1]) != "" {
-			t.Fatalf("a line of %d bytes is mixed: %.20q...", len(line), strings.TrimLeft(line, line[:1]))
+			t.Fatalf("a line of %d bytes contains output of two ranks: %.20q...", len(line), strings.TrimLeft(line, line[:1]))
 		}
 	}
 	if count != ranks*lines {
-		t.Errorf("%d lines were written, %d came out", ranks*lines, count)
+		t.Errorf("%d lines were written, %d were forwarded", ranks*lines, count)
 	}
 }
 
 func TestLabels(t *testing.T) {
-	v := newVoices(t, 2, true, false)
-	v.say(0, "one\ntwo\n\nthr")
-	v.say(0, "ee\n")
+	v := newTestOutput(t, 2, true, false)
+	v.write(0, "one\ntwo\n\nthr")
+	v.write(0, "ee\n")
 	if got, want := v.end(), "[0] one\n[0] two\n[0] \n[0] three\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// A line that was shown in part and is never finished must not stop the others.
+// A line that was forwarded in part and is never finished does not block the other ranks.
 func TestUnfinishedLineIsBroken(t *testing.T) {
-	v := newVoices(t, 2, true, false)
+	v := newTestOutput(t, 2, true, false)
 	long := strings.Repeat("x", maxLine)
-	v.say(0, long)
+	v.write(0, long)
 	waitFor(t, v, long)
-	v.say(1, "other\n")
+	v.write(1, "other\n")
 	waitFor(t, v, "other")
-	v.say(0, "rest\n")
+	v.write(0, "rest\n")
 	if got, want := v.end(), "[0] "+long+"\n[1] other\n[0] rest\n"; got != want {
 		t.Errorf("got ...%q, want ...%q", got[len(got)-40:], want[len(want)-40:])
 	}
 }
 
-// waitFor waits until text has come out, however long that takes.
-func waitFor(t *testing.T, v *voices, text string) {
+// waitFor waits until text was forwarded, without a limit.
+func waitFor(t *testing.T, v *testOutput, text string) {
 	t.Helper()
 	for {
 		shown, err := os.ReadFile(v.shown.Name())
@@ -137,14 +137,14 @@ func waitFor(t *testing.T, v *voices, text string) {
 	}
 }
 
-func TestOneRankIsPassedOnAsItIs(t *testing.T) {
-	v := newVoices(t, 1, false, true)
-	v.say(0, "name? ")
-	waitFor(t, v, "name? ") // a question is shown without waiting for its newline
+func TestOutputOfOneRankIsUnchanged(t *testing.T) {
+	v := newTestOutput(t, 1, false, true)
+	v.write(0, "name? ")
+	waitFor(t, v, "name? ") // a question is forwarded without waiting for its newline
 	binary := "\x00\xff\n\r\n" + strings.Repeat("\x01", 3*maxLine)
-	v.say(0, binary)
+	v.write(0, binary)
 	if got, want := v.end(), "name? "+binary; got != want {
-		t.Errorf("%d bytes came out of %d, or different ones", len(got), len(want))
+		t.Errorf("%d of %d bytes were forwarded, or others", len(got), len(want))
 	}
 }
 
@@ -161,7 +161,7 @@ func TestTail(t *testing.T) {
 	}
 	v.appendTail(bytes.Repeat([]byte("x"), 2*tailBytes), false)
 	if got := v.lastLines(); got != strings.Repeat("x", tailBytes) {
-		t.Errorf("of a long line %d bytes are kept, want %d", len(got), tailBytes)
+		t.Errorf("%d bytes of a long line are kept, want %d", len(got), tailBytes)
 	}
 }
 
@@ -176,8 +176,8 @@ func TestTailOfPanic(t *testing.T) {
 	}
 }
 
-// When nobody takes the output any more, the rank gets an error from its own write, and does not wait for ever.
-func TestReaderWentAway(t *testing.T) {
+// When no process reads the output any more, the rank's own write returns an error. The rank does not block for ever.
+func TestClosedReader(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -194,15 +194,15 @@ func TestReaderWentAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-failed; !errors.Is(err, unix.EPIPE) {
-		t.Errorf("pump failed with %v, want EPIPE", err)
+		t.Errorf("forward failed with %v, want EPIPE", err)
 	}
 	out.forwarders.Wait()
 	if _, err := dst.WriteString("again\n"); !errors.Is(err, unix.EPIPE) {
-		t.Errorf("writing on gave %v, want EPIPE", err)
+		t.Errorf("the next write returned %v, want EPIPE", err)
 	}
 }
 
-// Nothing is lost when someone else who has the same terminal makes it non-blocking.
+// No output is lost when another process of the same terminal makes it non-blocking.
 func TestNonBlocking(t *testing.T) {
 	var fds [2]int
 	if err := unix.Pipe(fds[:]); err != nil {
@@ -219,8 +219,8 @@ func TestNonBlocking(t *testing.T) {
 		t.Fatal(err)
 	}
 	out.forward(&source{output: newRankOutput(0, false), pipe: src, writer: out.stdout},
-		func(err error) { t.Errorf("pump failed: %v", err) })
-	want := bytes.Repeat([]byte("0123456789abcde\n"), 64<<10) // more than pipes hold
+		func(err error) { t.Errorf("forward failed: %v", err) })
+	want := bytes.Repeat([]byte("0123456789abcde\n"), 64<<10) // more than pipes can hold
 	go func() {
 		if _, err := dst.Write(want); err != nil {
 			t.Error(err)
@@ -230,7 +230,7 @@ func TestNonBlocking(t *testing.T) {
 		w.Close()
 	}()
 	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%d bytes came out of %d, or different ones: %v", len(got), len(want), err)
+		t.Errorf("%d of %d bytes were forwarded, or others: %v", len(got), len(want), err)
 	}
 }
 

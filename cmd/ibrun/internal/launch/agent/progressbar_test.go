@@ -24,11 +24,11 @@ func TestBar(t *testing.T) {
 		}
 	}
 	if got := progressBar(&protocol.Progress{}, 80); !strings.HasPrefix(got, "[   ") {
-		t.Errorf("of nothing: %q", got)
+		t.Errorf("without progress: %q", got)
 	}
 }
 
-// TestBarBelowOutput: the bar stands below what ranks write, never within a line of theirs, and goes in the end.
+// TestBarBelowOutput: the bar is drawn below the output of ranks, never within a line of theirs, and is erased at the end.
 func TestBarBelowOutput(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "terminal"))
 	if err != nil {

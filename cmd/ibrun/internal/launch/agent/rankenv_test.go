@@ -27,7 +27,7 @@ func TestRankEnv(t *testing.T) {
 	for _, stale := range []string{"PMI_FD=7", "PMI_PORT=h:1", "PMIX_RANK=0", "OMPI_COMM_WORLD_RANK=7", "IBRUN_FD=9",
 		"WORLD_SIZE=99", "RANK=9", "A=1", "A=3"} {
 		if slices.Contains(env, stale) {
-			t.Errorf("%s was passed on", stale)
+			t.Errorf("%s was inherited", stale)
 		}
 	}
 }
@@ -35,10 +35,10 @@ func TestRankEnv(t *testing.T) {
 func TestCrowdedRankEnv(t *testing.T) {
 	job := &protocol.Task{Size: 5, Ranks: []protocol.RankTask{{Crowded: true}}, Programs: []protocol.ProgramTask{{}}}
 	if env := RankEnv(job, 0); !slices.Contains(env, "GOMAXPROCS=1") {
-		t.Error("a rank that shares a processor sees them all")
+		t.Error("GOMAXPROCS is missing for a rank that shares a processor")
 	}
 	job.Env = []string{"GOMAXPROCS=7"}
 	if env := RankEnv(job, 0); !slices.Contains(env, "GOMAXPROCS=7") || slices.Contains(env, "GOMAXPROCS=1") {
-		t.Error("what the user gave does not count")
+		t.Error("the user's own value is overridden")
 	}
 }

@@ -38,7 +38,7 @@ func Interruptible(what string) (ctx context.Context, stop func()) {
 	Notify(signals, EndSignals())
 	go func() {
 		if sig, ok := <-signals; ok {
-			cancel(exitcode.Errorf(exitcode.SignalBase+int(sig.(syscall.Signal)), "%s was interrupted: %v", what, sig))
+			cancel(exitcode.Errorf(exitcode.SignalBase+int(sig.(syscall.Signal)), "%s was stopped by a signal: %v", what, sig))
 		}
 	}()
 	return ctx, func() {

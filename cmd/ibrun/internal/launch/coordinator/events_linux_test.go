@@ -13,21 +13,22 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 )
 
-// farNode is a node of four ranks, the last two of which are its own.
-func farNode() (*node, *failureTracker) {
+// testNode returns a node with the last two of four ranks.
+func testNode() (*node, *failureTracker) {
 	return &node{number: 1, ranks: []int{2, 3}}, newFailureTracker(4)
 }
 
-// What another node says of ranks that are not its own, or says although no ibrun does, is refused.
+// Events about ranks of other nodes, and events that no ibrun sends, are refused.
 func TestForeignEvents(t *testing.T) {
-	n, _ := farNode()
+	n, _ := testNode()
 	events, _ := testMessages(t)
 	for _, text := range events {
 		e, err := decodeEvent(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := n.checkEvent(e); (err == nil) == (e.Kind == protocol.EventJoin) { // which comes only once
+		// EventJoin is valid only before the job starts
+		if err := n.checkEvent(e); (err == nil) == (e.Kind == protocol.EventJoin) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -43,57 +44,58 @@ func TestForeignEvents(t *testing.T) {
 		{Kind: protocol.EventNodeRecord}, {Kind: protocol.EventNodeRecord,
 			NodeRecord: &report.Node{Ranks: []report.Place{{Rank: 1}}}},
 		{Kind: protocol.EventPage, Rank: 1}, {Kind: "", Rank: 2}, {Kind: protocol.EventNote, Rank: 2},
-		// With these a job that has failed would seem to be well.
+		// With these, a job that has failed would seem successful.
 		{Kind: protocol.EventFailure, Text: "why"}, {Kind: protocol.EventFailure, Code: 256}, {Kind: protocol.EventNotStarted,
 			Rank: 2, Text: "why"},
 		{Kind: protocol.EventExit, Rank: 2, Code: 256}, {Kind: protocol.EventExit, Rank: 2, Code: -1}, {Kind: protocol.EventExit,
 			Rank: 2, Signal: 128},
 		{Kind: protocol.EventExit, Rank: 2, Signal: -128}} {
 		if n.checkEvent(&e) == nil {
-			t.Errorf("%+v was taken", e)
+			t.Errorf("%+v was accepted", e)
 		}
 	}
 }
 
-// No event of another node crashes node 0.
+// No event of another node makes node 0 panic.
 func FuzzEvents(f *testing.F) {
 	events, orders := testMessages(f)
 	for _, text := range append(events, orders...) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		_, _ = decodeOrder(text) // any order is a value
+		_, _ = decodeOrder(text) // no order may cause a panic
 		e, err := decodeEvent(text)
 		if err != nil {
 			return
 		}
-		n, j := farNode()
+		n, j := testNode()
 		if n.checkEvent(e) != nil {
 			return
 		}
 		for range 2 {
 			if f := j.handleEvent(e); f != nil && (f.rank < -1 || f.rank >= 4 || f.code < 1 || f.code > 255) {
-				t.Errorf("%s: a fault of rank %d with code %d", text, f.rank, f.code)
+				t.Errorf("%s: a failure of rank %d with code %d", text, f.rank, f.code)
 			}
 		}
 	})
 }
 
-// The rank that failed first is named, also when one on another node failed as soon as it noticed and was heard of before. One
-// that died since its agent told it to end is not, whatever the clocks say; and one that was killed is before one that gave up.
+// The rank that failed first is named, even if the exit of a rank on another node, which reacted to it, was received earlier. A
+// rank that exited after its agent was ordered to end it is not named, whatever the clocks show. A rank that was killed
+// precedes one that exited by itself.
 func TestFirstInTimeOnNodes(t *testing.T) {
 	early, late := protocol.Event{Kind: protocol.EventExit, Rank: 1, Code: 3, Time: 100},
 		protocol.Event{Kind: protocol.EventExit, Rank: 0, Code: 4, Time: 200}
 	killed, broken := protocol.Event{Kind: protocol.EventExit, Rank: 0, Signal: 9, Time: 200},
 		protocol.Event{Kind: protocol.EventExit, Rank: 0, Signal: 11, Time: 200}
-	told := protocol.Event{Kind: protocol.EventExit, Rank: 1, Signal: 9, Time: 100, AfterEnd: true}
-	for _, story := range []struct {
+	ended := protocol.Event{Kind: protocol.EventExit, Rank: 1, Signal: 9, Time: 100, AfterEnd: true}
+	for _, test := range []struct {
 		events []protocol.Event
 		want   string
 	}{
 		{[]protocol.Event{early, late}, "rank 1 on n1 ended with exit code 3"},
 		{[]protocol.Event{late, early}, "rank 1 on n1 ended with exit code 3"},
-		{[]protocol.Event{late, told}, "rank 0 on n0 ended with exit code 4"},
+		{[]protocol.Event{late, ended}, "rank 0 on n0 ended with exit code 4"},
 		{[]protocol.Event{early, killed}, "rank 0 on n0 was killed by signal 9 (SIGKILL)"},
 		{[]protocol.Event{killed, early}, "rank 0 on n0 was killed by signal 9 (SIGKILL)"},
 		{[]protocol.Event{early, broken}, "rank 1 on n1 ended with exit code 3"},
@@ -106,11 +108,11 @@ func TestFirstInTimeOnNodes(t *testing.T) {
 				monitor: monitor.New(&protocol.Task{}, nil, console.Streams{}, nil)},
 			nodes: []*node{{name: "n0", ranks: []int{0}}, {name: "n1", number: 1, ranks: []int{1}}},
 		}
-		for i := range story.events {
-			c.handleEvent(c.nodes[story.events[i].Rank], &story.events[i])
+		for i := range test.events {
+			c.handleEvent(c.nodes[test.events[i].Rank], &test.events[i])
 		}
-		if v := c.outcome(); !strings.HasPrefix(strings.Join(v.Lines, "\n"), story.want) {
-			t.Errorf("%+v, want %s", v, story.want)
+		if v := c.outcome(); !strings.HasPrefix(strings.Join(v.Lines, "\n"), test.want) {
+			t.Errorf("%+v, want %s", v, test.want)
 		}
 	}
 }

@@ -7,29 +7,29 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
-// hearing is a sequence of events in short: "init 0, exit 1 3" is rank 0 speaking up and rank 1 leaving with code 3.
-func hearing(t *testing.T, j *failureTracker, story ...protocol.Event) (faults []failure) {
+// failuresOf returns the failures that a sequence of events shows.
+func failuresOf(t *testing.T, j *failureTracker, events ...protocol.Event) (failures []failure) {
 	t.Helper()
-	for i := range story {
-		if f := j.handleEvent(&story[i]); f != nil {
-			faults = append(faults, *f)
+	for i := range events {
+		if f := j.handleEvent(&events[i]); f != nil {
+			failures = append(failures, *f)
 		}
 	}
-	return faults
+	return failures
 }
 
-func TestJudge(t *testing.T) {
+func TestFailures(t *testing.T) {
 	start := protocol.Event{Kind: protocol.EventStarted, Ranks: []int{0, 1}, PIDs: []int{100, 101}}
 	on := func(k protocol.Kind, rank int) protocol.Event { return protocol.Event{Kind: k, Rank: rank} }
 	for _, c := range []struct {
-		name  string
-		story []protocol.Event
-		rank  int
-		code  int
-		why   string // empty: no fault
+		name   string
+		events []protocol.Event
+		rank   int
+		code   int
+		why    string // empty: no failure
 	}{
 		{"two programs without PMI", []protocol.Event{start, on(protocol.EventExit, 1), on(protocol.EventExit, 0)}, 0, 0, ""},
-		{"all as it should be", []protocol.Event{start, on(protocol.EventInit, 1), on(protocol.EventInit, 0),
+		{"successful job", []protocol.Event{start, on(protocol.EventInit, 1), on(protocol.EventInit, 0),
 			on(protocol.EventFinalize, 0), on(protocol.EventExit, 0),
 			on(protocol.EventFinalize, 1), on(protocol.EventExit, 1)}, 0, 0, ""},
 		{"exit code", []protocol.Event{start, {Kind: protocol.EventExit, Rank: 1, Code: 3}, {Kind: protocol.EventExit, Rank: 0,
@@ -39,47 +39,50 @@ func TestJudge(t *testing.T) {
 			"without calling Finalize, while rank 1"},
 		{"before Init, others wait", []protocol.Event{start, on(protocol.EventInit, 0), on(protocol.EventExit, 1)}, 1, 1,
 			"without calling Init, while rank 0"},
-		{"before Init, others come later", []protocol.Event{start, on(protocol.EventExit, 1), on(protocol.EventInit, 0)}, 1, 1,
+		{"before Init, others initialize later", []protocol.Event{start, on(protocol.EventExit, 1), on(protocol.EventInit, 0)},
+			1, 1,
 			"without calling Init, while rank 0"},
 		{"before Init, the other has finalized", []protocol.Event{start, on(protocol.EventInit, 0), on(protocol.EventFinalize,
 			0), on(protocol.EventExit, 1),
 			on(protocol.EventExit, 0)}, 0, 0, ""},
-		{"last one leaves without Finalize", []protocol.Event{start, on(protocol.EventInit, 0), on(protocol.EventInit, 1),
+		{"the last rank exits without Finalize", []protocol.Event{start, on(protocol.EventInit, 0), on(protocol.EventInit, 1),
 			on(protocol.EventFinalize, 0), on(protocol.EventExit, 0),
 			on(protocol.EventExit, 1)}, 0, 0, ""},
 		{"abort", []protocol.Event{start, {Kind: protocol.EventAbort, Rank: 1, Code: 7, Text: "no input"}}, 1, 7,
 			"Abort(7): no input"},
-		{"abort with a code that is none", []protocol.Event{start, {Kind: protocol.EventAbort, Rank: 1, Code: 256}}, 1, 1,
+		{"abort with an invalid code", []protocol.Event{start, {Kind: protocol.EventAbort, Rank: 1, Code: 256}}, 1, 1,
 			"Abort(256)"},
 		{"not started", []protocol.Event{{Kind: protocol.EventNotStarted, Rank: 1, Code: 126, Text: "exec"}}, 1, 126, "exec"},
 	} {
-		faults := hearing(t, newFailureTracker(2), c.story...)
+		failures := failuresOf(t, newFailureTracker(2), c.events...)
 		switch {
-		case c.why == "" && len(faults) > 0:
-			t.Errorf("%s: fault %+v", c.name, faults[0])
-		case c.why != "" && len(faults) == 0:
-			t.Errorf("%s: no fault", c.name)
-		case c.why != "" && (faults[0].rank != c.rank || faults[0].code != c.code || !strings.Contains(faults[0].reason, c.why)):
-			t.Errorf("%s: fault %+v, want rank %d, code %d, %q", c.name, faults[0], c.rank, c.code, c.why)
+		case c.why == "" && len(failures) > 0:
+			t.Errorf("%s: failure %+v", c.name, failures[0])
+		case c.why != "" && len(failures) == 0:
+			t.Errorf("%s: no failure", c.name)
+		case c.why != "" && (failures[0].rank != c.rank || failures[0].code != c.code || !strings.Contains(failures[0].reason,
+			c.why)):
+			t.Errorf("%s: failure %+v, want rank %d, code %d, %q", c.name, failures[0], c.rank, c.code, c.why)
 		}
 	}
 }
 
-func TestJudgeWhenAsked(t *testing.T) {
+func TestFailureAfterRequest(t *testing.T) {
 	j := newFailureTracker(2)
 	j.endRequested = true
-	faults := hearing(t, j, protocol.Event{Kind: protocol.EventInit, Rank: 0}, protocol.Event{Kind: protocol.EventExit, Rank: 1},
+	failures := failuresOf(t, j, protocol.Event{Kind: protocol.EventInit, Rank: 0}, protocol.Event{Kind: protocol.EventExit,
+		Rank: 1},
 		protocol.Event{Kind: protocol.EventExit, Rank: 0})
-	if len(faults) > 0 || !j.allExited() {
-		t.Errorf("ranks that leave when asked: faults %+v, all left: %v", faults, j.allExited())
+	if len(failures) > 0 || !j.allExited() {
+		t.Errorf("ranks that exit when asked: failures %+v, all exited: %v", failures, j.allExited())
 	}
-	if faults := hearing(t, newFailureTracker(1), protocol.Event{Kind: protocol.EventExit, Code: 130}); len(faults) != 1 {
-		t.Errorf("faults %+v, want one", faults)
+	if failures := failuresOf(t, newFailureTracker(1), protocol.Event{Kind: protocol.EventExit, Code: 130}); len(failures) != 1 {
+		t.Errorf("failures %+v, want one", failures)
 	}
 }
 
-// Of two nodes' faults the earlier one counts, and of one node's the one that was heard of first.
-func TestEarlierFault(t *testing.T) {
+// Of two nodes' failures the earlier one counts, and of one node's failures the one that was received first.
+func TestPrecedes(t *testing.T) {
 	first := &failure{node: 1, time: 100}
 	for _, c := range []struct {
 		f    failure

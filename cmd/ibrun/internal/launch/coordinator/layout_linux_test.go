@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Whatever the layout, PMI says the same, in few words where there is a pattern.
+// A rank reads the same layout from PMI, and the text is short if the layout has a pattern.
 func TestMapping(t *testing.T) {
 	for _, c := range []struct {
 		flags        string
@@ -52,7 +52,7 @@ func TestMapping(t *testing.T) {
 func testMapping(t *testing.T, l Layout, want string) {
 	t.Helper()
 	if got := l.Mapping(); got != want {
-		t.Errorf("%v is written %s, want %s", l.RanksOn, got, want)
+		t.Errorf("the mapping of %v is %s, want %s", l.RanksOn, got, want)
 	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {

@@ -21,8 +21,8 @@ func (m *Monitor) ExportMetrics(o *cli.Options) (end func()) {
 		}
 		return all
 	}}
-	tell := func(text string) { m.streams.Printf("%s", text) }
-	e, err := exporter.Start(exporter.Options{Address: o.Metrics, Discovery: o.MetricsSD}, n, tell)
+	report := func(text string) { m.streams.Printf("%s", text) }
+	e, err := exporter.Start(exporter.Options{Address: o.Metrics, Discovery: o.MetricsSD}, n, report)
 	if err != nil {
 		m.streams.Printf("no metrics of this job: %v", err)
 		return none

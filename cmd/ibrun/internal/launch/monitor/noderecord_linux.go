@@ -19,9 +19,9 @@ type NodeRecorder struct {
 	ports []report.Port // at the start of the job
 }
 
-// NewNodeRecorder returns nil if no report is wanted.
-func NewNodeRecorder(t *protocol.Task, wanted bool) *NodeRecorder {
-	if !wanted {
+// NewNodeRecorder returns nil if no report is enabled.
+func NewNodeRecorder(t *protocol.Task, enabled bool) *NodeRecorder {
+	if !enabled {
 		return nil
 	}
 	return &NodeRecorder{t, report.ReadPorts(os.DirFS("/"))}

@@ -7,8 +7,8 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
-// TestMeter: what is shown is news, in lines at most one in a while, and the last one when all is over.
-func TestMeter(t *testing.T) {
+// TestProgressFilter: only changes are shown; lines at a limited rate, and a last line when the job ends.
+func TestProgressFilter(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(int64(1000+seconds), 0) }
 	show := func(p *protocol.Progress) string {
 		if p == nil {
@@ -23,11 +23,11 @@ func TestMeter(t *testing.T) {
 		total  uint64
 		want   string
 	}{
-		{0, 0, 0, ""}, // nobody reports
+		{0, 0, 0, ""}, // no rank reports progress
 		{1, 10, 100, "10 % (10 of 100)"},
 		{2, 20, 100, ""}, // too soon
 		{6, 60, 100, "60 % (60 of 100), about 4s left"},
-		{60, 60, 100, ""},              // no news
+		{60, 60, 100, ""},              // no change
 		{61, 5, 100, "5 % (5 of 100)"}, // another part of the program
 		{62, 9, 100, ""},
 	} {
@@ -36,10 +36,10 @@ func TestMeter(t *testing.T) {
 		}
 	}
 	if got := show(m.last(protocol.Progress{Done: 9, Total: 100})); got != "9 % (9 of 100)" {
-		t.Errorf("in the end %q", got)
+		t.Errorf("at the end %q", got)
 	}
 	if p := (&progressFilter{asLines: true}).last(protocol.Progress{}); p != nil {
-		t.Errorf("of no progress in the end: %v", p)
+		t.Errorf("without progress, at the end: %v", p)
 	}
 	var bar progressFilter
 	for i := range 3 {

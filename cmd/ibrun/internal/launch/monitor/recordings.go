@@ -120,13 +120,13 @@ func compress(b []byte) []byte {
 }
 
 // fileFormat writes a file from the records of all ranks. It returns lines for the user.
-type fileFormat func(to io.Writer, ranks []tracemerge.Rank) (told []string, err error)
+type fileFormat func(to io.Writer, ranks []tracemerge.Rank) (notes []string, err error)
 
 // WriteRecordings writes the trace and the profile that the user asked for. Errors are printed and do not affect the outcome of
 // the job.
 func WriteRecordings(s console.Streams, o *cli.Options, ranks []tracemerge.Rank, suffix string) {
 	for _, f := range []struct {
-		name, what, look string
+		name, kind, hint string
 		write            fileFormat
 	}{
 		{o.Profile, "profile", "go tool pprof %s", tracemerge.Profiles},
@@ -136,15 +136,15 @@ func WriteRecordings(s console.Streams, o *cli.Options, ranks []tracemerge.Rank,
 			continue
 		}
 		name := withSuffix(f.name, suffix)
-		told, err := writeFile(name, ranks, f.write)
-		for _, line := range told {
-			s.Printf("%s: %s", f.what, line)
+		notes, err := writeFile(name, ranks, f.write)
+		for _, line := range notes {
+			s.Printf("%s: %s", f.kind, line)
 		}
 		if err != nil {
-			s.Printf("no %s of this job: %v", f.what, err)
+			s.Printf("no %s of this job: %v", f.kind, err)
 			continue
 		}
-		s.Printf("%s: "+f.look, f.what, name)
+		s.Printf("%s: "+f.hint, f.kind, name)
 	}
 }
 
@@ -155,12 +155,12 @@ func withSuffix(name, suffix string) string {
 }
 
 // writeFile writes a file completely or not at all.
-func writeFile(name string, ranks []tracemerge.Rank, write fileFormat) (told []string, err error) {
+func writeFile(name string, ranks []tracemerge.Rank, write fileFormat) (notes []string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
 	if err != nil {
 		return nil, err
 	}
-	told, err = write(f, ranks)
+	notes, err = write(f, ranks)
 	if err == nil {
 		err = f.Chmod(0o644)
 	}
@@ -171,7 +171,7 @@ func writeFile(name string, ranks []tracemerge.Rank, write fileFormat) (told []s
 	if err != nil {
 		err = errors.Join(err, os.Remove(f.Name()))
 	}
-	return told, err
+	return notes, err
 }
 
 // CheckFiles reports, before the job starts, whether the files of the job can be written.

@@ -17,7 +17,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/tracemerge"
 )
 
-// noise is what does not compress.
+// noise returns bytes that cannot be compressed.
 func noise(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -26,8 +26,9 @@ func noise(n int) []byte {
 	return b
 }
 
-// TestPieces: what ranks have left comes to node 0 as it was, in pieces that fit into messages, and not if it is too much.
-func TestPieces(t *testing.T) {
+// TestSplitRecordings: node 0 receives what ranks have recorded unchanged, in chunks that fit into messages, or nothing if it
+// is too large.
+func TestSplitRecordings(t *testing.T) {
 	ranks := []tracemerge.Rank{
 		{Rank: 3, Node: "n1", Trace: noise(2*chunkBytes + 1), Profile: []byte("p")},
 		{Rank: 4, Node: "n1"},
@@ -36,7 +37,7 @@ func TestPieces(t *testing.T) {
 	var c RecordingSet
 	ok := SplitRecordings(ranks, func(rank int, p *protocol.RecordingChunk) {
 		if len(p.Data) > chunkBytes {
-			t.Errorf("a piece of %d bytes", len(p.Data))
+			t.Errorf("a chunk of %d bytes", len(p.Data))
 		}
 		if err := c.Add(1, rank, p); err != nil {
 			t.Error(err)
@@ -51,13 +52,13 @@ func TestPieces(t *testing.T) {
 	for i := range many {
 		many[i] = tracemerge.Rank{Rank: i, Trace: noise(maxNodeBytes / 4)}
 	}
-	if SplitRecordings(many, func(int, *protocol.RecordingChunk) { t.Error("a piece of what is too much") }) {
-		t.Error("it was not too much")
+	if SplitRecordings(many, func(int, *protocol.RecordingChunk) { t.Error("a chunk of recordings that are too large") }) {
+		t.Error("they were not refused")
 	}
 }
 
-// TestCollectionRefuses: a node that sends too much, or what is damaged, is refused.
-func TestCollectionRefuses(t *testing.T) {
+// TestRecordingSetRefuses: too much data of a node, and damaged data, are refused.
+func TestRecordingSetRefuses(t *testing.T) {
 	var c RecordingSet
 	if err := c.Add(1, 0, &protocol.RecordingChunk{Data: []byte("no gzip")}); err != nil {
 		t.Fatal(err)
@@ -66,17 +67,17 @@ func TestCollectionRefuses(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(r.Trace), err)
 	}
 	if err := c.Add(1, 0, &protocol.RecordingChunk{Data: make([]byte, maxNodeBytes)}); err == nil {
-		t.Error("too much was taken")
+		t.Error("too much was accepted")
 	}
 	if err := c.Add(2, 1, &protocol.RecordingChunk{Data: compress([]byte("x"))[:5]}); err != nil {
 		t.Errorf("another node: %v", err)
 	}
 	if _, err := c.OfRank(1, "n2"); err == nil {
-		t.Error("half a stream was taken")
+		t.Error("half a stream was accepted")
 	}
 }
 
-// TestWriteFile: a file is there whole or not at all, and what could not be written has left nothing.
+// TestWriteFile: a file is written completely or not at all, and a failure leaves nothing behind.
 func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "t.json")
@@ -88,12 +89,12 @@ func TestWriteFile(t *testing.T) {
 	if files, errDir := os.ReadDir(dir); !errors.Is(err, full) || errDir != nil || len(files) != 0 {
 		t.Errorf("%v; files %v, %v", err, files, errDir)
 	}
-	told, err := writeFile(name, nil, func(w io.Writer, _ []tracemerge.Rank) ([]string, error) {
+	notes, err := writeFile(name, nil, func(w io.Writer, _ []tracemerge.Rank) ([]string, error) {
 		_, err := w.Write([]byte("whole"))
 		return []string{"well"}, err
 	})
 	text, errRead := os.ReadFile(name)
-	if err != nil || errRead != nil || !bytes.Equal(text, []byte("whole")) || len(told) != 1 {
+	if err != nil || errRead != nil || !bytes.Equal(text, []byte("whole")) || len(notes) != 1 {
 		t.Errorf("%q, %v, %v", text, err, errRead)
 	}
 	if got := withSuffix("a.b/job.pb.gz", ".n1"); got != "a.b/job.pb.n1.gz" {

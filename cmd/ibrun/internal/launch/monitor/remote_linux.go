@@ -40,15 +40,15 @@ func (m *Monitor) ConnectNodes(hosts []string, remotes []*RemoteNode) {
 // allRanks returns the ranks of this node and of all remote nodes but one, the node that asks. It waits for answers at most
 // remoteTimeout. Ranks of a node that has not answered have the state [inspect.Unheard].
 func (m *Monitor) allRanks(ctx context.Context, but *RemoteNode) []inspect.Rank {
-	told := m.queryRemotes(ctx, but, func(*RemoteNode) *protocol.Question { return &protocol.Question{} })
+	answers := m.queryRemotes(ctx, but, func(*RemoteNode) *protocol.Question { return &protocol.Question{} })
 	all := m.localRanks()
-	for n, a := range told {
-		heard := map[int]inspect.Rank{}
+	for n, a := range answers {
+		byRank := map[int]inspect.Rank{}
 		for _, r := range a.Ranks {
-			heard[r.Rank] = r
+			byRank[r.Rank] = r
 		}
 		for _, rank := range n.Ranks {
-			r, ok := heard[rank]
+			r, ok := byRank[rank]
 			if !ok {
 				r = inspect.Rank{Rank: rank, State: inspect.Unheard}
 			}

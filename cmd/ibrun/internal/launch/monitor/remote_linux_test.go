@@ -61,10 +61,10 @@ func rangeOver(n int) func(func(int) bool) {
 	}
 }
 
-// TestNeighbors: whichever node is asked tells of all ranks, in their order, also if that takes several messages; those of a node
-// that says nothing are there, and said to be not heard of.
-func TestNeighbors(t *testing.T) {
-	t.Parallel() // it waits for who does not answer
+// TestRemoteRanks: every node returns all ranks, in their order, even if that takes several messages. Ranks of a node that does
+// not answer have the state Unheard.
+func TestRemoteRanks(t *testing.T) {
+	t.Parallel() // it waits for a node that does not answer
 	const ranks = 9 * ranksPerMessage
 	all := connectedMonitors(t, ranks)
 	for node, m := range all[:2] {
@@ -82,13 +82,13 @@ func TestNeighbors(t *testing.T) {
 			}
 		}
 		if len(m.openRequests) != 0 {
-			t.Errorf("node %d: %d questions are left", node, len(m.openRequests))
+			t.Errorf("node %d: %d questions are still open", node, len(m.openRequests))
 		}
 	}
 }
 
-// TestNeighborStacks: of ranks that are elsewhere the stacks come from there; who does not answer is missing.
-func TestNeighborStacks(t *testing.T) {
+// TestRemoteStacks: the stacks of ranks on other nodes come from there. Ranks that do not answer are missing.
+func TestRemoteStacks(t *testing.T) {
 	t.Parallel()
 	all := connectedMonitors(t, 6)
 	agents := func(m *Monitor, text string) { // answers as the agent of a node does

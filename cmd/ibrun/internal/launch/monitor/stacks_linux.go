@@ -69,7 +69,7 @@ func (m *Monitor) allStacks(ctx context.Context, ranks []int, but *RemoteNode) m
 	var texts map[int]string
 	var own sync.WaitGroup
 	own.Go(func() { texts = m.localStacks(ctx, mine) })
-	told := m.queryRemotes(ctx, but, func(n *RemoteNode) *protocol.Question {
+	answers := m.queryRemotes(ctx, but, func(n *RemoteNode) *protocol.Question {
 		var theirs []int
 		for _, rank := range ranks {
 			if _, found := slices.BinarySearch(n.Ranks, rank); found {
@@ -82,7 +82,7 @@ func (m *Monitor) allStacks(ctx context.Context, ranks []int, but *RemoteNode) m
 		return &protocol.Question{Stacks: theirs}
 	})
 	own.Wait()
-	for n, a := range told {
+	for n, a := range answers {
 		for rank, text := range a.Stacks {
 			if _, found := slices.BinarySearch(n.Ranks, rank); found {
 				texts[rank] = text

@@ -7,12 +7,12 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// packed is the page of rank 3 of 8, ready to travel.
+// packed returns the compressed page of rank 3 of 8.
 func packed(t testing.TB) []byte {
 	t.Helper()
 	memory := make([]byte, perf.PageBytes)
 	if none, err := packPage(memory); none != nil || err != nil {
-		t.Fatalf("a page that nobody wrote is %d bytes, %v", len(none), err)
+		t.Fatalf("a page that was never written has %d bytes, %v", len(none), err)
 	}
 	r, err := perf.NewRecorder(memory, perf.Identity{Rank: 3, Size: 8}, perf.All)
 	if err != nil {
@@ -26,7 +26,7 @@ func packed(t testing.TB) []byte {
 	return b
 }
 
-// TestPagePrefixes: a page travels whole, and every strict beginning of it is an error.
+// TestPagePrefixes: a page is decoded as it was packed, and every strict prefix is an error.
 func TestPagePrefixes(t *testing.T) {
 	b := packed(t)
 	s, err := DecodePage(b)
@@ -34,11 +34,11 @@ func TestPagePrefixes(t *testing.T) {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	if len(b) > perf.PageBytes/20 {
-		t.Errorf("a page of one operation travels as %d bytes", len(b))
+		t.Errorf("a page of one operation is packed into %d bytes", len(b))
 	}
 	for n := range b {
 		if _, err := DecodePage(b[:n]); err == nil {
-			t.Fatalf("%d bytes of %d are a page", n, len(b))
+			t.Fatalf("%d bytes of %d were accepted as a page", n, len(b))
 		}
 	}
 	memory := make([]byte, perf.PageBytes+8)
@@ -56,11 +56,11 @@ func TestPagePrefixes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := DecodePage(broken); !errors.Is(err, perf.ErrCorrupt) {
-		t.Errorf("a broken page: %v", err)
+		t.Errorf("a damaged page: %v", err)
 	}
 }
 
-// FuzzPage: whatever another node sends, reading it ends with a snapshot or an error.
+// FuzzPage: decoding any bytes returns either a snapshot or an error.
 func FuzzPage(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(packed(f))

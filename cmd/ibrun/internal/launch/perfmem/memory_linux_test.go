@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writesPage names the environment variable that makes this test binary a rank which writes its page and is killed.
+// writesPage is the environment variable that makes this test binary a rank, which writes its page and is killed.
 const writesPage = "IBRUN_LAUNCH_TEST_PAGE"
 
-// TestPageOfTheDead: what a rank recorded is there after it was killed, and pages that nobody has written are no error.
-func TestPageOfTheDead(t *testing.T) {
+// TestPageAfterKill: what a rank has recorded can be read after it was killed, and pages that were never written are no error.
+func TestPageAfterKill(t *testing.T) {
 	if text := os.Getenv(writesPage); text != "" {
 		writePage(t, text)
 	}
@@ -24,7 +24,7 @@ func TestPageOfTheDead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rank := exec.Command("/proc/self/exe", "-test.run=^TestPageOfTheDead$")
+	rank := exec.Command("/proc/self/exe", "-test.run=^TestPageAfterKill$")
 	rank.Env = append(os.Environ(), writesPage+"="+strconv.FormatInt(p.PageOf(1).Offset, 10))
 	fd, err := unix.FcntlInt(p.FD(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {

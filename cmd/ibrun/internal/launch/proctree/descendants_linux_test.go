@@ -17,7 +17,7 @@ func TestDescendants(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	line := make([]byte, 1) // the child is there once its number has begun to come
+	line := make([]byte, 1) // the child exists when its pid is printed
 	if _, err := out.Read(line); err != nil {
 		t.Fatal(err)
 	}
@@ -28,11 +28,11 @@ func TestDescendants(t *testing.T) {
 	}
 	grandchild := parents[cmd.Process.Pid]
 	if below[cmd.Process.Pid] != os.Getpid() || grandchild == 0 {
-		t.Errorf("below this process are %v, want %d and a child of it", below, cmd.Process.Pid)
+		t.Errorf("the descendants are %v, want %d and a child of it", below, cmd.Process.Pid)
 	}
-	SignalChild(grandchild, os.Getpid()+1, unix.SIGKILL) // not its parent: it must live
+	SignalChild(grandchild, os.Getpid()+1, unix.SIGKILL) // not its parent: it must survive
 	if p, err := ReadProcess(grandchild); err != nil || p.Zombie {
-		t.Errorf("a process was killed for another's sake: %+v, %v", p, err)
+		t.Errorf("a process with another parent was signalled: %+v, %v", p, err)
 	}
 	SignalChild(grandchild, cmd.Process.Pid, unix.SIGKILL)
 	if err := cmd.Wait(); err != nil { // the shell waits for its child

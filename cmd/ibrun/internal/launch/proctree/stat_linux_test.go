@@ -20,7 +20,7 @@ func TestStat(t *testing.T) {
 		"12 (a) SS 7 1 1 0 -1 0\n", "12 (a) S x 1 1 0 -1 0\n", "12 (a) S 7 1 1 0 -1 x\n", "12 (a) S 7 1 1 0 -1 0",
 		"9 (a) T 7 1 1 0 -1 0 1 2 3 4 x 25\n", "9 (a) T 7 1 1 0 -1 0 1 2 3 4 150 -1\n"} {
 		if p, err := parseStat(bad); err == nil {
-			t.Errorf("%q was taken for %+v", bad, p)
+			t.Errorf("%q was parsed as %+v", bad, p)
 		}
 	}
 }
