@@ -86,7 +86,7 @@ func (cl *Cluster) sendEvent(e *protocol.Event) {
 	if e.Time == 0 {
 		e.Time = time.Now().UnixNano()
 	}
-	if ahead, ok := cl.node0.Clock(); ok {
+	if ahead, ok := cl.node0.ClockOffset(); ok {
 		e.Time += int64(ahead)
 	}
 	if text, err := json.Marshal(e); err == nil { // encoding an event cannot fail

@@ -87,7 +87,7 @@ func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, secret 
 			change, err = cl.admit(h, ours, o, s)
 			missing -= change
 		case <-ctx.Done():
-			err = cl.missingNodes(context.Cause(ctx), l.Refused())
+			err = cl.missingNodes(context.Cause(ctx), l.LastRefusal())
 		}
 	}
 	err = errors.Join(err, l.Close())

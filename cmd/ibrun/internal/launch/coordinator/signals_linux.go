@@ -33,7 +33,7 @@ func (c *coordinator) handleSignal(sig syscall.Signal, here bool) {
 		c.orderAll(&protocol.Order{Signal: int(unix.SIGSTOP)})
 		if here {
 			for _, n := range c.nodes[1:] {
-				n.conn.Hold() // node 0 stops, but has not died
+				n.conn.Suspend() // node 0 stops, but has not died
 			}
 			c.local.stopSelf()
 		}

@@ -155,7 +155,7 @@ func (w *worker) handleSignal(sig syscall.Signal) {
 		w.Printf("asking the ranks to end (%s); a second signal kills them", unix.SignalName(sig))
 	case unix.SIGTSTP:
 		w.local.order(&protocol.Order{Signal: int(unix.SIGSTOP)}) // node 0's order would arrive after this process has stopped
-		w.cluster.node0.Hold()
+		w.cluster.node0.Suspend()
 		w.local.stopSelf()
 	case unix.SIGCONT:
 		w.cluster.node0.Resume()
