@@ -117,7 +117,7 @@ func newAgent(t *protocol.Task, control io.Writer) (a *agent, err error) {
 		job.AppNums = append(job.AppNums, slices.Repeat([]int{i}, p.Ranks)...)
 	}
 	if t.Nodes > 1 {
-		job.ToExchange = func(p *pmi.ExchangeMessage) { a.send(&protocol.Event{Kind: protocol.EventParcel, Parcel: p}) }
+		job.ToExchange = func(p *pmi.ExchangeMessage) { a.send(&protocol.Event{Kind: protocol.EventExchange, Exchange: p}) }
 	}
 	if a.server, err = pmi.NewServer(job); err != nil {
 		return a, err
@@ -179,8 +179,8 @@ func (a *agent) handleOrders(orders <-chan protocol.Order) {
 			case o.Signal != 0:
 				<-a.started
 				a.signalAll(unix.Signal(o.Signal))
-			case o.Parcel != nil:
-				if err := a.server.Deliver(o.Parcel); err != nil {
+			case o.Exchange != nil:
+				if err := a.server.Deliver(o.Exchange); err != nil {
 					a.send(&protocol.Event{Kind: protocol.EventNote, Rank: -1, Text: err.Error()})
 				}
 			case o.Stacks != nil:

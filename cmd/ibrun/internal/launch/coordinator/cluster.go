@@ -90,7 +90,7 @@ func (cl *Cluster) sendEvent(e *protocol.Event) {
 		e.Time += int64(ahead)
 	}
 	if text, err := json.Marshal(e); err == nil { // encoding an event cannot fail
-		_ = cl.node0.Send(text) // parcels and texts are far below the limit
+		_ = cl.node0.Send(text) // exchange messages and texts are far below the limit
 	}
 }
 
@@ -109,7 +109,7 @@ func encodeOrder(o *protocol.Order) (send func(*control.Conn)) {
 	text, err := json.Marshal(o)
 	return func(c *control.Conn) {
 		if err == nil { // encoding an order cannot fail
-			_ = c.Send(text) // parcels and texts are far below the limit
+			_ = c.Send(text) // exchange messages and texts are far below the limit
 		}
 	}
 }

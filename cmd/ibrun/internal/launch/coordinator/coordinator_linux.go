@@ -196,8 +196,8 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 		return
 	}
 	switch e.Kind {
-	case protocol.EventParcel:
-		c.exchangeParcel(n, e.Parcel)
+	case protocol.EventExchange:
+		c.forwardExchange(n, e.Exchange)
 	case protocol.EventRecorded:
 		c.addRecording(n, e)
 	case protocol.EventSignal:
@@ -235,15 +235,15 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 	}
 }
 
-// exchangeParcel forwards messages between the PMI servers of the nodes.
-func (c *coordinator) exchangeParcel(n *node, p *pmi.Parcel) {
-	list, err := c.exchange.Take(n.number, p)
+// forwardExchange forwards messages between the PMI servers of the nodes.
+func (c *coordinator) forwardExchange(n *node, p *pmi.ExchangeMessage) {
+	list, err := c.exchange.Receive(n.number, p)
 	if err != nil {
 		c.fail(n, exitcode.Failed, fmt.Sprintf("node %d (%s): %v", n.number, n.name, err))
 		return
 	}
 	for _, d := range list {
-		o := &protocol.Order{Parcel: &d.Message}
+		o := &protocol.Order{Exchange: &d.Message}
 		far := encodeOrder(o)
 		for _, to := range d.Nodes {
 			if to == 0 {

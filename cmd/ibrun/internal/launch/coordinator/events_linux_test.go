@@ -38,7 +38,7 @@ func TestForeignEvents(t *testing.T) {
 			PIDs: []int{1, 2}},
 		{Kind: protocol.EventExit, Rank: 1},
 		{Kind: protocol.EventExit, Rank: 4}, {Kind: protocol.EventInit, Rank: -1}, {Kind: protocol.EventAbort},
-		{Kind: protocol.EventNotStarted, Rank: 9}, {Kind: protocol.EventParcel},
+		{Kind: protocol.EventNotStarted, Rank: 9}, {Kind: protocol.EventExchange},
 		{Kind: protocol.EventSignal, Signal: 9}, {Kind: protocol.EventSignal, Signal: int(console.HangViewSignal)},
 		{Kind: protocol.EventInspect}, {Kind: protocol.EventProgress},
 		{Kind: protocol.EventNodeRecord}, {Kind: protocol.EventNodeRecord,

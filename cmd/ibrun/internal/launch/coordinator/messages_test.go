@@ -25,7 +25,7 @@ func testMessages(t testing.TB) (events, orders [][]byte) {
 		{Kind: protocol.EventNotStarted, Rank: -1, Code: 1, Text: "why"},
 		{Kind: protocol.EventFailure, Code: 1, Text: "why"}, {Kind: protocol.EventDone, Rank: -1}, {Kind: protocol.EventJoin,
 			Join: &protocol.Join{Name: "n"}},
-		{Kind: protocol.EventParcel, Parcel: &pmi.ExchangeMessage{Group: "WORLD:0"}}, {Kind: protocol.EventPage, Rank: 2,
+		{Kind: protocol.EventExchange, Exchange: &pmi.ExchangeMessage{Group: "WORLD:0"}}, {Kind: protocol.EventPage, Rank: 2,
 			Page: []byte("page")},
 		{Kind: protocol.EventProgress, Progress: &protocol.Progress{Done: 1, Total: 2}},
 		{Kind: protocol.EventInspect, Question: &protocol.Question{ID: 1, Stacks: []int{2}}}, {Kind: protocol.EventInspect,
@@ -34,7 +34,7 @@ func testMessages(t testing.TB) (events, orders [][]byte) {
 		events = append(events, pack(e))
 	}
 	for _, o := range []protocol.Order{{Signal: 2}, {End: &protocol.EndOrder{Grace: 50, LastOutputOf: 1}},
-		{Parcel: &pmi.Parcel{}}, {Question: &protocol.Question{ID: 3}},
+		{Exchange: &pmi.ExchangeMessage{}}, {Question: &protocol.Question{ID: 3}},
 		{Answer: &protocol.Answer{ID: 4, Stacks: map[int]string{2: "goroutine 1"}}}, {JobInfo: &protocol.JobInfo{JobID: "j"}},
 		{Outcome: &protocol.Outcome{Code: 3, Lines: []string{"why"}}}} {
 		orders = append(orders, pack(o))

@@ -47,8 +47,8 @@ func (n *node) checkEvent(e *protocol.Event) error {
 		ok = n.has(e.Rank)
 	case protocol.EventExit:
 		ok = n.has(e.Rank) && isCode(e.Code) && isCode(e.Signal) && isCode(exitcode.SignalBase+e.Signal)
-	case protocol.EventParcel:
-		ok = e.Parcel != nil
+	case protocol.EventExchange:
+		ok = e.Exchange != nil
 	case protocol.EventRecorded:
 		ok = n.has(e.Rank) && e.Recorded != nil
 	case protocol.EventSignal:

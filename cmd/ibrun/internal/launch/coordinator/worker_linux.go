@@ -123,8 +123,8 @@ func (w *worker) handleOrder(o *protocol.Order) {
 		}
 	case o.Question != nil, o.Answer != nil:
 		w.local.monitor.HandleRemote(0, o.Question, o.Answer)
-	case o.Signal != 0, o.End != nil, o.Parcel != nil:
-		w.local.order(&protocol.Order{Signal: o.Signal, End: o.End, Parcel: o.Parcel})
+	case o.Signal != 0, o.End != nil, o.Exchange != nil:
+		w.local.order(&protocol.Order{Signal: o.Signal, End: o.End, Exchange: o.Exchange})
 	}
 }
 

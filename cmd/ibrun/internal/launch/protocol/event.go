@@ -19,7 +19,7 @@ const (
 	// Rank, Code, Signal, AfterEnd; events of this kind are sent in the order in which the ranks exited
 	EventExit     Kind = "exit"
 	EventStacks   Kind = "stacks"   // Rank, Text: the stacks of its goroutines; not forwarded to node 0
-	EventParcel   Kind = "parcel"   // Parcel: from the PMI server
+	EventExchange Kind = "parcel"   // Exchange: from the PMI server
 	EventRecorded Kind = "recorded" // Rank, Recorded: only to node 0, before EventDone
 	// Rank, Text (its last output), PIDs (processes that could not be killed), Output: the agent exits
 	EventDone Kind = "done"
@@ -41,18 +41,18 @@ const (
 // Event is sent by an agent to ibrun, and forwarded to node 0. If the stream ends before EventDone, the sender has died.
 type Event struct {
 	Kind     Kind
-	Time     int64       `json:",omitempty"` // nanoseconds since 1970
-	Rank     int         `json:",omitempty"`
-	Code     int         `json:",omitempty"`
-	Signal   int         `json:",omitempty"`
-	AfterEnd bool        `json:"Told,omitempty"` // the agent had been ordered to end the ranks before
-	Text     string      `json:",omitempty"`
-	Ranks    []int       `json:",omitempty"`
-	PIDs     []int       `json:",omitempty"`
-	Output   []string    `json:",omitempty"` // which output was not forwarded, and why
-	Cgroup   string      `json:",omitempty"`
-	Parcel   *pmi.Parcel `json:",omitempty"`
-	Join     *Join       `json:",omitempty"`
+	Time     int64                `json:",omitempty"` // nanoseconds since 1970
+	Rank     int                  `json:",omitempty"`
+	Code     int                  `json:",omitempty"`
+	Signal   int                  `json:",omitempty"`
+	AfterEnd bool                 `json:"Told,omitempty"` // the agent had been ordered to end the ranks before
+	Text     string               `json:",omitempty"`
+	Ranks    []int                `json:",omitempty"`
+	PIDs     []int                `json:",omitempty"`
+	Output   []string             `json:",omitempty"` // which output was not forwarded, and why
+	Cgroup   string               `json:",omitempty"`
+	Exchange *pmi.ExchangeMessage `json:"Parcel,omitempty"`
+	Join     *Join                `json:",omitempty"`
 
 	NodeRecord *report.Node    `json:"Facts,omitempty"`
 	Page       []byte          `json:",omitempty"` // as perfmem.Memory.Pack returns it

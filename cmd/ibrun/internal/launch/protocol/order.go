@@ -10,14 +10,14 @@ import (
 // Order is sent by ibrun to its agent, and by node 0 to the other nodes. Exactly one field is set. If the stream ends, the
 // sender has died.
 type Order struct {
-	Start    *Task       `json:",omitempty"` // to an agent: its first order
-	Signal   int         `json:",omitempty"` // to be sent to all ranks
-	End      *EndOrder   `json:",omitempty"`
-	Parcel   *pmi.Parcel `json:",omitempty"` // for the PMI server
-	Stacks   []int       `json:",omitempty"` // to an agent: ranks whose goroutine stacks are requested
-	Bar      *Progress   `json:",omitempty"` // to an agent: the progress bar to draw
-	Question *Question   `json:",omitempty"` // to a node, as is Answer
-	Answer   *Answer     `json:",omitempty"`
+	Start    *Task                `json:",omitempty"` // to an agent: its first order
+	Signal   int                  `json:",omitempty"` // to be sent to all ranks
+	End      *EndOrder            `json:",omitempty"`
+	Exchange *pmi.ExchangeMessage `json:"Parcel,omitempty"` // for the PMI server
+	Stacks   []int                `json:",omitempty"`       // to an agent: ranks whose goroutine stacks are requested
+	Bar      *Progress            `json:",omitempty"`       // to an agent: the progress bar to draw
+	Question *Question            `json:",omitempty"`       // to a node, as is Answer
+	Answer   *Answer              `json:",omitempty"`
 
 	JobInfo *JobInfo `json:"Welcome,omitempty"` // to a node: its first order
 	Outcome *Outcome `json:"Verdict,omitempty"` // to a node: its last order
