@@ -3,7 +3,7 @@ package match
 // element is a posted receive or an unexpected message in a queue.
 type element[T any] struct {
 	next, prev *element[T]
-	q          *queue[T]
+	queue      *queue[T]
 	owner      *T     // the caller's struct that contains this one
 	seq        uint64 // order of posting, or of arrival
 }
@@ -20,7 +20,7 @@ type queue[T any] struct {
 type key struct{ source, tag int32 }
 
 func (q *queue[T]) push(x *element[T]) {
-	x.q = q
+	x.queue = q
 	x.prev = q.tail
 	x.next = nil
 	q.length++
@@ -41,13 +41,13 @@ func (q *queue[T]) pop() *element[T] {
 	} else {
 		x.next.prev = nil
 	}
-	x.next, x.q = nil, nil
+	x.next, x.queue = nil, nil
 	return x
 }
 
 // unlink removes an element from its queue.
 func (x *element[T]) unlink() {
-	q := x.q
+	q := x.queue
 	q.length--
 	if x.prev == nil {
 		q.head = x.next
@@ -59,7 +59,7 @@ func (x *element[T]) unlink() {
 	} else {
 		x.next.prev = x.prev
 	}
-	x.next, x.prev, x.q = nil, nil, nil
+	x.next, x.prev, x.queue = nil, nil, nil
 }
 
 // class is a set of queues by key: a hash table with chaining. An empty queue stays, since the next message usually has a key

@@ -41,7 +41,7 @@ func (t *Table[R, M]) reclassify(forbidden int, node func(*M) *Message[M]) {
 	slices.SortFunc(all, func(a, b *element[M]) int { return cmp.Compare(a.seq, b.seq) })
 	keys := make([]key, len(all))
 	for i, x := range all {
-		keys[i] = x.q.key
+		keys[i] = x.queue.key
 		t.RemoveUnexpected(node(x.owner))
 	}
 	t.forbidden = forbidden

@@ -43,23 +43,23 @@ func classOf(source, tag int32) int {
 
 // Receive is the part of an R that a table uses. Init must be called once.
 type Receive[R any] struct {
-	x      element[R]
+	elem   element[R]
 	single bool // posted outside the queues
 }
 
 // Init sets the struct that contains r.
-func (r *Receive[R]) Init(owner *R) { r.x.owner = owner }
+func (r *Receive[R]) Init(owner *R) { r.elem.owner = owner }
 
 // Posted reports whether the receive is posted in a table.
-func (r *Receive[R]) Posted() bool { return r.single || r.x.q != nil }
+func (r *Receive[R]) Posted() bool { return r.single || r.elem.queue != nil }
 
 // Message is the part of an M that a table uses. Init must be called once.
-type Message[M any] struct{ in [classCount]element[M] }
+type Message[M any] struct{ elems [classCount]element[M] }
 
 // Init sets the struct that contains m.
 func (m *Message[M]) Init(owner *M) {
-	for i := range m.in {
-		m.in[i].owner = owner
+	for i := range m.elems {
+		m.elems[i].owner = owner
 	}
 }
 
@@ -91,9 +91,9 @@ func (t *Table[R, M]) Post(r *Receive[R], source, tag int32) bool {
 	}
 	if q := t.posted[exact].last; q != nil && q.key == (key{source, tag}) { // the same as enqueue, for the last key
 		t.seq++
-		r.x.seq = t.seq
+		r.elem.seq = t.seq
 		t.posted[exact].used++
-		q.push(&r.x)
+		q.push(&r.elem)
 		return true
 	}
 	t.enqueue(r, source, tag)
@@ -111,8 +111,8 @@ func (t *Table[R, M]) enqueue(r *Receive[R], source, tag int32) {
 		t.wildcards++
 	}
 	t.seq++
-	r.x.seq = t.seq
-	t.posted[c].push(key{source, tag}, &r.x)
+	r.elem.seq = t.seq
+	t.posted[c].push(key{source, tag}, &r.elem)
 }
 
 // RemovePosted removes a posted receive.
@@ -121,11 +121,11 @@ func (t *Table[R, M]) RemovePosted(r *Receive[R]) {
 		t.dropSingle()
 		return
 	}
-	c := classOf(r.x.q.key.source, r.x.q.key.tag)
+	c := classOf(r.elem.queue.key.source, r.elem.queue.key.tag)
 	if c != exact {
 		t.wildcards--
 	}
-	t.posted[c].remove(&r.x)
+	t.posted[c].remove(&r.elem)
 }
 
 // TakePosted removes and returns the receive that a message is matched with; nil if none fits.
@@ -135,7 +135,7 @@ func (t *Table[R, M]) TakePosted(source, tag int32) *R {
 			return nil
 		}
 		t.dropSingle()
-		return r.x.owner
+		return r.elem.owner
 	}
 	if t.wildcards != 0 {
 		return t.takePostedWildcard(source, tag)
@@ -183,10 +183,10 @@ func (t *Table[R, M]) takePostedWildcard(source, tag int32) *R {
 // AddUnexpected stores a message for later receives. The caller must have called TakePosted before, with no result.
 func (t *Table[R, M]) AddUnexpected(m *Message[M], source, tag int32) {
 	t.seq++
-	m.in[exact].seq = t.seq
+	m.elems[exact].seq = t.seq
 	allowed := anyBoth &^ t.forbidden
 	for c := exact; ; {
-		t.unexpected[c].push(keyFor(c, source, tag), &m.in[c])
+		t.unexpected[c].push(keyFor(c, source, tag), &m.elems[c])
 		if c = nextClass(c, allowed); c == exact {
 			return
 		}
@@ -209,7 +209,7 @@ func (t *Table[R, M]) FindUnexpected(source, tag int32) *M {
 func (t *Table[R, M]) RemoveUnexpected(m *Message[M]) {
 	allowed := anyBoth &^ t.forbidden
 	for c := exact; ; {
-		t.unexpected[c].remove(&m.in[c])
+		t.unexpected[c].remove(&m.elems[c])
 		if c = nextClass(c, allowed); c == exact {
 			return
 		}
@@ -236,7 +236,7 @@ func (t *Table[R, M]) Lengths() (receives, messages int) {
 func (t *Table[R, M]) Drain(receive func(*R), message func(*M)) {
 	if r := t.single; r != nil {
 		t.dropSingle()
-		receive(r.x.owner)
+		receive(r.elem.owner)
 	}
 	for c := range t.posted {
 		for _, q := range t.posted[c].slots {
