@@ -48,7 +48,7 @@ func (e *Engine) WaitAll(op perf.Op, hs []Handle, report func(i int, st Status))
 	began := e.rec.active.Begin(op, 0)
 	for i := 0; i < len(hs); i++ {
 		if report == nil {
-			i += e.collectCompleted(hs[i:])
+			i += e.requests.collectCompleted(hs[i:])
 		}
 		if i == len(hs) {
 			break
@@ -76,7 +76,7 @@ func (e *Engine) WaitAll(op perf.Op, hs []Handle, report func(i int, st Status))
 
 // collectCompleted does the work of WaitAll for the first handles that have completed without flags and errors, and returns how
 // many these are. Most have, so it calls nothing.
-func (e *Engine) collectCompleted(hs []Handle) int {
+func (p *requestPool) collectCompleted(hs []Handle) int {
 	for i := range hs {
 		r := hs[i].r
 		if r == nil {
@@ -86,7 +86,7 @@ func (e *Engine) collectCompleted(hs []Handle) int {
 			return i
 		}
 		r.endUse()
-		e.requests.put(r)
+		p.put(r)
 		hs[i] = Handle{}
 	}
 	return len(hs)

@@ -103,7 +103,7 @@ func TestDirect(t *testing.T) {
 		{"another context", []testMessage{of(func(p *testMessage) { p.number = 1 }), mine}, 1, true, false, nil},
 		{"synchronous", []testMessage{of(func(p *testMessage) { p.mode = Synchronous })}, 0, false, false, nil},
 		{"rendezvous", []testMessage{size(20000)}, 0, false, false, nil},
-		{"fragments", []testMessage{size(50000)}, 0, false, false, variant{parts: true}.wrap},
+		{"fragments", []testMessage{size(50000)}, 0, false, false, variant{fragments: true}.wrap},
 	} {
 		t.Run(m.name, m.run)
 	}

@@ -31,7 +31,7 @@ func TestBetweenFragments(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			es := open(t, 2, variant{parts: true}.wrap, nil)
+			es := open(t, 2, variant{fragments: true}.wrap, nil)
 			a, b := es[0], es[1]
 			s, err := a.Isend(to(0, 1, 1), whole, Standard)
 			if err != nil {

@@ -66,7 +66,7 @@ type Engine struct {
 	sharedMemory fabric.SharedMemory      // nil if the domain cannot share memory
 	owner        any
 	addr         func(int32) []byte
-	peers        []*peer // an entry is nil until this process has to do with the peer
+	peers        []*peer // an entry is nil until the first message to or from the peer
 
 	contexts contexts
 	events   [32]fabric.Event // result of domain.Poll
@@ -108,7 +108,7 @@ func New(c Config) (*Engine, error) {
 	e.contexts.init()
 	e.rec.init(c.Recorder, c.Trace)
 	e.waiters.init(&e.mu, c.Oversubscribed)
-	e.updateHints()
+	e.hints.update(false, c.Trace != nil)
 	if c.Address != nil {
 		e.addr = func(n int32) []byte { return c.Address(int(n)) }
 	}

@@ -110,11 +110,11 @@ func from(source int, tag int32) Route {
 
 // variant says how a test changes the transport below.
 type variant struct {
-	noRead  bool // Caps reports no reads and writes
-	refuse  bool // reads and writes fail, although Caps reports them
-	pairing bool // has shared words
-	parts   bool // short messages; prefers fragments to reads
-	scarce  bool // little memory can be registered
+	noRead    bool // Caps reports no reads and writes
+	refuse    bool // reads and writes fail, although Caps reports them
+	pairing   bool // has shared words
+	fragments bool // short messages; prefers fragments to reads
+	scarce    bool // little memory can be registered
 }
 
 func (tw variant) wrap(tr fabric.Transport) fabric.Transport {
@@ -174,7 +174,7 @@ func (d *variantDomain) Caps() fabric.Caps {
 	if d.tr.noRead {
 		c.Read, c.Write = false, false
 	}
-	if d.tr.parts {
+	if d.tr.fragments {
 		c.Eager = 1500
 	}
 	return c
@@ -186,7 +186,7 @@ func (d *variantDomain) Connect(peer int, addr []byte) (fabric.Endpoint, error) 
 	case err != nil:
 	case d.tr.refuse:
 		ep = refusing{ep}
-	case d.tr.parts:
+	case d.tr.fragments:
 		ep = streaming{ep}
 	}
 	return ep, err

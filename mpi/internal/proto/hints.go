@@ -44,7 +44,7 @@ type Hints struct {
 const EpochBits = 24
 
 // hintSet holds the hints of all contexts, and what follows from all of them together: with these summaries the fast paths of
-// contexts without hints need no look-up. updateHints sets the summaries.
+// contexts without hints need no look-up. update sets the summaries.
 type hintSet struct {
 	byContext  map[uint32]*Hints
 	directRecv bool // no receive sends an RTR, no length is checked, and messages are not traced
@@ -72,15 +72,14 @@ func (e *Engine) SetHints(context uint32, h Hints) Hints {
 		e.rtr.restart(context)
 	}
 	e.hints.byContext[context] = &h
-	e.updateHints()
+	e.hints.update(e.failure.err != nil, e.rec.trace != nil)
 	e.waiters.wakeAll() // a waiting probe may violate the hints now
 	return h
 }
 
-// updateHints sets the summaries of hintSet.
-func (e *Engine) updateHints() {
-	s := &e.hints
-	s.plainSends, s.minRTR, s.rails = e.failure.err == nil && e.rec.trace == nil, math.MaxInt, false
+// update sets the summaries. failed reports whether the engine has failed, traced whether messages are traced.
+func (s *hintSet) update(failed, traced bool) {
+	s.plainSends, s.minRTR, s.rails = !failed && !traced, math.MaxInt, false
 	for _, h := range s.byContext {
 		s.rails = s.rails || h.Rail >= 0
 		s.plainSends = s.plainSends && h.plainSends()
@@ -88,7 +87,7 @@ func (e *Engine) updateHints() {
 			s.minRTR = 1
 		}
 	}
-	s.directRecv = s.minRTR == math.MaxInt && e.rec.trace == nil
+	s.directRecv = s.minRTR == math.MaxInt && !traced
 }
 
 // Rails returns the names of the devices that large messages may take; nil if no transport has several. The result is constant.

@@ -132,7 +132,7 @@ func (h *hostilePeer) end() {
 
 var hostileWraps = []wrap{
 	variant{}.wrap, variant{pairing: true}.wrap, variant{noRead: true}.wrap, variant{pairing: true, refuse: true}.wrap,
-	variant{parts: true}.wrap,
+	variant{fragments: true}.wrap,
 }
 
 // TestHostile: a peer sends messages that no correct peer sends, made from correct ones.

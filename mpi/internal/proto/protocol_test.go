@@ -68,8 +68,8 @@ func (c *kindCounter) protocol() (p Protocol, pieces int) {
 // TestProtocols: around each length at which the thresholds change the protocol, an engine uses the protocol that they give.
 func TestProtocols(t *testing.T) {
 	for name, tw := range map[string]variant{
-		"read": {}, "shared": {pairing: true}, "copied": {noRead: true}, "fragments": {parts: true},
-		"fragments, then shared": {parts: true, pairing: true}, "fragments, then copied": {parts: true, noRead: true},
+		"read": {}, "shared": {pairing: true}, "copied": {noRead: true}, "fragments": {fragments: true},
+		"fragments, then shared": {fragments: true, pairing: true}, "fragments, then copied": {fragments: true, noRead: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			count := &kindCounter{}
@@ -79,7 +79,7 @@ func TestProtocols(t *testing.T) {
 			}, nil)
 			r := es[0].paths[0].thresholds
 			stream := 0
-			if tw.parts {
+			if tw.fragments {
 				stream = streaming{}.Stream()
 			}
 			for _, edge := range []int{
@@ -97,7 +97,7 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-func checkProtocol(t *testing.T, es []*Engine, count *kindCounter, n int, want Protocol, parts int) error {
+func checkProtocol(t *testing.T, es []*Engine, count *kindCounter, n int, want Protocol, wantPieces int) error {
 	for k := range count.sent {
 		count.sent[k].Store(0)
 	}
@@ -109,8 +109,8 @@ func checkProtocol(t *testing.T, es []*Engine, count *kindCounter, n int, want P
 		return err
 	})
 	got, pieces := count.protocol()
-	if got != want || pieces != 0 && pieces != parts {
-		return fmt.Errorf("protocol %d with %d pieces, want %d with %d", got, pieces, want, parts)
+	if got != want || pieces != 0 && pieces != wantPieces {
+		return fmt.Errorf("protocol %d with %d pieces, want %d with %d", got, pieces, want, wantPieces)
 	}
 	return nil
 }

@@ -178,7 +178,7 @@ func TestRTRTraffic(t *testing.T) {
 	rtrs := 0
 	for name, tw := range map[string]variant{
 		"write": {}, "shared": {pairing: true}, "copied": {noRead: true}, "refused": {refuse: true},
-		"shared, refused": {pairing: true, refuse: true}, "parts": {parts: true}, "scarce": {scarce: true},
+		"shared, refused": {pairing: true, refuse: true}, "fragments": {fragments: true}, "scarce": {scarce: true},
 	} {
 		for _, lies := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", lies ", lies), func(t *testing.T) {
@@ -443,7 +443,7 @@ func TestOvertaking(t *testing.T) {
 // TestEagerHint: the eager limit is that of the context, as far as the transport supports it.
 func TestEagerHint(t *testing.T) {
 	var s sentCounter
-	es := open(t, 2, func(tr fabric.Transport) fabric.Transport { return s.under(variant{parts: true}, tr) }, nil)
+	es := open(t, 2, func(tr fabric.Transport) fabric.Transport { return s.under(variant{fragments: true}, tr) }, nil)
 	for _, c := range []struct {
 		eager, size int
 		kind        kind

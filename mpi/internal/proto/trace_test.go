@@ -79,7 +79,7 @@ func checkTraces(t *testing.T, memory [][]byte) (messages int) {
 func TestTraceTraffic(t *testing.T) {
 	hooks := hook.Options{Again: 0.3, Delay: 0.2, Interleave: 0.2, Async: 0.3, Poison: true}
 	for name, tw := range map[string]variant{
-		"read": {}, "copied": {noRead: true}, "fragments": {parts: true}, "shared": {pairing: true}, "scarce": {scarce: true},
+		"read": {}, "copied": {noRead: true}, "fragments": {fragments: true}, "shared": {pairing: true}, "scarce": {scarce: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, unexpected := range []int{0, 20000} {
@@ -110,7 +110,7 @@ func TestTraceTraffic(t *testing.T) {
 // TestTraceRTR: the same in a context with RTRs.
 func TestTraceRTR(t *testing.T) {
 	for name, tw := range map[string]variant{
-		"write": {}, "shared": {pairing: true}, "copied": {noRead: true}, "fragments": {parts: true},
+		"write": {}, "shared": {pairing: true}, "copied": {noRead: true}, "fragments": {fragments: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seed := rand.Uint64()
