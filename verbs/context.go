@@ -137,22 +137,6 @@ func (c *Context) requestFailed(qpn uint32) {
 	}
 }
 
-// deviceLost notes that the device is lost. Goroutines that wait for it return.
-func (c *Context) deviceLost() {
-	c.lost.Store(true)
-	var notify []func()
-	c.mu.Lock()
-	for b := range c.objects {
-		if b.onDeviceLost != nil {
-			notify = append(notify, b.onDeviceLost)
-		}
-	}
-	c.mu.Unlock()
-	for _, f := range notify {
-		f()
-	}
-}
-
 // QueryDevice returns the device's limits.
 func (c *Context) QueryDevice() (DeviceAttr, error) {
 	const op = "query the device"

@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"fmt"
 	"math/bits"
 	"strings"
 
@@ -110,7 +111,7 @@ func (q *QP) modify(op string, a Attr, mask AttrMask) error {
 		q.setPostable(State(now.State))
 		err := q.fail(op, err)
 		if e := err.(*Error); e.Kind == ErrInvalid {
-			e.Detail = sprintf("cannot change from %v to %v: the device refuses one of %v", from, to, mask)
+			e.Detail = fmt.Sprintf("cannot change from %v to %v: the device refuses one of %v", from, to, mask)
 		}
 		return err
 	}

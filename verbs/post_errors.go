@@ -9,12 +9,10 @@ import (
 
 // The errors of posts to a send queue.
 
-func sprintf(format string, args ...any) string { return fmt.Sprintf(format, args...) }
-
 // postError returns an error of this package about a request.
 func (q *QP) postError(op Opcode, id uint64, kind error, format string, args ...any) error {
 	return &Error{Op: "post a " + op.String(), Device: q.ctx.name, QPN: q.num, ID: id, Post: true, Kind: kind,
-		Detail: sprintf(format, args...)}
+		Detail: fmt.Sprintf(format, args...)}
 }
 
 // closedKind returns why nothing can be posted any more. The caller must hold q.send.mu.
@@ -59,7 +57,7 @@ func (q *QP) postFailed(op Opcode, id uint64, err error) error {
 	e := &Error{Op: "post a " + op.String(), Device: q.ctx.name, QPN: q.num, ID: id, Post: true, Kind: kindOf(err), Err: err,
 		Dropped: dropped(err)}
 	if errors.Is(err, ib.ErrFull) {
-		e.Kind, e.Err, e.Detail = ErrFull, nil, sprintf("it holds %d requests", q.ib.Cap().SendWR)
+		e.Kind, e.Err, e.Detail = ErrFull, nil, fmt.Sprintf("it holds %d requests", q.ib.Cap().SendWR)
 	}
 	return e
 }

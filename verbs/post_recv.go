@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/ibrun/ibrun/verbs/internal/ib"
@@ -73,7 +74,7 @@ func (r *recvQueue) refusePost(id uint64, entries int) error {
 	case !r.open:
 		e.Kind, e.Detail = ErrState, "the queue pair is in RESET; receives can be posted from INIT on"
 	default:
-		e.Detail = sprintf("the list has %d entries; the queue takes at most %d", entries, len(r.sge))
+		e.Detail = fmt.Sprintf("the list has %d entries; the queue takes at most %d", entries, len(r.sge))
 	}
 	return e
 }

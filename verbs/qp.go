@@ -178,36 +178,6 @@ type Cap struct {
 	MaxSend, MaxRecv, MaxSendSGE, MaxRecvSGE, MaxInline int
 }
 
-// AttachMulticast makes a UD queue pair receive datagrams to a multicast group. lid is the LID of the group on InfiniBand, and 0
-// for RoCE.
-func (q *QP) AttachMulticast(group netip.Addr, lid uint16) error {
-	const op = "attach to a multicast group"
-	if err := q.enter(op); err != nil {
-		return err
-	}
-	defer q.leave()
-	return q.fail(op, q.ib.AttachMulticast(gidBytes(group), lid))
-}
-
-// DetachMulticast ends AttachMulticast. A queue pair cannot be closed while it is attached.
-func (q *QP) DetachMulticast(group netip.Addr, lid uint16) error {
-	const op = "detach from a multicast group"
-	if err := q.enter(op); err != nil {
-		return err
-	}
-	defer q.leave()
-	return q.fail(op, q.ib.DetachMulticast(gidBytes(group), lid))
-}
-
-// deviceLost makes posts fail from now on.
-func (q *QP) deviceLost() {
-	q.send.mu.Lock()
-	q.recv.mu.Lock()
-	defer q.send.mu.Unlock()
-	defer q.recv.mu.Unlock()
-	q.send.state, q.recv.open, q.recv.deviceLost = sendDeviceLost, false, true
-}
-
 // Close closes the queue pair. Requests that have not completed never complete. Close returns [ErrBusy] while the pair is
 // attached to a multicast group, or if a memory window of type 2 was bound to it last: rxe of Linux 6.1 would wait for the window
 // for 50 seconds, and then leak the pair. A second Close does nothing.

@@ -29,11 +29,7 @@ func (pd *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 		return nil, pd.refuse(op, ErrInvalid, "MaxRecv %d, MaxRecvSGE %d, Limit %d", cfg.MaxRecv, cfg.MaxRecvSGE, cfg.Limit)
 	}
 	s := &SRQ{base: pd.ctx.newBase(kindSRQ, &pd.base)}
-	s.onDeviceLost = func() {
-		s.q.mu.Lock()
-		s.q.open, s.q.deviceLost = false, true
-		s.q.mu.Unlock()
-	}
+	s.onDeviceLost = s.deviceLost
 	err := s.open(op, s.Close, func() (err error) {
 		if s.ib, err = pd.ib.CreateSRQ(uint32(cfg.MaxRecv), uint32(max(cfg.MaxRecvSGE, 1)), uint32(cfg.Limit)); err != nil {
 			return err

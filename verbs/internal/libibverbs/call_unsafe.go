@@ -28,7 +28,7 @@ func (q *cq) Poll(wc []ib.WC) (int, error) {
 		return 0, nil
 	}
 	q.firstWC = &wc[0] // so the completions escape to the heap: a stack may move
-	n := int(int32(q.x.lib.callDataPath(q.x.ctx.Ops.PollCQ, q.ptr, uintptr(len(wc)), uintptr(unsafe.Pointer(q.firstWC)))))
+	n := int(int32(q.ctx.lib.callDataPath(q.ctx.ibvCtx.Ops.PollCQ, q.ptr, uintptr(len(wc)), uintptr(unsafe.Pointer(q.firstWC)))))
 	q.firstWC = nil
 	switch {
 	case n == 0:

@@ -39,7 +39,7 @@ func (p *Provider) Open(dev ib.Device) (ib.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &context{lib: l, ptr: ptr, ctx: structAt[ibv.Context](ptr), rxe: uverbs.DriverID(dev.Driver) == uverbs.DriverRXE}
+	x := &context{lib: l, ptr: ptr, ibvCtx: structAt[ibv.Context](ptr), rxe: uverbs.DriverID(dev.Driver) == uverbs.DriverRXE}
 	if err := syscall.SetNonblock(x.AsyncFD(), true); err != nil {
 		return nil, errors.Join(fmt.Errorf("make the descriptor for asynchronous events non-blocking: %w", err), x.Close())
 	}
@@ -71,7 +71,7 @@ var (
 type context struct {
 	lib       *library
 	ptr       uintptr
-	ctx       *ibv.Context
+	ibvCtx    *ibv.Context
 	rxe       bool          // the driver is rxe
 	lastToken atomic.Uint64 // the last token that newToken returned
 }
@@ -80,7 +80,7 @@ type context struct {
 // taken for an event of another object.
 func (x *context) newToken() uint64 { return x.lastToken.Add(1) }
 
-func (x *context) AsyncFD() int { return int(x.ctx.AsyncFD) }
+func (x *context) AsyncFD() int { return int(x.ibvCtx.AsyncFD) }
 
 // AckAsync does nothing, because ReadEvents has acknowledged the event.
 func (x *context) AckAsync(uint32, uint64) {}

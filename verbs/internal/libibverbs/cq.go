@@ -15,7 +15,7 @@ import (
 
 // channel is struct ibv_comp_channel.
 type channel struct {
-	x   *context
+	ctx *context
 	ptr uintptr
 	fd  int
 }
@@ -25,7 +25,7 @@ func (x *context) CreateChannel() (ib.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &channel{x: x, ptr: ptr, fd: int(structAt[ibv.CompChannel](ptr).FD)}
+	c := &channel{ctx: x, ptr: ptr, fd: int(structAt[ibv.CompChannel](ptr).FD)}
 	if err := syscall.SetNonblock(c.fd, true); err != nil {
 		return nil, errors.Join(fmt.Errorf("make the descriptor of a completion channel non-blocking: %w", err), c.Close())
 	}
@@ -35,12 +35,12 @@ func (x *context) CreateChannel() (ib.Channel, error) {
 func (c *channel) FD() int { return c.fd }
 
 func (c *channel) Close() error {
-	return c.x.lib.do("ibv_destroy_comp_channel", func() int32 { return c.x.lib.destroyChannel(c.ptr) })
+	return c.ctx.lib.do("ibv_destroy_comp_channel", func() int32 { return c.ctx.lib.destroyChannel(c.ptr) })
 }
 
 // cq is struct ibv_cq.
 type cq struct {
-	x     *context
+	ctx   *context
 	ptr   uintptr
 	token uint64
 
@@ -55,7 +55,7 @@ func (x *context) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {
 	if ch != nil {
 		channelPtr = ch.(*channel).ptr
 	}
-	q := &cq{x: x, token: x.newToken(), sendSpaces: map[uint32]*sendSpace{}}
+	q := &cq{ctx: x, token: x.newToken(), sendSpaces: map[uint32]*sendSpace{}}
 	var err error
 	q.ptr, err = x.lib.create("ibv_create_cq", func() uintptr {
 		return x.lib.createCQ(x.ptr, int32(n), uintptr(q.token), channelPtr, int32(vector))
@@ -75,7 +75,7 @@ func (q *cq) countCompletions(wc []ib.WC) {
 	for i := range wc {
 		ok := uverbs.WCStatus(wc[i].Status) == uverbs.WCSuccess
 		if ok && uverbs.WCOpcode(wc[i].Opcode)&uverbs.WCRecv != 0 {
-			wc[i].Flags = q.x.wcFlags(wc[i].Flags)
+			wc[i].Flags = q.ctx.wcFlags(wc[i].Flags)
 			continue
 		}
 		if r := q.sendSpaceOf(wc[i].QPN); r != nil {
@@ -121,8 +121,8 @@ func (q *cq) removeQP(qpn uint32, r *sendSpace) {
 }
 
 func (q *cq) Notify(solicited bool) error {
-	return q.x.lib.do("ibv_req_notify_cq", func() int32 {
-		return int32(invoke(q.x.ctx.Ops.ReqNotifyCQ, q.ptr, uintptr(bool8(solicited))))
+	return q.ctx.lib.do("ibv_req_notify_cq", func() int32 {
+		return int32(invoke(q.ctx.ibvCtx.Ops.ReqNotifyCQ, q.ptr, uintptr(bool8(solicited))))
 	})
 }
 
@@ -130,9 +130,9 @@ func (q *cq) Notify(solicited bool) error {
 func (q *cq) AckEvents(int) {}
 
 func (q *cq) Resize(n int) error {
-	return q.x.lib.do("ibv_resize_cq", func() int32 { return q.x.lib.resizeCQ(q.ptr, int32(n)) })
+	return q.ctx.lib.do("ibv_resize_cq", func() int32 { return q.ctx.lib.resizeCQ(q.ptr, int32(n)) })
 }
 
 func (q *cq) Close() error {
-	return q.x.lib.do("ibv_destroy_cq", func() int32 { return q.x.lib.destroyCQ(q.ptr) })
+	return q.ctx.lib.do("ibv_destroy_cq", func() int32 { return q.ctx.lib.destroyCQ(q.ptr) })
 }

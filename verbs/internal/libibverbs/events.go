@@ -22,7 +22,7 @@ const (
 //
 // The library reads the descriptor, because the driver must know about the event before the queue is armed again.
 func (c *channel) ReadEvents(p []byte) (int, error) {
-	l := c.x.lib
+	l := c.ctx.lib
 	n := 0
 	for len(p)-n >= compEventSize {
 		var q, token uintptr

@@ -104,7 +104,7 @@ func (f *fake) complete() {
 
 // context returns the open device, without the descriptor that Open configures.
 func (f *fake) context() *context {
-	return &context{lib: f.lib, ptr: address(&f.ctx), ctx: &f.ctx}
+	return &context{lib: f.lib, ptr: address(&f.ctx), ibvCtx: &f.ctx}
 }
 
 // pair returns a queue pair and its completion queue.
@@ -115,7 +115,7 @@ func (f *fake) pair(c ib.Cap) (*qp, *cq) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	p, err := (&pd{x: x}).CreateQP(ib.QPInit{SendCQ: q, RecvCQ: q, Cap: c})
+	p, err := (&pd{ctx: x}).CreateQP(ib.QPInit{SendCQ: q, RecvCQ: q, Cap: c})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func (f *fake) getAsyncEvent(_ uintptr, e *ibv.AsyncEvent) int32 {
 func stub(tb testing.TB, number uintptr) *context {
 	labs := function(tb, "labs")
 	c := &ibv.Context{Ops: ibv.ContextOps{PostSend: labs, PostRecv: labs, PollCQ: labs, PostSRQRecv: labs}}
-	return &context{lib: &library{callDataPath: direct}, ptr: number, ctx: c}
+	return &context{lib: &library{callDataPath: direct}, ptr: number, ibvCtx: c}
 }
 
 // function returns the address of a function of the C library.

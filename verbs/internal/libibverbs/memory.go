@@ -13,7 +13,7 @@ import (
 
 // pd is struct ibv_pd.
 type pd struct {
-	x   *context
+	ctx *context
 	ptr uintptr
 }
 
@@ -22,29 +22,29 @@ func (x *context) AllocPD() (ib.PD, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pd{x: x, ptr: ptr}, nil
+	return &pd{ctx: x, ptr: ptr}, nil
 }
 
 func (p *pd) Close() error {
-	return p.x.lib.do("ibv_dealloc_pd", func() int32 { return p.x.lib.deallocPD(p.ptr) })
+	return p.ctx.lib.do("ibv_dealloc_pd", func() int32 { return p.ctx.lib.deallocPD(p.ptr) })
 }
 
 // mr is struct ibv_mr.
 type mr struct {
-	x   *context
+	ctx *context
 	ptr uintptr
 }
 
 // RegMR calls ibv_reg_mr_iova2, which drops optional access flags that the kernel does not know. The library marks the pages
 // (madvise) for fork only after ibv_fork_init.
 func (p *pd) RegMR(addr, length, iova uint64, access uint32) (ib.MR, error) {
-	ptr, err := p.x.lib.create("ibv_reg_mr", func() uintptr {
-		return p.x.lib.regMR(p.ptr, uintptr(addr), uintptr(length), iova, access)
+	ptr, err := p.ctx.lib.create("ibv_reg_mr", func() uintptr {
+		return p.ctx.lib.regMR(p.ptr, uintptr(addr), uintptr(length), iova, access)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &mr{x: p.x, ptr: ptr}, nil
+	return &mr{ctx: p.ctx, ptr: ptr}, nil
 }
 
 func (m *mr) Keys() (lkey, rkey uint32) {
@@ -62,33 +62,33 @@ func (m *mr) Rereg(flags uint32, to ib.PD, addr, length, iova uint64, access uin
 	if to != nil {
 		domain = to.(*pd).ptr
 	}
-	return m.x.lib.do(call, func() int32 {
-		return m.x.lib.reregMR(m.ptr, int32(flags), domain, uintptr(addr), uintptr(length), int32(access))
+	return m.ctx.lib.do(call, func() int32 {
+		return m.ctx.lib.reregMR(m.ptr, int32(flags), domain, uintptr(addr), uintptr(length), int32(access))
 	})
 }
 
 func (m *mr) Close() error {
-	return m.x.lib.do("ibv_dereg_mr", func() int32 { return m.x.lib.deregMR(m.ptr) })
+	return m.ctx.lib.do("ibv_dereg_mr", func() int32 { return m.ctx.lib.deregMR(m.ptr) })
 }
 
 // mw is struct ibv_mw.
 type mw struct {
-	x    *context
+	ctx  *context
 	ptr  uintptr
 	kind uverbs.MWType
 }
 
 func (p *pd) AllocMW(kind uint8) (ib.MW, error) {
 	const call = "ibv_alloc_mw"
-	alloc := p.x.ctx.Ops.AllocMW
+	alloc := p.ctx.ibvCtx.Ops.AllocMW
 	if alloc == 0 {
 		return nil, noFunction(call)
 	}
-	ptr, err := p.x.lib.create(call, func() uintptr { return invoke(alloc, p.ptr, uintptr(kind)) })
+	ptr, err := p.ctx.lib.create(call, func() uintptr { return invoke(alloc, p.ptr, uintptr(kind)) })
 	if err != nil {
 		return nil, err
 	}
-	return &mw{x: p.x, ptr: ptr, kind: uverbs.MWType(kind)}, nil
+	return &mw{ctx: p.ctx, ptr: ptr, kind: uverbs.MWType(kind)}, nil
 }
 
 // RKey reads the key each time, because binding a window of type 1 changes it.
@@ -99,24 +99,24 @@ func (m *mw) RKey() uint32 { return structAt[ibv.MW](m.ptr).RKey }
 func (m *mw) setRKey(key uint32) { structAt[ibv.MW](m.ptr).RKey = key }
 
 func (m *mw) Close() error {
-	return m.x.lib.do("ibv_dealloc_mw", func() int32 { return int32(invoke(m.x.ctx.Ops.DeallocMW, m.ptr)) })
+	return m.ctx.lib.do("ibv_dealloc_mw", func() int32 { return int32(invoke(m.ctx.ibvCtx.Ops.DeallocMW, m.ptr)) })
 }
 
 // ah is struct ibv_ah.
 type ah struct {
-	x   *context
+	ctx *context
 	ptr uintptr
 }
 
 func (p *pd) CreateAH(attr ib.AHAttr) (ib.AH, error) {
 	a := addressVector(attr)
-	ptr, err := p.x.lib.create("ibv_create_ah", func() uintptr { return p.x.lib.createAH(p.ptr, &a) })
+	ptr, err := p.ctx.lib.create("ibv_create_ah", func() uintptr { return p.ctx.lib.createAH(p.ptr, &a) })
 	if err != nil {
 		return nil, err
 	}
-	return &ah{x: p.x, ptr: ptr}, nil
+	return &ah{ctx: p.ctx, ptr: ptr}, nil
 }
 
 func (a *ah) Close() error {
-	return a.x.lib.do("ibv_destroy_ah", func() int32 { return a.x.lib.destroyAH(a.ptr) })
+	return a.ctx.lib.do("ibv_destroy_ah", func() int32 { return a.ctx.lib.destroyAH(a.ptr) })
 }

@@ -15,7 +15,7 @@ const maxBatch = 16
 
 // sendQueue is the send queue of a queue pair: its methods Post and Ring.
 type sendQueue struct {
-	x         *context
+	ctx       *context
 	qp        uintptr
 	signalAll bool
 	space     *sendSpace
@@ -45,7 +45,7 @@ func (s *sendQueue) init(x *context, pair uintptr, c ib.Cap, signalAll bool) {
 	sge, sgeAt := onHeap[ib.SGE](n * perWR)
 	data, dataAt := onHeap[byte](n * inline)
 	bad, badAt := onHeap[uintptr](1)
-	*s = sendQueue{x: x, qp: pair, signalAll: signalAll, space: newSendSpace(c.SendWR), slots: make([]slot, n), firstAddr: wrAt,
+	*s = sendQueue{ctx: x, qp: pair, signalAll: signalAll, space: newSendSpace(c.SendWR), slots: make([]slot, n), firstAddr: wrAt,
 		maxSGE: perWR, maxInline: inline, badWR: &bad[0], badWRAddr: badAt}
 	for i := range s.slots {
 		s.slots[i] = slot{wr: &wr[i], addr: wrAt + uintptr(i)*sendWRSize, sge: sge[i*perWR : (i+1)*perWR],
@@ -162,7 +162,7 @@ func bindInfo(b *ib.Bind) ibv.MWBindInfo {
 // bindType1 binds a window of type 1. The library has a function of its own for that, and chooses the new key.
 func (s *sendQueue) bindType1(wr *ib.SendWR) error {
 	const call = "ibv_bind_mw"
-	if s.x.ctx.Ops.BindMW == 0 {
+	if s.ctx.ibvCtx.Ops.BindMW == 0 {
 		return noFunction(call)
 	}
 	if err := s.Ring(); err != nil {
@@ -171,7 +171,7 @@ func (s *sendQueue) bindType1(wr *ib.SendWR) error {
 	s.mwBind = ibv.MWBind{WRID: wr.ID, SendFlags: wr.Flags, BindInfo: bindInfo(&wr.Bind)}
 	signaled := s.signaled(wr)
 	s.space.post(signaled)
-	errno := s.x.lib.bindMW(s.x.ctx.Ops.BindMW, s.qp, wr.Bind.MW.(*mw).ptr, &s.mwBind)
+	errno := s.ctx.lib.bindMW(s.ctx.ibvCtx.Ops.BindMW, s.qp, wr.Bind.MW.(*mw).ptr, &s.mwBind)
 	if errno != 0 {
 		s.space.undoPost(signaled)
 	}
@@ -197,7 +197,7 @@ func (s *sendQueue) Ring() error {
 // submit posts the requests in the slots with one call of ibv_post_send.
 func (s *sendQueue) submit() (errno int32) {
 	s.used, *s.badWR = 0, 0
-	return int32(s.x.lib.callDataPath(s.x.ctx.Ops.PostSend, s.qp, s.firstAddr, s.badWRAddr))
+	return int32(s.ctx.lib.callDataPath(s.ctx.ibvCtx.Ops.PostSend, s.qp, s.firstAddr, s.badWRAddr))
 }
 
 // notQueued returns how many of n requests, the last ones, were not queued by the call of submit that returned errno.

@@ -270,7 +270,7 @@ func TestSlots(t *testing.T) {
 func TestRecv(t *testing.T) {
 	f := newFakeOf(t, 2)
 	q, _ := f.pair(ib.Cap{RecvWR: 2, RecvSGE: 2})
-	s, err := (&pd{x: f.context()}).CreateSRQ(2, 1, 0)
+	s, err := (&pd{ctx: f.context()}).CreateSRQ(2, 1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,15 +303,15 @@ func TestPollBroken(t *testing.T) {
 // stubQueues returns a queue pair and a completion queue whose functions do nothing.
 func stubQueues(tb testing.TB) (*qp, *cq) {
 	x := stub(tb, 0)
-	q := &qp{x: x}
+	q := &qp{ctx: x}
 	q.sendQueue.init(x, 0, ib.Cap{SendWR: 1024, SendSGE: 1, Inline: 8}, true)
-	q.recvQueue.init(x.lib, "ibv_post_recv", &x.ctx.Ops.PostRecv, 0, 1)
-	return q, &cq{x: x, sendSpaces: map[uint32]*sendSpace{0: q.space}}
+	q.recvQueue.init(x.lib, "ibv_post_recv", &x.ibvCtx.Ops.PostRecv, 0, 1)
+	return q, &cq{ctx: x, sendSpaces: map[uint32]*sendSpace{0: q.space}}
 }
 
 func TestAllocs(t *testing.T) {
 	q, c := stubQueues(t)
-	one := &cq{x: c.x, ptr: 1, sendSpaces: c.sendSpaces} // each poll returns one completion
+	one := &cq{ctx: c.ctx, ptr: 1, sendSpaces: c.sendSpaces} // each poll returns one completion
 	wc := make([]ib.WC, 16)
 	wr := &ib.SendWR{Opcode: uint32(uverbs.WRSend), SGE: make([]ib.SGE, 1)}
 	short := &ib.SendWR{Opcode: uint32(uverbs.WRSend), Inline: make([]byte, 8)}

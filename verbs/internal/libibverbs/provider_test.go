@@ -68,10 +68,10 @@ func TestErrno(t *testing.T) {
 	if err := q.Notify(true); !errors.Is(err, syscall.EIO) {
 		t.Errorf("positive result: got %v, want EIO", err)
 	}
-	if err := (&mr{x: x}).Rereg(uint32(uverbs.ReregTranslation), nil, 4096, 1, 0, 0); !errors.Is(err, errors.ErrUnsupported) {
+	if err := (&mr{ctx: x}).Rereg(uint32(uverbs.ReregTranslation), nil, 4096, 1, 0, 0); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("re-registered at another address: got %v, want ErrUnsupported", err)
 	}
-	if _, err := (&pd{x: x}).AllocMW(1); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := (&pd{ctx: x}).AllocMW(1); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("function that the driver lacks: got %v, want ErrUnsupported", err)
 	}
 }
@@ -80,11 +80,11 @@ func TestReadEvents(t *testing.T) {
 	f := newFake(t)
 	x := f.context()
 	p, q := f.pair(ib.Cap{})
-	s, err := (&pd{x: x}).CreateSRQ(1, 1, 0)
+	s, err := (&pd{ctx: x}).CreateSRQ(1, 1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ch := &channel{x: x}
+	ch := &channel{ctx: x}
 	buf := make([]byte, 20)
 	if n, err := ch.ReadEvents(buf); n != 0 || err != syscall.EAGAIN {
 		t.Errorf("no event: got %d, %v; want EAGAIN itself", n, err)

@@ -10,7 +10,7 @@ import (
 
 // qp is struct ibv_qp.
 type qp struct {
-	x      *context
+	ctx    *context
 	ptr    uintptr
 	num    uint32
 	token  uint64
@@ -21,8 +21,8 @@ type qp struct {
 }
 
 func (p *pd) CreateQP(init ib.QPInit) (ib.QP, error) {
-	x := p.x
-	q := &qp{x: x, token: x.newToken(), sendCQ: init.SendCQ.(*cq)}
+	x := p.ctx
+	q := &qp{ctx: x, token: x.newToken(), sendCQ: init.SendCQ.(*cq)}
 	a := &ibv.QPInitAttr{
 		QPContext: uintptr(q.token), SendCQ: q.sendCQ.ptr, RecvCQ: init.RecvCQ.(*cq).ptr,
 		Cap: queueCap(init.Cap), QPType: uint32(init.Type), SQSigAll: int32(bool8(init.SignalAll)),
@@ -38,7 +38,7 @@ func (p *pd) CreateQP(init ib.QPInit) (ib.QP, error) {
 	q.num = structAt[ibv.QP](q.ptr).QPNum
 	q.cap = fromQueueCap(&a.Cap) // as granted
 	q.sendQueue.init(x, q.ptr, q.cap, init.SignalAll)
-	q.recvQueue.init(x.lib, "ibv_post_recv", &x.ctx.Ops.PostRecv, q.ptr, q.cap.RecvSGE)
+	q.recvQueue.init(x.lib, "ibv_post_recv", &x.ibvCtx.Ops.PostRecv, q.ptr, q.cap.RecvSGE)
 	q.sendCQ.addQP(q.num, q.space)
 	return q, nil
 }
@@ -51,7 +51,7 @@ func (q *qp) Cap() ib.Cap   { return q.cap }
 // counted.
 func (q *qp) Modify(a *ib.QPAttr, mask uint32) error {
 	c := attributes(a)
-	err := q.x.lib.do("ibv_modify_qp", func() int32 { return q.x.lib.modifyQP(q.ptr, c, int32(mask)) })
+	err := q.ctx.lib.do("ibv_modify_qp", func() int32 { return q.ctx.lib.modifyQP(q.ptr, c, int32(mask)) })
 	if err == nil && uverbs.QPAttrMask(mask)&uverbs.QPAttrState != 0 && uverbs.QPState(a.State) == uverbs.QPSReset {
 		q.space.untracked.Store(true)
 	}
@@ -60,7 +60,7 @@ func (q *qp) Modify(a *ib.QPAttr, mask uint32) error {
 
 func (q *qp) Query(mask uint32) (ib.QPAttr, error) {
 	c, init := new(ibv.QPAttr), new(ibv.QPInitAttr)
-	err := q.x.lib.do("ibv_query_qp", func() int32 { return q.x.lib.queryQP(q.ptr, c, int32(mask), init) })
+	err := q.ctx.lib.do("ibv_query_qp", func() int32 { return q.ctx.lib.queryQP(q.ptr, c, int32(mask), init) })
 	if err != nil {
 		return ib.QPAttr{}, err
 	}
@@ -70,15 +70,15 @@ func (q *qp) Query(mask uint32) (ib.QPAttr, error) {
 }
 
 func (q *qp) AttachMulticast(gid [16]byte, lid uint16) error {
-	return q.x.lib.do("ibv_attach_mcast", func() int32 { return q.x.lib.attachMcast(q.ptr, &gid, lid) })
+	return q.ctx.lib.do("ibv_attach_mcast", func() int32 { return q.ctx.lib.attachMcast(q.ptr, &gid, lid) })
 }
 
 func (q *qp) DetachMulticast(gid [16]byte, lid uint16) error {
-	return q.x.lib.do("ibv_detach_mcast", func() int32 { return q.x.lib.detachMcast(q.ptr, &gid, lid) })
+	return q.ctx.lib.do("ibv_detach_mcast", func() int32 { return q.ctx.lib.detachMcast(q.ptr, &gid, lid) })
 }
 
 func (q *qp) Close() error {
-	err := q.x.lib.do("ibv_destroy_qp", func() int32 { return q.x.lib.destroyQP(q.ptr) })
+	err := q.ctx.lib.do("ibv_destroy_qp", func() int32 { return q.ctx.lib.destroyQP(q.ptr) })
 	if err == nil {
 		q.sendCQ.removeQP(q.num, q.space)
 	}

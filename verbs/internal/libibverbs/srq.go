@@ -9,7 +9,7 @@ import (
 
 // srq is struct ibv_srq.
 type srq struct {
-	x       *context
+	ctx     *context
 	ptr     uintptr
 	token   uint64
 	wr, sge uint32
@@ -17,8 +17,8 @@ type srq struct {
 }
 
 func (p *pd) CreateSRQ(wr, sge, limit uint32) (ib.SRQ, error) {
-	x := p.x
-	s := &srq{x: x, token: x.newToken()}
+	x := p.ctx
+	s := &srq{ctx: x, token: x.newToken()}
 	a := &ibv.SRQInitAttr{SRQContext: uintptr(s.token), Attr: ibv.SRQAttr{MaxWR: wr, MaxSGE: sge, SRQLimit: limit}}
 	var err error
 	s.ptr, err = x.lib.create("ibv_create_srq", func() uintptr { return x.lib.createSRQ(p.ptr, a) })
@@ -26,7 +26,7 @@ func (p *pd) CreateSRQ(wr, sge, limit uint32) (ib.SRQ, error) {
 		return nil, err
 	}
 	s.wr, s.sge = a.Attr.MaxWR, a.Attr.MaxSGE // as granted
-	s.recvQueue.init(x.lib, "ibv_post_srq_recv", &x.ctx.Ops.PostSRQRecv, s.ptr, s.sge)
+	s.recvQueue.init(x.lib, "ibv_post_srq_recv", &x.ibvCtx.Ops.PostSRQRecv, s.ptr, s.sge)
 	return s, nil
 }
 
@@ -37,15 +37,15 @@ func (s *srq) Cap() (wr, sge uint32) { return s.wr, s.sge }
 
 func (s *srq) Modify(mask, wr, limit uint32) error {
 	a := &ibv.SRQAttr{MaxWR: wr, SRQLimit: limit}
-	return s.x.lib.do("ibv_modify_srq", func() int32 { return s.x.lib.modifySRQ(s.ptr, a, int32(mask)) })
+	return s.ctx.lib.do("ibv_modify_srq", func() int32 { return s.ctx.lib.modifySRQ(s.ptr, a, int32(mask)) })
 }
 
 func (s *srq) Query() (wr, sge, limit uint32, err error) {
 	a := new(ibv.SRQAttr)
-	err = s.x.lib.do("ibv_query_srq", func() int32 { return s.x.lib.querySRQ(s.ptr, a) })
+	err = s.ctx.lib.do("ibv_query_srq", func() int32 { return s.ctx.lib.querySRQ(s.ptr, a) })
 	return a.MaxWR, a.MaxSGE, a.SRQLimit, err
 }
 
 func (s *srq) Close() error {
-	return s.x.lib.do("ibv_destroy_srq", func() int32 { return s.x.lib.destroySRQ(s.ptr) })
+	return s.ctx.lib.do("ibv_destroy_srq", func() int32 { return s.ctx.lib.destroySRQ(s.ptr) })
 }

@@ -11,27 +11,27 @@ import (
 
 // channel is a completion channel.
 type channel struct {
-	c  *context
-	fd int
+	ctx *context
+	fd  int
 }
 
 func (c *context) CreateChannel() (ib.Channel, error) {
-	fd, err := c.u.CreateCompChannel()
+	fd, err := c.uctx.CreateCompChannel()
 	if err != nil {
 		return nil, err
 	}
-	return &channel{c: c, fd: fd}, nil
+	return &channel{ctx: c, fd: fd}, nil
 }
 
 func (ch *channel) FD() int      { return ch.fd }
-func (ch *channel) Close() error { return ch.c.u.CloseCompChannel(ch.fd) }
+func (ch *channel) Close() error { return ch.ctx.uctx.CloseCompChannel(ch.fd) }
 
 // cq is a completion queue.
 //
 // An empty poll reads the indices without a lock. So Resize and Close do not unmap the old ring but discard its memory: the
 // addresses stay readable until nothing refers to the queue any more.
 type cq struct {
-	c        *context
+	ctx      *context
 	handle   uint32
 	token    uint64
 	ring     ib.CompletionRing
@@ -41,33 +41,33 @@ type cq struct {
 var _ ib.HasCompletionRing = (*cq)(nil)
 
 func (c *context) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {
-	q := &cq{c: c, token: c.tokens.Add(1)}
+	q := &cq{ctx: c, token: c.tokens.Add(1)}
 	in := abi.CreateCQ{UserHandle: q.token, CQE: uint32(n), CompVector: uint32(vector), CompChannel: -1}
 	if ch != nil {
 		in.CompChannel = int32(ch.(*channel).fd)
 	}
 	var resp rxe.CreateCQResp
-	r, err := c.u.CreateCQ(in, uverbs.Driver{Out: uverbs.BytesOf(&resp)})
+	r, err := c.uctx.CreateCQ(in, uverbs.Driver{Out: uverbs.BytesOf(&resp)})
 	if err != nil {
 		return nil, err
 	}
 	q.handle = r.CQHandle
 	if err := q.mapRing(resp.MI); err != nil {
-		c.u.DestroyCQ(q.handle)
+		c.uctx.DestroyCQ(q.handle)
 		return nil, err
 	}
-	q.notifier = c.u.NewNotifier(q.handle)
+	q.notifier = c.uctx.NewNotifier(q.handle)
 	return q, nil
 }
 
 // mapRing maps the ring. The mapping lasts until the garbage collector frees q.
 func (q *cq) mapRing(at rxe.MmapInfo) error {
-	r, err := mapRing(q.c, at, ib.NewCompletionRing)
+	r, err := mapRing(q.ctx, at, ib.NewCompletionRing)
 	if err != nil {
 		return err
 	}
 	q.ring = r
-	u := q.c.u
+	u := q.ctx.uctx
 	runtime.AddCleanup(q, func(mem []byte) { u.Unmap(mem) }, r.Memory())
 	return nil
 }
@@ -88,19 +88,19 @@ func (q *cq) AckEvents(int)               {} // the kernel does not wait for it
 // Resize maps the larger ring into which the driver has copied the completions.
 func (q *cq) Resize(n int) error {
 	var resp rxe.ResizeCQResp
-	if _, err := q.c.u.ResizeCQ(q.handle, uint32(n), uverbs.Driver{Out: uverbs.BytesOf(&resp)}); err != nil {
+	if _, err := q.ctx.uctx.ResizeCQ(q.handle, uint32(n), uverbs.Driver{Out: uverbs.BytesOf(&resp)}); err != nil {
 		return err
 	}
 	old := q.ring.Memory()
 	if err := q.mapRing(resp.MI); err != nil {
 		return err
 	}
-	return q.c.u.Discard(old)
+	return q.ctx.uctx.Discard(old)
 }
 
 func (q *cq) Close() error {
-	if _, err := q.c.u.DestroyCQ(q.handle); err != nil && !deviceRemoved(err) {
+	if _, err := q.ctx.uctx.DestroyCQ(q.handle); err != nil && !deviceRemoved(err) {
 		return err
 	}
-	return q.c.u.Discard(q.ring.Memory())
+	return q.ctx.uctx.Discard(q.ring.Memory())
 }

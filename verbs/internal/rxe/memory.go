@@ -13,26 +13,26 @@ import (
 
 // pd is a protection domain.
 type pd struct {
-	c      *context
+	ctx    *context
 	handle uint32
 }
 
-func (p *pd) Close() error { return p.c.u.DeallocPD(p.handle) }
+func (p *pd) Close() error { return p.ctx.uctx.DeallocPD(p.handle) }
 
 func (p *pd) RegMR(addr, length, iova uint64, access uint32) (ib.MR, error) {
 	in := abi.RegMR{Start: addr, Length: length, HCAVA: iova, PDHandle: p.handle, AccessFlags: access}
-	r, err := p.c.u.RegMR(in, uverbs.Driver{})
+	r, err := p.ctx.uctx.RegMR(in, uverbs.Driver{})
 	if err != nil {
 		return nil, err
 	}
-	m := &mr{c: p.c, handle: r.MRHandle}
+	m := &mr{ctx: p.ctx, handle: r.MRHandle}
 	m.keys.Store(packKeys(r.LKey, r.RKey))
 	return m, nil
 }
 
 // mr is a memory region.
 type mr struct {
-	c      *context
+	ctx    *context
 	handle uint32
 	keys   atomic.Uint64
 }
@@ -50,14 +50,14 @@ func (m *mr) Rereg(flags uint32, domain ib.PD, addr, length, iova uint64, access
 	if domain != nil {
 		in.PDHandle = domain.(*pd).handle
 	}
-	r, err := m.c.u.ReregMR(in, uverbs.Driver{})
+	r, err := m.ctx.uctx.ReregMR(in, uverbs.Driver{})
 	if err == nil {
 		m.keys.Store(packKeys(r.LKey, r.RKey))
 	}
 	return err
 }
 
-func (m *mr) Close() error { return m.c.u.DeregMR(m.handle) }
+func (m *mr) Close() error { return m.ctx.uctx.DeregMR(m.handle) }
 
 var (
 	_ ib.RKeySetter  = (*mw)(nil)
@@ -66,45 +66,45 @@ var (
 
 // mw is a memory window.
 type mw struct {
-	c      *context
+	ctx    *context
 	handle uint32
 	rkey   atomic.Uint32
 }
 
 func (p *pd) AllocMW(kind uint8) (ib.MW, error) {
-	r, err := p.c.u.AllocMW(abi.AllocMW{PDHandle: p.handle, MWType: kind}, uverbs.Driver{})
+	r, err := p.ctx.uctx.AllocMW(abi.AllocMW{PDHandle: p.handle, MWType: kind}, uverbs.Driver{})
 	if err != nil {
 		return nil, err
 	}
-	w := &mw{c: p.c, handle: r.MWHandle}
+	w := &mw{ctx: p.ctx, handle: r.MWHandle}
 	w.rkey.Store(r.RKey)
 	return w, nil
 }
 
 func (w *mw) RKey() uint32       { return w.rkey.Load() }
 func (w *mw) SetRKey(key uint32) { w.rkey.Store(key) }
-func (w *mw) Close() error       { return w.c.u.DeallocMW(w.handle) }
+func (w *mw) Close() error       { return w.ctx.uctx.DeallocMW(w.handle) }
 
 // ah is an address handle.
 type ah struct {
-	c           *context
+	ctx         *context
 	handle, num uint32
 }
 
 func (p *pd) CreateAH(a ib.AHAttr) (ib.AH, error) {
 	var resp rxe.CreateAHResp
-	h, err := p.c.u.CreateAH(abi.CreateAH{PDHandle: p.handle, Attr: ahAttr(&a)}, uverbs.Driver{Out: uverbs.BytesOf(&resp)})
+	h, err := p.ctx.uctx.CreateAH(abi.CreateAH{PDHandle: p.handle, Attr: ahAttr(&a)}, uverbs.Driver{Out: uverbs.BytesOf(&resp)})
 	if err != nil {
 		return nil, err
 	}
 	if resp.AHNum == 0 {
-		p.c.u.DestroyAH(h)
+		p.ctx.uctx.DestroyAH(h)
 		return nil, fmt.Errorf("the kernel returned an address handle without a number; datagrams need Linux 5.16 or later: %w",
 			syscall.EOPNOTSUPP)
 	}
-	return &ah{c: p.c, handle: h, num: resp.AHNum}, nil
+	return &ah{ctx: p.ctx, handle: h, num: resp.AHNum}, nil
 }
 
 func (a *ah) AHNumber() uint32 { return a.num }
 
-func (a *ah) Close() error { return a.c.u.DestroyAH(a.handle) }
+func (a *ah) Close() error { return a.ctx.uctx.DestroyAH(a.handle) }

@@ -30,37 +30,37 @@ func (p *Provider) Open(d ib.Device) (ib.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &context{u: u}, nil
+	return &context{uctx: u}, nil
 }
 
 // context is an open device.
 type context struct {
-	u      *uverbs.Context
+	uctx   *uverbs.Context
 	tokens atomic.Uint64 // the last token; events name objects by tokens, and no token is used twice
 }
 
-func (c *context) AsyncFD() int            { return c.u.AsyncFD() }
+func (c *context) AsyncFD() int            { return c.uctx.AsyncFD() }
 func (c *context) AckAsync(uint32, uint64) {} // the kernel does not wait for it
-func (c *context) Close() error            { return c.u.Close() }
+func (c *context) Close() error            { return c.uctx.Close() }
 
 func (c *context) AllocPD() (ib.PD, error) {
-	h, err := c.u.AllocPD(uverbs.Driver{})
+	h, err := c.uctx.AllocPD(uverbs.Driver{})
 	if err != nil {
 		return nil, err
 	}
-	return &pd{c: c, handle: h}, nil
+	return &pd{ctx: c, handle: h}, nil
 }
 
 // mapRing maps a ring that the driver made. newRing checks and interprets it.
 func mapRing[R any](c *context, at rxe.MmapInfo, newRing func(mem []byte) (R, error)) (R, error) {
 	var none R
-	mem, err := c.u.Map(at.Offset, int(at.Size))
+	mem, err := c.uctx.Map(at.Offset, int(at.Size))
 	if err != nil {
 		return none, err
 	}
 	r, err := newRing(mem)
 	if err != nil {
-		c.u.Unmap(mem)
+		c.uctx.Unmap(mem)
 	}
 	return r, err
 }
@@ -70,11 +70,11 @@ func (c *context) unmap(mem []byte) error {
 	if mem == nil {
 		return nil
 	}
-	return c.u.Unmap(mem)
+	return c.uctx.Unmap(mem)
 }
 
 func (c *context) QueryDevice() (ib.DeviceAttr, error) {
-	r, err := c.u.QueryDevice()
+	r, err := c.uctx.QueryDevice()
 	if err != nil {
 		return ib.DeviceAttr{}, err
 	}
@@ -90,7 +90,7 @@ func (c *context) QueryDevice() (ib.DeviceAttr, error) {
 }
 
 func (c *context) QueryPort(port int) (ib.PortAttr, error) {
-	r, err := c.u.QueryPort(uint8(port))
+	r, err := c.uctx.QueryPort(uint8(port))
 	if err != nil {
 		return ib.PortAttr{}, err
 	}
@@ -105,19 +105,19 @@ func (c *context) QueryPort(port int) (ib.PortAttr, error) {
 
 // QueryGIDs first queries the lengths of the tables: the kernel needs space for all entries, including empty ones.
 func (c *context) QueryGIDs() ([]ib.GID, error) {
-	d, err := c.u.QueryDevice()
+	d, err := c.uctx.QueryDevice()
 	if err != nil {
 		return nil, err
 	}
 	entriesMax := 0
 	for p := range d.PhysPortCnt {
-		a, err := c.u.QueryPort(p + 1)
+		a, err := c.uctx.QueryPort(p + 1)
 		if err != nil {
 			return nil, err
 		}
 		entriesMax += int(a.GIDTblLen)
 	}
-	entries, err := c.u.GIDs(entriesMax)
+	entries, err := c.uctx.GIDs(entriesMax)
 	gids := make([]ib.GID, len(entries))
 	for i, e := range entries {
 		gids[i] = ib.GID{GID: e.GID, Index: e.GIDIndex, Port: e.PortNum, Type: e.GIDType, Netdev: int(e.NetdevIfindex)}
@@ -125,4 +125,4 @@ func (c *context) QueryGIDs() ([]ib.GID, error) {
 	return gids, err
 }
 
-func (c *context) QueryPKey(port, index int) (uint16, error) { return c.u.PKey(uint8(port), index) }
+func (c *context) QueryPKey(port, index int) (uint16, error) { return c.uctx.PKey(uint8(port), index) }

@@ -12,7 +12,7 @@ import (
 
 // qp is a queue pair.
 type qp struct {
-	c           *context
+	ctx         *context
 	handle, num uint32
 	token       uint64
 	cap         ib.Cap
@@ -27,7 +27,7 @@ var (
 )
 
 func (p *pd) CreateQP(init ib.QPInit) (ib.QP, error) {
-	q := &qp{c: p.c, token: p.c.tokens.Add(1)}
+	q := &qp{ctx: p.ctx, token: p.ctx.tokens.Add(1)}
 	in := abi.CreateQP{
 		UserHandle: q.token, PDHandle: p.handle, SendCQHandle: init.SendCQ.(*cq).handle, RecvCQHandle: init.RecvCQ.(*cq).handle,
 		MaxSendWR: init.Cap.SendWR, MaxRecvWR: init.Cap.RecvWR, MaxSendSGE: init.Cap.SendSGE, MaxRecvSGE: init.Cap.RecvSGE,
@@ -40,14 +40,14 @@ func (p *pd) CreateQP(init ib.QPInit) (ib.QP, error) {
 		in.IsSRQ, in.SRQHandle = 1, s.handle
 	}
 	var resp rxe.CreateQPResp
-	r, err := p.c.u.CreateQP(in, uverbs.Driver{Out: uverbs.BytesOf(&resp)})
+	r, err := p.ctx.uctx.CreateQP(in, uverbs.Driver{Out: uverbs.BytesOf(&resp)})
 	if err != nil {
 		return nil, err
 	}
 	q.handle, q.num = r.QPHandle, r.QPN
 	if err := q.mapRings(&resp, in.IsSRQ != 0); err != nil {
-		p.c.u.DestroyQP(q.handle)
-		p.c.unmap(q.send.Detach())
+		p.ctx.uctx.DestroyQP(q.handle)
+		p.ctx.unmap(q.send.Detach())
 		return nil, err
 	}
 	q.cap = ib.Cap{
@@ -57,16 +57,16 @@ func (p *pd) CreateQP(init ib.QPInit) (ib.QP, error) {
 		RecvSGE: min(r.MaxRecvSGE, q.recv.MaxSGE()),
 		Inline:  min(r.MaxInlineData, q.send.MaxInline()),
 	}
-	q.send.SetDoorbell(p.c.u.NewDoorbell(q.handle))
+	q.send.SetDoorbell(p.ctx.uctx.NewDoorbell(q.handle))
 	return q, nil
 }
 
 // mapRings maps the send queue, and the receive queue unless the pair has an SRQ.
 func (q *qp) mapRings(at *rxe.CreateQPResp, hasSRQ bool) (err error) {
-	if q.send, err = mapRing(q.c, at.SQ, ib.NewSendRing); err != nil || hasSRQ {
+	if q.send, err = mapRing(q.ctx, at.SQ, ib.NewSendRing); err != nil || hasSRQ {
 		return err
 	}
-	q.recv, err = mapRing(q.c, at.RQ, ib.NewRecvRing)
+	q.recv, err = mapRing(q.ctx, at.RQ, ib.NewRecvRing)
 	return err
 }
 
@@ -98,7 +98,7 @@ func recv(r *ib.RecvRing, id uint64, sge []ib.SGE) error {
 }
 
 func (q *qp) Modify(a *ib.QPAttr, mask uint32) error {
-	err := q.c.u.ModifyQP(modifyCommand(q.handle, a, mask))
+	err := q.ctx.uctx.ModifyQP(modifyCommand(q.handle, a, mask))
 	if err == nil && mask&uint32(abi.QPAttrState) != 0 && a.State == uint8(abi.QPSReset) {
 		q.send.Rewind() // the driver has dropped what was published
 	}
@@ -106,7 +106,7 @@ func (q *qp) Modify(a *ib.QPAttr, mask uint32) error {
 }
 
 func (q *qp) Query(mask uint32) (ib.QPAttr, error) {
-	r, err := q.c.u.QueryQP(q.handle, mask)
+	r, err := q.ctx.uctx.QueryQP(q.handle, mask)
 	if err != nil {
 		return ib.QPAttr{}, err
 	}
@@ -114,17 +114,17 @@ func (q *qp) Query(mask uint32) (ib.QPAttr, error) {
 }
 
 func (q *qp) AttachMulticast(gid [16]byte, lid uint16) error {
-	return q.c.u.AttachMcast(q.handle, gid, lid)
+	return q.ctx.uctx.AttachMcast(q.handle, gid, lid)
 }
 func (q *qp) DetachMulticast(gid [16]byte, lid uint16) error {
-	return q.c.u.DetachMcast(q.handle, gid, lid)
+	return q.ctx.uctx.DetachMcast(q.handle, gid, lid)
 }
 
 func (q *qp) Close() error {
-	if _, err := q.c.u.DestroyQP(q.handle); err != nil && !deviceRemoved(err) {
+	if _, err := q.ctx.uctx.DestroyQP(q.handle); err != nil && !deviceRemoved(err) {
 		return err
 	}
-	return errors.Join(q.c.unmap(q.send.Detach()), q.c.unmap(q.recv.Detach()))
+	return errors.Join(q.ctx.unmap(q.send.Detach()), q.ctx.unmap(q.recv.Detach()))
 }
 
 // deviceRemoved reports whether a command failed because the device was removed. The kernel has destroyed all of its objects
@@ -133,7 +133,7 @@ func deviceRemoved(err error) bool { return errors.Is(err, syscall.EIO) }
 
 // srq is a shared receive queue.
 type srq struct {
-	c           *context
+	ctx         *context
 	handle, num uint32
 	token       uint64
 	maxSGE      uint32
@@ -141,16 +141,16 @@ type srq struct {
 }
 
 func (p *pd) CreateSRQ(wr, sge, limit uint32) (ib.SRQ, error) {
-	s := &srq{c: p.c, token: p.c.tokens.Add(1)}
+	s := &srq{ctx: p.ctx, token: p.ctx.tokens.Add(1)}
 	in := abi.CreateSRQ{UserHandle: s.token, PDHandle: p.handle, MaxWR: wr, MaxSGE: sge, SRQLimit: limit}
 	var resp rxe.CreateSRQResp
-	r, err := p.c.u.CreateSRQ(in, uverbs.Driver{Out: uverbs.BytesOf(&resp)})
+	r, err := p.ctx.uctx.CreateSRQ(in, uverbs.Driver{Out: uverbs.BytesOf(&resp)})
 	if err != nil {
 		return nil, err
 	}
 	s.handle, s.num = r.SRQHandle, resp.SRQNum
-	if s.ring, err = mapRing(p.c, resp.MI, ib.NewRecvRing); err != nil {
-		p.c.u.DestroySRQ(s.handle)
+	if s.ring, err = mapRing(p.ctx, resp.MI, ib.NewRecvRing); err != nil {
+		p.ctx.uctx.DestroySRQ(s.handle)
 		return nil, err
 	}
 	s.maxSGE = min(r.MaxSGE, s.ring.MaxSGE())
@@ -170,26 +170,26 @@ func (s *srq) Recv(id uint64, sge []ib.SGE) error { return recv(&s.ring, id, sge
 func (s *srq) Modify(mask, wr, limit uint32) error {
 	in := abi.ModifySRQ{SRQHandle: s.handle, AttrMask: mask, MaxWR: wr, SRQLimit: limit}
 	var at rxe.MmapInfo
-	if err := s.c.u.ModifySRQ(in, uverbs.BytesOf(&at)); err != nil || mask&uint32(abi.SRQAttrMaxWR) == 0 {
+	if err := s.ctx.uctx.ModifySRQ(in, uverbs.BytesOf(&at)); err != nil || mask&uint32(abi.SRQAttrMaxWR) == 0 {
 		return err
 	}
-	resized, err := mapRing(s.c, at, ib.NewRecvRing)
+	resized, err := mapRing(s.ctx, at, ib.NewRecvRing)
 	if err != nil {
 		return err
 	}
 	old := s.ring.Detach()
 	s.ring = resized
-	return s.c.unmap(old)
+	return s.ctx.unmap(old)
 }
 
 func (s *srq) Query() (wr, sge, limit uint32, err error) {
-	r, err := s.c.u.QuerySRQ(s.handle)
+	r, err := s.ctx.uctx.QuerySRQ(s.handle)
 	return r.MaxWR, r.MaxSGE, r.SRQLimit, err
 }
 
 func (s *srq) Close() error {
-	if _, err := s.c.u.DestroySRQ(s.handle); err != nil && !deviceRemoved(err) {
+	if _, err := s.ctx.uctx.DestroySRQ(s.handle); err != nil && !deviceRemoved(err) {
 		return err
 	}
-	return s.c.unmap(s.ring.Detach())
+	return s.ctx.unmap(s.ring.Detach())
 }
