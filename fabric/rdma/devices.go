@@ -52,7 +52,7 @@ func nearestDevice(devices []verbs.Device, allowed []int, preferred []string) (s
 	if len(usable) == 0 {
 		if len(why) == 0 {
 			why = append(why, &verbs.Error{Op: "open", Kind: verbs.ErrNoDevice,
-				Detail: "there is no RDMA device; ibrun soft-roce up makes one of any network interface"})
+				Detail: "no RDMA device found; `ibrun soft-roce up NETDEV` creates a software one"})
 		}
 		return "", fmt.Errorf("fabric/rdma: %w: %w", fabric.ErrNotSupported, errors.Join(why...))
 	}
