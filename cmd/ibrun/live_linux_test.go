@@ -119,17 +119,17 @@ func TestForeignRanksInView(t *testing.T) {
 // TestTimeoutShowsView: the hang view is printed before --timeout ends the job.
 func TestTimeoutShowsView(t *testing.T) {
 	socketDir(t)
-	said := ""
+	printed := ""
 	for _, limit := range []string{"1", "4", "15"} { // until the ranks have initialized within that time
 		p := startJob(t, 0, "-n", "2", "--timeout", limit, "rank", "hang", "nap")
 		p.wantCode(124, "(--timeout)")
-		said = p.stderrText()
-		view, end := strings.Index(said, "  rank 0: in Recv from rank 1, tag 7, for"), strings.Index(said, "(--timeout)")
+		printed = p.stderrText()
+		view, end := strings.Index(printed, "  rank 0: in Recv from rank 1, tag 7, for"), strings.Index(printed, "(--timeout)")
 		if view >= 0 && view < end {
 			return
 		}
 	}
-	t.Errorf("ibrun printed\n%s", said)
+	t.Errorf("ibrun printed\n%s", printed)
 }
 
 // TestPsAndTop: a running job is listed by a socket that only its user can access, and its ranks are listed one by one.
@@ -205,11 +205,11 @@ func TestProgressLines(t *testing.T) {
 func TestProgressOnNodes(t *testing.T) {
 	ns := newNodes(t, 2).start(0, "-n", "3", "rank", "work")
 	ns.wantCode(0, "")
-	if said := ns.list[0].stderrText(); !strings.Contains(said, "ibrun: progress: 100 % (60 of 60)\n") {
-		t.Errorf("node 0 printed\n%s", said)
+	if printed := ns.list[0].stderrText(); !strings.Contains(printed, "ibrun: progress: 100 % (60 of 60)\n") {
+		t.Errorf("node 0 printed\n%s", printed)
 	}
-	if said := ns.list[1].stderrText(); said != "" {
-		t.Errorf("node 1 printed\n%s", said)
+	if printed := ns.list[1].stderrText(); printed != "" {
+		t.Errorf("node 1 printed\n%s", printed)
 	}
 }
 
@@ -243,8 +243,8 @@ func TestViewOnNodes(t *testing.T) {
 	p.eventually("no view", func() bool {
 		return strings.Contains(p.stderrText(), "  rank 0 on n0: in Recv from rank 1, tag 7, for")
 	})
-	if said := ns.list[0].stderrText(); said != "" {
-		t.Errorf("node 0 was not asked, but printed\n%s", said)
+	if printed := ns.list[0].stderrText(); printed != "" {
+		t.Errorf("node 0 was not asked, but printed\n%s", printed)
 	}
 	if v := runJSON[inspect.View](t, "hang", "--json", p.job()); len(v.Groups) != 3 {
 		t.Errorf("by the name of the job: %+v", v)

@@ -135,7 +135,7 @@ func abortAfter(fifo string) error {
 	if _, err := os.ReadFile(fifo); err != nil {
 		return err
 	}
-	if err := c.Abort(4, "the one who leads has gone"); err != nil {
+	if err := c.Abort(4, "rank lead has exited"); err != nil {
 		return err
 	}
 	select {}

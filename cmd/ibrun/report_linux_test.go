@@ -34,9 +34,9 @@ func TestReport(t *testing.T) {
 	p := startJob(t, 3, "-n", "3", "-x", "TOKEN=secret", "-x", "GOGC=70", "--report="+file, "rank", "record")
 	p.signal(p.pids[1], syscall.SIGKILL)
 	p.wantCode(137, "was killed by signal 9")
-	if said := p.stderrText(); !strings.Contains(said, "ranks 0-2 (3) ended without Finalize") || strings.Contains(said,
+	if printed := p.stderrText(); !strings.Contains(printed, "ranks 0-2 (3) ended without Finalize") || strings.Contains(printed,
 		"secret") {
-		t.Errorf("it printed\n%s", said)
+		t.Errorf("it printed\n%s", printed)
 	}
 	r := readReport(t, file)
 	if r.Job.Code != 137 || r.Job.Calls != 300 || len(r.Ranks) != 3 || len(r.Job.Failure) == 0 || r.Job.Recorded != 3 {
@@ -103,9 +103,9 @@ func TestReportUnnamed(t *testing.T) {
 func TestReportNowhere(t *testing.T) {
 	p := startJob(t, 0, "-n", "2", "--report="+t.TempDir()+"/none/report.json", "rank", "exit", "0")
 	p.wantCode(0, "/none/report.json")
-	said := p.stderrText()
-	if strings.Count(said, "/none/report.json: ") != 1 || !strings.Contains(said, "ranks 0-1 (2) recorded nothing") {
-		t.Errorf("it printed\n%s", said)
+	printed := p.stderrText()
+	if strings.Count(printed, "/none/report.json: ") != 1 || !strings.Contains(printed, "ranks 0-1 (2) recorded nothing") {
+		t.Errorf("it printed\n%s", printed)
 	}
 }
 
@@ -156,12 +156,12 @@ func TestReportFullDisk(t *testing.T) {
 		cmd.Dir = dir
 		p := startCommand(t, 0, cmd)
 		p.wantCode(3, "no space left on device")
-		said := p.stderrText()
-		if strings.Count(said, "no space left") != 1 || strings.Count(said, "no report ") != 1 || p.reported() != nil {
-			t.Errorf("%s: it printed\n%s", flag, said)
+		printed := p.stderrText()
+		if strings.Count(printed, "no space left") != 1 || strings.Count(printed, "no report ") != 1 || p.reported() != nil {
+			t.Errorf("%s: it printed\n%s", flag, printed)
 		}
-		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
-			t.Errorf("%s: %v remains, %v", flag, left, err)
+		if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+			t.Errorf("%s: %v remains, %v", flag, files, err)
 		}
 	}
 }

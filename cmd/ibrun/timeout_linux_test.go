@@ -30,24 +30,24 @@ func TestTimeoutOfOutput(t *testing.T) {
 }
 
 func timeoutOfOutput(t *testing.T, rank []string, last string) {
-	said := ""
+	printed := ""
 	for _, limit := range []string{"0.5", "4", "15"} { // until the rank exits within that time
 		p := startJob(t, 0, append([]string{"-n", "1", "--timeout", limit}, rank...)...)
 		hung := time.AfterFunc(waitLimit+15*time.Second, func() { p.cmd.Process.Kill() })
 		err := p.cmd.Wait() // its output is not read
 		if !hung.Stop() {
-			t.Fatalf("ibrun does not end; it said\n%s", p.stderrText())
+			t.Fatalf("ibrun does not end; it printed\n%s", p.stderrText())
 		}
 		if code := p.cmd.ProcessState.ExitCode(); code != 124 {
-			t.Fatalf("ibrun ended with %d, %v; it said\n%s", code, err, p.stderrText())
+			t.Fatalf("ibrun ended with %d, %v; it printed\n%s", code, err, p.stderrText())
 		}
-		said = p.stderrText()
+		printed = p.stderrText()
 		why := "(--timeout); all ranks had exited, but their output or child processes remained\nibrun: the output of rank 0 on "
-		if strings.Contains(said, why) && strings.HasSuffix(said, last) {
+		if strings.Contains(printed, why) && strings.HasSuffix(printed, last) {
 			return
 		}
 	}
-	t.Errorf("ibrun said\n%s\nwant as its last words %q", said, last)
+	t.Errorf("ibrun printed\n%s\nwant as last line %q", printed, last)
 }
 
 // TestTimeoutUnread: --timeout ends the ranks even if ibrun cannot print that because its output is not read.

@@ -52,7 +52,7 @@ type agent struct {
 func Main() int {
 	runtime.LockOSThread() // never unlocked: see startAll
 	if kind, err := unix.GetsockoptInt(controlFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
-		fmt.Fprintln(os.Stderr, "ibrun: agent is a part of ibrun that it starts itself; a program of that name: ibrun -- agent")
+		fmt.Fprintln(os.Stderr, "ibrun: the command agent is only for ibrun itself; to run a program of that name: ibrun -- agent")
 		return exitcode.UsageError
 	}
 	unix.CloseOnExec(controlFD)

@@ -43,19 +43,19 @@ func parseStat(text string) (Process, error) {
 	if open < 0 || end < open || !strings.HasSuffix(text, "\n") {
 		return Process{}, fmt.Errorf("%w: %.80q", errStat, text)
 	}
-	rest := strings.Fields(text[end+1:])
-	if len(rest) < 7 || len(rest[0]) != 1 {
+	fields := strings.Fields(text[end+1:])
+	if len(fields) < 7 || len(fields[0]) != 1 {
 		return Process{}, fmt.Errorf("%w: %.80q", errStat, text)
 	}
 	pid, errPID := strconv.Atoi(strings.TrimSpace(text[:open]))
-	parent, errParent := strconv.Atoi(rest[1])
-	flags, errFlags := strconv.ParseUint(rest[6], 10, 64)
+	parent, errParent := strconv.Atoi(fields[1])
+	flags, errFlags := strconv.ParseUint(fields[6], 10, 64)
 	if errPID != nil || errParent != nil || errFlags != nil {
 		return Process{}, fmt.Errorf("%w: %.80q", errStat, text)
 	}
-	p := Process{PID: pid, Parent: parent, Zombie: strings.Contains("ZX", rest[0]), State: rest[0][0]}
+	p := Process{PID: pid, Parent: parent, Zombie: strings.Contains("ZX", fields[0]), State: fields[0][0]}
 	p.Exiting = p.Zombie || flags&flagExiting != 0
-	for _, ticks := range rest[min(len(rest), 11):min(len(rest), 13)] {
+	for _, ticks := range fields[min(len(fields), 11):min(len(fields), 13)] {
 		n, err := strconv.ParseInt(ticks, 10, 48)
 		if err != nil || n < 0 {
 			return Process{}, fmt.Errorf("%w: %.80q", errStat, text)
