@@ -62,7 +62,8 @@ func openError(d *hw.RDMADevice) error {
 	return nil
 }
 
-// Open opens the device of this name, or with "" the first that can be opened and has an active port.
+// Open opens the device of this name, or with "" the first that can be opened and has an active port. The error contains the
+// reason why a device cannot be used.
 func Open(name string, o Options) (*Context, error) {
 	devices, err := Devices()
 	if err != nil {

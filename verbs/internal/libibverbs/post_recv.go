@@ -19,7 +19,7 @@ type recvQueue struct {
 	wrAddr    uintptr
 	sge       []ib.SGE
 	badWR     *uintptr
-	badWRAddr uintptr // of bad
+	badWRAddr uintptr // address of *badWR
 }
 
 func (r *recvQueue) init(lib *library, call string, fn *uintptr, queue uintptr, sge uint32) {

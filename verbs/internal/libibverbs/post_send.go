@@ -40,17 +40,17 @@ type slot struct {
 
 func (s *sendQueue) init(x *context, pair uintptr, c ib.Cap, signalAll bool) {
 	n := min(maxBatch, max(int(c.SendWR), 1))
-	perWR, inline := max(int(c.SendSGE), 1), int(c.Inline) // inline data needs an entry too
+	maxSGE, inline := max(int(c.SendSGE), 1), int(c.Inline) // inline data needs an entry too
 	wr, wrAt := onHeap[ibv.SendWR](n)
-	sge, sgeAt := onHeap[ib.SGE](n * perWR)
+	sge, sgeAt := onHeap[ib.SGE](n * maxSGE)
 	data, dataAt := onHeap[byte](n * inline)
 	bad, badAt := onHeap[uintptr](1)
 	*s = sendQueue{ctx: x, qp: pair, signalAll: signalAll, space: newSendSpace(c.SendWR), slots: make([]slot, n), firstAddr: wrAt,
-		maxSGE: perWR, maxInline: inline, badWR: &bad[0], badWRAddr: badAt}
+		maxSGE: maxSGE, maxInline: inline, badWR: &bad[0], badWRAddr: badAt}
 	for i := range s.slots {
-		s.slots[i] = slot{wr: &wr[i], addr: wrAt + uintptr(i)*sendWRSize, sge: sge[i*perWR : (i+1)*perWR],
+		s.slots[i] = slot{wr: &wr[i], addr: wrAt + uintptr(i)*sendWRSize, sge: sge[i*maxSGE : (i+1)*maxSGE],
 			inline: data[i*inline : (i+1)*inline], inlineAddr: dataAt + uintptr(i*inline)}
-		wr[i].SGList = sgeAt + uintptr(i*perWR)*sgeSize
+		wr[i].SGList = sgeAt + uintptr(i*maxSGE)*sgeSize
 	}
 }
 
