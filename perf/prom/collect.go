@@ -9,16 +9,16 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// collector shows a node, each of its ranks or their sum.
+// collector collects the metrics of a node: of each of its ranks, or their sums.
 type collector struct {
-	node  *Node
-	each  bool
-	descs [len(families)]*prometheus.Desc
+	node    *Node
+	perRank bool
+	descs   [len(families)]*prometheus.Desc
 }
 
-// Collector shows the sum of the node's ranks, or each of them.
+// Collector returns a collector of the sums over the node's ranks, or of each rank.
 func (n *Node) Collector(each bool) prometheus.Collector {
-	return &collector{node: n, each: each, descs: descs(each)}
+	return &collector{node: n, perRank: each, descs: descs(each)}
 }
 
 func (c *collector) Describe(to chan<- *prometheus.Desc) {
@@ -28,51 +28,50 @@ func (c *collector) Describe(to chan<- *prometheus.Desc) {
 }
 
 func (c *collector) Collect(to chan<- prometheus.Metric) {
-	p := put{c: c, to: to}
-	p.set(jobInfo, 1, c.node.Job, c.node.Name)
-	all := c.node.look()
+	p := metricWriter{c: c, to: to}
+	p.setValue(jobInfo, 1, c.node.Job, c.node.Name)
+	all := c.node.sampleRanks()
 	count, unreadable := map[string]int{}, 0
 	for i := range all {
-		count[all[i].word()]++
+		count[all[i].label()]++
 		if all[i].Err != nil {
 			unreadable++
 		}
 	}
-	for _, w := range words {
-		p.set(rankStates, float64(count[w]), w)
+	for _, w := range stateLabels {
+		p.setValue(rankStates, float64(count[w]), w)
 	}
-	p.set(pageFaults, float64(unreadable))
-	if c.each {
+	p.setValue(unreadablePages, float64(unreadable))
+	if c.perRank {
 		for i := range all {
-			p.rank = []string{strconv.Itoa(all[i].Rank.Rank)}
-			p.sum(all[i : i+1])
+			p.rankValue = []string{strconv.Itoa(all[i].Rank.Rank)}
+			p.setTotals(all[i : i+1])
 		}
-		p.rank = nil
+		p.rankValue = nil
 	} else {
-		p.sum(all)
+		p.setTotals(all)
 	}
 	c.ports(&p)
 }
 
-// put writes metrics of one scrape.
-type put struct {
-	c    *collector
-	to   chan<- prometheus.Metric
-	rank []string // label of the series that follow, or none
+// metricWriter sends the metrics of one scrape to the library.
+type metricWriter struct {
+	c         *collector
+	to        chan<- prometheus.Metric
+	rankValue []string // value of the label rank of the next series; empty: no such label
 }
 
-// set writes one value of a counter or gauge.
-func (p *put) set(f int, v float64, labels ...string) {
+// setValue sends one value of a counter or gauge.
+func (p *metricWriter) setValue(f int, v float64, labels ...string) {
 	t := prometheus.GaugeValue
 	if families[f].kind == counter {
 		t = prometheus.CounterValue
 	}
-	p.to <- prometheus.MustNewConstMetric(p.c.descs[f], t, v, append(labels, p.rank...)...)
+	p.to <- prometheus.MustNewConstMetric(p.c.descs[f], t, v, append(labels, p.rankValue...)...)
 }
 
-// sum writes what some ranks have done together. Sums are taken over all of them; what is called highest or longest is that of
-// the one that has most.
-func (p *put) sum(of []state) {
+// setTotals sends the sums over some ranks. Of families named highest or longest it sends the maximum.
+func (p *metricWriter) setTotals(of []rankState) {
 	var snapshots []*perf.Snapshot
 	var wall, inside, waiting, old time.Duration
 	var q perf.Queues
@@ -99,39 +98,39 @@ func (p *put) sum(of []state) {
 		m.Pinned += s.Memory.Pinned
 		m.PinnedHigh = max(m.PinnedHigh, s.Memory.PinnedHigh)
 	}
-	p.set(rankSeconds, wall.Seconds())
-	p.set(callSeconds, inside.Seconds())
-	p.set(waitSeconds, waiting.Seconds())
-	p.set(oldest, old.Seconds())
-	p.set(unexpected, float64(q.Unexpected))
-	p.set(unexpectedHigh, float64(q.UnexpectedHigh))
-	p.set(unexpectedBytes, float64(q.UnexpectedBytes))
-	p.set(posted, float64(q.Posted))
-	p.set(matched, float64(q.Matches))
-	p.set(matchLength, float64(q.MatchLength))
-	p.set(retransmissions, float64(again))
-	p.set(registrations, float64(m.Registrations))
-	p.set(pinned, float64(m.Pinned))
-	p.set(pinnedHigh, float64(m.PinnedHigh))
-	p.operations(perf.MergeOps(snapshots...))
+	p.setValue(rankSeconds, wall.Seconds())
+	p.setValue(callSeconds, inside.Seconds())
+	p.setValue(waitSeconds, waiting.Seconds())
+	p.setValue(oldestCall, old.Seconds())
+	p.setValue(unexpected, float64(q.Unexpected))
+	p.setValue(unexpectedHigh, float64(q.UnexpectedHigh))
+	p.setValue(unexpectedBytes, float64(q.UnexpectedBytes))
+	p.setValue(posted, float64(q.Posted))
+	p.setValue(matched, float64(q.Matches))
+	p.setValue(matchLength, float64(q.MatchLength))
+	p.setValue(retransmissions, float64(again))
+	p.setValue(registrations, float64(m.Registrations))
+	p.setValue(pinned, float64(m.Pinned))
+	p.setValue(pinnedHigh, float64(m.PinnedHigh))
+	p.setOperations(perf.MergeOps(snapshots...))
 	for _, t := range perf.MergeTraffic(snapshots...) {
-		p.set(messages, float64(t.Messages), t.Direction.String(), t.Transport.String(), t.Protocol.String())
-		p.set(messageBytes, float64(t.Bytes), t.Direction.String(), t.Transport.String(), t.Protocol.String())
+		p.setValue(messages, float64(t.Messages), t.Direction.String(), t.Transport.String(), t.Protocol.String())
+		p.setValue(messageBytes, float64(t.Bytes), t.Direction.String(), t.Transport.String(), t.Protocol.String())
 	}
 }
 
-func (p *put) operations(all []perf.OpStat) {
+func (p *metricWriter) setOperations(all []perf.OpStat) {
 	for _, o := range all {
 		if o.Latency != nil {
-			labels := append([]string{o.Op.String(), o.Class.String()}, p.rank...)
-			p.to <- &latencies{desc: p.c.descs[latency], labels: labels, of: o.Latency}
+			labels := append([]string{o.Op.String(), o.Class.String()}, p.rankValue...)
+			p.to <- &latencyHistogram{desc: p.c.descs[latency], labels: labels, source: o.Latency}
 		}
 	}
 	for _, o := range perf.MergeClasses(all) {
-		p.set(calls, float64(o.Calls), o.Op.String())
-		p.set(operationBytes, float64(o.Bytes), o.Op.String())
+		p.setValue(calls, float64(o.Calls), o.Op.String())
+		p.setValue(operationBytes, float64(o.Bytes), o.Op.String())
 		if o.Latency != nil {
-			p.set(longestLatency, o.Latency.Max().Seconds(), o.Op.String())
+			p.setValue(longestLatency, o.Latency.Max().Seconds(), o.Op.String())
 		}
 	}
 }

@@ -1,18 +1,17 @@
-// Package prom shows the pages of package perf, and the RDMA ports of the node beside them, to Prometheus:
+// Package prom serves the pages of package perf, and the counters of the node's RDMA ports, as metrics for Prometheus:
 //
 //	node := &prom.Node{Job: "j1", Name: "n0", Ranks: ranks, Root: os.DirFS("/")}
 //	http.Handle("/metrics", node.Handler(logger))
 //
-// Ranks is asked at each scrape, and reads the pages while the ranks go on: a scrape costs them nothing but cache lines.
-// What a rank's page said last stays in the sums when the rank has died or its page cannot be read any more, so that no
-// counter goes back.
+// Ranks is called at each scrape. It reads the pages while the ranks run: a scrape costs the ranks only cache misses. When a rank
+// has died or its page has become unreadable, its last values stay in the sums, so that no counter decreases.
 //
-// By default a node has one set of series, the sum of its ranks. With the query ?ranks=each every rank has series of its
-// own, with the label rank. Labels come from closed sets otherwise, whatever the job does.
+// By default a node has one set of series: the sums over its ranks. With the query ?ranks=each every rank has series of its
+// own, with the label rank. The values of all other labels are from closed sets, whatever the job does.
 //
-// Latencies are histograms. In every format they have the classic buckets, whose bounds are powers of two nanoseconds; who
-// asks for protobuf, as Prometheus does with native histograms switched on, gets native buckets in the same metric,
-// [NativeSchema] of them to a factor of two.
+// Latencies are histograms. In every format they have the classic buckets, whose bounds are powers of two nanoseconds. Clients
+// that request protobuf, as Prometheus does when native histograms are enabled, also get native buckets in the same metric,
+// 2^[NativeSchema] for each factor of two.
 //
-// docs/metrics.md lists what there is.
+// docs/metrics.md lists the metrics.
 package prom

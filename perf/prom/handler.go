@@ -7,17 +7,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// inFlight is how many scrapes are answered at the same time; others are told to come back.
-const inFlight = 4
+// maxScrapes is the largest number of concurrent scrapes; further ones get status 503.
+const maxScrapes = 4
 
-// Handler answers scrapes: with the sum of the ranks, and with each rank's own if the query has ranks=each. What goes wrong is
-// told to log.
+// Handler serves scrapes: the sums over the ranks, or the series of each rank if the query has ranks=each. It reports errors to
+// log.
 func (n *Node) Handler(log promhttp.Logger) http.Handler {
 	handler := func(each bool) http.Handler {
 		r := prometheus.NewRegistry()
 		r.MustRegister(n.Collector(each))
 		return promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorLog: log, ErrorHandling: promhttp.HTTPErrorOnError,
-			EnableOpenMetrics: true, MaxRequestsInFlight: inFlight})
+			EnableOpenMetrics: true, MaxRequestsInFlight: maxScrapes})
 	}
 	sum, each := handler(false), handler(true)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,7 +27,7 @@ func (n *Node) Handler(log promhttp.Logger) http.Handler {
 		case "each":
 			each.ServeHTTP(w, r)
 		default:
-			http.Error(w, "ranks="+q+" is not known; there is ranks=each", http.StatusBadRequest)
+			http.Error(w, "ranks="+q+" is unknown; want ranks=each", http.StatusBadRequest)
 		}
 	})
 }

@@ -13,29 +13,29 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// NativeSchema tells how many native buckets there are to a factor of two: 2^NativeSchema. A quantile is then at most 2.2 %
-// from the middle of the bucket of package perf that it was in.
+// NativeSchema is the logarithm of the number of native buckets for each factor of two: there are 2^NativeSchema. A quantile is
+// then within 2.2 % of the middle of its bucket in package perf.
 const NativeSchema = 4
 
-// The classic buckets end at powers of two nanoseconds, from 2^classicFrom (128 ns) to 2^classicTo (4.3 s): these are bounds of
-// buckets of package perf, too.
+// The classic buckets end at powers of two nanoseconds, from 2^classicFrom (128 ns) to 2^classicTo (4.3 s). Buckets of package perf
+// end there as well, so no count is split.
 const (
 	classicFrom = 7
 	classicTo   = 32
 )
 
-// latencies is a histogram with classic and native buckets. The constructors of the library make one kind or the other; in the
-// text formats it writes the classic ones only.
-type latencies struct {
+// latencyHistogram is a histogram with classic and native buckets. The constructors of the library make only one kind. The
+// text formats contain only the classic buckets.
+type latencyHistogram struct {
 	desc   *prometheus.Desc
 	labels []string
-	of     *perf.Histogram
+	source *perf.Histogram
 }
 
-func (l *latencies) Desc() *prometheus.Desc { return l.desc }
+func (l *latencyHistogram) Desc() *prometheus.Desc { return l.desc }
 
-func (l *latencies) Write(to *dto.Metric) error {
-	// The library knows how labels are paired and ordered.
+func (l *latencyHistogram) Write(to *dto.Metric) error {
+	// The library pairs and sorts the labels.
 	m, err := prometheus.NewConstHistogram(l.desc, 0, 0, nil, l.labels...)
 	if err != nil {
 		return err
@@ -44,15 +44,15 @@ func (l *latencies) Write(to *dto.Metric) error {
 		return err
 	}
 	h := to.Histogram
-	count, sum := l.of.Count(), l.of.Sum().Seconds()
+	count, sum := l.source.Count(), l.source.Sum().Seconds()
 	h.SampleCount, h.SampleSum = &count, &sum
-	h.Bucket = classic(l.of)
-	native(h, l.of)
+	h.Bucket = classicBuckets(l.source)
+	setNativeBuckets(h, l.source)
 	return nil
 }
 
-// classic are the buckets with bounds, which are cumulative.
-func classic(of *perf.Histogram) []*dto.Bucket {
+// classicBuckets returns the buckets with fixed bounds. Their counts are cumulative.
+func classicBuckets(of *perf.Histogram) []*dto.Bucket {
 	var all []*dto.Bucket
 	for e := classicFrom; e <= classicTo; e++ {
 		bound := (time.Duration(1) << e).Seconds()
@@ -66,9 +66,9 @@ func classic(of *perf.Histogram) []*dto.Bucket {
 	return all
 }
 
-// native fills in the buckets without bounds: those from 2^((i-1)/2^NativeSchema) seconds to 2^(i/2^NativeSchema), as runs of
-// neighbours, each with its distance from the one before, and with the differences of their counts.
-func native(h *dto.Histogram, of *perf.Histogram) {
+// setNativeBuckets sets the native buckets. Bucket i is from 2^((i-1)/2^NativeSchema) to 2^(i/2^NativeSchema) seconds. Consecutive
+// buckets form a span, which has its distance from the span before. Counts are encoded as differences.
+func setNativeBuckets(h *dto.Histogram, of *perf.Histogram) {
 	schema, threshold, zero := int32(NativeSchema), 0.0, uint64(0)
 	counts := map[int32]uint64{}
 	for b := range of.Buckets() {
@@ -93,7 +93,7 @@ func native(h *dto.Histogram, of *perf.Histogram) {
 		h.PositiveDelta = append(h.PositiveDelta, delta)
 		before, next = int64(counts[i]), i+1
 	}
-	if len(order) == 0 { // a span says that the histogram is native, though it is empty
+	if len(order) == 0 { // an empty histogram is native if it has a span
 		h.PositiveSpan = []*dto.BucketSpan{{Offset: new(int32), Length: new(uint32)}}
 	}
 }

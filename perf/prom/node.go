@@ -8,48 +8,49 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Node is what is shown of a job on one node. Its fields are not changed once it is used.
+// Node is the source of the metrics of a job on one node. Its exported fields must not change after its first use.
 type Node struct {
 	Job, Name string
-	// Ranks tells how the ranks of this node are, always in the same order. It is asked at each scrape, by one goroutine at a time.
+	// Ranks returns the state of the ranks of this node, always in the same order. It is called at each scrape, by one goroutine at a
+	// time.
 	Ranks func() []Rank
-	// Root is the root directory of the node, where RDMA devices are looked for; nil: they are not shown.
+	// Root is the root directory of the node, under which RDMA devices are read; nil omits them.
 	Root fs.FS
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 
-	mu   sync.Mutex
-	last map[int]*known // by rank
+	mu      sync.Mutex
+	history map[int]*rankHistory // by rank
 }
 
 // Rank is a rank at the moment of a scrape.
 type Rank struct {
 	// Rank is the number in the job.
 	Rank int
-	// Snapshot is what the page says; nil if nobody has written it, or it cannot be read.
+	// Snapshot is the content of the rank's page; nil if the rank has not written it, or it cannot be read.
 	Snapshot *perf.Snapshot
-	// Err is why the page cannot be read; nil for one that nobody has written.
+	// Err is the reason why the page cannot be read; nil for a page that was never written.
 	Err error
-	// Dead says that the process is no more.
+	// Dead reports that the process has ended.
 	Dead bool
 }
 
-// known is what was seen of a rank so far.
-type known struct {
-	snapshot *perf.Snapshot
-	died     time.Time
-	since    map[perf.Current]time.Time // of the calls under way
+// rankHistory is the last known state of a rank.
+type rankHistory struct {
+	snapshot  *perf.Snapshot
+	died      time.Time
+	firstSeen map[perf.Current]time.Time // of the calls in progress
 }
 
-// state is a rank as it is shown.
-type state struct {
+// rankState is the state of a rank in one scrape.
+type rankState struct {
 	Rank
 	wall   time.Duration
 	oldest time.Duration
 }
 
-// word is the rank's state as the label of ibrun_ranks.
-func (s *state) word() string {
+// label returns the rank's state as a label value of ibrun_ranks.
+func (s *rankState) label() string {
 	switch {
 	case s.Snapshot != nil && s.Snapshot.State == perf.Finalized:
 		return "finalized"
@@ -61,39 +62,40 @@ func (s *state) word() string {
 	return "running"
 }
 
-// words are all that word returns.
-var words = []string{"silent", "running", "finalized", "dead"}
+// stateLabels lists all values that label returns.
+var stateLabels = []string{"silent", "running", "finalized", "dead"}
 
-// look asks how the ranks are, and fills in what is known from before.
-func (n *Node) look() []state {
+// sampleRanks returns the state of all ranks, and updates their histories.
+func (n *Node) sampleRanks() []rankState {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now()
 	if n.Now != nil {
 		now = n.Now()
 	}
-	if n.last == nil {
-		n.last = map[int]*known{}
+	if n.history == nil {
+		n.history = map[int]*rankHistory{}
 	}
 	ranks := n.Ranks()
-	all := make([]state, len(ranks))
+	all := make([]rankState, len(ranks))
 	for i, r := range ranks {
-		k := n.last[r.Rank]
+		k := n.history[r.Rank]
 		if k == nil {
-			k = &known{}
-			n.last[r.Rank] = k
+			k = &rankHistory{}
+			n.history[r.Rank] = k
 		}
-		all[i] = k.see(r, now)
+		all[i] = k.update(r, now)
 	}
 	return all
 }
 
-// see takes in how a rank is now. Of one that is dead the clock and the calls under way stand still.
-func (k *known) see(r Rank, now time.Time) state {
+// update records the present state of a rank and returns its state for the scrape. After the death of a rank its run time does not
+// grow, and it has no calls in progress.
+func (k *rankHistory) update(r Rank, now time.Time) rankState {
 	if r.Snapshot != nil {
 		k.snapshot = r.Snapshot
 	}
-	s := state{Rank: r}
+	s := rankState{Rank: r}
 	if s.Snapshot = k.snapshot; s.Snapshot == nil {
 		return s
 	}
@@ -107,13 +109,13 @@ func (k *known) see(r Rank, now time.Time) state {
 	s.wall = s.Snapshot.Wall(now)
 	since := make(map[perf.Current]time.Time, len(s.Snapshot.Current))
 	for _, c := range s.Snapshot.Current {
-		first, seen := k.since[c]
+		first, seen := k.firstSeen[c]
 		if !seen {
 			first = now
 		}
 		since[c] = first
 		s.oldest = max(s.oldest, now.Sub(first))
 	}
-	k.since = since
+	k.firstSeen = since
 	return s
 }

@@ -23,15 +23,15 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// job is some ranks of which a test is the program.
+// job is a set of ranks whose recorders a test drives.
 type job struct {
 	t     testing.TB
-	ranks []*fellow
+	ranks []*testRank
 	node  *Node
 	now   time.Time
 }
 
-type fellow struct {
+type testRank struct {
 	memory []byte
 	rec    *perf.Recorder
 	err    error
@@ -41,7 +41,7 @@ type fellow struct {
 func newJob(t testing.TB, n int) *job {
 	j := &job{t: t}
 	for rank := range n {
-		f := &fellow{memory: make([]byte, perf.PageBytes)}
+		f := &testRank{memory: make([]byte, perf.PageBytes)}
 		var err error
 		if f.rec, err = perf.NewRecorder(f.memory, perf.Identity{Rank: rank, Size: n}, perf.All); err != nil {
 			t.Fatal(err)
@@ -71,7 +71,7 @@ func (j *job) look() []Rank {
 	return all
 }
 
-// work has every rank do a little of everything.
+// work records some calls, messages and waits of every rank.
 func (j *job) work() {
 	for i, f := range j.ranks {
 		l := f.rec.Link((i+1)%len(j.ranks), perf.Shm)
@@ -89,7 +89,7 @@ func (j *job) work() {
 	}
 }
 
-// scrape asks for one format and returns the families in it.
+// scrape requests one format and returns the families of the answer.
 func scrape(t testing.TB, n *Node, query, accept string) map[string]*dto.MetricFamily {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, "/metrics"+query, nil)
@@ -123,7 +123,7 @@ const (
 	protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 )
 
-// value finds the one metric that has these labels, given as name, value and so on.
+// value returns the only metric that has these labels, given as name, value, name, value.
 func value(t testing.TB, all map[string]*dto.MetricFamily, family int, labels ...string) *dto.Metric {
 	t.Helper()
 	f := all[families[family].name]
@@ -152,7 +152,7 @@ func value(t testing.TB, all map[string]*dto.MetricFamily, family int, labels ..
 	return found
 }
 
-// number is the value of a counter or gauge.
+// number returns the value of a counter or gauge.
 func number(m *dto.Metric) float64 { return m.GetCounter().GetValue() + m.GetGauge().GetValue() }
 
 func TestSum(t *testing.T) {
@@ -173,7 +173,7 @@ func TestSum(t *testing.T) {
 			{messageBytes, []string{"direction", "in", "transport", "shm", "protocol", "eager"}, 3 * 4950},
 			{unexpected, nil, 3}, {unexpectedHigh, nil, 2}, {unexpectedBytes, nil, 300},
 			{retransmissions, nil, 3}, {registrations, nil, 9}, {pinned, nil, 3 * 4096}, {pinnedHigh, nil, 4096},
-			{pageFaults, nil, 0},
+			{unreadablePages, nil, 0},
 		} {
 			if got := number(value(t, all, c.family, c.labels...)); got != c.want {
 				t.Errorf("%s %v: %v, want %v", families[c.family].name, c.labels, got, c.want)
@@ -206,10 +206,10 @@ func TestEach(t *testing.T) {
 	}
 }
 
-// TestDeath: no counter goes back, whatever becomes of a rank.
+// TestDeath: no counter decreases when a rank dies.
 func TestDeath(t *testing.T) {
 	j := newJob(t, 3)
-	j.ranks = append(j.ranks, &fellow{memory: make([]byte, perf.PageBytes)}) // one that never writes its page
+	j.ranks = append(j.ranks, &testRank{memory: make([]byte, perf.PageBytes)}) // a rank that never writes its page
 	j.work3()
 	before := scrape(t, j.node, "", text)
 	j.ranks[0].dead = true
@@ -226,7 +226,7 @@ func TestDeath(t *testing.T) {
 			t.Errorf("%v ranks are %s, want %v", got, state, want)
 		}
 	}
-	if got := number(value(t, after, pageFaults)); got != 1 {
+	if got := number(value(t, after, unreadablePages)); got != 1 {
 		t.Errorf("%v pages cannot be read, want 1", got)
 	}
 	was := number(value(t, after, rankSeconds))
@@ -236,13 +236,13 @@ func TestDeath(t *testing.T) {
 	}
 }
 
-// work3 is work of the first three.
+// work3 is work for the first three ranks.
 func (j *job) work3() { (&job{t: j.t, ranks: j.ranks[:3]}).work() }
 
 func TestOldest(t *testing.T) {
 	j := newJob(t, 2)
 	lane := j.ranks[1].rec.Enter(perf.Recv, 0, 7, 8)
-	age := func() float64 { return number(value(t, scrape(t, j.node, "", text), oldest)) }
+	age := func() float64 { return number(value(t, scrape(t, j.node, "", text), oldestCall)) }
 	first := age()
 	j.now = j.now.Add(3 * time.Second)
 	if got := age(); first != 0 || got != 3 {
@@ -254,14 +254,14 @@ func TestOldest(t *testing.T) {
 	}
 }
 
-// TestQuantiles holds quantiles of classic and native buckets against the raw values.
+// TestQuantiles compares quantiles of classic and native buckets with the raw values.
 func TestQuantiles(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	raw := make([]time.Duration, 20000)
 	for i := range raw {
 		raw[i] = time.Duration(1000 * math.Exp(r.NormFloat64()*1.5))
 	}
-	l := &latencies{desc: descs(false)[latency], labels: []string{"Send", "64"}, of: perf.HistogramOf(raw...)}
+	l := &latencyHistogram{desc: descs(false)[latency], labels: []string{"Send", "64"}, source: perf.HistogramOf(raw...)}
 	var m dto.Metric
 	if err := l.Write(&m); err != nil {
 		t.Fatal(err)
@@ -281,7 +281,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// nativeQuantile decodes the buckets as the specification of native histograms has them.
+// nativeQuantile decodes the buckets as the specification of native histograms defines them.
 func nativeQuantile(h *dto.Histogram, q float64) float64 {
 	rank, seen := q*float64(h.GetSampleCount()), float64(h.GetZeroCount())
 	index, count, n := int32(0), int64(0), 0
@@ -299,11 +299,11 @@ func nativeQuantile(h *dto.Histogram, q float64) float64 {
 	return math.Inf(1)
 }
 
-// TestNativeSum: the buckets add up to the count, or Prometheus refuses the histogram.
+// TestNativeSum: the buckets add up to the count; otherwise Prometheus rejects the histogram.
 func TestNativeSum(t *testing.T) {
 	for _, of := range [][]time.Duration{nil, {0}, {0, 1, 1 << 40, 1 << 60}} {
 		var m dto.Metric
-		l := &latencies{desc: descs(false)[latency], labels: []string{"Send", "64"}, of: perf.HistogramOf(of...)}
+		l := &latencyHistogram{desc: descs(false)[latency], labels: []string{"Send", "64"}, source: perf.HistogramOf(of...)}
 		if err := l.Write(&m); err != nil {
 			t.Fatal(err)
 		}
@@ -343,7 +343,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestDocument holds docs/metrics.md against what is served: a row for each family, with its type and labels, and no other.
+// TestDocument compares docs/metrics.md with the metrics that are served: a row for each family, with its type and labels, and no other.
 func TestDocument(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
@@ -369,7 +369,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// BenchmarkScrape is a node of 256 ranks.
+// BenchmarkScrape scrapes a node with 256 ranks.
 func BenchmarkScrape(b *testing.B) {
 	j := newJob(b, 256)
 	j.work()

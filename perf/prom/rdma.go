@@ -8,17 +8,17 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// wordBytes is what the counters of data count, by the InfiniBand standard.
+// wordBytes is the unit of the data counters, by the InfiniBand specification.
 const wordBytes = 4
 
-// ports writes the node's RDMA devices. One that cannot be read keeps none of the others from being shown.
-func (c *collector) ports(p *put) {
+// ports sends the metrics of the node's RDMA devices. A device that cannot be read does not affect the others.
+func (c *collector) ports(p *metricWriter) {
 	if c.node.Root == nil {
 		return
 	}
 	devices, err := hw.ReadRDMA(c.node.Root)
 	if err != nil {
-		p.set(deviceProblems, 1, "")
+		p.setValue(deviceProblems, 1, "")
 		return
 	}
 	for i := range devices {
@@ -30,16 +30,16 @@ func (c *collector) ports(p *put) {
 			if port.State == hw.PortActive {
 				up = 1
 			}
-			p.set(portUp, up, d.Name, number, port.Netdev, string(port.LinkLayer))
-			p.set(portRate, float64(port.Rate)/8, d.Name, number)
+			p.setValue(portUp, up, d.Name, number, port.Netdev, string(port.LinkLayer))
+			p.setValue(portRate, float64(port.Rate)/8, d.Name, number)
 			problems += c.counters(p, d.Name, port.Number)
 		}
-		p.set(deviceProblems, float64(problems), d.Name)
+		p.setValue(deviceProblems, float64(problems), d.Name)
 	}
 }
 
-// counters writes the counters of a port, and returns how many could not be read.
-func (c *collector) counters(p *put, device string, port int) (problems int) {
+// counters sends the counters of a port, and returns the number that could not be read.
+func (c *collector) counters(p *metricWriter, device string, port int) (problems int) {
 	read, err := hw.ReadCounters(c.node.Root, device, port)
 	if err != nil {
 		return 1
@@ -47,15 +47,15 @@ func (c *collector) counters(p *put, device string, port int) (problems int) {
 	number := strconv.Itoa(port)
 	all := map[string]uint64{}
 	maps.Copy(all, read.HW)
-	maps.Copy(all, read.Port) // which counts where a driver has one of the standard's names, too
+	maps.Copy(all, read.Port) // takes precedence if a driver has a counter with a standard name
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		switch v := float64(all[name]); name {
 		case "port_xmit_data":
-			p.set(portSent, v*wordBytes, device, number)
+			p.setValue(portSent, v*wordBytes, device, number)
 		case "port_rcv_data":
-			p.set(portReceived, v*wordBytes, device, number)
+			p.setValue(portReceived, v*wordBytes, device, number)
 		default:
-			p.set(portCounter, v, device, number, name)
+			p.setValue(portCounter, v, device, number, name)
 		}
 	}
 	return len(read.Problems)

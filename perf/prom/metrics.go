@@ -1,0 +1,132 @@
+package prom
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// kind is the type of a metric family.
+type kind string
+
+const (
+	counter   kind = "counter"
+	gauge     kind = "gauge"
+	histogram kind = "histogram"
+)
+
+// family is a metric family. Its number is its index in families.
+type family struct {
+	name, help string
+	kind       kind
+	labels     []string
+	perNode    bool // a property of the node: never with the label rank
+}
+
+const (
+	jobInfo = iota
+	rankStates
+	rankSeconds
+	callSeconds
+	waitSeconds
+	calls
+	operationBytes
+	latency
+	longestLatency
+	oldestCall
+	messages
+	messageBytes
+	unexpected
+	unexpectedHigh
+	unexpectedBytes
+	posted
+	matched
+	matchLength
+	retransmissions
+	registrations
+	pinned
+	pinnedHigh
+	unreadablePages
+	portUp
+	portRate
+	portSent
+	portReceived
+	portCounter
+	deviceProblems
+)
+
+var families = [...]family{
+	jobInfo: {name: "ibrun_job_info", kind: gauge, labels: []string{"job", "node"}, perNode: true,
+		help: "1; the labels name the job and the node."},
+	rankStates: {name: "ibrun_ranks", kind: gauge, labels: []string{"state"}, perNode: true,
+		help: "Ranks on this node, by state: silent (has not written its page), running, finalized, dead (ended without Finalize)."},
+	rankSeconds: {name: "ibrun_rank_seconds_total", kind: counter,
+		help: "Time that ranks have run, from Init to Finalize."},
+	callSeconds: {name: "ibrun_call_seconds_total", kind: counter,
+		help: "Time spent within calls of package mpi. Divided by ibrun_rank_seconds_total: the share of communication."},
+	waitSeconds: {name: "ibrun_wait_seconds_total", kind: counter,
+		help: "Time within calls spent waiting for other ranks; waits below some microseconds are not counted."},
+	calls: {name: "ibrun_calls_total", kind: counter, labels: []string{"op"},
+		help: "Calls of package mpi, by operation."},
+	operationBytes: {name: "ibrun_operation_bytes_total", kind: counter, labels: []string{"op"},
+		help: "Bytes passed to sending calls or received, by operation."},
+	latency: {name: "ibrun_operation_seconds", kind: histogram, labels: []string{"op", "size"},
+		help: "Duration of calls, by operation and size class (label: the largest size in it). Of calls up to 4 KiB one in 32 is timed."},
+	longestLatency: {name: "ibrun_operation_longest_seconds", kind: gauge, labels: []string{"op"},
+		help: "Longest timed call since the start, by operation."},
+	oldestCall: {name: "ibrun_operation_oldest_seconds", kind: gauge,
+		help: "Age of the oldest call in progress, as seen by scrapes; 0 if no call is in progress."},
+	messages: {name: "ibrun_messages_total", kind: counter, labels: []string{"direction", "transport", "protocol"},
+		help: "Messages, including those of collectives, by direction, transport and protocol."},
+	messageBytes: {name: "ibrun_message_bytes_total", kind: counter, labels: []string{"direction", "transport", "protocol"},
+		help: "Payload bytes of messages, by direction, transport and protocol."},
+	unexpected: {name: "ibrun_unexpected_messages", kind: gauge,
+		help: "Unexpected messages that are stored: they arrived before their receives."},
+	unexpectedHigh: {name: "ibrun_unexpected_messages_highest", kind: gauge,
+		help: "Largest number of unexpected messages that one rank has stored at a time."},
+	unexpectedBytes: {name: "ibrun_unexpected_bytes", kind: gauge,
+		help: "Memory used by stored unexpected messages."},
+	posted: {name: "ibrun_posted_receives", kind: gauge,
+		help: "Posted receives that wait for a message, sampled in one call of 32."},
+	matched: {name: "ibrun_match_samples_total", kind: counter,
+		help: "Receives for which the length of the match queues was sampled."},
+	matchLength: {name: "ibrun_match_length_total", kind: counter,
+		help: "Sum of the sampled lengths of the match queues. Divided by ibrun_match_samples_total: the mean length."},
+	retransmissions: {name: "ibrun_retransmissions_total", kind: counter,
+		help: "Packets that the transports of the ranks have retransmitted, as far as they report it."},
+	registrations: {name: "ibrun_registrations_total", kind: counter,
+		help: "Registrations of memory with RDMA devices."},
+	pinned: {name: "ibrun_pinned_bytes", kind: gauge,
+		help: "Memory registered with RDMA devices."},
+	pinnedHigh: {name: "ibrun_pinned_bytes_highest", kind: gauge,
+		help: "Largest amount of memory that one rank has had registered at a time."},
+	unreadablePages: {name: "ibrun_pages_unreadable", kind: gauge, perNode: true,
+		help: "Ranks whose page cannot be read: written by another version, or corrupt. Their counters keep the last values."},
+	portUp: {name: "ibrun_rdma_port_up", kind: gauge, labels: []string{"device", "port", "netdev", "link_layer"}, perNode: true,
+		help: "1 if the port of the RDMA device is active, else 0."},
+	portRate: {name: "ibrun_rdma_port_rate_bytes_per_second", kind: gauge, labels: []string{"device", "port"}, perNode: true,
+		help: "Negotiated rate of the port."},
+	portSent: {name: "ibrun_rdma_port_sent_bytes_total", kind: counter, labels: []string{"device", "port"}, perNode: true,
+		help: "Bytes sent by the port, for all processes (port_xmit_data)."},
+	portReceived: {name: "ibrun_rdma_port_received_bytes_total", kind: counter, labels: []string{"device", "port"}, perNode: true,
+		help: "Bytes received by the port, for all processes (port_rcv_data)."},
+	portCounter: {name: "ibrun_rdma_counter_total", kind: counter, labels: []string{"device", "port", "counter"}, perNode: true,
+		help: "Other counters of the port, with the names and units of the kernel."},
+	deviceProblems: {name: "ibrun_rdma_device_problems", kind: gauge, labels: []string{"device"}, perNode: true,
+		help: "Number of attributes of the RDMA device that could not be read."},
+}
+
+// rankLabel is the label of series of single ranks.
+const rankLabel = "rank"
+
+// descs returns the descriptions of all families, with or without the label rank.
+func descs(each bool) (d [len(families)]*prometheus.Desc) {
+	for i, f := range families {
+		labels := f.labels
+		if each && !f.perNode {
+			labels = append(slices.Clip(labels), rankLabel)
+		}
+		d[i] = prometheus.NewDesc(f.name, f.help, labels, nil)
+	}
+	return d
+}
