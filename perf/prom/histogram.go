@@ -17,8 +17,8 @@ import (
 // then within 2.2 % of the middle of its bucket in package perf.
 const NativeSchema = 4
 
-// The classic buckets end at powers of two nanoseconds, from 2^classicFrom (128 ns) to 2^classicTo (4.3 s). Buckets of package perf
-// end there as well, so no count is split.
+// The classic buckets end at powers of two nanoseconds, from 2^classicFrom (128 ns) to 2^classicTo (4.3 s). Buckets of package
+// perf end there as well, so no count is split.
 const (
 	classicFrom = 7
 	classicTo   = 32
@@ -66,8 +66,8 @@ func classicBuckets(of *perf.Histogram) []*dto.Bucket {
 	return all
 }
 
-// setNativeBuckets sets the native buckets. Bucket i is from 2^((i-1)/2^NativeSchema) to 2^(i/2^NativeSchema) seconds. Consecutive
-// buckets form a span, which has its distance from the span before. Counts are encoded as differences.
+// setNativeBuckets sets the native buckets. Bucket i is from 2^((i-1)/2^NativeSchema) to 2^(i/2^NativeSchema) seconds.
+// Consecutive buckets form a span, which has its distance from the span before. Counts are encoded as differences.
 func setNativeBuckets(h *dto.Histogram, of *perf.Histogram) {
 	schema, threshold, zero := int32(NativeSchema), 0.0, uint64(0)
 	counts := map[int32]uint64{}

@@ -71,7 +71,7 @@ var families = [...]family{
 	operationBytes: {name: "ibrun_operation_bytes_total", kind: counter, labels: []string{"op"},
 		help: "Bytes passed to sending calls or received, by operation."},
 	latency: {name: "ibrun_operation_seconds", kind: histogram, labels: []string{"op", "size"},
-		help: "Duration of calls, by operation and size class (label: the largest size in it). Of calls up to 4 KiB one in 32 is timed."},
+		help: "Duration of calls, by operation and size class (its largest size). Of calls up to 4 KiB one in 32 is timed."},
 	longestLatency: {name: "ibrun_operation_longest_seconds", kind: gauge, labels: []string{"op"},
 		help: "Longest timed call since the start, by operation."},
 	oldestCall: {name: "ibrun_operation_oldest_seconds", kind: gauge,

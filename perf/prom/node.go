@@ -11,8 +11,8 @@ import (
 // Node is the source of the metrics of a job on one node. Its exported fields must not change after its first use.
 type Node struct {
 	Job, Name string
-	// Ranks returns the state of the ranks of this node, always in the same order. It is called at each scrape, by one goroutine at a
-	// time.
+	// Ranks returns the state of the ranks of this node, always in the same order. It is called at each scrape, by one goroutine
+	// at a time.
 	Ranks func() []Rank
 	// Root is the root directory of the node, under which RDMA devices are read; nil omits them.
 	Root fs.FS
@@ -89,8 +89,8 @@ func (n *Node) sampleRanks() []rankState {
 	return all
 }
 
-// update records the present state of a rank and returns its state for the scrape. After the death of a rank its run time does not
-// grow, and it has no calls in progress.
+// update records the present state of a rank and returns its state for the scrape. After the death of a rank its run time does
+// not grow, and it has no calls in progress.
 func (k *rankHistory) update(r Rank, now time.Time) rankState {
 	if r.Snapshot != nil {
 		k.snapshot = r.Snapshot

@@ -343,7 +343,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestDocument compares docs/metrics.md with the metrics that are served: a row for each family, with its type and labels, and no other.
+// TestDocument compares docs/metrics.md with the metrics that are served: a row for each family, with its type and labels, and
+// no other.
 func TestDocument(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
