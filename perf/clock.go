@@ -7,13 +7,13 @@ import (
 	"github.com/ibrun/ibrun/internal/ticks"
 )
 
-// clock measures durations: by the processor's time-stamp counter where that runs at a constant rate, which takes a fraction
-// of the time that the system's clock takes, and by that one elsewhere.
+// clock measures durations. It uses the time-stamp counter of the processor if that runs at a constant rate, because reading it
+// takes a fraction of the time of reading the system's clock, and the system's clock otherwise.
 type clock struct {
-	hz   uint64       // of the counter; 0: the system's clock
-	mult uint64       // nanoseconds of a tick, times 1<<32
-	base time.Time    // of the system's clock
-	read func() int64 // instead of both, if it is not nil
+	hz   uint64       // rate of the counter; 0: the system's clock is used
+	mult uint64       // nanoseconds per tick, times 1<<32
+	base time.Time    // start of the system's clock
+	read func() int64 // used instead of both, if it is not nil
 }
 
 // Calibration compares two intervals of this length, which must agree to 1/agree.
@@ -27,7 +27,7 @@ func newClock() clock {
 	if !ticks.Steady() {
 		return c
 	}
-	// A rank that is interrupted between the two readings of a pair would get a wrong rate: two that agree count.
+	// An interruption between the two readings of a pair gives a wrong rate, so two consecutive rates must agree.
 	last := rate()
 	for range 8 {
 		hz := rate()
@@ -41,7 +41,7 @@ func newClock() clock {
 	return c
 }
 
-// rate measures how often the counter counts in a second.
+// rate measures the ticks of the counter per second.
 func rate() uint64 {
 	from, first := time.Now(), ticks.Now()
 	for {
@@ -51,7 +51,7 @@ func rate() uint64 {
 	}
 }
 
-// now is a time in ticks.
+// now returns the time in ticks.
 func (c *clock) now() uint64 {
 	if c.hz != 0 {
 		return ticks.Now()

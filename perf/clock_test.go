@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestCounter holds the processor's counter against the system's clock: both measure the same, and neither goes back.
+// TestCounter compares the processor's counter with the system's clock: both measure the same, and neither decreases.
 func TestCounter(t *testing.T) {
 	ours := newClock()
 	twin := clock{base: time.Now()}
@@ -19,7 +19,7 @@ func TestCounter(t *testing.T) {
 			last = now
 		}
 	}
-	// An interruption between the two readings of a pair makes one try wrong, not all.
+	// An interruption between the two readings of a pair spoils one try, not all.
 	var a, b uint64
 	for range 50 {
 		from, fromTwin := ours.now(), twin.now()

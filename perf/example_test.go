@@ -7,7 +7,7 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// A rank writes its page; whoever maps the same memory reads it at any time.
+// A rank writes its page. A process that maps the same memory can read it at any time.
 func Example() {
 	memory := make([]byte, perf.PageBytes)
 	r, err := perf.NewRecorder(memory, perf.Identity{Rank: 3, Size: 8}, perf.On)
@@ -37,7 +37,7 @@ func Example() {
 	// Output: rank 3 of 8: 5 calls of Send with up to 512 bytes, 500 together
 }
 
-// Histograms of several ranks add up. A quantile is at most 1/32 from the value.
+// Histograms of several ranks can be added. A quantile is at most 1/32 from the value.
 func ExampleHistogram_Quantile() {
 	all := perf.HistogramOf(time.Microsecond, 2*time.Microsecond, 3*time.Microsecond)
 	all.Merge(perf.HistogramOf(time.Millisecond))

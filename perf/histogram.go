@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// SubBuckets is how many buckets there are to each power of two.
+// SubBuckets is the number of buckets for each power of two.
 const SubBuckets = 1 << subBits
 
 const (
 	subBits = 4
-	octaves = 38 // of log-linear buckets, above the SubBuckets that are one nanosecond each
+	octaves = 38 // powers of two with log-linear buckets, above SubBuckets buckets of one nanosecond
 	buckets = SubBuckets * (1 + octaves)
 )
 
-// MaxDuration is the upper end of the last bucket, 73 minutes; what takes longer is counted there.
+// MaxDuration is the upper end of the last bucket, 73 minutes; longer durations are counted there.
 const MaxDuration = time.Duration(1) << (subBits + octaves)
 
-// bucketOf is the bucket of a duration in nanoseconds.
+// bucketOf returns the bucket of a duration in nanoseconds.
 func bucketOf(ns uint64) int {
 	if ns < SubBuckets {
 		return int(ns)
@@ -28,7 +28,7 @@ func bucketOf(ns uint64) int {
 	return min(shift<<subBits+int(ns>>shift), buckets-1)
 }
 
-// bounds are those of a bucket: lower <= duration < upper, in nanoseconds.
+// bounds returns the bounds of a bucket: lower <= duration < upper, in nanoseconds.
 func bounds(bucket int) (lower, upper uint64) {
 	if bucket < SubBuckets {
 		return uint64(bucket), uint64(bucket) + 1
@@ -38,22 +38,22 @@ func bounds(bucket int) (lower, upper uint64) {
 	return lower, lower + 1<<shift
 }
 
-// Histogram is how often which duration occurred. The zero value and nil are empty. Its methods that do not change it may be
-// called by several goroutines.
+// Histogram is a distribution of durations. The zero value and nil are empty. Methods that do not change it are safe for
+// concurrent use.
 type Histogram struct {
 	first  int      // bucket of counts[0]
 	counts []uint64 // first and last are not 0
 	sum    uint64   // nanoseconds
-	max    uint64   // likewise
+	max    uint64   // nanoseconds
 }
 
-// Bucket is one bucket of a histogram: Lower <= duration < Upper, but for the last, which has no upper end.
+// Bucket is one bucket of a histogram: Lower <= duration < Upper, except the last, which has no upper end.
 type Bucket struct {
 	Lower, Upper time.Duration
 	Count        uint64
 }
 
-// newHistogram trims counts, one for each bucket, and keeps a copy.
+// newHistogram returns a histogram with a trimmed copy of counts, which has one element for each bucket.
 func newHistogram(counts []uint64, sum, longest uint64) *Histogram {
 	first := slices.IndexFunc(counts, func(n uint64) bool { return n != 0 })
 	if first < 0 {
@@ -66,7 +66,7 @@ func newHistogram(counts []uint64, sum, longest uint64) *Histogram {
 	return &Histogram{first: first, counts: slices.Clone(counts[first : last+1]), sum: sum, max: longest}
 }
 
-// HistogramOf is the histogram of some durations, for comparison.
+// HistogramOf returns the histogram of some durations, for comparison.
 func HistogramOf(durations ...time.Duration) *Histogram {
 	var counts [buckets]uint64
 	var sum, longest uint64
@@ -79,7 +79,7 @@ func HistogramOf(durations ...time.Duration) *Histogram {
 	return newHistogram(counts[:], sum, longest)
 }
 
-// Count is the number of operations that the histogram stands for.
+// Count returns the number of operations, where sampled ones are counted with their weight.
 func (h *Histogram) Count() (n uint64) {
 	if h == nil {
 		return 0
@@ -90,7 +90,7 @@ func (h *Histogram) Count() (n uint64) {
 	return n
 }
 
-// Sum is the time that these operations took together. Those that were not timed are in it by those that were.
+// Sum returns the total duration, where sampled operations are counted with their weight.
 func (h *Histogram) Sum() time.Duration {
 	if h == nil {
 		return 0
@@ -98,7 +98,7 @@ func (h *Histogram) Sum() time.Duration {
 	return time.Duration(h.sum)
 }
 
-// Max is the longest duration that was measured.
+// Max returns the longest duration that was measured.
 func (h *Histogram) Max() time.Duration {
 	if h == nil {
 		return 0
@@ -106,7 +106,7 @@ func (h *Histogram) Max() time.Duration {
 	return time.Duration(h.max)
 }
 
-// Buckets are those that are not empty, ascending.
+// Buckets returns the buckets that are not empty, in ascending order.
 func (h *Histogram) Buckets() iter.Seq[Bucket] {
 	return func(yield func(Bucket) bool) {
 		if h == nil {
@@ -121,8 +121,8 @@ func (h *Histogram) Buckets() iter.Seq[Bucket] {
 	}
 }
 
-// Quantile is the duration below or at which a share q of all lie, 0 <= q <= 1: the middle of the bucket that has it, at
-// most 1/32 from the recorded value. It is 0 for an empty histogram.
+// Quantile returns the duration that a share q of all durations do not exceed, 0 <= q <= 1. It is the middle of a bucket, at most
+// 1/32 from the recorded value. It is 0 for an empty histogram.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	n := h.Count()
 	if n == 0 {
@@ -143,7 +143,7 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	return h.Max()
 }
 
-// Merge adds what other, which may be nil, counted.
+// Merge adds the counts of other, which may be nil.
 func (h *Histogram) Merge(other *Histogram) {
 	if other == nil {
 		return
@@ -169,7 +169,7 @@ func (h *Histogram) Merge(other *Histogram) {
 	}
 }
 
-// Since is what was counted after an earlier snapshot of the same histogram, which may be nil. Its Max is that of all.
+// Since returns the counts since an earlier snapshot of the same histogram, which may be nil. Its Max is that of h.
 func (h *Histogram) Since(earlier *Histogram) *Histogram {
 	if h == nil {
 		return nil

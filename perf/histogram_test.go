@@ -57,14 +57,14 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// TestRecordedQuantiles: what went through a page agrees with the values that were recorded.
+// TestRecordedQuantiles: quantiles read from a page agree with the recorded values.
 func TestRecordedQuantiles(t *testing.T) {
 	memory, r := newPage(t, All)
 	rng := rand.New(rand.NewPCG(3, 4))
 	var raw []time.Duration
 	for range 5000 {
 		ns := uint64(math.Exp(6 + 3*rng.Float64()))
-		c := &r.l.cells[Recv][0]
+		c := &r.page.cells[Recv][0]
 		add(&c.calls, 1)
 		r.observe(c, ns, 1)
 		raw = append(raw, time.Duration(ns))

@@ -63,7 +63,7 @@ func MergeClasses(of []OpStat) []OpStat {
 
 // MergeTraffic adds up the traffic of several ranks, by direction, transport and protocol.
 func MergeTraffic(ranks ...*Snapshot) []Traffic {
-	sums := map[Traffic]Volume{} // by the rest, with no volume
+	sums := map[Traffic]Volume{} // key: Traffic with zero Volume
 	for _, s := range ranks {
 		for _, t := range s.Traffic {
 			v := t.Volume
@@ -82,7 +82,7 @@ func MergeTraffic(ranks ...*Snapshot) []Traffic {
 	return all
 }
 
-// Time is the time that the rank spent within calls of package mpi, by all its goroutines together.
+// Time returns the time that the rank spent within calls of package mpi, added over all its goroutines.
 func (s *Snapshot) Time() (d time.Duration) {
 	for _, o := range s.Ops {
 		d += o.Time
@@ -90,7 +90,7 @@ func (s *Snapshot) Time() (d time.Duration) {
 	return d
 }
 
-// Calls and Bytes of all operations.
+// Calls returns the number of calls and bytes of all operations.
 func (s *Snapshot) Calls() (calls, bytes uint64) {
 	for _, o := range s.Ops {
 		calls += o.Calls
@@ -99,7 +99,7 @@ func (s *Snapshot) Calls() (calls, bytes uint64) {
 	return calls, bytes
 }
 
-// Wall is how long the rank has run: since it has joined the others, until it finalized, or until now if it has not.
+// Wall returns the run time of the rank: from when it joined the other ranks until it finalized, or until now if it has not.
 func (s *Snapshot) Wall(now time.Time) time.Duration {
 	if !s.Ended.IsZero() {
 		now = s.Ended
@@ -111,8 +111,8 @@ func (s *Snapshot) Wall(now time.Time) time.Duration {
 	return max(now.Sub(began), 0)
 }
 
-// Share is the part of the time between two snapshots of a rank, taken so far apart, that it spent within calls, 0 to 1. An
-// operation under way is not in the counters before it ends: one that was there at both times, the same, filled all of it.
+// Share returns the share of the interval between two snapshots of a rank that it spent within calls, from 0 to 1. An operation
+// in progress is not in the counters before it ends; if the same operation is in both snapshots, the share is 1.
 func Share(earlier, later *Snapshot, apart time.Duration) float64 {
 	if apart <= 0 {
 		return 0

@@ -7,11 +7,11 @@ import (
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
-// Op is a call of the interface that programs use. Numbers are part of the page's layout: new ones go to the end.
+// Op is a call of package mpi. The numbers are part of the layout of pages: new ones are added at the end.
 type Op uint8
 
-// The operations. NoOp is none: it is not counted. Calls that wait for several requests, or for none, carry no bytes; the
-// bytes of Irecv and Imrecv are those of the buffer, since it has none of the message's yet.
+// The operations. NoOp means no operation: it is not counted. Calls that complete several requests, or none, have no bytes; the
+// bytes of Irecv and Imrecv are the length of the buffer, because the length of the message is not known yet.
 const (
 	NoOp Op = iota
 	Send
@@ -79,26 +79,26 @@ const (
 	SetInfo
 	Disconnect
 	SessionClose
-	ops // how many this version names
+	ops // number of operations of this version
 )
 
-// Within marks work that an operation does to be done itself, such as the messages of a collective: it is shown as the operation
-// while it waits, and not counted.
+// Within returns o marked as a part of an operation, such as the messages of a collective: it is shown as the operation while it
+// waits, and is not counted.
 func (o Op) Within() Op { return o | maxOps }
 
-// IsWithin tells whether o is so marked.
+// IsWithin reports whether o has the mark of Within.
 func (o Op) IsWithin() bool { return o&maxOps != 0 }
 
-// IsCollective tells whether all ranks of a communicator call o together.
+// IsCollective reports whether o is a collective operation.
 func (o Op) IsCollective() bool {
 	o &^= maxOps
 	return o >= Barrier && o <= Finalize || o == Fence || o >= DupWithInfo && o <= SessionClose
 }
 
-// counted tells whether calls of o are.
+// counted reports whether calls of o are counted.
 func (o Op) counted() bool { return o-1 < maxOps-1 }
 
-// maxOps is how many operations a page has room for.
+// maxOps is the number of operations that a page has room for.
 const maxOps = 128
 
 var names = [ops]string{
@@ -112,15 +112,15 @@ var names = [ops]string{
 	"DistGraphCreate", "DistGraphCreateAdjacent", "SetInfo", "Disconnect", "Session.Close",
 }
 
-// String is the operation's name as in package mpi, "Allreduce".
+// String returns the operation's name in package mpi, such as "Allreduce".
 func (o Op) String() string {
-	if o &^= maxOps; o < ops { // within it or not
+	if o &^= maxOps; o < ops { // with or without the mark of Within
 		return names[o]
 	}
 	return fmt.Sprintf("Op(%d)", uint8(o))
 }
 
-// Ops returns all operations but NoOp, ascending.
+// Ops returns all operations except NoOp, in ascending order.
 func Ops() []Op {
 	all := make([]Op, 0, ops-1)
 	for o := NoOp + 1; o < ops; o++ {
@@ -129,10 +129,10 @@ func Ops() []Op {
 	return all
 }
 
-// Direction tells which way the payload of an operation goes.
+// Direction is the direction of the payload of an operation.
 type Direction uint8
 
-// The directions. Collectives go both ways, and calls such as Wait carry nothing themselves.
+// The directions. Collectives have both, and calls such as Wait have no payload.
 const (
 	Neither Direction = iota
 	Out
@@ -140,10 +140,10 @@ const (
 	Both
 )
 
-// String is "none", "out", "in" or "both".
+// String returns "none", "out", "in" or "both".
 func (d Direction) String() string { return [...]string{"none", "out", "in", "both"}[d&3] }
 
-// Direction is the way of the operation's payload.
+// Direction returns the direction of the operation's payload.
 func (o Op) Direction() Direction {
 	switch {
 	case o >= Send && o <= Irsend, o == Put, o == Accumulate:
@@ -162,7 +162,7 @@ type Class uint8
 // Classes is the number of size classes.
 const Classes = 8
 
-// ClassOf is the class of an operation on n bytes.
+// ClassOf returns the class of an operation on n bytes.
 func ClassOf(n int) Class {
 	if n <= 64 {
 		return 0
@@ -170,7 +170,7 @@ func ClassOf(n int) Class {
 	return min(Class((bits.Len64(uint64(n-1))-4)/3), Classes-1)
 }
 
-// Max is the largest size in the class in bytes, -1 for the last, which is open.
+// Max returns the largest size in the class in bytes; -1 for the last class, which has no limit.
 func (c Class) Max() int {
 	if c >= Classes-1 {
 		return -1
@@ -178,7 +178,7 @@ func (c Class) Max() int {
 	return 64 << (3 * c)
 }
 
-// String is the largest size, "64", "512", "4Ki", and "more" for the last class.
+// String returns the largest size, "64", "512", "4Ki", and "more" for the last class.
 func (c Class) String() string {
 	if c >= Classes {
 		return fmt.Sprintf("Class(%d)", uint8(c))
@@ -186,40 +186,40 @@ func (c Class) String() string {
 	return [Classes]string{"64", "512", "4Ki", "32Ki", "256Ki", "2Mi", "16Mi", "more"}[c]
 }
 
-// Transport is what carries messages between two processes.
+// Transport identifies a transport of package fabric.
 type Transport uint8
 
-// The transports. OtherTransport stands for any that this version has no name for.
+// The transports. OtherTransport is any transport that is unknown to this version.
 const (
 	OtherTransport = Transport(transports.Other)
 	Mem            = Transport(transports.Mem)
 	Shm            = Transport(transports.Shm)
 	TCP            = Transport(transports.TCP)
 	RDMA           = Transport(transports.RDMA)
-	Transports     = Transport(transports.Count) // how many there are
+	Transports     = Transport(transports.Count) // number of them
 )
 
-// String is the name that package fabric gives it, or "other".
+// String returns the name of the transport in package fabric, or "other".
 func (t Transport) String() string { return transports.Transport(t).String() }
 
-// TransportNamed is the transport with this name in package fabric.
+// TransportNamed returns the transport with this name in package fabric.
 func TransportNamed(name string) Transport { return Transport(transports.Named(name)) }
 
-// Protocol is how a message travels over its transport.
+// Protocol is the protocol by which a message is transferred.
 type Protocol uint8
 
-// The protocols: at once in one message; at once in several; announced and read by the receiver, or written by the sender where
-// the receive was announced; announced and copied by both sides; announced and sent in pieces.
+// The protocols: eager in one message (Eager); eager in fragments (Parts); rendezvous, read by the receiver, or written by the
+// sender after an RTR (Read); rendezvous, copied by both sides (Shared); rendezvous, sent in fragments (Copied).
 const (
 	Eager Protocol = iota
 	Parts
 	Read
 	Shared
 	Copied
-	Protocols // how many there are
+	Protocols // number of them
 )
 
-// String is "eager", "parts", "read", "shared" or "copied".
+// String returns "eager", "parts", "read", "shared" or "copied".
 func (p Protocol) String() string {
 	if p < Protocols {
 		return [Protocols]string{"eager", "parts", "read", "shared", "copied"}[p]

@@ -1,5 +1,5 @@
-// Unsafe because a page is memory that processes share, which has to be looked at as words in place; its length and alignment are
-// checked here, and no pointer is derived from what it contains.
+// Unsafe because a page is memory shared by processes, which is read and written in place as words. Length and alignment are
+// checked here, and no pointer is derived from the content.
 
 package perf
 
@@ -8,7 +8,7 @@ import "unsafe"
 // Compile-time proof that the layout fits into a page.
 const _ = PageBytes - uint64(unsafe.Sizeof(layout{}))
 
-// overlay looks at memory as a page; nil if it is too short or not aligned.
+// overlay returns memory as a page; nil if it is too short or not aligned.
 func overlay(b []byte) *layout {
 	if len(b) < int(unsafe.Sizeof(layout{})) {
 		return nil
@@ -20,7 +20,7 @@ func overlay(b []byte) *layout {
 	return (*layout)(p)
 }
 
-// overlayTrace looks at memory as a trace; nil if it is too short or not aligned.
+// overlayTrace returns memory as a trace; nil if it is too short or not aligned.
 func overlayTrace(b []byte) *traceLayout {
 	if len(b) < int(unsafe.Sizeof(traceLayout{})) {
 		return nil
@@ -32,7 +32,7 @@ func overlayTrace(b []byte) *traceLayout {
 	return (*traceLayout)(p)
 }
 
-// Compile-time proof that a trace is laid out as its reader thinks.
+// Compile-time proof that the layout of a trace is that of its reader.
 const (
 	_ = TraceBytes - uint64(unsafe.Sizeof(traceLayout{}))
 	_ = -(unsafe.Offsetof(traceLayout{}.events) - TraceHead)

@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// Page is a page of some rank as a reader sees it. Any goroutine may call its methods, while the rank writes and after it died.
+// Page is a reader's view of the page of a rank. Its methods are safe for concurrent use, while the rank writes and after it
+// died.
 type Page struct{ l *layout }
 
-// Open looks at memory of at least [PageBytes] that holds a page. The page refers to it: it stays mapped while the page is in
-// use. Errors are ErrShort, ErrEmpty, ErrCorrupt and *VersionError.
+// Open returns the page in memory, which has at least [PageBytes]. The page refers to the memory: it must stay mapped while the
+// page is in use. Errors are ErrShort, ErrEmpty, ErrCorrupt and *VersionError.
 func Open(memory []byte) (*Page, error) {
 	l := overlay(memory)
 	if len(memory) < PageBytes || l == nil {
@@ -36,15 +37,15 @@ func Open(memory []byte) (*Page, error) {
 	return &Page{l}, nil
 }
 
-// Identity says whose page it is.
+// Identity identifies the rank of a page.
 type Identity struct {
 	// Rank is the rank in the job, of Size.
 	Rank, Size int
-	// PID is the process, in its own namespace.
+	// PID is the process id in the namespace of the rank.
 	PID int
 }
 
-// Identity is that of the page's rank.
+// Identity returns the identity of the page's rank.
 func (p *Page) Identity() Identity {
 	l := p.l
 	return Identity{int(atomic.LoadUint64(&l.rank)), int(atomic.LoadUint64(&l.size)), int(atomic.LoadUint64(&l.pid))}
@@ -57,19 +58,19 @@ type Volume struct {
 
 func (v Volume) plus(w Volume) Volume { return Volume{v.Messages + w.Messages, v.Bytes + w.Bytes} }
 
-// OpStat is what is known of an operation with sizes of a class.
+// OpStat has the counters of an operation for one size class.
 type OpStat struct {
 	Op    Op
 	Class Class
-	// Calls is exact, as is Bytes.
+	// Calls and Bytes are exact.
 	Calls, Bytes uint64
-	// Time is spent within the calls, estimated from those that were timed.
+	// Time is the time spent within the calls, estimated from the timed ones.
 	Time time.Duration
-	// Latency stands for Calls or a few less. It is nil if none was timed.
+	// Latency is the distribution of Calls or a few less. It is nil if no call was timed.
 	Latency *Histogram
 }
 
-// Traffic is what went one way, Out or In, over a transport by a protocol.
+// Traffic is the volume in one direction, Out or In, over a transport by a protocol.
 type Traffic struct {
 	Direction Direction
 	Transport Transport
@@ -77,39 +78,41 @@ type Traffic struct {
 	Volume
 }
 
-// Peer is what went to another rank and came from it.
+// Peer is the traffic with another rank.
 type Peer struct {
-	// Rank is -1 for all peers together that have no row of their own and are reached by Transport.
+	// Rank is -1 for the sum of all peers without a row of their own that are reached by Transport.
 	Rank      int
 	Transport Transport
 	Out, In   Volume
 }
 
-// Queues are the lengths of what waits to be matched.
+// Queues are the lengths of the match queues.
 type Queues struct {
-	// Unexpected is how many messages are kept that came before their receives, UnexpectedBytes the memory they take, and the
-	// others the most there ever were.
+	// Unexpected is the number of stored unexpected messages, UnexpectedBytes the memory they use. The fields with High are the
+	// largest values so far.
 	Unexpected, UnexpectedHigh, UnexpectedBytes, UnexpectedBytesHigh uint64
-	// Posted is how many receives waited when it was last looked at, which is at one call in 32, and the most seen.
+	// Posted is the number of posted receives when it was last sampled, which is in one call of 32; PostedHigh is the largest
+	// sample.
 	Posted, PostedHigh uint64
-	// Matches is of how many receives the length of the queue was taken, and MatchLength the sum of these lengths: how much waited,
-	// receives or messages, when it was begun.
+	// Matches is the number of receives for which the length of the queues was sampled, and MatchLength the sum of these lengths:
+	// the posted receives and unexpected messages when the receive began.
 	Matches, MatchLength uint64
 }
 
-// Memory is what is registered with devices.
+// Memory is the memory registered with devices.
 type Memory struct {
-	// Registrations is how many were made since the start, Pinned the bytes registered now, and PinnedHigh the most ever.
+	// Registrations is the number of registrations since the start, Pinned the number of bytes registered now, and PinnedHigh its
+	// largest value so far.
 	Registrations, Pinned, PinnedHigh uint64
 }
 
 // Current is an operation that a goroutine waits in.
 type Current struct {
-	// Seq names this operation among those of its Lane: while it stays, the operation is the same.
+	// Seq identifies the operation within its Lane: as long as it is unchanged, the operation is the same.
 	Seq  uint64
 	Lane int
 	Op   Op
-	// Peer is the rank in the job that it waits for, -1 for any or none in particular.
+	// Peer is the rank in the job that the operation waits for; -1 for any, none or several.
 	Peer int
 	// Tag is -1 for any or none.
 	Tag int
@@ -117,52 +120,52 @@ type Current struct {
 	Bytes uint64
 }
 
-// Snapshot is what a page said. Its counters are taken one after the other while the rank goes on: each is exact at
-// some moment during the call and none ever goes back.
+// Snapshot is the content of a page. Its counters are read one after the other while the rank runs: each is exact at some moment
+// during the call, and none ever decreases.
 type Snapshot struct {
 	Identity
 	State State
 	Mode  Mode
-	// Began is when the rank initialised, Ended when it finalized; zero before.
+	// Began is the time when the rank initialised, Ended when it finalized; zero before.
 	Began, Ended time.Time
-	// Joined is when all ranks had come and Init was done, zero before. Joining is the part of Waiting that was before.
+	// Joined is the time when all ranks had joined and Init was done; zero before. Joining is the part of Waiting before that.
 	Joined  time.Time
 	Joining time.Duration
-	// ClockHz is the rate of the counter that took the times; 0: the system's monotonic clock did.
+	// ClockHz is the rate of the counter that measured the times; 0 for the monotonic clock of the system.
 	ClockHz uint64
-	// Ops are those called, by operation and then class.
+	// Ops are the operations that were called, by operation and then class.
 	Ops []OpStat
-	// Traffic is that of all messages, those within collectives too, where it is not zero.
+	// Traffic has all messages, including those of collectives, without entries that are zero.
 	Traffic []Traffic
-	// Peers are those that messages were exchanged with, by rank.
+	// Peers are the ranks that messages were exchanged with, by rank.
 	Peers []Peer
-	// Waiting is the time spent waiting for others, except waits so short that the rank never offered its processor to anybody.
+	// Waiting is the time spent waiting for other ranks, except waits too short for the rank to yield its processor.
 	Waiting time.Duration
 	Queues  Queues
 	Memory  Memory
-	// Retransmissions is how many packets the transports of this process had to send again, as far as they know.
+	// Retransmissions is the number of packets that the transports of the rank have retransmitted, as far as they report it.
 	Retransmissions uint64
-	// Done of Total is the program's own progress; Total is 0 if it reports none.
+	// Done of Total is the progress that the program reports; Total is 0 if it reports none.
 	Done, Total uint64
-	// Untold is how many operations were timed and stand in no histogram, since all were in use.
-	Untold uint64
-	// Current are the operations waited in, by Lane.
+	// WithoutHistogram is the number of timed operations that are in no histogram, because all were in use.
+	WithoutHistogram uint64
+	// Current are the operations in progress, by Lane.
 	Current []Current
 }
 
-// Snapshot reads the page. It fails with ErrCorrupt if the page contradicts itself.
+// Snapshot reads the page. It returns ErrCorrupt if the content is invalid.
 func (p *Page) Snapshot() (*Snapshot, error) {
 	l := p.l
 	get := atomic.LoadUint64
 	s := &Snapshot{
 		Identity: p.Identity(), State: State(get(&l.state)), Mode: Mode(get(&l.mode)), ClockHz: get(&l.clock),
 		Began: unixTime(get(&l.began)), Ended: unixTime(get(&l.ended)),
-		Joined: unixTime(get(&l.joined)), Joining: time.Duration(get(&l.joining)),
+		Joined: unixTime(get(&l.joined)), Joining: time.Duration(get(&l.waitingAtJoin)),
 		Waiting: time.Duration(get(&l.waiting)), Retransmissions: get(&l.retransmissions),
-		Done: get(&l.done), Total: get(&l.total), Untold: get(&l.untold),
+		Done: get(&l.done), Total: get(&l.total), WithoutHistogram: get(&l.withoutHistogram),
 		Queues: Queues{
 			Unexpected: get(&l.unexpected), UnexpectedHigh: get(&l.unexpectedHigh),
-			UnexpectedBytes: get(&l.unexpectedBytes), UnexpectedBytesHigh: get(&l.bytesHigh),
+			UnexpectedBytes: get(&l.unexpectedBytes), UnexpectedBytesHigh: get(&l.unexpectedBytesHigh),
 			Posted: get(&l.posted), PostedHigh: get(&l.postedHigh),
 			Matches: get(&l.matches), MatchLength: get(&l.matchLength),
 		},
@@ -188,7 +191,7 @@ func unixTime(ns uint64) time.Time {
 	return time.Unix(0, int64(ns))
 }
 
-// ops reads what was called.
+// ops reads the counters of operations.
 func (p *Page) ops(s *Snapshot) error {
 	for op := NoOp + 1; op < ops; op++ {
 		for class := range Class(Classes) {
@@ -199,7 +202,7 @@ func (p *Page) ops(s *Snapshot) error {
 			}
 			o := OpStat{Op: op, Class: class, Calls: calls, Bytes: atomic.LoadUint64(&c.bytes),
 				Time: time.Duration(atomic.LoadUint64(&c.time))}
-			switch slot := atomic.LoadUint64(&c.slot); {
+			switch slot := atomic.LoadUint64(&c.histogram); {
 			case slot > Histograms:
 				return fmt.Errorf("%w: histogram %d of %d", ErrCorrupt, slot, Histograms)
 			case slot != 0:
@@ -223,15 +226,15 @@ func (v *volume) read() Volume {
 	return Volume{atomic.LoadUint64(&v.messages), atomic.LoadUint64(&v.bytes)}
 }
 
-// traffic reads what went where. What went eagerly is the sum over the peers, so that a message is counted in one place
-// and sums never go back.
+// traffic reads the traffic by peer and by protocol. Eager traffic is the sum over the peers, so that each message is counted
+// in one place and sums never decrease.
 func (p *Page) traffic(s *Snapshot) error {
 	var eager [2][Transports]Volume
-	for i := range p.l.rows {
-		r := &p.l.rows[i]
+	for i := range p.l.peerRows {
+		r := &p.l.peerRows[i]
 		peer := Peer{Rank: -1, Transport: Transport(i - PeerRows)}
 		if i < PeerRows {
-			name := atomic.LoadUint64(&p.l.names[i])
+			name := atomic.LoadUint64(&p.l.peerNames[i])
 			if name == 0 {
 				continue
 			}
@@ -256,7 +259,7 @@ func (p *Page) traffic(s *Snapshot) error {
 			for pr := range Protocols {
 				v := eager[d][t]
 				if pr != Eager {
-					v = p.l.others[d][t][pr-1].read()
+					v = p.l.byProtocol[d][t][pr-1].read()
 				}
 				if v != (Volume{}) {
 					s.Traffic = append(s.Traffic, Traffic{Out + Direction(d), t, pr, v})
@@ -267,8 +270,8 @@ func (p *Page) traffic(s *Snapshot) error {
 	return nil
 }
 
-// read returns the operation under way, if there is one. A writer that is quicker than the reader is read again; after a
-// few times there is none to speak of, since operations follow one another without any that lasts.
+// read returns the operation in progress, if there is one. If the writer changed it meanwhile, read tries again. After some
+// tries it reports none: operations follow one another quickly, and none of them lasts.
 func (c *current) read() (Current, bool) {
 	for range 8 {
 		head := atomic.LoadUint64(&c.head)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// newPage returns memory and what writes it.
+// newPage returns memory and its recorder.
 func newPage(t testing.TB, mode Mode) ([]byte, *Recorder) {
 	t.Helper()
 	memory := make([]byte, PageBytes)
@@ -108,7 +108,7 @@ func TestOffRecordsNothing(t *testing.T) {
 	}
 }
 
-// TestSampled: counts are exact, and the histogram stands for all calls but those after the last that was timed.
+// TestSampled: counts are exact, and the histogram counts all calls except those after the last timed one.
 func TestSampled(t *testing.T) {
 	for mode, least := range map[Mode]func(calls int) int{
 		On:  func(calls int) int { return calls - calls%sampleEvery },
@@ -134,7 +134,8 @@ func TestSampled(t *testing.T) {
 	}
 }
 
-// TestDue: an operation is due if and only if Begin times it, in every mode, and what is not counted never is.
+// TestDue: Due returns true if and only if Begin times the operation, in every mode; operations that are not counted are never
+// timed.
 func TestDue(t *testing.T) {
 	for _, mode := range []Mode{Off, On, All} {
 		_, r := newPage(t, mode)
@@ -164,10 +165,10 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestDueOnce: of several that begin the same operation at a time, one stands for those that were not timed.
+// TestDueOnce: if several goroutines begin the same operation concurrently, one of them is timed with the weight of the others.
 func TestDueOnce(t *testing.T) {
 	_, r := newPage(t, On)
-	for calls := 0; r.paces[Send].from != forMany; calls++ {
+	for calls := 0; r.sampling[Send].threshold != timeNextWeighted; calls++ {
 		if r.End(Send, 8, r.Begin(Send, 8)); calls == 4*sampleEvery {
 			t.Fatalf("after %d calls none is to stand for many", calls)
 		}
@@ -215,8 +216,8 @@ func TestHistogramsUsedUp(t *testing.T) {
 	}
 	s := snapshot(t, memory)
 	calls, _ := s.Calls()
-	if last := s.Ops[len(s.Ops)-1]; calls != Histograms+5 || s.Untold != 5 || last.Latency != nil || last.Calls != 1 {
-		t.Errorf("%d calls, %d untold, the last %+v", calls, s.Untold, last)
+	if last := s.Ops[len(s.Ops)-1]; calls != Histograms+5 || s.WithoutHistogram != 5 || last.Latency != nil || last.Calls != 1 {
+		t.Errorf("%d calls, %d untold, the last %+v", calls, s.WithoutHistogram, last)
 	}
 }
 
@@ -239,7 +240,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestReadWhileWritten: no count goes back or is lost, and no operation is seen half.
+// TestReadWhileWritten: no count decreases or is lost, and no operation is read partially.
 func TestReadWhileWritten(t *testing.T) {
 	memory, r := newPage(t, On)
 	const calls = 200_000
@@ -319,9 +320,9 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	for name, change := range map[string]func(l *layout){
 		"state":     func(l *layout) { l.state = 0 },
-		"histogram": func(l *layout) { l.cells[Send][0] = cell{calls: 1, slot: Histograms + 1} },
-		"peer":      func(l *layout) { l.names[0] = 5 },
-		"transport": func(l *layout) { l.names[0] = 1 | uint64(Transports)<<32 },
+		"histogram": func(l *layout) { l.cells[Send][0] = cell{calls: 1, histogram: Histograms + 1} },
+		"peer":      func(l *layout) { l.peerNames[0] = 5 },
+		"transport": func(l *layout) { l.peerNames[0] = 1 | uint64(Transports)<<32 },
 	} {
 		p, err := Open(spoil(change))
 		if err != nil {
@@ -366,7 +367,7 @@ func TestModeFromEnv(t *testing.T) {
 	}
 }
 
-// FuzzSnapshot reads pages of which some words are not what any rank writes.
+// FuzzSnapshot reads pages with words that no rank writes.
 func FuzzSnapshot(f *testing.F) {
 	f.Add(uint64(1), []byte{1})
 	f.Add(uint64(2), []byte{0xff, 0x80, 0, 7})

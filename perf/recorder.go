@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// AlwaysTimed is the size in bytes from which every operation is timed. Those of 4096 bytes are not: they are in one class of
-// sizes with shorter ones, of which some are.
+// AlwaysTimed is the size in bytes from which every operation is timed. Operations of 4096 bytes are sampled: they are in one
+// size class with shorter ones, which are sampled.
 const AlwaysTimed = 4096 + 1
 
-// Of shorter operations the first are timed, and then one in sampleEvery, which stands for all of these.
+// Of shorter operations the first sampleEvery are timed, and then one in sampleEvery, which is counted sampleEvery times.
 const sampleEvery = 32
 
-// Mode is how much is recorded. The zero Mode is On.
+// Mode selects what is recorded. The zero Mode is On.
 type Mode uint8
 
 // The modes: counters, and the latency of some operations; nothing; counters, and the latency of all operations.
@@ -26,7 +26,7 @@ const (
 	All
 )
 
-// String is the mode as IBRUN_PERF has it.
+// String returns the mode as a value of IBRUN_PERF.
 func (m Mode) String() string {
 	if m <= All {
 		return [...]string{"on", "off", "all"}[m]
@@ -44,41 +44,41 @@ func ModeFromEnv(getenv func(string) string) (Mode, error) {
 	case "all":
 		return All, nil
 	default:
-		return Off, fmt.Errorf("IBRUN_PERF=%q: it is on, off or all", text)
+		return Off, fmt.Errorf("IBRUN_PERF=%q: want on, off or all", text)
 	}
 }
 
-// Recorder writes the page of a rank. One goroutine at a time calls its methods, but for Begin, which any may call. A nil
-// Recorder records nothing.
+// Recorder writes the page of a rank. Only one goroutine at a time may call its methods, except Begin and Due, which are safe for
+// concurrent use. A nil Recorder records nothing.
 type Recorder struct {
-	l     *layout
-	clock clock
-	paces [1 << 8]pace // by any Op
-	all   bool
-	free  uint8 // lanes, a bit each
-	seq   uint64
-	rows  int // in use
+	page      *layout
+	clock     clock
+	sampling  [1 << 8]sampling // by any Op
+	timeAll   bool
+	freeLanes uint8 // lanes, a bit each
+	seq       uint64
+	rows      int // in use
 
 	trace     *Trace // nil: none
 	peer, tag int32  // of the operation that ends next, for the trace
 }
 
-// pace says which of an operation's short calls are timed.
-type pace struct {
-	row  *[Classes]cell // where the operation is counted; nil: it is not
-	from uint64         // how long the next is to be for being timed: AlwaysTimed, or one of those below
-	left int32          // how many are not, before the next that is
-	warm uint8          // how many of the first were
+// sampling selects the short calls of an operation that are timed.
+type sampling struct {
+	cells     *[Classes]cell // counters of the operation by size class; nil: the operation is not counted
+	threshold uint64         // calls of at least so many bytes are timed: AlwaysTimed, or one of the constants below
+	untilNext int32          // number of calls before the next that is timed
+	warmed    uint8          // number of the first calls that were timed
 }
 
-// What else pace.from is, a signed number.
+// Special values of sampling.threshold, which is compared as a signed number.
 const (
-	one     = 0          // the next is timed, whatever its length
-	forMany = ^uint64(0) // likewise, and stands for sampleEvery
+	timeNext         = 0          // the next call is timed, whatever its length
+	timeNextWeighted = ^uint64(0) // the same, and it is counted sampleEvery times
 )
 
-// NewRecorder makes memory, which is all zero, the page of a rank. Memory must not move or go as long as the recorder is
-// used. With mode Off the recorder is nil and the memory untouched.
+// NewRecorder initialises memory, which must be zero, as the page of a rank. The memory must stay valid and in place while the
+// recorder is used. With mode Off, NewRecorder returns nil and does not change the memory.
 func NewRecorder(memory []byte, of Identity, mode Mode) (*Recorder, error) {
 	if mode == Off {
 		return nil, nil
@@ -90,11 +90,11 @@ func NewRecorder(memory []byte, of Identity, mode Mode) (*Recorder, error) {
 	if l.magic != 0 {
 		return nil, errors.New("perf: the page is in use")
 	}
-	r := &Recorder{l: l, clock: newClock(), all: mode == All, free: 1<<Lanes - 1}
-	for op := range r.paces {
-		p := &r.paces[op]
-		if p.from = math.MaxInt; Op(op).counted() {
-			p.from, p.row = one, &l.cells[op]
+	r := &Recorder{page: l, clock: newClock(), timeAll: mode == All, freeLanes: 1<<Lanes - 1}
+	for op := range r.sampling {
+		p := &r.sampling[op]
+		if p.threshold = math.MaxInt; Op(op).counted() {
+			p.threshold, p.cells = timeNext, &l.cells[op]
 		}
 	}
 	set(&l.version, Version)
@@ -106,37 +106,38 @@ func NewRecorder(memory []byte, of Identity, mode Mode) (*Recorder, error) {
 	set(&l.mode, uint64(mode))
 	set(&l.began, uint64(time.Now().UnixNano()))
 	set(&l.clock, r.clock.hz)
-	atomic.StoreUint64(&l.magic, magic) // behind all others: who sees it sees them
+	atomic.StoreUint64(&l.magic, magic) // stored last: a reader that sees it sees all others
 	return r, nil
 }
 
-// Page is what the recorder writes, as readers see it; nil if nothing is recorded. Any goroutine may call it.
+// Page returns the page that the recorder writes; nil if nothing is recorded. It is safe for concurrent use.
 func (r *Recorder) Page() *Page {
 	if r == nil {
 		return nil
 	}
-	return &Page{r.l}
+	return &Page{r.page}
 }
 
-// Joined says that the rank has found the others, and that what it does from now on is the program's.
+// Joined records the end of initialisation: the rank has joined the others, and its operations are now those of the program.
 func (r *Recorder) Joined() {
 	if r == nil {
 		return
 	}
-	set(&r.l.joining, get(&r.l.waiting))
-	set(&r.l.joined, uint64(time.Now().UnixNano()))
+	set(&r.page.waitingAtJoin, get(&r.page.waiting))
+	set(&r.page.joined, uint64(time.Now().UnixNano()))
 }
 
-// Finish says that the rank has finalized.
+// Finish records that the rank has finalized.
 func (r *Recorder) Finish() {
 	if r == nil {
 		return
 	}
-	set(&r.l.ended, uint64(time.Now().UnixNano()))
-	set(&r.l.state, uint64(Finalized))
+	set(&r.page.ended, uint64(time.Now().UnixNano()))
+	set(&r.page.state, uint64(Finalized))
 }
 
-// Begin is called when an operation on n bytes begins. Its result belongs to End; it is 0 if the operation is not timed.
+// Begin must be called when an operation on n bytes begins. The caller passes the result to End; it is 0 if the operation is not
+// timed.
 func (r *Recorder) Begin(op Op, n int) (start uint64) {
 	if !r.Due(op, n) {
 		return 0
@@ -144,96 +145,99 @@ func (r *Recorder) Begin(op Op, n int) (start uint64) {
 	return r.begin(op, n)
 }
 
-// Due tells whether an operation on n bytes that begins now is timed: Begin returns 0 if not, and is a call. Any goroutine may
-// ask.
-func (r *Recorder) Due(op Op, n int) bool { return r != nil && n >= int(get(&r.paces[op].from)) }
+// Due reports whether an operation on n bytes that begins now is timed. It is inlined, which Begin is not; if it returns false,
+// Begin would return 0. It is safe for concurrent use.
+func (r *Recorder) Due(op Op, n int) bool {
+	return r != nil && n >= int(get(&r.sampling[op].threshold))
+}
 
-// What the lower bits of a start say besides the time.
+// Flags in the lower bits of a start time.
 const (
-	long  = 1 // timed for its size
-	heavy = 2 // timed for all of sampleEvery
-	marks = long | heavy
+	timedBySize = 1 // timed because of its size
+	weighted    = 2 // counted sampleEvery times
+	startFlags  = timedBySize | weighted
 )
 
 func (r *Recorder) begin(op Op, n int) uint64 {
 	mark := uint64(0)
-	switch from := &r.paces[op].from; {
+	switch from := &r.sampling[op].threshold; {
 	case n >= AlwaysTimed:
-		mark = long
-	case atomic.LoadUint64(from) == one:
-	case atomic.CompareAndSwapUint64(from, forMany, AlwaysTimed):
-		mark = heavy
-	default: // several goroutines may begin the same operation: one stands for the others
+		mark = timedBySize
+	case atomic.LoadUint64(from) == timeNext:
+	case atomic.CompareAndSwapUint64(from, timeNextWeighted, AlwaysTimed):
+		mark = weighted
+	default: // another goroutine begins the same operation now: only one of them is timed
 		return 0
 	}
-	return max(r.clock.now()&^marks, marks+1) | mark
+	return max(r.clock.now()&^startFlags, startFlags+1) | mark
 }
 
-// End is called when the operation that Begin was told of has ended, having moved n bytes, which may be fewer than were expected.
+// End must be called when an operation has ended. It moved n bytes, which may be fewer than Begin was called with; start is the
+// result of Begin.
 func (r *Recorder) End(op Op, n int, start uint64) {
 	if r == nil {
 		return
 	}
-	p := &r.paces[op]
-	if p.row == nil {
+	p := &r.sampling[op]
+	if p.cells == nil {
 		return
 	}
-	c := &p.row[ClassOf(n)&(Classes-1)]
+	c := &p.cells[ClassOf(n)&(Classes-1)]
 	add(&c.calls, 1)
 	add(&c.bytes, uint64(n))
 	if start == 0 {
-		if p.left--; p.left > 0 {
+		if p.untilNext--; p.untilNext > 0 {
 			return
 		}
 	}
-	r.timed(op, c, n, start)
+	r.addTiming(op, c, n, start)
 }
 
-// timed sees to what is timed, and to what will be.
-func (r *Recorder) timed(op Op, c *cell, n int, start uint64) {
+// addTiming records the time of an operation, if it was timed, and selects the next operation to be timed.
+func (r *Recorder) addTiming(op Op, c *cell, n int, start uint64) {
 	if start == 0 {
-		if !r.all {
-			set(&r.paces[op].from, forMany)
+		if !r.timeAll {
+			set(&r.sampling[op].threshold, timeNextWeighted)
 		}
 		return
 	}
 	if r.trace != nil {
-		r.traced(op, n, start&^marks)
+		r.traceOp(op, n, start&^startFlags)
 	}
 	weight := uint64(1)
 	switch {
-	case start&long != 0, r.all:
-	case start&heavy != 0:
+	case start&timedBySize != 0, r.timeAll:
+	case start&weighted != 0:
 		weight = sampleEvery
-		r.paces[op].left = sampleEvery - 1
+		r.sampling[op].untilNext = sampleEvery - 1
 	default:
-		if r.paces[op].warm++; r.paces[op].warm == sampleEvery {
-			r.paces[op].left = sampleEvery - 1
-			set(&r.paces[op].from, AlwaysTimed)
+		if r.sampling[op].warmed++; r.sampling[op].warmed == sampleEvery {
+			r.sampling[op].untilNext = sampleEvery - 1
+			set(&r.sampling[op].threshold, AlwaysTimed)
 		}
 	}
-	r.observe(c, r.clock.since(start&^marks), weight)
+	r.observe(c, r.clock.since(start&^startFlags), weight)
 }
 
-// observe puts a duration into the histogram of a cell, which it finds if it has none yet.
+// observe adds a duration to the histogram of a cell. A cell without a histogram gets one from the pool.
 func (r *Recorder) observe(c *cell, ns, weight uint64) {
 	add(&c.time, ns*weight)
-	if c.slot == 0 {
-		if r.l.histograms == Histograms {
-			add(&r.l.untold, 1)
+	if c.histogram == 0 {
+		if r.page.histograms == Histograms {
+			add(&r.page.withoutHistogram, 1)
 			return
 		}
-		add(&r.l.histograms, 1)
-		set(&c.slot, r.l.histograms)
+		add(&r.page.histograms, 1)
+		set(&c.histogram, r.page.histograms)
 	}
-	h := &r.l.latency[c.slot-1]
+	h := &r.page.latency[c.histogram-1]
 	add(&h.buckets[bucketOf(ns)], weight)
 	if ns > h.max {
 		set(&h.max, ns)
 	}
 }
 
-// Now is a time to be given to Waited.
+// Now returns the time, for Waited.
 func (r *Recorder) Now() uint64 {
 	if r == nil {
 		return 0
@@ -241,26 +245,26 @@ func (r *Recorder) Now() uint64 {
 	return r.clock.now()
 }
 
-// Waited adds the time since start, which Now told, to that spent waiting for others.
+// Waited adds the time since start, a result of Now, to the time spent waiting for other ranks.
 func (r *Recorder) Waited(start uint64) {
 	if r != nil {
-		add(&r.l.waiting, r.clock.since(start))
+		add(&r.page.waiting, r.clock.since(start))
 	}
 }
 
-// Lane is where an operation under way is shown.
+// Lane is the slot of the page that shows one operation in progress.
 type Lane int8
 
-// Enter shows that a goroutine waits in op or within it, for a rank of the job or -1 for any, with a tag or less than 0,
-// until Leave.
+// Enter records that a goroutine waits in op, or in a part of it, until Leave. It waits for rank peer of the job, or -1 for any,
+// and for a tag, or less than 0 for any. If all lanes are in use it returns -1.
 func (r *Recorder) Enter(op Op, peer, tag int32, n int) Lane {
-	if r == nil || r.free == 0 {
+	if r == nil || r.freeLanes == 0 {
 		return -1
 	}
-	i := bits.TrailingZeros8(r.free)
-	r.free &= r.free - 1
+	i := bits.TrailingZeros8(r.freeLanes)
+	r.freeLanes &= r.freeLanes - 1
 	r.seq++
-	c, seq := &r.l.current[i&(Lanes-1)], r.seq
+	c, seq := &r.page.current[i&(Lanes-1)], r.seq
 	set(&c.peer, seq<<32|uint64(uint32(peer)))
 	set(&c.tag, seq<<32|uint64(uint32(tag)))
 	set(&c.bytes, seq<<48|uint64(n)<<16>>16)
@@ -268,22 +272,22 @@ func (r *Recorder) Enter(op Op, peer, tag int32, n int) Lane {
 	return Lane(i)
 }
 
-// Leave ends what Enter showed.
+// Leave ends the wait that Enter recorded.
 func (r *Recorder) Leave(lane Lane) {
 	if r != nil && lane >= 0 {
-		set(&r.l.current[lane&(Lanes-1)].head, 0)
-		r.free |= 1 << lane
+		set(&r.page.current[lane&(Lanes-1)].head, 0)
+		r.freeLanes |= 1 << lane
 	}
 }
 
-// Link counts what goes to a peer and comes from it. The zero Link counts nothing.
+// Link counts the messages to and from a peer. The zero Link counts nothing.
 type Link struct {
-	row    *row
-	others *[2][8][Protocols - 1]volume
-	t      Transport
+	row        *peerRow
+	byProtocol *[2][8][Protocols - 1]volume
+	transport  Transport
 }
 
-// Link returns that of a peer that is reached by a transport. It is asked for once for each pair of these.
+// Link returns the counters of a peer that is reached by a transport. It must be called once for each such pair.
 func (r *Recorder) Link(peer int, t Transport) Link {
 	if r == nil {
 		return Link{}
@@ -292,20 +296,20 @@ func (r *Recorder) Link(peer int, t Transport) Link {
 		t = OtherTransport
 	}
 	if r.rows == PeerRows {
-		return Link{&r.l.rows[PeerRows+int(t)], &r.l.others, t}
+		return Link{&r.page.peerRows[PeerRows+int(t)], &r.page.byProtocol, t}
 	}
-	set(&r.l.names[r.rows], uint64(t)<<32|uint64(peer+1))
+	set(&r.page.peerNames[r.rows], uint64(t)<<32|uint64(peer+1))
 	r.rows++
-	return Link{&r.l.rows[r.rows-1], &r.l.others, t}
+	return Link{&r.page.peerRows[r.rows-1], &r.page.byProtocol, t}
 }
 
-// Zero tells whether k is the zero Link.
+// Zero reports whether k is the zero Link.
 func (k *Link) Zero() bool { return k.row == nil }
 
-// Transport is what it was asked for with; OtherTransport for the zero Link.
-func (k *Link) Transport() Transport { return k.t }
+// Transport returns the transport of the link; OtherTransport for the zero Link.
+func (k *Link) Transport() Transport { return k.transport }
 
-// Out counts a message of n bytes that went eagerly.
+// Out counts a message of n bytes that was sent eagerly.
 func (k *Link) Out(n int) {
 	if k.row != nil {
 		add(&k.row.out.messages, 1)
@@ -313,7 +317,7 @@ func (k *Link) Out(n int) {
 	}
 }
 
-// In counts a message of n bytes that came eagerly.
+// In counts a message of n bytes that was received eagerly.
 func (k *Link) In(n int) {
 	if k.row != nil {
 		add(&k.row.in.messages, 1)
@@ -321,23 +325,23 @@ func (k *Link) In(n int) {
 	}
 }
 
-// OutBy counts a message that went by some protocol.
+// OutBy counts a message that was sent by protocol p.
 func (k *Link) OutBy(p Protocol, n int) {
 	if p == Eager {
 		k.Out(n)
 	} else if k.row != nil {
 		k.row.outOther.count(n)
-		k.others[0][k.t][p-1].count(n)
+		k.byProtocol[0][k.transport][p-1].count(n)
 	}
 }
 
-// InBy counts a message that came by some protocol.
+// InBy counts a message that was received by protocol p.
 func (k *Link) InBy(p Protocol, n int) {
 	if p == Eager {
 		k.In(n)
 	} else if k.row != nil {
 		k.row.inOther.count(n)
-		k.others[1][k.t][p-1].count(n)
+		k.byProtocol[1][k.transport][p-1].count(n)
 	}
 }
 
@@ -346,48 +350,48 @@ func (v *volume) count(n int) {
 	add(&v.bytes, uint64(n))
 }
 
-// Unexpected tells how many messages are kept that came before their receives, and what memory they take.
+// Unexpected records the number of unexpected messages that are stored, and the memory that they use.
 func (r *Recorder) Unexpected(messages, bytes int) {
 	if r == nil {
 		return
 	}
-	gauge(&r.l.unexpected, &r.l.unexpectedHigh, messages)
-	gauge(&r.l.unexpectedBytes, &r.l.bytesHigh, bytes)
+	gauge(&r.page.unexpected, &r.page.unexpectedHigh, messages)
+	gauge(&r.page.unexpectedBytes, &r.page.unexpectedBytesHigh, bytes)
 }
 
-// Matched tells how many receives and messages wait when another receive is begun.
+// Matched records the lengths of the match queues when a receive begins: posted receives and unexpected messages.
 func (r *Recorder) Matched(receives, messages int) {
 	if r == nil {
 		return
 	}
-	gauge(&r.l.posted, &r.l.postedHigh, receives)
-	add(&r.l.matches, 1)
-	add(&r.l.matchLength, uint64(receives+messages))
+	gauge(&r.page.posted, &r.page.postedHigh, receives)
+	add(&r.page.matches, 1)
+	add(&r.page.matchLength, uint64(receives+messages))
 }
 
-// Registered tells how many registrations were made so far, and how many bytes are registered.
+// Registered records how many registrations were made so far, and how many bytes are registered now.
 func (r *Recorder) Registered(made uint64, pinned int) {
 	if r == nil {
 		return
 	}
-	set(&r.l.registrations, made)
-	gauge(&r.l.pinned, &r.l.pinnedHigh, pinned)
+	set(&r.page.registrations, made)
+	gauge(&r.page.pinned, &r.page.pinnedHigh, pinned)
 }
 
-// Retransmitted tells how many packets the transports sent again so far.
+// Retransmitted records how many packets the transports have retransmitted so far.
 func (r *Recorder) Retransmitted(packets uint64) {
 	if r != nil {
-		set(&r.l.retransmissions, packets)
+		set(&r.page.retransmissions, packets)
 	}
 }
 
-// Progress tells how far the program says it is: done of total.
+// Progress records the progress that the program reports: done of total.
 func (r *Recorder) Progress(done, total uint64) {
 	if r == nil {
 		return
 	}
-	set(&r.l.total, total)
-	set(&r.l.done, done)
+	set(&r.page.total, total)
+	set(&r.page.done, done)
 }
 
 func gauge(now, high *uint64, v int) {

@@ -2,8 +2,8 @@
 
 package perf
 
-// The words of a page have one writer each. On this processor a plain store of an aligned word is what an atomic one
-// is but for the barrier behind it, which nobody here needs and which would be half of what recording costs.
+// Each word of a page has only one writer. On this processor a plain store of an aligned word is an atomic store without the
+// barrier after it. Readers do not need that barrier, and it would be half of the cost of recording.
 
 func add(p *uint64, n uint64) { *p += n }
 

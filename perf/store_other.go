@@ -4,8 +4,8 @@ package perf
 
 import "sync/atomic"
 
-// The words of a page have one writer each, so adding needs no atomic addition. The stores are atomic so that they are seen in
-// order where the processor would not see to it, and by the race detector.
+// Each word of a page has only one writer, so adding needs no atomic addition. The stores are atomic so that readers see them in
+// order on processors that reorder stores, and for the race detector.
 
 func add(p *uint64, n uint64) { atomic.StoreUint64(p, atomic.LoadUint64(p)+n) }
 

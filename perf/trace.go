@@ -13,10 +13,10 @@ import (
 const (
 	// TraceBytes is the length of the memory of a trace, a multiple of 64 KiB.
 	TraceBytes = 4 << 20
-	// TraceEvents is how many events it holds: the last ones.
+	// TraceEvents is the number of events it holds: the latest ones.
 	TraceEvents = (TraceBytes - TraceHead) / traceEventBytes
 
-	// TraceHead is how much of a trace TraceUsed looks at, in bytes.
+	// TraceHead is the length in bytes of the head of a trace, which TraceUsed reads.
 	TraceHead = 64
 
 	traceEventBytes = 32
@@ -26,57 +26,58 @@ const (
 
 // traceLayout is a trace: a head, and a ring of events.
 type traceLayout struct {
-	magic   uint64 // last, when the rest of the head is there
+	magic   uint64 // stored last, after the rest of the head
 	version uint64
 	rank    uint64
 	size    uint64
-	written uint64 // events ever; stored behind each
+	count   uint64 // number of events written so far; stored after each event
 	_       [3]uint64
 	events  [TraceEvents]traceEvent
 }
 
-// traceEvent is an operation that has ended, or a message that has left or was matched.
+// traceEvent is an operation that has ended, or a message that was sent or matched.
 type traceEvent struct {
-	at   uint64 // nanoseconds
-	more uint64 // operation: when it ended; message: context<<32 | number
-	who  uint64 // peer<<32 | tag
-	what uint64 // bytes<<16 | operation<<8 | kind
+	at          uint64 // nanoseconds
+	endOrNumber uint64 // operation: its end in nanoseconds; message: context<<32 | number
+	peerTag     uint64 // peer<<32 | tag
+	bytesOpKind uint64 // bytes<<16 | operation<<8 | kind
 }
 
-// EventKind tells what an event is.
+// EventKind is the kind of an event.
 type EventKind uint8
 
 // The kinds of events.
 const (
-	// Operation is a call from its begin to its end.
+	// Operation is a call, from its begin to its end.
 	Operation EventKind = 1 + iota
-	// Left is a message on its way to a peer, from when it is handed to the transport or waits for room there.
-	Left
-	// Met is a message of a peer when its receive was found.
-	Met
+	// Sent is a message to a peer that was passed to the transport, or waits for room there.
+	Sent
+	// Matched is a message of a peer that was matched with its receive.
+	Matched
 )
 
 // Event is an event of a trace. Times are in nanoseconds by the clock that Run was given.
 type Event struct {
 	Kind EventKind
 	Op   Op // NoOp for messages
-	// At is when it happened, or the operation began; Until is when that ended.
+	// At is the time of the event, or of the begin of an operation; Until is the end of the operation.
 	At, Until int64
 	// Peer is a rank of the job, -1 for any, none or several, and Tag -1 likewise.
 	Peer, Tag int
 	Bytes     int
-	// Context tells communicators apart. Number counts the messages from one rank to another, from 1, modulo 1<<32, whichever
-	// contexts they belong to: Left at one and Met at the other are the same message if their numbers are the same.
+	// Context identifies the communicator. Number counts the messages from one rank to another over all contexts, from 1, modulo
+	// 1<<32: Sent at one rank and Matched at the other are the same message if their numbers are equal.
 	Context, Number uint32
 }
 
-// Trace writes the events of a rank. One goroutine at a time calls its methods. A nil Trace writes nothing.
+// Trace writes the events of a rank. Only one goroutine at a time may call its methods. A nil Trace writes nothing.
 type Trace struct {
 	l   *traceLayout
-	now func() int64 // nil: not yet
+	now func() int64 // nil until Recorder.Trace
 }
 
-// NewTrace makes memory, which is all zero, the trace of a rank. Memory must not move or go as long as the trace is used.
+// NewTrace initialises memory, which must be zero, as the trace of a rank. The memory must stay valid and in place while the
+// trace is used.
 func NewTrace(memory []byte, of Identity) (*Trace, error) {
 	l := overlayTrace(memory)
 	if l == nil {
@@ -92,14 +93,14 @@ func NewTrace(memory []byte, of Identity) (*Trace, error) {
 	return &Trace{l: l}, nil
 }
 
-// Left notes a message on its way to a peer: the number-th to it.
-func (t *Trace) Left(peer, tag int32, context, number uint32, n int) {
-	t.message(Left, peer, tag, context, number, n)
+// Sent records a message to a peer: the number-th to it.
+func (t *Trace) Sent(peer, tag int32, context, number uint32, n int) {
+	t.message(Sent, peer, tag, context, number, n)
 }
 
-// Met notes that a message of a peer, the number-th, has been given to a receive.
-func (t *Trace) Met(peer, tag int32, context, number uint32, n int) {
-	t.message(Met, peer, tag, context, number, n)
+// Matched records that the number-th message of a peer was matched with a receive.
+func (t *Trace) Matched(peer, tag int32, context, number uint32, n int) {
+	t.message(Matched, peer, tag, context, number, n)
 }
 
 func (t *Trace) message(kind EventKind, peer, tag int32, context, number uint32, n int) {
@@ -110,64 +111,64 @@ func (t *Trace) message(kind EventKind, peer, tag int32, context, number uint32,
 }
 
 func (t *Trace) put(at, more uint64, peer, tag int32, n int, op Op, kind EventKind) {
-	count := t.l.written
+	count := t.l.count
 	e := &t.l.events[count%TraceEvents]
 	set(&e.at, at)
-	set(&e.more, more)
-	set(&e.who, uint64(uint32(peer))<<32|uint64(uint32(tag)))
-	set(&e.what, uint64(n)<<16|uint64(op)<<8|uint64(kind))
-	atomic.StoreUint64(&t.l.written, count+1)
+	set(&e.endOrNumber, more)
+	set(&e.peerTag, uint64(uint32(peer))<<32|uint64(uint32(tag)))
+	set(&e.bytesOpKind, uint64(n)<<16|uint64(op)<<8|uint64(kind))
+	atomic.StoreUint64(&t.l.count, count+1)
 }
 
-// Trace has every operation timed from now on, by a clock that tells nanoseconds, and written to a trace, which begins to take
-// down messages, too. No operation is under way.
+// Trace starts a trace: from now on every operation is timed, by a clock in nanoseconds, and written to the trace, which then
+// records messages as well. It must be called while no operation is in progress.
 func (r *Recorder) Trace(to *Trace, now func() int64) {
 	to.now = now
-	r.trace, r.all, r.clock = to, true, clock{read: now}
+	r.trace, r.timeAll, r.clock = to, true, clock{read: now}
 	r.peer, r.tag = -1, -1
 	for op := range ops {
 		if op.counted() {
-			r.paces[op].from = one
+			r.sampling[op].threshold = timeNext
 		}
 	}
-	set(&r.l.mode, uint64(All))
-	set(&r.l.clock, 0)
+	set(&r.page.mode, uint64(All))
+	set(&r.page.clock, 0)
 }
 
-// With says which peer and tag, or -1, the operation has that ends next. That only matters to a trace.
-func (r *Recorder) With(peer, tag int32) {
+// SetPeer sets the peer and the tag, or -1, of the operation that ends next. Only a trace uses them.
+func (r *Recorder) SetPeer(peer, tag int32) {
 	if r != nil {
 		r.peer, r.tag = max(peer, -1), max(tag, -1)
 	}
 }
 
-// traced writes an operation that has ended to the trace.
-func (r *Recorder) traced(op Op, n int, start uint64) {
+// traceOp writes an operation that has ended to the trace.
+func (r *Recorder) traceOp(op Op, n int, start uint64) {
 	r.trace.put(start, r.clock.now(), r.peer, r.tag, n, op, Operation)
 	r.peer, r.tag = -1, -1
 }
 
-// Traced is what a trace said.
-type Traced struct {
+// TraceRecord is the content of a trace.
+type TraceRecord struct {
 	Identity
-	// Events are in order of the time when they were written: operations when they ended.
+	// Events are in the order in which they were written; operations are written when they end.
 	Events []Event
-	// Lost is how many there were before these, which newer ones have taken the room of.
+	// Lost is the number of earlier events that were overwritten.
 	Lost uint64
 }
 
-// ReadTrace reads a copy of the memory of a trace, of which the part is enough that [TraceUsed] tells. Whoever writes it has
-// ended or pauses. Errors are ErrShort, ErrEmpty, ErrCorrupt and *VersionError.
-func ReadTrace(b []byte) (*Traced, error) {
+// ReadTrace reads a copy of the memory of a trace; the first [TraceUsed] bytes suffice. The writer must have ended or be paused.
+// Errors are ErrShort, ErrEmpty, ErrCorrupt and *VersionError.
+func ReadTrace(b []byte) (*TraceRecord, error) {
 	t, written, err := readTraceHead(b)
 	if err != nil {
 		return nil, err
 	}
-	if used := usedBy(written); len(b) < used {
+	if used := traceLength(written); len(b) < used {
 		return nil, fmt.Errorf("%w: %d bytes of %d of a trace", ErrShort, len(b), used)
 	}
 	if written > TraceEvents {
-		t.Lost = written - TraceEvents + 1 // the writer may have begun to write over the oldest as it died
+		t.Lost = written - TraceEvents + 1 // the writer may have died while it overwrote the oldest event
 	}
 	t.Events = make([]Event, 0, written-t.Lost)
 	for i := t.Lost; i < written; i++ {
@@ -180,19 +181,22 @@ func ReadTrace(b []byte) (*Traced, error) {
 	return t, nil
 }
 
-// TraceUsed tells how many of the first bytes of a trace hold what it says: 0 if nobody has written it. The head is enough.
+// TraceUsed returns the number of bytes of a trace that are in use, from its start; 0 if it was never written. It reads the first
+// TraceHead bytes only.
 func TraceUsed(b []byte) int {
 	_, written, err := readTraceHead(b)
 	if err != nil {
 		return 0
 	}
-	return usedBy(written)
+	return traceLength(written)
 }
 
-func usedBy(written uint64) int { return TraceHead + int(min(written, TraceEvents))*traceEventBytes }
+func traceLength(written uint64) int {
+	return TraceHead + int(min(written, TraceEvents))*traceEventBytes
+}
 
 // readTraceHead reads the head of a trace.
-func readTraceHead(b []byte) (t *Traced, written uint64, err error) {
+func readTraceHead(b []byte) (t *TraceRecord, written uint64, err error) {
 	if len(b) < TraceHead {
 		return nil, 0, fmt.Errorf("%w: %d bytes of a trace", ErrShort, len(b))
 	}
@@ -210,10 +214,10 @@ func readTraceHead(b []byte) (t *Traced, written uint64, err error) {
 	if rank, size := word(2), word(3); rank >= size || size > 1<<31 {
 		return nil, 0, fmt.Errorf("%w: a trace of rank %d of %d", ErrCorrupt, rank, size)
 	}
-	return &Traced{Identity: Identity{Rank: int(word(2)), Size: int(word(3))}}, word(4), nil
+	return &TraceRecord{Identity: Identity{Rank: int(word(2)), Size: int(word(3))}}, word(4), nil
 }
 
-// readEvent reads an event of a job of so many ranks.
+// readEvent reads an event of a job with size ranks.
 func readEvent(b []byte, size int) (Event, error) {
 	word := func(i int) uint64 { return binary.NativeEndian.Uint64(b[8*i:]) }
 	more, who, what := word(1), word(2), word(3)
@@ -225,7 +229,7 @@ func readEvent(b []byte, size int) (Event, error) {
 	case Operation:
 		e.Op, e.Until = Op(what>>8), int64(more)
 		ok = ok && e.Until >= e.At
-	case Left, Met:
+	case Sent, Matched:
 		e.Context, e.Number = uint32(more>>32), uint32(more)
 		ok = ok && e.Peer >= 0
 	default:
@@ -238,8 +242,8 @@ func readEvent(b []byte, size int) (Event, error) {
 	return e, nil
 }
 
-// Sort orders events by when they began; of those that begin together the longest comes first, and operations before messages.
-func (t *Traced) Sort() {
+// Sort orders the events by their begin. Of events with the same begin the longest comes first, and operations before messages.
+func (t *TraceRecord) Sort() {
 	slices.SortStableFunc(t.Events, func(a, b Event) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(b.Until, a.Until), cmp.Compare(a.Kind, b.Kind))
 	})

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// newTrace returns memory, what writes it, and a recorder that does so, by a clock that shows 10 more at each look.
+// newTrace returns memory, its trace, and a recorder that writes the trace with a clock that advances by 10 at each reading.
 func newTrace(t testing.TB) ([]byte, *Trace, *Recorder) {
 	t.Helper()
 	memory := make([]byte, TraceBytes)
@@ -19,25 +19,25 @@ func newTrace(t testing.TB) ([]byte, *Trace, *Recorder) {
 	return memory, tr, r
 }
 
-// TestTrace: a trace tells operations with what they were told, and messages, and of more than there is room for the last.
+// TestTrace: a trace holds operations and messages with their data, and of more events than fit, the latest ones.
 func TestTrace(t *testing.T) {
 	memory, tr, r := newTrace(t)
 	began := r.Begin(Send, 8)
-	tr.Left(2, 7, 5, 1, 8)
-	r.With(2, 7)
+	tr.Sent(2, 7, 5, 1, 8)
+	r.SetPeer(2, 7)
 	r.End(Send, 8, began)
 	r.End(Barrier, 0, r.Begin(Barrier, 0))
-	tr.Met(3, 9, 5, 1<<31, 1<<40)
+	tr.Matched(3, 9, 5, 1<<31, 1<<40)
 	r.End(Send.Within(), 8, r.Begin(Send.Within(), 8))
 	got, err := ReadTrace(memory[:TraceUsed(memory)])
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []Event{ // operations begin at multiples of 4, and the histograms look at the clock as well
-		{Kind: Left, At: 1020, Until: 1020, Peer: 2, Tag: 7, Bytes: 8, Context: 5, Number: 1},
+		{Kind: Sent, At: 1020, Until: 1020, Peer: 2, Tag: 7, Bytes: 8, Context: 5, Number: 1},
 		{Kind: Operation, Op: Send, At: 1008, Until: 1030, Peer: 2, Tag: 7, Bytes: 8},
 		{Kind: Operation, Op: Barrier, At: 1048, Until: 1060, Peer: -1, Tag: -1},
-		{Kind: Met, At: 1080, Until: 1080, Peer: 3, Tag: 9, Bytes: 1 << 40, Context: 5, Number: 1 << 31},
+		{Kind: Matched, At: 1080, Until: 1080, Peer: 3, Tag: 9, Bytes: 1 << 40, Context: 5, Number: 1 << 31},
 	}
 	if got.Rank != 1 || got.Size != 4 || got.Lost != 0 || len(got.Events) != len(want) {
 		t.Fatalf("%+v", got)
@@ -52,7 +52,7 @@ func TestTrace(t *testing.T) {
 	}
 
 	for i := range uint32(TraceEvents) {
-		tr.Left(0, 0, 0, i, 0)
+		tr.Sent(0, 0, 0, i, 0)
 	}
 	got, err = ReadTrace(memory)
 	if err != nil || got.Lost != 5 || len(got.Events) != TraceEvents-1 || got.Events[0].Number != 1 {
@@ -60,7 +60,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestTraceRefuses: memory that is none, or damaged, is an error.
+// TestTraceRefuses: memory that is not a trace, or a damaged one, is an error.
 func TestTraceRefuses(t *testing.T) {
 	memory, tr, _ := newTrace(t)
 	if _, err := NewTrace(memory, Identity{Size: 1}); err == nil {
@@ -70,11 +70,11 @@ func TestTraceRefuses(t *testing.T) {
 		t.Errorf("short memory: %v", err)
 	}
 	var none *Trace
-	none.Left(0, 0, 0, 0, 0) // no trace is one that notes nothing
+	none.Sent(0, 0, 0, 0, 0) // no trace is one that notes nothing
 	if _, err := ReadTrace(make([]byte, TraceHead)); !errors.Is(err, ErrEmpty) {
 		t.Errorf("empty memory: %v", err)
 	}
-	tr.Left(3, 0, 0, 1, 0)
+	tr.Sent(3, 0, 0, 1, 0)
 	for what, at := range map[string]int{"magic": 0, "version": 8, "size": 24, "kind": TraceHead + 24, "peer": TraceHead + 20} {
 		b := append([]byte(nil), memory[:TraceUsed(memory)]...)
 		b[at] ^= 0x14
@@ -91,7 +91,7 @@ func TestTraceRefuses(t *testing.T) {
 func TestTracePrefixes(t *testing.T) {
 	b, tr, r := newTrace(t)
 	r.End(Send, 8, r.Begin(Send, 8))
-	tr.Left(2, 7, 5, 1, 8)
+	tr.Sent(2, 7, 5, 1, 8)
 	b = b[:TraceUsed(b)]
 	for n := range b {
 		if got, err := ReadTrace(b[:n]); err == nil {
@@ -103,7 +103,7 @@ func TestTracePrefixes(t *testing.T) {
 func FuzzTrace(f *testing.F) {
 	b, tr, r := newTrace(f)
 	r.End(Send, 8, r.Begin(Send, 8))
-	tr.Left(2, 7, 5, 1, 8)
+	tr.Sent(2, 7, 5, 1, 8)
 	f.Add(b[:TraceUsed(b)])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		got, err := ReadTrace(b)
@@ -111,7 +111,7 @@ func FuzzTrace(f *testing.F) {
 			return
 		}
 		for _, e := range got.Events {
-			if e.Peer >= got.Size || e.Until < e.At || e.Kind < Operation || e.Kind > Met {
+			if e.Peer >= got.Size || e.Until < e.At || e.Kind < Operation || e.Kind > Matched {
 				t.Errorf("%+v of %d ranks", e, got.Size)
 			}
 		}
@@ -121,10 +121,10 @@ func FuzzTrace(f *testing.F) {
 func TestTraceAllocs(t *testing.T) {
 	_, tr, r := newTrace(t)
 	if n := testing.AllocsPerRun(1000, func() {
-		tr.Left(1, 2, 3, 4, 5)
-		tr.Met(1, 2, 3, 4, 5)
+		tr.Sent(1, 2, 3, 4, 5)
+		tr.Matched(1, 2, 3, 4, 5)
 		began := r.Begin(Send, 8)
-		r.With(1, 2)
+		r.SetPeer(1, 2)
 		r.End(Send, 8, began)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -1,15 +1,16 @@
-// Package profile has a rank take CPU and goroutine profiles of itself into memory that others read after it has ended, or died.
+// Package profile takes CPU and goroutine profiles of the calling process, into memory that other processes can read after it has
+// ended or died.
 //
 //	c, err := profile.Start(memory)
 //	...
 //	err = c.Stop()
 //
-//	parts, err := profile.Read(memory) // elsewhere
+//	parts, err := profile.Read(memory) // in the reader
 //
-// Go writes a CPU profile when it is stopped, so a rank that is killed would leave none. Therefore it is stopped and begun
-// again at intervals, 250 ms at first and then longer up to 8 s, and each part is complete in itself: what is lost is the
-// last part. With every part comes a profile of all goroutines, of which the last tells where the rank was. A process has one CPU
-// profile at a time; a program that takes its own finds it in use, or keeps this package from taking one.
+// The Go runtime writes a CPU profile only when profiling stops, so a killed process would leave none. Therefore this package
+// stops and restarts it at intervals, from 250 ms up to 8 s. Each part is complete: only the last part of a killed process is
+// lost. Every part has a profile of all goroutines; the last one shows where the process was. A process can have one CPU
+// profile at a time: if the program takes one itself, one of the two returns an error.
 //
-// Around the end of a part, for up to 100 ms, nothing is sampled. As the memory fills, parts become longer.
+// Around the end of a part nothing is sampled, for up to 100 ms. Parts become longer as the memory fills.
 package profile

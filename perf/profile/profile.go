@@ -13,16 +13,16 @@ import (
 // Bytes is the length of the memory, a multiple of 64 KiB.
 const Bytes = 4 << 20
 
-// Head is how much of the memory Used looks at, in bytes.
+// Head is the length in bytes of the head of the memory, which Used reads.
 const Head = 32
 
-// The head: magic, version, bytes used with the head, and 1 if something found no room.
+// The words of the head: magic, version, bytes used including the head, and 1 if a profile did not fit.
 const (
 	magic   = 0x4942_5255_4e50_4631
 	version = 1
 )
 
-// Kind tells profiles apart.
+// Kind is the kind of a profile.
 type Kind uint8
 
 // The kinds of profile, as package runtime/pprof writes them: compressed protocol buffers.
@@ -31,7 +31,7 @@ const (
 	Goroutines
 )
 
-// The length of a part before there is another.
+// Bounds of the length of a part.
 const (
 	shortest = 250 * time.Millisecond
 	longest  = 8 * time.Second
@@ -41,18 +41,18 @@ const (
 type Collector struct {
 	memory []byte
 	used   int
-	cpu    bytes.Buffer // the part that is being taken
+	cpu    bytes.Buffer // the part in progress
 	quit   chan struct{}
 	ended  sync.WaitGroup
 	once   sync.Once
-	err    error // the first
+	err    error // the first error
 }
 
-// ErrFull says that a profile found no room in the memory. What is there is whole.
+// ErrFull is returned if a profile did not fit into the memory. The profiles in the memory are complete.
 var ErrFull = errors.New("profile: the memory is full; the rest of the run is not in the profile")
 
-// Start begins to profile this process into memory, which is all zero and [Bytes] long, and must stay until Stop. It fails if
-// a CPU profile is being taken already.
+// Start starts to profile this process into memory, which must be zero, [Bytes] long, and valid until Stop. It returns an error
+// if a CPU profile is in progress.
 func Start(memory []byte) (*Collector, error) {
 	if len(memory) < Bytes {
 		return nil, fmt.Errorf("profile: %d bytes of memory, want %d", len(memory), Bytes)
@@ -70,8 +70,8 @@ func Start(memory []byte) (*Collector, error) {
 
 func (c *Collector) word(i int, v uint64) { binary.NativeEndian.PutUint64(c.memory[8*i:], v) }
 
-// Stop takes the last part and returns the first error there was. It takes up to 200 ms. Further calls do nothing but
-// return the same. Any goroutine may call it; a nil Collector has nothing to stop.
+// Stop completes the last part and returns the first error. It blocks for up to 200 ms. Further calls return the same error. It
+// is safe for concurrent use, and for a nil Collector.
 func (c *Collector) Stop() error {
 	if c == nil {
 		return nil
@@ -83,7 +83,7 @@ func (c *Collector) Stop() error {
 	return c.err
 }
 
-// run ends parts and begins others until Stop, or until there is no room.
+// run completes parts and starts new ones until Stop, or until the memory is full.
 func (c *Collector) run() {
 	length := shortest
 	for {
@@ -96,7 +96,7 @@ func (c *Collector) run() {
 		pprof.StopCPUProfile()
 		err := c.part()
 		if err == nil && !last {
-			err = pprof.StartCPUProfile(&c.cpu) // the program may have begun one of its own
+			err = pprof.StartCPUProfile(&c.cpu) // the program may have started one of its own
 		}
 		if c.err = err; err != nil || last {
 			return
@@ -107,7 +107,7 @@ func (c *Collector) run() {
 	}
 }
 
-// part keeps what was taken.
+// part stores the part in progress.
 func (c *Collector) part() error {
 	err := c.put(CPU, c.cpu.Bytes())
 	c.cpu.Reset()
@@ -121,7 +121,8 @@ func (c *Collector) part() error {
 	return c.put(Goroutines, stacks.Bytes())
 }
 
-// put adds a part: a word of length and kind, and the profile. It counts once it is there.
+// put appends a part: a word with length and kind, and the profile. The number of used bytes is stored last, so a reader sees
+// only complete parts.
 func (c *Collector) put(k Kind, b []byte) error {
 	if len(b)+8 > len(c.memory)-c.used {
 		c.word(3, 1)
@@ -134,23 +135,23 @@ func (c *Collector) put(k Kind, b []byte) error {
 	return nil
 }
 
-// Part is a profile.
+// Part is one profile.
 type Part struct {
 	Kind Kind
-	// Data is what package runtime/pprof wrote. It lies within what was read.
+	// Data is the output of package runtime/pprof. It refers to the memory that Read was called with.
 	Data []byte
 }
 
 // Errors of Read.
 var (
-	// ErrEmpty says that nobody has written the memory.
+	// ErrEmpty is returned for memory that was never written.
 	ErrEmpty = errors.New("profile: nothing was written")
-	// ErrCorrupt says that the memory makes no sense, or is of another version.
+	// ErrCorrupt is returned for invalid content, and for content of another version.
 	ErrCorrupt = errors.New("profile: corrupt")
 )
 
-// Read returns the parts in the memory of a process that has ended, in order; of a copy the part is enough that [Used] tells.
-// With ErrFull there are parts all the same.
+// Read returns the parts in the memory of a process that has ended, in order. The first [Used] bytes suffice. It returns parts
+// also together with ErrFull.
 func Read(b []byte) (parts []Part, err error) {
 	used, full, err := head(b)
 	if err != nil {
@@ -177,7 +178,7 @@ func Read(b []byte) (parts []Part, err error) {
 	return parts, nil
 }
 
-// Used tells how many bytes of the memory have been used, from its head; 0 if none.
+// Used returns the number of bytes of the memory that are in use, from its start; 0 if it was never written.
 func Used(b []byte) int {
 	used, _, err := head(b)
 	if err != nil {

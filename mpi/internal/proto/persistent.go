@@ -36,7 +36,7 @@ func (e *Engine) Start(h Handle) error {
 	r.state = active
 	var err error
 	if began != 0 {
-		e.rec.active.With(r.route.Peer, r.route.Tag)
+		e.rec.active.SetPeer(r.route.Peer, r.route.Tag)
 	}
 	n := len(r.buf)
 	if r.send {

@@ -67,7 +67,7 @@ func (e *Engine) MatchedProbe(from Route, block bool) (f MatchedMessage, st Stat
 func (e *Engine) recordedProbe(from Route, block bool) (*unexpectedMessage, error) {
 	began := e.rec.active.Begin(from.Op, 0)
 	m, err := e.probe(from, block)
-	e.rec.active.With(from.Peer, from.Tag)
+	e.rec.active.SetPeer(from.Peer, from.Tag)
 	e.rec.active.End(from.Op, 0, began)
 	return m, err
 }
@@ -81,7 +81,7 @@ func (e *Engine) RecvMatched(op perf.Op, f MatchedMessage, buf []byte) Handle {
 	r.send, r.buf, r.err, r.status = false, buf, nil, Status{}
 	r.route = Route{Context: f.m.v.context, Peer: f.m.peer, Match: f.m.v.Match, Op: op}
 	e.acceptUnexpected(r, f.m)
-	e.rec.active.With(r.route.Peer, r.route.Tag)
+	e.rec.active.SetPeer(r.route.Peer, r.route.Tag)
 	e.rec.active.End(op, len(buf), began)
 	return r.handle()
 }

@@ -120,7 +120,7 @@ func (c *recording) traceSend(p *peer, r *Request) {
 	}
 	p.sent++
 	if c.active != nil {
-		c.trace.Left(r.route.Peer, r.route.Tag, r.route.Context, p.sent, len(r.buf))
+		c.trace.Sent(r.route.Peer, r.route.Tag, r.route.Context, p.sent, len(r.buf))
 	}
 }
 
@@ -137,6 +137,6 @@ func (e *Engine) countReceived(peer int32) uint32 {
 // traceMatch records that a message of n bytes has been matched with a receive.
 func (c *recording) traceMatch(peer int32, v envelope, number uint32, n int) {
 	if c.trace != nil && c.active != nil {
-		c.trace.Met(peer, v.Tag, v.context, number, n)
+		c.trace.Matched(peer, v.Tag, v.context, number, n)
 	}
 }

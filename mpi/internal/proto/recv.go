@@ -13,7 +13,7 @@ func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
 	if e.tryDirect(from, buf) { // a path of its own: fewer values live across calls, and the reply to this message waits for it
 		n := e.direct.length
 		if began != 0 {
-			e.rec.active.With(from.Peer, from.Tag)
+			e.rec.active.SetPeer(from.Peer, from.Tag)
 		}
 		e.rec.active.End(from.Op, n, began)
 		e.unlock()
@@ -21,7 +21,7 @@ func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
 	}
 	st, err := e.recv(from, buf)
 	if began != 0 {
-		e.rec.active.With(from.Peer, st.Tag)
+		e.rec.active.SetPeer(from.Peer, st.Tag)
 	}
 	e.rec.active.End(from.Op, st.Bytes, began)
 	e.unlock()
@@ -53,7 +53,7 @@ func (e *Engine) Irecv(from Route, buf []byte) Handle {
 	e.startRecv(r)
 	h := r.handle()
 	if began != 0 {
-		e.rec.active.With(from.Peer, from.Tag)
+		e.rec.active.SetPeer(from.Peer, from.Tag)
 	}
 	e.rec.active.End(from.Op, len(buf), began)
 	e.unlock()

@@ -31,7 +31,7 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 		err = e.waitRequest(r, to.Op)
 	}
 	if began != 0 {
-		e.rec.active.With(to.Peer, to.Tag)
+		e.rec.active.SetPeer(to.Peer, to.Tag)
 	}
 	e.rec.active.End(to.Op, len(buf), began)
 	e.unlock()
@@ -71,7 +71,7 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 	h := r.handle()
 	err := e.startSend(r)
 	if began != 0 {
-		e.rec.active.With(to.Peer, to.Tag)
+		e.rec.active.SetPeer(to.Peer, to.Tag)
 	}
 	e.rec.active.End(to.Op, len(buf), began)
 	e.unlock()

@@ -51,12 +51,12 @@ func checkTraces(t *testing.T, memory [][]byte) (messages int) {
 		sent := map[int]uint32{}
 		for _, e := range tr.Events {
 			switch e.Kind {
-			case perf.Left:
+			case perf.Sent:
 				if sent[e.Peer]++; e.Number != sent[e.Peer] {
 					t.Fatalf("%d sent to %d number %d, want %d", self, e.Peer, e.Number, sent[e.Peer])
 				}
 				sends[key{self, e.Peer, e.Number}] = e
-			case perf.Met:
+			case perf.Matched:
 				matches, keys = append(matches, e), append(keys, key{e.Peer, self, e.Number})
 			}
 		}

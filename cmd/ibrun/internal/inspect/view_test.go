@@ -182,20 +182,20 @@ func TestWatch(t *testing.T) {
 	at := time.Unix(1000, 0)
 	for i, c := range []struct {
 		after  int // seconds
-		pulse  perf.Pulse
+		pulse  perf.Activity
 		quiet  int
 		waits  []int
 		reason string
 	}{
-		{0, perf.Pulse{}, 0, nil, "first seen"},
-		{5, perf.Pulse{}, 5, nil, "nothing has happened"},
-		{6, perf.Pulse{Calls: 1}, 0, nil, "a call has ended"},
-		{7, perf.Pulse{Calls: 1, Current: []perf.Current{{Seq: 4}}}, 0, []int{0}, "one has begun"},
-		{9, perf.Pulse{Calls: 1, Current: []perf.Current{{Seq: 4}}}, 2, []int{2}, "and goes on"},
-		{10, perf.Pulse{Calls: 1, Current: []perf.Current{{Seq: 4}, {Seq: 6}}}, 0, []int{3, 0}, "another joins"},
-		{12, perf.Pulse{Calls: 2, Current: []perf.Current{{Seq: 7}, {Seq: 6}}}, 0, []int{0, 2}, "the next of the first"},
-		{13, perf.Pulse{Calls: 2}, 0, nil, "all have ended"},
-		{15, perf.Pulse{Calls: 2}, 2, nil, "not in MPI"},
+		{0, perf.Activity{}, 0, nil, "first seen"},
+		{5, perf.Activity{}, 5, nil, "nothing has happened"},
+		{6, perf.Activity{Calls: 1}, 0, nil, "a call has ended"},
+		{7, perf.Activity{Calls: 1, Current: []perf.Current{{Seq: 4}}}, 0, []int{0}, "one has begun"},
+		{9, perf.Activity{Calls: 1, Current: []perf.Current{{Seq: 4}}}, 2, []int{2}, "and goes on"},
+		{10, perf.Activity{Calls: 1, Current: []perf.Current{{Seq: 4}, {Seq: 6}}}, 0, []int{3, 0}, "another joins"},
+		{12, perf.Activity{Calls: 2, Current: []perf.Current{{Seq: 7}, {Seq: 6}}}, 0, []int{0, 2}, "the next of the first"},
+		{13, perf.Activity{Calls: 2}, 0, nil, "all have ended"},
+		{15, perf.Activity{Calls: 2}, 2, nil, "not in MPI"},
 	} {
 		quiet, waits := w.See(3, c.pulse, at.Add(time.Duration(c.after)*time.Second))
 		want := []time.Duration(nil)

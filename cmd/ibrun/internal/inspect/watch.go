@@ -26,7 +26,7 @@ func NewWatch() *Watch { return &Watch{ranks: map[int]*seen{}} }
 
 // See shows what a rank does now. It returns for how long that has been so, and since when the rank has waited in each of its
 // current operations, as far as has been seen.
-func (w *Watch) See(rank int, p perf.Pulse, now time.Time) (quiet time.Duration, waits []time.Duration) {
+func (w *Watch) See(rank int, p perf.Activity, now time.Time) (quiet time.Duration, waits []time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.ranks[rank]

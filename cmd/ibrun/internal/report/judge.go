@@ -119,7 +119,7 @@ func remarks(r *Report, all []*perf.Snapshot) (lines []string) {
 	}
 	untold := uint64(0)
 	for _, s := range all {
-		untold += s.Untold
+		untold += s.WithoutHistogram
 	}
 	if untold > 0 {
 		say("%s times found no histogram: the quantiles of the operations that began late are missing", count(untold))

@@ -35,7 +35,7 @@ type arrow struct {
 
 // track is the timeline of a rank.
 type track struct {
-	*perf.Traced
+	*perf.TraceRecord
 	node   string
 	arrows []arrow // by event
 	lanes  []int64 // when the last slice of each ends
@@ -70,7 +70,7 @@ func Timeline(w io.Writer, ranks []Rank) (told []string, err error) {
 			losers = append(losers, r.Rank)
 		}
 		t.Sort()
-		tracks = append(tracks, &track{Traced: t, node: r.Node})
+		tracks = append(tracks, &track{TraceRecord: t, node: r.Node})
 	}
 	if len(without) > 0 {
 		told = append(told, fmt.Sprintf("ranks %s have left none: they run no package mpi", hw.FormatList(without)))
@@ -96,9 +96,9 @@ func pair(tracks []*track) (back int, most int64) {
 	for k, t := range tracks {
 		for i, e := range t.Events {
 			switch e.Kind {
-			case perf.Left:
+			case perf.Sent:
 				left = append(left, end{t.Rank, e.Peer, e.Number, e.At, k, i})
-			case perf.Met:
+			case perf.Matched:
 				met = append(met, end{e.Peer, t.Rank, e.Number, e.At, k, i})
 			}
 		}
@@ -270,11 +270,11 @@ func (w *writer) flow(t *track, e perf.Event, id int) {
 		w.slice(t, lane, "message", e)
 	}
 	phase := "s"
-	if e.Kind == perf.Met {
+	if e.Kind == perf.Matched {
 		phase = "f"
 	}
 	w.begin(phase, t.Rank, lane+1)
-	if e.Kind == perf.Met {
+	if e.Kind == perf.Matched {
 		w.line = append(w.line, `,"bp":"e"`...)
 	}
 	w.number(`,"cat":"message","name":"message","id":`, int64(id))

@@ -44,18 +44,18 @@ func (r *recording) call(op perf.Op, from, until int64, meanwhile func()) {
 		meanwhile()
 	}
 	r.now = until
-	r.book.With(0, 1)
+	r.book.SetPeer(0, 1)
 	r.book.End(op, 8, began)
 }
 
 func (r *recording) left(at int64, peer int32, number uint32) {
 	r.now = at
-	r.trace.Left(peer, 1, 2, number, 8)
+	r.trace.Sent(peer, 1, 2, number, 8)
 }
 
 func (r *recording) met(at int64, peer int32, number uint32) {
 	r.now = at
-	r.trace.Met(peer, 1, 2, number, 8)
+	r.trace.Matched(peer, 1, 2, number, 8)
 }
 
 func (r *recording) done() Rank {

@@ -44,11 +44,11 @@ func (m *Monitor) rank(g Sample, now time.Time) inspect.Rank {
 	}
 	s := g.Snapshot
 	if s == nil {
-		quiet, _ := m.watch.See(g.Rank, perf.Pulse{}, now)
+		quiet, _ := m.watch.See(g.Rank, perf.Activity{}, now)
 		r.Quiet = quiet.Seconds()
 		return r
 	}
-	quiet, waits := m.watch.See(g.Rank, s.Pulse(), now)
+	quiet, waits := m.watch.See(g.Rank, s.Activity(), now)
 	if r.State = inspect.Running; s.State == perf.Finalized {
 		r.State = inspect.Finalized
 	}

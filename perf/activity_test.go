@@ -26,7 +26,7 @@ func TestPulse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []Pulse{page.Pulse(), s.Pulse()} {
+	for _, p := range []Activity{page.Activity(), s.Activity()} {
 		if p.Calls != 41 || p.Done != 3 || p.Total != 9 || !slices.Equal(p.Current, []Current{{1, 0, Recv, 2, 7, 16}}) {
 			t.Errorf("the pulse is %+v", p)
 		}
@@ -53,7 +53,7 @@ func TestOpNames(t *testing.T) {
 	}
 }
 
-func BenchmarkPulse(b *testing.B) {
+func BenchmarkActivity(b *testing.B) {
 	memory := make([]byte, PageBytes)
 	if _, err := NewRecorder(memory, Identity{Size: 1}, On); err != nil {
 		b.Fatal(err)
@@ -63,6 +63,6 @@ func BenchmarkPulse(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		page.Pulse()
+		page.Activity()
 	}
 }
