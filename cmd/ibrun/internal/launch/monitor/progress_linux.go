@@ -49,8 +49,8 @@ func (m *Monitor) sampleLoop() {
 // sampleProgress samples the ranks of this node, and returns the sum of their progress and that of other nodes. The error is
 // the reason why some ranks cannot be read.
 func (m *Monitor) sampleProgress(now time.Time) (sum protocol.Progress, err error) {
-	pulses, err := m.mem.Pulses()
-	for i, p := range pulses {
+	activities, err := m.mem.Activities()
+	for i, p := range activities {
 		m.watch.See(m.task.Ranks[i].Rank, p, now)
 		sum.Done, sum.Total = sum.Done+p.Done, sum.Total+p.Total
 	}

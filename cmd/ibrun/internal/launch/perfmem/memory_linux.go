@@ -152,16 +152,10 @@ func (p *Memory) Pack(local int) ([]byte, error) {
 	return packPage(p.mem[local*perf.PageBytes:][:perf.PageBytes])
 }
 
-<<<<<<< HEAD
-// Pulses returns a short summary of the progress of each rank of this node, in their order. The summary of a page that cannot
+// Activities returns the activity of each rank of this node, in their order. The activity of a page that cannot
 // be read is zero, and err is the reason for the first such page. Any goroutine may call it, often. After Close it returns
 // none.
-func (p *Memory) Pulses() (ranks []perf.Pulse, err error) {
-=======
-// Pulses tells how the ranks of this node get on, in their order; those that cannot be read do nothing, for the reason err of the
-// first. Any goroutine may call it, often; after close there are none.
-func (p *Memory) Pulses() (ranks []perf.Activity, err error) {
->>>>>>> dbf6c01 (perf: describe recorder, page, trace and histograms in plain terms)
+func (p *Memory) Activities() (ranks []perf.Activity, err error) {
 	if p == nil {
 		return nil, nil
 	}
