@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestPulse: it tells what a snapshot would.
-func TestPulse(t *testing.T) {
+// TestActivity: Activity returns the same as a snapshot.
+func TestActivity(t *testing.T) {
 	memory := make([]byte, PageBytes)
 	r, err := NewRecorder(memory, Identity{Rank: 1, Size: 3}, On)
 	if err != nil {

@@ -291,7 +291,7 @@ func TestReadWhileWritten(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	good, _ := newPage(t, On)
-	spoil := func(change func(l *layout)) []byte {
+	corrupt := func(change func(l *layout)) []byte {
 		b := make([]byte, PageBytes)
 		copy(b, good)
 		change(overlay(b))
@@ -304,17 +304,17 @@ func TestOpenRefuses(t *testing.T) {
 		"nothing":          {nil, ErrShort},
 		"not aligned":      {append(make([]byte, 0, PageBytes+9), good...)[1:PageBytes:PageBytes], ErrShort},
 		"not written":      {make([]byte, PageBytes), ErrEmpty},
-		"no page":          {spoil(func(l *layout) { l.magic = 7 }), ErrCorrupt},
-		"layout":           {spoil(func(l *layout) { l.bytes++ }), ErrCorrupt},
-		"rank beyond size": {spoil(func(l *layout) { l.rank = 4 }), ErrCorrupt},
-		"no ranks":         {spoil(func(l *layout) { l.rank, l.size = 0, 0 }), ErrCorrupt},
+		"no page":          {corrupt(func(l *layout) { l.magic = 7 }), ErrCorrupt},
+		"layout":           {corrupt(func(l *layout) { l.bytes++ }), ErrCorrupt},
+		"rank beyond size": {corrupt(func(l *layout) { l.rank = 4 }), ErrCorrupt},
+		"no ranks":         {corrupt(func(l *layout) { l.rank, l.size = 0, 0 }), ErrCorrupt},
 	} {
 		if _, err := Open(test.memory); !errors.Is(err, test.want) {
 			t.Errorf("%s: %v, want %v", name, err, test.want)
 		}
 	}
 	var version *VersionError
-	_, err := Open(spoil(func(l *layout) { l.version = 2 }))
+	_, err := Open(corrupt(func(l *layout) { l.version = 2 }))
 	if !errors.As(err, &version) || *version != (VersionError{2, Version}) {
 		t.Errorf("another version: %v", err)
 	}
@@ -324,7 +324,7 @@ func TestOpenRefuses(t *testing.T) {
 		"peer":      func(l *layout) { l.peerNames[0] = 5 },
 		"transport": func(l *layout) { l.peerNames[0] = 1 | uint64(Transports)<<32 },
 	} {
-		p, err := Open(spoil(change))
+		p, err := Open(corrupt(change))
 		if err != nil {
 			t.Fatal(err)
 		}

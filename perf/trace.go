@@ -62,7 +62,7 @@ type Event struct {
 	Op   Op // NoOp for messages
 	// At is the time of the event, or of the begin of an operation; Until is the end of the operation.
 	At, Until int64
-	// Peer is a rank of the job, -1 for any, none or several, and Tag -1 likewise.
+	// Peer is a rank of the job, -1 for any, none or several; Tag is -1 for any or none.
 	Peer, Tag int
 	Bytes     int
 	// Context identifies the communicator. Number counts the messages from one rank to another over all contexts, from 1, modulo

@@ -43,7 +43,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestRotation: parts come before Stop, so that one who is killed leaves some.
+// TestRotation: parts come before Stop, so that a killed process leaves some.
 func TestRotation(t *testing.T) {
 	for wait := 2 * shortest; ; wait *= 2 { // a machine may be slow
 		memory := make([]byte, Bytes)
