@@ -9,9 +9,9 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// hot is a call as both ranks make it, over and over, with this process's rank, buffers of n numbers, and the two
-// requests of a persistent exchange.
-type hot struct {
+// allocCase is the state of one rank for the measured calls: its rank, buffers of n numbers, and the two requests of
+// a persistent exchange.
+type allocCase struct {
 	w     *mpi.Comm
 	other int
 	s, r  []int32
@@ -19,7 +19,7 @@ type hot struct {
 	root  int
 }
 
-func (h *hot) sendRecv() (err error) {
+func (h *allocCase) sendRecv() (err error) {
 	if h.w.Rank() == 0 {
 		if err = mpi.Send(h.w, h.s, 1, 1); err == nil {
 			_, err = mpi.Recv(h.w, h.r, 1, 1)
@@ -32,7 +32,7 @@ func (h *hot) sendRecv() (err error) {
 	return err
 }
 
-func (h *hot) isendIrecv() error {
+func (h *allocCase) isendIrecv() error {
 	r, err := mpi.Irecv(h.w, h.r, h.other, 1)
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (h *hot) isendIrecv() error {
 	return err
 }
 
-func (h *hot) issendTest() error {
+func (h *allocCase) issendTest() error {
 	r, err := mpi.Irecv(h.w, h.r, h.other, 1)
 	if err != nil {
 		return err
@@ -66,12 +66,12 @@ func (h *hot) issendTest() error {
 	return err
 }
 
-func (h *hot) sendrecv() error {
+func (h *allocCase) sendrecv() error {
 	_, err := mpi.Sendrecv(h.w, h.s, h.other, 1, h.r, h.other, 1)
 	return err
 }
 
-func (h *hot) waitAnyAll() (err error) {
+func (h *allocCase) waitAnyAll() (err error) {
 	reqs := h.reqs[2:4]
 	if reqs[0], err = mpi.Irecv(h.w, h.r, h.other, 1); err != nil {
 		return err
@@ -85,14 +85,14 @@ func (h *hot) waitAnyAll() (err error) {
 	return mpi.Waitall(reqs, nil)
 }
 
-func (h *hot) startAll() error {
+func (h *allocCase) startAll() error {
 	if err := mpi.Startall(h.reqs[:2]); err != nil {
 		return err
 	}
 	return mpi.Waitall(h.reqs[:2], nil)
 }
 
-func (h *hot) iprobe() error {
+func (h *allocCase) iprobe() error {
 	s, err := mpi.Isend(h.w, h.s, h.other, 1)
 	if err != nil {
 		return err
@@ -110,38 +110,39 @@ func (h *hot) iprobe() error {
 	return err
 }
 
-func (h *hot) barrier() error { return h.w.Barrier() }
+func (h *allocCase) barrier() error { return h.w.Barrier() }
 
-// bcast has the ranks take turns: one that is always the root runs ahead, and what it sends is stored, which takes memory
-// until the store is as large as the window to the other.
-func (h *hot) bcast() error {
+// bcast changes the root each time. A fixed root would run ahead, and its messages would be stored as unexpected
+// ones, which allocates memory until the store is as large as the flow control window.
+func (h *allocCase) bcast() error {
 	h.root = 1 - h.root
 	return mpi.Bcast(h.w, h.s, h.root)
 }
 
-func (h *hot) allreduce() error { return mpi.Allreduce(h.w, h.r, h.s, mpi.Sum) }
+func (h *allocCase) allreduce() error { return mpi.Allreduce(h.w, h.r, h.s, mpi.Sum) }
 
-// TestAllocs: no hot call allocates, small or large. Both ranks are measured, since they share a heap.
+// TestAllocs checks that no call of the hot path allocates, for small and large messages. Both ranks are measured, because
+// they share a heap.
 func TestAllocs(t *testing.T) {
 	const runs, warm = 30, 5
-	for name, call := range map[string]func(*hot) error{
-		"sendRecv":   (*hot).sendRecv,
-		"isendIrecv": (*hot).isendIrecv,
-		"issendTest": (*hot).issendTest,
-		"sendrecv":   (*hot).sendrecv,
-		"waitAnyAll": (*hot).waitAnyAll,
-		"startAll":   (*hot).startAll,
-		"iprobe":     (*hot).iprobe,
-		"barrier":    (*hot).barrier,
-		"bcast":      (*hot).bcast,
-		"allreduce":  (*hot).allreduce,
+	for name, call := range map[string]func(*allocCase) error{
+		"sendRecv":   (*allocCase).sendRecv,
+		"isendIrecv": (*allocCase).isendIrecv,
+		"issendTest": (*allocCase).issendTest,
+		"sendrecv":   (*allocCase).sendrecv,
+		"waitAnyAll": (*allocCase).waitAnyAll,
+		"startAll":   (*allocCase).startAll,
+		"iprobe":     (*allocCase).iprobe,
+		"barrier":    (*allocCase).barrier,
+		"bcast":      (*allocCase).bcast,
+		"allreduce":  (*allocCase).allreduce,
 	} {
 		for _, n := range []int{2, 20000} {
 			var allocs float64
-			counted := make(chan struct{}) // what rank 1 does at its end is not
+			counted := make(chan struct{}) // what rank 1 does at the end is not counted
 			mpitest.Run(t, 2, func(p *mpi.Process) error {
 				w := p.World()
-				h := &hot{w: w, other: 1 - w.Rank(), s: make([]int32, n), r: make([]int32, n)}
+				h := &allocCase{w: w, other: 1 - w.Rank(), s: make([]int32, n), r: make([]int32, n)}
 				ps, err := mpi.SendInit(w, h.s, h.other, 2)
 				pr, err2 := mpi.RecvInit(w, h.r, h.other, 2)
 				h.reqs = []mpi.Request{pr, ps, {}, {}}

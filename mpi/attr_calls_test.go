@@ -12,7 +12,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// TestAttrReentry: callbacks use the communicator and its attributes: the one visited, its neighbours, others.
+// TestAttrReentry: callbacks use the communicator and its attributes: the one whose callback runs, those set just
+// before and after it, and others.
 func TestAttrReentry(t *testing.T) {
 	statements(t, map[string]func(p *mpi.Process) error{"S4-48": func(p *mpi.Process) error {
 		var keys [4]mpi.Keyval[int]
@@ -59,7 +60,7 @@ func TestAttrReentry(t *testing.T) {
 	}})
 }
 
-// TestAttrLocal: a rank does it all while the others are elsewhere.
+// TestAttrLocal: one rank changes attributes while the others do something else.
 func TestAttrLocal(t *testing.T) {
 	t.Run("S4-92", func(t *testing.T) {
 		done := make(chan bool)
@@ -121,8 +122,8 @@ func TestAttrGoroutines(t *testing.T) {
 	}})
 }
 
-// TestAttrFinalize: Self's attributes go first of all, in reverse order of setting, while everything works; then those
-// of others, the youngest first. Errors and panics are told, and change nothing.
+// TestAttrFinalize: Finalize first deletes the attributes of Self, in reverse order of setting, while communication still
+// works; then those of other communicators, the newest first. Errors and panics are returned, and change nothing.
 func TestAttrFinalize(t *testing.T) {
 	statements(t, map[string]func(p *mpi.Process) error{"S4-K1": func(p *mpi.Process) error {
 		var order []string
@@ -155,7 +156,7 @@ func TestAttrFinalize(t *testing.T) {
 	}})
 }
 
-// TestAttrBadInput: keys and communicators that are none.
+// TestAttrBadInput: invalid keys and communicators are rejected.
 func TestAttrBadInput(t *testing.T) {
 	var keys [2]mpi.Keyval[int]
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
@@ -183,7 +184,7 @@ func TestAttrBadInput(t *testing.T) {
 
 // TestAttrFrees: callbacks that free the communicator.
 func TestAttrFrees(t *testing.T) {
-	eachForm(t, []int{1, 3}, func(p *mpi.Process) error {
+	eachAlgorithm(t, []int{1, 3}, func(p *mpi.Process) error {
 		var inside error
 		k := mpi.NewKeyval(p,
 			func(c *mpi.Comm, v int) (int, bool, error) { inside = c.Free(); return v, true, nil },
@@ -212,7 +213,7 @@ func TestAttrFrees(t *testing.T) {
 
 // TestAttrPanics: a panic in a callback at one rank is an error of the call there, and of the others if it is collective.
 func TestAttrPanics(t *testing.T) {
-	eachForm(t, []int{1, 3}, func(p *mpi.Process) error {
+	eachAlgorithm(t, []int{1, 3}, func(p *mpi.Process) error {
 		here := p.World().Rank() == 0
 		panicking := here
 		k := mpi.NewKeyval(p, func(_ *mpi.Comm, v int) (int, bool, error) {
@@ -249,7 +250,7 @@ func TestAttrPanics(t *testing.T) {
 
 // TestAttrRecurses: a copy callback that duplicates its communicator for ever, at all ranks, is an error at all of them.
 func TestAttrRecurses(t *testing.T) {
-	eachForm(t, []int{1, 2}, func(p *mpi.Process) error {
+	eachAlgorithm(t, []int{1, 2}, func(p *mpi.Process) error {
 		k := mpi.NewKeyval(p, func(c *mpi.Comm, v int) (int, bool, error) {
 			_, err := c.Dup()
 			return v, true, err
@@ -265,9 +266,9 @@ func TestAttrRecurses(t *testing.T) {
 	})
 }
 
-// TestAttrBlocks: a callback in Free that waits for what the other ranks do meanwhile holds up nothing but Free.
+// TestAttrBlocks: a callback in Free that waits for other ranks delays only Free.
 func TestAttrBlocks(t *testing.T) {
-	eachForm(t, []int{1, 3}, func(p *mpi.Process) error {
+	eachAlgorithm(t, []int{1, 3}, func(p *mpi.Process) error {
 		w := p.World()
 		k := mpi.NewKeyval(p, nil, func(*mpi.Comm, int) error {
 			for r := 1; w.Rank() == 0 && r < w.Size(); r++ {
@@ -291,10 +292,10 @@ func TestAttrBlocks(t *testing.T) {
 	})
 }
 
-// TestIdup: duplicates in the making, beside other collectives and each other, from several communicators, waited for in
-// any order; the original may be freed meanwhile.
+// TestIdup runs Idups beside other collectives and each other, on several communicators, and waits for them in any
+// order. The original may be freed meanwhile.
 func TestIdup(t *testing.T) {
-	eachForm(t, []int{1, 2, 4}, func(p *mpi.Process) error {
+	eachAlgorithm(t, []int{1, 2, 4}, func(p *mpi.Process) error {
 		a, err := p.World().Dup()
 		if err != nil {
 			return err
@@ -333,7 +334,7 @@ func TestIdup(t *testing.T) {
 
 // TestDisconnect waits for receives and sends that Free would end.
 func TestDisconnect(t *testing.T) {
-	eachForm(t, []int{2, 3}, func(p *mpi.Process) error {
+	eachAlgorithm(t, []int{2, 3}, func(p *mpi.Process) error {
 		c, err := p.World().Dup()
 		if err != nil {
 			return err

@@ -14,7 +14,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// statements runs each on one rank and on three. They carry the numbers of the requirements they stand for.
+// statements runs each statement on one rank and on three. Their keys are the numbers of the requirements that they
+// test.
 func statements(t *testing.T, all map[string]func(p *mpi.Process) error) {
 	for id, f := range byName(all) {
 		t.Run(id, func(t *testing.T) {
@@ -25,7 +26,8 @@ func statements(t *testing.T, all map[string]func(p *mpi.Process) error) {
 	}
 }
 
-// byName goes through a map by its sorted keys, so that programs which share the ranks of a test run the same at the same time.
+// byName iterates over a map by its sorted keys, so that programs which share the ranks of a test run the same
+// statement at the same time.
 func byName[V any](m map[string]V) iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {
 		for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -36,7 +38,8 @@ func byName[V any](m map[string]V) iter.Seq2[string, V] {
 	}
 }
 
-// journal makes keys whose callbacks write down what they are called with. They copy v to 10v, and fail as told.
+// journal creates keys whose callbacks record their arguments. Copy callbacks copy v to 10v. A callback fails if its
+// line is in fail.
 type journal struct {
 	p     *mpi.Process
 	mu    sync.Mutex
@@ -63,7 +66,7 @@ func (j *journal) key(name string) mpi.Keyval[int] {
 		func(c *mpi.Comm, v int) error { return j.write(c, "delete", name, v) })
 }
 
-// read checks what was written since the last time, lines being separated by commas.
+// read checks the lines recorded since the last read; commas separate them.
 func (j *journal) read(want string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -74,7 +77,7 @@ func (j *journal) read(want string) error {
 	return nil
 }
 
-// holds checks the attribute of c; want < 0: none.
+// holds checks the attribute of c; want < 0 means that there must be none.
 func holds(k mpi.Keyval[int], c *mpi.Comm, want int) error {
 	v, ok, err := k.Get(c)
 	if err != nil || ok != (want >= 0) || ok && v != want {
@@ -330,7 +333,7 @@ func TestAttrCopy(t *testing.T) {
 	})
 }
 
-// duplicate checks what becomes of a value in a duplicate.
+// duplicate checks the value of an attribute in a duplicate.
 func duplicate(p *mpi.Process, k mpi.Keyval[int], v, want int) error {
 	c, err := p.World().Dup()
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// TestBuffered fills the attached buffer to the last byte that is promised, with messages of all forms that nobody
-// receives yet.
+// TestBuffered fills the attached buffer to the last guaranteed byte, with messages of all protocols that are not
+// received yet.
 func TestBuffered(t *testing.T) {
 	sizes := []int{0, 1, 63, 64, 65, 1000, 8192, 8193, 100000, 3, 500}
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
 		return first(p, func(w *mpi.Comm) error {
 			if err := errors.Join(
-				wants("Bsend without a buffer", mpi.Bsend(w, []byte{1}, 1, 0), mpi.ErrBuffer),
-				wants("detach of nothing", func() error { _, err := p.BufferDetach(); return err }(), mpi.ErrBuffer)); err != nil {
+				wantClass("Bsend without a buffer", mpi.Bsend(w, []byte{1}, 1, 0), mpi.ErrBuffer),
+				wantClass("detach of nothing", func() error { _, err := p.BufferDetach(); return err }(), mpi.ErrBuffer)); err != nil {
 				return err
 			}
 			room := 0
@@ -26,7 +26,7 @@ func TestBuffered(t *testing.T) {
 				room += n + mpi.BsendOverhead
 			}
 			buf := make([]byte, room)
-			if err := errors.Join(p.BufferAttach(buf), wants("second attach", p.BufferAttach(buf), mpi.ErrBuffer)); err != nil {
+			if err := errors.Join(p.BufferAttach(buf), wantClass("second attach", p.BufferAttach(buf), mpi.ErrBuffer)); err != nil {
 				return err
 			}
 			for i, n := range sizes {
@@ -36,8 +36,8 @@ func TestBuffered(t *testing.T) {
 				}
 				clear(x) // the buffer has a copy
 			}
-			// Long enough that no transport takes it at once, which needs no buffer.
-			if err := wants("Bsend beyond", mpi.Bsend(w, make([]byte, room+16<<20), 1, 1), mpi.ErrBuffer); err != nil {
+			// It is too long for a transport to send it immediately, which would need no buffer.
+			if err := wantClass("Bsend beyond", mpi.Bsend(w, make([]byte, room+16<<20), 1, 1), mpi.ErrBuffer); err != nil {
 				return err
 			}
 			if err := mpi.Send(w, []byte{}, 1, 2); err != nil {
@@ -64,8 +64,8 @@ func TestBuffered(t *testing.T) {
 	})
 }
 
-// TestDetachWaits: the buffer does not come back before the messages in it have left. This one is too long for any transport to
-// take it at once, or in parts.
+// TestDetachWaits: BufferDetach does not return before the messages in the buffer have left. This one is too long for
+// any transport to send it eagerly or in fragments.
 func TestDetachWaits(t *testing.T) {
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
 		return first(p, func(w *mpi.Comm) error {
@@ -77,7 +77,7 @@ func TestDetachWaits(t *testing.T) {
 				_, err := p.BufferDetach()
 				detached <- err
 			}()
-			if err := w.Barrier(); err != nil { // the message is offered, and nobody has received it
+			if err := w.Barrier(); err != nil { // the RTS has been sent, and the message is not received yet
 				return err
 			}
 			select {

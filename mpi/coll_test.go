@@ -19,8 +19,8 @@ var forms = map[string]mpitest.Options{
 	"messages": {Wrap: func(t fabric.Transport) fabric.Transport { return hook.Wrap(t, hook.Options{Seed: 1}) }},
 }
 
-// eachForm runs a program in both forms on some numbers of ranks.
-func eachForm(t *testing.T, ranks []int, f func(p *mpi.Process) error) {
+// eachAlgorithm runs a program with both kinds of algorithms on several numbers of ranks.
+func eachAlgorithm(t *testing.T, ranks []int, f func(p *mpi.Process) error) {
 	for _, name := range slices.Sorted(maps.Keys(forms)) {
 		o := forms[name]
 		for _, n := range ranks {
@@ -36,7 +36,7 @@ type (
 	id      int
 )
 
-// element tells how to make values of a type, such that no operation rounds, and what operations do to them.
+// element defines how to make values of a type so that no operation rounds, and the expected operations on them.
 type element[T mpi.Elem] struct {
 	of  func(i int) T
 	ops map[mpi.Op]func(a, b T) T
@@ -86,7 +86,7 @@ func complexes[T ~complex64 | ~complex128]() element[T] {
 	}
 }
 
-func truths[T ~bool]() element[T] {
+func booleans[T ~bool]() element[T] {
 	and, or, xor := func(a, b T) T { return a && b }, func(a, b T) T { return a || b }, func(a, b T) T { return a != b }
 	return element[T]{
 		of: func(i int) T { return i%3 != 0 },
@@ -96,8 +96,8 @@ func truths[T ~bool]() element[T] {
 	}
 }
 
-// affine are maps x -> a*x + b on 32-bit numbers, packed in a word. Doing one after the other is associative and
-// does not commute.
+// affine returns maps x -> a*x + b on 32-bit numbers, packed in a word. Their composition is associative and not
+// commutative.
 func affine() element[uint64] {
 	compose := func(f, g uint64) uint64 {
 		a, b := uint32(f>>32), uint32(f)
@@ -114,7 +114,7 @@ func affine() element[uint64] {
 	}
 }
 
-// gcd commutes, and is the user's own.
+// gcd is a commutative user-defined operation.
 func gcd() element[id] {
 	f := func(a, b id) id {
 		for b != 0 {
@@ -132,18 +132,19 @@ func gcd() element[id] {
 	}
 }
 
-// trial is one set of collectives: what every rank has, and what must come out, worked out by each rank for itself.
-type trial[T mpi.Elem] struct {
+// collTest is one set of collectives: the values of each rank, and the expected results, which each rank computes by
+// itself.
+type collTest[T mpi.Elem] struct {
 	element[T]
 	c     *mpi.Comm
 	count int
 	root  int
 }
 
-func (r *trial[T]) rank() int { return r.c.Rank() }
+func (r *collTest[T]) rank() int { return r.c.Rank() }
 
-// block is what rank has, count elements of it from the salt-th on.
-func (r *trial[T]) block(rank, count, salt int) []T {
+// block returns count elements of rank's values, beginning with number salt.
+func (r *collTest[T]) block(rank, count, salt int) []T {
 	b := make([]T, count)
 	for i := range b {
 		b[i] = r.of(rank*31 + salt + i)
@@ -151,8 +152,8 @@ func (r *trial[T]) block(rank, count, salt int) []T {
 	return b
 }
 
-// all are the blocks of all ranks in a row.
-func (r *trial[T]) all(count, salt int) []T {
+// all returns the blocks of all ranks, one after the other.
+func (r *collTest[T]) all(count, salt int) []T {
 	var b []T
 	for i := range r.c.Size() {
 		b = append(b, r.block(i, count, salt)...)
@@ -161,7 +162,7 @@ func (r *trial[T]) all(count, salt int) []T {
 }
 
 // fold combines the blocks of ranks 0 to last in their order.
-func (r *trial[T]) fold(f func(a, b T) T, last int) []T {
+func (r *collTest[T]) fold(f func(a, b T) T, last int) []T {
 	out := r.block(0, r.count, 0)
 	for rank := 1; rank <= last; rank++ {
 		for i, v := range r.block(rank, r.count, 0) {
@@ -171,28 +172,28 @@ func (r *trial[T]) fold(f func(a, b T) T, last int) []T {
 	return out
 }
 
-// want compares, once a call has returned without error.
+// want compares the result of a call that must have returned no error.
 func want[T mpi.Elem](what string, err error, got, want []T) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	for i := range want {
 		if len(got) != len(want) || got[i] != want[i] {
-			return fmt.Errorf("%s: got %v, want %v", what, short(got), short(want))
+			return fmt.Errorf("%s: got %v, want %v", what, abbreviate(got), abbreviate(want))
 		}
 	}
 	return nil
 }
 
-func short[T any](x []T) string {
+func abbreviate[T any](x []T) string {
 	if len(x) > 12 {
 		return fmt.Sprintf("%v and %d more", x[:12], len(x)-12)
 	}
 	return fmt.Sprint(x)
 }
 
-// check runs every collective, apart and in place.
-func (r *trial[T]) check() error {
+// check runs every collective, with separate buffers and in place.
+func (r *collTest[T]) check() error {
 	for _, f := range []func() error{r.bcast, r.gather, r.scatter, r.allgather, r.alltoall, r.ragged, r.reductions, r.c.Barrier} {
 		if err := f(); err != nil {
 			return fmt.Errorf("%T of %d, root %d: %w", r.of(0), r.count, r.root, err)
@@ -201,21 +202,21 @@ func (r *trial[T]) check() error {
 	return nil
 }
 
-func (r *trial[T]) bcast() error {
+func (r *collTest[T]) bcast() error {
 	x := r.block(r.rank(), r.count, 0)
 	err := mpi.Bcast(r.c, x, r.root)
 	return want("Bcast", err, x, r.block(r.root, r.count, 0))
 }
 
 // atRoot is b at the root, and nil elsewhere.
-func (r *trial[T]) atRoot(b []T) []T {
+func (r *collTest[T]) atRoot(b []T) []T {
 	if r.rank() != r.root {
 		return nil
 	}
 	return b
 }
 
-func (r *trial[T]) gather() error {
+func (r *collTest[T]) gather() error {
 	n, k := r.c.Size(), r.count
 	all := r.all(k, 0)
 	dst := r.atRoot(make([]T, n*k))
@@ -235,7 +236,7 @@ func (r *trial[T]) gather() error {
 	return errors.Join(errs...)
 }
 
-func (r *trial[T]) scatter() error {
+func (r *collTest[T]) scatter() error {
 	n, k := r.c.Size(), r.count
 	all, mine := r.all(k, 0), r.block(r.rank(), k, 0)
 	dst := make([]T, k)
@@ -258,7 +259,7 @@ func (r *trial[T]) scatter() error {
 	return errors.Join(errs...)
 }
 
-func (r *trial[T]) allgather() error {
+func (r *collTest[T]) allgather() error {
 	n, k := r.c.Size(), r.count
 	all, mine := r.all(k, 0), r.block(r.rank(), k, 0)
 	dst := make([]T, n*k)
@@ -278,7 +279,7 @@ func (r *trial[T]) allgather() error {
 	return errors.Join(errs...)
 }
 
-func (r *trial[T]) alltoall() error {
+func (r *collTest[T]) alltoall() error {
 	n, k := r.c.Size(), r.count
 	var src, out []T
 	for i := range n {
@@ -292,7 +293,8 @@ func (r *trial[T]) alltoall() error {
 	return errors.Join(append(errs, want("Alltoall in place", err, src, out))...)
 }
 
-// places are n blocks of different lengths, some empty, in the opposite order and with gaps, and how long all is.
+// places returns the counts and displacements of n blocks of different lengths, some empty, in reverse order and with
+// gaps, and the total length.
 func places(n, count int) (counts, displs []int, total int) {
 	counts, displs = make([]int, n), make([]int, n)
 	for i := n - 1; i >= 0; i-- {
@@ -303,8 +305,8 @@ func places(n, count int) (counts, displs []int, total int) {
 	return counts, displs, total
 }
 
-// spread lays the blocks of all ranks where counts and displs say.
-func (r *trial[T]) spread(counts, displs []int, total int) []T {
+// spread stores the blocks of all ranks at the positions that counts and displs define.
+func (r *collTest[T]) spread(counts, displs []int, total int) []T {
 	b := make([]T, total)
 	for i := range counts {
 		copy(b[displs[i]:], r.block(i, counts[i], 0))
@@ -312,8 +314,8 @@ func (r *trial[T]) spread(counts, displs []int, total int) []T {
 	return b
 }
 
-// ragged are the collectives with a count for each rank.
-func (r *trial[T]) ragged() error {
+// ragged runs the collectives with a count for each rank.
+func (r *collTest[T]) ragged() error {
 	counts, displs, total := places(r.c.Size(), r.count)
 	me := r.rank()
 	mine, all := r.block(me, counts[me], 0), r.spread(counts, displs, total)
@@ -352,8 +354,8 @@ func (r *trial[T]) ragged() error {
 	return errors.Join(append(errs, r.exchange())...)
 }
 
-// exchange is Alltoallv: rank i sends (i+j)%3 blocks to rank j. In place the counts of both directions agree.
-func (r *trial[T]) exchange() error {
+// exchange runs Alltoallv: rank i sends (i+j)%3 blocks to rank j. In place, the counts of both directions are equal.
+func (r *collTest[T]) exchange() error {
 	n, me := r.c.Size(), r.rank()
 	counts := make([]int, n)
 	var src, out []T
@@ -369,7 +371,7 @@ func (r *trial[T]) exchange() error {
 	return errors.Join(append(errs, want("Alltoallv in place", err, src, out))...)
 }
 
-func (r *trial[T]) reductions() error {
+func (r *collTest[T]) reductions() error {
 	var errs []error
 	for op, f := range r.ordered() {
 		errs = append(errs, r.reduce(op, f), r.scan(op, f), r.reduceScatter(op, f))
@@ -381,7 +383,7 @@ func (r *trial[T]) reductions() error {
 }
 
 // ordered are the operations in the same order at all ranks.
-func (r *trial[T]) ordered() func(yield func(mpi.Op, func(a, b T) T) bool) {
+func (r *collTest[T]) ordered() func(yield func(mpi.Op, func(a, b T) T) bool) {
 	ops := []mpi.Op{
 		mpi.Sum, mpi.Prod, mpi.Min, mpi.Max, mpi.Band, mpi.Bor, mpi.Bxor, mpi.Land, mpi.Lor, mpi.Lxor,
 	}
@@ -399,7 +401,7 @@ func (r *trial[T]) ordered() func(yield func(mpi.Op, func(a, b T) T) bool) {
 	}
 }
 
-func (r *trial[T]) reduce(op mpi.Op, f func(a, b T) T) error {
+func (r *collTest[T]) reduce(op mpi.Op, f func(a, b T) T) error {
 	sum, src := r.fold(f, r.c.Size()-1), r.block(r.rank(), r.count, 0)
 	dst := r.atRoot(make([]T, r.count))
 	err := mpi.Reduce(r.c, dst, src, op, r.root)
@@ -414,7 +416,7 @@ func (r *trial[T]) reduce(op mpi.Op, f func(a, b T) T) error {
 	return errors.Join(append(errs, want("Allreduce in place", err, src, sum))...)
 }
 
-func (r *trial[T]) scan(op mpi.Op, f func(a, b T) T) error {
+func (r *collTest[T]) scan(op mpi.Op, f func(a, b T) T) error {
 	src, dst := r.block(r.rank(), r.count, 0), make([]T, r.count)
 	err := mpi.Scan(r.c, dst, src, op)
 	errs := []error{want("Scan", err, dst, r.fold(f, r.rank()))}
@@ -434,7 +436,7 @@ func (r *trial[T]) scan(op mpi.Op, f func(a, b T) T) error {
 	return errors.Join(append(errs, want("Exscan in place", err, x, leftInPlace))...)
 }
 
-func (r *trial[T]) reduceScatter(op mpi.Op, f func(a, b T) T) error {
+func (r *collTest[T]) reduceScatter(op mpi.Op, f func(a, b T) T) error {
 	n := r.c.Size()
 	counts, at := make([]int, n), 0
 	for i, left := 0, r.count; i < n; i++ {
@@ -458,11 +460,11 @@ func (r *trial[T]) reduceScatter(op mpi.Op, f func(a, b T) T) error {
 	return errors.Join(append(errs, want("ReduceScatter at the start", err, src[:k], sum))...)
 }
 
-// trials runs all collectives on one element type with some counts and roots.
-func trials[T mpi.Elem](c *mpi.Comm, e element[T], counts, roots []int) error {
+// collTests runs all collectives on one element type with some counts and roots.
+func collTests[T mpi.Elem](c *mpi.Comm, e element[T], counts, roots []int) error {
 	for _, count := range counts {
 		for _, root := range roots {
-			r := trial[T]{e, c, count, root % c.Size()}
+			r := collTest[T]{e, c, count, root % c.Size()}
 			if err := r.check(); err != nil {
 				return err
 			}
@@ -475,16 +477,16 @@ func trials[T mpi.Elem](c *mpi.Comm, e element[T], counts, roots []int) error {
 func everyType(p *mpi.Process) error {
 	c, few := p.World(), []int{0, 1, 5}
 	return errors.Join(
-		trials(c, integers[int8](), few, []int{0}), trials(c, integers[int16](), few, []int{1}),
-		trials(c, integers[int32](), few, []int{2}), trials(c, integers[int64](), few, []int{3}),
-		trials(c, integers[int](), few, []int{4}), trials(c, integers[uint8](), few, []int{5}),
-		trials(c, integers[uint16](), few, []int{6}), trials(c, integers[uint32](), few, []int{7}),
-		trials(c, integers[uint64](), few, []int{0}), trials(c, integers[uint](), few, []int{1}),
-		trials(c, integers[uintptr](), few, []int{2}), trials(c, reals[float32](), few, []int{3}),
-		trials(c, reals[float64](), few, []int{4}), trials(c, complexes[complex64](), few, []int{5}),
-		trials(c, complexes[complex128](), few, []int{6}), trials(c, truths[bool](), few, []int{7}),
-		trials(c, reals[celsius](), few, []int{0}), trials(c, truths[flag](), few, []int{1}),
-		trials(c, integers[id](), few, []int{2}), trials(c, gcd(), few, []int{3}), trials(c, affine(), few, []int{4}),
+		collTests(c, integers[int8](), few, []int{0}), collTests(c, integers[int16](), few, []int{1}),
+		collTests(c, integers[int32](), few, []int{2}), collTests(c, integers[int64](), few, []int{3}),
+		collTests(c, integers[int](), few, []int{4}), collTests(c, integers[uint8](), few, []int{5}),
+		collTests(c, integers[uint16](), few, []int{6}), collTests(c, integers[uint32](), few, []int{7}),
+		collTests(c, integers[uint64](), few, []int{0}), collTests(c, integers[uint](), few, []int{1}),
+		collTests(c, integers[uintptr](), few, []int{2}), collTests(c, reals[float32](), few, []int{3}),
+		collTests(c, reals[float64](), few, []int{4}), collTests(c, complexes[complex64](), few, []int{5}),
+		collTests(c, complexes[complex128](), few, []int{6}), collTests(c, booleans[bool](), few, []int{7}),
+		collTests(c, reals[celsius](), few, []int{0}), collTests(c, booleans[flag](), few, []int{1}),
+		collTests(c, integers[id](), few, []int{2}), collTests(c, gcd(), few, []int{3}), collTests(c, affine(), few, []int{4}),
 	)
 }
 
@@ -500,13 +502,13 @@ func everySize(p *mpi.Process) error {
 	}
 	sum := element[int64]{of: reals[int64]().of, ops: map[mpi.Op]func(a, b int64) int64{mpi.Sum: reals[int64]().ops[mpi.Sum]}}
 	err = errors.Join(
-		trials(c, sum, []int{3, 700}, roots),
-		trials(c, sum, []int{20001}, []int{1}),
-		trials(c, affine(), []int{1, 9, 2500}, []int{0, 2}),
+		collTests(c, sum, []int{3, 700}, roots),
+		collTests(c, sum, []int{20001}, []int{1}),
+		collTests(c, affine(), []int{1, 9, 2500}, []int{0, 2}),
 	)
 	return errors.Join(err, c.Free())
 }
 
-func TestCollectiveTypes(t *testing.T) { eachForm(t, []int{1, 2, 3, 5, 8}, everyType) }
+func TestCollectiveTypes(t *testing.T) { eachAlgorithm(t, []int{1, 2, 3, 5, 8}, everyType) }
 
-func TestCollectiveSizes(t *testing.T) { eachForm(t, []int{1, 2, 3, 4, 5, 6, 7, 8}, everySize) }
+func TestCollectiveSizes(t *testing.T) { eachAlgorithm(t, []int{1, 2, 3, 4, 5, 6, 7, 8}, everySize) }

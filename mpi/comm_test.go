@@ -12,8 +12,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// identify checks that a communicator has these ranks of World, by what each says of itself.
-func identify(c *mpi.Comm, p *mpi.Process, ranks ...int) error {
+// checkProcesses checks that a communicator consists of these ranks of World, by exchanging their numbers.
+func checkProcesses(c *mpi.Comm, p *mpi.Process, ranks ...int) error {
 	all := make([]int, c.Size())
 	err := mpi.Allgather(c, all, []int{p.World().Rank()})
 	if len(all) > c.Rank() && all[c.Rank()] != p.World().Rank() {
@@ -50,16 +50,16 @@ func TestSplit(t *testing.T) {
 		// as their keys.
 		pair := [][]int{{1, 0}, {3, 2}, {4, 5}}[me/2]
 		errs := []error{
-			identify(same, p, 0, 1, 2, 3, 4, 5), identify(back, p, 5, 4, 3, 2, 1, 0), identify(pairs, p, pair...),
+			checkProcesses(same, p, 0, 1, 2, 3, 4, 5), checkProcesses(back, p, 5, 4, 3, 2, 1, 0), checkProcesses(pairs, p, pair...),
 		}
 		if odd != nil {
-			errs = append(errs, identify(odd, p, 1, 3, 5), odd.Free())
+			errs = append(errs, checkProcesses(odd, p, 1, 3, 5), odd.Free())
 		}
 		return errors.Join(append(errs, pairs.Free(), back.Free(), same.Free())...)
 	})
 }
 
-// TestSplitColor: a color that is none is an error for the rank that gave it, and the others go on.
+// TestSplitColor: an invalid color is an error at the rank that gave it, and the other ranks continue.
 func TestSplitColor(t *testing.T) {
 	mpitest.Run(t, 3, func(p *mpi.Process) error {
 		color := 0
@@ -73,7 +73,7 @@ func TestSplitColor(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(identify(c, p, 0, 2), c.Free())
+		return errors.Join(checkProcesses(c, p, 0, 2), c.Free())
 	})
 }
 
@@ -91,13 +91,13 @@ func TestWorldOfOne(t *testing.T) {
 		if none != nil || err != nil {
 			return fmt.Errorf("%v, %v", none, err)
 		}
-		return errors.Join(identify(s, p, p.World().Rank()), identify(d, p, p.World().Rank()), d.Free())
+		return errors.Join(checkProcesses(s, p, p.World().Rank()), checkProcesses(d, p, p.World().Rank()), d.Free())
 	})
 }
 
-// TestApart: what is sent in one communicator is never received in another, whatever the order of the receives.
+// TestApart: a message of one communicator is never received in another, in any order of receives.
 func TestApart(t *testing.T) {
-	eachForm(t, []int{2, 4}, func(p *mpi.Process) error {
+	eachAlgorithm(t, []int{2, 4}, func(p *mpi.Process) error {
 		w := p.World()
 		comms := []*mpi.Comm{w}
 		for range 5 {
@@ -115,7 +115,7 @@ func TestApart(t *testing.T) {
 				return err
 			}
 			reqs = append(reqs, r)
-			if err := c.Barrier(); err != nil { // whose messages are apart from those of users
+			if err := c.Barrier(); err != nil { // its messages are separate from those of users
 				return err
 			}
 		}
@@ -134,9 +134,9 @@ func TestApart(t *testing.T) {
 	})
 }
 
-// TestStorm: goroutines make, use and free communicators at the same time, one each on its own communicator.
+// TestStorm: goroutines create, use and free communicators at the same time, each on its own communicator.
 func TestStorm(t *testing.T) {
-	eachForm(t, []int{1, 2, 4}, func(p *mpi.Process) error {
+	eachAlgorithm(t, []int{1, 2, 4}, func(p *mpi.Process) error {
 		const goroutines = 4
 		var own [goroutines]*mpi.Comm
 		for i := range own {
@@ -148,7 +148,7 @@ func TestStorm(t *testing.T) {
 		errs := make([]error, goroutines)
 		var all sync.WaitGroup
 		for i := range own {
-			all.Go(func() { errs[i] = storm(own[i], uint64(i)) })
+			all.Go(func() { errs[i] = createConcurrently(own[i], uint64(i)) })
 		}
 		all.Wait()
 		for _, c := range own {
@@ -158,8 +158,9 @@ func TestStorm(t *testing.T) {
 	})
 }
 
-// storm makes, by the same chance at all ranks, communicators from others, and frees them in another order.
-func storm(c *mpi.Comm, seed uint64) error {
+// createConcurrently creates communicators from others, in an order that is random but the same at all ranks, and
+// frees them in another order.
+func createConcurrently(c *mpi.Comm, seed uint64) error {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	live := []*mpi.Comm{c}
 	for range 25 {
@@ -200,9 +201,9 @@ func checkSum(c *mpi.Comm) error {
 	return want("sum of ranks", err, x, []int{n * (n - 1) / 2})
 }
 
-// TestDupOrders: one rank duplicates two communicators one after the other, the other rank both at once.
+// TestDupOrders: one rank duplicates two communicators one after the other, the other rank both concurrently.
 func TestDupOrders(t *testing.T) {
-	eachForm(t, []int{2, 3}, func(p *mpi.Process) error {
+	eachAlgorithm(t, []int{2, 3}, func(p *mpi.Process) error {
 		a, err := p.World().Dup()
 		if err != nil {
 			return err
@@ -240,7 +241,7 @@ func TestDupOrders(t *testing.T) {
 	})
 }
 
-// TestContextIDs: there are 4096 communicators at most, and when some are freed there may be others.
+// TestContextIDs: at most 4096 communicators can exist; when some are freed, others can be created.
 func TestContextIDs(t *testing.T) {
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
 		var live []*mpi.Comm
@@ -269,7 +270,7 @@ func TestContextIDs(t *testing.T) {
 	})
 }
 
-// TestContextIDsUndefined: a rank that joins no communicator keeps no id for it.
+// TestContextIDsUndefined: a rank that gets no communicator does not keep a context id for it.
 func TestContextIDsUndefined(t *testing.T) {
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
 		color := 0
@@ -289,8 +290,8 @@ func TestContextIDsUndefined(t *testing.T) {
 	})
 }
 
-// TestContextLongAway: ranks use context ids together once more, after one has used them so often with others that generations
-// have come round.
+// TestContextLongAway: ranks use common context ids again after one of them has used the ids so often with others
+// that the generations have wrapped around.
 func TestContextLongAway(t *testing.T) {
 	for _, often := range []uint32{1, 1 << 17, 1<<18 + 1, 1<<19 - 2, 1 << 19, 3<<19 + 1} {
 		mpitest.Run(t, 3, func(p *mpi.Process) error {

@@ -11,15 +11,15 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// finds checks the edges that a rank finds at itself.
-func finds(c *mpi.Comm, want mpi.Neighbors) error {
+// checkNeighbors checks the edges that DistGraphNeighbors returns.
+func checkNeighbors(c *mpi.Comm, want mpi.Neighbors) error {
 	n, err := c.DistGraphNeighbors()
 	same := fmt.Sprintf("%#v", n) == fmt.Sprintf("%#v", want) // nil is not empty
 	return errors.Join(err, check(same, "rank %d finds %+v, want %+v", c.Rank(), n, want))
 }
 
-// ringOf is a ring in both directions, with weights 10 to the right and 20 to the left.
-func ringOf(c *mpi.Comm) mpi.Neighbors {
+// ringNeighbors returns a ring in both directions, with weight 10 to the right and 20 to the left.
+func ringNeighbors(c *mpi.Comm) mpi.Neighbors {
 	left, right := (c.Rank()+c.Size()-1)%c.Size(), (c.Rank()+1)%c.Size()
 	return mpi.Neighbors{
 		Sources: []int{left, right}, SourceWeights: []int{10, 20},
@@ -30,7 +30,7 @@ func ringOf(c *mpi.Comm) mpi.Neighbors {
 // graphs are the ways to make a communicator with a ring.
 var graphs = map[string]func(c *mpi.Comm, info *mpi.Info) (*mpi.Comm, error){
 	"S2-12": func(c *mpi.Comm, info *mpi.Info) (*mpi.Comm, error) {
-		return c.DistGraphCreateAdjacent(ringOf(c), info)
+		return c.DistGraphCreateAdjacent(ringNeighbors(c), info)
 	},
 	"S2-11": func(c *mpi.Comm, info *mpi.Info) (*mpi.Comm, error) {
 		var edges []mpi.Edge
@@ -46,7 +46,7 @@ var graphs = map[string]func(c *mpi.Comm, info *mpi.Info) (*mpi.Comm, error){
 	},
 }
 
-// TestDistGraphHints: hints are taken, and as everywhere none of the old communicator's.
+// TestDistGraphHints: hints are applied, and none are inherited from the old communicator.
 func TestDistGraphHints(t *testing.T) {
 	all := map[string]func(p *mpi.Process) error{}
 	for id, create := range graphs {
@@ -75,7 +75,7 @@ func TestDistGraphHints(t *testing.T) {
 	statements(t, all)
 }
 
-// TestDistGraph: the edges are those that were given, and a duplicate has them too, but no other communicator.
+// TestDistGraph: the communicator has the given edges. A duplicate has them too; other derived communicators do not.
 func TestDistGraph(t *testing.T) {
 	for _, n := range []int{1, 2, 5} {
 		mpitest.Run(t, n, func(p *mpi.Process) error {
@@ -95,21 +95,21 @@ func TestDistGraph(t *testing.T) {
 					return err
 				}
 				_, none := e.DistGraphNeighbors()
-				want := ringOf(w)
+				want := ringNeighbors(w)
 				if id == "S2-11" && w.Rank() == w.Size()-1 || w.Size() <= 2 {
 					want = mpi.Neighbors{} // in another order: looked at below
 				}
 				if want.Sources != nil {
-					errs = append(errs, finds(c, want), finds(d, want))
+					errs = append(errs, checkNeighbors(c, want), checkNeighbors(d, want))
 				}
 				got, err := d.DistGraphNeighbors()
 				slices.Sort(got.Sources)
-				sorted := slices.Sorted(slices.Values(ringOf(w).Sources))
+				sorted := slices.Sorted(slices.Values(ringNeighbors(w).Sources))
 				errs = append(errs, err, ofClass(none, mpi.ErrTopology), check(slices.Equal(got.Sources, sorted), "%v", got.Sources))
 				got.Sources[0] = 99 // is the caller's
 				again, err := d.DistGraphNeighbors()
 				errs = append(errs, err, check(again.Sources[0] != 99, "changed by the caller"))
-				errs = append(errs, identify(c, p, all(n)...), e.Free(), d.Free(), c.Free())
+				errs = append(errs, checkProcesses(c, p, all(n)...), e.Free(), d.Free(), c.Free())
 			}
 			return errors.Join(errs...)
 		})
@@ -141,20 +141,20 @@ func TestDistGraphShapes(t *testing.T) {
 			return err
 		}
 		return errors.Join(
-			finds(plain, []mpi.Neighbors{
+			checkNeighbors(plain, []mpi.Neighbors{
 				{Sources: []int{1}, Destinations: []int{1, 1, 1}}, {Sources: []int{0, 0, 0}, Destinations: []int{0}},
 				{Sources: []int{2}, Destinations: []int{2}},
 			}[w.Rank()]),
-			finds(heavy, []mpi.Neighbors{
+			checkNeighbors(heavy, []mpi.Neighbors{
 				{Sources: []int{1}, SourceWeights: []int{3}, Destinations: []int{1, 1, 1}, DestinationWeights: []int{5, 5, 1}},
 				{Sources: []int{0, 0, 0}, SourceWeights: []int{5, 5, 1}, Destinations: []int{0}, DestinationWeights: []int{3}},
 				{Sources: []int{2}, SourceWeights: []int{7}, Destinations: []int{2}, DestinationWeights: []int{7}},
 			}[w.Rank()]),
-			finds(empty, mpi.Neighbors{}), plain.Free(), heavy.Free(), empty.Free())
+			checkNeighbors(empty, mpi.Neighbors{}), plain.Free(), heavy.Free(), empty.Free())
 	})
 }
 
-// TestDistGraphWrong: what is wrong at one rank is an error at all, and nobody hangs.
+// TestDistGraphWrong: an invalid argument at one rank is an error at all ranks, and none blocks.
 func TestDistGraphWrong(t *testing.T) {
 	adjacent := func(n mpi.Neighbors) func(c *mpi.Comm) error {
 		return func(c *mpi.Comm) error {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestIORule: what IO says, by who can.
+// TestIORule checks the value of IO for each combination of ranks that offer I/O.
 func TestIORule(t *testing.T) {
 	for _, c := range []struct {
 		id, able string
@@ -32,7 +32,7 @@ func TestIORule(t *testing.T) {
 	}
 }
 
-// TestLongNames: long host names are cut, and not within a character.
+// TestLongNames: long host names are truncated, but not within a character.
 func TestLongNames(t *testing.T) {
 	t.Run("S0-42", func(t *testing.T) {
 		const boot = "6e4eb0ac-5ba4-467c-9bb8-f0a558030386"
@@ -49,7 +49,8 @@ func TestLongNames(t *testing.T) {
 	})
 }
 
-// TestTogether: clocks count as one if the worst two of them are closer than half of the fastest round trip.
+// TestTogether: the clocks count as synchronized if the two worst errors add up to less than half of the fastest
+// round trip.
 func TestTogether(t *testing.T) {
 	none := [clockWords]uint64{}
 	by := func(r, trip uint64) []uint64 { return []uint64{0, 1, 2, math.MaxUint64, r, trip, 9} }

@@ -18,10 +18,10 @@ import (
 	"github.com/ibrun/ibrun/mpi"
 )
 
-// prepare does to a rank, before it is one, what its test wants.
+// prepare prepares the system process of a rank for its test, before it becomes a rank.
 func prepare() error {
 	if slices.Contains(strings.Split(os.Getenv("MPI_TEST_NO_FILES"), ","), os.Getenv("PMI_RANK")) {
-		// Nobody makes files there.
+		// No files can be created there.
 		return errors.Join(os.Setenv("TMPDIR", "/proc"), os.Chdir("/proc"))
 	}
 	return nil
@@ -43,7 +43,7 @@ func environment(p *mpi.Process) error {
 	return untouchable(p)
 }
 
-// TestIO: every rank tries by itself what it can do, and all know of all.
+// TestIO: every rank tests its own I/O, and all know the result of all.
 func TestIO(t *testing.T) {
 	const any, none = mpi.AnySource, mpi.ProcNull
 	for id, c := range map[string]struct {
@@ -86,8 +86,8 @@ func TestLaunched(t *testing.T) {
 	t.Run("S0-K3", told("programs", "rank 0: io -1, app 0,", "rank 1: io -1, app 1,", "rank 2: io -1, app 1,"))
 }
 
-// needs looks for a program of util-linux that makes namespaces, which root may.
-func needs(t *testing.T, program string) string {
+// requireProgram returns the path of a program of util-linux that creates namespaces, which requires root.
+func requireProgram(t *testing.T, program string) string {
 	t.Helper()
 	path, err := exec.LookPath(program)
 	if err != nil || os.Geteuid() != 0 {
@@ -100,12 +100,12 @@ func needs(t *testing.T, program string) string {
 	return path
 }
 
-// under has a command run by another.
-func under(t *testing.T, c *exec.Cmd, words ...string) {
+// wrapCommand makes a command run under another program.
+func wrapCommand(t *testing.T, c *exec.Cmd, words ...string) {
 	c.Path, c.Args = words[0], append(words, executable(t))
 }
 
-// order holds Wtime against the time that both nodes know: the second node's clock is an hour ahead, exactly.
+// order compares Wtime with the time that both nodes know: the second node's clock is exactly an hour ahead.
 func order(p *mpi.Process) error {
 	w := p.World()
 	ahead := int64(0)
@@ -131,7 +131,7 @@ func order(p *mpi.Process) error {
 		c, err := closest, error(nil)
 		if oneClock(p) {
 			if c, err = inOrder(p, messages/rounds); err != nil {
-				return err // the others may be in the middle of it
+				return err // other ranks may still be in the loop
 			}
 		}
 		closest = min(closest, c)
@@ -145,13 +145,13 @@ func order(p *mpi.Process) error {
 	return errors.Join(errs...)
 }
 
-// renamed finds one name for the machine, though each rank has a host name of its own; and one for itself alone when its kernel
-// is another, though all have the same host name then.
+// renamed checks that the machine has one name although each rank has its own host name. A rank whose kernel differs
+// has its own name, even if all have the same host name then.
 func renamed(p *mpi.Process) error {
 	before, err := p.ProcessorName()
 	host, err2 := os.Hostname()
 	errs := []error{err, err2, named(p), check(strings.HasPrefix(before, "host0-"), "the name is %q", before)}
-	// The rank moves to another machine: so it looks to it, once this file is another.
+	// Replacing this file simulates that the rank moves to another machine.
 	const file = "/proc/sys/kernel/random/boot_id"
 	boot := fmt.Sprintf("%08x", 0x0badcaf0+p.World().Rank())
 	other := filepath.Join(os.TempDir(), "boot-"+boot)
@@ -179,17 +179,17 @@ func alone(p *mpi.Process, name string) error {
 	return errors.Join(errs...)
 }
 
-// TestProcessorName: the name follows the process, and is one for all processes of a kernel.
+// TestProcessorName: the name is the same for all processes of a kernel, and changes when a process moves.
 func TestProcessorName(t *testing.T) {
-	unshare := needs(t, "unshare")
-	shell := needs(t, "sh")
+	unshare := requireProgram(t, "unshare")
+	shell := requireProgram(t, "sh")
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("IBRUN_TCP_INTERFACES", "lo")
 	t.Attr("namespaces", "uts, mount")
 	t.Attr("changes", "the machine")
 	end, exits, output := launchJob(t, pmi.Job{Size: 2}, 2, "uts", func(rank int, c *exec.Cmd) {
 		c.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS
-		under(t, c, unshare, "--uts", shell, "-c", fmt.Sprintf(`hostname host%d && exec "$0"`, rank))
+		wrapCommand(t, c, unshare, "--uts", shell, "-c", fmt.Sprintf(`hostname host%d && exec "$0"`, rank))
 	})
 	for _, id := range []string{"S0-40", "S0-41", "S1-17"} {
 		t.Run(id, func(t *testing.T) {

@@ -17,16 +17,16 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// Predefined keys by the numbers of the ABI.
-var predefinedValue = map[int]mpi.Keyval[int]{
+// predefinedKeys are the predefined keys by their numbers in the ABI.
+var predefinedKeys = map[int]mpi.Keyval[int]{
 	501: mpi.TagUB, 502: mpi.IO, 503: mpi.Host, 504: mpi.WtimeIsGlobal, 505: mpi.AppNum, 506: mpi.LastUsedCode,
 	507: mpi.UniverseSize,
 }
 
-// values are the predefined attributes of World, by number. A launcher need not tell two of them.
+// values returns the predefined attributes of World by number. A launcher need not provide two of them.
 func values(p *mpi.Process) (map[int]int, error) {
 	got := map[int]int{}
-	for n, k := range predefinedValue {
+	for n, k := range predefinedKeys {
 		v, ok, err := k.Get(p.World())
 		if err := errors.Join(err, check(k.Number() == n, "key %d is number %d", n, k.Number()),
 			check(ok || n == 505 || n == 507, "key %d: no value", n)); err != nil {
@@ -62,7 +62,7 @@ func refused(try func(k *mpi.Keyval[int], c *mpi.Comm) error) func(p *mpi.Proces
 	return func(p *mpi.Process) error {
 		before, err := values(p)
 		errs := []error{err}
-		for n, k := range predefinedValue {
+		for n, k := range predefinedKeys {
 			for _, c := range []*mpi.Comm{p.World(), p.Self()} {
 				mine := k
 				errs = append(errs, ofClass(try(&mine, c), mpi.ErrKeyval), check(mine == k, "the variable of key %d has changed", n))
@@ -74,14 +74,14 @@ func refused(try func(k *mpi.Keyval[int], c *mpi.Comm) error) func(p *mpi.Proces
 }
 
 var (
-	deleted = refused(func(k *mpi.Keyval[int], c *mpi.Comm) error { return k.Delete(c) })
-	freed   = refused(func(k *mpi.Keyval[int], _ *mpi.Comm) error { return k.Free() })
-	rankSet = refused(func(k *mpi.Keyval[int], c *mpi.Comm) error { return k.Set(c, 7) })
+	deleted       = refused(func(k *mpi.Keyval[int], c *mpi.Comm) error { return k.Delete(c) })
+	freed         = refused(func(k *mpi.Keyval[int], _ *mpi.Comm) error { return k.Free() })
+	setPredefined = refused(func(k *mpi.Keyval[int], c *mpi.Comm) error { return k.Set(c, 7) })
 )
 
-func untouchable(p *mpi.Process) error { return errors.Join(deleted(p), freed(p), rankSet(p)) }
+func untouchable(p *mpi.Process) error { return errors.Join(deleted(p), freed(p), setPredefined(p)) }
 
-// constant looks at the attributes again and again, while the program does this and that.
+// constant reads the attributes repeatedly, while the program uses MPI.
 func constant(p *mpi.Process) error {
 	before, err := values(p)
 	errs := []error{err}
@@ -132,7 +132,7 @@ func tagBound(p *mpi.Process) error {
 	return errors.Join(errs...)
 }
 
-// ioAll: all ranks are this process, which can.
+// ioAll: all ranks are in this process, which offers I/O.
 func ioAll(p *mpi.Process) error { return holds2(mpi.IO, p.World(), mpi.AnySource) }
 
 // holds2 checks an attribute that may be negative.
@@ -145,8 +145,8 @@ func hostless(p *mpi.Process) error {
 	return errors.Join(holds2(mpi.Host, p.World(), mpi.ProcNull), agreed(mpi.Host)(p))
 }
 
-// global: ranks with one clock have no error, and those with others know of one; all agree what that makes of them. Other
-// communicators have the attribute as well.
+// global: ranks with one clock have no error, and those with different clocks report one. All agree on WtimeIsGlobal.
+// Other communicators have the attribute as well.
 func global(p *mpi.Process) error {
 	d, err := p.World().Dup()
 	if err != nil {
@@ -159,8 +159,8 @@ func global(p *mpi.Process) error {
 		holds2(mpi.WtimeIsGlobal, d, v), agreed(mpi.WtimeIsGlobal)(p), check(p.Wtick() == 1e-9, "tick %v", p.Wtick()), d.Free())
 }
 
-// inOrder sends times on every pair, and checks that none comes before it was sent. It returns how close it was, in
-// seconds.
+// inOrder sends times between every two ranks, and checks that none arrives before it was sent. It returns the
+// smallest difference in seconds.
 func inOrder(p *mpi.Process, messages int) (closest float64, err error) {
 	w := p.World()
 	closest = math.Inf(1)
@@ -187,7 +187,7 @@ func inOrder(p *mpi.Process, messages int) (closest float64, err error) {
 	return closest, nil
 }
 
-// oneClock tells whether the clocks claim to be one.
+// oneClock returns the value of WtimeIsGlobal.
 func oneClock(p *mpi.Process) bool {
 	v, _, err := mpi.WtimeIsGlobal.Get(p.World())
 	return err == nil && v == 1
@@ -201,7 +201,7 @@ func ordered(p *mpi.Process) error {
 	return err
 }
 
-// crossed: readings between two barriers are apart by less than the whole took, at any two ranks.
+// crossed: readings between two barriers, at any two ranks, differ by less than the time that the whole took.
 func crossed(p *mpi.Process) error {
 	if !oneClock(p) {
 		return nil
@@ -275,7 +275,7 @@ func errorCodes(p *mpi.Process) error {
 	return errors.Join(errs...)
 }
 
-// unlaunched: these ranks have no launcher that could tell.
+// unlaunched: these ranks have no launcher that could provide the attributes.
 func unlaunched(p *mpi.Process) error {
 	_, program, err := mpi.AppNum.Get(p.World())
 	_, universe, err2 := mpi.UniverseSize.Get(p.World())
@@ -286,7 +286,7 @@ func unlaunched(p *mpi.Process) error {
 func TestEnvironment(t *testing.T) {
 	statements(t, map[string]func(p *mpi.Process) error{
 		"S0-01": present, "S0-02": present, "S1-01": present, "S1-03": present,
-		"S0-03": deleted, "S0-04": freed, "S0-05": rankSet, "S1-02": untouchable,
+		"S0-03": deleted, "S0-04": freed, "S0-05": setPredefined, "S1-02": untouchable,
 		"S0-10": tagBound, "S0-11": tagBound, "S0-13": tagBound, "S1-07": tagBound, "S0-14": tagBound,
 		"S0-18": agreed(mpi.TagUB), "S1-08": agreed(mpi.TagUB),
 		"S0-20": ioAll, "S0-22": ioAll, "S0-23": ioAll,
@@ -305,7 +305,7 @@ func TestConstant(t *testing.T) {
 	statements(t, map[string]func(p *mpi.Process) error{"S0-06": constant, "S0-12": constant, "S1-05": constant})
 }
 
-// TestMachines: what holds for one machine holds for several; the ranks may be on two.
+// TestMachines: the statements about one machine also hold for several; the ranks may be on two.
 func TestMachines(t *testing.T) {
 	all := map[string]func(p *mpi.Process) error{
 		"S0-32": crossed, "S0-33": ordered, "S0-41": named, "S1-08": agreed(mpi.TagUB), "S1-16": global,
@@ -315,7 +315,7 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// skewed are ranks on three machines, of which the second has two.
+// skewed gives ranks the clocks of three machines, of which the second has two ranks.
 func skewed(rank int) (time.Duration, float64) {
 	return [...]time.Duration{0, time.Hour, time.Hour, -time.Minute}[rank], [...]float64{0, 40e-6, 40e-6, -15e-6}[rank]
 }
@@ -355,7 +355,7 @@ func TestCommonClock(t *testing.T) {
 	})
 }
 
-// TestAttrAllocsPredefined: nothing is allocated for the attributes that there are always.
+// TestAttrAllocsPredefined: reading predefined attributes does not allocate.
 func TestAttrAllocsPredefined(t *testing.T) {
 	mpitest.Run(t, 1, func(p *mpi.Process) error {
 		n := testing.AllocsPerRun(100, func() {

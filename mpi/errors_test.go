@@ -81,7 +81,7 @@ func wrong(c *mpi.Comm) map[string]struct {
 
 // TestWrongCollectives: what is wrong at all ranks is told to all, and the communicator goes on.
 func TestWrongCollectives(t *testing.T) {
-	eachForm(t, []int{2, 3, 4}, func(p *mpi.Process) error {
+	eachAlgorithm(t, []int{2, 3, 4}, func(p *mpi.Process) error {
 		errs := []error{checkSum(p.World())}
 		for name, call := range wrong(p.World()) {
 			if err := ofClass(call.err, call.class); err != nil {
@@ -106,7 +106,7 @@ func TestWrongAtRoot(t *testing.T) {
 }
 
 func TestFreed(t *testing.T) {
-	eachForm(t, []int{1, 3}, func(p *mpi.Process) error {
+	eachAlgorithm(t, []int{1, 3}, func(p *mpi.Process) error {
 		c, err := p.World().Dup()
 		if err != nil {
 			return err
@@ -138,7 +138,7 @@ func TestFreed(t *testing.T) {
 
 // TestTwoAtOnce: a second collective on a communicator is refused while the first goes on, and does not disturb it.
 func TestTwoAtOnce(t *testing.T) {
-	eachForm(t, []int{2}, func(p *mpi.Process) error {
+	eachAlgorithm(t, []int{2}, func(p *mpi.Process) error {
 		w := p.World()
 		if err := w.Barrier(); err != nil {
 			return err
@@ -172,7 +172,7 @@ func TestTwoAtOnce(t *testing.T) {
 // TestSleepBoth: a goroutine that waits for a message and one in a collective of the same process sleep at the same
 // time.
 func TestSleepBoth(t *testing.T) {
-	eachForm(t, []int{2}, func(p *mpi.Process) error {
+	eachAlgorithm(t, []int{2}, func(p *mpi.Process) error {
 		w := p.World()
 		c, err := w.Dup()
 		if err != nil {
@@ -212,7 +212,7 @@ func TestWtime(t *testing.T) {
 }
 
 func TestFinalizeTwice(t *testing.T) {
-	eachForm(t, []int{1, 3}, func(p *mpi.Process) error {
+	eachAlgorithm(t, []int{1, 3}, func(p *mpi.Process) error {
 		d, err := p.World().Dup()
 		if err != nil {
 			return err

@@ -62,7 +62,7 @@ func ExampleSend() {
 	// Output: rank 1 has received [3 1 4]
 }
 
-// Whoever comes first is served first; the status tells who it was.
+// Whoever comes first is served first; the status checkHardware who it was.
 func ExampleRecv() {
 	var t exampleT // in a test, its *testing.T
 	mpitest.Run(t, 4, func(p *mpi.Process) error {

@@ -21,9 +21,9 @@ func several(t *testing.T, n int, all map[string]func(p *mpi.Process, c *mpi.Com
 	}
 }
 
-// carousel sends n numbers to the next rank and receives as many from the one before, and checks what
+// sendAround sends n numbers to the next rank and receives as many from the one before, and checks what
 // comes. Both know source and tag.
-func carousel(c *mpi.Comm, n int) error {
+func sendAround(c *mpi.Comm, n int) error {
 	next, before := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
 	out, in := make([]int32, n), make([]int32, n)
 	for i := range out {
@@ -44,8 +44,8 @@ func carousel(c *mpi.Comm, n int) error {
 	return nil
 }
 
-// against checks that everything which could wait with a wildcard fails at once with the class.
-func against(c *mpi.Comm, src int, tag int, class mpi.Class) error {
+// checkRejected checks that everything which could wait with a wildcard fails at once with the class.
+func checkRejected(c *mpi.Comm, src int, tag int, class mpi.Class) error {
 	var x [1]int
 	_, err := mpi.Recv(c, x[:], src, tag)
 	errs := []error{ofClass(err, class)}
@@ -100,7 +100,7 @@ func TestHintsAct(t *testing.T) {
 		"S2-27": func(_ *mpi.Process, c *mpi.Comm) error {
 			err := c.SetInfo(infoOf(overtaking, "true"))
 			for _, n := range hintSizes {
-				err = errors.Join(err, carousel(c, n))
+				err = errors.Join(err, sendAround(c, n))
 			}
 			return errors.Join(err, collectives(c))
 		},
@@ -126,7 +126,7 @@ func TestHintsAct(t *testing.T) {
 			// It begins and ends with the others: what each does before is seen by all after.
 			for i := range 20 {
 				i := infoOf(eagerLimit, fmt.Sprint(i), exactLength, fmt.Sprint(i%2 == 0))
-				if err := errors.Join(c.SetInfo(i), carousel(c, 100), carousel(c, 20000)); err != nil {
+				if err := errors.Join(c.SetInfo(i), sendAround(c, 100), sendAround(c, 20000)); err != nil {
 					return err
 				}
 			}
@@ -152,16 +152,16 @@ func collectives(c *mpi.Comm) error {
 		mpi.Bcast(c, x, 0), c.Barrier())
 }
 
-// wildcard asserts that one is not used; then traffic without it works, the other wildcard too, and with it all is an error.
+// wildcard asserts that one is not used; then traffic without it checkUsable, the other wildcard too, and with it all is an error.
 func wildcard(c *mpi.Comm, key string, src int, tag int, class mpi.Class) error {
 	next, before := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
 	x := [1]int{c.Rank()}
 	// A message that waits since before is found after, and one of later after the assertion is taken back.
 	err := errors.Join(mpi.Send(c, x[:], next, 11), c.SetInfo(infoOf(key, "true")), hintIs(c, key, "true"))
 	for _, n := range hintSizes {
-		err = errors.Join(err, carousel(c, n))
+		err = errors.Join(err, sendAround(c, n))
 	}
-	if err = errors.Join(err, mpi.Send(c, x[:], next, 12), against(c, src, tag, class), collectives(c)); err != nil {
+	if err = errors.Join(err, mpi.Send(c, x[:], next, 12), checkRejected(c, src, tag, class), collectives(c)); err != nil {
 		return err
 	}
 	if src != mpi.AnySource {
@@ -185,7 +185,7 @@ func exactly(_ *mpi.Process, c *mpi.Comm) error {
 	}
 	for range 3 {
 		for _, n := range hintSizes {
-			if err := carousel(c, n); err != nil {
+			if err := sendAround(c, n); err != nil {
 				return err
 			}
 		}
@@ -228,7 +228,7 @@ func TestHintsOfTheFreed(t *testing.T) {
 			return err
 		}
 		// A receive that waits, and has told its buffer, ends with the communicator.
-		errs = append(errs, carousel(c, 100000))
+		errs = append(errs, sendAround(c, 100000))
 		r, err := mpi.Irecv(c, make([]int32, 100000), 1-c.Rank(), 77)
 		errs = append(errs, err, c.Free())
 		_, err = r.Wait()
@@ -276,7 +276,7 @@ func severally(_ *mpi.Process, c *mpi.Comm) error {
 	want := []map[string]string{defaults(), changed(noAnyTag, "true", eagerLimit, "5"), changed(exactLength, "true")}
 	err := errors.Join(c.SetInfo(mine), hinted(c, want[c.Rank()]))
 	for _, n := range hintSizes {
-		err = errors.Join(err, carousel(c, n))
+		err = errors.Join(err, sendAround(c, n))
 	}
 	d, dupErr := c.DupWithInfo(mine)
 	if err = errors.Join(err, dupErr); err != nil {

@@ -212,7 +212,7 @@ func TestHintsKept(t *testing.T) {
 				if err := every(c); err != nil {
 					return err
 				}
-				return errors.Join(offspring(c, func(d *mpi.Comm) error { return hinted(d, defaults()) }),
+				return errors.Join(withDerivedComms(c, func(d *mpi.Comm) error { return hinted(d, defaults()) }),
 					hinted(c, changed(everyHint...)))
 			})
 		},
@@ -345,8 +345,8 @@ var others = []func(c *mpi.Comm) (*mpi.Comm, error){
 	func(c *mpi.Comm) (*mpi.Comm, error) { return graphs["S2-12"](c, nil) },
 }
 
-// offspring runs f with what each constructor makes of a communicator.
-func offspring(c *mpi.Comm, f func(d *mpi.Comm) error) error {
+// withDerivedComms runs f with what each constructor makes of a communicator.
+func withDerivedComms(c *mpi.Comm, f func(d *mpi.Comm) error) error {
 	all := slices.Clone(others)
 	for _, id := range slices.Sorted(maps.Keys(dups)) { // the same order at all ranks
 		all = append(all, dups[id])

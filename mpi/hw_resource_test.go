@@ -81,8 +81,8 @@ func hardware(p *mpi.Process) (map[string]string, error) {
 	return maps.Collect(i.All()), nil
 }
 
-// tells checks what a process is told of some keys; "" is nothing.
-func tells(p *mpi.Process, want map[string]string) error {
+// checkHardware checks what a process is told of some keys; "" is nothing.
+func checkHardware(p *mpi.Process, want map[string]string) error {
 	all, err := hardware(p)
 	for key, value := range want {
 		err = errors.Join(err, check(all[key] == value, "rank %d: %s=%q, want %q", p.World().Rank(), key, all[key], value))
@@ -170,7 +170,7 @@ func TestHWResourceInfo(t *testing.T) {
 	})
 }
 
-// TestHWResourceHere compares with what package hw tells of this machine.
+// TestHWResourceHere compares with what package hw checkHardware of this machine.
 func TestHWResourceHere(t *testing.T) {
 	t.Run("S0-52", func(t *testing.T) {
 		mpitest.Run(t, 1, func(p *mpi.Process) error {
@@ -196,7 +196,7 @@ func TestHWResourceHere(t *testing.T) {
 					return err
 				}
 			}
-			return tells(p, want)
+			return checkHardware(p, want)
 		})
 	})
 }
@@ -234,7 +234,7 @@ func TestHWResourceValues(t *testing.T) {
 				for _, kind := range hw.ResourceTypes() {
 					want["hwloc://"+kind] = fmt.Sprint(restricted(top, kind, mask))
 				}
-				if err := tells(p, want); err != nil {
+				if err := checkHardware(p, want); err != nil {
 					return fmt.Errorf("bound to %v: %w", mask, err)
 				}
 			}
@@ -255,13 +255,13 @@ func TestHWResourceValues(t *testing.T) {
 				for _, kind := range hw.ResourceTypes() {
 					values["hwloc://"+kind] = fmt.Sprint(slices.Contains(strings.Fields(want), kind))
 				}
-				return tells(p, values)
+				return checkHardware(p, values)
 			})
 		}
 	})
 	t.Run("instances and devices", func(t *testing.T) {
 		bound(t, top, []string{"a%b/c 2,4", "n0 0-1"}, func(p *mpi.Process) error {
-			return tells(p, []map[string]string{{
+			return checkHardware(p, []map[string]string{{
 				"ibrun://a%25b%2Fc/core/1": "false", "ibrun://a%25b%2Fc/core/0": "", "ibrun://a%25b%2Fc/package/0": "true",
 				"ibrun://a%25b%2Fc/package/1": "", "ibrun://a%25b%2Fc/rdma/mlx5_0/1": "true", "ibrun://rail/0": "true",
 				"ibrun://a%25b%2Fc/rdma/mlx5_1/1": "false", "ibrun://rail/1": "false",
@@ -321,14 +321,14 @@ func TestHWResourceMoves(t *testing.T) {
 		t.Attr("changes", "bindings, the machine")
 		here := boundTo(twoSockets(t), "n0 2")
 		mpitest.RunWith(t, 1, mpitest.Options{Machine: func(int) mpitest.Machine { return here }}, func(p *mpi.Process) error {
-			errs := []error{tells(p, map[string]string{"hwloc://Core": "true", "ibrun://n0/core/1": "true"})}
+			errs := []error{checkHardware(p, map[string]string{"hwloc://Core": "true", "ibrun://n0/core/1": "true"})}
 			here.PUs = pus("2-4")
-			errs = append(errs, tells(p, map[string]string{
+			errs = append(errs, checkHardware(p, map[string]string{
 				"hwloc://Core": "false", "ibrun://n0/core/1": "false", "hwloc://Package": "false"}))
 			here.PUs = pus("4")
-			errs = append(errs, tells(p, map[string]string{"hwloc://Core": "true", "ibrun://n0/core/1": "", "ibrun://n0/core/2": "true"}))
+			errs = append(errs, checkHardware(p, map[string]string{"hwloc://Core": "true", "ibrun://n0/core/1": "", "ibrun://n0/core/2": "true"}))
 			here.Top = machine(t, "dies")
-			errs = append(errs, tells(p, map[string]string{"ibrun://n0/pu/4": "true"}))
+			errs = append(errs, checkHardware(p, map[string]string{"ibrun://n0/pu/4": "true"}))
 			return errors.Join(errs...)
 		})
 	})
@@ -339,7 +339,7 @@ func TestHWResourceFails(t *testing.T) {
 	broken := func(ctx context.Context, rank int) error {
 		return fmt.Errorf("rank %d cannot read: %w", rank, errors.ErrUnsupported)
 	}
-	worlds(t, 3, broken, func(p *mpi.Process) error {
+	runProcesses(t, 3, broken, func(p *mpi.Process) error {
 		bad := p.World().Rank() == 1
 		_, err := p.GetHWResourceInfo()
 		errs := []error{check(errors.Is(err, errors.ErrUnsupported) == bad, "rank %d: %v", p.World().Rank(), err)}
@@ -351,7 +351,7 @@ func TestHWResourceFails(t *testing.T) {
 			case bad:
 				errs = append(errs, check(c == nil, "%d: a communicator", by), ofClass(err, mpi.ErrOther))
 			case err == nil:
-				errs = append(errs, identify(c, p, 0, 2), c.Free())
+				errs = append(errs, checkProcesses(c, p, 0, 2), c.Free())
 			}
 		}
 		return errors.Join(errs...)

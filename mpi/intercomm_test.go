@@ -9,10 +9,10 @@ import (
 	"github.com/ibrun/ibrun/mpi"
 )
 
-// between makes an intercommunicator of the sets air and ocean among five ranks: air has 1 and 4, ocean 0, 2 and 3.
-func between(t *testing.T, f func(p *mpi.Process, s *mpi.Session, c *mpi.Comm) error) {
+// withIntercomm makes an intercommunicator of the sets air and ocean among five ranks: air has 1 and 4, ocean 0, 2 and 3.
+func withIntercomm(t *testing.T, f func(p *mpi.Process, s *mpi.Session, c *mpi.Comm) error) {
 	t.Helper()
-	joined(t, 5, inSession(func(p *mpi.Process, s *mpi.Session) error {
+	runSessionsOnly(t, 5, inSession(func(p *mpi.Process, s *mpi.Session) error {
 		local, err1 := s.Group("air")
 		remote, err2 := s.Group("ocean")
 		if err := errors.Join(err1, err2); err != nil {
@@ -32,8 +32,8 @@ func between(t *testing.T, f func(p *mpi.Process, s *mpi.Session, c *mpi.Comm) e
 	}))
 }
 
-// talk has every rank send to every rank of the other group, and receive from all there.
-func talk(c *mpi.Comm, base int) error {
+// exchange has every rank send to every rank of the other group, and receive from all there.
+func exchange(c *mpi.Comm, base int) error {
 	me := base + 10*c.Size() + c.Rank()
 	for r := range c.RemoteSize() {
 		if err := mpi.Send(c, []int{me}, r, 7); err != nil {
@@ -58,7 +58,7 @@ func talk(c *mpi.Comm, base int) error {
 }
 
 func TestIntercomm(t *testing.T) {
-	between(t, func(p *mpi.Process, s *mpi.Session, c *mpi.Comm) error {
+	withIntercomm(t, func(p *mpi.Process, s *mpi.Session, c *mpi.Comm) error {
 		d, err := c.Dup()
 		if err != nil {
 			return err
@@ -69,19 +69,19 @@ func TestIntercomm(t *testing.T) {
 		}
 		_, err = r.Wait()
 		k := mpi.NewKeyval[int](p, nil, nil)
-		errs := []error{err, talk(c, 100), talk(d, 200), talk(i, 300), c.Barrier(), d.Free(), talk(i, 400), i.Disconnect(),
+		errs := []error{err, exchange(c, 100), exchange(d, 200), exchange(i, 300), c.Barrier(), d.Free(), exchange(i, 400), i.Disconnect(),
 			k.Set(c, 5), holds(k, c, 5)}
-		return errors.Join(append(errs, c.Free(), ofClass(c.Barrier(), mpi.ErrComm), ofClass(talk(c, 0), mpi.ErrComm))...)
+		return errors.Join(append(errs, c.Free(), ofClass(c.Barrier(), mpi.ErrComm), ofClass(exchange(c, 0), mpi.ErrComm))...)
 	})
 }
 
 // TestIntercommStays: what is alive when the session is closed goes with it.
 func TestIntercommStays(t *testing.T) {
-	between(t, func(_ *mpi.Process, _ *mpi.Session, c *mpi.Comm) error { return talk(c, 0) })
+	withIntercomm(t, func(_ *mpi.Process, _ *mpi.Session, c *mpi.Comm) error { return exchange(c, 0) })
 }
 
 func TestIntercommRefuses(t *testing.T) {
-	between(t, func(_ *mpi.Process, s *mpi.Session, c *mpi.Comm) error {
+	withIntercomm(t, func(_ *mpi.Process, s *mpi.Session, c *mpi.Comm) error {
 		x, n := make([]int, 8), 4
 		_, split := c.Split(0, 0)
 		_, splitType := c.SplitType(mpi.TypeShared, 0, nil)
@@ -99,7 +99,7 @@ func TestIntercommRefuses(t *testing.T) {
 		}
 		_, merged := self.Merge(false)
 		errs = append(errs, check(!self.Remote() && self.RemoteSize() == 0 && self.RemoteGroup().Size() == 0, "an intracommunicator"))
-		return errors.Join(append(errs, ofClass(merged, mpi.ErrComm), talk(c, 1), c.Barrier())...)
+		return errors.Join(append(errs, ofClass(merged, mpi.ErrComm), exchange(c, 1), c.Barrier())...)
 	})
 }
 
@@ -109,7 +109,7 @@ func TestMerge(t *testing.T) {
 		want       []int // World ranks, nil for either
 	}{{true, false, []int{0, 2, 3, 1, 4}}, {false, true, []int{1, 4, 0, 2, 3}}, {true, true, nil}, {false, false, nil}} {
 		t.Run(fmt.Sprint(high.air, high.ocean), func(t *testing.T) {
-			between(t, func(p *mpi.Process, s *mpi.Session, c *mpi.Comm) error {
+			withIntercomm(t, func(p *mpi.Process, s *mpi.Session, c *mpi.Comm) error {
 				mine := high.ocean
 				if c.Size() == 2 {
 					mine = high.air
@@ -119,7 +119,7 @@ func TestMerge(t *testing.T) {
 					return err
 				}
 				all, err := s.Group("mpi://WORLD")
-				errs := []error{err, works(m), talk(c, 1)}
+				errs := []error{err, checkUsable(m), exchange(c, 1)}
 				if high.want != nil {
 					want, err := all.Incl(high.want...)
 					errs = append(errs, err, check(m.Group().Equal(want), "another order"))
@@ -128,22 +128,22 @@ func TestMerge(t *testing.T) {
 			})
 		})
 	}
-	between(t, func(_ *mpi.Process, _ *mpi.Session, c *mpi.Comm) error {
+	withIntercomm(t, func(_ *mpi.Process, _ *mpi.Session, c *mpi.Comm) error {
 		_, err := c.Merge(c.Rank() == 0)
-		return errors.Join(ofClass(err, mpi.ErrArg), talk(c, 1))
+		return errors.Join(ofClass(err, mpi.ErrArg), exchange(c, 1))
 	})
 }
 
-// TestIntercommTags: two of them at once between the same groups.
+// TestIntercommTags: two of them at once withIntercomm the same groups.
 func TestIntercommTags(t *testing.T) {
-	between(t, func(_ *mpi.Process, _ *mpi.Session, c *mpi.Comm) error {
+	withIntercomm(t, func(_ *mpi.Process, _ *mpi.Session, c *mpi.Comm) error {
 		errs := make([]error, 2)
 		var both sync.WaitGroup
 		for i := range errs {
 			both.Go(func() {
 				d, err := mpi.IntercommFromGroups(c.Group(), c.RemoteGroup(), fmt.Sprint(i), nil)
 				if errs[i] = err; err == nil {
-					errs[i] = errors.Join(talk(d, 1000*i), d.Free())
+					errs[i] = errors.Join(exchange(d, 1000*i), d.Free())
 				}
 			})
 		}

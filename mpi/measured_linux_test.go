@@ -21,9 +21,9 @@ func TestFlood(t *testing.T) { floods(t, "tcp") }
 
 // TestTimeNamespaces: two nodes whose clocks are an hour apart have one Wtime, with a processor for each rank and with fewer.
 // With IBRUN_SOAK=1 a million messages go each way between any two ranks; since clocks claim to be one only where ranks were not
-// held up as they joined, it is tried until they do.
+// held up as they runSessionsOnly, it is tried until they do.
 func TestTimeNamespaces(t *testing.T) {
-	unshare := needs(t, "unshare")
+	unshare := requireProgram(t, "unshare")
 	t.Setenv("IBRUN_TCP_INTERFACES", "lo")
 	t.Attr("namespaces", "time")
 	soak, tries := os.Getenv("IBRUN_SOAK") != "", 50
@@ -34,7 +34,7 @@ func TestTimeNamespaces(t *testing.T) {
 		for try := 1; try == 1 || soak && try <= tries && end == "" && strings.Contains(output, "global false"); try++ {
 			end, exits, output = launchJob(t, pmi.Job{Size: size}, 2, "order", func(rank int, c *exec.Cmd) {
 				if rank >= size/2 {
-					under(t, c, unshare, "--time", "--monotonic", "3600", "--boottime", "3600")
+					wrapCommand(t, c, unshare, "--time", "--monotonic", "3600", "--boottime", "3600")
 				}
 			})
 		}

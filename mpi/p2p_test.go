@@ -22,8 +22,8 @@ func expect(st mpi.Status, source int, tag int, bytes int) error {
 	return nil
 }
 
-// wants checks that an error is of a class.
-func wants(what string, err error, class mpi.Class) error {
+// wantClass checks that an error is of a class.
+func wantClass(what string, err error, class mpi.Class) error {
 	if !errors.Is(err, class) {
 		return fmt.Errorf("%s: %v, want %v", what, err, class)
 	}
@@ -46,8 +46,8 @@ func numbers(n, from int) []int32 {
 	return x
 }
 
-// checkLengths in int32s: eager, and by reading.
-var checkLengths = []int{0, 1, 1000, 5000, 100000}
+// messageLengths in int32s: eager, and by reading.
+var messageLengths = []int{0, 1, 1000, 5000, 100000}
 
 // TestSends sends in every mode and form, and receives with and without wildcards.
 func TestSends(t *testing.T) {
@@ -82,7 +82,7 @@ func TestSends(t *testing.T) {
 					if err := p.BufferAttach(make([]byte, 1<<20)); err != nil {
 						return err
 					}
-					for i, n := range checkLengths {
+					for i, n := range messageLengths {
 						r, err := send(w, numbers(n, i), 1, i)
 						if err != nil {
 							return err
@@ -94,7 +94,7 @@ func TestSends(t *testing.T) {
 					_, err := p.BufferDetach()
 					return err
 				}, func(w *mpi.Comm) error {
-					for i, n := range checkLengths {
+					for i, n := range messageLengths {
 						src, tag := 0, i
 						if i%2 == 1 {
 							src = mpi.AnySource
@@ -189,7 +189,7 @@ func TestTruncate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			mpitest.RunWith(t, 2, o, func(p *mpi.Process) error {
 				return first(p, func(w *mpi.Comm) error {
-					for i, n := range checkLengths[1:] {
+					for i, n := range messageLengths[1:] {
 						for range 3 {
 							if err := errors.Join(mpi.Send(w, numbers(n, i), 1, 1), mpi.Send(w, numbers(n, i+7), 1, 1)); err != nil {
 								return err
@@ -198,11 +198,11 @@ func TestTruncate(t *testing.T) {
 					}
 					return nil
 				}, func(w *mpi.Comm) error {
-					for i, n := range checkLengths[1:] {
+					for i, n := range messageLengths[1:] {
 						for _, room := range []int{0, n / 2, n - 1} {
 							x := numbers(n+1, -1000)
 							st, err := mpi.Recv(w, x[:room], 0, 1)
-							if err := errors.Join(wants("Recv", err, mpi.ErrTruncate), expect(st, 0, 1, 4*room)); err != nil {
+							if err := errors.Join(wantClass("Recv", err, mpi.ErrTruncate), expect(st, 0, 1, 4*room)); err != nil {
 								return err
 							}
 							if !slices.Equal(x[:room], numbers(room, i)) || x[room] != int32(room-1000) {
@@ -291,10 +291,10 @@ func TestTags(t *testing.T) {
 		return first(p, func(w *mpi.Comm) error {
 			return errors.Join(
 				mpi.Send(w, numbers(1, 7), 1, math.MaxInt32), mpi.Send(w, numbers(1, 8), 1, 0),
-				wants("tag -1", mpi.Send(w, numbers(1, 0), 1, -1), mpi.ErrTag),
-				wants("AnyTag", mpi.Send(w, numbers(1, 0), 1, mpi.AnyTag), mpi.ErrTag),
-				wants("rank 2", mpi.Send(w, numbers(1, 0), 2, 0), mpi.ErrRank),
-				wants("AnySource", mpi.Send(w, numbers(1, 0), mpi.AnySource, 0), mpi.ErrRank))
+				wantClass("tag -1", mpi.Send(w, numbers(1, 0), 1, -1), mpi.ErrTag),
+				wantClass("AnyTag", mpi.Send(w, numbers(1, 0), 1, mpi.AnyTag), mpi.ErrTag),
+				wantClass("rank 2", mpi.Send(w, numbers(1, 0), 2, 0), mpi.ErrRank),
+				wantClass("AnySource", mpi.Send(w, numbers(1, 0), mpi.AnySource, 0), mpi.ErrRank))
 		}, func(w *mpi.Comm) error {
 			x := make([]int32, 1)
 			st, err := mpi.Recv(w, x, 0, 0)
@@ -308,7 +308,7 @@ func TestTags(t *testing.T) {
 			_, err1 := mpi.Recv(w, x, 0, -1)
 			_, err2 := mpi.Irecv(w, x, 2, 0)
 			_, err3 := w.Probe(-7, 0)
-			return errors.Join(wants("tag -1", err1, mpi.ErrTag), wants("rank 2", err2, mpi.ErrRank), wants("rank -7", err3, mpi.ErrRank))
+			return errors.Join(wantClass("tag -1", err1, mpi.ErrTag), wantClass("rank 2", err2, mpi.ErrRank), wantClass("rank -7", err3, mpi.ErrRank))
 		})
 	})
 }
@@ -317,7 +317,7 @@ func TestTags(t *testing.T) {
 func TestSelf(t *testing.T) {
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
 		for _, c := range []*mpi.Comm{p.World(), p.Self()} {
-			for i, n := range checkLengths {
+			for i, n := range messageLengths {
 				r, err := mpi.Isend(c, numbers(n, i), c.Rank(), 3)
 				if err != nil {
 					return err
@@ -345,7 +345,7 @@ func TestSendrecv(t *testing.T) {
 	mpitest.Run(t, n, func(p *mpi.Process) error {
 		w := p.World()
 		next, prev := (w.Rank()+1)%n, (w.Rank()+n-1)%n
-		for _, size := range checkLengths {
+		for _, size := range messageLengths {
 			x := make([]int64, size)
 			st, err := mpi.Sendrecv(w, numbers(2*size, w.Rank()), next, 1, x, prev, 1)
 			if err := errors.Join(err, expect(st, prev, 1, 8*size)); err != nil {
@@ -354,7 +354,7 @@ func TestSendrecv(t *testing.T) {
 		}
 		x := numbers(10, 0)
 		_, err := mpi.Sendrecv(w, x[:5], next, 1, x[4:], prev, 1)
-		if err := wants("overlap", err, mpi.ErrBuffer); err != nil {
+		if err := wantClass("overlap", err, mpi.ErrBuffer); err != nil {
 			return err
 		}
 		_, err = mpi.Sendrecv(w, x[:5], next, 1, x[5:], prev, 1)

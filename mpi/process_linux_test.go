@@ -32,10 +32,10 @@ var programs = map[string]func(p *mpi.Process) error{
 	"large":    large,
 	"bindings": bindings,
 	"flood":    flood,
-	"closed":   func(p *mpi.Process) error { return errors.Join(undumpable(), large(p)) },
+	"closed":   func(p *mpi.Process) error { return errors.Join(forbidMemoryAccess(), large(p)) },
 	"half closed": func(p *mpi.Process) error {
 		if p.World().Rank()%2 == 1 {
-			return errors.Join(undumpable(), large(p))
+			return errors.Join(forbidMemoryAccess(), large(p))
 		}
 		return large(p)
 	},
@@ -112,8 +112,8 @@ func ring(p *mpi.Process) error {
 	return nil
 }
 
-// undumpable forbids other processes of the same user to read this one's memory.
-func undumpable() error {
+// forbidMemoryAccess forbids other processes of the same user to read this one's memory.
+func forbidMemoryAccess() error {
 	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 }
 
@@ -197,8 +197,8 @@ func stopped(p *mpi.Process) error {
 	return err
 }
 
-// miniature is the least that a launcher must do.
-type miniature struct {
+// testLauncher is the least that a launcher must do.
+type testLauncher struct {
 	ranks []*exec.Cmd
 
 	mu     sync.Mutex
@@ -207,14 +207,14 @@ type miniature struct {
 }
 
 // Write takes what ranks write.
-func (m *miniature) Write(b []byte) (int, error) {
+func (m *testLauncher) Write(b []byte) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.output.Write(b)
 }
 
 // stop ends the job.
-func (m *miniature) stop(why string) {
+func (m *testLauncher) stop(why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.end != "" {
@@ -239,7 +239,7 @@ func launchJob(
 	t *testing.T, about pmi.Job, nodes int, program string, dress func(rank int, c *exec.Cmd),
 ) (end string, exits []int, output string) {
 	t.Helper()
-	m := new(miniature)
+	m := new(testLauncher)
 	n, each := about.Size, about.Size/nodes
 	t.Attr("world", fmt.Sprintf("%d processes on %d nodes", n, nodes))
 	about.KVSName, about.Mapping = "test", fmt.Sprintf("(vector,(0,%d,%d))", nodes, each)
@@ -288,7 +288,7 @@ func launchJob(
 }
 
 // start starts one rank and returns the launcher's end of its PMI connection.
-func (m *miniature) start(t *testing.T, hello ranklink.Hello, program string, dress func(rank int, c *exec.Cmd)) *os.File {
+func (m *testLauncher) start(t *testing.T, hello ranklink.Hello, program string, dress func(rank int, c *exec.Cmd)) *os.File {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -71,8 +71,8 @@ func everything(s *mpi.Session) (string, error) {
 	return text.String(), err
 }
 
-// busy lets much happen: communicators, other sessions, the World Model.
-func busy(p *mpi.Process, s *mpi.Session) error {
+// communicate lets much happen: communicators, other sessions, the World Model.
+func communicate(p *mpi.Process, s *mpi.Session) error {
 	c, err := fromSet(s, "mpi://WORLD", "busy")
 	if err != nil {
 		return err
@@ -85,14 +85,14 @@ func busy(p *mpi.Process, s *mpi.Session) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(works(d), d.Free(), works(c), c.Free(), other.Close(), p.InitWorld(), works(p.World()), p.Finalize())
+	return errors.Join(checkUsable(d), d.Free(), checkUsable(c), c.Free(), other.Close(), p.InitWorld(), checkUsable(p.World()), p.Finalize())
 }
 
-// unchanged checks that what f tells is the same after much has happened.
+// unchanged checks that what f checkHardware is the same after much has happened.
 func unchanged(f func(s *mpi.Session) (string, error)) func(p *mpi.Process, s *mpi.Session) error {
 	return func(p *mpi.Process, s *mpi.Session) error {
 		before, err := f(s)
-		errBusy := busy(p, s)
+		errBusy := communicate(p, s)
 		after, errAfter := f(s)
 		return errors.Join(err, errBusy, errAfter, check(before == after && before != "", "%q became %q", before, after))
 	}
@@ -156,7 +156,7 @@ func TestPsetsStay(t *testing.T) {
 	moving(t, map[string]func(p *mpi.Process, s *mpi.Session) error{
 		"S3-03": func(p *mpi.Process, s *mpi.Session) error {
 			before, err := setNames(s)
-			errBusy := busy(p, s)
+			errBusy := communicate(p, s)
 			n, errAfter := s.NumPsets(nil) // which may have grown
 			errs := []error{err, errBusy, errAfter, check(n >= len(before), "%d sets became %d", len(before), n)}
 			for i := range n {
@@ -190,7 +190,7 @@ func TestPsetsStay(t *testing.T) {
 				errs = append(errs, err, check(was[i] == name, "%q is %q", was[i], name))
 				clear(buf) // which is the caller's
 			}
-			errs = append(errs, busy(p, s))
+			errs = append(errs, communicate(p, s))
 			now, err := setNames(s)
 			return errors.Join(append(errs, err, check(slices.Equal(names, was), "%q became %q", was, names),
 				check(slices.Equal(now, was), "%q are called %q now", was, now))...)
@@ -451,10 +451,10 @@ func killed(t *testing.T, lost func(s *mpi.Session, before *mpi.Group, c *mpi.Co
 	const n, victim = 3, 1
 	t.Attr("world", fmt.Sprintf("%d ranks on 1 nodes", n))
 	hub := mem.NewHub(n)
-	var through sync.WaitGroup // with what works before
+	var through sync.WaitGroup // with what checkUsable before
 	through.Add(n)
 	survive := func(rank int) error {
-		s, g, c, err := begin(hub, rank, n)
+		s, g, c, err := joinSession(hub, rank, n)
 		if through.Done(); err != nil {
 			return err
 		}
@@ -484,8 +484,8 @@ func killed(t *testing.T, lost func(s *mpi.Session, before *mpi.Group, c *mpi.Co
 	all.Wait()
 }
 
-// begin joins a world, and makes a communicator of the set ocean.
-func begin(hub *mem.Hub, rank, n int) (*mpi.Session, *mpi.Group, *mpi.Comm, error) {
+// joinSession joins a world, and makes a communicator of the set ocean.
+func joinSession(hub *mem.Hub, rank, n int) (*mpi.Session, *mpi.Group, *mpi.Comm, error) {
 	p, err := mpi.Join(bootstrap.WithProcess(context.Background(), processOf(hub, rank, n)), nil)
 	if err != nil {
 		return nil, nil, nil, err
@@ -500,12 +500,12 @@ func begin(hub *mem.Hub, rank, n int) (*mpi.Session, *mpi.Group, *mpi.Comm, erro
 	}
 	c, err := mpi.CommFromGroup(g, "before", nil)
 	if err == nil {
-		err = works(c)
+		err = checkUsable(c)
 	}
 	return s, g, c, err
 }
 
-// processOf is a place in a world that is only joined by a hub.
+// processOf is a place in a world that is only runSessionsOnly by a hub.
 func processOf(hub *mem.Hub, rank, n int) *bootstrap.Process {
 	nothing := func() error { return nil }
 	set := bootstrap.Pset{Name: "ocean"}

@@ -14,16 +14,16 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 )
 
-// locked is a transport that lets no memory be registered.
-type locked struct{ fabric.Domain }
+// unregistrable is a transport that lets no memory be registered.
+type unregistrable struct{ fabric.Domain }
 
-func (l locked) Caps() fabric.Caps {
+func (l unregistrable) Caps() fabric.Caps {
 	c := l.Domain.Caps()
 	c.Direct = false
 	return c
 }
 
-func (locked) Register([]byte) (fabric.Region, error) {
+func (unregistrable) Register([]byte) (fabric.Region, error) {
 	return fabric.Region{}, fmt.Errorf("the limit is 64 KiB: %w", syscall.ENOMEM)
 }
 
@@ -40,7 +40,7 @@ func TestReport(t *testing.T) {
 			Address: func(int) []byte { return nil },
 			Open: func(ctx context.Context, c *fabric.Config, _ bootstrap.Thresholds) (fabric.Domain, error) {
 				d, err := hub.Open(ctx, c)
-				return locked{d}, err
+				return unregistrable{d}, err
 			},
 			Report: func(text string) { told[rank] = append(told[rank], text) },
 		}

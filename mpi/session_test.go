@@ -18,8 +18,8 @@ var psets = map[int][]mpitest.Pset{
 	5: {{Name: "air", Ranks: []int{1, 4}}, {Name: "ocean", Ranks: []int{0, 2, 3}}},
 }
 
-// joined runs f at ranks without the World Model, with sessions only.
-func joined(t *testing.T, n int, f func(p *mpi.Process) error) {
+// runSessionsOnly runs f at ranks without the World Model, with sessions only.
+func runSessionsOnly(t *testing.T, n int, f func(p *mpi.Process) error) {
 	t.Helper()
 	mpitest.RunWith(t, n, mpitest.Options{JoinOnly: true, Psets: func() []mpitest.Pset { return psets[n] }}, f)
 }
@@ -29,7 +29,7 @@ func sessions(t *testing.T, all map[string]func(p *mpi.Process, s *mpi.Session) 
 	for id, f := range byName(all) {
 		t.Run(id, func(t *testing.T) {
 			for _, n := range []int{1, 3} {
-				joined(t, n, inSession(f))
+				runSessionsOnly(t, n, inSession(f))
 			}
 		})
 	}
@@ -54,8 +54,8 @@ func fromSet(s *mpi.Session, name, tag string) (*mpi.Comm, error) {
 	return mpi.CommFromGroup(g, tag, nil)
 }
 
-// works uses a communicator: a collective, and a message round.
-func works(c *mpi.Comm) error {
+// checkUsable uses a communicator: a collective, and a message round.
+func checkUsable(c *mpi.Comm) error {
 	n, me := c.Size(), c.Rank()
 	sum, x := []int{0}, []int{-1}
 	if err := mpi.Allreduce(c, sum, []int{me + 1}, mpi.Sum); err != nil || sum[0] != n*(n+1)/2 {
@@ -67,7 +67,7 @@ func works(c *mpi.Comm) error {
 
 func TestSessionAlone(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
-		joined(t, n, inSession(func(p *mpi.Process, s *mpi.Session) error {
+		runSessionsOnly(t, n, inSession(func(p *mpi.Process, s *mpi.Session) error {
 			c, err := fromSet(s, "mpi://WORLD", "org.ibrun.test")
 			if err != nil {
 				return err
@@ -84,16 +84,16 @@ func TestSessionAlone(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			errs := []error{works(c), works(self), works(d), works(half), check(p.World() == nil && p.Self() == nil, "a World"),
+			errs := []error{checkUsable(c), checkUsable(self), checkUsable(d), checkUsable(half), check(p.World() == nil && p.Self() == nil, "a World"),
 				ofClass(p.World().Barrier(), mpi.ErrComm), ofClass(p.Finalize(), mpi.ErrOther)}
-			return errors.Join(append(errs, self.Free(), c.Free(), works(d), half.Disconnect(), d.Free())...)
+			return errors.Join(append(errs, self.Free(), c.Free(), checkUsable(d), half.Disconnect(), d.Free())...)
 		}))
 	}
 }
 
 // TestSessionsAndWorld: sessions before, during and after the World Model, and again after they were closed.
 func TestSessionsAndWorld(t *testing.T) {
-	joined(t, 3, func(p *mpi.Process) error {
+	runSessionsOnly(t, 3, func(p *mpi.Process) error {
 		use := func(s *mpi.Session, err error) error {
 			if err != nil {
 				return err
@@ -102,7 +102,7 @@ func TestSessionsAndWorld(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return errors.Join(works(c), c.Free())
+			return errors.Join(checkUsable(c), c.Free())
 		}
 		long, err := p.OpenSession(nil)
 		errs := []error{use(long, err)}
@@ -110,11 +110,11 @@ func TestSessionsAndWorld(t *testing.T) {
 			s, err := p.OpenSession(nil)
 			errs = append(errs, use(s, err), s.Close(), ofClass(use(s, nil), mpi.ErrSession))
 		}
-		errs = append(errs, p.InitWorld(), works(p.World()), ofClass(p.InitWorld(), mpi.ErrOther), use(long, nil))
+		errs = append(errs, p.InitWorld(), checkUsable(p.World()), ofClass(p.InitWorld(), mpi.ErrOther), use(long, nil))
 		s, err := p.OpenSession(nil)
 		stays, errStays := fromSet(s, "mpi://WORLD", "stays")
 		world := p.World().Group()
-		errs = append(errs, use(s, err), errStays, p.Finalize(), ofClass(p.World().Barrier(), mpi.ErrComm), use(s, nil), works(stays))
+		errs = append(errs, use(s, err), errStays, p.Finalize(), ofClass(p.World().Barrier(), mpi.ErrComm), use(s, nil), checkUsable(stays))
 		_, err = mpi.CommFromGroup(world, "t", nil)
 		errs = append(errs, ofClass(err, mpi.ErrGroup), stays.Free(), s.Close(), long.Close())
 		s, err = p.OpenSession(nil)
@@ -139,26 +139,26 @@ func TestSessionAfterInit(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(works(c), c.Free(), s.Close(), left(p))
+		return errors.Join(checkUsable(c), c.Free(), s.Close(), left(p))
 	})
 }
 
 // TestLeaveEarly: processes leave the job when they are through, and do not disturb the others.
 func TestLeaveEarly(t *testing.T) {
 	for range 5 {
-		joined(t, 5, func(p *mpi.Process) error {
+		runSessionsOnly(t, 5, func(p *mpi.Process) error {
 			return inSession(func(_ *mpi.Process, s *mpi.Session) error {
 				all, err := fromSet(s, "mpi://WORLD", "all")
 				if err != nil {
 					return err
 				}
 				me := all.Rank()
-				if err := errors.Join(works(all), all.Free()); err != nil || me == 1 || me == 4 {
+				if err := errors.Join(checkUsable(all), all.Free()); err != nil || me == 1 || me == 4 {
 					return err
 				}
 				for range 50 {
 					c, err := fromSet(s, "ocean", "rest")
-					if err := errors.Join(err, works(c), c.Free()); err != nil {
+					if err := errors.Join(err, checkUsable(c), c.Free()); err != nil {
 						return err
 					}
 				}
@@ -170,13 +170,13 @@ func TestLeaveEarly(t *testing.T) {
 
 // TestGone: a communicator with a process that has left the job is an error, and the others can still make theirs.
 func TestGone(t *testing.T) {
-	joined(t, 5, inSession(func(p *mpi.Process, s *mpi.Session) error {
+	runSessionsOnly(t, 5, inSession(func(p *mpi.Process, s *mpi.Session) error {
 		c, err := fromSet(s, "mpi://WORLD", "all")
 		if err != nil {
 			return err
 		}
 		me := c.Rank()
-		if err := errors.Join(works(c), c.Free()); err != nil || me == 1 || me == 4 {
+		if err := errors.Join(checkUsable(c), c.Free()); err != nil || me == 1 || me == 4 {
 			return err
 		}
 		var waiting sync.WaitGroup
@@ -190,13 +190,13 @@ func TestGone(t *testing.T) {
 		rest, err := fromSet(s, "ocean", "rest")
 		waiting.Wait()
 		_, errs[3] = s.Group("mpi://WORLD")
-		return errors.Join(append(errs, err, works(rest), rest.Free())...)
+		return errors.Join(append(errs, err, checkUsable(rest), rest.Free())...)
 	}))
 }
 
 // TestCloseWithCommunicators: Close frees what is left, with its attributes, together with the other ranks.
 func TestCloseWithCommunicators(t *testing.T) {
-	joined(t, 3, func(p *mpi.Process) error {
+	runSessionsOnly(t, 3, func(p *mpi.Process) error {
 		s, err := p.OpenSession(nil)
 		if err != nil {
 			return err
@@ -207,7 +207,7 @@ func TestCloseWithCommunicators(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			gone = append(gone, v)
-			return works(c)
+			return checkUsable(c)
 		})
 		var comms []*mpi.Comm
 		for i := range 4 {
@@ -230,7 +230,7 @@ func TestCloseWithCommunicators(t *testing.T) {
 
 // TestClosed: everything about a closed session, and about none, is an error of its class.
 func TestClosed(t *testing.T) {
-	joined(t, 1, func(p *mpi.Process) error {
+	runSessionsOnly(t, 1, func(p *mpi.Process) error {
 		s, err := p.OpenSession(nil)
 		if err != nil {
 			return err
@@ -253,7 +253,7 @@ func TestClosed(t *testing.T) {
 }
 
 func TestFromGroupRefuses(t *testing.T) {
-	joined(t, 3, inSession(func(p *mpi.Process, s *mpi.Session) error {
+	runSessionsOnly(t, 3, inSession(func(p *mpi.Process, s *mpi.Session) error {
 		all, err := s.Group("mpi://WORLD")
 		if err != nil {
 			return err
@@ -286,14 +286,14 @@ func TestFromGroupRefuses(t *testing.T) {
 		_, err = self.Union(foreign)
 		errs = append(errs, ofClass(err, mpi.ErrGroup), other.Close())
 		c, err = mpi.CommFromGroup(all, strings.Repeat("x", mpi.MaxStringTag), nil)
-		return errors.Join(append(errs, err, works(c), c.Free())...)
+		return errors.Join(append(errs, err, checkUsable(c), c.Free())...)
 	}))
 }
 
 // TestStringTags: goroutines make communicators of the same processes at the same time, in different orders, and of sets that
 // overlap; tags keep them apart.
 func TestStringTags(t *testing.T) {
-	joined(t, 3, inSession(func(p *mpi.Process, s *mpi.Session) error {
+	runSessionsOnly(t, 3, inSession(func(p *mpi.Process, s *mpi.Session) error {
 		all, err := s.Group("mpi://WORLD")
 		if err != nil {
 			return err
@@ -312,7 +312,7 @@ func TestStringTags(t *testing.T) {
 					}
 					x := []int{i}
 					err = mpi.Bcast(c, x, 0)
-					errs[i] = errors.Join(errs[i], err, check(x[0] == i, "tag %d became %d", i, x[0]), works(c), c.Free())
+					errs[i] = errors.Join(errs[i], err, check(x[0] == i, "tag %d became %d", i, x[0]), checkUsable(c), c.Free())
 				}
 			})
 		}
@@ -322,7 +322,7 @@ func TestStringTags(t *testing.T) {
 				errs[n] = ofClass(err, mpi.ErrGroup)
 				return
 			}
-			errs[n] = errors.Join(err, works(pair), pair.Free())
+			errs[n] = errors.Join(err, checkUsable(pair), pair.Free())
 		})
 		making.Wait()
 		return errors.Join(errs...)
@@ -330,7 +330,7 @@ func TestStringTags(t *testing.T) {
 }
 
 func TestGroups(t *testing.T) {
-	joined(t, 5, inSession(func(p *mpi.Process, s *mpi.Session) error {
+	runSessionsOnly(t, 5, inSession(func(p *mpi.Process, s *mpi.Session) error {
 		all, err := s.Group("mpi://WORLD")
 		if err != nil {
 			return err

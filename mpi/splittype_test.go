@@ -38,15 +38,15 @@ func info(words ...string) *mpi.Info {
 
 func resource(key string) *mpi.Info { return info(resourceType, key) }
 
-// clocksAgree checks who came together with this rank: by the order in the new communicator, nobody being nil.
-func clocksAgree(p *mpi.Process, c *mpi.Comm, err error, want ...int) error {
+// checkMembers checks who came together with this rank: by the order in the new communicator, nobody being nil.
+func checkMembers(p *mpi.Process, c *mpi.Comm, err error, want ...int) error {
 	switch {
 	case err != nil:
 		return err
 	case c == nil || len(want) == 0:
 		return check(c == nil && len(want) == 0, "rank %d: communicator %v, want ranks %v", p.World().Rank(), c != nil, want)
 	}
-	return errors.Join(identify(c, p, want...), checkSum(c), c.Free())
+	return errors.Join(checkProcesses(c, p, want...), checkSum(c), c.Free())
 }
 
 // groups are the ranks that come together, by rank; "02 1 02 -": rank 3 with nobody, and 1 alone.
@@ -101,7 +101,7 @@ func TestSplitTypeKeys(t *testing.T) {
 	})
 }
 
-// TestSplitTypeWho tells who comes together, key by key.
+// TestSplitTypeWho checkHardware who comes together, key by key.
 func TestSplitTypeWho(t *testing.T) {
 	top := twoSockets(t)
 	bindings := []string{"n0 0,8", "n0 0-15", "n0 2", "n1 0", "n1 1", "n0 0"}
@@ -128,7 +128,7 @@ func TestSplitTypeWho(t *testing.T) {
 			var errs []error
 			for _, by := range []mpi.SplitType{mpi.TypeHWGuided, mpi.TypeResourceGuided} {
 				c, err := p.World().SplitType(by, 0, resource(key))
-				errs = append(errs, clocksAgree(p, c, err, groups(want, p.World().Rank())...))
+				errs = append(errs, checkMembers(p, c, err, groups(want, p.World().Rank())...))
 			}
 			if err := errors.Join(errs...); err != nil {
 				return fmt.Errorf("%s: %w", key, err)
@@ -170,7 +170,7 @@ func TestSplitTypeExample(t *testing.T) {
 			} else {
 				c, err = p.World().SplitType(mpi.Undefined, -1, nil)
 			}
-			return clocksAgree(p, c, err, groups("04 - 2 - 04", p.World().Rank())...)
+			return checkMembers(p, c, err, groups("04 - 2 - 04", p.World().Rank())...)
 		})
 	})
 }
@@ -245,7 +245,7 @@ func TestSplitTypeRules(t *testing.T) {
 					if len(want) > 0 && c.chosen != "" && chosen != c.chosen {
 						return fmt.Errorf("chosen was %q, want %q", chosen, c.chosen)
 					}
-					return clocksAgree(p, d, err, want...)
+					return checkMembers(p, d, err, want...)
 				})
 			})
 		}
@@ -255,7 +255,7 @@ func TestSplitTypeRules(t *testing.T) {
 		bound(t, top, []string{"n0 0", "n0 2", "n0 0", "n0 1", "n0 4"}, func(p *mpi.Process) error {
 			r := p.World().Rank()
 			c, err := p.World().SplitType(mpi.TypeHWGuided, []int{7, -1 << 62, 7, 0, -3}[r], resource("hwloc://Package"))
-			return clocksAgree(p, c, err, groups("1402 1402 1402 3 1402", r)...)
+			return checkMembers(p, c, err, groups("1402 1402 1402 3 1402", r)...)
 		})
 	})
 }
@@ -269,7 +269,7 @@ func TestSplitTypeMixed(t *testing.T) {
 		if r == 4 {
 			return errors.Join(ofClass(err, mpi.ErrArg), check(c == nil, "a communicator"))
 		}
-		return clocksAgree(p, c, err, groups("035 12 12 035 - 035", r)...)
+		return checkMembers(p, c, err, groups("035 12 12 035 - 035", r)...)
 	})
 	var none *mpi.Comm
 	if _, err := none.SplitType(mpi.TypeShared, 0, nil); !errors.Is(err, mpi.ErrComm) {
@@ -282,7 +282,7 @@ func TestSplitTypeMoves(t *testing.T) {
 	top := twoSockets(t)
 	var step atomic.Int32
 	steps := [][]string{{"n0 0", "n0 0", "n0 1"}, {"n0 0", "n0 1", "n0 1"}, {"n0 0-1", "n0 1", "n0 3"}}
-	worldsOn(t, 3, func(_ context.Context, rank int) (*hw.Topology, []int, error) {
+	runProcessesOn(t, 3, func(_ context.Context, rank int) (*hw.Topology, []int, error) {
 		return top, boundTo(top, steps[step.Load()][rank]).PUs, nil
 	}, nil, func(p *mpi.Process) error {
 		for i, want := range []string{"01 01 2", "0 12 12", "- 12 12"} {
@@ -294,7 +294,7 @@ func TestSplitTypeMoves(t *testing.T) {
 				return err
 			}
 			c, err := p.World().SplitType(mpi.TypeHWGuided, 0, resource("hwloc://Package"))
-			if err := clocksAgree(p, c, err, groups(want, p.World().Rank())...); err != nil {
+			if err := checkMembers(p, c, err, groups(want, p.World().Rank())...); err != nil {
 				return fmt.Errorf("step %d: %w", i, err)
 			}
 		}
@@ -323,7 +323,7 @@ func TestSplitTypeKilled(t *testing.T) {
 			}
 			return top, []int{rank % 2}, nil
 		}
-		worldsOn(t, n, hardware, &hub, func(p *mpi.Process) error {
+		runProcessesOn(t, n, hardware, &hub, func(p *mpi.Process) error {
 			by := []mpi.SplitType{mpi.TypeHWGuided, mpi.TypeHWUnguided, mpi.TypeResourceGuided}[round%3]
 			err := p.World().Barrier() // nobody is within Init any more when the victim splits
 			for err == nil {
@@ -340,11 +340,11 @@ func TestSplitTypeKilled(t *testing.T) {
 // errDead ends a rank without Finalize.
 var errDead = errors.New("dead")
 
-// worlds runs n ranks whose rank 1 cannot read its machine.
-func worlds(t *testing.T, n int, broken func(ctx context.Context, rank int) error, f func(p *mpi.Process) error) {
+// runProcesses runs n ranks whose rank 1 cannot read its machine.
+func runProcesses(t *testing.T, n int, broken func(ctx context.Context, rank int) error, f func(p *mpi.Process) error) {
 	t.Helper()
 	top := twoSockets(t)
-	worldsOn(t, n, func(ctx context.Context, rank int) (*hw.Topology, []int, error) {
+	runProcessesOn(t, n, func(ctx context.Context, rank int) (*hw.Topology, []int, error) {
 		if rank == 1 {
 			return nil, nil, broken(ctx, rank)
 		}
@@ -352,8 +352,8 @@ func worlds(t *testing.T, n int, broken func(ctx context.Context, rank int) erro
 	}, nil, f)
 }
 
-// worldsOn runs n ranks of one node over a hub, with what each reads of its machine.
-func worldsOn(
+// runProcessesOn runs n ranks of one node over a hub, with what each reads of its machine.
+func runProcessesOn(
 	t *testing.T, n int, hardware func(ctx context.Context, rank int) (*hw.Topology, []int, error), where *atomic.Pointer[mem.Hub],
 	f func(p *mpi.Process) error,
 ) {
