@@ -398,8 +398,8 @@ func TestVersion(t *testing.T) {
 	})
 }
 
-// sessionBound checks the bound of tags on a communicator that was made from a group, which all of its processes call, and on an
-// intercommunicator of it and the rest, outside of the World Model.
+// sessionBound checks TagUB on a communicator that all processes of a group create from it, and on an
+// intercommunicator of these and the other processes, outside of the World Model.
 func sessionBound(p *mpi.Process, s *mpi.Session) error {
 	all, err := s.Group("mpi://WORLD")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// ofClass checks that a call failed with an error of this class, and that it is told as one of this package.
+// ofClass checks that a call failed with an error of this class, and that it is an *Error of this package.
 func ofClass(err error, class mpi.Class) error {
 	var e *mpi.Error
 	if !errors.Is(err, class) || !errors.As(err, &e) || e.Class != class || !strings.Contains(err.Error(), class.Error()) {
@@ -24,7 +24,7 @@ func ofClass(err error, class mpi.Class) error {
 	return nil
 }
 
-// wrong are calls that are wrong at every rank, with the class of their errors.
+// wrong returns calls that are invalid at every rank, with the class of their errors.
 func wrong(c *mpi.Comm) map[string]struct {
 	class mpi.Class
 	err   error
@@ -79,7 +79,7 @@ func wrong(c *mpi.Comm) map[string]struct {
 	}
 }
 
-// TestWrongCollectives: what is wrong at all ranks is told to all, and the communicator goes on.
+// TestWrongCollectives: an error at all ranks is returned at all of them, and the communicator remains usable.
 func TestWrongCollectives(t *testing.T) {
 	eachAlgorithm(t, []int{2, 3, 4}, func(p *mpi.Process) error {
 		errs := []error{checkSum(p.World())}
@@ -92,7 +92,8 @@ func TestWrongCollectives(t *testing.T) {
 	})
 }
 
-// TestWrongAtRoot: what counts at root only is refused there; the others' messages wait in no later collective's way.
+// TestWrongAtRoot: an invalid argument that only root uses is rejected there; the messages of the other ranks do not
+// disturb later collectives.
 func TestWrongAtRoot(t *testing.T) {
 	mpitest.Run(t, 1, func(p *mpi.Process) error {
 		x := make([]int, 4)
@@ -136,7 +137,8 @@ func TestFreed(t *testing.T) {
 	})
 }
 
-// TestTwoAtOnce: a second collective on a communicator is refused while the first goes on, and does not disturb it.
+// TestTwoAtOnce: a second collective on a communicator is rejected while the first is in progress, and does not
+// disturb it.
 func TestTwoAtOnce(t *testing.T) {
 	eachAlgorithm(t, []int{2}, func(p *mpi.Process) error {
 		w := p.World()
@@ -182,7 +184,7 @@ func TestSleepBoth(t *testing.T) {
 			return err
 		}
 		if w.Rank() == 1 {
-			time.Sleep(100 * time.Millisecond) // until both sleep; if they do not yet, that is no failure
+			time.Sleep(100 * time.Millisecond) // until both sleep; the test also passes if they do not
 			// The second waits for rank 0 to have woken from the first.
 			return errors.Join(c.Barrier(), c.Barrier(), mpi.Send(w, []int{1}, 0, 0), c.Free())
 		}
@@ -225,7 +227,7 @@ func TestFinalizeTwice(t *testing.T) {
 	})
 }
 
-// TestFatal: with Config.Fatal the first error of any call ends the job.
+// TestFatal: with Config.Fatal the first error of any call aborts the job.
 func TestFatal(t *testing.T) {
 	calls := map[string]func(p *mpi.Process) error{
 		"collective": func(p *mpi.Process) error { return mpi.Bcast(p.World(), []int{1}, 9) },

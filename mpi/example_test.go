@@ -41,8 +41,8 @@ func Example() {
 	// Output: rank 0 of 1: the sum is 1
 }
 
-// All ranks run the same function; their numbers tell them what to do. Package mpitest runs them in one program, as a
-// test would; under ibrun each is a process.
+// All ranks run the same function; their numbers decide what they do. Package mpitest runs them in one program, as in a
+// test; under ibrun each is a process.
 func ExampleSend() {
 	var t exampleT // in a test, its *testing.T
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
@@ -86,8 +86,8 @@ func ExampleRecv() {
 	// rank 3 has sent 9
 }
 
-// Every rank gives to the next and takes from the one before. With Send and Recv, one after the other, all might wait for
-// each other.
+// Every rank sends to the next one and receives from the previous one. With Send and Recv, one after the other, all might
+// wait for each other.
 func ExampleSendrecv() {
 	var t exampleT // in a test, its *testing.T
 	mpitest.Run(t, 3, func(p *mpi.Process) error {
@@ -186,7 +186,7 @@ func ExampleAllreduce() {
 	// Output: [6 60]
 }
 
-// Rank 0 hands out equal parts, all work on theirs, and rank 0 collects them.
+// Rank 0 distributes equal parts, all ranks work on theirs, and rank 0 collects them.
 func ExampleScatter() {
 	var t exampleT // in a test, its *testing.T
 	mpitest.Run(t, 3, func(p *mpi.Process) error {
@@ -213,7 +213,7 @@ func ExampleScatter() {
 	// Output: [1 4 9 16 25 36]
 }
 
-// An operation of one's own: of all numbers the one that is farthest from 0.
+// A user-defined operation: it selects the number that is farthest from 0.
 func ExampleNewOp() {
 	var t exampleT // in a test, its *testing.T
 	mpitest.Run(t, 4, func(p *mpi.Process) error {
@@ -259,7 +259,7 @@ func ExampleComm_Split() {
 	// rank 3 is rank 1 of 2 in its half, whose sum is 5
 }
 
-// Errors are told apart by their class, and say where they happened.
+// Errors are distinguished by their class, and contain the call and the rank.
 func ExampleError() {
 	var t exampleT // in a test, its *testing.T
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
@@ -284,7 +284,7 @@ func ExampleError() {
 	// Recv at rank 1: message truncated
 }
 
-// A library makes its communicator by itself, without World, and cannot get in the way of the program's messages.
+// A library creates its own communicator, without World, so its messages and the program's are separate.
 func ExampleCommFromGroup() {
 	var t exampleT // in a test, its *testing.T
 	mpitest.Run(t, 3, func(p *mpi.Process) error {
@@ -316,7 +316,7 @@ func ExampleCommFromGroup() {
 	// rank 2 of 3: 42
 }
 
-// A value of any type is attached to a communicator, goes along with its duplicates, and is told when it goes.
+// A value of any type is attached to a communicator. Callbacks copy it to duplicates, and run when it is deleted.
 func ExampleKeyval() {
 	var t exampleT // in a test, its *testing.T
 	mpitest.Run(t, 1, func(p *mpi.Process) error {

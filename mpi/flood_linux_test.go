@@ -15,10 +15,10 @@ import (
 const (
 	floodSenders = 8
 	floodBytes   = 1 << 10
-	floodCap     = 64 << 20 // what Config.UnexpectedBytes is if nobody says otherwise
+	floodCap     = 64 << 20 // default of Config.UnexpectedBytes
 )
 
-// floodCount is how many messages there are in all. Even the smaller number is more than may be kept.
+// floodCount returns the total number of messages. Even the smaller number exceeds the limit of unexpected messages.
 func floodCount() int {
 	if os.Getenv("IBRUN_SOAK") != "" {
 		return 1_000_000
@@ -26,8 +26,8 @@ func floodCount() int {
 	return 96_000
 }
 
-// flood has ranks 1 to 8 send to rank 0, which sleeps at first, and then waits for something else, which comes from rank 9 and
-// late. It grows by no more than the bound meanwhile, and then gets everything in order.
+// flood makes ranks 1 to 8 send to rank 0, which sleeps at first, and then waits for a late message from rank 9. Its
+// memory grows by no more than the limit meanwhile; then it receives everything in order.
 func flood(p *mpi.Process) error {
 	const tagFlood, tagGo = 1, 2
 	w, each := p.World(), floodCount()/floodSenders
@@ -88,7 +88,7 @@ func flood(p *mpi.Process) error {
 	return w.Barrier()
 }
 
-// resident is a figure of this process's memory, in bytes.
+// resident returns a value of this process's memory usage in bytes.
 func resident(name string) (int, error) {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -103,7 +103,7 @@ func resident(name string) (int, error) {
 	return n << 10, err
 }
 
-// floods sends a receiver that does not receive more than it may keep. IBRUN_SOAK=1 sends a million.
+// floods sends a receiver that does not receive more than it may keep. With IBRUN_SOAK=1 it sends a million messages.
 func floods(t *testing.T, transport string) {
 	t.Setenv("IBRUN_TRANSPORT", transport)
 	began := time.Now()

@@ -10,7 +10,7 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// several runs statements that take more than one rank.
+// several runs statements that need more than one rank.
 func several(t *testing.T, n int, all map[string]func(p *mpi.Process, c *mpi.Comm) error) {
 	for id, f := range byName(all) {
 		t.Run(id, func(t *testing.T) {
@@ -21,8 +21,8 @@ func several(t *testing.T, n int, all map[string]func(p *mpi.Process, c *mpi.Com
 	}
 }
 
-// sendAround sends n numbers to the next rank and receives as many from the one before, and checks what
-// comes. Both know source and tag.
+// sendAround sends n numbers to the next rank, receives as many from the previous one, and checks them. Source and
+// tag are explicit.
 func sendAround(c *mpi.Comm, n int) error {
 	next, before := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
 	out, in := make([]int32, n), make([]int32, n)
@@ -44,7 +44,7 @@ func sendAround(c *mpi.Comm, n int) error {
 	return nil
 }
 
-// checkRejected checks that everything which could wait with a wildcard fails at once with the class.
+// checkRejected checks that every call that could wait with a wildcard immediately fails with the class.
 func checkRejected(c *mpi.Comm, src int, tag int, class mpi.Class) error {
 	var x [1]int
 	_, err := mpi.Recv(c, x[:], src, tag)
@@ -82,7 +82,7 @@ var hintSizes = []int{0, 1, 100, 5000, 100000}
 func TestHintsAct(t *testing.T) {
 	several(t, 3, map[string]func(p *mpi.Process, c *mpi.Comm) error{
 		"S2-05": func(_ *mpi.Process, c *mpi.Comm) error {
-			// While a receive waits that it forbids, an assertion is not taken, and not reported.
+			// An assertion is rejected, and not reported, while a receive that violates it is pending.
 			var x [1]int
 			r, err := mpi.Irecv(c, x[:], mpi.AnySource, 8)
 			err = errors.Join(err, c.SetInfo(infoOf(noAnySource, "true", noAnyTag, "true")))
@@ -141,7 +141,7 @@ func TestHintsAct(t *testing.T) {
 	})
 }
 
-// collectives runs some whose results are known.
+// collectives runs some collectives with known results.
 func collectives(c *mpi.Comm) error {
 	x := slices.Repeat([]int{c.Rank() + 1}, 10000)
 	if err := mpi.Allreduce(c, x, x, mpi.Sum); err != nil {
@@ -152,7 +152,8 @@ func collectives(c *mpi.Comm) error {
 		mpi.Bcast(c, x, 0), c.Barrier())
 }
 
-// wildcard asserts that one is not used; then traffic without it checkUsable, the other wildcard too, and with it all is an error.
+// wildcard asserts that one wildcard is not used. Then traffic without it works, also with the other wildcard, and
+// each use of it is an error.
 func wildcard(c *mpi.Comm, key string, src int, tag int, class mpi.Class) error {
 	next, before := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
 	x := [1]int{c.Rank()}
@@ -178,7 +179,8 @@ func wildcard(c *mpi.Comm, key string, src int, tag int, class mpi.Class) error 
 	return errors.Join(err, check(st.Source == before && st.Tag == 12, "%+v", st))
 }
 
-// exactly is S2-25: messages of the length of their receives arrive, and any other is ErrTruncate and touches nothing else.
+// exactly is S2-25: messages of the length of their receives arrive; any other fails with ErrTruncate and writes nothing
+// beyond the buffer.
 func exactly(_ *mpi.Process, c *mpi.Comm) error {
 	if err := errors.Join(c.SetInfo(infoOf(exactLength, "true")), hintIs(c, exactLength, "true")); err != nil {
 		return err
@@ -217,7 +219,7 @@ func exactly(_ *mpi.Process, c *mpi.Comm) error {
 	return collectives(c) // which are not point-to-point
 }
 
-// TestHintsOfTheFreed: a communicator that is none, or no more, has no hints.
+// TestHintsOfTheFreed: a nil or freed communicator has no hints.
 func TestHintsOfTheFreed(t *testing.T) {
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
 		var none *mpi.Comm
@@ -238,7 +240,7 @@ func TestHintsOfTheFreed(t *testing.T) {
 	})
 }
 
-// TestHintsInterrupted: an assertion that comes while a probe waits with the wildcard ends the probe.
+// TestHintsInterrupted: an assertion that is set while a probe waits with the wildcard ends the probe.
 func TestHintsInterrupted(t *testing.T) {
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
 		return withDups(p, 1, func(c, _ *mpi.Comm) error {
@@ -265,7 +267,7 @@ func differently(_ *mpi.Process, c *mpi.Comm) error {
 	errs = append(errs, err)
 	_, err = r.Wait()
 	errs = append(errs, ofClass(err, mpi.ErrInfoValue), ofClass(d.Barrier(), mpi.ErrComm))
-	// With the same everywhere it goes.
+	// With the same value everywhere it succeeds.
 	return errors.Join(append(errs, c.SetInfo(infoOf(strictOrder, "true")), hintIs(c, strictOrder, "true"),
 		ofClass(c.SetInfo(infoOf(strictOrder, fmt.Sprint(c.Rank() == 0))), mpi.ErrInfoValue), collectives(c))...)
 }

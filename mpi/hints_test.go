@@ -22,7 +22,7 @@ const (
 	deviceHint  = "ibrun_device"
 )
 
-// defaults are the hints of a communicator that was given none.
+// defaults returns the hints of a communicator that was given none.
 func defaults() map[string]string {
 	return map[string]string{
 		noAnyTag: "false", noAnySource: "false", exactLength: "false", overtaking: "false", strictOrder: "false",
@@ -30,7 +30,7 @@ func defaults() map[string]string {
 	}
 }
 
-// changed are the defaults with some changes, key by value by key.
+// changed returns the defaults with some changes, given as pairs of key and value.
 func changed(pairs ...string) map[string]string {
 	m := defaults()
 	for i := 0; i < len(pairs); i += 2 {
@@ -49,7 +49,8 @@ func infoOf(pairs ...string) *mpi.Info {
 	return i
 }
 
-// hinted checks that a communicator has these hints and no others, but for the default of those that only some transports have.
+// hinted checks that a communicator has these hints and no others, except for the defaults of hints that only some
+// transports have.
 func hinted(c *mpi.Comm, want map[string]string) error {
 	i, err := c.GetInfo()
 	if err != nil {
@@ -71,7 +72,7 @@ func hinted(c *mpi.Comm, want map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// everywhere runs f with communicators of all sorts: the predefined ones, and others that have no hints yet.
+// everywhere runs f with all kinds of communicators: the predefined ones, and others that have no hints yet.
 func everywhere(p *mpi.Process, f func(c *mpi.Comm) error) error {
 	dup, err := p.World().Dup()
 	if err != nil {
@@ -92,7 +93,7 @@ func everywhere(p *mpi.Process, f func(c *mpi.Comm) error) error {
 	return errors.Join(errs...)
 }
 
-// halves makes an intercommunicator of rank 0 and the others.
+// halves creates an intercommunicator of rank 0 and the other ranks.
 func halves(p *mpi.Process) (*mpi.Comm, error) {
 	g := p.World().Group()
 	first, err := g.Incl(0)
@@ -106,7 +107,7 @@ func halves(p *mpi.Process) (*mpi.Comm, error) {
 	return mpi.IntercommFromGroups(first, rest, "halves", nil)
 }
 
-// boolean is the statement about an assertion that it is a boolean, and false unless set.
+// boolean is the statement that an assertion is a boolean, and false unless set.
 func boolean(key string) func(p *mpi.Process) error {
 	return func(p *mpi.Process) error {
 		return everywhere(p, func(c *mpi.Comm) error {
@@ -310,7 +311,7 @@ func TestGetInfo(t *testing.T) {
 	})
 }
 
-// every gives a communicator every hint.
+// every sets every hint of a communicator.
 func every(c *mpi.Comm) error { return c.SetInfo(infoOf(everyHint...)) }
 
 // hintIs checks one hint.
@@ -345,7 +346,7 @@ var others = []func(c *mpi.Comm) (*mpi.Comm, error){
 	func(c *mpi.Comm) (*mpi.Comm, error) { return graphs["S2-12"](c, nil) },
 }
 
-// withDerivedComms runs f with what each constructor makes of a communicator.
+// withDerivedComms runs f with a communicator from each constructor.
 func withDerivedComms(c *mpi.Comm, f func(d *mpi.Comm) error) error {
 	all := slices.Clone(others)
 	for _, id := range slices.Sorted(maps.Keys(dups)) { // the same order at all ranks

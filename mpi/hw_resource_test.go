@@ -72,7 +72,7 @@ func pus(list string) (ids []int) {
 	return ids
 }
 
-// hardware is what a process is told, as a map.
+// hardware returns the hardware info of a process as a map.
 func hardware(p *mpi.Process) (map[string]string, error) {
 	i, err := p.GetHWResourceInfo()
 	if err != nil {
@@ -81,7 +81,7 @@ func hardware(p *mpi.Process) (map[string]string, error) {
 	return maps.Collect(i.All()), nil
 }
 
-// checkHardware checks what a process is told of some keys; "" is nothing.
+// checkHardware checks the values of some keys; "" means that the key is missing.
 func checkHardware(p *mpi.Process, want map[string]string) error {
 	all, err := hardware(p)
 	for key, value := range want {
@@ -170,7 +170,7 @@ func TestHWResourceInfo(t *testing.T) {
 	})
 }
 
-// TestHWResourceHere compares with what package hw checkHardware of this machine.
+// TestHWResourceHere compares the info with the topology that package hw reads from this machine.
 func TestHWResourceHere(t *testing.T) {
 	t.Run("S0-52", func(t *testing.T) {
 		mpitest.Run(t, 1, func(p *mpi.Process) error {
@@ -201,7 +201,7 @@ func TestHWResourceHere(t *testing.T) {
 	})
 }
 
-// restricted is a second opinion on whether PUs are within one instance, by what a PU says of its own place.
+// restricted is an independent implementation of whether PUs are within one instance, from the position of each PU.
 func restricted(top *hw.Topology, kind string, mask []int) bool {
 	seen := map[int]bool{}
 	for _, pu := range top.PUs {
@@ -275,7 +275,7 @@ func TestHWResourceValues(t *testing.T) {
 	})
 }
 
-// TestHWResourceRanks is about what different ranks are told.
+// TestHWResourceRanks checks the info of different ranks.
 func TestHWResourceRanks(t *testing.T) {
 	top := twoSockets(t)
 	// distinct counts what the ranks are told that differs.

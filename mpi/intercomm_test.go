@@ -9,7 +9,8 @@ import (
 	"github.com/ibrun/ibrun/mpi"
 )
 
-// withIntercomm makes an intercommunicator of the sets air and ocean among five ranks: air has 1 and 4, ocean 0, 2 and 3.
+// withIntercomm creates an intercommunicator of the sets air and ocean among five ranks: air has 1 and 4, ocean 0, 2
+// and 3.
 func withIntercomm(t *testing.T, f func(p *mpi.Process, s *mpi.Session, c *mpi.Comm) error) {
 	t.Helper()
 	runSessionsOnly(t, 5, inSession(func(p *mpi.Process, s *mpi.Session) error {
@@ -32,7 +33,7 @@ func withIntercomm(t *testing.T, f func(p *mpi.Process, s *mpi.Session, c *mpi.C
 	}))
 }
 
-// exchange has every rank send to every rank of the other group, and receive from all there.
+// exchange sends from every rank to every rank of the other group.
 func exchange(c *mpi.Comm, base int) error {
 	me := base + 10*c.Size() + c.Rank()
 	for r := range c.RemoteSize() {
@@ -75,7 +76,7 @@ func TestIntercomm(t *testing.T) {
 	})
 }
 
-// TestIntercommStays: what is alive when the session is closed goes with it.
+// TestIntercommStays: communicators that exist when the session is closed are freed with it.
 func TestIntercommStays(t *testing.T) {
 	withIntercomm(t, func(_ *mpi.Process, _ *mpi.Session, c *mpi.Comm) error { return exchange(c, 0) })
 }
@@ -134,7 +135,7 @@ func TestMerge(t *testing.T) {
 	})
 }
 
-// TestIntercommTags: two of them at once withIntercomm the same groups.
+// TestIntercommTags creates two intercommunicators of the same groups concurrently.
 func TestIntercommTags(t *testing.T) {
 	withIntercomm(t, func(_ *mpi.Process, _ *mpi.Session, c *mpi.Comm) error {
 		errs := make([]error, 2)

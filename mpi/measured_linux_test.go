@@ -20,8 +20,8 @@ import (
 func TestFlood(t *testing.T) { floods(t, "tcp") }
 
 // TestTimeNamespaces: two nodes whose clocks are an hour apart have one Wtime, with a processor for each rank and with fewer.
-// With IBRUN_SOAK=1 a million messages go each way between any two ranks; since clocks claim to be one only where ranks were not
-// held up as they runSessionsOnly, it is tried until they do.
+// With IBRUN_SOAK=1 a million messages go each way between any two ranks; clocks count as synchronized
+// only if no rank was delayed during initialisation, so it is repeated until they do.
 func TestTimeNamespaces(t *testing.T) {
 	unshare := requireProgram(t, "unshare")
 	t.Setenv("IBRUN_TCP_INTERFACES", "lo")

@@ -22,7 +22,7 @@ func expect(st mpi.Status, source int, tag int, bytes int) error {
 	return nil
 }
 
-// wantClass checks that an error is of a class.
+// wantClass checks that an error has a class.
 func wantClass(what string, err error, class mpi.Class) error {
 	if !errors.Is(err, class) {
 		return fmt.Errorf("%s: %v, want %v", what, err, class)
@@ -30,7 +30,7 @@ func wantClass(what string, err error, class mpi.Class) error {
 	return nil
 }
 
-// first runs a where p is rank 0, and b elsewhere.
+// first runs a at rank 0 and b at other ranks.
 func first(p *mpi.Process, a, b func(w *mpi.Comm) error) error {
 	if p.World().Rank() == 0 {
 		return a(p.World())
@@ -46,7 +46,7 @@ func numbers(n, from int) []int32 {
 	return x
 }
 
-// messageLengths in int32s: eager, and by reading.
+// messageLengths are lengths in int32s, for the eager and for the rendezvous protocols.
 var messageLengths = []int{0, 1, 1000, 5000, 100000}
 
 // TestSends sends in every mode and form, and receives with and without wildcards.
@@ -118,14 +118,15 @@ func TestSends(t *testing.T) {
 	}
 }
 
-// TestOrder: wildcards take messages in the order of their arrival, and receives are served in the order of posting.
+// TestOrder: wildcards match messages in the order of their arrival, and receives are matched in the order of
+// posting.
 func TestOrder(t *testing.T) {
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
 		return first(p, func(w *mpi.Comm) error {
 			for i := range 40 {
 				n := 1
 				if i%3 == 0 {
-					n = 5000 // an offer must not be overtaken, nor overtake
+					n = 5000 // an RTS must not be overtaken, nor overtake
 				}
 				if _, err := mpi.Isend(w, numbers(n, i), 1, i%4); err != nil {
 					return err
@@ -177,7 +178,7 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestTruncate: the first part is kept, and the next message is untouched, in every form.
+// TestTruncate: the beginning of the message is kept, and the next message is not affected, for every protocol.
 func TestTruncate(t *testing.T) {
 	options := map[string]mpitest.Options{
 		"plain": {},
@@ -220,7 +221,7 @@ func TestTruncate(t *testing.T) {
 	}
 }
 
-// TestNull: the process that does not exist takes everything and gives empty messages.
+// TestNull: ProcNull accepts every message and returns empty ones.
 func TestNull(t *testing.T) {
 	const null = mpi.ProcNull
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
@@ -285,7 +286,7 @@ func TestNull(t *testing.T) {
 	})
 }
 
-// TestTags goes to the ends of the range.
+// TestTags uses the smallest and the largest tag.
 func TestTags(t *testing.T) {
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
 		return first(p, func(w *mpi.Comm) error {
@@ -339,7 +340,7 @@ func TestSelf(t *testing.T) {
 	})
 }
 
-// TestSendrecv exchanges around a ring, and refuses what overlaps.
+// TestSendrecv exchanges around a ring, and rejects overlapping buffers.
 func TestSendrecv(t *testing.T) {
 	const n = 3
 	mpitest.Run(t, n, func(p *mpi.Process) error {
@@ -362,7 +363,7 @@ func TestSendrecv(t *testing.T) {
 	})
 }
 
-// TestLarge sends 8 MiB both ways at once.
+// TestLarge sends 8 MiB in both directions at the same time.
 func TestLarge(t *testing.T) {
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
 		w := p.World()

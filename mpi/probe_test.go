@@ -12,7 +12,7 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// TestProbe finds messages of all forms, takes some of them, and leaves the others as they were.
+// TestProbe probes messages of all protocols, receives some of them, and leaves the others unchanged.
 func TestProbe(t *testing.T) {
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
 		return first(p, func(w *mpi.Comm) error {
@@ -56,7 +56,7 @@ func TestProbe(t *testing.T) {
 	})
 }
 
-// probeFourWays takes four messages with matched probes, and receives them in another order, one cut short.
+// probeFourWays takes four messages with matched probes, and receives them in another order, one of them truncated.
 func probeFourWays(w *mpi.Comm, n, i int) error {
 	var ms [4]*mpi.Message
 	for k := range ms {
@@ -136,7 +136,7 @@ func TestThreads(t *testing.T) {
 	})
 }
 
-// TestFair: while seven goroutines keep the communicator busy, one that waits for something else gets it.
+// TestFair: while seven goroutines keep the communicator busy, a goroutine that waits for another message gets it.
 func TestFair(t *testing.T) {
 	const busy = 7
 	mpitest.Run(t, 2, func(p *mpi.Process) error {

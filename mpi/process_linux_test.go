@@ -112,7 +112,7 @@ func ring(p *mpi.Process) error {
 	return nil
 }
 
-// forbidMemoryAccess forbids other processes of the same user to read this one's memory.
+// forbidMemoryAccess prevents other processes of the same user from reading this one's memory.
 func forbidMemoryAccess() error {
 	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 }
@@ -147,7 +147,8 @@ func large(p *mpi.Process) error {
 	return nil
 }
 
-// stopped stops the other process while messages are on their way to it and from it: nothing is lost and nobody is missed.
+// stopped stops the other process while messages in both directions are in flight: nothing is lost, and no process is
+// considered lost.
 func stopped(p *mpi.Process) error {
 	w := p.World()
 	with := 1 - w.Rank()
@@ -197,13 +198,13 @@ func stopped(p *mpi.Process) error {
 	return err
 }
 
-// testLauncher is the least that a launcher must do.
+// testLauncher implements the minimum of a launcher.
 type testLauncher struct {
 	ranks []*exec.Cmd
 
 	mu     sync.Mutex
 	output bytes.Buffer
-	end    string // the first event that ended the job early
+	end    string // first event that ended the job early
 }
 
 // Write takes what ranks write.
@@ -233,8 +234,8 @@ func launch(t *testing.T, n int, program string, as *syscall.Credential) (end st
 	return launchJob(t, pmi.Job{Size: n}, 1, program, func(_ int, c *exec.Cmd) { c.SysProcAttr.Credential = as })
 }
 
-// launchJob is launch of a job about which the ranks hear this, and which is dealt out to so many nodes. dress changes the
-// command of a rank.
+// launchJob is launch for a job with this hello for the ranks, distributed over this number of nodes. dress changes
+// the command of a rank.
 func launchJob(
 	t *testing.T, about pmi.Job, nodes int, program string, dress func(rank int, c *exec.Cmd),
 ) (end string, exits []int, output string) {
@@ -317,7 +318,7 @@ func (m *testLauncher) start(t *testing.T, hello ranklink.Hello, program string,
 	return ours
 }
 
-// names lists what is in the places where shared memory could stay behind, tmp being that of the ranks.
+// names lists the files in the places where shared memory could remain; tmp is the directory of the ranks.
 func names(t *testing.T, tmp string) string {
 	t.Helper()
 	memory, err := filepath.Glob("/dev/shm/*ibrun*")
@@ -346,7 +347,7 @@ func TestProcesses(t *testing.T) {
 		{"sizes", []int{2, 3, 8}, ""},
 		{"large", []int{2, 4}, ""},
 		{"abort", []int{2, 4}, "rank %d aborted with 7"},
-		// The others follow rank 1 at once, and of whose end is heard first is chance.
+		// The other ranks end immediately after rank 1, and any of the exits may be reported first.
 		{"leave", []int{2, 4}, "rank [0-3] left, inited true"},
 	} {
 		for _, n := range x.ranks {
@@ -391,7 +392,7 @@ func TestStopped(t *testing.T) {
 // nevertheless.
 func TestProcessesApart(t *testing.T) {
 	var as *syscall.Credential
-	if os.Getuid() == 0 { // whom nothing is forbidden
+	if os.Getuid() == 0 { // root may read everything
 		as = &syscall.Credential{Uid: 65534, Gid: 65534}
 	}
 	for _, program := range []string{"closed", "half closed", "large"} {
@@ -403,7 +404,7 @@ func TestProcessesApart(t *testing.T) {
 	}
 }
 
-// TestAbortAlone: a world of one that is aborted has failed, whatever the code.
+// TestAbortAlone: an aborted world of one rank has failed, for every code.
 func TestAbortAlone(t *testing.T) {
 	for code, want := range map[int]int{0: 1, 256: 1, 7: 7} {
 		name := fmt.Sprintf("abort with %d", code)

@@ -58,7 +58,7 @@ func sizeOf(s *mpi.Session, name string) (int, error) {
 	return n, errors.Join(err, check(ok && strconv.Itoa(n) == text, "mpi_size is %q", text))
 }
 
-// everything is all that can be asked about sets, as text.
+// everything returns all information about sets as text.
 func everything(s *mpi.Session) (string, error) {
 	names, err := setNames(s)
 	var text strings.Builder
@@ -71,7 +71,7 @@ func everything(s *mpi.Session) (string, error) {
 	return text.String(), err
 }
 
-// communicate lets much happen: communicators, other sessions, the World Model.
+// communicate uses communicators, other sessions and the World Model.
 func communicate(p *mpi.Process, s *mpi.Session) error {
 	c, err := fromSet(s, "mpi://WORLD", "busy")
 	if err != nil {
@@ -88,7 +88,7 @@ func communicate(p *mpi.Process, s *mpi.Session) error {
 	return errors.Join(checkUsable(d), d.Free(), checkUsable(c), c.Free(), other.Close(), p.InitWorld(), checkUsable(p.World()), p.Finalize())
 }
 
-// unchanged checks that what f checkHardware is the same after much has happened.
+// unchanged checks that f returns the same before and after communicate.
 func unchanged(f func(s *mpi.Session) (string, error)) func(p *mpi.Process, s *mpi.Session) error {
 	return func(p *mpi.Process, s *mpi.Session) error {
 		before, err := f(s)
@@ -130,8 +130,8 @@ func TestNumPsets(t *testing.T) {
 	})
 }
 
-// moving runs statements on one rank and on three, while the launcher comes to tell of other process sets than at first: that
-// is nothing to those that have asked.
+// moving runs statements on one rank and on three, while the launcher begins to report other process sets. Processes
+// that have already asked must not notice.
 func moving(t *testing.T, all map[string]func(p *mpi.Process, s *mpi.Session) error) {
 	t.Attr("changes", "process sets, communicators, sessions, the World Model")
 	for id, f := range byName(all) {
@@ -139,7 +139,7 @@ func moving(t *testing.T, all map[string]func(p *mpi.Process, s *mpi.Session) er
 			for _, n := range []int{1, 3} {
 				var asked atomic.Int32
 				mpitest.RunWith(t, n, mpitest.Options{JoinOnly: true, Psets: func() []mpitest.Pset {
-					if int(asked.Add(1)) <= n { // each process asks once
+					if int(asked.Add(1)) <= n { // each process calls it once
 						return psets[n]
 					}
 					later := append(slices.Clone(psets[n]), mpitest.Pset{Name: "ice", Ranks: []int{0}})
@@ -283,7 +283,8 @@ func TestPsetNames(t *testing.T) {
 	})
 }
 
-// copied checks what a buffer of some size gets of the name mpi://WORLD: this much, and nothing behind it.
+// copied checks how much of the name mpi://WORLD is copied to a buffer of a size, and that nothing is written behind
+// it.
 func copied(size int, want string) func(p *mpi.Process, s *mpi.Session) error {
 	return func(p *mpi.Process, s *mpi.Session) error {
 		room := []byte(strings.Repeat("-", 40))
@@ -292,7 +293,7 @@ func copied(size int, want string) func(p *mpi.Process, s *mpi.Session) error {
 	}
 }
 
-// identicalOrDisjoint has all processes compare the sets that they list.
+// identicalOrDisjoint compares the sets that the processes list.
 func identicalOrDisjoint(p *mpi.Process, s *mpi.Session) error {
 	c, err := fromSet(s, "mpi://WORLD", "compare")
 	if err != nil {
@@ -428,7 +429,7 @@ func TestPsetInfo(t *testing.T) {
 	})
 }
 
-// TestPsetLost: a process is killed. The sets that it was in stay listed, and their use becomes an error.
+// TestPsetLost: a process is killed. The sets to which it belonged stay listed, and their use becomes an error.
 func TestPsetLost(t *testing.T) {
 	t.Attr("changes", "a rank is killed")
 	for id, lost := range byName(map[string]func(s *mpi.Session, before *mpi.Group, c *mpi.Comm) error{
@@ -451,7 +452,7 @@ func killed(t *testing.T, lost func(s *mpi.Session, before *mpi.Group, c *mpi.Co
 	const n, victim = 3, 1
 	t.Attr("world", fmt.Sprintf("%d ranks on 1 nodes", n))
 	hub := mem.NewHub(n)
-	var through sync.WaitGroup // with what checkUsable before
+	var through sync.WaitGroup // communication before the failure
 	through.Add(n)
 	survive := func(rank int) error {
 		s, g, c, err := joinSession(hub, rank, n)
@@ -484,7 +485,7 @@ func killed(t *testing.T, lost func(s *mpi.Session, before *mpi.Group, c *mpi.Co
 	all.Wait()
 }
 
-// joinSession joins a world, and makes a communicator of the set ocean.
+// joinSession joins a world, and creates a communicator of the set ocean.
 func joinSession(hub *mem.Hub, rank, n int) (*mpi.Session, *mpi.Group, *mpi.Comm, error) {
 	p, err := mpi.Join(bootstrap.WithProcess(context.Background(), processOf(hub, rank, n)), nil)
 	if err != nil {
@@ -505,7 +506,7 @@ func joinSession(hub *mem.Hub, rank, n int) (*mpi.Session, *mpi.Group, *mpi.Comm
 	return s, g, c, err
 }
 
-// processOf is a place in a world that is only runSessionsOnly by a hub.
+// processOf returns the description of a process whose world is connected only by memory of this process.
 func processOf(hub *mem.Hub, rank, n int) *bootstrap.Process {
 	nothing := func() error { return nil }
 	set := bootstrap.Pset{Name: "ocean"}

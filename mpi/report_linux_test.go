@@ -14,7 +14,7 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 )
 
-// unregistrable is a transport that lets no memory be registered.
+// unregistrable is a transport for which no memory can be registered.
 type unregistrable struct{ fabric.Domain }
 
 func (l unregistrable) Caps() fabric.Caps {
@@ -27,7 +27,7 @@ func (unregistrable) Register([]byte) (fabric.Region, error) {
 	return fabric.Region{}, fmt.Errorf("the limit is 64 KiB: %w", syscall.ENOMEM)
 }
 
-// TestReport: where memory cannot be registered messages arrive all the same, and each rank's user hears of it once.
+// TestReport: if memory cannot be registered, messages still arrive, and each rank warns its user once.
 func TestReport(t *testing.T) {
 	hub := mem.NewHub(2).Transport()
 	nothing := func() error { return nil }

@@ -199,7 +199,7 @@ func allShapes(w *mpi.Comm) error {
 	if err := expect(sts[4], mpi.AnySource, mpi.AnyTag, 0); err != nil || !slices.Equal(x, numbers(4, 0)) {
 		return fmt.Errorf("%v: %w", x, err)
 	}
-	// One of several fails: the others have completed, and the first error is told.
+	// One of several fails: the others have completed, and the first error is returned.
 	reqs, _, err = irecvs(w, 3)
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func allShapes(w *mpi.Comm) error {
 		expect(sts[2], 0, 2, 4), expect(sts[3], 0, 7, 0))
 }
 
-// TestNoRequest: the zero Request and an inactive one return at once.
+// TestNoRequest: calls on the zero Request and on an inactive one return immediately.
 func TestNoRequest(t *testing.T) {
 	mpitest.Run(t, 1, func(p *mpi.Process) error {
 		inactive, err := mpi.RecvInit(p.World(), make([]int32, 1), 0, 0)
@@ -300,7 +300,7 @@ func TestPersistent(t *testing.T) {
 	}
 }
 
-// TestCancel cancels a receive that nobody serves, one that was served, and a send.
+// TestCancel cancels a receive without a message, a receive that has been matched, and a send.
 func TestCancel(t *testing.T) {
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
 		return first(p, func(w *mpi.Comm) error {

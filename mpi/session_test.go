@@ -18,13 +18,13 @@ var psets = map[int][]mpitest.Pset{
 	5: {{Name: "air", Ranks: []int{1, 4}}, {Name: "ocean", Ranks: []int{0, 2, 3}}},
 }
 
-// runSessionsOnly runs f at ranks without the World Model, with sessions only.
+// runSessionsOnly runs f at ranks without the World Model.
 func runSessionsOnly(t *testing.T, n int, f func(p *mpi.Process) error) {
 	t.Helper()
 	mpitest.RunWith(t, n, mpitest.Options{JoinOnly: true, Psets: func() []mpitest.Pset { return psets[n] }}, f)
 }
 
-// sessions runs each statement on one rank and on three, in a session that is open.
+// sessions runs each statement on one rank and on three, in an open session.
 func sessions(t *testing.T, all map[string]func(p *mpi.Process, s *mpi.Session) error) {
 	for id, f := range byName(all) {
 		t.Run(id, func(t *testing.T) {
@@ -45,7 +45,7 @@ func inSession(f func(p *mpi.Process, s *mpi.Session) error) func(p *mpi.Process
 	}
 }
 
-// fromSet makes a communicator of a process set.
+// fromSet creates a communicator of a process set.
 func fromSet(s *mpi.Session, name, tag string) (*mpi.Comm, error) {
 	g, err := s.Group(name)
 	if err != nil {
@@ -54,7 +54,7 @@ func fromSet(s *mpi.Session, name, tag string) (*mpi.Comm, error) {
 	return mpi.CommFromGroup(g, tag, nil)
 }
 
-// checkUsable uses a communicator: a collective, and a message round.
+// checkUsable uses a communicator: it runs a collective, and sends messages around a ring.
 func checkUsable(c *mpi.Comm) error {
 	n, me := c.Size(), c.Rank()
 	sum, x := []int{0}, []int{-1}
@@ -122,13 +122,13 @@ func TestSessionsAndWorld(t *testing.T) {
 	})
 }
 
-// left checks that a process that has left the job says so.
+// left checks the errors of a process that has left the job.
 func left(p *mpi.Process) error {
 	_, err := p.OpenSession(nil)
 	return ofClass(err, mpi.ErrOther)
 }
 
-// TestSessionAfterInit: with Init alone a session that is open keeps the process in the job beyond Finalize.
+// TestSessionAfterInit: after Init, an open session keeps the process in the job beyond Finalize.
 func TestSessionAfterInit(t *testing.T) {
 	mpitest.Run(t, 3, func(p *mpi.Process) error {
 		s, err := p.OpenSession(nil)
@@ -143,7 +143,7 @@ func TestSessionAfterInit(t *testing.T) {
 	})
 }
 
-// TestLeaveEarly: processes leave the job when they are through, and do not disturb the others.
+// TestLeaveEarly: processes leave the job when they are done, and do not disturb the others.
 func TestLeaveEarly(t *testing.T) {
 	for range 5 {
 		runSessionsOnly(t, 5, func(p *mpi.Process) error {
@@ -168,7 +168,8 @@ func TestLeaveEarly(t *testing.T) {
 	}
 }
 
-// TestGone: a communicator with a process that has left the job is an error, and the others can still make theirs.
+// TestGone: a communicator with a process that has left the job is an error; the other processes can still create
+// theirs.
 func TestGone(t *testing.T) {
 	runSessionsOnly(t, 5, inSession(func(p *mpi.Process, s *mpi.Session) error {
 		c, err := fromSet(s, "mpi://WORLD", "all")
@@ -181,7 +182,7 @@ func TestGone(t *testing.T) {
 		}
 		var waiting sync.WaitGroup
 		errs := make([]error, 4)
-		for i := range 3 { // some wait for who takes in what comes
+		for i := range 3 { // some wait for the goroutine that receives
 			waiting.Go(func() {
 				_, err := fromSet(s, "mpi://WORLD", fmt.Sprint("never ", i))
 				errs[i] = ofClass(err, mpi.ErrProcFailed)
@@ -194,7 +195,8 @@ func TestGone(t *testing.T) {
 	}))
 }
 
-// TestCloseWithCommunicators: Close frees what is left, with its attributes, together with the other ranks.
+// TestCloseWithCommunicators: Close frees the remaining communicators with their attributes, together with the other
+// ranks.
 func TestCloseWithCommunicators(t *testing.T) {
 	runSessionsOnly(t, 3, func(p *mpi.Process) error {
 		s, err := p.OpenSession(nil)
@@ -228,7 +230,7 @@ func TestCloseWithCommunicators(t *testing.T) {
 	})
 }
 
-// TestClosed: everything about a closed session, and about none, is an error of its class.
+// TestClosed: every use of a closed or nil session is an error of its class.
 func TestClosed(t *testing.T) {
 	runSessionsOnly(t, 1, func(p *mpi.Process) error {
 		s, err := p.OpenSession(nil)

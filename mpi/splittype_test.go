@@ -25,7 +25,7 @@ const (
 	psetName     = "mpi_pset_name"
 )
 
-// info makes an info of keys and values in turn.
+// info returns an Info of alternating keys and values.
 func info(words ...string) *mpi.Info {
 	i := &mpi.Info{}
 	for pair := range slices.Chunk(words, 2) {
@@ -38,7 +38,8 @@ func info(words ...string) *mpi.Info {
 
 func resource(key string) *mpi.Info { return info(resourceType, key) }
 
-// checkMembers checks who came together with this rank: by the order in the new communicator, nobody being nil.
+// checkMembers checks which ranks are in the new communicator, by their order in it; no ranks means a nil
+// communicator.
 func checkMembers(p *mpi.Process, c *mpi.Comm, err error, want ...int) error {
 	switch {
 	case err != nil:
@@ -49,7 +50,7 @@ func checkMembers(p *mpi.Process, c *mpi.Comm, err error, want ...int) error {
 	return errors.Join(checkProcesses(c, p, want...), checkSum(c), c.Free())
 }
 
-// groups are the ranks that come together, by rank; "02 1 02 -": rank 3 with nobody, and 1 alone.
+// groups returns the expected group of a rank; in "02 1 02 -" rank 3 is in no group, and rank 1 is alone.
 func groups(text string, rank int) (want []int) {
 	for _, digit := range strings.TrimPrefix(strings.Fields(text)[rank], "-") {
 		want = append(want, int(digit-'0'))
@@ -57,7 +58,7 @@ func groups(text string, rank int) (want []int) {
 	return want
 }
 
-// TestSplitTypeKeys: every key that a process is told is one to split by.
+// TestSplitTypeKeys: every key of GetHWResourceInfo can be used in a split.
 func TestSplitTypeKeys(t *testing.T) {
 	top := twoSockets(t)
 	bindings := []string{"n0 0,8", "n0 0-15", "n0 2", "n1 0", "n1 1", "n0 0"}
@@ -101,7 +102,7 @@ func TestSplitTypeKeys(t *testing.T) {
 	})
 }
 
-// TestSplitTypeWho checkHardware who comes together, key by key.
+// TestSplitTypeWho checks the groups for each key.
 func TestSplitTypeWho(t *testing.T) {
 	top := twoSockets(t)
 	bindings := []string{"n0 0,8", "n0 0-15", "n0 2", "n1 0", "n1 1", "n0 0"}
@@ -138,7 +139,7 @@ func TestSplitTypeWho(t *testing.T) {
 	}
 }
 
-// byKey splits by a key in both ways: a communicator for those that are told true, and for nobody else.
+// byKey splits by a key with both split types: only the ranks whose value of the key is true get a communicator.
 func byKey(p *mpi.Process, key string, mine *mpi.Info) error {
 	value, _ := mine.Get(key)
 	for _, by := range []mpi.SplitType{mpi.TypeHWGuided, mpi.TypeResourceGuided} {
@@ -175,16 +176,16 @@ func TestSplitTypeExample(t *testing.T) {
 	})
 }
 
-// splitCase is a split: who is bound where, what each rank asks for, and who comes together.
+// splitCase is a split: the bindings of the ranks, the request of each rank, and the expected groups.
 type splitCase struct {
 	by       mpi.SplitType
 	info     func(rank int) *mpi.Info
 	bindings string // separated by ;
 	want     string
-	chosen   string // by TypeHWUnguided; "" is not looked at
+	chosen   string // by TypeHWUnguided; "" is not checked
 }
 
-// splitCases are what the rules say about missing, unknown and differing values.
+// splitCases are the rules about missing, unknown and different values.
 func splitCases() map[string]splitCase {
 	const guided, any, open = mpi.TypeHWGuided, mpi.TypeResourceGuided, mpi.TypeHWUnguided
 	none := func(int) *mpi.Info { return nil }
@@ -251,7 +252,7 @@ func TestSplitTypeRules(t *testing.T) {
 		}
 	})
 	t.Run("S0-K6", func(t *testing.T) {
-		// Lower keys first, of equal keys the lower rank; and nobody is in two.
+		// Lower keys are first; for equal keys the lower rank is. No rank is in two groups.
 		bound(t, top, []string{"n0 0", "n0 2", "n0 0", "n0 1", "n0 4"}, func(p *mpi.Process) error {
 			r := p.World().Rank()
 			c, err := p.World().SplitType(mpi.TypeHWGuided, []int{7, -1 << 62, 7, 0, -3}[r], resource("hwloc://Package"))
@@ -260,7 +261,7 @@ func TestSplitTypeRules(t *testing.T) {
 	})
 }
 
-// TestSplitTypeMixed: ranks that ask for different things, and one that asks for what there is not.
+// TestSplitTypeMixed: the ranks ask for different resources, and one asks for an unknown one.
 func TestSplitTypeMixed(t *testing.T) {
 	bound(t, twoSockets(t), []string{"n0 0", "n0 2", "n0 1", "n0 0", "n0 4", "n0 0-15"}, func(p *mpi.Process) error {
 		r := p.World().Rank()
@@ -277,7 +278,7 @@ func TestSplitTypeMixed(t *testing.T) {
 	}
 }
 
-// TestSplitTypeMoves: the binding of the moment counts.
+// TestSplitTypeMoves: the current binding is used.
 func TestSplitTypeMoves(t *testing.T) {
 	top := twoSockets(t)
 	var step atomic.Int32
@@ -302,8 +303,8 @@ func TestSplitTypeMoves(t *testing.T) {
 	})
 }
 
-// TestSplitTypeKilled ends a rank at every stage of a split: the others are told so, or have their communicator, and
-// never hang.
+// TestSplitTypeKilled ends a rank at every stage of a split: the others get an error or their communicator, and never
+// block.
 func TestSplitTypeKilled(t *testing.T) {
 	const n, victim = 4, 1
 	top := twoSockets(t)
@@ -325,7 +326,7 @@ func TestSplitTypeKilled(t *testing.T) {
 		}
 		runProcessesOn(t, n, hardware, &hub, func(p *mpi.Process) error {
 			by := []mpi.SplitType{mpi.TypeHWGuided, mpi.TypeHWUnguided, mpi.TypeResourceGuided}[round%3]
-			err := p.World().Barrier() // nobody is within Init any more when the victim splits
+			err := p.World().Barrier() // all ranks have left Init when the victim splits
 			for err == nil {
 				_, err = p.World().SplitType(by, 0, resource("hwloc://Package"))
 			}
@@ -340,7 +341,7 @@ func TestSplitTypeKilled(t *testing.T) {
 // errDead ends a rank without Finalize.
 var errDead = errors.New("dead")
 
-// runProcesses runs n ranks whose rank 1 cannot read its machine.
+// runProcesses runs n ranks, of which rank 1 cannot read its machine.
 func runProcesses(t *testing.T, n int, broken func(ctx context.Context, rank int) error, f func(p *mpi.Process) error) {
 	t.Helper()
 	top := twoSockets(t)
@@ -352,7 +353,8 @@ func runProcesses(t *testing.T, n int, broken func(ctx context.Context, rank int
 	}, nil, f)
 }
 
-// runProcessesOn runs n ranks of one node over a hub, with what each reads of its machine.
+// runProcessesOn runs n ranks of one node over memory of this process, each with its own function to read the
+// machine.
 func runProcessesOn(
 	t *testing.T, n int, hardware func(ctx context.Context, rank int) (*hw.Topology, []int, error), where *atomic.Pointer[mem.Hub],
 	f func(p *mpi.Process) error,

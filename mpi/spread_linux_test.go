@@ -25,7 +25,7 @@ const (
 	basics = `^Test(Sends|Truncate|Order|Sendrecv|Large|Probe|Waitany|Persistent|CollectiveSizes|Split|Dup|Freed|Machines)$`
 )
 
-// spreadArgs are the arguments of a test program that is one of several.
+// spreadArgs returns the arguments of a test program that is one of several.
 func spreadArgs() []string {
 	args := []string{"-test.count=1", "-test.timeout=30m", "-test.v"}
 	if os.Getenv("IBRUN_SOAK") != "" {
@@ -34,7 +34,8 @@ func spreadArgs() []string {
 	return append(args, "-test.run="+basics, "-test.skip="+unspread+"|"+crowds)
 }
 
-// spread runs the test programs that command makes, and fails the test unless all end well and have run tests between them.
+// spread runs the test programs that command creates. It fails the test unless all succeed and have run tests
+// together.
 func spread(t *testing.T, network, addr string, command func(k int, env, args []string) *exec.Cmd) {
 	t.Helper()
 	table, err := mpitest.NewRendezvous(network, addr, 2)
@@ -74,7 +75,7 @@ func spread(t *testing.T, network, addr string, command func(k int, env, args []
 	}
 }
 
-// TestSpread runs the tests of this package with the ranks of each world in two network namespaces, which TCP joins.
+// TestSpread runs the tests of this package with the ranks of each world in two network namespaces, connected by TCP.
 func TestSpread(t *testing.T) {
 	if os.Getuid() != 0 {
 		if os.Getenv("CI") == "true" {
@@ -99,7 +100,7 @@ func executable(t *testing.T) string {
 	return path
 }
 
-// namespaces makes two network namespaces with a link between them.
+// namespaces creates two network namespaces with a link between them.
 func namespaces(t *testing.T) (names [2]string) {
 	t.Helper()
 	ip := func(words string) {

@@ -9,7 +9,7 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/live"
 )
 
-// TestLiveSpread runs the tests of this package with the ranks on two guests, which RDMA joins.
+// TestLiveSpread runs the tests of this package with the ranks on two guests, connected by RDMA.
 func TestLiveSpread(t *testing.T) {
 	nodes := live.Nodes(t, 2)
 	spread(t, "tcp", nodes[0].Addr+":0", func(k int, env, args []string) *exec.Cmd {

@@ -9,8 +9,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// TestThresholds: a threshold of the program counts, and more than the variable. What is announced waits for its receive, and
-// what is sent at once does not.
+// TestThresholds: a threshold in Config takes effect, and overrides the variable. A rendezvous send waits for its receive, and
+// an eager send does not.
 func TestThresholds(t *testing.T) {
 	t.Setenv("IBRUN_TRANSPORT", "tcp")
 	t.Setenv("IBRUN_TCP_INTERFACES", "lo")
@@ -48,7 +48,7 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// TestThresholdsRefused: one that makes no sense is an error of Init that names it.
+// TestThresholdsRefused: an invalid threshold is an error of Init that names it.
 func TestThresholdsRefused(t *testing.T) {
 	_, err := mpi.Init(t.Context(), &mpi.Config{Thresholds: mpi.Thresholds{RDMAPiece: -1}})
 	if err == nil || !strings.Contains(err.Error(), "Thresholds.RDMAPiece is -1") {

@@ -15,8 +15,8 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/live"
 )
 
-// copies counts payload bytes that our own code copies: into what a transport sends, and wherever the device reads from or
-// writes to memory that is not the user's.
+// copies counts payload bytes that ibrun's own code copies: into messages of a transport, and into memory other than
+// the user's that the device reads or writes.
 type copies struct {
 	mu                        sync.Mutex
 	src, dst                  []byte // the user's
@@ -53,7 +53,7 @@ func (e countedEndpoint) Send(header, payload []byte) error {
 	e.c.mu.Lock()
 	defer e.c.mu.Unlock()
 	at := func(b []byte) uintptr { return reflect.ValueOf(b).Pointer() }
-	if err == nil && at(payload)-at(e.c.src) < uintptr(len(e.c.src)) { // what ranks tell each other besides is not the user's
+	if err == nil && at(payload)-at(e.c.src) < uintptr(len(e.c.src)) { // other messages of the ranks are not in the user's memory
 		e.c.sent += len(payload)
 	}
 	return err
@@ -91,7 +91,7 @@ func (c *copies) options() mpitest.Options {
 	return mpitest.Options{Wrap: func(tr fabric.Transport) fabric.Transport { return countedTransport{tr, c} }}
 }
 
-// TestLiveZeroCopy: of a message of 1 MiB over RDMA our own code copies nothing.
+// TestLiveZeroCopy: ibrun's own code copies nothing of a message of 1 MiB over RDMA.
 func TestLiveZeroCopy(t *testing.T) {
 	live.Device(t)
 	t.Setenv("IBRUN_TRANSPORT", "rdma")
@@ -128,7 +128,7 @@ func TestLiveExact(t *testing.T) {
 					return err
 				}
 				var posted [1]byte
-				if w.Rank() == 0 { // buffers are announced to who has sent something
+				if w.Rank() == 0 { // receivers send RTR only to ranks that have sent something
 					if err := mpi.Send(w, posted[:], 1, 2); err != nil {
 						return err
 					}
