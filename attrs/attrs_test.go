@@ -31,7 +31,7 @@ func holds(t *testing.T, k Keyval[*window, int], w *window, want int) {
 	}
 }
 
-// unused checks that every key that was freed has gone, so that nothing refers to it any more.
+// unused checks that every freed key is gone, so that there are no references to it.
 func unused(t *testing.T, s *Space[*window]) {
 	t.Helper()
 	if len(s.freeSlots) != s.nextSlot || s.running.Load() != 0 {
@@ -46,7 +46,7 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// TestOwners: what communicators have, other objects have too, each kind with keys of its own.
+// TestOwners: objects other than communicators have attributes too, each type with its own keys.
 func TestOwners(t *testing.T) {
 	t.Run("S4-K3", func(t *testing.T) {
 		type datatype struct{ attrs Cache[*datatype] }
@@ -88,8 +88,8 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// TestForeign: what is no key here is refused by every call, and changes nothing.
-func TestForeign(t *testing.T) {
+// TestInvalidKeys: every call rejects an invalid key, and changes nothing.
+func TestInvalidKeys(t *testing.T) {
 	var s, other Space[*window]
 	w := open(&s, "w")
 	held := NewKeyval[*window, int](&s, nil, nil)
@@ -121,8 +121,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestKeyLives until the last attribute with it has gone, also where that came by a copy.
-func TestKeyLives(t *testing.T) {
+// TestKeyLifetime: a key lives until the last attribute with it is deleted, even if that was created by a copy.
+func TestKeyLifetime(t *testing.T) {
 	var s Space[*window]
 	a, b := open(&s, "a"), open(&s, "b")
 	var gone []string
@@ -155,7 +155,8 @@ func TestKeyLives(t *testing.T) {
 	unused(t, &s)
 }
 
-// TestClearOrder: reverse order of setting, where setting again counts; the one that refuses stays, and those before it.
+// TestClearOrder: attributes are deleted in reverse order of the last Set; an attribute whose callback fails stays,
+// and so do those before it.
 func TestClearOrder(t *testing.T) {
 	var s Space[*window]
 	w := open(&s, "w")
@@ -173,7 +174,7 @@ func TestClearOrder(t *testing.T) {
 		})
 		must(t, keys[i].Set(&w.attrs, i))
 	}
-	must(t, keys[2].Set(&w.attrs, 12)) // deletes 2, and is the youngest now
+	must(t, keys[2].Set(&w.attrs, 12)) // deletes 2, and is the newest now
 	refuse = true
 	if err := w.attrs.Clear(); err != refused {
 		t.Errorf("%v, want %v", err, refused)
@@ -197,7 +198,7 @@ func TestClearOrder(t *testing.T) {
 	unused(t, &s)
 }
 
-// TestCopyFails: what was copied goes again, and the original keeps what it has.
+// TestCopyFails: the copies are deleted again, and the original keeps its attributes.
 func TestCopyFails(t *testing.T) {
 	var s Space[*window]
 	w, d := open(&s, "w"), open(&s, "d")
@@ -232,7 +233,7 @@ func TestCopyFails(t *testing.T) {
 	unused(t, &s)
 }
 
-// TestPanic: of either callback, with an error or another value, becomes an error of the call.
+// TestPanic: a panic of either callback, with an error or another value, becomes an error of the call.
 func TestPanic(t *testing.T) {
 	var s Space[*window]
 	w, d := open(&s, "w"), open(&s, "d")
@@ -253,7 +254,7 @@ func TestPanic(t *testing.T) {
 	holds(t, k, w, 1)
 }
 
-// TestGoexit: a callback that ends its goroutine, as t.FailNow does, leaves the cache in order.
+// TestGoexit: a callback that ends its goroutine, as t.FailNow does, leaves the cache consistent.
 func TestGoexit(t *testing.T) {
 	var s Space[*window]
 	w := open(&s, "w")
@@ -278,7 +279,7 @@ func TestGoexit(t *testing.T) {
 	holds(t, k, w, -1)
 }
 
-// TestEndless: callbacks that go on for ever end with an error.
+// TestEndless: callbacks without end fail with an error.
 func TestEndless(t *testing.T) {
 	var s Space[*window]
 	w, d := open(&s, "w"), open(&s, "d")
@@ -291,7 +292,7 @@ func TestEndless(t *testing.T) {
 		return nil
 	}
 	k = NewKeyval(&s, func(w *window, v int) (int, bool, error) { return v, true, w.attrs.Copy(&d.attrs) }, again)
-	must(t, k.Set(&w.attrs, -1), k.Delete(&w.attrs)) // which leaves the one set meanwhile
+	must(t, k.Set(&w.attrs, -1), k.Delete(&w.attrs)) // keeps the value set meanwhile
 	holds(t, k, w, 1)
 	for name, err := range map[string]error{
 		"Set": k.Set(&w.attrs, 0), "Clear": w.attrs.Clear(), "Copy": w.attrs.Copy(&d.attrs),
@@ -315,8 +316,8 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// TestBlocked: a callback that blocks holds up its own call and nothing else.
-func TestBlocked(t *testing.T) {
+// TestBlockedCallback: a callback that blocks delays its own call and nothing else.
+func TestBlockedCallback(t *testing.T) {
 	var s Space[*window]
 	w := open(&s, "w")
 	entered, leave := make(chan bool), make(chan bool)
@@ -343,8 +344,8 @@ func TestBlocked(t *testing.T) {
 	unused(t, &s)
 }
 
-// TestRefusedLate: a value that was set by a callback, and replaced by the call that caused that, refuses to go while
-// another goroutine deletes the value in its place. It cannot come back.
+// TestRefusedLate: the callback of a value that was set by a callback, and replaced by the call that ran it, fails
+// while another goroutine deletes the value in its place. The value must not return.
 func TestRefusedLate(t *testing.T) {
 	const old, between, last = 1, 2, 3
 	var s Space[*window]
@@ -378,8 +379,8 @@ func TestRefusedLate(t *testing.T) {
 	unused(t, &s)
 }
 
-// TestGoroutines: many set, get and delete the same and other attributes, duplicate and clear. Every value that was
-// stored goes once.
+// TestGoroutines: many goroutines set, get and delete the same and other attributes, duplicate and clear. Every
+// stored value is deleted once.
 func TestGoroutines(t *testing.T) {
 	const goroutines, rounds, many = 16, 300, 3
 	var s Space[*window]

@@ -6,7 +6,7 @@ import (
 	"github.com/ibrun/ibrun/attrs"
 )
 
-// window is a type whose values others may attach something to.
+// window is a type of owners of attributes.
 type window struct{ attrs attrs.Cache[*window] }
 
 func Example() {
@@ -29,7 +29,7 @@ func Example() {
 	// 0 false <nil>
 }
 
-// Callbacks of a key say what becomes of its values when their owner is duplicated, and when they go.
+// Callbacks of a key copy its values when their owner is duplicated, and run when they are deleted.
 func ExampleCache_Copy() {
 	var space attrs.Space[*window]
 	first, second := &window{}, &window{}

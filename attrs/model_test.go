@@ -7,12 +7,11 @@ import (
 	"testing"
 )
 
-// The model is the rules of the package in their plainest form: what is attached, in what order, and which callbacks are
-// under way. Random programs run on it and on a Cache in step. Callbacks are such programs too, so that calls nest as
-// they like.
+// The model implements the rules of the package in their simplest form: the attached values, their order, and the running
+// callbacks. Random programs run on it and on a Cache in lockstep. Callbacks are such programs too, so calls nest arbitrarily.
 type model struct {
 	t      *testing.T
-	script []byte // what is left of the program
+	script []byte // rest of the program
 	space  Space[*window]
 	w      *window
 	keys   [3]Keyval[*window, int]
@@ -20,11 +19,11 @@ type model struct {
 
 	values int            // so far; each value is used once
 	at     [3]int         // value by key; 0: none
-	order  []int          // attached values, the youngest last
-	age    map[int]int    // by value: how many were attached before it
-	going  map[int]bool   // values whose delete callback is under way
+	order  []int          // attached values, the newest last
+	age    map[int]int    // by value: number of values attached before it
+	going  map[int]bool   // values whose delete callback is running
 	ended  map[int]bool   // values whose delete callback has succeeded
-	calls  []*expectation // of the calls under way, the innermost last
+	calls  []*expectation // of the calls in progress, the innermost last
 }
 
 // expectation is the next callback of a call: for which value, and what to do when it has returned.
@@ -138,7 +137,7 @@ func (m *model) set(k int) {
 func (m *model) delete(k int) {
 	e := &expectation{}
 	var want error
-	// A key that was freed lives as long as something refers to it: an attribute, or a walk that copies.
+	// A freed key lives as long as there is a reference to it, by an attribute or by a Copy in progress.
 	err := m.keys[k].k.valid(&m.w.attrs)
 	if err != nil && (!m.freed[k] || m.at[k] != 0) {
 		m.t.Errorf("key %d with value %d, freed %v: %v", k, m.at[k], m.freed[k], err)

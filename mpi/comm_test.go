@@ -95,8 +95,8 @@ func TestWorldOfOne(t *testing.T) {
 	})
 }
 
-// TestApart: a message of one communicator is never received in another, in any order of receives.
-func TestApart(t *testing.T) {
+// TestContextsSeparate: a message of one communicator is never received in another, in any order of receives.
+func TestContextsSeparate(t *testing.T) {
 	eachAlgorithm(t, []int{2, 4}, func(p *mpi.Process) error {
 		w := p.World()
 		comms := []*mpi.Comm{w}
@@ -134,8 +134,8 @@ func TestApart(t *testing.T) {
 	})
 }
 
-// TestStorm: goroutines create, use and free communicators at the same time, each on its own communicator.
-func TestStorm(t *testing.T) {
+// TestConcurrentCreation: goroutines create, use and free communicators at the same time, each on its own communicator.
+func TestConcurrentCreation(t *testing.T) {
 	eachAlgorithm(t, []int{1, 2, 4}, func(p *mpi.Process) error {
 		const goroutines = 4
 		var own [goroutines]*mpi.Comm
@@ -290,9 +290,9 @@ func TestContextIDsUndefined(t *testing.T) {
 	})
 }
 
-// TestContextLongAway: ranks use common context ids again after one of them has used the ids so often with others
+// TestContextGenerationWraps: ranks use common context ids again after one of them has used the ids so often with others
 // that the generations have wrapped around.
-func TestContextLongAway(t *testing.T) {
+func TestContextGenerationWraps(t *testing.T) {
 	for _, often := range []uint32{1, 1 << 17, 1<<18 + 1, 1<<19 - 2, 1 << 19, 3<<19 + 1} {
 		mpitest.Run(t, 3, func(p *mpi.Process) error {
 			for round := range 4 {

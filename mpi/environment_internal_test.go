@@ -49,9 +49,9 @@ func TestLongNames(t *testing.T) {
 	})
 }
 
-// TestTogether: the clocks count as synchronized if the two worst errors add up to less than half of the fastest
+// TestClocksAgree: the clocks count as synchronized if the two worst errors add up to less than half of the fastest
 // round trip.
-func TestTogether(t *testing.T) {
+func TestClocksAgree(t *testing.T) {
 	none := [clockWords]uint64{}
 	by := func(r, trip uint64) []uint64 { return []uint64{0, 1, 2, math.MaxUint64, r, trip, 9} }
 	for _, c := range []struct {

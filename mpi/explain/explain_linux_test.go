@@ -139,7 +139,7 @@ func trip(t *testing.T, es [2]*proto.Engine, c *counts, n int) {
 func agree(t *testing.T, transport string) {
 	var c counts
 	es := pair(t, transport, &c)
-	trip(t, es, &c, 100000) // so that both are connected
+	trip(t, es, &c, 100000) // connects both
 	ways, err := Paths(transport, os.Getenv, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func agree(t *testing.T, transport string) {
 		trip(t, es, &c, n)
 		var wants []string
 		ok := false
-		for _, w := range ways { // shared memory finds out itself which of its ways it is
+		for _, w := range ways { // shared memory selects its path itself
 			m := w.Messages[i]
 			wants = append(wants, fmt.Sprintf("%s of %d pieces", m.Protocol, m.Pieces))
 			if m.matches(&c) {
@@ -198,7 +198,7 @@ func TestTCP(t *testing.T) {
 	agree(t, "tcp")
 }
 
-// TestLists: a list that makes no sense is an error, and one that names a transport twice explains it once.
+// TestLists: an invalid list is an error, and a list that names a transport twice explains it once.
 func TestLists(t *testing.T) {
 	if _, err := Paths("tpc", os.Getenv, nil); !errors.Is(err, auto.ErrTransport) {
 		t.Errorf("%v", err)
@@ -208,7 +208,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// TestOverrides: what the environment sets is in force, and explained as such.
+// TestOverrides: settings of the environment take effect, and are given as the source.
 func TestOverrides(t *testing.T) {
 	t.Setenv("IBRUN_TCP_INTERFACES", "lo")
 	t.Setenv("IBRUN_SHM_STREAM", "50000")

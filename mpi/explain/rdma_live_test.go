@@ -10,7 +10,7 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/live"
 )
 
-// TestLiveRDMA: the device is asked for what it decides, and messages travel as is said.
+// TestLiveRDMA: the device's limits are used, and messages are sent as explained.
 func TestLiveRDMA(t *testing.T) {
 	device := live.Device(t)
 	ways, err := Paths("rdma", os.Getenv, []int{1 << 20})

@@ -16,7 +16,7 @@ var errOwn = errors.New("the rank's own error")
 
 func explode() { panic("boom") }
 
-// TestFailures lets one rank end badly in every way while the others wait, also over a wrapped transport.
+// TestFailures lets one rank fail in every possible manner while the others wait, also over a wrapped transport.
 func TestFailures(t *testing.T) {
 	wrapped := func(tr fabric.Transport) fabric.Transport {
 		return hook.Wrap(tr, hook.Options{Delay: 0.2, Log: t.Logf})
@@ -74,7 +74,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestEarlyReturn: a rank that returns while others wait for it is waited for in Finalize, and the others go on.
+// TestEarlyReturn: Finalize waits for other ranks after a rank has returned, and the others continue.
 func TestEarlyReturn(t *testing.T) {
 	Run(t, 3, func(p *mpi.Process) error {
 		w := p.World()
@@ -86,7 +86,7 @@ func TestEarlyReturn(t *testing.T) {
 	})
 }
 
-// TestSeveral: ranks that fail on their own are all reported; whoever only notices is not.
+// TestSeveral: ranks that fail independently are all reported; a rank that only noticed another's failure is not.
 func TestSeveral(t *testing.T) {
 	failures := run(t, 3, Options{}, func(p *mpi.Process) error {
 		if p.World().Rank() == 2 {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// joinMembers takes a seat for each of two programs, in worlds of these names.
+// joinMembers connects two programs to the rendezvous, for worlds with these names.
 func joinMembers(t *testing.T, table *Rendezvous, worlds ...string) (seats []*member) {
 	t.Helper()
 	for k, world := range worlds {
@@ -38,7 +38,7 @@ func newTestRendezvous(t *testing.T) *Rendezvous {
 	return table
 }
 
-// inParallel does something as each program, at the same time.
+// inParallel runs f for each program at the same time.
 func inParallel(seats []*member, f func(s *member) error) (errs [2]error) {
 	done := make(chan struct{})
 	go func() {
@@ -50,8 +50,9 @@ func inParallel(seats []*member, f func(s *member) error) (errs [2]error) {
 	return errs
 }
 
-// TestTable: ranks are dealt out, everybody hears everybody, and a failure at the end is one of all. A world comes after another.
-func TestTable(t *testing.T) {
+// TestRendezvous: ranks are assigned round-robin, all programs receive all messages, and a failure in one is reported
+// to all. Several worlds run one after the other.
+func TestRendezvous(t *testing.T) {
 	table := newTestRendezvous(t)
 	for range 3 {
 		seats := joinMembers(t, table, "w", "w")
@@ -81,8 +82,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestTableApart: programs that run different worlds hear so.
-func TestTableApart(t *testing.T) {
+// TestRendezvousDifferentWorlds: programs that run different worlds get an error.
+func TestRendezvousDifferentWorlds(t *testing.T) {
 	members := joinMembers(t, newTestRendezvous(t), "TestA with 2 ranks", "TestB with 2 ranks")
 	for k, err := range inParallel(members, func(s *member) error {
 		_, err := s.exchange(message{})
@@ -94,8 +95,8 @@ func TestTableApart(t *testing.T) {
 	}
 }
 
-// TestTableLeft: nobody waits for a program that ended in the middle of a world, nor at a table that was closed.
-func TestTableLeft(t *testing.T) {
+// TestRendezvousDisconnected: no program waits for one that ended during a world, or after the rendezvous was closed.
+func TestRendezvousDisconnected(t *testing.T) {
 	table := newTestRendezvous(t)
 	seats := joinMembers(t, table, "w", "w")
 	if errs := inParallel(seats, func(s *member) error { _, err := s.exchange(message{}); return err }); errs != [2]error{} {
@@ -119,8 +120,9 @@ func TestTableLeft(t *testing.T) {
 	}
 }
 
-// TestTableStranger: who does not know the token, or talks nonsense, is sent away and changes nothing.
-func TestTableStranger(t *testing.T) {
+// TestRendezvousUnauthenticated: a client without the token or with invalid messages is disconnected and changes
+// nothing.
+func TestRendezvousUnauthenticated(t *testing.T) {
 	table := newTestRendezvous(t)
 	seats := joinMembers(t, table, "w", "w")
 	for _, said := range []string{`{"token":"x","program":0,"world":"w"}`, "GET / HTTP/1.1\r\n\r\n", "{\"token\":\"" + table.token +

@@ -7,7 +7,7 @@ import (
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
-// What ibrun has decided of a rank is what counts: its device, and whether it may spin.
+// TestHello: ibrun's decisions about a rank take effect: its device, and whether it may spin.
 func TestHello(t *testing.T) {
 	n, err := nodeOf(t.Context(), nil, &ranklink.Hello{NodeRanks: []int{2, 3}, AgentPID: 7, Devices: []string{"mlx5_1"}})
 	if err != nil || !slices.Equal(n.Devices, []string{"mlx5_1"}) || !slices.Equal(n.Local, []int{2, 3}) || n.Tracer != 7 {
@@ -19,7 +19,7 @@ func TestHello(t *testing.T) {
 		want  bool
 	}{
 		{ranklink.Hello{Cores: []int{0}}, 1 << 20, false},
-		{ranklink.Hello{Cores: []int{0}, Crowded: true}, 1, true}, // it shares what it is bound to
+		{ranklink.Hello{Cores: []int{0}, Crowded: true}, 1, true}, // other ranks are bound to the same core
 		{ranklink.Hello{Crowded: true}, 1, true},
 		{ranklink.Hello{}, 1, false},
 		{ranklink.Hello{}, 1 << 20, true},

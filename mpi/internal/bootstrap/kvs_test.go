@@ -39,8 +39,9 @@ func boards(t *testing.T, n int) []*kvs {
 	return list
 }
 
-// After publish everybody's address is there, also one as long as can be, and none where there is none.
-func TestBoard(t *testing.T) {
+// TestKVS: after publish the address of every process can be read, even the longest one; it is nil for a process
+// without one.
+func TestKVS(t *testing.T) {
 	all := boards(t, 4)
 	want := make([]string, len(all))
 	var publishing sync.WaitGroup
@@ -78,8 +79,8 @@ func TestBoard(t *testing.T) {
 	}
 }
 
-// Who waits for others that do not come is released by the context.
-func TestBoardAlone(t *testing.T) {
+// TestKVSTimeout: the context ends the wait for processes that do not arrive.
+func TestKVSTimeout(t *testing.T) {
 	b := boards(t, 2)[0]
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("no more patience")

@@ -22,7 +22,7 @@ func show(sets []Pset) string {
 	return strings.Join(lines, "; ")
 }
 
-func TestArrange(t *testing.T) {
+func TestListPsets(t *testing.T) {
 	nodes := []int{0, 1, 0, 1, 2} // 1 and 2 have the same name
 	cards := []locality{
 		{"a", []int{0, 2}, []ranklink.Home{{NUMA: 1, Rails: []int{0}}, {NUMA: 0, Rails: []int{1}}}},
@@ -42,8 +42,9 @@ func TestArrange(t *testing.T) {
 	}
 }
 
-// Under a launcher that tells nothing each process says where it is, and all come to the same sets.
-func TestSetsOfStrangers(t *testing.T) {
+// TestPsetsOtherLauncher: under another launcher each process publishes its own locality, and all derive the same
+// sets.
+func TestPsetsOtherLauncher(t *testing.T) {
 	all := boards(t, 4)
 	var ready sync.WaitGroup
 	for rank, b := range all {
@@ -67,8 +68,8 @@ func TestSetsOfStrangers(t *testing.T) {
 	}
 }
 
-// Under ibrun a process of each node speaks for all, and on one node nobody needs to.
-func TestSetsUnderIbrun(t *testing.T) {
+// TestPsetsIbrun: under ibrun one process of each node publishes the locality of all; on a single node none needs to.
+func TestPsetsIbrun(t *testing.T) {
 	all := boards(t, 4)
 	hello := ranklink.Hello{Size: 4, Nodes: 2, NodeName: "n1", NodeRanks: []int{2, 3}, Homes: []ranklink.Home{{NUMA: 0}, {NUMA: 0}},
 		Psets: []ranklink.Pset{{Name: "x", Ranks: [][2]int{{1, 2}}}}}
@@ -92,8 +93,8 @@ func TestSetsUnderIbrun(t *testing.T) {
 	}
 }
 
-// TestOwnCard: a process alone is on its node.
-func TestOwnCard(t *testing.T) {
+// TestOwnLocality: a single process is on its node.
+func TestOwnLocality(t *testing.T) {
 	sets, err := singleton().Psets()
 	if err != nil || len(sets) == 0 || !strings.HasPrefix(sets[0].Name, "ibrun://node/") || fmt.Sprint(sets[0].Ranks) != "[0]" {
 		t.Errorf("%v, %v", sets, err)
@@ -105,7 +106,7 @@ func goodCard() []byte {
 	return b
 }
 
-func TestCardPrefixes(t *testing.T) {
+func TestLocalityPrefixes(t *testing.T) {
 	good := goodCard()
 	if _, err := parseLocality(good, 4); err != nil {
 		t.Fatal(err)
@@ -124,7 +125,7 @@ func TestCardPrefixes(t *testing.T) {
 	}
 }
 
-func FuzzCard(f *testing.F) {
+func FuzzLocality(f *testing.F) {
 	f.Add(goodCard())
 	f.Add([]byte(`{"Node":"n","Ranks":[0,0,1],"Homes":[{"NUMA":9},{"Rails":[5,5]},{}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -30,7 +30,7 @@ type listed struct {
 func (l listed) address(peer int) []byte { return []byte(l.via[peer]) }
 func (l listed) nodes() ([]int, error)   { return l.at, nil }
 
-func TestTellTransports(t *testing.T) {
+func TestReportTransports(t *testing.T) {
 	for want, c := range map[string]struct {
 		local []int
 		self  int
@@ -55,8 +55,8 @@ func TestTellTransports(t *testing.T) {
 	}
 }
 
-// TestTellOneNode: where all share memory nobody is asked, and a process alone has nothing to tell.
-func TestTellOneNode(t *testing.T) {
+// TestReportTransportsOneNode: if all processes share memory none is asked, and a single process reports nothing.
+func TestReportTransportsOneNode(t *testing.T) {
 	for _, local := range [][]int{{0}, {0, 1, 2}} {
 		got, want := "", ""
 		if len(local) > 1 {

@@ -66,8 +66,8 @@ func spinForEver(stop *atomic.Bool) {
 	}
 }
 
-// TestStacksOfALoop: a process answers although all its processors are in loops that call nothing. What it says are its
-// goroutines, but for the one that answers.
+// TestStacksOfALoop: a process replies although all its processors run loops without calls. The reply contains its
+// goroutines except the one that replies.
 func TestStacksOfALoop(t *testing.T) {
 	agent := asked(t)
 	var stop atomic.Bool
@@ -86,7 +86,7 @@ func TestStacksOfALoop(t *testing.T) {
 	loops.Wait()
 }
 
-// TestStacksOfMany: what is too long ends after a whole goroutine and says so.
+// TestStacksOfMany: a text that is too long is cut after a whole goroutine, and marked as cut.
 func TestStacksOfMany(t *testing.T) {
 	agent := asked(t)
 	if s := askStacks(t, agent); s.Cut {
@@ -104,13 +104,13 @@ func TestStacksOfMany(t *testing.T) {
 	}
 }
 
-// TestAnswerSkips: what makes no sense is no end of answering.
-func TestAnswerSkips(t *testing.T) {
+// TestStackRequestsSkipInvalid: invalid messages are skipped.
+func TestStackRequestsSkipInvalid(t *testing.T) {
 	agent := asked(t)
 	if err := agent.Send(ranklink.KindNote, ranklink.Note{Text: "a note is not for ranks"}); err != nil {
 		t.Fatal(err)
 	}
-	if text := askStacks(t, agent).Text; !strings.Contains(text, "TestAnswerSkips") {
+	if text := askStacks(t, agent).Text; !strings.Contains(text, "TestStackRequestsSkipInvalid") {
 		t.Errorf("no goroutine of pid %d's test in\n%s", os.Getpid(), text)
 	}
 }

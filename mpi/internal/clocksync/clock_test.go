@@ -22,9 +22,9 @@ type machines struct {
 	other            hand
 	leader, follower Clock
 	fit              Fit
-	last             int64 // what the leader's clock showed
+	last             int64 // last reading of the leader's clock
 	same             bool  // the rate never changes
-	load             int64 // nanoseconds for which each question waits behind messages
+	load             int64 // nanoseconds for which each question is queued behind messages
 }
 
 const (
@@ -97,8 +97,8 @@ func (m *machines) look(t *testing.T) int64 {
 	return max(now-m.truth, m.truth-now)
 }
 
-// TestSimulated follows a clock an hour ahead that drifts and wanders, for some minutes, over messages that are late now
-// and then.
+// TestSimulated follows a clock an hour ahead that drifts, with a varying rate, for some minutes, over messages that
+// are sometimes delayed.
 func TestSimulated(t *testing.T) {
 	for _, ppm := range []float64{0, 40, -90} {
 		seed := rand.Uint64()
@@ -141,8 +141,8 @@ func TestSimulated(t *testing.T) {
 	}
 }
 
-// TestOneSidedLoad: where messages queue in one direction for a minute, and so all questions take long, the clocks stay together
-// as before: those of one kernel from the start, others once they know their rates.
+// TestOneSidedLoad: messages queue in one direction for a minute, so all questions are slow. The clocks stay as close
+// as before: those of one kernel from the start, others when their rates are known.
 func TestOneSidedLoad(t *testing.T) {
 	for _, ppm := range []float64{0, 40, -90} {
 		seed := rand.Uint64()
@@ -170,9 +170,9 @@ func TestOneSidedLoad(t *testing.T) {
 	}
 }
 
-// TestRefuted: a source that stood still makes the line impossible, and a new one is found; the clock catches up without a
-// jump.
-func TestRefuted(t *testing.T) {
+// TestLineContradicted: a source that stood still makes the line impossible, and a new line is fitted; the clock
+// catches up without a jump.
+func TestLineContradicted(t *testing.T) {
 	m := &machines{r: rand.New(rand.NewPCG(1, 2)), truth: hour}
 	m.leader.Init(m.other.source())
 	m.follower.Init(m.other.source())
@@ -210,7 +210,7 @@ func TestRefuted(t *testing.T) {
 	}
 }
 
-// TestFitIgnores what was slow, and bursts without an answer.
+// TestFitIgnores: slow samples and bursts without an answer are ignored.
 func TestFitIgnores(t *testing.T) {
 	var f Fit
 	if f.Add(nil) {
@@ -235,8 +235,8 @@ func TestFitIgnores(t *testing.T) {
 	}
 }
 
-// TestNeverBack: readers and steerers at once, early and late, up and down.
-func TestNeverBack(t *testing.T) {
+// TestMonotonic: concurrent readers and corrections, early and late, up and down.
+func TestMonotonic(t *testing.T) {
 	s, err := Local()
 	if err != nil {
 		t.Fatal(err)
@@ -270,7 +270,7 @@ func TestNeverBack(t *testing.T) {
 	all.Wait()
 }
 
-func TestNext(t *testing.T) {
+func TestNextCycle(t *testing.T) {
 	for since, want := range map[int64][2]int64{
 		-5: {0, 20e6}, 0: {20e6, 40e6}, 19e6: {20e6, 40e6}, 20e6: {60e6, 80e6}, 700e6: {1260e6, 1280e6},
 		1260e6: {2540e6, 1280e6}, 2540e6 - 1: {2540e6, 1280e6}, 2540e6: {3820e6, 1280e6},
@@ -281,8 +281,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// FuzzBend: whatever another process sends, a clock goes on and never back.
-func FuzzBend(f *testing.F) {
+// FuzzDecodeCorrection: for any words from another process, a clock advances and never goes back.
+func FuzzDecodeCorrection(f *testing.F) {
 	f.Add(uint64(1e9), uint64(0), uint64(0), uint64(0), uint64(5))
 	f.Add(uint64(5), uint64(7), uint64(1<<63), math.Float64bits(-0.01), uint64(0))
 	f.Add(uint64(1<<61-1), uint64(1<<61-1), uint64(1<<61-1), math.Float64bits(0.01), uint64(1<<63-1))
