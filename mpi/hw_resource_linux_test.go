@@ -75,7 +75,8 @@ func bindings(p *mpi.Process) error {
 		if c != nil {
 			size = c.Size()
 		}
-		if err := errors.Join(err, checkHardware(p, want), check(size == together, "%d came together, want %d", size, together)); err != nil {
+		if err := errors.Join(err, checkHardware(p, want),
+			check(size == together, "%d came together, want %d", size, together)); err != nil {
 			return fmt.Errorf("step %d, bound to %v: %w", step, mine, err)
 		}
 	}

@@ -326,7 +326,8 @@ func TestHWResourceMoves(t *testing.T) {
 			errs = append(errs, checkHardware(p, map[string]string{
 				"hwloc://Core": "false", "ibrun://n0/core/1": "false", "hwloc://Package": "false"}))
 			here.PUs = pus("4")
-			errs = append(errs, checkHardware(p, map[string]string{"hwloc://Core": "true", "ibrun://n0/core/1": "", "ibrun://n0/core/2": "true"}))
+			errs = append(errs,
+				checkHardware(p, map[string]string{"hwloc://Core": "true", "ibrun://n0/core/1": "", "ibrun://n0/core/2": "true"}))
 			here.Top = machine(t, "dies")
 			errs = append(errs, checkHardware(p, map[string]string{"ibrun://n0/pu/4": "true"}))
 			return errors.Join(errs...)

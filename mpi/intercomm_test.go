@@ -70,7 +70,8 @@ func TestIntercomm(t *testing.T) {
 		}
 		_, err = r.Wait()
 		k := mpi.NewKeyval[int](p, nil, nil)
-		errs := []error{err, exchange(c, 100), exchange(d, 200), exchange(i, 300), c.Barrier(), d.Free(), exchange(i, 400), i.Disconnect(),
+		errs := []error{err, exchange(c, 100), exchange(d, 200), exchange(i, 300),
+			c.Barrier(), d.Free(), exchange(i, 400), i.Disconnect(),
 			k.Set(c, 5), holds(k, c, 5)}
 		return errors.Join(append(errs, c.Free(), ofClass(c.Barrier(), mpi.ErrComm), ofClass(exchange(c, 0), mpi.ErrComm))...)
 	})

@@ -309,7 +309,8 @@ func TestTags(t *testing.T) {
 			_, err1 := mpi.Recv(w, x, 0, -1)
 			_, err2 := mpi.Irecv(w, x, 2, 0)
 			_, err3 := w.Probe(-7, 0)
-			return errors.Join(wantClass("tag -1", err1, mpi.ErrTag), wantClass("rank 2", err2, mpi.ErrRank), wantClass("rank -7", err3, mpi.ErrRank))
+			return errors.Join(wantClass("tag -1", err1, mpi.ErrTag), wantClass("rank 2", err2, mpi.ErrRank),
+				wantClass("rank -7", err3, mpi.ErrRank))
 		})
 	})
 }

@@ -85,7 +85,8 @@ func communicate(p *mpi.Process, s *mpi.Session) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(checkUsable(d), d.Free(), checkUsable(c), c.Free(), other.Close(), p.InitWorld(), checkUsable(p.World()), p.Finalize())
+	return errors.Join(checkUsable(d), d.Free(), checkUsable(c), c.Free(), other.Close(),
+		p.InitWorld(), checkUsable(p.World()), p.Finalize())
 }
 
 // unchanged checks that f returns the same before and after communicate.

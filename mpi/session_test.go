@@ -84,7 +84,8 @@ func TestSessionAlone(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			errs := []error{checkUsable(c), checkUsable(self), checkUsable(d), checkUsable(half), check(p.World() == nil && p.Self() == nil, "a World"),
+			errs := []error{checkUsable(c), checkUsable(self), checkUsable(d), checkUsable(half),
+				check(p.World() == nil && p.Self() == nil, "a World"),
 				ofClass(p.World().Barrier(), mpi.ErrComm), ofClass(p.Finalize(), mpi.ErrOther)}
 			return errors.Join(append(errs, self.Free(), c.Free(), checkUsable(d), half.Disconnect(), d.Free())...)
 		}))
@@ -114,7 +115,8 @@ func TestSessionsAndWorld(t *testing.T) {
 		s, err := p.OpenSession(nil)
 		stays, errStays := fromSet(s, "mpi://WORLD", "stays")
 		world := p.World().Group()
-		errs = append(errs, use(s, err), errStays, p.Finalize(), ofClass(p.World().Barrier(), mpi.ErrComm), use(s, nil), checkUsable(stays))
+		errs = append(errs, use(s, err), errStays, p.Finalize(), ofClass(p.World().Barrier(), mpi.ErrComm),
+			use(s, nil), checkUsable(stays))
 		_, err = mpi.CommFromGroup(world, "t", nil)
 		errs = append(errs, ofClass(err, mpi.ErrGroup), stays.Free(), s.Close(), long.Close())
 		s, err = p.OpenSession(nil)
