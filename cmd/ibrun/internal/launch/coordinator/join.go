@@ -60,8 +60,8 @@ func withJoinTimeout(ctx context.Context, o *cli.Options) (context.Context, cont
 	return context.WithTimeoutCause(ctx, limit, exitcode.Errorf(exitcode.Failed, "within %v (--join-timeout)", limit))
 }
 
-// acceptNodes waits on node 0 until all other nodes have joined, and sends them the welcome. Connections without the secret
-// have no effect.
+// acceptNodes waits on node 0 until all other nodes have joined, and sends them the job information. Connections without the
+// secret have no effect.
 func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, secret auth.Secret, o *cli.Options,
 	s console.Streams) error {
 	l, err := control.Listen(o.Rendezvous, secret)

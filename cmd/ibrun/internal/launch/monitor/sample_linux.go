@@ -11,6 +11,31 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
+// Sample is a rank of this node as its page and its exit show it.
+type Sample struct {
+	Rank     int
+	Snapshot *perf.Snapshot // nil: the rank has not written its page, or Err is set
+	Err      error
+	Exited   bool
+}
+
+// Samples reads the pages of all ranks of this node, in their order. Any goroutine may call it, until the memory is closed.
+func (m *Monitor) Samples() []Sample {
+	pages := m.mem.Records()
+	all := make([]Sample, len(pages))
+	for i, p := range pages {
+		all[i] = Sample{m.task.Ranks[i].Rank, p.Snapshot, p.Err, m.exited[i].Load()}
+	}
+	return all
+}
+
+// MarkExited records that a rank has exited. It ignores ranks of other nodes.
+func (m *Monitor) MarkExited(rank int) {
+	if i := m.task.LocalIndex(rank); i >= 0 {
+		m.exited[i].Store(true)
+	}
+}
+
 // localRanks returns the state of this node's ranks.
 func (m *Monitor) localRanks() []inspect.Rank {
 	var pids []int
@@ -88,30 +113,5 @@ func inspectProcess(r *inspect.Rank, pid int, s *perf.Snapshot) {
 		if where, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/wchan"); err == nil && string(where) != "0" {
 			r.WaitsIn = strings.TrimSpace(string(where))
 		}
-	}
-}
-
-// Sample is a rank of this node as its page and its exit show it.
-type Sample struct {
-	Rank     int
-	Snapshot *perf.Snapshot // nil: the rank has not written its page, or Err is set
-	Err      error
-	Exited   bool
-}
-
-// Samples reads the pages of all ranks of this node, in their order. Any goroutine may call it, until the memory is closed.
-func (m *Monitor) Samples() []Sample {
-	pages := m.mem.Records()
-	all := make([]Sample, len(pages))
-	for i, p := range pages {
-		all[i] = Sample{m.task.Ranks[i].Rank, p.Snapshot, p.Err, m.exited[i].Load()}
-	}
-	return all
-}
-
-// MarkExited records that a rank has exited. It ignores ranks of other nodes.
-func (m *Monitor) MarkExited(rank int) {
-	if i := m.task.LocalIndex(rank); i >= 0 {
-		m.exited[i].Store(true)
 	}
 }
