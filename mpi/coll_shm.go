@@ -13,7 +13,7 @@ import (
 // sharedMemory is memory that all ranks of a communicator share for their collectives.
 type sharedMemory struct {
 	tried    bool // shareMemory has been called
-	flat     *coll.Flat
+	flat     *coll.Shm
 	segment  fabric.Segment
 	sleepers *uint64 // in segment: number of ranks that sleep until a word changes
 }
@@ -31,7 +31,7 @@ func (g *collState) shareMemory() error {
 		peers[i] = int(p)
 	}
 	slices.Sort(peers)
-	bytes, _ := coll.FlatBytes(n)
+	bytes, _ := coll.ShmBytes(n)
 	id := uint64(g.comm.contextID)<<32 | uint64(peers[0]+1)
 	seg, err := g.comm.engine.MapSegment(g.call.Within(), id, peers, bytes+sharedTrailerBytes)
 	var mine, all [1]byte
@@ -49,9 +49,9 @@ func (g *collState) shareMemory() error {
 		return err
 	}
 	g.shm.sleepers = lastWord(seg.Bytes()[:bytes+sharedTrailerBytes])
-	g.shm.flat, err = coll.NewFlat(coll.Shared{
+	g.shm.flat, err = coll.NewShm(coll.ShmConfig{
 		Mem: seg.Bytes()[:bytes], Rank: g.Rank(), Size: n, Crowded: all[0]&flagDedicatedCores == 0,
-		Cores: runtime.NumCPU(), Wait: g,
+		Cores: runtime.NumCPU(), Sync: g,
 	})
 	return err
 }
@@ -79,7 +79,7 @@ func (c *Comm) closeSharedMemory() error {
 
 // flatFor returns the shared-memory implementation if it is the fastest for this collective and number of bytes, or
 // nil.
-func (g *collState) flatFor(what coll.Collective, bytes int) *coll.Flat {
+func (g *collState) flatFor(what coll.Collective, bytes int) *coll.Shm {
 	if g.shm.flat == nil || !g.shm.flat.Prefers(what, bytes) {
 		return nil
 	}

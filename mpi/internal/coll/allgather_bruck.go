@@ -1,14 +1,14 @@
 package coll
 
-// allgatherBruck: like recursive doubling, but towards the rank 2^k before, so that any number of ranks will do.
-// Blocks are collected in a turned order, each rank's own first, and turned back at the end.
+// allgatherBruck: in step k each rank sends all blocks that it has to the rank 2^k before it, which works for any number of
+// ranks. Blocks are collected in rotated order, each rank's own first, and rotated back at the end.
 //
 // Cost: lg n * a + (n-1) * m*b, and two copies of the result; for any n.
 func allgatherBruck(p Peer, dst, src []byte, n int) error {
 	rank, size := p.Rank(), p.Size()
 	tmp := p.Scratch(n * size)
 	if inPlace(dst, src) {
-		src = nth(dst, rank, n)
+		src = blockAt(dst, rank, n)
 	}
 	copy(tmp[:n], src)
 	for d := 1; d < size; d *= 2 {
@@ -17,7 +17,7 @@ func allgatherBruck(p Peer, dst, src []byte, n int) error {
 			return err
 		}
 	}
-	high := (size - rank) * n // what comes from this rank and those after it
+	high := (size - rank) * n // the blocks of this rank and those after it
 	copy(dst[rank*n:], tmp[:high])
 	copy(dst[:rank*n], tmp[high:])
 	return nil

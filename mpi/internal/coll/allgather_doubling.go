@@ -1,12 +1,12 @@
 package coll
 
-// allgatherDoubling: in round k pairs of ranks 2^k apart exchange the 2^k blocks that they have.
+// allgatherDoubling: in step k pairs of ranks 2^k apart exchange the 2^k blocks that they have.
 //
 // Cost: lg n * a + (n-1) * m*b. n is a power of two.
 func allgatherDoubling(p Peer, dst, src []byte, n int) error {
 	rank, size := p.Rank(), p.Size()
 	if !inPlace(dst, src) {
-		copy(nth(dst, rank, n), src)
+		copy(blockAt(dst, rank, n), src)
 	}
 	for d := 1; d < size; d *= 2 {
 		mine := rank &^ (d - 1)

@@ -1,25 +1,25 @@
 package coll
 
-// allgatherRing: each rank passes on to the next what it got last from the one before.
+// allgatherRing: in each step a rank sends the block that it received last to the next rank.
 //
-// Cost: (n-1) * (a + m*b), for any n; neighbours talk to neighbours only.
+// Cost: (n-1) * (a + m*b), for any n; only neighbours communicate.
 func allgatherRing(p Peer, dst, src []byte, n int) error {
 	if !inPlace(dst, src) {
-		copy(nth(dst, p.Rank(), n), src)
+		copy(blockAt(dst, p.Rank(), n), src)
 	}
-	return circulate(p, p.Rank(), func(i int) []byte { return nth(dst, i, n) })
+	return passAround(p, p.Rank(), func(i int) []byte { return blockAt(dst, i, n) })
 }
 
 // allgathervRing is allgatherRing for blocks of different lengths; this rank's own is in place.
 //
 // Cost: (n-1) * (a + M*b), where M is the longest block.
 func allgathervRing(p Peer, dst []byte, at *Layout) error {
-	return circulate(p, p.Rank(), func(i int) []byte { return at.block(dst, i) })
+	return passAround(p, p.Rank(), func(i int) []byte { return at.block(dst, i) })
 }
 
-// circulate passes blocks round the ring of all ranks until each rank has all. At first a rank has the block with
-// the number first, the next rank the one with the next number, modulo the number of ranks.
-func circulate(p Peer, first int, block func(i int) []byte) error {
+// passAround passes blocks around the ring of all ranks until each rank has all. At first this rank has the block first, the next
+// rank the next block, modulo the number of ranks.
+func passAround(p Peer, first int, block func(i int) []byte) error {
 	rank, n := p.Rank(), p.Size()
 	right, left := mod(rank+1, n), mod(rank-1, n)
 	have := mod(first, n)

@@ -65,22 +65,22 @@ func TestAllocs(t *testing.T) {
 	}
 }
 
-// TestFlatAllocs wants no collective to allocate, over shared memory.
-func TestFlatAllocs(t *testing.T) {
+// TestShmAllocs wants no collective to allocate, over shared memory.
+func TestShmAllocs(t *testing.T) {
 	const ranks, runs = 3, 5
 	op := add()
 	for _, crowded := range []bool{false, true} {
-		for name, call := range map[string]func(f *Flat, dst, src []byte) error{
-			"Barrier":   func(f *Flat, _, _ []byte) error { return f.Barrier() },
-			"Bcast":     func(f *Flat, _, src []byte) error { return f.Bcast(src, 1) },
-			"Reduce":    func(f *Flat, dst, src []byte) error { return f.Reduce(dst, src, op, 1) },
-			"Allreduce": func(f *Flat, dst, src []byte) error { return f.Allreduce(dst, src, op) },
-			"Gather":    func(f *Flat, dst, src []byte) error { return f.Gather(dst, src[:len(src)/ranks], 1) },
-			"Scatter":   func(f *Flat, dst, src []byte) error { return f.Scatter(dst[:len(dst)/ranks], src, 1) },
-			"Allgather": func(f *Flat, dst, src []byte) error { return f.Allgather(dst, src[:len(src)/ranks]) },
-			"Alltoall":  func(f *Flat, dst, src []byte) error { return f.Alltoall(dst, src) },
+		for name, call := range map[string]func(f *Shm, dst, src []byte) error{
+			"Barrier":   func(f *Shm, _, _ []byte) error { return f.Barrier() },
+			"Bcast":     func(f *Shm, _, src []byte) error { return f.Bcast(src, 1) },
+			"Reduce":    func(f *Shm, dst, src []byte) error { return f.Reduce(dst, src, op, 1) },
+			"Allreduce": func(f *Shm, dst, src []byte) error { return f.Allreduce(dst, src, op) },
+			"Gather":    func(f *Shm, dst, src []byte) error { return f.Gather(dst, src[:len(src)/ranks], 1) },
+			"Scatter":   func(f *Shm, dst, src []byte) error { return f.Scatter(dst[:len(dst)/ranks], src, 1) },
+			"Allgather": func(f *Shm, dst, src []byte) error { return f.Allgather(dst, src[:len(src)/ranks]) },
+			"Alltoall":  func(f *Shm, dst, src []byte) error { return f.Alltoall(dst, src) },
 		} {
-			best, _ := FlatBytes(ranks)
+			best, _ := ShmBytes(ranks)
 			flats, _ := newFlats(t, ranks, best, crowded)
 			for _, n := range []int{24, 24000} {
 				bufs := blanks(2*ranks, n)

@@ -1,25 +1,25 @@
 package coll
 
-// allreduceDoubling: in round k pairs of ranks 2^k apart exchange all they have and both combine it.
+// allreduceDoubling: in step k pairs of ranks 2^k apart exchange their data, and both combine it.
 //
-// Cost: lg n * (a + m*b + m*g), and 2 * (a + m*b) + m*g more where n is no power of two.
+// Cost: lg n * (a + m*b + m*g), and 2 * (a + m*b) + m*g more if n is not a power of two.
 func allreduceDoubling(p Peer, dst, src []byte, op *Operation) error {
-	f := newFold(p)
+	f := newPowerOfTwoGroup(p)
 	dst = dst[:len(src)]
 	if !inPlace(dst, src) {
 		copy(dst, src)
 	}
-	have, tmp, err := f.in(dst, p.Scratch(len(src)), op)
+	have, tmp, err := f.reduceExtra(dst, p.Scratch(len(src)), op)
 	if err != nil {
 		return err
 	}
-	if f.self >= 0 {
+	if f.index >= 0 {
 		for d := 1; d < f.power; d *= 2 {
-			to := f.rank(f.self ^ d)
+			to := f.rank(f.index ^ d)
 			if err := p.Sendrecv(to, have, to, tmp); err != nil {
 				return err
 			}
-			if f.self&d == 0 {
+			if f.index&d == 0 {
 				op.Kernel(have, have, tmp)
 			} else {
 				op.Kernel(tmp, tmp, have)
@@ -30,5 +30,5 @@ func allreduceDoubling(p Peer, dst, src []byte, op *Operation) error {
 			copy(dst, have)
 		}
 	}
-	return f.out(dst)
+	return f.sendResult(dst)
 }

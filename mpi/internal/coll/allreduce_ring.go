@@ -1,25 +1,25 @@
 package coll
 
-// allreduceRing: each of n parts travels once round the ring while every rank adds its own to it, and once more to
-// tell all.
+// allreduceRing: each of n parts passes once around the ring while every rank adds its own data, and once more so that
+// every rank receives the result.
 //
-// Cost: 2 * (n-1) * a + (2 * m*b + m*g) * (n-1)/n, for any n. The operation commutes.
+// Cost: 2 * (n-1) * a + (2 * m*b + m*g) * (n-1)/n, for any n. The operation must be commutative.
 func allreduceRing(p Peer, dst, src []byte, op *Operation) error {
 	rank, n := p.Rank(), p.Size()
 	right, left := mod(rank+1, n), mod(rank-1, n)
-	parts := cut{len(src) / op.ElemSize, op.ElemSize, n}
-	tmp := p.Scratch(len(parts.of(src, 0)))
+	parts := partition{len(src) / op.ElemSize, op.ElemSize, n}
+	tmp := p.Scratch(len(parts.part(src, 0)))
 	at := rank
-	give := parts.of(src, at)
+	sendBuf := parts.part(src, at)
 	for range n - 1 {
 		at = mod(at-1, n)
-		own, sum := parts.of(src, at), parts.of(dst, at)
-		got := tmp[:len(own)]
-		if err := p.Sendrecv(right, give, left, got); err != nil {
+		own, sum := parts.part(src, at), parts.part(dst, at)
+		recvBuf := tmp[:len(own)]
+		if err := p.Sendrecv(right, sendBuf, left, recvBuf); err != nil {
 			return err
 		}
-		op.Kernel(sum, own, got)
-		give = sum
+		op.Kernel(sum, own, recvBuf)
+		sendBuf = sum
 	}
-	return circulate(p, at, func(i int) []byte { return parts.of(dst, i) })
+	return passAround(p, at, func(i int) []byte { return parts.part(dst, i) })
 }

@@ -1,18 +1,18 @@
 package coll
 
-// alltoallPairwise: in round k the ranks whose numbers add up to k, modulo n, exchange their blocks. Since they
-// exchange, a block can be put where the one was that went out.
+// alltoallPairwise: in step k the ranks whose sum is k, modulo n, exchange their blocks. Because they exchange, an
+// incoming block can replace the outgoing one.
 //
-// Cost: n * (a + m*b), for any n; each rank talks to one other at a time. In place each block is copied once more.
+// Cost: n * (a + m*b), for any n; each rank communicates with one other at a time. In place each block is copied once more.
 func alltoallPairwise(p Peer, dst, src []byte, n int) error {
 	var tmp []byte
 	if inPlace(dst, src) {
 		tmp = p.Scratch(n)
 	}
-	return pairwise(p, tmp, func(i int) []byte { return nth(dst, i, n) }, func(i int) []byte { return nth(src, i, n) })
+	return pairwise(p, tmp, func(i int) []byte { return blockAt(dst, i, n) }, func(i int) []byte { return blockAt(src, i, n) })
 }
 
-// alltoallvPairwise is alltoallPairwise in place for blocks of different lengths. An empty one is no message.
+// alltoallvPairwise is alltoallPairwise in place for blocks of different lengths. No message is sent for an empty block.
 func alltoallvPairwise(p Peer, buf []byte, at *Layout) error {
 	longest := 0
 	for _, c := range at.Counts {
@@ -44,7 +44,7 @@ func pairwise(p Peer, tmp []byte, in, out func(i int) []byte) error {
 	return nil
 }
 
-// exchange sends and receives, each only if there is something.
+// exchange sends and receives blocks that are not empty.
 func exchange(p Peer, i int, to, from []byte) error {
 	switch {
 	case len(to) > 0 && len(from) > 0:

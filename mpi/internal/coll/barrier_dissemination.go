@@ -1,6 +1,7 @@
 package coll
 
-// barrierDissemination: in round k each rank tells the one 2^k after it, so that after lg n rounds it has heard of all.
+// barrierDissemination: in step k each rank sends an empty message to the rank 2^k after it. After lg n steps every rank has
+// received, directly or indirectly, from all others.
 //
 // Cost: lg n * a, for any n.
 func barrierDissemination(p Peer) error {

@@ -1,7 +1,7 @@
 package coll
 
-// bcastBinomial: down a binomial tree with the root on top. Counted from the root, rank v has its parent where v's
-// lowest bit is taken away, and its children where lower bits are added.
+// bcastBinomial: each rank forwards the buffer down a binomial tree from the root. Let v be the rank relative to the root: the
+// parent is v without its lowest bit, the children are v plus one lower bit each.
 //
 // Cost: lg n * (a + m*b), for any n.
 func bcastBinomial(p Peer, buf []byte, root int) error {

@@ -1,13 +1,13 @@
 package coll
 
-// bcastScatterRing: cut the buffer into n parts, scatter them down a binomial tree, and pass them round a ring (van
-// de Geijn).
+// bcastScatterRing: the root scatters n parts of the buffer down a binomial tree, and all ranks pass them around a ring
+// (van de Geijn).
 //
 // Cost: (lg n + n - 1) * a + 2 * m*b * (n-1)/n, for any n.
 func bcastScatterRing(p Peer, buf []byte, root int) error {
 	rank, n := p.Rank(), p.Size()
 	v := mod(rank-root, n)
-	parts := cut{len(buf), 1, n}
+	parts := partition{len(buf), 1, n}
 	bit := 1
 	for ; bit < n; bit *= 2 {
 		if v&bit != 0 {
@@ -24,5 +24,5 @@ func bcastScatterRing(p Peer, buf []byte, root int) error {
 			}
 		}
 	}
-	return circulate(p, v, func(i int) []byte { return parts.of(buf, i) })
+	return passAround(p, v, func(i int) []byte { return parts.part(buf, i) })
 }

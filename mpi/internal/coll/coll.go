@@ -3,12 +3,12 @@ package coll
 // Barrier returns when every rank has called it.
 func Barrier(p Peer) error { return barrierDissemination(p) }
 
-// Bcast gives every rank the root's buf.
+// Bcast copies the root's buf to every rank.
 func Bcast(p Peer, buf []byte, root int) error {
 	if len(buf) == 0 || p.Size() == 1 {
 		return nil
 	}
-	if pick(OfBcast, len(buf), p.Size(), true) == ScatterRing {
+	if selectAlgorithm(OfBcast, len(buf), p.Size(), true) == ScatterRing {
 		return bcastScatterRing(p, buf, root)
 	}
 	return bcastBinomial(p, buf, root)
@@ -23,13 +23,13 @@ func Reduce(p Peer, dst, src []byte, op *Operation, root int) error {
 		copy(dst, src)
 		return nil
 	}
-	if pick(OfReduce, len(src), p.Size(), op.Commutative) == ReduceScatterGather {
+	if selectAlgorithm(OfReduce, len(src), p.Size(), op.Commutative) == ReduceScatterGather {
 		return reduceScatterGather(p, dst, src, op, root)
 	}
 	return reduceBinomial(p, dst, src, op, root)
 }
 
-// Allreduce combines the src of all ranks into dst of each, with the same bits everywhere.
+// Allreduce combines the src of all ranks into dst of each, with the same bits at every rank.
 func Allreduce(p Peer, dst, src []byte, op *Operation) error {
 	if len(src) == 0 {
 		return nil
@@ -38,7 +38,7 @@ func Allreduce(p Peer, dst, src []byte, op *Operation) error {
 		copy(dst, src)
 		return nil
 	}
-	switch pick(OfAllreduce, len(src), p.Size(), op.Commutative) {
+	switch selectAlgorithm(OfAllreduce, len(src), p.Size(), op.Commutative) {
 	case Ring:
 		return allreduceRing(p, dst, src, op)
 	case Rabenseifner:
@@ -48,7 +48,7 @@ func Allreduce(p Peer, dst, src []byte, op *Operation) error {
 	}
 }
 
-// Gather collects the src of all ranks in dst of the root, in the order of ranks.
+// Gather collects the src of all ranks in dst of the root, in rank order.
 func Gather(p Peer, dst, src []byte, root int) error {
 	n := len(src)
 	if p.Rank() == root {
@@ -57,18 +57,18 @@ func Gather(p Peer, dst, src []byte, root int) error {
 	if n == 0 {
 		return nil
 	}
-	if pick(OfGather, n, p.Size(), true) == Binomial {
+	if selectAlgorithm(OfGather, n, p.Size(), true) == Binomial {
 		return gatherBinomial(p, dst, src, root, n)
 	}
 	return gatherLinear(p, dst, src, root, n)
 }
 
-// Gatherv collects the src of all ranks in dst of the root, where at says. The Layout counts at the root only.
+// Gatherv collects the src of all ranks in dst of the root, at the positions of at. The Layout is used at the root only.
 func Gatherv(p Peer, dst []byte, at Layout, src []byte, root int) error {
 	return gathervLinear(p, dst, &at, src, root)
 }
 
-// Scatter gives each rank its block of the root's src.
+// Scatter copies to each rank its block of the root's src.
 func Scatter(p Peer, dst, src []byte, root int) error {
 	n := len(dst)
 	if p.Rank() == root {
@@ -77,24 +77,24 @@ func Scatter(p Peer, dst, src []byte, root int) error {
 	if n == 0 {
 		return nil
 	}
-	if pick(OfScatter, n, p.Size(), true) == Binomial {
+	if selectAlgorithm(OfScatter, n, p.Size(), true) == Binomial {
 		return scatterBinomial(p, dst, src, root, n)
 	}
 	return scatterLinear(p, dst, src, root, n)
 }
 
-// Scatterv gives each rank its block of the root's src, which lies where at says. The Layout counts at the root only.
+// Scatterv copies to each rank its block of the root's src, at the positions of at. The Layout is used at the root only.
 func Scatterv(p Peer, dst, src []byte, at Layout, root int) error {
 	return scattervLinear(p, dst, src, &at, root)
 }
 
-// Allgather collects the src of all ranks in dst of each, in the order of ranks.
+// Allgather collects the src of all ranks in dst of each, in rank order.
 func Allgather(p Peer, dst, src []byte) error {
 	n := len(dst) / p.Size()
 	if n == 0 {
 		return nil
 	}
-	switch pick(OfAllgather, n, p.Size(), true) {
+	switch selectAlgorithm(OfAllgather, n, p.Size(), true) {
 	case RecursiveDoubling:
 		return allgatherDoubling(p, dst, src, n)
 	case Bruck:
@@ -104,8 +104,7 @@ func Allgather(p Peer, dst, src []byte) error {
 	}
 }
 
-// Allgatherv collects the src of all ranks in dst of each, where at says, which is the same at all ranks but for
-// Displs.
+// Allgatherv collects the src of all ranks in dst of each, at the positions of at. Only at.Displs may differ between ranks.
 func Allgatherv(p Peer, dst []byte, at Layout, src []byte) error {
 	if !inPlace(dst, src) {
 		copy(at.block(dst, p.Rank()), src)
@@ -114,38 +113,38 @@ func Allgatherv(p Peer, dst []byte, at Layout, src []byte) error {
 	for _, c := range at.Counts {
 		total += c * at.Elem
 	}
-	if pick(OfAllgatherv, total, p.Size(), true) == Spread {
-		return allgathervSpread(p, dst, &at)
+	if selectAlgorithm(OfAllgatherv, total, p.Size(), true) == Scattered {
+		return allgathervScattered(p, dst, &at)
 	}
 	return allgathervRing(p, dst, &at)
 }
 
-// Alltoall sends block i of src to rank i, whose block of this rank's number it becomes in dst.
+// Alltoall copies block i of src to rank i, into the block of dst that has this rank's number.
 func Alltoall(p Peer, dst, src []byte) error {
 	n := len(dst) / p.Size()
 	if n == 0 {
 		return nil
 	}
-	switch a := pick(OfAlltoall, n, p.Size(), true); {
+	switch a := selectAlgorithm(OfAlltoall, n, p.Size(), true); {
 	case a == Bruck:
 		return alltoallBruck(p, dst, src, n)
 	case a == Pairwise || inPlace(dst, src):
 		return alltoallPairwise(p, dst, src, n)
 	default:
-		return alltoallSpread(p, dst, src, n)
+		return alltoallScattered(p, dst, src, n)
 	}
 }
 
-// Alltoallv sends the block of src for each rank, which lies where from says, to that rank, and puts what arrives
-// in dst where to says. In place, to is for both.
+// Alltoallv sends to each rank its block of src, at the positions of from, and receives blocks into dst at the positions of to.
+// In place, to applies to both.
 func Alltoallv(p Peer, dst []byte, to Layout, src []byte, from Layout) error {
 	if inPlace(dst, src) {
 		return alltoallvPairwise(p, dst, &to)
 	}
-	return alltoallvSpread(p, dst, &to, src, &from)
+	return alltoallvScattered(p, dst, &to, src, &from)
 }
 
-// ReduceScatter combines the src of all ranks, and gives each rank i its counts[i] elements of the result in dst.
+// ReduceScatter combines the src of all ranks. Rank i receives its counts[i] elements of the result in dst.
 // counts is the same at all ranks. In place, the result is at the start of the buffer.
 func ReduceScatter(p Peer, dst, src []byte, counts []int, op *Operation) error {
 	total := 0
@@ -155,7 +154,7 @@ func ReduceScatter(p Peer, dst, src []byte, counts []int, op *Operation) error {
 	if total == 0 {
 		return nil
 	}
-	if pick(OfReduceScatter, total, p.Size(), op.Commutative) == RecursiveDoubling {
+	if selectAlgorithm(OfReduceScatter, total, p.Size(), op.Commutative) == RecursiveDoubling {
 		return reduceScatterDoubling(p, dst, src[:total], counts, op)
 	}
 	return reduceScatterPairwise(p, dst, src, counts, op)
@@ -169,7 +168,7 @@ func Scan(p Peer, dst, src []byte, op *Operation) error {
 	return scan(p, dst, src, op)
 }
 
-// Exscan combines the src of the ranks before this one into dst. Rank 0's dst stays as it is.
+// Exscan combines the src of the ranks before this one into dst. Rank 0's dst does not change.
 func Exscan(p Peer, dst, src []byte, op *Operation) error {
 	if len(src) == 0 {
 		return nil

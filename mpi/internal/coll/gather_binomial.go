@@ -1,14 +1,14 @@
 package coll
 
-// gatherBinomial: up a binomial tree; each rank hands up what its subtree has, in one message. Blocks are collected
-// in the order of ranks counted from the root, and turned at the end.
+// gatherBinomial: each rank sends the blocks of its subtree up a binomial tree, in one message. Blocks are collected
+// in the order of ranks relative to the root, and rotated at the end.
 //
 // Cost: lg n * a + (n-1) * m*b, and two copies; for any n.
 func gatherBinomial(p Peer, dst, src []byte, root, n int) error {
 	rank, size := p.Rank(), p.Size()
 	v := mod(rank-root, size)
 	if rank == root && inPlace(dst, src) {
-		src = nth(dst, rank, n)
+		src = blockAt(dst, rank, n)
 	}
 	if v&1 != 0 {
 		return p.Send(mod(rank-1, size), src)
@@ -25,13 +25,13 @@ func gatherBinomial(p Peer, dst, src []byte, root, n int) error {
 			}
 		}
 	}
-	high := (size - root) * n // what comes from the root and the ranks after it
+	high := (size - root) * n // the blocks of the root and the ranks after it
 	copy(dst[root*n:size*n], tmp[:high])
 	copy(dst[:root*n], tmp[high:])
 	return nil
 }
 
-// subtree is the number of ranks in the part of a binomial tree of size ranks that is below v, v included.
+// subtree returns the number of ranks in the subtree of v, v included, of a binomial tree of size ranks.
 func subtree(v, size int) int {
 	if v == 0 {
 		return size

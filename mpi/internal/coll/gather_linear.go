@@ -1,19 +1,19 @@
 package coll
 
-// gatherLinear: the root receives from all at once.
+// gatherLinear: the root receives from all ranks together.
 //
-// Cost: (n-1) * (a + m*b) at the root, a + m*b elsewhere; for any n, and nothing is copied twice.
+// Cost: (n-1) * (a + m*b) at the root, a + m*b elsewhere; for any n, and each block is copied once.
 func gatherLinear(p Peer, dst, src []byte, root, n int) error {
 	if p.Rank() != root {
 		return p.Send(root, src)
 	}
 	if !inPlace(dst, src) {
-		copy(nth(dst, root, n), src)
+		copy(blockAt(dst, root, n), src)
 	}
-	return collect(p, func(i int) []byte { return nth(dst, i, n) })
+	return recvBlocks(p, func(i int) []byte { return blockAt(dst, i, n) })
 }
 
-// gathervLinear is gatherLinear for blocks of different lengths. An empty one is no message.
+// gathervLinear is gatherLinear for blocks of different lengths. No message is sent for an empty block.
 func gathervLinear(p Peer, dst []byte, at *Layout, src []byte, root int) error {
 	if p.Rank() != root {
 		if len(src) == 0 {
@@ -24,11 +24,11 @@ func gathervLinear(p Peer, dst []byte, at *Layout, src []byte, root int) error {
 	if !inPlace(dst, src) {
 		copy(at.block(dst, root), src)
 	}
-	return collect(p, func(i int) []byte { return at.block(dst, i) })
+	return recvBlocks(p, func(i int) []byte { return at.block(dst, i) })
 }
 
-// collect receives a block from each other rank that has one.
-func collect(p Peer, block func(i int) []byte) error {
+// recvBlocks receives a block from each other rank whose block is not empty.
+func recvBlocks(p Peer, block func(i int) []byte) error {
 	rank, n := p.Rank(), p.Size()
 	hs := handles(p, n)
 	for i := range n {

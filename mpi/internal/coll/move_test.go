@@ -68,7 +68,7 @@ func TestGather(t *testing.T) {
 						dst := make([][]byte, m.n)
 						dst[root] = blanks(1, n*m.n)[0]
 						if r.IntN(2) == 0 { // in place
-							copy(nth(dst[root], root, n), src[root])
+							copy(blockAt(dst[root], root, n), src[root])
 							src[root] = dst[root]
 						}
 						m.run(t, func(p Peer) error { return algorithm(p, dst[p.Rank()], src[p.Rank()], root, n) })
@@ -103,7 +103,7 @@ func TestScatter(t *testing.T) {
 						}
 						m.run(t, func(p Peer) error { return algorithm(p, dst[p.Rank()], src[p.Rank()], root, n) })
 						if in {
-							dst[root] = nth(dst[root], root, n)
+							dst[root] = blockAt(dst[root], root, n)
 						}
 						if got := joined(dst); !bytes.Equal(got, all) {
 							t.Fatalf("%d bytes from %d, in place %v: ranks have\n%x, want\n%x", n, root, in, got, all)
@@ -134,7 +134,7 @@ func TestAllgather(t *testing.T) {
 					dst := blanks(m.n, n*m.n)
 					if r.IntN(2) == 0 { // in place
 						for i := range dst {
-							copy(nth(dst[i], i, n), src[i])
+							copy(blockAt(dst[i], i, n), src[i])
 						}
 						src = dst
 					}
@@ -153,7 +153,7 @@ func TestAllgather(t *testing.T) {
 func TestAlltoall(t *testing.T) {
 	for name, algorithm := range map[string]func(p Peer, dst, src []byte, n int) error{
 		"chosen": func(p Peer, dst, src []byte, _ int) error { return Alltoall(p, dst, src) },
-		"bruck":  alltoallBruck, "spread": alltoallSpread, "pairwise": alltoallPairwise,
+		"bruck":  alltoallBruck, "spread": alltoallScattered, "pairwise": alltoallPairwise,
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, m *matrix, r *rand.Rand) {
@@ -167,7 +167,7 @@ func TestAlltoall(t *testing.T) {
 					m.run(t, func(p Peer) error { return algorithm(p, dst[p.Rank()], src[p.Rank()], n) })
 					for i := range dst {
 						for j := range before {
-							if got, want := nth(dst[i], j, n), nth(before[j], i, n); !bytes.Equal(got, want) {
+							if got, want := blockAt(dst[i], j, n), blockAt(before[j], i, n); !bytes.Equal(got, want) {
 								t.Fatalf("%d bytes: rank %d has of %d\n%x, want\n%x", n, i, j, got, want)
 							}
 						}

@@ -1,10 +1,10 @@
 package coll
 
-// reduceBinomial: up a binomial tree; each rank combines what it has with what comes from its children, nearest
-// first, so that what it has is always of neighbouring ranks. Where order matters the tree stands on rank 0, which
-// hands the result on.
+// reduceBinomial: each rank combines its data with those of its children in a binomial tree, nearest first, so that the combined
+// ranks are always neighbours, and sends the result to its parent. If the operation is not commutative the tree begins at
+// rank 0, which sends the result to the root.
 //
-// Cost: lg n * (a + m*b + m*g), and a + m*b more for an operation that does not commute; for any n.
+// Cost: lg n * (a + m*b + m*g), and a + m*b more if the operation is not commutative; for any n.
 func reduceBinomial(p Peer, dst, src []byte, op *Operation, root int) error {
 	rank, n := p.Rank(), p.Size()
 	top := root
@@ -12,7 +12,7 @@ func reduceBinomial(p Peer, dst, src []byte, op *Operation, root int) error {
 		top = 0
 	}
 	v := mod(rank-top, n)
-	own, have := dst, src // have is what goes up: src alone, or what is in own
+	own, have := dst, src // have is the data for the parent: src alone, or the sum in own
 	if rank != root && v&1 == 0 {
 		own = p.Scratch(len(src))
 	}

@@ -1,6 +1,6 @@
 package coll
 
-// reduceScatterDoubling: all of the result everywhere, by recursive doubling, of which each rank takes its part.
+// reduceScatterDoubling: every rank computes the whole result by recursive doubling and copies its part.
 //
 // Cost: as allreduceDoubling, m being the bytes of all blocks together.
 func reduceScatterDoubling(p Peer, dst, src []byte, counts []int, op *Operation) error {
@@ -12,7 +12,7 @@ func reduceScatterDoubling(p Peer, dst, src []byte, counts []int, op *Operation)
 	return nil
 }
 
-// blockOf is rank i's block of a buffer in which blocks of counts elements follow each other.
+// blockOf returns rank i's block of a buffer in which blocks of counts elements follow each other.
 func blockOf(buf []byte, counts []int, i, elem int) []byte {
 	lo := 0
 	for _, c := range counts[:i] {

@@ -1,21 +1,21 @@
 package coll
 
-// reduceScatterGather: each rank gets one part of the sum by recursive halving, and the root collects the parts
+// reduceScatterGather: each rank computes one part of the sum by recursive halving, and the root gathers the parts
 // (Rabenseifner).
 //
-// Cost: 2 * lg n * a + 2 * m*b + m*g, and a + m*b + m*g more where n is no power of two.
+// Cost: 2 * lg n * a + 2 * m*b + m*g, and a + m*b + m*g more if n is not a power of two.
 func reduceScatterGather(p Peer, dst, src []byte, op *Operation, root int) error {
-	f := newFold(p)
+	f := newPowerOfTwoGroup(p)
 	m := len(src)
 	have, tmp := p.Scratch(m), p.Scratch(m)
 	copy(have, src)
-	have, tmp, err := f.in(have, tmp, op)
+	have, tmp, err := f.reduceExtra(have, tmp, op)
 	if err != nil {
 		return err
 	}
-	parts := cut{m / op.ElemSize, op.ElemSize, f.power}
+	parts := partition{m / op.ElemSize, op.ElemSize, f.power}
 	part := -1
-	if f.self >= 0 {
+	if f.index >= 0 {
 		if have, part, err = f.halve(have, tmp, parts, op); err != nil {
 			return err
 		}
@@ -24,13 +24,13 @@ func reduceScatterGather(p Peer, dst, src []byte, op *Operation, root int) error
 		if part < 0 {
 			return nil
 		}
-		return p.Send(root, parts.of(have, part))
+		return p.Send(root, parts.part(have, part))
 	}
 	hs := handles(p, f.power)
 	for i := range f.power {
-		out := parts.of(dst, f.part(i))
-		if i == f.self {
-			copy(out, parts.of(have, part))
+		out := parts.part(dst, f.part(i))
+		if i == f.index {
+			copy(out, parts.part(have, part))
 			continue
 		}
 		h, err := p.Irecv(f.rank(i), out)

@@ -1,8 +1,8 @@
 package coll
 
-// reduceScatterPairwise: in round k each rank sends the rank k after it the block that is for that one, and
-// receives its own block of the rank k before it. What arrives is first of lower ranks, in descending order, and
-// then of higher ranks, in descending order too, so two sums that grow to the left keep the order of ranks.
+// reduceScatterPairwise: in step k each rank sends to the rank k after it that rank's block, and receives its own block from
+// the rank k before it. Blocks arrive first from lower ranks, in descending order, and then from higher ranks, also in descending
+// order. So two sums, each extended at its left end, keep the rank order.
 //
 // Cost: (n-1) * (a + m*b + m*g), m being the bytes of one block; for any n.
 func reduceScatterPairwise(p Peer, dst, src []byte, counts []int, op *Operation) error {

@@ -1,7 +1,7 @@
 package coll
 
-// scan: in round k each rank combines what it has, which is of the 2^k ranks up to itself, with what the rank 2^k
-// before it has (Hillis and Steele).
+// scan: in step k each rank combines its partial sum, which covers the 2^k ranks up to itself, with that of the rank 2^k
+// before it (Hillis and Steele).
 //
 // Cost: lg n * (a + m*b + m*g), for any n.
 func scan(p Peer, dst, src []byte, op *Operation) error {
@@ -19,7 +19,7 @@ func scan(p Peer, dst, src []byte, op *Operation) error {
 	return nil
 }
 
-// exscan: each rank hands its data to the next one, and then all but the first scan what they were given.
+// exscan: each rank sends its data to the next one, and then all but the first scan the data that they received.
 //
 // Cost: as scan, and a + m*b more.
 func exscan(p Peer, dst, src []byte, op *Operation) error {
@@ -45,8 +45,8 @@ func exscan(p Peer, dst, src []byte, op *Operation) error {
 	return nil
 }
 
-// prefix combines into this rank's data those of the ranks before it, down to first. It returns where the result
-// is, have or tmp.
+// prefix combines this rank's data with those of the ranks before it, down to first. It returns the buffer with the result, have
+// or tmp.
 func prefix(p Peer, first int, have, tmp []byte, op *Operation) ([]byte, error) {
 	rank, n := p.Rank(), p.Size()
 	for d := 1; d < n-first; d *= 2 {
@@ -61,8 +61,8 @@ func prefix(p Peer, first int, have, tmp []byte, op *Operation) ([]byte, error) 
 	return have, nil
 }
 
-// shift sends s to the rank d after this one and receives r from the one d before it, where there are such ranks
-// from first on.
+// shift sends s to the rank d after this one and receives r from the one d before it, if these ranks exist.
+// Ranks below first do not take part.
 func shift(p Peer, d int, s []byte, first int, r []byte) error {
 	rank, n := p.Rank(), p.Size()
 	up, down := rank+d, rank-d

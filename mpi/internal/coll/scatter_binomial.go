@@ -1,7 +1,7 @@
 package coll
 
-// scatterBinomial: down a binomial tree; each rank gets what is for its subtree in one message. The root turns the
-// blocks into the order of ranks counted from itself.
+// scatterBinomial: each rank receives the blocks of its subtree of a binomial tree in one message. The root first rotates the
+// blocks into the order of ranks relative to itself.
 //
 // Cost: lg n * a + (n-1) * m*b, and two copies; for any n.
 func scatterBinomial(p Peer, dst, src []byte, root, n int) error {
@@ -13,7 +13,7 @@ func scatterBinomial(p Peer, dst, src []byte, root, n int) error {
 	tmp := p.Scratch(n * subtree(v, size))
 	bit := 1
 	if v == 0 {
-		high := (size - root) * n // what is for the root and the ranks after it
+		high := (size - root) * n // the blocks of the root and the ranks after it
 		copy(tmp[:high], src[root*n:size*n])
 		copy(tmp[high:], src[:root*n])
 		for bit < size {

@@ -1,19 +1,19 @@
 package coll
 
-// scatterLinear: the root sends to all at once.
+// scatterLinear: the root sends to all ranks together.
 //
-// Cost: (n-1) * (a + m*b) at the root, a + m*b elsewhere; for any n, and nothing is copied twice.
+// Cost: (n-1) * (a + m*b) at the root, a + m*b elsewhere; for any n, and each block is copied once.
 func scatterLinear(p Peer, dst, src []byte, root, n int) error {
 	if p.Rank() != root {
 		return p.Recv(root, dst)
 	}
 	if !inPlace(dst, src) {
-		copy(dst, nth(src, root, n))
+		copy(dst, blockAt(src, root, n))
 	}
-	return deal(p, func(i int) []byte { return nth(src, i, n) })
+	return sendBlocks(p, func(i int) []byte { return blockAt(src, i, n) })
 }
 
-// scattervLinear is scatterLinear for blocks of different lengths. An empty one is no message.
+// scattervLinear is scatterLinear for blocks of different lengths. No message is sent for an empty block.
 func scattervLinear(p Peer, dst, src []byte, at *Layout, root int) error {
 	if p.Rank() != root {
 		if len(dst) == 0 {
@@ -24,11 +24,11 @@ func scattervLinear(p Peer, dst, src []byte, at *Layout, root int) error {
 	if !inPlace(dst, src) {
 		copy(dst, at.block(src, root))
 	}
-	return deal(p, func(i int) []byte { return at.block(src, i) })
+	return sendBlocks(p, func(i int) []byte { return at.block(src, i) })
 }
 
-// deal sends each other rank the block that it is to have, if there is one.
-func deal(p Peer, block func(i int) []byte) error {
+// sendBlocks sends to each other rank its block, if it is not empty.
+func sendBlocks(p Peer, block func(i int) []byte) error {
 	rank, n := p.Rank(), p.Size()
 	hs := handles(p, n)
 	for i := range n {

@@ -66,7 +66,7 @@ func benchRank(spec string) error {
 			return err
 		}
 	}
-	bytes, _ := FlatBytes(size)
+	bytes, _ := ShmBytes(size)
 	mem, err := unix.Mmap(3, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func benchRank(spec string) error {
 	if crowded {
 		w.look = 1
 	}
-	f, err := NewFlat(Shared{Mem: mem, Rank: rank, Size: size, Crowded: crowded, Cores: runtime.NumCPU(), Wait: w})
+	f, err := NewShm(ShmConfig{Mem: mem, Rank: rank, Size: size, Crowded: crowded, Cores: runtime.NumCPU(), Sync: w})
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func pin(number int) error {
 }
 
 // benchCall is what is timed. The operations that do not make all wait for all are followed by one that does.
-func benchCall(f *Flat, op string, n int) func() error {
+func benchCall(f *Shm, op string, n int) func() error {
 	add, _ := datatype.Lookup(datatype.Sum, datatype.Float32)
 	o := &Operation{Kernel: add, ElemSize: 4, Commutative: true}
 	src, dst := bytes.Repeat([]byte{1}, n), make([]byte, n)
@@ -177,7 +177,7 @@ func benchProcesses(b *testing.B, size int, op string, length, batch int) int {
 	}
 	mem := os.NewFile(uintptr(fd), "coll")
 	defer mem.Close()
-	total, _ := FlatBytes(size)
+	total, _ := ShmBytes(size)
 	if err := mem.Truncate(int64(total)); err != nil {
 		b.Fatal(err)
 	}

@@ -33,11 +33,11 @@ func (gosched) Publish(p *uint64, v uint64) { atomic.StoreUint64(p, v) }
 func segment(n int) []byte { return make([]byte, max(n, 64*kib))[:n] }
 
 // newFlats is a Flat per rank over the same memory.
-func newFlats(t testing.TB, ranks, memory int, crowded bool) (flats []*Flat, broken *atomic.Bool) {
+func newFlats(t testing.TB, ranks, memory int, crowded bool) (flats []*Shm, broken *atomic.Bool) {
 	t.Helper()
 	mem, broken := segment(memory), new(atomic.Bool)
 	for r := range ranks {
-		f, err := NewFlat(Shared{Mem: mem, Rank: r, Size: ranks, Crowded: crowded, Cores: r, Wait: gosched{broken}})
+		f, err := NewShm(ShmConfig{Mem: mem, Rank: r, Size: ranks, Crowded: crowded, Cores: r, Sync: gosched{broken}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func newFlats(t testing.TB, ranks, memory int, crowded bool) (flats []*Flat, bro
 // act is one collective of all ranks: what each does, and what is wrong afterwards.
 type act struct {
 	name  string
-	do    func(f *Flat) error
+	do    func(f *Shm) error
 	check func() error
 }
 
@@ -83,17 +83,17 @@ func draw(r *rand.Rand, n, length int) act {
 	case 0:
 		bufs := random(r, n, length)
 		want := append([]byte{}, bufs[root]...)
-		return act{"bcast", func(f *Flat) error { return f.Bcast(bufs[f.Rank], root) },
+		return act{"bcast", func(f *Shm) error { return f.Bcast(bufs[f.Rank], root) },
 			differ(bufs, func(int) []byte { return want })}
 	case 1:
 		src := random(r, n, length/8*8)
 		want, dst := reduced(src, op), only(results(src, length/8*8, in), root)
-		return act{"reduce", func(f *Flat) error { return f.Reduce(dst[f.Rank], src[f.Rank], op, root) },
+		return act{"reduce", func(f *Shm) error { return f.Reduce(dst[f.Rank], src[f.Rank], op, root) },
 			differ(dst, func(int) []byte { return want })}
 	case 2, 3:
 		src := random(r, n, length/8*8)
 		want, dst := reduced(src, op), results(src, length/8*8, in)
-		return act{"allreduce", func(f *Flat) error { return f.Allreduce(dst[f.Rank], src[f.Rank], op) },
+		return act{"allreduce", func(f *Shm) error { return f.Allreduce(dst[f.Rank], src[f.Rank], op) },
 			differ(dst, func(int) []byte { return want })}
 	case 4:
 		return drawGather(r, n, length, root, in)
@@ -101,16 +101,16 @@ func draw(r *rand.Rand, n, length int) act {
 		whole := random(r, 1, length*n)[0]
 		src, dst := make([][]byte, n), blanks(n, length)
 		src[root] = append([]byte{}, whole...)
-		return act{"scatter", func(f *Flat) error { return f.Scatter(dst[f.Rank], src[f.Rank], root) },
-			differ(dst, func(i int) []byte { return nth(whole, i, length) })}
+		return act{"scatter", func(f *Shm) error { return f.Scatter(dst[f.Rank], src[f.Rank], root) },
+			differ(dst, func(i int) []byte { return blockAt(whole, i, length) })}
 	}
 	src := random(r, n, length*n)
 	before, dst := clones(src), results(src, length*n, in)
-	return act{"alltoall", func(f *Flat) error { return f.Alltoall(dst[f.Rank], src[f.Rank]) },
+	return act{"alltoall", func(f *Shm) error { return f.Alltoall(dst[f.Rank], src[f.Rank]) },
 		differ(dst, func(i int) []byte {
 			var want []byte
 			for j := range before {
-				want = append(want, nth(before[j], i, length)...)
+				want = append(want, blockAt(before[j], i, length)...)
 			}
 			return want
 		})}
@@ -122,20 +122,20 @@ func drawGather(r *rand.Rand, n, length, root int, in bool) act {
 	want := joined(src)
 	if in {
 		for i := range dst {
-			copy(nth(dst[i], i, length), src[i])
+			copy(blockAt(dst[i], i, length), src[i])
 		}
 	}
 	if r.IntN(2) == 0 {
 		if in {
 			src = dst
 		}
-		return act{"allgather", func(f *Flat) error { return f.Allgather(dst[f.Rank], src[f.Rank]) },
+		return act{"allgather", func(f *Shm) error { return f.Allgather(dst[f.Rank], src[f.Rank]) },
 			differ(dst, func(int) []byte { return want })}
 	}
 	if in {
 		src[root] = dst[root]
 	}
-	return act{"gather", func(f *Flat) error { return f.Gather(dst[f.Rank], src[f.Rank], root) },
+	return act{"gather", func(f *Shm) error { return f.Gather(dst[f.Rank], src[f.Rank], root) },
 		differ(only(dst, root), func(int) []byte { return want })}
 }
 
@@ -144,8 +144,8 @@ func drawGather(r *rand.Rand, n, length, root int, in bool) act {
 func TestFlat(t *testing.T) {
 	for _, crowded := range []bool{false, true} {
 		for n := 1; n <= 9; n++ {
-			best, least := FlatBytes(n)
-			for seed, memory := range []int{least, best, least + 3*n*leastRoom, least} {
+			best, least := ShmBytes(n)
+			for seed, memory := range []int{least, best, least + 3*n*minSlotBytes, least} {
 				t.Run(fmt.Sprintf("crowded=%v/ranks=%d/seed=%d", crowded, n, seed), func(t *testing.T) {
 					r := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
 					var acts []act
@@ -188,7 +188,7 @@ func runActs(t *testing.T, n, memory int, crowded bool, acts []act) {
 func TestFlatBarrier(t *testing.T) {
 	for _, crowded := range []bool{false, true} {
 		for n := 1; n <= 9; n++ {
-			best, _ := FlatBytes(n)
+			best, _ := ShmBytes(n)
 			flats, _ := newFlats(t, n, best, crowded)
 			const rounds = 100
 			var in atomic.Int64
@@ -215,9 +215,9 @@ func TestFlatBarrier(t *testing.T) {
 // TestFlatAhead lets a root run ahead of ranks that have not come yet, which it may do for as many rounds as it has
 // slots.
 func TestFlatAhead(t *testing.T) {
-	best, _ := FlatBytes(2)
+	best, _ := ShmBytes(2)
 	flats, _ := newFlats(t, 2, best, true)
-	bufs := make([][8]byte, flats[0].depth)
+	bufs := make([][8]byte, flats[0].slots)
 	for i := range bufs {
 		bufs[i][0] = byte(i + 1)
 		if err := flats[0].Bcast(bufs[i][:], 0); err != nil {
@@ -239,25 +239,25 @@ func TestFlatAhead(t *testing.T) {
 func TestFlatBroken(t *testing.T) {
 	op := add()
 	buf, out := make([]byte, 400*kib), make([]byte, 400*kib)
-	for name, do := range map[string]func(f *Flat) error{
-		"barrier":          func(f *Flat) error { return f.Barrier() },
-		"bcast, root":      func(f *Flat) error { return f.Bcast(buf, 0) },
-		"bcast":            func(f *Flat) error { return f.Bcast(buf, 1) },
-		"reduce, root":     func(f *Flat) error { return f.Reduce(out, buf, op, 0) },
-		"reduce":           func(f *Flat) error { return f.Reduce(out, buf, op, 1) },
-		"allreduce":        func(f *Flat) error { return f.Allreduce(out[:8], buf[:8], op) },
-		"allreduce, long":  func(f *Flat) error { return f.Allreduce(out, buf, op) },
-		"gather, root":     func(f *Flat) error { return f.Gather(out, buf[:200*kib], 0) },
-		"gather":           func(f *Flat) error { return f.Gather(nil, buf, 1) },
-		"scatter, root":    func(f *Flat) error { return f.Scatter(out[:200*kib], buf, 0) },
-		"scatter":          func(f *Flat) error { return f.Scatter(out, nil, 1) },
-		"allgather":        func(f *Flat) error { return f.Allgather(out, buf[:200*kib]) },
-		"alltoall":         func(f *Flat) error { return f.Alltoall(out, buf) },
-		"bcast, many":      func(f *Flat) error { return f.Bcast(buf[:200*kib], 0) },
-		"allreduce, small": func(f *Flat) error { return f.Allreduce(out[:8*kib], buf[:8*kib], op) },
+	for name, do := range map[string]func(f *Shm) error{
+		"barrier":          func(f *Shm) error { return f.Barrier() },
+		"bcast, root":      func(f *Shm) error { return f.Bcast(buf, 0) },
+		"bcast":            func(f *Shm) error { return f.Bcast(buf, 1) },
+		"reduce, root":     func(f *Shm) error { return f.Reduce(out, buf, op, 0) },
+		"reduce":           func(f *Shm) error { return f.Reduce(out, buf, op, 1) },
+		"allreduce":        func(f *Shm) error { return f.Allreduce(out[:8], buf[:8], op) },
+		"allreduce, long":  func(f *Shm) error { return f.Allreduce(out, buf, op) },
+		"gather, root":     func(f *Shm) error { return f.Gather(out, buf[:200*kib], 0) },
+		"gather":           func(f *Shm) error { return f.Gather(nil, buf, 1) },
+		"scatter, root":    func(f *Shm) error { return f.Scatter(out[:200*kib], buf, 0) },
+		"scatter":          func(f *Shm) error { return f.Scatter(out, nil, 1) },
+		"allgather":        func(f *Shm) error { return f.Allgather(out, buf[:200*kib]) },
+		"alltoall":         func(f *Shm) error { return f.Alltoall(out, buf) },
+		"bcast, many":      func(f *Shm) error { return f.Bcast(buf[:200*kib], 0) },
+		"allreduce, small": func(f *Shm) error { return f.Allreduce(out[:8*kib], buf[:8*kib], op) },
 	} {
 		for _, crowded := range []bool{false, true} {
-			_, least := FlatBytes(2)
+			_, least := ShmBytes(2)
 			flats, broken := newFlats(t, 2, least, crowded)
 			broken.Store(true)
 			if err := do(flats[0]); !errors.Is(err, errBroken) {
@@ -268,18 +268,18 @@ func TestFlatBroken(t *testing.T) {
 }
 
 func TestNewFlatRefuses(t *testing.T) {
-	best, least := FlatBytes(4)
+	best, least := ShmBytes(4)
 	mem := segment(best + 64)
-	for what, s := range map[string]Shared{
+	for what, s := range map[string]ShmConfig{
 		"too little memory":          {Mem: mem[:least-1], Size: 4},
 		"memory that is not aligned": {Mem: mem[64:], Size: 4},
-		"too many ranks":             {Mem: mem, Size: leastRoom + 1},
+		"too many ranks":             {Mem: mem, Size: minSlotBytes + 1},
 	} {
-		if _, err := NewFlat(s); err == nil {
+		if _, err := NewShm(s); err == nil {
 			t.Errorf("%s: no error", what)
 		}
 	}
-	if _, err := NewFlat(Shared{Mem: mem[:least], Size: 4}); err != nil {
+	if _, err := NewShm(ShmConfig{Mem: mem[:least], Size: 4}); err != nil {
 		t.Error(err)
 	}
 }
@@ -287,21 +287,21 @@ func TestNewFlatRefuses(t *testing.T) {
 // TestFlatBytes holds the layout of memory against the length that it is to fit.
 func TestFlatBytes(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 7, 8, 16, 40, 64, 100, 300} {
-		best, least := FlatBytes(n)
+		best, least := ShmBytes(n)
 		for _, memory := range []int{least, best, best + 12345, (least + best) / 2} {
-			f, err := NewFlat(Shared{Mem: segment(memory), Size: n})
+			f, err := NewShm(ShmConfig{Mem: segment(memory), Size: n})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if f.room < leastRoom || f.depth < leastDepth {
-				t.Fatalf("%d ranks, %d bytes: %d slots of %d bytes", n, memory, f.depth, f.room)
+			if f.slotBytes < minSlotBytes || f.slots < minSlots {
+				t.Fatalf("%d ranks, %d bytes: %d slots of %d bytes", n, memory, f.slots, f.slotBytes)
 			}
-			f.round = f.depth - 1 // the last slot, of the last rank and of none
-			f.data(n-1, f.room)
-			if top := f.head(n) + line; top > fixedBytes(n)+n*int(f.depth)*line-resultRoom {
+			f.step = f.slots - 1 // the last slot, of the last rank and of none
+			f.data(n-1, f.slotBytes)
+			if top := f.headOffset(n) + line; top > fixedBytes(n)+n*int(f.slots)*line-resultBytes {
 				t.Fatalf("%d ranks, %d bytes: words end at %d, in the midst of data", n, memory, top)
 			}
-			if &f.data(n, resultRoom)[resultRoom-1] == &f.data(0, resultRoom)[0] {
+			if &f.data(n, resultBytes)[resultBytes-1] == &f.data(0, resultBytes)[0] {
 				t.Fatalf("%d ranks, %d bytes: data overlap", n, memory)
 			}
 		}

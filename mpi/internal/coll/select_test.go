@@ -5,18 +5,18 @@ import (
 	"testing"
 )
 
-// TestTable wants an algorithm for every case, and a case for every rule.
-func TestTable(t *testing.T) {
+// TestSelect wants an algorithm for every case, and a case for every rule.
+func TestSelect(t *testing.T) {
 	taken := map[Rule]bool{}
 	for c := OfBarrier; c <= OfReduceScatter; c++ {
 		for ranks := 1; ranks <= 70; ranks++ {
 			for _, commutative := range []bool{false, true} {
 				for bytes := 1; bytes < 1<<30; bytes *= 2 {
-					r := find(c, bytes, ranks, commutative, false)
-					if r.Algorithm == None || r.Algorithm == InMemory {
+					r := firstRule(c, bytes, ranks, commutative, false)
+					if r.Algorithm == None || r.Algorithm == SharedMemory {
 						t.Fatalf("%v of %d bytes between %d ranks, commutative %v: %+v", c, bytes, ranks, commutative, r)
 					}
-					taken[r], taken[find(c, bytes, ranks, commutative, true)] = true, true
+					taken[r], taken[firstRule(c, bytes, ranks, commutative, true)] = true, true
 				}
 			}
 		}
@@ -28,7 +28,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-func TestTableExamples(t *testing.T) {
+func TestSelectExamples(t *testing.T) {
 	for _, c := range []struct {
 		c            Collective
 		bytes, ranks int
@@ -45,7 +45,7 @@ func TestTableExamples(t *testing.T) {
 		{OfAllgather, 1 << 10, 6, true, Bruck},
 		{OfAllgather, 1 << 10, 8, true, RecursiveDoubling},
 	} {
-		if got := pick(c.c, c.bytes, c.ranks, c.commutative); got != c.want {
+		if got := selectAlgorithm(c.c, c.bytes, c.ranks, c.commutative); got != c.want {
 			t.Errorf("%v of %d bytes between %d ranks, commutative %v: %v, want %v", c.c, c.bytes, c.ranks, c.commutative, got, c.want)
 		}
 	}

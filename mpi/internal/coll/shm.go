@@ -1,0 +1,166 @@
+package coll
+
+import (
+	"fmt"
+
+	"github.com/ibrun/ibrun/internal/shm"
+)
+
+// ShmConfig describes the memory that the ranks of one communicator share, as one rank sees it.
+type ShmConfig struct {
+	// Mem is the same memory at each rank, of the same length, zeroed before the first rank uses it, and aligned to 128
+	// bytes. ShmBytes returns how long it should be.
+	Mem []byte
+	// Rank is the number of this rank in the communicator, Size the number of ranks.
+	Rank, Size int
+	// Crowded is set if there may be fewer cores than ranks. A rank that waits then yields immediately. It is the same at
+	// every rank.
+	Crowded bool
+	// Cores is the number of cores that the ranks share, as far as this rank knows. It may differ between ranks.
+	Cores int
+	// Sync is how this rank waits for words of others and publishes its own.
+	Sync WordSync
+}
+
+// WordSync synchronizes ranks by words in shared memory. Words only increase. A WordSync is used by one goroutine at a time.
+type WordSync interface {
+	// WaitAtLeast blocks until *w >= v, both taken modulo 2^64. It returns an error if the communicator is broken.
+	// It makes progress with other traffic while it waits. Stores made before the Publish of the value that it saw are
+	// visible afterwards.
+	WaitAtLeast(w *uint64, v uint64) error
+	// Publish stores v in *w after all earlier stores, and wakes the ranks that sleep until *w has that value.
+	Publish(w *uint64, v uint64)
+}
+
+// Shm runs collectives over memory that all ranks of a communicator have mapped. As with messages, all ranks call
+// the same methods in the same order, one at a time; they may call functions that use messages in between. No
+// method allocates.
+//
+// # Steps and slots
+//
+// A collective is a sequence of steps, which all ranks count. Every rank has a few slots and uses them cyclically, one per step.
+// A slot is a word, room for a little data beside it, and room for more elsewhere. In a step a rank copies data
+// into its slot and publishes the number of the step in the slot's word; others wait for that number and read the data. No rank
+// waits at the end of a step until the others have read its data. Instead, before a rank reuses a slot, it makes sure that all
+// have ended the step for which it used the slot last. Usually it knows that already: a step in which all ranks waited for all
+// proves that all had ended the step before (see beginStep).
+//
+// # Two kinds of barrier
+//
+// There are two ways for all ranks to wait for all (see synchronize). If each rank has a core, each polls the slots of all
+// others, and the cost is the latency of a cache line between cores. If ranks share cores, the cost is that of context
+// switches, and the minimum is that each rank runs once per step: each increments a counter and yields its core. The last one,
+// which knows from the counter that it is the last, does the common work for all, copies the result into a slot that belongs to
+// no rank, and continues. A rank after which fewer ranks are missing than there are cores polls for a short time before it
+// yields, because the missing ranks are probably running. That saves one context switch per core and step, of two if four ranks
+// share two cores.
+type Shm struct {
+	ShmConfig
+	slotBytes int    // bytes of data in a slot
+	slots     uint64 // slots of a rank
+	step      uint64 // steps begun
+	synced    uint64 // the last step in which all waited for all
+	barriers  uint64 // how often all ranks have incremented the counter of arrivals
+	copier    shm.Copier
+}
+
+const (
+	line          = 128        // bytes between words that different ranks write: two cache lines, which are fetched together
+	inlineBytes   = line - 16  // data up to this length are beside the word, so that one cache line holds both
+	minSlotBytes  = 4 * kib    // bytes of data in a slot: the minimum
+	maxSlotBytes  = 64 * kib   // and the maximum: a slot is read while the next one is filled
+	minSlots      = 2          // slots of a rank
+	maxSlots      = 32         // maximum: beyond twice a second-level cache, lines have left both caches before they are reused
+	maxTotalBytes = 4096 * kib // the data of all slots together
+	resultBytes   = 8 * kib    // bytes of data in the slot that belongs to no rank
+	farCopyFrom   = 4 * kib    // longer data are copied as if to a core that may be far away
+	spinPolls     = 200        // polls of a word before WordSync.WaitAtLeast
+	lastRankPolls = 2000       // the same for a rank that waits for the last ranks: about the time of a context switch
+)
+
+// ShmBytes returns the bytes of memory with which a Shm is fastest, and the minimum.
+func ShmBytes(ranks int) (best, least int) {
+	least = fixedBytes(ranks) + ranks*minSlots*(line+minSlotBytes)
+	best = fixedBytes(ranks) + min(ranks*maxSlots*(line+maxSlotBytes), maxTotalBytes)
+	return max(best, least), least
+}
+
+// fixedBytes returns the size of the counter, the words for ended steps, and the slots that belong to no rank.
+func fixedBytes(ranks int) int { return line + ranks*line + maxSlots*line + resultBytes }
+
+// NewShm returns a Shm that uses all of the shared memory. The ranks need not wait for each other. Memory that has been used
+// cannot be used by another Shm. NewShm returns an error if the memory is too small or not aligned, or if there are too
+// many ranks.
+func NewShm(s ShmConfig) (*Shm, error) {
+	_, least := ShmBytes(s.Size)
+	switch {
+	case s.Size > minSlotBytes:
+		return nil, fmt.Errorf("coll: %d ranks cannot share memory: the maximum is %d", s.Size, minSlotBytes)
+	case len(s.Mem) < least:
+		return nil, fmt.Errorf("coll: %d ranks share %d bytes of memory but need %d", s.Size, len(s.Mem), least)
+	case !aligned(s.Mem):
+		return nil, fmt.Errorf("coll: shared memory is not aligned to %d bytes", line)
+	}
+	each := (len(s.Mem) - fixedBytes(s.Size)) / s.Size
+	room := min(each/minSlots-line, maxSlotBytes) / line * line
+	return &Shm{ShmConfig: s, slotBytes: room, slots: uint64(min(each/(line+room), maxSlots))}, nil
+}
+
+// Layout of the memory: the counter of arrivals; a word per rank for the last step that it has ended; the words of all slots,
+// with the data beside them; the data of all slots. The slots that belong to no rank follow those of the last rank, as if they
+// were those of rank Size, except that their data come first and are common to them.
+
+// arrivalCounter returns the counter of arrivals.
+func (f *Shm) arrivalCounter() *uint64 { return word(f.Mem, 0) }
+
+// endedWord returns the word in which a rank publishes the last step that it has ended.
+func (f *Shm) endedWord(rank int) *uint64 { return word(f.Mem, line+rank*line) }
+
+// slotIndex returns the number of a rank's slot in this step.
+func (f *Shm) slotIndex(rank int) int { return rank*int(f.slots) + int(f.step%f.slots) }
+
+// headOffset returns the offset of the word of a rank's slot.
+func (f *Shm) headOffset(rank int) int { return line + f.Size*line + f.slotIndex(rank)*line }
+
+// filledWord returns the word in which a rank publishes the last step for which its slot has been filled.
+func (f *Shm) filledWord(rank int) *uint64 { return word(f.Mem, f.headOffset(rank)) }
+
+// data returns the room for n bytes in a rank's slot.
+func (f *Shm) data(rank, n int) []byte {
+	var at int
+	switch {
+	case n <= inlineBytes:
+		at = f.headOffset(rank) + line - inlineBytes
+	case rank == f.Size:
+		at = fixedBytes(f.Size) + f.Size*int(f.slots)*line - resultBytes
+	default:
+		at = fixedBytes(f.Size) + f.Size*int(f.slots)*line + f.slotIndex(rank)*f.slotBytes
+	}
+	return f.Mem[at : at+n : at+n]
+}
+
+// copyIn copies data into a slot.
+func (f *Shm) copyIn(slot, data []byte) {
+	if len(data) > farCopyFrom {
+		f.copier.Copy(slot, data)
+	} else {
+		copy(slot, data)
+	}
+}
+
+// Prefers reports whether shared memory is faster than messages for a collective of some bytes, counted as [Rule.MaxBytes]
+// describes. The result is the same at all ranks.
+func (f *Shm) Prefers(c Collective, bytes int) bool {
+	return firstRule(c, bytes, f.Size, false, true).Algorithm == SharedMemory
+}
+
+// Barrier returns when every rank has called it.
+//
+// Cost: one cache line from one core to another; or, if ranks share cores, one run of each rank.
+func (f *Shm) Barrier() error {
+	if f.Size == 1 {
+		return nil
+	}
+	f.step++ // no slot is written
+	return f.synchronize()
+}

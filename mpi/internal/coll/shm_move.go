@@ -1,0 +1,152 @@
+package coll
+
+// Bcast copies the root's buf to every rank. The root waits for the others only if buf is longer than all its slots.
+//
+// Cost: one cache line from one core to another, and two copies.
+func (f *Shm) Bcast(buf []byte, root int) error {
+	if f.Size == 1 {
+		return nil
+	}
+	if f.Rank == root {
+		return f.publishBuffer(buf, f.slotBytes)
+	}
+	for off := 0; off < len(buf); off += f.slotBytes {
+		f.step++
+		if err := f.awaitRank(root); err != nil {
+			return err
+		}
+		part := buf[off:min(off+f.slotBytes, len(buf))]
+		copy(part, f.data(root, len(part)))
+		f.endStep()
+	}
+	return nil
+}
+
+// Gather collects the src of all ranks in dst of the root, in rank order. The other ranks wait for
+// it only if src is longer than all their slots.
+//
+// Cost: one cache line from one core to another, and (n-1) copies at the root.
+func (f *Shm) Gather(dst, src []byte, root int) error {
+	if f.Rank != root {
+		return f.publishBuffer(src, f.slotBytes)
+	}
+	n := len(dst) / f.Size
+	if !inPlace(dst, src) {
+		copy(blockAt(dst, root, n), src)
+	}
+	if f.Size == 1 {
+		return nil
+	}
+	for off := 0; off < n; off += f.slotBytes {
+		f.step++
+		if err := f.awaitAll(); err != nil {
+			return err
+		}
+		f.copyFromAll(dst, n, off, min(f.slotBytes, n-off))
+		f.endStep()
+	}
+	return nil
+}
+
+// copyFromAll copies c bytes from each other rank's slot to offset off of that rank's block of n bytes.
+func (f *Shm) copyFromAll(dst []byte, n, off, c int) {
+	for r := range f.Size {
+		if r != f.Rank {
+			copy(blockAt(dst, r, n)[off:], f.data(r, c))
+		}
+	}
+}
+
+// Scatter copies to each rank its block of the root's src. The root waits for the others only if src is longer than all its
+// slots.
+//
+// Cost: one cache line from one core to another, and n copies at the root.
+func (f *Shm) Scatter(dst, src []byte, root int) error {
+	n, most := len(dst), f.slotBytes/f.Size
+	if f.Rank == root {
+		n = len(src) / f.Size
+		if !inPlace(dst, src) {
+			copy(dst, blockAt(src, root, n))
+		}
+	}
+	if f.Size == 1 {
+		return nil
+	}
+	for off := 0; off < n; off += most {
+		c := min(most, n-off)
+		if f.Rank == root {
+			if err := f.beginStep(); err != nil {
+				return err
+			}
+			f.packBlocks(src, n, off, c)
+			f.publish()
+		} else {
+			f.step++
+			if err := f.awaitRank(root); err != nil {
+				return err
+			}
+			copy(dst[off:], blockAt(f.data(root, f.Size*c), f.Rank, c))
+		}
+		f.endStep()
+	}
+	return nil
+}
+
+// packBlocks copies c bytes, from off on, of each of the blocks of n bytes into this rank's slot.
+func (f *Shm) packBlocks(src []byte, n, off, c int) {
+	out := f.data(f.Rank, f.Size*c)
+	for r := range f.Size {
+		f.copyIn(blockAt(out, r, c), blockAt(src, r, n)[off:off+c])
+	}
+}
+
+// Allgather collects the src of all ranks in dst of each, in rank order.
+//
+// Cost: that of a Barrier, and n copies.
+func (f *Shm) Allgather(dst, src []byte) error {
+	n := len(dst) / f.Size
+	own := blockAt(dst, f.Rank, n)
+	if !inPlace(dst, src) {
+		copy(own, src)
+	}
+	if f.Size == 1 {
+		return nil
+	}
+	for off := 0; off < n; off += f.slotBytes {
+		if err := f.beginStep(); err != nil {
+			return err
+		}
+		c := min(f.slotBytes, n-off)
+		f.copyIn(f.data(f.Rank, c), own[off:off+c])
+		if err := f.synchronize(); err != nil {
+			return err
+		}
+		f.copyFromAll(dst, n, off, c)
+	}
+	return nil
+}
+
+// Alltoall copies block i of src to rank i, into the block of dst that has this rank's number.
+//
+// Cost: that of a Barrier, and 2 * n copies.
+func (f *Shm) Alltoall(dst, src []byte) error {
+	n, most := len(dst)/f.Size, f.slotBytes/f.Size
+	if f.Size == 1 {
+		copy(dst, src)
+		return nil
+	}
+	for off := 0; off < n; off += most {
+		if err := f.beginStep(); err != nil {
+			return err
+		}
+		c := min(most, n-off)
+		f.packBlocks(src, n, off, c)
+		if err := f.synchronize(); err != nil {
+			return err
+		}
+		for r := range f.Size {
+			copy(blockAt(dst, r, n)[off:], blockAt(f.data(r, f.Size*c), f.Rank, c))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package coll
+
+// From these lengths on, each rank reduces one part of the data of all and copies the other parts from the others: that saves
+// more than the additional barrier costs. Lengths are the sum over all ranks.
+const (
+	divideFrom        = 16 * kib // instead of each rank reducing all
+	divideFromCrowded = 64 * kib // instead of the last rank reducing all
+)
+
+// Allreduce combines the src of all ranks into dst of each, in rank order and with the same bits at every rank.
+//
+// Cost: that of a Barrier and (n-1) * m*g if short; two Barriers per slot and 3 * m*g if long.
+func (f *Shm) Allreduce(dst, src []byte, op *Operation) error {
+	if f.Size == 1 {
+		copy(dst, src)
+		return nil
+	}
+	most := f.wholeElements(op)
+	for off := 0; off < len(src); off += most {
+		n := min(most, len(src)-off)
+		d, s := dst[off:off+n], src[off:off+n]
+		if err := f.beginStep(); err != nil {
+			return err
+		}
+		f.copyIn(f.data(f.Rank, n), s)
+		var err error
+		switch {
+		case f.dividesWork(n):
+			err = f.allreduceDivided(d, s, op)
+		case f.Crowded:
+			err = f.allreduceLast(d, s, op)
+		default:
+			err = f.allreduceEach(d, s, op)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wholeElements returns the bytes of whole elements that a slot has room for.
+func (f *Shm) wholeElements(op *Operation) int { return f.slotBytes - f.slotBytes%op.ElemSize }
+
+// dividesWork reports whether each rank reduces one part of n bytes.
+func (f *Shm) dividesWork(n int) bool {
+	if f.Crowded {
+		return n > resultBytes || n*f.Size > divideFromCrowded
+	}
+	return f.Size > 2 && n*f.Size > divideFrom
+}
+
+// allreduceEach: each rank reduces the data of all.
+func (f *Shm) allreduceEach(dst, src []byte, op *Operation) error {
+	if err := f.synchronize(); err != nil {
+		return err
+	}
+	f.reduceSlots(dst, 0, len(src), f.operand(dst, src), op)
+	return nil
+}
+
+// allreduceLast: the last rank reduces the data of all.
+func (f *Shm) allreduceLast(dst, src []byte, op *Operation) error {
+	result := f.data(f.Size, len(src))
+	if missing := f.arrive(); missing > 0 {
+		if err := f.awaitRelease(missing); err != nil {
+			return err
+		}
+	} else {
+		f.reduceSlots(result, 0, len(src), src, op)
+		f.release()
+	}
+	copy(dst, result)
+	return nil
+}
+
+// allreduceDivided: each rank reduces one part of the data of all. It copies the result into that part of its slot, which no
+// other rank reads before, and copies the other parts from the other slots.
+func (f *Shm) allreduceDivided(dst, src []byte, op *Operation) error {
+	if err := f.synchronize(); err != nil {
+		return err
+	}
+	n := len(src)
+	parts := partition{n / op.ElemSize, op.ElemSize, f.Size}
+	mine := parts.part(dst, f.Rank)
+	f.reduceSlots(mine, parts.start(f.Rank), parts.start(f.Rank+1), f.operand(dst, src), op)
+	f.copyIn(parts.part(f.data(f.Rank, n), f.Rank), mine)
+	f.step += f.slots // the next step that uses the same slots
+	if err := f.synchronize(); err != nil {
+		return err
+	}
+	for r := range f.Size {
+		if r != f.Rank {
+			copy(parts.part(dst, r), parts.part(f.data(r, n), r))
+		}
+	}
+	return nil
+}
+
+// operand returns where this rank's own operand is read: src, unless the reduction overwrites it first. Then it is the copy in
+// the slot.
+func (f *Shm) operand(dst, src []byte) []byte {
+	if f.Rank > 0 && inPlace(dst, src) {
+		return f.data(f.Rank, len(src))
+	}
+	return src
+}
+
+// reduceSlots combines the bytes lo to hi of own and of the data in the other slots, in rank order.
+func (f *Shm) reduceSlots(dst []byte, lo, hi int, own []byte, op *Operation) {
+	n := len(own)
+	part := func(r int) []byte {
+		if r == f.Rank {
+			return own[lo:hi]
+		}
+		return f.data(r, n)[lo:hi]
+	}
+	op.Kernel(dst, part(0), part(1))
+	for r := 2; r < f.Size; r++ {
+		op.Kernel(dst, dst, part(r))
+	}
+}
+
+// Reduce combines the src of all ranks into dst of the root, in rank order. The other ranks wait for it only if
+// src is longer than all their slots.
+//
+// Cost: at the root, one cache line from one core to another, and (n-1) * m*g.
+func (f *Shm) Reduce(dst, src []byte, op *Operation, root int) error {
+	if f.Rank != root {
+		return f.publishBuffer(src, f.wholeElements(op))
+	}
+	if f.Size == 1 {
+		copy(dst, src)
+		return nil
+	}
+	most := f.wholeElements(op)
+	for off := 0; off < len(src); off += most {
+		n := min(most, len(src)-off)
+		d, s := dst[off:off+n], src[off:off+n]
+		if err := f.beginStep(); err != nil {
+			return err
+		}
+		own := f.operand(d, s)
+		if !inPlace(own, s) {
+			f.copyIn(own, s)
+		}
+		if err := f.awaitAll(); err != nil {
+			return err
+		}
+		f.reduceSlots(d, 0, n, own, op)
+		f.endStep()
+	}
+	return nil
+}
+
+// publishBuffer copies src into this rank's slots, most bytes per step.
+func (f *Shm) publishBuffer(src []byte, most int) error {
+	for off := 0; off < len(src); off += most {
+		if err := f.beginStep(); err != nil {
+			return err
+		}
+		part := src[off:min(off+most, len(src))]
+		f.copyIn(f.data(f.Rank, len(part)), part)
+		f.publish()
+		f.endStep()
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package coll
+
+import "sync/atomic"
+
+// wait blocks until a word has reached a value.
+func (f *Shm) wait(w *uint64, v uint64) error {
+	if !f.Crowded && spin(w, v, spinPolls) {
+		return nil
+	}
+	return f.Sync.WaitAtLeast(w, v)
+}
+
+// spin polls a word up to polls times, and reports whether it has reached a value.
+func spin(w *uint64, v uint64, polls int) bool {
+	for range polls {
+		if int64(atomic.LoadUint64(w)-v) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// beginStep begins a step. When it returns, this rank's slot may be written: all have ended the step that used it last.
+func (f *Shm) beginStep() error {
+	f.step++
+	if f.synced+f.slots > f.step || f.step <= f.slots {
+		return nil
+	}
+	for r := range f.Size {
+		if r != f.Rank {
+			if err := f.wait(f.endedWord(r), f.step-f.slots); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// publish publishes that this rank's slot has been filled.
+func (f *Shm) publish() { f.Sync.Publish(f.filledWord(f.Rank), f.step) }
+
+// awaitRank blocks until another rank's slot has been filled.
+func (f *Shm) awaitRank(rank int) error { return f.wait(f.filledWord(rank), f.step) }
+
+// awaitAll blocks until the slots of all other ranks have been filled.
+func (f *Shm) awaitAll() error {
+	for r := range f.Size {
+		if r != f.Rank {
+			if err := f.awaitRank(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// endStep publishes that this rank has ended a step in which not all waited for all.
+func (f *Shm) endStep() { f.Sync.Publish(f.endedWord(f.Rank), f.step) }
+
+// synchronize blocks until all ranks have called it in this step. The data that they had copied into their slots can then be
+// read.
+func (f *Shm) synchronize() error {
+	if !f.Crowded {
+		f.publish()
+		f.synced = f.step
+		return f.awaitAll()
+	}
+	if missing := f.arrive(); missing > 0 {
+		return f.awaitRelease(missing)
+	}
+	f.release()
+	return nil
+}
+
+// arrive counts this rank's arrival and returns how many ranks are missing. The last one then calls release, the others
+// awaitRelease.
+func (f *Shm) arrive() (missing uint64) {
+	f.barriers++
+	f.synced = f.step
+	return f.barriers*uint64(f.Size) - atomic.AddUint64(f.arrivalCounter(), 1)
+}
+
+// release wakes the ranks in awaitRelease.
+func (f *Shm) release() { f.Sync.Publish(f.filledWord(f.Size), f.step) }
+
+// awaitRelease blocks until the last rank calls release. missing is the result of arrive.
+func (f *Shm) awaitRelease(missing uint64) error {
+	w := f.filledWord(f.Size)
+	if missing < uint64(f.Cores) && spin(w, f.step, lastRankPolls) {
+		return nil
+	}
+	return f.wait(w, f.step)
+}
