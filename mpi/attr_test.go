@@ -233,7 +233,7 @@ func TestAttrKeys(t *testing.T) {
 			var none mpi.Keyval[int]
 			for range 100 {
 				if k := mpi.NewKeyval[int](p, nil, nil); k.Number() == mpi.KeyvalInvalid || k == none {
-					return errors.New("a new key is none")
+					return errors.New("a new key is the zero Keyval")
 				}
 			}
 			return check(none.Number() == mpi.KeyvalInvalid, "the zero key has number %d", none.Number())

@@ -13,22 +13,24 @@ type Config struct {
 	Thresholds Thresholds
 }
 
-// Thresholds are payloads in bytes up to which messages travel in one way and beyond which in another; docs/transports.md tells
-// which ways there are, and `ibrun explain` what is in force. They must be the same at every process. A field that is 0
-// leaves its length to the environment variable that is named with it, and then to the transport; one that makes no sense is an
-// error of Init.
+// Thresholds are message lengths, in bytes of payload, that select the protocol. docs/transports.md describes the
+// protocols, and `ibrun explain` shows the values in force. All processes must use the same values. For a field that
+// is 0, the environment variable named with it applies, or else the default of the transport. Init returns an error
+// for an invalid value. Not in MPI-5.0.
 type Thresholds struct {
-	// ShmStream is the longest message that goes through shared memory in parts, unannounced. IBRUN_SHM_STREAM.
+	// ShmStream is the longest message that is sent eagerly through shared memory in fragments. IBRUN_SHM_STREAM.
 	ShmStream int
-	// TCPEager is the longest message that is sent over TCP as one. IBRUN_TCP_EAGER.
+	// TCPEager is the longest message that is sent over TCP as one eager message. IBRUN_TCP_EAGER.
 	TCPEager int
-	// TCPPush is how much of a message goes over TCP along with its announcement, before it is asked for. IBRUN_TCP_PUSH.
+	// TCPPush is how much of a message directly follows the RTS over TCP, before the receiver requests it.
+	// IBRUN_TCP_PUSH.
 	TCPPush int
-	// RDMAEager is the longest message that is sent over RDMA as one. IBRUN_RDMA_EAGER.
+	// RDMAEager is the longest message that is sent over RDMA as one eager message. IBRUN_RDMA_EAGER.
 	RDMAEager int
-	// RDMAStream is the longest message that goes over RDMA in parts, unannounced. IBRUN_RDMA_STREAM.
+	// RDMAStream is the longest message that is sent eagerly over RDMA in fragments. IBRUN_RDMA_STREAM.
 	RDMAStream int
-	// RDMAInline is the longest message, its headers included, that the device takes within a request. IBRUN_RDMA_INLINE.
+	// RDMAInline is the longest message, including its headers, that is sent inline in a request to the device.
+	// IBRUN_RDMA_INLINE.
 	RDMAInline int
 	// RDMAPiece is the longest single RDMA READ. IBRUN_RDMA_PIECE.
 	RDMAPiece int

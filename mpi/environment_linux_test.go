@@ -137,7 +137,7 @@ func order(p *mpi.Process) error {
 		closest = min(closest, c)
 		errs = append(errs, err, look())
 	}
-	// Half a round trip is what nobody can know better; that is some microseconds, unless the machine is busy.
+	// No measurement is better than half a round trip; that is some microseconds, unless the machine is busy.
 	errs = append(errs, check(worst < 5e-3, "rank %d is off by %v s", w.Rank(), worst),
 		check((p.WtimeError() == 0) == (ahead == 0), "rank %d has an error of %v", w.Rank(), p.WtimeError()))
 	fmt.Printf("rank %d: global %v, residual %v, in fact off by at most %.0f ns, the fastest message took %.0f ns\n",

@@ -279,7 +279,7 @@ func errorCodes(p *mpi.Process) error {
 func unlaunched(p *mpi.Process) error {
 	_, program, err := mpi.AppNum.Get(p.World())
 	_, universe, err2 := mpi.UniverseSize.Get(p.World())
-	return errors.Join(err, err2, check(!program && !universe, "told nevertheless"))
+	return errors.Join(err, err2, check(!program && !universe, "present without a launcher"))
 }
 
 // TestEnvironment: those that need processes or machines of their own are in the other files.
@@ -320,8 +320,8 @@ func skewed(rank int) (time.Duration, float64) {
 	return [...]time.Duration{0, time.Hour, time.Hour, -time.Minute}[rank], [...]float64{0, 40e-6, 40e-6, -15e-6}[rank]
 }
 
-// TestCommonClock: ranks with clocks of their own have one Wtime. How good it is depends on how much else the machine has to
-// do, but not whether it is told.
+// TestCommonClock: ranks with different clocks have one Wtime. Its error depends on the load of the machine, and WtimeError
+// must cover it.
 func TestCommonClock(t *testing.T) {
 	truth, err := clocksync.Local()
 	if err != nil {

@@ -62,7 +62,7 @@ func ExampleSend() {
 	// Output: rank 1 has received [3 1 4]
 }
 
-// Whoever comes first is served first; the status checkHardware who it was.
+// Messages are received in the order of their arrival; the status contains the sender.
 func ExampleRecv() {
 	var t exampleT // in a test, its *testing.T
 	mpitest.Run(t, 4, func(p *mpi.Process) error {

@@ -76,7 +76,7 @@ func checkRejected(c *mpi.Comm, src int, tag int, class mpi.Class) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// sizes that are sent at once, and announced.
+// sizes are lengths for the eager and for the rendezvous protocol.
 var hintSizes = []int{0, 1, 100, 5000, 100000}
 
 func TestHintsAct(t *testing.T) {
@@ -229,7 +229,7 @@ func TestHintsOfTheFreed(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		// A receive that waits, and has told its buffer, ends with the communicator.
+		// A pending receive that has sent its RTR ends with the communicator.
 		errs = append(errs, sendAround(c, 100000))
 		r, err := mpi.Irecv(c, make([]int32, 100000), 1-c.Rank(), 77)
 		errs = append(errs, err, c.Free())

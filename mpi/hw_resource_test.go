@@ -248,7 +248,7 @@ func TestHWResourceValues(t *testing.T) {
 			"n0 2,4":    "L3Cache NUMANode Package Machine",                      // two cores of a package
 			"n0 0-1":    "Machine",                                               // of both packages
 			"n0 0-15":   "Machine",
-			"n0 1,3,99": "", // a PU that the machine does not tell of
+			"n0 1,3,99": "", // a PU that the machine does not list
 		} {
 			bound(t, top, []string{binding}, func(p *mpi.Process) error {
 				values := map[string]string{}
@@ -278,7 +278,7 @@ func TestHWResourceValues(t *testing.T) {
 // TestHWResourceRanks checks the info of different ranks.
 func TestHWResourceRanks(t *testing.T) {
 	top := twoSockets(t)
-	// distinct counts what the ranks are told that differs.
+	// distinct counts the different infos of the ranks.
 	distinct := func(bindings []string, want int) func(t *testing.T) {
 		return func(t *testing.T) {
 			var mu sync.Mutex

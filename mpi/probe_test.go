@@ -95,7 +95,7 @@ func probeFourWays(w *mpi.Comm, n, i int) error {
 		wantClass("nil", none, mpi.ErrRequest))
 }
 
-// TestThreads lets eight goroutines of each rank send and receive at once on one communicator; none may starve or
+// TestThreads lets eight goroutines of each rank send and receive concurrently on one communicator; none may starve or
 // get what belongs to another. Half of them use matched probes, which take from wildcards.
 func TestThreads(t *testing.T) {
 	const threads, rounds = 8, 60

@@ -117,7 +117,7 @@ func forbidMemoryAccess() error {
 	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 }
 
-// large moves messages that are too long for a ring between neighbours, both ways at once and one way at a time.
+// large sends messages that are too long for the shared ring between neighbours, in both directions at the same time and in one.
 func large(p *mpi.Process) error {
 	w := p.World()
 	me, with := w.Rank(), w.Rank()^1

@@ -31,7 +31,7 @@ func (unregistrable) Register([]byte) (fabric.Region, error) {
 func TestReport(t *testing.T) {
 	hub := mem.NewHub(2).Transport()
 	nothing := func() error { return nil }
-	var told [2][]string
+	var reports [2][]string
 	errs := make([]error, 2)
 	var ranks sync.WaitGroup
 	for rank := range 2 {
@@ -42,7 +42,7 @@ func TestReport(t *testing.T) {
 				d, err := hub.Open(ctx, c)
 				return unregistrable{d}, err
 			},
-			Report: func(text string) { told[rank] = append(told[rank], text) },
+			Report: func(text string) { reports[rank] = append(reports[rank], text) },
 		}
 		ranks.Go(func() {
 			p, err := mpi.Init(bootstrap.WithProcess(t.Context(), at), nil)
@@ -60,8 +60,8 @@ func TestReport(t *testing.T) {
 		if err != nil {
 			t.Errorf("rank %d: %v", rank, err)
 		}
-		if len(told[rank]) != 1 || !strings.Contains(told[rank][0], "copied") || !strings.Contains(told[rank][0], "64 KiB") {
-			t.Errorf("rank %d was told %q", rank, told[rank])
+		if len(reports[rank]) != 1 || !strings.Contains(reports[rank][0], "copied") || !strings.Contains(reports[rank][0], "64 KiB") {
+			t.Errorf("rank %d reported %q", rank, reports[rank])
 		}
 	}
 }

@@ -213,7 +213,7 @@ func splitCases() map[string]splitCase {
 		"a set":               {any, all(psetName, "some"), "n0 0;n1 0;n0 0;n0 0", "02 13 02 13", ""},
 		"a set and a node":    {any, all(psetName, "some", resourceType, "mpi_shared_memory"), "n0 0;n1 0;n0 0;n0 0", "02 1 02 3", ""},
 		"in no set":           {any, all(psetName, "few"), "n0 0;n0 0;n0 0", "- 12 12", ""},
-		"unknown set":         {any, all(psetName, "nobody"), "n0 0;n0 0", "- -", ""},
+		"unknown set":         {any, all(psetName, "unknown"), "n0 0;n0 0", "- -", ""},
 		"set and resource": {any, all(psetName, "mpi://WORLD", resourceType, "hwloc://Core"), "n0 0;n0 8;n0 1;n0 0-1",
 			"01 01 2 -", ""},
 		"nodes":        {open, all(), "n0 0;n1 0;n0 1", "02 1 02", "hwloc://Machine"},

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// unspread are the tests that one program runs alone: they count what the ranks of one heap allocate, have ranks meet outside
-	// of MPI, start processes of their own, choose their own transport, or stand on a device. Examples tell what all ranks print.
+	// unspread are the tests that only run in one program: they count allocations of ranks that share a heap, synchronize ranks
+	// outside of MPI, start their own processes, choose their own transport, or need a device. Examples compare all output.
 	unspread = `^Example|^Test(Allocs|AttrAllocs|AttrLocal|HWResourceRanks|CommonClock|IO|Launched|TimeNamespaces|ProcessorName|` +
 		`BufferedSteady|Processes|Stopped|Flood|Report|Thresholds|Live|Spread)`
-	// basics are some tests of everything that do not take long in a guest, without crowds. IBRUN_SOAK=1 runs them all.
+	// basics are fast tests of all parts, without crowds. IBRUN_SOAK=1 runs all tests.
 	crowds = `^TestCollectiveSizes$/./^[1245678]$`
 	basics = `^Test(Sends|Truncate|Order|Sendrecv|Large|Probe|Waitany|Persistent|CollectiveSizes|Split|Dup|Freed|Machines)$`
 )
@@ -38,18 +38,18 @@ func spreadArgs() []string {
 // together.
 func spread(t *testing.T, network, addr string, command func(k int, env, args []string) *exec.Cmd) {
 	t.Helper()
-	table, err := mpitest.NewRendezvous(network, addr, 2)
+	rendezvous, err := mpitest.NewRendezvous(network, addr, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer table.Close()
+	defer rendezvous.Close()
 	var out [2]bytes.Buffer
 	ends := make(chan int, len(out))
 	errs := make([]error, len(out))
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute) // a watchdog
 	defer cancel()
 	for k := range out {
-		c := command(k, []string{table.Environ(k)}, spreadArgs())
+		c := command(k, []string{rendezvous.Environ(k)}, spreadArgs())
 		c.Stdout, c.Stderr, c.WaitDelay = &out[k], &out[k], 5*time.Second
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
@@ -63,7 +63,7 @@ func spread(t *testing.T, network, addr string, command func(k int, env, args []
 	}
 	for range out {
 		if k := <-ends; errs[k] != nil {
-			_ = table.Close() // the other one need not wait for it
+			_ = rendezvous.Close() // so the other one does not wait for it
 		}
 	}
 	for k, err := range errs {
@@ -84,7 +84,7 @@ func TestSpread(t *testing.T) {
 		t.Skip("network namespaces need root")
 	}
 	names := namespaces(t)
-	spread(t, "unix", filepath.Join(t.TempDir(), "table"), func(k int, env, args []string) *exec.Cmd {
+	spread(t, "unix", filepath.Join(t.TempDir(), "rendezvous"), func(k int, env, args []string) *exec.Cmd {
 		c := exec.Command("ip", append([]string{"netns", "exec", names[k], executable(t)}, args...)...)
 		c.Env = append(os.Environ(), append(env, "IBRUN_TRANSPORT=tcp", "IBRUN_TCP_INTERFACES=")...)
 		return c
