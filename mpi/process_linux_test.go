@@ -252,7 +252,7 @@ func launchJob(
 	if err != nil {
 		t.Fatal(err)
 	}
-	hello := ranklink.Hello{JobID: "test", Size: n, Nodes: nodes, NodeName: "here", AgentPID: os.Getpid()}
+	hello := ranklink.RankInfo{JobID: "test", Size: n, Nodes: nodes, NodeName: "here", AgentPID: os.Getpid()}
 	rand.Read(hello.Secret[:])
 	var ends []*os.File
 	for i := range n {
@@ -289,7 +289,7 @@ func launchJob(
 }
 
 // start starts one rank and returns the launcher's end of its PMI connection.
-func (m *testLauncher) start(t *testing.T, hello ranklink.Hello, program string, dress func(rank int, c *exec.Cmd)) *os.File {
+func (m *testLauncher) start(t *testing.T, hello ranklink.RankInfo, program string, dress func(rank int, c *exec.Cmd)) *os.File {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -311,7 +311,7 @@ func (m *testLauncher) start(t *testing.T, hello ranklink.Hello, program string,
 	if _, err := c.StdinPipe(); err != nil { // held open by c
 		t.Fatal(err)
 	}
-	if err := errors.Join(c.Start(), theirs.Close(), rankEnd.Close(), link.Send(ranklink.KindHello, hello)); err != nil {
+	if err := errors.Join(c.Start(), theirs.Close(), rankEnd.Close(), link.Send(ranklink.KindRankInfo, hello)); err != nil {
 		t.Fatal(err)
 	}
 	m.ranks = append(m.ranks, c)

@@ -1,19 +1,20 @@
-// Package ranklink is what ibrun tells a rank besides PMI, and what it hears from it: a packet socket whose descriptor
-// the rank inherits under the number in IBRUN_FD.
+// Package ranklink connects the agent of ibrun with a rank, in addition to PMI. The connection is a packet socket; the rank
+// inherits its descriptor under the number in IBRUN_FD.
 //
-// The agent that starts a rank makes a pair, sends [Hello] before the rank runs, and gives the rank its end:
+// The agent that starts a rank makes a pair of sockets, sends [RankInfo] before the rank runs, and passes the other end to the
+// rank:
 //
-//	link, rankEnd, err := job.Pair()
-//	err = link.Send(job.KindHello, &job.Hello{JobID: "j1", Rank: 3, Size: 8})
+//	link, rankEnd, err := ranklink.Pair()
+//	err = link.Send(ranklink.KindRankInfo, &ranklink.RankInfo{JobID: "j1", Rank: 3, Size: 8})
 //	cmd.ExtraFiles, cmd.Env = []*os.File{rankEnd}, append(env, "IBRUN_FD=3")
 //	...
-//	m, err := link.Recv(ctx) // what the rank says; io.EOF when it has gone
+//	m, err := link.Recv(ctx) // a message of the rank, or io.EOF after it has ended
 //
-// The rank reads it at start. Without IBRUN_FD all three results are nil:
+// The rank receives it at start. All results are nil if IBRUN_FD is not set:
 //
-//	link, hello, err := job.FromEnv(os.Getenv)
+//	link, info, err := ranklink.FromEnv(os.Getenv)
 //
-// A packet is one message: one byte kind, one byte version, then a JSON value or nothing, at most [MaxPacket]
-// bytes. Receivers skip kinds and versions they do not know, and JSON fields they do not know, so that an old rank
-// runs under a new ibrun and the other way round. The set-up path uses this and nothing that must be fast.
+// A packet is one message: one byte kind, one byte version, then a JSON value or nothing. It has at most [MaxPacket] bytes.
+// Receivers ignore kinds, versions and JSON fields that they do not know, so that ranks and ibrun may have different versions.
+// The link is used for set-up and reports only, so it need not be fast.
 package ranklink

@@ -31,21 +31,21 @@ func TestMain(m *testing.M) {
 }
 
 func runRank() error {
-	link, hello, err := FromEnv(os.Getenv)
+	link, info, err := FromEnv(os.Getenv)
 	if err != nil {
 		return err
 	}
-	if !reflect.DeepEqual(hello, testHello()) {
-		return errors.New("hello is damaged")
+	if !reflect.DeepEqual(info, testRankInfo()) {
+		return errors.New("RankInfo was damaged")
 	}
 	fd, _ := strconv.Atoi(os.Getenv("IBRUN_FD"))
 	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
-		return errors.New("the descriptor is inherited further")
+		return errors.New("the descriptor is not closed on exec")
 	}
 	return errors.Join(link.Send(KindStarted, nil), link.Send(KindNote, Note{"hello"}), link.Send(KindFinalized, nil))
 }
 
-// pair returns both ends, the rank's by FromEnv after hello was sent.
+// pair returns both ends. The end of the rank is opened with FromEnv after RankInfo was sent.
 func pair(t *testing.T) (agent, rank *Link) {
 	t.Helper()
 	agent, end, err := Pair()
@@ -53,7 +53,7 @@ func pair(t *testing.T) (agent, rank *Link) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { agent.Close() })
-	if err := agent.Send(KindHello, testHello()); err != nil {
+	if err := agent.Send(KindRankInfo, testRankInfo()); err != nil {
 		t.Fatal(err)
 	}
 	rank, _, err = FromEnv(inherit(t, end))
@@ -64,7 +64,7 @@ func pair(t *testing.T) (agent, rank *Link) {
 	return agent, rank
 }
 
-// inherit is what exec does to a descriptor: it closes the original and leaves a number.
+// inherit simulates exec: it closes the original file and passes a descriptor number in the environment.
 func inherit(t *testing.T, end *os.File) (getenv func(string) string) {
 	t.Helper()
 	fd, err := unix.Dup(int(end.Fd()))
@@ -85,7 +85,7 @@ func TestRankProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer agent.Close()
-	if err := agent.Send(KindHello, testHello()); err != nil {
+	if err := agent.Send(KindRankInfo, testRankInfo()); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -115,26 +115,26 @@ func TestRankProcess(t *testing.T) {
 }
 
 func TestFromEnvAbsent(t *testing.T) {
-	if link, hello, err := FromEnv(envFD("")); link != nil || hello != nil || err != nil {
-		t.Errorf("%v, %v, %v; want nothing", link, hello, err)
+	if link, info, err := FromEnv(envFD("")); link != nil || info != nil || err != nil {
+		t.Errorf("%v, %v, %v; want nothing", link, info, err)
 	}
 }
 
-func TestFromEnvRefuses(t *testing.T) {
+func TestFromEnvErrors(t *testing.T) {
 	for _, value := range []string{"x", "-1", "999999", "2"} {
-		if link, hello, err := FromEnv(envFD(value)); err == nil || !strings.Contains(err.Error(), "IBRUN_FD") {
-			t.Errorf("IBRUN_FD=%s: %v, %v, %v", value, link, hello, err)
+		if link, info, err := FromEnv(envFD(value)); err == nil || !strings.Contains(err.Error(), "IBRUN_FD") {
+			t.Errorf("IBRUN_FD=%s: %v, %v, %v", value, link, info, err)
 		}
 	}
 	for name, test := range map[string]struct {
 		send func(*Link) error
 		want error
 	}{
-		"agent gone":      {func(*Link) error { return nil }, io.EOF},
-		"other kind":      {func(l *Link) error { return l.Send(KindNote, Note{"x"}) }, ErrMalformed},
-		"no body":         {func(l *Link) error { return l.Send(KindHello, nil) }, ErrMalformed},
-		"rank of no node": {func(l *Link) error { return l.Send(KindHello, Hello{Size: 1}) }, ErrMalformed},
-		"no JSON":         {func(l *Link) error { _, err := l.file.WriteString("\x01\x01}"); return err }, ErrMalformed},
+		"agent closed":       {func(*Link) error { return nil }, io.EOF},
+		"other kind":         {func(l *Link) error { return l.Send(KindNote, Note{"x"}) }, ErrMalformed},
+		"no body":            {func(l *Link) error { return l.Send(KindRankInfo, nil) }, ErrMalformed},
+		"node without ranks": {func(l *Link) error { return l.Send(KindRankInfo, RankInfo{Size: 1}) }, ErrMalformed},
+		"not JSON":           {func(l *Link) error { _, err := l.file.WriteString("\x01\x01}"); return err }, ErrMalformed},
 	} {
 		agent, end, err := Pair()
 		if err != nil {
@@ -144,20 +144,20 @@ func TestFromEnvRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		agent.Close()
-		if link, hello, err := FromEnv(inherit(t, end)); !errors.Is(err, test.want) {
-			t.Errorf("%s: %v, %v, %v; want %v", name, link, hello, err, test.want)
+		if link, info, err := FromEnv(inherit(t, end)); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v, %v, %v; want %v", name, link, info, err, test.want)
 		}
 	}
 }
 
-func TestRecvSkipsAndRefuses(t *testing.T) {
+func TestRecvUnknownAndMalformed(t *testing.T) {
 	agent, rank := pair(t)
 	for _, packet := range []string{"\x99\x01{}", "\x02\x09", "\x04\x01{", "x", strings.Repeat("x", MaxPacket+1), "\x03\x01"} {
 		if _, err := rank.file.WriteString(packet); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for range 3 { // no JSON, too short, too long
+	for range 3 { // not JSON, too short, too long
 		if m, err := agent.Recv(t.Context()); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%+v, %v; want %v", m, err, ErrMalformed)
 		}
@@ -182,7 +182,7 @@ func TestLargestPacket(t *testing.T) {
 	}
 }
 
-func TestSendersTogether(t *testing.T) {
+func TestConcurrentSend(t *testing.T) {
 	agent, rank := pair(t)
 	const senders, each = 8, 100
 	var all sync.WaitGroup
@@ -195,7 +195,7 @@ func TestSendersTogether(t *testing.T) {
 			}
 		})
 	}
-	for range senders * each { // more than a socket holds: senders wait for the receiver
+	for range senders * each { // more than a socket buffers: senders wait for the receiver
 		m, err := agent.Recv(t.Context())
 		var note Note
 		if err != nil || m.Decode(&note) != nil || note.Text != strings.Repeat(note.Text[:1], 1000) {
@@ -230,7 +230,7 @@ func TestRankThatNeverReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer agent.Close()
-	if err := agent.Send(KindHello, testHello()); err != nil {
+	if err := agent.Send(KindRankInfo, testRankInfo()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := end.Write(mustEncode(t, KindStarted, nil)); err != nil {
@@ -245,10 +245,11 @@ func TestRankThatNeverReads(t *testing.T) {
 	}
 }
 
-// What has come is received after CloseRead, and then the end, although the other end is open; so ends a Recv that waits.
+// After CloseRead the packets that have arrived are received, and then io.EOF, although the other end is open. A Recv that waits
+// returns io.EOF as well.
 func TestCloseRead(t *testing.T) {
 	agent, rank := pair(t)
-	if err := rank.Send(KindNote, Note{"last words"}); err != nil {
+	if err := rank.Send(KindNote, Note{"last message"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := agent.CloseRead(); err != nil {
@@ -256,11 +257,11 @@ func TestCloseRead(t *testing.T) {
 	}
 	var note Note
 	m, err := agent.Recv(t.Context())
-	if err = errors.Join(err, m.Decode(&note)); err != nil || note.Text != "last words" {
+	if err = errors.Join(err, m.Decode(&note)); err != nil || note.Text != "last message" {
 		t.Errorf("received %q, %v", note.Text, err)
 	}
 	if _, err := agent.Recv(t.Context()); err != io.EOF {
-		t.Errorf("after the last: %v", err)
+		t.Errorf("after the last message: %v", err)
 	}
 	agent, _ = pair(t)
 	ended := make(chan error)
@@ -272,7 +273,7 @@ func TestCloseRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-ended; err != io.EOF {
-		t.Errorf("a Recv ends with %v", err)
+		t.Errorf("a Recv that waited returned %v", err)
 	}
 }
 

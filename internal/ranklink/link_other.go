@@ -7,14 +7,14 @@ import (
 	"os"
 )
 
-// Link is one end of the way between agent and rank. This system has none.
+// Link is one end of the connection between agent and rank. It does not exist on this system.
 type Link struct{}
 
 // Pair returns [ErrNotSupported].
 func Pair() (agent *Link, rankEnd *os.File, err error) { return nil, nil, ErrNotSupported }
 
 // FromEnv returns [ErrNotSupported] if IBRUN_FD is set; otherwise all results are nil.
-func FromEnv(getenv func(string) string) (*Link, *Hello, error) {
+func FromEnv(getenv func(string) string) (*Link, *RankInfo, error) {
 	if getenv("IBRUN_FD") == "" {
 		return nil, nil, nil
 	}

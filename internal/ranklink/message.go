@@ -8,50 +8,50 @@ import (
 	"github.com/ibrun/ibrun/internal/auth"
 )
 
-// MaxPacket is the length of the largest packet in bytes, kind and version included.
+// MaxPacket is the maximum length of a packet in bytes, including kind and version.
 const MaxPacket = 64 << 10
 
-// version is that of the bodies below. A body that changes so that an old reader would misread it gets the next one.
+// version is the version of the bodies below. It is incremented if an old receiver would misinterpret a changed body.
 const version = 1
 
-// headerBytes is kind and version.
+// headerBytes is the length of kind and version.
 const headerBytes = 2
 
 var (
-	// ErrMalformed says that the other side sent what no correct side sends.
-	ErrMalformed = errors.New("job: malformed packet")
-	// ErrNotSupported is what Pair and FromEnv return on systems without sockets of the kind the link is made of.
-	ErrNotSupported = errors.New("job: the link between ibrun and a rank needs Linux")
+	// ErrMalformed means that the other side sent an invalid packet.
+	ErrMalformed = errors.New("ranklink: malformed packet")
+	// ErrNotSupported is returned by Pair and FromEnv on systems without sockets of this type.
+	ErrNotSupported = errors.New("ranklink: the link between ibrun and a rank needs Linux")
 )
 
-// Kind tells messages apart. Numbers are never reused.
+// Kind is the kind of a message. Numbers are never reused.
 type Kind uint8
 
 // The kinds of message, with the direction and the body.
 const (
-	// KindHello goes from agent to rank, once, before the rank runs. Body: [Hello].
-	KindHello Kind = 1
-	// KindStarted goes from rank to agent when initialisation has finished. No body.
+	// KindRankInfo is sent by the agent once, before the rank runs. Body: [RankInfo].
+	KindRankInfo Kind = 1
+	// KindStarted is sent by the rank after initialisation. No body.
 	KindStarted Kind = 2
-	// KindFinalized goes from rank to agent when the rank has finalized. No body.
+	// KindFinalized is sent by the rank after it has finalized. No body.
 	KindFinalized Kind = 3
-	// KindNote goes from rank to agent: something the user should read. Body: [Note].
+	// KindNote is sent by the rank; it has a text for the user. Body: [Note].
 	KindNote Kind = 4
-	// KindAskStacks goes from agent to rank: what are your goroutines doing? Only ranks that have sent KindStarted are asked, and
-	// again only after they have answered. No body.
-	KindAskStacks Kind = 5
-	// KindStacks goes from rank to agent: the answer. Body: [Stacks].
+	// KindRequestStacks is sent by the agent to request the stacks of the rank's goroutines. The agent sends it only after
+	// KindStarted, and a second time only after the answer. No body.
+	KindRequestStacks Kind = 5
+	// KindStacks is sent by the rank as the answer. Body: [Stacks].
 	KindStacks Kind = 6
 )
 
-// known tells whether Recv hands the kind out.
-func (k Kind) known() bool { return k >= KindHello && k <= KindStacks }
+// isKnown reports whether Recv returns messages of this kind.
+func (k Kind) isKnown() bool { return k >= KindRankInfo && k <= KindStacks }
 
-// Hello is everything a rank needs to know about its job and its place in it.
-type Hello struct {
-	// JobID names the job; it is unique on the node and fits a file name.
+// RankInfo is the description of a job and of one rank in it.
+type RankInfo struct {
+	// JobID names the job. It is unique on the node and can be part of a file name.
 	JobID string
-	// Secret is shared by the ranks of this job and nobody else.
+	// Secret is known to the ranks of this job only.
 	Secret auth.Key
 	// Rank is this process's number, 0 <= Rank < Size.
 	Rank int
@@ -67,28 +67,28 @@ type Hello struct {
 	LocalRank int
 	// AgentPID is the process that started the ranks of this node.
 	AgentPID int
-	// Cores are the numbers of the logical processors this rank is bound to, empty where it is not bound.
+	// Cores are the numbers of the logical processors that this rank is bound to. It is empty if the rank is not bound.
 	Cores []int
-	// Crowded says that there are more ranks on the processors that this one may use than these are.
-	Crowded bool `json:",omitempty"`
-	// Devices are the RDMA devices, or ports of them (mlx5_0:1), nearest to Cores: those to take, the first that works, unless
-	// the user names others.
+	// Oversubscribed is set if more ranks share the processors of this rank than there are processors.
+	Oversubscribed bool `json:"Crowded,omitempty"`
+	// Devices are the RDMA devices nearest to Cores, or ports of them (mlx5_0:1). The rank uses the first of them that works,
+	// unless the user names others.
 	Devices []string `json:",omitempty"`
-	// Page is the memory in which the rank records what it does, nil if the agent has none for it.
-	Page *Page `json:",omitempty"`
-	// Trace is the memory in which the rank writes down what it does one by one, nil if nobody wants to know, and Profile that for
-	// profiles, likewise. Both are in the file of Page, under the same descriptor. Their formats are those of perf and perf/profile.
-	Trace   *Page `json:",omitempty"`
-	Profile *Page `json:",omitempty"`
-	// Homes says of each of NodeRanks where it runs.
-	Homes []Home `json:",omitempty"`
+	// Page is the memory for the counters of the rank. It is nil if the agent has none for it.
+	Page *FileRange `json:",omitempty"`
+	// Trace is the memory for a trace of the rank's operations, Profile the memory for its profiles. They are nil if these were not
+	// requested. Both are in the file of Page and have the same descriptor. The formats are defined in perf and perf/profile.
+	Trace   *FileRange `json:",omitempty"`
+	Profile *FileRange `json:",omitempty"`
+	// Localities are the localities of NodeRanks, in the same order.
+	Localities []Locality `json:"Homes,omitempty"`
 	// Psets are the process sets that the user has defined, in the same order for all ranks.
 	Psets []Pset `json:",omitempty"`
 }
 
-// Home is where a rank was placed when it started.
-type Home struct {
-	// NUMA is the NUMA node that it is bound to, or the only one; -1 for none.
+// Locality describes where a rank was placed when it started.
+type Locality struct {
+	// NUMA is the NUMA node that the rank is bound to, or the only one of the machine. It is -1 if there is none.
 	NUMA int
 	// Rails are the numbers of the RDMA ports that are nearest to it.
 	Rails []int `json:",omitempty"`
@@ -96,9 +96,9 @@ type Home struct {
 
 // Pset is a process set.
 type Pset struct {
-	// Name is as the user wrote it.
+	// Name is the name as the user wrote it.
 	Name string
-	// Ranks are ranges, first and last included, ascending, with gaps between them.
+	// Ranks are ranges of ranks, each with its first and last rank, in ascending order with gaps between them.
 	Ranks [][2]int
 }
 
@@ -111,28 +111,28 @@ func (p *Pset) check(size int) error {
 		next = r[1] + 2
 	}
 	if p.Name == "" || len(p.Ranks) == 0 {
-		return fmt.Errorf("%w: a process set without name or ranks", ErrMalformed)
+		return fmt.Errorf("%w: a process set without a name or without ranks", ErrMalformed)
 	}
 	return nil
 }
 
-// Page is a part of a file that the rank inherits, which the agent and ibrun map as well. Its format is that of package perf.
-type Page struct {
-	// FD is the descriptor that the rank inherits. It is the rank's own, to be closed.
+// FileRange is a range of a file that the rank inherits, and that the agent and ibrun map as well.
+type FileRange struct {
+	// FD is the descriptor that the rank inherits. The rank must close it.
 	FD int
-	// Offset and Bytes say where in the file the rank's page is, and how long.
+	// Offset and Bytes are the position and the length of the range in the file.
 	Offset int64
 	Bytes  int
 }
 
-// check tells whether the parts of h fit together.
-func (h *Hello) check() error {
+// check returns an error if the fields of h contradict each other.
+func (h *RankInfo) check() error {
 	if h.Rank < 0 || h.Rank >= h.Size || h.LocalRank < 0 || h.LocalRank >= len(h.NodeRanks) || h.NodeRanks[h.LocalRank] != h.Rank {
 		return fmt.Errorf("%w: rank %d of %d is not number %d of the node's ranks %v",
 			ErrMalformed, h.Rank, h.Size, h.LocalRank, h.NodeRanks)
 	}
-	if len(h.Homes) != 0 && len(h.Homes) != len(h.NodeRanks) {
-		return fmt.Errorf("%w: %d homes of %d ranks", ErrMalformed, len(h.Homes), len(h.NodeRanks))
+	if len(h.Localities) != 0 && len(h.Localities) != len(h.NodeRanks) {
+		return fmt.Errorf("%w: %d localities for %d ranks", ErrMalformed, len(h.Localities), len(h.NodeRanks))
 	}
 	for i := range h.Psets {
 		if err := h.Psets[i].check(h.Size); err != nil {
@@ -142,29 +142,30 @@ func (h *Hello) check() error {
 	return nil
 }
 
-// Note is a line that ibrun shows to its user under the rank's name.
+// Note is a line that ibrun prints for the user, marked with the rank.
 type Note struct {
 	Text string
 }
 
-// MaxStacks is how long the text of [Stacks] is at most, in bytes, so that it fits a packet as JSON.
+// MaxStacks is the maximum length of the text of [Stacks] in bytes, so that it fits a packet as JSON.
 const MaxStacks = 40 << 10
 
-// Stacks are those of a rank's goroutines, as the Go runtime writes them, without those that serve ibrun.
+// Stacks are the stacks of a rank's goroutines as the Go runtime prints them, without the goroutines that serve ibrun.
 type Stacks struct {
 	Text string
-	// Cut says that there were more.
-	Cut bool `json:",omitempty"`
+	// Truncated is set if there were more stacks than fit.
+	Truncated bool `json:"Cut,omitempty"`
 }
 
-// Message is one received message. Its memory is the receiver's own.
+// Message is one received message. Its memory belongs to the receiver.
 type Message struct {
 	// Kind is one of the kinds above.
 	Kind Kind
 	body []byte
 }
 
-// Decode reads the body into v, a pointer to the type that belongs to Kind. A message without a body is [ErrMalformed].
+// Decode decodes the body into v, a pointer to the type that belongs to Kind. It returns [ErrMalformed] if the message has no
+// body.
 func (m Message) Decode(v any) error {
 	if err := json.Unmarshal(m.body, v); err != nil {
 		return fmt.Errorf("%w: kind %d: %v", ErrMalformed, m.Kind, err)
@@ -172,7 +173,7 @@ func (m Message) Decode(v any) error {
 	return nil
 }
 
-// encode makes a packet; a nil v makes one without body.
+// encode returns a packet, without a body if v is nil.
 func encode(kind Kind, v any) ([]byte, error) {
 	packet := []byte{byte(kind), version}
 	if v == nil {
@@ -180,26 +181,26 @@ func encode(kind Kind, v any) ([]byte, error) {
 	}
 	body, err := json.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("job: encode kind %d: %w", kind, err)
+		return nil, fmt.Errorf("ranklink: encode kind %d: %w", kind, err)
 	}
 	if len(body)+headerBytes > MaxPacket {
-		return nil, fmt.Errorf("job: message of kind %d takes %d bytes, a packet holds %d", kind, len(body)+headerBytes, MaxPacket)
+		return nil, fmt.Errorf("ranklink: a message of kind %d takes %d bytes; the limit is %d", kind, len(body)+headerBytes, MaxPacket)
 	}
 	return append(packet, body...), nil
 }
 
-// decode reads a packet, whose memory the message keeps. It reports false for kinds and versions this program does
-// not know.
+// decode decodes a packet. The message refers to the memory of the packet. ok is false if this program does not know the kind
+// or the version.
 func decode(packet []byte) (m Message, ok bool, err error) {
 	if len(packet) < headerBytes || len(packet) > MaxPacket {
 		return Message{}, false, fmt.Errorf("%w: %d bytes", ErrMalformed, len(packet))
 	}
 	m = Message{Kind: Kind(packet[0]), body: packet[headerBytes:]}
-	if !m.Kind.known() || packet[1] != version {
+	if !m.Kind.isKnown() || packet[1] != version {
 		return Message{}, false, nil
 	}
 	if len(m.body) > 0 && !json.Valid(m.body) {
-		return Message{}, false, fmt.Errorf("%w: kind %d: body is no JSON", ErrMalformed, m.Kind)
+		return Message{}, false, fmt.Errorf("%w: kind %d: the body is not JSON", ErrMalformed, m.Kind)
 	}
 	return m, true, nil
 }

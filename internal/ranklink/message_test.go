@@ -10,11 +10,11 @@ import (
 	"github.com/ibrun/ibrun/internal/auth"
 )
 
-func testHello() *Hello {
-	return &Hello{JobID: "j1", Secret: auth.Key{0: 0xab, 31: 0xcd}, Rank: 5, Size: 8, Node: 1, Nodes: 2, NodeName: "n1",
+func testRankInfo() *RankInfo {
+	return &RankInfo{JobID: "j1", Secret: auth.Key{0: 0xab, 31: 0xcd}, Rank: 5, Size: 8, Node: 1, Nodes: 2, NodeName: "n1",
 		NodeRanks: []int{4, 5, 6, 7}, LocalRank: 1, AgentPID: 77, Cores: []int{2, 3},
-		Homes: []Home{{NUMA: -1}, {}, {NUMA: 1, Rails: []int{0, 1}}, {}},
-		Psets: []Pset{{"the ocean", [][2]int{{0, 2}, {5, 7}}}}}
+		Localities: []Locality{{NUMA: -1}, {}, {NUMA: 1, Rails: []int{0, 1}}, {}},
+		Psets:      []Pset{{"the ocean", [][2]int{{0, 2}, {5, 7}}}}}
 }
 
 func mustEncode(t testing.TB, kind Kind, v any) []byte {
@@ -32,11 +32,11 @@ func TestPacketFormat(t *testing.T) {
 		"\x01\x01" + `{"JobID":"j1","Secret":"` + secret + `","Rank":5,"Size":8,"Node":1,"Nodes":2,"NodeName":"n1",` +
 			`"NodeRanks":[4,5,6,7],"LocalRank":1,"AgentPID":77,"Cores":[2,3],` +
 			`"Homes":[{"NUMA":-1},{"NUMA":0},{"NUMA":1,"Rails":[0,1]},{"NUMA":0}],` +
-			`"Psets":[{"Name":"the ocean","Ranks":[[0,2],[5,7]]}]}`: mustEncode(t, KindHello, testHello()),
+			`"Psets":[{"Name":"the ocean","Ranks":[[0,2],[5,7]]}]}`: mustEncode(t, KindRankInfo, testRankInfo()),
 		"\x02\x01":                 mustEncode(t, KindStarted, nil),
 		"\x03\x01":                 mustEncode(t, KindFinalized, nil),
 		"\x04\x01{\"Text\":\"a\"}": mustEncode(t, KindNote, Note{"a"}),
-		"\x05\x01":                 mustEncode(t, KindAskStacks, nil),
+		"\x05\x01":                 mustEncode(t, KindRequestStacks, nil),
 		"\x06\x01{\"Text\":\"a\"}": mustEncode(t, KindStacks, Stacks{Text: "a"}),
 	} {
 		if string(got) != want {
@@ -46,25 +46,25 @@ func TestPacketFormat(t *testing.T) {
 }
 
 func TestRoundTrip(t *testing.T) {
-	m, ok, err := decode(mustEncode(t, KindHello, testHello()))
-	if err != nil || !ok || m.Kind != KindHello {
+	m, ok, err := decode(mustEncode(t, KindRankInfo, testRankInfo()))
+	if err != nil || !ok || m.Kind != KindRankInfo {
 		t.Fatalf("%+v, %v, %v", m, ok, err)
 	}
-	var hello Hello
-	if err := m.Decode(&hello); err != nil || !reflect.DeepEqual(&hello, testHello()) {
-		t.Errorf("%+v, %v", hello, err)
+	var info RankInfo
+	if err := m.Decode(&info); err != nil || !reflect.DeepEqual(&info, testRankInfo()) {
+		t.Errorf("%+v, %v", info, err)
 	}
-	if err := hello.check(); err != nil {
+	if err := info.check(); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestPrefixesAreRefused(t *testing.T) {
-	packet := mustEncode(t, KindHello, testHello())
+func TestPacketPrefixes(t *testing.T) {
+	packet := mustEncode(t, KindRankInfo, testRankInfo())
 	for i := range packet {
 		m, ok, err := decode(packet[:i])
 		if err == nil && ok {
-			err = m.Decode(new(Hello)) // without a body, that is
+			err = m.Decode(new(RankInfo)) // a message without a body is not malformed, but Decode returns an error
 		}
 		if !errors.Is(err, ErrMalformed) {
 			t.Errorf("first %d bytes: %v, want %v", i, err, ErrMalformed)
@@ -72,10 +72,10 @@ func TestPrefixesAreRefused(t *testing.T) {
 	}
 }
 
-func TestDecodeSkipsWhatIsNew(t *testing.T) {
+func TestDecodeSkipsUnknown(t *testing.T) {
 	for _, packet := range []string{"\x00\x01{}", "\x70\x01{}", "\xff\x01no JSON", "\x01\x02{}", "\x04\x00"} {
 		if m, ok, err := decode([]byte(packet)); ok || err != nil {
-			t.Errorf("%q: %+v, %v, %v; want it skipped", packet, m, ok, err)
+			t.Errorf("%q: %+v, %v, %v; want it ignored", packet, m, ok, err)
 		}
 	}
 	m, ok, err := decode([]byte("\x04\x01" + `{"Text":"a","New":[1]}`))
@@ -85,7 +85,7 @@ func TestDecodeSkipsWhatIsNew(t *testing.T) {
 	}
 }
 
-func TestDecodeRefuses(t *testing.T) {
+func TestDecodeErrors(t *testing.T) {
 	long := "\x04\x01\"" + strings.Repeat("x", MaxPacket) + "\""
 	for _, packet := range []string{"", "\x01", "\x04\x01{", "\x04\x01\x00", "\x04\x01{}{}", long} {
 		if m, ok, err := decode([]byte(packet)); !errors.Is(err, ErrMalformed) {
@@ -98,41 +98,41 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-func TestHelloCheck(t *testing.T) {
-	for name, spoil := range map[string]func(*Hello){
-		"rank beyond size":    func(h *Hello) { h.Size = 5 },
-		"negative rank":       func(h *Hello) { h.Rank, h.NodeRanks[1] = -1, -1 },
-		"local rank":          func(h *Hello) { h.LocalRank = 2 },
-		"local rank beyond":   func(h *Hello) { h.LocalRank = 4 },
-		"negative local rank": func(h *Hello) { h.LocalRank = -1 },
-		"no ranks":            func(h *Hello) { h.NodeRanks = nil },
-		"homes of some":       func(h *Hello) { h.Homes = h.Homes[:3] },
-		"set beyond size":     func(h *Hello) { h.Psets[0].Ranks[1][1] = 8 },
-		"set backwards":       func(h *Hello) { h.Psets[0].Ranks[1][1] = 4 },
-		"set out of order":    func(h *Hello) { h.Psets[0].Ranks[1][0] = 3 },
-		"set below 0":         func(h *Hello) { h.Psets[0].Ranks[0][0] = -1 },
-		"set of nobody":       func(h *Hello) { h.Psets[0].Ranks = nil },
-		"set without a name":  func(h *Hello) { h.Psets[0].Name = "" },
+func TestRankInfoCheck(t *testing.T) {
+	for name, corrupt := range map[string]func(*RankInfo){
+		"rank beyond size":    func(h *RankInfo) { h.Size = 5 },
+		"negative rank":       func(h *RankInfo) { h.Rank, h.NodeRanks[1] = -1, -1 },
+		"local rank":          func(h *RankInfo) { h.LocalRank = 2 },
+		"local rank beyond":   func(h *RankInfo) { h.LocalRank = 4 },
+		"negative local rank": func(h *RankInfo) { h.LocalRank = -1 },
+		"no ranks":            func(h *RankInfo) { h.NodeRanks = nil },
+		"localities of some":  func(h *RankInfo) { h.Localities = h.Localities[:3] },
+		"set beyond size":     func(h *RankInfo) { h.Psets[0].Ranks[1][1] = 8 },
+		"set backwards":       func(h *RankInfo) { h.Psets[0].Ranks[1][1] = 4 },
+		"set out of order":    func(h *RankInfo) { h.Psets[0].Ranks[1][0] = 3 },
+		"set below 0":         func(h *RankInfo) { h.Psets[0].Ranks[0][0] = -1 },
+		"set without ranks":   func(h *RankInfo) { h.Psets[0].Ranks = nil },
+		"set without a name":  func(h *RankInfo) { h.Psets[0].Name = "" },
 	} {
-		h := testHello()
-		spoil(h)
+		h := testRankInfo()
+		corrupt(h)
 		if err := h.check(); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func TestEncodeRefuses(t *testing.T) {
+func TestEncodeErrors(t *testing.T) {
 	if _, err := encode(KindNote, Note{strings.Repeat("x", MaxPacket)}); err == nil {
-		t.Error("message larger than a packet: no error")
+		t.Error("a message larger than a packet: no error")
 	}
 	if _, err := encode(KindNote, func() {}); err == nil {
-		t.Error("message that is no JSON: no error")
+		t.Error("a message that is not JSON: no error")
 	}
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(mustEncode(f, KindHello, testHello()))
+	f.Add(mustEncode(f, KindRankInfo, testRankInfo()))
 	f.Add(mustEncode(f, KindStarted, nil))
 	f.Add(mustEncode(f, KindNote, Note{"text"}))
 	f.Add(mustEncode(f, KindStacks, Stacks{"goroutine 1 [running]:\n", true}))
@@ -142,21 +142,21 @@ func FuzzDecode(f *testing.F) {
 		if !ok || err != nil {
 			return
 		}
-		if !m.Kind.known() || len(packet) > MaxPacket || packet[1] != version {
+		if !m.Kind.isKnown() || len(packet) > MaxPacket || packet[1] != version {
 			t.Fatalf("taken: %+v", m)
 		}
-		var hello Hello
-		if m.Decode(&hello) != nil || hello.check() != nil {
+		var info RankInfo
+		if m.Decode(&info) != nil || info.check() != nil {
 			return
 		}
-		again, err := encode(KindHello, &hello)
+		again, err := encode(KindRankInfo, &info)
 		if err != nil {
-			return // longer than what came in, and than a packet
+			return // longer than the input, and too long for a packet
 		}
 		m, _, err = decode(again)
-		var back Hello
-		if err != nil || m.Decode(&back) != nil || !bytes.Equal(mustEncode(t, KindHello, back), again) {
-			t.Fatalf("%+v became %+v, %v", hello, back, err)
+		var back RankInfo
+		if err != nil || m.Decode(&back) != nil || !bytes.Equal(mustEncode(t, KindRankInfo, back), again) {
+			t.Fatalf("%+v became %+v, %v", info, back, err)
 		}
 	})
 }

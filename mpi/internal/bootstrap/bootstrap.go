@@ -203,7 +203,7 @@ func singleton() *Process {
 }
 
 // nodeName returns ibrun's name for the node, or the host name.
-func nodeName(hello *ranklink.Hello) string {
+func nodeName(hello *ranklink.RankInfo) string {
 	if hello != nil && hello.NodeName != "" {
 		return hello.NodeName
 	}
@@ -212,7 +212,7 @@ func nodeName(hello *ranklink.Hello) string {
 
 // nodeOf returns the processes of this node and the job's secret. ibrun provides both. Under another launcher rank 0
 // generates the secret and stores it in the key-value space, which only the job can read.
-func nodeOf(ctx context.Context, c *pmi.Client, hello *ranklink.Hello) (auto.Node, error) {
+func nodeOf(ctx context.Context, c *pmi.Client, hello *ranklink.RankInfo) (auto.Node, error) {
 	if hello != nil {
 		if hello.Nodes > 1 && hello.LocalRank == 0 {
 			if err := publishLocality(c, helloLocality(hello)); err != nil {
@@ -260,9 +260,9 @@ func sharedSecret(ctx context.Context, c *pmi.Client) (key [32]byte, err error) 
 // oversubscribed reports whether this node has fewer processors than processes. For bound processes ibrun provides
 // the answer. Binding by another launcher is recognized by a mask that lacks some of the machine's processors; such
 // launchers give each process processors of its own.
-func oversubscribed(hello *ranklink.Hello, local int) (bool, error) {
-	if hello != nil && (hello.Crowded || len(hello.Cores) != 0) {
-		return hello.Crowded, nil
+func oversubscribed(hello *ranklink.RankInfo, local int) (bool, error) {
+	if hello != nil && (hello.Oversubscribed || len(hello.Cores) != 0) {
+		return hello.Oversubscribed, nil
 	}
 	allowed, err := hw.Affinity()
 	if err != nil {

@@ -9,20 +9,20 @@ import (
 
 // TestHello: ibrun's decisions about a rank take effect: its device, and whether it may spin.
 func TestHello(t *testing.T) {
-	n, err := nodeOf(t.Context(), nil, &ranklink.Hello{NodeRanks: []int{2, 3}, AgentPID: 7, Devices: []string{"mlx5_1"}})
+	n, err := nodeOf(t.Context(), nil, &ranklink.RankInfo{NodeRanks: []int{2, 3}, AgentPID: 7, Devices: []string{"mlx5_1"}})
 	if err != nil || !slices.Equal(n.Devices, []string{"mlx5_1"}) || !slices.Equal(n.Local, []int{2, 3}) || n.Tracer != 7 {
 		t.Errorf("%+v, %v", n, err)
 	}
 	for _, c := range []struct {
-		hello ranklink.Hello
+		hello ranklink.RankInfo
 		local int
 		want  bool
 	}{
-		{ranklink.Hello{Cores: []int{0}}, 1 << 20, false},
-		{ranklink.Hello{Cores: []int{0}, Crowded: true}, 1, true}, // other ranks are bound to the same core
-		{ranklink.Hello{Crowded: true}, 1, true},
-		{ranklink.Hello{}, 1, false},
-		{ranklink.Hello{}, 1 << 20, true},
+		{ranklink.RankInfo{Cores: []int{0}}, 1 << 20, false},
+		{ranklink.RankInfo{Cores: []int{0}, Oversubscribed: true}, 1, true}, // other ranks are bound to the same core
+		{ranklink.RankInfo{Oversubscribed: true}, 1, true},
+		{ranklink.RankInfo{}, 1, false},
+		{ranklink.RankInfo{}, 1 << 20, true},
 	} {
 		if got, err := oversubscribed(&c.hello, c.local); got != c.want || err != nil {
 			t.Errorf("%+v, %d ranks: %v, %v", c.hello, c.local, got, err)

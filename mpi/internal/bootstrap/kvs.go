@@ -14,7 +14,7 @@ import (
 // addresses visible. Each is looked up when it is needed, so a process that communicates with few others looks up
 // few. Any goroutine may use it.
 type kvs struct {
-	hello *ranklink.Hello // nil under another launcher than ibrun
+	hello *ranklink.RankInfo // nil under another launcher than ibrun
 
 	mu     sync.Mutex
 	client *pmi.Client

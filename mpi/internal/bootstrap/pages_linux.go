@@ -9,7 +9,7 @@ import (
 )
 
 // mapPages maps the memory that ibrun has for this process, for as long as it lives.
-func (p *Process) mapPages(hello *ranklink.Hello) error {
+func (p *Process) mapPages(hello *ranklink.RankInfo) error {
 	if hello == nil || hello.Page == nil {
 		return nil
 	}
@@ -18,7 +18,7 @@ func (p *Process) mapPages(hello *ranklink.Hello) error {
 		return err
 	}
 	for _, m := range []struct {
-		of   *ranklink.Page
+		of   *ranklink.FileRange
 		to   *[]byte
 		what string
 	}{{hello.Page, &p.Counters, "counters"}, {hello.Trace, &p.Trace, "a trace"}, {hello.Profile, &p.Profile, "profiles"}} {

@@ -24,7 +24,7 @@ type Pset struct {
 type locality struct {
 	Node  string // name of the node
 	Ranks []int
-	Homes []ranklink.Home // of Ranks
+	Homes []ranklink.Locality // of Ranks
 }
 
 var errLocality = errors.New("another process published an invalid locality")
@@ -58,9 +58,9 @@ func ownLocality(rank int) locality {
 	if err != nil {
 		top = new(hw.Topology)
 	}
-	h := ranklink.Home{}
+	h := ranklink.Locality{}
 	h.NUMA, h.Rails = top.Home(pus)
-	return locality{HostName(), []int{rank}, []ranklink.Home{h}}
+	return locality{HostName(), []int{rank}, []ranklink.Locality{h}}
 }
 
 // publishLocality stores a locality in the key-value space. The next barrier makes it visible.
@@ -93,10 +93,10 @@ func (b *kvs) localities(publishers []int) ([]locality, error) {
 }
 
 // helloLocality returns the locality of the processes of a node from ibrun's hello.
-func helloLocality(h *ranklink.Hello) locality {
-	c := locality{h.NodeName, h.NodeRanks, h.Homes}
+func helloLocality(h *ranklink.RankInfo) locality {
+	c := locality{h.NodeName, h.NodeRanks, h.Localities}
 	for len(c.Homes) < len(c.Ranks) { // an older ibrun does not send homes
-		c.Homes = append(c.Homes, ranklink.Home{NUMA: -1})
+		c.Homes = append(c.Homes, ranklink.Locality{NUMA: -1})
 	}
 	return c
 }

@@ -25,9 +25,9 @@ func show(sets []Pset) string {
 func TestListPsets(t *testing.T) {
 	nodes := []int{0, 1, 0, 1, 2} // 1 and 2 have the same name
 	cards := []locality{
-		{"a", []int{0, 2}, []ranklink.Home{{NUMA: 1, Rails: []int{0}}, {NUMA: 0, Rails: []int{1}}}},
-		{"b", []int{1, 3}, []ranklink.Home{{NUMA: 0, Rails: []int{0, 1}}, {NUMA: -1}}},
-		{"b", []int{4}, []ranklink.Home{{NUMA: 0, Rails: []int{12}}}},
+		{"a", []int{0, 2}, []ranklink.Locality{{NUMA: 1, Rails: []int{0}}, {NUMA: 0, Rails: []int{1}}}},
+		{"b", []int{1, 3}, []ranklink.Locality{{NUMA: 0, Rails: []int{0, 1}}, {NUMA: -1}}},
+		{"b", []int{4}, []ranklink.Locality{{NUMA: 0, Rails: []int{12}}}},
 	}
 	users := []ranklink.Pset{{Name: "Z", Ranks: [][2]int{{0, 2}, {4, 4}}}, {Name: "a set", Ranks: [][2]int{{3, 3}}}}
 	want := "ibrun://node/a[0 2]; ibrun://node/b[1 3]; ibrun://node/b[4]; " +
@@ -48,7 +48,7 @@ func TestPsetsOtherLauncher(t *testing.T) {
 	all := boards(t, 4)
 	var ready sync.WaitGroup
 	for rank, b := range all {
-		c := locality{fmt.Sprint("n", rank/2), []int{rank}, []ranklink.Home{{NUMA: rank % 2}}}
+		c := locality{fmt.Sprint("n", rank/2), []int{rank}, []ranklink.Locality{{NUMA: rank % 2}}}
 		if err := publishLocality(b.client, c); err != nil {
 			t.Fatal(err)
 		}
@@ -71,15 +71,16 @@ func TestPsetsOtherLauncher(t *testing.T) {
 // TestPsetsIbrun: under ibrun one process of each node publishes the locality of all; on a single node none needs to.
 func TestPsetsIbrun(t *testing.T) {
 	all := boards(t, 4)
-	hello := ranklink.Hello{Size: 4, Nodes: 2, NodeName: "n1", NodeRanks: []int{2, 3}, Homes: []ranklink.Home{{NUMA: 0}, {NUMA: 0}},
-		Psets: []ranklink.Pset{{Name: "x", Ranks: [][2]int{{1, 2}}}}}
+	hello := ranklink.RankInfo{Size: 4, Nodes: 2, NodeName: "n1", NodeRanks: []int{2, 3},
+		Localities: []ranklink.Locality{{NUMA: 0}, {NUMA: 0}},
+		Psets:      []ranklink.Pset{{Name: "x", Ranks: [][2]int{{1, 2}}}}}
 	if _, err := (&kvs{client: all[0].client, hello: &hello}).psets(); err == nil {
 		t.Error("no error where nobody has said anything")
 	}
 	if err := publishLocality(all[2].client, helloLocality(&hello)); err != nil {
 		t.Fatal(err)
 	}
-	if err := publishLocality(all[0].client, helloLocality(&ranklink.Hello{NodeName: "n0", NodeRanks: []int{0, 1}})); err != nil {
+	if err := publishLocality(all[0].client, helloLocality(&ranklink.RankInfo{NodeName: "n0", NodeRanks: []int{0, 1}})); err != nil {
 		t.Fatal(err)
 	}
 	want := "ibrun://node/n0[0 1]; ibrun://node/n1[2 3]; ibrun://numa/n1/0[2 3]; x[1 2]"
@@ -102,7 +103,7 @@ func TestOwnLocality(t *testing.T) {
 }
 
 func goodCard() []byte {
-	b, _ := json.Marshal(locality{"n", []int{0, 3}, []ranklink.Home{{NUMA: 1, Rails: []int{0}}, {NUMA: -1}}})
+	b, _ := json.Marshal(locality{"n", []int{0, 3}, []ranklink.Locality{{NUMA: 1, Rails: []int{0}}, {NUMA: -1}}})
 	return b
 }
 

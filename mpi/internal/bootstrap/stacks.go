@@ -17,7 +17,7 @@ func serveStackRequests(link *ranklink.Link) {
 		if err != nil && !errors.Is(err, ranklink.ErrMalformed) {
 			return
 		}
-		if err == nil && m.Kind == ranklink.KindAskStacks {
+		if err == nil && m.Kind == ranklink.KindRequestStacks {
 			if link.Send(ranklink.KindStacks, stacks()) != nil {
 				return
 			}
@@ -42,5 +42,5 @@ func stacks() ranklink.Stacks {
 			text = text[:end]
 		}
 	}
-	return ranklink.Stacks{Text: string(bytes.TrimSuffix(text, []byte("\n"))) + "\n", Cut: cut}
+	return ranklink.Stacks{Text: string(bytes.TrimSuffix(text, []byte("\n"))) + "\n", Truncated: cut}
 }

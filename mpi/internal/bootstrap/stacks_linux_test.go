@@ -20,7 +20,7 @@ func asked(t *testing.T) *ranklink.Link {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := agent.Send(ranklink.KindHello, ranklink.Hello{Size: 1, NodeRanks: []int{0}}); err != nil {
+	if err := agent.Send(ranklink.KindRankInfo, ranklink.RankInfo{Size: 1, NodeRanks: []int{0}}); err != nil {
 		t.Fatal(err)
 	}
 	fd, err := unix.Dup(int(end.Fd()))
@@ -46,7 +46,7 @@ func asked(t *testing.T) *ranklink.Link {
 
 func askStacks(t *testing.T, agent *ranklink.Link) ranklink.Stacks {
 	t.Helper()
-	if err := agent.Send(ranklink.KindAskStacks, nil); err != nil {
+	if err := agent.Send(ranklink.KindRequestStacks, nil); err != nil {
 		t.Fatal(err)
 	}
 	m, err := agent.Recv(t.Context())
@@ -89,7 +89,7 @@ func TestStacksOfALoop(t *testing.T) {
 // TestStacksOfMany: a text that is too long is cut after a whole goroutine, and marked as cut.
 func TestStacksOfMany(t *testing.T) {
 	agent := asked(t)
-	if s := askStacks(t, agent); s.Cut {
+	if s := askStacks(t, agent); s.Truncated {
 		t.Errorf("cut although short: %d bytes", len(s.Text))
 	}
 	stop := make(chan bool)
@@ -99,8 +99,8 @@ func TestStacksOfMany(t *testing.T) {
 	}
 	s := askStacks(t, agent)
 	last := s.Text[strings.LastIndex(s.Text, "\n\n")+1:]
-	if !s.Cut || len(s.Text) > ranklink.MaxStacks || !strings.Contains(last, "created by") || !strings.HasSuffix(last, "\n") {
-		t.Errorf("%d bytes, cut %v, the last is\n%s", len(s.Text), s.Cut, last)
+	if !s.Truncated || len(s.Text) > ranklink.MaxStacks || !strings.Contains(last, "created by") || !strings.HasSuffix(last, "\n") {
+		t.Errorf("%d bytes, cut %v, the last is\n%s", len(s.Text), s.Truncated, last)
 	}
 }
 

@@ -41,7 +41,7 @@ func (a *agent) handleLinkMessage(r *rank, m ranklink.Message) error {
 		if err := m.Decode(&s); err != nil {
 			return err
 		}
-		if s.Cut {
+		if s.Truncated {
 			s.Text += "\n(and more goroutines)\n"
 		}
 		a.send(&protocol.Event{Kind: protocol.EventStacks, Rank: r.task.Rank, Text: s.Text})
@@ -59,7 +59,7 @@ func (a *agent) requestStacks(ranks []int) {
 			continue
 		}
 		if r := a.ranks[i]; r.linkReady.Load() && !r.stacksRequested.Swap(true) {
-			_ = r.link.Send(ranklink.KindAskStacks, nil) // the rank may have exited
+			_ = r.link.Send(ranklink.KindRequestStacks, nil) // the rank may have exited
 		}
 	}
 }

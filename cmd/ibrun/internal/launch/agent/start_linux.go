@@ -75,7 +75,7 @@ func (a *agent) start(i int) error {
 	defer w.closeRankEnds()
 	stdout, stderr, err := a.outputWriters(t.Rank)
 	if err == nil {
-		err = w.link.Send(ranklink.KindHello, a.rankHello(i))
+		err = w.link.Send(ranklink.KindRankInfo, a.rankHello(i))
 	}
 	if err == nil {
 		err = a.exec(i, r, w)
@@ -150,12 +150,12 @@ func execErrorCode(err error) int {
 }
 
 // rankHello returns the first message to a rank, which describes its position in the job.
-func (a *agent) rankHello(i int) *ranklink.Hello {
+func (a *agent) rankHello(i int) *ranklink.RankInfo {
 	t := a.task
-	h := &ranklink.Hello{
+	h := &ranklink.RankInfo{
 		JobID: t.JobID, Secret: t.Secret, Rank: t.Ranks[i].Rank, Size: t.Size, Node: t.Node, Nodes: t.Nodes, NodeName: t.Host,
 		NodeRanks: make([]int, len(t.Ranks)), LocalRank: i, AgentPID: os.Getpid(), Cores: t.Ranks[i].PUs,
-		Crowded: t.Ranks[i].Crowded, Devices: t.Ranks[i].Devices,
+		Oversubscribed: t.Ranks[i].Crowded, Devices: t.Ranks[i].Devices,
 		Page: a.perfMem.PageOf(i), Psets: t.Psets,
 	}
 	if t.Trace {
@@ -166,7 +166,7 @@ func (a *agent) rankHello(i int) *ranklink.Hello {
 	}
 	for local := range t.Ranks {
 		h.NodeRanks[local] = t.Ranks[local].Rank
-		h.Homes = append(h.Homes, t.Ranks[local].Home)
+		h.Localities = append(h.Localities, t.Ranks[local].Home)
 	}
 	return h
 }

@@ -67,34 +67,34 @@ func (p *Memory) FD() uintptr {
 }
 
 // PageOf returns where a rank of this node finds its page.
-func (p *Memory) PageOf(local int) *ranklink.Page {
+func (p *Memory) PageOf(local int) *ranklink.FileRange {
 	if p == nil {
 		return nil
 	}
-	return &ranklink.Page{FD: RankFD, Offset: int64(local) * perf.PageBytes, Bytes: perf.PageBytes}
+	return &ranklink.FileRange{FD: RankFD, Offset: int64(local) * perf.PageBytes, Bytes: perf.PageBytes}
 }
 
 // TraceOf returns where a rank of this node finds the memory for its trace.
-func (p *Memory) TraceOf(local int) *ranklink.Page {
+func (p *Memory) TraceOf(local int) *ranklink.FileRange {
 	if p == nil {
 		return nil
 	}
 	at := int64(p.ranks)*perf.PageBytes + int64(local)*perf.TraceBytes
-	return &ranklink.Page{FD: RankFD, Offset: at, Bytes: perf.TraceBytes}
+	return &ranklink.FileRange{FD: RankFD, Offset: at, Bytes: perf.TraceBytes}
 }
 
 // ProfileOf returns where a rank of this node finds the memory for its profiles.
-func (p *Memory) ProfileOf(local int) *ranklink.Page {
+func (p *Memory) ProfileOf(local int) *ranklink.FileRange {
 	if p == nil {
 		return nil
 	}
 	at := int64(p.ranks)*(perf.PageBytes+perf.TraceBytes) + int64(local)*profile.Bytes
-	return &ranklink.Page{FD: RankFD, Offset: at, Bytes: profile.Bytes}
+	return &ranklink.FileRange{FD: RankFD, Offset: at, Bytes: profile.Bytes}
 }
 
 // Read returns the used part of what a rank that has exited was given. It reads the first head bytes, from which used computes
 // the length. Nothing is mapped, so parts that were never written use no memory.
-func (p *Memory) Read(at *ranklink.Page, head int, used func([]byte) int) ([]byte, error) {
+func (p *Memory) Read(at *ranklink.FileRange, head int, used func([]byte) int) ([]byte, error) {
 	if at == nil {
 		return nil, nil
 	}

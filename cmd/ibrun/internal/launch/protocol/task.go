@@ -40,7 +40,7 @@ type RankTask struct {
 	Memory  []int    // preferred NUMA nodes; nil: the kernel's default policy
 	Devices []string `json:",omitempty"` // preferred RDMA devices
 	Env     []string `json:",omitempty"` // variables that the user's own take precedence over
-	Home    ranklink.Home
+	Home    ranklink.Locality
 	Crowded bool     // its processors have more ranks than processors
 	Args    []string // the command: that of the program, or of a debugger followed by that of the program
 	Path    string
