@@ -1,17 +1,17 @@
-// Command conformance holds the product against the standard, statement by statement:
+// Command conformance checks the implementation against the statements of the standard:
 //
 //	go run ./internal/conformance
 //
-// A statement has an id, such as S0-57, and stands in statements.txt in our own words. A test of it is a subtest that carries
-// the id, t.Run("S0-57", ...), in whatever package. The command finds the tests that hold such subtests, runs them, and writes
-// docs/conformance.md: each statement, its tests, and what came of them, or why it cannot apply. It prints how many pass and
-// ends with 1 if any does not.
+// A statement has an id, such as S0-57, and is paraphrased in statements.txt. A test of it is a subtest with the id as its name,
+// t.Run("S0-57", ...), in any package. The command finds the tests with such subtests, runs them, and writes docs/conformance.md:
+// each statement, its tests and their result, or why the statement does not apply. It prints how many statements pass, and exits
+// with code 1 if one does not.
 //
-// Tests tell by attributes (testing.T.Attr) how far they go: mpitest how many ranks a world had, on how many nodes, and tests
-// with processes of their own what they did to these. A statement whose tags ask for several ranks or nodes, or for something
-// that changes while the program runs, does not pass without a test that had it.
+// Tests report their scope by attributes (testing.T.Attr). mpitest reports how many ranks and nodes a world had; tests with
+// processes of their own report what they changed. If the tags of a statement require several ranks or nodes, or a change while
+// the program runs, the statement passes only with a test of that scope.
 //
-// The tests run twice: once with ranks that share a node, and, in packages that use mpitest, once with every two ranks on a node
-// of their own, over TCP. A statement passes if every subtest with its id, and all that is below it, has run and passed, each
-// time. What was skipped, or has no test, has not passed: a machine that cannot run a test cannot say that the statement holds.
+// The tests run twice: once with all ranks on one node and, in packages that use mpitest, once with two ranks on each node, over
+// TCP. A statement passes if every subtest with its id, and every subtest below it, has run and passed each time. A statement
+// without a test, or with a skipped test, does not pass.
 package main

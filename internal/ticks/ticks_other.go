@@ -2,8 +2,8 @@
 
 package ticks
 
-// Now is the present count. Any goroutine may call it.
+// Now returns the current count. Any goroutine may call it.
 func Now() uint64 { return nowGo() }
 
-// Steady tells that there is no counter that this package knows to read.
+// Steady returns false: this package cannot read a counter of this processor.
 func Steady() bool { return false }
