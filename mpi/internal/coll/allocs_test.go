@@ -81,7 +81,7 @@ func TestShmAllocs(t *testing.T) {
 			"Alltoall":  func(f *Shm, dst, src []byte) error { return f.Alltoall(dst, src) },
 		} {
 			best, _ := ShmBytes(ranks)
-			flats, _ := newFlats(t, ranks, best, crowded)
+			flats, _ := newShms(t, ranks, best, crowded)
 			for _, n := range []int{24, 24000} {
 				bufs := blanks(2*ranks, n)
 				one := func(r int) {

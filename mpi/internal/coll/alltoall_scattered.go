@@ -1,6 +1,6 @@
 package coll
 
-// alltoallSpread: every rank starts all its receives and sends together, each beginning with another rank.
+// alltoallScattered: every rank starts all its receives and sends together, each beginning with another rank.
 //
 // Cost: (n-1) * (a + m*b), for any n; a rank waits once instead of n-1 times, which matters if ranks share cores.
 func alltoallScattered(p Peer, dst, src []byte, n int) error {

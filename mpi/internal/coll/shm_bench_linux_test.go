@@ -147,7 +147,7 @@ func benchCall(f *Shm, op string, n int) func() error {
 	return func() error { return f.Allreduce(dst, src, o) }
 }
 
-func BenchmarkFlat(b *testing.B) {
+func BenchmarkShm(b *testing.B) {
 	for _, size := range []int{2, 4, 8} {
 		for _, c := range []struct {
 			op           string

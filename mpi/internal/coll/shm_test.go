@@ -32,8 +32,8 @@ func (gosched) Publish(p *uint64, v uint64) { atomic.StoreUint64(p, v) }
 // does too.
 func segment(n int) []byte { return make([]byte, max(n, 64*kib))[:n] }
 
-// newFlats is a Flat per rank over the same memory.
-func newFlats(t testing.TB, ranks, memory int, crowded bool) (flats []*Shm, broken *atomic.Bool) {
+// newShms returns a Shm for each rank, over the same memory.
+func newShms(t testing.TB, ranks, memory int, crowded bool) (shms []*Shm, broken *atomic.Bool) {
 	t.Helper()
 	mem, broken := segment(memory), new(atomic.Bool)
 	for r := range ranks {
@@ -41,9 +41,9 @@ func newFlats(t testing.TB, ranks, memory int, crowded bool) (flats []*Shm, brok
 		if err != nil {
 			t.Fatal(err)
 		}
-		flats = append(flats, f)
+		shms = append(shms, f)
 	}
-	return flats, broken
+	return shms, broken
 }
 
 // act is one collective of all ranks: what each does, and what is wrong afterwards.
@@ -139,9 +139,9 @@ func drawGather(r *rand.Rand, n, length, root int, in bool) act {
 		differ(only(dst, root), func(int) []byte { return want })}
 }
 
-// TestFlat lets ranks run through long rows of different collectives without waiting for each other in between, over as
+// TestShm lets ranks run long sequences of different collectives without waiting for each other in between, over as
 // little memory as there may be and over as much as is of use.
-func TestFlat(t *testing.T) {
+func TestShm(t *testing.T) {
 	for _, crowded := range []bool{false, true} {
 		for n := 1; n <= 9; n++ {
 			best, least := ShmBytes(n)
@@ -161,10 +161,10 @@ func TestFlat(t *testing.T) {
 }
 
 func runActs(t *testing.T, n, memory int, crowded bool, acts []act) {
-	flats, _ := newFlats(t, n, memory, crowded)
+	shms, _ := newShms(t, n, memory, crowded)
 	errs := make([]error, n)
 	var all sync.WaitGroup
-	for r, f := range flats {
+	for r, f := range shms {
 		all.Go(func() {
 			for i, a := range acts {
 				if err := a.do(f); err != nil {
@@ -185,15 +185,15 @@ func runActs(t *testing.T, n, memory int, crowded bool, acts []act) {
 	}
 }
 
-func TestFlatBarrier(t *testing.T) {
+func TestShmBarrier(t *testing.T) {
 	for _, crowded := range []bool{false, true} {
 		for n := 1; n <= 9; n++ {
 			best, _ := ShmBytes(n)
-			flats, _ := newFlats(t, n, best, crowded)
+			shms, _ := newShms(t, n, best, crowded)
 			const rounds = 100
 			var in atomic.Int64
 			var all sync.WaitGroup
-			for _, f := range flats {
+			for _, f := range shms {
 				all.Go(func() {
 					for i := range rounds {
 						in.Add(1)
@@ -212,21 +212,21 @@ func TestFlatBarrier(t *testing.T) {
 	}
 }
 
-// TestFlatAhead lets a root run ahead of ranks that have not come yet, which it may do for as many rounds as it has
+// TestShmAhead lets a root run ahead of ranks that have not called yet, which it may do for as many steps as it has
 // slots.
-func TestFlatAhead(t *testing.T) {
+func TestShmAhead(t *testing.T) {
 	best, _ := ShmBytes(2)
-	flats, _ := newFlats(t, 2, best, true)
-	bufs := make([][8]byte, flats[0].slots)
+	shms, _ := newShms(t, 2, best, true)
+	bufs := make([][8]byte, shms[0].slots)
 	for i := range bufs {
 		bufs[i][0] = byte(i + 1)
-		if err := flats[0].Bcast(bufs[i][:], 0); err != nil {
+		if err := shms[0].Bcast(bufs[i][:], 0); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i := range bufs {
 		var got [8]byte
-		if err := flats[1].Bcast(got[:], 0); err != nil {
+		if err := shms[1].Bcast(got[:], 0); err != nil {
 			t.Fatal(err)
 		}
 		if got != bufs[i] {
@@ -235,8 +235,8 @@ func TestFlatAhead(t *testing.T) {
 	}
 }
 
-// TestFlatBroken wants every method to return the Waiter's error when the other ranks never come.
-func TestFlatBroken(t *testing.T) {
+// TestShmBroken: every method returns the error of WordSync if the other ranks never call it.
+func TestShmBroken(t *testing.T) {
 	op := add()
 	buf, out := make([]byte, 400*kib), make([]byte, 400*kib)
 	for name, do := range map[string]func(f *Shm) error{
@@ -258,16 +258,16 @@ func TestFlatBroken(t *testing.T) {
 	} {
 		for _, crowded := range []bool{false, true} {
 			_, least := ShmBytes(2)
-			flats, broken := newFlats(t, 2, least, crowded)
+			shms, broken := newShms(t, 2, least, crowded)
 			broken.Store(true)
-			if err := do(flats[0]); !errors.Is(err, errBroken) {
+			if err := do(shms[0]); !errors.Is(err, errBroken) {
 				t.Errorf("%s, crowded %v: %v", name, crowded, err)
 			}
 		}
 	}
 }
 
-func TestNewFlatRefuses(t *testing.T) {
+func TestNewShmRefuses(t *testing.T) {
 	best, least := ShmBytes(4)
 	mem := segment(best + 64)
 	for what, s := range map[string]ShmConfig{
@@ -284,8 +284,8 @@ func TestNewFlatRefuses(t *testing.T) {
 	}
 }
 
-// TestFlatBytes holds the layout of memory against the length that it is to fit.
-func TestFlatBytes(t *testing.T) {
+// TestShmBytes compares the layout of memory with its length.
+func TestShmBytes(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 7, 8, 16, 40, 64, 100, 300} {
 		best, least := ShmBytes(n)
 		for _, memory := range []int{least, best, best + 12345, (least + best) / 2} {
@@ -321,8 +321,8 @@ func TestPrefers(t *testing.T) {
 		{2, OfBarrier, 0, true}, {2, OfAllreduce, 8, true}, {2, OfAllreduce, 1 << 30, true}, {3, OfAllreduce, 1 << 30, false},
 		{2, OfBcast, 1 << 30, false}, {3, OfBcast, 1 << 30, true}, {3, OfAlltoall, 1 << 20, false}, {3, OfReduceScatter, 8, false},
 	} {
-		flats, _ := newFlats(t, c.ranks, 1<<20, false)
-		if got := flats[0].Prefers(c.c, c.bytes); got != c.want {
+		shms, _ := newShms(t, c.ranks, 1<<20, false)
+		if got := shms[0].Prefers(c.c, c.bytes); got != c.want {
 			t.Errorf("%v of %d bytes between %d ranks: %v", c.c, c.bytes, c.ranks, got)
 		}
 	}

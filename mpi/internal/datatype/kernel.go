@@ -43,7 +43,7 @@ func maxInt[T integer](dst, a, b []byte) {
 	}
 }
 
-// nan is the NaN with all bits set, in the width of T.
+// nan returns the NaN with all bits set, in the width of T.
 func nan[T floating]() T { return T(math.Float64frombits(math.MaxUint64)) }
 
 func minFloat[T floating](dst, a, b []byte) {
@@ -68,7 +68,7 @@ func maxFloat[T floating](dst, a, b []byte) {
 	}
 }
 
-// truth is 1 for true and 0 for false.
+// truth returns 1 for true and 0 for false.
 func truth[T integer](b bool) T {
 	if b {
 		return 1
@@ -97,7 +97,7 @@ func lxor[T integer](dst, a, b []byte) {
 	}
 }
 
-// The bitwise operations do not care where an element ends, so they take eight bytes at a time for every kind.
+// The bitwise operations do not depend on the size of elements, so they process eight bytes at a time for every kind.
 
 func band(dst, a, b []byte) {
 	for ; len(dst) >= 8; dst, a, b = dst[8:], a[8:], b[8:] {

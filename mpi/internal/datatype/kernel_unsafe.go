@@ -1,12 +1,11 @@
-// Reductions are given bytes, so that the code above them is compiled once; here the bytes become elements. The
-// only thing to keep right is the length, which is cut down to whole elements of the shortest slice.
+// The operands of reductions are bytes, so that the code of the collectives is compiled once; here they are converted to
+// elements. The only precondition is the length, which is reduced to whole elements of the shortest slice.
 
 package datatype
 
 import "unsafe"
 
-// operands views three byte slices as elements, all three with the same length so that the compiler drops bounds
-// checks.
+// operands returns three byte slices as elements, all with the same length so that the compiler eliminates bounds checks.
 func operands[T number](dst, a, b []byte) (d, x, y []T) {
 	n := min(len(dst), len(a), len(b)) / int(unsafe.Sizeof(*new(T)))
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(dst))), n),

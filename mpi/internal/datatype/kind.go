@@ -1,10 +1,10 @@
 package datatype
 
-// Kind is the kind of an element. The zero Kind is none.
+// Kind is the kind of an element. The zero Kind is invalid.
 type Kind uint8
 
-// The kinds. Go's int, uint and uintptr are the sized kind of their width on the machine; whoever maps Go types to
-// kinds does that.
+// The kinds. Go's int, uint and uintptr are mapped to the sized kind of their width on the machine; the caller maps Go types
+// to kinds.
 const (
 	Bool Kind = iota + 1
 	Int8
@@ -30,7 +30,7 @@ var kindNames = [kinds]string{
 
 var kindSizes = [kinds]uint8{0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16}
 
-// String is the name of the Go type.
+// String returns the name of the Go type.
 func (k Kind) String() string {
 	if k >= kinds {
 		return "invalid"
@@ -38,7 +38,7 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// Size is the size of one element in bytes, 0 for what is no kind.
+// Size returns the size of one element in bytes, 0 for an invalid kind.
 func (k Kind) Size() int {
 	if k >= kinds {
 		return 0

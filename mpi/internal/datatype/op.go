@@ -2,7 +2,7 @@ package datatype
 
 import "fmt"
 
-// Op is a predefined reduction operation. Its number is that of the MPI-5.0 ABI, and so are the gaps.
+// Op is a predefined reduction operation. Its number is that of the MPI-5.0 ABI, which has gaps.
 type Op uint8
 
 // The predefined operations. All are commutative, and all are associative up to rounding.
@@ -22,7 +22,7 @@ const (
 	lastOp  = Lxor
 )
 
-// String is the name of the operation in lower case, as in "sum".
+// String returns the name of the operation in lower case, such as "sum".
 func (o Op) String() string {
 	switch o {
 	case Sum:
@@ -62,11 +62,11 @@ func Lookup(op Op, kind Kind) (Func, bool) {
 	if f := vector[op-firstOp][kind]; f != nil && hasVector {
 		return f, true
 	}
-	f := plain[op-firstOp][kind]
+	f := portable[op-firstOp][kind]
 	return f, f != nil
 }
 
-// User makes a Func of one that does dst[i] = dst[i] op src[i], the left operand being dst.
+// User returns a Func that calls f, which must compute dst[i] = dst[i] op src[i]; dst is the left operand.
 func User(f func(dst, src []byte)) Func {
 	return func(dst, a, b []byte) {
 		if len(dst) == 0 {

@@ -118,7 +118,7 @@ func TestLookupIsPlain(t *testing.T) {
 			}
 			got, want := make([]byte, 160), make([]byte, 160)
 			f(got, a, b)
-			plain[op-firstOp][k](want, a, b)
+			portable[op-firstOp][k](want, a, b)
 			if !bytes.Equal(got, want) {
 				t.Errorf("%v of %v: % x, want % x", op, k, got, want)
 			}

@@ -2,8 +2,8 @@ package datatype
 
 const ops = lastOp - firstOp + 1
 
-// plain is the table of what the standard defines, in portable Go.
-var plain = [ops][kinds]Func{
+// portable is the table of the reductions that the standard defines, in portable Go.
+var portable = [ops][kinds]Func{
 	Sum - firstOp: {
 		Int8: sum[int8], Int16: sum[int16], Int32: sum[int32], Int64: sum[int64],
 		Uint8: sum[uint8], Uint16: sum[uint16], Uint32: sum[uint32], Uint64: sum[uint64],
@@ -50,8 +50,8 @@ var plain = [ops][kinds]Func{
 	},
 }
 
-// vector is the table of what has a form with vector instructions, used where the machine has them. Addition and
-// the lower half of a product do not know signs, and a complex number is added as two numbers.
+// vector is the table of the reductions with vector instructions, used if the machine has them. Addition and
+// the lower half of a product are the same for signed and unsigned integers, and a complex number is added as two numbers.
 var vector = [ops][kinds]Func{
 	Sum - firstOp: {
 		Int32: sumInt32, Int64: sumInt64, Uint32: sumInt32, Uint64: sumInt64,

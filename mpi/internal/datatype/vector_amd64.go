@@ -2,10 +2,10 @@ package datatype
 
 import "golang.org/x/sys/cpu"
 
-// hasVector tells whether the machine has AVX2, which the functions below need.
+// hasVector reports whether the machine has AVX2, which the functions below need.
 var hasVector = cpu.X86.HasAVX2
 
-// The same as the portable functions of table plain, with AVX2.
+// The portable functions of the table, with AVX2.
 
 //go:noescape
 func sumInt32(dst, a, b []byte)

@@ -2,7 +2,7 @@
 
 package datatype
 
-// hasVector tells whether to prefer the functions below; here they are the portable ones under another name.
+// hasVector reports whether to prefer the functions below, which here are the portable ones.
 const hasVector = false
 
 func sumInt32(dst, a, b []byte)    { sum[int32](dst, a, b) }
