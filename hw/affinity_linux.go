@@ -17,7 +17,7 @@ func Affinity() ([]int, error) {
 	if err := unix.SchedGetaffinityDynamic(0, set); err != nil {
 		return nil, fmt.Errorf("hw: read affinity: %w", err)
 	}
-	return members(set), nil
+	return setIDs(set), nil
 }
 
 // ProcessAffinity returns the PUs that any thread of this process may run on now, ascending. It is the one that tells where
@@ -40,14 +40,14 @@ func ProcessAffinity() ([]int, error) {
 		case err != nil:
 			return nil, fmt.Errorf("hw: read affinity of thread %d: %w", id, err)
 		default:
-			all = append(all, members(set)...)
+			all = append(all, setIDs(set)...)
 		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all), nil
 }
 
-func members(set unix.CPUSetDynamic) []int {
+func setIDs(set unix.CPUSetDynamic) []int {
 	var pus []int
 	for id := range maxID {
 		if set.IsSet(id) {

@@ -104,7 +104,7 @@ func TestThisMachine(t *testing.T) {
 // A node whose slots are empty has nothing to prefer, which is no error; one that is not there is.
 func TestWithoutMemory(t *testing.T) {
 	tree := os.DirFS(t.TempDir())
-	if withoutMemory(tree, []int{0}) {
+	if allWithoutMemory(tree, []int{0}) {
 		t.Error("where nothing is told, a node has no memory")
 	}
 	tree = fstest.MapFS{
@@ -115,7 +115,7 @@ func TestWithoutMemory(t *testing.T) {
 		nodes []int
 		want  bool
 	}{{[]int{2}, true}, {[]int{2, 6}, true}, {[]int{0}, false}, {[]int{1, 2}, false}, {[]int{3}, false}, {[]int{2, 1000}, false}} {
-		if got := withoutMemory(tree, c.nodes); got != c.want {
+		if got := allWithoutMemory(tree, c.nodes); got != c.want {
 			t.Errorf("nodes %v are without memory: %t, want %t", c.nodes, got, c.want)
 		}
 	}

@@ -97,7 +97,7 @@ func TestLargeMachine(t *testing.T) {
 	if want := fmt.Sprint(2, 0, 8, 3*256+32, 256, 512, 32, 16, 16, 16, []string(nil)); got != want {
 		t.Errorf("the large machine has %s, want %s", got, want)
 	}
-	choices := top.Spread(perCore(top), top.RDMACandidates())
+	choices := top.AssignDevices(perCore(top), top.RDMACandidates())
 	load := map[string]int{}
 	for _, c := range choices {
 		load[c.String()]++
@@ -133,13 +133,13 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-func BenchmarkSpread(b *testing.B) {
+func BenchmarkAssignDevices(b *testing.B) {
 	top, err := hw.Read(large(b))
 	if err != nil {
 		b.Fatal(err)
 	}
 	ranks, among := perCore(top), top.RDMACandidates()
 	for b.Loop() {
-		top.Spread(ranks, among)
+		top.AssignDevices(ranks, among)
 	}
 }

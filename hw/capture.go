@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// captured are the files of a capture. A link on the way is kept as a link, and what it leads to as well.
-var captured = []string{
+// capturePatterns are the files of a capture. A link on the way is kept as a link, and what it leads to as well.
+var capturePatterns = []string{
 	"proc/cpuinfo", "proc/meminfo", "proc/mounts", "proc/version", "proc/cmdline", "proc/self/cgroup", "proc/self/cpuset",
 	"proc/self/status", "proc/self/limits", "proc/driver/nvidia/gpus/*/numa_status", "proc/sys/kernel/numa_balancing",
 	"proc/sys/vm/zone_reclaim_mode", "proc/sys/vm/nr_hugepages",
@@ -37,9 +37,10 @@ var captured = []string{
 	"sys/class/infiniband_mad/*/*", "sys/class/misc/rdma_cm/*", "sys/module/*/version",
 }
 
-// left are files that tell nothing of a machine: they are large, say another thing each time, or do something when read.
-var left = []string{"rom", "remove", "rescan", "reset", "vpd", "msi_bus", "enable", "broken_parity_status", "d3cold_allowed",
-	"reset_method", "uartclk"}
+// skippedNames are files that do not describe the machine: they are large, change with each read, or have an effect when they
+// are read.
+var skippedNames = []string{"rom", "remove", "rescan", "reset", "vpd", "msi_bus", "enable", "broken_parity_status",
+	"d3cold_allowed", "reset_method", "uartclk"}
 
 // Capture writes the tree of a node as a tar.gz archive: all that [Read] reads, and what lstopo --input needs of it
 // when it is unpacked. Times and owners are left out, so equal trees give equal archives. What cannot be read is named
@@ -48,13 +49,13 @@ var left = []string{"rom", "remove", "rescan", "reset", "vpd", "msi_bus", "enabl
 // The archive tells addresses of network interfaces and ports, and the kernel's command line.
 func Capture(w io.Writer, fsys fs.FS) error {
 	zipped := gzip.NewWriter(w)
-	c := &capture{fsys: fsys, w: tar.NewWriter(zipped), seen: map[string]bool{}}
-	for _, pattern := range captured {
-		c.walk(".", strings.Split(pattern, "/"))
+	c := &captureWriter{fsys: fsys, w: tar.NewWriter(zipped), seen: map[string]bool{}}
+	for _, pattern := range capturePatterns {
+		c.addMatches(".", strings.Split(pattern, "/"))
 	}
-	c.cpuset()
+	c.addCpuset()
 	if len(c.unreadable) > 0 {
-		c.file("unreadable", []byte(strings.Join(c.unreadable, "\n")+"\n"))
+		c.writeFile("unreadable", []byte(strings.Join(c.unreadable, "\n")+"\n"))
 	}
 	if err := cmp.Or(c.err, c.w.Close(), zipped.Close()); err != nil {
 		return fmt.Errorf("hw: write captured tree: %w", err)
@@ -62,7 +63,7 @@ func Capture(w io.Writer, fsys fs.FS) error {
 	return nil
 }
 
-type capture struct {
+type captureWriter struct {
 	fsys       fs.FS
 	w          *tar.Writer
 	seen       map[string]bool
@@ -70,27 +71,27 @@ type capture struct {
 	err        error // the first in writing
 }
 
-// cpuset keeps the files of the cgroup that this process is in.
-func (c *capture) cpuset() {
+// addCpuset keeps the files of the cgroup that this process is in.
+func (c *captureWriter) addCpuset() {
 	r := &cpuReader{reader: reader{fsys: c.fsys}}
-	mount, prefix, suffix := r.cpusetMount()
+	mount, prefix, suffix := r.findCpusetMount()
 	if mount == "" {
 		return
 	}
 	mount = strings.TrimPrefix(mount, "/")
-	c.walk(".", strings.Split(mount+"/cgroup.controllers", "/"))
-	dir := path.Join(mount, path.Clean("/"+r.cpusetPath()))
+	c.addMatches(".", strings.Split(mount+"/cgroup.controllers", "/"))
+	dir := path.Join(mount, path.Clean("/"+r.readCpusetPath()))
 	for _, name := range []string{"cpus", "mems"} {
-		c.walk(".", strings.Split(path.Join(dir, prefix+name+suffix), "/"))
+		c.addMatches(".", strings.Split(path.Join(dir, prefix+name+suffix), "/"))
 	}
 }
 
-// walk keeps what a pattern names below a directory that has no link in its path.
-func (c *capture) walk(dir string, pattern []string) {
+// addMatches keeps what a pattern names below a directory that has no link in its path.
+func (c *captureWriter) addMatches(dir string, pattern []string) {
 	names := pattern[:1]
 	if strings.Contains(names[0], "*") {
 		entries, err := fs.ReadDir(c.fsys, dir)
-		c.missing(dir, err)
+		c.noteUnreadable(dir, err)
 		names = nil
 		for _, entry := range entries {
 			if ok, err := path.Match(pattern[0], entry.Name()); ok && err == nil {
@@ -101,47 +102,47 @@ func (c *capture) walk(dir string, pattern []string) {
 	for _, name := range names {
 		at := path.Join(dir, name)
 		if to, err := fs.ReadLink(c.fsys, at); err == nil && !strings.HasPrefix(at, "proc/") { // links of proc are each process's own
-			c.header(&tar.Header{Typeflag: tar.TypeSymlink, Name: at, Linkname: to, Mode: 0o777}, nil)
+			c.writeEntry(&tar.Header{Typeflag: tar.TypeSymlink, Name: at, Linkname: to, Mode: 0o777}, nil)
 			at = path.Join(dir, to)
 			if len(pattern) == 1 || !fs.ValidPath(at) {
 				continue // where it leads is named by another pattern, if at all
 			}
 		}
 		if len(pattern) > 1 {
-			c.walk(at, pattern[1:])
+			c.addMatches(at, pattern[1:])
 			continue
 		}
-		c.keep(at)
+		c.addFile(at)
 	}
 }
 
-// keep writes a file, or the name of a directory.
-func (c *capture) keep(name string) {
+// addFile writes a file, or the name of a directory.
+func (c *captureWriter) addFile(name string) {
 	base := path.Base(name)
-	if c.seen[name] || c.err != nil || slices.Contains(left, base) || strings.HasPrefix(base, "resource") {
+	if c.seen[name] || c.err != nil || slices.Contains(skippedNames, base) || strings.HasPrefix(base, "resource") {
 		return
 	}
 	st, err := fs.Stat(c.fsys, name)
-	c.missing(name, err)
+	c.noteUnreadable(name, err)
 	switch {
 	case err != nil:
 	case st.IsDir():
-		c.header(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755}, nil)
+		c.writeEntry(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755}, nil)
 	case st.Mode().IsRegular() && st.Mode().Perm()&0o444 != 0:
 		limit := int64(maxTreeFile)
 		if base == "config" {
 			limit = 256 // what devices before PCI Express have, and lstopo reads
 		}
 		data, err := readHead(c.fsys, name, limit)
-		c.missing(name, err)
+		c.noteUnreadable(name, err)
 		if err == nil {
-			c.file(name, data)
+			c.writeFile(name, data)
 		}
 	}
 }
 
-func (c *capture) missing(name string, err error) {
-	if err == nil || silent(err) {
+func (c *captureWriter) noteUnreadable(name string, err error) {
+	if err == nil || notProvided(err) {
 		return
 	}
 	var at *fs.PathError
@@ -153,12 +154,12 @@ func (c *capture) missing(name string, err error) {
 	}
 }
 
-func (c *capture) file(name string, data []byte) {
-	c.header(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(data)), Mode: 0o444}, data)
+func (c *captureWriter) writeFile(name string, data []byte) {
+	c.writeEntry(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(data)), Mode: 0o444}, data)
 }
 
-// header writes an entry, once. Long names are written in the same way on every system.
-func (c *capture) header(h *tar.Header, data []byte) {
+// writeEntry writes an entry, once. Long names are written in the same way on every system.
+func (c *captureWriter) writeEntry(h *tar.Header, data []byte) {
 	if c.seen[strings.TrimSuffix(h.Name, "/")] || c.err != nil {
 		return
 	}

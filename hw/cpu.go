@@ -16,18 +16,18 @@ const (
 // cpuReader reads packages, NUMA nodes, caches, cores and PUs.
 type cpuReader struct {
 	reader
-	lean   bool // only what Topology.PUs says
-	top    *Topology
-	online []int
-	pus    map[int]*PU
-	spans  [][]int // every set of PUs that belong together
+	onlyPUs bool // only what Topology.PUs says
+	top     *Topology
+	online  []int
+	puByID  map[int]*PU
+	groups  [][]int // every set of PUs that belong together
 }
 
-// places finds core, package, caches and NUMA node of every PU. A file that tells them for all PUs that share them is
+// readPUs finds core, package, caches and NUMA node of every PU. A file that tells them for all PUs that share them is
 // read once. A PU belongs to one core, one package and so on, the first that claims it.
-func (r *cpuReader) places() {
-	r.strict = true
-	defer func() { r.strict = false }()
+func (r *cpuReader) readPUs() {
+	r.failFast = true
+	defer func() { r.failFast = false }()
 	r.findOnline()
 	var packaged, died, clustered = map[int]bool{}, map[int]bool{}, map[int]bool{}
 	cached := map[int]map[cacheKind]bool{}
@@ -35,24 +35,24 @@ func (r *cpuReader) places() {
 		if r.err != nil {
 			return
 		}
-		pu, dir := r.pus[id], fmt.Sprintf("%scpu%d/", dirCPU, id)
+		pu, dir := r.puByID[id], fmt.Sprintf("%scpu%d/", dirCPU, id)
 		if pu.Core < 0 {
-			r.core(pu, dir+"topology/")
+			r.readCore(pu, dir+"topology/")
 		}
 		if !packaged[id] {
-			r.pack(pu, dir+"topology/", packaged)
+			r.readPackage(pu, dir+"topology/", packaged)
 		}
-		if !r.lean && !died[id] {
-			r.die(pu, dir+"topology/", died)
+		if !r.onlyPUs && !died[id] {
+			r.readDie(pu, dir+"topology/", died)
 		}
-		if !r.lean && !clustered[id] {
-			r.cluster(pu, dir+"topology/", clustered)
+		if !r.onlyPUs && !clustered[id] {
+			r.readCluster(pu, dir+"topology/", clustered)
 		}
-		r.caches(pu, dir, cached)
+		r.readCaches(pu, dir, cached)
 	}
-	r.nodes()
+	r.readNodes()
 	for _, id := range r.online {
-		pu := r.pus[id]
+		pu := r.puByID[id]
 		if pu.L3 < 0 {
 			pu.L3 = pu.Core
 		}
@@ -62,32 +62,32 @@ func (r *cpuReader) places() {
 
 // findOnline lists the PUs that are switched on. Kernels before 2.6.29 say so in a file for each.
 func (r *cpuReader) findOnline() {
-	ids, ok := r.list(dirCPU + "online")
+	ids, ok := r.readList(dirCPU + "online")
 	if !ok && r.err == nil {
-		r.strict = false // the first PU often has no such file, and what cannot be told is on
-		for _, id := range r.numbered(dirCPU[:len(dirCPU)-1], "cpu") {
-			if id < maxID && r.number(fmt.Sprintf("%scpu%d/online", dirCPU, id), 1) != 0 {
+		r.failFast = false // the first PU often has no such file, and what cannot be told is on
+		for _, id := range r.numberedEntries(dirCPU[:len(dirCPU)-1], "cpu") {
+			if id < maxID && r.readInt(fmt.Sprintf("%scpu%d/online", dirCPU, id), 1) != 0 {
 				ids = append(ids, id)
 			}
 		}
-		r.strict = true
+		r.failFast = true
 	}
 	if r.err == nil && len(ids) == 0 {
 		r.err = fmt.Errorf("hw: read %sonline: %w", dirCPU, fs.ErrNotExist)
 	}
 	r.online = ids
 	for _, id := range ids {
-		r.pus[id] = &PU{ID: id, Core: -1, L3: -1, Node: -1}
+		r.puByID[id] = &PU{ID: id, Core: -1, L3: -1, Node: -1}
 	}
 }
 
-// group returns those PUs of a set that are switched on and that no other group has, and pu in any case. What is the same
+// claimGroup returns those PUs of a set that are switched on and that no other group has, and pu in any case. What is the same
 // for all of a set, such as their core, each of them tells: where they disagree the first is believed.
-func (r *cpuReader) group(pu *PU, what string, ids []int, taken func(*PU) bool) []int {
+func (r *cpuReader) claimGroup(pu *PU, what string, ids []int, taken func(*PU) bool) []int {
 	group := []int{pu.ID}
 	var others []int
 	for _, id := range ids {
-		switch p := r.pus[id]; {
+		switch p := r.puByID[id]; {
 		case p == nil || p == pu:
 		case taken(p):
 			others = append(others, id)
@@ -103,32 +103,32 @@ func (r *cpuReader) group(pu *PU, what string, ids []int, taken func(*PU) bool) 
 	return group
 }
 
-func (r *cpuReader) span(pus []int) []int {
-	r.spans = append(r.spans, pus)
+func (r *cpuReader) addGroup(pus []int) []int {
+	r.groups = append(r.groups, pus)
 	return pus
 }
 
-func (r *cpuReader) core(pu *PU, dir string) {
-	siblings, _ := r.set(dir, "core_cpus", "core_cpus_list", "thread_siblings", "thread_siblings_list") // Linux 5.3 renamed them
-	pus := r.group(pu, "core", siblings, func(p *PU) bool { return p.Core >= 0 })
+func (r *cpuReader) readCore(pu *PU, dir string) {
+	siblings, _ := r.readSet(dir, "core_cpus", "core_cpus_list", "thread_siblings", "thread_siblings_list") // Linux 5.3 renamed them
+	pus := r.claimGroup(pu, "core", siblings, func(p *PU) bool { return p.Core >= 0 })
 	for _, id := range pus {
-		r.pus[id].Core = pu.ID
+		r.puByID[id].Core = pu.ID
 	}
-	if !r.lean {
-		r.top.Cores = append(r.top.Cores, Core{ID: r.number(dir+"core_id", -1), PUs: r.span(pus)})
+	if !r.onlyPUs {
+		r.top.Cores = append(r.top.Cores, Core{ID: r.readInt(dir+"core_id", -1), PUs: r.addGroup(pus)})
 	}
 }
 
-// pack finds the package of a PU. Where only its number is known, PUs with the same number are together.
-func (r *cpuReader) pack(pu *PU, dir string, packaged map[int]bool) {
-	siblings, told := r.set(dir, "package_cpus", "package_cpus_list", "core_siblings", "core_siblings_list")
-	id := r.number(dir+"physical_package_id", -1)
-	pus := r.group(pu, "package", siblings, func(p *PU) bool { return packaged[p.ID] })
+// readPackage finds the package of a PU. Where only its number is known, PUs with the same number are together.
+func (r *cpuReader) readPackage(pu *PU, dir string, packaged map[int]bool) {
+	siblings, told := r.readSet(dir, "package_cpus", "package_cpus_list", "core_siblings", "core_siblings_list")
+	id := r.readInt(dir+"physical_package_id", -1)
+	pus := r.claimGroup(pu, "package", siblings, func(p *PU) bool { return packaged[p.ID] })
 	for _, member := range pus {
 		packaged[member] = true
-		r.pus[member].Package = max(0, id)
+		r.puByID[member].Package = max(0, id)
 	}
-	if r.lean {
+	if r.onlyPUs {
 		return
 	}
 	at := slices.IndexFunc(r.top.Packages, func(p Package) bool { return !told && p.ID == id })
@@ -141,26 +141,26 @@ func (r *cpuReader) pack(pu *PU, dir string, packaged map[int]bool) {
 	}
 }
 
-func (r *cpuReader) die(pu *PU, dir string, died map[int]bool) {
-	siblings, told := r.set(dir, "die_cpus", "die_cpus_list")
-	pus := r.group(pu, "die", siblings, func(p *PU) bool { return died[p.ID] })
+func (r *cpuReader) readDie(pu *PU, dir string, died map[int]bool) {
+	siblings, told := r.readSet(dir, "die_cpus", "die_cpus_list")
+	pus := r.claimGroup(pu, "die", siblings, func(p *PU) bool { return died[p.ID] })
 	for _, id := range pus {
 		died[id] = true
 	}
 	if told && len(pus) > 1 {
-		r.top.Dies = append(r.top.Dies, Die{ID: r.number(dir+"die_id", -1), PUs: pus})
+		r.top.Dies = append(r.top.Dies, Die{ID: r.readInt(dir+"die_id", -1), PUs: pus})
 	}
 }
 
-// cluster finds the cores that share something below a level-3 cache. It only counts for the order.
-func (r *cpuReader) cluster(pu *PU, dir string, clustered map[int]bool) {
-	siblings, told := r.set(dir, "cluster_cpus", "cluster_cpus_list")
-	pus := r.group(pu, "cluster", siblings, func(p *PU) bool { return clustered[p.ID] })
+// readCluster finds the cores that share something below a level-3 cache. It only counts for the order.
+func (r *cpuReader) readCluster(pu *PU, dir string, clustered map[int]bool) {
+	siblings, told := r.readSet(dir, "cluster_cpus", "cluster_cpus_list")
+	pus := r.claimGroup(pu, "cluster", siblings, func(p *PU) bool { return clustered[p.ID] })
 	for _, id := range pus {
 		clustered[id] = true
 	}
 	if told && len(pus) > 1 {
-		r.span(pus)
+		r.addGroup(pus)
 	}
 }
 
@@ -170,57 +170,57 @@ type cacheKind struct {
 	kind  string
 }
 
-// caches finds the caches above a PU that no PU before it has told of: those of a hardware thread are those of its core.
-func (r *cpuReader) caches(pu *PU, dir string, cached map[int]map[cacheKind]bool) {
-	if r.lean && pu.L3 >= 0 || pu.Core != pu.ID && len(cached[pu.ID]) == len(cached[pu.Core]) && len(cached[pu.ID]) > 0 {
+// readCaches finds the caches above a PU that no PU before it has told of: those of a hardware thread are those of its core.
+func (r *cpuReader) readCaches(pu *PU, dir string, cached map[int]map[cacheKind]bool) {
+	if r.onlyPUs && pu.L3 >= 0 || pu.Core != pu.ID && len(cached[pu.ID]) == len(cached[pu.Core]) && len(cached[pu.ID]) > 0 {
 		return
 	}
 	for index := 0; r.err == nil && index < 10; index++ {
 		at := fmt.Sprintf("%scache/index%d/", dir, index)
-		level := r.number(at+"level", 0)
+		level := r.readInt(at+"level", 0)
 		if level == 0 && index >= 3 {
 			return // some leave out a number below that
 		}
-		if level == 0 || r.lean && level != 3 {
+		if level == 0 || r.onlyPUs && level != 3 {
 			continue
 		}
 		key := cacheKind{level, "Unified"}
-		if !r.lean {
-			key.kind = cmp.Or(value(&r.reader, at+"type", parseWord), key.kind)
+		if !r.onlyPUs {
+			key.kind = cmp.Or(parseFile(&r.reader, at+"type", parseWord), key.kind)
 		}
 		if !cached[pu.ID][key] {
-			r.cache(pu, at, key, cached)
+			r.readCache(pu, at, key, cached)
 		}
 	}
 }
 
-func (r *cpuReader) cache(pu *PU, at string, key cacheKind, cached map[int]map[cacheKind]bool) {
-	sharing, told := r.set(at, "shared_cpu_map", "shared_cpu_list")
+func (r *cpuReader) readCache(pu *PU, at string, key cacheKind, cached map[int]map[cacheKind]bool) {
+	sharing, told := r.readSet(at, "shared_cpu_map", "shared_cpu_list")
 	if told && len(sharing) == 0 { // a cache of nobody: firmware of Itanium says so of that of a core
-		for _, p := range r.pus {
+		for _, p := range r.puByID {
 			if p.Core == pu.Core {
 				sharing = append(sharing, p.ID)
 			}
 		}
 	}
-	pus := r.group(pu, "L"+strconv.Itoa(key.level)+" cache", sharing, func(p *PU) bool { return cached[p.ID][key] })
+	pus := r.claimGroup(pu, "L"+strconv.Itoa(key.level)+" cache", sharing, func(p *PU) bool { return cached[p.ID][key] })
 	for _, id := range pus {
 		if cached[id] == nil {
 			cached[id] = map[cacheKind]bool{}
 		}
 		cached[id][key] = true
 		if key.level == 3 && key.kind != "Instruction" {
-			r.pus[id].L3 = pus[0]
+			r.puByID[id].L3 = pus[0]
 		}
 	}
-	if r.lean {
+	if r.onlyPUs {
 		return
 	}
-	r.strict = false // sizes are no part of a place
-	defer func() { r.strict = true }()
-	c := Cache{Level: key.level, Type: key.kind, Size: value(&r.reader, at+"size", parseSize), PUs: r.span(pus)}
-	c.Line = r.number(at+"coherency_line_size", 0)
-	c.Ways = max(0, r.number(at+"ways_of_associativity", 0))
+	r.failFast = false // sizes are no part of a place
+	defer func() { r.failFast = true }()
+	c := Cache{Level: key.level, Type: key.kind, Size: parseFile(&r.reader, at+"size", parseSize), PUs: r.addGroup(pus)}
+	c.Line = r.readInt(at+"coherency_line_size", 0)
+	c.Ways = max(0, r.readInt(at+"ways_of_associativity", 0))
 	r.top.Caches = append(r.top.Caches, c)
 }
 

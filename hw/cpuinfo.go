@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// details reads what is known of packages, nodes and cores besides the places of PUs, and puts all into order.
-func (r *cpuReader) details() {
+// readDetails reads what is known of packages, nodes and cores besides the places of PUs, and puts all into order.
+func (r *cpuReader) readDetails() {
 	r.dropLoneDies()
-	r.memory()
-	r.kinds()
-	r.models()
-	r.order()
+	r.readNodeDetails()
+	r.readKinds()
+	r.readModels()
+	r.sortLists()
 	r.top.Allowed = r.online
 	if r.top.Affinity != nil {
 		r.top.Allowed = intersect(r.top.Allowed, r.top.Affinity)
 	}
-	r.top.Cgroup = r.cgroup()
+	r.top.Cgroup = r.readCgroup()
 	if r.top.Cgroup != nil && r.top.Cgroup.PUs != nil {
 		r.top.Allowed = intersect(r.top.Allowed, r.top.Cgroup.PUs)
 	}
@@ -33,23 +33,23 @@ func (r *cpuReader) dropLoneDies() {
 	})
 }
 
-// order sorts all lists. The place of a PU is the chain of sets that it is in, largest first, each by its lowest PU.
-func (r *cpuReader) order() {
+// sortLists sorts all lists. The place of a PU is the chain of sets that it is in, largest first, each by its lowest PU.
+func (r *cpuReader) sortLists() {
 	t := r.top
 	for _, p := range t.Packages {
-		r.span(p.PUs)
+		r.addGroup(p.PUs)
 	}
 	for _, d := range t.Dies {
-		r.span(d.PUs)
+		r.addGroup(d.PUs)
 	}
 	for _, n := range t.Nodes {
 		if len(n.Near) < len(r.online) {
-			r.span(n.Near)
+			r.addGroup(n.Near)
 		}
 	}
-	slices.SortStableFunc(r.spans, func(a, b []int) int { return cmp.Compare(len(b), len(a)) })
+	slices.SortStableFunc(r.groups, func(a, b []int) int { return cmp.Compare(len(b), len(a)) })
 	chains := map[int][]int{}
-	for _, pus := range r.spans {
+	for _, pus := range r.groups {
 		for _, id := range pus {
 			chains[id] = append(chains[id], pus[0])
 		}
@@ -68,14 +68,14 @@ func (r *cpuReader) order() {
 	slices.SortStableFunc(t.Caches, func(a, b Cache) int {
 		return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(cacheOrder(a), cacheOrder(b)), by(a.PUs, b.PUs))
 	})
-	r.orderNodes(place)
+	r.sortNodes(place)
 }
 
 func cacheOrder(c Cache) int { return slices.Index([]string{"Unified", "Data", "Instruction"}, c.Type) }
 
-// orderNodes sorts nodes by the last of the PUs that they are near to, so that one for few comes before one for more;
+// sortNodes sorts nodes by the last of the PUs that they are near to, so that one for few comes before one for more;
 // and their distances likewise.
-func (r *cpuReader) orderNodes(place map[int]int) {
+func (r *cpuReader) sortNodes(place map[int]int) {
 	last := make([]int, len(r.top.Nodes))
 	order := make([]int, len(r.top.Nodes))
 	for i, n := range r.top.Nodes {
@@ -101,11 +101,11 @@ func (r *cpuReader) orderNodes(place map[int]int) {
 	}
 }
 
-// kinds finds the kinds of cores. Intel's are devices of their own, others differ in capacity.
-func (r *cpuReader) kinds() {
+// readKinds finds the kinds of cores. Intel's are devices of their own, others differ in capacity.
+func (r *cpuReader) readKinds() {
 	t := r.top
 	for _, name := range []string{"cpu_core", "cpu_atom", "cpu_lowpower"} {
-		if pus, ok := r.list("sys/devices/" + name + "/cpus"); ok {
+		if pus, ok := r.readList("sys/devices/" + name + "/cpus"); ok {
 			if pus = intersect(r.online, pus); len(pus) > 0 {
 				t.Kinds = append(t.Kinds, Kind{Name: name, PUs: pus})
 			}
@@ -116,7 +116,7 @@ func (r *cpuReader) kinds() {
 		told += len(k.PUs)
 	}
 	if told != len(r.online) {
-		t.Kinds = r.capacities()
+		t.Kinds = r.kindsByCapacity()
 	}
 	kindOf := map[int]int{}
 	for i, k := range t.Kinds {
@@ -129,11 +129,11 @@ func (r *cpuReader) kinds() {
 	}
 }
 
-// capacities sorts the PUs by what the scheduler takes them to be capable of.
-func (r *cpuReader) capacities() []Kind {
+// kindsByCapacity sorts the PUs by what the scheduler takes them to be capable of.
+func (r *cpuReader) kindsByCapacity() []Kind {
 	by := map[int][]int{}
 	for i, id := range r.online {
-		capacity := r.number(fmt.Sprintf("%scpu%d/cpu_capacity", dirCPU, id), 0)
+		capacity := r.readInt(fmt.Sprintf("%scpu%d/cpu_capacity", dirCPU, id), 0)
 		by[capacity] = append(by[capacity], id)
 		if i == 0 && capacity == 0 {
 			by[0] = r.online // the kernel says it for all or for none
@@ -148,12 +148,12 @@ func (r *cpuReader) capacities() []Kind {
 	return kinds
 }
 
-// models names the packages by what the kernel calls their first PU. The table is long, and ends where the last name is
+// readModels names the packages by what the kernel calls their first PU. The table is long, and ends where the last name is
 // found.
-func (r *cpuReader) models() {
+func (r *cpuReader) readModels() {
 	data, err := readHead(r.fsys, "proc/cpuinfo", 4<<20)
-	if !silent(err) {
-		r.problem("proc/cpuinfo", err)
+	if !notProvided(err) {
+		r.addProblem("proc/cpuinfo", err)
 	}
 	missing := map[int]*Package{}
 	for i := range r.top.Packages {
@@ -180,27 +180,27 @@ func (r *cpuReader) models() {
 	}
 }
 
-// cgroup reads the cpuset that this process is in: where its hierarchy is mounted, and the path in it.
-func (r *cpuReader) cgroup() *Cgroup {
-	mount, prefix, suffix := r.cpusetMount()
+// readCgroup reads the cpuset that this process is in: where its hierarchy is mounted, and the path in it.
+func (r *cpuReader) readCgroup() *Cgroup {
+	mount, prefix, suffix := r.findCpusetMount()
 	if mount == "" {
 		return nil
 	}
-	g := &Cgroup{Path: r.cpusetPath()}
+	g := &Cgroup{Path: r.readCpusetPath()}
 	dir := strings.TrimPrefix(path.Join(mount, path.Clean("/"+g.Path)), "/") + "/"
-	if pus, ok := r.list(dir + prefix + "cpus" + suffix); ok {
+	if pus, ok := r.readList(dir + prefix + "cpus" + suffix); ok {
 		g.PUs = intersect(r.online, pus)
 	}
-	g.Nodes, _ = r.list(dir + prefix + "mems" + suffix)
+	g.Nodes, _ = r.readList(dir + prefix + "mems" + suffix)
 	return g
 }
 
-// cpusetMount finds the hierarchy of cpusets, and how its files are called: that of version 2 if it has cpusets, of
+// findCpusetMount finds the hierarchy of cpusets, and how its files are called: that of version 2 if it has cpusets, of
 // version 1, or the file system from before there were cgroups.
-func (r *cpuReader) cpusetMount() (dir, prefix, suffix string) {
+func (r *cpuReader) findCpusetMount() (dir, prefix, suffix string) {
 	data, err := readHead(r.fsys, "proc/mounts", 1<<20)
-	if !silent(err) {
-		r.problem("proc/mounts", err)
+	if !notProvided(err) {
+		r.addProblem("proc/mounts", err)
 	}
 	for line := range strings.Lines(string(data)) {
 		f := strings.Fields(line)
@@ -210,7 +210,7 @@ func (r *cpuReader) cpusetMount() (dir, prefix, suffix string) {
 		dir, options := path.Clean(unescape(f[1])), strings.Split(f[3], ",")
 		switch {
 		case f[2] == "cgroup2":
-			controllers, _ := r.text(strings.TrimPrefix(dir, "/") + "/cgroup.controllers")
+			controllers, _ := r.readText(strings.TrimPrefix(dir, "/") + "/cgroup.controllers")
 			if slices.Contains(strings.Fields(controllers), "cpuset") {
 				return dir, "cpuset.", ".effective"
 			}
@@ -228,12 +228,12 @@ func unescape(name string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(name)
 }
 
-// cpusetPath is this process's place in the hierarchy.
-func (r *cpuReader) cpusetPath() string {
-	if text, ok := r.text("proc/self/cpuset"); ok {
+// readCpusetPath is this process's place in the hierarchy.
+func (r *cpuReader) readCpusetPath() string {
+	if text, ok := r.readText("proc/self/cpuset"); ok {
 		return strings.TrimSuffix(text, "\n")
 	}
-	text, _ := r.text("proc/self/cgroup")
+	text, _ := r.readText("proc/self/cgroup")
 	for line := range strings.Lines(text) {
 		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
 		controllers, place, _ := strings.Cut(rest, ":")

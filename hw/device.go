@@ -36,11 +36,11 @@ type Netdev struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// device makes a device of a PCI function, and names it as the kernel does: dir/prefix and a number.
-func (r *deviceReader) device(p PCIDevice, dir, prefix string) Device {
+// newDevice makes a device of a PCI function, and names it as the kernel does: dir/prefix and a number.
+func (r *deviceReader) newDevice(p PCIDevice, dir, prefix string) Device {
 	d := Device{Name: p.Address, PCI: p.Address, ID: p.ID, Driver: p.Driver, NUMA: p.NUMA, LocalPUs: p.LocalPUs}
-	problems := r.apart(func() {
-		for _, name := range r.names(dirPCI + p.Address + "/" + dir) {
+	problems := r.collectProblems(func() {
+		for _, name := range r.readDirNames(dirPCI + p.Address + "/" + dir) {
 			if digits, ok := strings.CutPrefix(name, prefix); ok && strings.Trim(digits, "0123456789") == "" {
 				d.Name = name
 			}
@@ -52,42 +52,42 @@ func (r *deviceReader) device(p PCIDevice, dir, prefix string) Device {
 
 const classNet = "sys/class/net"
 
-func (r *deviceReader) netdevs() {
+func (r *deviceReader) readNetdevs() {
 	entries, err := fs.ReadDir(r.fsys, classNet)
-	if !silent(err) {
-		r.problem(classNet, err)
+	if !notProvided(err) {
+		r.addProblem(classNet, err)
 	}
 	for _, entry := range entries {
 		if entry.Type().IsRegular() {
 			continue // bonding_masters
 		}
 		var n Netdev
-		problems := r.apart(func() { n = r.netdev(entry.Name()) })
+		problems := r.collectProblems(func() { n = r.readNetdev(entry.Name()) })
 		n.Problems = problems
 		r.top.Netdevs = append(r.top.Netdevs, n)
 	}
 	slices.SortFunc(r.top.Netdevs, func(a, b Netdev) int { return compareNumbered(a.Name, b.Name) })
 }
 
-func (r *deviceReader) netdev(name string) Netdev {
+func (r *deviceReader) readNetdev(name string) Netdev {
 	dir := path.Join(classNet, name)
 	n := Netdev{
 		Name:   name,
-		MAC:    value(&r.reader, dir+"/address", parseWord),
-		MTU:    r.number(dir+"/mtu", 0),
-		State:  value(&r.reader, dir+"/operstate", parseWord),
-		Speed:  uint64(max(0, r.number(dir+"/speed", 0))) * 1_000_000,
-		Port:   max(0, r.number(dir+"/dev_port", 0)),
-		Master: r.target(dir + "/master"),
+		MAC:    parseFile(&r.reader, dir+"/address", parseWord),
+		MTU:    r.readInt(dir+"/mtu", 0),
+		State:  parseFile(&r.reader, dir+"/operstate", parseWord),
+		Speed:  uint64(max(0, r.readInt(dir+"/speed", 0))) * 1_000_000,
+		Port:   max(0, r.readInt(dir+"/dev_port", 0)),
+		Master: r.linkTarget(dir + "/master"),
 	}
-	if above := r.above(dir); len(above) > 0 && isPCIAddress(above[0]) {
+	if above := r.pciAncestors(dir); len(above) > 0 && isPCIAddress(above[0]) {
 		n.PCI = above[0]
-	} else if pci := r.target(dir + "/device"); isPCIAddress(pci) {
+	} else if pci := r.linkTarget(dir + "/device"); isPCIAddress(pci) {
 		n.PCI = pci
 	}
 	n.NUMA = -1
 	if n.PCI != "" {
-		n.NUMA, n.LocalPUs = r.near(dir+"/device", dirPCI+n.PCI)
+		n.NUMA, n.LocalPUs = r.readLocality(dir+"/device", dirPCI+n.PCI)
 	}
 	return n
 }

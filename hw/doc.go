@@ -30,7 +30,7 @@
 //
 // A RoCE address is an index into a port's GID table. [RDMAPort.ChooseGID] picks it by rule:
 //
-//	gid, err := d.Ports[0].ChooseGID(hw.GIDWish{})
+//	gid, err := d.Ports[0].ChooseGID(hw.GIDRequest{})
 //	fmt.Println(gid.Index, gid.Addr, gid.Reason) // 3 ::ffff:10.0.0.1 the IPv4 address of eth0
 //
 // Everything here is plain data. Nothing is cached between calls.

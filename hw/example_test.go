@@ -40,7 +40,7 @@ func ExampleFormatList() {
 }
 
 // Every rank gets a device that is near to the PUs that it is bound to.
-func ExampleTopology_Spread() {
+func ExampleTopology_AssignDevices() {
 	top := &hw.Topology{
 		PUs: []hw.PU{{ID: 0, Node: 0, Package: 0}, {ID: 1, Core: 1, Node: 1, Package: 1}},
 		Nodes: []hw.Node{
@@ -49,10 +49,10 @@ func ExampleTopology_Spread() {
 		},
 	}
 	devices := []hw.Candidate{
-		{Name: "mlx5_0", Port: 1, Spot: hw.Spot{PCI: "0000:10:00.0", NUMA: 0}},
-		{Name: "mlx5_1", Port: 1, Spot: hw.Spot{PCI: "0000:80:00.0", NUMA: 1}},
+		{Name: "mlx5_0", Port: 1, Location: hw.Location{PCI: "0000:10:00.0", NUMA: 0}},
+		{Name: "mlx5_1", Port: 1, Location: hw.Location{PCI: "0000:80:00.0", NUMA: 1}},
 	}
-	for rank, choice := range top.Spread([][]int{{1}, {0}}, devices) {
+	for rank, choice := range top.AssignDevices([][]int{{1}, {0}}, devices) {
 		fmt.Println("rank", rank, "uses", choice)
 	}
 	// Output:
@@ -69,7 +69,7 @@ func ExampleRDMAPort_ChooseGID() {
 		{Index: 2, Addr: v4, Type: hw.GIDRoCEv1, Netdev: "eth0"},
 		{Index: 3, Addr: v4, Type: hw.GIDRoCEv2, Netdev: "eth0"},
 	}}
-	gid, err := port.ChooseGID(hw.GIDWish{})
+	gid, err := port.ChooseGID(hw.GIDRequest{})
 	fmt.Println(gid.Index, gid.Addr, gid.Reason, err)
 	// Output: 3 ::ffff:10.0.0.1 the IPv4 address of eth0 <nil>
 }

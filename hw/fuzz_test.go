@@ -24,8 +24,8 @@ func FuzzRead(f *testing.F) {
 		if len(text) > 4096 || len(more) > 4096 {
 			return
 		}
-		archive := hwtest.Spoil(machines[int(machine)%len(machines)], first, text, link)
-		tree, err := hwtest.FromText(hwtest.Spoil(archive, second, more, link))
+		archive := hwtest.Corrupt(machines[int(machine)%len(machines)], first, text, link)
+		tree, err := hwtest.FromText(hwtest.Corrupt(archive, second, more, link))
 		if err != nil {
 			return // not a tree
 		}
@@ -97,10 +97,10 @@ func checkRead(t *testing.T, tree fs.FS) {
 		}
 	}
 	among := slices.Concat(top.RDMACandidates(), top.GPUCandidates())
-	if choices := top.Spread([][]int{{0}, all, nil}, among); len(among) > 0 && len(choices) != 3 {
+	if choices := top.AssignDevices([][]int{{0}, all, nil}, among); len(among) > 0 && len(choices) != 3 {
 		t.Errorf("three ranks have %d choices", len(choices))
 	}
 	for i := range min(len(top.PCI), 20) {
-		top.PathBetween(top.PCI[0].Spot(), top.PCI[i].Spot())
+		top.PathBetween(top.PCI[0].Location(), top.PCI[i].Location())
 	}
 }

@@ -36,8 +36,8 @@ func (g GID) String() string {
 	return strings.TrimSuffix(fmt.Sprintf("[%d] %v %s %s", g.Index, g.Addr, g.Type, g.Netdev), " ")
 }
 
-// GIDWish narrows the choice of a GID. The zero GIDWish leaves it to the rule.
-type GIDWish struct {
+// GIDRequest narrows the choice of a GID. The zero GIDRequest leaves it to the rule.
+type GIDRequest struct {
 	Netdev string // only addresses of this interface: a VLAN, a bond
 	Family Family // only this family, that of the peer
 }
@@ -50,7 +50,7 @@ type GIDChoice struct {
 
 // GIDError says that a port has no GID that can be used.
 type GIDError struct {
-	Wish    GIDWish
+	Request GIDRequest
 	Refused []RefusedGID // all that the port has, by index
 }
 
@@ -64,11 +64,11 @@ type RefusedGID struct {
 func (e *GIDError) Error() string {
 	var b strings.Builder
 	b.WriteString("hw: no usable GID")
-	if e.Wish.Family != "" {
-		fmt.Fprintf(&b, " of family %s", e.Wish.Family)
+	if e.Request.Family != "" {
+		fmt.Fprintf(&b, " of family %s", e.Request.Family)
 	}
-	if e.Wish.Netdev != "" {
-		fmt.Fprintf(&b, " on %s", e.Wish.Netdev)
+	if e.Request.Netdev != "" {
+		fmt.Fprintf(&b, " on %s", e.Request.Netdev)
 	}
 	if len(e.Refused) == 0 {
 		b.WriteString(": the table is empty; is the interface up, and has it an address?")
@@ -93,18 +93,18 @@ func (e *GIDError) Error() string {
 // The index differs from node to node and changes as addresses come and go, so it is chosen anew for each connection
 // and never sent to the peer. Two peers need one family: both can choose with a Family that both have, see
 // [RDMAPort.GIDChoices]. The error is a *[GIDError].
-func (p *RDMAPort) ChooseGID(wish GIDWish) (GIDChoice, error) {
-	choices, refused := p.sortGIDs(wish)
+func (p *RDMAPort) ChooseGID(req GIDRequest) (GIDChoice, error) {
+	choices, refused := p.sortGIDs(req)
 	if len(choices) == 0 {
-		return GIDChoice{}, &GIDError{Wish: wish, Refused: refused}
+		return GIDChoice{}, &GIDError{Request: req, Refused: refused}
 	}
 	return choices[0], nil
 }
 
 // GIDChoices is the choice within each family that the port has, best first. It is what two peers compare to find
 // the family to use.
-func (p *RDMAPort) GIDChoices(wish GIDWish) []GIDChoice {
-	choices, _ := p.sortGIDs(wish)
+func (p *RDMAPort) GIDChoices(req GIDRequest) []GIDChoice {
+	choices, _ := p.sortGIDs(req)
 	seen := map[Family]bool{}
 	return slices.DeleteFunc(choices, func(c GIDChoice) bool {
 		again := seen[c.Family()]
@@ -114,22 +114,22 @@ func (p *RDMAPort) GIDChoices(wish GIDWish) []GIDChoice {
 }
 
 // sortGIDs returns the usable GIDs, best first, and the reason against each of the others.
-func (p *RDMAPort) sortGIDs(wish GIDWish) (choices []GIDChoice, refused []RefusedGID) {
+func (p *RDMAPort) sortGIDs(req GIDRequest) (choices []GIDChoice, refused []RefusedGID) {
 	for _, g := range p.GIDs {
-		if reason := p.refuse(g, wish); reason != "" {
+		if reason := p.refusalReason(g, req); reason != "" {
 			refused = append(refused, RefusedGID{GID: g, Reason: reason})
 		} else {
-			choices = append(choices, GIDChoice{GID: g, Reason: p.reason(g)})
+			choices = append(choices, GIDChoice{GID: g, Reason: p.choiceReason(g)})
 		}
 	}
 	slices.SortFunc(choices, func(a, b GIDChoice) int {
-		return cmp.Or(cmp.Compare(p.rank(a.GID), p.rank(b.GID)), cmp.Compare(a.Index, b.Index))
+		return cmp.Or(cmp.Compare(p.gidRank(a.GID), p.gidRank(b.GID)), cmp.Compare(a.Index, b.Index))
 	})
 	return choices, refused
 }
 
-// rank orders usable GIDs, 0 is best.
-func (p *RDMAPort) rank(g GID) int {
+// gidRank orders usable GIDs, 0 is best.
+func (p *RDMAPort) gidRank(g GID) int {
 	rank := 0
 	if g.Family() == FamilyLinkLocal {
 		rank += 4
@@ -143,8 +143,8 @@ func (p *RDMAPort) rank(g GID) int {
 	return rank
 }
 
-// refuse gives the reason why a GID cannot be used, "" for one that can.
-func (p *RDMAPort) refuse(g GID, wish GIDWish) string {
+// refusalReason gives the reason why a GID cannot be used, "" for one that can.
+func (p *RDMAPort) refusalReason(g GID, req GIDRequest) string {
 	roce := p.LinkLayer == LinkEthernet
 	netdev := g.Netdev
 	if !roce {
@@ -161,18 +161,18 @@ func (p *RDMAPort) refuse(g GID, wish GIDWish) string {
 		return "is RoCE v1, which no router passes on"
 	case roce && g.Type != GIDRoCEv2:
 		return "is of an unknown type"
-	case g.Away:
+	case g.OtherNetns:
 		return g.Netdev + " is in another network namespace"
-	case wish.Netdev != "" && netdev != wish.Netdev:
-		return "is not an address of " + wish.Netdev
-	case wish.Family != "" && g.Family() != wish.Family:
-		return fmt.Sprintf("is %s, not %s", g.Family(), wish.Family)
+	case req.Netdev != "" && netdev != req.Netdev:
+		return "is not an address of " + req.Netdev
+	case req.Family != "" && g.Family() != req.Family:
+		return fmt.Sprintf("is %s, not %s", g.Family(), req.Family)
 	}
 	return ""
 }
 
-// reason says what speaks for a GID.
-func (p *RDMAPort) reason(g GID) string {
+// choiceReason says what speaks for a GID.
+func (p *RDMAPort) choiceReason(g GID) string {
 	family := g.Family()
 	switch {
 	case family == FamilyIB:

@@ -11,9 +11,9 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// table makes GIDs of lines "address type netdev", the type v1, v2 or IB; "-" is an empty entry and "!" in front of
+// gidTable makes GIDs of lines "address type netdev", the type v1, v2 or IB; "-" is an empty entry and "!" in front of
 // the netdev puts it into another network namespace.
-func table(lines ...string) []hw.GID {
+func gidTable(lines ...string) []hw.GID {
 	types := map[string]hw.GIDType{"v1": hw.GIDRoCEv1, "v2": hw.GIDRoCEv2, "IB": hw.GIDInfiniBand}
 	var gids []hw.GID
 	for i, line := range lines {
@@ -23,47 +23,47 @@ func table(lines ...string) []hw.GID {
 		f := append(strings.Fields(line), "")
 		netdev, away := strings.CutPrefix(f[2], "!")
 		addr := netip.AddrFrom16(netip.MustParseAddr(f[0]).As16())
-		gids = append(gids, hw.GID{Index: i, Addr: addr, Type: types[f[1]], Netdev: netdev, Away: away})
+		gids = append(gids, hw.GID{Index: i, Addr: addr, Type: types[f[1]], Netdev: netdev, OtherNetns: away})
 	}
 	return gids
 }
 
-func roce(lines ...string) hw.RDMAPort {
-	return hw.RDMAPort{LinkLayer: hw.LinkEthernet, Netdev: "eth0", GIDs: table(lines...)}
+func rocePort(lines ...string) hw.RDMAPort {
+	return hw.RDMAPort{LinkLayer: hw.LinkEthernet, Netdev: "eth0", GIDs: gidTable(lines...)}
 }
 
 func TestChooseGID(t *testing.T) {
-	all := roce("fe80::1 v1 eth0", "fe80::1 v2 eth0", "2001:db8::1 v1 eth0", "2001:db8::1 v2 eth0",
+	all := rocePort("fe80::1 v1 eth0", "fe80::1 v2 eth0", "2001:db8::1 v1 eth0", "2001:db8::1 v2 eth0",
 		"10.0.0.1 v1 eth0", "10.0.0.1 v2 eth0", "10.7.0.1 v1 eth0.7", "10.7.0.1 v2 eth0.7", "10.0.0.2 v2 eth0")
-	ib := hw.RDMAPort{LinkLayer: hw.LinkInfiniBand, Netdev: "ib0", GIDs: table("-", "fe80::aa IB", "fec0::bb IB")}
+	ib := hw.RDMAPort{LinkLayer: hw.LinkInfiniBand, Netdev: "ib0", GIDs: gidTable("-", "fe80::aa IB", "fec0::bb IB")}
 	for _, c := range []struct {
 		name string
 		port hw.RDMAPort
-		wish hw.GIDWish
+		req  hw.GIDRequest
 		want string // index and reason
 	}{
-		{"IPv4 on the port's interface", all, hw.GIDWish{}, "5 the IPv4 address of eth0"},
-		{"IPv6", all, hw.GIDWish{Family: hw.FamilyIPv6}, "3 the IPv6 address of eth0"},
-		{"link-local, asked for", all, hw.GIDWish{Family: hw.FamilyLinkLocal}, "1 the link-local IPv6 address of eth0"},
-		{"a VLAN, asked for", all, hw.GIDWish{Netdev: "eth0.7"}, "7 the IPv4 address of eth0.7, on top of eth0"},
-		{"IPv6 of the port before IPv4 of a VLAN", roce("10.7.0.1 v2 eth0.7", "2001:db8::1 v2 eth0"), hw.GIDWish{},
+		{"IPv4 on the port's interface", all, hw.GIDRequest{}, "5 the IPv4 address of eth0"},
+		{"IPv6", all, hw.GIDRequest{Family: hw.FamilyIPv6}, "3 the IPv6 address of eth0"},
+		{"link-local, asked for", all, hw.GIDRequest{Family: hw.FamilyLinkLocal}, "1 the link-local IPv6 address of eth0"},
+		{"a VLAN, asked for", all, hw.GIDRequest{Netdev: "eth0.7"}, "7 the IPv4 address of eth0.7, on top of eth0"},
+		{"IPv6 of the port before IPv4 of a VLAN", rocePort("10.7.0.1 v2 eth0.7", "2001:db8::1 v2 eth0"), hw.GIDRequest{},
 			"1 the IPv6 address of eth0"},
-		{"IPv4 of a VLAN before link-local", roce("fe80::1 v2 eth0", "10.7.0.1 v2 eth0.7"), hw.GIDWish{},
+		{"IPv4 of a VLAN before link-local", rocePort("fe80::1 v2 eth0", "10.7.0.1 v2 eth0.7"), hw.GIDRequest{},
 			"1 the IPv4 address of eth0.7, on top of eth0"},
-		{"IPv4 before IPv6 on VLANs", roce("fd00::1 v2 eth0.7", "10.7.0.1 v2 eth0.8"), hw.GIDWish{},
+		{"IPv4 before IPv6 on VLANs", rocePort("fd00::1 v2 eth0.7", "10.7.0.1 v2 eth0.8"), hw.GIDRequest{},
 			"1 the IPv4 address of eth0.8, on top of eth0"},
-		{"link-local when there is nothing else", roce("fe80::1 v1 eth0", "fe80::1 v2 eth0"), hw.GIDWish{},
+		{"link-local when there is nothing else", rocePort("fe80::1 v1 eth0", "fe80::1 v2 eth0"), hw.GIDRequest{},
 			"1 the link-local IPv6 address of eth0"},
-		{"not of another namespace", roce("10.0.0.1 v2 !eth0", "10.5.0.1 v2 net1"), hw.GIDWish{},
+		{"not of another namespace", rocePort("10.0.0.1 v2 !eth0", "10.5.0.1 v2 net1"), hw.GIDRequest{},
 			"1 the IPv4 address of net1, on top of eth0"},
-		{"interface not told", roce("10.0.0.1 v2"), hw.GIDWish{}, "0 the IPv4 address"},
+		{"interface not told", rocePort("10.0.0.1 v2"), hw.GIDRequest{}, "0 the IPv4 address"},
 		{"whatever the order of the table", hw.RDMAPort{LinkLayer: hw.LinkEthernet, Netdev: "eth0", GIDs: []hw.GID{
-			table("-", "-", "10.0.0.2 v2 eth0")[0], table("-", "10.0.0.1 v2 eth0")[0]}}, hw.GIDWish{},
+			gidTable("-", "-", "10.0.0.2 v2 eth0")[0], gidTable("-", "10.0.0.1 v2 eth0")[0]}}, hw.GIDRequest{},
 			"1 the IPv4 address of eth0"},
-		{"InfiniBand", ib, hw.GIDWish{}, "1 the port's GUID in its subnet"},
-		{"InfiniBand by its interface", ib, hw.GIDWish{Netdev: "ib0", Family: hw.FamilyIB}, "1 the port's GUID in its subnet"},
+		{"InfiniBand", ib, hw.GIDRequest{}, "1 the port's GUID in its subnet"},
+		{"InfiniBand by its interface", ib, hw.GIDRequest{Netdev: "ib0", Family: hw.FamilyIB}, "1 the port's GUID in its subnet"},
 	} {
-		got, err := c.port.ChooseGID(c.wish)
+		got, err := c.port.ChooseGID(c.req)
 		if s := fmt.Sprint(got.Index, " ", got.Reason); err != nil || s != c.want {
 			t.Errorf("%s: chose %q, %v; want %q", c.name, s, err, c.want)
 		}
@@ -74,30 +74,30 @@ func TestChooseGIDRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		port hw.RDMAPort
-		wish hw.GIDWish
+		req  hw.GIDRequest
 		want string
 	}{
-		{"empty", roce(), hw.GIDWish{},
+		{"empty", rocePort(), hw.GIDRequest{},
 			"hw: no usable GID: the table is empty; is the interface up, and has it an address?"},
-		{"every reason", roce("fe80::1 v1 eth0", "10.0.0.1 v2 !eth0", "10.7.0.1 v2 eth0.7", "2001:db8::1 v2 eth0"),
-			hw.GIDWish{Netdev: "eth0", Family: hw.FamilyIPv4},
+		{"every reason", rocePort("fe80::1 v1 eth0", "10.0.0.1 v2 !eth0", "10.7.0.1 v2 eth0.7", "2001:db8::1 v2 eth0"),
+			hw.GIDRequest{Netdev: "eth0", Family: hw.FamilyIPv4},
 			"hw: no usable GID of family IPv4 on eth0: [0] fe80::1 RoCE v1 eth0: is RoCE v1, which no router passes on; " +
 				"[1] ::ffff:10.0.0.1 RoCE v2 eth0: eth0 is in another network namespace; " +
 				"[2] ::ffff:10.7.0.1 RoCE v2 eth0.7: is not an address of eth0; " +
 				"[3] 2001:db8::1 RoCE v2 eth0: is IPv6, not IPv4"},
-		{"a type of the future", roce("10.0.0.1 v3 eth0"), hw.GIDWish{},
+		{"a type of the future", rocePort("10.0.0.1 v3 eth0"), hw.GIDRequest{},
 			"hw: no usable GID: [0] ::ffff:10.0.0.1  eth0: is of an unknown type"},
-		{"iWARP", roce("5254:12:3456:: IB"), hw.GIDWish{},
+		{"iWARP", rocePort("5254:12:3456:: IB"), hw.GIDRequest{},
 			"hw: no usable GID: [0] 5254:12:3456:: IB: is of iWARP, whose peers are addressed by IP"},
-		{"EFA", hw.RDMAPort{LinkLayer: hw.LinkUnknown, GIDs: table("fe80::1 IB")}, hw.GIDWish{},
+		{"EFA", hw.RDMAPort{LinkLayer: hw.LinkUnknown, GIDs: gidTable("fe80::1 IB")}, hw.GIDRequest{},
 			`hw: no usable GID: [0] fe80::1 IB: peers are not addressed by GID on link layer "Unknown"`},
-		{"InfiniBand has no IPv4", hw.RDMAPort{LinkLayer: hw.LinkInfiniBand, GIDs: table("fe80::1 IB")},
-			hw.GIDWish{Family: hw.FamilyIPv4},
+		{"InfiniBand has no IPv4", hw.RDMAPort{LinkLayer: hw.LinkInfiniBand, GIDs: gidTable("fe80::1 IB")},
+			hw.GIDRequest{Family: hw.FamilyIPv4},
 			"hw: no usable GID of family IPv4: [0] fe80::1 IB: is InfiniBand, not IPv4"},
-		{"RoCE on InfiniBand", hw.RDMAPort{LinkLayer: hw.LinkInfiniBand, GIDs: table("fe80::1 v2")}, hw.GIDWish{},
+		{"RoCE on InfiniBand", hw.RDMAPort{LinkLayer: hw.LinkInfiniBand, GIDs: gidTable("fe80::1 v2")}, hw.GIDRequest{},
 			"hw: no usable GID: [0] fe80::1 RoCE v2: is of no type that InfiniBand has"},
 	} {
-		got, err := c.port.ChooseGID(c.wish)
+		got, err := c.port.ChooseGID(c.req)
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%s: chose %v, error\n%v\nwant\n%s", c.name, got, err, c.want)
 		}
@@ -110,11 +110,11 @@ func TestChooseGIDRefuses(t *testing.T) {
 
 // Two peers compare the families that they have; the choice within one is the same as when it is wished for.
 func TestGIDChoices(t *testing.T) {
-	port := roce("fe80::1 v2 eth0", "2001:db8::1 v2 eth0", "2001:db8::2 v2 eth0", "10.0.0.1 v2 eth0", "10.0.0.2 v2 eth0")
+	port := rocePort("fe80::1 v2 eth0", "2001:db8::1 v2 eth0", "2001:db8::2 v2 eth0", "10.0.0.1 v2 eth0", "10.0.0.2 v2 eth0")
 	var indices []int
-	for _, c := range port.GIDChoices(hw.GIDWish{}) {
+	for _, c := range port.GIDChoices(hw.GIDRequest{}) {
 		indices = append(indices, c.Index)
-		if same, err := port.ChooseGID(hw.GIDWish{Family: c.Family()}); err != nil || same != c {
+		if same, err := port.ChooseGID(hw.GIDRequest{Family: c.Family()}); err != nil || same != c {
 			t.Errorf("among all families %v, wished for %v, %v", c, same, err)
 		}
 	}
@@ -146,7 +146,7 @@ func TestChooseGIDOfTrees(t *testing.T) {
 			t.Errorf("%s has no %s", c.tree, c.device)
 			continue
 		}
-		got, err := devices[at].Ports[0].ChooseGID(hw.GIDWish{})
+		got, err := devices[at].Ports[0].ChooseGID(hw.GIDRequest{})
 		if err != nil {
 			got.Index = -1
 		}

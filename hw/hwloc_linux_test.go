@@ -62,8 +62,8 @@ func cpus(t *testing.T, mask string) string {
 	return hw.FormatList(ids)
 }
 
-// theirs lists the objects of a tree in lstopo's order. Those without a set are where their parent is.
-func theirs(t *testing.T, o object, parent string, lines map[string][]string) {
+// hwlocLines lists the objects of a tree in lstopo's order. Those without a set are where their parent is.
+func hwlocLines(t *testing.T, o object, parent string, lines map[string][]string) {
 	set := parent
 	if o.CPUSet != "" {
 		set = cmp.Or(cpus(t, o.CPUSet), parent)
@@ -75,7 +75,7 @@ func theirs(t *testing.T, o object, parent string, lines map[string][]string) {
 		lines[o.Type] = append(lines[o.Type], line(o.Type, o.Index, set, cmp.Or(o.Memory, "0")))
 	case strings.HasSuffix(o.Type, "Cache"):
 		lines[o.Type] = append(lines[o.Type], line(o.Type, "", set, o.Size))
-	case o.Type == "PCIDev" && compared(o.PCI[:4]):
+	case o.Type == "PCIDev" && isComparedClass(o.PCI[:4]):
 		f := strings.Fields(o.PCI)
 		lines[o.Type] = append(lines[o.Type], line(o.Type, o.BusID, set, f[0], strings.Trim(f[1], "[]")))
 	case o.Type == "Package", o.Type == "Die", o.Type == "Core", o.Type == "PU":
@@ -83,23 +83,23 @@ func theirs(t *testing.T, o object, parent string, lines map[string][]string) {
 	}
 	for _, child := range o.Children {
 		if child.Type != "NUMANode" {
-			theirs(t, child, set, lines)
+			hwlocLines(t, child, set, lines)
 		}
 	}
 	for _, child := range o.Children { // memory counts after what it is for, though it is written before
 		if child.Type == "NUMANode" {
-			theirs(t, child, set, lines)
+			hwlocLines(t, child, set, lines)
 		}
 	}
 }
 
-// compared are the PCI classes of network, RDMA, GPU and NVMe.
-func compared(class string) bool {
+// isComparedClass are the PCI classes of network, RDMA, GPU and NVMe.
+func isComparedClass(class string) bool {
 	return class[:2] == "02" || class[:2] == "03" || class[:2] == "12" || class == "0c06" || class == "0108"
 }
 
-// ours lists the same of a topology.
-func ours(top *hw.Topology) map[string][]string {
+// topologyLines lists the same of a topology.
+func topologyLines(top *hw.Topology) map[string][]string {
 	lines := map[string][]string{}
 	add := func(kind, index string, pus []int, more ...string) {
 		lines[kind] = append(lines[kind], line(kind, index, hw.FormatList(pus), more...))
@@ -135,7 +135,7 @@ func ours(top *hw.Topology) map[string][]string {
 		add("Core", index(c.ID), c.PUs)
 	}
 	for _, d := range top.PCI {
-		if d.Class != "" && compared(d.Class) {
+		if d.Class != "" && isComparedClass(d.Class) {
 			pus := d.LocalPUs
 			if len(pus) == 0 {
 				pus = all
@@ -182,8 +182,8 @@ func needLstopo(t *testing.T) {
 
 func compareWithHwloc(t *testing.T, name string, machine object, top *hw.Topology) {
 	t.Helper()
-	want, got := map[string][]string{}, ours(top)
-	theirs(t, machine, "", want)
+	want, got := map[string][]string{}, topologyLines(top)
+	hwlocLines(t, machine, "", want)
 	for kind := range got {
 		if want[kind] == nil {
 			want[kind] = nil // compared as well
@@ -191,13 +191,14 @@ func compareWithHwloc(t *testing.T, name string, machine object, top *hw.Topolog
 	}
 	for kind, lines := range want {
 		if !slices.Equal(got[kind], lines) {
-			t.Errorf("%s: hwloc has %d of kind %s and we %d; %s", name, len(lines), kind, len(got[kind]), differ(lines, got[kind]))
+			t.Errorf("%s: hwloc has %d of kind %s, Read has %d; %s",
+				name, len(lines), kind, len(got[kind]), firstDifferences(lines, got[kind]))
 		}
 	}
 }
 
-// differ shows the first lines that differ.
-func differ(theirs, ours []string) string {
+// firstDifferences shows the first lines that differ.
+func firstDifferences(theirs, ours []string) string {
 	i := 0
 	for i < min(len(theirs), len(ours)) && theirs[i] == ours[i] {
 		i++
@@ -250,7 +251,7 @@ func TestHwlocOnMachines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for kind, lines := range ours(top) {
+			for kind, lines := range topologyLines(top) {
 				compares[kind] += len(lines)
 			}
 			dir := name

@@ -150,12 +150,12 @@ func TestDeviceWithProblems(t *testing.T) {
 
 func TestAffinityAndOpen(t *testing.T) {
 	top := read(t, "container", hw.WithAffinity([]int{3, 1}), hw.WithOpen(func(d *hw.RDMADevice) error {
-		return &hw.Obstacle{Device: d.Name, Reason: "no such file", Err: syscall.ENOENT}
+		return &hw.AccessError{Device: d.Name, Reason: "no such file", Err: syscall.ENOENT}
 	}))
 	if got := fmt.Sprint(top.Allowed, top.Affinity); got != "[3] [1 3]" {
 		t.Errorf("allowed and affinity are %s, want what cgroup and mask have in common, and the mask", got)
 	}
-	if o := top.RDMA[0].Obstacle; o == nil || !errors.Is(o, syscall.ENOENT) || len(top.RDMACandidates()) != 0 {
+	if o := top.RDMA[0].AccessError; o == nil || !errors.Is(o, syscall.ENOENT) || len(top.RDMACandidates()) != 0 {
 		t.Errorf("a device that cannot be opened has the obstacle %v and is a candidate: %v", o, top.RDMACandidates())
 	}
 	if got := read(t, "container").RDMACandidates(); len(got) != 1 {

@@ -47,8 +47,8 @@ type deviceReader struct {
 	top *Topology // nil when only RDMA devices are read
 }
 
-// apart runs a function with a list of problems of its own.
-func (r *deviceReader) apart(read func()) []string {
+// collectProblems runs a function with a list of problems of its own.
+func (r *deviceReader) collectProblems(read func()) []string {
 	shared := r.problems
 	r.problems = nil
 	read()
@@ -57,12 +57,12 @@ func (r *deviceReader) apart(read func()) []string {
 	return mine
 }
 
-// devices reads all devices.
-func (r *deviceReader) devices(canOpen func(*RDMADevice) error) {
-	for _, address := range r.names(dirPCI[:len(dirPCI)-1]) {
+// readDevices reads all devices.
+func (r *deviceReader) readDevices(canOpen func(*RDMADevice) error) {
+	for _, address := range r.readDirNames(dirPCI[:len(dirPCI)-1]) {
 		var d PCIDevice
 		if isPCIAddress(address) {
-			problems := r.apart(func() { d = r.pci(address) })
+			problems := r.collectProblems(func() { d = r.readPCIDevice(address) })
 			d.Problems = problems
 			r.top.PCI = append(r.top.PCI, d)
 		}
@@ -71,18 +71,18 @@ func (r *deviceReader) devices(canOpen func(*RDMADevice) error) {
 	for _, d := range r.top.PCI {
 		switch {
 		case strings.HasPrefix(d.Class, "03"), strings.HasPrefix(d.Class, "12"):
-			r.top.GPUs = append(r.top.GPUs, r.device(d, "drm", "card"))
+			r.top.GPUs = append(r.top.GPUs, r.newDevice(d, "drm", "card"))
 		case d.Class == "0108":
-			r.top.NVMe = append(r.top.NVMe, r.device(d, "nvme", "nvme"))
+			r.top.NVMe = append(r.top.NVMe, r.newDevice(d, "nvme", "nvme"))
 		}
 	}
-	r.netdevs()
+	r.readNetdevs()
 	var err error
-	r.top.RDMA, err = r.rdma()
-	r.problem(classRDMA, err)
+	r.top.RDMA, err = r.readRDMA()
+	r.addProblem(classRDMA, err)
 	for i := range r.top.RDMA {
 		if canOpen != nil {
-			r.top.RDMA[i].Obstacle = asObstacle(&r.top.RDMA[i], canOpen(&r.top.RDMA[i]))
+			r.top.RDMA[i].AccessError = asAccessError(&r.top.RDMA[i], canOpen(&r.top.RDMA[i]))
 		}
 	}
 }
@@ -121,23 +121,23 @@ func (r *deviceReader) sortPCI() {
 	})
 }
 
-func (r *deviceReader) pci(address string) PCIDevice {
+func (r *deviceReader) readPCIDevice(address string) PCIDevice {
 	dir := dirPCI + address + "/"
 	d := PCIDevice{
 		Address:   address,
-		Class:     r.class(dir + "class"),
-		ID:        r.id(dir, "vendor", "device"),
-		Subsystem: r.id(dir, "subsystem_vendor", "subsystem_device"),
-		Driver:    r.target(dir + "driver"),
-		PhysFn:    r.target(dir + "physfn"),
+		Class:     r.readPCIClass(dir + "class"),
+		ID:        r.readPCIID(dir, "vendor", "device"),
+		Subsystem: r.readPCIID(dir, "subsystem_vendor", "subsystem_device"),
+		Driver:    r.linkTarget(dir + "driver"),
+		PhysFn:    r.linkTarget(dir + "physfn"),
 		Link: Link{
-			Speed:    value(&r.reader, dir+"current_link_speed", parseSpeed),
-			Width:    value(&r.reader, dir+"current_link_width", parseWidth),
-			MaxSpeed: value(&r.reader, dir+"max_link_speed", parseSpeed),
-			MaxWidth: value(&r.reader, dir+"max_link_width", parseWidth),
+			Speed:    parseFile(&r.reader, dir+"current_link_speed", parseSpeed),
+			Width:    parseFile(&r.reader, dir+"current_link_width", parseWidth),
+			MaxSpeed: parseFile(&r.reader, dir+"max_link_speed", parseSpeed),
+			MaxWidth: parseFile(&r.reader, dir+"max_link_width", parseWidth),
 		},
 	}
-	above := r.above(dir[:len(dir)-1])
+	above := r.pciAncestors(dir[:len(dir)-1])
 	for _, name := range above {
 		if isPCIAddress(name) && name != address {
 			d.Parent = name
@@ -147,13 +147,13 @@ func (r *deviceReader) pci(address string) PCIDevice {
 	if len(above) > 0 {
 		d.Root = above[len(above)-1]
 	}
-	d.NUMA, d.LocalPUs = r.near(dir[:len(dir)-1])
+	d.NUMA, d.LocalPUs = r.readLocality(dir[:len(dir)-1])
 	return d
 }
 
-// class reads 0x020000 as 0200.
-func (r *deviceReader) class(name string) string {
-	text, ok := r.text(name)
+// readPCIClass reads 0x020000 as 0200.
+func (r *deviceReader) readPCIClass(name string) string {
+	text, ok := r.readText(name)
 	if !ok {
 		return ""
 	}
@@ -161,18 +161,18 @@ func (r *deviceReader) class(name string) string {
 	if err == nil && len(text) != len("0x020000\n") {
 		err = malformed("class", text)
 	}
-	r.problem(name, err)
+	r.addProblem(name, err)
 	if err != nil || n == 0 && text != "0x000000\n" {
 		return ""
 	}
 	return text[2:6]
 }
 
-// id reads two numbers of 16 bits as 15b3:1017.
-func (r *deviceReader) id(dir, vendor, device string) string {
+// readPCIID reads two numbers of 16 bits as 15b3:1017.
+func (r *deviceReader) readPCIID(dir, vendor, device string) string {
 	var words [2]string
 	for i, name := range []string{vendor, device} {
-		text, ok := r.text(dir + name)
+		text, ok := r.readText(dir + name)
 		if !ok {
 			return ""
 		}
@@ -180,7 +180,7 @@ func (r *deviceReader) id(dir, vendor, device string) string {
 		if err == nil && (len(text) != len("0x15b3\n") || text[:2] != "0x") {
 			err = malformed("number", text)
 		}
-		r.problem(dir+name, err)
+		r.addProblem(dir+name, err)
 		if err != nil {
 			return ""
 		}
@@ -189,8 +189,8 @@ func (r *deviceReader) id(dir, vendor, device string) string {
 	return words[0] + ":" + words[1]
 }
 
-// target is the last name of what a link leads to, or "".
-func (r *deviceReader) target(name string) string {
+// linkTarget is the last name of what a link leads to, or "".
+func (r *deviceReader) linkTarget(name string) string {
 	to, err := fs.ReadLink(r.fsys, name)
 	if err != nil {
 		return "" // there is no such relation, or a copied tree has no links
@@ -198,9 +198,9 @@ func (r *deviceReader) target(name string) string {
 	return path.Base(to)
 }
 
-// above lists PCI functions that a device is part of, the nearest first, and last the root complex: by the device's place
+// pciAncestors lists PCI functions that a device is part of, the nearest first, and last the root complex: by the device's place
 // in the tree. It is nil for other devices, and in a copied tree without links.
-func (r *deviceReader) above(dir string) []string {
+func (r *deviceReader) pciAncestors(dir string) []string {
 	target, err := fs.ReadLink(r.fsys, dir)
 	if err != nil {
 		return nil
@@ -217,26 +217,26 @@ func (r *deviceReader) above(dir string) []string {
 	return above
 }
 
-// near asks these, and then what is above the last of them, for the NUMA node and the PUs near it.
-func (r *deviceReader) near(dirs ...string) (numa int, pus []int) {
-	for _, name := range r.above(dirs[len(dirs)-1]) {
+// readLocality asks these, and then what is above the last of them, for the NUMA node and the PUs near it.
+func (r *deviceReader) readLocality(dirs ...string) (numa int, pus []int) {
+	for _, name := range r.pciAncestors(dirs[len(dirs)-1]) {
 		if isPCIAddress(name) && dirPCI+name != dirs[len(dirs)-1] {
 			dirs = append(dirs, dirPCI+name)
 		}
 	}
 	for _, dir := range dirs {
 		node := -1
-		if text, ok := r.text(dir + "/numa_node"); ok && text != "-1\n" {
+		if text, ok := r.readText(dir + "/numa_node"); ok && text != "-1\n" {
 			n, err := parseUint(text, 16)
 			if err == nil && r.top != nil && !slices.ContainsFunc(r.top.Nodes, func(have Node) bool { return have.ID == int(n) }) {
 				err = malformed("number of a NUMA node that is not there:", text)
 			}
-			r.problem(dir+"/numa_node", err)
+			r.addProblem(dir+"/numa_node", err)
 			if err == nil {
 				node = int(n)
 			}
 		}
-		local, told := r.set(dir+"/", "local_cpus", "local_cpulist")
+		local, told := r.readSet(dir+"/", "local_cpus", "local_cpulist")
 		if node >= 0 {
 			return node, local
 		}

@@ -30,15 +30,15 @@ type RDMADevice struct {
 	Ports []RDMAPort   `json:"ports"`
 	Chars []CharDevice `json:"chars"` // its files in /dev/infiniband
 
-	// Away says that the device belongs to another network namespace and cannot be used from this one.
-	Away bool `json:"away,omitempty"`
+	// OtherNetns says that the device belongs to another network namespace and cannot be used from this one.
+	OtherNetns bool `json:"away,omitempty"`
 
 	// Resources counts what all processes have open on the device, by the kernel's words: qp, cq, mr, pd, ctx, cm_id. [Local]
 	// reads it.
 	Resources map[string]uint64 `json:"resources,omitempty"`
 
-	// Obstacle is why this process cannot open the device, nil when it can or was not asked.
-	Obstacle *Obstacle `json:"obstacle,omitempty"`
+	// AccessError is why this process cannot open the device, nil when it can or was not asked.
+	AccessError *AccessError `json:"obstacle,omitempty"`
 
 	// Problems names what could not be read or understood. The fields in question are as if the kernel did not say.
 	Problems []string `json:"problems,omitempty"`
@@ -99,8 +99,8 @@ type GID struct {
 	Type   GIDType    `json:"type"`
 	Netdev string     `json:"netdev,omitempty"` // the interface that has this address; none on InfiniBand
 
-	// Away says that this interface belongs to another network namespace: the kernel refuses to send from the entry.
-	Away bool `json:"away,omitempty"`
+	// OtherNetns says that this interface belongs to another network namespace: the kernel refuses to send from the entry.
+	OtherNetns bool `json:"away,omitempty"`
 }
 
 // GIDType is the protocol that a GID stands for.
@@ -139,30 +139,30 @@ func (d *RDMADevice) Uverbs() (CharDevice, bool) {
 	return CharDevice{}, false
 }
 
-// Obstacle is why this process cannot open a device.
-type Obstacle struct {
+// AccessError is why this process cannot open a device.
+type AccessError struct {
 	Device string `json:"device"`
 	File   string `json:"file,omitempty"` // the file that was tried, if there is one
 	Reason string `json:"reason"`         // what is in the way, and what would help
 	Err    error  `json:"-"`              // the system's error, such as syscall.EACCES
 }
 
-// asObstacle makes an obstacle of the error that came of opening a device.
-func asObstacle(d *RDMADevice, err error) *Obstacle {
-	var o *Obstacle
+// asAccessError makes an AccessError of the error that came of opening a device.
+func asAccessError(d *RDMADevice, err error) *AccessError {
+	var o *AccessError
 	if err != nil && !errors.As(err, &o) {
-		o = &Obstacle{Device: d.Name, Reason: err.Error(), Err: err}
+		o = &AccessError{Device: d.Name, Reason: err.Error(), Err: err}
 	}
 	return o
 }
 
 // Error is the reason, and the system's error.
-func (o *Obstacle) Error() string {
+func (o *AccessError) Error() string {
 	return fmt.Sprintf("hw: cannot open %s: %s: %v", o.Device, o.Reason, o.Err)
 }
 
 // Unwrap returns the system's error.
-func (o *Obstacle) Unwrap() error { return o.Err }
+func (o *AccessError) Unwrap() error { return o.Err }
 
 // Counters are a port's counters by the kernel's names. The names depend on driver and kernel, and so do the units:
 // those of the standard (port_xmit_data) count words of four bytes. Counters that the hardware lacks are left out.

@@ -30,12 +30,12 @@ func Local() (*Topology, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := markAway(top.RDMA); err != nil {
+	if err := markOtherNetns(top.RDMA); err != nil {
 		return nil, err
 	}
-	addNetlink(top.RDMA)
+	addNetlinkInfo(top.RDMA)
 	for i := range top.RDMA {
-		top.RDMA[i].Obstacle = asObstacle(&top.RDMA[i], top.RDMA[i].CanOpen())
+		top.RDMA[i].AccessError = asAccessError(&top.RDMA[i], top.RDMA[i].CanOpen())
 	}
 	return top, nil
 }
@@ -53,16 +53,16 @@ func LocalRDMA() ([]RDMADevice, error) {
 	if err != nil {
 		return nil, err
 	}
-	return devices, markAway(devices)
+	return devices, markOtherNetns(devices)
 }
 
-// markAway marks what belongs to another network namespace. Without devices netlink is not asked: the question would
+// markOtherNetns marks what belongs to another network namespace. Without devices netlink is not asked: the question would
 // load a kernel module.
-func markAway(devices []RDMADevice) error {
+func markOtherNetns(devices []RDMADevice) error {
 	if len(devices) == 0 {
 		return nil
 	}
-	here, err := interfaces()
+	here, err := listInterfaces()
 	if err != nil {
 		return err
 	}
@@ -75,12 +75,12 @@ func markAway(devices []RDMADevice) error {
 		if err != nil {
 			d.Problems = append(d.Problems, err.Error())
 		} else {
-			d.Away = !slices.ContainsFunc(links, func(l *netlink.RdmaLink) bool { return l.Attrs.Name == d.Name })
+			d.OtherNetns = !slices.ContainsFunc(links, func(l *netlink.RdmaLink) bool { return l.Attrs.Name == d.Name })
 		}
 		for p := range d.Ports {
 			for g := range d.Ports[p].GIDs {
 				gid := &d.Ports[p].GIDs[g]
-				gid.Away = gid.Netdev != "" && !here[gid.Netdev].holds(gid.Addr)
+				gid.OtherNetns = gid.Netdev != "" && !here[gid.Netdev].hasGID(gid.Addr)
 			}
 		}
 	}
@@ -93,7 +93,7 @@ type netInterface struct {
 	addrs []netip.Addr // in 16-byte form
 }
 
-func interfaces() (map[string]netInterface, error) {
+func listInterfaces() (map[string]netInterface, error) {
 	list, err := net.Interfaces()
 	if err != nil {
 		return nil, fmt.Errorf("hw: list network interfaces: %w", err)
@@ -115,9 +115,9 @@ func interfaces() (map[string]netInterface, error) {
 	return here, nil
 }
 
-// holds tells whether a GID is of this interface and not of one with the same name elsewhere. Besides its addresses
+// hasGID tells whether a GID is of this interface and not of one with the same name elsewhere. Besides its addresses
 // an interface has the link-local GID that the kernel makes of the MAC, whatever addresses there are.
-func (n netInterface) holds(gid netip.Addr) bool {
+func (n netInterface) hasGID(gid netip.Addr) bool {
 	if slices.Contains(n.addrs, gid) {
 		return true
 	}
@@ -128,36 +128,36 @@ func (n netInterface) holds(gid netip.Addr) bool {
 	return gid.As16() == [16]byte{0: 0xfe, 0x80, 8: m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]}
 }
 
-// CanOpen tells whether this process may open the device for verbs: nil, or an [*Obstacle]. It opens the device's
+// CanOpen tells whether this process may open the device for verbs: nil, or an [*AccessError]. It opens the device's
 // file and closes it.
 func (d *RDMADevice) CanOpen() error {
 	c, found := d.Uverbs()
-	if !found || d.Away {
-		return d.obstacle(c, 0, nil)
+	if !found || d.OtherNetns {
+		return d.accessError(c, 0, nil)
 	}
 	fd, err := unix.Open(c.Path(), unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return d.obstacle(c, 0, err)
+		return d.accessError(c, 0, err)
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return d.obstacle(c, 0, err)
+		return d.accessError(c, 0, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFCHR {
 		st.Rdev = 0
 	}
-	return d.obstacle(c, uint64(st.Rdev), nil)
+	return d.accessError(c, uint64(st.Rdev), nil)
 }
 
-// obstacle judges what came of opening the file: an error, or the number of the device behind it.
-func (d *RDMADevice) obstacle(c CharDevice, dev uint64, err error) error {
-	o := &Obstacle{Device: d.Name, Err: err}
+// accessError judges what came of opening the file: an error, or the number of the device behind it.
+func (d *RDMADevice) accessError(c CharDevice, dev uint64, err error) error {
+	o := &AccessError{Device: d.Name, Err: err}
 	if c.Name != "" {
 		o.File = c.Path()
 	}
 	switch {
-	case d.Away:
+	case d.OtherNetns:
 		o.Err = syscall.EPERM
 		o.Reason = fmt.Sprintf("it belongs to another network namespace; rdma dev set %s netns ... moves it", d.Name)
 	case c.Name == "":

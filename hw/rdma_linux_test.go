@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestObstacle(t *testing.T) {
+func TestAccessError(t *testing.T) {
 	c := CharDevice{Kind: "uverbs", Name: "uverbs3", Major: 231, Minor: 195}
 	same := unix.Mkdev(231, 195)
 	for _, k := range []struct {
@@ -36,15 +36,15 @@ func TestObstacle(t *testing.T) {
 		{"stale file", false, c, unix.Mkdev(10, 55), nil, syscall.ENODEV, "is not the device 231:195 but 10:55"},
 		{"no device file", false, c, 0, nil, syscall.ENODEV, "but 0:0"},
 	} {
-		d := RDMADevice{Name: "mlx5_3", Away: k.away}
-		err := d.obstacle(k.file, k.dev, k.err)
+		d := RDMADevice{Name: "mlx5_3", OtherNetns: k.away}
+		err := d.accessError(k.file, k.dev, k.err)
 		if k.reason == "" {
 			if err != nil {
 				t.Errorf("%s: %v", k.name, err)
 			}
 			continue
 		}
-		var o *Obstacle
+		var o *AccessError
 		if !errors.As(err, &o) || !errors.Is(err, k.is) || !strings.Contains(o.Reason, k.reason) || o.Device != "mlx5_3" {
 			t.Errorf("%s: %v, want one that wraps %v and says %q", k.name, err, k.is, k.reason)
 		}
@@ -80,14 +80,14 @@ func TestInterfaceHoldsGID(t *testing.T) {
 		{n, "2001:db8::5054:ff:fe12:3456", false},
 		{netInterface{}, "fe80::5054:ff:fe12:3456", false}, // not in this namespace
 	} {
-		if got := c.n.holds(netip.MustParseAddr(c.gid)); got != c.want {
+		if got := c.n.hasGID(netip.MustParseAddr(c.gid)); got != c.want {
 			t.Errorf("holds %s is %t, want %t", c.gid, got, c.want)
 		}
 	}
 }
 
 func TestInterfacesOfThisMachine(t *testing.T) {
-	here, err := interfaces()
+	here, err := listInterfaces()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestRootTree(t *testing.T) {
 		"sys/devices/system/cpu/online", "sys/devices/system/cpu/possible", "sys/kernel/mm/transparent_hugepage/enabled",
 		"sys/devices/system/cpu/none", "none/online", "sys/devices/system/cpu",
 	} {
-		got, err := tree.readWhole(name)
+		got, err := tree.readFile(name)
 		want, wantErr := fs.ReadFile(os.DirFS("/"), name)
 		if got != string(want) || errors.Is(err, fs.ErrNotExist) != errors.Is(wantErr, fs.ErrNotExist) {
 			t.Errorf("%s: read %q, %v; want %q, %v", name, got, err, want, wantErr)

@@ -22,8 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// local reads this machine and returns one of its devices.
-func local(t *testing.T, name string) hw.RDMADevice {
+// localDevice reads this machine and returns one of its devices.
+func localDevice(t *testing.T, name string) hw.RDMADevice {
 	t.Helper()
 	devices, err := hw.LocalRDMA()
 	if err != nil {
@@ -37,8 +37,8 @@ func local(t *testing.T, name string) hw.RDMADevice {
 }
 
 func TestLiveRDMA(t *testing.T) {
-	d := local(t, live.Device(t))
-	if d.Type != hw.NodeCA || d.NodeGUID == 0 || len(d.Ports) != 1 || d.Away || len(d.Problems) != 0 {
+	d := localDevice(t, live.Device(t))
+	if d.Type != hw.NodeCA || d.NodeGUID == 0 || len(d.Ports) != 1 || d.OtherNetns || len(d.Problems) != 0 {
 		t.Fatalf("the device reads as %+v", d)
 	}
 	if want := map[string]string{"rxe0": "rxe"}[d.Name]; want != "" && d.Provider != want {
@@ -59,7 +59,7 @@ func TestLiveRDMA(t *testing.T) {
 	if err != nil {
 		t.Fatalf("netdev of the port: %v", err)
 	}
-	gid, err := p.ChooseGID(hw.GIDWish{Family: hw.FamilyIPv4})
+	gid, err := p.ChooseGID(hw.GIDRequest{Family: hw.FamilyIPv4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestLiveRDMA(t *testing.T) {
 	if gid.Type != hw.GIDRoCEv2 || gid.Netdev != p.Netdev || !ours {
 		t.Errorf("chose %v (%s), want a RoCE v2 GID of %s, which has %v", gid, gid.Reason, p.Netdev, addrs)
 	}
-	if first, err := p.ChooseGID(hw.GIDWish{}); err != nil || first != gid {
+	if first, err := p.ChooseGID(hw.GIDRequest{}); err != nil || first != gid {
 		t.Errorf("without a wish %v is chosen, %v; want %v", first, err, gid)
 	}
 	if name, err := hw.RDMAOf(p.Netdev); err != nil || name != d.Name {
@@ -82,7 +82,7 @@ func TestLiveRDMA(t *testing.T) {
 }
 
 func TestLiveChars(t *testing.T) {
-	d := local(t, live.Device(t))
+	d := localDevice(t, live.Device(t))
 	var paths []string
 	for _, c := range d.Chars {
 		paths = append(paths, c.Path())
@@ -109,15 +109,15 @@ func TestLiveChars(t *testing.T) {
 }
 
 func TestLiveCounters(t *testing.T) {
-	d := local(t, live.Device(t))
+	d := localDevice(t, live.Device(t))
 	c, err := hw.ReadCounters(os.DirFS("/"), d.Name, 1)
 	if err != nil || len(c.Port)+len(c.HW) == 0 || len(c.Problems) != 0 {
 		t.Errorf("counters are %+v, %v", c, err)
 	}
 }
 
-// on runs f on a thread of its own, in new namespaces, which end with the thread.
-func on(t *testing.T, namespaces int, f func()) {
+// inNamespaces runs f on a thread of its own, in new namespaces, which end with the thread.
+func inNamespaces(t *testing.T, namespaces int, f func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
@@ -125,7 +125,7 @@ func on(t *testing.T, namespaces int, f func()) {
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() { // the main thread does not end: keep it busy while another does it
 			defer runtime.UnlockOSThread()
-			on(t, namespaces, f)
+			inNamespaces(t, namespaces, f)
 			return
 		}
 		if err := unix.Unshare(namespaces); err != nil { // the thread stays locked and ends with the goroutine
@@ -137,11 +137,11 @@ func on(t *testing.T, namespaces int, f func()) {
 	<-done
 }
 
-func TestLiveObstacles(t *testing.T) {
-	d := local(t, live.Device(t))
+func TestLiveAccessErrors(t *testing.T) {
+	d := localDevice(t, live.Device(t))
 	c, _ := d.Uverbs()
 	right := int(unix.Mkdev(c.Major, c.Minor))
-	on(t, unix.CLONE_NEWNS, func() {
+	inNamespaces(t, unix.CLONE_NEWNS, func() {
 		err := errors.Join(
 			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
 			unix.Mount("tmpfs", "/dev/infiniband", "tmpfs", 0, ""))
@@ -150,7 +150,7 @@ func TestLiveObstacles(t *testing.T) {
 			return
 		}
 		check := func(what string, want error) {
-			var o *hw.Obstacle
+			var o *hw.AccessError
 			if err := d.CanOpen(); !errors.Is(err, want) || want != nil && !errors.As(err, &o) {
 				t.Errorf("%s: %v, want %v", what, err, want)
 			}
@@ -190,21 +190,21 @@ func TestLiveObstacles(t *testing.T) {
 func TestLiveNamespaces(t *testing.T) {
 	name := live.Device(t)
 	live.Nodes(t, 1) // the mode is the machine's: not on one of the user's own
-	on(t, unix.CLONE_NEWNET, func() {
-		d := local(t, name)
-		if gid, err := d.Ports[0].ChooseGID(hw.GIDWish{}); err == nil || d.Away || d.CanOpen() != nil {
-			t.Errorf("shared with another namespace: chose %v, %v, away %t, %v", gid, err, d.Away, d.CanOpen())
+	inNamespaces(t, unix.CLONE_NEWNET, func() {
+		d := localDevice(t, name)
+		if gid, err := d.Ports[0].ChooseGID(hw.GIDRequest{}); err == nil || d.OtherNetns || d.CanOpen() != nil {
+			t.Errorf("shared with another namespace: chose %v, %v, away %t, %v", gid, err, d.OtherNetns, d.CanOpen())
 		}
 	})
 	setNetnsMode(t, "exclusive")
 	defer setNetnsMode(t, "shared")
-	if d := local(t, name); d.Away || d.CanOpen() != nil {
-		t.Errorf("in its own namespace the device is away %t, %v", d.Away, d.CanOpen())
+	if d := localDevice(t, name); d.OtherNetns || d.CanOpen() != nil {
+		t.Errorf("in its own namespace the device is away %t, %v", d.OtherNetns, d.CanOpen())
 	}
-	on(t, unix.CLONE_NEWNET, func() {
-		d := local(t, name)
-		if err := d.CanOpen(); !d.Away || !errors.Is(err, syscall.EPERM) {
-			t.Errorf("in another namespace the device is away %t, %v", d.Away, err)
+	inNamespaces(t, unix.CLONE_NEWNET, func() {
+		d := localDevice(t, name)
+		if err := d.CanOpen(); !d.OtherNetns || !errors.Is(err, syscall.EPERM) {
+			t.Errorf("in another namespace the device is away %t, %v", d.OtherNetns, err)
 		}
 		c, _ := d.Uverbs()
 		if _, err := os.Open(c.Path()); !errors.Is(err, syscall.EPERM) {

@@ -17,9 +17,9 @@ const (
 	attrNdevName = 51 // RDMA_NLDEV_ATTR_NDEV_NAME
 )
 
-// addNetlink adds what the kernel tells over netlink alone: the interface of each port, which sysfs only lets guess, and
+// addNetlinkInfo adds what the kernel tells over netlink alone: the interface of each port, which sysfs only lets guess, and
 // what is open on a device.
-func addNetlink(devices []RDMADevice) {
+func addNetlinkInfo(devices []RDMADevice) {
 	if len(devices) == 0 {
 		return // the question would load a kernel module
 	}
@@ -27,7 +27,7 @@ func addNetlink(devices []RDMADevice) {
 	resources, errResources := netlink.RdmaResourceList()
 	for i := range devices {
 		d := &devices[i]
-		if d.Away {
+		if d.OtherNetns {
 			continue
 		}
 		for _, err := range []error{err, errResources} {
@@ -44,15 +44,15 @@ func addNetlink(devices []RDMADevice) {
 			if link.Attrs.Name != d.Name {
 				continue
 			}
-			if err := d.addPorts(link.Attrs.Index); err != nil {
+			if err := d.addPortNetdevs(link.Attrs.Index); err != nil {
 				d.Problems = append(d.Problems, fmt.Sprintf("netlink: ports: %v", err))
 			}
 		}
 	}
 }
 
-// addPorts asks for the interfaces of a device's ports.
-func (d *RDMADevice) addPorts(index uint32) error {
+// addPortNetdevs asks for the interfaces of a device's ports.
+func (d *RDMADevice) addPortNetdevs(index uint32) error {
 	request := nl.NewNetlinkRequest(nl.RDMA_NL_NLDEV<<10|cmdPortGet, unix.NLM_F_DUMP)
 	request.AddData(nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_DEV_INDEX, nl.Uint32Attr(index)))
 	answers, err := request.Execute(unix.NETLINK_RDMA, 0)
@@ -60,7 +60,7 @@ func (d *RDMADevice) addPorts(index uint32) error {
 		return err
 	}
 	for _, answer := range answers {
-		port, netdev, err := parsePort(answer)
+		port, netdev, err := parsePortAttrs(answer)
 		if err != nil {
 			return err
 		}
@@ -73,36 +73,36 @@ func (d *RDMADevice) addPorts(index uint32) error {
 	return nil
 }
 
-var errCut = errors.New("hw: netlink attributes are cut short")
+var errTruncated = errors.New("hw: netlink attributes are cut short")
 
-// parsePort finds number and interface of a port in an answer: attributes of two-byte length and type, and the value, padded
+// parsePortAttrs finds number and interface of a port in an answer: attributes of two-byte length and type, and the value, padded
 // to four bytes. The kernel names the interface after the number, if there is one.
-func parsePort(answer []byte) (port uint32, netdev string, err error) {
+func parsePortAttrs(answer []byte) (port uint32, netdev string, err error) {
 	for len(answer) > 0 {
 		if len(answer) < 4 {
-			return 0, "", errCut
+			return 0, "", errTruncated
 		}
 		length := int(binary.NativeEndian.Uint16(answer))
 		if length < 4 || length > len(answer) {
-			return 0, "", errCut
+			return 0, "", errTruncated
 		}
 		value := answer[4:length]
 		switch binary.NativeEndian.Uint16(answer[2:]) &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER) {
 		case nl.RDMA_NLDEV_ATTR_PORT_INDEX:
 			if len(value) != 4 {
-				return 0, "", errCut
+				return 0, "", errTruncated
 			}
 			port = binary.NativeEndian.Uint32(value)
 		case attrNdevName:
 			var whole bool
 			if netdev, whole = strings.CutSuffix(string(value), "\x00"); !whole {
-				return 0, "", errCut
+				return 0, "", errTruncated
 			}
 		}
 		answer = answer[min((length+3)&^3, len(answer)):]
 	}
 	if port == 0 {
-		return 0, "", errCut
+		return 0, "", errTruncated
 	}
 	return port, netdev, nil
 }

@@ -23,11 +23,11 @@ func number(n uint32) string { return string(binary.NativeEndian.AppendUint32(ni
 
 func TestPort(t *testing.T) {
 	whole := attrs(1, number(7), 2, "mlx5_0\x00", 3, number(2), 12, "\x04", attrNdevName, "eth0abc\x00")
-	if port, netdev, err := parsePort(whole); port != 2 || netdev != "eth0abc" || err != nil {
+	if port, netdev, err := parsePortAttrs(whole); port != 2 || netdev != "eth0abc" || err != nil {
 		t.Errorf("the port is %d, %q, %v; want 2 and eth0abc", port, netdev, err)
 	}
 	for n := range len(whole) {
-		if port, netdev, err := parsePort(whole[:n]); err == nil && netdev != "" {
+		if port, netdev, err := parsePortAttrs(whole[:n]); err == nil && netdev != "" {
 			t.Errorf("%d of %d bytes are taken for port %d, %q", n, len(whole), port, netdev)
 		}
 	}
@@ -37,7 +37,7 @@ func TestPort(t *testing.T) {
 		"name without its end":          attrs(3, number(1), attrNdevName, "eth0"),
 		"length below that of a header": {3, 0, 3, 0},
 	} {
-		if port, netdev, err := parsePort(bad); err == nil {
+		if port, netdev, err := parsePortAttrs(bad); err == nil {
 			t.Errorf("%s: taken for port %d, %q", name, port, netdev)
 		}
 	}
@@ -46,7 +46,7 @@ func TestPort(t *testing.T) {
 func FuzzPort(f *testing.F) {
 	f.Add(attrs(3, number(1), attrNdevName, "eth0\x00"))
 	f.Fuzz(func(t *testing.T, message []byte) {
-		if port, _, err := parsePort(message); err == nil && port == 0 {
+		if port, _, err := parsePortAttrs(message); err == nil && port == 0 {
 			t.Error("port 0, which no device has")
 		}
 	})

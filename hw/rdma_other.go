@@ -17,9 +17,9 @@ func LocalRDMA() ([]RDMADevice, error) {
 	return nil, fmt.Errorf("hw: list RDMA devices: needs Linux: %w", errors.ErrUnsupported)
 }
 
-// CanOpen returns an [*Obstacle] that wraps errors.ErrUnsupported.
+// CanOpen returns an [*AccessError] that wraps errors.ErrUnsupported.
 func (d *RDMADevice) CanOpen() error {
-	return &Obstacle{Device: d.Name, Reason: "needs Linux", Err: errors.ErrUnsupported}
+	return &AccessError{Device: d.Name, Reason: "needs Linux", Err: errors.ErrUnsupported}
 }
 
 // RDMAOf returns errors.ErrUnsupported.

@@ -64,7 +64,7 @@ func readRDMA(t *testing.T, name string) []hw.RDMADevice {
 // describe writes every field of a device.
 func describe(d hw.RDMADevice) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, driver %q, provider %q, away %t\n", d.Name, d.Type, d.Driver, d.Provider, d.Away)
+	fmt.Fprintf(&b, "%s: %s, driver %q, provider %q, away %t\n", d.Name, d.Type, d.Driver, d.Provider, d.OtherNetns)
 	fmt.Fprintf(&b, "  GUID %v, image %v, firmware %q, board %q, HCA %q\n",
 		d.NodeGUID, d.SysImageGUID, d.Firmware, d.BoardID, d.HCAType)
 	fmt.Fprintf(&b, "  PCI %q, NUMA %d, PUs %q\n", d.PCI, d.NUMA, hw.FormatList(d.LocalPUs))
@@ -76,7 +76,7 @@ func describe(d hw.RDMADevice) string {
 			p.Number, p.State, p.PhysState, p.Rate, p.LinkLayer, p.Netdev)
 		fmt.Fprintf(&b, "    LID %d, SM %d, capabilities %#x, P_Keys %#x\n", p.LID, p.SMLID, p.CapMask, p.PKeys)
 		for _, g := range p.GIDs {
-			fmt.Fprintf(&b, "    %v%s\n", g, map[bool]string{true: ", away"}[g.Away])
+			fmt.Fprintf(&b, "    %v%s\n", g, map[bool]string{true: ", away"}[g.OtherNetns])
 		}
 	}
 	for _, p := range d.Problems {

@@ -66,8 +66,8 @@ func (t *Topology) Resources() []Resource {
 	return all
 }
 
-// Has tells whether all these PUs are in the resource. Of no PUs it is false.
-func (r *Resource) Has(pus []int) bool {
+// Contains tells whether all these PUs are in the resource. Of no PUs it is false.
+func (r *Resource) Contains(pus []int) bool {
 	for _, pu := range pus {
 		if _, in := slices.BinarySearch(r.PUs, pu); !in {
 			return false
@@ -76,8 +76,8 @@ func (r *Resource) Has(pus []int) bool {
 	return len(pus) > 0
 }
 
-// Meets tells whether any of these PUs is in the resource.
-func (r *Resource) Meets(pus []int) bool {
+// Overlaps tells whether any of these PUs is in the resource.
+func (r *Resource) Overlaps(pus []int) bool {
 	return slices.ContainsFunc(pus, func(pu int) bool {
 		_, in := slices.BinarySearch(r.PUs, pu)
 		return in
@@ -92,35 +92,35 @@ func (t *Topology) Rails() []Candidate {
 	for i := range t.RDMA {
 		d := &t.RDMA[i]
 		for _, p := range d.Ports {
-			if !d.Away {
-				all = append(all, Candidate{d.Name, p.Number, d.Spot()})
+			if !d.OtherNetns {
+				all = append(all, Candidate{d.Name, p.Number, d.Location()})
 			}
 		}
 	}
-	return byAddress(all)
+	return sortedByAddress(all)
 }
 
-// RootCandidates are the PCI root complexes that have devices below them, by the number of their bus: 0000:3a.
-func (t *Topology) RootCandidates() []Candidate {
+// PCIRootCandidates are the PCI root complexes that have devices below them, by the number of their bus: 0000:3a.
+func (t *Topology) PCIRootCandidates() []Candidate {
 	var all []Candidate
 	for i := range t.PCI {
 		d := &t.PCI[i]
 		name, ok := strings.CutPrefix(d.Root, "pci")
 		bridge := strings.HasPrefix(d.Class, "06")
 		if ok && !bridge && !slices.ContainsFunc(all, func(c Candidate) bool { return c.Name == name }) {
-			all = append(all, Candidate{Name: name, Spot: d.Spot()})
+			all = append(all, Candidate{Name: name, Location: d.Location()})
 		}
 	}
 	slices.SortFunc(all, func(a, b Candidate) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
-// Around returns those of the candidates that nothing is nearer than to any of some PUs: whichever of them a thread runs
+// NearestToAll returns those of the candidates that nothing is nearer than to any of some PUs: whichever of them a thread runs
 // on, these are its nearest. Where the machine has several NUMA nodes and does not tell which of them is near, none is. PUs
 // that it does not know are near nothing.
-func (t *Topology) Around(pus []int, among []Candidate) []Candidate {
-	known := t.places()
-	sites := t.sites(known, among)
+func (t *Topology) NearestToAll(pus []int, among []Candidate) []Candidate {
+	known := t.pusByID()
+	sites := t.candidateSets(known, among)
 	type spot struct{ node, pack, pu int }
 	seen := map[spot]bool{}
 	around := slices.Clone(among)
@@ -137,7 +137,7 @@ func (t *Topology) Around(pus []int, among []Candidate) []Candidate {
 			continue // what is near is near a whole node
 		}
 		seen[at] = true
-		nearest, path := t.nearest(areaIn(known, []int{id}), sites)
+		nearest, path := t.nearestCandidates(puSetFrom(known, []int{id}), sites)
 		if path == PathUnknown && len(t.Nodes) > 1 {
 			return nil
 		}
@@ -151,16 +151,16 @@ func (t *Topology) Around(pus []int, among []Candidate) []Candidate {
 	return around
 }
 
-// Home is where PUs are: the NUMA node that has all of them, -1 if none has, and the numbers of the rails that nothing is
+// LocalityOf is where PUs are: the NUMA node that has all of them, -1 if none has, and the numbers of the rails that nothing is
 // nearer than to any of them. Of a topology without devices there are no rails.
-func (t *Topology) Home(pus []int) (node int, rails []int) {
+func (t *Topology) LocalityOf(pus []int) (node int, rails []int) {
 	node = -1
-	if nodes := t.area(pus).nodes; len(nodes) == 1 {
+	if nodes := t.puSetOf(pus).nodes; len(nodes) == 1 {
 		for node = range nodes {
 		}
 	}
 	all := t.Rails()
-	for _, near := range t.Around(pus, all) {
+	for _, near := range t.NearestToAll(pus, all) {
 		rails = append(rails, slices.IndexFunc(all, func(c Candidate) bool { return c.String() == near.String() }))
 	}
 	slices.Sort(rails)

@@ -22,7 +22,7 @@ func TestResources(t *testing.T) {
 		inside := map[string][]int{}
 		for _, r := range top.Resources() {
 			at := slices.Index(hw.ResourceTypes(), r.Type)
-			if at < last || !slices.IsSorted(r.PUs) || !r.Has(r.PUs) || !r.Meets(r.PUs[:1]) || r.Has(nil) || r.Meets(nil) {
+			if at < last || !slices.IsSorted(r.PUs) || !r.Contains(r.PUs) || !r.Overlaps(r.PUs[:1]) || r.Contains(nil) || r.Overlaps(nil) {
 				t.Errorf("%s: %+v after a %s", machine, r, hw.ResourceTypes()[max(last, 0)])
 			}
 			last = at
@@ -57,8 +57,8 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// names are those of candidates.
-func names(list []hw.Candidate) string {
+// candidateNames are those of candidates.
+func candidateNames(list []hw.Candidate) string {
 	var words []string
 	for _, c := range list {
 		words = append(words, c.String())
@@ -66,10 +66,10 @@ func names(list []hw.Candidate) string {
 	return strings.Join(words, " ")
 }
 
-func TestAround(t *testing.T) {
+func TestNearestToAll(t *testing.T) {
 	two := read(t, "two-sockets")
 	even, odd := []int{0, 2, 4, 6, 8, 10, 12, 14}, []int{1, 3}
-	if got := names(two.RootCandidates()); got != "0000:10 0000:18 0000:80 0000:88" {
+	if got := candidateNames(two.PCIRootCandidates()); got != "0000:10 0000:18 0000:80 0000:88" {
 		t.Errorf("roots %s", got)
 	}
 	for _, c := range []struct {
@@ -91,9 +91,9 @@ func TestAround(t *testing.T) {
 	} {
 		var among []hw.Candidate
 		for word := range strings.FieldsSeq(c.among) {
-			among = append(among, device("10:00.0/"+word))
+			among = append(among, parseCandidate("10:00.0/"+word))
 		}
-		if got := names(c.top.Around(c.pus, among)); got != c.want {
+		if got := candidateNames(c.top.NearestToAll(c.pus, among)); got != c.want {
 			t.Errorf("around %v are %q of %s, want %q", c.pus, got, c.among, c.want)
 		}
 	}
@@ -105,27 +105,27 @@ func TestRails(t *testing.T) {
 	top := &hw.Topology{RDMA: []hw.RDMADevice{
 		{Name: "mlx5_1", PCI: "0000:41:00.0", Ports: []hw.RDMAPort{port(1, hw.PortActive)}},
 		{Name: "mlx5_0", PCI: "0000:10:00.0", Ports: []hw.RDMAPort{port(1, "DOWN"), port(2, hw.PortActive)}},
-		{Name: "mlx5_2", PCI: "0000:20:00.0", Away: true, Ports: []hw.RDMAPort{port(1, hw.PortActive)}},
+		{Name: "mlx5_2", PCI: "0000:20:00.0", OtherNetns: true, Ports: []hw.RDMAPort{port(1, hw.PortActive)}},
 	}}
-	if got := names(top.Rails()); got != "mlx5_0:1 mlx5_0:2 mlx5_1:1" {
+	if got := candidateNames(top.Rails()); got != "mlx5_0:1 mlx5_0:2 mlx5_1:1" {
 		t.Errorf("rails %s", got)
 	}
 }
 
 // TestHome: PUs of one NUMA node are at home there, and near its rails; PUs of two nowhere in particular.
-func TestHome(t *testing.T) {
+func TestLocalityOf(t *testing.T) {
 	top := read(t, "two-sockets")
 	rails := len(top.Rails())
 	for _, c := range []struct {
 		pus  []int
 		node int
 	}{{[]int{1, 9}, 1}, {[]int{0}, 0}, {[]int{0, 1}, -1}, {nil, -1}, {[]int{9999}, -1}} {
-		node, near := top.Home(c.pus)
+		node, near := top.LocalityOf(c.pus)
 		if node != c.node || !slices.IsSorted(near) || len(near) > rails || len(c.pus) == 1 && c.pus[0] == 0 && len(near) == 0 {
 			t.Errorf("PUs %v: node %d, rails %v of %d", c.pus, node, near, rails)
 		}
 		for _, k := range near {
-			if all := top.Rails(); top.Around(c.pus, all[k:k+1]) == nil {
+			if all := top.Rails(); top.NearestToAll(c.pus, all[k:k+1]) == nil {
 				t.Errorf("PUs %v are not near rail %d", c.pus, k)
 			}
 		}

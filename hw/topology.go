@@ -109,27 +109,27 @@ type Cgroup struct {
 }
 
 // Option narrows or widens what [Read] does.
-type Option func(*reading)
+type Option func(*readOptions)
 
-type reading struct {
-	onlyPUs  bool
-	affinity []int
-	canOpen  func(*RDMADevice) error
+type readOptions struct {
+	onlyPUs   bool
+	affinity  []int
+	openError func(*RDMADevice) error
 }
 
 // OnlyPUs has Read read Topology.PUs, with the Problems of that, and nothing else. It is for programs that start: a fraction
 // of the files.
-func OnlyPUs(o *reading) { o.onlyPUs = true }
+func OnlyPUs(o *readOptions) { o.onlyPUs = true }
 
 // WithAffinity says which PUs the process may run on, as [Affinity] tells.
 func WithAffinity(pus []int) Option {
-	return func(o *reading) { o.affinity = slices.Sorted(slices.Values(pus)) }
+	return func(o *readOptions) { o.affinity = slices.Sorted(slices.Values(pus)) }
 }
 
 // WithOpen asks for each RDMA device whether it can be opened, as [RDMADevice.CanOpen] tells, and keeps the answer in
-// RDMADevice.Obstacle.
+// RDMADevice.AccessError.
 func WithOpen(canOpen func(*RDMADevice) error) Option {
-	return func(o *reading) { o.canOpen = canOpen }
+	return func(o *readOptions) { o.openError = canOpen }
 }
 
 // Read reads the node whose root directory fsys is, as os.DirFS("/") or [OpenTree] give it: the trees below sys and
@@ -141,12 +141,12 @@ func WithOpen(canOpen func(*RDMADevice) error) Option {
 // read is named in Problems, and devices are listed with what can. So is a PU that claims to share a core, a package or a
 // cache with others that claim another: the first is believed, and no PU is in two.
 func Read(fsys fs.FS, options ...Option) (*Topology, error) {
-	var o reading
+	var o readOptions
 	for _, option := range options {
 		option(&o)
 	}
-	r := &cpuReader{reader: reader{fsys: fsys}, lean: o.onlyPUs, pus: map[int]*PU{}, top: &Topology{Affinity: o.affinity}}
-	r.places()
+	r := &cpuReader{reader: reader{fsys: fsys}, onlyPUs: o.onlyPUs, puByID: map[int]*PU{}, top: &Topology{Affinity: o.affinity}}
+	r.readPUs()
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -154,16 +154,16 @@ func Read(fsys fs.FS, options ...Option) (*Topology, error) {
 		r.top.Problems = r.problems
 		return r.top, nil
 	}
-	r.details()
-	d := &deviceReader{reader: reader{fsys: fsys, sets: r.sets, members: r.members}, top: r.top}
-	d.devices(o.canOpen)
+	r.readDetails()
+	d := &deviceReader{reader: reader{fsys: fsys, parsedSets: r.parsedSets, setMembers: r.setMembers}, top: r.top}
+	d.readDevices(o.openError)
 	r.top.Problems = append(r.problems, d.problems...)
-	r.top.fill()
+	r.top.fillEmptyLists()
 	return r.top, nil
 }
 
-// fill makes lists of what there is none of empty: [] in JSON, and not null, which would be unknown.
-func (t *Topology) fill() {
+// fillEmptyLists makes lists of what there is none of empty: [] in JSON, and not null, which would be unknown.
+func (t *Topology) fillEmptyLists() {
 	t.Packages, t.Dies, t.Caches = orEmpty(t.Packages), orEmpty(t.Dies), orEmpty(t.Caches)
 	t.PCI, t.RDMA, t.Netdevs = orEmpty(t.PCI), orEmpty(t.RDMA), orEmpty(t.Netdevs)
 	t.GPUs, t.NVMe = orEmpty(t.GPUs), orEmpty(t.NVMe)
@@ -181,7 +181,7 @@ func orEmpty[T any](list []T) []T {
 // close together as the node allows. PUs that the topology does not know are cores of their own at the end, so a
 // zero Topology returns the allowed PUs one by one.
 func (t *Topology) CoresOf(allowed []int) [][]int {
-	known := t.places()
+	known := t.pusByID()
 	var pus []PU
 	for _, id := range allowed {
 		pu, ok := known[id]
@@ -205,8 +205,8 @@ func (t *Topology) CoresOf(allowed []int) [][]int {
 	return cores
 }
 
-// places are the PUs by number.
-func (t *Topology) places() map[int]PU {
+// pusByID are the PUs by number.
+func (t *Topology) pusByID() map[int]PU {
 	places := make(map[int]PU, len(t.PUs))
 	for _, pu := range t.PUs {
 		places[pu.ID] = pu

@@ -84,8 +84,8 @@ func (d dirTree) Close() error { return d.root.Close() }
 
 // Tree is a tree of files in memory. It may be read concurrently.
 type Tree struct {
-	root *treeNode
-	last atomic.Pointer[treeDir] // that a file was looked for in: the next is often its neighbour
+	root    *treeNode
+	lastDir atomic.Pointer[treeDir] // that a file was looked for in: the next is often its neighbour
 }
 
 // treeDir is a directory by a name of it.
@@ -146,8 +146,8 @@ func Unpack(r io.Reader) (*Tree, error) {
 	if len(t.root.children) == 0 {
 		return nil, fmt.Errorf("hw: unpack tree: the archive is empty: %w", io.ErrUnexpectedEOF)
 	}
-	t.strip()
-	t.root.list()
+	t.stripSingleDir()
+	t.root.sortEntries()
 	return t, nil
 }
 
@@ -201,8 +201,8 @@ func (n *treeNode) add(name string, leaf *treeNode) {
 	}
 }
 
-// strip makes the only directory of the root the root.
-func (t *Tree) strip() {
+// stripSingleDir makes the only directory of the root the root.
+func (t *Tree) stripSingleDir() {
 	if len(t.root.children) != 1 {
 		return
 	}
@@ -213,25 +213,25 @@ func (t *Tree) strip() {
 	}
 }
 
-// list sorts the entries of all directories.
-func (n *treeNode) list() {
+// sortEntries sorts the entries of all directories.
+func (n *treeNode) sortEntries() {
 	for _, name := range slices.Sorted(maps.Keys(n.children)) {
 		n.entries = append(n.entries, fs.FileInfoToDirEntry(treeInfo{n.children[name]}))
-		n.children[name].list()
+		n.children[name].sortEntries()
 	}
 }
 
 // Close does nothing: a tree in memory holds nothing open.
 func (t *Tree) Close() error { return nil }
 
-// find resolves links, all or all but the last.
-func (t *Tree) find(op, name string, last bool) (*treeNode, error) {
+// lookup resolves links, all or all but the last.
+func (t *Tree) lookup(op, name string, last bool) (*treeNode, error) {
 	fail := func(err error) (*treeNode, error) { return nil, &fs.PathError{Op: op, Path: name, Err: err} }
 	if !fs.ValidPath(name) {
 		return fail(fs.ErrInvalid)
 	}
 	dir, base := path.Split(name)
-	if known := t.last.Load(); known != nil && known.name == dir && name != "." {
+	if known := t.lastDir.Load(); known != nil && known.name == dir && name != "." {
 		switch n := known.node.children[base]; {
 		case n == nil:
 			return fail(fs.ErrNotExist)
@@ -245,7 +245,7 @@ func (t *Tree) find(op, name string, last bool) (*treeNode, error) {
 		part, rest, _ = strings.Cut(rest, "/")
 		if rest == "" && !reached && name != "." {
 			reached = true
-			t.last.Store(&treeDir{dir, at})
+			t.lastDir.Store(&treeDir{dir, at})
 		}
 		n := at.children[part]
 		switch {
@@ -272,18 +272,18 @@ func (t *Tree) find(op, name string, last bool) (*treeNode, error) {
 
 // Open opens a file or directory.
 func (t *Tree) Open(name string) (fs.File, error) {
-	n, err := t.find("open", name, true)
+	n, err := t.lookup("open", name, true)
 	if err != nil {
 		return nil, err
 	}
-	f := &treeFile{tree: t, treeNode: n, at: name}
+	f := &treeFile{tree: t, treeNode: n, path: name}
 	f.Reader.Reset(n.data)
 	return f, nil
 }
 
-// readWhole is readFile without a file in between.
-func (t *Tree) readWhole(name string) (string, error) {
-	n, err := t.find("read", name, true)
+// readFile is readFile without a file in between.
+func (t *Tree) readFile(name string) (string, error) {
+	n, err := t.lookup("read", name, true)
 	switch {
 	case err != nil:
 		return "", err
@@ -297,7 +297,7 @@ func (t *Tree) readWhole(name string) (string, error) {
 
 // ReadDir lists a directory, by name.
 func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
-	n, err := t.find("readdir", name, true)
+	n, err := t.lookup("readdir", name, true)
 	if err == nil && !n.mode.IsDir() {
 		err = &fs.PathError{Op: "readdir", Path: name, Err: syscall.ENOTDIR}
 	}
@@ -309,7 +309,7 @@ func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
 
 // ReadLink returns where a link leads to.
 func (t *Tree) ReadLink(name string) (string, error) {
-	n, err := t.find("readlink", name, false)
+	n, err := t.lookup("readlink", name, false)
 	if err == nil && n.mode&fs.ModeSymlink == 0 {
 		err = &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
 	}
@@ -321,7 +321,7 @@ func (t *Tree) ReadLink(name string) (string, error) {
 
 // Lstat describes a file, directory or link.
 func (t *Tree) Lstat(name string) (fs.FileInfo, error) {
-	n, err := t.find("lstat", name, false)
+	n, err := t.lookup("lstat", name, false)
 	if err != nil {
 		return nil, err
 	}
@@ -332,9 +332,9 @@ func (t *Tree) Lstat(name string) (fs.FileInfo, error) {
 type treeFile struct {
 	strings.Reader
 	*treeNode
-	tree *Tree
-	at   string
-	read int // entries
+	tree        *Tree
+	path        string
+	entriesRead int // entries
 }
 
 func (f *treeFile) Stat() (fs.FileInfo, error) { return treeInfo{f.treeNode}, nil }
@@ -342,25 +342,25 @@ func (f *treeFile) Close() error               { return nil }
 
 func (f *treeFile) Read(p []byte) (int, error) {
 	if f.mode.IsDir() {
-		return 0, &fs.PathError{Op: "read", Path: f.at, Err: syscall.EISDIR}
+		return 0, &fs.PathError{Op: "read", Path: f.path, Err: syscall.EISDIR}
 	}
 	return f.Reader.Read(p)
 }
 
 // ReadDir lists the next n entries of a directory.
 func (f *treeFile) ReadDir(n int) ([]fs.DirEntry, error) {
-	all, err := f.tree.ReadDir(f.at)
+	all, err := f.tree.ReadDir(f.path)
 	if err != nil {
 		return nil, err
 	}
-	all = all[min(f.read, len(all)):]
+	all = all[min(f.entriesRead, len(all)):]
 	if n > 0 && len(all) == 0 {
 		return nil, io.EOF
 	}
 	if n > 0 {
 		all = all[:min(n, len(all))]
 	}
-	f.read += len(all)
+	f.entriesRead += len(all)
 	return all, nil
 }
 

@@ -82,11 +82,11 @@ func machineResources(top *hw.Topology, allowed []int, node string) (types, ours
 				continue
 			}
 			found = true
-			only := r.Has(allowed)
+			only := r.Contains(allowed)
 			if only {
 				h.restricted, h.instance = true, r.Number
 			}
-			if r.Meets(allowed) {
+			if r.Overlaps(allowed) {
 				ours = append(ours, hwResource{key: fmt.Sprint(node, word, "/", r.Number), restricted: only})
 			}
 		}
@@ -104,7 +104,7 @@ func deviceResources(top *hw.Topology, allowed []int, node string) []hwResource 
 		return slices.ContainsFunc(list, func(other hw.Candidate) bool { return other.String() == c.String() })
 	}
 	ports := top.RDMACandidates()
-	near := top.Around(allowed, ports)
+	near := top.NearestToAll(allowed, ports)
 	for k, c := range top.Rails() {
 		if contains(ports, c) {
 			port := fmt.Sprintf("%srdma/%s/%d", node, url.PathEscape(c.Name), c.Port)
@@ -115,12 +115,12 @@ func deviceResources(top *hw.Topology, allowed []int, node string) []hwResource 
 		}
 	}
 	gpus := top.GPUCandidates()
-	near = top.Around(allowed, gpus)
+	near = top.NearestToAll(allowed, gpus)
 	for k, c := range gpus {
 		all = append(all, hwResource{key: fmt.Sprint(node, "gpu/", k), restricted: contains(near, c)})
 	}
-	roots := top.RootCandidates()
-	near = top.Around(allowed, roots)
+	roots := top.PCIRootCandidates()
+	near = top.NearestToAll(allowed, roots)
 	for _, c := range roots {
 		all = append(all, hwResource{key: node + "pci/" + c.Name, restricted: contains(near, c)})
 	}

@@ -47,7 +47,7 @@ func (c *Context) ChooseGID(port int, want netip.Addr) (hw.GID, error) {
 			return hw.GID{}, c.refuse(op, ErrInvalid, "port %d has no GID %v; it has %v", port, want, all)
 		}
 	}
-	choice, err := p.ChooseGID(hw.GIDWish{})
+	choice, err := p.ChooseGID(hw.GIDRequest{})
 	if err != nil {
 		return hw.GID{}, &Error{Op: op, Device: c.name, Kind: ErrInvalid, Err: err}
 	}

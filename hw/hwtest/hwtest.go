@@ -76,17 +76,17 @@ func FromText(archive []byte) (fs.FS, error) {
 			continue // the test's own
 		}
 		pattern, target, isLink := strings.Cut(f.Name, " -> ")
-		err := expand(pattern, "", func(name, first string) error {
+		err := expandBraces(pattern, "", func(name, first string) error {
 			if isLink {
-				return put(links, name, strings.ReplaceAll(target, "{}", first))
+				return addUnique(links, name, strings.ReplaceAll(target, "{}", first))
 			}
-			return put(files, name, strings.ReplaceAll(string(f.Data), "{}", first))
+			return addUnique(files, name, strings.ReplaceAll(string(f.Data), "{}", first))
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	if err := masks(files); err != nil {
+	if err := addMasks(files); err != nil {
 		return nil, err
 	}
 	broken := false
@@ -114,12 +114,12 @@ func FromText(archive []byte) (fs.FS, error) {
 	if err != nil || !broken {
 		return tree, err
 	}
-	return brokenTree{tree}, nil
+	return unreadableTree{tree}, nil
 }
 
-// Spoil returns the archive with another text in one of its files, counted from 0 and over again, for fuzzing. With link the
+// Corrupt returns the archive with another text in one of its files, counted from 0 and over again, for fuzzing. With link the
 // file is a link to the text as well.
-func Spoil(archive []byte, file uint16, text string, link bool) []byte {
+func Corrupt(archive []byte, file uint16, text string, link bool) []byte {
 	parsed := txtar.Parse(archive)
 	if len(parsed.Files) == 0 {
 		return archive
@@ -132,7 +132,7 @@ func Spoil(archive []byte, file uint16, text string, link bool) []byte {
 	return txtar.Format(parsed)
 }
 
-func put(all map[string]string, name, text string) error {
+func addUnique(all map[string]string, name, text string) error {
 	if _, again := all[name]; again {
 		return fmt.Errorf("%s is there twice", name)
 	}
@@ -143,11 +143,11 @@ func put(all map[string]string, name, text string) error {
 	return nil
 }
 
-// mostNames is more than any machine has of a kind.
-const mostNames = 1 << 13
+// maxRange is more than any machine has of a kind.
+const maxRange = 1 << 13
 
-// expand calls back for each name that a pattern stands for, with what its first brace stands for.
-func expand(pattern, first string, each func(name, first string) error) error {
+// expandBraces calls back for each name that a pattern stands for, with what its first brace stands for.
+func expandBraces(pattern, first string, each func(name, first string) error) error {
 	before, rest, found := strings.Cut(pattern, "{")
 	list, after, closed := strings.Cut(rest, "}")
 	if !found {
@@ -161,7 +161,7 @@ func expand(pattern, first string, each func(name, first string) error) error {
 		if from, to, isRange := strings.Cut(part, "-"); isRange {
 			lo, errLo := strconv.Atoi(from)
 			hi, errHi := strconv.Atoi(to)
-			if errLo != nil || errHi != nil || lo > hi || hi-lo >= mostNames {
+			if errLo != nil || errHi != nil || lo > hi || hi-lo >= maxRange {
 				return fmt.Errorf("%s: bad range %s", pattern, part)
 			}
 			words = nil
@@ -174,7 +174,7 @@ func expand(pattern, first string, each func(name, first string) error) error {
 			if known == "" {
 				known = word
 			}
-			if err := expand(before+word+after, known, each); err != nil {
+			if err := expandBraces(before+word+after, known, each); err != nil {
 				return err
 			}
 		}
@@ -182,8 +182,8 @@ func expand(pattern, first string, each func(name, first string) error) error {
 	return nil
 }
 
-// masks adds to each list of PUs the mask that the kernel has beside it.
-func masks(files map[string]string) error {
+// addMasks adds to each list of PUs the mask that the kernel has beside it.
+func addMasks(files map[string]string) error {
 	for name, text := range files {
 		dir, base := path.Split(name)
 		mask, ok := strings.CutSuffix(base, "_list")
@@ -199,7 +199,7 @@ func masks(files map[string]string) error {
 			continue
 		}
 		bits := new(big.Int)
-		err := expand("{"+strings.TrimSpace(text)+"}", "", func(word, _ string) error {
+		err := expandBraces("{"+strings.TrimSpace(text)+"}", "", func(word, _ string) error {
 			if word == "" {
 				return nil
 			}
@@ -224,11 +224,11 @@ var errnos = map[string]error{
 	"!EIO\n": syscall.EIO, "!EACCES\n": syscall.EACCES, "!EINVAL\n": syscall.EINVAL, "!ENODEV\n": syscall.ENODEV,
 }
 
-// brokenTree is a tree with files that cannot be read.
-type brokenTree struct{ fs.ReadLinkFS }
+// unreadableTree is a tree with files that cannot be read.
+type unreadableTree struct{ fs.ReadLinkFS }
 
 // Open fails for a file that cannot be read.
-func (b brokenTree) Open(name string) (fs.File, error) {
+func (b unreadableTree) Open(name string) (fs.File, error) {
 	f, err := b.ReadLinkFS.Open(name)
 	if err != nil {
 		return nil, err

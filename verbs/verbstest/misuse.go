@@ -35,7 +35,7 @@ func checkQuery(t *testing.T, open Open) {
 	}
 	chosen := must(r.ctx.ChooseGID(number, netip.Addr{}))(t)
 	again := must(r.ctx.ChooseGID(number, chosen.Addr))(t)
-	if chosen.Addr != again.Addr || chosen.Away {
+	if chosen.Addr != again.Addr || chosen.OtherNetns {
 		t.Errorf("%v was chosen, and when it is wanted %v", chosen, again)
 	}
 	for _, port := range []int{0, -1, int(c.Ports) + 1} {

@@ -59,7 +59,7 @@ func ownLocality(rank int) locality {
 		top = new(hw.Topology)
 	}
 	h := ranklink.Locality{}
-	h.NUMA, h.Rails = top.Home(pus)
+	h.NUMA, h.Rails = top.LocalityOf(pus)
 	return locality{HostName(), []int{rank}, []ranklink.Locality{h}}
 }
 

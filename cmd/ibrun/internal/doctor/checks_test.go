@@ -117,7 +117,7 @@ func spoiledHosts() []spoiled {
 
 func spoiledVerbs() []spoiled {
 	open := func(err error) func(*Host) {
-		return func(h *Host) { h.dev().Obstacle = &hw.Obstacle{Reason: "the reason", Err: err} }
+		return func(h *Host) { h.dev().AccessError = &hw.AccessError{Reason: "the reason", Err: err} }
 	}
 	return []spoiled{
 		{"memlock.limit", func(h *Host) { h.limits("8388608", "unlimited", "1", "1") }, Error, "8 MiB", "ulimit -l unlimited"},
@@ -144,7 +144,7 @@ func spoiledVerbs() []spoiled {
 			""},
 		{"memlock.limit", func(h *Host) { h.put("proc/self/limits", "") }, Info, "no line", ""},
 		{"verbs.device", func(h *Host) { h.Top.RDMA = nil }, Info, "no device", "soft-roce up"},
-		{"verbs.device", func(h *Host) { h.dev().Away = true }, Info, "another network namespace", "rdma dev set mlx5_0 netns"},
+		{"verbs.device", func(h *Host) { h.dev().OtherNetns = true }, Info, "another network namespace", "rdma dev set mlx5_0 netns"},
 		{"verbs.device", func(h *Host) { h.dev().Problems = []string{"read fw_ver: EIO"} }, Warning, "read fw_ver: EIO", "/sys"},
 		{"verbs.open", open(syscall.EACCES), Error,
 			"/dev/infiniband/uverbs0 (mlx5_0) cannot be opened: the reason: permission denied", "chmod 666"},
@@ -155,7 +155,7 @@ func spoiledVerbs() []spoiled {
 			"not permitted", "device plugin"},
 		{"verbs.open", func(h *Host) { h.dev().Chars = nil }, Error, "no uverbs file", "modprobe ib_uverbs"},
 		{"verbs.open", func(h *Host) { h.Live = false }, Info, "does not tell", ""},
-		{"verbs.open", func(h *Host) { h.dev().Away = true }, Info, "no RDMA device", ""},
+		{"verbs.open", func(h *Host) { h.dev().OtherNetns = true }, Info, "no RDMA device", ""},
 		{"verbs.cm", func(h *Host) { h.dev().Chars = h.dev().Chars[:1] }, Info, "rdma_cm", "modprobe rdma_ucm"},
 		{"verbs.library", func(h *Host) { h.remove("usr/lib64/libibverbs.so.1") }, Error, "libibverbs.so.1", "apt-get install"},
 		{"verbs.library", func(h *Host) { h.remove("usr/lib64/libibverbs/libmlx5-rdmav34.so") }, Error,
@@ -198,7 +198,7 @@ func spoiledPorts() []spoiled {
 		{"port.pcie", softRoCE, OK, "no PCI device", ""},
 		{"gid.choice", func(h *Host) { h.port().GIDs = nil }, Error, "no usable GID", "ip addr add"},
 		{"gid.choice", func(h *Host) { h.port().GIDs[0].Type = hw.GIDRoCEv1 }, Error, "RoCE v1", "ip addr add"},
-		{"gid.choice", func(h *Host) { h.port().GIDs[0].Away = true }, Error, "another network namespace", "ip addr add"},
+		{"gid.choice", func(h *Host) { h.port().GIDs[0].OtherNetns = true }, Error, "another network namespace", "ip addr add"},
 		{"gid.choice", func(h *Host) { h.port().GIDs[0].Addr = netip.MustParseAddr("fe80::1") }, Warning, "fe80::1", "dev eth2"},
 		{"gid.choice", func(h *Host) { h.port().State = "DOWN" }, Info, "not active", ""},
 		{"gid.choice", infiniBand, OK, "fe80::1", ""},

@@ -15,7 +15,7 @@ func (h *Host) eachRoCE(look func(d *hw.RDMADevice, p *hw.RDMAPort) []Finding) [
 	for i := range h.Top.RDMA {
 		d := &h.Top.RDMA[i]
 		for j := range d.Ports {
-			if p := &d.Ports[j]; !d.Away && d.Provider != "rxe" && p.LinkLayer == hw.LinkEthernet && p.State == hw.PortActive {
+			if p := &d.Ports[j]; !d.OtherNetns && d.Provider != "rxe" && p.LinkLayer == hw.LinkEthernet && p.State == hw.PortActive {
 				all = append(all, look(d, p)...)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 // hostNUMA compares where the RDMA devices are with the cores that this process may use.
 func hostNUMA(h *Host) []Finding {
 	return h.each(func(d *hw.RDMADevice) []Finding {
-		path := h.Top.PathFrom(h.Top.Allowed, d.Spot())
+		path := h.Top.PathFrom(h.Top.Allowed, d.Location())
 		evidence := fmt.Sprintf("%s is at NUMA node %d, the allowed PUs are %s: %s", d.Name, d.NUMA,
 			hw.FormatList(h.Top.Allowed), path)
 		switch path {
@@ -66,7 +66,7 @@ func hostACS(h *Host) []Finding {
 	for i := range h.Top.GPUs {
 		for j := range h.Top.RDMA {
 			g, d := &h.Top.GPUs[i], &h.Top.RDMA[j]
-			if path := h.Top.PathBetween(g.Spot(), d.Spot()); path == hw.PathPIX || path == hw.PathPXB {
+			if path := h.Top.PathBetween(g.Location(), d.Location()); path == hw.PathPIX || path == hw.PathPXB {
 				return finding(Info, fmt.Sprintf("%s and %s are below one PCI switch (%s); whether it sends their traffic up "+
 					"to the CPU only root can see",
 					g.Name, d.Name, path), "with access control services on, transfers between GPU and NIC take a detour",

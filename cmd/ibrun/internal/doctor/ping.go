@@ -31,7 +31,7 @@ func pingPorts(devices []hw.RDMADevice) []Ping {
 	var pings []Ping
 	for i := range devices {
 		d := &devices[i]
-		if d.Away || d.Obstacle != nil {
+		if d.OtherNetns || d.AccessError != nil {
 			continue // other checks tell
 		}
 		var active []*hw.RDMAPort
@@ -52,7 +52,7 @@ func pingPorts(devices []hw.RDMADevice) []Ping {
 		defer dev.Close() // with all that was made of it; a ping has told what is wrong with the device
 		for _, p := range active {
 			s := station{name: portName(d, p), dev: dev, port: p}
-			if c, err := p.ChooseGID(hw.GIDWish{}); err == nil {
+			if c, err := p.ChooseGID(hw.GIDRequest{}); err == nil {
 				s.gid = c
 			}
 			stations = append(stations, s)

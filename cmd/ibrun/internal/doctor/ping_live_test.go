@@ -44,7 +44,7 @@ func TestLiveObstacle(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range top.RDMA {
-		top.RDMA[i].Obstacle = &hw.Obstacle{Device: device, Reason: "shut", Err: os.ErrPermission}
+		top.RDMA[i].AccessError = &hw.AccessError{Device: device, Reason: "shut", Err: os.ErrPermission}
 	}
 	if pings := pingPorts(top.RDMA); len(pings) > 0 {
 		t.Errorf("sent %v through a device that is shut", pings)

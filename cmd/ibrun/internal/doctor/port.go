@@ -42,7 +42,7 @@ func upFix(p *hw.RDMAPort, otherwise string) string {
 // anyActive tells whether one port of this namespace is active.
 func (h *Host) anyActive() bool {
 	return slices.ContainsFunc(h.Top.RDMA, func(d hw.RDMADevice) bool {
-		return !d.Away && slices.ContainsFunc(d.Ports, func(p hw.RDMAPort) bool { return p.State == hw.PortActive })
+		return !d.OtherNetns && slices.ContainsFunc(d.Ports, func(p hw.RDMAPort) bool { return p.State == hw.PortActive })
 	})
 }
 
@@ -117,7 +117,7 @@ func gidChoice(h *Host) []Finding {
 		if p.LinkLayer == hw.LinkUnknown || p.State != hw.PortActive {
 			return hint("%s is not active: it needs no GID now", name)
 		}
-		c, err := p.ChooseGID(hw.GIDWish{})
+		c, err := p.ChooseGID(hw.GIDRequest{})
 		netdev := p.Netdev
 		if netdev == "" {
 			netdev = "NETDEV"
@@ -150,8 +150,8 @@ func gidIndex(h *Host) []Finding {
 		}
 		for _, d := range h.Top.RDMA {
 			for _, p := range d.Ports {
-				c, err := p.ChooseGID(hw.GIDWish{})
-				if !d.Away && p.LinkLayer == hw.LinkEthernet && err == nil && c.Index != index {
+				c, err := p.ChooseGID(hw.GIDRequest{})
+				if !d.OtherNetns && p.LinkLayer == hw.LinkEthernet && err == nil && c.Index != index {
 					return finding(Warning,
 						fmt.Sprintf("%s=%d, but %s is reached at index %d", variable, index, portName(&d, &p), c.Index),
 						`the index differs from node to node: connections end in "transport retry counter exceeded" (12)`,

@@ -18,7 +18,7 @@ func noDevices() []Finding { return hint("there is no RDMA device to look at") }
 func (h *Host) each(look func(d *hw.RDMADevice) []Finding) []Finding {
 	var all []Finding
 	for i := range h.Top.RDMA {
-		if !h.Top.RDMA[i].Away {
+		if !h.Top.RDMA[i].OtherNetns {
 			all = append(all, look(&h.Top.RDMA[i])...)
 		}
 	}
@@ -51,7 +51,7 @@ func verbsDevice(h *Host) []Finding {
 	var all []Finding
 	for _, d := range h.Top.RDMA {
 		switch {
-		case d.Away:
+		case d.OtherNetns:
 			all = append(all, finding(Info, d.Name+" belongs to another network namespace",
 				"this process cannot use it, though /sys shows it",
 				"rdma dev set "+d.Name+" netns NAME   # or docker run --network host")...)
@@ -77,7 +77,7 @@ func orNone(s string) string {
 func verbsOpen(h *Host) []Finding {
 	return h.each(func(d *hw.RDMADevice) []Finding {
 		file, has := d.Uverbs()
-		o := d.Obstacle
+		o := d.AccessError
 		switch {
 		case !has:
 			return finding(Error, d.Name+" has no uverbs file", "programs reach a device only through it", "modprobe ib_uverbs")

@@ -121,7 +121,7 @@ func (p *plan) rankTask(i int, o *cli.Options) protocol.RankTask {
 	if place.Bound {
 		pus = place.PUs
 	}
-	r.Home.NUMA, r.Home.Rails = m.Top.Home(pus)
+	r.Home.NUMA, r.Home.Rails = m.Top.LocalityOf(pus)
 	if place.Bound {
 		r.PUs, r.Memory = place.PUs, lessThanAll(place.Memory, m.Top)
 	}

@@ -35,7 +35,7 @@ func (n *node) deviceObjects(which string) ([]object, error) {
 		}
 		b := sorted(cores)
 		o := object{name: "the cores near " + c.String(), place: len(objects), cores: cores,
-			device: &hw.Choice{Candidate: c, Path: n.top.PathFrom(b, c.Spot)}}
+			device: &hw.Choice{Candidate: c, Path: n.top.PathFrom(b, c.Location)}}
 		sets = append(sets, b)
 		for i, other := range objects {
 			a := sets[i]
@@ -88,10 +88,10 @@ func (n *node) nearest(ranks []Rank, mapped []*hw.Choice) {
 	var nics, gpus []hw.Choice
 	toNIC := len(mapped) > 0 && mapped[0].Port > 0 // only RDMA devices have ports
 	if !toNIC {
-		nics = n.top.Spread(pus, n.top.RDMACandidates())
+		nics = n.top.AssignDevices(pus, n.top.RDMACandidates())
 	}
 	if toNIC || mapped == nil {
-		gpus = n.top.Spread(pus, n.top.GPUCandidates())
+		gpus = n.top.AssignDevices(pus, n.top.GPUCandidates())
 	}
 	for i := range ranks {
 		r := &ranks[i]

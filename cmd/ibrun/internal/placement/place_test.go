@@ -388,7 +388,7 @@ func TestVariables(t *testing.T) {
 		"0000:01:00.0":  "ROCR_VISIBLE_DEVICES=0",
 		"0000:42:00.0":  "ZE_AFFINITY_MASK=0 ZE_ENABLE_PCI_ID_DEVICE_ORDER=1",
 	} {
-		r := Rank{GPU: hw.Choice{Candidate: hw.Candidate{Name: "card", Spot: hw.Spot{PCI: pci}}}}
+		r := Rank{GPU: hw.Choice{Candidate: hw.Candidate{Name: "card", Location: hw.Location{PCI: pci}}}}
 		if got := strings.Join(m.Variables(r), " "); got != want {
 			t.Errorf("GPU %s: %s, want %s", pci, got, want)
 		}

@@ -227,8 +227,8 @@ func (b *builder) devices(node int) []string {
 		}
 		if d.NUMA == node {
 			line := fmt.Sprintf("NIC %s  %s  port %s", d.Name, cmp.Or(d.PCI, "virtual"), strings.Join(ports, ", port "))
-			if d.Obstacle != nil {
-				line += "  cannot be opened: " + d.Obstacle.Reason
+			if d.AccessError != nil {
+				line += "  cannot be opened: " + d.AccessError.Reason
 			}
 			lines = append(lines, line+problems(d.Problems))
 		}

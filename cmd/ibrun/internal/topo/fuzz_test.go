@@ -45,7 +45,7 @@ func FuzzTopo(f *testing.F) {
 			return
 		}
 		p := all[int(policy)%len(all)]
-		tree, err := hwtest.FromText(hwtest.Spoil(machines[int(machine)%len(machines)], file, text, link))
+		tree, err := hwtest.FromText(hwtest.Corrupt(machines[int(machine)%len(machines)], file, text, link))
 		if err != nil {
 			return // not a tree
 		}

@@ -12,7 +12,7 @@ import (
 type item struct {
 	name string
 	node int // index into Topology.Nodes, -1 for a device
-	spot hw.Spot
+	spot hw.Location
 }
 
 // items are what the matrix compares: NUMA nodes, NICs and GPUs.
@@ -27,15 +27,15 @@ func items(top *hw.Topology) []item {
 		for _, p := range d.Ports {
 			taken[p.Netdev] = true
 		}
-		all = append(all, item{d.Name, -1, d.Spot()})
+		all = append(all, item{d.Name, -1, d.Location()})
 	}
 	for i := range top.Netdevs {
 		if n := &top.Netdevs[i]; n.PCI != "" && !taken[n.Name] {
-			all = append(all, item{n.Name, -1, n.Spot()})
+			all = append(all, item{n.Name, -1, n.Location()})
 		}
 	}
 	for i := range top.GPUs {
-		all = append(all, item{top.GPUs[i].Name, -1, top.GPUs[i].Spot()})
+		all = append(all, item{top.GPUs[i].Name, -1, top.GPUs[i].Location()})
 	}
 	return all
 }

@@ -31,29 +31,29 @@ func (p Path) Compare(q Path) int {
 	return cmp.Compare(slices.Index(pathOrder, p), slices.Index(pathOrder, q))
 }
 
-// Spot is where a device is attached.
-type Spot struct {
+// Location is where a device is attached.
+type Location struct {
 	PCI      string `json:"pci,omitempty"`
 	NUMA     int    `json:"numa"` // -1 when unknown
 	LocalPUs []int  `json:"local_pus"`
 }
 
-// Spot is where the device is attached.
-func (d *RDMADevice) Spot() Spot { return Spot{d.PCI, d.NUMA, d.LocalPUs} }
+// Location is where the device is attached.
+func (d *RDMADevice) Location() Location { return Location{d.PCI, d.NUMA, d.LocalPUs} }
 
-// Spot is where the interface is attached.
-func (n *Netdev) Spot() Spot { return Spot{n.PCI, n.NUMA, n.LocalPUs} }
+// Location is where the interface is attached.
+func (n *Netdev) Location() Location { return Location{n.PCI, n.NUMA, n.LocalPUs} }
 
-// Spot is where the device is attached.
-func (d *Device) Spot() Spot { return Spot{d.PCI, d.NUMA, d.LocalPUs} }
+// Location is where the device is attached.
+func (d *Device) Location() Location { return Location{d.PCI, d.NUMA, d.LocalPUs} }
 
-// Spot is where the function is attached.
-func (d *PCIDevice) Spot() Spot { return Spot{d.Address, d.NUMA, d.LocalPUs} }
+// Location is where the function is attached.
+func (d *PCIDevice) Location() Location { return Location{d.Address, d.NUMA, d.LocalPUs} }
 
 // PathBetween tells what lies between two devices.
-func (t *Topology) PathBetween(a, b Spot) Path {
-	x, rootX := t.bridges(a.PCI)
-	y, rootY := t.bridges(b.PCI)
+func (t *Topology) PathBetween(a, b Location) Path {
+	x, rootX := t.pciBridges(a.PCI)
+	y, rootY := t.pciBridges(b.PCI)
 	if a.PCI != "" && a.PCI == b.PCI {
 		return PathSelf
 	}
@@ -68,18 +68,18 @@ func (t *Topology) PathBetween(a, b Spot) Path {
 	if rootX != "" && rootX == rootY {
 		return PathPHB
 	}
-	near := t.near(b)
+	near := t.localPUs(b)
 	if near == nil {
 		return PathUnknown
 	}
-	if path, _ := t.from(t.area(t.near(a)), t.area(near)); path != PathPHB {
+	if path, _ := t.pathBetweenSets(t.puSetOf(t.localPUs(a)), t.puSetOf(near)); path != PathPHB {
 		return path
 	}
 	return PathNode
 }
 
-// bridges are those above a PCI function, the nearest first, and the root complex.
-func (t *Topology) bridges(address string) (above []string, root string) {
+// pciBridges are those above a PCI function, the nearest first, and the root complex.
+func (t *Topology) pciBridges(address string) (above []string, root string) {
 	at := slices.IndexFunc(t.PCI, func(d PCIDevice) bool { return d.Address == address })
 	for at >= 0 && len(above) <= len(t.PCI) {
 		root = t.PCI[at].Root
@@ -94,14 +94,14 @@ func (t *Topology) bridges(address string) (above []string, root string) {
 }
 
 // PathFrom tells what lies between some cores, by their PUs, and a device: the best of them counts.
-func (t *Topology) PathFrom(pus []int, s Spot) Path {
-	path, _ := t.from(t.area(pus), t.area(t.near(s)))
+func (t *Topology) PathFrom(pus []int, s Location) Path {
+	path, _ := t.pathBetweenSets(t.puSetOf(pus), t.puSetOf(t.localPUs(s)))
 	return path
 }
 
-// near is the PUs that are as close to a device as any, or nil when that is unknown. PUs near a device whose NUMA node
+// localPUs is the PUs that are as close to a device as any, or nil when that is unknown. PUs near a device whose NUMA node
 // the firmware does not know are no more than all that are switched on.
-func (t *Topology) near(s Spot) []int {
+func (t *Topology) localPUs(s Location) []int {
 	for _, n := range t.Nodes {
 		if n.ID == s.NUMA {
 			return n.Near
@@ -113,17 +113,17 @@ func (t *Topology) near(s Spot) []int {
 	return s.LocalPUs
 }
 
-// area is some PUs with the nodes and packages that they are in.
-type area struct {
+// puSet is some PUs with the nodes and packages that they are in.
+type puSet struct {
 	pus             []int // ascending
 	nodes, packages map[int]bool
 }
 
-func (t *Topology) area(pus []int) area {
+func (t *Topology) puSetOf(pus []int) puSet {
 	if !slices.IsSorted(pus) {
 		pus = slices.Sorted(slices.Values(pus))
 	}
-	a := area{pus, map[int]bool{}, map[int]bool{}}
+	a := puSet{pus, map[int]bool{}, map[int]bool{}}
 	for _, pu := range t.PUs {
 		if _, in := slices.BinarySearch(pus, pu.ID); in {
 			a.nodes[pu.Node] = true
@@ -133,12 +133,12 @@ func (t *Topology) area(pus []int) area {
 	return a
 }
 
-// areaIn is area for many sets, for which the places of PUs were looked up once.
-func areaIn(places map[int]PU, pus []int) area {
+// puSetFrom is area for many sets, for which the places of PUs were looked up once.
+func puSetFrom(places map[int]PU, pus []int) puSet {
 	if !slices.IsSorted(pus) {
 		pus = slices.Sorted(slices.Values(pus))
 	}
-	a := area{pus, map[int]bool{}, map[int]bool{}}
+	a := puSet{pus, map[int]bool{}, map[int]bool{}}
 	for _, id := range pus {
 		if pu, known := places[id]; known {
 			a.nodes[pu.Node], a.packages[pu.Package] = true, true
@@ -147,8 +147,8 @@ func areaIn(places map[int]PU, pus []int) area {
 	return a
 }
 
-// from finds the shortest way from one area to another, and its distance by the firmware.
-func (t *Topology) from(a, b area) (Path, int) {
+// pathBetweenSets finds the shortest way from one area to another, and its distance by the firmware.
+func (t *Topology) pathBetweenSets(a, b puSet) (Path, int) {
 	if len(a.pus) == 0 || len(b.pus) == 0 {
 		return PathUnknown, 0
 	}
@@ -164,18 +164,18 @@ func (t *Topology) from(a, b area) (Path, int) {
 		}
 	}
 	switch {
-	case overlap(a.nodes, b.nodes), slices.ContainsFunc(a.pus, func(id int) bool {
+	case haveCommon(a.nodes, b.nodes), slices.ContainsFunc(a.pus, func(id int) bool {
 		_, found := slices.BinarySearch(b.pus, id)
 		return found
 	}):
 		path = PathPHB
-	case overlap(a.packages, b.packages):
+	case haveCommon(a.packages, b.packages):
 		path = PathNode
 	}
 	return path, distance
 }
 
-func overlap(a, b map[int]bool) bool {
+func haveCommon(a, b map[int]bool) bool {
 	for id := range a {
 		if b[id] && id >= 0 {
 			return true
@@ -188,7 +188,7 @@ func overlap(a, b map[int]bool) bool {
 type Candidate struct {
 	Name string `json:"name"`
 	Port int    `json:"port,omitempty"` // from 1; 0 for devices without ports
-	Spot
+	Location
 }
 
 // String is what UCX and NCCL call it: mlx5_0:1.
@@ -199,8 +199,8 @@ func (c Candidate) String() string {
 	return c.Name + ":" + strconv.Itoa(c.Port)
 }
 
-// card is the PCI device, of which ports may be functions and which they share a link through.
-func (c Candidate) card() string {
+// cardKey is the PCI device, of which ports may be functions and which they share a link through.
+func (c Candidate) cardKey() string {
 	slot, _, _ := strings.Cut(c.PCI, ".")
 	return cmp.Or(slot, c.Name)
 }
@@ -211,12 +211,12 @@ func (t *Topology) RDMACandidates() []Candidate {
 	var all []Candidate
 	for i := range t.RDMA {
 		d := &t.RDMA[i]
-		if d.Away || d.Obstacle != nil {
+		if d.OtherNetns || d.AccessError != nil {
 			continue
 		}
 		for _, p := range d.Ports {
 			if p.State == PortActive {
-				all = append(all, Candidate{d.Name, p.Number, d.Spot()})
+				all = append(all, Candidate{d.Name, p.Number, d.Location()})
 			}
 		}
 	}
@@ -230,10 +230,10 @@ func (t *Topology) GPUCandidates() []Candidate {
 	for i := range t.GPUs {
 		d := &t.GPUs[i]
 		onlyShows := slices.ContainsFunc(t.PCI, func(p PCIDevice) bool {
-			return p.Address == d.PCI && p.Class == classVGA && !slices.Contains(computing, vendorOf(d.ID))
+			return p.Address == d.PCI && p.Class == classVGA && !slices.Contains(computeVendors, vendorOf(d.ID))
 		})
 		if !onlyShows {
-			all = append(all, Candidate{Name: d.Name, Spot: d.Spot()})
+			all = append(all, Candidate{Name: d.Name, Location: d.Location()})
 		}
 	}
 	return all
@@ -242,8 +242,8 @@ func (t *Topology) GPUCandidates() []Candidate {
 // classVGA is the PCI class of displays with a screen.
 const classVGA = "0300"
 
-// computing are the PCI vendors whose displays compute as well: AMD, NVIDIA, Intel.
-var computing = []string{"1002", "10de", "8086"}
+// computeVendors are the PCI vendors whose displays compute as well: AMD, NVIDIA, Intel.
+var computeVendors = []string{"1002", "10de", "8086"}
 
 // vendorOf is the first half of a PCI device's ID.
 func vendorOf(id string) string {
@@ -261,30 +261,30 @@ type Choice struct {
 
 // Nearest returns those of the candidates that are as near to some cores, by their PUs, as any, by PCI address.
 func (t *Topology) Nearest(pus []int, among []Candidate) []Candidate {
-	places := t.places()
-	nearest, _ := t.nearest(areaIn(places, pus), t.sites(places, among))
+	places := t.pusByID()
+	nearest, _ := t.nearestCandidates(puSetFrom(places, pus), t.candidateSets(places, among))
 	return nearest
 }
 
-// site is a candidate and what is near it.
-type site struct {
+// candidateSet is a candidate and what is near it.
+type candidateSet struct {
 	Candidate
-	area area
+	local puSet
 }
 
-// sites are the candidates by PCI address.
-func (t *Topology) sites(places map[int]PU, among []Candidate) []site {
-	var all []site
-	for _, c := range byAddress(among) {
-		all = append(all, site{c, areaIn(places, t.near(c.Spot))})
+// candidateSets are the candidates by PCI address.
+func (t *Topology) candidateSets(places map[int]PU, among []Candidate) []candidateSet {
+	var all []candidateSet
+	for _, c := range sortedByAddress(among) {
+		all = append(all, candidateSet{c, puSetFrom(places, t.localPUs(c.Location))})
 	}
 	return all
 }
 
-func (t *Topology) nearest(a area, among []site) (nearest []Candidate, path Path) {
+func (t *Topology) nearestCandidates(a puSet, among []candidateSet) (nearest []Candidate, path Path) {
 	least := 0
 	for _, c := range among {
-		p, distance := t.from(a, c.area)
+		p, distance := t.pathBetweenSets(a, c.local)
 		order := cmp.Or(p.Compare(path), cmp.Compare(distance, least))
 		if nearest == nil || order < 0 {
 			nearest, path, least, order = nil, p, distance, 0
@@ -296,16 +296,16 @@ func (t *Topology) nearest(a area, among []site) (nearest []Candidate, path Path
 	return nearest, path
 }
 
-func byAddress(among []Candidate) []Candidate {
+func sortedByAddress(among []Candidate) []Candidate {
 	return slices.SortedFunc(slices.Values(among), func(a, b Candidate) int {
 		return cmp.Or(comparePCI(a.PCI, b.PCI), compareNumbered(a.Name, b.Name), cmp.Compare(a.Port, b.Port))
 	})
 }
 
-// Spread chooses a device for each rank of a node, given the PUs that it is bound to: one of the nearest, and among those
+// AssignDevices chooses a device for each rank of a node, given the PUs that it is bound to: one of the nearest, and among those
 // the one whose card, and then which itself, has the fewest ranks so far, and then the first by PCI address. It depends on
 // its arguments alone, so nodes that are alike choose alike. Without candidates it returns nil.
-func (t *Topology) Spread(ranks [][]int, among []Candidate) []Choice {
+func (t *Topology) AssignDevices(ranks [][]int, among []Candidate) []Choice {
 	if len(among) == 0 {
 		return nil
 	}
@@ -315,38 +315,39 @@ func (t *Topology) Spread(ranks [][]int, among []Candidate) []Choice {
 		path    Path
 	}
 	known := map[string]found{} // ranks of one NUMA node ask the same
-	places := t.places()
-	sites := t.sites(places, among)
+	places := t.pusByID()
+	sites := t.candidateSets(places, among)
 	choices := make([]Choice, 0, len(ranks))
-	var a area
+	var a puSet
 	var key string
 	for rank, pus := range ranks {
 		if rank == 0 || !slices.Equal(pus, ranks[rank-1]) { // ranks that are not bound have all the same
-			a = areaIn(places, pus)
+			a = puSetFrom(places, pus)
 			key = fmt.Sprint(slices.Sorted(maps.Keys(a.nodes)), slices.Sorted(maps.Keys(a.packages)))
 		}
 		f, again := known[key]
 		if !again || a.nodes[-1] {
-			f.nearest, f.path = t.nearest(a, sites)
+			f.nearest, f.path = t.nearestCandidates(a, sites)
 			known[key] = f
 		}
 		best := slices.MinFunc(f.nearest, func(a, b Candidate) int {
-			return cmp.Or(cmp.Compare(load["card "+a.card()], load["card "+b.card()]), cmp.Compare(load[a.String()], load[b.String()]))
+			return cmp.Or(cmp.Compare(load["card "+a.cardKey()], load["card "+b.cardKey()]),
+				cmp.Compare(load[a.String()], load[b.String()]))
 		})
-		load["card "+best.card()]++
+		load["card "+best.cardKey()]++
 		load[best.String()]++
 		c := Choice{Candidate: best, Path: f.path}
 		if c.Path == PathSys {
 			c.Warning = fmt.Sprintf("rank %d on PUs %s is in another package than %s, the nearest device (%s): "+
-				"its traffic crosses sockets", rank, FormatList(pus), best, t.whereabouts(best.Spot))
+				"its traffic crosses sockets", rank, FormatList(pus), best, t.describeLocation(best.Location))
 		}
 		choices = append(choices, c)
 	}
 	return choices
 }
 
-// whereabouts names the place of a device.
-func (t *Topology) whereabouts(s Spot) string {
+// describeLocation names the place of a device.
+func (t *Topology) describeLocation(s Location) string {
 	if s.NUMA >= 0 {
 		return fmt.Sprintf("NUMA node %d", s.NUMA)
 	}

@@ -17,15 +17,15 @@ import (
 	"github.com/ibrun/ibrun/hw/hwtest"
 )
 
-// mend is a tree in which one file is another.
-type mend struct {
+// patchedTree is a tree in which one file is another.
+type patchedTree struct {
 	fs.ReadLinkFS
 	name string
 	file fs.FS // with a file called x, or nil
 	err  error
 }
 
-func (m mend) Open(name string) (fs.File, error) {
+func (m patchedTree) Open(name string) (fs.File, error) {
 	switch {
 	case name != m.name:
 		return m.ReadLinkFS.Open(name)
@@ -36,7 +36,7 @@ func (m mend) Open(name string) (fs.File, error) {
 }
 
 // ReadDir makes fs.ReadDir use Open, of the one file as well.
-func (m mend) ReadDir(name string) ([]fs.DirEntry, error) {
+func (m patchedTree) ReadDir(name string) ([]fs.DirEntry, error) {
 	if name == m.name && m.err != nil {
 		return nil, &fs.PathError{Op: "readdir", Path: name, Err: m.err}
 	}
@@ -96,7 +96,7 @@ func TestDamagedFiles(t *testing.T) {
 		{file: "sys/bus/pci/devices", err: syscall.EACCES, message: "sys/bus/pci/devices: permission denied"},
 		{file: "sys/class/infiniband", err: syscall.EIO, message: "sys/class/infiniband: input/output error"},
 	} {
-		m := mend{ReadLinkFS: tree, name: c.file, err: c.err}
+		m := patchedTree{ReadLinkFS: tree, name: c.file, err: c.err}
 		if c.err == nil {
 			file, err := hwtest.FromText(fmt.Appendf(nil, "-- y --\n-- x --\n%s", c.text))
 			if err != nil {
@@ -133,7 +133,7 @@ func TestContradictions(t *testing.T) {
 			cpu + "cpu1: claims to share its L3 cache with PUs 0,2, which claim another"},
 		{node + "node1/cpumap", "ffff\n", node + "node1/cpulist: claims PUs that another node has; it is left out"},
 	} {
-		m := mend{ReadLinkFS: tree, name: c.file, file: fstest.MapFS{"x": {Data: []byte(c.text)}}}
+		m := patchedTree{ReadLinkFS: tree, name: c.file, file: fstest.MapFS{"x": {Data: []byte(c.text)}}}
 		for name, options := range map[string][]hw.Option{"all": nil, "OnlyPUs": {hw.OnlyPUs}} {
 			top, err := hw.Read(m, options...)
 			if err != nil || len(top.Problems) == 0 || top.Problems[0] != c.want || len(top.PUs) != 16 {
@@ -157,7 +157,7 @@ func TestMissingFiles(t *testing.T) {
 			return err
 		}
 		tried[kind] = true
-		top, readErr := hw.Read(mend{ReadLinkFS: tree, name: name, err: fs.ErrNotExist})
+		top, readErr := hw.Read(patchedTree{ReadLinkFS: tree, name: name, err: fs.ErrNotExist})
 		if readErr != nil || len(top.PUs) != 16 || len(top.Problems) != 0 {
 			t.Errorf("without %s: %v", name, readErr)
 		}

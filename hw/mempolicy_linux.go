@@ -29,27 +29,27 @@ func PreferMemory(nodes []int) error {
 	err := unix.SetMemPolicyDynamic(unix.MPOL_PREFERRED_MANY, set)
 	if errors.Is(err, unix.EINVAL) && len(nodes) == 1 {
 		err = unix.SetMemPolicyDynamic(unix.MPOL_PREFERRED, set)
-	} else if errors.Is(err, unix.EINVAL) && !hasMany() {
+	} else if errors.Is(err, unix.EINVAL) && !supportsPreferredMany() {
 		err = unix.SetMemPolicyDynamic(unix.MPOL_DEFAULT, nil)
 	}
-	if errors.Is(err, unix.EINVAL) && withoutMemory(os.DirFS("/"), nodes) {
+	if errors.Is(err, unix.EINVAL) && allWithoutMemory(os.DirFS("/"), nodes) {
 		err = unix.SetMemPolicyDynamic(unix.MPOL_DEFAULT, nil)
 	}
 	return memoryError(nodes, err)
 }
 
-// withoutMemory tells whether all these nodes are there, and none has memory: a socket whose slots are empty.
-func withoutMemory(fsys fs.FS, nodes []int) bool {
+// allWithoutMemory tells whether all these nodes are there, and none has memory: a socket whose slots are empty.
+func allWithoutMemory(fsys fs.FS, nodes []int) bool {
 	r := reader{fsys: fsys}
-	online, told := r.list(dirNode + "online")
-	filled, tells := r.list(dirNode + "has_memory")
+	online, told := r.readList(dirNode + "online")
+	filled, tells := r.readList(dirNode + "has_memory")
 	return told && tells && !slices.ContainsFunc(nodes, func(id int) bool {
 		return !slices.Contains(online, id) || slices.Contains(filled, id)
 	})
 }
 
-// hasMany tells whether the kernel lets several nodes be preferred: node 0 is there on every machine.
-func hasMany() bool {
+// supportsPreferredMany tells whether the kernel lets several nodes be preferred: node 0 is there on every machine.
+func supportsPreferredMany() bool {
 	set := unix.NewCPUSet(maxID)
 	set.Set(0)
 	return unix.SetMemPolicyDynamic(unix.MPOL_PREFERRED_MANY, set) == nil

@@ -9,26 +9,26 @@ import (
 	"strings"
 )
 
-// nodes finds the NUMA node of every PU. Firmware that puts a PU into several is believed only the first time.
-func (r *cpuReader) nodes() {
-	ids, ok := r.list(dirNode + "online")
+// readNodes finds the NUMA node of every PU. Firmware that puts a PU into several is believed only the first time.
+func (r *cpuReader) readNodes() {
+	ids, ok := r.readList(dirNode + "online")
 	if !ok && r.err == nil {
-		ids = r.numbered(dirNode[:len(dirNode)-1], "node")
+		ids = r.numberedEntries(dirNode[:len(dirNode)-1], "node")
 	}
 	if len(ids) == 0 {
-		for _, pu := range r.pus {
+		for _, pu := range r.puByID {
 			pu.Node = 0
 		}
-		r.node(Node{PUs: slices.Clone(r.online)})
+		r.addNode(Node{PUs: slices.Clone(r.online)})
 		return
 	}
 	for _, id := range ids {
 		dir := fmt.Sprintf("%snode%d/", dirNode, id)
-		claimed, _ := r.set(dir, "cpumap", "cpulist")
+		claimed, _ := r.readSet(dir, "cpumap", "cpulist")
 		pus := []int{}
 		taken := false
 		for _, member := range claimed {
-			if pu := r.pus[member]; pu != nil {
+			if pu := r.puByID[member]; pu != nil {
 				taken = taken || pu.Node >= 0
 				pus = append(pus, member)
 			}
@@ -38,53 +38,53 @@ func (r *cpuReader) nodes() {
 			continue
 		}
 		for _, member := range pus {
-			r.pus[member].Node = id
+			r.puByID[member].Node = id
 		}
-		r.node(Node{ID: id, PUs: pus})
+		r.addNode(Node{ID: id, PUs: pus})
 	}
 }
 
-func (r *cpuReader) node(n Node) {
-	if !r.lean {
+func (r *cpuReader) addNode(n Node) {
+	if !r.onlyPUs {
 		r.top.Nodes = append(r.top.Nodes, n)
 	}
 }
 
-// memory reads what nodes have besides PUs. So far they are in the order of their numbers.
-func (r *cpuReader) memory() {
-	described := len(r.numbered(dirNode[:len(dirNode)-1], "node")) > 0
+// readNodeDetails reads what nodes have besides PUs. So far they are in the order of their numbers.
+func (r *cpuReader) readNodeDetails() {
+	described := len(r.numberedEntries(dirNode[:len(dirNode)-1], "node")) > 0
 	for i := range r.top.Nodes {
 		n := &r.top.Nodes[i]
 		dir := fmt.Sprintf("%snode%d/", dirNode, n.ID)
 		if described {
-			n.Memory = value(&r.reader, dir+"meminfo", parseMemory)
-			n.Distances = value(&r.reader, dir+"distance", parseDistances)
+			n.Memory = parseFile(&r.reader, dir+"meminfo", parseMemory)
+			n.Distances = parseFile(&r.reader, dir+"distance", parseDistances)
 			if len(n.Distances) != len(r.top.Nodes) {
 				n.Distances = nil
 			}
 		} else {
-			n.Memory = value(&r.reader, "proc/meminfo", parseMemory)
+			n.Memory = parseFile(&r.reader, "proc/meminfo", parseMemory)
 		}
 	}
 	for i := range r.top.Nodes {
-		r.top.Nodes[i].Near = r.near(i)
+		r.top.Nodes[i].Near = r.nodeLocalPUs(i)
 	}
 	const gpus = "proc/driver/nvidia/gpus"
-	for _, gpu := range r.names(gpus) {
-		id := value(&r.reader, path.Join(gpus, gpu, "numa_status"), parseNumaStatus)
+	for _, gpu := range r.readDirNames(gpus) {
+		id := parseFile(&r.reader, path.Join(gpus, gpu, "numa_status"), parseNumaStatus)
 		if i := slices.IndexFunc(r.top.Nodes, func(n Node) bool { return n.ID == id }); i >= 0 && id > 0 {
 			r.top.Nodes[i].GPU = gpu
 		}
 	}
 }
 
-// near is the PUs of a node and of those that firmware says it serves best, or without either of those nearest to it
+// nodeLocalPUs is the PUs of a node and of those that firmware says it serves best, or without either of those nearest to it
 // where distances tell some from others.
-func (r *cpuReader) near(i int) []int {
+func (r *cpuReader) nodeLocalPUs(i int) []int {
 	nodes := r.top.Nodes
 	best := map[int]bool{i: true}
 	for _, access := range []string{"access1", "access0"} { // access1 leaves out what is no PU; it came with Linux 5.10
-		initiators := r.numbered(fmt.Sprintf("%snode%d/%s/initiators", dirNode, nodes[i].ID, access), "node")
+		initiators := r.numberedEntries(fmt.Sprintf("%snode%d/%s/initiators", dirNode, nodes[i].ID, access), "node")
 		for j := range nodes {
 			if len(initiators) > 0 && slices.Contains(initiators, nodes[j].ID) {
 				best[j] = true
@@ -98,7 +98,7 @@ func (r *cpuReader) near(i int) []int {
 		return pus
 	}
 	d := nodes[i].Distances
-	least := nearest(d, i)
+	least := minDistance(d, i)
 	for j := range d {
 		best[j] = j != i && d[j] == least
 	}
@@ -108,8 +108,8 @@ func (r *cpuReader) near(i int) []int {
 	return r.online
 }
 
-// nearest is the smallest distance from node i to another.
-func nearest(d []int, i int) int {
+// minDistance is the smallest distance from node i to another.
+func minDistance(d []int, i int) int {
 	least := math.MaxInt
 	for j, n := range d {
 		if j != i {

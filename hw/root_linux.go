@@ -14,9 +14,9 @@ import (
 // directory of the last file stays open and a file is one open, one read and one close. It is for one goroutine.
 type rootTree struct {
 	fs.ReadLinkFS
-	dir  string
-	fd   int // of dir, -1 for none
-	page []byte
+	dir string
+	fd  int // of dir, -1 for none
+	buf []byte
 }
 
 // pageSize is the least that a file must have handed out for there to be more.
@@ -27,21 +27,21 @@ func openRoot() (*rootTree, error) {
 	if !ok {
 		return nil, fmt.Errorf("hw: os.DirFS has no links: %w", fs.ErrInvalid)
 	}
-	return &rootTree{ReadLinkFS: tree, fd: -1, page: make([]byte, maxFile)}, nil
+	return &rootTree{ReadLinkFS: tree, fd: -1, buf: make([]byte, maxFile)}, nil
 }
 
-// readWhole reads a file. The kernel hands out up to a page at a time.
-func (s *rootTree) readWhole(name string) (string, error) {
+// readFile reads a file. The kernel hands out up to a page at a time.
+func (s *rootTree) readFile(name string) (string, error) {
 	n, err := s.read(path.Split(name))
 	if err != nil {
 		return "", &fs.PathError{Op: "read", Path: name, Err: err}
 	}
-	return string(s.page[:n]), nil
+	return string(s.buf[:n]), nil
 }
 
 func (s *rootTree) read(dir, base string) (int, error) {
 	if s.fd < 0 || dir != s.dir {
-		if err := s.enter(dir); err != nil {
+		if err := s.openDir(dir); err != nil {
 			return 0, err
 		}
 	}
@@ -50,14 +50,14 @@ func (s *rootTree) read(dir, base string) (int, error) {
 		return 0, err
 	}
 	defer unix.Close(fd)
-	n, err := unix.Read(fd, s.page)
-	for last := n; err == nil && last >= pageSize && n < len(s.page); n += last {
-		last, err = unix.Read(fd, s.page[n:])
+	n, err := unix.Read(fd, s.buf)
+	for last := n; err == nil && last >= pageSize && n < len(s.buf); n += last {
+		last, err = unix.Read(fd, s.buf[n:])
 	}
 	return n, err
 }
 
-func (s *rootTree) enter(dir string) error {
+func (s *rootTree) openDir(dir string) error {
 	s.close()
 	fd, err := unix.Open("/"+dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {

@@ -12,12 +12,12 @@ import (
 
 func TestPathBetween(t *testing.T) {
 	top := read(t, "two-sockets")
-	spot := map[string]hw.Spot{}
+	spot := map[string]hw.Location{}
 	for _, d := range top.PCI {
-		spot[d.Address[5:]] = d.Spot()
+		spot[d.Address[5:]] = d.Location()
 	}
-	spot["unknown"] = hw.Spot{NUMA: -1}
-	spot["elsewhere"] = hw.Spot{PCI: "0000:ff:00.0", NUMA: 1}
+	spot["unknown"] = hw.Location{NUMA: -1}
+	spot["elsewhere"] = hw.Location{PCI: "0000:ff:00.0", NUMA: 1}
 	for _, c := range []struct {
 		a, b string
 		want hw.Path
@@ -42,7 +42,7 @@ func TestPathBetween(t *testing.T) {
 		{Address: "g", Parent: "g"},
 	}}
 	for pair, want := range map[string]hw.Path{"de": hw.PathPXB, "df": hw.PathPHB, "dg": hw.PathUnknown, "gg": hw.PathSelf} {
-		if got := deep.PathBetween(hw.Spot{PCI: pair[:1], NUMA: -1}, hw.Spot{PCI: pair[1:], NUMA: -1}); got != want {
+		if got := deep.PathBetween(hw.Location{PCI: pair[:1], NUMA: -1}, hw.Location{PCI: pair[1:], NUMA: -1}); got != want {
 			t.Errorf("between %s is %s, want %s", pair, got, want)
 		}
 	}
@@ -52,19 +52,19 @@ func TestPathFrom(t *testing.T) {
 	for _, c := range []struct {
 		machine string
 		pus     []int
-		spot    hw.Spot
+		spot    hw.Location
 		want    hw.Path
 	}{
-		{"two-sockets", []int{0}, hw.Spot{NUMA: 0}, hw.PathPHB},
-		{"two-sockets", []int{0}, hw.Spot{NUMA: 1}, hw.PathSys},
-		{"two-sockets", []int{0, 1}, hw.Spot{NUMA: 1}, hw.PathPHB}, // some of them are near
-		{"two-sockets", []int{0}, hw.Spot{NUMA: -1}, hw.PathUnknown},
-		{"two-sockets", nil, hw.Spot{NUMA: 1}, hw.PathUnknown},
-		{"two-sockets", []int{1}, hw.Spot{NUMA: -1, LocalPUs: []int{1, 3}}, hw.PathPHB},
-		{"two-sockets", []int{0}, hw.Spot{NUMA: -1, LocalPUs: []int{1, 3}}, hw.PathSys},
-		{"dies", []int{0}, hw.Spot{NUMA: 1}, hw.PathNode},
-		{"dies", []int{0}, hw.Spot{NUMA: 2}, hw.PathSys},
-		{"offline", []int{6}, hw.Spot{NUMA: 1}, hw.PathPHB}, // that of a node without PUs
+		{"two-sockets", []int{0}, hw.Location{NUMA: 0}, hw.PathPHB},
+		{"two-sockets", []int{0}, hw.Location{NUMA: 1}, hw.PathSys},
+		{"two-sockets", []int{0, 1}, hw.Location{NUMA: 1}, hw.PathPHB}, // some of them are near
+		{"two-sockets", []int{0}, hw.Location{NUMA: -1}, hw.PathUnknown},
+		{"two-sockets", nil, hw.Location{NUMA: 1}, hw.PathUnknown},
+		{"two-sockets", []int{1}, hw.Location{NUMA: -1, LocalPUs: []int{1, 3}}, hw.PathPHB},
+		{"two-sockets", []int{0}, hw.Location{NUMA: -1, LocalPUs: []int{1, 3}}, hw.PathSys},
+		{"dies", []int{0}, hw.Location{NUMA: 1}, hw.PathNode},
+		{"dies", []int{0}, hw.Location{NUMA: 2}, hw.PathSys},
+		{"offline", []int{6}, hw.Location{NUMA: 1}, hw.PathPHB}, // that of a node without PUs
 	} {
 		if got := read(t, c.machine).PathFrom(c.pus, c.spot); got != c.want {
 			t.Errorf("%s: from %v to %+v is %s, want %s", c.machine, c.pus, c.spot, got, c.want)
@@ -72,8 +72,8 @@ func TestPathFrom(t *testing.T) {
 	}
 }
 
-// device is a candidate at a place: name@node, or name:port@node with the card in front: 41/name:1@0.
-func device(text string) hw.Candidate {
+// parseCandidate is a candidate at a place: name@node, or name:port@node with the card in front: 41/name:1@0.
+func parseCandidate(text string) hw.Candidate {
 	var c hw.Candidate
 	text, node, _ := strings.Cut(text, "@")
 	card, name, _ := strings.Cut(text, "/")
@@ -88,7 +88,7 @@ func device(text string) hw.Candidate {
 	return c
 }
 
-func TestSpread(t *testing.T) {
+func TestAssignDevices(t *testing.T) {
 	for _, c := range []struct {
 		name, machine string
 		ranks         string // the PUs of each
@@ -121,9 +121,9 @@ func TestSpread(t *testing.T) {
 		}
 		var devices []hw.Candidate
 		for _, word := range strings.Fields(c.devices) {
-			devices = append(devices, device(word))
+			devices = append(devices, parseCandidate(word))
 		}
-		choices := top.Spread(ranks, devices)
+		choices := top.AssignDevices(ranks, devices)
 		var got []string
 		for _, choice := range choices {
 			word := choice.String()
@@ -136,14 +136,14 @@ func TestSpread(t *testing.T) {
 			t.Errorf("%s: devices are %q, want %q", c.name, got, c.want)
 		}
 		slices.Reverse(devices)
-		if again := top.Spread(ranks, devices); !reflect.DeepEqual(again, choices) {
+		if again := top.AssignDevices(ranks, devices); !reflect.DeepEqual(again, choices) {
 			t.Errorf("%s: with the devices listed in another way, %v is chosen instead of %v", c.name, again, choices)
 		}
 	}
 }
 
-func TestSpreadWarning(t *testing.T) {
-	choices := read(t, "two-sockets").Spread([][]int{{0}, {1, 3}}, []hw.Candidate{device("10:00.0/mlx5_0:1@0")})
+func TestAssignDevicesWarning(t *testing.T) {
+	choices := read(t, "two-sockets").AssignDevices([][]int{{0}, {1, 3}}, []hw.Candidate{parseCandidate("10:00.0/mlx5_0:1@0")})
 	const want = "rank 1 on PUs 1,3 is in another package than mlx5_0:1, the nearest device (NUMA node 0): " +
 		"its traffic crosses sockets"
 	if choices[0].Warning != "" || choices[1].Warning != want {

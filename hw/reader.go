@@ -20,15 +20,15 @@ import (
 // lists of PUs and the tables of /proc are longer.
 const maxFile = 64 << 10
 
-// whole is a tree that reads its files in a quicker way than fs.FS has, and bounds them itself.
-type whole interface {
-	readWhole(name string) (string, error)
+// fileReader is a tree that reads its files in a quicker way than fs.FS has, and bounds them itself.
+type fileReader interface {
+	readFile(name string) (string, error)
 }
 
 // readFile reads a file, and refuses what the kernel would not write: what is longer than maxFile, or no regular file.
 func readFile(fsys fs.FS, name string) (string, error) {
-	if tree, ok := fsys.(whole); ok {
-		return tree.readWhole(name)
+	if tree, ok := fsys.(fileReader); ok {
+		return tree.readFile(name)
 	}
 	data, err := readHead(fsys, name, maxFile+1)
 	if err == nil && len(data) > maxFile {
@@ -57,74 +57,74 @@ func readHead(fsys fs.FS, name string, limit int64) ([]byte, error) {
 // reader reads the files of a tree. It goes on after one that it cannot read, and keeps a sentence about it, or while
 // it is strict the first error.
 type reader struct {
-	fsys     fs.FS
-	sets     map[setText][]int // that were read, by their text
-	members  int               // of all sets
-	problems []string
-	strict   bool
-	err      error
+	fsys       fs.FS
+	parsedSets map[setKey][]int // that were read, by their text
+	setMembers int              // of all sets
+	problems   []string
+	failFast   bool
+	err        error
 }
 
-// maxMembers bounds the sets of one reading: a line of seven letters is a set of thousands.
-const maxMembers = 1 << 22
+// maxSetMembers bounds the sets of one reading: a line of seven letters is a set of thousands.
+const maxSetMembers = 1 << 22
 
-// setText is a set as a file says it, one of the two ways.
-type setText struct {
+// setKey is a set as a file says it, one of the two ways.
+type setKey struct {
 	text string
 	mask bool
 }
 
-// value is what parse makes of a file, or zero.
-func value[T any](r *reader, name string, parse func(string) (T, error)) T {
-	text, ok := r.text(name)
+// parseFile is what parse makes of a file, or zero.
+func parseFile[T any](r *reader, name string, parse func(string) (T, error)) T {
+	text, ok := r.readText(name)
 	if !ok {
 		var zero T
 		return zero
 	}
 	v, err := parse(text)
-	r.problem(name, err)
+	r.addProblem(name, err)
 	return v
 }
 
-// number is the number in a file, or otherwise where there is none.
-func (r *reader) number(name string, otherwise int) int {
-	text, ok := r.text(name)
+// readInt is the number in a file, or otherwise where there is none.
+func (r *reader) readInt(name string, otherwise int) int {
+	text, ok := r.readText(name)
 	if !ok {
 		return otherwise
 	}
 	n, err := parseInt(text)
-	r.problem(name, err)
+	r.addProblem(name, err)
 	if err != nil {
 		return otherwise
 	}
 	return n
 }
 
-func (r *reader) uint(name string, bits int) uint64 {
-	return value(r, name, func(text string) (uint64, error) { return parseUint(text, bits) })
+func (r *reader) readUint(name string, bits int) uint64 {
+	return parseFile(r, name, func(text string) (uint64, error) { return parseUint(text, bits) })
 }
 
-// list is the set of numbers in a file, ascending.
-func (r *reader) list(name string) ([]int, bool) { return r.parseSet(name, false) }
+// readList is the set of numbers in a file, ascending.
+func (r *reader) readList(name string) ([]int, bool) { return r.readSetFile(name, false) }
 
-// set is the first of these files that there is: a list, as the end of its name tells, or a mask.
-func (r *reader) set(dir string, names ...string) (ids []int, ok bool) {
+// readSet is the first of these files that there is: a list, as the end of its name tells, or a mask.
+func (r *reader) readSet(dir string, names ...string) (ids []int, ok bool) {
 	for _, name := range names {
-		if ids, ok = r.parseSet(dir+name, !strings.HasSuffix(name, "list")); ok {
+		if ids, ok = r.readSetFile(dir+name, !strings.HasSuffix(name, "list")); ok {
 			return ids, true
 		}
 	}
 	return nil, false
 }
 
-// parseSet reads a set. The kernel says the same many times: sets of the same text share memory.
-func (r *reader) parseSet(name string, mask bool) ([]int, bool) {
-	text, ok := r.text(name)
+// readSetFile reads a set. The kernel says the same many times: sets of the same text share memory.
+func (r *reader) readSetFile(name string, mask bool) ([]int, bool) {
+	text, ok := r.readText(name)
 	if !ok {
 		return nil, false
 	}
-	known := setText{text, mask}
-	if ids, ok := r.sets[known]; ok {
+	known := setKey{text, mask}
+	if ids, ok := r.parsedSets[known]; ok {
 		return ids, true
 	}
 	parse := parseList
@@ -132,39 +132,39 @@ func (r *reader) parseSet(name string, mask bool) ([]int, bool) {
 		parse = parseMask
 	}
 	ids, err := parse(text)
-	if r.members += len(ids); err == nil && r.members > maxMembers {
-		err = fmt.Errorf("%w: sets of more than %d numbers in all", ErrMalformed, maxMembers)
+	if r.setMembers += len(ids); err == nil && r.setMembers > maxSetMembers {
+		err = fmt.Errorf("%w: sets of more than %d numbers in all", ErrMalformed, maxSetMembers)
 	}
-	r.problem(name, err)
+	r.addProblem(name, err)
 	if err == nil {
-		if r.sets == nil {
-			r.sets = map[setText][]int{}
+		if r.parsedSets == nil {
+			r.parsedSets = map[setKey][]int{}
 		}
-		r.sets[known] = ids
+		r.parsedSets[known] = ids
 	}
 	return ids, err == nil
 }
 
-// text returns false for a file that is not there, and where the kernel has nothing to say: EINVAL is its answer for
+// readText returns false for a file that is not there, and where the kernel has nothing to say: EINVAL is its answer for
 // an empty entry of a table and for a counter that the hardware lacks.
-func (r *reader) text(name string) (string, bool) {
+func (r *reader) readText(name string) (string, bool) {
 	data, err := readFile(r.fsys, name)
-	if silent(err) {
+	if notProvided(err) {
 		return "", false
 	}
-	r.problem(name, err)
+	r.addProblem(name, err)
 	return strings.TrimRight(data, "\x00"), err == nil // tools that copied trees have left the end of C strings
 }
 
-func silent(err error) bool {
+func notProvided(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP)
 }
 
-// names lists a directory, and nothing where there is none.
-func (r *reader) names(dir string) []string {
+// readDirNames lists a directory, and nothing where there is none.
+func (r *reader) readDirNames(dir string) []string {
 	entries, err := fs.ReadDir(r.fsys, dir)
 	if !errors.Is(err, fs.ErrNotExist) {
-		r.problem(dir, err)
+		r.addProblem(dir, err)
 	}
 	var names []string
 	for _, entry := range entries {
@@ -173,10 +173,10 @@ func (r *reader) names(dir string) []string {
 	return names
 }
 
-// numbered lists the numbers of those entries of a directory that are called prefix and a number, ascending.
-func (r *reader) numbered(dir, prefix string) []int {
+// numberedEntries lists the numbers of those entries of a directory that are called prefix and a number, ascending.
+func (r *reader) numberedEntries(dir, prefix string) []int {
 	var ids []int
-	for _, name := range r.names(dir) {
+	for _, name := range r.readDirNames(dir) {
 		digits, ok := strings.CutPrefix(name, prefix)
 		if n, err := strconv.ParseUint(digits, 10, 16); ok && err == nil {
 			ids = append(ids, int(n))
@@ -186,18 +186,18 @@ func (r *reader) numbered(dir, prefix string) []int {
 	return slices.Compact(ids)
 }
 
-// numbers lists a directory whose entries are numbered, ascending.
-func (r *reader) numbers(dir string) []int { return r.numbered(dir, "") }
+// numericEntries lists a directory whose entries are numbered, ascending.
+func (r *reader) numericEntries(dir string) []int { return r.numberedEntries(dir, "") }
 
-// problem keeps an error. Those of package fs say the name themselves.
-func (r *reader) problem(name string, err error) {
+// addProblem keeps an error. Those of package fs say the name themselves.
+func (r *reader) addProblem(name string, err error) {
 	var at *fs.PathError
 	if errors.As(err, &at) {
 		err = at.Err
 	}
 	switch {
 	case err == nil:
-	case !r.strict:
+	case !r.failFast:
 		r.problems = append(r.problems, fmt.Sprintf("%s: %v", name, err))
 	case r.err == nil:
 		r.err = fmt.Errorf("hw: read %s: %w", name, err)

@@ -10,9 +10,9 @@ var texts = []struct {
 	name, whole, want string
 	parse             func(string) (any, error)
 }{
-	{"GID", "fe80:0000:0000:0000:5054:00ff:fe12:3456\n", "fe80::5054:ff:fe12:3456", any1(parseGID)},
-	{"mapped GID", "0000:0000:0000:0000:0000:ffff:0a00:0001\n", "::ffff:10.0.0.1", any1(parseGID)},
-	{"GUID", "0002:c903:00a1:b2c4\n", "0002:c903:00a1:b2c4", any1(parseGUID)},
+	{"GID", "fe80:0000:0000:0000:5054:00ff:fe12:3456\n", "fe80::5054:ff:fe12:3456", parseAny(parseGID)},
+	{"mapped GID", "0000:0000:0000:0000:0000:ffff:0a00:0001\n", "::ffff:10.0.0.1", parseAny(parseGID)},
+	{"GUID", "0002:c903:00a1:b2c4\n", "0002:c903:00a1:b2c4", parseAny(parseGUID)},
 	{"GUID as JSON", "0002:c903:00a1:b2c4\n", "0002:c903:00a1:b2c4", func(text string) (any, error) {
 		var g GUID
 		if len(text) > 0 {
@@ -21,16 +21,16 @@ var texts = []struct {
 		err := g.UnmarshalText([]byte(text))
 		return g, err
 	}},
-	{"rate", "100 Gb/sec (4X EDR)\n", "100000000000", any1(parseRate)},
-	{"rate with a fraction", "2.5 Gb/sec (1X SDR)\n", "2500000000", any1(parseRate)},
-	{"rate without speed", "10 Gb/sec (4X)\n", "10000000000", any1(parseRate)},
-	{"FDR10", "40 Gb/sec (4X FDR10)\n", "40000000000", any1(parseRate)},
-	{"state", "4: ACTIVE\n", "ACTIVE", any1(stateName)},
-	{"phys state", "7: Phy Test\n", "Phy Test", any1(stateName)},
-	{"node type", "1: CA\n", "CA", any1(nodeType)},
-	{"node type without name", "7: <unknown>\n", "unspecified", any1(nodeType)},
-	{"link layer", "Ethernet\n", "Ethernet", any1(linkLayer)},
-	{"word", "22.36.1010\n", "22.36.1010", any1(parseWord)},
+	{"rate", "100 Gb/sec (4X EDR)\n", "100000000000", parseAny(parseRate)},
+	{"rate with a fraction", "2.5 Gb/sec (1X SDR)\n", "2500000000", parseAny(parseRate)},
+	{"rate without speed", "10 Gb/sec (4X)\n", "10000000000", parseAny(parseRate)},
+	{"FDR10", "40 Gb/sec (4X FDR10)\n", "40000000000", parseAny(parseRate)},
+	{"state", "4: ACTIVE\n", "ACTIVE", parseAny(parseStateName)},
+	{"phys state", "7: Phy Test\n", "Phy Test", parseAny(parseStateName)},
+	{"node type", "1: CA\n", "CA", parseAny(parseNodeType)},
+	{"node type without name", "7: <unknown>\n", "unspecified", parseAny(parseNodeType)},
+	{"link layer", "Ethernet\n", "Ethernet", parseAny(parseLinkLayer)},
+	{"word", "22.36.1010\n", "22.36.1010", parseAny(parseWord)},
 	{"device number", "231:192\n", "[231 192]", func(text string) (any, error) {
 		major, minor, err := parseDev(text)
 		return []uint32{major, minor}, err
@@ -41,7 +41,7 @@ var texts = []struct {
 
 func parseUint64(text string) (any, error) { return parseUint(text, 64) }
 
-func any1[T any](parse func(string) (T, error)) func(string) (any, error) {
+func parseAny[T any](parse func(string) (T, error)) func(string) (any, error) {
 	return func(text string) (any, error) { return parse(text) }
 }
 
@@ -68,19 +68,19 @@ func TestRDMATextsRefused(t *testing.T) {
 		parse func(string) (any, error)
 		text  string
 	}{
-		{any1(parseGID), "fe80::1\n"},
-		{any1(parseGID), "fe80:0000:0000:0000:5054:00ff:fe12-3456\n"},
-		{any1(parseGID), "fe80:0000:0000:0000:5054:00ff:fe12:345g\n"},
-		{any1(parseGUID), "0002:c903:00a1:b2c4:0000\n"},
-		{any1(parseRate), "1e3 Gb/sec (4X EDR)\n"},
-		{any1(parseRate), "-1 Gb/sec (4X EDR)\n"},
-		{any1(parseRate), "429496730 Gb/sec (4X EDR)\n"},
-		{any1(stateName), "ACTIVE\n"},
-		{any1(stateName), "256: ACTIVE\n"},
-		{any1(nodeType), "0: CA\n"},
-		{any1(nodeType), "8: CA\n"},
-		{any1(linkLayer), "Wireless\n"},
-		{any1(parseWord), "two\nlines\n"},
+		{parseAny(parseGID), "fe80::1\n"},
+		{parseAny(parseGID), "fe80:0000:0000:0000:5054:00ff:fe12-3456\n"},
+		{parseAny(parseGID), "fe80:0000:0000:0000:5054:00ff:fe12:345g\n"},
+		{parseAny(parseGUID), "0002:c903:00a1:b2c4:0000\n"},
+		{parseAny(parseRate), "1e3 Gb/sec (4X EDR)\n"},
+		{parseAny(parseRate), "-1 Gb/sec (4X EDR)\n"},
+		{parseAny(parseRate), "429496730 Gb/sec (4X EDR)\n"},
+		{parseAny(parseStateName), "ACTIVE\n"},
+		{parseAny(parseStateName), "256: ACTIVE\n"},
+		{parseAny(parseNodeType), "0: CA\n"},
+		{parseAny(parseNodeType), "8: CA\n"},
+		{parseAny(parseLinkLayer), "Wireless\n"},
+		{parseAny(parseWord), "two\nlines\n"},
 		{parseUint64, "18446744073709551616\n"},
 		{parseUint64, "-1\n"},
 		{parseUint64, "0x\n"},

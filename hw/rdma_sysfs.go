@@ -20,14 +20,14 @@ const classRDMA = "sys/class/infiniband"
 // Netdevs that the tree does not have (sys/class/net) are taken to be those of another network namespace.
 func ReadRDMA(fsys fs.FS) ([]RDMADevice, error) {
 	r := deviceReader{reader: reader{fsys: fsys}}
-	devices, err := r.rdma()
+	devices, err := r.readRDMA()
 	if err != nil {
 		return nil, fmt.Errorf("hw: list RDMA devices: %w", err)
 	}
 	return devices, nil
 }
 
-func (r *deviceReader) rdma() ([]RDMADevice, error) {
+func (r *deviceReader) readRDMA() ([]RDMADevice, error) {
 	entries, err := fs.ReadDir(r.fsys, classRDMA)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -36,11 +36,11 @@ func (r *deviceReader) rdma() ([]RDMADevice, error) {
 		return nil, err
 	}
 	var chars map[string][]CharDevice
-	shared := r.apart(func() { chars = r.chars() })
+	shared := r.collectProblems(func() { chars = r.readCharDevices() })
 	var devices []RDMADevice
 	for _, entry := range entries {
 		var d RDMADevice
-		problems := r.apart(func() { d = r.rdmaDevice(entry.Name()) })
+		problems := r.collectProblems(func() { d = r.readRDMADevice(entry.Name()) })
 		d.Chars = slices.Concat(chars[d.Name], chars[""])
 		d.Problems = slices.Concat(shared, problems)
 		devices = append(devices, d)
@@ -65,35 +65,35 @@ func ReadCounters(fsys fs.FS, device string, port int) (*Counters, error) {
 		return nil, fmt.Errorf("hw: read counters of %s port %d: %w", device, port, err)
 	}
 	r := deviceReader{reader: reader{fsys: fsys}}
-	c := &Counters{Port: r.counters(dir + "/counters"), HW: r.counters(dir + "/hw_counters")}
+	c := &Counters{Port: r.readCounters(dir + "/counters"), HW: r.readCounters(dir + "/hw_counters")}
 	c.Problems = r.problems
 	return c, nil
 }
 
-func (r *deviceReader) rdmaDevice(name string) RDMADevice {
+func (r *deviceReader) readRDMADevice(name string) RDMADevice {
 	dir := path.Join(classRDMA, name)
 	d := RDMADevice{
 		Name:         name,
-		Type:         value(&r.reader, dir+"/node_type", nodeType),
-		NodeGUID:     value(&r.reader, dir+"/node_guid", parseGUID),
-		SysImageGUID: value(&r.reader, dir+"/sys_image_guid", parseGUID),
-		Firmware:     value(&r.reader, dir+"/fw_ver", parseWord),
-		BoardID:      value(&r.reader, dir+"/board_id", parseWord),
-		HCAType:      value(&r.reader, dir+"/hca_type", parseWord),
+		Type:         parseFile(&r.reader, dir+"/node_type", parseNodeType),
+		NodeGUID:     parseFile(&r.reader, dir+"/node_guid", parseGUID),
+		SysImageGUID: parseFile(&r.reader, dir+"/sys_image_guid", parseGUID),
+		Firmware:     parseFile(&r.reader, dir+"/fw_ver", parseWord),
+		BoardID:      parseFile(&r.reader, dir+"/board_id", parseWord),
+		HCAType:      parseFile(&r.reader, dir+"/hca_type", parseWord),
 	}
-	uevent, _ := r.text(dir + "/device/uevent")
+	uevent, _ := r.readText(dir + "/device/uevent")
 	d.Driver = ueventValue(uevent, "DRIVER")
-	d.PCI = cmp.Or(ueventValue(uevent, "PCI_SLOT_NAME"), r.pciAbove(dir))
-	parent := value(&r.reader, dir+"/parent", parseWord) // the netdev below; only rxe has this file
-	d.Provider = provider(d, parent)
-	for _, number := range r.numbers(dir + "/ports") {
-		d.Ports = append(d.Ports, r.port(dir, d.Type, number, parent))
+	d.PCI = cmp.Or(ueventValue(uevent, "PCI_SLOT_NAME"), r.pciFunctionOf(dir))
+	parent := parseFile(&r.reader, dir+"/parent", parseWord) // the netdev below; only rxe has this file
+	d.Provider = providerOf(d, parent)
+	for _, number := range r.numericEntries(dir + "/ports") {
+		d.Ports = append(d.Ports, r.readPort(dir, d.Type, number, parent))
 	}
-	r.place(&d, dir)
+	r.readRDMALocality(&d, dir)
 	return d
 }
 
-func nodeType(text string) (NodeType, error) {
+func parseNodeType(text string) (NodeType, error) {
 	n, _, err := parseNumbered(text)
 	names := []NodeType{1: NodeCA, NodeSwitch, NodeRouter, NodeRNIC, NodeUSNIC, NodeUSNICUDP, NodeUnspecified}
 	if err == nil && (n == 0 || n >= len(names)) {
@@ -105,17 +105,17 @@ func nodeType(text string) (NodeType, error) {
 	return names[n], nil // by number: older kernels write 7: <unknown>
 }
 
-// providers are rdma-core's names by kernel driver, where the two differ.
-var providers = map[string]string{
+// providerByDriver are rdma-core's names by kernel driver, where the two differ.
+var providerByDriver = map[string]string{
 	"mlx5_core": "mlx5", "mlx4_core": "mlx4", "ib_mthca": "mthca", "ice": "irdma", "i40e": "irdma", "idpf": "irdma",
 	"bnxt_en": "bnxt_re", "qede": "qedr", "be2net": "ocrdma", "hns3": "hns", "enic": "usnic",
 }
 
-func provider(d RDMADevice, parent string) string {
+func providerOf(d RDMADevice, parent string) string {
 	driver, _, _ := strings.Cut(d.Driver, ".") // a subfunction of mlx5_core has the driver mlx5_core.sf
 	switch {
 	case driver != "":
-		return cmp.Or(providers[driver], driver)
+		return cmp.Or(providerByDriver[driver], driver)
 	case parent != "":
 		return "rxe"
 	case d.Type == NodeRNIC:
@@ -124,16 +124,16 @@ func provider(d RDMADevice, parent string) string {
 	return ""
 }
 
-// pciAbove finds the PCI function that a device is part of, however indirectly.
-func (r *deviceReader) pciAbove(dir string) string {
-	if above := r.above(dir); len(above) > 0 && isPCIAddress(above[0]) {
+// pciFunctionOf finds the PCI function that a device is part of, however indirectly.
+func (r *deviceReader) pciFunctionOf(dir string) string {
+	if above := r.pciAncestors(dir); len(above) > 0 && isPCIAddress(above[0]) {
 		return above[0]
 	}
 	return ""
 }
 
-// place asks the device and its netdevs, and the PCI functions above them, for the NUMA node and the PUs near it.
-func (r *deviceReader) place(d *RDMADevice, dir string) {
+// readRDMALocality asks the device and its netdevs, and the PCI functions above them, for the NUMA node and the PUs near it.
+func (r *deviceReader) readRDMALocality(d *RDMADevice, dir string) {
 	d.NUMA = -1
 	dirs := []string{dir}
 	for _, p := range d.Ports {
@@ -143,10 +143,10 @@ func (r *deviceReader) place(d *RDMADevice, dir string) {
 	}
 	for _, dir := range dirs {
 		asked := []string{dir + "/device"}
-		if pci := r.pciAbove(dir); pci != "" {
+		if pci := r.pciFunctionOf(dir); pci != "" {
 			asked = append(asked, dirPCI+pci)
 		}
-		numa, pus := r.near(asked...)
+		numa, pus := r.readLocality(asked...)
 		if d.NUMA < 0 && numa >= 0 || d.LocalPUs == nil {
 			d.LocalPUs = pus
 		}
@@ -156,37 +156,37 @@ func (r *deviceReader) place(d *RDMADevice, dir string) {
 	}
 }
 
-func (r *deviceReader) port(device string, node NodeType, number int, parent string) RDMAPort {
+func (r *deviceReader) readPort(device string, node NodeType, number int, parent string) RDMAPort {
 	dir := fmt.Sprintf("%s/ports/%d", device, number)
 	p := RDMAPort{
 		Number:    number,
-		State:     value(&r.reader, dir+"/state", stateName),
-		PhysState: value(&r.reader, dir+"/phys_state", stateName),
-		Rate:      value(&r.reader, dir+"/rate", parseRate),
-		LinkLayer: value(&r.reader, dir+"/link_layer", linkLayer),
-		LID:       uint16(r.uint(dir+"/lid", 16)),
-		SMLID:     uint16(r.uint(dir+"/sm_lid", 16)),
-		CapMask:   uint32(r.uint(dir+"/cap_mask", 32)),
+		State:     parseFile(&r.reader, dir+"/state", parseStateName),
+		PhysState: parseFile(&r.reader, dir+"/phys_state", parseStateName),
+		Rate:      parseFile(&r.reader, dir+"/rate", parseRate),
+		LinkLayer: parseFile(&r.reader, dir+"/link_layer", parseLinkLayer),
+		LID:       uint16(r.readUint(dir+"/lid", 16)),
+		SMLID:     uint16(r.readUint(dir+"/sm_lid", 16)),
+		CapMask:   uint32(r.readUint(dir+"/cap_mask", 32)),
 	}
 	p.LinkLayer = cmp.Or(p.LinkLayer, LinkUnknown)
-	p.GIDs = r.gids(dir, p.LinkLayer, node)
-	for _, index := range r.numbers(dir + "/pkeys") {
-		key := uint16(r.uint(fmt.Sprintf("%s/pkeys/%d", dir, index), 16))
+	p.GIDs = r.readGIDs(dir, p.LinkLayer, node)
+	for _, index := range r.numericEntries(dir + "/pkeys") {
+		key := uint16(r.readUint(fmt.Sprintf("%s/pkeys/%d", dir, index), 16))
 		if key != 0 {
 			p.PKeys = append(p.PKeys, make([]uint16, max(0, index-len(p.PKeys)))...)
 			p.PKeys = append(p.PKeys, key)
 		}
 	}
-	p.Netdev = cmp.Or(parent, r.portNetdev(device, &p))
+	p.Netdev = cmp.Or(parent, r.findPortNetdev(device, &p))
 	return p
 }
 
-func stateName(text string) (string, error) {
+func parseStateName(text string) (string, error) {
 	_, name, err := parseNumbered(text)
 	return name, err
 }
 
-func linkLayer(text string) (LinkLayer, error) {
+func parseLinkLayer(text string) (LinkLayer, error) {
 	word, err := parseWord(text)
 	switch l := LinkLayer(word); l {
 	case LinkInfiniBand, LinkEthernet, LinkUnknown:
@@ -195,13 +195,13 @@ func linkLayer(text string) (LinkLayer, error) {
 	return "", malformed("link layer", text)
 }
 
-// portNetdev is the interface of the port's first GID, the one that the kernel made from the interface's own MAC
+// findPortNetdev is the interface of the port's first GID, the one that the kernel made from the interface's own MAC
 // address. Where GIDs have no interface (InfiniBand, older iWARP) it is one of those below the PCI function; their
 // dev_port counts from 0. A child of ib0 is called ib0.8001 and sorts behind it.
-func (r *deviceReader) portNetdev(device string, p *RDMAPort) string {
+func (r *deviceReader) findPortNetdev(device string, p *RDMAPort) string {
 	netdev := ""
 	for _, g := range p.GIDs {
-		if g.Netdev != "" && !g.Away {
+		if g.Netdev != "" && !g.OtherNetns {
 			return g.Netdev
 		}
 		netdev = cmp.Or(netdev, g.Netdev)
@@ -209,27 +209,27 @@ func (r *deviceReader) portNetdev(device string, p *RDMAPort) string {
 	if netdev != "" {
 		return netdev
 	}
-	for _, name := range r.names(device + "/device/net") {
-		if text, ok := r.text(device + "/device/net/" + name + "/dev_port"); ok && text == fmt.Sprintln(p.Number-1) {
+	for _, name := range r.readDirNames(device + "/device/net") {
+		if text, ok := r.readText(device + "/device/net/" + name + "/dev_port"); ok && text == fmt.Sprintln(p.Number-1) {
 			return name
 		}
 	}
 	return ""
 }
 
-func (r *deviceReader) gids(dir string, link LinkLayer, node NodeType) []GID {
+func (r *deviceReader) readGIDs(dir string, link LinkLayer, node NodeType) []GID {
 	_, err := fs.Stat(r.fsys, dir+"/gid_attrs/types")
 	typed := !errors.Is(err, fs.ErrNotExist) // since Linux 4.5
 	var gids []GID
-	for _, index := range r.numbers(dir + "/gids") {
+	for _, index := range r.numericEntries(dir + "/gids") {
 		number := strconv.Itoa(index)
-		g := GID{Index: index, Addr: value(&r.reader, dir+"/gids/"+number, parseGID), Type: GIDInfiniBand}
-		if !g.Addr.IsValid() || emptyGID(g.Addr.As16(), link) {
+		g := GID{Index: index, Addr: parseFile(&r.reader, dir+"/gids/"+number, parseGID), Type: GIDInfiniBand}
+		if !g.Addr.IsValid() || isEmptyGID(g.Addr.As16(), link) {
 			continue
 		}
 		kind := "IB/RoCE v1"
 		if typed {
-			kind = value(&r.reader, dir+"/gid_attrs/types/"+number, parseWord)
+			kind = parseFile(&r.reader, dir+"/gid_attrs/types/"+number, parseWord)
 		}
 		switch {
 		case kind == "":
@@ -241,15 +241,15 @@ func (r *deviceReader) gids(dir string, link LinkLayer, node NodeType) []GID {
 		case link == LinkEthernet && node == NodeCA:
 			g.Type = GIDRoCEv1
 		}
-		g.Netdev = value(&r.reader, dir+"/gid_attrs/ndevs/"+number, parseWord)
-		g.Away = g.Netdev != "" && !r.hasNetdev(g.Netdev)
+		g.Netdev = parseFile(&r.reader, dir+"/gid_attrs/ndevs/"+number, parseWord)
+		g.OtherNetns = g.Netdev != "" && !r.hasNetdev(g.Netdev)
 		gids = append(gids, g)
 	}
 	return gids
 }
 
-// emptyGID tells an unused entry. On InfiniBand even those begin with the subnet's prefix.
-func emptyGID(raw [16]byte, link LinkLayer) bool {
+// isEmptyGID tells an unused entry. On InfiniBand even those begin with the subnet's prefix.
+func isEmptyGID(raw [16]byte, link LinkLayer) bool {
 	if link == LinkInfiniBand {
 		clear(raw[:8])
 	}
@@ -265,21 +265,21 @@ func (r *deviceReader) hasNetdev(name string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// chars lists the character devices by RDMA device; what all share stands under "".
-func (r *deviceReader) chars() map[string][]CharDevice {
+// readCharDevices lists the character devices by RDMA device; what all share stands under "".
+func (r *deviceReader) readCharDevices() map[string][]CharDevice {
 	chars := map[string][]CharDevice{}
 	for _, class := range []string{"sys/class/infiniband_verbs", "sys/class/infiniband_mad"} {
-		for _, name := range r.names(class) {
+		for _, name := range r.readDirNames(class) {
 			kind := strings.TrimRight(name, "0123456789")
 			if kind == "uverbs" || kind == "umad" || kind == "issm" {
-				owner := value(&r.reader, path.Join(class, name, "ibdev"), parseWord)
-				chars[owner] = append(chars[owner], r.char(class, name, kind))
+				owner := parseFile(&r.reader, path.Join(class, name, "ibdev"), parseWord)
+				chars[owner] = append(chars[owner], r.readCharDevice(class, name, kind))
 			}
 		}
 	}
 	chars[""] = nil // one whose owner cannot be read is among the problems
-	if slices.Contains(r.names("sys/class/misc"), "rdma_cm") {
-		chars[""] = []CharDevice{r.char("sys/class/misc", "rdma_cm", "rdma_cm")}
+	if slices.Contains(r.readDirNames("sys/class/misc"), "rdma_cm") {
+		chars[""] = []CharDevice{r.readCharDevice("sys/class/misc", "rdma_cm", "rdma_cm")}
 	}
 	for _, list := range chars {
 		slices.SortFunc(list, func(a, b CharDevice) int {
@@ -289,30 +289,30 @@ func (r *deviceReader) chars() map[string][]CharDevice {
 	return chars
 }
 
-func (r *deviceReader) char(class, name, kind string) CharDevice {
+func (r *deviceReader) readCharDevice(class, name, kind string) CharDevice {
 	dir := path.Join(class, name)
-	c := CharDevice{Kind: kind, Name: name, Port: int(r.uint(dir+"/port", 8))}
-	if text, ok := r.text(dir + "/dev"); ok {
+	c := CharDevice{Kind: kind, Name: name, Port: int(r.readUint(dir+"/port", 8))}
+	if text, ok := r.readText(dir + "/dev"); ok {
 		var err error
 		c.Major, c.Minor, err = parseDev(text)
-		r.problem(dir+"/dev", err)
+		r.addProblem(dir+"/dev", err)
 	}
 	if class == "sys/class/infiniband_mad" {
 		dir = class // one version for all
 	}
-	c.ABI = int(r.uint(dir+"/abi_version", 31))
+	c.ABI = int(r.readUint(dir+"/abi_version", 31))
 	return c
 }
 
-func (r *deviceReader) counters(dir string) map[string]uint64 {
+func (r *deviceReader) readCounters(dir string) map[string]uint64 {
 	counters := map[string]uint64{}
-	for _, name := range r.names(dir) {
-		text, ok := r.text(dir + "/" + name)
+	for _, name := range r.readDirNames(dir) {
+		text, ok := r.readText(dir + "/" + name)
 		if !ok || name == "lifespan" || strings.HasPrefix(text, "N/A") {
 			continue // lifespan is how long the kernel keeps the others before it asks again
 		}
 		n, err := parseUint(text, 64)
-		r.problem(dir+"/"+name, err)
+		r.addProblem(dir+"/"+name, err)
 		if err == nil {
 			counters[name] = n
 		}
