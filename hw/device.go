@@ -1,6 +1,7 @@
 package hw
 
 import (
+	"cmp"
 	"io/fs"
 	"path"
 	"slices"
@@ -19,23 +20,6 @@ type Device struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// Netdev is a network interface.
-type Netdev struct {
-	Name   string `json:"name"`
-	MAC    string `json:"mac,omitempty"`
-	MTU    int    `json:"mtu"`   // bytes
-	State  string `json:"state"` // the kernel's word: up, down, unknown
-	Speed  uint64 `json:"speed"` // bits per second, 0 when unknown or down
-	Port   int    `json:"port"`  // of a device with several, from 0
-	Master string `json:"master,omitempty"`
-
-	PCI      string `json:"pci,omitempty"` // address of the PCI function, none for a virtual interface
-	NUMA     int    `json:"numa"`          // the NUMA node it is attached to, -1 when that is unknown
-	LocalPUs []int  `json:"local_pus"`     // the PUs near it; nil when unknown
-
-	Problems []string `json:"problems,omitempty"`
-}
-
 // newDevice makes a device of a PCI function, and names it as the kernel does: dir/prefix and a number.
 func (r *deviceReader) newDevice(p PCIDevice, dir, prefix string) Device {
 	d := Device{Name: p.Address, PCI: p.Address, ID: p.ID, Driver: p.Driver, NUMA: p.NUMA, LocalPUs: p.LocalPUs}
@@ -50,44 +34,94 @@ func (r *deviceReader) newDevice(p PCIDevice, dir, prefix string) Device {
 	return d
 }
 
-const classNet = "sys/class/net"
-
-func (r *deviceReader) readNetdevs() {
-	entries, err := fs.ReadDir(r.fsys, classNet)
-	if !notProvided(err) {
-		r.addProblem(classNet, err)
-	}
-	for _, entry := range entries {
-		if entry.Type().IsRegular() {
-			continue // bonding_masters
-		}
-		var n Netdev
-		problems := r.collectProblems(func() { n = r.readNetdev(entry.Name()) })
-		n.Problems = problems
-		r.top.Netdevs = append(r.top.Netdevs, n)
-	}
-	slices.SortFunc(r.top.Netdevs, func(a, b Netdev) int { return compareNumbered(a.Name, b.Name) })
+// deviceReader reads devices. What goes wrong with one is kept with it.
+type deviceReader struct {
+	reader
+	top *Topology // nil when only RDMA devices are read
 }
 
-func (r *deviceReader) readNetdev(name string) Netdev {
-	dir := path.Join(classNet, name)
-	n := Netdev{
-		Name:   name,
-		MAC:    parseFile(&r.reader, dir+"/address", parseWord),
-		MTU:    r.readInt(dir+"/mtu", 0),
-		State:  parseFile(&r.reader, dir+"/operstate", parseWord),
-		Speed:  uint64(max(0, r.readInt(dir+"/speed", 0))) * 1_000_000,
-		Port:   max(0, r.readInt(dir+"/dev_port", 0)),
-		Master: r.linkTarget(dir + "/master"),
+// collectProblems runs a function with a list of problems of its own.
+func (r *deviceReader) collectProblems(read func()) []string {
+	shared := r.problems
+	r.problems = nil
+	read()
+	mine := r.problems
+	r.problems = shared
+	return mine
+}
+
+// readDevices reads all devices.
+func (r *deviceReader) readDevices(canOpen func(*RDMADevice) error) {
+	for _, address := range r.readDirNames(dirPCI[:len(dirPCI)-1]) {
+		var d PCIDevice
+		if isPCIAddress(address) {
+			problems := r.collectProblems(func() { d = r.readPCIDevice(address) })
+			d.Problems = problems
+			r.top.PCI = append(r.top.PCI, d)
+		}
 	}
-	if above := r.pciAncestors(dir); len(above) > 0 && isPCIAddress(above[0]) {
-		n.PCI = above[0]
-	} else if pci := r.linkTarget(dir + "/device"); isPCIAddress(pci) {
-		n.PCI = pci
+	r.sortPCI()
+	for _, d := range r.top.PCI {
+		switch {
+		case strings.HasPrefix(d.Class, "03"), strings.HasPrefix(d.Class, "12"):
+			r.top.GPUs = append(r.top.GPUs, r.newDevice(d, "drm", "card"))
+		case d.Class == "0108":
+			r.top.NVMe = append(r.top.NVMe, r.newDevice(d, "nvme", "nvme"))
+		}
 	}
-	n.NUMA = -1
-	if n.PCI != "" {
-		n.NUMA, n.LocalPUs = r.readLocality(dir+"/device", dirPCI+n.PCI)
+	r.readNetdevs()
+	var err error
+	r.top.RDMA, err = r.readRDMA()
+	r.addProblem(classRDMA, err)
+	for i := range r.top.RDMA {
+		if canOpen != nil {
+			r.top.RDMA[i].AccessError = asAccessError(&r.top.RDMA[i], canOpen(&r.top.RDMA[i]))
+		}
 	}
-	return n
+}
+
+// linkTarget is the last name of what a link leads to, or "".
+func (r *deviceReader) linkTarget(name string) string {
+	to, err := fs.ReadLink(r.fsys, name)
+	if err != nil {
+		return "" // there is no such relation, or a copied tree has no links
+	}
+	return path.Base(to)
+}
+
+// readLocality asks these, and then what is above the last of them, for the NUMA node and the PUs near it.
+func (r *deviceReader) readLocality(dirs ...string) (numa int, pus []int) {
+	for _, name := range r.pciAncestors(dirs[len(dirs)-1]) {
+		if isPCIAddress(name) && dirPCI+name != dirs[len(dirs)-1] {
+			dirs = append(dirs, dirPCI+name)
+		}
+	}
+	for _, dir := range dirs {
+		node := -1
+		if text, ok := r.readText(dir + "/numa_node"); ok && text != "-1\n" {
+			n, err := parseUint(text, 16)
+			if err == nil && r.top != nil && !slices.ContainsFunc(r.top.Nodes, func(have Node) bool { return have.ID == int(n) }) {
+				err = malformed("number of a NUMA node that is not there:", text)
+			}
+			r.addProblem(dir+"/numa_node", err)
+			if err == nil {
+				node = int(n)
+			}
+		}
+		local, told := r.readSet(dir+"/", "local_cpus", "local_cpulist")
+		if node >= 0 {
+			return node, local
+		}
+		if told && pus == nil {
+			pus = local
+		}
+	}
+	return -1, pus
+}
+
+// compareNumbered puts mlx5_2 before mlx5_10.
+func compareNumbered(a, b string) int {
+	const digits = "0123456789"
+	stemA, stemB := strings.TrimRight(a, digits), strings.TrimRight(b, digits)
+	return cmp.Or(cmp.Compare(stemA, stemB), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }

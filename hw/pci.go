@@ -3,7 +3,6 @@ package hw
 import (
 	"cmp"
 	"io/fs"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,52 +39,6 @@ type Link struct {
 }
 
 const dirPCI = "sys/bus/pci/devices/"
-
-// deviceReader reads devices. What goes wrong with one is kept with it.
-type deviceReader struct {
-	reader
-	top *Topology // nil when only RDMA devices are read
-}
-
-// collectProblems runs a function with a list of problems of its own.
-func (r *deviceReader) collectProblems(read func()) []string {
-	shared := r.problems
-	r.problems = nil
-	read()
-	mine := r.problems
-	r.problems = shared
-	return mine
-}
-
-// readDevices reads all devices.
-func (r *deviceReader) readDevices(canOpen func(*RDMADevice) error) {
-	for _, address := range r.readDirNames(dirPCI[:len(dirPCI)-1]) {
-		var d PCIDevice
-		if isPCIAddress(address) {
-			problems := r.collectProblems(func() { d = r.readPCIDevice(address) })
-			d.Problems = problems
-			r.top.PCI = append(r.top.PCI, d)
-		}
-	}
-	r.sortPCI()
-	for _, d := range r.top.PCI {
-		switch {
-		case strings.HasPrefix(d.Class, "03"), strings.HasPrefix(d.Class, "12"):
-			r.top.GPUs = append(r.top.GPUs, r.newDevice(d, "drm", "card"))
-		case d.Class == "0108":
-			r.top.NVMe = append(r.top.NVMe, r.newDevice(d, "nvme", "nvme"))
-		}
-	}
-	r.readNetdevs()
-	var err error
-	r.top.RDMA, err = r.readRDMA()
-	r.addProblem(classRDMA, err)
-	for i := range r.top.RDMA {
-		if canOpen != nil {
-			r.top.RDMA[i].AccessError = asAccessError(&r.top.RDMA[i], canOpen(&r.top.RDMA[i]))
-		}
-	}
-}
 
 // sortPCI puts devices in the order of the tree: after the PUs near them, and each after what comes before its bridges.
 func (r *deviceReader) sortPCI() {
@@ -189,15 +142,6 @@ func (r *deviceReader) readPCIID(dir, vendor, device string) string {
 	return words[0] + ":" + words[1]
 }
 
-// linkTarget is the last name of what a link leads to, or "".
-func (r *deviceReader) linkTarget(name string) string {
-	to, err := fs.ReadLink(r.fsys, name)
-	if err != nil {
-		return "" // there is no such relation, or a copied tree has no links
-	}
-	return path.Base(to)
-}
-
 // pciAncestors lists PCI functions that a device is part of, the nearest first, and last the root complex: by the device's place
 // in the tree. It is nil for other devices, and in a copied tree without links.
 func (r *deviceReader) pciAncestors(dir string) []string {
@@ -215,36 +159,6 @@ func (r *deviceReader) pciAncestors(dir string) []string {
 		}
 	}
 	return above
-}
-
-// readLocality asks these, and then what is above the last of them, for the NUMA node and the PUs near it.
-func (r *deviceReader) readLocality(dirs ...string) (numa int, pus []int) {
-	for _, name := range r.pciAncestors(dirs[len(dirs)-1]) {
-		if isPCIAddress(name) && dirPCI+name != dirs[len(dirs)-1] {
-			dirs = append(dirs, dirPCI+name)
-		}
-	}
-	for _, dir := range dirs {
-		node := -1
-		if text, ok := r.readText(dir + "/numa_node"); ok && text != "-1\n" {
-			n, err := parseUint(text, 16)
-			if err == nil && r.top != nil && !slices.ContainsFunc(r.top.Nodes, func(have Node) bool { return have.ID == int(n) }) {
-				err = malformed("number of a NUMA node that is not there:", text)
-			}
-			r.addProblem(dir+"/numa_node", err)
-			if err == nil {
-				node = int(n)
-			}
-		}
-		local, told := r.readSet(dir+"/", "local_cpus", "local_cpulist")
-		if node >= 0 {
-			return node, local
-		}
-		if told && pus == nil {
-			pus = local
-		}
-	}
-	return -1, pus
 }
 
 // isPCIAddress tells domain:bus:slot.function, 0000:c1:00.0, from other names of devices.

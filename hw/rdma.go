@@ -1,8 +1,6 @@
 package hw
 
 import (
-	"errors"
-	"fmt"
 	"net/netip"
 )
 
@@ -137,39 +135,4 @@ func (d *RDMADevice) Uverbs() (CharDevice, bool) {
 		}
 	}
 	return CharDevice{}, false
-}
-
-// AccessError is why this process cannot open a device.
-type AccessError struct {
-	Device string `json:"device"`
-	File   string `json:"file,omitempty"` // the file that was tried, if there is one
-	Reason string `json:"reason"`         // what is in the way, and what would help
-	Err    error  `json:"-"`              // the system's error, such as syscall.EACCES
-}
-
-// asAccessError makes an AccessError of the error that came of opening a device.
-func asAccessError(d *RDMADevice, err error) *AccessError {
-	var o *AccessError
-	if err != nil && !errors.As(err, &o) {
-		o = &AccessError{Device: d.Name, Reason: err.Error(), Err: err}
-	}
-	return o
-}
-
-// Error is the reason, and the system's error.
-func (o *AccessError) Error() string {
-	return fmt.Sprintf("hw: cannot open %s: %s: %v", o.Device, o.Reason, o.Err)
-}
-
-// Unwrap returns the system's error.
-func (o *AccessError) Unwrap() error { return o.Err }
-
-// Counters are a port's counters by the kernel's names. The names depend on driver and kernel, and so do the units:
-// those of the standard (port_xmit_data) count words of four bytes. Counters that the hardware lacks are left out.
-type Counters struct {
-	Port map[string]uint64 `json:"port"` // directory counters: InfiniBand's standard ones
-	HW   map[string]uint64 `json:"hw"`   // directory hw_counters: the driver's own
-
-	// Problems names what could not be read or understood.
-	Problems []string `json:"problems,omitempty"`
 }

@@ -49,27 +49,6 @@ func (r *deviceReader) readRDMA() ([]RDMADevice, error) {
 	return devices, nil
 }
 
-// ReadCounters reads the counters of one port, from 1, of a device, or with port 0 those of the device as a whole.
-// They are no part of [ReadRDMA] because some drivers ask the firmware for each. The error is fs.ErrNotExist when
-// there is no such port.
-func ReadCounters(fsys fs.FS, device string, port int) (*Counters, error) {
-	dir := path.Join(classRDMA, device)
-	if port != 0 {
-		dir = path.Join(dir, "ports", strconv.Itoa(port))
-	}
-	_, err := fs.Stat(fsys, dir)
-	if !fs.ValidPath(device) || strings.ContainsAny(device, "/.") {
-		err = fs.ErrInvalid
-	}
-	if err != nil {
-		return nil, fmt.Errorf("hw: read counters of %s port %d: %w", device, port, err)
-	}
-	r := deviceReader{reader: reader{fsys: fsys}}
-	c := &Counters{Port: r.readCounters(dir + "/counters"), HW: r.readCounters(dir + "/hw_counters")}
-	c.Problems = r.problems
-	return c, nil
-}
-
 func (r *deviceReader) readRDMADevice(name string) RDMADevice {
 	dir := path.Join(classRDMA, name)
 	d := RDMADevice{
@@ -302,29 +281,6 @@ func (r *deviceReader) readCharDevice(class, name, kind string) CharDevice {
 	}
 	c.ABI = int(r.readUint(dir+"/abi_version", 31))
 	return c
-}
-
-func (r *deviceReader) readCounters(dir string) map[string]uint64 {
-	counters := map[string]uint64{}
-	for _, name := range r.readDirNames(dir) {
-		text, ok := r.readText(dir + "/" + name)
-		if !ok || name == "lifespan" || strings.HasPrefix(text, "N/A") {
-			continue // lifespan is how long the kernel keeps the others before it asks again
-		}
-		n, err := parseUint(text, 64)
-		r.addProblem(dir+"/"+name, err)
-		if err == nil {
-			counters[name] = n
-		}
-	}
-	return counters
-}
-
-// compareNumbered puts mlx5_2 before mlx5_10.
-func compareNumbered(a, b string) int {
-	const digits = "0123456789"
-	stemA, stemB := strings.TrimRight(a, digits), strings.TrimRight(b, digits)
-	return cmp.Or(cmp.Compare(stemA, stemB), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
 // ueventValue finds the line KEY=value.

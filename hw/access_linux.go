@@ -1,0 +1,63 @@
+package hw
+
+import (
+	"errors"
+	"fmt"
+	"golang.org/x/sys/unix"
+	"syscall"
+)
+
+// CanOpen tells whether this process may open the device for verbs: nil, or an [*AccessError]. It opens the device's
+// file and closes it.
+func (d *RDMADevice) CanOpen() error {
+	c, found := d.Uverbs()
+	if !found || d.OtherNetns {
+		return d.accessError(c, 0, nil)
+	}
+	fd, err := unix.Open(c.Path(), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return d.accessError(c, 0, err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return d.accessError(c, 0, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFCHR {
+		st.Rdev = 0
+	}
+	return d.accessError(c, uint64(st.Rdev), nil)
+}
+
+// accessError judges what came of opening the file: an error, or the number of the device behind it.
+func (d *RDMADevice) accessError(c CharDevice, dev uint64, err error) error {
+	o := &AccessError{Device: d.Name, Err: err}
+	if c.Name != "" {
+		o.File = c.Path()
+	}
+	switch {
+	case d.OtherNetns:
+		o.Err = syscall.EPERM
+		o.Reason = fmt.Sprintf("it belongs to another network namespace; rdma dev set %s netns ... moves it", d.Name)
+	case c.Name == "":
+		o.Err = syscall.ENODEV
+		o.Reason = "the kernel offers no verbs file for it; modprobe ib_uverbs"
+	case errors.Is(err, syscall.ENOENT):
+		o.Reason = c.Path() + " is missing; a container needs it passed in, a host needs udev"
+	case errors.Is(err, syscall.EACCES):
+		o.Reason = c.Path() + " is not readable and writable for this user; see its mode and group"
+	case errors.Is(err, syscall.EPERM):
+		o.Reason = c.Path() + " is forbidden, as by the device list of a cgroup; a container needs the device allowed"
+	case errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.ENODEV):
+		o.Reason = "there is no device behind " + c.Path() + "; was it removed, or its driver unloaded?"
+	case err != nil:
+		o.Reason = "open " + c.Path()
+	case dev != unix.Mkdev(c.Major, c.Minor):
+		o.Err = syscall.ENODEV
+		o.Reason = fmt.Sprintf("%s is not the device %d:%d but %d:%d; make the file anew",
+			c.Path(), c.Major, c.Minor, unix.Major(dev), unix.Minor(dev))
+	default:
+		return nil
+	}
+	return o
+}

@@ -1,0 +1,68 @@
+package hw
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Choice is the device that a rank is to use.
+type Choice struct {
+	Candidate
+	Path Path `json:"path"`
+	// Warning says that no device is near, and what that costs; "" otherwise.
+	Warning string `json:"warning,omitempty"`
+}
+
+// AssignDevices chooses a device for each rank of a node, given the PUs that it is bound to: one of the nearest, and among those
+// the one whose card, and then which itself, has the fewest ranks so far, and then the first by PCI address. It depends on
+// its arguments alone, so nodes that are alike choose alike. Without candidates it returns nil.
+func (t *Topology) AssignDevices(ranks [][]int, among []Candidate) []Choice {
+	if len(among) == 0 {
+		return nil
+	}
+	load := map[string]int{}
+	type found struct {
+		nearest []Candidate
+		path    Path
+	}
+	known := map[string]found{} // ranks of one NUMA node ask the same
+	places := t.pusByID()
+	sites := t.candidateSets(places, among)
+	choices := make([]Choice, 0, len(ranks))
+	var a puSet
+	var key string
+	for rank, pus := range ranks {
+		if rank == 0 || !slices.Equal(pus, ranks[rank-1]) { // ranks that are not bound have all the same
+			a = puSetFrom(places, pus)
+			key = fmt.Sprint(slices.Sorted(maps.Keys(a.nodes)), slices.Sorted(maps.Keys(a.packages)))
+		}
+		f, again := known[key]
+		if !again || a.nodes[-1] {
+			f.nearest, f.path = t.nearestCandidates(a, sites)
+			known[key] = f
+		}
+		best := slices.MinFunc(f.nearest, func(a, b Candidate) int {
+			return cmp.Or(cmp.Compare(load["card "+a.cardKey()], load["card "+b.cardKey()]),
+				cmp.Compare(load[a.String()], load[b.String()]))
+		})
+		load["card "+best.cardKey()]++
+		load[best.String()]++
+		c := Choice{Candidate: best, Path: f.path}
+		if c.Path == PathSys {
+			c.Warning = fmt.Sprintf("rank %d on PUs %s is in another package than %s, the nearest device (%s): "+
+				"its traffic crosses sockets", rank, FormatList(pus), best, t.describeLocation(best.Location))
+		}
+		choices = append(choices, c)
+	}
+	return choices
+}
+
+// describeLocation names the place of a device.
+func (t *Topology) describeLocation(s Location) string {
+	if s.NUMA >= 0 {
+		return fmt.Sprintf("NUMA node %d", s.NUMA)
+	}
+	return "PUs " + FormatList(s.LocalPUs)
+}

@@ -1,0 +1,82 @@
+package hw
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// cacheKind tells the caches of one PU from each other.
+type cacheKind struct {
+	level int
+	kind  string
+}
+
+// readCaches finds the caches above a PU that no PU before it has told of: those of a hardware thread are those of its core.
+func (r *cpuReader) readCaches(pu *PU, dir string, cached map[int]map[cacheKind]bool) {
+	if r.onlyPUs && pu.L3 >= 0 || pu.Core != pu.ID && len(cached[pu.ID]) == len(cached[pu.Core]) && len(cached[pu.ID]) > 0 {
+		return
+	}
+	for index := 0; r.err == nil && index < 10; index++ {
+		at := fmt.Sprintf("%scache/index%d/", dir, index)
+		level := r.readInt(at+"level", 0)
+		if level == 0 && index >= 3 {
+			return // some leave out a number below that
+		}
+		if level == 0 || r.onlyPUs && level != 3 {
+			continue
+		}
+		key := cacheKind{level, "Unified"}
+		if !r.onlyPUs {
+			key.kind = cmp.Or(parseFile(&r.reader, at+"type", parseWord), key.kind)
+		}
+		if !cached[pu.ID][key] {
+			r.readCache(pu, at, key, cached)
+		}
+	}
+}
+
+func (r *cpuReader) readCache(pu *PU, at string, key cacheKind, cached map[int]map[cacheKind]bool) {
+	sharing, told := r.readSet(at, "shared_cpu_map", "shared_cpu_list")
+	if told && len(sharing) == 0 { // a cache of nobody: firmware of Itanium says so of that of a core
+		for _, p := range r.puByID {
+			if p.Core == pu.Core {
+				sharing = append(sharing, p.ID)
+			}
+		}
+	}
+	pus := r.claimGroup(pu, "L"+strconv.Itoa(key.level)+" cache", sharing, func(p *PU) bool { return cached[p.ID][key] })
+	for _, id := range pus {
+		if cached[id] == nil {
+			cached[id] = map[cacheKind]bool{}
+		}
+		cached[id][key] = true
+		if key.level == 3 && key.kind != "Instruction" {
+			r.puByID[id].L3 = pus[0]
+		}
+	}
+	if r.onlyPUs {
+		return
+	}
+	r.failFast = false // sizes are no part of a place
+	defer func() { r.failFast = true }()
+	c := Cache{Level: key.level, Type: key.kind, Size: parseFile(&r.reader, at+"size", parseSize), PUs: r.addGroup(pus)}
+	c.Line = r.readInt(at+"coherency_line_size", 0)
+	c.Ways = max(0, r.readInt(at+"ways_of_associativity", 0))
+	r.top.Caches = append(r.top.Caches, c)
+}
+
+// parseSize reads 32K.
+func parseSize(text string) (uint64, error) {
+	if len(text) < 2 || text[len(text)-2:] != "K\n" {
+		return 0, malformed("size", text)
+	}
+	n, err := strconv.ParseUint(text[:len(text)-2], 10, 40)
+	if err != nil {
+		return 0, malformed("size", text)
+	}
+	return n << 10, nil
+}
+
+func cacheOrder(c Cache) int { return slices.Index([]string{"Unified", "Data", "Instruction"}, c.Type) }

@@ -1,0 +1,112 @@
+package hw
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Candidate is a device that a rank may use: of an RDMA device with several ports, one port.
+type Candidate struct {
+	Name string `json:"name"`
+	Port int    `json:"port,omitempty"` // from 1; 0 for devices without ports
+	Location
+}
+
+// String is what UCX and NCCL call it: mlx5_0:1.
+func (c Candidate) String() string {
+	if c.Port == 0 {
+		return c.Name
+	}
+	return c.Name + ":" + strconv.Itoa(c.Port)
+}
+
+// cardKey is the PCI device, of which ports may be functions and which they share a link through.
+func (c Candidate) cardKey() string {
+	slot, _, _ := strings.Cut(c.PCI, ".")
+	return cmp.Or(slot, c.Name)
+}
+
+// RDMACandidates are the ports that can carry traffic: active, and of devices that this process can open as far as that
+// is known.
+func (t *Topology) RDMACandidates() []Candidate {
+	var all []Candidate
+	for i := range t.RDMA {
+		d := &t.RDMA[i]
+		if d.OtherNetns || d.AccessError != nil {
+			continue
+		}
+		for _, p := range d.Ports {
+			if p.State == PortActive {
+				all = append(all, Candidate{d.Name, p.Number, d.Location()})
+			}
+		}
+	}
+	return all
+}
+
+// GPUCandidates are the GPUs that can compute: not the display of a server's management controller, or that of a virtual
+// machine.
+func (t *Topology) GPUCandidates() []Candidate {
+	var all []Candidate
+	for i := range t.GPUs {
+		d := &t.GPUs[i]
+		onlyShows := slices.ContainsFunc(t.PCI, func(p PCIDevice) bool {
+			return p.Address == d.PCI && p.Class == classVGA && !slices.Contains(computeVendors, vendorOf(d.ID))
+		})
+		if !onlyShows {
+			all = append(all, Candidate{Name: d.Name, Location: d.Location()})
+		}
+	}
+	return all
+}
+
+// classVGA is the PCI class of displays with a screen.
+const classVGA = "0300"
+
+// computeVendors are the PCI vendors whose displays compute as well: AMD, NVIDIA, Intel.
+var computeVendors = []string{"1002", "10de", "8086"}
+
+// vendorOf is the first half of a PCI device's ID.
+func vendorOf(id string) string {
+	vendor, _, _ := strings.Cut(id, ":")
+	return vendor
+}
+
+func sortedByAddress(among []Candidate) []Candidate {
+	return slices.SortedFunc(slices.Values(among), func(a, b Candidate) int {
+		return cmp.Or(comparePCI(a.PCI, b.PCI), compareNumbered(a.Name, b.Name), cmp.Compare(a.Port, b.Port))
+	})
+}
+
+// PCIRootCandidates are the PCI root complexes that have devices below them, by the number of their bus: 0000:3a.
+func (t *Topology) PCIRootCandidates() []Candidate {
+	var all []Candidate
+	for i := range t.PCI {
+		d := &t.PCI[i]
+		name, ok := strings.CutPrefix(d.Root, "pci")
+		bridge := strings.HasPrefix(d.Class, "06")
+		if ok && !bridge && !slices.ContainsFunc(all, func(c Candidate) bool { return c.Name == name }) {
+			all = append(all, Candidate{Name: name, Location: d.Location()})
+		}
+	}
+	slices.SortFunc(all, func(a, b Candidate) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Rails are the ports of RDMA devices, by PCI address: rail K is number K of them. On nodes that are built alike the same
+// rail is the same port, and where networks have rails it leads to the same switch. So ports count that are down, and
+// devices that this process cannot open.
+func (t *Topology) Rails() []Candidate {
+	var all []Candidate
+	for i := range t.RDMA {
+		d := &t.RDMA[i]
+		for _, p := range d.Ports {
+			if !d.OtherNetns {
+				all = append(all, Candidate{d.Name, p.Number, d.Location()})
+			}
+		}
+	}
+	return sortedByAddress(all)
+}

@@ -1,0 +1,72 @@
+package hw
+
+import (
+	"cmp"
+	"slices"
+)
+
+// sortLists sorts all lists. The place of a PU is the chain of sets that it is in, largest first, each by its lowest PU.
+func (r *cpuReader) sortLists() {
+	t := r.top
+	for _, p := range t.Packages {
+		r.addGroup(p.PUs)
+	}
+	for _, d := range t.Dies {
+		r.addGroup(d.PUs)
+	}
+	for _, n := range t.Nodes {
+		if len(n.Near) < len(r.online) {
+			r.addGroup(n.Near)
+		}
+	}
+	slices.SortStableFunc(r.groups, func(a, b []int) int { return cmp.Compare(len(b), len(a)) })
+	chains := map[int][]int{}
+	for _, pus := range r.groups {
+		for _, id := range pus {
+			chains[id] = append(chains[id], pus[0])
+		}
+	}
+	slices.SortFunc(t.PUs, func(a, b PU) int {
+		return cmp.Or(slices.Compare(chains[a.ID], chains[b.ID]), cmp.Compare(a.ID, b.ID))
+	})
+	place := map[int]int{}
+	for i, pu := range t.PUs {
+		place[pu.ID] = i
+	}
+	by := func(a, b []int) int { return cmp.Compare(place[a[0]], place[b[0]]) }
+	slices.SortFunc(t.Packages, func(a, b Package) int { return by(a.PUs, b.PUs) })
+	slices.SortFunc(t.Dies, func(a, b Die) int { return by(a.PUs, b.PUs) })
+	slices.SortFunc(t.Cores, func(a, b Core) int { return by(a.PUs, b.PUs) })
+	slices.SortStableFunc(t.Caches, func(a, b Cache) int {
+		return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(cacheOrder(a), cacheOrder(b)), by(a.PUs, b.PUs))
+	})
+	r.sortNodes(place)
+}
+
+// sortNodes sorts nodes by the last of the PUs that they are near to, so that one for few comes before one for more;
+// and their distances likewise.
+func (r *cpuReader) sortNodes(place map[int]int) {
+	last := make([]int, len(r.top.Nodes))
+	order := make([]int, len(r.top.Nodes))
+	for i, n := range r.top.Nodes {
+		order[i] = i
+		for _, id := range n.Near {
+			last[i] = max(last[i], place[id])
+		}
+	}
+	was := r.top.Nodes
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Or(cmp.Compare(last[i], last[j]), cmp.Compare(len(was[i].Near), len(was[j].Near)), cmp.Compare(i, j))
+	})
+	r.top.Nodes = make([]Node, len(was))
+	for i, from := range order {
+		n := was[from]
+		if n.Distances != nil {
+			n.Distances = make([]int, len(was))
+			for j, to := range order {
+				n.Distances[j] = was[from].Distances[to]
+			}
+		}
+		r.top.Nodes[i] = n
+	}
+}

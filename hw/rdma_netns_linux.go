@@ -1,0 +1,81 @@
+package hw
+
+import (
+	"fmt"
+	"github.com/vishvananda/netlink"
+	"net"
+	"net/netip"
+	"slices"
+)
+
+// markOtherNetns marks what belongs to another network namespace. Without devices netlink is not asked: the question would
+// load a kernel module.
+func markOtherNetns(devices []RDMADevice) error {
+	if len(devices) == 0 {
+		return nil
+	}
+	here, err := listInterfaces()
+	if err != nil {
+		return err
+	}
+	links, err := netlink.RdmaLinkList()
+	if err != nil {
+		err = fmt.Errorf("hw: list RDMA devices of this network namespace: %w", err)
+	}
+	for i := range devices {
+		d := &devices[i]
+		if err != nil {
+			d.Problems = append(d.Problems, err.Error())
+		} else {
+			d.OtherNetns = !slices.ContainsFunc(links, func(l *netlink.RdmaLink) bool { return l.Attrs.Name == d.Name })
+		}
+		for p := range d.Ports {
+			for g := range d.Ports[p].GIDs {
+				gid := &d.Ports[p].GIDs[g]
+				gid.OtherNetns = gid.Netdev != "" && !here[gid.Netdev].hasGID(gid.Addr)
+			}
+		}
+	}
+	return nil
+}
+
+// netInterface is an interface of this network namespace.
+type netInterface struct {
+	mac   net.HardwareAddr
+	addrs []netip.Addr // in 16-byte form
+}
+
+func listInterfaces() (map[string]netInterface, error) {
+	list, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("hw: list network interfaces: %w", err)
+	}
+	here := map[string]netInterface{}
+	for _, nic := range list {
+		addrs, err := nic.Addrs()
+		if err != nil {
+			return nil, fmt.Errorf("hw: list addresses of %s: %w", nic.Name, err)
+		}
+		n := netInterface{mac: nic.HardwareAddr}
+		for _, a := range addrs {
+			if prefix, ok := a.(*net.IPNet); ok && len(prefix.IP.To16()) == 16 {
+				n.addrs = append(n.addrs, netip.AddrFrom16([16]byte(prefix.IP.To16())))
+			}
+		}
+		here[nic.Name] = n
+	}
+	return here, nil
+}
+
+// hasGID tells whether a GID is of this interface and not of one with the same name elsewhere. Besides its addresses
+// an interface has the link-local GID that the kernel makes of the MAC, whatever addresses there are.
+func (n netInterface) hasGID(gid netip.Addr) bool {
+	if slices.Contains(n.addrs, gid) {
+		return true
+	}
+	if len(n.mac) != 6 || !gid.IsLinkLocalUnicast() {
+		return false
+	}
+	m := n.mac
+	return gid.As16() == [16]byte{0: 0xfe, 0x80, 8: m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]}
+}
