@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// AccessError is why this process cannot open a device.
+// AccessError is the reason why this process cannot open a device.
 type AccessError struct {
 	Device string `json:"device"`
 	File   string `json:"file,omitempty"` // the file that was tried, if there is one
@@ -13,7 +13,7 @@ type AccessError struct {
 	Err    error  `json:"-"`              // the system's error, such as syscall.EACCES
 }
 
-// asAccessError makes an AccessError of the error that came of opening a device.
+// asAccessError converts the error of opening a device to an AccessError.
 func asAccessError(d *RDMADevice, err error) *AccessError {
 	var o *AccessError
 	if err != nil && !errors.As(err, &o) {
@@ -22,7 +22,7 @@ func asAccessError(d *RDMADevice, err error) *AccessError {
 	return o
 }
 
-// Error is the reason, and the system's error.
+// Error returns the reason and the system's error.
 func (o *AccessError) Error() string {
 	return fmt.Sprintf("hw: cannot open %s: %s: %v", o.Device, o.Reason, o.Err)
 }

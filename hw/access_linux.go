@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// CanOpen tells whether this process may open the device for verbs: nil, or an [*AccessError]. It opens the device's
-// file and closes it.
+// CanOpen returns nil if this process may open the device for verbs, otherwise an [*AccessError]. It opens the file of
+// the device and closes it.
 func (d *RDMADevice) CanOpen() error {
 	c, found := d.Uverbs()
 	if !found || d.OtherNetns {
@@ -29,7 +29,8 @@ func (d *RDMADevice) CanOpen() error {
 	return d.accessError(c, uint64(st.Rdev), nil)
 }
 
-// accessError judges what came of opening the file: an error, or the number of the device behind it.
+// accessError returns the AccessError for the result of opening file c: an error, or the number of the device behind the
+// file. It returns nil if the device can be used.
 func (d *RDMADevice) accessError(c CharDevice, dev uint64, err error) error {
 	o := &AccessError{Device: d.Name, Err: err}
 	if c.Name != "" {

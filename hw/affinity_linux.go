@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Affinity returns the PUs that the calling thread may run on, ascending: those of the process, as long as no
-// thread was bound by itself.
+// Affinity returns the PUs that the calling thread may run on, ascending. As long as no thread was bound separately,
+// these are the PUs of the process.
 func Affinity() ([]int, error) {
 	set := unix.NewCPUSet(maxID)
 	if err := unix.SchedGetaffinityDynamic(0, set); err != nil {
@@ -20,8 +20,8 @@ func Affinity() ([]int, error) {
 	return setIDs(set), nil
 }
 
-// ProcessAffinity returns the PUs that any thread of this process may run on now, ascending. It is the one that tells where
-// goroutines may run: those that are not locked to a thread move from one to another.
+// ProcessAffinity returns the PUs that any thread of this process may run on now, ascending. Use it to find where
+// goroutines may run: a goroutine that is not locked to a thread moves between threads.
 func ProcessAffinity() ([]int, error) {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -47,6 +47,7 @@ func ProcessAffinity() ([]int, error) {
 	return slices.Compact(all), nil
 }
 
+// setIDs returns the members of a CPU set, ascending.
 func setIDs(set unix.CPUSetDynamic) []int {
 	var pus []int
 	for id := range maxID {
@@ -57,9 +58,9 @@ func setIDs(set unix.CPUSetDynamic) []int {
 	return pus
 }
 
-// Bind restricts the calling thread, and the processes it starts from now on, to these PUs. The caller has locked
-// the thread with runtime.LockOSThread. The kernel leaves out PUs that are switched off or not in the cgroup's set without a
-// word; here that is an error, and the thread is bound to the others.
+// Bind restricts the calling thread, and the processes it starts from now on, to these PUs. The caller must have locked
+// the thread with runtime.LockOSThread. The kernel silently ignores PUs that are offline or not in the cpuset of the
+// cgroup. Bind returns an error in that case, with the thread bound to the other PUs.
 func Bind(pus []int) error {
 	set := unix.NewCPUSet(maxID)
 	for _, id := range pus {

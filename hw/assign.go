@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Choice is the device that a rank is to use.
+// Choice is the device that a rank should use.
 type Choice struct {
 	Candidate
 	Path Path `json:"path"`
@@ -15,9 +15,10 @@ type Choice struct {
 	Warning string `json:"warning,omitempty"`
 }
 
-// AssignDevices chooses a device for each rank of a node, given the PUs that it is bound to: one of the nearest, and among those
-// the one whose card, and then which itself, has the fewest ranks so far, and then the first by PCI address. It depends on
-// its arguments alone, so nodes that are alike choose alike. Without candidates it returns nil.
+// AssignDevices chooses a device for each rank of a node. ranks holds the PUs that each rank is bound to. The device is
+// one of the nearest. Among these it is one on the card with the fewest ranks so far, then the one with the fewest
+// ranks, then the first by PCI address. The result depends only on the arguments, so identical nodes choose identically.
+// Without candidates AssignDevices returns nil.
 func (t *Topology) AssignDevices(ranks [][]int, among []Candidate) []Choice {
 	if len(among) == 0 {
 		return nil
@@ -59,7 +60,7 @@ func (t *Topology) AssignDevices(ranks [][]int, among []Candidate) []Choice {
 	return choices
 }
 
-// describeLocation names the place of a device.
+// describeLocation returns the location of a device as text for a message.
 func (t *Topology) describeLocation(s Location) string {
 	if s.NUMA >= 0 {
 		return fmt.Sprintf("NUMA node %d", s.NUMA)

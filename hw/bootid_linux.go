@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// BootID names the kernel that runs, from its start to its end: 36 characters, different on every machine and after every
-// restart, and the same in all containers. Virtual machines that were resumed from one image share it.
+// BootID returns the identifier of the running kernel: 36 characters, different on every machine and after every
+// restart, and equal in all containers of a machine. Virtual machines that were resumed from one image share it.
 func BootID() (string, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -7,13 +7,14 @@ import (
 	"strconv"
 )
 
-// cacheKind tells the caches of one PU from each other.
+// cacheKind distinguishes the caches of one PU.
 type cacheKind struct {
 	level int
 	kind  string
 }
 
-// readCaches finds the caches above a PU that no PU before it has told of: those of a hardware thread are those of its core.
+// readCaches reads the caches of a PU that no earlier PU has described. The caches of a hardware thread are those of its
+// core.
 func (r *cpuReader) readCaches(pu *PU, dir string, cached map[int]map[cacheKind]bool) {
 	if r.onlyPUs && pu.L3 >= 0 || pu.Core != pu.ID && len(cached[pu.ID]) == len(cached[pu.Core]) && len(cached[pu.ID]) > 0 {
 		return
@@ -37,6 +38,7 @@ func (r *cpuReader) readCaches(pu *PU, dir string, cached map[int]map[cacheKind]
 	}
 }
 
+// readCache reads one cache and the PUs that share it.
 func (r *cpuReader) readCache(pu *PU, at string, key cacheKind, cached map[int]map[cacheKind]bool) {
 	sharing, told := r.readSet(at, "shared_cpu_map", "shared_cpu_list")
 	if told && len(sharing) == 0 { // a cache of nobody: firmware of Itanium says so of that of a core
@@ -67,7 +69,7 @@ func (r *cpuReader) readCache(pu *PU, at string, key cacheKind, cached map[int]m
 	r.top.Caches = append(r.top.Caches, c)
 }
 
-// parseSize reads 32K.
+// parseSize parses a size such as "32K\n" and returns bytes.
 func parseSize(text string) (uint64, error) {
 	if len(text) < 2 || text[len(text)-2:] != "K\n" {
 		return 0, malformed("size", text)
@@ -79,4 +81,5 @@ func parseSize(text string) (uint64, error) {
 	return n << 10, nil
 }
 
+// cacheOrder returns the rank of a cache among those of one level: unified, data, instruction.
 func cacheOrder(c Cache) int { return slices.Index([]string{"Unified", "Data", "Instruction"}, c.Type) }

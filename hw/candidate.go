@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Candidate is a device that a rank may use: of an RDMA device with several ports, one port.
+// Candidate is a device that a rank may use. For an RDMA device with several ports it is one port.
 type Candidate struct {
 	Name string `json:"name"`
 	Port int    `json:"port,omitempty"` // from 1; 0 for devices without ports
 	Location
 }
 
-// String is what UCX and NCCL call it: mlx5_0:1.
+// String returns the name that UCX and NCCL use: mlx5_0:1.
 func (c Candidate) String() string {
 	if c.Port == 0 {
 		return c.Name
@@ -22,14 +22,14 @@ func (c Candidate) String() string {
 	return c.Name + ":" + strconv.Itoa(c.Port)
 }
 
-// cardKey is the PCI device, of which ports may be functions and which they share a link through.
+// cardKey identifies the PCI card. The ports of a card may be functions of it, and they share its link.
 func (c Candidate) cardKey() string {
 	slot, _, _ := strings.Cut(c.PCI, ".")
 	return cmp.Or(slot, c.Name)
 }
 
-// RDMACandidates are the ports that can carry traffic: active, and of devices that this process can open as far as that
-// is known.
+// RDMACandidates returns the ports that can carry traffic: active ports of devices that this process can open, as far as
+// that is known.
 func (t *Topology) RDMACandidates() []Candidate {
 	var all []Candidate
 	for i := range t.RDMA {
@@ -46,8 +46,8 @@ func (t *Topology) RDMACandidates() []Candidate {
 	return all
 }
 
-// GPUCandidates are the GPUs that can compute: not the display of a server's management controller, or that of a virtual
-// machine.
+// GPUCandidates returns the GPUs that can compute. It leaves out the display of a server's management controller and
+// that of a virtual machine.
 func (t *Topology) GPUCandidates() []Candidate {
 	var all []Candidate
 	for i := range t.GPUs {
@@ -65,22 +65,23 @@ func (t *Topology) GPUCandidates() []Candidate {
 // classVGA is the PCI class of displays with a screen.
 const classVGA = "0300"
 
-// computeVendors are the PCI vendors whose displays compute as well: AMD, NVIDIA, Intel.
+// computeVendors are the PCI vendors whose display devices can compute: AMD, NVIDIA, Intel.
 var computeVendors = []string{"1002", "10de", "8086"}
 
-// vendorOf is the first half of a PCI device's ID.
+// vendorOf returns the first half of a PCI device's ID.
 func vendorOf(id string) string {
 	vendor, _, _ := strings.Cut(id, ":")
 	return vendor
 }
 
+// sortedByAddress returns the candidates sorted by PCI address, name and port.
 func sortedByAddress(among []Candidate) []Candidate {
 	return slices.SortedFunc(slices.Values(among), func(a, b Candidate) int {
 		return cmp.Or(comparePCI(a.PCI, b.PCI), compareNumbered(a.Name, b.Name), cmp.Compare(a.Port, b.Port))
 	})
 }
 
-// PCIRootCandidates are the PCI root complexes that have devices below them, by the number of their bus: 0000:3a.
+// PCIRootCandidates returns the PCI root complexes that have devices below them, by bus number: 0000:3a.
 func (t *Topology) PCIRootCandidates() []Candidate {
 	var all []Candidate
 	for i := range t.PCI {
@@ -95,9 +96,10 @@ func (t *Topology) PCIRootCandidates() []Candidate {
 	return all
 }
 
-// Rails are the ports of RDMA devices, by PCI address: rail K is number K of them. On nodes that are built alike the same
-// rail is the same port, and where networks have rails it leads to the same switch. So ports count that are down, and
-// devices that this process cannot open.
+// Rails returns the ports of all RDMA devices, sorted by PCI address. Rail K is the port with index K. On nodes with the
+// same hardware, a rail is the same port; in a network with rails it is connected to the same switch. To keep the
+// numbers equal on all nodes, the list includes ports that are down and devices that this process cannot open. It leaves
+// out devices of other network namespaces.
 func (t *Topology) Rails() []Candidate {
 	var all []Candidate
 	for i := range t.RDMA {

@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// capturePatterns are the files of a capture. A link on the way is kept as a link, and what it leads to as well.
+// capturePatterns are the files of a capture. A link on the path of a file is stored as a link, and its target is stored
+// too.
 var capturePatterns = []string{
 	"proc/cpuinfo", "proc/meminfo", "proc/mounts", "proc/version", "proc/cmdline", "proc/self/cgroup", "proc/self/cpuset",
 	"proc/self/status", "proc/self/limits", "proc/driver/nvidia/gpus/*/numa_status", "proc/sys/kernel/numa_balancing",
@@ -42,11 +43,11 @@ var capturePatterns = []string{
 var skippedNames = []string{"rom", "remove", "rescan", "reset", "vpd", "msi_bus", "enable", "broken_parity_status",
 	"d3cold_allowed", "reset_method", "uartclk"}
 
-// Capture writes the tree of a node as a tar.gz archive: all that [Read] reads, and what lstopo --input needs of it
-// when it is unpacked. Times and owners are left out, so equal trees give equal archives. What cannot be read is named
-// in the archive's file unreadable. The error is only for writing.
+// Capture writes the tree of a node as a tar.gz archive. It contains every file that [Read] reads, and after unpacking
+// also those that lstopo --input needs. It contains no times and owners, so equal trees give equal archives. Files that
+// cannot be read are listed in the archive's file "unreadable". Capture returns only errors of writing.
 //
-// The archive tells addresses of network interfaces and ports, and the kernel's command line.
+// The archive contains addresses of network interfaces and ports, and the kernel's command line.
 func Capture(w io.Writer, fsys fs.FS) error {
 	zipped := gzip.NewWriter(w)
 	c := &captureWriter{fsys: fsys, w: tar.NewWriter(zipped), seen: map[string]bool{}}
@@ -63,6 +64,7 @@ func Capture(w io.Writer, fsys fs.FS) error {
 	return nil
 }
 
+// captureWriter writes the archive of a Capture.
 type captureWriter struct {
 	fsys       fs.FS
 	w          *tar.Writer
@@ -71,7 +73,7 @@ type captureWriter struct {
 	err        error // the first in writing
 }
 
-// addCpuset keeps the files of the cgroup that this process is in.
+// addCpuset adds the cpuset files of the cgroup of this process.
 func (c *captureWriter) addCpuset() {
 	r := &cpuReader{reader: reader{fsys: c.fsys}}
 	mount, prefix, suffix := r.findCpusetMount()
@@ -86,7 +88,7 @@ func (c *captureWriter) addCpuset() {
 	}
 }
 
-// addMatches keeps what a pattern names below a directory that has no link in its path.
+// addMatches adds the files that match a pattern below dir. dir must have no link in its path.
 func (c *captureWriter) addMatches(dir string, pattern []string) {
 	names := pattern[:1]
 	if strings.Contains(names[0], "*") {
@@ -116,7 +118,7 @@ func (c *captureWriter) addMatches(dir string, pattern []string) {
 	}
 }
 
-// addFile writes a file, or the name of a directory.
+// addFile adds a file, or the name of a directory.
 func (c *captureWriter) addFile(name string) {
 	base := path.Base(name)
 	if c.seen[name] || c.err != nil || slices.Contains(skippedNames, base) || strings.HasPrefix(base, "resource") {
@@ -141,6 +143,7 @@ func (c *captureWriter) addFile(name string) {
 	}
 }
 
+// noteUnreadable records a file that exists but cannot be read.
 func (c *captureWriter) noteUnreadable(name string, err error) {
 	if err == nil || notProvided(err) {
 		return
@@ -154,11 +157,12 @@ func (c *captureWriter) noteUnreadable(name string, err error) {
 	}
 }
 
+// writeFile writes a regular file.
 func (c *captureWriter) writeFile(name string, data []byte) {
 	c.writeEntry(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(data)), Mode: 0o444}, data)
 }
 
-// writeEntry writes an entry, once. Long names are written in the same way on every system.
+// writeEntry writes an entry unless the archive has it already. Long names have one format on every system.
 func (c *captureWriter) writeEntry(h *tar.Header, data []byte) {
 	if c.seen[strings.TrimSuffix(h.Name, "/")] || c.err != nil {
 		return

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// readCgroup reads the cpuset that this process is in: where its hierarchy is mounted, and the path in it.
+// readCgroup reads the cpuset of this process: the mount point of the cpuset hierarchy, and the path in it.
 func (r *cpuReader) readCgroup() *Cgroup {
 	mount, prefix, suffix := r.findCpusetMount()
 	if mount == "" {
@@ -21,8 +21,9 @@ func (r *cpuReader) readCgroup() *Cgroup {
 	return g
 }
 
-// findCpusetMount finds the hierarchy of cpusets, and how its files are called: that of version 2 if it has cpusets, of
-// version 1, or the file system from before there were cgroups.
+// findCpusetMount returns the mount point of the cpuset hierarchy, and the prefix and suffix of its file names. It uses
+// cgroup version 2 if that has cpusets, otherwise version 1, otherwise the cpuset file system that is older than
+// cgroups.
 func (r *cpuReader) findCpusetMount() (dir, prefix, suffix string) {
 	data, err := readHead(r.fsys, "proc/mounts", 1<<20)
 	if !notProvided(err) {
@@ -49,12 +50,12 @@ func (r *cpuReader) findCpusetMount() (dir, prefix, suffix string) {
 	return "", "", ""
 }
 
-// unescape turns what mounts writes for blanks back.
+// unescape decodes the octal escapes of blanks and backslashes in /proc/mounts.
 func unescape(name string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(name)
 }
 
-// readCpusetPath is this process's place in the hierarchy.
+// readCpusetPath returns the path of this process in the cpuset hierarchy.
 func (r *cpuReader) readCpusetPath() string {
 	if text, ok := r.readText("proc/self/cpuset"); ok {
 		return strings.TrimSuffix(text, "\n")

@@ -11,7 +11,7 @@ const (
 	dirNode = "sys/devices/system/node/"
 )
 
-// cpuReader reads packages, NUMA nodes, caches, cores and PUs.
+// cpuReader reads packages, NUMA nodes, caches, cores and PUs into a Topology.
 type cpuReader struct {
 	reader
 	onlyPUs bool // only what Topology.PUs says
@@ -21,8 +21,8 @@ type cpuReader struct {
 	groups  [][]int // every set of PUs that belong together
 }
 
-// readPUs finds core, package, caches and NUMA node of every PU. A file that tells them for all PUs that share them is
-// read once. A PU belongs to one core, one package and so on, the first that claims it.
+// readPUs finds the core, package, caches and NUMA node of every PU. A file that describes a whole set of PUs is read
+// once for the set. A PU belongs to one core, one package and so on: the first one that claims it.
 func (r *cpuReader) readPUs() {
 	r.failFast = true
 	defer func() { r.failFast = false }()
@@ -58,7 +58,7 @@ func (r *cpuReader) readPUs() {
 	}
 }
 
-// findOnline lists the PUs that are switched on. Kernels before 2.6.29 say so in a file for each.
+// findOnline lists the online PUs. Kernels before 2.6.29 have one file for each PU instead of a list.
 func (r *cpuReader) findOnline() {
 	ids, ok := r.readList(dirCPU + "online")
 	if !ok && r.err == nil {
@@ -79,8 +79,9 @@ func (r *cpuReader) findOnline() {
 	}
 }
 
-// claimGroup returns those PUs of a set that are switched on and that no other group has, and pu in any case. What is the same
-// for all of a set, such as their core, each of them tells: where they disagree the first is believed.
+// claimGroup returns the PUs of a set that are online and in no other group, plus pu itself. Each PU of a set, such as
+// the PUs of a core, has its own copy of the set. If the copies contradict each other, the first one counts and the
+// contradiction is added to the problems.
 func (r *cpuReader) claimGroup(pu *PU, what string, ids []int, taken func(*PU) bool) []int {
 	group := []int{pu.ID}
 	var others []int
@@ -101,11 +102,13 @@ func (r *cpuReader) claimGroup(pu *PU, what string, ids []int, taken func(*PU) b
 	return group
 }
 
+// addGroup records a set of PUs that belong together, which sortLists uses, and returns it.
 func (r *cpuReader) addGroup(pus []int) []int {
 	r.groups = append(r.groups, pus)
 	return pus
 }
 
+// readCore reads the core of a PU.
 func (r *cpuReader) readCore(pu *PU, dir string) {
 	siblings, _ := r.readSet(dir, "core_cpus", "core_cpus_list", "thread_siblings", "thread_siblings_list") // Linux 5.3 renamed them
 	pus := r.claimGroup(pu, "core", siblings, func(p *PU) bool { return p.Core >= 0 })
@@ -117,7 +120,7 @@ func (r *cpuReader) readCore(pu *PU, dir string) {
 	}
 }
 
-// readPackage finds the package of a PU. Where only its number is known, PUs with the same number are together.
+// readPackage reads the package of a PU. If only the package number is known, PUs with the same number form one package.
 func (r *cpuReader) readPackage(pu *PU, dir string, packaged map[int]bool) {
 	siblings, told := r.readSet(dir, "package_cpus", "package_cpus_list", "core_siblings", "core_siblings_list")
 	id := r.readInt(dir+"physical_package_id", -1)
@@ -139,6 +142,7 @@ func (r *cpuReader) readPackage(pu *PU, dir string, packaged map[int]bool) {
 	}
 }
 
+// readDie reads the die of a PU.
 func (r *cpuReader) readDie(pu *PU, dir string, died map[int]bool) {
 	siblings, told := r.readSet(dir, "die_cpus", "die_cpus_list")
 	pus := r.claimGroup(pu, "die", siblings, func(p *PU) bool { return died[p.ID] })
@@ -150,7 +154,8 @@ func (r *cpuReader) readDie(pu *PU, dir string, died map[int]bool) {
 	}
 }
 
-// readCluster finds the cores that share something below a level-3 cache. It only counts for the order.
+// readCluster reads the cores that share a resource below the level-3 cache. Clusters affect only the order of the
+// lists.
 func (r *cpuReader) readCluster(pu *PU, dir string, clustered map[int]bool) {
 	siblings, told := r.readSet(dir, "cluster_cpus", "cluster_cpus_list")
 	pus := r.claimGroup(pu, "cluster", siblings, func(p *PU) bool { return clustered[p.ID] })

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// sortLists sorts all lists. The place of a PU is the chain of sets that it is in, largest first, each by its lowest PU.
+// sortLists sorts all lists. The sort key of a PU is the chain of sets that contain it, the largest set first. Each set
+// is represented by its lowest PU.
 func (r *cpuReader) sortLists() {
 	t := r.top
 	for _, p := range t.Packages {
@@ -43,8 +44,8 @@ func (r *cpuReader) sortLists() {
 	r.sortNodes(place)
 }
 
-// sortNodes sorts nodes by the last of the PUs that they are near to, so that one for few comes before one for more;
-// and their distances likewise.
+// sortNodes sorts the nodes by the last PU of Near, so that a node with fewer local PUs precedes one with more. It
+// reorders the distances in the same way.
 func (r *cpuReader) sortNodes(place map[int]int) {
 	last := make([]int, len(r.top.Nodes))
 	order := make([]int, len(r.top.Nodes))

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// readDetails reads what is known of packages, nodes and cores besides the places of PUs, and puts all into order.
+// readDetails reads all other properties of packages, nodes and cores after readPUs, and sorts the lists.
 func (r *cpuReader) readDetails() {
 	r.dropLoneDies()
 	r.readNodeDetails()
@@ -25,14 +25,15 @@ func (r *cpuReader) readDetails() {
 	}
 }
 
-// dropLoneDies leaves the dies of packages that have several.
+// dropLoneDies removes the die of each package that has only one.
 func (r *cpuReader) dropLoneDies() {
 	r.top.Dies = slices.DeleteFunc(r.top.Dies, func(d Die) bool {
 		return slices.ContainsFunc(r.top.Packages, func(p Package) bool { return slices.Equal(p.PUs, d.PUs) })
 	})
 }
 
-// readKinds finds the kinds of cores. Intel's are devices of their own, others differ in capacity.
+// readKinds finds the kinds of cores. On Intel processors each kind is a device in sysfs; on others the kinds differ in
+// capacity.
 func (r *cpuReader) readKinds() {
 	t := r.top
 	for _, name := range []string{"cpu_core", "cpu_atom", "cpu_lowpower"} {
@@ -60,7 +61,7 @@ func (r *cpuReader) readKinds() {
 	}
 }
 
-// kindsByCapacity sorts the PUs by what the scheduler takes them to be capable of.
+// kindsByCapacity groups the PUs by the capacity that the scheduler uses.
 func (r *cpuReader) kindsByCapacity() []Kind {
 	by := map[int][]int{}
 	for i, id := range r.online {
@@ -79,8 +80,8 @@ func (r *cpuReader) kindsByCapacity() []Kind {
 	return kinds
 }
 
-// readModels names the packages by what the kernel calls their first PU. The table is long, and ends where the last name is
-// found.
+// readModels sets the model name of each package to that of its first PU. /proc/cpuinfo is long, so readModels stops
+// after the last missing name.
 func (r *cpuReader) readModels() {
 	data, err := readHead(r.fsys, "proc/cpuinfo", 4<<20)
 	if !notProvided(err) {
@@ -111,7 +112,7 @@ func (r *cpuReader) readModels() {
 	}
 }
 
-// intersect returns what two ascending sets have in common.
+// intersect returns the common members of two ascending sets.
 func intersect(a, b []int) []int {
 	both := []int{}
 	for _, id := range a {

@@ -9,16 +9,18 @@ import (
 	"strings"
 )
 
-// maxID bounds the numbers in a set, so that a damaged file cannot ask for all memory. Linux counts PUs to 8192.
+// maxID bounds the numbers in a set, so that a damaged file cannot make Read allocate all memory. Linux supports at most
+// 8192 PUs.
 const maxID = 1 << 13
 
-// ErrMalformed says that a file of the sysfs tree does not hold what the kernel writes there.
+// ErrMalformed means that a file in the sysfs tree does not have the format that the kernel writes.
 var ErrMalformed = errors.New("hw: malformed sysfs file")
 
-// ErrBind says that a thread could not be bound to all PUs that were asked for.
+// ErrBind means that a thread could not be bound to all requested PUs.
 var ErrBind = errors.New("hw: not all PUs can be used")
 
-// parseList reads the kernel's form of a set of numbers, "0-3,8\n", ascending. The newline tells that it is whole.
+// parseList parses the kernel's list format of a set of numbers, "0-3,8\n", and returns the set ascending. The newline
+// proves that the text is complete.
 func parseList(text string) ([]int, error) {
 	body, whole := strings.CutSuffix(text, "\n")
 	if !whole {
@@ -48,7 +50,7 @@ func parseList(text string) ([]int, error) {
 	return ids, nil
 }
 
-// parseMask reads the kernel's other form of a set of numbers, hexadecimal words of 32 bits, highest first:
+// parseMask parses the kernel's mask format of a set of numbers: hexadecimal words of 32 bits, highest first.
 // "00000001,0000010f\n" is 0-3,8,32.
 func parseMask(text string) ([]int, error) {
 	body, whole := strings.CutSuffix(text, "\n")
@@ -73,7 +75,7 @@ func parseMask(text string) ([]int, error) {
 	return ids, nil
 }
 
-// FormatList writes a set of numbers in the kernel's form, 0-3,8, whatever their order. The empty set is "".
+// FormatList formats a set of numbers as the kernel does: 0-3,8. The numbers may be in any order. The empty set is "".
 func FormatList(ids []int) string {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	var b strings.Builder

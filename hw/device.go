@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Device is a device that the node knows by its PCI class: a GPU or an NVMe disk.
+// Device is a device that is identified by its PCI class: a GPU or an NVMe disk.
 type Device struct {
 	Name     string `json:"name"` // card0 or nvme0; the PCI address where there is no driver
 	PCI      string `json:"pci"`
@@ -20,7 +20,8 @@ type Device struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// newDevice makes a device of a PCI function, and names it as the kernel does: dir/prefix and a number.
+// newDevice returns the Device of a PCI function. Its name is the kernel's: the entry of dir that is prefix plus a
+// number.
 func (r *deviceReader) newDevice(p PCIDevice, dir, prefix string) Device {
 	d := Device{Name: p.Address, PCI: p.Address, ID: p.ID, Driver: p.Driver, NUMA: p.NUMA, LocalPUs: p.LocalPUs}
 	problems := r.collectProblems(func() {
@@ -34,13 +35,13 @@ func (r *deviceReader) newDevice(p PCIDevice, dir, prefix string) Device {
 	return d
 }
 
-// deviceReader reads devices. What goes wrong with one is kept with it.
+// deviceReader reads devices. The problems of a device are stored with the device.
 type deviceReader struct {
 	reader
 	top *Topology // nil when only RDMA devices are read
 }
 
-// collectProblems runs a function with a list of problems of its own.
+// collectProblems calls read and returns the problems that read added, without adding them to the common list.
 func (r *deviceReader) collectProblems(read func()) []string {
 	shared := r.problems
 	r.problems = nil
@@ -80,7 +81,7 @@ func (r *deviceReader) readDevices(canOpen func(*RDMADevice) error) {
 	}
 }
 
-// linkTarget is the last name of what a link leads to, or "".
+// linkTarget returns the base name of the target of a symbolic link, or "".
 func (r *deviceReader) linkTarget(name string) string {
 	to, err := fs.ReadLink(r.fsys, name)
 	if err != nil {
@@ -89,7 +90,8 @@ func (r *deviceReader) linkTarget(name string) string {
 	return path.Base(to)
 }
 
-// readLocality asks these, and then what is above the last of them, for the NUMA node and the PUs near it.
+// readLocality returns the NUMA node and the local PUs of a device. It tries the given directories first, then the PCI
+// ancestors of the last one.
 func (r *deviceReader) readLocality(dirs ...string) (numa int, pus []int) {
 	for _, name := range r.pciAncestors(dirs[len(dirs)-1]) {
 		if isPCIAddress(name) && dirPCI+name != dirs[len(dirs)-1] {
@@ -119,7 +121,7 @@ func (r *deviceReader) readLocality(dirs ...string) (numa int, pus []int) {
 	return -1, pus
 }
 
-// compareNumbered puts mlx5_2 before mlx5_10.
+// compareNumbered sorts mlx5_2 before mlx5_10.
 func compareNumbered(a, b string) int {
 	const digits = "0123456789"
 	stemA, stemB := strings.TrimRight(a, digits), strings.TrimRight(b, digits)

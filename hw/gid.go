@@ -18,7 +18,7 @@ const (
 	FamilyIB        Family = "InfiniBand"
 )
 
-// Family tells which kind of address the GID holds.
+// Family returns the kind of address that the GID holds.
 func (g GID) Family() Family {
 	switch {
 	case g.Type == GIDInfiniBand:
@@ -31,36 +31,36 @@ func (g GID) Family() Family {
 	return FamilyIPv6
 }
 
-// String is the GID with all that the choice depends on: [3] ::ffff:10.0.0.1 RoCE v2 eth0.
+// String returns the GID with every property that the choice depends on: [3] ::ffff:10.0.0.1 RoCE v2 eth0.
 func (g GID) String() string {
 	return strings.TrimSuffix(fmt.Sprintf("[%d] %v %s %s", g.Index, g.Addr, g.Type, g.Netdev), " ")
 }
 
-// GIDRequest narrows the choice of a GID. The zero GIDRequest leaves it to the rule.
+// GIDRequest restricts the choice of a GID. The zero GIDRequest means no restriction.
 type GIDRequest struct {
 	Netdev string // only addresses of this interface: a VLAN, a bond
 	Family Family // only this family, that of the peer
 }
 
-// GIDChoice is a GID and why it is the one.
+// GIDChoice is a chosen GID and the reason for the choice.
 type GIDChoice struct {
 	GID
 	Reason string `json:"reason"`
 }
 
-// GIDError says that a port has no GID that can be used.
+// GIDError means that a port has no usable GID.
 type GIDError struct {
 	Request GIDRequest
 	Refused []RefusedGID // all that the port has, by index
 }
 
-// RefusedGID is a GID and why it cannot be used.
+// RefusedGID is a GID and the reason why it cannot be used.
 type RefusedGID struct {
 	GID
 	Reason string `json:"reason"`
 }
 
-// Error names every entry of the table, and why it was refused.
+// Error lists every entry of the table and the reason why it was refused.
 func (e *GIDError) Error() string {
 	var b strings.Builder
 	b.WriteString("hw: no usable GID")
@@ -101,8 +101,8 @@ func (p *RDMAPort) ChooseGID(req GIDRequest) (GIDChoice, error) {
 	return choices[0], nil
 }
 
-// GIDChoices is the choice within each family that the port has, best first. It is what two peers compare to find
-// the family to use.
+// GIDChoices returns the chosen GID of each family that the port has, best first. Two peers compare their choices to
+// find a common family.
 func (p *RDMAPort) GIDChoices(req GIDRequest) []GIDChoice {
 	choices, _ := p.sortGIDs(req)
 	seen := map[Family]bool{}
@@ -113,7 +113,7 @@ func (p *RDMAPort) GIDChoices(req GIDRequest) []GIDChoice {
 	})
 }
 
-// sortGIDs returns the usable GIDs, best first, and the reason against each of the others.
+// sortGIDs returns the usable GIDs, best first, and the other GIDs with the reasons against them.
 func (p *RDMAPort) sortGIDs(req GIDRequest) (choices []GIDChoice, refused []RefusedGID) {
 	for _, g := range p.GIDs {
 		if reason := p.refusalReason(g, req); reason != "" {
@@ -128,7 +128,7 @@ func (p *RDMAPort) sortGIDs(req GIDRequest) (choices []GIDChoice, refused []Refu
 	return choices, refused
 }
 
-// gidRank orders usable GIDs, 0 is best.
+// gidRank returns the rank of a usable GID. 0 is the best.
 func (p *RDMAPort) gidRank(g GID) int {
 	rank := 0
 	if g.Family() == FamilyLinkLocal {
@@ -143,7 +143,7 @@ func (p *RDMAPort) gidRank(g GID) int {
 	return rank
 }
 
-// refusalReason gives the reason why a GID cannot be used, "" for one that can.
+// refusalReason returns the reason why a GID cannot be used, or "" if it can.
 func (p *RDMAPort) refusalReason(g GID, req GIDRequest) string {
 	roce := p.LinkLayer == LinkEthernet
 	netdev := g.Netdev
@@ -171,7 +171,7 @@ func (p *RDMAPort) refusalReason(g GID, req GIDRequest) string {
 	return ""
 }
 
-// choiceReason says what speaks for a GID.
+// choiceReason returns the reason for choosing a GID.
 func (p *RDMAPort) choiceReason(g GID) string {
 	family := g.Family()
 	switch {

@@ -2,8 +2,8 @@ package hw
 
 import ()
 
-// Local reads this machine, as [Read] does, with this process's affinity, what the kernel tells of RDMA devices over
-// netlink, and for each whether this process can open it.
+// Local reads this machine as [Read] does. It adds the affinity of this process, information about RDMA devices that
+// only netlink provides, and for each RDMA device whether this process can open it.
 func Local() (*Topology, error) {
 	tree, err := openRoot()
 	if err != nil {
@@ -28,9 +28,10 @@ func Local() (*Topology, error) {
 	return top, nil
 }
 
-// LocalRDMA reads the RDMA devices of this machine, as [ReadRDMA] does, and marks what belongs to another network
-// namespace than the calling process: devices by what the kernel lists over netlink, GIDs by the addresses of this
-// namespace's interfaces. In a container /sys often shows those of the host.
+// LocalRDMA reads the RDMA devices of this machine as [ReadRDMA] does. It also sets OtherNetns for whatever belongs to a
+// network namespace other than that of the calling process: for devices by the list that the kernel returns over
+// netlink, for GIDs by the addresses of the interfaces of this namespace. In a container /sys often shows the devices of
+// the host.
 func LocalRDMA() ([]RDMADevice, error) {
 	tree, err := openRoot()
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Path is what lies between two devices, or between cores and a device, in the words of nvidia-smi topo -m.
+// Path describes the connection between two devices, or between cores and a device, in the terms of nvidia-smi topo -m.
 type Path string
 
 // The paths, shortest first.
@@ -21,32 +21,32 @@ const (
 
 var pathOrder = []Path{PathSelf, PathPIX, PathPXB, PathPHB, PathNode, PathUnknown, PathSys}
 
-// Compare is negative when p is shorter than q. What is unknown counts as longer than what is known to stay within a
-// package.
+// Compare returns a negative number if p is shorter than q. An unknown path counts as longer than a path known to stay
+// within a package.
 func (p Path) Compare(q Path) int {
 	return cmp.Compare(slices.Index(pathOrder, p), slices.Index(pathOrder, q))
 }
 
-// Location is where a device is attached.
+// Location describes where a device is attached.
 type Location struct {
 	PCI      string `json:"pci,omitempty"`
 	NUMA     int    `json:"numa"` // -1 when unknown
 	LocalPUs []int  `json:"local_pus"`
 }
 
-// Location is where the device is attached.
+// Location returns where the device is attached.
 func (d *RDMADevice) Location() Location { return Location{d.PCI, d.NUMA, d.LocalPUs} }
 
-// Location is where the interface is attached.
+// Location returns where the interface is attached.
 func (n *Netdev) Location() Location { return Location{n.PCI, n.NUMA, n.LocalPUs} }
 
-// Location is where the device is attached.
+// Location returns where the device is attached.
 func (d *Device) Location() Location { return Location{d.PCI, d.NUMA, d.LocalPUs} }
 
-// Location is where the function is attached.
+// Location returns where the function is attached.
 func (d *PCIDevice) Location() Location { return Location{d.Address, d.NUMA, d.LocalPUs} }
 
-// PathBetween tells what lies between two devices.
+// PathBetween returns the path between two devices.
 func (t *Topology) PathBetween(a, b Location) Path {
 	x, rootX := t.pciBridges(a.PCI)
 	y, rootY := t.pciBridges(b.PCI)
@@ -74,7 +74,7 @@ func (t *Topology) PathBetween(a, b Location) Path {
 	return PathNode
 }
 
-// pciBridges are those above a PCI function, the nearest first, and the root complex.
+// pciBridges returns the bridges above a PCI function, the nearest first, and the root complex.
 func (t *Topology) pciBridges(address string) (above []string, root string) {
 	at := slices.IndexFunc(t.PCI, func(d PCIDevice) bool { return d.Address == address })
 	for at >= 0 && len(above) <= len(t.PCI) {
@@ -89,14 +89,14 @@ func (t *Topology) pciBridges(address string) (above []string, root string) {
 	return above, root
 }
 
-// PathFrom tells what lies between some cores, by their PUs, and a device: the best of them counts.
+// PathFrom returns the shortest path between any of some cores, given by their PUs, and a device.
 func (t *Topology) PathFrom(pus []int, s Location) Path {
 	path, _ := t.pathBetweenSets(t.puSetOf(pus), t.puSetOf(t.localPUs(s)))
 	return path
 }
 
-// localPUs is the PUs that are as close to a device as any, or nil when that is unknown. PUs near a device whose NUMA node
-// the firmware does not know are no more than all that are switched on.
+// localPUs returns the PUs closest to a device, or nil if they are unknown. If the NUMA node of a device is unknown and
+// its local PUs are all online PUs, they are unknown too.
 func (t *Topology) localPUs(s Location) []int {
 	for _, n := range t.Nodes {
 		if n.ID == s.NUMA {
@@ -109,12 +109,13 @@ func (t *Topology) localPUs(s Location) []int {
 	return s.LocalPUs
 }
 
-// puSet is some PUs with the nodes and packages that they are in.
+// puSet is a set of PUs with the NUMA nodes and packages that contain them.
 type puSet struct {
 	pus             []int // ascending
 	nodes, packages map[int]bool
 }
 
+// puSetOf returns the puSet of some PUs.
 func (t *Topology) puSetOf(pus []int) puSet {
 	if !slices.IsSorted(pus) {
 		pus = slices.Sorted(slices.Values(pus))
@@ -129,7 +130,7 @@ func (t *Topology) puSetOf(pus []int) puSet {
 	return a
 }
 
-// puSetFrom is area for many sets, for which the places of PUs were looked up once.
+// puSetFrom is puSetOf for callers with many sets: byID is the result of pusByID.
 func puSetFrom(places map[int]PU, pus []int) puSet {
 	if !slices.IsSorted(pus) {
 		pus = slices.Sorted(slices.Values(pus))
@@ -143,7 +144,7 @@ func puSetFrom(places map[int]PU, pus []int) puSet {
 	return a
 }
 
-// pathBetweenSets finds the shortest way from one area to another, and its distance by the firmware.
+// pathBetweenSets returns the shortest path between two sets, and the firmware's distance between their nodes.
 func (t *Topology) pathBetweenSets(a, b puSet) (Path, int) {
 	if len(a.pus) == 0 || len(b.pus) == 0 {
 		return PathUnknown, 0
@@ -171,6 +172,7 @@ func (t *Topology) pathBetweenSets(a, b puSet) (Path, int) {
 	return path, distance
 }
 
+// haveCommon reports whether two sets have a common nonnegative member.
 func haveCommon(a, b map[int]bool) bool {
 	for id := range a {
 		if b[id] && id >= 0 {

@@ -10,14 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PreferMemory has the calling thread, and the processes it starts from now on, take memory of these NUMA nodes first, and
-// of others when these have none left. No nodes, or only such as have no memory: what the kernel does by itself, which is
-// memory of the node that a thread runs on when it first touches a page, or of the one nearest to it. The caller has locked
-// the thread with runtime.LockOSThread.
+// PreferMemory makes the calling thread, and the processes it starts from now on, allocate memory of these NUMA nodes
+// first, and of other nodes when these have none free. If nodes is empty, or none of the nodes has memory, the kernel's
+// default applies: memory of the node on which a thread runs when it first touches a page, or of the node nearest to it.
+// The caller must have locked the thread with runtime.LockOSThread.
 //
-// Where the kernel has no NUMA support or a container's filter forbids it, the error wraps errors.ErrUnsupported or
-// fs.ErrPermission. After an error the thread's policy is what it was. Before Linux 5.15 one node can be preferred but not
-// several; these are then left to the kernel, which takes what is near the PUs that the thread is bound to.
+// If the kernel has no NUMA support, the error wraps errors.ErrUnsupported. If the filter of a container forbids the
+// call, it wraps fs.ErrPermission. After an error the thread keeps its policy. Before Linux 5.15 the kernel can prefer
+// one node but not several. PreferMemory then sets the default for several nodes, which uses memory near the PUs that
+// the thread is bound to.
 func PreferMemory(nodes []int) error {
 	if len(nodes) == 0 {
 		return memoryError(nodes, unix.SetMemPolicyDynamic(unix.MPOL_DEFAULT, nil))
@@ -38,7 +39,8 @@ func PreferMemory(nodes []int) error {
 	return memoryError(nodes, err)
 }
 
-// allWithoutMemory tells whether all these nodes are there, and none has memory: a socket whose slots are empty.
+// allWithoutMemory reports whether all these nodes exist and none has memory, as with a socket whose memory slots are
+// empty.
 func allWithoutMemory(fsys fs.FS, nodes []int) bool {
 	r := reader{fsys: fsys}
 	online, told := r.readList(dirNode + "online")
@@ -48,13 +50,15 @@ func allWithoutMemory(fsys fs.FS, nodes []int) bool {
 	})
 }
 
-// supportsPreferredMany tells whether the kernel lets several nodes be preferred: node 0 is there on every machine.
+// supportsPreferredMany reports whether the kernel accepts a policy with several preferred nodes. It tries node 0, which
+// every machine has.
 func supportsPreferredMany() bool {
 	set := unix.NewCPUSet(maxID)
 	set.Set(0)
 	return unix.SetMemPolicyDynamic(unix.MPOL_PREFERRED_MANY, set) == nil
 }
 
+// memoryError adds the nodes to an error of PreferMemory.
 func memoryError(nodes []int, err error) error {
 	if err == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HasMemoryPolicy tells whether the calling thread has a memory policy other than the kernel's own, as numactl sets one for
-// what it starts.
+// HasMemoryPolicy reports whether the calling thread has a memory policy other than the kernel's default, for example
+// one that numactl set for the program that it started.
 func HasMemoryPolicy() (bool, error) {
 	var mode int32
 	if _, _, errno := unix.Syscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)), 0, 0, 0, 0, 0); errno != 0 {

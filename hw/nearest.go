@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// Nearest returns those of the candidates that are as near to some cores, by their PUs, as any, by PCI address.
+// Nearest returns the candidates nearest to some cores, given by their PUs. They are sorted by PCI address.
 func (t *Topology) Nearest(pus []int, among []Candidate) []Candidate {
 	places := t.pusByID()
 	nearest, _ := t.nearestCandidates(puSetFrom(places, pus), t.candidateSets(places, among))
 	return nearest
 }
 
-// candidateSet is a candidate and what is near it.
+// candidateSet is a candidate and the PUs near it.
 type candidateSet struct {
 	Candidate
 	local puSet
 }
 
-// candidateSets are the candidates by PCI address.
+// candidateSets returns the candidates, sorted by PCI address, with the PUs near each.
 func (t *Topology) candidateSets(places map[int]PU, among []Candidate) []candidateSet {
 	var all []candidateSet
 	for _, c := range sortedByAddress(among) {
@@ -27,6 +27,8 @@ func (t *Topology) candidateSets(places map[int]PU, among []Candidate) []candida
 	return all
 }
 
+// nearestCandidates returns the candidates with the shortest path from a, and that path. The distance decides between
+// equal paths.
 func (t *Topology) nearestCandidates(a puSet, among []candidateSet) (nearest []Candidate, path Path) {
 	least := 0
 	for _, c := range among {
@@ -42,9 +44,9 @@ func (t *Topology) nearestCandidates(a puSet, among []candidateSet) (nearest []C
 	return nearest, path
 }
 
-// NearestToAll returns those of the candidates that nothing is nearer than to any of some PUs: whichever of them a thread runs
-// on, these are its nearest. Where the machine has several NUMA nodes and does not tell which of them is near, none is. PUs
-// that it does not know are near nothing.
+// NearestToAll returns the candidates that are among the nearest to every one of the PUs. Whichever of the PUs a thread
+// runs on, no other candidate is nearer. It returns nil if a PU is unknown, or if the machine has several NUMA nodes and
+// does not describe which of them is near a candidate.
 func (t *Topology) NearestToAll(pus []int, among []Candidate) []Candidate {
 	known := t.pusByID()
 	sites := t.candidateSets(known, among)
@@ -78,8 +80,9 @@ func (t *Topology) NearestToAll(pus []int, among []Candidate) []Candidate {
 	return around
 }
 
-// LocalityOf is where PUs are: the NUMA node that has all of them, -1 if none has, and the numbers of the rails that nothing is
-// nearer than to any of them. Of a topology without devices there are no rails.
+// LocalityOf returns the NUMA node that contains all of the PUs, or -1 if no single node does, and the numbers of the
+// rails that are nearest to all of them. See [Topology.Rails] and [Topology.NearestToAll]. For a topology without
+// devices it returns no rails.
 func (t *Topology) LocalityOf(pus []int) (node int, rails []int) {
 	node = -1
 	if nodes := t.puSetOf(pus).nodes; len(nodes) == 1 {

@@ -25,6 +25,7 @@ type Netdev struct {
 
 const classNet = "sys/class/net"
 
+// readNetdevs reads all network interfaces.
 func (r *deviceReader) readNetdevs() {
 	entries, err := fs.ReadDir(r.fsys, classNet)
 	if !notProvided(err) {
@@ -42,6 +43,7 @@ func (r *deviceReader) readNetdevs() {
 	slices.SortFunc(r.top.Netdevs, func(a, b Netdev) int { return compareNumbered(a.Name, b.Name) })
 }
 
+// readNetdev reads one network interface.
 func (r *deviceReader) readNetdev(name string) Netdev {
 	dir := path.Join(classNet, name)
 	n := Netdev{

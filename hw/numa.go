@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// readNodes finds the NUMA node of every PU. Firmware that puts a PU into several is believed only the first time.
+// readNodes finds the NUMA node of every PU. If the firmware puts a PU into several nodes, the first one counts.
 func (r *cpuReader) readNodes() {
 	ids, ok := r.readList(dirNode + "online")
 	if !ok && r.err == nil {
@@ -44,13 +44,15 @@ func (r *cpuReader) readNodes() {
 	}
 }
 
+// addNode appends a node to the topology.
 func (r *cpuReader) addNode(n Node) {
 	if !r.onlyPUs {
 		r.top.Nodes = append(r.top.Nodes, n)
 	}
 }
 
-// readNodeDetails reads what nodes have besides PUs. So far they are in the order of their numbers.
+// readNodeDetails reads memory, distances and local PUs of the nodes. The nodes must still be in the order of their
+// numbers.
 func (r *cpuReader) readNodeDetails() {
 	described := len(r.numberedEntries(dirNode[:len(dirNode)-1], "node")) > 0
 	for i := range r.top.Nodes {
@@ -78,8 +80,9 @@ func (r *cpuReader) readNodeDetails() {
 	}
 }
 
-// nodeLocalPUs is the PUs of a node and of those that firmware says it serves best, or without either of those nearest to it
-// where distances tell some from others.
+// nodeLocalPUs returns the PUs closest to the memory of node i. These are its own PUs and those of its best initiators
+// according to the firmware. If there are neither, they are the PUs of the nodes at the smallest distance. If the
+// distances do not distinguish nodes, they are all PUs.
 func (r *cpuReader) nodeLocalPUs(i int) []int {
 	nodes := r.top.Nodes
 	best := map[int]bool{i: true}
@@ -108,7 +111,7 @@ func (r *cpuReader) nodeLocalPUs(i int) []int {
 	return r.online
 }
 
-// minDistance is the smallest distance from node i to another.
+// minDistance returns the smallest distance from node i to another node.
 func minDistance(d []int, i int) int {
 	least := math.MaxInt
 	for j, n := range d {
@@ -119,7 +122,7 @@ func minDistance(d []int, i int) int {
 	return least
 }
 
-// pusOf joins the PUs of some nodes.
+// pusOf returns the union of the PUs of the given nodes.
 func (r *cpuReader) pusOf(nodes map[int]bool) []int {
 	var pus []int
 	for i, chosen := range nodes {
@@ -131,7 +134,7 @@ func (r *cpuReader) pusOf(nodes map[int]bool) []int {
 	return pus
 }
 
-// parseMemory finds MemTotal in a meminfo, and returns bytes: "Node 0 MemTotal:  8349904 kB".
+// parseMemory parses MemTotal in a meminfo file, such as "Node 0 MemTotal: 8349904 kB", and returns bytes.
 func parseMemory(text string) (uint64, error) {
 	for line := range strings.Lines(text) {
 		_, rest, found := strings.Cut(line, "MemTotal:")
@@ -148,7 +151,7 @@ func parseMemory(text string) (uint64, error) {
 	return 0, malformed("memory", text)
 }
 
-// parseDistances reads 10 21.
+// parseDistances parses a line of distances such as "10 21\n".
 func parseDistances(text string) ([]int, error) {
 	body, whole := strings.CutSuffix(text, "\n")
 	var distances []int
@@ -165,7 +168,8 @@ func parseDistances(text string) ([]int, error) {
 	return distances, nil
 }
 
-// parseNumaStatus finds the NUMA node of a GPU in what its driver says: "Node: 255". One without memory of its own says -1.
+// parseNumaStatus parses the NUMA node of a GPU in its driver's file, such as "Node: 255". It is -1 for a GPU whose
+// memory is no NUMA node.
 func parseNumaStatus(text string) (int, error) {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, "Node:"); ok {

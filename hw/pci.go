@@ -30,7 +30,7 @@ type PCIDevice struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// Link is the PCI Express link of a device, in each direction. What is unknown is 0.
+// Link is the PCI Express link of a device, in each direction. Fields are 0 when unknown.
 type Link struct {
 	Speed    float64 `json:"speed"` // GT/s per lane
 	Width    int     `json:"width"` // lanes
@@ -40,7 +40,7 @@ type Link struct {
 
 const dirPCI = "sys/bus/pci/devices/"
 
-// sortPCI puts devices in the order of the tree: after the PUs near them, and each after what comes before its bridges.
+// sortPCI sorts the devices in tree order: by the PUs near them, then by the chain of bridges above them.
 func (r *deviceReader) sortPCI() {
 	place, parent := map[int]int{}, map[string]string{}
 	for i, pu := range r.top.PUs {
@@ -74,6 +74,7 @@ func (r *deviceReader) sortPCI() {
 	})
 }
 
+// readPCIDevice reads one PCI function.
 func (r *deviceReader) readPCIDevice(address string) PCIDevice {
 	dir := dirPCI + address + "/"
 	d := PCIDevice{
@@ -104,7 +105,7 @@ func (r *deviceReader) readPCIDevice(address string) PCIDevice {
 	return d
 }
 
-// readPCIClass reads 0x020000 as 0200.
+// readPCIClass reads a class such as 0x020000 and returns 0200.
 func (r *deviceReader) readPCIClass(name string) string {
 	text, ok := r.readText(name)
 	if !ok {
@@ -121,7 +122,7 @@ func (r *deviceReader) readPCIClass(name string) string {
 	return text[2:6]
 }
 
-// readPCIID reads two numbers of 16 bits as 15b3:1017.
+// readPCIID reads two numbers of 16 bits and returns them as 15b3:1017.
 func (r *deviceReader) readPCIID(dir, vendor, device string) string {
 	var words [2]string
 	for i, name := range []string{vendor, device} {
@@ -142,8 +143,8 @@ func (r *deviceReader) readPCIID(dir, vendor, device string) string {
 	return words[0] + ":" + words[1]
 }
 
-// pciAncestors lists PCI functions that a device is part of, the nearest first, and last the root complex: by the device's place
-// in the tree. It is nil for other devices, and in a copied tree without links.
+// pciAncestors returns the PCI functions on the path of a device in the sysfs tree, the nearest first, and the root
+// complex last. It returns nil for devices outside the PCI tree, and in a copied tree without links.
 func (r *deviceReader) pciAncestors(dir string) []string {
 	target, err := fs.ReadLink(r.fsys, dir)
 	if err != nil {
@@ -161,12 +162,13 @@ func (r *deviceReader) pciAncestors(dir string) []string {
 	return above
 }
 
-// isPCIAddress tells domain:bus:slot.function, 0000:c1:00.0, from other names of devices.
+// isPCIAddress reports whether name is an address domain:bus:slot.function, such as 0000:c1:00.0.
 func isPCIAddress(name string) bool {
 	_, ok := parsePCIAddress(name)
 	return ok
 }
 
+// parsePCIAddress returns domain, bus, slot and function of an address.
 func parsePCIAddress(name string) (parts [4]uint64, ok bool) {
 	part := strings.Split(name, ":")
 	if len(part) != 3 {
@@ -183,14 +185,14 @@ func parsePCIAddress(name string) (parts [4]uint64, ok bool) {
 	return parts, true
 }
 
-// comparePCI orders addresses by number: domains of more than 16 bits come last.
+// comparePCI compares addresses by number. Domains of more than 16 bits are last.
 func comparePCI(a, b string) int {
 	x, _ := parsePCIAddress(a)
 	y, _ := parsePCIAddress(b)
 	return cmp.Or(slices.Compare(x[:], y[:]), cmp.Compare(a, b))
 }
 
-// parseSpeed reads 16.0 GT/s PCIe, or without the last word 8 GT/s. What the kernel does not know is 0.
+// parseSpeed parses a link speed such as "16.0 GT/s PCIe" or "8 GT/s". It returns 0 if the kernel does not know it.
 func parseSpeed(text string) (float64, error) {
 	body, whole := strings.CutSuffix(text, "\n")
 	number, _, found := strings.Cut(body, " GT/s")
@@ -204,7 +206,7 @@ func parseSpeed(text string) (float64, error) {
 	return speed, nil
 }
 
-// parseWidth reads the number of lanes. 255 is the kernel's word for unknown.
+// parseWidth parses the number of lanes. The kernel writes 255 for unknown; parseWidth returns 0.
 func parseWidth(text string) (int, error) {
 	n, err := parseUint(text, 8)
 	if n == 255 {

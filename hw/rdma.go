@@ -4,8 +4,8 @@ import (
 	"net/netip"
 )
 
-// RDMADevice is one RDMA device: a NIC, a function of one, or a software device. Text is empty and GUIDs are 0 where
-// the kernel does not say.
+// RDMADevice is one RDMA device: a NIC, a function of one, or a software device. Strings are empty and GUIDs are 0 if
+// the kernel does not provide them.
 type RDMADevice struct {
 	Name string   `json:"name"` // as in /sys/class/infiniband: mlx5_0
 	Type NodeType `json:"type"`
@@ -42,7 +42,7 @@ type RDMADevice struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// NodeType is what kind of device the kernel sees.
+// NodeType is the type of the device according to the kernel.
 type NodeType string
 
 // The node types, enum rdma_node_type.
@@ -80,7 +80,7 @@ type RDMAPort struct {
 // PortActive is the state of a port that can carry traffic.
 const PortActive = "ACTIVE"
 
-// LinkLayer is what a port is plugged into.
+// LinkLayer is the type of network that a port is connected to.
 type LinkLayer string
 
 // The link layers.
@@ -101,7 +101,7 @@ type GID struct {
 	OtherNetns bool `json:"away,omitempty"`
 }
 
-// GIDType is the protocol that a GID stands for.
+// GIDType is the protocol that a GID belongs to.
 type GIDType string
 
 // The GID types, enum ib_gid_type.
@@ -111,7 +111,7 @@ const (
 	GIDRoCEv2     GIDType = "RoCE v2"
 )
 
-// CharDevice is a file below /dev/infiniband through which programs reach a device.
+// CharDevice is a file below /dev/infiniband through which programs access a device.
 type CharDevice struct {
 	Kind  string `json:"kind"` // uverbs, umad, issm or rdma_cm, the one that all devices share
 	Name  string `json:"name"` // as in /dev/infiniband: uverbs0
@@ -124,10 +124,10 @@ type CharDevice struct {
 	ABI int `json:"abi"`
 }
 
-// Path is where udev puts the file.
+// Path returns the path at which udev creates the file.
 func (c CharDevice) Path() string { return "/dev/infiniband/" + c.Name }
 
-// Uverbs returns the file that verbs are spoken over, and whether the device has one.
+// Uverbs returns the file for verbs, and whether the device has one.
 func (d *RDMADevice) Uverbs() (CharDevice, bool) {
 	for _, c := range d.Chars {
 		if c.Kind == "uverbs" {

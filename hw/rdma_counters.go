@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// ReadCounters reads the counters of one port, from 1, of a device, or with port 0 those of the device as a whole.
-// They are no part of [ReadRDMA] because some drivers ask the firmware for each. The error is fs.ErrNotExist when
-// there is no such port.
+// ReadCounters reads the counters of a device's port. Ports count from 1; port 0 means the counters of the device as a
+// whole. Counters are separate from [ReadRDMA], because some drivers query the firmware for each one. If the port does
+// not exist, the error is fs.ErrNotExist.
 func ReadCounters(fsys fs.FS, device string, port int) (*Counters, error) {
 	dir := path.Join(classRDMA, device)
 	if port != 0 {
@@ -29,6 +29,7 @@ func ReadCounters(fsys fs.FS, device string, port int) (*Counters, error) {
 	return c, nil
 }
 
+// readCounters reads a directory of counters.
 func (r *deviceReader) readCounters(dir string) map[string]uint64 {
 	counters := map[string]uint64{}
 	for _, name := range r.readDirNames(dir) {
@@ -45,8 +46,8 @@ func (r *deviceReader) readCounters(dir string) map[string]uint64 {
 	return counters
 }
 
-// Counters are a port's counters by the kernel's names. The names depend on driver and kernel, and so do the units:
-// those of the standard (port_xmit_data) count words of four bytes. Counters that the hardware lacks are left out.
+// Counters are a port's counters by the kernel's names. Names and units depend on driver and kernel. The standard
+// counters port_xmit_data and port_rcv_data count words of four bytes. Counters that the hardware lacks are left out.
 type Counters struct {
 	Port map[string]uint64 `json:"port"` // directory counters: InfiniBand's standard ones
 	HW   map[string]uint64 `json:"hw"`   // directory hw_counters: the driver's own

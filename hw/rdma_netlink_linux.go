@@ -17,8 +17,8 @@ const (
 	attrNdevName = 51 // RDMA_NLDEV_ATTR_NDEV_NAME
 )
 
-// addNetlinkInfo adds what the kernel tells over netlink alone: the interface of each port, which sysfs only lets guess, and
-// what is open on a device.
+// addNetlinkInfo adds information that only netlink provides: the interface of each port, which sysfs does not state,
+// and the number of open resources of a device.
 func addNetlinkInfo(devices []RDMADevice) {
 	if len(devices) == 0 {
 		return // the question would load a kernel module
@@ -51,7 +51,7 @@ func addNetlinkInfo(devices []RDMADevice) {
 	}
 }
 
-// addPortNetdevs asks for the interfaces of a device's ports.
+// addPortNetdevs requests the interfaces of the device's ports.
 func (d *RDMADevice) addPortNetdevs(index uint32) error {
 	request := nl.NewNetlinkRequest(nl.RDMA_NL_NLDEV<<10|cmdPortGet, unix.NLM_F_DUMP)
 	request.AddData(nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_DEV_INDEX, nl.Uint32Attr(index)))
@@ -75,8 +75,9 @@ func (d *RDMADevice) addPortNetdevs(index uint32) error {
 
 var errTruncated = errors.New("hw: netlink attributes are cut short")
 
-// parsePortAttrs finds number and interface of a port in an answer: attributes of two-byte length and type, and the value, padded
-// to four bytes. The kernel names the interface after the number, if there is one.
+// parsePortAttrs parses the number and interface of a port in a netlink answer. The answer is a list of attributes. Each
+// has a two-byte length, a two-byte type, and the value, padded to four bytes. The kernel writes the interface after the
+// number, if there is one.
 func parsePortAttrs(answer []byte) (port uint32, netdev string, err error) {
 	for len(answer) > 0 {
 		if len(answer) < 4 {

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// markOtherNetns marks what belongs to another network namespace. Without devices netlink is not asked: the question would
+// markOtherNetns sets OtherNetns for devices and GIDs. Without devices it does not use netlink, because a request would
 // load a kernel module.
 func markOtherNetns(devices []RDMADevice) error {
 	if len(devices) == 0 {
@@ -45,6 +45,7 @@ type netInterface struct {
 	addrs []netip.Addr // in 16-byte form
 }
 
+// listInterfaces returns the interfaces of this network namespace by name.
 func listInterfaces() (map[string]netInterface, error) {
 	list, err := net.Interfaces()
 	if err != nil {
@@ -67,8 +68,9 @@ func listInterfaces() (map[string]netInterface, error) {
 	return here, nil
 }
 
-// hasGID tells whether a GID is of this interface and not of one with the same name elsewhere. Besides its addresses
-// an interface has the link-local GID that the kernel makes of the MAC, whatever addresses there are.
+// hasGID reports whether a GID belongs to this interface, and not to an interface with the same name in another
+// namespace. Besides the GIDs of its addresses an interface always has the link-local GID that the kernel derives from
+// the MAC address.
 func (n netInterface) hasGID(gid netip.Addr) bool {
 	if slices.Contains(n.addrs, gid) {
 		return true

@@ -11,7 +11,7 @@ import (
 
 // The functions below read the texts of single sysfs files. Each ends in a newline, which tells that it is whole.
 
-// GUID is a 64-bit identifier, read as a big-endian number. Its text is the kernel's: 0002:c903:00a1:b2c4.
+// GUID is a 64-bit identifier, read as a big-endian number. Its text has the kernel's form: 0002:c903:00a1:b2c4.
 type GUID uint64
 
 // String writes the GUID as the kernel does.
@@ -19,16 +19,17 @@ func (g GUID) String() string {
 	return fmt.Sprintf("%04x:%04x:%04x:%04x", uint16(g>>48), uint16(g>>32), uint16(g>>16), uint16(g))
 }
 
-// MarshalText is String, for JSON.
+// MarshalText returns the text of String, for JSON.
 func (g GUID) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
 
-// UnmarshalText takes what String wrote.
+// UnmarshalText parses the text of String.
 func (g *GUID) UnmarshalText(text []byte) error {
 	var err error
 	*g, err = parseGUID(string(text) + "\n")
 	return err
 }
 
+// parseGUID parses 0002:c903:00a1:b2c4.
 func parseGUID(text string) (GUID, error) {
 	var raw [8]byte
 	if err := parseGroups(raw[:], text); err != nil {
@@ -41,7 +42,7 @@ func parseGUID(text string) (GUID, error) {
 	return g, nil
 }
 
-// parseGID reads fe80:0000:0000:0000:5054:00ff:fe12:3456.
+// parseGID parses fe80:0000:0000:0000:5054:00ff:fe12:3456.
 func parseGID(text string) (netip.Addr, error) {
 	if text == noGID { // most of a table, which has hundreds
 		return netip.IPv6Unspecified(), nil
@@ -55,7 +56,7 @@ func parseGID(text string) (netip.Addr, error) {
 
 const noGID = "0000:0000:0000:0000:0000:0000:0000:0000\n"
 
-// parseGroups fills raw from groups of four hexadecimal digits, colons between them.
+// parseGroups fills raw from groups of four hexadecimal digits separated by colons.
 func parseGroups(raw []byte, text string) error {
 	body, whole := strings.CutSuffix(text, "\n")
 	if !whole || len(body) != len(raw)/2*5-1 {
@@ -70,7 +71,7 @@ func parseGroups(raw []byte, text string) error {
 	return nil
 }
 
-// parseWord reads a line of any text.
+// parseWord parses one line of any text.
 func parseWord(text string) (string, error) {
 	body, whole := strings.CutSuffix(text, "\n")
 	if !whole || strings.Contains(body, "\n") {
@@ -79,7 +80,7 @@ func parseWord(text string) (string, error) {
 	return body, nil
 }
 
-// parseNumbered reads a number and its name, "4: ACTIVE".
+// parseNumbered parses a number and its name: "4: ACTIVE".
 func parseNumbered(text string) (int, string, error) {
 	body, whole := strings.CutSuffix(text, "\n")
 	number, name, found := strings.Cut(body, ": ")
@@ -90,7 +91,8 @@ func parseNumbered(text string) (int, string, error) {
 	return int(n), name, nil
 }
 
-// parseRate reads 100 Gb/sec (4X EDR), or without the name of the speed 10 Gb/sec (4X), and returns bits per second.
+// parseRate parses "100 Gb/sec (4X EDR)", or "10 Gb/sec (4X)" without the name of the speed, and returns bits per
+// second.
 func parseRate(text string) (uint64, error) {
 	number, link, _ := strings.Cut(text, " Gb/sec (")
 	giga, tenth, _ := strings.Cut(number, ".")
@@ -103,7 +105,7 @@ func parseRate(text string) (uint64, error) {
 	return tenths * 100_000_000, nil
 }
 
-// parseUint reads a number in decimal, or in hexadecimal behind 0x, of at most so many bits.
+// parseUint parses a number of at most bits bits, decimal, or hexadecimal with the prefix 0x.
 func parseUint(text string, bits int) (uint64, error) {
 	body, whole := strings.CutSuffix(text, "\n")
 	base := 10
@@ -117,7 +119,7 @@ func parseUint(text string, bits int) (uint64, error) {
 	return n, nil
 }
 
-// parseInt reads a number in decimal that may be negative.
+// parseInt parses a decimal number that may be negative.
 func parseInt(text string) (int, error) {
 	body, whole := strings.CutSuffix(text, "\n")
 	n, err := strconv.ParseInt(body, 10, 32)
@@ -127,7 +129,7 @@ func parseInt(text string) (int, error) {
 	return int(n), nil
 }
 
-// parseDev reads the number of a device file, major:minor.
+// parseDev parses the number of a device file, major:minor.
 func parseDev(text string) (major, minor uint32, err error) {
 	body, whole := strings.CutSuffix(text, "\n")
 	first, second, found := strings.Cut(body, ":")
@@ -139,6 +141,7 @@ func parseDev(text string) (major, minor uint32, err error) {
 	return uint32(hi), uint32(lo), nil
 }
 
+// malformed returns an ErrMalformed with the start of the text.
 func malformed(what, text string) error {
 	return fmt.Errorf("%w: %s %.60q", ErrMalformed, what, text)
 }

@@ -13,11 +13,11 @@ import (
 
 const classRDMA = "sys/class/infiniband"
 
-// ReadRDMA reads the RDMA devices of the node whose root directory fsys is, as os.DirFS("/") gives it, in the order of
-// their numbers. A tree without any is no error. A device of which something cannot be read is returned with what can,
-// and RDMADevice.Problems says what is missing; the error is only for the list itself.
+// ReadRDMA reads the RDMA devices of the node whose root directory is fsys, for example os.DirFS("/"). The devices are
+// sorted by number. A tree without devices is not an error. A device with unreadable files is returned with the fields
+// that could be read, and RDMADevice.Problems lists the rest. ReadRDMA fails only if the list of devices cannot be read.
 //
-// Netdevs that the tree does not have (sys/class/net) are taken to be those of another network namespace.
+// An interface that does not exist in sys/class/net is assumed to belong to another network namespace.
 func ReadRDMA(fsys fs.FS) ([]RDMADevice, error) {
 	r := deviceReader{reader: reader{fsys: fsys}}
 	devices, err := r.readRDMA()
@@ -27,6 +27,7 @@ func ReadRDMA(fsys fs.FS) ([]RDMADevice, error) {
 	return devices, nil
 }
 
+// readRDMA reads all RDMA devices.
 func (r *deviceReader) readRDMA() ([]RDMADevice, error) {
 	entries, err := fs.ReadDir(r.fsys, classRDMA)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,6 +50,7 @@ func (r *deviceReader) readRDMA() ([]RDMADevice, error) {
 	return devices, nil
 }
 
+// readRDMADevice reads one RDMA device.
 func (r *deviceReader) readRDMADevice(name string) RDMADevice {
 	dir := path.Join(classRDMA, name)
 	d := RDMADevice{
@@ -72,6 +74,7 @@ func (r *deviceReader) readRDMADevice(name string) RDMADevice {
 	return d
 }
 
+// parseNodeType parses a node type such as "1: CA".
 func parseNodeType(text string) (NodeType, error) {
 	n, _, err := parseNumbered(text)
 	names := []NodeType{1: NodeCA, NodeSwitch, NodeRouter, NodeRNIC, NodeUSNIC, NodeUSNICUDP, NodeUnspecified}
@@ -84,12 +87,13 @@ func parseNodeType(text string) (NodeType, error) {
 	return names[n], nil // by number: older kernels write 7: <unknown>
 }
 
-// providerByDriver are rdma-core's names by kernel driver, where the two differ.
+// providerByDriver maps kernel drivers to rdma-core's provider names where the two differ.
 var providerByDriver = map[string]string{
 	"mlx5_core": "mlx5", "mlx4_core": "mlx4", "ib_mthca": "mthca", "ice": "irdma", "i40e": "irdma", "idpf": "irdma",
 	"bnxt_en": "bnxt_re", "qede": "qedr", "be2net": "ocrdma", "hns3": "hns", "enic": "usnic",
 }
 
+// providerOf returns rdma-core's name of the user-space driver. parent is the netdev below an rxe device.
 func providerOf(d RDMADevice, parent string) string {
 	driver, _, _ := strings.Cut(d.Driver, ".") // a subfunction of mlx5_core has the driver mlx5_core.sf
 	switch {
@@ -103,7 +107,7 @@ func providerOf(d RDMADevice, parent string) string {
 	return ""
 }
 
-// pciFunctionOf finds the PCI function that a device is part of, however indirectly.
+// pciFunctionOf returns the address of the nearest PCI function above a device, or "".
 func (r *deviceReader) pciFunctionOf(dir string) string {
 	if above := r.pciAncestors(dir); len(above) > 0 && isPCIAddress(above[0]) {
 		return above[0]
@@ -111,7 +115,8 @@ func (r *deviceReader) pciFunctionOf(dir string) string {
 	return ""
 }
 
-// readRDMALocality asks the device and its netdevs, and the PCI functions above them, for the NUMA node and the PUs near it.
+// readRDMALocality sets NUMA and LocalPUs. It reads them from the device, then from its netdevs, and for each of these
+// from the PCI functions above.
 func (r *deviceReader) readRDMALocality(d *RDMADevice, dir string) {
 	d.NUMA = -1
 	dirs := []string{dir}
@@ -135,6 +140,7 @@ func (r *deviceReader) readRDMALocality(d *RDMADevice, dir string) {
 	}
 }
 
+// readPort reads one port of a device.
 func (r *deviceReader) readPort(device string, node NodeType, number int, parent string) RDMAPort {
 	dir := fmt.Sprintf("%s/ports/%d", device, number)
 	p := RDMAPort{
@@ -160,11 +166,13 @@ func (r *deviceReader) readPort(device string, node NodeType, number int, parent
 	return p
 }
 
+// parseStateName parses a state such as "4: ACTIVE" and returns the name.
 func parseStateName(text string) (string, error) {
 	_, name, err := parseNumbered(text)
 	return name, err
 }
 
+// parseLinkLayer parses the link layer of a port.
 func parseLinkLayer(text string) (LinkLayer, error) {
 	word, err := parseWord(text)
 	switch l := LinkLayer(word); l {
@@ -174,9 +182,9 @@ func parseLinkLayer(text string) (LinkLayer, error) {
 	return "", malformed("link layer", text)
 }
 
-// findPortNetdev is the interface of the port's first GID, the one that the kernel made from the interface's own MAC
-// address. Where GIDs have no interface (InfiniBand, older iWARP) it is one of those below the PCI function; their
-// dev_port counts from 0. A child of ib0 is called ib0.8001 and sorts behind it.
+// findPortNetdev returns the interface of the port's first GID, which the kernel derived from the MAC address of the
+// interface. If GIDs have no interface (InfiniBand, older iWARP), it returns one of the interfaces below the PCI
+// function, by dev_port, which counts from 0. A child of ib0 is named ib0.8001 and sorts after ib0.
 func (r *deviceReader) findPortNetdev(device string, p *RDMAPort) string {
 	netdev := ""
 	for _, g := range p.GIDs {
@@ -196,6 +204,7 @@ func (r *deviceReader) findPortNetdev(device string, p *RDMAPort) string {
 	return ""
 }
 
+// readGIDs reads the GID table of a port and leaves out empty entries.
 func (r *deviceReader) readGIDs(dir string, link LinkLayer, node NodeType) []GID {
 	_, err := fs.Stat(r.fsys, dir+"/gid_attrs/types")
 	typed := !errors.Is(err, fs.ErrNotExist) // since Linux 4.5
@@ -227,7 +236,7 @@ func (r *deviceReader) readGIDs(dir string, link LinkLayer, node NodeType) []GID
 	return gids
 }
 
-// isEmptyGID tells an unused entry. On InfiniBand even those begin with the subnet's prefix.
+// isEmptyGID reports whether an entry is unused. On InfiniBand unused entries contain the subnet prefix.
 func isEmptyGID(raw [16]byte, link LinkLayer) bool {
 	if link == LinkInfiniBand {
 		clear(raw[:8])
@@ -235,7 +244,7 @@ func isEmptyGID(raw [16]byte, link LinkLayer) bool {
 	return raw == [16]byte{}
 }
 
-// hasNetdev tells whether the tree has the interface. One without any is not asked.
+// hasNetdev reports whether the tree contains the interface. It returns true for a tree without sys/class/net.
 func (r *deviceReader) hasNetdev(name string) bool {
 	if _, err := fs.Stat(r.fsys, "sys/class/net"); errors.Is(err, fs.ErrNotExist) {
 		return true
@@ -244,7 +253,7 @@ func (r *deviceReader) hasNetdev(name string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// readCharDevices lists the character devices by RDMA device; what all share stands under "".
+// readCharDevices returns the character devices by RDMA device. Those shared by all devices have the key "".
 func (r *deviceReader) readCharDevices() map[string][]CharDevice {
 	chars := map[string][]CharDevice{}
 	for _, class := range []string{"sys/class/infiniband_verbs", "sys/class/infiniband_mad"} {
@@ -268,6 +277,7 @@ func (r *deviceReader) readCharDevices() map[string][]CharDevice {
 	return chars
 }
 
+// readCharDevice reads one character device.
 func (r *deviceReader) readCharDevice(class, name, kind string) CharDevice {
 	dir := path.Join(class, name)
 	c := CharDevice{Kind: kind, Name: name, Port: int(r.readUint(dir+"/port", 8))}
@@ -283,7 +293,7 @@ func (r *deviceReader) readCharDevice(class, name, kind string) CharDevice {
 	return c
 }
 
-// ueventValue finds the line KEY=value.
+// ueventValue returns the value of the line KEY=value, or "".
 func ueventValue(text, key string) string {
 	for line := range strings.Lines(text) {
 		if v, ok := strings.CutPrefix(line, key+"="); ok && strings.HasSuffix(v, "\n") {

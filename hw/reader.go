@@ -16,16 +16,18 @@ import (
 // And of a list of devices it returns nothing if a file of one of them cannot be read, where here each is listed with what
 // can and with the reason. Nor does it tell the PUs near a device, GIDs, or caches and NUMA nodes.
 
-// maxFile bounds what is read of one file, in bytes. The kernel writes at most a page into most files of sysfs; only
-// lists of PUs and the tables of /proc are longer.
+// maxFile is the limit for the text of one file, in bytes. The kernel writes at most a page into most files of sysfs.
+// Only lists of PUs and the tables of /proc are longer.
 const maxFile = 64 << 10
 
-// fileReader is a tree that reads its files in a quicker way than fs.FS has, and bounds them itself.
+// fileReader is implemented by trees that read a whole file faster than through fs.FS. The implementation enforces
+// maxFile itself.
 type fileReader interface {
 	readFile(name string) (string, error)
 }
 
-// readFile reads a file, and refuses what the kernel would not write: what is longer than maxFile, or no regular file.
+// readFile reads a file. It refuses files that the kernel would not write: those longer than maxFile, and those that are
+// not regular files.
 func readFile(fsys fs.FS, name string) (string, error) {
 	if tree, ok := fsys.(fileReader); ok {
 		return tree.readFile(name)
@@ -37,7 +39,7 @@ func readFile(fsys fs.FS, name string) (string, error) {
 	return string(data), err
 }
 
-// readHead reads up to so many bytes of a file.
+// readHead reads up to limit bytes of a file.
 func readHead(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -54,8 +56,8 @@ func readHead(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 
-// reader reads the files of a tree. It goes on after one that it cannot read, and keeps a sentence about it, or while
-// it is strict the first error.
+// reader reads the files of a tree. After a file that cannot be read it continues and appends a message to problems.
+// With failFast it also stores the first error in err.
 type reader struct {
 	fsys       fs.FS
 	parsedSets map[setKey][]int // that were read, by their text
@@ -65,16 +67,17 @@ type reader struct {
 	err        error
 }
 
-// maxSetMembers bounds the sets of one reading: a line of seven letters is a set of thousands.
+// maxSetMembers bounds the sum of the sizes of all parsed sets. A text of seven characters can describe a set of
+// thousands.
 const maxSetMembers = 1 << 22
 
-// setKey is a set as a file says it, one of the two ways.
+// setKey identifies a parsed set: the text of the file, and whether the text is a mask or a list.
 type setKey struct {
 	text string
 	mask bool
 }
 
-// parseFile is what parse makes of a file, or zero.
+// parseFile reads a file and returns the result of parse, or the zero value.
 func parseFile[T any](r *reader, name string, parse func(string) (T, error)) T {
 	text, ok := r.readText(name)
 	if !ok {
@@ -86,7 +89,7 @@ func parseFile[T any](r *reader, name string, parse func(string) (T, error)) T {
 	return v
 }
 
-// readInt is the number in a file, or otherwise where there is none.
+// readInt returns the number in a file, or otherwise if there is none.
 func (r *reader) readInt(name string, otherwise int) int {
 	text, ok := r.readText(name)
 	if !ok {
@@ -100,14 +103,15 @@ func (r *reader) readInt(name string, otherwise int) int {
 	return n
 }
 
+// readUint returns the number of at most bits bits in a file, or 0.
 func (r *reader) readUint(name string, bits int) uint64 {
 	return parseFile(r, name, func(text string) (uint64, error) { return parseUint(text, bits) })
 }
 
-// readList is the set of numbers in a file, ascending.
+// readList returns the set of numbers in a file, ascending.
 func (r *reader) readList(name string) ([]int, bool) { return r.readSetFile(name, false) }
 
-// readSet is the first of these files that there is: a list, as the end of its name tells, or a mask.
+// readSet reads the first of these files that exists. It is a list if its name ends in "list", otherwise a mask.
 func (r *reader) readSet(dir string, names ...string) (ids []int, ok bool) {
 	for _, name := range names {
 		if ids, ok = r.readSetFile(dir+name, !strings.HasSuffix(name, "list")); ok {
@@ -117,7 +121,7 @@ func (r *reader) readSet(dir string, names ...string) (ids []int, ok bool) {
 	return nil, false
 }
 
-// readSetFile reads a set. The kernel says the same many times: sets of the same text share memory.
+// readSetFile reads one set. Many files of the kernel have the same text; the sets of equal texts share memory.
 func (r *reader) readSetFile(name string, mask bool) ([]int, bool) {
 	text, ok := r.readText(name)
 	if !ok {
@@ -145,8 +149,8 @@ func (r *reader) readSetFile(name string, mask bool) ([]int, bool) {
 	return ids, err == nil
 }
 
-// readText returns false for a file that is not there, and where the kernel has nothing to say: EINVAL is its answer for
-// an empty entry of a table and for a counter that the hardware lacks.
+// readText returns the text of a file. It returns false if the file does not exist or the kernel has no value for it.
+// The kernel returns EINVAL for an empty entry of a table and for a counter that the hardware lacks.
 func (r *reader) readText(name string) (string, bool) {
 	data, err := readFile(r.fsys, name)
 	if notProvided(err) {
@@ -156,11 +160,12 @@ func (r *reader) readText(name string) (string, bool) {
 	return strings.TrimRight(data, "\x00"), err == nil // tools that copied trees have left the end of C strings
 }
 
+// notProvided reports whether the error means that the kernel does not provide the file or its value.
 func notProvided(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP)
 }
 
-// readDirNames lists a directory, and nothing where there is none.
+// readDirNames returns the names in a directory, and nil if the directory does not exist.
 func (r *reader) readDirNames(dir string) []string {
 	entries, err := fs.ReadDir(r.fsys, dir)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -173,7 +178,7 @@ func (r *reader) readDirNames(dir string) []string {
 	return names
 }
 
-// numberedEntries lists the numbers of those entries of a directory that are called prefix and a number, ascending.
+// numberedEntries returns the numbers of the directory entries named prefix plus a number, ascending.
 func (r *reader) numberedEntries(dir, prefix string) []int {
 	var ids []int
 	for _, name := range r.readDirNames(dir) {
@@ -186,10 +191,11 @@ func (r *reader) numberedEntries(dir, prefix string) []int {
 	return slices.Compact(ids)
 }
 
-// numericEntries lists a directory whose entries are numbered, ascending.
+// numericEntries returns the directory entries whose names are numbers, ascending.
 func (r *reader) numericEntries(dir string) []int { return r.numberedEntries(dir, "") }
 
-// addProblem keeps an error. Those of package fs say the name themselves.
+// addProblem records an error about a file, if err is not nil. The name in an fs.PathError is dropped, because the
+// message has it already.
 func (r *reader) addProblem(name string, err error) {
 	var at *fs.PathError
 	if errors.As(err, &at) {

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// Resource is a part of the machine that PUs belong to.
+// Resource is a part of the machine that contains PUs.
 type Resource struct {
 	// Type is what hwloc calls it: Machine, Package, NUMANode, L3Cache, L2Cache, L1Cache, Core or PU.
 	Type string
@@ -15,13 +15,14 @@ type Resource struct {
 	PUs []int
 }
 
-// ResourceTypes are the types of resources, the largest first.
+// ResourceTypes returns the types of resources, the largest first.
 func ResourceTypes() []string {
 	return []string{"Machine", "Package", "NUMANode", "L3Cache", "L2Cache", "L1Cache", "Core", "PU"}
 }
 
-// Resources lists all resources that have PUs, in the order of ResourceTypes and within a type by number. A type that the
-// machine does not tell of is left out: some have no level-3 cache, virtual ones often no caches at all.
+// Resources returns all resources that have PUs, in the order of ResourceTypes, and within a type by number. A type that
+// the machine does not describe is left out. Some machines have no level-3 cache; virtual ones often describe no caches
+// at all.
 func (t *Topology) Resources() []Resource {
 	machine := Resource{Type: "Machine"}
 	var pus []Resource
@@ -65,7 +66,7 @@ func (t *Topology) Resources() []Resource {
 	return all
 }
 
-// Contains tells whether all these PUs are in the resource. Of no PUs it is false.
+// Contains reports whether all these PUs are in the resource. It returns false for an empty list.
 func (r *Resource) Contains(pus []int) bool {
 	for _, pu := range pus {
 		if _, in := slices.BinarySearch(r.PUs, pu); !in {
@@ -75,7 +76,7 @@ func (r *Resource) Contains(pus []int) bool {
 	return len(pus) > 0
 }
 
-// Overlaps tells whether any of these PUs is in the resource.
+// Overlaps reports whether any of these PUs is in the resource.
 func (r *Resource) Overlaps(pus []int) bool {
 	return slices.ContainsFunc(pus, func(pu int) bool {
 		_, in := slices.BinarySearch(r.PUs, pu)

@@ -9,9 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rootTree is this machine's root directory, of which sysfs and procfs are read. A port has tables of up to a thousand
-// files, which every process that opens a device reads: through os.DirFS each takes four times as long as here, where the
-// directory of the last file stays open and a file is one open, one read and one close. It is for one goroutine.
+// rootTree is the root directory of this machine, from which sysfs and procfs are read. A port has tables of up to a
+// thousand files, and every process that opens a device reads them. Through os.DirFS each file takes four times as long.
+// rootTree keeps the directory of the last file open, so a file costs one open, one read and one close. It must not be
+// used concurrently.
 type rootTree struct {
 	fs.ReadLinkFS
 	dir string
@@ -19,9 +20,10 @@ type rootTree struct {
 	buf []byte
 }
 
-// pageSize is the least that a file must have handed out for there to be more.
+// pageSize is the size of one read from sysfs. After a shorter read the file has no more data.
 const pageSize = 4096
 
+// openRoot returns the tree of this machine. The caller must close it.
 func openRoot() (*rootTree, error) {
 	tree, ok := os.DirFS("/").(fs.ReadLinkFS)
 	if !ok {
@@ -30,7 +32,7 @@ func openRoot() (*rootTree, error) {
 	return &rootTree{ReadLinkFS: tree, fd: -1, buf: make([]byte, maxFile)}, nil
 }
 
-// readFile reads a file. The kernel hands out up to a page at a time.
+// readFile reads a whole file. The kernel returns up to a page per read.
 func (s *rootTree) readFile(name string) (string, error) {
 	n, err := s.read(path.Split(name))
 	if err != nil {
@@ -39,6 +41,7 @@ func (s *rootTree) readFile(name string) (string, error) {
 	return string(s.buf[:n]), nil
 }
 
+// read reads a file into buf and returns its length.
 func (s *rootTree) read(dir, base string) (int, error) {
 	if s.fd < 0 || dir != s.dir {
 		if err := s.openDir(dir); err != nil {
@@ -57,6 +60,7 @@ func (s *rootTree) read(dir, base string) (int, error) {
 	return n, err
 }
 
+// openDir opens the directory of the next files and closes the previous one.
 func (s *rootTree) openDir(dir string) error {
 	s.close()
 	fd, err := unix.Open("/"+dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -6,11 +6,12 @@ import (
 	"slices"
 )
 
-// Topology is a node at one moment. Its JSON is what ibrun topo --json prints, and its field names stay.
+// Topology describes a node at one moment. ibrun topo --json prints its JSON form; the JSON field names do not change.
 //
-// The lists of packages, dies, NUMA nodes, caches, cores and PUs are in the order of the tree that they form, largest
-// first and by the lowest PU: what is close in a list is close in the machine. It is the logical order of hwloc. Sets of
-// PUs are ascending, name only PUs that are switched on, and may share memory: they are not to be changed.
+// The lists of packages, dies, NUMA nodes, caches, cores and PUs follow the order of the tree that they form: larger
+// sets first, then by lowest PU. Entries that are close in a list are close in the machine. This is hwloc's logical
+// order. Sets of PUs are ascending and contain only PUs that are online. Sets may share memory, so the caller must not
+// change them.
 type Topology struct {
 	Packages []Package `json:"packages"`
 	Dies     []Die     `json:"dies"` // of packages with more than one
@@ -38,7 +39,7 @@ type Topology struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// Package is a physical package: what sits in a socket.
+// Package is a physical package: the part that is plugged into a socket.
 type Package struct {
 	ID    int    `json:"id"` // the kernel's number, -1 where the firmware does not say
 	Model string `json:"model,omitempty"`
@@ -51,8 +52,8 @@ type Die struct {
 	PUs []int `json:"pus"`
 }
 
-// Node is a NUMA node: memory, and the PUs that are close to it, if any. A machine that has none described is one node,
-// 0.
+// Node is a NUMA node: memory, and the PUs that are close to it, if any. A machine that describes no NUMA nodes is one
+// node with number 0.
 type Node struct {
 	ID     int    `json:"id"`
 	Memory uint64 `json:"memory"` // bytes
@@ -84,15 +85,16 @@ type Core struct {
 	PUs  []int `json:"pus"`  // its hardware threads
 }
 
-// Kind is a sort of core of a hybrid machine.
+// Kind is a kind of core of a hybrid machine.
 type Kind struct {
 	Name     string `json:"name"`     // the kernel's: cpu_core, cpu_atom; or capacity
 	Capacity int    `json:"capacity"` // relative to 1024 for the fastest, 0 when unknown
 	PUs      []int  `json:"pus"`
 }
 
-// PU is one processing unit and its place. Core and L3 are named by the lowest PU in them, which makes the names
-// unique on the node; Node and Package are the kernel's own numbers. A core without a level-3 cache is named as one.
+// PU is one processing unit and its location in the topology. Core and L3 are identified by the lowest PU in them, so
+// these numbers are unique on the node. Node and Package are the kernel's own numbers. If a core has no level-3 cache,
+// L3 equals Core.
 type PU struct {
 	ID      int `json:"id"`
 	Core    int `json:"core"`
@@ -101,14 +103,14 @@ type PU struct {
 	Package int `json:"package"` // 0 when the firmware does not say
 }
 
-// Cgroup is the cpuset that the process is in.
+// Cgroup is the cpuset of this process.
 type Cgroup struct {
 	Path  string `json:"path"` // in the hierarchy of cpusets: /docker/0123
 	PUs   []int  `json:"pus"`  // nil for no limit, as are Nodes
 	Nodes []int  `json:"nodes"`
 }
 
-// Option narrows or widens what [Read] does.
+// Option changes how much [Read] reads.
 type Option func(*readOptions)
 
 type readOptions struct {
@@ -117,29 +119,32 @@ type readOptions struct {
 	openError func(*RDMADevice) error
 }
 
-// OnlyPUs has Read read Topology.PUs, with the Problems of that, and nothing else. It is for programs that start: a fraction
-// of the files.
+// OnlyPUs makes Read fill only Topology.PUs, and the Problems found while doing so. It reads a fraction of the files.
+// Use it in programs that must start fast.
 func OnlyPUs(o *readOptions) { o.onlyPUs = true }
 
-// WithAffinity says which PUs the process may run on, as [Affinity] tells.
+// WithAffinity sets the PUs that the process may run on, as returned by [Affinity].
 func WithAffinity(pus []int) Option {
 	return func(o *readOptions) { o.affinity = slices.Sorted(slices.Values(pus)) }
 }
 
-// WithOpen asks for each RDMA device whether it can be opened, as [RDMADevice.CanOpen] tells, and keeps the answer in
-// RDMADevice.AccessError.
+// WithOpen makes Read call canOpen for each RDMA device and store the result in RDMADevice.AccessError. See
+// [RDMADevice.CanOpen].
 func WithOpen(canOpen func(*RDMADevice) error) Option {
 	return func(o *readOptions) { o.openError = canOpen }
 }
 
-// Read reads the node whose root directory fsys is, as os.DirFS("/") or [OpenTree] give it: the trees below sys and
-// proc. It reads each file once, and of no file more than 64 KiB.
+// Read reads the node whose root directory is fsys, for example os.DirFS("/") or the result of [OpenTree]. It uses the
+// trees below sys and proc, reads each file once, and reads at most 64 KiB of most files.
 //
-// A machine need not describe everything: without the file of a core or a package, a PU has one of its own, and without
-// nodes all is node 0. What placement stands on is strict: without the list of PUs that are switched on, the error is
-// fs.ErrNotExist; where a file with the place of a PU cannot be understood, it is [ErrMalformed]. All else that cannot be
-// read is named in Problems, and devices are listed with what can. So is a PU that claims to share a core, a package or a
-// cache with others that claim another: the first is believed, and no PU is in two.
+// A machine need not describe everything. Without a file for its core or package, a PU gets a core or package of its
+// own. Without NUMA nodes, everything is on node 0.
+//
+// Read fails only if the location of PUs is unknown, because process placement depends on it. If the list of online PUs
+// is missing, the error is fs.ErrNotExist. If a file with the location of a PU cannot be understood, the error is
+// [ErrMalformed]. Everything else that cannot be read is listed in Problems, and devices are returned with the fields
+// that could be read. Problems also lists each PU that claims to share a core, package or cache with PUs that claim
+// another one. In that case the first claim counts, so no PU is in two of them.
 func Read(fsys fs.FS, options ...Option) (*Topology, error) {
 	var o readOptions
 	for _, option := range options {
@@ -162,7 +167,7 @@ func Read(fsys fs.FS, options ...Option) (*Topology, error) {
 	return r.top, nil
 }
 
-// fillEmptyLists makes lists of what there is none of empty: [] in JSON, and not null, which would be unknown.
+// fillEmptyLists makes empty lists non-nil. They are [] in JSON; null would mean unknown.
 func (t *Topology) fillEmptyLists() {
 	t.Packages, t.Dies, t.Caches = orEmpty(t.Packages), orEmpty(t.Dies), orEmpty(t.Caches)
 	t.PCI, t.RDMA, t.Netdevs = orEmpty(t.PCI), orEmpty(t.RDMA), orEmpty(t.Netdevs)
@@ -176,10 +181,10 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-// CoresOf returns the cores that the allowed PUs belong to, each as its allowed PUs, ascending. Cores that share a
-// cache stand next to each other, so do those of a NUMA node and of a package: any stretch of the result is as
-// close together as the node allows. PUs that the topology does not know are cores of their own at the end, so a
-// zero Topology returns the allowed PUs one by one.
+// CoresOf returns the cores of the allowed PUs. Each core is the ascending list of its allowed PUs. Cores that share a
+// cache are adjacent in the result, and so are the cores of a NUMA node and of a package. Every contiguous part of the
+// result is therefore as close together as the node allows. PUs that the topology does not contain are single cores at
+// the end. A zero Topology thus returns the allowed PUs one by one.
 func (t *Topology) CoresOf(allowed []int) [][]int {
 	known := t.pusByID()
 	var pus []PU
@@ -205,7 +210,7 @@ func (t *Topology) CoresOf(allowed []int) [][]int {
 	return cores
 }
 
-// pusByID are the PUs by number.
+// pusByID returns the PUs by number.
 func (t *Topology) pusByID() map[int]PU {
 	places := make(map[int]PU, len(t.PUs))
 	for _, pu := range t.PUs {

@@ -30,14 +30,14 @@ const (
 	maxPath      = 4096
 )
 
-// TreeFS is a tree of files that is closed after use.
+// TreeFS is a tree of files. The caller must close it after use.
 type TreeFS interface {
 	fs.FS
 	io.Closer
 }
 
-// OpenTree opens a captured tree for [Read]: the archive that [Capture] wrote, one of hwloc-gather-topology, or either
-// unpacked to a directory. Links out of the tree lead nowhere. The caller closes it.
+// OpenTree opens a captured tree for [Read]: an archive written by [Capture] or by hwloc-gather-topology, or a directory
+// to which one was unpacked. Symbolic links that lead out of the tree are dangling. The caller must close the tree.
 func OpenTree(name string) (TreeFS, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -72,7 +72,7 @@ type dirTree struct {
 	root *os.Root
 }
 
-// Open does not wait for the other end of a pipe.
+// Open opens a file. It does not block on a named pipe.
 func (d dirTree) Open(name string) (fs.File, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
@@ -88,7 +88,7 @@ type Tree struct {
 	lastDir atomic.Pointer[treeDir] // that a file was looked for in: the next is often its neighbour
 }
 
-// treeDir is a directory by a name of it.
+// treeDir is a directory and the name under which it was found.
 type treeDir struct {
 	name string
 	node *treeNode
@@ -106,8 +106,8 @@ type treeNode struct {
 
 var errTooLarge = errors.New("hw: the tree is too large")
 
-// Unpack reads a tree from a tar archive, which may be compressed by gzip or bzip2, into memory. Where all is in one
-// directory, that is the root.
+// Unpack reads a tree from a tar archive into memory. The archive may be compressed by gzip or bzip2. If the archive has
+// a single top directory, that directory becomes the root.
 func Unpack(r io.Reader) (*Tree, error) {
 	in := bufio.NewReader(r)
 	magic, _ := in.Peek(3) // a shorter archive is refused below
@@ -151,11 +151,12 @@ func Unpack(r io.Reader) (*Tree, error) {
 	return t, nil
 }
 
+// newDir returns an empty directory.
 func newDir(name string, parent *treeNode) *treeNode {
 	return &treeNode{name: name, mode: fs.ModeDir | 0o555, parent: parent, children: map[string]*treeNode{}}
 }
 
-// unpack puts an entry of an archive below the root.
+// unpack adds one entry of an archive below the root.
 func (n *treeNode) unpack(h *tar.Header, r io.Reader) error {
 	name := path.Clean(strings.TrimPrefix(h.Name, "./"))
 	if name == "." || !fs.ValidPath(name) {
@@ -183,7 +184,8 @@ func (n *treeNode) unpack(h *tar.Header, r io.Reader) error {
 	return nil
 }
 
-// add puts a file or link at its place, or nothing, and makes the directories above it. The first of a name stays.
+// add inserts a file or link, or with a nil leaf only a directory, and creates the directories above it. If a name
+// occurs twice, the first entry counts.
 func (n *treeNode) add(name string, leaf *treeNode) {
 	part, rest, more := strings.Cut(name, "/")
 	child := n.children[part]
@@ -201,7 +203,7 @@ func (n *treeNode) add(name string, leaf *treeNode) {
 	}
 }
 
-// stripSingleDir makes the only directory of the root the root.
+// stripSingleDir makes the only directory of the root the new root.
 func (t *Tree) stripSingleDir() {
 	if len(t.root.children) != 1 {
 		return
@@ -213,7 +215,7 @@ func (t *Tree) stripSingleDir() {
 	}
 }
 
-// sortEntries sorts the entries of all directories.
+// sortEntries fills the sorted entries of all directories.
 func (n *treeNode) sortEntries() {
 	for _, name := range slices.Sorted(maps.Keys(n.children)) {
 		n.entries = append(n.entries, fs.FileInfoToDirEntry(treeInfo{n.children[name]}))
@@ -221,10 +223,10 @@ func (n *treeNode) sortEntries() {
 	}
 }
 
-// Close does nothing: a tree in memory holds nothing open.
+// Close does nothing, because a tree in memory has no open files.
 func (t *Tree) Close() error { return nil }
 
-// lookup resolves links, all or all but the last.
+// lookup finds a file. It follows links on the way, and with last also a link at the end.
 func (t *Tree) lookup(op, name string, last bool) (*treeNode, error) {
 	fail := func(err error) (*treeNode, error) { return nil, &fs.PathError{Op: op, Path: name, Err: err} }
 	if !fs.ValidPath(name) {
@@ -281,7 +283,7 @@ func (t *Tree) Open(name string) (fs.File, error) {
 	return f, nil
 }
 
-// readFile is readFile without a file in between.
+// readFile returns the text of a file without opening it.
 func (t *Tree) readFile(name string) (string, error) {
 	n, err := t.lookup("read", name, true)
 	switch {
@@ -295,7 +297,7 @@ func (t *Tree) readFile(name string) (string, error) {
 	return n.data, nil
 }
 
-// ReadDir lists a directory, by name.
+// ReadDir returns the entries of a directory sorted by name.
 func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
 	n, err := t.lookup("readdir", name, true)
 	if err == nil && !n.mode.IsDir() {
@@ -307,7 +309,7 @@ func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
 	return slices.Clone(n.entries), nil
 }
 
-// ReadLink returns where a link leads to.
+// ReadLink returns the target of a link.
 func (t *Tree) ReadLink(name string) (string, error) {
 	n, err := t.lookup("readlink", name, false)
 	if err == nil && n.mode&fs.ModeSymlink == 0 {
@@ -319,7 +321,7 @@ func (t *Tree) ReadLink(name string) (string, error) {
 	return n.data, nil
 }
 
-// Lstat describes a file, directory or link.
+// Lstat returns information about a file, directory or link.
 func (t *Tree) Lstat(name string) (fs.FileInfo, error) {
 	n, err := t.lookup("lstat", name, false)
 	if err != nil {
@@ -347,7 +349,7 @@ func (f *treeFile) Read(p []byte) (int, error) {
 	return f.Reader.Read(p)
 }
 
-// ReadDir lists the next n entries of a directory.
+// ReadDir returns the next n entries of a directory.
 func (f *treeFile) ReadDir(n int) ([]fs.DirEntry, error) {
 	all, err := f.tree.ReadDir(f.path)
 	if err != nil {
@@ -364,7 +366,7 @@ func (f *treeFile) ReadDir(n int) ([]fs.DirEntry, error) {
 	return all, nil
 }
 
-// treeInfo describes a node.
+// treeInfo is the fs.FileInfo of a node.
 type treeInfo struct{ *treeNode }
 
 func (i treeInfo) Name() string       { return i.name }

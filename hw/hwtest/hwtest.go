@@ -32,7 +32,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// Tree reads an archive from a file, or ends the test. The file system may be read concurrently.
+// Tree reads an archive from a file. It calls t.Fatal on an error. The file system may be read concurrently.
 func Tree(t testing.TB, name string) fs.FS {
 	t.Helper()
 	text, err := os.ReadFile(name)
@@ -46,8 +46,9 @@ func Tree(t testing.TB, name string) fs.FS {
 	return tree
 }
 
-// Archives reads the archives that a pattern of package filepath names, or ends the test; FromText and Spoil take them. Those of
-// machines with two sockets are left out: they are so large that a fuzzer would try little else.
+// Archives reads the archives that match a pattern of filepath.Glob, for FromText and Corrupt. It calls t.Fatal on an
+// error. It leaves out machines with two sockets: they are so large that a fuzzer would spend nearly all its time on
+// them.
 func Archives(t testing.TB, pattern string) (all [][]byte) {
 	t.Helper()
 	names, err := filepath.Glob(pattern)
@@ -67,7 +68,7 @@ func Archives(t testing.TB, pattern string) (all [][]byte) {
 	return all
 }
 
-// FromText makes a tree of an archive. The file system may be read concurrently.
+// FromText returns the tree that an archive describes. The file system may be read concurrently.
 func FromText(archive []byte) (fs.FS, error) {
 	files := map[string]string{}
 	links := map[string]string{}
@@ -117,8 +118,8 @@ func FromText(archive []byte) (fs.FS, error) {
 	return unreadableTree{tree}, nil
 }
 
-// Corrupt returns the archive with another text in one of its files, counted from 0 and over again, for fuzzing. With link the
-// file is a link to the text as well.
+// Corrupt returns the archive with the text of one file replaced, for fuzzing. file is taken modulo the number of files.
+// With link, the file becomes a symbolic link to text.
 func Corrupt(archive []byte, file uint16, text string, link bool) []byte {
 	parsed := txtar.Parse(archive)
 	if len(parsed.Files) == 0 {
@@ -132,6 +133,7 @@ func Corrupt(archive []byte, file uint16, text string, link bool) []byte {
 	return txtar.Format(parsed)
 }
 
+// addUnique adds an entry to a map. It fails if the name exists already or is not a valid path.
 func addUnique(all map[string]string, name, text string) error {
 	if _, again := all[name]; again {
 		return fmt.Errorf("%s is there twice", name)
@@ -143,10 +145,11 @@ func addUnique(all map[string]string, name, text string) error {
 	return nil
 }
 
-// maxRange is more than any machine has of a kind.
+// maxRange bounds the number of names in a range. No machine has more devices of a kind.
 const maxRange = 1 << 13
 
-// expandBraces calls back for each name that a pattern stands for, with what its first brace stands for.
+// expandBraces calls each for every name that a pattern describes. It also passes the word that replaced the first
+// brace.
 func expandBraces(pattern, first string, each func(name, first string) error) error {
 	before, rest, found := strings.Cut(pattern, "{")
 	list, after, closed := strings.Cut(rest, "}")
@@ -182,7 +185,7 @@ func expandBraces(pattern, first string, each func(name, first string) error) er
 	return nil
 }
 
-// addMasks adds to each list of PUs the mask that the kernel has beside it.
+// addMasks adds the mask file that the kernel has beside each list of PUs.
 func addMasks(files map[string]string) error {
 	for name, text := range files {
 		dir, base := path.Split(name)
@@ -224,10 +227,10 @@ var errnos = map[string]error{
 	"!EIO\n": syscall.EIO, "!EACCES\n": syscall.EACCES, "!EINVAL\n": syscall.EINVAL, "!ENODEV\n": syscall.ENODEV,
 }
 
-// unreadableTree is a tree with files that cannot be read.
+// unreadableTree is a tree in which some files cannot be read.
 type unreadableTree struct{ fs.ReadLinkFS }
 
-// Open fails for a file that cannot be read.
+// Open fails for files whose text is the name of an error.
 func (b unreadableTree) Open(name string) (fs.File, error) {
 	f, err := b.ReadLinkFS.Open(name)
 	if err != nil {
