@@ -46,11 +46,12 @@
 //	connections:    address.go (what peers know about each other from the start), cm_message.go (datagrams), conn_manager.go,
 //	                handshake.go (the state machine, without input or output), connect.go, reconnect.go (broken connections and
 //	                retransmission), disconnect.go, close.go, keepalive.go
-//	messages:       header.go, send.go, receive.go, control.go, events.go, slots.go (bounce buffers), doorbells.go, loopback.go
+//	messages:       header.go, send.go, receive.go, control_message.go, events.go, slots.go (bounce buffers), doorbells.go,
+//	                loopback.go
 //	flow control:   credits.go (accounts, without input or output), rnr.go (receiver not ready)
 //	transfers:      transfer.go, striping.go (rails), pacer.go (bytes in flight, without input or output), regions.go (registered
 //	                memory), keytable.go (keys for several rails)
-//	polling:        poll.go, completion.go, clock.go (timers), arm.go and waker_linux.go (sleeping)
+//	polling:        poll.go, completion.go, clock.go (timers), sleep.go and waker_linux.go (sleeping)
 //	devices:        devices.go, rail.go, qp.go
 //	configuration:  transport.go, settings.go, limits.go, open.go
 package rdma

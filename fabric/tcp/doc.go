@@ -10,7 +10,7 @@
 //	address      where peers listen, and which network interfaces they use
 //	listen       accepting connections; limits on unauthenticated ones
 //	dial         connecting, with backoff and deadlines
-//	handshake    the messages by which client and server authenticate each other, and the states of both sides
+//	handshake*   the messages by which client and server authenticate each other, and the states of both sides
 //	frame        the wire format: messages, requests to read memory, memory, and the orderly shutdown
 //	domain       the state that all connections share
 //	endpoint     the state of one connection

@@ -1,5 +1,5 @@
-// Package proto carries messages between processes: it chooses the protocol of each message (protocol.go), matches messages with
-// receives, and waits for completion.
+// Package proto carries messages between processes: it chooses the protocol of each message (protocol_selection.go), matches
+// messages with receives, and waits for completion.
 //
 // An [Engine] uses one fabric domain. Short messages are eager: the sender copies them into the transport immediately, the
 // receiver matches them when they arrive and copies them out. Somewhat longer ones are sent in several fragments, of which the
