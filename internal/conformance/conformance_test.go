@@ -40,7 +40,7 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-func TestCarried(t *testing.T) {
+func TestIDsOf(t *testing.T) {
 	for test, want := range map[string]string{
 		"mpi.TestX/S0-57":              "map[S0-57:mpi.TestX/S0-57]",
 		"mpi.TestX/S0-57#01/deep":      "map[S0-57:mpi.TestX/S0-57#01]",
@@ -50,7 +50,7 @@ func TestCarried(t *testing.T) {
 		"cmd/ibrun.TestX/S3-01":        "map[S3-01:cmd/ibrun.TestX/S3-01]",
 		"mpi.TestX/S0-57_is_not_an_id": "map[]",
 	} {
-		if got := fmt.Sprint(carried(test)); got != want {
+		if got := fmt.Sprint(idsOf(test)); got != want {
 			t.Errorf("%s carries %s, want %s", test, got, want)
 		}
 	}
@@ -58,7 +58,7 @@ func TestCarried(t *testing.T) {
 
 const someStatements = "## one\nS0-01 L: first\nS0-02 M: second\n## two\nS0-03 C: third ! C only\nS0-04 A: fourth ! advice\n"
 
-func TestJudge(t *testing.T) {
+func TestEvaluate(t *testing.T) {
 	statements, err := readStatements(someStatements)
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestJudge(t *testing.T) {
 		{results{"m.T/S0-01": passed, "m.T/S0-01/part": skipped}, nil, 0, "m.T/S0-01/part, one node: skip"},
 		{results{"m.T/S0-01": passed, "n.U/S0-01": failed}, nil, 0, "n.U/S0-01, one node: fail"},
 	} {
-		verdicts, err := judge(statements, []results{c.here, c.nodes}, scopes{"m.U": {ranks: 2}})
+		verdicts, err := evaluate(statements, []results{c.here, c.nodes}, scopes{"m.U": {ranks: 2}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,16 +89,16 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%v and %v: %d of %d hold, %+v", c.here, c.nodes, hold, apply, first)
 		}
 	}
-	if _, err := judge(statements, []results{{"m.T/S0-99": passed}}, nil); err == nil {
+	if _, err := evaluate(statements, []results{{"m.T/S0-99": passed}}, nil); err == nil {
 		t.Error("an id of no statement was taken")
 	}
 }
 
-// TestExpect: a test that ran in one place and not in the other has not passed there.
-func TestExpect(t *testing.T) {
+// TestMarkUnfinished: a test that ran in one place and not in the other has not passed there.
+func TestMarkUnfinished(t *testing.T) {
 	here, nodes := results{"m.T/S0-01": passed, "other.T/S0-01": passed}, results{"m.U/S0-02": passed}
-	here.expect(nodes)
-	nodes.expect(here.of("m"))
+	here.markUnfinished(nodes)
+	nodes.markUnfinished(here.of("m"))
 	if here["m.U/S0-02"] != unfinished || nodes["m.T/S0-01"] != unfinished || len(here) != 3 || len(nodes) != 2 {
 		t.Errorf("%v, %v", here, nodes)
 	}
@@ -126,7 +126,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-func TestTake(t *testing.T) {
+func TestReadEvents(t *testing.T) {
 	const text = `{"Action":"start","Package":"m"}
 {"Action":"run","Package":"m","Test":"T"}
 {"Action":"run","Package":"m","Test":"T/S0-01"}
@@ -138,13 +138,13 @@ func TestTake(t *testing.T) {
 {"Action":"fail","Package":"m","Elapsed":0.1}
 `
 	r, went, output := results{}, scopes{}, new(bytes.Buffer)
-	err := r.take("m", strings.NewReader(text), output, went)
+	err := r.readEvents("m", strings.NewReader(text), output, went)
 	if err != nil || fmt.Sprint(r) != "map[m.T:unfinished m.T/S0-01:pass m.U:unfinished]" || output.String() != "hello\n" ||
 		went.of("m.U").String() != "3 ranks, 2 nodes" {
 		t.Errorf("%v, %v, %q, %v", r, went, output, err)
 	}
 	for n := range len(text) - 1 {
-		err := results{}.take("m", strings.NewReader(text[:n]), new(bytes.Buffer), scopes{})
+		err := results{}.readEvents("m", strings.NewReader(text[:n]), new(bytes.Buffer), scopes{})
 		if whole := n == 0 || text[n-1] == '\n' || text[n] == '\n'; (err == nil) != whole {
 			t.Errorf("%d bytes: %v", n, err)
 		}
@@ -164,17 +164,17 @@ func TestScope(t *testing.T) {
 		}
 	}
 	const far = "3 ranks, 2 nodes; processes; changes: bindings, the machine"
-	if got := went.of("m.A/S0-01"); got.String() != far || got.lacks("MNT") != "" {
-		t.Errorf("%s, which lacks %q", got, got.lacks("MNT"))
+	if got := went.of("m.A/S0-01"); got.String() != far || got.missing("MNT") != "" {
+		t.Errorf("%s, which lacks %q", got, got.missing("MNT"))
 	}
 	for tags, lacks := range map[string]string{
 		"L": "", "M": "no test had several ranks", "LN": "no test had several nodes", "MT": "no test had several ranks", "D": "",
 	} {
-		if got := went.of("m.A/S0-011").lacks(tags); got != lacks {
+		if got := went.of("m.A/S0-011").missing(tags); got != lacks {
 			t.Errorf("%s: lacks %q, want %q", tags, got, lacks)
 		}
 	}
-	if got := went.of("m.B").lacks("T"); got != "nothing changed in any test" {
+	if got := went.of("m.B").missing("T"); got != "nothing changed in any test" {
 		t.Errorf("lacks %q", got)
 	}
 	if err := went.note("m.A", "world", "many ranks"); err == nil {

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// suite is the tests of one package that hold subtests with ids.
+// suite is the tests of one package that have subtests with ids.
 type suite struct {
 	dir   string // below the module's root: mpi
 	tests []string
@@ -23,7 +23,7 @@ type suite struct {
 
 var idLiteral = regexp.MustCompile(`^S\d-K?\d+`)
 
-// findSuites looks through the test files below a directory.
+// findSuites searches the test files below a directory.
 func findSuites(root string) ([]suite, error) {
 	files := map[string][]*ast.File{}
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
@@ -54,18 +54,18 @@ func findSuites(root string) ([]suite, error) {
 				return path.Base(strings.Trim(i.Path.Value, `"`)) == "mpitest"
 			})
 		}
-		if len(s.tests) > 0 && !isOwn(dir) {
+		if len(s.tests) > 0 && !isThisCommand(dir) {
 			suites = append(suites, s)
 		}
 	}
 	return suites, nil
 }
 
-// isOwn tells whether ids in a directory are only those of this command's own tests.
-func isOwn(dir string) bool { return dir == "internal/conformance" }
+// isThisCommand reports whether dir is this command, whose tests use ids as examples only.
+func isThisCommand(dir string) bool { return dir == "internal/conformance" }
 
-// testsWithIDs are the test functions that reach a text that begins with an id, by whatever functions and variables of the
-// package's tests.
+// testsWithIDs returns the test functions that use a string that begins with an id, directly or through functions and variables
+// of the package's tests.
 func testsWithIDs(files []*ast.File) []string {
 	holds := map[string]bool{}    // by name of a declaration
 	uses := map[string][]string{} // what else it names

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// tally counts the statements that apply, and those of them that hold.
+// tally returns how many statements apply, and how many of these pass.
 func tally(statements []section, verdicts map[string]verdict) (hold, apply int) {
 	for _, section := range statements {
 		for _, s := range section.statements {
@@ -34,7 +34,7 @@ M, N or T also requires a test that had several ranks, had several nodes, or cha
 the ranks of a test are not processes. The column "worlds" shows the largest world of the tests.
 `
 
-// report writes the page.
+// report returns the page.
 func report(statements []section, verdicts map[string]verdict) string {
 	var b strings.Builder
 	hold, apply := tally(statements, verdicts)
@@ -46,7 +46,7 @@ func report(statements []section, verdicts map[string]verdict) string {
 			result := "pass"
 			switch {
 			case !s.applies():
-				result = "does not apply: " + cell(s.never)
+				result = "does not apply: " + cell(s.notApplicable)
 			case !v.holds:
 				result = "**does not pass**: " + cell(v.why)
 			}
@@ -61,7 +61,7 @@ func report(statements []section, verdicts map[string]verdict) string {
 	return b.String()
 }
 
-// cell is text that a table's cell can hold.
+// cell returns text escaped for a cell of a table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`, "_", `\_`, "\n", " ").Replace(text)
 }

@@ -14,24 +14,24 @@ import (
 	"time"
 )
 
-// outcome is what became of a test.
+// outcome is the result of a test.
 type outcome string
 
 const (
 	passed     outcome = "pass"
 	failed     outcome = "fail"
 	skipped    outcome = "skip"
-	unfinished outcome = "unfinished" // it began, and did not end
+	unfinished outcome = "unfinished" // it started but did not end
 )
 
-// place is where ranks are during a run of the tests.
-type place struct {
+// nodeLayout is the distribution of ranks over nodes during a run of the tests.
+type nodeLayout struct {
 	name string
 	env  []string
 }
 
-func places() []place {
-	return []place{
+func nodeLayouts() []nodeLayout {
+	return []nodeLayout{
 		{name: "one node"},
 		{name: "several nodes", env: []string{"IBRUN_TRANSPORT=tcp", "IBRUN_TCP_INTERFACES=lo"}},
 	}
@@ -40,7 +40,7 @@ func places() []place {
 // results are the outcomes of tests, by name with the package in front: mpi.TestSplit/S0-57.
 type results map[string]outcome
 
-// event is what go test -json writes, as far as it matters here.
+// event has the fields of the output of go test -json that are used here.
 type event struct {
 	Action string
 	Test   string
@@ -59,8 +59,8 @@ func (r results) of(dir string) results {
 	return of
 }
 
-// expect makes tests unfinished that ran elsewhere and not here: what came before them may have ended the program.
-func (r results) expect(elsewhere results) {
+// markUnfinished marks the tests as unfinished that ran elsewhere but not here. An earlier test may have ended the program.
+func (r results) markUnfinished(elsewhere results) {
 	for name := range elsewhere {
 		if _, ran := r[name]; !ran {
 			r[name] = unfinished
@@ -68,15 +68,15 @@ func (r results) expect(elsewhere results) {
 	}
 }
 
-// take adds the events of a package, and notes how far its tests go.
-func (r results) take(dir string, events io.Reader, output io.Writer, went scopes) error {
+// readEvents adds the results of a package, and records the scope of its tests.
+func (r results) readEvents(dir string, events io.Reader, output io.Writer, went scopes) error {
 	d := json.NewDecoder(events)
 	for {
 		var e event
 		if err := d.Decode(&e); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
-			return fmt.Errorf("read what go test says of %s: %w", dir, err)
+			return fmt.Errorf("read the output of go test for %s: %w", dir, err)
 		}
 		if e.Action == "output" || e.Action == "build-output" {
 			if _, err := io.WriteString(output, e.Output); err != nil {
@@ -100,8 +100,8 @@ func (r results) take(dir string, events io.Reader, output io.Writer, went scope
 	}
 }
 
-// run runs the tests of a suite. It is no error that some fail, nor that they cannot be built: then there are no results.
-func (s *suite) run(ctx context.Context, root string, at place, output io.Writer, went scopes) (results, error) {
+// run runs the tests of a suite. It returns no error if tests fail, or if they cannot be built; then there are no results.
+func (s *suite) run(ctx context.Context, root string, at nodeLayout, output io.Writer, went scopes) (results, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout=10m",
@@ -118,7 +118,7 @@ func (s *suite) run(ctx context.Context, root string, at place, output io.Writer
 		return nil, fmt.Errorf("run the tests of %s: %w", s.dir, err)
 	}
 	r := results{}
-	err = r.take(s.dir, events, output, went)
+	err = r.readEvents(s.dir, events, output, went)
 	var exit *exec.ExitError
 	if waited := cmd.Wait(); waited != nil && !errors.As(waited, &exit) {
 		err = errors.Join(err, fmt.Errorf("run the tests of %s: %w", s.dir, waited))

@@ -78,8 +78,8 @@ func (s scopes) of(test string) (all scope) {
 	return all
 }
 
-// lacks tells what a statement with such tags needs besides, "" being nothing.
-func (s scope) lacks(tags string) string {
+// missing returns what the scope lacks for a statement with these tags, or "".
+func (s scope) missing(tags string) string {
 	switch {
 	case strings.Contains(tags, "N") && s.nodes < 2:
 		return "no test had several nodes"

@@ -12,10 +12,10 @@ var statementsText string
 
 // statement is one line of statements.txt.
 type statement struct {
-	id      string // S0-57
-	tags    string // LM
-	wording string
-	never   string // why it cannot apply, "" if it can
+	id            string // S0-57
+	tags          string // LM
+	wording       string
+	notApplicable string // why it cannot apply, "" if it can
 }
 
 // section is a document that statements come from.
@@ -26,7 +26,7 @@ type section struct {
 
 var statementLine = regexp.MustCompile(`^(S\d-K?\d+) ([A-Z]+): (.+?)(?: ! (.+))?$`)
 
-// readStatements reads the list. An id stands there once.
+// readStatements parses the list. It returns an error if an id occurs twice.
 func readStatements(text string) ([]section, error) {
 	var all []section
 	seen := map[string]bool{}
@@ -39,11 +39,11 @@ func readStatements(text string) ([]section, error) {
 			all = append(all, section{title: title})
 		case line == "" || strings.HasPrefix(line, "#"):
 		case m == nil || len(all) == 0 || seen[m[1]]:
-			return nil, fmt.Errorf("no statement, or one that is there already: %q", line)
+			return nil, fmt.Errorf("not a statement, or one with an id that is used already: %q", line)
 		default:
-			s := statement{id: m[1], tags: m[2], wording: m[3], never: m[4]}
-			if s.applies() != (s.never == "") {
-				return nil, fmt.Errorf("%s: the tags %s and the reason %q not to apply contradict each other", s.id, s.tags, s.never)
+			s := statement{id: m[1], tags: m[2], wording: m[3], notApplicable: m[4]}
+			if s.applies() != (s.notApplicable == "") {
+				return nil, fmt.Errorf("%s: the tags %s and the reason %q not to apply contradict each other", s.id, s.tags, s.notApplicable)
 			}
 			seen[s.id] = true
 			last := &all[len(all)-1]
@@ -53,8 +53,7 @@ func readStatements(text string) ([]section, error) {
 	return all, nil
 }
 
-// applies tells whether a statement can be checked here: it is of neither C nor Fortran alone, and is more than advice or a
-// permission.
+// applies reports whether a statement can be checked: it is not about C or Fortran only, and is not only advice or a permission.
 func (s *statement) applies() bool {
 	return !strings.ContainsAny(s.tags, "CF") && strings.ContainsAny(s.tags, "LMNTD")
 }

@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// verdict is what all tests say about a statement.
+// verdict is the result of all tests of a statement.
 type verdict struct {
 	holds bool
-	tests []string // that carry its id
+	tests []string // tests with its id
 	why   string   // it does not hold
 	scope scope    // of the tests together
 }
 
-// idElement is an element of a test's name that carries an id: S0-57, and S0-57#01 where there are several of the name.
+// idElement matches an element of a test's name that is an id: S0-57, or S0-57#01 if several subtests have the same name.
 var idElement = regexp.MustCompile(`^(S\d-K?\d+)(?:#\d+)?$`)
 
-// carried returns the ids that a test carries, each with the name up to it.
-func carried(test string) map[string]string {
+// idsOf returns the ids in the name of a test, each with the name up to and including it.
+func idsOf(test string) map[string]string {
 	ids := map[string]string{}
 	end := 0
 	for element := range strings.SplitSeq(test, "/") {
@@ -35,9 +35,9 @@ func carried(test string) map[string]string {
 	return ids
 }
 
-// judge finds the verdicts, by id, from the results of each place, which are in the order of places, and from how far the tests
-// went. An id that a test carries and no statement has is an error.
-func judge(statements []section, all []results, went scopes) (map[string]verdict, error) {
+// evaluate returns the verdicts by id. all has the results for each of nodeLayouts, in the same order. evaluate returns an
+// error if a test has an id that no statement has.
+func evaluate(statements []section, all []results, went scopes) (map[string]verdict, error) {
 	known := map[string]string{} // tags by id
 	for _, section := range statements {
 		for _, s := range section.statements {
@@ -53,13 +53,13 @@ func judge(statements []section, all []results, went scopes) (map[string]verdict
 	}
 	for i, r := range all {
 		for test, came := range r {
-			for id, head := range carried(test) {
+			for id, head := range idsOf(test) {
 				if known[id] == "" {
 					return nil, fmt.Errorf("%s: there is no statement %s", test, id)
 				}
 				add(tests, id, head)
 				if came != passed {
-					add(bad, id, fmt.Sprintf("%s, %s: %s", test, places()[i].name, came))
+					add(bad, id, fmt.Sprintf("%s, %s: %s", test, nodeLayouts()[i].name, came))
 				}
 			}
 		}
@@ -75,7 +75,7 @@ func judge(statements []section, all []results, went scopes) (map[string]verdict
 		case len(v.tests) == 0:
 			v.why = "no test has run"
 		case v.why == "":
-			v.why = v.scope.lacks(tags)
+			v.why = v.scope.missing(tags)
 		}
 		v.holds = v.why == ""
 		verdicts[id] = v
