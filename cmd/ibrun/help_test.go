@@ -9,36 +9,41 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
 )
 
-// TestHelp: ibrun help COMMAND and ibrun COMMAND --help print the same usage.
+// TestHelp: ibrun help COMMAND and ibrun COMMAND --help print the same usage, and ibrun help lists every command.
 func TestHelp(t *testing.T) {
 	lines := []string{"bench latency", "bench versus"}
 	for name := range commands() {
-		if name != "help" && name != "agent" { // agent is not a command for users
+		if name != "help" && name != "agent" { // agent is internal
 			lines = append(lines, name)
 		}
 	}
 	for _, line := range lines {
-		code, out, errs := runIbrun(t, "help "+line)
+		code, out, errs := runInProcess(t, "help "+line)
 		if !strings.HasPrefix(out, "usage: ibrun ") || code != 0 || errs != "" {
 			t.Errorf("help %s: exit %d\n%s%s", line, code, out, errs)
 		}
-		if c, o, e := runIbrun(t, line+" --help"); c != code || o != out || e != errs {
+		if c, o, e := runInProcess(t, line+" --help"); c != code || o != out || e != errs {
 			t.Errorf("%s --help: exit %d\n%s%s\nbut help %s:\n%s", line, c, o, e, line, out)
 		}
 	}
-	_, usage, _ := runIbrun(t, "help")
-	if _, out, _ := runIbrun(t, "help help"); out != usage {
+	_, usage, _ := runInProcess(t, "help")
+	for name := range commands() {
+		if name != "agent" && !strings.Contains(strings.ReplaceAll(usage, ",", ""), " "+name+" ") {
+			t.Errorf("ibrun help does not list %s", name)
+		}
+	}
+	if _, out, _ := runInProcess(t, "help help"); out != usage {
 		t.Errorf("help help is\n%s", out)
 	}
 	for _, line := range []string{"help nonsense", "help ps nonsense", "help bench nonsense"} {
-		if code, out, errs := runIbrun(t, line); code != usageError || out != "" || !strings.Contains(errs, "nonsense") {
+		if code, out, errs := runInProcess(t, line); code != exitUsageError || out != "" || !strings.Contains(errs, "nonsense") {
 			t.Errorf("%s: exit %d\n%s%s", line, code, out, errs)
 		}
 	}
 }
 
-// runIbrun runs ibrun in this process.
-func runIbrun(t *testing.T, line string) (code int, out, errs string) {
+// runInProcess runs ibrun in this process and returns its exit code and output.
+func runInProcess(t *testing.T, line string) (code int, out, errs string) {
 	t.Helper()
 	var files [3]*os.File
 	for i := range files {

@@ -17,30 +17,31 @@ import (
 	"github.com/ibrun/ibrun/internal/buildinfo"
 )
 
-// usageError is the exit code for an invalid command line.
-const usageError = 2
+// exitUsageError is the exit code of a usage error.
+const exitUsageError = 2
 
-// command is a subcommand. It gets the arguments after its name and returns the exit code.
+// command runs a subcommand with the arguments after its name and returns the exit code.
 type command func(args, env []string, s launch.Streams) int
 
-// commands returns the subcommands by name. Any other first argument is a program to start.
+// commands returns the subcommands by name. Any other first argument is a flag or a program. The user's commands are listed in
+// the help, see cli.Usage.
 func commands() map[string]command {
 	return map[string]command{
-		"bench":     bench,
-		"doctor":    examine,
+		"bench":     runBench,
+		"doctor":    runDoctor,
 		"explain":   func(args, _ []string, s launch.Streams) int { return explain.Main(args, s.Out, s.Err) },
-		"hang":      inspectJobs("hang"),
-		"help":      help,
-		"ps":        inspectJobs("ps"),
-		"soft-roce": softRoCE,
-		"top":       inspectJobs("top"),
+		"hang":      inspectCommand("hang"),
+		"help":      printHelp,
+		"ps":        inspectCommand("ps"),
+		"soft-roce": runSoftRoCE,
+		"top":       inspectCommand("top"),
 		"topo":      func(args, _ []string, s launch.Streams) int { return topo.Main(args, s.Out, s.Err) },
-		"version":   version,
+		"version":   printVersion,
 		"agent":     func([]string, []string, launch.Streams) int { return launch.Agent() },
 	}
 }
 
-// run executes a command line and returns the exit code.
+// run runs ibrun with these arguments and this environment, and returns the exit code.
 func run(args, env []string, s launch.Streams) int {
 	if len(args) > 0 {
 		if c, ok := commands()[args[0]]; ok {
@@ -49,52 +50,51 @@ func run(args, env []string, s launch.Streams) int {
 	}
 	o, err := cli.Parse(args, cli.Lookup(env))
 	if errors.Is(err, cli.ErrHelp) {
-		return help(nil, nil, s)
+		return printHelp(nil, nil, s)
 	}
 	if err != nil {
-		fmt.Fprintf(s.Err, "ibrun: %v\nibrun help lists the flags\n", err)
-		return usageError
+		fmt.Fprintf(s.Err, "ibrun: %v\nRun ibrun help for the list of flags.\n", err)
+		return exitUsageError
 	}
 	return launch.Run(o, env, s)
 }
 
-func bench(args, env []string, s launch.Streams) int {
+func runBench(args, env []string, s launch.Streams) int {
 	return benchcmd.Main(args, env, s, func(words []string) int { return run(words, env, s) })
 }
 
-// inspectJobs returns one of the commands about running jobs.
-func inspectJobs(name string) command {
+// inspectCommand returns one of the commands that show running jobs.
+func inspectCommand(name string) command {
 	return func(args, _ []string, s launch.Streams) int { return inspect.Main(name, args, s.Out, s.Err) }
 }
 
-func softRoCE(args, _ []string, s launch.Streams) int { return softroce.Main(args, s.Out, s.Err) }
+func runSoftRoCE(args, _ []string, s launch.Streams) int { return softroce.Main(args, s.Out, s.Err) }
 
-func examine(args, env []string, s launch.Streams) int {
+func runDoctor(args, env []string, s launch.Streams) int {
 	return doctor.Main(args, env, buildinfo.Line(), s.Out, s.Err)
 }
 
-// help prints the usage of ibrun or of a command, for bench also that of an operation: help bench latency.
-func help(args, env []string, s launch.Streams) int {
-	if len(args) == 0 || asksHelp(args[0]) {
+// printHelp prints the usage of ibrun or of a command. With bench it accepts an operation: help bench latency.
+func printHelp(args, env []string, s launch.Streams) int {
+	if len(args) == 0 || isHelpWord(args[0]) {
 		fmt.Fprint(s.Out, cli.Usage())
 		return 0
 	}
 	c, ok := commands()[args[0]]
 	if !ok || len(args) > 1 && args[0] != "bench" {
-		fmt.Fprintf(s.Err, "ibrun: no help on %q: ibrun help lists the commands\n", strings.Join(args, " "))
-		return usageError
+		fmt.Fprintf(s.Err, "ibrun: no help for %q; ibrun help lists the commands\n", strings.Join(args, " "))
+		return exitUsageError
 	}
 	return c(append(slices.Clone(args[1:]), "--help"), env, s)
 }
 
-func asksHelp(word string) bool {
+func isHelpWord(word string) bool {
 	return slices.Contains([]string{"help", "-h", "-help", "--help"}, word)
 }
 
-func version(args, _ []string, s launch.Streams) int {
-	if len(args) > 0 && asksHelp(args[0]) {
-		fmt.Fprintln(s.Out,
-			"usage: ibrun version   print the version, the commit, the version of Go, and the platform of this ibrun")
+func printVersion(args, _ []string, s launch.Streams) int {
+	if len(args) > 0 && isHelpWord(args[0]) {
+		fmt.Fprintln(s.Out, "usage: ibrun version   print the version, the commit, the Go version and the platform of this ibrun")
 		return 0
 	}
 	fmt.Fprintln(s.Out, buildinfo.Line())

@@ -1,5 +1,5 @@
-// Command average fits a line to points the way data-parallel training fits a model: every rank has points that no
-// other rank sees, takes some steps of gradient descent on them alone, and then all ranks average their parameters.
+// Command average fits a line to points as data-parallel training fits a model. Every rank has its own points and takes some
+// steps of gradient descent on them; then all ranks average their parameters. This is repeated.
 //
 //	ibrun -n 4 ./examples/average
 package main
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// run trains, and rank 0 writes the line found to out.
+// run trains, and rank 0 writes the resulting line to out.
 func run(p *mpi.Process, out io.Writer, rounds int) error {
 	line, err := train(p.World(), rounds)
 	if err != nil || p.World().Rank() > 0 {
@@ -42,7 +42,7 @@ func run(p *mpi.Process, out io.Writer, rounds int) error {
 	return err
 }
 
-// train returns slope and offset, which are the same at every rank.
+// train returns the slope and the offset, which are the same on every rank.
 func train(world *mpi.Comm, rounds int) ([]float32, error) {
 	mine := points(world.Rank(), 1000)
 	line := make([]float32, 2)
@@ -50,7 +50,7 @@ func train(world *mpi.Comm, rounds int) ([]float32, error) {
 		line[0], line[1] = rand.Float32(), rand.Float32()
 	}
 	if err := mpi.Bcast(world, line, 0); err != nil { // all start from the same guess
-		return nil, fmt.Errorf("handing out the first guess: %w", err)
+		return nil, fmt.Errorf("broadcasting the first guess: %w", err)
 	}
 	for range rounds {
 		for range 5 {
@@ -69,7 +69,7 @@ func train(world *mpi.Comm, rounds int) ([]float32, error) {
 // point is one sample.
 type point struct{ x, y float32 }
 
-// points draws samples of y = 3x - 2, each a little off. The draw depends on the rank and on nothing else.
+// points returns samples of y = 3x - 2 with noise. They depend only on the rank.
 func points(rank, n int) []point {
 	random := rand.New(rand.NewPCG(1, uint64(rank)))
 	ps := make([]point, n)
@@ -80,7 +80,7 @@ func points(rank, n int) []point {
 	return ps
 }
 
-// descend takes one step down the mean square error.
+// descend takes one step of gradient descent on the mean square error.
 func descend(line []float32, ps []point) {
 	const rate = 0.1
 	var slope, offset float32

@@ -11,7 +11,7 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// TestTrain wants the line that the points were drawn from, and the same bits of it at every rank.
+// TestTrain checks that training finds the line of the points, and that all ranks have bitwise equal results.
 func TestTrain(t *testing.T) {
 	for _, ranks := range []int{1, 2, 3, 5} {
 		lines := make([][]float32, ranks)

@@ -9,14 +9,14 @@ import (
 	"github.com/ibrun/ibrun/mpi"
 )
 
-// band is what one rank knows of the plate: its own rows, and a copy of the row above and of the row below them.
+// band is the part of the plate that one rank stores: its own rows, and copies of the row above and of the row below them.
 type band struct {
 	size     int       // points in a row
 	rows     int       // of its own
 	now, old []float64 // rows+2 rows: above, own, below
 }
 
-// newBand makes the rows from first up to last, with a hot disc in the middle of the plate.
+// newBand returns the rows from first up to, but not including, last, with a hot disc in the middle of the plate.
 func newBand(size, first, last int) *band {
 	b := &band{size: size, rows: last - first}
 	b.now, b.old = make([]float64, (b.rows+2)*size), make([]float64, (b.rows+2)*size)
@@ -29,13 +29,13 @@ func newBand(size, first, last int) *band {
 	return b
 }
 
-// row is row i: 0 is the one above, 1 the first of its own, rows+1 the one below.
+// row returns row i: 0 is the row above, 1 the first own row, rows+1 the row below.
 func (b *band) row(i int) []float64 { return b.now[i*b.size : (i+1)*b.size] }
 
 func (b *band) own() []float64 { return b.now[b.size : (b.rows+1)*b.size] }
 
-// exchange sends the first and the last row to the neighbours and takes theirs. The ranks at the ends of the plate
-// talk to ProcNull there: such a call does nothing, and the row beyond the end stays cold.
+// exchange sends the first and the last row to the neighbours and receives theirs. The ranks at the ends of the plate use
+// ProcNull as the missing neighbour: such a transfer does nothing, and the row beyond the end stays cold.
 func (b *band) exchange(world *mpi.Comm) error {
 	const tagUp, tagDown = 1, 2
 	up, down := world.Rank()-1, world.Rank()+1
@@ -52,7 +52,7 @@ func (b *band) exchange(world *mpi.Comm) error {
 	return err
 }
 
-// step lets heat flow between each point and its four neighbours. Beyond the edges of the plate it is cold.
+// step computes the heat flow between each point and its four neighbours. Points beyond the edges of the plate are cold.
 func (b *band) step() {
 	const flow = 0.2 // of the difference, in one step; stable up to 0.25
 	b.now, b.old = b.old, b.now

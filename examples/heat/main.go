@@ -1,6 +1,5 @@
-// Command heat lets a hot disc on a cold plate cool down and draws the plate as a PNG picture. Each rank keeps a
-// band of rows. Before every step neighbours exchange the rows at their common edge; at the end rank 0 gathers all
-// bands.
+// Command heat simulates how a hot disc on a cold plate cools, and draws the plate as a PNG picture. Each rank has a band of
+// rows. Before every step neighbours exchange the rows at their common edge; at the end rank 0 gathers all bands.
 //
 //	ibrun -n 4 ./examples/heat -o heat.png
 package main
@@ -41,7 +40,7 @@ func main() {
 	}
 }
 
-// run takes a plate of size by size points through the given number of steps. Rank 0 writes the picture to out.
+// run simulates a plate of size by size points for the given number of steps. Rank 0 writes the picture to out.
 func run(p *mpi.Process, out io.Writer, size, steps int) error {
 	world := p.World()
 	if size < world.Size() {
@@ -72,5 +71,5 @@ func run(p *mpi.Process, out io.Writer, size, steps int) error {
 	return draw(out, plate, size)
 }
 
-// firstRow is the first row that a rank keeps. The rows are dealt out as evenly as can be.
+// firstRow returns the first row of a rank. The rows are distributed as evenly as possible.
 func firstRow(world *mpi.Comm, size, rank int) int { return size * rank / world.Size() }

@@ -9,7 +9,7 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// TestHeat wants the same picture, to the byte, however many ranks share the plate.
+// TestHeat checks that the picture is the same, byte for byte, for any number of ranks.
 func TestHeat(t *testing.T) {
 	const size, steps = 33, 40
 	pictures := map[int][]byte{}
@@ -18,7 +18,7 @@ func TestHeat(t *testing.T) {
 		mpitest.Run(t, ranks, func(p *mpi.Process) error { return run(p, &out, size, steps) })
 		pictures[ranks] = out.Bytes()
 		if !bytes.Equal(pictures[ranks], pictures[1]) {
-			t.Errorf("%d ranks draw another picture than one", ranks)
+			t.Errorf("%d ranks draw a different picture than one rank", ranks)
 		}
 	}
 	img, err := png.Decode(bytes.NewReader(pictures[1]))
@@ -39,7 +39,7 @@ func TestHeat(t *testing.T) {
 func TestPlateTooSmall(t *testing.T) {
 	mpitest.Run(t, 3, func(p *mpi.Process) error {
 		if err := run(p, new(bytes.Buffer), 2, 1); err == nil {
-			t.Error("2 rows were dealt out to 3 ranks")
+			t.Error("2 rows were distributed to 3 ranks")
 		}
 		return nil
 	})

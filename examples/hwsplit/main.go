@@ -1,4 +1,4 @@
-// Command hwsplit divides the ranks by the hardware that they are restricted to, and says who went where.
+// Command hwsplit divides the ranks by the hardware that they are restricted to, and prints the result.
 //
 //	ibrun -n 4 ./examples/hwsplit
 //	ibrun -n 4 --bind-to core ./examples/hwsplit -by hwloc://Core
@@ -18,7 +18,7 @@ import (
 
 func main() {
 	by := flag.String("by", "hwloc://NUMANode", "the type of hardware resource to divide by")
-	keys := flag.Bool("keys", false, "also show what rank 0 is told of its hardware")
+	keys := flag.Bool("keys", false, "also print the hardware information of rank 0")
 	flag.Parse()
 
 	p, err := mpi.Init(context.Background(), nil)
@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// run divides, and rank 0 writes to out what became of all.
+// run divides the ranks, and rank 0 writes the part of each rank to out.
 func run(p *mpi.Process, out io.Writer, by string, keys bool) error {
 	world := p.World()
 	hardware, err := p.GetHWResourceInfo()
@@ -49,7 +49,7 @@ func run(p *mpi.Process, out io.Writer, by string, keys bool) error {
 	if err != nil {
 		return err
 	}
-	mine := []int{world.Rank(), -1, 0} // the first rank of its part, its rank there, and how many are there
+	mine := []int{world.Rank(), -1, 0} // the first world rank of its part, its rank in the part, and the size of the part
 	if part != nil {
 		mine[1], mine[2] = part.Rank(), part.Size()
 		if err := mpi.Bcast(part, mine[:1], 0); err != nil {
@@ -64,18 +64,18 @@ func run(p *mpi.Process, out io.Writer, by string, keys bool) error {
 		return err
 	}
 	for rank := range world.Size() {
-		first, place, size := all[3*rank], all[3*rank+1], all[3*rank+2]
+		first, partRank, size := all[3*rank], all[3*rank+1], all[3*rank+2]
 		if size == 0 {
 			fmt.Fprintf(out, "rank %d is not restricted to one %s\n", rank, by)
 		} else {
-			fmt.Fprintf(out, "rank %d shares one %s with rank %d: it is number %d of %d\n", rank, by, first, place, size)
+			fmt.Fprintf(out, "rank %d is rank %d of %d on its %s (first world rank there: %d)\n", rank, partRank, size, by, first)
 		}
 	}
 	return nil
 }
 
-// split returns the communicator of the ranks that share one resource with this one. It is nil for a rank that is not
-// restricted to one, or on a machine that has none: such a rank takes part all the same, as all ranks must.
+// split returns the communicator of the ranks that share one resource with this rank. It returns nil if this rank is not
+// restricted to one such resource, or if the machine has none. All ranks must call it: SplitType is collective.
 func split(world *mpi.Comm, hardware *mpi.Info, by string) (*mpi.Comm, error) {
 	if restricted, _ := hardware.Get(by); restricted != "true" {
 		return world.SplitType(mpi.Undefined, -1, nil)

@@ -22,9 +22,9 @@ func TestSplit(t *testing.T) {
 	mpitest.RunWith(t, 4, mpitest.Options{Machine: func(rank int) mpitest.Machine {
 		return mpitest.Machine{Name: "n0", Top: top, PUs: bindings[rank]}
 	}}, func(p *mpi.Process) error { return run(p, &out, "hwloc://NUMANode", false) })
-	want := "rank 0 shares one hwloc://NUMANode with rank 0: it is number 0 of 2\n" +
-		"rank 1 shares one hwloc://NUMANode with rank 1: it is number 0 of 1\n" +
-		"rank 2 shares one hwloc://NUMANode with rank 0: it is number 1 of 2\n" +
+	want := "rank 0 is rank 0 of 2 on its hwloc://NUMANode (first world rank there: 0)\n" +
+		"rank 1 is rank 0 of 1 on its hwloc://NUMANode (first world rank there: 1)\n" +
+		"rank 2 is rank 1 of 2 on its hwloc://NUMANode (first world rank there: 0)\n" +
 		"rank 3 is not restricted to one hwloc://NUMANode\n"
 	if out.String() != want {
 		t.Errorf("got %s, want %s", out.String(), want)
@@ -36,7 +36,7 @@ func TestKeys(t *testing.T) {
 	var out bytes.Buffer
 	mpitest.Run(t, 2, func(p *mpi.Process) error { return run(p, &out, "hwloc://Machine", true) })
 	if got := out.String(); !strings.HasPrefix(got, "hwloc://Machine true\n") ||
-		!strings.HasSuffix(got, "rank 1 shares one hwloc://Machine with rank 0: it is number 1 of 2\n") {
+		!strings.HasSuffix(got, "rank 1 is rank 1 of 2 on its hwloc://Machine (first world rank there: 0)\n") {
 		t.Errorf("got %s", got)
 	}
 }

@@ -1,5 +1,5 @@
-// Command pi works out pi as the area under 4/(1+x²) between 0 and 1. The area is cut into strips, each rank adds
-// up every n-th of them, and one Reduce adds up what the ranks have.
+// Command pi computes pi as the area under 4/(1+x²) between 0 and 1. The area is divided into strips, each rank sums every
+// n-th strip, and one Reduce adds the sums of the ranks.
 //
 //	ibrun -n 4 ./examples/pi
 package main
@@ -24,7 +24,7 @@ func main() {
 		log.Fatal(err)
 	}
 	if err := run(p, os.Stdout, *strips); err != nil {
-		log.Fatal(err) // leaving before Finalize ends the whole job
+		log.Fatal(err) // a rank that exits without Finalize ends the whole job
 	}
 	if err := p.Finalize(); err != nil {
 		log.Fatal(err)
@@ -44,7 +44,7 @@ func run(p *mpi.Process, out io.Writer, strips int) error {
 
 	pi := make([]float64, 1)
 	if err := mpi.Reduce(world, pi, mine, mpi.Sum, 0); err != nil {
-		return fmt.Errorf("adding up the parts: %w", err)
+		return fmt.Errorf("adding the sums: %w", err)
 	}
 	if world.Rank() > 0 {
 		return nil

@@ -19,7 +19,7 @@ func TestPi(t *testing.T) {
 	}
 }
 
-// TestFewStrips has ranks with nothing to add up.
+// TestFewStrips has ranks without strips.
 func TestFewStrips(t *testing.T) {
 	var out bytes.Buffer
 	mpitest.Run(t, 3, func(p *mpi.Process) error { return run(p, &out, 1) })

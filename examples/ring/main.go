@@ -1,4 +1,4 @@
-// Command ring passes a token from rank to rank, round and round. Each rank adds its number to it before passing it on.
+// Command ring passes a token around a ring of ranks many times. Each rank adds its number to the token before passing it on.
 //
 //	ibrun -n 4 ./examples/ring
 package main
@@ -14,11 +14,11 @@ import (
 	"github.com/ibrun/ibrun/mpi"
 )
 
-// tagToken tells the token from other messages. This program has no others; most programs do.
+// tagToken distinguishes the token from other messages. This program has no others; most programs do.
 const tagToken = 1
 
 func main() {
-	laps := flag.Int("laps", 10_000, "how often the token goes round")
+	laps := flag.Int("laps", 10_000, "how often the token goes around the ring")
 	flag.Parse()
 
 	p, err := mpi.Init(context.Background(), nil)
@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// run sends the token round. Rank 0 starts every lap and, after the last, writes to out what the token has come to.
+// run sends the token around. Rank 0 starts every lap and, after the last one, writes the value of the token to out.
 func run(p *mpi.Process, out io.Writer, laps int) error {
 	world := p.World()
 	rank, size := world.Rank(), world.Size()
@@ -50,13 +50,13 @@ func run(p *mpi.Process, out io.Writer, laps int) error {
 		return nil
 	}
 	hop := (p.Wtime() - start) / float64(laps*size)
-	_, err := fmt.Fprintf(out, "%d laps past %d ranks: the token says %d; %.2f µs a hop\n", laps, size, token[0], hop*1e6)
+	_, err := fmt.Fprintf(out, "%d laps over %d ranks: the token is %d; %.2f µs per hop\n", laps, size, token[0], hop*1e6)
 	return err
 }
 
-// lap takes the token once round the ring. Every rank but one waits for it before it sends; were rank 0 to wait as
-// well, nobody would ever begin. So rank 0 sends and receives in one call, which also works if it is alone and
-// sends to itself.
+// lap takes the token once around the ring. Every other rank receives the token before it sends it; if rank 0 did so too, no
+// rank would ever send. So rank 0 sends and receives in one call, which also works if it is the only rank and sends to
+// itself.
 func lap(world *mpi.Comm, token, back []int64, next, prev int) error {
 	if world.Rank() == 0 {
 		_, err := mpi.Sendrecv(world, token, next, tagToken, back, prev, tagToken)

@@ -16,7 +16,7 @@ func TestRing(t *testing.T) {
 		var out bytes.Buffer
 		mpitest.Run(t, ranks, func(p *mpi.Process) error { return run(p, &out, laps) })
 		sum := laps * ranks * (ranks - 1) / 2
-		want := fmt.Sprintf("%d laps past %d ranks: the token says %d;", laps, ranks, sum)
+		want := fmt.Sprintf("%d laps over %d ranks: the token is %d;", laps, ranks, sum)
 		if !strings.HasPrefix(out.String(), want) {
 			t.Errorf("got %q, want %q", out.String(), want)
 		}

@@ -1,5 +1,5 @@
-// Package link makes, lists and removes Soft-RoCE devices: the kernel's driver rxe turns any network device into one
-// for RDMA.
+// Package link creates, lists and removes Soft-RoCE devices: the kernel's driver rxe makes RDMA available on any network
+// device.
 //
 //	err := link.Add("rxe0", "eth0") // needs root
 //	...
@@ -8,8 +8,8 @@
 //	...
 //	err = link.Delete("rxe0")
 //
-// It is what `rdma link add rxe0 type rxe netdev eth0` of iproute2 does, by the same netlink messages, with errors that
-// say what is missing. A link lives until it is deleted or the machine starts anew, not as long as the program.
+// Add is equivalent to `rdma link add rxe0 type rxe netdev eth0` of iproute2. It sends the same netlink messages, but its
+// errors name the cause. A link exists until it is deleted or the machine reboots; it outlives the program.
 //
 // All functions may be called concurrently.
 package link

@@ -5,38 +5,39 @@ import (
 	"fmt"
 )
 
-// What an [Error] may wrap. Ask with errors.Is.
+// Errors that an [Error] may wrap. Test for them with errors.Is.
 var (
-	// ErrNotSupported: the kernel has no rxe driver, or this is not Linux.
-	ErrNotSupported = errors.New("no Soft-RoCE here")
-	// ErrPermission: it takes CAP_NET_ADMIN in the first user namespace; in practice, root outside containers.
+	// ErrNotSupported reports that the kernel has no rxe driver, or that this is not Linux.
+	ErrNotSupported = errors.New("Soft-RoCE is not supported")
+	// ErrPermission reports that the process lacks CAP_NET_ADMIN in the initial user namespace: in practice, root outside
+	// containers.
 	ErrPermission = errors.New("permission denied")
-	// ErrNoNetdev: there is no network device of that name in this network namespace.
+	// ErrNoNetdev reports that this network namespace has no network device with this name.
 	ErrNoNetdev = errors.New("no such network device")
-	// ErrNameInUse: an RDMA device of that name exists, whatever it is.
+	// ErrNameInUse reports that an RDMA device with this name exists, of any driver.
 	ErrNameInUse = errors.New("name in use by another RDMA device")
-	// ErrNetdevInUse: the network device has an rxe link.
+	// ErrNetdevInUse reports that the network device already has an rxe link.
 	ErrNetdevInUse = errors.New("network device in use by another Soft-RoCE link")
-	// ErrNoLink: there is no rxe link of that name.
+	// ErrNoLink reports that there is no rxe link with this name.
 	ErrNoLink = errors.New("no such Soft-RoCE link")
-	// ErrBadName: a name is empty, too long, or has a character that no device name may have.
-	ErrBadName = errors.New("not a device name")
+	// ErrBadName reports a name that is empty, too long, or has a character that device names must not have.
+	ErrBadName = errors.New("invalid device name")
 )
 
-// Error is what all functions of this package fail with.
+// Error is the type of all errors of this package.
 type Error struct {
 	// Op is "add", "delete" or "list".
 	Op string
-	// Name is the link that it is about, Netdev the network device. Either may be empty.
+	// Name is the link, and Netdev the network device. Either may be empty.
 	Name, Netdev string
-	// Err is the reason. It wraps one of the errors above where the reason is among them, and the kernel's
-	// error number where there is one.
+	// Err is the reason. It wraps one of the errors above if the reason is one of them, and the kernel's error number if
+	// there is one.
 	Err error
-	// Remedy is what to do about it, as a sentence or command; empty if that is not known.
+	// Remedy is a sentence or a command that helps; empty if none is known.
 	Remedy string
 }
 
-// Error says what was tried, why it failed and what would help.
+// Error returns the operation, the reason and the remedy.
 func (e *Error) Error() string {
 	s := e.Op + " Soft-RoCE link"
 	if e.Name != "" {
@@ -61,19 +62,19 @@ type Link struct {
 	Name string
 	// Netdev is the network device that it sends and receives on.
 	Netdev string
-	// State is that of its port, in the kernel's word: "ACTIVE" when it can be used, "DOWN" when the network device
-	// is down.
+	// State is the state of its port as the kernel reports it: "ACTIVE" if it can be used, "DOWN" if the network device is
+	// down.
 	State string
 }
 
-// maxName is the length of the longest name that the kernel accepts: its buffers have 64 bytes for RDMA devices and 16
-// for network devices, with the zero at the end.
+// The lengths of the longest names that the kernel accepts. Its buffers have 64 bytes for RDMA devices and 16 for network
+// devices, including the terminating zero.
 const (
 	maxName   = 63
 	maxNetdev = 15
 )
 
-// checkName refuses names that the kernel would cut short or that are no file names, which sysfs makes of them.
+// checkName returns an error for names that the kernel would truncate, or that sysfs cannot use as file names.
 func checkName(s string, longest int) error {
 	switch {
 	case s == "" || s == "." || s == "..":

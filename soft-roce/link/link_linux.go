@@ -15,7 +15,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Add makes an rxe device called name on the network device netdev, which should be up. If the driver is not loaded it
+// Add creates an rxe device called name on the network device netdev, which should be up. If the driver is not loaded, Add
 // runs modprobe.
 func Add(name, netdev string) error {
 	fail := func(remedy string, err error) error {
@@ -28,19 +28,18 @@ func Add(name, netdev string) error {
 		return fail("", err)
 	}
 	if _, err := netlink.LinkByName(netdev); errors.As(err, new(netlink.LinkNotFoundError)) {
-		return fail("`ip link` lists those that are here", fmt.Errorf("%w: %s", ErrNoNetdev, netdev))
+		return fail("`ip link` lists the network devices", fmt.Errorf("%w: %s", ErrNoNetdev, netdev))
 	}
-	if err := load(); err != nil {
-		return fail(explain(err, loaded()))
+	if err := loadDriver(); err != nil {
+		return fail(explainError(err, driverLoaded()))
 	}
 	if err := netlink.RdmaLinkAdd(name, "rxe", netdev); err != nil {
-		return fail(explain(err, loaded()))
+		return fail(explainError(err, driverLoaded()))
 	}
 	return nil
 }
 
-// Delete removes an rxe device. The kernel (6.1) does so as soon as nobody has it open any more, and until then Delete
-// waits.
+// Delete removes an rxe device. The kernel (6.1) removes it when no process has it open any more; Delete blocks until then.
 func Delete(name string) error {
 	fail := func(remedy string, err error) error {
 		return &Error{Op: "delete", Name: name, Err: err, Remedy: remedy}
@@ -53,22 +52,22 @@ func Delete(name string) error {
 		return fail("", err)
 	}
 	if !slices.ContainsFunc(links, func(l Link) bool { return l.Name == name }) {
-		return fail("`ibrun soft-roce show` lists those that are here", ErrNoLink)
+		return fail("`ibrun soft-roce show` lists the links", ErrNoLink)
 	}
 	if err := netlink.RdmaLinkDel(name); err != nil {
-		return fail(explain(err, loaded()))
+		return fail(explainError(err, driverLoaded()))
 	}
 	return nil
 }
 
-// devices is where the kernel shows RDMA devices.
-const devices = "/sys/class/infiniband"
+// sysfsDir is the directory of RDMA devices in sysfs.
+const sysfsDir = "/sys/class/infiniband"
 
-// List returns all rxe devices, sorted by name. A machine whose kernel has no rxe driver has none.
-func List() ([]Link, error) { return list(os.DirFS(devices)) }
+// List returns all rxe devices, sorted by name. It returns none if the kernel has no rxe driver.
+func List() ([]Link, error) { return readLinks(os.DirFS(sysfsDir)) }
 
-// list reads the devices from sysfs. Of all drivers only rxe shows the device below it as a file called "parent".
-func list(sys fs.FS) ([]Link, error) {
+// readLinks reads the devices from sysfs. Only rxe has a file "parent" with the name of the underlying network device.
+func readLinks(sys fs.FS) ([]Link, error) {
 	var links []Link
 	parents, err := fs.Glob(sys, "*/parent")
 	if err != nil {
@@ -78,7 +77,7 @@ func list(sys fs.FS) ([]Link, error) {
 		netdev, err := fs.ReadFile(sys, file)
 		name := filepath.Dir(file)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
-			continue // deleted in this moment
+			continue // deleted concurrently
 		}
 		if err != nil {
 			return nil, &Error{Op: "list", Name: name, Err: err}
@@ -94,52 +93,53 @@ func list(sys fs.FS) ([]Link, error) {
 	return links, nil
 }
 
-// errDriver says that the driver could not be loaded.
+// errDriver reports that the driver could not be loaded.
 var errDriver = errors.New("the kernel has no driver rdma_rxe")
 
-// load makes sure that the driver is in the kernel. The kernel would ask for it itself, but only once the RDMA core
-// is there, which nobody loads on a machine that never had such a device.
-func load() error {
-	if loaded() || os.Geteuid() != 0 {
-		return nil // without permission the answer to the message says so
+// loadDriver loads the driver if necessary. The kernel would load it itself, but only if the RDMA core is loaded. That is not
+// the case on a machine that never had an RDMA device.
+func loadDriver() error {
+	if driverLoaded() || os.Geteuid() != 0 {
+		return nil // without permission the netlink request fails, and its error explains why
 	}
-	if said, err := exec.Command("modprobe", "rdma_rxe").CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: modprobe rdma_rxe: %w %s", errDriver, err, bytes.TrimSpace(said))
+	if output, err := exec.Command("modprobe", "rdma_rxe").CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: modprobe rdma_rxe: %w %s", errDriver, err, bytes.TrimSpace(output))
 	}
 	return nil
 }
 
-// loaded tells whether the kernel has the driver.
-func loaded() bool {
+// driverLoaded reports whether the kernel has the driver.
+func driverLoaded() bool {
 	_, err := os.Stat("/sys/module/rdma_rxe")
 	return err == nil
 }
 
-// explain finds the reason behind an error of the kernel, and what helps.
-func explain(err error, loaded bool) (remedy string, reason error) {
+// explainError returns the reason for an error of the kernel, and a remedy.
+func explainError(err error, loaded bool) (remedy string, reason error) {
 	switch {
 	case errors.Is(err, errDriver), errors.Is(err, syscall.EPROTONOSUPPORT), errors.Is(err, syscall.EINVAL) && !loaded:
 		reason, remedy = ErrNotSupported, needDriver
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
-		reason, remedy = ErrPermission, "become root, outside of containers; and on a VLAN rxe makes none: use the device below it"
+		reason = ErrPermission
+		remedy = "become root, outside containers; rxe does not support VLAN devices: use the underlying device"
 	case errors.Is(err, syscall.ENODEV):
 		reason = ErrNoNetdev
 	case errors.Is(err, syscall.ENFILE):
-		reason, remedy = ErrNameInUse, "choose another name; `ls "+devices+"` lists those in use"
+		reason, remedy = ErrNameInUse, "choose another name; `ls "+sysfsDir+"` lists those in use"
 	case errors.Is(err, syscall.EEXIST):
-		reason, remedy = ErrNetdevInUse, "`ibrun soft-roce show` shows it"
+		reason, remedy = ErrNetdevInUse, "`ibrun soft-roce show` shows that link"
 	case errors.Is(err, syscall.ENOENT):
-		return "modprobe crc32_generic", fmt.Errorf("the kernel did not find what rxe needs: %w", err)
+		return "modprobe crc32_generic", fmt.Errorf("the kernel lacks a module that rxe needs: %w", err)
 	default:
 		return "", err
 	}
 	return remedy, fmt.Errorf("%w: %w", reason, err)
 }
 
-// needDriver says where the driver comes from.
-const needDriver = `it takes a Linux kernel with CONFIG_RDMA_RXE, and "modprobe rdma_rxe" must work; the module is in the package
+// needDriver is the remedy for a missing driver.
+const needDriver = `Soft-RoCE requires Linux with CONFIG_RDMA_RXE, and "modprobe rdma_rxe" must work; packages with the module:
 	linux-image-amd64                   Debian (its cloud kernels do not have it)
 	linux-modules-extra-$(uname -r)     Ubuntu
 	kernel-modules-extra                Fedora, RHEL
-in a container it is the host's kernel that needs it; to boot a guest with a kernel of its own:
+in a container the kernel of the host needs it; to boot a virtual machine with its own kernel:
 	go run github.com/ibrun/ibrun/soft-roce/vm -- COMMAND`

@@ -30,7 +30,7 @@ func TestExplain(t *testing.T) {
 		{syscall.ENOENT, true, syscall.ENOENT, "crc32"},
 		{syscall.ENOMEM, true, syscall.ENOMEM, ""},
 	} {
-		remedy, err := explain(fmt.Errorf("receive: %w", c.err), c.loaded)
+		remedy, err := explainError(fmt.Errorf("receive: %w", c.err), c.loaded)
 		if !errors.Is(err, c.want) || !errors.Is(err, c.err) || !strings.Contains(remedy, c.remedy) {
 			t.Errorf("%v: %v, %q; want %v and a remedy with %q", c.err, err, remedy, c.want, c.remedy)
 		}
@@ -87,12 +87,12 @@ func TestList(t *testing.T) {
 		"mlx5_0/ports/1/state":    {Data: []byte("4: ACTIVE\n")},
 		"mlx5_0/device/somewhere": {Data: []byte("x")},
 	}
-	got, err := list(sys)
+	got, err := readLinks(sys)
 	want := []Link{{"rxe0", "eth0", "ACTIVE"}, {"rxe1", "eth1", "DOWN"}, {"rxe2", "eth2", "UNKNOWN"}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v, want %v", got, err, want)
 	}
-	if _, err := list(unreadable{sys}); !errors.Is(err, fs.ErrPermission) {
+	if _, err := readLinks(unreadable{sys}); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("a file that cannot be read: %v", err)
 	}
 }

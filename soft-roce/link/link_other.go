@@ -15,4 +15,4 @@ func Delete(name string) error {
 // List is for Linux; elsewhere it returns ErrNotSupported.
 func List() ([]Link, error) { return nil, &Error{Op: "list", Err: ErrNotSupported, Remedy: remedy} }
 
-const remedy = "it takes Linux with the driver rdma_rxe"
+const remedy = "Soft-RoCE requires Linux with the driver rdma_rxe"

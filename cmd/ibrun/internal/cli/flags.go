@@ -13,26 +13,26 @@ import (
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
-// flag is one flag with all its names.
+// flag is one flag of the command line, the only source of its parsing and of its line in the help.
 type flag struct {
 	names []string
-	arg   string // what stands for its value in the help; empty for a switch
-	help  string
+	arg   string // the name of its value in the help; empty for a boolean flag
+	help  string // empty: not listed in the help
 	set   func(string) error
 }
 
-// flags are those that belong to one program.
+// flags returns the flags that apply to one program.
 func (p *Program) flags(getenv func(string) string) []flag {
 	return []flag{
-		{[]string{"n", "np"}, "N", "start N ranks; without it one for each core", func(s string) (err error) {
-			p.Ranks, err = ranks(s)
+		{[]string{"n", "np"}, "N", "start N ranks (default: one per core)", func(s string) (err error) {
+			p.Ranks, err = parseRankCount(s)
 			return err
 		}},
 		{[]string{"wdir"}, "DIR", "run the program in directory DIR", func(s string) error {
 			p.Dir = s
 			return nil
 		}},
-		{[]string{"x", "env"}, "NAME[=VALUE]", "give the ranks this variable; may be repeated", func(s string) error {
+		{[]string{"x", "env"}, "NAME[=VALUE]", "set this environment variable for the ranks; may be repeated", func(s string) error {
 			name, _, hasValue := strings.Cut(s, "=")
 			switch {
 			case name == "":
@@ -47,32 +47,32 @@ func (p *Program) flags(getenv func(string) string) []flag {
 	}
 }
 
-// group is flags that belong together, as help shows them.
-type group struct {
+// flagGroup is one section of the help.
+type flagGroup struct {
 	title string
 	flags []flag
 }
 
-// groups are the flags that concern the whole job.
-func (o *Options) groups() []group {
-	return []group{
-		{"Where ranks run (more in docs/affinity.md)", o.placementFlags()},
-		{"How bytes travel", o.transportFlags()},
-		{"Names for ranks (more in docs/sessions.md)", o.psetFlags()},
-		{"What is shown, and debuggers", o.outputFlags()},
-		{"On several machines start the same command on each, with", o.nodeFlags()},
+// flagGroups returns the flags that apply to the whole job.
+func (o *Options) flagGroups() []flagGroup {
+	return []flagGroup{
+		{"Where ranks run (docs/affinity.md)", o.placementFlags()},
+		{"Transports (docs/transports.md)", o.transportFlags()},
+		{"Process sets (docs/sessions.md)", o.psetFlags()},
+		{"Output, monitoring and debugging", o.outputFlags()},
+		{"Several machines: start the same command on each, with", o.nodeFlags()},
 	}
 }
 
-// flags are all of them.
-func (o *Options) flags() (all []flag) {
-	for _, g := range o.groups() {
+// jobFlags returns the flags of all groups.
+func (o *Options) jobFlags() (all []flag) {
+	for _, g := range o.flagGroups() {
 		all = append(all, g.flags...)
 	}
 	return all
 }
 
-// placementFlags are those of the policy, in all spellings. What has no help is not shown.
+// placementFlags returns the flags of the placement policy, including the spellings of other launchers, which have no help text.
 func (o *Options) placementFlags() (all []flag) {
 	for _, f := range placement.Flags() {
 		all = append(all, flag{f.Names, f.Arg, f.Help, func(s string) error { return f.Set(&o.Policy, s) }})
@@ -82,49 +82,52 @@ func (o *Options) placementFlags() (all []flag) {
 
 func (o *Options) transportFlags() []flag {
 	return []flag{
-		{[]string{"transport"}, "LIST", "let ranks use only these of " + strings.Join(transports.SelectableNames(), ", "),
+		{[]string{"transport"}, "LIST", "use only the listed transports, of " + strings.Join(transports.SelectableNames(), ", "),
 			func(s string) error {
 				o.Transport = s
 				return checkTransports(s)
 			}},
-		{[]string{"tcp-interfaces"}, "LIST", "use only these for TCP, such as eth0,10.1.0.0/16,^docker0", func(s string) error {
-			o.Interfaces = s
-			return nil
-		}},
+		{[]string{"tcp-interfaces"}, "LIST", "use only these network interfaces for TCP, such as eth0,10.1.0.0/16,^docker0",
+			func(s string) error {
+				o.Interfaces = s
+				return nil
+			}},
 	}
 }
 
 func (o *Options) outputFlags() []flag {
 	return []flag{
-		{[]string{"l", "label"}, "", "begin each line of output with the rank, as in [3]", toggle(&o.Label)},
+		{[]string{"l", "label"}, "", "prefix each line of output with the rank, as in [3]", boolFlag(&o.Label)},
 		{[]string{"output"}, "PATTERN", "write the output of each rank to a file; %r is the rank, %h the host", func(s string) error {
 			o.Output = s
 			return checkPattern(s)
 		}},
-		{[]string{"timeout"}, "TIME", "end the job after 90 (seconds), 5m or 1h30m", func(s string) (err error) {
-			o.Timeout, err = duration(s)
+		{[]string{"timeout"}, "TIME", "end the job after TIME, such as 90 (seconds), 5m or 1h30m", func(s string) (err error) {
+			o.Timeout, err = parseDuration(s)
 			return err
 		}},
-		{[]string{"dry-run"}, "", "print where the ranks would run, and start nothing", toggle(&o.DryRun)},
-		{[]string{"v", "verbose"}, "", "say on stderr what is done", toggle(&o.Verbose)},
-		{[]string{"metrics"}, "ADDR", "let Prometheus ask at 127.0.0.1:9464, :0 or a path (docs/metrics.md)", func(s string) error {
+		{[]string{"dry-run"}, "", "print where the ranks would run, but start nothing", boolFlag(&o.DryRun)},
+		{[]string{"v", "verbose"}, "", "print to stderr what ibrun does", boolFlag(&o.Verbose)},
+		{[]string{"metrics"}, "ADDR", "serve Prometheus metrics at HOST:PORT, :PORT (loopback only; 0 picks a free port)\n" +
+			"or a Unix socket path (docs/metrics.md)", func(s string) error {
 			o.Metrics = s
 			return nil
 		}},
-		{[]string{"metrics-sd"}, "FILE", "write where to file FILE, for file_sd_configs of Prometheus", func(s string) error {
+		{[]string{"metrics-sd"}, "FILE", "write the metrics endpoint to FILE in Prometheus file_sd format", func(s string) error {
 			o.MetricsSD = s
 			return nil
 		}},
-		{[]string{"report"}, "", "tell at the end where time went, and write ibrun-report-JOB.html and .json; --report=FILE.html,\n" +
-			"or FILE.json, writes these instead, and --report=- none (docs/report.md)", o.setReport},
-		{[]string{"pprof"}, "FILE", "write CPU and goroutine profiles of all ranks, for go tool pprof", file(&o.Profile)},
-		{[]string{"trace"}, "FILE.json", "write calls and messages of all ranks, for ui.perfetto.dev", file(&o.Trace)},
-		{[]string{"dlv"}, "RANKS", "start these ranks (0,2-3) under dlv, and print the port of each", o.Delve.Set},
-		{[]string{"gdb"}, "RANKS", "start these ranks under gdb: in a window, in gdbserver with a port, or to show a crash", o.GDB.Set},
+		{[]string{"report"}, "", "report where the time went when the job ends, and write ibrun-report-JOB.html and .json;\n" +
+			"--report=FILE.html,FILE.json writes these files instead, --report=- writes no file (docs/report.md)", o.setReport},
+		{[]string{"pprof"}, "FILE", "write CPU and goroutine profiles of all ranks, for go tool pprof", fileFlag(&o.Profile)},
+		{[]string{"trace"}, "FILE.json", "write calls and messages of all ranks, for ui.perfetto.dev", fileFlag(&o.Trace)},
+		{[]string{"dlv"}, "RANKS", "start these ranks (0,2-3) under dlv and print the port of each", o.Delve.Set},
+		{[]string{"gdb"}, "RANKS", "start these ranks under gdb: in a terminal window, in gdbserver, or in batch mode to show a crash",
+			o.GDB.Set},
 	}
 }
 
-// setReport reads --report, which is a switch, --report=FILE,FILE... and --report=-
+// setReport sets --report (a boolean flag), --report=FILE,FILE... and --report=- (no files).
 func (o *Options) setReport(s string) error {
 	if on, err := strconv.ParseBool(s); err == nil {
 		if o.Report = on; !on {
@@ -147,25 +150,25 @@ func (o *Options) setReport(s string) error {
 	return nil
 }
 
-// file reads the name of a file that is to be written.
-func file(to *string) func(string) error {
+// fileFlag returns a setter for the name of an output file.
+func fileFlag(to *string) func(string) error {
 	return func(s string) error {
 		if s == "" || strings.HasSuffix(s, "/") {
-			return errors.New("want the name of a file")
+			return errors.New("want a file name")
 		}
 		*to = s
 		return nil
 	}
 }
 
-// checkTransports checks only the names. The ranks find out whether the transports work where they run.
+// checkTransports checks only the names. Each rank checks on its own node whether the transports work.
 func checkTransports(list string) error {
 	_, err := transports.ParseList(list)
 	return err
 }
 
-// find returns the flag of that name, or nil.
-func find(flags []flag, name string) *flag {
+// findFlag returns the flag with this name, or nil.
+func findFlag(flags []flag, name string) *flag {
 	for i := range flags {
 		if slices.Contains(flags[i].names, name) {
 			return &flags[i]
@@ -174,9 +177,10 @@ func find(flags []flag, name string) *flag {
 	return nil
 }
 
+// setFromEnvironment sets the flag from its environment forms, if any is set.
 func (f *flag) setFromEnvironment(getenv func(string) string) error {
 	for _, name := range f.names {
-		variable := environment(name)
+		variable := variableName(name)
 		if value := getenv(variable); value != "" {
 			if err := f.set(value); err != nil {
 				return fmt.Errorf("%s=%s: %w", variable, value, err)
@@ -186,21 +190,23 @@ func (f *flag) setFromEnvironment(getenv func(string) string) error {
 	return nil
 }
 
-// environment is the name of a flag as a variable.
-func environment(name string) string {
+// variableName returns the name of the environment form of a flag.
+func variableName(name string) string {
 	return "IBRUN_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-func toggle(b *bool) func(string) error {
+// boolFlag returns a setter for a boolean flag.
+func boolFlag(b *bool) func(string) error {
 	return func(s string) (err error) {
 		if *b, err = strconv.ParseBool(s); err != nil {
-			return errors.New("a switch is true or false")
+			return errors.New("want true or false")
 		}
 		return nil
 	}
 }
 
-func ranks(s string) (int, error) {
+// parseRankCount parses the value of -n.
+func parseRankCount(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	switch {
 	case errors.Is(err, strconv.ErrRange) || err == nil && n > MaxRanks:
@@ -213,18 +219,19 @@ func ranks(s string) (int, error) {
 	return n, nil
 }
 
-func duration(s string) (time.Duration, error) {
+// parseDuration parses a positive duration; a number without a unit is seconds.
+func parseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if seconds, errNumber := strconv.ParseFloat(s, 64); errNumber == nil {
 		d, err = time.Duration(seconds*float64(time.Second)), nil
 	}
 	if err != nil || d <= 0 {
-		return 0, errors.New("a time is written 90, 1.5s, 5m or 1h30m, and is more than nothing")
+		return 0, errors.New("want a positive duration such as 90 (seconds), 1.5s, 5m or 1h30m")
 	}
 	return d, nil
 }
 
-// checkPattern accepts %r, %h and %% only.
+// checkPattern checks that every % in s is part of %r, %h or %%.
 func checkPattern(s string) error {
 	for rest := s; ; {
 		i := strings.IndexByte(rest, '%')
@@ -232,7 +239,7 @@ func checkPattern(s string) error {
 			return nil
 		}
 		if rest = rest[i+1:]; rest == "" || !strings.Contains("rh%", rest[:1]) {
-			return errors.New("a pattern knows %r for the rank, %h for the host and %% for %")
+			return errors.New("want %r for the rank, %h for the host or %% for a percent sign after each %")
 		}
 		rest = rest[1:]
 	}

@@ -10,72 +10,72 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 )
 
-// ErrHelp says that the command line asks for [Usage].
-var ErrHelp = errors.New("help was asked for")
+// ErrHelp reports that the command line requests the text of [Usage].
+var ErrHelp = errors.New("help requested")
 
-// MaxRanks is the largest number of ranks that a job may ask for.
+// MaxRanks is the largest number of ranks of a job.
 const MaxRanks = 1 << 20
 
-// Options is a command line that was understood: the job to start, and how to watch it.
+// Options is a parsed command line: the job to start, and how to monitor it.
 type Options struct {
 	// Programs are the programs of the job in the order of their ranks. There is at least one.
 	Programs []Program
-	// Policy says where ranks run and what they are bound to. Its rank file has not been read.
+	// Policy selects where ranks run and what they are bound to. Its rank file has not been read yet.
 	Policy placement.Policy
 	// Label puts the rank before each line of output.
 	Label bool
-	// Output is the pattern of the file that a rank's output goes to, with %r for the rank and %h for the host.
-	// Empty: to ibrun's own output.
+	// Output is the file name pattern of a rank's output, with %r for the rank and %h for the host. Empty: the output goes to
+	// ibrun's own.
 	Output string
-	// Transport lists the transports that the ranks may use, and Interfaces the network interfaces for TCP, as their
-	// variables IBRUN_TRANSPORT and IBRUN_TCP_INTERFACES say it. Empty: the ranks choose.
+	// Transport lists the transports that the ranks may use, and Interfaces the network interfaces for TCP, in the syntax of
+	// IBRUN_TRANSPORT and IBRUN_TCP_INTERFACES. Empty: the ranks choose.
 	Transport, Interfaces string
-	// Metrics is where Prometheus can ask what the ranks of this node do: host:port, a port, or a path. Empty: nowhere.
-	// MetricsSD is the file that tells it so, or empty.
+	// Metrics is the address of the metrics of this node's ranks: host:port, a port, or a path. Empty: no metrics are served.
+	// MetricsSD is the Prometheus discovery file for that address, or empty.
 	Metrics, MetricsSD string
-	// Report tells at the end where the time went, also as the files ReportTo, each FILE.html or FILE.json. Without any these are
-	// two in the working directory that are named after the job, and with ReportBare none.
+	// Report prints a report when the job ends, and writes it to the files ReportTo (each FILE.html or FILE.json). If ReportTo is
+	// empty, it writes two files named after the job in the working directory, or none if ReportBare is set.
 	Report, ReportBare bool
 	ReportTo           []string
 	// Profile and Trace are the files to write profiles and a trace of all ranks to. Empty: none.
 	Profile, Trace string
-	// Psets are process sets that the user defines, in the order of the command line; no two have the same name.
+	// Psets are the process sets that the user defines, in the order of the command line. Their names are unique.
 	Psets []Pset
-	// Timeout ends the job after that time. 0: never.
+	// Timeout limits the time that the job may run. 0: no limit.
 	Timeout time.Duration
-	// DryRun prints where the ranks would run, and starts nothing.
+	// DryRun prints where the ranks would run, but starts nothing.
 	DryRun bool
-	// Verbose says on stderr what is done.
+	// Verbose prints to stderr what ibrun does.
 	Verbose bool
 	// Delve and GDB are the ranks that start under a debugger.
 	Delve, GDB Ranges
-	// Node is the number of this node among the Nodes nodes of the job, on each of which ibrun is started. Nodes 0 or 1:
-	// the job runs here alone.
+	// Node is the number of this node, from 0, and Nodes is how many nodes the job has. Nodes 0 or 1: the job runs on this
+	// node only.
 	Node, Nodes int
-	// Rendezvous is where node 0 listens, host:port.
+	// Rendezvous is the address where node 0 listens, host:port.
 	Rendezvous string
 	// NodeName is the name of this node. Empty: the host's.
 	NodeName string
-	// SecretFile is the file by which nodes know each other.
+	// SecretFile is the file with the secret by which nodes authenticate each other.
 	SecretFile string
-	// JoinTimeout is how long the nodes wait for each other. 0: as long as is usual.
+	// JoinTimeout is how long the nodes wait for each other. 0: the default.
 	JoinTimeout time.Duration
 }
 
 // Program is one program of a job.
 type Program struct {
-	// Ranks is how many ranks run it. 0: the command line did not say.
+	// Ranks is how many ranks run it. 0: not given on the command line.
 	Ranks int
-	// Args are the program, a Go package directory or a .go file, and its arguments.
+	// Args are the program (a file to execute, a Go package directory or a .go file) and its arguments.
 	Args []string
 	// Dir is the directory it runs in. Empty: ibrun's own.
 	Dir string
-	// Env are variables, NAME=VALUE, on top of ibrun's own.
+	// Env are variables, NAME=VALUE, that are added to ibrun's own environment.
 	Env []string
 }
 
-// Parse reads the command line that follows the program's name. getenv looks for the environment forms of flags and
-// for the variables that -x names. Any error but [ErrHelp] means that the command was used wrongly.
+// Parse parses the arguments that follow the program's name. getenv returns the environment forms of flags and the
+// variables that -x names. Any error but [ErrHelp] is a usage error.
 func Parse(args []string, getenv func(string) string) (*Options, error) {
 	o := &Options{}
 	for {
@@ -96,34 +96,34 @@ func Parse(args []string, getenv func(string) string) (*Options, error) {
 	}
 	for _, p := range o.Programs {
 		if p.Ranks == 0 && len(o.Programs) > 1 {
-			return nil, fmt.Errorf("of several programs each needs its own -n: %s has none", p.Args[0])
+			return nil, fmt.Errorf("with several programs, each needs its own -n: %s has none", p.Args[0])
 		}
 	}
 	if err := o.checkNodes(); err != nil {
 		return nil, err
 	}
 	if o.MetricsSD != "" && o.Metrics == "" {
-		return nil, errors.New("--metrics-sd says where metrics are, and needs --metrics")
+		return nil, errors.New("--metrics-sd requires --metrics")
 	}
 	return o, nil
 }
 
-// parseProgram reads one program with the flags before it.
+// parseProgram parses one program with the flags before it.
 func (o *Options) parseProgram(words []string, getenv func(string) string) (Program, error) {
 	var p Program
-	job := o.flags()
-	known, later := append(p.flags(getenv), job...), []flag(nil)
+	job := o.jobFlags()
+	known, jobOnly := append(p.flags(getenv), job...), []flag(nil)
 	if len(o.Programs) > 0 {
-		known, later = p.flags(getenv), job
+		known, jobOnly = p.flags(getenv), job
 	}
-	given, words, err := readFlags(words, known, later)
+	given, words, err := readFlags(words, known, jobOnly)
 	if err != nil {
 		return p, err
 	}
 	for i := range known {
 		f := &known[i]
-		if slices.ContainsFunc(given, func(w flagWord) bool { return w.flag == f }) {
-			continue // the command line overrides it, also where flags add up
+		if slices.ContainsFunc(given, func(w givenFlag) bool { return w.flag == f }) {
+			continue // the command line overrides the variable, even for flags that may be repeated
 		}
 		if err := f.setFromEnvironment(getenv); err != nil {
 			return p, err
@@ -131,7 +131,7 @@ func (o *Options) parseProgram(words []string, getenv func(string) string) (Prog
 	}
 	for _, w := range given {
 		if err := w.flag.set(w.value); err != nil {
-			return p, fmt.Errorf("%s %s: %w", dashed(w.name), w.value, err)
+			return p, fmt.Errorf("%s %s: %w", withDashes(w.name), w.value, err)
 		}
 	}
 	if len(words) == 0 || words[0] == "" {
@@ -141,15 +141,15 @@ func (o *Options) parseProgram(words []string, getenv func(string) string) (Prog
 	return p, nil
 }
 
-// flagWord is a flag on the command line, by the name that was typed.
-type flagWord struct {
+// givenFlag is a flag as given on the command line.
+type givenFlag struct {
 	flag        *flag
 	name, value string
 }
 
-// readFlags reads the known flags at the beginning of words, and returns the words behind them. Those that are known later must
-// not be among them.
-func readFlags(words []string, known, later []flag) (given []flagWord, rest []string, err error) {
+// readFlags parses the flags at the beginning of words and returns the words after them. The jobOnly flags are known, but are
+// an error here: they must precede the first program.
+func readFlags(words []string, known, jobOnly []flag) (given []givenFlag, rest []string, err error) {
 	for len(words) > 0 && len(words[0]) > 1 && words[0][0] == '-' {
 		word := words[0]
 		words = words[1:]
@@ -157,17 +157,17 @@ func readFlags(words []string, known, later []flag) (given []flagWord, rest []st
 			break
 		}
 		name, value, hasValue := strings.Cut(strings.TrimPrefix(word[1:], "-"), "=")
-		f := find(known, name)
+		f := findFlag(known, name)
 		switch {
 		case f != nil:
 		case name == "h" || name == "help":
 			return nil, nil, ErrHelp
-		case find(later, name) != nil:
-			return nil, nil, fmt.Errorf("%s concerns the whole job: write it before the first program", word)
-		case placement.Ambiguous()[name] != "":
-			return nil, nil, fmt.Errorf("unknown flag %s: %s", word, placement.Ambiguous()[name])
+		case findFlag(jobOnly, name) != nil:
+			return nil, nil, fmt.Errorf("%s applies to the whole job: put it before the first program", word)
+		case placement.AmbiguousFlags()[name] != "":
+			return nil, nil, fmt.Errorf("unknown flag %s: %s", word, placement.AmbiguousFlags()[name])
 		default:
-			return nil, nil, fmt.Errorf("unknown flag %s; the nearest known one is %s", word, dashed(nearest(name, known)))
+			return nil, nil, fmt.Errorf("unknown flag %s (did you mean %s?)", word, withDashes(nearestFlag(name, known)))
 		}
 		switch {
 		case hasValue:
@@ -178,24 +178,25 @@ func readFlags(words []string, known, later []flag) (given []flagWord, rest []st
 		default:
 			value, words = words[0], words[1:]
 		}
-		given = append(given, flagWord{f, name, value})
+		given = append(given, givenFlag{f, name, value})
 	}
 	return given, words, nil
 }
 
-// nearest returns the name that takes the fewest insertions, deletions and replacements of letters to become word.
-func nearest(word string, known []flag) string {
+// nearestFlag returns the name of a listed flag that has the smallest edit distance to word.
+func nearestFlag(word string, known []flag) string {
 	var names []string
 	for _, f := range known {
 		if f.help != "" {
 			names = append(names, f.names...)
 		}
 	}
-	return slices.MinFunc(names, func(a, b string) int { return distance(word, a) - distance(word, b) })
+	return slices.MinFunc(names, func(a, b string) int { return editDistance(word, a) - editDistance(word, b) })
 }
 
-func distance(a, b string) int {
-	row := make([]int, len(b)+1) // of the table of distances between the beginnings of a and b
+// editDistance returns the number of insertions, deletions and replacements of bytes that turn a into b.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1) // of the table of distances between the prefixes of a and b
 	for j := range row {
 		row[j] = j
 	}

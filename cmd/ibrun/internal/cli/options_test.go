@@ -46,7 +46,7 @@ func TestParse(t *testing.T) {
 			Programs: []Program{{Ranks: 1, Args: []string{"a"}}, {Ranks: 1, Args: []string{"b"}}}, Rendezvous: "[::1]:1", Nodes: 2,
 			SecretFile: "f"}},
 		{"-map-by ppr:2:socket:PE=4 -report-bindings --rank-file f p", nil, Options{Programs: []Program{{Args: []string{"p"}}},
-			Policy: placement.Policy{Map: placement.Package, Per: 2, CPUs: 4, Report: true, FilePath: "f"}}},
+			Policy: placement.Policy{Map: placement.Package, PerObject: 2, CPUs: 4, Report: true, FilePath: "f"}}},
 		{"-n 2 p", map[string]string{"IBRUN_TASKS_PER_NODE": "4", "IBRUN_OFFSET": "1"}, Options{Programs: []Program{{Ranks: 2,
 			Args: []string{"p"}}}, Policy: placement.Policy{PerNode: 4, Offset: 1}}},
 		{"--node 0/3 --ppn 2 p", map[string]string{"IBRUN_RENDEZVOUS": "h:1", "IBRUN_SECRET_FILE": "f"}, Options{
@@ -63,8 +63,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestFlagWinsOverVariable: the variable of a flag that is on the command line means nothing, also where the flag may be
-// repeated, takes a list, or switches something off.
+// TestFlagWinsOverVariable: a flag on the command line overrides its environment form, even if the flag may be repeated,
+// takes a list, or switches something off.
 func TestFlagWinsOverVariable(t *testing.T) {
 	for _, c := range []struct{ variable, value, line string }{
 		{"IBRUN_REPORT", "a.json", "--report p"},
@@ -106,30 +106,30 @@ func TestParseRefuses(t *testing.T) {
 		{"-n 99999999999999999999 p", "at most 1048576 ranks"},
 		{"-n two p", "not a number"},
 		{"-n", "needs a value"},
-		{"--lable p", "nearest known one is --label"},
-		{"-npp 3 p", "nearest known one is -np"},
-		{"--dryrun p", "nearest known one is --dry-run"},
-		{"--time-out=3 p", "nearest known one is --timeout"},
+		{"--lable p", "did you mean --label?"},
+		{"-npp 3 p", "did you mean -np?"},
+		{"--dryrun p", "did you mean --dry-run?"},
+		{"--time-out=3 p", "did you mean --timeout?"},
 		{"-o x p", "unknown flag -o"},
 		{"-n 1 a : --lable -n 1 b", "unknown flag --lable"},
 		{"-n 1 a : --label -n 1 b", "before the first program"},
-		{"--node 2/2 -n 2 p", "counted from 0"},
-		{"--node -1/2 -n 2 p", "counted from 0"},
-		{"--node 1 -n 2 p", "counted from 0"},
+		{"--node 2/2 -n 2 p", "K from 0 to N-1"},
+		{"--node -1/2 -n 2 p", "K from 0 to N-1"},
+		{"--node 1 -n 2 p", "K from 0 to N-1"},
 		{"--rendezvous h:0 -n 2 p", "port from 1"},
 		{"--rendezvous h -n 2 p", "port from 1"},
 		{"--rendezvous h:1 p", "--node K/N"},
 		{"--node 0/2 --secret-file f -n 2 p", "need --rendezvous"},
 		{"--node 0/2 --rendezvous h:1 -n 2 p", "need --secret-file"},
-		{"--node 0/2 --rendezvous h:1 --secret-file f p", "-n is needed"},
+		{"--node 0/2 --rendezvous h:1 --secret-file f p", "requires -n"},
 		{"--node 0/3 --rendezvous h:1 --secret-file f -n 2 p", "fewer than 3 nodes"},
 		{"--node-name a/b p", "without spaces"},
 		{"-n 1 a : --node 0/2 -n 1 b", "before the first program"},
-		{"--timeout 0 p", "more than nothing"},
-		{"--timeout soon p", "a time is written"},
+		{"--timeout 0 p", "a positive duration"},
+		{"--timeout soon p", "a positive duration"},
 		{"--bind-to board p", "or none"},
-		{"--map-by p", "is no part of a node"},
-		{"-N 2 p", "unknown flag -N: it is the ranks of a node in Open MPI"},
+		{"--map-by p", "unknown object"},
+		{"-N 2 p", "unknown flag -N: it is the number of ranks per node in Open MPI"},
 		{"-n 1 a : --map-by numa -n 1 b", "before the first program"},
 		{"--output %d p", "%r for the rank"},
 		{"--output x% p", "%r for the rank"},
@@ -140,7 +140,7 @@ func TestParseRefuses(t *testing.T) {
 		{"--n= p", "not a number"},
 	} {
 		if got, err := parse(c.line, nil); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: got %+v, error %v, want one with %q", c.line, got, err, c.want)
+			t.Errorf("%q: got %+v, error %v, want an error with %q", c.line, got, err, c.want)
 		}
 	}
 	_, err := parse("p", map[string]string{"IBRUN_N": "many"})
@@ -162,7 +162,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestReport: --report is a switch, and takes files by their forms.
+// TestReport: --report is a boolean flag, and also accepts file names with a known extension.
 func TestReport(t *testing.T) {
 	none := func(string) string { return "" }
 	for _, c := range []struct {
@@ -179,7 +179,7 @@ func TestReport(t *testing.T) {
 	} {
 		o, err := Parse(strings.Fields(c.words), none)
 		if err == nil && o.ReportBare != strings.HasSuffix(c.words, "- x") {
-			t.Errorf("%s: with no file %v", c.words, o.ReportBare)
+			t.Errorf("%s: ReportBare is %v", c.words, o.ReportBare)
 		}
 		if err != nil || o.Report != c.want || !slices.Equal(o.ReportTo, c.files) {
 			t.Errorf("%s: %+v, %v", c.words, o, err)

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Range is the numbers from Low to High, both included.
+// Range is the numbers from Low to High, inclusive.
 type Range struct{ Low, High int }
 
 // Ranges is a list of ranges, in the order they were written.
 type Ranges []Range
 
-// Contains tells whether one of the ranges holds n.
+// Contains reports whether one of the ranges contains n.
 func (rs Ranges) Contains(n int) bool {
 	for _, r := range rs {
 		if r.Low <= n && n <= r.High {
@@ -41,7 +41,7 @@ func (rs *Ranges) Set(text string) error {
 			return err
 		}
 		if low > high {
-			return fmt.Errorf("range %s goes backwards", part)
+			return fmt.Errorf("range %s goes backwards: write the smaller number first", part)
 		}
 		list = append(list, Range{low, high})
 	}
@@ -49,7 +49,7 @@ func (rs *Ranges) Set(text string) error {
 	return nil
 }
 
-// String writes the list as Set reads it, without the letters for powers of 1024.
+// String returns the list in the syntax of Set, without the letters for powers of 1024.
 func (rs Ranges) String() string {
 	var parts []string
 	for _, r := range rs {
@@ -62,7 +62,7 @@ func (rs Ranges) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Size reads a number such as 8, 64K or 1M, where the letters K, M, G and T stand for powers of 1024.
+// Size reads a number such as 8, 64K or 1M, where the letters K, M, G and T are powers of 1024.
 func Size(text string) (int, error) {
 	digits, shift := text, 0
 	if text != "" {
@@ -72,7 +72,7 @@ func Size(text string) (int, error) {
 	}
 	n, err := strconv.ParseUint(digits, 10, 63)
 	if err != nil || n > math.MaxInt>>shift {
-		return 0, fmt.Errorf("%q is no size; sizes are written 8, 64K or 1M", text)
+		return 0, fmt.Errorf("invalid size %q: want a number such as 8, 64K or 1M", text)
 	}
 	return int(n) << shift, nil
 }

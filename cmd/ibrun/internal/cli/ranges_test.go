@@ -29,7 +29,7 @@ func TestRanges(t *testing.T) {
 	} {
 		kept := Ranges{{1, 1}}
 		if err := kept.Set(bad); err == nil {
-			t.Errorf("%q was taken for %v", bad, kept)
+			t.Errorf("%q was accepted as %v", bad, kept)
 		} else if !slices.Equal(kept, Ranges{{1, 1}}) {
 			t.Errorf("%q was refused, but changed the value", bad)
 		}

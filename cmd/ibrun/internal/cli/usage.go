@@ -12,46 +12,54 @@ func Usage() string {
 
 	ibrun [FLAG...] PROGRAM [ARGUMENT...] [: [FLAG...] PROGRAM [ARGUMENT...]]...
 
-PROGRAM is a directory with a Go program or a .go file, which is built first, or any program. Standard input goes to rank 0.
+PROGRAM is any program, or a Go package directory or .go file, which ibrun builds first. Rank 0 reads standard input.
 
 `)
-	groups := append([]group{{"The ranks of a program", new(Program).flags(nil)}}, new(Options).groups()...)
+	groups := append([]flagGroup{{"Programs", new(Program).flags(nil)}}, new(Options).flagGroups()...)
 	for _, g := range groups {
 		fmt.Fprintf(&b, "%s:\n\n", g.title)
 		for _, f := range g.flags {
 			if f.help != "" {
 				help := strings.ReplaceAll(f.help, "\n", "\n"+strings.Repeat(" ", nameColumn+3))
-				fmt.Fprintf(&b, "  %-*s %s\n", nameColumn, f.spelling(), help)
+				fmt.Fprintf(&b, "  %-*s %s\n", nameColumn, f.synopsis(), help)
 			}
 		}
 		b.WriteString("\n")
 	}
-	b.WriteString(`Flags of Open MPI, MPICH, Slurm and TACC's ibrun that place ranks are understood under their own names too.
-A flag takes one or two dashes and may be given as a variable, --dry-run as IBRUN_DRY_RUN=1, which counts where the flag is not on
-the command line. After the first ":" only -n, --wdir and -x are allowed. Other commands, as first word: bench, doctor, explain,
-hang, ps, soft-roce, top, topo, version, help. ibrun help COMMAND, or ibrun COMMAND --help, tells more of one. To start a program
-of such a name: ibrun -- bench
+	b.WriteString(`Placement flags of Open MPI, MPICH, Slurm and TACC's ibrun are accepted under their own names too.
+Flags may have one or two dashes. Every flag can also be set by an environment variable (--dry-run: IBRUN_DRY_RUN=1); the
+command line wins. After the first ":" only -n, --wdir and -x are allowed.
 
-While a job runs, ibrun ps lists it, ibrun top shows how busy its ranks are, and ibrun hang, or SIGUSR1 to ibrun, what they wait
-for.
+Other commands (ibrun help COMMAND shows how each is used):
 
-Exit code: 2 wrong use, 124 timeout, 126 not executable, 127 not found, 1 the job could not be wired up; otherwise that of the
-rank that failed first, 128+N for signal N.
+  ps, top, hang              list running jobs; show how busy their ranks are; show what they wait for
+  bench                      measure latency and bandwidth, also in comparison with other MPI implementations
+  doctor                     find problems of this machine and its network
+  explain                    show how messages of a size travel, and why
+  topo                       show the topology of this node, and where ranks would run
+  soft-roce                  create and remove software RDMA devices
+  version, help              print the version; print this help
+
+To start a program with the name of a command, write -- before it: ibrun -- bench
+SIGUSR1 makes ibrun print what the ranks of its job wait for.
+
+Exit codes: 0 success; the code of the first rank that failed (128+N for signal N); 1 the ranks could not be connected;
+2 usage error; 124 timeout; 126 not executable; 127 not found.
 `)
 	return b.String()
 }
 
-// nameColumn is how wide the flags are in the list.
+// nameColumn is the width of the flag column in the help.
 const nameColumn = 26
 
-// spelling is how the flag is typed, under as many of its names as there is room for.
-func (f flag) spelling() string {
+// synopsis returns the flag as the help shows it, with as many of its names as fit into the column.
+func (f flag) synopsis() string {
 	var names, arg string
 	if f.arg != "" {
 		arg = " " + f.arg
 	}
 	for _, name := range f.names {
-		longer := strings.TrimPrefix(names+", "+dashed(name), ", ")
+		longer := strings.TrimPrefix(names+", "+withDashes(name), ", ")
 		if names != "" && len(longer+arg) > nameColumn {
 			break
 		}
@@ -60,8 +68,8 @@ func (f flag) spelling() string {
 	return names + arg
 }
 
-// dashed writes a flag's name with as many dashes as people expect.
-func dashed(name string) string {
+// withDashes returns a flag's name with its usual number of dashes.
+func withDashes(name string) string {
 	if len(name) <= 2 {
 		return "-" + name
 	}

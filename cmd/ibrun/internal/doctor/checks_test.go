@@ -15,7 +15,7 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// healthy is a host with one good RoCE device and one good peer. Each case below spoils something.
+// healthy returns a host with one good RoCE device and one good peer. Each case below breaks something.
 func healthy() *Host {
 	gid := hw.GID{Index: 3, Addr: netip.MustParseAddr("::ffff:10.0.0.1"), Type: hw.GIDRoCEv2, Netdev: "eth2"}
 	pus := []int{0, 1}
@@ -57,12 +57,13 @@ func healthy() *Host {
 					LinkLayer: hw.LinkEthernet, Netdev: "eth2",
 					GIDs: []hw.GID{gid}}}}},
 		},
-		Getenv: func(string) string { return "" },
-		Name:   "node1",
-		Binary: "ibrun v1",
-		Live:   true,
-		Pings:  []Ping{{From: "mlx5_0/1", To: "mlx5_0/1", Time: 2 * time.Microsecond}},
-		Peers:  []Peer{{Name: "node2", Connect: time.Millisecond, Binary: "ibrun v1", Round: time.Millisecond, Back: true}},
+		Getenv:  func(string) string { return "" },
+		Name:    "node1",
+		Version: "ibrun v1",
+		Live:    true,
+		Pings:   []Ping{{From: "mlx5_0/1", To: "mlx5_0/1", Time: 2 * time.Microsecond}},
+		Peers: []Peer{{Name: "node2", ConnectTime: time.Millisecond, Version: "ibrun v1", ClockError: time.Millisecond,
+			ConnectsBack: true}},
 	}
 }
 
@@ -102,8 +103,8 @@ func infiniBand(h *Host) {
 
 func softRoCE(h *Host) { h.dev().Provider, h.dev().PCI = "rxe", "" }
 
-// spoiled is one case: what is wrong, and what must be said of it.
-type spoiled struct {
+// broken is one case: a defect of the host and the expected finding.
+type broken struct {
 	id   string
 	with func(h *Host)
 	want Severity
@@ -111,15 +112,15 @@ type spoiled struct {
 	fix  string // in the fix
 }
 
-func spoiledHosts() []spoiled {
-	return slices.Concat(spoiledVerbs(), spoiledPorts(), spoiledFlow(), spoiledHost(), spoiledPeers())
+func brokenHosts() []broken {
+	return slices.Concat(brokenVerbs(), brokenPorts(), brokenFlow(), brokenHost(), brokenPeers())
 }
 
-func spoiledVerbs() []spoiled {
+func brokenVerbs() []broken {
 	open := func(err error) func(*Host) {
 		return func(h *Host) { h.dev().AccessError = &hw.AccessError{Reason: "the reason", Err: err} }
 	}
-	return []spoiled{
+	return []broken{
 		{"memlock.limit", func(h *Host) { h.limits("8388608", "unlimited", "1", "1") }, Error, "8 MiB", "ulimit -l unlimited"},
 		{"memlock.limit", func(h *Host) { h.limits("8388608", "8388608", "1", "1") }, Error, "8 MiB", "/etc/security/limits.d"},
 		{"memlock.limit", func(h *Host) { h.limits("268435456", "268435456", "1", "1"); h.put(".dockerenv", "") }, Warning,
@@ -154,14 +155,14 @@ func spoiledVerbs() []spoiled {
 		{"verbs.open", func(h *Host) { open(syscall.EPERM)(h); h.put("run/secrets/kubernetes.io/x", "") }, Error,
 			"not permitted", "device plugin"},
 		{"verbs.open", func(h *Host) { h.dev().Chars = nil }, Error, "no uverbs file", "modprobe ib_uverbs"},
-		{"verbs.open", func(h *Host) { h.Live = false }, Info, "does not tell", ""},
+		{"verbs.open", func(h *Host) { h.Live = false }, Info, "a captured tree", ""},
 		{"verbs.open", func(h *Host) { h.dev().OtherNetns = true }, Info, "no RDMA device", ""},
 		{"verbs.cm", func(h *Host) { h.dev().Chars = h.dev().Chars[:1] }, Info, "rdma_cm", "modprobe rdma_ucm"},
 		{"verbs.library", func(h *Host) { h.remove("usr/lib64/libibverbs.so.1") }, Error, "libibverbs.so.1", "apt-get install"},
 		{"verbs.library", func(h *Host) { h.remove("usr/lib64/libibverbs/libmlx5-rdmav34.so") }, Error,
-			"libmlx5-rdmav*.so is not", "apt-get install"},
-		{"verbs.library", func(h *Host) { h.remove("usr/lib64/libibverbs.so.1"); h.Live = false }, Info, "does not tell", ""},
-		{"verbs.library", func(h *Host) { h.dev().Provider = "" }, Info, "not known which library", ""},
+			"libmlx5-rdmav*.so is missing", "apt-get install"},
+		{"verbs.library", func(h *Host) { h.remove("usr/lib64/libibverbs.so.1"); h.Live = false }, Info, "a captured tree", ""},
+		{"verbs.library", func(h *Host) { h.dev().Provider = "" }, Info, "the library for driver", ""},
 		{"verbs.library", softRoCE, OK, "without a library", ""},
 		{"verbs.drivers", func(h *Host) { h.put("etc/libibverbs.d/vmw_pvrdma.driver", "driver vmw_pvrdma\n") }, Info,
 			"libvmw_pvrdma", "ibverbs-providers"},
@@ -169,7 +170,7 @@ func spoiledVerbs() []spoiled {
 	}
 }
 
-func spoiledPorts() []spoiled {
+func brokenPorts() []broken {
 	link := func(speed float64, width int) func(*Host) {
 		return func(h *Host) { h.Top.PCI[0].Link.Speed, h.Top.PCI[0].Link.Width = speed, width }
 	}
@@ -182,7 +183,7 @@ func spoiledPorts() []spoiled {
 	mtu := func(n int, rate uint64) func(*Host) {
 		return func(h *Host) { h.Top.Netdevs[0].MTU = n; h.port().Rate = rate }
 	}
-	return []spoiled{
+	return []broken{
 		{"port.state", func(h *Host) { h.port().State = "DOWN" }, Error, "mlx5_0/1 is DOWN", "ip link set eth2 up"},
 		{"port.state", func(h *Host) { h.port().State, h.port().PhysState = "DOWN", "Disabled" }, Warning, "Disabled",
 			"ip link set eth2 up"},
@@ -191,11 +192,11 @@ func spoiledPorts() []spoiled {
 			"eth3 up"},
 		{"port.subnet", infiniBand, OK, "LID 3", ""},
 		{"port.subnet", func(h *Host) { infiniBand(h); h.port().LID = 0 }, Error, "LID 0", "opensm"},
-		{"port.pcie", link(16, 8), Warning, "16 GT/s x8, and can have 16 GT/s x16", "slot"},
-		{"port.pcie", link(8, 16), Warning, "8 GT/s x16, and can have", "slot"},
-		{"port.pcie", func(h *Host) { h.port().Rate = 400e9 }, Warning, "its ports together 400 Gb/s", "slot"},
+		{"port.pcie", link(16, 8), Warning, "16 GT/s x8, but supports 16 GT/s x16", "slot"},
+		{"port.pcie", link(8, 16), Warning, "8 GT/s x16, but supports", "slot"},
+		{"port.pcie", func(h *Host) { h.port().Rate = 400e9 }, Warning, "its ports together have 400 Gb/s", "slot"},
 		{"port.pcie", link(0, 0), Info, "unknown", ""},
-		{"port.pcie", softRoCE, OK, "no PCI device", ""},
+		{"port.pcie", softRoCE, OK, "not a PCI device", ""},
 		{"gid.choice", func(h *Host) { h.port().GIDs = nil }, Error, "no usable GID", "ip addr add"},
 		{"gid.choice", func(h *Host) { h.port().GIDs[0].Type = hw.GIDRoCEv1 }, Error, "RoCE v1", "ip addr add"},
 		{"gid.choice", func(h *Host) { h.port().GIDs[0].OtherNetns = true }, Error, "another network namespace", "ip addr add"},
@@ -204,9 +205,9 @@ func spoiledPorts() []spoiled {
 		{"gid.choice", infiniBand, OK, "fe80::1", ""},
 		{"gid.index", func(h *Host) { h.env("NCCL_IB_GID_INDEX", "0") }, Warning, "reached at index 3",
 			"unset NCCL_IB_GID_INDEX"},
-		{"gid.index", func(h *Host) { h.env("UCX_IB_GID_INDEX", "3") }, Info, "right now", "unset UCX_IB_GID_INDEX"},
+		{"gid.index", func(h *Host) { h.env("UCX_IB_GID_INDEX", "3") }, Info, "currently right", "unset UCX_IB_GID_INDEX"},
 		{"gid.index", func(h *Host) { h.env("UCX_IB_GID_INDEX", "auto") }, OK, "", ""},
-		{"gid.index", func(h *Host) { h.Live = false }, Info, "a captured tree does not tell", ""},
+		{"gid.index", func(h *Host) { h.Live = false }, Info, "a captured tree", ""},
 		{"mtu.size", mtu(1500, 100e9), Warning, "packets of 1024 bytes: eth2 has an MTU of 1500", "ip link set eth2 mtu"},
 		{"mtu.size", mtu(1500, 1e9), Info, "1024 bytes", "ip link set eth2 mtu"},
 		{"mtu.size", mtu(300, 1e9), Error, "packets of 0 bytes", "ip link set eth2 mtu"},
@@ -218,8 +219,8 @@ func spoiledPorts() []spoiled {
 	}
 }
 
-func spoiledFlow() []spoiled {
-	return []spoiled{
+func brokenFlow() []broken {
+	return []broken{
 		{"flow.pfc", func(h *Host) { h.put("sys/class/net/eth2/qos/pfc", "0 0 0 0 0 0 0 0\n") }, Warning, "no priority",
 			"mlnx_qos -i eth2"},
 		{"flow.pfc", func(h *Host) { h.remove("sys/class/net/eth2/qos/pfc") }, Info, "unknown", "dcb pfc show dev eth2"},
@@ -239,21 +240,21 @@ func spoiledFlow() []spoiled {
 		{"reach.ports", func(h *Host) { h.Pings = append(h.Pings, Ping{"mlx5_0/1", "b/1", time.Second, nil}) }, Info,
 			"1s from mlx5_0/1 to b/1", "bench"},
 		{"reach.ports", func(h *Host) { h.Pings = nil }, Info, "nothing was sent", ""},
-		{"reach.ports", func(h *Host) { h.Pings, h.Live = nil, false }, Info, "a captured tree does not tell", ""},
+		{"reach.ports", func(h *Host) { h.Pings, h.Live = nil, false }, Info, "a captured tree", ""},
 		{"reach.ports", func(h *Host) { h.Pings, h.port().State = nil, "DOWN" }, Info, "no active RDMA port", ""},
 	}
 }
 
-func spoiledHost() []spoiled {
-	return []spoiled{
+func brokenHost() []broken {
+	return []broken{
 		{"host.numa", func(h *Host) { h.Top.Allowed = []int{2} }, Warning, "SYS", "taskset -c 0-1"},
 		{"host.numa", func(h *Host) { h.Top.Allowed = []int{3} }, Info, "NODE", "taskset -c 0-1"},
-		{"host.numa", func(h *Host) { h.dev().NUMA, h.dev().LocalPUs = -1, nil }, Info, "does not tell", ""},
+		{"host.numa", func(h *Host) { h.dev().NUMA, h.dev().LocalPUs = -1, nil }, Info, "does not report", ""},
 		{"host.iommu", func(h *Host) { h.put("sys/kernel/iommu_groups/1/type", "DMA-FQ\n") }, Info,
-			"translates the addresses of 1 groups", "iommu=pt"},
+			"translates the addresses of 1 device groups", "iommu=pt"},
 		{"host.iommu", func(h *Host) { h.remove("sys/kernel/iommu_groups/0/type") }, OK, "no IOMMU", ""},
 		{"host.iommu", func(h *Host) { h.remove("sys/kernel/iommu_groups/0/type"); h.Live = false }, Info,
-			"none is switched on, or", ""},
+			"none is enabled, or", ""},
 		{"host.acs", func(h *Host) {
 			h.Top.PCI[0].Parent, h.Top.PCI[0].Root = "0000:00:01.0", "pci0000:00"
 			h.Top.PCI = append(h.Top.PCI, hw.PCIDevice{Address: "0000:02:00.0", Parent: "0000:00:01.0", Root: "pci0000:00"})
@@ -281,7 +282,7 @@ func spoiledHost() []spoiled {
 		{"process.fork", func(h *Host) { h.put("proc/version", "Linux version 4.18.0\n"); h.env("RDMAV_FORK_SAFE", "1") }, OK,
 			"is set", ""},
 		{"process.fork", func(h *Host) { h.put("proc/version", "Linux version 4.18.0\n"); h.Live = false }, Warning,
-			"a captured tree does not tell", "RDMAV_FORK_SAFE=1"},
+			"a captured tree does not contain the environment", "RDMAV_FORK_SAFE=1"},
 		{"process.fork", func(h *Host) { h.put("proc/version", "\n") }, Info, "unknown", ""},
 		{"process.files", func(h *Host) { h.limits("1", "1", "1024", "1024") }, Warning, "1024 files", "nofile"},
 		{"process.files", func(h *Host) { h.remove("proc/self/limits") }, Info, "unknown", ""},
@@ -299,24 +300,24 @@ func spoiledHost() []spoiled {
 	}
 }
 
-func spoiledPeers() []spoiled {
+func brokenPeers() []broken {
 	refused := func(h *Host) {
-		h.Peers[0].Refused, h.Peers[0].Login = errors.New("no route to host"), errors.New("exit status 255")
+		h.Peers[0].ConnectErr, h.Peers[0].LoginErr = errors.New("no route to host"), errors.New("exit status 255")
 	}
-	denied := func(h *Host) { h.Peers[0].Login = errors.New("Permission denied (publickey)") }
-	var alone []spoiled
+	denied := func(h *Host) { h.Peers[0].LoginErr = errors.New("Permission denied (publickey)") }
+	var alone []broken
 	for _, id := range []string{"reach.hosts", "reach.clock", "ssh.login", "ssh.version", "ssh.port"} {
-		alone = append(alone, spoiled{id, func(h *Host) { h.Peers = nil }, Info, "no other host", "ibrun doctor HOST"})
+		alone = append(alone, broken{id, func(h *Host) { h.Peers = nil }, Info, "no other host", "ibrun doctor HOST"})
 	}
-	return append(alone, []spoiled{
-		{"reach.hosts", refused, Error, "node2 does not answer: no route to host", "getent hosts node2"},
-		{"reach.clock", func(h *Host) { h.Peers[0].Skew = -3 * time.Second }, Warning, "-3s off", "chrony"},
-		{"reach.hosts", func(h *Host) { h.Peers[0].Connect = 0 }, OK, "node2 answers to ssh", ""},
+	return append(alone, []broken{
+		{"reach.hosts", refused, Error, "node2 is not reachable: no route to host", "getent hosts node2"},
+		{"reach.clock", func(h *Host) { h.Peers[0].ClockOffset = -3 * time.Second }, Warning, "-3s off", "chrony"},
+		{"reach.hosts", func(h *Host) { h.Peers[0].ConnectTime = 0 }, OK, "node2 is reachable by ssh", ""},
 		{"reach.clock", denied, Info, "unknown", ""},
 		{"ssh.login", denied, Error, "ssh node2: Permission denied", "ssh-copy-id node2"},
-		{"ssh.login", refused, Info, "node2 cannot be reached: exit status 255", ""},
-		{"ssh.version", func(h *Host) { h.Peers[0].Binary = "" }, Error, "not found", "scp"},
-		{"ssh.version", func(h *Host) { h.Peers[0].Binary = "ibrun v2" }, Error, `"ibrun v2", this host "ibrun v1"`, "scp"},
+		{"ssh.login", refused, Info, "node2 is not reachable: exit status 255", ""},
+		{"ssh.version", func(h *Host) { h.Peers[0].Version = "" }, Error, "not found", "scp"},
+		{"ssh.version", func(h *Host) { h.Peers[0].Version = "ibrun v2" }, Error, `"ibrun v2", this host "ibrun v1"`, "scp"},
 		{"ssh.version", denied, Info, "unknown", ""},
 		{"ssh.name", func(h *Host) { h.put("etc/hosts", "127.0.1.1\tnode1.x node1\n") }, Warning, "node1 is 127.0.1.1",
 			"/etc/hosts"},
@@ -324,7 +325,7 @@ func spoiledPeers() []spoiled {
 			"/etc/hosts"},
 		{"ssh.name", func(h *Host) { h.put("etc/hosts", "127.0.0.1 localhost\n") }, OK, "DNS", ""},
 		{"ssh.name", func(h *Host) { h.remove("etc/hosts") }, Info, "unknown", ""},
-		{"ssh.port", func(h *Host) { h.Peers[0].Back = false }, Error, "cannot connect", "firewall-cmd"},
+		{"ssh.port", func(h *Host) { h.Peers[0].ConnectsBack = false }, Error, "cannot connect", "firewall-cmd"},
 	}...)
 }
 
@@ -341,15 +342,15 @@ func of(r Report, id string) Finding {
 }
 
 func TestHealthy(t *testing.T) {
-	r := Examine(healthy())
+	r := RunChecks(healthy())
 	for _, f := range r.Findings {
 		if f.Severity != OK || f.Evidence == "" || f.Why != "" || f.Fix != "" {
-			t.Errorf("a healthy host has %+v", f)
+			t.Errorf("a healthy host has the finding %+v", f)
 		}
 	}
 	for _, c := range checks() {
 		if of(r, c.id).ID == "" {
-			t.Errorf("%s found nothing", c.id)
+			t.Errorf("%s returned no finding", c.id)
 		}
 	}
 	if r.ExitCode() != 0 {
@@ -357,12 +358,12 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-func TestSpoiled(t *testing.T) {
+func TestBrokenHosts(t *testing.T) {
 	bad := map[string]bool{}
-	for _, c := range spoiledHosts() {
+	for _, c := range brokenHosts() {
 		h := healthy()
 		c.with(h)
-		got := of(Examine(h), c.id)
+		got := of(RunChecks(h), c.id)
 		if got.Severity != c.want || !strings.Contains(got.Evidence, c.says) || !strings.Contains(got.Fix,
 			c.fix) || (c.fix == "") != (got.Fix == "") {
 			t.Errorf("%s: got %+v\nwant %s, evidence with %q, fix with %q", c.id, got, c.want, c.says, c.fix)
@@ -374,7 +375,7 @@ func TestSpoiled(t *testing.T) {
 	}
 	for _, c := range checks() {
 		if !bad[c.id] {
-			t.Errorf("no host fails %s", c.id)
+			t.Errorf("no broken host fails %s", c.id)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Whatever stands in the files of a machine, every check says something, and nothing panics.
-func FuzzExamine(f *testing.F) {
+// Whatever the files of a machine contain, every check returns a finding, and no check panics.
+func FuzzRunChecks(f *testing.F) {
 	files := healthy().Root.(fstest.MapFS)
 	names := sortedKeys(files)
 	for i, name := range names {
@@ -20,24 +20,24 @@ func FuzzExamine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, i uint, text string) {
 		h := healthy()
 		h.put(names[i%uint(len(names))], text)
-		r := Examine(h)
+		r := RunChecks(h)
 		for _, c := range checks() {
 			if of(r, c.id).Severity == "" {
-				t.Fatalf("with %q in %s the check %s says nothing", text, names[i%uint(len(names))], c.id)
+				t.Fatalf("with %q in %s the check %s returns no finding", text, names[i%uint(len(names))], c.id)
 			}
 		}
 	})
 }
 
-func FuzzAnswer(f *testing.F) {
+func FuzzParseOutput(f *testing.F) {
 	f.Add("1700000000000000000\nibrun v1\nback\n")
-	f.Add("1\n\nbarred")
+	f.Add("1\n\nblocked")
 	f.Add("Welcome!\n1\n2\n3\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		var p Peer
 		begin := time.Unix(1_700_000_000, 0)
-		if err := p.answer(text, begin, begin.Add(time.Second)); err == nil && p.Round != time.Second/2 {
-			t.Fatalf("%q was taken for %+v", text, p)
+		if err := p.parseOutput(text, begin, begin.Add(time.Second)); err == nil && p.ClockError != time.Second/2 {
+			t.Fatalf("%q was parsed as %+v", text, p)
 		}
 	})
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// Host is all that is known of a machine, of the process that asks, and of what it tried.
+// Host is the input of the checks: data of a machine and of the process, and the results of probes.
 type Host struct {
-	Root   fs.FS        // of the machine: sys/..., proc/..., etc/..., usr/lib/...
-	Top    *hw.Topology // read from Root; on a live machine also what can be opened and what is in another namespace
-	Getenv func(string) string
-	Name   string // of the host
-	Binary string // ibrun's version
-	// Live says that Root is the machine this process runs on, and not a captured tree: what processes have is known.
+	Root    fs.FS        // of the machine: sys/..., proc/..., etc/..., usr/lib/...
+	Top     *hw.Topology // read from Root; on a live machine also what can be opened and what is in another namespace
+	Getenv  func(string) string
+	Name    string // of the host
+	Version string // of this ibrun
+	// Live reports that Root is the running machine and not a captured tree, so the state of processes is known.
 	Live  bool
-	Pings []Ping // tried between RDMA ports of this machine
-	Peers []Peer // the hosts that were asked for
+	Pings []Ping // between RDMA ports of this machine
+	Peers []Peer // the hosts given on the command line
 }
 
 // Ping is a message of one byte from one RDMA port to another.
@@ -34,28 +34,28 @@ type Ping struct {
 	Err      error
 }
 
-// Peer is another host and what came of asking it.
+// Peer is another host and the results of probing it.
 type Peer struct {
-	Name    string
-	Connect time.Duration // to make a TCP connection to its ssh port; 0 where only ssh knows the way
-	Refused error         // it could not be reached, by ssh neither
-	Login   error         // ssh did not run a command there; the rest is then unknown
-	Binary  string        // its ibrun version, empty when the command was not found
-	Skew    time.Duration // by which its clock is ahead, give or take Round
-	Round   time.Duration
-	Back    bool // it can connect to a port of this machine
+	Name         string
+	ConnectTime  time.Duration // time to make a TCP connection to its ssh port; 0 if only ssh can reach it
+	ConnectErr   error         // why the host is unreachable, also by ssh
+	LoginErr     error         // why ssh could not run a command there; the fields below are then unknown
+	Version      string        // of its ibrun; empty if the command was not found
+	ClockOffset  time.Duration // how far its clock is ahead, within ±ClockError
+	ClockError   time.Duration
+	ConnectsBack bool // it can connect to a port of this machine
 }
 
-// maxText bounds what is read of one file.
+// maxText bounds the bytes that are read of one file.
 const maxText = 1 << 20
 
-// text reads a file without its last newline.
-func (h *Host) text(name string) (string, error) {
+// readText returns the content of a file without its last newline.
+func (h *Host) readText(name string) (string, error) {
 	f, err := h.Root.Open(name)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close() // of a file that was only read: there is nothing to lose
+	defer f.Close() // errors do not matter for a file that was only read
 	data, err := io.ReadAll(io.LimitReader(f, maxText))
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", name, err)
@@ -63,27 +63,27 @@ func (h *Host) text(name string) (string, error) {
 	return strings.TrimSuffix(string(data), "\n"), nil
 }
 
-// exists tells whether a file is there.
-func (h *Host) exists(name string) bool {
+// fileExists reports whether a file exists.
+func (h *Host) fileExists(name string) bool {
 	_, err := fs.Stat(h.Root, name)
 	return err == nil
 }
 
-// unknown is the finding about a file that tells nothing.
-func unknown(what string, err error) []Finding {
+// unknownFinding returns the finding for data that could not be read.
+func unknownFinding(what string, err error) []Finding {
 	if errors.Is(err, fs.ErrNotExist) {
-		return hint("%s is unknown: the file is not there: %v", what, err)
+		return infoFinding("%s is unknown: there is no such file: %v", what, err)
 	}
-	return hint("%s is unknown: %v", what, err)
+	return infoFinding("%s is unknown: %v", what, err)
 }
 
-// unlimited is the limit that is none.
+// unlimited is the value of a resource limit that does not limit.
 const unlimited = ^uint64(0)
 
-// limit reads a line of /proc/self/limits: "Max locked memory   8388608   unlimited   bytes".
-func (h *Host) limit(name string) (soft, hard uint64, err error) {
+// readLimit returns the values of a line of /proc/self/limits: "Max locked memory   8388608   unlimited   bytes".
+func (h *Host) readLimit(name string) (soft, hard uint64, err error) {
 	const file = "proc/self/limits"
-	text, err := h.text(file)
+	text, err := h.readText(file)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -111,9 +111,9 @@ func limitValue(word string) (uint64, error) {
 	return strconv.ParseUint(word, 10, 64)
 }
 
-// field reads a line of a file of lines "NAME: VALUE" or "NAME:\tVALUE unit".
-func (h *Host) field(file, name string) (string, error) {
-	text, err := h.text(file)
+// readField returns the value in a file of lines "NAME: VALUE" or "NAME:\tVALUE unit".
+func (h *Host) readField(file, name string) (string, error) {
+	text, err := h.readText(file)
 	if err != nil {
 		return "", err
 	}
@@ -125,16 +125,16 @@ func (h *Host) field(file, name string) (string, error) {
 	return "", fmt.Errorf("%s has no line %s", file, name)
 }
 
-// container names what the process is in, or is "".
+// container returns the kind of container that the process runs in, or "".
 func (h *Host) container() string {
 	for name, what := range map[string]string{".dockerenv": "docker", "run/.containerenv": "podman",
 		".singularity.d":            "apptainer",
 		"run/secrets/kubernetes.io": "kubernetes"} {
-		if h.exists(name) {
+		if h.fileExists(name) {
 			return what
 		}
 	}
-	text, err := h.text("proc/1/cgroup")
+	text, err := h.readText("proc/1/cgroup")
 	if err != nil {
 		return ""
 	}
@@ -146,7 +146,7 @@ func (h *Host) container() string {
 	return ""
 }
 
-// size writes bytes with a power of 1024.
+// size formats bytes with a power of 1024.
 func size(n uint64) string {
 	switch {
 	case n == unlimited:
@@ -159,5 +159,5 @@ func size(n uint64) string {
 	return fmt.Sprintf("%.4g KiB", float64(n)/(1<<10))
 }
 
-// sortedKeys are the keys of a map, in order.
+// sortedKeys returns the keys of a map in ascending order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -8,41 +8,41 @@ import (
 // capIPCLock is the number of CAP_IPC_LOCK in linux/capability.h.
 const capIPCLock = 14
 
-// fewLocked is a limit with which nothing but a first test works, someLocked one with which buffers of many peers fail.
+// lowMemlock is a limit that suffices only for small tests. sufficientMemlock also suffices for the buffers of many peers.
 const (
-	fewLocked  = 64 << 20
-	someLocked = 1 << 30
+	lowMemlock        = 64 << 20
+	sufficientMemlock = 1 << 30
 )
 
-// memlockLimit looks at how much memory may be registered: RDMA devices need it locked.
+// memlockLimit checks the limit on locked memory: registered memory of RDMA devices is locked.
 func memlockLimit(h *Host) []Finding {
-	soft, hard, err := h.limit("Max locked memory")
+	soft, hard, err := h.readLimit("Max locked memory")
 	if err != nil {
-		return unknown("the limit on locked memory", err)
+		return unknownFinding("the limit on locked memory", err)
 	}
 	held, capErr := h.capability(capIPCLock)
 	switch {
 	case held:
-		return ok("the process has CAP_IPC_LOCK: its limit on locked memory, %s, does not hold", size(soft))
+		return okFinding("the %s limit on locked memory does not apply (the process has CAP_IPC_LOCK)", size(soft))
 	case soft == unlimited:
-		return ok("locked memory is unlimited")
+		return okFinding("locked memory is unlimited")
 	}
-	evidence := fmt.Sprintf("at most %s of memory may be locked (ulimit -l), %s if the process asks for it", size(soft),
+	evidence := fmt.Sprintf("the limit on locked memory (ulimit -l) is %s, the hard limit %s", size(soft),
 		size(hard))
 	if capErr != nil {
 		evidence += fmt.Sprintf("; whether it has CAP_IPC_LOCK is unknown: %v", capErr)
 	}
-	severity, why := Warning, "devices can only use locked memory: registering more fails with ENOMEM, and programs fall "+
-		"back to TCP"
+	severity, why := Warning, "devices can use only locked memory: registering more memory fails with ENOMEM, and "+
+		"programs fall back to TCP"
 	switch {
 	case len(h.Top.RDMA) == 0:
-		return finding(Info, evidence, why+"; this machine has no RDMA device", h.memlockFix(hard))
-	case soft < fewLocked:
+		return newFinding(Info, evidence, why+"; this machine has no RDMA device", h.memlockFix(hard))
+	case soft < lowMemlock:
 		severity = Error
-	case soft >= someLocked:
-		return ok("%s", evidence)
+	case soft >= sufficientMemlock:
+		return okFinding("%s", evidence)
 	}
-	return finding(severity, evidence, why, h.memlockFix(hard))
+	return newFinding(severity, evidence, why, h.memlockFix(hard))
 }
 
 func (h *Host) memlockFix(hard uint64) string {
@@ -60,9 +60,9 @@ func (h *Host) memlockFix(hard uint64) string {
 	return `echo "* - memlock unlimited" > /etc/security/limits.d/rdma.conf   # and log in again`
 }
 
-// capability tells whether the process has a capability in effect.
+// capability reports whether the process has an effective capability.
 func (h *Host) capability(number int) (bool, error) {
-	word, err := h.field("proc/self/status", "CapEff")
+	word, err := h.readField("proc/self/status", "CapEff")
 	if err != nil {
 		return false, err
 	}

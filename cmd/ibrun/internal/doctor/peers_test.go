@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// fakeSSH is an asker whose ssh runs this shell script, and that can connect to every host but "away".
-func fakeSSH(t *testing.T, script string) asker {
+// fakeSSH returns a peerProber whose ssh runs this shell script. It can connect to every host but "away".
+func fakeSSH(t *testing.T, script string) peerProber {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "ssh")
 	if err := os.WriteFile(name, []byte("#!/bin/bash\n"+script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return asker{ssh: []string{name}, dial: func(_ context.Context, _, address string) (net.Conn, error) {
+	return peerProber{ssh: []string{name}, dial: func(_ context.Context, _, address string) (net.Conn, error) {
 		if address == "away:22" {
 			return nil, errors.New("no route to host")
 		}
@@ -27,8 +27,8 @@ func fakeSSH(t *testing.T, script string) asker {
 	}}
 }
 
-// The script that a host gets is run by a real shell here, so that what it prints is what answer reads.
-func TestAsk(t *testing.T) {
+// A real shell runs probeScript here, so that parseOutput reads its actual output.
+func TestProbe(t *testing.T) {
 	tools := t.TempDir()
 	if err := os.WriteFile(filepath.Join(tools, "ibrun"), []byte("#!/bin/sh\necho ibrun v1\n"), 0o755); err != nil {
 		t.Fatal(err)
@@ -38,39 +38,40 @@ func TestAsk(t *testing.T) {
 		want         Peer
 		login        string
 	}{
-		{"node2", `PATH=` + tools + `:$PATH SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" sh -c "$3"`, Peer{Binary: "ibrun v1",
-			Back: true}, ""},
+		{"node2", `PATH=` + tools + `:$PATH SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" sh -c "$3"`, Peer{Version: "ibrun v1",
+			ConnectsBack: true}, ""},
 		{"me@node2", `[ "$2" = me@node2 ] && PATH=` + tools + `:$PATH SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" sh -c "$3"`,
-			Peer{Binary: "ibrun v1", Back: true}, ""},
+			Peer{Version: "ibrun v1", ConnectsBack: true}, ""},
 		{"node2", `SSH_CONNECTION="192.0.2.1 1 192.0.2.2 22" PATH=/usr/bin:/bin sh -c "${3/timeout 5/timeout 0.1}" 2>/dev/null`,
 			Peer{}, ""},
 		{"node2", `echo "Permission denied (publickey)." >&2; exit 255`, Peer{}, "Permission denied (publickey)."},
 		{"node2", `echo "Welcome!"; echo; echo; echo`, Peer{}, "printed 4 lines"},
-		{"node2", `echo soon; echo v; echo back`, Peer{}, `its clock says "soon"`},
+		{"node2", `echo soon; echo v; echo back`, Peer{}, `invalid time "soon"`},
 		{"node2", `exit 3`, Peer{}, "exit status 3"},
 	} {
-		peers, err := fakeSSH(t, c.script).ask(t.Context(), []string{c.name})
+		peers, err := fakeSSH(t, c.script).probeAll(t.Context(), []string{c.name})
 		if err != nil || len(peers) != 1 {
 			t.Fatalf("%q: %v, %v", c.script, peers, err)
 		}
 		p := peers[0]
 		if c.login != "" {
-			if p.Login == nil || !strings.Contains(p.Login.Error(), c.login) {
-				t.Errorf("%q: login %v, want %q", c.script, p.Login, c.login)
+			if p.LoginErr == nil || !strings.Contains(p.LoginErr.Error(), c.login) {
+				t.Errorf("%q: login %v, want %q", c.script, p.LoginErr, c.login)
 			}
 			continue
 		}
-		if p.Login != nil || p.Refused != nil || p.Name != c.name || p.Binary != c.want.Binary || p.Back != c.want.Back ||
-			p.Skew.Abs() > p.Round+time.Second {
+		if p.LoginErr != nil || p.ConnectErr != nil || p.Name != c.name || p.Version != c.want.Version ||
+			p.ConnectsBack != c.want.ConnectsBack ||
+			p.ClockOffset.Abs() > p.ClockError+time.Second {
 			t.Errorf("%q: %+v, want %+v", c.script, p, c.want)
 		}
 	}
-	peers, err := fakeSSH(t, "exit 1").ask(t.Context(), []string{"away", "node2"})
-	if err != nil || peers[0].Refused == nil || peers[1].Refused != nil || peers[1].Login == nil {
-		t.Errorf("%+v, %v; want only the first refused", peers, err)
+	peers, err := fakeSSH(t, "exit 1").probeAll(t.Context(), []string{"away", "node2"})
+	if err != nil || peers[0].ConnectErr == nil || peers[1].ConnectErr != nil || peers[1].LoginErr == nil {
+		t.Errorf("%+v, %v; want a ConnectErr only for the first", peers, err)
 	}
-	peers, err = fakeSSH(t, "echo 1; echo v; echo back").ask(t.Context(), []string{"away"}) // a name that ssh alone knows
-	if err != nil || peers[0].Refused != nil || !peers[0].Back {
-		t.Errorf("%+v, %v; want it to answer", peers, err)
+	peers, err = fakeSSH(t, "echo 1; echo v; echo back").probeAll(t.Context(), []string{"away"}) // a name that only ssh knows
+	if err != nil || peers[0].ConnectErr != nil || !peers[0].ConnectsBack {
+		t.Errorf("%+v, %v; want it to be reachable", peers, err)
 	}
 }

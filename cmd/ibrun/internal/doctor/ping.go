@@ -11,28 +11,28 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// mostPorts bounds the matrix of pings: with more ports each is tried with itself and the next one only.
-const mostPorts = 16
+// maxMatrixPorts bounds the matrix of pings: with more ports, each pings only itself and the next one.
+const maxMatrixPorts = 16
 
-// patience is how long a ping may take. A byte that is lost is sent again after some milliseconds.
-const patience = 2 * time.Second
+// pingTimeout is how long a ping may take. A lost packet is retransmitted after some milliseconds.
+const pingTimeout = 2 * time.Second
 
-// station is a port that can send.
-type station struct {
+// activePort is an active port of an open device.
+type activePort struct {
 	name string
 	dev  *verbs.Context
 	port *hw.RDMAPort
-	gid  hw.GIDChoice // of RoCE
+	gid  hw.GIDChoice // if the port is RoCE
 }
 
 // pingPorts sends a byte from each active RDMA port of this machine to each other one on the same network, and to itself.
 func pingPorts(devices []hw.RDMADevice) []Ping {
-	var stations []station
+	var ports []activePort
 	var pings []Ping
 	for i := range devices {
 		d := &devices[i]
 		if d.OtherNetns || d.AccessError != nil {
-			continue // other checks tell
+			continue // other checks report this
 		}
 		var active []*hw.RDMAPort
 		for j := range d.Ports {
@@ -49,19 +49,19 @@ func pingPorts(devices []hw.RDMADevice) []Ping {
 			pings = append(pings, Ping{From: name, To: name, Err: err})
 			continue
 		}
-		defer dev.Close() // with all that was made of it; a ping has told what is wrong with the device
+		defer dev.Close() // also destroys its objects; errors of the device were reported by a ping
 		for _, p := range active {
-			s := station{name: portName(d, p), dev: dev, port: p}
+			s := activePort{name: portName(d, p), dev: dev, port: p}
 			if c, err := p.ChooseGID(hw.GIDRequest{}); err == nil {
 				s.gid = c
 			}
-			stations = append(stations, s)
+			ports = append(ports, s)
 		}
 	}
-	for i, from := range stations {
-		for j, to := range stations {
-			near := i == j || j == (i+1)%len(stations)
-			if (near || len(stations) <= mostPorts) && from.reaches(to) {
+	for i, from := range ports {
+		for j, to := range ports {
+			near := i == j || j == (i+1)%len(ports)
+			if (near || len(ports) <= maxMatrixPorts) && from.onSameNetwork(to) {
 				took, err := from.ping(to)
 				pings = append(pings, Ping{From: from.name, To: to.name, Time: took, Err: err})
 			}
@@ -70,8 +70,8 @@ func pingPorts(devices []hw.RDMADevice) []Ping {
 	return pings
 }
 
-// reaches tells whether two ports are on one network, as far as one can tell from here: of RoCE on one subnet.
-func (s station) reaches(to station) bool {
+// onSameNetwork reports whether two ports seem to be on one network. RoCE ports must be on the same IP subnet.
+func (s activePort) onSameNetwork(to activePort) bool {
 	switch {
 	case s.name == to.name:
 		return true
@@ -97,14 +97,15 @@ func (s station) reaches(to station) bool {
 	return false
 }
 
-// end is one end of a ping.
-type end struct {
+// pingEnd is one end of a ping.
+type pingEnd struct {
 	cq *verbs.CQ
 	qp *verbs.QP
 	mr *verbs.MR
 }
 
-func (s station) end() (e end, err error) {
+// newPingEnd creates an unconnected queue pair on the port.
+func (s activePort) newPingEnd() (e pingEnd, err error) {
 	pd, err := s.dev.AllocPD()
 	if err != nil {
 		return e, err
@@ -119,13 +120,14 @@ func (s station) end() (e end, err error) {
 	return e, err
 }
 
-// ping sends a byte twice over a reliable connection, and measures the second: the first finds the way.
-func (s station) ping(to station) (time.Duration, error) {
-	from, err := s.end()
+// ping sends a byte twice over a reliable connection and returns the time of the second transfer. The first one includes address
+// resolution.
+func (s activePort) ping(to activePort) (time.Duration, error) {
+	from, err := s.newPingEnd()
 	if err != nil {
 		return 0, err
 	}
-	peer, err := to.end()
+	peer, err := to.newPingEnd()
 	if err != nil {
 		return 0, err
 	}
@@ -149,7 +151,7 @@ func (s station) ping(to station) (time.Duration, error) {
 		if err := errors.Join(from.qp.Send(2, verbs.Signaled, from.mr.SGE(0, 1)), from.qp.Ring()); err != nil {
 			return 0, err
 		}
-		if err := errors.Join(await(from.cq, begin), await(peer.cq, begin)); err != nil {
+		if err := errors.Join(waitCompletion(from.cq, begin), waitCompletion(peer.cq, begin)); err != nil {
 			return 0, err
 		}
 		took = time.Since(begin)
@@ -157,10 +159,10 @@ func (s station) ping(to station) (time.Duration, error) {
 	return took, nil
 }
 
-// await waits for one completion.
-func await(cq *verbs.CQ, begin time.Time) error {
+// waitCompletion polls until there is one completion.
+func waitCompletion(cq *verbs.CQ, begin time.Time) error {
 	var wc [1]verbs.WC
-	for time.Since(begin) < patience {
+	for time.Since(begin) < pingTimeout {
 		n, err := cq.Poll(wc[:])
 		if err != nil {
 			return err
@@ -169,5 +171,5 @@ func await(cq *verbs.CQ, begin time.Time) error {
 			return wc[0].Err()
 		}
 	}
-	return fmt.Errorf("nothing happened within %v", patience)
+	return fmt.Errorf("no completion within %v", pingTimeout)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/live"
 )
 
-// A byte goes from a real port to itself, and the checks of RDMA devices see it as it is.
+// A byte is sent from a real port to itself, and the checks of RDMA devices report the device as good.
 func TestLivePing(t *testing.T) {
 	device := live.Device(t)
 	top, err := hw.Local()
@@ -25,7 +25,7 @@ func TestLivePing(t *testing.T) {
 			t.Errorf("%s to %s: %v, %v", p.From, p.To, p.Time, p.Err)
 		}
 	}
-	r, err := look("", nil, os.Environ(), "ibrun")
+	r, err := examine("", nil, os.Environ(), "ibrun")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,17 +36,17 @@ func TestLivePing(t *testing.T) {
 	}
 }
 
-// A device that is closed to us is an error of the right check, and nothing is sent through it.
-func TestLiveObstacle(t *testing.T) {
+// Nothing is sent through a device that cannot be opened.
+func TestLiveAccessError(t *testing.T) {
 	device := live.Device(t)
 	top, err := hw.Local()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range top.RDMA {
-		top.RDMA[i].AccessError = &hw.AccessError{Device: device, Reason: "shut", Err: os.ErrPermission}
+		top.RDMA[i].AccessError = &hw.AccessError{Device: device, Reason: "closed", Err: os.ErrPermission}
 	}
 	if pings := pingPorts(top.RDMA); len(pings) > 0 {
-		t.Errorf("sent %v through a device that is shut", pings)
+		t.Errorf("sent %v through a device that cannot be opened", pings)
 	}
 }

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// The first kernel that copies registered memory at fork instead of taking it from the parent.
+// The first kernel in which fork copies registered memory, so that the parent keeps its pages.
 const (
 	forkMajor = 5
 	forkMinor = 12
 )
 
-// version reads the kernel's: Linux version 6.1.0-18-amd64 (...).
-func (h *Host) version() (major, minor int, text string, err error) {
-	text, err = h.text("proc/version")
+// kernelVersion returns the version of the kernel from /proc/version: Linux version 6.1.0-18-amd64 (...).
+func (h *Host) kernelVersion() (major, minor int, text string, err error) {
+	text, err = h.readText("proc/version")
 	if err != nil {
 		return 0, 0, "", err
 	}
@@ -31,73 +31,72 @@ func (h *Host) version() (major, minor int, text string, err error) {
 	return major, minor, text, err
 }
 
-// processFork looks whether a program with registered memory may start another one.
+// processFork checks whether a program with registered memory may fork.
 func processFork(h *Host) []Finding {
 	if len(h.Top.RDMA) == 0 {
-		return noDevices()
+		return noDevicesFinding()
 	}
-	major, minor, text, err := h.version()
+	major, minor, text, err := h.kernelVersion()
 	if err != nil {
-		return unknown("whether fork is safe", err)
+		return unknownFinding("the safety of fork", err)
 	}
 	for _, variable := range []string{"RDMAV_FORK_SAFE", "IBV_FORK_SAFE"} {
 		if h.Getenv(variable) != "" {
-			return ok("%s is set", variable)
+			return okFinding("%s is set", variable)
 		}
 	}
 	if major > forkMajor || major == forkMajor && minor >= forkMinor {
-		return ok("Linux %s copies registered memory at fork", text)
+		return okFinding("Linux %s copies registered memory at fork", text)
 	}
 	unset := "RDMAV_FORK_SAFE is not set"
 	if !h.Live {
-		unset = "whether RDMAV_FORK_SAFE is set, a captured tree does not tell"
+		unset = "a captured tree does not contain the environment: whether RDMAV_FORK_SAFE is set is unknown"
 	}
-	return finding(Warning, "Linux "+text+" is older than 5.12, and "+unset,
-		"a program that starts another one (system, popen) can lose what devices write to its memory", "export RDMAV_FORK_SAFE=1")
+	return newFinding(Warning, "Linux "+text+" is older than 5.12, and "+unset,
+		"a program that starts another one (system, popen) can lose data that devices write to its memory", "export RDMAV_FORK_SAFE=1")
 }
 
-// fewFiles is how many open files a job over TCP may need on a node: a connection for each peer of each rank has its own
-// process, so this is of one.
-const fewFiles = 4096
+// sufficientFiles is how many open files a rank may need in a job over TCP: one connection for each peer.
+const sufficientFiles = 4096
 
-// processFiles looks at the number of files a process may open.
+// processFiles checks the limit on open files.
 func processFiles(h *Host) []Finding {
-	soft, hard, err := h.limit("Max open files")
+	soft, hard, err := h.readLimit("Max open files")
 	if err != nil {
-		return unknown("the limit on open files", err)
+		return unknownFinding("the limit on open files", err)
 	}
-	evidence := fmt.Sprintf("a process may open %s files, %s if it asks for it", number(soft), number(hard))
-	if soft >= fewFiles || hard >= fewFiles { // Go asks for it
-		return ok("%s", evidence)
+	evidence := fmt.Sprintf("a process may open %s files, the hard limit is %s", number(soft), number(hard))
+	if soft >= sufficientFiles || hard >= sufficientFiles { // Go raises the soft limit
+		return okFinding("%s", evidence)
 	}
-	return finding(Warning, evidence, "each connection is one: jobs of more nodes than that fail with EMFILE",
+	return newFinding(Warning, evidence, "each connection is an open file: jobs with more peers than that fail with EMFILE",
 		`echo "* - nofile 65536" > /etc/security/limits.d/files.conf   # and log in again; docker run --ulimit nofile=65536`)
 }
 
 func number(n uint64) string {
 	if n == unlimited {
-		return "any number of"
+		return "unlimited"
 	}
 	return strconv.FormatUint(n, 10)
 }
 
-// smallShm is too little for a node full of ranks. Docker gives 64 MiB.
+// smallShm is too small for a node with many ranks. The default of Docker is 64 MiB.
 const smallShm = 256 << 20
 
-// processShm looks at the room for memory that ranks share.
+// processShm checks the size of /dev/shm.
 func processShm(h *Host) []Finding {
-	text, err := h.text("proc/mounts")
+	text, err := h.readText("proc/mounts")
 	if err != nil {
-		return unknown("the size of /dev/shm", err)
+		return unknownFinding("the size of /dev/shm", err)
 	}
 	options, mounted := "", false
 	for line := range strings.Lines(text) {
 		if words := strings.Fields(line); len(words) >= 4 && words[1] == "/dev/shm" {
-			options, mounted = words[3], true // the last one hides those before
+			options, mounted = words[3], true // the last mount hides earlier ones
 		}
 	}
 	if !mounted {
-		return finding(Warning, "/dev/shm is not mounted", "other MPI libraries and NCCL keep what ranks share there",
+		return newFinding(Warning, "/dev/shm is not mounted", "other MPI libraries and NCCL keep the shared memory of ranks there",
 			"mount -t tmpfs shm /dev/shm")
 	}
 	for option := range strings.SplitSeq(options, ",") {
@@ -109,51 +108,52 @@ func processShm(h *Host) []Finding {
 		kib, err := strconv.ParseUint(digits, 10, 54)
 		switch {
 		case err != nil || !inKiB:
-			return hint("the size of /dev/shm is unknown: %s", option)
+			return infoFinding("the size of /dev/shm is unknown: %s", option)
 		case kib<<10 < smallShm:
-			return finding(Warning, "/dev/shm has "+size(kib<<10),
-				"other MPI libraries and NCCL keep their buffers there: ranks end with SIGBUS when it is full",
+			return newFinding(Warning, "the size of /dev/shm is "+size(kib<<10),
+				"other MPI libraries and NCCL keep their buffers there: ranks are killed by SIGBUS when it is full",
 				"docker run --shm-size=8g ...   # or --ipc=host")
 		}
-		return ok("/dev/shm has %s", size(kib<<10))
+		return okFinding("the size of /dev/shm is %s", size(kib<<10))
 	}
-	return ok("/dev/shm is as large as the kernel allows, half of the memory")
+	return okFinding("/dev/shm has the default size, half of the memory")
 }
 
-// processKernel says which versions are there.
+// processKernel reports the versions of the kernel and of libibverbs.
 func processKernel(h *Host) []Finding {
-	major, minor, text, err := h.version()
+	major, minor, text, err := h.kernelVersion()
 	if err != nil {
-		return unknown("the kernel's version", err)
+		return unknownFinding("the kernel's version", err)
 	}
 	library := "libibverbs is not installed"
-	if name := h.library("libibverbs.so.1"); name != "" {
+	if name := h.findLibrary("libibverbs.so.1"); name != "" {
 		library = "/" + name
 		if to, err := fs.ReadLink(h.Root, name); err == nil {
-			library = to // it has the version in its name
+			library = to // the target of the link has the version in its name
 		}
 	}
-	// The ioctl interface of uverbs is complete from here on.
+	// Linux 5 is the first major version with the complete ioctl interface of uverbs.
 	if major < 5 {
-		return finding(Warning, fmt.Sprintf("Linux %s, %s", text, library),
+		return newFinding(Warning, fmt.Sprintf("Linux %s, %s", text, library),
 			fmt.Sprintf("version %d.%d is older than the interfaces that ibrun is tested with", major, minor),
 			"use Linux 5.4 or later")
 	}
-	return ok("Linux %s, %s", text, library)
+	return okFinding("Linux %s, %s", text, library)
 }
 
-// processNetns looks how RDMA devices and network namespaces go together: containers with a network of their own.
+// processNetns checks whether network namespaces, which containers have, share RDMA devices.
 func processNetns(h *Host) []Finding {
 	if len(h.Top.RDMA) == 0 {
-		return noDevices()
+		return noDevicesFinding()
 	}
-	text, err := h.text("sys/module/ib_core/parameters/netns_mode")
+	text, err := h.readText("sys/module/ib_core/parameters/netns_mode")
 	switch {
 	case err != nil:
-		return unknown("whether RDMA devices are shared by network namespaces", err)
+		return unknownFinding("the sharing of RDMA devices between network namespaces", err)
 	case text == "Y":
-		return ok("RDMA devices are shared by all network namespaces")
+		return okFinding("RDMA devices are shared by all network namespaces")
 	}
-	return finding(Info, "each RDMA device belongs to one network namespace", "containers see only what was moved to them",
-		"rdma system set netns shared   # before any namespace is made")
+	return newFinding(Info, "each RDMA device belongs to one network namespace",
+		"containers see only devices that were moved to them",
+		"rdma system set netns shared   # before any namespace is created")
 }

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// slowFactor is how much longer than the quickest a ping may take before it is worth a word. Within a machine ways differ
-// by a few times; a bad one by much more.
+// slowFactor is how many times longer than the fastest a ping may take before it is reported. Times within a good machine
+// differ by a small factor.
 const slowFactor = 20
 
-// reachPorts judges the pings between the RDMA ports of this machine, each to each.
+// reachPorts checks the pings between the RDMA ports of this machine.
 func reachPorts(h *Host) []Finding {
 	if len(h.Pings) == 0 {
 		switch {
 		case !h.anyActive():
-			return hint("there is no active RDMA port to send from")
+			return infoFinding("there is no active RDMA port")
 		case !h.Live:
-			return hint("whether a byte arrives, a captured tree does not tell")
+			return infoFinding("a captured tree cannot send: whether RDMA ports work is unknown")
 		}
-		return hint("nothing was sent between RDMA ports")
+		return infoFinding("nothing was sent between RDMA ports")
 	}
 	var failed []string
 	quickest, slowest := h.Pings[0], h.Pings[0]
@@ -38,17 +38,17 @@ func reachPorts(h *Host) []Finding {
 	matrix := heatMap(h.Pings)
 	switch {
 	case len(failed) > 0:
-		return finding(Error, fmt.Sprintf("%d of %d pings failed: %s\n%s", len(failed), len(h.Pings), strings.Join(failed,
+		return newFinding(Error, fmt.Sprintf("%d of %d pings failed: %s\n%s", len(failed), len(h.Pings), strings.Join(failed,
 			"; "), matrix),
 			"messages between these ports would not arrive: a wrong address, route or VLAN, or the device failed",
 			"show_gids; ip route get ADDRESS; rdma link show")
 	case slowest.Time > slowFactor*quickest.Time:
-		return finding(Info, fmt.Sprintf("a byte takes %v from %s to %s, but %v from %s to %s\n%s", quickest.Time,
+		return newFinding(Info, fmt.Sprintf("a byte takes %v from %s to %s, but %v from %s to %s\n%s", quickest.Time,
 			quickest.From, quickest.To,
 			slowest.Time, slowest.From, slowest.To, matrix), "one of the ways is crowded or loses packets",
 			"ibrun bench perftest")
 	}
-	return ok("all %d pings of one byte arrived, within %v to %v\n%s", len(h.Pings), quickest.Time, slowest.Time, matrix)
+	return okFinding("all %d pings of one byte arrived, within %v to %v\n%s", len(h.Pings), quickest.Time, slowest.Time, matrix)
 }
 
 // heatMap writes pings as a matrix of microseconds, and an x where one failed.
@@ -89,47 +89,47 @@ func heatMap(pings []Ping) string {
 	return b.String()
 }
 
-// eachPeer runs a check for each host that was asked for.
-func (h *Host) eachPeer(look func(p Peer) []Finding) []Finding {
+// forEachPeer runs a check for each host given on the command line.
+func (h *Host) forEachPeer(check func(p Peer) []Finding) []Finding {
 	if len(h.Peers) == 0 {
-		return finding(Info, "no other host was looked at", "", "ibrun doctor HOST...")
+		return newFinding(Info, "no other host was given", "", "ibrun doctor HOST...")
 	}
 	var all []Finding
 	for _, p := range h.Peers {
-		all = append(all, look(p)...)
+		all = append(all, check(p)...)
 	}
 	return all
 }
 
-// reachHosts judges whether hosts answer.
+// reachHosts checks whether hosts are reachable.
 func reachHosts(h *Host) []Finding {
-	return h.eachPeer(func(p Peer) []Finding {
+	return h.forEachPeer(func(p Peer) []Finding {
 		switch {
-		case p.Refused == nil && p.Connect == 0:
-			return ok("%s answers to ssh", p.Name)
-		case p.Refused != nil:
-			return finding(Error, fmt.Sprintf("%s does not answer: %v", p.Name, p.Refused), "no rank can be started there",
+		case p.ConnectErr == nil && p.ConnectTime == 0:
+			return okFinding("%s is reachable by ssh", p.Name)
+		case p.ConnectErr != nil:
+			return newFinding(Error, fmt.Sprintf("%s is not reachable: %v", p.Name, p.ConnectErr), "no rank can be started there",
 				"getent hosts "+p.Name+"; ping -c 1 "+p.Name)
 		}
-		return ok("%s answers in %v", p.Name, p.Connect.Round(time.Microsecond))
+		return okFinding("%s accepts connections within %v", p.Name, p.ConnectTime.Round(time.Microsecond))
 	})
 }
 
-// wideSkew is how far clocks may be apart before logs of two hosts cannot be read side by side.
-const wideSkew = 100 * time.Millisecond
+// maxClockOffset is the largest clock offset at which logs of two hosts can still be compared.
+const maxClockOffset = 100 * time.Millisecond
 
-// reachClock compares clocks.
+// reachClock checks the clock offsets of other hosts.
 func reachClock(h *Host) []Finding {
-	return h.eachPeer(func(p Peer) []Finding {
-		switch off := p.Skew.Abs(); {
-		case p.Refused != nil || p.Login != nil:
-			return hint("the clock of %s is unknown: it could not be asked", p.Name)
-		case off > wideSkew+p.Round:
-			return finding(Warning, fmt.Sprintf("the clock of %s is %v off, give or take %v", p.Name,
-				p.Skew.Round(time.Millisecond), p.Round.Round(time.Millisecond)),
-				"times in logs and traces of the two hosts do not fit", "systemctl enable --now chrony   # on both")
+	return h.forEachPeer(func(p Peer) []Finding {
+		switch off := p.ClockOffset.Abs(); {
+		case p.ConnectErr != nil || p.LoginErr != nil:
+			return infoFinding("the clock of %s is unknown: the host could not be probed", p.Name)
+		case off > maxClockOffset+p.ClockError:
+			return newFinding(Warning, fmt.Sprintf("the clock of %s is %v off (±%v)", p.Name,
+				p.ClockOffset.Round(time.Millisecond), p.ClockError.Round(time.Millisecond)),
+				"times in logs and traces of the two hosts cannot be compared", "systemctl enable --now chrony   # on both")
 		}
-		return ok("the clock of %s is %v off, give or take %v", p.Name, p.Skew.Round(time.Millisecond),
-			p.Round.Round(time.Millisecond))
+		return okFinding("the clock of %s is %v off (±%v)", p.Name, p.ClockOffset.Round(time.Millisecond),
+			p.ClockError.Round(time.Millisecond))
 	})
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-const usage = `usage: ibrun doctor [--json] [HOST...]             look at this machine, and whether these hosts can be reached
-       ibrun doctor [--json] --input FILE|DIR      look at what ibrun topo --capture FILE wrote down
-The exit code is 0, 1 with warnings, 2 with errors.
+const usage = `usage: ibrun doctor [--json] [HOST...]             check this machine, and whether these hosts are reachable
+       ibrun doctor [--json] --input FILE|DIR      check a machine captured by ibrun topo --capture FILE
+Exit codes: 0 no problems; 1 warnings; 2 errors, or the machine could not be checked.
 `
 
-// exitFailed is the exit code when nothing could be looked at: as bad as an error.
+// exitFailed is the exit code if the machine could not be checked.
 const exitFailed = 2
 
-// Main is `ibrun doctor args...`. Binary is what ibrun version prints. It returns the exit code.
-func Main(args, env []string, binary string, stdout, stderr io.Writer) int {
+// Main runs `ibrun doctor args...` and returns the exit code. version is the output of ibrun version.
+func Main(args, env []string, version string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("doctor", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	asJSON := flags.Bool("json", false, "")
@@ -33,13 +33,13 @@ func Main(args, env []string, binary string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	if err == nil && *input != "" && flags.NArg() > 0 {
-		err = errors.New("a captured tree cannot be asked for hosts")
+		err = errors.New("--input checks a captured tree and accepts no hosts")
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "ibrun doctor: %v\n%s", err, usage)
 		return exitFailed
 	}
-	report, err := look(*input, flags.Args(), env, binary)
+	report, err := examine(*input, flags.Args(), env, version)
 	if err == nil && *asJSON {
 		err = report.JSON(stdout)
 	} else if err == nil {
@@ -52,19 +52,19 @@ func Main(args, env []string, binary string, stdout, stderr io.Writer) int {
 	return report.ExitCode()
 }
 
-// look gathers what is to be known, and examines it.
-func look(input string, hosts, env []string, binary string) (Report, error) {
+// examine reads the machine or a captured tree, probes the hosts, and runs all checks.
+func examine(input string, hosts, env []string, version string) (Report, error) {
 	if input != "" {
 		tree, err := hw.OpenTree(input)
 		if err != nil {
 			return Report{}, err
 		}
-		defer tree.Close() // it was only read
-		h, err := captured(tree)
+		defer tree.Close() // errors do not matter: it was only read
+		h, err := capturedHost(tree)
 		if err != nil {
 			return Report{}, fmt.Errorf("read %s: %w", input, err)
 		}
-		return Examine(h), nil
+		return RunChecks(h), nil
 	}
 	top, err := hw.Local()
 	if err != nil {
@@ -76,28 +76,28 @@ func look(input string, hosts, env []string, binary string) (Report, error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	peers, err := newAsker().ask(ctx, hosts)
+	peers, err := newPeerProber().probeAll(ctx, hosts)
 	if err != nil {
 		return Report{}, err
 	}
-	return Examine(&Host{Root: os.DirFS("/"), Top: top, Getenv: lookup(env), Name: name, Binary: binary, Live: true,
+	return RunChecks(&Host{Root: os.DirFS("/"), Top: top, Getenv: lookup(env), Name: name, Version: version, Live: true,
 		Pings: pingPorts(top.RDMA), Peers: peers}), nil
 }
 
-// captured is the host that a tree was captured of.
-func captured(tree fs.FS) (*Host, error) {
+// capturedHost returns the host of a captured tree.
+func capturedHost(tree fs.FS) (*Host, error) {
 	top, err := hw.Read(tree)
 	if err != nil {
 		return nil, err
 	}
 	h := &Host{Root: tree, Top: top, Getenv: func(string) string { return "" }}
-	if name, err := h.text("proc/sys/kernel/hostname"); err == nil {
+	if name, err := h.readText("proc/sys/kernel/hostname"); err == nil {
 		h.Name = name
 	}
 	return h, nil
 }
 
-// lookup is os.Getenv for an environment.
+// lookup returns a function like os.Getenv for an environment. The last of several values wins.
 func lookup(env []string) func(string) string {
 	return func(name string) string {
 		for i := len(env) - 1; i >= 0; i-- {

@@ -35,16 +35,16 @@ func TestText(t *testing.T) {
 	r := Report{Findings: []Finding{
 		{"a.b", OK, "seen", "", ""},
 		{"c.d", Info, "nothing", "", ""},
-		{"e.f", Error, "seen\nmore", "bad", "mend"},
+		{"e.f", Error, "seen\nmore", "bad", "repair"},
 		{"g.h", Info, "nothing", "", ""},
 	}}
 	want := `ok       a.b              seen
 info     c.d              nothing
-                          so also g.h
+                          same result: g.h
 error    e.f              seen
                           more
                           why: bad
-                          fix: mend
+                          fix: repair
 1 errors, 0 warnings, 2 hints, 1 ok
 `
 	var b bytes.Buffer
@@ -53,10 +53,10 @@ error    e.f              seen
 	}
 }
 
-// The names in the JSON are what programs rely on, and every check that ran is in it.
+// Programs rely on the names in the JSON, and it contains every check that ran.
 func TestJSON(t *testing.T) {
 	var b bytes.Buffer
-	if err := Examine(healthy()).JSON(&b); err != nil {
+	if err := RunChecks(healthy()).JSON(&b); err != nil {
 		t.Fatal(err)
 	}
 	var got struct{ Findings []map[string]any }
@@ -71,7 +71,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// machines are captured and constructed machines.
+// machines returns the file names of captured and constructed machines.
 func machines(t *testing.T) []string {
 	t.Helper()
 	var names []string
@@ -85,25 +85,25 @@ func machines(t *testing.T) []string {
 	return names
 }
 
-// Every check says something about every machine, and what it cannot know is no alarm.
+// Every check returns a finding for every machine, and missing data is not a warning.
 func TestMachines(t *testing.T) {
 	examined := 0
 	for _, name := range machines(t) {
-		h, err := captured(hwtest.Tree(t, name))
+		h, err := capturedHost(hwtest.Tree(t, name))
 		if err != nil {
-			continue // a tree without processors, for another test
+			continue // a tree without processors, for other tests
 		}
 		examined++
-		r := Examine(h)
+		r := RunChecks(h)
 		for _, c := range checks() {
 			if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.ID == c.id }) {
-				t.Errorf("%s: %s says nothing", name, c.id)
+				t.Errorf("%s: %s returns no finding", name, c.id)
 			}
 		}
 		for _, id := range []string{"memlock.limit", "process.files", "flow.pfc", "flow.ecn", "verbs.open", "gid.index", "reach.ports",
 			"host.iommu", "host.governor", "host.thp", "process.kernel"} {
 			if f := of(r, id); f.Severity != Info && !(id == "verbs.open" && strings.Contains(f.Evidence, "uverbs file")) {
-				t.Errorf("%s: %+v, though the tree does not tell", name, f)
+				t.Errorf("%s: %+v, but the tree has no such data", name, f)
 			}
 		}
 	}

@@ -7,55 +7,56 @@ import (
 	"strings"
 )
 
-// loggedIn is eachPeer for what only a host where commands run can tell.
-func (h *Host) loggedIn(what string, look func(p Peer) []Finding) []Finding {
-	return h.eachPeer(func(p Peer) []Finding {
-		if p.Refused != nil || p.Login != nil {
-			return hint("%s on %s is unknown: no command could be run there", what, p.Name)
+// forEachLogin is forEachPeer for hosts on which ssh could run a command.
+func (h *Host) forEachLogin(what string, check func(p Peer) []Finding) []Finding {
+	return h.forEachPeer(func(p Peer) []Finding {
+		if p.ConnectErr != nil || p.LoginErr != nil {
+			return infoFinding("%s on %s is unknown: no command could be run there", what, p.Name)
 		}
-		return look(p)
+		return check(p)
 	})
 }
 
-// sshLogin judges whether commands can be run on other hosts without a password.
+// sshLogin checks whether ssh can run commands on other hosts without a password.
 func sshLogin(h *Host) []Finding {
-	return h.eachPeer(func(p Peer) []Finding {
+	return h.forEachPeer(func(p Peer) []Finding {
 		switch {
-		case p.Refused != nil:
-			return hint("%s cannot be reached: %v", p.Name, p.Login)
-		case p.Login != nil:
-			return finding(Error, fmt.Sprintf("ssh %s: %v", p.Name, p.Login),
-				"ranks are started there without anyone who could type a password",
+		case p.ConnectErr != nil:
+			return infoFinding("%s is not reachable: %v", p.Name, p.LoginErr)
+		case p.LoginErr != nil:
+			return newFinding(Error, fmt.Sprintf("ssh %s: %v", p.Name, p.LoginErr),
+				"starting ranks over ssh must not require a password",
 				"ssh-copy-id "+p.Name+"; ssh "+p.Name+" true")
 		}
-		return ok("ssh %s needs no password", p.Name)
+		return okFinding("ssh %s needs no password", p.Name)
 	})
 }
 
-// sshVersion judges whether the same ibrun is in the path of other hosts.
+// sshVersion checks whether other hosts have the same ibrun in their PATH.
 func sshVersion(h *Host) []Finding {
-	return h.loggedIn("ibrun's version", func(p Peer) []Finding {
-		switch p.Binary {
+	return h.forEachLogin("ibrun's version", func(p Peer) []Finding {
+		switch p.Version {
 		case "":
-			return finding(Error, "ssh "+p.Name+" ibrun version: not found", "an ssh command gets another PATH than a login",
+			return newFinding(Error, "ssh "+p.Name+" ibrun version: not found",
+				"the PATH of a command run by ssh differs from that of a login",
 				"scp $(command -v ibrun) "+p.Name+":/usr/local/bin/")
-		case h.Binary:
-			return ok("%s has the same ibrun: %s", p.Name, p.Binary)
+		case h.Version:
+			return okFinding("%s has the same ibrun: %s", p.Name, p.Version)
 		}
-		return finding(Error, fmt.Sprintf("%s has %q, this host %q", p.Name, p.Binary, h.Binary),
-			"nodes of one job have to understand each other",
+		return newFinding(Error, fmt.Sprintf("%s has %q, this host %q", p.Name, p.Version, h.Version),
+			"the nodes of a job must run the same version",
 			"scp $(command -v ibrun) "+p.Name+":/usr/local/bin/")
 	})
 }
 
-// sshName looks whether this host's name leads other hosts here. Debian writes it to 127.0.1.1.
+// sshName checks that /etc/hosts does not map this host's name to a loopback address. Debian maps it to 127.0.1.1.
 func sshName(h *Host) []Finding {
-	text, err := h.text("etc/hosts")
+	text, err := h.readText("etc/hosts")
 	if err != nil {
-		return unknown("the address of this host's name", err)
+		return unknownFinding("the address of this host's name", err)
 	}
 	if h.Name == "" {
-		return hint("the name of this host is unknown")
+		return infoFinding("the name of this host is unknown")
 	}
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
@@ -66,28 +67,29 @@ func sshName(h *Host) []Finding {
 		address, err := netip.ParseAddr(words[0])
 		switch {
 		case err != nil:
-			return hint("the address of %s is unknown: /etc/hosts says %q", h.Name, words[0])
+			return infoFinding("the address of %s is unknown: /etc/hosts says %q", h.Name, words[0])
 		case address.IsLoopback() && h.Name != "localhost":
 			severity := Info
 			if len(h.Peers) > 0 {
 				severity = Warning
 			}
-			return finding(severity, fmt.Sprintf("/etc/hosts says that %s is %s", h.Name, address),
-				"programs that tell peers this address send them to themselves",
-				"put the address that other hosts use for "+h.Name+" in /etc/hosts")
+			return newFinding(severity, fmt.Sprintf("/etc/hosts says that %s is %s", h.Name, address),
+				"peers that receive this address connect to themselves",
+				"write the address that other hosts use for "+h.Name+" to /etc/hosts")
 		}
-		return ok("/etc/hosts says that %s is %s", h.Name, address)
+		return okFinding("/etc/hosts says that %s is %s", h.Name, address)
 	}
-	return ok("/etc/hosts does not redirect %s: its address is left to DNS", h.Name)
+	return okFinding("/etc/hosts has no entry for %s: its address comes from DNS", h.Name)
 }
 
-// sshPort judges whether other hosts can connect to a port here, as the nodes of a job do.
+// sshPort checks whether other hosts can connect to a port of this host, as the nodes of a job do.
 func sshPort(h *Host) []Finding {
-	return h.loggedIn("whether this host can be reached", func(p Peer) []Finding {
-		if !p.Back {
-			return finding(Error, p.Name+" cannot connect to a port of this host", "a firewall keeps the nodes of a job apart",
+	return h.forEachLogin("whether it can connect to this host", func(p Peer) []Finding {
+		if !p.ConnectsBack {
+			return newFinding(Error, p.Name+" cannot connect to a port of this host",
+				"a firewall blocks connections between the nodes of a job",
 				"firewall-cmd --zone=trusted --add-source=SUBNET   # or: nft list ruleset")
 		}
-		return ok("%s can connect to a port of this host", p.Name)
+		return okFinding("%s can connect to a port of this host", p.Name)
 	})
 }

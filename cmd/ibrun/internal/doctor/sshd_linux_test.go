@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// sshd is a server of its own on the loopback interface, with keys of its own.
+// sshd is a server on the loopback interface with its own keys.
 type sshd struct {
 	dir  string
 	addr string
 	cmd  *exec.Cmd
 }
 
-// need skips a test that needs a tool, but not in CI.
+// need skips a test if a tool is missing; in CI the test fails instead.
 func need(t *testing.T, tool, file string) string {
 	t.Helper()
 	path, err := exec.LookPath(file)
@@ -35,7 +35,7 @@ func need(t *testing.T, tool, file string) string {
 	return path
 }
 
-// startSSHD starts a server that lets the key "mine" in, and finds an ibrun in the path of its commands.
+// startSSHD starts a server that accepts the key "mine". Its commands have an ibrun in their PATH.
 func startSSHD(t *testing.T) *sshd {
 	t.Helper()
 	server := need(t, "openssh-server", "/usr/sbin/sshd")
@@ -72,15 +72,15 @@ func startSSHD(t *testing.T) *sshd {
 	}
 	s.cmd = exec.Command(server, "-D", "-e", "-f", s.file("config"))
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var said bytes.Buffer
-	s.cmd.Stderr = &said
+	var output bytes.Buffer
+	s.cmd.Stderr = &output
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		s.stop()
 		if t.Failed() {
-			t.Logf("sshd said\n%s", said.String())
+			t.Logf("output of sshd:\n%s", output.String())
 		}
 	})
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -116,9 +116,9 @@ func (s *sshd) stop() {
 	_ = s.cmd.Wait()         // which says that it was killed
 }
 
-// asker is what doctor asks with, but for the port and for the keys of the user who runs the test.
-func (s *sshd) asker(key, known string) asker {
-	a := newAsker()
+// prober returns the peerProber of ibrun doctor, but with the port and the keys of this server.
+func (s *sshd) prober(key, known string) peerProber {
+	a := newPeerProber()
 	_, port, _ := net.SplitHostPort(s.addr)
 	a.ssh = append(slices.Clone(a.ssh), "-F", "none", "-p", port, "-i", s.file(key), "-o", "IdentitiesOnly=yes",
 		"-o", "IdentityAgent=none", "-o", "StrictHostKeyChecking=yes", "-o", "UserKnownHostsFile="+s.file(known))
@@ -127,46 +127,48 @@ func (s *sshd) asker(key, known string) asker {
 	return a
 }
 
-// A real server is asked by the real ssh: what is good is found to be, and what is not is told in ssh's own words.
+// TestRealSSH probes a real server with the real ssh. Failures are reported in the words of ssh.
 func TestRealSSH(t *testing.T) {
 	s := startSSHD(t)
-	ask := func(key, known string) Peer {
+	probe := func(key, known string) Peer {
 		t.Helper()
-		peers, err := s.asker(key, known).ask(t.Context(), []string{"127.0.0.1"})
+		peers, err := s.prober(key, known).probeAll(t.Context(), []string{"127.0.0.1"})
 		if err != nil || len(peers) != 1 {
 			t.Fatalf("%v, %v", peers, err)
 		}
 		return peers[0]
 	}
-	p := ask("mine", "known")
-	if p.Login != nil || p.Refused != nil || p.Binary != "ibrun v1" || !p.Back || p.Connect <= 0 ||
-		p.Skew.Abs() > p.Round+time.Second {
-		t.Errorf("a host where all is well: %+v", p)
+	p := probe("mine", "known")
+	if p.LoginErr != nil || p.ConnectErr != nil || p.Version != "ibrun v1" || !p.ConnectsBack || p.ConnectTime <= 0 ||
+		p.ClockOffset.Abs() > p.ClockError+time.Second {
+		t.Errorf("a good host: %+v", p)
 	}
-	h := &Host{Name: "here", Binary: "ibrun v1", Peers: []Peer{p}}
+	h := &Host{Name: "here", Version: "ibrun v1", Peers: []Peer{p}}
 	for _, check := range []func(*Host) []Finding{reachHosts, reachClock, sshLogin, sshVersion, sshPort} {
 		for _, f := range check(h) {
 			if f.Severity != OK {
-				t.Errorf("a host where all is well: %+v", f)
+				t.Errorf("a good host: %+v", f)
 			}
 		}
 	}
-	if p := ask("other", "known"); p.Login == nil || p.Refused != nil || !strings.Contains(p.Login.Error(), "Permission denied") {
-		t.Errorf("a key that is not let in: %+v", p)
+	if p := probe("other", "known"); p.LoginErr == nil || p.ConnectErr != nil || !strings.Contains(p.LoginErr.Error(),
+		"Permission denied") {
+		t.Errorf("a key that is not accepted: %+v", p)
 	}
-	if p := ask("mine", "nobody"); p.Login == nil || !strings.Contains(p.Login.Error(), "Host key verification failed") {
-		t.Errorf("a host that is not known: %+v", p)
+	if p := probe("mine", "unknown"); p.LoginErr == nil || !strings.Contains(p.LoginErr.Error(), "Host key verification failed") {
+		t.Errorf("an unknown host: %+v", p)
 	}
 	if err := os.Remove(s.file("ibrun")); err != nil {
 		t.Fatal(err)
 	}
-	if p := ask("mine", "known"); p.Login != nil || p.Binary != "" {
+	if p := probe("mine", "known"); p.LoginErr != nil || p.Version != "" {
 		t.Errorf("a host without ibrun: %+v", p)
-	} else if f := sshVersion(&Host{Binary: "ibrun v1", Peers: []Peer{p}}); len(f) != 1 || f[0].Severity != Error {
+	} else if f := sshVersion(&Host{Version: "ibrun v1", Peers: []Peer{p}}); len(f) != 1 || f[0].Severity != Error {
 		t.Errorf("a host without ibrun: %+v", f)
 	}
 	s.stop()
-	if p := ask("mine", "known"); p.Refused == nil || p.Login == nil || !strings.Contains(p.Login.Error(), "Connection refused") {
+	if p := probe("mine", "known"); p.ConnectErr == nil || p.LoginErr == nil || !strings.Contains(p.LoginErr.Error(),
+		"Connection refused") {
 		t.Errorf("a host without a server: %+v", p)
 	}
 }

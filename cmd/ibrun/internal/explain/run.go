@@ -18,10 +18,10 @@ import (
 
 const usage = `usage: ibrun explain SIZE[,SIZE...] [--transport LIST] [--json]
 
-For messages of these sizes, such as 8,64K,1M, it prints how they travel over each transport, and why. The range 1K-8K stands for
-the powers of 2 in it.
+It prints how messages of these sizes, such as 8,64K,1M, travel over each transport, and why. A range such as 1K-8K
+selects the powers of 2 in it.
 
-  --transport LIST   only these of shm, rdma and tcp
+  --transport LIST   show only the listed transports, of shm, rdma and tcp
   --json             print one JSON array
 `
 
@@ -31,10 +31,10 @@ const (
 	exitUsage  = 2
 )
 
-// mostSizes bounds what is printed.
-const mostSizes = 1000
+// maxSizes bounds the number of sizes that are printed.
+const maxSizes = 1000
 
-// options are the command line.
+// options is the parsed command line.
 type options struct {
 	sizes     []int
 	transport string
@@ -43,7 +43,7 @@ type options struct {
 
 // Main is `ibrun explain args...`. It returns the exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
-	o, err := read(args)
+	o, err := parseArgs(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(stdout, usage)
@@ -59,8 +59,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// read understands flags before and behind the sizes.
-func read(args []string) (o options, err error) {
+// parseArgs parses the arguments. Flags may precede or follow the sizes.
+func parseArgs(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("explain", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.transport, "transport", "", "")
@@ -79,7 +79,7 @@ func read(args []string) (o options, err error) {
 	case slices.Equal(words, []string{"help"}):
 		return o, flag.ErrHelp
 	case len(words) != 1:
-		return o, errors.New("name the sizes as one word, such as 8,64K,1M")
+		return o, errors.New("want one argument with the sizes, such as 8,64K,1M")
 	}
 	var ranges cli.Ranges
 	if err := ranges.Set(words[0]); err != nil {
@@ -88,28 +88,28 @@ func read(args []string) (o options, err error) {
 	for _, r := range ranges {
 		o.sizes = append(o.sizes, bench.Ladder(r.Low, r.High)...)
 	}
-	if len(o.sizes) > mostSizes {
-		return o, fmt.Errorf("%d sizes are too many: at most %d", len(o.sizes), mostSizes)
+	if len(o.sizes) > maxSizes {
+		return o, fmt.Errorf("too many sizes: %d, at most %d are allowed", len(o.sizes), maxSizes)
 	}
 	return o, nil
 }
 
 func (o options) run(stdout io.Writer) error {
-	ways, err := explain.Paths(o.transport, os.Getenv, o.sizes)
+	paths, err := explain.Paths(o.transport, os.Getenv, o.sizes)
 	if err != nil {
 		return err
 	}
 	if o.json {
 		e := json.NewEncoder(stdout)
 		e.SetIndent("", "  ")
-		return e.Encode(ways)
+		return e.Encode(paths)
 	}
 	var b strings.Builder
-	for i, w := range ways {
+	for i, p := range paths {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		if err := print(&b, w); err != nil {
+		if err := printPath(&b, p); err != nil {
 			return err
 		}
 	}
@@ -117,8 +117,8 @@ func (o options) run(stdout io.Writer) error {
 	return err
 }
 
-// changers are what changes a limit besides what has done so already.
-func changers(l explain.Limit) string {
+// overrides returns the settings that can change a limit, except the one that it was set by.
+func overrides(l explain.Limit) string {
 	var names []string
 	if l.Variable != l.Source && l.Variable != "" {
 		names = append(names, l.Variable)
@@ -129,27 +129,28 @@ func changers(l explain.Limit) string {
 	return strings.Join(names, " or ")
 }
 
-// print writes one way: its limits, then its messages.
-func print(b *strings.Builder, w explain.Path) error {
-	fmt.Fprintf(b, "%s: %s\n", w.Transport, w.Between)
-	if w.Unusable != "" {
-		fmt.Fprintf(b, "  not used on this machine; otherwise as below: %s\n", strings.ReplaceAll(w.Unusable, "\n", "; "))
+// printPath writes one path: its limits, then its messages.
+func printPath(b *strings.Builder, p explain.Path) error {
+	fmt.Fprintf(b, "%s: %s\n", p.Transport, p.Between)
+	if p.Unusable != "" {
+		fmt.Fprintf(b, "  not usable on this machine (%s); otherwise messages would travel as follows:\n",
+			strings.ReplaceAll(p.Unusable, "\n", "; "))
 	}
 	table := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
-	for _, l := range w.Limits {
+	for _, l := range p.Limits {
 		size, source := bench.FormatSize(l.Bytes), l.Source
 		if l.Bytes == 0 {
 			size = "unknown"
 		}
-		if change := changers(l); change != "" {
-			source += "; " + change + " changes it"
+		if settings := overrides(l); settings != "" {
+			source += "; change it with " + settings
 		}
 		fmt.Fprintf(table, "  limit\t%s\t%s\t(%s)\n", l.Name, size, source)
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	for _, m := range w.Messages {
+	for _, m := range p.Messages {
 		how := m.Protocol
 		if m.Pieces > 1 {
 			how = fmt.Sprintf("%s, %d pieces", how, m.Pieces)

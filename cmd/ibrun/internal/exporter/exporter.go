@@ -1,11 +1,11 @@
-// Package exporter serves what the ranks of a node do to Prometheus, while the job runs:
+// Package exporter serves the metrics of a node's ranks for Prometheus while the job runs:
 //
-//	e, err := exporter.Start(exporter.Options{Address: ":9464"}, node, tell)
-//	tell("metrics are at " + e.URL())
+//	e, err := exporter.Start(exporter.Options{Address: ":9464"}, node, report)
+//	report("metrics are at " + e.URL())
 //	...
 //	err = e.Close()
 //
-// Whoever connects can harm neither the job nor other clients: connections and scrapes are limited in number and time.
+// A client can disturb neither the job nor other clients: the number of connections and the time of scrapes are limited.
 package exporter
 
 import (
@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log"
 	"net"
@@ -27,68 +28,63 @@ import (
 	"github.com/ibrun/ibrun/perf/prom"
 )
 
-// Options say where to serve.
+// Options are the addresses of the server.
 type Options struct {
-	// Address is host:port, a port alone, which is on the loopback address, or the path of a Unix socket.
+	// Address is host:port, a port alone (on the loopback address), or the path of a Unix socket.
 	Address string
-	// Discovery is the file that tells Prometheus where, or empty.
-	Discovery string
+	// DiscoveryFile is the file_sd file to write for Prometheus, or empty.
+	DiscoveryFile string
 
-	patience time.Duration // for clients to read their answers; 0: answerTimeout
+	writeTimeout time.Duration // how long a client may take to read a response; 0: defaultWriteTimeout
 }
 
 // Exporter is the server of one node.
 type Exporter struct {
-	server *http.Server
-	listen net.Listener
-	at     string // the address that was asked for, with the port that was taken
-	file   string // the discovery file that is there now
+	server        *http.Server
+	listener      net.Listener
+	address       string // the requested address, with the port in use
+	discoveryFile string // the discovery file that Close removes; empty if none was written
 }
 
-// Limits of a client.
+// Limits for clients.
 const (
-	maxConns      = 64
-	headerTimeout = 5 * time.Second
-	answerTimeout = 10 * time.Second
-	idleTimeout   = 2 * time.Minute // more than Prometheus' longest usual interval
-	maxHeader     = 16 << 10
+	maxConns            = 64
+	headerTimeout       = 5 * time.Second
+	defaultWriteTimeout = 10 * time.Second
+	idleTimeout         = 2 * time.Minute // longer than the usual scrape intervals
+	maxHeader           = 16 << 10
 )
 
-// Start listens and serves until Close. What goes wrong meanwhile is told once, each kind of it. An address in use is an error of
-// net.
-func Start(o Options, n *prom.Node, tell func(string)) (*Exporter, error) {
+// Start listens, and serves metrics until Close. Problems while serving are passed to report, the first of each kind only. If
+// the address is in use, Start returns the error of package net.
+func Start(o Options, n *prom.Node, report func(string)) (*Exporter, error) {
 	l, err := listen(o.Address)
 	if err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	once := &once{tell: tell}
-	mux.Handle("GET /metrics", n.Handler(once))
+	problems := &problemReporter{report: report}
+	mux.Handle("GET /metrics", n.Handler(problems))
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, "Job %s on %s: /metrics is the sum of the node's ranks, /metrics?ranks=each has every rank.\n", n.Job, n.Name)
+		fmt.Fprintf(w, "Job %s on %s: /metrics has the sums over the node's ranks, /metrics?ranks=each has each rank.\n", n.Job, n.Name)
 	})
-	e := &Exporter{listen: l, at: l.Addr().String(), server: &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout,
-		WriteTimeout: cmp.Or(o.patience, answerTimeout), IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog: log.New(silent{}, "", 0)}}
-	if o.Discovery != "" {
-		if err := e.announce(o.Discovery, n); err != nil {
+	e := &Exporter{listener: l, address: l.Addr().String(), server: &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout,
+		WriteTimeout: cmp.Or(o.writeTimeout, defaultWriteTimeout), IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: log.New(io.Discard, "", 0)}}
+	if o.DiscoveryFile != "" {
+		if err := e.writeDiscoveryFile(o.DiscoveryFile, n); err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
 	}
 	go func() {
-		if err := e.server.Serve(&limited{Listener: l, crowded: once.crowded}); !errors.Is(err, http.ErrServerClosed) {
-			once.Println(err.Error())
+		if err := e.server.Serve(&limitedListener{Listener: l, onLimit: problems.tooManyConns}); !errors.Is(err, http.ErrServerClosed) {
+			problems.Println(err.Error())
 		}
 	}()
 	return e, nil
 }
 
-// silent is where net/http complains of clients.
-type silent struct{}
-
-func (silent) Write(b []byte) (int, error) { return len(b), nil }
-
-// listen takes an address as users write it.
+// listen listens at an address in the syntax of Options.Address.
 func listen(address string) (net.Listener, error) {
 	if strings.Contains(address, "/") {
 		return listenUnix(address)
@@ -102,13 +98,13 @@ func listen(address string) (net.Listener, error) {
 	return net.Listen("tcp", address)
 }
 
-// listenUnix makes a socket that its owner may use. One that nobody listens at any more is taken over.
+// listenUnix creates a socket that only its owner may use. It replaces a socket that has no listener any more.
 func listenUnix(path string) (net.Listener, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSocket != 0 {
 		c, err := net.Dial("unix", path)
 		if err == nil {
 			c.Close()
-			return nil, fmt.Errorf("listen at %s: another process does", path)
+			return nil, fmt.Errorf("listen at %s: another process listens there", path)
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, err
@@ -124,21 +120,21 @@ func listenUnix(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// URL is where to scrape.
+// URL returns the address to scrape.
 func (e *Exporter) URL() string {
-	if e.listen.Addr().Network() == "unix" {
-		return "unix:" + e.at
+	if e.listener.Addr().Network() == "unix" {
+		return "unix:" + e.address
 	}
-	return "http://" + e.at + "/metrics"
+	return "http://" + e.address + "/metrics"
 }
 
-// announce writes the discovery file, whole or not at all.
-func (e *Exporter) announce(file string, n *prom.Node) error {
-	target := e.at
-	if e.listen.Addr().Network() == "unix" {
+// writeDiscoveryFile writes the discovery file atomically.
+func (e *Exporter) writeDiscoveryFile(file string, n *prom.Node) error {
+	target := e.address
+	if e.listener.Addr().Network() == "unix" {
 		return fmt.Errorf("write %s: Prometheus does not scrape Unix sockets; give --metrics a host and a port", file)
 	}
-	if a := e.listen.Addr().(*net.TCPAddr); a.IP.IsUnspecified() {
+	if a := e.listener.Addr().(*net.TCPAddr); a.IP.IsUnspecified() {
 		name, err := os.Hostname()
 		if err != nil {
 			return err
@@ -165,48 +161,50 @@ func (e *Exporter) announce(file string, n *prom.Node) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(temporary.Name()))
 	}
-	e.file = file
+	e.discoveryFile = file
 	return nil
 }
 
-// Close ends the server, after the answers that are under way, and removes the discovery file.
+// Close stops the server after the responses in progress, waiting at most a second, and removes the discovery file.
 func (e *Exporter) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	err := e.server.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = e.server.Close() // somebody does not read
+		err = e.server.Close() // a client does not read its response
 	}
-	if e.file != "" {
-		err = errors.Join(err, os.Remove(e.file))
+	if e.discoveryFile != "" {
+		err = errors.Join(err, os.Remove(e.discoveryFile))
 	}
 	return err
 }
 
-// once tells the first of what may go wrong many times, of each kind.
-type once struct {
-	tell            func(string)
-	some, slow, lot sync.Once
+// problemReporter reports the first problem of each kind: each may occur at every scrape.
+type problemReporter struct {
+	report                          func(string)
+	failedOnce, slowOnce, connsOnce sync.Once
 }
 
-// Println tells of an answer that failed. That a client has gone is not wrong.
-func (o *once) Println(v ...any) {
+// Println reports a response that failed. A client that has closed its connection is not a problem.
+func (o *problemReporter) Println(v ...any) {
 	for _, word := range v {
 		err, ok := word.(error)
 		if ok && errors.Is(err, os.ErrDeadlineExceeded) {
-			o.slow.Do(func() { o.tell("metrics: a client does not read its answer, and is let go; so will be others") })
+			o.slowOnce.Do(func() {
+				o.report("metrics: a client does not read its response and was disconnected; later cases are not reported")
+			})
 			return
 		}
 		if ok && errors.As(err, new(*net.OpError)) {
 			return
 		}
 	}
-	o.some.Do(func() { o.tell("metrics: " + strings.TrimSpace(fmt.Sprintln(v...))) })
+	o.failedOnce.Do(func() { o.report("metrics: " + strings.TrimSpace(fmt.Sprintln(v...))) })
 }
 
-// crowded tells that there are too many connections.
-func (o *once) crowded() {
-	o.lot.Do(func() {
-		o.tell(fmt.Sprintf("metrics: more than %d connections at a time, so the oldest are closed", maxConns))
+// tooManyConns reports that a connection was closed because there were too many.
+func (o *problemReporter) tooManyConns() {
+	o.connsOnce.Do(func() {
+		o.report(fmt.Sprintf("metrics: more than %d connections at a time, so the oldest ones are closed", maxConns))
 	})
 }

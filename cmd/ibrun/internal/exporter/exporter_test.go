@@ -18,7 +18,7 @@ import (
 	"github.com/ibrun/ibrun/perf/prom"
 )
 
-// idle is a node of one rank that does nothing.
+// idle returns a node with one rank that makes no calls.
 func idle() *prom.Node {
 	return &prom.Node{Job: "j1", Name: "n0", Ranks: func() []prom.Rank { return []prom.Rank{{Rank: 3}} }}
 }
@@ -37,7 +37,7 @@ func start(t *testing.T, o Options, n *prom.Node) *Exporter {
 	return e
 }
 
-// get scrapes by a client of its own.
+// get scrapes once, over a new connection.
 func get(t *testing.T, e *Exporter) string {
 	t.Helper()
 	url, transport := e.URL(), &http.Transport{DisableKeepAlives: true}
@@ -84,11 +84,11 @@ func TestInUse(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "metrics.sock")
 	for _, address := range []string{"127.0.0.1:0", socket} {
 		e := start(t, Options{Address: address}, idle())
-		if _, err := Start(Options{Address: e.at}, idle(), nil); err == nil {
-			t.Errorf("%s is served twice", e.at)
+		if _, err := Start(Options{Address: e.address}, idle(), nil); err == nil {
+			t.Errorf("two exporters listen at %s", e.address)
 		}
 	}
-	// A socket that a killed ibrun has left.
+	// A socket file that a killed ibrun did not remove.
 	left := filepath.Join(t.TempDir(), "left.sock")
 	l, err := net.Listen("unix", left)
 	if err != nil {
@@ -101,7 +101,7 @@ func TestInUse(t *testing.T) {
 
 func TestDiscovery(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ibrun.json")
-	e, err := Start(Options{Address: ":0", Discovery: file}, idle(), nil)
+	e, err := Start(Options{Address: ":0", DiscoveryFile: file}, idle(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestDiscovery(t *testing.T) {
 		Targets []string
 		Labels  map[string]string
 	}
-	if err := json.Unmarshal(text, &groups); err != nil || len(groups) != 1 || groups[0].Targets[0] != e.at ||
+	if err := json.Unmarshal(text, &groups); err != nil || len(groups) != 1 || groups[0].Targets[0] != e.address ||
 		groups[0].Labels["job_id"] != "j1" || groups[0].Labels["node"] != "n0" {
 		t.Errorf("%v: %s", err, text)
 	}
@@ -126,15 +126,15 @@ func TestDiscovery(t *testing.T) {
 	if names, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".*")); len(names) > 0 {
 		t.Errorf("%v were left", names)
 	}
-	for _, o := range []Options{{Address: ":0", Discovery: filepath.Join(file, "no", "directory")},
-		{Address: filepath.Join(t.TempDir(), "s"), Discovery: file}} {
+	for _, o := range []Options{{Address: ":0", DiscoveryFile: filepath.Join(file, "no", "directory")},
+		{Address: filepath.Join(t.TempDir(), "s"), DiscoveryFile: file}} {
 		if _, err := Start(o, idle(), nil); err == nil {
-			t.Errorf("%+v is no error", o)
+			t.Errorf("%+v returned no error", o)
 		}
 	}
 }
 
-// busy is a node of so many ranks that have called everything.
+// busy returns a node whose ranks have called every operation.
 func busy(t *testing.T, ranks int) *prom.Node {
 	t.Helper()
 	full := make([]prom.Rank, ranks)
@@ -161,20 +161,20 @@ func busy(t *testing.T, ranks int) *prom.Node {
 	return n
 }
 
-// lines collects what is told.
-type lines struct {
+// reports collects the reported problems.
+type reports struct {
 	mu  sync.Mutex
 	all []string
 }
 
-func (l *lines) tell(text string) {
+func (l *reports) add(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all = append(l.all, text)
 }
 
-// want waits until something has been told, and wants one line, with a text in it.
-func (l *lines) want(t *testing.T, e *Exporter, text string) {
+// expectOne waits for a report, closes e, and checks that there was exactly one report, and that it contains text.
+func (l *reports) expectOne(t *testing.T, e *Exporter, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 		l.mu.Lock()
@@ -188,25 +188,26 @@ func (l *lines) want(t *testing.T, e *Exporter, text string) {
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > answerTimeout {
-		t.Errorf("the end waits %v for those who do not read", took)
+	if took := time.Since(began); took > defaultWriteTimeout {
+		t.Errorf("Close waited %v for clients that do not read", took)
 	}
 	if len(l.all) != 1 || !strings.Contains(l.all[0], text) {
-		t.Errorf("told %q, want one line with %q", l.all, text)
+		t.Errorf("reported %q, want one line with %q", l.all, text)
 	}
 }
 
-// TestTenThousandConnections: connections that say nothing do not keep others from being answered, and are told of once.
+// TestTenThousandConnections: idle connections do not prevent other scrapes, and are reported once.
 func TestTenThousandConnections(t *testing.T) {
-	const connections, kept = 10000, 500 // of which the exporter keeps fewer: this side may not have so many descriptors
-	var told lines
-	e, err := Start(Options{Address: ":0"}, idle(), told.tell)
+	// kept is how many connections this side keeps open: the exporter keeps fewer, and file descriptors are limited.
+	const connections, kept = 10000, 500
+	var problems reports
+	e, err := Start(Options{Address: ":0"}, idle(), problems.add)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var open []net.Conn
 	for range connections {
-		c, err := net.Dial("tcp", e.at)
+		c, err := net.Dial("tcp", e.address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,16 +222,16 @@ func TestTenThousandConnections(t *testing.T) {
 		}
 	}()
 	if text := get(t, e); !strings.Contains(text, silentRank) {
-		t.Error("no answer")
+		t.Error("the response lacks the ranks")
 	}
-	told.want(t, e, "more than 64 connections")
+	problems.expectOne(t, e, "more than 64 connections")
 }
 
-// unread has three clients ask for long answers and not read them.
+// unread makes three clients request long responses without reading them.
 func unread(t *testing.T, e *Exporter) {
 	t.Helper()
 	for range 3 {
-		c, err := net.Dial("tcp", e.at)
+		c, err := net.Dial("tcp", e.address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,39 +243,38 @@ func unread(t *testing.T, e *Exporter) {
 	}
 }
 
-// TestAnswersUnread: scrapes that never read their answers do not keep others from being answered, nor the exporter from its end,
-// and are told of once.
-func TestAnswersUnread(t *testing.T) {
-	var told lines
-	e, err := Start(Options{Address: ":0", patience: 50 * time.Millisecond}, busy(t, 256), told.tell)
+// TestResponsesUnread: scrapes that never read their responses do not delay Close, and are reported once.
+func TestResponsesUnread(t *testing.T) {
+	var problems reports
+	e, err := Start(Options{Address: ":0", writeTimeout: 50 * time.Millisecond}, busy(t, 256), problems.add)
 	if err != nil {
 		t.Fatal(err)
 	}
 	unread(t, e)
-	told.want(t, e, "does not read its answer")
+	problems.expectOne(t, e, "does not read its response")
 }
 
-// TestAnsweredBesides: while some do not read, others are answered.
-func TestAnsweredBesides(t *testing.T) {
+// TestOthersServed: while some clients do not read, others get their responses.
+func TestOthersServed(t *testing.T) {
 	e := start(t, Options{Address: ":0"}, busy(t, 64))
 	unread(t, e)
 	if text := get(t, e); !strings.Contains(text, `ibrun_ranks{state="running"} 64`) {
-		t.Error("no answer")
+		t.Error("the response lacks the ranks")
 	}
 }
 
-// TestToldOnce: what fails at each scrape is told once.
-func TestToldOnce(t *testing.T) {
+// TestReportedOnce: a problem of every scrape is reported once.
+func TestReportedOnce(t *testing.T) {
 	n := idle()
 	n.Ranks = func() []prom.Rank { return []prom.Rank{{Rank: 1}, {Rank: 1}} }
 	n.Root = badRoot{}
-	var told []string
-	e, err := Start(Options{Address: ":0"}, n, func(s string) { told = append(told, s) })
+	var problems []string
+	e, err := Start(Options{Address: ":0"}, n, func(s string) { problems = append(problems, s) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		r, err := http.Get(e.URL() + "?ranks=each") // two ranks with one number cannot be told apart
+		r, err := http.Get(e.URL() + "?ranks=each") // two ranks with the same number are an error
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,8 +283,8 @@ func TestToldOnce(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
-	if len(told) != 1 {
-		t.Errorf("told %q, want one line", told)
+	if len(problems) != 1 {
+		t.Errorf("reported %q, want one line", problems)
 	}
 }
 

@@ -36,7 +36,7 @@ func readMachine(o *cli.Options, s console.Streams) (m placement.Machine, err er
 	if m.Allowed, err = hw.Affinity(); err != nil {
 		return m, err
 	}
-	if o.Nodes > 1 || o.Policy.Needs() || o.Policy.Report || strings.Contains(o.Transport, transports.RDMA.String()) ||
+	if o.Nodes > 1 || o.Policy.NeedsFullTopology() || o.Policy.Report || strings.Contains(o.Transport, transports.RDMA.String()) ||
 		hasRDMA() {
 		if m.Top, err = hw.Local(); err == nil {
 			if o.Policy.Report {

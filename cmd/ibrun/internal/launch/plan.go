@@ -42,7 +42,7 @@ func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error
 			p.programs = append(p.programs, i)
 		}
 	}
-	where, err := o.Policy.Nodes(names, len(p.programs))
+	where, err := o.Policy.MapToNodes(names, len(p.programs))
 	if err != nil {
 		return nil, exitcode.Errorf(exitcode.UsageError, "%w", err)
 	}
@@ -53,14 +53,14 @@ func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error
 				names[node], len(names))
 		}
 	}
-	if p.placement.Ranks, p.placement.Notes, err = o.Policy.On(m, p.localRanks()); err != nil {
+	if p.placement.Ranks, p.placement.Notes, err = o.Policy.BindRanks(m, p.localRanks()); err != nil {
 		return nil, exitcode.Errorf(exitcode.UsageError, "place ranks on %s: %w", m.Name, err)
 	}
 	if len(names) > 1 || o.Policy.Report || o.Policy.Map == placement.Device ||
 		strings.Contains(o.Transport, transports.RDMA.String()) {
-		p.placement.Notes = append(p.placement.Notes, o.Policy.Crossing(p.placement.Ranks)...)
+		p.placement.Notes = append(p.placement.Notes, o.Policy.CrossSocketWarnings(p.placement.Ranks)...)
 	}
-	p.oversubscribed = placement.Shares(p.placement.Ranks)
+	p.oversubscribed = placement.Oversubscribed(p.placement.Ranks)
 	p.psets, err = processSets(o, len(p.programs))
 	return p, err
 }

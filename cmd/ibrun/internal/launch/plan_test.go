@@ -167,11 +167,11 @@ func TestPlanRefuses(t *testing.T) {
 		kind   error
 		want   string
 	}{
-		{nothing, placement.Policy{}, placement.ErrNoObject, "leave no PU"},
-		{flat(2), placement.Policy{Map: placement.NUMA}, placement.ErrNoObject, "does not tell the numa of PU 0"},
-		{flat(2), placement.Policy{Strict: true}, placement.ErrNoRoom, "3 ranks, and the node has 2 cores"},
+		{nothing, placement.Policy{}, placement.ErrNoObject, "allow no PU"},
+		{flat(2), placement.Policy{Map: placement.NUMA}, placement.ErrNoObject, "does not report the numa of PU 0"},
+		{flat(2), placement.Policy{Strict: true}, placement.ErrNoSlots, "3 ranks requested, but the node has only 2 cores"},
 		{masked, placement.Policy{Map: placement.Device, Device: "mlx5_1"}, placement.ErrNoObject,
-			"place ranks on h: nothing there to place ranks on: none of the allowed PUs 1-2 is near mlx5_1"},
+			"place ranks on h: no object to place ranks on: none of the allowed PUs 1-2 is near mlx5_1"},
 	} {
 		o := programs(3)
 		o.Policy = c.policy

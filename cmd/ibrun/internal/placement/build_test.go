@@ -8,8 +8,8 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// shape is a machine to be made up. Numbers are per object of the level above; PUs are numbered as on most machines,
-// first threads of all cores first.
+// shape describes a synthetic machine. Numbers are per object of the level above. As on most machines, the first threads of
+// all cores have the lowest PU numbers.
 type shape struct {
 	packages, nodes, l3s, cores, threads int
 	nics                                 int // per NUMA node
@@ -75,7 +75,7 @@ func (s shape) topology() *hw.Topology {
 	return top
 }
 
-// policy makes a policy of "flag=value" words.
+// policy returns the policy of "flag=value" words.
 func policy(t testing.TB, words ...string) Policy {
 	t.Helper()
 	var p Policy

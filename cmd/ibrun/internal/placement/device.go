@@ -9,7 +9,7 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// candidates are the devices that a name means: nic, gpu, mlx5_0, mlx5_0:1, card0 or a PCI address.
+// candidates returns the devices that a name selects: nic, gpu, mlx5_0, mlx5_0:1, card0 or a PCI address.
 func (n *node) candidates(which string) []hw.Candidate {
 	switch which {
 	case "", "nic":
@@ -22,10 +22,10 @@ func (n *node) candidates(which string) []hw.Candidate {
 	})
 }
 
-// deviceObjects are devices with the allowed cores near each. Devices with the same cores share a place.
+// deviceObjects returns the devices, each with the allowed cores near it. Devices with the same cores have the same coreSet.
 func (n *node) deviceObjects(which string) ([]object, error) {
 	var objects []object
-	var sets [][]int // of their PUs
+	var sets [][]int // the PUs of each object
 	var without []string
 	for _, c := range n.candidates(which) {
 		cores := n.coresOf(c.LocalPUs)
@@ -33,20 +33,19 @@ func (n *node) deviceObjects(which string) ([]object, error) {
 			without = append(without, c.String())
 			continue
 		}
-		b := sorted(cores)
-		o := object{name: "the cores near " + c.String(), place: len(objects), cores: cores,
+		b := sortedPUs(cores)
+		o := object{name: "the cores near " + c.String(), coreSet: len(objects), cores: cores,
 			device: &hw.Choice{Candidate: c, Path: n.top.PathFrom(b, c.Location)}}
 		sets = append(sets, b)
 		for i, other := range objects {
 			a := sets[i]
 			if slices.Equal(a, b) {
-				o.place = other.place
+				o.coreSet = other.coreSet
 				break
 			}
 			if slices.ContainsFunc(a, func(pu int) bool { _, found := slices.BinarySearch(b, pu); return found }) {
-				return nil, fmt.Errorf("%w: some but not all cores near %v are near %v, or this machine does not tell where "+
-					"one of them is: "+
-					"name one as device=NAME", ErrNoObject, other.device, c)
+				return nil, fmt.Errorf("%w: some but not all cores near %v are near %v, or the location of one of them is "+
+					"unknown: choose one with device=NAME", ErrNoObject, other.device, c)
 			}
 		}
 		objects = append(objects, o)
@@ -60,12 +59,12 @@ func (n *node) deviceObjects(which string) ([]object, error) {
 	case which == "" || which == "nic":
 		return nil, fmt.Errorf("%w: this machine has no RDMA device with an active port that can be opened", ErrNoObject)
 	case which == "gpu":
-		return nil, fmt.Errorf("%w: this machine has no GPU that computes", ErrNoObject)
+		return nil, fmt.Errorf("%w: this machine has no compute GPU", ErrNoObject)
 	}
 	return nil, fmt.Errorf("%w: this machine has no device %s that can be used", ErrNoObject, which)
 }
 
-// coresOf are the allowed cores with a PU among these, all for nil.
+// coresOf returns the allowed cores that have one of these PUs, or all allowed cores for nil.
 func (n *node) coresOf(pus []int) [][]int {
 	if pus == nil {
 		return n.cores
@@ -79,8 +78,8 @@ func (n *node) coresOf(pus []int) [][]int {
 	})
 }
 
-// nearest gives each rank the NIC and the GPU near it, those that it was mapped to if there are any.
-func (n *node) nearest(ranks []Rank, mapped []*hw.Choice) {
+// assignDevices sets the NIC and the GPU of each rank: the device that it is mapped to, otherwise the nearest one.
+func (n *node) assignDevices(ranks []Rank, mapped []*hw.Choice) {
 	pus := make([][]int, len(ranks))
 	for i, r := range ranks {
 		pus[i] = r.PUs
@@ -110,17 +109,17 @@ func (n *node) nearest(ranks []Rank, mapped []*hw.Choice) {
 	}
 }
 
-// Crossing warns of ranks on one machine whose devices are in another package, if they use these devices.
-func (p *Policy) Crossing(ranks []Rank) []string {
-	notes := crossing(ranks, func(r Rank) hw.Choice { return r.NIC })
-	if p.Map == Device { // otherwise it is not known that ranks use GPUs
-		notes = append(notes, crossing(ranks, func(r Rank) hw.Choice { return r.GPU })...)
+// CrossSocketWarnings warns about ranks of one machine whose devices are in another package.
+func (p *Policy) CrossSocketWarnings(ranks []Rank) []string {
+	notes := crossSocketWarnings(ranks, func(r Rank) hw.Choice { return r.NIC })
+	if p.Map == Device { // otherwise the ranks may not use GPUs at all
+		notes = append(notes, crossSocketWarnings(ranks, func(r Rank) hw.Choice { return r.GPU })...)
 	}
 	return notes
 }
 
-// crossing warns of ranks whose device is in another package, in one line for each device.
-func crossing(ranks []Rank, device func(Rank) hw.Choice) (notes []string) {
+// crossSocketWarnings warns about ranks whose device is in another package, one line per device.
+func crossSocketWarnings(ranks []Rank, device func(Rank) hw.Choice) (notes []string) {
 	var order []string
 	far := map[string][]Rank{}
 	for _, r := range ranks {
@@ -137,21 +136,21 @@ func crossing(ranks []Rank, device func(Rank) hw.Choice) (notes []string) {
 		for _, r := range far[name] {
 			numbers, pus = append(numbers, r.Rank), append(pus, r.PUs...)
 		}
-		who := "rank %s on PUs %s is in another package than %s, the nearest device: its traffic crosses sockets"
+		format := "rank %s on PUs %s is in another package than %s, the nearest device: its traffic crosses sockets"
 		if len(numbers) > 1 {
-			who = "ranks %s on PUs %s are in another package than %s, the nearest device: their traffic crosses sockets"
+			format = "ranks %s on PUs %s are in another package than %s, the nearest device: their traffic crosses sockets"
 		}
-		notes = append(notes, fmt.Sprintf(who, hw.FormatList(numbers), hw.FormatList(pus), name))
+		notes = append(notes, fmt.Sprintf(format, hw.FormatList(numbers), hw.FormatList(pus), name))
 	}
 	return notes
 }
 
-// Variables are what tells other libraries which devices a rank was mapped to: UCX and NCCL the NIC, and CUDA, ROCm and
-// Level Zero the GPU, counted by PCI address among those of its maker.
+// Variables returns the environment variables by which other libraries select the devices that a rank is mapped to: the NIC
+// for UCX and NCCL, the GPU for CUDA, ROCm and Level Zero. GPUs are numbered by PCI address among those of their vendor.
 func (m Machine) Variables(r Rank) []string {
 	var all []string
 	if r.NIC.Name != "" {
-		all = append(all, "UCX_NET_DEVICES="+r.NIC.String(), "NCCL_IB_HCA=="+r.NIC.String()) // the second = is for: exactly
+		all = append(all, "UCX_NET_DEVICES="+r.NIC.String(), "NCCL_IB_HCA=="+r.NIC.String()) // the second = requests an exact match
 	}
 	if r.GPU.Name == "" {
 		return all
@@ -179,7 +178,7 @@ func (m Machine) Variables(r Rank) []string {
 	return all
 }
 
-// addressBefore orders PCI addresses, which are written with equally many digits but for domains of more than 16 bits.
+// addressBefore reports whether PCI address a sorts before b. Only domains of more than 16 bits have more digits.
 func addressBefore(a, b string) bool {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) < 0
 }

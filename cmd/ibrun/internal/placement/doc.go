@@ -1,6 +1,6 @@
 // Package placement decides where ranks run: on which node, on which PUs, with the memory of which NUMA nodes and
-// next to which devices. It reads nothing but rank files, and starts nothing: what it decides follows from the topology,
-// the affinity mask and the number of ranks alone, so every node comes to the same result.
+// next to which devices. It reads only rank files, and starts nothing: the result depends only on the topology, the affinity
+// mask and the number of ranks, so every node computes the same result.
 //
 //	var policy placement.Policy
 //	err := policy.Set("map-by", "numa")
@@ -11,10 +11,10 @@
 //
 // # Mapping and binding
 //
-// A node is divided into the objects that [Policy.Map] names, and its ranks are dealt out to them in turn: ranks 0 and 1
-// go to different NUMA nodes with --map-by numa. The ranks of one object divide its cores among themselves in equal
-// shares of neighbours. A rank is bound to its share, or to what [Policy.Bind] says: the part of its share that is one
-// core, or the whole objects that its share lies in. Only PUs of the affinity mask are ever used.
+// A node is divided into the objects that [Policy.Map] names, and its ranks are assigned to them round-robin: ranks 0 and 1
+// go to different NUMA nodes with --map-by numa. Each rank of an object gets an equal share of its cores; the cores of a
+// share are neighbours. A rank is bound to its share, or to the objects that [Policy.Bind] names: to one core of its share,
+// or to the whole caches, NUMA nodes or packages that contain its share. Only PUs of the affinity mask are used.
 //
 // Without a Map all cores of a node are one object. That is --map-by slot.
 package placement

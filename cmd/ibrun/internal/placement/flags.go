@@ -10,99 +10,101 @@ import (
 
 // Flag is one flag of the command line.
 type Flag struct {
-	Names []string // without dashes; the first is ours, the others are what launchers of the field call it
-	Arg   string   // what stands for its value in the help; empty for a switch
-	Help  string   // empty for what is only there for those who are used to it
+	Names []string // without dashes; the first is ibrun's own, the others are those of other launchers
+	Arg   string   // the name of its value in the help; empty for a boolean flag
+	Help  string   // empty for spellings that exist only for compatibility with other launchers
 	Set   func(p *Policy, value string) error
 }
 
-// Flags are all flags that make up a [Policy]. A switch is set with the value "true", or not at all.
+// Flags returns all flags that make up a [Policy]. A boolean flag accepts the values "true" and "false".
 func Flags() []Flag {
-	return slices.Concat(ourFlags(), classicFlags())
+	return slices.Concat(nativeFlags(), compatibilityFlags())
 }
 
-func ourFlags() []Flag {
+// nativeFlags returns the flags that the help lists.
+func nativeFlags() []Flag {
 	return []Flag{
 		{[]string{"map-by", "rank-map-by"}, "OBJECT",
-			"deal ranks out to the objects in turn: slot, core, l3cache, numa, package, node, device, or ppr:N:OBJECT", (*Policy).mapBy},
+			"assign ranks to these objects round-robin: slot, core, l3cache, numa, package, node, device, or ppr:N:OBJECT",
+			(*Policy).mapBy},
 		{[]string{"bind-to"}, "OBJECT|none",
-			"bind a rank to the core, l3cache, numa, package, ... it is on; without it, to its share of the cores", (*Policy).bindTo},
+			"bind each rank to one core, l3cache, numa, package, ... (default: an equal share of the cores)", (*Policy).bindTo},
 		{[]string{"cpus-per-rank", "cpus-per-proc", "cpus-per-task", "c", "tpp"}, "N", "give each rank N cores",
 			func(p *Policy, s string) (err error) {
-				p.CPUs, err = count(s)
+				p.CPUs, err = parseCount(s)
 				return err
 			}},
 		{[]string{"ppn", "npernode", "ntasks-per-node", "tasks-per-node", "perhost"}, "N", "start N ranks on each node",
 			func(p *Policy, s string) (err error) {
-				p.PerNode, err = count(s)
+				p.PerNode, err = parseCount(s)
 				return err
 			}},
 		{[]string{"offset"}, "N", "leave the first N slots of the node free",
 			func(p *Policy, s string) error {
 				n, err := strconv.Atoi(s)
 				if err != nil || n < 0 || n > maxCount {
-					return fmt.Errorf("%q is no number of slots", s)
+					return fmt.Errorf("invalid number of slots %q", s)
 				}
 				p.Offset = n
 				return nil
 			}},
-		{[]string{"rank-file", "rankfile", "rf"}, "FILE", "place ranks as the lines of FILE say: rank 0=host slot=0-3",
+		{[]string{"rank-file", "rankfile", "rf"}, "FILE", "place ranks as listed in FILE: rank 0=host slot=0-3",
 			func(p *Policy, s string) error {
 				p.FilePath = s
 				return nil
 			}},
-		{[]string{"report-bindings"}, "", "print what each rank is bound to", func(p *Policy, s string) (err error) {
+		{[]string{"report-bindings"}, "", "print the binding of each rank", func(p *Policy, s string) (err error) {
 			if p.Report, err = strconv.ParseBool(s); err != nil {
-				return errors.New("a switch is true or false")
+				return errors.New("want true or false")
 			}
 			return nil
 		}},
 	}
 }
 
-// classicFlags are spellings of Open MPI, MPICH and Slurm that say the same in other words.
-func classicFlags() []Flag {
+// compatibilityFlags returns the equivalent flags of Open MPI, MPICH and Slurm.
+func compatibilityFlags() []Flag {
 	flags := []Flag{
-		{[]string{"npersocket", "ntasks-per-socket"}, "N", "", per(Package)},
+		{[]string{"npersocket", "ntasks-per-socket"}, "N", "", perObject(Package)},
 		{[]string{"m", "distribution"}, "HOW", "", (*Policy).distribution},
 		{[]string{"cpu-bind", "cpu_bind"}, "HOW", "", (*Policy).cpuBind},
 		{[]string{"display"}, "WHAT", "", (*Policy).display},
 	}
 	for _, word := range []string{"slot", "node", "core", "socket", "numa"} {
-		flags = append(flags, toggle("by"+word, func(p *Policy) error { return p.mapBy(word) }))
+		flags = append(flags, boolFlag("by"+word, func(p *Policy) error { return p.mapBy(word) }))
 	}
 	for _, word := range []string{"none", "core", "socket"} {
-		flags = append(flags, toggle("bind-to-"+word, func(p *Policy) error { return p.bindTo(word) }))
+		flags = append(flags, boolFlag("bind-to-"+word, func(p *Policy) error { return p.bindTo(word) }))
 	}
 	for _, word := range []string{"display-map", "display-allocation"} { // Open MPI's before version 5
-		flags = append(flags, toggle(word, func(p *Policy) error { p.Report = true; return nil }))
+		flags = append(flags, boolFlag(word, func(p *Policy) error { p.Report = true; return nil }))
 	}
-	flags = append(flags, toggle("use-hwthread-cpus", (*Policy).threadSlots))
-	return append(flags, toggle("oversubscribe", func(p *Policy) error { p.Strict = false; return nil }),
-		toggle("nooversubscribe", func(p *Policy) error { p.Strict = true; return nil }))
+	flags = append(flags, boolFlag("use-hwthread-cpus", (*Policy).useHWThreads))
+	return append(flags, boolFlag("oversubscribe", func(p *Policy) error { p.Strict = false; return nil }),
+		boolFlag("nooversubscribe", func(p *Policy) error { p.Strict = true; return nil }))
 }
 
-// Ambiguous says what to write instead of flags that mean one thing here and another there, by their names.
-func Ambiguous() map[string]string {
+// AmbiguousFlags returns the flags whose meaning differs between launchers, each with the flags to use instead.
+func AmbiguousFlags() map[string]string {
 	return map[string]string{
-		"N": "it is the ranks of a node in Open MPI and the number of nodes in Slurm; write --ppn N or --node K/N",
-		"o": "it is an offset in TACC's ibrun and a file for the output in Slurm; write --offset N or --output PATTERN",
+		"N": "it is the number of ranks per node in Open MPI and the number of nodes in Slurm; write --ppn N or --node K/N",
+		"o": "it is an offset in TACC's ibrun and the output file in Slurm; write --offset N or --output PATTERN",
 	}
 }
 
-// display is Open MPI's.
+// display implements Open MPI's --display.
 func (p *Policy) display(s string) error {
 	for word := range strings.SplitSeq(s, ",") {
 		if word != "bindings" && word != "map" && word != "map-devel" {
-			return fmt.Errorf("%q cannot be displayed; write bindings or map, or have ibrun topo draw the node", word)
+			return fmt.Errorf("cannot display %q; choose bindings or map (ibrun topo draws the node)", word)
 		}
 	}
 	p.Report = true
 	return nil
 }
 
-// threadSlots has hardware threads count where cores do otherwise.
-func (p *Policy) threadSlots() error {
+// useHWThreads makes hardware threads the slots instead of cores.
+func (p *Policy) useHWThreads() error {
 	if p.Map == Share {
 		p.Map = HWThread
 	}
@@ -112,13 +114,13 @@ func (p *Policy) threadSlots() error {
 	return nil
 }
 
-// toggle is a switch that does something when it is on.
-func toggle(name string, do func(*Policy) error) Flag {
+// boolFlag returns a boolean flag that calls do if it is true.
+func boolFlag(name string, do func(*Policy) error) Flag {
 	return Flag{Names: []string{name}, Set: func(p *Policy, s string) error {
 		on, err := strconv.ParseBool(s)
 		switch {
 		case err != nil:
-			return errors.New("a switch is true or false")
+			return errors.New("want true or false")
 		case !on:
 			return nil
 		}
@@ -126,19 +128,20 @@ func toggle(name string, do func(*Policy) error) Flag {
 	}}
 }
 
-// per is ppr:N:LEVEL.
-func per(l Level) func(*Policy, string) error {
+// perObject returns the setter of a flag that means ppr:N:LEVEL.
+func perObject(l Level) func(*Policy, string) error {
 	return func(p *Policy, s string) error {
-		n, err := count(s)
+		n, err := parseCount(s)
 		if err != nil {
 			return err
 		}
-		p.Map, p.Per = l, n
+		p.Map, p.PerObject = l, n
 		return nil
 	}
 }
 
-// distribution is Slurm's: how ranks go to nodes, and after a colon how to the packages of each.
+// distribution implements Slurm's --distribution: how ranks are distributed to nodes and, after a colon, to the packages of
+// a node.
 func (p *Policy) distribution(s string) error {
 	nodes, packages, _ := strings.Cut(s, ":")
 	switch {
@@ -149,10 +152,10 @@ func (p *Policy) distribution(s string) error {
 	case (nodes == "block" || nodes == "*") && (packages == "" || packages == "*" || packages == "block"):
 		return p.mapBy("slot")
 	}
-	return fmt.Errorf("%q is no distribution that is known here; write block, cyclic or block:cyclic", s)
+	return fmt.Errorf("unknown distribution %q; choose block, cyclic or block:cyclic", s)
 }
 
-// cpuBind is Slurm's.
+// cpuBind implements Slurm's --cpu-bind.
 func (p *Policy) cpuBind(s string) error {
 	for word := range strings.SplitSeq(s, ",") {
 		switch word {
@@ -166,16 +169,16 @@ func (p *Policy) cpuBind(s string) error {
 				return err
 			}
 		default:
-			return fmt.Errorf("%q is not known here; write verbose, none, threads, cores, sockets or ldoms, "+
-				"and for single PUs a --rank-file", word)
+			return fmt.Errorf("unsupported value %q; choose verbose, none, threads, cores, sockets or ldoms, "+
+				"or place ranks on single PUs with --rank-file", word)
 		}
 	}
 	return nil
 }
 
-// Set sets the flag of that name, in any spelling, without dashes. The error says what is wrong with the value.
+// Set sets the flag with this name, in any spelling, without dashes. An error describes the invalid value.
 func (p *Policy) Set(name, value string) error {
-	if why, ok := Ambiguous()[name]; ok {
+	if why, ok := AmbiguousFlags()[name]; ok {
 		return errors.New(why)
 	}
 	for _, f := range Flags() {
@@ -183,5 +186,5 @@ func (p *Policy) Set(name, value string) error {
 			return f.Set(p, value)
 		}
 	}
-	return fmt.Errorf("%s is no flag of placement", name)
+	return fmt.Errorf("unknown placement flag %s", name)
 }

@@ -12,7 +12,7 @@ func TestSet(t *testing.T) {
 		"map-by=socket":                                 {Map: Package},
 		"map-by=L3CACHE":                                {Map: L3},
 		"map-by=ppr:4:node":                             {PerNode: 4},
-		"map-by=ppr:1:socket:PE=2":                      {Map: Package, Per: 1, CPUs: 2},
+		"map-by=ppr:1:socket:PE=2":                      {Map: Package, PerObject: 1, CPUs: 2},
 		"map-by=device":                                 {Map: Device},
 		"map-by=device=network":                         {Map: Device, Device: "nic"},
 		"map-by=device=mlx5_0":                          {Map: Device, Device: "mlx5_0"},
@@ -31,7 +31,7 @@ func TestSet(t *testing.T) {
 		"rf=f offset=2 c=4":                             {FilePath: "f", Offset: 2, CPUs: 4},
 		"m=block:block nooversubscribe oversubscribe=1": {},
 		"map-by=:OVERSUBSCRIBE":                         {},
-		"map-by=ppr:2:numa map-by=:PE=3":                {Map: NUMA, Per: 2, CPUs: 3},
+		"map-by=ppr:2:numa map-by=:PE=3":                {Map: NUMA, PerObject: 2, CPUs: 3},
 		"bind-to=numa map-by=package:HWTCPUS":           {Map: Package, Bind: NUMA},
 		"map-by=core:HWTCPUS":                           {Map: Core, Bind: HWThread},
 		"map-by=core:CORECPUS":                          {Map: Core},
@@ -59,18 +59,18 @@ func TestSetRefuses(t *testing.T) {
 		{"map-by", "ppr:2", "ppr:N:OBJECT"},
 		{"map-by", "ppr:0:node", "from 1"},
 		{"map-by", "ppr:99999999999999999999:node", "from 1"},
-		{"map-by", "ppr:2:slot", "no part of a node"},
-		{"map-by", "core=3", "takes no =3"},
+		{"map-by", "ppr:2:slot", "unknown object"},
+		{"map-by", "core=3", "does not accept =3"},
 		{"map-by", "core:PE=x", "from 1"},
 		{"map-by", "core:SPAN", "SPAN"},
 		{"map-by", ":SPAN", "SPAN"},
-		{"bind-to", "", "no part of a node"},
-		{"bind-to", ":2", "not known"},
+		{"bind-to", "", "unknown object"},
+		{"bind-to", ":2", "unknown modifier"},
 		{"map-by", "rankfile", "FILE=PATH"},
 		{"bind-to", "board", "or none"},
-		{"bind-to", "numa:2", "not known"},
+		{"bind-to", "numa:2", "unknown modifier"},
 		{"cpus-per-rank", "0", "from 1"},
-		{"offset", "-1", "no number of slots"},
+		{"offset", "-1", "invalid number of slots"},
 		{"N", "2", "--ppn"},
 		{"o", "2", "--offset"},
 		{"display", "topo", "bindings or map"},
@@ -78,7 +78,7 @@ func TestSetRefuses(t *testing.T) {
 		{"cpu-bind", "map_cpu:0,1", "--rank-file"},
 		{"bynode", "perhaps", "true or false"},
 		{"report-bindings", "", "true or false"},
-		{"by-magic", "", "no flag"},
+		{"by-magic", "", "unknown placement flag"},
 	} {
 		var p Policy
 		err := p.Set(c.name, c.value)
@@ -91,18 +91,18 @@ func TestSetRefuses(t *testing.T) {
 	}
 }
 
-// No two flags have the same name, and ours have help.
+// No two flags have the same name, and native flags have help.
 func TestFlags(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range Flags() {
 		for _, name := range f.Names {
 			if seen[name] {
-				t.Errorf("two flags are called %s", name)
+				t.Errorf("two flags have the name %s", name)
 			}
 			seen[name] = true
 		}
 	}
-	for _, f := range ourFlags() {
+	for _, f := range nativeFlags() {
 		if f.Help == "" {
 			t.Errorf("%s has no help", f.Names[0])
 		}

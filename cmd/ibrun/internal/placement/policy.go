@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Level is a kind of object that a node is made of, under the name that --map-by and --bind-to know.
+// Level is a kind of object of a node, by the name that --map-by and --bind-to use.
 type Level string
 
-// The levels, smallest first, and what is no object: a rank's share of the cores, and nothing.
+// The levels, smallest first. Share and None are not objects: they are a rank's share of the cores, and no binding.
 const (
 	Share    Level = "" // in --map-by: slot
 	None     Level = "none"
@@ -27,44 +27,44 @@ const (
 	Device   Level = "device"
 )
 
-// Policy is what the user asked for. The zero Policy gives each rank of a node an equal share of its cores.
+// Policy is the placement that the user requested. The zero Policy gives each rank of a node an equal share of its cores.
 type Policy struct {
-	// Map is what ranks are dealt out to. With Node, to the nodes of the job in turn; with all others nodes are filled one
-	// after the other.
+	// Map is the objects that ranks are assigned to round-robin. Node distributes ranks to the nodes of the job round-robin;
+	// with all other levels the nodes are filled one after the other.
 	Map Level
-	// Device is which devices Map Device means: "nic", "gpu" or the name of one. Empty: nic.
+	// Device selects the devices of Map Device: "nic", "gpu" or the name of one device. Empty: nic.
 	Device string
-	// Per is how many ranks each object of Map gets, one object after the other. 0: they are dealt out in turn.
-	Per int
-	// PerNode is how many ranks each node of the job gets, the last ones perhaps fewer. 0: equally many, or one more.
+	// PerObject is how many ranks each object of Map gets, one object after the other. 0: ranks are assigned round-robin.
+	PerObject int
+	// PerNode is how many ranks each node of the job gets; the last nodes may get fewer. 0: the numbers differ by one at most.
 	PerNode int
-	// Bind is what ranks are bound to.
+	// Bind is the object that each rank is bound to.
 	Bind Level
-	// CPUs is how many cores a rank gets, hardware threads where Map or Bind is HWThread. 0: an equal share.
+	// CPUs is how many cores a rank gets, or hardware threads if Map or Bind is HWThread. 0: an equal share.
 	CPUs int
 	// Offset is how many slots of the node stay free: cores, or CPUs cores each.
 	Offset int
-	// Strict refuses more ranks than cores. Otherwise they share, unbound.
+	// Strict makes more ranks than cores an error. Otherwise such ranks share the cores, unbound.
 	Strict bool
-	// Report asks for [Plan.Report].
+	// Report requests the output of [Plan.Report].
 	Report bool
-	// File places ranks one by one, and takes the place of all but Report. Nil: none.
+	// File places each rank individually and overrides all other fields except Report. Nil: there is no rank file.
 	File *RankFile
-	// FilePath is where File is to be read from: Set does not open files.
+	// FilePath is the file to read File from: Set does not open files.
 	FilePath string
 }
 
-// Needs tells whether the policy stands on more of a topology than [hw.OnlyPUs] reads: devices and small caches.
-func (p *Policy) Needs() bool {
+// NeedsFullTopology reports whether the policy needs more of a topology than [hw.OnlyPUs] reads: devices or small caches.
+func (p *Policy) NeedsFullTopology() bool {
 	return slices.ContainsFunc([]Level{L1, L2, Device}, func(l Level) bool { return p.Map == l || p.Bind == l })
 }
 
-// Across says what of the policy decides which rank is on which node, on which all nodes of a job must agree. Empty: each
-// node has as many ranks as any other or one more, next to each other.
-func (p *Policy) Across() string {
+// NodeMapping returns the part of the policy that decides which rank runs on which node. It must be equal on all nodes of a job.
+// Empty: each node gets a block of consecutive ranks, and the sizes of the blocks differ by one at most.
+func (p *Policy) NodeMapping() string {
 	switch {
 	case p.File != nil:
-		return "--rank-file " + strings.Join(p.File.hosts(), ",")
+		return "--rank-file " + strings.Join(p.File.hostsOfRanks(), ",")
 	case p.Map == Node:
 		return "--map-by node"
 	case p.PerNode > 0:
@@ -73,7 +73,7 @@ func (p *Policy) Across() string {
 	return ""
 }
 
-// ReadFile reads the rank file that FilePath names, if any. The error is a [*SyntaxError] where it has one to point at.
+// ReadFile reads the rank file that FilePath names, if any. A syntax error in it is a [*SyntaxError].
 func (p *Policy) ReadFile() error {
 	if p.FilePath == "" {
 		return nil
@@ -83,21 +83,21 @@ func (p *Policy) ReadFile() error {
 		return fmt.Errorf("read the rank file: %w", err)
 	}
 	defer f.Close() // it was only read
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	text, err := io.ReadAll(io.LimitReader(f, maxRankFileSize+1))
 	switch {
 	case err != nil:
 		return fmt.Errorf("read the rank file: %w", err)
-	case len(text) > maxFile:
-		return fmt.Errorf("read the rank file: %s has more than %d MiB", p.FilePath, maxFile>>20)
+	case len(text) > maxRankFileSize:
+		return fmt.Errorf("read the rank file: %s is larger than %d MiB", p.FilePath, maxRankFileSize>>20)
 	}
 	p.File, err = ParseRankFile(p.FilePath, string(text))
 	return err
 }
 
-// maxFile bounds a rank file, which may be what was not meant to be one.
-const maxFile = 64 << 20
+// maxRankFileSize bounds the size of a rank file, in case the user names another file by mistake.
+const maxRankFileSize = 64 << 20
 
-// levelNames are the names of levels that are in use, ours first.
+// levelNames returns all accepted names of levels, including those of other launchers.
 func levelNames() map[string]Level {
 	return map[string]Level{
 		"hwthread": HWThread, "pu": HWThread, "thread": HWThread, "threads": HWThread,
@@ -110,73 +110,75 @@ func levelNames() map[string]Level {
 	}
 }
 
-// known lists the names that we use ourselves.
-const known = "hwthread, core, l1cache, l2cache, l3cache, numa, package, node or device"
+// knownLevels lists ibrun's own names of levels, for error messages.
+const knownLevels = "hwthread, core, l1cache, l2cache, l3cache, numa, package, node or device"
 
-func level(name string) (Level, error) {
+// parseLevel returns the level with this name, in any spelling.
+func parseLevel(name string) (Level, error) {
 	if l, ok := levelNames()[strings.ToLower(name)]; ok {
 		return l, nil
 	}
-	return "", fmt.Errorf("%q is no part of a node; write %s", name, known)
+	return "", fmt.Errorf("unknown object %q; choose one of %s", name, knownLevels)
 }
 
-// mapBy reads slot, LEVEL, ppr:N:LEVEL and device=WHICH, each with Open MPI's modifiers behind it, or these alone.
+// mapBy parses slot, LEVEL, ppr:N:LEVEL and device=WHICH, each with optional modifiers of Open MPI after it, or modifiers
+// alone.
 func (p *Policy) mapBy(value string) error {
 	words := strings.Split(value, ":")
 	q := Policy{Bind: p.Bind, Strict: p.Strict}
 	if words[0] == "" && len(words) > 1 {
-		q.Map, q.Device, q.Per = p.Map, p.Device, p.Per
-		if err := q.modify(words[1:]); err != nil {
+		q.Map, q.Device, q.PerObject = p.Map, p.Device, p.PerObject
+		if err := q.setModifiers(words[1:]); err != nil {
 			return err
 		}
-		p.accept(&q)
+		p.setMapping(&q)
 		return nil
 	}
 	if strings.EqualFold(words[0], "ppr") {
 		if len(words) < 3 {
-			return fmt.Errorf("ppr is written ppr:N:OBJECT, as in ppr:2:numa")
+			return fmt.Errorf("want ppr:N:OBJECT, such as ppr:2:numa")
 		}
-		per, err := count(words[1])
+		per, err := parseCount(words[1])
 		if err != nil {
 			return err
 		}
-		q.Per, words = per, words[2:]
+		q.PerObject, words = per, words[2:]
 	}
 	name, which, _ := strings.Cut(words[0], "=")
 	switch lower := strings.ToLower(name); {
-	case lower == "slot" && q.Per == 0:
-	case lower == "rankfile" && q.Per == 0:
+	case lower == "slot" && q.PerObject == 0:
+	case lower == "rankfile" && q.PerObject == 0:
 	case slices.Contains([]string{"nic", "gpu"}, lower):
 		q.Map, q.Device = Device, lower
 	default:
-		l, err := level(name)
+		l, err := parseLevel(name)
 		if err != nil {
 			return fmt.Errorf("%w, slot or ppr:N:OBJECT", err)
 		}
 		q.Map, q.Device = l, which
 		if which != "" && l != Device {
-			return fmt.Errorf("%s takes no =%s", name, which)
+			return fmt.Errorf("%s does not accept =%s", name, which)
 		}
-		if which == "network" { // as Open MPI calls it
+		if which == "network" { // Open MPI's name for it
 			q.Device = "nic"
 		}
 	}
-	if err := q.modify(words[1:]); err != nil {
+	if err := q.setModifiers(words[1:]); err != nil {
 		return err
 	}
-	if q.Map == Node && q.Per > 0 {
-		p.PerNode, q.Map, q.Per = q.Per, Share, 0
+	if q.Map == Node && q.PerObject > 0 {
+		p.PerNode, q.Map, q.PerObject = q.PerObject, Share, 0
 	}
 	if strings.EqualFold(name, "rankfile") && q.FilePath == "" && p.FilePath == "" {
-		return fmt.Errorf("write rankfile:FILE=PATH")
+		return fmt.Errorf("want rankfile:FILE=PATH")
 	}
-	p.accept(&q)
+	p.setMapping(&q)
 	return nil
 }
 
-// accept takes over what --map-by says. What it may say and does not is as before.
-func (p *Policy) accept(q *Policy) {
-	p.Map, p.Device, p.Per, p.Bind, p.Strict = q.Map, q.Device, q.Per, q.Bind, q.Strict
+// setMapping copies the fields that --map-by sets from q. An optional field that q does not set keeps its value.
+func (p *Policy) setMapping(q *Policy) {
+	p.Map, p.Device, p.PerObject, p.Bind, p.Strict = q.Map, q.Device, q.PerObject, q.Bind, q.Strict
 	if q.CPUs > 0 {
 		p.CPUs = q.CPUs
 	}
@@ -185,13 +187,13 @@ func (p *Policy) accept(q *Policy) {
 	}
 }
 
-// modify reads the modifiers of --map-by.
-func (p *Policy) modify(words []string) error {
+// setModifiers parses the modifiers of --map-by.
+func (p *Policy) setModifiers(words []string) error {
 	for _, word := range words {
 		name, value, _ := strings.Cut(word, "=")
 		switch strings.ToUpper(name) {
 		case "PE":
-			n, err := count(value)
+			n, err := parseCount(value)
 			if err != nil {
 				return fmt.Errorf("PE=%s: %w", value, err)
 			}
@@ -206,23 +208,23 @@ func (p *Policy) modify(words []string) error {
 			if p.Bind == Share {
 				p.Bind = HWThread
 			}
-		case "CORECPUS": // as always
+		case "CORECPUS": // the default
 		default:
-			return fmt.Errorf("modifier %q is not known; write PE=N, FILE=PATH, HWTCPUS, OVERSUBSCRIBE or NOOVERSUBSCRIBE", word)
+			return fmt.Errorf("unknown modifier %q; choose PE=N, FILE=PATH, HWTCPUS, OVERSUBSCRIBE or NOOVERSUBSCRIBE", word)
 		}
 	}
 	return nil
 }
 
-// bindTo reads none or LEVEL, with the modifiers of Open MPI or the number of MPICH's core:2.
+// bindTo parses none or LEVEL, with the modifiers of Open MPI or the number of MPICH's core:2.
 func (p *Policy) bindTo(value string) error {
 	words := strings.Split(value, ":")
 	bind := None
 	switch {
-	case words[0] == "" && len(words) > 1: // modifiers alone
+	case words[0] == "" && len(words) > 1: // only modifiers
 		bind = p.Bind
 	case !strings.EqualFold(words[0], "none"):
-		l, err := level(words[0])
+		l, err := parseLevel(words[0])
 		if err != nil {
 			return fmt.Errorf("%w, or none", err)
 		}
@@ -230,15 +232,15 @@ func (p *Policy) bindTo(value string) error {
 	}
 	cpus, report := 0, false
 	for _, word := range words[1:] {
-		n, err := count(word)
+		n, err := parseCount(word)
 		switch {
 		case err == nil && (bind == Core || bind == HWThread):
 			cpus = n
 		case strings.EqualFold(word, "report"):
 			report = true
-		case strings.EqualFold(word, "overload-allowed") || strings.EqualFold(word, "if-supported"): // as always
+		case strings.EqualFold(word, "overload-allowed") || strings.EqualFold(word, "if-supported"): // the default
 		default:
-			return fmt.Errorf("modifier %q is not known; write report, or after core or hwthread their number", word)
+			return fmt.Errorf("unknown modifier %q; choose report, or a number after core or hwthread", word)
 		}
 	}
 	p.Bind = bind
@@ -252,11 +254,11 @@ func (p *Policy) bindTo(value string) error {
 // maxCount bounds the numbers of a policy, so that products of two of them fit.
 const maxCount = 1 << 20
 
-// count reads a number from 1.
-func count(text string) (int, error) {
+// parseCount parses a number from 1 to maxCount.
+func parseCount(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxCount {
-		return 0, fmt.Errorf("%q is no number from 1 to %d", text, maxCount)
+		return 0, fmt.Errorf("invalid value %q: want a number from 1 to %d", text, maxCount)
 	}
 	return n, nil
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// RankFile places ranks one by one. Its lines are those of Open MPI:
+// RankFile places each rank individually. Its lines have the syntax of Open MPI:
 //
 //	rank 0=node1 slot=0-3     # cores 0 to 3 of the host
 //	rank 1=node2 slot=1:0,2   # cores 0 and 2 of package 1
 //	rank 2=+n0   slot=*       # all cores of the first node of the job
 //
-// Cores and packages are counted from 0 in the order of the machine, and only those that may be used.
+// Cores and packages are numbered from 0 in the order of the machine; only usable ones are counted.
 type RankFile struct {
 	Name  string // of the file, for messages
 	Lines []RankLine
@@ -25,30 +25,30 @@ type RankFile struct {
 // RankLine is one line that places a rank.
 type RankLine struct {
 	Rank    int
-	Host    string // its name; empty: Node says which
+	Host    string // its name; empty: Node is its number
 	Node    int    // +n0, counted from 0
 	Package int    // -1: cores are those of the node
 	Cores   []int  // nil for all
 
-	Line  int // in the file, from 1
-	Start int // the column of Rank in the line, from 1
-	On    int // that of Host or Node
-	Slot  int // that of Package or Cores
+	Line       int // in the file, from 1
+	RankColumn int // the column of Rank in the line, from 1
+	HostColumn int // that of Host or Node
+	SlotColumn int // that of Package or Cores
 }
 
-// SyntaxError is a place in a rank file that cannot be understood.
+// SyntaxError is an error at a position of a rank file.
 type SyntaxError struct {
 	File         string
 	Line, Column int // from 1; the column counts bytes
 	Message      string
 }
 
-// Error is FILE:LINE:COLUMN: MESSAGE.
+// Error returns FILE:LINE:COLUMN: MESSAGE.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
 }
 
-// maxCores bounds the cores that one line names.
+// maxCores bounds the number of cores in one line.
 const maxCores = 1 << 16
 
 // ParseRankFile reads a rank file. The error is a [*SyntaxError].
@@ -62,8 +62,8 @@ func ParseRankFile(name, text string) (*RankFile, error) {
 		if i := strings.IndexByte(s.text, '#'); i >= 0 {
 			s.text = s.text[:i]
 		}
-		s.blanks()
-		if s.rest() == "" {
+		s.skipBlanks()
+		if s.remaining() == "" {
 			continue
 		}
 		l, err := s.rankLine()
@@ -71,7 +71,7 @@ func ParseRankFile(name, text string) (*RankFile, error) {
 			return nil, err
 		}
 		if before, ok := first[l.Rank]; ok {
-			return nil, f.at(l, l.Start, "rank %d was placed in line %d already", l.Rank, before)
+			return nil, f.errorAt(l, l.RankColumn, "rank %d is already placed in line %d", l.Rank, before)
 		}
 		first[l.Rank] = number
 		f.Lines = append(f.Lines, l)
@@ -81,115 +81,115 @@ func ParseRankFile(name, text string) (*RankFile, error) {
 
 // scanner reads one line.
 type scanner struct {
-	file string
-	line int
-	text string
-	at   int // bytes of text that are read
+	file   string
+	line   int
+	text   string
+	offset int // bytes of text that are read
 }
 
 func (s *scanner) fail(at int, format string, args ...any) error {
 	return &SyntaxError{s.file, s.line, at + 1, fmt.Sprintf(format, args...)}
 }
 
-func (s *scanner) rest() string { return s.text[s.at:] }
+func (s *scanner) remaining() string { return s.text[s.offset:] }
 
-func (s *scanner) blanks() {
-	s.at = len(s.text) - len(strings.TrimLeft(s.rest(), " \t"))
+func (s *scanner) skipBlanks() {
+	s.offset = len(s.text) - len(strings.TrimLeft(s.remaining(), " \t"))
 }
 
-// take reads this text, if it comes next.
+// take consumes word if it is next, and reports whether it was.
 func (s *scanner) take(word string) bool {
-	if !strings.HasPrefix(s.rest(), word) {
+	if !strings.HasPrefix(s.remaining(), word) {
 		return false
 	}
-	s.at += len(word)
+	s.offset += len(word)
 	return true
 }
 
-// until reads up to one of these characters, or to the end.
+// until consumes the text up to one of the characters of stop, or to the end, and returns it.
 func (s *scanner) until(stop string) string {
-	rest := s.rest()
+	rest := s.remaining()
 	if i := strings.IndexAny(rest, stop); i >= 0 {
 		rest = rest[:i]
 	}
-	s.at += len(rest)
+	s.offset += len(rest)
 	return rest
 }
 
-// number reads a number that is not negative.
+// number parses a number that is not negative.
 func (s *scanner) number(what string) (int, error) {
-	at := s.at
+	at := s.offset
 	digits := s.until(" \t=:,-;")
 	n, err := strconv.ParseUint(digits, 10, 20)
 	if err != nil {
-		return 0, s.fail(at, "%q is no number of a %s", digits, what)
+		return 0, s.fail(at, "invalid %s number %q", what, digits)
 	}
 	return int(n), nil
 }
 
-// rankLine reads "rank 0=host slot=1:0-2".
+// rankLine parses "rank 0=host slot=1:0-2".
 func (s *scanner) rankLine() (l RankLine, err error) {
 	l.Line = s.line
-	if !s.take("rank") || strings.TrimLeft(s.rest(), " \t") == s.rest() {
-		return l, s.fail(s.at, "a line is written: rank 0=host slot=0-3")
+	if !s.take("rank") || strings.TrimLeft(s.remaining(), " \t") == s.remaining() {
+		return l, s.fail(s.offset, "want a line such as: rank 0=host slot=0-3")
 	}
-	s.blanks()
-	l.Start = s.at + 1
+	s.skipBlanks()
+	l.RankColumn = s.offset + 1
 	if l.Rank, err = s.number("rank"); err != nil {
 		return l, err
 	}
-	s.blanks()
+	s.skipBlanks()
 	if !s.take("=") {
-		return l, s.fail(s.at, "= and a host are missing after the rank")
+		return l, s.fail(s.offset, "expected = and a host after the rank")
 	}
-	s.blanks()
-	at := s.at
-	l.On = at + 1
+	s.skipBlanks()
+	at := s.offset
+	l.HostColumn = at + 1
 	if s.take("+n") {
 		if l.Node, err = s.number("node"); err != nil {
 			return l, err
 		}
 	} else if l.Host = s.until(" \t"); l.Host == "" {
-		return l, s.fail(at, "a host is missing: its name, or +n0 for the first node")
+		return l, s.fail(at, "expected a host: its name, or +n0 for the first node")
 	}
-	s.blanks()
+	s.skipBlanks()
 	if !s.take("slot") {
-		return l, s.fail(s.at, "slot= and cores are missing after the host")
+		return l, s.fail(s.offset, "expected slot= and cores after the host")
 	}
-	s.blanks()
+	s.skipBlanks()
 	if !s.take("=") {
-		return l, s.fail(s.at, "= and cores are missing after slot")
+		return l, s.fail(s.offset, "expected = and cores after slot")
 	}
-	s.blanks()
+	s.skipBlanks()
 	if err := s.slot(&l); err != nil {
 		return l, err
 	}
-	s.blanks()
-	if s.rest() != "" {
-		return l, s.fail(s.at, "%q is too much", s.rest())
+	s.skipBlanks()
+	if s.remaining() != "" {
+		return l, s.fail(s.offset, "unexpected %q", s.remaining())
 	}
 	return l, nil
 }
 
-// slot reads 0-3,8 or * with PACKAGE: before it or not.
+// slot parses 0-3,8 or *, with an optional PACKAGE: before it.
 func (s *scanner) slot(l *RankLine) error {
-	l.Package, l.Slot = -1, s.at+1
-	if head, _, found := strings.Cut(s.rest(), ":"); found && !strings.ContainsAny(head, " \t") {
+	l.Package, l.SlotColumn = -1, s.offset+1
+	if head, _, found := strings.Cut(s.remaining(), ":"); found && !strings.ContainsAny(head, " \t") {
 		n, err := s.number("package")
 		if err != nil {
 			return err
 		}
 		if !s.take(":") {
-			return s.fail(s.at, "a package is one number")
+			return s.fail(s.offset, "expected one package number")
 		}
 		l.Package = n
 	}
 	if s.take("*") {
 		return nil
 	}
-	start := s.at
+	start := s.offset
 	for {
-		at := s.at
+		at := s.offset
 		low, err := s.number("core")
 		if err != nil {
 			return err
@@ -216,19 +216,19 @@ func (s *scanner) slot(l *RankLine) error {
 	slices.Sort(l.Cores)
 	for i, core := range l.Cores[1:] {
 		if core == l.Cores[i] {
-			return s.fail(start, "core %d stands there twice", core)
+			return s.fail(start, "core %d is listed twice", core)
 		}
 	}
 	return nil
 }
 
-// at points into a line, for what is wrong there on these machines.
-func (f *RankFile) at(l RankLine, column int, format string, args ...any) error {
+// errorAt returns an error at a column of a line that is valid, but does not fit the machines.
+func (f *RankFile) errorAt(l RankLine, column int, format string, args ...any) error {
 	return &SyntaxError{f.Name, l.Line, max(column, 1), fmt.Sprintf(format, args...)}
 }
 
-// hosts writes down which rank is on which host, ascending by rank.
-func (f *RankFile) hosts() []string {
+// hostsOfRanks returns RANK=HOST for each line, ascending by rank.
+func (f *RankFile) hostsOfRanks() []string {
 	lines := slices.SortedFunc(slices.Values(f.Lines), func(a, b RankLine) int { return cmp.Compare(a.Rank, b.Rank) })
 	words := make([]string, len(lines))
 	for i, l := range lines {
@@ -237,8 +237,8 @@ func (f *RankFile) hosts() []string {
 	return words
 }
 
-// nodes finds the node of each rank.
-func (f *RankFile) nodes(names []string, ranks int) ([]int, error) {
+// nodesOfRanks returns the index of the node of each rank.
+func (f *RankFile) nodesOfRanks(names []string, ranks int) ([]int, error) {
 	nodes := make([]int, ranks)
 	for i := range nodes {
 		nodes[i] = -1
@@ -250,25 +250,25 @@ func (f *RankFile) nodes(names []string, ranks int) ([]int, error) {
 		}
 		switch {
 		case l.Rank >= ranks:
-			return nil, f.at(l, l.Start, "rank %d is not one of the %d ranks of the job", l.Rank, ranks)
+			return nil, f.errorAt(l, l.RankColumn, "rank %d is out of range: the job has ranks 0 to %d", l.Rank, ranks-1)
 		case node < 0:
-			return nil, f.at(l, l.On, "%s is no node of the job, whose nodes are %s", l.Host, strings.Join(names, ", "))
+			return nil, f.errorAt(l, l.HostColumn, "unknown node %s: the nodes of the job are %s", l.Host, strings.Join(names, ", "))
 		case node >= len(names):
-			return nil, f.at(l, l.On, "+n%d is no node of the job, whose last is +n%d", node, len(names)-1)
+			return nil, f.errorAt(l, l.HostColumn, "unknown node +n%d: the last node of the job is +n%d", node, len(names)-1)
 		}
 		nodes[l.Rank] = node
 	}
 	if missing := slices.Index(nodes, -1); missing >= 0 {
-		return nil, fmt.Errorf("%w: %s does not place rank %d", ErrNoRoom, f.Name, missing)
+		return nil, fmt.Errorf("%w: %s does not place rank %d", ErrNoSlots, f.Name, missing)
 	}
 	return nodes, nil
 }
 
-// byFile gives each rank what its line says.
-func (n *node) byFile(f *RankFile, ranks []int, d *dealing) error {
+// assignFromFile assigns to each rank the cores of its line in the rank file.
+func (n *node) assignFromFile(f *RankFile, ranks []int, d *assignment) error {
 	packages, err := n.objects(&Policy{Map: Package})
 	if err != nil {
-		packages = nil // a line that names one is refused below
+		packages = nil // the loop below rejects lines that name a package
 	}
 	lines := map[int]RankLine{}
 	for _, l := range f.Lines {
@@ -278,7 +278,8 @@ func (n *node) byFile(f *RankFile, ranks []int, d *dealing) error {
 	for _, rank := range ranks {
 		l, cores, what := lines[rank], n.cores, n.name
 		if l.Package >= len(packages) {
-			return f.at(l, l.Slot, "%s has %d packages that may be used, counted from 0: not %d", n.name, len(packages), l.Package)
+			return f.errorAt(l, l.SlotColumn, "package %d is out of range: %s has %d usable packages, numbered from 0",
+				l.Package, n.name, len(packages))
 		}
 		if l.Package >= 0 {
 			cores, what = packages[l.Package].cores, fmt.Sprintf("package %d of %s", l.Package, n.name)
@@ -288,12 +289,12 @@ func (n *node) byFile(f *RankFile, ranks []int, d *dealing) error {
 			chosen = nil
 			for _, core := range l.Cores {
 				if core >= len(cores) {
-					return f.at(l, l.Slot, "%s has %d cores that may be used, counted from 0: not %d", what, len(cores), core)
+					return f.errorAt(l, l.SlotColumn, "core %d is out of range: %s has %d usable cores, numbered from 0", core, what, len(cores))
 				}
 				chosen = append(chosen, cores[core])
 			}
 		}
-		pus := sorted(chosen)
+		pus := sortedPUs(chosen)
 		d.pus = append(d.pus, pus)
 		for _, pu := range pus {
 			if other, taken := owner[pu]; taken {

@@ -16,9 +16,9 @@ rank 2=+n0 slot=1:0,2  # the second package
 func TestParseRankFile(t *testing.T) {
 	f, err := ParseRankFile("r", goodFile)
 	want := &RankFile{Name: "r", Lines: []RankLine{
-		{Rank: 0, Host: "n", Package: -1, Cores: []int{0, 1, 2}, Line: 2, Start: 6, On: 8, Slot: 15},
-		{Rank: 2, Package: 1, Cores: []int{0, 2}, Line: 3, Start: 6, On: 8, Slot: 17},
-		{Rank: 1, Host: "n", Package: -1, Line: 5, Start: 8, On: 12, Slot: 22},
+		{Rank: 0, Host: "n", Package: -1, Cores: []int{0, 1, 2}, Line: 2, RankColumn: 6, HostColumn: 8, SlotColumn: 15},
+		{Rank: 2, Package: 1, Cores: []int{0, 2}, Line: 3, RankColumn: 6, HostColumn: 8, SlotColumn: 17},
+		{Rank: 1, Host: "n", Package: -1, Line: 5, RankColumn: 8, HostColumn: 12, SlotColumn: 22},
 	}}
 	if err != nil || !reflect.DeepEqual(f, want) {
 		t.Errorf("got %+v, %v\nwant %+v", f, err, want)
@@ -27,23 +27,23 @@ func TestParseRankFile(t *testing.T) {
 
 func TestRankFileErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"rank 0=n slot=0\nrnak 1=n slot=1\n": "r:2:1: a line is written",
-		"rank x=n slot=0":                    `r:1:6: "x" is no number of a rank`,
-		"rank 0 n slot=0":                    "r:1:8: = and a host are missing",
-		"rank 0= ":                           "r:1:9: a host is missing",
-		"rank 0=+n slot=0":                   `r:1:10: "" is no number of a node`,
-		"rank 0=n":                           "r:1:9: slot= and cores are missing",
-		"rank 0=n slot 3":                    "r:1:15: = and cores are missing after slot",
-		"rank 0=n slot=":                     `r:1:15: "" is no number of a core`,
-		"rank 0=n slot=0-":                   `r:1:17: "" is no number of a core`,
+		"rank 0=n slot=0\nrnak 1=n slot=1\n": "r:2:1: want a line such as",
+		"rank x=n slot=0":                    `r:1:6: invalid rank number "x"`,
+		"rank 0 n slot=0":                    "r:1:8: expected = and a host",
+		"rank 0= ":                           "r:1:9: expected a host",
+		"rank 0=+n slot=0":                   `r:1:10: invalid node number ""`,
+		"rank 0=n":                           "r:1:9: expected slot= and cores",
+		"rank 0=n slot 3":                    "r:1:15: expected = and cores after slot",
+		"rank 0=n slot=":                     `r:1:15: invalid core number ""`,
+		"rank 0=n slot=0-":                   `r:1:17: invalid core number ""`,
 		"rank 0=n slot=3-1":                  "r:1:15: the range 3-1 goes backwards",
-		"rank 0=n slot=0,0":                  "r:1:15: core 0 stands there twice",
-		"rank 0=n slot=0 1":                  `r:1:17: "1" is too much`,
-		"rank 0=n slot=a:0":                  `r:1:15: "a" is no number of a package`,
-		"rank 0=n slot=0-1:0":                "r:1:16: a package is one number",
+		"rank 0=n slot=0,0":                  "r:1:15: core 0 is listed twice",
+		"rank 0=n slot=0 1":                  `r:1:17: unexpected "1"`,
+		"rank 0=n slot=a:0":                  `r:1:15: invalid package number "a"`,
+		"rank 0=n slot=0-1:0":                "r:1:16: expected one package number",
 		"rank 0=n slot=0-999999":             "r:1:15: more than 65536 cores",
-		"rank 0=n slot=99999999":             "no number of a core",
-		"rank 0=n slot=0\nrank 0=n slot=1":   "r:2:6: rank 0 was placed in line 1",
+		"rank 0=n slot=99999999":             "invalid core number",
+		"rank 0=n slot=0\nrank 0=n slot=1":   "r:2:6: rank 0 is already placed in line 1",
 	} {
 		f, err := ParseRankFile("r", text)
 		var syntax *SyntaxError
@@ -54,30 +54,31 @@ func TestRankFileErrors(t *testing.T) {
 }
 
 func TestByRankFile(t *testing.T) {
-	other := two()
+	other := twoPackageMachine()
 	other.Name = "o"
 	for _, c := range []struct{ text, want string }{
 		{goodFile, "0-2,16-18 0-31 8,10,24,26"},
 		{"rank 0=o slot=0\nrank 1=n slot=1\nrank 2=+n1 slot=1:7", "0,16 1,17 15,31"},
 		{"rank 0=n slot=0\nrank 1=n slot=1", "r does not place rank 2"},
-		{"rank 0=n slot=0\nrank 3=n slot=1", "r:2:6: rank 3 is not one of the 3 ranks"},
-		{"rank 0=x slot=0", "r:1:8: x is no node of the job, whose nodes are n, o"},
-		{"rank 0=+n2 slot=0", "r:1:8: +n2 is no node"},
-		{"rank 0=n slot=16\nrank 1=n slot=0\nrank 2=n slot=1", "r:1:15: n has 16 cores that may be used, counted from 0: not 16"},
+		{"rank 0=n slot=0\nrank 3=n slot=1", "r:2:6: rank 3 is out of range: the job has ranks 0 to 2"},
+		{"rank 0=x slot=0", "r:1:8: unknown node x: the nodes of the job are n, o"},
+		{"rank 0=+n2 slot=0", "r:1:8: unknown node +n2"},
+		{"rank 0=n slot=16\nrank 1=n slot=0\nrank 2=n slot=1",
+			"r:1:15: core 16 is out of range: n has 16 usable cores, numbered from 0"},
 		{"rank 0=n slot=0\nrank 1=n slot=2:0\nrank 2=n slot=1",
-			"r:2:15: n has 2 packages that may be used, counted from 0: not 2"},
-		{"rank 0=n slot=0\nrank 1=n slot=1:8\nrank 2=n slot=1", "r:2:15: package 1 of n has 8 cores"},
+			"r:2:15: package 2 is out of range: n has 2 usable packages, numbered from 0"},
+		{"rank 0=n slot=0\nrank 1=n slot=1:8\nrank 2=n slot=1", "r:2:15: core 8 is out of range: package 1 of n has 8 usable cores"},
 	} {
 		f, err := ParseRankFile("r", c.text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := ""
-		plan, err := Place([]Machine{two(), other}, 3, Policy{File: f})
+		plan, err := NewPlan([]Machine{twoPackageMachine(), other}, 3, Policy{File: f})
 		if err != nil {
 			got = err.Error()
 		} else {
-			got = show(plan)
+			got = boundPUList(plan)
 		}
 		if !strings.Contains(got, c.want) {
 			t.Errorf("%q: %s; want %s", c.text, got, c.want)
@@ -87,9 +88,9 @@ func TestByRankFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := Place([]Machine{two()}, 2, Policy{File: f})
+	plan, err := NewPlan([]Machine{twoPackageMachine()}, 2, Policy{File: f})
 	if err != nil || len(plan.Notes) != 1 || !strings.Contains(plan.Notes[0], "ranks 0 and 1 share PUs 3,19") {
-		t.Errorf("notes %q, %v; want one about what they share", plan.Notes, err)
+		t.Errorf("notes %q, %v; want one about shared PUs", plan.Notes, err)
 	}
 }
 
@@ -102,14 +103,14 @@ func FuzzRankFile(f *testing.F) {
 		if err != nil {
 			var syntax *SyntaxError
 			if !errors.As(err, &syntax) || syntax.Line < 1 || syntax.Line > strings.Count(text, "\n")+1 || syntax.Column < 1 {
-				t.Fatalf("%q: %#v points nowhere", text, err)
+				t.Fatalf("%q: %#v has no valid position", text, err)
 			}
 			return
 		}
-		if plan, err := Place([]Machine{two()}, max(1, len(file.Lines)), Policy{File: file}); err == nil {
+		if plan, err := NewPlan([]Machine{twoPackageMachine()}, max(1, len(file.Lines)), Policy{File: file}); err == nil {
 			for i, r := range plan.Ranks {
 				if r.Rank != i || !r.Bound || len(r.PUs) == 0 {
-					t.Fatalf("%q puts rank %d at %+v", text, i, r)
+					t.Fatalf("%q places rank %d at %+v", text, i, r)
 				}
 			}
 		}

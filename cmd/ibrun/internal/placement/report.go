@@ -7,11 +7,11 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// Report writes what --report-bindings prints, a line for each rank and then the notes:
+// Report returns the output of --report-bindings, a line for each rank and then the notes:
 //
 //	rank 0 on node1 bound to package[0][core:0-3], PUs 0-3,64-67, memory of NUMA node 0, mlx5_0:1
 //
-// Cores are counted within their package, in the order of the machine.
+// Cores are numbered within their package, in the order of the machine.
 func (p *Plan) Report() string {
 	var b strings.Builder
 	for _, r := range p.Ranks {
@@ -42,13 +42,13 @@ func (p *Plan) Report() string {
 	return b.String()
 }
 
-// coreNames writes PUs as package[0][core:0-3], and as package[0][hwt:0] where only some threads of a core are meant.
+// coreNames returns PUs in the form package[0][core:0-3], and package[0][hwt:0] for single hardware threads of a core.
 func coreNames(top *hw.Topology, pus []int) string {
 	chosen := map[int]bool{}
 	for _, pu := range pus {
 		chosen[pu] = true
 	}
-	var all []int // every PU, so that cores are counted whether they may be used or not
+	var all []int // every PU: core numbers include cores that may not be used
 	where := map[int]hw.PU{}
 	for _, pu := range top.PUs {
 		all = append(all, pu.ID)

@@ -1,8 +1,8 @@
-// Package softroce is `ibrun soft-roce`: it makes, shows and removes the RDMA devices of the kernel's Soft-RoCE
+// Package softroce is the command `ibrun soft-roce`. It creates, lists and removes RDMA devices of the kernel's Soft-RoCE
 // driver.
 //
-//	ibrun soft-roce up eth0       makes rxe0 on eth0 and prints its name
-//	ibrun soft-roce show          lists all of them
+//	ibrun soft-roce up eth0       creates rxe0 on eth0 and prints its name
+//	ibrun soft-roce show          lists all devices
 //	ibrun soft-roce down rxe0     removes it
 package softroce
 
@@ -23,14 +23,14 @@ const (
 	exitUsage  = 2
 )
 
-const usage = `usage: ibrun soft-roce up NETDEV [NAME]   make a Soft-RoCE device on a network device; NAME is the first free rxeN
+const usage = `usage: ibrun soft-roce up NETDEV [NAME]   create a Soft-RoCE device (default NAME: the first free rxeN)
        ibrun soft-roce down NAME          remove it
        ibrun soft-roce show               list all
-It takes root, and a kernel with the driver rdma_rxe. docs/soft-roce.md tells more.
+It requires root, and a kernel with the driver rdma_rxe. See docs/soft-roce.md.
 `
 
-// links is package link, or what stands for it in tests.
-type links struct {
+// linkFuncs is the functions of package link, or a fake in tests.
+type linkFuncs struct {
 	add    func(name, netdev string) error
 	remove func(name string) error
 	list   func() ([]link.Link, error)
@@ -38,20 +38,20 @@ type links struct {
 
 // Main is `ibrun soft-roce args...`. It returns the exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
-	return run(args, stdout, stderr, links{link.Add, link.Delete, link.List})
+	return run(args, stdout, stderr, linkFuncs{link.Add, link.Delete, link.List})
 }
 
-// errUsage says that the words are none that the command knows.
-var errUsage = errors.New("not understood")
+// errUsage reports arguments that the command does not accept.
+var errUsage = errors.New("usage error")
 
-func run(args []string, stdout, stderr io.Writer, l links) int {
+func run(args []string, stdout, stderr io.Writer, l linkFuncs) int {
 	err := errUsage
 	word := ""
 	if len(args) > 0 {
 		word = args[0]
 	}
 	switch {
-	case word == "help" || slices.ContainsFunc(args, asksHelp):
+	case word == "help" || slices.ContainsFunc(args, isHelpFlag):
 		fmt.Fprint(stdout, usage)
 		return exitOK
 	case word == "up" && (len(args) == 2 || len(args) == 3):
@@ -72,14 +72,14 @@ func run(args []string, stdout, stderr io.Writer, l links) int {
 	return exitOK
 }
 
-// asksHelp tells a flag from the name of a device.
-func asksHelp(word string) bool { return slices.Contains([]string{"-h", "-help", "--help"}, word) }
+// isHelpFlag reports whether word is a help flag. The word help itself may be the name of a device.
+func isHelpFlag(word string) bool { return slices.Contains([]string{"-h", "-help", "--help"}, word) }
 
-// most is how many names are tried. More devices than that nobody has.
-const most = 1000
+// maxDevices bounds the names rxeN that are tried.
+const maxDevices = 1000
 
-// up makes a device under the name that was given, or the first rxeN that is free, and prints the name.
-func (l links) up(netdev string, name []string, stdout io.Writer) error {
+// up creates a device with the given name, or the first free rxeN, and prints the name.
+func (l linkFuncs) up(netdev string, name []string, stdout io.Writer) error {
 	if len(name) == 1 {
 		if err := l.add(name[0], netdev); err != nil {
 			return err
@@ -87,7 +87,7 @@ func (l links) up(netdev string, name []string, stdout io.Writer) error {
 		fmt.Fprintln(stdout, name[0])
 		return nil
 	}
-	for n := range most {
+	for n := range maxDevices {
 		free := fmt.Sprintf("rxe%d", n)
 		err := l.add(free, netdev)
 		if err == nil {
@@ -97,11 +97,11 @@ func (l links) up(netdev string, name []string, stdout io.Writer) error {
 			return err
 		}
 	}
-	return fmt.Errorf("all names from rxe0 to rxe%d are in use", most-1)
+	return fmt.Errorf("all names from rxe0 to rxe%d are in use", maxDevices-1)
 }
 
 // show lists all devices.
-func (l links) show(stdout io.Writer) error {
+func (l linkFuncs) show(stdout io.Writer) error {
 	all, err := l.list()
 	if err != nil || len(all) == 0 {
 		return err

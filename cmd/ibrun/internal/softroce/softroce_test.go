@@ -10,7 +10,7 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/link"
 )
 
-// machine is one with network devices eth0 and eth1 and some links.
+// machine is a fake machine with network devices eth0 and eth1 and some links.
 type machine struct{ links []link.Link }
 
 func (m *machine) add(name, netdev string) error {
@@ -71,14 +71,14 @@ func TestCommands(t *testing.T) {
 		{"show all", 2, "", usage},
 	} {
 		var out, errs bytes.Buffer
-		code := run(strings.Fields(c.line), &out, &errs, links{m.add, m.remove, m.list})
+		code := run(strings.Fields(c.line), &out, &errs, linkFuncs{m.add, m.remove, m.list})
 		if code != c.code || out.String() != c.out || !strings.Contains(errs.String(), c.errs) || c.errs == "" && errs.Len() > 0 {
 			t.Errorf("%s: code %d, %q, %q; want %d, %q, %q", c.line, code, &out, &errs, c.code, c.out, c.errs)
 		}
 	}
 }
 
-// Names in use are passed over, whoever has them.
+// Names in use are skipped, whatever kind of device has them.
 func TestFirstFreeName(t *testing.T) {
 	taken := func(name, _ string) error {
 		if name != "rxe7" {
@@ -87,11 +87,12 @@ func TestFirstFreeName(t *testing.T) {
 		return nil
 	}
 	var out, errs bytes.Buffer
-	if code := run([]string{"up", "eth0"}, &out, &errs, links{add: taken}); code != 0 || out.String() != "rxe7\n" {
+	if code := run([]string{"up", "eth0"}, &out, &errs, linkFuncs{add: taken}); code != 0 || out.String() != "rxe7\n" {
 		t.Errorf("code %d, %q, %q", code, &out, &errs)
 	}
 	all := func(name, _ string) error { return link.ErrNameInUse }
-	if code := run([]string{"up", "eth0"}, &out, &errs, links{add: all}); code != 1 || !strings.Contains(errs.String(), "in use") {
+	if code := run([]string{"up", "eth0"}, &out, &errs, linkFuncs{add: all}); code != 1 || !strings.Contains(errs.String(),
+		"in use") {
 		t.Errorf("code %d, %q", code, &errs)
 	}
 }

@@ -1,11 +1,11 @@
-// Package topo is `ibrun topo`: it shows what this node is made of, and where the ranks of a job would run on it.
+// Package topo is the command `ibrun topo`. It shows the topology of this node, and where the ranks of a job would run on it.
 //
-//	ibrun topo                            a picture, and what lies between cores, NICs and GPUs
-//	ibrun topo -n 8 --map-by numa         the same with the ranks of such a job
+//	ibrun topo                            a picture, and the paths between cores, NICs and GPUs
+//	ibrun topo -n 8 --map-by numa         the same with the ranks of this job
 //	ibrun topo --svg FILE                 the picture as a drawing
-//	ibrun topo --json                     all of it, for programs: the JSON of hw.Topology
-//	ibrun topo --capture FILE             writes down what was read, for ibrun topo --input and lstopo --input
-//	ibrun topo --input FILE|DIR           shows a machine that was captured
+//	ibrun topo --json                     everything as JSON of hw.Topology
+//	ibrun topo --capture FILE             writes the files that were read, for ibrun topo --input and lstopo --input
+//	ibrun topo --input FILE|DIR           shows a captured machine
 //
-// The picture is drawn twice, as text and as SVG, from one tree of boxes.
+// Text and SVG are drawn from the same tree of components.
 package topo

@@ -12,7 +12,7 @@ import (
 	"github.com/ibrun/ibrun/hw/hwtest"
 )
 
-// policies are ways of placing ranks that look at different parts of a machine.
+// policies returns policies that use different parts of the topology.
 func policies(t testing.TB) (all []placement.Policy) {
 	t.Helper()
 	for _, line := range []string{"", "map-by=numa", "map-by=device", "map-by=gpu bind-to=package", "map-by=ppr:2:l3cache",
@@ -30,8 +30,8 @@ func policies(t testing.TB) (all []placement.Policy) {
 	return all
 }
 
-// FuzzTopo takes machines that lie. Each is shown or refused, and no rank is ever bound to what may not be used: it has some
-// of the allowed PUs, or there is an error that says of what kind it is.
+// FuzzTopo reads machines with inconsistent files. Each is shown or rejected with an error of a known kind, and ranks are bound
+// only to allowed PUs.
 func FuzzTopo(f *testing.F) {
 	machines := hwtest.Archives(f, machinesDir+"*.txtar")
 	for machine := range machines {
@@ -51,14 +51,14 @@ func FuzzTopo(f *testing.F) {
 		}
 		top, err := hw.Read(tree)
 		if err != nil || len(top.PUs) > 64 {
-			return // nothing to show, or more than there is time for
+			return // nothing to show, or too large for a fuzz test
 		}
-		plan, err := placement.Place([]placement.Machine{{Name: "m", Top: top}}, int(ranks)+1, p)
+		plan, err := placement.NewPlan([]placement.Machine{{Name: "m", Top: top}}, int(ranks)+1, p)
 		switch {
 		case err == nil:
 			checkPlan(t, p, plan, top)
-		case !errors.Is(err, placement.ErrNoRoom) && !errors.Is(err, placement.ErrNoObject):
-			t.Errorf("%+v: %v is of no kind", p, err)
+		case !errors.Is(err, placement.ErrNoSlots) && !errors.Is(err, placement.ErrNoObject):
+			t.Errorf("%+v: %v is of no known kind", p, err)
 		}
 		checkShown(t, top, plan)
 	})
@@ -73,19 +73,19 @@ func checkPlan(t *testing.T, p placement.Policy, plan *placement.Plan, top *hw.T
 		}
 	}
 	if plan.Report() == "" {
-		t.Errorf("%+v: there is nothing to report of %d ranks", p, len(plan.Ranks))
+		t.Errorf("%+v: the report of %d ranks is empty", p, len(plan.Ranks))
 	}
 }
 
 func checkShown(t *testing.T, top *hw.Topology, plan *placement.Plan) {
 	t.Helper()
-	picture := machine("m", top, plan)
-	if err := svg(io.Discard, picture); err != nil {
+	picture := machineComponent("m", top, plan)
+	if err := writeSVG(io.Discard, picture); err != nil {
 		t.Error(err)
 	}
-	checkLaid(t, "m", lay(picture))
-	shown := show(picture, top, plan)
+	checkLaid(t, "m", computeLayout(picture))
+	shown := renderText(picture, top, plan)
 	if strings.ContainsFunc(shown, func(r rune) bool { return r < ' ' && r != '\n' || r == 0x7f }) {
-		t.Errorf("what is shown commands the terminal: %q", shown)
+		t.Errorf("the output contains control characters: %q", shown)
 	}
 }

@@ -10,27 +10,27 @@ import (
 
 // item is a row and a column of the matrix: the cores of a NUMA node, or a device.
 type item struct {
-	name string
-	node int // index into Topology.Nodes, -1 for a device
-	spot hw.Location
+	name     string
+	node     int // index into Topology.Nodes, -1 for a device
+	location hw.Location
 }
 
-// items are what the matrix compares: NUMA nodes, NICs and GPUs.
-func items(top *hw.Topology) []item {
+// matrixItems returns the rows of the matrix: NUMA nodes, NICs and GPUs.
+func matrixItems(top *hw.Topology) []item {
 	var all []item
 	for i, n := range top.Nodes {
 		all = append(all, item{name: fmt.Sprintf("node%d", n.ID), node: i})
 	}
-	taken := map[string]bool{}
+	used := map[string]bool{} // network interfaces of RDMA devices
 	for i := range top.RDMA {
 		d := &top.RDMA[i]
 		for _, p := range d.Ports {
-			taken[p.Netdev] = true
+			used[p.Netdev] = true
 		}
 		all = append(all, item{d.Name, -1, d.Location()})
 	}
 	for i := range top.Netdevs {
-		if n := &top.Netdevs[i]; n.PCI != "" && !taken[n.Name] {
+		if n := &top.Netdevs[i]; n.PCI != "" && !used[n.Name] {
 			all = append(all, item{n.Name, -1, n.Location()})
 		}
 	}
@@ -40,8 +40,8 @@ func items(top *hw.Topology) []item {
 	return all
 }
 
-// between is a cell: the firmware's distance of two NUMA nodes, otherwise the path.
-func between(top *hw.Topology, a, b item) string {
+// pathLabel returns a cell of the matrix: the firmware's distance for two NUMA nodes, otherwise the path.
+func pathLabel(top *hw.Topology, a, b item) string {
 	switch {
 	case a.node >= 0 && b.node >= 0:
 		if d := top.Nodes[a.node].Distances; d != nil {
@@ -52,13 +52,13 @@ func between(top *hw.Topology, a, b item) string {
 		}
 		return string(hw.PathUnknown)
 	case a.node >= 0:
-		return string(top.PathFrom(top.Nodes[a.node].Near, b.spot))
+		return string(top.PathFrom(top.Nodes[a.node].Near, b.location))
 	case b.node >= 0:
-		return string(top.PathFrom(top.Nodes[b.node].Near, a.spot))
+		return string(top.PathFrom(top.Nodes[b.node].Near, a.location))
 	case a.name == b.name:
 		return string(hw.PathSelf)
 	}
-	return string(top.PathBetween(a.spot, b.spot))
+	return string(top.PathBetween(a.location, b.location))
 }
 
 const legend = `
@@ -68,18 +68,18 @@ const legend = `
   PHB   a host bridge of the CPU; from cores: that of their NUMA node
   NODE  host bridges or NUMA nodes within one package
   SYS   the link between packages
-  ?     the machine does not tell
+  ?     the machine does not report it
   number  distance of NUMA nodes, 10 is the node itself
 `
 
-// mostItems bounds the matrix, of which nobody reads more.
-const mostItems = 512
+// maxItems bounds the size of the matrix, which is unreadable if larger.
+const maxItems = 512
 
-// matrix writes what lies between each two items, as nvidia-smi topo -m does.
-func matrix(b *strings.Builder, top *hw.Topology) {
-	all := items(top)
-	if len(all) > mostItems {
-		fmt.Fprintf(b, "no matrix of %d NUMA nodes and devices: it has at most %d lines\n", len(all), mostItems)
+// writeMatrix writes the path between each two items, in the format of nvidia-smi topo -m.
+func writeMatrix(b *strings.Builder, top *hw.Topology) {
+	all := matrixItems(top)
+	if len(all) > maxItems {
+		fmt.Fprintf(b, "no matrix: %d NUMA nodes and devices exceed the maximum of %d\n", len(all), maxItems)
 		return
 	}
 	width := 6
@@ -94,9 +94,9 @@ func matrix(b *strings.Builder, top *hw.Topology) {
 	for _, row := range all {
 		fmt.Fprintf(b, "%-*s", width, row.name)
 		for _, column := range all {
-			fmt.Fprintf(b, "%-*s", width, between(top, row, column))
+			fmt.Fprintf(b, "%-*s", width, pathLabel(top, row, column))
 		}
-		node, pus := row.spot.NUMA, row.spot.LocalPUs
+		node, pus := row.location.NUMA, row.location.LocalPUs
 		if row.node >= 0 {
 			node, pus = top.Nodes[row.node].ID, top.Nodes[row.node].PUs
 		}

@@ -16,11 +16,11 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-const usage = `usage: ibrun topo [--json | --svg FILE] [--input FILE|DIR] [-n N] [FLAG...]   show this node, or one that was ` +
-	`captured
-       ibrun topo --capture FILE                                           write down what this node tells of itself
+const usage = `usage: ibrun topo [--json | --svg FILE] [--input FILE|DIR] [-n N] [FLAG...]   show this node, or a captured ` +
+	`one
+       ibrun topo --capture FILE                                           write a description of this node to FILE
 
-With -n it shows where the ranks of a job would be. FLAG is one of the flags that place ranks:
+With -n it shows where the ranks of a job would run. FLAG is one of these placement flags:
 `
 
 // Exit codes.
@@ -29,18 +29,18 @@ const (
 	exitUsage  = 2
 )
 
-// options are the command line.
+// options is the parsed command line.
 type options struct {
 	json                bool
 	svg, input, capture string
 	ranks               int
-	placed              bool // a flag of placement was given
+	showRanks           bool // a placement flag was given
 	policy              placement.Policy
 }
 
 // Main is `ibrun topo args...`. It returns the exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
-	o, err := options{}.read(args)
+	o, err := options{}.parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp) || len(args) > 0 && args[0] == "help":
 		fmt.Fprint(stdout, usage)
@@ -61,7 +61,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-func (o options) read(args []string) (options, error) {
+func (o options) parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("topo", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.BoolVar(&o.json, "json", false, "")
@@ -74,7 +74,7 @@ func (o options) read(args []string) (options, error) {
 	for _, f := range placement.Flags() {
 		for _, name := range f.Names {
 			set := func(value string) error {
-				o.placed = true
+				o.showRanks = true
 				return f.Set(&o.policy, value)
 			}
 			if f.Arg == "" {
@@ -84,32 +84,32 @@ func (o options) read(args []string) (options, error) {
 			}
 		}
 	}
-	for name, why := range placement.Ambiguous() {
+	for name, why := range placement.AmbiguousFlags() {
 		flags.Func(name, "", func(string) error { return errors.New(why) })
 	}
 	err := flags.Parse(args)
 	switch {
 	case err != nil:
 	case flags.NArg() > 0:
-		err = fmt.Errorf("%q is too much", flags.Arg(0))
-	case o.ranks < 0 || o.ranks > mostRanks:
-		err = fmt.Errorf("-n is from 1 to %d", mostRanks)
-	case o.json && o.svg != "" || o.capture != "" && (o.json || o.svg != "" || o.input != "" || o.placed || o.ranks > 0):
-		err = errors.New("one thing at a time: --json, --svg or --capture")
-	case o.json && (o.placed || o.ranks > 0):
-		err = errors.New("--json is of the node alone, without ranks")
+		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case o.ranks < 0 || o.ranks > maxRanks:
+		err = fmt.Errorf("-n must be from 1 to %d", maxRanks)
+	case o.json && o.svg != "" || o.capture != "" && (o.json || o.svg != "" || o.input != "" || o.showRanks || o.ranks > 0):
+		err = errors.New("choose one of --json, --svg and --capture; --capture accepts no other flags")
+	case o.json && (o.showRanks || o.ranks > 0):
+		err = errors.New("--json shows the node without ranks: it accepts neither -n nor placement flags")
 	}
 	return o, err
 }
 
-// mostRanks bounds what is drawn of one node.
-const mostRanks = 1 << 16
+// maxRanks bounds the ranks that are drawn on one node.
+const maxRanks = 1 << 16
 
 func (o options) run(stdout io.Writer) error {
 	if o.capture != "" {
 		return writeFile(o.capture, func(w io.Writer) error { return hw.Capture(w, os.DirFS("/")) })
 	}
-	name, top, err := o.machine()
+	name, top, err := o.readMachine()
 	if err != nil {
 		return err
 	}
@@ -122,18 +122,18 @@ func (o options) run(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	picture := machine(name, top, plan)
+	picture := machineComponent(name, top, plan)
 	if o.svg != "" {
-		return writeFile(o.svg, func(w io.Writer) error { return svg(w, picture) })
+		return writeFile(o.svg, func(w io.Writer) error { return writeSVG(w, picture) })
 	}
-	_, err = io.WriteString(stdout, show(picture, top, plan))
+	_, err = io.WriteString(stdout, renderText(picture, top, plan))
 	return err
 }
 
-// show writes all there is for a terminal, which what a machine calls its parts cannot command.
-func show(picture box, top *hw.Topology, plan *placement.Plan) string {
+// renderText returns the full text for a terminal. It replaces control characters in the names that the machine reports.
+func renderText(picture component, top *hw.Topology, plan *placement.Plan) string {
 	var b strings.Builder
-	picture.text(&b, "")
+	picture.writeText(&b, "")
 	for _, p := range top.Problems {
 		fmt.Fprintf(&b, "not read: %s\n", p)
 	}
@@ -141,7 +141,7 @@ func show(picture box, top *hw.Topology, plan *placement.Plan) string {
 		b.WriteString("\n" + plan.Report())
 	}
 	b.WriteString("\n")
-	matrix(&b, top)
+	writeMatrix(&b, top)
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || unicode.IsPrint(r) {
 			return r
@@ -150,8 +150,8 @@ func show(picture box, top *hw.Topology, plan *placement.Plan) string {
 	}, b.String())
 }
 
-// machine reads this machine, or a captured one, and its name.
-func (o options) machine() (string, *hw.Topology, error) {
+// readMachine reads this machine or a captured one, and returns its name and topology.
+func (o options) readMachine() (string, *hw.Topology, error) {
 	if o.input == "" {
 		name, err := os.Hostname()
 		if err != nil {
@@ -170,7 +170,7 @@ func (o options) machine() (string, *hw.Topology, error) {
 	defer tree.Close() // it was only read
 	top, err := hw.Read(tree)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("it is no tree of a machine, as ibrun topo --capture writes one: %w", err)
+		err = fmt.Errorf("not a machine captured by ibrun topo --capture: %w", err)
 	}
 	if err != nil {
 		return "", nil, fmt.Errorf("read %s: %w", o.input, err)
@@ -178,9 +178,9 @@ func (o options) machine() (string, *hw.Topology, error) {
 	return o.input, top, nil
 }
 
-// plan places the ranks of the job that was asked for, nil for none.
+// plan places the ranks of the requested job. It returns nil if no job was requested.
 func (o options) plan(name string, top *hw.Topology) (*placement.Plan, error) {
-	if !o.placed && o.ranks == 0 {
+	if !o.showRanks && o.ranks == 0 {
 		return nil, nil
 	}
 	m := placement.Machine{Name: name, Top: top}
@@ -195,10 +195,10 @@ func (o options) plan(name string, top *hw.Topology) (*placement.Plan, error) {
 			return nil, err
 		}
 	}
-	return placement.Place([]placement.Machine{m}, ranks, p)
+	return placement.NewPlan([]placement.Machine{m}, ranks, p)
 }
 
-// writeFile writes a file once all of it is known.
+// writeFile creates a file only after all of its content has been produced.
 func writeFile(name string, write func(io.Writer) error) error {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// The measures of the drawing, in pixels.
+// The dimensions of the drawing, in pixels.
 const (
-	margin     = 8
-	lineHeight = 18
-	letter     = 7 // the width of one, of the font below
-	cellHeight = 2 * lineHeight
-	rowCells   = 8 // cores next to each other
-	rowBoxes   = 4 // caches next to each other
+	margin      = 8
+	lineHeight  = 18
+	letterWidth = 7 // the width of one character of the font used
+	cellHeight  = 2 * lineHeight
+	rowCells    = 8 // cores in one row
+	rowBoxes    = 4 // caches in one row
 )
 
-// colours are those of the parts, and with a rank in them.
+// colour returns the fill colour of a kind of component.
 func colour(kind string) string {
 	switch kind {
 	case "package":
@@ -34,48 +34,48 @@ func colour(kind string) string {
 	return "#ffffff"
 }
 
-// rankColour gives ranks that follow each other colours that differ.
+// rankColour returns a colour that differs from those of the neighbouring ranks.
 func rankColour(rank int) string {
-	return fmt.Sprintf("hsl(%d, 70%%, 75%%)", rank*137%360) // by the golden angle
+	return fmt.Sprintf("hsl(%d, 70%%, 75%%)", rank*137%360) // steps by the golden angle
 }
 
-// drawing is a box with its place, relative to the box around it.
-type drawing struct {
-	box
+// layout is a component with its position, relative to the component that contains it.
+type layout struct {
+	component
 	x, y, w, h int
-	inside     []drawing
-	cell       int // width of one
+	children   []layout
+	cellWidth  int // the width of one core
 }
 
-// lay finds how large a box is, and where in it everything goes.
-func lay(bx box) drawing {
-	d := drawing{box: bx, w: 2*margin + letter*len(bx.title), h: margin + lineHeight}
+// computeLayout computes the size of a component and the positions of everything in it.
+func computeLayout(bx component) layout {
+	d := layout{component: bx, w: 2*margin + letterWidth*len(bx.title), h: margin + lineHeight}
 	for _, c := range bx.cores {
-		d.cell = max(d.cell, letter*len(c.label())+margin, 40)
+		d.cellWidth = max(d.cellWidth, letterWidth*len(c.label())+margin, 40)
 	}
 	if n := len(bx.cores); n > 0 {
-		d.w = max(d.w, 2*margin+min(n, rowCells)*d.cell)
+		d.w = max(d.w, 2*margin+min(n, rowCells)*d.cellWidth)
 		d.h += (n+rowCells-1)/rowCells*cellHeight + margin
 	}
 	for _, line := range bx.devices {
-		d.w = max(d.w, 4*margin+letter*len(line))
+		d.w = max(d.w, 4*margin+letterWidth*len(line))
 	}
 	x, row := margin, 0
 	across := 1
-	if bx.kind == "machine" || len(bx.inside) > 0 && bx.inside[0].kind == "cache" {
+	if bx.kind == "machine" || len(bx.children) > 0 && bx.children[0].kind == "cache" {
 		across = rowBoxes
 	}
-	for i, inner := range bx.inside {
+	for i, inner := range bx.children {
 		if i > 0 && i%across == 0 {
 			d.h += row + margin
 			x, row = margin, 0
 		}
-		in := lay(inner)
+		in := computeLayout(inner)
 		in.x, in.y = x, d.h
 		x += in.w + margin
 		row = max(row, in.h)
 		d.w = max(d.w, x)
-		d.inside = append(d.inside, in)
+		d.children = append(d.children, in)
 	}
 	if row > 0 {
 		d.h += row + margin
@@ -87,9 +87,9 @@ func lay(bx box) drawing {
 	return d
 }
 
-// svg writes a drawing of the box.
-func svg(w io.Writer, bx box) error {
-	d := lay(bx)
+// writeSVG writes the component as an SVG drawing.
+func writeSVG(w io.Writer, bx component) error {
+	d := computeLayout(bx)
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="monospace" `+
 		`font-size="11">`+"\n", d.w, d.h)
@@ -99,21 +99,21 @@ func svg(w io.Writer, bx box) error {
 	return err
 }
 
-func (d drawing) draw(b *strings.Builder, x, y int) {
+func (d layout) draw(b *strings.Builder, x, y int) {
 	x, y = x+d.x, y+d.y
 	rect(b, x, y, d.w, d.h, colour(d.kind))
 	label(b, x+margin, y+lineHeight, d.title)
 	top := y + margin + lineHeight
 	for i, c := range d.cores {
-		cx, cy := x+margin+i%rowCells*d.cell, top+i/rowCells*cellHeight
+		cx, cy := x+margin+i%rowCells*d.cellWidth, top+i/rowCells*cellHeight
 		fill := "#ffffff"
 		switch {
 		case len(c.ranks) > 0:
 			fill = rankColour(c.ranks[0])
-		case c.away:
+		case c.unusable:
 			fill = "#bbbbbb"
 		}
-		rect(b, cx, cy, d.cell, cellHeight, fill)
+		rect(b, cx, cy, d.cellWidth, cellHeight, fill)
 		ranks := c.ranks
 		c.ranks = nil
 		label(b, cx+4, cy+lineHeight-4, c.label())
@@ -121,7 +121,7 @@ func (d drawing) draw(b *strings.Builder, x, y int) {
 			label(b, cx+4, cy+cellHeight-6, c.rankLabel())
 		}
 	}
-	for _, in := range d.inside {
+	for _, in := range d.children {
 		in.draw(b, x, y)
 	}
 	bottom := y + d.h - margin - len(d.devices)*(lineHeight+margin/2)
@@ -136,11 +136,11 @@ func rect(b *strings.Builder, x, y, w, h int, fill string) {
 	fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d" fill="%s" stroke="#444444"/>`+"\n", x, y, w, h, fill)
 }
 
-// label writes text, in which a machine may have put anything.
+// label writes text with XML escapes: names come from the machine and may contain anything.
 func label(b *strings.Builder, x, y int, text string) {
 	fmt.Fprintf(b, `<text x="%d" y="%d">`, x, y)
 	if err := xml.EscapeText(b, []byte(text)); err != nil {
-		panic(err) // a strings.Builder takes everything
+		panic(err) // writing to a strings.Builder cannot fail
 	}
 	b.WriteString("</text>\n")
 }

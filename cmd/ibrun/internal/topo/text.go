@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// columns is the width that rows of cores are broken at.
+// columns is the width at which rows of cores are wrapped.
 const columns = 100
 
-// text draws a box and what is in it.
-func (bx box) text(b *strings.Builder, indent string) {
+// writeText draws the component and everything in it.
+func (bx component) writeText(b *strings.Builder, indent string) {
 	fmt.Fprintf(b, "%s%s\n", indent, bx.title)
 	indent += "  "
 	width := 0
@@ -27,11 +27,11 @@ func (bx box) text(b *strings.Builder, indent string) {
 	if line != "" {
 		fmt.Fprintf(b, "%s%s\n", indent, strings.TrimRight(line, " "))
 	}
-	for _, inner := range bx.inside {
-		inner.text(b, indent)
+	for _, inner := range bx.children {
+		inner.writeText(b, indent)
 	}
 	if len(bx.devices) > 0 && bx.kind == "machine" {
-		fmt.Fprintf(b, "%swhere these are attached, the machine does not tell:\n", indent)
+		fmt.Fprintf(b, "%sthe machine does not report where these are attached:\n", indent)
 		indent += "  "
 	}
 	for _, d := range bx.devices {

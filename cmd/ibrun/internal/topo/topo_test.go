@@ -18,7 +18,7 @@ import (
 
 const machinesDir = "../../../../hw/testdata/machines/"
 
-// capture writes down a machine as ibrun topo --capture does, and returns the file's name.
+// capture writes a machine to a file as ibrun topo --capture does, and returns the file's name.
 func capture(t *testing.T, machine string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), machine+".tar.gz")
@@ -87,7 +87,7 @@ func TestPictures(t *testing.T) {
 	for _, c := range []struct{ machine, flags, want string }{
 		{"hybrid", "", `        P:0,1  P:2,3  E:4    E:5    E:6    E:7
       no L3`},
-		{"container", "", `4 PUs  of which may be used 2-3
+		{"container", "", `4 PUs  usable 2-3
   package 0
     NUMA node 0  1.907 GiB
       (0)  (1)
@@ -115,7 +115,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// The JSON is hw.Topology, and that of an unpacked archive is the same.
+// The JSON is that of hw.Topology, also for an archive.
 func TestJSON(t *testing.T) {
 	want, err := hw.Read(hwtest.Tree(t, machinesDir+"two-sockets.txtar"))
 	if err != nil {
@@ -143,7 +143,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// This machine can be shown, and written down and shown again, with the same parts.
+// This machine can be shown and captured, and the capture shows the same parts.
 func TestThisMachine(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "me.tar.gz")
 	if code, out, errs := run("--capture", name); code != 0 || out != "" || errs != "" {
@@ -176,19 +176,19 @@ func TestRefusals(t *testing.T) {
 		code int
 		want string
 	}{
-		{"eth0", 2, `"eth0" is too much`},
-		{"--map-by board", 2, "no part of a node"},
-		{"--json --svg x", 2, "one thing at a time"},
-		{"--capture x --input y", 2, "one thing at a time"},
-		{"--json -n 2", 2, "without ranks"},
-		{"-n -1", 2, "-n is from 1"},
-		{"-n 99999999", 2, "-n is from 1"},
+		{"eth0", 2, `unexpected argument "eth0"`},
+		{"--map-by board", 2, "unknown object"},
+		{"--json --svg x", 2, "choose one of"},
+		{"--capture x --input y", 2, "choose one of"},
+		{"--json -n 2", 2, "node without ranks"},
+		{"-n -1", 2, "-n must be from 1"},
+		{"-n 99999999", 2, "-n must be from 1"},
 		{"--input /nowhere", 1, "no such file"},
-		{"--input " + dir, 1, "no tree of a machine"},
+		{"--input " + dir, 1, "not a machine captured"},
 		{"--capture /nowhere/x", 1, "no such file"},
 		{"--rankfile /nowhere", 1, "read the rank file"},
-		{"--rankfile " + ranks, 1, ranks + ":2:16: = and cores are missing after slot"},
-		{"-n 3 --map-by ppr:1:node", 1, "no room"},
+		{"--rankfile " + ranks, 1, ranks + ":2:16: expected = and cores after slot"},
+		{"-n 3 --map-by ppr:1:node", 1, "not enough slots"},
 	} {
 		if code, out, errs := run(c.line); code != c.code || out != "" || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: code %d, %q, %q; want %d, %q", c.line, code, out, errs, c.code, c.want)
@@ -199,7 +199,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The drawing is XML, has every core and device and rank, and nothing sticks out of what it is in.
+// The drawing is XML and contains every core, device and rank, and every component is within its parent.
 func TestSVG(t *testing.T) {
 	for _, m := range []string{"two-sockets", "dies", "hybrid", "container", "offline"} {
 		name := filepath.Join(t.TempDir(), "m.svg")
@@ -232,13 +232,13 @@ func TestSVG(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		picture := machine(m, top, nil)
+		picture := machineComponent(m, top, nil)
 		checkDrawn(t, m, picture, words)
-		checkLaid(t, m, lay(picture))
+		checkLaid(t, m, computeLayout(picture))
 	}
 }
 
-func checkDrawn(t *testing.T, m string, bx box, words map[string]bool) {
+func checkDrawn(t *testing.T, m string, bx component, words map[string]bool) {
 	t.Helper()
 	for _, c := range bx.cores {
 		if !words[c.label()] {
@@ -250,35 +250,35 @@ func checkDrawn(t *testing.T, m string, bx box, words map[string]bool) {
 			t.Errorf("%s: the drawing lacks %s", m, d)
 		}
 	}
-	for _, in := range bx.inside {
+	for _, in := range bx.children {
 		checkDrawn(t, m, in, words)
 	}
 }
 
-func checkLaid(t *testing.T, m string, d drawing) {
+func checkLaid(t *testing.T, m string, d layout) {
 	t.Helper()
 	if rows := (len(d.cores) + rowCells - 1) / rowCells; margin+min(len(d.cores),
-		rowCells)*d.cell > d.w || margin+lineHeight+rows*cellHeight > d.h {
-		t.Errorf("%s: the cores of %q stick out", m, d.title)
+		rowCells)*d.cellWidth > d.w || margin+lineHeight+rows*cellHeight > d.h {
+		t.Errorf("%s: the cores of %q exceed its area", m, d.title)
 	}
 	bottom := d.h - margin - len(d.devices)*(lineHeight+margin/2)
-	for i, in := range d.inside {
+	for i, in := range d.children {
 		if in.x < 0 || in.y < lineHeight || in.x+in.w > d.w || in.y+in.h > bottom+margin {
-			t.Errorf("%s: %q sticks out of %q", m, in.title, d.title)
+			t.Errorf("%s: %q exceeds the area of %q", m, in.title, d.title)
 		}
-		for _, other := range d.inside[:i] {
+		for _, other := range d.children[:i] {
 			if in.x < other.x+other.w && other.x < in.x+in.w && in.y < other.y+other.h && other.y < in.y+in.h {
-				t.Errorf("%s: %q lies on %q", m, in.title, other.title)
+				t.Errorf("%s: %q overlaps %q", m, in.title, other.title)
 			}
 		}
 		checkLaid(t, m, in)
 	}
 }
 
-// What a machine calls itself cannot break the drawing.
+// Names that the machine reports cannot break the XML.
 func TestSVGEscapes(t *testing.T) {
 	var b bytes.Buffer
-	if err := svg(&b, box{title: `</text><script>"&`, devices: []string{"<\x00>"}}); err != nil {
+	if err := writeSVG(&b, component{title: `</text><script>"&`, devices: []string{"<\x00>"}}); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(b.String(), "<script>") || xml.Unmarshal(b.Bytes(), new(struct{})) != nil {

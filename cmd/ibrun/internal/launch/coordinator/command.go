@@ -19,7 +19,7 @@ const maxCommandShown = 200
 func newJoin(name string, o *cli.Options) *protocol.Join {
 	var programs []string
 	hash := sha256.New()
-	across := o.Policy.Across()
+	across := o.Policy.NodeMapping()
 	fmt.Fprintf(hash, "%s\n", across)
 	for _, program := range o.Programs {
 		programs = append(programs, fmt.Sprintf("-n %d %s", program.Ranks, strings.Join(program.Args, " ")))

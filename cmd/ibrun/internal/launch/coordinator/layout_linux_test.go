@@ -34,7 +34,7 @@ func TestMapping(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		at, err := p.Nodes(make([]string, c.nodes), c.ranks)
+		at, err := p.MapToNodes(make([]string, c.nodes), c.ranks)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func (m *Monitor) ExportMetrics(o *cli.Options) (end func()) {
 		return all
 	}}
 	report := func(text string) { m.streams.Printf("%s", text) }
-	e, err := exporter.Start(exporter.Options{Address: o.Metrics, Discovery: o.MetricsSD}, n, report)
+	e, err := exporter.Start(exporter.Options{Address: o.Metrics, DiscoveryFile: o.MetricsSD}, n, report)
 	if err != nil {
 		m.streams.Printf("no metrics of this job: %v", err)
 		return none

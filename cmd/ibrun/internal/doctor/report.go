@@ -14,26 +14,26 @@ type Severity string
 // The severities.
 const (
 	OK      Severity = "ok"
-	Info    Severity = "info"    // a hint, or not known
+	Info    Severity = "info"    // a hint, or unknown
 	Warning Severity = "warning" // works, but slowly or not for long
 	Error   Severity = "error"   // does not work
 )
 
-// Finding is what a check found. Its JSON is what ibrun doctor --json prints, and its field names stay.
+// Finding is a result of a check. Its JSON is printed by ibrun doctor --json, so its field names must not change.
 type Finding struct {
-	ID       string   `json:"id"` // of the check: group.subject. A check has a finding for each device it looked at
+	ID       string   `json:"id"` // of the check: group.subject. A check may return a finding for each device
 	Severity Severity `json:"severity"`
-	Evidence string   `json:"evidence"` // what was seen, and where
-	Why      string   `json:"why"`      // what comes of it; empty when all is well
-	Fix      string   `json:"fix"`      // the command that mends it; empty when there is nothing to mend
+	Evidence string   `json:"evidence"` // the observation
+	Why      string   `json:"why"`      // the consequence; empty if there is no problem
+	Fix      string   `json:"fix"`      // the command that fixes it; empty if there is nothing to fix
 }
 
-// Report is all findings, in the order of the checks.
+// Report contains all findings, in the order of the checks.
 type Report struct {
 	Findings []Finding `json:"findings"`
 }
 
-// ExitCode is 2 when there is an error, 1 when there is a warning, otherwise 0.
+// ExitCode returns 2 if there is an error, otherwise 1 if there is a warning, otherwise 0.
 func (r Report) ExitCode() int {
 	code := 0
 	for _, f := range r.Findings {
@@ -47,7 +47,7 @@ func (r Report) ExitCode() int {
 	return code
 }
 
-// JSON writes the report for programs.
+// JSON writes the report as JSON.
 func (r Report) JSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -55,12 +55,12 @@ func (r Report) JSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// Text writes the report for people, and how many findings of each severity there are. What several checks say in the
-// same words stands there once.
+// Text writes the report as text, and the number of findings of each severity. It writes equal findings of several checks
+// once.
 func (r Report) Text(w io.Writer) error {
 	var b strings.Builder
 	count := map[Severity]int{}
-	same := map[Finding][]string{} // without its ID: the checks that say so
+	same := map[Finding][]string{} // a finding without ID: the checks with this finding
 	for _, f := range r.Findings {
 		count[f.Severity]++
 		id := f.ID
@@ -72,12 +72,12 @@ func (r Report) Text(w io.Writer) error {
 		f.ID = ""
 		checks := same[f]
 		if checks == nil {
-			continue // it was written
+			continue // already written
 		}
 		delete(same, f)
 		fmt.Fprintf(&b, "%-8s %-16s %s\n", f.Severity, id, indent(f.Evidence))
 		for _, line := range []struct{ word, text string }{
-			{"why: ", f.Why}, {"fix: ", f.Fix}, {"so also ", strings.Join(slices.Compact(checks)[1:], ", ")},
+			{"why: ", f.Why}, {"fix: ", f.Fix}, {"same result: ", strings.Join(slices.Compact(checks)[1:], ", ")},
 		} {
 			if line.text != "" {
 				fmt.Fprintf(&b, "%25s %s%s\n", "", line.word, indent(line.text))
@@ -89,7 +89,7 @@ func (r Report) Text(w io.Writer) error {
 	return err
 }
 
-// indent puts the lines after the first below it.
+// indent aligns the lines after the first with it.
 func indent(s string) string { return strings.ReplaceAll(s, "\n", "\n"+strings.Repeat(" ", 26)) }
 
 // check is one check. It returns at least one finding; their ID is set by the caller.
@@ -98,7 +98,7 @@ type check struct {
 	run func(*Host) []Finding
 }
 
-// checks are all checks, in the order in which things have to work.
+// checks returns all checks. A check comes after those of the parts that it depends on.
 func checks() []check {
 	return []check{
 		{"memlock.limit", memlockLimit},
@@ -139,8 +139,8 @@ func checks() []check {
 	}
 }
 
-// Examine runs all checks.
-func Examine(h *Host) Report {
+// RunChecks runs all checks.
+func RunChecks(h *Host) Report {
 	r := Report{Findings: []Finding{}}
 	for _, c := range checks() {
 		for _, f := range c.run(h) {
@@ -151,15 +151,17 @@ func Examine(h *Host) Report {
 	return r
 }
 
-func ok(format string, args ...any) []Finding {
+// okFinding returns a finding without a problem.
+func okFinding(format string, args ...any) []Finding {
 	return []Finding{{Severity: OK, Evidence: fmt.Sprintf(format, args...)}}
 }
 
-// hint is a finding without a remedy: something that could not be seen, or does not matter here.
-func hint(format string, args ...any) []Finding {
+// infoFinding returns a finding without a remedy: about something that is unknown, or does not apply to this host.
+func infoFinding(format string, args ...any) []Finding {
 	return []Finding{{Severity: Info, Evidence: fmt.Sprintf(format, args...)}}
 }
 
-func finding(s Severity, evidence, why, fix string) []Finding {
+// newFinding returns a finding with a consequence and a fix.
+func newFinding(s Severity, evidence, why, fix string) []Finding {
 	return []Finding{{Severity: s, Evidence: evidence, Why: why, Fix: fix}}
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// node is a machine as placement sees it.
+// node is one machine with the indexes that placement needs.
 type node struct {
-	top     *hw.Topology
-	name    string
-	allowed []int   // ascending
-	cores   [][]int // the allowed cores as PUs, neighbours next to each other
-	pus     map[int]hw.PU
-	known   map[Level]map[int]int // what keys found
-	empty   map[int]bool          // NUMA nodes without memory
+	top      *hw.Topology
+	name     string
+	allowed  []int   // ascending
+	cores    [][]int // the allowed cores as PUs, neighbours next to each other
+	pus      map[int]hw.PU
+	keyCache map[Level]map[int]int // the results of keys
+	noMemory map[int]bool          // NUMA nodes without memory
 }
 
 func newNode(m Machine) (*node, error) {
@@ -24,35 +24,35 @@ func newNode(m Machine) (*node, error) {
 		allowed = m.Top.Allowed
 	}
 	if len(allowed) == 0 {
-		return nil, fmt.Errorf("%w: the affinity mask and the cgroup leave no PU%s", ErrNoObject, bounds(m.Top))
+		return nil, fmt.Errorf("%w: the affinity mask and the cgroup allow no PU%s", ErrNoObject, describeAllowed(m.Top))
 	}
 	n := &node{top: m.Top, name: m.Name, cores: m.Top.CoresOf(allowed), pus: make(map[int]hw.PU, len(m.Top.PUs)),
-		known: map[Level]map[int]int{}, empty: emptyNodes(m.Top)}
-	n.allowed = sorted(n.cores)
+		keyCache: map[Level]map[int]int{}, noMemory: nodesWithoutMemory(m.Top)}
+	n.allowed = sortedPUs(n.cores)
 	for _, pu := range m.Top.PUs {
 		n.pus[pu.ID] = pu
 	}
 	return n, nil
 }
 
-// bounds says what there is and what is allowed of it.
-func bounds(top *hw.Topology) string {
+// describeAllowed describes which PUs the machine has, and which the affinity mask and the cgroup allow.
+func describeAllowed(top *hw.Topology) string {
 	var on []int
 	for _, pu := range top.PUs {
 		on = append(on, pu.ID)
 	}
-	said := " of " + hw.FormatList(on)
+	text := " of " + hw.FormatList(on)
 	if top.Affinity != nil {
-		said += fmt.Sprintf("; the mask is %q", hw.FormatList(top.Affinity))
+		text += fmt.Sprintf("; the affinity mask is %q", hw.FormatList(top.Affinity))
 	}
 	if top.Cgroup != nil && top.Cgroup.PUs != nil {
-		said += fmt.Sprintf("; cgroup %s has %q of them", top.Cgroup.Path, hw.FormatList(top.Cgroup.PUs))
+		text += fmt.Sprintf("; cgroup %s allows %q", top.Cgroup.Path, hw.FormatList(top.Cgroup.PUs))
 	}
-	return said
+	return text
 }
 
-// emptyNodes are the NUMA nodes without memory, none on a machine that tells of no memory at all.
-func emptyNodes(top *hw.Topology) map[int]bool {
+// nodesWithoutMemory returns the NUMA nodes without memory. It returns none if the machine reports no memory for any node.
+func nodesWithoutMemory(top *hw.Topology) map[int]bool {
 	empty := map[int]bool{}
 	for _, node := range top.Nodes {
 		if node.Memory == 0 {
@@ -65,19 +65,20 @@ func emptyNodes(top *hw.Topology) map[int]bool {
 	return empty
 }
 
-// object is a part of the node that ranks are mapped to. Those in the same place share their cores.
+// object is a part of the node that ranks are mapped to. Objects with the same coreSet have the same cores: their ranks share
+// them.
 type object struct {
-	name   string
-	place  int
-	cores  [][]int
-	device *hw.Choice // of which these are the cores nearby
+	name    string
+	coreSet int
+	cores   [][]int
+	device  *hw.Choice // the device that cores are near to; nil if the object is not a device
 }
 
-// objects are what Map deals ranks out to: only those with allowed PUs.
+// objects returns the objects of p.Map that contain allowed PUs.
 func (n *node) objects(p *Policy) ([]object, error) {
 	switch {
 	case p.Map == Share, p.Map == Node, p.CPUs > 1 && (p.Map == Core || p.Map == HWThread): // a rank gets several
-		return []object{n.whole()}, nil
+		return []object{n.wholeNode()}, nil
 	case p.Map == Device:
 		return n.deviceObjects(p.Device)
 	}
@@ -93,7 +94,7 @@ func (n *node) objects(p *Policy) ([]object, error) {
 		if !ok {
 			i = len(objects)
 			index[k] = i
-			objects = append(objects, object{name: fmt.Sprintf("%s %d", p.Map, i), place: i})
+			objects = append(objects, object{name: fmt.Sprintf("%s %d", p.Map, i), coreSet: i})
 			if p.Map == NUMA || p.Map == Package {
 				objects[i].name = fmt.Sprintf("%s %d", p.Map, k)
 			}
@@ -103,12 +104,12 @@ func (n *node) objects(p *Policy) ([]object, error) {
 	return objects, nil
 }
 
-// whole is all of the node.
-func (n *node) whole() object { return object{name: wholeNode, cores: n.cores} }
+// wholeNode returns the object that contains all cores of the node.
+func (n *node) wholeNode() object { return object{name: wholeNodeName, cores: n.cores} }
 
-const wholeNode = "the node"
+const wholeNodeName = "the node"
 
-// units are the cores, or their hardware threads.
+// units returns the cores, or their hardware threads if threads is set.
 func (n *node) units(cores [][]int, threads bool) [][]int {
 	if !threads {
 		return cores
@@ -122,10 +123,10 @@ func (n *node) units(cores [][]int, threads bool) [][]int {
 	return units
 }
 
-// keys tells for each allowed PU which object of a level it is in. The numbers of NUMA nodes and packages are the
-// kernel's, other objects are named by one of their PUs.
+// keys returns for each allowed PU the object of a level that contains it. NUMA nodes and packages have the kernel's numbers,
+// other objects are identified by one of their PUs.
 func (n *node) keys(l Level) (map[int]int, error) {
-	if key, ok := n.known[l]; ok {
+	if key, ok := n.keyCache[l]; ok {
 		return key, nil
 	}
 	key := make(map[int]int, len(n.allowed))
@@ -133,7 +134,7 @@ func (n *node) keys(l Level) (map[int]int, error) {
 	for _, id := range n.allowed {
 		pu, ok := n.pus[id]
 		if !ok && l != HWThread && l != Core && l != Node {
-			return nil, fmt.Errorf("%w: this machine does not tell the %s of PU %d", ErrNoObject, l, id)
+			return nil, fmt.Errorf("%w: this machine does not report the %s of PU %d", ErrNoObject, l, id)
 		}
 		switch l {
 		case HWThread:
@@ -144,7 +145,7 @@ func (n *node) keys(l Level) (map[int]int, error) {
 			}
 		case NUMA:
 			if pu.Node < 0 {
-				return nil, fmt.Errorf("%w: this machine does not tell the NUMA node of PU %d", ErrNoObject, id)
+				return nil, fmt.Errorf("%w: this machine does not report the NUMA node of PU %d", ErrNoObject, id)
 			}
 			key[id] = pu.Node
 		case Package:
@@ -154,18 +155,18 @@ func (n *node) keys(l Level) (map[int]int, error) {
 		case L3, L2, L1:
 			k, ok := caches[id]
 			if !ok {
-				return nil, fmt.Errorf("%w: this machine does not tell the %s of PU %d", ErrNoObject, l, id)
+				return nil, fmt.Errorf("%w: this machine does not report the %s of PU %d", ErrNoObject, l, id)
 			}
 			key[id] = k
 		default:
 			return nil, fmt.Errorf("%w: %q", ErrNoObject, l)
 		}
 	}
-	n.known[l] = key
+	n.keyCache[l] = key
 	return key, nil
 }
 
-// cacheKeys tells for each PU its cache of a level. A topology that was read with [hw.OnlyPUs] has only the third.
+// cacheKeys returns for each PU its cache of a level. A topology that was read with [hw.OnlyPUs] has only level 3.
 func (n *node) cacheKeys(l Level) map[int]int {
 	depth, ok := map[Level]int{L1: 1, L2: 2, L3: 3}[l]
 	if !ok {
@@ -188,8 +189,8 @@ func (n *node) cacheKeys(l Level) map[int]int {
 	return keys
 }
 
-// memory are the NUMA nodes that these PUs belong to, that have memory, and that the cgroup allows memory of. Nil when
-// that is not known of all of them, or when there is none: memory then is the kernel's choice, which is what is nearest.
+// memory returns the NUMA nodes of these PUs that have memory and whose memory the cgroup allows. It returns nil if the node
+// of a PU is unknown or no node qualifies: the kernel then chooses the nearest memory.
 func (n *node) memory(pus []int) []int {
 	var nodes []int
 	for _, id := range pus {
@@ -198,7 +199,7 @@ func (n *node) memory(pus []int) []int {
 			return nil
 		}
 		refused := n.top.Cgroup != nil && n.top.Cgroup.Nodes != nil && !slices.Contains(n.top.Cgroup.Nodes, pu.Node)
-		if !refused && !n.empty[pu.Node] && !slices.Contains(nodes, pu.Node) {
+		if !refused && !n.noMemory[pu.Node] && !slices.Contains(nodes, pu.Node) {
 			nodes = append(nodes, pu.Node)
 		}
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// kinds warns of bound ranks that do not run on the same kinds of cores: on a hybrid machine all wait for those on the slow
-// ones.
-func (n *node) kinds(ranks []Rank) (notes []string) {
+// coreKindWarnings warns if bound ranks run on different kinds of cores: on a hybrid machine all ranks wait for those on slow
+// cores.
+func (n *node) coreKindWarnings(ranks []Rank) (notes []string) {
 	if len(n.top.Kinds) < 2 {
 		return nil
 	}
 	var order []string
-	on := map[string][]int{} // names of kinds: ranks
+	on := map[string][]int{} // names of core kinds: ranks
 	for _, r := range ranks {
 		if !r.Bound {
 			continue
@@ -37,11 +37,11 @@ func (n *node) kinds(ranks []Rank) (notes []string) {
 	}
 	var parts []string
 	for _, name := range order {
-		who := "ranks"
+		noun := "ranks"
 		if len(on[name]) == 1 {
-			who = "rank"
+			noun = "rank"
 		}
-		parts = append(parts, fmt.Sprintf("%s %s on %s", who, hw.FormatList(on[name]), name))
+		parts = append(parts, fmt.Sprintf("%s %s on %s", noun, hw.FormatList(on[name]), name))
 	}
-	return []string{"cores are not alike, and the slower ranks hold up the others: " + strings.Join(parts, ", ")}
+	return []string{"ranks run on cores of different kinds, so the slower ranks delay the others: " + strings.Join(parts, ", ")}
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// two is a machine of two packages with two NUMA nodes each, of two level-3 caches with two cores of two threads: PUs 0 to
-// 15 are the first threads of the 16 cores, 16 to 31 the second, and each NUMA node has one NIC.
-func two() Machine {
+// twoPackageMachine is a machine of two packages with two NUMA nodes each. A NUMA node has one NIC and two level-3 caches with
+// two cores of two threads. PUs 0 to 15 are the first threads of the 16 cores, 16 to 31 the second.
+func twoPackageMachine() Machine {
 	return Machine{Name: "n", Top: shape{2, 2, 2, 2, 2, 1}.topology()}
 }
 
-// show writes what ranks are bound to, - for those that are not.
-func show(p *Plan) string {
+// boundPUList returns the PUs that each rank is bound to, - for a rank that is not bound.
+func boundPUList(p *Plan) string {
 	var words []string
 	for _, r := range p.Ranks {
 		word := "-"
@@ -83,12 +83,12 @@ func TestPlace(t *testing.T) {
 		{"", 40, strings.TrimSpace(strings.Repeat("- ", 40))},
 		{"bind-to=core", 40, strings.TrimSpace(strings.Repeat("- ", 40))},
 	} {
-		plan, err := Place([]Machine{two()}, c.ranks, policy(t, strings.Fields(c.flags)...))
+		plan, err := NewPlan([]Machine{twoPackageMachine()}, c.ranks, policy(t, strings.Fields(c.flags)...))
 		if err != nil {
 			t.Errorf("%s, %d ranks: %v", c.flags, c.ranks, err)
 			continue
 		}
-		if got := show(plan); got != c.want {
+		if got := boundPUList(plan); got != c.want {
 			t.Errorf("%s, %d ranks:\n got %s\nwant %s", c.flags, c.ranks, got, c.want)
 		}
 		for i, r := range plan.Ranks {
@@ -99,9 +99,9 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// A plan never leaves the mask, and the PUs that the mask lacks are no cores.
+// A plan uses only PUs of the mask, and cores outside the mask are not counted.
 func TestMask(t *testing.T) {
-	m := two()
+	m := twoPackageMachine()
 	m.Allowed = []int{2, 3, 8, 24, 9}
 	for flags, want := range map[string]string{
 		"map-by=numa":                 "2-3 8-9,24",
@@ -111,19 +111,19 @@ func TestMask(t *testing.T) {
 		"bind-to=package":             "2-3 8-9,24",
 		"map-by=device":               "2-3 8-9,24",
 	} {
-		plan, err := Place([]Machine{m}, 2, policy(t, strings.Fields(flags)...))
-		if err != nil || show(plan) != want {
+		plan, err := NewPlan([]Machine{m}, 2, policy(t, strings.Fields(flags)...))
+		if err != nil || boundPUList(plan) != want {
 			t.Errorf("%s: %v, %v; want %s", flags, plan, err, want)
 		}
 	}
 }
 
 func TestRefusals(t *testing.T) {
-	bare := two()
+	bare := twoPackageMachine()
 	bare.Top = &hw.Topology{Allowed: []int{0, 1}, PUs: []hw.PU{{ID: 0, Node: -1}, {ID: 1, Core: 1, Node: -1}}}
-	masked := two()
+	masked := twoPackageMachine()
 	masked.Allowed = []int{0}
-	apart := two()
+	apart := twoPackageMachine()
 	apart.Top.Allowed, apart.Allowed = []int{}, nil
 	apart.Top.Affinity, apart.Top.Cgroup = []int{0, 1}, &hw.Cgroup{Path: "/job", PUs: []int{4, 5}}
 	for _, c := range []struct {
@@ -133,26 +133,27 @@ func TestRefusals(t *testing.T) {
 		kind  error
 		want  string
 	}{
-		{two(), "map-by=ppr:1:package", 3, ErrNoRoom, "3 ranks, and 1 for each package of 2 make 2"},
-		{two(), "ppn=2 map-by=node", 3, ErrNoRoom, "2 on each of 1 nodes make 2"},
-		{two(), "ppn=2", 3, ErrNoRoom, "2 on each of 1 nodes make 2"},
-		{two(), "cpus-per-rank=9", 2, ErrNoRoom, "2 ranks with 9 cores each need more than the 16 of the node"},
-		{two(), "map-by=numa:PE=3", 6, ErrNoRoom, "2 ranks with 3 cores each need more than the 4 of numa 0"},
-		{two(), "offset=16", 1, ErrNoRoom, "the node has 16 cores, and 16 are to be left free"},
-		{two(), "map-by=slot:NOOVERSUBSCRIBE", 33, ErrNoRoom, "33 ranks, and the node has 32 cores"},
-		{two(), "offset=1 map-by=numa", 1, ErrNoRoom, "--offset counts slots, and does not go with --map-by numa"},
-		{two(), "bind-to=device", 2, ErrNoObject, "--map-by device"},
-		{two(), "map-by=gpu", 2, ErrNoObject, "this machine has no GPU that computes"},
-		{two(), "map-by=device=mlx5_9", 2, ErrNoObject, "no device mlx5_9"},
+		{twoPackageMachine(), "map-by=ppr:1:package", 3, ErrNoSlots,
+			"3 ranks requested, but 1 on each package (the node has 2) allow only 2"},
+		{twoPackageMachine(), "ppn=2 map-by=node", 3, ErrNoSlots, "2 on each of 1 nodes allow only 2"},
+		{twoPackageMachine(), "ppn=2", 3, ErrNoSlots, "2 on each of 1 nodes allow only 2"},
+		{twoPackageMachine(), "cpus-per-rank=9", 2, ErrNoSlots, "2 ranks need 9 cores each, but the node has only 16"},
+		{twoPackageMachine(), "map-by=numa:PE=3", 6, ErrNoSlots, "2 ranks need 3 cores each, but numa 0 has only 4"},
+		{twoPackageMachine(), "offset=16", 1, ErrNoSlots, "the node has 16 cores, but --offset leaves 16 free"},
+		{twoPackageMachine(), "map-by=slot:NOOVERSUBSCRIBE", 33, ErrNoSlots, "33 ranks requested, but the node has only 32 cores"},
+		{twoPackageMachine(), "offset=1 map-by=numa", 1, ErrNoSlots, "--offset counts slots and cannot be combined with --map-by numa"},
+		{twoPackageMachine(), "bind-to=device", 2, ErrNoObject, "--map-by device"},
+		{twoPackageMachine(), "map-by=gpu", 2, ErrNoObject, "this machine has no compute GPU"},
+		{twoPackageMachine(), "map-by=device=mlx5_9", 2, ErrNoObject, "no device mlx5_9"},
 		{masked, "map-by=device=mlx5_3", 1, ErrNoObject, "none of the allowed PUs 0 is near mlx5_3"},
-		{Machine{Top: two().Top, Allowed: []int{}}, "", 1, ErrNoObject, "leave no PU of 0-31"},
-		{apart, "map-by=numa", 1, ErrNoObject, `leave no PU of 0-31; the mask is "0-1"; cgroup /job has "4-5" of them`},
-		{bare, "map-by=numa", 2, ErrNoObject, "does not tell the NUMA node of PU 0"},
-		{bare, "map-by=l2cache", 2, ErrNoObject, "does not tell the l2cache of PU 0"},
+		{Machine{Top: twoPackageMachine().Top, Allowed: []int{}}, "", 1, ErrNoObject, "allow no PU of 0-31"},
+		{apart, "map-by=numa", 1, ErrNoObject, `allow no PU of 0-31; the affinity mask is "0-1"; cgroup /job allows "4-5"`},
+		{bare, "map-by=numa", 2, ErrNoObject, "does not report the NUMA node of PU 0"},
+		{bare, "map-by=l2cache", 2, ErrNoObject, "does not report the l2cache of PU 0"},
 		{bare, "map-by=device", 2, ErrNoObject, "no RDMA device with"},
-		{two(), "", 0, ErrNoRoom, "0 ranks"},
+		{twoPackageMachine(), "", 0, ErrNoSlots, "0 ranks"},
 	} {
-		plan, err := Place([]Machine{c.m}, c.ranks, policy(t, strings.Fields(c.flags)...))
+		plan, err := NewPlan([]Machine{c.m}, c.ranks, policy(t, strings.Fields(c.flags)...))
 		if !errors.Is(err, c.kind) {
 			t.Errorf("%s, %d ranks: %v, %v; want %v", c.flags, c.ranks, plan, err, c.kind)
 			continue
@@ -163,7 +164,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Ranks of several nodes: which is where, and that all nodes come to the same.
+// TestNodes checks which node each rank is on.
 func TestNodes(t *testing.T) {
 	for _, c := range []struct {
 		flags        string
@@ -182,23 +183,23 @@ func TestNodes(t *testing.T) {
 		{"ppn=3 map-by=node", 2, 4, "0 1 0 1"},
 	} {
 		p := policy(t, strings.Fields(c.flags)...)
-		got, err := p.Nodes(make([]string, c.nodes), c.ranks)
+		got, err := p.MapToNodes(make([]string, c.nodes), c.ranks)
 		if s := strings.Trim(fmt.Sprint(got), "[]"); err != nil || s != c.want {
 			t.Errorf("%s, %d ranks on %d nodes: %s, %v; want %s", c.flags, c.ranks, c.nodes, s, err, c.want)
 		}
 	}
 }
 
-// What a node decides for its own ranks is what the plan of the whole job says.
+// A node computes for its own ranks the same placement as the plan of the whole job.
 func TestNodesAgree(t *testing.T) {
-	testAgree(t, []Machine{two(), two(), two()}, 12)
+	testAgree(t, []Machine{twoPackageMachine(), twoPackageMachine(), twoPackageMachine()}, 12)
 	testAgree(t, cluster(), 1024)
 }
 
 func testAgree(t *testing.T, machines []Machine, ranks int) {
 	for _, flags := range []string{"", "map-by=node", "map-by=numa", "map-by=device", "map-by=core bind-to=l3"} {
 		p := policy(t, strings.Fields(flags)...)
-		plan, err := Place(machines, ranks, p)
+		plan, err := NewPlan(machines, ranks, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +210,7 @@ func testAgree(t *testing.T, machines []Machine, ranks int) {
 					mine = append(mine, r.Rank)
 				}
 			}
-			alone, _, err := p.On(m, mine)
+			alone, _, err := p.BindRanks(m, mine)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -223,10 +224,10 @@ func testAgree(t *testing.T, machines []Machine, ranks int) {
 	}
 }
 
-// Ranks get memory and NIC of where they are, and equally near NICs get equally many.
+// Ranks get the memory and the NIC near them, and equally near NICs get equally many ranks.
 func TestNearby(t *testing.T) {
 	top := shape{2, 1, 1, 4, 1, 2}.topology() // PUs 0-3 and 4-7, with two NICs each
-	plan, err := Place([]Machine{{Name: "n", Top: top}}, 8, Policy{})
+	plan, err := NewPlan([]Machine{{Name: "n", Top: top}}, 8, Policy{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,48 +247,48 @@ func TestNearby(t *testing.T) {
 	}
 
 	top.RDMA = top.RDMA[:2]
-	plan, err = Place([]Machine{{Name: "n", Top: top}}, 2, Policy{})
+	plan, err = NewPlan([]Machine{{Name: "n", Top: top}}, 2, Policy{})
 	if err != nil || len(plan.Notes) != 1 || !strings.Contains(plan.Notes[0],
 		"rank 1 on PUs 4-7 is in another package than mlx5_1:1") {
 		t.Errorf("notes %q, %v; want one about rank 1", plan.Notes, err)
 	}
 
-	top.RDMA[0].NUMA, top.RDMA[0].LocalPUs = -1, nil // whose place is unknown is not taken where one is near
-	plan, err = Place([]Machine{{Name: "n", Top: top}}, 4, Policy{})
+	top.RDMA[0].NUMA, top.RDMA[0].LocalPUs = -1, nil // a NIC at an unknown location is not used if another is near
+	plan, err = NewPlan([]Machine{{Name: "n", Top: top}}, 4, Policy{})
 	if err != nil || plan.Ranks[0].NIC.Name != "mlx5_1" || plan.Ranks[1].NIC.Name != "mlx5_1" {
 		t.Errorf("%+v, %v; want ranks 0 and 1 next to mlx5_1", plan, err)
 	}
 
 	top.Cgroup = &hw.Cgroup{Nodes: []int{1}}
-	plan, err = Place([]Machine{{Name: "n", Top: top}}, 2, Policy{})
+	plan, err = NewPlan([]Machine{{Name: "n", Top: top}}, 2, Policy{})
 	if err != nil || plan.Ranks[0].Memory != nil || !slices.Equal(plan.Ranks[1].Memory, []int{1}) {
 		t.Errorf("%+v, %v; want no memory of node 0", plan, err)
 	}
 }
 
-// A topology that was read with OnlyPUs is enough for all but the small caches and devices.
+// A topology that was read with OnlyPUs is sufficient except for small caches and devices.
 func TestLean(t *testing.T) {
-	full := two()
+	full := twoPackageMachine()
 	lean := Machine{Name: "n", Top: &hw.Topology{PUs: full.Top.PUs}, Allowed: full.Top.Allowed}
 	for _, flags := range []string{
 		"", "map-by=numa", "map-by=package bind-to=l3cache", "map-by=l3cache", "map-by=core bind-to=hwthread", "ppn=5",
 	} {
 		p := policy(t, strings.Fields(flags)...)
-		a, err := Place([]Machine{full}, 5, p)
+		a, err := NewPlan([]Machine{full}, 5, p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := Place([]Machine{lean}, 5, p)
-		if err != nil || show(a) != show(b) || !slices.EqualFunc(a.Ranks, b.Ranks, func(x, y Rank) bool {
+		b, err := NewPlan([]Machine{lean}, 5, p)
+		if err != nil || boundPUList(a) != boundPUList(b) || !slices.EqualFunc(a.Ranks, b.Ranks, func(x, y Rank) bool {
 			return slices.Equal(x.Memory, y.Memory)
 		}) {
-			t.Errorf("%s: %s, %v; want %s", flags, show(b), err, show(a))
+			t.Errorf("%s: %s, %v; want %s", flags, boundPUList(b), err, boundPUList(a))
 		}
 	}
 }
 
 func TestReport(t *testing.T) {
-	plan, err := Place([]Machine{two()}, 3, policy(t, "map-by=package:PE=3", "bind-to=core"))
+	plan, err := NewPlan([]Machine{twoPackageMachine()}, 3, policy(t, "map-by=package:PE=3", "bind-to=core"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,20 +299,20 @@ rank 2 on n bound to package[0][core:3-5], PUs 3-5,19-21, memory of NUMA nodes 0
 	if got := plan.Report(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	plan, err = Place([]Machine{two()}, 1, policy(t, "map-by=hwthread:PE=3"))
+	plan, err = NewPlan([]Machine{twoPackageMachine()}, 1, policy(t, "map-by=hwthread:PE=3"))
 	if err != nil || !strings.Contains(plan.Report(), "package[0][core:0][hwt:2], PUs 0-1,16,") {
 		t.Errorf("%v, %s", err, plan.Report())
 	}
 }
 
-// Whatever is not as asked for is said.
+// A note reports each deviation from the requested placement.
 func TestNotes(t *testing.T) {
 	for flags, want := range map[string]string{
 		"bind-to=core":         "more ranks than cores (17 on 16 of the node): each is bound to a hardware thread",
 		"map-by=l2 bind-to=l3": "",
 		"":                     "",
 	} {
-		plan, err := Place([]Machine{two()}, 17, policy(t, strings.Fields(flags)...))
+		plan, err := NewPlan([]Machine{twoPackageMachine()}, 17, policy(t, strings.Fields(flags)...))
 		if got := strings.Join(plan.Notes, "; "); err != nil || got != want {
 			t.Errorf("%s: %q, %v; want %q", flags, got, err, want)
 		}
@@ -324,17 +325,17 @@ func TestSlots(t *testing.T) {
 		"map-by=numa": 16,
 	} {
 		p := policy(t, strings.Fields(flags)...)
-		if got, err := p.Slots(two()); err != nil || got != want {
+		if got, err := p.Slots(twoPackageMachine()); err != nil || got != want {
 			t.Errorf("%s: %d slots, %v; want %d", flags, got, err, want)
 		}
 	}
 	p := policy(t, "cpus-per-rank=17")
-	if got, err := p.Slots(two()); !errors.Is(err, ErrNoRoom) {
+	if got, err := p.Slots(twoPackageMachine()); !errors.Is(err, ErrNoSlots) {
 		t.Errorf("17 cores a rank: %d slots, %v", got, err)
 	}
 }
 
-// cluster is 16 nodes of 256 cores and 16 NICs.
+// cluster returns 16 nodes of 256 cores and 16 NICs.
 func cluster() (machines []Machine) {
 	for i := range 16 {
 		machines = append(machines, Machine{Name: fmt.Sprint("node", i), Top: shape{2, 4, 4, 8, 1, 2}.topology()})
@@ -342,7 +343,7 @@ func cluster() (machines []Machine) {
 	return machines
 }
 
-// 1,024 ranks.
+// BenchmarkPlace places 1,024 ranks.
 func BenchmarkPlace(b *testing.B) {
 	machines := cluster()
 	for _, flags := range []string{"", "map-by=node", "map-by=package bind-to=numa", "map-by=numa", "map-by=l3cache bind-to=core",
@@ -350,7 +351,7 @@ func BenchmarkPlace(b *testing.B) {
 		p := policy(b, strings.Fields(flags)...)
 		b.Run(flags, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := Place(machines, 1024, p); err != nil {
+				if _, err := NewPlan(machines, 1024, p); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -358,8 +359,8 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// A rank shares when there are more ranks on some of its processors than these are, whoever they are bound to.
-func TestShares(t *testing.T) {
+// A rank is oversubscribed if its PUs have more ranks than there are PUs, whatever the other ranks are bound to.
+func TestOversubscribed(t *testing.T) {
 	for want, ranks := range map[string][][]int{
 		"[false]":             {{0, 1}},
 		"[false false]":       {{0, 1}, {2, 3}},
@@ -371,15 +372,15 @@ func TestShares(t *testing.T) {
 		for _, pus := range ranks {
 			list = append(list, Rank{PUs: pus})
 		}
-		if got := fmt.Sprint(Shares(list)); got != want {
+		if got := fmt.Sprint(Oversubscribed(list)); got != want {
 			t.Errorf("%v: %s, want %s", ranks, got, want)
 		}
 	}
 }
 
-// What other libraries are told of a rank's devices.
+// TestVariables checks the variables that select a rank's devices in other libraries.
 func TestVariables(t *testing.T) {
-	m := two()
+	m := twoPackageMachine()
 	m.Top.GPUs = []hw.Device{{PCI: "0000:c1:00.0", ID: "10de:2330"}, {PCI: "0000:01:00.0", ID: "1002:74a1"},
 		{PCI: "10000:01:00.0", ID: "10de:2330"}, {PCI: "0000:41:00.0", ID: "10de:2330"}, {PCI: "0000:42:00.0", ID: "8086:0bd5"}}
 	for pci, want := range map[string]string{
@@ -399,34 +400,34 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// Ranks that are far from the same device are named in one line.
-func TestCrossing(t *testing.T) {
-	m := two()
+// One line reports all ranks that are far from the same device.
+func TestCrossSocketWarnings(t *testing.T) {
+	m := twoPackageMachine()
 	m.Top.RDMA = m.Top.RDMA[:1]
-	plan, err := Place([]Machine{m}, 4, Policy{})
+	plan, err := NewPlan([]Machine{m}, 4, Policy{})
 	if want := "[ranks 2-3 on PUs 8-15,24-31 are in another package than mlx5_0:1, the nearest device: " +
 		"their traffic crosses sockets]"; err != nil || fmt.Sprint(plan.Notes) != want {
 		t.Errorf("%v, %v; want %s", plan.Notes, err, want)
 	}
 }
 
-// On a hybrid machine the user learns that ranks are not equally fast.
+// On a hybrid machine a note reports that ranks run on different kinds of cores.
 func TestHybrid(t *testing.T) {
 	m := Machine{Name: "n", Top: shape{1, 1, 1, 6, 1, 0}.topology()}
 	m.Top.Kinds = []hw.Kind{{Name: "cpu_core", PUs: []int{0, 1}}, {Name: "cpu_atom", PUs: []int{2, 3, 4, 5}}}
 	for ranks, want := range map[int]string{
 		1: "", // it is not bound
-		2: "ranks hold up the others: rank 0 on cpu_core and cpu_atom, rank 1 on cpu_atom",
-		6: "ranks hold up the others: ranks 0-1 on cpu_core, ranks 2-5 on cpu_atom",
+		2: "ranks delay the others: rank 0 on cpu_core and cpu_atom, rank 1 on cpu_atom",
+		6: "ranks delay the others: ranks 0-1 on cpu_core, ranks 2-5 on cpu_atom",
 		7: "so none is bound to a core",
 	} {
-		plan, err := Place([]Machine{m}, ranks, Policy{})
+		plan, err := NewPlan([]Machine{m}, ranks, Policy{})
 		if got := strings.Join(plan.Notes, ";"); err != nil || !strings.HasSuffix(got, want) || want == "" && got != "" {
 			t.Errorf("%d ranks: %q, %v; want %q", ranks, got, err, want)
 		}
 	}
 	m.Allowed = []int{2, 3, 4, 5}
-	if plan, err := Place([]Machine{m}, 4, Policy{}); err != nil || plan.Notes != nil {
+	if plan, err := NewPlan([]Machine{m}, 4, Policy{}); err != nil || plan.Notes != nil {
 		t.Errorf("ranks on slow cores only: %v, %v", plan.Notes, err)
 	}
 }
