@@ -55,7 +55,7 @@ func (d *RDMADevice) accessError(c CharDevice, dev uint64, err error) error {
 		o.Reason = "open " + c.Path()
 	case dev != unix.Mkdev(c.Major, c.Minor):
 		o.Err = syscall.ENODEV
-		o.Reason = fmt.Sprintf("%s is not the device %d:%d but %d:%d; make the file anew",
+		o.Reason = fmt.Sprintf("%s is not the device %d:%d but %d:%d; create the file again",
 			c.Path(), c.Major, c.Minor, unix.Major(dev), unix.Minor(dev))
 	default:
 		return nil

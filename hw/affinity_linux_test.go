@@ -29,11 +29,11 @@ func TestBind(t *testing.T) {
 		t.Error("binding to no PU succeeded")
 	}
 	if err := Bind([]int{before[0], maxID - 1}); !errors.Is(err, ErrBind) {
-		t.Errorf("bound to PU %d as well, which is not there: %v", maxID-1, err)
+		t.Errorf("Bind to the nonexistent PU %d returned %v", maxID-1, err)
 	}
 }
 
-// A process that is started inherits the memory policy, and the thread has none again afterwards.
+// A child process inherits the memory policy. PreferMemory(nil) removes the policy of the thread.
 func TestPreferMemory(t *testing.T) {
 	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
 	policy := func(want string) {
@@ -62,12 +62,12 @@ func TestPreferMemory(t *testing.T) {
 		t.Error(err)
 	}
 	if set, err := HasMemoryPolicy(); set || err != nil {
-		t.Errorf("%v, %v after it was taken back", set, err)
+		t.Errorf("%v, %v after it was removed", set, err)
 	}
 	policy(" default")
 }
 
-// TestProcessAffinity: that of one thread is no more than a part of it.
+// The affinity of the process includes more than the affinity of one bound thread.
 func TestProcessAffinity(t *testing.T) {
 	before, err := ProcessAffinity()
 	if err != nil || len(before) == 0 {
@@ -101,7 +101,7 @@ func TestThisMachine(t *testing.T) {
 	}
 }
 
-// A node whose slots are empty has nothing to prefer, which is no error; one that is not there is.
+// A node without memory is not an error; a node that does not exist is.
 func TestWithoutMemory(t *testing.T) {
 	tree := os.DirFS(t.TempDir())
 	if allWithoutMemory(tree, []int{0}) {

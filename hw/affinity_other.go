@@ -7,12 +7,12 @@ import (
 	"fmt"
 )
 
-// Affinity returns errors.ErrUnsupported: this system does not tell.
+// Affinity returns errors.ErrUnsupported: this system does not provide it.
 func Affinity() ([]int, error) {
 	return nil, fmt.Errorf("hw: read affinity: needs Linux: %w", errors.ErrUnsupported)
 }
 
-// ProcessAffinity returns errors.ErrUnsupported: this system does not tell.
+// ProcessAffinity returns errors.ErrUnsupported: this system does not provide it.
 func ProcessAffinity() ([]int, error) { return Affinity() }
 
 // Bind returns errors.ErrUnsupported: this system does not bind threads.
@@ -20,7 +20,7 @@ func Bind([]int) error {
 	return fmt.Errorf("hw: bind: needs Linux: %w", errors.ErrUnsupported)
 }
 
-// PreferMemory returns errors.ErrUnsupported: this system does not say whose memory is near.
+// PreferMemory returns errors.ErrUnsupported: this system has no memory policies.
 func PreferMemory([]int) error {
 	return fmt.Errorf("hw: prefer memory: needs Linux: %w", errors.ErrUnsupported)
 }

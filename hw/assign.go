@@ -11,7 +11,7 @@ import (
 type Choice struct {
 	Candidate
 	Path Path `json:"path"`
-	// Warning says that no device is near, and what that costs; "" otherwise.
+	// Warning is not empty if no device is near. It names the cost.
 	Warning string `json:"warning,omitempty"`
 }
 
@@ -19,8 +19,8 @@ type Choice struct {
 // one of the nearest. Among these it is one on the card with the fewest ranks so far, then the one with the fewest
 // ranks, then the first by PCI address. The result depends only on the arguments, so identical nodes choose identically.
 // Without candidates AssignDevices returns nil.
-func (t *Topology) AssignDevices(ranks [][]int, among []Candidate) []Choice {
-	if len(among) == 0 {
+func (t *Topology) AssignDevices(ranks [][]int, candidates []Candidate) []Choice {
+	if len(candidates) == 0 {
 		return nil
 	}
 	load := map[string]int{}
@@ -28,20 +28,20 @@ func (t *Topology) AssignDevices(ranks [][]int, among []Candidate) []Choice {
 		nearest []Candidate
 		path    Path
 	}
-	known := map[string]found{} // ranks of one NUMA node ask the same
-	places := t.pusByID()
-	sites := t.candidateSets(places, among)
+	known := map[string]found{} // ranks on one NUMA node have the same result
+	byID := t.pusByID()
+	located := t.locateCandidates(byID, candidates)
 	choices := make([]Choice, 0, len(ranks))
 	var a puSet
 	var key string
 	for rank, pus := range ranks {
-		if rank == 0 || !slices.Equal(pus, ranks[rank-1]) { // ranks that are not bound have all the same
-			a = puSetFrom(places, pus)
+		if rank == 0 || !slices.Equal(pus, ranks[rank-1]) { // unbound ranks all have the same PUs
+			a = puSetFrom(byID, pus)
 			key = fmt.Sprint(slices.Sorted(maps.Keys(a.nodes)), slices.Sorted(maps.Keys(a.packages)))
 		}
 		f, again := known[key]
 		if !again || a.nodes[-1] {
-			f.nearest, f.path = t.nearestCandidates(a, sites)
+			f.nearest, f.path = t.nearestCandidates(a, located)
 			known[key] = f
 		}
 		best := slices.MinFunc(f.nearest, func(a, b Candidate) int {

@@ -10,7 +10,7 @@ import (
 	"github.com/ibrun/ibrun/hw/hwtest"
 )
 
-// large is a machine of two sockets with 128 cores each, two threads a core, eight NUMA nodes, and 16 NICs below switches.
+// large returns a machine with two sockets of 128 cores, two threads per core, eight NUMA nodes, and 16 NICs below switches.
 func large(t testing.TB) fs.FS {
 	t.Helper()
 	var b strings.Builder
@@ -102,7 +102,7 @@ func TestLargeMachine(t *testing.T) {
 	for _, c := range choices {
 		load[c.String()]++
 		if c.Path != hw.PathPHB {
-			t.Errorf("a core is %s away from its device", c.Path)
+			t.Errorf("the path from a core to its device is %s", c.Path)
 		}
 	}
 	for name, n := range load {
@@ -138,8 +138,8 @@ func BenchmarkAssignDevices(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ranks, among := perCore(top), top.RDMACandidates()
+	ranks, candidates := perCore(top), top.RDMACandidates()
 	for b.Loop() {
-		top.AssignDevices(ranks, among)
+		top.AssignDevices(ranks, candidates)
 	}
 }

@@ -15,15 +15,15 @@ type cacheKind struct {
 
 // readCaches reads the caches of a PU that no earlier PU has described. The caches of a hardware thread are those of its
 // core.
-func (r *cpuReader) readCaches(pu *PU, dir string, cached map[int]map[cacheKind]bool) {
-	if r.onlyPUs && pu.L3 >= 0 || pu.Core != pu.ID && len(cached[pu.ID]) == len(cached[pu.Core]) && len(cached[pu.ID]) > 0 {
+func (r *cpuReader) readCaches(pu *PU, dir string, hasCache map[int]map[cacheKind]bool) {
+	if r.onlyPUs && pu.L3 >= 0 || pu.Core != pu.ID && len(hasCache[pu.ID]) == len(hasCache[pu.Core]) && len(hasCache[pu.ID]) > 0 {
 		return
 	}
 	for index := 0; r.err == nil && index < 10; index++ {
 		at := fmt.Sprintf("%scache/index%d/", dir, index)
 		level := r.readInt(at+"level", 0)
 		if level == 0 && index >= 3 {
-			return // some leave out a number below that
+			return // some kernels skip an index below 3
 		}
 		if level == 0 || r.onlyPUs && level != 3 {
 			continue
@@ -32,28 +32,28 @@ func (r *cpuReader) readCaches(pu *PU, dir string, cached map[int]map[cacheKind]
 		if !r.onlyPUs {
 			key.kind = cmp.Or(parseFile(&r.reader, at+"type", parseWord), key.kind)
 		}
-		if !cached[pu.ID][key] {
-			r.readCache(pu, at, key, cached)
+		if !hasCache[pu.ID][key] {
+			r.readCache(pu, at, key, hasCache)
 		}
 	}
 }
 
 // readCache reads one cache and the PUs that share it.
-func (r *cpuReader) readCache(pu *PU, at string, key cacheKind, cached map[int]map[cacheKind]bool) {
-	sharing, told := r.readSet(at, "shared_cpu_map", "shared_cpu_list")
-	if told && len(sharing) == 0 { // a cache of nobody: firmware of Itanium says so of that of a core
+func (r *cpuReader) readCache(pu *PU, at string, key cacheKind, hasCache map[int]map[cacheKind]bool) {
+	sharing, found := r.readSet(at, "shared_cpu_map", "shared_cpu_list")
+	if found && len(sharing) == 0 { // a cache of no PU: Itanium firmware describes the cache of a core so
 		for _, p := range r.puByID {
 			if p.Core == pu.Core {
 				sharing = append(sharing, p.ID)
 			}
 		}
 	}
-	pus := r.claimGroup(pu, "L"+strconv.Itoa(key.level)+" cache", sharing, func(p *PU) bool { return cached[p.ID][key] })
+	pus := r.claimGroup(pu, "L"+strconv.Itoa(key.level)+" cache", sharing, func(p *PU) bool { return hasCache[p.ID][key] })
 	for _, id := range pus {
-		if cached[id] == nil {
-			cached[id] = map[cacheKind]bool{}
+		if hasCache[id] == nil {
+			hasCache[id] = map[cacheKind]bool{}
 		}
-		cached[id][key] = true
+		hasCache[id][key] = true
 		if key.level == 3 && key.kind != "Instruction" {
 			r.puByID[id].L3 = pus[0]
 		}
@@ -61,7 +61,7 @@ func (r *cpuReader) readCache(pu *PU, at string, key cacheKind, cached map[int]m
 	if r.onlyPUs {
 		return
 	}
-	r.failFast = false // sizes are no part of a place
+	r.failFast = false // Read does not fail if a size is unknown
 	defer func() { r.failFast = true }()
 	c := Cache{Level: key.level, Type: key.kind, Size: parseFile(&r.reader, at+"size", parseSize), PUs: r.addGroup(pus)}
 	c.Line = r.readInt(at+"coherency_line_size", 0)

@@ -75,8 +75,8 @@ func vendorOf(id string) string {
 }
 
 // sortedByAddress returns the candidates sorted by PCI address, name and port.
-func sortedByAddress(among []Candidate) []Candidate {
-	return slices.SortedFunc(slices.Values(among), func(a, b Candidate) int {
+func sortedByAddress(candidates []Candidate) []Candidate {
+	return slices.SortedFunc(slices.Values(candidates), func(a, b Candidate) int {
 		return cmp.Or(comparePCI(a.PCI, b.PCI), compareNumbered(a.Name, b.Name), cmp.Compare(a.Port, b.Port))
 	})
 }

@@ -70,7 +70,7 @@ type captureWriter struct {
 	w          *tar.Writer
 	seen       map[string]bool
 	unreadable []string
-	err        error // the first in writing
+	err        error // the first error of writing
 }
 
 // addCpuset adds the cpuset files of the cgroup of this process.
@@ -103,11 +103,11 @@ func (c *captureWriter) addMatches(dir string, pattern []string) {
 	}
 	for _, name := range names {
 		at := path.Join(dir, name)
-		if to, err := fs.ReadLink(c.fsys, at); err == nil && !strings.HasPrefix(at, "proc/") { // links of proc are each process's own
+		if to, err := fs.ReadLink(c.fsys, at); err == nil && !strings.HasPrefix(at, "proc/") { // links of proc differ per process
 			c.writeEntry(&tar.Header{Typeflag: tar.TypeSymlink, Name: at, Linkname: to, Mode: 0o777}, nil)
 			at = path.Join(dir, to)
 			if len(pattern) == 1 || !fs.ValidPath(at) {
-				continue // where it leads is named by another pattern, if at all
+				continue // another pattern may match the target
 			}
 		}
 		if len(pattern) > 1 {
@@ -133,7 +133,7 @@ func (c *captureWriter) addFile(name string) {
 	case st.Mode().IsRegular() && st.Mode().Perm()&0o444 != 0:
 		limit := int64(maxTreeFile)
 		if base == "config" {
-			limit = 256 // what devices before PCI Express have, and lstopo reads
+			limit = 256 // the configuration space before PCI Express, which lstopo reads
 		}
 		data, err := readHead(c.fsys, name, limit)
 		c.noteUnreadable(name, err)

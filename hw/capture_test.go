@@ -27,7 +27,7 @@ func asJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-// A captured tree reads as the machine does.
+// Read returns the same for this machine and for its capture.
 func TestCaptureOfThisMachine(t *testing.T) {
 	want, err := hw.Read(os.DirFS("/"))
 	if err != nil {
@@ -45,7 +45,7 @@ func TestCaptureOfThisMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range want.Nodes { // the same moment
+	for i := range want.Nodes { // free memory may have changed since
 		want.Nodes[i].Memory = got.Nodes[i].Memory
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -53,7 +53,7 @@ func TestCaptureOfThisMachine(t *testing.T) {
 	}
 }
 
-// Every machine reads the same after capture, and its capture is the same each time.
+// For every machine Read returns the same after a capture, and two captures are equal.
 func TestCaptureOfMachines(t *testing.T) {
 	for name, tree := range machines(t) {
 		want, err := hw.Read(tree)
@@ -75,7 +75,7 @@ func TestCaptureOfMachines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if name == "container" { // what cannot be read is left out, and named
+		if name == "container" { // unreadable files are left out and listed
 			noted, err := fs.ReadFile(again, "unreadable")
 			if err != nil || !strings.Contains(string(noted), "0000:51:00.0/class: input/output error") {
 				t.Errorf("unreadable says %q, %v", noted, err)
@@ -96,12 +96,12 @@ func TestUnpackPrefixes(t *testing.T) {
 	whole := archive.Bytes()
 	for n := range len(whole) {
 		if _, err := hw.Unpack(bytes.NewReader(whole[:n])); err == nil {
-			t.Errorf("%d of %d bytes are taken for an archive", n, len(whole))
+			t.Errorf("%d of %d bytes are accepted as an archive", n, len(whole))
 		}
 	}
 }
 
-// Archives that hwloc-gather-topology makes are in a directory of their own.
+// Archives of hwloc-gather-topology contain a single directory.
 func TestUnpackDirectory(t *testing.T) {
 	for _, c := range []struct{ names, want string }{
 		{"m/sys/online m/proc/x", "proc sys"},
@@ -153,17 +153,17 @@ func TestTreeIsFileSystem(t *testing.T) {
 	}
 	for _, name := range []string{"a", "c", "d"} {
 		if _, err := fs.ReadFile(loop, name); !errors.Is(err, syscall.ELOOP) {
-			t.Errorf("%s leads in a circle, and reads with %v", name, err)
+			t.Errorf("%s is a loop of links, and reading it returns %v", name, err)
 		}
 	}
 }
 
-// Text archives may be wrong too.
+// FromText refuses malformed text archives.
 func TestBadTexts(t *testing.T) {
 	for _, text := range []string{"-- a{0 --\n", "-- a{2-1} --\n", "-- a{0-99999999} --\n", "-- a --\n-- a --\n", "-- ../a --\n",
 		"-- cpulist --\n0-x\n"} {
 		if _, err := hwtest.FromText([]byte(text)); err == nil {
-			t.Errorf("%q is taken for an archive", text)
+			t.Errorf("%q is accepted as an archive", text)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func TestTreeConcurrently(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			if got, err := hw.Read(tree); err != nil || !reflect.DeepEqual(got, want) {
-				t.Errorf("read beside others, the tree is %+v, %v", got, err)
+				t.Errorf("read concurrently, the tree is %+v, %v", got, err)
 			}
 		})
 	}

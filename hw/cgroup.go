@@ -63,9 +63,9 @@ func (r *cpuReader) readCpusetPath() string {
 	text, _ := r.readText("proc/self/cgroup")
 	for line := range strings.Lines(text) {
 		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
-		controllers, place, _ := strings.Cut(rest, ":")
+		controllers, group, _ := strings.Cut(rest, ":")
 		if controllers == "" || slices.Contains(strings.Split(controllers, ","), "cpuset") {
-			return place
+			return group
 		}
 	}
 	return "/"

@@ -14,11 +14,11 @@ const (
 // cpuReader reads packages, NUMA nodes, caches, cores and PUs into a Topology.
 type cpuReader struct {
 	reader
-	onlyPUs bool // only what Topology.PUs says
+	onlyPUs bool // read only what Topology.PUs needs
 	top     *Topology
 	online  []int
 	puByID  map[int]*PU
-	groups  [][]int // every set of PUs that belong together
+	groups  [][]int // all sets of PUs that belong together
 }
 
 // readPUs finds the core, package, caches and NUMA node of every PU. A file that describes a whole set of PUs is read
@@ -27,8 +27,8 @@ func (r *cpuReader) readPUs() {
 	r.failFast = true
 	defer func() { r.failFast = false }()
 	r.findOnline()
-	var packaged, died, clustered = map[int]bool{}, map[int]bool{}, map[int]bool{}
-	cached := map[int]map[cacheKind]bool{}
+	var hasPackage, hasDie, hasCluster = map[int]bool{}, map[int]bool{}, map[int]bool{}
+	hasCache := map[int]map[cacheKind]bool{}
 	for _, id := range r.online {
 		if r.err != nil {
 			return
@@ -37,16 +37,16 @@ func (r *cpuReader) readPUs() {
 		if pu.Core < 0 {
 			r.readCore(pu, dir+"topology/")
 		}
-		if !packaged[id] {
-			r.readPackage(pu, dir+"topology/", packaged)
+		if !hasPackage[id] {
+			r.readPackage(pu, dir+"topology/", hasPackage)
 		}
-		if !r.onlyPUs && !died[id] {
-			r.readDie(pu, dir+"topology/", died)
+		if !r.onlyPUs && !hasDie[id] {
+			r.readDie(pu, dir+"topology/", hasDie)
 		}
-		if !r.onlyPUs && !clustered[id] {
-			r.readCluster(pu, dir+"topology/", clustered)
+		if !r.onlyPUs && !hasCluster[id] {
+			r.readCluster(pu, dir+"topology/", hasCluster)
 		}
-		r.readCaches(pu, dir, cached)
+		r.readCaches(pu, dir, hasCache)
 	}
 	r.readNodes()
 	for _, id := range r.online {
@@ -62,7 +62,7 @@ func (r *cpuReader) readPUs() {
 func (r *cpuReader) findOnline() {
 	ids, ok := r.readList(dirCPU + "online")
 	if !ok && r.err == nil {
-		r.failFast = false // the first PU often has no such file, and what cannot be told is on
+		r.failFast = false // the first PU often has no such file, and a PU of unknown state is online
 		for _, id := range r.numberedEntries(dirCPU[:len(dirCPU)-1], "cpu") {
 			if id < maxID && r.readInt(fmt.Sprintf("%scpu%d/online", dirCPU, id), 1) != 0 {
 				ids = append(ids, id)
@@ -110,7 +110,8 @@ func (r *cpuReader) addGroup(pus []int) []int {
 
 // readCore reads the core of a PU.
 func (r *cpuReader) readCore(pu *PU, dir string) {
-	siblings, _ := r.readSet(dir, "core_cpus", "core_cpus_list", "thread_siblings", "thread_siblings_list") // Linux 5.3 renamed them
+	// Linux 5.3 renamed thread_siblings to core_cpus.
+	siblings, _ := r.readSet(dir, "core_cpus", "core_cpus_list", "thread_siblings", "thread_siblings_list")
 	pus := r.claimGroup(pu, "core", siblings, func(p *PU) bool { return p.Core >= 0 })
 	for _, id := range pus {
 		r.puByID[id].Core = pu.ID
@@ -121,20 +122,20 @@ func (r *cpuReader) readCore(pu *PU, dir string) {
 }
 
 // readPackage reads the package of a PU. If only the package number is known, PUs with the same number form one package.
-func (r *cpuReader) readPackage(pu *PU, dir string, packaged map[int]bool) {
-	siblings, told := r.readSet(dir, "package_cpus", "package_cpus_list", "core_siblings", "core_siblings_list")
+func (r *cpuReader) readPackage(pu *PU, dir string, hasPackage map[int]bool) {
+	siblings, found := r.readSet(dir, "package_cpus", "package_cpus_list", "core_siblings", "core_siblings_list")
 	id := r.readInt(dir+"physical_package_id", -1)
-	pus := r.claimGroup(pu, "package", siblings, func(p *PU) bool { return packaged[p.ID] })
+	pus := r.claimGroup(pu, "package", siblings, func(p *PU) bool { return hasPackage[p.ID] })
 	for _, member := range pus {
-		packaged[member] = true
+		hasPackage[member] = true
 		r.puByID[member].Package = max(0, id)
 	}
 	if r.onlyPUs {
 		return
 	}
-	at := slices.IndexFunc(r.top.Packages, func(p Package) bool { return !told && p.ID == id })
+	at := slices.IndexFunc(r.top.Packages, func(p Package) bool { return !found && p.ID == id })
 	switch {
-	case !told && id < 0: // the machine does not speak of packages
+	case !found && id < 0: // the machine describes no packages
 	case at < 0:
 		r.top.Packages = append(r.top.Packages, Package{ID: id, PUs: pus})
 	default:
@@ -143,26 +144,26 @@ func (r *cpuReader) readPackage(pu *PU, dir string, packaged map[int]bool) {
 }
 
 // readDie reads the die of a PU.
-func (r *cpuReader) readDie(pu *PU, dir string, died map[int]bool) {
-	siblings, told := r.readSet(dir, "die_cpus", "die_cpus_list")
-	pus := r.claimGroup(pu, "die", siblings, func(p *PU) bool { return died[p.ID] })
+func (r *cpuReader) readDie(pu *PU, dir string, hasDie map[int]bool) {
+	siblings, found := r.readSet(dir, "die_cpus", "die_cpus_list")
+	pus := r.claimGroup(pu, "die", siblings, func(p *PU) bool { return hasDie[p.ID] })
 	for _, id := range pus {
-		died[id] = true
+		hasDie[id] = true
 	}
-	if told && len(pus) > 1 {
+	if found && len(pus) > 1 {
 		r.top.Dies = append(r.top.Dies, Die{ID: r.readInt(dir+"die_id", -1), PUs: pus})
 	}
 }
 
 // readCluster reads the cores that share a resource below the level-3 cache. Clusters affect only the order of the
 // lists.
-func (r *cpuReader) readCluster(pu *PU, dir string, clustered map[int]bool) {
-	siblings, told := r.readSet(dir, "cluster_cpus", "cluster_cpus_list")
-	pus := r.claimGroup(pu, "cluster", siblings, func(p *PU) bool { return clustered[p.ID] })
+func (r *cpuReader) readCluster(pu *PU, dir string, hasCluster map[int]bool) {
+	siblings, found := r.readSet(dir, "cluster_cpus", "cluster_cpus_list")
+	pus := r.claimGroup(pu, "cluster", siblings, func(p *PU) bool { return hasCluster[p.ID] })
 	for _, id := range pus {
-		clustered[id] = true
+		hasCluster[id] = true
 	}
-	if told && len(pus) > 1 {
+	if found && len(pus) > 1 {
 		r.addGroup(pus)
 	}
 }

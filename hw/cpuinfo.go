@@ -43,11 +43,11 @@ func (r *cpuReader) readKinds() {
 			}
 		}
 	}
-	told := 0
+	described := 0
 	for _, k := range t.Kinds {
-		told += len(k.PUs)
+		described += len(k.PUs)
 	}
-	if told != len(r.online) {
+	if described != len(r.online) {
 		t.Kinds = r.kindsByCapacity()
 	}
 	kindOf := map[int]int{}
@@ -68,7 +68,7 @@ func (r *cpuReader) kindsByCapacity() []Kind {
 		capacity := r.readInt(fmt.Sprintf("%scpu%d/cpu_capacity", dirCPU, id), 0)
 		by[capacity] = append(by[capacity], id)
 		if i == 0 && capacity == 0 {
-			by[0] = r.online // the kernel says it for all or for none
+			by[0] = r.online // the kernel provides it for all PUs or for none
 			break
 		}
 	}

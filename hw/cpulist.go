@@ -57,7 +57,7 @@ func parseMask(text string) ([]int, error) {
 	if !whole || body == "" || len(body) > maxID/4+maxID/32 {
 		return nil, fmt.Errorf("%w: mask %.40q has no end", ErrMalformed, text)
 	}
-	body = strings.TrimSuffix(body, "\n") // that of a cache on POWER ends in two
+	body = strings.TrimSuffix(body, "\n") // the mask of a cache on POWER ends in two newlines
 	words := strings.Split(body, ",")
 	var ids []int
 	for i, word := range slices.Backward(words) {

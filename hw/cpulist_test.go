@@ -10,7 +10,7 @@ func TestListPrefixes(t *testing.T) {
 	const whole = "0-3,8,10-11\n"
 	for n := range len(whole) {
 		if ids, err := parseList(whole[:n]); err == nil {
-			t.Errorf("%q was taken for %v, but it is cut short", whole[:n], ids)
+			t.Errorf("%q parses as %v, but it is truncated", whole[:n], ids)
 		}
 	}
 	if _, err := parseList(whole); err != nil {
@@ -34,7 +34,7 @@ func FuzzList(f *testing.F) {
 	})
 }
 
-// parsers read single files, each with a whole text and what it means.
+// parsers parse single files. Each has a complete text and its value.
 var parsers = []struct {
 	name, whole, want string
 	parse             func(string) (any, error)
@@ -77,14 +77,14 @@ func TestTopologyTextPrefixes(t *testing.T) {
 	for _, c := range parsers {
 		for n := range len(c.whole) {
 			if v, err := c.parse(c.whole[:n]); err == nil {
-				t.Errorf("%s: %q was taken for %v, but it is cut short", c.name, c.whole[:n], v)
+				t.Errorf("%s: %q parses as %v, but it is truncated", c.name, c.whole[:n], v)
 			}
 		}
 	}
 	const status = "Node:   255\n"
 	for n := range len(status) {
 		if node, err := parseNumaStatus(status[:n]); err == nil && node >= 0 {
-			t.Errorf("%q was taken for node %d, but it is cut short", status[:n], node)
+			t.Errorf("%q parses as node %d, but it is truncated", status[:n], node)
 		}
 	}
 }

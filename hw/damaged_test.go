@@ -17,11 +17,11 @@ import (
 	"github.com/ibrun/ibrun/hw/hwtest"
 )
 
-// patchedTree is a tree in which one file is another.
+// patchedTree is a tree in which one file is replaced.
 type patchedTree struct {
 	fs.ReadLinkFS
 	name string
-	file fs.FS // with a file called x, or nil
+	file fs.FS // contains the replacement with the name x, or nil
 	err  error
 }
 
@@ -35,7 +35,7 @@ func (m patchedTree) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: m.err}
 }
 
-// ReadDir makes fs.ReadDir use Open, of the one file as well.
+// ReadDir makes fs.ReadDir use Open, for the replaced file as well.
 func (m patchedTree) ReadDir(name string) ([]fs.DirEntry, error) {
 	if name == m.name && m.err != nil {
 		return nil, &fs.PathError{Op: "readdir", Path: name, Err: m.err}
@@ -49,7 +49,7 @@ const (
 	pci  = "sys/bus/pci/devices/0000:13:00.0/"
 )
 
-// What placement stands on ends reading; all else is a problem, kept where it belongs.
+// Read fails if a file needed for process placement is damaged. Other damage is listed in Problems of the part concerned.
 func TestDamagedFiles(t *testing.T) {
 	tree, ok := hwtest.Tree(t, "testdata/machines/two-sockets.txtar").(fs.ReadLinkFS)
 	if !ok {
@@ -87,7 +87,7 @@ func TestDamagedFiles(t *testing.T) {
 		{file: pci + "class", text: huge, message: pci + "class: hw: malformed sysfs file: longer than 65536 bytes"},
 		{file: pci + "class", text: "0x02\n", message: "class"},
 		{file: pci + "vendor", err: syscall.ENODEV, message: pci + "vendor: no such device"},
-		{file: pci + "numa_node", text: "9\n", message: "NUMA node that is not there"},
+		{file: pci + "numa_node", text: "9\n", message: "NUMA node that does not exist"},
 		{file: pci + "numa_node", text: "-2\n", message: "numa_node"},
 		{file: pci + "current_link_speed", text: "fast\n", message: "link speed"},
 		{file: pci + "current_link_width", text: "many\n", message: "current_link_width"},
@@ -105,21 +105,21 @@ func TestDamagedFiles(t *testing.T) {
 			m.file = file
 		}
 		top, err := hw.Read(m)
-		said := asJSON(t, top)
+		message := asJSON(t, top)
 		if err != nil {
-			said = err.Error()
-		} else if !bytes.Contains([]byte(said), []byte(`"problems"`)) {
-			said = "nothing"
+			message = err.Error()
+		} else if !bytes.Contains([]byte(message), []byte(`"problems"`)) {
+			message = "nothing"
 		}
-		said = strings.NewReplacer(`\"`, `"`, `\\n`, `\n`).Replace(said)
-		if (err != nil) != c.fails || !strings.Contains(said, c.message) {
-			t.Errorf("%s with %.20q or %v: failed is %t, want %t; it says %.300s, want %q among it",
-				c.file, c.text, c.err, err != nil, c.fails, said, c.message)
+		message = strings.NewReplacer(`\"`, `"`, `\\n`, `\n`).Replace(message)
+		if (err != nil) != c.fails || !strings.Contains(message, c.message) {
+			t.Errorf("%s with %.20q or %v: failed is %t, want %t; the message is %.300s, want %q in it",
+				c.file, c.text, c.err, err != nil, c.fails, message, c.message)
 		}
 	}
 }
 
-// Of PUs that tell different things of what they share the first is believed, which is told, to a program that starts as well.
+// If PUs contradict each other about what they share, the first one counts. Problems reports it, with OnlyPUs too.
 func TestContradictions(t *testing.T) {
 	tree, ok := hwtest.Tree(t, "testdata/machines/two-sockets.txtar").(fs.ReadLinkFS)
 	if !ok {
@@ -143,7 +143,7 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// No file but the list of PUs is needed, and a missing one is not a problem: kernels differ.
+// Only the list of online PUs is required. Other missing files are not problems, because kernels differ.
 func TestMissingFiles(t *testing.T) {
 	tree, ok := hwtest.Tree(t, "testdata/machines/two-sockets.txtar").(fs.ReadLinkFS)
 	if !ok {
@@ -168,7 +168,7 @@ func TestMissingFiles(t *testing.T) {
 	}
 }
 
-// Trees in directories may hold what blocks or leads away.
+// A tree in a directory may contain files that block, and links out of the tree.
 func TestDirectoryTree(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(filepath.Join(dir, "m"), hwtest.Tree(t, "testdata/machines/two-sockets.txtar")); err != nil {
@@ -197,9 +197,9 @@ func TestDirectoryTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(top.Problems) != 5 || top.Nodes[0].Memory != 0 {
-		t.Errorf("problems are %q, want five, one of each file", top.Problems)
+		t.Errorf("problems are %q, want five, one for each file", top.Problems)
 	}
 	if _, err := hw.OpenTree(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a tree that is not there: %v", err)
+		t.Errorf("opening a missing tree: %v", err)
 	}
 }

@@ -38,7 +38,7 @@ func (r *deviceReader) newDevice(p PCIDevice, dir, prefix string) Device {
 // deviceReader reads devices. The problems of a device are stored with the device.
 type deviceReader struct {
 	reader
-	top *Topology // nil when only RDMA devices are read
+	top *Topology // nil if only RDMA devices are read
 }
 
 // collectProblems calls read and returns the problems that read added, without adding them to the common list.
@@ -85,7 +85,7 @@ func (r *deviceReader) readDevices(canOpen func(*RDMADevice) error) {
 func (r *deviceReader) linkTarget(name string) string {
 	to, err := fs.ReadLink(r.fsys, name)
 	if err != nil {
-		return "" // there is no such relation, or a copied tree has no links
+		return "" // no such link, or a copied tree without links
 	}
 	return path.Base(to)
 }
@@ -103,18 +103,18 @@ func (r *deviceReader) readLocality(dirs ...string) (numa int, pus []int) {
 		if text, ok := r.readText(dir + "/numa_node"); ok && text != "-1\n" {
 			n, err := parseUint(text, 16)
 			if err == nil && r.top != nil && !slices.ContainsFunc(r.top.Nodes, func(have Node) bool { return have.ID == int(n) }) {
-				err = malformed("number of a NUMA node that is not there:", text)
+				err = malformed("number of a NUMA node that does not exist:", text)
 			}
 			r.addProblem(dir+"/numa_node", err)
 			if err == nil {
 				node = int(n)
 			}
 		}
-		local, told := r.readSet(dir+"/", "local_cpus", "local_cpulist")
+		local, found := r.readSet(dir+"/", "local_cpus", "local_cpulist")
 		if node >= 0 {
 			return node, local
 		}
-		if told && pus == nil {
+		if found && pus == nil {
 			pus = local
 		}
 	}

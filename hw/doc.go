@@ -1,25 +1,25 @@
-// Package hw tells what the node is made of: packages, dies, NUMA nodes, caches, cores and PUs, and the PCI devices, RDMA
-// devices, network interfaces, GPUs and NVMe disks, and which of these are near to which.
+// Package hw describes the hardware of a node: packages, dies, NUMA nodes, caches, cores and PUs, the PCI devices, RDMA
+// devices, network interfaces, GPUs and NVMe disks, and which of these are close to each other.
 //
 // A PU (processing unit) is what the kernel calls a CPU: one core, or one hardware thread of a core that has several.
-// [Local] reads this machine. [Read] takes the root directory of any, as a tree of files:
+// [Local] reads this machine. [Read] reads any machine from its root directory, given as a tree of files:
 //
 //	top, err := hw.Local()
-//	choices := top.Spread([][]int{{0, 1}, {2, 3}}, top.RDMACandidates()) // for two ranks, by the PUs they are bound to
-//	fmt.Println(choices[1], choices[1].Path, choices[1].Warning)         // mlx5_2:1 PHB, and no warning
+//	choices := top.AssignDevices([][]int{{0, 1}, {2, 3}}, top.RDMACandidates()) // for two ranks, by the PUs they are bound to
+//	fmt.Println(choices[1], choices[1].Path, choices[1].Warning)                // mlx5_2:1 PHB, and no warning
 //
-// Programs that start read only what they need:
+// A program that must start fast reads only what it needs:
 //
 //	top, err := hw.Read(os.DirFS("/"), hw.OnlyPUs)
 //	allowed, err := hw.Affinity()
-//	for _, core := range top.CoresOf(allowed) { // neighbours stand next to each other
+//	for _, core := range top.CoresOf(allowed) { // cores that are close together are adjacent
 //		fmt.Println(core) // the PUs of one core
 //	}
 //
-// Trees of other machines come from [Capture], which lstopo --input reads as well, and go back in through [OpenTree]. Package
-// hwtest makes trees of short texts. A [Topology] agrees with hwloc: a test compares the two.
+// [Capture] writes the tree of a machine as an archive, which lstopo --input reads as well, and [OpenTree] opens it on another
+// machine. Package hwtest makes trees from short texts. A [Topology] agrees with hwloc: a test compares the two.
 //
-// [LocalRDMA] reads RDMA devices alone, and adds what only the running kernel knows:
+// [LocalRDMA] reads only RDMA devices, and adds information that only the running kernel provides:
 //
 //	devices, err := hw.LocalRDMA()
 //	for _, d := range devices {
@@ -28,10 +28,10 @@
 //		}
 //	}
 //
-// A RoCE address is an index into a port's GID table. [RDMAPort.ChooseGID] picks it by rule:
+// A RoCE address is an index into a port's GID table. [RDMAPort.ChooseGID] chooses it by a fixed rule:
 //
 //	gid, err := d.Ports[0].ChooseGID(hw.GIDRequest{})
 //	fmt.Println(gid.Index, gid.Addr, gid.Reason) // 3 ::ffff:10.0.0.1 the IPv4 address of eth0
 //
-// Everything here is plain data. Nothing is cached between calls.
+// All results are plain data. Nothing is cached between calls.
 package hw

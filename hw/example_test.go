@@ -10,7 +10,7 @@ import (
 	"github.com/ibrun/ibrun/hw/hwtest"
 )
 
-// A machine of four PUs on two cores, as a tree of files. That of the machine that the program runs on is os.DirFS("/").
+// A machine with four PUs on two cores, as a tree of files. The tree of this machine is os.DirFS("/").
 func ExampleRead() {
 	const cpu = "sys/devices/system/cpu/"
 	top, err := hw.Read(fstest.MapFS{
@@ -25,7 +25,7 @@ func ExampleRead() {
 		return
 	}
 	fmt.Println(len(top.PUs), "PUs on", len(top.Cores), "cores")
-	for _, core := range top.CoresOf([]int{0, 1, 2}) { // PU 3 is not ours
+	for _, core := range top.CoresOf([]int{0, 1, 2}) { // this process may not use PU 3
 		fmt.Println("ours of a core:", hw.FormatList(core))
 	}
 	// Output:
@@ -39,7 +39,7 @@ func ExampleFormatList() {
 	// Output: 0-3,8
 }
 
-// Every rank gets a device that is near to the PUs that it is bound to.
+// Each rank gets a device near the PUs that it is bound to.
 func ExampleTopology_AssignDevices() {
 	top := &hw.Topology{
 		PUs: []hw.PU{{ID: 0, Node: 0, Package: 0}, {ID: 1, Core: 1, Node: 1, Package: 1}},
@@ -60,7 +60,7 @@ func ExampleTopology_AssignDevices() {
 	// rank 1 uses mlx5_0:1
 }
 
-// Which entry of the GID table to use is decided by rule, and the reason told.
+// A fixed rule decides which entry of the GID table to use. The result contains the reason.
 func ExampleRDMAPort_ChooseGID() {
 	v4, v6 := netip.MustParseAddr("::ffff:10.0.0.1"), netip.MustParseAddr("fe80::1")
 	port := hw.RDMAPort{LinkLayer: hw.LinkEthernet, Netdev: "eth0", GIDs: []hw.GID{
@@ -74,9 +74,9 @@ func ExampleRDMAPort_ChooseGID() {
 	// Output: 3 ::ffff:10.0.0.1 the IPv4 address of eth0 <nil>
 }
 
-// A machine is taken along as an archive, and read elsewhere.
+// A machine is captured as an archive, which any other machine can read.
 func ExampleCapture() {
-	machine, err := hwtest.FromText([]byte("-- sys/devices/system/cpu/online --\n0-2\n")) // os.DirFS("/") is this one
+	machine, err := hwtest.FromText([]byte("-- sys/devices/system/cpu/online --\n0-2\n")) // os.DirFS("/") is this machine
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -85,7 +85,7 @@ func ExampleCapture() {
 	if err := hw.Capture(&archive, machine); err != nil {
 		fmt.Println(err)
 	}
-	tree, err := hw.Unpack(&archive) // hw.OpenTree takes the name of a file
+	tree, err := hw.Unpack(&archive) // hw.OpenTree opens a file by name
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/ibrun/ibrun/hw/hwtest"
 )
 
-// FuzzRead reads machines in which two files, or all files of two kinds, say something else, or are links.
+// FuzzRead reads machines in which two files, or all files of two kinds, have another text or are links.
 func FuzzRead(f *testing.F) {
 	machines := hwtest.Archives(f, "testdata/machines/*.txtar")
 	for machine := range machines {
@@ -19,7 +19,7 @@ func FuzzRead(f *testing.F) {
 			f.Add(uint8(machine), uint16(i*7), text, i >= 8, uint16(i), "0-1023\n")
 		}
 	}
-	f.Add(uint8('H'), uint16(49), "0,0,22\n", false, uint16(7), "0-102999993\n") // is refused and not spelt out
+	f.Add(uint8('H'), uint16(49), "0,0,22\n", false, uint16(7), "0-102999993\n") // refused before the range is expanded
 	f.Fuzz(func(t *testing.T, machine uint8, first uint16, text string, link bool, second uint16, more string) {
 		if len(text) > 4096 || len(more) > 4096 {
 			return
@@ -27,13 +27,13 @@ func FuzzRead(f *testing.F) {
 		archive := hwtest.Corrupt(machines[int(machine)%len(machines)], first, text, link)
 		tree, err := hwtest.FromText(hwtest.Corrupt(archive, second, more, link))
 		if err != nil {
-			return // not a tree
+			return // not a valid tree
 		}
 		checkRead(t, tree)
 	})
 }
 
-// FuzzUnpack takes bytes for an archive, and what comes out for a machine.
+// FuzzUnpack unpacks any bytes and reads the result as a machine.
 func FuzzUnpack(f *testing.F) {
 	var archive bytes.Buffer
 	if err := hw.Capture(&archive, hwtest.Tree(f, "testdata/machines/container.txtar")); err != nil {
@@ -53,14 +53,14 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// checkRead reads a tree, and holds what came of it against what every machine keeps.
+// checkRead reads a tree and checks the invariants of every topology.
 func checkRead(t *testing.T, tree fs.FS) {
 	t.Helper()
 	top, err := hw.Read(tree, hw.WithAffinity([]int{0, 1}))
 	if err != nil {
 		return
 	}
-	if len(top.PUs) <= 512 { // of more it takes seconds, and tells nothing else
+	if len(top.PUs) <= 512 { // larger topologies take seconds and test nothing more
 		if _, err := json.Marshal(top); err != nil {
 			t.Error(err)
 		}
@@ -93,11 +93,11 @@ func checkRead(t *testing.T, tree fs.FS) {
 	}
 	for _, set := range sets {
 		if !slices.IsSorted(set) || slices.ContainsFunc(set, func(id int) bool { return !known[id] }) {
-			t.Errorf("%v is not ascending, or names PUs that are not there", set)
+			t.Errorf("%v is not ascending, or contains PUs that do not exist", set)
 		}
 	}
-	among := slices.Concat(top.RDMACandidates(), top.GPUCandidates())
-	if choices := top.AssignDevices([][]int{{0}, all, nil}, among); len(among) > 0 && len(choices) != 3 {
+	candidates := slices.Concat(top.RDMACandidates(), top.GPUCandidates())
+	if choices := top.AssignDevices([][]int{{0}, all, nil}, candidates); len(candidates) > 0 && len(choices) != 3 {
 		t.Errorf("three ranks have %d choices", len(choices))
 	}
 	for i := range min(len(top.PCI), 20) {

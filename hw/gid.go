@@ -39,7 +39,7 @@ func (g GID) String() string {
 // GIDRequest restricts the choice of a GID. The zero GIDRequest means no restriction.
 type GIDRequest struct {
 	Netdev string // only addresses of this interface: a VLAN, a bond
-	Family Family // only this family, that of the peer
+	Family Family // only this family: the family of the peer
 }
 
 // GIDChoice is a chosen GID and the reason for the choice.
@@ -51,7 +51,7 @@ type GIDChoice struct {
 // GIDError means that a port has no usable GID.
 type GIDError struct {
 	Request GIDRequest
-	Refused []RefusedGID // all that the port has, by index
+	Refused []RefusedGID // all GIDs of the port, by index
 }
 
 // RefusedGID is a GID and the reason why it cannot be used.
@@ -71,7 +71,7 @@ func (e *GIDError) Error() string {
 		fmt.Fprintf(&b, " on %s", e.Request.Netdev)
 	}
 	if len(e.Refused) == 0 {
-		b.WriteString(": the table is empty; is the interface up, and has it an address?")
+		b.WriteString(": the table is empty; is the interface up, and does it have an address?")
 	}
 	for i, r := range e.Refused {
 		between := "; "
@@ -83,16 +83,17 @@ func (e *GIDError) Error() string {
 	return b.String()
 }
 
-// ChooseGID picks the GID under which a port is to be reached; the index goes into the address vector. The rule:
+// ChooseGID chooses the GID under which peers reach a port. Its index is used in the address vector. The rule:
 //
-//   - On Ethernet, RoCE v2 only, and no interface of another network namespace.
-//   - An address that is routed before a link-local one, which is chosen when asked for or when there is nothing else.
-//   - Then the port's own interface before those on top of it, IPv4 before IPv6, and the lower index.
+//   - On Ethernet, only RoCE v2, and only interfaces of this network namespace.
+//   - A routed address is preferred to a link-local one. A link-local address is chosen if it was requested or if there is
+//     no other.
+//   - Then the port's own interface is preferred to interfaces on top of it, IPv4 to IPv6, and a lower index to a higher.
 //   - On InfiniBand, the first GID: subnet prefix and port GUID.
 //
-// The index differs from node to node and changes as addresses come and go, so it is chosen anew for each connection
-// and never sent to the peer. Two peers need one family: both can choose with a Family that both have, see
-// [RDMAPort.GIDChoices]. The error is a *[GIDError].
+// The index differs between nodes and changes when addresses are added or removed. Choose it for each connection, and never
+// send it to the peer. Two peers need a common family: both pass a Family that both have, see [RDMAPort.GIDChoices]. The
+// error is a *[GIDError].
 func (p *RDMAPort) ChooseGID(req GIDRequest) (GIDChoice, error) {
 	choices, refused := p.sortGIDs(req)
 	if len(choices) == 0 {
@@ -154,11 +155,11 @@ func (p *RDMAPort) refusalReason(g GID, req GIDRequest) string {
 	case p.LinkLayer != LinkEthernet && p.LinkLayer != LinkInfiniBand:
 		return fmt.Sprintf("peers are not addressed by GID on link layer %q", p.LinkLayer)
 	case !roce && g.Type != GIDInfiniBand:
-		return "is of no type that InfiniBand has"
+		return "is not of type IB, the only one of InfiniBand"
 	case roce && g.Type == GIDInfiniBand:
-		return "is of iWARP, whose peers are addressed by IP"
+		return "is an iWARP GID; iWARP peers are addressed by IP"
 	case roce && g.Type == GIDRoCEv1:
-		return "is RoCE v1, which no router passes on"
+		return "is RoCE v1, which cannot be routed"
 	case roce && g.Type != GIDRoCEv2:
 		return "is of an unknown type"
 	case g.OtherNetns:

@@ -11,8 +11,8 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// gidTable makes GIDs of lines "address type netdev", the type v1, v2 or IB; "-" is an empty entry and "!" in front of
-// the netdev puts it into another network namespace.
+// gidTable parses GIDs from lines "address type netdev". The type is v1, v2 or IB. "-" is an empty entry. "!" before the
+// netdev means another network namespace.
 func gidTable(lines ...string) []hw.GID {
 	types := map[string]hw.GIDType{"v1": hw.GIDRoCEv1, "v2": hw.GIDRoCEv2, "IB": hw.GIDInfiniBand}
 	var gids []hw.GID
@@ -21,9 +21,9 @@ func gidTable(lines ...string) []hw.GID {
 			continue
 		}
 		f := append(strings.Fields(line), "")
-		netdev, away := strings.CutPrefix(f[2], "!")
+		netdev, otherNetns := strings.CutPrefix(f[2], "!")
 		addr := netip.AddrFrom16(netip.MustParseAddr(f[0]).As16())
-		gids = append(gids, hw.GID{Index: i, Addr: addr, Type: types[f[1]], Netdev: netdev, OtherNetns: away})
+		gids = append(gids, hw.GID{Index: i, Addr: addr, Type: types[f[1]], Netdev: netdev, OtherNetns: otherNetns})
 	}
 	return gids
 }
@@ -44,19 +44,19 @@ func TestChooseGID(t *testing.T) {
 	}{
 		{"IPv4 on the port's interface", all, hw.GIDRequest{}, "5 the IPv4 address of eth0"},
 		{"IPv6", all, hw.GIDRequest{Family: hw.FamilyIPv6}, "3 the IPv6 address of eth0"},
-		{"link-local, asked for", all, hw.GIDRequest{Family: hw.FamilyLinkLocal}, "1 the link-local IPv6 address of eth0"},
-		{"a VLAN, asked for", all, hw.GIDRequest{Netdev: "eth0.7"}, "7 the IPv4 address of eth0.7, on top of eth0"},
+		{"link-local, requested", all, hw.GIDRequest{Family: hw.FamilyLinkLocal}, "1 the link-local IPv6 address of eth0"},
+		{"a VLAN, requested", all, hw.GIDRequest{Netdev: "eth0.7"}, "7 the IPv4 address of eth0.7, on top of eth0"},
 		{"IPv6 of the port before IPv4 of a VLAN", rocePort("10.7.0.1 v2 eth0.7", "2001:db8::1 v2 eth0"), hw.GIDRequest{},
 			"1 the IPv6 address of eth0"},
 		{"IPv4 of a VLAN before link-local", rocePort("fe80::1 v2 eth0", "10.7.0.1 v2 eth0.7"), hw.GIDRequest{},
 			"1 the IPv4 address of eth0.7, on top of eth0"},
 		{"IPv4 before IPv6 on VLANs", rocePort("fd00::1 v2 eth0.7", "10.7.0.1 v2 eth0.8"), hw.GIDRequest{},
 			"1 the IPv4 address of eth0.8, on top of eth0"},
-		{"link-local when there is nothing else", rocePort("fe80::1 v1 eth0", "fe80::1 v2 eth0"), hw.GIDRequest{},
+		{"link-local when there is no other", rocePort("fe80::1 v1 eth0", "fe80::1 v2 eth0"), hw.GIDRequest{},
 			"1 the link-local IPv6 address of eth0"},
 		{"not of another namespace", rocePort("10.0.0.1 v2 !eth0", "10.5.0.1 v2 net1"), hw.GIDRequest{},
 			"1 the IPv4 address of net1, on top of eth0"},
-		{"interface not told", rocePort("10.0.0.1 v2"), hw.GIDRequest{}, "0 the IPv4 address"},
+		{"interface unknown", rocePort("10.0.0.1 v2"), hw.GIDRequest{}, "0 the IPv4 address"},
 		{"whatever the order of the table", hw.RDMAPort{LinkLayer: hw.LinkEthernet, Netdev: "eth0", GIDs: []hw.GID{
 			gidTable("-", "-", "10.0.0.2 v2 eth0")[0], gidTable("-", "10.0.0.1 v2 eth0")[0]}}, hw.GIDRequest{},
 			"1 the IPv4 address of eth0"},
@@ -78,24 +78,24 @@ func TestChooseGIDRefuses(t *testing.T) {
 		want string
 	}{
 		{"empty", rocePort(), hw.GIDRequest{},
-			"hw: no usable GID: the table is empty; is the interface up, and has it an address?"},
+			"hw: no usable GID: the table is empty; is the interface up, and does it have an address?"},
 		{"every reason", rocePort("fe80::1 v1 eth0", "10.0.0.1 v2 !eth0", "10.7.0.1 v2 eth0.7", "2001:db8::1 v2 eth0"),
 			hw.GIDRequest{Netdev: "eth0", Family: hw.FamilyIPv4},
-			"hw: no usable GID of family IPv4 on eth0: [0] fe80::1 RoCE v1 eth0: is RoCE v1, which no router passes on; " +
+			"hw: no usable GID of family IPv4 on eth0: [0] fe80::1 RoCE v1 eth0: is RoCE v1, which cannot be routed; " +
 				"[1] ::ffff:10.0.0.1 RoCE v2 eth0: eth0 is in another network namespace; " +
 				"[2] ::ffff:10.7.0.1 RoCE v2 eth0.7: is not an address of eth0; " +
 				"[3] 2001:db8::1 RoCE v2 eth0: is IPv6, not IPv4"},
 		{"a type of the future", rocePort("10.0.0.1 v3 eth0"), hw.GIDRequest{},
 			"hw: no usable GID: [0] ::ffff:10.0.0.1  eth0: is of an unknown type"},
 		{"iWARP", rocePort("5254:12:3456:: IB"), hw.GIDRequest{},
-			"hw: no usable GID: [0] 5254:12:3456:: IB: is of iWARP, whose peers are addressed by IP"},
+			"hw: no usable GID: [0] 5254:12:3456:: IB: is an iWARP GID; iWARP peers are addressed by IP"},
 		{"EFA", hw.RDMAPort{LinkLayer: hw.LinkUnknown, GIDs: gidTable("fe80::1 IB")}, hw.GIDRequest{},
 			`hw: no usable GID: [0] fe80::1 IB: peers are not addressed by GID on link layer "Unknown"`},
 		{"InfiniBand has no IPv4", hw.RDMAPort{LinkLayer: hw.LinkInfiniBand, GIDs: gidTable("fe80::1 IB")},
 			hw.GIDRequest{Family: hw.FamilyIPv4},
 			"hw: no usable GID of family IPv4: [0] fe80::1 IB: is InfiniBand, not IPv4"},
 		{"RoCE on InfiniBand", hw.RDMAPort{LinkLayer: hw.LinkInfiniBand, GIDs: gidTable("fe80::1 v2")}, hw.GIDRequest{},
-			"hw: no usable GID: [0] fe80::1 RoCE v2: is of no type that InfiniBand has"},
+			"hw: no usable GID: [0] fe80::1 RoCE v2: is not of type IB, the only one of InfiniBand"},
 	} {
 		got, err := c.port.ChooseGID(c.req)
 		if err == nil || err.Error() != c.want {
@@ -108,14 +108,14 @@ func TestChooseGIDRefuses(t *testing.T) {
 	}
 }
 
-// Two peers compare the families that they have; the choice within one is the same as when it is wished for.
+// The choice within a family is the same as the choice when that family is requested.
 func TestGIDChoices(t *testing.T) {
 	port := rocePort("fe80::1 v2 eth0", "2001:db8::1 v2 eth0", "2001:db8::2 v2 eth0", "10.0.0.1 v2 eth0", "10.0.0.2 v2 eth0")
 	var indices []int
 	for _, c := range port.GIDChoices(hw.GIDRequest{}) {
 		indices = append(indices, c.Index)
 		if same, err := port.ChooseGID(hw.GIDRequest{Family: c.Family()}); err != nil || same != c {
-			t.Errorf("among all families %v, wished for %v, %v", c, same, err)
+			t.Errorf("among all families %v, requested %v, %v", c, same, err)
 		}
 	}
 	if want := []int{3, 1, 0}; !slices.Equal(indices, want) {
@@ -123,7 +123,7 @@ func TestGIDChoices(t *testing.T) {
 	}
 }
 
-// The trees of testdata, from the files to the choice.
+// Reads the trees of testdata and chooses a GID.
 func TestChooseGIDOfTrees(t *testing.T) {
 	for _, c := range []struct {
 		tree, device string

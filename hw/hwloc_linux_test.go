@@ -38,12 +38,12 @@ type object struct {
 	Children []object `xml:"object"`
 }
 
-// line describes an object by what can be compared.
+// line formats the comparable properties of an object.
 func line(kind, index, cpus string, more ...string) string {
 	return strings.Join(append([]string{kind, index, cpus}, more...), " ")
 }
 
-// cpus turns hwloc's form of a set into a list: words of 32 bits, highest first, an empty one is 0.
+// cpus converts hwloc's form of a set to a list. The form is words of 32 bits, highest first; an empty word is 0.
 func cpus(t *testing.T, mask string) string {
 	t.Helper()
 	words := strings.Split(mask, ",")
@@ -62,7 +62,7 @@ func cpus(t *testing.T, mask string) string {
 	return hw.FormatList(ids)
 }
 
-// hwlocLines lists the objects of a tree in lstopo's order. Those without a set are where their parent is.
+// hwlocLines lists the objects of a tree in lstopo's order. An object without a set has that of its parent.
 func hwlocLines(t *testing.T, o object, parent string, lines map[string][]string) {
 	set := parent
 	if o.CPUSet != "" {
@@ -86,19 +86,19 @@ func hwlocLines(t *testing.T, o object, parent string, lines map[string][]string
 			hwlocLines(t, child, set, lines)
 		}
 	}
-	for _, child := range o.Children { // memory counts after what it is for, though it is written before
+	for _, child := range o.Children { // in logical order memory follows its siblings, though lstopo writes it first
 		if child.Type == "NUMANode" {
 			hwlocLines(t, child, set, lines)
 		}
 	}
 }
 
-// isComparedClass are the PCI classes of network, RDMA, GPU and NVMe.
+// isComparedClass reports whether class is a PCI class of network, RDMA, GPU or NVMe devices.
 func isComparedClass(class string) bool {
 	return class[:2] == "02" || class[:2] == "03" || class[:2] == "12" || class == "0c06" || class == "0108"
 }
 
-// topologyLines lists the same of a topology.
+// topologyLines lists the same properties of a topology.
 func topologyLines(top *hw.Topology) map[string][]string {
 	lines := map[string][]string{}
 	add := func(kind, index string, pus []int, more ...string) {
@@ -106,7 +106,7 @@ func topologyLines(top *hw.Topology) map[string][]string {
 	}
 	index := func(id int) string {
 		if id < 0 {
-			return "" // nothing said
+			return "" // not described
 		}
 		return strconv.Itoa(id)
 	}
@@ -146,7 +146,7 @@ func topologyLines(top *hw.Topology) map[string][]string {
 	return lines
 }
 
-// lstopo asks hwloc about a tree, or with "/" about this machine.
+// lstopo returns the objects that hwloc finds in a tree, or for "/" on this machine.
 func lstopo(t *testing.T, dir string) object {
 	t.Helper()
 	args := []string{"--of", "xml", "--disallowed"}
@@ -156,7 +156,7 @@ func lstopo(t *testing.T, dir string) object {
 	cmd := exec.Command("lstopo-no-graphics", args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	cmd.Env = append(os.Environ(), "HWLOC_COMPONENTS=linux,stop") // what sysfs says, without asking cpuid or libraries as well
+	cmd.Env = append(os.Environ(), "HWLOC_COMPONENTS=linux,stop") // only sysfs, without cpuid and libraries
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("lstopo %q: %v: %s", args, err, stderr.String())
@@ -186,7 +186,7 @@ func compareWithHwloc(t *testing.T, name string, machine object, top *hw.Topolog
 	hwlocLines(t, machine, "", want)
 	for kind := range got {
 		if want[kind] == nil {
-			want[kind] = nil // compared as well
+			want[kind] = nil // a kind that hwloc lacks is compared too
 		}
 	}
 	for kind, lines := range want {
@@ -197,7 +197,7 @@ func compareWithHwloc(t *testing.T, name string, machine object, top *hw.Topolog
 	}
 }
 
-// firstDifferences shows the first lines that differ.
+// firstDifferences returns the first lines that differ.
 func firstDifferences(theirs, ours []string) string {
 	i := 0
 	for i < min(len(theirs), len(ours)) && theirs[i] == ours[i] {
@@ -208,7 +208,7 @@ func firstDifferences(theirs, ours []string) string {
 
 func TestHwlocOnThisMachine(t *testing.T) {
 	needLstopo(t)
-	for range 10 { // the memory of a virtual machine grows and shrinks
+	for range 10 { // the memory of a virtual machine may change between the two reads
 		before, err := hw.Read(os.DirFS("/"))
 		if err != nil {
 			t.Fatal(err)
@@ -277,7 +277,7 @@ func TestHwlocOnMachines(t *testing.T) {
 	for _, kind := range []string{"Machine", "Package", "Die", "NUMANode", "L3Cache", "L2Cache", "L1Cache", "L1iCache", "Core", "PU",
 		"PCIDev"} {
 		if compares[kind] < 2 {
-			t.Errorf("the machines have %d of kind %s: nothing is compared", compares[kind], kind)
+			t.Errorf("the machines have %d of kind %s, so nothing was compared", compares[kind], kind)
 		}
 	}
 }

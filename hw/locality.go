@@ -10,12 +10,12 @@ type Path string
 
 // The paths, shortest first.
 const (
-	PathSelf    Path = "X"    // one and the same PCI function
+	PathSelf    Path = "X"    // the same PCI function
 	PathPIX     Path = "PIX"  // at most one PCI bridge or switch
-	PathPXB     Path = "PXB"  // several of them, and no host bridge
+	PathPXB     Path = "PXB"  // several PCI bridges or switches, but no host bridge
 	PathPHB     Path = "PHB"  // a PCI host bridge; from a core: the bridge of its NUMA node
 	PathNode    Path = "NODE" // host bridges or NUMA nodes of one package
-	PathUnknown Path = "?"    // the machine does not tell
+	PathUnknown Path = "?"    // the machine does not describe it
 	PathSys     Path = "SYS"  // the link between packages
 )
 
@@ -131,13 +131,13 @@ func (t *Topology) puSetOf(pus []int) puSet {
 }
 
 // puSetFrom is puSetOf for callers with many sets: byID is the result of pusByID.
-func puSetFrom(places map[int]PU, pus []int) puSet {
+func puSetFrom(byID map[int]PU, pus []int) puSet {
 	if !slices.IsSorted(pus) {
 		pus = slices.Sorted(slices.Values(pus))
 	}
 	a := puSet{pus, map[int]bool{}, map[int]bool{}}
 	for _, id := range pus {
-		if pu, known := places[id]; known {
+		if pu, known := byID[id]; known {
 			a.nodes[pu.Node], a.packages[pu.Package] = true, true
 		}
 	}

@@ -24,10 +24,10 @@ func TestPathBetween(t *testing.T) {
 	}{
 		{"13:00.0", "13:00.0", hw.PathSelf},
 		{"13:00.0", "14:00.0", hw.PathPIX},     // ports of a switch
-		{"19:00.0", "19:00.1", hw.PathPIX},     // functions of a device
+		{"19:00.0", "19:00.1", hw.PathPIX},     // functions of one device
 		{"13:00.0", "19:00.0", hw.PathNode},    // other host bridge
 		{"13:00.0", "83:00.0", hw.PathSys},     // other socket
-		{"13:00.0", "unknown", hw.PathUnknown}, // no PCI device that says where
+		{"13:00.0", "unknown", hw.PathUnknown}, // no PCI device with that address
 		{"83:00.0", "elsewhere", hw.PathNode},
 	} {
 		for _, pair := range [][2]string{{c.a, c.b}, {c.b, c.a}} {
@@ -57,14 +57,14 @@ func TestPathFrom(t *testing.T) {
 	}{
 		{"two-sockets", []int{0}, hw.Location{NUMA: 0}, hw.PathPHB},
 		{"two-sockets", []int{0}, hw.Location{NUMA: 1}, hw.PathSys},
-		{"two-sockets", []int{0, 1}, hw.Location{NUMA: 1}, hw.PathPHB}, // some of them are near
+		{"two-sockets", []int{0, 1}, hw.Location{NUMA: 1}, hw.PathPHB}, // one of them is near
 		{"two-sockets", []int{0}, hw.Location{NUMA: -1}, hw.PathUnknown},
 		{"two-sockets", nil, hw.Location{NUMA: 1}, hw.PathUnknown},
 		{"two-sockets", []int{1}, hw.Location{NUMA: -1, LocalPUs: []int{1, 3}}, hw.PathPHB},
 		{"two-sockets", []int{0}, hw.Location{NUMA: -1, LocalPUs: []int{1, 3}}, hw.PathSys},
 		{"dies", []int{0}, hw.Location{NUMA: 1}, hw.PathNode},
 		{"dies", []int{0}, hw.Location{NUMA: 2}, hw.PathSys},
-		{"offline", []int{6}, hw.Location{NUMA: 1}, hw.PathPHB}, // that of a node without PUs
+		{"offline", []int{6}, hw.Location{NUMA: 1}, hw.PathPHB}, // a node without PUs
 	} {
 		if got := read(t, c.machine).PathFrom(c.pus, c.spot); got != c.want {
 			t.Errorf("%s: from %v to %+v is %s, want %s", c.machine, c.pus, c.spot, got, c.want)
@@ -72,7 +72,7 @@ func TestPathFrom(t *testing.T) {
 	}
 }
 
-// parseCandidate is a candidate at a place: name@node, or name:port@node with the card in front: 41/name:1@0.
+// parseCandidate parses a candidate with its location: name@node, or name:port@node after the card: 41/name:1@0.
 func parseCandidate(text string) hw.Candidate {
 	var c hw.Candidate
 	text, node, _ := strings.Cut(text, "@")
@@ -137,7 +137,7 @@ func TestAssignDevices(t *testing.T) {
 		}
 		slices.Reverse(devices)
 		if again := top.AssignDevices(ranks, devices); !reflect.DeepEqual(again, choices) {
-			t.Errorf("%s: with the devices listed in another way, %v is chosen instead of %v", c.name, again, choices)
+			t.Errorf("%s: with the devices in another order, the choice is %v instead of %v", c.name, again, choices)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestAssignDevicesWarning(t *testing.T) {
 	}
 }
 
-// What only shows a picture is no device for a rank.
+// A device that can only display is not a candidate.
 func TestGPUCandidates(t *testing.T) {
 	top := &hw.Topology{}
 	for _, d := range []struct{ address, class, id string }{

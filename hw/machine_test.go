@@ -15,7 +15,7 @@ import (
 	"github.com/ibrun/ibrun/hw/hwtest"
 )
 
-// machines are the machines of testdata, by name.
+// machines returns the machines of testdata by name.
 func machines(t testing.TB) map[string]fs.FS {
 	t.Helper()
 	names, err := filepath.Glob("testdata/machines/*.txtar")
@@ -38,7 +38,7 @@ func read(t testing.TB, machine string, options ...hw.Option) *hw.Topology {
 	return top
 }
 
-// Reading nothing but PUs tells the same of them, by number.
+// With OnlyPUs, Read returns the same PUs as without, sorted by number.
 func TestOnlyPUs(t *testing.T) {
 	for name, tree := range machines(t) {
 		lean, err := hw.Read(tree, hw.OnlyPUs)
@@ -51,12 +51,12 @@ func TestOnlyPUs(t *testing.T) {
 		}
 		slices.SortFunc(full.PUs, func(a, b hw.PU) int { return a.ID - b.ID })
 		if !reflect.DeepEqual(lean, &hw.Topology{PUs: full.PUs}) {
-			t.Errorf("%s: OnlyPUs reads %+v, the whole %+v", name, lean, full.PUs)
+			t.Errorf("%s: with OnlyPUs %+v, without %+v", name, lean, full.PUs)
 		}
 	}
 }
 
-// What hwloc is not asked about.
+// Properties that are not compared with hwloc.
 func TestMachines(t *testing.T) {
 	for _, c := range []struct {
 		machine, what, want string
@@ -130,21 +130,21 @@ func namesOf(devices []hw.Device) (names []string) {
 	return names
 }
 
-// A device of which something cannot be read is listed with the reason.
+// A device with an unreadable file is listed with the reason.
 func TestDeviceWithProblems(t *testing.T) {
 	top := read(t, "container")
 	at := slices.IndexFunc(top.PCI, func(d hw.PCIDevice) bool { return d.Address == "0000:51:00.0" })
 	got := strings.Join(top.PCI[at].Problems, "; ")
 	const dir = "sys/bus/pci/devices/0000:51:00.0/"
 	for _, want := range []string{
-		dir + "class: input/output error", dir + "device: permission denied", "NUMA node that is not there",
+		dir + "class: input/output error", dir + "device: permission denied", "NUMA node that does not exist",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("problems are %q, want %q among them", got, want)
 		}
 	}
 	if len(top.Problems) != 0 || top.RDMA[0].Problems != nil {
-		t.Errorf("problems are also with others: %q, %q", top.Problems, top.RDMA[0].Problems)
+		t.Errorf("other parts have problems too: %q, %q", top.Problems, top.RDMA[0].Problems)
 	}
 }
 
@@ -153,13 +153,13 @@ func TestAffinityAndOpen(t *testing.T) {
 		return &hw.AccessError{Device: d.Name, Reason: "no such file", Err: syscall.ENOENT}
 	}))
 	if got := fmt.Sprint(top.Allowed, top.Affinity); got != "[3] [1 3]" {
-		t.Errorf("allowed and affinity are %s, want what cgroup and mask have in common, and the mask", got)
+		t.Errorf("allowed and affinity are %s, want the intersection of cgroup and mask, and the mask", got)
 	}
 	if o := top.RDMA[0].AccessError; o == nil || !errors.Is(o, syscall.ENOENT) || len(top.RDMACandidates()) != 0 {
-		t.Errorf("a device that cannot be opened has the obstacle %v and is a candidate: %v", o, top.RDMACandidates())
+		t.Errorf("a device that cannot be opened has the access error %v and is a candidate: %v", o, top.RDMACandidates())
 	}
 	if got := read(t, "container").RDMACandidates(); len(got) != 1 {
-		t.Errorf("candidates without knowing what can be opened are %v, want one", got)
+		t.Errorf("candidates without WithOpen are %v, want one", got)
 	}
 	if top := read(t, "container", hw.WithAffinity([]int{0, 1})); len(top.Allowed) != 0 {
 		t.Errorf("cgroup and mask exclude everything, but allowed is %v", top.Allowed)

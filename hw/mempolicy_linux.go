@@ -23,7 +23,7 @@ func PreferMemory(nodes []int) error {
 	if len(nodes) == 0 {
 		return memoryError(nodes, unix.SetMemPolicyDynamic(unix.MPOL_DEFAULT, nil))
 	}
-	set := unix.NewCPUSet(maxID) // bits are bits
+	set := unix.NewCPUSet(maxID) // a node mask has the format of a CPU set
 	for _, id := range nodes {
 		set.Set(id)
 	}
@@ -43,10 +43,10 @@ func PreferMemory(nodes []int) error {
 // empty.
 func allWithoutMemory(fsys fs.FS, nodes []int) bool {
 	r := reader{fsys: fsys}
-	online, told := r.readList(dirNode + "online")
-	filled, tells := r.readList(dirNode + "has_memory")
-	return told && tells && !slices.ContainsFunc(nodes, func(id int) bool {
-		return !slices.Contains(online, id) || slices.Contains(filled, id)
+	online, ok := r.readList(dirNode + "online")
+	withMemory, okMemory := r.readList(dirNode + "has_memory")
+	return ok && okMemory && !slices.ContainsFunc(nodes, func(id int) bool {
+		return !slices.Contains(online, id) || slices.Contains(withMemory, id)
 	})
 }
 

@@ -2,7 +2,7 @@
 
 package hw
 
-// Unsafe because the kernel writes the policy to an address, and golang.org/x/sys has no call for it.
+// This file uses unsafe because the kernel writes the policy to an address and golang.org/x/sys has no function for the call.
 
 import (
 	"fmt"

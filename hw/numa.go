@@ -86,7 +86,7 @@ func (r *cpuReader) readNodeDetails() {
 func (r *cpuReader) nodeLocalPUs(i int) []int {
 	nodes := r.top.Nodes
 	best := map[int]bool{i: true}
-	for _, access := range []string{"access1", "access0"} { // access1 leaves out what is no PU; it came with Linux 5.10
+	for _, access := range []string{"access1", "access0"} { // access1 has only initiators that are PUs; since Linux 5.10
 		initiators := r.numberedEntries(fmt.Sprintf("%snode%d/%s/initiators", dirNode, nodes[i].ID, access), "node")
 		for j := range nodes {
 			if len(initiators) > 0 && slices.Contains(initiators, nodes[j].ID) {

@@ -42,9 +42,9 @@ const dirPCI = "sys/bus/pci/devices/"
 
 // sortPCI sorts the devices in tree order: by the PUs near them, then by the chain of bridges above them.
 func (r *deviceReader) sortPCI() {
-	place, parent := map[int]int{}, map[string]string{}
+	position, parent := map[int]int{}, map[string]string{}
 	for i, pu := range r.top.PUs {
-		place[pu.ID] = i
+		position[pu.ID] = i
 	}
 	for _, d := range r.top.PCI {
 		parent[d.Address] = d.Parent
@@ -55,12 +55,12 @@ func (r *deviceReader) sortPCI() {
 	}
 	keys := map[string]key{}
 	for _, d := range r.top.PCI {
-		k := key{len(place), len(place), nil}
+		k := key{len(position), len(position), nil}
 		if len(d.LocalPUs) > 0 {
 			k.last, k.size = 0, len(d.LocalPUs)
 		}
 		for _, id := range d.LocalPUs {
-			k.last = max(k.last, place[id]+1)
+			k.last = max(k.last, position[id]+1)
 		}
 		for at := d.Address; at != "" && len(k.chain) < 256; at = parent[at] {
 			k.chain = append(k.chain, at)

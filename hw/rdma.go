@@ -28,17 +28,17 @@ type RDMADevice struct {
 	Ports []RDMAPort   `json:"ports"`
 	Chars []CharDevice `json:"chars"` // its files in /dev/infiniband
 
-	// OtherNetns says that the device belongs to another network namespace and cannot be used from this one.
+	// OtherNetns means that the device belongs to another network namespace and cannot be used from this one.
 	OtherNetns bool `json:"away,omitempty"`
 
-	// Resources counts what all processes have open on the device, by the kernel's words: qp, cq, mr, pd, ctx, cm_id. [Local]
-	// reads it.
+	// Resources counts the objects that all processes have open on the device, by the kernel's names: qp, cq, mr, pd, ctx,
+	// cm_id. Only [Local] reads it.
 	Resources map[string]uint64 `json:"resources,omitempty"`
 
-	// AccessError is why this process cannot open the device, nil when it can or was not asked.
+	// AccessError is the reason why this process cannot open the device. It is nil if it can, or if this was not checked.
 	AccessError *AccessError `json:"obstacle,omitempty"`
 
-	// Problems names what could not be read or understood. The fields in question are as if the kernel did not say.
+	// Problems lists files that could not be read or understood. Their fields have the values for unknown.
 	Problems []string `json:"problems,omitempty"`
 }
 
@@ -60,7 +60,7 @@ const (
 type RDMAPort struct {
 	Number int `json:"number"` // from 1
 
-	// State and PhysState are the kernel's words, such as [PortActive] and LinkUp.
+	// State and PhysState are the kernel's names, such as [PortActive] and LinkUp.
 	State     string    `json:"state"`
 	PhysState string    `json:"phys_state"`
 	Rate      uint64    `json:"rate"` // bits per second, 0 when unknown
@@ -97,7 +97,7 @@ type GID struct {
 	Type   GIDType    `json:"type"`
 	Netdev string     `json:"netdev,omitempty"` // the interface that has this address; none on InfiniBand
 
-	// OtherNetns says that this interface belongs to another network namespace: the kernel refuses to send from the entry.
+	// OtherNetns means that this interface belongs to another network namespace. The kernel refuses to send from this GID.
 	OtherNetns bool `json:"away,omitempty"`
 }
 
@@ -119,8 +119,8 @@ type CharDevice struct {
 	Major uint32 `json:"major"`
 	Minor uint32 `json:"minor"`
 
-	// ABI is the version of what is spoken over the file: of uverbs the driver's private one, which its provider
-	// must know.
+	// ABI is the version of the protocol of the file. For uverbs it is the version of the driver's private protocol, which
+	// the provider must support.
 	ABI int `json:"abi"`
 }
 

@@ -35,7 +35,7 @@ func (r *deviceReader) readCounters(dir string) map[string]uint64 {
 	for _, name := range r.readDirNames(dir) {
 		text, ok := r.readText(dir + "/" + name)
 		if !ok || name == "lifespan" || strings.HasPrefix(text, "N/A") {
-			continue // lifespan is how long the kernel keeps the others before it asks again
+			continue // lifespan is not a counter: it is the time for which the kernel caches the counters
 		}
 		n, err := parseUint(text, 64)
 		r.addProblem(dir+"/"+name, err)
@@ -52,6 +52,6 @@ type Counters struct {
 	Port map[string]uint64 `json:"port"` // directory counters: InfiniBand's standard ones
 	HW   map[string]uint64 `json:"hw"`   // directory hw_counters: the driver's own
 
-	// Problems names what could not be read or understood.
+	// Problems lists files that could not be read or understood.
 	Problems []string `json:"problems,omitempty"`
 }

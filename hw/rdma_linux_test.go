@@ -23,7 +23,7 @@ func TestAccessError(t *testing.T) {
 		dev    uint64
 		err    error
 		is     error
-		reason string // a part of it
+		reason string // a part of the reason
 	}{
 		{"none", false, c, same, nil, nil, ""},
 		{"other namespace", true, c, 0, nil, fs.ErrPermission, "another network namespace"},
@@ -73,9 +73,9 @@ func TestInterfaceHoldsGID(t *testing.T) {
 		want bool
 	}{
 		{n, "::ffff:10.0.0.1", true},
-		{n, "::ffff:10.0.0.2", false}, // that of the host's interface of the same name
+		{n, "::ffff:10.0.0.2", false}, // address of an interface with the same name in the host's namespace
 		{n, "fe80::42", true},
-		{n, "fe80::5054:ff:fe12:3456", true}, // made of the MAC
+		{n, "fe80::5054:ff:fe12:3456", true}, // derived from the MAC address
 		{n, "fe80::5054:ff:fe12:3457", false},
 		{n, "2001:db8::5054:ff:fe12:3456", false},
 		{netInterface{}, "fe80::5054:ff:fe12:3456", false}, // not in this namespace
@@ -99,14 +99,14 @@ func TestInterfacesOfThisMachine(t *testing.T) {
 
 func TestRDMAOfNothing(t *testing.T) {
 	if dev, err := RDMAOf("ibrun-none"); err == nil {
-		t.Errorf("an interface that is not there belongs to %s", dev)
+		t.Errorf("a nonexistent interface belongs to %s", dev)
 	}
 	if dev, err := RDMAOf("lo"); err == nil && dev == "" {
 		t.Error("an interface without an RDMA device belongs to one without a name")
 	}
 }
 
-// A machine without RDMA devices has an empty list, and one with them reads.
+// LocalRDMA returns all RDMA devices, and an empty list on a machine without any.
 func TestRDMAOfThisMachine(t *testing.T) {
 	devices, err := LocalRDMA()
 	if err != nil {
@@ -117,11 +117,11 @@ func TestRDMAOfThisMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(devices) != len(entries) {
-		t.Errorf("%d of %d RDMA devices were read", len(devices), len(entries))
+		t.Errorf("read %d of %d RDMA devices", len(devices), len(entries))
 	}
 }
 
-// The quick way into /sys reads what os.DirFS reads.
+// rootTree returns the same texts and errors as os.DirFS.
 func TestRootTree(t *testing.T) {
 	tree, err := openRoot()
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// localDevice reads this machine and returns one of its devices.
+// localDevice returns one of the RDMA devices of this machine.
 func localDevice(t *testing.T, name string) hw.RDMADevice {
 	t.Helper()
 	devices, err := hw.LocalRDMA()
@@ -39,18 +39,18 @@ func localDevice(t *testing.T, name string) hw.RDMADevice {
 func TestLiveRDMA(t *testing.T) {
 	d := localDevice(t, live.Device(t))
 	if d.Type != hw.NodeCA || d.NodeGUID == 0 || len(d.Ports) != 1 || d.OtherNetns || len(d.Problems) != 0 {
-		t.Fatalf("the device reads as %+v", d)
+		t.Fatalf("the device is %+v", d)
 	}
 	if want := map[string]string{"rxe0": "rxe"}[d.Name]; want != "" && d.Provider != want {
 		t.Errorf("provider of %s is %q, want %q", d.Name, d.Provider, want)
 	}
 	tree, err := hw.ReadRDMA(os.DirFS("/"))
 	if err != nil || !slices.ContainsFunc(tree, func(o hw.RDMADevice) bool { return reflect.DeepEqual(o, d) }) {
-		t.Errorf("the tree read by itself is %+v, %v; want %+v", tree, err, d)
+		t.Errorf("ReadRDMA returned %+v, %v; want %+v", tree, err, d)
 	}
 	p := d.Ports[0]
 	if p.State != hw.PortActive || p.PhysState != "LinkUp" || p.LinkLayer != hw.LinkEthernet || p.Rate == 0 {
-		t.Errorf("the port reads as %+v", p)
+		t.Errorf("the port is %+v", p)
 	}
 	if len(p.PKeys) == 0 || p.PKeys[0] != 0xffff {
 		t.Errorf("P_Keys are %#x, want the default one first", p.PKeys)
@@ -74,7 +74,7 @@ func TestLiveRDMA(t *testing.T) {
 		t.Errorf("chose %v (%s), want a RoCE v2 GID of %s, which has %v", gid, gid.Reason, p.Netdev, addrs)
 	}
 	if first, err := p.ChooseGID(hw.GIDRequest{}); err != nil || first != gid {
-		t.Errorf("without a wish %v is chosen, %v; want %v", first, err, gid)
+		t.Errorf("the default choice is %v, %v; want %v", first, err, gid)
 	}
 	if name, err := hw.RDMAOf(p.Netdev); err != nil || name != d.Name {
 		t.Errorf("the RDMA device of %s is %q, %v", p.Netdev, name, err)
@@ -116,7 +116,7 @@ func TestLiveCounters(t *testing.T) {
 	}
 }
 
-// inNamespaces runs f on a thread of its own, in new namespaces, which end with the thread.
+// inNamespaces runs f on a separate thread in new namespaces, which end with the thread.
 func inNamespaces(t *testing.T, namespaces int, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -185,26 +185,26 @@ func TestLiveAccessErrors(t *testing.T) {
 	})
 }
 
-// Other network namespaces see a device, but not its interface, while devices are shared, and not the device either
-// when each belongs to one namespace.
+// In shared mode another network namespace has the device, but not its interface. In exclusive mode it does not have the
+// device either.
 func TestLiveNamespaces(t *testing.T) {
 	name := live.Device(t)
-	live.Nodes(t, 1) // the mode is the machine's: not on one of the user's own
+	live.Nodes(t, 1) // the mode applies to the whole machine, so not on the user's machine
 	inNamespaces(t, unix.CLONE_NEWNET, func() {
 		d := localDevice(t, name)
 		if gid, err := d.Ports[0].ChooseGID(hw.GIDRequest{}); err == nil || d.OtherNetns || d.CanOpen() != nil {
-			t.Errorf("shared with another namespace: chose %v, %v, away %t, %v", gid, err, d.OtherNetns, d.CanOpen())
+			t.Errorf("shared with another namespace: chose %v, %v, in another namespace %t, %v", gid, err, d.OtherNetns, d.CanOpen())
 		}
 	})
 	setNetnsMode(t, "exclusive")
 	defer setNetnsMode(t, "shared")
 	if d := localDevice(t, name); d.OtherNetns || d.CanOpen() != nil {
-		t.Errorf("in its own namespace the device is away %t, %v", d.OtherNetns, d.CanOpen())
+		t.Errorf("in its own namespace OtherNetns is %t, %v", d.OtherNetns, d.CanOpen())
 	}
 	inNamespaces(t, unix.CLONE_NEWNET, func() {
 		d := localDevice(t, name)
 		if err := d.CanOpen(); !d.OtherNetns || !errors.Is(err, syscall.EPERM) {
-			t.Errorf("in another namespace the device is away %t, %v", d.OtherNetns, err)
+			t.Errorf("in another namespace OtherNetns is %t, %v", d.OtherNetns, err)
 		}
 		c, _ := d.Uverbs()
 		if _, err := os.Open(c.Path()); !errors.Is(err, syscall.EPERM) {
@@ -213,8 +213,8 @@ func TestLiveNamespaces(t *testing.T) {
 	})
 }
 
-// setNetnsMode waits until the namespaces of earlier tests are gone: the kernel takes them down in its own time, and
-// changes the mode only while there is no other.
+// setNetnsMode sets the mode of RDMA namespaces. The kernel changes it only while no other namespace exists, and removes the
+// namespaces of earlier tests asynchronously, so setNetnsMode retries.
 func setNetnsMode(t *testing.T, mode string) {
 	t.Helper()
 	var err error

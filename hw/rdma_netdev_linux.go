@@ -11,7 +11,7 @@ import (
 // VLAN or a bond with GIDs, or the first interface of an InfiniBand device.
 func RDMAOf(netdev string) (device string, err error) {
 	defer func() {
-		// rdmamap slices addresses and files without looking at their length.
+		// rdmamap slices addresses and files without a check of their length.
 		if p := recover(); p != nil {
 			device, err = "", fmt.Errorf("hw: find the RDMA device of %s: %v", netdev, p)
 		}

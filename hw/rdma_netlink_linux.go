@@ -21,7 +21,7 @@ const (
 // and the number of open resources of a device.
 func addNetlinkInfo(devices []RDMADevice) {
 	if len(devices) == 0 {
-		return // the question would load a kernel module
+		return // a request would load a kernel module
 	}
 	links, err := netlink.RdmaLinkList()
 	resources, errResources := netlink.RdmaResourceList()

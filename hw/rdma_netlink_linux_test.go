@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// attrs makes attributes of alternating types and values.
+// attrs encodes attributes from alternating types and values.
 func attrs(parts ...any) (message []byte) {
 	for i := 0; i < len(parts); i += 2 {
 		kind, value := parts[i].(int), parts[i+1].(string)
@@ -28,7 +28,7 @@ func TestPort(t *testing.T) {
 	}
 	for n := range len(whole) {
 		if port, netdev, err := parsePortAttrs(whole[:n]); err == nil && netdev != "" {
-			t.Errorf("%d of %d bytes are taken for port %d, %q", n, len(whole), port, netdev)
+			t.Errorf("%d of %d bytes parse as port %d, %q", n, len(whole), port, netdev)
 		}
 	}
 	for name, bad := range map[string][]byte{
@@ -38,7 +38,7 @@ func TestPort(t *testing.T) {
 		"length below that of a header": {3, 0, 3, 0},
 	} {
 		if port, netdev, err := parsePortAttrs(bad); err == nil {
-			t.Errorf("%s: taken for port %d, %q", name, port, netdev)
+			t.Errorf("%s: parsed as port %d, %q", name, port, netdev)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func FuzzPort(f *testing.F) {
 	})
 }
 
-// This machine reads with all that the process knows of itself.
+// Local includes the affinity of the process.
 func TestLocal(t *testing.T) {
 	top, err := Local()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Local returns errors.ErrUnsupported: this system does not tell.
+// Local returns errors.ErrUnsupported: only Linux is supported.
 func Local() (*Topology, error) {
 	return nil, fmt.Errorf("hw: read this machine: needs Linux: %w", errors.ErrUnsupported)
 }

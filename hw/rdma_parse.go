@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The functions below read the texts of single sysfs files. Each ends in a newline, which tells that it is whole.
+// The functions below parse the texts of single sysfs files. Each text ends in a newline, which proves that it is complete.
 
 // GUID is a 64-bit identifier, read as a big-endian number. Its text has the kernel's form: 0002:c903:00a1:b2c4.
 type GUID uint64
@@ -44,7 +44,7 @@ func parseGUID(text string) (GUID, error) {
 
 // parseGID parses fe80:0000:0000:0000:5054:00ff:fe12:3456.
 func parseGID(text string) (netip.Addr, error) {
-	if text == noGID { // most of a table, which has hundreds
+	if text == noGID { // most entries of a table of hundreds
 		return netip.IPv6Unspecified(), nil
 	}
 	var raw [16]byte

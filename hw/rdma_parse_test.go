@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// texts are readers of single files by name, each with a whole text and what it means.
+// texts are parsers of single files by name. Each has a complete text and its value.
 var texts = []struct {
 	name, whole, want string
 	parse             func(string) (any, error)
@@ -57,7 +57,7 @@ func TestRDMATextPrefixes(t *testing.T) {
 	for _, c := range texts {
 		for n := range len(c.whole) {
 			if v, err := c.parse(c.whole[:n]); err == nil {
-				t.Errorf("%s: %q was taken for %v, but it is cut short", c.name, c.whole[:n], v)
+				t.Errorf("%s: %q parses as %v, but it is truncated", c.name, c.whole[:n], v)
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func TestRDMATextsRefused(t *testing.T) {
 		{parseUint64, "0x\n"},
 	} {
 		if v, err := c.parse(c.text); err == nil {
-			t.Errorf("%q was taken for %v", c.text, v)
+			t.Errorf("%q was accepted as %v", c.text, v)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func FuzzRDMATexts(f *testing.F) {
 			return
 		}
 		if fmt.Sprint(v) == "" && text != "\n" {
-			t.Errorf("%s: %q is taken for nothing", c.name, text)
+			t.Errorf("%s: %q parses as the empty value", c.name, text)
 		}
 		if g, ok := v.(GUID); ok {
 			if again, err := parseGUID(g.String() + "\n"); err != nil || again != g {

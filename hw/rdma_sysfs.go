@@ -221,11 +221,11 @@ func (r *deviceReader) readGIDs(dir string, link LinkLayer, node NodeType) []GID
 		}
 		switch {
 		case kind == "":
-			continue // the entry went away since its address was read
+			continue // the entry was removed after its address was read
 		case kind == string(GIDRoCEv2):
 			g.Type = GIDRoCEv2
 		case kind != "IB/RoCE v1":
-			g.Type = GIDType(kind) // a protocol after our time: listed, and never chosen
+			g.Type = GIDType(kind) // a newer protocol: listed, but never chosen
 		case link == LinkEthernet && node == NodeCA:
 			g.Type = GIDRoCEv1
 		}
@@ -265,7 +265,7 @@ func (r *deviceReader) readCharDevices() map[string][]CharDevice {
 			}
 		}
 	}
-	chars[""] = nil // one whose owner cannot be read is among the problems
+	chars[""] = nil // drop devices of an unreadable owner; the problems list them
 	if slices.Contains(r.readDirNames("sys/class/misc"), "rdma_cm") {
 		chars[""] = []CharDevice{r.readCharDevice("sys/class/misc", "rdma_cm", "rdma_cm")}
 	}
@@ -287,7 +287,7 @@ func (r *deviceReader) readCharDevice(class, name, kind string) CharDevice {
 		r.addProblem(dir+"/dev", err)
 	}
 	if class == "sys/class/infiniband_mad" {
-		dir = class // one version for all
+		dir = class // all devices have one version
 	}
 	c.ABI = int(r.readUint(dir+"/abi_version", 31))
 	return c

@@ -17,7 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// sysfs is a tree of an archive in which "a -> b" is a link and a file that says !EIO cannot be read.
+// sysfs is a tree from an archive. "a -> b" is a link, and a file with the text !EIO cannot be read.
 type sysfs struct{ fstest.MapFS }
 
 func (s sysfs) Open(name string) (fs.File, error) {
@@ -61,7 +61,7 @@ func readRDMA(t *testing.T, name string) []hw.RDMADevice {
 	return devices
 }
 
-// describe writes every field of a device.
+// describe formats every field of a device.
 func describe(d hw.RDMADevice) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, driver %q, provider %q, away %t\n", d.Name, d.Type, d.Driver, d.Provider, d.OtherNetns)
@@ -103,7 +103,7 @@ func TestRDMATrees(t *testing.T) {
 			rewrite(t, name, got)
 		}
 		if _, want := rdmaTree(t, base); got != want {
-			t.Errorf("%s reads\n%s\nwant\n%s", name, got, want)
+			t.Errorf("%s is\n%s\nwant\n%s", name, got, want)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func TestCounters(t *testing.T) {
 		}
 	}
 	if _, err := hw.ReadCounters(fsys, "mlx5_0", 2); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("counters of a port that is not there: %v", err)
+		t.Errorf("counters of a nonexistent port: %v", err)
 	}
 	if _, err := hw.ReadCounters(fsys, "../net", 0); err == nil {
 		t.Error("counters of a device that is elsewhere in the tree")
@@ -146,13 +146,13 @@ func TestCounters(t *testing.T) {
 	broken, _ := rdmaTree(t, "unreadable.txtar")
 	n, err := hw.ReadCounters(broken, "irdma0", 1)
 	if err != nil || n.HW["cnpIgnored"] != 3 || len(n.HW) != 1 || len(n.Problems) != 1 {
-		t.Errorf("counters of which one is damaged are %+v, %v", n, err)
+		t.Errorf("counters with one damaged file are %+v, %v", n, err)
 	}
 }
 
 func TestNoRDMA(t *testing.T) {
 	if devices, err := hw.ReadRDMA(fstest.MapFS{}); err != nil || devices != nil {
-		t.Errorf("a tree without RDMA devices reads %v, %v", devices, err)
+		t.Errorf("a tree without RDMA devices returns %v, %v", devices, err)
 	}
 	fsys := fstest.MapFS{"sys/class/infiniband": &fstest.MapFile{}}
 	if _, err := hw.ReadRDMA(fsys); err == nil {

@@ -11,10 +11,11 @@ import (
 	"syscall"
 )
 
-// Package prometheus/procfs reads some of these files as well, and is not used: it takes the path of a mounted sysfs, where
-// this package takes any fs.FS, so that archives, trees in memory and this machine go one way and are tested on one another.
-// And of a list of devices it returns nothing if a file of one of them cannot be read, where here each is listed with what
-// can and with the reason. Nor does it tell the PUs near a device, GIDs, or caches and NUMA nodes.
+// Package prometheus/procfs reads some of these files as well. It is not used here for three reasons. It requires the path of a
+// mounted sysfs; this package accepts any fs.FS, so that archives, trees in memory and this machine use the same code and are
+// tested against each other. If a file of one device cannot be read, it returns no device at all; this package returns each
+// device with the fields that could be read, and the reason. And it has neither the PUs near a device, nor GIDs, nor caches and
+// NUMA nodes.
 
 // maxFile is the limit for the text of one file, in bytes. The kernel writes at most a page into most files of sysfs.
 // Only lists of PUs and the tables of /proc are longer.
@@ -45,7 +46,7 @@ func readHead(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // of a file that was only read: there is nothing to lose
+	defer f.Close() // the file was only read, so an error loses no data
 	st, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -60,8 +61,8 @@ func readHead(fsys fs.FS, name string, limit int64) ([]byte, error) {
 // With failFast it also stores the first error in err.
 type reader struct {
 	fsys       fs.FS
-	parsedSets map[setKey][]int // that were read, by their text
-	setMembers int              // of all sets
+	parsedSets map[setKey][]int // by the text of the file
+	setMembers int              // sum of the sizes of all sets
 	problems   []string
 	failFast   bool
 	err        error
@@ -157,7 +158,7 @@ func (r *reader) readText(name string) (string, bool) {
 		return "", false
 	}
 	r.addProblem(name, err)
-	return strings.TrimRight(data, "\x00"), err == nil // tools that copied trees have left the end of C strings
+	return strings.TrimRight(data, "\x00"), err == nil // some tools that copy trees append the NUL of a C string
 }
 
 // notProvided reports whether the error means that the kernel does not provide the file or its value.

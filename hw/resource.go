@@ -6,12 +6,12 @@ import (
 
 // Resource is a part of the machine that contains PUs.
 type Resource struct {
-	// Type is what hwloc calls it: Machine, Package, NUMANode, L3Cache, L2Cache, L1Cache, Core or PU.
+	// Type is the name of the type in hwloc: Machine, Package, NUMANode, L3Cache, L2Cache, L1Cache, Core or PU.
 	Type string
-	// Number tells it from others of its type: of NUMANode and PU the kernel's, as numactl and taskset take it; of others
-	// the place in the Topology's list, which is hwloc's logical index.
+	// Number identifies the resource within its type. For NUMANode and PU it is the kernel's number, which numactl and
+	// taskset accept. For other types it is the index in the Topology's list, which is hwloc's logical index.
 	Number int
-	// PUs are those in it, ascending.
+	// PUs are the PUs of the resource, ascending.
 	PUs []int
 }
 

@@ -43,7 +43,7 @@ func TestResources(t *testing.T) {
 			t.Errorf("%s: %v of %d PUs and %d cores", machine, count, len(top.PUs), len(top.Cores))
 		}
 	}
-	// Numbers: the kernel's of NUMA nodes and PUs, and places in hwloc's order.
+	// NUMA nodes and PUs have the kernel's numbers, other resources their index in hwloc's order.
 	want := "Package1 1,3,5,7,9,11,13,15; NUMANode1 1,3,5,7,9,11,13,15; Core4 1,9; PU9 9"
 	var got []string
 	for _, r := range read(t, "two-sockets").Resources() {
@@ -57,7 +57,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// candidateNames are those of candidates.
+// candidateNames returns the names of candidates.
 func candidateNames(list []hw.Candidate) string {
 	var words []string
 	for _, c := range list {
@@ -73,33 +73,33 @@ func TestNearestToAll(t *testing.T) {
 		t.Errorf("roots %s", got)
 	}
 	for _, c := range []struct {
-		top   *hw.Topology
-		pus   []int
-		among string
-		want  string
+		top        *hw.Topology
+		pus        []int
+		candidates string
+		want       string
 	}{
-		{two, even, "a@0 b@0 c@1", "a b"}, // all that are as near
+		{two, even, "a@0 b@0 c@1", "a b"}, // all that are equally near
 		{two, odd, "a@0 b@0 c@1", "c"},
-		{two, []int{0, 1}, "a@0 c@1", ""}, // one is nearer here, another there
+		{two, []int{0, 1}, "a@0 c@1", ""}, // each PU has another nearest device
 		{two, []int{0, 1}, "a@0", "a"},    // there is no other
 		{two, even, "a@-1 b@-1", ""},      // unknown
-		{two, even, "c@1 a@-1", ""},       // is unknown before another socket, and near nothing
-		{two, []int{99}, "a@0", ""},       // a PU that is not there
+		{two, even, "c@1 a@-1", ""},       // an unknown path counts as shorter than another socket, but not as near
+		{two, []int{99}, "a@0", ""},       // a PU that does not exist
 		{two, nil, "a@0", ""},
 		{read(t, "dies"), []int{0}, "a@0 b@1", "a"},
 		{&hw.Topology{PUs: []hw.PU{{ID: 0}, {ID: 1}}, Nodes: []hw.Node{{PUs: []int{0, 1}}}}, []int{1}, "a@-1 b@-1", "a b"},
 	} {
-		var among []hw.Candidate
-		for word := range strings.FieldsSeq(c.among) {
-			among = append(among, parseCandidate("10:00.0/"+word))
+		var candidates []hw.Candidate
+		for word := range strings.FieldsSeq(c.candidates) {
+			candidates = append(candidates, parseCandidate("10:00.0/"+word))
 		}
-		if got := candidateNames(c.top.NearestToAll(c.pus, among)); got != c.want {
-			t.Errorf("around %v are %q of %s, want %q", c.pus, got, c.among, c.want)
+		if got := candidateNames(c.top.NearestToAll(c.pus, candidates)); got != c.want {
+			t.Errorf("nearest to all of %v are %q of %s, want %q", c.pus, got, c.candidates, c.want)
 		}
 	}
 }
 
-// TestRails: a port that is down keeps its number, and devices elsewhere have none.
+// A port that is down keeps its rail number. Devices of other network namespaces have none.
 func TestRails(t *testing.T) {
 	port := func(n int, state string) hw.RDMAPort { return hw.RDMAPort{Number: n, State: state} }
 	top := &hw.Topology{RDMA: []hw.RDMADevice{
@@ -112,7 +112,7 @@ func TestRails(t *testing.T) {
 	}
 }
 
-// TestHome: PUs of one NUMA node are at home there, and near its rails; PUs of two nowhere in particular.
+// PUs of one NUMA node have that node and its rails. PUs of two nodes have no node.
 func TestLocalityOf(t *testing.T) {
 	top := read(t, "two-sockets")
 	rails := len(top.Rails())

@@ -72,7 +72,7 @@ func (s *rootTree) openDir(dir string) error {
 
 func (s *rootTree) close() {
 	if s.fd >= 0 {
-		unix.Close(s.fd) // of a directory that was only read: there is nothing to lose
+		unix.Close(s.fd) // the directory was only read, so an error loses no data
 	}
 	s.fd = -1
 }

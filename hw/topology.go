@@ -21,11 +21,11 @@ type Topology struct {
 	Kinds    []Kind    `json:"kinds"` // fastest first; one where all cores are alike
 	PUs      []PU      `json:"pus"`
 
-	// Allowed is what the process may use: the PUs that are switched on, in its cgroup and in its affinity mask.
+	// Allowed lists the PUs that the process may use: online, in its cgroup, and in its affinity mask.
 	Allowed []int `json:"allowed"`
-	// Affinity is the mask that WithAffinity gave, nil without.
+	// Affinity is the mask passed to WithAffinity, or nil.
 	Affinity []int `json:"affinity,omitempty"`
-	// Cgroup is the process's cpuset, nil where there is none.
+	// Cgroup is the process's cpuset, or nil if there is none.
 	Cgroup *Cgroup `json:"cgroup,omitempty"`
 
 	PCI     []PCIDevice  `json:"pci"` // those near the first PUs first, then by bridge and address
@@ -34,8 +34,8 @@ type Topology struct {
 	GPUs    []Device     `json:"gpus"` // displays and accelerators, by PCI class
 	NVMe    []Device     `json:"nvme"` // by PCI class
 
-	// Problems names what could not be read or understood. The fields in question are as if the kernel did not say.
-	// Devices have Problems of their own.
+	// Problems lists files that could not be read or understood. Their fields have the values for unknown.
+	// Each device has its own Problems.
 	Problems []string `json:"problems,omitempty"`
 }
 
@@ -59,12 +59,13 @@ type Node struct {
 	Memory uint64 `json:"memory"` // bytes
 	PUs    []int  `json:"pus"`
 
-	// Near is PUs, or for a node without any those of the nodes at the smallest distance, all where that is unknown.
+	// Near is PUs. For a node without PUs it is the PUs of the nodes at the smallest distance, or all PUs if the distances
+	// are unknown.
 	Near []int `json:"near"`
-	// Distances are the firmware's, relative to 10 for the node itself: Distances[i] is that to Topology.Nodes[i]. It is
-	// nil when unknown.
+	// Distances[i] is the distance to Topology.Nodes[i] according to the firmware. The distance of a node to itself is 10.
+	// Distances is nil when unknown.
 	Distances []int `json:"distances"`
-	// GPU is the PCI address of the GPU whose memory this is.
+	// GPU is the PCI address of the GPU that this memory belongs to, if any.
 	GPU string `json:"gpu,omitempty"`
 }
 

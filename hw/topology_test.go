@@ -13,7 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// tree turns an archive into a file system; the file "want" is the test's own.
+// tree returns the file system of an archive, and the text of the file "want", which is for the test.
 func tree(t *testing.T, name string) (fsys fstest.MapFS, want string) {
 	t.Helper()
 	ar, err := txtar.ParseFile(name)
@@ -80,7 +80,7 @@ func TestCoresOfSomePUs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := format(top.CoresOf([]int{9, 6, 5, 4})), "4 6 5 9"; got != want {
-		t.Errorf("cores of 9, 6, 5, 4 are %q, want %q: what is allowed only, and unknown PUs last", got, want)
+		t.Errorf("cores of 9, 6, 5, 4 are %q, want %q: only allowed PUs, and unknown PUs last", got, want)
 	}
 	if got, want := format(new(hw.Topology).CoresOf([]int{1, 0, 3})), "0 1 3"; got != want {
 		t.Errorf("cores in an unknown topology are %q, want %q", got, want)
@@ -124,8 +124,7 @@ func TestFormatList(t *testing.T) {
 	}
 }
 
-// TestCoresOfNoL3: siblings that are not next to each other stay together where no level-3 cache is described, as on machines
-// that are virtual.
+// Siblings whose numbers are not adjacent stay together if no level-3 cache is described, as on virtual machines.
 func TestCoresOfNoL3(t *testing.T) {
 	const cpu = "sys/devices/system/cpu/"
 	tree := fstest.MapFS{cpu + "online": {Data: []byte("0-3\n")}}

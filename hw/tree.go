@@ -21,12 +21,12 @@ import (
 	"time"
 )
 
-// Bounds of a captured tree. That of a machine with a thousand PUs has some 50,000 files and 20 MiB.
+// Limits of a captured tree. The tree of a machine with a thousand PUs has about 50,000 files and 20 MiB.
 const (
 	maxEntries   = 1 << 20
 	maxTreeBytes = 128 << 20
 	maxTreeFile  = 4 << 20
-	maxLinks     = 40 // followed to reach one file, as in Linux
+	maxLinks     = 40 // links followed to reach one file, as in Linux
 	maxPath      = 4096
 )
 
@@ -85,7 +85,7 @@ func (d dirTree) Close() error { return d.root.Close() }
 // Tree is a tree of files in memory. It may be read concurrently.
 type Tree struct {
 	root    *treeNode
-	lastDir atomic.Pointer[treeDir] // that a file was looked for in: the next is often its neighbour
+	lastDir atomic.Pointer[treeDir] // directory of the last lookup: the next file is often in it too
 }
 
 // treeDir is a directory and the name under which it was found.
@@ -96,9 +96,9 @@ type treeDir struct {
 
 // treeNode is a file, a directory or a link.
 type treeNode struct {
-	name     string // the last part
+	name     string // last element of the path
 	mode     fs.FileMode
-	data     string    // of a link, where it leads to
+	data     string    // text of a file, or target of a link
 	parent   *treeNode // nil at the root
 	children map[string]*treeNode
 	entries  []fs.DirEntry // children by name
@@ -140,7 +140,7 @@ func Unpack(r io.Reader) (*Tree, error) {
 			return nil, fmt.Errorf("hw: unpack tree: %w", err)
 		}
 	}
-	if _, err := io.CopyN(io.Discard, plain, 1<<20); err != nil && !errors.Is(err, io.EOF) { // what tells that it is whole
+	if _, err := io.CopyN(io.Discard, plain, 1<<20); err != nil && !errors.Is(err, io.EOF) { // reads the checksum after the archive
 		return nil, fmt.Errorf("hw: unpack tree: %w", err)
 	}
 	if len(t.root.children) == 0 {
@@ -160,7 +160,7 @@ func newDir(name string, parent *treeNode) *treeNode {
 func (n *treeNode) unpack(h *tar.Header, r io.Reader) error {
 	name := path.Clean(strings.TrimPrefix(h.Name, "./"))
 	if name == "." || !fs.ValidPath(name) {
-		return nil // the root itself, or what a tree does not have
+		return nil // the root itself, or an invalid name
 	}
 	if len(name) > maxPath {
 		return errTooLarge
@@ -254,7 +254,7 @@ func (t *Tree) lookup(op, name string, last bool) (*treeNode, error) {
 		case part == "" || part == ".":
 			continue
 		case part == "..":
-			n = cmp.Or(at.parent, at) // that of the root is the root
+			n = cmp.Or(at.parent, at) // the parent of the root is the root
 		case n == nil:
 			return fail(fs.ErrNotExist)
 		}
@@ -336,7 +336,7 @@ type treeFile struct {
 	*treeNode
 	tree        *Tree
 	path        string
-	entriesRead int // entries
+	entriesRead int // by ReadDir
 }
 
 func (f *treeFile) Stat() (fs.FileInfo, error) { return treeInfo{f.treeNode}, nil }

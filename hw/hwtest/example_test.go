@@ -7,7 +7,7 @@ import (
 	"github.com/ibrun/ibrun/hw/hwtest"
 )
 
-// Two packages of two PUs. What is in braces stands for several files.
+// Two packages of two PUs. A name with braces describes several files.
 func ExampleFromText() {
 	tree, err := hwtest.FromText([]byte(`
 -- sys/devices/system/cpu/online --

@@ -1,16 +1,15 @@
-// Package hwtest makes machines of text, for tests of programs that read the node:
+// Package hwtest makes machines from text, for tests of programs that read the node:
 //
 //	top, err := hw.Read(hwtest.Tree(t, "testdata/two-sockets.txtar"))
 //
-// The text is a txtar archive of the files below the root directory, as package hw reads them. Three things keep it
-// short:
+// The text is a txtar archive of the files below the root directory, as package hw reads them. Three rules keep it short:
 //
-//   - A file called "a -> b" is a link a that leads to b.
-//   - Braces in a name stand for several: cpu{0-2,4}/online is four files. In the text of the file, and in where a link
-//     leads to, {} is the number that the first brace stands for.
-//   - A set of PUs is written as a list, core_cpus_list. The mask that the kernel has beside it, core_cpus, is made of it.
+//   - A file named "a -> b" is a symbolic link a with the target b.
+//   - Braces in a name describe several files: cpu{0-2,4}/online is four files. In the text of the file, and in the target of
+//     a link, {} is replaced by the number that replaced the first brace.
+//   - A set of PUs is written as a list, core_cpus_list. FromText derives the mask core_cpus, which the kernel has beside it.
 //
-// A file whose text is an error's name, !EIO, !EACCES, !EINVAL or !ENODEV, cannot be read.
+// A file whose text is the name of an error, !EIO, !EACCES, !EINVAL or !ENODEV, cannot be read.
 package hwtest
 
 import (
@@ -74,7 +73,7 @@ func FromText(archive []byte) (fs.FS, error) {
 	links := map[string]string{}
 	for _, f := range txtar.Parse(archive).Files {
 		if f.Name == "want" {
-			continue // the test's own
+			continue // this file is for the test itself
 		}
 		pattern, target, isLink := strings.Cut(f.Name, " -> ")
 		err := expandBraces(pattern, "", func(name, first string) error {
@@ -90,11 +89,11 @@ func FromText(archive []byte) (fs.FS, error) {
 	if err := addMasks(files); err != nil {
 		return nil, err
 	}
-	broken := false
+	unreadable := false
 	var packed bytes.Buffer
 	w := tar.NewWriter(&packed)
 	for name, text := range files {
-		broken = broken || errnos[text] != nil
+		unreadable = unreadable || errnos[text] != nil
 		err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: 0o444})
 		if err != nil {
 			return nil, err
@@ -112,7 +111,7 @@ func FromText(archive []byte) (fs.FS, error) {
 		return nil, err
 	}
 	tree, err := hw.Unpack(&packed)
-	if err != nil || !broken {
+	if err != nil || !unreadable {
 		return tree, err
 	}
 	return unreadableTree{tree}, nil
