@@ -28,10 +28,7 @@ func (p *Program) flags(getenv func(string) string) []flag {
 			p.Ranks, err = parseRankCount(s)
 			return err
 		}},
-		{[]string{"wdir"}, "DIR", "run the program in directory DIR", func(s string) error {
-			p.Dir = s
-			return nil
-		}},
+		{[]string{"wdir"}, "DIR", "run the program in directory DIR", stringFlag(&p.Dir)},
 		{[]string{"x", "env"}, "NAME[=VALUE]", "set this environment variable for the ranks; may be repeated", func(s string) error {
 			name, _, hasValue := strings.Cut(s, "=")
 			switch {
@@ -88,10 +85,7 @@ func (o *Options) transportFlags() []flag {
 				return checkTransports(s)
 			}},
 		{[]string{"tcp-interfaces"}, "LIST", "use only these network interfaces for TCP, such as eth0,10.1.0.0/16,^docker0",
-			func(s string) error {
-				o.Interfaces = s
-				return nil
-			}},
+			stringFlag(&o.Interfaces)},
 	}
 }
 
@@ -109,14 +103,8 @@ func (o *Options) outputFlags() []flag {
 		{[]string{"dry-run"}, "", "print where the ranks would run, but start nothing", boolFlag(&o.DryRun)},
 		{[]string{"v", "verbose"}, "", "print to stderr what ibrun does", boolFlag(&o.Verbose)},
 		{[]string{"metrics"}, "ADDR", "serve Prometheus metrics at HOST:PORT, :PORT (loopback only; 0 picks a free port)\n" +
-			"or a Unix socket path (docs/metrics.md)", func(s string) error {
-			o.Metrics = s
-			return nil
-		}},
-		{[]string{"metrics-sd"}, "FILE", "write the metrics endpoint to FILE in Prometheus file_sd format", func(s string) error {
-			o.MetricsSD = s
-			return nil
-		}},
+			"or a Unix socket path (docs/metrics.md)", stringFlag(&o.Metrics)},
+		{[]string{"metrics-sd"}, "FILE", "write the metrics endpoint to FILE in Prometheus file_sd format", stringFlag(&o.MetricsSD)},
 		{[]string{"report"}, "", "report where the time went when the job ends, and write ibrun-report-JOB.html and .json;\n" +
 			"--report=FILE.html,FILE.json writes these files instead, --report=- writes no file (docs/report.md)", o.setReport},
 		{[]string{"pprof"}, "FILE", "write CPU and goroutine profiles of all ranks, for go tool pprof", fileFlag(&o.Profile)},
@@ -193,6 +181,14 @@ func (f *flag) setFromEnvironment(getenv func(string) string) error {
 // variableName returns the name of the environment form of a flag.
 func variableName(name string) string {
 	return "IBRUN_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// stringFlag returns a setter that accepts any value.
+func stringFlag(to *string) func(string) error {
+	return func(s string) error {
+		*to = s
+		return nil
+	}
 }
 
 // boolFlag returns a setter for a boolean flag.

@@ -23,10 +23,7 @@ func (o *Options) nodeFlags() []flag {
 			}
 			return nil
 		}},
-		{[]string{"secret-file"}, "FILE", "file with a secret of 32 bytes or more, the same on all nodes", func(s string) error {
-			o.SecretFile = s
-			return nil
-		}},
+		{[]string{"secret-file"}, "FILE", "file with a secret of 32 bytes or more, the same on all nodes", stringFlag(&o.SecretFile)},
 		{[]string{"join-timeout"}, "TIME", "how long the nodes wait for each other (default: 60 seconds)", func(s string) (err error) {
 			o.JoinTimeout, err = parseDuration(s)
 			return err

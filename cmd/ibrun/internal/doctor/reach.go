@@ -35,24 +35,24 @@ func reachPorts(h *Host) []Finding {
 			slowest = p
 		}
 	}
-	matrix := heatMap(h.Pings)
+	matrix := latencyMatrix(h.Pings)
 	switch {
 	case len(failed) > 0:
 		return newFinding(Error, fmt.Sprintf("%d of %d pings failed: %s\n%s", len(failed), len(h.Pings), strings.Join(failed,
 			"; "), matrix),
-			"messages between these ports would not arrive: a wrong address, route or VLAN, or the device failed",
+			"messages between these ports do not arrive: a wrong address, route or VLAN, or a failed device",
 			"show_gids; ip route get ADDRESS; rdma link show")
 	case slowest.Time > slowFactor*quickest.Time:
 		return newFinding(Info, fmt.Sprintf("a byte takes %v from %s to %s, but %v from %s to %s\n%s", quickest.Time,
 			quickest.From, quickest.To,
-			slowest.Time, slowest.From, slowest.To, matrix), "one of the ways is crowded or loses packets",
+			slowest.Time, slowest.From, slowest.To, matrix), "this path is congested or loses packets",
 			"ibrun bench perftest")
 	}
 	return okFinding("all %d pings of one byte arrived, within %v to %v\n%s", len(h.Pings), quickest.Time, slowest.Time, matrix)
 }
 
-// heatMap writes pings as a matrix of microseconds, and an x where one failed.
-func heatMap(pings []Ping) string {
+// latencyMatrix formats pings as a matrix of microseconds, with an x for each failed ping.
+func latencyMatrix(pings []Ping) string {
 	var names []string
 	index := map[string]int{}
 	for _, p := range pings {

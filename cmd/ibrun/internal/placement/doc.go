@@ -4,7 +4,7 @@
 //
 //	var policy placement.Policy
 //	err := policy.Set("map-by", "numa")
-//	plan, err := placement.Place([]placement.Machine{{Name: host, Top: top, Allowed: top.Allowed}}, 8, policy)
+//	plan, err := placement.NewPlan([]placement.Machine{{Name: host, Top: top, Allowed: top.Allowed}}, 8, policy)
 //	for _, r := range plan.Ranks {
 //		fmt.Println(r.Rank, r.PUs, r.Memory, r.NIC)
 //	}

@@ -110,13 +110,13 @@ func (b *builder) packageComponent(p hw.Package) component {
 	if p.ID < 0 {
 		bx.title = strings.TrimSpace("package  " + p.Model)
 	}
-	left := p.PUs
+	remaining := p.PUs
 	for _, n := range b.top.Nodes {
-		mine := intersect(n.PUs, left)
+		mine := intersect(n.PUs, remaining)
 		if len(mine) == 0 {
 			continue
 		}
-		left = subtract(left, mine)
+		remaining = subtract(remaining, mine)
 		node := b.divideByCache(mine)
 		node.kind = "numa"
 		node.title = fmt.Sprintf("NUMA node %d  %s", n.ID, memorySize(n.Memory))
@@ -130,8 +130,8 @@ func (b *builder) packageComponent(p hw.Package) component {
 		}
 		bx.children = append(bx.children, node)
 	}
-	if len(left) > 0 {
-		rest := b.divideByCache(left)
+	if len(remaining) > 0 {
+		rest := b.divideByCache(remaining)
 		bx.children, bx.cores = append(bx.children, rest.children...), rest.cores
 	}
 	return bx
@@ -140,30 +140,31 @@ func (b *builder) packageComponent(p hw.Package) component {
 // divideByCache groups PUs by their dies and level-3 caches.
 func (b *builder) divideByCache(pus []int) component {
 	var bx component
-	left := pus
+	remaining := pus
 	for _, d := range b.top.Dies {
-		if mine := intersect(d.PUs, left); len(mine) > 0 && len(mine) < len(pus) {
-			left = subtract(left, mine)
+		if mine := intersect(d.PUs, remaining); len(mine) > 0 && len(mine) < len(pus) {
+			remaining = subtract(remaining, mine)
 			die := b.divideByCache(mine)
 			die.kind, die.title = "die", fmt.Sprintf("die %d", d.ID)
 			bx.children = append(bx.children, die)
 		}
 	}
 	for _, c := range b.top.Caches {
-		mine := intersect(c.PUs, left)
+		mine := intersect(c.PUs, remaining)
 		if c.Level != 3 || len(mine) == 0 {
 			continue
 		}
-		left = subtract(left, mine)
+		remaining = subtract(remaining, mine)
 		cores := b.cores(mine)
 		bx.children = append(bx.children, component{kind: "cache", title: "L3 " + size(c.Size) + b.smallCaches(mine), cores: cores})
 	}
 	switch {
-	case len(left) == 0:
+	case len(remaining) == 0:
 	case len(bx.children) == 0:
-		bx.cores = b.cores(left)
+		bx.cores = b.cores(remaining)
 	default:
-		bx.children = append(bx.children, component{kind: "cache", title: "no L3" + b.smallCaches(left), cores: b.cores(left)})
+		bx.children = append(bx.children, component{kind: "cache", title: "no L3" + b.smallCaches(remaining),
+			cores: b.cores(remaining)})
 	}
 	return bx
 }
