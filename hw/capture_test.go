@@ -45,7 +45,7 @@ func TestCaptureOfThisMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range want.Nodes { // free memory may have changed since
+	for i := range want.Nodes { // the memory of a virtual machine may have changed
 		want.Nodes[i].Memory = got.Nodes[i].Memory
 	}
 	if !reflect.DeepEqual(got, want) {

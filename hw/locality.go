@@ -75,18 +75,18 @@ func (t *Topology) PathBetween(a, b Location) Path {
 }
 
 // pciBridges returns the bridges above a PCI function, the nearest first, and the root complex.
-func (t *Topology) pciBridges(address string) (above []string, root string) {
+func (t *Topology) pciBridges(address string) (bridges []string, root string) {
 	at := slices.IndexFunc(t.PCI, func(d PCIDevice) bool { return d.Address == address })
-	for at >= 0 && len(above) <= len(t.PCI) {
+	for at >= 0 && len(bridges) <= len(t.PCI) {
 		root = t.PCI[at].Root
 		parent := t.PCI[at].Parent
 		if parent == "" {
 			break
 		}
-		above = append(above, parent)
+		bridges = append(bridges, parent)
 		at = slices.IndexFunc(t.PCI, func(d PCIDevice) bool { return d.Address == parent })
 	}
-	return above, root
+	return bridges, root
 }
 
 // PathFrom returns the shortest path between any of some cores, given by their PUs, and a device.
@@ -115,33 +115,34 @@ type puSet struct {
 	nodes, packages map[int]bool
 }
 
-// puSetOf returns the puSet of some PUs.
-func (t *Topology) puSetOf(pus []int) puSet {
+// newPUSet returns the set of some PUs without nodes and packages.
+func newPUSet(pus []int) puSet {
 	if !slices.IsSorted(pus) {
 		pus = slices.Sorted(slices.Values(pus))
 	}
-	a := puSet{pus, map[int]bool{}, map[int]bool{}}
+	return puSet{pus, map[int]bool{}, map[int]bool{}}
+}
+
+// puSetOf returns the puSet of some PUs.
+func (t *Topology) puSetOf(pus []int) puSet {
+	set := newPUSet(pus)
 	for _, pu := range t.PUs {
-		if _, in := slices.BinarySearch(pus, pu.ID); in {
-			a.nodes[pu.Node] = true
-			a.packages[pu.Package] = true
+		if _, in := slices.BinarySearch(set.pus, pu.ID); in {
+			set.nodes[pu.Node], set.packages[pu.Package] = true, true
 		}
 	}
-	return a
+	return set
 }
 
 // puSetFrom is puSetOf for callers with many sets: byID is the result of pusByID.
 func puSetFrom(byID map[int]PU, pus []int) puSet {
-	if !slices.IsSorted(pus) {
-		pus = slices.Sorted(slices.Values(pus))
-	}
-	a := puSet{pus, map[int]bool{}, map[int]bool{}}
+	set := newPUSet(pus)
 	for _, id := range pus {
 		if pu, known := byID[id]; known {
-			a.nodes[pu.Node], a.packages[pu.Package] = true, true
+			set.nodes[pu.Node], set.packages[pu.Package] = true, true
 		}
 	}
-	return a
+	return set
 }
 
 // pathBetweenSets returns the shortest path between two sets, and the firmware's distance between their nodes.

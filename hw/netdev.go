@@ -55,8 +55,8 @@ func (r *deviceReader) readNetdev(name string) Netdev {
 		Port:   max(0, r.readInt(dir+"/dev_port", 0)),
 		Master: r.linkTarget(dir + "/master"),
 	}
-	if above := r.pciAncestors(dir); len(above) > 0 && isPCIAddress(above[0]) {
-		n.PCI = above[0]
+	if ancestors := r.pciAncestors(dir); len(ancestors) > 0 && isPCIAddress(ancestors[0]) {
+		n.PCI = ancestors[0]
 	} else if pci := r.linkTarget(dir + "/device"); isPCIAddress(pci) {
 		n.PCI = pci
 	}

@@ -91,15 +91,15 @@ func (r *deviceReader) readPCIDevice(address string) PCIDevice {
 			MaxWidth: parseFile(&r.reader, dir+"max_link_width", parseWidth),
 		},
 	}
-	above := r.pciAncestors(dir[:len(dir)-1])
-	for _, name := range above {
+	ancestors := r.pciAncestors(dir[:len(dir)-1])
+	for _, name := range ancestors {
 		if isPCIAddress(name) && name != address {
 			d.Parent = name
 			break
 		}
 	}
-	if len(above) > 0 {
-		d.Root = above[len(above)-1]
+	if len(ancestors) > 0 {
+		d.Root = ancestors[len(ancestors)-1]
 	}
 	d.NUMA, d.LocalPUs = r.readLocality(dir[:len(dir)-1])
 	return d
@@ -150,16 +150,16 @@ func (r *deviceReader) pciAncestors(dir string) []string {
 	if err != nil {
 		return nil
 	}
-	var above []string
+	var ancestors []string
 	for _, name := range slices.Backward(strings.Split(target, "/")) {
 		switch {
 		case isPCIAddress(name):
-			above = append(above, name)
-		case strings.HasPrefix(name, "pci") && len(above) > 0:
-			return append(above, name)
+			ancestors = append(ancestors, name)
+		case strings.HasPrefix(name, "pci") && len(ancestors) > 0:
+			return append(ancestors, name)
 		}
 	}
-	return above
+	return ancestors
 }
 
 // isPCIAddress reports whether name is an address domain:bus:slot.function, such as 0000:c1:00.0.

@@ -17,13 +17,13 @@ func TestAccessError(t *testing.T) {
 	c := CharDevice{Kind: "uverbs", Name: "uverbs3", Major: 231, Minor: 195}
 	same := unix.Mkdev(231, 195)
 	for _, k := range []struct {
-		name   string
-		away   bool
-		file   CharDevice
-		dev    uint64
-		err    error
-		is     error
-		reason string // a part of the reason
+		name       string
+		otherNetns bool
+		file       CharDevice
+		dev        uint64
+		err        error
+		is         error
+		reason     string // a part of the reason
 	}{
 		{"none", false, c, same, nil, nil, ""},
 		{"other namespace", true, c, 0, nil, fs.ErrPermission, "another network namespace"},
@@ -36,7 +36,7 @@ func TestAccessError(t *testing.T) {
 		{"stale file", false, c, unix.Mkdev(10, 55), nil, syscall.ENODEV, "is not the device 231:195 but 10:55"},
 		{"no device file", false, c, 0, nil, syscall.ENODEV, "but 0:0"},
 	} {
-		d := RDMADevice{Name: "mlx5_3", OtherNetns: k.away}
+		d := RDMADevice{Name: "mlx5_3", OtherNetns: k.otherNetns}
 		err := d.accessError(k.file, k.dev, k.err)
 		if k.reason == "" {
 			if err != nil {

@@ -14,7 +14,7 @@ func markOtherNetns(devices []RDMADevice) error {
 	if len(devices) == 0 {
 		return nil
 	}
-	here, err := listInterfaces()
+	byName, err := listInterfaces()
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func markOtherNetns(devices []RDMADevice) error {
 		for p := range d.Ports {
 			for g := range d.Ports[p].GIDs {
 				gid := &d.Ports[p].GIDs[g]
-				gid.OtherNetns = gid.Netdev != "" && !here[gid.Netdev].hasGID(gid.Addr)
+				gid.OtherNetns = gid.Netdev != "" && !byName[gid.Netdev].hasGID(gid.Addr)
 			}
 		}
 	}
@@ -51,7 +51,7 @@ func listInterfaces() (map[string]netInterface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hw: list network interfaces: %w", err)
 	}
-	here := map[string]netInterface{}
+	byName := map[string]netInterface{}
 	for _, nic := range list {
 		addrs, err := nic.Addrs()
 		if err != nil {
@@ -63,9 +63,9 @@ func listInterfaces() (map[string]netInterface, error) {
 				n.addrs = append(n.addrs, netip.AddrFrom16([16]byte(prefix.IP.To16())))
 			}
 		}
-		here[nic.Name] = n
+		byName[nic.Name] = n
 	}
-	return here, nil
+	return byName, nil
 }
 
 // hasGID reports whether a GID belongs to this interface, and not to an interface with the same name in another

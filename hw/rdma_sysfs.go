@@ -109,8 +109,8 @@ func providerOf(d RDMADevice, parent string) string {
 
 // pciFunctionOf returns the address of the nearest PCI function above a device, or "".
 func (r *deviceReader) pciFunctionOf(dir string) string {
-	if above := r.pciAncestors(dir); len(above) > 0 && isPCIAddress(above[0]) {
-		return above[0]
+	if ancestors := r.pciAncestors(dir); len(ancestors) > 0 && isPCIAddress(ancestors[0]) {
+		return ancestors[0]
 	}
 	return ""
 }
@@ -126,11 +126,11 @@ func (r *deviceReader) readRDMALocality(d *RDMADevice, dir string) {
 		}
 	}
 	for _, dir := range dirs {
-		asked := []string{dir + "/device"}
+		sources := []string{dir + "/device"}
 		if pci := r.pciFunctionOf(dir); pci != "" {
-			asked = append(asked, dirPCI+pci)
+			sources = append(sources, dirPCI+pci)
 		}
-		numa, pus := r.readLocality(asked...)
+		numa, pus := r.readLocality(sources...)
 		if d.NUMA < 0 && numa >= 0 || d.LocalPUs == nil {
 			d.LocalPUs = pus
 		}

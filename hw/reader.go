@@ -90,7 +90,7 @@ func parseFile[T any](r *reader, name string, parse func(string) (T, error)) T {
 	return v
 }
 
-// readInt returns the number in a file, or otherwise if there is none.
+// readInt returns the number in a file, or otherwise without a valid one.
 func (r *reader) readInt(name string, otherwise int) int {
 	text, ok := r.readText(name)
 	if !ok {

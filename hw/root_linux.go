@@ -20,7 +20,7 @@ type rootTree struct {
 	buf []byte
 }
 
-// pageSize is the size of one read from sysfs. After a shorter read the file has no more data.
+// pageSize is the least that a read returns while the file has more data.
 const pageSize = 4096
 
 // openRoot returns the tree of this machine. The caller must close it.

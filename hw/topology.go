@@ -25,7 +25,7 @@ type Topology struct {
 	Allowed []int `json:"allowed"`
 	// Affinity is the mask passed to WithAffinity, or nil.
 	Affinity []int `json:"affinity,omitempty"`
-	// Cgroup is the process's cpuset, or nil if there is none.
+	// Cgroup is the process's cpuset, or nil without one.
 	Cgroup *Cgroup `json:"cgroup,omitempty"`
 
 	PCI     []PCIDevice  `json:"pci"` // those near the first PUs first, then by bridge and address

@@ -135,10 +135,10 @@ func Corrupt(archive []byte, file uint16, text string, link bool) []byte {
 // addUnique adds an entry to a map. It fails if the name exists already or is not a valid path.
 func addUnique(all map[string]string, name, text string) error {
 	if _, again := all[name]; again {
-		return fmt.Errorf("%s is there twice", name)
+		return fmt.Errorf("%s occurs twice", name)
 	}
 	if !fs.ValidPath(name) {
-		return fmt.Errorf("%s is no path below the root", name)
+		return fmt.Errorf("%s is not a path below the root", name)
 	}
 	all[name] = text
 	return nil
@@ -156,7 +156,7 @@ func expandBraces(pattern, first string, each func(name, first string) error) er
 		return each(pattern, first)
 	}
 	if !closed {
-		return fmt.Errorf("%s has an open brace", pattern)
+		return fmt.Errorf("%s has an unclosed brace", pattern)
 	}
 	for part := range strings.SplitSeq(list, ",") {
 		words := []string{part}
