@@ -3,8 +3,9 @@ package hw
 import (
 	"errors"
 	"fmt"
-	"golang.org/x/sys/unix"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // CanOpen returns nil if this process may open the device for verbs, otherwise an [*AccessError]. It opens the file of

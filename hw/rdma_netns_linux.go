@@ -2,10 +2,11 @@ package hw
 
 import (
 	"fmt"
-	"github.com/vishvananda/netlink"
 	"net"
 	"net/netip"
 	"slices"
+
+	"github.com/vishvananda/netlink"
 )
 
 // markOtherNetns sets OtherNetns for devices and GIDs. Without devices it does not use netlink, because a request would

@@ -61,7 +61,7 @@ func TestCoresOfTrees(t *testing.T) {
 	}
 }
 
-func TestPlaces(t *testing.T) {
+func TestPULocation(t *testing.T) {
 	fsys, _ := tree(t, "testdata/two-packages.txtar")
 	top, err := hw.Read(fsys)
 	if err != nil {
