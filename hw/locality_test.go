@@ -8,12 +8,12 @@ import (
 
 func TestPathBetween(t *testing.T) {
 	top := read(t, "two-sockets")
-	spot := map[string]hw.Location{}
+	location := map[string]hw.Location{}
 	for _, d := range top.PCI {
-		spot[d.Address[5:]] = d.Location()
+		location[d.Address[5:]] = d.Location()
 	}
-	spot["unknown"] = hw.Location{NUMA: -1}
-	spot["elsewhere"] = hw.Location{PCI: "0000:ff:00.0", NUMA: 1}
+	location["unknown"] = hw.Location{NUMA: -1}
+	location["elsewhere"] = hw.Location{PCI: "0000:ff:00.0", NUMA: 1}
 	for _, c := range []struct {
 		a, b string
 		want hw.Path
@@ -27,7 +27,7 @@ func TestPathBetween(t *testing.T) {
 		{"83:00.0", "elsewhere", hw.PathNode},
 	} {
 		for _, pair := range [][2]string{{c.a, c.b}, {c.b, c.a}} {
-			if got := top.PathBetween(spot[pair[0]], spot[pair[1]]); got != c.want {
+			if got := top.PathBetween(location[pair[0]], location[pair[1]]); got != c.want {
 				t.Errorf("between %s and %s is %s, want %s", pair[0], pair[1], got, c.want)
 			}
 		}
@@ -46,10 +46,10 @@ func TestPathBetween(t *testing.T) {
 
 func TestPathFrom(t *testing.T) {
 	for _, c := range []struct {
-		machine string
-		pus     []int
-		spot    hw.Location
-		want    hw.Path
+		machine  string
+		pus      []int
+		location hw.Location
+		want     hw.Path
 	}{
 		{"two-sockets", []int{0}, hw.Location{NUMA: 0}, hw.PathPHB},
 		{"two-sockets", []int{0}, hw.Location{NUMA: 1}, hw.PathSys},
@@ -62,8 +62,8 @@ func TestPathFrom(t *testing.T) {
 		{"dies", []int{0}, hw.Location{NUMA: 2}, hw.PathSys},
 		{"offline", []int{6}, hw.Location{NUMA: 1}, hw.PathPHB}, // a node without PUs
 	} {
-		if got := read(t, c.machine).PathFrom(c.pus, c.spot); got != c.want {
-			t.Errorf("%s: from %v to %+v is %s, want %s", c.machine, c.pus, c.spot, got, c.want)
+		if got := read(t, c.machine).PathFrom(c.pus, c.location); got != c.want {
+			t.Errorf("%s: from %v to %+v is %s, want %s", c.machine, c.pus, c.location, got, c.want)
 		}
 	}
 }
