@@ -16,13 +16,13 @@ func TestSimulatedCMRecovers(t *testing.T) {
 	connectPeers(t, a, b)
 	pollUntilIdle(t, a, b)
 	for range 3 {
-		net.Down(true)
+		net.SetLinkDown(true)
 		for range 2 {
 			if err := a.sendCM(a.eps[1], cmREQ, qpInfo{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		net.Down(false)
+		net.SetLinkDown(false)
 		for range 5 { // the first Poll after each sleep reads the clock, and recovers the queue pair
 			armsReady(t, a)
 			pollTimes(t, a, 1)

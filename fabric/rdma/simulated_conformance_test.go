@@ -16,7 +16,7 @@ import (
 // allocates.
 func TestSimulatedConformance(t *testing.T) {
 	fabrictest.Rules(t, func(_ testing.TB, n int) []fabric.Transport {
-		tr := &Transport{Settings: Settings{Devices: []string{"a"}}, openDevice: verbstest.Play().Open}
+		tr := &Transport{Settings: Settings{Devices: []string{"a"}}, openDevice: verbstest.NewSimulatedNetwork().Open}
 		rand.Read(tr.Key[:])
 		return slices.Repeat([]fabric.Transport{tr}, n)
 	})

@@ -13,9 +13,9 @@ import (
 )
 
 // openSimulated opens peers on a simulated network, and connects their endpoints.
-func openSimulated(t *testing.T, set Settings, peers int) (*verbstest.Played, []*domain) {
+func openSimulated(t *testing.T, set Settings, peers int) (*verbstest.SimulatedNetwork, []*domain) {
 	t.Helper()
-	net := verbstest.Play()
+	net := verbstest.NewSimulatedNetwork()
 	tr := &Transport{Settings: set, openDevice: net.Open}
 	rand.Read(tr.Key[:])
 	ds := make([]*domain, peers)

@@ -70,14 +70,14 @@ func TestSimulatedArmAfterEvents(t *testing.T) {
 		if err := b.eps[0].Send([]byte("message"), nil); err != nil {
 			t.Fatal(err)
 		}
-		net.Hold(true)
+		net.SetPaused(true)
 		if _, err := a.eps[1].Read(dst, near, far.Remote, 1); err != nil {
 			t.Fatal(err)
 		}
 		if got := pollTimes(t, a, 1); len(got) != 1 || got[0].Kind != fabric.Message {
 			t.Fatalf("%+v", got)
 		}
-		net.Hold(false)
+		net.SetPaused(false)
 		if !armsReady(t, a) {
 			t.Errorf("poll %d: Arm does not report the end of the read", poll)
 		}
@@ -132,7 +132,7 @@ func TestSimulatedReadWhileAsleep(t *testing.T) {
 			t.Fatal("there is no work, but the caller may not sleep")
 		}
 	}
-	net.Hold(true)
+	net.SetPaused(true)
 	if _, err := a.eps[1].Read(dst, near, far.Remote, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestSimulatedReadWhileAsleep(t *testing.T) {
 		}
 		armsReady(t, a)
 	}
-	net.Hold(false)
+	net.SetPaused(false)
 	if !readable(t, a.waker.epfd) {
 		t.Error("the caller is not woken by the end of a read that began while it slept")
 	}
@@ -163,7 +163,7 @@ func TestSimulatedSendBlockedWhenArmed(t *testing.T) {
 		}
 	}
 	pollUntilIdle(t, a, b)
-	net.Hold(true)
+	net.SetPaused(true)
 	for a.eps[1].qps[0].inFlight() < maxMessages {
 		if err := a.eps[1].Send([]byte("message"), nil); err != nil {
 			t.Fatal(err)
@@ -182,7 +182,7 @@ func TestSimulatedSendBlockedWhenArmed(t *testing.T) {
 		}
 		armsReady(t, a)
 	}
-	net.Hold(false)
+	net.SetPaused(false)
 	if !readable(t, a.waker.epfd) {
 		t.Error("the caller is not woken when there is room")
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// grh is how many bytes of a datagram belong to the device.
-const grh = 40
+// grhLen is how many bytes of a datagram belong to the device.
+const grhLen = 40
 
-func (r *rig) datagrams(cfg verbs.QPConfig) *end {
+func (r *fixture) newDatagramEndpoint(cfg verbs.QPConfig) *endpoint {
 	r.t.Helper()
 	cfg.Type = verbs.UD
-	e := r.end(cfg)
+	e := r.newEndpoint(cfg)
 	if err := e.Start(); err != nil {
 		r.t.Fatal(err)
 	}
@@ -23,146 +23,146 @@ func (r *rig) datagrams(cfg verbs.QPConfig) *end {
 }
 
 func checkDatagrams(t *testing.T, open Open) {
-	r := newRig(t, open)
-	a, b := r.datagrams(verbs.QPConfig{MaxInline: 64}), r.datagrams(verbs.QPConfig{QKey: 0x22222222})
-	c := r.datagrams(verbs.QPConfig{})
+	r := newFixture(t, open)
+	a, b := r.newDatagramEndpoint(verbs.QPConfig{MaxInline: 64}), r.newDatagramEndpoint(verbs.QPConfig{QKey: 0x22222222})
+	c := r.newDatagramEndpoint(verbs.QPConfig{})
 	mtu := r.port.ActiveMTU.Bytes()
 	for i, n := range []int{0, 1, 64, 1000, mtu - 1, mtu} {
-		for _, to := range []*end{b, c} { // one sender, any number of receivers
+		for _, to := range []*endpoint{b, c} { // one sender, any number of receivers
 			dest := must(a.Dest(to.address()))(t)
-			want := bytes.Clone(to.buf[1000+grh:])
+			want := bytes.Clone(to.buf[1000+grhLen:])
 			copy(want, a.buf[i:i+n])
-			into := to.recv(to.mr.SGE(1000, grh+mtu))
-			id := a.do(verbs.Request{Op: verbs.OpSendImm, Imm: uint32(i), To: dest, SGE: list(a.mr, i, n)})
-			wc := r.ok(id, into)
-			if int(wc.Len) != grh+n || wc.SrcQP != a.Num() || wc.Flags&verbs.WithGRH == 0 || wc.Imm() != uint32(i) {
+			into := to.postRecv(to.mr.SGE(1000, grhLen+mtu))
+			id := a.postAndRing(verbs.Request{Op: verbs.OpSendImm, Imm: uint32(i), To: dest, SGE: sgeList(a.mr, i, n)})
+			wc := r.awaitSuccess(id, into)
+			if int(wc.Len) != grhLen+n || wc.SrcQP != a.Num() || wc.Flags&verbs.WithGRH == 0 || wc.Imm() != uint32(i) {
 				t.Fatalf("%d bytes from queue pair %#x: %+v", n, a.Num(), wc)
 			}
-			same(t, "a datagram", to.buf[1000+grh:], want)
+			checkBytes(t, "a datagram", to.buf[1000+grhLen:], want)
 			if err := dest.AH.Close(); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	dest := must(a.Dest(b.address()))(t)
-	into := b.recv(b.mr.SGE(0, grh+64))
-	id := a.do(verbs.Request{Op: verbs.OpSend, To: dest, Inline: []byte("inline")})
-	r.ok(id, into)
-	same(t, "an inline datagram", b.buf[grh:grh+6], []byte("inline"))
+	into := b.postRecv(b.mr.SGE(0, grhLen+64))
+	id := a.postAndRing(verbs.Request{Op: verbs.OpSend, To: dest, Inline: []byte("inline")})
+	r.awaitSuccess(id, into)
+	checkBytes(t, "an inline datagram", b.buf[grhLen:grhLen+6], []byte("inline"))
 
 	// One with a wrong key is not delivered; the next is.
-	into = b.recv(b.mr.SGE(0, grh+64))
+	into = b.postRecv(b.mr.SGE(0, grhLen+64))
 	wrong := dest
 	wrong.QKey++
-	r.ok(a.do(verbs.Request{Op: verbs.OpSend, To: wrong, SGE: list(a.mr, 64, 8)}))
-	id = r.book.id()
-	a.sent(id, verbs.OpSend, verbs.Signaled, a.SendTo(id, verbs.Signaled, dest, a.mr.SGE(128, 8)))
-	a.ring()
-	r.ok(id, into)
-	same(t, "a datagram after one with a wrong key", b.buf[grh:grh+8], a.buf[128:136])
-	r.settle()
+	r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpSend, To: wrong, SGE: sgeList(a.mr, 64, 8)}))
+	id = r.tracker.nextID()
+	a.expectCompletion(id, verbs.OpSend, verbs.Signaled, a.SendTo(id, verbs.Signaled, dest, a.mr.SGE(128, 8)))
+	a.ringDoorbell()
+	r.awaitSuccess(id, into)
+	checkBytes(t, "a datagram after one with a wrong key", b.buf[grhLen:grhLen+8], a.buf[128:136])
+	r.drain()
 }
 
 func checkDatagramMisuse(t *testing.T, open Open) {
-	r := newRig(t, open)
-	a, b := r.datagrams(verbs.QPConfig{}), r.datagrams(verbs.QPConfig{})
+	r := newFixture(t, open)
+	a, b := r.newDatagramEndpoint(verbs.QPConfig{}), r.newDatagramEndpoint(verbs.QPConfig{})
 	dest := must(a.Dest(b.address()))(t)
 	for what, q := range map[string]verbs.Request{
-		"more than the path MTU": {Op: verbs.OpSend, To: dest, SGE: list(a.mr, 0, r.port.ActiveMTU.Bytes()+1)},
-		"to nobody":              {Op: verbs.OpSend, SGE: list(a.mr, 0, 8)},
-		"a WRITE":                {Op: verbs.OpWrite, To: dest, SGE: list(a.mr, 0, 8), Remote: b.mr.Remote(0)},
-		"a READ":                 {Op: verbs.OpRead, To: dest, SGE: list(a.mr, 0, 8), Remote: b.mr.Remote(0)},
-		"an atomic operation":    {Op: verbs.OpFetchAdd, To: dest, SGE: list(a.mr, 0, 8), Remote: b.mr.Remote(0)},
+		"more than the path MTU": {Op: verbs.OpSend, To: dest, SGE: sgeList(a.mr, 0, r.port.ActiveMTU.Bytes()+1)},
+		"to nobody":              {Op: verbs.OpSend, SGE: sgeList(a.mr, 0, 8)},
+		"a WRITE":                {Op: verbs.OpWrite, To: dest, SGE: sgeList(a.mr, 0, 8), Remote: b.mr.Remote(0)},
+		"a READ":                 {Op: verbs.OpRead, To: dest, SGE: sgeList(a.mr, 0, 8), Remote: b.mr.Remote(0)},
+		"an atomic operation":    {Op: verbs.OpFetchAdd, To: dest, SGE: sgeList(a.mr, 0, 8), Remote: b.mr.Remote(0)},
 	} {
-		q.ID = r.book.id()
-		a.refusedPost(q.ID, a.Post(&q), verbs.ErrInvalid, what)
+		q.ID = r.tracker.nextID()
+		a.checkPostError(q.ID, a.Post(&q), verbs.ErrInvalid, what)
 	}
-	r.refused(a.Connect(b.address()), verbs.ErrInvalid, "connect datagrams")
-	rc := r.end(verbs.QPConfig{})
-	r.refused(rc.Start(), verbs.ErrInvalid, "start without a peer")
+	r.checkError(a.Connect(b.address()), verbs.ErrInvalid, "connect datagrams")
+	rc := r.newEndpoint(verbs.QPConfig{})
+	r.checkError(rc.Start(), verbs.ErrInvalid, "start without a peer")
 	_, err := a.Dest(rc.address())
-	r.refused(err, verbs.ErrInvalid, "datagrams to a connected pair")
+	r.checkError(err, verbs.ErrInvalid, "datagrams to a connected pair")
 	far := b.address()
-	far.GID = elsewhere(far.GID)
+	far.GID = unusedAddr(far.GID)
 	_, err = a.Dest(far)
-	r.refused(err, verbs.ErrUnreachable, "datagrams to nowhere")
+	r.checkError(err, verbs.ErrUnreachable, "datagrams to nowhere")
 	if err := dest.AH.Close(); err != nil {
 		t.Fatal(err)
 	}
-	id := r.book.id()
-	a.refusedPost(id, a.SendTo(id, 0, dest, a.mr.SGE(0, 8)), verbs.ErrClosed, "to an address handle that was closed")
-	r.settle()
+	id := r.tracker.nextID()
+	a.checkPostError(id, a.SendTo(id, 0, dest, a.mr.SGE(0, 8)), verbs.ErrClosed, "to an address handle that was closed")
+	r.drain()
 }
 
-// elsewhere is an address of the same family that no machine has: it is for documentation only.
-func elsewhere(like netip.Addr) netip.Addr {
+// unusedAddr is an address of the same family that no machine has: it is for documentation only.
+func unusedAddr(like netip.Addr) netip.Addr {
 	if like.Unmap().Is4() {
 		return netip.AddrFrom16(netip.MustParseAddr("203.0.113.77").As16())
 	}
 	return netip.MustParseAddr("2001:db8::77")
 }
 
-// everyone is the queue pair number of a group, whose address is one for use within a site.
-const everyone = 0xffffff
+// multicastQPN is the queue pair number of a group, whose address is one for use within a site.
+const multicastQPN = 0xffffff
 
-var group = netip.MustParseAddr("::ffff:239.192.77.7")
+var multicastGroup = netip.MustParseAddr("::ffff:239.192.77.7")
 
 // A datagram to a multicast group reaches every pair that is attached to it, and no other.
 func checkMulticast(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	const key = 0x33333333
-	from, alone := r.datagrams(verbs.QPConfig{QKey: key}), r.datagrams(verbs.QPConfig{QKey: key})
-	members := []*end{r.datagrams(verbs.QPConfig{QKey: key}), r.datagrams(verbs.QPConfig{QKey: key})}
+	from, alone := r.newDatagramEndpoint(verbs.QPConfig{QKey: key}), r.newDatagramEndpoint(verbs.QPConfig{QKey: key})
+	members := []*endpoint{r.newDatagramEndpoint(verbs.QPConfig{QKey: key}), r.newDatagramEndpoint(verbs.QPConfig{QKey: key})}
 	at := from.address()
 	if at.LID != 0 || !at.GID.Is4In6() {
 		return // groups of InfiniBand belong to the subnet manager, and those of IPv6 are others
 	}
-	r.refused(from.AttachMulticast(at.GID, 0), verbs.ErrInvalid, "attach to what is no group")
-	rc := r.end(verbs.QPConfig{})
-	r.refused(rc.AttachMulticast(group, 0), verbs.ErrInvalid, "attach a connected pair")
+	r.checkError(from.AttachMulticast(at.GID, 0), verbs.ErrInvalid, "attach to what is no group")
+	rc := r.newEndpoint(verbs.QPConfig{})
+	r.checkError(rc.AttachMulticast(multicastGroup, 0), verbs.ErrInvalid, "attach a connected pair")
 	joinGroup(t, r.ctx, r.portNumber())
 	for _, m := range members {
-		if err := m.AttachMulticast(group, 0); err != nil {
+		if err := m.AttachMulticast(multicastGroup, 0); err != nil {
 			t.Fatal(err)
 		}
-		r.refused(m.Close(), verbs.ErrBusy, "close what is attached")
+		r.checkError(m.Close(), verbs.ErrBusy, "close what is attached")
 	}
-	to := must(from.Dest(verbs.Address{Type: verbs.UD, QPN: everyone, QKey: key, GID: group}))(t)
-	apart := alone.recv(alone.mr.SGE(0, grh+64))
+	to := must(from.Dest(verbs.Address{Type: verbs.UD, QPN: multicastQPN, QKey: key, GID: multicastGroup}))(t)
+	apart := alone.postRecv(alone.mr.SGE(0, grhLen+64))
 	send := func(n int) {
 		t.Helper()
 		var into []uint64
 		for _, m := range members {
-			into = append(into, m.recv(m.mr.SGE(0, grh+64)))
+			into = append(into, m.postRecv(m.mr.SGE(0, grhLen+64)))
 		}
-		r.ok(from.do(verbs.Request{Op: verbs.OpSend, To: to, SGE: list(from.mr, n, 64)}))
+		r.awaitSuccess(from.postAndRing(verbs.Request{Op: verbs.OpSend, To: to, SGE: sgeList(from.mr, n, 64)}))
 		for i, m := range members {
-			if wc := r.ok(into[i]); wc.SrcQP != from.Num() || wc.Len != grh+64 {
+			if wc := r.awaitSuccess(into[i]); wc.SrcQP != from.Num() || wc.Len != grhLen+64 {
 				t.Fatalf("64 bytes from queue pair %#x to all: %+v", from.Num(), wc)
 			}
-			same(t, "a datagram to all", m.buf[grh:grh+64], from.buf[n:n+64])
+			checkBytes(t, "a datagram to all", m.buf[grhLen:grhLen+64], from.buf[n:n+64])
 		}
 	}
 	send(0)
 	last := members[1]
-	if err := last.DetachMulticast(group, 0); err != nil {
+	if err := last.DetachMulticast(multicastGroup, 0); err != nil {
 		t.Fatal(err)
 	}
 	members = members[:1]
-	not := last.recv(last.mr.SGE(0, grh+64))
+	not := last.postRecv(last.mr.SGE(0, grhLen+64))
 	send(64)
 	send(128)
-	if r.book.has(not) || r.book.has(apart) {
+	if r.tracker.isCompleted(not) || r.tracker.isCompleted(apart) {
 		t.Fatal("a datagram to all has reached a pair that is not attached")
 	}
-	if err := members[0].DetachMulticast(group, 0); err != nil {
+	if err := members[0].DetachMulticast(multicastGroup, 0); err != nil {
 		t.Fatal(err)
 	}
-	r.refused(last.DetachMulticast(group, 0), verbs.ErrInvalid, "detach twice")
-	for _, e := range []*end{last, alone, members[0]} {
+	r.checkError(last.DetachMulticast(multicastGroup, 0), verbs.ErrInvalid, "detach twice")
+	for _, e := range []*endpoint{last, alone, members[0]} {
 		e.close()
 	}
-	r.settle()
+	r.drain()
 }
 
 // joinGroup has the network deliver the group to this machine, which for RoCE is not the device's matter.
@@ -175,7 +175,7 @@ func joinGroup(t *testing.T, ctx *verbs.Context, port int) {
 		for _, p := range d.Ports {
 			if p.Number == port {
 				nic := must(net.InterfaceByName(p.Netdev))(t)
-				c := must(net.ListenMulticastUDP("udp4", nic, &net.UDPAddr{IP: group.Unmap().AsSlice()}))(t)
+				c := must(net.ListenMulticastUDP("udp4", nic, &net.UDPAddr{IP: multicastGroup.Unmap().AsSlice()}))(t)
 				t.Cleanup(func() { c.Close() })
 				return
 			}
@@ -185,34 +185,34 @@ func joinGroup(t *testing.T, ctx *verbs.Context, port int) {
 }
 
 func checkUnreliable(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{Type: verbs.UC})
-	for i, n := range r.lengths() {
+	for i, n := range r.messageLengths() {
 		want := bytes.Clone(b.buf)
 		copy(want[7:], a.buf[i:i+n])
-		into := b.recv(b.mr.SGE(7, n+1))
-		wc := r.ok(a.do(verbs.Request{Op: verbs.OpSendImm, Imm: 7, SGE: list(a.mr, i, n)}), into)
+		into := b.postRecv(b.mr.SGE(7, n+1))
+		wc := r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpSendImm, Imm: 7, SGE: sgeList(a.mr, i, n)}), into)
 		if int(wc.Len) != n || wc.Imm() != 7 {
 			t.Fatalf("%d bytes were sent: %+v", n, wc)
 		}
-		same(t, "a SEND", b.buf, want)
+		checkBytes(t, "a SEND", b.buf, want)
 		copy(want[1<<16:], a.buf[i:i+n])
-		into = b.recv()
-		wc = r.ok(a.do(verbs.Request{Op: verbs.OpWrite, SGE: list(a.mr, i, n), Remote: b.mr.Remote(1 << 16)}),
-			a.do(verbs.Request{Op: verbs.OpWriteImm, Imm: 8, SGE: list(a.mr, i, n), Remote: b.mr.Remote(1 << 16)}), into)
+		into = b.postRecv()
+		wc = r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpWrite, SGE: sgeList(a.mr, i, n), Remote: b.mr.Remote(1 << 16)}),
+			a.postAndRing(verbs.Request{Op: verbs.OpWriteImm, Imm: 8, SGE: sgeList(a.mr, i, n), Remote: b.mr.Remote(1 << 16)}), into)
 		if wc.Opcode != verbs.WCRecvWriteImm || wc.Imm() != 8 {
 			t.Fatalf("a WRITE with immediate: %+v", wc)
 		}
-		same(t, "a WRITE", b.buf, want)
+		checkBytes(t, "a WRITE", b.buf, want)
 	}
 	for _, op := range []verbs.Opcode{verbs.OpRead, verbs.OpFetchAdd, verbs.OpCompareSwap} {
-		q := verbs.Request{Op: op, ID: r.book.id(), SGE: list(a.mr, 0, 8), Remote: b.mr.Remote(0)}
-		a.refusedPost(q.ID, a.Post(&q), verbs.ErrInvalid, op.String())
+		q := verbs.Request{Op: op, ID: r.tracker.nextID(), SGE: sgeList(a.mr, 0, 8), Remote: b.mr.Remote(0)}
+		a.checkPostError(q.ID, a.Post(&q), verbs.ErrInvalid, op.String())
 	}
 	// A message that finds no receive, or no right, is lost; those after it arrive.
-	r.ok(a.do(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 0, 8)}))
-	into := b.recv(b.mr.SGE(0, 8))
-	r.ok(a.do(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 8, 8)}), into)
-	same(t, "the SEND after one that was lost", b.buf[:8], a.buf[8:16])
-	r.settle()
+	r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 0, 8)}))
+	into := b.postRecv(b.mr.SGE(0, 8))
+	r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 8, 8)}), into)
+	checkBytes(t, "the SEND after one that was lost", b.buf[:8], a.buf[8:16])
+	r.drain()
 }

@@ -42,38 +42,38 @@ func TestLiveLinkDown(t *testing.T) {
 	for _, provider := range []string{"rxe", "libibverbs"} {
 		t.Run(provider, func(t *testing.T) {
 			nic := netdev(t, name)
-			r := newRig(t, openLive(name, provider))
+			r := newFixture(t, openLive(name, provider))
 			p := verbs.DefaultParams()
 			p.Timeout = 17 // half a second each time: longer than the link is down
 			a, b := r.pairWith(verbs.QPConfig{}, p)
-			f := newFlow(a, b, 1)
+			f := newTrafficStream(a, b, 1)
 			for range 3 {
-				for range maxFlight - 1 {
+				for range maxInFlight - 1 {
 					f.post(r)
 				}
-				a.ring()
+				a.ringDoorbell()
 				down := netlink.LinkSetDown(nic)
 				t.Cleanup(func() { netlink.LinkSetUp(nic) })
 				if down != nil {
 					t.Fatal(down)
 				}
-				if ev := r.event(verbs.EventPortError); ev.Port != 1 {
+				if ev := r.awaitEvent(verbs.EventPortError); ev.Port != 1 {
 					t.Fatalf("the event is %v", ev)
 				}
 				if s := must(r.ctx.QueryPort(1))(t).State; s == verbs.PortActive {
 					t.Fatalf("the link is down, and the port %v", s)
 				}
 				_, err := r.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: a.cq})
-				r.refused(err, verbs.ErrUnreachable, "a pair while no port is active")
+				r.checkError(err, verbs.ErrUnreachable, "a pair while no port is active")
 				if err := netlink.LinkSetUp(nic); err != nil {
 					t.Fatal(err)
 				}
-				if ev := r.event(verbs.EventPortActive); ev.Port != 1 {
+				if ev := r.awaitEvent(verbs.EventPortActive); ev.Port != 1 {
 					t.Fatalf("the event is %v", ev)
 				}
-				f.finish(r)
+				f.waitAndCheck(r)
 			}
-			r.settle()
+			r.drain()
 		})
 	}
 }
@@ -98,7 +98,7 @@ func TestLiveLinkDeleted(t *testing.T) {
 				t.Fatal(err)
 			}
 			deleted := make(chan error, 1)
-			r := newRig(t, openLive(name, provider))
+			r := newFixture(t, openLive(name, provider))
 			a, b := r.pair(verbs.QPConfig{})
 			r.exchange(a, b)
 			ctx, cancel := context.WithCancel(r.context())
@@ -118,7 +118,7 @@ func TestLiveLinkDeleted(t *testing.T) {
 			case <-time.After(200 * time.Millisecond): // it waits; were this too short, the test would pass nevertheless
 			}
 			r.exchange(a, b) // and until then all goes on
-			r.settle()
+			r.drain()
 			if err := r.ctx.Close(); err != nil {
 				t.Fatal(err)
 			}

@@ -96,11 +96,11 @@ func TestLiveMemlock(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
 		t.Fatal(err)
 	}
-	r := newRig(t, openLive(name, provider))
+	r := newFixture(t, openLive(name, provider))
 	small := make([]byte, 64<<10)
 	first := must(r.pd.Register(small, verbs.LocalWrite))(t)
 	_, err := r.pd.Register(make([]byte, need), verbs.LocalWrite)
-	r.refused(err, verbs.ErrMemlock, "more than may be locked")
+	r.checkError(err, verbs.ErrMemlock, "more than may be locked")
 	for _, word := range []string{fmt.Sprint(limit), fmt.Sprint(need), "ulimit -l"} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("%v does not say %s", err, word)

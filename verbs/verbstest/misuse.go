@@ -11,7 +11,7 @@ import (
 
 // What a device says of itself is there and makes sense.
 func checkQuery(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	c := r.caps
 	least := min(uint32(c.Ports), c.MaxQP, c.MaxQPWR, c.MaxSGE, c.MaxCQ, c.MaxCQE, c.MaxMR, uint32(c.MaxPKeys))
 	if least < 1 || c.MaxMRSize < 1<<20 || c.NodeGUID == 0 {
@@ -40,11 +40,11 @@ func checkQuery(t *testing.T, open Open) {
 	}
 	for _, port := range []int{0, -1, int(c.Ports) + 1} {
 		_, err := r.ctx.QueryPort(port)
-		r.refused(err, verbs.ErrInvalid, "no such port")
+		r.checkError(err, verbs.ErrInvalid, "no such port")
 		_, err = r.ctx.QueryPKey(port, 0)
-		r.refused(err, verbs.ErrInvalid, "no such port")
+		r.checkError(err, verbs.ErrInvalid, "no such port")
 		_, err = r.ctx.GIDs(port)
-		r.refused(err, verbs.ErrInvalid, "no such port")
+		r.checkError(err, verbs.ErrInvalid, "no such port")
 	}
 	if _, err := r.ctx.QueryPKey(number, int(p.PKeyTableLen)); err == nil {
 		t.Error("there is a partition key behind the end of the table")
@@ -53,14 +53,14 @@ func checkQuery(t *testing.T, open Open) {
 
 // A connection that cannot be is refused, and the pair can be connected all the same.
 func checkConnectMisuse(t *testing.T, open Open) {
-	r := newRig(t, open)
-	a, b := r.end(verbs.QPConfig{}), r.end(verbs.QPConfig{})
-	uc := r.end(verbs.QPConfig{Type: verbs.UC})
+	r := newFixture(t, open)
+	a, b := r.newEndpoint(verbs.QPConfig{}), r.newEndpoint(verbs.QPConfig{})
+	uc := r.newEndpoint(verbs.QPConfig{Type: verbs.UC})
 	refuse := func(what string, kind error, change func(*verbs.Address, *verbs.Params)) {
 		t.Helper()
 		to, p := b.address(), verbs.DefaultParams()
 		change(&to, &p)
-		if e := r.refused(a.ConnectWith(to, p), kind, what); e.QPN != a.Num() {
+		if e := r.checkError(a.ConnectWith(to, p), kind, what); e.QPN != a.Num() {
 			t.Fatalf("%s: %v does not name queue pair %#x", what, e, a.Num())
 		}
 	}
@@ -82,28 +82,28 @@ func checkConnectMisuse(t *testing.T, open Open) {
 			}
 			to.GID = netip.AddrFrom16(other.As16())
 		})
-		refuse("a GID that nobody has", verbs.ErrUnreachable, func(to *verbs.Address, _ *verbs.Params) { to.GID = elsewhere(to.GID) })
+		refuse("a GID that nobody has", verbs.ErrUnreachable, func(to *verbs.Address, _ *verbs.Params) { to.GID = unusedAddr(to.GID) })
 	}
 	a.connect(b, verbs.DefaultParams())
 	b.connect(a, verbs.DefaultParams())
 	r.exchange(a, b)
-	e := r.refused(a.Connect(b.address()), verbs.ErrState, "connect twice")
+	e := r.checkError(a.Connect(b.address()), verbs.ErrState, "connect twice")
 	if !strings.Contains(e.Error(), "RTS") {
 		t.Fatalf("%v does not name the state", e)
 	}
 	r.exchange(a, b)
 
-	foreign, err := r.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: a.cq, GID: elsewhere(a.address().GID)})
+	foreign, err := r.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: a.cq, GID: unusedAddr(a.address().GID)})
 	if err == nil {
 		_, err = foreign.Address()
 	}
-	r.refused(err, verbs.ErrInvalid, "a GID that the port does not have")
-	r.settle()
+	r.checkError(err, verbs.ErrInvalid, "a GID that the port does not have")
+	r.drain()
 }
 
 // What cannot be made is refused before or by the device, with a reason, and takes nothing.
 func checkCreateMisuse(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	cq := r.cq(16, nil)
 	good := verbs.QPConfig{Type: verbs.RC, SendCQ: cq}
 	with := func(change func(*verbs.QPConfig)) error {
@@ -135,7 +135,7 @@ func checkCreateMisuse(t *testing.T, open Open) {
 		"writes for peers only":  register(buf, verbs.RemoteWrite),
 		"atomics for peers only": register(buf, verbs.RemoteAtomic),
 	} {
-		r.refused(err, verbs.ErrInvalid, what)
+		r.checkError(err, verbs.ErrInvalid, what)
 	}
 	if _, err := r.pd.RegisterAddr(4096, 4096, 4096, verbs.LocalWrite); err == nil {
 		t.Error("memory that is not mapped was registered")
@@ -144,17 +144,17 @@ func checkCreateMisuse(t *testing.T, open Open) {
 	}
 	a, b := r.pair(verbs.QPConfig{})
 	r.exchange(a, b)
-	r.settle()
+	r.drain()
 }
 
 // Nothing is closed before its users. A second Close does nothing, and a context closes what is left.
 func checkCloseOrder(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	ch := must(r.ctx.CreateChannel())(t)
 	cq := must(r.ctx.CreateCQ(16, ch))(t)
-	e := r.end(verbs.QPConfig{SendCQ: cq})
+	e := r.newEndpoint(verbs.QPConfig{SendCQ: cq})
 	for what, c := range map[string]interface{ Close() error }{"a domain": r.pd, "a queue": cq, "a channel": ch} {
-		err := r.refused(c.Close(), verbs.ErrBusy, what)
+		err := r.checkError(c.Close(), verbs.ErrBusy, what)
 		if !strings.Contains(err.Detail, "queue") {
 			t.Errorf("%s: %v does not say who uses it", what, err)
 		}
@@ -165,86 +165,86 @@ func checkCloseOrder(t *testing.T, open Open) {
 		}
 	}
 	_, err := cq.Poll(r.wcs[:])
-	r.refused(err, verbs.ErrClosed, "poll after Close")
-	r.refused(cq.Notify(false), verbs.ErrClosed, "ask after Close")
-	r.refused(cq.Resize(8), verbs.ErrClosed, "resize after Close")
+	r.checkError(err, verbs.ErrClosed, "poll after Close")
+	r.checkError(cq.Notify(false), verbs.ErrClosed, "ask after Close")
+	r.checkError(cq.Resize(8), verbs.ErrClosed, "resize after Close")
 	_, err = ch.Next()
-	r.refused(err, verbs.ErrClosed, "next after Close")
+	r.checkError(err, verbs.ErrClosed, "next after Close")
 	_, err = ch.Wait(r.context())
-	r.refused(err, verbs.ErrClosed, "wait after Close")
-	r.refused(e.mr.SetAccess(verbs.LocalWrite), verbs.ErrClosed, "change after Close")
+	r.checkError(err, verbs.ErrClosed, "wait after Close")
+	r.checkError(e.mr.SetAccess(verbs.LocalWrite), verbs.ErrClosed, "change after Close")
 	_, err = r.pd.Register(make([]byte, 8), 0)
-	r.refused(err, verbs.ErrClosed, "register after Close")
+	r.checkError(err, verbs.ErrClosed, "register after Close")
 	_, err = r.pd.AllocMW(verbs.MWType1)
-	r.refused(err, verbs.ErrClosed, "a window after Close")
+	r.checkError(err, verbs.ErrClosed, "a window after Close")
 
 	// Now everything at once.
-	r = newRig(t, open)
+	r = newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{})
 	srq := must(r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 8}))(t)
-	r.end(verbs.QPConfig{SendCQ: must(r.ctx.CreateCQ(8, must(r.ctx.CreateChannel())(t)))(t), SRQ: srq})
+	r.newEndpoint(verbs.QPConfig{SendCQ: must(r.ctx.CreateCQ(8, must(r.ctx.CreateChannel())(t)))(t), SRQ: srq})
 	for range 10 {
-		a.post(verbs.Request{Op: verbs.OpWrite, SGE: list(a.mr, 0, 1<<15), Remote: b.mr.Remote(0)})
+		a.post(verbs.Request{Op: verbs.OpWrite, SGE: sgeList(a.mr, 0, 1<<15), Remote: b.mr.Remote(0)})
 	}
-	a.ring()
+	a.ringDoorbell()
 	for range 2 {
 		if err := r.ctx.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	_, err = r.ctx.AllocPD()
-	r.refused(err, verbs.ErrClosed, "a domain after Close")
+	r.checkError(err, verbs.ErrClosed, "a domain after Close")
 	_, err = r.ctx.QueryDevice()
-	r.refused(err, verbs.ErrClosed, "query after Close")
+	r.checkError(err, verbs.ErrClosed, "query after Close")
 	_, err = r.ctx.NextEvent(r.context())
-	r.refused(err, verbs.ErrClosed, "an event after Close")
-	a.refusedPost(1, a.Send(1, 0, a.mr.SGE(0, 8)), verbs.ErrClosed, "a SEND after Close")
+	r.checkError(err, verbs.ErrClosed, "an event after Close")
+	a.checkPostError(1, a.Send(1, 0, a.mr.SGE(0, 8)), verbs.ErrClosed, "a SEND after Close")
 }
 
 // Open devices share nothing: their objects do not mix, their pairs can be connected, and the end of one leaves the other alone.
 func checkForeign(t *testing.T, open Open) {
-	r, far := newRig(t, open), newRig(t, open)
-	a, b, c := r.end(verbs.QPConfig{}), far.end(verbs.QPConfig{}), far.end(verbs.QPConfig{})
+	r, far := newFixture(t, open), newFixture(t, open)
+	a, b, c := r.newEndpoint(verbs.QPConfig{}), far.newEndpoint(verbs.QPConfig{}), far.newEndpoint(verbs.QPConfig{})
 	_, err := r.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: b.cq})
-	r.refused(err, verbs.ErrInvalid, "a completion queue of another context")
+	r.checkError(err, verbs.ErrInvalid, "a completion queue of another context")
 	ch := must(far.ctx.CreateChannel())(t)
 	_, err = r.ctx.CreateCQ(8, ch)
-	r.refused(err, verbs.ErrInvalid, "a channel of another context")
-	r.refused(a.mr.SetPD(far.pd), verbs.ErrInvalid, "a domain of another context")
+	r.checkError(err, verbs.ErrInvalid, "a channel of another context")
+	r.checkError(a.mr.SetPD(far.pd), verbs.ErrInvalid, "a domain of another context")
 
-	r.refusedForeign(far)
+	r.checkForeignObjects(far)
 
-	a.connect(b, quick())
-	b.connect(a, quick())
-	into := b.recv(b.mr.SGE(0, 100))
-	id := a.do(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 0, 100)})
-	far.ok(into)
-	r.ok(id)
-	same(t, "a SEND between contexts", b.buf[:100], a.buf[:100])
-	c.recv(c.mr.SGE(0, 8))
+	a.connect(b, fastFailParams())
+	b.connect(a, fastFailParams())
+	into := b.postRecv(b.mr.SGE(0, 100))
+	id := a.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 0, 100)})
+	far.awaitSuccess(into)
+	r.awaitSuccess(id)
+	checkBytes(t, "a SEND between contexts", b.buf[:100], a.buf[:100])
+	c.postRecv(c.mr.SGE(0, 8))
 	if err := far.ctx.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r.fails(a, a.do(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 0, 8)}), verbs.StatusRetryExceeded)
+	r.awaitFailure(a, a.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 0, 8)}), verbs.StatusRetryExceeded)
 	x, y := r.pair(verbs.QPConfig{})
 	r.exchange(x, y)
-	r.settle()
+	r.drain()
 }
 
-// refusedForeign has requests name objects of another context.
-func (r *rig) refusedForeign(far *rig) {
+// checkForeignObjects has requests name objects of another context.
+func (r *fixture) checkForeignObjects(far *fixture) {
 	r.t.Helper()
 	a, _ := r.pair(verbs.QPConfig{})
-	_, own := r.regionWith(4096, 1, bindable)
-	_, other := far.regionWith(4096, 1, bindable)
+	_, own := r.regionWith(4096, 1, windowAccess)
+	_, other := far.regionWith(4096, 1, windowAccess)
 	if r.caps.MaxMW > 0 {
 		mine, theirs := must(r.pd.AllocMW(verbs.MWType2))(r.t), must(far.pd.AllocMW(verbs.MWType2))(r.t)
 		_, err := a.BindMW(3, 0, theirs, own, 0, 8, verbs.RemoteRead)
-		a.refusedPost(3, err, verbs.ErrInvalid, "a window of another context")
+		a.checkPostError(3, err, verbs.ErrInvalid, "a window of another context")
 		_, err = a.BindMW(4, 0, mine, other, 0, 8, verbs.RemoteRead)
-		a.refusedPost(4, err, verbs.ErrInvalid, "a window on a region of another context")
+		a.checkPostError(4, err, verbs.ErrInvalid, "a window on a region of another context")
 	}
-	d, e := r.datagrams(verbs.QPConfig{}), far.datagrams(verbs.QPConfig{})
+	d, e := r.newDatagramEndpoint(verbs.QPConfig{}), far.newDatagramEndpoint(verbs.QPConfig{})
 	strange := must(e.Dest(d.address()))(r.t)
-	d.refusedPost(5, d.SendTo(5, 0, strange, d.mr.SGE(0, 8)), verbs.ErrInvalid, "an address handle of another context")
+	d.checkPostError(5, d.SendTo(5, 0, strange, d.mr.SGE(0, 8)), verbs.ErrInvalid, "an address handle of another context")
 }

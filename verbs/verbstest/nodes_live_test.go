@@ -45,15 +45,15 @@ func patient() verbs.Params {
 
 const (
 	parts = 8
-	part  = memory / parts
+	part  = bufferSize / parts
 )
 
 // echo sends everything back, until it is killed.
 func echo(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	cq := must(r.ctx.CreateCQ(64, must(r.ctx.CreateChannel())(t)))(t)
-	rc, ud := r.end(verbs.QPConfig{SendCQ: cq}), r.datagrams(verbs.QPConfig{SendCQ: cq})
-	_, mr := r.region(memory, 1)
+	rc, ud := r.newEndpoint(verbs.QPConfig{SendCQ: cq}), r.newDatagramEndpoint(verbs.QPConfig{SendCQ: cq})
+	_, mr := r.region(bufferSize, 1)
 	peerRC, peerUD, _ := hear(t, os.Stdin)
 	if err := rc.ConnectWith(peerRC, patient()); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func echo(t *testing.T, open Open) {
 			case wc.ID&sent != 0:
 				err = recv(wc.ID &^ sent)
 			case wc.ID&datagram != 0:
-				err = ud.SendTo(wc.ID|sent, verbs.Signaled, back, ud.mr.SGE(off+grh, int(wc.Len)-grh))
+				err = ud.SendTo(wc.ID|sent, verbs.Signaled, back, ud.mr.SGE(off+grhLen, int(wc.Len)-grhLen))
 			default:
 				err = rc.Send(wc.ID|sent, verbs.Signaled, rc.mr.SGE(off, int(wc.Len)))
 			}
@@ -96,12 +96,12 @@ func echo(t *testing.T, open Open) {
 				t.Fatal(err)
 			}
 		}
-		rc.ring()
-		ud.ring()
+		rc.ringDoorbell()
+		ud.ringDoorbell()
 	}
 }
 
-func tell(t *testing.T, to io.Writer, rc, ud *end, mr *verbs.MR) {
+func tell(t *testing.T, to io.Writer, rc, ud *endpoint, mr *verbs.MR) {
 	t.Helper()
 	e := ends{RC: must(rc.address().MarshalBinary())(t), UD: must(ud.address().MarshalBinary())(t), Memory: mr.Remote(0)}
 	if err := json.NewEncoder(to).Encode(e); err != nil {
@@ -125,8 +125,8 @@ func hear(t *testing.T, from io.Reader) (rc, ud verbs.Address, at verbs.Remote) 
 }
 
 func talk(t *testing.T, open Open, node live.Node, provider string) {
-	r := newRig(t, open)
-	rc, ud := r.end(verbs.QPConfig{}), r.datagrams(verbs.QPConfig{})
+	r := newFixture(t, open)
+	rc, ud := r.newEndpoint(verbs.QPConfig{}), r.newDatagramEndpoint(verbs.QPConfig{})
 	cmd := node.Command("env", echoVariable+"="+provider, must(os.Executable())(t), "-test.run=^TestLivePeer$")
 	cmd.Stderr = os.Stderr
 	in, out := must(cmd.StdinPipe())(t), must(cmd.StdoutPipe())(t)
@@ -143,21 +143,21 @@ func talk(t *testing.T, open Open, node live.Node, provider string) {
 	if err := rc.ConnectWith(peerRC, patient()); err != nil {
 		t.Fatal(err)
 	}
-	const half = memory / 2
+	const half = bufferSize / 2
 	for i, n := range []int{0, 1, 1000, 3 * r.port.ActiveMTU.Bytes(), part} {
-		into := rc.recv(rc.mr.SGE(half, part))
-		r.ok(rc.do(verbs.Request{Op: verbs.OpSend, SGE: list(rc.mr, i, n)}))
-		if wc := r.ok(into); int(wc.Len) != n {
+		into := rc.postRecv(rc.mr.SGE(half, part))
+		r.awaitSuccess(rc.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(rc.mr, i, n)}))
+		if wc := r.awaitSuccess(into); int(wc.Len) != n {
 			t.Fatalf("%d bytes were sent, and %d came back", n, wc.Len)
 		}
-		same(t, "a SEND that came back", rc.buf[half:half+n], rc.buf[i:i+n])
+		checkBytes(t, "a SEND that came back", rc.buf[half:half+n], rc.buf[i:i+n])
 	}
-	r.ok(rc.do(verbs.Request{Op: verbs.OpWrite, SGE: list(rc.mr, 0, half), Remote: at}))
-	r.ok(rc.do(verbs.Request{Op: verbs.OpRead, SGE: list(rc.mr, half, half), Remote: at}))
-	same(t, "what was written and read back", rc.buf[half:], rc.buf[:half])
+	r.awaitSuccess(rc.postAndRing(verbs.Request{Op: verbs.OpWrite, SGE: sgeList(rc.mr, 0, half), Remote: at}))
+	r.awaitSuccess(rc.postAndRing(verbs.Request{Op: verbs.OpRead, SGE: sgeList(rc.mr, half, half), Remote: at}))
+	checkBytes(t, "what was written and read back", rc.buf[half:], rc.buf[:half])
 	first := binary.NativeEndian.Uint64(rc.buf)
 	for i := range uint64(3) {
-		r.ok(rc.do(verbs.Request{Op: verbs.OpFetchAdd, SGE: list(rc.mr, half, 8), Remote: at, Compare: 7}))
+		r.awaitSuccess(rc.postAndRing(verbs.Request{Op: verbs.OpFetchAdd, SGE: sgeList(rc.mr, half, 8), Remote: at, Compare: 7}))
 		if was := binary.NativeEndian.Uint64(rc.buf[half:]); was != first+7*i {
 			t.Fatalf("addition %d has found %#x, not %#x", i, was, first+7*i)
 		}
@@ -165,34 +165,34 @@ func talk(t *testing.T, open Open, node live.Node, provider string) {
 	r.talkDatagrams(ud, peerUD)
 
 	kill()
-	id := rc.do(verbs.Request{Op: verbs.OpSend, SGE: list(rc.mr, 0, 8)})
+	id := rc.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(rc.mr, 0, 8)})
 	for r.await(id).Status == verbs.StatusSuccess { // over there it may take its time to die
-		id = rc.do(verbs.Request{Op: verbs.OpSend, SGE: list(rc.mr, 0, 8)})
+		id = rc.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(rc.mr, 0, 8)})
 	}
 	// Its pair may fail over there before it is gone, and says so.
-	r.fails(rc, id, verbs.StatusRetryExceeded, verbs.StatusRemoteOperation)
-	r.dead(rc)
-	r.settle()
+	r.awaitFailure(rc, id, verbs.StatusRetryExceeded, verbs.StatusRemoteOperation)
+	r.checkFailed(rc)
+	r.drain()
 }
 
 // talkDatagrams sends datagrams, each until it comes back: any may be lost.
-func (r *rig) talkDatagrams(ud *end, peer verbs.Address) {
+func (r *fixture) talkDatagrams(ud *endpoint, peer verbs.Address) {
 	r.t.Helper()
 	to := must(ud.Dest(peer))(r.t)
 	for i, n := range []int{1, 100, r.port.ActiveMTU.Bytes()} {
-		into := ud.recv(ud.mr.SGE(part, part))
-		for !r.book.has(into) {
-			if n := len(r.book.done); n > 1000 {
+		into := ud.postRecv(ud.mr.SGE(part, part))
+		for !r.tracker.isCompleted(into) {
+			if n := len(r.tracker.completed); n > 1000 {
 				r.t.Fatalf("no datagram of %d has come back", n)
 			}
-			r.ok(ud.do(verbs.Request{Op: verbs.OpSend, To: to, SGE: list(ud.mr, i, n)}))
-			for end := time.Now().Add(time.Second); !r.book.has(into) && time.Now().Before(end); {
+			r.awaitSuccess(ud.postAndRing(verbs.Request{Op: verbs.OpSend, To: to, SGE: sgeList(ud.mr, i, n)}))
+			for end := time.Now().Add(time.Second); !r.tracker.isCompleted(into) && time.Now().Before(end); {
 				r.poll()
 			}
 		}
-		if wc := r.ok(into); int(wc.Len) != grh+n || wc.SrcQP != peer.QPN {
+		if wc := r.awaitSuccess(into); int(wc.Len) != grhLen+n || wc.SrcQP != peer.QPN {
 			r.t.Fatalf("a datagram of %d bytes from queue pair %#x: %+v", n, peer.QPN, wc)
 		}
-		same(r.t, "a datagram that came back", ud.buf[part+grh:][:n], ud.buf[i:i+n])
+		checkBytes(r.t, "a datagram that came back", ud.buf[part+grhLen:][:n], ud.buf[i:i+n])
 	}
 }

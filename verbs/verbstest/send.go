@@ -9,94 +9,94 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// list names n bytes of a region. An empty piece would be 2 GiB to some devices, so nothing is an empty list.
-func list(mr *verbs.MR, off, n int) []verbs.SGE {
+// sgeList names n bytes of a region. An empty piece would be 2 GiB to some devices, so nothing is an empty list.
+func sgeList(mr *verbs.MR, off, n int) []verbs.SGE {
 	if n == 0 {
 		return nil
 	}
 	return []verbs.SGE{mr.SGE(off, n)}
 }
 
-// lengths are those around which messages are cut into packets.
-func (r *rig) lengths() []int {
+// messageLengths are those around which messages are cut into packets.
+func (r *fixture) messageLengths() []int {
 	mtu := r.port.ActiveMTU.Bytes()
 	return []int{0, 1, 3, 4, 8, 63, 64, 65, mtu - 1, mtu, mtu + 1, 2 * mtu, 3*mtu + 5, 1 << 15}
 }
 
 func checkSendLengths(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{})
-	for i, n := range r.lengths() {
-		for _, way := range [][2]*end{{a, b}, {b, a}} {
+	for i, n := range r.messageLengths() {
+		for _, way := range [][2]*endpoint{{a, b}, {b, a}} {
 			from, to := way[0], way[1]
 			want, off := bytes.Clone(to.buf), 8*i+3
 			copy(want[off:], from.buf[i:i+n])
-			into := to.recv(to.mr.SGE(off, n+5))
-			wc := r.ok(from.do(verbs.Request{Op: verbs.OpSend, SGE: list(from.mr, i, n)}), into)
+			into := to.postRecv(to.mr.SGE(off, n+5))
+			wc := r.awaitSuccess(from.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(from.mr, i, n)}), into)
 			if int(wc.Len) != n || wc.Flags&(verbs.WithImm|verbs.WithInvalidate) != 0 {
 				t.Fatalf("%d bytes were sent: %+v", n, wc)
 			}
-			same(t, "a SEND", to.buf, want)
+			checkBytes(t, "a SEND", to.buf, want)
 		}
 	}
-	r.settle()
+	r.drain()
 }
 
 func checkSendImmediate(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{})
 	for i, imm := range []uint32{0, 1, 0x01020304, 0xfffffffe} {
 		want := bytes.Clone(b.buf)
 		copy(want[i:], a.buf[:100*i])
-		into := b.recv(b.mr.SGE(i, 1000))
-		wc := r.ok(a.do(verbs.Request{Op: verbs.OpSendImm, Imm: imm, SGE: list(a.mr, 0, 100*i)}), into)
+		into := b.postRecv(b.mr.SGE(i, 1000))
+		wc := r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpSendImm, Imm: imm, SGE: sgeList(a.mr, 0, 100*i)}), into)
 		if wc.Imm() != imm || wc.Flags&verbs.WithImm == 0 || int(wc.Len) != 100*i {
 			t.Fatalf("%#x was sent, %#x has arrived: %+v", imm, wc.Imm(), wc)
 		}
-		same(t, "a SEND with immediate", b.buf, want)
+		checkBytes(t, "a SEND with immediate", b.buf, want)
 	}
-	into := b.recv()
-	id := r.book.id()
-	a.sent(id, verbs.OpSendImm, verbs.Signaled, a.SendImm(id, verbs.Signaled, 77))
-	a.ring()
-	if wc := r.ok(id, into); wc.Imm() != 77 {
+	into := b.postRecv()
+	id := r.tracker.nextID()
+	a.expectCompletion(id, verbs.OpSendImm, verbs.Signaled, a.SendImm(id, verbs.Signaled, 77))
+	a.ringDoorbell()
+	if wc := r.awaitSuccess(id, into); wc.Imm() != 77 {
 		t.Fatalf("77 was sent: %+v", wc)
 	}
-	r.settle()
+	r.drain()
 }
 
 // Inline bytes belong to the program again at once.
 func checkSendInline(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{MaxInline: 64})
 	most := a.Cap().MaxInline
 	if most < 64 {
 		t.Fatalf("a queue pair for 64 bytes inline takes %d", most)
 	}
 	for i, n := range []int{0, 1, 15, 16, 17, 63, 64, most} {
-		want, data := bytes.Clone(b.buf), fill(make([]byte, n), uint64(i))
+		want, data := bytes.Clone(b.buf), fillPattern(make([]byte, n), uint64(i))
 		copy(want, data)
 		copy(want[1<<16:], data)
-		into := b.recv(b.mr.SGE(0, most))
-		send, write := r.book.id(), r.book.id()
-		a.sent(send, verbs.OpSend, verbs.Signaled, a.SendInline(send, verbs.Signaled, data))
+		into := b.postRecv(b.mr.SGE(0, most))
+		send, write := r.tracker.nextID(), r.tracker.nextID()
+		a.expectCompletion(send, verbs.OpSend, verbs.Signaled, a.SendInline(send, verbs.Signaled, data))
 		clear(data)
 		copy(data, want)
-		a.sent(write, verbs.OpWrite, verbs.Signaled, a.WriteInline(write, verbs.Signaled, b.mr.Remote(1<<16), data))
+		a.expectCompletion(write, verbs.OpWrite, verbs.Signaled, a.WriteInline(write, verbs.Signaled, b.mr.Remote(1<<16), data))
 		clear(data)
-		a.ring()
-		r.ok(send, write)
-		if wc := r.ok(into); int(wc.Len) != n {
+		a.ringDoorbell()
+		r.awaitSuccess(send, write)
+		if wc := r.awaitSuccess(into); int(wc.Len) != n {
 			t.Fatalf("%d bytes were sent: %+v", n, wc)
 		}
-		same(t, "inline", b.buf, want)
+		checkBytes(t, "inline", b.buf, want)
 	}
-	a.refusedPost(9, a.SendInline(9, 0, make([]byte, most+1)), verbs.ErrInvalid, "too much inline")
-	r.settle()
+	a.checkPostError(9, a.SendInline(9, 0, make([]byte, most+1)), verbs.ErrInvalid, "too much inline")
+	r.drain()
 }
 
-// pieces cuts n bytes of a region into entries of a list, with gaps between them, and returns where they are.
-func pieces(mr *verbs.MR, off int, sizes []int) (sges []verbs.SGE, at []int) {
+// splitSGEs cuts n bytes of a region into entries of a list, with gaps between them, and returns where they are.
+func splitSGEs(mr *verbs.MR, off int, sizes []int) (sges []verbs.SGE, at []int) {
 	for _, n := range sizes {
 		sges, at = append(sges, mr.SGE(off, n)), append(at, off)
 		off += n + 7
@@ -118,7 +118,7 @@ func scatter(buf []byte, at, sizes []int, data []byte) {
 }
 
 func checkScatterGather(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	n := int(min(r.caps.MaxSGE, r.caps.MaxSGERd, 4))
 	if n < 2 {
 		n = int(min(r.caps.MaxSGE, 4))
@@ -130,57 +130,57 @@ func checkScatterGather(t *testing.T, open Open) {
 		total += size
 	}
 	in[n-1] += total
-	from, at := pieces(a.mr, 5, out)
-	into, places := pieces(b.mr, 9, in)
+	from, at := splitSGEs(a.mr, 5, out)
+	into, places := splitSGEs(b.mr, 9, in)
 
 	want := bytes.Clone(b.buf)
 	data := gather(a.buf, at, out)
 	scatter(want, places, in, data)
-	got := b.recv(into...)
-	if wc := r.ok(a.do(verbs.Request{Op: verbs.OpSend, SGE: from}), got); int(wc.Len) != total {
+	got := b.postRecv(into...)
+	if wc := r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: from}), got); int(wc.Len) != total {
 		t.Fatalf("%d bytes were sent: %+v", total, wc)
 	}
-	same(t, "a SEND of a list", b.buf, want)
+	checkBytes(t, "a SEND of a list", b.buf, want)
 
 	copy(want[1<<16:], data)
-	r.ok(a.do(verbs.Request{Op: verbs.OpWrite, SGE: from, Remote: b.mr.Remote(1 << 16)}))
-	same(t, "a WRITE of a list", b.buf, want)
+	r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpWrite, SGE: from, Remote: b.mr.Remote(1 << 16)}))
+	checkBytes(t, "a WRITE of a list", b.buf, want)
 
 	want = bytes.Clone(a.buf)
 	scatter(want, at, out, b.buf[1<<15:][:total])
-	r.ok(a.do(verbs.Request{Op: verbs.OpRead, SGE: from, Remote: b.mr.Remote(1 << 15)}))
-	same(t, "a READ into a list", a.buf, want)
-	r.settle()
+	r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpRead, SGE: from, Remote: b.mr.Remote(1 << 15)}))
+	checkBytes(t, "a READ into a list", a.buf, want)
+	r.drain()
 }
 
 // Requests that succeed complete only if they are signaled.
 func checkUnsignaled(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{})
 	for i := range 30 {
 		for j := range 3 {
-			a.post(verbs.Request{Op: verbs.OpWrite, SGE: list(a.mr, i, 8), Remote: b.mr.Remote(64*i + 8*j)})
+			a.post(verbs.Request{Op: verbs.OpWrite, SGE: sgeList(a.mr, i, 8), Remote: b.mr.Remote(64*i + 8*j)})
 		}
-		r.ok(a.do(verbs.Request{Op: verbs.OpWrite, SGE: list(a.mr, i, 8), Remote: b.mr.Remote(64*i + 24)}))
+		r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpWrite, SGE: sgeList(a.mr, i, 8), Remote: b.mr.Remote(64*i + 24)}))
 		for j := range 4 {
-			same(t, "a WRITE", b.buf[64*i+8*j:][:8], a.buf[i:i+8])
+			checkBytes(t, "a WRITE", b.buf[64*i+8*j:][:8], a.buf[i:i+8])
 		}
 	}
-	r.settle()
+	r.drain()
 
 	c, d := r.pair(verbs.QPConfig{SignalAll: true})
 	var ids []uint64
 	for i := range 5 {
-		ids = append(ids, c.post(verbs.Request{Op: verbs.OpWrite, SGE: list(c.mr, 0, 8), Remote: d.mr.Remote(8 * i)}))
+		ids = append(ids, c.post(verbs.Request{Op: verbs.OpWrite, SGE: sgeList(c.mr, 0, 8), Remote: d.mr.Remote(8 * i)}))
 	}
-	c.ring()
-	r.ok(ids...)
-	r.settle()
+	c.ringDoorbell()
+	r.awaitSuccess(ids...)
+	r.drain()
 }
 
 // Many requests go with one ring, and complete in order.
 func checkBatch(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{MaxSend: 32, MaxRecv: 32})
 	for round := range 5 { // more than once round the queue
 		want := bytes.Clone(b.buf)
@@ -188,55 +188,57 @@ func checkBatch(t *testing.T, open Open) {
 		for i := range 32 {
 			n := 100*i + 1
 			copy(want[4000*i:], a.buf[round+i:][:n])
-			ids = append(ids, b.recv(b.mr.SGE(4000*i, n)))
-			ids = append(ids, a.post(verbs.Request{Op: verbs.OpSend, Flags: verbs.Signaled, SGE: list(a.mr, round+i, n)}))
+			ids = append(ids, b.postRecv(b.mr.SGE(4000*i, n)))
+			ids = append(ids, a.post(verbs.Request{Op: verbs.OpSend, Flags: verbs.Signaled, SGE: sgeList(a.mr, round+i, n)}))
 		}
-		a.ring()
-		r.ok(ids...)
-		same(t, "a batch of SENDs", b.buf, want)
+		a.ringDoorbell()
+		r.awaitSuccess(ids...)
+		checkBytes(t, "a batch of SENDs", b.buf, want)
 	}
 	if err := a.Ring(); err != nil {
 		t.Fatalf("ring for nothing: %v", err)
 	}
-	r.settle()
+	r.drain()
 }
 
 // A queue takes at least what it was made for, refuses what is more, and takes as much again.
 func checkQueueFull(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{MaxSend: 10, MaxRecv: 10})
 	if c := a.Cap(); c.MaxSend < 10 || c.MaxRecv < 10 {
 		t.Fatalf("queues for 10 requests hold %+v", c)
 	}
 	for range 3 {
-		recvs := r.fillUp(b, b.Cap().MaxRecv, func(id uint64) error { return b.Recv(id, b.mr.SGE(0, 8)) },
-			func(id uint64) { r.book.add(entry{id: id, line: line{b.Num(), true}, op: verbs.WCRecv}) })
-		sends := r.fillUp(a, a.Cap().MaxSend, func(id uint64) error { return a.Send(id, verbs.Signaled, a.mr.SGE(0, 8)) },
-			func(id uint64) { a.sent(id, verbs.OpSend, verbs.Signaled, nil) })
-		a.ring()
-		r.until("room", func() bool { return r.book.has(sends[0]) })
+		recvs := r.fillQueue(b, b.Cap().MaxRecv, func(id uint64) error { return b.Recv(id, b.mr.SGE(0, 8)) },
+			func(id uint64) {
+				r.tracker.add(pendingRequest{id: id, queue: queueID{b.Num(), true}, op: verbs.WCRecv})
+			})
+		sends := r.fillQueue(a, a.Cap().MaxSend, func(id uint64) error { return a.Send(id, verbs.Signaled, a.mr.SGE(0, 8)) },
+			func(id uint64) { a.expectCompletion(id, verbs.OpSend, verbs.Signaled, nil) })
+		a.ringDoorbell()
+		r.pollUntil("room", func() bool { return r.tracker.isCompleted(sends[0]) })
 		for len(sends) > len(recvs) {
-			recvs = append(recvs, b.recv(b.mr.SGE(0, 8)))
+			recvs = append(recvs, b.postRecv(b.mr.SGE(0, 8)))
 		}
-		r.ok(sends...)
+		r.awaitSuccess(sends...)
 		for len(recvs) > len(sends) {
-			sends = append(sends, a.do(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 0, 8)}))
+			sends = append(sends, a.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 0, 8)}))
 		}
-		r.settle()
+		r.drain()
 	}
 }
 
-// fillUp posts until the queue is full, and returns the numbers of what it has taken.
-func (r *rig) fillUp(e *end, least int, post func(uint64) error, taken func(uint64)) (ids []uint64) {
+// fillQueue posts until the queue is full, and returns the numbers of what it has taken.
+func (r *fixture) fillQueue(e *endpoint, least int, post func(uint64) error, taken func(uint64)) (ids []uint64) {
 	r.t.Helper()
 	for {
-		id := r.book.id()
+		id := r.tracker.nextID()
 		err := post(id)
 		if err != nil {
 			if !errors.Is(err, verbs.ErrFull) || len(ids) < least {
 				r.t.Fatalf("after %d of at least %d requests: %v", len(ids), least, err)
 			}
-			e.refusedPost(id, err, verbs.ErrFull, "one more")
+			e.checkPostError(id, err, verbs.ErrFull, "one more")
 			return ids
 		}
 		taken(id)
@@ -248,35 +250,35 @@ func (r *rig) fillUp(e *end, least int, post func(uint64) error, taken func(uint
 
 // What is wrong with a request by itself is said at once, and nothing is queued.
 func checkPostMisuse(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{})
 	c := a.Cap()
 	bad := map[string]verbs.Request{
-		"a list too long":     {Op: verbs.OpSend, SGE: slices.Repeat(list(a.mr, 0, 1), c.MaxSendSGE+1)},
+		"a list too long":     {Op: verbs.OpSend, SGE: slices.Repeat(sgeList(a.mr, 0, 1), c.MaxSendSGE+1)},
 		"too much inline":     {Op: verbs.OpSend, Inline: make([]byte, c.MaxInline+1)},
 		"no operation":        {Op: 99},
 		"a bind":              {Op: verbs.OpBindMW},
-		"unaligned":           {Op: verbs.OpFetchAdd, SGE: list(a.mr, 0, 8), Remote: b.mr.Remote(4)},
-		"four bytes":          {Op: verbs.OpCompareSwap, SGE: list(a.mr, 0, 4), Remote: b.mr.Remote(8)},
+		"unaligned":           {Op: verbs.OpFetchAdd, SGE: sgeList(a.mr, 0, 8), Remote: b.mr.Remote(4)},
+		"four bytes":          {Op: verbs.OpCompareSwap, SGE: sgeList(a.mr, 0, 4), Remote: b.mr.Remote(8)},
 		"no bytes":            {Op: verbs.OpFetchAdd, Remote: b.mr.Remote(8)},
 		"longer than allowed": {Op: verbs.OpWrite, SGE: []verbs.SGE{{Addr: 0, Len: r.port.MaxMsgSize + 1, LKey: a.mr.LKey()}}},
 	}
 	for what, q := range bad {
-		q.ID = r.book.id()
-		a.refusedPost(q.ID, a.Post(&q), verbs.ErrInvalid, what)
+		q.ID = r.tracker.nextID()
+		a.checkPostError(q.ID, a.Post(&q), verbs.ErrInvalid, what)
 	}
-	id := r.book.id()
-	b.refusedPost(id, b.Recv(id, slices.Repeat(list(b.mr, 0, 1), c.MaxRecvSGE+1)...), verbs.ErrInvalid, "a list too long")
+	id := r.tracker.nextID()
+	b.checkPostError(id, b.Recv(id, slices.Repeat(sgeList(b.mr, 0, 1), c.MaxRecvSGE+1)...), verbs.ErrInvalid, "a list too long")
 	for _, mr := range []*verbs.MR{a.mr, b.mr} {
-		for _, piece := range [][2]int{{-1, 1}, {0, memory + 1}, {memory, 1}, {1, -1}} {
+		for _, piece := range [][2]int{{-1, 1}, {0, bufferSize + 1}, {bufferSize, 1}, {1, -1}} {
 			if !panics(func() { mr.SGE(piece[0], piece[1]) }) {
-				t.Fatalf("%d bytes from %d of %d are no error", piece[1], piece[0], memory)
+				t.Fatalf("%d bytes from %d of %d are no error", piece[1], piece[0], bufferSize)
 			}
 		}
 	}
-	into := b.recv(b.mr.SGE(0, 8))
-	r.ok(a.do(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 0, 8)}), into)
-	r.settle()
+	into := b.postRecv(b.mr.SGE(0, 8))
+	r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 0, 8)}), into)
+	r.drain()
 }
 
 func panics(f func()) (yes bool) {

@@ -15,8 +15,8 @@ const (
 	toRTS = verbs.AttrState | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrSQPSN | verbs.AttrMaxRDAtomic
 )
 
-// steps are the attributes that connect e with a peer, state by state.
-func (e *end) steps(to *end) map[verbs.State]verbs.Attr {
+// connectAttrs are the attributes that connect e with a peer, state by state.
+func (e *endpoint) connectAttrs(to *endpoint) map[verbs.State]verbs.Attr {
 	e.r.t.Helper()
 	port := uint8(e.r.portNumber())
 	gid := must(e.r.ctx.ChooseGID(int(port), e.address().GID))(e.r.t)
@@ -30,7 +30,7 @@ func (e *end) steps(to *end) map[verbs.State]verbs.Attr {
 }
 
 // portNumber is that of the first active port.
-func (r *rig) portNumber() int {
+func (r *fixture) portNumber() int {
 	r.t.Helper()
 	for p := 1; p <= int(r.caps.Ports); p++ {
 		if must(r.ctx.QueryPort(p))(r.t).State == verbs.PortActive {
@@ -41,8 +41,8 @@ func (r *rig) portNumber() int {
 	return 0
 }
 
-// change modifies a pair and checks in what state it is then.
-func (r *rig) change(e *end, a verbs.Attr, mask verbs.AttrMask) {
+// modify modifies a pair and checks in what state it is then.
+func (r *fixture) modify(e *endpoint, a verbs.Attr, mask verbs.AttrMask) {
 	r.t.Helper()
 	if err := e.Modify(a, mask); err != nil {
 		r.t.Fatal(err)
@@ -54,11 +54,11 @@ func (r *rig) change(e *end, a verbs.Attr, mask verbs.AttrMask) {
 
 // A pair goes through its states one by one, and tells its attributes.
 func checkModify(t *testing.T, open Open) {
-	r := newRig(t, open)
-	a, b := r.end(verbs.QPConfig{}), r.end(verbs.QPConfig{})
-	r.rejoin(a, b)
-	for _, way := range [][2]*end{{a, b}, {b, a}} {
-		e, to, steps := way[0], way[1], way[0].steps(way[1])
+	r := newFixture(t, open)
+	a, b := r.newEndpoint(verbs.QPConfig{}), r.newEndpoint(verbs.QPConfig{})
+	r.reconnect(a, b)
+	for _, way := range [][2]*endpoint{{a, b}, {b, a}} {
+		e, to, steps := way[0], way[1], way[0].connectAttrs(way[1])
 		got := must(e.Query(toInit | toRTR | toRTS))(t)
 		rtr, rts := steps[verbs.StateRTR], steps[verbs.StateRTS]
 		if got.State != verbs.StateRTS || got.MTU != rtr.MTU || got.DestQPN != to.Num() ||
@@ -78,18 +78,18 @@ func checkModify(t *testing.T, open Open) {
 		t.Fatalf("9 was set: %+v", got)
 	}
 	r.exchange(a, b)
-	r.settle()
+	r.drain()
 }
 
 // A change that is not allowed says in which state the pair is, which is wanted, and what is missing or too much.
 func checkModifyMisuse(t *testing.T, open Open) {
-	r := newRig(t, open)
-	a, b := r.end(verbs.QPConfig{}), r.end(verbs.QPConfig{})
-	steps := a.steps(b)
+	r := newFixture(t, open)
+	a, b := r.newEndpoint(verbs.QPConfig{}), r.newEndpoint(verbs.QPConfig{})
+	steps := a.connectAttrs(b)
 	refuse := func(to verbs.State, mask verbs.AttrMask, names ...string) {
 		t.Helper()
 		before := must(a.State())(t)
-		e := r.refused(a.Modify(steps[to], mask), verbs.ErrState, "a wrong change")
+		e := r.checkError(a.Modify(steps[to], mask), verbs.ErrState, "a wrong change")
 		for _, name := range append(names, before.String(), to.String()) {
 			if !strings.Contains(e.Error(), name) || e.QPN != a.Num() {
 				t.Fatalf("%v does not name queue pair %#x and %s", e, a.Num(), name)
@@ -103,96 +103,96 @@ func checkModifyMisuse(t *testing.T, open Open) {
 	refuse(verbs.StateRTR, toRTR&^verbs.AttrDestQPN, "missing DestQPN")
 	refuse(verbs.StateRTR, toRTR&^(verbs.AttrMTU|verbs.AttrRQPSN), "MTU", "RQPSN")
 	refuse(verbs.StateRTR, toRTR|verbs.AttrTimeout, "Timeout")
-	r.change(a, steps[verbs.StateRTR], toRTR)
+	r.modify(a, steps[verbs.StateRTR], toRTR)
 	refuse(verbs.StateInit, toInit)
 	refuse(verbs.StateRTS, toRTS&^verbs.AttrRetryCount, "missing RetryCount")
 	refuse(verbs.StateRTS, toRTS|verbs.AttrDestQPN, "DestQPN")
-	r.change(a, steps[verbs.StateRTS], toRTS)
+	r.modify(a, steps[verbs.StateRTS], toRTS)
 	refuse(verbs.StateRTR, toRTR)
-	r.change(a, verbs.Attr{State: verbs.StateErr}, verbs.AttrState)
+	r.modify(a, verbs.Attr{State: verbs.StateErr}, verbs.AttrState)
 	refuse(verbs.StateRTS, toRTS)
-	r.change(a, verbs.Attr{State: verbs.StateReset}, verbs.AttrState)
+	r.modify(a, verbs.Attr{State: verbs.StateReset}, verbs.AttrState)
 	refuse(verbs.StateInit, toInit&^verbs.AttrPort, "missing Port")
-	r.change(a, steps[verbs.StateInit], toInit)
+	r.modify(a, steps[verbs.StateInit], toInit)
 	wrong := steps[verbs.StateInit]
 	wrong.Port = r.caps.Ports + 1
-	if err := r.refused(a.Modify(wrong, toInit), verbs.ErrInvalid, "a wrong port"); err.QPN != a.Num() {
+	if err := r.checkError(a.Modify(wrong, toInit), verbs.ErrInvalid, "a wrong port"); err.QPN != a.Num() {
 		t.Fatalf("%v does not name queue pair %#x", err, a.Num())
 	}
 }
 
-// rejoin resets two pairs and connects them anew.
-func (r *rig) rejoin(a, b *end) {
+// reconnect resets two pairs and connects them anew.
+func (r *fixture) reconnect(a, b *endpoint) {
 	r.t.Helper()
-	for _, way := range [][2]*end{{a, b}, {b, a}} {
-		e, steps := way[0], way[0].steps(way[1])
-		r.change(e, verbs.Attr{State: verbs.StateReset}, verbs.AttrState)
+	for _, way := range [][2]*endpoint{{a, b}, {b, a}} {
+		e, steps := way[0], way[0].connectAttrs(way[1])
+		r.modify(e, verbs.Attr{State: verbs.StateReset}, verbs.AttrState)
 		r.poll() // what had completed
-		r.book.drop(line{e.Num(), false})
-		r.book.drop(line{e.Num(), true})
-		r.change(e, steps[verbs.StateInit], toInit)
-		r.change(e, steps[verbs.StateRTR], toRTR)
-		r.change(e, steps[verbs.StateRTS], toRTS)
+		r.tracker.drop(queueID{e.Num(), false})
+		r.tracker.drop(queueID{e.Num(), true})
+		r.modify(e, steps[verbs.StateInit], toInit)
+		r.modify(e, steps[verbs.StateRTR], toRTR)
+		r.modify(e, steps[verbs.StateRTS], toRTS)
 	}
 }
 
 // A pair that was reset has forgotten what was queued, and can be used as if it were new, even if it had failed.
 func checkReset(t *testing.T, open Open) {
-	r := newRig(t, open)
-	a, b := r.end(verbs.QPConfig{}), r.end(verbs.QPConfig{})
+	r := newFixture(t, open)
+	a, b := r.newEndpoint(verbs.QPConfig{}), r.newEndpoint(verbs.QPConfig{})
 	for round := range 4 {
-		r.rejoin(a, b)
+		r.reconnect(a, b)
 		r.exchange(a, b)
-		r.settle()
+		r.drain()
 		if round == 2 {
-			r.change(b, verbs.Attr{State: verbs.StateErr}, verbs.AttrState)
-			r.dead(b)
+			r.modify(b, verbs.Attr{State: verbs.StateErr}, verbs.AttrState)
+			r.checkFailed(b)
 		}
 		for range 5 { // are forgotten
-			a.recv(a.mr.SGE(0, 8))
-			a.post(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 0, 8)})
+			a.postRecv(a.mr.SGE(0, 8))
+			a.post(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 0, 8)})
 		}
 	}
 	a.close()
-	r.settle()
+	r.drain()
 }
 
 // Requests can be posted only in states that allow it.
 func checkPostState(t *testing.T, open Open) {
-	r := newRig(t, open)
-	a, b := r.end(verbs.QPConfig{}), r.end(verbs.QPConfig{})
-	steps := a.steps(b)
+	r := newFixture(t, open)
+	a, b := r.newEndpoint(verbs.QPConfig{}), r.newEndpoint(verbs.QPConfig{})
+	steps := a.connectAttrs(b)
 	noSend := func(kind error, state string) {
 		t.Helper()
-		id := r.book.id()
-		a.refusedPost(id, a.Send(id, 0, a.mr.SGE(0, 8)), kind, "a SEND in "+state)
-		a.refusedPost(id, a.Read(id, 0, b.mr.Remote(0), a.mr.SGE(0, 8)), kind, "a READ in "+state)
+		id := r.tracker.nextID()
+		a.checkPostError(id, a.Send(id, 0, a.mr.SGE(0, 8)), kind, "a SEND in "+state)
+		a.checkPostError(id, a.Read(id, 0, b.mr.Remote(0), a.mr.SGE(0, 8)), kind, "a READ in "+state)
 	}
-	r.change(a, verbs.Attr{State: verbs.StateReset}, verbs.AttrState)
+	r.modify(a, verbs.Attr{State: verbs.StateReset}, verbs.AttrState)
 	noSend(verbs.ErrState, "RESET")
-	id := r.book.id()
-	a.refusedPost(id, a.Recv(id, a.mr.SGE(0, 8)), verbs.ErrState, "a receive in RESET")
-	r.change(a, steps[verbs.StateInit], toInit)
+	id := r.tracker.nextID()
+	a.checkPostError(id, a.Recv(id, a.mr.SGE(0, 8)), verbs.ErrState, "a receive in RESET")
+	r.modify(a, steps[verbs.StateInit], toInit)
 	noSend(verbs.ErrState, "INIT")
-	first := a.recv(a.mr.SGE(0, 8))
-	r.change(a, steps[verbs.StateRTR], toRTR)
+	first := a.postRecv(a.mr.SGE(0, 8))
+	r.modify(a, steps[verbs.StateRTR], toRTR)
 	noSend(verbs.ErrState, "RTR")
-	second := a.recv(a.mr.SGE(8, 8))
-	r.change(a, steps[verbs.StateRTS], toRTS)
+	second := a.postRecv(a.mr.SGE(8, 8))
+	r.modify(a, steps[verbs.StateRTS], toRTS)
 
-	r.change(b, b.steps(a)[verbs.StateRTR], toRTR)
-	r.change(b, b.steps(a)[verbs.StateRTS], toRTS)
-	r.ok(b.do(verbs.Request{Op: verbs.OpSend, SGE: list(b.mr, 0, 8)}), first)
-	r.ok(b.do(verbs.Request{Op: verbs.OpSend, SGE: list(b.mr, 8, 8)}), second)
-	same(t, "what was received", a.buf[:16], b.buf[:16])
-	r.settle()
+	r.modify(b, b.connectAttrs(a)[verbs.StateRTR], toRTR)
+	r.modify(b, b.connectAttrs(a)[verbs.StateRTS], toRTS)
+	r.awaitSuccess(b.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(b.mr, 0, 8)}), first)
+	r.awaitSuccess(b.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(b.mr, 8, 8)}), second)
+	checkBytes(t, "what was received", a.buf[:16], b.buf[:16])
+	r.drain()
 
 	a.close()
 	noSend(verbs.ErrClosed, "no state")
-	a.refusedPost(id, a.Recv(id, a.mr.SGE(0, 8)), verbs.ErrClosed, "a receive after Close")
-	r.refused(a.Ring(), verbs.ErrClosed, "ring after Close")
-	r.refused(a.Modify(steps[verbs.StateInit], toInit), verbs.ErrClosed, "modify after Close")
+	a.checkPostError(id, a.Recv(id, a.mr.SGE(0, 8)), verbs.ErrClosed, "a receive after Close")
+	r.checkError(a.Ring(), verbs.ErrClosed, "ring after Close")
+	r.checkError(a.Modify(steps[verbs.StateInit], toInit), verbs.ErrClosed, "modify after Close")
 	_, err := a.State()
-	r.refused(err, verbs.ErrClosed, "query after Close")
-	r.refused(a.Connect(b.address()), verbs.ErrClosed, "connect after Close")
+	r.checkError(err, verbs.ErrClosed, "query after Close")
+	r.checkError(a.Connect(b.address()), verbs.ErrClosed, "connect after Close")
 }

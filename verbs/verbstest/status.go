@@ -6,47 +6,47 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// or is what the standard says, and for rxe also what it says instead.
-func (r *rig) or(standard verbs.Status, soft ...verbs.Status) []verbs.Status {
-	if r.soft {
+// allowedStatuses is what the standard says, and for rxe also what it says instead.
+func (r *fixture) allowedStatuses(standard verbs.Status, soft ...verbs.Status) []verbs.Status {
+	if r.isRXE {
 		return append(soft, standard)
 	}
 	return []verbs.Status{standard}
 }
 
-// ownFault is the status of a request that names local memory wrongly.
-func (r *rig) ownFault() []verbs.Status {
-	return r.or(verbs.StatusLocalProtection, verbs.StatusLocalQPOperation)
+// localFaultStatuses is the status of a request that names local memory wrongly.
+func (r *fixture) localFaultStatuses() []verbs.Status {
+	return r.allowedStatuses(verbs.StatusLocalProtection, verbs.StatusLocalQPOperation)
 }
 
-// dead checks that a queue pair has failed, and that what is posted to it is flushed. It does not ask for its state, which verbs
+// checkFailed checks that a queue pair has failed, and that what is posted to it is flushed. It does not ask for its state, which verbs
 // must know by what has completed.
-func (r *rig) dead(e *end) {
+func (r *fixture) checkFailed(e *endpoint) {
 	r.t.Helper()
-	into := e.recv(e.mr.SGE(0, 8))
-	r.fails(e, into, verbs.StatusFlushed)
-	r.fails(e, e.do(verbs.Request{Op: verbs.OpSend, SGE: list(e.mr, 0, 8)}), verbs.StatusFlushed)
-	r.inState(e, verbs.StateErr)
+	into := e.postRecv(e.mr.SGE(0, 8))
+	r.awaitFailure(e, into, verbs.StatusFlushed)
+	r.awaitFailure(e, e.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(e.mr, 0, 8)}), verbs.StatusFlushed)
+	r.awaitState(e, verbs.StateErr)
 }
 
 // A message too long for its receive fails on both sides.
 func checkStatusLength(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	for _, n := range []int{101, 3 * r.port.ActiveMTU.Bytes()} {
 		a, b := r.pair(verbs.QPConfig{})
-		into, behind := b.recv(b.mr.SGE(0, 100)), b.recv(b.mr.SGE(0, 100))
-		id := a.do(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 0, n)})
-		r.fails(a, id, r.or(verbs.StatusRemoteInvalid, verbs.StatusRemoteOperation)...)
-		r.fails(b, into, r.or(verbs.StatusLocalLength, verbs.StatusRemoteInvalid, verbs.StatusLocalQPOperation)...)
-		r.fails(b, behind, verbs.StatusFlushed)
-		r.dead(a)
-		r.settle()
+		into, behind := b.postRecv(b.mr.SGE(0, 100)), b.postRecv(b.mr.SGE(0, 100))
+		id := a.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 0, n)})
+		r.awaitFailure(a, id, r.allowedStatuses(verbs.StatusRemoteInvalid, verbs.StatusRemoteOperation)...)
+		r.awaitFailure(b, into, r.allowedStatuses(verbs.StatusLocalLength, verbs.StatusRemoteInvalid, verbs.StatusLocalQPOperation)...)
+		r.awaitFailure(b, behind, verbs.StatusFlushed)
+		r.checkFailed(a)
+		r.drain()
 	}
 }
 
 // Requests that name memory wrongly fail, and say which. Their own flags do not matter: errors always complete.
 func checkStatusLocal(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	_, gone := r.region(4096, 1)
 	closed := gone.SGE(0, 64)
 	if err := gone.Close(); err != nil {
@@ -57,33 +57,33 @@ func checkStatusLocal(t *testing.T, open Open) {
 	for _, c := range []struct {
 		what string
 		op   verbs.Opcode
-		sge  func(a *end) verbs.SGE
+		sge  func(a *endpoint) verbs.SGE
 	}{
-		{"a wrong key", verbs.OpSend, func(a *end) verbs.SGE { s := a.mr.SGE(0, 64); s.LKey ^= 0xff; return s }},
-		{"a wrong key", verbs.OpRead, func(a *end) verbs.SGE { s := a.mr.SGE(0, 64); s.LKey ^= 0xff; return s }},
-		{"behind the region", verbs.OpWrite, func(a *end) verbs.SGE { s := a.mr.SGE(memory-60, 60); s.Len = 64; return s }},
-		{"before the region", verbs.OpRead, func(a *end) verbs.SGE { s := a.mr.SGE(0, 64); s.Addr--; return s }},
-		{"a region that was closed", verbs.OpSend, func(*end) verbs.SGE { return closed }},
-		{"a region of another domain", verbs.OpWrite, func(*end) verbs.SGE { return strange.SGE(0, 64) }},
-		{"memory that is read-only", verbs.OpRead, func(*end) verbs.SGE { return readOnly.SGE(0, 64) }},
+		{"a wrong key", verbs.OpSend, func(a *endpoint) verbs.SGE { s := a.mr.SGE(0, 64); s.LKey ^= 0xff; return s }},
+		{"a wrong key", verbs.OpRead, func(a *endpoint) verbs.SGE { s := a.mr.SGE(0, 64); s.LKey ^= 0xff; return s }},
+		{"behind the region", verbs.OpWrite, func(a *endpoint) verbs.SGE { s := a.mr.SGE(bufferSize-60, 60); s.Len = 64; return s }},
+		{"before the region", verbs.OpRead, func(a *endpoint) verbs.SGE { s := a.mr.SGE(0, 64); s.Addr--; return s }},
+		{"a region that was closed", verbs.OpSend, func(*endpoint) verbs.SGE { return closed }},
+		{"a region of another domain", verbs.OpWrite, func(*endpoint) verbs.SGE { return strange.SGE(0, 64) }},
+		{"memory that is read-only", verbs.OpRead, func(*endpoint) verbs.SGE { return readOnly.SGE(0, 64) }},
 	} {
 		a, b := r.pair(verbs.QPConfig{})
-		b.recv(b.mr.SGE(0, 64))
-		first := a.post(verbs.Request{Op: verbs.OpWrite, Flags: verbs.Signaled, SGE: list(a.mr, 0, 8), Remote: b.mr.Remote(0)})
+		b.postRecv(b.mr.SGE(0, 64))
+		first := a.post(verbs.Request{Op: verbs.OpWrite, Flags: verbs.Signaled, SGE: sgeList(a.mr, 0, 8), Remote: b.mr.Remote(0)})
 		bad := a.post(verbs.Request{Op: c.op, SGE: []verbs.SGE{c.sge(a)}, Remote: b.mr.Remote(0)})
-		after := a.post(verbs.Request{Op: verbs.OpWrite, SGE: list(a.mr, 0, 8), Remote: b.mr.Remote(0)})
-		a.ring()
-		r.ok(first)
-		r.fails(a, bad, r.ownFault()...)
-		r.fails(a, after, verbs.StatusFlushed)
-		r.dead(a)
+		after := a.post(verbs.Request{Op: verbs.OpWrite, SGE: sgeList(a.mr, 0, 8), Remote: b.mr.Remote(0)})
+		a.ringDoorbell()
+		r.awaitSuccess(first)
+		r.awaitFailure(a, bad, r.localFaultStatuses()...)
+		r.awaitFailure(a, after, verbs.StatusFlushed)
+		r.checkFailed(a)
 		b.close()
-		r.settle()
+		r.drain()
 	}
 }
 
 func checkStatusRemoteAccess(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	_, gone := r.region(4096, 1)
 	closed := gone.Remote(0)
 	if err := gone.Close(); err != nil {
@@ -95,103 +95,103 @@ func checkStatusRemoteAccess(t *testing.T, open Open) {
 	for _, c := range []struct {
 		what string
 		op   verbs.Opcode
-		at   func(b *end) verbs.Remote
+		at   func(b *endpoint) verbs.Remote
 		qp   verbs.Access
 	}{
-		{"a wrong key", verbs.OpWrite, func(b *end) verbs.Remote { x := b.mr.Remote(0); x.RKey ^= 0xff; return x }, 0},
-		{"a wrong key", verbs.OpRead, func(b *end) verbs.Remote { x := b.mr.Remote(0); x.RKey ^= 0xff00; return x }, 0},
-		{"behind the region", verbs.OpWrite, func(b *end) verbs.Remote { return b.mr.Remote(memory - 60) }, 0},
-		{"before the region", verbs.OpRead, func(b *end) verbs.Remote { x := b.mr.Remote(0); x.Addr--; return x }, 0},
-		{"nowhere", verbs.OpWrite, func(b *end) verbs.Remote { return verbs.Remote{RKey: b.mr.RKey(), Addr: 1<<64 - 8} }, 0},
-		{"a region that was closed", verbs.OpWrite, func(*end) verbs.Remote { return closed }, 0},
-		{"a region of another domain", verbs.OpRead, func(*end) verbs.Remote { return strange.Remote(0) }, 0},
-		{"no remote access", verbs.OpRead, func(*end) verbs.Remote { return only(verbs.LocalWrite) }, 0},
-		{"reads only", verbs.OpWrite, func(*end) verbs.Remote { return only(verbs.LocalWrite | verbs.RemoteRead) }, 0},
-		{"writes only", verbs.OpRead, func(*end) verbs.Remote { return only(verbs.LocalWrite | verbs.RemoteWrite) }, 0},
-		{"no atomics", verbs.OpFetchAdd, func(*end) verbs.Remote { return only(plain) }, 0},
-		{"a pair without writes", verbs.OpWrite, func(b *end) verbs.Remote { return b.mr.Remote(0) }, verbs.RemoteRead},
-		{"a pair without reads", verbs.OpRead, func(b *end) verbs.Remote { return b.mr.Remote(0) }, verbs.RemoteWrite},
-		{"a pair without atomics", verbs.OpFetchAdd, func(b *end) verbs.Remote { return b.mr.Remote(0) }, verbs.RemoteWrite},
+		{"a wrong key", verbs.OpWrite, func(b *endpoint) verbs.Remote { x := b.mr.Remote(0); x.RKey ^= 0xff; return x }, 0},
+		{"a wrong key", verbs.OpRead, func(b *endpoint) verbs.Remote { x := b.mr.Remote(0); x.RKey ^= 0xff00; return x }, 0},
+		{"behind the region", verbs.OpWrite, func(b *endpoint) verbs.Remote { return b.mr.Remote(bufferSize - 60) }, 0},
+		{"before the region", verbs.OpRead, func(b *endpoint) verbs.Remote { x := b.mr.Remote(0); x.Addr--; return x }, 0},
+		{"nowhere", verbs.OpWrite, func(b *endpoint) verbs.Remote { return verbs.Remote{RKey: b.mr.RKey(), Addr: 1<<64 - 8} }, 0},
+		{"a region that was closed", verbs.OpWrite, func(*endpoint) verbs.Remote { return closed }, 0},
+		{"a region of another domain", verbs.OpRead, func(*endpoint) verbs.Remote { return strange.Remote(0) }, 0},
+		{"no remote access", verbs.OpRead, func(*endpoint) verbs.Remote { return only(verbs.LocalWrite) }, 0},
+		{"reads only", verbs.OpWrite, func(*endpoint) verbs.Remote { return only(verbs.LocalWrite | verbs.RemoteRead) }, 0},
+		{"writes only", verbs.OpRead, func(*endpoint) verbs.Remote { return only(verbs.LocalWrite | verbs.RemoteWrite) }, 0},
+		{"no atomics", verbs.OpFetchAdd, func(*endpoint) verbs.Remote { return only(plain) }, 0},
+		{"a pair without writes", verbs.OpWrite, func(b *endpoint) verbs.Remote { return b.mr.Remote(0) }, verbs.RemoteRead},
+		{"a pair without reads", verbs.OpRead, func(b *endpoint) verbs.Remote { return b.mr.Remote(0) }, verbs.RemoteWrite},
+		{"a pair without atomics", verbs.OpFetchAdd, func(b *endpoint) verbs.Remote { return b.mr.Remote(0) }, verbs.RemoteWrite},
 	} {
 		a, b := r.pair(verbs.QPConfig{Access: c.qp})
-		want := b.recv(b.mr.SGE(0, 64))
+		want := b.postRecv(b.mr.SGE(0, 64))
 		n := 64
 		if c.op == verbs.OpFetchAdd {
 			n = 8
 		}
-		bad := a.do(verbs.Request{Op: c.op, SGE: list(a.mr, 0, n), Remote: c.at(b)})
+		bad := a.postAndRing(verbs.Request{Op: c.op, SGE: sgeList(a.mr, 0, n), Remote: c.at(b)})
 		if c.qp == 0 {
-			r.fails(a, bad, verbs.StatusRemoteAccess)
+			r.awaitFailure(a, bad, verbs.StatusRemoteAccess)
 		} else { // to a pair without the right the operation does not exist
-			r.fails(a, bad, verbs.StatusRemoteAccess, verbs.StatusRemoteInvalid)
+			r.awaitFailure(a, bad, verbs.StatusRemoteAccess, verbs.StatusRemoteInvalid)
 		}
-		r.dead(a)
-		r.inState(b, verbs.StateErr)
-		r.fails(b, want, verbs.StatusFlushed)
-		r.settle()
+		r.checkFailed(a)
+		r.awaitState(b, verbs.StateErr)
+		r.awaitFailure(b, want, verbs.StatusFlushed)
+		r.drain()
 	}
 }
 
 // A receive that names memory wrongly is the receiver's fault, and the sender hears so.
 func checkStatusRemoteOperation(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	for _, n := range []int{8, 3 * r.port.ActiveMTU.Bytes()} {
 		a, b := r.pair(verbs.QPConfig{})
 		sge := b.mr.SGE(0, 1<<15)
 		sge.LKey ^= 0xff
-		into := b.recv(sge)
-		r.fails(a, a.do(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 0, n)}), verbs.StatusRemoteOperation)
-		r.fails(b, into, r.ownFault()...)
-		r.dead(a)
-		r.settle()
+		into := b.postRecv(sge)
+		r.awaitFailure(a, a.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 0, n)}), verbs.StatusRemoteOperation)
+		r.awaitFailure(b, into, r.localFaultStatuses()...)
+		r.checkFailed(a)
+		r.drain()
 	}
 }
 
 // A peer that is not there is noticed after the retries, also those of a connection as it is made by default, and everything
 // that was queued fails.
 func checkStatusRetry(t *testing.T, open Open) {
-	r := newRig(t, open)
-	for _, p := range []verbs.Params{quick(), verbs.DefaultParams()} {
+	r := newFixture(t, open)
+	for _, p := range []verbs.Params{fastFailParams(), verbs.DefaultParams()} {
 		a, b := r.pairWith(verbs.QPConfig{}, p)
 		r.exchange(a, b)
 		b.close()
-		first := a.post(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 0, 8)})
-		second := a.post(verbs.Request{Op: verbs.OpWrite, SGE: list(a.mr, 0, 8), Remote: verbs.Remote{Addr: 8, RKey: 8}})
-		a.ring()
-		r.fails(a, first, verbs.StatusRetryExceeded)
-		r.fails(a, second, verbs.StatusFlushed)
-		r.dead(a)
-		r.settle()
+		first := a.post(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 0, 8)})
+		second := a.post(verbs.Request{Op: verbs.OpWrite, SGE: sgeList(a.mr, 0, 8), Remote: verbs.Remote{Addr: 8, RKey: 8}})
+		a.ringDoorbell()
+		r.awaitFailure(a, first, verbs.StatusRetryExceeded)
+		r.awaitFailure(a, second, verbs.StatusFlushed)
+		r.checkFailed(a)
+		r.drain()
 	}
 }
 
 // A sender waits for a receive as often as it was told to.
 func checkStatusRNR(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{}) // for ever
-	id := a.do(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 8, 8)})
+	id := a.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 8, 8)})
 	for range 100 {
 		r.poll()
 	}
-	if r.book.has(id) {
-		t.Fatalf("a SEND without a receive has completed: %v", r.book.done[id].Status)
+	if r.tracker.isCompleted(id) {
+		t.Fatalf("a SEND without a receive has completed: %v", r.tracker.completed[id].Status)
 	}
-	r.ok(b.recv(b.mr.SGE(0, 8)), id)
-	same(t, "a late SEND", b.buf[:8], a.buf[8:16])
-	r.settle()
+	r.awaitSuccess(b.postRecv(b.mr.SGE(0, 8)), id)
+	checkBytes(t, "a late SEND", b.buf[:8], a.buf[8:16])
+	r.drain()
 
 	for _, op := range []verbs.Opcode{verbs.OpSend, verbs.OpWriteImm} {
-		a, b = r.pairWith(verbs.QPConfig{}, quick())
-		r.fails(a, a.do(verbs.Request{Op: op, SGE: list(a.mr, 8, 8), Remote: b.mr.Remote(0)}), verbs.StatusRNRRetryExceeded)
-		r.dead(a)
+		a, b = r.pairWith(verbs.QPConfig{}, fastFailParams())
+		r.awaitFailure(a, a.postAndRing(verbs.Request{Op: op, SGE: sgeList(a.mr, 8, 8), Remote: b.mr.Remote(0)}), verbs.StatusRNRRetryExceeded)
+		r.checkFailed(a)
 		b.close()
-		r.settle()
+		r.drain()
 	}
 }
 
 // A window cannot be bound to what does not allow it.
 func checkStatusBind(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	for _, access := range []verbs.Access{
 		verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead, // no BindMW
 		verbs.RemoteRead | verbs.BindMW,                         // a window that may be written to memory that may not
@@ -200,41 +200,41 @@ func checkStatusBind(t *testing.T, open Open) {
 		_, mr := r.regionWith(4096, 1, access)
 		mw, err := r.pd.AllocMW(verbs.MWType2)
 		if r.caps.MaxMW == 0 {
-			r.refused(err, verbs.ErrNotSupported, "a memory window")
+			r.checkError(err, verbs.ErrNotSupported, "a memory window")
 			return
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		id := r.book.id()
+		id := r.tracker.nextID()
 		_, err = a.BindMW(id, 0, mw, mr, 0, 64, verbs.RemoteWrite)
-		a.sent(id, verbs.OpBindMW, 0, err)
-		a.ring()
-		r.fails(a, id, verbs.StatusMWBind)
-		r.dead(a)
-		r.settle()
+		a.expectCompletion(id, verbs.OpBindMW, 0, err)
+		a.ringDoorbell()
+		r.awaitFailure(a, id, verbs.StatusMWBind)
+		r.checkFailed(a)
+		r.drain()
 	}
 }
 
 // A queue pair that goes into the state of errors flushes what it holds, each request once.
 func checkFlush(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{})
 	var sends, recvs []uint64
 	for range 10 {
-		recvs = append(recvs, a.recv(a.mr.SGE(0, 8)))
-		sends = append(sends, a.post(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 0, 8)}))
+		recvs = append(recvs, a.postRecv(a.mr.SGE(0, 8)))
+		sends = append(sends, a.post(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 0, 8)}))
 	}
-	a.ring() // b has no receive, so they wait
+	a.ringDoorbell() // b has no receive, so they wait
 	if err := a.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
 	for i := range sends {
-		r.fails(a, sends[i], verbs.StatusFlushed)
-		r.fails(a, recvs[i], verbs.StatusFlushed)
+		r.awaitFailure(a, sends[i], verbs.StatusFlushed)
+		r.awaitFailure(a, recvs[i], verbs.StatusFlushed)
 	}
-	r.dead(a)
-	r.settle()
+	r.checkFailed(a)
+	r.drain()
 
 	// The other end knows nothing of it, until it sends.
 	if s := must(b.State())(t); s != verbs.StateRTS {
@@ -244,31 +244,31 @@ func checkFlush(t *testing.T, open Open) {
 
 // A receive that is posted to a pair that has failed is flushed, whatever was known of the failure when it was posted.
 func checkLateReceives(t *testing.T, open Open) {
-	r := newRig(t, open)
-	breaks := func(a *end) {
+	r := newFixture(t, open)
+	breaks := func(a *endpoint) {
 		t.Helper()
-		r.fails(a, a.do(verbs.Request{Op: verbs.OpWrite, SGE: list(a.mr, 0, 8), Remote: verbs.Remote{Addr: 8, RKey: 8}}),
+		r.awaitFailure(a, a.postAndRing(verbs.Request{Op: verbs.OpWrite, SGE: sgeList(a.mr, 0, 8), Remote: verbs.Remote{Addr: 8, RKey: 8}}),
 			verbs.StatusRemoteAccess)
 	}
 	// A completion has said so.
 	a, b := r.pair(verbs.QPConfig{})
 	breaks(a)
-	r.fails(a, a.recv(a.mr.SGE(0, 8)), verbs.StatusFlushed)
+	r.awaitFailure(a, a.postRecv(a.mr.SGE(0, 8)), verbs.StatusFlushed)
 	// Nothing has, as there was nothing in the pair that could fail: until its state is asked for.
-	r.inState(b, verbs.StateErr)
+	r.awaitState(b, verbs.StateErr)
 	for range 3 {
-		r.fails(b, b.recv(b.mr.SGE(0, 8)), verbs.StatusFlushed)
+		r.awaitFailure(b, b.postRecv(b.mr.SGE(0, 8)), verbs.StatusFlushed)
 	}
 	// Nothing has when the receives are posted: until a SEND fails.
 	a, b = r.pair(verbs.QPConfig{})
 	breaks(a)
-	early := []uint64{b.recv(b.mr.SGE(0, 8)), b.recv(b.mr.SGE(0, 8))}
-	r.fails(b, b.do(verbs.Request{Op: verbs.OpSend, SGE: list(b.mr, 0, 8)}), verbs.StatusFlushed)
-	for _, id := range append(early, b.recv(b.mr.SGE(0, 8))) {
-		r.fails(b, id, verbs.StatusFlushed)
+	early := []uint64{b.postRecv(b.mr.SGE(0, 8)), b.postRecv(b.mr.SGE(0, 8))}
+	r.awaitFailure(b, b.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(b.mr, 0, 8)}), verbs.StatusFlushed)
+	for _, id := range append(early, b.postRecv(b.mr.SGE(0, 8))) {
+		r.awaitFailure(b, id, verbs.StatusFlushed)
 	}
 	// A pair that is made anew is well again.
-	r.rejoin(a, b)
+	r.reconnect(a, b)
 	r.exchange(a, b)
-	r.settle()
+	r.drain()
 }

@@ -10,58 +10,58 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// flow is random traffic from one end to another. The memory of either end has a part where messages arrive, one where the
+// trafficStream is random traffic from one end to another. The memory of either end has a part where messages arrive, one where the
 // other end writes, one where its own READs arrive, and one that is only sent and read from.
-type flow struct {
-	from, to *end
-	rng      *rand.Rand
-	sent     map[uint64]flight // requests by number
-	gots     []uint64          // receives in order, not yet matched
-	messages [][]byte          // what they must bring, in order
-	places   map[uint64]int    // of receives
-	turn     int
+type trafficStream struct {
+	from, to    *endpoint
+	rng         *rand.Rand
+	expected    map[uint64]memoryCheck // requests by number
+	recvIDs     []uint64               // receives in order, not yet matched
+	messages    [][]byte               // what they must bring, in order
+	recvOffsets map[uint64]int         // of receives
+	seq         int
 }
 
-type flight struct {
-	into, want []byte // what must be there in the end, or nil
+type memoryCheck struct {
+	got, want []byte // what must be there in the end, or nil
 }
 
 const (
-	slot      = 4096 // largest message of a flow
-	recvArea  = 0
-	writeArea = 8 * slot
-	readArea  = 16 * slot
-	sendArea  = 24 * slot
-	maxFlight = 8 // requests that a flow has under way
+	maxMessage  = 4096 // largest message of a flow
+	recvArea    = 0
+	writeArea   = 8 * maxMessage
+	readArea    = 16 * maxMessage
+	sendArea    = 24 * maxMessage
+	maxInFlight = 8 // requests that a flow has under way
 )
 
-func newFlow(from, to *end, seed uint64) *flow {
-	return &flow{from: from, to: to, rng: rand.New(rand.NewPCG(seed, 1)), sent: map[uint64]flight{}, places: map[uint64]int{}}
+func newTrafficStream(from, to *endpoint, seed uint64) *trafficStream {
+	return &trafficStream{from: from, to: to, rng: rand.New(rand.NewPCG(seed, 1)), expected: map[uint64]memoryCheck{}, recvOffsets: map[uint64]int{}}
 }
 
-// step posts a few random requests, waits for some of those that are under way, and checks what has come.
-func (f *flow) step(r *rig) {
+// runBatch posts a few random requests, waits for some of those that are under way, and checks what has come.
+func (f *trafficStream) runBatch(r *fixture) {
 	r.t.Helper()
-	for range 1 + f.rng.IntN(maxFlight) {
+	for range 1 + f.rng.IntN(maxInFlight) {
 		f.post(r)
 	}
-	f.from.ring()
-	f.finish(r)
+	f.from.ringDoorbell()
+	f.waitAndCheck(r)
 }
 
 // post posts one random request, with the receive that it needs.
-func (f *flow) post(r *rig) {
+func (f *trafficStream) post(r *fixture) {
 	r.t.Helper()
 	a, b := f.from, f.to
-	f.turn++
-	at, n := slot*(f.turn%maxFlight), f.rng.IntN(slot)+1
-	src := sendArea + f.rng.IntN(slot)
-	q := verbs.Request{SGE: list(a.mr, src, n), Imm: f.rng.Uint32()}
+	f.seq++
+	at, n := maxMessage*(f.seq%maxInFlight), f.rng.IntN(maxMessage)+1
+	src := sendArea + f.rng.IntN(maxMessage)
+	q := verbs.Request{SGE: sgeList(a.mr, src, n), Imm: f.rng.Uint32()}
 	data := bytes.Clone(a.buf[src : src+n])
 	if f.rng.IntN(3) > 0 {
 		q.Flags = verbs.Signaled
 	}
-	var end flight
+	var end memoryCheck
 	all := [...]verbs.Opcode{verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead}
 	switch q.Op = all[f.rng.IntN(len(all))]; q.Op {
 	case verbs.OpSend, verbs.OpSendImm:
@@ -71,149 +71,149 @@ func (f *flow) post(r *rig) {
 		fallthrough
 	case verbs.OpWrite:
 		q.Remote = b.mr.Remote(writeArea + at)
-		end = flight{into: b.buf[writeArea+at:][:n], want: data}
+		end = memoryCheck{got: b.buf[writeArea+at:][:n], want: data}
 	case verbs.OpRead:
-		q.Remote, q.SGE = b.mr.Remote(sendArea+f.rng.IntN(slot)), list(a.mr, readArea+at, n)
+		q.Remote, q.SGE = b.mr.Remote(sendArea+f.rng.IntN(maxMessage)), sgeList(a.mr, readArea+at, n)
 		off := int(q.Remote.Addr - b.mr.Remote(0).Addr)
-		end = flight{into: a.buf[readArea+at:][:n], want: bytes.Clone(b.buf[off : off+n])}
+		end = memoryCheck{got: a.buf[readArea+at:][:n], want: bytes.Clone(b.buf[off : off+n])}
 	}
-	f.sent[a.post(q)] = end
+	f.expected[a.post(q)] = end
 }
 
-func (f *flow) receive(r *rig, at int, message []byte) {
+func (f *trafficStream) receive(r *fixture, at int, message []byte) {
 	r.t.Helper()
-	id := f.to.recv(f.to.mr.SGE(at, slot))
-	f.gots, f.messages, f.places[id] = append(f.gots, id), append(f.messages, message), at
+	id := f.to.postRecv(f.to.mr.SGE(at, maxMessage))
+	f.recvIDs, f.messages, f.recvOffsets[id] = append(f.recvIDs, id), append(f.messages, message), at
 }
 
-// finish waits for everything, and checks memory. The last request is signaled, so that those before it are known to be done.
-func (f *flow) finish(r *rig) {
+// waitAndCheck waits for everything, and checks memory. The last request is signaled, so that those before it are known to be done.
+func (f *trafficStream) waitAndCheck(r *fixture) {
 	r.t.Helper()
-	r.ok(f.from.do(verbs.Request{Op: verbs.OpWrite}))
-	for i, id := range f.gots {
-		wc := r.ok(id)
+	r.awaitSuccess(f.from.postAndRing(verbs.Request{Op: verbs.OpWrite}))
+	for i, id := range f.recvIDs {
+		wc := r.awaitSuccess(id)
 		if m := f.messages[i]; m != nil {
 			if int(wc.Len) != len(m) {
 				r.t.Fatalf("a message of %d bytes: %+v", len(m), wc)
 			}
-			same(r.t, "a message", f.to.buf[f.places[id]:][:len(m)], m)
+			checkBytes(r.t, "a message", f.to.buf[f.recvOffsets[id]:][:len(m)], m)
 		}
 	}
-	for id, end := range f.sent {
-		if r.book.open[id] != nil {
+	for id, end := range f.expected {
+		if r.tracker.pending[id] != nil {
 			r.t.Fatalf("request %#x is still open after one that was posted later", id)
 		}
-		same(r.t, "memory", end.into, end.want)
+		checkBytes(r.t, "memory", end.got, end.want)
 	}
-	clear(f.sent)
-	clear(f.places)
-	f.gots, f.messages = nil, nil
+	clear(f.expected)
+	clear(f.recvOffsets)
+	f.recvIDs, f.messages = nil, nil
 }
 
-// flows makes random traffic in both directions of several pairs. All of a side completes into one queue.
-func (r *rig) flows(pairs int) (fs []*flow) {
+// newTraffic makes random traffic in both directions of several pairs. All of a side completes into one queue.
+func (r *fixture) newTraffic(pairs int) (fs []*trafficStream) {
 	r.t.Helper()
 	left, right := r.cq(1024, nil), r.cq(1024, nil)
 	for i := range pairs {
-		a, b := r.end(verbs.QPConfig{SendCQ: left}), r.end(verbs.QPConfig{SendCQ: right})
+		a, b := r.newEndpoint(verbs.QPConfig{SendCQ: left}), r.newEndpoint(verbs.QPConfig{SendCQ: right})
 		a.connect(b, verbs.DefaultParams())
 		b.connect(a, verbs.DefaultParams())
 		seed := rand.Uint64()
 		r.t.Logf("seed %d", seed)
-		fs = append(fs, newFlow(a, b, seed+uint64(i)))
+		fs = append(fs, newTrafficStream(a, b, seed+uint64(i)))
 	}
 	return fs
 }
 
 func checkTraffic(t *testing.T, open Open) {
-	r := newRig(t, open)
-	fs := r.flows(3)
+	r := newFixture(t, open)
+	fs := r.newTraffic(3)
 	for range 20 {
 		for _, f := range fs {
-			for range 1 + f.rng.IntN(maxFlight-1) { // all are under way at the same time
+			for range 1 + f.rng.IntN(maxInFlight-1) { // all are under way at the same time
 				f.post(r)
 			}
-			f.from.ring()
+			f.from.ringDoorbell()
 		}
 		for _, f := range fs {
-			f.finish(r)
+			f.waitAndCheck(r)
 			f.from, f.to = f.to, f.from
 		}
 	}
-	r.settle()
+	r.drain()
 }
 
 // When something fails in the middle of traffic, what was posted to that pair completes all the same, each request once,
 // and other pairs go on.
 func checkTrafficFails(t *testing.T, open Open) {
-	r := newRig(t, open)
-	fs := r.flows(4)
+	r := newFixture(t, open)
+	fs := r.newTraffic(4)
 	healthy := fs[3]
 	for i, f := range fs[:3] {
-		f.step(r)
-		healthy.step(r)
+		f.runBatch(r)
+		healthy.runBatch(r)
 		for range 3 {
 			f.post(r)
 		}
-		bad := verbs.Request{Op: verbs.OpWrite, SGE: list(f.from.mr, 0, 8), Remote: f.to.mr.Remote(0)}
+		bad := verbs.Request{Op: verbs.OpWrite, SGE: sgeList(f.from.mr, 0, 8), Remote: f.to.mr.Remote(0)}
 		switch i {
 		case 0:
 			bad.Remote.RKey ^= 0xff
 		case 1:
 			bad.SGE[0].LKey ^= 0xff
 		case 2:
-			f.to.recv(f.to.mr.SGE(0, 8))
-			bad.Op, bad.SGE = verbs.OpSend, list(f.from.mr, 0, slot)
+			f.to.postRecv(f.to.mr.SGE(0, 8))
+			bad.Op, bad.SGE = verbs.OpSend, sgeList(f.from.mr, 0, maxMessage)
 		}
 		id := f.from.post(bad)
 		for range 4 {
 			f.post(r)
-			f.from.recv(f.from.mr.SGE(0, 8))
+			f.from.postRecv(f.from.mr.SGE(0, 8))
 		}
-		f.from.ring()
+		f.from.ringDoorbell()
 		if wc := r.await(id); wc.Err() == nil || wc.Status == verbs.StatusFlushed {
 			t.Fatalf("a request that must fail: %v", wc.Status)
 		}
 		if err := f.to.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 			t.Fatal(err)
 		}
-		r.settle()
-		r.dead(f.from)
-		healthy.step(r)
+		r.drain()
+		r.checkFailed(f.from)
+		healthy.runBatch(r)
 	}
-	r.settle()
+	r.drain()
 }
 
 // A pair may be closed in the middle of traffic. What it has not completed by then never completes, and its number may be another
 // pair's.
 func checkTrafficCloses(t *testing.T, open Open) {
-	r := newRig(t, open)
-	healthy := r.flows(1)[0]
+	r := newFixture(t, open)
+	healthy := r.newTraffic(1)[0]
 	for i := range 6 {
-		f := r.flows(1)[0]
-		f.step(r)
+		f := r.newTraffic(1)[0]
+		f.runBatch(r)
 		for range 6 {
 			f.post(r)
 		}
-		f.from.ring()
-		healthy.step(r)
+		f.from.ringDoorbell()
+		healthy.runBatch(r)
 		first, second := f.from, f.to
 		if i%2 == 1 {
 			first, second = second, first
 		}
 		first.close()
-		healthy.step(r)
+		healthy.runBatch(r)
 		second.close()
-		healthy.step(r)
+		healthy.runBatch(r)
 	}
-	r.settle()
+	r.drain()
 }
 
 // Any number of goroutines may post to a pair and poll a queue.
 func checkThreads(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	const posters, each = 4, 60
-	a, b := r.end(verbs.QPConfig{MaxSend: 16}), r.end(verbs.QPConfig{MaxRecv: posters * each})
+	a, b := r.newEndpoint(verbs.QPConfig{MaxSend: 16}), r.newEndpoint(verbs.QPConfig{MaxRecv: posters * each})
 	a.connect(b, verbs.DefaultParams())
 	b.connect(a, verbs.DefaultParams())
 	r.cqs = nil // they are polled below, and have room for all
@@ -251,7 +251,7 @@ func checkThreads(t *testing.T, open Open) {
 	}
 	errs := make(chan error, posters+4)
 	for p := range posters {
-		go func() { errs <- a.shower(p, each, all) }()
+		go func() { errs <- a.sendMany(p, each, all) }()
 	}
 	for range 2 {
 		go func() { errs <- poll(a.cq, all) }()
@@ -269,8 +269,8 @@ func checkThreads(t *testing.T, open Open) {
 	}
 }
 
-// shower posts requests of its own as soon as there is room for them.
-func (e *end) shower(p, n int, stop func() bool) error {
+// sendMany posts requests of its own as soon as there is room for them.
+func (e *endpoint) sendMany(p, n int, stop func() bool) error {
 	for i := 0; i < n && !stop(); {
 		err := e.Send(uint64(1<<32|p<<16|i), verbs.Signaled, e.mr.SGE(8*i, 8))
 		if err == nil {

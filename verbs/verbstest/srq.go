@@ -9,39 +9,41 @@ import (
 )
 
 func checkShared(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	srq := must(r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 32, MaxRecvSGE: 2}))(t)
 	cq := r.cq(256, nil)
-	var from, to []*end
+	var from, to []*endpoint
 	for range 3 {
-		a, b := r.end(verbs.QPConfig{}), r.end(verbs.QPConfig{SendCQ: cq, SRQ: srq})
+		a, b := r.newEndpoint(verbs.QPConfig{}), r.newEndpoint(verbs.QPConfig{SendCQ: cq, SRQ: srq})
 		a.connect(b, verbs.DefaultParams())
 		b.connect(a, verbs.DefaultParams())
 		from, to = append(from, a), append(to, b)
 	}
-	buf, mr := r.region(memory, 1)
+	buf, mr := r.region(bufferSize, 1)
 	for range 4 {
 		place := map[uint64]int{}
 		for i := range 30 {
-			place[r.sharedRecv(srq, r.book.id(), mr.SGE(4096*i, 100), mr.SGE(4096*i+2048, 2000))] = 4096 * i
+			place[r.postSharedRecv(srq, r.tracker.nextID(), mr.SGE(4096*i, 100), mr.SGE(4096*i+2048, 2000))] = 4096 * i
 		}
 		for i := range 30 {
 			n := 50 * i
-			r.ok(from[i%3].do(verbs.Request{Op: verbs.OpSendImm, Imm: uint32(i), SGE: list(from[i%3].mr, i, n)}))
+			r.awaitSuccess(from[i%3].postAndRing(verbs.Request{Op: verbs.OpSendImm, Imm: uint32(i), SGE: sgeList(from[i%3].mr, i, n)}))
 		}
-		r.until("receives", func() bool { return !slices.ContainsFunc(keys(place), func(id uint64) bool { return !r.book.has(id) }) })
+		r.pollUntil("receives", func() bool {
+			return !slices.ContainsFunc(keys(place), func(id uint64) bool { return !r.tracker.isCompleted(id) })
+		})
 		for id, off := range place {
-			wc := r.ok(id)
+			wc := r.awaitSuccess(id)
 			i := int(wc.Imm())
 			a, b, n := from[i%3], to[i%3], 50*i
 			if wc.QPN != b.Num() || int(wc.Len) != n {
 				t.Fatalf("message %d of %d bytes to queue pair %#x: %+v", i, n, b.Num(), wc)
 			}
-			same(t, "the first piece", buf[off:off+min(n, 100)], a.buf[i:i+min(n, 100)])
-			same(t, "the second piece", buf[off+2048:][:max(n-100, 0)], a.buf[i+min(n, 100):i+n])
+			checkBytes(t, "the first piece", buf[off:off+min(n, 100)], a.buf[i:i+min(n, 100)])
+			checkBytes(t, "the second piece", buf[off+2048:][:max(n-100, 0)], a.buf[i+min(n, 100):i+n])
 		}
 	}
-	r.settle()
+	r.drain()
 }
 
 func keys[K comparable, V any](m map[K]V) (ks []K) {
@@ -51,8 +53,8 @@ func keys[K comparable, V any](m map[K]V) (ks []K) {
 	return ks
 }
 
-// event waits for an asynchronous event of a type; others may come before it.
-func (r *rig) event(of verbs.EventType) verbs.Event {
+// awaitEvent waits for an asynchronous event of a type; others may come before it.
+func (r *fixture) awaitEvent(of verbs.EventType) verbs.Event {
 	r.t.Helper()
 	ctx := r.context()
 	for {
@@ -67,15 +69,15 @@ func (r *rig) event(of verbs.EventType) verbs.Event {
 }
 
 func checkSharedLimit(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	srq := must(r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 16}))(t)
-	a, b := r.end(verbs.QPConfig{}), r.end(verbs.QPConfig{SRQ: srq})
+	a, b := r.newEndpoint(verbs.QPConfig{}), r.newEndpoint(verbs.QPConfig{SRQ: srq})
 	a.connect(b, verbs.DefaultParams())
 	b.connect(a, verbs.DefaultParams())
 	for range 2 {
 		var ids []uint64
 		for range 6 {
-			ids = append(ids, b.recv(b.mr.SGE(0, 8)))
+			ids = append(ids, b.postRecv(b.mr.SGE(0, 8)))
 		}
 		if err := srq.SetLimit(4); err != nil {
 			t.Fatal(err)
@@ -84,44 +86,44 @@ func checkSharedLimit(t *testing.T, open Open) {
 			t.Fatalf("16 receives, limit 4: %d receives of %d, limit %d: %v", wr, sge, limit, err)
 		}
 		for i := range ids {
-			r.ok(a.do(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 0, 8)}), ids[i])
+			r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 0, 8)}), ids[i])
 		}
-		if ev := r.event(verbs.EventSRQLimit); ev.SRQ != srq {
+		if ev := r.awaitEvent(verbs.EventSRQLimit); ev.SRQ != srq {
 			t.Fatalf("the event is %v", ev)
 		}
 		if _, _, limit, err := srq.Query(); err != nil || limit != 0 {
 			t.Fatalf("after its event the limit is %d: %v", limit, err)
 		}
 	}
-	r.settle()
+	r.drain()
 }
 
 func checkSharedMisuse(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	for _, cfg := range []verbs.SRQConfig{{}, {MaxRecv: -1}, {MaxRecv: 4, MaxRecvSGE: -1}, {MaxRecv: 4, Limit: 5},
 		{MaxRecv: int(r.caps.MaxSRQWR) + 1}, {MaxRecv: 4, MaxRecvSGE: int(r.caps.MaxSRQSGE) + 1}} {
 		_, err := r.pd.CreateSRQ(cfg)
-		r.refused(err, verbs.ErrInvalid, "a wrong shared receive queue")
+		r.checkError(err, verbs.ErrInvalid, "a wrong shared receive queue")
 	}
 	srq := must(r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 10}))(t)
-	a, b := r.end(verbs.QPConfig{}), r.end(verbs.QPConfig{SRQ: srq})
+	a, b := r.newEndpoint(verbs.QPConfig{}), r.newEndpoint(verbs.QPConfig{SRQ: srq})
 	a.connect(b, verbs.DefaultParams())
 	b.connect(a, verbs.DefaultParams())
-	b.refusedPost(5, b.Recv(5, b.mr.SGE(0, 8)), verbs.ErrInvalid, "a receive beside the shared queue")
+	b.checkPostError(5, b.Recv(5, b.mr.SGE(0, 8)), verbs.ErrInvalid, "a receive beside the shared queue")
 	wr, sge := srq.Cap()
-	if e := r.refused(srq.Recv(6, slices.Repeat(list(b.mr, 0, 1), sge+1)...), verbs.ErrInvalid, "a list too long"); e.ID != 6 {
+	if e := r.checkError(srq.Recv(6, slices.Repeat(sgeList(b.mr, 0, 1), sge+1)...), verbs.ErrInvalid, "a list too long"); e.ID != 6 {
 		t.Fatalf("%v does not name request 6", e)
 	}
 	posted := 0
 	for ; posted <= 4*wr+64; posted++ {
-		id := r.book.id()
+		id := r.tracker.nextID()
 		if err := srq.Recv(id, b.mr.SGE(0, 8)); err != nil {
-			if e := r.refused(err, verbs.ErrFull, "one more receive"); e.ID != id || !e.Post || posted < wr {
+			if e := r.checkError(err, verbs.ErrFull, "one more receive"); e.ID != id || !e.Post || posted < wr {
 				t.Fatalf("after %d of %d receives: %v", posted, wr, err)
 			}
 			break
 		}
-		r.book.add(entry{id: id, op: verbs.WCRecv, shared: true})
+		r.tracker.add(pendingRequest{id: id, op: verbs.WCRecv, shared: true})
 	}
 	switch err := srq.Resize(4 * wr); {
 	case errors.Is(err, verbs.ErrNotSupported):
@@ -129,22 +131,22 @@ func checkSharedMisuse(t *testing.T, open Open) {
 		t.Fatal(err)
 	default:
 		for range wr { // there is room now, and what was queued is still there
-			b.recv(b.mr.SGE(0, 8))
+			b.postRecv(b.mr.SGE(0, 8))
 			posted++
 		}
 	}
 	for range posted {
-		r.ok(a.do(verbs.Request{Op: verbs.OpSend, SGE: list(a.mr, 0, 8)}))
+		r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 0, 8)}))
 	}
-	r.settle()
-	r.refused(srq.Close(), verbs.ErrBusy, "close what is in use")
+	r.drain()
+	r.checkError(srq.Close(), verbs.ErrBusy, "close what is in use")
 	b.close()
 	if err := srq.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if e := r.refused(srq.Recv(7, b.mr.SGE(0, 8)), verbs.ErrClosed, "a receive after Close"); e.ID != 7 {
+	if e := r.checkError(srq.Recv(7, b.mr.SGE(0, 8)), verbs.ErrClosed, "a receive after Close"); e.ID != 7 {
 		t.Fatalf("%v does not name request 7", e)
 	}
-	r.refused(srq.SetLimit(1), verbs.ErrClosed, "a limit after Close")
-	r.refused(srq.Resize(1), verbs.ErrClosed, "a size after Close")
+	r.checkError(srq.SetLimit(1), verbs.ErrClosed, "a limit after Close")
+	r.checkError(srq.Resize(1), verbs.ErrClosed, "a size after Close")
 }

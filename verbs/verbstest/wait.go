@@ -11,18 +11,18 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// asleep makes a connected pair of which b completes into a queue with a channel.
-func (r *rig) asleep() (a, b *end, ch *verbs.Channel) {
+// pairWithChannel makes a connected pair of which b completes into a queue with a channel.
+func (r *fixture) pairWithChannel() (a, b *endpoint, ch *verbs.Channel) {
 	r.t.Helper()
 	ch = must(r.ctx.CreateChannel())(r.t)
-	a, b = r.end(verbs.QPConfig{}), r.end(verbs.QPConfig{SendCQ: r.cq(64, ch)})
+	a, b = r.newEndpoint(verbs.QPConfig{}), r.newEndpoint(verbs.QPConfig{SendCQ: r.cq(64, ch)})
 	a.connect(b, verbs.DefaultParams())
 	b.connect(a, verbs.DefaultParams())
 	return a, b, ch
 }
 
-// noEvent checks that no event has come.
-func (r *rig) noEvent(ch *verbs.Channel, when string) {
+// checkNoEvent checks that no event has come.
+func (r *fixture) checkNoEvent(ch *verbs.Channel, when string) {
 	r.t.Helper()
 	if cq, err := ch.Next(); cq != nil || err != nil {
 		r.t.Fatalf("%s: %v, %v", when, cq, err)
@@ -32,12 +32,12 @@ func (r *rig) noEvent(ch *verbs.Channel, when string) {
 // An event comes once for each time it was asked for, and if one of a solicited completion was asked for, only for such or
 // for an error.
 func checkSolicited(t *testing.T, open Open) {
-	r := newRig(t, open)
-	a, b, ch := r.asleep()
+	r := newFixture(t, open)
+	a, b, ch := r.pairWithChannel()
 	send := func(f verbs.Flags) {
 		t.Helper()
-		into := b.recv(b.mr.SGE(0, 8))
-		r.ok(a.do(verbs.Request{Op: verbs.OpSend, Flags: f, SGE: list(a.mr, 0, 8)}), into)
+		into := b.postRecv(b.mr.SGE(0, 8))
+		r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpSend, Flags: f, SGE: sgeList(a.mr, 0, 8)}), into)
 	}
 	wait := func() {
 		t.Helper()
@@ -46,26 +46,26 @@ func checkSolicited(t *testing.T, open Open) {
 		}
 	}
 	send(verbs.Solicited)
-	r.noEvent(ch, "nobody has asked")
+	r.checkNoEvent(ch, "nobody has asked")
 	for _, solicited := range []bool{false, true} {
 		if err := b.cq.Notify(solicited); err != nil {
 			t.Fatal(err)
 		}
-		r.noEvent(ch, "nothing was sent")
+		r.checkNoEvent(ch, "nothing was sent")
 		if solicited {
 			for range 3 {
 				send(0)
 			}
-			r.noEvent(ch, "nothing solicited was sent")
+			r.checkNoEvent(ch, "nothing solicited was sent")
 		}
 		send(verbs.Solicited)
 		wait()
 		for range 3 {
 			send(verbs.Solicited)
 		}
-		r.noEvent(ch, "one event was asked for, and has come")
+		r.checkNoEvent(ch, "one event was asked for, and has come")
 	}
-	b.recv(b.mr.SGE(0, 8))
+	b.postRecv(b.mr.SGE(0, 8))
 	if err := b.cq.Notify(true); err != nil {
 		t.Fatal(err)
 	}
@@ -73,24 +73,24 @@ func checkSolicited(t *testing.T, open Open) {
 		t.Fatal(err)
 	}
 	wait()
-	r.settle()
-	r.refused(a.cq.Notify(false), verbs.ErrInvalid, "ask without a channel")
+	r.drain()
+	r.checkError(a.cq.Notify(false), verbs.ErrInvalid, "ask without a channel")
 }
 
 // Ends that sleep between messages miss none.
 func checkSleep(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	ch := must(r.ctx.CreateChannel())(t)
-	a := r.end(verbs.QPConfig{SendCQ: must(r.ctx.CreateCQ(64, ch))(t)})
-	b := r.end(verbs.QPConfig{SendCQ: must(r.ctx.CreateCQ(64, ch))(t)})
+	a := r.newEndpoint(verbs.QPConfig{SendCQ: must(r.ctx.CreateCQ(64, ch))(t)})
+	b := r.newEndpoint(verbs.QPConfig{SendCQ: must(r.ctx.CreateCQ(64, ch))(t)})
 	a.connect(b, verbs.DefaultParams())
 	b.connect(a, verbs.DefaultParams())
 	const rounds = 200
 	ctx := r.context()
 	var errs [2]error
 	var done sync.WaitGroup
-	for i, e := range []*end{a, b} {
-		done.Go(func() { errs[i] = e.rally(ctx, rounds, i == 0) })
+	for i, e := range []*endpoint{a, b} {
+		done.Go(func() { errs[i] = e.pingPong(ctx, rounds, i == 0) })
 	}
 	done.Wait()
 	if err := errors.Join(errs[:]...); err != nil {
@@ -107,8 +107,8 @@ func checkSleep(t *testing.T, open Open) {
 	}
 }
 
-// rally plays one side of a ping-pong, sleeping for each completion.
-func (e *end) rally(ctx context.Context, rounds int, serves bool) error {
+// pingPong plays one side of a ping-pong, sleeping for each completion.
+func (e *endpoint) pingPong(ctx context.Context, rounds int, serves bool) error {
 	wcs := make([]verbs.WC, 4)
 	const recv = 1 << 32
 	if err := e.Recv(recv, e.mr.SGE(8, 8)); err != nil {
@@ -154,12 +154,12 @@ func (e *end) rally(ctx context.Context, rounds int, serves bool) error {
 
 // Many sleep for queues of one channel; each is woken by its own.
 func checkSleepMany(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	ch := must(r.ctx.CreateChannel())(t)
 	const sleepers = 8
-	var from, to [sleepers]*end
+	var from, to [sleepers]*endpoint
 	for i := range sleepers {
-		from[i], to[i] = r.end(verbs.QPConfig{}), r.end(verbs.QPConfig{SendCQ: must(r.ctx.CreateCQ(16, ch))(t)})
+		from[i], to[i] = r.newEndpoint(verbs.QPConfig{}), r.newEndpoint(verbs.QPConfig{SendCQ: must(r.ctx.CreateCQ(16, ch))(t)})
 		from[i].connect(to[i], verbs.DefaultParams())
 		to[i].connect(from[i], verbs.DefaultParams())
 	}
@@ -168,7 +168,7 @@ func checkSleepMany(t *testing.T, open Open) {
 		var errs [sleepers]error
 		var done sync.WaitGroup
 		for i, e := range to {
-			id := r.book.id()
+			id := r.tracker.nextID()
 			if err := e.Recv(id, e.mr.SGE(0, 8)); err != nil {
 				t.Fatal(err)
 			}
@@ -183,7 +183,7 @@ func checkSleepMany(t *testing.T, open Open) {
 		}
 		for i := range sleepers { // last sleeper first
 			e := from[sleepers-1-i]
-			r.ok(e.do(verbs.Request{Op: verbs.OpSend, SGE: list(e.mr, 0, 8)}))
+			r.awaitSuccess(e.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(e.mr, 0, 8)}))
 		}
 		done.Wait()
 		if err := errors.Join(errs[:]...); err != nil {
@@ -195,13 +195,13 @@ func checkSleepMany(t *testing.T, open Open) {
 			}
 		}
 	}
-	r.settle()
+	r.drain()
 }
 
 // Whoever waits for an object is woken when it is closed.
 func checkCloseWakes(t *testing.T, open Open) {
 	for _, what := range []string{"one by one", "with the device"} {
-		r := newRig(t, open)
+		r := newFixture(t, open)
 		ch, other := must(r.ctx.CreateChannel())(t), must(r.ctx.CreateChannel())(t)
 		cq := must(r.ctx.CreateCQ(8, ch))(t)
 		const each = 2
@@ -229,7 +229,7 @@ func checkCloseWakes(t *testing.T, open Open) {
 				})
 			}
 			for ; awake < 2*each; awake++ {
-				r.refused(<-woken, verbs.ErrClosed, "a wait for what is closed")
+				r.checkError(<-woken, verbs.ErrClosed, "a wait for what is closed")
 			}
 			closed.Wait()
 		}
@@ -237,18 +237,18 @@ func checkCloseWakes(t *testing.T, open Open) {
 			t.Fatal(err)
 		}
 		for ; awake < each*len(waits); awake++ {
-			r.refused(<-woken, verbs.ErrClosed, "a wait on a device that is closed")
+			r.checkError(<-woken, verbs.ErrClosed, "a wait on a device that is closed")
 		}
 	}
 }
 
 // A completion queue that overran says so, in an event and whenever it is polled, and wakes who waits.
 func checkOverrun(t *testing.T, open Open) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	ch := must(r.ctx.CreateChannel())(t)
 	small := must(r.ctx.CreateCQ(4, ch))(t)
 	n := small.Len()
-	a, b := r.end(verbs.QPConfig{SendCQ: small, MaxSend: 2*n + 8}), r.end(verbs.QPConfig{})
+	a, b := r.newEndpoint(verbs.QPConfig{SendCQ: small, MaxSend: 2*n + 8}), r.newEndpoint(verbs.QPConfig{})
 	a.connect(b, verbs.DefaultParams())
 	b.connect(a, verbs.DefaultParams())
 	for i := range 2*n + 4 {
@@ -256,15 +256,15 @@ func checkOverrun(t *testing.T, open Open) {
 			t.Fatal(err)
 		}
 	}
-	a.ring()
-	if ev := r.event(verbs.EventCQError); ev.CQ != small {
+	a.ringDoorbell()
+	if ev := r.awaitEvent(verbs.EventCQError); ev.CQ != small {
 		t.Fatalf("the event is %v", ev)
 	}
 	for range 3 {
 		_, err := small.Poll(r.wcs[:])
-		r.refused(err, verbs.ErrOverrun, "poll a queue that overran")
+		r.checkError(err, verbs.ErrOverrun, "poll a queue that overran")
 		_, err = small.Wait(r.context(), r.wcs[:])
-		r.refused(err, verbs.ErrOverrun, "wait for a queue that overran")
+		r.checkError(err, verbs.ErrOverrun, "wait for a queue that overran")
 	}
 	// The rest of the device goes on, and what broke can be closed.
 	c, d := r.pair(verbs.QPConfig{})
@@ -275,5 +275,5 @@ func checkOverrun(t *testing.T, open Open) {
 		}
 	}
 	b.close()
-	r.settle()
+	r.drain()
 }

@@ -1,0 +1,298 @@
+//go:build unix
+
+package verbstest
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"slices"
+	"sync"
+	"syscall"
+
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/memaddr"
+	"github.com/ibrun/ibrun/verbs"
+	"github.com/ibrun/ibrun/verbs/internal/ib"
+)
+
+// SimulatedNetwork is a network whose devices exist in this process only, for tests of what is built on package verbs: they say in which
+// order things happen, such as faults that real devices have rarely. Requests are carried out when they are rung for, in the
+// goroutine that rings, and what cannot be then whenever something changes. Nothing is lost that Lose does not ask for, and what
+// a peer has no receive for waits. Datagrams and reliable connections can send, write and read; there is nothing else.
+type SimulatedNetwork struct {
+	mu           sync.Mutex
+	lastID       uint32            // number or key
+	qps          []*simQP          // in the order in which they were made
+	mrs          map[uint32][]byte // by key
+	paused       bool
+	linkDown     bool
+	dropDatagram func() bool
+}
+
+// NewSimulatedNetwork makes a network.
+func NewSimulatedNetwork() *SimulatedNetwork { return &SimulatedNetwork{mrs: map[uint32][]byte{}} }
+
+// Open opens a device of the network.
+func (n *SimulatedNetwork) Open(name string) (*verbs.Context, error) {
+	return verbs.OpenOn(simProvider{n}, hw.RDMADevice{Name: name, Type: hw.NodeCA, Provider: "played",
+		Ports: []hw.RDMAPort{{Number: 1, State: hw.PortActive, LinkLayer: hw.LinkEthernet, Netdev: "eth0", GIDs: []hw.GID{
+			{Index: 1, Addr: simAddr, Type: hw.GIDRoCEv2, Netdev: "eth0"},
+		}}},
+		Chars: []hw.CharDevice{{Kind: "uverbs", Name: "uverbs0"}},
+	})
+}
+
+var simAddr = netip.MustParseAddr("::ffff:10.0.0.1")
+
+// SetPaused has nothing move until Hold(false).
+func (n *SimulatedNetwork) SetPaused(on bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.paused = on
+	n.progress()
+}
+
+// SetLinkDown takes the links down, or up again. While they are, a datagram that is sent fails, and its queue pair with it, as with
+// Soft-RoCE; connections wait.
+func (n *SimulatedNetwork) SetLinkDown(on bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.linkDown = on
+	n.progress()
+}
+
+// DropDatagrams has those datagrams be lost for which f is true, nil for none. It is called with each that is sent, once.
+func (n *SimulatedNetwork) DropDatagrams(f func() bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.dropDatagram = f
+}
+
+// nextID is one that was not used before. The caller holds the lock.
+func (n *SimulatedNetwork) nextID() uint32 {
+	n.lastID++
+	return n.lastID
+}
+
+// progress carries out what can be. The caller holds the lock.
+func (n *SimulatedNetwork) progress() {
+	for moved := !n.paused; moved; {
+		moved = false
+		for _, q := range n.qps {
+			for q.executeNext() {
+				moved = true
+			}
+		}
+	}
+}
+
+// registeredMemory is what a key names, nil if it names less.
+func (n *SimulatedNetwork) registeredMemory(key uint32, addr uint64, bytes int) []byte {
+	mem := n.mrs[key]
+	if len(mem) == 0 {
+		return nil
+	}
+	first := memaddr.Of(mem)
+	if addr < first || addr-first > uint64(len(mem)) || uint64(bytes) > uint64(len(mem))-(addr-first) {
+		return nil
+	}
+	return mem[addr-first:][:bytes]
+}
+
+type simProvider struct{ net *SimulatedNetwork }
+
+func (simProvider) Name() string { return "played" }
+
+func (p simProvider) Open(ib.Device) (ib.Context, error) {
+	events, err := newSimEvents()
+	return &simDevice{p.net, events}, err
+}
+
+// simEvents is a descriptor from which tokens are read.
+type simEvents struct{ pipe [2]int }
+
+func newSimEvents() (e simEvents, err error) {
+	if err := syscall.Pipe(e.pipe[:]); err != nil {
+		return e, err
+	}
+	return e, errors.Join(syscall.SetNonblock(e.pipe[0], true), syscall.SetNonblock(e.pipe[1], true))
+}
+
+func (e *simEvents) FD() int { return e.pipe[0] }
+func (e *simEvents) Close() error {
+	return errors.Join(syscall.Close(e.pipe[0]), syscall.Close(e.pipe[1]))
+}
+
+type simDevice struct {
+	net   *SimulatedNetwork
+	async simEvents
+}
+
+func (d *simDevice) AsyncFD() int            { return d.async.FD() }
+func (d *simDevice) AckAsync(uint32, uint64) {}
+func (d *simDevice) Close() error            { return d.async.Close() }
+
+func (d *simDevice) QueryDevice() (ib.DeviceAttr, error) {
+	return ib.DeviceAttr{MaxMRSize: 1 << 40, MaxQP: 1 << 16, MaxQPWR: 1 << 14, MaxSGE: 32, MaxSGERd: 32, MaxCQ: 100, MaxCQE: 1 << 16,
+		MaxMR: 1 << 16, MaxPD: 100, MaxQPRdAtom: 16, MaxQPInitRdAtom: 16, MaxAH: 1 << 16, MaxSRQ: 10, MaxSRQWR: 1 << 15,
+		MaxSRQSGE: 32, MaxPKeys: 1, Ports: 1}, nil
+}
+
+func (d *simDevice) QueryPort(int) (ib.PortAttr, error) {
+	return ib.PortAttr{State: uint8(verbs.PortActive), MaxMTU: 5, ActiveMTU: 3, MaxMsgSize: 1 << 30, GIDTableLen: 2,
+		PKeyTableLen: 1, LinkLayer: 2}, nil
+}
+
+func (d *simDevice) QueryGIDs() ([]ib.GID, error) {
+	return []ib.GID{{GID: simAddr.As16(), Index: 1, Port: 1, Type: 2}}, nil
+}
+
+func (d *simDevice) QueryPKey(int, int) (uint16, error) { return 0xffff, nil }
+func (d *simDevice) AllocPD() (ib.PD, error)            { return &simPD{d.net}, nil }
+
+func (d *simDevice) CreateChannel() (ib.Channel, error) {
+	events, err := newSimEvents()
+	return &events, err
+}
+
+func (d *simDevice) CreateCQ(n int, ch ib.Channel, _ int) (ib.CQ, error) {
+	d.net.mu.Lock()
+	defer d.net.mu.Unlock()
+	events, _ := ch.(*simEvents)
+	return &simCQ{net: d.net, capacity: n, events: events, token: uint64(d.net.nextID())}, nil
+}
+
+// simCQ is guarded by the network's lock, as is all that follows.
+type simCQ struct {
+	net      *SimulatedNetwork
+	capacity int
+	token    uint64
+	events   *simEvents
+	armed    bool
+	wcs      []ib.WC
+}
+
+func (c *simCQ) Len() int         { return c.capacity }
+func (c *simCQ) Token() uint64    { return c.token }
+func (c *simCQ) AckEvents(int)    {}
+func (c *simCQ) Resize(int) error { return syscall.EOPNOTSUPP }
+func (c *simCQ) Close() error     { return nil }
+
+func (c *simCQ) Poll(wcs []ib.WC) (int, error) {
+	c.net.mu.Lock()
+	defer c.net.mu.Unlock()
+	k := copy(wcs, c.wcs)
+	c.wcs = slices.Delete(c.wcs, 0, k)
+	return k, nil
+}
+
+func (c *simCQ) Notify(bool) error {
+	c.net.mu.Lock()
+	defer c.net.mu.Unlock()
+	c.armed = true
+	return nil
+}
+
+// addCompletion adds a completion. One too many would be lost in a real queue, and is the test's mistake here.
+func (c *simCQ) addCompletion(wc ib.WC) {
+	if len(c.wcs) == c.capacity {
+		panic("verbstest: a completion queue overran")
+	}
+	c.wcs = append(c.wcs, wc)
+	if c.armed && c.events != nil {
+		c.armed = false
+		// A pipe that is full has more than enough to read.
+		_, _ = syscall.Write(c.events.pipe[1], binary.NativeEndian.AppendUint64(nil, c.token))
+	}
+}
+
+type simPD struct{ net *SimulatedNetwork }
+
+func (p *simPD) Close() error                 { return nil }
+func (p *simPD) AllocMW(uint8) (ib.MW, error) { return nil, syscall.EOPNOTSUPP }
+
+func (p *simPD) RegMR(addr, length, _ uint64, _ uint32) (ib.MR, error) {
+	p.net.mu.Lock()
+	defer p.net.mu.Unlock()
+	m := &simMR{p.net, p.net.nextID()}
+	p.net.mrs[m.key] = memoryAt(addr, int(length))
+	return m, nil
+}
+
+func (p *simPD) CreateSRQ(wr, sge, _ uint32) (ib.SRQ, error) {
+	p.net.mu.Lock()
+	defer p.net.mu.Unlock()
+	return &simSRQ{simRecvQueue{net: p.net, capacity: int(wr)}, p.net.nextID(), sge}, nil
+}
+
+func (p *simPD) CreateAH(ib.AHAttr) (ib.AH, error) { return simAH{}, nil }
+
+func (p *simPD) CreateQP(init ib.QPInit) (ib.QP, error) {
+	p.net.mu.Lock()
+	defer p.net.mu.Unlock()
+	q := &simQP{num: p.net.nextID(), typ: verbs.QPType(init.Type), cap: init.Cap, signalAll: init.SignalAll,
+		sendCQ: init.SendCQ.(*simCQ), recvCQ: init.RecvCQ.(*simCQ), ownRecvs: simRecvQueue{net: p.net, capacity: int(init.Cap.RecvWR)}}
+	q.recvs = &q.ownRecvs
+	if s, ok := init.SRQ.(*simSRQ); ok {
+		q.recvs = &s.simRecvQueue
+	}
+	p.net.qps = append(p.net.qps, q)
+	return q, nil
+}
+
+type simMR struct {
+	net *SimulatedNetwork
+	key uint32
+}
+
+func (m *simMR) Keys() (lkey, rkey uint32) { return m.key, m.key }
+
+func (m *simMR) Rereg(uint32, ib.PD, uint64, uint64, uint64, uint32) error {
+	return syscall.EOPNOTSUPP
+}
+
+func (m *simMR) Close() error {
+	m.net.mu.Lock()
+	defer m.net.mu.Unlock()
+	delete(m.net.mrs, m.key)
+	return nil
+}
+
+type simAH struct{}
+
+func (simAH) Close() error { return nil }
+
+// simRecvQueue is a receive queue, shared or not.
+type simRecvQueue struct {
+	net      *SimulatedNetwork
+	capacity int
+	posted   []ib.SendWR // ID and SGE of each
+}
+
+// Recv queues a receive.
+func (r *simRecvQueue) Recv(id uint64, sge []ib.SGE) error {
+	r.net.mu.Lock()
+	defer r.net.mu.Unlock()
+	if len(r.posted) == r.capacity {
+		return ib.ErrFull
+	}
+	r.posted = append(r.posted, ib.SendWR{ID: id, SGE: slices.Clone(sge)})
+	r.net.progress()
+	return nil
+}
+
+type simSRQ struct {
+	simRecvQueue
+	num, maxSGE uint32
+}
+
+func (s *simSRQ) Num() uint32                         { return s.num }
+func (s *simSRQ) Token() uint64                       { return uint64(s.num) }
+func (s *simSRQ) Cap() (wr, sge uint32)               { return uint32(s.capacity), s.maxSGE }
+func (s *simSRQ) Modify(uint32, uint32, uint32) error { return syscall.EOPNOTSUPP }
+func (s *simSRQ) Close() error                        { return nil }
+
+func (s *simSRQ) Query() (wr, sge, limit uint32, err error) {
+	return uint32(s.capacity), s.maxSGE, 0, nil
+}

@@ -1,0 +1,209 @@
+//go:build unix
+
+package verbstest
+
+import (
+	"slices"
+	"syscall"
+
+	"github.com/ibrun/ibrun/verbs"
+	"github.com/ibrun/ibrun/verbs/internal/ib"
+)
+
+// simQP is a queue pair of a network that is played.
+type simQP struct {
+	num, peer      uint32
+	typ            verbs.QPType
+	state          verbs.State
+	cap            ib.Cap
+	signalAll      bool
+	sendCQ, recvCQ *simCQ
+	ownRecvs       simRecvQueue
+	recvs          *simRecvQueue // own, or those of a shared queue
+	sends          []ib.SendWR
+	submitted      int // of them, those that were rung for
+}
+
+func (q *simQP) Num() uint32   { return q.num }
+func (q *simQP) Token() uint64 { return uint64(q.num) }
+func (q *simQP) Cap() ib.Cap   { return q.cap }
+
+func (q *simQP) AttachMulticast([16]byte, uint16) error { return syscall.EOPNOTSUPP }
+func (q *simQP) DetachMulticast([16]byte, uint16) error { return syscall.EOPNOTSUPP }
+
+func (q *simQP) Recv(id uint64, sge []ib.SGE) error { return q.ownRecvs.Recv(id, sge) }
+
+func (q *simQP) Post(wr *ib.SendWR) error {
+	q.ownRecvs.net.mu.Lock()
+	defer q.ownRecvs.net.mu.Unlock()
+	if len(q.sends) == int(q.cap.SendWR) {
+		return ib.ErrFull
+	}
+	w := *wr
+	w.SGE, w.Inline = slices.Clone(wr.SGE), slices.Clone(wr.Inline)
+	const inline = 1 << 3 // IBV_SEND_INLINE
+	if w.Flags&inline == 0 {
+		w.Inline = nil // left from another request
+	} else {
+		w.SGE = nil
+	}
+	q.sends = append(q.sends, w)
+	return nil
+}
+
+func (q *simQP) Ring() error {
+	q.ownRecvs.net.mu.Lock()
+	defer q.ownRecvs.net.mu.Unlock()
+	q.submitted = len(q.sends)
+	q.ownRecvs.net.progress()
+	return nil
+}
+
+func (q *simQP) Query(uint32) (ib.QPAttr, error) {
+	q.ownRecvs.net.mu.Lock()
+	defer q.ownRecvs.net.mu.Unlock()
+	return ib.QPAttr{State: uint8(q.state), CurState: uint8(q.state), DestQPN: q.peer}, nil
+}
+
+func (q *simQP) Modify(a *ib.QPAttr, mask uint32) error {
+	q.ownRecvs.net.mu.Lock()
+	defer q.ownRecvs.net.mu.Unlock()
+	m := verbs.AttrMask(mask)
+	if m&verbs.AttrDestQPN != 0 {
+		q.peer = a.DestQPN
+	}
+	if m&verbs.AttrState != 0 {
+		q.state = verbs.State(a.State)
+	}
+	switch q.state {
+	case verbs.StateReset: // forgets all that is queued, which does not complete
+		q.sends, q.submitted, q.ownRecvs.posted = nil, 0, nil
+	case verbs.StateErr:
+		q.enterError()
+	}
+	q.ownRecvs.net.progress()
+	return nil
+}
+
+func (q *simQP) Close() error {
+	n := q.ownRecvs.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.qps = slices.DeleteFunc(n.qps, func(o *simQP) bool { return o == q })
+	return nil
+}
+
+// enterError has the pair be in the state of errors. What was rung for is flushed by step.
+func (q *simQP) enterError() {
+	q.state = verbs.StateErr
+	for _, r := range q.ownRecvs.posted {
+		q.recvCQ.addCompletion(ib.WC{ID: r.ID, Status: uint32(verbs.StatusFlushed), QPN: q.num})
+	}
+	q.ownRecvs.posted = nil
+}
+
+// executeNext carries out the oldest request, if it can be.
+func (q *simQP) executeNext() bool {
+	if q.submitted == 0 {
+		return false
+	}
+	status, ok := verbs.StatusFlushed, true
+	if q.state != verbs.StateErr {
+		status, ok = q.execute(&q.sends[0])
+	}
+	if !ok {
+		return false
+	}
+	w := q.sends[0]
+	q.sends = slices.Delete(q.sends, 0, 1)
+	q.submitted--
+	if status != verbs.StatusSuccess || verbs.Flags(w.Flags)&verbs.Signaled != 0 || q.signalAll {
+		q.sendCQ.addCompletion(ib.WC{ID: w.ID, Status: uint32(status), QPN: q.num})
+	}
+	if status != verbs.StatusSuccess && q.state != verbs.StateErr {
+		q.enterError()
+	}
+	return true
+}
+
+// execute carries out a request, or says that it cannot be yet.
+func (q *simQP) execute(w *ib.SendWR) (verbs.Status, bool) {
+	n := q.ownRecvs.net
+	to := q.peer
+	if q.typ == verbs.UD {
+		if n.linkDown {
+			return verbs.StatusLocalQPOperation, true
+		}
+		if n.dropDatagram != nil && n.dropDatagram() {
+			return verbs.StatusSuccess, true
+		}
+		to = w.QPN
+	}
+	i := slices.IndexFunc(n.qps, func(o *simQP) bool { return o.num == to })
+	there := q.state == verbs.StateRTS && i >= 0 && n.qps[i].typ == q.typ &&
+		(n.qps[i].state == verbs.StateRTR || n.qps[i].state == verbs.StateRTS) && (q.typ == verbs.UD || n.qps[i].peer == q.num)
+	if q.typ == verbs.UD {
+		const route = 40 // bytes before a datagram
+		if there {
+			n.qps[i].deliver(append(make([]byte, route), n.gather(w)...))
+		}
+		return verbs.StatusSuccess, true
+	}
+	if !there || n.linkDown {
+		return 0, false
+	}
+	if verbs.Opcode(w.Opcode) == verbs.OpSend {
+		return verbs.StatusSuccess, n.qps[i].deliver(n.gather(w))
+	}
+	b := n.gather(w)
+	at := n.registeredMemory(w.RKey, w.Remote, len(b))
+	switch {
+	case len(b) == 0:
+	case at == nil:
+		n.qps[i].enterError()
+		return verbs.StatusRemoteAccess, true
+	case verbs.Opcode(w.Opcode) == verbs.OpWrite:
+		copy(at, b)
+	default:
+		n.scatter(w.SGE, at)
+	}
+	return verbs.StatusSuccess, true
+}
+
+// deliver puts a message into a receive, if there is one.
+func (q *simQP) deliver(b []byte) bool {
+	if len(q.recvs.posted) == 0 {
+		return false
+	}
+	r := q.recvs.posted[0]
+	q.recvs.posted = slices.Delete(q.recvs.posted, 0, 1)
+	q.ownRecvs.net.scatter(r.SGE, b)
+	q.recvCQ.addCompletion(ib.WC{ID: r.ID, QPN: q.num, Len: uint32(len(b))})
+	return true
+}
+
+// gather is what a request sends. Memory that is not registered is the test's mistake.
+func (n *SimulatedNetwork) gather(w *ib.SendWR) []byte {
+	b := slices.Clone(w.Inline)
+	for _, e := range w.SGE {
+		b = append(b, n.localMemory(e)...)
+	}
+	return b
+}
+
+func (n *SimulatedNetwork) scatter(to []ib.SGE, b []byte) {
+	for _, e := range to {
+		b = b[copy(n.localMemory(e), b):]
+	}
+	if len(b) > 0 {
+		panic("verbstest: a message is longer than its receive")
+	}
+}
+
+func (n *SimulatedNetwork) localMemory(e ib.SGE) []byte {
+	mem := n.registeredMemory(e.LKey, e.Addr, int(e.Len))
+	if mem == nil {
+		panic("verbstest: a request names memory that is not registered")
+	}
+	return mem
+}
