@@ -19,7 +19,7 @@ import (
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
-// every runs f on each completion of a poll.
+// every returns a Poll that calls f for each completion.
 func every(f func(c *cq, wc *ib.WC)) func(*cq, []ib.WC) (int, error) {
 	return func(c *cq, wcs []ib.WC) (int, error) {
 		n, err := c.CQ.Poll(wcs)
@@ -31,7 +31,7 @@ func every(f func(c *cq, wc *ib.WC)) func(*cq, []ib.WC) (int, error) {
 	}
 }
 
-// ops runs f on requests with this operation.
+// ops returns a Post that calls f for requests with this opcode.
 func ops(op uverbs.WROpcode, f func(wr *ib.SendWR)) func(*qp, *ib.SendWR) error {
 	return func(q *qp, wr *ib.SendWR) error {
 		w := *wr
@@ -43,18 +43,18 @@ func ops(op uverbs.WROpcode, f func(wr *ib.SendWR)) func(*qp, *ib.SendWR) error 
 	}
 }
 
-// shorten takes the last byte off a request.
+// shorten removes the last byte of a request.
 func shorten(wr *ib.SendWR) {
 	if n := len(wr.SGE); n > 0 {
 		wr.SGE[n-1].Len--
 	}
 }
 
-// shift reads or writes the neighbouring byte.
+// shift moves the remote address by one byte.
 func shift(wr *ib.SendWR) { wr.Remote++ }
 
-// hides has no request fail.
-func hides(status uverbs.WCStatus) func(*cq, []ib.WC) (int, error) {
+// hideStatus returns a Poll that replaces a status by success.
+func hideStatus(status uverbs.WCStatus) func(*cq, []ib.WC) (int, error) {
 	return every(func(_ *cq, wc *ib.WC) {
 		if wc.Status == uint32(status) {
 			wc.Status = uint32(uverbs.WCSuccess)
@@ -62,8 +62,8 @@ func hides(status uverbs.WCStatus) func(*cq, []ib.WC) (int, error) {
 	})
 }
 
-// swallows has no event of a type come.
-func swallows(t uverbs.EventType) func(*device, []byte) (int, error) {
+// dropEvents returns a ReadEvents that drops the events of a type.
+func dropEvents(t uverbs.EventType) func(*device, []byte) (int, error) {
 	return func(c *device, b []byte) (int, error) {
 		for {
 			n, err := c.read(b)
@@ -85,7 +85,7 @@ var faults = map[string]fault{
 		}
 		return n, err
 	}},
-	"Doubles a completion": {rule: "Traffic", poll: func(c *cq, wcs []ib.WC) (int, error) {
+	"Duplicates a completion": {rule: "Traffic", poll: func(c *cq, wcs []ib.WC) (int, error) {
 		if len(c.kept) > 0 {
 			wcs[0], c.kept = c.kept[0], nil
 			return 1, nil
@@ -103,19 +103,19 @@ var faults = map[string]fault{
 		}
 		return n, err
 	}},
-	"Cuts numbers":         {rule: "SendLengths", poll: every(func(_ *cq, wc *ib.WC) { wc.ID &= 1<<32 - 1 })},
-	"Confuses queue pairs": {rule: "SharedReceives", poll: every(func(_ *cq, wc *ib.WC) { wc.QPN ^= 1 })},
-	"Confuses operations":  {rule: "Read", poll: every(func(_ *cq, wc *ib.WC) { wc.Opcode = uint32(uverbs.WCRDMAWrite) })},
-	"Forgets the length":   {rule: "SendLengths", poll: every(func(_ *cq, wc *ib.WC) { wc.Len = 0 })},
-	"Forgets the sender":   {rule: "Datagrams", poll: every(func(_ *cq, wc *ib.WC) { wc.SrcQP = 0 })},
-	"Turns immediates":     {rule: "SendImmediate", poll: every(func(_ *cq, wc *ib.WC) { wc.Imm = wc.Imm<<24 | wc.Imm>>8 })},
-	"Hides flags":          {rule: "Invalidate", poll: every(func(_ *cq, wc *ib.WC) { wc.Flags = 0 })},
-	"Hides access errors":  {rule: "StatusRemoteAccess", poll: hides(uverbs.WCRemAccessErr)},
-	"Hides flushes":        {rule: "Flush", poll: hides(uverbs.WCWRFlushErr)},
-	"Hides retries":        {rule: "StatusRetry", poll: hides(uverbs.WCRetryExcErr)},
+	"Truncates request IDs":    {rule: "SendLengths", poll: every(func(_ *cq, wc *ib.WC) { wc.ID &= 1<<32 - 1 })},
+	"Wrong queue pair":         {rule: "SharedReceives", poll: every(func(_ *cq, wc *ib.WC) { wc.QPN ^= 1 })},
+	"Wrong opcode":             {rule: "Read", poll: every(func(_ *cq, wc *ib.WC) { wc.Opcode = uint32(uverbs.WCRDMAWrite) })},
+	"No length":                {rule: "SendLengths", poll: every(func(_ *cq, wc *ib.WC) { wc.Len = 0 })},
+	"No sender":                {rule: "Datagrams", poll: every(func(_ *cq, wc *ib.WC) { wc.SrcQP = 0 })},
+	"Reorders immediate bytes": {rule: "SendImmediate", poll: every(func(_ *cq, wc *ib.WC) { wc.Imm = wc.Imm<<24 | wc.Imm>>8 })},
+	"Hides flags":              {rule: "Invalidate", poll: every(func(_ *cq, wc *ib.WC) { wc.Flags = 0 })},
+	"Hides access errors":      {rule: "StatusRemoteAccess", poll: hideStatus(uverbs.WCRemAccessErr)},
+	"Hides flushes":            {rule: "Flush", poll: hideStatus(uverbs.WCWRFlushErr)},
+	"Hides retries":            {rule: "StatusRetry", poll: hideStatus(uverbs.WCRetryExcErr)},
 	"Hides missing receives": {rule: "StatusRNR",
-		poll: hides(uverbs.WCRNRRetryExcErr)},
-	"Calls all errors flushed": {rule: "StatusLocal", poll: every(func(_ *cq, wc *ib.WC) {
+		poll: hideStatus(uverbs.WCRNRRetryExcErr)},
+	"Reports all errors as flushes": {rule: "StatusLocal", poll: every(func(_ *cq, wc *ib.WC) {
 		if wc.Status != 0 {
 			wc.Status = uint32(uverbs.WCWRFlushErr)
 		}
@@ -132,19 +132,19 @@ var faults = map[string]fault{
 	}},
 
 	// Requests.
-	"Sends too little":     {rule: "SendLengths", post: ops(uverbs.WRSend, shorten)},
-	"Writes too little":    {rule: "Write", post: ops(uverbs.WRRDMAWrite, shorten)},
-	"Writes beside":        {rule: "Write", post: ops(uverbs.WRRDMAWrite, shift)},
-	"Reads beside":         {rule: "Read", post: ops(uverbs.WRRDMARead, shift)},
-	"Gathers out of order": {rule: "ScatterGather", post: ops(uverbs.WRSend, func(wr *ib.SendWR) { slices.Reverse(wr.SGE) })},
-	"Adds one too many":    {rule: "FetchAdd", post: ops(uverbs.WRAtomicFetchAndAdd, func(wr *ib.SendWR) { wr.Compare++ })},
+	"Sends too little":        {rule: "SendLengths", post: ops(uverbs.WRSend, shorten)},
+	"Writes too little":       {rule: "Write", post: ops(uverbs.WRRDMAWrite, shorten)},
+	"Writes to the next byte": {rule: "Write", post: ops(uverbs.WRRDMAWrite, shift)},
+	"Reads the next byte":     {rule: "Read", post: ops(uverbs.WRRDMARead, shift)},
+	"Gathers out of order":    {rule: "ScatterGather", post: ops(uverbs.WRSend, func(wr *ib.SendWR) { slices.Reverse(wr.SGE) })},
+	"Adds one too many":       {rule: "FetchAdd", post: ops(uverbs.WRAtomicFetchAndAdd, func(wr *ib.SendWR) { wr.Compare++ })},
 	"Always swaps": {rule: "CompareSwap", post: ops(uverbs.WRAtomicCmpAndSwp, func(wr *ib.SendWR) {
-		wr.Compare = 0x1112131415161718 // what is there
+		wr.Compare = 0x1112131415161718 // the value in memory
 	})},
 	"Writes without immediate": {rule: "WriteImmediate", post: ops(uverbs.WRRDMAWriteWithImm, func(wr *ib.SendWR) {
 		wr.Opcode = uint32(uverbs.WRRDMAWrite)
 	})},
-	"Keeps what is invalidated": {rule: "Invalidate", post: ops(uverbs.WRSendWithInv, func(wr *ib.SendWR) {
+	"Does not invalidate": {rule: "Invalidate", post: ops(uverbs.WRSendWithInv, func(wr *ib.SendWR) {
 		wr.Opcode = uint32(uverbs.WRSend)
 	})},
 	"Sends inline late": {rule: "SendInline", post: func(q *qp, wr *ib.SendWR) error {
@@ -154,12 +154,12 @@ var faults = map[string]fault{
 		}
 		return q.send(&w)
 	}},
-	"Forgets who is asked": {rule: "Solicited", post: func(q *qp, wr *ib.SendWR) error {
+	"All sends solicited": {rule: "Solicited", post: func(q *qp, wr *ib.SendWR) error {
 		w := *wr
 		w.Flags |= uint32(uverbs.SendSolicited)
 		return q.send(&w)
 	}},
-	"Swallows what does not fit": {rule: "QueueFull", post: func(q *qp, wr *ib.SendWR) error {
+	"Drops requests if full": {rule: "QueueFull", post: func(q *qp, wr *ib.SendWR) error {
 		if err := q.send(wr); err != ib.ErrFull {
 			return err
 		}
@@ -171,14 +171,14 @@ var faults = map[string]fault{
 		}
 		return q.send(wr)
 	}},
-	"Sends what it refuses": {rule: "Batch", post: func(q *qp, wr *ib.SendWR) error {
+	"Sends a refused request": {rule: "Batch", post: func(q *qp, wr *ib.SendWR) error {
 		err := q.send(wr)
 		if q.count++; q.count == 50 {
 			err = ib.ErrFull
 		}
 		return err
 	}},
-	"Rings no bell": {rule: "Batch", ring: func(q *qp) error {
+	"Rings no doorbell": {rule: "Batch", ring: func(q *qp) error {
 		if q.count++; q.count > 1 {
 			return nil
 		}
@@ -193,48 +193,48 @@ var faults = map[string]fault{
 	"Loses shared receives": {rule: "SharedReceives", shared: func(s *srq, id uint64, sge []ib.SGE) error {
 		return s.SRQ.Recv(id, sge[:1])
 	}},
-	"Numbers receives alike": {rule: "Traffic", recv: func(q *qp, _ uint64, sge []ib.SGE) error { return q.QP.Recv(1, sge) }},
+	"Equal receive IDs": {rule: "Traffic", recv: func(q *qp, _ uint64, sge []ib.SGE) error { return q.QP.Recv(1, sge) }},
 
 	// Control.
 	"Opens memory to all": {rule: "StatusRemoteAccess", region: func(p *pd, addr, length, iova uint64, _ uint32) (ib.MR, error) {
 		const all = uverbs.AccessLocalWrite | uverbs.AccessRemoteWrite | uverbs.AccessRemoteRead | uverbs.AccessRemoteAtomic
 		return p.PD.RegMR(addr, length, iova, uint32(all))
 	}},
-	"Counts memory from elsewhere": {rule: "Regions", region: func(p *pd, addr, length, _ uint64, access uint32) (ib.MR, error) {
+	"Ignores the I/O address": {rule: "Regions", region: func(p *pd, addr, length, _ uint64, access uint32) (ib.MR, error) {
 		return p.PD.RegMR(addr, length, addr, access)
 	}},
-	"Claims to change regions": {rule: "Reregister", rereg: func() error { return nil }},
-	"Keeps a window's key":     {rule: "WindowType1", bind: func(*mw) uint32 { return 1 }},
-	"Never asks for events":    {rule: "Sleep", notify: func(*cq, bool) error { return nil }},
-	"Asks for all events":      {rule: "Solicited", notify: func(c *cq, _ bool) error { return c.CQ.Notify(false) }},
-	"Hides overruns":           {rule: "Overrun", events: swallows(uverbs.EventCQErr)},
-	"Hides limits":             {rule: "SharedLimit", events: swallows(uverbs.EventSRQLimitReached)},
-	"Stays healthy": {rule: "Flush", modify: func(q *qp, a *ib.QPAttr, mask uint32) error {
+	"Does not change regions": {rule: "Reregister", rereg: func() error { return nil }},
+	"Keeps a window's key":    {rule: "WindowType1", bind: func(*mw) uint32 { return 1 }},
+	"Never requests events":   {rule: "Sleep", notify: func(*cq, bool) error { return nil }},
+	"Requests all events":     {rule: "Solicited", notify: func(c *cq, _ bool) error { return c.CQ.Notify(false) }},
+	"Hides overruns":          {rule: "Overrun", events: dropEvents(uverbs.EventCQErr)},
+	"Hides limits":            {rule: "SharedLimit", events: dropEvents(uverbs.EventSRQLimitReached)},
+	"Does not enter the error state": {rule: "Flush", modify: func(q *qp, a *ib.QPAttr, mask uint32) error {
 		if a.State == uint8(uverbs.QPSErr) {
 			return nil
 		}
 		return q.QP.Modify(a, mask)
 	}},
-	"Leaves late receives": {rule: "LateReceives", modify: func(q *qp, a *ib.QPAttr, mask uint32) error {
-		if a.State == uint8(uverbs.QPSErr) { // nothing there enters this state but by itself
+	"Does not flush late receives": {rule: "LateReceives", modify: func(q *qp, a *ib.QPAttr, mask uint32) error {
+		if a.State == uint8(uverbs.QPSErr) { // in this rule only package verbs requests this state
 			return nil
 		}
 		return q.QP.Modify(a, mask)
 	}},
-	"Waits for ever": {rule: "StatusRetry", modify: func(q *qp, a *ib.QPAttr, mask uint32) error {
+	"Retries without limit": {rule: "StatusRetry", modify: func(q *qp, a *ib.QPAttr, mask uint32) error {
 		b := *a
 		b.RetryCnt = 7
 		return q.QP.Modify(&b, mask)
 	}},
-	"Attaches to nothing": {rule: "Multicast", attach: func(*qp) error { return nil }},
-	"Forgets attributes": {rule: "Modify", modify: func(q *qp, a *ib.QPAttr, mask uint32) error {
+	"Does not attach": {rule: "Multicast", attach: func(*qp) error { return nil }},
+	"Ignores attributes": {rule: "Modify", modify: func(q *qp, a *ib.QPAttr, mask uint32) error {
 		b := *a
 		b.Timeout, b.RetryCnt = 0, 0
 		return q.QP.Modify(&b, mask)
 	}},
-	"Tells wrong states": {rule: "ModifyMisuse", query: func(a *ib.QPAttr) { a.State = uint8(uverbs.QPSInit) }},
-	"Has no limits":      {rule: "Query", attr: func(a *ib.DeviceAttr) { a.MaxMRSize = 0 }},
-	"Forgets why": {rule: "CreateMisuse", region: func(p *pd, addr, length, iova uint64, access uint32) (ib.MR, error) {
+	"Reports wrong states": {rule: "ModifyMisuse", query: func(a *ib.QPAttr) { a.State = uint8(uverbs.QPSInit) }},
+	"Has no limits":        {rule: "Query", attr: func(a *ib.DeviceAttr) { a.MaxMRSize = 0 }},
+	"Hides the reason": {rule: "CreateMisuse", region: func(p *pd, addr, length, iova uint64, access uint32) (ib.MR, error) {
 		m, err := p.PD.RegMR(addr, length, iova, access)
 		if err != nil {
 			err = errors.New("it did not work")
@@ -242,21 +242,21 @@ var faults = map[string]fault{
 		return m, err
 	}},
 	"Takes less inline":    {rule: "SendInline", caps: func(c *ib.Cap) { c.Inline = 32 }},
-	"Fails when it closes": {rule: "CloseOrder", ends: func() error { return syscall.EPROTO }},
+	"Fails when it closes": {rule: "CloseOrder", closeQP: func() error { return syscall.EPROTO }},
 	"Keeps goroutines": {rule: "Query", open: func() error {
 		go func() { select {} }()
 		return nil
 	}},
 	"Keeps files": {rule: "Query", open: func() error {
-		var ends [2]int
-		err := syscall.Pipe(ends[:])
-		leaked = append(leaked, ends[:]...)
+		var fds [2]int
+		err := syscall.Pipe(fds[:])
+		leaked = append(leaked, fds[:]...)
 		return err
 	}},
 }
 
-// The suite notices whatever is wrong with a provider. Each fault runs in a process of its own, since a test that fails fails its
-// process, and there only the rule that must notice: all rules pass without the fault.
+// The suite detects every fault of a provider. Each fault runs in its own process, because a failed test makes its process fail.
+// Only the rule that must fail runs there; TestLiveUnbroken checks that all rules pass without a fault.
 func TestLiveBroken(t *testing.T) {
 	const variable = "VERBSTEST_FAULT"
 	name := live.Device(t)
@@ -272,16 +272,16 @@ func TestLiveBroken(t *testing.T) {
 	for what, f := range faults {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			// What hangs is noticed before the limit, by the rule itself.
+			// If the fault makes the rule hang, the timeout of the rule ends it before this limit.
 			cmd := exec.Command(exe, "-test.run=^TestLiveBroken$/^"+f.rule+"$", "-test.timeout=20s", "-test.v")
 			cmd.Env = append(os.Environ(), variable+"="+what)
 			out, err := cmd.CombinedOutput()
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) {
-				t.Fatalf("%s has not noticed: %v\n%s", f.rule, err, out)
+				t.Fatalf("%s passed in spite of the fault: %v\n%s", f.rule, err, out)
 			}
 			if !strings.Contains(string(out), "--- FAIL: TestLiveBroken/"+f.rule) {
-				t.Fatalf("%s has not failed properly: %v\n%s", f.rule, err, out)
+				t.Fatalf("%s did not report a failure: %v\n%s", f.rule, err, out)
 			}
 		})
 	}
@@ -304,11 +304,11 @@ func openFaulty(tb testing.TB, name string, f *fault) *verbs.Context {
 		}
 		return ctx
 	}
-	tb.Fatalf("there is no device %s", name)
+	tb.Fatalf("no device %s", name)
 	return nil
 }
 
-// Laid over the provider without any fault, the wrapper changes nothing.
+// Without a fault the wrapper changes nothing.
 func TestLiveUnbroken(t *testing.T) {
 	name := live.Device(t)
 	verbstest.Run(t, func(tb testing.TB) *verbs.Context { return openFaulty(tb, name, new(fault)) })

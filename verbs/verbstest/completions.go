@@ -6,8 +6,8 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// completionTracker knows every request that was posted, and checks what completes: each request once, with its own number, on its own queue
-// pair, in the order of its queue.
+// completionTracker has every posted request. It checks that each request completes once, with its own number, on its own
+// queue pair, and in the order of its queue.
 type completionTracker struct {
 	lastID    uint64
 	pending   map[uint64]*pendingRequest
@@ -15,7 +15,7 @@ type completionTracker struct {
 	completed map[uint64]verbs.WC
 }
 
-// pendingRequest is a request that has not completed.
+// pendingRequest is a request that has not completed yet.
 type pendingRequest struct {
 	id         uint64
 	queue      queueID
@@ -31,10 +31,11 @@ type queueID struct {
 }
 
 func newCompletionTracker() *completionTracker {
-	return &completionTracker{pending: map[uint64]*pendingRequest{}, queues: map[queueID][]*pendingRequest{}, completed: map[uint64]verbs.WC{}}
+	return &completionTracker{pending: map[uint64]*pendingRequest{}, queues: map[queueID][]*pendingRequest{},
+		completed: map[uint64]verbs.WC{}}
 }
 
-// nextID returns a number that no other request has, with something in all of its bytes.
+// nextID returns a request number that no other request has. It uses all eight bytes of the number.
 func (l *completionTracker) nextID() uint64 {
 	l.lastID++
 	return l.lastID * 0x9e3779b97f4a7c15
@@ -47,20 +48,20 @@ func (l *completionTracker) add(e pendingRequest) {
 	}
 }
 
-// record enters a completion.
+// record removes the request of a completion from those that are pending, and checks the completion.
 func (l *completionTracker) record(wc verbs.WC) error {
 	e, ok := l.pending[wc.ID]
 	switch {
 	case !ok && l.isCompleted(wc.ID):
-		return fmt.Errorf("request %#x has completed twice: %v and %v", wc.ID, l.completed[wc.ID].Status, wc.Status)
+		return fmt.Errorf("request %#x completed twice: %v and %v", wc.ID, l.completed[wc.ID].Status, wc.Status)
 	case !ok:
-		return fmt.Errorf("completion of request %#x on queue pair %#x, which nobody posted: %v", wc.ID, wc.QPN, wc.Status)
+		return fmt.Errorf("completion of request %#x on queue pair %#x, which was not posted: %v", wc.ID, wc.QPN, wc.Status)
 	case !e.shared && wc.QPN != e.queue.qpn:
-		return fmt.Errorf("request %#x of queue pair %#x has completed on %#x", wc.ID, e.queue.qpn, wc.QPN)
+		return fmt.Errorf("request %#x of queue pair %#x completed on %#x", wc.ID, e.queue.qpn, wc.QPN)
 	case wc.Status == verbs.StatusSuccess && e.unsignaled:
-		return fmt.Errorf("request %#x has completed, and was not signaled", wc.ID)
+		return fmt.Errorf("request %#x completed, but was not signaled", wc.ID)
 	case wc.Status == verbs.StatusSuccess && wc.Opcode != e.op && !(wc.Opcode == verbs.WCRecvWriteImm && e.op == verbs.WCRecv):
-		return fmt.Errorf("request %#x is a %v, and has completed as a %v", wc.ID, e.op, wc.Opcode)
+		return fmt.Errorf("request %#x is a %v, but completed as a %v", wc.ID, e.op, wc.Opcode)
 	}
 	if !e.shared {
 		if err := l.dequeue(e); err != nil {
@@ -74,7 +75,7 @@ func (l *completionTracker) record(wc verbs.WC) error {
 
 func (l *completionTracker) isCompleted(id uint64) bool { _, ok := l.completed[id]; return ok }
 
-// dequeue takes a request from its queue. Those before it have completed without saying so.
+// dequeue removes a request and all requests before it from their queue. Those before it were unsignaled and have completed too.
 func (l *completionTracker) dequeue(e *pendingRequest) error {
 	for i, before := range l.queues[e.queue] {
 		if before == e {
@@ -82,14 +83,14 @@ func (l *completionTracker) dequeue(e *pendingRequest) error {
 			return nil
 		}
 		if !before.unsignaled {
-			return fmt.Errorf("request %#x has completed before %#x, which was posted before it", e.id, before.id)
+			return fmt.Errorf("request %#x completed before %#x, which was posted earlier", e.id, before.id)
 		}
 		delete(l.pending, before.id)
 	}
-	return fmt.Errorf("request %#x is not in the ledger", e.id)
+	return fmt.Errorf("request %#x is not in its queue", e.id)
 }
 
-// drop forgets the requests of a queue that was closed or reset.
+// drop removes the requests of a queue that was closed or reset.
 func (l *completionTracker) drop(at queueID) {
 	for id, e := range l.pending {
 		if e.queue == at {

@@ -9,7 +9,7 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// grhLen is how many bytes of a datagram belong to the device.
+// grhLen is the number of bytes before the payload of a received datagram: the device writes the global route header there.
 const grhLen = 40
 
 func (r *fixture) newDatagramEndpoint(cfg verbs.QPConfig) *endpoint {
@@ -28,7 +28,7 @@ func checkDatagrams(t *testing.T, open Open) {
 	c := r.newDatagramEndpoint(verbs.QPConfig{})
 	mtu := r.port.ActiveMTU.Bytes()
 	for i, n := range []int{0, 1, 64, 1000, mtu - 1, mtu} {
-		for _, to := range []*endpoint{b, c} { // one sender, any number of receivers
+		for _, to := range []*endpoint{b, c} { // a datagram queue pair can send to any number of receivers
 			dest := must(a.Dest(to.address()))(t)
 			want := bytes.Clone(to.buf[1000+grhLen:])
 			copy(want, a.buf[i:i+n])
@@ -50,7 +50,7 @@ func checkDatagrams(t *testing.T, open Open) {
 	r.awaitSuccess(id, into)
 	checkBytes(t, "an inline datagram", b.buf[grhLen:grhLen+6], []byte("inline"))
 
-	// One with a wrong key is not delivered; the next is.
+	// A datagram with a wrong Q_Key is not delivered. The next one is.
 	into = b.postRecv(b.mr.SGE(0, grhLen+64))
 	wrong := dest
 	wrong.QKey++
@@ -69,7 +69,7 @@ func checkDatagramMisuse(t *testing.T, open Open) {
 	dest := must(a.Dest(b.address()))(t)
 	for what, q := range map[string]verbs.Request{
 		"more than the path MTU": {Op: verbs.OpSend, To: dest, SGE: sgeList(a.mr, 0, r.port.ActiveMTU.Bytes()+1)},
-		"to nobody":              {Op: verbs.OpSend, SGE: sgeList(a.mr, 0, 8)},
+		"without a destination":  {Op: verbs.OpSend, SGE: sgeList(a.mr, 0, 8)},
 		"a WRITE":                {Op: verbs.OpWrite, To: dest, SGE: sgeList(a.mr, 0, 8), Remote: b.mr.Remote(0)},
 		"a READ":                 {Op: verbs.OpRead, To: dest, SGE: sgeList(a.mr, 0, 8), Remote: b.mr.Remote(0)},
 		"an atomic operation":    {Op: verbs.OpFetchAdd, To: dest, SGE: sgeList(a.mr, 0, 8), Remote: b.mr.Remote(0)},
@@ -81,20 +81,20 @@ func checkDatagramMisuse(t *testing.T, open Open) {
 	rc := r.newEndpoint(verbs.QPConfig{})
 	r.checkError(rc.Start(), verbs.ErrInvalid, "start without a peer")
 	_, err := a.Dest(rc.address())
-	r.checkError(err, verbs.ErrInvalid, "datagrams to a connected pair")
-	far := b.address()
-	far.GID = unusedAddr(far.GID)
-	_, err = a.Dest(far)
-	r.checkError(err, verbs.ErrUnreachable, "datagrams to nowhere")
+	r.checkError(err, verbs.ErrInvalid, "datagrams to a connected queue pair")
+	unused := b.address()
+	unused.GID = unusedAddr(unused.GID)
+	_, err = a.Dest(unused)
+	r.checkError(err, verbs.ErrUnreachable, "datagrams to an unused address")
 	if err := dest.AH.Close(); err != nil {
 		t.Fatal(err)
 	}
 	id := r.tracker.nextID()
-	a.checkPostError(id, a.SendTo(id, 0, dest, a.mr.SGE(0, 8)), verbs.ErrClosed, "to an address handle that was closed")
+	a.checkPostError(id, a.SendTo(id, 0, dest, a.mr.SGE(0, 8)), verbs.ErrClosed, "to a closed address handle")
 	r.drain()
 }
 
-// unusedAddr is an address of the same family that no machine has: it is for documentation only.
+// unusedAddr returns an address of the same family as like that no machine has: it is reserved for documentation.
 func unusedAddr(like netip.Addr) netip.Addr {
 	if like.Unmap().Is4() {
 		return netip.AddrFrom16(netip.MustParseAddr("203.0.113.77").As16())
@@ -102,33 +102,34 @@ func unusedAddr(like netip.Addr) netip.Addr {
 	return netip.MustParseAddr("2001:db8::77")
 }
 
-// multicastQPN is the queue pair number of a group, whose address is one for use within a site.
+// multicastQPN is the queue pair number to which multicast datagrams are sent.
 const multicastQPN = 0xffffff
 
+// multicastGroup is an IPv4 multicast address of the organization-local scope.
 var multicastGroup = netip.MustParseAddr("::ffff:239.192.77.7")
 
-// A datagram to a multicast group reaches every pair that is attached to it, and no other.
+// A datagram to a multicast group reaches every attached queue pair, and no other queue pair.
 func checkMulticast(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	const key = 0x33333333
-	from, alone := r.newDatagramEndpoint(verbs.QPConfig{QKey: key}), r.newDatagramEndpoint(verbs.QPConfig{QKey: key})
+	from, unattached := r.newDatagramEndpoint(verbs.QPConfig{QKey: key}), r.newDatagramEndpoint(verbs.QPConfig{QKey: key})
 	members := []*endpoint{r.newDatagramEndpoint(verbs.QPConfig{QKey: key}), r.newDatagramEndpoint(verbs.QPConfig{QKey: key})}
 	at := from.address()
 	if at.LID != 0 || !at.GID.Is4In6() {
-		return // groups of InfiniBand belong to the subnet manager, and those of IPv6 are others
+		return // InfiniBand groups need the subnet manager; the test has no IPv6 group
 	}
-	r.checkError(from.AttachMulticast(at.GID, 0), verbs.ErrInvalid, "attach to what is no group")
+	r.checkError(from.AttachMulticast(at.GID, 0), verbs.ErrInvalid, "attach to a unicast address")
 	rc := r.newEndpoint(verbs.QPConfig{})
-	r.checkError(rc.AttachMulticast(multicastGroup, 0), verbs.ErrInvalid, "attach a connected pair")
+	r.checkError(rc.AttachMulticast(multicastGroup, 0), verbs.ErrInvalid, "attach a connected queue pair")
 	joinGroup(t, r.ctx, r.portNumber())
 	for _, m := range members {
 		if err := m.AttachMulticast(multicastGroup, 0); err != nil {
 			t.Fatal(err)
 		}
-		r.checkError(m.Close(), verbs.ErrBusy, "close what is attached")
+		r.checkError(m.Close(), verbs.ErrBusy, "close an attached queue pair")
 	}
 	to := must(from.Dest(verbs.Address{Type: verbs.UD, QPN: multicastQPN, QKey: key, GID: multicastGroup}))(t)
-	apart := alone.postRecv(alone.mr.SGE(0, grhLen+64))
+	unattachedRecv := unattached.postRecv(unattached.mr.SGE(0, grhLen+64))
 	send := func(n int) {
 		t.Helper()
 		var into []uint64
@@ -138,9 +139,9 @@ func checkMulticast(t *testing.T, open Open) {
 		r.awaitSuccess(from.postAndRing(verbs.Request{Op: verbs.OpSend, To: to, SGE: sgeList(from.mr, n, 64)}))
 		for i, m := range members {
 			if wc := r.awaitSuccess(into[i]); wc.SrcQP != from.Num() || wc.Len != grhLen+64 {
-				t.Fatalf("64 bytes from queue pair %#x to all: %+v", from.Num(), wc)
+				t.Fatalf("64 bytes from queue pair %#x to the group: %+v", from.Num(), wc)
 			}
-			checkBytes(t, "a datagram to all", m.buf[grhLen:grhLen+64], from.buf[n:n+64])
+			checkBytes(t, "a multicast datagram", m.buf[grhLen:grhLen+64], from.buf[n:n+64])
 		}
 	}
 	send(0)
@@ -149,23 +150,23 @@ func checkMulticast(t *testing.T, open Open) {
 		t.Fatal(err)
 	}
 	members = members[:1]
-	not := last.postRecv(last.mr.SGE(0, grhLen+64))
+	detachedRecv := last.postRecv(last.mr.SGE(0, grhLen+64))
 	send(64)
 	send(128)
-	if r.tracker.isCompleted(not) || r.tracker.isCompleted(apart) {
-		t.Fatal("a datagram to all has reached a pair that is not attached")
+	if r.tracker.isCompleted(detachedRecv) || r.tracker.isCompleted(unattachedRecv) {
+		t.Fatal("a multicast datagram reached a queue pair that is not attached")
 	}
 	if err := members[0].DetachMulticast(multicastGroup, 0); err != nil {
 		t.Fatal(err)
 	}
 	r.checkError(last.DetachMulticast(multicastGroup, 0), verbs.ErrInvalid, "detach twice")
-	for _, e := range []*endpoint{last, alone, members[0]} {
+	for _, e := range []*endpoint{last, unattached, members[0]} {
 		e.close()
 	}
 	r.drain()
 }
 
-// joinGroup has the network deliver the group to this machine, which for RoCE is not the device's matter.
+// joinGroup joins the multicast group on the network interface of the port. With RoCE the device does not do this itself.
 func joinGroup(t *testing.T, ctx *verbs.Context, port int) {
 	t.Helper()
 	for _, d := range must(verbs.Devices())(t) {
@@ -209,10 +210,10 @@ func checkUnreliable(t *testing.T, open Open) {
 		q := verbs.Request{Op: op, ID: r.tracker.nextID(), SGE: sgeList(a.mr, 0, 8), Remote: b.mr.Remote(0)}
 		a.checkPostError(q.ID, a.Post(&q), verbs.ErrInvalid, op.String())
 	}
-	// A message that finds no receive, or no right, is lost; those after it arrive.
+	// A message without a posted receive is lost. Later messages arrive.
 	r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 0, 8)}))
 	into := b.postRecv(b.mr.SGE(0, 8))
 	r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 8, 8)}), into)
-	checkBytes(t, "the SEND after one that was lost", b.buf[:8], a.buf[8:16])
+	checkBytes(t, "the SEND after a lost one", b.buf[:8], a.buf[8:16])
 	r.drain()
 }

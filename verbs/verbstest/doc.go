@@ -11,15 +11,15 @@
 //		})
 //	}
 //
-// The function opens the device anew at every call; the suite closes what it returns. All queue pairs of the suite are
-// connected within the one device. Where a device can do less, it says so by its attributes or by
-// [verbs.ErrNotSupported], and the suite then holds it to that. Where the kernel's rxe driver is known to differ from the
-// standard, such as in the status of some errors, the suite knows it too.
+// Each call of the function opens the device again, and the suite closes the returned context. The suite connects queue
+// pairs of this one device only. A device reports missing features by its attributes or by [verbs.ErrNotSupported]; the
+// suite then checks that it reports them consistently. The suite accepts the known differences of the kernel's rxe driver
+// from the standard, such as other statuses for some errors.
 //
-// Whatever a rule is about, it also keeps a ledger of all requests: each completes exactly once, with its own number, on its own
-// queue pair, in order; and a leak check of descriptors, mappings and goroutines: nothing is left behind.
+// Besides its subject, every rule checks the completions of all requests: each request completes exactly once, with its own
+// number, on its own queue pair, and in order. A leak check of file descriptors, mappings and goroutines follows each rule.
 //
-// For tests of what is built on package verbs, [Play] makes a network of devices that exist in the process only.
+// For tests of code that uses package verbs, [NewSimulatedNetwork] makes a network of devices that exist in the process only.
 //
-// Nothing here depends on how long something takes. What does not come within minutes fails the test.
+// No rule depends on how long something takes. A test fails if it waits longer than its timeout, a minute by default.
 package verbstest

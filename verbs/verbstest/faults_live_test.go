@@ -24,7 +24,7 @@ func openLive(name, provider string) Open {
 	}
 }
 
-// netdev is the network interface below a device.
+// netdev returns the network interface below a device.
 func netdev(t *testing.T, name string) netlink.Link {
 	t.Helper()
 	for _, d := range must(hw.LocalRDMA())(t) {
@@ -36,7 +36,7 @@ func netdev(t *testing.T, name string) netlink.Link {
 	return nil
 }
 
-// The link goes down and up under load: events tell, nothing is lost, and what was connected goes on.
+// The link goes down and up during traffic. There are events, nothing is lost, and the connections continue.
 func TestLiveLinkDown(t *testing.T) {
 	name := live.Device(t)
 	for _, provider := range []string{"rxe", "libibverbs"} {
@@ -44,7 +44,7 @@ func TestLiveLinkDown(t *testing.T) {
 			nic := netdev(t, name)
 			r := newFixture(t, openLive(name, provider))
 			p := verbs.DefaultParams()
-			p.Timeout = 17 // half a second each time: longer than the link is down
+			p.Timeout = 17 // half a second per retry: longer than the link is down
 			a, b := r.pairWith(verbs.QPConfig{}, p)
 			f := newTrafficStream(a, b, 1)
 			for range 3 {
@@ -61,7 +61,7 @@ func TestLiveLinkDown(t *testing.T) {
 					t.Fatalf("the event is %v", ev)
 				}
 				if s := must(r.ctx.QueryPort(1))(t).State; s == verbs.PortActive {
-					t.Fatalf("the link is down, and the port %v", s)
+					t.Fatalf("the link is down, but the port is %v", s)
 				}
 				_, err := r.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: a.cq})
 				r.checkError(err, verbs.ErrUnreachable, "a pair while no port is active")
@@ -78,7 +78,7 @@ func TestLiveLinkDown(t *testing.T) {
 	}
 }
 
-// Deleting an rxe link waits until nobody has it open, and is done when we close.
+// Deleting an rxe link blocks until no process has it open, and completes when the context is closed.
 func TestLiveLinkDeleted(t *testing.T) {
 	live.Device(t)
 	const name, nic = "rxegone", "gone0"
@@ -115,9 +115,9 @@ func TestLiveLinkDeleted(t *testing.T) {
 			select {
 			case err := <-deleted:
 				t.Fatalf("a device in use was deleted: %v", err)
-			case <-time.After(200 * time.Millisecond): // it waits; were this too short, the test would pass nevertheless
+			case <-time.After(200 * time.Millisecond): // a delay that is too short cannot make the test fail
 			}
-			r.exchange(a, b) // and until then all goes on
+			r.exchange(a, b) // the device works until then
 			r.drain()
 			if err := r.ctx.Close(); err != nil {
 				t.Fatal(err)
@@ -126,12 +126,12 @@ func TestLiveLinkDeleted(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := <-waits; !errors.Is(err, verbs.ErrClosed) {
-				t.Errorf("a wait for an event of a device that is closed: %v", err)
+				t.Errorf("a wait for an event of a closed device: %v", err)
 			}
 			cancel()
 			_, err := verbs.Open(name, verbs.Options{Provider: provider})
 			if !errors.Is(err, verbs.ErrNoDevice) {
-				t.Errorf("open what was deleted: %v", err)
+				t.Errorf("open a deleted device: %v", err)
 			}
 		})
 	}

@@ -13,23 +13,23 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// fixture is an open device with what most rules need. It belongs to the goroutine of the test.
+// fixture is an open device with the objects that most rules need. Only the goroutine of the test may use it.
 type fixture struct {
 	t          testing.TB
 	open       Open
 	ctx        *verbs.Context
 	caps       verbs.DeviceAttr
 	port       verbs.PortAttr
-	isRXE      bool // the device is the kernel's rxe, whose ways of its own are known
+	isRXE      bool // the device is the kernel's rxe, which differs from the standard in some ways
 	pd         *verbs.PD
-	timeout    time.Duration // how long something that does not come is waited for
-	cqs        []*verbs.CQ   // that are polled
+	timeout    time.Duration // of each wait
+	cqs        []*verbs.CQ   // to poll
 	tracker    *completionTracker
 	wcs        [16]verbs.WC
-	ringByFlag bool // how do rang the last time
+	ringByFlag bool // whether the last postAndRing used the flag
 }
 
-// newFixture opens the device. When the test ends it is closed.
+// newFixture opens the device. It is closed when the test ends.
 func newFixture(t *testing.T, open Open) *fixture {
 	t.Helper()
 	r := &fixture{t: t, open: open, timeout: waitTimeout(t), ctx: open(t), tracker: newCompletionTracker()}
@@ -64,14 +64,14 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// context is one that ends when waiting is given up.
+// context returns a context that expires after the timeout.
 func (r *fixture) context() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
 	r.t.Cleanup(cancel)
 	return ctx
 }
 
-// region registers n bytes that peers may use in all ways, filled with what fill makes of the seed.
+// region registers n bytes with all access rights, filled by fillPattern with this seed.
 func (r *fixture) region(n int, seed uint64) ([]byte, *verbs.MR) {
 	r.t.Helper()
 	return r.regionWith(n, seed, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead|verbs.RemoteAtomic)
@@ -90,7 +90,7 @@ func (r *fixture) cq(n int, ch *verbs.Channel) *verbs.CQ {
 	return cq
 }
 
-// endpoint is a queue pair with a completion queue and memory of its own.
+// endpoint is a queue pair with its own completion queue and registered memory.
 type endpoint struct {
 	*verbs.QP
 	r         *fixture
@@ -101,10 +101,10 @@ type endpoint struct {
 	signalAll bool // every send is signaled
 }
 
-// bufferSize is how many bytes an end has registered.
+// bufferSize is the number of bytes that each endpoint registers.
 const bufferSize = 1 << 17
 
-// newEndpoint makes a queue pair in state INIT. What the configuration leaves out is chosen.
+// newEndpoint makes a queue pair in state INIT. It chooses defaults for empty fields of the configuration.
 func (r *fixture) newEndpoint(cfg verbs.QPConfig) *endpoint {
 	r.t.Helper()
 	if cfg.Type == 0 {
@@ -127,7 +127,7 @@ func (r *fixture) newEndpoint(cfg verbs.QPConfig) *endpoint {
 	return e
 }
 
-// pair makes two queue pairs that are connected with each other.
+// pair makes two connected queue pairs.
 func (r *fixture) pair(cfg verbs.QPConfig) (a, b *endpoint) {
 	r.t.Helper()
 	return r.pairWith(cfg, verbs.DefaultParams())
@@ -141,7 +141,7 @@ func (r *fixture) pairWith(cfg verbs.QPConfig, p verbs.Params) (a, b *endpoint) 
 	return a, b
 }
 
-// connect connects with a peer whose address has travelled as bytes.
+// connect connects to a peer. The address is encoded and decoded, as when it travels over a network.
 func (e *endpoint) connect(to *endpoint, p verbs.Params) {
 	e.r.t.Helper()
 	if err := e.ConnectWith(to.address(), p); err != nil {
@@ -159,14 +159,14 @@ func (e *endpoint) address() verbs.Address {
 	return a
 }
 
-// fastFailParams are parameters of connections that are to fail soon.
+// fastFailParams returns parameters for connections that shall fail soon.
 func fastFailParams() verbs.Params {
 	p := verbs.DefaultParams()
 	p.Timeout, p.RetryCount, p.RNRRetry, p.MinRNRTimer = 10, 1, 1, 1
 	return p
 }
 
-// completionOpcodes says as what a request of a send queue completes.
+// completionOpcodes maps the opcode of a send request to the opcode of its completion.
 var completionOpcodes = map[verbs.Opcode]verbs.WCOpcode{
 	verbs.OpSend: verbs.WCSend, verbs.OpSendImm: verbs.WCSend, verbs.OpSendInvalidate: verbs.WCSend,
 	verbs.OpWrite: verbs.WCWrite, verbs.OpWriteImm: verbs.WCWrite, verbs.OpRead: verbs.WCRead,
@@ -174,24 +174,25 @@ var completionOpcodes = map[verbs.Opcode]verbs.WCOpcode{
 	verbs.OpBindMW: verbs.WCBindMW, verbs.OpLocalInvalidate: verbs.WCLocalInvalidate,
 }
 
-// expectCompletion enters a request that was posted.
+// expectCompletion records a posted send request, and fails the test if posting failed. It returns the id.
 func (e *endpoint) expectCompletion(id uint64, op verbs.Opcode, f verbs.Flags, err error) uint64 {
 	e.r.t.Helper()
 	if err != nil {
 		e.r.t.Fatal(err)
 	}
-	e.r.tracker.add(pendingRequest{id: id, queue: queueID{e.Num(), false}, op: completionOpcodes[op], unsignaled: f&verbs.Signaled == 0 && !e.signalAll})
+	e.r.tracker.add(pendingRequest{id: id, queue: queueID{e.Num(), false}, op: completionOpcodes[op],
+		unsignaled: f&verbs.Signaled == 0 && !e.signalAll})
 	return id
 }
 
-// post queues a request and returns its number.
+// post posts a request and returns its number.
 func (e *endpoint) post(q verbs.Request) uint64 {
 	e.r.t.Helper()
 	q.ID = e.r.tracker.nextID()
 	return e.expectCompletion(q.ID, q.Op, q.Flags, e.Post(&q))
 }
 
-// postAndRing queues a signaled request and rings, by flag and by call in turn.
+// postAndRing posts a signaled request and rings the doorbell, alternately by the flag and by a call.
 func (e *endpoint) postAndRing(q verbs.Request) uint64 {
 	e.r.t.Helper()
 	q.Flags |= verbs.Signaled
@@ -212,7 +213,7 @@ func (e *endpoint) ringDoorbell() {
 	}
 }
 
-// postRecv queues a receive and returns its number.
+// postRecv posts a receive and returns its number.
 func (e *endpoint) postRecv(sge ...verbs.SGE) uint64 {
 	e.r.t.Helper()
 	id := e.r.tracker.nextID()
@@ -235,18 +236,18 @@ func (r *fixture) postSharedRecv(srq *verbs.SRQ, id uint64, sge ...verbs.SGE) ui
 	return id
 }
 
-// close closes the queue pair; what it has not completed is forgotten.
+// close closes the queue pair. Its pending requests are no longer expected to complete.
 func (e *endpoint) close() {
 	e.r.t.Helper()
 	if err := e.Close(); err != nil {
 		e.r.t.Fatal(err)
 	}
-	e.r.poll() // what had completed
+	e.r.poll() // records earlier completions
 	e.r.tracker.drop(queueID{e.Num(), false})
 	e.r.tracker.drop(queueID{e.Num(), true})
 }
 
-// poll polls every queue once, and enters what it finds.
+// poll polls every completion queue once, and records the completions.
 func (r *fixture) poll() int {
 	r.t.Helper()
 	all := 0
@@ -270,7 +271,7 @@ func (r *fixture) record(wcs []verbs.WC) {
 	}
 }
 
-// pollUntil polls until something is so.
+// pollUntil polls until the condition is true.
 func (r *fixture) pollUntil(what string, is func() bool) {
 	r.t.Helper()
 	for end := time.Now().Add(r.timeout); !is(); {
@@ -278,20 +279,20 @@ func (r *fixture) pollUntil(what string, is func() bool) {
 			continue
 		}
 		if time.Now().After(end) {
-			r.t.Fatalf("%s: not within %v; open requests: %d", what, r.timeout, len(r.tracker.pending))
+			r.t.Fatalf("%s: not within %v; pending requests: %d", what, r.timeout, len(r.tracker.pending))
 		}
 		runtime.Gosched()
 	}
 }
 
-// await waits for the completion of a request.
+// await polls until a request has completed, and returns the completion.
 func (r *fixture) await(id uint64) verbs.WC {
 	r.t.Helper()
 	r.pollUntil("completion", func() bool { return r.tracker.isCompleted(id) })
 	return r.tracker.completed[id]
 }
 
-// awaitSuccess waits for requests, which must succeed, and returns the completion of the last.
+// awaitSuccess polls until the requests have completed. They must succeed. It returns the last completion.
 func (r *fixture) awaitSuccess(ids ...uint64) (wc verbs.WC) {
 	r.t.Helper()
 	for _, id := range ids {
@@ -302,7 +303,8 @@ func (r *fixture) awaitSuccess(ids ...uint64) (wc verbs.WC) {
 	return wc
 }
 
-// awaitFailure waits for a request, which must fail with one of these statuses, and checks that the error says of what it is.
+// awaitFailure polls until a request has completed. It must fail with one of these statuses, and its error must name the
+// request and the queue pair.
 func (r *fixture) awaitFailure(e *endpoint, id uint64, with ...verbs.Status) {
 	r.t.Helper()
 	wc := r.await(id)
@@ -312,27 +314,27 @@ func (r *fixture) awaitFailure(e *endpoint, id uint64, with ...verbs.Status) {
 	err := wc.Err()
 	var c *verbs.CompletionError
 	if !errors.As(err, &c) || c.ID != id || c.QPN != e.Num() || !errors.Is(err, wc.Status) {
-		r.t.Fatalf("request %#x of queue pair %#x: its error is %#v", id, e.Num(), err)
+		r.t.Fatalf("request %#x of queue pair %#x: the error is %#v", id, e.Num(), err)
 	}
 }
 
-// drain waits until every request has completed, and checks that nothing else comes.
+// drain polls until every request has completed, and checks that no further completion arrives.
 func (r *fixture) drain() {
 	r.t.Helper()
-	r.pollUntil("the end of all requests", func() bool { return len(r.tracker.pending) == 0 })
+	r.pollUntil("completion of all requests", func() bool { return len(r.tracker.pending) == 0 })
 	for range 3 {
-		r.poll() // a completion more than there should be is an error
+		r.poll() // fails the test if there is an unexpected completion
 		runtime.Gosched()
 	}
 }
 
-// awaitState waits until a queue pair is in a state.
+// awaitState polls until a queue pair is in a state.
 func (r *fixture) awaitState(e *endpoint, want verbs.State) {
 	r.t.Helper()
 	r.pollUntil("state "+want.String(), func() bool { return must(e.State())(r.t) == want })
 }
 
-// checkError checks that an error is of a kind, and says of what device it is.
+// checkError checks that an error is of a kind and names the device.
 func (r *fixture) checkError(err, kind error, what string) *verbs.Error {
 	r.t.Helper()
 	var e *verbs.Error
@@ -340,12 +342,12 @@ func (r *fixture) checkError(err, kind error, what string) *verbs.Error {
 		r.t.Fatalf("%s: %v instead of an error that is %v", what, err, kind)
 	}
 	if e.Device != r.ctx.Name() {
-		r.t.Fatalf("%s: the error %v is of device %q", what, err, e.Device)
+		r.t.Fatalf("%s: the error %v names device %q", what, err, e.Device)
 	}
 	return e
 }
 
-// checkPostError checks that a request was refused, and that the error says which and where.
+// checkPostError checks that posting a request failed, and that the error names the request and the queue pair.
 func (e *endpoint) checkPostError(id uint64, err, kind error, what string) {
 	e.r.t.Helper()
 	got := e.r.checkError(err, kind, what)
@@ -354,7 +356,7 @@ func (e *endpoint) checkPostError(id uint64, err, kind error, what string) {
 	}
 }
 
-// fillPattern makes bytes that no other seed makes, and returns them.
+// fillPattern fills b with pseudo-random bytes made from the seed, and returns b.
 func fillPattern(b []byte, seed uint64) []byte {
 	x := seed*0x9e3779b97f4a7c15 + 1
 	var word [8]byte
@@ -368,7 +370,7 @@ func fillPattern(b []byte, seed uint64) []byte {
 	return b
 }
 
-// checkBytes fails the test unless all bytes are as they should be.
+// checkBytes fails the test unless the bytes are equal.
 func checkBytes(t testing.TB, what string, got, want []byte) {
 	t.Helper()
 	if bytes.Equal(got, want) {
@@ -378,5 +380,5 @@ func checkBytes(t testing.TB, what string, got, want []byte) {
 	for i < min(len(got), len(want)) && got[i] == want[i] {
 		i++
 	}
-	t.Fatalf("%s: byte %d of %d is not what it should be (%d bytes expected)", what, i, len(got), len(want))
+	t.Fatalf("%s: byte %d of %d is wrong (%d bytes expected)", what, i, len(got), len(want))
 }

@@ -8,4 +8,4 @@ import (
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
-func TestLiveLibibverbs(t *testing.T) { verbstest.Run(t, through(t, "libibverbs")) }
+func TestLiveLibibverbs(t *testing.T) { verbstest.Run(t, openLive(t, "libibverbs")) }

@@ -19,14 +19,14 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// nobody is a user without rights.
-const nobody = 65534
+// unprivilegedID is the user and group ID of a user without rights.
+const unprivilegedID = 65534
 
-// asNobody runs a test in a process of another user, where the variable VERBSTEST_NOBODY is set to the provider.
-func asNobody(t *testing.T, provider string) {
+// runUnprivileged runs a test in a process of a user without rights. There VERBSTEST_UNPRIVILEGED has the name of the provider.
+func runUnprivileged(t *testing.T, provider string) {
 	t.Helper()
-	// The program may lie where that user cannot read it.
-	dir := must(os.MkdirTemp("", "nobody"))(t)
+	// That user may not be able to read the program where it is.
+	dir := must(os.MkdirTemp("", "verbstest"))(t)
 	defer os.RemoveAll(dir)
 	program := must(os.ReadFile(must(os.Executable())(t)))(t)
 	exe := filepath.Join(dir, "verbstest.test")
@@ -34,18 +34,18 @@ func asNobody(t *testing.T, provider string) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe, "-test.run=^"+t.Name()[:strings.Index(t.Name()+"/", "/")]+"$", "-test.v")
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "VERBSTEST_NOBODY="+provider)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "VERBSTEST_UNPRIVILEGED="+provider)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivilegedID, Gid: unprivilegedID}}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: ") {
 		t.Errorf("as another user: %v\n%s", err, out)
 	}
 }
 
-// Without permission for the device's file the error says so, names the file and keeps the errno.
+// Without permission for the device file, the error is ErrPermission, names the file and wraps the errno.
 func TestLivePermission(t *testing.T) {
 	name := live.Device(t)
-	if provider := os.Getenv("VERBSTEST_NOBODY"); provider != "" {
+	if provider := os.Getenv("VERBSTEST_UNPRIVILEGED"); provider != "" {
 		for _, open := range []string{name, ""} {
 			_, err := verbs.Open(open, verbs.Options{Provider: provider})
 			file := err != nil && strings.Contains(err.Error(), "/dev/infiniband/uverbs")
@@ -67,7 +67,7 @@ func TestLivePermission(t *testing.T) {
 	}
 	t.Cleanup(func() { os.Chmod(path, old.Mode()) })
 	for _, provider := range []string{"rxe", "libibverbs"} {
-		asNobody(t, provider)
+		runUnprivileged(t, provider)
 	}
 }
 
@@ -82,13 +82,13 @@ func charDevice(t *testing.T, name string) string {
 	return ""
 }
 
-// Memory beyond RLIMIT_MEMLOCK is refused with the limit, the need and the remedy; what fits is registered before and after.
+// Registering more than RLIMIT_MEMLOCK fails with the limit, the size and the remedy. Smaller regions still work.
 func TestLiveMemlock(t *testing.T) {
 	name := live.Device(t)
-	provider := os.Getenv("VERBSTEST_NOBODY")
+	provider := os.Getenv("VERBSTEST_UNPRIVILEGED")
 	if provider == "" {
 		for _, provider := range []string{"rxe", "libibverbs"} {
-			asNobody(t, provider)
+			runUnprivileged(t, provider)
 		}
 		return
 	}
@@ -112,15 +112,15 @@ func TestLiveMemlock(t *testing.T) {
 	}
 }
 
-// A device that is not there is an error that says what there is, and so is a provider that is none.
+// The error for an unknown device or provider names it.
 func TestLiveNoDevice(t *testing.T) {
 	name := live.Device(t)
 	_, err := verbs.Open("mlx5_77", verbs.Options{})
 	if !errors.Is(err, verbs.ErrNoDevice) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "mlx5_77") {
-		t.Errorf("a device that is not there: %v", err)
+		t.Errorf("an unknown device: %v", err)
 	}
 	_, err = verbs.Open(name, verbs.Options{Provider: "magic"})
 	if !errors.Is(err, verbs.ErrInvalid) || !strings.Contains(err.Error(), "magic") {
-		t.Errorf("a provider that is none: %v", err)
+		t.Errorf("an unknown provider: %v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// exchange has a SEND, a WRITE and a READ go from a to b, to see that they are well.
+// exchange posts a SEND, a WRITE and a READ from a to b, and checks that the connection works.
 func (r *fixture) exchange(a, b *endpoint) {
 	r.t.Helper()
 	into := b.postRecv(b.mr.SGE(0, 64))
@@ -18,20 +18,20 @@ func (r *fixture) exchange(a, b *endpoint) {
 	r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpWrite, SGE: sgeList(a.mr, 64, 64), Remote: b.mr.Remote(64)}))
 	checkBytes(r.t, "a SEND", b.buf[:64], a.buf[64:128])
 	r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpRead, SGE: sgeList(a.mr, 128, 64), Remote: b.mr.Remote(64)}))
-	checkBytes(r.t, "what was written and read back", a.buf[128:192], a.buf[64:128])
+	checkBytes(r.t, "the bytes that were written and read back", a.buf[128:192], a.buf[64:128])
 }
 
 func checkRegions(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{})
 
-	// Memory at an address, which peers count from elsewhere.
+	// A region whose peers address it by an I/O virtual address.
 	page := uint64(os.Getpagesize())
 	at := b.mr.SGE(0, 1).Addr
 	const iova = 0x7654_3210_0000
 	far := must(r.pd.RegisterAddr(uintptr(at), bufferSize, iova+at%page, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead))(t)
 	if got := far.Remote(8).Addr; got != iova+at%page+8 {
-		t.Fatalf("byte 8 of memory from %#x on is at %#x", iova+at%page, got)
+		t.Fatalf("byte 8 of a region at %#x is at %#x", iova+at%page, got)
 	}
 	want := bytes.Clone(b.buf)
 	copy(want[12345:], a.buf[:9999])
@@ -42,7 +42,7 @@ func checkRegions(t *testing.T, open Open) {
 	r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 1, 500)}), into)
 	checkBytes(t, "a SEND to an address of the region's own", b.buf, want)
 
-	// Memory that only the owner may use, and a large region.
+	// A large region that only its owner may use.
 	plain, own := r.regionWith(3<<20, 5, 0)
 	r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpWrite, SGE: sgeList(own, 1<<20+1, bufferSize), Remote: b.mr.Remote(0)}))
 	checkBytes(t, "a WRITE from read-only memory", b.buf, plain[1<<20+1:][:bufferSize])
@@ -50,11 +50,11 @@ func checkRegions(t *testing.T, open Open) {
 		t.Fatalf("a region of %d bytes has %d", 3<<20, own.Len())
 	}
 
-	// Keys are not shared, and closing one region leaves others of the same memory.
+	// Regions have different keys, and closing one leaves other regions of the same memory.
 	if far.LKey() == b.mr.LKey() || far.RKey() == b.mr.RKey() {
 		t.Fatalf("two regions have the keys %#x and %#x", far.LKey(), far.RKey())
 	}
-	for range 2 { // the second does nothing
+	for range 2 { // the second Close does nothing
 		if err := far.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func checkRegions(t *testing.T, open Open) {
 	r.drain()
 }
 
-// A device changes a region, or says that it cannot and leaves it as it was.
+// A device changes a region, or reports that it cannot and leaves the region unchanged.
 func checkReregister(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{})
@@ -92,7 +92,7 @@ func checkReregister(t *testing.T, open Open) {
 	case err != nil:
 		t.Fatal(err)
 	default:
-		r.checkError(pd.Close(), verbs.ErrBusy, "close the domain of a region")
+		r.checkError(pd.Close(), verbs.ErrBusy, "close the protection domain of a region")
 		if err := mr.SetPD(r.pd); err != nil {
 			t.Fatal(err)
 		}
@@ -114,8 +114,8 @@ func checkReregister(t *testing.T, open Open) {
 	r.drain()
 }
 
-// newWindow makes a memory window and binds it to n bytes from off on of a region. It returns false where the device has no
-// windows, and then checks that it says so.
+// newWindow makes a memory window and binds it to n bytes of a region, from offset off. If the device has no windows, it checks
+// the error and returns false.
 func (r *fixture) newWindow(kind verbs.MWType, e *endpoint, mr *verbs.MR, off, n int) (*verbs.MW, verbs.Remote, bool) {
 	r.t.Helper()
 	mw, err := r.pd.AllocMW(kind)
@@ -137,14 +137,14 @@ func (r *fixture) bindWindow(e *endpoint, mw *verbs.MW, mr *verbs.MR, off, n int
 	e.ringDoorbell()
 	r.awaitSuccess(id)
 	if key != mw.RKey() {
-		r.t.Fatalf("the window was bound with the key %#x and has %#x", key, mw.RKey())
+		r.t.Fatalf("the window was bound with the key %#x, but has %#x", key, mw.RKey())
 	}
 	return verbs.Remote{Addr: mr.Remote(off).Addr, RKey: key}
 }
 
 const windowAccess = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.BindMW
 
-// checkWindow writes through a window and reads back.
+// checkWindow writes through a window and reads the bytes back.
 func (r *fixture) checkWindow(a *endpoint, at verbs.Remote, into []byte) {
 	r.t.Helper()
 	fillPattern(a.buf[:1000], uint64(at.RKey))
@@ -154,7 +154,7 @@ func (r *fixture) checkWindow(a *endpoint, at verbs.Remote, into []byte) {
 	checkBytes(r.t, "a READ through a window", a.buf[2000:3000], a.buf[:1000])
 }
 
-// checkNoAccess checks that a key does not allow a WRITE. It takes a fresh pair, since what is refused breaks the connection.
+// checkNoAccess checks that a key does not allow a WRITE. It uses a new queue pair, because the failure breaks the connection.
 func (r *fixture) checkNoAccess(what string, at verbs.Remote) {
 	r.t.Helper()
 	a, b := r.pair(verbs.QPConfig{})
@@ -183,15 +183,15 @@ func checkWindowType1(t *testing.T, open Open) {
 	next := r.bindWindow(b, mw, mr, 9000, 1000)
 	r.checkWindow(a, next, buf[9000:])
 	r.checkNoAccess("the key of an earlier bind", at)
-	if !r.isRXE { // rxe checks only whether it is in the region
+	if !r.isRXE { // rxe checks only the bounds of the region
 		r.checkNoAccess("before a window", verbs.Remote{Addr: next.Addr - 1, RKey: next.RKey})
-		r.checkNoAccess("behind a window", verbs.Remote{Addr: next.Addr + 996, RKey: next.RKey})
+		r.checkNoAccess("after a window", verbs.Remote{Addr: next.Addr + 996, RKey: next.RKey})
 	}
-	r.checkNoAccess("behind a window and its region", verbs.Remote{Addr: mr.Remote(bufferSize).Addr - 4, RKey: next.RKey})
-	c, _ := r.pair(verbs.QPConfig{}) // of another pair of the same domain
+	r.checkNoAccess("after a window and its region", verbs.Remote{Addr: mr.Remote(bufferSize).Addr - 4, RKey: next.RKey})
+	c, _ := r.pair(verbs.QPConfig{}) // a type 1 window works with every queue pair of its protection domain
 	r.checkWindow(c, next, buf[9000:])
 	r.bindWindow(b, mw, mr, 0, 0)
-	r.checkNoAccess("a window that was unbound", next)
+	r.checkNoAccess("an unbound window", next)
 	r.drain()
 	if err := mw.Close(); err != nil {
 		t.Fatal(err)
@@ -208,7 +208,8 @@ func checkWindowType2(t *testing.T, open Open) {
 	}
 	r.checkWindow(a, at, buf[4096:])
 	r.checkNoAccess("another queue pair", at)
-	if e := r.checkError(b.Close(), verbs.ErrBusy, "close the pair of a window"); !strings.Contains(e.Detail, "memory window") {
+	e := r.checkError(b.Close(), verbs.ErrBusy, "close the queue pair of a window")
+	if !strings.Contains(e.Detail, "memory window") {
 		t.Fatalf("%v does not name the window", e)
 	}
 	r.checkError(mr.Close(), verbs.ErrBusy, "close the region of a window")
@@ -216,7 +217,7 @@ func checkWindowType2(t *testing.T, open Open) {
 	if err := mw.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r.checkNoAccessFrom("a window that was closed", a, at)
+	r.checkNoAccessFrom("a closed window", a, at)
 	b.close()
 	if err := mr.Close(); err != nil {
 		t.Fatal(err)
@@ -224,7 +225,7 @@ func checkWindowType2(t *testing.T, open Open) {
 	r.drain()
 }
 
-// Windows are taken back by their owner or by the peer, who may use them until then.
+// The owner or the peer can invalidate a window. The peer can use it until then.
 func checkInvalidate(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{})
@@ -236,12 +237,13 @@ func checkInvalidate(t *testing.T, open Open) {
 	r.checkWindow(a, at, buf)
 	into := b.postRecv(b.mr.SGE(0, 8))
 	id := r.tracker.nextID()
-	a.expectCompletion(id, verbs.OpSendInvalidate, verbs.Signaled, a.SendInvalidate(id, verbs.Signaled, at.RKey, a.mr.SGE(0, 8)))
+	a.expectCompletion(id, verbs.OpSendInvalidate, verbs.Signaled,
+		a.SendInvalidate(id, verbs.Signaled, at.RKey, a.mr.SGE(0, 8)))
 	a.ringDoorbell()
 	if wc := r.awaitSuccess(id, into); wc.Flags&verbs.WithInvalidate == 0 || wc.Invalidated() != at.RKey || wc.Len != 8 {
 		t.Fatalf("a SEND that invalidates %#x: %+v", at.RKey, wc)
 	}
-	again := r.bindWindow(b, mw, mr, 3000, 2000) // only a window that is free can be bound
+	again := r.bindWindow(b, mw, mr, 3000, 2000) // only an invalidated window can be bound
 	r.checkWindow(a, again, buf[3000:])
 	r.awaitSuccess(b.postAndRing(verbs.Request{Op: verbs.OpLocalInvalidate, Key: again.RKey}))
 	third := r.bindWindow(b, mw, mr, 6000, 2000)
@@ -250,12 +252,12 @@ func checkInvalidate(t *testing.T, open Open) {
 	b.expectCompletion(id, verbs.OpLocalInvalidate, verbs.Signaled, b.LocalInvalidate(id, verbs.Signaled, third.RKey))
 	b.ringDoorbell()
 	r.awaitSuccess(id)
-	r.checkNoAccessFrom("a window that was invalidated", a, third)
-	// It can be bound to another pair then, and is not the first one's any more.
+	r.checkNoAccessFrom("an invalidated window", a, third)
+	// After that it can be bound to another queue pair, and no longer belongs to the first one.
 	c, d := r.pair(verbs.QPConfig{})
 	r.checkWindow(c, r.bindWindow(d, mw, mr, 9000, 2000), buf[9000:])
 	b.close()
-	r.checkError(d.Close(), verbs.ErrBusy, "close the pair of a window")
+	r.checkError(d.Close(), verbs.ErrBusy, "close the queue pair of a window")
 	if err := mw.Close(); err != nil {
 		t.Fatal(err)
 	}

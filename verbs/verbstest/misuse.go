@@ -9,7 +9,7 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// What a device says of itself is there and makes sense.
+// The attributes of a device and its port are present and plausible.
 func checkQuery(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	c := r.caps
@@ -36,7 +36,7 @@ func checkQuery(t *testing.T, open Open) {
 	chosen := must(r.ctx.ChooseGID(number, netip.Addr{}))(t)
 	again := must(r.ctx.ChooseGID(number, chosen.Addr))(t)
 	if chosen.Addr != again.Addr || chosen.OtherNetns {
-		t.Errorf("%v was chosen, and when it is wanted %v", chosen, again)
+		t.Errorf("%v was chosen, but %v when it was asked for", chosen, again)
 	}
 	for _, port := range []int{0, -1, int(c.Ports) + 1} {
 		_, err := r.ctx.QueryPort(port)
@@ -47,11 +47,11 @@ func checkQuery(t *testing.T, open Open) {
 		r.checkError(err, verbs.ErrInvalid, "no such port")
 	}
 	if _, err := r.ctx.QueryPKey(number, int(p.PKeyTableLen)); err == nil {
-		t.Error("there is a partition key behind the end of the table")
+		t.Error("there is a partition key after the end of the table")
 	}
 }
 
-// A connection that cannot be is refused, and the pair can be connected all the same.
+// Connecting with wrong parameters fails, and the queue pair can still be connected.
 func checkConnectMisuse(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	a, b := r.newEndpoint(verbs.QPConfig{}), r.newEndpoint(verbs.QPConfig{})
@@ -73,7 +73,7 @@ func checkConnectMisuse(t *testing.T, open Open) {
 	refuse("more than the peer's MTU", verbs.ErrInvalid, func(to *verbs.Address, p *verbs.Params) {
 		to.MTU, p.MTU = verbs.MTU256, verbs.MTU512
 	})
-	if a.address().LID == 0 { // the rest is about RoCE
+	if a.address().LID == 0 { // RoCE only
 		refuse("no GID", verbs.ErrInvalid, func(to *verbs.Address, _ *verbs.Params) { to.GID = netip.Addr{} })
 		refuse("a GID of another family", verbs.ErrInvalid, func(to *verbs.Address, _ *verbs.Params) {
 			other := netip.MustParseAddr("203.0.113.77")
@@ -82,7 +82,7 @@ func checkConnectMisuse(t *testing.T, open Open) {
 			}
 			to.GID = netip.AddrFrom16(other.As16())
 		})
-		refuse("a GID that nobody has", verbs.ErrUnreachable, func(to *verbs.Address, _ *verbs.Params) { to.GID = unusedAddr(to.GID) })
+		refuse("an unused GID", verbs.ErrUnreachable, func(to *verbs.Address, _ *verbs.Params) { to.GID = unusedAddr(to.GID) })
 	}
 	a.connect(b, verbs.DefaultParams())
 	b.connect(a, verbs.DefaultParams())
@@ -101,7 +101,7 @@ func checkConnectMisuse(t *testing.T, open Open) {
 	r.drain()
 }
 
-// What cannot be made is refused before or by the device, with a reason, and takes nothing.
+// Creating objects with wrong parameters fails with a reason, and uses no resources.
 func checkCreateMisuse(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	cq := r.cq(16, nil)
@@ -116,38 +116,38 @@ func checkCreateMisuse(t *testing.T, open Open) {
 	register := func(b []byte, a verbs.Access) error { _, err := r.pd.Register(b, a); return err }
 	create := func(n int) error { _, err := r.ctx.CreateCQ(n, nil); return err }
 	for what, err := range map[string]error{
-		"a CQ of no entries":     create(0),
-		"a CQ of -1 entries":     create(-1),
-		"a CQ too large":         create(int(r.caps.MaxCQE) + 1),
-		"no CQ":                  with(func(c *verbs.QPConfig) { c.SendCQ = nil }),
-		"no type":                with(func(c *verbs.QPConfig) { c.Type = 0 }),
-		"an unknown type":        with(func(c *verbs.QPConfig) { c.Type = 200 }),
-		"too many sends":         with(func(c *verbs.QPConfig) { c.MaxSend = int(r.caps.MaxQPWR) + 1 }),
-		"too many receives":      with(func(c *verbs.QPConfig) { c.MaxRecv = int(r.caps.MaxQPWR) + 1 }),
-		"fewer sends than none":  with(func(c *verbs.QPConfig) { c.MaxSend = -1 }),
-		"a list too long":        with(func(c *verbs.QPConfig) { c.MaxSendSGE = int(r.caps.MaxSGE) + 1 }),
-		"a receive too long":     with(func(c *verbs.QPConfig) { c.MaxRecvSGE = int(r.caps.MaxSGE) + 1 }),
-		"inline without end":     with(func(c *verbs.QPConfig) { c.MaxInline = 1 << 20 }),
-		"inline less than none":  with(func(c *verbs.QPConfig) { c.MaxInline = -1 }),
-		"no such port":           with(func(c *verbs.QPConfig) { c.Port = int(r.caps.Ports) + 1 }),
-		"no such partition":      with(func(c *verbs.QPConfig) { c.PKeyIndex = 1 << 15 }),
-		"no memory":              register(nil, verbs.LocalWrite),
-		"writes for peers only":  register(buf, verbs.RemoteWrite),
-		"atomics for peers only": register(buf, verbs.RemoteAtomic),
+		"a CQ of no entries":    create(0),
+		"a CQ of -1 entries":    create(-1),
+		"a CQ too large":        create(int(r.caps.MaxCQE) + 1),
+		"no CQ":                 with(func(c *verbs.QPConfig) { c.SendCQ = nil }),
+		"no type":               with(func(c *verbs.QPConfig) { c.Type = 0 }),
+		"an unknown type":       with(func(c *verbs.QPConfig) { c.Type = 200 }),
+		"too many sends":        with(func(c *verbs.QPConfig) { c.MaxSend = int(r.caps.MaxQPWR) + 1 }),
+		"too many receives":     with(func(c *verbs.QPConfig) { c.MaxRecv = int(r.caps.MaxQPWR) + 1 }),
+		"a negative send queue": with(func(c *verbs.QPConfig) { c.MaxSend = -1 }),
+		"a list too long":       with(func(c *verbs.QPConfig) { c.MaxSendSGE = int(r.caps.MaxSGE) + 1 }),
+		"a receive too long":    with(func(c *verbs.QPConfig) { c.MaxRecvSGE = int(r.caps.MaxSGE) + 1 }),
+		"too much inline":       with(func(c *verbs.QPConfig) { c.MaxInline = 1 << 20 }),
+		"negative inline":       with(func(c *verbs.QPConfig) { c.MaxInline = -1 }),
+		"no such port":          with(func(c *verbs.QPConfig) { c.Port = int(r.caps.Ports) + 1 }),
+		"no such partition":     with(func(c *verbs.QPConfig) { c.PKeyIndex = 1 << 15 }),
+		"no memory":             register(nil, verbs.LocalWrite),
+		"remote write only":     register(buf, verbs.RemoteWrite),
+		"remote atomics only":   register(buf, verbs.RemoteAtomic),
 	} {
 		r.checkError(err, verbs.ErrInvalid, what)
 	}
 	if _, err := r.pd.RegisterAddr(4096, 4096, 4096, verbs.LocalWrite); err == nil {
-		t.Error("memory that is not mapped was registered")
+		t.Error("unmapped memory was registered")
 	} else if e := (*verbs.Error)(nil); !errors.As(err, &e) || e.Kind == nil {
-		t.Errorf("memory that is not mapped: %v", err)
+		t.Errorf("unmapped memory: %v", err)
 	}
 	a, b := r.pair(verbs.QPConfig{})
 	r.exchange(a, b)
 	r.drain()
 }
 
-// Nothing is closed before its users. A second Close does nothing, and a context closes what is left.
+// An object cannot be closed while others use it. A second Close does nothing, and a context closes all remaining objects.
 func checkCloseOrder(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	ch := must(r.ctx.CreateChannel())(t)
@@ -156,7 +156,7 @@ func checkCloseOrder(t *testing.T, open Open) {
 	for what, c := range map[string]interface{ Close() error }{"a domain": r.pd, "a queue": cq, "a channel": ch} {
 		err := r.checkError(c.Close(), verbs.ErrBusy, what)
 		if !strings.Contains(err.Detail, "queue") {
-			t.Errorf("%s: %v does not say who uses it", what, err)
+			t.Errorf("%s: %v does not name its user", what, err)
 		}
 	}
 	for _, c := range []interface{ Close() error }{e, e, cq, cq, ch, ch, e.mr, e.mr, r.pd, r.pd} {
@@ -166,7 +166,7 @@ func checkCloseOrder(t *testing.T, open Open) {
 	}
 	_, err := cq.Poll(r.wcs[:])
 	r.checkError(err, verbs.ErrClosed, "poll after Close")
-	r.checkError(cq.Notify(false), verbs.ErrClosed, "ask after Close")
+	r.checkError(cq.Notify(false), verbs.ErrClosed, "notify after Close")
 	r.checkError(cq.Resize(8), verbs.ErrClosed, "resize after Close")
 	_, err = ch.Next()
 	r.checkError(err, verbs.ErrClosed, "next after Close")
@@ -178,7 +178,7 @@ func checkCloseOrder(t *testing.T, open Open) {
 	_, err = r.pd.AllocMW(verbs.MWType1)
 	r.checkError(err, verbs.ErrClosed, "a window after Close")
 
-	// Now everything at once.
+	// Closing the context closes everything.
 	r = newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{})
 	srq := must(r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 8}))(t)
@@ -201,7 +201,8 @@ func checkCloseOrder(t *testing.T, open Open) {
 	a.checkPostError(1, a.Send(1, 0, a.mr.SGE(0, 8)), verbs.ErrClosed, "a SEND after Close")
 }
 
-// Open devices share nothing: their objects do not mix, their pairs can be connected, and the end of one leaves the other alone.
+// Contexts are independent: their objects cannot be mixed, their queue pairs can be connected, and closing one context does not
+// affect the other.
 func checkForeign(t *testing.T, open Open) {
 	r, far := newFixture(t, open), newFixture(t, open)
 	a, b, c := r.newEndpoint(verbs.QPConfig{}), far.newEndpoint(verbs.QPConfig{}), far.newEndpoint(verbs.QPConfig{})
@@ -231,20 +232,20 @@ func checkForeign(t *testing.T, open Open) {
 	r.drain()
 }
 
-// checkForeignObjects has requests name objects of another context.
+// checkForeignObjects checks that requests that name objects of another context fail.
 func (r *fixture) checkForeignObjects(far *fixture) {
 	r.t.Helper()
 	a, _ := r.pair(verbs.QPConfig{})
 	_, own := r.regionWith(4096, 1, windowAccess)
 	_, other := far.regionWith(4096, 1, windowAccess)
 	if r.caps.MaxMW > 0 {
-		mine, theirs := must(r.pd.AllocMW(verbs.MWType2))(r.t), must(far.pd.AllocMW(verbs.MWType2))(r.t)
-		_, err := a.BindMW(3, 0, theirs, own, 0, 8, verbs.RemoteRead)
+		ownMW, foreignMW := must(r.pd.AllocMW(verbs.MWType2))(r.t), must(far.pd.AllocMW(verbs.MWType2))(r.t)
+		_, err := a.BindMW(3, 0, foreignMW, own, 0, 8, verbs.RemoteRead)
 		a.checkPostError(3, err, verbs.ErrInvalid, "a window of another context")
-		_, err = a.BindMW(4, 0, mine, other, 0, 8, verbs.RemoteRead)
+		_, err = a.BindMW(4, 0, ownMW, other, 0, 8, verbs.RemoteRead)
 		a.checkPostError(4, err, verbs.ErrInvalid, "a window on a region of another context")
 	}
 	d, e := r.newDatagramEndpoint(verbs.QPConfig{}), far.newDatagramEndpoint(verbs.QPConfig{})
-	strange := must(e.Dest(d.address()))(r.t)
-	d.checkPostError(5, d.SendTo(5, 0, strange, d.mr.SGE(0, 8)), verbs.ErrInvalid, "an address handle of another context")
+	foreign := must(e.Dest(d.address()))(r.t)
+	d.checkPostError(5, d.SendTo(5, 0, foreign, d.mr.SGE(0, 8)), verbs.ErrInvalid, "an address handle of another context")
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// echoVariable has the test program be the other node, and says through which provider.
+// echoVariable makes the test program the other node. Its value is the name of the provider.
 const echoVariable = "VERBSTEST_ECHO"
 
-// ends is what nodes tell each other: an RC and a UD pair, and memory that may be used in all ways.
-type ends struct {
+// peerInfo is exchanged by the nodes: addresses of an RC and a UD queue pair, and memory with all access rights.
+type peerInfo struct {
 	RC, UD []byte
 	Memory verbs.Remote
 }
 
-// Two nodes exchange everything that there is over the wire, then one of them dies.
+// Two nodes execute all operations over the wire, then one of them is killed.
 func TestLivePeer(t *testing.T) {
 	if provider := os.Getenv(echoVariable); provider != "" {
 		echo(t, openLive(live.Device(t), provider))
@@ -32,41 +32,41 @@ func TestLivePeer(t *testing.T) {
 	}
 	nodes := live.Nodes(t, 2)
 	for _, p := range [][2]string{{"rxe", "rxe"}, {"rxe", "libibverbs"}, {"libibverbs", "rxe"}, {"libibverbs", "libibverbs"}} {
-		t.Run(p[0]+" to "+p[1], func(t *testing.T) { talk(t, openLive(live.Device(t), p[0]), nodes[1], p[1]) })
+		t.Run(p[0]+" to "+p[1], func(t *testing.T) { exchangeWithNode(t, openLive(live.Device(t), p[0]), nodes[1], p[1]) })
 	}
 }
 
-// patient are parameters for a wire between guests that may wait for a processor: a peer is given up after two seconds.
-func patient() verbs.Params {
+// slowWireParams returns parameters for guests that may wait for a processor: requests fail after two seconds without an answer.
+func slowWireParams() verbs.Params {
 	p := verbs.DefaultParams()
 	p.Timeout = 16
 	return p
 }
 
 const (
-	parts = 8
-	part  = bufferSize / parts
+	slots    = 8
+	slotSize = bufferSize / slots
 )
 
-// echo sends everything back, until it is killed.
+// echo sends every message back, until it is killed.
 func echo(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	cq := must(r.ctx.CreateCQ(64, must(r.ctx.CreateChannel())(t)))(t)
 	rc, ud := r.newEndpoint(verbs.QPConfig{SendCQ: cq}), r.newDatagramEndpoint(verbs.QPConfig{SendCQ: cq})
 	_, mr := r.region(bufferSize, 1)
-	peerRC, peerUD, _ := hear(t, os.Stdin)
-	if err := rc.ConnectWith(peerRC, patient()); err != nil {
+	peerRC, peerUD, _ := receivePeerInfo(t, os.Stdin)
+	if err := rc.ConnectWith(peerRC, slowWireParams()); err != nil {
 		t.Fatal(err)
 	}
 	back := must(ud.Dest(peerUD))(t)
-	const datagram, sent = 1 << 8, 1 << 9 // in numbers of requests, beside that of the part of memory
+	const datagram, sent = 1 << 8, 1 << 9 // bits of request numbers; the low bits are the number of the slot
 	recv := func(id uint64) error {
 		if id&datagram != 0 {
-			return ud.Recv(id, ud.mr.SGE(int(id%parts)*part, part))
+			return ud.Recv(id, ud.mr.SGE(int(id%slots)*slotSize, slotSize))
 		}
-		return rc.Recv(id, rc.mr.SGE(int(id)*part, part))
+		return rc.Recv(id, rc.mr.SGE(int(id)*slotSize, slotSize))
 	}
-	for i := range uint64(parts) {
+	for i := range uint64(slots) {
 		if err := recv(i); err != nil {
 			t.Fatal(err)
 		}
@@ -74,14 +74,14 @@ func echo(t *testing.T, open Open) {
 			t.Fatal(err)
 		}
 	}
-	tell(t, os.Stdout, rc, ud, mr)
+	sendPeerInfo(t, os.Stdout, rc, ud, mr)
 	for {
 		n, err := cq.Wait(context.Background(), r.wcs[:])
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, wc := range r.wcs[:n] {
-			off := int(wc.ID%parts) * part
+			off := int(wc.ID%slots) * slotSize
 			switch {
 			case wc.Err() != nil:
 				t.Fatal(wc.Err())
@@ -101,17 +101,17 @@ func echo(t *testing.T, open Open) {
 	}
 }
 
-func tell(t *testing.T, to io.Writer, rc, ud *endpoint, mr *verbs.MR) {
+func sendPeerInfo(t *testing.T, to io.Writer, rc, ud *endpoint, mr *verbs.MR) {
 	t.Helper()
-	e := ends{RC: must(rc.address().MarshalBinary())(t), UD: must(ud.address().MarshalBinary())(t), Memory: mr.Remote(0)}
+	e := peerInfo{RC: must(rc.address().MarshalBinary())(t), UD: must(ud.address().MarshalBinary())(t), Memory: mr.Remote(0)}
 	if err := json.NewEncoder(to).Encode(e); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func hear(t *testing.T, from io.Reader) (rc, ud verbs.Address, at verbs.Remote) {
+func receivePeerInfo(t *testing.T, from io.Reader) (rc, ud verbs.Address, at verbs.Remote) {
 	t.Helper()
-	var e ends
+	var e peerInfo
 	if err := json.NewDecoder(from).Decode(&e); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func hear(t *testing.T, from io.Reader) (rc, ud verbs.Address, at verbs.Remote) 
 	return rc, ud, e.Memory
 }
 
-func talk(t *testing.T, open Open, node live.Node, provider string) {
+func exchangeWithNode(t *testing.T, open Open, node live.Node, provider string) {
 	r := newFixture(t, open)
 	rc, ud := r.newEndpoint(verbs.QPConfig{}), r.newDatagramEndpoint(verbs.QPConfig{})
 	cmd := node.Command("env", echoVariable+"="+provider, must(os.Executable())(t), "-test.run=^TestLivePeer$")
@@ -138,14 +138,14 @@ func talk(t *testing.T, open Open, node live.Node, provider string) {
 		cmd.Wait()
 	}
 	t.Cleanup(kill)
-	tell(t, in, rc, ud, rc.mr)
-	peerRC, peerUD, at := hear(t, out)
-	if err := rc.ConnectWith(peerRC, patient()); err != nil {
+	sendPeerInfo(t, in, rc, ud, rc.mr)
+	peerRC, peerUD, at := receivePeerInfo(t, out)
+	if err := rc.ConnectWith(peerRC, slowWireParams()); err != nil {
 		t.Fatal(err)
 	}
 	const half = bufferSize / 2
-	for i, n := range []int{0, 1, 1000, 3 * r.port.ActiveMTU.Bytes(), part} {
-		into := rc.postRecv(rc.mr.SGE(half, part))
+	for i, n := range []int{0, 1, 1000, 3 * r.port.ActiveMTU.Bytes(), slotSize} {
+		into := rc.postRecv(rc.mr.SGE(half, slotSize))
 		r.awaitSuccess(rc.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(rc.mr, i, n)}))
 		if wc := r.awaitSuccess(into); int(wc.Len) != n {
 			t.Fatalf("%d bytes were sent, and %d came back", n, wc.Len)
@@ -154,36 +154,36 @@ func talk(t *testing.T, open Open, node live.Node, provider string) {
 	}
 	r.awaitSuccess(rc.postAndRing(verbs.Request{Op: verbs.OpWrite, SGE: sgeList(rc.mr, 0, half), Remote: at}))
 	r.awaitSuccess(rc.postAndRing(verbs.Request{Op: verbs.OpRead, SGE: sgeList(rc.mr, half, half), Remote: at}))
-	checkBytes(t, "what was written and read back", rc.buf[half:], rc.buf[:half])
+	checkBytes(t, "the bytes that were written and read back", rc.buf[half:], rc.buf[:half])
 	first := binary.NativeEndian.Uint64(rc.buf)
 	for i := range uint64(3) {
 		r.awaitSuccess(rc.postAndRing(verbs.Request{Op: verbs.OpFetchAdd, SGE: sgeList(rc.mr, half, 8), Remote: at, Compare: 7}))
 		if was := binary.NativeEndian.Uint64(rc.buf[half:]); was != first+7*i {
-			t.Fatalf("addition %d has found %#x, not %#x", i, was, first+7*i)
+			t.Fatalf("addition %d returned %#x, not %#x", i, was, first+7*i)
 		}
 	}
-	r.talkDatagrams(ud, peerUD)
+	r.exchangeDatagrams(ud, peerUD)
 
 	kill()
 	id := rc.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(rc.mr, 0, 8)})
-	for r.await(id).Status == verbs.StatusSuccess { // over there it may take its time to die
+	for r.await(id).Status == verbs.StatusSuccess { // the remote process may end later
 		id = rc.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(rc.mr, 0, 8)})
 	}
-	// Its pair may fail over there before it is gone, and says so.
+	// The remote queue pair may fail before it is destroyed, and then reports an error.
 	r.awaitFailure(rc, id, verbs.StatusRetryExceeded, verbs.StatusRemoteOperation)
 	r.checkFailed(rc)
 	r.drain()
 }
 
-// talkDatagrams sends datagrams, each until it comes back: any may be lost.
-func (r *fixture) talkDatagrams(ud *endpoint, peer verbs.Address) {
+// exchangeDatagrams sends each datagram until it comes back, because any may be lost.
+func (r *fixture) exchangeDatagrams(ud *endpoint, peer verbs.Address) {
 	r.t.Helper()
 	to := must(ud.Dest(peer))(r.t)
 	for i, n := range []int{1, 100, r.port.ActiveMTU.Bytes()} {
-		into := ud.postRecv(ud.mr.SGE(part, part))
+		into := ud.postRecv(ud.mr.SGE(slotSize, slotSize))
 		for !r.tracker.isCompleted(into) {
 			if n := len(r.tracker.completed); n > 1000 {
-				r.t.Fatalf("no datagram of %d has come back", n)
+				r.t.Fatalf("none of %d datagrams came back", n)
 			}
 			r.awaitSuccess(ud.postAndRing(verbs.Request{Op: verbs.OpSend, To: to, SGE: sgeList(ud.mr, i, n)}))
 			for end := time.Now().Add(time.Second); !r.tracker.isCompleted(into) && time.Now().Before(end); {
@@ -193,6 +193,6 @@ func (r *fixture) talkDatagrams(ud *endpoint, peer verbs.Address) {
 		if wc := r.awaitSuccess(into); int(wc.Len) != grhLen+n || wc.SrcQP != peer.QPN {
 			r.t.Fatalf("a datagram of %d bytes from queue pair %#x: %+v", n, peer.QPN, wc)
 		}
-		checkBytes(r.t, "a datagram that came back", ud.buf[part+grhLen:][:n], ud.buf[i:i+n])
+		checkBytes(r.t, "a datagram that came back", ud.buf[slotSize+grhLen:][:n], ud.buf[i:i+n])
 	}
 }

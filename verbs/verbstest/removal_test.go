@@ -16,9 +16,9 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/rxetest"
 )
 
-// lost is a device that is removed in the middle of its work: the kernel answers every call with EIO, and DEVICE_FATAL
-// comes.
-type lost struct {
+// removedDevice is a device that is removed while it is in use. Every system call fails with EIO then, and the event
+// DEVICE_FATAL arrives.
+type removedDevice struct {
 	t      *testing.T
 	kernel *rxetest.Kernel
 	ctx    *verbs.Context
@@ -42,27 +42,27 @@ func must[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
-func newLost(t *testing.T) *lost {
+func newRemovedDevice(t *testing.T) *removedDevice {
 	k := rxetest.New()
 	ctx := must(verbs.OpenOn(rxe.On(k), k.Device()))(t)
 	t.Cleanup(func() { ctx.Close() })
-	l := &lost{t: t, kernel: k, ctx: ctx, pd: must(ctx.AllocPD())(t), ch: must(ctx.CreateChannel())(t)}
+	l := &removedDevice{t: t, kernel: k, ctx: ctx, pd: must(ctx.AllocPD())(t), ch: must(ctx.CreateChannel())(t)}
 	l.cq, l.other = must(ctx.CreateCQ(16, l.ch))(t), must(ctx.CreateCQ(64, nil))(t)
 	l.mr = must(l.pd.Register(make([]byte, 4096), verbs.LocalWrite))(t)
 	l.srq = must(l.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 8}))(t)
 	l.a = must(l.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: l.other}))(t)
 	l.b = must(l.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: l.cq}))(t)
-	for _, way := range [][2]*verbs.QP{{l.a, l.b}, {l.b, l.a}} {
-		to, err := way[1].Address()
-		if err := errors.Join(err, way[0].Connect(to)); err != nil {
+	for _, qps := range [][2]*verbs.QP{{l.a, l.b}, {l.b, l.a}} {
+		to, err := qps[1].Address()
+		if err := errors.Join(err, qps[0].Connect(to)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return l
 }
 
-// gone checks that an error says that the device is lost, and which.
-func (l *lost) gone(what string, err error) {
+// checkLost checks that an error is ErrDeviceLost and names the device.
+func (l *removedDevice) checkLost(what string, err error) {
 	l.t.Helper()
 	var e *verbs.Error
 	if !errors.Is(err, verbs.ErrDeviceLost) || !errors.As(err, &e) || e.Device != l.ctx.Name() {
@@ -70,11 +70,12 @@ func (l *lost) gone(what string, err error) {
 	}
 }
 
-// What has completed can still be had; what has not never completes, and whoever waits for it is told.
+// After the removal of a device, earlier completions can still be polled. Pending requests never complete, and waits for them
+// return an error.
 func TestRemoval(t *testing.T) {
 	files := len(must(os.ReadDir("/proc/self/fd"))(t))
 	goroutines := runtime.NumGoroutine()
-	l := newLost(t)
+	l := newRemovedDevice(t)
 	post := func(id uint64) error {
 		err := l.a.Write(id, verbs.Signaled, verbs.Remote{}, l.mr.SGE(0, 8))
 		if err == nil {
@@ -96,23 +97,23 @@ func TestRemoval(t *testing.T) {
 		"a wait for completions": func() error { _, err := l.cq.Wait(ctx, make([]verbs.WC, 1)); return err },
 		"a wait for an event":    func() error { _, err := l.ch.Wait(ctx); return err },
 	}
-	type end struct {
+	type result struct {
 		what string
 		err  error
 	}
-	ends := make(chan end)
+	results := make(chan result)
 	for what, wait := range waiters {
 		for range 2 {
-			go func() { ends <- end{what, wait()} }()
+			go func() { results <- result{what, wait()} }()
 		}
 	}
 	for range 100 {
-		runtime.Gosched() // let them fall asleep; it is right in any case
+		runtime.Gosched() // they block meanwhile; the test is correct in any case
 	}
 	l.kernel.RemoveDevice()
 	for range 2 * len(waiters) {
-		e := <-ends
-		l.gone(e.what, e.err)
+		e := <-results
+		l.checkLost(e.what, e.err)
 	}
 	if ev, err := l.ctx.NextEvent(ctx); err != nil || ev.Type != verbs.EventDeviceFatal {
 		t.Errorf("the event is %v: %v", ev, err)
@@ -121,26 +122,26 @@ func TestRemoval(t *testing.T) {
 	wcs := make([]verbs.WC, 8)
 	n, err := l.other.Poll(wcs)
 	if err != nil || n != 2 || wcs[0].ID != 1 || wcs[1].ID != 2 {
-		t.Errorf("two requests have completed: %d, %v", n, err)
+		t.Errorf("two requests must have completed: %d, %v", n, err)
 	}
 	for range 2 {
 		_, err = l.other.Poll(wcs)
-		l.gone("poll", err)
+		l.checkLost("poll", err)
 	}
-	l.calls(post)
-	l.closes()
+	l.checkCalls(post)
+	l.checkCloses()
 	if err := l.ctx.Close(); err != nil {
-		l.gone("close the device", err)
+		l.checkLost("close the device", err)
 	}
 	_, err = l.ctx.NextEvent(ctx)
 	if !errors.Is(err, verbs.ErrClosed) {
 		t.Errorf("an event after Close: %v", err)
 	}
-	nothingLeft(t, files, goroutines)
+	checkLeaks(t, files, goroutines)
 }
 
-// nothingLeft checks that there are no more descriptors and goroutines than before. Goroutines may need a moment to end.
-func nothingLeft(t *testing.T, files, goroutines int) {
+// checkLeaks checks that there are no more descriptors and goroutines than before. Goroutines may need some time to end.
+func checkLeaks(t *testing.T, files, goroutines int) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > goroutines && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
@@ -154,50 +155,50 @@ func nothingLeft(t *testing.T, files, goroutines int) {
 	}
 }
 
-// calls checks all that needs the kernel.
-func (l *lost) calls(post func(uint64) error) {
+// checkCalls checks every function that calls the kernel.
+func (l *removedDevice) checkCalls(post func(uint64) error) {
 	l.t.Helper()
-	try := func(what string, err error) { l.t.Helper(); l.gone(what, err) }
+	check := func(what string, err error) { l.t.Helper(); l.checkLost(what, err) }
 	_, err := l.ctx.AllocPD()
-	try("make a domain", err)
+	check("make a protection domain", err)
 	_, err = l.ctx.CreateChannel()
-	try("make a channel", err)
+	check("make a channel", err)
 	_, err = l.ctx.CreateCQ(4, nil)
-	try("make a completion queue", err)
+	check("make a completion queue", err)
 	_, err = l.ctx.QueryDevice()
-	try("query the device", err)
+	check("query the device", err)
 	_, err = l.ctx.QueryPort(1)
-	try("query the port", err)
+	check("query the port", err)
 	_, err = l.pd.Register(make([]byte, 8), verbs.LocalWrite)
-	try("register", err)
+	check("register", err)
 	_, err = l.pd.AllocMW(verbs.MWType1)
-	try("make a window", err)
+	check("make a window", err)
 	_, err = l.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 4})
-	try("make a shared receive queue", err)
+	check("make a shared receive queue", err)
 	_, err = l.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: l.other})
-	try("make a queue pair", err)
+	check("make a queue pair", err)
 	_, err = l.pd.CreateAH(verbs.AHAttr{GID: netip.MustParseAddr("::ffff:10.0.0.1"), Port: 1})
-	try("make an address handle", err)
-	try("change a region", l.mr.SetAccess(verbs.LocalWrite))
+	check("make an address handle", err)
+	check("change a region", l.mr.SetAccess(verbs.LocalWrite))
 	_, err = l.a.State()
-	try("query a pair", err)
-	try("modify a pair", l.a.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState))
-	try("set a limit", l.srq.SetLimit(1))
-	try("resize", l.other.Resize(128))
-	try("ask for an event", l.cq.Notify(false))
-	for id := range uint64(3) { // a full queue, or a state, would be the wrong reason
-		try("post", post(id))
-		try("post a receive", l.a.Recv(id, l.mr.SGE(0, 8)))
-		try("post a shared receive", l.srq.Recv(id, l.mr.SGE(0, 8)))
+	check("query a pair", err)
+	check("modify a pair", l.a.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState))
+	check("set a limit", l.srq.SetLimit(1))
+	check("resize", l.other.Resize(128))
+	check("request an event", l.cq.Notify(false))
+	for id := range uint64(3) { // the reason must not be a full queue or the state
+		check("post", post(id))
+		check("post a receive", l.a.Recv(id, l.mr.SGE(0, 8)))
+		check("post a shared receive", l.srq.Recv(id, l.mr.SGE(0, 8)))
 	}
 }
 
-// closes checks that everything can be closed, whatever the kernel answers, and is of no more use then.
-func (l *lost) closes() {
+// checkCloses checks that every object can be closed although the kernel fails, and cannot be used afterwards.
+func (l *removedDevice) checkCloses() {
 	l.t.Helper()
 	for _, c := range []interface{ Close() error }{l.a, l.b, l.srq, l.mr, l.cq, l.other, l.ch, l.pd} {
 		if err := c.Close(); err != nil {
-			l.gone("close", err)
+			l.checkLost("close", err)
 		}
 		if err := c.Close(); err != nil {
 			l.t.Errorf("a second Close: %v", err)

@@ -21,7 +21,7 @@ func checkWrite(t *testing.T, open Open) {
 	r.drain()
 }
 
-// A WRITE with immediate takes a receive, and writes nothing into its memory.
+// A WRITE with immediate consumes a receive, and does not change the memory of that receive.
 func checkWriteImmediate(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{})
@@ -30,9 +30,10 @@ func checkWriteImmediate(t *testing.T, open Open) {
 		copy(want[100:], a.buf[i:i+n])
 		into := b.postRecv(b.mr.SGE(1<<16, 64))
 		imm := 0xa0b0c000 + uint32(i)
-		wc := r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpWriteImm, Imm: imm, SGE: sgeList(a.mr, i, n), Remote: b.mr.Remote(100)}), into)
+		wc := r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpWriteImm, Imm: imm, SGE: sgeList(a.mr, i, n),
+			Remote: b.mr.Remote(100)}), into)
 		if wc.Opcode != verbs.WCRecvWriteImm || wc.Imm() != imm || wc.Flags&verbs.WithImm == 0 || int(wc.Len) != n {
-			t.Fatalf("%d bytes were written with %#x, %#x has arrived: %+v", n, imm, wc.Imm(), wc)
+			t.Fatalf("%d bytes were written with immediate %#x, but %#x arrived: %+v", n, imm, wc.Imm(), wc)
 		}
 		checkBytes(t, "a WRITE with immediate", b.buf, want)
 	}
@@ -51,7 +52,7 @@ func checkRead(t *testing.T, open Open) {
 		}
 		checkBytes(t, "a READ", a.buf, want)
 	}
-	// More of them at the same time than either side can have under way.
+	// More concurrent READs than either side can have in flight.
 	var ids []uint64
 	want := bytes.Clone(a.buf)
 	for i := range 60 {
@@ -65,7 +66,7 @@ func checkRead(t *testing.T, open Open) {
 	r.drain()
 }
 
-// loadUint64 is an eight-byte integer in a buffer, in host order.
+// loadUint64 reads an eight-byte integer in native byte order.
 func loadUint64(buf []byte, off int) uint64 { return binary.NativeEndian.Uint64(buf[off:]) }
 
 func storeUint64(buf []byte, off int, v uint64) { binary.NativeEndian.PutUint64(buf[off:], v) }
@@ -86,17 +87,18 @@ func checkCompareSwap(t *testing.T, open Open) {
 			Remote: b.mr.Remote(at)}))
 		storeUint64(mine, 24, was)
 		if wc.Len != 8 {
-			t.Fatalf("eight bytes were swapped: %+v", wc)
+			t.Fatalf("the length of a compare and swap is not 8: %+v", wc)
 		}
-		checkBytes(t, "what was there before", a.buf, mine)
+		checkBytes(t, "the value before a compare and swap", a.buf, mine)
 	}
 	swap(first, second, first)
 	checkBytes(t, "a swap", b.buf, want)
-	swap(first, 99, second) // not equal, so nothing changes
+	swap(first, 99, second) // not equal: the memory does not change
 	checkBytes(t, "no swap", b.buf, want)
 
 	id := r.tracker.nextID()
-	a.expectCompletion(id, verbs.OpCompareSwap, verbs.Signaled, a.CompareSwap(id, verbs.Signaled, b.mr.Remote(at), second, 5, a.mr.SGE(0, 8)))
+	a.expectCompletion(id, verbs.OpCompareSwap, verbs.Signaled,
+		a.CompareSwap(id, verbs.Signaled, b.mr.Remote(at), second, 5, a.mr.SGE(0, 8)))
 	a.ringDoorbell()
 	r.awaitSuccess(id)
 	storeUint64(want, at, 5)
@@ -104,7 +106,7 @@ func checkCompareSwap(t *testing.T, open Open) {
 	r.drain()
 }
 
-// checkNoAtomics tells whether the device has no atomic operations, which must then fail.
+// checkNoAtomics reports whether the device has no atomic operations. If it has none, it checks that they fail.
 func (r *fixture) checkNoAtomics(a, b *endpoint) bool {
 	r.t.Helper()
 	if r.caps.AtomicCap != 0 {
@@ -112,12 +114,12 @@ func (r *fixture) checkNoAtomics(a, b *endpoint) bool {
 	}
 	id := a.postAndRing(verbs.Request{Op: verbs.OpFetchAdd, Compare: 1, SGE: sgeList(a.mr, 0, 8), Remote: b.mr.Remote(0)})
 	if wc := r.await(id); wc.Err() == nil {
-		r.t.Fatal("a device without atomic operations has carried one out")
+		r.t.Fatal("a device without atomic operations executed one")
 	}
 	return true
 }
 
-// Additions of several queue pairs to one number are all there, and each has seen another value.
+// Concurrent additions of several queue pairs to one integer are all applied, and each returns a different old value.
 func checkFetchAdd(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{})
@@ -144,16 +146,16 @@ func checkFetchAdd(t *testing.T, open Open) {
 	slices.Sort(seen)
 	for i, v := range seen {
 		if v != 3*uint64(i) {
-			t.Fatalf("addition %d has seen %d more than at first, instead of %d", i, v, 3*i)
+			t.Fatalf("addition %d returned the first value plus %d instead of plus %d", i, v, 3*i)
 		}
 	}
 	if got := loadUint64(b.buf, 8) - first; got != 3*2*rounds {
-		t.Fatalf("the sum has grown by %d instead of %d", got, 3*2*rounds)
+		t.Fatalf("the sum grew by %d instead of %d", got, 3*2*rounds)
 	}
 	r.drain()
 }
 
-// A fenced request sees what READs before it have brought.
+// A fenced request starts after earlier READs, and sends the bytes that they read.
 func checkFence(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{})
@@ -163,7 +165,7 @@ func checkFence(t *testing.T, open Open) {
 		read := a.post(verbs.Request{Op: verbs.OpRead, Flags: verbs.Signaled, SGE: sgeList(a.mr, 0, n), Remote: b.mr.Remote(i)})
 		a.ringDoorbell()
 		r.awaitSuccess(read, a.postAndRing(verbs.Request{Op: verbs.OpSend, Flags: verbs.Fence, SGE: sgeList(a.mr, 0, n)}), into)
-		checkBytes(t, "what was read and sent back", b.buf[1<<16:][:n], b.buf[i:i+n])
+		checkBytes(t, "the bytes that were read and sent back", b.buf[1<<16:][:n], b.buf[i:i+n])
 	}
 	r.drain()
 }

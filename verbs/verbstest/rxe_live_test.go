@@ -8,8 +8,8 @@ import (
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
-// through opens the guest's device through a provider.
-func through(t *testing.T, provider string) verbstest.Open {
+// openLive returns a function that opens the device of the guest with a provider.
+func openLive(t *testing.T, provider string) verbstest.Open {
 	name := live.Device(t)
 	return func(tb testing.TB) *verbs.Context {
 		tb.Helper()
@@ -21,4 +21,4 @@ func through(t *testing.T, provider string) verbstest.Open {
 	}
 }
 
-func TestLiveRXE(t *testing.T) { verbstest.Run(t, through(t, "rxe")) }
+func TestLiveRXE(t *testing.T) { verbstest.Run(t, openLive(t, "rxe")) }

@@ -9,7 +9,8 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// sgeList names n bytes of a region. An empty piece would be 2 GiB to some devices, so nothing is an empty list.
+// sgeList returns a scatter/gather list of n bytes of a region. Some devices take an entry of length 0 for 2 GiB, so the list
+// is empty if n is 0.
 func sgeList(mr *verbs.MR, off, n int) []verbs.SGE {
 	if n == 0 {
 		return nil
@@ -17,7 +18,7 @@ func sgeList(mr *verbs.MR, off, n int) []verbs.SGE {
 	return []verbs.SGE{mr.SGE(off, n)}
 }
 
-// messageLengths are those around which messages are cut into packets.
+// messageLengths returns lengths around the limits at which messages are split into packets.
 func (r *fixture) messageLengths() []int {
 	mtu := r.port.ActiveMTU.Bytes()
 	return []int{0, 1, 3, 4, 8, 63, 64, 65, mtu - 1, mtu, mtu + 1, 2 * mtu, 3*mtu + 5, 1 << 15}
@@ -27,8 +28,8 @@ func checkSendLengths(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{})
 	for i, n := range r.messageLengths() {
-		for _, way := range [][2]*endpoint{{a, b}, {b, a}} {
-			from, to := way[0], way[1]
+		for _, ends := range [][2]*endpoint{{a, b}, {b, a}} {
+			from, to := ends[0], ends[1]
 			want, off := bytes.Clone(to.buf), 8*i+3
 			copy(want[off:], from.buf[i:i+n])
 			into := to.postRecv(to.mr.SGE(off, n+5))
@@ -51,7 +52,7 @@ func checkSendImmediate(t *testing.T, open Open) {
 		into := b.postRecv(b.mr.SGE(i, 1000))
 		wc := r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpSendImm, Imm: imm, SGE: sgeList(a.mr, 0, 100*i)}), into)
 		if wc.Imm() != imm || wc.Flags&verbs.WithImm == 0 || int(wc.Len) != 100*i {
-			t.Fatalf("%#x was sent, %#x has arrived: %+v", imm, wc.Imm(), wc)
+			t.Fatalf("%#x was sent, but %#x arrived: %+v", imm, wc.Imm(), wc)
 		}
 		checkBytes(t, "a SEND with immediate", b.buf, want)
 	}
@@ -65,13 +66,13 @@ func checkSendImmediate(t *testing.T, open Open) {
 	r.drain()
 }
 
-// Inline bytes belong to the program again at once.
+// The caller may reuse the inline bytes when the post returns.
 func checkSendInline(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{MaxInline: 64})
 	most := a.Cap().MaxInline
 	if most < 64 {
-		t.Fatalf("a queue pair for 64 bytes inline takes %d", most)
+		t.Fatalf("a queue pair made for 64 inline bytes takes %d", most)
 	}
 	for i, n := range []int{0, 1, 15, 16, 17, 63, 64, most} {
 		want, data := bytes.Clone(b.buf), fillPattern(make([]byte, n), uint64(i))
@@ -95,7 +96,7 @@ func checkSendInline(t *testing.T, open Open) {
 	r.drain()
 }
 
-// splitSGEs cuts n bytes of a region into entries of a list, with gaps between them, and returns where they are.
+// splitSGEs returns scatter/gather entries of these sizes with gaps between them, and their offsets in the region.
 func splitSGEs(mr *verbs.MR, off int, sizes []int) (sges []verbs.SGE, at []int) {
 	for _, n := range sizes {
 		sges, at = append(sges, mr.SGE(off, n)), append(at, off)
@@ -178,11 +179,11 @@ func checkUnsignaled(t *testing.T, open Open) {
 	r.drain()
 }
 
-// Many requests go with one ring, and complete in order.
+// Many requests are submitted with one doorbell, and complete in order.
 func checkBatch(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{MaxSend: 32, MaxRecv: 32})
-	for round := range 5 { // more than once round the queue
+	for round := range 5 { // so that the queue wraps
 		want := bytes.Clone(b.buf)
 		var ids []uint64
 		for i := range 32 {
@@ -196,12 +197,12 @@ func checkBatch(t *testing.T, open Open) {
 		checkBytes(t, "a batch of SENDs", b.buf, want)
 	}
 	if err := a.Ring(); err != nil {
-		t.Fatalf("ring for nothing: %v", err)
+		t.Fatalf("ring without requests: %v", err)
 	}
 	r.drain()
 }
 
-// A queue takes at least what it was made for, refuses what is more, and takes as much again.
+// A queue takes at least the requested number of requests, refuses more, and takes as many again after they complete.
 func checkQueueFull(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{MaxSend: 10, MaxRecv: 10})
@@ -228,7 +229,7 @@ func checkQueueFull(t *testing.T, open Open) {
 	}
 }
 
-// fillQueue posts until the queue is full, and returns the numbers of what it has taken.
+// fillQueue posts until the queue is full, and returns the numbers of the posted requests.
 func (r *fixture) fillQueue(e *endpoint, least int, post func(uint64) error, taken func(uint64)) (ids []uint64) {
 	r.t.Helper()
 	for {
@@ -243,12 +244,12 @@ func (r *fixture) fillQueue(e *endpoint, least int, post func(uint64) error, tak
 		}
 		taken(id)
 		if ids = append(ids, id); len(ids) > 4*least+64 {
-			r.t.Fatalf("a queue of %d has taken %d requests", least, len(ids))
+			r.t.Fatalf("a queue of %d took %d requests", least, len(ids))
 		}
 	}
 }
 
-// What is wrong with a request by itself is said at once, and nothing is queued.
+// Posting an invalid request returns the error immediately, and posts nothing.
 func checkPostMisuse(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{})
@@ -272,7 +273,7 @@ func checkPostMisuse(t *testing.T, open Open) {
 	for _, mr := range []*verbs.MR{a.mr, b.mr} {
 		for _, piece := range [][2]int{{-1, 1}, {0, bufferSize + 1}, {bufferSize, 1}, {1, -1}} {
 			if !panics(func() { mr.SGE(piece[0], piece[1]) }) {
-				t.Fatalf("%d bytes from %d of %d are no error", piece[1], piece[0], bufferSize)
+				t.Fatalf("SGE of %d bytes at offset %d of %d did not panic", piece[1], piece[0], bufferSize)
 			}
 		}
 	}

@@ -16,26 +16,27 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
-// SimulatedNetwork is a network whose devices exist in this process only, for tests of what is built on package verbs: they say in which
-// order things happen, such as faults that real devices have rarely. Requests are carried out when they are rung for, in the
-// goroutine that rings, and what cannot be then whenever something changes. Nothing is lost that Lose does not ask for, and what
-// a peer has no receive for waits. Datagrams and reliable connections can send, write and read; there is nothing else.
+// SimulatedNetwork is a network whose devices exist in this process only, for tests of code that uses package verbs. Tests
+// control the order of events, and faults that are rare on real devices. The goroutine that rings the doorbell executes the
+// requests. A request that cannot be executed yet is executed at a later change of the network. Only DropDatagrams loses
+// messages; a message to a connected peer without a posted receive waits. Only queue pairs of the types UD and RC exist. UD can
+// send; RC can also write and read.
 type SimulatedNetwork struct {
 	mu           sync.Mutex
-	lastID       uint32            // number or key
-	qps          []*simQP          // in the order in which they were made
+	lastID       uint32            // the last number or key
+	qps          []*simQP          // in order of creation
 	mrs          map[uint32][]byte // by key
 	paused       bool
 	linkDown     bool
 	dropDatagram func() bool
 }
 
-// NewSimulatedNetwork makes a network.
+// NewSimulatedNetwork returns a network without devices.
 func NewSimulatedNetwork() *SimulatedNetwork { return &SimulatedNetwork{mrs: map[uint32][]byte{}} }
 
 // Open opens a device of the network.
 func (n *SimulatedNetwork) Open(name string) (*verbs.Context, error) {
-	return verbs.OpenOn(simProvider{n}, hw.RDMADevice{Name: name, Type: hw.NodeCA, Provider: "played",
+	return verbs.OpenOn(simProvider{n}, hw.RDMADevice{Name: name, Type: hw.NodeCA, Provider: "simulated",
 		Ports: []hw.RDMAPort{{Number: 1, State: hw.PortActive, LinkLayer: hw.LinkEthernet, Netdev: "eth0", GIDs: []hw.GID{
 			{Index: 1, Addr: simAddr, Type: hw.GIDRoCEv2, Netdev: "eth0"},
 		}}},
@@ -45,7 +46,7 @@ func (n *SimulatedNetwork) Open(name string) (*verbs.Context, error) {
 
 var simAddr = netip.MustParseAddr("::ffff:10.0.0.1")
 
-// SetPaused has nothing move until Hold(false).
+// SetPaused stops the execution of requests, or resumes it.
 func (n *SimulatedNetwork) SetPaused(on bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -53,8 +54,8 @@ func (n *SimulatedNetwork) SetPaused(on bool) {
 	n.progress()
 }
 
-// SetLinkDown takes the links down, or up again. While they are, a datagram that is sent fails, and its queue pair with it, as with
-// Soft-RoCE; connections wait.
+// SetLinkDown takes all links down, or up again. While the links are down, sending a datagram fails and its queue pair enters
+// the error state, as with Soft-RoCE. Requests of connections wait.
 func (n *SimulatedNetwork) SetLinkDown(on bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -62,20 +63,20 @@ func (n *SimulatedNetwork) SetLinkDown(on bool) {
 	n.progress()
 }
 
-// DropDatagrams has those datagrams be lost for which f is true, nil for none. It is called with each that is sent, once.
+// DropDatagrams loses every datagram for which f returns true. f is called once for each sent datagram. A nil f loses none.
 func (n *SimulatedNetwork) DropDatagrams(f func() bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.dropDatagram = f
 }
 
-// nextID is one that was not used before. The caller holds the lock.
+// nextID returns a number that was not used before. The caller must hold mu.
 func (n *SimulatedNetwork) nextID() uint32 {
 	n.lastID++
 	return n.lastID
 }
 
-// progress carries out what can be. The caller holds the lock.
+// progress executes requests until none can be executed. The caller must hold mu.
 func (n *SimulatedNetwork) progress() {
 	for moved := !n.paused; moved; {
 		moved = false
@@ -87,7 +88,7 @@ func (n *SimulatedNetwork) progress() {
 	}
 }
 
-// registeredMemory is what a key names, nil if it names less.
+// registeredMemory returns the memory of a key at addr, or nil if the key does not cover all of it. The caller must hold mu.
 func (n *SimulatedNetwork) registeredMemory(key uint32, addr uint64, bytes int) []byte {
 	mem := n.mrs[key]
 	if len(mem) == 0 {
@@ -102,14 +103,14 @@ func (n *SimulatedNetwork) registeredMemory(key uint32, addr uint64, bytes int) 
 
 type simProvider struct{ net *SimulatedNetwork }
 
-func (simProvider) Name() string { return "played" }
+func (simProvider) Name() string { return "simulated" }
 
 func (p simProvider) Open(ib.Device) (ib.Context, error) {
 	events, err := newSimEvents()
 	return &simDevice{p.net, events}, err
 }
 
-// simEvents is a descriptor from which tokens are read.
+// simEvents is a pipe from which the tokens of events are read.
 type simEvents struct{ pipe [2]int }
 
 func newSimEvents() (e simEvents, err error) {
@@ -163,7 +164,7 @@ func (d *simDevice) CreateCQ(n int, ch ib.Channel, _ int) (ib.CQ, error) {
 	return &simCQ{net: d.net, capacity: n, events: events, token: uint64(d.net.nextID())}, nil
 }
 
-// simCQ is guarded by the network's lock, as is all that follows.
+// simCQ is guarded by the mutex of the network, as are all types below.
 type simCQ struct {
 	net      *SimulatedNetwork
 	capacity int
@@ -194,7 +195,7 @@ func (c *simCQ) Notify(bool) error {
 	return nil
 }
 
-// addCompletion adds a completion. One too many would be lost in a real queue, and is the test's mistake here.
+// addCompletion adds a completion. An overrun is an error of the test. The caller must hold the mutex of the network.
 func (c *simCQ) addCompletion(wc ib.WC) {
 	if len(c.wcs) == c.capacity {
 		panic("verbstest: a completion queue overran")
@@ -202,7 +203,7 @@ func (c *simCQ) addCompletion(wc ib.WC) {
 	c.wcs = append(c.wcs, wc)
 	if c.armed && c.events != nil {
 		c.armed = false
-		// A pipe that is full has more than enough to read.
+		// The write fails if the pipe is full. The reader has enough events then.
 		_, _ = syscall.Write(c.events.pipe[1], binary.NativeEndian.AppendUint64(nil, c.token))
 	}
 }
@@ -263,14 +264,14 @@ type simAH struct{}
 
 func (simAH) Close() error { return nil }
 
-// simRecvQueue is a receive queue, shared or not.
+// simRecvQueue is a receive queue, of one queue pair or shared.
 type simRecvQueue struct {
 	net      *SimulatedNetwork
 	capacity int
 	posted   []ib.SendWR // ID and SGE of each
 }
 
-// Recv queues a receive.
+// Recv posts a receive.
 func (r *simRecvQueue) Recv(id uint64, sge []ib.SGE) error {
 	r.net.mu.Lock()
 	defer r.net.mu.Unlock()

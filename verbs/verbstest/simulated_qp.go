@@ -10,7 +10,7 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
-// simQP is a queue pair of a network that is played.
+// simQP is a queue pair of a simulated network.
 type simQP struct {
 	num, peer      uint32
 	typ            verbs.QPType
@@ -19,9 +19,9 @@ type simQP struct {
 	signalAll      bool
 	sendCQ, recvCQ *simCQ
 	ownRecvs       simRecvQueue
-	recvs          *simRecvQueue // own, or those of a shared queue
+	recvs          *simRecvQueue // ownRecvs, or the shared receive queue
 	sends          []ib.SendWR
-	submitted      int // of them, those that were rung for
+	submitted      int // number of sends before the last doorbell
 }
 
 func (q *simQP) Num() uint32   { return q.num }
@@ -43,7 +43,7 @@ func (q *simQP) Post(wr *ib.SendWR) error {
 	w.SGE, w.Inline = slices.Clone(wr.SGE), slices.Clone(wr.Inline)
 	const inline = 1 << 3 // IBV_SEND_INLINE
 	if w.Flags&inline == 0 {
-		w.Inline = nil // left from another request
+		w.Inline = nil // a remainder of another request
 	} else {
 		w.SGE = nil
 	}
@@ -76,7 +76,7 @@ func (q *simQP) Modify(a *ib.QPAttr, mask uint32) error {
 		q.state = verbs.State(a.State)
 	}
 	switch q.state {
-	case verbs.StateReset: // forgets all that is queued, which does not complete
+	case verbs.StateReset: // removes all requests without completions
 		q.sends, q.submitted, q.ownRecvs.posted = nil, 0, nil
 	case verbs.StateErr:
 		q.enterError()
@@ -93,7 +93,7 @@ func (q *simQP) Close() error {
 	return nil
 }
 
-// enterError has the pair be in the state of errors. What was rung for is flushed by step.
+// enterError puts the queue pair into the error state and flushes its receives. executeNext flushes the submitted sends.
 func (q *simQP) enterError() {
 	q.state = verbs.StateErr
 	for _, r := range q.ownRecvs.posted {
@@ -102,7 +102,7 @@ func (q *simQP) enterError() {
 	q.ownRecvs.posted = nil
 }
 
-// executeNext carries out the oldest request, if it can be.
+// executeNext executes the oldest submitted request. It returns false if there is none or it has to wait.
 func (q *simQP) executeNext() bool {
 	if q.submitted == 0 {
 		return false
@@ -126,7 +126,7 @@ func (q *simQP) executeNext() bool {
 	return true
 }
 
-// execute carries out a request, or says that it cannot be yet.
+// execute executes a request and returns its status. It returns false if the request has to wait.
 func (q *simQP) execute(w *ib.SendWR) (verbs.Status, bool) {
 	n := q.ownRecvs.net
 	to := q.peer
@@ -140,16 +140,15 @@ func (q *simQP) execute(w *ib.SendWR) (verbs.Status, bool) {
 		to = w.QPN
 	}
 	i := slices.IndexFunc(n.qps, func(o *simQP) bool { return o.num == to })
-	there := q.state == verbs.StateRTS && i >= 0 && n.qps[i].typ == q.typ &&
+	reachable := q.state == verbs.StateRTS && i >= 0 && n.qps[i].typ == q.typ &&
 		(n.qps[i].state == verbs.StateRTR || n.qps[i].state == verbs.StateRTS) && (q.typ == verbs.UD || n.qps[i].peer == q.num)
 	if q.typ == verbs.UD {
-		const route = 40 // bytes before a datagram
-		if there {
-			n.qps[i].deliver(append(make([]byte, route), n.gather(w)...))
+		if reachable {
+			n.qps[i].deliver(append(make([]byte, grhLen), n.gather(w)...))
 		}
 		return verbs.StatusSuccess, true
 	}
-	if !there || n.linkDown {
+	if !reachable || n.linkDown {
 		return 0, false
 	}
 	if verbs.Opcode(w.Opcode) == verbs.OpSend {
@@ -170,7 +169,7 @@ func (q *simQP) execute(w *ib.SendWR) (verbs.Status, bool) {
 	return verbs.StatusSuccess, true
 }
 
-// deliver puts a message into a receive, if there is one.
+// deliver completes the oldest receive with a message. It returns false if no receive is posted.
 func (q *simQP) deliver(b []byte) bool {
 	if len(q.recvs.posted) == 0 {
 		return false
@@ -182,7 +181,7 @@ func (q *simQP) deliver(b []byte) bool {
 	return true
 }
 
-// gather is what a request sends. Memory that is not registered is the test's mistake.
+// gather returns the bytes that a request sends.
 func (n *SimulatedNetwork) gather(w *ib.SendWR) []byte {
 	b := slices.Clone(w.Inline)
 	for _, e := range w.SGE {
@@ -200,6 +199,7 @@ func (n *SimulatedNetwork) scatter(to []ib.SGE, b []byte) {
 	}
 }
 
+// localMemory returns the memory of a scatter/gather entry. It panics if it is not registered: that is an error of the test.
 func (n *SimulatedNetwork) localMemory(e ib.SGE) []byte {
 	mem := n.registeredMemory(e.LKey, e.Addr, int(e.Len))
 	if mem == nil {

@@ -4,7 +4,7 @@ package verbstest
 
 import "unsafe"
 
-// memoryAt is memory that was registered, by its address. Whoever registered it keeps it.
+// memoryAt returns the registered memory at an address. The code that registered it must keep it reachable.
 func memoryAt(addr uint64, n int) []byte {
 	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), n)
 }

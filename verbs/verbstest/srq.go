@@ -21,18 +21,18 @@ func checkShared(t *testing.T, open Open) {
 	}
 	buf, mr := r.region(bufferSize, 1)
 	for range 4 {
-		place := map[uint64]int{}
+		offsets := map[uint64]int{}
 		for i := range 30 {
-			place[r.postSharedRecv(srq, r.tracker.nextID(), mr.SGE(4096*i, 100), mr.SGE(4096*i+2048, 2000))] = 4096 * i
+			offsets[r.postSharedRecv(srq, r.tracker.nextID(), mr.SGE(4096*i, 100), mr.SGE(4096*i+2048, 2000))] = 4096 * i
 		}
 		for i := range 30 {
 			n := 50 * i
 			r.awaitSuccess(from[i%3].postAndRing(verbs.Request{Op: verbs.OpSendImm, Imm: uint32(i), SGE: sgeList(from[i%3].mr, i, n)}))
 		}
 		r.pollUntil("receives", func() bool {
-			return !slices.ContainsFunc(keys(place), func(id uint64) bool { return !r.tracker.isCompleted(id) })
+			return !slices.ContainsFunc(keys(offsets), func(id uint64) bool { return !r.tracker.isCompleted(id) })
 		})
-		for id, off := range place {
+		for id, off := range offsets {
 			wc := r.awaitSuccess(id)
 			i := int(wc.Imm())
 			a, b, n := from[i%3], to[i%3], 50*i
@@ -53,7 +53,7 @@ func keys[K comparable, V any](m map[K]V) (ks []K) {
 	return ks
 }
 
-// awaitEvent waits for an asynchronous event of a type; others may come before it.
+// awaitEvent blocks until an asynchronous event of a type arrives. It ignores events of other types.
 func (r *fixture) awaitEvent(of verbs.EventType) verbs.Event {
 	r.t.Helper()
 	ctx := r.context()
@@ -92,7 +92,7 @@ func checkSharedLimit(t *testing.T, open Open) {
 			t.Fatalf("the event is %v", ev)
 		}
 		if _, _, limit, err := srq.Query(); err != nil || limit != 0 {
-			t.Fatalf("after its event the limit is %d: %v", limit, err)
+			t.Fatalf("the limit after its event is %d: %v", limit, err)
 		}
 	}
 	r.drain()
@@ -103,13 +103,13 @@ func checkSharedMisuse(t *testing.T, open Open) {
 	for _, cfg := range []verbs.SRQConfig{{}, {MaxRecv: -1}, {MaxRecv: 4, MaxRecvSGE: -1}, {MaxRecv: 4, Limit: 5},
 		{MaxRecv: int(r.caps.MaxSRQWR) + 1}, {MaxRecv: 4, MaxRecvSGE: int(r.caps.MaxSRQSGE) + 1}} {
 		_, err := r.pd.CreateSRQ(cfg)
-		r.checkError(err, verbs.ErrInvalid, "a wrong shared receive queue")
+		r.checkError(err, verbs.ErrInvalid, "an invalid shared receive queue")
 	}
 	srq := must(r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 10}))(t)
 	a, b := r.newEndpoint(verbs.QPConfig{}), r.newEndpoint(verbs.QPConfig{SRQ: srq})
 	a.connect(b, verbs.DefaultParams())
 	b.connect(a, verbs.DefaultParams())
-	b.checkPostError(5, b.Recv(5, b.mr.SGE(0, 8)), verbs.ErrInvalid, "a receive beside the shared queue")
+	b.checkPostError(5, b.Recv(5, b.mr.SGE(0, 8)), verbs.ErrInvalid, "a receive of a queue pair with a shared receive queue")
 	wr, sge := srq.Cap()
 	if e := r.checkError(srq.Recv(6, slices.Repeat(sgeList(b.mr, 0, 1), sge+1)...), verbs.ErrInvalid, "a list too long"); e.ID != 6 {
 		t.Fatalf("%v does not name request 6", e)
@@ -130,7 +130,7 @@ func checkSharedMisuse(t *testing.T, open Open) {
 	case err != nil:
 		t.Fatal(err)
 	default:
-		for range wr { // there is room now, and what was queued is still there
+		for range wr { // the queue has room now, and keeps the posted receives
 			b.postRecv(b.mr.SGE(0, 8))
 			posted++
 		}
@@ -139,7 +139,7 @@ func checkSharedMisuse(t *testing.T, open Open) {
 		r.awaitSuccess(a.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 0, 8)}))
 	}
 	r.drain()
-	r.checkError(srq.Close(), verbs.ErrBusy, "close what is in use")
+	r.checkError(srq.Close(), verbs.ErrBusy, "close a shared receive queue in use")
 	b.close()
 	if err := srq.Close(); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// The attributes that take a pair of type RC through its states.
+// The attribute masks of the state changes of an RC queue pair.
 const (
 	toInit = verbs.AttrState | verbs.AttrPKeyIndex | verbs.AttrPort | verbs.AttrAccess
 	toRTR  = verbs.AttrState | verbs.AttrAH | verbs.AttrMTU | verbs.AttrDestQPN | verbs.AttrRQPSN | verbs.AttrMaxDestRDAtomic |
@@ -15,7 +15,7 @@ const (
 	toRTS = verbs.AttrState | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrSQPSN | verbs.AttrMaxRDAtomic
 )
 
-// connectAttrs are the attributes that connect e with a peer, state by state.
+// connectAttrs returns the attributes that connect e to a peer, for each state.
 func (e *endpoint) connectAttrs(to *endpoint) map[verbs.State]verbs.Attr {
 	e.r.t.Helper()
 	port := uint8(e.r.portNumber())
@@ -29,7 +29,7 @@ func (e *endpoint) connectAttrs(to *endpoint) map[verbs.State]verbs.Attr {
 	}
 }
 
-// portNumber is that of the first active port.
+// portNumber returns the number of the first active port.
 func (r *fixture) portNumber() int {
 	r.t.Helper()
 	for p := 1; p <= int(r.caps.Ports); p++ {
@@ -41,24 +41,24 @@ func (r *fixture) portNumber() int {
 	return 0
 }
 
-// modify modifies a pair and checks in what state it is then.
+// modify modifies a queue pair and checks its new state.
 func (r *fixture) modify(e *endpoint, a verbs.Attr, mask verbs.AttrMask) {
 	r.t.Helper()
 	if err := e.Modify(a, mask); err != nil {
 		r.t.Fatal(err)
 	}
 	if s := must(e.State())(r.t); s != a.State {
-		r.t.Fatalf("after a change to %v it is in %v", a.State, s)
+		r.t.Fatalf("after a change to %v the queue pair is in %v", a.State, s)
 	}
 }
 
-// A pair goes through its states one by one, and tells its attributes.
+// A queue pair passes through its states one by one, and a query returns its attributes.
 func checkModify(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	a, b := r.newEndpoint(verbs.QPConfig{}), r.newEndpoint(verbs.QPConfig{})
 	r.reconnect(a, b)
-	for _, way := range [][2]*endpoint{{a, b}, {b, a}} {
-		e, to, steps := way[0], way[1], way[0].connectAttrs(way[1])
+	for _, ends := range [][2]*endpoint{{a, b}, {b, a}} {
+		e, to, steps := ends[0], ends[1], ends[0].connectAttrs(ends[1])
 		got := must(e.Query(toInit | toRTR | toRTS))(t)
 		rtr, rts := steps[verbs.StateRTR], steps[verbs.StateRTS]
 		if got.State != verbs.StateRTS || got.MTU != rtr.MTU || got.DestQPN != to.Num() ||
@@ -66,11 +66,11 @@ func checkModify(t *testing.T, open Open) {
 			got.MaxDestRDAtomic < 3 || got.MinRNRTimer != 5 || got.Timeout != 13 || got.RetryCount != 6 || got.RNRRetry != 5 ||
 			got.MaxRDAtomic < 2 || got.AH.GID != rtr.AH.GID || got.AH.SGIDIndex != rtr.AH.SGIDIndex ||
 			got.Access&(verbs.RemoteWrite|verbs.RemoteRead|verbs.RemoteAtomic) != verbs.RemoteWrite|verbs.RemoteRead {
-			t.Fatalf("set were %+v and %+v, and it has %+v", rtr, rts, got)
+			t.Fatalf("set %+v and %+v, but the query returned %+v", rtr, rts, got)
 		}
 	}
 	r.exchange(a, b)
-	// What may change later.
+	// MinRNRTimer may change in state RTS.
 	if err := a.Modify(verbs.Attr{MinRNRTimer: 9}, verbs.AttrMinRNRTimer); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func checkModify(t *testing.T, open Open) {
 	r.drain()
 }
 
-// A change that is not allowed says in which state the pair is, which is wanted, and what is missing or too much.
+// The error of an invalid change names the current state, the requested state, and the missing or excess attributes.
 func checkModifyMisuse(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	a, b := r.newEndpoint(verbs.QPConfig{}), r.newEndpoint(verbs.QPConfig{})
@@ -89,14 +89,14 @@ func checkModifyMisuse(t *testing.T, open Open) {
 	refuse := func(to verbs.State, mask verbs.AttrMask, names ...string) {
 		t.Helper()
 		before := must(a.State())(t)
-		e := r.checkError(a.Modify(steps[to], mask), verbs.ErrState, "a wrong change")
+		e := r.checkError(a.Modify(steps[to], mask), verbs.ErrState, "an invalid change")
 		for _, name := range append(names, before.String(), to.String()) {
 			if !strings.Contains(e.Error(), name) || e.QPN != a.Num() {
 				t.Fatalf("%v does not name queue pair %#x and %s", e, a.Num(), name)
 			}
 		}
 		if after := must(a.State())(t); after != before {
-			t.Fatalf("a change that was refused has taken it from %v to %v", before, after)
+			t.Fatalf("a refused change took the queue pair from %v to %v", before, after)
 		}
 	}
 	refuse(verbs.StateRTS, toRTS)
@@ -116,18 +116,18 @@ func checkModifyMisuse(t *testing.T, open Open) {
 	r.modify(a, steps[verbs.StateInit], toInit)
 	wrong := steps[verbs.StateInit]
 	wrong.Port = r.caps.Ports + 1
-	if err := r.checkError(a.Modify(wrong, toInit), verbs.ErrInvalid, "a wrong port"); err.QPN != a.Num() {
+	if err := r.checkError(a.Modify(wrong, toInit), verbs.ErrInvalid, "an invalid port"); err.QPN != a.Num() {
 		t.Fatalf("%v does not name queue pair %#x", err, a.Num())
 	}
 }
 
-// reconnect resets two pairs and connects them anew.
+// reconnect resets two queue pairs and connects them again.
 func (r *fixture) reconnect(a, b *endpoint) {
 	r.t.Helper()
-	for _, way := range [][2]*endpoint{{a, b}, {b, a}} {
-		e, steps := way[0], way[0].connectAttrs(way[1])
+	for _, ends := range [][2]*endpoint{{a, b}, {b, a}} {
+		e, steps := ends[0], ends[0].connectAttrs(ends[1])
 		r.modify(e, verbs.Attr{State: verbs.StateReset}, verbs.AttrState)
-		r.poll() // what had completed
+		r.poll() // records earlier completions
 		r.tracker.drop(queueID{e.Num(), false})
 		r.tracker.drop(queueID{e.Num(), true})
 		r.modify(e, steps[verbs.StateInit], toInit)
@@ -136,7 +136,7 @@ func (r *fixture) reconnect(a, b *endpoint) {
 	}
 }
 
-// A pair that was reset has forgotten what was queued, and can be used as if it were new, even if it had failed.
+// A reset removes all requests from a queue pair. It can be used like a new one afterwards, even after an error.
 func checkReset(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	a, b := r.newEndpoint(verbs.QPConfig{}), r.newEndpoint(verbs.QPConfig{})
@@ -148,7 +148,7 @@ func checkReset(t *testing.T, open Open) {
 			r.modify(b, verbs.Attr{State: verbs.StateErr}, verbs.AttrState)
 			r.checkFailed(b)
 		}
-		for range 5 { // are forgotten
+		for range 5 { // the next reset removes these
 			a.postRecv(a.mr.SGE(0, 8))
 			a.post(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 0, 8)})
 		}
@@ -157,7 +157,7 @@ func checkReset(t *testing.T, open Open) {
 	r.drain()
 }
 
-// Requests can be posted only in states that allow it.
+// Requests can be posted only in states that allow them.
 func checkPostState(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	a, b := r.newEndpoint(verbs.QPConfig{}), r.newEndpoint(verbs.QPConfig{})
@@ -184,7 +184,7 @@ func checkPostState(t *testing.T, open Open) {
 	r.modify(b, b.connectAttrs(a)[verbs.StateRTS], toRTS)
 	r.awaitSuccess(b.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(b.mr, 0, 8)}), first)
 	r.awaitSuccess(b.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(b.mr, 8, 8)}), second)
-	checkBytes(t, "what was received", a.buf[:16], b.buf[:16])
+	checkBytes(t, "the received bytes", a.buf[:16], b.buf[:16])
 	r.drain()
 
 	a.close()

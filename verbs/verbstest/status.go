@@ -6,7 +6,7 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// allowedStatuses is what the standard says, and for rxe also what it says instead.
+// allowedStatuses returns the status of the standard, and for rxe also the statuses that rxe reports instead.
 func (r *fixture) allowedStatuses(standard verbs.Status, soft ...verbs.Status) []verbs.Status {
 	if r.isRXE {
 		return append(soft, standard)
@@ -14,13 +14,13 @@ func (r *fixture) allowedStatuses(standard verbs.Status, soft ...verbs.Status) [
 	return []verbs.Status{standard}
 }
 
-// localFaultStatuses is the status of a request that names local memory wrongly.
+// localFaultStatuses returns the statuses of a request with invalid local memory.
 func (r *fixture) localFaultStatuses() []verbs.Status {
 	return r.allowedStatuses(verbs.StatusLocalProtection, verbs.StatusLocalQPOperation)
 }
 
-// checkFailed checks that a queue pair has failed, and that what is posted to it is flushed. It does not ask for its state, which verbs
-// must know by what has completed.
+// checkFailed checks that a queue pair has failed, and that requests posted to it are flushed. It posts before it queries the
+// state: package verbs must know the state from the failed completions.
 func (r *fixture) checkFailed(e *endpoint) {
 	r.t.Helper()
 	into := e.postRecv(e.mr.SGE(0, 8))
@@ -29,31 +29,31 @@ func (r *fixture) checkFailed(e *endpoint) {
 	r.awaitState(e, verbs.StateErr)
 }
 
-// A message too long for its receive fails on both sides.
+// A message that is longer than its receive fails on both sides.
 func checkStatusLength(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	for _, n := range []int{101, 3 * r.port.ActiveMTU.Bytes()} {
 		a, b := r.pair(verbs.QPConfig{})
-		into, behind := b.postRecv(b.mr.SGE(0, 100)), b.postRecv(b.mr.SGE(0, 100))
+		into, next := b.postRecv(b.mr.SGE(0, 100)), b.postRecv(b.mr.SGE(0, 100))
 		id := a.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 0, n)})
 		r.awaitFailure(a, id, r.allowedStatuses(verbs.StatusRemoteInvalid, verbs.StatusRemoteOperation)...)
 		r.awaitFailure(b, into, r.allowedStatuses(verbs.StatusLocalLength, verbs.StatusRemoteInvalid, verbs.StatusLocalQPOperation)...)
-		r.awaitFailure(b, behind, verbs.StatusFlushed)
+		r.awaitFailure(b, next, verbs.StatusFlushed)
 		r.checkFailed(a)
 		r.drain()
 	}
 }
 
-// Requests that name memory wrongly fail, and say which. Their own flags do not matter: errors always complete.
+// Requests with invalid local memory fail, and the error names the request. A failed request completes even if it is unsignaled.
 func checkStatusLocal(t *testing.T, open Open) {
 	r := newFixture(t, open)
-	_, gone := r.region(4096, 1)
-	closed := gone.SGE(0, 64)
-	if err := gone.Close(); err != nil {
+	_, mr := r.region(4096, 1)
+	closed := mr.SGE(0, 64)
+	if err := mr.Close(); err != nil {
 		t.Fatal(err)
 	}
 	_, readOnly := r.regionWith(4096, 1, 0)
-	strange := must(must(r.ctx.AllocPD())(t).Register(make([]byte, 4096), verbs.LocalWrite))(t)
+	foreign := must(must(r.ctx.AllocPD())(t).Register(make([]byte, 4096), verbs.LocalWrite))(t)
 	for _, c := range []struct {
 		what string
 		op   verbs.Opcode
@@ -61,11 +61,11 @@ func checkStatusLocal(t *testing.T, open Open) {
 	}{
 		{"a wrong key", verbs.OpSend, func(a *endpoint) verbs.SGE { s := a.mr.SGE(0, 64); s.LKey ^= 0xff; return s }},
 		{"a wrong key", verbs.OpRead, func(a *endpoint) verbs.SGE { s := a.mr.SGE(0, 64); s.LKey ^= 0xff; return s }},
-		{"behind the region", verbs.OpWrite, func(a *endpoint) verbs.SGE { s := a.mr.SGE(bufferSize-60, 60); s.Len = 64; return s }},
+		{"after the region", verbs.OpWrite, func(a *endpoint) verbs.SGE { s := a.mr.SGE(bufferSize-60, 60); s.Len = 64; return s }},
 		{"before the region", verbs.OpRead, func(a *endpoint) verbs.SGE { s := a.mr.SGE(0, 64); s.Addr--; return s }},
-		{"a region that was closed", verbs.OpSend, func(*endpoint) verbs.SGE { return closed }},
-		{"a region of another domain", verbs.OpWrite, func(*endpoint) verbs.SGE { return strange.SGE(0, 64) }},
-		{"memory that is read-only", verbs.OpRead, func(*endpoint) verbs.SGE { return readOnly.SGE(0, 64) }},
+		{"a closed region", verbs.OpSend, func(*endpoint) verbs.SGE { return closed }},
+		{"a region of another protection domain", verbs.OpWrite, func(*endpoint) verbs.SGE { return foreign.SGE(0, 64) }},
+		{"read-only memory", verbs.OpRead, func(*endpoint) verbs.SGE { return readOnly.SGE(0, 64) }},
 	} {
 		a, b := r.pair(verbs.QPConfig{})
 		b.postRecv(b.mr.SGE(0, 64))
@@ -84,14 +84,14 @@ func checkStatusLocal(t *testing.T, open Open) {
 
 func checkStatusRemoteAccess(t *testing.T, open Open) {
 	r := newFixture(t, open)
-	_, gone := r.region(4096, 1)
-	closed := gone.Remote(0)
-	if err := gone.Close(); err != nil {
+	_, mr := r.region(4096, 1)
+	closed := mr.Remote(0)
+	if err := mr.Close(); err != nil {
 		t.Fatal(err)
 	}
 	const plain = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead
 	only := func(a verbs.Access) verbs.Remote { _, mr := r.regionWith(4096, 1, a); return mr.Remote(0) }
-	strange := must(must(r.ctx.AllocPD())(t).Register(make([]byte, 4096), plain))(t)
+	foreign := must(must(r.ctx.AllocPD())(t).Register(make([]byte, 4096), plain))(t)
 	for _, c := range []struct {
 		what string
 		op   verbs.Opcode
@@ -100,18 +100,18 @@ func checkStatusRemoteAccess(t *testing.T, open Open) {
 	}{
 		{"a wrong key", verbs.OpWrite, func(b *endpoint) verbs.Remote { x := b.mr.Remote(0); x.RKey ^= 0xff; return x }, 0},
 		{"a wrong key", verbs.OpRead, func(b *endpoint) verbs.Remote { x := b.mr.Remote(0); x.RKey ^= 0xff00; return x }, 0},
-		{"behind the region", verbs.OpWrite, func(b *endpoint) verbs.Remote { return b.mr.Remote(bufferSize - 60) }, 0},
+		{"after the region", verbs.OpWrite, func(b *endpoint) verbs.Remote { return b.mr.Remote(bufferSize - 60) }, 0},
 		{"before the region", verbs.OpRead, func(b *endpoint) verbs.Remote { x := b.mr.Remote(0); x.Addr--; return x }, 0},
-		{"nowhere", verbs.OpWrite, func(b *endpoint) verbs.Remote { return verbs.Remote{RKey: b.mr.RKey(), Addr: 1<<64 - 8} }, 0},
-		{"a region that was closed", verbs.OpWrite, func(*endpoint) verbs.Remote { return closed }, 0},
-		{"a region of another domain", verbs.OpRead, func(*endpoint) verbs.Remote { return strange.Remote(0) }, 0},
+		{"unmapped", verbs.OpWrite, func(b *endpoint) verbs.Remote { return verbs.Remote{RKey: b.mr.RKey(), Addr: 1<<64 - 8} }, 0},
+		{"a closed region", verbs.OpWrite, func(*endpoint) verbs.Remote { return closed }, 0},
+		{"a region of another protection domain", verbs.OpRead, func(*endpoint) verbs.Remote { return foreign.Remote(0) }, 0},
 		{"no remote access", verbs.OpRead, func(*endpoint) verbs.Remote { return only(verbs.LocalWrite) }, 0},
 		{"reads only", verbs.OpWrite, func(*endpoint) verbs.Remote { return only(verbs.LocalWrite | verbs.RemoteRead) }, 0},
 		{"writes only", verbs.OpRead, func(*endpoint) verbs.Remote { return only(verbs.LocalWrite | verbs.RemoteWrite) }, 0},
 		{"no atomics", verbs.OpFetchAdd, func(*endpoint) verbs.Remote { return only(plain) }, 0},
-		{"a pair without writes", verbs.OpWrite, func(b *endpoint) verbs.Remote { return b.mr.Remote(0) }, verbs.RemoteRead},
-		{"a pair without reads", verbs.OpRead, func(b *endpoint) verbs.Remote { return b.mr.Remote(0) }, verbs.RemoteWrite},
-		{"a pair without atomics", verbs.OpFetchAdd, func(b *endpoint) verbs.Remote { return b.mr.Remote(0) }, verbs.RemoteWrite},
+		{"a queue pair without writes", verbs.OpWrite, func(b *endpoint) verbs.Remote { return b.mr.Remote(0) }, verbs.RemoteRead},
+		{"a queue pair without reads", verbs.OpRead, func(b *endpoint) verbs.Remote { return b.mr.Remote(0) }, verbs.RemoteWrite},
+		{"a queue pair without atomics", verbs.OpFetchAdd, func(b *endpoint) verbs.Remote { return b.mr.Remote(0) }, verbs.RemoteWrite},
 	} {
 		a, b := r.pair(verbs.QPConfig{Access: c.qp})
 		want := b.postRecv(b.mr.SGE(0, 64))
@@ -122,7 +122,7 @@ func checkStatusRemoteAccess(t *testing.T, open Open) {
 		bad := a.postAndRing(verbs.Request{Op: c.op, SGE: sgeList(a.mr, 0, n), Remote: c.at(b)})
 		if c.qp == 0 {
 			r.awaitFailure(a, bad, verbs.StatusRemoteAccess)
-		} else { // to a pair without the right the operation does not exist
+		} else { // a queue pair without the access right may report an invalid request
 			r.awaitFailure(a, bad, verbs.StatusRemoteAccess, verbs.StatusRemoteInvalid)
 		}
 		r.checkFailed(a)
@@ -132,7 +132,7 @@ func checkStatusRemoteAccess(t *testing.T, open Open) {
 	}
 }
 
-// A receive that names memory wrongly is the receiver's fault, and the sender hears so.
+// A receive with invalid memory is an error of the receiver. The sender gets a remote operation error.
 func checkStatusRemoteOperation(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	for _, n := range []int{8, 3 * r.port.ActiveMTU.Bytes()} {
@@ -147,8 +147,7 @@ func checkStatusRemoteOperation(t *testing.T, open Open) {
 	}
 }
 
-// A peer that is not there is noticed after the retries, also those of a connection as it is made by default, and everything
-// that was queued fails.
+// Requests to a closed peer fail after the retries, also with default parameters, and all later requests are flushed.
 func checkStatusRetry(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	for _, p := range []verbs.Params{fastFailParams(), verbs.DefaultParams()} {
@@ -165,16 +164,16 @@ func checkStatusRetry(t *testing.T, open Open) {
 	}
 }
 
-// A sender waits for a receive as often as it was told to.
+// A sender retries RNR_RETRY times while the receiver has no receive posted; DefaultParams retries without limit.
 func checkStatusRNR(t *testing.T, open Open) {
 	r := newFixture(t, open)
-	a, b := r.pair(verbs.QPConfig{}) // for ever
+	a, b := r.pair(verbs.QPConfig{}) // retries without limit
 	id := a.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(a.mr, 8, 8)})
 	for range 100 {
 		r.poll()
 	}
 	if r.tracker.isCompleted(id) {
-		t.Fatalf("a SEND without a receive has completed: %v", r.tracker.completed[id].Status)
+		t.Fatalf("a SEND without a receive completed: %v", r.tracker.completed[id].Status)
 	}
 	r.awaitSuccess(b.postRecv(b.mr.SGE(0, 8)), id)
 	checkBytes(t, "a late SEND", b.buf[:8], a.buf[8:16])
@@ -182,19 +181,20 @@ func checkStatusRNR(t *testing.T, open Open) {
 
 	for _, op := range []verbs.Opcode{verbs.OpSend, verbs.OpWriteImm} {
 		a, b = r.pairWith(verbs.QPConfig{}, fastFailParams())
-		r.awaitFailure(a, a.postAndRing(verbs.Request{Op: op, SGE: sgeList(a.mr, 8, 8), Remote: b.mr.Remote(0)}), verbs.StatusRNRRetryExceeded)
+		id = a.postAndRing(verbs.Request{Op: op, SGE: sgeList(a.mr, 8, 8), Remote: b.mr.Remote(0)})
+		r.awaitFailure(a, id, verbs.StatusRNRRetryExceeded)
 		r.checkFailed(a)
 		b.close()
 		r.drain()
 	}
 }
 
-// A window cannot be bound to what does not allow it.
+// A window cannot be bound to a region that does not allow it.
 func checkStatusBind(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	for _, access := range []verbs.Access{
 		verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead, // no BindMW
-		verbs.RemoteRead | verbs.BindMW,                         // a window that may be written to memory that may not
+		verbs.RemoteRead | verbs.BindMW,                         // a writable window on a region that is not writable
 	} {
 		a, _ := r.pair(verbs.QPConfig{})
 		_, mr := r.regionWith(4096, 1, access)
@@ -216,7 +216,7 @@ func checkStatusBind(t *testing.T, open Open) {
 	}
 }
 
-// A queue pair that goes into the state of errors flushes what it holds, each request once.
+// A queue pair that enters the error state flushes its requests, each once.
 func checkFlush(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	a, b := r.pair(verbs.QPConfig{})
@@ -236,38 +236,38 @@ func checkFlush(t *testing.T, open Open) {
 	r.checkFailed(a)
 	r.drain()
 
-	// The other end knows nothing of it, until it sends.
+	// The peer stays connected until it sends.
 	if s := must(b.State())(t); s != verbs.StateRTS {
-		t.Fatalf("the other end is in %v", s)
+		t.Fatalf("the peer is in %v", s)
 	}
 }
 
-// A receive that is posted to a pair that has failed is flushed, whatever was known of the failure when it was posted.
+// A receive posted to a failed queue pair is flushed, whether or not package verbs knew of the failure when it was posted.
 func checkLateReceives(t *testing.T, open Open) {
 	r := newFixture(t, open)
-	breaks := func(a *endpoint) {
+	breakPair := func(a *endpoint) {
 		t.Helper()
-		r.awaitFailure(a, a.postAndRing(verbs.Request{Op: verbs.OpWrite, SGE: sgeList(a.mr, 0, 8), Remote: verbs.Remote{Addr: 8, RKey: 8}}),
-			verbs.StatusRemoteAccess)
+		id := a.postAndRing(verbs.Request{Op: verbs.OpWrite, SGE: sgeList(a.mr, 0, 8), Remote: verbs.Remote{Addr: 8, RKey: 8}})
+		r.awaitFailure(a, id, verbs.StatusRemoteAccess)
 	}
-	// A completion has said so.
+	// A completion has reported the failure.
 	a, b := r.pair(verbs.QPConfig{})
-	breaks(a)
+	breakPair(a)
 	r.awaitFailure(a, a.postRecv(a.mr.SGE(0, 8)), verbs.StatusFlushed)
-	// Nothing has, as there was nothing in the pair that could fail: until its state is asked for.
+	// No completion has reported the failure, since the queue pair had no requests. The query of the state reports it.
 	r.awaitState(b, verbs.StateErr)
 	for range 3 {
 		r.awaitFailure(b, b.postRecv(b.mr.SGE(0, 8)), verbs.StatusFlushed)
 	}
-	// Nothing has when the receives are posted: until a SEND fails.
+	// Nothing has reported the failure when the receives are posted. A failed SEND reports it.
 	a, b = r.pair(verbs.QPConfig{})
-	breaks(a)
+	breakPair(a)
 	early := []uint64{b.postRecv(b.mr.SGE(0, 8)), b.postRecv(b.mr.SGE(0, 8))}
 	r.awaitFailure(b, b.postAndRing(verbs.Request{Op: verbs.OpSend, SGE: sgeList(b.mr, 0, 8)}), verbs.StatusFlushed)
 	for _, id := range append(early, b.postRecv(b.mr.SGE(0, 8))) {
 		r.awaitFailure(b, id, verbs.StatusFlushed)
 	}
-	// A pair that is made anew is well again.
+	// A queue pair works again after a reset.
 	r.reconnect(a, b)
 	r.exchange(a, b)
 	r.drain()

@@ -18,13 +18,13 @@ type rule struct {
 	check func(t *testing.T, open Open)
 }
 
-// Run checks that a provider keeps all rules of package verbs.
+// Run checks that a provider follows all rules of package verbs.
 func Run(t *testing.T, open Open) {
 	warmUp(t, open)
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
 			before := leakcheck.Take(t, isDevice)
-			t.Cleanup(func() { before.Compare(t) }) // runs after everything that the rule cleans up
+			t.Cleanup(func() { before.Compare(t) }) // runs after all cleanups of the rule
 			r.check(t, open)
 		})
 	}
@@ -33,7 +33,7 @@ func Run(t *testing.T, open Open) {
 // isDevice reports whether a line of /proc/self/maps is a mapping of a device.
 func isDevice(line []byte) bool { return bytes.Contains(line, []byte("/dev/infiniband/")) }
 
-// warmUp has libraries be loaded and the runtime open descriptors of its own before anything is counted.
+// warmUp opens the device once. This loads libraries and makes the runtime open its own descriptors before the leak check counts.
 func warmUp(t *testing.T, open Open) {
 	if err := open(t).Close(); err != nil {
 		t.Fatalf("close the device: %v", err)

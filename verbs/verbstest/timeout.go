@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// waitTimeout is how long a test may wait for what does not come: a minute, or a part of what is left to it.
+// waitTimeout returns the limit of each wait of a test: a minute, or a quarter of the time before its deadline if that is less.
 func waitTimeout(t testing.TB) time.Duration {
 	const most = time.Minute
 	if t, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {

@@ -10,36 +10,37 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// trafficStream is random traffic from one end to another. The memory of either end has a part where messages arrive, one where the
-// other end writes, one where its own READs arrive, and one that is only sent and read from.
+// trafficStream is random traffic from one endpoint to another. The memory of each endpoint has four areas: for received
+// messages, for WRITEs of the peer, for data of its own READs, and one that is only sent and read.
 type trafficStream struct {
 	from, to    *endpoint
 	rng         *rand.Rand
-	expected    map[uint64]memoryCheck // requests by number
-	recvIDs     []uint64               // receives in order, not yet matched
-	messages    [][]byte               // what they must bring, in order
-	recvOffsets map[uint64]int         // of receives
+	expected    map[uint64]memoryCheck // checks of the posted requests, by request number
+	recvIDs     []uint64               // receives in posted order, not yet checked
+	messages    [][]byte               // their expected messages; nil for a WRITE with immediate
+	recvOffsets map[uint64]int         // of receives, by request number
 	seq         int
 }
 
 type memoryCheck struct {
-	got, want []byte // what must be there in the end, or nil
+	got, want []byte // compared after completion; nil for a SEND
 }
 
 const (
-	maxMessage  = 4096 // largest message of a flow
+	maxMessage  = 4096 // size of the largest message
 	recvArea    = 0
 	writeArea   = 8 * maxMessage
 	readArea    = 16 * maxMessage
 	sendArea    = 24 * maxMessage
-	maxInFlight = 8 // requests that a flow has under way
+	maxInFlight = 8 // requests in flight of a stream
 )
 
 func newTrafficStream(from, to *endpoint, seed uint64) *trafficStream {
-	return &trafficStream{from: from, to: to, rng: rand.New(rand.NewPCG(seed, 1)), expected: map[uint64]memoryCheck{}, recvOffsets: map[uint64]int{}}
+	return &trafficStream{from: from, to: to, rng: rand.New(rand.NewPCG(seed, 1)),
+		expected: map[uint64]memoryCheck{}, recvOffsets: map[uint64]int{}}
 }
 
-// runBatch posts a few random requests, waits for some of those that are under way, and checks what has come.
+// runBatch posts a few random requests, polls until they have completed, and checks the results.
 func (f *trafficStream) runBatch(r *fixture) {
 	r.t.Helper()
 	for range 1 + f.rng.IntN(maxInFlight) {
@@ -49,7 +50,7 @@ func (f *trafficStream) runBatch(r *fixture) {
 	f.waitAndCheck(r)
 }
 
-// post posts one random request, with the receive that it needs.
+// post posts one random request, and the receive for it.
 func (f *trafficStream) post(r *fixture) {
 	r.t.Helper()
 	a, b := f.from, f.to
@@ -61,7 +62,7 @@ func (f *trafficStream) post(r *fixture) {
 	if f.rng.IntN(3) > 0 {
 		q.Flags = verbs.Signaled
 	}
-	var end memoryCheck
+	var check memoryCheck
 	all := [...]verbs.Opcode{verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead}
 	switch q.Op = all[f.rng.IntN(len(all))]; q.Op {
 	case verbs.OpSend, verbs.OpSendImm:
@@ -71,13 +72,13 @@ func (f *trafficStream) post(r *fixture) {
 		fallthrough
 	case verbs.OpWrite:
 		q.Remote = b.mr.Remote(writeArea + at)
-		end = memoryCheck{got: b.buf[writeArea+at:][:n], want: data}
+		check = memoryCheck{got: b.buf[writeArea+at:][:n], want: data}
 	case verbs.OpRead:
 		q.Remote, q.SGE = b.mr.Remote(sendArea+f.rng.IntN(maxMessage)), sgeList(a.mr, readArea+at, n)
 		off := int(q.Remote.Addr - b.mr.Remote(0).Addr)
-		end = memoryCheck{got: a.buf[readArea+at:][:n], want: bytes.Clone(b.buf[off : off+n])}
+		check = memoryCheck{got: a.buf[readArea+at:][:n], want: bytes.Clone(b.buf[off : off+n])}
 	}
-	f.expected[a.post(q)] = end
+	f.expected[a.post(q)] = check
 }
 
 func (f *trafficStream) receive(r *fixture, at int, message []byte) {
@@ -86,7 +87,8 @@ func (f *trafficStream) receive(r *fixture, at int, message []byte) {
 	f.recvIDs, f.messages, f.recvOffsets[id] = append(f.recvIDs, id), append(f.messages, message), at
 }
 
-// waitAndCheck waits for everything, and checks memory. The last request is signaled, so that those before it are known to be done.
+// waitAndCheck polls until all requests have completed, and checks memory. It posts a last signaled request: when that completes,
+// the unsignaled requests before it have completed too.
 func (f *trafficStream) waitAndCheck(r *fixture) {
 	r.t.Helper()
 	r.awaitSuccess(f.from.postAndRing(verbs.Request{Op: verbs.OpWrite}))
@@ -99,18 +101,18 @@ func (f *trafficStream) waitAndCheck(r *fixture) {
 			checkBytes(r.t, "a message", f.to.buf[f.recvOffsets[id]:][:len(m)], m)
 		}
 	}
-	for id, end := range f.expected {
+	for id, check := range f.expected {
 		if r.tracker.pending[id] != nil {
-			r.t.Fatalf("request %#x is still open after one that was posted later", id)
+			r.t.Fatalf("request %#x is still pending after a later one completed", id)
 		}
-		checkBytes(r.t, "memory", end.got, end.want)
+		checkBytes(r.t, "memory", check.got, check.want)
 	}
 	clear(f.expected)
 	clear(f.recvOffsets)
 	f.recvIDs, f.messages = nil, nil
 }
 
-// newTraffic makes random traffic in both directions of several pairs. All of a side completes into one queue.
+// newTraffic returns streams between new pairs of endpoints. All endpoints of one side share a completion queue.
 func (r *fixture) newTraffic(pairs int) (fs []*trafficStream) {
 	r.t.Helper()
 	left, right := r.cq(1024, nil), r.cq(1024, nil)
@@ -130,7 +132,7 @@ func checkTraffic(t *testing.T, open Open) {
 	fs := r.newTraffic(3)
 	for range 20 {
 		for _, f := range fs {
-			for range 1 + f.rng.IntN(maxInFlight-1) { // all are under way at the same time
+			for range 1 + f.rng.IntN(maxInFlight-1) { // all streams have requests in flight at the same time
 				f.post(r)
 			}
 			f.from.ringDoorbell()
@@ -143,8 +145,8 @@ func checkTraffic(t *testing.T, open Open) {
 	r.drain()
 }
 
-// When something fails in the middle of traffic, what was posted to that pair completes all the same, each request once,
-// and other pairs go on.
+// If a request fails during traffic, all requests of that queue pair still complete, each once. Other queue pairs are not
+// affected.
 func checkTrafficFails(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	fs := r.newTraffic(4)
@@ -172,7 +174,7 @@ func checkTrafficFails(t *testing.T, open Open) {
 		}
 		f.from.ringDoorbell()
 		if wc := r.await(id); wc.Err() == nil || wc.Status == verbs.StatusFlushed {
-			t.Fatalf("a request that must fail: %v", wc.Status)
+			t.Fatalf("a request that must fail completed with %v", wc.Status)
 		}
 		if err := f.to.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 			t.Fatal(err)
@@ -184,8 +186,7 @@ func checkTrafficFails(t *testing.T, open Open) {
 	r.drain()
 }
 
-// A pair may be closed in the middle of traffic. What it has not completed by then never completes, and its number may be another
-// pair's.
+// A queue pair may be closed during traffic. Its pending requests never complete, and another queue pair may get its number.
 func checkTrafficCloses(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	healthy := r.newTraffic(1)[0]
@@ -209,14 +210,14 @@ func checkTrafficCloses(t *testing.T, open Open) {
 	r.drain()
 }
 
-// Any number of goroutines may post to a pair and poll a queue.
+// Several goroutines may post to one queue pair and poll one completion queue concurrently.
 func checkThreads(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	const posters, each = 4, 60
 	a, b := r.newEndpoint(verbs.QPConfig{MaxSend: 16}), r.newEndpoint(verbs.QPConfig{MaxRecv: posters * each})
 	a.connect(b, verbs.DefaultParams())
 	b.connect(a, verbs.DefaultParams())
-	r.cqs = nil // they are polled below, and have room for all
+	r.cqs = nil // they are polled below, and have room for all completions
 	for i := range posters * each {
 		if err := b.Recv(uint64(i), b.mr.SGE(8*i, 8)); err != nil {
 			t.Fatal(err)
@@ -264,12 +265,12 @@ func checkThreads(t *testing.T, open Open) {
 	}
 	for id, times := range seen {
 		if times != 1 {
-			t.Errorf("request %#x has completed %d times", id, times)
+			t.Errorf("request %#x completed %d times", id, times)
 		}
 	}
 }
 
-// sendMany posts requests of its own as soon as there is room for them.
+// sendMany posts n SENDs, whose numbers contain p. It retries while the queue is full.
 func (e *endpoint) sendMany(p, n int, stop func() bool) error {
 	for i := 0; i < n && !stop(); {
 		err := e.Send(uint64(1<<32|p<<16|i), verbs.Signaled, e.mr.SGE(8*i, 8))

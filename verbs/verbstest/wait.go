@@ -11,7 +11,7 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// pairWithChannel makes a connected pair of which b completes into a queue with a channel.
+// pairWithChannel makes a connected pair. The completion queue of b has a channel.
 func (r *fixture) pairWithChannel() (a, b *endpoint, ch *verbs.Channel) {
 	r.t.Helper()
 	ch = must(r.ctx.CreateChannel())(r.t)
@@ -21,7 +21,7 @@ func (r *fixture) pairWithChannel() (a, b *endpoint, ch *verbs.Channel) {
 	return a, b, ch
 }
 
-// checkNoEvent checks that no event has come.
+// checkNoEvent checks that no event has arrived.
 func (r *fixture) checkNoEvent(ch *verbs.Channel, when string) {
 	r.t.Helper()
 	if cq, err := ch.Next(); cq != nil || err != nil {
@@ -29,8 +29,7 @@ func (r *fixture) checkNoEvent(ch *verbs.Channel, when string) {
 	}
 }
 
-// An event comes once for each time it was asked for, and if one of a solicited completion was asked for, only for such or
-// for an error.
+// Each Notify gives one event. After Notify(true) only a solicited completion or an error gives it.
 func checkSolicited(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	a, b, ch := r.pairWithChannel()
@@ -42,28 +41,28 @@ func checkSolicited(t *testing.T, open Open) {
 	wait := func() {
 		t.Helper()
 		if cq := must(ch.Wait(r.context()))(t); cq != b.cq {
-			t.Fatal("the event is of another queue")
+			t.Fatal("the event is of another completion queue")
 		}
 	}
 	send(verbs.Solicited)
-	r.checkNoEvent(ch, "nobody has asked")
+	r.checkNoEvent(ch, "before Notify")
 	for _, solicited := range []bool{false, true} {
 		if err := b.cq.Notify(solicited); err != nil {
 			t.Fatal(err)
 		}
-		r.checkNoEvent(ch, "nothing was sent")
+		r.checkNoEvent(ch, "before a SEND")
 		if solicited {
 			for range 3 {
 				send(0)
 			}
-			r.checkNoEvent(ch, "nothing solicited was sent")
+			r.checkNoEvent(ch, "without a solicited SEND")
 		}
 		send(verbs.Solicited)
 		wait()
 		for range 3 {
 			send(verbs.Solicited)
 		}
-		r.checkNoEvent(ch, "one event was asked for, and has come")
+		r.checkNoEvent(ch, "after the one event")
 	}
 	b.postRecv(b.mr.SGE(0, 8))
 	if err := b.cq.Notify(true); err != nil {
@@ -74,10 +73,10 @@ func checkSolicited(t *testing.T, open Open) {
 	}
 	wait()
 	r.drain()
-	r.checkError(a.cq.Notify(false), verbs.ErrInvalid, "ask without a channel")
+	r.checkError(a.cq.Notify(false), verbs.ErrInvalid, "notify without a channel")
 }
 
-// Ends that sleep between messages miss none.
+// Endpoints that block between messages lose no wakeup.
 func checkSleep(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	ch := must(r.ctx.CreateChannel())(t)
@@ -100,14 +99,14 @@ func checkSleep(t *testing.T, open Open) {
 	stop := time.AfterFunc(time.Millisecond, cancel)
 	defer stop.Stop()
 	if _, err := a.cq.Wait(short, make([]verbs.WC, 1)); !errors.Is(err, context.Canceled) {
-		t.Fatalf("a wait that was given up: %v", err)
+		t.Fatalf("a canceled wait: %v", err)
 	}
 	if _, err := must(r.ctx.CreateChannel())(t).Wait(short); !errors.Is(err, context.Canceled) {
-		t.Fatalf("a wait after that: %v", err)
+		t.Fatalf("a wait with a canceled context: %v", err)
 	}
 }
 
-// pingPong plays one side of a ping-pong, sleeping for each completion.
+// pingPong runs one side of a ping-pong and blocks for each completion. The side with serves sends first.
 func (e *endpoint) pingPong(ctx context.Context, rounds int, serves bool) error {
 	wcs := make([]verbs.WC, 4)
 	const recv = 1 << 32
@@ -152,7 +151,7 @@ func (e *endpoint) pingPong(ctx context.Context, rounds int, serves bool) error 
 	return nil
 }
 
-// Many sleep for queues of one channel; each is woken by its own.
+// Many goroutines wait for completion queues of one channel. Each is woken by its own queue.
 func checkSleepMany(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	ch := must(r.ctx.CreateChannel())(t)
@@ -176,7 +175,7 @@ func checkSleepMany(t *testing.T, open Open) {
 				wcs := make([]verbs.WC, 2)
 				n, err := e.cq.Wait(r.context(), wcs)
 				if errs[i] = err; err == nil && (n != 1 || wcs[0].ID != id) {
-					errs[i] = errors.New("woken by what is not its own")
+					errs[i] = errors.New("woken by a completion of another request")
 				}
 				got[i] = wcs[0]
 			})
@@ -198,7 +197,7 @@ func checkSleepMany(t *testing.T, open Open) {
 	r.drain()
 }
 
-// Whoever waits for an object is woken when it is closed.
+// Closing an object wakes the goroutines that wait for it.
 func checkCloseWakes(t *testing.T, open Open) {
 	for _, what := range []string{"one by one", "with the device"} {
 		r := newFixture(t, open)
@@ -217,7 +216,7 @@ func checkCloseWakes(t *testing.T, open Open) {
 			}
 		}
 		for range 100 {
-			runtime.Gosched() // let most of them fall asleep; it is right in any case
+			runtime.Gosched() // most of them block meanwhile; the test is correct in any case
 		}
 		if what == "one by one" {
 			var closed sync.WaitGroup
@@ -229,7 +228,7 @@ func checkCloseWakes(t *testing.T, open Open) {
 				})
 			}
 			for ; awake < 2*each; awake++ {
-				r.checkError(<-woken, verbs.ErrClosed, "a wait for what is closed")
+				r.checkError(<-woken, verbs.ErrClosed, "a wait for a closed object")
 			}
 			closed.Wait()
 		}
@@ -237,12 +236,12 @@ func checkCloseWakes(t *testing.T, open Open) {
 			t.Fatal(err)
 		}
 		for ; awake < each*len(waits); awake++ {
-			r.checkError(<-woken, verbs.ErrClosed, "a wait on a device that is closed")
+			r.checkError(<-woken, verbs.ErrClosed, "a wait on a closed device")
 		}
 	}
 }
 
-// A completion queue that overran says so, in an event and whenever it is polled, and wakes who waits.
+// An overrun of a completion queue gives an event, makes every poll fail, and wakes waiting goroutines.
 func checkOverrun(t *testing.T, open Open) {
 	r := newFixture(t, open)
 	ch := must(r.ctx.CreateChannel())(t)
@@ -262,11 +261,11 @@ func checkOverrun(t *testing.T, open Open) {
 	}
 	for range 3 {
 		_, err := small.Poll(r.wcs[:])
-		r.checkError(err, verbs.ErrOverrun, "poll a queue that overran")
+		r.checkError(err, verbs.ErrOverrun, "poll an overrun queue")
 		_, err = small.Wait(r.context(), r.wcs[:])
-		r.checkError(err, verbs.ErrOverrun, "wait for a queue that overran")
+		r.checkError(err, verbs.ErrOverrun, "wait for an overrun queue")
 	}
-	// The rest of the device goes on, and what broke can be closed.
+	// Other objects of the device still work, and the failed ones can be closed.
 	c, d := r.pair(verbs.QPConfig{})
 	r.exchange(c, d)
 	for _, c := range []interface{ Close() error }{a, small, ch} {

@@ -6,27 +6,27 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
-// fault is a way to break a rule, laid over a provider that keeps them all. Functions that are nil break nothing.
+// fault is a violation of a rule, injected into a correct provider. Nil functions change nothing.
 type fault struct {
-	rule string // that must notice
+	rule string // the rule that must fail
 
-	poll   func(c *cq, wcs []ib.WC) (int, error)
-	notify func(c *cq, solicited bool) error
-	post   func(q *qp, wr *ib.SendWR) error
-	recv   func(q *qp, id uint64, sge []ib.SGE) error
-	ring   func(q *qp) error
-	modify func(q *qp, a *ib.QPAttr, mask uint32) error
-	query  func(a *ib.QPAttr)
-	shared func(s *srq, id uint64, sge []ib.SGE) error
-	region func(p *pd, addr, length, iova uint64, access uint32) (ib.MR, error)
-	rereg  func() error
-	bind   func(w *mw) uint32
-	attach func(q *qp) error
-	events func(c *device, b []byte) (int, error)
-	attr   func(a *ib.DeviceAttr)
-	caps   func(c *ib.Cap)
-	open   func() error
-	ends   func() error // of a queue pair
+	poll    func(c *cq, wcs []ib.WC) (int, error)
+	notify  func(c *cq, solicited bool) error
+	post    func(q *qp, wr *ib.SendWR) error
+	recv    func(q *qp, id uint64, sge []ib.SGE) error
+	ring    func(q *qp) error
+	modify  func(q *qp, a *ib.QPAttr, mask uint32) error
+	query   func(a *ib.QPAttr)
+	shared  func(s *srq, id uint64, sge []ib.SGE) error
+	region  func(p *pd, addr, length, iova uint64, access uint32) (ib.MR, error)
+	rereg   func() error
+	bind    func(w *mw) uint32
+	attach  func(q *qp) error
+	events  func(c *device, b []byte) (int, error)
+	attr    func(a *ib.DeviceAttr)
+	caps    func(c *ib.Cap)
+	open    func() error
+	closeQP func() error
 }
 
 // faulty is a provider with a fault.
@@ -48,7 +48,7 @@ func (p faulty) Open(d ib.Device) (ib.Context, error) {
 	return &device{Context: inner, f: p.f}, nil
 }
 
-// device and what follows are objects of a faulty provider. What is passed to the provider below is unwrapped first.
+// device and the types below wrap the objects of a provider. Objects are unwrapped before they are passed to the provider.
 type device struct {
 	ib.Context
 	f *fault
@@ -78,7 +78,7 @@ func (c *device) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {
 	return &cq{CQ: inner, f: c.f}, nil
 }
 
-// ReadEvents is of ib.EventReader.
+// ReadEvents implements ib.EventReader.
 func (c *device) ReadEvents(b []byte) (int, error) {
 	if c.f.events != nil {
 		return c.f.events(c, b)
@@ -250,8 +250,8 @@ func (q *qp) Query(mask uint32) (ib.QPAttr, error) {
 }
 
 func (q *qp) Close() error {
-	if q.f.ends != nil {
-		return q.f.ends()
+	if q.f.closeQP != nil {
+		return q.f.closeQP()
 	}
 	return q.QP.Close()
 }
