@@ -114,7 +114,7 @@ func long(d time.Duration) string {
 
 // inner are the beginnings of functions whose names tell nobody where a program waits.
 var inner = [...]string{"runtime.", "syscall.", "internal/", "golang.org/x/sys/", "github.com/ibrun/ibrun/mpi/internal/",
-	"github.com/ibrun/ibrun/mpi.(*group)."}
+	"github.com/ibrun/ibrun/mpi.(*collState)."}
 
 func isInner(function string) bool {
 	return slices.ContainsFunc(inner[:], func(prefix string) bool { return strings.HasPrefix(function, prefix) })

@@ -3,6 +3,8 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -276,5 +278,27 @@ func TestPick(t *testing.T) {
 	}
 	if _, err := pick(nil, ""); err == nil || strings.Contains(fmt.Sprint(err), "which") {
 		t.Errorf("of none: %v", err)
+	}
+}
+
+// TestInner: a type of package mpi whose methods are left out of the stacks exists.
+func TestInner(t *testing.T) {
+	const mpi = "github.com/ibrun/ibrun/mpi.(*"
+	files, err := filepath.Glob("../../../../mpi/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, prefix := range inner {
+		name, ok := strings.CutPrefix(prefix, mpi)
+		if !ok {
+			continue
+		}
+		receiver := " *" + strings.TrimSuffix(name, ".") // ends with the parenthesis of the prefix
+		if !slices.ContainsFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(text), receiver+" ")
+		}) {
+			t.Errorf("package mpi has no method of the type in %q", prefix)
+		}
 	}
 }
