@@ -69,15 +69,14 @@ func TestVerify(t *testing.T) {
 
 func TestTranscript(t *testing.T) {
 	key := Key{1}
-	a, b := key.Transcript([]byte("hello")), key.Transcript()
-	b.Append([]byte("hello"))
+	a, b := key.Transcript([]byte("hello")), key.Transcript([]byte("hel"), []byte("lo"))
 	if !b.Verify(a.MAC("client"), "client") {
 		t.Error("the same messages give different MACs")
 	}
 	if b.Verify(a.MAC("client"), "server") {
 		t.Error("a MAC is valid under another label")
 	}
-	b.Append([]byte("challenge"))
+	b = key.Transcript([]byte("hello"), []byte("challenge"))
 	if b.Verify(a.MAC("client"), "client") {
 		t.Error("a MAC is valid for a longer transcript")
 	}
@@ -90,7 +89,7 @@ func TestTranscript(t *testing.T) {
 	}
 }
 
-// No verb of package fmt shows a key or a secret, also not inside a struct with exported fields.
+// No verb of package fmt shows a key, a secret or that of a transcript, also not inside a struct with exported fields.
 func TestHidden(t *testing.T) {
 	key := Key{0: 0xab, 31: 0xcd}
 	secret := NewSecret(key[:])
@@ -98,8 +97,10 @@ func TestHidden(t *testing.T) {
 		text := fmt.Sprintf(format, struct {
 			K Key
 			S Secret
-		}{key, secret})
-		if strings.Contains(text, "ab") || strings.Contains(text, "171") || strings.Count(text, "(secret)") != 2 {
+			T *Transcript
+			U *Transcript
+		}{key, secret, key.Transcript(), secret.Transcript()})
+		if strings.Contains(text, "ab") || strings.Contains(text, "171") || strings.Count(text, "(secret)") != 4 {
 			t.Errorf("%s prints %s", format, text)
 		}
 	}

@@ -13,7 +13,7 @@
 //	secret, err := auth.ReadSecret(name)
 //	key, err := secret.Derive(salt, "purpose")
 //
-// A [Transcript] authenticates a challenge-response handshake: both sides add each message that was sent, and prove with a
+// A [Transcript] authenticates a challenge-response handshake: it holds the messages that were sent. Both sides prove with a
 // MAC over a label and all these messages that they know the secret and saw the same bytes. After it, [Key.FrameMAC]
 // authenticates a stream of numbered frames.
 //

@@ -1,6 +1,10 @@
 package auth
 
-import "slices"
+import (
+	"fmt"
+	"io"
+	"slices"
+)
 
 // Transcript is the sequence of messages that both sides of a handshake have exchanged, without their MACs. A MAC over it
 // proves that its sender knows the secret and saw exactly these messages. Since each side puts random bytes into its
@@ -10,18 +14,18 @@ type Transcript struct {
 	messages []byte
 }
 
-// Transcript returns a transcript that begins with these messages, under the secret.
+// Transcript returns a transcript of these messages under the secret.
 func (s Secret) Transcript(messages ...[]byte) *Transcript {
 	return &Transcript{secret: s.bytes, messages: slices.Concat(messages...)}
 }
 
-// Transcript returns a transcript that begins with these messages, under the key.
+// Transcript returns a transcript of these messages under the key.
 func (k Key) Transcript(messages ...[]byte) *Transcript {
 	return &Transcript{secret: k[:], messages: slices.Concat(messages...)}
 }
 
-// Append appends a message that was sent or received.
-func (t *Transcript) Append(message []byte) { t.messages = append(t.messages, message...) }
+// Format prints "(secret)" for every verb.
+func (*Transcript) Format(f fmt.State, _ rune) { io.WriteString(f, hidden) }
 
 // MAC returns the MAC of the label followed by all messages. The sides must use different labels, so that the MAC of one is
 // not valid for the other.
