@@ -1,4 +1,4 @@
-// Package live is for tests that need an RDMA device. Such tests stand in files named *_live_test.go and begin with
+// Package live is for tests that need an RDMA device. Such tests are in files named *_live_test.go and begin with
 //
 //	func TestLiveSend(t *testing.T) {
 //		device := live.Device(t)
@@ -10,10 +10,10 @@
 //		server := nodes[1].Command("ibv_rc_pingpong", "-g", "1")
 //		...
 //
-// Elsewhere than in a guest they are skipped, with the command that runs them:
+// Outside a guest they are skipped. The skip message has the command that runs them:
 //
 //	go run github.com/ibrun/ibrun/soft-roce/vm -- go test ./...
 //
-// In a guest, where IBRUN_LIVE is the number of nodes, a device that is missing makes them fail. On a machine of one's
-// own with an RDMA device, IBRUN_LIVE=1 does the same.
+// In a guest, IBRUN_LIVE is the number of nodes, and the tests fail if the device is missing. Set IBRUN_LIVE=1 to run the
+// tests on another machine with an RDMA device.
 package live

@@ -16,20 +16,20 @@ const (
 	addrsVariable = "IBRUN_VM_ADDRS"
 )
 
-// Device returns the name of the first RDMA device of this machine. It skips the test where IBRUN_LIVE is not set, and
-// fails it where it is set and there is no device.
+// Device returns the name of the first RDMA device of this machine. It skips the test if IBRUN_LIVE is not set. It fails the test
+// if IBRUN_LIVE is set and there is no device.
 func Device(t testing.TB) string {
 	t.Helper()
-	count(t, 1)
+	requireNodes(t, 1)
 	devices, err := os.ReadDir("/sys/class/infiniband")
 	if err != nil || len(devices) == 0 {
-		t.Fatalf("%s is set, and there is no RDMA device: %v", liveVariable, err)
+		t.Fatalf("%s is set, but there is no RDMA device: %v", liveVariable, err)
 	}
 	return devices[0].Name()
 }
 
-// NoNAK is Device, and fails the test if while it runs a message finds a receiver of that device that is not ready, or one of
-// its own does not. It skips the check where the device is no Soft-RoCE, whose counters have other names.
+// NoNAK is like Device. It also fails the test if the device sends or receives an RNR NAK (receiver not ready) while the
+// test runs. It omits this check if the device is not Soft-RoCE, because the counters of other devices have other names.
 func NoNAK(t testing.TB) string {
 	t.Helper()
 	device := Device(t)
@@ -51,7 +51,7 @@ func NoNAK(t testing.TB) string {
 	if before, ok := count(); ok {
 		t.Cleanup(func() {
 			if after, _ := count(); after != before {
-				t.Errorf("%d times a receiver was not ready", after-before)
+				t.Errorf("%d RNR NAKs: a receiver was not ready", after-before)
 			}
 		})
 	}
@@ -60,20 +60,20 @@ func NoNAK(t testing.TB) string {
 
 // Node is a guest.
 type Node struct {
-	// Number counts from 0, where the test runs.
+	// Number is the number of the node. The test runs on node 0.
 	Number int
 	// Addr is its IPv4 address on the wire.
 	Addr string
 }
 
-// Nodes returns all guests. It skips the test where there are fewer than that many: outside of guests, and if it wants
-// two where IBRUN_LIVE is 1.
+// Nodes returns all guests. It skips the test if there are fewer than atLeast: outside of guests, or if atLeast is 2 and
+// IBRUN_LIVE is 1.
 func Nodes(t testing.TB, atLeast int) []Node {
 	t.Helper()
-	count(t, atLeast)
+	requireNodes(t, atLeast)
 	addrs := strings.Split(os.Getenv(addrsVariable), ",")
 	if os.Getenv(nodeVariable) != "0" || len(addrs) < atLeast || addrs[0] == "" {
-		t.Fatalf("%s is %q, %s is %q and %s is %q: that is not how a guest with %d nodes sets them", liveVariable,
+		t.Fatalf("%s is %q, %s is %q and %s is %q: a guest with %d nodes sets them differently", liveVariable,
 			os.Getenv(liveVariable), nodeVariable, os.Getenv(nodeVariable), addrsVariable, os.Getenv(addrsVariable), atLeast)
 	}
 	var nodes []Node
@@ -83,8 +83,7 @@ func Nodes(t testing.TB, atLeast int) []Node {
 	return nodes
 }
 
-// Command returns a command that runs a program on that node. Its output arrives byte for byte; to kill it kills the
-// program.
+// Command returns a command that runs a program on that node. Its output is unchanged. Killing the command kills the program.
 func (n Node) Command(name string, args ...string) *exec.Cmd {
 	if n.Number == 0 {
 		return exec.Command(name, args...)
@@ -92,15 +91,15 @@ func (n Node) Command(name string, args ...string) *exec.Cmd {
 	return exec.Command("vm", append([]string{"exec", "-raw", strconv.Itoa(n.Number), name}, args...)...)
 }
 
-// count skips the test where there are fewer nodes.
-func count(t testing.TB, atLeast int) {
+// requireNodes skips the test if there are fewer nodes.
+func requireNodes(t testing.TB, atLeast int) {
 	t.Helper()
 	const run = "go run github.com/ibrun/ibrun/soft-roce/vm -nodes %d -- go test"
 	switch text := os.Getenv(liveVariable); {
 	case text == "":
 		t.Skipf("needs an RDMA device: "+run, atLeast)
 	case text != "1" && text != "2":
-		t.Fatalf("%s=%s: it is the number of nodes, 1 or 2", liveVariable, text)
+		t.Fatalf("%s=%s: must be the number of nodes, 1 or 2", liveVariable, text)
 	case text == "1" && atLeast == 2:
 		t.Skipf("needs two nodes: "+run, atLeast)
 	}

@@ -13,38 +13,38 @@ import (
 	"testing"
 )
 
-// recorder is a test that notes how it ended. Skipf and Fatalf end it, as those of a test do.
+// recorder is a testing.TB that records how the test ended. Skipf and Fatalf end the test.
 type recorder struct {
 	testing.TB
-	end string
+	outcome string
 }
 
 func (r *recorder) Helper() {}
 
 func (r *recorder) Skipf(format string, args ...any) {
-	r.end = "skipped: " + fmt.Sprintf(format, args...)
+	r.outcome = "skipped: " + fmt.Sprintf(format, args...)
 	panic(r)
 }
 
 func (r *recorder) Fatalf(format string, args ...any) {
-	r.end = "failed: " + fmt.Sprintf(format, args...)
+	r.outcome = "failed: " + fmt.Sprintf(format, args...)
 	panic(r)
 }
 
-// end runs a test to its end and says how it ended.
-func end(test func(testing.TB)) (end string) {
+// runTest runs a test and returns how it ended.
+func runTest(test func(testing.TB)) (outcome string) {
 	r := &recorder{}
 	defer func() {
 		if p := recover(); p != nil && p != any(r) {
 			panic(p)
 		}
-		end = r.end
+		outcome = r.outcome
 	}()
 	test(r)
 	return ""
 }
 
-func TestSkipsOnlyWhereNothingWasPromised(t *testing.T) {
+func TestSkipsOnlyWithoutLiveVariable(t *testing.T) {
 	device := func(t testing.TB) { Device(t) }
 	nodes := func(n int) func(testing.TB) { return func(t testing.TB) { Nodes(t, n) } }
 	for _, c := range []struct {
@@ -66,14 +66,14 @@ func TestSkipsOnlyWhereNothingWasPromised(t *testing.T) {
 		t.Setenv(liveVariable, c.live)
 		t.Setenv(nodeVariable, c.node)
 		t.Setenv(addrsVariable, c.addrs)
-		if got := end(c.test); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+		if got := runTest(c.test); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("IBRUN_LIVE=%s, node %q of %q: %q, want %q", c.live, c.node, c.addrs, got, c.want)
 		}
 	}
 	t.Setenv(liveVariable, "1")
-	got := end(device)
+	got := runTest(device)
 	if _, err := os.Stat("/sys/class/infiniband"); err != nil && !strings.HasPrefix(got, "failed: ") {
-		t.Errorf("a device was promised and is not there, and the test ended: %q", got)
+		t.Errorf("without a device but with IBRUN_LIVE the test ended: %q", got)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// Live tests leave it to this package whether they are skipped: a skip of their own would hide a failure.
+// Only this package skips live tests: a skip in the test itself could hide a failure.
 func TestLiveTestsDoNotSkip(t *testing.T) {
 	for _, file := range liveTests(t) {
 		syntax, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -95,7 +95,7 @@ func TestLiveTestsDoNotSkip(t *testing.T) {
 		ast.Inspect(syntax, func(n ast.Node) bool {
 			s, ok := n.(*ast.SelectorExpr)
 			if ok && slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, s.Sel.Name) {
-				t.Errorf("%s uses %s; to mend: begin the test with live.Device or live.Nodes", file, s.Sel.Name)
+				t.Errorf("%s uses %s; to fix it, begin the test with live.Device or live.Nodes", file, s.Sel.Name)
 			}
 			return true
 		})
@@ -112,7 +112,7 @@ func liveTests(t *testing.T) (files []string) {
 		return err
 	})
 	if err != nil || len(files) == 0 {
-		t.Fatalf("there are live tests in %v, %v", files, err)
+		t.Fatalf("files of live tests: %v, %v", files, err)
 	}
 	return files
 }

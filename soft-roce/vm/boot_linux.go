@@ -16,20 +16,21 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/vm/internal/qemu"
 )
 
-// modules are those that a guest has, besides what these need. rxe asks for crc32 when a device is made.
+// modules are the kernel modules of a guest, without their dependencies. rxe needs crc32 when a device is created, but the
+// module does not depend on it.
 var modules = []string{
 	"virtio_pci", "virtio_net", "virtio_console", "9pnet_virtio", "9p",
 	"crc32_generic", "crc32_pclmul", "rdma_rxe", "ib_uverbs", "rdma_ucm", "ib_umad", "veth", "sch_netem",
 }
 
-// How long a guest may take to come up. With hardware virtualisation it takes a second or two, and where that does not
-// work the kernel hangs; emulation takes four seconds on an idle machine, and must not fail on a busy one.
+// Limits of the boot time. With hardware virtualisation a guest boots in a second or two; where that does not work, the kernel
+// hangs. With emulation it takes four seconds on an idle machine, and must not fail on a busy one.
 const (
-	patienceKVM = 20 * time.Second
-	patienceTCG = 3 * time.Minute
+	bootTimeoutKVM = 20 * time.Second
+	bootTimeoutTCG = 3 * time.Minute
 )
 
-// cluster is all the guests of a run.
+// cluster has all guests of a run.
 type cluster struct {
 	nodes   []*node
 	kernel  *debian.Installed
@@ -37,52 +38,52 @@ type cluster struct {
 	work    string // directory for images
 }
 
-// boot starts the guests, with hardware virtualisation if that works here. Whether it does is found out by trying, and
-// remembered for a day; where memory is wrong the guests start slower, and it is corrected.
-func (c *cluster) boot(ctx context.Context, memory string, say func(string, ...any)) error {
+// boot starts the guests, with hardware virtualisation if that works here. It tries this, and caches the result for a day in
+// the file accelCache. If the cached result is wrong, the guests start slower and boot corrects it.
+func (c *cluster) boot(ctx context.Context, accelCache string, logf func(string, ...any)) error {
 	for i, config := range c.configs {
 		if err := c.writeImage(i, config); err != nil {
 			return fmt.Errorf("write the image of node %d: %w", i, err)
 		}
 	}
-	if mayHaveKVM() && recall(memory) != qemu.TCG {
-		err := c.start(ctx, qemu.KVM, patienceKVM)
+	if mayHaveKVM() && cachedAccel(accelCache) != qemu.TCG {
+		err := c.start(ctx, qemu.KVM, bootTimeoutKVM)
 		if err == nil {
-			return remember(memory, qemu.KVM)
+			return cacheAccel(accelCache, qemu.KVM)
 		}
 		if ctx.Err() != nil {
 			return err
 		}
-		say("hardware virtualisation does not work here: %v", err)
+		logf("hardware virtualisation does not work here: %v", err)
 		c.kill()
-		if err := remember(memory, qemu.TCG); err != nil {
+		if err := cacheAccel(accelCache, qemu.TCG); err != nil {
 			return err
 		}
 	}
-	return c.start(ctx, qemu.TCG, patienceTCG)
+	return c.start(ctx, qemu.TCG, bootTimeoutTCG)
 }
 
-// start starts all guests and waits until they are up.
-func (c *cluster) start(ctx context.Context, accel qemu.Accel, patience time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not up after %v", patience))
+// start starts all guests and blocks until they are up.
+func (c *cluster) start(ctx context.Context, accel qemu.Accel, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not up after %v", timeout))
 	defer cancel()
-	cables := make([]*os.File, len(c.configs))
+	wires := make([]*os.File, len(c.configs))
 	cpus, memory := 2, 2048
-	if len(cables) == 2 {
+	if len(wires) == 2 {
 		cpus, memory = 1, 1024
 		var err error
-		if cables[0], cables[1], err = qemu.NewWire(); err != nil {
+		if wires[0], wires[1], err = qemu.NewWire(); err != nil {
 			return err
 		}
-		defer cables[0].Close()
-		defer cables[1].Close()
+		defer wires[0].Close()
+		defer wires[1].Close()
 	}
 	c.nodes = nil
 	for i := range c.configs {
 		n, err := startNode(i, qemu.Config{
 			Accel: accel, Kernel: c.kernel.Image, Initrd: c.image(i), CPUs: cpus, Memory: memory,
 			Port: guest.PortName, MountTag: guest.MountTag, Number: i,
-		}, cables[i])
+		}, wires[i])
 		if err != nil {
 			return err
 		}
@@ -109,7 +110,7 @@ func (c *cluster) kill() {
 
 func (c *cluster) image(node int) string { return filepath.Join(c.work, fmt.Sprintf("initrd%d", node)) }
 
-// writeImage writes what the kernel of a node unpacks.
+// writeImage writes the initrd of a node.
 func (c *cluster) writeImage(node int, config guest.Config) error {
 	file, err := os.Create(c.image(node))
 	if err != nil {
@@ -138,16 +139,17 @@ func (c *cluster) writeImage(node int, config guest.Config) error {
 	return errors.Join(err, w.Close(), file.Close())
 }
 
-// verdict is what was found out about hardware virtualisation.
-type verdict struct {
+// accelResult is the cached result of the attempt to use hardware virtualisation.
+type accelResult struct {
 	Accel qemu.Accel
 	Boot  string // the host's boot_id: another boot may be another machine
 	Time  time.Time
 }
 
-// validFor is how long a verdict holds.
+// validFor is the lifetime of an accelResult.
 const validFor = 24 * time.Hour
 
+// mayHaveKVM reports whether this process may open /dev/kvm.
 func mayHaveKVM() bool {
 	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
 	if err != nil {
@@ -157,9 +159,9 @@ func mayHaveKVM() bool {
 	return true
 }
 
-// recall returns what was found out, or "" if it has to be found out.
-func recall(file string) qemu.Accel {
-	var v verdict
+// cachedAccel returns the cached result, or "" if there is no valid one.
+func cachedAccel(file string) qemu.Accel {
+	var v accelResult
 	text, err := os.ReadFile(file)
 	if err != nil || json.Unmarshal(text, &v) != nil || v.Boot != bootID() || time.Since(v.Time).Abs() > validFor {
 		return ""
@@ -167,15 +169,16 @@ func recall(file string) qemu.Accel {
 	return v.Accel
 }
 
-func remember(file string, a qemu.Accel) error {
-	if recall(file) == a {
+// cacheAccel writes the result to the file, unless it is there already.
+func cacheAccel(file string, a qemu.Accel) error {
+	if cachedAccel(file) == a {
 		return nil
 	}
-	text, err := json.Marshal(verdict{Accel: a, Boot: bootID(), Time: time.Now()})
+	text, err := json.Marshal(accelResult{Accel: a, Boot: bootID(), Time: time.Now()})
 	if err != nil {
 		return err
 	}
-	// Whole or not at all: others may read it now.
+	// The rename is atomic, because other processes may read the file now.
 	fresh := fmt.Sprintf("%s.%d", file, os.Getpid())
 	if err := os.WriteFile(fresh, text, 0o600); err != nil {
 		return err
@@ -183,7 +186,7 @@ func remember(file string, a qemu.Accel) error {
 	return os.Rename(fresh, file)
 }
 
-// bootID tells one start of the host from another; "" where the kernel does not say.
+// bootID returns an identifier of this boot of the host, or "" if the kernel does not provide it.
 func bootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -18,21 +18,21 @@ import (
 // module is the path of the module that this program is part of.
 const module = "github.com/ibrun/ibrun"
 
-// tools are the programs that a guest needs: what is promised to be there, and what runs in it.
+// tools are the programs that a guest needs.
 var tools = []string{module + "/cmd/ibrun", module + "/soft-roce/vm"}
 
-// buildTools builds the tools without C and puts them into directory to. What was built stays in the cache,
-// so that the go command sees when nothing has changed.
+// buildTools builds the tools without cgo and copies them into directory to. The built programs stay in the cache directory,
+// so that the go command does not link them again if nothing has changed.
 func buildTools(ctx context.Context, cache, to string) error {
 	bin := filepath.Join(cache, "bin")
 	if err := os.MkdirAll(bin, 0o700); err != nil {
 		return err
 	}
-	alone, err := lock(bin, unix.LOCK_EX)
+	locked, err := lock(bin, unix.LOCK_EX)
 	if err != nil {
 		return err
 	}
-	defer alone.Close()
+	defer locked.Close()
 	cmd := buildCommand(ctx, bin)
 	cmd.Env = append(os.Environ(), "GOBIN="+bin, "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -47,24 +47,24 @@ func buildTools(ctx context.Context, cache, to string) error {
 	return nil
 }
 
-// buildCommand is the go command that builds the tools from the source that this program was built from. With GOBIN set
+// buildCommand returns the go command that builds the tools from the source that this program was built from. With GOBIN set
 // `go install` leaves them in the same place as `go build`.
 func buildCommand(ctx context.Context, bin string) *exec.Cmd {
 	info, ok := debug.ReadBuildInfo()
 	_, self, _, _ := runtime.Caller(0)
 	source := filepath.Dir(self)
-	_, gone := os.Stat(source)
+	_, statErr := os.Stat(source)
 	switch {
-	case ok && info.Main.Path == module && info.Main.Sum != "": // go run module@version, wherever that is typed
+	case ok && info.Main.Path == module && info.Main.Sum != "": // started by go run module@version
 		args := []string{"install", "-ldflags=-s -w"}
 		for _, t := range tools {
 			args = append(args, t+"@"+info.Main.Version)
 		}
 		return exec.CommandContext(ctx, "go", args...)
-	case ok && info.Main.Path == module && gone == nil: // a checkout
+	case ok && info.Main.Path == module && statErr == nil: // a checkout
 		return exec.CommandContext(ctx, "go", append([]string{"-C", source, "build", "-ldflags=-s -w", "-o", bin + "/"}, tools...)...)
 	}
-	// A module that requires ours.
+	// The main module is another one that requires ours.
 	return exec.CommandContext(ctx, "go", append([]string{"build", "-ldflags=-s -w", "-o", bin + "/"}, tools...)...)
 }
 
@@ -76,8 +76,8 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, data, 0o755)
 }
 
-// need says what is missing on this machine, with the command that installs it.
-func need(o *options) error {
+// checkPrograms returns an error with the programs that are missing on this machine, and the command that installs them.
+func checkPrograms(o *options) error {
 	programs := [][2]string{{"qemu-system-x86_64", "qemu-system-x86"}, {"go", "golang"}}
 	if o.netem != "" {
 		programs = append(programs, [2]string{"tc", "iproute2"})
@@ -98,7 +98,7 @@ func need(o *options) error {
 		strings.Join(missing, ", "), strings.Join(packages, " "))
 }
 
-// moduleRoot is the directory above the given one in which the source that it belongs to begins.
+// moduleRoot returns the closest directory, from dir upwards, that has a go.work or go.mod file. If there is none it returns dir.
 func moduleRoot(dir string) string {
 	for at := dir; ; at = filepath.Dir(at) {
 		for _, name := range []string{"go.work", "go.mod"} {

@@ -21,7 +21,8 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/vm/internal/qemu"
 )
 
-// These tests boot guests, which takes QEMU, a kernel to download and several seconds each.
+// needGuests skips the test unless IBRUN_VM is set. Such a test boots guests: it needs QEMU, downloads a kernel and takes several
+// seconds.
 func needGuests(t *testing.T) {
 	t.Helper()
 	if os.Getenv("IBRUN_VM") == "" {
@@ -63,19 +64,19 @@ func wantText(t *testing.T, name, text string, parts ...string) {
 	}
 }
 
-// One boot for all that one node promises. It begins with a memory of hardware virtualisation that may be wrong.
+// One boot tests every property of one node. It starts with a cached result for KVM, which may be wrong.
 func TestGuestOutput(t *testing.T) {
 	vm := program(t)
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	memory := filepath.Join(cache, "ibrun", "vm", "accel")
-	text, err := json.Marshal(verdict{qemu.KVM, bootID(), time.Now()})
+	accelCache := filepath.Join(cache, "ibrun", "vm", "accel")
+	text, err := json.Marshal(accelResult{qemu.KVM, bootID(), time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.MkdirAll(filepath.Dir(memory), 0o700), os.WriteFile(memory, text, 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(accelCache), 0o700), os.WriteFile(accelCache, text, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	mark := filepath.Join("/tmp", fmt.Sprintf("ibrun-vm-test-%d", os.Getpid()))
@@ -96,7 +97,7 @@ func TestGuestOutput(t *testing.T) {
 			env | grep ^IBRUN_ | sort
 			ibrun version
 			ls `+mark+` || echo /tmp is mine
-			touch /usr/nobody || echo the host is safe
+			touch /usr/new || echo the host is safe
 			ibrun soft-roce show; ibrun soft-roce down rxe0; ibrun soft-roce show
 			ibrun soft-roce up eth0; ibrun soft-roce up nosuch0 || echo code $?
 			vm exec 1 true || echo code $?
@@ -109,7 +110,7 @@ func TestGuestOutput(t *testing.T) {
 	if !ok {
 		t.Error("standard output is not what was written")
 	}
-	// After what the command wrote to standard error vm says what it did.
+	// vm prints its steps after the standard error of the command.
 	if _, rest, ok := strings.Cut(errs, string(binary)); !ok || !strings.Contains(rest, "has ended") {
 		t.Error("standard error is not what was written")
 	}
@@ -117,19 +118,19 @@ func TestGuestOutput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantText(t, "what the guest says", said,
+	wantText(t, "the output of the guest", said,
 		"PORT_ACTIVE (4)\n0\nIBRUN_LIVE=1\n", "IBRUN_VM_ADDRS=10.77.0.1\nIBRUN_VM_NODE=0\nIBRUN_VM_NODES=1\nibrun ",
 		"/tmp is mine\n", "the host is safe\n", "rxe0  eth0    ACTIVE\nrxe0\n", "no such network device", "code 1\n",
-		"there is no node 1", "code 125\n", here+"\n")
-	if got := recall(memory); !mayHaveKVM() {
+		"no node 1", "code 125\n", here+"\n")
+	if got := cachedAccel(accelCache); !mayHaveKVM() {
 		t.Logf("there is no /dev/kvm")
 	} else if kvm := !strings.Contains(errs, "does not work"); got == qemu.KVM != kvm {
-		t.Errorf("hardware virtualisation works: %v; remembered is %q", kvm, got)
+		t.Errorf("hardware virtualisation works: %v; cached is %q", kvm, got)
 	}
 }
 
-// Nothing is lost on this wire: who has lost the last acknowledgement of a peer that has ended, and tries for ever, as these
-// programs do, never ends.
+// The network of this test does not lose packets: ibv_rc_pingpong retries without limit, so it never ends if the last
+// acknowledgement of a peer that has ended is lost.
 func TestGuestTwoNodes(t *testing.T) {
 	vm := program(t)
 	out, errs := wantCode(t, 5, exec.Command(vm, "-nodes", "2", "-netem", "delay 1ms duplicate 1%", "--", "sh", "-c", `
@@ -159,10 +160,10 @@ func TestGuestPanic(t *testing.T) {
 	vm := program(t)
 	_, errs := wantCode(t, codeFailed, exec.Command(vm, "--", "sh", "-c", "echo c >/proc/sysrq-trigger; sleep 1000"))
 	wantText(t, "standard error", errs,
-		"node 0 broke down: Kernel panic - not syncing: sysrq triggered crash; the end of its console:\n")
+		"node 0 failed: Kernel panic - not syncing: sysrq triggered crash; the end of its console:\n")
 }
 
-// Whatever ends vm, the guest ends too, and its files are gone: at once, or when the next one starts.
+// When vm ends for any reason, its guest ends too. Its files are removed immediately, or when the next guest starts.
 func TestGuestLeavesNothing(t *testing.T) {
 	vm := program(t)
 	cache, err := os.UserCacheDir()
@@ -193,7 +194,7 @@ func TestGuestLeavesNothing(t *testing.T) {
 		for _, pid := range guests {
 			for deadline := time.Now().Add(time.Minute); running(pid); time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
-					t.Fatalf("%v: the guest, process %s, lives", sig, pid)
+					t.Fatalf("%v: the guest, process %s, still runs", sig, pid)
 				}
 			}
 		}
@@ -203,10 +204,10 @@ func TestGuestLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range runs { // others may be at work
+	for _, dir := range runs { // other runs may be active
 		if f, err := lock(dir, unix.LOCK_EX|unix.LOCK_NB); err == nil {
 			f.Close()
-			t.Errorf("%s was left by somebody who is gone", dir)
+			t.Errorf("%s is left from a run that has ended", dir)
 		}
 	}
 }
@@ -229,14 +230,14 @@ func children(t *testing.T, pid int) []string {
 	return all
 }
 
-// running tells whether a process has not ended; the dead whom nobody has buried yet have.
+// running reports whether a process has not ended. A zombie has ended.
 func running(pid string) bool {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	_, state, _ := strings.Cut(string(stat), ") ")
 	return err == nil && !strings.HasPrefix(state, "Z")
 }
 
-// Another project runs its tests by `go run` of a version, from a directory that knows nothing of this module.
+// Another project runs its tests by `go run` of a version, in a module that does not require this one.
 func TestGuestOfAnotherProject(t *testing.T) {
 	needGuests(t)
 	const version = "v0.0.1"
@@ -278,7 +279,7 @@ func TestDevice(t *testing.T) {
 	wantText(t, "standard error", errs, "exit status 1\n") // of go run
 }
 
-// publish makes a module proxy that has this source as a version, and all modules that this machine has.
+// publish makes a module proxy with this source as the given version, and with all modules in the cache of this machine.
 func publish(t *testing.T, version string) string {
 	t.Helper()
 	here, err := os.Getwd()

@@ -36,24 +36,24 @@ func TestModuleRoot(t *testing.T) {
 	}
 }
 
-// What is remembered of hardware virtualisation holds for this boot and for a day; everything else is forgotten.
-func TestMemory(t *testing.T) {
+// The cached result is valid for this boot and for a day. Every other content of the file is ignored.
+func TestCachedAccel(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "accel")
-	if got := recall(file); got != "" {
+	if got := cachedAccel(file); got != "" {
 		t.Errorf("without a file: %q", got)
 	}
 	for _, a := range []qemu.Accel{qemu.KVM, qemu.TCG, qemu.TCG} {
-		if err := remember(file, a); err != nil {
+		if err := cacheAccel(file, a); err != nil {
 			t.Fatal(err)
 		}
-		if got := recall(file); got != a {
-			t.Errorf("%q is remembered, want %q", got, a)
+		if got := cachedAccel(file); got != a {
+			t.Errorf("%q is cached, want %q", got, a)
 		}
 	}
 	if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 1 {
-		t.Errorf("left are %v, %v", left, err)
+		t.Errorf("remaining files: %v, %v", left, err)
 	}
-	for name, v := range map[string]verdict{
+	for name, v := range map[string]accelResult{
 		"of another boot": {qemu.TCG, "another", time.Now()},
 		"old":             {qemu.TCG, bootID(), time.Now().Add(-validFor - time.Hour)},
 		"of the future":   {qemu.TCG, bootID(), time.Now().Add(validFor + time.Hour)},
@@ -63,27 +63,27 @@ func TestMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		os.WriteFile(file, text, 0o600)
-		if got := recall(file); got != "" {
+		if got := cachedAccel(file); got != "" {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
 	os.WriteFile(file, []byte(`{"Accel`), 0o600)
-	if got := recall(file); got != "" {
+	if got := cachedAccel(file); got != "" {
 		t.Errorf("of half a file: %q", got)
 	}
 }
 
-func TestWorkOfTheDeadIsRemoved(t *testing.T) {
+func TestWorkDirsOfKilledRunsAreRemoved(t *testing.T) {
 	cache := t.TempDir()
 	dead := filepath.Join(cache, "runs", "dead")
 	if err := os.MkdirAll(filepath.Join(dead, "bin"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	first, removeFirst, err := newWork(cache)
+	first, removeFirst, err := newWorkDir(cache)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, removeSecond, err := newWork(cache)
+	second, removeSecond, err := newWorkDir(cache)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,13 +105,13 @@ func TestWorkOfTheDeadIsRemoved(t *testing.T) {
 	removeFirst()
 	removeSecond()
 	if got := runs(); len(got) > 0 {
-		t.Errorf("left are %q", got)
+		t.Errorf("remaining runs: %q", got)
 	}
 }
 
-func TestNeedNamesThePackages(t *testing.T) {
+func TestMissingProgramsNamePackages(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	err := need(&options{netem: "loss 1%"})
+	err := checkPrograms(&options{netem: "loss 1%"})
 	if err == nil || !strings.Contains(err.Error(), "apt-get install -y --no-install-recommends qemu-system-x86 golang iproute2") {
 		t.Errorf("%v", err)
 	}
@@ -134,24 +134,24 @@ func TestEnvironment(t *testing.T) {
 }
 
 func TestConfigs(t *testing.T) {
-	j := &job{bin: "/tmp/w/bin", addrs: []string{"a", "b"}, keep: []string{"/tmp/m/p", "/home/me", "/tmp/m", "/tmp/m"}}
+	j := &job{bin: "/tmp/w/bin", addrs: []string{"a", "b"}, hostDirs: []string{"/tmp/m/p", "/home/me", "/tmp/m", "/tmp/m"}}
 	got := j.configs(2)
 	if len(got) != 2 || got[1].Node != 1 || got[1].Bin != j.bin || !slices.Equal(got[0].Keep, []string{"/tmp/m", "/tmp/m/p"}) {
 		t.Errorf("%+v", got)
 	}
 }
 
-func TestQuote(t *testing.T) {
-	if got := quote("\n"); got != "" {
-		t.Errorf("of a console that said nothing: %q", got)
+func TestConsoleTail(t *testing.T) {
+	if got := consoleTail("\n"); got != "" {
+		t.Errorf("of an empty console: %q", got)
 	}
-	got := quote(strings.Repeat("early\n", 100) + "late\n")
+	got := consoleTail(strings.Repeat("early\n", 100) + "late\n")
 	if n := strings.Count(got, "\n\t"); n != 40 || !strings.HasSuffix(got, "\n\tlate") {
 		t.Errorf("%d lines: %q", n, got)
 	}
 }
 
-// The guest's first program has to be static: it runs before there are any libraries.
+// The first program of the guest must be static: it runs before the libraries are mounted.
 func TestInitIsStatic(t *testing.T) {
 	to := t.TempDir()
 	if err := buildTools(context.Background(), t.TempDir(), to); err != nil {
@@ -165,12 +165,12 @@ func TestInitIsStatic(t *testing.T) {
 		defer f.Close()
 		dynamic := slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 		if filepath.Base(tool) == "vm" && dynamic {
-			t.Errorf("%s asks for an interpreter", tool)
+			t.Errorf("%s needs a dynamic linker", tool)
 		}
 	}
 }
 
-func TestGoTestIsRefusedBeforeAnythingStarts(t *testing.T) {
+func TestGoTestFlagsAreCheckedFirst(t *testing.T) {
 	_, err := prepare(context.Background(), &options{nodes: 1, command: []string{"go", "test", "-json"}}, t.TempDir(), t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "-json") {
 		t.Errorf("%v", err)

@@ -14,19 +14,19 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/vm/internal/guest"
 )
 
-// The same program is vm on the host, and everything that runs in the guest.
+// main runs vm on the host, or one of the programs in the guest: init, the agent, or vm exec.
 func main() {
 	args := os.Args[1:]
-	word := ""
+	subcommand := ""
 	if len(args) > 0 {
-		word = args[0]
+		subcommand = args[0]
 	}
 	switch {
-	case os.Getpid() == 1 && os.Args[0] == "/"+guest.InitFile: // the kernel's words for itself may follow
+	case os.Getpid() == 1 && os.Args[0] == "/"+guest.InitFile: // the kernel may add arguments
 		guest.Init()
-	case word == guest.AgentWord && len(args) == 2:
+	case subcommand == guest.AgentWord && len(args) == 2:
 		fail(guest.Agent(args[1]))
-	case word == "exec":
+	case subcommand == "exec":
 		os.Exit(guest.Exec(args[1:]))
 	}
 	os.Exit(host(args))
@@ -37,15 +37,15 @@ func fail(err error) {
 	os.Exit(codeFailed)
 }
 
-// interrupted is why a run ends that somebody ends by a signal.
+// interrupted is the cause of the end of a run that was ended by a signal.
 type interrupted struct{ signal syscall.Signal }
 
 func (i interrupted) Error() string { return "ended by " + unix.SignalName(i.signal) }
 
-// errTime is why a run ends that took too long.
-var errTime = errors.New("the time is up")
+// errTimeout is the cause of the end of a run that took too long.
+var errTimeout = errors.New("timeout")
 
-// host is vm outside of guests. It returns the exit code.
+// host runs vm on the host and returns the exit code.
 func host(args []string) int {
 	o, err := parse(args, os.Stderr)
 	if errors.Is(err, flag.ErrHelp) {
@@ -54,7 +54,7 @@ func host(args []string) int {
 	if err != nil {
 		return codeUse
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), o.timeout, errTime)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), o.timeout, errTimeout)
 	defer cancel()
 	ctx, end := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)
@@ -66,11 +66,11 @@ func host(args []string) int {
 
 	code, err := run(ctx, o)
 	var by interrupted
-	switch why := context.Cause(ctx); {
-	case errors.Is(why, errTime):
-		fmt.Fprintf(os.Stderr, "vm: %v: %s did not end within %v\n", why, o.command[0], o.timeout)
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errTimeout):
+		fmt.Fprintf(os.Stderr, "vm: %v: %s did not end within %v\n", cause, o.command[0], o.timeout)
 		code = codeTimeout
-	case errors.As(why, &by):
+	case errors.As(cause, &by):
 		code = codeSignal + int(by.signal)
 	case err != nil && code <= 0:
 		code = codeFailed

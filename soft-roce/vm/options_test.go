@@ -17,8 +17,8 @@ func TestParse(t *testing.T) {
 		"-nodes=2 -netem loss\u00a05% -- a": {nodes: 2, netem: "loss\u00a05%", timeout: defaultTimeout,
 			command: []string{"a"}},
 	} {
-		var said bytes.Buffer
-		got, err := parse(strings.Split(line, " "), &said)
+		var stderr bytes.Buffer
+		got, err := parse(strings.Split(line, " "), &stderr)
 		if err != nil || got.nodes != want.nodes || got.netem != want.netem || got.timeout != want.timeout ||
 			got.verbose != want.verbose || !slices.Equal(got.command, want.command) {
 			t.Errorf("%s: %+v, %v, want %+v", line, got, err, want)
@@ -32,9 +32,9 @@ func TestParse(t *testing.T) {
 		"-timeout soon -- true": "soon",
 		"-such -- true":         "-such",
 	} {
-		var said bytes.Buffer
-		if _, err := parse(strings.Split(line, " "), &said); err == nil || !strings.Contains(said.String(), want) {
-			t.Errorf("%s: %v, and it says %q; want %q", line, err, said.String(), want)
+		var stderr bytes.Buffer
+		if _, err := parse(strings.Split(line, " "), &stderr); err == nil || !strings.Contains(stderr.String(), want) {
+			t.Errorf("%s: %v, stderr %q; want %q", line, err, stderr.String(), want)
 		}
 	}
 }

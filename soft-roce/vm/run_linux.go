@@ -18,7 +18,7 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/vm/internal/mux"
 )
 
-// streams are those of a command.
+// streams are the standard streams of a command.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
@@ -27,20 +27,20 @@ type streams struct {
 // run builds, boots and runs, and returns the command's exit code.
 func run(ctx context.Context, o *options) (code int, err error) {
 	began := time.Now()
-	say := func(format string, args ...any) {
+	logf := func(format string, args ...any) {
 		if o.verbose {
 			fmt.Fprintf(os.Stderr, "vm: %5.1fs %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 		}
 	}
-	if err := need(o); err != nil {
+	if err := checkPrograms(o); err != nil {
 		return codeFailed, err
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return codeFailed, fmt.Errorf("find a place for the guest's kernel: %w", err)
+		return codeFailed, fmt.Errorf("find the cache directory for the guest's kernel: %w", err)
 	}
 	cache = filepath.Join(cache, "ibrun", "vm")
-	work, remove, err := newWork(cache)
+	work, remove, err := newWorkDir(cache)
 	if err != nil {
 		return codeFailed, err
 	}
@@ -54,30 +54,30 @@ func run(ctx context.Context, o *options) (code int, err error) {
 	case err != nil:
 		return codeFailed, err
 	}
-	say("built")
+	logf("built")
 	c := &cluster{kernel: j.kernel, configs: j.configs(o.nodes), work: work}
 	defer c.kill()
-	if err := c.boot(ctx, filepath.Join(cache, "accel"), say); err != nil {
+	if err := c.boot(ctx, filepath.Join(cache, "accel"), logf); err != nil {
 		return codeFailed, err
 	}
-	say("%d up, kernel %s", o.nodes, j.kernel.Release)
-	if err := c.spoil(ctx, o.netem, j); err != nil {
+	logf("%d up, kernel %s", o.nodes, j.kernel.Release)
+	if err := c.applyNetem(ctx, o.netem, j); err != nil {
 		return codeFailed, err
 	}
-	code, err = j.do(ctx, c.nodes[0])
-	say("%s has ended", o.command[0])
+	code, err = j.run(ctx, c.nodes[0])
+	logf("%s has ended", o.command[0])
 	return code, err
 }
 
-// job is what is to be done in the guest.
+// job is the command for the guest, and the files that it needs.
 type job struct {
 	command  []string
-	tests    *gotest.Command // nil where the command is no go test
+	tests    *gotest.Command // nil unless the command is go test
 	packages []gotest.Package
 	kernel   *debian.Installed
-	dir      string // working directory
-	bin      string // where the tools are
-	keep     []string
+	dir      string   // working directory
+	bin      string   // where the tools are
+	hostDirs []string // that stay visible in the guest
 	addrs    []string
 }
 
@@ -87,7 +87,7 @@ func prepare(ctx context.Context, o *options, cache, work string) (*job, error) 
 	if err != nil {
 		return nil, err
 	}
-	j := &job{command: o.command, dir: dir, bin: filepath.Join(work, "bin"), keep: []string{work, moduleRoot(dir)}}
+	j := &job{command: o.command, dir: dir, bin: filepath.Join(work, "bin"), hostDirs: []string{work, moduleRoot(dir)}}
 	for i := range o.nodes {
 		j.addrs = append(j.addrs, fmt.Sprintf("10.77.0.%d", i+1))
 	}
@@ -109,7 +109,7 @@ func prepare(ctx context.Context, o *options, cache, work string) (*job, error) 
 	if j.tests != nil {
 		j.packages, err = j.tests.Build(ctx, work, os.Stderr)
 		for _, p := range j.packages {
-			j.keep = append(j.keep, p.Dir)
+			j.hostDirs = append(j.hostDirs, p.Dir)
 		}
 	}
 	<-done
@@ -118,15 +118,15 @@ func prepare(ctx context.Context, o *options, cache, work string) (*job, error) 
 
 // configs returns the configuration of each node.
 func (j *job) configs(nodes int) []guest.Config {
-	slices.Sort(j.keep) // a directory comes before what is in it
+	slices.Sort(j.hostDirs) // a directory before its subdirectories
 	var configs []guest.Config
 	for i := range nodes {
-		configs = append(configs, guest.Config{Node: i, Addrs: j.addrs, Bin: j.bin, Keep: guest.Hidden(slices.Compact(j.keep))})
+		configs = append(configs, guest.Config{Node: i, Addrs: j.addrs, Bin: j.bin, Keep: guest.Hidden(slices.Compact(j.hostDirs))})
 	}
 	return configs
 }
 
-// environment is that of every program which the host starts on a node.
+// environment returns the environment of programs that the host starts on a node.
 func (j *job) environment(node int) []string {
 	replaced := map[string]string{
 		guest.NodeVariable:  strconv.Itoa(node),
@@ -134,7 +134,7 @@ func (j *job) environment(node int) []string {
 		guest.AddrsVariable: strings.Join(j.addrs, ","),
 		guest.LiveVariable:  strconv.Itoa(len(j.addrs)),
 		"PATH":              j.bin + ":" + os.Getenv("PATH"),
-		"TMPDIR":            "/tmp", // the host's may not be there
+		"TMPDIR":            "/tmp", // the directory of the host may not exist there
 		"XDG_CACHE_HOME":    "/tmp/.cache",
 	}
 	var env []string
@@ -149,8 +149,8 @@ func (j *job) environment(node int) []string {
 	return env
 }
 
-// do runs the command, or the tests one package after the other.
-func (j *job) do(ctx context.Context, n *node) (int, error) {
+// run runs the command, or the tests of one package after the other, and returns the exit code.
+func (j *job) run(ctx context.Context, n *node) (int, error) {
 	c := mux.Command{Node: n.number, Args: j.command, Dir: j.dir, Env: j.environment(n.number)}
 	if j.tests == nil {
 		return n.run(ctx, c, streams{os.Stdin, os.Stdout, os.Stderr})
@@ -167,12 +167,12 @@ func (j *job) do(ctx context.Context, n *node) (int, error) {
 		if err != nil {
 			return got, fmt.Errorf("%s: %w", p.ImportPath, err)
 		}
-		verdict := "ok  "
+		result := "ok  "
 		if got != 0 {
-			verdict, code = "FAIL", codeTests
+			result, code = "FAIL", codeTests
 			fmt.Printf("exit status %d\n", got)
 		}
-		fmt.Printf("%s\t%s\t%.3fs\n", verdict, p.ImportPath, time.Since(began).Seconds())
+		fmt.Printf("%s\t%s\t%.3fs\n", result, p.ImportPath, time.Since(began).Seconds())
 	}
 	if code != 0 {
 		fmt.Println("FAIL")
@@ -180,18 +180,18 @@ func (j *job) do(ctx context.Context, n *node) (int, error) {
 	return code, nil
 }
 
-// spoil makes the wire worse, in both directions.
-func (c *cluster) spoil(ctx context.Context, netem string, j *job) error {
+// applyNetem disturbs the network in both directions.
+func (c *cluster) applyNetem(ctx context.Context, netem string, j *job) error {
 	if netem == "" {
 		return nil
 	}
 	args := append(strings.Fields("tc qdisc add dev "+guest.Netdev+" root netem"), strings.Fields(netem)...)
 	for _, n := range c.nodes {
-		var said strings.Builder
+		var output strings.Builder
 		command := mux.Command{Node: n.number, Args: args, Dir: "/", Env: j.environment(n.number)}
-		code, err := n.run(ctx, command, streams{nil, &said, &said})
+		code, err := n.run(ctx, command, streams{nil, &output, &output})
 		if err == nil && code != 0 {
-			err = fmt.Errorf("exit code %d: %s", code, strings.TrimSpace(said.String()))
+			err = fmt.Errorf("exit code %d: %s", code, strings.TrimSpace(output.String()))
 		}
 		if err != nil {
 			return fmt.Errorf("-netem %q on node %d: %w", netem, n.number, err)

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock takes the lock of a directory; how is LOCK_EX, and LOCK_NB not to wait. It is released by Close, or when the
-// process ends, however it ends.
+// lock locks a directory with flock. how is LOCK_EX, or LOCK_EX|LOCK_NB to fail instead of waiting. Close releases the lock, and
+// so does the end of the process.
 func lock(dir string, how int) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -22,8 +22,8 @@ func lock(dir string, how int) (*os.File, error) {
 	return f, nil
 }
 
-// newWork makes a directory for one run, and removes those of runs that were killed before they could.
-func newWork(cache string) (dir string, remove func(), err error) {
+// newWorkDir makes a directory for one run. It removes the directories of runs that were killed.
+func newWorkDir(cache string) (dir string, remove func(), err error) {
 	runs := filepath.Join(cache, "runs")
 	if err := os.MkdirAll(runs, 0o700); err != nil {
 		return "", nil, err
@@ -39,19 +39,19 @@ func newWork(cache string) (dir string, remove func(), err error) {
 	}
 	for _, o := range old {
 		if f, err := lock(o, unix.LOCK_EX|unix.LOCK_NB); err == nil {
-			os.RemoveAll(o) // what remains, the next run removes
+			os.RemoveAll(o) // the next run removes the rest
 			f.Close()
 		}
 	}
 	if dir, err = os.MkdirTemp(runs, ""); err != nil {
 		return "", nil, err
 	}
-	mine, err := lock(dir, unix.LOCK_EX)
+	locked, err := lock(dir, unix.LOCK_EX)
 	if err != nil {
 		return "", nil, err
 	}
 	return dir, func() {
 		os.RemoveAll(dir)
-		mine.Close()
+		locked.Close()
 	}, nil
 }

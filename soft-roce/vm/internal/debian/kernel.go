@@ -28,8 +28,8 @@ type Installed struct {
 // metaPackage depends on the newest kernel of the distribution.
 const metaPackage = "linux-image-amd64"
 
-// Kernel returns the newest kernel in the cache directory that has these modules, and downloads one if there is none.
-// It may be called by many processes at the same time. A cache that was emptied is filled again.
+// Kernel returns the newest kernel in the cache directory that has these modules. It downloads a kernel if the cache has none.
+// Many processes may call it concurrently, and the cache may be deleted at any time.
 func Kernel(ctx context.Context, cache string, modules []string) (*Installed, error) {
 	key := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(modules, " "))))[:8]
 	if k, err := cached(cache, key); k != nil || err != nil {
@@ -48,22 +48,22 @@ func Kernel(ctx context.Context, cache string, modules []string) (*Installed, er
 		return nil, err
 	}
 	kept, release := filepath.Join(work, "kept"), ""
-	if release, err = keep(unpacked, kept, modules); err != nil {
+	if release, err = keepFiles(unpacked, kept, modules); err != nil {
 		return nil, err
 	}
-	// Whoever comes second finds the place taken, and takes what is there.
+	// If another process was faster, the rename fails and its kernel is used.
 	err = os.Rename(kept, filepath.Join(cache, release+"_"+key))
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	k, err := cached(cache, key)
 	if k == nil && err == nil {
-		err = fmt.Errorf("the kernel has gone from %s", cache)
+		err = fmt.Errorf("the kernel was removed from %s", cache)
 	}
 	return k, err
 }
 
-// cached returns the kernel whose directory ends in the key, of several the last; nil if there is none.
+// cached returns the newest kernel whose directory name ends in the key, or nil if the cache has none.
 func cached(cache, key string) (*Installed, error) {
 	dirs, err := filepath.Glob(filepath.Join(cache, "*_"+key))
 	if err != nil || len(dirs) == 0 {
@@ -77,7 +77,7 @@ func cached(cache, key string) (*Installed, error) {
 
 var digits = regexp.MustCompile(`\d+`)
 
-// numbers makes versions comparable.
+// numbers returns the numbers in a version, padded so that they can be compared as strings.
 func numbers(version string) []string {
 	ns := digits.FindAllString(filepath.Base(version), -1)
 	for i, n := range ns {
@@ -94,12 +94,12 @@ func download(ctx context.Context, work string) (string, error) {
 	}
 	m := regexp.MustCompile(`(?m)^\s*Depends: (linux-image-\S+)$`).FindSubmatch(depends)
 	if m == nil {
-		return "", fmt.Errorf("apt knows no kernel by the name of %s: on Debian run `apt-get update` first; other distributions "+
+		return "", fmt.Errorf("apt has no package %s: on Debian run `apt-get update` first; other distributions "+
 			"do not have it", metaPackage)
 	}
 	name := string(m[1])
 	if _, err := run(ctx, work, "apt-get", "download", "-q", name); err != nil {
-		return "", fmt.Errorf("%w\nif the package was not found, `apt-get update` will help", err)
+		return "", fmt.Errorf("%w\nif the package was not found, run `apt-get update`", err)
 	}
 	packages, err := filepath.Glob(filepath.Join(work, name+"_*.deb"))
 	if err != nil || len(packages) != 1 {
@@ -110,29 +110,29 @@ func download(ctx context.Context, work string) (string, error) {
 	return to, err
 }
 
-// run runs a tool of the distribution and returns its output. What it says otherwise becomes part of the error.
+// run runs a tool of the distribution and returns its output. Its standard error becomes part of the error.
 func run(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
-	var said bytes.Buffer
+	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir, cmd.Stderr = dir, &said
+	cmd.Dir, cmd.Stderr = dir, &stderr
 	out, err := cmd.Output()
 	if errors.Is(err, exec.ErrNotFound) {
 		return nil, fmt.Errorf("the kernel comes from Debian's packages, and there is no %s here", name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, bytes.TrimSpace(said.Bytes()))
+		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, bytes.TrimSpace(stderr.Bytes()))
 	}
 	return out, nil
 }
 
-// keep copies kernel and modules into a new directory. The modules get names in the order in which to load them.
-func keep(unpacked, to string, modules []string) (release string, err error) {
+// keepFiles moves the kernel and the modules into a new directory. The names of the modules sort in the order of loading.
+func keepFiles(unpacked, to string, modules []string) (release string, err error) {
 	images, err := filepath.Glob(filepath.Join(unpacked, "boot", "vmlinuz-*"))
 	if err != nil || len(images) != 1 {
 		return "", fmt.Errorf("the kernel package has kernels %q", images)
 	}
 	release = strings.TrimPrefix(filepath.Base(images[0]), "vmlinuz-")
-	files := map[string]string{} // name of a module: its file
+	files := map[string]string{} // by the name of the module
 	err = filepath.WalkDir(unpacked, func(path string, _ fs.DirEntry, err error) error {
 		if name, ok := strings.CutSuffix(filepath.Base(path), ".ko"); ok {
 			files[moduleName(name)] = path

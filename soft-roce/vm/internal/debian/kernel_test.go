@@ -28,11 +28,11 @@ func TestLoadOrder(t *testing.T) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
 	if _, err := loadOrder([]string{"siw"}, find); err == nil {
-		t.Error("a module that is not there was found")
+		t.Error("a missing module was found")
 	}
 }
 
-// module is an ELF file with a section .modinfo, as the kernel's build makes them.
+// module returns an ELF file with a section .modinfo, like a kernel module.
 func module(info string) []byte {
 	const names = "\x00.modinfo\x00.shstrtab\x00"
 	const head, section = 64, 64
@@ -70,7 +70,7 @@ func TestDependencies(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "text")
 	os.WriteFile(text, []byte("no module"), 0o600)
 	if _, err := dependencies(text); err == nil {
-		t.Error("a text was taken for a module")
+		t.Error("a text file was accepted as a module")
 	}
 }
 
@@ -86,8 +86,8 @@ func TestNewestInCache(t *testing.T) {
 	}
 }
 
-// tools puts programs into PATH that stand for those of the distribution.
-func tools(t *testing.T, scripts map[string]string) {
+// fakeTools puts scripts into PATH that replace the tools of the distribution.
+func fakeTools(t *testing.T, scripts map[string]string) {
 	t.Helper()
 	bin := t.TempDir()
 	for name, text := range scripts {
@@ -98,13 +98,13 @@ func tools(t *testing.T, scripts map[string]string) {
 	t.Setenv("PATH", bin+":/usr/bin:/bin")
 }
 
-// distribution is a Debian whose kernel package has two modules, one above the other.
-func distribution(t *testing.T) {
+// fakeDistribution replaces the tools by those of a Debian whose kernel package has two modules; one depends on the other.
+func fakeDistribution(t *testing.T) {
 	t.Helper()
 	modules := t.TempDir()
 	os.WriteFile(filepath.Join(modules, "low-er.ko"), module("depends=\x00"), 0o600)
 	os.WriteFile(filepath.Join(modules, "upper.ko"), module("depends=low-er\x00"), 0o600)
-	tools(t, map[string]string{
+	fakeTools(t, map[string]string{
 		"apt-cache": "printf 'linux-image-amd64\\n  Depends: linux-image-6.1.0-56-amd64\\n'",
 		"apt-get":   `[ "$1" = download ]; echo deb > "$3_6.1.192-2_amd64.deb"`,
 		"dpkg": `[ "$1" = -x ]; mkdir -p "$3/boot" "$3/lib/modules/x/kernel"; echo kernel >"$3/boot/vmlinuz-6.1.0-56-amd64"
@@ -113,7 +113,7 @@ func distribution(t *testing.T) {
 }
 
 func TestKernel(t *testing.T) {
-	distribution(t)
+	fakeDistribution(t)
 	cache := filepath.Join(t.TempDir(), "cache")
 	var all sync.WaitGroup
 	for range 4 {
@@ -134,7 +134,7 @@ func TestKernel(t *testing.T) {
 		})
 	}
 	all.Wait()
-	tools(t, nil) // the cache needs none of them
+	fakeTools(t, nil) // a cached kernel does not need the tools
 	if _, err := Kernel(context.Background(), cache, []string{"upper"}); err != nil {
 		t.Error(err)
 	}
@@ -144,7 +144,7 @@ func TestKernel(t *testing.T) {
 	}
 }
 
-func TestKernelSaysWhatIsMissing(t *testing.T) {
+func TestKernelErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		scripts map[string]string
 		module  string
@@ -158,9 +158,9 @@ func TestKernelSaysWhatIsMissing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.scripts != nil {
-				tools(t, c.scripts)
+				fakeTools(t, c.scripts)
 			} else {
-				distribution(t)
+				fakeDistribution(t)
 			}
 			cache := t.TempDir()
 			_, err := Kernel(context.Background(), cache, []string{c.module})
@@ -168,7 +168,7 @@ func TestKernelSaysWhatIsMissing(t *testing.T) {
 				t.Errorf("the error is %v; want %q in it", err, c.want)
 			}
 			if left, _ := os.ReadDir(cache); len(left) > 0 {
-				t.Errorf("left in the cache: %v", left)
+				t.Errorf("remaining in the cache: %v", left)
 			}
 		})
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// loadOrder lists modules and all that they depend on, each after its own.
+// loadOrder returns the modules and all their dependencies, each module after its dependencies.
 func loadOrder(modules []string, dependencies func(string) ([]string, error)) ([]string, error) {
 	var order []string
 	var add func(name string) error
@@ -15,11 +15,11 @@ func loadOrder(modules []string, dependencies func(string) ([]string, error)) ([
 		if slices.Contains(order, name) {
 			return nil
 		}
-		below, err := dependencies(name)
+		needed, err := dependencies(name)
 		if err != nil {
 			return err
 		}
-		for _, d := range below {
+		for _, d := range needed {
 			if err := add(d); err != nil {
 				return err
 			}
@@ -35,10 +35,10 @@ func loadOrder(modules []string, dependencies func(string) ([]string, error)) ([
 	return order, nil
 }
 
-// moduleName is the one spelling out of two: crc32-pclmul and crc32_pclmul are the same module.
+// moduleName returns the canonical name of a module: crc32-pclmul and crc32_pclmul are the same module.
 func moduleName(s string) string { return strings.ReplaceAll(s, "-", "_") }
 
-// dependencies reads the names of the modules that must be there first, from what the kernel's build wrote into the file.
+// dependencies returns the names of the modules that must be loaded before this one, from the section .modinfo of the file.
 func dependencies(file string) ([]string, error) {
 	f, err := elf.Open(file)
 	if err != nil {
@@ -47,7 +47,7 @@ func dependencies(file string) ([]string, error) {
 	defer f.Close()
 	section := f.Section(".modinfo")
 	if section == nil {
-		return nil, fmt.Errorf("%s is no kernel module", file)
+		return nil, fmt.Errorf("%s is not a kernel module", file)
 	}
 	info, err := section.Data()
 	if err != nil {

@@ -27,7 +27,7 @@ type Package struct {
 }
 
 // Build builds the test program of each package into directory to, and returns the packages in the order of go list.
-// What the go command says goes to stderr. The working directory is that of the process.
+// It writes the output of the go command to stderr. The go command runs in the working directory of the process.
 func (c *Command) Build(ctx context.Context, to string, stderr io.Writer) ([]Package, error) {
 	packages, err := c.list(ctx, stderr)
 	if err != nil {
@@ -36,9 +36,9 @@ func (c *Command) Build(ctx context.Context, to string, stderr io.Writer) ([]Pac
 	if len(packages) == 0 {
 		return nil, fmt.Errorf("%w: no packages to test", ErrBuild)
 	}
-	stderr = &together{to: stderr}
+	stderr = &syncWriter{to: stderr}
 	failed := make([]error, len(packages))
-	places := make(chan struct{}, runtime.NumCPU())
+	slots := make(chan struct{}, runtime.NumCPU())
 	var all sync.WaitGroup
 	for i := range packages {
 		p := &packages[i]
@@ -47,9 +47,9 @@ func (c *Command) Build(ctx context.Context, to string, stderr io.Writer) ([]Pac
 		}
 		p.Binary = filepath.Join(to, strconv.Itoa(i), filepath.Base(p.Dir)+".test")
 		all.Go(func() {
-			places <- struct{}{}
+			slots <- struct{}{}
 			failed[i] = c.build(ctx, p, stderr)
-			<-places
+			<-slots
 		})
 	}
 	all.Wait()
@@ -75,7 +75,7 @@ func (c *Command) list(ctx context.Context, stderr io.Writer) ([]Package, error)
 	return packages, nil
 }
 
-// filesGiven is what the go command calls a package that was given as a list of files.
+// filesGiven is the import path of a package that was given as a list of files.
 const filesGiven = "command-line-arguments"
 
 func (c *Command) build(ctx context.Context, p *Package, stderr io.Writer) error {
@@ -88,12 +88,12 @@ func (c *Command) build(ctx context.Context, p *Package, stderr io.Writer) error
 	} else {
 		args = append(args, p.ImportPath)
 	}
-	var said bytes.Buffer
+	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.Stdout, cmd.Stderr = &output, &output
 	err := cmd.Run()
-	if _, errSay := stderr.Write(said.Bytes()); errSay != nil {
-		return errSay
+	if _, errWrite := stderr.Write(output.Bytes()); errWrite != nil {
+		return errWrite
 	}
 	if err != nil {
 		return fmt.Errorf("%w: FAIL\t%s [build failed]", ErrBuild, p.ImportPath)
@@ -101,13 +101,13 @@ func (c *Command) build(ctx context.Context, p *Package, stderr io.Writer) error
 	return nil
 }
 
-// together lets several builds speak in turn.
-type together struct {
+// syncWriter serializes the writes of concurrent builds.
+type syncWriter struct {
 	mu sync.Mutex
 	to io.Writer
 }
 
-func (t *together) Write(b []byte) (int, error) {
+func (t *syncWriter) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.to.Write(b)

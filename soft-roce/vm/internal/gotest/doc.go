@@ -1,4 +1,4 @@
-// Package gotest takes a `go test` apart into what happens on the host and what happens in a guest.
+// Package gotest splits a `go test` into the build on the host and the run in a guest.
 //
 //	c, err := gotest.Parse([]string{"-v", "-run", "Send", "./verbs/..."})
 //	packages, err := c.Build(ctx, dir, stderr)
@@ -6,5 +6,5 @@
 //		// run p.Binary with c.Flags in p.Dir
 //	}
 //
-// Building needs the go command, its caches and all processors; running needs the device.
+// The build needs the go command, its caches and all processors. The run needs the device.
 package gotest

@@ -52,7 +52,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Every flag that `go help testflag` and `go help build` tell of has to be known, or it would reach test programs.
+// Every flag in `go help testflag`, `go help test` and `go help build` must be known: unknown flags are passed to test programs.
 func TestAllFlagsAreKnown(t *testing.T) {
 	for _, topic := range []string{"testflag", "test", "build"} {
 		text, err := exec.Command("go", "help", topic).Output()
@@ -70,7 +70,7 @@ func TestAllFlagsAreKnown(t *testing.T) {
 			name = strings.TrimRight(name, ",")
 			found++
 			if use, _ := flagUse(name); use == unknown && name != "args" {
-				t.Errorf("go help %s tells of -%s", topic, name)
+				t.Errorf("go help %s lists the unknown flag -%s", topic, name)
 			}
 		}
 		if found == 0 {
@@ -79,8 +79,8 @@ func TestAllFlagsAreKnown(t *testing.T) {
 	}
 }
 
-// moduleOfTests is a module with three packages, and makes it the working directory.
-func moduleOfTests(t *testing.T, extra map[string]string) {
+// chdirTestModule makes a module with three packages, and changes to its directory.
+func chdirTestModule(t *testing.T, extra map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
 	files := map[string]string{
@@ -106,46 +106,46 @@ func moduleOfTests(t *testing.T, extra map[string]string) {
 }
 
 func TestBuild(t *testing.T) {
-	moduleOfTests(t, nil)
+	chdirTestModule(t, nil)
 	c, err := Parse([]string{"-v", "./..."})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said bytes.Buffer
-	packages, err := c.Build(context.Background(), t.TempDir(), &said)
+	var stderr bytes.Buffer
+	packages, err := c.Build(context.Background(), t.TempDir(), &stderr)
 	if err != nil || len(packages) != 3 {
-		t.Fatalf("%v, %v\n%s", packages, err, said.String())
+		t.Fatalf("%v, %v\n%s", packages, err, stderr.String())
 	}
 	for i, want := range []string{"of a", "of b", ""} {
 		p := packages[i]
 		if want == "" {
 			if p.Binary != "" {
-				t.Errorf("%s has no tests and is %s", p.ImportPath, p.Binary)
+				t.Errorf("%s has no tests, but a test program %s", p.ImportPath, p.Binary)
 			}
 			continue
 		}
 		run := exec.Command(p.Binary, c.Flags...)
 		run.Dir = p.Dir
-		if out, _ := run.CombinedOutput(); !strings.Contains(string(out), want) { // of b fails, as it should
-			t.Errorf("the tests of %s say\n%s", p.ImportPath, out)
+		if out, _ := run.CombinedOutput(); !strings.Contains(string(out), want) { // the test of b fails, as expected
+			t.Errorf("output of the tests of %s:\n%s", p.ImportPath, out)
 		}
 	}
 }
 
 func TestBuildFails(t *testing.T) {
-	moduleOfTests(t, map[string]string{"d/d_test.go": "package d\n\nnonsense\n", "empty/text": ""})
+	chdirTestModule(t, map[string]string{"d/d_test.go": "package d\n\nnonsense\n", "empty/text": ""})
 	for name, c := range map[string]*Command{
 		"[build failed]": {Packages: []string{"./..."}},
 		"no packages":    {Packages: []string{"./empty/..."}},
 		"go list":        {Packages: []string{"./missing"}},
 	} {
-		var said bytes.Buffer
-		packages, err := c.Build(context.Background(), t.TempDir(), &said)
+		var stderr bytes.Buffer
+		packages, err := c.Build(context.Background(), t.TempDir(), &stderr)
 		if !errors.Is(err, ErrBuild) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v: %v, %v; want an error with %q", c.Packages, packages, err, name)
 		}
-		if name != "no packages" && said.Len() == 0 {
-			t.Errorf("%v: the go command said nothing", c.Packages)
+		if name != "no packages" && stderr.Len() == 0 {
+			t.Errorf("%v: the go command printed nothing", c.Packages)
 		}
 	}
 }

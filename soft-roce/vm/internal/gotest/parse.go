@@ -7,36 +7,36 @@ import (
 	"strings"
 )
 
-// What Parse and Build fail with. Ask with errors.Is.
+// Errors of Parse and Build, for errors.Is.
 var (
-	// ErrUse: the words cannot be understood, or ask for what a guest cannot do.
+	// ErrUse: the arguments are invalid, or need something that a guest cannot do.
 	ErrUse = errors.New("go test")
-	// ErrBuild: packages cannot be found or built. The go command has said why.
+	// ErrBuild: packages cannot be found or built. The go command has printed the reason.
 	ErrBuild = errors.New("tests were not built")
 )
 
-// Command is a `go test` that was understood.
+// Command is a parsed `go test` command.
 type Command struct {
 	// Packages are the patterns of packages.
 	Packages []string
 	// BuildFlags are for the go command.
 	BuildFlags []string
-	// Flags are for the test programs. There is always a -test.count: results from a cache are not of the guest.
+	// Flags are for the test programs. They always have a -test.count, because a cached result is not one of the guest.
 	Flags []string
 }
 
-// use is what becomes of a flag.
+// use is the treatment of a flag.
 type use int
 
 const (
 	unknown use = iota
 	test        // becomes -test.NAME=VALUE
 	build       // is for the go command
-	dropped     // has no effect on programs that are built to be kept
+	dropped     // has no effect on test programs built with -c
 	refused
 )
 
-// flagUse tells what a flag of go test is, and whether its value may be the next word.
+// flagUse returns the use of a flag of go test, and whether its value may be the next argument.
 func flagUse(name string) (u use, value bool) {
 	is := func(names string) bool { return slices.Contains(strings.Fields(names), name) }
 	switch {
@@ -58,11 +58,11 @@ func flagUse(name string) (u use, value bool) {
 	return unknown, false
 }
 
-// Parse reads the words that follow "go test". As the go command does, it gives flags that it does not know to the
-// test programs, with all that follows and is no flag.
+// Parse parses the arguments after "go test". Like the go command, it passes unknown flags to the test programs, together with
+// all later arguments that are not flags.
 func Parse(words []string) (*Command, error) {
 	c := &Command{}
-	ended := false // no more packages: the words may be values of an unknown flag
+	ended := false // no more packages: the arguments may be values of an unknown flag
 	for len(words) > 0 {
 		word := words[0]
 		words = words[1:]
@@ -95,8 +95,8 @@ func Parse(words []string) (*Command, error) {
 		case unknown:
 			c.Flags, ended = append(c.Flags, word), true
 		case refused:
-			return nil, fmt.Errorf("%w: -%s is for the host, as a guest keeps no files and has no go command's cache "+
-				"(with `sh -c` a test program that you built can do all of it in the guest's /tmp)", ErrUse, name)
+			return nil, fmt.Errorf("%w: -%s does not work in a guest, which keeps no files and has no cache of the go command "+
+				"(build a test program yourself and run it with `sh -c`; it can write to the guest's /tmp)", ErrUse, name)
 		}
 	}
 	if len(c.Packages) == 0 {
@@ -113,7 +113,7 @@ func equals(value string, given bool) string {
 	return "=" + value
 }
 
-// defaults are the flags that the go command gives when nobody else does. Later ones override them.
+// defaults returns the flags that the go command passes by default. Later flags override them.
 func (c *Command) defaults() []string {
 	return []string{"-test.paniconexit0", "-test.timeout=10m0s", "-test.count=1"}
 }

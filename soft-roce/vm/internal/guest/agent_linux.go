@@ -11,11 +11,11 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/vm/internal/mux"
 )
 
-// socket is where the agent waits for `vm exec`.
+// socket is the Unix socket at which the agent accepts connections of `vm exec`.
 const socket = "/run/ibrun-vm.sock"
 
-// Agent runs programs for the host, and passes on what programs here want to run elsewhere. It returns when the
-// channel to the host breaks.
+// Agent runs programs for the host, and forwards requests of `vm exec` to the host. It returns when the channel to the host
+// breaks.
 func Agent(config string) error {
 	var c Config
 	if err := json.Unmarshal([]byte(config), &c); err != nil {
@@ -32,14 +32,14 @@ func Agent(config string) error {
 	host := mux.NewSession(port, mux.Guest)
 	defer host.Close()
 	go forward(local, host)
-	hello, err := host.Open()
+	ready, err := host.Open()
 	if err != nil {
 		return err
 	}
-	if err := mux.SendHello(hello); err != nil {
-		return fmt.Errorf("tell the host: %w", err)
+	if err := mux.SendReady(ready); err != nil {
+		return fmt.Errorf("report to the host: %w", err)
 	}
-	hello.Close()
+	ready.Close()
 	for {
 		stream, err := host.Accept()
 		if err != nil {
@@ -49,7 +49,7 @@ func Agent(config string) error {
 	}
 }
 
-// forward passes on the requests of programs on this node.
+// forward forwards the requests of programs on this node to the host.
 func forward(local net.Listener, host *mux.Session) {
 	for {
 		conn, err := local.Accept()
@@ -59,18 +59,18 @@ func forward(local net.Listener, host *mux.Session) {
 		}
 		stream, err := host.Open()
 		if err != nil {
-			conn.Close() // who asked sees that nobody answers
+			conn.Close() // vm exec gets an error when its connection ends
 			continue
 		}
 		go mux.Join(conn, stream)
 	}
 }
 
-// serve runs one program.
+// serve runs the program that a stream requests.
 func serve(stream *mux.Stream) {
 	c, err := mux.Receive(stream)
 	if c == nil || err != nil {
-		fmt.Fprintf(os.Stderr, "vm agent: a request that cannot be read: %v\n", err)
+		fmt.Fprintf(os.Stderr, "vm agent: invalid request: %v\n", err)
 		stream.Close()
 		return
 	}

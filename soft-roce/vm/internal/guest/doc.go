@@ -1,12 +1,12 @@
-// Package guest is what runs inside a virtual machine: its first process, the agent that runs programs for the host
-// and for the other node, and the command with which a program there asks for that.
+// Package guest has the programs that run inside a virtual machine: the first process, the agent, and the command vm exec. The
+// agent runs programs for the host and for the other node. vm exec requests that from inside a guest.
 //
-//	init     loads the modules, mounts the host's files, makes rxe0
+//	init     loads the modules, mounts the host's files, creates rxe0
 //	└── agent     serves the channel to the host
-//	    ├── the command, as the host asks
-//	    └── what the other node asks for by `vm exec`
+//	    ├── the command of the host
+//	    └── commands of the other node's `vm exec`
 //
-// All three are the same static program, so an image needs nothing else than it and the modules.
+// All three are the same static program, so an image contains only this program and the modules.
 package guest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Config is what a guest has to know. It is in its image, in the file ConfigFile.
+// Config is the configuration of a guest. It is in the file ConfigFile of its image.
 type Config struct {
 	// Node is the number of this guest, from 0. Addrs has the IPv4 address of each.
 	Node  int
@@ -26,7 +26,7 @@ type Config struct {
 	Keep []string
 }
 
-// Places in the image.
+// Files and directories in the image.
 const (
 	ConfigFile = "config"
 	ModuleDir  = "modules"
@@ -35,9 +35,9 @@ const (
 
 // Names that host and guest agree on.
 const (
-	// PortName is that of the virtual serial port to the host.
+	// PortName is the name of the virtual serial port to the host.
 	PortName = "ibrun.vm"
-	// MountTag is that of the host's files.
+	// MountTag is the 9p tag of the host's files.
 	MountTag = "host"
 	// Device and Netdev are the RDMA device of each guest and the network device below it.
 	Device = "rxe0"
@@ -55,18 +55,18 @@ const (
 	LiveVariable = "IBRUN_LIVE"
 )
 
-// AgentWord is the argument that makes the program the agent.
+// AgentWord is the argument that makes the program run as the agent.
 const AgentWord = "agent"
 
-// Encode returns what goes into ConfigFile.
+// Encode returns the content of ConfigFile.
 func (c *Config) Encode() ([]byte, error) { return json.Marshal(c) }
 
-// own are the directories where a guest has a file system of its own, writable and empty at the beginning.
-var own = []string{"/tmp", "/run", "/dev/shm"}
+// tmpfsDirs are directories with a tmpfs of the guest, which is writable and empty at first.
+var tmpfsDirs = []string{"/tmp", "/run", "/dev/shm"}
 
-// Hidden returns those of the host's directories that a guest would not see unless Config.Keep names them.
+// Hidden returns those of the host's directories that a guest sees only if Config.Keep names them.
 func Hidden(dirs []string) []string {
 	return slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool {
-		return !slices.ContainsFunc(own, func(o string) bool { return strings.HasPrefix(dir, o+"/") })
+		return !slices.ContainsFunc(tmpfsDirs, func(o string) bool { return strings.HasPrefix(dir, o+"/") })
 	})
 }

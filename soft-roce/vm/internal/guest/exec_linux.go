@@ -13,8 +13,7 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/vm/internal/mux"
 )
 
-// codeFailed is the exit code where the program's own cannot be known. codeUse is for a command line that was not
-// understood.
+// codeFailed is the exit code if that of the program is unknown. codeUse is the exit code for an invalid command line.
 const (
 	codeUse    = 2
 	codeFailed = 125
@@ -28,7 +27,7 @@ func Exec(args []string) int {
 			"Runs COMMAND on that node, with this directory, environment and standard input, and ends with its exit code.\n")
 		f.PrintDefaults()
 	}
-	raw := f.Bool("raw", false, "pass on the output of other nodes byte for byte, without [n1] before each line")
+	raw := f.Bool("raw", false, "copy the output of other nodes byte for byte, without [n1] before each line")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
 	} else if err != nil {
@@ -52,7 +51,7 @@ func Exec(args []string) int {
 func execute(node int, args []string, raw bool) (int, error) {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
-		return codeFailed, fmt.Errorf("this works within a guest: %w", err)
+		return codeFailed, fmt.Errorf("vm exec works in a guest only: %w", err)
 	}
 	dir, err := os.Getwd()
 	if err != nil {
@@ -69,8 +68,8 @@ func execute(node int, args []string, raw bool) (int, error) {
 	if raw || strconv.Itoa(node) == os.Getenv(NodeVariable) {
 		return mux.Run(conn, c, os.Stdin, stdout, stderr)
 	}
-	mark := fmt.Sprintf("[n%d] ", node)
-	out, errs := &lines{to: stdout, mark: mark}, &lines{to: stderr, mark: mark}
+	prefix := fmt.Sprintf("[n%d] ", node)
+	out, errs := &prefixWriter{to: stdout, prefix: prefix}, &prefixWriter{to: stderr, prefix: prefix}
 	code, err := mux.Run(conn, c, os.Stdin, out, errs)
 	return code, errors.Join(err, out.flush(), errs.flush())
 }

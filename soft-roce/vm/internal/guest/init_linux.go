@@ -17,15 +17,15 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/link"
 )
 
-// Init is the first process of a guest. When the guest cannot go on, because something is missing or the host has
-// closed the channel, it says so on the console and restarts the machine, which then ends.
+// Init is the first process of a guest. When the guest cannot continue, because something is missing or the host has closed the
+// channel, it prints the error on the console and reboots. QEMU then ends, because of -no-reboot.
 func Init() {
 	fmt.Fprintf(os.Stderr, "vm: %v\n", start())
-	// Should this fail, the first process ends, and the kernel panics: the same, with more words.
+	// If this fails, the first process ends and the kernel panics, which also ends the machine.
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 }
 
-// start brings the guest up and returns when it cannot go on.
+// start brings the guest up, and returns when it cannot continue.
 func start() error {
 	text, err := os.ReadFile("/" + ConfigFile)
 	if err != nil {
@@ -49,7 +49,7 @@ func start() error {
 	return reap(agent.Process.Pid)
 }
 
-// reap waits for the agent, and for every process whose parent is gone.
+// reap waits for the agent and for orphaned processes. It returns when the agent ends.
 func reap(agent int) error {
 	for {
 		var status unix.WaitStatus
@@ -59,19 +59,19 @@ func reap(agent int) error {
 		case err != nil:
 			return fmt.Errorf("wait: %w", err)
 		case pid == agent:
-			return fmt.Errorf("the agent has ended: %d", status)
+			return fmt.Errorf("the agent ended: wait status %d", status)
 		}
 	}
 }
 
-// mounting is one file system.
-type mounting struct {
+// mount is one mount operation.
+type mount struct {
 	what, where, kind string
 	flags             uintptr
 	options           string
 }
 
-func (m mounting) do() error {
+func (m mount) execute() error {
 	if err := os.MkdirAll(m.where, 0o755); err != nil {
 		return err
 	}
@@ -83,12 +83,12 @@ func (m mounting) do() error {
 
 func mountKernel(*Config) error {
 	return errors.Join(
-		mounting{what: "proc", where: "/proc", kind: "proc"}.do(),
-		mounting{what: "sys", where: "/sys", kind: "sysfs"}.do(),
-		mounting{what: "dev", where: "/dev", kind: "devtmpfs"}.do())
+		mount{what: "proc", where: "/proc", kind: "proc"}.execute(),
+		mount{what: "sys", where: "/sys", kind: "sysfs"}.execute(),
+		mount{what: "dev", where: "/dev", kind: "devtmpfs"}.execute())
 }
 
-// loadModules loads them in the order of their names.
+// loadModules loads the modules in the order of their names.
 func loadModules(*Config) error {
 	files, err := filepath.Glob("/" + ModuleDir + "/*.ko")
 	if err != nil {
@@ -101,7 +101,7 @@ func loadModules(*Config) error {
 		}
 		err = unix.FinitModule(int(f.Fd()), "", 0)
 		f.Close()
-		// A processor without the instructions that a module is made for is no reason to stop.
+		// ENODEV: the processor lacks the instructions that the module uses. The guest works without the module.
 		if err != nil && !errors.Is(err, unix.EEXIST) && !errors.Is(err, unix.ENODEV) {
 			return fmt.Errorf("load %s: %w", filepath.Base(file), err)
 		}
@@ -109,26 +109,26 @@ func loadModules(*Config) error {
 	return nil
 }
 
-// mountHost makes the host's files, read only, the root of everything.
+// mountHost makes the host's files the root, read only.
 func mountHost(c *Config) error {
 	const host, root = "/host", "/root"
-	files := mounting{MountTag, host, "9p", unix.MS_RDONLY, "trans=virtio,version=9p2000.L,msize=262144,cache=loose"}
-	if err := files.do(); err != nil {
+	files := mount{MountTag, host, "9p", unix.MS_RDONLY, "trans=virtio,version=9p2000.L,msize=262144,cache=loose"}
+	if err := files.execute(); err != nil {
 		return err
 	}
-	mounts := []mounting{{what: host, where: root, flags: unix.MS_BIND}}
+	mounts := []mount{{what: host, where: root, flags: unix.MS_BIND}}
 	for _, dir := range []string{"/proc", "/sys", "/dev"} {
-		mounts = append(mounts, mounting{what: dir, where: root + dir, flags: unix.MS_MOVE})
+		mounts = append(mounts, mount{what: dir, where: root + dir, flags: unix.MS_MOVE})
 	}
-	mounts = append(mounts, mounting{what: "pts", where: root + "/dev/pts", kind: "devpts", options: "ptmxmode=666"})
-	for _, dir := range own {
-		mounts = append(mounts, mounting{what: "tmpfs", where: root + dir, kind: "tmpfs", options: "mode=1777"})
+	mounts = append(mounts, mount{what: "pts", where: root + "/dev/pts", kind: "devpts", options: "ptmxmode=666"})
+	for _, dir := range tmpfsDirs {
+		mounts = append(mounts, mount{what: "tmpfs", where: root + dir, kind: "tmpfs", options: "mode=1777"})
 	}
 	for _, dir := range c.Keep {
-		mounts = append(mounts, mounting{what: host + dir, where: root + dir, flags: unix.MS_BIND})
+		mounts = append(mounts, mount{what: host + dir, where: root + dir, flags: unix.MS_BIND})
 	}
 	for _, m := range mounts {
-		if err := m.do(); err != nil {
+		if err := m.execute(); err != nil {
 			return err
 		}
 	}
@@ -165,7 +165,7 @@ func network(c *Config) error {
 
 func device(*Config) error { return link.Add(Device, Netdev) }
 
-// limits lifts those that a first process has for reasons of old. Others follow from being root.
+// limits raises the limit of open files, which is low in the first process. Other limits do not apply to root.
 func limits(*Config) error {
 	const descriptors = 1 << 20
 	limit := unix.Rlimit{Cur: descriptors, Max: descriptors}
@@ -175,7 +175,7 @@ func limits(*Config) error {
 	return nil
 }
 
-// openPort opens the channel to the host. The kernel numbers such ports; what they are for is in sysfs.
+// openPort opens the channel to the host. The device file has a number; the name of the port is in sysfs.
 func openPort() (*os.File, error) {
 	names, err := filepath.Glob("/sys/class/virtio-ports/*/name")
 	if err != nil {

@@ -5,20 +5,20 @@ import (
 	"io"
 )
 
-// lines puts a mark before each line, and writes whole lines, so that those of several nodes do not mix.
-type lines struct {
-	to   io.Writer
-	mark string
-	part []byte // the beginning of a line, with its mark
+// prefixWriter writes a prefix before each line. It writes whole lines, so that lines of several nodes do not mix.
+type prefixWriter struct {
+	to     io.Writer
+	prefix string
+	part   []byte // an incomplete line, with its prefix
 }
 
-// maxLine is how much of a line is held back until its end has come.
+// maxLine is the number of bytes of an incomplete line that are buffered.
 const maxLine = 64 << 10
 
-func (l *lines) Write(b []byte) (int, error) {
+func (l *prefixWriter) Write(b []byte) (int, error) {
 	for line := range bytes.Lines(b) {
 		if len(l.part) == 0 {
-			l.part = append(l.part, l.mark...)
+			l.part = append(l.part, l.prefix...)
 		}
 		l.part = append(l.part, line...)
 		if line[len(line)-1] == '\n' || len(l.part) > maxLine {
@@ -30,8 +30,8 @@ func (l *lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// flush writes what is left of a line without an end.
-func (l *lines) flush() error {
+// flush writes the buffered incomplete line.
+func (l *prefixWriter) flush() error {
 	part := l.part
 	l.part = l.part[:0]
 	if len(part) == 0 {

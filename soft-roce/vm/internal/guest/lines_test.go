@@ -8,17 +8,17 @@ import (
 	"testing"
 )
 
-// pieces keeps what comes in one write in one piece.
-type pieces []string
+// writes records the data of each Write.
+type writes []string
 
-func (p *pieces) Write(b []byte) (int, error) {
+func (p *writes) Write(b []byte) (int, error) {
 	*p = append(*p, string(b))
 	return len(b), nil
 }
 
-func TestLines(t *testing.T) {
-	var got pieces
-	l := &lines{to: &got, mark: "[n1] "}
+func TestPrefixWriter(t *testing.T) {
+	var got writes
+	l := &prefixWriter{to: &got, prefix: "[n1] "}
 	for _, s := range []string{"a", "b\nc", "\n", "", "\n\nlast"} {
 		if n, err := l.Write([]byte(s)); n != len(s) || err != nil {
 			t.Errorf("%q: %d, %v", s, n, err)
@@ -32,9 +32,9 @@ func TestLines(t *testing.T) {
 	}
 }
 
-func TestLongLinesAreNotHeldBack(t *testing.T) {
+func TestLongLinesAreNotBuffered(t *testing.T) {
 	var got bytes.Buffer
-	l := &lines{to: &got, mark: "> "}
+	l := &prefixWriter{to: &got, prefix: "> "}
 	long := strings.Repeat("x", maxLine+1)
 	l.Write([]byte(long))
 	if got.String() != "> "+long {

@@ -24,8 +24,8 @@ const (
 	codeNotFound      = 127
 )
 
-// run runs a program to its end, or kills it when nobody waits for it any more. It does not wait for processes that
-// the program leaves behind: they may go on, as they may after a login through ssh.
+// run runs a program until it ends, or kills it when its stream ends. It does not wait for child processes of the program: they
+// may continue, as after a login through ssh.
 func run(c *mux.Command, p *mux.Program) (code int, err error) {
 	path, err := lookUp(c)
 	if err != nil {
@@ -49,7 +49,7 @@ func run(c *mux.Command, p *mux.Program) (code int, err error) {
 		if out[i], err = newOutput(to); err != nil {
 			return codeNotExecutable, err
 		}
-		defer out[i].end.Close()
+		defer out[i].reader.Close()
 	}
 	cmd.Stdout, cmd.Stderr = out[0].program, out[1].program
 	err = cmd.Start()
@@ -60,12 +60,12 @@ func run(c *mux.Command, p *mux.Program) (code int, err error) {
 		return codeNotExecutable, fmt.Errorf("start %s: %w", c.Args[0], err)
 	}
 	go func() {
-		p.Stdin(stdinEnd) // fails when the program ends, or nobody sends any more: then run ends as well
+		p.Stdin(stdinEnd) // fails when the program or the stream ends: then run ends as well
 		stdinEnd.Close()
 	}()
 	var copying sync.WaitGroup
 	for _, o := range out {
-		copying.Go(func() { o.pass() })
+		copying.Go(func() { o.copy() })
 	}
 	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 		return -1, err
@@ -84,23 +84,23 @@ func run(c *mux.Command, p *mux.Program) (code int, err error) {
 // output is a pipe from a program.
 type output struct {
 	program *os.File // the end to write to
-	end     *os.File // the end to read from
+	reader  *os.File // the end to read from
 	to      io.Writer
 }
 
 func newOutput(to io.Writer) (*output, error) {
 	end, program, err := os.Pipe()
-	return &output{program: program, end: end, to: to}, err
+	return &output{program: program, reader: end, to: to}, err
 }
 
-// pass passes on what the program writes until it has ended and all that it wrote is through; another process may
-// still hold the pipe open.
-func (o *output) pass() {
+// copy copies the output of the program until it has ended and all its output is copied. It does not wait for other processes
+// that have the pipe open.
+func (o *output) copy() {
 	buf := make([]byte, 32<<10)
 	for {
-		n, err := o.end.Read(buf)
+		n, err := o.reader.Read(buf)
 		if _, errTo := o.to.Write(buf[:n]); errTo != nil {
-			return // nobody listens: run kills the program
+			return // the stream has ended: run kills the program
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			o.drain(buf)
@@ -112,20 +112,20 @@ func (o *output) pass() {
 	}
 }
 
-// programEnded wakes pass, which then takes what is in the pipe and waits for no more.
-func (o *output) programEnded() { o.end.SetReadDeadline(time.Unix(1, 0)) }
+// programEnded wakes copy, which then copies the content of the pipe and returns.
+func (o *output) programEnded() { o.reader.SetReadDeadline(time.Unix(1, 0)) }
 
-// drain passes on what is in the pipe.
+// drain copies the content of the pipe.
 func (o *output) drain(buf []byte) {
-	o.end.SetReadDeadline(time.Time{})
-	raw, err := o.end.SyscallConn()
+	o.reader.SetReadDeadline(time.Time{})
+	raw, err := o.reader.SyscallConn()
 	if err != nil {
 		return
 	}
 	for n := 1; n > 0; {
 		raw.Read(func(fd uintptr) bool {
 			n, err = unix.Read(int(fd), buf)
-			return true // do not wait, whatever there was
+			return true // do not wait for the pipe
 		})
 		if n > 0 {
 			if _, err := o.to.Write(buf[:n]); err != nil {
@@ -135,7 +135,7 @@ func (o *output) drain(buf []byte) {
 	}
 }
 
-// lookUp finds a program as a shell would.
+// lookUp returns the path of a program, as a shell finds it.
 func lookUp(c *mux.Command) (string, error) {
 	name := c.Args[0]
 	if strings.Contains(name, "/") {

@@ -16,11 +16,11 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/vm/internal/mux"
 )
 
-// patience bounds every wait, so that what never happens fails a test and does not hang it.
-const patience = 20 * time.Second
+// timeout limits every wait, so that a test fails instead of hanging.
+const timeout = 20 * time.Second
 
-// agent serves programs in this process, as the agent of a guest does, and returns the host's end.
-func agent(t *testing.T) *mux.Session {
+// startAgent serves commands in this process, as the agent of a guest does, and returns the host's session.
+func startAgent(t *testing.T) *mux.Session {
 	a, b := net.Pipe()
 	host, guest := mux.NewSession(a, mux.Host), mux.NewSession(b, mux.Guest)
 	t.Cleanup(func() {
@@ -43,8 +43,8 @@ func command(args ...string) mux.Command {
 	return mux.Command{Args: args, Dir: "/", Env: []string{"PATH=/usr/bin:/bin", "A=b"}}
 }
 
-// do runs a command by an agent.
-func do(t *testing.T, s *mux.Session, c mux.Command, stdin io.Reader) (code int, out, errs string, err error) {
+// runCommand runs a command on an agent.
+func runCommand(t *testing.T, s *mux.Session, c mux.Command, stdin io.Reader) (code int, out, errs string, err error) {
 	t.Helper()
 	stream, err := s.Open()
 	if err != nil {
@@ -56,7 +56,7 @@ func do(t *testing.T, s *mux.Session, c mux.Command, stdin io.Reader) (code int,
 }
 
 func TestPrograms(t *testing.T) {
-	s := agent(t)
+	s := startAgent(t)
 	binary := make([]byte, 1<<20)
 	for i := range binary {
 		binary[i] = byte(i * i >> 3)
@@ -76,17 +76,17 @@ func TestPrograms(t *testing.T) {
 		{script: "exec 0<&-; exit 3", stdin: string(binary), code: 3},
 		{script: "head -c 1", stdin: "yes", out: "y"},
 	} {
-		code, out, errs, err := do(t, s, command("sh", "-c", c.script), strings.NewReader(c.stdin))
+		code, out, errs, err := runCommand(t, s, command("sh", "-c", c.script), strings.NewReader(c.stdin))
 		if code != c.code || out != c.out || errs != c.errs || err != nil {
 			t.Errorf("%s: code %d, %d bytes %.20q, %d bytes %.20q, %v", c.script, code, len(out), out, len(errs), errs, err)
 		}
 	}
 }
 
-// A program that has ended is over, also if another one still has its output open, and all it wrote has arrived.
-func TestWhatStaysBehindIsNotWaitedFor(t *testing.T) {
-	s := agent(t)
-	code, out, _, err := do(t, s, command("sh", "-c", "sleep 1000 & head -c 60000 /dev/zero; echo $!"), nil)
+// The end of a program is reported after all its output, even if another process still has the output open.
+func TestChildrenAreNotWaitedFor(t *testing.T) {
+	s := startAgent(t)
+	code, out, _, err := runCommand(t, s, command("sh", "-c", "sleep 1000 & head -c 60000 /dev/zero; echo $!"), nil)
 	if code != 0 || err != nil || len(out) < 60000 {
 		t.Fatalf("code %d, %d bytes, %v", code, len(out), err)
 	}
@@ -95,18 +95,18 @@ func TestWhatStaysBehindIsNotWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Errorf("what stayed behind is gone: %v", err)
+		t.Errorf("the child process was not left running: %v", err)
 	}
 }
 
-func TestProgramThatNobodyWaitsForIsKilled(t *testing.T) {
-	s := agent(t)
+func TestProgramIsKilledWhenStreamCloses(t *testing.T) {
+	s := startAgent(t)
 	file := filepath.Join(t.TempDir(), "pids")
 	stream, err := s.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It does not read what it is sent, and has a child.
+	// The program does not read its standard input, and has a child.
 	if err := mux.SendCommand(stream, command("sh", "-c", "sleep 1000 & echo $! $$ > "+file+".new; mv "+file+".new "+file+
 		"; echo ready; wait")); err != nil {
 		t.Fatal(err)
@@ -124,15 +124,15 @@ func TestProgramThatNobodyWaitsForIsKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(patience); alive(pid); time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(timeout); alive(pid); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("process %d lives", pid)
+				t.Fatalf("process %d still runs", pid)
 			}
 		}
 	}
 }
 
-// alive tells whether a process runs; the dead whom nobody has buried do not.
+// alive reports whether a process runs. A zombie does not.
 func alive(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -143,13 +143,13 @@ func alive(pid int) bool {
 }
 
 func TestProgramsThatCannotBeStarted(t *testing.T) {
-	s := agent(t)
+	s := startAgent(t)
 	text := filepath.Join(t.TempDir(), "text")
 	if err := os.WriteFile(text, []byte("no program"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := command("true")
-	elsewhere.Dir = "/no/such/directory"
+	wrongDir := command("true")
+	wrongDir.Dir = "/no/such/directory"
 	for _, c := range []struct {
 		mux.Command
 		code int
@@ -157,9 +157,9 @@ func TestProgramsThatCannotBeStarted(t *testing.T) {
 		{command("surely-not-here"), codeNotFound},
 		{command(text), codeNotExecutable},
 		{command("/no/such/program"), codeNotFound},
-		{elsewhere, codeNotExecutable},
+		{wrongDir, codeNotExecutable},
 	} {
-		code, _, _, err := do(t, s, c.Command, nil)
+		code, _, _, err := runCommand(t, s, c.Command, nil)
 		if code != c.code || err == nil {
 			t.Errorf("%v in %s: code %d, %v; want code %d and the reason", c.Args, c.Dir, code, err, c.code)
 		}

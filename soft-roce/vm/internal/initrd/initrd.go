@@ -35,7 +35,7 @@ const (
 	typeChar = 0o020000
 )
 
-// Dir adds a directory, and those above it, unless they are there.
+// Dir adds a directory and its parents, except those that the archive already has.
 func (w *Writer) Dir(name string) error {
 	if name = path.Clean(name); !w.dirs[name] {
 		w.Dir(path.Dir(name))
@@ -45,14 +45,14 @@ func (w *Writer) Dir(name string) error {
 	return w.err
 }
 
-// File adds a file with permissions perm, and the directories above it. The name has no slash at its beginning.
+// File adds a file with permissions perm, and its parent directories. The name does not begin with a slash.
 func (w *Writer) File(name string, perm uint32, data []byte) error {
 	w.Dir(path.Dir(name))
 	w.entry(path.Clean(name), typeFile|perm, device{}, data)
 	return w.err
 }
 
-// Device adds a character device, for root only.
+// Device adds a character device that only root may use.
 func (w *Writer) Device(name string, major, minor uint32) error {
 	w.Dir(path.Dir(name))
 	w.entry(path.Clean(name), typeChar|0o600, device{major, minor}, nil)
@@ -69,7 +69,7 @@ func (w *Writer) Close() error {
 	return w.err
 }
 
-// device is the number of a device; of no meaning for what is none.
+// device is the number of a device, and zero for other entries.
 type device struct{ major, minor uint32 }
 
 // entry writes one header, its name and its data. All numbers are 8 hexadecimal digits; name and data are padded to

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// entry is what a reader of the archive sees.
+// entry is one entry of the archive.
 type entry struct {
 	name         string
 	mode         uint64
@@ -17,13 +17,13 @@ type entry struct {
 	data         string
 }
 
-// read takes an archive apart, strictly, by the description in the kernel's documentation.
+// read parses an archive strictly, by the description in the kernel's documentation.
 func read(t *testing.T, b []byte) (entries []entry) {
 	t.Helper()
 	at := 0
 	take := func(n uint64) []byte {
 		if at+int(n) > len(b) {
-			t.Fatalf("the archive ends at %d, within what begins at %d and has %d bytes", len(b), at, n)
+			t.Fatalf("the archive ends at %d, inside a field at %d of %d bytes", len(b), at, n)
 		}
 		at += int(n)
 		return b[at-int(n) : at]
@@ -48,7 +48,7 @@ func read(t *testing.T, b []byte) (entries []entry) {
 		data := take(f[6])
 		take(uint64(-at & 3))
 		if name[len(name)-1] != 0 {
-			t.Fatalf("the name %q has no end", name)
+			t.Fatalf("the name %q is not terminated", name)
 		}
 		e := entry{string(name[:len(name)-1]), f[1], f[9], f[10], string(data)}
 		if e.name == "TRAILER!!!" {

@@ -1,12 +1,12 @@
-// Package mux is what the host and its guests say to each other: many streams over the one byte channel that a guest
-// has, and on each stream a program that runs at the other end.
+// Package mux is the protocol between the host and its guests. It multiplexes many streams over the one byte channel of a guest.
+// Each stream runs a program at the other end.
 //
-//	s := wire.NewSession(channel, wire.Host)
+//	s := mux.NewSession(channel, mux.Host)
 //	stream, err := s.Open()
 //	...
-//	code, err := wire.Run(stream, wire.Command{Args: []string{"uname", "-r"}}, nil, os.Stdout, os.Stderr)
+//	code, err := mux.Run(stream, mux.Command{Args: []string{"uname", "-r"}}, nil, os.Stdout, os.Stderr)
 //
-// A stream has its own window, so one whose reader is slow holds up neither the others nor those that pass through
-// it on their way to another guest. Output arrives byte for byte, standard output and standard error apart; the end
-// of a stream before the exit code means that the other end is gone, and a program whose stream ends is killed.
+// Each stream has its own window, so a slow reader of one stream does not block other streams. Output is not changed, and
+// standard output and standard error are separate. If a stream ends before the exit code, the other end has failed. A
+// program is killed when its stream ends.
 package mux

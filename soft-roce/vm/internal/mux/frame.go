@@ -7,14 +7,14 @@ import (
 	"io"
 )
 
-// kind says what a frame is for. Those of sessions and those of programs never meet in one channel.
+// kind is the type of a frame. Frames of sessions and frames of programs are never mixed in one channel.
 type kind byte
 
 // Frames of a session; the id is the stream's.
 const (
 	kindOpen   kind = iota + 1 // a stream begins
 	kindData                   // bytes of a stream
-	kindCredit                 // so many bytes more may be sent: 4 bytes
+	kindCredit                 // more bytes may be sent: a number of 4 bytes
 	kindClose                  // the sender neither reads nor writes this stream any more
 )
 
@@ -25,12 +25,12 @@ const (
 	kindStdout                  // a piece of standard output
 	kindStderr                  // a piece of standard error
 	kindExit                    // an exit, as JSON; the last frame
-	kindHello                   // the guest is up; the only frame
+	kindReady                   // the guest is up; the only frame
 )
 
 const (
 	headerSize = 9       // kind, id, length
-	maxPayload = 1 << 22 // a Command with all its environment; everything else is sent in pieces
+	maxPayload = 1 << 22 // a Command with its environment; other data is sent in pieces
 	pieceSize  = 32 << 10
 )
 
@@ -41,8 +41,8 @@ type frame struct {
 	data []byte
 }
 
-// errFrame says that the other end does not speak this protocol.
-var errFrame = errors.New("the other end sent what it never should")
+// errFrame is the error for an invalid frame of the other end.
+var errFrame = errors.New("protocol error of the other end")
 
 // append encodes the frame.
 func (f frame) append(b []byte) []byte {
@@ -66,7 +66,7 @@ func decode(r io.Reader) (frame, error) {
 	}
 	f := frame{kind: kind(head[0]), id: binary.LittleEndian.Uint32(head[1:])}
 	size := binary.LittleEndian.Uint32(head[5:])
-	if known := f.kind >= kindOpen && f.kind <= kindClose || f.kind >= kindStart && f.kind <= kindHello; !known {
+	if known := f.kind >= kindOpen && f.kind <= kindClose || f.kind >= kindStart && f.kind <= kindReady; !known {
 		return frame{}, fmt.Errorf("%w: a frame of kind %d", errFrame, f.kind)
 	}
 	if size > maxPayload {

@@ -13,7 +13,7 @@ var frames = []frame{
 	{kind: kindData, id: 1<<32 - 1, data: []byte("hello")},
 	{kind: kindCredit, id: 2, data: []byte{1, 2, 3, 4}},
 	{kind: kindExit, data: []byte(`{"Code":3}`)},
-	{kind: kindHello, data: []byte{}},
+	{kind: kindReady, data: []byte{}},
 }
 
 func TestFrames(t *testing.T) {
@@ -47,7 +47,7 @@ func TestFramePrefixes(t *testing.T) {
 	}
 }
 
-func TestFramesThatNobodySends(t *testing.T) {
+func TestInvalidFrames(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"kind 0":   frame{kind: 0}.append(nil),
 		"kind 5":   frame{kind: kindClose + 1}.append(nil),
@@ -76,7 +76,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzSession gives a session what a broken or hostile guest could send. It must end or go on, and never panic.
+// FuzzSession gives a session the input of a broken or hostile guest. The session must not panic.
 func FuzzSession(f *testing.F) {
 	open := frame{kind: kindOpen, id: 2}.append(nil)
 	f.Add(open)

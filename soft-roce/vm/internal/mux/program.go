@@ -21,16 +21,16 @@ type Command struct {
 	Env []string
 }
 
-// exit is how a program ended.
+// exit is the result of a program.
 type exit struct {
 	Code  int
 	Error string // why it could not be started
 }
 
-// Run sends a command over conn and stays with it until it ends. Standard input, which may be nil, is passed on piece
-// by piece as the program takes it; a read that is under way at the end goes on and its result is lost. The code is
-// the program's exit code, 128+N for signal N. The error is for a program that could not be started, with the code
-// that a shell would give, and for the loss of the other end.
+// Run sends a command over conn and blocks until the program ends. It sends standard input, which may be nil, as the
+// program reads it. A read of stdin that is pending at the end continues, and its result is lost. The code is the exit
+// code of the program, or 128+N for signal N. Run returns an error if the program could not be started, with the exit
+// code that a shell would return, or if the other end is lost.
 //
 // Run closes conn.
 func Run(conn io.ReadWriteCloser, c Command, stdin io.Reader, stdout, stderr io.Writer) (code int, err error) {
@@ -42,8 +42,8 @@ func Run(conn io.ReadWriteCloser, c Command, stdin io.Reader, stdout, stderr io.
 		stdin = eof{}
 	}
 	go func() {
-		// If the other end is gone, the loop below hears it too.
-		if _, err := io.Copy(pieces{conn, kindStdin}, stdin); err == nil {
+		// If the other end is lost, the loop below gets an error too.
+		if _, err := io.Copy(frameWriter{conn, kindStdin}, stdin); err == nil {
 			_ = frame{kind: kindStdin}.writeTo(conn)
 		}
 	}()
@@ -74,18 +74,18 @@ func Run(conn io.ReadWriteCloser, c Command, stdin io.Reader, stdout, stderr io.
 	}
 }
 
-// eof is a standard input with nothing in it.
+// eof is an empty standard input.
 type eof struct{}
 
 func (eof) Read([]byte) (int, error) { return 0, io.EOF }
 
-// pieces sends what is written to it in frames of one kind.
-type pieces struct {
+// frameWriter sends the written data in frames of one kind.
+type frameWriter struct {
 	to   io.Writer
 	kind kind
 }
 
-func (p pieces) Write(b []byte) (int, error) {
+func (p frameWriter) Write(b []byte) (int, error) {
 	for sent := 0; sent < len(b); sent += pieceSize {
 		piece := b[sent:min(sent+pieceSize, len(b))]
 		if err := (frame{kind: p.kind, data: piece}).writeTo(p.to); err != nil {
@@ -95,7 +95,7 @@ func (p pieces) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// SendCommand writes the frame with which a program's stream begins.
+// SendCommand writes the first frame of a program's stream.
 func SendCommand(w io.Writer, c Command) error {
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -107,16 +107,16 @@ func SendCommand(w io.Writer, c Command) error {
 	return frame{kind: kindStart, data: data}.writeTo(w)
 }
 
-// SendHello says over a stream of its own that a guest is up.
-func SendHello(w io.Writer) error { return frame{kind: kindHello}.writeTo(w) }
+// SendReady reports over a separate stream that a guest is up.
+func SendReady(w io.Writer) error { return frame{kind: kindReady}.writeTo(w) }
 
-// Receive reads the first frame of a stream: a command, or nil for a guest's hello.
+// Receive reads the first frame of a stream: a command, or nil if it reports that the guest is up.
 func Receive(r io.Reader) (*Command, error) {
 	f, err := decode(r)
 	switch {
 	case err != nil:
 		return nil, err
-	case f.kind == kindHello:
+	case f.kind == kindReady:
 		return nil, nil
 	case f.kind != kindStart:
 		return nil, fmt.Errorf("%w: a stream that begins with kind %d", errFrame, f.kind)
@@ -131,16 +131,16 @@ func Receive(r io.Reader) (*Command, error) {
 	return c, nil
 }
 
-// Program is a command that was received, seen by the end that runs it.
+// Program is a received command, at the end that runs it.
 type Program struct {
 	stream *Stream
 	send   sync.Mutex // standard output, standard error and the exit share the stream
 }
 
-// Serve prepares to run a command that came over a stream.
+// Serve returns the Program for a command received over a stream.
 func Serve(st *Stream) *Program { return &Program{stream: st} }
 
-// Context ends when nobody waits for the program any more.
+// Context returns a context that is canceled when the stream ends.
 func (p *Program) Context() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -150,7 +150,7 @@ func (p *Program) Context() (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// Stdin passes standard input to w until it ends, w fails or nobody sends any more.
+// Stdin copies standard input to w until the input ends, the stream ends, or w fails.
 func (p *Program) Stdin(w io.Writer) error {
 	for {
 		f, err := decode(p.stream)
@@ -168,13 +168,13 @@ func (p *Program) Stdin(w io.Writer) error {
 	}
 }
 
-// Stdout is the program's standard output. It may be used while Stderr is.
-func (p *Program) Stdout() io.Writer { return pieces{locked{p}, kindStdout} }
+// Stdout returns the program's standard output. Stdout and Stderr may be used concurrently.
+func (p *Program) Stdout() io.Writer { return frameWriter{locked{p}, kindStdout} }
 
-// Stderr is the program's standard error.
-func (p *Program) Stderr() io.Writer { return pieces{locked{p}, kindStderr} }
+// Stderr returns the program's standard error.
+func (p *Program) Stderr() io.Writer { return frameWriter{locked{p}, kindStderr} }
 
-// locked keeps the frames of one stream undivided.
+// locked serializes the frames of one stream.
 type locked struct{ *Program }
 
 func (l locked) Write(b []byte) (int, error) {
@@ -183,8 +183,8 @@ func (l locked) Write(b []byte) (int, error) {
 	return l.stream.Write(b)
 }
 
-// Exit says how the program ended, after all its output, and closes the stream. A non-nil error is why it could not
-// be started.
+// Exit sends the exit code and closes the stream. It must be called after all output is written. A non-nil error is the
+// reason why the program could not be started.
 func (p *Program) Exit(code int, err error) error {
 	e := exit{Code: code}
 	if err != nil {
@@ -197,15 +197,15 @@ func (p *Program) Exit(code int, err error) error {
 	return errors.Join(err, p.stream.Close())
 }
 
-// Join passes bytes between two streams, in both directions, until both have ended, and closes them. If one ends, so
-// does the other, after what was on its way.
+// Join copies bytes between two streams in both directions until both have ended, and closes them. When one ends, Join ends the
+// other after the bytes in flight.
 func Join(a, b io.ReadWriteCloser) {
 	var both sync.WaitGroup
-	for _, way := range [][2]io.ReadWriteCloser{{a, b}, {b, a}} {
+	for _, ends := range [][2]io.ReadWriteCloser{{a, b}, {b, a}} {
 		both.Go(func() {
-			// Whatever ends it, the other end learns by the end of its stream.
-			_, _ = io.Copy(way[0], way[1])
-			way[0].Close()
+			// The close reports an error of the copy to the other end.
+			_, _ = io.Copy(ends[0], ends[1])
+			ends[0].Close()
 		})
 	}
 	both.Wait()

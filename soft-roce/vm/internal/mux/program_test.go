@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// answer takes the next command that arrives at a session and plays the program.
-func answer(t *testing.T, s *Session, play func(c *Command, p *Program)) {
+// answer receives the next command of a session and calls program with it.
+func answer(t *testing.T, s *Session, program func(c *Command, p *Program)) {
 	go func() {
 		st, err := s.Accept()
 		if err != nil {
@@ -22,7 +22,7 @@ func answer(t *testing.T, s *Session, play func(c *Command, p *Program)) {
 			t.Errorf("received %v, %v", c, err)
 			return
 		}
-		play(c, Serve(st))
+		program(c, Serve(st))
 	}()
 }
 
@@ -39,7 +39,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("standard input differs, %v", err)
 		}
 		p.Stdout().Write(in.Bytes())
-		p.Stderr().Write([]byte("complaint\x00"))
+		p.Stderr().Write([]byte("an error\x00"))
 		p.Exit(7, nil)
 	})
 	st, err := host.Open()
@@ -48,12 +48,12 @@ func TestRun(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	code, err := Run(st, want, bytes.NewReader(stdin), &out, &errs)
-	if code != 7 || err != nil || !bytes.Equal(out.Bytes(), stdin) || errs.String() != "complaint\x00" {
+	if code != 7 || err != nil || !bytes.Equal(out.Bytes(), stdin) || errs.String() != "an error\x00" {
 		t.Errorf("code %d, %v; %d bytes of output; %q", code, err, out.Len(), errs.String())
 	}
 }
 
-func TestRunOfWhatCannotBeStarted(t *testing.T) {
+func TestRunReportsStartError(t *testing.T) {
 	host, guest := sessions(t)
 	answer(t, guest, func(_ *Command, p *Program) { p.Exit(127, errors.New("nothing of that name")) })
 	st, err := host.Open()
@@ -66,7 +66,7 @@ func TestRunOfWhatCannotBeStarted(t *testing.T) {
 	}
 }
 
-func TestRunWithoutAnEnd(t *testing.T) {
+func TestRunReportsLostGuest(t *testing.T) {
 	host, guest := sessions(t)
 	answer(t, guest, func(_ *Command, p *Program) {
 		p.Stdout().Write([]byte("begun"))
@@ -77,11 +77,11 @@ func TestRunWithoutAnEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, err := Run(st, Command{Args: []string{"x"}}, nil, io.Discard, io.Discard); code != -1 || err == nil {
-		t.Errorf("code %d, %v from a guest that is gone", code, err)
+		t.Errorf("code %d, %v from a lost guest", code, err)
 	}
 }
 
-func TestProgramLearnsThatNobodyWaits(t *testing.T) {
+func TestContextEndsWhenStreamCloses(t *testing.T) {
 	host, guest := sessions(t)
 	ended := make(chan struct{})
 	answer(t, guest, func(_ *Command, p *Program) {
@@ -104,8 +104,8 @@ func TestProgramLearnsThatNobodyWaits(t *testing.T) {
 func TestJoin(t *testing.T) {
 	hostA, guestA := sessions(t)
 	hostB, guestB := sessions(t)
-	from, near := streams(t, guestA, hostA) // somebody in guest A
-	far, to := streams(t, hostB, guestB)    // wants something of guest B
+	from, near := streams(t, guestA, hostA) // a program in guest A
+	far, to := streams(t, hostB, guestB)    // connects to guest B
 	joined := make(chan struct{})
 	go func() {
 		Join(near, far)
@@ -125,7 +125,7 @@ func TestJoin(t *testing.T) {
 	<-joined
 }
 
-func TestReceiveRefuses(t *testing.T) {
+func TestReceiveRejects(t *testing.T) {
 	for name, f := range map[string]frame{
 		"a command without a program": {kind: kindStart, data: []byte(`{"Args":[]}`)},
 		"no JSON":                     {kind: kindStart, data: []byte(`{`)},
@@ -135,11 +135,11 @@ func TestReceiveRefuses(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, c, err)
 		}
 	}
-	var hello bytes.Buffer
-	if err := SendHello(&hello); err != nil {
+	var ready bytes.Buffer
+	if err := SendReady(&ready); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := Receive(&hello); c != nil || err != nil {
-		t.Errorf("a hello is %v, %v", c, err)
+	if c, err := Receive(&ready); c != nil || err != nil {
+		t.Errorf("a ready frame is %v, %v", c, err)
 	}
 }

@@ -9,13 +9,13 @@ import (
 	"sync"
 )
 
-// window is how many bytes of a stream may be under way, unread by the other end.
+// window is the number of bytes of a stream that may be sent before the other end has read them.
 const window = 256 << 10
 
-// ErrClosed is what writing to a stream returns after either end has closed it.
+// ErrClosed is returned by Write after either end has closed the stream.
 var ErrClosed = errors.New("the stream is closed")
 
-// Side is one of the two ends of a session. They number the streams that they open from different sets.
+// Side is one of the two ends of a session. The host opens streams with odd numbers, the guest with even ones.
 type Side uint32
 
 // The two ends.
@@ -30,11 +30,11 @@ type Session struct {
 	send sync.Mutex // held while a frame is written; never while mu is held
 
 	mu       sync.Mutex
-	wake     sync.Cond // on mu: something below, or something in a stream, has changed
+	wake     sync.Cond // on mu: a field below or a field of a stream has changed
 	streams  map[uint32]*Stream
 	nextID   uint32
 	arrived  []*Stream // opened by the other end, not yet accepted
-	err      error     // why the session is over; nil while it lasts
+	err      error     // the reason of the end of the session; nil before
 	finished chan struct{}
 }
 
@@ -52,10 +52,10 @@ func (s *Session) Close() error {
 	return s.conn.Close()
 }
 
-// Done is closed when the session is over, by Close or because the channel broke.
+// Done returns a channel that is closed when the session ends, by Close or because the channel broke.
 func (s *Session) Done() <-chan struct{} { return s.finished }
 
-// Open starts a stream. The other end learns of it by Accept.
+// Open opens a stream. The other end gets it from Accept.
 func (s *Session) Open() (*Stream, error) {
 	s.mu.Lock()
 	id := s.nextID
@@ -106,8 +106,8 @@ func (s *Session) fail(err error) {
 	s.wake.Broadcast()
 }
 
-// receive takes in what arrives. It never waits for anything but the channel: what a stream has not read yet fits
-// into its window. So two ends that both write cannot block each other.
+// receive handles incoming frames. It blocks only on the channel: unread data of a stream fits into its window. So two ends that
+// both write cannot block each other.
 func (s *Session) receive() {
 	r := bufio.NewReaderSize(s.conn, 2*pieceSize)
 	for {
@@ -129,7 +129,7 @@ func (s *Session) handle(f frame) error {
 	switch {
 	case f.kind == kindOpen && st == nil && (f.id^s.nextID)&1 != 0:
 		s.arrived = append(s.arrived, s.add(f.id))
-	case st == nil: // it was closed here while this was under way
+	case st == nil: // this end closed the stream while the frame was in flight
 	case f.kind == kindData && len(st.in)+len(f.data) <= window:
 		if !st.closed {
 			st.in = append(st.in, f.data...)

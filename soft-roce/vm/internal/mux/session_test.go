@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// sessions returns the two ends of one.
+// sessions returns the two ends of a session.
 func sessions(t *testing.T) (host, guest *Session) {
-	a, b := net.Pipe() // nothing fits into it: whatever could block does
+	a, b := net.Pipe() // it has no buffer, so a write blocks until it is read
 	host, guest = NewSession(a, Host), NewSession(b, Guest)
 	t.Cleanup(func() {
 		host.Close()
@@ -41,12 +41,12 @@ func noise(n int) []byte {
 	return b
 }
 
-func TestBothWaysAtOnce(t *testing.T) {
+func TestBothDirectionsConcurrently(t *testing.T) {
 	host, guest := sessions(t)
 	var all sync.WaitGroup
 	for range 4 {
-		for _, way := range [][2]*Session{{host, guest}, {guest, host}} {
-			a, b := streams(t, way[0], way[1])
+		for _, sides := range [][2]*Session{{host, guest}, {guest, host}} {
+			a, b := streams(t, sides[0], sides[1])
 			for _, ends := range [][2]*Stream{{a, b}, {b, a}} {
 				sent := noise(3*window + 17)
 				all.Go(func() {
@@ -66,7 +66,7 @@ func TestBothWaysAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-func TestSlowReaderHoldsUpNobody(t *testing.T) {
+func TestSlowReaderBlocksNoOtherStream(t *testing.T) {
 	host, guest := sessions(t)
 	slow, slowEnd := streams(t, host, guest)
 	wrote := make(chan error)
@@ -83,7 +83,7 @@ func TestSlowReaderHoldsUpNobody(t *testing.T) {
 	}
 	select {
 	case err := <-wrote:
-		t.Fatalf("more than the window was sent to who does not read (%v)", err)
+		t.Fatalf("more than the window was sent without a read (%v)", err)
 	default:
 	}
 	if _, err := io.ReadFull(slowEnd, make([]byte, 2*window)); err != nil {
@@ -94,34 +94,34 @@ func TestSlowReaderHoldsUpNobody(t *testing.T) {
 	}
 }
 
-func TestCloseComesAfterTheBytes(t *testing.T) {
+func TestCloseArrivesAfterData(t *testing.T) {
 	host, guest := sessions(t)
 	a, b := streams(t, host, guest)
-	a.Write([]byte("last words"))
+	a.Write([]byte("last bytes"))
 	a.Close()
 	a.Close()
-	if got, err := io.ReadAll(b); string(got) != "last words" || err != nil {
+	if got, err := io.ReadAll(b); string(got) != "last bytes" || err != nil {
 		t.Errorf("%q, %v arrived", got, err)
 	}
 	if _, err := b.Write([]byte("x")); !errors.Is(err, ErrClosed) {
-		t.Errorf("writing to who has closed: %v", err)
+		t.Errorf("writing after the other end closed: %v", err)
 	}
 	if _, err := a.Write([]byte("x")); !errors.Is(err, ErrClosed) {
 		t.Errorf("writing after closing: %v", err)
 	}
 	b.Close()
-	// The close has arrived when the next stream has.
+	// The close has arrived when the next stream arrives.
 	streams(t, guest, host)
 	for name, s := range map[string]*Session{"host": host, "guest": guest} {
 		s.mu.Lock()
 		if len(s.streams) != 1 {
-			t.Errorf("%s: %d streams are left, want the newest one", name, len(s.streams))
+			t.Errorf("%s: %d streams remain, want the newest one", name, len(s.streams))
 		}
 		s.mu.Unlock()
 	}
 }
 
-func TestCloseWakesAWriter(t *testing.T) {
+func TestCloseWakesWriter(t *testing.T) {
 	host, guest := sessions(t)
 	a, b := streams(t, host, guest)
 	wrote := make(chan error)
@@ -136,7 +136,7 @@ func TestCloseWakesAWriter(t *testing.T) {
 	}
 }
 
-func TestLossOfTheChannelEndsEverything(t *testing.T) {
+func TestChannelLossEndsSession(t *testing.T) {
 	host, guest := sessions(t)
 	a, _ := streams(t, host, guest)
 	ended := make(chan error)
@@ -146,7 +146,7 @@ func TestLossOfTheChannelEndsEverything(t *testing.T) {
 	}()
 	guest.Close()
 	if err := <-ended; err == nil {
-		t.Error("reading from nobody succeeded")
+		t.Error("reading without a peer succeeded")
 	}
 	<-host.Done()
 	if _, err := host.Open(); err == nil {

@@ -5,21 +5,21 @@ import (
 	"io"
 )
 
-// Stream is a sequence of bytes in each direction. One goroutine may read while others write; each Write of up to
-// 32 KiB arrives undivided by those of others. Close may be called from anywhere, and any number of times.
+// Stream is a sequence of bytes in each direction. One goroutine may read while others write. A Write of up to 32 KiB is
+// not mixed with concurrent writes. Close may be called concurrently and repeatedly.
 type Stream struct {
 	session *Session
 	id      uint32
 
 	// Guarded by session.mu.
-	in     []byte // arrived and not read
-	taken  int    // bytes read since the other end was last given credit
+	in     []byte // received and not read
+	taken  int    // bytes read since the last credit was sent
 	credit int    // bytes that may be sent
 	ended  bool   // the other end has closed
 	closed bool   // this end has closed
 }
 
-// Read waits for bytes and returns io.EOF once the other end has closed and all is read.
+// Read blocks until there are bytes. It returns io.EOF when the other end has closed and all bytes are read.
 func (st *Stream) Read(p []byte) (int, error) {
 	s := st.session
 	s.mu.Lock()
@@ -38,7 +38,7 @@ func (st *Stream) Read(p []byte) (int, error) {
 	}
 	n := copy(p, st.in)
 	if st.in = st.in[n:]; len(st.in) == 0 {
-		st.in = nil // or it would grow at its end for ever
+		st.in = nil // free the buffer: append would never reuse its beginning
 	}
 	grant := 0
 	if st.taken += n; st.taken >= window/2 && !st.ended {
@@ -46,13 +46,13 @@ func (st *Stream) Read(p []byte) (int, error) {
 	}
 	s.mu.Unlock()
 	if grant > 0 {
-		// If this fails the session is over, and the next Read says so.
+		// If this fails the session has ended, and the next Read returns the error.
 		_ = s.write(frame{kind: kindCredit, id: st.id, data: binary.LittleEndian.AppendUint32(nil, uint32(grant))})
 	}
 	return n, nil
 }
 
-// Write waits until the window has room.
+// Write blocks until the window has room.
 func (st *Stream) Write(p []byte) (int, error) {
 	sent := 0
 	for sent < len(p) {
@@ -68,7 +68,7 @@ func (st *Stream) Write(p []byte) (int, error) {
 	return sent, nil
 }
 
-// reserve takes that many bytes out of the window, waiting for all of them.
+// reserve takes n bytes of credit. It blocks until the window has that many.
 func (st *Stream) reserve(n int) (int, error) {
 	s := st.session
 	s.mu.Lock()
@@ -87,7 +87,7 @@ func (st *Stream) reserve(n int) (int, error) {
 	}
 }
 
-// Close ends the stream in both directions. The other end still reads what was written before.
+// Close closes the stream in both directions. The other end can still read the bytes written before.
 func (st *Stream) Close() error {
 	s := st.session
 	s.mu.Lock()
@@ -104,7 +104,7 @@ func (st *Stream) Close() error {
 	return s.write(frame{kind: kindClose, id: st.id})
 }
 
-// awaitEnd returns when either end has closed, or the session is over, read or not.
+// awaitEnd blocks until either end has closed or the session has ended. Unread bytes do not matter.
 func (st *Stream) awaitEnd() {
 	s := st.session
 	s.mu.Lock()

@@ -9,24 +9,24 @@ import (
 // Program is the command that is started.
 const Program = "qemu-system-x86_64"
 
-// Accel is what runs the guest's instructions.
+// Accel is the QEMU accelerator, which executes the instructions of the guest.
 type Accel string
 
-// The two that are used: the processor's own virtualisation, and emulation.
+// Hardware virtualisation, and emulation.
 const (
 	KVM Accel = "kvm"
 	TCG Accel = "tcg"
 )
 
-// Config is one machine.
+// Config is the configuration of a machine.
 type Config struct {
 	Accel          Accel
 	Kernel, Initrd string // files
 	CPUs           int
 	Memory         int    // MiB
 	Port           string // the name of the serial port in the guest
-	MountTag       string // what the guest mounts the host's root by
-	// Wire tells machines on the same wire apart: the network card is number Wire. It is ignored without a wire.
+	MountTag       string // 9p tag of the host's root directory
+	// Number distinguishes machines on the same wire: it is part of the MAC address.
 	Number int
 }
 
@@ -36,15 +36,15 @@ const (
 	wireFD    = 4
 )
 
-// arguments are what follows the program's name. A machine with a wire has the descriptor wireFD.
+// arguments returns the arguments without paths. A machine with a wire inherits the descriptor wireFD.
 func (c Config) arguments(wire bool) []string {
 	accel, cpu := "kvm", "host"
 	if c.Accel == TCG {
-		// Without what makes a processor faster and its emulation slower: string instructions, which are emulated byte by byte,
-		// and checks at every access.
+		// Switch off features that make the emulation slower: fast string instructions, which are emulated byte by byte, and checks
+		// of every access.
 		accel, cpu = "tcg,thread=multi", "max,erms=off,fsrm=off,la57=off,smap=off,smep=off"
 	}
-	netdev := "user,id=net,restrict=on,ipv6=off" // a card whose wire ends nowhere
+	netdev := "user,id=net,restrict=on,ipv6=off" // an unconnected network card
 	if wire {
 		netdev = "socket,id=net,fd=" + strconv.Itoa(wireFD)
 	}
@@ -58,14 +58,13 @@ func (c Config) arguments(wire bool) []string {
 		accel, cpu, c.CPUs, c.Memory, netdev, c.Number+1, channelFD, c.Port, c.MountTag))
 }
 
-// bootLine is what the kernel is told. panic=-1 makes it start anew at once when it cannot go on, which -no-reboot
-// turns into the end of the machine. no_timer_check: on a busy host an emulated timer can come so late that the kernel finds
-// that it does not work, and stops. tsc=reliable: otherwise the clock of an emulated machine is a device, and every look at it
-// leaves the guest.
+// bootLine is the command line of the kernel. panic=-1 makes it reboot immediately after a panic; with -no-reboot this ends the
+// machine. no_timer_check: on a busy host an emulated timer can be so late that the kernel concludes that it does not work, and
+// stops. tsc=reliable: otherwise an emulated machine uses a device as its clock, and every read of it exits from the guest.
 const bootLine = "console=ttyS0 panic=-1 oops=panic quiet mitigations=off random.trust_cpu=on cryptomgr.notests no_timer_check " +
 	"tsc=reliable"
 
-// boot are the arguments that have paths in them, which may have spaces.
+// boot returns the arguments with paths, which may contain spaces.
 func (c Config) boot() []string {
 	return []string{"-kernel", c.Kernel, "-initrd", c.Initrd, "-append", bootLine}
 }

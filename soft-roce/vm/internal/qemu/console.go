@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// console keeps the end of what a guest's kernel says.
+// console keeps the end of the console output of a guest.
 type console struct {
 	mu   sync.Mutex
 	last []byte
 }
 
-// keepConsole is how many bytes are kept.
+// keepConsole is the number of bytes that are kept.
 const keepConsole = 16 << 10
 
 func (c *console) Write(b []byte) (int, error) {
@@ -24,7 +24,7 @@ func (c *console) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// end returns the last whole lines, without carriage returns and what terminals would take for commands.
+// end returns the last whole lines, without control characters.
 func (c *console) end() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,11 +45,11 @@ func clean(text []byte) string {
 	}, text))
 }
 
-// Panic returns the line with which a kernel says that it cannot go on, or "".
+// Panic returns the line in which the kernel reports a panic, or "".
 func Panic(console string) string {
-	const says = "Kernel panic - "
+	const prefix = "Kernel panic - "
 	for line := range bytes.Lines([]byte(console)) {
-		if i := bytes.Index(line, []byte(says)); i >= 0 {
+		if i := bytes.Index(line, []byte(prefix)); i >= 0 {
 			return string(bytes.TrimSpace(line[i:]))
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// Machine is one that was started. Its methods may be called concurrently.
+// Machine is a started virtual machine. Its methods may be called concurrently.
 type Machine struct {
 	// Channel is the host's end of the guest's serial port. It ends when the machine does.
 	Channel net.Conn
@@ -23,27 +23,27 @@ type Machine struct {
 
 // Start starts a machine. wire is the end of a wire or nil; Start does not close it.
 func Start(c Config, wire *os.File) (*Machine, error) {
-	ours, theirs, err := pair("channel to the guest")
+	hostEnd, guestEnd, err := socketPair("channel to the guest")
 	if err != nil {
 		return nil, err
 	}
-	defer theirs.Close()
-	defer ours.Close() // net.FileConn has made a descriptor of its own
+	defer guestEnd.Close()
+	defer hostEnd.Close() // net.FileConn has made a descriptor of its own
 	m := &Machine{done: make(chan struct{})}
-	if m.Channel, err = net.FileConn(ours); err != nil {
+	if m.Channel, err = net.FileConn(hostEnd); err != nil {
 		return nil, err
 	}
 	m.cmd = exec.Command(Program, append(c.arguments(wire != nil), c.boot()...)...)
 	m.cmd.Stdout, m.cmd.Stderr = &m.console, &m.console
-	m.cmd.ExtraFiles = []*os.File{theirs}
+	m.cmd.ExtraFiles = []*os.File{guestEnd}
 	if wire != nil {
 		m.cmd.ExtraFiles = append(m.cmd.ExtraFiles, wire)
 	}
-	// In a process group of its own, Ctrl-C reaches us alone, who end it when all is said.
+	// With its own process group, the machine does not get the SIGINT of Ctrl-C. This process ends the machine.
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
-		// The kernel sends the signal of Pdeathsig when the thread ends that started the process.
+		// The kernel sends the Pdeathsig signal when the thread that started the process ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := m.cmd.Start()
@@ -63,21 +63,21 @@ func Start(c Config, wire *os.File) (*Machine, error) {
 // Done is closed when the machine has ended.
 func (m *Machine) Done() <-chan struct{} { return m.done }
 
-// Kill ends the machine and waits for that.
+// Kill ends the machine and blocks until it has ended.
 func (m *Machine) Kill() {
-	_ = m.cmd.Process.Kill() // it fails where the machine has ended
+	_ = m.cmd.Process.Kill() // fails if the machine has ended
 	<-m.done
 	m.Channel.Close()
 }
 
-// Console returns the end of what the guest's kernel, or the virtual machine itself, has said.
+// Console returns the end of the output of the guest's kernel and of QEMU.
 func (m *Machine) Console() string { return m.console.end() }
 
 // NewWire returns the two ends of a network cable for two machines.
-func NewWire() (a, b *os.File, err error) { return pair("wire") }
+func NewWire() (a, b *os.File, err error) { return socketPair("wire") }
 
-// pair returns two connected sockets.
-func pair(name string) (a, b *os.File, err error) {
+// socketPair returns two connected sockets.
+func socketPair(name string) (a, b *os.File, err error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, errors.Join(errors.New(name), os.NewSyscallError("socketpair", err))

@@ -41,10 +41,10 @@ func TestConsoleKeepsTheEnd(t *testing.T) {
 	}
 	c.Write([]byte("\x1b[2J\x00end"))
 	if got := c.end(); !strings.HasSuffix(got, "\n[2Jend") {
-		t.Errorf("what a terminal would obey came through: %q", got[len(got)-20:])
+		t.Errorf("control characters were kept: %q", got[len(got)-20:])
 	}
 	if got := new(console).end(); got != "" {
-		t.Errorf("nothing was said, and kept is %q", got)
+		t.Errorf("an empty console returned %q", got)
 	}
 }
 
