@@ -217,7 +217,7 @@ func TestOtherVersion(t *testing.T) {
 	p.signal(p.pids[0], syscall.SIGKILL)
 	p.wantCode(137, "SIGKILL")
 	r := readReport(t, file)
-	if r.Ranks[2].State != report.Unread || !strings.Contains(r.Ranks[3].Problem, message) || r.Job.Recorded != 2 {
+	if r.Ranks[2].State != report.Unreadable || !strings.Contains(r.Ranks[3].Problem, message) || r.Job.Recorded != 2 {
 		t.Errorf("the report is of %+v", r.Ranks)
 	}
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// New makes the report of a job.
+// New returns the report of a job.
 func New(j Job) *Report {
 	r := &Report{Format: Format, Remarks: []string{}, Ranks: []RankLine{}, Nodes: slices.Clone(j.Nodes), Operations: []Operation{},
-		Traffic: []Traffic{}, Pairs: pairs(j.Ranks)}
+		Traffic: []Traffic{}, Pairs: sumPairs(j.Ranks)}
 	r.Job = Summary{ID: j.ID, Version: j.Version, Programs: j.Programs, Began: j.Began, Wall: j.Wall.Seconds(), Code: j.Code,
 		Failure: j.Failure, Ranks: len(j.Ranks)}
 	var all []*perf.Snapshot
 	places := map[int]RankLine{}
 	for i, n := range j.Nodes {
-		// Lists are empty, and not null, also if another node has sent none.
+		// Lists must be empty and not nil, so that the JSON has [] and not null, even if another node sent none.
 		at := &r.Nodes[i]
 		at.Environment, at.Ports = append([]Variable{}, n.Environment...), append([]Port{}, n.Ports...)
 		at.Ranks = append([]Place{}, n.Ranks...)
@@ -26,38 +26,38 @@ func New(j Job) *Report {
 			places[p.Rank] = RankLine{Rank: p.Rank, Node: i, Program: p.Program}
 		}
 	}
-	for i, of := range j.Ranks {
+	for i, recorded := range j.Ranks {
 		line := places[i]
 		line.Rank = i
-		line.fill(of, j.Began.Add(j.Wall))
+		line.setRecord(recorded, j.Began.Add(j.Wall))
 		r.Ranks = append(r.Ranks, line)
-		if of.Snapshot != nil {
-			all = append(all, of.Snapshot)
+		if recorded.Snapshot != nil {
+			all = append(all, recorded.Snapshot)
 		}
 	}
-	r.sum()
+	r.addTotals()
 	for _, o := range perf.MergeOps(all...) {
-		r.Operations = append(r.Operations, operation(o))
+		r.Operations = append(r.Operations, newOperation(o))
 	}
 	for _, t := range perf.MergeTraffic(all...) {
 		if t.Direction == perf.Out {
 			r.Traffic = append(r.Traffic, Traffic{t.Transport.String(), t.Protocol.String(), t.Messages, t.Bytes})
 		}
 	}
-	r.Slowest = slowest(r)
+	r.Slowest = findSlowest(r)
 	r.Remarks = append(r.Remarks, remarks(r, all)...)
 	return r
 }
 
-// fill writes down what a rank recorded until the end of the job.
-func (l *RankLine) fill(of Rank, end time.Time) {
-	s := of.Snapshot
+// setRecord copies what a rank recorded until the end of the job.
+func (l *RankLine) setRecord(rank Rank, end time.Time) {
+	s := rank.Snapshot
 	switch {
-	case of.Err != nil:
-		l.State, l.Problem = Unread, of.Err.Error()
+	case rank.Err != nil:
+		l.State, l.Problem = Unreadable, rank.Err.Error()
 		return
 	case s == nil:
-		l.State = Silent
+		l.State = NoRecord
 		return
 	case s.State == perf.Finalized:
 		l.State = Finalized
@@ -65,7 +65,7 @@ func (l *RankLine) fill(of Rank, end time.Time) {
 		l.State = Unfinished
 	}
 	l.PID, l.Wall, l.Waiting = s.PID, s.Wall(end).Seconds(), max(s.Waiting-s.Joining, 0).Seconds()
-	l.MPI = max(s.Time().Seconds(), l.Waiting) // of short calls only some are timed, and their sum is an estimate
+	l.MPI = max(s.Time().Seconds(), l.Waiting) // only some of the short calls are timed, so their sum is an estimate
 	if l.Wall > 0 {
 		l.MPIShare, l.WaitingShare = l.MPI/l.Wall, l.Waiting/l.Wall
 	}
@@ -79,13 +79,13 @@ func (l *RankLine) fill(of Rank, end time.Time) {
 	l.UnexpectedHigh, l.Retransmissions, l.PinnedHigh = s.Queues.UnexpectedHigh, s.Retransmissions, s.Memory.PinnedHigh
 	if l.State != Finalized {
 		for _, c := range s.Current {
-			l.Within = append(l.Within, within(c))
+			l.LastCalls = append(l.LastCalls, formatCall(c))
 		}
 	}
 }
 
-// within tells an operation under way: Recv from rank 3 with tag 7.
-func within(c perf.Current) string {
+// formatCall describes an operation in progress: Recv from rank 3 with tag 7.
+func formatCall(c perf.Current) string {
 	text := c.Op.String()
 	if c.Peer >= 0 {
 		preposition := "with"
@@ -103,8 +103,8 @@ func within(c perf.Current) string {
 	return text
 }
 
-// sum adds up the ranks.
-func (r *Report) sum() {
+// addTotals computes the sums and means over the ranks.
+func (r *Report) addTotals() {
 	for i := range r.Ranks {
 		l := &r.Ranks[i]
 		if !l.Recorded() {
@@ -123,7 +123,8 @@ func (r *Report) sum() {
 	}
 }
 
-func operation(o perf.OpStat) Operation {
+// newOperation converts the statistics of one operation and size class.
+func newOperation(o perf.OpStat) Operation {
 	line := Operation{Op: o.Op.String(), Class: o.Class.String(), MaxBytes: o.Class.Max(), Calls: o.Calls, Bytes: o.Bytes,
 		Time: o.Time.Seconds()}
 	if h := o.Latency; h.Count() > 0 {
@@ -134,8 +135,9 @@ func operation(o perf.OpStat) Operation {
 	return line
 }
 
-// pairs are who sent what to whom. The sender knows it; where it has left no record, the receiver tells.
-func pairs(ranks []Rank) []Pair {
+// sumPairs returns the traffic between each pair of ranks. It uses the record of the sender or, if there is none, that of the
+// receiver.
+func sumPairs(ranks []Rank) []Pair {
 	type key struct {
 		from, to  int
 		transport perf.Transport
@@ -147,11 +149,11 @@ func pairs(ranks []Rank) []Pair {
 			sums[k] = perf.Volume{Messages: sum.Messages + v.Messages, Bytes: sum.Bytes + v.Bytes}
 		}
 	}
-	for i, of := range ranks {
-		if of.Snapshot == nil {
+	for i, rank := range ranks {
+		if rank.Snapshot == nil {
 			continue
 		}
-		for _, p := range of.Snapshot.Peers {
+		for _, p := range rank.Snapshot.Peers {
 			add(key{i, p.Rank, p.Transport}, p.Out)
 			if p.Rank >= 0 && p.Rank < len(ranks) && ranks[p.Rank].Snapshot == nil {
 				add(key{p.Rank, i, p.Transport}, p.In)

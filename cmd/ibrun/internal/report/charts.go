@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// The measures of the charts, in pixels.
+// The dimensions of the charts: widths and heights in pixels, limits in rows or cells.
 const (
-	chartWidth = 900
-	labelWidth = 170
-	plotWidth  = chartWidth - labelWidth - 30
-	rowHeight  = 18
-	maxBars    = 128 // rows of a chart; more ranks are drawn together
-	maxSpans   = 24
-	maxCells   = 48 // on a side of the matrix
+	chartWidth     = 900
+	labelWidth     = 170
+	plotWidth      = chartWidth - labelWidth - 30
+	rowHeight      = 18
+	maxBars        = 128 // rows of a chart; with more ranks, one row is the mean of several
+	maxLatencyRows = 24
+	maxCells       = 48 // on a side of the matrix
 )
 
-// bars show the time of ranks: waited, otherwise in MPI, and the rest.
-type bars struct {
+// timeChart is a bar for each rank with the shares of its time: waiting, otherwise in MPI, and outside MPI.
+type timeChart struct {
 	Width, Height int
-	Each          int // ranks drawn in one bar
-	Rows          []barRow
+	Each          int // ranks in one bar
+	Rows          []timeRow
 }
 
-type barRow struct {
+type timeRow struct {
 	Y, Text           int // of the bar, and of the base line of its label
 	Label, Tip        string
 	Wait, Calls, Work float64 // widths
@@ -33,11 +33,11 @@ type barRow struct {
 	Slow              bool
 }
 
-// groups divides n into at most so many groups of equal size.
-func groups(n, most int) (each int) { return max((n+most-1)/most, 1) }
+// groupSize returns the size of the groups, if n ranks are divided into at most maxGroups groups of equal size.
+func groupSize(n, maxGroups int) int { return max((n+maxGroups-1)/maxGroups, 1) }
 
-func (r *Report) bars() bars {
-	b := bars{Width: chartWidth, Each: groups(len(r.Ranks), maxBars)}
+func (r *Report) newTimeChart() timeChart {
+	b := timeChart{Width: chartWidth, Each: groupSize(len(r.Ranks), maxBars)}
 	for first := 0; first < len(r.Ranks); first += b.Each {
 		some := r.Ranks[first:min(first+b.Each, len(r.Ranks))]
 		var wait, in, n float64
@@ -51,7 +51,7 @@ func (r *Report) bars() bars {
 				in += min(max(l.MPIShare, l.WaitingShare), 1)
 			}
 		}
-		row := barRow{Y: len(b.Rows) * rowHeight, Label: groupLabel(first, len(some)), Slow: slow, Tip: "no record"}
+		row := timeRow{Y: len(b.Rows) * rowHeight, Label: groupLabel(first, len(some)), Slow: slow, Tip: "no record"}
 		row.Text = row.Y + rowHeight - 5
 		if n > 0 {
 			wait, in = wait/n, in/n
@@ -73,11 +73,11 @@ func groupLabel(first, n int) string {
 	return fmt.Sprintf("ranks %d-%d", first, first+n-1)
 }
 
-// spans show the latencies of operations on one logarithmic axis.
-type spans struct {
+// latencyChart shows the latencies of operations on one logarithmic axis.
+type latencyChart struct {
 	Width, Height int
 	Ticks         []tick
-	Rows          []spanRow
+	Rows          []latencyRow
 }
 
 type tick struct {
@@ -85,26 +85,26 @@ type tick struct {
 	Label string
 }
 
-type spanRow struct {
+type latencyRow struct {
 	Y, Text             int
 	Label, Tip          string
-	P50, P99, P999, Max float64 // places
+	P50, P99, P999, Max float64 // x coordinates
 }
 
-// Top and Bottom are the ends of the mark of the longest.
-func (r spanRow) Top() int    { return r.Y - 5 }
-func (r spanRow) Bottom() int { return r.Y + 5 }
+// Top and Bottom are the y coordinates of the ends of the mark for the longest call.
+func (r latencyRow) Top() int    { return r.Y - 5 }
+func (r latencyRow) Bottom() int { return r.Y + 5 }
 
-// Bottom is where the rows end and the labels of the axis begin.
-func (s spans) Bottom() int { return s.Height - rowHeight }
+// Bottom is the y coordinate where the rows end and the labels of the axis begin.
+func (s latencyChart) Bottom() int { return s.Height - rowHeight }
 
-// newSpans draws the first of some operations that were timed.
-func newSpans(ops []Operation) spans {
-	s := spans{Width: chartWidth}
+// newLatencyChart returns the chart of the first operations that were timed.
+func newLatencyChart(ops []Operation) latencyChart {
+	s := latencyChart{Width: chartWidth}
 	var timed []Operation
 	low, high := math.Inf(1), 1e-9
 	for _, o := range ops {
-		if o.P50 != nil && *o.P50 > 0 && len(timed) < maxSpans {
+		if o.P50 != nil && *o.P50 > 0 && len(timed) < maxLatencyRows {
 			timed = append(timed, o)
 			low, high = min(low, *o.P50), max(high, *o.Max, *o.P999)
 		}
@@ -114,21 +114,21 @@ func newSpans(ops []Operation) spans {
 	}
 	from, to := math.Floor(math.Log10(low)), math.Ceil(math.Log10(high))
 	to = max(to, from+1)
-	place := func(exponent float64) float64 { return labelWidth + plotWidth*(exponent-from)/(to-from) }
-	at := func(seconds *float64) float64 { return place(math.Log10(max(*seconds, low))) }
+	x := func(exponent float64) float64 { return labelWidth + plotWidth*(exponent-from)/(to-from) }
+	at := func(seconds *float64) float64 { return x(math.Log10(max(*seconds, low))) }
 	for e := from; e <= to; e++ {
 		label := duration(math.Pow(10, e))
 		if number, unit, _ := strings.Cut(label, " "); unit != "" {
 			label, _, _ = strings.Cut(number, ".")
 			label += " " + unit
 		}
-		s.Ticks = append(s.Ticks, tick{place(e), label})
+		s.Ticks = append(s.Ticks, tick{x(e), label})
 	}
 	for i, o := range timed {
-		row := spanRow{Y: i*rowHeight + rowHeight/2, Text: i*rowHeight + rowHeight - 5, Label: o.Op, P50: at(o.P50), P99: at(o.P99),
+		row := latencyRow{Y: i*rowHeight + rowHeight/2, Text: i*rowHeight + rowHeight - 5, Label: o.Op, P50: at(o.P50), P99: at(o.P99),
 			P999: at(o.P999), Max: at(o.Max)}
 		if o.Bytes > 0 {
-			row.Label += " " + class(o.MaxBytes)
+			row.Label += " " + formatClass(o.MaxBytes)
 		}
 		row.Tip = fmt.Sprintf("%s: p50 %s, p99 %s, p99.9 %s, max %s", row.Label, quantile(o.P50), quantile(o.P99), quantile(o.P999),
 			quantile(o.Max))
@@ -138,15 +138,15 @@ func newSpans(ops []Operation) spans {
 	return s
 }
 
-// heat is the matrix of who sent how much to whom.
-type heat struct {
+// heatMap is the matrix of the bytes that ranks sent to each other. Rows are senders, columns are receivers.
+type heatMap struct {
 	Width, Height int
-	Cell          int // side of one
-	Each          int // ranks of a row
+	Cell          int // length of the side of a cell
+	Each          int // ranks in a row or column
 	Rows          []heatLabel
 	Columns       []heatLabel
 	Cells         []heatCell
-	Ways          []string // transports that occur
+	Transports    []string // transports that occur, and "mixed"
 }
 
 type heatLabel struct {
@@ -155,25 +155,25 @@ type heatLabel struct {
 }
 
 type heatCell struct {
-	X, Y  int
-	Way   string
-	Depth float64 // 0 to 1
-	Tip   string
+	X, Y      int
+	Transport string
+	Opacity   float64 // 0 to 1
+	Tip       string
 }
 
-// Side is the length of the matrix.
-func (h heat) Side() int { return h.Height - heatTop - 2 }
+// Side is the length of the side of the matrix.
+func (h heatMap) Side() int { return h.Height - heatTop - 2 }
 
 const heatLeft, heatTop = 70, 24
 
-func (r *Report) heat() heat {
+func (r *Report) newHeatMap() heatMap {
 	n := len(r.Ranks)
-	h := heat{Each: groups(n, maxCells)}
+	h := heatMap{Each: groupSize(n, maxCells)}
 	side := (n + h.Each - 1) / h.Each
 	h.Cell = max(min(400/max(side, 1), 40), 12)
 	type cell struct {
 		bytes, messages uint64
-		ways            []string
+		transports      []string
 	}
 	cells, most := map[[2]int]*cell{}, uint64(1)
 	for _, p := range r.Pairs {
@@ -188,8 +188,8 @@ func (r *Report) heat() heat {
 		c.bytes += p.Bytes
 		c.messages += p.Messages
 		most = max(most, c.bytes)
-		if !slices.Contains(c.ways, p.Transport) {
-			c.ways = append(c.ways, p.Transport)
+		if !slices.Contains(c.transports, p.Transport) {
+			c.transports = append(c.transports, p.Transport)
 		}
 	}
 	if len(cells) == 0 {
@@ -208,16 +208,16 @@ func (r *Report) heat() heat {
 			if c == nil {
 				continue
 			}
-			way := c.ways[0]
-			if len(c.ways) > 1 {
-				way = "mixed"
+			transport := c.transports[0]
+			if len(c.transports) > 1 {
+				transport = "mixed"
 			}
-			if !slices.Contains(h.Ways, way) {
-				h.Ways = append(h.Ways, way)
+			if !slices.Contains(h.Transports, transport) {
+				h.Transports = append(h.Transports, transport)
 			}
 			tip := fmt.Sprintf("%s to %s: %s in %s messages by %s", groupLabel(i*h.Each, min(h.Each, n-i*h.Each)),
-				groupLabel(j*h.Each, min(h.Each, n-j*h.Each)), size(float64(c.bytes)), count(c.messages), strings.Join(c.ways, "+"))
-			h.Cells = append(h.Cells, heatCell{heatLeft + j*h.Cell, heatTop + i*h.Cell, way,
+				groupLabel(j*h.Each, min(h.Each, n-j*h.Each)), size(float64(c.bytes)), count(c.messages), strings.Join(c.transports, "+"))
+			h.Cells = append(h.Cells, heatCell{heatLeft + j*h.Cell, heatTop + i*h.Cell, transport,
 				0.15 + 0.85*math.Sqrt(float64(c.bytes)/float64(most)), tip})
 		}
 	}

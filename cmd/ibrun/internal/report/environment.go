@@ -6,9 +6,9 @@ import (
 	"github.com/ibrun/ibrun/internal/tunables"
 )
 
-// Shown returns the names of the variables that a report has, sorted: those that change how a job runs and hold nothing secret.
-// No other variable is ever in a report.
-func Shown() []string {
+// EnvironmentVariables returns the sorted names of the variables that a report shows: those that change how a job runs and hold no
+// secret. A report never contains another variable.
+func EnvironmentVariables() []string {
 	names := append(tunables.Variables(),
 		"CUDA_VISIBLE_DEVICES", "GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GORACE", "GOTRACEBACK", "IBRUN_PERF",
 		"IBRUN_VERBS_PROVIDER", "LSB_JOBID", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PBS_JOBID",
@@ -17,10 +17,10 @@ func Shown() []string {
 	return names
 }
 
-// Environment picks the variables that may be shown.
+// Environment returns those of the [EnvironmentVariables] that are set.
 func Environment(getenv func(string) string) []Variable {
 	all := []Variable{}
-	for _, name := range Shown() {
+	for _, name := range EnvironmentVariables() {
 		if value := getenv(name); value != "" {
 			all = append(all, Variable{name, value})
 		}

@@ -13,24 +13,24 @@ import (
 //go:embed page.html
 var pageText string
 
-// How much the page shows. The JSON has all.
+// The limits of what the page shows. The JSON has everything.
 const (
 	pageRanks = 1024 // lines of the table
 	pageOps   = 200
 	pagePairs = 100
 )
 
-// HTML writes one page that needs nothing else: no network, no other file, no script.
+// HTML writes one page that needs no network, no other file and no script.
 func (r *Report) HTML(w io.Writer) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
 		"duration": duration, "size": func(n uint64) string { return size(float64(n)) }, "count": count, "percent": percent,
-		"class": class, "quantile": quantile, "peer": peer, "join": strings.Join, "kind": kindName, "plural": plural,
+		"class": formatClass, "quantile": quantile, "peer": peerName, "join": strings.Join, "kind": kindName, "plural": plural,
 		"clean": clean, "share": share, "bindings": bindings,
 	}).Parse(pageText)
 	if err != nil {
-		return fmt.Errorf("report: its page: %w", err)
+		return fmt.Errorf("report: parsing the page template: %w", err)
 	}
-	var b bytes.Buffer // so that a page is whole or not there
+	var b bytes.Buffer // so that a failure writes nothing instead of half a page
 	if err := t.Execute(&b, r.page()); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
@@ -38,28 +38,28 @@ func (r *Report) HTML(w io.Writer) error {
 	return err
 }
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	*Report
-	Shown  []RankLine // of Ranks
-	ByTime []Operation
-	Heavy  []Pair
-	Bars   bars
-	Spans  spans
-	Heat   heat
+	ShownRanks   []RankLine // the first of Ranks
+	ByTime       []Operation
+	LargestPairs []Pair
+	TimeChart    timeChart
+	LatencyChart latencyChart
+	HeatMap      heatMap
 }
 
 func (r *Report) page() *page {
-	p := &page{Report: r, Shown: r.Ranks[:min(len(r.Ranks), pageRanks)], Bars: r.bars(), Heat: r.heat()}
+	p := &page{Report: r, ShownRanks: r.Ranks[:min(len(r.Ranks), pageRanks)], TimeChart: r.newTimeChart(), HeatMap: r.newHeatMap()}
 	p.ByTime = slices.Clone(r.Operations)
 	slices.SortStableFunc(p.ByTime, func(a, b Operation) int { return compare(b.Time, a.Time) })
 	p.ByTime = p.ByTime[:min(len(p.ByTime), pageOps)]
-	p.Spans = newSpans(p.ByTime)
-	p.Heavy = r.heaviest(pagePairs)
+	p.LatencyChart = newLatencyChart(p.ByTime)
+	p.LargestPairs = r.largestPairs(pagePairs)
 	return p
 }
 
-// Command is the programs as they were started.
+// Command returns the programs as they were started.
 func (r *Report) Command() string {
 	var parts []string
 	for _, p := range r.Job.Programs {
@@ -68,12 +68,12 @@ func (r *Report) Command() string {
 	return strings.Join(parts, " : ")
 }
 
-// More is how many ranks are not shown, and PairCount how many pairs there are.
-func (p *page) More() int         { return len(p.Ranks) - len(p.Shown) }
+// HiddenRanks returns the number of ranks that are not shown, and PairCount the number of all pairs.
+func (p *page) HiddenRanks() int  { return len(p.Ranks) - len(p.ShownRanks) }
 func (p *page) PairCount() uint64 { return uint64(len(p.Pairs)) }
 
-// Where is the name of the node of a rank.
-func (r *Report) Where(l RankLine) string { return clean(r.Nodes[l.Node].Name) }
+// NodeName returns the name of the node of a rank.
+func (r *Report) NodeName(l RankLine) string { return clean(r.Nodes[l.Node].Name) }
 
-// Uneven is the imbalance of the ports of a node.
-func (n Node) Uneven() []Uneven { return Imbalance(n.Ports) }
+// PortImbalances returns the imbalances of the ports of a node.
+func (n Node) PortImbalances() []PortImbalance { return Imbalance(n.Ports) }

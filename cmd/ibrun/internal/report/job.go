@@ -12,15 +12,15 @@ type Job struct {
 	ID, Version string
 	// Programs are in the order of their ranks.
 	Programs []Program
-	// Began is when its ranks were started, and Wall how long it took until none was left.
+	// Began is when its ranks were started, and Wall the time until the last of them ended.
 	Began time.Time
 	Wall  time.Duration
 	// Code is the exit code, and Failure why it is not 0, in lines.
 	Code    int
 	Failure []string
-	// Nodes are by number. Of one that has told nothing only the name and the ranks are known.
+	// Nodes are indexed by node number. A node that reported nothing has only a name and ranks.
 	Nodes []Node
-	// Ranks has what was recorded, by rank.
+	// Ranks has the records, indexed by rank.
 	Ranks []Rank
 }
 
@@ -35,20 +35,20 @@ type Program struct {
 	Library string `json:"library,omitempty"`
 }
 
-// Node is a machine that ran ranks, as it tells of itself.
+// Node describes a machine that ran ranks, as its ibrun reported it.
 type Node struct {
 	Name string `json:"name"`
 	// Version is that of ibrun there, Kernel that of the system, and Processor its model.
 	Version   string `json:"ibrun,omitempty"`
 	Kernel    string `json:"kernel,omitempty"`
 	Processor string `json:"processor,omitempty"`
-	// PUs is how many processors ibrun could use there.
+	// PUs is the number of processors that ibrun could use there.
 	PUs int `json:"processors,omitempty"`
-	// Environment are the variables that bear on how a job runs, of those named in docs/report.md.
+	// Environment are the variables of [EnvironmentVariables] that are set.
 	Environment []Variable `json:"environment"`
 	// Ports are the ports of RDMA devices and the network interfaces that are up.
 	Ports []Port `json:"ports"`
-	// Ranks are those of the node, ascending.
+	// Ranks are the ranks on the node, ascending.
 	Ranks []Place `json:"ranks"`
 }
 
@@ -58,23 +58,23 @@ type Variable struct {
 	Value string `json:"value"`
 }
 
-// Place is where a rank runs.
+// Place describes where a rank runs.
 type Place struct {
 	Rank    int `json:"rank"`
 	Program int `json:"program"` // an index
-	// Bound are the processors that it is bound to, as a list such as 0-3,8; empty: it is not.
+	// Bound are the processors that it is bound to, as a list such as 0-3,8. Empty: it is not bound.
 	Bound string `json:"bound,omitempty"`
-	// Memory are the NUMA nodes that its memory comes from first, as a list; empty: any.
+	// Memory are the NUMA nodes that its memory comes from first, as a list. Empty: any.
 	Memory string `json:"memory,omitempty"`
-	// Device is the RDMA device that it takes first.
+	// Device is the RDMA device that it prefers.
 	Device string `json:"device,omitempty"`
-	// Shares says that there are more ranks on its processors than these are.
+	// Shares reports whether more ranks than processors share its processors.
 	Shares bool `json:"shares,omitempty"`
 }
 
 // Rank is what a rank recorded.
 type Rank struct {
-	// Snapshot is nil if there is none, for the reason Err if that is known.
+	// Snapshot is nil if there is no record. Err is the reason, if it is known.
 	Snapshot *perf.Snapshot
 	Err      error
 }

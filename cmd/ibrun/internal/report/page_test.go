@@ -19,12 +19,12 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// hostile is what a page must show and not obey.
+// hostile is text that a page must show but must not interpret.
 const hostile = `<script>console.error("obeyed")</script><img src="http://evil.invalid/x">"'` + "`{{.}}"
 
-// hostileJob has that in every text that others write.
+// hostileJob returns a job with hostile text in every field that comes from outside.
 func hostileJob() Job {
-	j := slow()
+	j := slowJob()
 	j.ID, j.Version, j.Failure = hostile, hostile, []string{hostile}
 	j.Programs = []Program{{Ranks: 4, Args: []string{hostile, "--x=" + hostile}, Go: hostile, Library: hostile}}
 	n := &j.Nodes[0]
@@ -43,7 +43,7 @@ func html(t *testing.T, r *Report) string {
 	return b.String()
 }
 
-// TestPage: no text that others write becomes part of the page's markup, and nothing is loaded from elsewhere.
+// TestPage: text from outside never becomes markup of the page, and the page loads nothing.
 func TestPage(t *testing.T) {
 	text := html(t, New(hostileJob()))
 	for _, never := range []string{"<script", "<img", "ZgotmplZ", "&lt;no value", "<no value"} {
@@ -61,9 +61,9 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestLargePage: the page of a job of many ranks stays readable: what is drawn and listed is bounded.
+// TestLargePage: the page of a job with many ranks limits what it draws and lists.
 func TestLargePage(t *testing.T) {
-	j := slow()
+	j := slowJob()
 	j.Nodes[0].Ranks, j.Ranks = nil, nil
 	const n = 5000
 	for i := range n {
@@ -80,9 +80,9 @@ func TestLargePage(t *testing.T) {
 	if len(text) > 1<<20 {
 		t.Errorf("the page has %d bytes", len(text))
 	}
-	wantAll(t, text, "and 3,976 ranks more", "means of 40 ranks each", "ranks 4960-4999",
-		"rank 5 was in Recv from rank 6 with tag 5 at the end", "and others in 4994 more calls",
-		"105 to a cell", "the heaviest of 10,000")
+	wantAll(t, text, "3,976 ranks not shown", "means of 40 ranks each", "ranks 4960-4999",
+		"rank 5 was in Recv from rank 6 with tag 5 at the end", "other ranks were in 4994 more calls",
+		"105 ranks per row and column", "the largest of 10,000")
 	var b strings.Builder
 	if err := r.Text(&b); err != nil {
 		t.Fatal(err)
@@ -92,22 +92,22 @@ func TestLargePage(t *testing.T) {
 	}
 }
 
-// TestEmptyPage: a job that recorded nothing has a page, too.
+// TestEmptyPage: a job that recorded nothing has a page as well.
 func TestEmptyPage(t *testing.T) {
 	text := html(t, New(Job{ID: "job", Nodes: []Node{{Name: "n", Ranks: []Place{{Rank: 0}}}}, Ranks: make([]Rank, 1)}))
 	wantAll(t, text, "rank 0 recorded nothing", "no record")
 	if strings.Contains(text, "NaN") || strings.Contains(text, `id="bars"`) {
-		t.Error("there is a chart of nothing")
+		t.Error("there is a chart without data")
 	}
 }
 
-// browser is Chromium without a network: all that it asks for comes here, and gets no answer.
+// browser is Chromium without a network: a proxy records all of its requests and answers none.
 type browser struct {
 	program string
 	proxy   net.Listener
 
-	mu    sync.Mutex
-	asked []string // URLs and hosts
+	mu       sync.Mutex
+	requests []string // URLs and hosts
 }
 
 func newBrowser(t *testing.T) *browser {
@@ -132,14 +132,14 @@ func newBrowser(t *testing.T) *browser {
 			if err != nil {
 				return
 			}
-			go b.hear(c)
+			go b.recordRequest(c)
 		}
 	}()
 	return b
 }
 
-// hear notes what a connection asks for, and ends it.
-func (b *browser) hear(c net.Conn) {
+// recordRequest records the request on a connection and closes it.
+func (b *browser) recordRequest(c net.Conn) {
 	defer c.Close()
 	r, err := http.ReadRequest(bufio.NewReader(c))
 	if err != nil {
@@ -147,12 +147,12 @@ func (b *browser) hear(c net.Conn) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.asked = append(b.asked, r.RequestURI)
+	b.requests = append(b.requests, r.RequestURI)
 }
 
-// show opens a file. It returns the document as the browser understood it, what went to the console, and what was asked for
-// beside what browsers ask their makers.
-func (b *browser) show(t *testing.T, file, picture string) (dom string, console, asked []string) {
+// open opens a file. It returns the document as the browser parsed it, the messages on the console, and the requests, without
+// those that browsers send to their vendor.
+func (b *browser) open(t *testing.T, file, picture string) (dom string, console, requests []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -175,20 +175,20 @@ func (b *browser) show(t *testing.T, file, picture string) (dom string, console,
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	makers := regexp.MustCompile(`^(?:http://)?[a-z0-9]+\.(?:google|googleapis|gvt1)\.com[:/]`)
-	return string(out), console, slices.DeleteFunc(slices.Clone(b.asked), makers.MatchString)
+	vendor := regexp.MustCompile(`^(?:http://)?[a-z0-9]+\.(?:google|googleapis|gvt1)\.com[:/]`)
+	return string(out), console, slices.DeleteFunc(slices.Clone(b.requests), vendor.MatchString)
 }
 
-// rows counts those of a table's body.
-func rows(dom, table string) int {
+// countRows counts the rows in the body of a table.
+func countRows(dom, table string) int {
 	_, rest, _ := strings.Cut(dom, fmt.Sprintf(`<table id="%s">`, table))
 	body, _, _ := strings.Cut(rest, "</table>")
 	_, body, _ = strings.Cut(body, "<tbody>")
 	return strings.Count(body, "<tr")
 }
 
-// TestBrowser: in a browser without a network the page has its tables and charts, asks for nothing, and nothing is wrong
-// with it, also if somebody wishes that it were.
+// TestBrowser: in a browser without a network, the page has its tables and charts, sends no requests and logs no errors, even with
+// hostile text.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
@@ -196,23 +196,23 @@ func TestBrowser(t *testing.T) {
 	if err := New(hostileJob()).Write(file); err != nil {
 		t.Fatal(err)
 	}
-	dom, console, asked := b.show(t, file, picture)
-	if len(console) > 0 || len(asked) > 0 {
-		t.Errorf("the console has %q, the page asked for %q", console, asked)
+	dom, console, requests := b.open(t, file, picture)
+	if len(console) > 0 || len(requests) > 0 {
+		t.Errorf("the console has %q, the page asked for %q", console, requests)
 	}
-	for table, want := range map[string]int{"ranks": 4, "operations": 2, "traffic": 1, "pairs": 4, "ports": 3, "setting": 3} {
-		if got := rows(dom, table); got != want {
+	for table, want := range map[string]int{"ranks": 4, "operations": 2, "traffic": 1, "pairs": 4, "ports": 3, "environment": 3} {
+		if got := countRows(dom, table); got != want {
 			t.Errorf("table %s has %d rows, want %d", table, got, want)
 		}
 	}
-	wantAll(t, dom, `<svg id="bars"`, `<svg id="latency"`, `<svg id="matrix"`, `<b>Slowest:</b> rank 2: it waits 1.0 % of its time`)
+	wantAll(t, dom, `<svg id="bars"`, `<svg id="latency"`, `<svg id="matrix"`, `<b>Slowest:</b> rank 2: it waited 1.0 % of its time`)
 	if info, err := os.Stat(picture); err != nil || info.Size() < 10000 {
-		t.Errorf("there is no picture of it: %v", err)
+		t.Errorf("there is no screenshot: %v", err)
 	}
 }
 
-// TestBrowserTells: what TestBrowser looks for would be found.
-func TestBrowserTells(t *testing.T) {
+// TestBrowserDetectsErrors: the checks of TestBrowser find errors and requests.
+func TestBrowserDetectsErrors(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	file := filepath.Join(t.TempDir(), "bad.html")
@@ -220,8 +220,8 @@ func TestBrowserTells(t *testing.T) {
 	if err := os.WriteFile(file, []byte(bad), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	dom, console, asked := b.show(t, file, filepath.Join(t.TempDir(), "bad.png"))
-	if len(console) != 1 || !slices.Contains(asked, "http://probe.invalid/x.png") || !strings.Contains(dom, "<script>") {
-		t.Errorf("the console has %q, and the page asked for %q:\n%s", console, asked, dom)
+	dom, console, requests := b.open(t, file, filepath.Join(t.TempDir(), "bad.png"))
+	if len(console) != 1 || !slices.Contains(requests, "http://probe.invalid/x.png") || !strings.Contains(dom, "<script>") {
+		t.Errorf("the console has %q, and the page asked for %q:\n%s", console, requests, dom)
 	}
 }

@@ -13,22 +13,22 @@ import (
 // The kinds of ports.
 const (
 	RDMA     = "rdma"
-	Ethernet = "net" // any network interface of hardware
+	Ethernet = "net" // any network interface that has hardware
 )
 
 // Port is a port of an RDMA device, mlx5_0:1, or a network interface, eth0.
 type Port struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
-	// Sent and Received are bytes, of everything on the machine and not of the job alone.
+	// Sent and Received are the bytes of everything on the machine, not only of the job.
 	Sent     uint64 `json:"sent_bytes"`
 	Received uint64 `json:"received_bytes"`
 }
 
-// ReadPorts reads what went over the ports that are up since the machine started. What cannot be read is left out: many
-// drivers count nothing.
+// ReadPorts reads the byte counters of the ports that are up. They count since the machine started. A port whose counters cannot be
+// read is omitted: many drivers have none.
 func ReadPorts(root fs.FS) []Port {
-	const wordBytes = 4 // which the counters of InfiniBand's standard count
+	const wordBytes = 4 // the counters of the InfiniBand standard count words
 	var all []Port
 	devices, err := hw.ReadRDMA(root)
 	if err != nil {
@@ -57,7 +57,7 @@ func ReadPorts(root fs.FS) []Port {
 	}
 	for _, i := range interfaces {
 		dir := path.Join(net, i.Name())
-		_, err := fs.Stat(root, dir+"/device") // what is made of software has none
+		_, err := fs.Stat(root, dir+"/device") // interfaces without hardware have no device
 		state, _ := fs.ReadFile(root, dir+"/operstate")
 		sent, errSent := number(root, dir+"/statistics/tx_bytes")
 		received, errReceived := number(root, dir+"/statistics/rx_bytes")
@@ -76,8 +76,8 @@ func number(root fs.FS, name string) (uint64, error) {
 	return strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 }
 
-// PortsSince is what went over ports after an earlier reading. A port that was not there then is left out, since nothing says
-// what it had carried before.
+// PortsSince returns what the ports carried since an earlier reading. A port that the earlier reading lacks is omitted, because its
+// counters then are unknown.
 func PortsSince(earlier, later []Port) []Port {
 	all := []Port{}
 	for _, p := range later {
@@ -92,20 +92,20 @@ func PortsSince(earlier, later []Port) []Port {
 	return all
 }
 
-// Uneven says how unevenly ports of a kind carried what they did.
-type Uneven struct {
+// PortImbalance describes how unevenly the ports of one kind were used.
+type PortImbalance struct {
 	Kind  string
 	Ports int
-	// Most is the port that carried most, and Share by how much of the mean that is more than the mean.
+	// Most is the port that carried most. Share is its excess over the mean, relative to the mean: 0.5 is 50 % more.
 	Most  string
 	Share float64
 }
 
-// Imbalance compares the ports of each kind of which there are several and that carried more than a megabyte.
-func Imbalance(ports []Port) []Uneven {
-	var all []Uneven
+// Imbalance compares the ports of each kind, if there are several and they carried at least a megabyte.
+func Imbalance(ports []Port) []PortImbalance {
+	var all []PortImbalance
 	for _, kind := range []string{RDMA, Ethernet} {
-		u, sum, most := Uneven{Kind: kind}, uint64(0), uint64(0)
+		u, sum, most := PortImbalance{Kind: kind}, uint64(0), uint64(0)
 		for _, p := range ports {
 			if p.Kind != kind {
 				continue

@@ -6,7 +6,7 @@ import (
 	"testing/fstest"
 )
 
-// machine has two ports of an RDMA device, of which the second is down, and three interfaces.
+// machine returns files of an RDMA device with two ports, the second of which is down, and of three interfaces.
 func machine(carried string) fstest.MapFS {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text + "\n")} }
 	const rdma, net = "sys/class/infiniband/mlx5_0/", "sys/class/net/"
@@ -23,7 +23,7 @@ func machine(carried string) fstest.MapFS {
 	}
 }
 
-// TestPorts: those that are up are read, and what they carried is the difference of two readings.
+// TestPorts: the ports that are up are read, and PortsSince returns the difference of two readings.
 func TestPorts(t *testing.T) {
 	before, after := ReadPorts(machine("100")), ReadPorts(machine("600"))
 	want := []Port{{"mlx5_0:1", RDMA, 400, 40}, {"eth0", Ethernet, 100, 5}}
@@ -45,11 +45,11 @@ func TestPorts(t *testing.T) {
 // TestImbalance: ports are compared with the mean of their kind.
 func TestImbalance(t *testing.T) {
 	got := Imbalance([]Port{{"a:1", RDMA, 3e6, 0}, {"b:1", RDMA, 0, 1e6}, {"eth0", Ethernet, 9e6, 0}})
-	want := []Uneven{{Kind: RDMA, Ports: 2, Most: "a:1", Share: 0.5}}
+	want := []PortImbalance{{Kind: RDMA, Ports: 2, Most: "a:1", Share: 0.5}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if got := Imbalance([]Port{{"a:1", RDMA, 1e5, 0}, {"b:1", RDMA, 0, 0}}); got != nil {
-		t.Errorf("a trifle is unevenly carried: %v", got)
+		t.Errorf("an imbalance of too few bytes is reported: %v", got)
 	}
 }

@@ -13,14 +13,15 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// begin is when the jobs of the tests began.
-var begin = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+// startTime is when the jobs of the tests were started.
+var startTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// recorded is a rank of four that ran for ten seconds, was in calls for some of them, and waited for most of that.
+// recorded returns the record of one of four ranks. It ran for ten seconds, was in calls for the time inMPI, and waited for a part
+// of it.
 func recorded(rank int, inMPI, waiting time.Duration) *perf.Snapshot {
 	return &perf.Snapshot{
 		Identity: perf.Identity{Rank: rank, Size: 4, PID: 100 + rank}, State: perf.Finalized,
-		Began: begin, Ended: begin.Add(10 * time.Second), Waiting: waiting,
+		Began: startTime, Ended: startTime.Add(10 * time.Second), Waiting: waiting,
 		Ops: []perf.OpStat{
 			{Op: perf.Barrier, Calls: 1, Time: inMPI / 2, Latency: perf.HistogramOf(inMPI / 2)},
 			{Op: perf.Send, Class: perf.ClassOf(4096), Calls: 3, Bytes: 12288, Time: inMPI / 2,
@@ -35,10 +36,10 @@ func recorded(rank int, inMPI, waiting time.Duration) *perf.Snapshot {
 	}
 }
 
-// slow is a job of four ranks of which the third is slow.
-func slow() Job {
+// slowJob returns a job with four ranks, the third of which is slow.
+func slowJob() Job {
 	j := Job{ID: "job", Version: "v1", Programs: []Program{{Ranks: 4, Args: []string{"./<b>sum</b>", "\x1b[2J"}, Go: "go1.26"}},
-		Began: begin, Wall: 11 * time.Second,
+		Began: startTime, Wall: 11 * time.Second,
 		Nodes: []Node{{Name: "<i>node</i>", Version: "v1", Kernel: "Linux 6", PUs: 8, Environment: []Variable{{"GOGC", "50"}},
 			Ports: []Port{{"mlx5_0:1", RDMA, 3e6, 3e6}, {"mlx5_1:1", RDMA, 1e6, 1e6}}}}}
 	for i := range 4 {
@@ -70,16 +71,16 @@ func wantAll(t *testing.T, text string, wanted ...string) {
 	}
 }
 
-// TestText: the text has every figure of a small job, names who is slow and why, and nothing that a terminal obeys.
+// TestText: the text has every figure of a small job and the slowest rank with the reason, and no control characters.
 func TestText(t *testing.T) {
-	got := text(t, New(slow()))
+	got := text(t, New(slowJob()))
 	wantAll(t, got,
 		"Report of job job: 4 ranks on <i>node</i>, 11.0 s, exit code 0",
 		"Program   ./<b>sum</b> ?[2J",
 		"MPI       48 % of the ranks' time, 38 % waiting for others, in 16 calls",
 		"Sent      49.2 kB in 12 messages (shm eager 100 %)",
-		"Slowest   rank 2: it waits 1.0 % of its time, the others 50 % (median); it works 9.00 s between its calls, they 4.00 s",
-		"on <i>node</i> the RDMA port mlx5_0:1 carried 50 % more than the mean of 2",
+		"Slowest   rank 2: it waited 1.0 % of its time, the others 50 % (median); it spent 9.00 s outside MPI, the others 4.00 s (median)",
+		"on <i>node</i>, RDMA port mlx5_0:1 carried 50 % more than the mean of 2",
 		"     0  [##########==        ]    60 %     50 %  10.0 s      4  12.3 kB   12.3 kB  finalized",
 		"  Send       <= 4 KiB     12  49.2 kB  9.50 s  999 us  3.00 s  3.00 s  3.00 s",
 		"          3  12.3 kB shm            .            .            .",
@@ -91,10 +92,10 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestJSON: the fields are those that docs/report.md lists, and what they hold is the report.
+// TestJSON: the fields are those that docs/report.md lists, and reading the file back gives the same report.
 func TestJSON(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "report.json")
-	want := New(slow())
+	want := New(slowJob())
 	if err := want.Write(name); err != nil {
 		t.Fatal(err)
 	}
@@ -115,12 +116,12 @@ func TestJSON(t *testing.T) {
 	}
 	for _, name := range fields(reflect.TypeFor[Report](), nil) {
 		if !strings.Contains(string(documented), "`"+name+"`") {
-			t.Errorf("docs/report.md does not tell what %s is", name)
+			t.Errorf("docs/report.md does not explain %s", name)
 		}
 	}
 }
 
-// fields are the names of all fields that a type has in JSON.
+// fields returns the JSON names of all fields of a type.
 func fields(t reflect.Type, known []string) []string {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice:
@@ -135,9 +136,9 @@ func fields(t reflect.Type, known []string) []string {
 	return known
 }
 
-// TestFailures: what is missing is said, and what there is is shown.
+// TestFailures: remarks name what is missing, and the rest is shown.
 func TestFailures(t *testing.T) {
-	j := slow()
+	j := slowJob()
 	j.Code, j.Failure = 137, []string{"rank 1 was killed"}
 	dead := j.Ranks[1].Snapshot
 	dead.State, dead.Ended = perf.Running, time.Time{}
@@ -147,16 +148,16 @@ func TestFailures(t *testing.T) {
 	j.Nodes = append(j.Nodes, Node{Name: "lost"})
 	wantAll(t, text(t, New(j)),
 		"on 2 nodes, 11.0 s, exit code 137", "Failed    rank 1 was killed",
-		"rank 1 ended without Finalize: the figures are those up to then",
-		"rank 1 was in Recv from rank 2 with tag 7 at the end", "rank 1 was in Bcast with rank 3 at the end,",
-		"rank 3 recorded nothing", "what rank 2 recorded cannot be read: perf: the program writes pages of version 9",
-		"node 1 (lost) has told nothing",
-		"          2            .            .            .  .\n", // neither of the two tells
-		"          3  12.3 kB shm            .            .  .\n", // the receiver does
+		"rank 1 ended without Finalize; the figures cover the time until then",
+		"rank 1 was in Recv from rank 2 with tag 7 at the end", "rank 1 was in Bcast with rank 3 at the end;",
+		"rank 3 recorded nothing", "the record of rank 2 cannot be read: perf: the program writes pages of version 9",
+		"node 1 (lost) reported nothing",
+		"          2            .            .            .  .\n", // neither rank has a record
+		"          3  12.3 kB shm            .            .  .\n", // from the record of the receiver
 	)
 }
 
-// TestEnvironment: of all variables only those are taken that docs/report.md names.
+// TestEnvironment: a report has only the variables that docs/report.md names.
 func TestEnvironment(t *testing.T) {
 	documented, err := os.ReadFile("../../../../docs/report.md")
 	if err != nil {
@@ -173,10 +174,10 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestWriteFails: a directory that is not there and a name that says no form are errors, and leave nothing behind.
+// TestWriteFails: a missing directory and an unknown extension are errors, and leave no file behind.
 func TestWriteFails(t *testing.T) {
 	dir := t.TempDir()
-	r := New(slow())
+	r := New(slowJob())
 	for _, name := range []string{dir + "/none/a.json", dir + "/a.txt", dir} {
 		if err := r.Write(name); err == nil {
 			t.Errorf("%s was written", name)
@@ -193,15 +194,15 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// TestUnits: three digits, and the unit that fits.
+// TestUnits: numbers have three digits and a suitable unit.
 func TestUnits(t *testing.T) {
 	for got, want := range map[string]string{
 		duration(0): "0 s", duration(17e-9): "17.0 ns", duration(1.5e-6): "1.50 us", duration(0.0999): "99.9 ms",
 		duration(59.99): "60.0 s", duration(61): "1m01s", duration(7260): "2h01m", size(0): "0 B",
 		size(999): "999 B", size(1e3): "1.00 kB", size(999999): "1.00 MB", size(12345678): "12.3 MB", count(0): "0",
 		count(1234567): "1,234,567", count(123): "123", percent(0): "0 %", percent(0.012): "1.2 %",
-		percent(0.5): "50 %", class(64): "<= 64 B", class(4096): "<= 4 KiB", class(-1): "> 16 MiB",
-		ranks([]int{3}): "rank 3", ranks([]int{0, 1, 2, 5}): "ranks 0-2,5 (4)",
+		percent(0.5): "50 %", formatClass(64): "<= 64 B", formatClass(4096): "<= 4 KiB", formatClass(-1): "> 16 MiB",
+		formatRanks([]int{3}): "rank 3", formatRanks([]int{0, 1, 2, 5}): "ranks 0-2,5 (4)",
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -9,22 +9,22 @@ import (
 	"unicode/utf8"
 )
 
-// How much the text shows. The other forms have more.
+// The limits of what the text shows. The other formats have more.
 const (
-	textRanks  = 16
-	textOps    = 16
-	textMatrix = 8
-	textPairs  = 8
-	textBound  = 8 // ways in which ranks of a node are bound
-	textNodes  = 8
-	textNotes  = 12
-	barWidth   = 20
+	textRanks    = 16
+	textOps      = 16
+	textMatrix   = 8
+	textPairs    = 8
+	textBindings = 8 // different bindings of ranks on a node
+	textNodes    = 8
+	textRemarks  = 12
+	barWidth     = 20
 )
 
-// Text writes what fits a terminal: all of a small job, and what stands out of a large one.
+// Text writes the report for a terminal: everything of a small job, and the most important of a large one.
 func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
-	r.head(&b)
+	r.headText(&b)
 	r.ranksText(&b)
 	r.opsText(&b)
 	r.pairsText(&b)
@@ -33,7 +33,7 @@ func (r *Report) Text(w io.Writer) error {
 	return err
 }
 
-// Title is the job in a line.
+// Title returns the job in one line.
 func (r *Report) Title() string {
 	where := fmt.Sprintf("on %d nodes", len(r.Nodes))
 	if len(r.Nodes) == 1 {
@@ -42,7 +42,7 @@ func (r *Report) Title() string {
 	return fmt.Sprintf("%s %s, %s, exit code %d", plural(r.Job.Ranks, "rank"), where, duration(r.Job.Wall), r.Job.Code)
 }
 
-func (r *Report) head(b *strings.Builder) {
+func (r *Report) headText(b *strings.Builder) {
 	fmt.Fprintf(b, "\nReport of job %s: %s\n\n", r.Job.ID, r.Title())
 	for i, p := range r.Job.Programs {
 		name := "Program"
@@ -54,34 +54,24 @@ func (r *Report) head(b *strings.Builder) {
 	if r.Job.Recorded > 0 {
 		fmt.Fprintf(b, "  %-9s %s of the ranks' time, %s waiting for others, in %s calls\n", "MPI",
 			percent(r.Job.MPIShare), percent(r.Job.WaitingShare), count(r.Job.Calls))
-		fmt.Fprintf(b, "  %-9s %s in %s messages%s\n", "Sent", size(float64(r.Job.Bytes)), count(r.Job.Messages), r.ways())
+		fmt.Fprintf(b, "  %-9s %s in %s messages%s\n", "Sent", size(float64(r.Job.Bytes)), count(r.Job.Messages), r.trafficShares())
 	}
 	if s := r.Slowest; s != nil {
 		fmt.Fprintf(b, "  %-9s %s\n", "Slowest", s)
 	}
-	if n := len(r.Job.Failure); n > 0 { // the lines before are the last output of a rank
+	if n := len(r.Job.Failure); n > 0 { // the lines before it are the last output of a rank
 		fmt.Fprintf(b, "  %-9s %s\n", "Failed", clean(r.Job.Failure[n-1]))
 	}
-	for _, line := range r.Remarks[:min(len(r.Remarks), textNotes)] {
+	for _, line := range r.Remarks[:min(len(r.Remarks), textRemarks)] {
 		fmt.Fprintf(b, "  %-9s %s\n", "Note", clean(line))
 	}
-	if more := len(r.Remarks) - textNotes; more > 0 {
-		fmt.Fprintf(b, "  %-9s and %d more\n", "", more)
+	if more := len(r.Remarks) - textRemarks; more > 0 {
+		fmt.Fprintf(b, "  %-9s %d more notes\n", "", more)
 	}
 }
 
-// String says who it is and why.
-func (s *Slowest) String() string {
-	text := fmt.Sprintf("rank %d: it waits %s of its time, the others %s (median)", s.Rank, percent(s.WaitingShare),
-		percent(s.OthersShare))
-	if len(s.Reasons) == 0 {
-		return text + "; nothing else recorded tells it apart"
-	}
-	return text + "; " + strings.Join(s.Reasons, "; ")
-}
-
-// ways tells which transports and protocols carried how much.
-func (r *Report) ways() string {
+// trafficShares returns the share of the bytes that each transport and protocol carried.
+func (r *Report) trafficShares() string {
 	var parts []string
 	for _, t := range r.Traffic {
 		parts = append(parts, fmt.Sprintf("%s %s %s", t.Transport, t.Protocol, percent(share(t.Bytes, r.Job.Bytes))))
@@ -92,14 +82,15 @@ func (r *Report) ways() string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-func share(part, of uint64) float64 {
-	if of == 0 {
+// share returns part/total, or 0 if total is 0.
+func share(part, total uint64) float64 {
+	if total == 0 {
 		return 0
 	}
-	return float64(part) / float64(of)
+	return float64(part) / float64(total)
 }
 
-// ranksText has a line for each rank or, of many, for those that wait least and most.
+// ranksText writes a line for each rank or, if there are many, for the ranks that waited least and most.
 func (r *Report) ranksText(b *strings.Builder) {
 	if r.Job.Recorded == 0 {
 		return
@@ -110,7 +101,7 @@ func (r *Report) ranksText(b *strings.Builder) {
 	}
 	title := "Ranks"
 	if len(lines) > textRanks {
-		title = fmt.Sprintf("Ranks, of %d those that wait least and most", len(lines))
+		title = fmt.Sprintf("Ranks: of %d, those that waited least and most", len(lines))
 		lines = slices.DeleteFunc(lines, func(l *RankLine) bool { return !l.Recorded() })
 		slices.SortStableFunc(lines, func(a, b *RankLine) int { return compare(a.WaitingShare, b.WaitingShare) })
 		if n := len(lines); n > textRanks {
@@ -136,14 +127,14 @@ func (r *Report) ranksText(b *strings.Builder) {
 	t.write(b, title)
 }
 
-// bar draws the share waited, and behind it the rest of that in MPI.
+// bar draws the share of waiting as #, followed by the other time in MPI as =.
 func bar(waiting, mpi float64) string {
 	in := int(min(max(mpi, waiting), 1)*barWidth + 0.5)
 	idle := min(int(waiting*barWidth+0.5), in)
 	return "[" + strings.Repeat("#", idle) + strings.Repeat("=", in-idle) + strings.Repeat(" ", barWidth-in) + "]"
 }
 
-// opsText has the operations that took most time.
+// opsText writes the operations that took most time.
 func (r *Report) opsText(b *strings.Builder) {
 	if len(r.Operations) == 0 {
 		return
@@ -152,12 +143,12 @@ func (r *Report) opsText(b *strings.Builder) {
 	slices.SortStableFunc(ops, func(a, b Operation) int { return compare(b.Time, a.Time) })
 	title := "Operations, by time"
 	if len(ops) > textOps {
-		title = fmt.Sprintf("Operations, of %d the %d that took most time", len(ops), textOps)
+		title = fmt.Sprintf("Operations: the %d of %d that took most time", textOps, len(ops))
 		ops = ops[:textOps]
 	}
 	t := table{head: []string{"operation", "size", "calls", "bytes", "time", "p50", "p99", "p99.9", "max"}, left: []int{0}}
 	for _, o := range ops {
-		sizes := class(o.MaxBytes)
+		sizes := formatClass(o.MaxBytes)
 		if o.Bytes == 0 {
 			sizes = "-"
 		}
@@ -167,6 +158,7 @@ func (r *Report) opsText(b *strings.Builder) {
 	t.write(b, title)
 }
 
+// quantile formats a quantile; nil is a dash.
 func quantile(seconds *float64) string {
 	if seconds == nil {
 		return "-"
@@ -174,17 +166,17 @@ func quantile(seconds *float64) string {
 	return duration(*seconds)
 }
 
-// pairsText has the matrix of a small job, and of a large one the pairs that exchange most.
+// pairsText writes the traffic matrix of a small job, or the pairs with most bytes of a large one.
 func (r *Report) pairsText(b *strings.Builder) {
 	if len(r.Pairs) == 0 {
 		return
 	}
 	if len(r.Ranks) > textMatrix {
 		t := table{head: []string{"from", "to", "by", "messages", "bytes"}, left: []int{2}}
-		for _, p := range r.heaviest(textPairs) {
-			t.add(peer(p.From), peer(p.To), p.Transport, count(p.Messages), size(float64(p.Bytes)))
+		for _, p := range r.largestPairs(textPairs) {
+			t.add(peerName(p.From), peerName(p.To), p.Transport, count(p.Messages), size(float64(p.Bytes)))
 		}
-		t.write(b, fmt.Sprintf("Traffic, of %d pairs the heaviest", len(r.Pairs)))
+		t.write(b, fmt.Sprintf("Traffic: the largest of %d pairs", len(r.Pairs)))
 		return
 	}
 	sums, by := map[[2]int]uint64{}, map[[2]int][]string{}
@@ -212,42 +204,42 @@ func (r *Report) pairsText(b *strings.Builder) {
 	t.write(b, "Traffic, from rank to rank")
 }
 
-// heaviest are those pairs, at most n, that carried most.
-func (r *Report) heaviest(n int) []Pair {
-	heavy := slices.Clone(r.Pairs)
-	slices.SortStableFunc(heavy, func(a, b Pair) int { return cmp.Compare(b.Bytes, a.Bytes) })
-	return heavy[:min(len(heavy), n)]
+// largestPairs returns the n pairs with most bytes, or all if there are fewer.
+func (r *Report) largestPairs(n int) []Pair {
+	largest := slices.Clone(r.Pairs)
+	slices.SortStableFunc(largest, func(a, b Pair) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return largest[:min(len(largest), n)]
 }
 
-// peer is the number of a rank; those that are not counted apart have none.
-func peer(rank int) string {
+// peerName returns the number of a rank, or "others" for ranks that are not counted separately.
+func peerName(rank int) string {
 	if rank < 0 {
 		return "others"
 	}
 	return fmt.Sprint(rank)
 }
 
-// nodesText tells about machines, versions, bindings and variables.
+// nodesText writes machines, versions, bindings and environment variables.
 func (r *Report) nodesText(b *strings.Builder) {
-	fmt.Fprintf(b, "\nSetting\n")
+	fmt.Fprintf(b, "\nEnvironment\n")
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(b, "  %-11s %s\n", name, clean(fmt.Sprintf(format, args...)))
 	}
 	line("ibrun", "%s", r.Job.Version)
 	for _, p := range r.Job.Programs {
 		if p.Go != "" {
-			line("program", "%s: built with %s%s", p.Args[0], p.Go, before(", library ", p.Library))
+			line("program", "%s: built with %s%s", p.Args[0], p.Go, withPrefix(", library ", p.Library))
 		}
 	}
 	for i, n := range r.Nodes[:min(len(r.Nodes), textNodes)] {
-		line(fmt.Sprint("node ", i), "%s%s%s%s", n.Name, before(", ", n.Kernel), before(", ", n.Processor),
-			before(", ", plural(n.PUs, "processor")))
+		line(fmt.Sprint("node ", i), "%s%s%s%s", n.Name, withPrefix(", ", n.Kernel), withPrefix(", ", n.Processor),
+			withPrefix(", ", plural(n.PUs, "processor")))
 		all := bindings(n.Ranks)
-		for _, bound := range all[:min(len(all), textBound)] {
+		for _, bound := range all[:min(len(all), textBindings)] {
 			line("", "%s", bound)
 		}
-		if more := len(all) - textBound; more > 0 {
-			line("", "and in %d more ways", more)
+		if more := len(all) - textBindings; more > 0 {
+			line("", "%d more bindings", more)
 		}
 		for _, p := range n.Ports {
 			if p.Sent+p.Received == 0 {
@@ -271,47 +263,47 @@ func (r *Report) nodesText(b *strings.Builder) {
 	}
 }
 
-// before puts words in front of a text that is there.
-func before(words, text string) string {
+// withPrefix returns prefix and text, or an empty string if text is empty.
+func withPrefix(prefix, text string) string {
 	if text == "" {
 		return ""
 	}
-	return words + text
+	return prefix + text
 }
 
-// plural is "1 rank" or "2 ranks", and nothing for none.
-func plural(n int, what string) string {
+// plural returns "1 rank" or "2 ranks", and an empty string for 0.
+func plural(n int, noun string) string {
 	switch n {
 	case 0:
 		return ""
 	case 1:
-		return "1 " + what
+		return "1 " + noun
 	}
-	return count(uint64(n)) + " " + what + "s"
+	return count(uint64(n)) + " " + noun + "s"
 }
 
-// bindings has a line for each group of ranks that are bound alike.
+// bindings returns a line for each group of ranks with the same binding.
 func bindings(places []Place) []string {
 	var order []string
-	who := map[string][]int{}
+	byBinding := map[string][]int{}
 	for _, p := range places {
 		how := "not bound"
 		if p.Bound != "" {
 			how = "bound to processors " + p.Bound
 		}
-		how += before(", memory of NUMA node ", p.Memory) + before(", ", p.Device)
-		if who[how] == nil {
+		how += withPrefix(", memory of NUMA node ", p.Memory) + withPrefix(", ", p.Device)
+		if byBinding[how] == nil {
 			order = append(order, how)
 		}
-		who[how] = append(who[how], p.Rank)
+		byBinding[how] = append(byBinding[how], p.Rank)
 	}
 	for i, how := range order {
-		order[i] = ranks(who[how]) + ": " + how
+		order[i] = formatRanks(byBinding[how]) + ": " + how
 	}
 	return order
 }
 
-// clean makes a text that others wrote harmless for a terminal: one line, and no control characters.
+// clean makes untrusted text safe for a terminal: one line without control characters.
 func clean(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '\t' {
@@ -324,7 +316,7 @@ func clean(text string) string {
 	}, text)
 }
 
-// table is rows of columns, aligned to the right but for some.
+// table is a text table. Columns are aligned to the right, except those in left.
 type table struct {
 	head []string
 	left []int

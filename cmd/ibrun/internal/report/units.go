@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// scaled writes a value with three digits and the largest unit that leaves something before the point.
+// scaled formats a value with three digits and the largest unit in which it is at least 1.
 func scaled(v float64, units []string, step float64) string {
 	i := 0
 	for i < len(units)-1 && math.Abs(v) >= 999.5 {
@@ -17,7 +17,7 @@ func scaled(v float64, units []string, step float64) string {
 	return digits(v) + " " + units[i]
 }
 
-// digits writes three of them.
+// digits formats a number with three digits.
 func digits(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 99.95:
@@ -28,7 +28,7 @@ func digits(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// duration writes seconds: 1.50 us, 12.3 ms, 4.20 s, 3m12s.
+// duration formats seconds: 1.50 us, 12.3 ms, 4.20 s, 3m12s.
 func duration(seconds float64) string {
 	switch {
 	case seconds == 0:
@@ -43,7 +43,7 @@ func duration(seconds float64) string {
 	return fmt.Sprintf("%dh%02dm", s/3600, s%3600/60)
 }
 
-// size writes bytes: 512 B, 12.3 MB.
+// size formats bytes: 512 B, 12.3 MB.
 func size(bytes float64) string {
 	if bytes < 1000 {
 		return strconv.FormatFloat(bytes, 'f', 0, 64) + " B"
@@ -51,7 +51,7 @@ func size(bytes float64) string {
 	return scaled(bytes, []string{"B", "kB", "MB", "GB", "TB", "PB", "EB"}, 1000)
 }
 
-// count writes a number with its thousands apart: 1,234,567.
+// count formats a number with separators: 1,234,567.
 func count(n uint64) string {
 	text := strconv.FormatUint(n, 10)
 	for i := len(text) - 3; i > 0; i -= 3 {
@@ -60,7 +60,7 @@ func count(n uint64) string {
 	return text
 }
 
-// percent writes a share.
+// percent formats a share from 0 to 1.
 func percent(share float64) string {
 	if share > 0 && share < 0.0995 {
 		return strconv.FormatFloat(100*share, 'f', 1, 64) + " %"
@@ -68,8 +68,8 @@ func percent(share float64) string {
 	return strconv.FormatFloat(100*share, 'f', 0, 64) + " %"
 }
 
-// class names a size class.
-func class(maxBytes int) string {
+// formatClass formats a size class, given its largest size; -1 is the class without a limit.
+func formatClass(maxBytes int) string {
 	switch {
 	case maxBytes < 0:
 		return "> 16 MiB"

@@ -9,29 +9,30 @@ import (
 	"path/filepath"
 )
 
-// CheckName refuses the names of files that Write does not know how to write.
+// CheckName returns an error if [Report.Write] does not know the extension of a file name.
 func CheckName(name string) error {
 	switch filepath.Ext(name) {
 	case ".html", ".json":
 		return nil
 	}
-	return fmt.Errorf("%q: a report is FILE.html or FILE.json", name)
+	return fmt.Errorf("%q: the name of a report must end in .html or .json", name)
 }
 
-// Write writes the report to a file, as HTML or JSON by its name. The file is there whole or not at all.
+// Write writes the report to a file, as HTML or JSON according to its name. After an error there is no new file, and an old one is
+// unchanged.
 func (r *Report) Write(name string) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
-	form := r.HTML
+	write := r.HTML
 	if filepath.Ext(name) == ".json" {
-		form = r.JSON
+		write = r.JSON
 	}
 	temporary, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
 		return err
 	}
-	err = errors.Join(form(temporary), temporary.Chmod(0o644), temporary.Close())
+	err = errors.Join(write(temporary), temporary.Chmod(0o644), temporary.Close())
 	if err == nil {
 		err = os.Rename(temporary.Name(), name)
 	}
@@ -41,7 +42,7 @@ func (r *Report) Write(name string) error {
 	return nil
 }
 
-// JSON writes all of the report.
+// JSON writes the whole report.
 func (r *Report) JSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
