@@ -108,7 +108,7 @@ func TestStoppedRankInView(t *testing.T) {
 func TestForeignRanksInView(t *testing.T) {
 	socketDir(t)
 	p := startJob(t, 1, "-n", "1", "rank", "sleep", ":", "-n", "1", "true")
-	v := p.waitForView("[1]: no more: its process has ended", "[0]: without a record")
+	v := p.waitForView("[1]: process exited", "[0]: no record")
 	if len(v.Stacks) > 0 {
 		t.Errorf("stacks of what knows nothing of ibrun: %+v", v.Stacks)
 	}

@@ -1,17 +1,19 @@
-// Package inspect lets people look at jobs while they run: which there are, how busy their ranks are, and what they wait for.
+// Package inspect shows running jobs: ibrun ps lists them, ibrun top shows how busy their ranks are, and ibrun hang shows what the
+// ranks wait for.
 //
-// Each ibrun serves a socket of its own in a directory that only its user can enter, and the commands ask there:
+// Each ibrun has a status server: a Unix socket in a directory that only its user can enter. The commands query these sockets:
 //
-//	desk, err := live.Serve(source)         // ibrun, while its job runs
-//	defer desk.Close()
+//	server, err := inspect.Serve(source)         // ibrun, while its job runs
+//	defer server.Close()
 //
-//	jobs, err := live.Jobs(ctx)             // ibrun ps
-//	v, err := live.Look(ctx, jobs[0].Remote())
+//	jobs, err := inspect.Jobs(ctx)             // ibrun ps
+//	v, err := inspect.NewView(ctx, jobs[0].Remote())
 //	err = v.Text(os.Stdout)                 // ibrun hang: the hang view
 //
-// A [Source] tells about the ranks of a job: ibrun itself is one, which asks the ibruns on other nodes, and [Job.Remote]
-// another. The hang view is made from a source, so that ibrun shows the same on SIGUSR1 as `ibrun hang` does from outside.
-// [Watch] notes since when: ranks leave no time stamps.
+// A [Source] returns the state of the ranks of a job. The monitor of ibrun is one: it also queries the ibruns on other nodes.
+// [Job.Remote] is another: it queries a socket. The hang view is made from a source, so ibrun prints the same view on SIGUSR1 as
+// `ibrun hang`.
+// [StateTracker] measures how long a state lasts, because ranks record no time stamps.
 //
-// Whoever asks waits for a bounded time only, and the job for nobody.
+// A query takes a bounded time. The job never waits for a query.
 package inspect

@@ -18,9 +18,9 @@ import (
 )
 
 const usage = `usage: ibrun ps [--json]                                          list your jobs on this machine
-       ibrun top [--once] [--json] [--interval TIME] [JOB]      how busy the ranks of a job are, again and again
-       ibrun hang [--json] [JOB]                                what they wait for, and the goroutines of the odd ones
-JOB is as in ibrun ps, its beginning, or the process of its ibrun; it may be left out while there is one job only.
+       ibrun top [--once] [--json] [--interval TIME] [JOB]      show how busy the ranks of a job are, repeatedly
+       ibrun hang [--json] [JOB]                                show what the ranks wait for, and where stuck ranks are
+JOB is a job id from ibrun ps, the beginning of one, or the process id of its ibrun. With one job it can be omitted.
 `
 
 // Exit codes.
@@ -29,19 +29,19 @@ const (
 	exitUsage  = 2
 )
 
-// errGone says that a job ended while it was looked at.
-var errGone = errors.New("there is nothing more to see")
+// errJobEnded is returned when a job ended between two requests.
+var errJobEnded = errors.New("the job has ended")
 
-// options are the command line of any of the commands.
+// options are the options of ps, top and hang.
 type options struct {
 	json, once bool
 	interval   time.Duration
 	job        string
 }
 
-// Main is `ibrun ps args...`, and so on, by the name of the command: ps, top or hang. It returns the exit code.
+// Main runs the command name, which is ps, top or hang, with these arguments. It returns the exit code.
 func Main(name string, args []string, stdout *os.File, stderr io.Writer) int {
-	o, err := read(name, args)
+	o, err := parseOptions(name, args)
 	if errors.Is(err, flag.ErrHelp) || len(args) == 1 && args[0] == "help" {
 		fmt.Fprint(stdout, usage)
 		return 0
@@ -57,7 +57,7 @@ func Main(name string, args []string, stdout *os.File, stderr io.Writer) int {
 	return 0
 }
 
-func read(name string, args []string) (o options, err error) {
+func parseOptions(name string, args []string) (o options, err error) {
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.BoolVar(&o.json, "json", false, "")
@@ -71,9 +71,9 @@ func read(name string, args []string) (o options, err error) {
 	o.job = flags.Arg(0)
 	switch {
 	case flags.NArg() > 1 || name == "ps" && o.job != "":
-		return o, fmt.Errorf("%q is one too many", flags.Arg(flags.NArg()-1))
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(flags.NArg()-1))
 	case name == "top" && o.interval < 100*time.Millisecond:
-		return o, errors.New("--interval is written 2s or 500ms, and is 100ms at least")
+		return o, errors.New("--interval: want a duration of at least 100ms, such as 500ms or 2s")
 	}
 	return o, nil
 }
@@ -81,19 +81,19 @@ func read(name string, args []string) (o options, err error) {
 func (o options) run(ctx context.Context, name string, stdout *os.File, stderr io.Writer) error {
 	jobs, err := Jobs(ctx)
 	if name == "ps" {
-		return errors.Join(o.list(jobs, stdout), err)
+		return errors.Join(o.printJobs(jobs, stdout), err)
 	}
-	job, errPick := pick(jobs, o.job)
+	job, errPick := selectJob(jobs, o.job)
 	if errPick != nil {
 		return errors.Join(err, errPick)
 	}
-	if err != nil { // of others than the one that is wanted
+	if err != nil { // about other jobs than the selected one
 		fmt.Fprintf(stderr, "ibrun %s: %v\n", name, err)
 	}
 	if name == "top" {
 		return o.top(ctx, job.Remote(), stdout)
 	}
-	v, err := Look(ctx, job.Remote())
+	v, err := NewView(ctx, job.Remote())
 	switch {
 	case err != nil:
 		return err
@@ -103,8 +103,9 @@ func (o options) run(ctx context.Context, name string, stdout *os.File, stderr i
 	return v.Text(stdout)
 }
 
-// pick finds the job that is meant. Of several nodes of a job here any will do, as each tells of all, and the first is taken.
-func pick(jobs []Job, want string) (Job, error) {
+// selectJob returns the job with this id, prefix of an id, or process id. If several ibruns of one job run on this machine, it returns the
+// first, since each of them knows the ranks of all nodes.
+func selectJob(jobs []Job, want string) (Job, error) {
 	var found []Job
 	var names []string
 	for _, j := range jobs {
@@ -118,15 +119,15 @@ func pick(jobs []Job, want string) (Job, error) {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return Job{}, fmt.Errorf("which job? There are %s", strings.Join(names, ", "))
+		return Job{}, fmt.Errorf("several jobs match: %s", strings.Join(names, ", "))
 	case want != "":
-		return Job{}, fmt.Errorf("there is no job %s of yours here; ibrun ps lists them", want)
+		return Job{}, fmt.Errorf("you have no job %s on this machine; ibrun ps lists your jobs", want)
 	}
-	return Job{}, errors.New("there is no job of yours here")
+	return Job{}, errors.New("you have no jobs on this machine")
 }
 
-// list is ibrun ps.
-func (o options) list(jobs []Job, w io.Writer) error {
+// printJobs prints the table of ibrun ps.
+func (o options) printJobs(jobs []Job, w io.Writer) error {
 	if o.json {
 		if jobs == nil {
 			jobs = []Job{}
@@ -134,15 +135,15 @@ func (o options) list(jobs []Job, w io.Writer) error {
 		return json.NewEncoder(w).Encode(jobs)
 	}
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tab, "JOB\tPID\tNODE\tRANKS\tFOR\tCOMMAND")
+	fmt.Fprintln(tab, "JOB\tPID\tNODE\tRANKS\tELAPSED\tCOMMAND")
 	for _, j := range jobs {
-		fmt.Fprintf(tab, "%s\t%d\t%d/%d\t%d\t%s\t%s\n", j.ID, j.PID, j.Node, j.Nodes, j.Size, long(time.Since(j.Began)),
+		fmt.Fprintf(tab, "%s\t%d\t%d/%d\t%d\t%s\t%s\n", j.ID, j.PID, j.Node, j.Nodes, j.Size, formatDuration(time.Since(j.Began)),
 			strings.Join(j.Command, " "))
 	}
 	return tab.Flush()
 }
 
-// top shows tables until the job ends, or once.
+// top prints a table for each interval until the job ends, or once.
 func (o options) top(ctx context.Context, s Source, stdout *os.File) error {
 	last, err := s.Ranks(ctx)
 	if err != nil {
@@ -152,7 +153,7 @@ func (o options) top(ctx context.Context, s Source, stdout *os.File) error {
 	for first := true; ; first = false {
 		time.Sleep(o.interval)
 		now, err := s.Ranks(ctx)
-		if errors.Is(err, errGone) && !first {
+		if errors.Is(err, errJobEnded) && !first {
 			return nil
 		}
 		if err != nil {
@@ -160,19 +161,19 @@ func (o options) top(ctx context.Context, s Source, stdout *os.File) error {
 		}
 		t := newTable(s.Job(), last, now, time.Since(when))
 		last, when = now, time.Now()
-		if err := o.show(t, stdout, first); err != nil || o.once {
+		if err := o.printTable(t, stdout, first); err != nil || o.once {
 			return err
 		}
 	}
 }
 
-// show writes a table: in place on a terminal, below the last one elsewhere.
-func (o options) show(t *Table, stdout *os.File, first bool) error {
+// printTable prints a table. On a terminal it replaces the previous one.
+func (o options) printTable(t *Table, stdout *os.File, first bool) error {
 	if o.json {
 		return json.NewEncoder(stdout).Encode(t)
 	}
 	columns, lines, err := term.GetSize(int(stdout.Fd()))
-	if err != nil || o.once { // no terminal
+	if err != nil || o.once { // not a terminal
 		return t.Text(stdout, 0, 0)
 	}
 	const home, erase, below = "\x1b[H", "\x1b[2J", "\x1b[J"

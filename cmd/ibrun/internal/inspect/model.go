@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Source tells about the ranks of a job. Any goroutine may call it.
+// Source returns the state of the ranks of a job. Its methods may be called from any goroutine.
 type Source interface {
-	// Job is whose ranks they are.
+	// Job returns the job.
 	Job() Job
-	// Ranks looks at all of them, ascending, and does not wait for any; for other nodes only a moment.
+	// Ranks samples all ranks and returns them in ascending order. It does not wait for ranks, and for other nodes only a short time.
 	Ranks(ctx context.Context) ([]Rank, error)
-	// Stacks asks some of them what their goroutines do. Those that have not answered when ctx ends are missing.
+	// Stacks returns the goroutine stacks of some ranks. Ranks that have not answered when ctx ends are missing.
 	Stacks(ctx context.Context, ranks []int) (map[int]string, error)
 }
 
@@ -19,80 +19,80 @@ type Source interface {
 type Job struct {
 	// ID is the same on all nodes.
 	ID string `json:"job"`
-	// Host is this node's name, Node its number among Nodes.
+	// Host is the name of this node, Node its index, and Nodes the number of nodes.
 	Host  string `json:"host"`
 	Node  int    `json:"node"`
 	Nodes int    `json:"nodes"`
-	// PID is that of the ibrun.
+	// PID is the process id of ibrun.
 	PID int `json:"pid"`
-	// Size is the number of ranks of the job, Here how many of them are on this node.
+	// Size is the number of ranks of the job, and Here the number of those on this node.
 	Size int `json:"ranks"`
 	Here int `json:"ranks_here"`
-	// Command is what it was started with.
+	// Command is the command line of the job.
 	Command []string `json:"command"`
-	// Began is when.
+	// Began is when the job was started.
 	Began time.Time `json:"began"`
 
 	path string // of the socket
 }
 
-// State is how far a rank is.
+// State is the state of a rank. It is part of the JSON and of the protocol.
 type State string
 
 // The states of a rank.
 const (
-	Starting  State = "starting"  // it has recorded nothing: it has not initialised, or is a program without package mpi
-	Running   State = "running"   // it has initialised
-	Finalized State = "finalized" // it lives on
-	Stopped   State = "stopped"   // by a signal or a debugger
-	Ended     State = "ended"     // there is no such process any more
-	Unheard   State = "unheard"   // it is on another node, which has not answered
+	Starting    State = "starting"  // it has no record: it has not called Init, or does not use package mpi
+	Running     State = "running"   // it has called Init
+	Finalized   State = "finalized" // it has called Finalize, and its process still runs
+	Stopped     State = "stopped"   // by a signal or a debugger
+	Ended       State = "ended"     // its process has exited
+	Unreachable State = "unheard"   // it is on another node that has not answered
 )
 
-// Rank is what is known of a rank at one moment.
+// Rank is a sample of a rank.
 type Rank struct {
 	Rank int `json:"rank"`
-	// Host is the name of its node, of a job on several.
+	// Host is the name of its node, if the job has several.
 	Host  string `json:"host,omitempty"`
 	PID   int    `json:"pid"`
 	State State  `json:"state"`
-	// Error says why what it records cannot be read.
+	// Error is the reason why its record cannot be read.
 	Error string `json:"error,omitempty"`
-	// CPU is the processor time its process has used, Process the state of that as the kernel tells, a letter, and WaitsIn the
-	// kernel's function that it sleeps in, where that is known.
+	// CPU is the processor time that its process has used. Process is the letter of the process state in /proc. WaitsIn is the
+	// kernel function in which it sleeps, if that is known.
 	CPU     float64 `json:"cpu_seconds"`
 	Process string  `json:"process,omitempty"`
 	WaitsIn string  `json:"waits_in,omitempty"`
-	// Quiet is for how long it has been seen to begin and end no operation.
+	// Quiet is for how long no operation has begun or ended, as seen by samples.
 	Quiet float64 `json:"quiet_seconds"`
-	// Waits are the operations its goroutines wait in.
+	// Waits are the operations in which its goroutines wait.
 	Waits []Wait `json:"waits,omitempty"`
-	// Wall is the time since it initialised, MPI that within calls of package mpi, of those that have ended.
+	// Wall is the time since Init. MPI is the time within calls of package mpi that have ended.
 	Wall float64 `json:"wall_seconds"`
 	MPI  float64 `json:"mpi_seconds"`
-	// Calls have ended; messages of BytesOut and BytesIn have gone to others and come from them.
+	// Calls is the number of calls that have ended. BytesOut and BytesIn count the bytes sent to and received from other ranks.
 	Calls    uint64 `json:"calls"`
 	BytesOut uint64 `json:"bytes_out"`
 	BytesIn  uint64 `json:"bytes_in"`
-	// Unexpected messages wait for their receives, and Posted receives for their messages.
+	// Unexpected is the number of stored unexpected messages, and Posted the number of posted receives.
 	Unexpected uint64 `json:"unexpected"`
 	Posted     uint64 `json:"posted"`
-	// Done of Total is the progress that the program reports; Total is 0 without.
+	// Done of Total is the progress that the program reports. Total is 0 if it reports none.
 	Done  uint64 `json:"done,omitempty"`
 	Total uint64 `json:"total,omitempty"`
 }
 
-// Wait is an operation that a goroutine waits in.
+// Wait is an operation in which a goroutine waits.
 type Wait struct {
-	// Seq tells it from others of this rank.
+	// Seq identifies it among the operations of this rank.
 	Seq uint64 `json:"seq"`
 	Op  string `json:"op"`
-	// Collective says that all ranks of a communicator call it. Peer and Tag are then of a message that it consists of, if any.
+	// Collective is set if all ranks of a communicator call it. Peer and Tag are then those of a message of its algorithm, if any.
 	Collective bool `json:"collective,omitempty"`
-	// Peer is the rank it waits for, -1 for any or none in particular. Tag is -1 for any or none.
+	// Peer is the rank that it waits for, or -1 for any or no particular one. Tag is -1 for any or none.
 	Peer  int    `json:"peer"`
 	Tag   int    `json:"tag"`
 	Bytes uint64 `json:"bytes"`
-	// Seconds is for how long it has been seen.
+	// Seconds is for how long samples have seen it.
 	Seconds float64 `json:"seconds"`
 }

@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// Row is a rank with what it did between two looks.
+// Row is a rank with its activity between two samples.
 type Row struct {
 	Rank
-	// MPIShare is the part of the time that it spent within calls, CPUs how many processors it kept busy.
+	// MPIShare is the share of the time that it spent within calls, and CPUs the number of processors that it kept busy.
 	MPIShare float64 `json:"mpi_share"`
 	CPUs     float64 `json:"cpus"`
-	// CallsRate is operations in a second, OutRate and InRate bytes in a second.
+	// CallsRate is operations per second; OutRate and InRate are bytes per second.
 	CallsRate float64 `json:"calls_per_second"`
 	OutRate   float64 `json:"bytes_out_per_second"`
 	InRate    float64 `json:"bytes_in_per_second"`
 }
 
-// Table is what `ibrun top` shows at a time.
+// Table is what `ibrun top` prints for one interval.
 type Table struct {
 	Job
-	// Seconds is how far the two looks are apart.
+	// Seconds is the time between the two samples.
 	Seconds float64 `json:"seconds"`
 	Rows    []Row   `json:"rows"`
 }
 
-// newTable compares two looks at a job.
+// newTable computes the rates from two samples of a job.
 func newTable(job Job, first, then []Rank, apart time.Duration) *Table {
 	before := map[int]*Rank{}
 	for i := range first {
@@ -39,26 +39,26 @@ func newTable(job Job, first, then []Rank, apart time.Duration) *Table {
 		row := Row{Rank: r}
 		if b := before[r.Rank]; b != nil && t.Seconds > 0 {
 			row.CPUs = max(r.CPU-b.CPU, 0) / t.Seconds
-			row.CallsRate = grown(b.Calls, r.Calls) / t.Seconds
-			row.OutRate = grown(b.BytesOut, r.BytesOut) / t.Seconds
-			row.InRate = grown(b.BytesIn, r.BytesIn) / t.Seconds
-			row.MPIShare = share(b, &r, t.Seconds)
+			row.CallsRate = increase(b.Calls, r.Calls) / t.Seconds
+			row.OutRate = increase(b.BytesOut, r.BytesOut) / t.Seconds
+			row.InRate = increase(b.BytesIn, r.BytesIn) / t.Seconds
+			row.MPIShare = mpiShare(b, &r, t.Seconds)
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
 
-func grown(from, to uint64) float64 {
-	if to < from { // a rank that began anew
+func increase(from, to uint64) float64 {
+	if to < from { // the counter was reset
 		return 0
 	}
 	return float64(to - from)
 }
 
-// share is the part of the time that a rank spent within calls. An operation under way is not in the counters yet: what began
-// before the first look filled all of it.
-func share(before, now *Rank, apart float64) float64 {
+// mpiShare returns the share of the time between two samples that a rank spent within calls. The counters do not contain operations in
+// progress: an operation that is in progress in both samples took all of the time.
+func mpiShare(before, now *Rank, apart float64) float64 {
 	ended := min(max((now.MPI-before.MPI)/apart, 0), 1)
 	for i := range now.Waits {
 		for j := range before.Waits {
@@ -70,7 +70,7 @@ func share(before, now *Rank, apart float64) float64 {
 	return ended
 }
 
-// Text writes the table for people: at most that many lines of that many columns; 0 is any number.
+// Text prints the table with at most so many lines and columns; 0 means no limit.
 func (t *Table) Text(w io.Writer, lines, columns int) error {
 	var table strings.Builder
 	tab := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -78,7 +78,7 @@ func (t *Table) Text(w io.Writer, lines, columns int) error {
 	if t.Nodes > 1 {
 		node = func(name string) string { return name + "\t" }
 	}
-	fmt.Fprintln(tab, "RANK\t"+node("NODE")+"PID\tSTATE\tMPI\tCPU\tCALLS/s\tOUT/s\tIN/s\tEARLY\tPOSTED\t  NOW")
+	fmt.Fprintln(tab, "RANK\t"+node("NODE")+"PID\tSTATE\tMPI\tCPU\tCALLS/s\tOUT/s\tIN/s\tUNEXP\tPOSTED\t  NOW")
 	rows := t.Rows
 	if lines > 0 && len(rows) > lines-3 {
 		rows = rows[:max(lines-3, 0)]
@@ -87,7 +87,7 @@ func (t *Table) Text(w io.Writer, lines, columns int) error {
 		r := &rows[i]
 		fmt.Fprintf(tab, "%d\t%s%d\t%s\t%.0f%%\t%.0f%%\t%s\t%s\t%s\t%d\t%d\t  %s\n",
 			r.Rank.Rank, node(r.Host), r.PID, r.State, r.MPIShare*100, r.CPUs*100,
-			scaled(r.CallsRate), scaled(r.OutRate), scaled(r.InRate), r.Unexpected, r.Posted, r.now())
+			formatNumber(r.CallsRate), formatNumber(r.OutRate), formatNumber(r.InRate), r.Unexpected, r.Posted, r.currentCalls())
 	}
 	if err := tab.Flush(); err != nil {
 		return err
@@ -96,11 +96,11 @@ func (t *Table) Text(w io.Writer, lines, columns int) error {
 	if t.Nodes > 1 {
 		where = fmt.Sprintf("%d nodes", t.Nodes)
 	}
-	head := fmt.Sprintf("job %s on %s: %d ranks, for %s: %s\n", t.ID, where, t.Size, long(time.Since(t.Began)),
+	head := fmt.Sprintf("job %s on %s: %d ranks, running %s: %s\n", t.ID, where, t.Size, formatDuration(time.Since(t.Began)),
 		strings.Join(t.Command, " "))
 	var b strings.Builder
 	for line := range strings.Lines(head + table.String()) {
-		b.WriteString(cut(line, columns))
+		b.WriteString(truncateLine(line, columns))
 	}
 	if n := len(t.Rows) - len(rows); n > 0 {
 		fmt.Fprintf(&b, "%d more ranks\n", n)
@@ -109,8 +109,8 @@ func (t *Table) Text(w io.Writer, lines, columns int) error {
 	return err
 }
 
-// cut shortens a line to less than that many columns.
-func cut(line string, columns int) string {
+// truncateLine shortens a line to less than that many columns; 0 means no limit.
+func truncateLine(line string, columns int) string {
 	letters := []rune(strings.TrimRight(line, " \n"))
 	if columns > 0 {
 		letters = letters[:min(len(letters), columns-1)]
@@ -118,11 +118,11 @@ func cut(line string, columns int) string {
 	return string(letters) + "\n"
 }
 
-// now is what a rank does at the moment.
-func (r *Row) now() string {
+// currentCalls returns the operations in which the rank waits and its progress.
+func (r *Row) currentCalls() string {
 	var all []string
 	for i := range r.Waits {
-		all = append(all, strings.TrimPrefix(r.Waits[i].String(), "in ")+", "+long(seconds(r.Waits[i].Seconds)))
+		all = append(all, strings.TrimPrefix(r.Waits[i].String(), "in ")+", "+formatDuration(seconds(r.Waits[i].Seconds)))
 	}
 	switch {
 	case r.Error != "":
@@ -133,8 +133,8 @@ func (r *Row) now() string {
 	return strings.Join(all, "; ")
 }
 
-// scaled is a number with three digits or so, 1.25M.
-func scaled(x float64) string {
+// formatNumber formats a number with about three digits: 1.25M.
+func formatNumber(x float64) string {
 	for _, unit := range []string{"", "k", "M", "G"} {
 		switch {
 		case x < 9.995 && unit != "":

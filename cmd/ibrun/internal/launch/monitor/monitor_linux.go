@@ -25,7 +25,7 @@ type Monitor struct {
 	exited  []atomic.Bool         // by index in task.Ranks
 
 	job   inspect.Job
-	watch *inspect.Watch
+	watch *inspect.StateTracker
 	pids  atomic.Pointer[[]int] // of the ranks that were started, in order
 
 	remotes []*RemoteNode // empty for a job on one node
@@ -48,7 +48,7 @@ type Monitor struct {
 // New returns a monitor of the ranks of t, which record in mem. Orders to the agent of this node are sent with send.
 func New(t *protocol.Task, mem *perfmem.Memory, s console.Streams, send func(*protocol.Order)) *Monitor {
 	m := &Monitor{task: t, mem: mem, streams: s, order: send, exited: make([]atomic.Bool, len(t.Ranks)),
-		watch: inspect.NewWatch(), remoteProgress: map[int]protocol.Progress{}, stackWaiters: map[int][]chan string{},
+		watch: inspect.NewStateTracker(), remoteProgress: map[int]protocol.Progress{}, stackWaiters: map[int][]chan string{},
 		openRequests: map[uint64]*remoteRequest{},
 		job: inspect.Job{
 			ID: t.JobID, Host: t.Host, Node: t.Node, Nodes: t.Nodes, PID: os.Getpid(),
@@ -107,7 +107,7 @@ func (m *Monitor) ShowHangView() <-chan struct{} {
 	m.goroutines.Go(func() {
 		defer close(shown)
 		defer m.viewing.Store(false)
-		v, err := inspect.Look(m.ctx, m)
+		v, err := inspect.NewView(m.ctx, m)
 		if err != nil {
 			return // the job has ended
 		}

@@ -51,7 +51,7 @@ func (m *Monitor) sampleLoop() {
 func (m *Monitor) sampleProgress(now time.Time) (sum protocol.Progress, err error) {
 	activities, err := m.mem.Activities()
 	for i, p := range activities {
-		m.watch.See(m.task.Ranks[i].Rank, p, now)
+		m.watch.Observe(m.task.Ranks[i].Rank, p, now)
 		sum.Done, sum.Total = sum.Done+p.Done, sum.Total+p.Total
 	}
 	m.mu.Lock()

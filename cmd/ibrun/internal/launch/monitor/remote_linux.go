@@ -38,7 +38,7 @@ func (m *Monitor) ConnectNodes(hosts []string, remotes []*RemoteNode) {
 }
 
 // allRanks returns the ranks of this node and of all remote nodes but one, the node that asks. It waits for answers at most
-// remoteTimeout. Ranks of a node that has not answered have the state [inspect.Unheard].
+// remoteTimeout. Ranks of a node that has not answered have the state [inspect.Unreachable].
 func (m *Monitor) allRanks(ctx context.Context, but *RemoteNode) []inspect.Rank {
 	answers := m.queryRemotes(ctx, but, func(*RemoteNode) *protocol.Question { return &protocol.Question{} })
 	all := m.localRanks()
@@ -50,7 +50,7 @@ func (m *Monitor) allRanks(ctx context.Context, but *RemoteNode) []inspect.Rank 
 		for _, rank := range n.Ranks {
 			r, ok := byRank[rank]
 			if !ok {
-				r = inspect.Rank{Rank: rank, State: inspect.Unheard}
+				r = inspect.Rank{Rank: rank, State: inspect.Unreachable}
 			}
 			all = append(all, r)
 		}

@@ -75,7 +75,7 @@ func TestRemoteRanks(t *testing.T) {
 		for i, r := range got {
 			want := inspect.Starting
 			if i%3 == 2 {
-				want = inspect.Unheard
+				want = inspect.Unreachable
 			}
 			if r.Rank != i || r.Host != fmt.Sprint("n", i%3) || r.State != want {
 				t.Fatalf("node %d: rank %d is %+v", node, i, r)

@@ -69,11 +69,11 @@ func (m *Monitor) rank(g Sample, now time.Time) inspect.Rank {
 	}
 	s := g.Snapshot
 	if s == nil {
-		quiet, _ := m.watch.See(g.Rank, perf.Activity{}, now)
+		quiet, _ := m.watch.Observe(g.Rank, perf.Activity{}, now)
 		r.Quiet = quiet.Seconds()
 		return r
 	}
-	quiet, waits := m.watch.See(g.Rank, s.Activity(), now)
+	quiet, waits := m.watch.Observe(g.Rank, s.Activity(), now)
 	if r.State = inspect.Running; s.State == perf.Finalized {
 		r.State = inspect.Finalized
 	}

@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// served has a fake source answer in a directory of its own.
-func served(t *testing.T) (f *fake, dir string) {
+// startServer serves a fake source in a directory of the test.
+func startServer(t *testing.T) (f *fakeSource, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	t.Setenv("IBRUN_RUNTIME_DIR", filepath.Join(dir, "ibrun"))
-	f = &fake{ranks: []Rank{in(0, "Recv", 1, 7), {Rank: 1, State: Running}}}
+	f = &fakeSource{ranks: []Rank{waitingRank(0, "Recv", 1, 7), {Rank: 1, State: Running}}}
 	d, err := Serve(f)
 	if err != nil {
 		t.Fatal(err)
@@ -34,9 +34,9 @@ func served(t *testing.T) (f *fake, dir string) {
 	return f, filepath.Join(dir, "ibrun")
 }
 
-// TestAsk: what a source tells comes through the socket as it is.
-func TestAsk(t *testing.T) {
-	f, _ := served(t)
+// TestQuery: the client returns what the source of the server returns.
+func TestQuery(t *testing.T) {
+	f, _ := startServer(t)
 	jobs, err := Jobs(t.Context())
 	if err != nil || len(jobs) != 1 || jobs[0].ID != "k1" {
 		t.Fatalf("%+v, %v", jobs, err)
@@ -51,11 +51,11 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestLeftSockets: one whose ibrun was killed is removed; after the last job so is the directory.
+// TestLeftSockets: a client removes the socket of an ibrun that was killed, and the last server removes the directory.
 func TestLeftSockets(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("IBRUN_RUNTIME_DIR", filepath.Join(dir, "ibrun"))
-	f := &fake{}
+	f := &fakeSource{}
 	d, err := Serve(f)
 	if err != nil {
 		t.Fatal(err)
@@ -73,61 +73,61 @@ func TestLeftSockets(t *testing.T) {
 		t.Errorf("%+v, %v", jobs, err)
 	}
 	if _, err := os.Lstat(left); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a socket that nobody serves is left: %v", err)
+		t.Errorf("a socket without a server is left: %v", err)
 	}
 	gone := f.Job()
 	gone.path = d.path
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := gone.Remote().Ranks(t.Context()); !errors.Is(err, errGone) {
-		t.Errorf("of a job that has ended: %v", err)
+	if _, err := gone.Remote().Ranks(t.Context()); !errors.Is(err, errJobEnded) {
+		t.Errorf("request to a job that has ended: %v", err)
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
-		t.Errorf("left are %v, %v", files, err)
+		t.Errorf("files %v are left, %v", files, err)
 	}
 }
 
-// asRoot skips what only root can make happen.
-func asRoot(t *testing.T) {
+// requireRoot skips a test that needs root.
+func requireRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		if os.Getenv("CI") != "" {
 			t.Fatal("needs root")
 		}
-		t.Skip("needs root, to be another user for a moment")
+		t.Skip("needs root, to act as another user")
 	}
 }
 
-const nobody = 65534
+const otherUID = 65534
 
-// TestRefused: no directory and no socket of others is used, nor one that others may use, nor anything else of such a name.
+// TestRefused: directories and sockets of other users, or with access for them, and files of another kind are refused.
 func TestRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(dir, socket string) error
 		root  bool
 		want  string
 	}{
-		"directory that others may enter": {func(dir, _ string) error { return os.Chmod(dir, 0o711) }, false, "others may use"},
-		"directory of another user":       {func(dir, _ string) error { return os.Chown(dir, nobody, nobody) }, true, "user 65534"},
-		"socket that others may use":      {func(_, socket string) error { return os.Chmod(socket, 0o622) }, false, "others may use"},
-		"socket of another user":          {func(_, socket string) error { return os.Chown(socket, nobody, nobody) }, true, "65534"},
+		"directory that others may enter": {func(dir, _ string) error { return os.Chmod(dir, 0o711) }, false, "other users have access"},
+		"directory of another user":       {func(dir, _ string) error { return os.Chown(dir, otherUID, otherUID) }, true, "user 65534"},
+		"socket that others may use":      {func(_, socket string) error { return os.Chmod(socket, 0o622) }, false, "other users have access"},
+		"socket of another user":          {func(_, socket string) error { return os.Chown(socket, otherUID, otherUID) }, true, "65534"},
 		"link to a directory": {func(dir, _ string) error {
 			return errors.Join(os.Rename(dir, dir+".away"), os.Symlink(dir+".away", dir))
-		}, false, "no directory"},
-		"file": {func(dir, _ string) error { return os.WriteFile(dir+"/file", nil, 0o600) }, false, "no socket"},
+		}, false, "not a directory"},
+		"file": {func(dir, _ string) error { return os.WriteFile(dir+"/file", nil, 0o600) }, false, "not a socket"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.root {
-				asRoot(t)
+				requireRoot(t)
 			}
 			base := t.TempDir()
 			t.Setenv("IBRUN_RUNTIME_DIR", filepath.Join(base, "ibrun"))
-			d, err := Serve(&fake{})
+			d, err := Serve(&fakeSource{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer d.Close() // which may not find everything where it was
+			defer d.Close() // the error is ignored: the test has moved files
 			if err := c.spoil(filepath.Dir(d.path), d.path); err != nil {
 				t.Fatal(err)
 			}
@@ -136,11 +136,11 @@ func TestRefused(t *testing.T) {
 				t.Errorf("%+v, %v; want an error with %q", jobs, err, c.want)
 			}
 			if len(jobs) > 0 && name != "file" {
-				t.Errorf("asked all the same: %+v", jobs)
+				t.Errorf("queried although refused: %+v", jobs)
 			}
-			if again, err := Serve(&fake{}); strings.Contains(name, "directory") && err == nil {
+			if again, err := Serve(&fakeSource{}); strings.Contains(name, "directory") && err == nil {
 				if strings.HasPrefix(again.path, base) {
-					t.Errorf("served there all the same: %s", again.path)
+					t.Errorf("served there although refused: %s", again.path)
 				}
 				again.Close()
 			}
@@ -148,10 +148,10 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestOtherUserIsRefused: who is not the job's user gets no answer, even if the socket can be reached.
+// TestOtherUserIsRefused: a process of another user gets no response, even if it can connect to the socket.
 func TestOtherUserIsRefused(t *testing.T) {
-	asRoot(t)
-	_, dir := served(t)
+	requireRoot(t)
+	_, dir := startServer(t)
 	for path := dir; path != os.TempDir() && path != "/"; path = filepath.Dir(path) {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -172,23 +172,23 @@ func TestOtherUserIsRefused(t *testing.T) {
 	other := make(chan result)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread is another user's, and ends with the goroutine
-		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, otherUID, otherUID, otherUID); errno != 0 {
 			other <- result{nil, errno}
 			return
 		}
-		text, err := knock(socket)
+		text, err := queryRaw(socket)
 		other <- result{text, err}
 	}()
 	if r := <-other; r.err != nil || len(r.text) > 0 {
-		t.Errorf("another user was told %q, %v", r.text, r.err)
+		t.Errorf("another user received %q, %v", r.text, r.err)
 	}
-	if text, err := knock(socket); err != nil || !bytes.Contains(text, []byte(`"k1"`)) {
-		t.Errorf("this user was told %q, %v", text, err)
+	if text, err := queryRaw(socket); err != nil || !bytes.Contains(text, []byte(`"k1"`)) {
+		t.Errorf("this user received %q, %v", text, err)
 	}
 }
 
-// knock asks for the job, whatever a client would check before. It stays on its thread.
-func knock(path string) ([]byte, error) {
+// queryRaw requests the job without the checks of a client. It stays on its thread.
+func queryRaw(path string) ([]byte, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -208,10 +208,10 @@ func knock(path string) ([]byte, error) {
 	return text, err
 }
 
-// TestBadAskers: nonsense, and more askers than are served at a time that say nothing, keep nobody else from an answer for long,
-// and do not keep the job from ending.
-func TestBadAskers(t *testing.T) {
-	_, dir := served(t)
+// TestBadClients: invalid requests, and more silent connections than are served at the same time, do not block other clients for long and do
+// not block Close.
+func TestBadClients(t *testing.T) {
+	_, dir := startServer(t)
 	socket := filepath.Join(dir, "k1-0")
 	dial := func() net.Conn {
 		c, err := net.Dial("unix", socket)
@@ -225,10 +225,10 @@ func TestBadAskers(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := io.ReadAll(c)
-	if err != nil || !bytes.Contains(text, []byte(errTalk.Error())) {
+	if err != nil || !bytes.Contains(text, []byte(errProtocol.Error())) {
 		t.Errorf("%s, %v", text, err)
 	}
-	for range maxAskers - 1 {
+	for range maxConnections - 1 {
 		c := dial()
 		defer c.Close()
 	}
@@ -241,9 +241,9 @@ func TestBadAskers(t *testing.T) {
 	}
 }
 
-// TestStoppedIbrun: an ibrun that does not answer is told of, and not waited for longer than is bearable.
+// TestStoppedIbrun: an ibrun that does not answer is an error after the request timeout.
 func TestStoppedIbrun(t *testing.T) {
-	_, dir := served(t)
+	_, dir := startServer(t)
 	silent := filepath.Join(dir, "silent-0")
 	l, err := net.Listen("unix", silent)
 	if err != nil {

@@ -13,16 +13,16 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// in is a rank that has waited in an operation for 31 s.
-func in(rank int, op string, peer, tag int) Rank {
+// waitingRank returns a rank that has waited in an operation for 31 s.
+func waitingRank(rank int, op string, peer, tag int) Rank {
 	return Rank{Rank: rank, State: Running, Calls: 5, Process: "S", Quiet: 31,
 		Waits: []Wait{{Seq: 9, Op: op, Peer: peer, Tag: tag, Seconds: 31.4}}}
 }
 
-// lines are the groups of ranks that were looked at twice.
-func lines(first, then []Rank) (all []string) {
-	for _, g := range group(first, then, time.Second) {
-		all = append(all, g.line())
+// groupTexts returns the lines of the groups of two samples.
+func groupTexts(first, then []Rank) (all []string) {
+	for _, g := range groupRanks(first, then, time.Second) {
+		all = append(all, g.text())
 	}
 	return all
 }
@@ -34,16 +34,16 @@ func wantLines(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// TestGroups: the odd ones come first: those that are gone or stand still, those that are not in MPI, then those that wait, the
-// fewest first, then those that get on.
+// TestGroups: the order of the groups is: stopped or exited ranks, ranks outside MPI, waiting ranks with the smallest group first,
+// ranks that make progress.
 func TestGroups(t *testing.T) {
 	barrier := func(rank, peer int) Rank {
-		r := in(rank, "Barrier", peer, 0)
+		r := waitingRank(rank, "Barrier", peer, 0)
 		r.Waits[0].Collective = true
 		return r
 	}
 	then := []Rank{
-		in(0, "Recv", 3, 7), in(1, "Recv", 3, 7), in(2, "Send", 4, -1),
+		waitingRank(0, "Recv", 3, 7), waitingRank(1, "Recv", 3, 7), waitingRank(2, "Send", 4, -1),
 		{Rank: 3, State: Running, Calls: 5, CPU: 40, Process: "S", Quiet: 31},
 		{Rank: 4, State: Stopped, Process: "T", Quiet: 3},
 		{Rank: 5, State: Starting, Process: "S", WaitsIn: "do_wait", Quiet: 60},
@@ -57,71 +57,71 @@ func TestGroups(t *testing.T) {
 	first := slices.Clone(then)
 	first[3].CPU, first[9].Calls = 39.1, 20
 	then[7].Waits[0].Seconds = 12
-	wantLines(t, lines(first, then),
-		"rank 4: stopped, by a signal or a debugger, for 3 s; rank 2 waits for it",
-		"rank 10: no more: its process has ended, for 1m15s",
-		"rank 12: not to be read: another version, for 2 s",
+	wantLines(t, groupTexts(first, then),
+		"rank 4: stopped by a signal or a debugger, for 3 s; rank 2 waits for it",
+		"rank 10: process exited 1m15s ago",
+		"rank 12: record cannot be read: another version, for 2 s",
 		"rank 3: computing, not in MPI, for 31 s; 2 ranks (0-1) wait for it",
-		"rank 5: without a record: not yet initialised, or a program without package mpi; asleep (do_wait), for 1m0s",
+		"rank 5: no record (before Init, or without package mpi), asleep (do_wait), for 1m0s",
 		"rank 13: waiting in the kernel, not in MPI, for 31 s",
 		"rank 2: in Send to rank 4, for 31 s",
 		"2 ranks (0-1): in Recv from rank 3, tag 7, for 31 s",
 		"3 ranks (6-8): in Barrier, for 12 s to 31 s",
-		"rank 9: getting on: operations begin and end",
+		"rank 9: making progress",
 		"rank 11: finalized, and asleep, for 2 s",
 	)
 }
 
-// TestManyDifferent: where everybody waits for another one, that is one line.
-func TestManyDifferent(t *testing.T) {
+// TestManyPeers: many ranks that wait for different peers are one line.
+func TestManyPeers(t *testing.T) {
 	var ring []Rank
 	for i := range 100 {
-		ring = append(ring, in(i, "Recv", (i+1)%100, 7))
+		ring = append(ring, waitingRank(i, "Recv", (i+1)%100, 7))
 	}
-	wantLines(t, lines(ring, ring), "100 ranks (0-99): in Recv from different ranks, for 31 s")
-	wantLines(t, lines(ring[:2], ring[:2]),
+	wantLines(t, groupTexts(ring, ring), "100 ranks (0-99): in Recv from different ranks, for 31 s")
+	wantLines(t, groupTexts(ring[:2], ring[:2]),
 		"rank 0: in Recv from rank 1, tag 7, for 31 s", "rank 1: in Recv from rank 2, tag 7, for 31 s")
-	two := in(0, "Recv", 1, 7)
+	two := waitingRank(0, "Recv", 1, 7)
 	two.Waits = append(two.Waits, Wait{Seq: 10, Op: perf.NoOp.String(), Peer: 2, Tag: -1, Seconds: 1})
-	wantLines(t, lines(nil, []Rank{two}), "rank 0: in Recv from rank 1, tag 7, and within package mpi with rank 2, for 31 s")
+	wantLines(t, groupTexts(nil, []Rank{two}), "rank 0: in Recv from rank 1, tag 7, and within package mpi with rank 2, for 31 s")
 }
 
-func TestCircle(t *testing.T) {
+func TestWaitCycle(t *testing.T) {
 	for _, c := range []struct {
 		ranks []Rank
 		want  []int
 	}{
-		{[]Rank{in(0, "Recv", 1, 0), in(1, "Send", 2, 0), in(2, "Recv", 1, 0)}, []int{1, 2}},
-		{[]Rank{in(0, "Recv", 1, 0), in(1, "Recv", 2, 0), in(2, "Recv", -1, 0)}, nil},
-		{[]Rank{in(0, "Recv", 1, 0), {Rank: 1, State: Running}}, nil},
-		{[]Rank{in(0, "Recv", 0, 0)}, []int{0}},
-		{[]Rank{in(0, "Recv", 9, 0)}, nil},
+		{[]Rank{waitingRank(0, "Recv", 1, 0), waitingRank(1, "Send", 2, 0), waitingRank(2, "Recv", 1, 0)}, []int{1, 2}},
+		{[]Rank{waitingRank(0, "Recv", 1, 0), waitingRank(1, "Recv", 2, 0), waitingRank(2, "Recv", -1, 0)}, nil},
+		{[]Rank{waitingRank(0, "Recv", 1, 0), {Rank: 1, State: Running}}, nil},
+		{[]Rank{waitingRank(0, "Recv", 0, 0)}, []int{0}},
+		{[]Rank{waitingRank(0, "Recv", 9, 0)}, nil},
 	} {
-		if got := circle(c.ranks); !slices.Equal(got, c.want) {
-			t.Errorf("%+v: a circle of %v, want %v", c.ranks, got, c.want)
+		if got := waitCycle(c.ranks); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: a cycle of %v, want %v", c.ranks, got, c.want)
 		}
 	}
-	two := []Rank{in(0, "Recv", 1, 0), in(1, "Recv", 0, 0)}
-	two[0].Waits = append(two[0].Waits, Wait{Op: "Recv", Peer: 5}) // another goroutine, which may help
-	if got := circle(two); got != nil {
-		t.Errorf("a circle of %v although rank 0 may get on", got)
+	two := []Rank{waitingRank(0, "Recv", 1, 0), waitingRank(1, "Recv", 0, 0)}
+	two[0].Waits = append(two[0].Waits, Wait{Op: "Recv", Peer: 5}) // another goroutine, which may resolve it
+	if got := waitCycle(two); got != nil {
+		t.Errorf("a cycle of %v although rank 0 can make progress", got)
 	}
 }
 
-// fake is a source whose ranks are as they are. Rank 1 tells its stacks.
-type fake struct {
-	ranks []Rank
-	asked []int
+// fakeSource is a source with constant ranks. Only rank 1 returns its stacks.
+type fakeSource struct {
+	ranks        []Rank
+	stackRequest []int
 }
 
-func (f *fake) Job() Job {
+func (f *fakeSource) Job() Job {
 	return Job{ID: "k1", Host: "n0", Nodes: 2, Size: 9, Here: len(f.ranks), PID: 7, Command: []string{"./a", "b"}, Began: time.Now()}
 }
 
-func (f *fake) Ranks(context.Context) ([]Rank, error) { return f.ranks, nil }
+func (f *fakeSource) Ranks(context.Context) ([]Rank, error) { return f.ranks, nil }
 
-func (f *fake) Stacks(_ context.Context, ranks []int) (map[int]string, error) {
-	f.asked = ranks
+func (f *fakeSource) Stacks(_ context.Context, ranks []int) (map[int]string, error) {
+	f.stackRequest = ranks
 	return map[int]string{1: goroutines}, nil
 }
 
@@ -142,45 +142,45 @@ created by main.main in goroutine 1
 	/a/main.go:9 +0x1
 `
 
-// TestLook: stacks are asked of one rank of each of the first groups that can answer, and shown from where the program is.
-func TestLook(t *testing.T) {
-	f := &fake{ranks: []Rank{in(0, "Recv", 2, 7), {Rank: 1, State: Running, Process: "S"}, {Rank: 2, State: Stopped},
-		in(3, "Recv", 5, 7), in(4, "Recv", 5, 7), in(5, "Send", 4, 1)}}
-	v, err := Look(t.Context(), f)
+// TestView: stacks are requested from one rank of each of the first groups that can answer, and internal frames are omitted.
+func TestView(t *testing.T) {
+	f := &fakeSource{ranks: []Rank{waitingRank(0, "Recv", 2, 7), {Rank: 1, State: Running, Process: "S"}, {Rank: 2, State: Stopped},
+		waitingRank(3, "Recv", 5, 7), waitingRank(4, "Recv", 5, 7), waitingRank(5, "Send", 4, 1)}}
+	v, err := NewView(t.Context(), f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []int{1, 0, 5}; !slices.Equal(f.asked, want) {
-		t.Errorf("ranks %v were asked, want %v", f.asked, want)
+	if want := []int{1, 0, 5}; !slices.Equal(f.stackRequest, want) {
+		t.Errorf("stacks of ranks %v were requested, want %v", f.stackRequest, want)
 	}
 	var text strings.Builder
 	if err := v.Text(&text); err != nil {
 		t.Fatal(err)
 	}
-	const want = `what the ranks of job k1 on 2 nodes do, less than 1 s after its start:
-  rank 2: stopped, by a signal or a debugger, for less than 1 s; rank 0 waits for it
+	const want = `state of the ranks of job k1 on 2 nodes, less than 1 s after its start:
+  rank 2: stopped by a signal or a debugger, for less than 1 s; rank 0 waits for it
   rank 1: asleep, not in MPI, for less than 1 s
   rank 0: in Recv from rank 2, tag 7, for 31 s
   rank 5: in Send to rank 4, tag 1, for 31 s
   2 ranks (3-4): in Recv from rank 5, tag 7, for 31 s
-  in a circle, each waits for the next: 5 -> 4 -> 5
+  deadlock, each rank waits for the next: 5 -> 4 -> 5
 goroutines of rank 1:
   | goroutine 1 gp=0x1 [syscall]:
   |     github.com/ibrun/ibrun/mpi.Recv[...] at /ibrun/mpi/recv.go:13
   |     main.main at /a/main.go:21
   | goroutine 7 [select, 3 minutes]:
   |     created by main.main in goroutine 1 at /a/main.go:9
-rank 0 has not told what its goroutines do
-rank 5 has not told what its goroutines do
+rank 0 did not return its goroutines
+rank 5 did not return its goroutines
 `
 	if text.String() != want {
 		t.Errorf("the view is\n%s\nwant\n%s", text.String(), want)
 	}
 }
 
-// TestWatch: it tells since when, not by any clock of the rank.
-func TestWatch(t *testing.T) {
-	w := NewWatch()
+// TestStateTracker: it measures how long a state lasts, without a clock of the rank.
+func TestStateTracker(t *testing.T) {
+	w := NewStateTracker()
 	at := time.Unix(1000, 0)
 	for i, c := range []struct {
 		after  int // seconds
@@ -193,13 +193,13 @@ func TestWatch(t *testing.T) {
 		{5, perf.Activity{}, 5, nil, "nothing has happened"},
 		{6, perf.Activity{Calls: 1}, 0, nil, "a call has ended"},
 		{7, perf.Activity{Calls: 1, Current: []perf.Current{{Seq: 4}}}, 0, []int{0}, "one has begun"},
-		{9, perf.Activity{Calls: 1, Current: []perf.Current{{Seq: 4}}}, 2, []int{2}, "and goes on"},
-		{10, perf.Activity{Calls: 1, Current: []perf.Current{{Seq: 4}, {Seq: 6}}}, 0, []int{3, 0}, "another joins"},
-		{12, perf.Activity{Calls: 2, Current: []perf.Current{{Seq: 7}, {Seq: 6}}}, 0, []int{0, 2}, "the next of the first"},
+		{9, perf.Activity{Calls: 1, Current: []perf.Current{{Seq: 4}}}, 2, []int{2}, "it continues"},
+		{10, perf.Activity{Calls: 1, Current: []perf.Current{{Seq: 4}, {Seq: 6}}}, 0, []int{3, 0}, "a second has begun"},
+		{12, perf.Activity{Calls: 2, Current: []perf.Current{{Seq: 7}, {Seq: 6}}}, 0, []int{0, 2}, "one has ended and another begun"},
 		{13, perf.Activity{Calls: 2}, 0, nil, "all have ended"},
 		{15, perf.Activity{Calls: 2}, 2, nil, "not in MPI"},
 	} {
-		quiet, waits := w.See(3, c.pulse, at.Add(time.Duration(c.after)*time.Second))
+		quiet, waits := w.Observe(3, c.pulse, at.Add(time.Duration(c.after)*time.Second))
 		want := []time.Duration(nil)
 		for _, s := range c.waits {
 			want = append(want, time.Duration(s)*time.Second)
@@ -210,32 +210,32 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestNodes: of several nodes it is said which ones the ranks are on, and which do not answer.
+// TestNodes: with several nodes, lines name the nodes of the ranks and the nodes that do not answer.
 func TestNodes(t *testing.T) {
-	ranks := []Rank{in(0, "Recv", 1, 7), {Rank: 1, State: Stopped, Quiet: 3}, in(2, "Recv", 1, 7), {Rank: 3, State: Unheard},
-		in(4, "Recv", 1, 7), in(5, "Recv", 1, 7)}
+	ranks := []Rank{waitingRank(0, "Recv", 1, 7), {Rank: 1, State: Stopped, Quiet: 3}, waitingRank(2, "Recv", 1, 7), {Rank: 3, State: Unreachable},
+		waitingRank(4, "Recv", 1, 7), waitingRank(5, "Recv", 1, 7)}
 	for i := range ranks {
 		ranks[i].Host = fmt.Sprintf("n%d", i)
 	}
-	wantLines(t, lines(ranks, ranks),
-		"rank 1 on n1: stopped, by a signal or a debugger, for 3 s; 4 ranks (0,2,4-5) wait for it",
-		"rank 3 on n3: not heard of: their node does not answer",
+	wantLines(t, groupTexts(ranks, ranks),
+		"rank 1 on n1: stopped by a signal or a debugger, for 3 s; 4 ranks (0,2,4-5) wait for it",
+		"rank 3 on n3: unknown: their node does not answer",
 		"4 ranks (0,2,4-5) on 4 nodes: in Recv from rank 1, tag 7, for 31 s")
 	ranks[4].Host, ranks[5].Host = "n0", "n2"
-	wantLines(t, lines(ranks, ranks)[2:], "4 ranks (0,2,4-5) on n0, n2: in Recv from rank 1, tag 7, for 31 s")
+	wantLines(t, groupTexts(ranks, ranks)[2:], "4 ranks (0,2,4-5) on n0, n2: in Recv from rank 1, tag 7, for 31 s")
 }
 
 func TestTable(t *testing.T) {
-	first := []Rank{{Rank: 0, Calls: 10, BytesOut: 1 << 20, MPI: 1, CPU: 1}, in(1, "Recv", 0, 7), {Rank: 2, Calls: 100}}
+	first := []Rank{{Rank: 0, Calls: 10, BytesOut: 1 << 20, MPI: 1, CPU: 1}, waitingRank(1, "Recv", 0, 7), {Rank: 2, Calls: 100}}
 	then := []Rank{{Rank: 0, State: Running, PID: 77, Calls: 2510, BytesOut: 5 << 20, BytesIn: 600, MPI: 2, CPU: 2.5, Unexpected: 3,
 		Host: "n0", Done: 4, Total: 9},
-		in(1, "Recv", 0, 7), {Rank: 2, State: Stopped, Calls: 7}, {Rank: 3, State: Starting}}
-	table := newTable((&fake{}).Job(), first, then, 2*time.Second)
+		waitingRank(1, "Recv", 0, 7), {Rank: 2, State: Stopped, Calls: 7}, {Rank: 3, State: Starting}}
+	table := newTable((&fakeSource{}).Job(), first, then, 2*time.Second)
 	var text strings.Builder
 	if err := table.Text(&text, 6, 60); err != nil {
 		t.Fatal(err)
 	}
-	want := `job k1 on 2 nodes: 9 ranks, for less than 1 s: ./a b
+	want := `job k1 on 2 nodes: 9 ranks, running less than 1 s: ./a b
   RANK  NODE  PID    STATE   MPI  CPU  CALLS/s  OUT/s  IN/s
      0    n0   77  running   50%  75%    1.25k  2.10M   300
      1          0  running  100%   0%        0      0     0
@@ -252,43 +252,43 @@ func TestTable(t *testing.T) {
 	}
 	for x, want := range map[float64]string{0: "0", 9.4: "9", 999.4: "999", 999.6: "1.00k", 12345: "12.3k", 2e6: "2.00M",
 		3.456e9: "3.46G", 5e13: "50T"} {
-		if got := scaled(x); got != want {
+		if got := formatNumber(x); got != want {
 			t.Errorf("%v is shown as %s, want %s", x, got, want)
 		}
 	}
 }
 
-func TestPick(t *testing.T) {
+func TestSelectJob(t *testing.T) {
 	jobs := []Job{{ID: "ab1", PID: 10}, {ID: "ab2", PID: 11}, {ID: "cd", PID: 12}, {ID: "cd", PID: 13, Node: 1}}
 	for want, found := range map[string]string{"ab1": "ab1", "c": "cd", "12": "cd", "11": "ab2", "13": "cd"} {
-		if j, err := pick(jobs, want); err != nil || j.ID != found {
+		if j, err := selectJob(jobs, want); err != nil || j.ID != found {
 			t.Errorf("%q is %s, %v", want, j.ID, err)
 		}
 	}
-	if j, err := pick(jobs, "13"); err != nil || j.Node != 1 {
-		t.Errorf("the ibrun of node 1 is that of node %d, %v", j.Node, err)
+	if j, err := selectJob(jobs, "13"); err != nil || j.Node != 1 {
+		t.Errorf("the process of node 1 selects node %d, %v", j.Node, err)
 	}
 	for _, want := range []string{"", "ab", "x"} {
-		if j, err := pick(jobs, want); err == nil {
+		if j, err := selectJob(jobs, want); err == nil {
 			t.Errorf("%q is %s", want, j.ID)
 		}
 	}
-	if j, err := pick(jobs[:1], ""); err != nil || j.ID != "ab1" {
+	if j, err := selectJob(jobs[:1], ""); err != nil || j.ID != "ab1" {
 		t.Errorf("the only one is %s, %v", j.ID, err)
 	}
-	if _, err := pick(nil, ""); err == nil || strings.Contains(fmt.Sprint(err), "which") {
+	if _, err := selectJob(nil, ""); err == nil || strings.Contains(fmt.Sprint(err), "several") {
 		t.Errorf("of none: %v", err)
 	}
 }
 
-// TestInner: a type of package mpi whose methods are left out of the stacks exists.
-func TestInner(t *testing.T) {
+// TestInternalPrefixes: every type of package mpi in internalPrefixes exists.
+func TestInternalPrefixes(t *testing.T) {
 	const mpi = "github.com/ibrun/ibrun/mpi.(*"
 	files, err := filepath.Glob("../../../../mpi/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, prefix := range inner {
+	for _, prefix := range internalPrefixes {
 		name, ok := strings.CutPrefix(prefix, mpi)
 		if !ok {
 			continue

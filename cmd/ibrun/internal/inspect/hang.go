@@ -1,0 +1,302 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ibrun/ibrun/perf"
+)
+
+const (
+	// sampleInterval is the time between the two samples that show which ranks make progress.
+	sampleInterval = 200 * time.Millisecond
+	// stackTimeout bounds the wait for stacks.
+	stackTimeout = time.Second
+	// maxStacks is the maximum number of ranks whose stacks a view has.
+	maxStacks = 4
+	// maxGroups is the number of groups above which ranks that wait for different peers are one group.
+	maxGroups = 12
+)
+
+// exitedText is the activity of ranks whose process has exited.
+const exitedText = "process exited"
+
+// View is the hang view: what the ranks of a job wait for.
+type View struct {
+	Job
+	// Groups are the ranks by activity. Those that are most likely the cause of a hang come first.
+	Groups []Group `json:"groups"`
+	// WaitCycle are ranks that wait for each other: each for the next, and the last for the first. It is empty if there is no cycle.
+	WaitCycle []int `json:"circle,omitempty"`
+	// Stacks are the stacks of one rank of each of the first groups.
+	Stacks []Stack `json:"stacks,omitempty"`
+}
+
+// Group is a set of ranks with the same activity.
+type Group struct {
+	Ranks []int `json:"ranks"`
+	// Hosts are the names of their nodes, if the job has several.
+	Hosts []string `json:"hosts,omitempty"`
+	// What is their activity in words.
+	What string `json:"what"`
+	// From and To are the shortest and the longest time that they have been doing this.
+	From float64 `json:"seconds_from"`
+	To   float64 `json:"seconds_to"`
+	// WaitedFor are ranks that wait for these.
+	WaitedFor []int `json:"waited_for_by,omitempty"`
+
+	activity activity
+}
+
+// Stack has the goroutine stacks of a rank. Text is empty if the rank has not answered.
+type Stack struct {
+	Rank int    `json:"rank"`
+	Text string `json:"text"`
+}
+
+// activity classifies what a rank does. Groups are sorted by it: the likely causes of a hang first.
+type activity int
+
+const (
+	failed      activity = iota // stopped or exited, or its record cannot be read
+	unreachable                 // its node does not answer
+	outsideMPI                  // alive, and in no operation
+	waiting                     // in an operation for both samples
+	progressing                 // operations begin and end
+	finished                    // finalized
+)
+
+// NewView takes two samples of the ranks and returns the view. It takes little more than a second, whatever the ranks do, and up to two
+// seconds more if a node does not answer.
+func NewView(ctx context.Context, s Source) (*View, error) {
+	first, err := s.Ranks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-time.After(sampleInterval):
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	then, err := s.Ranks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := &View{Job: s.Job(), Groups: groupRanks(first, then, sampleInterval), WaitCycle: waitCycle(then)}
+	of := v.ranksForStacks(then)
+	ctx, cancel := context.WithTimeout(ctx, stackTimeout)
+	defer cancel()
+	texts, err := s.Stacks(ctx, of)
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return nil, err
+	}
+	for _, rank := range of {
+		v.Stacks = append(v.Stacks, Stack{rank, texts[rank]})
+	}
+	return v, nil
+}
+
+// ranksForStacks returns the ranks whose stacks are most useful: one of each group that can answer, and only one of all that wait in the same
+// operation.
+func (v *View) ranksForStacks(ranks []Rank) (of []int) {
+	ops := map[string]bool{}
+	for _, g := range v.Groups {
+		if len(of) == maxStacks || g.activity == progressing && len(of) > 0 {
+			break
+		}
+		i := slices.IndexFunc(ranks, func(r Rank) bool { return r.Rank == g.Ranks[0] })
+		if i < 0 || ranks[i].State != Running {
+			continue
+		}
+		if g.activity == waiting {
+			op := ranks[i].Waits[0].Op
+			if ops[op] {
+				continue
+			}
+			ops[op] = true
+		}
+		of = append(of, g.Ranks[0])
+	}
+	return of
+}
+
+// groupRanks groups ranks by their activity in two samples.
+func groupRanks(first, then []Rank, apart time.Duration) []Group {
+	groups := groupBy(first, then, apart, (*Wait).String)
+	if len(groups) > maxGroups { // for example a ring, in which each rank waits for another one
+		groups = groupBy(first, then, apart, (*Wait).anyPeerText)
+	}
+	return groups
+}
+
+// groupBy groups ranks by activity. Waits are the same if name returns the same text for them.
+func groupBy(first, then []Rank, apart time.Duration, name func(*Wait) string) []Group {
+	before := map[int]*Rank{}
+	for i := range first {
+		before[first[i].Rank] = &first[i]
+	}
+	of := map[string]*Group{}
+	var all []*Group
+	for i := range then {
+		r := &then[i]
+		what, order, seconds := r.describe(before[r.Rank], apart, name)
+		g := of[what]
+		if g == nil {
+			g = &Group{What: what, activity: order, From: seconds, To: seconds}
+			of[what], all = g, append(all, g)
+		}
+		g.Ranks = append(g.Ranks, r.Rank)
+		if r.Host != "" && !slices.Contains(g.Hosts, r.Host) {
+			g.Hosts = append(g.Hosts, r.Host)
+		}
+		g.From, g.To = min(g.From, seconds), max(g.To, seconds)
+	}
+	slices.SortFunc(all, func(a, b *Group) int {
+		return cmp.Or(cmp.Compare(a.activity, b.activity), cmp.Compare(len(a.Ranks), len(b.Ranks)), cmp.Compare(a.Ranks[0], b.Ranks[0]))
+	})
+	groups := make([]Group, len(all))
+	for i, g := range all {
+		g.WaitedFor = ranksWaitingFor(then, g.Ranks)
+		groups[i] = *g
+	}
+	return groups
+}
+
+// ranksWaitingFor returns the ranks that wait for one of the targets.
+func ranksWaitingFor(ranks []Rank, targets []int) (waiters []int) {
+	for i := range ranks {
+		for _, w := range ranks[i].Waits {
+			if !slices.Contains(waiters, ranks[i].Rank) && slices.Contains(targets, w.Peer) && w.Peer != ranks[i].Rank {
+				waiters = append(waiters, ranks[i].Rank)
+			}
+		}
+	}
+	return waiters
+}
+
+// describe returns the activity of a rank, in words and as a class, and for how many seconds it has lasted. The earlier sample before may
+// be nil.
+func (r *Rank) describe(before *Rank, apart time.Duration, name func(*Wait) string) (what string, order activity, seconds float64) {
+	switch r.State {
+	case Stopped:
+		return "stopped by a signal or a debugger", failed, r.Quiet
+	case Ended:
+		return exitedText, failed, r.Quiet
+	case Unreachable:
+		return "unknown: their node does not answer", unreachable, 0
+	case Finalized:
+		return "finalized, and " + r.processActivity(before, apart), finished, r.Quiet
+	}
+	if r.Error != "" {
+		return "record cannot be read: " + r.Error, failed, r.Quiet
+	}
+	if r.State == Starting {
+		return "no record (before Init, or without package mpi), " + r.processActivity(before, apart), outsideMPI, r.Quiet
+	}
+	if before != nil && r.Calls != before.Calls && r.Quiet < apart.Seconds() {
+		return "making progress", progressing, 0
+	}
+	if len(r.Waits) == 0 {
+		return r.processActivity(before, apart) + ", not in MPI", outsideMPI, r.Quiet
+	}
+	for i := range r.Waits {
+		if i > 0 {
+			what += ", and "
+		}
+		what += name(&r.Waits[i])
+		seconds = max(seconds, r.Waits[i].Seconds)
+	}
+	return what, waiting, seconds
+}
+
+// processActivity describes the process state that the kernel reports.
+func (r *Rank) processActivity(before *Rank, apart time.Duration) string {
+	if before != nil && r.CPU-before.CPU > apart.Seconds()/4 {
+		return "computing"
+	}
+	switch {
+	case r.Process == "D":
+		return "waiting in the kernel" + r.kernelWait()
+	case r.Process == "Z":
+		return "exiting"
+	case r.Process == "R":
+		return "computing"
+	}
+	return "asleep" + r.kernelWait()
+}
+
+func (r *Rank) kernelWait() string {
+	if r.WaitsIn == "" {
+		return ""
+	}
+	return " (" + r.WaitsIn + ")"
+}
+
+// String returns "in Recv from rank 3, tag 7".
+func (w *Wait) String() string {
+	text := w.opText()
+	if w.Collective {
+		return text // the algorithm chooses the peer, which differs between ranks
+	}
+	if w.Peer >= 0 {
+		text += fmt.Sprintf(" %s rank %d", preposition(w.Op), w.Peer)
+	}
+	if w.Tag >= 0 {
+		text += fmt.Sprintf(", tag %d", w.Tag)
+	}
+	return text
+}
+
+// opText is the operation without peer and tag.
+func (w *Wait) opText() string {
+	if w.Op == perf.NoOp.String() {
+		return "within package mpi"
+	}
+	return "in " + w.Op
+}
+
+// anyPeerText is the text for ranks that wait for different peers.
+func (w *Wait) anyPeerText() string {
+	if w.Collective || w.Peer < 0 {
+		return w.String()
+	}
+	return w.opText() + " " + preposition(w.Op) + " different ranks"
+}
+
+// preposition returns the word between an operation and its peer.
+func preposition(op string) string {
+	switch op {
+	case "Recv", "Irecv", "Mrecv", "Imrecv", "Probe", "Mprobe", "Get":
+		return "from"
+	case "Send", "Ssend", "Bsend", "Rsend", "Isend", "Issend", "Ibsend", "Irsend", "Put", "Accumulate":
+		return "to"
+	}
+	return "with"
+}
+
+// waitCycle returns ranks that wait for each other in a cycle, or nil. Only ranks with exactly one goroutine in an operation count, because
+// another goroutine could resolve the cycle.
+func waitCycle(ranks []Rank) []int {
+	next := map[int]int{}
+	for i := range ranks {
+		if r := &ranks[i]; r.State == Running && len(r.Waits) == 1 && r.Waits[0].Peer >= 0 && !r.Waits[0].Collective {
+			next[r.Rank] = r.Waits[0].Peer
+		}
+	}
+	for i := range ranks {
+		var path []int
+		at, waits := ranks[i].Rank, true
+		for waits && !slices.Contains(path, at) {
+			path = append(path, at)
+			at, waits = next[at]
+		}
+		if waits {
+			return path[slices.Index(path, at):]
+		}
+	}
+	return nil
+}
