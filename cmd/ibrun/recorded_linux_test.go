@@ -208,7 +208,7 @@ func TestRecordedNothing(t *testing.T) {
 	p.wantCode(2, "write /nowhere/t.json: no such file or directory")
 	file := filepath.Join(t.TempDir(), "p")
 	p = startJob(t, 0, "-n", "2", "--pprof", file, "rank", "exit", "0")
-	p.wantCode(0, "no profile of this job: no rank has left a profile")
+	p.wantCode(0, "no profile of this job: no rank wrote a profile")
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
 		t.Errorf("there is a file: %v", err)
 	}

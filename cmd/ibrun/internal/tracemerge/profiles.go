@@ -12,28 +12,29 @@ import (
 	"github.com/ibrun/ibrun/perf/profile"
 )
 
-// The values of a sample: those of a CPU profile, and that of one of goroutines. Either has zeros for the other.
+// sampleTypes returns the values of a sample: two of a CPU profile and one of a goroutine profile. Samples of one kind have zeros for
+// the other.
 func sampleTypes() []*pprof.ValueType {
 	return []*pprof.ValueType{
 		{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}, {Type: "goroutine", Unit: "count"},
 	}
 }
 
-// Profiles writes the profiles of all ranks as one: CPU time, and the goroutines that each rank had last, with labels rank and
-// node.
-func Profiles(w io.Writer, ranks []Rank) (told []string, err error) {
+// Profiles writes one profile with the profiles of all ranks: CPU time, and the last goroutine profile of each rank. Samples have the
+// labels rank and node.
+func Profiles(w io.Writer, ranks []Rank) (warnings []string, err error) {
 	var all []*pprof.Profile
-	var without, full []int
+	var missing, full []int
 	var longest int64
 	for _, r := range ranks {
 		list, err := r.profiles()
 		switch {
 		case errors.Is(err, profile.ErrEmpty):
-			without = append(without, r.Rank)
+			missing = append(missing, r.Rank)
 		case errors.Is(err, profile.ErrFull):
 			full = append(full, r.Rank)
 		case err != nil:
-			told = append(told, fmt.Sprintf("the profile of rank %d is left out: %v", r.Rank, err))
+			warnings = append(warnings, fmt.Sprintf("the profile of rank %d is left out: %v", r.Rank, err))
 		}
 		var took int64
 		for _, p := range list {
@@ -42,29 +43,29 @@ func Profiles(w io.Writer, ranks []Rank) (told []string, err error) {
 		longest = max(longest, took)
 		all = append(all, list...)
 	}
-	if len(without) > 0 {
-		told = append(told, fmt.Sprintf("ranks %s have left none: they run no package mpi, or ended before the first part did",
-			hw.FormatList(without)))
+	if len(missing) > 0 {
+		warnings = append(warnings, fmt.Sprintf("ranks %s wrote no profile: they do not use package mpi, or ended before the first part was complete",
+			hw.FormatList(missing)))
 	}
 	if len(full) > 0 {
-		told = append(told, fmt.Sprintf("the profiles of ranks %s end early: their memory was full", hw.FormatList(full)))
+		warnings = append(warnings, fmt.Sprintf("the profiles of ranks %s end early: their memory was full", hw.FormatList(full)))
 	}
 	if len(all) == 0 {
-		return told, errors.New("no rank has left a profile")
+		return warnings, errors.New("no rank wrote a profile")
 	}
 	merged, err := pprof.Merge(all)
 	if err != nil {
-		return told, fmt.Errorf("merge profiles: %w", err)
+		return warnings, fmt.Errorf("merge profiles: %w", err)
 	}
-	named(merged)
-	merged.DurationNanos = longest // and not that of all ranks one after the other
+	markNamedMappings(merged)
+	merged.DurationNanos = longest // Merge adds up the durations, but the ranks ran at the same time
 	merged.DefaultSampleType = "cpu"
-	return told, merged.Write(w)
+	return warnings, merged.Write(w)
 }
 
-// named says of each mapping whether all its locations have names. Merge goes by the first part, and a part without a sample
-// says no, whereupon pprof takes the names of all from a file of that path on the machine where it runs.
-func named(p *pprof.Profile) {
+// markNamedMappings sets HasFunctions of each mapping whose locations all have names. Merge takes it from the first part, where it is
+// unset if that part has no samples. Then pprof would read all names from a file of the same path on its own machine.
+func markNamedMappings(p *pprof.Profile) {
 	for _, m := range p.Mapping {
 		m.HasFunctions = !slices.ContainsFunc(p.Location, func(l *pprof.Location) bool {
 			return l.Mapping == m && (len(l.Line) == 0 || l.Line[0].Function.Name == "")
@@ -72,7 +73,7 @@ func named(p *pprof.Profile) {
 	}
 }
 
-// profiles returns the profiles of a rank, in a form in which all can be merged.
+// profiles returns the profiles of a rank, with the sample types and labels of the merged profile.
 func (r *Rank) profiles() (list []*pprof.Profile, err error) {
 	if len(r.Profile) == 0 {
 		return nil, profile.ErrEmpty
@@ -87,7 +88,7 @@ func (r *Rank) profiles() (list []*pprof.Profile, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := r.widen(p, part.Kind); err != nil {
+		if err := r.unifySamples(p, part.Kind); err != nil {
 			return nil, err
 		}
 		if part.Kind == profile.Goroutines {
@@ -105,8 +106,8 @@ func (r *Rank) profiles() (list []*pprof.Profile, err error) {
 	return list, errRead
 }
 
-// widen gives a profile the values of both kinds, and labels.
-func (r *Rank) widen(p *pprof.Profile, k profile.Kind) error {
+// unifySamples gives a profile the sample types of both kinds and the labels.
+func (r *Rank) unifySamples(p *pprof.Profile, k profile.Kind) error {
 	types := sampleTypes()
 	from, to := 0, 2
 	if k == profile.Goroutines {

@@ -10,7 +10,7 @@ import (
 	"github.com/ibrun/ibrun/perf/profile"
 )
 
-// TestProfiles: what is there of several ranks is one profile with a label for each; what is missing or damaged is told.
+// TestProfiles: the profiles of several ranks become one with labels, with warnings about missing and damaged ones.
 func TestProfiles(t *testing.T) {
 	memory := make([]byte, profile.Bytes)
 	c, err := profile.Start(memory)
@@ -26,7 +26,7 @@ func TestProfiles(t *testing.T) {
 	damaged := bytes.Clone(whole)
 	damaged[profile.Head+8+30] ^= 0xff // in the first part
 	var out bytes.Buffer
-	told, err := Profiles(&out, []Rank{
+	warnings, err := Profiles(&out, []Rank{
 		{Rank: 0, Node: "a", Profile: whole}, {Rank: 1, Node: "a"}, {Rank: 2, Node: "b", Profile: full},
 		{Rank: 3, Node: "b", Profile: damaged},
 	})
@@ -34,10 +34,10 @@ func TestProfiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"ranks 1 have left none", "the profiles of ranks 2 end early", "the profile of rank 3 is left out: ",
+		"ranks 1 wrote no profile", "the profiles of ranks 2 end early", "the profile of rank 3 is left out: ",
 	} {
-		if !slices.ContainsFunc(told, func(line string) bool { return strings.Contains(line, want) }) {
-			t.Errorf("told %q, want %q", told, want)
+		if !slices.ContainsFunc(warnings, func(line string) bool { return strings.Contains(line, want) }) {
+			t.Errorf("warnings %q, want %q", warnings, want)
 		}
 	}
 	p, err := pprof.Parse(&out)
@@ -60,12 +60,12 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// TestNamed: a mapping has names where each of its locations has one, whatever the first part said.
-func TestNamed(t *testing.T) {
+// TestNamed: HasFunctions is set if all locations of a mapping have names, whatever the first part has.
+func TestNamedMappings(t *testing.T) {
 	name := []pprof.Line{{Function: &pprof.Function{Name: "main.main"}}}
 	known, unused := new(pprof.Mapping), new(pprof.Mapping)
 	part, none := &pprof.Mapping{HasFunctions: true}, &pprof.Mapping{HasFunctions: true}
-	named(&pprof.Profile{
+	markNamedMappings(&pprof.Profile{
 		Mapping: []*pprof.Mapping{known, part, none, unused},
 		Location: []*pprof.Location{
 			{Mapping: known, Line: name}, {Mapping: part, Line: name}, {Mapping: part}, {},

@@ -14,201 +14,201 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// end is where a message leaves or meets its receive.
-type end struct {
+// messageEnd is one end of a message: where it was sent, or where it matched its receive.
+type messageEnd struct {
 	from, to int // ranks
 	number   uint32
 	at       int64
-	rank     int // index into the timeline's ranks
-	event    int // of it
+	rank     int // index into the timelines
+	event    int // index into the events of that rank
 }
 
-func (a end) compare(b end) int {
+func (a messageEnd) compare(b messageEnd) int {
 	return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), cmp.Compare(a.number, b.number))
 }
 
-// arrow is an end of a message of which there are both.
-type arrow struct {
+// flowEnd is an end of a message both ends of which were recorded.
+type flowEnd struct {
 	id    int // the same for both
 	event int
 }
 
-// track is the timeline of a rank.
-type track struct {
+// rankTimeline is the timeline of a rank.
+type rankTimeline struct {
 	*perf.TraceRecord
-	node   string
-	arrows []arrow // by event
-	lanes  []int64 // when the last slice of each ends
+	node       string
+	flows      []flowEnd // by event
+	threadEnds []int64   // when the last slice of each thread ends
 }
 
-// A lane is a row of slices that lie side by side, a thread of the format. A rank has more than one if several of its goroutines
-// made calls at the same time. Slices never lie in each other, though the format allows that: viewers take an arrow for one of
-// the slice that began last in its thread, even if that has ended and one around it has not.
+// A thread of the trace format is a row of slices. A rank has several if its goroutines made calls at the same time. Slices of a
+// thread are never nested, although the format allows it: viewers bind an arrow to the slice that began last in its thread, even if
+// that slice has ended and an enclosing one has not.
 
-// Timeline writes what all ranks did as a trace in Chrome's JSON format, which Perfetto opens: a process for each rank, in it a
-// slice for each operation, and a flow for each message of which both ends were recorded.
-func Timeline(w io.Writer, ranks []Rank) (told []string, err error) {
-	var tracks []*track
-	var without []int
+// Timeline writes the traces of all ranks in the JSON format of Chrome, which Perfetto opens. It has a process for each rank, a slice
+// for each operation, and a flow for each message both ends of which were recorded.
+func Timeline(w io.Writer, ranks []Rank) (warnings []string, err error) {
+	var timelines []*rankTimeline
+	var missing []int
 	var lost uint64
-	var losers []int
+	var truncated []int
 	for _, r := range ranks {
 		t, err := perf.ReadTrace(r.Trace)
 		switch {
 		case len(r.Trace) == 0, errors.Is(err, perf.ErrEmpty):
-			without = append(without, r.Rank)
+			missing = append(missing, r.Rank)
 			continue
 		case err == nil && t.Rank != r.Rank:
-			err = fmt.Errorf("it says that it is of rank %d", t.Rank)
+			err = fmt.Errorf("it is the trace of rank %d", t.Rank)
 		}
 		if err != nil {
-			told = append(told, fmt.Sprintf("the trace of rank %d is left out: %v", r.Rank, err))
+			warnings = append(warnings, fmt.Sprintf("the trace of rank %d is left out: %v", r.Rank, err))
 			continue
 		}
 		if t.Lost > 0 {
 			lost += t.Lost
-			losers = append(losers, r.Rank)
+			truncated = append(truncated, r.Rank)
 		}
 		t.Sort()
-		tracks = append(tracks, &track{TraceRecord: t, node: r.Node})
+		timelines = append(timelines, &rankTimeline{TraceRecord: t, node: r.Node})
 	}
-	if len(without) > 0 {
-		told = append(told, fmt.Sprintf("ranks %s have left none: they run no package mpi", hw.FormatList(without)))
+	if len(missing) > 0 {
+		warnings = append(warnings, fmt.Sprintf("ranks %s wrote no trace: they do not use package mpi", hw.FormatList(missing)))
 	}
 	if lost > 0 {
-		told = append(told, fmt.Sprintf("%d events at the beginning are lost, of ranks %s: there is room for the last %d of each rank",
-			lost, hw.FormatList(losers), perf.TraceEvents))
+		warnings = append(warnings, fmt.Sprintf("the first %d events of ranks %s are lost: a trace keeps the last %d events of each rank",
+			lost, hw.FormatList(truncated), perf.TraceEvents))
 	}
-	if len(tracks) == 0 {
-		return told, errors.New("no rank has left a trace")
+	if len(timelines) == 0 {
+		return warnings, errors.New("no rank wrote a trace")
 	}
-	if back, most := pair(tracks); back > 0 {
-		told = append(told, fmt.Sprintf("%d messages seem to arrive before they left, and have no arrow: "+
-			"clocks of the nodes differ by up to %d ns", back, most))
+	if backward, skew := matchMessages(timelines); backward > 0 {
+		warnings = append(warnings, fmt.Sprintf("%d messages appear to arrive before they were sent and have no arrow: "+
+			"the clocks of the nodes differ by up to %d ns", backward, skew))
 	}
-	return told, write(w, tracks)
+	return warnings, writeTimeline(w, timelines)
 }
 
-// pair finds the messages of which both ends are there, and numbers those that go forward in time: viewers complain of others. It
-// tells how many do not, and by how much.
-func pair(tracks []*track) (back int, most int64) {
-	var left, met []end
-	for k, t := range tracks {
+// matchMessages finds the messages both ends of which were recorded, and numbers those that arrive after they were sent, because
+// viewers reject others. It returns the number of the others and their largest clock difference.
+func matchMessages(timelines []*rankTimeline) (backward int, skew int64) {
+	var sent, matched []messageEnd
+	for k, t := range timelines {
 		for i, e := range t.Events {
 			switch e.Kind {
 			case perf.Sent:
-				left = append(left, end{t.Rank, e.Peer, e.Number, e.At, k, i})
+				sent = append(sent, messageEnd{t.Rank, e.Peer, e.Number, e.At, k, i})
 			case perf.Matched:
-				met = append(met, end{e.Peer, t.Rank, e.Number, e.At, k, i})
+				matched = append(matched, messageEnd{e.Peer, t.Rank, e.Number, e.At, k, i})
 			}
 		}
 	}
-	slices.SortFunc(left, end.compare)
-	slices.SortFunc(met, end.compare)
+	slices.SortFunc(sent, messageEnd.compare)
+	slices.SortFunc(matched, messageEnd.compare)
 	id := 0
-	for len(left) > 0 && len(met) > 0 {
-		a, b := left[0], met[0]
+	for len(sent) > 0 && len(matched) > 0 {
+		a, b := sent[0], matched[0]
 		order := a.compare(b)
 		if order <= 0 {
-			left = left[1:]
+			sent = sent[1:]
 		}
 		if order >= 0 {
-			met = met[1:]
+			matched = matched[1:]
 		}
 		if order != 0 {
 			continue
 		}
 		if d := a.at - b.at; d >= 0 {
-			back++
-			most = max(most, d)
+			backward++
+			skew = max(skew, d)
 			continue
 		}
 		id++
-		tracks[a.rank].arrows = append(tracks[a.rank].arrows, arrow{id, a.event})
-		tracks[b.rank].arrows = append(tracks[b.rank].arrows, arrow{id, b.event})
+		timelines[a.rank].flows = append(timelines[a.rank].flows, flowEnd{id, a.event})
+		timelines[b.rank].flows = append(timelines[b.rank].flows, flowEnd{id, b.event})
 	}
-	for _, t := range tracks {
-		slices.SortFunc(t.arrows, func(a, b arrow) int { return cmp.Compare(a.event, b.event) })
+	for _, t := range timelines {
+		slices.SortFunc(t.flows, func(a, b flowEnd) int { return cmp.Compare(a.event, b.event) })
 	}
-	return back, most
+	return backward, skew
 }
 
-// write writes tracks as JSON, one event a line.
-func write(to io.Writer, tracks []*track) error {
-	w := &writer{out: bufio.NewWriterSize(to, 1<<16)}
+// writeTimeline writes the timelines as JSON, one event per line.
+func writeTimeline(to io.Writer, timelines []*rankTimeline) error {
+	w := &eventWriter{out: bufio.NewWriterSize(to, 1<<16)}
 	first := true
-	for _, t := range tracks {
+	for _, t := range timelines {
 		if len(t.Events) > 0 && (first || t.Events[0].At < w.base) {
 			w.base, first = t.Events[0].At, false
 		}
 	}
 	w.text(`{"displayTimeUnit":"ns","traceEvents":[`)
-	for _, t := range tracks {
-		w.track(t)
+	for _, t := range timelines {
+		w.rank(t)
 	}
 	w.text("\n],\"otherData\":{\"recorded-by\":\"ibrun\"}}\n")
 	return w.out.Flush()
 }
 
-// writer writes events. The errors of out come with its Flush.
-type writer struct {
-	out  *bufio.Writer
-	base int64 // time 0
-	any  bool  // an event has been written
-	line []byte
+// eventWriter writes events. Errors of out are returned by its Flush.
+type eventWriter struct {
+	out     *bufio.Writer
+	base    int64 // time 0
+	started bool  // an event has been written
+	line    []byte
 }
 
-func (w *writer) text(s string) { w.out.WriteString(s) }
+func (w *eventWriter) text(s string) { w.out.WriteString(s) }
 
-// begin begins an event of a phase.
-func (w *writer) begin(phase string, pid, tid int) {
-	if w.any {
+// begin begins an event with this phase.
+func (w *eventWriter) begin(phase string, pid, tid int) {
+	if w.started {
 		w.out.WriteByte(',')
 	}
-	w.any = true
+	w.started = true
 	w.line = append(w.line[:0], "\n{\"ph\":\""...)
 	w.line = append(w.line, phase...)
 	w.number(`","pid":`, int64(pid))
 	w.number(`,"tid":`, int64(tid))
 }
 
-func (w *writer) number(before string, n int64) {
+func (w *eventWriter) number(before string, n int64) {
 	w.line = append(w.line, before...)
 	w.line = strconv.AppendInt(w.line, n, 10)
 }
 
-// time writes nanoseconds as microseconds, and a fifth of a nanosecond more: readers take them for binary fractions, of which
-// 1.001 is a little less, and cut off what is below a nanosecond. Without it slices would overlap here and there, and be dropped.
-func (w *writer) time(before string, ns int64) {
+// time writes nanoseconds as microseconds, and adds 0.2 ns. Readers parse the number as a binary fraction, which may be slightly
+// smaller than the decimal one, and truncate it to nanoseconds. Without the addition some slices would overlap and be dropped.
+func (w *eventWriter) time(before string, ns int64) {
 	w.number(before, ns/1000)
 	w.line = append(w.line, '.', byte('0'+ns/100%10), byte('0'+ns/10%10), byte('0'+ns%10), '2')
 }
 
-func (w *writer) end(after string) {
+func (w *eventWriter) end(after string) {
 	w.line = append(w.line, after...)
 	w.out.Write(w.line)
 }
 
-// names names a process or thread.
-func (w *writer) names(what string, pid, tid int, name string) {
+// nameEvent writes the name of a process or thread.
+func (w *eventWriter) nameEvent(what string, pid, tid int, name string) {
 	w.begin("M", pid, tid)
-	quoted, _ := json.Marshal(name) // a string always can be
+	quoted, _ := json.Marshal(name) // a string can always be encoded
 	w.end(fmt.Sprintf(`,"name":%q,"args":{"name":%s}}`, what, quoted))
 }
 
-// track writes a rank.
-func (w *writer) track(t *track) {
-	w.names("process_name", t.Rank, 0, fmt.Sprintf("rank %d on %s", t.Rank, t.node))
+// rank writes a rank.
+func (w *eventWriter) rank(t *rankTimeline) {
+	w.nameEvent("process_name", t.Rank, 0, fmt.Sprintf("rank %d on %s", t.Rank, t.node))
 	w.begin("M", t.Rank, 0)
 	w.end(fmt.Sprintf(`,"name":"process_sort_index","args":{"sort_index":%d}}`, t.Rank))
 	if t.Lost > 0 {
 		w.begin("M", t.Rank, 0)
 		w.end(fmt.Sprintf(`,"name":"process_labels","args":{"labels":"%d earlier events lost"}}`, t.Lost))
 	}
-	arrows := t.arrows
+	arrows := t.flows
 	for i, e := range t.Events {
 		if e.Kind == perf.Operation {
-			w.slice(t, t.place(e.At, until(e)), e.Op.String(), e)
+			w.slice(t, t.assignThread(e.At, sliceEnd(e)), e.Op.String(), e)
 			continue
 		}
 		if len(arrows) == 0 || arrows[0].event != i {
@@ -217,42 +217,43 @@ func (w *writer) track(t *track) {
 		w.flow(t, e, arrows[0].id)
 		arrows = arrows[1:]
 	}
-	for i := range t.lanes {
+	for i := range t.threadEnds {
 		name := "calls"
 		if i > 0 {
 			name = fmt.Sprintf("calls at the same time, %d", i+1)
 		}
-		w.names("thread_name", t.Rank, i+1, name)
+		w.nameEvent("thread_name", t.Rank, i+1, name)
 	}
 }
 
-// until is when a slice ends: the viewer wants some length.
-func until(e perf.Event) int64 { return max(e.Until, e.At+1) }
+// sliceEnd returns when a slice ends. Viewers need a length of at least 1 ns.
+func sliceEnd(e perf.Event) int64 { return max(e.Until, e.At+1) }
 
-// place finds a lane for a slice, or makes one. Slices come in order.
-func (t *track) place(at, until int64) int {
-	i := slices.IndexFunc(t.lanes, func(end int64) bool { return end <= at })
+// assignThread returns a thread that is free for a slice, and adds one if there is none. Slices come in order of time.
+func (t *rankTimeline) assignThread(at, until int64) int {
+	i := slices.IndexFunc(t.threadEnds, func(end int64) bool { return end <= at })
 	if i < 0 {
-		i, t.lanes = len(t.lanes), append(t.lanes, 0)
+		i, t.threadEnds = len(t.threadEnds), append(t.threadEnds, 0)
 	}
-	t.lanes[i] = until
+	t.threadEnds[i] = until
 	return i
 }
 
-// around finds a lane with a slice at that time, or makes one: what comes while no call is under way is shown by itself.
-func (t *track) around(at int64) (lane int, found bool) {
-	if i := slices.IndexFunc(t.lanes, func(end int64) bool { return end > at }); i >= 0 {
+// threadAt returns a thread with a slice at that time. If no call is in progress, it returns a free thread, and the message gets its own
+// slice.
+func (t *rankTimeline) threadAt(at int64) (thread int, found bool) {
+	if i := slices.IndexFunc(t.threadEnds, func(end int64) bool { return end > at }); i >= 0 {
 		return i, true
 	}
-	return t.place(at, at+1), false
+	return t.assignThread(at, at+1), false
 }
 
-func (w *writer) slice(t *track, lane int, name string, e perf.Event) {
-	w.begin("X", t.Rank, lane+1)
+func (w *eventWriter) slice(t *rankTimeline, thread int, name string, e perf.Event) {
+	w.begin("X", t.Rank, thread+1)
 	w.line = append(w.line, `,"cat":"call","name":"`...)
 	w.line = append(w.line, name...)
 	w.time(`","ts":`, e.At-w.base)
-	w.time(`,"dur":`, until(e)-e.At)
+	w.time(`,"dur":`, sliceEnd(e)-e.At)
 	w.number(`,"args":{"bytes":`, int64(e.Bytes))
 	if e.Peer >= 0 {
 		w.number(`,"peer":`, int64(e.Peer))
@@ -263,17 +264,17 @@ func (w *writer) slice(t *track, lane int, name string, e perf.Event) {
 	w.end("}}")
 }
 
-// flow writes one end of an arrow. It belongs to the slice around it.
-func (w *writer) flow(t *track, e perf.Event, id int) {
-	lane, found := t.around(e.At)
+// flow writes one end of an arrow. It binds to the slice that encloses it.
+func (w *eventWriter) flow(t *rankTimeline, e perf.Event, id int) {
+	thread, found := t.threadAt(e.At)
 	if !found {
-		w.slice(t, lane, "message", e)
+		w.slice(t, thread, "message", e)
 	}
 	phase := "s"
 	if e.Kind == perf.Matched {
 		phase = "f"
 	}
-	w.begin(phase, t.Rank, lane+1)
+	w.begin(phase, t.Rank, thread+1)
 	if e.Kind == perf.Matched {
 		w.line = append(w.line, `,"bp":"e"`...)
 	}

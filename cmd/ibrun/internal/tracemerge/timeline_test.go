@@ -11,41 +11,41 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// recording writes the trace of a rank, at times that the test sets.
+// recording writes the trace of a rank with times that the test sets.
 type recording struct {
-	t      *testing.T
-	rank   int
-	memory []byte
-	trace  *perf.Trace
-	book   *perf.Recorder
-	now    int64
+	t        *testing.T
+	rank     int
+	memory   []byte
+	trace    *perf.Trace
+	recorder *perf.Recorder
+	now      int64
 }
 
 func newRecording(t *testing.T, rank, size int) *recording {
 	t.Helper()
 	r := &recording{t: t, rank: rank, memory: make([]byte, perf.TraceBytes)}
-	who := perf.Identity{Rank: rank, Size: size}
+	identity := perf.Identity{Rank: rank, Size: size}
 	var err error
-	if r.trace, err = perf.NewTrace(r.memory, who); err != nil {
+	if r.trace, err = perf.NewTrace(r.memory, identity); err != nil {
 		t.Fatal(err)
 	}
-	if r.book, err = perf.NewRecorder(make([]byte, perf.PageBytes), who, perf.All); err != nil {
+	if r.recorder, err = perf.NewRecorder(make([]byte, perf.PageBytes), identity, perf.All); err != nil {
 		t.Fatal(err)
 	}
-	r.book.Trace(r.trace, func() int64 { return r.now })
+	r.recorder.Trace(r.trace, func() int64 { return r.now })
 	return r
 }
 
 // call records an operation, during which something may happen.
 func (r *recording) call(op perf.Op, from, until int64, meanwhile func()) {
 	r.now = from
-	began := r.book.Begin(op, 8)
+	began := r.recorder.Begin(op, 8)
 	if meanwhile != nil {
 		meanwhile()
 	}
 	r.now = until
-	r.book.SetPeer(0, 1)
-	r.book.End(op, 8, began)
+	r.recorder.SetPeer(0, 1)
+	r.recorder.End(op, 8, began)
 }
 
 func (r *recording) left(at int64, peer int32, number uint32) {
@@ -62,7 +62,7 @@ func (r *recording) done() Rank {
 	return Rank{Rank: r.rank, Node: `n"0`, Trace: r.memory[:perf.TraceUsed(r.memory)]}
 }
 
-// check reads a timeline as strictly as there is.
+// check reads a timeline strictly.
 func check(t *testing.T, text []byte) *tracetest.Timeline {
 	t.Helper()
 	tl, err := tracetest.Read(text)
@@ -72,32 +72,32 @@ func check(t *testing.T, text []byte) *tracetest.Timeline {
 	return tl
 }
 
-func timeline(t *testing.T, ranks ...Rank) (told []string, text []byte) {
+func timeline(t *testing.T, ranks ...Rank) (warnings []string, text []byte) {
 	t.Helper()
 	var b bytes.Buffer
-	told, err := Timeline(&b, ranks)
+	warnings, err := Timeline(&b, ranks)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return told, b.Bytes()
+	return warnings, b.Bytes()
 }
 
 // TestTimeline: slices, arrows between them, messages outside of calls, and calls of several goroutines.
 func TestTimeline(t *testing.T) {
 	a, b := newRecording(t, 0, 3), newRecording(t, 1, 3)
 	a.call(perf.Send, 1000, 2000, func() { a.left(1500, 1, 1) })
-	a.left(2500, 1, 2)                        // in no call
-	a.left(2600, 1, 3)                        // never comes
-	b.met(1800, 0, 1)                         // in no call
-	b.call(perf.Waitall, 3000, 5000, func() { // and another goroutine meanwhile
+	a.left(2500, 1, 2)                        // outside of calls
+	a.left(2600, 1, 3)                        // never received
+	b.met(1800, 0, 1)                         // outside of calls
+	b.call(perf.Waitall, 3000, 5000, func() { // during it, another goroutine
 		b.met(3500, 0, 2)
 		b.call(perf.Recv, 4000, 6000, nil)
-		b.call(perf.Probe, 3200, 3300, nil) // over when the message comes
+		b.call(perf.Probe, 3200, 3300, nil) // has ended when the message arrives
 		b.now = 3000
 	})
-	told, text := timeline(t, a.done(), Rank{Rank: 2}, b.done())
-	if len(told) != 1 || !strings.Contains(told[0], "ranks 2 have left none") {
-		t.Errorf("told %q", told)
+	warnings, text := timeline(t, a.done(), Rank{Rank: 2}, b.done())
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "ranks 2 wrote no trace") {
+		t.Errorf("warnings %q", warnings)
 	}
 	tl := check(t, text)
 	if len(tl.Arrows) != 2 || len(tl.Slices[0]) != 2 || len(tl.Slices[1]) != 4 {
@@ -115,7 +115,7 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// TestTimelineTimes: whatever the times, slices that follow each other do not overlap, and arrows bind to those they belong to.
+// TestTimelineTimes: for many different times, consecutive slices do not overlap, and arrows bind to their slices.
 func TestTimelineTimes(t *testing.T) {
 	a, b := newRecording(t, 0, 2), newRecording(t, 1, 2)
 	const calls = 4000
@@ -130,7 +130,7 @@ func TestTimelineTimes(t *testing.T) {
 	}
 }
 
-// TestTimelineLost: what there was no room for is told, and leaves no arrow with one end.
+// TestTimelineLost: lost events cause a warning, and no arrow has only one end.
 func TestTimelineLost(t *testing.T) {
 	a, b := newRecording(t, 0, 2), newRecording(t, 1, 2)
 	const more = 10
@@ -140,26 +140,26 @@ func TestTimelineLost(t *testing.T) {
 	for i := range uint32(2 * more) {
 		b.met(perf.TraceEvents+int64(i), 0, i)
 	}
-	told, text := timeline(t, a.done(), b.done())
-	want := fmt.Sprintf("%d events at the beginning are lost, of ranks 0", more+1)
-	if tl := check(t, text); len(told) != 1 || !strings.Contains(told[0], want) || len(tl.Arrows) != more-1 {
-		t.Errorf("told %q, %d arrows", told, len(tl.Arrows))
+	warnings, text := timeline(t, a.done(), b.done())
+	want := fmt.Sprintf("the first %d events of ranks 0 are lost", more+1)
+	if tl := check(t, text); len(warnings) != 1 || !strings.Contains(warnings[0], want) || len(tl.Arrows) != more-1 {
+		t.Errorf("warnings %q, %d arrows", warnings, len(tl.Arrows))
 	}
 }
 
-// TestTimelineRefuses: a damaged trace is left out, and a rank whose clock is behind is told of.
-func TestTimelineRefuses(t *testing.T) {
+// TestTimelineRefuses: a damaged trace is left out, and different clocks cause a warning.
+func TestTimelineWarnings(t *testing.T) {
 	a, b := newRecording(t, 0, 2), newRecording(t, 1, 2)
 	a.left(2000, 1, 1)
 	b.met(1900, 0, 1)
-	if told, _ := timeline(t, a.done(), b.done()); len(told) != 1 || !strings.Contains(told[0], "differ by up to 100 ns") {
-		t.Errorf("told %q", told)
+	if warnings, _ := timeline(t, a.done(), b.done()); len(warnings) != 1 || !strings.Contains(warnings[0], "differ by up to 100 ns") {
+		t.Errorf("warnings %q", warnings)
 	}
 	bad := b.done()
 	bad.Trace = slices.Clone(bad.Trace)
 	bad.Trace[8]++
-	if told, _ := timeline(t, a.done(), bad); len(told) != 1 || !strings.Contains(told[0], "the trace of rank 1 is left out: ") {
-		t.Errorf("told %q", told)
+	if warnings, _ := timeline(t, a.done(), bad); len(warnings) != 1 || !strings.Contains(warnings[0], "the trace of rank 1 is left out: ") {
+		t.Errorf("warnings %q", warnings)
 	}
 	if _, err := Timeline(new(bytes.Buffer), []Rank{{Rank: 0}, bad}); err == nil {
 		t.Error("no trace and no error")
