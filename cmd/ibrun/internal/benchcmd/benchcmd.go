@@ -82,12 +82,12 @@ func (e exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
 func (c *command) dispatch(ctx context.Context) error {
 	if len(c.args) == 0 {
-		return c.list()
+		return c.printOps()
 	}
 	name, args := c.args[0], c.args[1:]
 	switch name {
 	case "help", "-h", "-help", "--help":
-		return c.list()
+		return c.printOps()
 	case "versus":
 		return c.versus(ctx, args)
 	case "verbs":
@@ -139,8 +139,8 @@ func lookup(name string) (bench.Op, error) {
 	return bench.Op{}, usagef("no operation is called %q%s; `ibrun bench` lists them", name, near)
 }
 
-// list prints what can be measured.
-func (c *command) list() error {
+// printOps prints what can be measured.
+func (c *command) printOps() error {
 	fmt.Fprint(c.stdout, "usage: ibrun bench OP [flags]        measure; `ibrun bench OP --help` lists the flags\n",
 		"       ibrun bench versus [flags]    compare with other MPI implementations\n",
 		"       ibrun bench verbs [flags]     compare RDMA with perftest\n",
@@ -162,8 +162,8 @@ func (c *command) launch(o *options, args []string) error {
 	return nil
 }
 
-// commandLine writes words as one would type them.
-func commandLine(words []string) string {
+// quoteCommand writes words as one would type them.
+func quoteCommand(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
 		if w == "" || strings.ContainsAny(w, " '\"$&|;<>()*?[]#~`\\\t\n") {

@@ -16,17 +16,17 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 )
 
-// outcome is what one call of `ibrun bench` did.
-type outcome struct {
+// callResult is what one call of `ibrun bench` did.
+type callResult struct {
 	code           int
 	stdout, stderr string
 	launched       []string
 }
 
-// call runs `ibrun bench args...` as the ibrun program self.
-func call(t *testing.T, self string, env []string, args ...string) outcome {
+// runCommand runs `ibrun bench args...` as the ibrun program self.
+func runCommand(t *testing.T, self string, env []string, args ...string) callResult {
 	t.Helper()
-	var out outcome
+	var out callResult
 	var stdout, stderr bytes.Buffer
 	c := command{
 		args: args, env: append(os.Environ(), env...), stdout: &stdout, stderr: &stderr, width: 99, self: self,
@@ -104,7 +104,7 @@ func parseLines(t *testing.T, text string) (lines []line) {
 
 func TestVersusJSON(t *testing.T) {
 	self, log := fakes(t, map[string]string{"openmpi": "5", "mpich": "2"})
-	out := call(t, self, nil, "versus", "--json", "--op", "latency,bw,allreduce", "--sizes", "8-16,64K", "--time", "20ms",
+	out := runCommand(t, self, nil, "versus", "--json", "--op", "latency,bw,allreduce", "--sizes", "8-16,64K", "--time", "20ms",
 		"--rounds", "7")
 	if out.code != 0 {
 		t.Fatalf("exit %d\n%s", out.code, out.stderr)
@@ -147,7 +147,7 @@ func TestVersusJSON(t *testing.T) {
 
 func TestVersusTable(t *testing.T) {
 	self, _ := fakes(t, map[string]string{"mpich": "6"})
-	out := call(t, self, nil, "versus", "--op", "barrier,init", "--ranks", "4")
+	out := runCommand(t, self, nil, "versus", "--op", "barrier,init", "--ranks", "4")
 	if out.code != 0 {
 		t.Fatalf("exit %d\n%s", out.code, out.stderr)
 	}
@@ -172,7 +172,7 @@ func TestVersusPeerFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			self, _ := fakes(t, map[string]string{"openmpi": "5", "mpich": "2"})
 			script(t, filepath.Join(filepath.Dir(self), "mpirun.openmpi"), body)
-			out := call(t, self, nil, "versus", "--json", "--op", "latency", "--size", "8")
+			out := runCommand(t, self, nil, "versus", "--json", "--op", "latency", "--size", "8")
 			lines := parseLines(t, out.stdout)
 			if out.code != exitFailed || len(lines) != 1 || lines[0].PeerName != "mpich" {
 				t.Errorf("exit %d, points %v\n%s", out.code, lines, out.stderr)
@@ -191,7 +191,7 @@ func TestVersusInterrupted(t *testing.T) {
 	t.Setenv("TMPDIR", temp)
 	sleeper := filepath.Join(filepath.Dir(self), "mpirun.openmpi")
 	script(t, sleeper, `[ "$1" = --version ] || { kill -INT $PPID; exec /bin/sleep 1000; }`)
-	out := call(t, self, nil, "versus", "--op", "latency", "--size", "8")
+	out := runCommand(t, self, nil, "versus", "--op", "latency", "--size", "8")
 	if out.code != exitInterrupted || out.stdout != "" {
 		t.Errorf("exit %d, stdout %q, stderr %q", out.code, out.stdout, out.stderr)
 	}
@@ -209,13 +209,13 @@ func TestVersusWithoutPeers(t *testing.T) {
 		{[]string{"versus"}, "type: apt-get install openmpi-bin libopenmpi-dev mpich libmpich-dev"},
 		{[]string{"versus", "--peer", "mpich"}, "type: apt-get install mpich libmpich-dev"},
 	} {
-		out := call(t, self, nil, c.args...)
+		out := runCommand(t, self, nil, c.args...)
 		if out.code != exitFailed || out.stdout != "" || !strings.Contains(out.stderr, c.want) {
 			t.Errorf("%v: exit %d, stdout %q, stderr %q", c.args, out.code, out.stdout, out.stderr)
 		}
 	}
 	self, _ = fakes(t, map[string]string{"openmpi": "5"})
-	if out := call(t, self, nil, "versus", "--peer", "openmpi,mpich"); out.code != exitFailed ||
+	if out := runCommand(t, self, nil, "versus", "--peer", "openmpi,mpich"); out.code != exitFailed ||
 		!strings.Contains(out.stderr, "mpich is not installed") {
 		t.Errorf("a named peer is missing: exit %d, %q", out.code, out.stderr)
 	}
@@ -248,7 +248,7 @@ func TestWrongUse(t *testing.T) {
 		{"versus --op latency --ranks 3", "none of these operations"},
 		{"versus --ranks 2-1M", "at most 1024 ranks"},
 	} {
-		out := call(t, "/bin/ibrun", nil, strings.Fields(c.words)...)
+		out := runCommand(t, "/bin/ibrun", nil, strings.Fields(c.words)...)
 		if out.code != exitUsage || out.stdout != "" || out.launched != nil || !strings.Contains(out.stderr, c.want) {
 			t.Errorf("%s: %+v; want %q", c.words, out, c.want)
 		}
@@ -258,35 +258,35 @@ func TestWrongUse(t *testing.T) {
 // TestEnvironment: flags have an environment form, which the words override.
 func TestEnvironment(t *testing.T) {
 	env := []string{"IBRUN_BENCH_NP=4", "IBRUN_BENCH_SIZES=8"}
-	if out := call(t, "/opt/ibrun", env, "allreduce"); len(out.launched) < 2 || out.launched[1] != "4" {
+	if out := runCommand(t, "/opt/ibrun", env, "allreduce"); len(out.launched) < 2 || out.launched[1] != "4" {
 		t.Errorf("launched %q, stderr %q", out.launched, out.stderr)
 	}
-	if out := call(t, "/opt/ibrun", env, "allreduce", "-n", "3"); len(out.launched) < 2 || out.launched[1] != "3" {
+	if out := runCommand(t, "/opt/ibrun", env, "allreduce", "-n", "3"); len(out.launched) < 2 || out.launched[1] != "3" {
 		t.Errorf("launched %q, stderr %q", out.launched, out.stderr)
 	}
-	out := call(t, "/opt/ibrun", []string{"IBRUN_BENCH_SIZES=x"}, "allreduce")
+	out := runCommand(t, "/opt/ibrun", []string{"IBRUN_BENCH_SIZES=x"}, "allreduce")
 	if out.code != exitUsage || !strings.Contains(out.stderr, "IBRUN_BENCH_SIZES=x") {
 		t.Errorf("exit %d, stderr %q", out.code, out.stderr)
 	}
 }
 
 func TestLaunch(t *testing.T) {
-	out := call(t, "/opt/ibrun", nil, "allreduce", "-np", "4", "--sizes", "8", "--plot")
+	out := runCommand(t, "/opt/ibrun", nil, "allreduce", "-np", "4", "--sizes", "8", "--plot")
 	want := []string{"-n", "4", "--", "/opt/ibrun", "bench", "allreduce", "--width", "99", "-np", "4", "--sizes", "8", "--plot"}
 	if !slices.Equal(out.launched, want) || out.code != 7 || out.stderr != "" {
 		t.Errorf("launched %q, exit %d, stderr %q; want %q, exit 7", out.launched, out.code, out.stderr, want)
 	}
-	if out := call(t, "/opt/ibrun", []string{"IBRUN_PERF=off"}, "overhead"); out.code != exitUsage || out.launched != nil {
+	if out := runCommand(t, "/opt/ibrun", []string{"IBRUN_PERF=off"}, "overhead"); out.code != exitUsage || out.launched != nil {
 		t.Errorf("overhead of nothing: exit %d, %s", out.code, out.stderr)
 	}
-	if out := call(t, "/opt/ibrun", []string{"PMI_FD=3"}, "versus"); out.code != exitUsage {
+	if out := runCommand(t, "/opt/ibrun", []string{"PMI_FD=3"}, "versus"); out.code != exitUsage {
 		t.Errorf("versus as a rank: exit %d, %s", out.code, out.stderr)
 	}
 }
 
 func TestHelp(t *testing.T) {
 	for _, words := range []string{"", "help", "--help"} {
-		out := call(t, "", nil, strings.Fields(words)...)
+		out := runCommand(t, "", nil, strings.Fields(words)...)
 		for _, op := range allOps() {
 			if !strings.Contains(out.stdout, "\n  "+op.Name+" ") || out.code != 0 {
 				t.Errorf("%q: exit %d, %s is not listed:\n%s", words, out.code, op.Name, out.stdout)
@@ -300,7 +300,7 @@ func TestHelp(t *testing.T) {
 		about[op.Name] = fmt.Sprintf("Measure %s, in %s: %s.\n", op.Name, op.Unit, op.About)
 	}
 	for name, does := range about {
-		out := call(t, "", nil, name, "--help")
+		out := runCommand(t, "", nil, name, "--help")
 		begin := "usage: ibrun bench " + name + " [flags]\n\n" + does
 		if out.code != 0 || out.launched != nil ||
 			!strings.HasPrefix(out.stdout, begin) || !strings.Contains(out.stdout, "\n  --json\n") {
@@ -311,7 +311,7 @@ func TestHelp(t *testing.T) {
 
 func TestInit(t *testing.T) {
 	self, _ := fakes(t, nil)
-	out := call(t, self, nil, "init", "-n", "3", "--json")
+	out := runCommand(t, self, nil, "init", "-n", "3", "--json")
 	var r bench.Result
 	if err := json.Unmarshal([]byte(out.stdout), &r); err != nil || out.code != 0 {
 		t.Fatalf("exit %d, %v\n%s%s", out.code, err, out.stdout, out.stderr)
@@ -347,7 +347,7 @@ func TestShorten(t *testing.T) {
 		{10 * s, 1, 20 * ms}, // 60 s to come, 24 s left
 		{34 * s, 6, ms},      // nothing left
 	} {
-		if got := shorten(50*ms, c.took, 34*s, c.done, 7); got != c.want {
+		if got := shortenedTime(50*ms, c.took, 34*s, c.done, 7); got != c.want {
 			t.Errorf("after %d rounds in %v: %v, want %v", c.done, c.took, got, c.want)
 		}
 	}
@@ -365,8 +365,8 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-func TestCommandLine(t *testing.T) {
-	if got, want := commandLine([]string{"a", "b c", "", "it's"}), `a 'b c' '' 'it'\''s'`; got != want {
+func TestQuoteCommand(t *testing.T) {
+	if got, want := quoteCommand([]string{"a", "b c", "", "it's"}), `a 'b c' '' 'it'\''s'`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

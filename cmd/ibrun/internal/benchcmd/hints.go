@@ -11,8 +11,8 @@ import (
 	"github.com/ibrun/ibrun/mpi"
 )
 
-// trial is a use that a hint is meant for.
-type trial struct {
+// hintMeasurement is a use that a hint is meant for.
+type hintMeasurement struct {
 	hint  string // what is set, key=value
 	on    []string
 	off   []string
@@ -22,10 +22,10 @@ type trial struct {
 	run func(c *mpi.Comm, size, turns int) (float64, error)
 }
 
-// trials are all hints, each with a use.
-func trials() []trial {
-	assert := func(op string, sizes []int, run func(*mpi.Comm, int, int) (float64, error), names ...string) trial {
-		t := trial{op: op, sizes: sizes, run: run}
+// hintMeasurements are all hints, each with a use.
+func hintMeasurements() []hintMeasurement {
+	assert := func(op string, sizes []int, run func(*mpi.Comm, int, int) (float64, error), names ...string) hintMeasurement {
+		t := hintMeasurement{op: op, sizes: sizes, run: run}
 		for i, name := range names {
 			if i > 0 {
 				t.hint += "+"
@@ -37,25 +37,25 @@ func trials() []trial {
 		return t
 	}
 	small, large := []int{8}, []int{64 << 10, 256 << 10, 1 << 20}
-	return []trial{
-		assert("unexpected", small, unexpected, "no_any_source"),
-		assert("unexpected", small, unexpected, "no_any_tag"),
-		assert("unexpected", small, unexpected, "no_any_source", "no_any_tag"),
-		assert("posted_latency", large, posted, "exact_length"),
-		assert("urgent", []int{1 << 20}, urgent, "allow_overtaking"),
-		assert("allreduce", small, reductions, "strict_persistent_collective_ordering"),
+	return []hintMeasurement{
+		assert("unexpected", small, unexpectedMessages, "no_any_source"),
+		assert("unexpected", small, unexpectedMessages, "no_any_tag"),
+		assert("unexpected", small, unexpectedMessages, "no_any_source", "no_any_tag"),
+		assert("posted_latency", large, postedReceives, "exact_length"),
+		assert("urgent", []int{1 << 20}, overtaking, "allow_overtaking"),
+		assert("allreduce", small, allreduces, "strict_persistent_collective_ordering"),
 		{"memory_alloc_kinds", []string{"mpi_assert_memory_alloc_kinds", "system"},
-			[]string{"mpi_assert_memory_alloc_kinds", "system,mpi"}, "posted_latency", small, posted},
+			[]string{"mpi_assert_memory_alloc_kinds", "system,mpi"}, "posted_latency", small, postedReceives},
 		{"ibrun_eager=1024", []string{"ibrun_eager", "1024"}, []string{"ibrun_eager", "auto"}, "unexpected",
-			[]int{32 << 10}, unexpected},
+			[]int{32 << 10}, unexpectedMessages},
 	}
 }
 
 // batch is how many messages wait, or are under way, at a time.
 const batch = 256
 
-// unexpected receives messages that all came before their receives, in the order in which they were sent.
-func unexpected(c *mpi.Comm, size, turns int) (float64, error) {
+// unexpectedMessages receives messages that all came before their receives, in the order in which they were sent.
+func unexpectedMessages(c *mpi.Comm, size, turns int) (float64, error) {
 	x, word := make([]byte, size), make([]byte, 1)
 	const last = batch
 	reqs := make([]mpi.Request, batch)
@@ -91,11 +91,11 @@ func unexpected(c *mpi.Comm, size, turns int) (float64, error) {
 			return 0, err
 		}
 	}
-	return per(began, turns*batch), nil
+	return microsecondsPer(began, turns*batch), nil
 }
 
-// posted passes a message to and fro, each receive being posted before the message is sent that asks for it.
-func posted(c *mpi.Comm, size, turns int) (float64, error) {
+// postedReceives passes a message to and fro, each receive being posted before the message is sent that asks for it.
+func postedReceives(c *mpi.Comm, size, turns int) (float64, error) {
 	out, in, other := make([]byte, size), make([]byte, size), 1-c.Rank()
 	began := time.Now()
 	r, err := mpi.Irecv(c, in, other, 1)
@@ -119,7 +119,7 @@ func posted(c *mpi.Comm, size, turns int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	took := per(began, 2*turns)
+	took := microsecondsPer(began, 2*turns)
 	// The last receive has no message yet.
 	if err := mpi.Send(c, out, other, 1); err != nil {
 		return 0, err
@@ -128,8 +128,8 @@ func posted(c *mpi.Comm, size, turns int) (float64, error) {
 	return took, err
 }
 
-// urgent waits for a large message that was sent after many small ones.
-func urgent(c *mpi.Comm, size, turns int) (float64, error) {
+// overtaking waits for a large message that was sent after many small ones.
+func overtaking(c *mpi.Comm, size, turns int) (float64, error) {
 	const small = 1 << 10
 	x, rest, word := make([]byte, size), make([]byte, batch*small), make([]byte, 1)
 	var took time.Duration
@@ -172,7 +172,7 @@ func urgent(c *mpi.Comm, size, turns int) (float64, error) {
 	return float64(took.Nanoseconds()) / 1e3 / float64(turns), nil
 }
 
-func reductions(c *mpi.Comm, size, turns int) (float64, error) {
+func allreduces(c *mpi.Comm, size, turns int) (float64, error) {
 	x, sum := make([]float64, size/8), make([]float64, size/8)
 	began := time.Now()
 	for range turns {
@@ -180,10 +180,10 @@ func reductions(c *mpi.Comm, size, turns int) (float64, error) {
 			return 0, err
 		}
 	}
-	return per(began, turns), nil
+	return microsecondsPer(began, turns), nil
 }
 
-func per(began time.Time, n int) float64 {
+func microsecondsPer(began time.Time, n int) float64 {
 	return float64(time.Since(began).Nanoseconds()) / 1e3 / float64(n)
 }
 
@@ -218,9 +218,9 @@ func (c *command) hints(ctx context.Context, args []string) error {
 	}
 	var r *report
 	if p.World().Rank() == 0 {
-		r = &report{w: c.stdout, json: asJSON, than: "the same without the hint"}
+		r = &report{w: c.stdout, json: asJSON, baseline: "the same without the hint"}
 	}
-	for _, t := range trials() {
+	for _, t := range hintMeasurements() {
 		for _, size := range t.sizes {
 			if err := t.measure(p, r, size, rounds, slice); err != nil {
 				return fmt.Errorf("%s of %d bytes with %s: %w", t.op, size, t.hint, err)
@@ -232,12 +232,12 @@ func (c *command) hints(ctx context.Context, args []string) error {
 
 // measure prints the best figures of one size: hints save little, and what disturbs a
 // round only adds. A rank without a report prints none.
-func (t *trial) measure(p *mpi.Process, r *report, size, rounds int, slice time.Duration) error {
+func (t *hintMeasurement) measure(p *mpi.Process, r *report, size, rounds int, slice time.Duration) error {
 	c, err := p.World().Dup()
 	if err != nil {
 		return err
 	}
-	turns, err := t.turns(c, size, slice)
+	turns, err := t.findIterations(c, size, slice)
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (t *trial) measure(p *mpi.Process, r *report, size, rounds int, slice time.
 			info []string
 			took *[]float64
 		}{{t.off, &without}, {t.on, &with}} {
-			if err := t.set(c, side.info); err != nil {
+			if err := t.applyHints(c, side.info); err != nil {
 				return err
 			}
 			if _, err := t.run(c, size, 1); err != nil { // the first after a change finds everything cold
@@ -271,8 +271,8 @@ func (t *trial) measure(p *mpi.Process, r *report, size, rounds int, slice time.
 	return c.Free()
 }
 
-// set brings hints into force, and makes sure that they are.
-func (t *trial) set(c *mpi.Comm, pairs []string) error {
+// applyHints brings hints into force, and makes sure that they are.
+func (t *hintMeasurement) applyHints(c *mpi.Comm, pairs []string) error {
 	info := &mpi.Info{}
 	for i := 0; i < len(pairs); i += 2 {
 		if err := info.Set(pairs[i], pairs[i+1]); err != nil {
@@ -294,8 +294,8 @@ func (t *trial) set(c *mpi.Comm, pairs []string) error {
 	return nil
 }
 
-// turns finds out how many fill a time, alike at both ranks.
-func (t *trial) turns(c *mpi.Comm, size int, slice time.Duration) (int, error) {
+// findIterations finds out how many fill a time, alike at both ranks.
+func (t *hintMeasurement) findIterations(c *mpi.Comm, size int, slice time.Duration) (int, error) {
 	for n := 1; ; n *= 2 {
 		began := time.Now()
 		if _, err := t.run(c, size, n); err != nil {

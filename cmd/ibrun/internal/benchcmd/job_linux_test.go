@@ -22,7 +22,7 @@ const asIbrun = "BENCHCMD_TEST_AS_IBRUN"
 
 func TestMain(m *testing.M) {
 	if name := filepath.Base(os.Args[0]); strings.HasPrefix(name, "ib_") || name == fakeSide {
-		os.Exit(actVerbs(name, os.Args[1:]))
+		os.Exit(runFakeProgram(name, os.Args[1:]))
 	}
 	if os.Getenv(asIbrun) != "" {
 		os.Exit(ibrun(os.Args[1:]))
@@ -99,7 +99,7 @@ func TestJobDraws(t *testing.T) {
 // TestPeerProgram builds the C program with every MPI that is installed and runs a loop of each kind of figure.
 func TestPeerProgram(t *testing.T) {
 	found := 0
-	for _, m := range implementations() {
+	for _, m := range mpiImplementations() {
 		if !m.installed() {
 			continue
 		}
@@ -125,9 +125,9 @@ func TestPeerProgram(t *testing.T) {
 	}
 	if found == 0 {
 		if os.Getenv("CI") != "" {
-			t.Fatalf("there is no other MPI to build the C program with; type: %s", aptLine(implementations()))
+			t.Fatalf("there is no other MPI to build the C program with; type: %s", installCommand(mpiImplementations()))
 		}
-		t.Skipf("there is no other MPI to build the C program with; type: %s", aptLine(implementations()))
+		t.Skipf("there is no other MPI to build the C program with; type: %s", installCommand(mpiImplementations()))
 	}
 }
 
@@ -145,7 +145,7 @@ func TestHints(t *testing.T) {
 		}
 		got = append(got, fmt.Sprint(l.Op, l.Size, l.Hint))
 	}
-	for _, r := range trials() {
+	for _, r := range hintMeasurements() {
 		for _, size := range r.sizes {
 			want = append(want, fmt.Sprint(r.op, size, r.hint))
 		}

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// say prints one of ibrun's own lines.
-func (c *command) say(format string, args ...any) {
+// logf prints one of ibrun's own lines.
+func (c *command) logf(format string, args ...any) {
 	fmt.Fprintf(c.stderr, "ibrun bench: "+format+"\n", args...)
 }
 
-// introduce tells what is compared, and on what.
-func (c *command) introduce(v *comparison) {
-	c.say("machine: %s", machine())
-	for _, p := range v.contenders {
-		c.say("%s %s, built by %s", p.name, p.version, p.built)
+// logSubjects tells what is compared, and on what.
+func (c *command) logSubjects(v *comparison) {
+	c.logf("machine: %s", machine())
+	for _, p := range v.subjects {
+		c.logf("%s %s, built by %s", p.name, p.version, p.built)
 	}
-	c.say("median of %d rounds, about %v for each size and round", v.rounds, v.time)
+	c.logf("median of %d rounds, about %v for each size and round", v.rounds, v.time)
 }
 
 // machine is processor, cores that may be used, and system.

@@ -45,7 +45,7 @@ func (c *command) measure(ctx context.Context, op bench.Op, o *options) (err err
 // measureInit times whole commands that start the ranks, which initialise and finalize.
 func (c *command) measureInit(ctx context.Context, o *options) error {
 	const rounds = 7
-	ours := c.ours(transports.Auto)
+	ours := c.ibrunSubject(transports.Auto)
 	var took []float64
 	for range rounds {
 		points, err := ours.run(ctx, job{op: opInit, ranks: o.ranks})

@@ -57,7 +57,7 @@ func (c *command) parseOp(op bench.Op, args []string) (*options, error) {
 	if err := checkRanks(op, o.ranks); err != nil {
 		return nil, usageError{err}
 	}
-	if f.given("sizes", "size") {
+	if f.isSet("sizes", "size") {
 		if o.cfg.Sizes = sizesFor(op, sizes); len(o.cfg.Sizes) == 0 {
 			return nil, usagef("%s has no point at --sizes %s", op.Name, sizes.String())
 		}
@@ -169,8 +169,8 @@ func (f *flags) help(c *command) error {
 	return err
 }
 
-// given reports whether one of the flags was on the command line.
-func (f *flags) given(names ...string) (yes bool) {
+// isSet reports whether one of the flags was on the command line.
+func (f *flags) isSet(names ...string) (yes bool) {
 	f.Visit(func(g *flag.Flag) { yes = yes || slices.Contains(names, g.Name) })
 	return yes
 }
@@ -179,7 +179,7 @@ func (f *flags) given(names ...string) (yes bool) {
 func didYouMean(typed string, known []string) string {
 	best, least := "", 3
 	for _, k := range known {
-		if d := distance(typed, k); d < least && d < len(k) {
+		if d := editDistance(typed, k); d < least && d < len(k) {
 			best, least = k, d
 		}
 	}
@@ -189,8 +189,8 @@ func didYouMean(typed string, known []string) string {
 	return fmt.Sprintf(" (did you mean %s?)", best)
 }
 
-// distance is the number of letters to add, drop or change to make b of a.
-func distance(a, b string) int {
+// editDistance is the number of letters to add, drop or change to make b of a.
+func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

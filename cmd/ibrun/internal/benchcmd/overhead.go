@@ -24,7 +24,7 @@ type overhead struct {
 const (
 	recordingOff = iota
 	recordingOn
-	recordings
+	recordingLevels
 )
 
 func (c *command) overhead(ctx context.Context, args []string) error {
@@ -44,7 +44,7 @@ func (c *command) overhead(ctx context.Context, args []string) error {
 
 // parseOverhead reads the flags. Both results are nil after --help.
 func (c *command) parseOverhead(args []string) (*overhead, error) {
-	o := &overhead{report: &report{w: c.stdout, than: "the same without recording"}}
+	o := &overhead{report: &report{w: c.stdout, baseline: "the same without recording"}}
 	var ops string
 	f := newFlags("bench overhead", "Measure what recording costs: with it and without, alternating in one run.")
 	for _, name := range []string{"n", "np"} {
@@ -94,7 +94,7 @@ func (c *command) measureOverhead(ctx context.Context, o *overhead) error {
 	}
 	for _, op := range o.ops {
 		cfg := bench.Config{Sizes: sizesFor(op, o.sizes), Time: o.time}
-		err := bench.Alternate(p.World(), op, cfg, o.rounds, recordings, p.Pcontrol, func(r []bench.Result) error {
+		err := bench.Alternate(p.World(), op, cfg, o.rounds, recordingLevels, p.Pcontrol, func(r []bench.Result) error {
 			on, off := r[recordingOn], r[recordingOff]
 			return o.report.point(newLine(op.Name, on.Ranks, on.Size, on.Unit, on.Value, off.Value, "off"))
 		})
@@ -103,7 +103,7 @@ func (c *command) measureOverhead(ctx context.Context, o *overhead) error {
 		}
 	}
 	if p.World().Rank() == 0 {
-		if err := o.report.end(c.stderr); err != nil {
+		if err := o.report.printSummary(c.stderr); err != nil {
 			return err
 		}
 	}

@@ -14,7 +14,7 @@ func TestOverhead(t *testing.T) {
 	}
 	for i, l := range lines {
 		if l.Op != []string{"latency", "allreduce"}[i/2] || l.Ranks != 2 || l.Size != []int{8, 64 << 10}[i%2] || l.PeerName != "off" ||
-			l.Ratio != digits(ratio(l.Unit, l.Ours, l.Peer)) && (l.Ratio < 0.99*l.Peer/l.Ours || l.Ratio > 1.01*l.Peer/l.Ours) {
+			l.Ratio != roundDigits(ratio(l.Unit, l.Ours, l.Peer)) && (l.Ratio < 0.99*l.Peer/l.Ours || l.Ratio > 1.01*l.Peer/l.Ours) {
 			t.Errorf("%+v", l)
 		}
 	}

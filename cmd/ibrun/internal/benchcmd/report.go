@@ -27,22 +27,22 @@ type line struct {
 }
 
 func newLine(op string, ranks, size int, unit bench.Unit, ours, peer float64, peerName string) line {
-	return line{Op: op, Ranks: ranks, Size: size, Unit: unit, Ours: digits(ours), Peer: digits(peer), PeerName: peerName,
-		Ratio: digits(ratio(unit, ours, peer))}
+	return line{Op: op, Ranks: ranks, Size: size, Unit: unit, Ours: roundDigits(ours), Peer: roundDigits(peer), PeerName: peerName,
+		Ratio: roundDigits(ratio(unit, ours, peer))}
 }
 
 // report prints the points of a comparison as they come, and sums them up.
 type report struct {
-	w       io.Writer
-	json    bool
-	than    string // what ours is compared with; empty: the better peer
-	headed  bool
-	points  []string              // op and ranks, in the order they came
-	against map[string][]standing // by those
+	w             io.Writer
+	json          bool
+	baseline      string // what ours is compared with; empty: the better peer
+	headerPrinted bool
+	groups        []string               // op and ranks, in the order they came
+	ratios        map[string][]sizeRatio // by those
 }
 
-// standing is how one point compares with the best peer there.
-type standing struct {
+// sizeRatio is how one point compares with the best peer there.
+type sizeRatio struct {
 	size  int
 	ratio float64
 }
@@ -57,50 +57,50 @@ func ratio(unit bench.Unit, ours, peer float64) float64 {
 
 // point prints one line.
 func (r *report) point(l line) error {
-	r.note(l)
+	r.addRatio(l)
 	if r.json {
 		if err := json.NewEncoder(r.w).Encode(l); err != nil {
 			return fmt.Errorf("writing JSON: %w", err)
 		}
 		return nil
 	}
-	if !r.headed {
-		r.headed = true
+	if !r.headerPrinted {
+		r.headerPrinted = true
 		fmt.Fprintf(r.w, "%-14s %5s %9s  %5s %12s %12s  %-8s %6s\n", "op", "ranks", "size", "unit", "ours", "peer", "", "ratio")
 	}
 	_, err := fmt.Fprintf(r.w, "%-14s %5d %9s  %5s %12s %12s  %-8s %6.2f%s\n", l.Op, l.Ranks, bench.FormatSize(l.Size), l.Unit,
-		bench.FormatFigure(l.Ours), bench.FormatFigure(l.Peer), l.PeerName, l.Ratio, after("  ", l.Provider+l.Hint))
+		bench.FormatFigure(l.Ours), bench.FormatFigure(l.Peer), l.PeerName, l.Ratio, withPrefix("  ", l.Provider+l.Hint))
 	if err != nil {
 		return fmt.Errorf("writing the table: %w", err)
 	}
 	return nil
 }
 
-// note keeps the ratio against the best peer of each point.
-func (r *report) note(l line) {
-	if r.against == nil {
-		r.against = map[string][]standing{}
+// addRatio keeps the ratio against the best peer of each point.
+func (r *report) addRatio(l line) {
+	if r.ratios == nil {
+		r.ratios = map[string][]sizeRatio{}
 	}
-	key := fmt.Sprintf("%s, %d ranks%s", l.Op, l.Ranks, after(", ", l.Provider))
-	if r.against[key] == nil {
-		r.points = append(r.points, key)
+	key := fmt.Sprintf("%s, %d ranks%s", l.Op, l.Ranks, withPrefix(", ", l.Provider))
+	if r.ratios[key] == nil {
+		r.groups = append(r.groups, key)
 	}
-	list := r.against[key]
+	list := r.ratios[key]
 	if n := len(list); n > 0 && list[n-1].size == l.Size {
 		list[n-1].ratio = min(list[n-1].ratio, l.Ratio)
 		return
 	}
-	r.against[key] = append(list, standing{l.Size, l.Ratio})
+	r.ratios[key] = append(list, sizeRatio{l.Size, l.Ratio})
 }
 
-// end says in a line per operation and rank count how ours stands against what it is compared with.
-func (r *report) end(w io.Writer) error {
-	for i, key := range r.points {
+// printSummary says in a line per operation and rank count how ours stands against what it is compared with.
+func (r *report) printSummary(w io.Writer) error {
+	for i, key := range r.groups {
 		if i == 0 {
-			fmt.Fprintf(w, "\nagainst %s:\n", cmp.Or(r.than, "the better peer at each point"))
+			fmt.Fprintf(w, "\nagainst %s:\n", cmp.Or(r.baseline, "the better peer at each point"))
 		}
-		list := r.against[key]
-		worst := slices.MinFunc(list, func(a, b standing) int { return int(math.Copysign(1, a.ratio-b.ratio)) })
+		list := r.ratios[key]
+		worst := slices.MinFunc(list, func(a, b sizeRatio) int { return int(math.Copysign(1, a.ratio-b.ratio)) })
 		logs := 0.0
 		for _, s := range list {
 			logs += math.Log(s.ratio)
@@ -115,16 +115,16 @@ func (r *report) end(w io.Writer) error {
 	return nil
 }
 
-// after puts something before a word, if there is one.
-func after(before, word string) string {
+// withPrefix puts something before a word, if there is one.
+func withPrefix(before, word string) string {
 	if word == "" {
 		return ""
 	}
 	return before + word
 }
 
-// digits rounds to five significant digits: more were never measured.
-func digits(x float64) float64 {
+// roundDigits rounds to five significant digits: more were never measured.
+func roundDigits(x float64) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64)
 	if err != nil {
 		return x // infinite: it stays so

@@ -24,8 +24,8 @@ var providers = []string{"rxe", "libibverbs"}
 // defaultVerbs are what is measured unless told otherwise: what eager and rendezvous messages are made of.
 const defaultVerbs = "send_lat,write_bw,read_bw"
 
-// verbsRace is what `ibrun bench verbs` was asked for.
-type verbsRace struct {
+// verbsComparison is what `ibrun bench verbs` was asked for.
+type verbsComparison struct {
 	ops        []perftest.Op
 	sizes      cli.Ranges
 	device     string
@@ -47,8 +47,8 @@ func openDevice(device, provider string) (string, error) {
 
 // verbs compares with perftest.
 func (c *command) verbs(ctx context.Context, args []string) error {
-	if len(args) > 0 && args[0] == sideWord {
-		return c.side(args[1:])
+	if len(args) > 0 && args[0] == sideArg {
+		return c.runSide(args[1:])
 	}
 	v, err := c.parseVerbs(args)
 	if err != nil || v == nil {
@@ -64,15 +64,15 @@ func (c *command) verbs(ctx context.Context, args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err = c.raceVerbs(ctx, v); ctx.Err() != nil {
+	if err = c.compareVerbs(ctx, v); ctx.Err() != nil {
 		return exitError{exitInterrupted}
 	}
 	return err
 }
 
 // parseVerbs reads the flags. Both results are nil after --help.
-func (c *command) parseVerbs(args []string) (*verbsRace, error) {
-	v := &verbsRace{report: &report{w: c.stdout}}
+func (c *command) parseVerbs(args []string) (*verbsComparison, error) {
+	v := &verbsComparison{report: &report{w: c.stdout}}
 	var names []string
 	for _, op := range perftest.Ops() {
 		names = append(names, op.Name)
@@ -93,8 +93,8 @@ func (c *command) parseVerbs(args []string) (*verbsRace, error) {
 	if err := f.parse(c, args); err != nil || f.helped {
 		return nil, err
 	}
-	if v.rounds < 1 || v.time <= 0 || v.iterations < 0 || v.iterations > 0 && v.iterations < fewest {
-		return nil, usagef("--rounds is 1 at least, --time more than 0, --iterations %d at least", fewest)
+	if v.rounds < 1 || v.time <= 0 || v.iterations < 0 || v.iterations > 0 && v.iterations < minIterations {
+		return nil, usagef("--rounds is 1 at least, --time more than 0, --iterations %d at least", minIterations)
 	}
 	opNames, err := nameList("op", ops, names)
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *command) parseVerbs(args []string) (*verbsRace, error) {
 }
 
 // sizesOf are the sizes that an operation is measured with.
-func (v *verbsRace) sizesOf(op perftest.Op) []int {
+func (v *verbsComparison) sizesOf(op perftest.Op) []int {
 	if v.sizes == nil {
 		return op.Sizes
 	}
@@ -133,7 +133,7 @@ func (v *verbsRace) sizesOf(op perftest.Op) []int {
 }
 
 // openAll finds the device, and out through which of the providers it can be reached.
-func (v *verbsRace) openAll(c *command) error {
+func (v *verbsComparison) openAll(c *command) error {
 	wanted := v.providers
 	if wanted == nil {
 		wanted = providers
@@ -148,7 +148,7 @@ func (v *verbsRace) openAll(c *command) error {
 		case v.providers != nil || errors.Is(err, verbs.ErrNoDevice):
 			return err
 		default:
-			c.say("%s is left out: %v", p, err)
+			c.logf("%s is left out: %v", p, err)
 			failed = errors.Join(failed, err)
 		}
 	}
@@ -158,15 +158,15 @@ func (v *verbsRace) openAll(c *command) error {
 	return nil
 }
 
-// raceVerbs measures everything. A point that fails is told; the others go on.
-func (c *command) raceVerbs(ctx context.Context, v *verbsRace) error {
-	c.say("machine: %s; device %s", machine(), v.device)
-	c.say("ibrun %s, and perftest as it is installed", buildVersion())
-	c.say("median of %d rounds", v.rounds)
+// compareVerbs measures everything. A point that fails is told; the others go on.
+func (c *command) compareVerbs(ctx context.Context, v *verbsComparison) error {
+	c.logf("machine: %s; device %s", machine(), v.device)
+	c.logf("ibrun %s, and perftest as it is installed", buildVersion())
+	c.logf("median of %d rounds", v.rounds)
 	var failed error
 	for _, op := range v.ops {
 		for _, size := range v.sizesOf(op) {
-			if err := c.verbsPoint(ctx, v, op, size); err != nil {
+			if err := c.compareVerbsSize(ctx, v, op, size); err != nil {
 				failed = errors.Join(failed, fmt.Errorf("%s, %s: %w", op.Name, bench.FormatSize(size), err))
 			}
 			if ctx.Err() != nil {
@@ -174,14 +174,14 @@ func (c *command) raceVerbs(ctx context.Context, v *verbsRace) error {
 			}
 		}
 	}
-	return errors.Join(failed, v.report.end(c.stderr))
+	return errors.Join(failed, v.report.printSummary(c.stderr))
 }
 
-// verbsPoint runs all rounds of one size and reports it. Perftest begins, because ours takes its settings.
-func (c *command) verbsPoint(ctx context.Context, v *verbsRace, op perftest.Op, size int) error {
-	peer := peerDuo{device: v.device, op: op, size: size, iterations: v.iterations}
+// compareVerbsSize runs all rounds of one size and reports it. Perftest begins, because ours takes its settings.
+func (c *command) compareVerbsSize(ctx context.Context, v *verbsComparison, op perftest.Op, size int) error {
+	peer := perftestRunner{device: v.device, op: op, size: size, iterations: v.iterations}
 	if peer.iterations == 0 {
-		if err := peer.fill(ctx, c, v.time); err != nil {
+		if err := peer.findIterations(ctx, c, v.time); err != nil {
 			return err
 		}
 	}
@@ -196,7 +196,7 @@ func (c *command) verbsPoint(ctx context.Context, v *verbsRace, op perftest.Op, 
 			} else {
 				test := perftest.Test{Op: op.Name, Device: v.device, Provider: who, Size: size, Iterations: peer.iterations,
 					Settings: peer.settings}
-				figure, err = c.runOurs(ctx, test, round == 0)
+				figure, err = c.measureVerbs(ctx, test, round == 0)
 			}
 			if err != nil {
 				return err
@@ -219,20 +219,20 @@ func (c *command) verbsPoint(ctx context.Context, v *verbsRace, op perftest.Op, 
 }
 
 const (
-	verbsRounds      = 21 // an emulated device is noisy: in one of two runs the median of 7 is off by a twentieth
-	defaultVerbsTime = 300 * time.Millisecond
-	fewest           = 20     // iterations; perftest wants 5
-	fewestTurns      = 200    // of a latency: the median of fewer says little
-	most             = 200000 // perftest has memory for each
-	moderation       = 100    // perftest's, of which a multiple is measured
+	verbsRounds          = 21 // an emulated device is noisy: in one of two runs the median of 7 is off by a twentieth
+	defaultVerbsTime     = 300 * time.Millisecond
+	minIterations        = 20     // iterations; perftest wants 5
+	minLatencyIterations = 200    // of a latency: the median of fewer says little
+	maxIterations        = 200000 // perftest has memory for each
+	cqModeration         = 100    // perftest's, of which a multiple is measured
 )
 
-// fill finds the number of iterations that take so long, by trying a few.
-func (p *peerDuo) fill(ctx context.Context, c *command, long time.Duration) error {
+// findIterations finds the number of iterations that take so long, by trying a few.
+func (p *perftestRunner) findIterations(ctx context.Context, c *command, long time.Duration) error {
 	const big = 4 << 10
-	least := fewest
+	least := minIterations
 	if !p.op.Rate() || p.size <= big {
-		least = fewestTurns
+		least = minLatencyIterations
 	}
 	p.iterations = least
 	figure, err := p.run(ctx, c, false)
@@ -244,9 +244,9 @@ func (p *peerDuo) fill(ctx context.Context, c *command, long time.Duration) erro
 	if p.op.Rate() {
 		each = float64(p.size) / (figure * mega)
 	}
-	n := int(min(long.Seconds()/each, most))
-	if n > moderation {
-		n -= n % moderation
+	n := int(min(long.Seconds()/each, maxIterations))
+	if n > cqModeration {
+		n -= n % cqModeration
 	}
 	p.iterations = max(n, least)
 	return nil

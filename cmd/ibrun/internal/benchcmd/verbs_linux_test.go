@@ -26,8 +26,8 @@ const fakeSide = "ibrun-side"
 // spoilVariable names what the programs are to do wrong.
 const spoilVariable = "BENCHCMD_TEST_SPOIL"
 
-// actVerbs is both. The figures are 10 for perftest, 4 for the provider rxe and 20 for libibverbs.
-func actVerbs(name string, args []string) int {
+// runFakeProgram is both. The figures are 10 for perftest, 4 for the provider rxe and 20 for libibverbs.
+func runFakeProgram(name string, args []string) int {
 	f := fakePerftest
 	if name == fakeSide {
 		f = fakeOurs
@@ -85,17 +85,17 @@ func fakeOurs(_ string, args []string) error {
 	if err := json.Unmarshal([]byte(args[4]), &t); err != nil {
 		return err
 	}
-	if t.Depth != 7 || t.MTU != 1024 || t.Inline != 16 || t.Iterations < fewest || t.Device != "fake0" {
+	if t.Depth != 7 || t.MTU != 1024 || t.Inline != 16 || t.Iterations < minIterations || t.Device != "fake0" {
 		return fmt.Errorf("the test is %+v", t)
 	}
 	if os.Getenv(spoilVariable) == "ours" {
 		return errors.New("ours is out of order")
 	}
-	if _, err := fmt.Fprintln(os.NewFile(speakFD, "to the peer"), args[3]); err != nil {
+	if _, err := fmt.Fprintln(os.NewFile(writeFD, "to the peer"), args[3]); err != nil {
 		return err
 	}
 	var peer string
-	_, err := fmt.Fscanln(os.NewFile(hearFD, "from the peer"), &peer)
+	_, err := fmt.Fscanln(os.NewFile(readFD, "from the peer"), &peer)
 	if err != nil || peer == args[3] || args[3] == "server" {
 		return err
 	}
@@ -104,7 +104,7 @@ func fakeOurs(_ string, args []string) error {
 }
 
 // callVerbs runs `ibrun bench verbs args...` with those programs of perftest in the PATH and a device that opens.
-func callVerbs(t *testing.T, open func(device, provider string) (string, error), programs []string, args ...string) outcome {
+func callVerbs(t *testing.T, open func(device, provider string) (string, error), programs []string, args ...string) callResult {
 	t.Helper()
 	dir := t.TempDir()
 	exe, err := os.Executable()
@@ -121,7 +121,7 @@ func callVerbs(t *testing.T, open func(device, provider string) (string, error),
 	c := command{args: append([]string{"verbs"}, args...), env: os.Environ(), stdout: &stdout, stderr: &stderr,
 		self: filepath.Join(dir, fakeSide), open: open}
 	code := c.run(context.Background())
-	return outcome{code: code, stdout: stdout.String(), stderr: stderr.String()}
+	return callResult{code: code, stdout: stdout.String(), stderr: stderr.String()}
 }
 
 func opens(device, _ string) (string, error) { return "fake0", nil }

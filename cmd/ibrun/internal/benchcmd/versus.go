@@ -29,21 +29,21 @@ const (
 
 // comparison is what `ibrun bench versus` was asked for.
 type comparison struct {
-	ops        []bench.Op
-	ranks      []int
-	sizes      cli.Ranges
-	peers      []string
-	transport  string
-	rounds     int
-	time       time.Duration
-	contenders []*contender // ours first
-	report     *report
+	ops       []bench.Op
+	ranks     []int
+	sizes     cli.Ranges
+	peers     []string
+	transport string
+	rounds    int
+	time      time.Duration
+	subjects  []*subject // ours first
+	report    *report
 }
 
 // versus compares ours with every peer.
 func (c *command) versus(ctx context.Context, args []string) error {
-	if len(args) > 0 && args[0] == socketsWord {
-		return c.socketsSide(args[1:])
+	if len(args) > 0 && args[0] == socketsArg {
+		return c.runSocketsProcess(args[1:])
 	}
 	v, err := c.parseVersus(args)
 	if err != nil || v == nil {
@@ -52,7 +52,7 @@ func (c *command) versus(ctx context.Context, args []string) error {
 	if c.isRank() {
 		return usagef("versus starts its own ranks: run it without a launcher")
 	}
-	var found []implementation
+	var found []mpiImplementation
 	if v.transport != transports.RDMA.String() { // no other MPI comes up over every device
 		if found, err = c.findPeers(v.peers); err != nil {
 			return err
@@ -60,34 +60,34 @@ func (c *command) versus(ctx context.Context, args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err = c.buildAndRace(ctx, v, found); ctx.Err() != nil {
+	if err = c.buildAndCompare(ctx, v, found); ctx.Err() != nil {
 		return exitError{exitInterrupted}
 	}
 	return err
 }
 
-// buildAndRace builds the C program for each peer in a folder of its own, and measures.
-func (c *command) buildAndRace(ctx context.Context, v *comparison, found []implementation) (err error) {
+// buildAndCompare builds the C program for each peer in a folder of its own, and measures.
+func (c *command) buildAndCompare(ctx context.Context, v *comparison, found []mpiImplementation) (err error) {
 	dir, err := os.MkdirTemp("", "ibrun-bench-")
 	if err != nil {
 		return fmt.Errorf("making a folder for the C programs: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	v.contenders = []*contender{c.ours(v.transport)}
+	v.subjects = []*subject{c.ibrunSubject(v.transport)}
 	for _, m := range found {
-		p, err := m.build(ctx, dir, c.neutral(), v.transport)
+		p, err := m.build(ctx, dir, c.cleanEnv(), v.transport)
 		if err != nil {
 			return err
 		}
-		v.contenders = append(v.contenders, p)
+		v.subjects = append(v.subjects, p)
 	}
-	rivals, err := c.findRivals(ctx, v.peers, v.transport)
+	rivals, err := c.findReferences(ctx, v.peers, v.transport)
 	if err != nil {
 		return err
 	}
-	v.contenders = append(v.contenders, rivals...)
-	c.introduce(v)
-	return c.race(ctx, v)
+	v.subjects = append(v.subjects, rivals...)
+	c.logSubjects(v)
+	return c.compareAll(ctx, v)
 }
 
 // parseVersus reads the flags. Both results are nil after --help.
@@ -182,47 +182,47 @@ func defaultSizes(op bench.Op, transport string) []int {
 	return sizesFor(op, cli.Ranges{{Low: 8, High: 8}, {Low: 64 << 10, High: 64 << 10}, {Low: 1 << 20, High: 1 << 20}})
 }
 
-// race measures everything. A launch that fails is told and ends its part; the others go on.
-func (c *command) race(ctx context.Context, v *comparison) error {
+// compareAll measures everything. A launch that fails is told and ends its part; the others go on.
+func (c *command) compareAll(ctx context.Context, v *comparison) error {
 	var failed error
 	for _, op := range v.ops {
 		jobs := v.jobs(op)
 		if len(jobs) == 0 {
-			c.say("%s is left out: it has no point with these --ranks and --size", op.Name)
+			c.logf("%s is left out: it has no point with these --ranks and --size", op.Name)
 		}
 		for _, j := range jobs {
-			failed = errors.Join(failed, c.compare(ctx, v, j, opLimit/time.Duration(len(jobs))))
+			failed = errors.Join(failed, c.compareJob(ctx, v, j, opLimit/time.Duration(len(jobs))))
 			if ctx.Err() != nil {
 				return failed
 			}
 		}
 	}
-	return errors.Join(failed, v.report.end(c.stderr))
+	return errors.Join(failed, v.report.printSummary(c.stderr))
 }
 
-// compare runs all rounds of one job and reports its points. A peer that fails is left out of the rest.
-func (c *command) compare(ctx context.Context, v *comparison, j job, limit time.Duration) (failed error) {
-	samples := make([]map[int][]float64, len(v.contenders)) // by contender and size; nil: not in this race, or not any more
+// compareJob runs all rounds of one job and reports its points. A peer that fails is left out of the rest.
+func (c *command) compareJob(ctx context.Context, v *comparison, j job, limit time.Duration) (failed error) {
+	samples := make([]map[int][]float64, len(v.subjects)) // by contender and size; nil: not in this race, or not any more
 	peers := -1
-	for i, p := range v.contenders {
-		if theirs := p.takes(j); len(theirs.sizes) > 0 {
-			c.say("%s, %d ranks: %s", j.op.Name, j.ranks, commandLine(p.words(theirs)))
+	for i, p := range v.subjects {
+		if theirs := p.supportedPart(j); len(theirs.sizes) > 0 {
+			c.logf("%s, %d ranks: %s", j.op.Name, j.ranks, quoteCommand(p.commandLine(theirs)))
 			samples[i] = map[int][]float64{}
 			peers++
 		}
 	}
 	if peers == 0 {
-		c.say("%s, %d ranks, is left out: there is nothing to compare with", j.op.Name, j.ranks)
+		c.logf("%s, %d ranks, is left out: there is nothing to compare with", j.op.Name, j.ranks)
 		return nil
 	}
 	start := time.Now()
 	for round := range v.rounds {
-		for turn := range v.contenders {
-			i := (round + turn) % len(v.contenders) // nobody is always the first
+		for turn := range v.subjects {
+			i := (round + turn) % len(v.subjects) // nobody is always the first
 			if samples[i] == nil {
 				continue
 			}
-			points, err := v.contenders[i].run(ctx, v.contenders[i].takes(j))
+			points, err := v.subjects[i].run(ctx, v.subjects[i].supportedPart(j))
 			if err != nil {
 				failed = errors.Join(failed, fmt.Errorf("%s, %d ranks: %w", j.op.Name, j.ranks, err))
 				samples[i] = nil
@@ -234,11 +234,11 @@ func (c *command) compare(ctx context.Context, v *comparison, j job, limit time.
 				return failed
 			}
 		}
-		j.time = shorten(j.time, time.Since(start), limit, round+1, v.rounds)
+		j.time = shortenedTime(j.time, time.Since(start), limit, round+1, v.rounds)
 	}
 	for _, size := range j.sizes {
 		ours := median(samples[0][size])
-		for i, peer := range v.contenders {
+		for i, peer := range v.subjects {
 			if i == 0 || len(samples[i][size]) == 0 {
 				continue
 			}
@@ -251,8 +251,8 @@ func (c *command) compare(ctx context.Context, v *comparison, j job, limit time.
 	return failed
 }
 
-// shorten returns the time per size for the rounds to come, when done of all have taken so long and the limit is near.
-func shorten(perSize, took, limit time.Duration, done, all int) time.Duration {
+// shortenedTime returns the time per size for the rounds to come, when done of all have taken so long and the limit is near.
+func shortenedTime(perSize, took, limit time.Duration, done, all int) time.Duration {
 	left := limit - took
 	need := took / time.Duration(done) * time.Duration(all-done)
 	if need <= left {
@@ -302,11 +302,11 @@ func nameList(flag, text string, known []string) ([]string, error) {
 // peerNames are what ours can be compared with over a transport.
 func peerNames(transport string) (names []string) {
 	if transport != transports.RDMA.String() {
-		for _, m := range implementations() {
+		for _, m := range mpiImplementations() {
 			names = append(names, m.name)
 		}
 	}
-	for _, r := range rivals() {
+	for _, r := range references() {
 		if r.transport == transport {
 			names = append(names, r.name)
 		}

@@ -21,8 +21,8 @@ func TestIperfFigure(t *testing.T) {
 	}
 }
 
-// TestTakes: a rival takes part where it has figures.
-func TestTakes(t *testing.T) {
+// TestSupportedPart: a rival takes part where it has figures.
+func TestSupportedPart(t *testing.T) {
 	op := func(name string) bench.Op {
 		o, err := lookup(name)
 		if err != nil {
@@ -31,9 +31,9 @@ func TestTakes(t *testing.T) {
 		return o
 	}
 	sizes := []int{1, 1000, 100000}
-	rival, mpi := &contender{ops: []string{"bw"}, least: 1000}, &contender{}
+	rival, mpi := &subject{ops: []string{"bw"}, minSize: 1000}, &subject{}
 	for _, c := range []struct {
-		p    *contender
+		p    *subject
 		j    job
 		want []int
 	}{
@@ -42,7 +42,7 @@ func TestTakes(t *testing.T) {
 		{rival, job{op: op("latency"), ranks: 2, sizes: sizes}, nil},
 		{mpi, job{op: op("allreduce"), ranks: 4, sizes: sizes}, sizes},
 	} {
-		if got := c.p.takes(c.j).sizes; !slices.Equal(got, c.want) {
+		if got := c.p.supportedPart(c.j).sizes; !slices.Equal(got, c.want) {
 			t.Errorf("%s among %d: %v, want %v", c.j.op.Name, c.j.ranks, got, c.want)
 		}
 	}

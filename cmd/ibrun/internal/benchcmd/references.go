@@ -16,30 +16,30 @@ import (
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
-// rival is something to compare with that is no MPI: it moves bytes between two processes, and stands for what the way itself
+// reference is something to compare with that is no MPI: it moves bytes between two processes, and stands for what the way itself
 // can do.
-type rival struct {
-	name      string
-	transport string
-	packages  string // of Debian and Ubuntu; empty where it is part of this program
-	programs  []string
-	ops       []string
-	contender func(c *command, ctx context.Context) (*contender, error)
+type reference struct {
+	name       string
+	transport  string
+	packages   string // of Debian and Ubuntu; empty where it is part of this program
+	programs   []string
+	ops        []string
+	newSubject func(c *command, ctx context.Context) (*subject, error)
 }
 
-// rivals are all we know.
-func rivals() []rival {
-	return []rival{
-		{name: "sockets", transport: transports.TCP.String(), ops: sockets.Ops(), contender: (*command).bareSockets},
+// references are all we know.
+func references() []reference {
+	return []reference{
+		{name: "sockets", transport: transports.TCP.String(), ops: sockets.Ops(), newSubject: (*command).socketsSubject},
 		{name: "iperf3", transport: transports.TCP.String(), packages: "iperf3", programs: []string{"iperf3"}, ops: []string{"bw"},
-			contender: (*command).iperf},
+			newSubject: (*command).iperfSubject},
 		{name: "perftest", transport: transports.RDMA.String(), packages: "perftest", programs: []string{"ib_send_lat", "ib_write_bw"},
-			ops: []string{"latency", "bw"}, contender: (*command).perftestRival},
+			ops: []string{"latency", "bw"}, newSubject: (*command).perftestSubject},
 	}
 }
 
-// missing is what would have to be installed, empty if nothing.
-func (r rival) missing() string {
+// missingPackages is what would have to be installed, empty if nothing.
+func (r reference) missingPackages() string {
 	for _, p := range r.programs {
 		if _, err := exec.LookPath(p); err != nil {
 			return r.packages
@@ -48,21 +48,21 @@ func (r rival) missing() string {
 	return ""
 }
 
-// findRivals returns those that go over a transport and are installed: all, or those that were named.
-func (c *command) findRivals(ctx context.Context, named []string, transport string) ([]*contender, error) {
-	var found []*contender
-	for _, r := range rivals() {
+// findReferences returns those that go over a transport and are installed: all, or those that were named.
+func (c *command) findReferences(ctx context.Context, named []string, transport string) ([]*subject, error) {
+	var found []*subject
+	for _, r := range references() {
 		if r.transport != transport || len(named) > 0 && !slices.Contains(named, r.name) {
 			continue
 		}
-		if packages := r.missing(); packages != "" {
+		if packages := r.missingPackages(); packages != "" {
 			if len(named) > 0 || transport == transports.RDMA.String() { // where there is nothing else
 				return nil, fmt.Errorf("%s is not installed; type: apt-get install %s", r.name, packages)
 			}
-			c.say("%s is left out: it is not installed (apt-get install %s)", r.name, packages)
+			c.logf("%s is left out: it is not installed (apt-get install %s)", r.name, packages)
 			continue
 		}
-		p, err := r.contender(c, ctx)
+		p, err := r.newSubject(c, ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -72,29 +72,29 @@ func (c *command) findRivals(ctx context.Context, named []string, transport stri
 	return found, nil
 }
 
-// socketsWord is the word by which this program starts itself as one of two processes with bare sockets.
-const socketsWord = "sockets"
+// socketsArg is the word by which this program starts itself as one of two processes with bare sockets.
+const socketsArg = "sockets"
 
-// bareSockets are two processes of this program that spin on two sockets.
-func (c *command) bareSockets(context.Context) (*contender, error) {
+// socketsSubject are two processes of this program that spin on two sockets.
+func (c *command) socketsSubject(context.Context) (*subject, error) {
 	words := func(role string, t sockets.Test) []string {
 		text, err := json.Marshal(t)
 		if err != nil {
 			panic(err) // numbers and words can always be written
 		}
-		return []string{c.self, "bench", "versus", socketsWord, role, string(text)}
+		return []string{c.self, "bench", "versus", socketsArg, role, string(text)}
 	}
 	test := func(j job) sockets.Test {
 		return sockets.Test{Op: j.op.Name, Sizes: j.sizes, Time: j.time}
 	}
-	p := &contender{version: buildVersion(), built: "go build", least: 1,
-		words: func(j job) []string { return words(string(perftest.Client), test(j)) }}
+	p := &subject{version: buildVersion(), built: "go build", minSize: 1,
+		commandLine: func(j job) []string { return words(string(perftest.Client), test(j)) }}
 	p.measure = func(ctx context.Context, j job) (figures map[int]float64, err error) {
 		t := test(j)
 		if t.Port, err = freePort(); err != nil {
 			return nil, err
 		}
-		d := duo{server: words(string(perftest.Server), t), client: words(string(perftest.Client), t), environ: c.neutral(),
+		d := processPair{server: words(string(perftest.Server), t), client: words(string(perftest.Client), t), environ: c.cleanEnv(),
 			bound: true, ready: func(ctx context.Context) error { return untilListening(ctx, t.Port) }}
 		out, err := d.run(ctx)
 		if err == nil {
@@ -105,11 +105,11 @@ func (c *command) bareSockets(context.Context) (*contender, error) {
 	return p, nil
 }
 
-// socketsSide is one of the two processes. The client prints its figures.
-func (c *command) socketsSide(words []string) error {
+// runSocketsProcess is one of the two processes. The client prints its figures.
+func (c *command) runSocketsProcess(words []string) error {
 	var t sockets.Test
 	if len(words) != 2 {
-		return usagef("%s is how this command starts itself", socketsWord)
+		return usagef("%s is how this command starts itself", socketsArg)
 	}
 	if err := json.Unmarshal([]byte(words[1]), &t); err != nil {
 		return usagef("%s: %w", words[1], err)
@@ -124,8 +124,8 @@ func (c *command) socketsSide(words []string) error {
 	return json.NewEncoder(c.stdout).Encode(figures)
 }
 
-// iperf is iperf3 with a single stream.
-func (c *command) iperf(ctx context.Context) (*contender, error) {
+// iperfSubject is iperf3 with a single stream.
+func (c *command) iperfSubject(ctx context.Context) (*subject, error) {
 	const longest = 1 << 20 // that iperf3 hands to the kernel at once
 	words := func(size, port int, long time.Duration) []string {
 		seconds := max(1, int(long.Round(time.Second)/time.Second))
@@ -133,8 +133,8 @@ func (c *command) iperf(ctx context.Context) (*contender, error) {
 			"-t", strconv.Itoa(seconds), "--json"}
 	}
 	const from = 16 << 10 // it is no measure of shorter messages
-	p := &contender{version: versionOf(ctx, "iperf3"), built: "its package", least: from,
-		words: func(j job) []string { return words(j.sizes[0], 0, j.time) }}
+	p := &subject{version: programVersion(ctx, "iperf3"), built: "its package", minSize: from,
+		commandLine: func(j job) []string { return words(j.sizes[0], 0, j.time) }}
 	p.measure = func(ctx context.Context, j job) (map[int]float64, error) {
 		figures := map[int]float64{}
 		for _, size := range j.sizes {
@@ -142,8 +142,8 @@ func (c *command) iperf(ctx context.Context) (*contender, error) {
 			if err != nil {
 				return nil, err
 			}
-			d := duo{server: []string{"iperf3", "-s", "-1", "-B", "127.0.0.1", "-p", strconv.Itoa(port)},
-				client: words(size, port, j.time), environ: c.neutral(),
+			d := processPair{server: []string{"iperf3", "-s", "-1", "-B", "127.0.0.1", "-p", strconv.Itoa(port)},
+				client: words(size, port, j.time), environ: c.cleanEnv(),
 				ready: func(ctx context.Context) error { return untilListening(ctx, port) }}
 			out, err := d.run(ctx)
 			if err == nil {
@@ -177,9 +177,9 @@ func iperfFigure(text []byte) (float64, error) {
 	return r.End.Received.Rate / bits / mega, nil
 }
 
-// perftestRival are the programs of perftest that do nearest to what a message does: a SEND for its latency, and WRITEs for the
+// perftestSubject are the programs of perftest that do nearest to what a message does: a SEND for its latency, and WRITEs for the
 // bandwidth.
-func (c *command) perftestRival(context.Context) (*contender, error) {
+func (c *command) perftestSubject(context.Context) (*subject, error) {
 	device, err := c.open("", "")
 	if err != nil {
 		return nil, err
@@ -190,8 +190,8 @@ func (c *command) perftestRival(context.Context) (*contender, error) {
 		}
 		return perftest.Lookup("write_bw")
 	}
-	peers := map[string]*peerDuo{} // by operation and size
-	p := &contender{version: "as it is installed", built: "its package", least: 1, words: func(j job) []string {
+	peers := map[string]*perftestRunner{} // by operation and size
+	p := &subject{version: "as it is installed", built: "its package", minSize: 1, commandLine: func(j job) []string {
 		op, _ := lookup(j.op) // it has both
 		return []string{op.Program(), "-F", "-d", device, "-s", strconv.Itoa(j.sizes[0]), "127.0.0.1"}
 	}}
@@ -202,9 +202,9 @@ func (c *command) perftestRival(context.Context) (*contender, error) {
 			key := fmt.Sprint(op.Name, " ", size)
 			peer := peers[key]
 			if err == nil && peer == nil {
-				peer = &peerDuo{device: device, op: op, size: size}
+				peer = &perftestRunner{device: device, op: op, size: size}
 				peers[key] = peer
-				err = peer.fill(ctx, c, j.time)
+				err = peer.findIterations(ctx, c, j.time)
 			}
 			if err == nil {
 				figures[size], err = peer.run(ctx, c, false)

@@ -22,8 +22,8 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// duo is a server and a client that measure together.
-type duo struct {
+// processPair is a server and a client that measure together.
+type processPair struct {
 	server, client []string // command lines
 	environ        []string
 	bound          bool                            // each stays on a core of its own, if there are two
@@ -33,19 +33,19 @@ type duo struct {
 
 // Descriptors of the processes of a piped duo.
 const (
-	hearFD  = 3
-	speakFD = 4
+	readFD  = 3
+	writeFD = 4
 )
 
 // run runs both and returns what the client printed. The first that fails ends the other.
-func (d duo) run(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, launchLimit)
+func (d processPair) run(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, launchTimeout)
 	defer cancel()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	server, client := d.half(ctx, d.server), d.half(ctx, d.client)
+	server, client := d.newProcess(ctx, d.server), d.newProcess(ctx, d.client)
 	if d.piped {
-		files, err := join(server.Cmd, client.Cmd)
+		files, err := connectPipes(server.Cmd, client.Cmd)
 		if err != nil {
 			return "", err
 		}
@@ -66,7 +66,7 @@ func (d duo) run(ctx context.Context) (string, error) {
 	go func() {
 		defer close(served)
 		if err := server.Wait(); err != nil {
-			fail(server.explain(err))
+			fail(server.failure(err))
 		}
 	}()
 	if err = d.ready(ctx); err == nil {
@@ -75,7 +75,7 @@ func (d duo) run(ctx context.Context) (string, error) {
 	if err != nil {
 		fail(err)
 	} else if err := client.Wait(); err != nil {
-		fail(client.explain(err))
+		fail(client.failure(err))
 	}
 	<-served
 	if err := context.Cause(ctx); err != nil {
@@ -84,22 +84,22 @@ func (d duo) run(ctx context.Context) (string, error) {
 	return client.out.String(), nil
 }
 
-// half is one of the two processes.
-type half struct {
+// pairProcess is one of the two processes.
+type pairProcess struct {
 	*exec.Cmd
 	out, err bytes.Buffer
 }
 
-func (d duo) half(ctx context.Context, words []string) *half {
-	h := &half{Cmd: exec.CommandContext(ctx, words[0], words[1:]...)}
+func (d processPair) newProcess(ctx context.Context, words []string) *pairProcess {
+	h := &pairProcess{Cmd: exec.CommandContext(ctx, words[0], words[1:]...)}
 	h.Env, h.Stdout, h.Stderr = d.environ, &h.out, &h.err
 	h.Cancel = func() error { return h.Process.Signal(syscall.SIGTERM) }
-	h.WaitDelay = farewell
+	h.WaitDelay = shutdownGrace
 	return h
 }
 
 // processors are those that server and client may run on; an empty list is any.
-func (d duo) processors() (on [2][]int, err error) {
+func (d processPair) processors() (on [2][]int, err error) {
 	if !d.bound {
 		return on, nil
 	}
@@ -120,7 +120,7 @@ func (d duo) processors() (on [2][]int, err error) {
 }
 
 // start starts the process on these processors only.
-func (h *half) start(pus []int) error {
+func (h *pairProcess) start(pus []int) error {
 	if len(pus) == 0 {
 		return h.Start()
 	}
@@ -136,12 +136,12 @@ func (h *half) start(pus []int) error {
 	return <-started
 }
 
-func (h *half) explain(err error) error {
-	return fmt.Errorf("%s: %w\n%s%s", commandLine(h.Args), err, tail(h.out.Bytes()), tail(h.err.Bytes()))
+func (h *pairProcess) failure(err error) error {
+	return fmt.Errorf("%s: %w\n%s%s", quoteCommand(h.Args), err, tail(h.out.Bytes()), tail(h.err.Bytes()))
 }
 
-// join lets two commands talk, and returns this process's ends.
-func join(a, b *exec.Cmd) ([]*os.File, error) {
+// connectPipes lets two commands talk, and returns this process's ends.
+func connectPipes(a, b *exec.Cmd) ([]*os.File, error) {
 	r1, w1, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("making a pipe: %w", err)
@@ -156,22 +156,22 @@ func join(a, b *exec.Cmd) ([]*os.File, error) {
 	return []*os.File{r1, w1, r2, w2}, nil
 }
 
-// sideWord is the word by which this program starts itself as one of the two processes.
-const sideWord = "side"
+// sideArg is the word by which this program starts itself as one of the two processes.
+const sideArg = "side"
 
-// runOurs measures with package verbs.
-func (c *command) runOurs(ctx context.Context, t perftest.Test, tell bool) (figure float64, err error) {
+// measureVerbs measures with package verbs.
+func (c *command) measureVerbs(ctx context.Context, t perftest.Test, tell bool) (figure float64, err error) {
 	text, err := json.Marshal(t)
 	if err != nil {
 		return 0, err
 	}
 	words := func(r perftest.Role) []string {
-		return []string{c.self, "bench", "verbs", sideWord, string(r), string(text)}
+		return []string{c.self, "bench", "verbs", sideArg, string(r), string(text)}
 	}
-	d := duo{server: words(perftest.Server), client: words(perftest.Client), environ: c.neutral(), bound: true, piped: true,
+	d := processPair{server: words(perftest.Server), client: words(perftest.Client), environ: c.cleanEnv(), bound: true, piped: true,
 		ready: func(context.Context) error { return nil }}
 	if tell {
-		c.say("%s", commandLine(d.client))
+		c.logf("%s", quoteCommand(d.client))
 	}
 	out, err := d.run(ctx)
 	if err == nil {
@@ -180,10 +180,10 @@ func (c *command) runOurs(ctx context.Context, t perftest.Test, tell bool) (figu
 	return figure, err
 }
 
-// side is one of the two processes: its words are a role and a test. The client prints its figure.
-func (c *command) side(words []string) error {
+// runSide is one of the two processes: its words are a role and a test. The client prints its figure.
+func (c *command) runSide(words []string) error {
 	if len(words) != 2 {
-		return usagef("%s is how this command starts itself", sideWord)
+		return usagef("%s is how this command starts itself", sideArg)
 	}
 	var t perftest.Test
 	if err := json.Unmarshal([]byte(words[1]), &t); err != nil {
@@ -192,7 +192,7 @@ func (c *command) side(words []string) error {
 	conn := struct {
 		io.Reader
 		io.Writer
-	}{os.NewFile(hearFD, "from the peer"), os.NewFile(speakFD, "to the peer")}
+	}{os.NewFile(readFD, "from the peer"), os.NewFile(writeFD, "to the peer")}
 	// Perftest has one thread, and so has this side.
 	runtime.GOMAXPROCS(1)
 	figure, err := perftest.Run(t, perftest.Role(words[0]), conn)
@@ -202,8 +202,8 @@ func (c *command) side(words []string) error {
 	return json.NewEncoder(c.stdout).Encode(figure)
 }
 
-// peerDuo is a program of perftest.
-type peerDuo struct {
+// perftestRunner is a program of perftest.
+type perftestRunner struct {
 	device     string
 	op         perftest.Op
 	size       int
@@ -212,17 +212,17 @@ type peerDuo struct {
 }
 
 // run measures with perftest.
-func (p *peerDuo) run(ctx context.Context, c *command, tell bool) (figure float64, err error) {
+func (p *perftestRunner) run(ctx context.Context, c *command, tell bool) (figure float64, err error) {
 	const tries = 5
 	for range tries {
-		if figure, err = p.try(ctx, c, tell); !errors.Is(err, perftest.ErrClock) {
+		if figure, err = p.runOnce(ctx, c, tell); !errors.Is(err, perftest.ErrClock) {
 			break
 		}
 	}
 	return figure, err
 }
 
-func (p *peerDuo) try(ctx context.Context, c *command, tell bool) (float64, error) {
+func (p *perftestRunner) runOnce(ctx context.Context, c *command, tell bool) (float64, error) {
 	port, err := freePort()
 	if err != nil {
 		return 0, err
@@ -230,10 +230,10 @@ func (p *peerDuo) try(ctx context.Context, c *command, tell bool) (float64, erro
 	// -F: it does not complain when the processor changes its speed.
 	server := []string{p.op.Program(), "-F", "-d", p.device, "-s", strconv.Itoa(p.size), "-n", strconv.Itoa(p.iterations),
 		"-p", strconv.Itoa(port)}
-	d := duo{server: server, client: append(server[:len(server):len(server)], "127.0.0.1"), environ: c.neutral(), bound: true,
+	d := processPair{server: server, client: append(server[:len(server):len(server)], "127.0.0.1"), environ: c.cleanEnv(), bound: true,
 		ready: func(ctx context.Context) error { return untilListening(ctx, port) }}
 	if tell {
-		c.say("%s", commandLine(d.client))
+		c.logf("%s", quoteCommand(d.client))
 	}
 	out, err := d.run(ctx)
 	if err != nil {
@@ -241,10 +241,10 @@ func (p *peerDuo) try(ctx context.Context, c *command, tell bool) (float64, erro
 	}
 	r, err := p.op.ParseReport(out)
 	if err != nil {
-		return 0, fmt.Errorf("%s: what it printed: %w\n%s", commandLine(d.client), err, tail([]byte(out)))
+		return 0, fmt.Errorf("%s: what it printed: %w\n%s", quoteCommand(d.client), err, tail([]byte(out)))
 	}
 	if r.Size != p.size || r.Iterations != p.iterations {
-		return 0, fmt.Errorf("%s: it measured %d iterations of %d bytes", commandLine(d.client), r.Iterations, r.Size)
+		return 0, fmt.Errorf("%s: it measured %d iterations of %d bytes", quoteCommand(d.client), r.Iterations, r.Size)
 	}
 	p.settings = r.Settings
 	return r.Figure, nil

@@ -1,0 +1,163 @@
+package benchcmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ibrun/ibrun/bench"
+	"github.com/ibrun/ibrun/internal/transports"
+)
+
+// mpiImplementation is an MPI that we know how to build for and to launch in its best documented setting.
+type mpiImplementation struct {
+	name                string // mpicc.NAME and mpirun.NAME are its commands
+	packages            string // of Debian and Ubuntu
+	environ             []string
+	dedicatedFlags      []string // launcher flags where every rank has a core of its own
+	oversubscribedFlags []string // and where there are more ranks than cores
+	transports          map[string]transportSettings
+}
+
+// transportSettings is what makes an implementation use one transport and no other.
+type transportSettings struct{ environ, flags []string }
+
+// mpiImplementations are all we know.
+func mpiImplementations() []mpiImplementation {
+	return []mpiImplementation{
+		{
+			name:           "openmpi",
+			packages:       "openmpi-bin libopenmpi-dev",
+			environ:        []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"},
+			dedicatedFlags: []string{"--bind-to", "core"},
+			// Waiting ranks yield the core: Open MPI does so by itself when it knows of the crowd.
+			oversubscribedFlags: []string{"--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"},
+			transports: map[string]transportSettings{transports.TCP.String(): {
+				flags: []string{"--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"},
+			}},
+		},
+		{
+			name:                "mpich",
+			packages:            "mpich libmpich-dev",
+			dedicatedFlags:      []string{"-bind-to", "core"},
+			oversubscribedFlags: []string{"-bind-to", "none"}, // it has no setting that makes waiting ranks yield under ch4
+			transports: map[string]transportSettings{transports.TCP.String(): {
+				environ: []string{"MPIR_CVAR_NOLOCAL=1", "UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo"},
+			}},
+		},
+	}
+}
+
+func (m mpiImplementation) cc() string     { return "mpicc." + m.name }
+func (m mpiImplementation) mpirun() string { return "mpirun." + m.name }
+
+// installed reports whether both commands are there.
+func (m mpiImplementation) installed() bool {
+	_, noCC := exec.LookPath(m.cc())
+	_, noRun := exec.LookPath(m.mpirun())
+	return noCC == nil && noRun == nil
+}
+
+// installCommand is what to type to have them.
+func installCommand(ms []mpiImplementation) string {
+	line := "apt-get install"
+	for _, m := range ms {
+		line += " " + m.packages
+	}
+	return line
+}
+
+// findPeers returns the implementations that are installed: all, or those that were named. It is an error when there is
+// none, or when a named one is missing.
+func (c *command) findPeers(named []string) ([]mpiImplementation, error) {
+	var found, missing []mpiImplementation
+	for _, m := range mpiImplementations() {
+		switch {
+		case len(named) > 0 && !slices.Contains(named, m.name):
+		case m.installed():
+			found = append(found, m)
+		default:
+			missing = append(missing, m)
+		}
+	}
+	switch {
+	case len(found) == 0 && len(missing) == 0:
+		return nil, nil // only rivals were named
+	case len(found) == 0:
+		return nil, fmt.Errorf("there is no other MPI to compare with; type: %s", installCommand(missing))
+	case len(missing) > 0 && len(named) > 0:
+		return nil, fmt.Errorf("%s is not installed; type: %s", missing[0].name, installCommand(missing))
+	case len(missing) > 0:
+		c.logf("%s is left out: it is not installed (%s)", missing[0].name, installCommand(missing))
+	}
+	return found, nil
+}
+
+// build compiles the C program into dir and returns the contender, whose launcher gets environ and whose ranks use a
+// transport.
+func (m mpiImplementation) build(ctx context.Context, dir string, environ []string, transport string) (*subject, error) {
+	source := filepath.Join(dir, "peer.c")
+	if err := os.WriteFile(source, []byte(bench.PeerSource()), 0o600); err != nil {
+		return nil, fmt.Errorf("writing the C program: %w", err)
+	}
+	program := filepath.Join(dir, "peer-"+m.name)
+	words := []string{m.cc(), "-O3", "-o", program, source}
+	out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w\n%s", quoteCommand(words), err, out)
+	}
+	return &subject{
+		name:    m.name,
+		version: programVersion(ctx, m.mpirun()),
+		built:   quoteCommand(words),
+		environ: slices.Concat(environ, m.environ, m.transports[transport].environ),
+		commandLine: func(j job) []string {
+			words := []string{m.mpirun()}
+			if j.ranks <= runtime.NumCPU() {
+				words = append(words, m.dedicatedFlags...)
+			} else {
+				words = append(words, m.oversubscribedFlags...)
+			}
+			words = append(words, m.transports[transport].flags...)
+			words = append(words, "-n", strconv.Itoa(j.ranks), program, j.op.Name)
+			if j.op.Name == opInit.Name {
+				return words
+			}
+			const window, adapt, warmup = "64", "0", "0" // the defaults of bench.Config
+			ms := strconv.FormatFloat(milliseconds(j.time), 'f', -1, 64)
+			return append(words, sizeList(j.sizes), ms, window, adapt, warmup)
+		},
+		parseLine: parsePeerLine,
+	}, nil
+}
+
+// programVersion asks a program; the first number with dots that it says is the version.
+func programVersion(ctx context.Context, program string) string {
+	out, err := exec.CommandContext(ctx, program, "--version").CombinedOutput()
+	if v := regexp.MustCompile(`\d+\.\d+[.\w]*`).Find(out); err == nil && v != nil {
+		return string(v)
+	}
+	return "of unknown version"
+}
+
+// parsePeerLine reads "point SIZE ITERATIONS VALUE".
+func parsePeerLine(line string) (size int, value float64, err error) {
+	words := strings.Fields(line)
+	if len(words) != 4 || words[0] != "point" {
+		return 0, 0, fmt.Errorf("%q is not: point SIZE ITERATIONS VALUE", line)
+	}
+	if size, err = strconv.Atoi(words[1]); err == nil {
+		value, err = strconv.ParseFloat(words[3], 64)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("%q: %w", line, err)
+	}
+	return size, value, nil
+}
