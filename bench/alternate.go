@@ -22,7 +22,7 @@ func Alternate(c *mpi.Comm, op Op, cfg Config, rounds, settings int, set func(se
 	}
 	for _, size := range cfg.Sizes {
 		r.resize(op, size)
-		results, err := r.alternate(op, cfg, rounds, settings, set)
+		results, err := r.alternateSize(op, cfg, rounds, settings, set)
 		if err != nil {
 			return fmt.Errorf("bench: %s of %s: %w", op.Name, FormatSize(size), err)
 		}
@@ -36,11 +36,11 @@ func Alternate(c *mpi.Comm, op Op, cfg Config, rounds, settings int, set func(se
 	return nil
 }
 
-// alternate measures one size. What it returns is complete at rank 0 only.
-func (r *rig) alternate(op Op, cfg Config, rounds, settings int, set func(int)) ([]Result, error) {
+// alternateSize measures one size. What it returns is complete at rank 0 only.
+func (r *runner) alternateSize(op Op, cfg Config, rounds, settings int, set func(int)) ([]Result, error) {
 	n, err := cfg.Iterations, error(nil)
 	if n == 0 {
-		if n, err = r.adapt(op, cfg.Time); err != nil {
+		if n, err = r.findIterations(op, cfg.Time); err != nil {
 			return nil, err
 		}
 	}
@@ -51,7 +51,7 @@ func (r *rig) alternate(op Op, cfg Config, rounds, settings int, set func(int)) 
 		for turn := range settings {
 			i := (round + turn) % settings // none is always the first
 			set(i)
-			took, _, err := r.timed(op, n/10, n)
+			took, _, err := r.runTimed(op, n/10, n)
 			if err != nil {
 				return nil, err
 			}

@@ -97,7 +97,7 @@ func TestValidateSeesDamage(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				r := newRig(p.World(), op, cfg)
+				r := newRunner(p.World(), op, cfg)
 				r.resize(op, size)
 				if n, err := r.validate(op); err != nil || n != 0 {
 					return fmt.Errorf("sound data: %d wrong, %w", n, err)
@@ -107,7 +107,7 @@ func TestValidateSeesDamage(t *testing.T) {
 				} else {
 					r.recv[0]++
 				}
-				n, err := sumOverRanks(p.World(), r.wrong(op, validatedTurns-1))
+				n, err := sumOverRanks(p.World(), r.countWrong(op, validatedIterations-1))
 				if p.World().Rank() == 0 {
 					spoilt = n
 				}
@@ -151,7 +151,7 @@ func TestLoopsAllocs(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			r := newRig(p.World(), op, cfg)
+			r := newRunner(p.World(), op, cfg)
 			r.resize(op, size)
 			turn := func() {
 				if _, e := op.loop(r, 0, 1); e != nil {

@@ -8,25 +8,25 @@ import (
 
 // The collective loops and calls. Each has a twin of the same shape in testdata/peer.c.
 
-// backToBack is the loop of the barrier: nothing stands between two of them, so the clock is read once around all.
-func (r *rig) backToBack(skip, n int) (time.Duration, error) {
+// timeWholeLoop is the loop of the barrier: nothing stands between two of them, so the clock is read once around all.
+func (r *runner) timeWholeLoop(skip, n int) (time.Duration, error) {
 	var start time.Duration
 	for i := -skip; i < n; i++ {
 		if i == 0 {
-			start = r.begin()
+			start = r.startClock()
 		}
 		if err := r.call(r); err != nil {
 			return 0, err
 		}
-		r.lap(i)
+		r.markIteration(i)
 	}
 	return r.now() - start, nil
 }
 
-// callByCall is the loop of every other collective: the time of each call by itself, with a barrier after it that
+// timeEachCall is the loop of every other collective: the time of each call by itself, with a barrier after it that
 // is not counted. Without the barrier the root of a broadcast would run ahead, and the figure would be a rate and
 // not a time.
-func (r *rig) callByCall(skip, n int) (time.Duration, error) {
+func (r *runner) timeEachCall(skip, n int) (time.Duration, error) {
 	var sum time.Duration
 	for i := -skip; i < n; i++ {
 		start := r.now()
@@ -35,7 +35,7 @@ func (r *rig) callByCall(skip, n int) (time.Duration, error) {
 		}
 		if took := r.now() - start; i >= 0 {
 			sum += took
-			r.record(i, took)
+			r.recordTime(i, took)
 		}
 		if err := r.comm.Barrier(); err != nil {
 			return 0, err
@@ -46,59 +46,59 @@ func (r *rig) callByCall(skip, n int) (time.Duration, error) {
 
 const root = 0
 
-func (r *rig) barrier() error { return r.comm.Barrier() }
-func (r *rig) bcast() error   { return mpi.Bcast(r.comm, r.send[:r.size], root) }
+func (r *runner) barrier() error { return r.comm.Barrier() }
+func (r *runner) bcast() error   { return mpi.Bcast(r.comm, r.send[:r.size], root) }
 
-func (r *rig) reduce() error {
+func (r *runner) reduce() error {
 	return mpi.Reduce(r.comm, r.recvFloats, r.sendFloats, mpi.Sum, root)
 }
 
-func (r *rig) allreduce() error {
+func (r *runner) allreduce() error {
 	return mpi.Allreduce(r.comm, r.recvFloats, r.sendFloats, mpi.Sum)
 }
 
-func (r *rig) reduceScatter() error {
+func (r *runner) reduceScatter() error {
 	return mpi.ReduceScatter(r.comm, r.recvFloats[:r.counts[r.rank]], r.sendFloats, r.counts, mpi.Sum)
 }
 
-func (r *rig) scan() error   { return mpi.Scan(r.comm, r.recvFloats, r.sendFloats, mpi.Sum) }
-func (r *rig) exscan() error { return mpi.Exscan(r.comm, r.recvFloats, r.sendFloats, mpi.Sum) }
+func (r *runner) scan() error   { return mpi.Scan(r.comm, r.recvFloats, r.sendFloats, mpi.Sum) }
+func (r *runner) exscan() error { return mpi.Exscan(r.comm, r.recvFloats, r.sendFloats, mpi.Sum) }
 
-func (r *rig) gather() error {
-	return mpi.Gather(r.comm, r.atRoot(r.recv[:r.size*r.ranks]), r.send[:r.size], root)
+func (r *runner) gather() error {
+	return mpi.Gather(r.comm, r.rootOnly(r.recv[:r.size*r.ranks]), r.send[:r.size], root)
 }
 
-func (r *rig) scatter() error {
-	return mpi.Scatter(r.comm, r.recv[:r.size], r.atRoot(r.send[:r.size*r.ranks]), root)
+func (r *runner) scatter() error {
+	return mpi.Scatter(r.comm, r.recv[:r.size], r.rootOnly(r.send[:r.size*r.ranks]), root)
 }
 
-func (r *rig) allgather() error {
+func (r *runner) allgather() error {
 	return mpi.Allgather(r.comm, r.recv[:r.size*r.ranks], r.send[:r.size])
 }
 
-func (r *rig) alltoall() error {
+func (r *runner) alltoall() error {
 	return mpi.Alltoall(r.comm, r.recv[:r.size*r.ranks], r.send[:r.size*r.ranks])
 }
 
-func (r *rig) gatherv() error {
-	return mpi.Gatherv(r.comm, r.atRoot(r.recv[:r.size*r.ranks]), r.counts, r.displs, r.send[:r.size], root)
+func (r *runner) gatherv() error {
+	return mpi.Gatherv(r.comm, r.rootOnly(r.recv[:r.size*r.ranks]), r.counts, r.displs, r.send[:r.size], root)
 }
 
-func (r *rig) scatterv() error {
-	return mpi.Scatterv(r.comm, r.recv[:r.size], r.atRoot(r.send[:r.size*r.ranks]), r.counts, r.displs, root)
+func (r *runner) scatterv() error {
+	return mpi.Scatterv(r.comm, r.recv[:r.size], r.rootOnly(r.send[:r.size*r.ranks]), r.counts, r.displs, root)
 }
 
-func (r *rig) allgatherv() error {
+func (r *runner) allgatherv() error {
 	return mpi.Allgatherv(r.comm, r.recv[:r.size*r.ranks], r.counts, r.displs, r.send[:r.size])
 }
 
-func (r *rig) alltoallv() error {
+func (r *runner) alltoallv() error {
 	n := r.size * r.ranks
 	return mpi.Alltoallv(r.comm, r.recv[:n], r.counts, r.displs, r.send[:n], r.counts, r.displs)
 }
 
-// atRoot is the buffer that only the root hands over.
-func (r *rig) atRoot(b []byte) []byte {
+// rootOnly is the buffer that only the root hands over.
+func (r *runner) rootOnly(b []byte) []byte {
 	if r.rank != root {
 		return nil
 	}

@@ -70,7 +70,7 @@ func (cfg Config) withDefaults(op Op, ranks int) (Config, error) {
 	}
 	for _, size := range cfg.Sizes {
 		if !op.Takes(size) {
-			return cfg, fmt.Errorf("bench: %s has no point of %d bytes: %s", op.Name, size, op.takes())
+			return cfg, fmt.Errorf("bench: %s has no point of %d bytes: %s", op.Name, size, op.sizeRule())
 		}
 		if need := op.memory(size, ranks); need > cfg.Memory {
 			return cfg, fmt.Errorf("bench: %s of %s among %d ranks needs %s of buffers per rank, the limit is %s",

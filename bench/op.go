@@ -25,14 +25,14 @@ type Op struct {
 	Unit  Unit   // of the figures
 	About string // what is measured, in one line
 
-	kind     kind
-	loop     func(r *rig, skip, n int) (time.Duration, error)
-	call     func(r *rig) error // of a collective
-	send     blocks             // what the send buffer holds
-	recv     blocks             // what the receive buffer holds
-	oneBuf   bool               // data arrives where it was sent from: bcast
-	arrives  func(r *rig, block int) (origin, bool)
-	prefixOf func(r *rig) int // of a reduction: how many ranks, from 0, are summed at this rank; 0 where nothing arrives
+	kind         kind
+	loop         func(r *runner, skip, n int) (time.Duration, error)
+	call         func(r *runner) error // of a collective
+	send         blocks                // what the send buffer holds
+	recv         blocks                // what the receive buffer holds
+	sharedBuffer bool                  // data arrives where it was sent from: bcast
+	source       func(r *runner, block int) (origin, bool)
+	summedRanks  func(r *runner) int // of a reduction: how many ranks, from 0, are summed at this rank; 0 where nothing arrives
 }
 
 // kind tells whose clocks count and which sizes make sense.
@@ -58,45 +58,45 @@ const (
 // testdata/peer.c.
 var ops = [...]Op{
 	{Name: "latency", Unit: Microseconds, About: "half the round trip of one message between two ranks",
-		kind: pair, loop: (*rig).pingPong, arrives: fromOther},
+		kind: pair, loop: (*runner).pingPong, source: fromPartner},
 	{Name: "bw", Unit: MegabytesPerSec, About: "bandwidth of windows of messages from one rank to another",
-		kind: pair, loop: (*rig).stream, arrives: fromSender},
+		kind: pair, loop: (*runner).streamWindows, source: fromSender},
 	{Name: "bibw", Unit: MegabytesPerSec, About: "bandwidth of windows of messages in both directions at once",
-		kind: pair, loop: (*rig).bothWays, arrives: fromOther},
+		kind: pair, loop: (*runner).exchangeWindows, source: fromPartner},
 	{Name: "mbw_mr", Unit: MessagesPerSecond, About: "message rate of many pairs of ranks",
-		kind: pairs, loop: (*rig).stream, arrives: fromSender},
+		kind: pairs, loop: (*runner).streamWindows, source: fromSender},
 
 	{Name: "barrier", Unit: Microseconds, About: "all ranks wait for each other",
-		kind: empty, loop: (*rig).backToBack, call: (*rig).barrier},
+		kind: empty, loop: (*runner).timeWholeLoop, call: (*runner).barrier},
 	{Name: "bcast", Unit: Microseconds, About: "rank 0 sends the same bytes to all",
-		kind: collective, loop: (*rig).callByCall, call: (*rig).bcast, oneBuf: true, arrives: fromRoot},
+		kind: collective, loop: (*runner).timeEachCall, call: (*runner).bcast, sharedBuffer: true, source: fromRoot},
 	{Name: "reduce", Unit: Microseconds, About: "float32 vectors are summed at rank 0",
-		kind: reduction, loop: (*rig).callByCall, call: (*rig).reduce, prefixOf: allAtRoot},
+		kind: reduction, loop: (*runner).timeEachCall, call: (*runner).reduce, summedRanks: allRanksAtRoot},
 	{Name: "allreduce", Unit: Microseconds, About: "float32 vectors are summed at every rank",
-		kind: reduction, loop: (*rig).callByCall, call: (*rig).allreduce, prefixOf: everyone},
+		kind: reduction, loop: (*runner).timeEachCall, call: (*runner).allreduce, summedRanks: allRanks},
 	{Name: "reduce_scatter", Unit: Microseconds, About: "float32 vectors are summed, each rank gets its part",
-		kind: reduction, loop: (*rig).callByCall, call: (*rig).reduceScatter, prefixOf: everyone},
+		kind: reduction, loop: (*runner).timeEachCall, call: (*runner).reduceScatter, summedRanks: allRanks},
 	{Name: "scan", Unit: Microseconds, About: "float32 vectors are summed over the ranks up to each",
-		kind: reduction, loop: (*rig).callByCall, call: (*rig).scan, prefixOf: upToMe},
+		kind: reduction, loop: (*runner).timeEachCall, call: (*runner).scan, summedRanks: ranksUpToSelf},
 	{Name: "exscan", Unit: Microseconds, About: "float32 vectors are summed over the ranks before each",
-		kind: reduction, loop: (*rig).callByCall, call: (*rig).exscan, prefixOf: beforeMe},
+		kind: reduction, loop: (*runner).timeEachCall, call: (*runner).exscan, summedRanks: ranksBeforeSelf},
 
 	{Name: "gather", Unit: Microseconds, About: "rank 0 collects bytes of all",
-		kind: collective, loop: (*rig).callByCall, call: (*rig).gather, recv: onePerRank, arrives: firstOfEachAtRoot},
+		kind: collective, loop: (*runner).timeEachCall, call: (*runner).gather, recv: onePerRank, source: block0FromEachAtRoot},
 	{Name: "scatter", Unit: Microseconds, About: "rank 0 hands each rank its own bytes",
-		kind: collective, loop: (*rig).callByCall, call: (*rig).scatter, send: onePerRank, arrives: mineFromRoot},
+		kind: collective, loop: (*runner).timeEachCall, call: (*runner).scatter, send: onePerRank, source: ownBlockFromRoot},
 	{Name: "allgather", Unit: Microseconds, About: "every rank collects bytes of all",
-		kind: collective, loop: (*rig).callByCall, call: (*rig).allgather, recv: onePerRank, arrives: firstOfEach},
+		kind: collective, loop: (*runner).timeEachCall, call: (*runner).allgather, recv: onePerRank, source: block0FromEach},
 	{Name: "alltoall", Unit: Microseconds, About: "every rank hands each rank its own bytes",
-		kind: collective, loop: (*rig).callByCall, call: (*rig).alltoall, send: onePerRank, recv: onePerRank, arrives: mineOfEach},
+		kind: collective, loop: (*runner).timeEachCall, call: (*runner).alltoall, send: onePerRank, recv: onePerRank, source: ownBlockFromEach},
 	{Name: "gatherv", Unit: Microseconds, About: "gather with counts and displacements",
-		kind: collective, loop: (*rig).callByCall, call: (*rig).gatherv, recv: onePerRank, arrives: firstOfEachAtRoot},
+		kind: collective, loop: (*runner).timeEachCall, call: (*runner).gatherv, recv: onePerRank, source: block0FromEachAtRoot},
 	{Name: "scatterv", Unit: Microseconds, About: "scatter with counts and displacements",
-		kind: collective, loop: (*rig).callByCall, call: (*rig).scatterv, send: onePerRank, arrives: mineFromRoot},
+		kind: collective, loop: (*runner).timeEachCall, call: (*runner).scatterv, send: onePerRank, source: ownBlockFromRoot},
 	{Name: "allgatherv", Unit: Microseconds, About: "allgather with counts and displacements",
-		kind: collective, loop: (*rig).callByCall, call: (*rig).allgatherv, recv: onePerRank, arrives: firstOfEach},
+		kind: collective, loop: (*runner).timeEachCall, call: (*runner).allgatherv, recv: onePerRank, source: block0FromEach},
 	{Name: "alltoallv", Unit: Microseconds, About: "alltoall with counts and displacements",
-		kind: collective, loop: (*rig).callByCall, call: (*rig).alltoallv, send: onePerRank, recv: onePerRank, arrives: mineOfEach},
+		kind: collective, loop: (*runner).timeEachCall, call: (*runner).alltoallv, send: onePerRank, recv: onePerRank, source: ownBlockFromEach},
 }
 
 // Ops returns all operations, point-to-point first.
@@ -157,8 +157,8 @@ func (op Op) Takes(size int) bool {
 	return size > 0
 }
 
-// takes says in words what Takes decides.
-func (op Op) takes() string {
+// sizeRule says in words what Takes decides.
+func (op Op) sizeRule() string {
 	switch {
 	case op.kind == empty:
 		return "its only size is 0"

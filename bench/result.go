@@ -60,8 +60,8 @@ func (op Op) figure(took time.Duration, n int, size, ranks, window int) float64 
 	return seconds * 1e6 / float64(n)
 }
 
-// percentiles sorts the laps and picks from them.
-func percentiles(laps []time.Duration, figure func(time.Duration) float64) *Percentiles {
+// percentilesOf sorts the laps and picks from them.
+func percentilesOf(laps []time.Duration, figure func(time.Duration) float64) *Percentiles {
 	slices.Sort(laps)
 	return &Percentiles{
 		P50: figure(Percentile(laps, 50)),

@@ -20,11 +20,11 @@ func Run(c *mpi.Comm, op Op, cfg Config, each func(Result) error) error {
 	for i, size := range cfg.Sizes {
 		r.resize(op, size)
 		if i == 0 && cfg.Iterations == 0 {
-			if _, err := r.adapt(op, 4*cfg.Time); err != nil { // the launcher comes to rest meanwhile
+			if _, err := r.findIterations(op, 4*cfg.Time); err != nil { // the launcher comes to rest meanwhile
 				return fmt.Errorf("bench: %s of %s: %w", op.Name, FormatSize(size), err)
 			}
 		}
-		res, err := r.point(op, cfg)
+		res, err := r.measureSize(op, cfg)
 		if err != nil {
 			return fmt.Errorf("bench: %s of %s: %w", op.Name, FormatSize(size), err)
 		}
@@ -38,8 +38,8 @@ func Run(c *mpi.Comm, op Op, cfg Config, each func(Result) error) error {
 	return nil
 }
 
-// point measures one size. What it returns is complete at rank 0 only.
-func (r *rig) point(op Op, cfg Config) (res Result, err error) {
+// measureSize measures one size. What it returns is complete at rank 0 only.
+func (r *runner) measureSize(op Op, cfg Config) (res Result, err error) {
 	wrong := 0
 	if cfg.Validate {
 		if wrong, err = r.validate(op); err != nil {
@@ -48,7 +48,7 @@ func (r *rig) point(op Op, cfg Config) (res Result, err error) {
 	}
 	n := cfg.Iterations
 	if n == 0 {
-		if n, err = r.adapt(op, cfg.Time); err != nil {
+		if n, err = r.findIterations(op, cfg.Time); err != nil {
 			return res, err
 		}
 	}
@@ -57,27 +57,27 @@ func (r *rig) point(op Op, cfg Config) (res Result, err error) {
 		skip = n / 10
 	}
 	if cfg.Percentiles {
-		r.laps, r.first, r.last = make([]time.Duration, n), 0, 0
-		defer func() { r.laps = nil }()
+		r.iterationTimes, r.firstTick, r.lastTick = make([]time.Duration, n), 0, 0
+		defer func() { r.iterationTimes = nil }()
 	}
 	runtime.GC()
-	took, _, err := r.timed(op, skip, n)
+	took, _, err := r.runTimed(op, skip, n)
 	if err != nil {
 		return res, err
 	}
-	r.rescale(took)
+	r.ticksToTimes(took)
 	res = Result{Op: op.Name, Ranks: r.ranks, Size: r.size, Unit: op.Unit, Iterations: n, Validated: cfg.Validate}
 	if cfg.Validate {
-		if res.Wrong, err = sumOverRanks(r.comm, wrong+r.wrong(op, validatedTurns-1)); err != nil {
+		if res.Wrong, err = sumOverRanks(r.comm, wrong+r.countWrong(op, validatedIterations-1)); err != nil {
 			return res, err
 		}
 	}
 	return res, r.summarise(op, took, &res)
 }
 
-// timed runs the loop and returns this rank's measure of it and rank 0's wall clock, which decides for all since
+// runTimed runs the loop and returns this rank's measure of it and rank 0's wall clock, which decides for all since
 // all must run the same number of turns.
-func (r *rig) timed(op Op, skip, n int) (took, wall time.Duration, err error) {
+func (r *runner) runTimed(op Op, skip, n int) (took, wall time.Duration, err error) {
 	if err := r.comm.Barrier(); err != nil {
 		return 0, 0, err
 	}
@@ -90,15 +90,15 @@ func (r *rig) timed(op Op, skip, n int) (took, wall time.Duration, err error) {
 	return took, clock[0], err
 }
 
-// adapt finds the number of turns that take about as long as budget, three at least unless one alone takes longer.
+// findIterations finds the number of turns that take about as long as budget, three at least unless one alone takes longer.
 // The runs that find out are warm-up; the measurement is a fresh run, so that one which was slow by chance is not
 // the one that counts.
-func (r *rig) adapt(op Op, budget time.Duration) (int, error) {
-	if _, _, err := r.timed(op, 0, 1); err != nil { // sets up connections
+func (r *runner) findIterations(op Op, budget time.Duration) (int, error) {
+	if _, _, err := r.runTimed(op, 0, 1); err != nil { // sets up connections
 		return 0, err
 	}
 	for n := 1; ; {
-		_, wall, err := r.timed(op, 0, n)
+		_, wall, err := r.runTimed(op, 0, n)
 		if err != nil {
 			return 0, err
 		}
@@ -117,7 +117,7 @@ func (r *rig) adapt(op Op, budget time.Duration) (int, error) {
 }
 
 // summarise combines the ranks' measures at rank 0.
-func (r *rig) summarise(op Op, took time.Duration, res *Result) error {
+func (r *runner) summarise(op Op, took time.Duration, res *Result) error {
 	figure := func(took time.Duration, n int) float64 { return op.figure(took, n, r.size, r.ranks, r.window) }
 	clocks := r.ranks
 	switch op.kind {
@@ -128,14 +128,14 @@ func (r *rig) summarise(op Op, took time.Duration, res *Result) error {
 	}
 	if r.rank >= clocks {
 		took = 0
-		clear(r.laps)
+		clear(r.iterationTimes)
 	}
 	all := make([]time.Duration, r.ranks)
 	if err := mpi.Gather(r.comm, all, []time.Duration{took}, 0); err != nil {
 		return err
 	}
-	if r.laps != nil {
-		if err := mpi.Reduce(r.comm, r.laps, r.laps, mpi.Max, 0); err != nil {
+	if r.iterationTimes != nil {
+		if err := mpi.Reduce(r.comm, r.iterationTimes, r.iterationTimes, mpi.Max, 0); err != nil {
 			return err
 		}
 	}
@@ -152,8 +152,8 @@ func (r *rig) summarise(op Op, took time.Duration, res *Result) error {
 	if op.Collective() {
 		res.Fastest, res.Slowest = figure(shortest, res.Iterations), figure(longest, res.Iterations)
 	}
-	if r.laps != nil {
-		res.Percentiles = percentiles(r.laps, func(t time.Duration) float64 { return figure(t, 1) })
+	if r.iterationTimes != nil {
+		res.Percentiles = percentilesOf(r.iterationTimes, func(t time.Duration) float64 { return figure(t, 1) })
 	}
 	return nil
 }

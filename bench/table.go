@@ -19,7 +19,7 @@ type column struct {
 	cell  func(Result) string
 }
 
-const narrowest = 10 // characters of a column at least
+const minColumnWidth = 10 // characters of a column at least
 
 // NewTable prepares a table for the results of one operation measured with cfg.
 func NewTable(w io.Writer, op Op, cfg Config) *Table {
@@ -79,7 +79,7 @@ func (t *Table) Row(r Result) error {
 
 // cell appends the i-th cell of a line, right-aligned.
 func (t *Table) cell(b *strings.Builder, i int, text string) {
-	fmt.Fprintf(b, "%*s", max(narrowest, len(t.columns[i].title))+2, text)
+	fmt.Fprintf(b, "%*s", max(minColumnWidth, len(t.columns[i].title))+2, text)
 	if i == len(t.columns)-1 {
 		b.WriteByte('\n')
 	}

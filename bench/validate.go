@@ -11,24 +11,26 @@ type origin struct{ from, block int }
 
 // Where the blocks of the receive buffer come from; false where nothing arrives.
 
-func fromOther(r *rig, _ int) (origin, bool) { return origin{from: 1 - r.rank}, true }
-func fromSender(r *rig, _ int) (origin, bool) {
+func fromPartner(r *runner, _ int) (origin, bool) { return origin{from: 1 - r.rank}, true }
+func fromSender(r *runner, _ int) (origin, bool) {
 	return origin{from: r.rank - r.ranks/2}, r.rank >= r.ranks/2
 }
-func fromRoot(*rig, int) (origin, bool) { return origin{from: root}, true }
-func firstOfEach(_ *rig, b int) (origin, bool) {
+func fromRoot(*runner, int) (origin, bool) { return origin{from: root}, true }
+func block0FromEach(_ *runner, b int) (origin, bool) {
 	return origin{from: b}, true
 }
-func firstOfEachAtRoot(r *rig, b int) (origin, bool) { return origin{from: b}, r.rank == root }
-func mineFromRoot(r *rig, _ int) (origin, bool)      { return origin{from: root, block: r.rank}, true }
-func mineOfEach(r *rig, b int) (origin, bool)        { return origin{from: b, block: r.rank}, true }
+func block0FromEachAtRoot(r *runner, b int) (origin, bool) { return origin{from: b}, r.rank == root }
+func ownBlockFromRoot(r *runner, _ int) (origin, bool) {
+	return origin{from: root, block: r.rank}, true
+}
+func ownBlockFromEach(r *runner, b int) (origin, bool) { return origin{from: b, block: r.rank}, true }
 
 // How many ranks, from rank 0 on, are summed in this rank's result; 0 where there is no result.
 
-func everyone(r *rig) int { return r.ranks }
-func upToMe(r *rig) int   { return r.rank + 1 }
-func beforeMe(r *rig) int { return r.rank }
-func allAtRoot(r *rig) int {
+func allRanks(r *runner) int        { return r.ranks }
+func ranksUpToSelf(r *runner) int   { return r.rank + 1 }
+func ranksBeforeSelf(r *runner) int { return r.rank }
+func allRanksAtRoot(r *runner) int {
 	if r.rank == root {
 		return r.ranks
 	}
@@ -47,8 +49,8 @@ func patternFloat(turn, i int) float32 {
 	return float32((uint32(i)+uint32(turn)*977+1)*2654435761>>28 + 1)
 }
 
-// fill writes this turn's pattern into the send buffer and clears the receive buffer.
-func (r *rig) fill(op Op, turn int) {
+// fillBuffers writes this turn's pattern into the send buffer and clears the receive buffer.
+func (r *runner) fillBuffers(op Op, turn int) {
 	if op.kind == reduction {
 		clear(r.recvFloats)
 		for i := range r.sendFloats {
@@ -57,7 +59,7 @@ func (r *rig) fill(op Op, turn int) {
 		return
 	}
 	clear(r.recv[:r.size*op.recv.count(r.ranks)])
-	if op.oneBuf && r.rank != root {
+	if op.sharedBuffer && r.rank != root {
 		return
 	}
 	for block := range op.send.count(r.ranks) {
@@ -67,16 +69,16 @@ func (r *rig) fill(op Op, turn int) {
 	}
 }
 
-// wrong counts the elements of the receive buffer that are not what this turn should have left there.
-func (r *rig) wrong(op Op, turn int) (n int) {
+// countWrong counts the elements of the receive buffer that are not what this turn should have left there.
+func (r *runner) countWrong(op Op, turn int) (n int) {
 	if op.kind == reduction {
-		return r.wrongFloats(op, turn)
+		return r.countWrongFloats(op, turn)
 	}
-	if op.arrives == nil {
+	if op.source == nil {
 		return 0
 	}
 	for block := range op.recv.count(r.ranks) {
-		from, ok := op.arrives(r, block)
+		from, ok := op.source(r, block)
 		if !ok {
 			continue
 		}
@@ -89,12 +91,12 @@ func (r *rig) wrong(op Op, turn int) (n int) {
 	return n
 }
 
-func (r *rig) wrongFloats(op Op, turn int) (n int) {
+func (r *runner) countWrongFloats(op Op, turn int) (n int) {
 	first, got := 0, r.recvFloats
 	if op.Name == "reduce_scatter" {
 		first, got = r.displs[r.rank], r.recvFloats[:r.counts[r.rank]]
 	}
-	summed := op.prefixOf(r)
+	summed := op.summedRanks(r)
 	if summed == 0 {
 		return 0
 	}
@@ -107,22 +109,22 @@ func (r *rig) wrongFloats(op Op, turn int) (n int) {
 	return n
 }
 
-// validatedTurns is how many turns are checked one by one before the measured ones.
-const validatedTurns = 5
+// validatedIterations is how many turns are checked one by one before the measured ones.
+const validatedIterations = 5
 
 // validate runs checked turns and returns the wrong elements of this rank. The last pattern stays in the buffers,
 // so that what the measured turns leave there can be checked once more.
-func (r *rig) validate(op Op) (int, error) {
+func (r *runner) validate(op Op) (int, error) {
 	total := 0
-	for turn := range validatedTurns {
-		r.fill(op, turn)
+	for turn := range validatedIterations {
+		r.fillBuffers(op, turn)
 		if err := r.comm.Barrier(); err != nil {
 			return total, err
 		}
 		if _, err := op.loop(r, 0, 1); err != nil {
 			return total, err
 		}
-		total += r.wrong(op, turn)
+		total += r.countWrong(op, turn)
 	}
 	return total, nil
 }

@@ -15,12 +15,12 @@ const tag = 1
 const ackBytes = 4
 
 // pingPong sends one message there and one back.
-func (r *rig) pingPong(skip, n int) (time.Duration, error) {
+func (r *runner) pingPong(skip, n int) (time.Duration, error) {
 	send, recv := r.send[:r.size], r.recv[:r.size]
 	var start time.Duration
 	for i := -skip; i < n; i++ {
 		if i == 0 {
-			start = r.begin()
+			start = r.startClock()
 		}
 		if r.rank == 0 {
 			if err := mpi.Send(r.comm, send, 1, tag); err != nil {
@@ -37,18 +37,18 @@ func (r *rig) pingPong(skip, n int) (time.Duration, error) {
 				return 0, err
 			}
 		}
-		r.lap(i)
+		r.markIteration(i)
 	}
 	return r.now() - start, nil
 }
 
-// stream sends windows of messages from the first half of the ranks to the second, which acknowledges each window.
-func (r *rig) stream(skip, n int) (time.Duration, error) {
+// streamWindows sends windows of messages from the first half of the ranks to the second, which acknowledges each window.
+func (r *runner) streamWindows(skip, n int) (time.Duration, error) {
 	pairs := r.ranks / 2
 	var start time.Duration
 	for i := -skip; i < n; i++ {
 		if i == 0 {
-			start = r.begin()
+			start = r.startClock()
 		}
 		if r.rank < pairs {
 			if err := r.sendWindow(r.rank + pairs); err != nil {
@@ -57,12 +57,12 @@ func (r *rig) stream(skip, n int) (time.Duration, error) {
 		} else if err := r.recvWindow(r.rank - pairs); err != nil {
 			return 0, err
 		}
-		r.lap(i)
+		r.markIteration(i)
 	}
 	return r.now() - start, nil
 }
 
-func (r *rig) sendWindow(to int) error {
+func (r *runner) sendWindow(to int) error {
 	reqs := r.reqs[:r.window]
 	if err := r.isends(reqs, to); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (r *rig) sendWindow(to int) error {
 	return err
 }
 
-func (r *rig) recvWindow(from int) error {
+func (r *runner) recvWindow(from int) error {
 	reqs := r.reqs[:r.window]
 	if err := r.irecvs(reqs, from); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (r *rig) recvWindow(from int) error {
 	return mpi.Send(r.comm, r.send[:ackBytes], from, tag)
 }
 
-func (r *rig) isends(reqs []mpi.Request, to int) (err error) {
+func (r *runner) isends(reqs []mpi.Request, to int) (err error) {
 	send := r.send[:r.size]
 	for w := range reqs {
 		if reqs[w], err = mpi.Isend(r.comm, send, to, tag); err != nil {
@@ -95,7 +95,7 @@ func (r *rig) isends(reqs []mpi.Request, to int) (err error) {
 	return nil
 }
 
-func (r *rig) irecvs(reqs []mpi.Request, from int) (err error) {
+func (r *runner) irecvs(reqs []mpi.Request, from int) (err error) {
 	recv := r.recv[:r.size]
 	for w := range reqs {
 		if reqs[w], err = mpi.Irecv(r.comm, recv, from, tag); err != nil {
@@ -105,14 +105,14 @@ func (r *rig) irecvs(reqs []mpi.Request, from int) (err error) {
 	return nil
 }
 
-// bothWays sends and receives a window at once, on both ranks.
-func (r *rig) bothWays(skip, n int) (time.Duration, error) {
+// exchangeWindows sends and receives a window at once, on both ranks.
+func (r *runner) exchangeWindows(skip, n int) (time.Duration, error) {
 	other := 1 - r.rank
 	sends, recvs := r.reqs[:r.window], r.reqs[r.window:]
 	var start time.Duration
 	for i := -skip; i < n; i++ {
 		if i == 0 {
-			start = r.begin()
+			start = r.startClock()
 		}
 		if err := r.irecvs(recvs, other); err != nil {
 			return 0, err
@@ -126,7 +126,7 @@ func (r *rig) bothWays(skip, n int) (time.Duration, error) {
 		if err := mpi.Waitall(recvs, nil); err != nil {
 			return 0, err
 		}
-		r.lap(i)
+		r.markIteration(i)
 	}
 	return r.now() - start, nil
 }

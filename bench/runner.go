@@ -1,0 +1,140 @@
+package bench
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ibrun/ibrun/internal/ticks"
+	"github.com/ibrun/ibrun/mpi"
+)
+
+const floatBytes = 4
+
+// runner is what one rank needs to measure one operation. It is made once; only size and what follows from it change from
+// point to point. It belongs to the goroutine that measures.
+type runner struct {
+	comm        *mpi.Comm
+	rank, ranks int
+	window      int
+	call        func(r *runner) error
+	reqs        []mpi.Request // two windows
+
+	size                         int
+	send, recv                   []byte    // for the largest size; of all operations but reductions
+	sendFloatsMax, recvFloatsMax []float32 // for the largest size; of reductions
+	sendFloats, recvFloats       []float32 // the parts of them that belong to size
+	counts, displs               []int     // per rank, in elements
+
+	clockStart     time.Time
+	iterationTimes []time.Duration // per measured turn; nil unless percentiles were asked for
+	firstTick      uint64          // ticks when the first of them began that lap noted, or 0
+	lastTick       uint64          // ticks when the last ended
+}
+
+// prepare checks what is to be measured and makes a rig for it. The configuration it returns has no defaults left open.
+func prepare(c *mpi.Comm, op Op, cfg Config) (*runner, Config, error) {
+	if op.loop == nil {
+		return nil, cfg, fmt.Errorf("bench: %q is not an operation of this package", op.Name)
+	}
+	if err := op.CheckRanks(c.Size()); err != nil {
+		return nil, cfg, err
+	}
+	cfg, err := cfg.withDefaults(op, c.Size())
+	if err != nil {
+		return nil, cfg, err
+	}
+	return newRunner(c, op, cfg), cfg, nil
+}
+
+// newRunner allocates and touches the buffers for op up to the largest size.
+func newRunner(c *mpi.Comm, op Op, cfg Config) *runner {
+	r := &runner{
+		comm: c, rank: c.Rank(), ranks: c.Size(),
+		window: cfg.Window, reqs: make([]mpi.Request, 2*cfg.Window),
+		call: op.call, clockStart: time.Now(),
+	}
+	r.counts, r.displs = make([]int, r.ranks), make([]int, r.ranks)
+	largest := ackBytes
+	for _, size := range cfg.Sizes {
+		largest = max(largest, size)
+	}
+	if op.kind == reduction {
+		r.sendFloatsMax = pageAligned[float32](largest/floatBytes, 1)
+		r.recvFloatsMax = pageAligned[float32](largest/floatBytes, 2)
+		return r
+	}
+	r.send = pageAligned[byte](largest*op.send.count(r.ranks), 1)
+	r.recv = r.send
+	if !op.sharedBuffer {
+		r.recv = pageAligned[byte](largest*op.recv.count(r.ranks), 2)
+	}
+	return r
+}
+
+func (b blocks) count(ranks int) int {
+	if b == onePerRank {
+		return ranks
+	}
+	return 1
+}
+
+// resize prepares for messages of size bytes.
+func (r *runner) resize(op Op, size int) {
+	r.size = size
+	if op.kind != reduction {
+		for i := range r.counts {
+			r.counts[i], r.displs[i] = size, i*size
+		}
+		return
+	}
+	n := size / floatBytes
+	r.sendFloats, r.recvFloats = r.sendFloatsMax[:n], r.recvFloatsMax[:n]
+	at := 0
+	for i := range r.counts {
+		r.counts[i], r.displs[i] = n/r.ranks, at
+		if i < n%r.ranks {
+			r.counts[i]++
+		}
+		at += r.counts[i]
+	}
+}
+
+// now is this rank's clock. time.Since reads the monotonic clock alone, half the cost of time.Now.
+func (r *runner) now() time.Duration { return time.Since(r.clockStart) }
+
+// startClock reads the clock where the measured turns begin.
+func (r *runner) startClock() time.Duration {
+	if r.iterationTimes != nil {
+		r.firstTick = ticks.Now()
+		r.lastTick = r.firstTick
+	}
+	return r.now()
+}
+
+// markIteration notes the end of turn i, if turns are noted: in ticks, since the clock may take longer than the turn.
+func (r *runner) markIteration(i int) {
+	if r.iterationTimes == nil || i < 0 {
+		return
+	}
+	now := ticks.Now()
+	r.iterationTimes[i] = time.Duration(now - r.lastTick)
+	r.lastTick = now
+}
+
+// ticksToTimes turns what lap noted into time, when all turns took as long as this.
+func (r *runner) ticksToTimes(all time.Duration) {
+	if r.iterationTimes == nil || r.lastTick == r.firstTick {
+		return
+	}
+	tick := float64(all) / float64(r.lastTick-r.firstTick)
+	for i, lap := range r.iterationTimes {
+		r.iterationTimes[i] = time.Duration(float64(lap) * tick)
+	}
+}
+
+// recordTime notes how long turn i took, if turns are noted.
+func (r *runner) recordTime(i int, took time.Duration) {
+	if r.iterationTimes != nil {
+		r.iterationTimes[i] = took
+	}
+}
