@@ -88,7 +88,8 @@ var ops = [...]Op{
 	{Name: "allgather", Unit: Microseconds, About: "every rank collects bytes of all",
 		kind: collective, loop: (*runner).timeEachCall, call: (*runner).allgather, recv: onePerRank, source: block0FromEach},
 	{Name: "alltoall", Unit: Microseconds, About: "every rank hands each rank its own bytes",
-		kind: collective, loop: (*runner).timeEachCall, call: (*runner).alltoall, send: onePerRank, recv: onePerRank, source: ownBlockFromEach},
+		kind: collective, loop: (*runner).timeEachCall, call: (*runner).alltoall, send: onePerRank, recv: onePerRank,
+		source: ownBlockFromEach},
 	{Name: "gatherv", Unit: Microseconds, About: "gather with counts and displacements",
 		kind: collective, loop: (*runner).timeEachCall, call: (*runner).gatherv, recv: onePerRank, source: block0FromEachAtRoot},
 	{Name: "scatterv", Unit: Microseconds, About: "scatter with counts and displacements",
@@ -96,7 +97,8 @@ var ops = [...]Op{
 	{Name: "allgatherv", Unit: Microseconds, About: "allgather with counts and displacements",
 		kind: collective, loop: (*runner).timeEachCall, call: (*runner).allgatherv, recv: onePerRank, source: block0FromEach},
 	{Name: "alltoallv", Unit: Microseconds, About: "alltoall with counts and displacements",
-		kind: collective, loop: (*runner).timeEachCall, call: (*runner).alltoallv, send: onePerRank, recv: onePerRank, source: ownBlockFromEach},
+		kind: collective, loop: (*runner).timeEachCall, call: (*runner).alltoallv, send: onePerRank, recv: onePerRank,
+		source: ownBlockFromEach},
 }
 
 // Ops returns all operations, point-to-point first.

@@ -230,7 +230,8 @@ func (p *perftestRunner) runOnce(ctx context.Context, c *command, tell bool) (fl
 	// -F: it does not complain when the processor changes its speed.
 	server := []string{p.op.Program(), "-F", "-d", p.device, "-s", strconv.Itoa(p.size), "-n", strconv.Itoa(p.iterations),
 		"-p", strconv.Itoa(port)}
-	d := processPair{server: server, client: append(server[:len(server):len(server)], "127.0.0.1"), environ: c.cleanEnv(), bound: true,
+	d := processPair{server: server, client: append(server[:len(server):len(server)], "127.0.0.1"), environ: c.cleanEnv(),
+		bound: true,
 		ready: func(ctx context.Context) error { return untilListening(ctx, port) }}
 	if tell {
 		c.logf("%s", quoteCommand(d.client))

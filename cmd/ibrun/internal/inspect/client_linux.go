@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Jobs returns the jobs of this user whose ibrun runs on this machine, the oldest first. It removes the sockets of ibruns that were
-// killed. If some sockets could not be queried, it returns an error in addition to the other jobs.
+// Jobs returns the jobs of this user whose ibrun runs on this machine, the oldest first. It removes the sockets of ibruns that
+// were killed. If some sockets could not be queried, it returns an error in addition to the other jobs.
 func Jobs(ctx context.Context) (jobs []Job, err error) {
 	for _, dir := range socketDirs(os.Getenv) {
 		files, errDir := os.ReadDir(dir)
@@ -47,8 +47,8 @@ func Jobs(ctx context.Context) (jobs []Job, err error) {
 	return jobs, err
 }
 
-// query sends a request to a socket and returns the response. If the process that served the socket was killed, it removes the socket
-// and returns [fs.ErrNotExist].
+// query sends a request to a socket and returns the response. If the process that served the socket was killed, it removes the
+// socket and returns [fs.ErrNotExist].
 func query(ctx context.Context, path string, q *request) (*response, error) {
 	if err := checkPrivate(path, fs.ModeSocket); err != nil {
 		return nil, err

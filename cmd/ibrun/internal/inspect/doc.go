@@ -1,5 +1,5 @@
-// Package inspect shows running jobs: ibrun ps lists them, ibrun top shows how busy their ranks are, and ibrun hang shows what the
-// ranks wait for.
+// Package inspect shows running jobs: ibrun ps lists them, ibrun top shows how busy their ranks are, and ibrun hang shows what
+// the ranks wait for.
 //
 // Each ibrun has a status server: a Unix socket in a directory that only its user can enter. The commands query these sockets:
 //

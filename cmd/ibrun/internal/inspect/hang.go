@@ -70,8 +70,8 @@ const (
 	finished                    // finalized
 )
 
-// NewView takes two samples of the ranks and returns the view. It takes little more than a second, whatever the ranks do, and up to two
-// seconds more if a node does not answer.
+// NewView takes two samples of the ranks and returns the view. It takes little more than a second, whatever the ranks do, and up
+// to two seconds more if a node does not answer.
 func NewView(ctx context.Context, s Source) (*View, error) {
 	first, err := s.Ranks(ctx)
 	if err != nil {
@@ -100,8 +100,8 @@ func NewView(ctx context.Context, s Source) (*View, error) {
 	return v, nil
 }
 
-// ranksForStacks returns the ranks whose stacks are most useful: one of each group that can answer, and only one of all that wait in the same
-// operation.
+// ranksForStacks returns the ranks whose stacks are most useful: one of each group that can answer, and only one of all that wait
+// in the same operation.
 func (v *View) ranksForStacks(ranks []Rank) (of []int) {
 	ops := map[string]bool{}
 	for _, g := range v.Groups {
@@ -178,9 +178,10 @@ func ranksWaitingFor(ranks []Rank, targets []int) (waiters []int) {
 	return waiters
 }
 
-// describe returns the activity of a rank, in words and as a class, and for how many seconds it has lasted. The earlier sample before may
-// be nil.
-func (r *Rank) describe(before *Rank, apart time.Duration, name func(*Wait) string) (what string, order activity, seconds float64) {
+// describe returns the activity of a rank, in words and as a class, and for how many seconds it has lasted. The earlier sample
+// before may be nil.
+func (r *Rank) describe(before *Rank, apart time.Duration, name func(*Wait) string) (what string, class activity,
+	seconds float64) {
 	switch r.State {
 	case Stopped:
 		return "stopped by a signal or a debugger", failed, r.Quiet
@@ -278,8 +279,8 @@ func preposition(op string) string {
 	return "with"
 }
 
-// waitCycle returns ranks that wait for each other in a cycle, or nil. Only ranks with exactly one goroutine in an operation count, because
-// another goroutine could resolve the cycle.
+// waitCycle returns ranks that wait for each other in a cycle, or nil. Only ranks with exactly one goroutine in an operation
+// count, because another goroutine could resolve the cycle.
 func waitCycle(ranks []Rank) []int {
 	next := map[int]int{}
 	for i := range ranks {

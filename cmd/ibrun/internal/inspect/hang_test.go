@@ -34,8 +34,8 @@ func wantLines(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// TestGroups: the order of the groups is: stopped or exited ranks, ranks outside MPI, waiting ranks with the smallest group first,
-// ranks that make progress.
+// TestGroups: the order of the groups is: stopped or exited ranks, ranks outside MPI, waiting ranks with the smallest group
+// first, ranks that make progress.
 func TestGroups(t *testing.T) {
 	barrier := func(rank, peer int) Rank {
 		r := waitingRank(rank, "Barrier", peer, 0)
@@ -212,7 +212,8 @@ func TestStateTracker(t *testing.T) {
 
 // TestNodes: with several nodes, lines name the nodes of the ranks and the nodes that do not answer.
 func TestNodes(t *testing.T) {
-	ranks := []Rank{waitingRank(0, "Recv", 1, 7), {Rank: 1, State: Stopped, Quiet: 3}, waitingRank(2, "Recv", 1, 7), {Rank: 3, State: Unreachable},
+	ranks := []Rank{waitingRank(0, "Recv", 1, 7), {Rank: 1, State: Stopped, Quiet: 3}, waitingRank(2, "Recv", 1, 7),
+		{Rank: 3, State: Unreachable},
 		waitingRank(4, "Recv", 1, 7), waitingRank(5, "Recv", 1, 7)}
 	for i := range ranks {
 		ranks[i].Host = fmt.Sprintf("n%d", i)

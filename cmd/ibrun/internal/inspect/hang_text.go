@@ -123,8 +123,8 @@ func isInternal(function string) bool {
 	return slices.ContainsFunc(internalPrefixes[:], func(prefix string) bool { return strings.HasPrefix(function, prefix) })
 }
 
-// shortenStacks shortens the stacks that the Go runtime prints: a function and its position are one line; arguments are omitted, and so are
-// the innermost functions in the runtime or below package mpi.
+// shortenStacks shortens the stacks that the Go runtime prints: a function and its position are one line; arguments are omitted,
+// and so are the innermost functions in the runtime or below package mpi.
 func shortenStacks(text string) (lines []string) {
 	for goroutine := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n\n") {
 		head, rest, _ := strings.Cut(goroutine, "\n")

@@ -103,8 +103,8 @@ func (o options) run(ctx context.Context, name string, stdout *os.File, stderr i
 	return v.Text(stdout)
 }
 
-// selectJob returns the job with this id, prefix of an id, or process id. If several ibruns of one job run on this machine, it returns the
-// first, since each of them knows the ranks of all nodes.
+// selectJob returns the job with this id, prefix of an id, or process id. If several ibruns of one job run on this machine, it
+// returns the first, since each of them knows the ranks of all nodes.
 func selectJob(jobs []Job, want string) (Job, error) {
 	var found []Job
 	var names []string

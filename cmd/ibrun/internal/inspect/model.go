@@ -9,7 +9,8 @@ import (
 type Source interface {
 	// Job returns the job.
 	Job() Job
-	// Ranks samples all ranks and returns them in ascending order. It does not wait for ranks, and for other nodes only a short time.
+	// Ranks samples all ranks and returns them in ascending order. It does not wait for ranks, and for other nodes only a short
+	// time.
 	Ranks(ctx context.Context) ([]Rank, error)
 	// Stacks returns the goroutine stacks of some ranks. Ranks that have not answered when ctx ends are missing.
 	Stacks(ctx context.Context, ranks []int) (map[int]string, error)

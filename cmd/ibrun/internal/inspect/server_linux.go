@@ -92,8 +92,8 @@ func Serve(source Source) (*Server, error) {
 	return nil, fmt.Errorf("no directory for the status socket: %w", failed)
 }
 
-// listenIn creates a directory and a socket in it. The socket gets its final name only when it accepts connections, because clients
-// remove a socket that refuses them.
+// listenIn creates a directory and a socket in it. The socket gets its final name only when it accepts connections, because
+// clients remove a socket that refuses them.
 func (d *Server) listenIn(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err

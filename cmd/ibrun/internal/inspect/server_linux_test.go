@@ -108,10 +108,14 @@ func TestRefused(t *testing.T) {
 		root  bool
 		want  string
 	}{
-		"directory that others may enter": {func(dir, _ string) error { return os.Chmod(dir, 0o711) }, false, "other users have access"},
-		"directory of another user":       {func(dir, _ string) error { return os.Chown(dir, otherUID, otherUID) }, true, "user 65534"},
-		"socket that others may use":      {func(_, socket string) error { return os.Chmod(socket, 0o622) }, false, "other users have access"},
-		"socket of another user":          {func(_, socket string) error { return os.Chown(socket, otherUID, otherUID) }, true, "65534"},
+		"directory that others may enter": {func(dir, _ string) error { return os.Chmod(dir, 0o711) },
+			false, "other users have access"},
+		"directory of another user": {func(dir, _ string) error { return os.Chown(dir, otherUID, otherUID) },
+			true, "user 65534"},
+		"socket that others may use": {func(_, socket string) error { return os.Chmod(socket, 0o622) },
+			false, "other users have access"},
+		"socket of another user": {func(_, socket string) error { return os.Chown(socket, otherUID, otherUID) },
+			true, "65534"},
 		"link to a directory": {func(dir, _ string) error {
 			return errors.Join(os.Rename(dir, dir+".away"), os.Symlink(dir+".away", dir))
 		}, false, "not a directory"},
@@ -208,8 +212,8 @@ func queryRaw(path string) ([]byte, error) {
 	return text, err
 }
 
-// TestBadClients: invalid requests, and more silent connections than are served at the same time, do not block other clients for long and do
-// not block Close.
+// TestBadClients: invalid requests, and more silent connections than are served at the same time, do not block other clients for
+// long and do not block Close.
 func TestBadClients(t *testing.T) {
 	_, dir := startServer(t)
 	socket := filepath.Join(dir, "k1-0")

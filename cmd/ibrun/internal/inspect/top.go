@@ -56,8 +56,8 @@ func increase(from, to uint64) float64 {
 	return float64(to - from)
 }
 
-// mpiShare returns the share of the time between two samples that a rank spent within calls. The counters do not contain operations in
-// progress: an operation that is in progress in both samples took all of the time.
+// mpiShare returns the share of the time between two samples that a rank spent within calls. The counters do not contain
+// operations in progress: an operation that is in progress in both samples took all of the time.
 func mpiShare(before, now *Rank, apart float64) float64 {
 	ended := min(max((now.MPI-before.MPI)/apart, 0), 1)
 	for i := range now.Waits {

@@ -7,8 +7,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// StateTracker records since when ranks have been in their current state. It is as exact as the samples are frequent. Its methods may be
-// called from any goroutine.
+// StateTracker records since when ranks have been in their current state. It is as exact as the samples are frequent. Its methods
+// may be called from any goroutine.
 type StateTracker struct {
 	mu    sync.Mutex
 	ranks map[int]*observedState
@@ -24,8 +24,8 @@ type observedState struct {
 // NewStateTracker returns a tracker without samples.
 func NewStateTracker() *StateTracker { return &StateTracker{ranks: map[int]*observedState{}} }
 
-// Observe adds a sample of a rank. It returns how long the rank has begun and ended no operation, and how long it has waited in each of
-// its current operations, as far as samples have seen it.
+// Observe adds a sample of a rank. It returns how long the rank has begun and ended no operation, and how long it has waited in
+// each of its current operations, as far as samples have seen it.
 func (w *StateTracker) Observe(rank int, p perf.Activity, now time.Time) (quiet time.Duration, waits []time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

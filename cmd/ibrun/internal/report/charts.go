@@ -216,7 +216,8 @@ func (r *Report) newHeatMap() heatMap {
 				h.Transports = append(h.Transports, transport)
 			}
 			tip := fmt.Sprintf("%s to %s: %s in %s messages by %s", groupLabel(i*h.Each, min(h.Each, n-i*h.Each)),
-				groupLabel(j*h.Each, min(h.Each, n-j*h.Each)), size(float64(c.bytes)), count(c.messages), strings.Join(c.transports, "+"))
+				groupLabel(j*h.Each, min(h.Each, n-j*h.Each)), size(float64(c.bytes)), count(c.messages),
+				strings.Join(c.transports, "+"))
 			h.Cells = append(h.Cells, heatCell{heatLeft + j*h.Cell, heatTop + i*h.Cell, transport,
 				0.15 + 0.85*math.Sqrt(float64(c.bytes)/float64(most)), tip})
 		}

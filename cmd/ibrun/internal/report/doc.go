@@ -1,5 +1,5 @@
-// Package report makes the report that ibrun prints at the end of a job: where its time went. Its input is what the launcher knows
-// and what the ranks recorded:
+// Package report makes the report that ibrun prints at the end of a job: where its time went. Its input is what the launcher
+// knows and what the ranks recorded:
 //
 //	r := report.New(report.Job{ID: id, Began: began, Wall: wall, Nodes: nodes, Ranks: ranks})
 //	err := r.Text(os.Stderr)                 // for a terminal

@@ -6,8 +6,8 @@ import (
 	"github.com/ibrun/ibrun/internal/tunables"
 )
 
-// EnvironmentVariables returns the sorted names of the variables that a report shows: those that change how a job runs and hold no
-// secret. A report never contains another variable.
+// EnvironmentVariables returns the sorted names of the variables that a report shows: those that change how a job runs and hold
+// no secret. A report never contains another variable.
 func EnvironmentVariables() []string {
 	names := append(tunables.Variables(),
 		"CUDA_VISIBLE_DEVICES", "GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GORACE", "GOTRACEBACK", "IBRUN_PERF",

@@ -187,8 +187,8 @@ func countRows(dom, table string) int {
 	return strings.Count(body, "<tr")
 }
 
-// TestBrowser: in a browser without a network, the page has its tables and charts, sends no requests and logs no errors, even with
-// hostile text.
+// TestBrowser: in a browser without a network, the page has its tables and charts, sends no requests and logs no errors, even
+// with hostile text.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)

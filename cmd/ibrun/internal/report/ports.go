@@ -25,8 +25,8 @@ type Port struct {
 	Received uint64 `json:"received_bytes"`
 }
 
-// ReadPorts reads the byte counters of the ports that are up. They count since the machine started. A port whose counters cannot be
-// read is omitted: many drivers have none.
+// ReadPorts reads the byte counters of the ports that are up. They count since the machine started. A port whose counters cannot
+// be read is omitted: many drivers have none.
 func ReadPorts(root fs.FS) []Port {
 	const wordBytes = 4 // the counters of the InfiniBand standard count words
 	var all []Port
@@ -76,8 +76,8 @@ func number(root fs.FS, name string) (uint64, error) {
 	return strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 }
 
-// PortsSince returns what the ports carried since an earlier reading. A port that the earlier reading lacks is omitted, because its
-// counters then are unknown.
+// PortsSince returns what the ports carried since an earlier reading. A port that the earlier reading lacks is omitted, because
+// its counters then are unknown.
 func PortsSince(earlier, later []Port) []Port {
 	all := []Port{}
 	for _, p := range later {

@@ -44,7 +44,8 @@ func remarks(r *Report, all []*perf.Snapshot) (lines []string) {
 		untold += s.WithoutHistogram
 	}
 	if untold > 0 {
-		add("%s latencies were not recorded, because all histograms were in use: operations that were first used late have no quantiles", count(untold))
+		add("%s latencies were not recorded, because all histograms were in use: operations that were first used late have no "+
+			"quantiles", count(untold))
 	}
 	for i, n := range r.Nodes {
 		if n.Version == "" {
@@ -84,7 +85,8 @@ func lastCalls(ranks []RankLine) (lines []string) {
 		if len(byCall[call]) > 1 {
 			was = "were"
 		}
-		lines = append(lines, fmt.Sprintf("%s %s in %s at the end; this call is not in the figures", formatRanks(byCall[call]), was, call))
+		lines = append(lines, fmt.Sprintf("%s %s in %s at the end; this call is not in the figures",
+			formatRanks(byCall[call]), was, call))
 	}
 	if more := len(calls) - maxLastCalls; more > 0 {
 		lines = append(lines, fmt.Sprintf("other ranks were in %d more calls at the end", more))
@@ -103,7 +105,8 @@ func oversubscription(n Node) string {
 	if sharing == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d ranks share %d processors on %s, so part of the waiting time is waiting for a CPU", sharing, n.PUs, n.Name)
+	return fmt.Sprintf("%d ranks share %d processors on %s, so part of the waiting time is waiting for a CPU",
+		sharing, n.PUs, n.Name)
 }
 
 // formatRanks returns a list of ranks as text, shortened if it is long: rank 3, or ranks 0-2,5 (4).

@@ -2,12 +2,12 @@ package report
 
 import "time"
 
-// Format is the version of the fields of [Report]. It changes when a field is removed or changes its meaning, but not when a field
-// is added.
+// Format is the version of the fields of [Report]. It changes when a field is removed or changes its meaning, but not when a
+// field is added.
 const Format = 1
 
-// Report has the figures of a job. Its fields are those of the JSON. Times are in seconds, sizes in bytes. Shares are fractions of
-// the time that a rank ran, from 0 to 1.
+// Report has the figures of a job. Its fields are those of the JSON. Times are in seconds, sizes in bytes. Shares are fractions
+// of the time that a rank ran, from 0 to 1.
 type Report struct {
 	Format int     `json:"format"`
 	Job    Summary `json:"job"`

@@ -16,8 +16,8 @@ import (
 // startTime is when the jobs of the tests were started.
 var startTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// recorded returns the record of one of four ranks. It ran for ten seconds, was in calls for the time inMPI, and waited for a part
-// of it.
+// recorded returns the record of one of four ranks. It ran for ten seconds, was in calls for the time inMPI, and waited for a
+// part of it.
 func recorded(rank int, inMPI, waiting time.Duration) *perf.Snapshot {
 	return &perf.Snapshot{
 		Identity: perf.Identity{Rank: rank, Size: 4, PID: 100 + rank}, State: perf.Finalized,
@@ -79,7 +79,8 @@ func TestText(t *testing.T) {
 		"Program   ./<b>sum</b> ?[2J",
 		"MPI       48 % of the ranks' time, 38 % waiting for others, in 16 calls",
 		"Sent      49.2 kB in 12 messages (shm eager 100 %)",
-		"Slowest   rank 2: it waited 1.0 % of its time, the others 50 % (median); it spent 9.00 s outside MPI, the others 4.00 s (median)",
+		"Slowest   rank 2: it waited 1.0 % of its time, the others 50 % (median); "+
+			"it spent 9.00 s outside MPI, the others 4.00 s (median)",
 		"on <i>node</i>, RDMA port mlx5_0:1 carried 50 % more than the mean of 2",
 		"     0  [##########==        ]    60 %     50 %  10.0 s      4  12.3 kB   12.3 kB  finalized",
 		"  Send       <= 4 KiB     12  49.2 kB  9.50 s  999 us  3.00 s  3.00 s  3.00 s",

@@ -18,8 +18,8 @@ func CheckName(name string) error {
 	return fmt.Errorf("%q: the name of a report must end in .html or .json", name)
 }
 
-// Write writes the report to a file, as HTML or JSON according to its name. After an error there is no new file, and an old one is
-// unchanged.
+// Write writes the report to a file, as HTML or JSON according to its name. After an error there is no new file, and an old one
+// is unchanged.
 func (r *Report) Write(name string) error {
 	if err := CheckName(name); err != nil {
 		return err

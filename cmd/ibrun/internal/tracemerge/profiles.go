@@ -12,16 +12,16 @@ import (
 	"github.com/ibrun/ibrun/perf/profile"
 )
 
-// sampleTypes returns the values of a sample: two of a CPU profile and one of a goroutine profile. Samples of one kind have zeros for
-// the other.
+// sampleTypes returns the values of a sample: two of a CPU profile and one of a goroutine profile. Samples of one kind have zeros
+// for the other.
 func sampleTypes() []*pprof.ValueType {
 	return []*pprof.ValueType{
 		{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}, {Type: "goroutine", Unit: "count"},
 	}
 }
 
-// Profiles writes one profile with the profiles of all ranks: CPU time, and the last goroutine profile of each rank. Samples have the
-// labels rank and node.
+// Profiles writes one profile with the profiles of all ranks: CPU time, and the last goroutine profile of each rank. Samples have
+// the labels rank and node.
 func Profiles(w io.Writer, ranks []Rank) (warnings []string, err error) {
 	var all []*pprof.Profile
 	var missing, full []int
@@ -44,7 +44,8 @@ func Profiles(w io.Writer, ranks []Rank) (warnings []string, err error) {
 		all = append(all, list...)
 	}
 	if len(missing) > 0 {
-		warnings = append(warnings, fmt.Sprintf("ranks %s wrote no profile: they do not use package mpi, or ended before the first part was complete",
+		warnings = append(warnings, fmt.Sprintf("ranks %s wrote no profile: "+
+			"they do not use package mpi, or ended before the first part was complete",
 			hw.FormatList(missing)))
 	}
 	if len(full) > 0 {
@@ -63,8 +64,8 @@ func Profiles(w io.Writer, ranks []Rank) (warnings []string, err error) {
 	return warnings, merged.Write(w)
 }
 
-// markNamedMappings sets HasFunctions of each mapping whose locations all have names. Merge takes it from the first part, where it is
-// unset if that part has no samples. Then pprof would read all names from a file of the same path on its own machine.
+// markNamedMappings sets HasFunctions of each mapping whose locations all have names. Merge takes it from the first part, where
+// it is unset if that part has no samples. Then pprof would read all names from a file of the same path on its own machine.
 func markNamedMappings(p *pprof.Profile) {
 	for _, m := range p.Mapping {
 		m.HasFunctions = !slices.ContainsFunc(p.Location, func(l *pprof.Location) bool {

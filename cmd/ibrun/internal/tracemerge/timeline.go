@@ -42,11 +42,11 @@ type rankTimeline struct {
 }
 
 // A thread of the trace format is a row of slices. A rank has several if its goroutines made calls at the same time. Slices of a
-// thread are never nested, although the format allows it: viewers bind an arrow to the slice that began last in its thread, even if
-// that slice has ended and an enclosing one has not.
+// thread are never nested, although the format allows it: viewers bind an arrow to the slice that began last in its thread, even
+// if that slice has ended and an enclosing one has not.
 
-// Timeline writes the traces of all ranks in the JSON format of Chrome, which Perfetto opens. It has a process for each rank, a slice
-// for each operation, and a flow for each message both ends of which were recorded.
+// Timeline writes the traces of all ranks in the JSON format of Chrome, which Perfetto opens. It has a process for each rank, a
+// slice for each operation, and a flow for each message both ends of which were recorded.
 func Timeline(w io.Writer, ranks []Rank) (warnings []string, err error) {
 	var timelines []*rankTimeline
 	var missing []int
@@ -76,7 +76,8 @@ func Timeline(w io.Writer, ranks []Rank) (warnings []string, err error) {
 		warnings = append(warnings, fmt.Sprintf("ranks %s wrote no trace: they do not use package mpi", hw.FormatList(missing)))
 	}
 	if lost > 0 {
-		warnings = append(warnings, fmt.Sprintf("the first %d events of ranks %s are lost: a trace keeps the last %d events of each rank",
+		warnings = append(warnings, fmt.Sprintf("the first %d events of ranks %s are lost: "+
+			"a trace keeps the last %d events of each rank",
 			lost, hw.FormatList(truncated), perf.TraceEvents))
 	}
 	if len(timelines) == 0 {
@@ -239,8 +240,8 @@ func (t *rankTimeline) assignThread(at, until int64) int {
 	return i
 }
 
-// threadAt returns a thread with a slice at that time. If no call is in progress, it returns a free thread, and the message gets its own
-// slice.
+// threadAt returns a thread with a slice at that time. If no call is in progress, it returns a free thread, and the message gets
+// its own slice.
 func (t *rankTimeline) threadAt(at int64) (thread int, found bool) {
 	if i := slices.IndexFunc(t.threadEnds, func(end int64) bool { return end > at }); i >= 0 {
 		return i, true

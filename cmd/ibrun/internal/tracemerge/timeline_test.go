@@ -152,13 +152,15 @@ func TestTimelineWarnings(t *testing.T) {
 	a, b := newRecording(t, 0, 2), newRecording(t, 1, 2)
 	a.left(2000, 1, 1)
 	b.met(1900, 0, 1)
-	if warnings, _ := timeline(t, a.done(), b.done()); len(warnings) != 1 || !strings.Contains(warnings[0], "differ by up to 100 ns") {
+	if warnings, _ := timeline(t, a.done(), b.done()); len(warnings) != 1 ||
+		!strings.Contains(warnings[0], "differ by up to 100 ns") {
 		t.Errorf("warnings %q", warnings)
 	}
 	bad := b.done()
 	bad.Trace = slices.Clone(bad.Trace)
 	bad.Trace[8]++
-	if warnings, _ := timeline(t, a.done(), bad); len(warnings) != 1 || !strings.Contains(warnings[0], "the trace of rank 1 is left out: ") {
+	if warnings, _ := timeline(t, a.done(), bad); len(warnings) != 1 ||
+		!strings.Contains(warnings[0], "the trace of rank 1 is left out: ") {
 		t.Errorf("warnings %q", warnings)
 	}
 	if _, err := Timeline(new(bytes.Buffer), []Rank{{Rank: 0}, bad}); err == nil {
