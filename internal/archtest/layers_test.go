@@ -109,7 +109,8 @@ cmd/ibrun/internal/launch/monitor, cmd/ibrun/internal/report, cmd/ibrun/internal
   cmd/ibrun/internal/launch/coordinator;
 hw, internal/ranklink, cmd/ibrun/internal/cli, cmd/ibrun/internal/placement, cmd/ibrun/internal/launch/* <
   cmd/ibrun/internal/launch;
-cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, mpi, bench, bench/*, hw, verbs < cmd/ibrun/internal/benchcmd;
+internal/buildinfo, cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, mpi, bench, bench/*, hw, verbs <
+  cmd/ibrun/internal/benchcmd;
 cmd/ibrun/internal/cli, bench, mpi/explain < cmd/ibrun/internal/explain;
 cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, soft-roce/link < cmd/ibrun/internal/softroce;
 hw, cmd/ibrun/internal/placement < cmd/ibrun/internal/topo;

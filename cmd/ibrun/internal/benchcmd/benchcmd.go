@@ -25,8 +25,8 @@ const (
 	exitInterrupted = 128 + 2 // by Ctrl-C
 )
 
-// Main is `ibrun bench args...` with that environment and those streams. It returns the exit code. The function
-// ibrun runs `ibrun words...` in this process and returns its exit code.
+// Main runs `ibrun bench args...` with an environment and streams, and returns the exit code. The function ibrun must run
+// `ibrun words...` in this process and return its exit code.
 func Main(args, env []string, s launch.Streams, ibrun func(words []string) int) int {
 	self, err := os.Executable()
 	if err != nil {
@@ -35,7 +35,7 @@ func Main(args, env []string, s launch.Streams, ibrun func(words []string) int) 
 	}
 	width, _, err := term.GetSize(int(s.Out.Fd()))
 	if err != nil {
-		width = 0 // no terminal
+		width = 0 // not a terminal
 	}
 	c := command{args: args, env: env, stdout: s.Out, stderr: s.Err, width: width, self: self, ibrun: ibrun, open: openDevice}
 	return c.run(context.Background())
@@ -45,20 +45,20 @@ func Main(args, env []string, s launch.Streams, ibrun func(words []string) int) 
 type command struct {
 	args, env      []string
 	stdout, stderr io.Writer
-	width          int    // columns of the terminal that stdout is; 0 where it is none
+	width          int    // columns of the terminal on stdout; 0 if it is not a terminal
 	self           string // path of this program
 	ibrun          func(words []string) int
 	open           func(device, provider string) (name string, err error) // openDevice
 }
 
-// usageError is a mistake in the words of the command.
+// usageError is an error in the arguments of the command.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// run does what the words ask for and returns the exit code.
+// run runs the command and returns the exit code.
 func (c *command) run(ctx context.Context) int {
 	err := c.dispatch(ctx)
 	var exit exitError
@@ -75,7 +75,7 @@ func (c *command) run(ctx context.Context) int {
 	return exitFailed
 }
 
-// exitError is the exit code where nothing is left to say.
+// exitError is an exit code without a message.
 type exitError struct{ code int }
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
@@ -119,14 +119,14 @@ func (c *command) isRank() bool {
 	return getenv("PMI_FD") != "" || getenv("PMI_PORT") != ""
 }
 
-// opInit is measured from outside: it is the time of a whole command.
+// opInit is the time of a whole command. It is measured by the process that starts the command.
 var opInit = bench.Op{Name: "init", Unit: bench.Milliseconds,
 	About: "a whole command, which launches, initialises and finalizes all ranks"}
 
-// allOps are the operations of package bench and init.
+// allOps returns the operations of package bench, and init.
 func allOps() []bench.Op { return append(bench.Ops(), opInit) }
 
-// lookup finds an operation by name, and names the nearest one where there is none.
+// lookup returns the operation of this name. The error for an unknown name suggests a similar one.
 func lookup(name string) (bench.Op, error) {
 	var names []string
 	for _, op := range allOps() {
@@ -136,16 +136,16 @@ func lookup(name string) (bench.Op, error) {
 		names = append(names, op.Name)
 	}
 	near := didYouMean(name, append(names, "versus", "verbs", "overhead", "hints"))
-	return bench.Op{}, usagef("no operation is called %q%s; `ibrun bench` lists them", name, near)
+	return bench.Op{}, usagef("unknown operation %q%s; `ibrun bench` lists all", name, near)
 }
 
-// printOps prints what can be measured.
+// printOps prints the usage and the list of operations.
 func (c *command) printOps() error {
 	fmt.Fprint(c.stdout, "usage: ibrun bench OP [flags]        measure; `ibrun bench OP --help` lists the flags\n",
 		"       ibrun bench versus [flags]    compare with other MPI implementations\n",
 		"       ibrun bench verbs [flags]     compare RDMA with perftest\n",
-		"       ibrun bench overhead [flags]  measure what recording costs\n",
-		"       ibrun bench hints [flags]     what hints for communicators gain\n\nOP is one of\n")
+		"       ibrun bench overhead [flags]  measure the cost of recording\n",
+		"       ibrun bench hints [flags]     measure the gain of hints for communicators\n\nOP is one of\n")
 	w := tabwriter.NewWriter(c.stdout, 0, 8, 2, ' ', 0)
 	for _, op := range allOps() {
 		fmt.Fprintf(w, "  %s\t%s\t%s\n", op.Name, op.Unit, op.About)
@@ -153,7 +153,7 @@ func (c *command) printOps() error {
 	return w.Flush()
 }
 
-// launch starts this program again as the ranks of a job, with the same words.
+// launch starts this program again as the ranks of a job, with the same arguments.
 func (c *command) launch(o *options, args []string) error {
 	words := []string{"-n", strconv.Itoa(o.ranks), "--", c.self, "bench", o.op.Name, "--width", strconv.Itoa(c.width)}
 	if code := c.ibrun(append(words, args...)); code != 0 {
@@ -162,7 +162,7 @@ func (c *command) launch(o *options, args []string) error {
 	return nil
 }
 
-// quoteCommand writes words as one would type them.
+// quoteCommand quotes a command for a shell.
 func quoteCommand(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {

@@ -16,7 +16,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 )
 
-// callResult is what one call of `ibrun bench` did.
+// callResult is the result of one call of `ibrun bench`.
 type callResult struct {
 	code           int
 	stdout, stderr string
@@ -49,7 +49,7 @@ func script(t *testing.T, path, body string) string {
 	return path
 }
 
-// fakeIbrun prints 4 as every figure, in JSON, for each of the sizes it is told. Its words are
+// fakeIbrun prints 4 as every figure, in JSON, for each size. Its arguments are
 // -n RANKS -- SELF bench OP --json --sizes LIST --time T.
 const fakeIbrun = `
 op=$6 ranks=$2; [ "$op" = init ] && exit 0
@@ -57,7 +57,7 @@ IFS=,
 for s in $9; do echo "{\"op\":\"$op\",\"ranks\":$ranks,\"size\":$s,\"value\":4}"; done
 `
 
-// fakeCC makes an empty program, fakeRun prints the figure that the test chose for each size.
+// fakeCC creates an empty program, and fakeRun prints a constant figure for each size.
 const (
 	fakeCC  = `while [ "$1" != -o ]; do shift; done; echo > "$2"`
 	fakeRun = `
@@ -70,7 +70,7 @@ for s in $3; do echo "point $s 10 %s"; done
 `
 )
 
-// fakes puts the named peers into a PATH of their own, with the figures they will print, and returns an ibrun program.
+// fakes creates the named peers with the figures that they print in a directory, makes it the PATH, and returns an ibrun program.
 func fakes(t *testing.T, figures map[string]string) (self, log string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -130,7 +130,7 @@ func TestVersusJSON(t *testing.T) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
 	for _, words := range []string{"machine: ", "openmpi 4.5.6, built by mpicc.openmpi -O3 -o ", "--oversubscribe --bind-to none",
-		"against the better peer", "latency, 2 ranks", "0.50 in the geometric mean"} {
+		"ratio to the better peer", "latency, 2 ranks", "0.50 geometric mean"} {
 		if !strings.Contains(out.stderr, words) {
 			t.Errorf("stderr lacks %q:\n%s", words, out.stderr)
 		}
@@ -139,7 +139,7 @@ func TestVersusJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// 7 rounds of 5 launches of two peers, each told sizes, milliseconds, window, iterations and warm-up.
+	// 7 rounds of 5 launches of two peers, each with sizes, milliseconds, window, iterations and warm-up.
 	if n := strings.Count(string(runs), " 8,16,65536 20 64 0 0\n"); n != 7*5*2 {
 		t.Errorf("%d launches of peers, want 70:\n%s", n, runs)
 	}
@@ -158,11 +158,11 @@ func TestVersusTable(t *testing.T) {
 		t.Errorf("table is\n%s", out.stdout)
 	}
 	if !strings.Contains(out.stderr, "openmpi is left out: it is not installed (apt-get install openmpi-bin libopenmpi-dev)") {
-		t.Errorf("stderr does not tell that Open MPI is missing:\n%s", out.stderr)
+		t.Errorf("stderr does not say that Open MPI is missing:\n%s", out.stderr)
 	}
 }
 
-// TestVersusPeerFails: the other peer's points are still made, the failure is told, the exit code is 1.
+// TestVersusPeerFails: the other peer is still measured, the error is printed, and the exit code is 1.
 func TestVersusPeerFails(t *testing.T) {
 	for name, body := range map[string]string{
 		"dies":    `[ "$1" = --version ] && exit 0; echo "cannot allocate" >&2; exit 9`,
@@ -178,13 +178,13 @@ func TestVersusPeerFails(t *testing.T) {
 				t.Errorf("exit %d, points %v\n%s", out.code, lines, out.stderr)
 			}
 			if !strings.Contains(out.stderr, "latency, 2 ranks: mpirun.openmpi --bind-to core -n 2 ") {
-				t.Errorf("the failing command is not told:\n%s", out.stderr)
+				t.Errorf("the failing command is not printed:\n%s", out.stderr)
 			}
 		})
 	}
 }
 
-// TestVersusInterrupted: Ctrl-C while a peer runs ends the peer, and leaves no folder behind.
+// TestVersusInterrupted: Ctrl-C while a peer runs ends the peer, and leaves no directory behind.
 func TestVersusInterrupted(t *testing.T) {
 	self, _ := fakes(t, map[string]string{"openmpi": "5"})
 	temp := t.TempDir()
@@ -206,8 +206,8 @@ func TestVersusWithoutPeers(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"versus"}, "type: apt-get install openmpi-bin libopenmpi-dev mpich libmpich-dev"},
-		{[]string{"versus", "--peer", "mpich"}, "type: apt-get install mpich libmpich-dev"},
+		{[]string{"versus"}, "install one: apt-get install openmpi-bin libopenmpi-dev mpich libmpich-dev"},
+		{[]string{"versus", "--peer", "mpich"}, "install one: apt-get install mpich libmpich-dev"},
 	} {
 		out := runCommand(t, self, nil, c.args...)
 		if out.code != exitFailed || out.stdout != "" || !strings.Contains(out.stderr, c.want) {
@@ -229,22 +229,22 @@ func TestWrongUse(t *testing.T) {
 		{"latencyy", "did you mean latency?"},
 		{"latency --sises 8", "did you mean sizes?"},
 		{"latency 8", `unexpected word "8"`},
-		{"latency --sizes 8X", "sizes are written"},
+		{"latency --sizes 8X", `invalid size "8X"`},
 		{"latency -n 3", "between 2 ranks, not 3"},
 		{"init -n 0", "at least 1 rank"},
 		{"allreduce --sizes 1-2", "allreduce has no point at --sizes 1-2"},
 		{"allreduce --sizes 1M --memory 1K", "of buffers per rank"},
 		{"latency --json --plot", "--plot draws"},
 		{"latency --iterations -1", "negative"},
-		{"overhead --rounds 6", "--rounds is 7 at least"},
+		{"overhead --rounds 6", "--rounds must be at least 7"},
 		{"overhead --op init", "recording begins after init"},
 		{"overhead --op latency -n 3", "between 2 ranks, not 3"},
-		{"overhead --op barrier --size 8 --op foo", `no operation is called "foo"`},
+		{"overhead --op barrier --size 8 --op foo", `unknown operation "foo"`},
 		{"overhead --op bw --size 0", "bw has no point at --size 0"},
-		{"versus --op latency,foo", `no operation is called "foo"`},
-		{"versus --rounds 6", "--rounds is 7 at least"},
-		{"versus --peer intel", "--peer has no \"intel\": it knows openmpi, mpich"},
-		{"versus --transport pigeon", "--transport has no \"pigeon\""},
+		{"versus --op latency,foo", `unknown operation "foo"`},
+		{"versus --rounds 6", "--rounds must be at least 7"},
+		{"versus --peer intel", "--peer: unknown name \"intel\"; choose from openmpi, mpich"},
+		{"versus --transport pigeon", "--transport: unknown name \"pigeon\""},
 		{"versus --op latency --ranks 3", "none of these operations"},
 		{"versus --ranks 2-1M", "at most 1024 ranks"},
 	} {
@@ -255,7 +255,7 @@ func TestWrongUse(t *testing.T) {
 	}
 }
 
-// TestEnvironment: flags have an environment form, which the words override.
+// TestEnvironment: flags can be set by environment variables; the command line wins.
 func TestEnvironment(t *testing.T) {
 	env := []string{"IBRUN_BENCH_NP=4", "IBRUN_BENCH_SIZES=8"}
 	if out := runCommand(t, "/opt/ibrun", env, "allreduce"); len(out.launched) < 2 || out.launched[1] != "4" {
@@ -294,7 +294,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	about := map[string]string{
-		"versus": "Compare with", "verbs": "Compare package verbs", "overhead": "Measure what", "hints": "Measure what",
+		"versus": "Compare with", "verbs": "Compare package verbs", "overhead": "Measure the cost", "hints": "Measure the gain",
 	}
 	for _, op := range allOps() {
 		about[op.Name] = fmt.Sprintf("Measure %s, in %s: %s.\n", op.Name, op.Unit, op.About)
@@ -343,9 +343,9 @@ func TestShorten(t *testing.T) {
 		done int
 		want time.Duration
 	}{
-		{4 * s, 1, 50 * ms},  // 24 s to come, 30 s left
-		{10 * s, 1, 20 * ms}, // 60 s to come, 24 s left
-		{34 * s, 6, ms},      // nothing left
+		{4 * s, 1, 50 * ms},  // needs 24 s, 30 s remain
+		{10 * s, 1, 20 * ms}, // needs 60 s, 24 s remain
+		{34 * s, 6, ms},      // no time remains
 	} {
 		if got := shortenedTime(50*ms, c.took, 34*s, c.done, 7); got != c.want {
 			t.Errorf("after %d rounds in %v: %v, want %v", c.done, c.took, got, c.want)

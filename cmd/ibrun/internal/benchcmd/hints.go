@@ -11,18 +11,18 @@ import (
 	"github.com/ibrun/ibrun/mpi"
 )
 
-// hintMeasurement is a use that a hint is meant for.
+// hintMeasurement measures one hint in a use that it is meant for.
 type hintMeasurement struct {
-	hint  string // what is set, key=value
+	hint  string // the name that is printed, or key=value
 	on    []string
 	off   []string
 	op    string
 	sizes []int
-	// run does it so many times at both ranks, and returns the microseconds of one at rank 0.
-	run func(c *mpi.Comm, size, turns int) (float64, error)
+	// run runs so many iterations at both ranks, and reiterations the microseconds of one iteration at rank 0.
+	run func(c *mpi.Comm, size, iterations int) (float64, error)
 }
 
-// hintMeasurements are all hints, each with a use.
+// hintMeasurements reiterations the measurements of all hints.
 func hintMeasurements() []hintMeasurement {
 	assert := func(op string, sizes []int, run func(*mpi.Comm, int, int) (float64, error), names ...string) hintMeasurement {
 		t := hintMeasurement{op: op, sizes: sizes, run: run}
@@ -51,16 +51,16 @@ func hintMeasurements() []hintMeasurement {
 	}
 }
 
-// batch is how many messages wait, or are under way, at a time.
+// batch is the number of messages that are unexpected, or in flight, at the same time.
 const batch = 256
 
-// unexpectedMessages receives messages that all came before their receives, in the order in which they were sent.
-func unexpectedMessages(c *mpi.Comm, size, turns int) (float64, error) {
+// unexpectedMessages receives messages that all arrived before their receives, in the order in which they were sent.
+func unexpectedMessages(c *mpi.Comm, size, iterations int) (float64, error) {
 	x, word := make([]byte, size), make([]byte, 1)
 	const last = batch
 	reqs := make([]mpi.Request, batch)
 	began := time.Now()
-	for range turns {
+	for range iterations {
 		if c.Rank() == 1 {
 			for tag := range last {
 				var err error
@@ -91,15 +91,15 @@ func unexpectedMessages(c *mpi.Comm, size, turns int) (float64, error) {
 			return 0, err
 		}
 	}
-	return microsecondsPer(began, turns*batch), nil
+	return microsecondsPer(began, iterations*batch), nil
 }
 
-// postedReceives passes a message to and fro, each receive being posted before the message is sent that asks for it.
-func postedReceives(c *mpi.Comm, size, turns int) (float64, error) {
+// postedReceives sends a message back and forth. Each receive is posted before the other rank can send.
+func postedReceives(c *mpi.Comm, size, iterations int) (float64, error) {
 	out, in, other := make([]byte, size), make([]byte, size), 1-c.Rank()
 	began := time.Now()
 	r, err := mpi.Irecv(c, in, other, 1)
-	for range turns {
+	for range iterations {
 		if err != nil {
 			return 0, err
 		}
@@ -119,8 +119,8 @@ func postedReceives(c *mpi.Comm, size, turns int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	took := microsecondsPer(began, 2*turns)
-	// The last receive has no message yet.
+	took := microsecondsPer(began, 2*iterations)
+	// Complete the last receive.
 	if err := mpi.Send(c, out, other, 1); err != nil {
 		return 0, err
 	}
@@ -128,12 +128,12 @@ func postedReceives(c *mpi.Comm, size, turns int) (float64, error) {
 	return took, err
 }
 
-// overtaking waits for a large message that was sent after many small ones.
-func overtaking(c *mpi.Comm, size, turns int) (float64, error) {
+// overtaking measures the time until a large message arrives that was sent after many small ones.
+func overtaking(c *mpi.Comm, size, iterations int) (float64, error) {
 	const small = 1 << 10
 	x, rest, word := make([]byte, size), make([]byte, batch*small), make([]byte, 1)
 	var took time.Duration
-	for range turns {
+	for range iterations {
 		if c.Rank() == 1 {
 			if _, err := mpi.Recv(c, word, 0, 2); err != nil {
 				return 0, err
@@ -169,38 +169,38 @@ func overtaking(c *mpi.Comm, size, turns int) (float64, error) {
 			}
 		}
 	}
-	return float64(took.Nanoseconds()) / 1e3 / float64(turns), nil
+	return float64(took.Nanoseconds()) / 1e3 / float64(iterations), nil
 }
 
-func allreduces(c *mpi.Comm, size, turns int) (float64, error) {
+func allreduces(c *mpi.Comm, size, iterations int) (float64, error) {
 	x, sum := make([]float64, size/8), make([]float64, size/8)
 	began := time.Now()
-	for range turns {
+	for range iterations {
 		if err := mpi.Allreduce(c, sum, x, mpi.Sum); err != nil {
 			return 0, err
 		}
 	}
-	return microsecondsPer(began, turns), nil
+	return microsecondsPer(began, iterations), nil
 }
 
 func microsecondsPer(began time.Time, n int) float64 {
 	return float64(time.Since(began).Nanoseconds()) / 1e3 / float64(n)
 }
 
-// hints measures what hints gain: without and with them alternately, in one run of two ranks.
+// hints measures the gain of hints: without and with them alternately, in one run of two ranks.
 func (c *command) hints(ctx context.Context, args []string) error {
 	var asJSON bool
-	rounds, slice := 0, time.Duration(0)
+	rounds, interval := 0, time.Duration(0)
 	f := newFlags("bench hints",
-		"Measure what each hint for a communicator gains, in us: with it and without, alternating in one run.")
+		"Measure the gain of each hint for a communicator, in us: with it and without, alternating in one run.")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object per line")
 	f.IntVar(&rounds, "rounds", 15, "measure each `N` times with and without")
-	f.DurationVar(&slice, "time", 5*time.Millisecond, "measure for about this `DURATION` each time")
+	f.DurationVar(&interval, "time", 5*time.Millisecond, "measure for about this `DURATION` each time")
 	if err := f.parse(c, args); err != nil || f.helped {
 		return err
 	}
-	if rounds < 1 || slice <= 0 {
-		return usagef("--rounds and --time are above 0")
+	if rounds < 1 || interval <= 0 {
+		return usagef("--rounds and --time must be above 0")
 	}
 	if !c.isRank() {
 		words := append([]string{"-n", strconv.Itoa(2), "--", c.self, "bench", "hints"}, args...)
@@ -222,7 +222,7 @@ func (c *command) hints(ctx context.Context, args []string) error {
 	}
 	for _, t := range hintMeasurements() {
 		for _, size := range t.sizes {
-			if err := t.measure(p, r, size, rounds, slice); err != nil {
+			if err := t.measure(p, r, size, rounds, interval); err != nil {
 				return fmt.Errorf("%s of %d bytes with %s: %w", t.op, size, t.hint, err)
 			}
 		}
@@ -230,14 +230,14 @@ func (c *command) hints(ctx context.Context, args []string) error {
 	return p.Finalize()
 }
 
-// measure prints the best figures of one size: hints save little, and what disturbs a
-// round only adds. A rank without a report prints none.
-func (t *hintMeasurement) measure(p *mpi.Process, r *report, size, rounds int, slice time.Duration) error {
+// measure prints the best figures of one size: hints save little time, and disturbances only add time. r is nil at ranks that do
+// not print.
+func (t *hintMeasurement) measure(p *mpi.Process, r *report, size, rounds int, interval time.Duration) error {
 	c, err := p.World().Dup()
 	if err != nil {
 		return err
 	}
-	turns, err := t.findIterations(c, size, slice)
+	iterations, err := t.findIterations(c, size, interval)
 	if err != nil {
 		return err
 	}
@@ -250,10 +250,10 @@ func (t *hintMeasurement) measure(p *mpi.Process, r *report, size, rounds int, s
 			if err := t.applyHints(c, side.info); err != nil {
 				return err
 			}
-			if _, err := t.run(c, size, 1); err != nil { // the first after a change finds everything cold
+			if _, err := t.run(c, size, 1); err != nil { // warm-up after the change
 				return err
 			}
-			took, err := t.run(c, size, turns)
+			took, err := t.run(c, size, iterations)
 			if err != nil {
 				return err
 			}
@@ -271,7 +271,7 @@ func (t *hintMeasurement) measure(p *mpi.Process, r *report, size, rounds int, s
 	return c.Free()
 }
 
-// applyHints brings hints into force, and makes sure that they are.
+// applyHints sets hints and checks that they are in force.
 func (t *hintMeasurement) applyHints(c *mpi.Comm, pairs []string) error {
 	info := &mpi.Info{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -294,15 +294,15 @@ func (t *hintMeasurement) applyHints(c *mpi.Comm, pairs []string) error {
 	return nil
 }
 
-// findIterations finds out how many fill a time, alike at both ranks.
-func (t *hintMeasurement) findIterations(c *mpi.Comm, size int, slice time.Duration) (int, error) {
+// findIterations reiterations the number of iterations that take this time, the same at both ranks.
+func (t *hintMeasurement) findIterations(c *mpi.Comm, size int, interval time.Duration) (int, error) {
 	for n := 1; ; n *= 2 {
 		began := time.Now()
 		if _, err := t.run(c, size, n); err != nil {
 			return 0, err
 		}
 		took := []int64{time.Since(began).Nanoseconds()}
-		if err := mpi.Bcast(c, took, 0); err != nil || took[0] >= slice.Nanoseconds() || n >= 1<<20 {
+		if err := mpi.Bcast(c, took, 0); err != nil || took[0] >= interval.Nanoseconds() || n >= 1<<20 {
 			return n, err
 		}
 	}

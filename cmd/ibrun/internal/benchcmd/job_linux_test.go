@@ -17,7 +17,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
 )
 
-// asIbrun makes this test binary be ibrun.
+// asIbrun is a variable that makes this test binary act as ibrun.
 const asIbrun = "BENCHCMD_TEST_AS_IBRUN"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// ibrun does what the program ibrun does with these words.
+// ibrun acts as the program ibrun with these arguments.
 func ibrun(words []string) int {
 	s := launch.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	switch words[0] {
@@ -61,7 +61,7 @@ func start(t *testing.T, words string) (stdout string, err error) {
 	return string(out), err
 }
 
-// TestJob measures among real ranks.
+// TestJob measures with real ranks.
 func TestJob(t *testing.T) {
 	out, err := start(t, "allreduce -n 3 --sizes 4-1K,64K --iterations 20 --validate --percentiles --json")
 	if err != nil {
@@ -125,9 +125,9 @@ func TestPeerProgram(t *testing.T) {
 	}
 	if found == 0 {
 		if os.Getenv("CI") != "" {
-			t.Fatalf("there is no other MPI to build the C program with; type: %s", installCommand(mpiImplementations()))
+			t.Fatalf("found no other MPI to build the C program with; install one: %s", installCommand(mpiImplementations()))
 		}
-		t.Skipf("there is no other MPI to build the C program with; type: %s", installCommand(mpiImplementations()))
+		t.Skipf("found no other MPI to build the C program with; install one: %s", installCommand(mpiImplementations()))
 	}
 }
 

@@ -4,16 +4,17 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strings"
+
+	"github.com/ibrun/ibrun/internal/buildinfo"
 )
 
-// logf prints one of ibrun's own lines.
+// logf prints a line to stderr.
 func (c *command) logf(format string, args ...any) {
 	fmt.Fprintf(c.stderr, "ibrun bench: "+format+"\n", args...)
 }
 
-// logSubjects tells what is compared, and on what.
+// logSubjects prints what is compared and the machine.
 func (c *command) logSubjects(v *comparison) {
 	c.logf("machine: %s", machine())
 	for _, p := range v.subjects {
@@ -22,7 +23,7 @@ func (c *command) logSubjects(v *comparison) {
 	c.logf("median of %d rounds, about %v for each size and round", v.rounds, v.time)
 }
 
-// machine is processor, cores that may be used, and system.
+// machine describes the processor, the number of usable cores, and the operating system.
 func machine() string {
 	text := fmt.Sprintf("%s, %d cores, %s", processor(), runtime.NumCPU(), runtime.GOOS)
 	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
@@ -31,7 +32,7 @@ func machine() string {
 	return text
 }
 
-// processor is the name of the processor where the system tells it, otherwise the architecture.
+// processor returns the model name of the processor if it is known, otherwise the architecture.
 func processor() string {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -45,17 +46,5 @@ func processor() string {
 	return runtime.GOARCH
 }
 
-// buildVersion is the version of this program and of the Go that built it.
-func buildVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "of unknown version"
-	}
-	version := info.Main.Version
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && !strings.Contains(version, s.Value[:min(12, len(s.Value))]) {
-			version += " " + s.Value[:min(12, len(s.Value))]
-		}
-	}
-	return version + " (" + info.GoVersion + ")"
-}
+// ibrunVersion returns the version of this program and of Go.
+func ibrunVersion() string { return buildinfo.Version() + " (" + runtime.Version() + ")" }

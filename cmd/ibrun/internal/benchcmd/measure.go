@@ -42,7 +42,7 @@ func (c *command) measure(ctx context.Context, op bench.Op, o *options) (err err
 	return nil
 }
 
-// measureInit times whole commands that start the ranks, which initialise and finalize.
+// measureInit measures the time of commands whose ranks only initialise and finalize.
 func (c *command) measureInit(ctx context.Context, o *options) error {
 	const rounds = 7
 	ours := c.ibrunSubject(transports.Auto)
@@ -107,5 +107,5 @@ func (p *printer) end() error {
 	return p.w.Flush()
 }
 
-// milliseconds is a duration as a number of them.
+// milliseconds converts a duration to milliseconds.
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

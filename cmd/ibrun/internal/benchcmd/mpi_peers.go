@@ -16,20 +16,20 @@ import (
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
-// mpiImplementation is an MPI that we know how to build for and to launch in its best documented setting.
+// mpiImplementation is another MPI implementation, with the flags that its documentation recommends.
 type mpiImplementation struct {
-	name                string // mpicc.NAME and mpirun.NAME are its commands
+	name                string // its commands are mpicc.NAME and mpirun.NAME
 	packages            string // of Debian and Ubuntu
 	environ             []string
-	dedicatedFlags      []string // launcher flags where every rank has a core of its own
-	oversubscribedFlags []string // and where there are more ranks than cores
+	dedicatedFlags      []string // launcher flags if every rank has a core of its own
+	oversubscribedFlags []string // launcher flags if there are more ranks than cores
 	transports          map[string]transportSettings
 }
 
-// transportSettings is what makes an implementation use one transport and no other.
+// transportSettings makes an implementation use one transport and no other.
 type transportSettings struct{ environ, flags []string }
 
-// mpiImplementations are all we know.
+// mpiImplementations returns all known MPI implementations.
 func mpiImplementations() []mpiImplementation {
 	return []mpiImplementation{
 		{
@@ -37,7 +37,7 @@ func mpiImplementations() []mpiImplementation {
 			packages:       "openmpi-bin libopenmpi-dev",
 			environ:        []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"},
 			dedicatedFlags: []string{"--bind-to", "core"},
-			// Waiting ranks yield the core: Open MPI does so by itself when it knows of the crowd.
+			// Waiting ranks must yield the core. Open MPI does this itself if it knows of the oversubscription.
 			oversubscribedFlags: []string{"--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"},
 			transports: map[string]transportSettings{transports.TCP.String(): {
 				flags: []string{"--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"},
@@ -58,14 +58,14 @@ func mpiImplementations() []mpiImplementation {
 func (m mpiImplementation) cc() string     { return "mpicc." + m.name }
 func (m mpiImplementation) mpirun() string { return "mpirun." + m.name }
 
-// installed reports whether both commands are there.
+// installed reports whether both commands are in the PATH.
 func (m mpiImplementation) installed() bool {
 	_, noCC := exec.LookPath(m.cc())
 	_, noRun := exec.LookPath(m.mpirun())
 	return noCC == nil && noRun == nil
 }
 
-// installCommand is what to type to have them.
+// installCommand returns the command that installs implementations.
 func installCommand(ms []mpiImplementation) string {
 	line := "apt-get install"
 	for _, m := range ms {
@@ -74,8 +74,8 @@ func installCommand(ms []mpiImplementation) string {
 	return line
 }
 
-// findPeers returns the implementations that are installed: all, or those that were named. It is an error when there is
-// none, or when a named one is missing.
+// findPeers returns the installed implementations: all, or only the named ones. It returns an error if there are none or if a
+// named one is missing.
 func (c *command) findPeers(named []string) ([]mpiImplementation, error) {
 	var found, missing []mpiImplementation
 	for _, m := range mpiImplementations() {
@@ -89,19 +89,18 @@ func (c *command) findPeers(named []string) ([]mpiImplementation, error) {
 	}
 	switch {
 	case len(found) == 0 && len(missing) == 0:
-		return nil, nil // only rivals were named
+		return nil, nil // only reference implementations were named
 	case len(found) == 0:
-		return nil, fmt.Errorf("there is no other MPI to compare with; type: %s", installCommand(missing))
+		return nil, fmt.Errorf("found no other MPI to compare with; install one: %s", installCommand(missing))
 	case len(missing) > 0 && len(named) > 0:
-		return nil, fmt.Errorf("%s is not installed; type: %s", missing[0].name, installCommand(missing))
+		return nil, fmt.Errorf("%s is not installed; install it: %s", missing[0].name, installCommand(missing))
 	case len(missing) > 0:
 		c.logf("%s is left out: it is not installed (%s)", missing[0].name, installCommand(missing))
 	}
 	return found, nil
 }
 
-// build compiles the C program into dir and returns the contender, whose launcher gets environ and whose ranks use a
-// transport.
+// build compiles the C program into dir and returns the subject. Its launcher gets environ, and its ranks use the transport.
 func (m mpiImplementation) build(ctx context.Context, dir string, environ []string, transport string) (*subject, error) {
 	source := filepath.Join(dir, "peer.c")
 	if err := os.WriteFile(source, []byte(bench.PeerSource()), 0o600); err != nil {
@@ -138,7 +137,7 @@ func (m mpiImplementation) build(ctx context.Context, dir string, environ []stri
 	}, nil
 }
 
-// programVersion asks a program; the first number with dots that it says is the version.
+// programVersion runs a program with --version and returns the first number with dots of its output.
 func programVersion(ctx context.Context, program string) string {
 	out, err := exec.CommandContext(ctx, program, "--version").CombinedOutput()
 	if v := regexp.MustCompile(`\d+\.\d+[.\w]*`).Find(out); err == nil && v != nil {
@@ -147,7 +146,7 @@ func programVersion(ctx context.Context, program string) string {
 	return "of unknown version"
 }
 
-// parsePeerLine reads "point SIZE ITERATIONS VALUE".
+// parsePeerLine parses "point SIZE ITERATIONS VALUE".
 func parsePeerLine(line string) (size int, value float64, err error) {
 	words := strings.Fields(line)
 	if len(words) != 4 || words[0] != "point" {

@@ -33,26 +33,26 @@ func (c *command) parseOp(op bench.Op, args []string) (*options, error) {
 	}
 	f.BoolVar(&o.json, "json", false, "print one JSON object per line")
 	if op.Name != opInit.Name {
-		f.Var(&sizes, "sizes", "measure messages of these bytes: a `LIST` such as 8,64K,1M, or ranges: 0-1K are the powers of 2")
+		f.Var(&sizes, "sizes", "measure messages of these sizes: a `LIST` such as 8,64K,1M, or ranges: 0-1K are the powers of 2")
 		f.Var(&sizes, "size", "the same as --sizes `LIST`")
 		f.IntVar(&o.cfg.Window, "window", 0, "keep `N` messages in flight in bw, bibw and mbw_mr (default 64)")
 		f.DurationVar(&o.cfg.Time, "time", 0, "measure each size for about this `DURATION` (default 50ms)")
-		f.IntVar(&o.cfg.Iterations, "iterations", 0, "measure `N` turns of each size, however long they take")
-		f.IntVar(&o.cfg.Warmup, "warmup", 0, "run `N` turns before those (default a tenth of them)")
+		f.IntVar(&o.cfg.Iterations, "iterations", 0, "measure `N` iterations of each size instead of a fixed time")
+		f.IntVar(&o.cfg.Warmup, "warmup", 0, "run `N` warm-up iterations before each measurement (default a tenth of its iterations)")
 		f.Func("memory", "use at most `BYTES` of buffers per rank (default 512M)", func(text string) (err error) {
 			o.cfg.Memory, err = cli.Size(text)
 			return err
 		})
-		f.BoolVar(&o.cfg.Percentiles, "percentiles", false, "print p50, p90 and p99 of single turns")
+		f.BoolVar(&o.cfg.Percentiles, "percentiles", false, "print p50, p90 and p99 of single iterations")
 		f.BoolVar(&o.cfg.Validate, "validate", false, "check the data that arrives")
 		f.BoolVar(&o.plot, "plot", false, "draw the figures over the sizes below the table")
-		f.IntVar(&o.width, "width", 0, "draw at most `N` characters in a line (default those of the terminal, or 80)")
+		f.IntVar(&o.width, "width", 0, "draw lines of at most `N` characters (default the width of the terminal, or 80)")
 	}
 	if err := f.parse(c, args); err != nil || f.helped {
 		return nil, err
 	}
 	if o.json && o.plot {
-		return nil, usagef("--plot draws below the table, which --json replaces")
+		return nil, usagef("--plot draws below the table; it cannot be combined with --json")
 	}
 	if err := checkRanks(op, o.ranks); err != nil {
 		return nil, usageError{err}
@@ -70,7 +70,7 @@ func (c *command) parseOp(op bench.Op, args []string) (*options, error) {
 	return o, nil
 }
 
-// defaultRanks are the rank counts that an operation is measured with unless told otherwise.
+// defaultRanks returns the rank counts with which an operation is measured by default.
 func defaultRanks(op bench.Op) []int {
 	switch {
 	case op.Name == opInit.Name:
@@ -81,19 +81,19 @@ func defaultRanks(op bench.Op) []int {
 	return []int{2}
 }
 
-// checkRanks returns an error where op cannot run among n ranks.
+// checkRanks returns an error if op cannot run with n ranks.
 func checkRanks(op bench.Op, n int) error {
 	if op.Name == opInit.Name {
 		if n < 1 {
-			return fmt.Errorf("init wants at least 1 rank, not %d", n)
+			return fmt.Errorf("init needs at least 1 rank, not %d", n)
 		}
 		return nil
 	}
 	return op.CheckRanks(n)
 }
 
-// sizesFor lists the sizes in the ranges, a range as the powers of two in it, of which the operation has a point. For
-// operations without data that is 0, whatever was asked for.
+// sizesFor returns the sizes in the ranges that the operation supports. A range means the powers of two in it. For operations
+// without data the only size is 0.
 func sizesFor(op bench.Op, ranges cli.Ranges) []int {
 	if op.Name == opInit.Name || op.Takes(0) && !op.Takes(1) {
 		return []int{0}
@@ -109,7 +109,7 @@ func sizesFor(op bench.Op, ranges cli.Ranges) []int {
 	return sizes
 }
 
-// flags is a flag set that answers --help on stdout and knows the nearest flag.
+// flags is a flag set that prints --help on stdout and suggests a similar flag for an unknown one.
 type flags struct {
 	*flag.FlagSet
 	command string // the words after ibrun
@@ -124,7 +124,7 @@ func newFlags(command, about string) *flags {
 	return f
 }
 
-// parse reads the environment and then the words. After a call for help it has printed it.
+// parse parses the environment and then the arguments. For --help it prints the help and sets helped.
 func (f *flags) parse(c *command, args []string) error {
 	getenv, err := cli.Lookup(c.env), error(nil)
 	f.VisitAll(func(g *flag.Flag) {
@@ -157,7 +157,7 @@ func (f *flags) parse(c *command, args []string) error {
 	return nil
 }
 
-// longFlag is the beginning of a flag in what package flag prints, which knows one dash only.
+// longFlag matches a long flag in the output of package flag, which prints only one dash.
 var longFlag = regexp.MustCompile(`(?m)^  -(\w\w)`)
 
 func (f *flags) help(c *command) error {
@@ -175,7 +175,7 @@ func (f *flags) isSet(names ...string) (yes bool) {
 	return yes
 }
 
-// didYouMean names the known word nearest to the one typed, if there is a near one.
+// didYouMean returns " (did you mean X?)" with the most similar known word, or an empty string if none is similar.
 func didYouMean(typed string, known []string) string {
 	best, least := "", 3
 	for _, k := range known {
@@ -189,7 +189,7 @@ func didYouMean(typed string, known []string) string {
 	return fmt.Sprintf(" (did you mean %s?)", best)
 }
 
-// editDistance is the number of letters to add, drop or change to make b of a.
+// editDistance returns the number of letters to insert, delete or change to turn a into b.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -210,5 +210,5 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// defaultTime is how long the measured turns of a point take.
+// defaultTime is the default measuring time of each size.
 const defaultTime = 50 * time.Millisecond

@@ -10,7 +10,7 @@ import (
 	"github.com/ibrun/ibrun/mpi"
 )
 
-// overhead is what `ibrun bench overhead` was asked for: what recording costs.
+// overhead has the options of `ibrun bench overhead`, which measures the cost of recording.
 type overhead struct {
 	ops    []bench.Op
 	ranks  int
@@ -20,7 +20,7 @@ type overhead struct {
 	report *report
 }
 
-// The settings that take turns, which are levels of Pcontrol.
+// The settings that alternate. They are levels of Pcontrol.
 const (
 	recordingOff = iota
 	recordingOn
@@ -46,21 +46,21 @@ func (c *command) overhead(ctx context.Context, args []string) error {
 func (c *command) parseOverhead(args []string) (*overhead, error) {
 	o := &overhead{report: &report{w: c.stdout, baseline: "the same without recording"}}
 	var ops string
-	f := newFlags("bench overhead", "Measure what recording costs: with it and without, alternating in one run.")
+	f := newFlags("bench overhead", "Measure the cost of recording: with it and without, alternating in one run.")
 	for _, name := range []string{"n", "np"} {
 		f.IntVar(&o.ranks, name, 2, "start `N` ranks")
 	}
-	f.StringVar(&ops, "op", "latency", "measure these operations, a comma `LIST`")
+	f.StringVar(&ops, "op", "latency", "measure these operations, a comma-separated `LIST`")
 	f.Var(&o.sizes, "size", "at these sizes, a `LIST` such as 8,64K,1M, or ranges: 0-1K are the powers of 2\n(default 8,4K-4M)")
 	f.Var(&o.sizes, "sizes", "the same as --size `LIST`")
-	f.IntVar(&o.rounds, "rounds", 51, "take the median of `N` rounds, 7 at least")
+	f.IntVar(&o.rounds, "rounds", 51, "take the median of `N` rounds (at least 7)")
 	f.DurationVar(&o.time, "time", 4*time.Millisecond, "measure each size for about this `DURATION` in each round")
 	f.BoolVar(&o.report.json, "json", false, "print one JSON object per line")
 	if err := f.parse(c, args); err != nil || f.helped {
 		return nil, err
 	}
 	if o.rounds < minRounds || o.time <= 0 {
-		return nil, usagef("--rounds is %d at least, --time more than 0", minRounds)
+		return nil, usagef("--rounds must be at least %d, and --time more than 0", minRounds)
 	}
 	if cli.Lookup(c.env)("IBRUN_PERF") == "off" {
 		return nil, usagef("nothing is recorded with IBRUN_PERF=off: unset it")
@@ -74,7 +74,7 @@ func (c *command) parseOverhead(args []string) (*overhead, error) {
 	}
 	for _, op := range o.ops {
 		if op.Name == opInit.Name {
-			return nil, usagef("recording begins after init")
+			return nil, usagef("recording begins after init, so init cannot be measured")
 		}
 		if err := checkRanks(op, o.ranks); err != nil {
 			return nil, usageError{err}

@@ -2,7 +2,7 @@ package benchcmd
 
 import "testing"
 
-// TestOverhead measures among real ranks: a line for each size, as of versus.
+// TestOverhead measures with real ranks: a line for each size, as in versus.
 func TestOverhead(t *testing.T) {
 	out, err := start(t, "overhead --op latency,allreduce --sizes 8,64K --rounds 7 --time 100us --json")
 	if err != nil {

@@ -22,22 +22,22 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// processPair is a server and a client that measure together.
+// processPair is a server process and a client process that measure together.
 type processPair struct {
 	server, client []string // command lines
 	environ        []string
-	bound          bool                            // each stays on a core of its own, if there are two
-	piped          bool                            // each hears the other on descriptor 3 and speaks on descriptor 4
-	ready          func(ctx context.Context) error // returns when the client can be started
+	bound          bool                            // each is bound to a core of its own, if there are two
+	piped          bool                            // pipes connect them: each reads from descriptor 3 and writes to descriptor 4
+	ready          func(ctx context.Context) error // blocks until the client can be started
 }
 
-// Descriptors of the processes of a piped duo.
+// File descriptors of the pipes of the processes of a pair.
 const (
 	readFD  = 3
 	writeFD = 4
 )
 
-// run runs both and returns what the client printed. The first that fails ends the other.
+// run runs both processes and returns the output of the client. If one fails, the other is terminated.
 func (d processPair) run(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, launchTimeout)
 	defer cancel()
@@ -84,7 +84,7 @@ func (d processPair) run(ctx context.Context) (string, error) {
 	return client.out.String(), nil
 }
 
-// pairProcess is one of the two processes.
+// pairProcess is one process of a pair.
 type pairProcess struct {
 	*exec.Cmd
 	out, err bytes.Buffer
@@ -98,7 +98,7 @@ func (d processPair) newProcess(ctx context.Context, words []string) *pairProces
 	return h
 }
 
-// processors are those that server and client may run on; an empty list is any.
+// processors returns the processors of the server and of the client; an empty list means any.
 func (d processPair) processors() (on [2][]int, err error) {
 	if !d.bound {
 		return on, nil
@@ -119,14 +119,14 @@ func (d processPair) processors() (on [2][]int, err error) {
 	return [2][]int{{pus[0].ID}, {pus[other].ID}}, nil
 }
 
-// start starts the process on these processors only.
+// start starts the process, bound to these processors.
 func (h *pairProcess) start(pus []int) error {
 	if len(pus) == 0 {
 		return h.Start()
 	}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: after the goroutine the runtime uses the thread no more, which stays bound
+		runtime.LockOSThread() // and never unlock it: the thread stays bound, and the runtime ends it with the goroutine
 		err := hw.Bind(pus)
 		if err == nil {
 			err = h.Start()
@@ -140,7 +140,7 @@ func (h *pairProcess) failure(err error) error {
 	return fmt.Errorf("%s: %w\n%s%s", quoteCommand(h.Args), err, tail(h.out.Bytes()), tail(h.err.Bytes()))
 }
 
-// connectPipes lets two commands talk, and returns this process's ends.
+// connectPipes connects two commands with pipes. It returns the ends that this process must close.
 func connectPipes(a, b *exec.Cmd) ([]*os.File, error) {
 	r1, w1, err := os.Pipe()
 	if err != nil {
@@ -156,11 +156,11 @@ func connectPipes(a, b *exec.Cmd) ([]*os.File, error) {
 	return []*os.File{r1, w1, r2, w2}, nil
 }
 
-// sideArg is the word by which this program starts itself as one of the two processes.
+// sideArg is the argument with which this program starts itself as one process of a pair.
 const sideArg = "side"
 
-// measureVerbs measures with package verbs.
-func (c *command) measureVerbs(ctx context.Context, t perftest.Test, tell bool) (figure float64, err error) {
+// measureVerbs runs a test with package verbs and returns its figure.
+func (c *command) measureVerbs(ctx context.Context, t perftest.Test, log bool) (figure float64, err error) {
 	text, err := json.Marshal(t)
 	if err != nil {
 		return 0, err
@@ -170,7 +170,7 @@ func (c *command) measureVerbs(ctx context.Context, t perftest.Test, tell bool) 
 	}
 	d := processPair{server: words(perftest.Server), client: words(perftest.Client), environ: c.cleanEnv(), bound: true, piped: true,
 		ready: func(context.Context) error { return nil }}
-	if tell {
+	if log {
 		c.logf("%s", quoteCommand(d.client))
 	}
 	out, err := d.run(ctx)
@@ -180,10 +180,10 @@ func (c *command) measureVerbs(ctx context.Context, t perftest.Test, tell bool) 
 	return figure, err
 }
 
-// runSide is one of the two processes: its words are a role and a test. The client prints its figure.
+// runSide is one process of a pair. Its arguments are a role and a test. The client prints its figure.
 func (c *command) runSide(words []string) error {
 	if len(words) != 2 {
-		return usagef("%s is how this command starts itself", sideArg)
+		return usagef("%s is for internal use: this command starts itself with it", sideArg)
 	}
 	var t perftest.Test
 	if err := json.Unmarshal([]byte(words[1]), &t); err != nil {
@@ -193,7 +193,7 @@ func (c *command) runSide(words []string) error {
 		io.Reader
 		io.Writer
 	}{os.NewFile(readFD, "from the peer"), os.NewFile(writeFD, "to the peer")}
-	// Perftest has one thread, and so has this side.
+	// Perftest has one thread, so this process has one as well.
 	runtime.GOMAXPROCS(1)
 	figure, err := perftest.Run(t, perftest.Role(words[0]), conn)
 	if err != nil {
@@ -202,38 +202,38 @@ func (c *command) runSide(words []string) error {
 	return json.NewEncoder(c.stdout).Encode(figure)
 }
 
-// perftestRunner is a program of perftest.
+// perftestRunner runs one program of perftest with one message size.
 type perftestRunner struct {
 	device     string
 	op         perftest.Op
 	size       int
 	iterations int
-	settings   perftest.Settings // that the last run chose
+	settings   perftest.Settings // chosen by the last run
 }
 
-// run measures with perftest.
-func (p *perftestRunner) run(ctx context.Context, c *command, tell bool) (figure float64, err error) {
+// run measures with perftest. It repeats a run whose clock failed.
+func (p *perftestRunner) run(ctx context.Context, c *command, log bool) (figure float64, err error) {
 	const tries = 5
 	for range tries {
-		if figure, err = p.runOnce(ctx, c, tell); !errors.Is(err, perftest.ErrClock) {
+		if figure, err = p.runOnce(ctx, c, log); !errors.Is(err, perftest.ErrClock) {
 			break
 		}
 	}
 	return figure, err
 }
 
-func (p *perftestRunner) runOnce(ctx context.Context, c *command, tell bool) (float64, error) {
+func (p *perftestRunner) runOnce(ctx context.Context, c *command, log bool) (float64, error) {
 	port, err := freePort()
 	if err != nil {
 		return 0, err
 	}
-	// -F: it does not complain when the processor changes its speed.
+	// -F: ignore changes of the CPU frequency.
 	server := []string{p.op.Program(), "-F", "-d", p.device, "-s", strconv.Itoa(p.size), "-n", strconv.Itoa(p.iterations),
 		"-p", strconv.Itoa(port)}
 	d := processPair{server: server, client: append(server[:len(server):len(server)], "127.0.0.1"), environ: c.cleanEnv(),
 		bound: true,
 		ready: func(ctx context.Context) error { return untilListening(ctx, port) }}
-	if tell {
+	if log {
 		c.logf("%s", quoteCommand(d.client))
 	}
 	out, err := d.run(ctx)
@@ -242,7 +242,7 @@ func (p *perftestRunner) runOnce(ctx context.Context, c *command, tell bool) (fl
 	}
 	r, err := p.op.ParseReport(out)
 	if err != nil {
-		return 0, fmt.Errorf("%s: what it printed: %w\n%s", quoteCommand(d.client), err, tail([]byte(out)))
+		return 0, fmt.Errorf("%s: parsing its output: %w\n%s", quoteCommand(d.client), err, tail([]byte(out)))
 	}
 	if r.Size != p.size || r.Iterations != p.iterations {
 		return 0, fmt.Errorf("%s: it measured %d iterations of %d bytes", quoteCommand(d.client), r.Iterations, r.Size)
@@ -251,8 +251,8 @@ func (p *perftestRunner) runOnce(ctx context.Context, c *command, tell bool) (fl
 	return r.Figure, nil
 }
 
-// freePort finds a TCP port that nobody listens on, below those that systems give to connections: one of these could be taken
-// again before the server has it.
+// freePort returns a free TCP port below the range of ephemeral ports. A port in that range could be used for another connection
+// before the server listens on it.
 func freePort() (port int, err error) {
 	const lowest, ports, attempts = 10000, 20000, 100
 	for range attempts {
@@ -265,7 +265,7 @@ func freePort() (port int, err error) {
 	return 0, fmt.Errorf("finding a free port: %w", err)
 }
 
-// untilListening waits until somebody listens on a port. To connect would not do: the server takes one connection.
+// untilListening blocks until a process listens on a port. It must not connect, because the server accepts only one connection.
 func untilListening(ctx context.Context, port int) error {
 	const pause = 2 * time.Millisecond
 	for ctx.Err() == nil {
@@ -283,7 +283,8 @@ func untilListening(ctx context.Context, port int) error {
 	return context.Cause(ctx)
 }
 
-// listens looks for a port in a table as of /proc/net/tcp: "0: 00000000:4855 00000000:0000 0A ...".
+// listens reports whether a table such as /proc/net/tcp has a listening socket with this port: "0: 00000000:4855 00000000:0000 0A
+// ...".
 func listens(table string, port int) bool {
 	const listen = "0A"
 	for line := range strings.Lines(table) {

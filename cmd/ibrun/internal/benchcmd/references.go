@@ -16,18 +16,18 @@ import (
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
-// reference is something to compare with that is no MPI: it moves bytes between two processes, and stands for what the way itself
+// reference is a reference implementation without MPI. It moves bytes between two processes and shows what the transport itself
 // can do.
 type reference struct {
 	name       string
 	transport  string
-	packages   string // of Debian and Ubuntu; empty where it is part of this program
+	packages   string // of Debian and Ubuntu; empty if it is part of this program
 	programs   []string
 	ops        []string
 	newSubject func(c *command, ctx context.Context) (*subject, error)
 }
 
-// references are all we know.
+// references returns all known reference implementations.
 func references() []reference {
 	return []reference{
 		{name: "sockets", transport: transports.TCP.String(), ops: sockets.Ops(), newSubject: (*command).socketsSubject},
@@ -38,7 +38,7 @@ func references() []reference {
 	}
 }
 
-// missingPackages is what would have to be installed, empty if nothing.
+// missingPackages returns the packages that must be installed, or an empty string.
 func (r reference) missingPackages() string {
 	for _, p := range r.programs {
 		if _, err := exec.LookPath(p); err != nil {
@@ -48,7 +48,7 @@ func (r reference) missingPackages() string {
 	return ""
 }
 
-// findReferences returns those that go over a transport and are installed: all, or those that were named.
+// findReferences returns the installed reference implementations for a transport: all, or only the named ones.
 func (c *command) findReferences(ctx context.Context, named []string, transport string) ([]*subject, error) {
 	var found []*subject
 	for _, r := range references() {
@@ -56,7 +56,7 @@ func (c *command) findReferences(ctx context.Context, named []string, transport 
 			continue
 		}
 		if packages := r.missingPackages(); packages != "" {
-			if len(named) > 0 || transport == transports.RDMA.String() { // where there is nothing else
+			if len(named) > 0 || transport == transports.RDMA.String() { // nothing else to compare with
 				return nil, fmt.Errorf("%s is not installed; type: apt-get install %s", r.name, packages)
 			}
 			c.logf("%s is left out: it is not installed (apt-get install %s)", r.name, packages)
@@ -72,22 +72,22 @@ func (c *command) findReferences(ctx context.Context, named []string, transport 
 	return found, nil
 }
 
-// socketsArg is the word by which this program starts itself as one of two processes with bare sockets.
+// socketsArg is the argument with which this program starts itself as one of two processes with bare sockets.
 const socketsArg = "sockets"
 
-// socketsSubject are two processes of this program that spin on two sockets.
+// socketsSubject returns the subject that is two processes of this program polling two sockets.
 func (c *command) socketsSubject(context.Context) (*subject, error) {
 	words := func(role string, t sockets.Test) []string {
 		text, err := json.Marshal(t)
 		if err != nil {
-			panic(err) // numbers and words can always be written
+			panic(err) // numbers and strings can always be encoded
 		}
 		return []string{c.self, "bench", "versus", socketsArg, role, string(text)}
 	}
 	test := func(j job) sockets.Test {
 		return sockets.Test{Op: j.op.Name, Sizes: j.sizes, Time: j.time}
 	}
-	p := &subject{version: buildVersion(), built: "go build", minSize: 1,
+	p := &subject{version: ibrunVersion(), built: "go build", minSize: 1,
 		commandLine: func(j job) []string { return words(string(perftest.Client), test(j)) }}
 	p.measure = func(ctx context.Context, j job) (figures map[int]float64, err error) {
 		t := test(j)
@@ -105,11 +105,11 @@ func (c *command) socketsSubject(context.Context) (*subject, error) {
 	return p, nil
 }
 
-// runSocketsProcess is one of the two processes. The client prints its figures.
+// runSocketsProcess is one of the two processes with sockets. The client prints its figures.
 func (c *command) runSocketsProcess(words []string) error {
 	var t sockets.Test
 	if len(words) != 2 {
-		return usagef("%s is how this command starts itself", socketsArg)
+		return usagef("%s is for internal use: this command starts itself with it", socketsArg)
 	}
 	if err := json.Unmarshal([]byte(words[1]), &t); err != nil {
 		return usagef("%s: %w", words[1], err)
@@ -124,15 +124,15 @@ func (c *command) runSocketsProcess(words []string) error {
 	return json.NewEncoder(c.stdout).Encode(figures)
 }
 
-// iperfSubject is iperf3 with a single stream.
+// iperfSubject returns iperf3 with a single stream as a subject.
 func (c *command) iperfSubject(ctx context.Context) (*subject, error) {
-	const longest = 1 << 20 // that iperf3 hands to the kernel at once
+	const longest = 1 << 20 // the longest buffer of iperf3
 	words := func(size, port int, long time.Duration) []string {
 		seconds := max(1, int(long.Round(time.Second)/time.Second))
 		return []string{"iperf3", "-c", "127.0.0.1", "-p", strconv.Itoa(port), "-l", strconv.Itoa(min(size, longest)),
 			"-t", strconv.Itoa(seconds), "--json"}
 	}
-	const from = 16 << 10 // it is no measure of shorter messages
+	const from = 16 << 10 // figures of shorter messages are not comparable
 	p := &subject{version: programVersion(ctx, "iperf3"), built: "its package", minSize: from,
 		commandLine: func(j job) []string { return words(j.sizes[0], 0, j.time) }}
 	p.measure = func(ctx context.Context, j job) (map[int]float64, error) {
@@ -158,7 +158,7 @@ func (c *command) iperfSubject(ctx context.Context) (*subject, error) {
 	return p, nil
 }
 
-// iperfFigure is the bandwidth in MB/s that arrived, as iperf3 tells it in JSON.
+// iperfFigure returns the received bandwidth in MB/s from the JSON output of iperf3.
 func iperfFigure(text []byte) (float64, error) {
 	var r struct {
 		End struct {
@@ -168,7 +168,7 @@ func iperfFigure(text []byte) (float64, error) {
 		} `json:"end"`
 	}
 	if err := json.Unmarshal(text, &r); err != nil {
-		return 0, fmt.Errorf("what iperf3 printed: %w", err)
+		return 0, fmt.Errorf("parsing the output of iperf3: %w", err)
 	}
 	const bits, mega, most = 8, 1e6, 1e15
 	if r.End.Received.Rate <= 0 || r.End.Received.Rate > most {
@@ -177,7 +177,7 @@ func iperfFigure(text []byte) (float64, error) {
 	return r.End.Received.Rate / bits / mega, nil
 }
 
-// perftestSubject are the programs of perftest that do nearest to what a message does: a SEND for its latency, and WRITEs for the
+// perftestSubject returns the subject with the programs of perftest that are closest to a message: SEND for latency and WRITE for
 // bandwidth.
 func (c *command) perftestSubject(context.Context) (*subject, error) {
 	device, err := c.open("", "")
@@ -192,7 +192,7 @@ func (c *command) perftestSubject(context.Context) (*subject, error) {
 	}
 	peers := map[string]*perftestRunner{} // by operation and size
 	p := &subject{version: "as it is installed", built: "its package", minSize: 1, commandLine: func(j job) []string {
-		op, _ := lookup(j.op) // it has both
+		op, _ := lookup(j.op) // both names exist
 		return []string{op.Program(), "-F", "-d", device, "-s", strconv.Itoa(j.sizes[0]), "127.0.0.1"}
 	}}
 	p.measure = func(ctx context.Context, j job) (map[int]float64, error) {

@@ -21,7 +21,7 @@ func TestIperfFigure(t *testing.T) {
 	}
 }
 
-// TestSupportedPart: a rival takes part where it has figures.
+// TestSupportedPart: a reference implementation gets only the operations and sizes that it supports.
 func TestSupportedPart(t *testing.T) {
 	op := func(name string) bench.Op {
 		o, err := lookup(name)
@@ -31,15 +31,15 @@ func TestSupportedPart(t *testing.T) {
 		return o
 	}
 	sizes := []int{1, 1000, 100000}
-	rival, mpi := &subject{ops: []string{"bw"}, minSize: 1000}, &subject{}
+	ref, mpi := &subject{ops: []string{"bw"}, minSize: 1000}, &subject{}
 	for _, c := range []struct {
 		p    *subject
 		j    job
 		want []int
 	}{
-		{rival, job{op: op("bw"), ranks: 2, sizes: sizes}, sizes[1:]},
-		{rival, job{op: op("bw"), ranks: 4, sizes: sizes}, nil},
-		{rival, job{op: op("latency"), ranks: 2, sizes: sizes}, nil},
+		{ref, job{op: op("bw"), ranks: 2, sizes: sizes}, sizes[1:]},
+		{ref, job{op: op("bw"), ranks: 4, sizes: sizes}, nil},
+		{ref, job{op: op("latency"), ranks: 2, sizes: sizes}, nil},
 		{mpi, job{op: op("allreduce"), ranks: 4, sizes: sizes}, sizes},
 	} {
 		if got := c.p.supportedPart(c.j).sizes; !slices.Equal(got, c.want) {
@@ -51,7 +51,7 @@ func TestSupportedPart(t *testing.T) {
 	}
 }
 
-// TestPeerNames: each transport has its own.
+// TestPeerNames: each transport has its own peers.
 func TestPeerNames(t *testing.T) {
 	for transport, want := range map[string]string{
 		"shm": "openmpi mpich", "tcp": "openmpi mpich sockets iperf3", "rdma": "perftest",

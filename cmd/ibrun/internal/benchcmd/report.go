@@ -12,7 +12,7 @@ import (
 	"github.com/ibrun/ibrun/bench"
 )
 
-// line is one point of a comparison with one peer. Its JSON form is the one promised in the package comment.
+// line is the comparison of one size with one peer. The package comment documents its JSON form.
 type line struct {
 	Op       string     `json:"op"`
 	Ranks    int        `json:"ranks"`
@@ -31,23 +31,23 @@ func newLine(op string, ranks, size int, unit bench.Unit, ours, peer float64, pe
 		Ratio: roundDigits(ratio(unit, ours, peer))}
 }
 
-// report prints the points of a comparison as they come, and sums them up.
+// report prints the lines of a comparison as they come, and a summary.
 type report struct {
 	w             io.Writer
 	json          bool
-	baseline      string // what ours is compared with; empty: the better peer
+	baseline      string // what ours is compared with; empty: the better peer at each size
 	headerPrinted bool
-	groups        []string               // op and ranks, in the order they came
-	ratios        map[string][]sizeRatio // by those
+	groups        []string               // operations with rank count, in the order in which they came
+	ratios        map[string][]sizeRatio // by group
 }
 
-// sizeRatio is how one point compares with the best peer there.
+// sizeRatio is the ratio to the best peer at one size.
 type sizeRatio struct {
 	size  int
 	ratio float64
 }
 
-// ratio is above 1 where ours is better.
+// ratio returns a ratio that is above 1 if ours is better.
 func ratio(unit bench.Unit, ours, peer float64) float64 {
 	if unit.MoreIsBetter() {
 		return ours / peer
@@ -76,7 +76,7 @@ func (r *report) point(l line) error {
 	return nil
 }
 
-// addRatio keeps the ratio against the best peer of each point.
+// addRatio stores the ratio to the best peer of each size.
 func (r *report) addRatio(l line) {
 	if r.ratios == nil {
 		r.ratios = map[string][]sizeRatio{}
@@ -93,11 +93,11 @@ func (r *report) addRatio(l line) {
 	r.ratios[key] = append(list, sizeRatio{l.Size, l.Ratio})
 }
 
-// printSummary says in a line per operation and rank count how ours stands against what it is compared with.
+// printSummary prints the mean and the worst ratio of each operation and rank count.
 func (r *report) printSummary(w io.Writer) error {
 	for i, key := range r.groups {
 		if i == 0 {
-			fmt.Fprintf(w, "\nagainst %s:\n", cmp.Or(r.baseline, "the better peer at each point"))
+			fmt.Fprintf(w, "\nratio to %s:\n", cmp.Or(r.baseline, "the better peer at each size"))
 		}
 		list := r.ratios[key]
 		worst := slices.MinFunc(list, func(a, b sizeRatio) int { return int(math.Copysign(1, a.ratio-b.ratio)) })
@@ -106,7 +106,7 @@ func (r *report) printSummary(w io.Writer) error {
 			logs += math.Log(s.ratio)
 		}
 		mean := math.Exp(logs / float64(len(list)))
-		_, err := fmt.Fprintf(w, "  %-24s %5.2f in the geometric mean, %5.2f at worst (%s)\n",
+		_, err := fmt.Fprintf(w, "  %-24s %5.2f geometric mean, %5.2f worst (%s)\n",
 			key, mean, worst.ratio, bench.FormatSize(worst.size))
 		if err != nil {
 			return fmt.Errorf("writing the summary: %w", err)
@@ -115,19 +115,19 @@ func (r *report) printSummary(w io.Writer) error {
 	return nil
 }
 
-// withPrefix puts something before a word, if there is one.
-func withPrefix(before, word string) string {
+// withPrefix returns prefix and word, or an empty string if word is empty.
+func withPrefix(prefix, word string) string {
 	if word == "" {
 		return ""
 	}
-	return before + word
+	return prefix + word
 }
 
-// roundDigits rounds to five significant digits: more were never measured.
+// roundDigits rounds to five significant digits, because measurements are not more exact.
 func roundDigits(x float64) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64)
 	if err != nil {
-		return x // infinite: it stays so
+		return x // infinite
 	}
 	return y
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
-// job is one launch: an operation among so many ranks, at all sizes.
+// job is one launch: an operation with a number of ranks, at all sizes.
 type job struct {
 	op    bench.Op
 	ranks int
@@ -24,7 +24,7 @@ type job struct {
 	time  time.Duration // of the measured turns of each size
 }
 
-// subject is who takes part in the race: an MPI implementation, ours or another, or a rival.
+// subject is one of the programs that are compared: ibrun, another MPI implementation, or a reference implementation.
 type subject struct {
 	name        string
 	version     string
@@ -33,13 +33,13 @@ type subject struct {
 	commandLine func(j job) []string                                 // the command line of a launch
 	parseLine   func(line string) (size int, value float64, e error) // reads one line of what it prints
 
-	// A rival measures in its own way, and not everything.
+	// A reference implementation has its own measuring function and supports only some operations and sizes.
 	measure func(ctx context.Context, j job) (map[int]float64, error)
-	ops     []string // nil: all
-	minSize int      // the smallest message that it has a figure for
+	ops     []string // the supported operations; nil: all
+	minSize int      // the smallest supported message size
 }
 
-// supportedPart returns the part of a job that a contender has figures for; it may have no sizes.
+// supportedPart returns the part of a job that the subject supports. It may have no sizes.
 func (p *subject) supportedPart(j job) job {
 	if p.ops != nil && (j.ranks != 2 || !slices.Contains(p.ops, j.op.Name)) {
 		j.sizes = nil
@@ -49,8 +49,8 @@ func (p *subject) supportedPart(j job) job {
 }
 
 const (
-	launchTimeout = 2 * time.Minute // for one launch; a peer that hangs must not hang us
-	shutdownGrace = 5 * time.Second // between asking a launcher to end and killing it
+	launchTimeout = 2 * time.Minute // for one launch, in case a peer hangs
+	shutdownGrace = 5 * time.Second // between SIGTERM to a launcher and SIGKILL
 )
 
 // run launches the job and returns the figures by size. For init that is the time of the command.
@@ -83,7 +83,7 @@ func (p *subject) run(ctx context.Context, j job) (map[int]float64, error) {
 	for line := range strings.Lines(stdout.String()) {
 		size, value, err := p.parseLine(line)
 		if err != nil {
-			return nil, fmt.Errorf("%s: reading what it printed: %w", quoteCommand(words), err)
+			return nil, fmt.Errorf("%s: parsing its output: %w", quoteCommand(words), err)
 		}
 		points[size] = value
 	}
@@ -95,14 +95,14 @@ func (p *subject) run(ctx context.Context, j job) (map[int]float64, error) {
 	return points, nil
 }
 
-// tail is the last part of what a program said.
+// tail returns the last part of the output of a program.
 func tail(b []byte) []byte { return b[max(0, len(b)-2000):] }
 
-// ibrunSubject is this program, over a transport.
+// ibrunSubject returns this program as a subject, over a transport.
 func (c *command) ibrunSubject(transport string) *subject {
 	return &subject{
 		name:    "ibrun",
-		version: buildVersion(),
+		version: ibrunVersion(),
 		built:   "go build",
 		environ: append(c.cleanEnv(), "IBRUN_TRANSPORT="+transport),
 		commandLine: func(j job) []string {
@@ -129,18 +129,17 @@ func (c *command) ibrunSubject(transport string) *subject {
 	}
 }
 
-// usesMedian tells whether the figure is the median of single turns and not their mean, as perftest's is of a latency.
+// usesMedian reports whether the figure is the median of single iterations and not their mean, as perftest reports latencies.
 func usesMedian(transport string, op bench.Op) bool {
 	return transport == transports.RDMA.String() && op.Unit == bench.Microseconds
 }
 
-// cleanEnv is the environment without the variables that stand for flags of ibrun: what is compared must not depend
-// on them.
+// cleanEnv returns the environment without the variables of ibrun, because the comparison must not depend on them.
 func (c *command) cleanEnv() []string {
 	return slices.DeleteFunc(slices.Clone(c.env), func(v string) bool { return strings.HasPrefix(v, "IBRUN_") })
 }
 
-// sizeList writes sizes as a comma list of bytes.
+// sizeList formats sizes as a comma-separated list of bytes.
 func sizeList(sizes []int) string {
 	words := make([]string, len(sizes))
 	for i, size := range sizes {

@@ -18,21 +18,21 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// providers are the ways in which package verbs reaches a device.
+// providers are the providers of package verbs.
 var providers = []string{"rxe", "libibverbs"}
 
-// defaultVerbs are what is measured unless told otherwise: what eager and rendezvous messages are made of.
+// defaultVerbs are the default measurements: the operations that eager and rendezvous messages use.
 const defaultVerbs = "send_lat,write_bw,read_bw"
 
-// verbsComparison is what `ibrun bench verbs` was asked for.
+// verbsComparison has the options of `ibrun bench verbs`.
 type verbsComparison struct {
 	ops        []perftest.Op
 	sizes      cli.Ranges
 	device     string
 	providers  []string
 	rounds     int
-	time       time.Duration // of the loop of each process
-	iterations int           // 0 for what fills that time
+	time       time.Duration // for the loop of each process
+	iterations int           // 0: as many as take that time
 	report     *report
 }
 
@@ -45,7 +45,7 @@ func openDevice(device, provider string) (string, error) {
 	return dev.Name(), dev.Close()
 }
 
-// verbs compares with perftest.
+// verbs compares package verbs with perftest.
 func (c *command) verbs(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == sideArg {
 		return c.runSide(args[1:])
@@ -56,7 +56,7 @@ func (c *command) verbs(ctx context.Context, args []string) error {
 	}
 	for _, op := range v.ops {
 		if _, err := exec.LookPath(op.Program()); err != nil {
-			return fmt.Errorf("there is no %s to compare with; type: apt-get install perftest", op.Program())
+			return fmt.Errorf("%s is not installed; install it: apt-get install perftest", op.Program())
 		}
 	}
 	if err := v.openAll(c); err != nil {
@@ -79,22 +79,23 @@ func (c *command) parseVerbs(args []string) (*verbsComparison, error) {
 	}
 	var ops, provider string
 	f := newFlags("bench verbs", "Compare package verbs with the programs of perftest on one RDMA device, alternating in one run.")
-	f.StringVar(&ops, "op", defaultVerbs, "compare these measurements, a comma `LIST` of\n"+strings.Join(names, " ")+"\n")
-	f.Var(&v.sizes, "size", "with messages of these bytes, a `LIST` such as 8,64K, or ranges: 1-1K are the powers of 2\n"+
+	f.StringVar(&ops, "op", defaultVerbs, "compare these measurements, a comma-separated `LIST` of\n"+strings.Join(names, " ")+"\n")
+	f.Var(&v.sizes, "size", "with messages of these sizes, a `LIST` such as 8,64K, or ranges: 1-1K are the powers of 2\n"+
 		"(default 8 for latencies, 64K,1M for bandwidths)")
 	f.Var(&v.sizes, "sizes", "the same as --size `LIST`")
 	f.StringVar(&v.device, "device", "", "on the device of this `NAME` (default the first that works)")
-	f.StringVar(&provider, "provider", "", "through these providers, a comma `LIST` of "+strings.Join(providers, " and ")+"\n"+
+	f.StringVar(&provider, "provider", "", "with these providers, a comma-separated `LIST` of "+
+		strings.Join(providers, " and ")+"\n"+
 		"(default those that the device has)")
 	f.IntVar(&v.rounds, "rounds", verbsRounds, "take the median of `N` rounds")
 	f.DurationVar(&v.time, "time", defaultVerbsTime, "measure for about this `DURATION` in each round")
-	f.IntVar(&v.iterations, "iterations", 0, "measure `N` iterations, however long they take")
+	f.IntVar(&v.iterations, "iterations", 0, "measure `N` iterations instead of a fixed time")
 	f.BoolVar(&v.report.json, "json", false, "print one JSON object per line")
 	if err := f.parse(c, args); err != nil || f.helped {
 		return nil, err
 	}
 	if v.rounds < 1 || v.time <= 0 || v.iterations < 0 || v.iterations > 0 && v.iterations < minIterations {
-		return nil, usagef("--rounds is 1 at least, --time more than 0, --iterations %d at least", minIterations)
+		return nil, usagef("--rounds must be at least 1, --time more than 0, and --iterations at least %d", minIterations)
 	}
 	opNames, err := nameList("op", ops, names)
 	if err != nil {
@@ -116,7 +117,7 @@ func (c *command) parseVerbs(args []string) (*verbsComparison, error) {
 	return v, nil
 }
 
-// sizesOf are the sizes that an operation is measured with.
+// sizesOf returns the sizes with which an operation is measured.
 func (v *verbsComparison) sizesOf(op perftest.Op) []int {
 	if v.sizes == nil {
 		return op.Sizes
@@ -132,7 +133,7 @@ func (v *verbsComparison) sizesOf(op perftest.Op) []int {
 	return sizes
 }
 
-// openAll finds the device, and out through which of the providers it can be reached.
+// openAll finds the device and the providers that can open it.
 func (v *verbsComparison) openAll(c *command) error {
 	wanted := v.providers
 	if wanted == nil {
@@ -158,10 +159,10 @@ func (v *verbsComparison) openAll(c *command) error {
 	return nil
 }
 
-// compareVerbs measures everything. A point that fails is told; the others go on.
+// compareVerbs measures all operations and sizes. After a failure it continues with the next, and returns all errors.
 func (c *command) compareVerbs(ctx context.Context, v *verbsComparison) error {
 	c.logf("machine: %s; device %s", machine(), v.device)
-	c.logf("ibrun %s, and perftest as it is installed", buildVersion())
+	c.logf("ibrun %s, and perftest as it is installed", ibrunVersion())
 	c.logf("median of %d rounds", v.rounds)
 	var failed error
 	for _, op := range v.ops {
@@ -177,7 +178,7 @@ func (c *command) compareVerbs(ctx context.Context, v *verbsComparison) error {
 	return errors.Join(failed, v.report.printSummary(c.stderr))
 }
 
-// compareVerbsSize runs all rounds of one size and reports it. Perftest begins, because ours takes its settings.
+// compareVerbsSize runs all rounds of one size and prints its lines. Perftest runs first, because ours uses its settings.
 func (c *command) compareVerbsSize(ctx context.Context, v *verbsComparison, op perftest.Op, size int) error {
 	peer := perftestRunner{device: v.device, op: op, size: size, iterations: v.iterations}
 	if peer.iterations == 0 {
@@ -186,22 +187,22 @@ func (c *command) compareVerbsSize(ctx context.Context, v *verbsComparison, op p
 		}
 	}
 	samples := map[string][]float64{} // by provider, and "" for the peer
-	contenders := append([]string{""}, v.providers...)
+	subjects := append([]string{""}, v.providers...)
 	for round := range v.rounds {
-		for turn := range contenders {
-			who := contenders[(round+turn)%len(contenders)] // nobody is always the first
+		for turn := range subjects {
+			provider := subjects[(round+turn)%len(subjects)] // so that the first one changes
 			figure, err := 0.0, error(nil)
-			if who == "" {
+			if provider == "" {
 				figure, err = peer.run(ctx, c, round == 0)
 			} else {
-				test := perftest.Test{Op: op.Name, Device: v.device, Provider: who, Size: size, Iterations: peer.iterations,
+				test := perftest.Test{Op: op.Name, Device: v.device, Provider: provider, Size: size, Iterations: peer.iterations,
 					Settings: peer.settings}
 				figure, err = c.measureVerbs(ctx, test, round == 0)
 			}
 			if err != nil {
 				return err
 			}
-			samples[who] = append(samples[who], figure)
+			samples[provider] = append(samples[provider], figure)
 		}
 	}
 	unit := bench.Microseconds
@@ -219,15 +220,15 @@ func (c *command) compareVerbsSize(ctx context.Context, v *verbsComparison, op p
 }
 
 const (
-	verbsRounds          = 21 // an emulated device is noisy: in one of two runs the median of 7 is off by a twentieth
+	verbsRounds          = 21 // a software device is noisy: in every second run the median of 7 is off by 5 %
 	defaultVerbsTime     = 300 * time.Millisecond
-	minIterations        = 20     // iterations; perftest wants 5
-	minLatencyIterations = 200    // of a latency: the median of fewer says little
-	maxIterations        = 200000 // perftest has memory for each
-	cqModeration         = 100    // perftest's, of which a multiple is measured
+	minIterations        = 20     // perftest needs 5
+	minLatencyIterations = 200    // the median of fewer latencies is not exact
+	maxIterations        = 200000 // perftest allocates memory for each
+	cqModeration         = 100    // of perftest; the number of iterations is a multiple of it
 )
 
-// findIterations finds the number of iterations that take so long, by trying a few.
+// findIterations sets the number of iterations that take this time, after a short trial run.
 func (p *perftestRunner) findIterations(ctx context.Context, c *command, long time.Duration) error {
 	const big = 4 << 10
 	least := minIterations

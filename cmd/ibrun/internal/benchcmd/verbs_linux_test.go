@@ -19,14 +19,14 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// fakeSide is the name under which this test binary is an ibrun that knows `bench verbs side` alone. Under a name of
-// perftest's it is that program.
+// fakeSide is the name under which this test binary acts as an ibrun with only `bench verbs side`. Under the name of a program of
+// perftest it acts as that program.
 const fakeSide = "ibrun-side"
 
-// spoilVariable names what the programs are to do wrong.
+// spoilVariable selects the program that fails.
 const spoilVariable = "BENCHCMD_TEST_SPOIL"
 
-// runFakeProgram is both. The figures are 10 for perftest, 4 for the provider rxe and 20 for libibverbs.
+// runFakeProgram acts as either. The figures are 10 for perftest, 4 for the provider rxe and 20 for libibverbs.
 func runFakeProgram(name string, args []string) int {
 	f := fakePerftest
 	if name == fakeSide {
@@ -64,7 +64,7 @@ func fakePerftest(name string, args []string) error {
 	switch spoil {
 	case "server":
 		io.Copy(io.Discard, conn)
-		select {} // until it is ended
+		select {} // until it is killed
 	case "client":
 		return errors.New("the client is out of order")
 	}
@@ -126,7 +126,7 @@ func callVerbs(t *testing.T, open func(device, provider string) (string, error),
 
 func opens(device, _ string) (string, error) { return "fake0", nil }
 
-// TestVerbsJSON: the lines are those of versus and the provider; ours gets perftest's settings and as many iterations.
+// TestVerbsJSON: the lines are those of versus with the provider; ours uses the settings and the iterations of perftest.
 func TestVerbsJSON(t *testing.T) {
 	out := callVerbs(t, opens, []string{"ib_send_lat", "ib_write_bw"}, "--json", "--op", "send_lat,write_bw", "--size", "64K",
 		"--rounds", "2")
@@ -162,7 +162,7 @@ func TestVerbsTable(t *testing.T) {
 	if out.code != 0 || len(rows) != 2 || !slices.Equal(strings.Fields(rows[1]), want) {
 		t.Errorf("exit %d\n%s\n%s", out.code, out.stdout, out.stderr)
 	}
-	for _, words := range []string{"ib_read_lat -F -d fake0 -s 8 -n 30 -p", "0.50 in the geometric mean", "device fake0"} {
+	for _, words := range []string{"ib_read_lat -F -d fake0 -s 8 -n 30 -p", "0.50 geometric mean", "device fake0"} {
 		if !strings.Contains(out.stderr, words) {
 			t.Errorf("stderr lacks %q:\n%s", words, out.stderr)
 		}
@@ -187,7 +187,7 @@ func TestVerbsLeavesOut(t *testing.T) {
 	}
 }
 
-// TestVerbsFails: what is missing or fails is told, and the process ends in time.
+// TestVerbsFails: missing programs and failures are errors, and the process ends in time.
 func TestVerbsFails(t *testing.T) {
 	none := func(string, string) (string, error) { return openDevice("no-such-device", "") }
 	lat := []string{"ib_send_lat"}
@@ -199,7 +199,7 @@ func TestVerbsFails(t *testing.T) {
 		code     int
 		says     string
 	}{
-		"no perftest":   {opens, nil, "", "", exitFailed, "there is no ib_send_lat to compare with; type: apt-get install perftest"},
+		"no perftest":   {opens, nil, "", "", exitFailed, "ib_send_lat is not installed; install it: apt-get install perftest"},
 		"no device":     {none, lat, "", "--op send_lat", exitFailed, "no-such-device"},
 		"operation":     {opens, lat, "", "--op send", exitUsage, "send_lat"},
 		"provider":      {opens, lat, "", "--provider mlx5", exitUsage, "rxe, libibverbs"},
@@ -247,6 +247,6 @@ func TestListens(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := untilListening(gone, 1); !errors.Is(err, context.Canceled) {
-		t.Errorf("waiting for nobody: %v", err)
+		t.Errorf("waiting with a cancelled context: %v", err)
 	}
 }

@@ -17,7 +17,7 @@ func TestLiveVerbs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const points, contenders = 4, 2
+	const points, providers = 4, 2
 	n := 0
 	for text := range strings.Lines(out) {
 		var l line
@@ -26,7 +26,7 @@ func TestLiveVerbs(t *testing.T) {
 		}
 		n++
 	}
-	if n != points*contenders {
-		t.Errorf("%d lines, want %d\n%s", n, points*contenders, out)
+	if n != points*providers {
+		t.Errorf("%d lines, want %d\n%s", n, points*providers, out)
 	}
 }

@@ -18,16 +18,16 @@ import (
 
 const (
 	minRounds = 7
-	// versusRounds is what shared hosts ask for: they move processors about, and of 7 rounds the median of one contender may fall
-	// into other moments than that of another.
+	// versusRounds is the default number of rounds. Shared hosts move virtual processors, so with only 7 rounds the medians of two
+	// subjects may come from times with different load.
 	versusRounds = 15
-	// opLimit bounds the time of one operation with all its rank counts: when the first rounds show that it would
-	// take longer, the later ones measure each size for a shorter time.
+	// opLimit bounds the time of one operation with all its rank counts: if the first rounds show that it would
+	// take longer, the later rounds measure each size for a shorter time.
 	opLimit  = 110 * time.Second
-	maxRanks = 1024 // peers start no more on one machine
+	maxRanks = 1024 // peers cannot start more on one machine
 )
 
-// comparison is what `ibrun bench versus` was asked for.
+// comparison has the options and the subjects of `ibrun bench versus`.
 type comparison struct {
 	ops       []bench.Op
 	ranks     []int
@@ -36,11 +36,11 @@ type comparison struct {
 	transport string
 	rounds    int
 	time      time.Duration
-	subjects  []*subject // ours first
+	subjects  []*subject // ibrun first
 	report    *report
 }
 
-// versus compares ours with every peer.
+// versus compares ibrun with every peer.
 func (c *command) versus(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == socketsArg {
 		return c.runSocketsProcess(args[1:])
@@ -53,7 +53,7 @@ func (c *command) versus(ctx context.Context, args []string) error {
 		return usagef("versus starts its own ranks: run it without a launcher")
 	}
 	var found []mpiImplementation
-	if v.transport != transports.RDMA.String() { // no other MPI comes up over every device
+	if v.transport != transports.RDMA.String() { // other MPI implementations do not start on every device
 		if found, err = c.findPeers(v.peers); err != nil {
 			return err
 		}
@@ -66,11 +66,11 @@ func (c *command) versus(ctx context.Context, args []string) error {
 	return err
 }
 
-// buildAndCompare builds the C program for each peer in a folder of its own, and measures.
+// buildAndCompare builds the C program for each peer in a temporary directory, and measures.
 func (c *command) buildAndCompare(ctx context.Context, v *comparison, found []mpiImplementation) (err error) {
 	dir, err := os.MkdirTemp("", "ibrun-bench-")
 	if err != nil {
-		return fmt.Errorf("making a folder for the C programs: %w", err)
+		return fmt.Errorf("creating a directory for the C programs: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	v.subjects = []*subject{c.ibrunSubject(v.transport)}
@@ -96,25 +96,25 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 	var ops, peers string
 	var ranks cli.Ranges
 	f := newFlags("bench versus", "Compare with the other MPI implementations on this machine, alternating in one run.")
-	f.StringVar(&ops, "op", "", "compare these operations, a comma `LIST` (default all)")
-	f.Var(&ranks, "ranks", "among so many ranks, a `LIST` (default 2 point-to-point, 2,4,8 for collectives, 32 for init)")
+	f.StringVar(&ops, "op", "", "compare these operations, a comma-separated `LIST` (default all)")
+	f.Var(&ranks, "ranks", "with these numbers of ranks, a `LIST` (default 2 point-to-point, 2,4,8 for collectives, 32 for init)")
 	f.Var(&v.sizes, "size", "at these sizes, a `LIST` such as 8,64K,1M, or ranges: 0-1K are the powers of 2\n"+
 		"(default all up to 4M point-to-point; 8,64K,1M for collectives)")
 	f.Var(&v.sizes, "sizes", "the same as --size `LIST`")
 	f.StringVar(&v.transport, "transport", transports.Shm.String(),
 		"over this `TRANSPORT`: shm, tcp on the loopback device, or rdma, which\n"+
-			"measures latency of 8 bytes (the median, as perftest does) and bw of 64K,1M unless told otherwise,\n"+
+			"measures latency of 8 bytes (the median, as perftest does) and bw of 64K,1M by default,\n"+
 			"against perftest")
-	f.StringVar(&peers, "peer", "", "with these, a comma `LIST` of openmpi and mpich; over tcp also sockets, two bare\n"+
-		"ones that are spun on, and iperf3; over rdma perftest (default those installed)")
-	f.IntVar(&v.rounds, "rounds", versusRounds, "take the median of `N` rounds, 7 at least")
+	f.StringVar(&peers, "peer", "", "with these, a comma-separated `LIST` of openmpi and mpich; over tcp also sockets\n"+
+		"(two polled sockets) and iperf3; over rdma perftest (default those installed)")
+	f.IntVar(&v.rounds, "rounds", versusRounds, "take the median of `N` rounds (at least 7)")
 	f.DurationVar(&v.time, "time", defaultTime, "measure each size for about this `DURATION` in each round")
 	f.BoolVar(&v.report.json, "json", false, "print one JSON object per line")
 	if err := f.parse(c, args); err != nil || f.helped {
 		return nil, err
 	}
 	if v.rounds < minRounds || v.time <= 0 {
-		return nil, usagef("--rounds is %d at least, --time more than 0", minRounds)
+		return nil, usagef("--rounds must be at least %d, and --time more than 0", minRounds)
 	}
 	var err error
 	if v.transport == transports.RDMA.String() && ops == "" {
@@ -140,7 +140,7 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 	return v, v.check()
 }
 
-// check refuses a comparison that has nothing to measure.
+// check returns an error if there is nothing to measure.
 func (v *comparison) check() error {
 	for _, op := range v.ops {
 		if len(v.jobs(op)) > 0 {
@@ -150,7 +150,7 @@ func (v *comparison) check() error {
 	return usagef("none of these operations can be measured with these --ranks and --size")
 }
 
-// jobs are the launches of one operation: those of the asked rank counts and sizes that it has.
+// jobs returns the launches of one operation, with the selected rank counts and sizes that it supports.
 func (v *comparison) jobs(op bench.Op) []job {
 	ranks, sizes := v.ranks, sizesFor(op, v.sizes)
 	if ranks == nil {
@@ -168,7 +168,7 @@ func (v *comparison) jobs(op bench.Op) []job {
 	return jobs
 }
 
-// defaultSizes are the sizes that a comparison measures unless told otherwise.
+// defaultSizes returns the sizes that a comparison measures by default.
 func defaultSizes(op bench.Op, transport string) []int {
 	switch {
 	case transport == transports.RDMA.String() && op.Unit == bench.Microseconds:
@@ -182,7 +182,7 @@ func defaultSizes(op bench.Op, transport string) []int {
 	return sizesFor(op, cli.Ranges{{Low: 8, High: 8}, {Low: 64 << 10, High: 64 << 10}, {Low: 1 << 20, High: 1 << 20}})
 }
 
-// compareAll measures everything. A launch that fails is told and ends its part; the others go on.
+// compareAll measures all operations. After a failed job it continues with the next, and returns all errors.
 func (c *command) compareAll(ctx context.Context, v *comparison) error {
 	var failed error
 	for _, op := range v.ops {
@@ -200,9 +200,9 @@ func (c *command) compareAll(ctx context.Context, v *comparison) error {
 	return errors.Join(failed, v.report.printSummary(c.stderr))
 }
 
-// compareJob runs all rounds of one job and reports its points. A peer that fails is left out of the rest.
+// compareJob runs all rounds of one job and prints its lines. A peer that fails is left out of the remaining rounds.
 func (c *command) compareJob(ctx context.Context, v *comparison, j job, limit time.Duration) (failed error) {
-	samples := make([]map[int][]float64, len(v.subjects)) // by contender and size; nil: not in this race, or not any more
+	samples := make([]map[int][]float64, len(v.subjects)) // by subject and size; nil: does not take part, or has failed
 	peers := -1
 	for i, p := range v.subjects {
 		if theirs := p.supportedPart(j); len(theirs.sizes) > 0 {
@@ -218,7 +218,7 @@ func (c *command) compareJob(ctx context.Context, v *comparison, j job, limit ti
 	start := time.Now()
 	for round := range v.rounds {
 		for turn := range v.subjects {
-			i := (round + turn) % len(v.subjects) // nobody is always the first
+			i := (round + turn) % len(v.subjects) // so that the first one changes
 			if samples[i] == nil {
 				continue
 			}
@@ -251,7 +251,8 @@ func (c *command) compareJob(ctx context.Context, v *comparison, j job, limit ti
 	return failed
 }
 
-// shortenedTime returns the time per size for the rounds to come, when done of all have taken so long and the limit is near.
+// shortenedTime returns the time per size for the remaining rounds, after done of all rounds have taken the time took. It is
+// shorter than perSize if the limit would be exceeded.
 func shortenedTime(perSize, took, limit time.Duration, done, all int) time.Duration {
 	left := limit - took
 	need := took / time.Duration(done) * time.Duration(all-done)
@@ -261,14 +262,14 @@ func shortenedTime(perSize, took, limit time.Duration, done, all int) time.Durat
 	return max(time.Duration(float64(perSize)*float64(left)/float64(need)), time.Millisecond)
 }
 
-// median is the middle value, or the mean of the two in the middle.
+// median returns the middle value, or the mean of the two in the middle.
 func median(values []float64) float64 {
 	s := slices.Sorted(slices.Values(values))
 	n := len(s)
 	return (s[(n-1)/2] + s[n/2]) / 2
 }
 
-// opList reads a comma list of operations; the empty list is all.
+// opList parses a comma-separated list of operations; an empty text means all.
 func opList(text string) ([]bench.Op, error) {
 	if text == "" {
 		return allOps(), nil
@@ -284,7 +285,7 @@ func opList(text string) ([]bench.Op, error) {
 	return ops, nil
 }
 
-// nameList reads a comma list of known names; the empty list is nil.
+// nameList parses a comma-separated list of known names; for an empty text it returns nil.
 func nameList(flag, text string, known []string) ([]string, error) {
 	if text == "" {
 		return nil, nil
@@ -292,14 +293,14 @@ func nameList(flag, text string, known []string) ([]string, error) {
 	var names []string
 	for name := range strings.SplitSeq(text, ",") {
 		if name = strings.TrimSpace(name); !slices.Contains(known, name) {
-			return nil, usagef("--%s has no %q: it knows %s", flag, name, strings.Join(known, ", "))
+			return nil, usagef("--%s: unknown name %q; choose from %s", flag, name, strings.Join(known, ", "))
 		}
 		names = append(names, name)
 	}
 	return names, nil
 }
 
-// peerNames are what ours can be compared with over a transport.
+// peerNames returns the names of all peers for a transport.
 func peerNames(transport string) (names []string) {
 	if transport != transports.RDMA.String() {
 		for _, m := range mpiImplementations() {

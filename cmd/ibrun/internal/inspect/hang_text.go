@@ -116,7 +116,8 @@ func formatDuration(d time.Duration) string {
 }
 
 // internalPrefixes are the prefixes of functions that do not show where a program waits.
-var internalPrefixes = [...]string{"runtime.", "syscall.", "internal/", "golang.org/x/sys/", "github.com/ibrun/ibrun/mpi/internal/",
+var internalPrefixes = [...]string{"runtime.", "syscall.", "internal/", "golang.org/x/sys/",
+	"github.com/ibrun/ibrun/mpi/internal/",
 	"github.com/ibrun/ibrun/mpi.(*collState)."}
 
 func isInternal(function string) bool {
