@@ -50,9 +50,6 @@ func (d *domain) trySendControl(e *endpoint, k kind) bool {
 // sendControlDue sends the control messages for which there was no slot or no room in a queue before.
 func (d *domain) sendControlDue() {
 	due := d.controlDue
-	if len(due) == 0 {
-		return
-	}
 	d.controlDue = nil
 	for _, e := range due {
 		if e.rtuDue {

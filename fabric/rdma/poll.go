@@ -99,7 +99,9 @@ func (d *domain) progress() error {
 	if err := d.handleFailures(); err != nil {
 		return err
 	}
-	d.sendControlDue()
+	if len(d.controlDue) > 0 {
+		d.sendControlDue()
+	}
 	if d.cm.anyRequested.Load() {
 		d.connectRequested()
 	}
