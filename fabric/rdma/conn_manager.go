@@ -10,7 +10,7 @@ import (
 // connManager sends and receives the datagrams that connect and disconnect peers (see cmMessage), over the UD queue pair of the
 // first rail. It also lists the endpoints that have something to do with connections.
 type connManager struct {
-	connecting   []*endpoint // were sent a REQ or a REP
+	connecting   []*endpoint // were sent a REQ or a REP, or are to be sent a REQ once there is a route
 	anyRequested atomic.Bool // requested is not empty; atomic, so that Poll reads it without the lock
 	failed       bool        // the UD queue pair has failed: a datagram was sent while the link was down
 	connected    []*endpoint // have an established connection

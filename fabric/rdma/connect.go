@@ -20,9 +20,9 @@ const (
 // connRetry counts and schedules attempts to connect to a peer.
 type connRetry struct {
 	unreachable   int           // REQs in a row that failed because there was no route to the peer
-	breaks        int           // connections in a row that broke before anything was received over them
+	breaks        int           // connections in a row that broke before the peer acknowledged anything over them
 	reqAt         time.Duration // when to send the next REQ, 0: never
-	reqInterval   time.Duration // between the REQs before and after that
+	reqInterval   time.Duration // between that REQ and the one after it
 	intervalsLeft int           // keepalive intervals that are left to the peer to reconnect, 0: no limit
 }
 

@@ -18,10 +18,10 @@ const (
 
 // keepaliveState is what the keepalive knows about a peer.
 type keepaliveState struct {
-	alive       bool // something was received since the last keepalive interval
+	alive       bool // a message or an acknowledgement has arrived since the last keepalive interval
 	probing     bool // a keepalive WRITE is in flight
 	probeQueued bool // it was posted behind many other requests
-	missed      int  // keepalive intervals in a row in which nothing was received
+	missed      int  // keepalive intervals in a row in which nothing has arrived while the WRITE was in flight
 }
 
 // keepalive checks for a sign of life of a connected peer. If there was none since the last interval, it posts a WRITE of no
@@ -62,7 +62,8 @@ func (d *domain) keepalive(e *endpoint) {
 }
 
 // checkStalled reports whether a queue pair of the endpoint has failed without a completion that says so: Soft-RoCE does not
-// always complete the requests that were posted to a failed queue pair. It also lets the pacers adjust their windows.
+// always complete the requests that were posted to a failed queue pair. checkStalled then declares the connection broken. It also
+// lets the pacers adjust their windows.
 func (d *domain) checkStalled(e *endpoint) bool {
 	d.mu.Lock()
 	qps, transferring, stalled := e.qps, e.ops.first != nil, false

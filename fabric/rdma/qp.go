@@ -7,7 +7,7 @@ const (
 	maxMessages   = 40 // limit for posting a data message
 	maxTransfers  = 56 // limit for posting a piece of a transfer; the rest is for control messages and keepalives
 	maxUnrung     = 8  // messages that may wait for one doorbell
-	maxUnsignaled = 8  // messages between two that have a completion
+	maxUnsignaled = 8  // of so many requests in a row, at least one has a completion
 )
 
 // requestKind is the purpose of a posted request.

@@ -21,7 +21,7 @@ type connFailure struct {
 	peerDown bool // the peer is lost; otherwise the connection is made again
 }
 
-// maxBreaks is how many connections in a row may break before anything was received over them.
+// maxBreaks is how many connections in a row may break before the peer has acknowledged a message or a piece over them.
 const maxBreaks = 24
 
 // declareDown makes progress end the endpoint with this error.
