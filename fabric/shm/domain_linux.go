@@ -81,7 +81,7 @@ func (d *Domain) Register(b []byte) (fabric.Region, error) {
 // Deregister has nothing to undo.
 func (d *Domain) Deregister(fabric.Region) error { return nil }
 
-// Connect makes the ring to a peer. The peer maps it when it finds its bit in connectedFrom.
+// Connect makes the ring to a peer. The peer maps it when it finds this peer's bit in its connectedFrom.
 func (d *Domain) Connect(peer int, _ []byte) (fabric.Endpoint, error) {
 	if d.self == nil {
 		return nil, fabric.ErrClosed
