@@ -6,9 +6,9 @@ import (
 	"github.com/ibrun/ibrun/mpi"
 )
 
-// The collective loops and calls. Each has a twin of the same shape in testdata/peer.c.
+// The collective loops and calls. Each has a counterpart of the same shape in testdata/peer.c.
 
-// timeWholeLoop is the loop of the barrier: nothing stands between two of them, so the clock is read once around all.
+// timeWholeLoop is the loop of the barrier. Barriers follow each other directly, so the clock is read once around all of them.
 func (r *runner) timeWholeLoop(skip, n int) (time.Duration, error) {
 	var start time.Duration
 	for i := -skip; i < n; i++ {
@@ -23,8 +23,8 @@ func (r *runner) timeWholeLoop(skip, n int) (time.Duration, error) {
 	return r.now() - start, nil
 }
 
-// timeEachCall is the loop of every other collective: the time of each call by itself, with a barrier after it that
-// is not counted. Without the barrier the root of a broadcast would run ahead, and the figure would be a rate and
+// timeEachCall is the loop of every other collective. It measures each call separately, with a barrier after it that is
+// not counted. Without the barrier the root of a broadcast would run ahead, and the figure would be a rate and
 // not a time.
 func (r *runner) timeEachCall(skip, n int) (time.Duration, error) {
 	var sum time.Duration
@@ -97,7 +97,7 @@ func (r *runner) alltoallv() error {
 	return mpi.Alltoallv(r.comm, r.recv[:n], r.counts, r.displs, r.send[:n], r.counts, r.displs)
 }
 
-// rootOnly is the buffer that only the root hands over.
+// rootOnly returns the buffer at the root, and nil at other ranks.
 func (r *runner) rootOnly(b []byte) []byte {
 	if r.rank != root {
 		return nil

@@ -7,31 +7,31 @@ import (
 
 // Config says how an operation is measured. The zero value is how OSU does it, in about 50 ms per size.
 type Config struct {
-	// Sizes in bytes, measured in this order. Nil stands for the operation's own ladder, [Op.Sizes].
+	// Sizes in bytes, measured in this order. Nil means the operation's own ladder, [Op.Sizes].
 	Sizes []int
 
-	// Window is the number of messages in flight in bw, bibw and mbw_mr. 0 stands for 64.
+	// Window is the number of messages in flight in bw, bibw and mbw_mr. 0 means 64.
 	Window int
 
-	// Time that the measured turns of one size should take, by the clock of rank 0. 0 stands for 50 ms. The count
+	// Time that the measured iterations of one size should take, by the clock of rank 0. 0 means 50 ms. The count
 	// of turns is found by runs that take about as long again and serve as warm-up.
 	Time time.Duration
 
-	// Iterations fixes the number of measured turns instead. A turn is one ping-pong, one window or one collective
+	// Iterations fixes the number of measured iterations instead. An iteration is one ping-pong, one window or one collective
 	// call.
 	Iterations int
 
-	// Warmup is the number of turns before the measured ones, in the same loop. 0 stands for a tenth of them.
+	// Warmup is the number of turns before the measured ones, in the same loop. 0 means a tenth of them.
 	Warmup int
 
-	// Memory bounds the bytes of buffers per rank. 0 stands for 512 MiB. The ladder ends where it would be
+	// Memory bounds the bytes of buffers per rank. 0 means 512 MiB. The ladder ends where it would be
 	// exceeded; a size asked for that exceeds it is an error.
 	Memory int
 
 	// Percentiles asks for the distribution over single turns. It costs one clock reading per turn.
 	Percentiles bool
 
-	// Validate fills the buffers with patterns and checks what arrived, before and after the measured turns.
+	// Validate fills the buffers with patterns and checks what arrived, before and after the measured iterations.
 	Validate bool
 }
 

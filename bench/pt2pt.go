@@ -6,8 +6,8 @@ import (
 	"github.com/ibrun/ibrun/mpi"
 )
 
-// The point-to-point loops. Each has a twin of the same shape in testdata/peer.c. They run skip turns of warm-up
-// and then n measured ones, and return how long those took by this rank's clock.
+// The point-to-point loops. Each has a counterpart of the same shape in testdata/peer.c. They run skip warm-up
+// iterations and then n measured ones, and return the time of those on the clock of this rank.
 
 const tag = 1
 
@@ -105,7 +105,7 @@ func (r *runner) irecvs(reqs []mpi.Request, from int) (err error) {
 	return nil
 }
 
-// exchangeWindows sends and receives a window at once, on both ranks.
+// exchangeWindows sends and receives a window at the same time, on both ranks.
 func (r *runner) exchangeWindows(skip, n int) (time.Duration, error) {
 	other := 1 - r.rank
 	sends, recvs := r.reqs[:r.window], r.reqs[r.window:]

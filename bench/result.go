@@ -60,7 +60,7 @@ func (op Op) figure(took time.Duration, n int, size, ranks, window int) float64 
 	return seconds * 1e6 / float64(n)
 }
 
-// percentilesOf sorts the laps and picks from them.
+// percentilesOf sorts the times and returns their percentiles.
 func percentilesOf(laps []time.Duration, figure func(time.Duration) float64) *Percentiles {
 	slices.Sort(laps)
 	return &Percentiles{

@@ -10,8 +10,8 @@ import (
 
 const floatBytes = 4
 
-// runner is what one rank needs to measure one operation. It is made once; only size and what follows from it change from
-// point to point. It belongs to the goroutine that measures.
+// runner measures one operation at one rank. It is made once; only size and the fields that depend on it change between
+// sizes. Only one goroutine may use it.
 type runner struct {
 	comm        *mpi.Comm
 	rank, ranks int
@@ -26,12 +26,12 @@ type runner struct {
 	counts, displs               []int     // per rank, in elements
 
 	clockStart     time.Time
-	iterationTimes []time.Duration // per measured turn; nil unless percentiles were asked for
-	firstTick      uint64          // ticks when the first of them began that lap noted, or 0
-	lastTick       uint64          // ticks when the last ended
+	iterationTimes []time.Duration // per measured iteration; nil unless percentiles are wanted
+	firstTick      uint64          // ticks at the start of the first measured iteration, or 0
+	lastTick       uint64          // ticks at the end of the last one
 }
 
-// prepare checks what is to be measured and makes a rig for it. The configuration it returns has no defaults left open.
+// prepare checks the arguments and returns a runner, and the configuration with all defaults filled in.
 func prepare(c *mpi.Comm, op Op, cfg Config) (*runner, Config, error) {
 	if op.loop == nil {
 		return nil, cfg, fmt.Errorf("bench: %q is not an operation of this package", op.Name)
@@ -99,10 +99,10 @@ func (r *runner) resize(op Op, size int) {
 	}
 }
 
-// now is this rank's clock. time.Since reads the monotonic clock alone, half the cost of time.Now.
+// now reads the clock of this rank. time.Since reads the monotonic clock alone, half the cost of time.Now.
 func (r *runner) now() time.Duration { return time.Since(r.clockStart) }
 
-// startClock reads the clock where the measured turns begin.
+// startClock reads the clock at the start of the measured iterations.
 func (r *runner) startClock() time.Duration {
 	if r.iterationTimes != nil {
 		r.firstTick = ticks.Now()
@@ -111,7 +111,8 @@ func (r *runner) startClock() time.Duration {
 	return r.now()
 }
 
-// markIteration notes the end of turn i, if turns are noted: in ticks, since the clock may take longer than the turn.
+// markIteration records the end of iteration i, if iterations are recorded. It uses ticks, because reading the clock may take
+// longer than the iteration.
 func (r *runner) markIteration(i int) {
 	if r.iterationTimes == nil || i < 0 {
 		return
@@ -121,7 +122,7 @@ func (r *runner) markIteration(i int) {
 	r.lastTick = now
 }
 
-// ticksToTimes turns what lap noted into time, when all turns took as long as this.
+// ticksToTimes converts the recorded ticks to time, given the time of all iterations.
 func (r *runner) ticksToTimes(all time.Duration) {
 	if r.iterationTimes == nil || r.lastTick == r.firstTick {
 		return
@@ -132,7 +133,7 @@ func (r *runner) ticksToTimes(all time.Duration) {
 	}
 }
 
-// recordTime notes how long turn i took, if turns are noted.
+// recordTime records the time of iteration i, if iterations are recorded.
 func (r *runner) recordTime(i int, took time.Duration) {
 	if r.iterationTimes != nil {
 		r.iterationTimes[i] = took

@@ -19,7 +19,7 @@ type column struct {
 	cell  func(Result) string
 }
 
-const minColumnWidth = 10 // characters of a column at least
+const minColumnWidth = 10 // characters
 
 // NewTable prepares a table for the results of one operation measured with cfg.
 func NewTable(w io.Writer, op Op, cfg Config) *Table {

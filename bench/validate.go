@@ -2,11 +2,10 @@ package bench
 
 import "github.com/ibrun/ibrun/mpi"
 
-// Data validation. Before each turn that is checked the send buffers get a pattern that depends on the rank, on the
-// rank it is meant for, on the place in the message and on the turn; the receive buffers are cleared.
+// Data validation. Before each checked iteration the send buffers get a pattern that depends on the sender, the receiver, the
+// position in the message and the iteration; the receive buffers are cleared.
 
-// origin names the block of data that belongs in a place: that which rank `from` made for rank `block` (block 0 where
-// everyone gets the same).
+// origin identifies a block of data: the one that rank `from` made for rank `block` (block 0 if all ranks get the same).
 type origin struct{ from, block int }
 
 // Where the blocks of the receive buffer come from; false where nothing arrives.
@@ -109,7 +108,7 @@ func (r *runner) countWrongFloats(op Op, turn int) (n int) {
 	return n
 }
 
-// validatedIterations is how many turns are checked one by one before the measured ones.
+// validatedIterations is the number of iterations that are checked before the measured ones.
 const validatedIterations = 5
 
 // validate runs checked turns and returns the wrong elements of this rank. The last pattern stays in the buffers,

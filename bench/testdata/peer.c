@@ -9,7 +9,7 @@
  *   point SIZE ITERATIONS VALUE
  *
  * VALUE is in microseconds, or in 10^6 bytes per second for bw and bibw, or in messages per second for mbw_mr. Every loop
- * here has a twin in kernel.go and collective.go: change both or none.
+ * here has a counterpart in pt2pt.go and collective.go: change both or none.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static void check(int ok, const char *what)
 	}
 }
 
-/* ---- Point to point. Each loop returns the seconds of its last n turns, the first skip turns are warm-up. ---- */
+/* ---- Point to point. Each loop returns the seconds of its last n iterations; the first skip iterations are warm-up. ---- */
 
 static double ping_pong(long skip, long n)
 {
@@ -185,7 +185,7 @@ static const struct op *find(const char *name)
 
 /* ---- Running one point ---- */
 
-/* Rank 0's wall clock decides for all, since all must run the same number of turns. */
+/* Rank 0's wall clock decides for all, since all must run the same number of iterations. */
 static double timed(const struct op *op, long skip, long n, double *wall)
 {
 	MPI_Barrier(MPI_COMM_WORLD);
