@@ -125,17 +125,17 @@ type FileRange struct {
 	Bytes  int
 }
 
-// check returns an error if the fields of h contradict each other.
-func (h *RankInfo) check() error {
-	if h.Rank < 0 || h.Rank >= h.Size || h.LocalRank < 0 || h.LocalRank >= len(h.NodeRanks) || h.NodeRanks[h.LocalRank] != h.Rank {
+// check returns an error if the fields of r contradict each other.
+func (r *RankInfo) check() error {
+	if r.Rank < 0 || r.Rank >= r.Size || r.LocalRank < 0 || r.LocalRank >= len(r.NodeRanks) || r.NodeRanks[r.LocalRank] != r.Rank {
 		return fmt.Errorf("%w: rank %d of %d is not number %d of the node's ranks %v",
-			ErrMalformed, h.Rank, h.Size, h.LocalRank, h.NodeRanks)
+			ErrMalformed, r.Rank, r.Size, r.LocalRank, r.NodeRanks)
 	}
-	if len(h.Localities) != 0 && len(h.Localities) != len(h.NodeRanks) {
-		return fmt.Errorf("%w: %d localities for %d ranks", ErrMalformed, len(h.Localities), len(h.NodeRanks))
+	if len(r.Localities) != 0 && len(r.Localities) != len(r.NodeRanks) {
+		return fmt.Errorf("%w: %d localities for %d ranks", ErrMalformed, len(r.Localities), len(r.NodeRanks))
 	}
-	for i := range h.Psets {
-		if err := h.Psets[i].check(h.Size); err != nil {
+	for i := range r.Psets {
+		if err := r.Psets[i].check(r.Size); err != nil {
 			return err
 		}
 	}

@@ -21,31 +21,31 @@ type peerClock struct {
 }
 
 // heartbeat returns the next heartbeat to send.
-func (k *peerClock) heartbeat(now time.Time) []byte {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (c *peerClock) heartbeat(now time.Time) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	delay := int64(0)
-	if k.lastSent != 0 {
-		delay = int64(now.Sub(k.receivedAt))
+	if c.lastSent != 0 {
+		delay = int64(now.Sub(c.receivedAt))
 	}
 	b := binary.BigEndian.AppendUint64(nil, uint64(now.UnixNano()))
-	b = binary.BigEndian.AppendUint64(b, uint64(k.lastSent))
+	b = binary.BigEndian.AppendUint64(b, uint64(c.lastSent))
 	return binary.BigEndian.AppendUint64(b, uint64(delay))
 }
 
 // receive processes a heartbeat and ignores an invalid one. It reports whether it was the first, which must be answered
 // immediately.
-func (k *peerClock) receive(heartbeat []byte, now time.Time) (first bool) {
+func (c *peerClock) receive(heartbeat []byte, now time.Time) (first bool) {
 	sent, echo, delay, ok := decodeHeartbeat(heartbeat)
 	if !ok {
 		return false
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	first = k.lastSent == 0
-	k.lastSent, k.receivedAt = sent, now
-	if rtt := time.Duration(now.UnixNano() - echo - delay); echo != 0 && rtt > 0 && (k.minRTT == 0 || rtt < k.minRTT) {
-		k.minRTT, k.offset = rtt, time.Duration(sent-now.UnixNano())+rtt/2
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first = c.lastSent == 0
+	c.lastSent, c.receivedAt = sent, now
+	if rtt := time.Duration(now.UnixNano() - echo - delay); echo != 0 && rtt > 0 && (c.minRTT == 0 || rtt < c.minRTT) {
+		c.minRTT, c.offset = rtt, time.Duration(sent-now.UnixNano())+rtt/2
 	}
 	return first
 }
@@ -62,8 +62,8 @@ func decodeHeartbeat(b []byte) (sent, echo, delay int64, ok bool) {
 }
 
 // estimate returns how far the other side's clock is ahead. ok is false before the first round trip.
-func (k *peerClock) estimate() (ahead time.Duration, ok bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.offset, k.minRTT != 0
+func (c *peerClock) estimate() (ahead time.Duration, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.offset, c.minRTT != 0
 }

@@ -39,15 +39,15 @@ func TestFindProgram(t *testing.T) {
 	path := "bin" + string(filepath.ListSeparator) + "late"
 	for _, c := range []struct {
 		word, want string
-		goes       bool
+		isGo       bool
 		code       int
 	}{
 		{"tool", "bin/tool", false, 0},         // a program in PATH comes before a directory here
-		{"./tool", "tool", true, 0},            // which is meant with a slash
-		{"pkg", "pkg", true, 0},                // and taken where there is no such program
+		{"./tool", "tool", true, 0},            // a word with a slash is that directory
+		{"pkg", "pkg", true, 0},                // so is a word that is not a program in PATH
 		{"pkg/", "pkg", true, 0},               //
-		{"data", "late/data", false, 0},        // what cannot be executed is passed over in PATH
-		{"both", "late/both", false, 0},        // so are directories
+		{"data", "late/data", false, 0},        // files in PATH that cannot be executed are skipped
+		{"both", "late/both", false, 0},        // directories in PATH are skipped
 		{"./here", "here", false, 0},           //
 		{"one.go", "one.go", true, 0},          //
 		{"./one.go", "one.go", true, 0},        //
@@ -71,8 +71,8 @@ func TestFindProgram(t *testing.T) {
 		if absErr != nil {
 			t.Fatal(absErr)
 		}
-		if err != nil || got != (program{want, c.goes}) {
-			t.Errorf("%s: got %+v, %v, want %s, Go source: %v", c.word, got, err, want, c.goes)
+		if err != nil || got != (program{want, c.isGo}) {
+			t.Errorf("%s: got %+v, %v, want %s, Go source: %v", c.word, got, err, want, c.isGo)
 		}
 	}
 	if _, err := findProgram("data", "bin"); !strings.Contains(err.Error(), "permission denied") {

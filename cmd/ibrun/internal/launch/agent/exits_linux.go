@@ -56,33 +56,33 @@ func newExitWatcher(n int) (*exitWatcher, error) {
 }
 
 // finalized records that a rank may close its connection from now on. Any goroutine may call it.
-func (d *exitWatcher) finalized(rank int) { d.ranks[rank].finalized.Store(true) }
+func (w *exitWatcher) finalized(rank int) { w.ranks[rank].finalized.Store(true) }
 
 // markAlive must be called before all ranks are ordered to end. It marks the ranks that are alive. If a rank is already
 // exiting, the order is not the cause of its exit, however late the exit is reported.
-func (d *exitWatcher) markAlive() {
-	for i := range d.ranks {
-		if m := &d.ranks[i]; m.pid != 0 {
-			m.aliveAtEnd.Store(!m.isDying())
+func (w *exitWatcher) markAlive() {
+	for i := range w.ranks {
+		if p := &w.ranks[i]; p.pid != 0 {
+			p.aliveAtEnd.Store(!p.isDying())
 		}
 	}
 }
 
 // add starts to watch a rank that has just been started. The caller keeps ownership of pmi.
-func (d *exitWatcher) add(rank, pid, pidfd int, pmi *os.File) error {
-	m := &d.ranks[rank]
-	m.pid, m.pidfd = pid, pidfd
+func (w *exitWatcher) add(rank, pid, pidfd int, pmi *os.File) error {
+	p := &w.ranks[rank]
+	p.pid, p.pidfd = pid, pidfd
 	conn, err := pmi.SyscallConn()
 	if err == nil {
-		controlErr := conn.Control(func(fd uintptr) { m.pmi, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
+		controlErr := conn.Control(func(fd uintptr) { p.pmi, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
 		err = errors.Join(controlErr, err)
 	}
 	if err == nil {
-		err = unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, m.pmi,
+		err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, p.pmi,
 			&unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(rank), Pad: connectionClosed})
 	}
 	if err == nil {
-		err = unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, pidfd,
+		err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, pidfd,
 			&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(rank), Pad: processExited})
 	}
 	if err != nil {
@@ -93,71 +93,71 @@ func (d *exitWatcher) add(rank, pid, pidfd int, pmi *os.File) error {
 
 // next blocks until another rank has exited, and returns it with the time when its exit was first noticed. All ranks must have
 // been added before the first call.
-func (d *exitWatcher) next() (rank int, when time.Time, err error) {
-	for len(d.queue) == 0 {
-		if err := d.wait(); err != nil {
+func (w *exitWatcher) next() (rank int, when time.Time, err error) {
+	for len(w.queue) == 0 {
+		if err := w.wait(); err != nil {
 			return 0, when, fmt.Errorf("watch processes: %w", err)
 		}
 	}
-	rank = d.queue[0]
-	d.queue = d.queue[1:]
-	return rank, d.ranks[rank].dyingSince, nil
+	rank = w.queue[0]
+	w.queue = w.queue[1:]
+	return rank, w.ranks[rank].dyingSince, nil
 }
 
 // wait blocks until an event occurs, and processes it.
-func (d *exitWatcher) wait() error {
+func (w *exitWatcher) wait() error {
 	events := make([]unix.EpollEvent, 64)
-	n, err := unix.EpollWait(d.epoll, events, -1)
+	n, err := unix.EpollWait(w.epoll, events, -1)
 	if err != nil && err != unix.EINTR {
 		return err
 	}
 	now := time.Now()
 	for _, e := range events[:max(n, 0)] {
 		rank := int(e.Fd)
-		m := &d.ranks[rank]
-		if e.Pad == connectionClosed && (m.finalized.Load() || !m.isDying()) {
+		p := &w.ranks[rank]
+		if e.Pad == connectionClosed && (p.finalized.Load() || !p.isDying()) {
 			continue // it has closed its connection, but is not exiting
 		}
-		if m.dyingSince.IsZero() {
-			m.dyingSince = now
+		if p.dyingSince.IsZero() {
+			p.dyingSince = now
 		}
 		if e.Pad == processExited {
-			d.enqueueInOrder(rank)
+			w.enqueueInOrder(rank)
 		} else {
-			d.dying = append(d.dying, rank)
+			w.dying = append(w.dying, rank)
 		}
 	}
 	return nil
 }
 
 // enqueueInOrder adds a rank to the queue, after those that began to exit before it.
-func (d *exitWatcher) enqueueInOrder(rank int) {
-	for len(d.dying) > 0 && !d.ranks[rank].queued {
-		first := d.dying[0]
-		d.dying = d.dying[1:]
-		if first == rank || d.ranks[first].hasExited(exitTimeoutMillis) {
-			d.enqueue(first)
+func (w *exitWatcher) enqueueInOrder(rank int) {
+	for len(w.dying) > 0 && !w.ranks[rank].queued {
+		first := w.dying[0]
+		w.dying = w.dying[1:]
+		if first == rank || w.ranks[first].hasExited(exitTimeoutMillis) {
+			w.enqueue(first)
 		}
 	}
-	d.enqueue(rank)
+	w.enqueue(rank)
 }
 
-func (d *exitWatcher) enqueue(rank int) {
-	if m := &d.ranks[rank]; !m.queued {
-		m.queued = true
-		d.queue = append(d.queue, rank)
-		unix.Close(m.pmi)
+func (w *exitWatcher) enqueue(rank int) {
+	if p := &w.ranks[rank]; !p.queued {
+		p.queued = true
+		w.queue = append(w.queue, rank)
+		unix.Close(p.pmi)
 	}
 }
 
 // isDying reports whether a rank has exited or is exiting. Without /proc it does not recognize a rank that is still exiting.
-func (m *watchedProcess) isDying() bool {
-	p, err := proctree.ReadProcess(m.pid)
-	return m.hasExited(0) || err == nil && p.Exiting
+func (w *watchedProcess) isDying() bool {
+	p, err := proctree.ReadProcess(w.pid)
+	return w.hasExited(0) || err == nil && p.Exiting
 }
 
 // hasExited reports whether a rank has exited. It waits for that at most so many milliseconds.
-func (m *watchedProcess) hasExited(milliseconds int) bool {
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(m.pidfd), Events: unix.POLLIN}}, milliseconds)
+func (w *watchedProcess) hasExited(milliseconds int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(w.pidfd), Events: unix.POLLIN}}, milliseconds)
 	return err == nil && n == 1
 }

@@ -49,29 +49,29 @@ func openPipes() (w *rankPipes, err error) {
 }
 
 // add takes ownership of two descriptors. It makes only the agent's end non-blocking, for the runtime's poller.
-func (w *rankPipes) add(ours **os.File, mine, theirs int) error {
+func (p *rankPipes) add(ours **os.File, mine, theirs int) error {
 	errNonblock := unix.SetNonblock(mine, true)
 	*ours = os.NewFile(uintptr(mine), "rank")
-	w.rankEnds = append(w.rankEnds, os.NewFile(uintptr(theirs), "rank's end"))
+	p.rankEnds = append(p.rankEnds, os.NewFile(uintptr(theirs), "rank's end"))
 	if errNonblock != nil {
 		return fmt.Errorf("make descriptor %d non-blocking: %w", mine, errNonblock)
 	}
 	return nil
 }
 
-func (w *rankPipes) closeRankEnds() {
-	for _, f := range w.rankEnds {
+func (p *rankPipes) closeRankEnds() {
+	for _, f := range p.rankEnds {
 		f.Close()
 	}
 }
 
-func (w *rankPipes) closeAgentEnds() {
-	for _, f := range []*os.File{w.stdout, w.stderr, w.pmi} {
+func (p *rankPipes) closeAgentEnds() {
+	for _, f := range []*os.File{p.stdout, p.stderr, p.pmi} {
 		if f != nil {
 			f.Close()
 		}
 	}
-	if w.link != nil {
-		w.link.Close()
+	if p.link != nil {
+		p.link.Close()
 	}
 }

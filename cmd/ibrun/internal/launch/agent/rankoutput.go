@@ -26,31 +26,31 @@ func newRankOutput(rank int, labelled bool) *rankOutput {
 }
 
 // lastLines returns the last lines that the rank has written, or the first lines of its panic.
-func (v *rankOutput) lastLines() string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	lines := strings.SplitAfter(strings.TrimSuffix(string(v.tail), "\n"), "\n")
-	if v.panic {
+func (r *rankOutput) lastLines() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lines := strings.SplitAfter(strings.TrimSuffix(string(r.tail), "\n"), "\n")
+	if r.panic {
 		lines = lines[:min(len(lines), tailLines)]
 	}
 	return strings.Join(lines[max(0, len(lines)-tailLines):], "")
 }
 
-func (v *rankOutput) appendTail(data []byte, trace bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if trace && !v.panic {
+func (r *rankOutput) appendTail(data []byte, trace bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if trace && !r.panic {
 		if i := indexPanic(data); i >= 0 {
-			v.tail, v.panic, data = v.tail[:0], true, data[i:]
+			r.tail, r.panic, data = r.tail[:0], true, data[i:]
 		}
 	}
-	if v.panic {
-		v.tail = append(v.tail, data[:min(len(data), tailBytes-len(v.tail))]...)
+	if r.panic {
+		r.tail = append(r.tail, data[:min(len(data), tailBytes-len(r.tail))]...)
 		return
 	}
-	v.tail = append(v.tail, data[max(0, len(data)-tailBytes):]...)
-	if extra := len(v.tail) - tailBytes; extra > 0 {
-		v.tail = v.tail[:copy(v.tail, v.tail[extra:])]
+	r.tail = append(r.tail, data[max(0, len(data)-tailBytes):]...)
+	if extra := len(r.tail) - tailBytes; extra > 0 {
+		r.tail = r.tail[:copy(r.tail, r.tail[extra:])]
 	}
 }
 

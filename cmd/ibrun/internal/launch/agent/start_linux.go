@@ -75,7 +75,7 @@ func (a *agent) start(i int) error {
 	defer w.closeRankEnds()
 	stdout, stderr, err := a.outputWriters(t.Rank)
 	if err == nil {
-		err = w.link.Send(ranklink.KindRankInfo, a.rankHello(i))
+		err = w.link.Send(ranklink.KindRankInfo, a.rankInfo(i))
 	}
 	if err == nil {
 		err = a.exec(i, r, w)
@@ -149,8 +149,8 @@ func execErrorCode(err error) int {
 	return exitcode.Failed
 }
 
-// rankHello returns the first message to a rank, which describes its position in the job.
-func (a *agent) rankHello(i int) *ranklink.RankInfo {
+// rankInfo returns the first message to a rank, which describes its position in the job.
+func (a *agent) rankInfo(i int) *ranklink.RankInfo {
 	t := a.task
 	h := &ranklink.RankInfo{
 		JobID: t.JobID, Secret: t.Secret, Rank: t.Ranks[i].Rank, Size: t.Size, Node: t.Node, Nodes: t.Nodes, NodeName: t.Host,

@@ -46,12 +46,12 @@ type receivedEvent struct {
 func (cl *Cluster) receiveEvents(c *control.Conn) {
 	for {
 		text, err := c.Recv()
-		h := receivedEvent{conn: c, err: err}
+		r := receivedEvent{conn: c, err: err}
 		if err == nil {
-			h.event, h.err = decodeEvent(text)
+			r.event, r.err = decodeEvent(text)
 		}
-		cl.received <- h
-		if h.err != nil {
+		cl.received <- r
+		if r.err != nil {
 			c.Close()
 			return
 		}
@@ -97,9 +97,9 @@ func (cl *Cluster) sendEvent(e *protocol.Event) {
 // sendOrder sends an order to all other nodes.
 func (cl *Cluster) sendOrder(o *protocol.Order) {
 	send := encodeOrder(o)
-	for _, g := range cl.workers {
-		if g != nil {
-			send(g.conn)
+	for _, w := range cl.workers {
+		if w != nil {
+			send(w.conn)
 		}
 	}
 }
@@ -128,9 +128,9 @@ func (cl *Cluster) Abort(why error) {
 // have received the reason.
 func (cl *Cluster) sendOutcome(v *protocol.Outcome) {
 	cl.sendOrder(&protocol.Order{Outcome: v})
-	for _, g := range cl.workers {
-		if g != nil {
-			cl.closers.Go(g.conn.Close)
+	for _, w := range cl.workers {
+		if w != nil {
+			cl.closers.Go(w.conn.Close)
 		}
 	}
 	cl.closers.Wait()

@@ -120,8 +120,8 @@ func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 				events = nil
 				c.agentDied()
 			}
-		case h := <-c.cluster.received:
-			c.handleRemote(h)
+		case r := <-c.cluster.received:
+			c.handleRemote(r)
 		case sig := <-signals:
 			c.handleSignal(sig.(syscall.Signal), true)
 		case <-timeout:
@@ -169,25 +169,25 @@ func (c *coordinator) agentDied() {
 }
 
 // handleRemote processes an event of another node, or the loss of its connection.
-func (c *coordinator) handleRemote(h receivedEvent) {
-	i := slices.IndexFunc(c.nodes, func(n *node) bool { return n.conn == h.conn })
-	if i < 0 && h.event != nil && h.event.Kind == protocol.EventJoin {
-		c.cluster.refuse(h.conn, exitcode.Errorf(exitcode.UsageError, "the job has already started with another node %d",
-			h.conn.Node()))
+func (c *coordinator) handleRemote(r receivedEvent) {
+	i := slices.IndexFunc(c.nodes, func(n *node) bool { return n.conn == r.conn })
+	if i < 0 && r.event != nil && r.event.Kind == protocol.EventJoin {
+		c.cluster.refuse(r.conn, exitcode.Errorf(exitcode.UsageError, "the job has already started with another node %d",
+			r.conn.Node()))
 	}
 	if i < 0 || c.nodes[i].done {
 		return // the node was refused, or is done
 	}
-	n, err := c.nodes[i], h.err
+	n, err := c.nodes[i], r.err
 	if err == nil {
-		err = n.checkEvent(h.event)
+		err = n.checkEvent(r.event)
 	}
 	if err != nil {
 		n.done = true
 		c.fail(n, exitcode.Failed, fmt.Sprintf("node %d (%s) at %v is lost: %v", n.number, n.name, n.conn.Remote(), err))
 		return
 	}
-	c.handleEvent(n, h.event)
+	c.handleEvent(n, r.event)
 }
 
 // handleEvent processes an event of an agent.

@@ -57,12 +57,12 @@ func newFailureTracker(ranks int) *failureTracker {
 }
 
 // allExited reports whether every rank has exited.
-func (j *failureTracker) allExited() bool { return j.exitCount == len(j.ranks) }
+func (t *failureTracker) allExited() bool { return t.exitCount == len(t.ranks) }
 
 // running returns the ranks that have not exited.
-func (j *failureTracker) running() (ranks []int) {
-	for rank := range j.ranks {
-		if !j.ranks[rank].exited {
+func (t *failureTracker) running() (ranks []int) {
+	for rank := range t.ranks {
+		if !t.ranks[rank].exited {
 			ranks = append(ranks, rank)
 		}
 	}
@@ -74,21 +74,21 @@ func (s *rankState) mayWait() bool { return s.initialized && !s.finalized && !s.
 
 // handleEvent processes an event and returns the failure that it shows, or nil. Failures after the first are mostly its
 // consequences.
-func (j *failureTracker) handleEvent(e *protocol.Event) *failure {
+func (t *failureTracker) handleEvent(e *protocol.Event) *failure {
 	switch e.Kind {
 	case protocol.EventStarted:
 		for i, pid := range e.PIDs {
-			j.ranks[e.Ranks[i]].pid = pid
+			t.ranks[e.Ranks[i]].pid = pid
 		}
 	case protocol.EventNotStarted:
 		return newFailure(e.Rank, e.Code, e.Text)
 	case protocol.EventInit:
-		j.ranks[e.Rank].initialized = true
-		if j.exitedEarly >= 0 && !j.endRequested {
-			return exitedBefore("Init", j.exitedEarly, e.Rank)
+		t.ranks[e.Rank].initialized = true
+		if t.exitedEarly >= 0 && !t.endRequested {
+			return exitedBefore("Init", t.exitedEarly, e.Rank)
 		}
 	case protocol.EventFinalize:
-		j.ranks[e.Rank].finalized = true
+		t.ranks[e.Rank].finalized = true
 	case protocol.EventAbort:
 		why := fmt.Sprintf("called Abort(%d)", e.Code)
 		if e.Text != "" && !strings.HasSuffix(e.Text, why) { // package mpi sends the call itself as text
@@ -96,18 +96,18 @@ func (j *failureTracker) handleEvent(e *protocol.Event) *failure {
 		}
 		return newFailure(e.Rank, abortExitCode(e.Code), why)
 	case protocol.EventExit:
-		if j.ranks[e.Rank].exited {
+		if t.ranks[e.Rank].exited {
 			return nil
 		}
-		j.ranks[e.Rank].exited = true
-		j.exitCount++
-		return j.handleExit(e)
+		t.ranks[e.Rank].exited = true
+		t.exitCount++
+		return t.handleExit(e)
 	}
 	return nil
 }
 
-func (j *failureTracker) handleExit(e *protocol.Event) *failure {
-	s := &j.ranks[e.Rank]
+func (t *failureTracker) handleExit(e *protocol.Event) *failure {
+	s := &t.ranks[e.Rank]
 	switch {
 	case e.Signal != 0:
 		sig := syscall.Signal(e.Signal)
@@ -117,14 +117,14 @@ func (j *failureTracker) handleExit(e *protocol.Event) *failure {
 		return f
 	case e.Code != 0:
 		return newFailure(e.Rank, e.Code, fmt.Sprintf("ended with exit code %d", e.Code))
-	case j.endRequested || s.finalized:
+	case t.endRequested || s.finalized:
 		return nil
 	}
 	if !s.initialized {
-		j.exitedEarly = e.Rank
+		t.exitedEarly = e.Rank
 	}
-	for other := range j.ranks {
-		switch o := &j.ranks[other]; {
+	for other := range t.ranks {
+		switch o := &t.ranks[other]; {
 		case s.initialized && !o.exited:
 			return exitedBefore("Finalize", e.Rank, other)
 		case !s.initialized && o.mayWait():

@@ -82,9 +82,9 @@ func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, secret 
 	}()
 	for missing := o.Nodes - 1; missing > 0 && err == nil; {
 		select {
-		case h := <-cl.received:
+		case r := <-cl.received:
 			var change int
-			change, err = cl.admit(h, ours, o, s)
+			change, err = cl.admit(r, ours, o, s)
 			missing -= change
 		case <-ctx.Done():
 			err = cl.missingNodes(context.Cause(ctx), l.LastRefusal())
@@ -96,8 +96,8 @@ func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, secret 
 		return err
 	}
 	cl.Job = protocol.JobInfo{JobID: newJobID(), Names: []string{ours.Name}, Salt: make([]byte, 32), Report: o.Report}
-	for _, g := range cl.workers[1:] {
-		cl.Job.Names = append(cl.Job.Names, g.Name)
+	for _, w := range cl.workers[1:] {
+		cl.Job.Names = append(cl.Job.Names, w.Name)
 	}
 	rand.Read(cl.Job.Salt)
 	addr, err := FreeAddr("")
@@ -113,33 +113,33 @@ func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, secret 
 
 // admit handles an event of a node that joins. It returns by how much the number of joined nodes has changed. An error ends the
 // job.
-func (cl *Cluster) admit(h receivedEvent, ours *protocol.Join, o *cli.Options, s console.Streams) (change int, err error) {
-	node := h.conn.Node()
+func (cl *Cluster) admit(r receivedEvent, ours *protocol.Join, o *cli.Options, s console.Streams) (change int, err error) {
+	node := r.conn.Node()
 	switch {
-	case h.err != nil:
-		if node < o.Nodes && cl.workers[node] != nil && cl.workers[node].conn == h.conn {
+	case r.err != nil:
+		if node < o.Nodes && cl.workers[node] != nil && cl.workers[node].conn == r.conn {
 			cl.workers[node] = nil
-			s.Printf("node %d has disconnected: %v", node, h.err)
+			s.Printf("node %d has disconnected: %v", node, r.err)
 			return -1, nil
 		}
 		return 0, nil
-	case h.event.Kind != protocol.EventJoin || h.event.Join == nil:
-		go h.conn.Close()
+	case r.event.Kind != protocol.EventJoin || r.event.Join == nil:
+		go r.conn.Close()
 		return 0, nil
 	}
-	j := h.event.Join
-	if err := checkCommand(ours, o.Nodes, node, h.conn.Nodes(), j); err != nil {
-		cl.refuse(h.conn, err)
+	j := r.event.Join
+	if err := checkCommand(ours, o.Nodes, node, r.conn.Nodes(), j); err != nil {
+		cl.refuse(r.conn, err)
 		return 0, err
 	}
 	if there := cl.workers[node]; there != nil {
-		cl.refuse(h.conn, exitcode.Errorf(exitcode.UsageError, "node %d has already joined: %s at %v", node, there.Name,
+		cl.refuse(r.conn, exitcode.Errorf(exitcode.UsageError, "node %d has already joined: %s at %v", node, there.Name,
 			there.conn.Remote()))
 		return 0, nil
 	}
-	cl.workers[node] = &joinedNode{j, h.conn}
+	cl.workers[node] = &joinedNode{j, r.conn}
 	if o.Verbose {
-		s.Printf("node %d has joined: %s at %v", node, j.Name, h.conn.Remote())
+		s.Printf("node %d has joined: %s at %v", node, j.Name, r.conn.Remote())
 	}
 	return 1, nil
 }

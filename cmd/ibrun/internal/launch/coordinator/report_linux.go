@@ -70,8 +70,8 @@ func (c *coordinator) writeReport(v *protocol.Outcome, began time.Time, wall tim
 			j.Ranks[rank] = recorded
 		}
 	}
-	for _, g := range c.local.monitor.Samples() {
-		j.Ranks[g.Rank] = report.Rank{Snapshot: g.Snapshot, Err: g.Err}
+	for _, s := range c.local.monitor.Samples() {
+		j.Ranks[s.Rank] = report.Rank{Snapshot: s.Snapshot, Err: s.Err}
 	}
 	r := report.New(j)
 	if err := r.Text(c.Err); err != nil {

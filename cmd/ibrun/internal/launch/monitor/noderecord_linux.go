@@ -28,11 +28,11 @@ func NewNodeRecorder(t *protocol.Task, enabled bool) *NodeRecorder {
 }
 
 // Record returns the record of this node. It must be called when the ranks have exited.
-func (p *NodeRecorder) Record() *report.Node {
-	t := p.task
+func (rec *NodeRecorder) Record() *report.Node {
+	t := rec.task
 	n := &report.Node{Name: t.Host, Version: BuildVersion(), Kernel: kernel(), Processor: processor(),
 		Environment: report.Environment(cli.Lookup(slices.Concat(t.Env, commonEnv(t)))),
-		Ports:       report.PortsSince(p.ports, report.ReadPorts(os.DirFS("/"))), Ranks: []report.Place{}}
+		Ports:       report.PortsSince(rec.ports, report.ReadPorts(os.DirFS("/"))), Ranks: []report.Place{}}
 	if allowed, err := hw.Affinity(); err == nil { // otherwise the number is unknown
 		n.PUs = len(allowed)
 	}

@@ -19,26 +19,26 @@ type progressFilter struct {
 }
 
 // next processes a sample and returns what to show, or nil.
-func (m *progressFilter) next(p protocol.Progress, at time.Time) *protocol.Progress {
+func (f *progressFilter) next(p protocol.Progress, at time.Time) *protocol.Progress {
 	if p.Total == 0 {
 		return nil
 	}
-	if m.first.Total != p.Total || p.Done < m.first.Done { // progress begins, or another part of the program
-		m.first, m.began = p, at
+	if f.first.Total != p.Total || p.Done < f.first.Done { // progress begins, or another part of the program
+		f.first, f.began = p, at
 	}
-	if done, took := p.Done-m.first.Done, at.Sub(m.began); done > 0 && p.Done < p.Total {
+	if done, took := p.Done-f.first.Done, at.Sub(f.began); done > 0 && p.Done < p.Total {
 		p.Remaining = time.Duration(float64(took) / float64(done) * float64(p.Total-p.Done))
 	}
-	if p.Done == m.shown.Done && p.Total == m.shown.Total || m.asLines && m.shown.Total != 0 && at.Sub(m.shownAt) < lineInterval {
+	if p.Done == f.shown.Done && p.Total == f.shown.Total || f.asLines && f.shown.Total != 0 && at.Sub(f.shownAt) < lineInterval {
 		return nil
 	}
-	m.shown, m.shownAt = p, at
+	f.shown, f.shownAt = p, at
 	return &p
 }
 
 // last returns what remains to be shown as a line when the job ends with progress p, or nil.
-func (m *progressFilter) last(p protocol.Progress) *protocol.Progress {
-	if !m.asLines || p.Done == m.shown.Done && p.Total == m.shown.Total {
+func (f *progressFilter) last(p protocol.Progress) *protocol.Progress {
+	if !f.asLines || p.Done == f.shown.Done && p.Total == f.shown.Total {
 		return nil
 	}
 	return &p

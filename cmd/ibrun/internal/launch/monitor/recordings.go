@@ -42,32 +42,32 @@ type recordingKey struct {
 }
 
 // Add stores a chunk of a rank's trace or profile, sent by a node.
-func (c *RecordingSet) Add(node, rank int, p *protocol.RecordingChunk) error {
-	if c.streams == nil {
-		c.streams, c.bytes = map[recordingKey]*bytes.Buffer{}, map[int]int{}
+func (set *RecordingSet) Add(node, rank int, p *protocol.RecordingChunk) error {
+	if set.streams == nil {
+		set.streams, set.bytes = map[recordingKey]*bytes.Buffer{}, map[int]int{}
 	}
-	if c.bytes[node] += len(p.Data); c.bytes[node] > maxNodeBytes {
+	if set.bytes[node] += len(p.Data); set.bytes[node] > maxNodeBytes {
 		return fmt.Errorf("it sent more than %d bytes of traces and profiles", maxNodeBytes)
 	}
 	s := recordingKey{rank, p.Profile}
-	if c.streams[s] == nil {
-		c.streams[s] = new(bytes.Buffer)
+	if set.streams[s] == nil {
+		set.streams[s] = new(bytes.Buffer)
 	}
-	c.streams[s].Write(p.Data)
+	set.streams[s].Write(p.Data)
 	return nil
 }
 
 // OfRank returns what has been received of a rank on a node.
-func (c *RecordingSet) OfRank(rank int, node string) (r tracemerge.Rank, err error) {
+func (set *RecordingSet) OfRank(rank int, node string) (r tracemerge.Rank, err error) {
 	r = tracemerge.Rank{Rank: rank, Node: node}
 	var errTrace, errProfile error
-	r.Trace, errTrace = c.unpack(recordingKey{rank, false}, perf.TraceBytes)
-	r.Profile, errProfile = c.unpack(recordingKey{rank, true}, profile.Bytes)
+	r.Trace, errTrace = set.unpack(recordingKey{rank, false}, perf.TraceBytes)
+	r.Profile, errProfile = set.unpack(recordingKey{rank, true}, profile.Bytes)
 	return r, errors.Join(errTrace, errProfile)
 }
 
-func (c *RecordingSet) unpack(s recordingKey, most int64) ([]byte, error) {
-	b := c.streams[s]
+func (set *RecordingSet) unpack(s recordingKey, most int64) ([]byte, error) {
+	b := set.streams[s]
 	if b == nil {
 		return nil, nil
 	}

@@ -23,8 +23,8 @@ const (
 
 // Memory is an anonymous file in which the ranks of this node record what they do. It contains one page for each rank, in the
 // order of the ranks, then the traces, then the profiles. Traces and profiles use physical memory only where a rank has
-// written. The file exists as long as one of ibrun, the agent and the ranks does. All methods except Read and the ones that
-// return a descriptor or a position accept a nil Memory.
+// written. The file exists as long as one of ibrun, the agent and the ranks does. All methods except Read accept a nil
+// Memory.
 type Memory struct {
 	seg   *shm.Segment
 	ranks int
@@ -59,48 +59,48 @@ func Inherit(ranks int) (*Memory, error) {
 }
 
 // FD returns the descriptor to be inherited. For a nil Memory it is ^0, which means a closed descriptor.
-func (p *Memory) FD() uintptr {
-	if p == nil {
+func (m *Memory) FD() uintptr {
+	if m == nil {
 		return ^uintptr(0)
 	}
-	return uintptr(p.seg.FD())
+	return uintptr(m.seg.FD())
 }
 
 // PageOf returns where a rank of this node finds its page.
-func (p *Memory) PageOf(local int) *ranklink.FileRange {
-	if p == nil {
+func (m *Memory) PageOf(local int) *ranklink.FileRange {
+	if m == nil {
 		return nil
 	}
 	return &ranklink.FileRange{FD: RankFD, Offset: int64(local) * perf.PageBytes, Bytes: perf.PageBytes}
 }
 
 // TraceOf returns where a rank of this node finds the memory for its trace.
-func (p *Memory) TraceOf(local int) *ranklink.FileRange {
-	if p == nil {
+func (m *Memory) TraceOf(local int) *ranklink.FileRange {
+	if m == nil {
 		return nil
 	}
-	at := int64(p.ranks)*perf.PageBytes + int64(local)*perf.TraceBytes
+	at := int64(m.ranks)*perf.PageBytes + int64(local)*perf.TraceBytes
 	return &ranklink.FileRange{FD: RankFD, Offset: at, Bytes: perf.TraceBytes}
 }
 
 // ProfileOf returns where a rank of this node finds the memory for its profiles.
-func (p *Memory) ProfileOf(local int) *ranklink.FileRange {
-	if p == nil {
+func (m *Memory) ProfileOf(local int) *ranklink.FileRange {
+	if m == nil {
 		return nil
 	}
-	at := int64(p.ranks)*(perf.PageBytes+perf.TraceBytes) + int64(local)*profile.Bytes
+	at := int64(m.ranks)*(perf.PageBytes+perf.TraceBytes) + int64(local)*profile.Bytes
 	return &ranklink.FileRange{FD: RankFD, Offset: at, Bytes: profile.Bytes}
 }
 
 // Read returns the used part of what a rank that has exited was given. It reads the first head bytes, from which used computes
 // the length. Nothing is mapped, so parts that were never written use no memory.
-func (p *Memory) Read(at *ranklink.FileRange, head int, used func([]byte) int) ([]byte, error) {
+func (m *Memory) Read(at *ranklink.FileRange, head int, used func([]byte) int) ([]byte, error) {
 	if at == nil {
 		return nil, nil
 	}
 	b := make([]byte, head)
 	for {
-		if _, err := unix.Pread(p.seg.FD(), b, at.Offset); err != nil {
+		if _, err := unix.Pread(m.seg.FD(), b, at.Offset); err != nil {
 			return nil, fmt.Errorf("read the records of a rank: %w", err)
 		}
 		n := min(used(b), at.Bytes)
@@ -119,15 +119,15 @@ type Record struct {
 }
 
 // Records reads the pages of this node's ranks, in their order. Any goroutine may call it. After Close it returns none.
-func (p *Memory) Records() []Record {
-	if p == nil {
+func (m *Memory) Records() []Record {
+	if m == nil {
 		return nil
 	}
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	ranks := make([]Record, len(p.mem)/perf.PageBytes)
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	ranks := make([]Record, len(m.mem)/perf.PageBytes)
 	for i := range ranks {
-		at, err := perf.Open(p.mem[i*perf.PageBytes:][:perf.PageBytes])
+		at, err := perf.Open(m.mem[i*perf.PageBytes:][:perf.PageBytes])
 		if err == nil {
 			ranks[i].Snapshot, err = at.Snapshot()
 		}
@@ -140,30 +140,30 @@ func (p *Memory) Records() []Record {
 
 // Pack returns the compressed page of a rank of this node, to be sent to node 0. It returns nil if no rank has written the
 // page, or if there is no memory.
-func (p *Memory) Pack(local int) ([]byte, error) {
-	if p == nil {
+func (m *Memory) Pack(local int) ([]byte, error) {
+	if m == nil {
 		return nil, nil
 	}
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if p.mem == nil {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.mem == nil {
 		return nil, nil
 	}
-	return packPage(p.mem[local*perf.PageBytes:][:perf.PageBytes])
+	return packPage(m.mem[local*perf.PageBytes:][:perf.PageBytes])
 }
 
 // Activities returns the activity of each rank of this node, in their order. The activity of a page that cannot
 // be read is zero, and err is the reason for the first such page. Any goroutine may call it, often. After Close it returns
 // none.
-func (p *Memory) Activities() (ranks []perf.Activity, err error) {
-	if p == nil {
+func (m *Memory) Activities() (ranks []perf.Activity, err error) {
+	if m == nil {
 		return nil, nil
 	}
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	ranks = make([]perf.Activity, len(p.mem)/perf.PageBytes)
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	ranks = make([]perf.Activity, len(m.mem)/perf.PageBytes)
 	for i := range ranks {
-		at, errOpen := perf.Open(p.mem[i*perf.PageBytes:][:perf.PageBytes])
+		at, errOpen := perf.Open(m.mem[i*perf.PageBytes:][:perf.PageBytes])
 		if errOpen == nil {
 			ranks[i] = at.Activity()
 		} else if err == nil && !errors.Is(errOpen, perf.ErrEmpty) {
@@ -174,16 +174,16 @@ func (p *Memory) Activities() (ranks []perf.Activity, err error) {
 }
 
 // Close unmaps and closes the memory.
-func (p *Memory) Close() error {
-	if p == nil {
+func (m *Memory) Close() error {
+	if m == nil {
 		return nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var err error
-	if p.mem != nil {
-		err = os.NewSyscallError("munmap", unix.Munmap(p.mem))
-		p.mem = nil
+	if m.mem != nil {
+		err = os.NewSyscallError("munmap", unix.Munmap(m.mem))
+		m.mem = nil
 	}
-	return errors.Join(err, p.seg.Close())
+	return errors.Join(err, m.seg.Close())
 }

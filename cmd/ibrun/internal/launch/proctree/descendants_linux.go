@@ -38,7 +38,7 @@ func KillDescendants(gone <-chan struct{}, group *Cgroup) (stuck []int) {
 	}
 }
 
-// SignalChild sends a signal to a process if its parent is still the given one.
+// SignalChild sends a signal to a process if its parent is still the given one, or is this process by now.
 func SignalChild(pid, parent int, sig unix.Signal) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

@@ -18,9 +18,8 @@ const (
 	EventNote       Kind = "note"        // Rank (-1: none), Text: to be shown to the user
 	// Rank, Code, Signal, AfterEnd; events of this kind are sent in the order in which the ranks exited
 	EventExit     Kind = "exit"
-	EventStacks   Kind = "stacks"   // Rank, Text: the stacks of its goroutines; not forwarded to node 0
-	EventExchange Kind = "parcel"   // Exchange: from the PMI server
-	EventRecorded Kind = "recorded" // Rank, Recorded: only to node 0, before EventDone
+	EventStacks   Kind = "stacks" // Rank, Text: the stacks of its goroutines; not forwarded to node 0
+	EventExchange Kind = "parcel" // Exchange: from the PMI server
 	// Rank, Text (its last output), PIDs (processes that could not be killed), Output: the agent exits
 	EventDone Kind = "done"
 )
@@ -32,8 +31,9 @@ const (
 	EventFailure    Kind = "fault"  // Code, Text: why this node cannot continue
 	EventNodeRecord Kind = "facts"  // NodeRecord: for the report, after the last exit of a rank
 	// Rank, Page or Text (why the page cannot be read): for the report, after the last exit of a rank
-	EventPage    Kind = "page"
-	EventInspect Kind = "look" // Question or Answer
+	EventPage     Kind = "page"
+	EventRecorded Kind = "recorded" // Rank, Recorded: before EventDone
+	EventInspect  Kind = "look"     // Question or Answer
 
 	EventProgress Kind = "progress" // Progress: the sum over its ranks
 )
