@@ -34,9 +34,9 @@ type Comm struct {
 	contextID uint32   // context of messages; that of collectives has collectiveBit as well
 	rank      int32
 
-	peers      []int32 // process by rank; for an intercommunicator by rank in the remote group
-	localGroup []int32 // local group of an intercommunicator; nil for an intracommunicator
-	state      atomic.Uint32
+	peers      []int32       // process by rank; for an intercommunicator by rank in the remote group
+	localGroup []int32       // local group of an intercommunicator; nil for an intracommunicator
+	state      atomic.Uint32 // commReady or another of these constants
 	coll       collState
 	graph      *Neighbors // nil for a communicator without a graph; never changed
 
@@ -165,7 +165,7 @@ func (c *Comm) free(call perf.Op) error {
 
 // release ends the communicator at this rank and gives it its final state. Pending receives fail.
 func (c *Comm) release(op string, state uint32) error {
-	if c.state.Swap(state) != commReady {
+	if !c.state.CompareAndSwap(commReady, state) {
 		return c.newError(op, ErrComm, errors.New("the communicator has already been freed"))
 	}
 	gone := &Error{ErrComm, op, int(c.rank), nil}
