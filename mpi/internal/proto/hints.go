@@ -48,7 +48,7 @@ const EpochBits = 24
 type hintSet struct {
 	byContext  map[uint32]*Hints
 	directRecv bool // no receive sends an RTR, no length is checked, and messages are not traced
-	plainSends bool // the engine has not failed, and no context has hints that change how messages are sent
+	plainSends bool // no failure, no trace of messages, and no context has hints that change how messages are sent
 	minRTR     int  // length from which receives may send an RTR; MaxInt: none does
 	rails      bool // some context has a rail
 }

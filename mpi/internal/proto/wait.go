@@ -31,7 +31,7 @@ const processYields = 32
 
 // waiters is the state of the goroutines that wait. It is protected by the engine's lock, which is also the condition's.
 type waiters struct {
-	spin       int // polls between two yields
+	spin       int // polls between two yields; constant, so it is read without the lock as well
 	yields     int // number of yields so far
 	yieldTimer pollyield.Timer
 	parker     parker
