@@ -25,7 +25,7 @@ type clockSync struct {
 	epoch      int64         // common time of the start of the first cycle
 	quit       chan struct{} // nil if there are no cycles
 	done       sync.WaitGroup
-	pingCount  atomic.Int64 // pings received
+	pingCount  atomic.Int64 // calls of Stamp: in rank 0, the number of pings received
 	lastSample atomic.Pointer[clocksync.Sample]
 	global     bool          // see WtimeIsGlobal
 	fit        clocksync.Fit // of a leader
@@ -57,21 +57,21 @@ func (k *clockSync) init(s clocksync.Source, e *proto.Engine) (err error) {
 	return nil
 }
 
-// Stamp is the time by this process's source.
+// Stamp returns the time of this process's source.
 func (k *clockSync) Stamp() int64 {
 	k.pingCount.Add(1)
 	return k.clock.Source().Now()
 }
 
-// Pong notes an answer.
+// Pong stores rank 0's answer to a ping, for sampleBurst.
 func (k *clockSync) Pong(peer int, sent, there, back int64) {
 	if peer == 0 {
 		k.lastSample.Store(&clocksync.Sample{Sent: sent, Remote: there, Received: back})
 	}
 }
 
-// Adjust corrects the clock as the leader says. It may come before this process has heard of its leader, but never before
-// that has joined, and so not before this one has all it needs.
+// Adjust makes the clock follow a correction from the leader. role, leader and clock are set when it is called: a leader sends
+// its first correction after the barrier at the end of startClocks, which every process enters only when they are.
 func (k *clockSync) Adjust(peer int, w [5]uint64) bool {
 	b, ok := clocksync.DecodeCorrection(w)
 	if !ok || k.role != roleFollower || peer != k.leader {

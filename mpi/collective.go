@@ -10,7 +10,7 @@ import (
 )
 
 // collState is the state of a communicator's collectives: their message context, and the memory that all ranks share, if
-// there is any. It implements coll.Peer and coll.Waiter.
+// there is any. It implements coll.Peer and coll.WordSync.
 type collState struct {
 	comm  *Comm
 	peers []int32 // process by rank; for an intercommunicator the processes of both groups

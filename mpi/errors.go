@@ -62,7 +62,8 @@ type Error struct {
 	Class Class
 	// Op is the call, such as "Recv".
 	Op string
-	// Rank is the rank of the calling process in the communicator; -1 if the call has no communicator.
+	// Rank is the rank of the calling process: in the communicator of the call, or in the job if the call has none. It is -1
+	// for calls that name neither, such as Wait.
 	Rank int
 	// Err is the cause. It may be nil.
 	Err error

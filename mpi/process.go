@@ -28,8 +28,8 @@ type Process struct {
 	finalized atomic.Bool // Finalize was called
 
 	contextIDs  contextIDs
-	comms       sync.Map  // *Comm: communicators that have not been freed, and those being created from groups
-	ctrl        ctrlQueue // messages for these
+	comms       sync.Map  // *Comm: communicators that have been activated and not released
+	ctrl        ctrlQueue // messages for communicators that are being created from groups
 	lastCommSeq atomic.Uint64
 	keys        attrs.Space[*Comm]
 

@@ -61,7 +61,7 @@ func (p *Process) stopProfile() {
 
 // Pcontrol switches the recording of this process's calls: level 0 switches it off, level 1 switches it on again. It
 // is on after Init. A program can thus keep its warm-up out of reports and metrics. Other levels do nothing. A call
-// in progress is recorded if recording was on when it began. MPI-5.0 §15.2.4.
+// in progress is recorded if recording is on when it ends. MPI-5.0 §15.2.4.
 func (p *Process) Pcontrol(level int) {
 	if level == 0 || level == 1 {
 		p.engine.SetRecording(level == 1)
