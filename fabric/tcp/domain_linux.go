@@ -114,7 +114,7 @@ func (d *Domain) Register(b []byte) (fabric.Region, error) {
 	return d.regions.add(b)
 }
 
-// Deregister ends a registration. A Read in progress fails, unless its last part has already been passed to the kernel.
+// Deregister ends a registration. A Read in progress fails, unless its last part is being sent already.
 func (d *Domain) Deregister(r fabric.Region) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
