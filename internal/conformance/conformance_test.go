@@ -90,7 +90,7 @@ func TestEvaluate(t *testing.T) {
 		}
 	}
 	if _, err := evaluate(statements, []results{{"m.T/S0-99": passed}}, nil); err == nil {
-		t.Error("an id of no statement was taken")
+		t.Error("an id without a statement was accepted")
 	}
 }
 
@@ -137,11 +137,11 @@ func TestReadEvents(t *testing.T) {
 {"Action":"attr","Package":"m","Test":"U","Key":"color","Value":"green"}
 {"Action":"fail","Package":"m","Elapsed":0.1}
 `
-	r, went, output := results{}, scopes{}, new(bytes.Buffer)
-	err := r.readEvents("m", strings.NewReader(text), output, went)
+	r, scopesOf, output := results{}, scopes{}, new(bytes.Buffer)
+	err := r.readEvents("m", strings.NewReader(text), output, scopesOf)
 	if err != nil || fmt.Sprint(r) != "map[m.T:unfinished m.T/S0-01:pass m.U:unfinished]" || output.String() != "hello\n" ||
-		went.of("m.U").String() != "3 ranks, 2 nodes" {
-		t.Errorf("%v, %v, %q, %v", r, went, output, err)
+		scopesOf.of("m.U").String() != "3 ranks, 2 nodes" {
+		t.Errorf("%v, %v, %q, %v", r, scopesOf, output, err)
 	}
 	for n := range len(text) - 1 {
 		err := results{}.readEvents("m", strings.NewReader(text[:n]), new(bytes.Buffer), scopes{})
@@ -151,34 +151,35 @@ func TestReadEvents(t *testing.T) {
 	}
 }
 
-// TestScope: a tag asks for worlds that a test had, itself, below it or above it, and not just another one.
+// TestScope: a tag requires a world that the test itself, a subtest or a test that contains it had. Worlds of other tests do
+// not count.
 func TestScope(t *testing.T) {
-	went := scopes{}
+	scopesOf := scopes{}
 	for _, a := range [][3]string{
 		{"m.A", "changes", "bindings, the machine"},
 		{"m.A/S0-01/deep", "world", "3 ranks on 1 nodes"}, {"m.A/S0-01/deep", "world", "2 processes on 2 nodes"},
 		{"m.A/S0-011", "namespaces", "time"},
 	} {
-		if err := went.note(a[0], a[1], a[2]); err != nil {
+		if err := scopesOf.note(a[0], a[1], a[2]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	const far = "3 ranks, 2 nodes; processes; changes: bindings, the machine"
-	if got := went.of("m.A/S0-01"); got.String() != far || got.missing("MNT") != "" {
+	const both = "3 ranks, 2 nodes; processes; changes: bindings, the machine"
+	if got := scopesOf.of("m.A/S0-01"); got.String() != both || got.missing("MNT") != "" {
 		t.Errorf("%s, which lacks %q", got, got.missing("MNT"))
 	}
 	for tags, lacks := range map[string]string{
 		"L": "", "M": "no test had several ranks", "LN": "no test had several nodes", "MT": "no test had several ranks", "D": "",
 	} {
-		if got := went.of("m.A/S0-011").missing(tags); got != lacks {
+		if got := scopesOf.of("m.A/S0-011").missing(tags); got != lacks {
 			t.Errorf("%s: lacks %q, want %q", tags, got, lacks)
 		}
 	}
-	if got := went.of("m.B").missing("T"); got != "nothing changed in any test" {
+	if got := scopesOf.of("m.B").missing("T"); got != "nothing changed in any test" {
 		t.Errorf("lacks %q", got)
 	}
-	if err := went.note("m.A", "world", "many ranks"); err == nil {
-		t.Error("a world without a number was taken")
+	if err := scopesOf.note("m.A", "world", "many ranks"); err == nil {
+		t.Error("a world without a number was accepted")
 	}
 }
 
@@ -208,7 +209,7 @@ func TestDirect(t *testing.T) { t.Run("S0-03", func(t *testing.T) { t.Skip("not 
 func TestOther(t *testing.T) { t.Fatal("has no id, and is not run") }
 `,
 		"b/b_test.go":          "package b\n\nimport \"testing\"\n\nfunc TestOther(t *testing.T) { t.Fatal(\"is not run\") }\n",
-		"a/testdata/x_test.go": "this is no Go",
+		"a/testdata/x_test.go": "this is not Go",
 	} {
 		name = filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

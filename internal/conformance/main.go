@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// moduleRoot is the directory of the module that the working directory is in.
+// moduleRoot returns the directory of the module that contains the working directory.
 func moduleRoot(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
@@ -52,14 +52,14 @@ func conform(ctx context.Context, root, page string, out, output io.Writer) erro
 	if err != nil {
 		return err
 	}
-	all, went := make([]results, len(nodeLayouts())), scopes{}
+	all, scopesOf := make([]results, len(nodeLayouts())), scopes{}
 	for i, at := range nodeLayouts() {
 		all[i] = results{}
 		for _, s := range suites {
 			if i > 0 && !s.nodes {
 				continue // it would be the same run again
 			}
-			r, err := s.run(ctx, root, at, output, went)
+			r, err := s.run(ctx, root, at, output, scopesOf)
 			if err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ func conform(ctx context.Context, root, page string, out, output io.Writer) erro
 			fmt.Fprintf(out, "%s, %s: %d tests and subtests\n", s.dir, at.name, len(r))
 		}
 	}
-	verdicts, err := evaluate(statements, all, went)
+	verdicts, err := evaluate(statements, all, scopesOf)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (r results) markUnfinished(elsewhere results) {
 }
 
 // readEvents adds the results of a package, and records the scope of its tests.
-func (r results) readEvents(dir string, events io.Reader, output io.Writer, went scopes) error {
+func (r results) readEvents(dir string, events io.Reader, output io.Writer, scopesOf scopes) error {
 	d := json.NewDecoder(events)
 	for {
 		var e event
@@ -93,7 +93,7 @@ func (r results) readEvents(dir string, events io.Reader, output io.Writer, went
 		case "pass", "fail", "skip":
 			r[name] = outcome(e.Action)
 		case "attr":
-			if err := went.note(name, e.Key, e.Value); err != nil {
+			if err := scopesOf.note(name, e.Key, e.Value); err != nil {
 				return err
 			}
 		}
@@ -101,15 +101,15 @@ func (r results) readEvents(dir string, events io.Reader, output io.Writer, went
 }
 
 // run runs the tests of a suite. It returns no error if tests fail, or if they cannot be built; then there are no results.
-func (s *suite) run(ctx context.Context, root string, at nodeLayout, output io.Writer, went scopes) (results, error) {
+func (s *suite) run(ctx context.Context, root string, at nodeLayout, output io.Writer, scopesOf scopes) (results, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout=10m",
 		"-run=^("+strings.Join(s.tests, "|")+")$", "./"+s.dir)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), at.env...)
-	var complaints bytes.Buffer // of go itself; output takes one writer at a time
-	cmd.Stderr = &complaints
+	var stderr bytes.Buffer // of go itself; output takes one writer at a time
+	cmd.Stderr = &stderr
 	events, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, fmt.Errorf("run the tests of %s: %w", s.dir, err)
@@ -118,11 +118,11 @@ func (s *suite) run(ctx context.Context, root string, at nodeLayout, output io.W
 		return nil, fmt.Errorf("run the tests of %s: %w", s.dir, err)
 	}
 	r := results{}
-	err = r.readEvents(s.dir, events, output, went)
+	err = r.readEvents(s.dir, events, output, scopesOf)
 	var exit *exec.ExitError
 	if waited := cmd.Wait(); waited != nil && !errors.As(waited, &exit) {
 		err = errors.Join(err, fmt.Errorf("run the tests of %s: %w", s.dir, waited))
 	}
-	_, errOutput := output.Write(complaints.Bytes())
+	_, errOutput := output.Write(stderr.Bytes())
 	return r, errors.Join(err, errOutput)
 }

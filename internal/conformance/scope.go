@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// scope is how far tests have gone. They tell by attributes, see testing.T.Attr:
+// scope describes under which conditions tests have run. Tests report it by attributes (testing.T.Attr):
 //
 //	world       3 ranks on 2 nodes, 4 processes on 2 nodes
-//	namespaces  of the kernel, which ranks had for themselves: time
-//	changes     what did while ranks ran: bindings
+//	namespaces  the kernel's namespaces that ranks had of their own: time
+//	changes     what changed while ranks ran: bindings
 type scope struct {
-	ranks, nodes int // of the largest worlds; 0 if nobody told
+	ranks, nodes int // of the largest worlds; 0 if no test reported them
 	processes    bool
 	namespaces   map[string]bool
 	changes      map[string]bool
 }
 
-// scopes are those of tests, by name with the package in front.
+// scopes are the scopes of tests, by name with the package in front.
 type scopes map[string]scope
 
-// note takes an attribute of a test. Those of other purposes are left alone.
+// note records an attribute of a test. It ignores attributes with other keys.
 func (s scopes) note(test, key, value string) error {
 	at := s[test]
 	switch key {
@@ -33,11 +33,11 @@ func (s scopes) note(test, key, value string) error {
 			return fmt.Errorf("%s: its world is %q: %w", test, value, err)
 		}
 		w.processes = what == "processes"
-		at = at.and(w)
+		at = at.union(w)
 	case "namespaces":
-		at = at.and(scope{namespaces: words(value)})
+		at = at.union(scope{namespaces: words(value)})
 	case "changes":
-		at = at.and(scope{changes: words(value)})
+		at = at.union(scope{changes: words(value)})
 	default:
 		return nil
 	}
@@ -45,7 +45,7 @@ func (s scopes) note(test, key, value string) error {
 	return nil
 }
 
-// words are those of a list with commas.
+// words returns the words of a list with commas.
 func words(list string) map[string]bool {
 	all := map[string]bool{}
 	for word := range strings.SplitSeq(list, ", ") {
@@ -54,9 +54,9 @@ func words(list string) map[string]bool {
 	return all
 }
 
-// and is how far both go.
-func (s scope) and(t scope) scope {
-	union := func(a, b map[string]bool) map[string]bool {
+// union returns the scope of two tests together.
+func (s scope) union(t scope) scope {
+	merge := func(a, b map[string]bool) map[string]bool {
 		all := maps.Clone(a)
 		if all == nil {
 			return b
@@ -65,14 +65,15 @@ func (s scope) and(t scope) scope {
 		return all
 	}
 	return scope{max(s.ranks, t.ranks), max(s.nodes, t.nodes), s.processes || t.processes,
-		union(s.namespaces, t.namespaces), union(s.changes, t.changes)}
+		merge(s.namespaces, t.namespaces), merge(s.changes, t.changes)}
 }
 
-// of is how far a test goes, with what is below it, and what it is a part of: that may have run what it looks at.
+// of returns the scope of a test together with those of its subtests and of the tests that contain it: these may have run the
+// world whose results the test checks.
 func (s scopes) of(test string) (all scope) {
 	for name, at := range s {
 		if name == test || strings.HasPrefix(name, test+"/") || strings.HasPrefix(test, name+"/") {
-			all = all.and(at)
+			all = all.union(at)
 		}
 	}
 	return all
@@ -91,7 +92,7 @@ func (s scope) missing(tags string) string {
 	return ""
 }
 
-// String is the scope as the page has it.
+// String returns the scope as the page shows it.
 func (s scope) String() string {
 	var parts []string
 	switch {

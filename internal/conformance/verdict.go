@@ -12,7 +12,7 @@ import (
 type verdict struct {
 	holds bool
 	tests []string // tests with its id
-	why   string   // it does not hold
+	why   string   // why it does not hold
 	scope scope    // of the tests together
 }
 
@@ -37,7 +37,7 @@ func idsOf(test string) map[string]string {
 
 // evaluate returns the verdicts by id. all has the results for each of nodeLayouts, in the same order. evaluate returns an
 // error if a test has an id that no statement has.
-func evaluate(statements []section, all []results, went scopes) (map[string]verdict, error) {
+func evaluate(statements []section, all []results, scopesOf scopes) (map[string]verdict, error) {
 	known := map[string]string{} // tags by id
 	for _, section := range statements {
 		for _, s := range section.statements {
@@ -52,14 +52,14 @@ func evaluate(statements []section, all []results, went scopes) (map[string]verd
 		to[id][text] = true
 	}
 	for i, r := range all {
-		for test, came := range r {
+		for test, got := range r {
 			for id, head := range idsOf(test) {
 				if known[id] == "" {
 					return nil, fmt.Errorf("%s: there is no statement %s", test, id)
 				}
 				add(tests, id, head)
-				if came != passed {
-					add(bad, id, fmt.Sprintf("%s, %s: %s", test, nodeLayouts()[i].name, came))
+				if got != passed {
+					add(bad, id, fmt.Sprintf("%s, %s: %s", test, nodeLayouts()[i].name, got))
 				}
 			}
 		}
@@ -69,7 +69,7 @@ func evaluate(statements []section, all []results, went scopes) (map[string]verd
 		v := verdict{tests: slices.Sorted(maps.Keys(tests[id]))}
 		v.why = strings.Join(slices.Sorted(maps.Keys(bad[id])), "; ")
 		for _, test := range v.tests {
-			v.scope = v.scope.and(went.of(test))
+			v.scope = v.scope.union(scopesOf.of(test))
 		}
 		switch {
 		case len(v.tests) == 0:

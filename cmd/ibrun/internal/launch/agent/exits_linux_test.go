@@ -26,32 +26,32 @@ func sleeper(t *testing.T) (pid, pidfd int) {
 // it is killed.
 func TestExitAfterClose(t *testing.T) {
 	for _, finalized := range []bool{true, false} {
-		d, err := newExitWatcher(1)
+		w, err := newExitWatcher(1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer unix.Close(d.epoll)
+		defer unix.Close(w.epoll)
 		ours, theirs, err := os.Pipe() // its end of file is reported like that of a socket
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer ours.Close()
 		pid, pidfd := sleeper(t)
-		if err := d.add(0, pid, pidfd, ours); err != nil {
+		if err := w.add(0, pid, pidfd, ours); err != nil {
 			t.Fatal(err)
 		}
 		if finalized {
-			d.finalized(0)
+			w.finalized(0)
 		}
 		theirs.Close()
-		if err := d.wait(); err != nil { // returns when the end of the connection was noticed
+		if err := w.wait(); err != nil { // returns when the end of the connection was noticed
 			t.Fatal(err)
 		}
 		killed := time.Now()
 		if err := unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0); err != nil {
 			t.Fatal(err)
 		}
-		if _, when, err := d.next(); err != nil || when.Before(killed) {
+		if _, when, err := w.next(); err != nil || when.Before(killed) {
 			t.Errorf("finalized: %v: its exit was noticed %v before it was killed, %v", finalized, killed.Sub(when), err)
 		}
 	}
@@ -60,24 +60,24 @@ func TestExitAfterClose(t *testing.T) {
 // A rank that was killed before the ranks are ordered to end exited for another reason, even if its agent notices only
 // afterwards. A rank that is alive then did not.
 func TestMarkAlive(t *testing.T) {
-	d, err := newExitWatcher(3) // one of them was never started
+	w, err := newExitWatcher(3) // one of them was never started
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(d.epoll)
+	defer unix.Close(w.epoll)
 	for i := range 2 {
-		m := &d.ranks[i]
+		m := &w.ranks[i]
 		m.pid, m.pidfd = sleeper(t)
 	}
-	if err := unix.PidfdSendSignal(d.ranks[0].pidfd, unix.SIGKILL, nil, 0); err != nil {
+	if err := unix.PidfdSendSignal(w.ranks[0].pidfd, unix.SIGKILL, nil, 0); err != nil {
 		t.Fatal(err)
 	}
-	if !d.ranks[0].hasExited(60_000) {
+	if !w.ranks[0].hasExited(60_000) {
 		t.Fatal("a process does not exit after SIGKILL")
 	}
-	d.markAlive()
+	w.markAlive()
 	for i, want := range []bool{false, true, false} {
-		if d.ranks[i].aliveAtEnd.Load() != want {
+		if w.ranks[i].aliveAtEnd.Load() != want {
 			t.Errorf("rank %d: ended is %v", i, !want)
 		}
 	}

@@ -50,7 +50,7 @@ func TestMessagePrefixes(t *testing.T) {
 		}
 		for i := range text {
 			if _, err := decodeEvent(text[:i]); err == nil {
-				t.Errorf("%s was taken", text[:i])
+				t.Errorf("%s was decoded", text[:i])
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func TestMessagePrefixes(t *testing.T) {
 		}
 		for i := range text {
 			if _, err := decodeOrder(text[:i]); err == nil {
-				t.Errorf("%s was taken", text[:i])
+				t.Errorf("%s was decoded", text[:i])
 			}
 		}
 	}
