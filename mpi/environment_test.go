@@ -121,11 +121,13 @@ func tagBound(p *mpi.Process) error {
 			errs = append(errs, err, check(x[0] == tag && st.Tag == tag, "tag %d: got %v, %v", tag, x, st))
 		}
 		const beyond32Bits = 1 << 33 // its lower 32 bits are a valid tag
-		for _, tag := range []int{bound + 1, beyond32Bits, beyond32Bits + 1, -1, mpi.AnyTag, -3, -beyond32Bits} {
+		for _, tag := range []int{bound + 1, beyond32Bits, beyond32Bits + 1, beyond32Bits + mpi.AnyTag, -1, mpi.AnyTag, -3,
+			-beyond32Bits, -beyond32Bits + mpi.AnyTag} {
 			errs = append(errs, ofClass(mpi.Send(c, []int{1}, to, tag), mpi.ErrTag))
 			if tag != mpi.AnyTag {
 				_, err := mpi.Recv(c, []int{1}, from, tag)
-				errs = append(errs, ofClass(err, mpi.ErrTag))
+				_, _, err2 := c.Iprobe(from, tag)
+				errs = append(errs, ofClass(err, mpi.ErrTag), ofClass(err2, mpi.ErrTag))
 			}
 		}
 	}
