@@ -341,7 +341,8 @@ func (c *Cache) Stats() Stats {
 	return s
 }
 
-// Close deregisters all memory, including that in use.
+// Close deregisters all memory in the cache, including that in use. Memory that is registered for one use only is not in it, and
+// stays registered until Release.
 func (c *Cache) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
