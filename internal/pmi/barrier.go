@@ -88,7 +88,7 @@ func (b *barrier) release(self *session) error {
 		}
 		go func() {
 			if err := w.write(line); err != nil && !clientGone(err) {
-				w.conn.Close() // makes its Serve return return
+				w.conn.Close() // makes its Serve return
 			}
 		}()
 	}

@@ -77,7 +77,7 @@ func (s *Server) deliverName(n *NameRequest) error {
 	if c != nil {
 		go func() {
 			if err := n.reply(c); err != nil && !clientGone(err) {
-				c.conn.Close() // makes its Serve return return
+				c.conn.Close() // makes its Serve return
 			}
 		}()
 	}
