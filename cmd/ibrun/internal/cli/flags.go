@@ -151,6 +151,9 @@ func fileFlag(to *string) func(string) error {
 
 // checkTransports checks only the names. Each rank checks on its own node whether the transports work.
 func checkTransports(list string) error {
+	if list == "" {
+		return errors.New("want a list of transports, or " + transports.Auto + " for all of them")
+	}
 	_, err := transports.ParseList(list)
 	return err
 }

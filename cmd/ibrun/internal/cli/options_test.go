@@ -138,6 +138,9 @@ func TestParseRefuses(t *testing.T) {
 		{"---n p", "unknown flag ---n"},
 		{"--label=perhaps p", "true or false"},
 		{"--n= p", "not a number"},
+		{"--transport= p", "want a list of transports"},
+		{"--transport shm,pigeon p", "pigeon"},
+		{"--transport auto,shm p", "unknown transport"},
 	} {
 		if got, err := parse(c.line, nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: got %+v, error %v, want an error with %q", c.line, got, err, c.want)
