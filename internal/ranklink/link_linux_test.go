@@ -17,7 +17,7 @@ import (
 )
 
 // actAsRank names the environment variable that makes this test binary a rank instead.
-const actAsRank = "IBRUN_JOB_TEST_RANK"
+const actAsRank = "IBRUN_RANKLINK_TEST_RANK"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(actAsRank) != "" {
