@@ -200,7 +200,7 @@ func TestLiveErrors(t *testing.T) {
 	for name, c := range map[string]struct{ args, want string }{
 		"no such device": {"-d nosuch0", "no such device"},
 		"no such GID":    {"-g 999", "-g 999"},
-		"no such port":   {"-i 9", "no port 9"},
+		"no such port":   {"-i 9", "port 9 is out of range"},
 		"two hosts":      {"-d " + device + " 127.0.0.1 -p 1", "one host at most"},
 		"refused":        {"-p 1 127.0.0.1", "connection refused"},
 	} {

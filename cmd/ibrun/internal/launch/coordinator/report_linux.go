@@ -1,7 +1,7 @@
 package coordinator
 
 import (
-	"debug/buildinfo"
+	gobuildinfo "debug/buildinfo"
 	"errors"
 	"path/filepath"
 	"runtime/debug"
@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/monitor"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
+	"github.com/ibrun/ibrun/internal/buildinfo"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,7 +21,7 @@ func (c *coordinator) reportPrograms() (all []report.Program) {
 		program := report.Program{Ranks: c.task.Programs[i].Ranks, Args: p.Args}
 		at := slices.IndexFunc(c.task.Ranks, func(r protocol.RankTask) bool { return r.Program == i })
 		if at >= 0 {
-			if info, err := buildinfo.ReadFile(c.task.Ranks[at].Path); err == nil { // it is a Go program
+			if info, err := gobuildinfo.ReadFile(c.task.Ranks[at].Path); err == nil { // it is a Go program
 				program.Go, program.Library = info.GoVersion, libraryVersion(info)
 			}
 		}
@@ -52,7 +52,7 @@ func (c *coordinator) writeReport(v *protocol.Outcome, began time.Time, wall tim
 	if c.recorder == nil {
 		return
 	}
-	j := report.Job{ID: c.task.JobID, Version: monitor.BuildVersion(), Programs: c.reportPrograms(), Began: began, Wall: wall,
+	j := report.Job{ID: c.task.JobID, Version: buildinfo.Version(), Programs: c.reportPrograms(), Began: began, Wall: wall,
 		Code: v.Code, Failure: v.Lines, Ranks: make([]report.Rank, c.task.Size)}
 	for _, n := range c.nodes {
 		facts := n.record

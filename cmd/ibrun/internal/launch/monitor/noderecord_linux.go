@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/buildinfo"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,7 +30,7 @@ func NewNodeRecorder(t *protocol.Task, enabled bool) *NodeRecorder {
 // Record returns the record of this node. It must be called when the ranks have exited.
 func (rec *NodeRecorder) Record() *report.Node {
 	t := rec.task
-	n := &report.Node{Name: t.Host, Version: BuildVersion(), Kernel: kernel(), Processor: processor(),
+	n := &report.Node{Name: t.Host, Version: buildinfo.Version(), Kernel: kernel(), Processor: processor(),
 		Environment: report.Environment(cli.Lookup(slices.Concat(t.Env, commonEnv(t)))),
 		Ports:       report.PortsSince(rec.ports, report.ReadPorts(os.DirFS("/"))), Ranks: []report.Place{}}
 	if allowed, err := hw.Affinity(); err == nil { // otherwise the number is unknown
@@ -55,14 +55,6 @@ func commonEnv(t *protocol.Task) []string {
 		return t.Programs[0].Env
 	}
 	return nil
-}
-
-// BuildVersion returns the version of this ibrun.
-func BuildVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
-	}
-	return "(unknown)"
 }
 
 // kernel returns the name and version of the operating system, or an empty string.
