@@ -16,10 +16,11 @@ import (
 	"time"
 
 	"github.com/Mellanox/rdmamap"
-	"github.com/ibrun/ibrun/hw"
-	"github.com/ibrun/ibrun/soft-roce/live"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/soft-roce/live"
 )
 
 // localDevice returns one of the RDMA devices of this machine.

@@ -13,8 +13,9 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/ibrun/ibrun/hw"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/ibrun/ibrun/hw"
 )
 
 // sysfs is a tree from an archive. "a -> b" is a link, and a file with the text !EIO cannot be read.

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/ibrun/ibrun/hw"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/ibrun/ibrun/hw"
 )
 
 // tree returns the file system of an archive, and the text of the file "want", which is for the test.

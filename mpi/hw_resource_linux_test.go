@@ -8,9 +8,10 @@ import (
 	"strconv"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/mpi"
-	"golang.org/x/sys/unix"
 )
 
 // bindProcess binds all threads of this process, as taskset -a -p does from outside.

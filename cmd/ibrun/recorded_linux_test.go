@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/pprof/profile"
+
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/tracemerge/tracetest"
 	"github.com/ibrun/ibrun/mpi"
 )

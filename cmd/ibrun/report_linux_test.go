@@ -10,8 +10,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 )
 
 // readReport reads a report file of a job.

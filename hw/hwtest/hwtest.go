@@ -27,8 +27,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/ibrun/ibrun/hw"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/ibrun/ibrun/hw"
 )
 
 // Tree reads an archive from a file. It calls t.Fatal on an error. The file system may be read concurrently.

@@ -10,8 +10,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/ibrun/ibrun/internal/pmi"
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/internal/pmi"
 )
 
 // boards connects n boards to one server that believes half of them to be on another node.

@@ -9,8 +9,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/ibrun/ibrun/internal/ranklink"
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
 // asked returns a link whose other end this process answers.

@@ -14,8 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
 )
 
 // The benchmarks of this file run ranks in processes of their own, as they are in earnest: the test binary starts

@@ -3,8 +3,9 @@ package proto
 import (
 	"bytes"
 	"errors"
-	"github.com/ibrun/ibrun/perf"
 	"testing"
+
+	"github.com/ibrun/ibrun/perf"
 )
 
 // TestBetweenFragments does something between two fragments of a message: a receive, one with a short buffer, a matched probe

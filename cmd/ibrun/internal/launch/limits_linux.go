@@ -5,8 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 )
 
 const (

@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 )
 
 // program is a program to start, found by the first word of its command line.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/coordinator"
@@ -16,7 +18,6 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/tunables"
-	"golang.org/x/sys/unix"
 )
 
 // findPrograms finds the programs to start.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	pprof "github.com/google/pprof/profile"
+
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/perf/profile"
 )

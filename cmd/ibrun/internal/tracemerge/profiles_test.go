@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	pprof "github.com/google/pprof/profile"
+
 	"github.com/ibrun/ibrun/perf/profile"
 )
 

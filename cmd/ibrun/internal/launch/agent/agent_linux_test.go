@@ -9,11 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/proctree"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/internal/pmi"
 	"github.com/ibrun/ibrun/internal/ranklink"
-	"golang.org/x/sys/unix"
 )
 
 // Messages that a rank sent before its exit are processed, however late the agent reads them.

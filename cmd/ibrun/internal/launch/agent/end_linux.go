@@ -4,9 +4,10 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/proctree"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
-	"golang.org/x/sys/unix"
 )
 
 // stopStarting prevents the start of further ranks, and blocks until none is being started.

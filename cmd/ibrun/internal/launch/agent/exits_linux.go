@@ -7,8 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/proctree"
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/proctree"
 )
 
 // exitTimeoutMillis limits the wait, in milliseconds, for an exiting process to exit. Only a process that is stuck in the

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/ibrun/ibrun/internal/ranklink"
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
 // rankPipes contains the agent's ends of the connections to one rank, and the rank's ends in the same order.

@@ -3,8 +3,9 @@ package agent
 import (
 	"strings"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"golang.org/x/term"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
 // progressBar returns a line of less than that many columns.

@@ -3,8 +3,9 @@ package agent
 import (
 	"time"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
 // reportExits reports the exits of all ranks in the order in which they happened.

@@ -6,9 +6,10 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/ibrun/ibrun/hw"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"github.com/ibrun/ibrun/hw"
 )
 
 // EraseLine erases the terminal line to the right of the cursor. A progress bar leaves the cursor at its left end. So a line

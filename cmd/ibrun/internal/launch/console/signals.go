@@ -6,8 +6,9 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 )
 
 // EndSignals returns the signals by which a user asks a job to end. A second one kills it.

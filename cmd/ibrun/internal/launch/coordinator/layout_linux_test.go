@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/internal/pmi"
-	"golang.org/x/sys/unix"
 )
 
 // A rank reads the same layout from PMI, and the text is short if the layout has a pattern.

@@ -9,10 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/internal/buildinfo"
-	"golang.org/x/sys/unix"
 )
 
 // reportPrograms returns the programs of the job, with the versions that the Go linker has stored in them.

@@ -5,10 +5,11 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
-	"golang.org/x/sys/unix"
 )
 
 // handleSignal handles a signal that the user has sent to this ibrun, or to that of another node. The first request to end the

@@ -5,12 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/buildinfo"
-	"golang.org/x/sys/unix"
 )
 
 // NodeRecorder describes this node for the report. It must be created before the ranks are started.

@@ -3,8 +3,9 @@ package monitor
 import (
 	"time"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"golang.org/x/term"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
 // sampleLoop samples the ranks regularly until the job ends. It records since when they have made no progress, and shows their

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
@@ -18,7 +20,6 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/tracemerge"
 	"github.com/ibrun/ibrun/perf"
 	"github.com/ibrun/ibrun/perf/profile"
-	"golang.org/x/sys/unix"
 )
 
 // Limits of the traces and profiles that a node sends to node 0, in bytes: for one chunk, and for all ranks of the node. A node

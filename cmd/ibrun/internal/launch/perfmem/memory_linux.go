@@ -6,11 +6,12 @@ import (
 	"os"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ibrun/ibrun/internal/ranklink"
 	"github.com/ibrun/ibrun/internal/shm"
 	"github.com/ibrun/ibrun/perf"
 	"github.com/ibrun/ibrun/perf/profile"
-	"golang.org/x/sys/unix"
 )
 
 // The descriptors under which the memory is inherited. A process that may inspect the agent's descriptors can open the memory

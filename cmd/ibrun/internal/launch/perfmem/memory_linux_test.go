@@ -7,9 +7,10 @@ import (
 	"strconv"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ibrun/ibrun/internal/shm"
 	"github.com/ibrun/ibrun/perf"
-	"golang.org/x/sys/unix"
 )
 
 // writesPage is the environment variable that makes this test binary a rank, which writes its page and is killed.
