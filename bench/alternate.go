@@ -36,7 +36,7 @@ func Alternate(c *mpi.Comm, op Op, cfg Config, rounds, settings int, set func(se
 	return nil
 }
 
-// alternateSize measures one size. What it returns is complete at rank 0 only.
+// alternateSize measures one size. Its results are complete at rank 0 only.
 func (r *runner) alternateSize(op Op, cfg Config, rounds, settings int, set func(int)) ([]Result, error) {
 	n, err := cfg.Iterations, error(nil)
 	if n == 0 {

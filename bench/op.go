@@ -16,7 +16,7 @@ const (
 	MessagesPerSecond Unit = "msg/s"
 )
 
-// MoreIsBetter tells rates from times.
+// MoreIsBetter reports whether the unit is a rate and not a time.
 func (u Unit) MoreIsBetter() bool { return u == MegabytesPerSec || u == MessagesPerSecond }
 
 // Op is one measurement, described by its exported fields. Get one from [Ops] or [Lookup].
@@ -35,7 +35,7 @@ type Op struct {
 	summedRanks  func(r *runner) int // of a reduction: how many ranks, from 0, are summed at this rank; 0 where nothing arrives
 }
 
-// kind tells whose clocks count and which sizes make sense.
+// kind decides which rank's clock measures, and which sizes are valid.
 type kind uint8
 
 const (
@@ -61,7 +61,7 @@ var ops = [...]Op{
 		kind: pair, loop: (*runner).pingPong, source: fromPartner},
 	{Name: "bw", Unit: MegabytesPerSec, About: "bandwidth of windows of messages from one rank to another",
 		kind: pair, loop: (*runner).streamWindows, source: fromSender},
-	{Name: "bibw", Unit: MegabytesPerSec, About: "bandwidth of windows of messages in both directions at once",
+	{Name: "bibw", Unit: MegabytesPerSec, About: "bandwidth of windows of messages in both directions simultaneously",
 		kind: pair, loop: (*runner).exchangeWindows, source: fromPartner},
 	{Name: "mbw_mr", Unit: MessagesPerSecond, About: "message rate of many pairs of ranks",
 		kind: pairs, loop: (*runner).streamWindows, source: fromSender},
@@ -114,7 +114,7 @@ func Lookup(name string) (Op, error) {
 	return Op{}, fmt.Errorf("bench: no operation is called %q", name)
 }
 
-// Collective tells collective operations from point-to-point ones.
+// Collective reports whether the operation is collective and not point-to-point.
 func (op Op) Collective() bool { return op.kind >= collective }
 
 // CheckRanks returns an error when the operation cannot run among n ranks.

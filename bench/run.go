@@ -38,7 +38,7 @@ func Run(c *mpi.Comm, op Op, cfg Config, each func(Result) error) error {
 	return nil
 }
 
-// measureSize measures one size. What it returns is complete at rank 0 only.
+// measureSize measures one size. Its result is complete at rank 0 only.
 func (r *runner) measureSize(op Op, cfg Config) (res Result, err error) {
 	wrong := 0
 	if cfg.Validate {

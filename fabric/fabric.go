@@ -93,8 +93,8 @@ type Endpoint interface {
 	Read(dst []byte, local Region, src RemoteKey, token uint64) (done bool, err error)
 	// Write copies src into the peer's registered memory at dst. Its results are those of Read.
 	Write(src []byte, local Region, dst RemoteKey, token uint64) (done bool, err error)
-	// Close closes the connection. The peer receives the event PeerDown. What the peer still sends is dropped, and every later
-	// call returns ErrClosed; Close may be repeated.
+	// Close closes the connection. The peer receives the event PeerDown. Messages that the peer still sends are dropped. Every later
+	// call returns ErrClosed; Close may be called again.
 	Close() error
 }
 

@@ -15,7 +15,7 @@ import (
 
 // Processes that create a communicator from a group have no communicator for their messages yet. These control messages use
 // a context that all processes know. Each begins with a creationID: a digest of the groups and the tag. Several creations
-// may be in progress at once. A goroutine that waits for a message of its own receives whatever arrives, and queues
+// may be in progress concurrently. A goroutine that waits for a message of its own receives whatever arrives, and queues
 // messages of other creations for their readers. The id keeps creations apart.
 
 // creationID identifies the creation of a communicator: it is the hash of the groups and the tag.

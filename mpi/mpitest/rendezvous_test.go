@@ -9,7 +9,7 @@ import (
 )
 
 // joinMembers connects two programs to the rendezvous, for worlds with these names.
-func joinMembers(t *testing.T, table *Rendezvous, worlds ...string) (seats []*member) {
+func joinMembers(t *testing.T, table *Rendezvous, worlds ...string) (members []*member) {
 	t.Helper()
 	for k, world := range worlds {
 		name, value, _ := strings.Cut(table.Environ(k), "=")
@@ -19,9 +19,9 @@ func joinMembers(t *testing.T, table *Rendezvous, worlds ...string) (seats []*me
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { s.conn.Close() })
-		seats = append(seats, s)
+		members = append(members, s)
 	}
-	return seats
+	return members
 }
 
 func newTestRendezvous(t *testing.T) *Rendezvous {
@@ -39,13 +39,13 @@ func newTestRendezvous(t *testing.T) *Rendezvous {
 }
 
 // inParallel runs f for each program at the same time.
-func inParallel(seats []*member, f func(s *member) error) (errs [2]error) {
+func inParallel(members []*member, f func(s *member) error) (errs [2]error) {
 	done := make(chan struct{})
 	go func() {
-		errs[1] = f(seats[1])
+		errs[1] = f(members[1])
 		close(done)
 	}()
-	errs[0] = f(seats[0])
+	errs[0] = f(members[0])
 	<-done
 	return errs
 }
@@ -55,14 +55,14 @@ func inParallel(seats []*member, f func(s *member) error) (errs [2]error) {
 func TestRendezvous(t *testing.T) {
 	table := newTestRendezvous(t)
 	for range 3 {
-		seats := joinMembers(t, table, "w", "w")
-		if seats[0].hosts(3) || !seats[1].hosts(3) || !seats[0].hosts(4) || seats[0].key() != seats[1].key() {
-			t.Error("ranks or keys are dealt out wrongly")
+		members := joinMembers(t, table, "w", "w")
+		if members[0].hosts(3) || !members[1].hosts(3) || !members[0].hosts(4) || members[0].key() != members[1].key() {
+			t.Error("wrong ranks or keys")
 		}
-		for k, err := range inParallel(seats, func(s *member) error {
+		for k, err := range inParallel(members, func(s *member) error {
 			words, err := s.exchange(message{Addrs: map[int][]byte{s.program: {byte(s.program), 7}}})
 			if err == nil && (string(words[0].Addrs[0]) != "\x00\x07" || string(words[1].Addrs[1]) != "\x01\x07" || words[0].Token != "") {
-				t.Errorf("program %d heard %+v", s.program, words)
+				t.Errorf("program %d received %+v", s.program, words)
 			}
 			return err
 		}) {
@@ -70,7 +70,7 @@ func TestRendezvous(t *testing.T) {
 				t.Errorf("program %d: %v", k, err)
 			}
 		}
-		errs := inParallel(seats, func(s *member) error {
+		errs := inParallel(members, func(s *member) error {
 			if s.program == 1 {
 				return s.leave([]error{errors.New("a rank has failed")})
 			}
@@ -98,24 +98,24 @@ func TestRendezvousDifferentWorlds(t *testing.T) {
 // TestRendezvousDisconnected: no program waits for one that ended during a world, or after the rendezvous was closed.
 func TestRendezvousDisconnected(t *testing.T) {
 	table := newTestRendezvous(t)
-	seats := joinMembers(t, table, "w", "w")
-	if errs := inParallel(seats, func(s *member) error { _, err := s.exchange(message{}); return err }); errs != [2]error{} {
+	members := joinMembers(t, table, "w", "w")
+	if errs := inParallel(members, func(s *member) error { _, err := s.exchange(message{}); return err }); errs != [2]error{} {
 		t.Fatal(errs)
 	}
-	seats[1].conn.Close()
-	if _, err := seats[0].exchange(message{}); !errors.Is(err, errRendezvous) {
+	members[1].conn.Close()
+	if _, err := members[0].exchange(message{}); !errors.Is(err, errRendezvous) {
 		t.Errorf("the other has gone: %v", err)
 	}
 	alone := joinMembers(t, table, "w")[0]
-	heard := make(chan error)
+	received := make(chan error)
 	go func() {
 		_, err := alone.exchange(message{})
-		heard <- err
+		received <- err
 	}()
 	if err := table.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-heard; !errors.Is(err, errRendezvous) {
+	if err := <-received; !errors.Is(err, errRendezvous) {
 		t.Errorf("the table was closed: %v", err)
 	}
 }
@@ -124,26 +124,26 @@ func TestRendezvousDisconnected(t *testing.T) {
 // nothing.
 func TestRendezvousUnauthenticated(t *testing.T) {
 	table := newTestRendezvous(t)
-	seats := joinMembers(t, table, "w", "w")
-	for _, said := range []string{`{"token":"x","program":0,"world":"w"}`, "GET / HTTP/1.1\r\n\r\n", "{\"token\":\"" + table.token +
+	members := joinMembers(t, table, "w", "w")
+	for _, sent := range []string{`{"token":"x","program":0,"world":"w"}`, "GET / HTTP/1.1\r\n\r\n", "{\"token\":\"" + table.token +
 		"\",\"program\":2}", ""} {
 		conn, err := net.Dial("tcp", table.listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.WriteString(conn, said); err != nil {
+		if _, err := io.WriteString(conn, sent); err != nil {
 			t.Fatal(err)
 		}
-		if said == "" { // it says nothing, and waits
+		if sent == "" { // it sends nothing, and waits
 			defer conn.Close()
 			continue
 		}
 		if b, err := io.ReadAll(conn); len(b) != 0 {
-			t.Errorf("%q was answered by %q, %v", said, b, err)
+			t.Errorf("%q was answered by %q, %v", sent, b, err)
 		}
 		conn.Close()
 	}
-	if errs := inParallel(seats, func(s *member) error { _, err := s.exchange(message{}); return err }); errs != [2]error{} {
-		t.Errorf("after strangers: %v", errs)
+	if errs := inParallel(members, func(s *member) error { _, err := s.exchange(message{}); return err }); errs != [2]error{} {
+		t.Errorf("after unauthenticated connections: %v", errs)
 	}
 }

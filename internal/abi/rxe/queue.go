@@ -19,7 +19,7 @@ type MmapInfo struct {
 	_      [4]byte
 }
 
-// SendWQE is struct rxe_send_wqe. What the program does not set is zero; the driver changes it while it works.
+// SendWQE is struct rxe_send_wqe. Fields that the program does not set are zero; the driver changes them while it works.
 type SendWQE struct {
 	WR          SendWR  // wr
 	Status      uint32  // status
@@ -67,7 +67,7 @@ type Atomic struct {
 	_          [4]byte
 }
 
-// UD is wr.ud of struct rxe_send_wr: of datagrams. Kernels before 5.16 know no AHNum and look at AV.
+// UD is wr.ud of struct rxe_send_wr: of datagrams. Kernels before 5.16 do not have AHNum and read AV.
 type UD struct {
 	RemoteQPN  uint32 // remote_qpn
 	RemoteQKey uint32 // remote_qkey

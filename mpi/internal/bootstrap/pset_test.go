@@ -75,7 +75,7 @@ func TestPsetsIbrun(t *testing.T) {
 		Localities: []ranklink.Locality{{NUMA: 0}, {NUMA: 0}},
 		Psets:      []ranklink.Pset{{Name: "x", Ranks: [][2]int{{1, 2}}}}}
 	if _, err := (&kvs{client: all[0].client, hello: &hello}).psets(); err == nil {
-		t.Error("no error where nobody has said anything")
+		t.Error("no error without published records")
 	}
 	if err := publishLocality(all[2].client, helloLocality(&hello)); err != nil {
 		t.Fatal(err)

@@ -5,26 +5,26 @@ import (
 	"testing"
 )
 
-// deaf is rank 0 of some ranks of which nothing is ever heard, and whose calls cost nothing.
-type deaf struct {
+// noopPeer is rank 0 of some ranks. Its calls do nothing and return immediately.
+type noopPeer struct {
 	ranks   int
 	scratch []byte
-	lent    int
+	used    int
 }
 
-func (p *deaf) Rank() int                               { return 0 }
-func (p *deaf) Size() int                               { return p.ranks }
-func (p *deaf) Send(int, []byte) error                  { return nil }
-func (p *deaf) Recv(int, []byte) error                  { return nil }
-func (p *deaf) Sendrecv(int, []byte, int, []byte) error { return nil }
-func (p *deaf) Isend(int, []byte) (Handle, error)       { return Handle{}, nil }
-func (p *deaf) Irecv(int, []byte) (Handle, error)       { return Handle{}, nil }
-func (p *deaf) Waitall([]Handle) error                  { return nil }
+func (p *noopPeer) Rank() int                               { return 0 }
+func (p *noopPeer) Size() int                               { return p.ranks }
+func (p *noopPeer) Send(int, []byte) error                  { return nil }
+func (p *noopPeer) Recv(int, []byte) error                  { return nil }
+func (p *noopPeer) Sendrecv(int, []byte, int, []byte) error { return nil }
+func (p *noopPeer) Isend(int, []byte) (Handle, error)       { return Handle{}, nil }
+func (p *noopPeer) Irecv(int, []byte) (Handle, error)       { return Handle{}, nil }
+func (p *noopPeer) Waitall([]Handle) error                  { return nil }
 
-func (p *deaf) Scratch(n int) []byte {
+func (p *noopPeer) Scratch(n int) []byte {
 	n = (n + 15) / 16 * 16
-	p.lent += n
-	return p.scratch[p.lent-n : p.lent : p.lent]
+	p.used += n
+	return p.scratch[p.used-n : p.used : p.used]
 }
 
 // TestAllocs wants no collective to allocate, with messages.
@@ -33,7 +33,7 @@ func TestAllocs(t *testing.T) {
 	op, root := add(), 0
 	buf, out := make([]byte, 1<<20), make([]byte, 1<<20)
 	at := Layout{Counts: []int{1, 2, 3, 4, 5, 6}, Displs: []int{0, 1, 3, 6, 10, 15}, Elem: 1000}
-	p := &deaf{ranks: ranks, scratch: make([]byte, 8<<20)}
+	p := &noopPeer{ranks: ranks, scratch: make([]byte, 8<<20)}
 	for _, n := range []int{8, 1000, 30000, 160000} {
 		n = n / 4 * 4
 		for name, call := range map[string]func() error{
@@ -54,7 +54,7 @@ func TestAllocs(t *testing.T) {
 			"Exscan":        func() error { return Exscan(p, out, buf[:n], op) },
 		} {
 			if got := testing.AllocsPerRun(5, func() {
-				p.lent = 0
+				p.used = 0
 				if err := call(); err != nil {
 					t.Fatal(name, err)
 				}

@@ -22,7 +22,7 @@ import (
 // The benchmarks of this file run ranks in processes of their own, as they are in earnest: the test binary starts
 // itself once per rank, with the shared memory as descriptor 3.
 
-// rankVar tells a copy of the test binary that it is a rank: "rank size crowded operation bytes batch".
+// rankVar makes a copy of the test binary a rank: "rank size crowded operation bytes batch".
 const rankVar = "COLL_BENCH_RANK"
 
 func TestMain(m *testing.M) {
@@ -81,7 +81,7 @@ func benchRank(spec string) error {
 		return err
 	}
 	call := benchCall(f, op, length)
-	// Rank 0 tells after each batch whether there is to be another. The best one tells what the machine can do when
+	// After each batch rank 0 reports whether another one follows. The best batch shows what the machine can do when
 	// nothing else runs.
 	best, begun, again := time.Duration(math.MaxInt64), time.Now(), []byte{1}
 	for again[0] == 1 {

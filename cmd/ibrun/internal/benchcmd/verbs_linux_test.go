@@ -23,8 +23,8 @@ import (
 // perftest it acts as that program.
 const fakeSide = "ibrun-side"
 
-// spoilVariable selects the program that fails.
-const spoilVariable = "BENCHCMD_TEST_SPOIL"
+// failVariable selects the program that fails.
+const failVariable = "BENCHCMD_TEST_FAIL"
 
 // runFakeProgram acts as either. The figures are 10 for perftest, 4 for the provider rxe and 20 for libibverbs.
 func runFakeProgram(name string, args []string) int {
@@ -41,7 +41,7 @@ func runFakeProgram(name string, args []string) int {
 
 // fakePerftest takes -F -d DEVICE -s SIZE -n ITERATIONS -p PORT [ADDRESS].
 func fakePerftest(name string, args []string) error {
-	spoil := os.Getenv(spoilVariable)
+	failing := os.Getenv(failVariable)
 	size, n, port := args[4], args[6], args[8]
 	if len(args) == 9 {
 		l, err := net.Listen("tcp", ":"+port)
@@ -49,7 +49,7 @@ func fakePerftest(name string, args []string) error {
 			return err
 		}
 		conn, err := l.Accept()
-		if err == nil && spoil != "server" {
+		if err == nil && failing != "server" {
 			_, err = io.Copy(io.Discard, conn)
 		} else {
 			err = errors.New("the server is out of order")
@@ -61,7 +61,7 @@ func fakePerftest(name string, args []string) error {
 		return err
 	}
 	defer conn.Close()
-	switch spoil {
+	switch failing {
 	case "server":
 		io.Copy(io.Discard, conn)
 		select {} // until it is killed
@@ -88,7 +88,7 @@ func fakeOurs(_ string, args []string) error {
 	if t.Depth != 7 || t.MTU != 1024 || t.Inline != 16 || t.Iterations < minIterations || t.Device != "fake0" {
 		return fmt.Errorf("the test is %+v", t)
 	}
-	if os.Getenv(spoilVariable) == "ours" {
+	if os.Getenv(failVariable) == "ours" {
 		return errors.New("ours is out of order")
 	}
 	if _, err := fmt.Fprintln(os.NewFile(writeFD, "to the peer"), args[3]); err != nil {
@@ -194,7 +194,7 @@ func TestVerbsFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		open     func(device, provider string) (string, error)
 		programs []string
-		spoil    string
+		failing  string
 		words    string
 		code     int
 		says     string
@@ -214,7 +214,7 @@ func TestVerbsFails(t *testing.T) {
 		"bad side test": {opens, lat, "", "side client {", exitUsage, "{"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv(spoilVariable, c.spoil)
+			t.Setenv(failVariable, c.failing)
 			out := callVerbs(t, c.open, c.programs, strings.Fields(c.words)...)
 			if out.code != c.code || !strings.Contains(out.stderr, c.says) || out.stdout != "" {
 				t.Errorf("exit %d, want %d with %q\n%s\n%s", out.code, c.code, c.says, out.stdout, out.stderr)

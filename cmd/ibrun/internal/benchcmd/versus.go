@@ -81,11 +81,11 @@ func (c *command) buildAndCompare(ctx context.Context, v *comparison, found []mp
 		}
 		v.subjects = append(v.subjects, p)
 	}
-	rivals, err := c.findReferences(ctx, v.peers, v.transport)
+	references, err := c.findReferences(ctx, v.peers, v.transport)
 	if err != nil {
 		return err
 	}
-	v.subjects = append(v.subjects, rivals...)
+	v.subjects = append(v.subjects, references...)
 	c.logSubjects(v)
 	return c.compareAll(ctx, v)
 }

@@ -163,7 +163,7 @@ func (r *reader) slice(e Event) {
 func (r *reader) arrow(e Event) {
 	a, began := r.Arrows[e.ID]
 	switch {
-	case e.ID == 0 || e.Cat != "message" || e.Name != "message": // all bear the same, so that the id alone tells them apart
+	case e.ID == 0 || e.Cat != "message" || e.Name != "message": // all have the same category and name, so that only the id differs
 		r.fail("arrow %+v", e)
 	case e.Ph == "s":
 		if began || e.Bp != "" {
