@@ -62,7 +62,7 @@ func (d *domain) connectRequested() {
 // startConnect creates queue pairs and sends the first REQ.
 func (d *domain) startConnect(e *endpoint) {
 	now := d.clock.elapsed()
-	err := d.createQPs(e, e.conn.epoch+1)
+	err := d.createQueuePairs(e, e.conn.epoch+1)
 	if errors.Is(err, verbs.ErrUnreachable) && e.retry.unreachable < maxUnreachable {
 		e.retry.unreachable++
 		e.retry.reqAt = now + maxREQInterval
@@ -146,7 +146,7 @@ func (d *domain) handleCM(m *cmMessage) error {
 	case actionRepeatREP:
 		d.trySendCM(e, cmREP, m.qps[0])
 	case actionEstablish:
-		if err := d.connectQPs(e, m); err != nil {
+		if err := d.connectQueuePairs(e, m); err != nil {
 			d.declareBroken(e, err)
 			return nil
 		}
@@ -164,7 +164,7 @@ func (d *domain) accept(e *endpoint, m *cmMessage) error {
 			return err
 		}
 		e.conn.reset()
-		err := d.createQPs(e, m.epoch)
+		err := d.createQueuePairs(e, m.epoch)
 		if errors.Is(err, verbs.ErrUnreachable) {
 			return nil // the peer will send the REQ again
 		}
@@ -174,7 +174,7 @@ func (d *domain) accept(e *endpoint, m *cmMessage) error {
 			return nil
 		}
 	}
-	if err := d.connectQPs(e, m); err != nil {
+	if err := d.connectQueuePairs(e, m); err != nil {
 		d.declareBroken(e, err)
 		return nil
 	}
@@ -192,8 +192,8 @@ func (d *domain) accept(e *endpoint, m *cmMessage) error {
 	return nil
 }
 
-// connectQPs connects the endpoint's queue pairs to those in a REQ or REP. It stores which message the peer expects next.
-func (d *domain) connectQPs(e *endpoint, m *cmMessage) error {
+// connectQueuePairs connects the endpoint's queue pairs to those in a REQ or REP. It stores which message the peer expects next.
+func (d *domain) connectQueuePairs(e *endpoint, m *cmMessage) error {
 	if e.out.sent-m.nextSeq > uint32(len(e.unacked)) {
 		return fmt.Errorf("%w: the peer expects message %d, but messages %d to %d are unacknowledged", fabric.ErrCorrupt,
 			m.nextSeq, e.out.sent-uint32(len(e.unacked)), e.out.sent)
@@ -210,8 +210,8 @@ func (d *domain) connectQPs(e *endpoint, m *cmMessage) error {
 	return nil
 }
 
-// createQPs creates queue pairs for the next connection to a peer. For the first connection it also reserves receive slots.
-func (d *domain) createQPs(e *endpoint, epoch uint32) error {
+// createQueuePairs creates queue pairs for the next connection to a peer. For the first connection it also reserves receive slots.
+func (d *domain) createQueuePairs(e *endpoint, epoch uint32) error {
 	if e.in.window == 0 {
 		if err := d.recvs.reserve(initialWindow + 1); err != nil {
 			return err

@@ -84,7 +84,7 @@ type RankLine struct {
 }
 
 // Recorded reports whether there are figures of the rank.
-func (r *RankLine) Recorded() bool { return r.State != NoRecord && r.State != Unreadable }
+func (l *RankLine) Recorded() bool { return l.State != NoRecord && l.State != Unreadable }
 
 // Slowest is the rank that waits least, because the others wait for it.
 type Slowest struct {
