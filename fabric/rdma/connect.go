@@ -210,7 +210,8 @@ func (d *domain) connectQueuePairs(e *endpoint, m *cmMessage) error {
 	return nil
 }
 
-// createQueuePairs creates queue pairs for the next connection to a peer. For the first connection it also reserves receive slots.
+// createQueuePairs creates queue pairs for the next connection to a peer. For the first connection it also reserves receive
+// slots.
 func (d *domain) createQueuePairs(e *endpoint, epoch uint32) error {
 	if e.in.window == 0 {
 		if err := d.recvs.reserve(initialWindow + 1); err != nil {
