@@ -11,7 +11,7 @@ import (
 )
 
 // The sender of a long message sends an RTS. When the receiver has matched it, the receiver reads the payload from the sender's
-// memory, alone or with the sender's assist (assist.go), or requests the payload in pieces (datacopy.go).
+// memory, alone or with the sender's assist (copy_assist.go), or requests the payload in pieces (datacopy.go).
 
 // maxBytes bounds the length that a peer may claim for a message.
 const maxBytes = 1 << 47

@@ -9,7 +9,7 @@ import (
 )
 
 // transfer is the state of a request that moves a block of memory. A receive reads the block from the sender; a send writes it
-// to the receiver, if it assists a read (assist.go) or answers an RTR (rtr.go).
+// to the receiver, if it assists a read (copy_assist.go) or answers an RTR (rtr.go).
 type transfer struct {
 	req    *Request
 	next   *transfer // in transferQueue
