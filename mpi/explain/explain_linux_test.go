@@ -140,12 +140,12 @@ func agree(t *testing.T, transport string) {
 	var c counts
 	es := pair(t, transport, &c)
 	trip(t, es, &c, 100000) // connects both
-	ways, err := Paths(transport, os.Getenv, nil)
+	paths, err := Paths(transport, os.Getenv, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var sizes []int
-	for _, w := range ways {
+	for _, w := range paths {
 		for _, l := range w.Limits {
 			for off := -120; off <= 1; off++ { // headers are at most 72 bytes
 				if n := l.Bytes + off; n > 0 && (off > -3 || off%8 == 0) {
@@ -155,7 +155,7 @@ func agree(t *testing.T, transport string) {
 		}
 	}
 	sizes = append(sizes, 1, 100, 5000, 20000, 1<<20)
-	if ways, err = Paths(transport, os.Getenv, sizes); err != nil {
+	if paths, err = Paths(transport, os.Getenv, sizes); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
@@ -163,7 +163,7 @@ func agree(t *testing.T, transport string) {
 		trip(t, es, &c, n)
 		var wants []string
 		ok := false
-		for _, w := range ways { // shared memory selects its path itself
+		for _, w := range paths { // shared memory selects its path itself
 			m := w.Messages[i]
 			wants = append(wants, fmt.Sprintf("%s of %d pieces", m.Protocol, m.Pieces))
 			if m.matches(&c) {
@@ -203,8 +203,8 @@ func TestLists(t *testing.T) {
 	if _, err := Paths("tpc", os.Getenv, nil); !errors.Is(err, auto.ErrTransport) {
 		t.Errorf("%v", err)
 	}
-	if ways, err := Paths("tcp,tcp", os.Getenv, nil); err != nil || len(ways) != 1 {
-		t.Errorf("%+v, %v", ways, err)
+	if paths, err := Paths("tcp,tcp", os.Getenv, nil); err != nil || len(paths) != 1 {
+		t.Errorf("%+v, %v", paths, err)
 	}
 }
 
@@ -218,9 +218,9 @@ func TestOverrides(t *testing.T) {
 		"tcp": {"eager", 3000, "IBRUN_TCP_EAGER", "IBRUN_TCP_EAGER", "TCPEager"},
 	} {
 		agree(t, transport)
-		ways, err := Paths(transport, os.Getenv, nil)
-		if err != nil || ways[0].Limits[1] != want {
-			t.Errorf("%+v, %v", ways, err)
+		paths, err := Paths(transport, os.Getenv, nil)
+		if err != nil || paths[0].Limits[1] != want {
+			t.Errorf("%+v, %v", paths, err)
 		}
 	}
 }

@@ -30,7 +30,7 @@ type machines struct {
 const (
 	hour    = int64(time.Hour)
 	oneWay  = 5000 // of a message, at least
-	spoiled = 1e6  // when something comes in between
+	extraDelay = 1e6  // when something comes in between
 )
 
 // pass lets some true time go by.
@@ -45,9 +45,10 @@ func (m *machines) pass(ns int64) {
 	}
 }
 
-func (m *machines) way() int64 {
+// oneWayDelay returns the time that a message takes; one in ten is delayed.
+func (m *machines) oneWayDelay() int64 {
 	if m.r.IntN(10) == 0 {
-		return oneWay + spoiled
+		return oneWay + extraDelay
 	}
 	return oneWay + int64(m.r.ExpFloat64()*oneWay/10)
 }
@@ -55,9 +56,9 @@ func (m *machines) way() int64 {
 func (m *machines) burst() (got []Sample) {
 	for range 8 {
 		s := Sample{Sent: m.other.t.Load()}
-		m.pass(m.way() + m.load)
+		m.pass(m.oneWayDelay() + m.load)
 		s.Remote = m.truth
-		m.pass(m.way())
+		m.pass(m.oneWayDelay())
 		s.Received = m.other.t.Load()
 		got = append(got, s)
 	}
@@ -105,7 +106,7 @@ func TestSimulated(t *testing.T) {
 		t.Logf("seed %d", seed)
 		m := &machines{r: rand.New(rand.NewPCG(seed, 1)), truth: hour * 10, rate: ppm * 1e-6}
 		m.join()
-		began, beyond, looks := m.truth, 0, 0
+		began, beyond, checks := m.truth, 0, 0
 		for m.truth < began+4*int64(time.Minute) {
 			begins, length := NextCycle(m.leader.Now() - began)
 			m.pass(began + begins - m.leader.Now())
@@ -123,14 +124,14 @@ func TestSimulated(t *testing.T) {
 				if off > oneWay {
 					t.Errorf("%v ppm: %v after the start the clock is off by %d ns", ppm, time.Duration(m.truth-began), off)
 				}
-				if looks++; off > m.fit.Residual() {
+				if checks++; off > m.fit.Residual() {
 					beyond++
 				}
 				m.pass(length / 20)
 			}
 		}
-		if beyond > looks/20 {
-			t.Errorf("%v ppm: %d of %d times the clock was off by more than the residual, %d ns", ppm, beyond, looks, m.fit.Residual())
+		if beyond > checks/20 {
+			t.Errorf("%v ppm: %d of %d times the clock was off by more than the residual, %d ns", ppm, beyond, checks, m.fit.Residual())
 		}
 		if r := m.fit.Residual(); r >= oneWay || m.follower.Residual() == 0 || m.fit.RoundTrip() < 2*oneWay-2 {
 			t.Errorf("%v ppm: residual %d, of the follower %d, round trip %d", ppm, r, m.follower.Residual(), m.fit.RoundTrip())
