@@ -28,8 +28,8 @@ type machines struct {
 }
 
 const (
-	hour    = int64(time.Hour)
-	oneWay  = 5000 // of a message, at least
+	hour       = int64(time.Hour)
+	oneWay     = 5000 // of a message, at least
 	extraDelay = 1e6  // when something comes in between
 )
 
