@@ -48,8 +48,8 @@ func (r *runner) alternateSize(op Op, cfg Config, rounds, settings int, set func
 	results := make([]Result, settings)
 	values := make([][]float64, settings)
 	for round := range rounds {
-		for turn := range settings {
-			i := (round + turn) % settings // none is always the first
+		for k := range settings {
+			i := (round + k) % settings // no setting is always the first
 			set(i)
 			took, _, err := r.runTimed(op, n/10, n)
 			if err != nil {

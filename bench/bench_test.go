@@ -83,7 +83,7 @@ func checkResult(t *testing.T, op Op, ranks, size int, r Result) {
 	}
 }
 
-// TestValidateSeesDamage spoils one element of what arrived, at each rank in turn, and expects it to be counted.
+// TestValidateSeesDamage changes one received element, at one rank after the other, and expects it to be counted.
 func TestValidateSeesDamage(t *testing.T) {
 	for _, op := range Ops() {
 		if op.kind == empty {
@@ -132,15 +132,14 @@ func TestAdapt(t *testing.T) {
 	}
 }
 
-// TestLoopsAllocs: a turn of the loops over the calls that package mpi promises not to allocate in allocates
-// nothing itself.
+// TestLoopsAllocs: an iteration of the measuring loops does not allocate, for calls of package mpi that do not allocate.
 func TestLoopsAllocs(t *testing.T) {
 	for _, name := range []string{"latency", "bw", "bibw", "mbw_mr", "barrier", "allreduce"} {
 		op, err := Lookup(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		const turns = 100
+		const iterations = 100
 		allocs := -1.0
 		mpitest.Run(t, 2, func(p *mpi.Process) error {
 			size := 8
@@ -153,25 +152,25 @@ func TestLoopsAllocs(t *testing.T) {
 			}
 			r := newRunner(p.World(), op, cfg)
 			r.resize(op, size)
-			turn := func() {
+			iterate := func() {
 				if _, e := op.loop(r, 0, 1); e != nil {
 					err = e
 				}
 			}
-			for range turns { // connections, arenas, queues
-				turn()
+			for range iterations { // connections, arenas, queues
+				iterate()
 			}
 			if p.World().Rank() == 0 {
-				allocs = testing.AllocsPerRun(turns, turn)
+				allocs = testing.AllocsPerRun(iterations, iterate)
 			} else {
-				for range turns + 1 {
-					turn()
+				for range iterations + 1 {
+					iterate()
 				}
 			}
 			return err
 		})
 		if allocs != 0 {
-			t.Errorf("%s: %v allocations in a turn", name, allocs)
+			t.Errorf("%s: %v allocations in an iteration", name, allocs)
 		}
 	}
 }
@@ -252,7 +251,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestPeerKnowsOps: the C twin has the same operations, in the same order.
+// TestPeerKnowsOps: the C program has the same operations, in the same order.
 func TestPeerKnowsOps(t *testing.T) {
 	var there, here []string
 	for _, m := range regexp.MustCompile(`(?m)^\t\{"(\w+)", `).FindAllStringSubmatch(PeerSource(), -1) {
