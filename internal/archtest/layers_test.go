@@ -79,7 +79,7 @@ NONE < bench/sockets;
 internal/auth < cmd/ibrun/internal/control;
 hw < cmd/ibrun/internal/placement;
 hw, perf, internal/tunables < cmd/ibrun/internal/report;
-internal/transports < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/benchcmd;
+internal/transports < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/benchcmd, cmd/ibrun/internal/explain;
 internal/tunables < cmd/ibrun/internal/launch;
 cmd/ibrun/internal/placement, cmd/ibrun/internal/report < cmd/ibrun/internal/cli;
 perf, perf/prom < cmd/ibrun/internal/exporter;

@@ -13,15 +13,16 @@ import (
 
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/mpi/explain"
 )
 
-const usage = `usage: ibrun explain SIZE[,SIZE...] [--transport LIST] [--json]
+var usage = `usage: ibrun explain SIZE[,SIZE...] [--transport LIST] [--json]
 
 It prints how messages of these sizes, such as 8,64K,1M, travel over each transport, and why. A range such as 1K-8K
 selects the powers of 2 in it.
 
-  --transport LIST   show only the listed transports, of shm, rdma and tcp
+  --transport LIST   show only the listed transports, of ` + strings.Join(transports.SelectableNames(), ", ") + `
   --json             print one JSON array
 `
 
