@@ -39,13 +39,13 @@ func remarks(r *Report, all []*perf.Snapshot) (lines []string) {
 			add("the record of %s cannot be read: %s", formatRanks(same), l.Problem)
 		}
 	}
-	untold := uint64(0) // timed operations without a histogram
+	withoutHistogram := uint64(0) // timed operations without a histogram
 	for _, s := range all {
-		untold += s.WithoutHistogram
+		withoutHistogram += s.WithoutHistogram
 	}
-	if untold > 0 {
+	if withoutHistogram > 0 {
 		add("%s latencies were not recorded, because all histograms were in use: operations that were first used late have no "+
-			"quantiles", count(untold))
+			"quantiles", count(withoutHistogram))
 	}
 	for i, n := range r.Nodes {
 		if n.Version == "" {
