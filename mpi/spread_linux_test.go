@@ -22,7 +22,7 @@ const (
 		`BufferedSteady|Processes|Stopped|Flood|Report|Thresholds|Live|Spread)`
 	// basics are fast tests of all parts, without crowds. IBRUN_SOAK=1 runs all tests.
 	crowds = `^TestCollectiveSizes$/./^[1245678]$`
-	basics = `^Test(Sends|Truncate|Order|Sendrecv|Large|Probe|Waitany|Persistent|CollectiveSizes|Split|Dup|Freed|Machines)$`
+	basics = `^Test(Sends|Truncate|Order|Sendrecv|Large|Probe|Persistent|CollectiveSizes|Split|DupOrders|Freed|Machines)$`
 )
 
 // spreadArgs returns the arguments of a test program that is one of several.
