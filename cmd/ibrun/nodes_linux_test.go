@@ -42,7 +42,7 @@ func newNodes(t *testing.T, n int) *nodes {
 // command returns the command of ibrun on one of the nodes.
 func (ns *nodes) command(k int, args ...string) *exec.Cmd {
 	return exec.Command("ibrun", append([]string{"--rendezvous", ns.addr, "--node", fmt.Sprintf("%d/%d", k, ns.n),
-		"--node-name", "n" + strconv.Itoa(k), "--secret-file", ns.secret}, args...)...)
+		"--node-name", "n" + strconv.Itoa(k), "--secret-file", ns.secret, "--heartbeat", "2s"}, args...)...)
 }
 
 // start starts ibrun on all nodes, and waits until that many lines of each have named a process.
@@ -233,7 +233,7 @@ func TestNodeHangs(t *testing.T) {
 		ns := newNodes(t, 2).start(1, "-n", "2", "rank", "sleep")
 		p := ns.list[victim]
 		p.signal(p.cmd.Process.Pid, syscall.SIGSTOP)
-		ns.wantCode(1, "is lost: no heartbeat for 2.5s", p)
+		ns.wantCode(1, "is lost: no heartbeat for 2s", p)
 		p.signal(p.cmd.Process.Pid, syscall.SIGCONT)
 		if code := p.wait(); code != 1 {
 			t.Errorf("exit code %d of the node that was given up:\n%s", code, p.stderrText())

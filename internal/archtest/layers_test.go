@@ -76,11 +76,11 @@ NONE < docs/dashboards;                                      # a test only
 hw, verbs < examples/pingpong;
 internal/ticks, internal/pollyield, verbs < bench/perftest;
 NONE < bench/sockets;
-internal/auth < cmd/ibrun/internal/control;
+internal/auth, internal/tunables < cmd/ibrun/internal/control;
 hw < cmd/ibrun/internal/placement;
 hw, perf, internal/tunables < cmd/ibrun/internal/report;
 internal/transports < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/benchcmd, cmd/ibrun/internal/explain;
-internal/tunables < cmd/ibrun/internal/launch;
+internal/tunables < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/launch/coordinator;
 cmd/ibrun/internal/placement, cmd/ibrun/internal/report < cmd/ibrun/internal/cli;
 perf, perf/prom < cmd/ibrun/internal/exporter;
 hw, perf, perf/profile < cmd/ibrun/internal/tracemerge;

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"github.com/ibrun/ibrun/internal/tunables"
 )
 
 // nodeFlags returns the flags of a job on several nodes. The user starts ibrun on each of them.
@@ -28,6 +30,13 @@ func (o *Options) nodeFlags() []flag {
 			o.JoinTimeout, err = parseDuration(s)
 			return err
 		}},
+		{[]string{"heartbeat"}, "TIME", "how long a node may be silent before it is lost (default: 15 seconds); node 0 decides",
+			func(s string) (err error) {
+				if o.Heartbeat, err = parseDuration(s); err == nil {
+					err = tunables.CheckHeartbeat(o.Heartbeat)
+				}
+				return err
+			}},
 	}
 }
 

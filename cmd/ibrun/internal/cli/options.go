@@ -60,6 +60,8 @@ type Options struct {
 	SecretFile string
 	// JoinTimeout is how long the nodes wait for each other. 0: the default.
 	JoinTimeout time.Duration
+	// Heartbeat is how long a node may be silent before it is lost. 0: the default. The value of node 0 applies to the job.
+	Heartbeat time.Duration
 }
 
 // Program is one program of a job.

@@ -14,10 +14,9 @@ import (
 
 const (
 	// heartbeatInterval is the time between two heartbeats of a side.
-	heartbeatInterval   = 500 * time.Millisecond
-	maxMissedHeartbeats = 5
-	// peerTimeout bounds how long a read or a write may take before the other side counts as lost.
-	peerTimeout = maxMissedHeartbeats * heartbeatInterval
+	heartbeatInterval = 500 * time.Millisecond
+	// minHeartbeats is how many intervals without a heartbeat are tolerated at least.
+	minHeartbeats = 5
 	// closeTimeout bounds how long Close waits until the other side has received all messages.
 	closeTimeout = time.Second
 )
@@ -30,9 +29,11 @@ var ErrClosed = errors.New("control: connection closed")
 type Conn struct {
 	raw         net.Conn
 	node, nodes int
-	reader      frameReader // used by Recv only
-	writer      frameWriter // used by writeLoop only
-	clock       peerClock
+	// heartbeat bounds how long a read or a write may take before the other side is lost.
+	heartbeat time.Duration
+	reader    frameReader // used by Recv only
+	writer    frameWriter // used by writeLoop only
+	clock     peerClock
 
 	writerDone    chan struct{} // closed when writeLoop has returned
 	writeWake     chan struct{} // holds a value if there may be something to write
@@ -47,7 +48,8 @@ type Conn struct {
 }
 
 // newConn returns the connection after its handshake. Each direction has its own key.
-func newConn(raw net.Conn, handshake *auth.Transcript, node, nodes int, isNode0 bool) (*Conn, error) {
+func newConn(raw net.Conn, handshake *auth.Transcript, node, nodes int,
+	heartbeat time.Duration, isNode0 bool) (*Conn, error) {
 	toNode, err := handshake.Derive("node 0 to node")
 	if err != nil {
 		return nil, err
@@ -62,11 +64,11 @@ func newConn(raw net.Conn, handshake *auth.Transcript, node, nodes int, isNode0 
 	if err := raw.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	if err := enableKeepAlive(raw); err != nil {
+	if err := enableKeepAlive(raw, heartbeat); err != nil {
 		return nil, err
 	}
-	c := &Conn{raw: raw, node: node, nodes: nodes, reader: frameReader{key: toNode}, writer: frameWriter{key: toNode0},
-		writerDone: make(chan struct{}), writeWake: make(chan struct{}, 1)}
+	c := &Conn{raw: raw, node: node, nodes: nodes, heartbeat: heartbeat, reader: frameReader{key: toNode},
+		writer: frameWriter{key: toNode0}, writerDone: make(chan struct{}), writeWake: make(chan struct{}, 1)}
 	go c.writeLoop()
 	return c, nil
 }
@@ -123,7 +125,7 @@ func (c *Conn) setSuspended(suspended bool) {
 
 // setReadDeadline bounds the wait for the next frame. The caller must hold mu.
 func (c *Conn) setReadDeadline() error {
-	deadline := time.Now().Add(peerTimeout)
+	deadline := time.Now().Add(c.heartbeat)
 	if c.suspended || c.peerSuspended.Load() {
 		deadline = time.Time{} // TCP keepalive still detects that the other machine has failed
 	}
@@ -189,7 +191,7 @@ func (c *Conn) readFrame() (frame, error) {
 // writeLoop sends queued frames and heartbeats until the connection is closed or fails.
 func (c *Conn) writeLoop() {
 	defer close(c.writerDone)
-	ticker := time.NewTicker(heartbeatInterval)
+	ticker := time.NewTicker(min(heartbeatInterval, c.heartbeat/minHeartbeats))
 	defer ticker.Stop()
 	c.queueHeartbeat()
 	for {
@@ -232,7 +234,7 @@ func (c *Conn) writeFrame(f frame) error {
 	if f.kind == kindHeartbeat {
 		f.body = c.clock.heartbeat(time.Now())
 	}
-	if err := c.raw.SetWriteDeadline(time.Now().Add(peerTimeout)); err != nil {
+	if err := c.raw.SetWriteDeadline(time.Now().Add(c.heartbeat)); err != nil {
 		return err
 	}
 	_, err := c.raw.Write(c.writer.encode(f))
@@ -251,7 +253,7 @@ func (c *Conn) setError(err error) {
 	case c.closing:
 		c.err = ErrClosed
 	case errors.Is(err, errTimeout):
-		c.err = fmt.Errorf("no heartbeat for %v", peerTimeout)
+		c.err = fmt.Errorf("no heartbeat for %v", c.heartbeat)
 	default:
 		c.err = err
 	}

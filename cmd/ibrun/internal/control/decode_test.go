@@ -17,7 +17,7 @@ func testRequest() []byte {
 }
 
 func testChallenge() []byte {
-	return append(append([]byte(magic), version), make([]byte, nonceLen+proofLen)...)
+	return append(encodeChallenge(testHeartbeat), make([]byte, proofLen)...)
 }
 
 func TestHandshakePrefixes(t *testing.T) {
@@ -56,8 +56,8 @@ func FuzzHandshake(f *testing.F) {
 		if g, err := decodeRequest(b); err == nil && !bytes.Equal(g.encode(), b) {
 			t.Errorf("%x was decoded as %+v", b, g)
 		}
-		if nonce, proof, err := decodeChallenge(b); err == nil && len(nonce)+len(proof) != nonceLen+proofLen {
-			t.Errorf("%x was decoded as a challenge of %x and %x", b, nonce, proof)
+		if heartbeat, proof, err := decodeChallenge(b); err == nil && (heartbeat <= 0 || len(proof) != proofLen) {
+			t.Errorf("%x was decoded as a challenge of %v and %x", b, heartbeat, proof)
 		}
 	})
 }

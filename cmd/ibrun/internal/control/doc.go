@@ -10,7 +10,7 @@
 // A connection begins with a handshake, in which each side proves that it has the same secret file:
 //
 //	request, 48 bytes    "ibrun/n", version, node, nodes (4 bytes each), 32 random bytes
-//	challenge, 72 bytes  "ibrun/n", version, 32 random bytes; HMAC-SHA-256 of "node 0" and all bytes so far
+//	challenge, 76 bytes  "ibrun/n", version, heartbeat (4 bytes), 32 random bytes; HMAC-SHA-256 of "node 0" and all bytes so far
 //	proof, 32 bytes      HMAC-SHA-256 of "node" and the same bytes
 //
 // After it, both sides send frames. Each frame ends in a tag, an HMAC over the frame and its number, which counts up. Each
@@ -21,6 +21,7 @@
 // An unauthenticated connection gets no further than the challenge. It is closed after a few seconds. The number of such
 // connections is bounded, and they delay neither Accept nor each other.
 //
-// Both sides send a heartbeat every 500 ms. A side that receives nothing for five intervals reports the other as lost.
+// Both sides send a heartbeat every 500 ms. A side that receives nothing for the time that node 0 has sent reports the other as
+// lost.
 // Heartbeats also measure the offset between the clocks, so that events of different nodes can be ordered ([Conn.ClockOffset]).
 package control

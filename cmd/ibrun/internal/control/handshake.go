@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/internal/auth"
+	"github.com/ibrun/ibrun/internal/tunables"
 )
 
 // magic begins the first message of each side. The version follows it.
 const (
 	magic   = "ibrun/n"
-	version = 1
+	version = 2
 )
 
 // Lengths in bytes.
@@ -23,7 +24,7 @@ const (
 	nonceLen     = 32
 	proofLen     = auth.MACBytes
 	requestLen   = len(magic) + 1 + 4 + 4 + nonceLen
-	challengeLen = len(magic) + 1 + nonceLen + proofLen
+	challengeLen = len(magic) + 1 + 4 + nonceLen + proofLen
 )
 
 // The labels of the proofs. They differ, so that the proof of one side is not valid for the other.
@@ -74,16 +75,29 @@ func decodeRequest(b []byte) (r request, err error) {
 	return r, nil
 }
 
-// decodeChallenge decodes the answer of node 0.
-func decodeChallenge(b []byte) (nonce, proof []byte, err error) {
+// encodeChallenge returns the answer of node 0 without its proof. The duration is rounded to milliseconds.
+func encodeChallenge(heartbeat time.Duration) []byte {
+	b := append([]byte(magic), version)
+	b = binary.BigEndian.AppendUint32(b, uint32(heartbeat.Milliseconds()))
+	nonce := make([]byte, nonceLen)
+	rand.Read(nonce)
+	return append(b, nonce...)
+}
+
+// decodeChallenge decodes the answer of node 0: how long a side may be silent, and the proof.
+func decodeChallenge(b []byte) (heartbeat time.Duration, proof []byte, err error) {
 	rest, err := cutMagic(b)
 	if err != nil {
-		return nil, nil, err
+		return 0, nil, err
 	}
 	if len(b) != challengeLen {
-		return nil, nil, fmt.Errorf("%w: a challenge of %d bytes", ErrNotIbrun, len(b))
+		return 0, nil, fmt.Errorf("%w: a challenge of %d bytes", ErrNotIbrun, len(b))
 	}
-	return rest[:nonceLen], rest[nonceLen:], nil
+	heartbeat = time.Duration(binary.BigEndian.Uint32(rest)) * time.Millisecond
+	if err := tunables.CheckHeartbeat(heartbeat); err != nil {
+		return 0, nil, fmt.Errorf("%w: heartbeat of %v: %w", ErrNotIbrun, heartbeat, err)
+	}
+	return heartbeat, rest[4+nonceLen:], nil
 }
 
 // cutMagic returns b without magic and version, after checking them.
@@ -98,7 +112,7 @@ func cutMagic(b []byte) ([]byte, error) {
 }
 
 // serverHandshake performs the handshake on node 0.
-func serverHandshake(raw net.Conn, s auth.Secret) (*Conn, error) {
+func serverHandshake(raw net.Conn, s auth.Secret, heartbeat time.Duration) (*Conn, error) {
 	if err := raw.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
 		return nil, err
 	}
@@ -110,10 +124,7 @@ func serverHandshake(raw net.Conn, s auth.Secret) (*Conn, error) {
 	if err != nil && !errors.Is(err, ErrVersion) {
 		return nil, err
 	}
-	challenge := append([]byte(magic), version)
-	nonce := make([]byte, nonceLen)
-	rand.Read(nonce)
-	challenge = append(challenge, nonce...)
+	challenge := encodeChallenge(heartbeat)
 	transcript := s.Transcript(req, challenge)
 	if _, errWrite := raw.Write(append(challenge, transcript.MAC(roleNode0)...)); err != nil || errWrite != nil {
 		return nil, errors.Join(err, errWrite)
@@ -125,7 +136,7 @@ func serverHandshake(raw net.Conn, s auth.Secret) (*Conn, error) {
 	if !transcript.Verify(proof, roleNode) {
 		return nil, fmt.Errorf("node %d: %w", r.node, ErrSecret)
 	}
-	return newConn(raw, transcript, r.node, r.nodes, true)
+	return newConn(raw, transcript, r.node, r.nodes, heartbeat, true)
 }
 
 // clientHandshake performs the handshake on another node.
@@ -149,7 +160,7 @@ func clientHandshake(raw net.Conn, s auth.Secret, node, nodes int) (*Conn, error
 	if err != nil {
 		return nil, fmt.Errorf("read its answer: %w", err)
 	}
-	_, proof, err := decodeChallenge(answer)
+	heartbeat, proof, err := decodeChallenge(answer)
 	if err != nil {
 		return nil, err
 	}
@@ -162,5 +173,5 @@ func clientHandshake(raw net.Conn, s auth.Secret, node, nodes int) (*Conn, error
 	if !sameSecret {
 		return nil, ErrSecret
 	}
-	return newConn(raw, transcript, node, nodes, false)
+	return newConn(raw, transcript, node, nodes, heartbeat, false)
 }

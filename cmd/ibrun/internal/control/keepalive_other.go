@@ -2,7 +2,10 @@
 
 package control
 
-import "net"
+import (
+	"net"
+	"time"
+)
 
 // setUserTimeout does nothing: the system has its own limit for unacknowledged data.
-func setUserTimeout(*net.TCPConn) error { return nil }
+func setUserTimeout(*net.TCPConn, time.Duration) error { return nil }

@@ -19,21 +19,23 @@ const maxPending = 64
 type Listener struct {
 	listener net.Listener
 	secret   auth.Secret
-	accepted chan *Conn
-	closed   chan struct{}
+	// heartbeat is how long a side of its connections may be silent.
+	heartbeat time.Duration
+	accepted  chan *Conn
+	closed    chan struct{}
 
 	mu          sync.Mutex
 	pending     []net.Conn // connections in their handshake, the oldest first
 	lastRefusal string     // why the last node was refused
 }
 
-// Listen starts to listen at addr, host:port.
-func Listen(addr string, s auth.Secret) (*Listener, error) {
+// Listen starts to listen at addr, host:port. A side of a connection is lost when it has been silent for heartbeat.
+func Listen(addr string, s auth.Secret, heartbeat time.Duration) (*Listener, error) {
 	nl, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the other nodes: %w", err)
 	}
-	l := &Listener{listener: nl, secret: s, accepted: make(chan *Conn), closed: make(chan struct{})}
+	l := &Listener{listener: nl, secret: s, heartbeat: heartbeat, accepted: make(chan *Conn), closed: make(chan struct{})}
 	go l.acceptLoop()
 	return l, nil
 }
@@ -110,7 +112,7 @@ func (l *Listener) removePending(raw net.Conn, refusal string) {
 
 // handshake authenticates a connection and passes it to Accept.
 func (l *Listener) handshake(raw net.Conn) {
-	c, err := serverHandshake(raw, l.secret)
+	c, err := serverHandshake(raw, l.secret, l.heartbeat)
 	refusal := ""
 	if errors.Is(err, ErrSecret) || errors.Is(err, ErrVersion) {
 		refusal = fmt.Sprintf("%v was refused: %v", raw.RemoteAddr(), err)

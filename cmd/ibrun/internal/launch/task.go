@@ -91,6 +91,7 @@ func makeTask(m *coordinator.Cluster, p *plan, o *cli.Options, programs []progra
 	if o.Verbose { // ranks print which transports they use
 		t.Env = append(t.Env, "IBRUN_VERBOSE=1")
 	}
+	t.Env = append(t.Env, tunables.Heartbeat+"="+m.Job.Heartbeat.String()) // of node 0, also if this node has another
 	if o.Transport != "" {
 		t.Env = append(t.Env, tunables.Transports+"="+o.Transport)
 	}

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/auth"
+	"github.com/ibrun/ibrun/internal/tunables"
 )
 
 // joinTimeout limits how long the nodes wait for each other unless --join-timeout is given.
@@ -24,7 +26,7 @@ const joinTimeout = time.Minute
 func JoinNodes(name string, o *cli.Options, s console.Streams) (*Cluster, error) {
 	cl := &Cluster{MasterAddr: "127.0.0.1"}
 	if o.Nodes <= 1 {
-		cl.Job.JobID, cl.Job.Names = newJobID(), []string{name}
+		cl.Job.JobID, cl.Job.Names, cl.Job.Heartbeat = newJobID(), []string{name}, heartbeat(o)
 		rand.Read(cl.Secret[:])
 		addr, err := FreeAddr(cl.MasterAddr)
 		if err == nil {
@@ -49,14 +51,14 @@ func JoinNodes(name string, o *cli.Options, s console.Streams) (*Cluster, error)
 	return cl, err
 }
 
+// heartbeat returns how long a node may be silent according to the command line of this node.
+func heartbeat(o *cli.Options) time.Duration { return cmp.Or(o.Heartbeat, tunables.DefaultHeartbeat) }
+
 func newJobID() string { return strings.ToLower(rand.Text()[:10]) }
 
 // withJoinTimeout returns a context that ends when the time for joining is over.
 func withJoinTimeout(ctx context.Context, o *cli.Options) (context.Context, context.CancelFunc) {
-	limit := o.JoinTimeout
-	if limit == 0 {
-		limit = joinTimeout
-	}
+	limit := cmp.Or(o.JoinTimeout, joinTimeout)
 	return context.WithTimeoutCause(ctx, limit, exitcode.Errorf(exitcode.Failed, "within %v (--join-timeout)", limit))
 }
 
@@ -64,7 +66,7 @@ func withJoinTimeout(ctx context.Context, o *cli.Options) (context.Context, cont
 // secret have no effect.
 func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, secret auth.Secret, o *cli.Options,
 	s console.Streams) error {
-	l, err := control.Listen(o.Rendezvous, secret)
+	l, err := control.Listen(o.Rendezvous, secret, heartbeat(o))
 	if err != nil {
 		return fmt.Errorf("%w (--rendezvous names an address of node 0)", err)
 	}
@@ -95,7 +97,8 @@ func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, secret 
 		cl.Abort(err)
 		return err
 	}
-	cl.Job = protocol.JobInfo{JobID: newJobID(), Names: []string{ours.Name}, Salt: make([]byte, 32), Report: o.Report}
+	cl.Job = protocol.JobInfo{JobID: newJobID(), Names: []string{ours.Name}, Salt: make([]byte, 32), Report: o.Report,
+		Heartbeat: heartbeat(o)}
 	for _, w := range cl.workers[1:] {
 		cl.Job.Names = append(cl.Job.Names, w.Name)
 	}
