@@ -18,9 +18,11 @@ import (
 // testHeartbeat is how long a side may be silent in these tests.
 const testHeartbeat = time.Second
 
-func testSecret(fill byte) auth.Secret { return auth.NewSecret(bytes.Repeat([]byte{fill}, 32)) }
+func testSecret(fill byte) Security {
+	return Security{Secret: auth.NewSecret(bytes.Repeat([]byte{fill}, 32))}
+}
 
-func testListener(t *testing.T, s auth.Secret) *Listener {
+func testListener(t *testing.T, s Security) *Listener {
 	t.Helper()
 	l, err := Listen("127.0.0.1:0", s, testHeartbeat)
 	if err != nil {
@@ -47,7 +49,7 @@ func pair(t *testing.T) (zero, one *Conn) {
 	return zero, one
 }
 
-func dial(t *testing.T, l *Listener, s auth.Secret, node, nodes int) *Conn {
+func dial(t *testing.T, l *Listener, s Security, node, nodes int) *Conn {
 	t.Helper()
 	c, err := Dial(t.Context(), l.Addr().String(), s, node, nodes)
 	if err != nil {
@@ -224,7 +226,7 @@ func TestNotNodeZero(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	answers := []string{"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", magic + "\x63and something else"}
+	answers := []string{"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", magicPlain + "\x63and something else"}
 	go func() {
 		for _, answer := range answers {
 			c, err := other.Accept()

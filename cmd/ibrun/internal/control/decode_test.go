@@ -17,7 +17,7 @@ func testRequest() []byte {
 }
 
 func testChallenge() []byte {
-	return append(encodeChallenge(testHeartbeat), make([]byte, proofLen)...)
+	return append(encodeChallenge(false, testHeartbeat), make([]byte, proofLen)...)
 }
 
 func TestHandshakePrefixes(t *testing.T) {
@@ -25,7 +25,7 @@ func TestHandshakePrefixes(t *testing.T) {
 	if g, err := decodeRequest(req); err != nil || g.node != 3 || g.nodes != 5 || g.nonce[31] != 2 {
 		t.Errorf("%+v, %v", g, err)
 	}
-	if _, _, err := decodeChallenge(answer); err != nil {
+	if _, _, _, err := decodeChallenge(answer); err != nil {
 		t.Error(err)
 	}
 	for i := range req {
@@ -34,11 +34,11 @@ func TestHandshakePrefixes(t *testing.T) {
 		}
 	}
 	for i := range answer {
-		if _, _, err := decodeChallenge(answer[:i]); !errors.Is(err, ErrNotIbrun) {
+		if _, _, _, err := decodeChallenge(answer[:i]); !errors.Is(err, ErrNotIbrun) {
 			t.Errorf("%d bytes of a challenge: %v", i, err)
 		}
 	}
-	req[len(magic)]++
+	req[len(magicPlain)]++
 	if _, err := decodeRequest(req); !errors.Is(err, ErrVersion) {
 		t.Errorf("another version: %v", err)
 	}
@@ -56,7 +56,7 @@ func FuzzHandshake(f *testing.F) {
 		if g, err := decodeRequest(b); err == nil && !bytes.Equal(g.encode(), b) {
 			t.Errorf("%x was decoded as %+v", b, g)
 		}
-		if heartbeat, proof, err := decodeChallenge(b); err == nil && (heartbeat <= 0 || len(proof) != proofLen) {
+		if _, heartbeat, proof, err := decodeChallenge(b); err == nil && (heartbeat <= 0 || len(proof) != proofLen) {
 			t.Errorf("%x was decoded as a challenge of %v and %x", b, heartbeat, proof)
 		}
 	})

@@ -13,18 +13,19 @@ import (
 	"github.com/ibrun/ibrun/internal/tunables"
 )
 
-// magic begins the first message of each side. The version follows it.
+// A magic begins the first message of each side. It says whether that side demands encryption. The version follows it.
 const (
-	magic   = "ibrun/n"
-	version = 2
+	magicPlain   = "ibrun/n"
+	magicEncrypt = "ibrun/e"
+	version      = 2
 )
 
 // Lengths in bytes.
 const (
 	nonceLen     = 32
 	proofLen     = auth.MACBytes
-	requestLen   = len(magic) + 1 + 4 + 4 + nonceLen
-	challengeLen = len(magic) + 1 + 4 + nonceLen + proofLen
+	requestLen   = len(magicPlain) + 1 + 4 + 4 + nonceLen
+	challengeLen = len(magicPlain) + 1 + 4 + nonceLen + proofLen
 )
 
 // The labels of the proofs. They differ, so that the proof of one side is not valid for the other.
@@ -47,12 +48,13 @@ var (
 
 // request is the first message, from a node to node 0.
 type request struct {
+	encrypt     bool // the node demands encryption
 	node, nodes int
 	nonce       [nonceLen]byte
 }
 
 func (r *request) encode() []byte {
-	b := append([]byte(magic), version)
+	b := appendMagic(nil, r.encrypt)
 	b = binary.BigEndian.AppendUint32(b, uint32(r.node))
 	b = binary.BigEndian.AppendUint32(b, uint32(r.nodes))
 	return append(b, r.nonce[:]...)
@@ -60,10 +62,11 @@ func (r *request) encode() []byte {
 
 // decodeRequest decodes a complete request.
 func decodeRequest(b []byte) (r request, err error) {
-	rest, err := cutMagic(b)
+	rest, encrypt, err := cutMagic(b)
 	if err != nil {
 		return r, err
 	}
+	r.encrypt = encrypt
 	if len(b) != requestLen {
 		return r, fmt.Errorf("%w: a request of %d bytes", ErrNotIbrun, len(b))
 	}
@@ -76,44 +79,58 @@ func decodeRequest(b []byte) (r request, err error) {
 }
 
 // encodeChallenge returns the answer of node 0 without its proof. The duration is rounded to milliseconds.
-func encodeChallenge(heartbeat time.Duration) []byte {
-	b := append([]byte(magic), version)
+func encodeChallenge(encrypt bool, heartbeat time.Duration) []byte {
+	b := appendMagic(nil, encrypt)
 	b = binary.BigEndian.AppendUint32(b, uint32(heartbeat.Milliseconds()))
 	nonce := make([]byte, nonceLen)
 	rand.Read(nonce)
 	return append(b, nonce...)
 }
 
-// decodeChallenge decodes the answer of node 0: how long a side may be silent, and the proof.
-func decodeChallenge(b []byte) (heartbeat time.Duration, proof []byte, err error) {
-	rest, err := cutMagic(b)
+// decodeChallenge decodes the answer of node 0: whether it demands encryption, how long a side may be silent, and the proof.
+func decodeChallenge(b []byte) (encrypt bool, heartbeat time.Duration, proof []byte, err error) {
+	rest, encrypt, err := cutMagic(b)
 	if err != nil {
-		return 0, nil, err
+		return false, 0, nil, err
 	}
 	if len(b) != challengeLen {
-		return 0, nil, fmt.Errorf("%w: a challenge of %d bytes", ErrNotIbrun, len(b))
+		return false, 0, nil, fmt.Errorf("%w: a challenge of %d bytes", ErrNotIbrun, len(b))
 	}
 	heartbeat = time.Duration(binary.BigEndian.Uint32(rest)) * time.Millisecond
 	if err := tunables.CheckHeartbeat(heartbeat); err != nil {
-		return 0, nil, fmt.Errorf("%w: heartbeat of %v: %w", ErrNotIbrun, heartbeat, err)
+		return false, 0, nil, fmt.Errorf("%w: heartbeat of %v: %w", ErrNotIbrun, heartbeat, err)
 	}
-	return heartbeat, rest[4+nonceLen:], nil
+	return encrypt, heartbeat, rest[4+nonceLen:], nil
 }
 
-// cutMagic returns b without magic and version, after checking them.
-func cutMagic(b []byte) ([]byte, error) {
-	if len(b) <= len(magic) || string(b[:len(magic)]) != magic {
-		return nil, ErrNotIbrun
+// appendMagic appends magic and version to b.
+func appendMagic(b []byte, encrypt bool) []byte {
+	if encrypt {
+		return append(append(b, magicEncrypt...), version)
 	}
-	if v := b[len(magic)]; v != version {
-		return nil, fmt.Errorf("%w: it speaks version %d of the protocol between nodes, this ibrun version %d", ErrVersion, v, version)
+	return append(append(b, magicPlain...), version)
+}
+
+// cutMagic returns b without magic and version, after checking them, and whether the magic demands encryption.
+func cutMagic(b []byte) (rest []byte, encrypt bool, err error) {
+	const n = len(magicPlain)
+	if len(b) <= n || string(b[:n]) != magicPlain && string(b[:n]) != magicEncrypt {
+		return nil, false, ErrNotIbrun
 	}
-	return b[len(magic)+1:], nil
+	if v := b[n]; v != version {
+		return nil, false, fmt.Errorf("%w: it speaks version %d of the protocol between nodes, this ibrun version %d",
+			ErrVersion, v, version)
+	}
+	return b[n+1:], string(b[:n]) == magicEncrypt, nil
 }
 
 // serverHandshake performs the handshake on node 0.
-func serverHandshake(raw net.Conn, s auth.Secret, heartbeat time.Duration) (*Conn, error) {
+func serverHandshake(raw net.Conn, s Security, heartbeat time.Duration) (*Conn, error) {
 	if err := raw.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
+		return nil, err
+	}
+	raw, binding, err := s.openServer(raw)
+	if err != nil {
 		return nil, err
 	}
 	req := make([]byte, requestLen)
@@ -124,8 +141,8 @@ func serverHandshake(raw net.Conn, s auth.Secret, heartbeat time.Duration) (*Con
 	if err != nil && !errors.Is(err, ErrVersion) {
 		return nil, err
 	}
-	challenge := encodeChallenge(heartbeat)
-	transcript := s.Transcript(req, challenge)
+	challenge := encodeChallenge(s.encrypts(), heartbeat)
+	transcript := s.Transcript(req, challenge, binding)
 	if _, errWrite := raw.Write(append(challenge, transcript.MAC(roleNode0)...)); err != nil || errWrite != nil {
 		return nil, errors.Join(err, errWrite)
 	}
@@ -134,17 +151,27 @@ func serverHandshake(raw net.Conn, s auth.Secret, heartbeat time.Duration) (*Con
 		return nil, fmt.Errorf("read the proof of node %d: %w", r.node, err)
 	}
 	if !transcript.Verify(proof, roleNode) {
-		return nil, fmt.Errorf("node %d: %w", r.node, ErrSecret)
+		return nil, fmt.Errorf("node %d: %w", r.node, otherSecret(binding != nil))
+	}
+	if err := checkModes(s.encrypts(), r.encrypt, binding != nil); err != nil {
+		return nil, fmt.Errorf("node %d at %v: %w", r.node, raw.RemoteAddr(), err)
 	}
 	return newConn(raw, transcript, r.node, r.nodes, heartbeat, true)
 }
 
-// clientHandshake performs the handshake on another node.
-func clientHandshake(raw net.Conn, s auth.Secret, node, nodes int) (*Conn, error) {
+// clientHandshake performs the handshake on another node. If encrypted is false it happens in the clear, also if s demands
+// encryption. It fails in that case, and says why.
+func clientHandshake(raw net.Conn, s Security, node, nodes int, encrypted bool) (c *Conn, err error) {
 	if err := raw.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
 		return nil, err
 	}
-	r := request{node: node, nodes: nodes}
+	var binding []byte
+	if encrypted {
+		if raw, binding, err = s.openClient(raw); err != nil {
+			return nil, err
+		}
+	}
+	r := request{encrypt: s.encrypts(), node: node, nodes: nodes}
 	rand.Read(r.nonce[:])
 	req := r.encode()
 	if _, err := raw.Write(req); err != nil {
@@ -152,26 +179,29 @@ func clientHandshake(raw net.Conn, s auth.Secret, node, nodes int) (*Conn, error
 	}
 	answer := make([]byte, challengeLen)
 	n, err := io.ReadFull(raw, answer)
-	if n > len(magic) {
-		if _, errMagic := cutMagic(answer[:n]); errMagic != nil {
+	if n > len(magicPlain) {
+		if _, _, errMagic := cutMagic(answer[:n]); errMagic != nil {
 			return nil, errMagic
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read its answer: %w", err)
 	}
-	heartbeat, proof, err := decodeChallenge(answer)
+	encrypt, heartbeat, proof, err := decodeChallenge(answer)
 	if err != nil {
 		return nil, err
 	}
-	transcript := s.Transcript(req, answer[:challengeLen-proofLen])
+	transcript := s.Transcript(req, answer[:challengeLen-proofLen], binding)
 	sameSecret := transcript.Verify(proof, roleNode0)
 	// The proof is sent in any case, so that node 0 can report why this node did not join.
 	if _, err := raw.Write(transcript.MAC(roleNode)); err != nil && sameSecret {
 		return nil, err
 	}
 	if !sameSecret {
-		return nil, ErrSecret
+		return nil, otherSecret(encrypted)
+	}
+	if err := checkModes(s.encrypts(), encrypt, encrypted); err != nil {
+		return nil, err
 	}
 	return newConn(raw, transcript, node, nodes, heartbeat, false)
 }

@@ -12,7 +12,7 @@ const keepAliveProbes = 5
 // enableKeepAlive makes the kernel detect after about that time that the other machine has failed, also while no heartbeats are
 // sent.
 func enableKeepAlive(raw net.Conn, timeout time.Duration) error {
-	tcp, ok := raw.(*net.TCPConn)
+	tcp, ok := innermost(raw).(*net.TCPConn)
 	if !ok {
 		return nil // a pipe of a test; closing its other end is an error for reads and writes
 	}

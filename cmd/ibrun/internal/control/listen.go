@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/ibrun/ibrun/internal/auth"
 )
 
 // maxPending is the maximum number of connections in their handshake. If one more arrives, the oldest is closed.
@@ -18,10 +16,11 @@ const maxPending = 64
 // Listener accepts the connections of the other nodes. Its methods may be called by any goroutine.
 type Listener struct {
 	listener net.Listener
-	secret   auth.Secret
+	security Security
 	// heartbeat is how long a side of its connections may be silent.
 	heartbeat time.Duration
 	accepted  chan *Conn
+	mismatch  chan error // holds the error of the first node that is ours and has made another choice of encryption
 	closed    chan struct{}
 
 	mu          sync.Mutex
@@ -30,12 +29,13 @@ type Listener struct {
 }
 
 // Listen starts to listen at addr, host:port. A side of a connection is lost when it has been silent for heartbeat.
-func Listen(addr string, s auth.Secret, heartbeat time.Duration) (*Listener, error) {
+func Listen(addr string, s Security, heartbeat time.Duration) (*Listener, error) {
 	nl, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the other nodes: %w", err)
 	}
-	l := &Listener{listener: nl, secret: s, heartbeat: heartbeat, accepted: make(chan *Conn), closed: make(chan struct{})}
+	l := &Listener{listener: nl, security: s, heartbeat: heartbeat,
+		accepted: make(chan *Conn), mismatch: make(chan error, 1), closed: make(chan struct{})}
 	go l.acceptLoop()
 	return l, nil
 }
@@ -43,11 +43,14 @@ func Listen(addr string, s auth.Secret, heartbeat time.Duration) (*Listener, err
 // Addr returns the address at which it listens.
 func (l *Listener) Addr() net.Addr { return l.listener.Addr() }
 
-// Accept returns the next connection whose other side has proven that it has the secret.
+// Accept returns the next connection whose other side has proven that it has the secret. The error is [ErrEncrypt] if that
+// side has made another choice of encryption.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	select {
 	case c := <-l.accepted:
 		return c, nil
+	case err := <-l.mismatch:
+		return nil, err
 	case <-l.closed:
 		return nil, ErrClosed
 	case <-ctx.Done():
@@ -112,7 +115,7 @@ func (l *Listener) removePending(raw net.Conn, refusal string) {
 
 // handshake authenticates a connection and passes it to Accept.
 func (l *Listener) handshake(raw net.Conn) {
-	c, err := serverHandshake(raw, l.secret, l.heartbeat)
+	c, err := serverHandshake(raw, l.security, l.heartbeat)
 	refusal := ""
 	if errors.Is(err, ErrSecret) || errors.Is(err, ErrVersion) {
 		refusal = fmt.Sprintf("%v was refused: %v", raw.RemoteAddr(), err)
@@ -120,11 +123,23 @@ func (l *Listener) handshake(raw net.Conn) {
 	l.removePending(raw, refusal)
 	if err != nil {
 		raw.Close()
+		l.reportMismatch(err)
 		return
 	}
 	select {
 	case l.accepted <- c:
 	case <-l.closed:
 		c.Close()
+	}
+}
+
+// reportMismatch passes an ErrEncrypt to Accept.
+func (l *Listener) reportMismatch(err error) {
+	if !errors.Is(err, ErrEncrypt) {
+		return
+	}
+	select {
+	case l.mismatch <- err:
+	default: // one was reported before
 	}
 }
