@@ -108,6 +108,22 @@ const (
 	RDMADevices   = "IBRUN_RDMA_DEVICES"
 )
 
+// Encrypt is the variable that demands encryption between nodes. It must have the same value at every rank.
+const Encrypt = "IBRUN_ENCRYPT"
+
+// EncryptFromEnv returns the value of the variable [Encrypt], or false if it is not set.
+func EncryptFromEnv(getenv func(string) string) (bool, error) {
+	text := getenv(Encrypt)
+	if text == "" {
+		return false, nil
+	}
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, fmt.Errorf("%s=%q: want 1 (encrypt) or 0", Encrypt, text)
+	}
+	return on, nil
+}
+
 // All returns every tunable.
 func All() []*Tunable {
 	return []*Tunable{

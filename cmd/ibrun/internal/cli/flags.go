@@ -86,6 +86,8 @@ func (o *Options) transportFlags() []flag {
 			}},
 		{[]string{"tcp-interfaces"}, "LIST", "use only these network interfaces for TCP, such as eth0,10.1.0.0/16,^docker0",
 			stringFlag(&o.Interfaces)},
+		{[]string{"encrypt"}, "", "encrypt what the nodes and the ranks on them send each other (TLS 1.3); give it to all nodes,\n" +
+			"or to none; RDMA is not used then", boolFlag(&o.Encrypt)},
 	}
 }
 

@@ -30,6 +30,8 @@ type Options struct {
 	// Transport lists the transports that the ranks may use, and Interfaces the network interfaces for TCP, in the syntax of
 	// IBRUN_TRANSPORT and IBRUN_TCP_INTERFACES. Empty: the ranks choose.
 	Transport, Interfaces string
+	// Encrypt makes the nodes, and the ranks on different nodes, encrypt what they send each other.
+	Encrypt bool
 	// Metrics is the address of the metrics of this node's ranks: host:port, a port, or a path. Empty: no metrics are served.
 	// MetricsSD is the Prometheus discovery file for that address, or empty.
 	Metrics, MetricsSD string

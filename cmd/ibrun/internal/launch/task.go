@@ -95,6 +95,11 @@ func makeTask(m *coordinator.Cluster, p *plan, o *cli.Options, programs []progra
 	if o.Transport != "" {
 		t.Env = append(t.Env, tunables.Transports+"="+o.Transport)
 	}
+	if o.Encrypt {
+		t.Env = append(t.Env, tunables.Encrypt+"=1")
+	} else if cli.Lookup(env)(tunables.Encrypt) != "" { // the command line says otherwise
+		t.Env = append(t.Env, tunables.Encrypt+"=0")
+	}
 	if o.Interfaces != "" {
 		t.Env = append(t.Env, tunables.TCPInterfaces+"="+o.Interfaces)
 	}

@@ -38,12 +38,19 @@ func JoinNodes(name string, o *cli.Options, s console.Streams) (*Cluster, error)
 	if err != nil {
 		return nil, exitcode.Errorf(exitcode.UsageError, "%w", err)
 	}
+	security, err := control.NewSecurity(secret, o.Encrypt)
+	if err != nil {
+		return nil, err
+	}
 	ctx, stop := console.Interruptible("waiting for the other nodes")
 	defer stop()
 	if o.Node == 0 {
-		err = cl.acceptNodes(ctx, newJoin(name, o), secret, o, s)
+		err = cl.acceptNodes(ctx, newJoin(name, o), security, o, s)
 	} else {
-		err = cl.joinNode0(ctx, newJoin(name, o), secret, o, s)
+		err = cl.joinNode0(ctx, newJoin(name, o), security, o, s)
+	}
+	if errors.Is(err, control.ErrEncrypt) {
+		err = exitcode.Errorf(exitcode.UsageError, "%w", err)
 	}
 	if err == nil {
 		cl.Secret, err = secret.Derive(cl.Job.Salt, "job "+cl.Job.JobID)
@@ -64,18 +71,22 @@ func withJoinTimeout(ctx context.Context, o *cli.Options) (context.Context, cont
 
 // acceptNodes waits on node 0 until all other nodes have joined, and sends them the job information. Connections without the
 // secret have no effect.
-func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, secret auth.Secret, o *cli.Options,
+func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, security control.Security, o *cli.Options,
 	s console.Streams) error {
-	l, err := control.Listen(o.Rendezvous, secret, heartbeat(o))
+	l, err := control.Listen(o.Rendezvous, security, heartbeat(o))
 	if err != nil {
 		return fmt.Errorf("%w (--rendezvous names an address of node 0)", err)
 	}
 	ctx, cancel := withJoinTimeout(ctx, o)
 	defer cancel()
 	cl.workers, cl.received = make([]*joinedNode, o.Nodes), make(chan receivedEvent)
+	refused := make(chan error, 1)
 	go func() {
 		for {
 			c, err := l.Accept(ctx)
+			if errors.Is(err, control.ErrEncrypt) {
+				refused <- err
+			}
 			if err != nil {
 				return
 			}
@@ -88,6 +99,7 @@ func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, secret 
 			var change int
 			change, err = cl.admit(r, ours, o, s)
 			missing -= change
+		case err = <-refused:
 		case <-ctx.Done():
 			err = cl.missingNodes(context.Cause(ctx), l.LastRefusal())
 		}
@@ -169,11 +181,11 @@ func (cl *Cluster) missingNodes(why error, refused string) error {
 }
 
 // joinNode0 connects to node 0, and blocks until all other nodes have joined too.
-func (cl *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, secret auth.Secret, o *cli.Options,
+func (cl *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, security control.Security, o *cli.Options,
 	s console.Streams) error {
 	patient, cancel := withJoinTimeout(ctx, o)
 	defer cancel()
-	c, err := control.Dial(patient, o.Rendezvous, secret, o.Node, o.Nodes)
+	c, err := control.Dial(patient, o.Rendezvous, security, o.Node, o.Nodes)
 	if err != nil && exitcode.Of(err) == exitcode.Failed && patient.Err() != nil {
 		err = fmt.Errorf("node 0 at %s did not answer %w", o.Rendezvous, err)
 	}
