@@ -54,14 +54,14 @@ func (d *Domain) awaitAcknowledged() {
 	for end := time.Now().Add(d.linger); ; time.Sleep(100 * time.Microsecond) {
 		d.flush()
 		waiting = slices.DeleteFunc(waiting, func(e *endpoint) bool {
-			if e.fd < 0 {
+			if e.stream.fd < 0 {
 				return true
 			}
 			d.discardInput(e)
-			if e.fd < 0 || e.hasUnsent() {
-				return e.fd < 0
+			if e.stream.fd < 0 || e.hasUnsent() {
+				return e.stream.fd < 0
 			}
-			n, err := unackedBytes(e.fd)
+			n, err := e.stream.unacked()
 			return n == 0 || err != nil
 		})
 		if len(waiting) == 0 || time.Now().After(end) {
@@ -74,7 +74,7 @@ func (d *Domain) awaitAcknowledged() {
 func (d *Domain) discardInput(e *endpoint) {
 	b := d.getBuffer()
 	for range maxFlushBytes / bufferBytes {
-		n, errno := receive(e.fd, b)
+		n, errno := e.stream.receive(b)
 		if errno == unix.EAGAIN {
 			break
 		}
@@ -99,7 +99,7 @@ func (e *endpoint) Close() error {
 
 // shutdown closes the endpoint from this side, in order: it sends kindShutdown behind everything else.
 func (e *endpoint) shutdown() {
-	connected := e.state == up && e.fd >= 0
+	connected := e.state == up && e.stream.fd >= 0
 	e.sendErr = fabric.ErrClosed
 	e.failReads(fabric.ErrClosed)
 	e.downReported, e.recvInto, e.pushes = true, nil, pushes{}
@@ -137,10 +137,9 @@ func (e *endpoint) closeSocket() {
 	if e.attempt != nil {
 		e.d.abortHandshake(e.attempt)
 	}
-	if e.fd >= 0 {
+	if e.stream.fd >= 0 {
 		e.checkConnection()
-		e.d.noteError(closeFD(e.fd))
-		e.fd = -1
+		e.d.noteError(e.stream.close())
 	}
 	e.advanceUnsent(len(e.outHead) + len(e.outBody) + len(e.out) - e.outSent)
 	e.serving, e.recvInto = serving{}, nil

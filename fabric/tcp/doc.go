@@ -27,6 +27,7 @@
 //	progress     sending and receiving while the program computes
 //	timer        deadlines, and connections that do not respond
 //	close        orderly shutdown, and the loss of a peer
+//	stream       the byte stream of a connection
 //	socket       the system calls
 //	sockopt      options of sockets
 //

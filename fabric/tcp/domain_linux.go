@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -25,6 +26,7 @@ type Domain struct {
 	timeout      time.Duration
 	linger       time.Duration
 	socketBuffer int
+	options      options // settings that the peers must have, too
 	caps         fabric.Caps
 	maxPush      int     // Transport.MaxPush
 	ifaces       []iface // the chosen interfaces
@@ -65,7 +67,8 @@ type Domain struct {
 // open opens a domain that listens on the chosen interfaces.
 func open(t *Transport, cfg *fabric.Config, chosen []iface) (fabric.Domain, error) {
 	d := &Domain{self: cfg.Self, key: t.Key, timeout: t.timeout(), linger: t.linger(), socketBuffer: t.socketBuffer,
-		caps: t.Caps(), maxPush: t.MaxPush(), ifaces: chosen, peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1}}
+		options: t.options(), caps: t.Caps(), maxPush: t.MaxPush(), ifaces: chosen,
+		peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1}}
 	if err := d.setUp(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -130,7 +133,8 @@ func (d *Domain) Deregister(r fabric.Region) error {
 func (d *Domain) endpoint(peer int) *endpoint {
 	e := d.peers[peer]
 	if e == nil {
-		e = &endpoint{d: d, peer: int32(peer), fd: -1}
+		e = &endpoint{d: d, peer: int32(peer), stream: noStream}
+		rand.Read(e.session[:])
 		d.peers[peer] = e
 		d.endpoints = append(d.endpoints, e)
 	}

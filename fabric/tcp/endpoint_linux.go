@@ -23,7 +23,7 @@ const (
 type endpoint struct {
 	d       *Domain
 	peer    int32
-	fd      int
+	stream  stream
 	state   state
 	sendErr error // what Send returns when the state is closing or closed
 
@@ -57,6 +57,7 @@ type endpoint struct {
 	watchingWritable bool                                            // epoll reports when the kernel can take more
 
 	// Connecting.
+	session  session          // what this side proposes, or what the two peers have agreed on
 	addrs    []netip.AddrPort // of the peer, in the order in which they are tried
 	nextAddr int              // index in addrs
 	attempt  *handshake       // nil: none in progress

@@ -22,12 +22,12 @@ func (d *Domain) epollCtl(op, fd int, events uint32, tag int32, number int) erro
 
 // watchWritable sets whether epoll reports when the kernel can take more.
 func (d *Domain) watchWritable(e *endpoint, on bool) {
-	if e.watchingWritable == on || e.fd < 0 {
+	if e.watchingWritable == on || e.stream.fd < 0 {
 		return
 	}
 	e.watchingWritable = on
 	if !e.unwatched {
-		d.noteError(d.epollCtl(unix.EPOLL_CTL_MOD, e.fd, e.epollMask(), tagPeer, int(e.peer)))
+		d.noteError(d.epollCtl(unix.EPOLL_CTL_MOD, e.stream.fd, e.epollMask(), tagPeer, int(e.peer)))
 	}
 }
 

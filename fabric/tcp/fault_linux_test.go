@@ -193,6 +193,34 @@ func TestStalePeer(t *testing.T) {
 	exchange(t, ds, es, r, "afterwards")
 }
 
+// TestOptionsDiffer: peers with different settings are lost to each other immediately, and both say why.
+func TestOptionsDiffer(t *testing.T) {
+	with := &Transport{Key: [32]byte{4}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond}
+	without := &Transport{Key: with.Key, Interfaces: with.Interfaces, Linger: with.Linger, NoChecksum: true}
+	for _, client := range []int{0, 1} {
+		ds := []*Domain{openDomains(t, with, 2)[0], openDomains(t, without, 2)[1]}
+		connectTo(t, ds[client], 1-client, ds[1-client].Addr())
+		var down [2]fabric.Event
+		for end := time.Now().Add(time.Minute); down[0].Kind == 0 || down[1].Kind == 0; {
+			for i, d := range ds {
+				if ev := pollOne(t, d); ev.Kind != 0 {
+					down[i] = ev
+				}
+			}
+			if time.Now().After(end) {
+				t.Fatalf("peer %d connects: %+v", client, down)
+			}
+		}
+		for i, want := range []string{"its checksums are off, and those of this process are on", "its checksums are on"} {
+			err := down[i].Err
+			if !errors.Is(err, fabric.ErrPeerDown) || !strings.Contains(err.Error(), want) ||
+				!strings.Contains(err.Error(), "set IBRUN_CHECKSUM to the same value") {
+				t.Errorf("peer %d connects, peer %d: %v", client, i, err)
+			}
+		}
+	}
+}
+
 // TestPortScan: a scan of the port, of any kind, blocks nothing and leaves nothing behind.
 func TestPortScan(t *testing.T) {
 	tr := &Transport{Key: [32]byte{7}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond}

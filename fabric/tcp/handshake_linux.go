@@ -32,12 +32,13 @@ const (
 )
 
 // messageBytes is the length of the message that a phase waits for.
-var messageBytes = [...]int{awaitHello: helloBytes, awaitChallenge: challengeBytes, awaitProof: macBytes, awaitVerdict: macBytes}
+var messageBytes = [...]int{awaitHello: helloBytes, awaitChallenge: challengeBytes, awaitProof: positionBytes,
+	awaitVerdict: positionBytes}
 
 // handshake is a connection that is not authenticated yet. The client is the side that connects, the server the side that
 // accepts.
 type handshake struct {
-	fd         int
+	stream     stream
 	slot       int       // index in Domain.handshakes
 	ep         *endpoint // client: the peer; server: nil
 	phase      phase
@@ -51,7 +52,7 @@ type handshake struct {
 // startHandshake adds a connection to the handshakes. e is nil for a connection that was accepted.
 func (d *Domain) startHandshake(fd int, e *endpoint, p phase, events uint32) (*handshake, error) {
 	now := time.Now()
-	hs := &handshake{fd: fd, ep: e, phase: p, started: now, deadline: now.Add(min(handshakeTimeout, d.timeout))}
+	hs := &handshake{stream: stream{fd: fd}, ep: e, phase: p, started: now, deadline: now.Add(min(handshakeTimeout, d.timeout))}
 	hs.slot = slices.Index(d.handshakes, nil)
 	if hs.slot < 0 {
 		hs.slot = len(d.handshakes)
@@ -81,7 +82,7 @@ func (d *Domain) removeHandshake(hs *handshake) {
 // abortHandshake removes a handshake and closes its socket.
 func (d *Domain) abortHandshake(hs *handshake) {
 	d.removeHandshake(hs)
-	d.noteError(closeFD(hs.fd))
+	d.noteError(hs.stream.close())
 }
 
 // advanceHandshake handles events of a handshake's socket. If a client's handshake fails, it tries the next address.
@@ -103,7 +104,7 @@ func (d *Domain) stepHandshake(hs *handshake) error {
 	if hs.phase == connecting {
 		return d.sendHello(hs)
 	}
-	n, errno := receive(hs.fd, hs.buf[hs.received:messageBytes[hs.phase]])
+	n, errno := hs.stream.receive(hs.buf[hs.received:messageBytes[hs.phase]])
 	switch {
 	case errno == unix.EAGAIN:
 		return fabric.ErrAgain
@@ -121,11 +122,7 @@ func (d *Domain) stepHandshake(hs *handshake) error {
 	case awaitHello:
 		return d.handleHello(hs, b)
 	case awaitChallenge:
-		if err := hs.transcript.parseChallenge(b, &d.key); err != nil {
-			return err
-		}
-		hs.ep.giveUpAt = time.Now().Add(d.timeout) // the server is the peer: if the rest fails, try again
-		return hs.send(awaitVerdict, hs.transcript.mac(&d.key, labelProof))
+		return d.handleChallenge(hs, b)
 	case awaitProof:
 		return d.handleProof(hs, b)
 	}
@@ -134,7 +131,7 @@ func (d *Domain) stepHandshake(hs *handshake) error {
 
 // send sends a message, which always fits into the socket's buffer, and sets the next phase.
 func (hs *handshake) send(next phase, b []byte) error {
-	n, errno := send(hs.fd, b)
+	n, errno := hs.stream.send(b)
 	if errno == 0 && n < len(b) {
 		errno = unix.EAGAIN
 	}
@@ -147,14 +144,15 @@ func (hs *handshake) send(next phase, b []byte) error {
 
 // sendHello sends the hello once the kernel has connected.
 func (d *Domain) sendHello(hs *handshake) error {
-	if err := connectResult(hs.fd); err != nil {
+	if err := connectResult(hs.stream.fd); err != nil {
 		return err
 	}
-	if err := d.epollCtl(unix.EPOLL_CTL_MOD, hs.fd, unix.EPOLLIN, tagHandshake, hs.slot); err != nil {
+	if err := d.epollCtl(unix.EPOLL_CTL_MOD, hs.stream.fd, unix.EPOLLIN, tagHandshake, hs.slot); err != nil {
 		return err
 	}
 	hs.deadline = time.Now().Add(clientTimeoutFactor * d.timeout)
-	hs.transcript.hello = hello{from: uint32(d.self), to: uint32(hs.ep.peer), size: uint32(len(d.peers))}
+	hs.transcript.hello = hello{from: uint32(d.self), to: uint32(hs.ep.peer), size: uint32(len(d.peers)),
+		options: d.options, session: hs.ep.session}
 	rand.Read(hs.transcript.hello.nonce[:])
 	return hs.send(awaitChallenge, hs.transcript.helloMessage(&d.key))
 }
@@ -165,27 +163,48 @@ func (d *Domain) handleHello(hs *handshake, b []byte) (err error) {
 		return err
 	}
 	rand.Read(hs.transcript.nonce[:])
-	return hs.send(awaitProof, append(hs.transcript.nonce[:], hs.transcript.mac(&d.key, labelChallenge)...))
+	hs.transcript.options = d.options
+	return hs.send(awaitProof, hs.transcript.challenge(&d.key))
+}
+
+// handleChallenge handles a challenge on the client. If the settings of the two peers differ, both learn it: the server by the
+// proof.
+func (d *Domain) handleChallenge(hs *handshake, b []byte) error {
+	if err := hs.transcript.parseChallenge(b, &d.key); err != nil {
+		return err
+	}
+	e := hs.ep
+	e.giveUpAt = time.Now().Add(d.timeout) // the server is the peer: if the rest fails, try again
+	err := hs.send(awaitVerdict, hs.transcript.positionMessage(&d.key, labelProof, 0))
+	if differ := hs.transcript.optionsError(true); differ != nil && err == nil {
+		e.markDown(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, differ))
+		return nil
+	}
+	return err
 }
 
 // handleProof handles a proof on the server, which authenticates the client as a peer. If there is another connection of the two
 // peers, or if this side's own attempt takes precedence, the verdict is labelDuplicate.
 func (d *Domain) handleProof(hs *handshake, b []byte) error {
-	if !hs.transcript.verify(&d.key, labelProof, b) {
+	if _, ok := hs.transcript.parsePosition(b, &d.key, labelProof); !ok {
 		return fmt.Errorf("%w: handshake: the client does not know the secret of this job", fabric.ErrCorrupt)
 	}
 	e := d.endpoint(int(hs.transcript.hello.from))
 	switch {
 	case e.state == closed || e.state == closing:
 		return fabric.ErrPeerDown
+	case hs.transcript.optionsError(false) != nil:
+		e.markDown(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, hs.transcript.optionsError(false)))
+		d.abortHandshake(hs)
+		return nil
 	case e.state == up, e.attempt != nil && d.self < int(e.peer): // the attempt of the lower number wins
-		if err := hs.send(awaitProof, hs.transcript.mac(&d.key, labelDuplicate)); err != nil {
+		if err := hs.send(awaitProof, hs.transcript.positionMessage(&d.key, labelDuplicate, 0)); err != nil {
 			return err
 		}
 		d.abortHandshake(hs)
 		return nil
 	}
-	if err := hs.send(awaitProof, hs.transcript.mac(&d.key, labelAccept)); err != nil {
+	if err := hs.send(awaitProof, hs.transcript.positionMessage(&d.key, labelAccept, 0)); err != nil {
 		return err
 	}
 	if e.attempt != nil {
@@ -196,10 +215,10 @@ func (d *Domain) handleProof(hs *handshake, b []byte) error {
 
 // handleVerdict handles a verdict on the client.
 func (d *Domain) handleVerdict(hs *handshake, b []byte) error {
-	switch {
-	case hs.transcript.verify(&d.key, labelAccept, b):
+	if _, ok := hs.transcript.parsePosition(b, &d.key, labelAccept); ok {
 		return d.establish(hs, hs.ep)
-	case hs.transcript.verify(&d.key, labelDuplicate, b):
+	}
+	if _, ok := hs.transcript.parsePosition(b, &d.key, labelDuplicate); ok {
 		e := hs.ep
 		d.abortHandshake(hs)
 		e.nextAddr = len(e.addrs) // the address is right, so do not try the others: wait for the peer's own connection
@@ -211,14 +230,14 @@ func (d *Domain) handleVerdict(hs *handshake, b []byte) error {
 
 // establish makes an authenticated connection the connection to a peer.
 func (d *Domain) establish(hs *handshake, e *endpoint) error {
-	if err := setOptions(hs.fd, d.timeout, d.socketBuffer); err != nil {
+	if err := setOptions(hs.stream.fd, d.timeout, d.socketBuffer); err != nil {
 		return err
 	}
-	if err := d.epollCtl(unix.EPOLL_CTL_MOD, hs.fd, unix.EPOLLIN, tagPeer, int(e.peer)); err != nil {
+	if err := d.epollCtl(unix.EPOLL_CTL_MOD, hs.stream.fd, unix.EPOLLIN, tagPeer, int(e.peer)); err != nil {
 		return err
 	}
 	d.removeHandshake(hs)
-	e.fd, e.state, e.lastErr, e.addrs = hs.fd, up, nil, nil
+	e.stream, e.state, e.lastErr, e.addrs = hs.stream, up, nil, nil
 	d.activate(e)
 	e.sendRequests()
 	return nil

@@ -6,25 +6,32 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/auth"
+	"github.com/ibrun/ibrun/internal/tunables"
 )
 
 // A connection begins with a handshake of four messages of fixed length:
 //
 //	client (connects)                        server (accepts)
-//	hello:  magic, version, from, to, size, nonce, MAC  ->
-//	                                         <-     challenge: nonce, MAC
-//	proof:  MAC                              ->
-//	                                         <-     verdict: one of two MACs
+//	hello:  magic, version, from, to, size,
+//	        options, session, nonce, MAC     ->
+//	                                         <-     challenge: nonce, options, MAC
+//	proof:  position, MAC                    ->
+//	                                         <-     verdict: position, one of three MACs
 //
-// Each MAC is an HMAC-SHA-256 with the job's key over a label of its own, the hello and the nonce of the challenge. The MAC of
-// the hello keeps the server from answering clients that do not know the key. It could be recorded and sent again, so it is the
-// proof that authenticates the client.
+// Each MAC is an HMAC-SHA-256 with the job's key over a label of its own, the hello, the nonce and options of the challenge, and
+// the position. The MAC of the hello keeps the server from answering clients that do not know the key. It could be recorded and
+// sent again, so it is the proof that authenticates the client.
+//
+// A session is what two peers send each other over one connection after the other. If one breaks, the next one resumes the
+// session: each side sends again what follows the position of the other.
 const (
-	helloBytes     = 88
-	challengeBytes = nonceBytes + macBytes
+	helloBytes     = len(magic) + 5*4 + sessionBytes + nonceBytes + macBytes
+	challengeBytes = nonceBytes + 4 + macBytes
+	positionBytes  = 8 + macBytes // of a proof or a verdict
 	macBytes       = auth.MACBytes
 	nonceBytes     = 32
-	version        = 3
+	sessionBytes   = 16
+	version        = 4
 	magic          = "ibrunTCP"
 )
 
@@ -35,41 +42,70 @@ const (
 	labelProof     = "proof"
 	labelAccept    = "welcome" // verdict: this is the connection of the two peers
 	labelDuplicate = "busy"    // verdict: the two peers have another connection, or will have it soon
+	labelEnded     = "ended"   // verdict: the session has ended, and the two peers will have no connection any more
 )
 
-// hello is the first message: the numbers of the client and the server, and the size of the set.
+// options are settings that both peers of a connection must have in common.
+type options uint32
+
+const optionChecksum options = 1 << 0 // frames have checksums
+
+// session identifies what two peers send each other. It is random, and proposed by the client of the first connection.
+type session [sessionBytes]byte
+
+// hello is the first message: the numbers of the client and the server, the size of the set, the client's settings, and the
+// session.
 type hello struct {
 	from, to, size uint32
+	options        options
+	session        session
 	nonce          [nonceBytes]byte
 }
 
-// transcript is the data that the MACs cover: the hello, and the nonce of the challenge.
+// transcript is the data that the MACs cover: the hello, and the nonce and the settings in the challenge.
 type transcript struct {
-	hello hello
-	nonce [nonceBytes]byte
+	hello   hello
+	nonce   [nonceBytes]byte
+	options options // of the server
 }
 
 // mac returns the MAC of the transcript under a label.
 func (t *transcript) mac(key *[32]byte, label string) []byte {
-	return t.messages(key).MAC(label)
+	return t.messages(key, nil).MAC(label)
 }
 
 // verify reports whether b is the MAC of the transcript under a label.
 func (t *transcript) verify(key *[32]byte, label string, b []byte) bool {
-	return t.messages(key).Verify(b, label)
+	return t.messages(key, nil).Verify(b, label)
 }
 
-// messages returns the bytes that the MACs cover. Before the challenge its nonce is zero.
-func (t *transcript) messages(key *[32]byte) *auth.Transcript {
-	return auth.Key(*key).Transcript(t.hello.append(make([]byte, 0, helloBytes)), t.nonce[:])
+// messages returns the bytes that the MACs cover. Before the challenge its nonce and options are zero.
+func (t *transcript) messages(key *[32]byte, position []byte) *auth.Transcript {
+	challenge := binary.LittleEndian.AppendUint32(t.nonce[:len(t.nonce):len(t.nonce)], uint32(t.options))
+	return auth.Key(*key).Transcript(t.hello.append(make([]byte, 0, helloBytes)), challenge, position)
+}
+
+// positionMessage returns a proof or a verdict: the position up to which this side has received, and the MAC.
+func (t *transcript) positionMessage(key *[32]byte, label string, position uint64) []byte {
+	b := binary.LittleEndian.AppendUint64(make([]byte, 0, positionBytes), position)
+	return append(b, t.messages(key, b).MAC(label)...)
+}
+
+// parsePosition decodes and authenticates a proof or a verdict. ok is false if it does not have this label.
+func (t *transcript) parsePosition(b []byte, key *[32]byte, label string) (position uint64, ok bool) {
+	if len(b) != positionBytes || !t.messages(key, b[:8]).Verify(b[8:], label) {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(b), true
 }
 
 // append appends the encoded hello, without its MAC, to b.
 func (h *hello) append(b []byte) []byte {
 	b = append(b, magic...)
-	for _, x := range []uint32{version, h.from, h.to, h.size} {
+	for _, x := range []uint32{version, h.from, h.to, h.size, uint32(h.options)} {
 		b = binary.LittleEndian.AppendUint32(b, x)
 	}
+	b = append(b, h.session[:]...)
 	return append(b, h.nonce[:]...)
 }
 
@@ -85,26 +121,58 @@ func parseHello(b []byte, key *[32]byte, self, size uint32) (t transcript, err e
 	}
 	v := binary.LittleEndian.Uint32(b[8:])
 	h := hello{from: binary.LittleEndian.Uint32(b[12:]), to: binary.LittleEndian.Uint32(b[16:]),
-		size: binary.LittleEndian.Uint32(b[20:]), nonce: [nonceBytes]byte(b[24:56])}
+		size: binary.LittleEndian.Uint32(b[20:]), options: options(binary.LittleEndian.Uint32(b[24:])),
+		session: session(b[28:]), nonce: [nonceBytes]byte(b[28+sessionBytes:])}
 	t.hello = h
 	switch {
 	case !t.verify(key, labelHello, b[helloBytes-macBytes:]):
 		return transcript{}, fmt.Errorf("%w: handshake: the client does not know the secret of this job", fabric.ErrCorrupt)
-	case v != version || h.to != self || h.size != size || h.from >= size || h.from == self:
+	case v != version || h.to != self || h.size != size || h.from >= size || h.from == self || h.session == session{}:
 		return transcript{}, fmt.Errorf("%w: handshake: hello of version %d, from peer %d to peer %d of %d",
 			fabric.ErrCorrupt, v, h.from, h.to, h.size)
 	}
 	return t, nil
 }
 
-// parseChallenge decodes and authenticates the answer to t's hello. Its nonce becomes part of t.
+// challenge returns the answer to t's hello, with the nonce and options of t.
+func (t *transcript) challenge(key *[32]byte) []byte {
+	b := append(make([]byte, 0, challengeBytes), t.nonce[:]...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(t.options))
+	return append(b, t.mac(key, labelChallenge)...)
+}
+
+// parseChallenge decodes and authenticates the answer to t's hello. Its nonce and options become part of t.
 func (t *transcript) parseChallenge(b []byte, key *[32]byte) error {
 	if len(b) != challengeBytes {
 		return fmt.Errorf("%w: handshake: not a challenge message", fabric.ErrCorrupt)
 	}
-	t.nonce = [nonceBytes]byte(b)
-	if !t.verify(key, labelChallenge, b[nonceBytes:]) {
+	t.nonce, t.options = [nonceBytes]byte(b), options(binary.LittleEndian.Uint32(b[nonceBytes:]))
+	if !t.verify(key, labelChallenge, b[nonceBytes+4:]) {
 		return fmt.Errorf("%w: handshake: the server does not know the secret of this job", fabric.ErrCorrupt)
 	}
 	return nil
+}
+
+// optionsError returns an error if the settings of the two peers differ. client says which side this process is.
+func (t *transcript) optionsError(client bool) error {
+	here, there := t.options, t.hello.options
+	if client {
+		here, there = there, here
+	}
+	if here == there {
+		return nil
+	}
+	if (here^there)&optionChecksum != 0 {
+		return fmt.Errorf("its checksums are %s, and those of this process are %s: set %s to the same value at all processes",
+			onOff(there&optionChecksum != 0), onOff(here&optionChecksum != 0), tunables.Checksum)
+	}
+	return fmt.Errorf("its settings are %#x, and those of this process are %#x: run the same version everywhere", there, here)
+}
+
+// onOff returns the text of a setting.
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
 }

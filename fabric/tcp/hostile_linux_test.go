@@ -97,27 +97,28 @@ func write(tb testing.TB, c net.Conn, b []byte) {
 }
 
 // authenticate connects to a target as peer from and completes the handshake. It also returns the messages that it sent.
-func authenticate(tb testing.TB, d *Domain, at string, from uint32) (c net.Conn, hello, proof []byte) {
+func authenticate(tb testing.TB, d *Domain, at string, from uint32) (c net.Conn, first, proof []byte) {
 	c = dial(tb, at)
 	var t transcript
-	t.hello.from, t.hello.size = from, 3
-	hello = t.helloMessage(&d.key)
-	write(tb, c, hello)
+	t.hello = hello{from: from, size: 3, options: optionChecksum, session: session{byte(from)}}
+	first = t.helloMessage(&d.key)
+	write(tb, c, first)
 	if err := t.parseChallenge(readReply(tb, d, c, challengeBytes), &d.key); err != nil {
 		tb.Fatal(err)
 	}
-	proof = t.mac(&d.key, labelProof)
+	proof = t.positionMessage(&d.key, labelProof, 0)
 	write(tb, c, proof)
-	if b := readReply(tb, d, c, macBytes); !t.verify(&d.key, labelAccept, b) {
+	b := readReply(tb, d, c, positionBytes)
+	if _, ok := t.parsePosition(b, &d.key, labelAccept); !ok {
 		tb.Fatalf("not accepted: %x", b)
 	}
-	return c, hello, proof
+	return c, first, proof
 }
 
 // TestUnauthenticated: a client that does not know the secret is sent nothing and changes nothing, whatever it tries.
 func TestUnauthenticated(t *testing.T) {
 	d, at := openTarget(t)
-	peer, hello, proof := authenticate(t, d, at, 1)
+	peer, first, proof := authenticate(t, d, at, 1)
 	exchange := func() {
 		t.Helper()
 		var b [headerBytes]byte
@@ -128,7 +129,7 @@ func TestUnauthenticated(t *testing.T) {
 		}
 	}
 	stale := transcript{}
-	stale.hello.from, stale.hello.size = 2, 3
+	stale.hello = hello{from: 2, size: 3, session: session{1}}
 	otherKey := [32]byte{1}
 	for name, b := range map[string][]byte{
 		"nothing":      nil,
@@ -151,7 +152,7 @@ func TestUnauthenticated(t *testing.T) {
 		exchange()
 	}
 	c := dial(t, at) // a replayed hello gets a new challenge, so the proof cannot be replayed
-	write(t, c, hello)
+	write(t, c, first)
 	readReply(t, d, c, challengeBytes)
 	write(t, c, proof)
 	if got := readReply(t, d, c, 1); len(got) != 0 {
@@ -159,7 +160,7 @@ func TestUnauthenticated(t *testing.T) {
 	}
 	exchange()
 	for n := range 3 * maxUnauthenticated { // clients that send nothing, or part of a hello
-		write(t, dial(t, at), hello[:n%helloBytes])
+		write(t, dial(t, at), first[:n%helloBytes])
 	}
 	exchange()
 	authenticate(t, d, at, 2) // there is room for a peer nevertheless
@@ -184,13 +185,14 @@ func TestDuplicateConnection(t *testing.T) {
 	authenticate(t, d, at, 1)
 	c := dial(t, at)
 	var x transcript
-	x.hello.from, x.hello.size = 1, 3
+	x.hello = hello{from: 1, size: 3, options: optionChecksum, session: session{2}}
 	write(t, c, x.helloMessage(&d.key))
 	if err := x.parseChallenge(readReply(t, d, c, challengeBytes), &d.key); err != nil {
 		t.Fatal(err)
 	}
-	write(t, c, x.mac(&d.key, labelProof))
-	if b := readReply(t, d, c, macBytes+1); !x.verify(&d.key, labelDuplicate, b) {
+	write(t, c, x.positionMessage(&d.key, labelProof, 0))
+	b := readReply(t, d, c, positionBytes+1)
+	if _, ok := x.parsePosition(b, &d.key, labelDuplicate); !ok {
 		t.Errorf("%x", b)
 	}
 }

@@ -11,11 +11,11 @@ func TestMACFormat(t *testing.T) {
 	x, key := testTranscript()
 	x.nonce[7] = 9
 	for label, want := range map[string]string{
-		labelHello:     "09596c46ac6b4673cafc3bc1746a23ea56aa48421afd78e8d9c6c7735d2dd3c8",
-		labelChallenge: "f3552421cdbda3d28c0706c117e488d4bd4c0b69a89407b030ccb7fbc79d340a",
-		labelProof:     "3e96770f09fc10a5ae974c712b80b21b470e4fd9dadbca6494a207554a54c910",
-		labelAccept:    "c982ab44869ab450eb323780ca89e4e8a527dd21d6709ed5deac4eadad184330",
-		labelDuplicate: "6d399041dc1a033ccc6dbf221a85d763381051333ce9e0dd3dcf2c003cad785c",
+		labelHello:     "c7e5ea13889e244b84f06b8cee943f7527f54c1ea2a8c3c0f0ebdfa42adaf194",
+		labelChallenge: "dba52d784ef897a529aa205e38c73846e371355e337d249f6155daa8a3bd31c3",
+		labelProof:     "412549f466d10dc065bff4059c017d82040e1a311cb1d76854dd97104bf13869",
+		labelAccept:    "a5f305a4ab894bc134e88d01361144b36991f28f5d6c745120471732db0f473b",
+		labelDuplicate: "bd2c285efb19539f594f0fa8e885a222362a4bfea00f8c1f37afc0b522b4b031",
 	} {
 		if got := hex.EncodeToString(x.mac(&key, label)); got != want {
 			t.Errorf("%s: MAC %s, want %s", label, got, want)

@@ -32,7 +32,8 @@ func (e *endpoint) Push(header []byte, src fabric.RemoteKey, n int) error {
 	d := e.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if min(n, d.maxPush) == 0 || len(header) > pushHeader || e.state != up || e.fd < 0 || e.hasUnsent() || e.serving.count > 0 {
+	if min(n, d.maxPush) == 0 || len(header) > pushHeader || e.state != up || !e.stream.open() || e.hasUnsent() ||
+		e.serving.count > 0 {
 		return e.send(header, nil)
 	}
 	q := request{src, uint64(min(n, d.maxPush))}
@@ -52,7 +53,7 @@ func (e *endpoint) Push(header []byte, src fabric.RemoteKey, n int) error {
 	b = b[:at+headerBytes]
 	putFrame(b[at:], kindPush, requestBytes)
 	b = q.append(b)
-	sent, _ := sendParts(e.fd, b, mem, nil, false)
+	sent, _ := e.stream.sendParts(&[maxParts][]byte{b, mem}, false)
 	if sent == 0 { // send finds the reason again
 		return e.send(header, nil)
 	}

@@ -75,7 +75,7 @@ func (e *endpoint) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, t
 	if s := d.regions.slot(local.Local); s == nil || len(dst) > len(s.b) {
 		return false, fmt.Errorf("tcp: read: the %d bytes of dst are not in registered memory", len(dst))
 	}
-	if e.fd < 0 && e.state == up {
+	if e.stream.fd < 0 && e.state == up {
 		b, ok := d.regions.find(request{src, uint64(len(dst))})
 		if !ok {
 			return false, errRefused(e.peer)

@@ -19,7 +19,7 @@ const (
 // bytes go to recvInto, without a copy.
 func (e *endpoint) receiveFrames() bool {
 	moved := 0
-	for moved < maxReceiveBytes && e.fd >= 0 && e.downErr == nil && !e.pushes.arrived {
+	for moved < maxReceiveBytes && e.stream.fd >= 0 && e.downErr == nil && !e.pushes.arrived {
 		room := e.recvRoom()
 		if len(e.recvInto) != 0 || e.reads.requested > 0 && e.pushes.skip == 0 {
 			room = room[:min(len(room), max(readAhead, e.missingBytes()))]
@@ -35,11 +35,11 @@ func (e *endpoint) receiveFrames() bool {
 		if len(e.recvInto) != 0 {
 			if e.sentSinceQuickAck && e.reads.waiting() > 0 && e.reads.needsQuickAck() {
 				e.sentSinceQuickAck = false
-				requestQuickAck(e.fd)
+				requestQuickAck(e.stream.fd)
 			}
-			n, errno = receiveParts(e.fd, e.recvInto, room)
+			n, errno = e.stream.receiveParts(e.recvInto, room)
 		} else {
-			n, errno = receive(e.fd, room)
+			n, errno = e.stream.receive(room)
 		}
 		if errno == unix.EAGAIN {
 			break

@@ -33,7 +33,7 @@ func (e *endpoint) send(header, payload []byte) error {
 	switch {
 	case e.state != up:
 		return e.stateError()
-	case e.fd < 0:
+	case e.stream.fd < 0:
 		return e.sendSelf(header, payload)
 	case e.hasUnsent():
 		return e.enqueue(kindMessage, header, payload, 0)
@@ -45,9 +45,9 @@ func (e *endpoint) send(header, payload []byte) error {
 	var errno unix.Errno
 	if n <= maxJoined {
 		b := append(append(h, header...), payload...)
-		sent, errno = send(e.fd, b)
+		sent, errno = e.stream.send(b)
 	} else {
-		sent, errno = sendParts(e.fd, h, header, payload, false)
+		sent, errno = e.stream.sendParts(&[maxParts][]byte{h, header, payload}, false)
 	}
 	if sent == headerBytes+n {
 		return nil
@@ -120,7 +120,7 @@ func (e *endpoint) sendControl(k kind, body []byte) bool {
 	e.sentSinceQuickAck = true
 	b := e.d.scratch[:headerBytes]
 	putFrame(b, k, len(body))
-	sent, errno := send(e.fd, append(b, body...))
+	sent, errno := e.stream.send(append(b, body...))
 	if errno != 0 && errno != unix.EAGAIN {
 		return e.sendFailed(errno) == nil
 	}
@@ -130,8 +130,8 @@ func (e *endpoint) sendControl(k kind, body []byte) bool {
 // flush sends what is unsent, as far as the kernel takes it, and reports whether it took anything.
 func (e *endpoint) flush() bool {
 	moved := 0
-	for moved < maxFlushBytes && e.fd >= 0 && (e.hasUnsent() || e.serveNext()) {
-		n, errno := sendParts(e.fd, e.outHead, e.outBody, e.out[e.outSent:], e.serving.more && len(e.out) == 0)
+	for moved < maxFlushBytes && e.stream.fd >= 0 && (e.hasUnsent() || e.serveNext()) {
+		n, errno := e.stream.sendParts(&[maxParts][]byte{e.outHead, e.outBody, e.out[e.outSent:]}, e.serving.more && len(e.out) == 0)
 		if errno != 0 {
 			if errno == unix.EFAULT {
 				e.markDown(fmt.Errorf("tcp: peer %d: %w: the memory that it reads is not mapped here: %w", e.peer, fabric.ErrPeerDown, errno))
@@ -183,7 +183,7 @@ func (d *Domain) flush() (moved bool) {
 	remaining := d.unsent[:0]
 	for _, e := range d.unsent {
 		moved = e.flush() || moved
-		if e.fd >= 0 && (e.hasUnsent() || e.serving.count > 0) {
+		if e.stream.fd >= 0 && (e.hasUnsent() || e.serving.count > 0) {
 			remaining = append(remaining, e)
 			continue
 		}

@@ -30,19 +30,22 @@ func send(fd int, b []byte) (int, unix.Errno) {
 	return result(n, errno)
 }
 
-// sendParts sends the beginning of a, b and c together, as much as the kernel takes. If more is true, the kernel may delay the
-// end until more is sent.
-func sendParts(fd int, a, b, c []byte, more bool) (int, unix.Errno) {
-	var parts [3]unix.Iovec
+// maxParts is the number of slices that one call sends at most.
+const maxParts = 4
+
+// sendParts sends the beginning of the parts together, as much as the kernel takes. If more is true, the kernel may delay the end
+// until more is sent.
+func sendParts(fd int, parts *[maxParts][]byte, more bool) (int, unix.Errno) {
+	var vector [maxParts]unix.Iovec
 	k := 0
-	for _, p := range [3][]byte{a, b, c} {
+	for _, p := range parts {
 		if len(p) != 0 {
-			parts[k].Base = unsafe.SliceData(p)
-			parts[k].SetLen(len(p))
+			vector[k].Base = unsafe.SliceData(p)
+			vector[k].SetLen(len(p))
 			k++
 		}
 	}
-	msg := unix.Msghdr{Iov: &parts[0]}
+	msg := unix.Msghdr{Iov: &vector[0]}
 	msg.SetIovlen(k)
 	flags := uintptr(unix.MSG_NOSIGNAL | unix.MSG_DONTWAIT)
 	if more {

@@ -71,7 +71,7 @@ func TestLocalBuffers(t *testing.T) {
 	const receiving = 2 // of SO_BUF_LOCK
 	_, es := pair(t)
 	for _, ep := range es {
-		fd := ep.(*endpoint).fd
+		fd := ep.(*endpoint).stream.fd
 		if !sameHost(fd) {
 			t.Error("sameHost is false for a connection over loopback")
 		}

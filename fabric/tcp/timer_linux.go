@@ -59,7 +59,7 @@ func (d *Domain) tick() {
 		d.noteError(d.timer.setInterval(d.timer.slowTick))
 	}
 	for _, e := range d.endpoints {
-		if e.fd < 0 || e.state != up {
+		if e.stream.fd < 0 || e.state != up {
 			continue
 		}
 		if e.checkConnection() {
@@ -72,7 +72,7 @@ func (d *Domain) tick() {
 // checkConnection reads the kernel's statistics of the connection. It adds up retransmissions and reports whether the peer's
 // kernel does not respond any more.
 func (e *endpoint) checkConnection() (lost bool) {
-	i, err := tcpInfo(e.fd)
+	i, err := tcpInfo(e.stream.fd)
 	if err != nil {
 		e.d.noteError(err)
 		return false

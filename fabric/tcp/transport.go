@@ -31,6 +31,9 @@ type Transport struct {
 	// nothing is pushed.
 	Push int
 
+	// NoChecksum omits the checksums of frames, which detect bytes that were changed on the way. It must be the same at all peers.
+	NoChecksum bool
+
 	socketBuffer int // bytes of each of the kernel's buffers of a connection; 0: the kernel's choice, or localSendBuffer
 }
 
@@ -90,6 +93,14 @@ func (t *Transport) Open(_ context.Context, cfg *fabric.Config) (fabric.Domain, 
 		return nil, err
 	}
 	return open(t, cfg, chosen)
+}
+
+// options returns the settings that the peers must have, too.
+func (t *Transport) options() (o options) {
+	if !t.NoChecksum {
+		o |= optionChecksum
+	}
+	return o
 }
 
 func (t *Transport) timeout() time.Duration {

@@ -72,7 +72,7 @@ func FuzzFrame(f *testing.F) {
 // testTranscript returns a transcript between peers 1 and 2 of 5, and the job's key.
 func testTranscript() (t transcript, key [32]byte) {
 	key = [32]byte{1, 2, 3}
-	t.hello = hello{from: 1, to: 2, size: 5, nonce: [nonceBytes]byte{4}}
+	t.hello = hello{from: 1, to: 2, size: 5, options: 6, session: session{7}, nonce: [nonceBytes]byte{4}}
 	return t, key
 }
 
@@ -101,11 +101,12 @@ func TestHandshake(t *testing.T) {
 		refuse("a bit", b, &key, 2, 5)
 		b[i] ^= 1
 	}
-	for _, h := range []hello{{from: 2, to: 2, size: 5}, {from: 5, to: 2, size: 5}} {
-		refuse("invalid peers", (&transcript{hello: h}).helloMessage(&key), &key, 2, 5)
+	for _, h := range []hello{{from: 2, to: 2, size: 5, session: session{1}}, {from: 5, to: 2, size: 5, session: session{1}},
+		{from: 1, to: 2, size: 5}} {
+		refuse("invalid peers or session", (&transcript{hello: h}).helloMessage(&key), &key, 2, 5)
 	}
-	server.nonce[7] = 9
-	challenge := append(server.nonce[:], server.mac(&key, labelChallenge)...)
+	server.nonce[7], server.options = 9, 3
+	challenge := server.challenge(&key)
 	for i := range challenge {
 		x := client
 		if err := x.parseChallenge(challenge[:i], &key); !errors.Is(err, fabric.ErrCorrupt) {
@@ -120,8 +121,25 @@ func TestHandshake(t *testing.T) {
 	if err := client.parseChallenge(challenge, &key); err != nil || client != server {
 		t.Errorf("%v, %+v", err, client)
 	}
+	proof := client.positionMessage(&key, labelProof, 1<<40+1)
+	for i := range proof {
+		if _, ok := server.parsePosition(proof[:i], &key, labelProof); ok {
+			t.Errorf("%d bytes are a proof", i)
+		}
+		proof[i] ^= 1
+		if _, ok := server.parsePosition(proof, &key, labelProof); ok {
+			t.Errorf("a proof with byte %d changed is valid", i)
+		}
+		proof[i] ^= 1
+	}
+	if at, ok := server.parsePosition(proof, &key, labelProof); at != 1<<40+1 || !ok {
+		t.Errorf("%d, %v", at, ok)
+	}
+	if _, ok := server.parsePosition(proof, &key, labelAccept); ok {
+		t.Error("a proof is a verdict")
+	}
 	var macs [][]byte // all are different
-	for _, label := range []string{labelHello, labelChallenge, labelProof, labelAccept, labelDuplicate} {
+	for _, label := range []string{labelHello, labelChallenge, labelProof, labelAccept, labelDuplicate, labelEnded} {
 		m := client.mac(&key, label)
 		if slices.ContainsFunc(macs, func(x []byte) bool { return bytes.Equal(x, m) }) {
 			t.Errorf("%s has the MAC of another label", label)
@@ -133,14 +151,18 @@ func TestHandshake(t *testing.T) {
 func FuzzHandshake(f *testing.F) {
 	x, key := testTranscript()
 	f.Add(x.helloMessage(&key))
-	f.Add(append(x.nonce[:], x.mac(&key, labelChallenge)...))
+	f.Add(x.challenge(&key))
+	f.Add(x.positionMessage(&key, labelProof, 5))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if got, err := parseHello(b, &key, 2, 5); err == nil && !bytes.Equal(got.helloMessage(&key), b) {
 			t.Fatalf("%x is %+v", b, got)
 		}
 		y := x
-		if err := y.parseChallenge(b, &key); err == nil && !bytes.Equal(append(y.nonce[:], y.mac(&key, labelChallenge)...), b) {
+		if err := y.parseChallenge(b, &key); err == nil && !bytes.Equal(y.challenge(&key), b) {
 			t.Fatalf("%x is a challenge", b)
+		}
+		if at, ok := x.parsePosition(b, &key, labelProof); ok && !bytes.Equal(x.positionMessage(&key, labelProof, at), b) {
+			t.Fatalf("%x is a proof", b)
 		}
 	})
 }

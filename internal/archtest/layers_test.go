@@ -52,7 +52,7 @@ internal/encrypt < fabric/tcp;
 internal/memaddr < fabric/shm, fabric/rdma;
 NONE < fabric < fabric/mem, fabric/tcp, fabric/hook, fabric/fabrictest;
 internal/transports < fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, fabric/auto;
-internal/tunables < fabric/rdma, fabric/auto;
+internal/tunables < fabric/tcp, fabric/rdma, fabric/auto;
 fabric, internal/shm < fabric/shm;
 fabric, verbs, hw < fabric/rdma;
 fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, verbs < fabric/auto;

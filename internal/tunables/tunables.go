@@ -124,6 +124,21 @@ func EncryptFromEnv(getenv func(string) string) (bool, error) {
 	return on, nil
 }
 
+// Checksum is the variable that says whether messages over TCP have checksums: on, the default, or off.
+const Checksum = "IBRUN_CHECKSUM"
+
+// ChecksumFromEnv returns the value of the variable [Checksum], or true if it is not set.
+func ChecksumFromEnv(getenv func(string) string) (on bool, err error) {
+	switch value := getenv(Checksum); value {
+	case "", "on":
+		return true, nil
+	case "off":
+		return false, nil
+	default:
+		return false, fmt.Errorf("%s=%q: want on or off", Checksum, value)
+	}
+}
+
 // All returns every tunable.
 func All() []*Tunable {
 	return []*Tunable{

@@ -1,0 +1,40 @@
+package tcp
+
+import "golang.org/x/sys/unix"
+
+// stream is the byte stream of a connection. Everything is sent and received by its methods. None of them blocks: if nothing can
+// be moved, the error is EAGAIN.
+type stream struct {
+	fd int // -1: there is no connection
+}
+
+// noStream is a stream without a connection.
+var noStream = stream{fd: -1}
+
+// open reports whether there is a connection.
+func (s *stream) open() bool { return s.fd >= 0 }
+
+// send sends the beginning of b, as much as the kernel takes.
+func (s *stream) send(b []byte) (int, unix.Errno) { return send(s.fd, b) }
+
+// sendParts sends the beginning of the parts, in their order, as much as the kernel takes. If more is true, the kernel may delay
+// the end until more is sent.
+func (s *stream) sendParts(parts *[maxParts][]byte, more bool) (int, unix.Errno) {
+	return sendParts(s.fd, parts, more)
+}
+
+// receive fills the beginning of b with what has arrived. It returns 0 without an error at the end of the stream.
+func (s *stream) receive(b []byte) (int, unix.Errno) { return receive(s.fd, b) }
+
+// receiveParts fills a, then b, with what has arrived. Neither is empty.
+func (s *stream) receiveParts(a, b []byte) (int, unix.Errno) { return receiveParts(s.fd, a, b) }
+
+// unacked returns how many bytes the peer's kernel has not acknowledged.
+func (s *stream) unacked() (int, error) { return unackedBytes(s.fd) }
+
+// close closes the connection.
+func (s *stream) close() error {
+	err := closeFD(s.fd)
+	*s = noStream
+	return err
+}
