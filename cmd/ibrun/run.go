@@ -38,6 +38,7 @@ func commands() map[string]command {
 		"topo":      func(args, _ []string, s launch.Streams) int { return topo.Main(args, s.Out, s.Err) },
 		"version":   printVersion,
 		"agent":     func([]string, []string, launch.Streams) int { return launch.Agent() },
+		"watch":     func([]string, []string, launch.Streams) int { return launch.Watch() },
 	}
 }
 

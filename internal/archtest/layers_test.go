@@ -89,6 +89,8 @@ NONE < cmd/ibrun/internal/tracemerge/tracetest;
 hw, perf < cmd/ibrun/internal/inspect;
 NONE < cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/proctree;
 hw, cmd/ibrun/internal/launch/exitcode < cmd/ibrun/internal/launch/console;
+cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/proctree < cmd/ibrun/internal/launch/watcher;
+cmd/ibrun/internal/launch/watcher < cmd/ibrun/internal/launch/coordinator;
 perf, perf/profile, internal/shm, internal/ranklink < cmd/ibrun/internal/launch/perfmem;
 internal/auth, internal/pmi, internal/ranklink < cmd/ibrun/internal/launch/protocol;
 cmd/ibrun/internal/inspect, cmd/ibrun/internal/report < cmd/ibrun/internal/launch/protocol;

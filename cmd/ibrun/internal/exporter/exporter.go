@@ -128,6 +128,17 @@ func (e *Exporter) URL() string {
 	return "http://" + e.address + "/metrics"
 }
 
+// Files returns the files that Close removes.
+func (e *Exporter) Files() (files []string) {
+	if e.listener.Addr().Network() == "unix" {
+		files = append(files, e.address)
+	}
+	if e.discoveryFile != "" {
+		files = append(files, e.discoveryFile)
+	}
+	return files
+}
+
 // writeDiscoveryFile writes the discovery file atomically.
 func (e *Exporter) writeDiscoveryFile(file string, n *prom.Node) error {
 	target := e.address

@@ -92,6 +92,23 @@ func Serve(source Source) (*Server, error) {
 	return nil, fmt.Errorf("no directory for the status socket: %w", failed)
 }
 
+// SocketPaths returns the sockets that Serve may create for a job, and their directories, which Close removes when they are
+// empty. They remain if ibrun is killed.
+func SocketPaths(j Job) (sockets, dirs []string) {
+	dirs = socketDirs(os.Getenv)
+	for _, dir := range dirs {
+		sockets = append(sockets, socketPath(dir, j), socketPath(dir, j)+newSuffix)
+	}
+	return sockets, dirs
+}
+
+func socketPath(dir string, j Job) string {
+	return filepath.Join(dir, fmt.Sprintf("%s-%d", j.ID, j.Node))
+}
+
+// newSuffix is added to the name of a socket that does not accept connections yet.
+const newSuffix = ".new"
+
 // listenIn creates a directory and a socket in it. The socket gets its final name only when it accepts connections, because
 // clients remove a socket that refuses them.
 func (d *Server) listenIn(dir string) error {
@@ -101,9 +118,8 @@ func (d *Server) listenIn(dir string) error {
 	if err := checkPrivate(dir, fs.ModeDir); err != nil {
 		return err
 	}
-	j := d.source.Job()
-	name := filepath.Join(dir, fmt.Sprintf("%s-%d", j.ID, j.Node))
-	early := name + ".new"
+	name := socketPath(dir, d.source.Job())
+	early := name + newSuffix
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: early, Net: "unix"})
 	if err != nil {
 		return errors.Join(err, removeIfEmpty(dir))

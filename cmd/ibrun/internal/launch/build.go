@@ -5,12 +5,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 )
@@ -18,7 +18,7 @@ import (
 // build builds a Go package directory or .go file into the user's cache and returns the path of the program. Every source has
 // one file there, so the go command notices when nothing has changed, and a second start does not link again. Concurrent builds
 // do not disturb each other: each writes to a file of its own and renames it at the end, and a running rank keeps its file.
-func build(ctx context.Context, source string, debug bool, stderr io.Writer) (path string, err error) {
+func build(ctx context.Context, w startedWatcher, source string, debug bool, stderr *os.File) (path string, err error) {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
 		return "", exitcode.Errorf(exitcode.NotFound, "%s is Go source, but there is no go command in PATH to build it",
@@ -28,7 +28,7 @@ func build(ctx context.Context, source string, debug bool, stderr io.Writer) (pa
 	if name == filepath.Base(source) {
 		dir, what = source, "."
 	}
-	args := []string{"build"}
+	args := []string{"go", "build"}
 	if debug {
 		args = append(args, "-gcflags=all=-N -l") // without optimization, for the debugger
 	}
@@ -37,21 +37,27 @@ func build(ctx context.Context, source string, debug bool, stderr io.Writer) (pa
 		return "", exitcode.Errorf(exitcode.Failed, "create the cache directory for the built program: %w", err)
 	}
 	path = filepath.Join(cache, name)
-	work, err := os.MkdirTemp(cache, "build-")
+	removeStaleBuilds(cache)
+	work, err := os.MkdirTemp(cache, buildPrefix)
 	if err != nil {
 		return "", exitcode.Errorf(exitcode.Failed, "build %s: %w", source, err)
 	}
 	defer os.RemoveAll(work)
+	// What the go command needs itself is in a directory of its own too: it cannot remove that if it is killed.
+	temporary, err := os.MkdirTemp(os.Getenv("GOTMPDIR"), "ibrun-build-")
+	if err != nil {
+		return "", exitcode.Errorf(exitcode.Failed, "build %s: %w", source, err)
+	}
+	defer os.RemoveAll(temporary)
 	fresh := filepath.Join(work, name)
 	// The go command compares with the previous build to find out whether anything has changed. It replaces the file and does
 	// not write into it.
 	if err := os.Link(path, fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", exitcode.Errorf(exitcode.Failed, "build %s: %w", source, err)
 	}
-	cmd := exec.CommandContext(ctx, goTool, append(args, "-o", fresh, what)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, stderr, stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	if err := cmd.Run(); ctx.Err() != nil {
+	err = w.runBuild(ctx, &goCommand{path: goTool, args: append(args, "-o", fresh, what), dir: dir,
+		env: []string{"GOTMPDIR=" + temporary, "PWD=" + dir}, output: stderr, work: []string{work, temporary}})
+	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	} else if err != nil {
 		return "", exitcode.Errorf(exitcode.Failed, "go build %s: %w", source, err)
@@ -63,6 +69,36 @@ func build(ctx context.Context, source string, debug bool, stderr io.Writer) (pa
 		return "", exitcode.Errorf(exitcode.Failed, "build %s: %w", source, err)
 	}
 	return path, nil
+}
+
+// goCommand is a go command that builds a program.
+type goCommand struct {
+	path   string
+	args   []string
+	dir    string
+	env    []string // in addition to the environment of ibrun
+	output *os.File
+	work   []string // directories that are of no use once the command has ended
+}
+
+const (
+	buildPrefix = "build-"
+	// staleAfter is how old the work directory of a build is when its ibrun has certainly died. The cache may be shared by
+	// machines, so that the process cannot be looked up.
+	staleAfter = 24 * time.Hour
+)
+
+// removeStaleBuilds removes the work directories of builds whose ibrun and watcher were both killed.
+func removeStaleBuilds(cache string) {
+	entries, err := os.ReadDir(cache)
+	if err != nil {
+		return // the creation of the next one reports the error
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), buildPrefix) && time.Since(info.ModTime()) > staleAfter {
+			_ = os.RemoveAll(filepath.Join(cache, e.Name())) // it may belong to another user
+		}
+	}
 }
 
 // cacheDir creates the cache directory for one source and one set of build flags.

@@ -1,15 +1,16 @@
 // Package launch runs one job: it plans which rank runs where, builds programs that are Go source, and starts the ranks on this
 // machine and, together with the ibruns of other nodes, on all nodes. No process of the job is left when it has ended.
 //
-// Three kinds of processes take part:
+// Four kinds of processes take part:
 //
 //	ibrun ──orders──▶ agent ──PMI, IBRUN_FD, pipes──▶ ranks and their descendants
 //	      ◀──events──
 //
-// [Run] is ibrun. [Agent] is ibrun executed again in a session of its own, as the parent of the ranks. The packages below this
-// one have one subject each:
+// [Run] is ibrun. [Agent] is ibrun executed again in a session of its own, as the parent of the ranks. [Watch] is ibrun executed
+// again as the parent of the agent. The packages below this one have one subject each:
 //
 //	coordinator  what ibrun does while the job runs: nodes, orders and events, the first failure, the exit code
+//	watcher      the process between ibrun and its agent: starts builds and the agent, and ends what they leave
 //	agent        the agent: starts, binds, signals and kills ranks, serves PMI, forwards output
 //	monitor      samples the ranks: status server, hang view, progress, metrics, traces and profiles
 //	protocol     the messages between ibrun, its agent and other nodes
@@ -24,8 +25,10 @@
 // output. Any node answers ibrun ps, top and hang for all ranks, since the monitors query each other. Every node derives the
 // job's secret from the secret file and a random number of node 0, so the secret is not sent.
 //
-// ibrun and the agent are subreapers: a process whose parent has died becomes their child. So nothing that a rank starts can
-// leave the tree below them, whatever setsid and double forks it uses. They watch each other by their socket. If ibrun dies,
-// the agent kills everything below it and exits. If the agent dies, its ranks die with it (PR_SET_PDEATHSIG), their descendants
-// become ibrun's children, and ibrun kills them.
+// The watcher and the agent are subreapers: a process whose parent has died becomes their child. So nothing that a rank starts
+// can leave the tree below them, whatever setsid and double forks it uses. ibrun and the agent watch each other by their socket.
+// If ibrun dies, the agent and the watcher kill everything below them and exit. If the agent dies, its ranks die with it
+// (PR_SET_PDEATHSIG), their descendants become the watcher's children, and the watcher kills them. If both die, the watcher does
+// the same, and removes their files. If the watcher dies, ibrun ends the job. ibrun itself adopts no processes and kills none but
+// these.
 package launch

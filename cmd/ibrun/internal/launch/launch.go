@@ -13,8 +13,8 @@ import (
 type Streams = console.Streams
 
 // Run runs a job from start to end and returns the exit code of ibrun: 0, or the code of the rank that failed first, or one of
-// [exitcode] if ibrun itself failed. env is the environment of the ranks. Run may be called once in a process, which must have
-// no other children at that time.
+// [exitcode] if ibrun itself failed. env is the environment of the ranks. Children that this process
+// has from before are not affected.
 func Run(o *cli.Options, env []string, s console.Streams) int {
 	code, err := run(o, env, s)
 	if err == nil {
@@ -31,19 +31,21 @@ func run(o *cli.Options, env []string, s console.Streams) (int, error) {
 	if err := o.Policy.ReadFile(); err != nil {
 		return 0, exitcode.Errorf(exitcode.UsageError, "%w", err)
 	}
-	here, err := readMachine(o, s)
+	if o.DryRun {
+		return 0, dryRun(o, env, s)
+	}
+	w, err := startWatcher() // it gets ready while this process plans
 	if err != nil {
 		return 0, err
 	}
-	if o.DryRun {
-		p, err := makeCheckedPlan(here, nodeNames(here.Name, o), o, s)
-		if err != nil {
-			return 0, err
+	defer func() {
+		if err := w.Close(); err != nil {
+			s.Printf("%v", err)
 		}
-		if _, err := findPrograms(o, env); err != nil {
-			return 0, err
-		}
-		return 0, p.print(s.Out, o)
+	}()
+	here, err := readMachine(o, s)
+	if err != nil {
+		return 0, err
 	}
 	if err := monitor.CheckFiles(o); err != nil {
 		return 0, err
@@ -52,15 +54,32 @@ func run(o *cli.Options, env []string, s console.Streams) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	code, err := start(m, here, o, env, s)
+	code, err := start(w, m, here, o, env, s)
 	if err != nil {
 		m.Abort(err)
 	}
 	return code, err
 }
 
+// dryRun prints where the ranks would run.
+func dryRun(o *cli.Options, env []string, s console.Streams) error {
+	here, err := readMachine(o, s)
+	if err != nil {
+		return err
+	}
+	p, err := makeCheckedPlan(here, nodeNames(here.Name, o), o, s)
+	if err != nil {
+		return err
+	}
+	if _, err := findPrograms(o, env); err != nil {
+		return err
+	}
+	return p.print(s.Out, o)
+}
+
 // start starts the ranks of this node once all nodes have joined, and waits for the end of the job.
-func start(m *coordinator.Cluster, here placement.Machine, o *cli.Options, env []string, s console.Streams) (int, error) {
+func start(w startedWatcher, m *coordinator.Cluster, here placement.Machine, o *cli.Options, env []string,
+	s console.Streams) (int, error) {
 	p, err := makeCheckedPlan(here, m.Job.Names, o, s)
 	if err != nil {
 		return 0, err
@@ -69,7 +88,7 @@ func start(m *coordinator.Cluster, here placement.Machine, o *cli.Options, env [
 	if err != nil {
 		return 0, err
 	}
-	if err := buildAll(programs, o, s); err != nil {
+	if err := buildAll(w, programs, o, s); err != nil {
 		return 0, err
 	}
 	t, err := makeTask(m, p, o, programs, env)
@@ -83,5 +102,5 @@ func start(m *coordinator.Cluster, here placement.Machine, o *cli.Options, env [
 	for _, hint := range hints {
 		s.Printf("%s", hint)
 	}
-	return runJob(m, p.Layout, t, o, s)
+	return w.runJob(m, p.Layout, t, o, s)
 }

@@ -1,10 +1,19 @@
 package launch
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/agent"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/coordinator"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/watcher"
 )
 
 func supported() error { return nil }
@@ -12,6 +21,60 @@ func supported() error { return nil }
 // Agent runs the agent of a node and returns its exit code: see package agent.
 func Agent() int { return agent.Main() }
 
-func runJob(c *coordinator.Cluster, where coordinator.Layout, t *protocol.Task, o *cli.Options, s Streams) (int, error) {
-	return coordinator.RunJob(c, where, t, o, s)
+// Watch runs the watcher of an ibrun and returns its exit code: see package watcher.
+func Watch() int { return watcher.Main() }
+
+// startedWatcher is the watcher that starts what this ibrun starts.
+type startedWatcher struct{ *watcher.Watcher }
+
+func startWatcher() (startedWatcher, error) {
+	w, err := watcher.Start()
+	return startedWatcher{w}, err
+}
+
+// interruptTimeout is how long a build may take to end after it was interrupted.
+const interruptTimeout = 2 * time.Second
+
+// runBuild runs the go command, and interrupts it when ctx ends. If ibrun dies, the go command and what it has started are
+// killed, and the work directories are removed.
+func (w startedWatcher) runBuild(ctx context.Context, b *goCommand) error {
+	w.RemoveAtDeath(watcher.Leftovers{Trees: b.work})
+	devNull, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	defer devNull.Close()
+	c, err := w.Run(watcher.Command{Path: b.path, Args: b.args, Dir: b.dir, Env: b.env, KilledTogether: true,
+		Files: []uintptr{devNull.Fd(), b.output.Fd(), b.output.Fd()}})
+	if err != nil {
+		return err
+	}
+	var ended *watcher.Ended
+	var interrupted <-chan time.Time
+	for done := ctx.Done(); ended == nil; {
+		select {
+		case ended = <-c.Ended:
+		case <-done:
+			w.Signal(unix.SIGINT)
+			done, interrupted = nil, time.After(interruptTimeout)
+		case <-interrupted:
+			w.Kill()
+		case <-w.Lost:
+			return errors.New(w.LostReason())
+		}
+	}
+	switch ws := ended.Status; {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case ws.Signaled():
+		return fmt.Errorf("it was killed by signal %d (%s)", ws.Signal(), unix.SignalName(ws.Signal()))
+	case ws.ExitStatus() != 0:
+		return fmt.Errorf("exit status %d", ws.ExitStatus())
+	}
+	return nil
+}
+
+func (w startedWatcher) runJob(c *coordinator.Cluster, where coordinator.Layout, t *protocol.Task, o *cli.Options,
+	s Streams) (int, error) {
+	return coordinator.RunJob(w.Watcher, c, where, t, o, s)
 }

@@ -3,6 +3,7 @@
 package launch
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -25,6 +26,18 @@ func Agent() int {
 
 func checkLimits(int) error { return supported() }
 
-func runJob(*coordinator.Cluster, coordinator.Layout, *protocol.Task, *cli.Options, Streams) (int, error) {
+// Watch reports that this system has no watchers, and returns the exit code for it.
+func Watch() int { return Agent() }
+
+// startedWatcher would start processes.
+type startedWatcher struct{}
+
+func startWatcher() (startedWatcher, error) { return startedWatcher{}, supported() }
+
+func (startedWatcher) Close() error { return nil }
+
+func (startedWatcher) runBuild(context.Context, *goCommand) error { return supported() }
+
+func (startedWatcher) runJob(*coordinator.Cluster, coordinator.Layout, *protocol.Task, *cli.Options, Streams) (int, error) {
 	return 0, supported()
 }

@@ -52,7 +52,7 @@ func checkDir(dir string) error {
 
 // buildAll builds each program that is Go source, and sets its path to the result. A signal that interrupts ibrun interrupts
 // the build.
-func buildAll(programs []program, o *cli.Options, s console.Streams) error {
+func buildAll(w startedWatcher, programs []program, o *cli.Options, s console.Streams) error {
 	ctx, stop := console.Interruptible("the build")
 	defer stop()
 	debug := len(o.Delve)+len(o.GDB) > 0
@@ -60,7 +60,7 @@ func buildAll(programs []program, o *cli.Options, s console.Streams) error {
 		if !p.isGo {
 			continue
 		}
-		path, err := build(ctx, p.path, debug, s.Err)
+		path, err := build(ctx, w, p.path, debug, s.Err)
 		if err != nil {
 			return err
 		}

@@ -22,8 +22,11 @@ import (
 	"github.com/ibrun/ibrun/internal/pmi"
 )
 
-// controlFD is the descriptor of the control socket, by which the agent receives orders and sends events.
-const controlFD = 3
+// The descriptors that the agent inherits, in addition to [perfmem.AgentFD].
+const (
+	controlFD = 3                   // the control socket, by which the agent receives orders and sends events
+	cgroupFD  = perfmem.AgentFD + 1 // the control group for the ranks; closed: there is none
+)
 
 // agent starts the ranks of one node and executes the orders of ibrun.
 type agent struct {
@@ -123,7 +126,7 @@ func newAgent(t *protocol.Task, control io.Writer) (a *agent, err error) {
 	if a.server, err = pmi.NewServer(job); err != nil {
 		return a, err
 	}
-	a.group = proctree.NewCgroup(fmt.Sprintf("%s-%d", t.JobID, t.Node))
+	a.group = proctree.InheritCgroup(cgroupFD)
 	return a, nil
 }
 

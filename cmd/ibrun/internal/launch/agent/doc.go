@@ -6,7 +6,7 @@
 // every node.
 //
 // If ibrun dies, the agent kills everything below it and exits. If the agent dies, the kernel kills its ranks
-// (PR_SET_PDEATHSIG), and ibrun kills their descendants.
+// (PR_SET_PDEATHSIG), and the watcher above it kills their descendants: see package watcher.
 //
 // Two decisions have reasons that do not show in the code. Rank 0 inherits standard input itself, so what the rank does not
 // read stays unread. And ranks stay in the agent's process group: setsid forks if it is started as the leader of a group, and

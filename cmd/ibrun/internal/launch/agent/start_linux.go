@@ -56,9 +56,6 @@ func (a *agent) finishStarting() {
 	for _, r := range a.ranks {
 		started.Ranks, started.PIDs = append(started.Ranks, r.task.Rank), append(started.PIDs, r.pid)
 	}
-	if a.group != nil {
-		started.Cgroup = a.group.Dir
-	}
 	a.send(&started)
 	a.reaper = proctree.NewReaper(started.PIDs...)
 	close(a.started)

@@ -14,16 +14,18 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/monitor"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/watcher"
 	"github.com/ibrun/ibrun/internal/pmi"
 )
 
-// RunJob starts the ranks of this node and processes the events of the job until it has ended. It returns the exit code of
-// ibrun.
-func RunJob(cl *Cluster, where Layout, t *protocol.Task, o *cli.Options, s console.Streams) (int, error) {
+// RunJob starts the ranks of this node, by the watcher w, and processes the events of the job until it has ended. It returns the
+// exit code of ibrun.
+func RunJob(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Task, o *cli.Options, s console.Streams) (int,
+	error) {
 	if cl.node0 != nil {
-		return runWorker(cl, where, t, o, s)
+		return runWorker(w, cl, where, t, o, s)
 	}
-	return runCoordinator(cl, where, t, o, s)
+	return runCoordinator(w, cl, where, t, o, s)
 }
 
 // coordinator controls a job on node 0.
@@ -50,7 +52,8 @@ type coordinator struct {
 }
 
 // runCoordinator starts the ranks of this node and processes the events of all nodes until the job has ended.
-func runCoordinator(cl *Cluster, where Layout, t *protocol.Task, o *cli.Options, s console.Streams) (int, error) {
+func runCoordinator(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Task, o *cli.Options,
+	s console.Streams) (int, error) {
 	signals := make(chan os.Signal, 16)
 	console.Notify(signals, slices.Concat(console.EndSignals(), console.ForwardedSignals(), []os.Signal{console.HangViewSignal}))
 	defer signal.Stop(signals)
@@ -58,14 +61,13 @@ func runCoordinator(cl *Cluster, where Layout, t *protocol.Task, o *cli.Options,
 	if err != nil {
 		return 0, err
 	}
-	l, err := startLocalAgent(t, o.Verbose, s)
+	l, err := startLocalAgent(w, t, o.Verbose, s)
 	if err != nil {
 		return 0, err
 	}
 	defer l.close()
 	cl.connectMonitor(l.monitor, where, t.Node)
-	defer l.monitor.ExportMetrics(o)()
-	defer l.monitor.Start(o)()
+	defer l.startMonitor(o)()
 	l.start() // after the status server, so that a rank that is announced can be inspected
 	began := time.Now()
 	c := &coordinator{Streams: s, cluster: cl, opts: o, task: t, failures: newFailureTracker(t.Size), local: l,
@@ -110,7 +112,7 @@ func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 	}
 	var shown <-chan struct{} // after the timeout: closed when the hang view was printed
 	var unread <-chan time.Time
-	events := c.local.events
+	events, lost := c.local.events, c.local.watcher.Lost
 	for slices.ContainsFunc(c.nodes, func(n *node) bool { return !n.done }) {
 		select {
 		case e, alive := <-events:
@@ -124,6 +126,9 @@ func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 			c.handleRemote(r)
 		case sig := <-signals:
 			c.handleSignal(sig.(syscall.Signal), true)
+		case <-lost:
+			lost = nil
+			c.fail(c.nodes[0], exitcode.Failed, c.local.watcher.LostReason())
 		case <-timeout:
 			shown, unread = c.local.monitor.ShowHangView(), time.After(hangViewTimeout)
 		case <-shown:

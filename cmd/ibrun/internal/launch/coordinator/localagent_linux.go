@@ -7,16 +7,17 @@ import (
 	"io"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/monitor"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/perfmem"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/proctree"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/watcher"
 	"github.com/ibrun/ibrun/hw"
 )
 
@@ -34,38 +35,50 @@ type localAgent struct {
 	console.Streams
 	task    *protocol.Task
 	verbose bool
-	pid     int
+	watcher *watcher.Watcher
+	command *watcher.Running // the agent
 	control *os.File
 	mu      sync.Mutex // held while an order is written
 	orders  *json.Encoder
 	started bool // the agent was given its task
 	events  <-chan *protocol.Event
-	reaper  *proctree.Reaper
-	group   *proctree.Cgroup // the agent's control group, to clean up if the agent cannot
-	perfMem *perfmem.Memory  // where ranks record; nil: it could not be allocated
+	ended   *watcher.Ended  // how the agent has exited; nil: it has not, or the watcher has died
+	perfMem *perfmem.Memory // where ranks record; nil: it could not be allocated
 	monitor *monitor.Monitor
 	done    bool // the agent has sent EventDone
 }
 
 // startLocalAgent starts an agent, which waits for its task: see start. The caller must call cleanUp to end it, and then close.
 // What ranks have recorded can be read until close.
-func startLocalAgent(t *protocol.Task, verbose bool, s console.Streams) (*localAgent, error) {
-	if err := proctree.BecomeSubreaper(); err != nil {
-		return nil, err
-	}
+func startLocalAgent(w *watcher.Watcher, t *protocol.Task, verbose bool, s console.Streams) (*localAgent, error) {
 	record, noPages := perfmem.New(len(t.Ranks))
 	t.Pages = noPages == nil
-	pid, control, err := startAgent(s, record)
+	command, control, err := startAgent(w, t, s, record)
 	if err != nil {
 		return nil, errors.Join(err, record.Close())
 	}
-	l := &localAgent{Streams: s, task: t, verbose: verbose, pid: pid, control: control, orders: json.NewEncoder(control),
-		events: readEvents(control), reaper: proctree.NewReaper(pid), perfMem: record}
+	l := &localAgent{Streams: s, task: t, verbose: verbose, watcher: w, command: command, control: control,
+		orders: json.NewEncoder(control), events: readEvents(control), perfMem: record}
 	l.monitor = monitor.New(t, record, s, l.order)
 	if noPages != nil {
 		l.Printf("the ranks cannot be monitored: %v", noPages)
 	}
 	return l, nil
+}
+
+// startMonitor starts the servers of the monitor. The caller must call end. If ibrun is killed, the watcher removes their
+// files.
+func (l *localAgent) startMonitor(o *cli.Options) (end func()) {
+	sockets, dirs := l.monitor.SocketPaths()
+	l.watcher.RemoveAtDeath(watcher.Leftovers{Files: append(sockets, dirs...)})
+	endMetrics := l.monitor.ExportMetrics(o, func(files []string) {
+		l.watcher.RemoveAtDeath(watcher.Leftovers{Files: files})
+	})
+	endServer := l.monitor.Start(o)
+	return func() {
+		endServer()
+		endMetrics()
+	}
 }
 
 // close releases what is still needed after cleanUp.
@@ -77,22 +90,22 @@ func (l *localAgent) close() {
 
 // startAgent executes ibrun again as agent. The agent gets a session of its own, so keys like Ctrl-C send signals only to
 // ibrun.
-func startAgent(s console.Streams, record *perfmem.Memory) (pid int, control *os.File, err error) {
+func startAgent(w *watcher.Watcher, t *protocol.Task, s console.Streams, record *perfmem.Memory) (*watcher.Running, *os.File,
+	error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return 0, nil, fmt.Errorf("start agent: %w", err)
+		return nil, nil, fmt.Errorf("start agent: %w", err)
 	}
-	defer unix.Close(fds[1])
-	pid, err = syscall.ForkExec("/proc/self/exe", []string{"ibrun", "agent"}, &syscall.ProcAttr{
-		Env:   os.Environ(),
-		Files: []uintptr{s.In.Fd(), s.Out.Fd(), s.Err.Fd(), uintptr(fds[1]), perfmem.AgentFD: record.FD()},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
+	control, theirs := os.NewFile(uintptr(fds[0]), "agent"), os.NewFile(uintptr(fds[1]), "agent's end")
+	defer theirs.Close()
+	files := []uintptr{s.In.Fd(), s.Out.Fd(), s.Err.Fd(), theirs.Fd(), perfmem.AgentFD: record.FD()}
+	command, err := w.Run(watcher.Command{Path: "/proc/self/exe", Args: []string{"ibrun", "agent"}, Files: files,
+		Cgroup: fmt.Sprintf("%s-%d", t.JobID, t.Node)})
 	if err != nil {
-		unix.Close(fds[0])
-		return 0, nil, fmt.Errorf("start agent: %w", err)
+		control.Close()
+		return nil, nil, fmt.Errorf("start agent: %w", err)
 	}
-	return pid, os.NewFile(uintptr(fds[0]), "agent"), nil
+	return command, control, nil
 }
 
 // readEvents returns a channel of the events that the agent sends. The channel is closed at the end of the stream.
@@ -141,9 +154,6 @@ func (l *localAgent) handleEvent(e *protocol.Event) (all bool) {
 		}
 		return true
 	case protocol.EventStarted:
-		if e.Cgroup != "" {
-			l.group = &proctree.Cgroup{Dir: e.Cgroup}
-		}
 		l.monitor.SetPIDs(e.PIDs)
 		l.describe(e.PIDs)
 	case protocol.EventStacks:
@@ -153,9 +163,7 @@ func (l *localAgent) handleEvent(e *protocol.Event) (all bool) {
 		l.monitor.MarkExited(e.Rank)
 	case protocol.EventDone:
 		l.done = true
-		for _, pid := range e.PIDs {
-			l.Printf("process %d does not exit after SIGKILL; it is stuck in the kernel", pid)
-		}
+		l.printStuck(e.PIDs)
 	}
 	return false
 }
@@ -185,26 +193,48 @@ func (l *localAgent) stopSelf() {
 // cleanUp waits for the agent to exit, and kills all processes of the job that are left on this node. It may be called again.
 func (l *localAgent) cleanUp() {
 	defer l.control.Close()
-	if l.done {
-		select {
-		case <-l.reaper.Gone:
-			return
-		case <-time.After(agentTimeout):
+	if l.done && l.awaitEnd(agentTimeout) {
+		return
+	}
+	l.watcher.Kill()
+	if !l.awaitEnd(proctree.KillTimeout + agentTimeout) {
+		job := proctree.Root{PID: l.command.PID, PIDFD: l.command.PIDFD, Mark: "PMI_JOBID=" + l.task.JobID,
+			Cgroup: l.command.Cgroup}
+		l.printStuck(job.Kill())
+	}
+}
+
+// awaitEnd blocks until neither the agent nor a process below it is left, and reports whether that is so. It returns false
+// if the watcher has died, or after a timeout.
+func (l *localAgent) awaitEnd(timeout time.Duration) bool {
+	if l.ended != nil {
+		return true
+	}
+	select {
+	case l.ended = <-l.command.Ended:
+		l.printStuck(l.ended.Stuck)
+		if l.ended.Err != "" {
+			l.Printf("%s", l.ended.Err)
 		}
+		return true
+	case <-l.watcher.Lost:
+	case <-time.After(timeout):
 	}
-	for _, pid := range proctree.KillDescendants(l.reaper.Gone, l.group) {
+	return false
+}
+
+func (l *localAgent) printStuck(pids []int) {
+	for _, pid := range pids {
 		l.Printf("process %d does not exit after SIGKILL; it is stuck in the kernel", pid)
-	}
-	if err := l.group.Remove(); err != nil {
-		l.Printf("%v", err)
 	}
 }
 
 // exitReason describes how the agent exited before it was done. It must be called after cleanUp.
 func (l *localAgent) exitReason() string {
 	why := "died"
-	if ws := l.reaper.Wait(l.pid); ws.Signaled() {
-		why = fmt.Sprintf("was killed by signal %d (%s)", ws.Signal(), unix.SignalName(ws.Signal()))
+	if l.ended != nil && l.ended.Status.Signaled() {
+		sig := l.ended.Status.Signal()
+		why = fmt.Sprintf("was killed by signal %d (%s)", sig, unix.SignalName(sig))
 	}
-	return fmt.Sprintf("the agent on %s (pid %d) %s, and the ranks with it", l.task.Host, l.pid, why)
+	return fmt.Sprintf("the agent on %s (pid %d) %s, and the ranks with it", l.task.Host, l.command.PID, why)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/monitor"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/watcher"
 )
 
 // worker is ibrun on a node other than 0: it controls the agent of its node and executes the orders of node 0.
@@ -30,18 +31,18 @@ type worker struct {
 }
 
 // runWorker starts this node's ranks, and forwards events to node 0 and orders from it until node 0 sends the outcome.
-func runWorker(cl *Cluster, where Layout, t *protocol.Task, o *cli.Options, s console.Streams) (int, error) {
+func runWorker(watch *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Task, o *cli.Options,
+	s console.Streams) (int, error) {
 	signals := make(chan os.Signal, 16)
 	console.Notify(signals, slices.Concat(console.EndSignals(), console.ForwardedSignals(), []os.Signal{console.HangViewSignal}))
 	defer signal.Stop(signals)
-	l, err := startLocalAgent(t, o.Verbose, s)
+	l, err := startLocalAgent(watch, t, o.Verbose, s)
 	if err != nil {
 		return 0, err
 	}
 	defer l.close()
 	cl.connectMonitor(l.monitor, where, t.Node)
-	defer l.monitor.ExportMetrics(o)()
-	defer l.monitor.Start(o)()
+	defer l.startMonitor(o)()
 	l.start() // after the status server, so that a rank that is announced can be inspected
 	w := &worker{Streams: s, cluster: cl, opts: o, local: l, recorder: monitor.NewNodeRecorder(t, cl.Job.Report)}
 	if o.Report && !cl.Job.Report {
@@ -59,7 +60,7 @@ func runWorker(cl *Cluster, where Layout, t *protocol.Task, o *cli.Options, s co
 // handleEvents processes events and orders until node 0 has sent the outcome and no process is left on this node, or until the
 // user does not want to wait for that.
 func (w *worker) handleEvents(signals <-chan os.Signal) {
-	events, orders := w.local.events, w.cluster.orders
+	events, orders, lost := w.local.events, w.cluster.orders, w.local.watcher.Lost
 	for w.outcome == nil || !w.local.done {
 		select {
 		case e, alive := <-events:
@@ -81,6 +82,10 @@ func (w *worker) handleEvents(signals <-chan os.Signal) {
 			w.handleOrder(o)
 		case sig := <-signals:
 			w.handleSignal(sig.(syscall.Signal))
+		case <-lost:
+			lost = nil
+			w.cluster.sendEvent(&protocol.Event{Kind: protocol.EventFailure, Code: exitcode.Failed,
+				Text: w.local.watcher.LostReason()})
 		case <-w.giveUp:
 			if w.outcome == nil {
 				w.outcome = &protocol.Outcome{Code: exitcode.Failed,

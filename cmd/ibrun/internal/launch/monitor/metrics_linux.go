@@ -9,8 +9,8 @@ import (
 )
 
 // ExportMetrics serves Prometheus metrics about the ranks of this node if the user asked for them. An error does not end the
-// job. The caller must call end.
-func (m *Monitor) ExportMetrics(o *cli.Options) (end func()) {
+// job. It passes the files that it has created, and which remain if ibrun is killed, to created. The caller must call end.
+func (m *Monitor) ExportMetrics(o *cli.Options, created func(files []string)) (end func()) {
 	none := func() {}
 	if o.Metrics == "" {
 		return none
@@ -27,6 +27,7 @@ func (m *Monitor) ExportMetrics(o *cli.Options) (end func()) {
 		m.streams.Printf("no metrics of this job: %v", err)
 		return none
 	}
+	created(e.Files())
 	m.streams.Printf("metrics are at %s", e.URL())
 	return func() {
 		if err := e.Close(); err != nil {

@@ -83,6 +83,9 @@ func (m *Monitor) Start(o *cli.Options) (end func()) {
 	}
 }
 
+// SocketPaths returns the sockets that Start may create, and their directories: see [inspect.SocketPaths].
+func (m *Monitor) SocketPaths() (sockets, dirs []string) { return inspect.SocketPaths(m.job) }
+
 // How often the ranks are sampled, and how often if a progress bar on a terminal is to be redrawn.
 const (
 	sampleInterval = time.Second

@@ -48,6 +48,24 @@ func NewCgroup(name string) *Cgroup {
 	return &Cgroup{dir, fd}
 }
 
+// InheritCgroup returns the group whose directory this process has inherited as a descriptor, or nil if the descriptor is
+// closed.
+func InheritCgroup(fd int) *Cgroup {
+	dir, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil {
+		return nil
+	}
+	unix.CloseOnExec(fd)
+	return &Cgroup{dir, fd}
+}
+
+// Close closes the descriptor. The group remains.
+func (g *Cgroup) Close() {
+	if g != nil {
+		unix.Close(g.FD)
+	}
+}
+
 // removeStale removes the groups of jobs whose ibrun and agent were both killed. The kernel refuses to remove a group that
 // contains a process. A group that is younger than a minute stays: its first process may be about to start.
 func removeStale(parent string) {

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killTimeout is how long a process may take to exit after SIGKILL. Only a process that is stuck in the kernel takes longer.
-const killTimeout = 10 * time.Second
+// KillTimeout is how long a process may take to exit after SIGKILL. Only a process that is stuck in the kernel takes longer.
+const KillTimeout = 10 * time.Second
 
 // KillDescendants kills all descendants of this process until gone is closed. It repeats the search, since a process may have
-// started another one just before it was killed. It returns the pids of processes that are still alive after killTimeout.
+// started another one just before it was killed. It returns the pids of processes that are still alive after KillTimeout.
 func KillDescendants(gone <-chan struct{}, group *Cgroup) (stuck []int) {
-	deadline := time.Now().Add(killTimeout)
+	deadline := time.Now().Add(KillTimeout)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		select {
 		case <-gone:

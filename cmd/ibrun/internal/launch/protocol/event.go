@@ -10,7 +10,7 @@ type Kind string
 
 // The kinds of events that an agent sends, with the fields that they use.
 const (
-	EventStarted    Kind = "started"     // Ranks, PIDs, Cgroup: these ranks run, ascending; no more will be started
+	EventStarted    Kind = "started"     // Ranks, PIDs: these ranks run, ascending; no more will be started
 	EventNotStarted Kind = "not started" // Rank, Code (of the exit), Text
 	EventInit       Kind = "init"        // Rank: it has initialized PMI
 	EventFinalize   Kind = "finalize"    // Rank: it may exit from now on
@@ -50,7 +50,6 @@ type Event struct {
 	Ranks    []int                `json:",omitempty"`
 	PIDs     []int                `json:",omitempty"`
 	Output   []string             `json:",omitempty"` // which output was not forwarded, and why
-	Cgroup   string               `json:",omitempty"`
 	Exchange *pmi.ExchangeMessage `json:"Parcel,omitempty"`
 	Join     *Join                `json:",omitempty"`
 

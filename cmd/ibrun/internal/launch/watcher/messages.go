@@ -1,0 +1,87 @@
+package watcher
+
+import (
+	"encoding/json"
+	"fmt"
+	"syscall"
+)
+
+// Command describes a command that the watcher starts, in a session of its own.
+type Command struct {
+	Path string // absolute
+	Args []string
+	Dir  string
+	Env  []string // variables that are added to the environment of ibrun, or replace those of the same name
+	// Files become the descriptors of the command, from 0 on. ^0 is a closed descriptor. The caller keeps them.
+	Files []uintptr `json:"-"`
+	// KilledTogether makes the kernel kill the command when the watcher dies.
+	KilledTogether bool `json:",omitempty"`
+	// Cgroup is the name of a control group to be created for processes of the command. The command inherits its directory as
+	// the descriptor after Files, closed if the group cannot be created. Empty: no group.
+	Cgroup string `json:",omitempty"`
+}
+
+// Leftovers are files that the watcher removes if ibrun dies before it has removed them itself.
+type Leftovers struct {
+	Trees []string `json:",omitempty"` // directories with their contents
+	Files []string `json:",omitempty"` // files, and directories that contain no others
+}
+
+// Ended describes the end of a command and of all processes below it.
+type Ended struct {
+	Status syscall.WaitStatus
+	Stuck  []int  `json:",omitempty"` // processes that do not exit after SIGKILL
+	Err    string `json:",omitempty"` // why the control group could not be removed
+}
+
+// order is a message from ibrun. Exactly one field is set.
+type order struct {
+	Run       *Command       `json:",omitempty"`
+	Positions []int          `json:",omitempty"` // with Run: the descriptors of the command that the passed files become
+	Signal    syscall.Signal `json:",omitempty"` // to be sent to the command
+	Kill      bool           `json:",omitempty"` // the command and everything below it
+	Leftovers *Leftovers     `json:",omitempty"`
+}
+
+// event is a message to ibrun. Exactly one of PID, Err and Ended is set.
+type event struct {
+	PID    int           `json:",omitempty"` // the command was started
+	Cgroup string        `json:",omitempty"` // with PID: the directory of its control group
+	Err    string        `json:",omitempty"` // why the command could not be started
+	Errno  syscall.Errno `json:",omitempty"` // with Err
+	Ended  *Ended        `json:",omitempty"`
+}
+
+// decodeOrder parses a message from ibrun that was received together with that many files.
+func decodeOrder(text []byte, files int) (*order, error) {
+	o := new(order)
+	if err := json.Unmarshal(text, o); err != nil {
+		return nil, fmt.Errorf("invalid order: %w", err)
+	}
+	if len(o.Positions) != files {
+		return nil, fmt.Errorf("invalid order: %d files for %d descriptors", files, len(o.Positions))
+	}
+	for _, at := range o.Positions {
+		if at < 0 || at >= maxFiles {
+			return nil, fmt.Errorf("invalid order: descriptor %d", at)
+		}
+	}
+	return o, nil
+}
+
+// decodeEvent parses a message from the watcher.
+func decodeEvent(text []byte) (*event, error) {
+	e := new(event)
+	if err := json.Unmarshal(text, e); err != nil {
+		return nil, fmt.Errorf("invalid event of the watcher: %w", err)
+	}
+	return e, nil
+}
+
+const (
+	// maxFiles is the highest number of files of a command.
+	maxFiles = 16
+	// maxMessage is the length of the longest message in bytes. A message is one packet, and sockets accept packets of 64 KiB
+	// with the settings of every kernel.
+	maxMessage = 64 << 10
+)

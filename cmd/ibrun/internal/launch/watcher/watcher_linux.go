@@ -1,0 +1,244 @@
+package watcher
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// socketFD is the descriptor of the socket that the watcher inherits.
+const socketFD = 3
+
+// Watcher is a running watcher, as ibrun controls it. All methods except Close may be called by any goroutine.
+type Watcher struct {
+	// Lost is closed when the watcher has died before Close.
+	Lost chan struct{}
+
+	pid    int
+	socket *os.File
+	events chan *event
+
+	mu      sync.Mutex // held while an order is sent
+	current *Running
+	status  syscall.WaitStatus // of the watcher itself; set before Lost is closed
+}
+
+// Running is a command that the watcher has started.
+type Running struct {
+	PID    int
+	PIDFD  int    // -1: the command had exited before it could be opened; closed by Watcher.Close
+	Cgroup string // the directory of its control group; empty: none
+	// Ended receives once, when neither the command nor a process below it is left. It never receives if the watcher dies.
+	Ended chan *Ended
+}
+
+// Start starts a watcher. The caller must call Close.
+func Start() (*Watcher, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("start watcher: %w", err)
+	}
+	defer unix.Close(fds[1])
+	devNull, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		unix.Close(fds[0])
+		return nil, fmt.Errorf("start watcher: %w", err)
+	}
+	defer devNull.Close()
+	// The watcher does not hold ibrun's streams: a reader of ibrun's output must not wait for it.
+	null := devNull.Fd()
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{"ibrun", "watch"}, &syscall.ProcAttr{
+		Env:   os.Environ(),
+		Files: []uintptr{null, null, null, socketFD: uintptr(fds[1])},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	if err == nil {
+		err = unix.SetNonblock(fds[0], true)
+	}
+	if err != nil {
+		unix.Close(fds[0])
+		return nil, fmt.Errorf("start watcher: %w", err)
+	}
+	w := &Watcher{Lost: make(chan struct{}), pid: pid, socket: os.NewFile(uintptr(fds[0]), "watcher"),
+		events: make(chan *event)}
+	go w.receive()
+	return w, nil
+}
+
+// receive passes on the events of the watcher until it exits.
+func (w *Watcher) receive() {
+	buf := make([]byte, maxMessage)
+	for {
+		n, err := w.socket.Read(buf)
+		if n == 0 || err != nil {
+			break
+		}
+		e, err := decodeEvent(buf[:n])
+		if err != nil {
+			break // the other side is of the same build, so this does not occur
+		}
+		if e.Ended == nil {
+			w.events <- e
+			continue
+		}
+		w.mu.Lock()
+		running := w.current
+		w.mu.Unlock()
+		if running != nil {
+			running.Ended <- e.Ended
+		}
+	}
+	for {
+		if _, err := unix.Wait4(w.pid, (*unix.WaitStatus)(&w.status), 0, nil); err != unix.EINTR {
+			break
+		}
+	}
+	close(w.Lost)
+}
+
+// Run starts a command. The previous one must have ended.
+func (w *Watcher) Run(c Command) (*Running, error) {
+	o := &order{Run: &c}
+	var fds []int
+	for i, f := range c.Files {
+		if f != ^uintptr(0) {
+			fds, o.Positions = append(fds, int(f)), append(o.Positions, i)
+		}
+	}
+	r := &Running{Ended: make(chan *Ended, 1)}
+	w.mu.Lock()
+	w.current = r
+	w.mu.Unlock()
+	err := w.send(o, fds)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case e := <-w.events:
+		if e.Err != "" {
+			return nil, fmt.Errorf("%s: %w", e.Err, e.Errno)
+		}
+		r.PID, r.Cgroup = e.PID, e.Cgroup
+		if r.PIDFD, err = unix.PidfdOpen(r.PID, 0); err != nil {
+			r.PIDFD = -1
+		}
+		return r, nil
+	case <-w.Lost:
+		return nil, errors.New(w.LostReason())
+	}
+}
+
+// LostReason describes how the watcher died. It must be called after Lost was closed.
+func (w *Watcher) LostReason() string {
+	why := "died"
+	if w.status.Signaled() {
+		why = fmt.Sprintf("was killed by signal %d (%s)", w.status.Signal(), unix.SignalName(w.status.Signal()))
+	}
+	return fmt.Sprintf("the process that watches ibrun and its agent (pid %d) %s", w.pid, why)
+}
+
+// Signal sends a signal to the command.
+func (w *Watcher) Signal(sig syscall.Signal) { _ = w.send(&order{Signal: sig}, nil) } // if the watcher has died, Lost says so
+
+// Kill kills the command and everything below it.
+func (w *Watcher) Kill() { _ = w.send(&order{Kill: true}, nil) } // as in Signal
+
+// RemoveAtDeath makes the watcher remove files if ibrun dies. They need not exist.
+func (w *Watcher) RemoveAtDeath(files Leftovers) { _ = w.send(&order{Leftovers: &files}, nil) } // as in Signal
+
+// send sends an order with files.
+func (w *Watcher) send(o *order, fds []int) error {
+	text, err := json.Marshal(o)
+	if err == nil && len(text) > maxMessage {
+		err = fmt.Errorf("an order of %d bytes is too long", len(text))
+	}
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
+	}
+	var conn syscall.RawConn
+	if err == nil {
+		conn, err = w.socket.SyscallConn()
+	}
+	if err != nil {
+		return fmt.Errorf("watcher: %w", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var sendErr error
+	err = conn.Write(func(fd uintptr) bool {
+		sendErr = unix.Sendmsg(int(fd), text, rights, nil, unix.MSG_NOSIGNAL)
+		return sendErr != unix.EAGAIN
+	})
+	if err = cmp.Or(err, sendErr); err != nil {
+		return fmt.Errorf("watcher: %w", err)
+	}
+	return nil
+}
+
+// Close ends everything that the watcher has started, and waits until the watcher has exited. If it does not, Close kills it.
+func (w *Watcher) Close() error {
+	conn, err := w.socket.SyscallConn()
+	if err == nil {
+		err = conn.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) }) // it may have died
+	}
+	select {
+	case <-w.Lost:
+	case <-time.After(closeTimeout):
+		_ = unix.Kill(w.pid, unix.SIGKILL) // it has not been reaped, so the pid is still its own
+		<-w.Lost
+	}
+	if w.current != nil && w.current.PIDFD >= 0 {
+		unix.Close(w.current.PIDFD)
+	}
+	return errors.Join(err, w.socket.Close())
+}
+
+// receiveOrder receives an order, and the files that came with it. At the end of the stream it returns io.EOF.
+func receiveOrder(socket int, buf []byte) (*order, []int, error) {
+	rights := make([]byte, unix.CmsgSpace(4*maxFiles))
+	var n, oobn, flags int
+	for {
+		var err error
+		n, oobn, flags, _, err = unix.Recvmsg(socket, buf, rights, unix.MSG_CMSG_CLOEXEC)
+		if err == nil {
+			break
+		}
+		if err != unix.EINTR {
+			return nil, nil, err
+		}
+	}
+	var fds []int
+	messages, err := unix.ParseSocketControlMessage(rights[:oobn])
+	for i := range messages {
+		if list, err := unix.ParseUnixRights(&messages[i]); err == nil {
+			fds = append(fds, list...)
+		}
+	}
+	switch {
+	case err != nil:
+	case n == 0:
+		err = io.EOF
+	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
+		err = errors.New("an order was truncated")
+	}
+	var o *order
+	if err == nil {
+		o, err = decodeOrder(buf[:n], len(fds))
+	}
+	if err != nil {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+		return nil, nil, err
+	}
+	return o, fds, nil
+}

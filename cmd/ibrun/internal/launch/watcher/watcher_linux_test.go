@@ -1,0 +1,152 @@
+package watcher
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// timeout is reached only by tests that fail.
+const timeout = 30 * time.Second
+
+// TestMain makes this binary act as watcher: [Start] executes it again.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[0] == "ibrun" && os.Args[1] == "watch" {
+		os.Exit(Main())
+	}
+	os.Exit(m.Run())
+}
+
+func start(t *testing.T) *Watcher {
+	t.Helper()
+	w, err := Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+// run starts a shell command whose standard output is a pipe, and returns the pipe.
+func run(t *testing.T, w *Watcher, command string) (*Running, *os.File) {
+	t.Helper()
+	r, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	t.Cleanup(func() { r.Close() })
+	c, err := w.Run(Command{Path: "/bin/sh", Args: []string{"sh", "-c", command}, Env: []string{"WORD=ready"},
+		Files: []uintptr{^uintptr(0), out.Fd(), 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, r
+}
+
+func wantEnded(t *testing.T, c *Running) *Ended {
+	t.Helper()
+	select {
+	case e := <-c.Ended:
+		return e
+	case <-time.After(timeout):
+		t.Fatal("the command has not ended")
+	}
+	return nil
+}
+
+// wantEOF fails unless every process has closed the other end of the pipe.
+func wantEOF(t *testing.T, r *os.File) {
+	t.Helper()
+	if err := r.SetReadDeadline(time.Now().Add(timeout)); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		n, err := r.Read(make([]byte, 100))
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("a process holds the pipe")
+		}
+		if n == 0 {
+			return
+		}
+	}
+}
+
+// The watcher starts one command after the other, reports their exit statuses, and kills what they leave.
+func TestRun(t *testing.T) {
+	w := start(t)
+	for code := range 3 {
+		c, out := run(t, w, "setsid sleep 1000 & exit "+string(rune('0'+code)))
+		if e := wantEnded(t, c); e.Status.ExitStatus() != code || len(e.Stuck) > 0 || e.Err != "" {
+			t.Errorf("the command ended with %+v, want status %d", e, code)
+		}
+		wantEOF(t, out)
+	}
+	if _, err := w.Run(Command{Path: "/nonexistent", Args: []string{"x"}}); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("a program that does not exist: %v", err)
+	}
+	c, out := run(t, w, "echo $WORD; exec sleep 1000")
+	if _, err := out.Read(make([]byte, 5)); err != nil {
+		t.Fatal(err)
+	}
+	w.Signal(unix.SIGINT)
+	if e := wantEnded(t, c); e.Status.Signal() != unix.SIGINT {
+		t.Errorf("the command ended with %+v, want SIGINT", e)
+	}
+	c, out = run(t, w, "sleep 1000 & wait")
+	w.Kill()
+	if e := wantEnded(t, c); e.Status.Signal() != unix.SIGKILL {
+		t.Errorf("the command ended with %+v, want SIGKILL", e)
+	}
+	wantEOF(t, out)
+}
+
+// Close ends what runs, and removes what is registered unless it is in use.
+func TestClose(t *testing.T) {
+	dir := t.TempDir()
+	tree, file, used := filepath.Join(dir, "tree"), filepath.Join(dir, "file"), filepath.Join(dir, "used")
+	if err := errors.Join(os.MkdirAll(filepath.Join(tree, "a/b"), 0o700), os.MkdirAll(filepath.Join(used, "c"), 0o700),
+		os.WriteFile(file, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	w := start(t)
+	w.RemoveAtDeath(Leftovers{Trees: []string{tree}, Files: []string{file, used, filepath.Join(dir, "none")}})
+	_, out := run(t, w, "trap '' TERM INT; setsid sleep 1000 & sleep 1000")
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantEOF(t, out)
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(left) != 1 || left[0] != used {
+		t.Errorf("left: %v, %v; want only %s", left, err, used)
+	}
+}
+
+// If the watcher dies, its owner learns how.
+func TestLost(t *testing.T) {
+	w := start(t)
+	c, out := run(t, w, "exec sleep 1000")
+	if err := syscall.Kill(w.pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-w.Lost:
+	case <-time.After(timeout):
+		t.Fatal("the death of the watcher was not noticed")
+	}
+	if w.status.Signal() != unix.SIGKILL {
+		t.Errorf("status %v", w.status)
+	}
+	if _, err := w.Run(Command{Path: "/bin/true", Args: []string{"true"}}); err == nil {
+		t.Error("a dead watcher has started a command")
+	}
+	if err := unix.PidfdSendSignal(c.PIDFD, unix.SIGKILL, nil, 0); err != nil {
+		t.Error(err)
+	}
+	wantEOF(t, out)
+}
