@@ -136,7 +136,8 @@ sh -c 'sleep 0.1; sleep 1000 & echo other $!' 2>/dev/null & exec ibrun -n 2 rank
 func TestReaderOfOutputSurvives(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")
-	p := startCommand(t, 0, exec.Command("bash", "-c", "exec ibrun -n 2 echo line > >(sleep 1.5; cat > "+log+"; echo >> "+log+".done)"))
+	reader := "sleep 1.5; cat > " + log + "; echo >> " + log + ".done"
+	p := startCommand(t, 0, exec.Command("bash", "-c", "exec ibrun -n 2 echo line > >("+reader+")"))
 	p.wantCodeOnly(0)
 	p.eventually("the reader has not ended", func() bool { return exists(log + ".done") })
 	if text, err := os.ReadFile(log); err != nil || string(text) != "line\nline\n" {
