@@ -19,6 +19,7 @@ import (
 const layers = `
 # Layer 0: basic packages without knowledge of RDMA or MPI.
 NONE < attrs, internal/ticks, internal/pollyield, internal/auth, internal/encrypt, internal/memaddr, perf/profile, internal/abi/*;
+NONE < internal/admission;
 NONE < internal/archtest, internal/conformance, internal/apitest, internal/buildinfo, internal/sbom;
 NONE < internal/transports < internal/tunables;
 NONE < internal/leakcheck < fabric/fabrictest, verbs/verbstest;
@@ -49,6 +50,7 @@ soft-roce/link, soft-roce/vm/internal/* < soft-roce/vm;
 # Layer 3: the fabric interface, and the transports that implement it.
 internal/auth < fabric/tcp, fabric/shm, fabric/rdma;
 internal/encrypt < fabric/tcp;
+internal/admission < fabric/tcp;
 internal/memaddr < fabric/shm, fabric/rdma;
 NONE < fabric < fabric/mem, fabric/tcp, fabric/hook, fabric/fabrictest;
 internal/transports < fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, fabric/auto;
@@ -77,7 +79,7 @@ NONE < docs/dashboards;                                      # a test only
 hw, verbs < examples/pingpong;
 internal/ticks, internal/pollyield, verbs < bench/perftest;
 NONE < bench/sockets;
-internal/auth, internal/encrypt, internal/tunables < cmd/ibrun/internal/control;
+internal/admission, internal/auth, internal/encrypt, internal/tunables < cmd/ibrun/internal/control;
 hw < cmd/ibrun/internal/placement;
 hw, perf, internal/tunables < cmd/ibrun/internal/report;
 internal/transports < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/benchcmd, cmd/ibrun/internal/explain;

@@ -1,76 +1,120 @@
 package control
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/ibrun/ibrun/internal/auth"
 )
 
 const (
 	// heartbeatInterval is the time between two heartbeats of a side.
 	heartbeatInterval = 500 * time.Millisecond
-	// minHeartbeats is how many intervals without a heartbeat are tolerated at least.
+	// minHeartbeats is how many heartbeats may be lost at least.
 	minHeartbeats = 5
 	// closeTimeout bounds how long Close waits until the other side has received all messages.
 	closeTimeout = time.Second
+	// maxUnacknowledged bounds the bytes that are kept for the other side. Beyond it Send blocks. The longest message is far
+	// shorter.
+	maxUnacknowledged = 16 << 20
+	// ackBytes is how many received bytes are acknowledged at once. Fewer are acknowledged with the next heartbeat.
+	ackBytes = 256 << 10
+	// writeBatch and writePiece are how many bytes are encoded, and passed to the kernel, in one go.
+	writeBatch = 256 << 10
+	writePiece = 64 << 10
 )
 
 // ErrClosed is returned after Close was called on this side.
 var ErrClosed = errors.New("control: connection closed")
 
-// Conn is the connection between node 0 and another node. Any goroutine may call its methods at any time, but only one at a time
-// may call Recv. Some goroutine must always be in Recv, because Recv also receives the heartbeats.
+// Conn is the connection between node 0 and another node. If its TCP connection breaks, that node makes a new one, and no
+// message is lost or doubled. Any goroutine may call its methods at any time, but only one at a time may call Recv.
 type Conn struct {
-	raw         net.Conn
-	node, nodes int
-	// heartbeat bounds how long a read or a write may take before the other side is lost.
-	heartbeat time.Duration
-	reader    frameReader // used by Recv only
-	writer    frameWriter // used by writeLoop only
+	node, nodes   int
+	isNode0       bool
+	heartbeat     time.Duration // how long the other side may be silent
+	session       sessionID
+	banner        []byte   // what listens at the port of listenAlive sends
+	local, remote net.Addr // of the first link
+	// recover is called in a goroutine of its own when the link has broken, with the value of broken.
+	recover   func(broken uint64, why error)
+	onEnd     func()        // called once, when the connection has ended
+	reachable chan struct{} // closed when node 0 has reached that port
 	clock     peerClock
+	lost      chan struct{} // closed when err is set
 
-	writerDone    chan struct{} // closed when writeLoop has returned
-	writeWake     chan struct{} // holds a value if there may be something to write
-	peerSuspended atomic.Bool   // the other side has announced that it stops reading and writing
-
-	mu           sync.Mutex
-	queue        []frame
-	heartbeatDue bool // send one now
-	closing      bool
-	suspended    bool  // between Suspend and Resume
-	err          error // why the connection ended; the first error
+	mu            sync.Mutex
+	changed       sync.Cond // any field below
+	link          *link     // nil while the connection is broken, and after its end
+	broken        uint64    // how often the link has broken
+	out           outbox
+	inbox         [][]byte
+	received      uint64 // how many messages of the other side have arrived
+	unacked       int    // bytes of them that were not acknowledged yet
+	heard         time.Time
+	heartbeatDue  bool // send one now
+	suspended     bool // between Suspend and Resume
+	peerSuspended bool // the other side has announced that it stops reading and writing
+	notified      bool // the other side was told that this side is suspended
+	peerClosed    bool // the other side has called Close
+	closing       bool
+	err           error // why the connection ended; the first error
 }
 
-// newConn returns the connection after its handshake. Each direction has its own key.
-func newConn(raw net.Conn, handshake *auth.Transcript, node, nodes int,
-	heartbeat time.Duration, isNode0 bool) (*Conn, error) {
-	toNode, err := handshake.Derive("node 0 to node")
+// newConn returns the connection that begins with this handshake, and its first link, which is not attached yet. The caller must
+// set recover and onEnd.
+func newConn(g *greeting, isNode0 bool) (*Conn, *link, error) {
+	c := &Conn{node: g.node, nodes: g.nodes, isNode0: isNode0, heartbeat: g.heartbeat, local: g.conn.LocalAddr(),
+		remote: g.conn.RemoteAddr(), lost: make(chan struct{}), reachable: make(chan struct{})}
+	c.changed.L = &c.mu
+	id, err := g.transcript.Derive("session")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	toNode0, err := handshake.Derive("node to node 0")
+	alive, err := g.transcript.Derive("alive")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if isNode0 {
-		toNode0, toNode = toNode, toNode0
+	c.session, c.banner = sessionID(id[:sessionLen]), alive[:bannerLen]
+	l, err := newLink(g, isNode0)
+	return c, l, err
+}
+
+// attach starts to use a link, in the place of one that is broken or that the other side has given up. The other side has
+// received that many messages.
+func (c *Conn) attach(l *link, received uint64) error {
+	if err := l.raw.SetDeadline(time.Time{}); err != nil {
+		return err
 	}
-	if err := raw.SetDeadline(time.Time{}); err != nil {
-		return nil, err
+	if err := enableKeepAlive(l.raw, c.heartbeat); err != nil {
+		return err
 	}
-	if err := enableKeepAlive(raw, heartbeat); err != nil {
-		return nil, err
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
 	}
-	c := &Conn{raw: raw, node: node, nodes: nodes, heartbeat: heartbeat, reader: frameReader{key: toNode},
-		writer: frameWriter{key: toNode0}, writerDone: make(chan struct{}), writeWake: make(chan struct{}, 1)}
-	go c.writeLoop()
-	return c, nil
+	if err := c.out.restart(received); err != nil {
+		return err
+	}
+	c.detach()
+	c.link, c.heard, c.peerSuspended = l, time.Now(), false
+	c.changed.Broadcast()
+	go c.readLoop(l)
+	go c.writeLoop(l)
+	return nil
+}
+
+// detach stops using the link. The caller must hold mu.
+func (c *Conn) detach() {
+	if c.link != nil {
+		innermost(c.link.raw).Close() // TLS would wait until it has sent its own end
+		close(c.link.gone)
+		c.link = nil
+	}
 }
 
 // Node returns the number of the node that is not node 0.
@@ -80,214 +124,276 @@ func (c *Conn) Node() int { return c.node }
 func (c *Conn) Nodes() int { return c.nodes }
 
 // Local returns the address of this side.
-func (c *Conn) Local() net.Addr { return c.raw.LocalAddr() }
+func (c *Conn) Local() net.Addr { return c.local }
 
 // Remote returns the address of the other side.
-func (c *Conn) Remote() net.Addr { return c.raw.RemoteAddr() }
+func (c *Conn) Remote() net.Addr { return c.remote }
 
 // ClockOffset returns how far the other side's wall clock is ahead of this one's. ok is false until the first round trip.
 func (c *Conn) ClockOffset() (ahead time.Duration, ok bool) { return c.clock.estimate() }
 
-// Send queues a message of at most [MaxMessage] bytes and does not block. The caller must not change the message afterwards. If
-// it cannot be sent, the connection has failed, and Recv returns the reason.
+// Send queues a message of at most [MaxMessage] bytes. It blocks only while 16 MiB wait for the other side to acknowledge them.
+// The caller must not change the message afterwards. If it cannot be sent, the connection has failed, and Recv returns the
+// reason.
 func (c *Conn) Send(message []byte) error {
 	if len(message) > MaxMessage {
 		return fmt.Errorf("control: message of %d bytes; the limit is %d", len(message), MaxMessage)
 	}
-	c.enqueue(frame{kind: kindMessage, body: message})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.out.bytes > maxUnacknowledged && c.err == nil && !c.closing {
+		c.changed.Wait()
+	}
+	if c.err == nil && !c.closing {
+		c.out.add(message)
+		c.wakeWriter()
+	}
 	return nil
 }
 
-// Suspend notifies the other side that this process is about to be stopped, so that missing heartbeats do not count as a failure.
-// It returns when the notification has been sent or the connection has failed. Resume ends the suspension.
-func (c *Conn) Suspend() {
-	c.setSuspended(true)
-	done := make(chan struct{})
-	c.enqueue(frame{kind: kindSuspend, sent: done})
-	select {
-	case <-done:
-	case <-c.writerDone:
-	}
-}
-
-// Resume starts to send heartbeats again.
-func (c *Conn) Resume() {
-	c.setSuspended(false)
-	c.queueHeartbeat()
-}
-
-func (c *Conn) setSuspended(suspended bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.suspended = suspended
-	_ = c.setReadDeadline() // if the connection has failed, Recv returns the error
-}
-
-// setReadDeadline bounds the wait for the next frame. The caller must hold mu.
-func (c *Conn) setReadDeadline() error {
-	deadline := time.Now().Add(c.heartbeat)
-	if c.suspended || c.peerSuspended.Load() {
-		deadline = time.Time{} // TCP keepalive still detects that the other machine has failed
-	}
-	return c.raw.SetReadDeadline(deadline)
-}
-
-func (c *Conn) enqueue(f frame) {
-	c.mu.Lock()
-	c.queue = append(c.queue, f)
-	c.mu.Unlock()
-	c.wakeWriter()
-}
-
-// queueHeartbeat makes writeLoop send a heartbeat now.
-func (c *Conn) queueHeartbeat() {
-	c.mu.Lock()
-	c.heartbeatDue = true
-	c.mu.Unlock()
-	c.wakeWriter()
-}
-
-// wakeWriter makes writeLoop check the queue.
+// wakeWriter makes writeLoop look for frames to write. The caller must hold mu.
 func (c *Conn) wakeWriter() {
-	select {
-	case c.writeWake <- struct{}{}:
-	default: // a wake-up is pending already
+	if c.link != nil {
+		c.link.wakeWriter()
 	}
 }
 
 // Recv returns the next message, which belongs to the caller. An error is final. It is io.EOF if the other side has closed the
 // connection, [ErrClosed] after Close, and otherwise the reason why the other side was lost.
 func (c *Conn) Recv() ([]byte, error) {
-	for {
-		f, err := c.readFrame()
-		if err != nil {
-			c.setError(err)
-			c.raw.Close()
-			return nil, c.firstError()
-		}
-		c.peerSuspended.Store(f.kind == kindSuspend)
-		switch f.kind {
-		case kindMessage:
-			return f.body, nil
-		case kindHeartbeat:
-			if c.clock.receive(f.body, time.Now()) {
-				c.queueHeartbeat() // so that the other side completes a round trip as well
-			}
-		}
-	}
-}
-
-// readFrame returns the next frame, or an error if none arrives in time.
-func (c *Conn) readFrame() (frame, error) {
-	c.mu.Lock()
-	err := c.setReadDeadline()
-	c.mu.Unlock()
-	if err != nil {
-		return frame{}, err
-	}
-	return c.reader.read(c.raw)
-}
-
-// writeLoop sends queued frames and heartbeats until the connection is closed or fails.
-func (c *Conn) writeLoop() {
-	defer close(c.writerDone)
-	ticker := time.NewTicker(min(heartbeatInterval, c.heartbeat/minHeartbeats))
-	defer ticker.Stop()
-	c.queueHeartbeat()
-	for {
-		tick := false
-		select {
-		case <-c.writeWake:
-		case <-ticker.C:
-			tick = true
-		}
-		frames, last := c.dequeue(tick)
-		for _, f := range frames {
-			if err := c.writeFrame(f); err != nil {
-				c.setError(err)
-				c.raw.Close() // makes Recv return
-				return
-			}
-		}
-		if last {
-			return
-		}
-	}
-}
-
-// dequeue returns the frames to write now. last reports whether no more will follow.
-func (c *Conn) dequeue(tick bool) (frames []frame, last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	frames, c.queue = c.queue, nil
-	if (tick || c.heartbeatDue) && !c.suspended && !c.peerSuspended.Load() {
+	for len(c.inbox) == 0 && c.err == nil {
+		c.changed.Wait()
+	}
+	if len(c.inbox) == 0 {
+		return nil, c.err
+	}
+	message := c.inbox[0]
+	c.inbox[0] = nil
+	c.inbox = c.inbox[1:]
+	return message, nil
+}
+
+// Suspend notifies the other side that this process is about to be stopped, so that missing heartbeats do not count as a failure.
+// It returns when the notification has been sent, or cannot be sent within a second. Resume ends the suspension.
+func (c *Conn) Suspend() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.suspended, c.notified = true, false
+	c.setReadDeadline(c.link)
+	c.wakeWriter()
+	c.waitUntil(closeTimeout, func() bool { return c.notified })
+}
+
+// Resume starts to send heartbeats again.
+func (c *Conn) Resume() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.suspended, c.heartbeatDue, c.heard = false, true, time.Now()
+	c.setReadDeadline(c.link)
+	c.wakeWriter()
+}
+
+// waitUntil blocks until done returns true, the connection has ended, or the time is over. The caller must hold mu, and done is
+// called with it.
+func (c *Conn) waitUntil(limit time.Duration, done func() bool) {
+	over := false
+	t := time.AfterFunc(limit, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		over = true
+		c.changed.Broadcast()
+	})
+	defer t.Stop()
+	for !over && c.err == nil && !done() {
+		c.changed.Wait()
+	}
+}
+
+// handleFrame processes a frame of a link. An error breaks the link, or ends the connection if the other side does not follow
+// the protocol.
+func (c *Conn) handleFrame(l *link, f frame) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link != l {
+		return errReplaced // another link counts the messages now
+	}
+	c.peerSuspended = f.kind == kindSuspend
+	switch f.kind {
+	case kindMessage:
+		c.inbox = append(c.inbox, f.body)
+		c.received++
+		if c.unacked += len(f.body); c.unacked >= ackBytes {
+			l.wakeWriter()
+		}
+	case kindHeartbeat:
+		if c.clock.receive(f.body, time.Now()) {
+			c.heartbeatDue = true // so that the other side completes a round trip as well
+			l.wakeWriter()
+		}
+	case kindAck:
+		count, err := decodeAck(f.body)
+		if err == nil {
+			err = c.out.acknowledge(count)
+		}
+		if err != nil {
+			return err
+		}
+	case kindClose:
+		c.peerClosed = true
+		l.wakeWriter() // acknowledges all messages
+	}
+	c.changed.Broadcast()
+	return nil
+}
+
+// nextFrames returns the frames to write now. more reports whether others follow immediately.
+func (c *Conn) nextFrames(l *link, tick bool) (frames []frame, more bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link != l {
+		return nil, false
+	}
+	if l.fresh || (tick || c.peerClosed || c.closing || c.unacked >= ackBytes) && l.ackWritten != c.received {
+		frames = append(frames, frame{kind: kindAck, body: encodeAck(c.received)})
+		l.fresh, l.ackWritten, c.unacked = false, c.received, 0
+	}
+	for _, m := range c.out.take(writeBatch) {
+		frames = append(frames, frame{kind: kindMessage, body: m})
+	}
+	if (tick || c.heartbeatDue) && !c.suspended && !c.peerSuspended {
 		frames = append(frames, frame{kind: kindHeartbeat})
 	}
-	if n := len(frames); c.suspended && n > 0 && frames[n-1].kind != kindSuspend {
-		frames = append(frames, frame{kind: kindSuspend}) // otherwise the frames before it would end the suspension on the other side
-	}
 	c.heartbeatDue = false
-	return frames, c.closing
+	more = c.out.written < len(c.out.messages)
+	if c.closing && !more && !l.closeWritten {
+		frames = append(frames, frame{kind: kindClose})
+	}
+	// The notification comes last, because every other frame ends the suspension on the other side.
+	if c.suspended && (!c.notified || len(frames) > 0) {
+		frames = append(frames, frame{kind: kindSuspend})
+	}
+	return frames, more
 }
 
-func (c *Conn) writeFrame(f frame) error {
-	if f.kind == kindHeartbeat {
-		f.body = c.clock.heartbeat(time.Now())
-	}
-	if err := c.raw.SetWriteDeadline(time.Now().Add(c.heartbeat)); err != nil {
-		return err
-	}
-	_, err := c.raw.Write(c.writer.encode(f))
-	if f.sent != nil {
-		close(f.sent)
-	}
-	return err
-}
-
-// setError records why the connection ended, unless an earlier reason is recorded.
-func (c *Conn) setError(err error) {
+// noteWritten is called after frames were written.
+func (c *Conn) noteWritten(l *link, frames []frame) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, f := range frames {
+		switch f.kind {
+		case kindSuspend:
+			c.notified = true
+		case kindClose:
+			l.closeWritten = true
+		}
+	}
+	c.changed.Broadcast()
+}
+
+// setReadDeadline sets when a link counts as broken if nothing is read from it. Node 0 waits for the whole time. The other node
+// tries a new link earlier, because a device between them may have forgotten this one without a message. The caller must hold mu.
+func (c *Conn) setReadDeadline(l *link) {
+	if l == nil {
+		return
+	}
+	deadline := c.heard.Add(c.heartbeat / 2)
 	switch {
-	case c.err != nil:
-	case c.closing:
-		c.err = ErrClosed
-	case errors.Is(err, errTimeout):
-		c.err = fmt.Errorf("no heartbeat for %v", c.heartbeat)
+	case c.suspended || c.peerSuspended:
+		deadline = time.Time{} // TCP keepalive still detects that the other machine has failed
+	case c.isNode0:
+		deadline = c.heard.Add(c.heartbeat)
+	}
+	_ = l.raw.SetReadDeadline(deadline) // if the link is broken, the next read returns the error
+}
+
+// prepareRead sets the deadline of the next read from a link.
+func (c *Conn) prepareRead(l *link) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.setReadDeadline(l)
+}
+
+// noteHeard records that the other side lives.
+func (c *Conn) noteHeard() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.heard = time.Now()
+}
+
+// linkFailed stops using a link that is broken. Unless that ends the connection, recover finds out whether there will be
+// another one.
+func (c *Conn) linkFailed(l *link, why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link != l {
+		return // another link has taken its place
+	}
+	c.detach()
+	c.changed.Broadcast()
+	switch {
+	case c.peerClosed:
+		c.end(io.EOF)
+	case errors.Is(why, errProtocol):
+		c.end(why)
+	case c.isNode0 && errors.Is(why, errTimeout):
+		c.end(c.silence())
 	default:
-		c.err = err
+		c.broken++
+		go c.recover(c.broken, why)
 	}
 }
 
-func (c *Conn) firstError() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
+// silence returns the error for a side that was silent too long.
+func (c *Conn) silence() error { return fmt.Errorf("no heartbeat for %v", c.heartbeat) }
+
+// end ends the connection for this reason, unless it has ended. The caller must hold mu.
+func (c *Conn) end(why error) {
+	if c.err != nil {
+		return
+	}
+	if c.err = why; c.closing {
+		c.err = ErrClosed
+	}
+	c.detach()
+	close(c.lost)
+	c.changed.Broadcast()
+	go c.onEnd()
 }
 
 // Close closes the connection. Before that it waits, for at most a second, until the other side has received all messages. Close
 // may be called more than once.
-func (c *Conn) Close() {
+func (c *Conn) Close() { c.CloseWithin(closeTimeout) }
+
+// CloseWithin is Close with another limit. It does not wait for a side that is lost.
+func (c *Conn) CloseWithin(limit time.Duration) {
 	c.mu.Lock()
-	again := c.closing
+	defer c.mu.Unlock()
+	if c.closing {
+		c.waitUntil(limit, func() bool { return false })
+		return
+	}
 	c.closing = true
-	c.mu.Unlock()
-	if again {
-		<-c.writerDone
-		return
-	}
-	defer c.raw.Close()
+	c.changed.Broadcast()
 	c.wakeWriter()
-	deadline := time.Now().Add(closeTimeout)
-	select {
-	case <-c.writerDone:
-	case <-time.After(closeTimeout):
-		return
+	deadline := time.Now().Add(limit)
+	c.waitUntil(limit, func() bool {
+		return len(c.out.messages) == 0 && c.link != nil && c.link.closeWritten && c.link.ackWritten == c.received
+	})
+	if l := c.link; l != nil && c.err == nil {
+		l.closeWrite()
+		c.waitUntil(time.Until(deadline), func() bool { return c.link != l })
 	}
-	// If a TCP socket is closed while received data is unread, the kernel resets the connection, and the other side loses data that
-	// it has not read yet. So read everything first.
-	half, ok := c.raw.(interface{ CloseWrite() error })
-	if ok && half.CloseWrite() == nil && c.raw.SetReadDeadline(deadline) == nil {
-		_, _ = io.Copy(io.Discard, c.raw)
+	c.end(ErrClosed)
+}
+
+func encodeAck(received uint64) []byte { return binary.BigEndian.AppendUint64(nil, received) }
+
+// decodeAck returns the number of messages that the other side has received.
+func decodeAck(b []byte) (uint64, error) {
+	if len(b) != 8 {
+		return 0, fmt.Errorf("%w: an acknowledgement of %d bytes", errProtocol, len(b))
 	}
+	return binary.BigEndian.Uint64(b), nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func testRequest() []byte {
-	g := request{node: 3, nodes: 5}
+	g := request{node: 3, nodes: 5, alivePort: 50000, session: sessionID{7, 15: 8}}
 	g.nonce[0], g.nonce[31] = 1, 2
 	return g.encode()
 }
@@ -22,7 +22,8 @@ func testChallenge() []byte {
 
 func TestHandshakePrefixes(t *testing.T) {
 	req, answer := testRequest(), testChallenge()
-	if g, err := decodeRequest(req); err != nil || g.node != 3 || g.nodes != 5 || g.nonce[31] != 2 {
+	g, err := decodeRequest(req)
+	if err != nil || g.node != 3 || g.nodes != 5 || g.alivePort != 50000 || g.session[15] != 8 || g.nonce[31] != 2 {
 		t.Errorf("%+v, %v", g, err)
 	}
 	if _, _, _, err := decodeChallenge(answer); err != nil {
@@ -124,9 +125,54 @@ func FuzzFrames(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if len(fr.body) > MaxMessage || fr.kind < kindMessage || fr.kind > kindSuspend {
+			if len(fr.body) > MaxMessage || fr.kind < kindMessage || fr.kind > kindClose {
 				t.Errorf("a frame of kind %d with %d bytes", fr.kind, len(fr.body))
 			}
+		}
+	})
+}
+
+func TestAckPrefixes(t *testing.T) {
+	ack := encodeAck(1 << 40)
+	if n, err := decodeAck(ack); n != 1<<40 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	for i := range ack {
+		if _, err := decodeAck(ack[:i]); !errors.Is(err, errProtocol) {
+			t.Errorf("%d bytes of an acknowledgement: %v", i, err)
+		}
+	}
+}
+
+// An acknowledgement of any number removes exactly the messages that it names, or is an error.
+func FuzzAck(f *testing.F) {
+	f.Add(encodeAck(2), 3, false)
+	f.Add(encodeAck(1<<63), 1, true)
+	f.Fuzz(func(t *testing.T, b []byte, written int, restart bool) {
+		var o outbox
+		for i := range 5 {
+			o.add(make([]byte, i))
+		}
+		o.written = max(0, min(written, 5))
+		count, err := decodeAck(b)
+		if err != nil {
+			return
+		}
+		most := uint64(o.written)
+		if restart {
+			most, err = 5, o.restart(count)
+		} else {
+			err = o.acknowledge(count)
+		}
+		if (err == nil) != (count <= most) {
+			t.Fatalf("%d messages of %d: %v", count, most, err)
+		}
+		left, bytes := 0, 0
+		for _, m := range o.messages {
+			left, bytes = left+1, bytes+len(m)
+		}
+		if err == nil && (o.first != count || left != 5-int(count) || bytes != o.bytes) {
+			t.Errorf("after %d: first %d, %d messages of %d bytes; counted %d", count, o.first, left, bytes, o.bytes)
 		}
 	})
 }

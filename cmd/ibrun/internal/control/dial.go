@@ -12,8 +12,7 @@ import (
 const retryInterval = 100 * time.Millisecond
 
 // Dial connects a node to node 0 at addr, host:port. Node 0 may not listen yet, so Dial tries again until it succeeds or ctx
-// ends. It fails immediately if another program listens there, or an ibrun with another secret, version or
-// choice of encryption.
+// ends. It fails immediately if another program listens there, or an ibrun with another secret, version or choice of encryption.
 func Dial(ctx context.Context, addr string, s Security, node, nodes int) (*Conn, error) {
 	var last error
 	for {
@@ -45,14 +44,38 @@ func dialOnce(ctx context.Context, addr string, s Security, node, nodes int, enc
 	if err != nil {
 		return nil, err
 	}
+	alive, port := listenAlive(raw)
 	stop := context.AfterFunc(ctx, func() { raw.Close() })
-	c, err := clientHandshake(raw, s, node, nodes, encrypted)
+	c, l, err := join(raw, s, request{node: node, nodes: nodes, alivePort: port}, encrypted)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
+	if err == nil {
+		c.onEnd = func() { closeAlive(alive) }
+		err = c.attach(l, 0)
+	}
 	if err != nil {
 		raw.Close()
+		closeAlive(alive)
 		return nil, err
 	}
+	if alive != nil {
+		go serveAlive(alive, c.banner)
+	}
 	return c, nil
+}
+
+// join performs the handshake for a new connection.
+func join(raw net.Conn, s Security, r request, encrypted bool) (*Conn, *link, error) {
+	g, err := greetNode0(raw, s, r, encrypted)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, l, err := newConn(g, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.recover = (&redialer{c, s}).recover
+	_, err = l.readFirstAck() // now node 0 knows the session
+	return c, l, err
 }

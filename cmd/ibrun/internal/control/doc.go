@@ -8,15 +8,16 @@
 //	err = c.Send(message)
 //	message, err := c.Recv()
 //
-// A connection begins with a handshake, in which each side proves that it has the same secret file:
+// A [Conn] lives as long as both processes. It uses one TCP connection at a time, called a link. Every link begins with a
+// handshake, in which each side proves that it has the same secret file:
 //
-//	request, 48 bytes    "ibrun/n", version, node, nodes (4 bytes each), 32 random bytes
+//	request, 66 bytes    "ibrun/n", version, node, nodes (4 bytes each), port (2), session (16), 32 random bytes
 //	challenge, 76 bytes  "ibrun/n", version, heartbeat (4 bytes), 32 random bytes; HMAC-SHA-256 of "node 0" and all bytes so far
 //	proof, 32 bytes      HMAC-SHA-256 of "node" and the same bytes
 //
 // After it, both sides send frames. Each frame ends in a tag, an HMAC over the frame and its number, which counts up. Each
 // direction has its own key, which HKDF derives from the secret and the bytes of the handshake. So an attacker can neither insert
-// a frame into a connection, nor remove or repeat one. The messages say where ranks listen and how they ended, and contain no
+// a frame into a link, nor remove or repeat one. The messages say where ranks listen and how they ended, and contain no
 // secret of this project.
 //
 // If the nodes demand encryption, all of this happens within TLS 1.3, which begins with the first byte (package encrypt). The
@@ -26,10 +27,24 @@
 // "ibrun/n"; that client connects once more, without TLS. In both cases both sides complete the handshake, which proves that they
 // belong to the same job, and then report the mistake.
 //
-// An unauthenticated connection gets no further than the challenge. It is closed after a few seconds. The number of such
-// connections is bounded, and they delay neither Accept nor each other.
+// # Broken links
 //
-// Both sides send a heartbeat every 500 ms. A side that receives nothing for the time that node 0 has sent reports the other as
-// lost.
+// A link breaks if a device between the nodes resets or forgets it, or if a frame does not authenticate. The node then makes a
+// new one, with the session of the Conn in its request. Node 0 accepts it only for a session that it knows, and from the node
+// of that session. It drops the old link, which may still look sound there. The first frame of each side says how many
+// messages it has received. A side keeps its messages until the other one has acknowledged them, and sends the rest again. At
+// most 16 MiB are kept; beyond that Send blocks.
+//
+// If a process dies, the other side must know it immediately. A node whose link has broken finds that the port of node 0 refuses
+// connections. For the opposite direction every node listens on a port of its own, which its request names: see listenAlive. If
+// node 0 does not reach that port, it waits two seconds for a new link.
+//
+// Both sides send a heartbeat every 500 ms. A side that receives nothing for the time in the challenge reports the other as lost.
+// After half of that time a node replaces its link, because the device that drops its bytes may only have forgotten the link.
 // Heartbeats also measure the offset between the clocks, so that events of different nodes can be ordered ([Conn.ClockOffset]).
+//
+// # Strangers
+//
+// An unauthenticated connection gets no further than the challenge. It is closed after a few seconds. The number of such
+// connections is bounded, for each source and together, and they delay neither Accept nor each other: see package admission.
 package control

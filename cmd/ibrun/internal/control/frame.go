@@ -18,6 +18,8 @@ const (
 	kindMessage   = 1
 	kindHeartbeat = 2 // see peerClock
 	kindSuspend   = 3 // the sender is about to be stopped: do not expect heartbeats
+	kindAck       = 4 // how many messages the sender has received; the first frame of a link
+	kindClose     = 5 // the sender sends no more messages
 )
 
 const (
@@ -28,6 +30,13 @@ const (
 // errTimeout is the error of a read or write after its deadline.
 var errTimeout = os.ErrDeadlineExceeded
 
+var (
+	// errProtocol means that the other side of this connection, which has proved itself, does not follow the protocol.
+	errProtocol = errors.New("it does not follow the protocol")
+	// errReplaced means that another link has taken the place of this one.
+	errReplaced = errors.New("another link has taken its place")
+)
+
 // errNotAuthentic means that a frame was not sent by the other side of this connection, or is not the next one that it sent.
 var errNotAuthentic = errors.New("received a frame that does not authenticate")
 
@@ -35,7 +44,6 @@ var errNotAuthentic = errors.New("received a frame that does not authenticate")
 type frame struct {
 	kind byte
 	body []byte
-	sent chan struct{} // closed when the frame has been sent or sending has failed; may be nil
 }
 
 // frameWriter encodes the frames of one direction. The frameReader of the other side accepts them only in the same order.
@@ -83,8 +91,8 @@ func (r *frameReader) read(from io.Reader) (frame, error) {
 		return frame{}, errNotAuthentic
 	}
 	r.seq++
-	if f.kind < kindMessage || f.kind > kindSuspend {
-		return frame{}, fmt.Errorf("received a frame of unknown kind %d", f.kind)
+	if f.kind < kindMessage || f.kind > kindClose {
+		return frame{}, fmt.Errorf("%w: received a frame of unknown kind %d", errProtocol, f.kind)
 	}
 	return f, nil
 }

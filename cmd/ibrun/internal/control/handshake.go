@@ -17,14 +17,14 @@ import (
 const (
 	magicPlain   = "ibrun/n"
 	magicEncrypt = "ibrun/e"
-	version      = 2
+	version      = 3
 )
 
 // Lengths in bytes.
 const (
 	nonceLen     = 32
 	proofLen     = auth.MACBytes
-	requestLen   = len(magicPlain) + 1 + 4 + 4 + nonceLen
+	requestLen   = len(magicPlain) + 1 + 4 + 4 + 2 + sessionLen + nonceLen
 	challengeLen = len(magicPlain) + 1 + 4 + nonceLen + proofLen
 )
 
@@ -34,7 +34,7 @@ const (
 	roleNode  = "node"
 )
 
-// handshakeTimeout bounds a handshake, which takes one and a half round trips.
+// handshakeTimeout bounds a handshake, which takes two and a half round trips.
 const handshakeTimeout = 5 * time.Second
 
 var (
@@ -46,10 +46,17 @@ var (
 	ErrVersion = errors.New("it is another version of ibrun")
 )
 
+const sessionLen = 16
+
+// sessionID identifies a [Conn] over all its links. It follows from the first handshake. Zero: no connection exists yet.
+type sessionID [sessionLen]byte
+
 // request is the first message, from a node to node 0.
 type request struct {
 	encrypt     bool // the node demands encryption
 	node, nodes int
+	alivePort   int       // see listenAlive; 0: none
+	session     sessionID // the connection that needs another link; zero: a new one
 	nonce       [nonceLen]byte
 }
 
@@ -57,6 +64,8 @@ func (r *request) encode() []byte {
 	b := appendMagic(nil, r.encrypt)
 	b = binary.BigEndian.AppendUint32(b, uint32(r.node))
 	b = binary.BigEndian.AppendUint32(b, uint32(r.nodes))
+	b = binary.BigEndian.AppendUint16(b, uint16(r.alivePort))
+	b = append(b, r.session[:]...)
 	return append(b, r.nonce[:]...)
 }
 
@@ -71,7 +80,9 @@ func decodeRequest(b []byte) (r request, err error) {
 		return r, fmt.Errorf("%w: a request of %d bytes", ErrNotIbrun, len(b))
 	}
 	r.node, r.nodes = int(binary.BigEndian.Uint32(rest)), int(binary.BigEndian.Uint32(rest[4:]))
-	copy(r.nonce[:], rest[8:])
+	r.alivePort = int(binary.BigEndian.Uint16(rest[8:]))
+	copy(r.session[:], rest[10:])
+	copy(r.nonce[:], rest[10+sessionLen:])
 	if r.node < 1 || r.node >= r.nodes {
 		return r, fmt.Errorf("it claims to be node %d/%d", r.node, r.nodes)
 	}
@@ -124,17 +135,25 @@ func cutMagic(b []byte) (rest []byte, encrypt bool, err error) {
 	return b[n+1:], string(b[:n]) == magicEncrypt, nil
 }
 
-// serverHandshake performs the handshake on node 0.
-func serverHandshake(raw net.Conn, s Security, heartbeat time.Duration) (*Conn, error) {
+// greeting is what both sides know after they have proved to each other that they have the secret.
+type greeting struct {
+	request
+	conn       net.Conn // encrypted if both sides demand that
+	heartbeat  time.Duration
+	transcript *auth.Transcript
+}
+
+// greetNode performs the handshake on node 0.
+func greetNode(raw net.Conn, s Security, heartbeat time.Duration) (*greeting, error) {
 	if err := raw.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
 		return nil, err
 	}
-	raw, binding, err := s.openServer(raw)
+	conn, binding, err := s.openServer(raw)
 	if err != nil {
 		return nil, err
 	}
 	req := make([]byte, requestLen)
-	if _, err := io.ReadFull(raw, req); err != nil {
+	if _, err := io.ReadFull(conn, req); err != nil {
 		return nil, fmt.Errorf("read its connection request: %w", err)
 	}
 	r, err := decodeRequest(req)
@@ -143,11 +162,11 @@ func serverHandshake(raw net.Conn, s Security, heartbeat time.Duration) (*Conn, 
 	}
 	challenge := encodeChallenge(s.encrypts(), heartbeat)
 	transcript := s.Transcript(req, challenge, binding)
-	if _, errWrite := raw.Write(append(challenge, transcript.MAC(roleNode0)...)); err != nil || errWrite != nil {
+	if _, errWrite := conn.Write(append(challenge, transcript.MAC(roleNode0)...)); err != nil || errWrite != nil {
 		return nil, errors.Join(err, errWrite)
 	}
 	proof := make([]byte, proofLen)
-	if _, err := io.ReadFull(raw, proof); err != nil {
+	if _, err := io.ReadFull(conn, proof); err != nil {
 		return nil, fmt.Errorf("read the proof of node %d: %w", r.node, err)
 	}
 	if !transcript.Verify(proof, roleNode) {
@@ -156,29 +175,29 @@ func serverHandshake(raw net.Conn, s Security, heartbeat time.Duration) (*Conn, 
 	if err := checkModes(s.encrypts(), r.encrypt, binding != nil); err != nil {
 		return nil, fmt.Errorf("node %d at %v: %w", r.node, raw.RemoteAddr(), err)
 	}
-	return newConn(raw, transcript, r.node, r.nodes, heartbeat, true)
+	return &greeting{r, conn, heartbeat, transcript}, nil
 }
 
-// clientHandshake performs the handshake on another node. If encrypted is false it happens in the clear, also if s demands
-// encryption. It fails in that case, and says why.
-func clientHandshake(raw net.Conn, s Security, node, nodes int, encrypted bool) (c *Conn, err error) {
+// greetNode0 performs the handshake on another node. If encrypted is false it happens in the clear, also if s demands encryption.
+// It fails in that case, and says why.
+func greetNode0(raw net.Conn, s Security, r request, encrypted bool) (g *greeting, err error) {
 	if err := raw.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
 		return nil, err
 	}
-	var binding []byte
+	conn, binding := raw, []byte(nil)
 	if encrypted {
-		if raw, binding, err = s.openClient(raw); err != nil {
+		if conn, binding, err = s.openClient(raw); err != nil {
 			return nil, err
 		}
 	}
-	r := request{encrypt: s.encrypts(), node: node, nodes: nodes}
+	r.encrypt = s.encrypts()
 	rand.Read(r.nonce[:])
 	req := r.encode()
-	if _, err := raw.Write(req); err != nil {
+	if _, err := conn.Write(req); err != nil {
 		return nil, err
 	}
 	answer := make([]byte, challengeLen)
-	n, err := io.ReadFull(raw, answer)
+	n, err := io.ReadFull(conn, answer)
 	if n > len(magicPlain) {
 		if _, _, errMagic := cutMagic(answer[:n]); errMagic != nil {
 			return nil, errMagic
@@ -194,7 +213,7 @@ func clientHandshake(raw net.Conn, s Security, node, nodes int, encrypted bool) 
 	transcript := s.Transcript(req, answer[:challengeLen-proofLen], binding)
 	sameSecret := transcript.Verify(proof, roleNode0)
 	// The proof is sent in any case, so that node 0 can report why this node did not join.
-	if _, err := raw.Write(transcript.MAC(roleNode)); err != nil && sameSecret {
+	if _, err := conn.Write(transcript.MAC(roleNode)); err != nil && sameSecret {
 		return nil, err
 	}
 	if !sameSecret {
@@ -203,5 +222,20 @@ func clientHandshake(raw net.Conn, s Security, node, nodes int, encrypted bool) 
 	if err := checkModes(s.encrypts(), encrypt, encrypted); err != nil {
 		return nil, err
 	}
-	return newConn(raw, transcript, node, nodes, heartbeat, false)
+	return &greeting{r, conn, heartbeat, transcript}, nil
+}
+
+// readFirstAck reads the first frame of a link: how many messages the other side has received over earlier links. It is also
+// the confirmation that the other side uses this link.
+func (l *link) readFirstAck() (received uint64, err error) {
+	f, err := l.reader.read(l.raw)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("read its first frame: %w", err)
+	case f.kind == kindClose:
+		return 0, errGivenUp
+	case f.kind != kindAck:
+		return 0, fmt.Errorf("%w: its first frame is of kind %d", errProtocol, f.kind)
+	}
+	return decodeAck(f.body)
 }

@@ -5,15 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/admission"
 )
 
-// maxPending is the maximum number of connections in their handshake. If one more arrives, the oldest is closed.
-const maxPending = 64
+const (
+	// maxPending is the maximum number of connections in their handshake. See package admission for those beyond it.
+	maxPending = 1024
+	// minPendingAge is how long a connection may take for its handshake at least.
+	minPendingAge = 500 * time.Millisecond
+)
 
-// Listener accepts the connections of the other nodes. Its methods may be called by any goroutine.
+// Listener accepts the connections of the other nodes, and the further links of these connections. Its methods may be called by
+// any goroutine.
 type Listener struct {
 	listener net.Listener
 	security Security
@@ -24,8 +30,9 @@ type Listener struct {
 	closed    chan struct{}
 
 	mu          sync.Mutex
-	pending     []net.Conn // connections in their handshake, the oldest first
-	lastRefusal string     // why the last node was refused
+	pending     admission.Waiting[net.Conn] // connections that have not proved themselves
+	sessions    map[sessionID]*Conn         // connections that have not ended
+	lastRefusal string                      // why the last node was refused
 }
 
 // Listen starts to listen at addr, host:port. A side of a connection is lost when it has been silent for heartbeat.
@@ -35,7 +42,9 @@ func Listen(addr string, s Security, heartbeat time.Duration) (*Listener, error)
 		return nil, fmt.Errorf("listen for the other nodes: %w", err)
 	}
 	l := &Listener{listener: nl, security: s, heartbeat: heartbeat,
-		accepted: make(chan *Conn), mismatch: make(chan error, 1), closed: make(chan struct{})}
+		accepted: make(chan *Conn), mismatch: make(chan error, 1), closed: make(chan struct{}),
+		pending:  admission.Waiting[net.Conn]{Limit: pendingLimit(), MinAge: minPendingAge},
+		sessions: map[sessionID]*Conn{}}
 	go l.acceptLoop()
 	return l, nil
 }
@@ -66,14 +75,14 @@ func (l *Listener) LastRefusal() string {
 	return l.lastRefusal
 }
 
-// Close stops listening and closes every connection that is in its handshake. Connections that Accept returned stay open. Close
-// must be called once only.
+// Close stops listening and closes every connection that is in its handshake. Connections that Accept returned stay open, but
+// cannot be made again if they break. Close must be called once only.
 func (l *Listener) Close() error {
 	close(l.closed)
 	err := l.listener.Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, raw := range l.pending {
+	for _, raw := range l.pending.All() {
 		raw.Close()
 	}
 	return err
@@ -84,8 +93,9 @@ func (l *Listener) acceptLoop() {
 		raw, err := l.listener.Accept()
 		switch {
 		case err == nil:
-			l.addPending(raw)
-			go l.handshake(raw)
+			if l.admit(raw) {
+				go l.handshake(raw)
+			}
 		case errors.Is(err, net.ErrClosed):
 			return
 		default: // out of file descriptors, or the client has already closed the connection
@@ -94,52 +104,107 @@ func (l *Listener) acceptLoop() {
 	}
 }
 
-func (l *Listener) addPending(raw net.Conn) {
+// admit makes room for a connection that has proved nothing yet. It reports false if there is none: the connection is closed.
+func (l *Listener) admit(raw net.Conn) bool {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.pending = append(l.pending, raw)
-	if len(l.pending) > maxPending {
-		l.pending[0].Close() // its handshake fails
-		l.pending = l.pending[1:]
+	drop, full := l.pending.Add(raw, admission.AddrOf(raw), time.Now())
+	l.mu.Unlock()
+	if full {
+		drop.Close() // its handshake fails
 	}
+	return !full || drop != raw
 }
 
-func (l *Listener) removePending(raw net.Conn, refusal string) {
+// prove takes a connection out of those that may be closed when there are too many. It reports false if it was closed already.
+func (l *Listener) prove(raw net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pending = slices.DeleteFunc(l.pending, func(r net.Conn) bool { return r == raw })
-	if refusal != "" {
-		l.lastRefusal = refusal
-	}
+	return l.pending.Remove(raw)
 }
 
-// handshake authenticates a connection and passes it to Accept.
-func (l *Listener) handshake(raw net.Conn) {
-	c, err := serverHandshake(raw, l.security, l.heartbeat)
-	refusal := ""
+// refuse closes a connection that has not proved itself.
+func (l *Listener) refuse(raw net.Conn, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pending.Remove(raw)
+	raw.Close()
 	if errors.Is(err, ErrSecret) || errors.Is(err, ErrVersion) {
-		refusal = fmt.Sprintf("%v was refused: %v", raw.RemoteAddr(), err)
+		l.lastRefusal = fmt.Sprintf("%v was refused: %v", raw.RemoteAddr(), err)
 	}
-	l.removePending(raw, refusal)
+	if errors.Is(err, ErrEncrypt) {
+		select {
+		case l.mismatch <- err:
+		default: // one was reported before
+		}
+	}
+}
+
+// handshake authenticates a connection. It is a new Conn, which is passed to Accept, or another link of one.
+func (l *Listener) handshake(raw net.Conn) {
+	g, err := greetNode(raw, l.security, l.heartbeat)
+	if err != nil {
+		l.refuse(raw, err)
+		return
+	}
+	if !l.prove(raw) {
+		return
+	}
+	if g.session == (sessionID{}) {
+		err = l.addConn(g)
+	} else {
+		err = l.addLink(g)
+	}
 	if err != nil {
 		raw.Close()
-		l.reportMismatch(err)
-		return
+	}
+}
+
+// addConn passes a new connection to Accept.
+func (l *Listener) addConn(g *greeting) error {
+	c, first, err := newConn(g, true)
+	if err != nil {
+		return err
+	}
+	c.recover = newAwaiter(c, g.alivePort).recover
+	c.onEnd = func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.sessions, c.session)
+	}
+	l.mu.Lock()
+	l.sessions[c.session] = c // before the first frame, after which the other side counts on it
+	l.mu.Unlock()
+	if err := c.attach(first, 0); err != nil {
+		c.Close()
+		return err
 	}
 	select {
 	case l.accepted <- c:
 	case <-l.closed:
 		c.Close()
 	}
+	return nil
 }
 
-// reportMismatch passes an ErrEncrypt to Accept.
-func (l *Listener) reportMismatch(err error) {
-	if !errors.Is(err, ErrEncrypt) {
-		return
+// addLink makes a connection another link of the Conn that it names.
+func (l *Listener) addLink(g *greeting) error {
+	l.mu.Lock()
+	c := l.sessions[g.session]
+	l.mu.Unlock()
+	next, err := newLink(g, true)
+	if err != nil {
+		return err
 	}
-	select {
-	case l.mismatch <- err:
-	default: // one was reported before
+	received, err := next.readFirstAck()
+	if err != nil {
+		return err
 	}
+	if c != nil && c.node == g.node && c.attach(next, received) == nil {
+		return nil
+	}
+	if _, err := g.conn.Write(next.writer.encode(frame{kind: kindClose})); err != nil { // it has been given up
+		return err
+	}
+	next.closeWrite()
+	return nil
 }

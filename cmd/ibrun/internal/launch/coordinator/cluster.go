@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -23,6 +24,8 @@ type Cluster struct {
 	workers  []*joinedNode      // on node 0, by node number; the first is nil
 	received chan receivedEvent // on node 0: the events of other nodes
 	closers  sync.WaitGroup
+	listener *control.Listener // on node 0: open until the end of the job, because connections may break
+	hurry    bool              // on node 0: the user does not want to wait for other nodes
 
 	node0   *control.Conn        // on other nodes: the connection to node 0
 	orders  chan *protocol.Order // on other nodes: the orders of node 0; closed when the connection ends
@@ -128,12 +131,19 @@ func (cl *Cluster) Abort(why error) {
 // have received the reason.
 func (cl *Cluster) sendOutcome(v *protocol.Outcome) {
 	cl.sendOrder(&protocol.Order{Outcome: v})
+	patience := cmp.Or(cl.Job.Heartbeat, time.Second) // a node may be silent for that time
+	if cl.hurry {
+		patience = time.Second
+	}
 	for _, w := range cl.workers {
 		if w != nil {
-			cl.closers.Go(w.conn.Close)
+			cl.closers.Go(func() { w.conn.CloseWithin(patience) })
 		}
 	}
 	cl.closers.Wait()
+	if cl.listener != nil {
+		_ = cl.listener.Close() // nothing depends on it any more
+	}
 }
 
 // hostOf returns an address without its port.

@@ -138,6 +138,7 @@ func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 			shown = nil
 			c.onTimeout()
 		case <-c.giveUp:
+			c.cluster.hurry = true
 			return // cleanUp then kills the agent
 		}
 	}

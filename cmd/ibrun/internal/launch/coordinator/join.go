@@ -77,20 +77,25 @@ func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, securit
 	if err != nil {
 		return fmt.Errorf("%w (--rendezvous names an address of node 0)", err)
 	}
+	cl.listener = l
 	ctx, cancel := withJoinTimeout(ctx, o)
 	defer cancel()
 	cl.workers, cl.received = make([]*joinedNode, o.Nodes), make(chan receivedEvent)
 	refused := make(chan error, 1)
 	go func() {
 		for {
-			c, err := l.Accept(ctx)
+			c, err := l.Accept(context.Background())
 			if errors.Is(err, control.ErrEncrypt) {
-				refused <- err
+				select {
+				case refused <- err:
+				default: // the job has started, or has been refused already
+				}
+				continue
 			}
 			if err != nil {
-				return
+				return // the job has ended
 			}
-			go cl.receiveEvents(c)
+			go cl.receiveEvents(c) // a node that comes too late is refused
 		}
 	}()
 	for missing := o.Nodes - 1; missing > 0 && err == nil; {
@@ -104,7 +109,6 @@ func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, securit
 			err = cl.missingNodes(context.Cause(ctx), l.LastRefusal())
 		}
 	}
-	err = errors.Join(err, l.Close())
 	if err != nil {
 		cl.Abort(err)
 		return err

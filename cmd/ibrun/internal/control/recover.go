@@ -1,0 +1,196 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// The time between two attempts to make a new link, or to find out whether the other side lives, doubles between these.
+const (
+	firstRetry = 20 * time.Millisecond
+	lastRetry  = time.Second
+)
+
+// ErrDied means that the ibrun on the other side does not exist any more.
+var ErrDied = errors.New("its ibrun was killed or has crashed")
+
+// errGivenUp means that node 0 does not know the session of this node any more.
+var errGivenUp = errors.New("it has given up this node")
+
+// remaining returns how long a broken connection may stay broken, 0 if its time is over. A side that has announced that it is
+// stopped has no such limit while its host answers.
+func (c *Conn) remaining(answered bool) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if answered && (c.suspended || c.peerSuspended) {
+		c.heard = time.Now()
+	}
+	return max(0, time.Until(c.heard.Add(c.heartbeat)))
+}
+
+// pause waits until the next attempt. It reports false if the connection has ended.
+func (c *Conn) pause(d time.Duration) bool {
+	select {
+	case <-c.lost:
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// untilLost returns a context that ends when the connection does.
+func (c *Conn) untilLost() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-c.lost:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// redialer makes new links of a node to node 0.
+type redialer struct {
+	conn     *Conn
+	security Security
+}
+
+// recover tries to make a new link until that succeeds, or node 0 has died, or the time is over.
+func (r *redialer) recover(broken uint64, why error) {
+	c := r.conn
+	ctx, cancel := c.untilLost()
+	defer cancel()
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		answered, err := r.attempt(ctx)
+		switch {
+		case err == nil:
+			return
+		case refused(err), errors.Is(err, ErrSecret), errors.Is(err, ErrNotIbrun), errors.Is(err, ErrVersion):
+			c.endBroken(broken, ErrDied) // nobody has its port, or another program
+		case errors.Is(err, errGivenUp), errors.Is(err, errProtocol):
+			c.endBroken(broken, err)
+		}
+		left := c.remaining(answered)
+		if left == 0 {
+			c.endBroken(broken, fmt.Errorf("%w; the connection broke: %w; the last attempt to make it again: %w", c.silence(), why, err))
+		}
+		if !c.pause(min(wait, left)) {
+			return
+		}
+	}
+}
+
+// attempt makes a new link and attaches it. It reports whether the host of node 0 has answered.
+func (r *redialer) attempt(ctx context.Context) (answered bool, err error) {
+	d := net.Dialer{Timeout: probeTimeout}
+	raw, err := d.DialContext(ctx, "tcp", r.conn.remote.String())
+	if err != nil {
+		return false, err
+	}
+	stop := context.AfterFunc(ctx, func() { raw.Close() })
+	defer stop()
+	l, received, err := r.resume(raw)
+	if err == nil {
+		err = r.conn.attach(l, received)
+	}
+	if err != nil {
+		raw.Close()
+	}
+	return true, err
+}
+
+// resume performs the handshake for a further link. received is how many messages node 0 has received.
+func (r *redialer) resume(raw net.Conn) (l *link, received uint64, err error) {
+	c := r.conn
+	g, err := greetNode0(raw, r.security, request{node: c.node, nodes: c.nodes, session: c.session}, r.security.encrypts())
+	if err != nil {
+		return nil, 0, err
+	}
+	c.mu.Lock()
+	ours := c.received // no link exists, so it does not change
+	c.mu.Unlock()
+	l, err = newLink(g, false)
+	if err != nil {
+		return nil, 0, err
+	}
+	l.fresh = false
+	if _, err := g.conn.Write(l.writer.encode(frame{kind: kindAck, body: encodeAck(ours)})); err != nil {
+		return nil, 0, err
+	}
+	received, err = l.readFirstAck()
+	return l, received, err
+}
+
+// awaiter is on node 0 and waits for new links of another node.
+type awaiter struct {
+	conn  *Conn
+	probe aliveProbe
+}
+
+// newAwaiter returns the awaiter for a connection, and finds out meanwhile whether node 0 reaches the port of the other node.
+func newAwaiter(c *Conn, alivePort int) *awaiter {
+	a := &awaiter{c, newAliveProbe(c.remote, alivePort, c.banner)}
+	go a.test()
+	return a
+}
+
+// test finds out whether node 0 reaches the port of the other node.
+func (a *awaiter) test() {
+	ctx, cancel := a.conn.untilLost()
+	defer cancel()
+	if a.probe.reaches(ctx) {
+		close(a.conn.reachable)
+	}
+}
+
+// recover waits until the other node has made a new link, or has died, or the time is over.
+func (a *awaiter) recover(broken uint64, why error) {
+	c := a.conn
+	ctx, cancel := c.untilLost()
+	defer cancel()
+	select {
+	case <-c.reachable:
+	default:
+		if c.pause(min(unreachableWait, c.remaining(false))) {
+			c.endBroken(broken, fmt.Errorf("the connection broke, and was not made again within %v: %w", unreachableWait, why))
+		}
+		return
+	}
+	for wait := firstRetry; c.stillBroken(broken); wait = min(2*wait, lastRetry) {
+		raw, err := a.probe.dial(ctx)
+		switch {
+		case err == nil:
+			raw.Close()
+		case refused(err):
+			c.endBroken(broken, ErrDied)
+		}
+		left := c.remaining(err == nil)
+		if left == 0 {
+			c.endBroken(broken, fmt.Errorf("%w; the connection broke: %w", c.silence(), why))
+		}
+		if !c.pause(min(wait, left)) {
+			return
+		}
+	}
+}
+
+// stillBroken reports whether no link was made since the connection broke for that time.
+func (c *Conn) stillBroken(broken uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.link == nil && c.broken == broken
+}
+
+// endBroken ends the connection for this reason, unless a link was made since it broke for that time.
+func (c *Conn) endBroken(broken uint64, why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link == nil && c.broken == broken {
+		c.end(why)
+	}
+}
