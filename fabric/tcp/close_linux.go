@@ -152,7 +152,7 @@ func (e *endpoint) closeSocket() {
 func (e *endpoint) connectionEnded(errno unix.Errno) {
 	err := e.lastErr // an error of sending came first
 	if err == nil && errno != 0 {
-		err = errno
+		err = e.stream.cause(errno)
 	}
 	if err == nil {
 		e.markDown(fmt.Errorf("tcp: peer %d: %w: its TCP connection closed unexpectedly", e.peer, fabric.ErrPeerDown))

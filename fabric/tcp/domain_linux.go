@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/encrypt"
 )
 
 // Domain is one peer's membership in a set.
@@ -26,7 +27,8 @@ type Domain struct {
 	timeout      time.Duration
 	linger       time.Duration
 	socketBuffer int
-	options      options // settings that the peers must have, too
+	options      options            // settings that the peers must have, too
+	encryptor    *encrypt.Encryptor // nil: nothing is encrypted
 	caps         fabric.Caps
 	maxPush      int     // Transport.MaxPush
 	ifaces       []iface // the chosen interfaces
@@ -54,6 +56,7 @@ type Domain struct {
 	ready       []*endpoint    // they have something for Poll to return
 	borrowed    []*endpoint    // the events of the last Poll refer to their buffers
 	unsent      []*endpoint    // they have something that the kernel has not taken yet
+	buffered    []*endpoint    // they may have received something that epoll does not report: see stream.hasMore
 	doneEvents  []fabric.Event // ends of Reads, for Poll to return
 	polls       uint           // number of Polls
 	retransmits uint64         // packets that were retransmitted, as of the last checkConnection of each connection
@@ -78,6 +81,11 @@ func open(t *Transport, cfg *fabric.Config, chosen []iface) (fabric.Domain, erro
 // setUp makes the descriptors of a domain and starts its timers.
 func (d *Domain) setUp() (err error) {
 	d.progress.init(d)
+	if d.options&optionEncrypt != 0 {
+		if d.encryptor, err = encrypt.New(tlsProtocol); err != nil {
+			return fmt.Errorf("tcp: %w", err)
+		}
+	}
 	if d.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("tcp: create an epoll descriptor: %w", err)
 	}

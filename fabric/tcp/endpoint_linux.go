@@ -34,6 +34,7 @@ type endpoint struct {
 	borrowed                  bool   // in Domain.borrowed: events refer to buf, which must not change before the next Poll
 	inReady                   bool   // in Domain.ready: there are messages in buf, or a PeerDown event is due
 	inActive                  bool   // in Domain.active
+	inBuffered                bool   // in Domain.buffered
 	idlePolls                 int    // while active: polls without input since the last input
 	busyPolls                 int    // while active: polls with input since the program last slept
 	retransmits               uint32 // this connection's part of Domain.retransmits

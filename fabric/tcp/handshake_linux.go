@@ -27,6 +27,7 @@ const (
 	connecting     phase = iota // client: the kernel to connect
 	awaitHello                  // server: hello
 	awaitChallenge              // client: challenge
+	awaitTLS                    // both, with encryption: the handshake of TLS
 	awaitProof                  // server: proof
 	awaitVerdict                // client: verdict
 )
@@ -47,6 +48,7 @@ type handshake struct {
 	buf        [helloBytes]byte // the next message
 	started    time.Time
 	deadline   time.Time
+	tls        *tlsHandshake // in awaitTLS
 }
 
 // startHandshake adds a connection to the handshakes. e is nil for a connection that was accepted.
@@ -82,6 +84,9 @@ func (d *Domain) removeHandshake(hs *handshake) {
 // abortHandshake removes a handshake and closes its socket.
 func (d *Domain) abortHandshake(hs *handshake) {
 	d.removeHandshake(hs)
+	if hs.tls != nil {
+		hs.tls.abort()
+	}
 	d.noteError(hs.stream.close())
 }
 
@@ -101,15 +106,20 @@ func (d *Domain) advanceHandshake(hs *handshake) {
 
 // stepHandshake receives what has arrived, and handles the message if it is complete. It returns ErrAgain if it is not.
 func (d *Domain) stepHandshake(hs *handshake) error {
-	if hs.phase == connecting {
+	switch hs.phase {
+	case connecting:
 		return d.sendHello(hs)
+	case awaitTLS:
+		return d.stepTLS(hs)
 	}
 	n, errno := hs.stream.receive(hs.buf[hs.received:messageBytes[hs.phase]])
 	switch {
 	case errno == unix.EAGAIN:
 		return fabric.ErrAgain
 	case errno != 0:
-		return errno
+		return hs.stream.cause(errno)
+	case n == 0 && hs.stream.tls != nil:
+		return errors.New("closed by the peer after the handshake of TLS: another host between the two may terminate TLS")
 	case n == 0:
 		return errors.New("closed during the handshake, by another job or by a peer that is closing")
 	}
@@ -164,7 +174,10 @@ func (d *Domain) handleHello(hs *handshake, b []byte) (err error) {
 	}
 	rand.Read(hs.transcript.nonce[:])
 	hs.transcript.options = d.options
-	return hs.send(awaitProof, hs.transcript.challenge(&d.key))
+	if err := hs.send(awaitProof, hs.transcript.challenge(&d.key)); err != nil || !hs.transcript.encrypted() {
+		return err
+	}
+	return d.startTLS(hs, d.encryptor.Server)
 }
 
 // handleChallenge handles a challenge on the client. If the settings of the two peers differ, both learn it: the server by the
@@ -175,6 +188,9 @@ func (d *Domain) handleChallenge(hs *handshake, b []byte) error {
 	}
 	e := hs.ep
 	e.giveUpAt = time.Now().Add(d.timeout) // the server is the peer: if the rest fails, try again
+	if hs.transcript.encrypted() {
+		return d.startTLS(hs, d.encryptor.Client)
+	}
 	err := hs.send(awaitVerdict, hs.transcript.positionMessage(&d.key, labelProof, 0))
 	if differ := hs.transcript.optionsError(true); differ != nil && err == nil {
 		e.markDown(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, differ))
@@ -238,6 +254,10 @@ func (d *Domain) establish(hs *handshake, e *endpoint) error {
 	}
 	d.removeHandshake(hs)
 	e.stream, e.state, e.lastErr, e.addrs = hs.stream, up, nil, nil
+	if e.stream.tls != nil {
+		e.stream.tls.link.ep = e
+		d.addBuffered(e) // what has arrived behind the verdict
+	}
 	d.activate(e)
 	e.sendRequests()
 	return nil

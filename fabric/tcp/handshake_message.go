@@ -22,6 +22,10 @@ import (
 // the position. The MAC of the hello keeps the server from answering clients that do not know the key. It could be recorded and
 // sent again, so it is the proof that authenticates the client.
 //
+// With encryption, both sides begin with TLS after the challenge, and the proof and the verdict are sent over it. Their MACs also
+// cover the channel binding of the TLS session. So somebody between the peers, who has one TLS session with each of them, is not
+// authenticated by either.
+//
 // A session is what two peers send each other over one connection after the other. If one breaks, the next one resumes the
 // session: each side sends again what follows the position of the other.
 const (
@@ -48,7 +52,10 @@ const (
 // options are settings that both peers of a connection must have in common.
 type options uint32
 
-const optionChecksum options = 1 << 0 // frames have checksums
+const (
+	optionChecksum options = 1 << 0 // frames have checksums
+	optionEncrypt  options = 1 << 1 // everything after the challenge is sent over TLS
+)
 
 // session identifies what two peers send each other. It is random, and proposed by the client of the first connection.
 type session [sessionBytes]byte
@@ -67,6 +74,7 @@ type transcript struct {
 	hello   hello
 	nonce   [nonceBytes]byte
 	options options // of the server
+	binding string  // of the TLS session, from the proof on; empty without encryption
 }
 
 // mac returns the MAC of the transcript under a label.
@@ -82,7 +90,7 @@ func (t *transcript) verify(key *[32]byte, label string, b []byte) bool {
 // messages returns the bytes that the MACs cover. Before the challenge its nonce and options are zero.
 func (t *transcript) messages(key *[32]byte, position []byte) *auth.Transcript {
 	challenge := binary.LittleEndian.AppendUint32(t.nonce[:len(t.nonce):len(t.nonce)], uint32(t.options))
-	return auth.Key(*key).Transcript(t.hello.append(make([]byte, 0, helloBytes)), challenge, position)
+	return auth.Key(*key).Transcript(t.hello.append(make([]byte, 0, helloBytes)), challenge, []byte(t.binding), position)
 }
 
 // positionMessage returns a proof or a verdict: the position up to which this side has received, and the MAC.
@@ -161,6 +169,10 @@ func (t *transcript) optionsError(client bool) error {
 	}
 	if here == there {
 		return nil
+	}
+	if (here^there)&optionEncrypt != 0 {
+		return fmt.Errorf("its encryption is %s, and that of this process is %s: set %s to the same value at all processes",
+			onOff(there&optionEncrypt != 0), onOff(here&optionEncrypt != 0), tunables.Encrypt)
 	}
 	if (here^there)&optionChecksum != 0 {
 		return fmt.Errorf("its checksums are %s, and those of this process are %s: set %s to the same value at all processes",

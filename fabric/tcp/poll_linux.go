@@ -49,6 +49,9 @@ func (d *Domain) poll(evs []fabric.Event) (int, error) {
 			}
 		}
 	}
+	if len(d.buffered) != 0 {
+		d.receiveBuffered()
+	}
 	if all || len(d.active) == 0 {
 		if _, due := d.pollEpoll(); due {
 			d.tick()
@@ -103,7 +106,7 @@ func (d *Domain) Arm() (int, bool, error) {
 		return -1, false, fabric.ErrClosed
 	}
 	d.releaseBorrowed()
-	if len(d.ready) != 0 || len(d.doneEvents) != 0 || d.pendingErr != nil {
+	if len(d.ready) != 0 || len(d.doneEvents) != 0 || len(d.buffered) != 0 || d.pendingErr != nil {
 		return d.epoll, true, nil
 	}
 	d.armed = true

@@ -80,5 +80,8 @@ func (d *Domain) makeProgress() bool {
 	for i := 0; i < len(d.active); i++ { // the list may shrink meanwhile
 		moved = d.active[i].receiveFrames() || moved
 	}
+	if len(d.buffered) != 0 {
+		moved = d.receiveBuffered() || moved
+	}
 	return d.flush() || moved
 }

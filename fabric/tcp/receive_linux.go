@@ -69,6 +69,9 @@ func (e *endpoint) receiveFrames() bool {
 	if e.filled == e.delivered && !e.borrowed {
 		e.releaseBuffer()
 	}
+	if e.stream.hasMore() {
+		e.d.addBuffered(e)
+	}
 	return moved > 0
 }
 

@@ -70,14 +70,14 @@ func (e *endpoint) stateError() error {
 // before.
 func (e *endpoint) sendFailed(errno unix.Errno) error {
 	if e.lastErr == nil {
-		e.lastErr = errno
+		e.lastErr = e.stream.cause(errno)
 	}
 	return fabric.ErrAgain
 }
 
 // hasUnsent reports whether something has to be sent before the next message.
 func (e *endpoint) hasUnsent() bool {
-	return len(e.out) != 0 || len(e.outBody) != 0 || len(e.outHead) != 0
+	return len(e.out) != 0 || len(e.outBody) != 0 || len(e.outHead) != 0 || e.stream.hasRecords()
 }
 
 // enqueue appends a frame to out, without its first taken bytes, which the kernel has taken already. It returns ErrAgain if there

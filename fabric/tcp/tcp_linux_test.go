@@ -23,6 +23,20 @@ func overInterface(rule string, socketBuffer int) fabrictest.Peers {
 	}
 }
 
+// encrypted returns the same peers with encryption.
+func encrypted(peers fabrictest.Peers) fabrictest.Peers {
+	return func(tb testing.TB, n int) []fabric.Transport {
+		ts := peers(tb, n)
+		ts[0].(*Transport).Encrypt = true // all are the same
+		return ts
+	}
+}
+
+// TestEncrypted: the rules of a fabric also hold with encryption, over buffers that are always full.
+func TestEncrypted(t *testing.T) {
+	fabrictest.Rules(t, encrypted(overInterface("127.0.0.1/32", 64<<10)))
+}
+
 func TestConformance(t *testing.T) { fabrictest.Run(t, overInterface("127.0.0.1/32", 64<<10)) }
 
 // TestHook: the rules of a fabric also hold over IPv6, and with random delays and failures.

@@ -33,6 +33,8 @@ type Transport struct {
 
 	// NoChecksum omits the checksums of frames, which detect bytes that were changed on the way. It must be the same at all peers.
 	NoChecksum bool
+	// Encrypt encrypts everything by TLS 1.3, and protects it against changes by others. It must be the same at all peers.
+	Encrypt bool
 
 	socketBuffer int // bytes of each of the kernel's buffers of a connection; 0: the kernel's choice, or localSendBuffer
 }
@@ -97,8 +99,11 @@ func (t *Transport) Open(_ context.Context, cfg *fabric.Config) (fabric.Domain, 
 
 // options returns the settings that the peers must have, too.
 func (t *Transport) options() (o options) {
-	if !t.NoChecksum {
+	if !t.NoChecksum && !t.Encrypt { // TLS finds out about changed bytes itself
 		o |= optionChecksum
+	}
+	if t.Encrypt {
+		o |= optionEncrypt
 	}
 	return o
 }
