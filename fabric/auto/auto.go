@@ -35,6 +35,9 @@ type Node struct {
 	Interfaces []string
 	// Devices is rdma.Transport.Near: the preferred RDMA devices.
 	Devices []string
+	// Encrypt encrypts what processes on different nodes send each other, and what TCP sends within a node. RDMA cannot, so it is
+	// not used. It must be the same at every process.
+	Encrypt bool
 	// Thresholds are lengths that decide how messages travel. Package rdma reads those of RDMA that are 0 from the environment.
 	Thresholds Thresholds
 	// Report is called with one line that says why an existing device is not used. It may be nil.
@@ -48,14 +51,17 @@ var ErrTransport = transports.ErrUnknown
 func ParseTransports(list string) ([]string, error) { return transports.ParseList(list) }
 
 // FromEnv sets n from the user's environment, which should be the same at every process: IBRUN_TRANSPORT is a list for
-// [ParseTransports], IBRUN_TCP_INTERFACES lists network interfaces, and the variables of shared memory and TCP that are named
-// with the fields of [Thresholds] are lengths in bytes.
+// [ParseTransports], IBRUN_TCP_INTERFACES lists network interfaces, IBRUN_ENCRYPT=1 demands encryption, and the variables of
+// shared memory and TCP that are named with the fields of [Thresholds] are lengths in bytes.
 func (n *Node) FromEnv(getenv func(string) string) (err error) {
 	if n.Transports, err = ParseTransports(getenv(tunables.Transports)); err != nil {
 		return fmt.Errorf("%s: %w", tunables.Transports, err)
 	}
 	if n.Interfaces, err = tcp.ParseInterfaces(getenv(tunables.TCPInterfaces)); err != nil {
 		return fmt.Errorf("%s: %w", tunables.TCPInterfaces, err)
+	}
+	if n.Encrypt, err = tunables.EncryptFromEnv(getenv); err != nil {
+		return err
 	}
 	for _, f := range n.Thresholds.fields() {
 		if f.Transport == transports.RDMA { // package rdma reads them, with its other settings
@@ -70,6 +76,10 @@ func (n *Node) FromEnv(getenv func(string) string) (err error) {
 
 // ErrLength is the error for a variable or threshold that is not a valid number of bytes.
 var ErrLength = tunables.ErrInvalid
+
+// errNotEncrypted says why RDMA is not used in a job that demands encryption.
+var errNotEncrypted = fmt.Errorf("%w: RDMA does not encrypt, and --encrypt (%s) demands it: allow tcp, "+
+	"or do without encryption in a network that no one else can reach", fabric.ErrNotSupported, tunables.Encrypt)
 
 // allows reports whether t may be used.
 func (n Node) allows(t transports.Transport) bool {

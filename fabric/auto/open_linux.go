@@ -22,6 +22,12 @@ func (n Node) open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, erro
 		if !n.allows(t) {
 			continue
 		}
+		if t == transports.RDMA && n.Encrypt {
+			if err := n.leaveOutRDMA(); err != nil {
+				return nil, errors.Join(err, closeAll(parts))
+			}
+			continue
+		}
 		d, err := n.transport(t).Open(ctx, cfg)
 		switch {
 		case err == nil:
@@ -41,6 +47,17 @@ func (n Node) open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, erro
 		return nil, errors.Join(err, closeAll(parts))
 	}
 	return d, nil
+}
+
+// leaveOutRDMA reports that RDMA is not used because it does not encrypt. It returns an error if TCP must not be used either.
+func (n Node) leaveOutRDMA() error {
+	if !n.allows(transports.TCP) {
+		return errNotEncrypted
+	}
+	if n.Report != nil && !errors.Is(n.rdma().Probe(), verbs.ErrNoDevice) {
+		n.Report("TCP is used instead of RDMA, which does not encrypt (--encrypt)")
+	}
+	return nil
 }
 
 // reaches returns the function that reports whether t can reach a peer, nil if it can reach every peer that has it.

@@ -112,6 +112,41 @@ func TestInvalidSetting(t *testing.T) {
 	}
 }
 
+// TestEncrypt: with encryption TCP encrypts, and RDMA is not used. A job that may use nothing else is refused.
+func TestEncrypt(t *testing.T) {
+	for value, want := range map[string]bool{"": false, "0": false, "1": true, "true": true} {
+		var n Node
+		if err := n.FromEnv(func(name string) string { return map[string]string{tunables.Encrypt: value}[name] }); err != nil ||
+			n.Encrypt != want || n.tcp().Encrypt != want {
+			t.Errorf("IBRUN_ENCRYPT=%s: %v, %v", value, n.Encrypt, err)
+		}
+	}
+	var n Node
+	err := n.FromEnv(func(name string) string { return map[string]string{tunables.Encrypt: "yes"}[name] })
+	if err == nil || !strings.Contains(err.Error(), `IBRUN_ENCRYPT="yes": want 1 (encrypt) or 0`) {
+		t.Errorf("IBRUN_ENCRYPT=yes: %v", err)
+	}
+	n = Node{Local: []int{0}, Interfaces: []string{"lo"}, Encrypt: true}
+	d, err := Open(t.Context(), &fabric.Config{Self: 0, Size: 2}, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if bytes.Contains(d.Addr(), []byte("rdma")) || !bytes.Contains(d.Addr(), []byte("tcp")) {
+		t.Errorf("the address is %q", d.Addr())
+	}
+	n.Transports, n.Key = []string{"shm", "rdma"}, [32]byte{1}
+	_, err = Open(t.Context(), &fabric.Config{Self: 0, Size: 2}, n)
+	if !errors.Is(err, fabric.ErrNotSupported) || !strings.Contains(err.Error(), "RDMA does not encrypt") {
+		t.Errorf("%q: %v", n.Transports, err)
+	}
+	paths, err := n.Paths()
+	if p := paths[len(paths)-1]; err != nil || p.Transport != "rdma" || p.Err == nil ||
+		!strings.Contains(p.Err.Error(), "RDMA does not encrypt") {
+		t.Errorf("paths %+v, %v", paths, err)
+	}
+}
+
 func TestParseTransports(t *testing.T) {
 	for list, want := range map[string][]string{"": nil, "auto": nil, "tcp": {"tcp"}, "shm,tcp": {"shm", "tcp"}} {
 		if got, err := ParseTransports(list); err != nil || !slices.Equal(got, want) {

@@ -103,6 +103,9 @@ func (n Node) rdmaPath(between string) (Path, error) {
 	if s.Slot == 0 {
 		return Path{}, err // a setting is invalid
 	}
+	if n.Encrypt {
+		err = errNotEncrypted
+	}
 	source := func(t *tunables.Tunable) string { return l.Sources[t.FieldName()] }
 	return Path{
 		Transport: t.Name(), Between: between, Caps: s.Caps(), Stream: s.Stream,
@@ -151,5 +154,6 @@ func (n Node) rdma() *rdma.Transport {
 }
 
 func (n Node) tcp() *tcp.Transport {
-	return &tcp.Transport{Key: n.Key, Interfaces: n.Interfaces, Eager: n.Thresholds.TCPEager, Push: n.Thresholds.TCPPush}
+	return &tcp.Transport{Key: n.Key, Interfaces: n.Interfaces, Eager: n.Thresholds.TCPEager, Push: n.Thresholds.TCPPush,
+		Encrypt: n.Encrypt}
 }

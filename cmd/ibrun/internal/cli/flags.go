@@ -160,6 +160,17 @@ func checkTransports(list string) error {
 	return err
 }
 
+// checkEncrypt checks that the ranks may use a transport between nodes that encrypts.
+func (o *Options) checkEncrypt() error {
+	list, err := transports.ParseList(o.Transport)
+	rdma, tcp := transports.RDMA.String(), transports.TCP.String()
+	if err != nil || !o.Encrypt || !slices.Contains(list, rdma) || slices.Contains(list, tcp) {
+		return err
+	}
+	return fmt.Errorf("--encrypt: RDMA does not encrypt: add tcp to --transport %s, or leave out --encrypt in a network "+
+		"that no one else can reach (SECURITY.md)", o.Transport)
+}
+
 // findFlag returns the flag with this name, or nil.
 func findFlag(flags []flag, name string) *flag {
 	for i := range flags {

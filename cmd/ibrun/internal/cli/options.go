@@ -106,6 +106,9 @@ func Parse(args []string, getenv func(string) string) (*Options, error) {
 	if err := o.checkNodes(); err != nil {
 		return nil, err
 	}
+	if err := o.checkEncrypt(); err != nil {
+		return nil, err
+	}
 	if o.MetricsSD != "" && o.Metrics == "" {
 		return nil, errors.New("--metrics-sd requires --metrics")
 	}

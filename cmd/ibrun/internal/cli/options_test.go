@@ -142,6 +142,9 @@ func TestParseRefuses(t *testing.T) {
 		{"--transport= p", "want a list of transports"},
 		{"--transport shm,pigeon p", "pigeon"},
 		{"--transport auto,shm p", "unknown transport"},
+		{"--encrypt --transport rdma p", "RDMA does not encrypt: add tcp to --transport rdma"},
+		{"--transport shm,rdma --encrypt p", "RDMA does not encrypt"},
+		{"--encrypt=maybe p", "want true or false"},
 	} {
 		if got, err := parse(c.line, nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: got %+v, error %v, want an error with %q", c.line, got, err, c.want)
