@@ -14,6 +14,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/softroce"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/topo"
+	"github.com/ibrun/ibrun/internal/auth"
 	"github.com/ibrun/ibrun/internal/buildinfo"
 )
 
@@ -33,6 +34,7 @@ func commands() map[string]command {
 		"hang":      inspectCommand("hang"),
 		"help":      printHelp,
 		"ps":        inspectCommand("ps"),
+		"secret":    makeSecret,
 		"soft-roce": runSoftRoCE,
 		"top":       inspectCommand("top"),
 		"topo":      func(args, _ []string, s launch.Streams) int { return topo.Main(args, s.Out, s.Err) },
@@ -91,6 +93,25 @@ func printHelp(args, env []string, s launch.Streams) int {
 
 func isHelpWord(word string) bool {
 	return slices.Contains([]string{"help", "-h", "-help", "--help"}, word)
+}
+
+// makeSecret makes a secret file. It prints one line, so that scripts see only errors on stderr.
+func makeSecret(args, _ []string, s launch.Streams) int {
+	const usage = "usage: ibrun secret FILE   make a file with a random secret, for --secret-file on all nodes of a job\n"
+	switch {
+	case len(args) > 0 && isHelpWord(args[0]):
+		fmt.Fprint(s.Out, usage)
+		return 0
+	case len(args) != 1 || args[0] == "" || args[0][0] == '-':
+		fmt.Fprintf(s.Err, "ibrun secret: want the name of one file\n%s", usage)
+		return exitUsageError
+	}
+	if err := auth.WriteSecret(args[0]); err != nil {
+		fmt.Fprintf(s.Err, "ibrun secret: %v\n", err)
+		return 1
+	}
+	fmt.Fprintf(s.Out, "%s has a new secret; copy it to all nodes, and keep its mode 0600\n", args[0])
+	return 0
 }
 
 func printVersion(args, _ []string, s launch.Streams) int {

@@ -83,6 +83,7 @@ internal/admission, internal/auth, internal/encrypt, internal/tunables < cmd/ibr
 hw < cmd/ibrun/internal/placement;
 hw, perf, internal/tunables < cmd/ibrun/internal/report;
 internal/transports < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/benchcmd, cmd/ibrun/internal/explain;
+internal/auth < cmd/ibrun/internal/cli;
 internal/tunables < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/launch/coordinator;
 cmd/ibrun/internal/placement, cmd/ibrun/internal/report < cmd/ibrun/internal/cli;
 perf, perf/prom < cmd/ibrun/internal/exporter;
@@ -120,7 +121,7 @@ cmd/ibrun/internal/cli, bench, mpi/explain < cmd/ibrun/internal/explain;
 cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, soft-roce/link < cmd/ibrun/internal/softroce;
 hw, cmd/ibrun/internal/placement < cmd/ibrun/internal/topo;
 hw, verbs < cmd/ibrun/internal/doctor;
-hw, perf, perf/prom, internal/buildinfo, cmd/ibrun/internal/* < cmd/ibrun;
+hw, perf, perf/prom, internal/auth, internal/buildinfo, cmd/ibrun/internal/* < cmd/ibrun;
 
 # Packages that must not be imported, neither directly nor through others.
 # The launcher starts any program, not only MPI programs.

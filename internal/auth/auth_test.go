@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -154,14 +155,20 @@ func TestReadSecret(t *testing.T) {
 		}
 		return name
 	}
+	if f, err := os.OpenFile(write("newline", 31, 0o600), os.O_WRONLY|os.O_APPEND, 0); err != nil {
+		t.Fatal(err)
+	} else if _, err := f.WriteString("\n"); err != nil || f.Close() != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ name, want string }{
 		{write("good", 32, 0o600), ""},
 		{write("readonly", 64, 0o400), ""},
 		{write("group", 32, 0o640), "chmod 600"},
 		{write("world", 32, 0o604), "chmod 600"},
 		{write("short", 31, 0o600), "31 bytes, want 32"},
+		{filepath.Join(dir, "newline"), "31 bytes, want 32"}, // without its newline
 		{write("long", maxSecret+1, 0o600), "want 32 to"},
-		{filepath.Join(dir, "missing"), "head -c 32 /dev/urandom"},
+		{filepath.Join(dir, "missing"), "ibrun secret FILE"},
 	} {
 		s, err := ReadSecret(c.name)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -170,6 +177,50 @@ func TestReadSecret(t *testing.T) {
 		if text := fmt.Sprintf("%v %+v %x", s, s, s); strings.Count(text, "(secret)") != 3 {
 			t.Errorf("a secret prints as %s", text)
 		}
+	}
+}
+
+// A file of WriteSecret can be read by its owner only, holds another secret than the one before, and replaces nothing.
+func TestWriteSecret(t *testing.T) {
+	dir := t.TempDir()
+	var last []byte
+	for _, name := range []string{"a", "b"} {
+		name = filepath.Join(dir, name)
+		if err := WriteSecret(name); err != nil {
+			t.Fatal(err)
+		}
+		s, err := ReadSecret(name)
+		if err != nil || len(s.bytes) != 64 || bytes.Equal(s.bytes, last) {
+			t.Errorf("%d bytes, %v", len(s.bytes), err)
+		}
+		last = s.bytes
+		if info, err := os.Stat(name); err != nil || info.Mode() != 0o600 {
+			t.Errorf("mode %v, %v", info.Mode(), err)
+		}
+		if err := WriteSecret(name); !errors.Is(err, os.ErrExist) {
+			t.Errorf("an existing file: %v", err)
+		}
+		if again, err := ReadSecret(name); err != nil || !bytes.Equal(again.bytes, last) {
+			t.Errorf("the existing file has changed: %v", err)
+		}
+	}
+}
+
+// A newline at the end of the file, which an editor adds, is no part of the secret.
+func TestNewline(t *testing.T) {
+	var secrets [2]Secret
+	for i, text := range []string{strings.Repeat("s", 40), strings.Repeat("s", 40) + "\n"} {
+		name := filepath.Join(t.TempDir(), "secret")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if secrets[i], err = ReadSecret(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(secrets[0].bytes, secrets[1].bytes) {
+		t.Error("a newline makes another secret")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ibrun/ibrun/internal/auth"
 	"github.com/ibrun/ibrun/internal/tunables"
 )
 
@@ -25,7 +26,8 @@ func (o *Options) nodeFlags() []flag {
 			}
 			return nil
 		}},
-		{[]string{"secret-file"}, "FILE", "file with a secret of 32 bytes or more, the same on all nodes", stringFlag(&o.SecretFile)},
+		{[]string{"secret-file"}, "FILE", "file with a secret, the same on all nodes; ibrun secret FILE makes one",
+			stringFlag(&o.SecretFile)},
 		{[]string{"join-timeout"}, "TIME", "how long the nodes wait for each other (default: 60 seconds)", func(s string) (err error) {
 			o.JoinTimeout, err = parseDuration(s)
 			return err
@@ -84,8 +86,7 @@ func (o *Options) checkNodes() error {
 	case o.Rendezvous == "":
 		return errors.New("several nodes need --rendezvous HOST:PORT, the address where node 0 listens")
 	case o.SecretFile == "" && !o.DryRun:
-		return errors.New("several nodes need --secret-file FILE: " +
-			"create it on one node and copy it to the others: (umask 077; head -c 32 /dev/urandom >FILE)")
+		return errors.New("several nodes need --secret-file FILE: " + auth.Remedy)
 	}
 	return nil
 }

@@ -37,6 +37,7 @@ Other commands (ibrun help COMMAND shows how each is used):
   doctor                     find problems of this machine and its network
   explain                    show how messages of a size travel, and why
   topo                       show the topology of this node, and where ranks would run
+  secret                     make a secret file, by which the nodes of a job authenticate each other
   soft-roce                  create and remove software RDMA devices
   version, help              print the version; print this help
 
