@@ -1,8 +1,16 @@
 package main
 
 import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"net"
+	"os/exec"
 	"strings"
+	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestEncryptOnOneNode: if --encrypt is given to one of two nodes only, each of them says so and ends. Neither waits for the
@@ -39,4 +47,93 @@ func TestEncryptedNodes(t *testing.T) {
 	ns.wantCode(0, "")
 	newNodes(t, 2).start(0, "-n", "2", "--encrypt", "sh", "-c", "test $IBRUN_ENCRYPT = 1").wantCode(0, "")
 	newNodes(t, 2).start(0, "-n", "2", "--encrypt", "rank", "exit", "7", "1").wantCode(7, "rank 1 on n1 ")
+}
+
+// capture returns a function that ends the capture of a network device, and returns all that has passed through it.
+func capture(t *testing.T, device string) func() []byte {
+	t.Helper()
+	i, err := net.InterfaceByName(device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, unix.ETH_P_ALL))
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(all))
+	if err == nil {
+		err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: i.Index})
+	}
+	if err == nil {
+		err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 10000})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen bytes.Buffer
+	var done sync.WaitGroup
+	end := make(chan struct{})
+	done.Go(func() {
+		defer unix.Close(fd)
+		packet := make([]byte, 1<<17)
+		for ended := false; ; {
+			n, _, err := unix.Recvfrom(fd, packet, 0)
+			if err == nil {
+				seen.Write(packet[:n])
+			} else if ended { // and nothing is left in the socket
+				return
+			}
+			select {
+			case <-end:
+				ended = true
+			default:
+			}
+		}
+	})
+	return func() []byte {
+		close(end)
+		done.Wait()
+		return seen.Bytes()
+	}
+}
+
+// readable reports whether a text is among the bytes, as it is or in base64.
+func readable(seen []byte, text string) bool {
+	found := bytes.Contains(seen, []byte(text))
+	for shift := range 3 { // the text may begin at any of three places of a group
+		group := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", shift) + text))
+		found = found || bytes.Contains(seen, []byte(group[4:len(group)-4]))
+	}
+	return found
+}
+
+// TestNothingToRead: on the wire between two nodes, the messages of ranks, their PMI values and the last output of a rank that
+// failed can be read. With --encrypt none of them can.
+func TestNothingToRead(t *testing.T) {
+	network := newNetwork(t)
+	run := func(code int, args ...string) []byte {
+		ns := newNodes(t, 2)
+		_, port, _ := strings.Cut(ns.addr, ":")
+		ns.addr = network.here + ":" + port
+		seen := capture(t, network.device)
+		args = append([]string{"-n", "2", "--tcp-interfaces", "198.18.0.0/15"}, args...)
+		ns.list[0] = startCommand(t, 0, ns.command(0, args...))
+		far := ns.command(1, args...)
+		ns.list[1] = startCommand(t, 0, exec.Command("ip", append([]string{"netns", "exec", network.name}, far.Args...)...))
+		ns.wantCode(code, "")
+		return seen()
+	}
+	for _, c := range []struct {
+		canary string
+		code   int
+		args   []string
+	}{
+		{"canary-of-a-message", 0, []string{"rank", "whisper", "canary-of-a-message"}},
+		{"canary-of-pmi", 0, []string{"-x", "CANARY=canary-of-pmi", "rank", "pmi"}},
+		{"canary-of-output", 3, []string{"sh", "-c", "test $PMI_RANK = 0 && sleep 100; echo canary-of-output >&2; exit 3"}},
+	} {
+		if seen := run(c.code, c.args...); !readable(seen, c.canary) {
+			t.Errorf("%s is not among the %d bytes on the wire, without encryption", c.canary, len(seen))
+		}
+		if seen := run(c.code, append([]string{"--encrypt"}, c.args...)...); readable(seen, c.canary) || len(seen) == 0 {
+			t.Errorf("%s is among the %d bytes on the wire, with --encrypt", c.canary, len(seen))
+		}
+	}
 }

@@ -70,6 +70,8 @@ func rank(args []string) int {
 		err = record(args[1:])
 	case "talk": // TIME: sends messages and computes
 		err = talk(args[1:])
+	case "whisper": // MESSAGE: sends it to all others
+		err = whisper(args[1])
 	case "patient": // exits on SIGINT and SIGTERM
 		asked := make(chan os.Signal, 1)
 		signal.Notify(asked, syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR2)
@@ -183,7 +185,7 @@ func usePMI(args []string) error {
 		}
 		return c.Abort(code, "no more paper")
 	}
-	if err := c.Put("key-"+strconv.Itoa(c.Rank()), "value"); err != nil {
+	if err := c.Put("key-"+strconv.Itoa(c.Rank()), "value"+os.Getenv("CANARY")); err != nil {
 		return err
 	}
 	if err := c.Barrier(context.Background()); err != nil {

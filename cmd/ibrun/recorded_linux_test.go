@@ -48,6 +48,23 @@ func talk(args []string) error {
 	return p.Finalize()
 }
 
+// whisper is a rank that sends a message to all others and receives theirs.
+func whisper(message string) error {
+	p, err := mpi.Init(context.Background(), nil)
+	if err != nil {
+		return err
+	}
+	w := p.World()
+	all := make([]byte, w.Size()*len(message))
+	if err := mpi.Allgather(w, all, []byte(message)); err != nil {
+		return err
+	}
+	if string(all) != strings.Repeat(message, w.Size()) {
+		return fmt.Errorf("received %q", all)
+	}
+	return p.Finalize()
+}
+
 // compute uses that much processor time.
 func compute(least time.Duration) (sum int) {
 	for began := processorTime(); processorTime()-began < least; {
