@@ -35,6 +35,9 @@ func (a *agreement) allreduce(dst, src []byte, k datatype.Kind, o Predefined) er
 	case a.idup == nil:
 		return a.comm.allreduce(a.recordAs, dst, src, k, o)
 	}
+	if failed := a.comm.coll.failed.Load(); failed != nil {
+		return a.comm.wrapError(a.op, *failed)
+	}
 	a.idup.scratch.used = 0
 	op := coll.Operation{Kernel: f, ElemSize: k.Size(), Commutative: commutative}
 	return a.comm.wrapError(a.op, coll.Allreduce(a.idup, dst, src, &op))

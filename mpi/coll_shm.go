@@ -8,6 +8,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
 // sharedMemory is memory that all ranks of a communicator share for their collectives.
@@ -33,7 +34,11 @@ func (g *collState) shareMemory() error {
 	slices.Sort(peers)
 	bytes, _ := coll.ShmBytes(n)
 	id := uint64(g.comm.contextID)<<32 | uint64(peers[0]+1)
-	seg, err := g.comm.engine.MapSegment(g.call.Within(), id, peers, bytes+sharedTrailerBytes)
+	first := -1 // the process with the lowest number passes the memory to the others
+	if peers[0] != int(g.peers[g.rank]) {
+		first = slices.Index(g.peers, int32(peers[0]))
+	}
+	seg, err := g.comm.engine.MapSegment(g.watched(first), id, peers, bytes+sharedTrailerBytes)
 	var mine, all [1]byte
 	if err == nil {
 		g.shm.segment = seg
@@ -86,9 +91,18 @@ func (g *collState) flatFor(what coll.Collective, bytes int) *coll.Shm {
 	return g.shm.flat
 }
 
-// WaitAtLeast waits until a word of the shared memory is at least v.
-func (g *collState) WaitAtLeast(w *uint64, v uint64) error {
-	return g.comm.engine.WaitAtLeast(g.call.Within(), g.bytes, w, v, g.shm.sleepers)
+// WaitAtLeast waits until a word of the shared memory, which belongs to a rank or to all, is at least v.
+func (g *collState) WaitAtLeast(rank int, w *uint64, v uint64) error {
+	return g.check(g.comm.engine.WaitAtLeast(g.watched(rank), g.bytes, w, v, g.shm.sleepers))
+}
+
+// watched returns the route from the rank whose departure ends a wait. If all ranks are waited for, rank is -1, and it
+// is the next rank: when one has left, the rank before it fails, and leaves the context of collectives, and so on.
+func (g *collState) watched(rank int) proto.Route {
+	if rank < 0 {
+		rank = (int(g.rank) + 1) % len(g.peers)
+	}
+	return g.recvRoute(rank)
 }
 
 // Publish stores a word of the shared memory and wakes the ranks that sleep until it changes.

@@ -16,7 +16,10 @@ type collState struct {
 	peers []int32 // process by rank; for an intercommunicator the processes of both groups
 	rank  int32
 	tag   int32       // of all messages
-	busy  atomic.Bool // a collective is in progress
+	busy  atomic.Bool // a collective is in progress, or failed is set
+	// failed is why no collective can succeed any more: a process was lost or has left. nil: one may succeed. The state of an
+	// Idup uses that of its communicator.
+	failed atomic.Pointer[error]
 
 	scratch struct {
 		buf  []byte
@@ -55,6 +58,9 @@ func (c *Comm) beginCollective(call perf.Op, bytes int) error {
 		return err
 	}
 	if !c.coll.busy.CompareAndSwap(false, true) {
+		if failed := c.coll.failed.Load(); failed != nil {
+			return c.wrapError(call.String(), *failed)
+		}
 		return c.newError(call.String(), ErrComm, errBusy)
 	}
 	g := &c.coll
@@ -75,6 +81,9 @@ func (c *Comm) endCollective() {
 	c.engine.EndOp(g.call, g.bytes, g.began)
 	g.call = perf.NoOp
 	g.busy.Store(false)
+	if g.failed.Load() != nil { // after the store, so that a concurrent check either finds it false or is found here
+		g.busy.Store(true)
+	}
 }
 
 // Rank returns the rank of this process.
@@ -95,13 +104,13 @@ func (g *collState) recvRoute(src int) proto.Route {
 
 // Send sends b to rank dst.
 func (g *collState) Send(dst int, b []byte) error {
-	return g.comm.engine.Send(g.sendRoute(dst), b, proto.Standard)
+	return g.check(g.comm.engine.Send(g.sendRoute(dst), b, proto.Standard))
 }
 
 // Recv receives b from rank src.
 func (g *collState) Recv(src int, b []byte) error {
 	_, err := g.comm.engine.Recv(g.recvRoute(src), b)
-	return err
+	return g.check(err)
 }
 
 // Sendrecv sends s and receives r at the same time.
@@ -109,16 +118,16 @@ func (g *collState) Sendrecv(dst int, s []byte, src int, r []byte) error {
 	h := g.comm.engine.Irecv(g.recvRoute(src), r)
 	if err := g.comm.engine.Send(g.sendRoute(dst), s, proto.Standard); err != nil {
 		g.comm.cancelRecv(h)
-		return err
+		return g.check(err)
 	}
 	_, err := g.comm.engine.Wait(h)
-	return err
+	return g.check(err)
 }
 
 // Isend starts a send.
 func (g *collState) Isend(dst int, b []byte) (coll.Handle, error) {
 	h, err := g.comm.engine.Isend(g.sendRoute(dst), b, proto.Standard)
-	return collHandle(h), err
+	return collHandle(h), g.check(err)
 }
 
 // Irecv starts a receive.
@@ -141,7 +150,26 @@ func (g *collState) Waitall(hs []coll.Handle) (first error) {
 			first = err
 		}
 	}
-	return first
+	return g.check(first)
+}
+
+// check returns the error of an operation of a collective. If it failed because a process is lost or has left, this
+// rank leaves the context of collectives: ranks that wait for it fail as well, and every later collective of this rank
+// fails. Otherwise one of its messages might be taken for one of the collective that has failed.
+func (g *collState) check(err error) error {
+	if err != nil && errors.Is(err, proto.ErrFailed) {
+		g.fail(err)
+	}
+	return err
+}
+
+// fail records why no collective can succeed any more.
+func (g *collState) fail(err error) {
+	s := &g.comm.coll
+	if s.failed.CompareAndSwap(nil, &err) {
+		s.busy.Store(true)
+		g.comm.engine.LeaveContext(g.comm.contextID | collectiveBit)
+	}
 }
 
 // Scratch returns memory that is valid until the next collective.

@@ -163,6 +163,12 @@ func (c *Comm) free(call perf.Op) error {
 	return c.wrapError(op, c.release(op, commFreed))
 }
 
+// leave ends this rank's part in the communicator. What other ranks still expect of it fails.
+func (c *Comm) leave() {
+	c.engine.LeaveContext(c.contextID)
+	c.engine.LeaveContext(c.contextID | collectiveBit)
+}
+
 // release ends the communicator at this rank and gives it its final state. Pending receives fail.
 func (c *Comm) release(op string, state uint32) error {
 	if !c.state.CompareAndSwap(commReady, state) {

@@ -26,6 +26,10 @@ const (
 	reservedIDs   // number of reserved ids
 )
 
+// finalizeContext is the context of another temporary communicator of all processes, for the barrier of Finalize. It is the next
+// generation of the one at initialisation.
+const finalizeContext = 1<<proto.ContextBits | initID<<1
+
 var (
 	errNoContextID   = errors.New("all context ids are in use: free some communicators")
 	errOtherRank     = errors.New("it failed at another rank")

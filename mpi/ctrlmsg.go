@@ -102,21 +102,23 @@ func (q *ctrlQueue) recv(op perf.Op, s sender, all []int32) ([]byte, error) {
 			return nil, err
 		}
 		if q.receiving {
+			q.engine.Watch(groupCreateContext, s.process) // the goroutine that receives waits for another process
 			q.changed.Wait()
 			continue
 		}
-		if err := q.recvNext(op); err != nil {
+		if err := q.recvNext(op, s.process); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// recvNext receives one control message of any creation, or returns when a process leaves. The caller must hold mu,
-// which is released during the wait. A received message is queued under mu, so it is never in neither place.
-func (q *ctrlQueue) recvNext(op perf.Op) error {
+// recvNext receives one control message of any creation, or returns when a process leaves. One from process is awaited.
+// The caller must hold mu, which is released during the wait. A received message is queued under mu, so it is never
+// in neither place.
+func (q *ctrlQueue) recvNext(op perf.Op, process int32) error {
 	q.receiving = true
 	q.mu.Unlock()
-	departures, err := q.engine.WaitMessageOrExit(op, groupCreateContext, q.departures)
+	departures, err := q.engine.WaitMessageOrExit(op, groupCreateContext, process, q.departures)
 	q.mu.Lock()
 	q.receiving, q.departures = false, departures
 	q.changed.Broadcast()
@@ -175,6 +177,9 @@ func (f *groupCreation) allreduce(dst, src []byte, kernel datatype.Func) error {
 		if _, err := f.queue.engine.Wait(h); err != nil {
 			return err
 		}
+		if len(got) == 0 {
+			return errAbandoned
+		}
 		if len(got) != len(dst) {
 			return errCtrlLength
 		}
@@ -194,7 +199,7 @@ func (c *Comm) createFromGroup(call perf.Op, a creationID) error {
 	defer p.ctrl.end(a)
 	m := c.newAgreement(call)
 	m.creation = f
-	err := c.wrapError(op, p.engine.PeerError(c.coll.peers))
+	err := c.wrapError(op, p.engine.PeerError(groupCreateContext, c.coll.peers))
 	if err == nil {
 		err = m.agreeSuccess(nil)
 	}
@@ -203,8 +208,26 @@ func (c *Comm) createFromGroup(call perf.Op, a creationID) error {
 		ctx, err = m.allocContextID(true)
 	}
 	if err != nil {
+		if errors.Is(err, proto.ErrFailed) {
+			f.abandon()
+		}
 		return err
 	}
 	c.activate(ctx)
 	return nil
+}
+
+// errAbandoned wraps proto.ErrFailed, so that the processes that wait for this one learn of it as well.
+var errAbandoned = fmt.Errorf("%w: another process could not create the communicator", proto.ErrFailed)
+
+// abandon tells the processes that receive from this one in allreduce that it has given up, because a process is lost or has
+// left. They may not wait for that process themselves. The message has no payload. It stays valid for later attempts with the
+// same groups and tag, which cannot succeed either. Errors of sending are ignored: they concern processes that have left.
+func (f *groupCreation) abandon() {
+	n := len(f.peers)
+	for step := 1; step < n; step *= 2 {
+		if h, err := f.send((f.rank+step)%n, nil); err == nil {
+			_ = f.queue.engine.Free(h)
+		}
+	}
 }

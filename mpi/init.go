@@ -19,7 +19,7 @@ func Init(ctx context.Context, c *Config) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.InitWorld(); err != nil {
+	if err := p.openWorld("Init"); err != nil {
 		return nil, err
 	}
 	return p, p.Leave()
@@ -54,7 +54,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	p.engine, err = proto.New(proto.Config{
 		Domain: domain, Self: boot.Rank, Size: boot.Size, Waker: waker, Oversubscribed: boot.Oversubscribed,
 		UnexpectedLimit: c.UnexpectedBytes, PinnedLimit: c.PinnedBytes, Owner: p, Address: boot.Address, Warn: boot.Report,
-		Needed: p.needsPeer, Recorder: p.record, Clock: &p.clockSync, Trace: p.trace,
+		Needed: p.needsPeer, Members: p.membersOf, Recorder: p.record, Clock: &p.clockSync, Trace: p.trace,
 	})
 	if err != nil {
 		return nil, newError(op, ErrOther, errors.Join(err, domain.Close()))
@@ -64,6 +64,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	if err := p.exchangeAtInit(ctx, op); err != nil {
 		return nil, newError(op, ErrOther, errors.Join(err, p.engine.Close()))
 	}
+	boot.Left = p.engine.ProcessesLeft
 	if err := boot.Started(); err != nil {
 		return nil, newError(op, ErrOther, errors.Join(err, p.engine.Close()))
 	}
@@ -74,9 +75,27 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 
 // InitWorld opens the World Model in a process that has joined the job without it. World and Self are set when it
 // returns. It does not wait for other processes, and can be called once. Sessions may be open before, during and
-// after the World Model. MPI-5.0 §11.2.1.
+// after the World Model. It fails with ErrProcFailed if a process of the job is known to be lost or to have left.
+// MPI-5.0 §11.2.1.
 func (p *Process) InitWorld() error {
 	const op = "InitWorld"
+	all := make([]int32, p.boot.Size)
+	for i := range all {
+		all[i] = int32(i)
+	}
+	p.mu.Lock()
+	open := p.users != 0 && p.world == nil // otherwise openWorld returns the error
+	p.mu.Unlock()
+	if open {
+		if err := p.engine.PeerError(groupCreateContext, all); err != nil {
+			return p.wrapError(op, err)
+		}
+	}
+	return p.openWorld(op)
+}
+
+// openWorld opens the World Model.
+func (p *Process) openWorld(op string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.world != nil {
@@ -114,7 +133,7 @@ var errNotJoined = errors.New("the process has left the job: call Leave only aft
 
 // addUser counts one more user of the engine: Join, the World Model or a session. The caller must hold mu.
 func (p *Process) addUser(op string) error {
-	if p.users == 0 {
+	if p.users == 0 || p.leaving {
 		return p.newError(op, ErrOther, errNotJoined)
 	}
 	p.users++
@@ -145,7 +164,8 @@ func (p *Process) removeUser(err error) error {
 
 // Finalize ends the World Model. It is collective over World: it returns when every process has called it and every
 // sent message has left. No other call of the World Model may be in progress or follow. A second Finalize does
-// nothing. Sessions remain open.
+// nothing. Sessions remain open. What other processes still expect of this one in the World Model, such as a message
+// or a Barrier, fails there with ErrProcFailed.
 //
 // Attributes are deleted first, while communication still works: those of Self in reverse order of setting, then
 // those of the other communicators, the newest communicator first. If callbacks fail, Finalize continues and joins
@@ -163,14 +183,37 @@ func (p *Process) Finalize() error {
 	}
 	ours := p.openComms(nil)
 	failed := p.deleteAttributes(ours)
-	for _, c := range ours {
-		c.freeing.Store(true) // peers may leave the job from now on
-	}
-	err := p.world.barrier(perf.Finalize)
+	p.leaveWorld(ours)
+	err := p.finalizeBarrier()
 	for _, c := range ours {
 		err = errors.Join(err, c.release(op, commFinalized))
 	}
 	return p.wrapError(op, errors.Join(failed, p.removeUser(err)))
+}
+
+// leaveWorld ends this process's part in the communicators of the World Model, and in the creation of others if it has no other
+// use of MPI. What other processes still expect of it there fails.
+func (p *Process) leaveWorld(comms []*Comm) {
+	for _, c := range comms {
+		c.freeing.Store(true) // peers may leave the job from now on
+		c.leave()
+	}
+	p.mu.Lock()
+	p.leaving = p.users == 1
+	p.mu.Unlock()
+	if p.leaving { // set only here
+		p.engine.LeaveContext(groupCreateContext)
+	}
+}
+
+// finalizeBarrier blocks until all processes have called Finalize. It uses a context of its own, so that it cannot be taken for a
+// collective that another process calls instead.
+func (p *Process) finalizeBarrier() error {
+	c := p.newComm(p.world.peers, p.boot.Rank)
+	c.freeing.Store(true) // a process that has finished the barrier may leave the job
+	c.coll.shm.tried = true
+	c.activate(finalizeContext)
+	return errors.Join(c.barrier(perf.Finalize), c.release(perf.Finalize.String(), commFreed))
 }
 
 // Finalized reports whether Finalize was called. MPI-5.0 §11.4.1.

@@ -41,6 +41,7 @@ type Process struct {
 	mu        sync.Mutex
 	users     int       // number of users of the engine: Join, the World Model and sessions; the last one closes it
 	hasJoined bool      // Join is one of the users
+	leaving   bool      // Finalize is in progress, and the World Model is the only user: there will be no other
 	psetList  *psetList // nil until it is needed
 }
 

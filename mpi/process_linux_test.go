@@ -51,6 +51,7 @@ var programs = map[string]func(p *mpi.Process) error{
 	"abort with 0":   func(p *mpi.Process) error { return p.Abort(0) },
 	"abort with 256": func(p *mpi.Process) error { return p.Abort(256) },
 	"stopped":        stopped,
+	"finalize early": func(p *mpi.Process) error { return finalizeEarly(p, os.Getenv("IBRUN_SOAK") == "") },
 	"leave": func(p *mpi.Process) error {
 		if p.World().Rank() == 1 {
 			os.Exit(0)
@@ -70,7 +71,11 @@ func TestMain(m *testing.M) {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(3)
 	}()
-	if err := errors.Join(prepare(), rankMain(programs[name])); err != nil {
+	run := func() error { return rankMain(programs[name]) }
+	if program := joined[name]; program != nil {
+		run = func() error { return joinMain(program) }
+	}
+	if err := errors.Join(prepare(), run()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -200,7 +205,9 @@ func stopped(p *mpi.Process) error {
 
 // testLauncher implements the minimum of a launcher.
 type testLauncher struct {
-	ranks []*exec.Cmd
+	ranks  []*exec.Cmd
+	links  []*ranklink.Link
+	silent bool // it does not report which ranks have left, like other launchers
 
 	mu     sync.Mutex
 	output bytes.Buffer
@@ -212,6 +219,15 @@ func (m *testLauncher) Write(b []byte) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.output.Write(b)
+}
+
+// announce reports to the others that a rank has left.
+func (m *testLauncher) announce(rank int) {
+	for other, link := range m.links {
+		if other != rank && !m.silent {
+			_ = link.Send(ranklink.KindLeft, ranklink.Left{Ranks: []int{rank}}) // the other may have exited
+		}
+	}
 }
 
 // stop ends the job.
@@ -240,13 +256,14 @@ func launchJob(
 	t *testing.T, about pmi.Job, nodes int, program string, dress func(rank int, c *exec.Cmd),
 ) (end string, exits []int, output string) {
 	t.Helper()
-	m := new(testLauncher)
+	m := &testLauncher{silent: program == "leave early, unheard"}
 	n, each := about.Size, about.Size/nodes
 	t.Attr("world", fmt.Sprintf("%d processes on %d nodes", n, nodes))
 	about.KVSName, about.Mapping = "test", fmt.Sprintf("(vector,(0,%d,%d))", nodes, each)
 	about.Events = pmi.Events{
-		Abort: func(rank, code int, _ string) { m.stop(fmt.Sprintf("rank %d aborted with %d", rank, code)) },
-		Lost:  func(rank int, inited bool) { m.stop(fmt.Sprintf("rank %d left, inited %v", rank, inited)) },
+		Abort:    func(rank, code int, _ string) { m.stop(fmt.Sprintf("rank %d aborted with %d", rank, code)) },
+		Finalize: func(rank int) { m.announce(rank) },
+		Lost:     func(rank int, inited bool) { m.stop(fmt.Sprintf("rank %d left, inited %v", rank, inited)) },
 	}
 	server, err := pmi.NewServer(about)
 	if err != nil {
@@ -301,6 +318,7 @@ func (m *testLauncher) start(t *testing.T, hello ranklink.RankInfo, program stri
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { link.Close() })
+	m.links = append(m.links, link)
 	c := exec.Command("/proc/self/exe")
 	c.Env = append(os.Environ(), "MPI_TEST_PROGRAM="+program, "PMI_FD=3", "IBRUN_FD=4", "GOMAXPROCS=1",
 		fmt.Sprint("PMI_RANK=", hello.Rank), fmt.Sprint("PMI_SIZE=", hello.Size))

@@ -42,10 +42,13 @@ const (
 	KindRequestStacks Kind = 5
 	// KindStacks is sent by the rank as the answer. Body: [Stacks].
 	KindStacks Kind = 6
+	// KindLeft is sent by the agent after KindStarted, when ranks of the job have left it: they have finalized or exited. Body:
+	// [Left].
+	KindLeft Kind = 7
 )
 
 // isKnown reports whether Recv returns messages of this kind.
-func (k Kind) isKnown() bool { return k >= KindRankInfo && k <= KindStacks }
+func (k Kind) isKnown() bool { return k >= KindRankInfo && k <= KindLeft }
 
 // RankInfo is the description of a job and of one rank in it.
 type RankInfo struct {
@@ -140,6 +143,11 @@ func (r *RankInfo) check() error {
 		}
 	}
 	return nil
+}
+
+// Left names ranks that have left the job.
+type Left struct {
+	Ranks []int
 }
 
 // Note is a line that ibrun prints for the user, marked with the rank.

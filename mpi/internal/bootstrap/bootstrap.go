@@ -53,6 +53,9 @@ type Process struct {
 	Hardware func() (*hw.Topology, []int, error)
 	// Report shows the user a warning of one line, for a problem that makes no call fail. It may be nil.
 	Report func(text string)
+	// Left is set by the user of the Process before Started: it is called with the ranks of processes that have left the job, if
+	// the launcher reports them. It may be called from any goroutine.
+	Left func(ranks []int)
 	// Started reports to the launcher that the process has initialised.
 	Started func() error
 	// Finalized reports to the launcher that the process may exit from now on. It is called once.
@@ -132,7 +135,7 @@ func FromEnv(ctx context.Context) (*Process, error) {
 func (p *Process) setCallbacks(link *ranklink.Link, b *kvs) {
 	p.Started = func() error {
 		if link != nil {
-			go serveStackRequests(link) // ends when ibrun or this process ends
+			go p.serveLink(link) // ends when ibrun or this process ends
 		}
 		return notify(link, ranklink.KindStarted)
 	}

@@ -9,17 +9,24 @@ import (
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
-// serveStackRequests answers requests of ibrun for the stacks of this process, until the connection to ibrun ends. It
-// runs beside the program's goroutines.
-func serveStackRequests(link *ranklink.Link) {
+// serveLink handles the messages of ibrun until the connection to it ends: it answers requests for the stacks of this
+// process, and passes on which ranks have left the job. It runs beside the program's goroutines.
+func (p *Process) serveLink(link *ranklink.Link) {
 	for {
 		m, err := link.Recv(context.Background())
 		if err != nil && !errors.Is(err, ranklink.ErrMalformed) {
 			return
 		}
-		if err == nil && m.Kind == ranklink.KindRequestStacks {
+		switch {
+		case err != nil:
+		case m.Kind == ranklink.KindRequestStacks:
 			if link.Send(ranklink.KindStacks, stacks()) != nil {
 				return
+			}
+		case m.Kind == ranklink.KindLeft:
+			var left ranklink.Left
+			if m.Decode(&left) == nil && p.Left != nil { // a malformed message is ignored, as above
+				p.Left(left.Ranks)
 			}
 		}
 	}

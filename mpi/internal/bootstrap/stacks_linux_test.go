@@ -35,7 +35,7 @@ func asked(t *testing.T) *ranklink.Link {
 	}
 	var over sync.WaitGroup
 	over.Go(func() {
-		serveStackRequests(rank)
+		new(Process).serveLink(rank)
 		rank.Close()
 	})
 	t.Cleanup(func() {
@@ -80,7 +80,7 @@ func TestStacksOfALoop(t *testing.T) {
 	for !strings.Contains(text, "spinForEver(") { // it may not have begun
 		text = askStacks(t, agent).Text
 	}
-	if strings.Contains(text, "bootstrap.serveStackRequests(") || !strings.HasPrefix(text, "goroutine ") ||
+	if strings.Contains(text, "bootstrap.new(Process).serveLink(") || !strings.HasPrefix(text, "goroutine ") ||
 		strings.HasSuffix(text, "\n\n") {
 		t.Errorf("stacks are\n%s", text)
 	}

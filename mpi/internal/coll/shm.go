@@ -24,10 +24,11 @@ type ShmConfig struct {
 
 // WordSync synchronizes ranks by words in shared memory. Words only increase. A WordSync is used by one goroutine at a time.
 type WordSync interface {
-	// WaitAtLeast blocks until *w >= v, both taken modulo 2^64. It returns an error if the communicator is broken.
+	// WaitAtLeast blocks until *w >= v, both taken modulo 2^64. w is a word of a rank, or of all ranks if rank is -1. It
+	// returns an error if the communicator is broken, or if that rank has left it.
 	// It makes progress with other traffic while it waits. Stores made before the Publish of the value that it saw are
 	// visible afterwards.
-	WaitAtLeast(w *uint64, v uint64) error
+	WaitAtLeast(rank int, w *uint64, v uint64) error
 	// Publish stores v in *w after all earlier stores, and wakes the ranks that sleep until *w has that value.
 	Publish(w *uint64, v uint64)
 }

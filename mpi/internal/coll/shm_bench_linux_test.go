@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 // yielder waits for words by giving the core away.
 type yielder struct{ look int }
 
-func (y yielder) WaitAtLeast(w *uint64, v uint64) error {
+func (y yielder) WaitAtLeast(_ int, w *uint64, v uint64) error {
 	for {
 		for range y.look {
 			if int64(atomic.LoadUint64(w)-v) >= 0 {

@@ -2,12 +2,12 @@ package coll
 
 import "sync/atomic"
 
-// wait blocks until a word has reached a value.
-func (f *Shm) wait(w *uint64, v uint64) error {
+// wait blocks until a word of a rank has reached a value; the word belongs to all ranks if rank is -1.
+func (f *Shm) wait(rank int, w *uint64, v uint64) error {
 	if !f.Crowded && spin(w, v, spinPolls) {
 		return nil
 	}
-	return f.Sync.WaitAtLeast(w, v)
+	return f.Sync.WaitAtLeast(rank, w, v)
 }
 
 // spin polls a word up to polls times, and reports whether it has reached a value.
@@ -28,7 +28,7 @@ func (f *Shm) beginStep() error {
 	}
 	for r := range f.Size {
 		if r != f.Rank {
-			if err := f.wait(f.endedWord(r), f.step-f.slots); err != nil {
+			if err := f.wait(r, f.endedWord(r), f.step-f.slots); err != nil {
 				return err
 			}
 		}
@@ -40,7 +40,7 @@ func (f *Shm) beginStep() error {
 func (f *Shm) publish() { f.Sync.Publish(f.filledWord(f.Rank), f.step) }
 
 // awaitRank blocks until another rank's slot has been filled.
-func (f *Shm) awaitRank(rank int) error { return f.wait(f.filledWord(rank), f.step) }
+func (f *Shm) awaitRank(rank int) error { return f.wait(rank, f.filledWord(rank), f.step) }
 
 // awaitAll blocks until the slots of all other ranks have been filled.
 func (f *Shm) awaitAll() error {
@@ -89,5 +89,5 @@ func (f *Shm) awaitRelease(missing uint64) error {
 	if missing < uint64(f.Cores) && spin(w, f.step, lastRankPolls) {
 		return nil
 	}
-	return f.wait(w, f.step)
+	return f.wait(-1, w, f.step)
 }

@@ -16,7 +16,7 @@ type gosched struct{ broken *atomic.Bool }
 
 var errBroken = errors.New("broken")
 
-func (w gosched) WaitAtLeast(p *uint64, v uint64) error {
+func (w gosched) WaitAtLeast(_ int, p *uint64, v uint64) error {
 	for int64(atomic.LoadUint64(p)-v) < 0 {
 		if w.broken.Load() {
 			return errBroken

@@ -250,6 +250,11 @@ func (t *Table[R, M]) Drain(receive func(*R), message func(*M)) {
 		}
 	}
 	t.wildcards = 0
+	t.DrainMessages(message)
+}
+
+// DrainMessages removes all messages, and calls message with each.
+func (t *Table[R, M]) DrainMessages(message func(*M)) {
 	for _, q := range t.unexpected[exact].slots {
 		for ; q != nil; q = q.chain {
 			for x := q.head; x != nil; x = x.next {

@@ -134,6 +134,7 @@ func (e *Engine) ContextAgreed(context uint32, joins bool) {
 	if last, ok := e.contexts.agreed(context, joins); ok {
 		e.endContext(last, ErrContextEnded) // drops late messages of the last context
 	}
+	e.reportLeft(context)
 }
 
 // EndContext ends a context. Its posted receives complete with err. Its probes, and all later calls, fail with
@@ -143,9 +144,11 @@ func (e *Engine) EndContext(context uint32, err error) {
 	defer e.unlock()
 	e.contexts.ended[contextNumber(context)] = context
 	e.endContext(context, err)
+	e.reportLeft(context)
 }
 
 func (e *Engine) endContext(context uint32, err error) {
+	e.departures.forget(context)
 	t := e.contexts.remove(context)
 	if t == nil {
 		return

@@ -71,6 +71,12 @@ func (e *Engine) dispatch(peer int32, b []byte) bool {
 		e.handleRTRCancelAck(peer, w)
 	case kindClockPing, kindClockPong, kindClockAdjust:
 		return e.handleClock(peer, v.kind, w)
+	case kindWatch:
+		e.handleWatch(peer, v.context)
+	case kindLeft:
+		e.handleLeft(peer, v.context)
+	case kindRefuse:
+		return e.handleRefuse(peer, w)
 	}
 	return true
 }
@@ -90,6 +96,10 @@ func (e *Engine) handleFirst(peer int32, v envelope, w [5]uint64, payload []byte
 	if r == nil {
 		if e.contexts.isEnded(t) {
 			e.answerDropped(peer, v.kind, w)
+			return true
+		}
+		if e.departures.left[v.context] {
+			e.refuse(peer, v.kind, w)
 			return true
 		}
 		m := e.storeUnexpected(peer, v, w, payload, len(payload))

@@ -49,9 +49,12 @@ type Config struct {
 	Trace *perf.Trace
 	// Owner is the value that Engine.Owner returns: the user of the engine.
 	Owner any
-	// Needed reports whether a process that has closed in order was still needed, so that this counts as its failure. nil
-	// means always. It is called with the engine's lock held.
-	Needed func(n int32) bool
+	// Needed reports whether a process that is lost was still needed, so that this counts as its failure. closed says that it has
+	// closed in order. nil means always. It is called with the engine's lock held.
+	Needed func(n int32, closed bool) bool
+	// Members returns the processes with which this one communicates in a context; nil for an unknown context, or if Members
+	// is nil. It is called with the engine's lock held.
+	Members func(context uint32) []int32
 }
 
 // Engine carries the messages of one process. See the package comment.
@@ -88,6 +91,8 @@ type Engine struct {
 	rtr     rtrFlows
 	failure failures
 
+	departures departures
+
 	attached attachedBuffer
 	waiters  waiters
 }
@@ -106,6 +111,7 @@ func New(c Config) (*Engine, error) {
 		clock:   c.Clock,
 	}
 	e.contexts.init()
+	e.departures.init(c.Members)
 	e.rec.init(c.Recorder, c.Trace)
 	e.waiters.init(&e.mu, c.Oversubscribed)
 	e.hints.update(false, c.Trace != nil)
@@ -153,6 +159,7 @@ func (e *Engine) FlushSends() error {
 func (e *Engine) Close() error {
 	e.lock()
 	defer e.unlock()
+	e.departures.closed = true
 	e.rec.transportCounters(e.paths)
 	var errs []error
 	for _, x := range e.paths {

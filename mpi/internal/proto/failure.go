@@ -11,14 +11,17 @@ import (
 
 // A peer that fails makes the whole engine fail: every operation in progress, and every later one, ends with an error. A peer
 // that finalizes, that is, closes its transport in order, is no failure if this process does not need it any more: then only
-// messages to it fail.
+// operations with it fail. The same holds for a peer that is lost without having been used: it may have finalized before this
+// process connected to it.
 
 // failures records which processes have failed or finalized.
 type failures struct {
-	err        error            // nil until the engine has failed
-	finalizing bool             // any process may finalize now
-	finalized  int              // number of peers that have finalized
-	needed     func(int32) bool // reports whether a process must not finalize yet; nil: always true
+	err        error // nil until the engine has failed
+	finalizing bool  // any process may finalize now
+	// finalized is the number of reports that a peer has finalized or left a context: its own, and those of the launcher.
+	finalized int
+	// needed is Config.Needed; nil: always true.
+	needed func(n int32, closed bool) bool
 }
 
 // failureError is the failure of a process. It wraps ErrFailed and the cause.
@@ -44,16 +47,28 @@ func (e *Engine) fail(n int32, err error) {
 	}
 	err = &failureError{n, err}
 	f := &e.failure
-	if n >= 0 && errors.Is(err, fabric.ErrPeerClosed) && (f.finalizing || f.needed != nil && !f.needed(n)) {
+	if n >= 0 && f.mayLeave(n, err) {
 		p := e.peer(n)
 		p.finalized = err
 		p.updateMaxEager()
 		f.finalized++
 		e.completeRevokedOf(n)
+		e.endOperationsWith(n, err)
 	} else {
 		f.err, e.hints.plainSends = err, false
 	}
 	e.waiters.wakeAll()
+}
+
+// mayLeave reports whether the loss of a process is no failure.
+func (f *failures) mayLeave(n int32, err error) bool {
+	switch {
+	case errors.Is(err, fabric.ErrPeerClosed):
+		return f.finalizing || f.needed != nil && !f.needed(n, true)
+	case errors.Is(err, fabric.ErrPeerDown) && !errors.Is(err, fabric.ErrCorrupt):
+		return f.needed != nil && !f.needed(n, false)
+	}
+	return false
 }
 
 // Abort makes the engine fail with err: every call that waits, and every later call, returns it.
@@ -73,12 +88,13 @@ func (e *Engine) AllowFinalize() {
 	e.unlock()
 }
 
-// PeerError makes progress once. It returns an error if one of these processes has finalized or the engine has failed.
-func (e *Engine) PeerError(peers []int32) error {
+// PeerError makes progress once. It returns an error if one of these processes has finalized or left the context, or if the
+// engine has failed.
+func (e *Engine) PeerError(context uint32, peers []int32) error {
 	e.lock()
 	defer e.unlock()
 	e.progress()
-	return cmp.Or(e.firstFinalized(peers), e.failure.err)
+	return cmp.Or(e.firstGone(context, peers), e.failure.err)
 }
 
 // Err makes progress once. It returns the error with which the engine has failed, or nil.
@@ -89,13 +105,15 @@ func (e *Engine) Err() error {
 	return e.failure.err
 }
 
-// WaitMessageOrExit blocks until an unexpected message of a context is there, or more than seen processes have finalized. It
-// returns how many have. Meanwhile the recorder shows op as the current operation.
-func (e *Engine) WaitMessageOrExit(op perf.Op, context uint32, seen int) (int, error) {
+// WaitMessageOrExit blocks until an unexpected message of a context is there, or more than seen reports have come that a process
+// has finalized or left a context. It returns how many have come. sender is the process from which a message is expected.
+// Meanwhile the recorder shows op as the current operation.
+func (e *Engine) WaitMessageOrExit(op perf.Op, context uint32, sender int32, seen int) (int, error) {
 	e.lock()
 	defer e.unlock()
 	defer e.rec.configured.Leave(e.rec.active.Enter(op, -1, -1, 0))
-	g := goal{what: messageOrExit, from: Route{Context: context}, value: uint64(seen)}
+	from := Route{Context: context, Peer: sender, Match: Match{Rank: sender, Tag: AnyTag}}
+	g := goal{what: messageOrExit, from: from, value: uint64(seen)}
 	e.await(&g)
 	if !g.reached(e) {
 		return e.failure.finalized, e.failure.err
@@ -103,22 +121,26 @@ func (e *Engine) WaitMessageOrExit(op perf.Op, context uint32, seen int) (int, e
 	return e.failure.finalized, nil
 }
 
-// FinalizedPeer returns an error if one of these processes has finalized and no unexpected message of the context is left, so
-// that nothing more will come from it.
+// FinalizedPeer returns an error if one of these processes has finalized or left the context, and no unexpected message of the
+// context is left, so that nothing more will come from it.
 func (e *Engine) FinalizedPeer(context uint32, peers []int32) error {
 	e.lock()
 	defer e.unlock()
 	if e.failure.finalized == 0 || e.contexts.table(context).FindUnexpected(AnySource, AnyTag) != nil {
 		return nil
 	}
-	return e.firstFinalized(peers)
+	return e.firstGone(context, peers)
 }
 
-// firstFinalized returns the error of the first of these processes that has finalized, or nil.
-func (e *Engine) firstFinalized(peers []int32) error {
+// firstGone returns the error of the first of these processes that has finalized or left the context, as far as this process or
+// the launcher knows, or nil.
+func (e *Engine) firstGone(context uint32, peers []int32) error {
 	for _, n := range peers {
-		if p := e.peers[n]; p != nil && p.finalized != nil {
-			return p.finalized
+		if p := e.peers[n]; p != nil && (p.finalized != nil || p.announced != nil) {
+			return cmp.Or(p.finalized, p.announced)
+		}
+		if e.departures.gone[member{context, n}] {
+			return departureErr(n)
 		}
 	}
 	return nil

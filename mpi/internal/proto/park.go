@@ -1,10 +1,12 @@
 package proto
 
+import "time"
+
 // parker is where a goroutine sleeps while nothing happens.
 type parker interface {
-	// park blocks until fd is readable or wake is called. It returns immediately if wake was called before. fd is -1 if the
-	// transport calls wake.
-	park(fd int) error
+	// park blocks until fd is readable, wake is called, or the time limit is over; 0 means no limit. It returns immediately if
+	// wake was called before. fd is -1 if the transport calls wake.
+	park(fd int, limit time.Duration) error
 	wake()
 	close() error
 }
@@ -14,8 +16,17 @@ type channelParker chan struct{}
 
 func newChannelParker() channelParker { return make(chan struct{}, 1) }
 
-func (p channelParker) park(int) error {
-	<-p
+func (p channelParker) park(_ int, limit time.Duration) error {
+	if limit == 0 {
+		<-p
+		return nil
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-p:
+	case <-timer.C:
+	}
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,10 +24,15 @@ func newPollParker() (parker, error) {
 	return &pollParker{fd}, nil
 }
 
-func (p *pollParker) park(fd int) error {
+func (p *pollParker) park(fd int, limit time.Duration) error {
+	var timeout *unix.Timespec
+	if limit != 0 {
+		t := unix.NsecToTimespec(int64(limit))
+		timeout = &t
+	}
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(p.eventfd), Events: unix.POLLIN}}
 	for {
-		_, err := unix.Ppoll(fds, nil, nil)
+		_, err := unix.Ppoll(fds, timeout, nil)
 		if err == nil {
 			break
 		}

@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,6 +22,7 @@ type peer struct {
 	// wait for room, and while the peer has paused this sender.
 	maxEager       int
 	finalized      error // nil until the peer has finalized; then the error of all sends to it
+	announced      error // nil until the launcher has reported that the peer has finalized; then the same
 	paused         bool  // the peer has paused this process: it accepts only RTS
 	pausing        bool  // this process has paused the peer
 	noRemoteAccess bool  // the peer's memory can be neither read nor written
@@ -102,8 +104,8 @@ func (e *Engine) pathTo(n int32) *path {
 // connect creates the endpoint of a peer unless it exists.
 func (e *Engine) connect(n int32) error {
 	p := e.peer(n)
-	if p.finalized != nil || p.ep != nil {
-		return p.finalized
+	if gone := cmp.Or(p.finalized, p.announced); gone != nil || p.ep != nil {
+		return gone
 	}
 	ep, err := e.domain.Connect(int(n), e.addr(n))
 	if err != nil {
@@ -121,7 +123,7 @@ func (e *Engine) connect(n int32) error {
 // updateMaxEager sets maxEager. It must be called when something that maxEager depends on has changed.
 func (p *peer) updateMaxEager() {
 	p.maxEager = -1
-	if p.ep != nil && p.head == nil && !p.paused && p.finalized == nil {
+	if p.ep != nil && p.head == nil && !p.paused && p.finalized == nil && p.announced == nil {
 		p.maxEager = p.path.thresholds.MaxEager
 	}
 }

@@ -1,6 +1,10 @@
 package proto
 
-import "github.com/ibrun/ibrun/perf"
+import (
+	"cmp"
+
+	"github.com/ibrun/ibrun/perf"
+)
 
 // MatchedMessage is a message that a matched probe has removed from matching. It is received once, with RecvMatched.
 type MatchedMessage struct{ m *unexpectedMessage }
@@ -18,13 +22,19 @@ func (e *Engine) probe(from Route, block bool) (*unexpectedMessage, error) {
 	if err := assertionError(t, from); err != nil {
 		return nil, err
 	}
+	g := goal{what: messageMatches, from: from}
 	if block {
 		lane := e.rec.active.Enter(from.Op, from.Peer, from.Tag, 0)
-		g := goal{what: messageMatches, from: from}
 		e.await(&g)
 		e.rec.configured.Leave(lane)
-	} else if err := e.pollOnce(); err != nil {
-		return nil, err
+	} else {
+		e.departures.probed = from
+		if err := e.pollOnce(); err != nil {
+			return nil, err
+		}
+		if e.departures.any {
+			g.err = e.departureError(from)
+		}
 	}
 	t = e.contexts.table(from.Context) // the context may have ended meanwhile
 	if m := t.FindUnexpected(from.Rank, from.Tag); m != nil {
@@ -36,7 +46,7 @@ func (e *Engine) probe(from Route, block bool) (*unexpectedMessage, error) {
 	if err := assertionError(t, from); err != nil {
 		return nil, err
 	}
-	return nil, e.failure.err
+	return nil, cmp.Or(e.failure.err, g.err)
 }
 
 // Probe returns the status of the first message that matches from. If block is set it blocks until there is one; otherwise ok

@@ -38,7 +38,9 @@ func (e *Engine) progress() bool {
 
 // pollOnce makes progress once, and moves one block if one waits for that.
 func (e *Engine) pollOnce() error {
-	e.progress()
+	if !e.progress() {
+		e.idlePoll()
+	}
 	if e.transfers.head != nil {
 		e.runTransfer()
 	}

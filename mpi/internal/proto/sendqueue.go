@@ -117,7 +117,11 @@ func (e *Engine) sendControl(n int32, v envelope, w ...uint64) {
 // sendFailed must be called instead of sendDone when a message cannot be sent any more.
 func (e *Engine) sendFailed(n int32, o *outgoing, err error) {
 	e.fail(n, err)
-	err = cmp.Or(e.failure.err, e.peer(n).finalized, err)
+	e.dropMessage(o, cmp.Or(e.failure.err, e.peer(n).finalized, err))
+}
+
+// dropMessage drops a message that cannot be sent any more. A request that it belongs to completes with err.
+func (e *Engine) dropMessage(o *outgoing, err error) {
 	o.body, o.remaining = nil, nil
 	if o.req == nil {
 		o.next, e.freeControl = e.freeControl, o

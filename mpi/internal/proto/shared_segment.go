@@ -4,29 +4,37 @@ import (
 	"runtime"
 
 	"github.com/ibrun/ibrun/fabric"
-	"github.com/ibrun/ibrun/perf"
 )
 
 // CanShareMemory reports whether processes may share memory.
 func (e *Engine) CanShareMemory() bool { return e.sharedMemory != nil }
 
-// MapSegment maps memory shared with peers, as [fabric.SharedMemory] does. It blocks until the segment exists.
-func (e *Engine) MapSegment(op perf.Op, id uint64, peers []int, bytes int) (fabric.Segment, error) {
+// MapSegment maps memory shared with peers, as [fabric.SharedMemory] does. It blocks until the segment exists, or until the
+// process of watched has left its context; see WaitAtLeast. watched.Op is recorded.
+func (e *Engine) MapSegment(watched Route, id uint64, peers []int, bytes int) (fabric.Segment, error) {
 	e.lock()
 	defer e.unlock()
-	defer e.rec.configured.Leave(e.rec.active.Enter(op, -1, -1, bytes))
+	defer e.rec.configured.Leave(e.rec.active.Enter(watched.Op, -1, -1, bytes))
 	m := &mapping{sharedMemory: e.sharedMemory, id: id, peers: peers, bytes: bytes}
+	g := goal{what: segmentMapped, mapping: m, from: watched}
 	if len(peers) != 0 && peers[0] != e.self { // nothing wakes the first process, which at most waits for room
-		e.await(&goal{what: segmentMapped, mapping: m})
+		e.await(&g)
 	}
-	for !m.try() {
+	for g.err == nil && !m.try() {
 		if err := e.pollOnce(); err != nil {
 			return nil, err
+		}
+		e.watchIfDue(&g)
+		if e.departures.any && e.isHopeless(&g) {
+			break
 		}
 		e.unlock()
 		runtime.Gosched()
 		yieldProcessor()
 		e.lock()
+	}
+	if g.err != nil {
+		return nil, g.err
 	}
 	return m.seg, m.err
 }

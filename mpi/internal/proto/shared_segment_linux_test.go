@@ -74,7 +74,7 @@ func TestSegmentSleeps(t *testing.T) {
 }
 
 func mapAndClose(e *Engine, id uint64) error {
-	s, err := e.MapSegment(perf.Barrier, id, []int{0, 1}, 4096)
+	s, err := e.MapSegment(Route{Op: perf.Barrier}, id, []int{0, 1}, 4096)
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,13 @@
 package proto
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/pollyield"
@@ -92,6 +94,9 @@ type goal struct {
 	sleepers *uint64
 	from     Route
 	mapping  *mapping
+	since    time.Time // when the goroutine began to wait; zero: not long ago
+	watched  bool      // WATCH was sent, see departures
+	err      error     // why the goal cannot be reached any more; nil: it may be reached
 }
 
 type goalKind uint8
@@ -165,15 +170,16 @@ func (e *Engine) waitRequest(r *Request, op perf.Op) error {
 	return err
 }
 
-// await makes progress until the goal is reached or the engine has failed.
+// await makes progress until the goal is reached, or g.err says why it cannot be, or the engine has failed.
 func (e *Engine) await(g *goal) {
 	w := &e.waiters
 	idle, yields := 0, 0
 	since := uint64(0) // when the first of these yields was made
 	w.polling++
-	for !g.reached(e) && e.failure.err == nil {
+	for !g.reached(e) && e.failure.err == nil && !(e.departures.any && e.isHopeless(g)) {
 		switch {
 		case w.yieldTimer.Due():
+			e.watchIfDue(g)
 			e.yield()
 		case e.progress():
 			idle, yields = 0, 0
@@ -244,7 +250,14 @@ func (e *Engine) sleep(g *goal) {
 		defer atomic.AddUint64(g.sleepers, ^uint64(0))
 	}
 	if w.sleeping || w.polling > 1 {
-		e.parkOnCond(g)
+		e.startWatchTimer(e.watchIfDue(g))
+		if !(e.departures.any && e.isHopeless(g)) {
+			e.parkOnCond(g)
+		}
+		return
+	}
+	limit := e.watchIfDue(g)
+	if e.departures.any && (g.reached(e) || e.isHopeless(g)) {
 		return
 	}
 	fd, ready, err := e.domain.Arm()
@@ -262,7 +275,7 @@ func (e *Engine) sleep(g *goal) {
 	w.sleeping = true
 	w.polling--
 	e.unlock()
-	err = w.parker.park(fd)
+	err = w.parker.park(fd, limit)
 	e.lock()
 	w.polling++
 	w.sleeping = false
@@ -283,11 +296,15 @@ type watch struct {
 	mapping *mapping
 }
 
+func (x *watch) goal() goal {
+	return goal{what: x.what, word: x.word, value: x.value, from: x.from, mapping: x.mapping}
+}
+
 // wakeWatchers wakes the goroutines on the condition if one of them has a watch that has been reached.
 func (e *Engine) wakeWatchers() {
 	for _, x := range e.waiters.watches {
-		g := goal{what: x.what, word: x.word, value: x.value, from: x.from, mapping: x.mapping}
-		if g.reached(e) {
+		g := x.goal()
+		if g.reached(e) || e.departures.any && e.isHopeless(&g) {
 			e.waiters.cond.Broadcast()
 			return
 		}
@@ -318,9 +335,12 @@ func (e *Engine) parkOnCond(g *goal) {
 
 // WaitAtLeast blocks until *w, in memory shared with other processes, has reached v; the comparison allows for wrap-around. It
 // makes progress for messages meanwhile. While this process sleeps it is counted in *sleepers: a process that stores w with
-// sync/atomic must then load *sleepers, and call WakePeer if that is not 0. Meanwhile the recorder shows op, of n bytes, as the
-// current operation.
-func (e *Engine) WaitAtLeast(op perf.Op, n int, w *uint64, v uint64, sleepers *uint64) error {
+// sync/atomic must then load *sleepers, and call WakePeer if that is not 0. Meanwhile the recorder shows watched.Op, of n bytes,
+// as the current operation.
+//
+// WaitAtLeast fails when the process of watched has left its context before *w has reached v. So every process that leaves the
+// context must store what others may wait for before it leaves.
+func (e *Engine) WaitAtLeast(watched Route, n int, w *uint64, v uint64, sleepers *uint64) error {
 	if e.waiters.spin == spinOversubscribed { // the word has usually been reached when the other processes have run
 		for range quickYields {
 			if int64(atomic.LoadUint64(w)-v) >= 0 {
@@ -334,11 +354,11 @@ func (e *Engine) WaitAtLeast(op perf.Op, n int, w *uint64, v uint64, sleepers *u
 	if e.waiters.yieldTimer.Due() {
 		e.yield()
 	}
-	defer e.rec.configured.Leave(e.rec.active.Enter(op, -1, -1, n))
-	g := goal{what: wordReached, word: w, value: v, sleepers: sleepers}
+	defer e.rec.configured.Leave(e.rec.active.Enter(watched.Op, -1, -1, n))
+	g := goal{what: wordReached, word: w, value: v, sleepers: sleepers, from: watched}
 	e.await(&g)
 	if g.reached(e) {
 		return nil
 	}
-	return e.failure.err
+	return cmp.Or(e.failure.err, g.err)
 }

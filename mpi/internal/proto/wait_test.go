@@ -48,7 +48,7 @@ func TestEachGoalWakes(t *testing.T) {
 			func() error { _, err := e.Recv(from(1, 1), nil); return err },
 			func() error { _, err := e.Recv(from(1, 2), make([]byte, 20000)); return err },
 			func() error { _, _, err := e.Probe(from(1, 3), true); return err },
-			func() error { return e.WaitAtLeast(perf.Barrier, 0, &word, 1, &asleep) },
+			func() error { return e.WaitAtLeast(Route{Op: perf.Barrier}, 0, &word, 1, &asleep) },
 			func() error { _, err := e.Detach(); return err },
 		}
 		reach := []func(){
@@ -98,7 +98,7 @@ func TestFailureWakesAll(t *testing.T) {
 	for i, wait := range []func() error{
 		func() error { _, err := e.Recv(from(1, 1), nil); return err },
 		func() error { _, _, err := e.Probe(from(1, 3), true); return err },
-		func() error { return e.WaitAtLeast(perf.Barrier, 0, &word, 1, &asleep) },
+		func() error { return e.WaitAtLeast(Route{Op: perf.Barrier}, 0, &word, 1, &asleep) },
 		func() error { _, err := e.WaitAny(perf.Waitany, []Handle{{}, h}); return err },
 	} {
 		ended[i] = make(chan error, 1)
@@ -232,7 +232,7 @@ func TestDisarmedAfterWord(t *testing.T) {
 				}()
 			}
 		}
-		if err := e.WaitAtLeast(perf.NoOp, 0, &word, 1, &sleeping); err != nil {
+		if err := e.WaitAtLeast(Route{}, 0, &word, 1, &sleeping); err != nil {
 			t.Fatal(err)
 		}
 		if armed {

@@ -39,6 +39,9 @@ const (
 	kindClockPing                    // sender's time
 	kindClockPong                    // the time in the ping, receiver's time
 	kindClockAdjust                  // words that a ClockHandler interprets
+	kindWatch                        // nothing: the receiver reports with LEFT when it leaves the context, see departures
+	kindLeft                         // nothing
+	kindRefuse                       // sender's id, of an RTS or a synchronous message
 	kindCount
 )
 
@@ -49,7 +52,8 @@ const noKind = 1 << 32
 var wordCount = [kindCount]int{kindEagerSync: 1, kindFirstFrag: 1, kindRTS: 5, kindAssist: 5, kindATP: 2, kindFIN: 1,
 	kindDataRequest: 3, kindData: 2,
 	kindRTR: 5, kindPut: 5, kindRTRCancel: 1, kindRTRCancelAck: 1,
-	kindClockPing: 1, kindClockPong: 2, kindClockAdjust: 5}
+	kindClockPing: 1, kindClockPong: 2, kindClockAdjust: 5,
+	kindRefuse: 1}
 
 const (
 	envelopeBytes = 16
