@@ -42,7 +42,7 @@ func (d *Domain) deactivate(e *endpoint) {
 
 // unwatch removes an active endpoint from the epoll set.
 func (d *Domain) unwatch(e *endpoint) {
-	if e.stream.fd >= 0 {
+	if e.stream.open() {
 		e.unwatched = true
 		d.noteError(os.NewSyscallError("epoll_ctl", unix.EpollCtl(d.epoll, unix.EPOLL_CTL_DEL, e.stream.fd, nil)))
 	}
@@ -52,7 +52,7 @@ func (d *Domain) unwatch(e *endpoint) {
 func (d *Domain) rewatch(e *endpoint) {
 	if e.busyPolls = 0; e.unwatched {
 		e.unwatched = false
-		if e.stream.fd >= 0 {
+		if e.stream.open() {
 			d.noteError(d.epollCtl(unix.EPOLL_CTL_ADD, e.stream.fd, e.epollMask(), tagPeer, int(e.peer)))
 		}
 	}

@@ -20,7 +20,10 @@ import (
 //	0   version     1 byte
 //	1   number      1 byte: of the addresses that follow, each of them
 //	                family (4 or 6) 1 byte, port 2 bytes little-endian, IP address 4 or 16 bytes
-const maxAddrs = 12 // keeps the encoding within the 256 bytes that fabric.Domain.Addr may have
+const (
+	maxAddrs        = 12  // keeps the encoding within maxAddressBytes
+	maxAddressBytes = 256 // that fabric.Domain.Addr may have
+)
 
 // appendAddress appends the encoded addresses to b.
 func appendAddress(b []byte, addrs []netip.AddrPort) []byte {

@@ -1,16 +1,13 @@
 package tcp
 
 import (
-	"fmt"
 	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// Close shuts down all connections, waits up to Transport.Linger for what was sent to reach the kernels of the peers, and frees
+// Close shuts down all connections, waits up to Transport.Linger until the peers have received what was sent, and frees
 // everything.
 func (d *Domain) Close() error {
 	d.mu.Lock()
@@ -20,6 +17,13 @@ func (d *Domain) Close() error {
 	}
 	d.closed = true
 	d.progress.stop()
+	d.releaseBorrowed()
+	for _, e := range d.endpoints {
+		if e.state != closing && e.sendErr != fabric.ErrClosed {
+			e.shutdown()
+		}
+	}
+	d.awaitAcknowledged()
 	for _, fd := range d.listeners {
 		d.noteError(closeFD(fd))
 	}
@@ -28,12 +32,6 @@ func (d *Domain) Close() error {
 			d.abortHandshake(hs)
 		}
 	}
-	for _, e := range d.endpoints {
-		if e.state != closing && e.sendErr != fabric.ErrClosed {
-			e.shutdown()
-		}
-	}
-	d.awaitAcknowledged()
 	for _, e := range d.endpoints {
 		e.closeSocket()
 	}
@@ -47,44 +45,23 @@ func (d *Domain) Close() error {
 	return d.pendingErr
 }
 
-// awaitAcknowledged waits until the kernels of all peers have acknowledged what was sent, up to Transport.Linger. If a socket
-// with unread input is closed before, the kernel resets the connection and drops what is still in flight.
+// awaitAcknowledged waits until all peers have acknowledged what was sent, up to Transport.Linger. It still makes broken connections
+// again, since the peers wait for what was sent.
 func (d *Domain) awaitAcknowledged() {
-	waiting := slices.Clone(d.endpoints)
-	for end := time.Now().Add(d.linger); ; time.Sleep(100 * time.Microsecond) {
+	unfinished := func(e *endpoint) bool { return e.state == closing }
+	for end := time.Now().Add(d.linger); slices.ContainsFunc(d.endpoints, unfinished); time.Sleep(closePollInterval) {
 		d.flush()
-		waiting = slices.DeleteFunc(waiting, func(e *endpoint) bool {
-			if e.stream.fd < 0 {
-				return true
-			}
-			d.discardInput(e)
-			if e.stream.fd < 0 || e.hasUnsent() {
-				return e.stream.fd < 0
-			}
-			n, err := e.stream.unacked()
-			return n == 0 || err != nil
-		})
-		if len(waiting) == 0 || time.Now().After(end) {
+		if _, due := d.pollEpoll(); due {
+			d.tick()
+		}
+		if time.Now().After(end) {
 			return
 		}
 	}
 }
 
-// discardInput drops what a peer sends after this side has shut down, until the peer closes.
-func (d *Domain) discardInput(e *endpoint) {
-	b := d.getBuffer()
-	for range maxFlushBytes / bufferBytes {
-		n, errno := e.stream.receive(b)
-		if errno == unix.EAGAIN {
-			break
-		}
-		if n == 0 {
-			e.closeSocket()
-			break
-		}
-	}
-	d.putBuffer(b)
-}
+// closePollInterval is how long Close sleeps between polls.
+const closePollInterval = 50 * time.Microsecond
 
 // Close shuts down the connection. Messages that were sent before are still delivered.
 func (e *endpoint) Close() error {
@@ -97,25 +74,25 @@ func (e *endpoint) Close() error {
 	return nil
 }
 
-// shutdown closes the endpoint from this side, in order: it sends kindShutdown behind everything else.
+// shutdown closes the endpoint from this side, in order: it sends kindShutdown behind everything else. The endpoint remains in the
+// state closing until the peer has acknowledged that.
 func (e *endpoint) shutdown() {
-	connected := e.state == up && e.stream.fd >= 0
 	e.sendErr = fabric.ErrClosed
 	e.failReads(fabric.ErrClosed)
-	e.downReported, e.recvInto, e.pushes = true, nil, pushes{}
-	e.delivered, e.parsed = e.filled, e.filled
-	e.releaseBuffer()
+	e.downReported = true
+	if e.pushes.arrived {
+		e.takePushed(nil)
+	}
+	e.delivered = e.parsed
 	e.d.deactivate(e)
-	if !connected {
+	if e.state != up || e.self() || !e.agreed {
 		e.closeSocket()
-		e.state = closed
+		e.releaseBuffer()
 		return
 	}
 	e.state = closing
 	e.serving = serving{}
-	if !e.sendControl(kindShutdown, nil) {
-		e.closeSocket()
-	}
+	e.sendShutdown()
 }
 
 // markDown ends the connection because the peer has closed or is lost. Poll reports that after the messages that were received
@@ -131,32 +108,30 @@ func (e *endpoint) markDown(err error) {
 	e.d.markReady(e)
 }
 
-// closeSocket closes the socket and drops what was not sent.
+// closeSocket ends the connection for good, and drops what the peer has not received.
 func (e *endpoint) closeSocket() {
 	e.state = closed
+	e.giveUpAt = time.Time{}
 	if e.attempt != nil {
 		e.d.abortHandshake(e.attempt)
 	}
-	if e.stream.fd >= 0 {
+	e.dropConnection()
+	e.out, e.addrs = retained{}, nil
+}
+
+// dropConnection closes the socket and forgets what concerns only this connection.
+func (e *endpoint) dropConnection() {
+	if e.stream.open() {
 		e.checkConnection()
 		e.d.noteError(e.stream.close())
 	}
-	e.advanceUnsent(len(e.outHead) + len(e.outBody) + len(e.out) - e.outSent)
-	e.serving, e.recvInto = serving{}, nil
-	e.pushes.arrived, e.pushes.skip = false, 0
+	e.outHead, e.outBody, e.control = nil, nil, nil
+	e.serving.first, e.serving.count, e.serving.more = 0, 0, false
+	if e.serving.queue != nil {
+		clear(e.serving.queue[:])
+	}
+	e.restartReads()
 	e.filled = e.parsed // the rest of the last frame will not arrive
+	e.unwatched, e.watchingWritable, e.retransmits = false, false, 0
 	e.d.deactivate(e)
-}
-
-// connectionEnded is called when the connection has ended without kindShutdown from the peer.
-func (e *endpoint) connectionEnded(errno unix.Errno) {
-	err := e.lastErr // an error of sending came first
-	if err == nil && errno != 0 {
-		err = e.stream.cause(errno)
-	}
-	if err == nil {
-		e.markDown(fmt.Errorf("tcp: peer %d: %w: its TCP connection closed unexpectedly", e.peer, fabric.ErrPeerDown))
-		return
-	}
-	e.markDown(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
 }

@@ -1,7 +1,6 @@
 package tcp
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -27,6 +26,11 @@ func (d *Domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 		return nil, fmt.Errorf("tcp: connect: peer %d is out of range: there are %d peers", peer, len(d.peers))
 	}
 	if e := d.peers[peer]; e != nil && e.state != unconnected {
+		if e.addrs == nil && e.state == up && peer != d.self { // it has connected to this side; later this side may have to
+			if addrs, err := parseAddress(addr); err == nil {
+				e.addrs, _ = dialOrder(d.ifaces, addrs)
+			}
+		}
 		return e, nil
 	}
 	if peer == d.self {
@@ -58,12 +62,31 @@ func (d *Domain) dial(e *endpoint) {
 			e.nextAddr++
 			return
 		}
+		if e.refused(e.nextAddr, err) {
+			e.lost(err)
+			return
+		}
 		e.lastErr = err
 	}
 	e.nextAddr = 0
 	e.backoff = min(max(minBackoff, 2*e.backoff), maxBackoff)
 	e.retryAt = time.Now().Add(e.backoff)
 	d.startFastTicks()
+}
+
+// attemptFailed is called when a client's handshake has failed and was aborted. It tries the next address.
+func (d *Domain) attemptFailed(e *endpoint, err error) {
+	if e.state == closed {
+		return
+	}
+	if e.refused(e.nextAddr-1, err) {
+		e.lost(err)
+		return
+	}
+	e.lastErr = err
+	if e.connecting() {
+		d.dial(e)
+	}
 }
 
 // checkDeadlines aborts handshakes and connection attempts that have taken too long, and begins rounds of attempts that are due.
@@ -79,20 +102,18 @@ func (d *Domain) checkDeadlines(now time.Time) (pending bool) {
 			e := hs.ep
 			d.abortHandshake(hs)
 			if e != nil {
-				e.lastErr = unix.ETIMEDOUT
-				d.dial(e)
+				d.attemptFailed(e, unix.ETIMEDOUT)
 			}
 		}
 	}
 	for _, e := range d.endpoints {
-		if e.state != dialing {
+		if !e.connecting() {
 			continue
 		}
 		pending = true
 		switch {
 		case now.After(e.giveUpAt) && (e.attempt == nil || e.attempt.phase == connecting):
-			e.markDown(fmt.Errorf("tcp: peer %d: %w: it cannot be reached within %v: %w", e.peer, fabric.ErrPeerDown, d.timeout,
-				cmp.Or(e.lastErr, error(unix.ETIMEDOUT))))
+			e.lost(e.lastErr)
 		case e.attempt == nil && now.After(e.retryAt):
 			d.dial(e)
 		}

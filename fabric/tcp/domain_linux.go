@@ -59,6 +59,8 @@ type Domain struct {
 	buffered    []*endpoint    // they may have received something that epoll does not report: see stream.hasMore
 	doneEvents  []fabric.Event // ends of Reads, for Poll to return
 	polls       uint           // number of Polls
+	reconnects  uint64         // connections that were made again
+	mismatches  uint64         // checksums that did not match
 	retransmits uint64         // packets that were retransmitted, as of the last checkConnection of each connection
 	armed       bool           // Arm was called after the last Poll
 	epollEvents [32]unix.EpollEvent

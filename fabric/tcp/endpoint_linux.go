@@ -14,8 +14,8 @@ type state uint8
 const (
 	unconnected state = iota // no connection was tried by either side
 	dialing                  // a connection attempt is in progress, or scheduled
-	up                       // the connection can be used
-	closing                  // closed here; messages that were sent before are still being passed to the kernel
+	up                       // there is a connection, or it is made again
+	closing                  // closed here; the peer has not received all messages that were sent before
 	closed                   // lost, or closed by either side
 )
 
@@ -31,6 +31,7 @@ type endpoint struct {
 	// been returned by Poll: delivered <= parsed <= filled.
 	buf                       []byte // nil: empty
 	delivered, parsed, filled int
+	received                  uint64 // position of this session: bytes of messages that have been received, and of the shutdown
 	borrowed                  bool   // in Domain.borrowed: events refer to buf, which must not change before the next Poll
 	inReady                   bool   // in Domain.ready: there are messages in buf, or a PeerDown event is due
 	inActive                  bool   // in Domain.active
@@ -39,34 +40,52 @@ type endpoint struct {
 	busyPolls                 int    // while active: polls with input since the program last slept
 	retransmits               uint32 // this connection's part of Domain.retransmits
 	unwatched                 bool   // the socket is not in the epoll set
-	recvInto                  []byte // where the next received bytes go: memory of the oldest Read, or of a Read of a push
-	downErr                   error  // why nothing is received any more: reported when buf is empty
-	downReported              bool   // PeerDown has been returned by Poll, or must not be
-	sentSinceQuickAck         bool   // something was sent since the last requestQuickAck
+	memory                    incomingMemory
+	downErr                   error // why nothing is received any more: reported when buf is empty
+	downReported              bool  // PeerDown has been returned by Poll, or must not be
+	sentSinceQuickAck         bool  // something was sent since the last requestQuickAck
 	reads                     reads
 	pushes                    pushes
 
-	// Sending: what the kernel has not taken yet, in this order: outHead, outBody, out[outSent:].
-	outHead          []byte                                          // rest of the header of the frame that outBody belongs to
-	outBody          []byte                                          // rest of registered memory that the peer reads, or of a push
-	outKey           uint64                                          // key of its region
-	out              []byte                                          // messages; nil: none
-	outSent          int                                             // the first bytes of out that have been sent
+	// Sending: what the kernel has not taken yet, in this order: outHead, outBody, out, with control before position controlAt.
+	outHead          []byte   // rest of the headers of the frame that outBody belongs to, or of a kindSum
+	outBody          []byte   // rest of registered memory that the peer reads, or of a push
+	outKey           uint64   // key of its region
+	bodySum          uint32   // checksum of the part of it that has been sent
+	out              retained // messages, and the shutdown
+	control          []byte   // frames of other kinds
+	controlAt        uint64
+	ackSent          uint64                                          // the value of received in the last frame that was made
 	headBuf          [2*headerBytes + pushHeader + requestBytes]byte // memory of outHead
 	serving          serving                                         // Reads of the peer
 	inUnsent         bool                                            // in Domain.unsent
 	watchingWritable bool                                            // epoll reports when the kernel can take more
 
-	// Connecting.
-	session  session          // what this side proposes, or what the two peers have agreed on
-	addrs    []netip.AddrPort // of the peer, in the order in which they are tried
-	nextAddr int              // index in addrs
-	attempt  *handshake       // nil: none in progress
-	retryAt  time.Time        // when the next round of attempts begins
-	backoff  time.Duration    // delay before that round
-	giveUpAt time.Time        // when the peer is reported as unreachable
-	lastErr  error            // error of the last attempt, or of sending
+	// Connecting, and connecting again.
+	session    session          // what this side proposes, or what the two peers have agreed on
+	agreed     bool             // a connection with this session was made
+	confirmed  bool             // the peer has shown that it knows that
+	addrs      []netip.AddrPort // of the peer, in the order in which they are tried
+	nextAddr   int              // index in addrs
+	path       netip.Addr       // the address of the peer that the last connection led to
+	attempt    *handshake       // nil: none in progress
+	retryAt    time.Time        // when the next round of attempts begins
+	backoff    time.Duration    // delay before that round
+	giveUpAt   time.Time        // when the peer is reported as lost; zero: there is a connection, and the peer answers
+	lastErr    error            // error of the last attempt, or of sending
+	broken     error            // why the last connection ended
+	mismatches int              // checksums that did not match, since the last message or memory that arrived
 }
+
+// self reports whether the endpoint connects the domain to itself.
+func (e *endpoint) self() bool { return int(e.peer) == e.d.self }
+
+// connecting reports whether a connection has to be made, for the first time or again, or whether the peer does not respond on the
+// one that there is.
+func (e *endpoint) connecting() bool { return !e.giveUpAt.IsZero() && e.state != closed }
+
+// checked reports whether frames have checksums.
+func (e *endpoint) checked() bool { return e.d.options&optionChecksum != 0 }
 
 // Stream returns 0: a payload that is longer than a message is pushed, which copies it once less.
 func (e *endpoint) Stream() int { return 0 }

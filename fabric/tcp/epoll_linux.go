@@ -22,7 +22,7 @@ func (d *Domain) epollCtl(op, fd int, events uint32, tag int32, number int) erro
 
 // watchWritable sets whether epoll reports when the kernel can take more.
 func (d *Domain) watchWritable(e *endpoint, on bool) {
-	if e.watchingWritable == on || e.stream.fd < 0 {
+	if e.watchingWritable == on || !e.stream.open() {
 		return
 	}
 	e.watchingWritable = on
@@ -51,10 +51,7 @@ func (d *Domain) pollEpoll() (found, due bool) {
 		switch ev.Pad {
 		case tagPeer:
 			e := d.peers[i]
-			switch {
-			case e.state == closing:
-				d.discardInput(e)
-			case e.receiveFrames():
+			if e.receiveFrames() && e.state == up && e.stream.open() {
 				d.activate(e)
 			}
 		case tagHandshake:

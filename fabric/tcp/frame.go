@@ -2,18 +2,29 @@ package tcp
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"hash/crc32"
 
 	"github.com/ibrun/ibrun/fabric"
 )
 
 // After the handshake both sides send frames:
 //
-//	0   length   4 bytes, of the body that follows the header
-//	4   kind     1 byte, 3 zero
-//	8   body
+//	0   length   3 bytes, of the body that follows the header
+//	3   kind     1 byte
+//	4   ack      4 bytes: how many bytes of messages the sender has received in this session, modulo 2^32
+//	8   sum      4 bytes: CRC32C of the body
+//	12  check    4 bytes: CRC32C of the header up to here
+//	16  body
 //
-// Numbers are little-endian. Reads are answered in the order of their requests, so answers carry no identifier.
+// Numbers are little-endian. If the peers have agreed on no checksums, sum and check are 0. Reads are answered in the order of
+// their requests, so answers carry no identifier.
+//
+// Memory is sent without a copy, so its checksum is known only when it has been sent: a kindSum follows it.
+//
+// kindMessage and kindShutdown are sent again if the connection breaks. The other kinds need not be: Reads are requested again,
+// and the rest is of use only for the connection.
 type kind uint8
 
 const (
@@ -24,12 +35,16 @@ const (
 	kindShutdown                 // the sender has closed and sends nothing more
 	kindPush                     // address, key, number of bytes of the memory that follows: a Read that begins with it is expected
 	kindDropped                  // pushed memory was not read
+	kindSum                      // the field sum is the checksum of the memory before this frame: of a kindData or kindPush
+	kindAck                      // nothing but the field ack
+	kindAddress                  // where the sender listens, as appendAddress encodes it
 	kindCount
 	kindSkip = kindCount // never sent: marks a frame in a receive buffer that has been handled before its turn
 )
 
 const (
-	headerBytes  = 8
+	headerBytes  = 16
+	checkedBytes = headerBytes - 4 // of a header, which the field check covers
 	requestBytes = 24
 	// maxEager is the largest payload of one message. maxSend adds room for the header of the protocols above.
 	maxEager = 128 << 10
@@ -41,25 +56,61 @@ const (
 )
 
 // maxBody is the maximum length of the body of a frame, by kind.
-var maxBody = [kindCount]int{kindMessage: maxSend, kindRead: requestBytes, kindData: chunkBytes, kindPush: requestBytes}
+var maxBody = [kindCount]int{kindMessage: maxSend, kindRead: requestBytes, kindData: chunkBytes, kindPush: requestBytes,
+	kindAddress: maxAddressBytes}
 
-// putFrame writes a frame header to b.
-func putFrame(b []byte, k kind, length int) {
-	binary.LittleEndian.PutUint64(b, uint64(length)|uint64(k)<<32)
+// errChecksum says that bytes were changed on the way.
+var errChecksum = errors.New("a checksum does not match: bytes were changed on the way")
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// addSum returns the checksum of the bytes that have the checksum sum, followed by b.
+func addSum(sum uint32, b []byte) uint32 { return crc32.Update(sum, castagnoli, b) }
+
+// frame is the header of a frame.
+type frame struct {
+	kind   kind
+	length int // of the body
+	ack    uint32
+	sum    uint32
 }
 
-// parseFrame reads a frame header. ok is false if b does not hold a whole one yet.
-func parseFrame(b []byte) (k kind, length int, ok bool, err error) {
+// put writes the header to b, with a checksum if checked is true.
+func (f frame) put(b []byte, checked bool) {
+	_ = b[headerBytes-1]
+	binary.LittleEndian.PutUint64(b, uint64(f.length)|uint64(f.kind)<<24|uint64(f.ack)<<32)
+	binary.LittleEndian.PutUint32(b[8:], f.sum)
+	check := uint32(0)
+	if checked {
+		check = addSum(0, b[:checkedBytes])
+	}
+	binary.LittleEndian.PutUint32(b[checkedBytes:], check)
+}
+
+// parseFrame reads a frame header. ok is false if b does not hold a whole one yet. If checked is true it verifies the checksum of
+// the header.
+func parseFrame(b []byte, checked bool) (f frame, ok bool, err error) {
 	if len(b) < headerBytes {
-		return 0, 0, false, nil
+		return frame{}, false, nil
 	}
 	word := binary.LittleEndian.Uint64(b)
-	k, length = kind(word>>32), int(uint32(word))
-	isRequest := k == kindRead || k == kindPush
-	if word>>40 != 0 || k == 0 || k >= kindCount || length > maxBody[k] || isRequest && length != requestBytes {
-		return 0, 0, false, fmt.Errorf("%w: frame %#x", fabric.ErrCorrupt, word)
+	check := binary.LittleEndian.Uint32(b[checkedBytes:])
+	f = frame{kind(word >> 24), int(word & (1<<24 - 1)), uint32(word >> 32), binary.LittleEndian.Uint32(b[8:])}
+	if checked && check != addSum(0, b[:checkedBytes]) {
+		return frame{}, false, errChecksum
 	}
-	return k, length, true, nil
+	isRequest := f.kind == kindRead || f.kind == kindPush
+	if f.kind == 0 || f.kind >= kindCount || f.length > maxBody[f.kind] || isRequest && f.length != requestBytes ||
+		!checked && check != 0 {
+		return frame{}, false, fmt.Errorf("%w: frame %x", fabric.ErrCorrupt, b[:headerBytes])
+	}
+	return f, true, nil
+}
+
+// storedFrame reads the header of a frame that parseFrame has accepted before.
+func storedFrame(b []byte) (k kind, length int) {
+	_ = b[3]
+	return kind(b[3]), int(b[0]) | int(b[1])<<8 | int(b[2])<<16
 }
 
 // request is the body of kindRead and kindPush: the memory that is to be read, or that is pushed.

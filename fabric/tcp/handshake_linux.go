@@ -15,6 +15,8 @@ import (
 const (
 	// handshakeTimeout is how long the handshake of an accepted connection may take.
 	handshakeTimeout = 5 * time.Second
+	// redialTimeout is how long the kernel may take to connect again.
+	redialTimeout = 5 * time.Second / 2
 	// clientTimeoutFactor times Transport.Timeout is how long the connecting side waits for the handshake, once it is connected.
 	// The other process may be stopped for a while, or may not have polled yet.
 	clientTimeoutFactor = 4
@@ -46,6 +48,7 @@ type handshake struct {
 	transcript transcript
 	received   int              // bytes in buf, of the next message
 	buf        [helloBytes]byte // the next message
+	peer       int              // number of the client, once it has sent a valid hello; -1: not known yet
 	started    time.Time
 	deadline   time.Time
 	tls        *tlsHandshake // in awaitTLS
@@ -54,7 +57,11 @@ type handshake struct {
 // startHandshake adds a connection to the handshakes. e is nil for a connection that was accepted.
 func (d *Domain) startHandshake(fd int, e *endpoint, p phase, events uint32) (*handshake, error) {
 	now := time.Now()
-	hs := &handshake{stream: stream{fd: fd}, ep: e, phase: p, started: now, deadline: now.Add(min(handshakeTimeout, d.timeout))}
+	hs := &handshake{stream: stream{fd: fd}, ep: e, phase: p, peer: -1, started: now,
+		deadline: now.Add(min(handshakeTimeout, d.timeout))}
+	if e != nil && e.agreed { // resuming: the kernel repeats its first packet after a second, and then waits longer and longer
+		hs.deadline = now.Add(min(redialTimeout, d.timeout/4))
+	}
 	hs.slot = slices.Index(d.handshakes, nil)
 	if hs.slot < 0 {
 		hs.slot = len(d.handshakes)
@@ -99,8 +106,7 @@ func (d *Domain) advanceHandshake(hs *handshake) {
 	e := hs.ep
 	d.abortHandshake(hs)
 	if e != nil {
-		e.lastErr = err
-		d.dial(e)
+		d.attemptFailed(e, err)
 	}
 }
 
@@ -172,6 +178,7 @@ func (d *Domain) handleHello(hs *handshake, b []byte) (err error) {
 	if hs.transcript, err = parseHello(b, &d.key, uint32(d.self), uint32(len(d.peers))); err != nil {
 		return err
 	}
+	hs.peer = int(hs.transcript.hello.from)
 	rand.Read(hs.transcript.nonce[:])
 	hs.transcript.options = d.options
 	if err := hs.send(awaitProof, hs.transcript.challenge(&d.key)); err != nil || !hs.transcript.encrypted() {
@@ -180,18 +187,19 @@ func (d *Domain) handleHello(hs *handshake, b []byte) (err error) {
 	return d.startTLS(hs, d.encryptor.Server)
 }
 
-// handleChallenge handles a challenge on the client. If the settings of the two peers differ, both learn it: the server by the
-// proof.
+// handleChallenge handles a challenge on the client. It ends the connection that there may be, since the proof says up to where this
+// side has received. If the settings of the two peers differ, both learn it: the server by the proof.
 func (d *Domain) handleChallenge(hs *handshake, b []byte) error {
 	if err := hs.transcript.parseChallenge(b, &d.key); err != nil {
 		return err
 	}
 	e := hs.ep
+	e.dropConnection()
 	e.giveUpAt = time.Now().Add(d.timeout) // the server is the peer: if the rest fails, try again
 	if hs.transcript.encrypted() {
 		return d.startTLS(hs, d.encryptor.Client)
 	}
-	err := hs.send(awaitVerdict, hs.transcript.positionMessage(&d.key, labelProof, 0))
+	err := hs.send(awaitVerdict, hs.transcript.positionMessage(&d.key, labelProof, e.received))
 	if differ := hs.transcript.optionsError(true); differ != nil && err == nil {
 		e.markDown(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, differ))
 		return nil
@@ -200,42 +208,61 @@ func (d *Domain) handleChallenge(hs *handshake, b []byte) error {
 }
 
 // handleProof handles a proof on the server, which authenticates the client as a peer. If there is another connection of the two
-// peers, or if this side's own attempt takes precedence, the verdict is labelDuplicate.
+// peers, or if this side's own attempt takes precedence, the verdict is labelDuplicate. If the session has ended here, it is
+// labelEnded. Otherwise the connection resumes the session, and replaces one that the client considers broken.
 func (d *Domain) handleProof(hs *handshake, b []byte) error {
-	if _, ok := hs.transcript.parsePosition(b, &d.key, labelProof); !ok {
+	position, ok := hs.transcript.parsePosition(b, &d.key, labelProof)
+	if !ok {
 		return fmt.Errorf("%w: handshake: the client does not know the secret of this job", fabric.ErrCorrupt)
 	}
 	e := d.endpoint(int(hs.transcript.hello.from))
-	switch {
-	case e.state == closed || e.state == closing:
-		return fabric.ErrPeerDown
-	case hs.transcript.optionsError(false) != nil:
-		e.markDown(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, hs.transcript.optionsError(false)))
-		d.abortHandshake(hs)
-		return nil
-	case e.state == up, e.attempt != nil && d.self < int(e.peer): // the attempt of the lower number wins
-		if err := hs.send(awaitProof, hs.transcript.positionMessage(&d.key, labelDuplicate, 0)); err != nil {
-			return err
-		}
-		d.abortHandshake(hs)
-		return nil
+	if err := hs.transcript.optionsError(false); err != nil && e.state != closed {
+		e.markDown(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
 	}
-	if err := hs.send(awaitProof, hs.transcript.positionMessage(&d.key, labelAccept, 0)); err != nil {
+	label := d.verdict(hs, e)
+	if label != labelAccept {
+		err := hs.send(awaitProof, hs.transcript.positionMessage(&d.key, label, e.received))
+		d.abortHandshake(hs)
+		return err
+	}
+	e.session = hs.transcript.hello.session
+	if err := hs.send(awaitProof, hs.transcript.positionMessage(&d.key, labelAccept, e.received)); err != nil {
 		return err
 	}
 	if e.attempt != nil {
 		d.abortHandshake(e.attempt)
 	}
-	return d.establish(hs, e)
+	return d.establish(hs, e, position)
+}
+
+// verdict returns the verdict of the server on a client that is the peer e.
+func (d *Domain) verdict(hs *handshake, e *endpoint) string {
+	theirs := hs.transcript.hello.session
+	switch {
+	case e.state == closed, d.closed && !e.agreed:
+		return labelEnded
+	case e.agreed && e.confirmed && e.session != theirs:
+		return labelDuplicate
+	case e.attempt != nil && e.attempt.phase != connecting && d.self < int(e.peer): // the attempt of the lower number wins
+		return labelDuplicate
+	}
+	// Without a confirmation the client may have lost the verdict, and may have agreed on another session since. Then neither side
+	// has received anything.
+	return labelAccept
 }
 
 // handleVerdict handles a verdict on the client.
 func (d *Domain) handleVerdict(hs *handshake, b []byte) error {
-	if _, ok := hs.transcript.parsePosition(b, &d.key, labelAccept); ok {
-		return d.establish(hs, hs.ep)
+	e := hs.ep
+	if position, ok := hs.transcript.parsePosition(b, &d.key, labelAccept); ok {
+		e.confirmed = true
+		return d.establish(hs, e, position)
+	}
+	if _, ok := hs.transcript.parsePosition(b, &d.key, labelEnded); ok {
+		e.markDown(fmt.Errorf("tcp: peer %d: %w: it has ended the connection", e.peer, fabric.ErrPeerDown))
+		return nil
 	}
 	if _, ok := hs.transcript.parsePosition(b, &d.key, labelDuplicate); ok {
-		e := hs.ep
 		d.abortHandshake(hs)
 		e.nextAddr = len(e.addrs) // the address is right, so do not try the others: wait for the peer's own connection
 		d.dial(e)
@@ -244,21 +271,55 @@ func (d *Domain) handleVerdict(hs *handshake, b []byte) error {
 	return fmt.Errorf("%w: handshake: not a verdict message", fabric.ErrCorrupt)
 }
 
-// establish makes an authenticated connection the connection to a peer.
-func (d *Domain) establish(hs *handshake, e *endpoint) error {
-	if err := setOptions(hs.stream.fd, d.timeout, d.socketBuffer); err != nil {
-		return err
-	}
-	if err := d.epollCtl(unix.EPOLL_CTL_MOD, hs.stream.fd, unix.EPOLLIN, tagPeer, int(e.peer)); err != nil {
-		return err
+// establish makes an authenticated connection the connection to a peer. Both sides send again what the other has not received:
+// here that is what follows position.
+func (d *Domain) establish(hs *handshake, e *endpoint, position uint64) error {
+	client := hs.ep != nil
+	e.dropConnection()
+	if err := e.out.resume(position); err != nil {
+		d.abortHandshake(hs)
+		e.markDown(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
+		return nil
 	}
 	d.removeHandshake(hs)
-	e.stream, e.state, e.lastErr, e.addrs = hs.stream, up, nil, nil
+	e.stream = hs.stream
 	if e.stream.tls != nil {
 		e.stream.tls.link.ep = e
 		d.addBuffered(e) // what has arrived behind the verdict
 	}
-	d.activate(e)
+	for _, other := range d.handshakes {
+		if other != nil && other.ep == nil && other.peer == int(e.peer) { // older than this one, or of no use
+			d.abortHandshake(other)
+		}
+	}
+	if e.agreed {
+		d.reconnects++
+	} else {
+		e.agreed = true
+	}
+	if e.state != closing {
+		e.state = up
+	}
+	e.giveUpAt, e.lastErr, e.broken, e.backoff = time.Time{}, nil, nil, 0
+	e.path = remoteIP(e.stream.fd)
+	err := setOptions(e.stream.fd, d.timeout, d.socketBuffer)
+	if err == nil {
+		err = d.epollCtl(unix.EPOLL_CTL_MOD, e.stream.fd, unix.EPOLLIN, tagPeer, int(e.peer))
+	}
+	if err != nil {
+		e.reconnect(err)
+		return nil
+	}
+	if e.state == up {
+		d.activate(e)
+	}
+	if client {
+		e.sendControl(kindAddress, d.address)
+	}
 	e.sendRequests()
+	if e.hasUnsent() {
+		d.addUnsent(e)
+		e.flush()
+	}
 	return nil
 }

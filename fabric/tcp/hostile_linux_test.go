@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -112,6 +113,9 @@ func authenticate(tb testing.TB, d *Domain, at string, from uint32) (c net.Conn,
 	if _, ok := t.parsePosition(b, &d.key, labelAccept); !ok {
 		tb.Fatalf("not accepted: %x", b)
 	}
+	// Its host refuses connections, so the peer is lost as soon as this one closes.
+	write(tb, c, joinFrames(kindAddress, string(appendAddress(nil, []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:1")}))))
+	pollUntil(tb, d, func() bool { return d.peers[from].confirmed })
 	return c, first, proof
 }
 
@@ -121,9 +125,7 @@ func TestUnauthenticated(t *testing.T) {
 	peer, first, proof := authenticate(t, d, at, 1)
 	exchange := func() {
 		t.Helper()
-		var b [headerBytes]byte
-		putFrame(b[:], kindMessage, 2)
-		write(t, peer, append(b[:], "hi"...))
+		write(t, peer, joinFrames(kindMessage, "hi"))
 		if ev := pollUntil(t, d, func() bool { return false }); ev.Kind != fabric.Message || ev.Peer != 1 || string(ev.Data) != "hi" {
 			t.Fatalf("%+v", ev)
 		}
@@ -197,37 +199,67 @@ func TestDuplicateConnection(t *testing.T) {
 	}
 }
 
-// joinFrames encodes frames, given as pairs of kind and body.
+// joinFrames encodes frames, given as pairs of kind and body, with checksums. Behind the body of a kindData there is a kindSum.
 func joinFrames(fs ...any) (b []byte) {
 	for i := 0; i < len(fs); i += 2 {
 		var h [headerBytes]byte
-		body := fs[i+1].(string)
-		putFrame(h[:], fs[i].(kind), len(body))
+		k, body := fs[i].(kind), []byte(fs[i+1].(string))
+		f := frame{kind: k, length: len(body), sum: addSum(0, body)}
+		if k == kindData {
+			f.sum = 0
+		}
+		f.put(h[:], true)
 		b = append(append(b, h[:]...), body...)
+		if k == kindData && len(body) > 0 {
+			b = appendSum(b, body)
+		}
 	}
 	return b
+}
+
+// appendSum appends the kindSum of memory.
+func appendSum(b, memory []byte) []byte {
+	var h [headerBytes]byte
+	frame{kind: kindSum, sum: addSum(0, memory)}.put(h[:], true)
+	return append(b, h[:]...)
+}
+
+// invalidAck encodes a frame that acknowledges what was never sent.
+func invalidAck() []byte {
+	var h [headerBytes]byte
+	frame{kind: kindAck, ack: 1}.put(h[:], true)
+	return h[:]
+}
+
+// invalidFrame encodes the header of a frame that is not valid, with a valid checksum.
+func invalidFrame(k kind, length int) []byte {
+	var h [headerBytes]byte
+	frame{kind: k, length: length}.put(h[:], true)
+	return h[:]
 }
 
 // TestCorruptFrames: a peer that sends something that no peer sends is lost, as corrupt, after what it has sent before. The other
 // peers are not affected.
 func TestCorruptFrames(t *testing.T) {
 	for name, bad := range map[string][]byte{
-		"kind":        {0, 0, 0, 0, 99, 0, 0, 0},
-		"none":        make([]byte, 8),
-		"padding":     {0, 0, 0, 0, 1, 1, 0, 0},
-		"long":        {255, 255, 255, 255, 1, 0, 0, 0},
-		"longer":      {65, 0, 2, 0, 1, 0, 0, 0}, // than maxSend by one
+		"kind":        invalidFrame(99, 0),
+		"none":        invalidFrame(0, 0),
+		"long":        invalidFrame(kindMessage, 1<<24-1),
+		"longer":      invalidFrame(kindMessage, maxSend+1),
 		"request":     joinFrames(kindRead, "too short"),
 		"data":        joinFrames(kindData, "that no Read asked for"),
 		"no data":     joinFrames(kindData, ""),
 		"refusal":     joinFrames(kindRefusal, ""),
 		"many":        bytes.Repeat(joinFrames(kindRead, strings.Repeat("x", requestBytes)), 10*maxReads),
-		"long bye":    {1, 0, 0, 0, byte(kindShutdown), 0, 0, 0},
+		"long bye":    invalidFrame(kindShutdown, 1),
 		"after bytes": joinFrames(kindMessage, "", kindData, "x"),
 		"push":        joinFrames(kindPush, "too short"),
 		"no push":     joinFrames(kindPush, string(request{}.append(nil))),
 		"long push":   joinFrames(kindPush, string(request{bytes: PushBytes + 1}.append(nil))),
-		"dropped":     {1, 0, 0, 0, byte(kindDropped), 0, 0, 0},
+		"ack":         invalidAck(),
+		"sum":         joinFrames(kindSum, ""),
+		"address":     joinFrames(kindAddress, "nowhere"),
+		"dropped":     invalidFrame(kindDropped, 1),
 	} {
 		d, at := openTarget(t)
 		c, _, _ := authenticate(t, d, at, 1)
@@ -247,12 +279,13 @@ func TestCorruptFrames(t *testing.T) {
 
 // receiveSome receives some of b, as receiveFrames does, and returns how much.
 func receiveSome(e *endpoint, b []byte) (n int) {
-	if n = copy(e.recvInto, b); n > 0 {
-		e.advanceRead(n)
+	if n = copy(e.memory.into, b); n > 0 {
+		e.addMemory(n)
 	}
-	skip := min(e.pushes.skip, len(b)-n)
-	e.pushes.skip -= skip
-	n += skip
+	if skip := min(e.memory.skip, len(b)-n); skip > 0 {
+		e.skipMemory(b[n : n+skip])
+		n += skip
+	}
 	k := copy(e.recvRoom(), b[n:])
 	e.filled += k
 	return n + k
@@ -262,14 +295,15 @@ func receiveSome(e *endpoint, b []byte) (n int) {
 // its buffers.
 func FuzzPeer(f *testing.F) {
 	body := strings.Repeat("x", requestBytes)
-	f.Add(joinFrames(kindMessage, "hello", kindRead, body, kindMessage, "", kindShutdown, ""), uint16(3))
-	f.Add(joinFrames(kindData, "0123456789", kindMessage, "behind", kindData, "abcdef", kindRefusal, ""), uint16(20))
+	f.Add(joinFrames(kindMessage, "hello", kindRead, body, kindMessage, "", kindShutdown, ""), uint16(256+3))
+	f.Add(joinFrames(kindData, "0123456789", kindMessage, "behind", kindData, "abcdef", kindRefusal, ""), uint16(256+20))
 	along := append(joinFrames(kindMessage, "push", kindPush, string(request{bytes: 9}.append(nil))), "what came"...)
-	f.Add(append(along, joinFrames(kindMessage, "behind", kindDropped, "")...), uint16(6))
-	f.Add(append(bytes.Clone(along), along...), uint16(31))
-	f.Add(append(bytes.Clone(along), joinFrames(kindData, "0123456789", kindData, "abcdef", kindData, "xxxxx")...), uint16(63))
+	along = appendSum(along, []byte("what came"))
+	f.Add(append(along, joinFrames(kindMessage, "behind", kindDropped, "")...), uint16(256+6))
+	f.Add(append(bytes.Clone(along), along...), uint16(256+31))
+	f.Add(append(bytes.Clone(along), joinFrames(kindData, "0123456789", kindData, "abcdef", kindData, "xxxxx")...), uint16(256+63))
 	f.Fuzz(func(t *testing.T, b []byte, cut uint16) {
-		d := &Domain{peers: make([]*endpoint, 2), epoll: -1, timer: timer{fd: -1}}
+		d := &Domain{peers: make([]*endpoint, 2), epoll: -1, timer: timer{fd: -1}, options: options(cut>>8) & optionChecksum}
 		d.progress.init(d)
 		d.closed = true // for the timer, which has no socket
 		e := d.endpoint(1)
@@ -287,12 +321,12 @@ func FuzzPeer(f *testing.F) {
 			}
 			ended[token] = true
 		}
-		for step := int(cut) + 1; len(b) > 0 && e.downErr == nil; {
+		for step := int(cut&255) + 1; len(b) > 0 && e.downErr == nil; {
 			if !e.pushes.arrived {
 				b = b[receiveSome(e, b[:min(step, len(b))]):]
 			}
 			if err := e.parseFrames(); err != nil {
-				if !errors.Is(err, fabric.ErrCorrupt) {
+				if !errors.Is(err, fabric.ErrCorrupt) && err != errChecksum {
 					t.Fatal(err)
 				}
 				e.markDown(err)

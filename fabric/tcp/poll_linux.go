@@ -126,8 +126,7 @@ func (e *endpoint) deliver(evs []fabric.Event) int {
 	}
 	n := 0
 	for n < len(evs) && e.delivered < e.parsed {
-		word := e.buf[e.delivered:]
-		k, size := kind(word[4]), int(uint32(word[0])|uint32(word[1])<<8|uint32(word[2])<<16|uint32(word[3])<<24)
+		k, size := storedFrame(e.buf[e.delivered:])
 		at := e.delivered + headerBytes
 		e.delivered = at + size
 		if k != kindMessage {

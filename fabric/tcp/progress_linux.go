@@ -68,15 +68,18 @@ func (p *progress) run() {
 	p.timer.Reset(p.interval)
 }
 
-// makeProgress sends and receives without returning any event, and reports whether anything moved. Deadlines and connection
-// attempts are left to the program.
+// makeProgress sends and receives without returning any event, and reports whether anything moved. It also makes broken
+// connections again.
 func (d *Domain) makeProgress() bool {
 	for i := range d.ready { // pushed memory blocks what is behind it, and it is too late to read it
 		if e := d.ready[i]; e.pushes.arrived {
 			e.dropPushed()
 		}
 	}
-	moved, _ := d.pollEpoll()
+	moved, due := d.pollEpoll()
+	if due {
+		d.tick()
+	}
 	for i := 0; i < len(d.active); i++ { // the list may shrink meanwhile
 		moved = d.active[i].receiveFrames() || moved
 	}

@@ -13,10 +13,12 @@ import (
 type pushes struct {
 	arrived       bool    // pushed memory has arrived, and no Read has asked for it yet: its kindPush is at parsed
 	req           request // what that memory is
-	receiving     bool    // a Read has asked for it, and endpoint.recvInto is where the rest of it goes
+	receiving     bool    // a Read has asked for it, and endpoint.memory is where it goes
+	dst           []byte  // all of the memory of the Read that it goes to
 	completesRead bool    // that Read is complete when the rest is there; otherwise the peer sends more, which was requested
 	token         uint64  // of that Read
-	skip          int     // bytes behind these that are received only to be dropped
+	inRead        bool    // readPushed is running
+	complete      bool    // that Read has been completed within readPushed
 	holdOff       int     // messages that are sent without a push from now on, because the peer has dropped one
 }
 
@@ -32,8 +34,9 @@ func (e *endpoint) Push(header []byte, src fabric.RemoteKey, n int) error {
 	d := e.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	frameBytes := headerBytes + len(header)
 	if min(n, d.maxPush) == 0 || len(header) > pushHeader || e.state != up || !e.stream.open() || e.hasUnsent() ||
-		e.serving.count > 0 {
+		e.serving.count > 0 || e.out.room() < frameBytes+headerBytes {
 		return e.send(header, nil)
 	}
 	q := request{src, uint64(min(n, d.maxPush))}
@@ -46,22 +49,27 @@ func (e *endpoint) Push(header []byte, src fabric.RemoteKey, n int) error {
 		return e.send(header, nil)
 	}
 	e.sentSinceQuickAck = true
-	b := d.scratch[:headerBytes]
-	putFrame(b, kindMessage, len(header))
-	b = append(b, header...)
-	at := len(b)
-	b = b[:at+headerBytes]
-	putFrame(b[at:], kindPush, requestBytes)
-	b = q.append(b)
+	b := append(d.scratch[:headerBytes], header...)
+	e.putHeader(b, kindMessage, len(header), e.sumOf(header))
+	b = q.append(b[:frameBytes+headerBytes])
+	e.putHeader(b[frameBytes:], kindPush, requestBytes, e.sumOf(b[frameBytes+headerBytes:]))
 	sent, _ := e.stream.sendParts(&[maxParts][]byte{b, mem}, false)
 	if sent == 0 { // send finds the reason again
 		return e.send(header, nil)
 	}
-	k := min(sent, len(b))
-	e.outHead = e.headBuf[:copy(e.headBuf[:], b[k:])]
-	e.outBody, e.outKey = mem[sent-k:], src.Key
+	e.out.add(b[:frameBytes])
+	e.out.sent += uint64(min(sent, frameBytes))
+	if sent > frameBytes { // otherwise the rest of the message goes without the push
+		k := min(sent, len(b))
+		e.outHead = e.headBuf[:copy(e.headBuf[:], b[k:])]
+		e.outBody, e.outKey, e.bodySum = mem, src.Key, 0
+		e.advanceBody(sent - k)
+	}
 	if e.hasUnsent() {
 		d.addUnsent(e)
+		if len(e.outBody) == 0 {
+			e.flush() // all but the checksum was sent
+		}
 	}
 	return nil
 }
@@ -90,19 +98,18 @@ func (e *endpoint) readPushed(dst []byte, token uint64) (done bool) {
 	if !p.completesRead {
 		n, src := int(p.req.bytes), p.req.src
 		src.Addr += p.req.bytes
-		e.reads.push(pendingRead{dst[n:], src, token})
+		e.reads.push(pendingRead{dst: dst[n:], src: src, token: token})
 		e.sendRequests()
 		dst = dst[:n]
 	}
-	copied, missing := e.takePushed(dst)
-	if copied < len(dst) {
-		e.recvInto, p.receiving = dst[copied:], true
-		p.skip = missing - len(e.recvInto)
-		return false
+	p.receiving, p.dst, p.inRead, p.complete = true, dst, true, false
+	if len(dst) == 0 && !e.checked() {
+		e.acceptPushed()
 	}
-	p.skip = missing
+	e.takePushed(dst)
 	e.parseOrMarkDown()
-	return p.completesRead
+	p.inRead = false
+	return p.complete
 }
 
 // dropPushed drops pushed memory, and notifies the peer that it arrived too early, unless a Read has requested it already.
@@ -110,21 +117,43 @@ func (e *endpoint) dropPushed() {
 	if !e.reads.contains(e.pushes.req.src) {
 		e.sendControl(kindDropped, nil) // if that fails, the peer pushes more in vain
 	}
-	_, e.pushes.skip = e.takePushed(nil)
+	e.takePushed(nil)
 	e.parseOrMarkDown()
 }
 
-// takePushed takes pushed memory out of the buffer, and copies it to dst as far as that reaches. It returns how many bytes were
-// in the buffer, and how many have not arrived yet.
-func (e *endpoint) takePushed(dst []byte) (copied, missing int) {
+// takePushed takes pushed memory out of the buffer, and copies it to dst as far as that reaches. The rest is received by
+// receiveFrames.
+func (e *endpoint) takePushed(dst []byte) {
 	at, n := e.parsed+headerBytes+requestBytes, int(e.pushes.req.bytes)
 	e.pushes.arrived = false
-	if copied = e.filled - at; copied >= n {
-		copy(dst, e.buf[at:at+n])
+	here := e.buf[at:min(e.filled, at+n)]
+	if len(here) == n {
 		e.skipFrame(requestBytes + n)
-		return n, 0
+	} else {
+		e.filled = e.parsed
 	}
-	copy(dst, e.buf[at:e.filled])
-	e.filled = e.parsed
-	return copied, n - copied
+	e.memory.begin(dst, n-len(dst), 0, e.checked() && e.pushes.receiving)
+	if k := copy(dst, here); k > 0 {
+		here = here[k:]
+		e.addMemory(k)
+	}
+	if len(here) > 0 {
+		e.skipMemory(here)
+	}
+}
+
+// acceptPushed ends the pushed part of a Read.
+func (e *endpoint) acceptPushed() {
+	p := &e.pushes
+	if !p.receiving {
+		return
+	}
+	p.receiving, p.dst = false, nil
+	switch {
+	case !p.completesRead:
+	case p.inRead:
+		p.complete = true
+	default:
+		e.reportDone(p.token, nil)
+	}
 }

@@ -22,6 +22,7 @@ type pendingRead struct {
 	dst   []byte // the part that has not been received
 	src   fabric.RemoteKey
 	token uint64
+	part  bool // the Read ends with another element, behind this one
 }
 
 // waiting returns the number of Reads that are not complete.
@@ -32,8 +33,15 @@ func (r *reads) waiting() int { return len(r.all) - r.head }
 const quickAckBytes = 1 << 20
 
 // needsQuickAck reports whether a long stream follows: the rest of a long Read, or a whole one with others behind it.
-func (r *reads) needsQuickAck() bool {
+func (e *endpoint) needsQuickAck() bool {
+	r := &e.reads
+	if r.waiting() == 0 {
+		return false
+	}
 	missing := len(r.oldest().dst)
+	if m := &e.memory; m.bytes > 0 {
+		missing -= m.bytes - len(m.into)
+	}
 	return missing > quickAckBytes || missing == quickAckBytes && r.waiting() > 1
 }
 
@@ -75,7 +83,7 @@ func (e *endpoint) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, t
 	if s := d.regions.slot(local.Local); s == nil || len(dst) > len(s.b) {
 		return false, fmt.Errorf("tcp: read: the %d bytes of dst are not in registered memory", len(dst))
 	}
-	if e.stream.fd < 0 && e.state == up {
+	if e.self() {
 		b, ok := d.regions.find(request{src, uint64(len(dst))})
 		if !ok {
 			return false, errRefused(e.peer)
@@ -86,7 +94,7 @@ func (e *endpoint) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, t
 	if e.pushMatches(src) {
 		return e.readPushed(dst, token), nil
 	}
-	e.reads.push(pendingRead{dst, src, token})
+	e.reads.push(pendingRead{dst: dst, src: src, token: token})
 	e.sendRequests()
 	return false, nil
 }
@@ -98,7 +106,7 @@ func errRefused(peer int32) error {
 
 // sendRequests sends the requests of Reads that have not been requested from the peer yet, as many as possible.
 func (e *endpoint) sendRequests() {
-	if e.state != up {
+	if e.state != up || !e.stream.open() {
 		return
 	}
 	r := &e.reads
@@ -115,6 +123,13 @@ func (e *endpoint) sendRequests() {
 
 // handleData handles a kindData with a body of n bytes. b is the part of the body that is in buf.
 func (e *endpoint) handleData(b []byte, n int) error {
+	if e.state == closing { // the Read has failed
+		e.memory.begin(nil, n, 0, false)
+		if k := min(n, len(b)); k > 0 {
+			e.skipMemory(b[:k])
+		}
+		return nil
+	}
 	if e.reads.requested == 0 {
 		return fmt.Errorf("%w: data without a read", fabric.ErrCorrupt)
 	}
@@ -126,28 +141,9 @@ func (e *endpoint) handleData(b []byte, n int) error {
 		e.finishRead(nil)
 		return nil
 	}
-	e.recvInto = dst[:n]
-	e.advanceRead(copy(e.recvInto, b))
+	e.memory.begin(dst[:n], 0, n, e.checked())
+	e.addMemory(copy(dst[:n], b))
 	return nil
-}
-
-// advanceRead records that the next n bytes of recvInto have been received.
-func (e *endpoint) advanceRead(n int) {
-	e.recvInto = e.recvInto[n:]
-	if p := &e.pushes; p.receiving {
-		if len(e.recvInto) == 0 {
-			p.receiving = false
-			if p.completesRead {
-				e.reportDone(p.token, nil)
-			}
-		}
-		return
-	}
-	r := e.reads.oldest()
-	r.dst = r.dst[n:]
-	if len(r.dst) == 0 {
-		e.finishRead(nil)
-	}
 }
 
 // handleRefusal handles kindRefusal.
@@ -161,7 +157,9 @@ func (e *endpoint) handleRefusal() error {
 
 // finishRead ends the oldest Read.
 func (e *endpoint) finishRead(err error) {
-	e.reportDone(e.reads.oldest().token, err)
+	if x := e.reads.oldest(); !x.part {
+		e.reportDone(x.token, err)
+	}
 	e.reads.pop()
 	e.reads.requested--
 	e.sendRequests()
@@ -174,16 +172,29 @@ func (e *endpoint) reportDone(token uint64, err error) {
 
 // failReads ends all Reads with an error.
 func (e *endpoint) failReads(err error) {
-	e.recvInto = nil
+	e.memory.drop()
 	if p := &e.pushes; p.receiving {
-		p.receiving = false
+		p.receiving, p.dst = false, nil
 		if p.completesRead {
 			e.reportDone(p.token, err)
 		}
 	}
 	for e.reads.waiting() > 0 {
-		e.reportDone(e.reads.oldest().token, err)
+		if x := e.reads.oldest(); !x.part {
+			e.reportDone(x.token, err)
+		}
 		e.reads.pop()
 	}
 	e.reads = reads{}
+}
+
+// restartReads prepares all Reads to be requested again on the next connection, from where they are.
+func (e *endpoint) restartReads() {
+	e.memory = incomingMemory{}
+	e.reads.requested = 0
+	if p := &e.pushes; p.receiving {
+		x := pendingRead{dst: p.dst, src: p.req.src, token: p.token, part: !p.completesRead}
+		e.reads.all = slices.Insert(e.reads.all, e.reads.head, x)
+	}
+	e.pushes = pushes{holdOff: e.pushes.holdOff}
 }

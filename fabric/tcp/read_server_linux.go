@@ -26,6 +26,9 @@ type servedRead struct {
 
 // handleRead handles kindRead.
 func (e *endpoint) handleRead(b []byte) error {
+	if e.state == closing {
+		return nil
+	}
 	q, _ := parseRequest(b)
 	s := &e.serving
 	if s.queue == nil {
@@ -44,21 +47,22 @@ func (e *endpoint) handleRead(b []byte) error {
 	return nil
 }
 
-// serveNext sets outHead and outBody to the next frame of the Reads of the peer. It returns false if there is no such Read.
+// serveNext adds the next frame of the Reads of the peer to outHead and outBody. It returns false if there is no such Read.
 func (e *endpoint) serveNext() bool {
 	s := &e.serving
 	if s.count == 0 {
 		return false
 	}
 	x := &s.queue[s.first]
-	e.outHead = e.headBuf[:headerBytes]
+	k := copy(e.headBuf[:], e.outHead) // the rest of a kindSum
+	e.outHead = e.headBuf[:k+headerBytes]
 	if x.key == 0 || e.d.regions.slot(x.key) == nil {
-		putFrame(e.outHead, kindRefusal, 0)
+		e.putHeader(e.outHead[k:], kindRefusal, 0, 0)
 		x.rest = nil
 	} else {
 		n := min(len(x.rest), chunkBytes)
-		putFrame(e.outHead, kindData, n)
-		e.outBody, e.outKey, x.rest = x.rest[:n], x.key, x.rest[n:]
+		e.putHeader(e.outHead[k:], kindData, n, 0)
+		e.outBody, e.outKey, e.bodySum, x.rest = x.rest[:n], x.key, 0, x.rest[n:]
 	}
 	s.more = len(x.rest) > 0
 	if !s.more {

@@ -16,31 +16,22 @@ const (
 )
 
 // receiveFrames receives what has arrived, and parses it. It reports whether anything arrived. While a Read is in progress its
-// bytes go to recvInto, without a copy.
+// bytes go to its memory, without a copy.
 func (e *endpoint) receiveFrames() bool {
 	moved := 0
-	for moved < maxReceiveBytes && e.stream.fd >= 0 && e.downErr == nil && !e.pushes.arrived {
+	m := &e.memory
+	for moved < maxReceiveBytes && e.stream.open() && e.downErr == nil && !e.pushes.arrived {
 		room := e.recvRoom()
-		if len(e.recvInto) != 0 || e.reads.requested > 0 && e.pushes.skip == 0 {
+		if len(m.into) != 0 || e.reads.requested > 0 && m.skip == 0 {
 			room = room[:min(len(room), max(readAhead, e.missingBytes()))]
 		}
 		if len(room) == 0 {
 			break // the program has to take some first
 		}
-		if e.pushes.skip != 0 {
-			room = room[:min(len(room), e.pushes.skip)]
+		if m.skip != 0 {
+			room = room[:min(len(room), m.skip)]
 		}
-		var n int
-		var errno unix.Errno
-		if len(e.recvInto) != 0 {
-			if e.sentSinceQuickAck && e.reads.waiting() > 0 && e.reads.needsQuickAck() {
-				e.sentSinceQuickAck = false
-				requestQuickAck(e.stream.fd)
-			}
-			n, errno = e.stream.receiveParts(e.recvInto, room)
-		} else {
-			n, errno = e.stream.receive(room)
-		}
+		n, errno := e.receiveParts(room)
 		if errno == unix.EAGAIN {
 			break
 		}
@@ -48,14 +39,14 @@ func (e *endpoint) receiveFrames() bool {
 			e.connectionEnded(errno)
 			return true
 		}
-		full := n == len(e.recvInto)+len(room)
+		full := n == len(m.into)+len(room)
 		moved += n
-		if k := min(n, len(e.recvInto)); k > 0 {
-			e.advanceRead(k)
+		if k := min(n, len(m.into)); k > 0 {
+			e.addMemory(k)
 			n -= k
 		}
-		if k := min(n, e.pushes.skip); k > 0 {
-			e.pushes.skip -= k
+		if k := min(n, m.skip); k > 0 {
+			e.skipMemory(room[:k])
 			n -= k
 		}
 		e.filled += n
@@ -75,76 +66,144 @@ func (e *endpoint) receiveFrames() bool {
 	return moved > 0
 }
 
-// missingBytes returns how many bytes of the next frame are missing. It returns 0 if not even its header is complete.
-func (e *endpoint) missingBytes() int {
-	if _, n, ok, err := parseFrame(e.buf[e.parsed:e.filled]); ok && err == nil {
-		return headerBytes + n - (e.filled - e.parsed)
+// receiveParts receives into the memory of a Read, if one is in progress, and then into room.
+func (e *endpoint) receiveParts(room []byte) (int, unix.Errno) {
+	into := e.memory.into
+	if len(into) == 0 {
+		return e.stream.receive(room)
 	}
-	return 0
+	if e.sentSinceQuickAck && e.needsQuickAck() {
+		e.sentSinceQuickAck = false
+		requestQuickAck(e.stream.fd)
+	}
+	return e.stream.receiveParts(into, room)
 }
 
-// parseOrMarkDown parses frames. If they are corrupt it marks the peer as down and returns false.
+// missingBytes returns how many bytes of the next frame are missing. It returns 0 if not even its header is complete.
+func (e *endpoint) missingBytes() int {
+	if e.filled-e.parsed < headerBytes {
+		return 0
+	}
+	_, n := storedFrame(e.buf[e.parsed:]) // parseFrames has accepted it
+	return headerBytes + n - (e.filled - e.parsed)
+}
+
+// parseOrMarkDown parses frames. If they are corrupt it marks the peer as down and returns false. If a checksum does not match it
+// makes the connection again, and also returns false.
 func (e *endpoint) parseOrMarkDown() bool {
-	err := e.parseFrames()
-	if err != nil {
+	switch err := e.parseFrames(); {
+	case err == nil:
+		if e.state == closing && e.out.acked == e.out.end {
+			e.closeSocket()
+		}
+		return true
+	case err == errChecksum:
+		e.checksumFailed()
+	default:
 		e.markDown(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
 	}
-	return err == nil
+	return false
 }
 
 // parseFrames parses the frames that have been received. Messages stay in buf; the others are handled immediately.
 func (e *endpoint) parseFrames() error {
+	checked := e.checked()
 	for e.downErr == nil && !e.pushes.arrived {
-		k, n, ok, err := parseFrame(e.buf[e.parsed:e.filled])
+		f, ok, err := parseFrame(e.buf[e.parsed:e.filled], checked)
 		if err != nil || !ok {
 			return err
 		}
 		at := e.parsed + headerBytes
-		if k == kindData {
-			if err := e.handleData(e.buf[at:e.filled], n); err != nil {
+		if e.memory.awaitSum != (f.kind == kindSum) {
+			return fmt.Errorf("%w: frame %x behind memory, or checksum of none", fabric.ErrCorrupt, e.buf[e.parsed:at])
+		}
+		if err := e.out.acknowledge(f.ack); err != nil {
+			return err
+		}
+		if f.kind == kindData {
+			if err := e.handleData(e.buf[at:e.filled], f.length); err != nil {
 				return err
 			}
-			if n >= e.filled-at { // the rest of the frame goes to the Read's memory, not to buf
+			if f.length >= e.filled-at { // the rest of the frame goes to the Read's memory, not to buf
 				e.filled = e.parsed
 				return nil
 			}
-		} else if n > e.filled-at {
+			e.skipFrame(f.length)
+			continue
+		}
+		if f.length > e.filled-at {
 			return nil
 		}
-		switch k {
-		case kindMessage:
+		body := e.buf[at:][:f.length]
+		if checked && f.kind != kindSum && f.sum != addSum(0, body) {
+			return errChecksum
+		}
+		if f.kind == kindMessage && e.state != closing {
+			e.countReceived(headerBytes + f.length)
 			e.d.markReady(e)
-		case kindRead:
-			err = e.handleRead(e.buf[at:][:n])
-		case kindRefusal:
-			err = e.handleRefusal()
-		case kindPush:
-			return e.handlePush(e.buf[at:][:n])
-		case kindDropped:
-			e.pushes.holdOff = holdOffMessages
-		case kindShutdown:
-			e.markDown(fmt.Errorf("tcp: peer %d: %w", e.peer, fabric.ErrPeerClosed))
-			return nil
+			e.parsed = at + f.length
+			continue
 		}
-		if err != nil {
+		if f.kind == kindPush { // it remains at parsed until its memory is taken
+			if err := e.handlePush(body); err != nil || e.state != closing {
+				return err
+			}
+			e.takePushed(nil)
+			continue
+		}
+		if err := e.handleFrame(f, body); err != nil {
 			return err
 		}
-		if k == kindMessage {
-			e.parsed = at + n
-		} else {
-			e.skipFrame(n)
+		e.skipFrame(f.length)
+	}
+	return nil
+}
+
+// handleFrame handles a frame that does not stay in buf.
+func (e *endpoint) handleFrame(f frame, body []byte) error {
+	switch f.kind {
+	case kindMessage: // closed here: drop it
+		e.countReceived(headerBytes + f.length)
+	case kindRead:
+		return e.handleRead(body)
+	case kindRefusal:
+		return e.handleRefusal()
+	case kindDropped:
+		e.pushes.holdOff = holdOffMessages
+	case kindSum:
+		return e.handleSum(f.sum)
+	case kindAddress:
+		return e.handleAddress(body)
+	case kindShutdown:
+		e.received += headerBytes
+		e.sendControl(kindAck, nil) // if it is lost, the peer asks again
+		if e.state != closing {
+			e.markDown(fmt.Errorf("tcp: peer %d: %w", e.peer, fabric.ErrPeerClosed))
 		}
 	}
 	return nil
 }
 
+// countReceived counts a message of n bytes with its header as received. The peer need not keep it any longer, and learns that with
+// the next frame, or by a frame of its own after ackBytes.
+func (e *endpoint) countReceived(n int) {
+	e.received += uint64(n)
+	e.mismatches = 0
+	if e.received-e.ackSent >= ackBytes {
+		e.sendControl(kindAck, nil)
+	}
+}
+
 // skipFrame advances parsed behind a frame with a body of n bytes that has been handled.
 func (e *endpoint) skipFrame(n int) {
+	if e.filled == e.parsed {
+		return // the connection has ended meanwhile
+	}
 	end := e.parsed + headerBytes + n
 	if e.delivered == e.parsed {
 		e.delivered = end
 	} else { // behind messages that have not been delivered yet
-		putFrame(e.buf[e.parsed:], kindSkip, n)
+		frame{kind: kindSkip, length: n}.put(e.buf[e.parsed:], false)
 	}
 	e.parsed = end
 }

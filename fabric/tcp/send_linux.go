@@ -15,8 +15,8 @@ const (
 	maxFlushBytes = 1 << 20
 )
 
-// Send sends one message. If the kernel takes only a part of it, or nothing, the rest is kept in a buffer. Send returns ErrAgain
-// if there is no room for that.
+// Send sends one message. A copy of it is kept until the peer has received it. If the kernel takes only a part of it, or nothing,
+// the rest is sent later. Send returns ErrAgain if too much is kept already.
 func (e *endpoint) Send(header, payload []byte) error {
 	e.d.mu.Lock()
 	err := e.send(header, payload)
@@ -24,7 +24,7 @@ func (e *endpoint) Send(header, payload []byte) error {
 	return err
 }
 
-// send is Send with mu held.
+// send is Send with mu held. The copy that is kept is made after the system call, while the peer already has work to do.
 func (e *endpoint) send(header, payload []byte) error {
 	n := len(header) + len(payload)
 	if n > maxSend {
@@ -33,29 +33,60 @@ func (e *endpoint) send(header, payload []byte) error {
 	switch {
 	case e.state != up:
 		return e.stateError()
-	case e.stream.fd < 0:
+	case e.self():
 		return e.sendSelf(header, payload)
-	case e.hasUnsent():
-		return e.enqueue(kindMessage, header, payload, 0)
+	case headerBytes+n > e.out.room()-headerBytes: // a shutdown always fits
+		return fabric.ErrAgain
 	}
-	e.sentSinceQuickAck = true
-	h := e.d.scratch[:headerBytes]
-	putFrame(h, kindMessage, n)
+	direct := e.stream.open() && !e.hasUnsent()
+	b := e.d.scratch[:headerBytes]
 	var sent int
 	var errno unix.Errno
 	if n <= maxJoined {
-		b := append(append(h, header...), payload...)
-		sent, errno = e.stream.send(b)
+		b = append(append(b, header...), payload...)
+		e.putHeader(b, kindMessage, n, e.sumOf(b[headerBytes:]))
+		if direct {
+			sent, errno = e.stream.send(b)
+		}
+		e.out.add(b)
 	} else {
-		sent, errno = e.stream.sendParts(&[maxParts][]byte{h, header, payload}, false)
+		sum := e.sumOf(header)
+		if e.checked() {
+			sum = addSum(sum, payload)
+		}
+		e.putHeader(b, kindMessage, n, sum)
+		if direct {
+			sent, errno = e.stream.sendParts(&[maxParts][]byte{b, header, payload}, false)
+		}
+		e.out.add(b)
+		e.out.add(header)
+		e.out.add(payload)
+	}
+	if direct {
+		e.sentSinceQuickAck = true
+		e.noteSendError(errno)
 	}
 	if sent == headerBytes+n {
+		e.out.sent = e.out.end
 		return nil
 	}
-	if errno != 0 && errno != unix.EAGAIN {
-		return e.sendFailed(errno)
+	e.out.sent += uint64(sent)
+	e.d.addUnsent(e)
+	return nil
+}
+
+// putHeader writes the header of a frame to b. It acknowledges what has been received.
+func (e *endpoint) putHeader(b []byte, k kind, length int, sum uint32) {
+	frame{k, length, uint32(e.received), sum}.put(b, e.checked())
+	e.ackSent = e.received
+}
+
+// sumOf returns the checksum of the body of a frame, or 0 if there are none.
+func (e *endpoint) sumOf(body []byte) uint32 {
+	if !e.checked() {
+		return 0
 	}
-	return e.enqueue(kindMessage, header, payload, sent)
+	return addSum(0, body)
 }
 
 // stateError returns why nothing can be sent.
@@ -66,78 +97,75 @@ func (e *endpoint) stateError() error {
 	return e.sendErr
 }
 
-// sendFailed is called when the kernel does not take anything any more. Receiving reports the error, after what the peer has sent
-// before.
-func (e *endpoint) sendFailed(errno unix.Errno) error {
-	if e.lastErr == nil {
+// noteSendError is called with the error of a system call that sends. Receiving reports it, after what the peer has sent before.
+func (e *endpoint) noteSendError(errno unix.Errno) {
+	if errno != 0 && errno != unix.EAGAIN && e.lastErr == nil {
 		e.lastErr = e.stream.cause(errno)
 	}
-	return fabric.ErrAgain
 }
 
 // hasUnsent reports whether something has to be sent before the next message.
 func (e *endpoint) hasUnsent() bool {
-	return len(e.out) != 0 || len(e.outBody) != 0 || len(e.outHead) != 0 || e.stream.hasRecords()
+	return e.out.sent != e.out.end || len(e.outBody) != 0 || len(e.outHead) != 0 || len(e.control) != 0 || e.stream.hasRecords()
 }
 
-// enqueue appends a frame to out, without its first taken bytes, which the kernel has taken already. It returns ErrAgain if there
-// is no room.
-func (e *endpoint) enqueue(k kind, header, payload []byte, taken int) error {
-	n := headerBytes + len(header) + len(payload)
-	if e.out == nil {
-		e.out = e.d.getBuffer()[:0]
-	}
-	room := cap(e.out) - len(e.out)
-	if k != kindShutdown {
-		room -= headerBytes // kindShutdown always fits
-	}
-	if n-taken > room {
-		if n-taken > room+e.outSent {
-			return fabric.ErrAgain
-		}
-		e.out = e.out[:copy(e.out, e.out[e.outSent:])]
-		e.outSent = 0
-	}
-	at := len(e.out)
-	e.out = e.out[:at+headerBytes]
-	putFrame(e.out[at:], k, len(header)+len(payload))
-	if taken > 0 { // then nothing else is unsent
-		e.out = append(e.out[:0], e.out[min(taken, headerBytes):]...)
-	}
-	taken = max(taken-headerBytes, 0)
-	k1 := min(taken, len(header))
-	e.out = append(e.out, header[k1:]...)
-	e.out = append(e.out, payload[taken-k1:]...)
-	e.d.addUnsent(e)
-	return nil
-}
+// maxControl is the most that is kept of frames that are neither messages nor answers: the requests of all Reads, and a few others.
+const maxControl = 2*maxReads*(headerBytes+requestBytes) + headerBytes + maxAddressBytes
 
-// sendControl sends a frame other than a message. It returns false if there is no room.
+// sendControl sends a frame that is not sent again if the connection breaks. It returns false if there is no room.
 func (e *endpoint) sendControl(k kind, body []byte) bool {
-	if e.hasUnsent() {
-		return e.enqueue(k, body, nil, 0) == nil
+	if !e.stream.open() {
+		return false
 	}
-	e.sentSinceQuickAck = true
-	b := e.d.scratch[:headerBytes]
-	putFrame(b, k, len(body))
-	sent, errno := e.stream.send(append(b, body...))
-	if errno != 0 && errno != unix.EAGAIN {
-		return e.sendFailed(errno) == nil
+	n := headerBytes + len(body)
+	direct := !e.hasUnsent()
+	if !direct && len(e.control)+n > maxControl {
+		return false
 	}
-	return sent == headerBytes+len(body) || e.enqueue(k, body, nil, sent) == nil
+	b := append(e.d.scratch[:headerBytes], body...)
+	e.putHeader(b, k, len(body), e.sumOf(body))
+	if direct {
+		e.sentSinceQuickAck = true
+		sent, errno := e.stream.send(b)
+		e.noteSendError(errno)
+		if b = b[sent:]; len(b) == 0 {
+			return true
+		}
+	}
+	if len(e.control) == 0 {
+		e.controlAt = e.out.end
+	}
+	e.control = append(e.control, b...)
+	e.d.addUnsent(e)
+	return true
+}
+
+// sendShutdown sends kindShutdown behind all messages.
+func (e *endpoint) sendShutdown() {
+	var b [headerBytes]byte
+	e.putHeader(b[:], kindShutdown, 0, 0)
+	e.out.add(b[:])
+	e.d.addUnsent(e)
+	e.flush()
 }
 
 // flush sends what is unsent, as far as the kernel takes it, and reports whether it took anything.
 func (e *endpoint) flush() bool {
 	moved := 0
-	for moved < maxFlushBytes && e.stream.fd >= 0 && (e.hasUnsent() || e.serveNext()) {
-		n, errno := e.stream.sendParts(&[maxParts][]byte{e.outHead, e.outBody, e.out[e.outSent:]}, e.serving.more && len(e.out) == 0)
+	for moved < maxFlushBytes && e.stream.open() {
+		if len(e.outBody) == 0 && len(e.control) == 0 && e.out.unsent() == 0 {
+			e.serveNext()
+		}
+		if !e.hasUnsent() {
+			break
+		}
+		parts := e.nextParts()
+		n, errno := e.stream.sendParts(&parts, e.serving.more && e.out.unsent() == 0)
 		if errno != 0 {
 			if errno == unix.EFAULT {
 				e.markDown(fmt.Errorf("tcp: peer %d: %w: the memory that it reads is not mapped here: %w", e.peer, fabric.ErrPeerDown, errno))
-			} else if errno != unix.EAGAIN {
-				_ = e.sendFailed(errno) // receiving reports it
 			}
+			e.noteSendError(errno)
 			break
 		}
 		moved += n
@@ -148,17 +176,53 @@ func (e *endpoint) flush() bool {
 	return moved > 0
 }
 
-// advanceUnsent drops the first n bytes of what is unsent.
+// nextParts returns what is to be sent next. With checksums nothing is sent together with what is behind outBody: the checksum of
+// that is not known before.
+func (e *endpoint) nextParts() (parts [maxParts][]byte) {
+	parts[0], parts[1] = e.outHead, e.outBody
+	if len(e.outBody) > 0 && e.checked() {
+		return parts
+	}
+	limit := e.out.end
+	if len(e.control) > 0 {
+		limit, parts[4] = e.controlAt, e.control
+	}
+	parts[2] = e.out.part(e.out.sent, limit)
+	parts[3] = e.out.part(e.out.sent+uint64(len(parts[2])), limit)
+	return parts
+}
+
+// advanceUnsent drops the first n bytes of what is unsent, in the order of nextParts.
 func (e *endpoint) advanceUnsent(n int) {
 	k := min(n, len(e.outHead))
 	e.outHead = e.outHead[k:]
 	n -= k
-	k = min(n, len(e.outBody))
-	e.outBody = e.outBody[k:]
-	n -= k
-	if e.outSent += n; e.outSent == len(e.out) && e.out != nil {
-		e.d.putBuffer(e.out)
-		e.out, e.outSent = nil, 0
+	if k = min(n, len(e.outBody)); k > 0 {
+		e.advanceBody(k)
+		n -= k
+	}
+	limit := e.out.end
+	if len(e.control) > 0 {
+		limit = e.controlAt
+	}
+	k = min(n, int(limit-e.out.sent))
+	e.out.sent += uint64(k)
+	if n -= k; n > 0 {
+		e.control = e.control[n:]
+	}
+	if len(e.control) == 0 {
+		e.control = nil
+	}
+}
+
+// advanceBody drops the first n bytes of outBody, which the kernel has taken. With checksums a kindSum follows the last ones.
+func (e *endpoint) advanceBody(n int) {
+	if e.checked() {
+		e.bodySum = addSum(e.bodySum, e.outBody[:n])
+	}
+	if e.outBody = e.outBody[n:]; len(e.outBody) == 0 && e.checked() {
+		e.outHead = e.headBuf[:headerBytes]
+		e.putHeader(e.outHead, kindSum, 0, e.bodySum)
 	}
 }
 
@@ -169,7 +233,7 @@ func (e *endpoint) sendSelf(header, payload []byte) error {
 	if len(room) < n {
 		return fabric.ErrAgain
 	}
-	putFrame(room, kindMessage, len(header)+len(payload))
+	frame{kind: kindMessage, length: len(header) + len(payload)}.put(room, false)
 	k := copy(room[headerBytes:], header)
 	copy(room[headerBytes+k:], payload)
 	e.filled += n
@@ -183,7 +247,7 @@ func (d *Domain) flush() (moved bool) {
 	remaining := d.unsent[:0]
 	for _, e := range d.unsent {
 		moved = e.flush() || moved
-		if e.stream.fd >= 0 && (e.hasUnsent() || e.serving.count > 0) {
+		if e.stream.open() && (e.hasUnsent() || e.serving.count > 0) {
 			remaining = append(remaining, e)
 			continue
 		}
@@ -196,6 +260,9 @@ func (d *Domain) flush() (moved bool) {
 
 // addUnsent adds an endpoint to Domain.unsent.
 func (d *Domain) addUnsent(e *endpoint) {
+	if !e.stream.open() {
+		return // establish does it
+	}
 	if !e.inUnsent {
 		e.inUnsent = true
 		d.unsent = append(d.unsent, e)

@@ -99,6 +99,22 @@ func tcpInfo(fd int) (*unix.TCPInfo, error) {
 	return i, os.NewSyscallError("getsockopt TCP_INFO", err)
 }
 
+// remoteIP returns the address of the other end of a connection. It is not valid if the connection has ended.
+func remoteIP(fd int) netip.Addr {
+	sa, _ := unix.Getpeername(fd)
+	switch sa := sa.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrFrom4(sa.Addr)
+	case *unix.SockaddrInet6:
+		ip := netip.AddrFrom16(sa.Addr)
+		if sa.ZoneId != 0 {
+			ip = ip.WithZone(strconv.Itoa(int(sa.ZoneId)))
+		}
+		return ip
+	}
+	return netip.Addr{}
+}
+
 // unackedBytes returns how many bytes the peer's kernel has not acknowledged.
 func unackedBytes(fd int) (int, error) { return unix.IoctlGetInt(fd, unix.TIOCOUTQ) }
 

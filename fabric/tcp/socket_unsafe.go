@@ -31,7 +31,7 @@ func send(fd int, b []byte) (int, unix.Errno) {
 }
 
 // maxParts is the number of slices that one call sends at most.
-const maxParts = 4
+const maxParts = 5
 
 // sendParts sends the beginning of the parts together, as much as the kernel takes. If more is true, the kernel may delay the end
 // until more is sent.

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/ibrun/ibrun/fabric"
 )
 
 // timer is a timerfd in the epoll set, so that deadlines wake a program that sleeps. It expires every fastTick while there are
@@ -16,14 +14,20 @@ type timer struct {
 	fd       int
 	slowTick time.Duration
 	fast     bool
+	ticked   time.Time // when tick was last called
+	checked  time.Time // when the connections were last checked
 }
+
+// maxLate is how late a tick may be before the process is taken to have been stopped.
+const maxLate = 500 * time.Millisecond
 
 // fastTick is the interval of the timer while there are handshakes or connection attempts.
 const fastTick = 10 * time.Millisecond
 
 // init makes the timer. timeout is Transport.Timeout.
 func (t *timer) init(timeout time.Duration) (err error) {
-	t.slowTick = timeout / 4
+	t.slowTick = timeout / 10
+	t.ticked, t.checked = time.Now(), time.Now()
 	if t.fd, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC); err != nil {
 		t.fd = -1
 		return fmt.Errorf("tcp: create a timer: %w", err)
@@ -40,7 +44,7 @@ func (t *timer) setInterval(step time.Duration) error {
 // startFastTicks makes the timer expire every fastTick, until there are no handshakes and attempts any more.
 func (d *Domain) startFastTicks() {
 	if !d.timer.fast {
-		d.timer.fast = true
+		d.timer.fast, d.timer.ticked = true, time.Now()
 		d.noteError(d.timer.setInterval(fastTick))
 	}
 }
@@ -51,35 +55,88 @@ func (d *Domain) tick() {
 	if _, err := unix.Read(d.timer.fd, count[:]); err != nil && err != unix.EAGAIN {
 		d.noteError(os.NewSyscallError("read timer", err))
 	}
-	if d.checkDeadlines(time.Now()) {
-		return
-	}
-	if d.timer.fast {
+	now := time.Now()
+	d.extendDeadlines(now)
+	pending := d.checkDeadlines(now)
+	if !pending && d.timer.fast {
 		d.timer.fast = false
 		d.noteError(d.timer.setInterval(d.timer.slowTick))
 	}
+	if now.Sub(d.timer.checked) < d.timer.slowTick*9/10 {
+		return
+	}
+	d.timer.checked = now
 	for _, e := range d.endpoints {
-		if e.stream.fd < 0 || e.state != up {
-			continue
-		}
-		if e.checkConnection() {
-			e.markDown(fmt.Errorf("tcp: peer %d: %w: nothing was acknowledged for %v: its node is down or unreachable",
-				e.peer, fabric.ErrPeerDown, d.timeout))
+		if e.stream.open() {
+			e.checkIdle()
+			e.checkResponds()
 		}
 	}
 }
 
-// checkConnection reads the kernel's statistics of the connection. It adds up retransmissions and reports whether the peer's
-// kernel does not respond any more.
-func (e *endpoint) checkConnection() (lost bool) {
+// extendDeadlines extends all deadlines if this process was stopped, or did not poll: that is not the fault of the peers.
+func (d *Domain) extendDeadlines(now time.Time) {
+	interval := d.timer.slowTick
+	if d.timer.fast {
+		interval = fastTick
+	}
+	missed := now.Sub(d.timer.ticked) - interval
+	d.timer.ticked = now
+	if missed < maxLate {
+		return
+	}
+	for _, hs := range d.handshakes {
+		if hs != nil {
+			hs.deadline = hs.deadline.Add(missed)
+		}
+	}
+	for _, e := range d.endpoints {
+		if e.connecting() {
+			e.giveUpAt = e.giveUpAt.Add(missed)
+		}
+	}
+}
+
+// checkIdle acknowledges what was received and not acknowledged since, so that the peer can free it, and frees what the peer has
+// acknowledged.
+func (e *endpoint) checkIdle() {
+	if e.received != e.ackSent {
+		e.sendControl(kindAck, nil)
+	}
+	e.out.release()
+}
+
+// checkResponds finds out whether the peer's kernel responds. If it does not for a while, another connection is tried; if it does
+// not for the timeout, the peer is lost.
+func (e *endpoint) checkResponds() {
+	i := e.checkConnection()
+	if i == nil {
+		return
+	}
+	switch silent := silence(i); {
+	case silent >= e.d.timeout && (e.attempt == nil || e.attempt.phase == connecting):
+		e.broken = errSilent
+		e.lost(nil)
+	case silent >= e.d.timeout/suspectFraction:
+		e.suspect(silent)
+	default:
+		e.trust()
+	}
+}
+
+// suspectFraction is the part of the timeout after which a peer that does not acknowledge anything is tried by another connection.
+const suspectFraction = 3
+
+// checkConnection reads the kernel's statistics of the connection, and adds up retransmissions. It returns nil if there are none.
+func (e *endpoint) checkConnection() *unix.TCPInfo {
 	i, err := tcpInfo(e.stream.fd)
 	if err != nil {
 		e.d.noteError(err)
-		return false
+		return nil
 	}
 	e.d.retransmits += uint64(i.Total_retrans - e.retransmits)
 	e.retransmits = i.Total_retrans
-	return ackTimedOut(i, e.d.timeout)
+	return i
 }
 
 // Retransmits returns how many packets were retransmitted, as of the last check of each connection, or its end.
@@ -89,9 +146,11 @@ func (d *Domain) Retransmits() uint64 {
 	return d.retransmits
 }
 
-// ackTimedOut reports whether the peer's kernel has acknowledged nothing for timeout, although there was something to acknowledge
-// and at least two retransmissions or probes were sent.
-func ackTimedOut(i *unix.TCPInfo, timeout time.Duration) bool {
-	sent := int(i.Retransmits) + int(i.Probes)
-	return sent >= 2 && time.Duration(i.Last_ack_recv)*time.Millisecond >= timeout
+// silence returns for how long the peer's kernel has acknowledged nothing, although there was something to acknowledge and at
+// least two retransmissions or probes were sent. It returns 0 if the peer responds.
+func silence(i *unix.TCPInfo) time.Duration {
+	if int(i.Retransmits)+int(i.Probes) < 2 {
+		return 0
+	}
+	return time.Duration(i.Last_ack_recv) * time.Millisecond
 }

@@ -257,12 +257,14 @@ func (d *Domain) receiveBuffered() (moved bool) {
 	for _, e := range all {
 		e.inBuffered = false
 		switch {
-		case e.state != up || e.stream.fd < 0:
+		case !e.stream.open():
 		case e.delivered < e.parsed || e.pushes.arrived:
 			d.addBuffered(e)
 		case e.receiveFrames():
 			moved = true
-			d.activate(e)
+			if e.state == up && e.stream.open() {
+				d.activate(e)
+			}
 		}
 	}
 	return moved

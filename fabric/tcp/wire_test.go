@@ -13,30 +13,41 @@ import (
 // TestFrames: a header is parsed as it was written, a part of one needs more bytes, and what no peer writes is corrupt.
 func TestFrames(t *testing.T) {
 	var b [headerBytes]byte
-	for k := kindMessage; k < kindCount; k++ {
-		for _, n := range []int{0, maxBody[k]} {
-			if k == kindRead || k == kindPush {
-				n = requestBytes
-			}
-			putFrame(b[:], k, n)
-			if got, length, ok, err := parseFrame(b[:]); got != k || length != n || !ok || err != nil {
-				t.Errorf("kind %d with %d bytes: %d, %d, %v, %v", k, n, got, length, ok, err)
-			}
-			for i := range b {
-				if _, _, ok, err := parseFrame(b[:i]); ok || err != nil {
-					t.Errorf("%d of %d bytes: %v, %v", i, len(b), ok, err)
+	for _, checked := range []bool{false, true} {
+		for k := kindMessage; k < kindCount; k++ {
+			for _, n := range []int{0, maxBody[k]} {
+				if k == kindRead || k == kindPush {
+					n = requestBytes
+				}
+				want := frame{k, n, 0xa5a6a7a8, 0x12345678}
+				want.put(b[:], checked)
+				if got, ok, err := parseFrame(b[:], checked); got != want || !ok || err != nil {
+					t.Errorf("%+v: %+v, %v, %v", want, got, ok, err)
+				}
+				if gotKind, length := storedFrame(b[:]); gotKind != k || length != n {
+					t.Errorf("%+v: %d, %d", want, gotKind, length)
+				}
+				for i := range b {
+					if _, ok, err := parseFrame(b[:i], checked); ok || err != nil {
+						t.Errorf("%d of %d bytes: %v, %v", i, len(b), ok, err)
+					}
+					b[i] ^= 0x10
+					if _, ok, err := parseFrame(b[:], true); ok || err != errChecksum {
+						t.Errorf("byte %d changed: %v, %v", i, ok, err)
+					}
+					b[i] ^= 0x10
+				}
+				frame{kind: k, length: maxBody[k] + 1}.put(b[:], checked)
+				if _, ok, err := parseFrame(b[:], checked); ok || !errors.Is(err, fabric.ErrCorrupt) {
+					t.Errorf("kind %d, too long: %v, %v", k, ok, err)
 				}
 			}
-			putFrame(b[:], k, maxBody[k]+1)
-			if _, _, ok, err := parseFrame(b[:]); ok || !errors.Is(err, fabric.ErrCorrupt) {
-				t.Errorf("kind %d, too long: %v, %v", k, ok, err)
-			}
 		}
-	}
-	for _, k := range []kind{0, kindCount, 255} {
-		putFrame(b[:], k, 0)
-		if _, _, ok, err := parseFrame(b[:]); ok || !errors.Is(err, fabric.ErrCorrupt) {
-			t.Errorf("kind %d: %v, %v", k, ok, err)
+		for _, k := range []kind{0, kindCount, 255} {
+			frame{kind: k}.put(b[:], checked)
+			if _, ok, err := parseFrame(b[:], checked); ok || !errors.Is(err, fabric.ErrCorrupt) {
+				t.Errorf("kind %d: %v, %v", k, ok, err)
+			}
 		}
 	}
 	q := request{fabric.RemoteKey{Addr: 1, Key: 2}, 3}
@@ -52,16 +63,17 @@ func TestFrames(t *testing.T) {
 }
 
 func FuzzFrame(f *testing.F) {
-	f.Add([]byte{1, 0, 0, 0, 1, 0, 0, 0, 7})
-	f.Add(request{bytes: 9}.append([]byte{24, 0, 0, 0, 2, 0, 0, 0}))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		k, n, ok, err := parseFrame(b)
+	f.Add(joinFrames(kindMessage, "7"), true)
+	f.Add(joinFrames(kindRead, string(request{bytes: 9}.append(nil))), true)
+	f.Add([]byte{24, 0, 0, 2, 8, 15: 0, 16: 1, 39: 7}, false)
+	f.Fuzz(func(t *testing.T, b []byte, checked bool) {
+		got, ok, err := parseFrame(b, checked)
 		if err != nil || !ok {
 			return
 		}
 		var again [headerBytes]byte
-		if putFrame(again[:], k, n); !bytes.Equal(again[:], b[:headerBytes]) {
-			t.Fatalf("%x is kind %d with %d bytes, which is written as %x", b[:headerBytes], k, n, again)
+		if got.put(again[:], checked); !bytes.Equal(again[:], b[:headerBytes]) {
+			t.Fatalf("%x is %+v, which is written as %x", b[:headerBytes], got, again)
 		}
 		if q, ok := parseRequest(b[headerBytes:]); ok && !bytes.Equal(q.append(nil), b[headerBytes:][:requestBytes]) {
 			t.Fatalf("%x is %+v", b, q)

@@ -1,0 +1,115 @@
+package tcp
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// maxMismatches is how many times in a row a connection is made again because of a checksum, without progress, before the peer is
+// lost.
+const maxMismatches = 8
+
+var errClosed = errors.New("its TCP connection closed unexpectedly")
+
+// connectionEnded is called when the connection has ended without kindShutdown from the peer.
+func (e *endpoint) connectionEnded(errno unix.Errno) {
+	cause := e.lastErr // an error of sending came first
+	if cause == nil && errno != 0 {
+		cause = e.stream.cause(errno)
+	}
+	e.reconnect(cmp.Or(cause, errClosed))
+}
+
+// checksumFailed is called when bytes were changed on the way. The peer sends them again, on another connection.
+func (e *endpoint) checksumFailed() {
+	e.d.mismatches++
+	e.mismatches++
+	if e.mismatches < maxMismatches {
+		e.reconnect(errChecksum)
+		return
+	}
+	e.markDown(fmt.Errorf("tcp: peer %d: %w: %w: %w, %d times in a row: repair or replace the network devices between the nodes",
+		e.peer, fabric.ErrPeerDown, fabric.ErrCorrupt, errChecksum, maxMismatches))
+}
+
+// reconnect drops the connection and makes it again. The peer does the same. If its process has ended, its host refuses the
+// connection.
+func (e *endpoint) reconnect(cause error) {
+	e.dropConnection()
+	if e.state != up && e.state != closing {
+		return
+	}
+	e.broken, e.lastErr = cause, cause
+	e.giveUpAt = time.Now().Add(e.d.timeout)
+	e.nextAddr, e.backoff = 0, 0
+	if e.attempt == nil {
+		e.d.dial(e)
+	}
+	e.d.startFastTicks()
+}
+
+// suspect begins to make the connection again while it still exists, because the peer's kernel has acknowledged nothing for a while.
+// A new connection begins without the growing delays of retransmissions. silent is how long nothing was acknowledged.
+func (e *endpoint) suspect(silent time.Duration) {
+	if !e.giveUpAt.IsZero() {
+		return
+	}
+	e.broken = errSilent
+	e.giveUpAt = time.Now().Add(e.d.timeout - silent)
+	e.nextAddr, e.backoff = 0, 0
+	e.d.dial(e)
+}
+
+var errSilent = errors.New("nothing was acknowledged: its node is down or unreachable")
+
+// trust ends suspect: the peer's kernel has acknowledged something.
+func (e *endpoint) trust() {
+	if e.giveUpAt.IsZero() || !e.stream.open() || e.attempt != nil && e.attempt.phase != connecting {
+		return
+	}
+	e.giveUpAt, e.broken = time.Time{}, nil
+	if e.attempt != nil {
+		e.d.abortHandshake(e.attempt)
+	}
+}
+
+// handleAddress handles kindAddress: where the peer listens, if this side has accepted its connection.
+// It is the first frame of a client.
+func (e *endpoint) handleAddress(b []byte) error {
+	e.confirmed = true
+	addrs, err := parseAddress(b)
+	if err != nil || e.addrs != nil {
+		return err
+	}
+	if addrs, err = dialOrder(e.d.ifaces, addrs); err == nil { // otherwise only the peer can connect
+		e.addrs = addrs
+	}
+	return nil
+}
+
+// refused reports whether err, of a connection attempt to the address e.addrs[i], says that the peer's process has ended: the host
+// at the other end of the last connection refuses another one.
+func (e *endpoint) refused(i int, err error) bool {
+	return e.agreed && errors.Is(err, unix.ECONNREFUSED) && i < len(e.addrs) && e.addrs[i].Addr() == e.path
+}
+
+// lost reports the peer as lost. err is the error of the last attempt to connect.
+func (e *endpoint) lost(err error) {
+	if e.broken == nil {
+		e.markDown(fmt.Errorf("tcp: peer %d: %w: it cannot be reached within %v: %w", e.peer, fabric.ErrPeerDown, e.d.timeout,
+			cmp.Or(err, error(unix.ETIMEDOUT))))
+		return
+	}
+	if errors.Is(err, unix.ECONNREFUSED) {
+		e.markDown(fmt.Errorf("tcp: peer %d: %w: %w, and its host refuses another one", e.peer, fabric.ErrPeerDown, e.broken))
+		return
+	}
+	e.markDown(fmt.Errorf("tcp: peer %d: %w: %w, and no other one was made within %v: %w", e.peer, fabric.ErrPeerDown, e.broken,
+		e.d.timeout, cmp.Or(err, error(unix.ETIMEDOUT))))
+}
