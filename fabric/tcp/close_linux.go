@@ -45,8 +45,8 @@ func (d *Domain) Close() error {
 	return d.pendingErr
 }
 
-// awaitAcknowledged waits until all peers have acknowledged what was sent, up to Transport.Linger. It still makes broken connections
-// again, since the peers wait for what was sent.
+// awaitAcknowledged waits until all peers have acknowledged what was sent, up to Transport.Linger. It still makes broken
+// connections again, since the peers wait for what was sent.
 func (d *Domain) awaitAcknowledged() {
 	unfinished := func(e *endpoint) bool { return e.state == closing }
 	for end := time.Now().Add(d.linger); slices.ContainsFunc(d.endpoints, unfinished); time.Sleep(closePollInterval) {
@@ -74,8 +74,8 @@ func (e *endpoint) Close() error {
 	return nil
 }
 
-// shutdown closes the endpoint from this side, in order: it sends kindShutdown behind everything else. The endpoint remains in the
-// state closing until the peer has acknowledged that.
+// shutdown closes the endpoint from this side, in order: it sends kindShutdown behind everything else. The endpoint remains in
+// the state closing until the peer has acknowledged that.
 func (e *endpoint) shutdown() {
 	e.sendErr = fabric.ErrClosed
 	e.failReads(fabric.ErrClosed)

@@ -16,7 +16,10 @@
 //	endpoint     the state of one connection
 //	send         sending: directly if the kernel takes it, otherwise from a bounded buffer
 //	receive      receiving and parsing frames
+//	retained     messages that the peer has not received yet
+//	resume       making a broken connection again
 //	buffers      buffers, and when received bytes become invalid
+//	memory       memory that is being received
 //	read         Read: memory is received to its destination without another copy
 //	read_server  the other side of Read: the peer streams its memory
 //	push         memory that is sent along with the message that announces it

@@ -80,8 +80,8 @@ type endpoint struct {
 // self reports whether the endpoint connects the domain to itself.
 func (e *endpoint) self() bool { return int(e.peer) == e.d.self }
 
-// connecting reports whether a connection has to be made, for the first time or again, or whether the peer does not respond on the
-// one that there is.
+// connecting reports whether a connection has to be made, for the first time or again, or whether the peer does not respond on
+// the one that there is.
 func (e *endpoint) connecting() bool { return !e.giveUpAt.IsZero() && e.state != closed }
 
 // checked reports whether frames have checksums.

@@ -187,8 +187,8 @@ func (d *Domain) handleHello(hs *handshake, b []byte) (err error) {
 	return d.startTLS(hs, d.encryptor.Server)
 }
 
-// handleChallenge handles a challenge on the client. It ends the connection that there may be, since the proof says up to where this
-// side has received. If the settings of the two peers differ, both learn it: the server by the proof.
+// handleChallenge handles a challenge on the client. It ends the connection that there may be, since the proof says up to
+// where this side has received. If the settings of the two peers differ, both learn it: the server by the proof.
 func (d *Domain) handleChallenge(hs *handshake, b []byte) error {
 	if err := hs.transcript.parseChallenge(b, &d.key); err != nil {
 		return err
@@ -207,9 +207,9 @@ func (d *Domain) handleChallenge(hs *handshake, b []byte) error {
 	return err
 }
 
-// handleProof handles a proof on the server, which authenticates the client as a peer. If there is another connection of the two
-// peers, or if this side's own attempt takes precedence, the verdict is labelDuplicate. If the session has ended here, it is
-// labelEnded. Otherwise the connection resumes the session, and replaces one that the client considers broken.
+// handleProof handles a proof on the server, which authenticates the client as a peer. If there is another connection of the
+// two peers, or if this side's own attempt takes precedence, the verdict is labelDuplicate. If the session has ended here, it
+// is labelEnded. Otherwise the connection resumes the session, and replaces one that the client considers broken.
 func (d *Domain) handleProof(hs *handshake, b []byte) error {
 	position, ok := hs.transcript.parsePosition(b, &d.key, labelProof)
 	if !ok {

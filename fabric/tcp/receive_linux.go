@@ -88,8 +88,8 @@ func (e *endpoint) missingBytes() int {
 	return headerBytes + n - (e.filled - e.parsed)
 }
 
-// parseOrMarkDown parses frames. If they are corrupt it marks the peer as down and returns false. If a checksum does not match it
-// makes the connection again, and also returns false.
+// parseOrMarkDown parses frames. If they are corrupt it marks the peer as down and returns false. If a checksum does not match
+// it makes the connection again, and also returns false.
 func (e *endpoint) parseOrMarkDown() bool {
 	switch err := e.parseFrames(); {
 	case err == nil:
@@ -184,8 +184,8 @@ func (e *endpoint) handleFrame(f frame, body []byte) error {
 	return nil
 }
 
-// countReceived counts a message of n bytes with its header as received. The peer need not keep it any longer, and learns that with
-// the next frame, or by a frame of its own after ackBytes.
+// countReceived counts a message of n bytes with its header as received. The peer need not keep it any longer, and learns that
+// with the next frame, or by a frame of its own after ackBytes.
 func (e *endpoint) countReceived(n int) {
 	e.received += uint64(n)
 	e.mismatches = 0

@@ -11,8 +11,8 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// maxMismatches is how many times in a row a connection is made again because of a checksum, without progress, before the peer is
-// lost.
+// maxMismatches is how many times in a row a connection is made again because of a checksum, without progress, before the peer
+// is lost.
 const maxMismatches = 8
 
 var errClosed = errors.New("its TCP connection closed unexpectedly")
@@ -54,8 +54,8 @@ func (e *endpoint) reconnect(cause error) {
 	e.d.startFastTicks()
 }
 
-// suspect begins to make the connection again while it still exists, because the peer's kernel has acknowledged nothing for a while.
-// A new connection begins without the growing delays of retransmissions. silent is how long nothing was acknowledged.
+// suspect begins to make the connection again while it still exists, because the peer's kernel has acknowledged nothing for a
+// while. A new connection begins without the growing delays of retransmissions. silent is how long nothing was acknowledged.
 func (e *endpoint) suspect(silent time.Duration) {
 	if !e.giveUpAt.IsZero() {
 		return
@@ -93,8 +93,8 @@ func (e *endpoint) handleAddress(b []byte) error {
 	return nil
 }
 
-// refused reports whether err, of a connection attempt to the address e.addrs[i], says that the peer's process has ended: the host
-// at the other end of the last connection refuses another one.
+// refused reports whether err, of a connection attempt to the address e.addrs[i], says that the peer's process has ended: the
+// host at the other end of the last connection refuses another one.
 func (e *endpoint) refused(i int, err error) bool {
 	return e.agreed && errors.Is(err, unix.ECONNREFUSED) && i < len(e.addrs) && e.addrs[i].Addr() == e.path
 }

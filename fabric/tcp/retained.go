@@ -18,8 +18,8 @@ const (
 	ackBytes = 512 << 10
 )
 
-// retained are the frames that are sent again if the connection breaks: messages, and the shutdown. They are kept until the peer's
-// process has received them. Positions count the bytes of such frames since the session began: acked <= sent <= end.
+// retained are the frames that are sent again if the connection breaks: messages, and the shutdown. They are kept until the
+// peer's process has received them. Positions count the bytes of such frames since the session began: acked <= sent <= end.
 type retained struct {
 	ring  []byte // of a length that is a power of two. Position p is at p modulo the length; nil: nothing is kept
 	acked uint64 // the peer has received what is before
@@ -85,11 +85,12 @@ func (r *retained) acknowledge(ack uint32) error {
 	return nil
 }
 
-// resume makes position the next one to be sent on a new connection. It returns an error if the peer cannot have received what is
-// before.
+// resume makes position the next one to be sent on a new connection. It returns an error if the peer cannot have received what
+// is before.
 func (r *retained) resume(position uint64) error {
 	if position < r.acked || position > r.end {
-		return fmt.Errorf("%w: it has received %d bytes of messages, and %d to %d were sent", fabric.ErrCorrupt, position, r.acked, r.end)
+		return fmt.Errorf("%w: it has received %d bytes of messages, and %d to %d are kept", fabric.ErrCorrupt, position,
+			r.acked, r.end)
 	}
 	r.acked, r.sent = position, position
 	return nil

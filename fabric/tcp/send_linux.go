@@ -9,14 +9,15 @@ import (
 )
 
 const (
-	// maxJoined is the length up to which copying a message behind its frame header costs less than a system call with three parts.
+	// maxJoined is the length up to which copying a message behind its frame header costs less than a system call with three
+	// parts.
 	maxJoined = 1 << 10
 	// maxFlushBytes is about how much one flush sends, so that it does not block its caller for long.
 	maxFlushBytes = 1 << 20
 )
 
-// Send sends one message. A copy of it is kept until the peer has received it. If the kernel takes only a part of it, or nothing,
-// the rest is sent later. Send returns ErrAgain if too much is kept already.
+// Send sends one message. A copy of it is kept until the peer has received it. If the kernel takes only a part of it, or
+// nothing, the rest is sent later. Send returns ErrAgain if too much is kept already.
 func (e *endpoint) Send(header, payload []byte) error {
 	e.d.mu.Lock()
 	err := e.send(header, payload)
@@ -97,7 +98,8 @@ func (e *endpoint) stateError() error {
 	return e.sendErr
 }
 
-// noteSendError is called with the error of a system call that sends. Receiving reports it, after what the peer has sent before.
+// noteSendError is called with the error of a system call that sends. Receiving reports it, after what the peer has sent
+// before.
 func (e *endpoint) noteSendError(errno unix.Errno) {
 	if errno != 0 && errno != unix.EAGAIN && e.lastErr == nil {
 		e.lastErr = e.stream.cause(errno)
@@ -109,7 +111,8 @@ func (e *endpoint) hasUnsent() bool {
 	return e.out.sent != e.out.end || len(e.outBody) != 0 || len(e.outHead) != 0 || len(e.control) != 0 || e.stream.hasRecords()
 }
 
-// maxControl is the most that is kept of frames that are neither messages nor answers: the requests of all Reads, and a few others.
+// maxControl is the most that is kept of frames that are neither messages nor answers: the requests of all Reads, and a few
+// others.
 const maxControl = 2*maxReads*(headerBytes+requestBytes) + headerBytes + maxAddressBytes
 
 // sendControl sends a frame that is not sent again if the connection breaks. It returns false if there is no room.
@@ -163,7 +166,8 @@ func (e *endpoint) flush() bool {
 		n, errno := e.stream.sendParts(&parts, e.serving.more && e.out.unsent() == 0)
 		if errno != 0 {
 			if errno == unix.EFAULT {
-				e.markDown(fmt.Errorf("tcp: peer %d: %w: the memory that it reads is not mapped here: %w", e.peer, fabric.ErrPeerDown, errno))
+				e.markDown(fmt.Errorf("tcp: peer %d: %w: the memory that it reads is not mapped here: %w", e.peer,
+					fabric.ErrPeerDown, errno))
 			}
 			e.noteSendError(errno)
 			break
@@ -176,8 +180,8 @@ func (e *endpoint) flush() bool {
 	return moved > 0
 }
 
-// nextParts returns what is to be sent next. With checksums nothing is sent together with what is behind outBody: the checksum of
-// that is not known before.
+// nextParts returns what is to be sent next. With checksums nothing is sent together with what is behind outBody: the checksum
+// of that is not known before.
 func (e *endpoint) nextParts() (parts [maxParts][]byte) {
 	parts[0], parts[1] = e.outHead, e.outBody
 	if len(e.outBody) > 0 && e.checked() {

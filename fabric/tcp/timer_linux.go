@@ -97,8 +97,8 @@ func (d *Domain) extendDeadlines(now time.Time) {
 	}
 }
 
-// checkIdle acknowledges what was received and not acknowledged since, so that the peer can free it, and frees what the peer has
-// acknowledged.
+// checkIdle acknowledges what was received and not acknowledged since, so that the peer can free it, and frees what the peer
+// has acknowledged.
 func (e *endpoint) checkIdle() {
 	if e.received != e.ackSent {
 		e.sendControl(kindAck, nil)
@@ -106,8 +106,8 @@ func (e *endpoint) checkIdle() {
 	e.out.release()
 }
 
-// checkResponds finds out whether the peer's kernel responds. If it does not for a while, another connection is tried; if it does
-// not for the timeout, the peer is lost.
+// checkResponds finds out whether the peer's kernel responds. If it does not for a while, another connection is tried; if it
+// does not for the timeout, the peer is lost.
 func (e *endpoint) checkResponds() {
 	i := e.checkConnection()
 	if i == nil {
@@ -124,10 +124,12 @@ func (e *endpoint) checkResponds() {
 	}
 }
 
-// suspectFraction is the part of the timeout after which a peer that does not acknowledge anything is tried by another connection.
+// suspectFraction is the part of the timeout after which a peer that does not acknowledge anything is tried by another
+// connection.
 const suspectFraction = 3
 
-// checkConnection reads the kernel's statistics of the connection, and adds up retransmissions. It returns nil if there are none.
+// checkConnection reads the kernel's statistics of the connection, and adds up retransmissions. It returns nil if there are
+// none.
 func (e *endpoint) checkConnection() *unix.TCPInfo {
 	i, err := tcpInfo(e.stream.fd)
 	if err != nil {

@@ -1,0 +1,157 @@
+package tcp
+
+import (
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// fault is what a relay does to a connection.
+type fault int
+
+const (
+	faultNone    fault = iota
+	faultReset         // both ends are reset
+	faultClose         // both ends are closed
+	faultFlip          // a bit is changed
+	faultDelay         // nothing is forwarded for a few milliseconds
+	faultSilence       // nothing is forwarded any more, in one direction
+	faultCount
+)
+
+// relay forwards connections to a domain, and damages them.
+type relay struct {
+	t        *testing.T
+	listener net.Listener
+	target   string
+	choose   func() (f fault, at int) // the fault of the next connection, after so many bytes of one direction
+	done     sync.WaitGroup
+	count    [faultCount]atomic.Int64
+	mu       sync.Mutex
+	open     []net.Conn
+	closed   bool
+}
+
+// startRelay starts a relay to the first address of a domain.
+func startRelay(t *testing.T, d *Domain, choose func() (fault, int)) *relay {
+	t.Helper()
+	places, err := parseAddress(d.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{t: t, listener: l, target: places[0].String(), choose: choose}
+	r.done.Go(r.accept)
+	t.Cleanup(r.close)
+	return r
+}
+
+// close ends the relay and all its connections.
+func (r *relay) close() {
+	_ = r.listener.Close() // it may be closed already
+	r.resetAll(true)
+	r.done.Wait()
+}
+
+// resetAll resets all connections.
+func (r *relay) resetAll(closed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = r.closed || closed
+	for _, c := range r.open {
+		reset(c)
+	}
+	r.open = nil
+}
+
+// reset closes a connection by a reset.
+func reset(c net.Conn) {
+	_ = c.(*net.TCPConn).SetLinger(0) // it may be closed already
+	_ = c.Close()
+}
+
+// address returns the address of the relay as that of a domain.
+func (r *relay) address() []byte {
+	return appendAddress(nil, []netip.AddrPort{netip.MustParseAddrPort(r.listener.Addr().String())})
+}
+
+func (r *relay) accept() {
+	for {
+		near, err := r.listener.Accept()
+		if err != nil {
+			return
+		}
+		far, err := net.Dial("tcp", r.target)
+		if err != nil {
+			reset(near)
+			continue
+		}
+		r.mu.Lock()
+		if r.closed {
+			reset(near)
+			reset(far)
+		}
+		r.open = append(r.open, near, far)
+		f, at := r.choose()
+		r.mu.Unlock()
+		there, back := faultNone, f
+		if at%2 == 0 {
+			there, back = f, faultNone
+		}
+		r.done.Go(func() { r.forward(far, near, there, at) })
+		r.done.Go(func() { r.forward(near, far, back, at) })
+	}
+}
+
+// forward copies a direction of a connection, with a fault after at bytes.
+func (r *relay) forward(to, from net.Conn, f fault, at int) {
+	defer to.Close()
+	b := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(b)
+		if f != faultNone && at < n {
+			r.count[f].Add(1)
+			switch f {
+			case faultReset, faultClose:
+				_, _ = to.Write(b[:at])
+				if f == faultReset {
+					reset(to)
+					reset(from)
+				}
+				_ = from.Close()
+				return
+			case faultFlip:
+				b[at] ^= 1 << (at % 8)
+			case faultDelay:
+				time.Sleep(5 * time.Millisecond)
+			case faultSilence:
+				for err == nil {
+					_, err = from.Read(b)
+				}
+				return
+			}
+			f, at = faultReset, at+1<<18 // if that had no effect
+		}
+		at -= n
+		if _, err := to.Write(b[:n]); err != nil || n == 0 {
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// randomFaults returns a function that chooses faults: at every step of the handshake, or later.
+func randomFaults(r *rand.Rand, kinds ...fault) func() (fault, int) {
+	return func() (fault, int) {
+		return kinds[r.IntN(len(kinds))], r.IntN(1 << (3 + r.IntN(20)))
+	}
+}

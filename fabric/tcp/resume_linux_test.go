@@ -1,0 +1,236 @@
+package tcp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/fnv"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// side is one of two peers with checked traffic between them: numbered messages, Reads, and pushes.
+type side struct {
+	t        *testing.T
+	r        *rand.Rand
+	d        *Domain
+	ep       fabric.Endpoint
+	memory   []byte // what the peer reads
+	region   fabric.Region
+	peer     *side
+	into     []byte // where the Read in progress goes
+	local    fabric.Region
+	want     []byte // what it reads; nil: none
+	reads    uint64
+	readsEnd int
+	sent     uint64
+	got      uint64
+	ending   bool // the peer closes: Reads may fail
+	down     error
+}
+
+// newSides opens two domains that reach each other through relays.
+func newSides(t *testing.T, tr *Transport, r *rand.Rand, choose func() (fault, int)) (sides [2]*side, relays [2]*relay) {
+	t.Helper()
+	ds := openDomains(t, tr, 2)
+	for i := range sides {
+		s := &side{t: t, r: r, d: ds[i], memory: make([]byte, 5<<20), into: make([]byte, 5<<20)}
+		for k := 0; k < len(s.memory); k += 8 {
+			binary.LittleEndian.PutUint64(s.memory[k:], r.Uint64())
+		}
+		var err1, err2 error
+		s.region, err1 = s.d.Register(s.memory)
+		s.local, err2 = s.d.Register(s.into)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		sides[i] = s
+		relays[i] = startRelay(t, ds[i], choose)
+	}
+	for i, s := range sides {
+		s.peer = sides[1-i]
+		s.ep = connectTo(t, s.d, 1-i, relays[1-i].address())
+	}
+	return sides, relays
+}
+
+// send sends the next message: its number, a hash of the rest, and the rest.
+func (s *side) send() {
+	n := 0
+	if s.r.IntN(4) > 0 {
+		n = s.r.IntN(1 << s.r.IntN(18))
+	}
+	n = min(n, maxSend-16)
+	from := s.r.IntN(len(s.memory) - n)
+	payload := s.memory[from : from+n]
+	header := binary.LittleEndian.AppendUint64(make([]byte, 0, 40), s.sent)
+	header = binary.LittleEndian.AppendUint64(header, hash(payload))
+	var err error
+	if s.r.IntN(3) == 0 { // announce memory, which the peer may read
+		q := request{s.region.Remote, uint64(s.r.IntN(min(len(s.memory), 1<<s.r.IntN(23)))) + 1}
+		q.src.Addr = uint64(s.r.IntN(len(s.memory) - int(q.bytes) + 1))
+		header = q.append(binary.LittleEndian.AppendUint64(header[:8], hash(nil)))
+		err = s.ep.(fabric.Pusher).Push(header, q.src, int(q.bytes))
+	} else {
+		err = s.ep.Send(header, payload)
+	}
+	if err == nil {
+		s.sent++
+	} else if err != fabric.ErrAgain {
+		s.t.Fatal(err)
+	}
+}
+
+func hash(b []byte) uint64 {
+	h := fnv.New64a()
+	h.Write(b)
+	return h.Sum64()
+}
+
+// read reads from the peer's memory.
+func (s *side) read(q request) {
+	n := min(q.bytes, uint64(len(s.into)))
+	s.want = s.peer.memory[q.src.Addr:][:n]
+	clear(s.into[:n])
+	s.reads++
+	done, err := s.ep.Read(s.into[:n], s.local, q.src, s.reads)
+	if err != nil {
+		if !s.ending {
+			s.t.Fatal(err)
+		}
+		s.want = nil
+	}
+	if done {
+		s.checkRead()
+	}
+}
+
+func (s *side) checkRead() {
+	if !bytes.Equal(s.want, s.into[:len(s.want)]) {
+		s.t.Fatalf("read %d of %d bytes: wrong bytes", s.reads, len(s.want))
+	}
+	s.want = nil
+	s.readsEnd++
+}
+
+// poll checks what has arrived.
+func (s *side) poll() {
+	var evs [4]fabric.Event
+	n, err := s.d.Poll(evs[:])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, ev := range evs[:n] {
+		switch ev.Kind {
+		case fabric.Message:
+			number := binary.LittleEndian.Uint64(ev.Data)
+			if number != s.got {
+				s.t.Fatalf("message %d arrived after %d messages", number, s.got)
+			}
+			s.got++
+			rest := ev.Data[16:]
+			if q, ok := parseRequest(rest); ok && len(rest) == requestBytes && q.src.Key == s.peer.region.Remote.Key {
+				if s.want == nil && s.r.IntN(3) > 0 {
+					s.read(q)
+				}
+			} else if sum := binary.LittleEndian.Uint64(ev.Data[8:]); sum != hash(rest) {
+				s.t.Fatalf("message %d: wrong bytes", number)
+			}
+		case fabric.Done:
+			if ev.Err != nil && !s.ending || ev.Token != s.reads || s.want == nil {
+				s.t.Fatalf("%+v for read %d", ev, s.reads)
+			}
+			if ev.Err != nil {
+				s.want = nil
+				continue
+			}
+			s.checkRead()
+		case fabric.PeerDown:
+			s.down = ev.Err
+		}
+	}
+}
+
+// exchange lets both sides send n messages each, and waits until all have arrived.
+func exchangeChecked(t *testing.T, sides [2]*side, n uint64) {
+	t.Helper()
+	last, lastGot := time.Now(), uint64(0)
+	for {
+		finished := true
+		for i, s := range sides {
+			if s.sent < n && s.r.IntN(2) == 0 {
+				s.send()
+			}
+			s.poll()
+			if s.down != nil {
+				t.Fatalf("side %d: %v", i, s.down)
+			}
+			finished = finished && s.got == n && s.want == nil
+		}
+		if finished {
+			return
+		}
+		if got := sides[0].got + sides[1].got + uint64(sides[0].readsEnd+sides[1].readsEnd); got != lastGot {
+			last, lastGot = time.Now(), got
+		} else if time.Since(last) > time.Minute {
+			t.Fatalf("of %d messages %d and %d have arrived; Reads in progress: %v, %v", n, sides[0].got, sides[1].got,
+				sides[0].want != nil, sides[1].want != nil)
+		}
+	}
+}
+
+// TestBrokenConnections: whatever happens to the connections of two peers, at whatever step, messages arrive once and in order,
+// Reads get the right bytes, and the shutdown at the end is in order.
+func TestBrokenConnections(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %#x", seed)
+	for name, kinds := range map[string][]fault{
+		"reset":   {faultReset},
+		"close":   {faultClose},
+		"flip":    {faultFlip},
+		"mixed":   {faultReset, faultClose, faultFlip, faultDelay, faultReset},
+		"without": {faultReset, faultClose, faultDelay},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, uint64(len(name))))
+			tr := &Transport{Key: [32]byte{5}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond,
+				NoChecksum: name == "without", Eager: 1}
+			sides, relays := newSides(t, tr, r, randomFaults(r, kinds...))
+			for n := uint64(200); n < 10000 && sides[0].d.reconnects < 4; n += 200 {
+				exchangeChecked(t, sides, n)
+			}
+			sides[0].send()
+			sides[1].send()
+			want := sides[0].sent
+			sides[0].ending, sides[1].ending = true, true
+			if err := sides[0].ep.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for end := time.Now().Add(time.Minute); sides[1].down == nil || sides[0].d.peers[1].state != closed; {
+				sides[0].poll()
+				sides[1].poll()
+				if time.Now().After(end) {
+					t.Fatal("the shutdown does not arrive")
+				}
+			}
+			if sides[1].got != want || !errors.Is(sides[1].down, fabric.ErrPeerClosed) {
+				t.Errorf("%d of %d messages arrived, and then: %v", sides[1].got, want, sides[1].down)
+			}
+			faults := [faultCount]int64{}
+			for _, x := range relays {
+				for f := range faults {
+					faults[f] += x.count[f].Load()
+				}
+			}
+			if sides[0].d.reconnects < 4 {
+				t.Error("the connection was hardly ever made again")
+			}
+			t.Logf("faults %v, made again %d and %d, Reads %d and %d, wrong checksums %d and %d", faults,
+				sides[0].d.reconnects, sides[1].d.reconnects, sides[0].readsEnd, sides[1].readsEnd,
+				sides[0].d.mismatches, sides[1].d.mismatches)
+		})
+	}
+}
