@@ -15,7 +15,10 @@ import (
 // is lost.
 const maxMismatches = 8
 
-var errClosed = errors.New("its TCP connection closed unexpectedly")
+var (
+	errClosed = errors.New("its TCP connection closed unexpectedly")
+	errWorn   = errors.New("its encrypted connection is to be replaced")
+)
 
 // connectionEnded is called when the connection has ended without kindShutdown from the peer.
 func (e *endpoint) connectionEnded(errno unix.Errno) {

@@ -58,6 +58,9 @@ func (s *stream) hasRecords() bool { return s.tls != nil && len(s.tls.link.out) 
 // hasMore reports whether there may be input that epoll does not report.
 func (s *stream) hasMore() bool { return s.tls != nil && s.tls.more }
 
+// worn reports whether the connection should be replaced by one with another key.
+func (s *stream) worn() bool { return s.tls != nil && s.tls.worn() }
+
 // cause returns the reason for an error of the other methods.
 func (s *stream) cause(errno unix.Errno) error {
 	if s.tls != nil && s.tls.err != nil {

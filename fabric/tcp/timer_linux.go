@@ -68,8 +68,8 @@ func (d *Domain) tick() {
 	d.timer.checked = now
 	for _, e := range d.endpoints {
 		if e.stream.open() {
-			e.checkIdle()
 			e.checkResponds()
+			e.checkIdle()
 		}
 	}
 }
@@ -104,6 +104,9 @@ func (e *endpoint) checkIdle() {
 		e.sendControl(kindAck, nil)
 	}
 	e.out.release()
+	if e.stream.worn() {
+		e.reconnect(errWorn)
+	}
 }
 
 // checkResponds finds out whether the peer's kernel responds. If it does not for a while, another connection is tried; if it
