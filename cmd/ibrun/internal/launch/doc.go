@@ -16,6 +16,7 @@
 //	protocol     the messages between ibrun, its agent and other nodes
 //	perfmem      the shared memory in which ranks record what they do
 //	proctree     the processes below a process: signals, kills and reaps them
+//	outbox       writes to streams whose reader may be slow, without making the sender wait
 //	console      ibrun's standard streams, and signals of the user
 //	exitcode     ibrun's exit codes
 //
