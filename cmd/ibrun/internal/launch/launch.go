@@ -16,6 +16,8 @@ type Streams = console.Streams
 // [exitcode] if ibrun itself failed. env is the environment of the ranks. Children that this process
 // has from before are not affected.
 func Run(o *cli.Options, env []string, s console.Streams) int {
+	s = s.Async()
+	defer s.Flush()
 	code, err := run(o, env, s)
 	if err == nil {
 		return code

@@ -20,6 +20,8 @@ const EraseLine = "\x1b[K"
 // them.
 type Streams struct {
 	In, Out, Err *os.File
+
+	lines *lines // nil: Printf writes directly
 }
 
 // Printf writes one line of ibrun itself to standard error.
@@ -28,7 +30,16 @@ func (s Streams) Printf(format string, args ...any) {
 	if term.IsTerminal(int(s.Err.Fd())) {
 		erase = EraseLine
 	}
-	_ = WriteAll(s.Err, fmt.Appendf(nil, erase+"ibrun: "+format+"\n", args...)) // there is no other stream to report an error on
+	s.Print(fmt.Appendf(nil, erase+"ibrun: "+format+"\n", args...))
+}
+
+// Print writes text to standard error. The caller must not change text afterwards.
+func (s Streams) Print(text []byte) {
+	if s.lines == nil {
+		_ = WriteAll(s.Err, text) // there is no other stream to report an error on
+		return
+	}
+	s.lines.print(text)
 }
 
 // WriteAll writes to a standard stream of ibrun or of the agent, even if it is non-blocking. All processes of a terminal share

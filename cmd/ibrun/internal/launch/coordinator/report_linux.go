@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"bytes"
 	gobuildinfo "debug/buildinfo"
 	"errors"
 	"path/filepath"
@@ -75,9 +76,11 @@ func (c *coordinator) writeReport(v *protocol.Outcome, began time.Time, wall tim
 		j.Ranks[s.Rank] = report.Rank{Snapshot: s.Snapshot, Err: s.Err}
 	}
 	r := report.New(j)
-	if err := r.Text(c.Err); err != nil {
+	var text bytes.Buffer
+	if err := r.Text(&text); err != nil {
 		c.Printf("report: %v", err)
 	}
+	c.Print(text.Bytes())
 	c.writeReportFiles(r.Write)
 }
 
