@@ -254,9 +254,9 @@ func (c *Client) barrier(ctx context.Context, group ...string) error {
 	return err
 }
 
-// Mapping returns the number of each rank's node according to the launcher, or [ErrNotFound] if the launcher does not provide it.
-// Slurm's mapping is wrong if ranks were placed with an arbitrary distribution. So ranks of one node must still check that they
-// share memory.
+// Mapping returns the number of each rank's node according to the launcher, or [ErrNotFound] if the launcher does not provide
+// it. Slurm's mapping is wrong if ranks were placed with an arbitrary distribution. So ranks of one node must still check that
+// they share memory.
 func (c *Client) Mapping() ([]int, error) {
 	text, err := c.Get(mappingKey)
 	if err != nil {
@@ -315,8 +315,8 @@ func (c *Client) Finalize() error {
 	return c.conn.Close()
 }
 
-// Close closes the connection. Without Finalize before it, the launcher reports this process as failed. A second Close returns an
-// error and has no effect.
+// Close closes the connection. Without Finalize before it, the launcher reports this process as failed. A second Close returns
+// an error and has no effect.
 func (c *Client) Close() error { return c.conn.Close() }
 
 // rcError is an answer with rc other than zero. The connection can still be used.
@@ -367,7 +367,7 @@ func (c *Client) receive(cmd, answer string) (message, error) {
 	case err != nil:
 		c.setError(cmd, err)
 	case m.cmd != answer:
-		c.setError(cmd, fmt.Errorf("%w: the launcher answered %.40q, want %s", errWire, m.cmd, answer))
+		c.setError(cmd, fmt.Errorf("%w: the launcher answered %.40q, want %s", ErrMalformed, m.cmd, answer))
 	}
 	return m, c.err
 }

@@ -21,8 +21,8 @@ const (
 type Job struct {
 	// Size is the number of ranks.
 	Size int
-	// KVSName names the key-value space. It is a word of up to 255 bytes, preferably short, and must differ from the names of other
-	// jobs that programs may see at the same time.
+	// KVSName names the key-value space. It is a word of up to 255 bytes, preferably short, and must differ from the names of
+	// other jobs that programs may see at the same time.
 	KVSName string
 	// UniverseSize is how many ranks can run in total; 0 means Size.
 	UniverseSize int
@@ -30,8 +30,8 @@ type Job struct {
 	Mapping string
 	// AppNums is the number of each rank's program; nil means 0 for all.
 	AppNums []int
-	// ToExchange is set if each node has its own server, which serves only the ranks of Node. It is called with the messages for
-	// the job's [Exchange], in order, and must not wait for the answers, which are passed to [Server.Deliver].
+	// ToExchange is set if each node has its own server, which serves only the ranks of Node. It is called with the messages
+	// for the job's [Exchange], in order, and must not wait for the answers, which are passed to [Server.Deliver].
 	ToExchange func(*ExchangeMessage)
 	Node       int
 	// Events are called when ranks change their state.
@@ -52,8 +52,8 @@ type Events struct {
 	Lost func(rank int, inited bool)
 }
 
-// Server answers the ranks of one job. It stores at most 1 MiB of keys and values per rank. Any goroutine may call its methods at
-// any time.
+// Server answers the ranks of one job. It stores at most 1 MiB of keys and values per rank. Any goroutine may call its methods
+// at any time.
 type Server struct {
 	job   Job
 	nodes []int  // by rank
@@ -216,7 +216,7 @@ func (c *session) handle(m *message) error {
 		}
 		return c.answer("finalize_ack")
 	}
-	return fmt.Errorf("%w: unknown command %.40q", errWire, m.cmd)
+	return fmt.Errorf("%w: unknown command %.40q", ErrMalformed, m.cmd)
 }
 
 // answer sends an answer with rc=0.
@@ -241,7 +241,7 @@ func (c *session) write(line []byte) error {
 // initAck sends rank and size to a process that has connected over TCP.
 func (c *session) initAck(m *message) error {
 	if id := m.get("pmiid"); id != strconv.Itoa(c.rank) {
-		return fmt.Errorf("%w: pmiid=%.20q on the connection of rank %d", errWire, id, c.rank)
+		return fmt.Errorf("%w: pmiid=%.20q on the connection of rank %d", ErrMalformed, id, c.rank)
 	}
 	lines := encode("initack", "rc", "0")
 	lines = append(lines, encode("set", "size", strconv.Itoa(c.server.job.Size))...)

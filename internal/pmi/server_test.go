@@ -140,7 +140,7 @@ func TestServerInitAck(t *testing.T) {
 	serve(t, s, 2).call("cmd=initack pmiid=2\n", "cmd=initack rc=0\ncmd=set size=3\ncmd=set rank=2\ncmd=set debug=0\n")
 	r := serve(t, s, 1)
 	r.send("cmd=initack pmiid=2\n")
-	if err := <-r.done; !errors.Is(err, errWire) {
+	if err := <-r.done; !errors.Is(err, ErrMalformed) {
 		t.Errorf("another rank's id: %v", err)
 	}
 }

@@ -15,8 +15,8 @@ const (
 	maxArgs    = 64
 )
 
-// errWire means that the received bytes are not a PMI-1 message.
-var errWire = errors.New("malformed message")
+// ErrMalformed means that the other side has sent something that is not a PMI-1 message.
+var ErrMalformed = errors.New("malformed message")
 
 // message is one PMI-1 message: its command and its values. Escapes in values are not decoded.
 type message struct {
@@ -44,7 +44,7 @@ func (m *message) number(key string, absent int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %s=%s is not a number", errWire, key, text)
+		return 0, fmt.Errorf("%w: %s=%s is not a number", ErrMalformed, key, text)
 	}
 	return n, nil
 }
@@ -71,10 +71,10 @@ func decode(b []byte) (m message, n int, err error) {
 		n, err = spawnLen(b)
 		m.cmd = "spawn"
 	default:
-		err = fmt.Errorf("%w: starts with %q", errWire, b[:min(len(b), 16)])
+		err = fmt.Errorf("%w: starts with %q", ErrMalformed, b[:min(len(b), 16)])
 	}
 	if err == nil && n == 0 && len(b) >= maxMessage {
-		err = fmt.Errorf("%w: longer than %d bytes", errWire, maxMessage)
+		err = fmt.Errorf("%w: longer than %d bytes", ErrMalformed, maxMessage)
 	}
 	return m, n, err
 }
@@ -93,7 +93,7 @@ func decodeLine(b []byte) (m message, n int, err error) {
 	rest := string(b[len("cmd="):end]) // all words of the message are substrings of this copy
 	m.cmd, rest = cutWord(rest)
 	if m.cmd == "" {
-		return message{}, 0, fmt.Errorf("%w: no command", errWire)
+		return message{}, 0, fmt.Errorf("%w: no command", ErrMalformed)
 	}
 	for rest != "" {
 		var word string
@@ -103,7 +103,7 @@ func decodeLine(b []byte) (m message, n int, err error) {
 			m.args = append(m.args, arg{key, value})
 		}
 		if len(m.args) > maxArgs {
-			return message{}, 0, fmt.Errorf("%w: more than %d values", errWire, maxArgs)
+			return message{}, 0, fmt.Errorf("%w: more than %d values", ErrMalformed, maxArgs)
 		}
 	}
 	return m, end + 1, nil
@@ -139,14 +139,14 @@ func spawnLen(b []byte) (int, error) {
 		case line == "endcmd" && sofar >= total:
 			return n, nil
 		case key == "mcmd" && value != "spawn":
-			return 0, fmt.Errorf("%w: mcmd=%.20q", errWire, value)
+			return 0, fmt.Errorf("%w: mcmd=%.20q", ErrMalformed, value)
 		case key == "totspawns":
 			total, err = strconv.Atoi(value)
 		case key == "spawnssofar":
 			sofar, err = strconv.Atoi(value)
 		}
 		if err != nil {
-			return 0, fmt.Errorf("%w: %.40q", errWire, line)
+			return 0, fmt.Errorf("%w: %.40q", ErrMalformed, line)
 		}
 	}
 }

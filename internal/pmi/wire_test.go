@@ -69,8 +69,8 @@ func TestDecodeRefuses(t *testing.T) {
 		for err == nil {
 			_, err = r.next()
 		}
-		if !errors.Is(err, errWire) {
-			t.Errorf("%s: %v, want %v", name, err, errWire)
+		if !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v, want %v", name, err, ErrMalformed)
 		}
 	}
 }
@@ -120,8 +120,8 @@ func TestReaderCutShort(t *testing.T) {
 
 func TestReaderMemoryIsBounded(t *testing.T) {
 	r := reader{src: io.MultiReader(strings.NewReader("cmd=x a="), endless{})}
-	if _, err := r.next(); !errors.Is(err, errWire) {
-		t.Fatalf("got %v, want %v", err, errWire)
+	if _, err := r.next(); !errors.Is(err, ErrMalformed) {
+		t.Fatalf("got %v, want %v", err, ErrMalformed)
 	}
 	if cap(r.buf) > 2*maxMessage {
 		t.Errorf("reader holds %d bytes", cap(r.buf))
