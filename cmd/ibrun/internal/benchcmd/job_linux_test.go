@@ -36,6 +36,8 @@ func ibrun(words []string) int {
 	switch words[0] {
 	case "agent":
 		return launch.Agent()
+	case "watch":
+		return launch.Watch()
 	case "bench":
 		return Main(words[1:], os.Environ(), s, ibrun)
 	}
