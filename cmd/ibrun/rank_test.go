@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/pmi"
@@ -72,23 +73,43 @@ func rank(args []string) int {
 		err = talk(args[1:])
 	case "whisper": // MESSAGE: sends it to all others
 		err = whisper(args[1])
-	case "patient": // exits on SIGINT and SIGTERM
-		asked := make(chan os.Signal, 1)
-		signal.Notify(asked, syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR2)
-		fmt.Println("ready", os.Getpid())
-		fmt.Println("received", <-asked)
-	case "stubborn": // ignores them
-		signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
-		fmt.Println("ready", os.Getpid())
-		select {}
 	default:
-		err = usePMI(args)
+		err = rankForSignals(args)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
+}
+
+// rankForSignals is the part of rank for signals and for what PMI does.
+func rankForSignals(args []string) (err error) {
+	switch args[0] {
+	case "patient": // exits on SIGINT and SIGTERM
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR2)
+		fmt.Println("ready", os.Getpid())
+		fmt.Println("received", <-asked)
+	case "stubborn": // ignores them
+		signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+		fmt.Println("ready", os.Getpid())
+		select {}
+	case "farewell": // prints something a while after SIGTERM
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, syscall.SIGTERM)
+		fmt.Println("ready", os.Getpid())
+		<-asked
+		time.Sleep(200 * time.Millisecond)
+		fmt.Println("farewell")
+	case "garbage": // TEXT: sends it on PMI_FD, and sleeps
+		err = sendGarbage(args[1])
+	case "pmi-load": // COUNT: puts that many values of 900 bytes and reads those of the next rank
+		err = loadPMI(args[1])
+	default:
+		err = usePMI(args)
+	}
+	return err
 }
 
 func exitCode(args []string) int {
@@ -196,4 +217,45 @@ func usePMI(args []string) error {
 	}
 	fmt.Printf("rank %d of %d\n", c.Rank(), c.Size())
 	return c.Finalize()
+}
+
+// loadPMI puts many values, and reads those of the next rank after a barrier.
+func loadPMI(count string) error {
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return err
+	}
+	c, err := pmi.FromEnv(os.Getenv)
+	if err != nil || c == nil {
+		return fmt.Errorf("no launcher: %w", err)
+	}
+	value := func(rank int) string { return strings.Repeat(strconv.Itoa(rank%10), 900) }
+	for i := range n {
+		if err := c.Put(fmt.Sprintf("key-%d-%d", c.Rank(), i), value(c.Rank())); err != nil {
+			return err
+		}
+	}
+	if err := c.Barrier(context.Background()); err != nil {
+		return err
+	}
+	next := (c.Rank() + 1) % c.Size()
+	for i := range n {
+		got, err := c.Get(fmt.Sprintf("key-%d-%d", next, i))
+		if err != nil || got != value(next) {
+			return fmt.Errorf("value %d of rank %d is %.20q, %w", i, next, got, err)
+		}
+	}
+	return c.Finalize()
+}
+
+// sendGarbage sends a line on PMI_FD, and sleeps for ever.
+func sendGarbage(text string) error {
+	fd, err := strconv.Atoi(os.Getenv("PMI_FD"))
+	if err != nil {
+		return err
+	}
+	if _, err := os.NewFile(uintptr(fd), "PMI_FD").WriteString(text + "\n"); err != nil {
+		return err
+	}
+	select {}
 }

@@ -69,7 +69,8 @@ func (o *Options) jobFlags() (all []flag) {
 	return all
 }
 
-// placementFlags returns the flags of the placement policy, including the spellings of other launchers, which have no help text.
+// placementFlags returns the flags of the placement policy, including the spellings of other launchers, which have no help
+// text.
 func (o *Options) placementFlags() (all []flag) {
 	for _, f := range placement.Flags() {
 		all = append(all, flag{f.Names, f.Arg, f.Help, func(s string) error { return f.Set(&o.Policy, s) }})
@@ -102,6 +103,10 @@ func (o *Options) outputFlags() []flag {
 			o.Timeout, err = parseDuration(s)
 			return err
 		}},
+		{[]string{"grace"}, "TIME", "kill ranks that still run TIME after a signal to ibrun or --timeout (default 10s)",
+			durationFlag(&o.Grace)},
+		{[]string{"failure-grace"}, "TIME", "kill ranks that still run TIME after another rank has failed (default 500ms)",
+			durationFlag(&o.FailureGrace)},
 		{[]string{"dry-run"}, "", "print where the ranks would run, but start nothing", boolFlag(&o.DryRun)},
 		{[]string{"v", "verbose"}, "", "print to stderr what ibrun does", boolFlag(&o.Verbose)},
 		{[]string{"metrics"}, "ADDR", "serve Prometheus metrics at HOST:PORT, :PORT (loopback only; 0 picks a free port)\n" +
@@ -229,6 +234,24 @@ func parseRankCount(s string) (int, error) {
 		return 0, errors.New("a job has at least 1 rank")
 	}
 	return n, nil
+}
+
+// The defaults of --grace and --failure-grace.
+const (
+	defaultGrace        = 10 * time.Second
+	defaultFailureGrace = 500 * time.Millisecond
+)
+
+// durationFlag returns a setter that accepts 0 and positive durations.
+func durationFlag(to *time.Duration) func(string) error {
+	return func(s string) (err error) {
+		if seconds, errNumber := strconv.ParseFloat(s, 64); errNumber == nil && seconds == 0 {
+			*to = 0
+			return nil
+		}
+		*to, err = parseDuration(s)
+		return err
+	}
 }
 
 // parseDuration parses a positive duration; a number without a unit is seconds.

@@ -35,8 +35,8 @@ type Options struct {
 	// Metrics is the address of the metrics of this node's ranks: host:port, a port, or a path. Empty: no metrics are served.
 	// MetricsSD is the Prometheus discovery file for that address, or empty.
 	Metrics, MetricsSD string
-	// Report prints a report when the job ends, and writes it to the files ReportTo (each FILE.html or FILE.json). If ReportTo is
-	// empty, it writes two files named after the job in the working directory, or none if ReportBare is set.
+	// Report prints a report when the job ends, and writes it to the files ReportTo (each FILE.html or FILE.json). If ReportTo
+	// is empty, it writes two files named after the job in the working directory, or none if ReportBare is set.
 	Report, ReportBare bool
 	ReportTo           []string
 	// Profile and Trace are the files to write profiles and a trace of all ranks to. Empty: none.
@@ -45,6 +45,9 @@ type Options struct {
 	Psets []Pset
 	// Timeout limits the time that the job may run. 0: no limit.
 	Timeout time.Duration
+	// Grace is how long ranks may run on after a signal of the user or Timeout has asked them to end, FailureGrace after the
+	// job has failed. Then they are killed. 0: they are killed immediately.
+	Grace, FailureGrace time.Duration
 	// DryRun prints where the ranks would run, but starts nothing.
 	DryRun bool
 	// Verbose prints to stderr what ibrun does.
@@ -81,7 +84,7 @@ type Program struct {
 // Parse parses the arguments that follow the program's name. getenv returns the environment forms of flags and the
 // variables that -x names. Any error but [ErrHelp] is a usage error.
 func Parse(args []string, getenv func(string) string) (*Options, error) {
-	o := &Options{}
+	o := &Options{Grace: defaultGrace, FailureGrace: defaultFailureGrace}
 	for {
 		end := slices.Index(args, ":")
 		words := args

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"reflect"
 	"slices"
@@ -55,7 +56,11 @@ func TestParse(t *testing.T) {
 		{"--node 0/1 p", nil, Options{Programs: []Program{{Args: []string{"p"}}}, Nodes: 1}},
 		{"-l -n 2 a : -n 1 b", map[string]string{"IBRUN_LABEL": "false"}, Options{Label: true, Programs: []Program{
 			{Ranks: 2, Args: []string{"a"}}, {Ranks: 1, Args: []string{"b"}}}}},
+		{"--grace 3 p", map[string]string{"IBRUN_FAILURE_GRACE": "20ms"}, Options{Grace: 3 * time.Second,
+			FailureGrace: 20 * time.Millisecond, Programs: []Program{{Args: []string{"p"}}}}},
 	} {
+		c.want.Grace = cmp.Or(c.want.Grace, defaultGrace)
+		c.want.FailureGrace = cmp.Or(c.want.FailureGrace, defaultFailureGrace)
 		got, err := parse(c.line, c.env)
 		if err != nil || !reflect.DeepEqual(*got, c.want) {
 			t.Errorf("%q with %v:\n got %+v, %v\nwant %+v", c.line, c.env, got, err, c.want)

@@ -42,7 +42,11 @@ Other commands (ibrun help COMMAND shows how each is used):
   version, help              print the version; print this help
 
 To start a program with the name of a command, write -- before it: ibrun -- bench
-SIGUSR1 makes ibrun print what the ranks of its job wait for.
+
+Signals: SIGINT, SIGTERM and SIGHUP are forwarded to all ranks, which have --grace to end before SIGKILL. A second one to the
+same ibrun kills them at once; the same signal at several nodes of a job counts as one. After --timeout ranks get SIGTERM and
+--grace, and after the failure of a rank SIGTERM and --failure-grace. SIGQUIT, SIGUSR2, SIGALRM, SIGWINCH, SIGTSTP and SIGCONT
+are only forwarded. SIGUSR1 makes ibrun print what the ranks of its job wait for.
 
 Exit codes: 0 success; the code of the first rank that failed (128+N for signal N); 1 the ranks could not be connected;
 2 usage error; 124 timeout; 126 not executable; 127 not found.

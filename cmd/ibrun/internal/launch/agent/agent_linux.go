@@ -16,6 +16,7 @@ import (
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/outbox"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/perfmem"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/proctree"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
@@ -43,8 +44,9 @@ type agent struct {
 	started       chan struct{} // closed when no more ranks will be started
 	exitsReported chan struct{} // closed when the exits of all ranks have been reported
 
+	events *outbox.Writer // to ibrun
+
 	mu          sync.Mutex
-	events      *json.Encoder
 	firstFailed int // the rank of this node that failed first; -1: none
 
 	// Only startAll uses the fields below.
@@ -75,6 +77,7 @@ func Main() int {
 	a, err := newAgent(first.Start, control)
 	if err != nil {
 		a.send(&protocol.Event{Kind: protocol.EventNotStarted, Rank: -1, Code: exitcode.Failed, Text: err.Error()})
+		a.events.Flush(0)
 		return exitcode.Failed
 	}
 	ended := make(chan struct{})
@@ -84,12 +87,13 @@ func Main() int {
 	}()
 	a.startAll()
 	<-ended
+	a.events.Flush(0) // ends at once if ibrun has died
 	return 0
 }
 
 // newAgent prepares an agent for a task. Even with an error, it returns an agent that can send events.
 func newAgent(t *protocol.Task, control io.Writer) (a *agent, err error) {
-	a = &agent{task: t, started: make(chan struct{}), exitsReported: make(chan struct{}), events: json.NewEncoder(control),
+	a = &agent{task: t, started: make(chan struct{}), exitsReported: make(chan struct{}), events: newEvents(control),
 		firstFailed: -1}
 	a.out = newOutput(os.Stdout, os.Stderr, len(t.Ranks) == 1)
 	if err := proctree.BecomeSubreaper(); err != nil {
@@ -110,10 +114,10 @@ func newAgent(t *protocol.Task, control io.Writer) (a *agent, err error) {
 		return a, err
 	}
 	job := pmi.Job{Size: t.Size, KVSName: "ibrun-" + t.JobID, Mapping: t.Mapping, Node: t.Node, Events: pmi.Events{
-		Init: func(rank int) { a.send(&protocol.Event{Kind: protocol.EventInit, Rank: rank}) },
+		Init: func(rank int) { a.sendFromRank(&protocol.Event{Kind: protocol.EventInit, Rank: rank}) },
 		Finalize: func(rank int) {
 			a.exits.finalized(t.LocalIndex(rank))
-			a.send(&protocol.Event{Kind: protocol.EventFinalize, Rank: rank})
+			a.sendFromRank(&protocol.Event{Kind: protocol.EventFinalize, Rank: rank})
 		},
 		Abort: a.reportAbort,
 	}}
@@ -121,7 +125,9 @@ func newAgent(t *protocol.Task, control io.Writer) (a *agent, err error) {
 		job.AppNums = append(job.AppNums, slices.Repeat([]int{i}, p.Ranks)...)
 	}
 	if t.Nodes > 1 {
-		job.ToExchange = func(p *pmi.ExchangeMessage) { a.send(&protocol.Event{Kind: protocol.EventExchange, Exchange: p}) }
+		job.ToExchange = func(p *pmi.ExchangeMessage) {
+			a.sendFromRank(&protocol.Event{Kind: protocol.EventExchange, Exchange: p})
+		}
 	}
 	if a.server, err = pmi.NewServer(job); err != nil {
 		return a, err
@@ -130,18 +136,49 @@ func newAgent(t *protocol.Task, control io.Writer) (a *agent, err error) {
 	return a, nil
 }
 
-// send sends an event to ibrun. It ignores errors: if ibrun has died, handleOrders notices the end of the orders.
+// newEvents returns the queue of the events that are written to a control socket.
+func newEvents(control io.Writer) *outbox.Writer {
+	return outbox.New(func(event []byte) error {
+		_, err := control.Write(event)
+		return err
+	})
+}
+
+// maxUnsent is how many bytes of events wait at most for ibrun before ranks that cause further ones have to wait.
+const maxUnsent = 1 << 20
+
+// sendFromRank is like send, but it blocks while too many events wait for ibrun. It is for events that a rank can cause as
+// often as it wants, and must be called only by the goroutines that serve one rank.
+func (a *agent) sendFromRank(e *protocol.Event) {
+	a.events.WaitBelow(maxUnsent)
+	a.send(e)
+}
+
+// send sends an event to ibrun. It does not wait for ibrun, which may be stopped. It ignores errors: if ibrun has died,
+// handleOrders notices the end of the orders.
 func (a *agent) send(e *protocol.Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if e.Time == 0 {
 		e.Time = time.Now().UnixNano()
 	}
-	if a.firstFailed < 0 && (e.Kind == protocol.EventAbort || e.Kind == protocol.EventExit && !e.AfterEnd && (e.Code != 0 ||
-		e.Signal != 0)) {
+	if a.firstFailed < 0 && isFailure(e) {
 		a.firstFailed = e.Rank
 	}
-	_ = a.events.Encode(e)
+	if text, err := json.Marshal(e); err == nil { // encoding an event cannot fail
+		a.events.Queue(append(text, '\n'))
+	}
+}
+
+// isFailure reports whether an event says that a rank has failed, for another reason than an order to end.
+func isFailure(e *protocol.Event) bool {
+	switch e.Kind {
+	case protocol.EventAbort, protocol.EventInvalidPMI:
+		return true
+	case protocol.EventExit:
+		return !e.AfterEnd && (e.Code != 0 || e.Signal != 0)
+	}
+	return false
 }
 
 // readOrders returns a channel of the orders in a stream. The channel is closed at the end of the stream.
@@ -165,6 +202,7 @@ func readOrders(from *json.Decoder) <-chan protocol.Order {
 func (a *agent) handleOrders(orders <-chan protocol.Order) {
 	var (
 		ending *protocol.EndOrder
+		killAt time.Time // when the grace is over
 		grace  <-chan time.Time
 		gone   <-chan struct{}
 	)
@@ -183,6 +221,9 @@ func (a *agent) handleOrders(orders <-chan protocol.Order) {
 			case o.Signal != 0:
 				<-a.started
 				a.signalAll(unix.Signal(o.Signal))
+				if slices.Contains(console.EndSignals(), os.Signal(unix.Signal(o.Signal))) {
+					a.signalAll(unix.SIGCONT) // a stopped process does not handle the signal
+				}
 			case o.Exchange != nil:
 				if err := a.server.Deliver(o.Exchange); err != nil {
 					a.send(&protocol.Event{Kind: protocol.EventNote, Rank: -1, Text: err.Error()})
@@ -201,7 +242,11 @@ func (a *agent) handleOrders(orders <-chan protocol.Order) {
 					a.signalAll(unix.SIGTERM)
 					a.signalAll(unix.SIGCONT) // a stopped process does not handle SIGTERM
 				}
-				ending, gone, grace = o.End, a.reaper.Gone, time.After(o.End.Grace)
+				// A later order can only shorten the grace.
+				if end := time.Now().Add(o.End.Grace); ending == nil || end.Before(killAt) {
+					killAt, grace = end, time.After(o.End.Grace)
+				}
+				ending, gone = o.End, a.reaper.Gone
 			}
 		case <-gone:
 			a.finish(ending, orders)
@@ -227,8 +272,15 @@ func isClosed(c <-chan struct{}) bool {
 func (a *agent) servePMI(r *rank) {
 	defer close(r.pmiDone)
 	err := a.server.Serve(r.task.Rank, r.pmi)
+	if errors.Is(err, pmi.ErrMalformed) {
+		e := protocol.Event{Kind: protocol.EventInvalidPMI, Time: time.Now().UnixNano(), Rank: r.task.Rank,
+			Text: fmt.Sprintf("violated PMI-1, the protocol of PMI_FD: %v", errors.Unwrap(err))}
+		a.awaitExits(a.task.LocalIndex(r.task.Rank))
+		a.send(&e)
+		return
+	}
 	if err != nil && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) && !errors.Is(err, os.ErrClosed) {
-		a.send(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: err.Error()})
+		a.sendFromRank(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: err.Error()})
 	}
 }
 

@@ -48,7 +48,7 @@ func TestDrainConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	var events strings.Builder
-	a := &agent{server: server, events: json.NewEncoder(&events)}
+	a := &agent{server: server, events: newEvents(&events)}
 	r := &rank{task: &protocol.RankTask{}, pmi: os.NewFile(uintptr(fds[0]), "agent"), link: link,
 		pmiDone: make(chan struct{}), linkDone: make(chan struct{})}
 	go a.servePMI(r)
@@ -62,10 +62,9 @@ func TestDrainConnections(t *testing.T) {
 	if code != 7 {
 		t.Errorf("a rank aborted with code 7, and the agent received %d", code)
 	}
-	if a.mu.Lock(); !strings.Contains(events.String(), "last note") {
+	if a.events.Flush(0); !strings.Contains(events.String(), "last note") {
 		t.Errorf("the note is missing in %s", &events)
 	}
-	a.mu.Unlock()
 }
 
 // The last event of an agent follows the exits of its ranks. If no other rank was asked for, it contains the last output of the
@@ -86,7 +85,7 @@ func TestFinish(t *testing.T) {
 	}
 	defer devNull.Close()
 	var events strings.Builder
-	a := &agent{task: &protocol.Task{Ranks: []protocol.RankTask{{Rank: 1}}}, events: json.NewEncoder(&events), firstFailed: -1,
+	a := &agent{task: &protocol.Task{Ranks: []protocol.RankTask{{Rank: 1}}}, events: newEvents(&events), firstFailed: -1,
 		exitsReported: make(chan struct{}),
 		out:           newOutput(devNull, devNull, true)}
 	r := &rank{task: &a.task.Ranks[0], pmi: pmiEnd, link: link, output: newRankOutput(1, false),
@@ -115,6 +114,7 @@ func TestFinish(t *testing.T) {
 		a.reportExits()
 	}()
 	a.finish(&protocol.EndOrder{LastOutputOf: 0}, make(chan protocol.Order))
+	a.events.Flush(0)
 	var got []protocol.Event
 	for text := json.NewDecoder(strings.NewReader(events.String())); text.More(); {
 		var e protocol.Event

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os/exec"
@@ -22,7 +21,7 @@ func TestBindThread(t *testing.T) {
 	var events bytes.Buffer
 	mine := protocol.RankTask{Memory: []int{0}}
 	newAgent := func() *agent {
-		a := &agent{task: &protocol.Task{Ranks: []protocol.RankTask{mine, {}}}, events: json.NewEncoder(&events)}
+		a := &agent{task: &protocol.Task{Ranks: []protocol.RankTask{mine, {}}}, events: newEvents(&events)}
 		if err := a.initBinding(); err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +42,7 @@ func TestBindThread(t *testing.T) {
 	if err := a.bindThread(&mine); err != nil {
 		t.Fatal(err)
 	}
-	if !a.setMemory && !strings.Contains(events.String(), "SYS_NICE") {
+	if a.events.Flush(0); !a.setMemory && !strings.Contains(events.String(), "SYS_NICE") {
 		t.Errorf("no memory policy, and it was not reported: %s", events.String())
 	}
 	child(mine.PUs, " prefer")
@@ -76,6 +75,7 @@ func TestBindThread(t *testing.T) {
 	if err := errors.Join(a.bindThread(&mine), a.bindThread(&protocol.RankTask{Memory: []int{1000}})); err != nil || a.setMemory {
 		t.Errorf("after memory of a node that does not exist: %v, policies are set: %t", err, a.setMemory)
 	}
+	a.events.Flush(0)
 	if set, err := hw.HasMemoryPolicy(); set || err != nil || !strings.Contains(events.String(), "1000") {
 		t.Errorf("the next rank has the policy of the previous one: %t, %v; reported was %s", set, err, events.String())
 	}

@@ -20,7 +20,7 @@ func (a *agent) readLink(r *rank) {
 			err = a.handleLinkMessage(r, m)
 		}
 		if err != nil {
-			a.send(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: err.Error()})
+			a.sendFromRank(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: err.Error()})
 		}
 	}
 }
@@ -34,7 +34,7 @@ func (a *agent) handleLinkMessage(r *rank, m ranklink.Message) error {
 		if err := m.Decode(&note); err != nil {
 			return err
 		}
-		a.send(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: note.Text})
+		a.sendFromRank(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: note.Text})
 	case ranklink.KindStacks:
 		r.stacksRequested.Store(false)
 		var s ranklink.Stacks
@@ -44,7 +44,7 @@ func (a *agent) handleLinkMessage(r *rank, m ranklink.Message) error {
 		if s.Truncated {
 			s.Text += "\n(and more goroutines)\n"
 		}
-		a.send(&protocol.Event{Kind: protocol.EventStacks, Rank: r.task.Rank, Text: s.Text})
+		a.sendFromRank(&protocol.Event{Kind: protocol.EventStacks, Rank: r.task.Rank, Text: s.Text})
 	}
 	return nil
 }

@@ -45,10 +45,21 @@ type receivedEvent struct {
 	err   error
 }
 
-// receiveEvents sends the events of a connection to cl.received until the connection ends.
+// receiveEvents sends the events of a connection to cl.received until the connection ends. It reads also while nobody takes the
+// events, for instance while node 0 builds a program: otherwise the other node would wait, and count as lost.
 func (cl *Cluster) receiveEvents(c *control.Conn) {
+	b := newBacklog()
+	go func() {
+		for {
+			text, err := c.Recv()
+			b.put(text, err)
+			if err != nil {
+				return
+			}
+		}
+	}()
 	for {
-		text, err := c.Recv()
+		text, err := b.take()
 		r := receivedEvent{conn: c, err: err}
 		if err == nil {
 			r.event, r.err = decodeEvent(text)
@@ -67,10 +78,20 @@ func (cl *Cluster) refuse(c *control.Conn, why error) {
 	cl.closers.Go(c.Close)
 }
 
-// receiveOrders sends the orders of node 0 to cl.orders until the connection ends.
+// receiveOrders sends the orders of node 0 to cl.orders until the connection ends. Like receiveEvents it reads at any time.
 func (cl *Cluster) receiveOrders() {
+	b := newBacklog()
+	go func() {
+		for {
+			text, err := cl.node0.Recv()
+			b.put(text, err)
+			if err != nil {
+				return
+			}
+		}
+	}()
 	for {
-		text, err := cl.node0.Recv()
+		text, err := b.take()
 		var o *protocol.Order
 		if err == nil {
 			o, err = decodeOrder(text)

@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -43,9 +44,13 @@ type coordinator struct {
 	recorded monitor.RecordingSet // traces and profiles of other nodes
 
 	failure      *failure // the first failure; nil: none
-	endRequested bool     // the user has asked the job to end
-	ending       bool     // the agents were ordered to end the job
-	timedOut     bool     // the job did not end within --timeout
+	requests     userRequests
+	endRequested syscall.Signal // by which a user of any node has asked the job to end; 0: none
+	ending       bool           // the agents were ordered to end the job
+	timedOut     bool           // the job did not end within --timeout
+	killed       string         // why the ranks were killed although the user only asked them to end; empty: they were not
+	graceOver    <-chan time.Time
+	giveUpAt     time.Time // when the job ends here although an agent does not answer; zero: never
 	giveUp       <-chan time.Time
 	lastOutput   map[int]string // the last output of ranks that failed
 	undelivered  []string       // which output was not forwarded, and why
@@ -67,7 +72,8 @@ func runCoordinator(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.T
 	}
 	defer l.close()
 	cl.connectMonitor(l.monitor, where, t.Node)
-	defer l.startMonitor(o)()
+	endMonitor := sync.OnceFunc(l.startMonitor(o))
+	defer endMonitor()
 	l.start() // after the status server, so that a rank that is announced can be inspected
 	began := time.Now()
 	c := &coordinator{Streams: s, cluster: cl, opts: o, task: t, failures: newFailureTracker(t.Size), local: l,
@@ -81,19 +87,28 @@ func runCoordinator(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.T
 		c.nodes = append(c.nodes, n)
 	}
 	c.handleEvents(signals)
+	c.requests.announce(s)
 	l.cleanUp()
 	wall := time.Since(began)
+	endMonitor()
+	v := c.outcome()
+	cl.sendOutcome(v)
+	signal.Stop(signals) // a signal now ends ibrun: no process of the job is left, and a report may take long
+	c.conclude(v, began, wall)
+	return v.Code, nil
+}
+
+// conclude prints how the job has ended, and writes the files that the user asked for.
+func (c *coordinator) conclude(v *protocol.Outcome, began time.Time, wall time.Duration) {
+	c.LimitFlush(c.outputTimeout())
 	if c.opts.Verbose {
 		c.Printf("the job took %v", wall.Round(time.Millisecond))
 	}
-	v := c.outcome()
 	for _, line := range v.Lines {
 		c.Printf("%s", line)
 	}
-	cl.sendOutcome(v)
 	c.writeReport(v, began, wall)
 	c.writeRecordings()
-	return v.Code, nil
 }
 
 // orderAll sends an order to all agents.
@@ -125,10 +140,14 @@ func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 		case r := <-c.cluster.received:
 			c.handleRemote(r)
 		case sig := <-signals:
-			c.handleSignal(sig.(syscall.Signal), true)
+			c.handleSignal(sig.(syscall.Signal))
 		case <-lost:
 			lost = nil
 			c.fail(c.nodes[0], exitcode.Failed, c.local.watcher.LostReason())
+		case <-c.requests.due:
+			c.requests.announce(c.Streams)
+		case <-c.graceOver:
+			c.killRanks(fmt.Sprintf("did not end within %v (--grace)", c.opts.Grace), c.endRequested)
 		case <-timeout:
 			shown, unread = c.local.monitor.ShowHangView(), time.After(hangViewTimeout)
 		case <-shown:
@@ -159,8 +178,9 @@ func (c *coordinator) onTimeout() {
 		state = fmt.Sprintf("%s%s %s still running", console.Ranks(running), where, verb)
 	}
 	c.timedOut = true
-	c.fail(c.nodes[0], exitcode.TimedOut, fmt.Sprintf("the job did not end within %v (--timeout); %s", c.opts.Timeout, state))
-	c.orderAll(c.newEndOrder(gracePeriod)) // also if the agents were ordered to end the job before
+	c.recordFailure(&failure{rank: -1, code: exitcode.TimedOut, time: time.Now().UnixNano(),
+		reason: fmt.Sprintf("the job did not end within %v (--timeout); %s", c.opts.Timeout, state)})
+	c.orderEnd(c.opts.Grace) // also if the agents were ordered to end the job before
 }
 
 // agentDied handles the end of the agent's event stream. If the agent was not done, it kills the remaining processes and ends
@@ -207,7 +227,7 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 	case protocol.EventRecorded:
 		c.addRecording(n, e)
 	case protocol.EventSignal:
-		c.handleSignal(syscall.Signal(e.Signal), false)
+		c.handleRemoteSignal(syscall.Signal(e.Signal), e.Again)
 	case protocol.EventFailure:
 		c.fail(n, e.Code, e.Text)
 	case protocol.EventNodeRecord:
@@ -232,12 +252,13 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 		if !e.AfterEnd || c.failure == nil {
 			c.recordFailure(f)
 		}
-		if !c.endRequested {
-			c.endJob(gracePeriod)
+		if c.endRequested == 0 {
+			c.endJob(c.opts.FailureGrace)
 		}
 	}
 	if c.failures.allExited() {
-		c.endJob(gracePeriod)
+		c.graceOver = nil
+		c.endJob(c.opts.FailureGrace)
 	}
 }
 
@@ -264,7 +285,7 @@ func (c *coordinator) forwardExchange(n *node, p *pmi.ExchangeMessage) {
 // fail ends the job for a reason that is not the exit of a rank.
 func (c *coordinator) fail(n *node, code int, why string) {
 	c.recordFailure(&failure{rank: -1, code: code, reason: why, node: n.number, time: time.Now().UnixNano()})
-	c.endJob(gracePeriod)
+	c.endJob(c.opts.FailureGrace)
 }
 
 // recordFailure keeps the first failure: later ones mostly are its consequences. A failure on another node may be received
@@ -275,43 +296,69 @@ func (c *coordinator) recordFailure(f *failure) {
 	}
 	c.failure = f
 	if c.ending {
-		c.orderAll(c.newEndOrder(gracePeriod)) // another rank's last output is wanted now
+		c.orderEnd(c.opts.FailureGrace) // another rank's last output is wanted now
 	}
 }
 
-// endJob orders the agents to end the job. grace is the time between SIGTERM and SIGKILL.
+// endJob orders the agents to end the job, unless they were ordered before. grace is the time between SIGTERM and SIGKILL.
 func (c *coordinator) endJob(grace time.Duration) {
-	if c.ending && grace > 0 {
-		return
+	if !c.ending {
+		c.orderEnd(grace)
 	}
-	c.ending = true
-	c.orderAll(c.newEndOrder(grace))
 }
 
-func (c *coordinator) newEndOrder(grace time.Duration) *protocol.Order {
-	tail := -1
+// orderEnd orders the agents to end the job, perhaps again: for an agent the shortest grace counts, and the last limit for
+// output.
+func (c *coordinator) orderEnd(grace time.Duration) {
+	c.ending = true
+	e := &protocol.EndOrder{Grace: grace, LastOutputOf: -1, OutputTimeout: c.outputTimeout()}
 	if c.failure != nil {
-		tail = c.failure.rank
+		e.LastOutputOf = c.failure.rank
 	}
-	e := &protocol.EndOrder{Grace: grace, LastOutputOf: tail}
-	if c.timedOut {
-		e.OutputTimeout = agentTimeout
+	c.orderAll(&protocol.Order{End: e})
+	if e.OutputTimeout > 0 {
+		c.limitEnd(grace + e.OutputTimeout + endMargin)
 	}
-	return &protocol.Order{End: e}
+}
+
+// limitEnd limits how long this ibrun waits for agents that were ordered to end the job. A later call cannot extend it.
+func (c *coordinator) limitEnd(limit time.Duration) {
+	if at := time.Now().Add(limit); c.giveUpAt.IsZero() || at.Before(c.giveUpAt) {
+		c.giveUpAt, c.giveUp = at, time.After(limit)
+	}
+}
+
+// outputTimeout returns how long remaining output may take after the ranks have exited; 0: no limit. A job that has succeeded
+// waits until its output is read.
+func (c *coordinator) outputTimeout() time.Duration {
+	switch {
+	case c.timedOut, c.endRequested != 0:
+		return requestedOutputTimeout
+	case c.failure != nil:
+		return failedOutputTimeout
+	}
+	return 0
 }
 
 // outcome returns the exit code of the job, and lines that say why it failed.
 func (c *coordinator) outcome() *protocol.Outcome {
 	f := c.failure
 	if f == nil {
-		return &protocol.Outcome{}
+		v := &protocol.Outcome{Lines: c.undelivered}
+		if len(c.undelivered) > 0 && c.endRequested != 0 {
+			v.Code = exitcode.SignalBase + int(c.endRequested)
+		}
+		return v
 	}
 	v := &protocol.Outcome{Code: f.code}
+	if c.killed != "" && c.killed != f.reason {
+		v.Lines = append(v.Lines, c.killed)
+	}
 	if f.rank < 0 {
 		v.Lines = append(append(v.Lines, f.reason), c.undelivered...)
 		return v
 	}
-	if tail := c.lastOutput[f.rank]; tail != "" && !c.endRequested {
+	if tail := c.lastOutput[f.rank]; tail != "" && c.endRequested == 0 {
 		v.Lines = append(v.Lines, fmt.Sprintf("the last output of rank %d was", f.rank))
 		for line := range strings.Lines(tail) {
 			v.Lines = append(v.Lines, "  | "+strings.TrimSuffix(line, "\n"))

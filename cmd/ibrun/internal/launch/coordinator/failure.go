@@ -96,6 +96,8 @@ func (t *failureTracker) handleEvent(e *protocol.Event) *failure {
 			why += ": " + e.Text
 		}
 		return newFailure(e.Rank, abortExitCode(e.Code), why)
+	case protocol.EventInvalidPMI:
+		return newFailure(e.Rank, exitcode.Failed, e.Text)
 	case protocol.EventExit:
 		if t.ranks[e.Rank].exited {
 			return nil

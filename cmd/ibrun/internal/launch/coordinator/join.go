@@ -114,7 +114,7 @@ func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, securit
 		return err
 	}
 	cl.Job = protocol.JobInfo{JobID: newJobID(), Names: []string{ours.Name}, Salt: make([]byte, 32), Report: o.Report,
-		Heartbeat: heartbeat(o)}
+		Heartbeat: heartbeat(o), Grace: o.Grace, FailureGrace: o.FailureGrace}
 	for _, w := range cl.workers[1:] {
 		cl.Job.Names = append(cl.Job.Names, w.Name)
 	}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,6 +16,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/monitor"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/outbox"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/perfmem"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/proctree"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
@@ -22,10 +25,13 @@ import (
 )
 
 const (
-	// gracePeriod is the time between SIGTERM and SIGKILL once the job has failed.
-	gracePeriod = 50 * time.Millisecond
 	// agentTimeout is how long the agent may take to exit after it was ordered to kill, or after EventDone.
 	agentTimeout = time.Second
+	// endMargin is how long agents may take to end the job in addition to the grace of the ranks and the time for their output.
+	endMargin = 3 * time.Second
+	// How long agents forward remaining output after the ranks have exited. Without a failure or a request there is no limit.
+	requestedOutputTimeout = 500 * time.Millisecond // a signal of the user or --timeout has ended the job
+	failedOutputTimeout    = 10 * time.Second
 	// hangViewTimeout is how long --timeout waits until the hang view was made and written.
 	hangViewTimeout = 3 * time.Second
 )
@@ -38,8 +44,8 @@ type localAgent struct {
 	watcher *watcher.Watcher
 	command *watcher.Running // the agent
 	control *os.File
-	mu      sync.Mutex // held while an order is written
-	orders  *json.Encoder
+	orders  *outbox.Writer // to the agent
+	mu      sync.Mutex
 	started bool // the agent was given its task
 	events  <-chan *protocol.Event
 	ended   *watcher.Ended  // how the agent has exited; nil: it has not, or the watcher has died
@@ -58,7 +64,11 @@ func startLocalAgent(w *watcher.Watcher, t *protocol.Task, verbose bool, s conso
 		return nil, errors.Join(err, record.Close())
 	}
 	l := &localAgent{Streams: s, task: t, verbose: verbose, watcher: w, command: command, control: control,
-		orders: json.NewEncoder(control), events: readEvents(control), perfMem: record}
+		events: readEvents(control), perfMem: record,
+		orders: outbox.New(func(order []byte) error {
+			_, err := control.Write(order)
+			return err
+		})}
 	l.monitor = monitor.New(t, record, s, l.order)
 	if noPages != nil {
 		l.Printf("the ranks cannot be monitored: %v", noPages)
@@ -96,6 +106,10 @@ func startAgent(w *watcher.Watcher, t *protocol.Task, s console.Streams, record 
 	if err != nil {
 		return nil, nil, fmt.Errorf("start agent: %w", err)
 	}
+	// Closing a non-blocking descriptor ends a write to an agent that does not read.
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("start agent: %w", err), unix.Close(fds[0]), unix.Close(fds[1]))
+	}
 	control, theirs := os.NewFile(uintptr(fds[0]), "agent"), os.NewFile(uintptr(fds[1]), "agent's end")
 	defer theirs.Close()
 	files := []uintptr{s.In.Fd(), s.Out.Fd(), s.Err.Fd(), theirs.Fd(), perfmem.AgentFD: record.FD()}
@@ -130,17 +144,34 @@ func (l *localAgent) start() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.started = true
-	_ = l.orders.Encode(&protocol.Order{Start: l.task})
+	l.queue(&protocol.Order{Start: l.task})
 }
 
-// order sends an order to the agent. Before start it does nothing: there is no rank yet that the order could concern. It
-// ignores errors: if the agent has died, readEvents notices. Any goroutine may call it.
+// order sends an order to the agent, and does not wait until the agent has read it. Before start it does nothing: there is no
+// rank yet that the order could concern. It ignores errors: if the agent has died, readEvents notices. Any goroutine may call
+// it.
 func (l *localAgent) order(o *protocol.Order) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.started {
-		_ = l.orders.Encode(o)
+	if !l.started || (o.Bar != nil || o.Stacks != nil) && l.orders.Pending() > 0 {
+		return // a stopped agent need not draw a bar later
 	}
+	l.queue(o)
+	if o.End != nil || isEndSignal(o.Signal) {
+		_ = unix.PidfdSendSignal(l.command.PIDFD, unix.SIGCONT, nil, 0) // the agent may be stopped, or have exited
+	}
+}
+
+// queue appends an order to those that are sent. The caller must hold mu.
+func (l *localAgent) queue(o *protocol.Order) {
+	if text, err := json.Marshal(o); err == nil { // encoding an order cannot fail
+		l.orders.Queue(append(text, '\n'))
+	}
+}
+
+// isEndSignal reports whether a signal asks the ranks to end.
+func isEndSignal(sig int) bool {
+	return slices.Contains(console.EndSignals(), os.Signal(syscall.Signal(sig)))
 }
 
 // handleEvent processes the part of an event that concerns this node. It reports whether the event needs no further processing.
@@ -185,6 +216,7 @@ func (l *localAgent) describe(pids []int) {
 // stopSelf stops this process until SIGCONT. It uses SIGSTOP, as the kernel ignores SIGTSTP for processes in an orphaned
 // process group, which no shell controls. It may return before the process has stopped.
 func (l *localAgent) stopSelf() {
+	l.orders.Flush(agentTimeout) // the ranks must stop as well
 	if err := unix.Kill(os.Getpid(), unix.SIGSTOP); err != nil {
 		l.Printf("stop: %v", err)
 	}

@@ -43,7 +43,7 @@ func (n *node) checkEvent(e *protocol.Event) error {
 		ok = len(e.Ranks) == len(e.PIDs) && len(e.Ranks) <= len(n.ranks) && slices.Equal(e.Ranks, n.ranks[:len(e.Ranks)])
 	case protocol.EventNotStarted:
 		ok = (e.Rank == -1 || n.has(e.Rank)) && isCode(e.Code) && e.Code != 0
-	case protocol.EventInit, protocol.EventFinalize, protocol.EventAbort:
+	case protocol.EventInit, protocol.EventFinalize, protocol.EventAbort, protocol.EventInvalidPMI:
 		ok = n.has(e.Rank)
 	case protocol.EventExit:
 		ok = n.has(e.Rank) && isCode(e.Code) && isCode(e.Signal) && isCode(exitcode.SignalBase+e.Signal)

@@ -12,32 +12,65 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
-// handleSignal handles a signal that the user has sent to this ibrun, or to that of another node. The first request to end the
-// job is forwarded to the ranks, the second kills them.
-func (c *coordinator) handleSignal(sig syscall.Signal, here bool) {
+// userRequests recognises the second request of the user of this ibrun to end the job, which kills the ranks.
+type userRequests struct {
+	first time.Time
+	text  string           // what is printed when a further signal counts as the second request
+	due   <-chan time.Time // when text is printed; nil: never, or it was
+}
+
+// How long further signals belong to the first request. timeout(1) sends SIGTERM twice, and systemd SIGTERM and SIGHUP. When a
+// terminal is closed, the kernel and the shell both send SIGHUP, and they can be far apart on a busy machine.
+const (
+	sameRequest       = 50 * time.Millisecond
+	sameHangupRequest = time.Second
+)
+
+// announce prints that a further signal kills the ranks, unless that was printed.
+func (u *userRequests) announce(s console.Streams) {
+	if u.due != nil {
+		s.Printf("%s", u.text)
+		u.due = nil
+	}
+}
+
+// began records that the ranks were asked to end. The announcement follows later: a user who has read it may send a second
+// signal.
+func (u *userRequests) began(sig syscall.Signal, grace time.Duration) {
+	u.text = fmt.Sprintf("asking the ranks to end (%s); they have %v (--grace); a second signal kills them",
+		unix.SignalName(sig), grace)
+	u.due = time.After(sameRequest)
+}
+
+// add records a signal that asks the job to end. It returns whether it is the first request, or whether it is the second.
+func (u *userRequests) add(sig syscall.Signal, now time.Time) (first, second bool) {
+	if u.first.IsZero() {
+		u.first = now
+		return true, false
+	}
+	same := sameRequest
+	if sig == unix.SIGHUP {
+		same = sameHangupRequest
+	}
+	return false, now.Sub(u.first) > same
+}
+
+// handleSignal handles a signal that the user has sent to this ibrun. The orders are sent before anything is printed.
+func (c *coordinator) handleSignal(sig syscall.Signal) {
 	switch sig {
 	case console.HangViewSignal:
 		c.local.monitor.ShowHangView()
 		return
 	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP:
-		if !c.endRequested && !c.ending {
-			c.endRequested, c.failures.endRequested = true, true
-			c.Printf("asking the ranks to end (%s); a second signal kills them", unix.SignalName(sig))
-			break
-		}
-		why := fmt.Sprintf("the ranks did not end when asked, and were killed (%s)", unix.SignalName(sig))
-		c.recordFailure(&failure{rank: -1, code: exitcode.SignalBase + int(sig), reason: why, time: time.Now().UnixNano()})
-		c.endJob(0)
-		c.giveUp = time.After(agentTimeout)
+		_, second := c.requests.add(sig, time.Now())
+		c.requestEnd(sig, second)
 		return
 	case unix.SIGTSTP:
 		c.orderAll(&protocol.Order{Signal: int(unix.SIGSTOP)})
-		if here {
-			for _, n := range c.nodes[1:] {
-				n.conn.Suspend() // node 0 stops, but has not died
-			}
-			c.local.stopSelf()
+		for _, n := range c.nodes[1:] {
+			n.conn.Suspend() // node 0 stops, but has not died
 		}
+		c.local.stopSelf()
 		return
 	case unix.SIGCONT:
 		for _, n := range c.nodes[1:] {
@@ -45,4 +78,50 @@ func (c *coordinator) handleSignal(sig syscall.Signal, here bool) {
 		}
 	}
 	c.orderAll(&protocol.Order{Signal: int(sig)})
+}
+
+// handleRemoteSignal handles a signal that the user has sent to the ibrun of another node. again is set if it is the second
+// request there to end the job.
+func (c *coordinator) handleRemoteSignal(sig syscall.Signal, again bool) {
+	switch sig {
+	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP:
+		c.requestEnd(sig, again)
+	case unix.SIGTSTP:
+		c.orderAll(&protocol.Order{Signal: int(unix.SIGSTOP)})
+	default:
+		c.orderAll(&protocol.Order{Signal: int(sig)})
+	}
+}
+
+// requestEnd handles the request of a user to end the job. The first is forwarded to the ranks, which have --grace to end. One
+// user may send it to several nodes, so only a second request to the same ibrun kills the ranks.
+func (c *coordinator) requestEnd(sig syscall.Signal, second bool) {
+	switch {
+	case second:
+		c.killRanks("did not end when asked", sig)
+	case c.endRequested != 0:
+	case c.ending:
+		c.endRequested, c.failures.endRequested = sig, true
+		c.orderEnd(c.opts.Grace) // for the output, which may take long
+	default:
+		c.endRequested, c.failures.endRequested = sig, true
+		c.orderAll(&protocol.Order{Signal: int(sig)})
+		c.graceOver = time.After(c.opts.Grace)
+		c.requests.began(sig, c.opts.Grace)
+	}
+}
+
+// killRanks kills all ranks because they did not end after a signal of the user. why is what they did wrong.
+func (c *coordinator) killRanks(why string, sig syscall.Signal) {
+	who := "the ranks"
+	if running := c.failures.running(); len(running) > 0 {
+		who = console.Ranks(running)
+	}
+	c.graceOver = nil
+	c.endRequested, c.failures.endRequested = sig, true
+	reason := fmt.Sprintf("%s %s, and were killed (%s)", who, why, unix.SignalName(sig))
+	c.killed = reason
+	c.recordFailure(&failure{rank: -1, code: exitcode.SignalBase + int(sig), reason: reason, time: time.Now().UnixNano()})
+	c.orderEnd(0)
+	c.limitEnd(requestedOutputTimeout + agentTimeout)
 }

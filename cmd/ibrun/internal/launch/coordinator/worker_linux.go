@@ -21,13 +21,22 @@ import (
 // worker is ibrun on a node other than 0: it controls the agent of its node and executes the orders of node 0.
 type worker struct {
 	console.Streams
-	cluster      *Cluster
-	opts         *cli.Options
-	local        *localAgent
-	recorder     *monitor.NodeRecorder // nil: node 0 requests no report
-	endRequested bool                  // the user has asked the job to end
-	outcome      *protocol.Outcome     // received from node 0, or set when node 0 is lost
-	giveUp       <-chan time.Time
+	cluster   *Cluster
+	opts      *cli.Options
+	local     *localAgent
+	recorder  *monitor.NodeRecorder // nil: node 0 requests no report
+	requests  userRequests
+	endSignal syscall.Signal    // by which the ranks of this node were asked to end; 0: they were not
+	outcome   *protocol.Outcome // received from node 0, or set when node 0 is lost
+	giveUpAt  time.Time         // when the job ends here although node 0 or the agent does not answer; zero: never
+	giveUp    <-chan time.Time
+}
+
+// limitEnd limits how long this ibrun waits for node 0 and for its agent. A later call cannot extend it.
+func (w *worker) limitEnd(limit time.Duration) {
+	if at := time.Now().Add(limit); w.giveUpAt.IsZero() || at.Before(w.giveUpAt) {
+		w.giveUpAt, w.giveUp = at, time.After(limit)
+	}
 }
 
 // runWorker starts this node's ranks, and forwards events to node 0 and orders from it until node 0 sends the outcome.
@@ -49,11 +58,13 @@ func runWorker(watch *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Ta
 		w.Printf("--report has no effect on this node: node 0 writes the report and was started without --report")
 	}
 	w.handleEvents(signals)
+	w.requests.announce(s)
 	l.cleanUp()
+	cl.node0.Close()
+	w.LimitFlush(w.outputTimeout())
 	for _, line := range w.outcome.Lines {
 		w.Printf("%s", line)
 	}
-	cl.node0.Close()
 	return w.outcome.Code, nil
 }
 
@@ -86,10 +97,15 @@ func (w *worker) handleEvents(signals <-chan os.Signal) {
 			lost = nil
 			w.cluster.sendEvent(&protocol.Event{Kind: protocol.EventFailure, Code: exitcode.Failed,
 				Text: w.local.watcher.LostReason()})
+		case <-w.requests.due:
+			w.requests.announce(w.Streams)
 		case <-w.giveUp:
 			if w.outcome == nil {
 				w.outcome = &protocol.Outcome{Code: exitcode.Failed,
 					Lines: []string{"node 0 did not end the job; this node has ended its ranks"}}
+				if w.endSignal != 0 {
+					w.outcome.Code = exitcode.SignalBase + int(w.endSignal)
+				}
 			}
 			return // cleanUp then kills the agent
 		}
@@ -124,14 +140,50 @@ func (w *worker) handleOrder(o *protocol.Order) {
 	case o.Outcome != nil:
 		w.outcome = o.Outcome
 		if !w.local.done {
-			w.local.order(&protocol.Order{End: &protocol.EndOrder{LastOutputOf: -1}})
-			w.giveUp = time.After(agentTimeout)
+			w.endRanks(0)
 		}
 	case o.Question != nil, o.Answer != nil:
 		w.local.monitor.HandleRemote(0, o.Question, o.Answer)
-	case o.Signal != 0, o.End != nil, o.Exchange != nil:
-		w.local.order(&protocol.Order{Signal: o.Signal, End: o.End, Exchange: o.Exchange})
+	case isEndSignal(o.Signal):
+		w.signalRanks(syscall.Signal(o.Signal))
+	case o.End != nil:
+		w.local.order(&protocol.Order{End: o.End})
+		if o.End.OutputTimeout > 0 {
+			w.limitEnd(o.End.Grace + o.End.OutputTimeout + endMargin + agentTimeout) // node 0 ends the job earlier, unless it hangs
+		}
+	case o.Signal != 0, o.Exchange != nil:
+		w.local.order(&protocol.Order{Signal: o.Signal, Exchange: o.Exchange})
 	}
+}
+
+// signalRanks asks the ranks of this node to end, unless they have been asked before: a second signal would make many programs
+// exit immediately.
+func (w *worker) signalRanks(sig syscall.Signal) {
+	if w.endSignal == 0 {
+		w.endSignal = sig
+		w.local.order(&protocol.Order{Signal: int(sig)})
+	}
+}
+
+// endRanks ends the ranks of this node without node 0.
+func (w *worker) endRanks(grace time.Duration) {
+	limit := w.outputTimeout()
+	if limit == 0 {
+		limit = failedOutputTimeout
+	}
+	w.local.order(&protocol.Order{End: &protocol.EndOrder{Grace: grace, LastOutputOf: -1, OutputTimeout: limit}})
+	w.limitEnd(grace + limit + agentTimeout)
+}
+
+// outputTimeout returns how long the remaining lines of ibrun may take; 0: no limit.
+func (w *worker) outputTimeout() time.Duration {
+	switch {
+	case w.endSignal != 0:
+		return requestedOutputTimeout
+	case w.outcome != nil && w.outcome.Code != 0:
+		return failedOutputTimeout
+	}
+	return 0
 }
 
 // onNode0Lost ends the ranks of this node if the connection to node 0 is lost before the outcome was received.
@@ -141,7 +193,7 @@ func (w *worker) onNode0Lost() {
 	}
 	why := fmt.Sprintf("node 0 at %v is lost: %v", w.cluster.node0.Remote(), w.cluster.lostErr)
 	w.outcome = &protocol.Outcome{Code: exitcode.Failed, Lines: []string{why}}
-	w.local.order(&protocol.Order{End: &protocol.EndOrder{Grace: gracePeriod, LastOutputOf: -1}})
+	w.endRanks(w.cluster.Job.FailureGrace)
 }
 
 // handleSignal handles a signal of the user like node 0 does, and sends it to node 0.
@@ -150,15 +202,12 @@ func (w *worker) handleSignal(sig syscall.Signal) {
 		w.local.monitor.ShowHangView()
 		return
 	}
+	if isEndSignal(int(sig)) {
+		w.requestEnd(sig)
+		return
+	}
 	w.cluster.sendEvent(&protocol.Event{Kind: protocol.EventSignal, Signal: int(sig)})
 	switch sig {
-	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP:
-		if w.endRequested {
-			w.giveUp = time.After(2 * agentTimeout) // node 0 kills the job earlier, unless it hangs
-			return
-		}
-		w.endRequested = true
-		w.Printf("asking the ranks to end (%s); a second signal kills them", unix.SignalName(sig))
 	case unix.SIGTSTP:
 		w.local.order(&protocol.Order{Signal: int(unix.SIGSTOP)}) // node 0's order would arrive after this process has stopped
 		w.cluster.node0.Suspend()
@@ -166,4 +215,22 @@ func (w *worker) handleSignal(sig syscall.Signal) {
 	case unix.SIGCONT:
 		w.cluster.node0.Resume()
 	}
+}
+
+// requestEnd handles the request of this node's user to end the job. The ranks of this node are asked immediately, since node 0
+// may hang.
+func (w *worker) requestEnd(sig syscall.Signal) {
+	grace := w.cluster.Job.Grace
+	first, second := w.requests.add(sig, time.Now())
+	if !first && !second {
+		return
+	}
+	w.cluster.sendEvent(&protocol.Event{Kind: protocol.EventSignal, Signal: int(sig), Again: second})
+	w.signalRanks(sig)
+	if second {
+		w.limitEnd(requestedOutputTimeout + 2*agentTimeout) // node 0 kills the job earlier, unless it hangs
+		return
+	}
+	w.limitEnd(grace + requestedOutputTimeout + 2*agentTimeout)
+	w.requests.began(sig, grace)
 }

@@ -15,6 +15,7 @@ const (
 	EventInit       Kind = "init"        // Rank: it has initialized PMI
 	EventFinalize   Kind = "finalize"    // Rank: it may exit from now on
 	EventAbort      Kind = "abort"       // Rank, Code, Text
+	EventInvalidPMI Kind = "bad pmi"     // Rank, Text: what it has sent on PMI_FD is not PMI
 	EventNote       Kind = "note"        // Rank (-1: none), Text: to be shown to the user
 	// Rank, Code, Signal, AfterEnd; events of this kind are sent in the order in which the ranks exited
 	EventExit     Kind = "exit"
@@ -27,7 +28,7 @@ const (
 // The kinds of events that only the ibrun of another node sends to node 0, in addition to those of its agent.
 const (
 	EventJoin       Kind = "join"   // Join: the first event
-	EventSignal     Kind = "signal" // Signal: sent by its user
+	EventSignal     Kind = "signal" // Signal, Again: sent by its user
 	EventFailure    Kind = "fault"  // Code, Text: why this node cannot continue
 	EventNodeRecord Kind = "facts"  // NodeRecord: for the report, after the last exit of a rank
 	// Rank, Page or Text (why the page cannot be read): for the report, after the last exit of a rank
@@ -46,6 +47,7 @@ type Event struct {
 	Code     int                  `json:",omitempty"`
 	Signal   int                  `json:",omitempty"`
 	AfterEnd bool                 `json:"Told,omitempty"` // the agent had been ordered to end the ranks before
+	Again    bool                 `json:",omitempty"`     // the user of this node has asked the job to end before
 	Text     string               `json:",omitempty"`
 	Ranks    []int                `json:",omitempty"`
 	PIDs     []int                `json:",omitempty"`

@@ -59,6 +59,8 @@ type JobInfo struct {
 	Report     bool `json:",omitempty"` // the nodes send node 0 what a report needs
 	// Heartbeat is how long a node or rank may be silent before it is lost.
 	Heartbeat time.Duration
+	// Grace and FailureGrace are those of node 0's command line.
+	Grace, FailureGrace time.Duration
 }
 
 // Outcome is the exit code of the job and the reason for it, as node 0 determined them.

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// waitUnread is like wait, but the output of ibrun is not read.
+func (p *process) waitUnread() int {
+	p.t.Helper()
+	hung := time.AfterFunc(waitLimit, func() { p.cmd.Process.Kill() })
+	err := p.cmd.Wait()
+	if !hung.Stop() {
+		p.t.Fatalf("ibrun does not end while its output is not read: %v", err)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// unread returns how many bytes of ibrun's standard output nobody has read.
+func (p *process) unread() int {
+	p.t.Helper()
+	out, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/1", p.cmd.Process.Pid), os.O_WRONLY, 0)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer out.Close()
+	n, err := unix.IoctlGetInt(int(out.Fd()), unix.TIOCINQ)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return n
+}
+
+// TestSignalsWhileUnread: a signal, --timeout and a failure end a job whose standard output and standard error are one pipe that
+// nobody reads, and the exit code is right.
+func TestSignalsWhileUnread(t *testing.T) {
+	for name, c := range map[string]struct {
+		sig  syscall.Signal
+		args string
+		code int
+	}{
+		"SIGINT":         {syscall.SIGINT, "-n 2 yes", 130},
+		"SIGTERM":        {syscall.SIGTERM, "-n 2 yes", 143},
+		"SIGHUP":         {syscall.SIGHUP, "-n 2 yes", 129},
+		"after grace":    {syscall.SIGINT, "--grace 0.1 -n 2 sh -c 'trap \"\" INT; yes; true'", 130},
+		"with a report":  {syscall.SIGINT, "--report=- -v -n 2 yes", 130},
+		"--timeout":      {0, "--timeout 0.3 -n 2 yes", 124},
+		"success before": {syscall.SIGTERM, "-n 2 rank flood 100000", 143},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := startCommand(t, 0, exec.Command("sh", "-c", "exec ibrun "+c.args+" 2>&1"))
+			p.eventually("the pipe is not full", func() bool { return p.unread() >= 60<<10 })
+			if c.sig != 0 {
+				p.signal(p.cmd.Process.Pid, c.sig)
+			}
+			code := p.waitUnread()
+			if code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			p.wantNoProcesses()
+		})
+	}
+}
+
+// TestGrace: ranks that ignore a signal are killed after --grace, and nothing else is needed for that.
+func TestGrace(t *testing.T) {
+	for _, c := range []struct {
+		sig  syscall.Signal
+		args string
+		code int
+		want string
+	}{
+		{syscall.SIGINT, "--grace 0.2", 130, "ranks 0-1 did not end within 200ms (--grace), and were killed (SIGINT)\n"},
+		{syscall.SIGTERM, "--grace 0.2", 143, "ranks 0-1 did not end within 200ms (--grace), and were killed (SIGTERM)\n"},
+		{syscall.SIGHUP, "--grace 0.2", 129, "ranks 0-1 did not end within 200ms (--grace), and were killed (SIGHUP)\n"},
+		{syscall.SIGTERM, "--grace 0", 143, "ranks 0-1 did not end within 0s (--grace), and were killed (SIGTERM)\n"},
+		{0, "--grace 0.2 --timeout 0.2", 124, "(--timeout); ranks 0-1 on "},
+	} {
+		t.Run(c.args+" "+c.sig.String(), func(t *testing.T) {
+			t.Parallel()
+			p := startJob(t, 2, append(strings.Fields(c.args), "-n", "2", "rank", "stubborn")...)
+			if c.sig != 0 {
+				p.signal(p.cmd.Process.Pid, c.sig)
+			}
+			p.wantCode(c.code, c.want)
+		})
+	}
+}
+
+// TestFailureGrace: after the failure of a rank the others have --failure-grace between SIGTERM and SIGKILL.
+func TestFailureGrace(t *testing.T) {
+	for _, c := range []struct{ grace, rank, want string }{
+		{"20", "farewell", "farewell\n"},
+		{"0.1", "stubborn", ""},
+		{"0", "farewell", ""},
+	} {
+		fifo := filepath.Join(t.TempDir(), "fifo")
+		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := startJob(t, 1, "--failure-grace", c.grace, "-n", "1", "rank", "lead", fifo, ":", "-n", "1", "rank", c.rank)
+		in, err := os.Open(fifo) // rank 0 now fails
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		text, err := io.ReadAll(p.out)
+		if err != nil || string(text) != c.want {
+			t.Errorf("--failure-grace %s: a rank wrote %q, %v; want %q", c.grace, text, err, c.want)
+		}
+		p.wantCode(3, "rank 0 on ")
+	}
+}
+
+// TestStoppedAgent: a job whose agent was stopped ends on a signal, and on --timeout.
+func TestStoppedAgent(t *testing.T) {
+	for _, c := range []struct {
+		sig  syscall.Signal
+		args []string
+		code int
+	}{
+		{syscall.SIGTERM, []string{"-n", "2", "rank", "sleep"}, 143},
+		{syscall.SIGINT, []string{"--grace", "0.2", "-n", "2", "rank", "stubborn"}, 130},
+		{0, []string{"--timeout", "1", "-n", "2", "rank", "sleep"}, 124},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			t.Parallel()
+			p := startJob(t, 2, c.args...)
+			p.signal(p.agent(), syscall.SIGSTOP)
+			if c.sig != 0 {
+				p.signal(p.cmd.Process.Pid, c.sig)
+			}
+			p.wantCode(c.code, "")
+		})
+	}
+}
+
+// TestSameSignalOnNodes: a signal that is sent to all nodes of a job, or twice by a tool such as timeout(1), is one request: the
+// ranks have the whole grace.
+func TestSameSignalOnNodes(t *testing.T) {
+	t.Parallel()
+	ns := newNodes(t, 2).start(1, "--grace", "0.3", "-n", "2", "rank", "stubborn")
+	for range 2 {
+		for _, p := range ns.list {
+			p.signal(p.cmd.Process.Pid, syscall.SIGTERM)
+		}
+	}
+	ns.wantCode(143, "ranks 0-1 did not end within 300ms (--grace), and were killed (SIGTERM)\n")
+}
+
+// TestSignalWhileNode0Hangs: a node whose user asks it to end does so although node 0 is stopped.
+func TestSignalWhileNode0Hangs(t *testing.T) {
+	t.Parallel()
+	ns := newNodes(t, 2).start(1, "--grace", "0.2", "-n", "2", "rank", "patient")
+	ns.list[0].signal(ns.list[0].cmd.Process.Pid, syscall.SIGSTOP)
+	ns.list[1].signal(ns.list[1].cmd.Process.Pid, syscall.SIGTERM)
+	if line := ns.list[1].line(); line != "received terminated\n" {
+		t.Errorf("a rank wrote %q", line)
+	}
+	ns.list[1].wantCode(143, "node 0 did not end the job")
+	ns.list[0].signal(ns.list[0].cmd.Process.Pid, syscall.SIGCONT)
+	ns.list[0].wait()
+}
+
+// TestInvalidPMI: a rank that sends something else than PMI on PMI_FD ends the job with its name.
+func TestInvalidPMI(t *testing.T) {
+	for text, want := range map[string]string{
+		"hello":        `violated PMI-1, the protocol of PMI_FD: malformed message: starts with "hello`,
+		"cmd=dance x=": `violated PMI-1, the protocol of PMI_FD: malformed message: unknown command "dance"`,
+	} {
+		p := startJob(t, 1, "-n", "1", "rank", "sleep", ":", "-n", "1", "rank", "garbage", text)
+		p.wantCode(1, "rank 1 on ")
+		if !strings.Contains(p.stderrText(), want) {
+			t.Errorf("ibrun printed\n%s\nwant %s", p.stderrText(), want)
+		}
+	}
+	ns := newNodes(t, 2).start(0, "-n", "2", "sh", "-c", "test $PMI_RANK = 0 || rank garbage hello; sleep 1000")
+	ns.wantCode(1, "rank 1 on n1 ")
+}
