@@ -161,7 +161,7 @@ func TestSameSignalOnNodes(t *testing.T) {
 // TestSignalWhileNode0Hangs: a node whose user asks it to end does so although node 0 is stopped.
 func TestSignalWhileNode0Hangs(t *testing.T) {
 	t.Parallel()
-	ns := newNodes(t, 2).start(1, "--grace", "0.2", "-n", "2", "rank", "patient")
+	ns := newNodes(t, 2).start(1, "--heartbeat", "20s", "--grace", "0.2", "-n", "2", "rank", "patient")
 	ns.list[0].signal(ns.list[0].cmd.Process.Pid, syscall.SIGSTOP)
 	ns.list[1].signal(ns.list[1].cmd.Process.Pid, syscall.SIGTERM)
 	if line := ns.list[1].line(); line != "received terminated\n" {
