@@ -104,7 +104,8 @@ func TestFirstInTimeOnNodes(t *testing.T) {
 		c := &coordinator{
 			cluster: &Cluster{}, opts: &cli.Options{}, task: &protocol.Task{Size: 2, Nodes: 2}, failures: newFailureTracker(2),
 			lastOutput: map[int]string{},
-			local: &localAgent{task: &protocol.Task{}, command: &watcher.Running{PIDFD: -1}, orders: outbox.New(func([]byte) error { return nil }), started: true,
+			local: &localAgent{task: &protocol.Task{}, command: &watcher.Running{PIDFD: -1},
+				orders: outbox.New(func([]byte) error { return nil }), started: true,
 				monitor: monitor.New(&protocol.Task{}, nil, console.Streams{}, nil)},
 			nodes: []*node{{name: "n0", ranks: []int{0}}, {name: "n1", number: 1, ranks: []int{1}}},
 		}
