@@ -29,7 +29,7 @@ type nodes struct {
 func newNodes(t *testing.T, n int) *nodes {
 	t.Helper()
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, bytes.Repeat([]byte("secret!\n"), 4), 0o600); err != nil {
+	if err := os.WriteFile(secret, bytes.Repeat([]byte("secret!\n"), 5), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	addr, err := freeAddress()
@@ -321,7 +321,7 @@ func TestNodesWithOtherSecret(t *testing.T) {
 	ns := newNodes(t, 2)
 	other := newNodes(t, 2)
 	other.addr = ns.addr
-	if err := os.WriteFile(other.secret, bytes.Repeat([]byte("another\n"), 4), 0o600); err != nil {
+	if err := os.WriteFile(other.secret, bytes.Repeat([]byte("another\n"), 5), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	other.list[1] = startCommand(t, 0, other.command(1, "-n", "2", "rank", "sleep"))
