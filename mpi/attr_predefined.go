@@ -20,8 +20,11 @@ var (
 	IO = Keyval[int]{predefined: keyIO}
 	// Host is ProcNull: no process is a host process. On World.
 	Host = Keyval[int]{predefined: keyHost}
-	// WtimeIsGlobal is 1 if Wtime reads the same clock in all processes, or if the clocks are synchronized as well as
-	// messages can measure; otherwise 0. See Wtime. On every communicator.
+	// WtimeIsGlobal is 1 if Wtime reads the same clock in all processes, or if the clocks are synchronized now as well as
+	// messages can measure: no two differ by more than half of the fastest round trip. The value never changes, and is never 0:
+	// while clocks may differ by more, there is no attribute (MPI-5.0 §9.1.2). That is so for the first moments of a job on
+	// several machines, and when they have not been able to compare their clocks for some time. See Wtime and WtimeError. On
+	// every communicator.
 	WtimeIsGlobal = Keyval[int]{predefined: keyWtimeIsGlobal}
 	// AppNum is the index of this process's program among those on the launcher's command line, which colons separate. On
 	// World, if the launcher provides it.
@@ -59,10 +62,7 @@ func (c *Comm) predefinedAttr(s predefinedKey) (value int, ok bool) {
 	case s == keyTagUB:
 		return maxTag, true
 	case s == keyWtimeIsGlobal:
-		if p.clockSync.global {
-			return 1, true
-		}
-		return 0, true
+		return 1, p.clockSync.agrees()
 	case c != p.world:
 		return 0, false
 	case s == keyIO:

@@ -3,6 +3,7 @@ package mpi
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,18 +18,20 @@ import (
 // happens in cycles that begin at the same time in all processes, so rank 0 is ready to answer even if its program
 // makes no MPI calls.
 type clockSync struct {
-	clock      clocksync.Clock
-	engine     *proto.Engine
-	role       clockRole
-	leader     int           // rank that sends corrections for this clock
-	followers  []int         // ranks to which a leader sends corrections
-	epoch      int64         // common time of the start of the first cycle
-	quit       chan struct{} // nil if there are no cycles
-	done       sync.WaitGroup
-	pingCount  atomic.Int64 // calls of Stamp: in rank 0, the number of pings received
-	lastSample atomic.Pointer[clocksync.Sample]
-	global     bool          // see WtimeIsGlobal
-	fit        clocksync.Fit // of a leader
+	clock     clocksync.Clock
+	engine    *proto.Engine
+	role      clockRole
+	leader    int           // rank that sends corrections for this clock; 0 if it is rank 0's
+	followers []int         // ranks to which a leader sends corrections, and rank 0 the state
+	epoch     int64         // common time of the start of the first cycle
+	quit      chan struct{} // nil if there are no cycles
+	done      sync.WaitGroup
+	pingCount atomic.Int64 // calls of Stamp: in rank 0, the number of pings received
+	agreement clockAgreement
+	fit       clocksync.Fit // of a leader
+
+	mu      sync.Mutex
+	answers []clocksync.Sample // of a leader: those that sampleBurst has not taken
 }
 
 var errQuit = errors.New("the process finalizes")
@@ -63,11 +66,31 @@ func (k *clockSync) Stamp() int64 {
 	return k.clock.Source().Now()
 }
 
+// maxAnswers is the number of answers that a leader keeps. Only answers that arrive after their timeout accumulate.
+const maxAnswers = 64
+
 // Pong stores rank 0's answer to a ping, for sampleBurst.
-func (k *clockSync) Pong(peer int, sent, there, back int64) {
-	if peer == 0 {
-		k.lastSample.Store(&clocksync.Sample{Sent: sent, Remote: there, Received: back})
+func (k *clockSync) Pong(peer int, sent, there, back int64, answer uint64) {
+	if peer != 0 || k.role != roleLeader {
+		return
 	}
+	k.agreement.allowed.Store(decodeAllowed(answer))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.answers) < maxAnswers {
+		k.answers = append(k.answers, clocksync.Sample{Sent: sent, Remote: there, Received: back})
+	}
+}
+
+// takeAnswers appends the answers that have arrived to samples. It reports whether the one to the ping sent at sent is among
+// them.
+func (k *clockSync) takeAnswers(samples []clocksync.Sample, sent int64) ([]clocksync.Sample, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	answered := slices.ContainsFunc(k.answers, func(s clocksync.Sample) bool { return s.Sent == sent })
+	samples = append(samples, k.answers...)
+	k.answers = k.answers[:0]
+	return samples, answered
 }
 
 // Adjust makes the clock follow a correction from the leader. role, leader and clock are set when it is called: a leader sends
@@ -94,17 +117,17 @@ const (
 )
 
 // sampleBurst takes a few samples of rank 0's clock in a row. Each waits for at most timeout; 0 means no limit except
-// that of the engine.
+// that of the engine. An answer that arrives later is part of the next burst: under load there may be no others.
 func (k *clockSync) sampleBurst(timeout time.Duration) ([]clocksync.Sample, error) {
 	var got []clocksync.Sample
 	for range samplesPerBurst {
-		sent, err := k.engine.SendClockPing(0)
+		bound, roundTrip := k.state()
+		sent, err := k.engine.SendClockPing(0, bound, roundTrip)
 		if err != nil {
 			return nil, err
 		}
-		for {
-			if s := k.lastSample.Swap(nil); s != nil && s.Sent == sent {
-				got = append(got, *s)
+		for answered := false; ; {
+			if got, answered = k.takeAnswers(got, sent); answered {
 				break
 			}
 			if timeout > 0 && k.clock.Source().Now()-sent > int64(timeout) {
@@ -117,6 +140,15 @@ func (k *clockSync) sampleBurst(timeout time.Duration) ([]clocksync.Sample, erro
 		}
 	}
 	return got, nil
+}
+
+// state returns what a leader sends to rank 0 about its clock: see Ping. It is zero before the clock has started.
+func (k *clockSync) state() (bound, roundTrip uint64) {
+	if k.fit.Clock == nil {
+		return 0, 0
+	}
+	b := k.clock.Bound()
+	return b.Encode(b.At), uint64(k.fit.RoundTrip())
 }
 
 // measureOffset takes the first samples of a leader, from which it fits its first line.
@@ -174,7 +206,10 @@ func (k *clockSync) cycle() error {
 			return err
 		}
 		if k.role == roleReference {
-			return k.serve(begins + length/4)
+			if err := k.serve(begins + length/4); err != nil {
+				return err
+			}
+			return k.report()
 		}
 		return k.adjust(length)
 	}
@@ -217,8 +252,10 @@ func (k *clockSync) adjust(length int64) error {
 		return nil
 	}
 	b := k.fit.Correction(now + length/4)
+	state := encodeAllowed(k.agreement.allowed.Load())
 	for _, peer := range k.followers {
-		if err := k.engine.SendClockAdjust(peer, b.Encode()); err != nil {
+		err := k.engine.SendClockAdjust(peer, b.Encode())
+		if err = errors.Join(err, k.engine.SendClockState(peer, state)); err != nil {
 			return err
 		}
 	}

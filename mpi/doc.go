@@ -65,7 +65,7 @@
 //
 //	bound, ok, err := mpi.TagUB.Get(world)
 //
-// [Process.Wtime] returns a time that all processes share, even on several machines. [Process.WtimeError] estimates its error.
+// [Process.Wtime] returns a time that all processes share, even on several machines. [Process.WtimeError] bounds its error.
 //
 // # Hardware
 //

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"slices"
 
@@ -70,7 +69,6 @@ func (p *Process) compareProcesses(c *Comm) (err error) {
 	}
 	mine := [infoHashes]uint64{p.clockSync.clock.Source().ID, clocksync.Hash(v.bootID), clocksync.Hash(v.host)}
 	if alike, err := p.reduceProcessInfo(c, mine, probeIO() == nil); err != nil || alike {
-		p.clockSync.global = true
 		return err
 	}
 	all, err := p.gatherProcessInfo(c, mine)
@@ -146,7 +144,7 @@ func hostNameOf(x [infoWords]uint64) string {
 // Words of the clock information that every process sends: first the words of a leader's correction, then these. The epoch
 // of rank 0 is used.
 const (
-	clockResidual  = 4 // word of the correction
+	clockBound     = 4 // word of the correction
 	clockRoundTrip = 5
 	clockEpoch     = 6
 	clockWords     = 7
@@ -159,27 +157,23 @@ func (p *Process) startClocks(c *Comm, clocks []uint64) error {
 	k.leader = slices.Index(clocks, clocks[self])
 	switch {
 	case slices.Max(clocks) == slices.Min(clocks):
-		k.global = true
 		return nil
 	case self == 0:
 		k.role = roleReference
+		k.followers = othersWith(clocks, self)
 	case k.leader == 0: // it has rank 0's source: roleNone
 	case k.leader != self:
 		k.role = roleFollower
 	default:
 		k.role = roleLeader
-		for rank, id := range clocks {
-			if id == clocks[self] && rank != self {
-				k.followers = append(k.followers, rank)
-			}
-		}
+		k.followers = othersWith(clocks, self)
 		if err := k.measureOffset(); err != nil {
 			return err
 		}
 	}
 	var mine [clockWords]uint64
 	if k.role == roleLeader {
-		b := k.fit.Correction(0).Encode()
+		b := k.fit.Correction(k.clock.Source().Now()).Encode()
 		copy(mine[:], b[:])
 		mine[clockRoundTrip] = uint64(k.fit.RoundTrip())
 	}
@@ -197,25 +191,23 @@ func (p *Process) startClocks(c *Comm, clocks []uint64) error {
 		k.fit.Clock = &k.clock
 	}
 	k.epoch = int64(all[clockEpoch])
-	k.global = clocksAgree(all)
+	var leaders []clockState
+	for rank := range clocks {
+		if x := all[rank*clockWords:][:clockWords]; x[clockRoundTrip] != 0 {
+			leaders = append(leaders, clockState{rank, clocksync.DecodeBound(0, x[clockBound]), int64(x[clockRoundTrip])})
+		}
+	}
+	k.startAgreement(self, leaders)
 	// No leader may correct the clocks of others before all processes have started theirs.
 	return coll.Barrier(&c.coll)
 }
 
-// clocksAgree reports whether no two clocks are known to differ by more than half of the fastest round trip.
-func clocksAgree(all []uint64) bool {
-	var wrong []uint64
-	fastest := uint64(math.MaxUint64)
-	for x := range slices.Chunk(all, clockWords) {
-		if x[clockRoundTrip] != 0 { // sent by a leader
-			wrong = append(wrong, x[clockResidual])
-			fastest = min(fastest, x[clockRoundTrip])
+// othersWith returns the other ranks that have the same clock.
+func othersWith(clocks []uint64, self int) (others []int) {
+	for rank, id := range clocks {
+		if id == clocks[self] && rank != self {
+			others = append(others, rank)
 		}
 	}
-	slices.Sort(wrong)
-	apart := wrong[len(wrong)-1]
-	if len(wrong) > 1 {
-		apart += wrong[len(wrong)-2]
-	}
-	return apart < fastest/2
+	return others
 }

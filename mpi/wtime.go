@@ -15,7 +15,7 @@ func (p *Process) Wtime() float64 { return float64(p.clockSync.clock.Now()) / 1e
 // Wtick returns the resolution of Wtime in seconds. MPI-5.0 §9.6.
 func (p *Process) Wtick() float64 { return 1e-9 }
 
-// WtimeError estimates how far this process's Wtime differs from rank 0's: the 99.9th percentile of recent
-// comparisons. It contains drift and errors of measurement, but not the asymmetry of the path; see Wtime. It is 0 if
-// both read the same clock. Not in MPI-5.0.
-func (p *Process) WtimeError() time.Duration { return time.Duration(p.clockSync.clock.Residual()) }
+// WtimeError bounds how far this process's Wtime differs from rank 0's now: what recent comparisons found, and what they leave
+// open if that is more. It grows while the processes cannot compare. It contains drift and errors of measurement, but not the
+// asymmetry of the path; see Wtime. It is 0 if both read the same clock. Not in MPI-5.0.
+func (p *Process) WtimeError() time.Duration { return time.Duration(p.clockSync.clock.Bound().Error) }

@@ -9,10 +9,10 @@ import (
 // Clock returns common time, derived from a source. After Init, common time is the source's own. It must not be
 // copied.
 type Clock struct {
-	source   Source
-	slew     atomic.Pointer[slew] // nil if common time is the source's own
-	residual atomic.Int64
-	mu       sync.Mutex // held while slew is replaced
+	source Source
+	slew   atomic.Pointer[slew] // nil if common time is the source's own
+	mu     sync.Mutex           // held while slew and bound are replaced
+	bound  Bound                // of the line
 }
 
 // slew maps the time of the source to common time. From one time of the source to another it leads straight from a
@@ -70,13 +70,25 @@ func (c *Clock) At(t int64) int64 {
 	return c.slew.Load().at(t)
 }
 
-// Residual returns the estimated error of the clock's line in nanoseconds; 0 if it has none.
-func (c *Clock) Residual() int64 { return c.residual.Load() }
+// Bound returns the bound of the clock's error now: that of its line, and the distance to the line while the clock approaches
+// it. It is zero if common time is the source's own.
+func (c *Clock) Bound() Bound {
+	c.mu.Lock() // so slew and bound belong together
+	defer c.mu.Unlock()
+	k := c.slew.Load()
+	if k == nil {
+		return Bound{}
+	}
+	t := c.source.Now()
+	return Bound{At: t, Error: c.bound.Time(t) + absDiff(k.at(t), k.line.Time(t)), Growth: c.bound.Growth}
+}
 
 // Start makes the clock follow a line immediately. It must be called before anything has read the clock.
 func (c *Clock) Start(b Correction) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	l := b.Line
-	c.residual.Store(b.Residual)
+	c.bound = Bound{b.From, b.Error, b.Growth}
 	c.slew.Store(&slew{from: l.At, until: l.At, value: l.Time(l.At), line: l})
 }
 
@@ -106,6 +118,6 @@ func (c *Clock) Steer(b Correction) {
 	if old.from <= now {
 		old.previous = nil
 	}
-	c.residual.Store(b.Residual)
+	c.bound = Bound{b.From, b.Error, b.Growth}
 	c.slew.Store(k)
 }

@@ -5,9 +5,11 @@
 // no synchronization. For the others, one source is the reference, and common time is what it shows.
 //
 // A process with another source asks the reference for the time, and records when it sent the question and when it
-// received the answer: a [Sample]. Of a burst of samples, the fastest was delayed least. A [Fit] takes bursts. It
-// keeps those that were fast, and those that contradict the current line. It fits a [Line] to them, and estimates its
-// error from how well each line predicted the next burst. A [Clock] follows the line:
+// received the answer: a [Sample]. Of a burst of samples, the fastest was delayed least. A [Fit] takes bursts. Every sample
+// bounds the offset of the clock: the answer was given after the question and before its arrival. A [Line] lies between the
+// bounds of the recent bursts, and is fitted to the fast samples. Under load, when no sample is fast, the bounds alone determine
+// it: the widest strip between them is nearly horizontal if the clocks run alike, and inclined if they do not. A [Clock] follows
+// the line:
 //
 //	var c clocksync.Clock
 //	c.Init(source)
@@ -25,7 +27,10 @@
 //
 // # What is measured, and what is not
 //
-// The error that [Fit.Residual] returns is how far the clock was off when the next burst was taken: drift and errors
-// of reading. Messages cannot detect that a path takes longer in one direction than in the other. This shifts all
-// samples alike, by half of the difference, and so by less than half of the fastest round trip.
+// A [Bound] says how far the clock may be off: how far it was off when recent bursts were taken, or how far the lines that the
+// samples leave possible differ from it, if that is more. It grows with time, by the uncertainty of the rate. It assumes that
+// the rates of the clocks differ by less than 250 millionths until samples contradict that, and that they change slowly.
+//
+// Messages cannot detect that a path takes longer in one direction than in the other. This shifts all samples alike, by half of
+// the difference, and so by less than half of the fastest round trip. A bound does not contain it.
 package clocksync

@@ -24,7 +24,7 @@ func (s Sample) middle() (at, offset int64) {
 
 const (
 	maxPoints            = 32    // points to which the line is fitted
-	maxHistory           = 1024  // errors and round trips that are kept
+	maxHistory           = 1024  // round trips that are kept
 	rateSpread           = 20e-6 // assumed difference of the rates of two clocks before measurement
 	sameKernelRateSpread = 1e-12 // and of two clocks of one kernel
 )
@@ -33,17 +33,24 @@ const (
 type Fit struct {
 	// SameKernel is set if both clocks are one kernel's, in two time namespaces, and so differ by a constant.
 	SameKernel bool
-	// Clock, if not nil, is a started clock that follows the line with a delay. The recorded errors are then those of the clock.
+	// Clock, if not nil, is a started clock that follows the line with a delay. Its errors are recorded.
 	Clock      *Clock
 	points     []point
-	roundTrips []int64 // round trips of bursts, kept or not
-	errors     []int64 // of the line or the clock, at bursts that were kept
+	bounds     boundSet
+	roundTrips []int64 // round trips of bursts
+	errors     []int64 // of the clock, at recent bursts, as far as these prove them
+	line       Line
+	uncertain  uncertainty // of line
 }
 
 // point is the fastest sample of a burst.
 type point struct{ at, offset, trip int64 }
 
-// Add takes the samples of a burst and keeps the fastest if it contains information. It reports whether it does.
+// Add takes the samples of a burst, and fits the line again. It reports whether the burst had a sample.
+//
+// Every sample, however slow, bounds the line: the answer was given after the question was sent and before the answer was
+// received. The line passes between all bounds. Within them it is fitted to the fast samples, which are more accurate than their
+// bounds. If all samples are slow, as under load, the bounds alone determine the line, and its rate.
 func (f *Fit) Add(burst []Sample) bool {
 	if len(burst) == 0 {
 		return false
@@ -52,41 +59,34 @@ func (f *Fit) Add(burst []Sample) bool {
 	p := point{trip: s.RoundTrip()}
 	p.at, p.offset = s.middle()
 	f.roundTrips = appendBounded(f.roundTrips, p.trip, maxHistory)
-	if len(f.points) > 0 {
-		line := f.Line()
-		if absDiff(line.Time(p.at), p.at+p.offset) > p.trip/2+1 {
-			// The line predicts that the answer was given before the question or after its arrival. So one of the clocks
-			// stood still or changed its rate, and the old points are useless.
-			f.points = f.points[:0]
-		} else if !p.constrain(line, f.RoundTrip()) {
-			return false
-		}
-		if f.Clock == nil {
-			f.errors = appendBounded(f.errors, absDiff(line.Time(p.at), p.at+p.offset), maxHistory)
-		} else {
-			f.errors = appendBounded(f.errors, absDiff(f.Clock.At(p.at), p.at+p.offset), maxHistory)
-		}
+	if f.Clock != nil {
+		f.recordError(p)
 	}
-	f.points = appendBounded(f.points, p, maxPoints)
+	f.bounds.fixedRate = f.SameKernel
+	f.bounds.add(burst)
+	r, ok := f.bounds.region(p.at, f.RoundTrip()/2)
+	if !ok {
+		// No line fits: one of the clocks stood still or jumped, and what was measured before is useless.
+		f.points, f.bounds.bursts = nil, nil
+		f.bounds.add(burst)
+		r, _ = f.bounds.region(p.at, f.RoundTrip()/2) // one burst contradicts itself only if a clock jumped within it
+	}
+	// The time by which a sample was slower than the fastest may all have been spent in one direction. So the middle of a slow
+	// sample is worth less than its bounds, which are kept.
+	line := Line{At: p.at, Offset: f.line.Time(p.at) - p.at, Rate: f.line.Rate}
+	if slack := (p.trip - f.RoundTrip()) / 2; slack <= f.RoundTrip()/4 || len(f.points) == 0 {
+		f.points = appendBounded(f.points, p, maxPoints)
+		line = f.throughPoints(p.at)
+	}
+	f.line, f.uncertain = r.nearest(line)
 	return true
 }
 
-// constrain reduces a sample to what it adds to a line, and reports whether it adds anything. The time by which the
-// sample was slower than the fastest may all have been spent in one direction; where messages queue in one direction
-// it is, in every sample. So a slow sample only gives an interval for the offset, in which all values are equally
-// likely. A line that passes through the interval remains valid.
-func (p *point) constrain(line Line, best int64) bool {
-	slack := (p.trip - best) / 2
-	if slack <= best/4 {
-		return true
-	}
-	predicted := line.Time(p.at) - p.at
-	nearest := min(max(predicted, p.offset-slack), p.offset+slack)
-	if nearest == predicted {
-		return false
-	}
-	p.offset, p.trip = nearest, best+best/2
-	return true
+// recordError records by how much a burst proves that the clock was wrong: the distance to the middle of its fastest sample,
+// without the time by which this one was slower than the fastest of all.
+func (f *Fit) recordError(p point) {
+	slack := max(p.trip-f.RoundTrip(), 0) / 2
+	f.errors = appendBounded(f.errors, max(absDiff(f.Clock.At(p.at), p.at+p.offset)-slack, 0), maxBursts)
 }
 
 func absDiff(a, b int64) int64 { return max(a-b, b-a) }
@@ -102,19 +102,22 @@ func appendBounded[T any](list []T, x T, most int) []T {
 // RoundTrip returns the fastest recent round trip in nanoseconds.
 func (f *Fit) RoundTrip() int64 { return slices.Min(f.roundTrips) }
 
-// Residual returns the 99.9th percentile of the errors of the line or the clock in nanoseconds, over the bursts in
-// memory. With few bursts it is their maximum. Before the second burst it is half a round trip.
-func (f *Fit) Residual() int64 {
-	n := len(f.errors)
-	if n == 0 {
-		return f.RoundTrip() / 2
+// Bound returns the bound of the line's error: the largest recent error of the clock, or what the samples leave open if that is
+// more.
+func (f *Fit) Bound() Bound {
+	b := Bound{At: f.uncertain.at, Error: f.uncertain.offset, Growth: f.uncertain.rate}
+	for _, e := range f.errors {
+		b.Error = max(b.Error, e)
 	}
-	return slices.Sorted(slices.Values(f.errors))[(n*999+999)/1000-1]
+	return b
 }
 
-// Line returns the line through the samples, weighted by how fast they were. While they cover only a short time, its
-// rate is little more than the assumption that clocks run alike.
-func (f *Fit) Line() Line {
+// Line returns the line through the samples.
+func (f *Fit) Line() Line { return f.line }
+
+// throughPoints returns the line through the points, weighted by how fast they were. While they cover only a short time, its
+// rate is little more than the assumption that clocks run alike. Its At is at.
+func (f *Fit) throughPoints(at int64) Line {
 	last := f.points[len(f.points)-1]
 	best := f.RoundTrip()
 	var n, x, y float64
@@ -139,8 +142,14 @@ func (f *Fit) Line() Line {
 		guess = sameKernelRateSpread
 	}
 	rate := xy / (xx + 1/(guess*guess))
-	return Line{At: last.at, Offset: last.offset + int64(math.Round(y-rate*x)), Rate: max(min(rate, maxRate), -maxRate)}
+	offset := y + rate*(float64(at-last.at)-x)
+	return Line{At: at, Offset: last.offset + int64(math.Round(offset)), Rate: max(min(rate, maxRate), -maxRate)}
 }
 
 // Correction returns a correction to the line that takes effect at time from of the source.
-func (f *Fit) Correction(from int64) Correction { return Correction{from, f.Line(), f.Residual()} }
+func (f *Fit) Correction(from int64) Correction {
+	b := f.Bound()
+	c := Correction{From: from, Line: f.line}
+	c.Error, c.Growth = unpack(pack(b.Time(from), b.Growth)) // all processes that follow the line have the same values
+	return c
+}

@@ -5,22 +5,27 @@ package proto
 type ClockHandler interface {
 	// Stamp returns the time at which a ping is sent or received.
 	Stamp() int64
+	// Ping handles the words of another process's SendClockPing, and returns the word for the answer.
+	Ping(peer int, bound, roundTrip uint64) (answer uint64)
 	// Pong handles the answer to a ping. The ping was sent at sent and the answer arrived at back, by Stamp in this process; it
-	// was answered at there, by Stamp in the peer.
-	Pong(peer int, sent, there, back int64)
+	// was answered at there, by Stamp in the peer. answer is the word that the peer's Ping returned.
+	Pong(peer int, sent, there, back int64, answer uint64)
 	// Adjust handles the words of another process's SendClockAdjust. It returns false for words that no correct process sends.
 	Adjust(peer int, w [5]uint64) bool
+	// State handles the word of another process's SendClockState. It returns false if no correct process sends it.
+	State(peer int, w uint64) bool
 }
 
-// SendClockPing asks a process for its time. It returns the time at which the ping was sent.
-func (e *Engine) SendClockPing(peer int) (sent int64, err error) {
+// SendClockPing asks a process for its time, and passes two words to its ClockHandler. It returns the time at which the ping was
+// sent.
+func (e *Engine) SendClockPing(peer int, bound, roundTrip uint64) (sent int64, err error) {
 	e.lock()
 	defer e.unlock()
 	if err := e.connect(int32(peer)); err != nil {
 		return 0, err
 	}
 	sent = e.clock.Stamp()
-	e.sendControl(int32(peer), envelope{kind: kindClockPing}, uint64(sent))
+	e.sendControl(int32(peer), envelope{kind: kindClockPing}, uint64(sent), bound, roundTrip)
 	return sent, e.failure.err
 }
 
@@ -32,15 +37,29 @@ func (e *Engine) SendClockAdjust(peer int, w [5]uint64) error {
 	return e.failure.err
 }
 
-// handleClock handles the three kinds of clock messages.
+// SendClockState sends a word to the ClockHandler of a process.
+func (e *Engine) SendClockState(peer int, w uint64) error {
+	e.lock()
+	defer e.unlock()
+	if err := e.connect(int32(peer)); err != nil {
+		return err
+	}
+	e.sendControl(int32(peer), envelope{kind: kindClockState}, w)
+	return e.failure.err
+}
+
+// handleClock handles the four kinds of clock messages.
 func (e *Engine) handleClock(peer int32, k kind, w [5]uint64) bool {
 	switch {
 	case e.clock == nil:
 		return false
 	case k == kindClockPing:
-		e.sendControl(peer, envelope{kind: kindClockPong}, w[0], uint64(e.clock.Stamp()))
+		there := e.clock.Stamp()
+		e.sendControl(peer, envelope{kind: kindClockPong}, w[0], uint64(there), e.clock.Ping(int(peer), w[1], w[2]))
 	case k == kindClockPong:
-		e.clock.Pong(int(peer), int64(w[0]), int64(w[1]), e.clock.Stamp())
+		e.clock.Pong(int(peer), int64(w[0]), int64(w[1]), e.clock.Stamp(), w[2])
+	case k == kindClockState:
+		return e.clock.State(int(peer), w[0])
 	default:
 		return e.clock.Adjust(int(peer), w)
 	}

@@ -69,7 +69,7 @@ func (e *Engine) dispatch(peer int32, b []byte) bool {
 		e.handleRTRCancel(peer, w)
 	case kindRTRCancelAck:
 		e.handleRTRCancelAck(peer, w)
-	case kindClockPing, kindClockPong, kindClockAdjust:
+	case kindClockPing, kindClockPong, kindClockAdjust, kindClockState:
 		return e.handleClock(peer, v.kind, w)
 	case kindWatch:
 		e.handleWatch(peer, v.context)

@@ -36,12 +36,13 @@ const (
 	kindPut                          // receiver's id, address, key, id of the sender's request, index of a shared word or noWord
 	kindRTRCancel                    // receiver's id
 	kindRTRCancelAck                 // receiver's id
-	kindClockPing                    // sender's time
-	kindClockPong                    // the time in the ping, receiver's time
+	kindClockPing                    // sender's time; two words that a ClockHandler interprets
+	kindClockPong                    // the time in the ping, receiver's time; a word that a ClockHandler interprets
 	kindClockAdjust                  // words that a ClockHandler interprets
 	kindWatch                        // nothing: the receiver reports with LEFT when it leaves the context, see departures
 	kindLeft                         // nothing
 	kindRefuse                       // sender's id, of an RTS or a synchronous message
+	kindClockState                   // a word that a ClockHandler interprets
 	kindCount
 )
 
@@ -52,8 +53,7 @@ const noKind = 1 << 32
 var wordCount = [kindCount]int{kindEagerSync: 1, kindFirstFrag: 1, kindRTS: 5, kindAssist: 5, kindATP: 2, kindFIN: 1,
 	kindDataRequest: 3, kindData: 2,
 	kindRTR: 5, kindPut: 5, kindRTRCancel: 1, kindRTRCancelAck: 1,
-	kindClockPing: 1, kindClockPong: 2, kindClockAdjust: 5,
-	kindRefuse: 1}
+	kindClockPing: 3, kindClockPong: 3, kindClockAdjust: 5, kindRefuse: 1, kindClockState: 1}
 
 const (
 	envelopeBytes = 16
