@@ -1,0 +1,60 @@
+package wakesock
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Watcher reports the processes of a node that have ended.
+type Watcher struct {
+	file *os.File
+	done chan struct{} // closed when the goroutine has ended
+}
+
+// Watch takes over the epoll set of a node of n processes. A goroutine of its own calls ended with each process whose receiving
+// end was closed, once.
+func Watch(epoll, n int, ended func(process int)) (*Watcher, error) {
+	// The runtime's poller only takes non-blocking descriptors. The flag is shared by all processes, which all set it.
+	if err := unix.SetNonblock(epoll, true); err != nil {
+		_ = unix.Close(epoll)
+		return nil, fmt.Errorf("watch the processes of this node: %w", err)
+	}
+	w := &Watcher{file: os.NewFile(uintptr(epoll), "processes of this node"), done: make(chan struct{})}
+	conn, err := w.file.SyscallConn()
+	if err != nil {
+		return nil, fmt.Errorf("watch the processes of this node: %w", err)
+	}
+	go func() {
+		defer close(w.done)
+		seen := make([]bool, n)
+		events := make([]unix.EpollEvent, n)
+		_ = conn.Read(func(fd uintptr) bool { // it fails only because of Close
+			report(int(fd), events, seen, ended)
+			return false // wait for the next
+		})
+	}()
+	return w, nil
+}
+
+// report calls ended with the processes that were not seen before.
+func report(epoll int, events []unix.EpollEvent, seen []bool, ended func(int)) {
+	n, err := unix.EpollWait(epoll, events, 0)
+	if err != nil {
+		return // EINTR is not possible, as it does not wait
+	}
+	for _, e := range events[:n] {
+		if i := int(e.Fd); i >= 0 && i < len(seen) && !seen[i] {
+			seen[i] = true
+			ended(i)
+		}
+	}
+}
+
+// Close ends the goroutine and closes the epoll set. No call of ended is made or running afterwards.
+func (w *Watcher) Close() error {
+	err := w.file.Close()
+	<-w.done
+	return err
+}
