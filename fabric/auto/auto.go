@@ -15,6 +15,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/mem"
+	"github.com/ibrun/ibrun/fabric/shm"
 	"github.com/ibrun/ibrun/fabric/tcp"
 	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/internal/tunables"
@@ -28,6 +29,8 @@ type Node struct {
 	Key [32]byte
 	// Tracer is the process that is an ancestor of all local peers, or 0.
 	Tracer int
+	// Sockets is shm.Transport.Sockets: the launcher's sockets between the local peers, or nil.
+	Sockets shm.Sockets
 	// Transports lists the names of the transports that may be used, the same at every process; empty means all. See
 	// [ParseTransports].
 	Transports []string

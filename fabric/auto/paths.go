@@ -146,7 +146,7 @@ func (n Node) transport(t transports.Transport) fabric.Transport {
 }
 
 func (n Node) shm() *shm.Transport {
-	return &shm.Transport{Local: n.Local, Key: n.Key, Tracer: n.Tracer, Stream: n.Thresholds.ShmStream}
+	return &shm.Transport{Local: n.Local, Key: n.Key, Sockets: n.Sockets, Tracer: n.Tracer, Stream: n.Thresholds.ShmStream}
 }
 
 func (n Node) rdma() *rdma.Transport {

@@ -6,32 +6,34 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/memaddr"
 	ring "github.com/ibrun/ibrun/internal/shm"
+	"github.com/ibrun/ibrun/internal/wakesock"
 )
 
 // Domain is one peer's membership in a node. Peers are numbered as in fabric.Config in the interface. Inside, they have local
 // numbers: their index in local. One goroutine at a time uses a domain, and no lock is needed.
 type Domain struct {
-	local      []int // numbers of the peers, by local number
-	selfIndex  int   // this peer's local number
-	key        [32]byte
+	local      []int  // numbers of the peers, by local number
+	selfIndex  int    // this peer's local number
 	stream     int    // Transport.Stream
 	pidns      uint64 // inode of this process's pid namespace
 	canBarrier bool   // this process can make the others pass a barrier (membarrier)
 	sock       *socket
+	senders    *senders
 	seg        *ring.Segment              // of the node
 	controlMem []byte                     // the control blocks, mapped
 	controls   []*control                 // by local number
 	self       *control                   // this peer's control block; nil: closed
 	endpoints  []*endpoint                // by local number, nil: not connected
 	largeRings int                        // how many of their rings have largeSpace
-	sockAddrs  []*unix.SockaddrUnix       // by local number, nil: not needed yet
 	passing    map[uint64]*passingSegment // segments that this peer is still passing to others, by id
 	fenceWord  atomic.Uint32              // target of fence, never read
+
+	watcher  *wakesock.Watcher       // calls peerEnded
+	ended    []atomic.Uint64         // bitmap of the local numbers of peers that have ended; peerEnded sets bits
+	notified atomic.Pointer[control] // self for peerEnded, once it is mapped
 
 	inboundFrom []*inbound     // by local number, nil: no ring from that peer
 	inbounds    []*inbound     // those that Poll reads, in the order in which they were found
@@ -58,7 +60,8 @@ type inbound struct {
 	flags        *uint32  // of the writer, which may sleep until there is room
 	fence        bool     // execute a fence between releasing room and loading the flags
 	wasEmpty     bool     // the last Poll found nothing here
-	closed       bool     // the writer has closed; records that remain are still delivered
+	closed       bool     // the writer has closed or ended; records that remain are still delivered
+	endedErr     error    // with closed: the writer has ended without closing
 }
 
 var (
@@ -107,7 +110,11 @@ func (d *Domain) Connect(peer int, _ []byte) (fabric.Endpoint, error) {
 		e.endErr.Store(&errDown)
 	}
 	d.endpoints[to] = e
+	d.senders.request(to, false)
 	d.notify(to, &d.controls[to].connectedFrom)
+	if d.hasEnded(to) {
+		d.endOf(to)
+	}
 	return e, nil
 }
 
@@ -136,6 +143,10 @@ func (d *Domain) Words(peer int, inbound bool) []uint64 {
 // Close notifies all connected peers and unmaps everything.
 func (d *Domain) Close() error {
 	var errs []error
+	if d.watcher != nil {
+		errs = append(errs, d.watcher.Close())
+		d.watcher = nil
+	}
 	if d.self != nil {
 		atomic.OrUint32(&d.self.flags, closed)
 		for to := range d.local {
@@ -169,7 +180,7 @@ func (d *Domain) Close() error {
 		errs = append(errs, d.seg.Close())
 	}
 	if d.sock != nil {
-		errs = append(errs, d.sock.close())
+		errs = append(errs, d.sock.close(), d.senders.close())
 		d.sock = nil
 	}
 	return errors.Join(errs...)

@@ -55,5 +55,5 @@ func ringOffset(i, j, n int) int64 {
 	return int64(n)*controlBytes + int64(i*n+j)*int64(ringBytes(largeSpace))
 }
 
-// segmentBytes returns the length of the segment of n local peers. Nearly all of it is never allocated.
-func segmentBytes(n int) int64 { return ringOffset(n, 0, n) }
+// segmentSize returns the length of the segment of n local peers. Nearly all of it is never allocated.
+func segmentSize(n int) int64 { return ringOffset(n, 0, n) }

@@ -9,6 +9,7 @@ import (
 	mathrand "math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/fabrictest"
+	"github.com/ibrun/ibrun/internal/fdpass"
 	ring "github.com/ibrun/ibrun/internal/shm"
 )
 
@@ -149,94 +151,88 @@ func TestOpenTimeout(t *testing.T) {
 	}
 }
 
-// TestOpenTwice: a peer cannot be opened twice.
-func TestOpenTwice(t *testing.T) {
+// TestForeignMessages: descriptors that no correct peer sends are closed, and do not affect the peers.
+func TestForeignMessages(t *testing.T) {
 	checkLeftovers(t)
-	tr := node(1)
-	openAll(t, tr)
-	if d, err := tr.Open(t.Context(), &fabric.Config{Self: 0, Size: 1}); d != nil || !errors.Is(err, unix.EADDRINUSE) {
-		t.Errorf("%v, %v", d, err)
-	}
-}
-
-// TestForeignDatagrams: descriptors that do not come from a peer are closed, and do not affect the peers.
-func TestForeignDatagrams(t *testing.T) {
-	checkLeftovers(t)
-	tr := node(2)
-	ds := openAll(t, tr)
+	ds := openAll(t, node(2))
 	s, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(s)
+	good, err := ring.Create(4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer good.Close()
 	before := leftovers(t)
-	to, token := socketAddress(tr.Key, 1), ds[0].sock.token
-	post := func(msg []byte, rights ...int) {
-		var oob []byte
-		if len(rights) != 0 {
-			oob = unix.UnixRights(rights...)
-		}
-		if err := unix.Sendmsg(s, msg, oob, to, 0); err != nil {
-			t.Error(err)
-		}
-	}
+	to := int(ds[0].senders.fds[1].Load())
 	send := func(msg []byte, rights ...int) {
-		post(msg, rights...)
-		if err := ds[1].disarm(); err != nil { // which reads the datagrams
+		t.Helper()
+		if err := unix.Sendmsg(to, msg, unix.UnixRights(rights...), nil, 0); err != nil {
+			t.Error(err)
+		}
+		if err := ds[1].disarm(); err != nil && len(rights) <= fdpass.Max { // which reads the messages
 			t.Error(err)
 		}
 	}
-	named := func(id uint64) []byte {
-		return append(binary.LittleEndian.AppendUint64([]byte{segmentByte}, id), token[:]...)
-	}
-	wrong := named(5)
-	wrong[len(wrong)-1]++
+	named := func(id uint64) []byte { return appendSegment(nil, id) }
+	many := slices.Repeat([]int{s}, fdpass.Max+40) // more than there is room for
 	for _, msg := range [][]byte{
-		nil, {wakeByte}, {segmentByte}, wrong, named(5)[:40], append(named(5), 1), make([]byte, 41), make([]byte, 5000),
+		nil, {'W'}, {segmentByte}, named(5)[:8], append(named(5), 1), make([]byte, 9), make([]byte, 5000), named(5),
 	} {
-		send(msg)
 		send(msg, s)
-		send(msg, s, s, s)
-		many := make([]int, 40) // more than there is room for
-		for i := range many {
-			many[i] = s
-		}
+		send(msg, good.FD(), good.FD())
 		send(msg, many...)
 	}
 	if len(ds[1].sock.descriptors) != 0 {
 		t.Errorf("kept descriptors: %v", ds[1].sock.descriptors)
 	}
-	asOtherUser(t, func() { post(named(6), s) })
-	send(named(7), s)
-	send(named(7), s) // replaces the first
-	if len(ds[1].sock.descriptors) != 1 {
-		t.Errorf("kept descriptors, with those of another user: %v", ds[1].sock.descriptors)
-	}
+	send(named(7), good.FD())
+	send(named(7), good.FD()) // replaces the first
 	if fd, ok, err := ds[1].sock.takeSegment(7); !ok || err != nil || unix.Close(fd) != nil {
 		t.Errorf("take: %v, %v", ok, err)
+	}
+	for id := range uint64(2 * maxKept) { // more than anybody requests
+		send(named(id+100), good.FD())
+	}
+	if n := len(ds[1].sock.descriptors); n != maxKept {
+		t.Errorf("kept %d descriptors", n)
+	}
+	for id, fd := range ds[1].sock.descriptors {
+		delete(ds[1].sock.descriptors, id)
+		unix.Close(fd)
 	}
 	if after := leftovers(t); after != before {
 		t.Errorf("before: %s; after: %s", before, after)
 	}
 }
 
-// asOtherUser runs f as another user, if this one is allowed to do that.
-func asOtherUser(t *testing.T, f func()) {
-	t.Helper()
-	if os.Getuid() != 0 {
-		return
+// TestNoNames: while peers meet and afterwards, no socket has a name that another user could send to.
+func TestNoNames(t *testing.T) {
+	ds := openAll(t, node(3))
+	sockets, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and the thread ends with the goroutine
-		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, 65534, 65534, 65534); errno != 0 {
-			t.Error(errno)
-			return
+	named := map[string]bool{} // inodes of sockets with names
+	for line := range strings.Lines(string(sockets)) {
+		if f := strings.Fields(line); len(f) > 7 {
+			named[f[6]] = true
 		}
-		f()
-	}()
-	<-done
+	}
+	for i, d := range ds {
+		fds := []int{d.sock.fd}
+		for to := range ds {
+			fds = append(fds, int(d.senders.fds[to].Load()))
+		}
+		for _, fd := range fds {
+			var st unix.Stat_t
+			if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFSOCK || named[fmt.Sprint(st.Ino)] {
+				t.Errorf("peer %d: descriptor %d: mode %o, named %v, %v", i, fd, st.Mode, named[fmt.Sprint(st.Ino)], err)
+			}
+		}
+	}
 }
 
 // TestCorruptRing: a peer that writes invalid bytes into a ring is lost; the other peers are not affected.
@@ -434,8 +430,8 @@ func TestOffsets(t *testing.T) {
 				end += int64(ringBytes(largeSpace))
 			}
 		}
-		if segmentBytes(n) != end {
-			t.Errorf("%d peers: %d bytes, the last ring ends at %d", n, segmentBytes(n), end)
+		if segmentSize(n) != end {
+			t.Errorf("%d peers: %d bytes, the last ring ends at %d", n, segmentSize(n), end)
 		}
 	}
 }

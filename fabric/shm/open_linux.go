@@ -29,12 +29,11 @@ func open(ctx context.Context, t *Transport, cfg *fabric.Config) (_ fabric.Domai
 	d := &Domain{
 		local:       slices.Clone(t.Local),
 		selfIndex:   slices.Index(t.Local, cfg.Self),
-		key:         t.Key,
 		stream:      t.Stream,
 		endpoints:   make([]*endpoint, len(t.Local)),
 		inboundFrom: make([]*inbound, len(t.Local)),
 		down:        make([]bool, len(t.Local)),
-		sockAddrs:   make([]*unix.SockaddrUnix, len(t.Local)),
+		ended:       make([]atomic.Uint64, (len(t.Local)+63)/64),
 		passing:     map[uint64]*passingSegment{},
 	}
 	defer func() {
@@ -42,7 +41,7 @@ func open(ctx context.Context, t *Transport, cfg *fabric.Config) (_ fabric.Domai
 			err = errors.Join(err, d.Close())
 		}
 	}()
-	if d.sock, err = bind(t.Key, cfg.Self); err != nil {
+	if err := d.openSockets(ctx, t); err != nil {
 		return nil, err
 	}
 	if d.seg, err = d.nodeSegment(ctx); err != nil {
@@ -57,6 +56,12 @@ func open(ctx context.Context, t *Transport, cfg *fabric.Config) (_ fabric.Domai
 		d.controls[i] = controlAt(d.controlMem, i)
 	}
 	d.self = d.controls[d.selfIndex]
+	d.notified.Store(d.self)
+	for i := range d.ended { // peers that have ended before that
+		if d.ended[i].Load() != 0 {
+			atomic.AddUint64(&d.self.changes, 1)
+		}
+	}
 	if err := d.publishControl(t); err != nil {
 		return nil, err
 	}

@@ -105,7 +105,7 @@ func (d *Domain) checkState() error {
 func (d *Domain) deliverDown(evs []fabric.Event) int {
 	for _, in := range d.inbounds { // markDown replaces d.inbounds
 		if in.closed && !in.r.Ready() {
-			d.markDown(in.from, nil)
+			d.markDown(in.from, in.endedErr)
 		}
 	}
 	k := copy(evs, d.downEvents)
@@ -132,7 +132,7 @@ func (d *Domain) releaseBorrowed() {
 	d.borrowed = nil
 }
 
-// checkChanges finds peers that have connected or closed since the last call.
+// checkChanges finds peers that have connected, closed or ended since the last call.
 func (d *Domain) checkChanges() {
 	d.changesSeen = atomic.LoadUint64(&d.self.changes)
 	for from := range d.local {
@@ -150,6 +150,9 @@ func (d *Domain) checkChanges() {
 			} else {
 				d.markDown(from, nil)
 			}
+		}
+		if d.hasEnded(from) {
+			d.endOf(from)
 		}
 	}
 }
@@ -170,6 +173,7 @@ func (d *Domain) accept(from int) error {
 	}
 	d.inboundFrom[from] = in
 	d.inbounds = append(d.inbounds, in)
+	d.senders.request(from, false)
 	return nil
 }
 

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/fdpass"
 	ring "github.com/ibrun/ibrun/internal/shm"
 )
 
@@ -76,7 +76,7 @@ func (d *Domain) Segment(id uint64, peers []int, bytes int) (fabric.Segment, err
 	}
 	seg, err := ring.Open(fd)
 	if err != nil {
-		closeUnused(fd)
+		fdpass.Discard(fd)
 		return nil, err
 	}
 	return mapAndClose(seg, bytes)
@@ -89,9 +89,12 @@ func (d *Domain) createAndPass(id uint64, to []int, bytes int) (fabric.Segment, 
 		p = &passingSegment{unsent: slices.Clone(to)}
 		p.seg, p.err = ring.Create(int64(bytes))
 		d.passing[id] = p
+		for _, peer := range to {
+			d.senders.request(slices.Index(d.local, peer), false)
+		}
 	}
 	for len(p.unsent) != 0 {
-		ok, err := d.sock.sendSegment(socketAddress(d.key, p.unsent[0]), id, p.fd())
+		ok, err := d.senders.sendSegment(slices.Index(d.local, p.unsent[0]), id, p.fd())
 		if err != nil {
 			delete(d.passing, id)
 			return nil, errors.Join(fmt.Errorf("shm: pass a segment to peer %d: %w", p.unsent[0], err), p.close())
@@ -119,46 +122,31 @@ func mapAndClose(seg *ring.Segment, bytes int) (fabric.Segment, error) {
 
 // nodeSegment creates the node's segment and passes it on, or receives it from the first peer.
 func (d *Domain) nodeSegment(ctx context.Context) (*ring.Segment, error) {
-	n := len(d.local)
+	want := segmentSize(len(d.local))
 	if d.selfIndex != 0 {
-		fd, err := d.sock.awaitSegment(ctx, nodeSegmentID)
+		fd, err := d.awaitSegment(ctx, nodeSegmentID)
 		if err != nil {
 			return nil, err
 		}
 		seg, err := ring.Open(fd)
 		if err != nil {
-			closeUnused(fd)
+			fdpass.Discard(fd)
+			return nil, err
 		}
-		return seg, err
+		if seg.Size() != want {
+			return nil, errors.Join(fmt.Errorf("shm: the segment of this node has %d bytes instead of %d: do all processes run "+
+				"the same program?", seg.Size(), want), seg.Close())
+		}
+		return seg, nil
 	}
-	seg, err := ring.Create(segmentBytes(n))
+	seg, err := ring.Create(want)
 	if err != nil {
 		return nil, err
 	}
-	for _, peer := range d.local[1:] {
-		if err := d.sendNodeSegment(ctx, peer, seg.FD()); err != nil {
-			return nil, errors.Join(err, seg.Close())
-		}
+	if err := d.sendNodeSegment(ctx, seg.FD()); err != nil {
+		return nil, errors.Join(err, seg.Close())
 	}
 	return seg, nil
-}
-
-// sendNodeSegment passes the node's segment to a peer that may not have bound its socket yet.
-func (d *Domain) sendNodeSegment(ctx context.Context, peer, fd int) error {
-	to := d.peerAddress(slices.Index(d.local, peer))
-	for pause := 20 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
-		ok, err := d.sock.sendSegment(to, nodeSegmentID, fd)
-		if ok {
-			return nil
-		}
-		if err == nil && ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		if err != nil {
-			return fmt.Errorf("shm: pass the node's segment to peer %d: %w", peer, err)
-		}
-		time.Sleep(pause)
-	}
 }
 
 // nodeSegmentID is the id of the node's segment in datagrams. Segments of callers have other ids.

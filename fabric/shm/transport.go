@@ -13,9 +13,11 @@ import (
 type Transport struct {
 	// Local lists the peers on this node in ascending order, including the one that opens. Others cannot be connected to.
 	Local []int
-	// Key is a secret shared by the peers of this job only. Names of sockets are derived from it, and peers authenticate each
-	// other with it.
+	// Key is a secret shared by the peers of this job only. Peers without Sockets find and authenticate each other with it.
 	Key [32]byte
+	// Sockets provides the sockets between the peers. If it is nil, the peers exchange them in a folder for temporary files that
+	// only this user can enter, and Open returns when all have come.
+	Sockets Sockets
 	// Tracer is the process whose descendants the peers are. It may trace them where Yama restricts that; 0 names no process.
 	Tracer int
 	// Stream is the largest payload in bytes that goes through the ring in several messages rather than by a Read. 0 means
@@ -24,6 +26,18 @@ type Transport struct {
 	Stream int
 
 	fenced bool // do without membarrier, as on kernels that lack it
+}
+
+// Sockets is a launcher that has made sockets for the peers of a node, as package wakesock does.
+type Sockets interface {
+	// Own returns the descriptors of this process, which the caller then owns: where it receives, what leads there, and the epoll
+	// set of the peers that have ended. It may be called once.
+	Own(ctx context.Context) (receive, send, ended int, err error)
+	// Request obtains the socket that leads to a peer, which is given by its index in Transport.Local. It does not wait: deliver
+	// is called once, by any goroutine, with a descriptor that deliver then owns, or with an error.
+	Request(local int, deliver func(fd int, err error)) error
+	// Wake wakes a peer for a process that could not obtain its socket.
+	Wake(local int)
 }
 
 // Payloads up to these lengths go faster by two copies through the ring, made at the same time, than by one copy of the kernel.

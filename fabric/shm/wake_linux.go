@@ -43,7 +43,7 @@ func (d *Domain) hasEvents() bool {
 	return false
 }
 
-// disarm clears this peer's flag asleep and reads the datagrams that have arrived.
+// disarm clears this peer's flag asleep and reads the messages that have arrived.
 func (d *Domain) disarm() error {
 	d.armed = false
 	atomic.AndUint32(&d.self.flags, ^uint32(asleep))
@@ -69,19 +69,11 @@ func (d *Domain) notify(to int, bitmap *[maxLocal / 64]uint64) {
 
 // wakePeer wakes a peer if it sleeps. The caller's stores must be visible before the flag is loaded: either the caller has
 // executed a fence, or the sleeping peer has made this process pass a barrier in Arm. Only the one that clears the flag sends the
-// datagram.
+// message.
 func (d *Domain) wakePeer(to int) {
 	if f := &d.controls[to].flags; atomic.LoadUint32(f)&asleep != 0 && atomic.AndUint32(f, ^uint32(asleep))&asleep != 0 {
-		d.sock.wake(d.peerAddress(to))
+		d.senders.wake(to)
 	}
-}
-
-// peerAddress returns the address of a peer's socket.
-func (d *Domain) peerAddress(to int) *unix.SockaddrUnix {
-	if d.sockAddrs[to] == nil {
-		d.sockAddrs[to] = socketAddress(d.key, d.local[to])
-	}
-	return d.sockAddrs[to]
 }
 
 // fence orders earlier stores before later loads. An atomic read-modify-write does that on every processor that Go supports.

@@ -26,11 +26,13 @@ NONE < internal/leakcheck < fabric/fabrictest, verbs/verbstest;
 internal/ticks, internal/transports < perf;
 hw, perf < perf/prom;
 NONE < internal/pmi;
-internal/auth < internal/ranklink;
+NONE < internal/fdpass;
+internal/auth, internal/fdpass < internal/ranklink;
+internal/auth, internal/fdpass < internal/wakesock;
 
 # Layer 1: the hardware of this node, and rings in shared memory.
 NONE < hw < hw/hwtest;
-NONE < internal/shm;
+internal/fdpass < internal/shm;
 
 # Layer 2: queue pairs, completion queues, memory regions; software RDMA devices, and virtual machines that have them.
 internal/abi/* < verbs/internal/*, verbs;
@@ -55,7 +57,7 @@ internal/memaddr < fabric/shm, fabric/rdma;
 NONE < fabric < fabric/mem, fabric/tcp, fabric/hook, fabric/fabrictest;
 internal/transports < fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, fabric/auto;
 internal/tunables < fabric/tcp, fabric/rdma, fabric/auto;
-fabric, internal/shm < fabric/shm;
+fabric, internal/shm, internal/fdpass, internal/wakesock < fabric/shm;
 fabric, verbs, hw < fabric/rdma;
 fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, verbs < fabric/auto;
 
@@ -107,7 +109,7 @@ cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/proctree, cmd/ibru
 cmd/ibrun/internal/launch/perfmem, cmd/ibrun/internal/launch/protocol < cmd/ibrun/internal/launch/agent;
 cmd/ibrun/internal/launch/perfmem, cmd/ibrun/internal/launch/protocol < cmd/ibrun/internal/launch/monitor;
 cmd/ibrun/internal/launch/perfmem, cmd/ibrun/internal/launch/protocol < cmd/ibrun/internal/launch/coordinator;
-hw, internal/pmi, internal/ranklink < cmd/ibrun/internal/launch/agent;
+hw, internal/pmi, internal/ranklink, internal/wakesock < cmd/ibrun/internal/launch/agent;
 hw, perf, perf/profile, perf/prom, internal/buildinfo, cmd/ibrun/internal/cli < cmd/ibrun/internal/launch/monitor;
 cmd/ibrun/internal/exporter, cmd/ibrun/internal/inspect, cmd/ibrun/internal/report, cmd/ibrun/internal/tracemerge <
   cmd/ibrun/internal/launch/monitor;

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/internal/fdpass"
 )
 
 // infoTimeout bounds the wait for RankInfo, which the agent sends before the rank runs.
@@ -47,7 +49,7 @@ func FromEnv(getenv func(string) string) (*Link, *RankInfo, error) {
 	if err != nil || fd < 0 {
 		return nil, nil, fmt.Errorf("ranklink: IBRUN_FD=%q is not a file descriptor", text)
 	}
-	if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_SEQPACKET {
+	if err := fdpass.CheckUnixSocket(fd, unix.SOCK_SEQPACKET); err != nil {
 		return nil, nil, fmt.Errorf("ranklink: IBRUN_FD=%d is not the socket that ibrun made. A program between ibrun and "+
 			"this one has closed it. A program that is started by a rank needs IBRUN_FD unset", fd)
 	}
@@ -103,35 +105,64 @@ func (l *Link) Send(kind Kind, v any) error {
 	return nil
 }
 
+// SendFiles is Send for a message with descriptors, which the caller still owns.
+func (l *Link) SendFiles(kind Kind, v any, fds ...int) error {
+	packet, err := encode(kind, v)
+	if err != nil {
+		return err
+	}
+	conn, err := l.file.SyscallConn()
+	if err == nil {
+		errWait := conn.Write(func(fd uintptr) (done bool) {
+			err = fdpass.Send(int(fd), packet, fds...)
+			return err != unix.EAGAIN
+		})
+		err = errors.Join(err, errWait)
+	}
+	if err != nil {
+		return fmt.Errorf("ranklink: send a message of kind %d with %d descriptors: %w", kind, len(fds), err)
+	}
+	return nil
+}
+
+// Discard closes the descriptors that came with the message.
+func (m Message) Discard() { fdpass.Discard(m.Files...) }
+
 // Recv returns the next message of a known kind. The error is io.EOF, not wrapped, after the other end was closed. It is
 // [ErrMalformed] for an invalid packet; the next one can be received after that. If ctx ends first, Recv closes the link.
 func (l *Link) Recv(ctx context.Context) (Message, error) {
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
 	for {
-		packet, err := l.readPacket()
+		packet, files, err := l.readPacket()
 		if ctx.Err() != nil {
+			fdpass.Discard(files...)
 			return Message{}, fmt.Errorf("ranklink: receive: %w", context.Cause(ctx))
 		}
-		if err != nil {
-			return Message{}, err
+		m, ok := Message{}, false
+		if err == nil {
+			m, ok, err = decode(packet)
 		}
-		if m, ok, err := decode(packet); ok || err != nil {
+		if !ok || err != nil {
+			fdpass.Discard(files...)
+		}
+		if m.Files = files; ok || err != nil {
 			return m, err
 		}
 	}
 }
 
-// readPacket blocks until the next packet arrives, and returns it.
-func (l *Link) readPacket() ([]byte, error) {
+// readPacket blocks until the next packet arrives, and returns it with its descriptors.
+func (l *Link) readPacket() ([]byte, []int, error) {
 	conn, err := l.file.SyscallConn()
 	if err != nil {
-		return nil, fmt.Errorf("ranklink: receive: %w", err)
+		return nil, nil, fmt.Errorf("ranklink: receive: %w", err)
 	}
 	var packet []byte
+	var files []int
 	var readErr error
 	err = conn.Read(func(fd uintptr) (done bool) {
-		packet, readErr = receivePacket(int(fd))
+		packet, files, readErr = receivePacket(int(fd))
 		return readErr != unix.EAGAIN
 	})
 	if err != nil {
@@ -140,7 +171,7 @@ func (l *Link) readPacket() ([]byte, error) {
 	if readErr != nil && readErr != io.EOF {
 		readErr = fmt.Errorf("ranklink: receive: %w", readErr)
 	}
-	return packet, readErr
+	return packet, files, readErr
 }
 
 // CloseRead stops receiving, even if other processes have the other end open. Packets that have arrived can still be received.
@@ -162,7 +193,10 @@ func (l *Link) Close() error { return l.file.Close() }
 
 // receivePacket reads one whole packet, or returns EAGAIN, or io.EOF after the other end was closed. It allocates only as much
 // as the packet needs, because an agent has many links.
-func receivePacket(fd int) ([]byte, error) {
+//
+// Descriptors that cannot be received, because this process has too many open files, are missing in the result: the message says
+// how many there should be.
+func receivePacket(fd int) ([]byte, []int, error) {
 	// With MSG_TRUNC the kernel returns the length of the packet, not that of the buffer.
 	n, _, err := unix.Recvfrom(fd, nil, unix.MSG_PEEK|unix.MSG_TRUNC)
 	if err == unix.ECONNRESET {
@@ -170,14 +204,16 @@ func receivePacket(fd int) ([]byte, error) {
 		n, _, err = unix.Recvfrom(fd, nil, unix.MSG_PEEK|unix.MSG_TRUNC)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if n == 0 {
-		return nil, io.EOF
+		return nil, nil, io.EOF
 	}
 	packet := make([]byte, min(n, MaxPacket+1))
-	if n, _, err = unix.Recvfrom(fd, packet, 0); err != nil {
-		return nil, err
+	var r fdpass.Receiver
+	n, files, err := r.Receive(fd, packet)
+	if err != nil && !errors.Is(err, fdpass.ErrTruncated) {
+		return nil, nil, err
 	}
-	return packet[:n], nil
+	return packet[:n], files, nil
 }

@@ -24,6 +24,12 @@ func FromEnv(getenv func(string) string) (*Link, *RankInfo, error) {
 // Send returns [ErrNotSupported].
 func (*Link) Send(Kind, any) error { return ErrNotSupported }
 
+// SendFiles returns [ErrNotSupported].
+func (*Link) SendFiles(Kind, any, ...int) error { return ErrNotSupported }
+
+// Discard does nothing: there are no descriptors.
+func (Message) Discard() {}
+
 // Recv returns [ErrNotSupported].
 func (*Link) Recv(context.Context) (Message, error) { return Message{}, ErrNotSupported }
 

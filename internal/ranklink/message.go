@@ -45,10 +45,20 @@ const (
 	// KindLeft is sent by the agent after KindStarted, when ranks of the job have left it: they have finalized or exited. Body:
 	// [Left].
 	KindLeft Kind = 7
+	// KindSocketRequest is sent by the rank to request the socket that leads to a rank of the node. Body: [LocalRank].
+	KindSocketRequest Kind = 10
+	// KindSocket is sent by the agent as the answer. Body: [LocalRank]. It has one descriptor. If the rank has named itself, it has
+	// the three of wakesock.Ends. It has none if there is no such rank, or if a rank requests its own a second time.
+	KindSocket Kind = 11
+	// KindWakeRequest is sent by the rank to have another rank of the node woken. A rank sends it if it has no descriptor left for
+	// that rank's socket. Body: [LocalRank].
+	KindWakeRequest Kind = 12
 )
 
 // isKnown reports whether Recv returns messages of this kind.
-func (k Kind) isKnown() bool { return k >= KindRankInfo && k <= KindLeft }
+func (k Kind) isKnown() bool {
+	return k >= KindRankInfo && k <= KindLeft || k >= KindSocketRequest && k <= KindWakeRequest
+}
 
 // RankInfo is the description of a job and of one rank in it.
 type RankInfo struct {
@@ -85,6 +95,8 @@ type RankInfo struct {
 	Profile *FileRange `json:",omitempty"`
 	// Localities are the localities of NodeRanks, in the same order.
 	Localities []Locality `json:"Homes,omitempty"`
+	// Sockets says that the agent answers KindSocketRequest.
+	Sockets bool `json:",omitempty"`
 	// Psets are the process sets that the user has defined, in the same order for all ranks.
 	Psets []Pset `json:",omitempty"`
 }
@@ -155,6 +167,11 @@ type Note struct {
 	Text string
 }
 
+// LocalRank names a rank of the node by its position in [RankInfo.NodeRanks].
+type LocalRank struct {
+	Local int
+}
+
 // MaxStacks is the maximum length of the text of [Stacks] in bytes, so that it fits a packet as JSON.
 const MaxStacks = 40 << 10
 
@@ -169,7 +186,9 @@ type Stacks struct {
 type Message struct {
 	// Kind is one of the kinds above.
 	Kind Kind
-	body []byte
+	// Files are the descriptors that came with the message. They belong to the receiver, too, which has to close them.
+	Files []int
+	body  []byte
 }
 
 // Decode decodes the body into v, a pointer to the type that belongs to Kind. It returns [ErrMalformed] if the message has no

@@ -37,7 +37,7 @@ func create(size int64, memfd func(name string, flags int) (int, error), dir str
 		return nil, errors.Join(fmt.Errorf("shm: size a segment to %d bytes: %w", size, err), s.Close())
 	}
 	if sealed {
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, neededSeals); err != nil {
 			return nil, errors.Join(fmt.Errorf("shm: seal a segment: %w", err), s.Close())
 		}
 	}
@@ -59,15 +59,43 @@ func checkSize(size int64) error {
 
 // Open takes over a descriptor that another process created and passed on. If it fails, the caller still owns the descriptor.
 func Open(fd int) (*Segment, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, fmt.Errorf("shm: fstat a segment: %w", err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, fmt.Errorf("shm: descriptor %d is not a segment: not a regular file", fd)
+	size, err := check(fd)
+	if err != nil {
+		return nil, err
 	}
 	unix.CloseOnExec(fd)
-	return &Segment{fd: fd, size: st.Size}, nil
+	return &Segment{fd: fd, size: size}, nil
+}
+
+// Check returns an error unless fd is what Create makes. Otherwise its owner could truncate it, and the next access to its memory
+// would be a SIGBUS.
+func Check(fd int) error {
+	_, err := check(fd)
+	return err
+}
+
+// neededSeals are what prevents a file from being truncated, for ever.
+const neededSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// check returns the length of the segment fd.
+func check(fd int) (int64, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, fmt.Errorf("shm: fstat a segment: %w", err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return 0, fmt.Errorf("shm: descriptor %d is not a segment: not a regular file", fd)
+	}
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil {
+		return 0, fmt.Errorf("shm: descriptor %d is not a segment: not in memory: %w", fd, err)
+	}
+	// A file that create has opened without memfd cannot be sealed: F_SEAL_SEAL is all it has. It has no name.
+	nameless := seals == unix.F_SEAL_SEAL && st.Nlink == 0 && int(st.Uid) == os.Geteuid()
+	if seals&neededSeals != neededSeals && !nameless {
+		return 0, fmt.Errorf("shm: descriptor %d is not a segment: its length can change (seals %#x)", fd, seals)
+	}
+	return st.Size, nil
 }
 
 // Size returns the length in bytes.

@@ -3,6 +3,7 @@ package shm
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -205,12 +206,42 @@ func TestOpenNotSegment(t *testing.T) {
 			t.Errorf("descriptor %d is a segment of %d bytes", fd, s.Size())
 		}
 	}
-	// The pages of a file that cannot be written to cannot be allocated.
+	// A file whose length its owner can change, so that an access to the memory would be a SIGBUS.
 	name := t.TempDir() + "/file"
 	if err := os.WriteFile(name, make([]byte, 8192), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	file, err := unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(file)
+	memfd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(memfd)
+	for _, seals := range []int{0, unix.F_SEAL_SHRINK, unix.F_SEAL_GROW} { // the last one that is needed is missing
+		if _, err := unix.FcntlInt(uintptr(memfd), unix.F_ADD_SEALS, seals); err != nil {
+			t.Fatal(err)
+		}
+		for _, fd := range []int{file, memfd} {
+			if s, err := Open(fd); err == nil {
+				t.Errorf("a file that can be truncated is a segment of %d bytes", s.Size())
+			}
+		}
+	}
+}
+
+// TestOpenReadOnly: the pages of a segment that cannot be written to cannot be allocated.
+func TestOpenReadOnly(t *testing.T) {
+	checkDescriptors(t)
+	made, err := Create(8192)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeTwice(t, made)
+	fd, err := unix.Open(fmt.Sprint("/proc/self/fd/", made.FD()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +251,7 @@ func TestOpenNotSegment(t *testing.T) {
 	}
 	defer closeTwice(t, s)
 	if b, err := s.Map(0, 4096); !errors.Is(err, unix.EBADF) {
-		t.Errorf("a file only for reading: %d bytes, %v", len(b), err)
+		t.Errorf("a segment only for reading: %d bytes, %v", len(b), err)
 	}
 }
 

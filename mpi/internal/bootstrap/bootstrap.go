@@ -96,6 +96,14 @@ func FromEnv(ctx context.Context) (*Process, error) {
 	if err := node.FromEnv(os.Getenv); err != nil {
 		return nil, err
 	}
+	var server *linkServer
+	if link != nil {
+		server = newLinkServer(link, p, hello)
+		go server.run() // ends when ibrun or this process ends
+	}
+	if hello != nil && hello.Sockets {
+		node.Sockets = server.sockets
+	}
 	p.Report = reporter(link, p.Rank)
 	if node.Local[0] == p.Rank { // problems of a node are reported once
 		node.Report = p.Report
@@ -127,15 +135,15 @@ func FromEnv(ctx context.Context) (*Process, error) {
 		}
 		return d, nil
 	}
-	p.setCallbacks(link, b)
+	p.setCallbacks(link, server, b)
 	return p, nil
 }
 
 // setCallbacks sets the functions that report the state of the process to the launcher.
-func (p *Process) setCallbacks(link *ranklink.Link, b *kvs) {
+func (p *Process) setCallbacks(link *ranklink.Link, server *linkServer, b *kvs) {
 	p.Started = func() error {
-		if link != nil {
-			go p.serveLink(link) // ends when ibrun or this process ends
+		if server != nil {
+			close(server.started)
 		}
 		return notify(link, ranklink.KindStarted)
 	}

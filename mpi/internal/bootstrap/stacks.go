@@ -2,35 +2,10 @@ package bootstrap
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"runtime"
 
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
-
-// serveLink handles the messages of ibrun until the connection to it ends: it answers requests for the stacks of this
-// process, and passes on which ranks have left the job. It runs beside the program's goroutines.
-func (p *Process) serveLink(link *ranklink.Link) {
-	for {
-		m, err := link.Recv(context.Background())
-		if err != nil && !errors.Is(err, ranklink.ErrMalformed) {
-			return
-		}
-		switch {
-		case err != nil:
-		case m.Kind == ranklink.KindRequestStacks:
-			if link.Send(ranklink.KindStacks, stacks()) != nil {
-				return
-			}
-		case m.Kind == ranklink.KindLeft:
-			var left ranklink.Left
-			if m.Decode(&left) == nil && p.Left != nil { // a malformed message is ignored, as above
-				p.Left(left.Ranks)
-			}
-		}
-	}
-}
 
 // maxStackBytes limits the text of all stacks that the runtime writes.
 const maxStackBytes = 256 << 10
@@ -41,6 +16,7 @@ func stacks() ranklink.Stacks {
 	text = text[:runtime.Stack(text, true)]
 	cut := len(text) == maxStackBytes
 	_, text, _ = bytes.Cut(text, []byte("\n\n"))
+	text = withoutWatcher(text)
 	if len(text) > ranklink.MaxStacks {
 		text, cut = text[:ranklink.MaxStacks], true
 	}
@@ -50,4 +26,18 @@ func stacks() ranklink.Stacks {
 		}
 	}
 	return ranklink.Stacks{Text: string(bytes.TrimSuffix(text, []byte("\n"))) + "\n", Truncated: cut}
+}
+
+// watcherMark is in the stack of the goroutine that waits for the ends of other processes.
+const watcherMark = "created by github.com/ibrun/ibrun/internal/wakesock.Watch"
+
+// withoutWatcher removes the goroutine that waits for the ends of other processes, which is not the user's.
+func withoutWatcher(text []byte) []byte {
+	var kept [][]byte
+	for stack := range bytes.SplitSeq(text, []byte("\n\n")) {
+		if !bytes.Contains(stack, []byte(watcherMark)) {
+			kept = append(kept, stack)
+		}
+	}
+	return bytes.Join(kept, []byte("\n\n"))
 }

@@ -29,13 +29,13 @@ func asked(t *testing.T) *ranklink.Link {
 		t.Fatal(err)
 	}
 	end.Close()
-	rank, _, err := ranklink.FromEnv(func(string) string { return fmt.Sprint(fd) })
+	rank, info, err := ranklink.FromEnv(func(string) string { return fmt.Sprint(fd) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	var over sync.WaitGroup
 	over.Go(func() {
-		new(Process).serveLink(rank)
+		newLinkServer(rank, new(Process), info).run()
 		rank.Close()
 	})
 	t.Cleanup(func() {

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// rankFiles is the number of descriptors that an agent holds for a rank: two pipes, PMI twice, IBRUN_FD, the pidfd, and a
-	// file for its output.
-	rankFiles = 7
+	// rankFiles is the number of descriptors that an agent holds for a rank: two pipes, PMI twice, IBRUN_FD, the pidfd, a pair of
+	// sockets by which other ranks wake it, and a file for its output.
+	rankFiles = 9
 	// agentFiles is the number of descriptors that the agent needs in addition.
-	agentFiles = 64
+	agentFiles = 48
 )
 
 // checkLimits returns an error if this machine cannot run that many ranks.

@@ -38,6 +38,7 @@ type agent struct {
 	devNull       *os.File // standard input of all ranks but rank 0
 	group         *proctree.Cgroup
 	perfMem       *perfmem.Memory // nil: ranks record nothing
+	sockets       *nodeSockets
 	exits         *exitWatcher
 	reaper        *proctree.Reaper
 	closing       atomic.Bool   // no more ranks may be started
@@ -109,6 +110,9 @@ func newAgent(t *protocol.Task, control io.Writer) (a *agent, err error) {
 		if a.perfMem, err = perfmem.Inherit(len(t.Ranks)); err != nil {
 			return a, err
 		}
+	}
+	if a.sockets, err = newNodeSockets(len(t.Ranks)); err != nil {
+		return a, err
 	}
 	if a.exits, err = newExitWatcher(len(t.Ranks)); err != nil {
 		return a, err

@@ -26,7 +26,10 @@ func (a *agent) readLink(r *rank) {
 }
 
 func (a *agent) handleLinkMessage(r *rank, m ranklink.Message) error {
+	defer m.Discard() // a rank sends no descriptors
 	switch m.Kind {
+	case ranklink.KindSocketRequest, ranklink.KindWakeRequest:
+		return a.handleSocketRequest(r, m)
 	case ranklink.KindStarted:
 		r.linkReady.Store(true)
 	case ranklink.KindNote:

@@ -21,6 +21,7 @@ func (a *agent) reportExits() {
 		ws := a.reaper.Wait(r.pid)
 		close(r.exited)
 		a.drainConnections(r)
+		a.sockets.handed(i) // the rank requests nothing any more
 		exit := protocol.Event{Kind: protocol.EventExit, Time: when.UnixNano(), Rank: r.task.Rank, Code: ws.ExitStatus(),
 			AfterEnd: a.exits.ranks[i].aliveAtEnd.Load()}
 		if ws.Signaled() {

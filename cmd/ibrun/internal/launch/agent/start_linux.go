@@ -154,7 +154,7 @@ func (a *agent) rankInfo(i int) *ranklink.RankInfo {
 		JobID: t.JobID, Secret: t.Secret, Rank: t.Ranks[i].Rank, Size: t.Size, Node: t.Node, Nodes: t.Nodes, NodeName: t.Host,
 		NodeRanks: make([]int, len(t.Ranks)), LocalRank: i, AgentPID: os.Getpid(), Cores: t.Ranks[i].PUs,
 		Oversubscribed: t.Ranks[i].Crowded, Devices: t.Ranks[i].Devices,
-		Page: a.perfMem.PageOf(i), Psets: t.Psets,
+		Page: a.perfMem.PageOf(i), Sockets: true, Psets: t.Psets,
 	}
 	if t.Trace {
 		h.Trace = a.perfMem.TraceOf(i)
