@@ -7,8 +7,8 @@ import (
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
-// linkServer handles the messages of ibrun: it passes on the sockets that this process has requested and which ranks have left the
-// job, and answers requests for the stacks of this process.
+// linkServer handles the messages of ibrun: it passes on the sockets that this process has requested and which ranks have left
+// the job, and answers requests for the stacks of this process.
 type linkServer struct {
 	link    *ranklink.Link
 	process *Process
