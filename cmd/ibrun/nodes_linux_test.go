@@ -154,7 +154,7 @@ func TestKillOnNodes(t *testing.T) {
 		p.signal(p.cmd.Process.Pid, syscall.SIGKILL)
 		began := time.Now()
 		p.wait()
-		ns.wantCode(1, fmt.Sprintf("node %d ", victim), p)
+		ns.wantCode(1, fmt.Sprintf("the ibrun of node %d (n%[1]d) at ", victim), p)
 		p.wantNoProcesses()
 		t.Logf("no process remained on any node after %v", time.Since(began))
 	}
@@ -421,6 +421,6 @@ func TestNodeIsDisconnected(t *testing.T) {
 	}
 	began := time.Now()
 	ns.list[0].wantCode(1, "node 1 (n1) at "+net.there)
-	ns.list[1].wantCode(1, "node 0 at "+net.here)
+	ns.list[1].wantCode(1, "node 0 (n0) at "+net.here)
 	t.Logf("both sides ended after %v", time.Since(began))
 }

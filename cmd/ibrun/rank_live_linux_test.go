@@ -75,3 +75,43 @@ func work() error {
 	}
 	return p.Finalize()
 }
+
+// traffic is an MPI program that exchanges messages for a while and then waits for a message that is never sent. It fails as soon
+// as a call returns an error, as most programs do.
+func traffic(during string) error {
+	d, err := time.ParseDuration(during)
+	if err != nil {
+		return err
+	}
+	p, err := mpi.Init(context.Background(), nil)
+	if err != nil {
+		return err
+	}
+	w := p.World()
+	fmt.Println("ready", os.Getpid())
+	in, out := make([]byte, 32<<10), make([]byte, 32<<10)
+	next, previous := (w.Rank()+1)%w.Size(), (w.Rank()+w.Size()-1)%w.Size()
+	for began := time.Now(); time.Since(began) < d; {
+		if _, err := mpi.Sendrecv(w, out, next, 1, in, previous, 1); err != nil {
+			return err
+		}
+	}
+	_, err = mpi.Recv(w, in, previous, 2)
+	return err
+}
+
+// eat uses more memory than there is.
+func eat() error {
+	fmt.Println("ready", os.Getpid())
+	if os.Getenv("PMI_RANK") != "1" {
+		napForEver()
+	}
+	var eaten [][]byte
+	for {
+		memory := make([]byte, 1<<20)
+		for i := 0; i < len(memory); i += 4096 {
+			memory[i] = 1
+		}
+		eaten = append(eaten, memory)
+	}
+}

@@ -41,6 +41,7 @@ type agent struct {
 	sockets       *nodeSockets
 	exits         *exitWatcher
 	reaper        *proctree.Reaper
+	oom           *proctree.OOMCounter
 	closing       atomic.Bool   // no more ranks may be started
 	started       chan struct{} // closed when no more ranks will be started
 	exitsReported chan struct{} // closed when the exits of all ranks have been reported
@@ -137,6 +138,7 @@ func newAgent(t *protocol.Task, control io.Writer) (a *agent, err error) {
 		return a, err
 	}
 	a.group = proctree.InheritCgroup(cgroupFD)
+	a.oom = proctree.NewOOMCounter()
 	return a, nil
 }
 
@@ -288,13 +290,14 @@ func (a *agent) servePMI(r *rank) {
 	}
 }
 
-// onOutputError returns a function that reports why the output of a rank can no longer be forwarded. EPIPE is not reported:
-// then the user has closed the reading end.
+// onOutputError returns a function that reports why the output of a rank can no longer be forwarded. If the user has closed the
+// reading end, the exit code is that of other programs, which SIGPIPE kills without words.
 func (a *agent) onOutputError(rank int) func(error) {
 	return func(err error) {
-		if !errors.Is(err, unix.EPIPE) {
-			a.send(&protocol.Event{Kind: protocol.EventNote, Rank: rank, Text: fmt.Sprintf("its output cannot be forwarded: %v",
-				err)})
+		e := &protocol.Event{Kind: protocol.EventOutputLost, Rank: rank, Code: exitcode.Failed, Text: err.Error()}
+		if errors.Is(err, unix.EPIPE) {
+			e.Code, e.Text = exitcode.SignalBase+int(unix.SIGPIPE), ""
 		}
+		a.send(e)
 	}
 }

@@ -26,6 +26,9 @@ func (a *agent) reportExits() {
 			AfterEnd: a.exits.ranks[i].aliveAtEnd.Load()}
 		if ws.Signaled() {
 			exit.Code, exit.Signal = 0, int(ws.Signal())
+			if ws.Signal() == unix.SIGKILL {
+				exit.Text = a.oom.Explain()
+			}
 		}
 		a.send(&exit)
 		close(r.reported)

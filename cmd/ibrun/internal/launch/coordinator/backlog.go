@@ -1,6 +1,9 @@
 package coordinator
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // maxBacklog is how many bytes of another node wait at most until this one processes them. A rank can put up to 1 MiB with PMI,
 // and a node that is still building a program processes nothing.
@@ -11,7 +14,8 @@ type backlog struct {
 	mu       sync.Mutex
 	changed  sync.Cond
 	messages [][]byte
-	bytes    int   // of messages
+	bytes    int // of messages
+	ended    time.Time // when the last message or the error was added
 	err      error // follows after the last message; nil: further messages may come
 }
 
@@ -28,11 +32,18 @@ func (b *backlog) put(message []byte, err error) {
 	for b.bytes >= maxBacklog {
 		b.changed.Wait()
 	}
-	if b.err = err; err == nil {
+	if b.err, b.ended = err, time.Now(); err == nil {
 		b.messages = append(b.messages, message)
 		b.bytes += len(message)
 	}
 	b.changed.Broadcast()
+}
+
+// endedAt returns when the last message or the error was added.
+func (b *backlog) endedAt() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ended
 }
 
 // take blocks until there is a message, and removes and returns the first one. After the last it returns the error.

@@ -43,6 +43,7 @@ type receivedEvent struct {
 	conn  *control.Conn
 	event *protocol.Event
 	err   error
+	time  time.Time // with err: when the connection ended
 }
 
 // receiveEvents sends the events of a connection to cl.received until the connection ends. It reads also while nobody takes the
@@ -60,7 +61,7 @@ func (cl *Cluster) receiveEvents(c *control.Conn) {
 	}()
 	for {
 		text, err := b.take()
-		r := receivedEvent{conn: c, err: err}
+		r := receivedEvent{conn: c, err: err, time: b.endedAt()}
 		if err == nil {
 			r.event, r.err = decodeEvent(text)
 		}

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"slices"
@@ -47,6 +48,7 @@ type coordinator struct {
 	requests     userRequests
 	endRequested syscall.Signal // by which a user of any node has asked the job to end; 0: none
 	ending       bool           // the agents were ordered to end the job
+	endedAt      int64          // when they were ordered, in nanoseconds since 1970
 	timedOut     bool           // the job did not end within --timeout
 	killed       string         // why the ranks were killed although the user only asked them to end; empty: they were not
 	graceOver    <-chan time.Time
@@ -54,6 +56,8 @@ type coordinator struct {
 	giveUp       <-chan time.Time
 	lastOutput   map[int]string // the last output of ranks that failed
 	undelivered  []string       // which output was not forwarded, and why
+	lostOutput   map[int]string // why output of ranks was lost
+	outputCode   int            // the exit code if output was lost and the job has not failed otherwise
 }
 
 // runCoordinator starts the ranks of this node and processes the events of all nodes until the job has ended.
@@ -78,7 +82,7 @@ func runCoordinator(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.T
 	began := time.Now()
 	c := &coordinator{Streams: s, cluster: cl, opts: o, task: t, failures: newFailureTracker(t.Size), local: l,
 		exchange: exchange,
-		recorder: monitor.NewNodeRecorder(t, o.Report), lastOutput: map[int]string{}}
+		recorder: monitor.NewNodeRecorder(t, o.Report), lastOutput: map[int]string{}, lostOutput: map[int]string{}}
 	for i := range t.Nodes {
 		n := &node{number: i, name: t.Host, ranks: where.RanksOn[i]}
 		if i > 0 {
@@ -143,7 +147,7 @@ func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 			c.handleSignal(sig.(syscall.Signal))
 		case <-lost:
 			lost = nil
-			c.fail(c.nodes[0], exitcode.Failed, c.local.watcher.LostReason())
+			c.failFrom(c.nodes[0], exitcode.Failed, c.local.watcher.LostReason(), time.Now().UnixNano())
 		case <-c.requests.due:
 			c.requests.announce(c.Streams)
 		case <-c.graceOver:
@@ -191,7 +195,7 @@ func (c *coordinator) agentDied() {
 	}
 	c.local.cleanUp()
 	c.nodes[0].done = true
-	c.fail(c.nodes[0], exitcode.Failed, c.local.exitReason())
+	c.failFrom(c.nodes[0], exitcode.Failed, c.local.exitReason(), c.local.diedAt)
 }
 
 // handleRemote processes an event of another node, or the loss of its connection.
@@ -210,7 +214,7 @@ func (c *coordinator) handleRemote(r receivedEvent) {
 	}
 	if err != nil {
 		n.done = true
-		c.fail(n, exitcode.Failed, fmt.Sprintf("node %d (%s) at %v is lost: %v", n.number, n.name, n.conn.Remote(), err))
+		c.failFrom(n, exitcode.Failed, lossReason(n.number, n.name, n.conn.Remote(), err), r.time.UnixNano())
 		return
 	}
 	c.handleEvent(n, r.event)
@@ -229,7 +233,9 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 	case protocol.EventSignal:
 		c.handleRemoteSignal(syscall.Signal(e.Signal), e.Again)
 	case protocol.EventFailure:
-		c.fail(n, e.Code, e.Text)
+		c.failFrom(n, e.Code, e.Text, e.Time)
+	case protocol.EventOutputLost:
+		c.lostOutput[e.Rank], c.outputCode = e.Text, e.Code
 	case protocol.EventNodeRecord:
 		n.record = e.NodeRecord
 	case protocol.EventPage:
@@ -247,6 +253,9 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 	}
 	if f := c.failures.handleEvent(e); f != nil {
 		f.node, f.time = n.number, e.Time
+		if why := c.lostOutput[f.rank]; why != "" {
+			f.reason += ", after its output was lost: " + why
+		}
 		// A failure that the end of the job has caused is not the reason for that end, even if its time is earlier because the
 		// clocks of the nodes differ a little.
 		if !e.AfterEnd || c.failure == nil {
@@ -288,6 +297,17 @@ func (c *coordinator) fail(n *node, code int, why string) {
 	c.endJob(c.opts.FailureGrace)
 }
 
+// reactionTime is how long a failure may be noticed after its consequences.
+const reactionTime = time.Second
+
+// failFrom ends the job because an agent or an ibrun has died, at that time by node 0's clock. If the job was ended only just
+// before, this may be the reason for the failure that has ended it.
+func (c *coordinator) failFrom(n *node, code int, why string, when int64) {
+	origin := !c.ending || when < c.endedAt+int64(reactionTime)
+	c.recordFailure(&failure{rank: -1, code: code, reason: why, origin: origin, node: n.number, time: when})
+	c.endJob(c.opts.FailureGrace)
+}
+
 // recordFailure keeps the first failure: later ones mostly are its consequences. A failure on another node may be received
 // late, so times are compared.
 func (c *coordinator) recordFailure(f *failure) {
@@ -310,7 +330,9 @@ func (c *coordinator) endJob(grace time.Duration) {
 // orderEnd orders the agents to end the job, perhaps again: for an agent the shortest grace counts, and the last limit for
 // output.
 func (c *coordinator) orderEnd(grace time.Duration) {
-	c.ending = true
+	if !c.ending {
+		c.ending, c.endedAt = true, time.Now().UnixNano()
+	}
 	e := &protocol.EndOrder{Grace: grace, LastOutputOf: -1, OutputTimeout: c.outputTimeout()}
 	if c.failure != nil {
 		e.LastOutputOf = c.failure.rank
@@ -344,7 +366,7 @@ func (c *coordinator) outputTimeout() time.Duration {
 func (c *coordinator) outcome() *protocol.Outcome {
 	f := c.failure
 	if f == nil {
-		v := &protocol.Outcome{Lines: c.undelivered}
+		v := &protocol.Outcome{Code: c.outputCode, Lines: append(c.lostOutputLines(), c.undelivered...)}
 		if len(c.undelivered) > 0 && c.endRequested != 0 {
 			v.Code = exitcode.SignalBase + int(c.endRequested)
 		}
@@ -364,11 +386,26 @@ func (c *coordinator) outcome() *protocol.Outcome {
 			v.Lines = append(v.Lines, "  | "+strings.TrimSuffix(line, "\n"))
 		}
 	}
-	at := slices.IndexFunc(c.nodes, func(n *node) bool { return n.has(f.rank) })
-	culprit := fmt.Sprintf("rank %d on %s", f.rank, c.nodes[at].name)
-	if pid := c.failures.ranks[f.rank].pid; pid != 0 {
-		culprit += fmt.Sprintf(" (pid %d)", pid)
-	}
-	v.Lines = append(append(v.Lines, culprit+" "+f.reason), c.undelivered...)
+	v.Lines = append(append(v.Lines, c.describeRank(f.rank)+" "+f.reason), c.undelivered...)
 	return v
+}
+
+// lostOutputLines returns lines that say whose output was lost, and why.
+func (c *coordinator) lostOutputLines() (lines []string) {
+	for _, rank := range slices.Sorted(maps.Keys(c.lostOutput)) {
+		if why := c.lostOutput[rank]; why != "" {
+			lines = append(lines, fmt.Sprintf("output of %s was lost: %s", c.describeRank(rank), why))
+		}
+	}
+	return lines
+}
+
+// describeRank names a rank, its node and its process.
+func (c *coordinator) describeRank(rank int) string {
+	at := slices.IndexFunc(c.nodes, func(n *node) bool { return n.has(rank) })
+	text := fmt.Sprintf("rank %d on %s", rank, c.nodes[at].name)
+	if pid := c.failures.ranks[rank].pid; pid != 0 {
+		text += fmt.Sprintf(" (pid %d)", pid)
+	}
+	return text
 }

@@ -16,20 +16,21 @@ type failure struct {
 	rank   int // the rank that failed; -1: not a rank
 	code   int // the exit code of ibrun
 	reason string
-	killed bool  // the rank was killed by SIGKILL before ibrun ended the job
+	origin bool  // nothing that other processes of the job do causes it: it is not the consequence of another failure
 	node   int   // the node of the failure
 	time   int64 // by node 0's clock, in nanoseconds since 1970
 }
 
 // precedes reports whether f happened before other, although other was received first. Events of one node are received in
-// order. The times of failures on two nodes are when their exits were noticed, and a busy machine may notice late. But SIGKILL
-// is never a reaction to the exit of another rank.
+// order. The times of failures on two nodes are when they were noticed, and a busy machine may notice late. But a rank that was
+// killed by SIGKILL, or an agent or ibrun that has died, has not reacted to the failure of another process, and mostly is the
+// reason why others fail.
 func (f *failure) precedes(other *failure) bool {
 	switch {
 	case f.node == other.node:
 		return false
-	case f.killed != other.killed:
-		return f.killed
+	case f.origin != other.origin:
+		return f.origin
 	}
 	return f.time < other.time
 }
@@ -82,7 +83,9 @@ func (t *failureTracker) handleEvent(e *protocol.Event) *failure {
 			t.ranks[e.Ranks[i]].pid = pid
 		}
 	case protocol.EventNotStarted:
-		return newFailure(e.Rank, e.Code, e.Text)
+		f := newFailure(e.Rank, e.Code, e.Text)
+		f.origin = true
+		return f
 	case protocol.EventInit:
 		t.ranks[e.Rank].initialized = true
 		if t.exitedEarly >= 0 && !t.endRequested {
@@ -114,9 +117,12 @@ func (t *failureTracker) handleExit(e *protocol.Event) *failure {
 	switch {
 	case e.Signal != 0:
 		sig := syscall.Signal(e.Signal)
-		f := newFailure(e.Rank, exitcode.SignalBase+e.Signal, fmt.Sprintf("was killed by signal %d (%s)", e.Signal,
-			unix.SignalName(sig)))
-		f.killed = sig == unix.SIGKILL && !e.AfterEnd
+		why := fmt.Sprintf("was killed by signal %d (%s)", e.Signal, unix.SignalName(sig))
+		if e.Text != "" {
+			why += ": " + e.Text
+		}
+		f := newFailure(e.Rank, exitcode.SignalBase+e.Signal, why)
+		f.origin = sig == unix.SIGKILL && !e.AfterEnd
 		return f
 	case e.Code != 0:
 		return newFailure(e.Rank, e.Code, fmt.Sprintf("ended with exit code %d", e.Code))

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"sync"
@@ -51,7 +50,9 @@ type localAgent struct {
 	ended   *watcher.Ended  // how the agent has exited; nil: it has not, or the watcher has died
 	perfMem *perfmem.Memory // where ranks record; nil: it could not be allocated
 	monitor *monitor.Monitor
-	done    bool // the agent has sent EventDone
+	oom     *proctree.OOMCounter
+	done    bool  // the agent has sent EventDone
+	diedAt  int64 // when events was closed, in nanoseconds since 1970; set before that
 }
 
 // startLocalAgent starts an agent, which waits for its task: see start. The caller must call cleanUp to end it, and then close.
@@ -64,11 +65,12 @@ func startLocalAgent(w *watcher.Watcher, t *protocol.Task, verbose bool, s conso
 		return nil, errors.Join(err, record.Close())
 	}
 	l := &localAgent{Streams: s, task: t, verbose: verbose, watcher: w, command: command, control: control,
-		events: readEvents(control), perfMem: record,
+		perfMem: record, oom: proctree.NewOOMCounter(),
 		orders: outbox.New(func(order []byte) error {
 			_, err := control.Write(order)
 			return err
 		})}
+	l.readEvents()
 	l.monitor = monitor.New(t, record, s, l.order)
 	if noPages != nil {
 		l.Printf("the ranks cannot be monitored: %v", noPages)
@@ -122,21 +124,22 @@ func startAgent(w *watcher.Watcher, t *protocol.Task, s console.Streams, record 
 	return command, control, nil
 }
 
-// readEvents returns a channel of the events that the agent sends. The channel is closed at the end of the stream.
-func readEvents(control io.Reader) <-chan *protocol.Event {
+// readEvents starts to send the events of the agent to l.events. The channel is closed at the end of the stream.
+func (l *localAgent) readEvents() {
 	events := make(chan *protocol.Event)
+	l.events = events
 	go func() {
 		defer close(events)
-		in := json.NewDecoder(control)
+		in := json.NewDecoder(l.control)
 		for {
 			e := new(protocol.Event)
 			if in.Decode(e) != nil {
+				l.diedAt = time.Now().UnixNano()
 				return
 			}
 			events <- e
 		}
 	}()
-	return events
 }
 
 // start sends the task to the agent.
@@ -184,6 +187,10 @@ func (l *localAgent) handleEvent(e *protocol.Event) (all bool) {
 			l.Printf("%s", e.Text)
 		}
 		return true
+	case protocol.EventOutputLost:
+		if e.Text != "" {
+			l.Printf("rank %d: its output cannot be forwarded: %s", e.Rank, e.Text)
+		}
 	case protocol.EventStarted:
 		l.monitor.SetPIDs(e.PIDs)
 		l.describe(e.PIDs)
@@ -267,6 +274,9 @@ func (l *localAgent) exitReason() string {
 	if l.ended != nil && l.ended.Status.Signaled() {
 		sig := l.ended.Status.Signal()
 		why = fmt.Sprintf("was killed by signal %d (%s)", sig, unix.SignalName(sig))
+		if memory := l.oom.Explain(); sig == unix.SIGKILL && memory != "" {
+			why += ": " + memory
+		}
 	}
 	return fmt.Sprintf("the agent on %s (pid %d) %s, and the ranks with it", l.task.Host, l.command.PID, why)
 }

@@ -63,6 +63,8 @@ func (n *node) checkEvent(e *protocol.Event) error {
 		ok = n.has(e.Rank)
 	case protocol.EventFailure:
 		ok = isCode(e.Code) && e.Code != 0
+	case protocol.EventOutputLost:
+		ok = n.has(e.Rank) && isCode(e.Code) && e.Code != 0
 	case protocol.EventDone:
 		ok = true
 	}

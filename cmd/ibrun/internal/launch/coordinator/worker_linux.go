@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"fmt"
 	"os"
 	"os/signal"
 	"slices"
@@ -129,7 +128,8 @@ func (w *worker) agentDied() {
 	w.local.cleanUp()
 	w.local.done = true
 	w.sendRecordings()
-	w.cluster.sendEvent(&protocol.Event{Kind: protocol.EventFailure, Code: exitcode.Failed, Text: w.local.exitReason()})
+	w.cluster.sendEvent(&protocol.Event{Kind: protocol.EventFailure, Time: w.local.diedAt, Code: exitcode.Failed,
+		Text: w.local.exitReason()})
 	w.sendNodeRecord()
 	w.cluster.sendEvent(&protocol.Event{Kind: protocol.EventDone, Rank: -1})
 }
@@ -191,7 +191,7 @@ func (w *worker) onNode0Lost() {
 	if w.outcome != nil {
 		return
 	}
-	why := fmt.Sprintf("node 0 at %v is lost: %v", w.cluster.node0.Remote(), w.cluster.lostErr)
+	why := lossReason(0, w.cluster.Job.Names[0], w.cluster.node0.Remote(), w.cluster.lostErr)
 	w.outcome = &protocol.Outcome{Code: exitcode.Failed, Lines: []string{why}}
 	w.endRanks(w.cluster.Job.FailureGrace)
 }

@@ -17,10 +17,13 @@ const (
 	EventAbort      Kind = "abort"       // Rank, Code, Text
 	EventInvalidPMI Kind = "bad pmi"     // Rank, Text: what it has sent on PMI_FD is not PMI
 	EventNote       Kind = "note"        // Rank (-1: none), Text: to be shown to the user
-	// Rank, Code, Signal, AfterEnd; events of this kind are sent in the order in which the ranks exited
-	EventExit     Kind = "exit"
-	EventStacks   Kind = "stacks" // Rank, Text: the stacks of its goroutines; not forwarded to node 0
-	EventExchange Kind = "parcel" // Exchange: from the PMI server
+	// Rank, Code, Signal, AfterEnd, Text (more about the reason); events of this kind are sent in the order in which the ranks exited
+	EventExit   Kind = "exit"
+	EventStacks Kind = "stacks" // Rank, Text: the stacks of its goroutines; not forwarded to node 0
+	// Rank, Code (the exit code of a job that does not fail otherwise), Text: output of the rank was lost. Without Text the
+	// user has closed the reading end.
+	EventOutputLost Kind = "output lost"
+	EventExchange   Kind = "parcel" // Exchange: from the PMI server
 	// Rank, Text (its last output), PIDs (processes that could not be killed), Output: the agent exits
 	EventDone Kind = "done"
 )

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// If output is lost, ibrun says so and does not exit with 0.
+func TestOutputIsLost(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	unread, closed, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed.Close()
+	unread.Close()
+	const noSpace = "write /dev/stdout: no space left on device\n"
+	for _, c := range []struct {
+		name   string
+		stdout *os.File
+		args   []string
+		code   int
+		stderr string
+	}{
+		{"full device", full, []string{"echo", "hello"}, 1, "ibrun: output of rank 0 on "},
+		{"full device, reason", full, []string{"echo", "hello"}, 1, noSpace},
+		{"full device, killed by SIGPIPE", full, []string{"yes"}, 141, "(SIGPIPE), after its output was lost: " + noSpace},
+		{"file on a full device", nil, []string{"--output", "/dev/full", "echo", "hello"}, 1,
+			"was lost: write /dev/full: no space left on device\n"},
+		// As other programs, which SIGPIPE kills.
+		{"closed by the reader", closed, []string{"echo", "hello"}, 141, ""},
+		{"closed by the reader, failure", closed, []string{"sh", "-c", "echo hello; exit 3"}, 3, "ended with exit code 3"},
+	} {
+		cmd := exec.Command("ibrun", append([]string{"-n", "2"}, c.args...)...)
+		stderr := new(strings.Builder)
+		cmd.Stderr = stderr
+		if c.stdout != nil {
+			cmd.Stdout = c.stdout
+		}
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != c.code || !strings.Contains(stderr.String(), c.stderr) ||
+			c.stderr == "" && stderr.Len() > 0 {
+			t.Errorf("%s: %v, want exit code %d and %q:\n%s", c.name, err, c.code, c.stderr, stderr)
+		}
+	}
+	ns := newNodes(t, 2)
+	ns.list[0] = startCommand(t, 0, ns.command(0, "-n", "2", "echo", "hello"))
+	stderr := new(strings.Builder)
+	second := ns.command(1, "-n", "2", "echo", "hello")
+	second.Stdout, second.Stderr = full, stderr
+	if err := second.Run(); second.ProcessState.ExitCode() != 1 || !strings.Contains(stderr.String(), noSpace) {
+		t.Errorf("output is lost on node 1: %v:\n%s", err, stderr)
+	}
+	ns.list[0].wantCode(1, "ibrun: output of rank 1 on n1 ")
+}
+
+// memoryGroup creates a control group with a limit of so many bytes, and returns a command that moves its shell into it.
+func memoryGroup(t *testing.T, limit int) (enter string) {
+	t.Helper()
+	for _, version := range []struct{ root, limit string }{
+		{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max"},
+	} {
+		dir := filepath.Join(version.root, fmt.Sprintf("test-ibrun-%d", os.Getpid()))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			continue
+		}
+		t.Cleanup(func() { os.Remove(dir) })
+		err := os.WriteFile(filepath.Join(dir, version.limit), fmt.Append(nil, limit), 0)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "memory.swap.max"), []byte("0"), 0) // version 2 only
+			if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+				err = nil
+			}
+			if err == nil {
+				return "echo $$ >" + dir + "/cgroup.procs && "
+			}
+		}
+	}
+	t.Skip("needs root and a memory controller of control groups, which containers mostly do not have")
+	return ""
+}
+
+// A rank that the kernel has killed because memory ran out is named with that reason, and so is one that only was killed.
+func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
+	enter := memoryGroup(t, 120<<20)
+	p := startCommand(t, 2, exec.Command("sh", "-c", enter+"exec ibrun -n 2 rank eat"))
+	p.wantCode(137, ") was killed by signal 9 (SIGKILL): the kernel ran out of memory; the limit of its control group is 120 MiB\n")
+	if !strings.Contains(p.stderrText(), "ibrun: rank 1 on ") {
+		t.Errorf("rank 1 is not named:\n%s", p.stderrText())
+	}
+	p = startCommand(t, 2, exec.Command("sh", "-c", enter+"exec ibrun -n 2 rank sleep"))
+	p.signal(p.pids[0], syscall.SIGKILL)
+	p.wantCode(137, ") was killed by signal 9 (SIGKILL)\n")
+}
