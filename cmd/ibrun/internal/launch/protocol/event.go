@@ -20,7 +20,7 @@ const (
 	// Rank, Code, Signal, AfterEnd, Text (more about the reason); events of this kind are sent in the order in which the ranks exited
 	EventExit   Kind = "exit"
 	EventStacks Kind = "stacks" // Rank, Text: the stacks of its goroutines; not forwarded to node 0
-	// Rank, Code (the exit code of a job that does not fail otherwise), Text: output of the rank was lost. Without Text the
+	// Rank, Code (the exit code unless the job fails otherwise), Text: output of the rank was lost. Without Text the
 	// user has closed the reading end.
 	EventOutputLost Kind = "output lost"
 	EventExchange   Kind = "parcel" // Exchange: from the PMI server
