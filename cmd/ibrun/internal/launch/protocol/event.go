@@ -17,7 +17,8 @@ const (
 	EventAbort      Kind = "abort"       // Rank, Code, Text
 	EventInvalidPMI Kind = "bad pmi"     // Rank, Text: what it has sent on PMI_FD is not PMI
 	EventNote       Kind = "note"        // Rank (-1: none), Text: to be shown to the user
-	// Rank, Code, Signal, AfterEnd, Text (more about the reason); events of this kind are sent in the order in which the ranks exited
+	// Rank, Code, Signal, AfterEnd, Text (more about the reason); events of this kind are sent in the order in which the ranks
+	// exited
 	EventExit   Kind = "exit"
 	EventStacks Kind = "stacks" // Rank, Text: the stacks of its goroutines; not forwarded to node 0
 	// Rank, Code (the exit code unless the job fails otherwise), Text: output of the rank was lost. Without Text the
