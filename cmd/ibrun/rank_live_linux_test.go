@@ -76,6 +76,14 @@ func work() error {
 	return p.Finalize()
 }
 
+// toBeKilled runs until it is killed: "traffic TIME" exchanges messages for that time and then waits, "eat" touches memory.
+func toBeKilled(args []string) error {
+	if args[0] == "eat" {
+		return eat()
+	}
+	return traffic(args[1])
+}
+
 // traffic is an MPI program that exchanges messages for a while and then waits for a message that is never sent. It fails as soon
 // as a call returns an error, as most programs do.
 func traffic(during string) error {
@@ -100,7 +108,7 @@ func traffic(during string) error {
 	return err
 }
 
-// eat uses more memory than there is.
+// eat uses more memory than there is, on rank 1.
 func eat() error {
 	fmt.Println("ready", os.Getpid())
 	if os.Getenv("PMI_RANK") != "1" {

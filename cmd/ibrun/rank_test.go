@@ -65,10 +65,8 @@ func rank(args []string) int {
 		err = hang(args[1])
 	case "work":
 		err = work()
-	case "traffic": // TIME: exchanges messages with all ranks for that time, then waits for ever
-		err = traffic(args[1])
-	case "eat": // only rank 1: touches memory until it is killed
-		err = eat()
+	case "traffic", "eat": // until it is killed
+		err = toBeKilled(args)
 	case "stream": // TIME: sends as many messages as possible, then sleeps
 		err = stream(args[1])
 	case "record": // [HOW]: records a hundred messages, then sleeps
