@@ -76,9 +76,13 @@ func work() error {
 	return p.Finalize()
 }
 
-// toBeKilled runs until it is killed: "traffic TIME" exchanges messages for that time and then waits, "eat" touches memory.
-func toBeKilled(args []string) error {
-	if args[0] == "eat" {
+// runLong runs long: "work" reports progress, "traffic TIME" exchanges messages for that time and then waits, and "eat"
+// touches memory.
+func runLong(args []string) error {
+	switch args[0] {
+	case "work":
+		return work()
+	case "eat":
 		return eat()
 	}
 	return traffic(args[1])

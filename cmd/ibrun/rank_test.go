@@ -63,10 +63,8 @@ func rank(args []string) int {
 		err = hello()
 	case "hang": // WHAT
 		err = hang(args[1])
-	case "work":
-		err = work()
-	case "traffic", "eat": // until it is killed
-		err = toBeKilled(args)
+	case "work", "traffic", "eat":
+		err = runLong(args)
 	case "stream": // TIME: sends as many messages as possible, then sleeps
 		err = stream(args[1])
 	case "record": // [HOW]: records a hundred messages, then sleeps
