@@ -14,9 +14,9 @@ type backlog struct {
 	mu       sync.Mutex
 	changed  sync.Cond
 	messages [][]byte
-	bytes    int // of messages
+	bytes    int       // of messages
 	ended    time.Time // when the last message or the error was added
-	err      error // follows after the last message; nil: further messages may come
+	err      error     // follows after the last message; nil: further messages may come
 }
 
 func newBacklog() *backlog {
