@@ -76,7 +76,12 @@ func spread(t *testing.T, network, addr string, command func(k int, env, args []
 }
 
 // TestSpread runs the tests of this package with the ranks of each world in two network namespaces, connected by TCP.
-func TestSpread(t *testing.T) {
+func TestSpread(t *testing.T) { spreadOverTCP(t) }
+
+// TestSpreadEncrypted does the same with encryption.
+func TestSpreadEncrypted(t *testing.T) { spreadOverTCP(t, "IBRUN_ENCRYPT=1") }
+
+func spreadOverTCP(t *testing.T, variables ...string) {
 	if os.Getuid() != 0 {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("network namespaces need root")
@@ -86,7 +91,7 @@ func TestSpread(t *testing.T) {
 	names := namespaces(t)
 	spread(t, "unix", filepath.Join(t.TempDir(), "rendezvous"), func(k int, env, args []string) *exec.Cmd {
 		c := exec.Command("ip", append([]string{"netns", "exec", names[k], executable(t)}, args...)...)
-		c.Env = append(os.Environ(), append(env, "IBRUN_TRANSPORT=tcp", "IBRUN_TCP_INTERFACES=")...)
+		c.Env = append(append(os.Environ(), append(env, "IBRUN_TRANSPORT=tcp", "IBRUN_TCP_INTERFACES=")...), variables...)
 		return c
 	})
 }
