@@ -156,7 +156,7 @@ func (s *tlsStream) seal(parts *[maxParts][]byte) (taken int, errno unix.Errno) 
 		p = p[:min(len(p), maxSealed-taken)]
 		taken += len(p)
 		for len(p) != 0 {
-			n := copy(record[len(record):cap(record)], p)
+			n := gather(record[len(record):cap(record)], p)
 			record, p = record[:len(record)+n], p[n:]
 			if len(record) == cap(record) {
 				if errno = s.write(record); errno != 0 {
