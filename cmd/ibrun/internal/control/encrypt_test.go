@@ -284,8 +284,8 @@ func TestDowngrade(t *testing.T) {
 	expectNoConn(t, l)
 }
 
-// TestChangedByte: a byte that is changed on the way breaks the TLS session. Another one is made, and the message arrives as it was
-// sent.
+// TestChangedByte: a byte that is changed on the way breaks the TLS session. Another one is made, and the message arrives as it
+// was sent.
 func TestChangedByte(t *testing.T) {
 	s := encrypted(t, 1)
 	l := testListener(t, s)
