@@ -59,6 +59,8 @@ func rank(args []string) int {
 		err = abortAfter(args[1])
 	case "pass-stdout": // SOCKET: passes its standard output to the process that listens there
 		err = passStdout(args[1])
+	case "hear-left":
+		err = hearLeft()
 	case "hello":
 		err = hello()
 	case "hang": // WHAT

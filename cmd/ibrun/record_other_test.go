@@ -17,3 +17,5 @@ func hang(string) error { return errors.ErrUnsupported }
 func work() error { return errors.ErrUnsupported }
 
 func stream(string) error { return errors.ErrUnsupported }
+
+func hearLeft() error { return errors.ErrUnsupported }

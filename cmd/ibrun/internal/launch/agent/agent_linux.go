@@ -51,6 +51,8 @@ type agent struct {
 	mu          sync.Mutex
 	firstFailed int // the rank of this node that failed first; -1: none
 
+	left leftRanks
+
 	// Only startAll uses the fields below.
 	allowedPUs []int // the processors that the agent may use
 	setMemory  bool  // ranks get the memory policy of their task
@@ -97,6 +99,7 @@ func Main() int {
 func newAgent(t *protocol.Task, control io.Writer) (a *agent, err error) {
 	a = &agent{task: t, started: make(chan struct{}), exitsReported: make(chan struct{}), events: newEvents(control),
 		firstFailed: -1}
+	a.left.init()
 	a.out = newOutput(os.Stdout, os.Stderr, len(t.Ranks) == 1)
 	if err := proctree.BecomeSubreaper(); err != nil {
 		return a, err
@@ -234,6 +237,8 @@ func (a *agent) handleOrders(orders <-chan protocol.Order) {
 				if err := a.server.Deliver(o.Exchange); err != nil {
 					a.send(&protocol.Event{Kind: protocol.EventNote, Rank: -1, Text: err.Error()})
 				}
+			case o.Left != nil:
+				a.left.add(o.Left)
 			case o.Stacks != nil:
 				<-a.started
 				a.requestStacks(o.Stacks)

@@ -31,7 +31,9 @@ func (a *agent) handleLinkMessage(r *rank, m ranklink.Message) error {
 	case ranklink.KindSocketRequest, ranklink.KindWakeRequest:
 		return a.handleSocketRequest(r, m)
 	case ranklink.KindStarted:
-		r.linkReady.Store(true)
+		if !r.linkReady.Swap(true) {
+			go a.announceLeft(r)
+		}
 	case ranklink.KindNote:
 		var note ranklink.Note
 		if err := m.Decode(&note); err != nil {

@@ -37,6 +37,7 @@ type coordinator struct {
 	opts     *cli.Options
 	task     *protocol.Task
 	failures *failureTracker
+	left     *leftRanks
 	local    *localAgent
 	nodes    []*node
 	exchange *pmi.Exchange
@@ -80,7 +81,8 @@ func runCoordinator(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.T
 	defer endMonitor()
 	l.start() // after the status server, so that a rank that is announced can be inspected
 	began := time.Now()
-	c := &coordinator{Streams: s, cluster: cl, opts: o, task: t, failures: newFailureTracker(t.Size), local: l,
+	c := &coordinator{Streams: s, cluster: cl, opts: o, task: t, failures: newFailureTracker(t.Size),
+		left: newLeftRanks(t.Size), local: l,
 		exchange: exchange,
 		recorder: monitor.NewNodeRecorder(t, o.Report), lastOutput: map[int]string{}, lostOutput: map[int]string{}}
 	for i := range t.Nodes {
@@ -143,6 +145,10 @@ func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 			}
 		case r := <-c.cluster.received:
 			c.handleRemote(r)
+		case <-c.left.due:
+			if o := c.left.order(); o != nil && !c.ending {
+				c.orderAll(o)
+			}
 		case sig := <-signals:
 			c.handleSignal(sig.(syscall.Signal))
 		case <-lost:
@@ -251,6 +257,7 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 			c.lastOutput[e.Rank] = e.Text
 		}
 	}
+	c.left.handleEvent(e)
 	if f := c.failures.handleEvent(e); f != nil {
 		f.node, f.time = n.number, e.Time
 		if why := c.lostOutput[f.rank]; why != "" {

@@ -103,6 +103,7 @@ func TestFirstInTimeOnNodes(t *testing.T) {
 	} {
 		c := &coordinator{
 			cluster: &Cluster{}, opts: &cli.Options{}, task: &protocol.Task{Size: 2, Nodes: 2}, failures: newFailureTracker(2),
+			left:       newLeftRanks(2),
 			lastOutput: map[int]string{},
 			local: &localAgent{task: &protocol.Task{}, command: &watcher.Running{PIDFD: -1},
 				orders: outbox.New(func([]byte) error { return nil }), started: true,

@@ -151,8 +151,8 @@ func (w *worker) handleOrder(o *protocol.Order) {
 		if o.End.OutputTimeout > 0 {
 			w.limitEnd(o.End.Grace + o.End.OutputTimeout + endMargin + agentTimeout) // node 0 ends the job earlier, unless it hangs
 		}
-	case o.Signal != 0, o.Exchange != nil:
-		w.local.order(&protocol.Order{Signal: o.Signal, Exchange: o.Exchange})
+	case o.Signal != 0, o.Exchange != nil, o.Left != nil:
+		w.local.order(&protocol.Order{Signal: o.Signal, Exchange: o.Exchange, Left: o.Left})
 	}
 }
 

@@ -15,6 +15,7 @@ type Order struct {
 	End      *EndOrder            `json:",omitempty"`
 	Exchange *pmi.ExchangeMessage `json:"Parcel,omitempty"` // for the PMI server
 	Stacks   []int                `json:",omitempty"`       // to an agent: ranks whose goroutine stacks are requested
+	Left     []int                `json:",omitempty"`       // ranks that have finalized or exited, for the others to know
 	Bar      *Progress            `json:",omitempty"`       // to an agent: the progress bar to draw
 	Question *Question            `json:",omitempty"`       // to a node, as is Answer
 	Answer   *Answer              `json:",omitempty"`

@@ -1,0 +1,53 @@
+package agent
+
+import (
+	"sync"
+
+	"github.com/ibrun/ibrun/internal/ranklink"
+)
+
+// maxLeftRanks is the number of ranks in one [ranklink.Left], which then fits a packet.
+const maxLeftRanks = 4096
+
+// leftRanks are the ranks of the job that have left it, in the order in which node 0 has announced them. Every rank of this node
+// that reads its link is told all of them.
+type leftRanks struct {
+	mu    sync.Mutex
+	added sync.Cond // with mu: ranks has grown
+	ranks []int
+}
+
+func (l *leftRanks) init() { l.added.L = &l.mu }
+
+// add records ranks that have left.
+func (l *leftRanks) add(ranks []int) {
+	l.mu.Lock()
+	l.ranks = append(l.ranks, ranks...)
+	l.mu.Unlock()
+	l.added.Broadcast()
+}
+
+// next blocks until more than seen ranks have left, and returns the next ones.
+func (l *leftRanks) next(seen int) []int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.ranks) == seen {
+		l.added.Wait()
+	}
+	return l.ranks[seen:min(seen+maxLeftRanks, len(l.ranks))]
+}
+
+// announceLeft tells a rank which ranks have left, until that rank has finalized or ended. A goroutine for each rank does it, so
+// that a rank which is stopped, and does not read its link, delays nothing else.
+func (a *agent) announceLeft(r *rank) {
+	for seen := 0; ; {
+		ranks := a.left.next(seen)
+		seen += len(ranks)
+		if a.exits.ranks[a.task.LocalIndex(r.task.Rank)].finalized.Load() {
+			return
+		}
+		if r.link.Send(ranklink.KindLeft, ranklink.Left{Ranks: ranks}) != nil {
+			return // the rank has ended
+		}
+	}
+}
