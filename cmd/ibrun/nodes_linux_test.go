@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -367,6 +368,9 @@ func TestUnauthenticatedConnections(t *testing.T) {
 // network is a network namespace with an address of its own. A pair of devices connects it with this machine.
 type network struct{ name, device, here, there string }
 
+// networks is the number of networks that were made.
+var networks atomic.Int32
+
 func newNetwork(t *testing.T) network {
 	t.Helper()
 	ip, err := exec.LookPath("ip")
@@ -377,7 +381,7 @@ func newNetwork(t *testing.T) network {
 		}
 		t.Skip(need)
 	}
-	id := os.Getpid() % (1 << 14) // other users may run these tests on this machine
+	id := (os.Getpid() + int(networks.Add(1))*4099) % (1 << 14) // other users may run these tests on this machine
 	n := network{fmt.Sprintf("ibn%d", id), fmt.Sprintf("ibv%d", id),
 		fmt.Sprintf("198.18.%d.%d", id/64, id%64*4+1), fmt.Sprintf("198.18.%d.%d", id/64, id%64*4+2)}
 	run := func(words string) {

@@ -73,6 +73,8 @@ func rank(args []string) int {
 		err = record(args[1:])
 	case "talk": // TIME: sends messages and computes
 		err = talk(args[1:])
+	case "checked": // TIME [idle]: exchanges messages and checks them
+		err = checked(args[1:])
 	case "whisper": // MESSAGE: sends it to all others
 		err = whisper(args[1])
 	default:

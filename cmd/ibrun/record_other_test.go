@@ -10,6 +10,8 @@ func record([]string) error { return errors.ErrUnsupported }
 func talk([]string) error { return errors.ErrUnsupported }
 
 // hang and work need it as well.
+func checked([]string) error { return errors.ErrUnsupported }
+
 func whisper(string) error { return errors.ErrUnsupported }
 
 func hang(string) error { return errors.ErrUnsupported }

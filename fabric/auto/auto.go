@@ -2,16 +2,17 @@
 //
 //	d, err := auto.Open(ctx, &fabric.Config{Self: 3, Size: 8}, auto.Node{Local: local, Key: secret, Tracer: agent})
 //
-// A process that is alone sends to itself in its own memory (fabric/mem). Processes of one node use shared memory (fabric/shm).
-// Between nodes bytes travel over RDMA (fabric/rdma) if both ends have a device, and over TCP (fabric/tcp) otherwise. If not all
-// peers are reached by the same transport, the domain combines several: its address lists the transports of the process, and two
-// processes use the first that both have.
+// A process that is alone sends to itself in its own memory (fabric/mem). Processes of one node use shared memory
+// (fabric/shm). Between nodes bytes travel over RDMA (fabric/rdma) if both ends have a device, and over TCP (fabric/tcp)
+// otherwise. If not all peers are reached by the same transport, the domain combines several: its address lists the transports
+// of the process, and two processes use the first that both have.
 package auto
 
 import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/mem"
@@ -41,6 +42,10 @@ type Node struct {
 	// Encrypt encrypts what processes on different nodes send each other, and what TCP sends within a node. RDMA cannot, so it is
 	// not used. It must be the same at every process.
 	Encrypt bool
+	// NoChecksum omits the checksums of messages over TCP. It must be the same at every process.
+	NoChecksum bool
+	// Heartbeat is how long a peer on another node may be silent before it is lost. 0: the default.
+	Heartbeat time.Duration
 	// Thresholds are lengths that decide how messages travel. Package rdma reads those of RDMA that are 0 from the environment.
 	Thresholds Thresholds
 	// Report is called with one line that says why an existing device is not used. It may be nil.
@@ -54,8 +59,9 @@ var ErrTransport = transports.ErrUnknown
 func ParseTransports(list string) ([]string, error) { return transports.ParseList(list) }
 
 // FromEnv sets n from the user's environment, which should be the same at every process: IBRUN_TRANSPORT is a list for
-// [ParseTransports], IBRUN_TCP_INTERFACES lists network interfaces, IBRUN_ENCRYPT=1 demands encryption, and the variables of
-// shared memory and TCP that are named with the fields of [Thresholds] are lengths in bytes.
+// [ParseTransports], IBRUN_TCP_INTERFACES lists network interfaces, IBRUN_ENCRYPT=1 demands encryption, IBRUN_CHECKSUM=off
+// omits checksums, IBRUN_HEARTBEAT is a duration, and the variables of shared memory and TCP that are named with the fields of
+// [Thresholds] are lengths in bytes.
 func (n *Node) FromEnv(getenv func(string) string) (err error) {
 	if n.Transports, err = ParseTransports(getenv(tunables.Transports)); err != nil {
 		return fmt.Errorf("%s: %w", tunables.Transports, err)
@@ -64,6 +70,14 @@ func (n *Node) FromEnv(getenv func(string) string) (err error) {
 		return fmt.Errorf("%s: %w", tunables.TCPInterfaces, err)
 	}
 	if n.Encrypt, err = tunables.EncryptFromEnv(getenv); err != nil {
+		return err
+	}
+	checksum, err := tunables.ChecksumFromEnv(getenv)
+	if err != nil {
+		return err
+	}
+	n.NoChecksum = !checksum
+	if n.Heartbeat, err = tunables.HeartbeatFromEnv(getenv); err != nil {
 		return err
 	}
 	for _, f := range n.Thresholds.fields() {

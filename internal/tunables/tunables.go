@@ -129,14 +129,22 @@ const Checksum = "IBRUN_CHECKSUM"
 
 // ChecksumFromEnv returns the value of the variable [Checksum], or true if it is not set.
 func ChecksumFromEnv(getenv func(string) string) (on bool, err error) {
-	switch value := getenv(Checksum); value {
-	case "", "on":
+	text := getenv(Checksum)
+	if text == "" {
 		return true, nil
-	case "off":
-		return false, nil
-	default:
-		return false, fmt.Errorf("%s=%q: want on or off", Checksum, value)
 	}
+	if on, err = ParseChecksum(text); err != nil {
+		err = fmt.Errorf("%s=%q: %w", Checksum, text, err)
+	}
+	return on, err
+}
+
+// ParseChecksum parses a value of the variable [Checksum].
+func ParseChecksum(text string) (on bool, err error) {
+	if text != "on" && text != "off" {
+		return false, errors.New("want on or off")
+	}
+	return text == "on", nil
 }
 
 // All returns every tunable.

@@ -11,6 +11,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/internal/transports"
+	"github.com/ibrun/ibrun/internal/tunables"
 )
 
 // flag is one flag of the command line, the only source of its parsing and of its line in the help.
@@ -89,6 +90,12 @@ func (o *Options) transportFlags() []flag {
 			stringFlag(&o.Interfaces)},
 		{[]string{"encrypt"}, "", "encrypt what the nodes and the ranks on them send each other (TLS 1.3); give it to all nodes,\n" +
 			"or to none; RDMA is not used then", boolFlag(&o.Encrypt)},
+		{[]string{"checksum"}, "on|off", "whether messages over TCP have checksums (default: on); the same at all nodes",
+			func(s string) error {
+				_, err := tunables.ParseChecksum(s)
+				o.Checksum = s
+				return err
+			}},
 	}
 }
 

@@ -130,6 +130,7 @@ func TestParseRefuses(t *testing.T) {
 		{"--node 0/3 --rendezvous h:1 --secret-file f -n 2 p", "fewer than 3 nodes"},
 		{"--node-name a/b p", "without spaces"},
 		{"-n 1 a : --node 0/2 -n 1 b", "before the first program"},
+		{"--checksum maybe p", "want on or off"},
 		{"--heartbeat 0.5 p", "from 1s to 1h0m0s"},
 		{"--timeout 0 p", "a positive duration"},
 		{"--timeout soon p", "a positive duration"},

@@ -100,6 +100,9 @@ func makeTask(m *coordinator.Cluster, p *plan, o *cli.Options, programs []progra
 	} else if cli.Lookup(env)(tunables.Encrypt) != "" { // the command line says otherwise
 		t.Env = append(t.Env, tunables.Encrypt+"=0")
 	}
+	if o.Checksum != "" {
+		t.Env = append(t.Env, tunables.Checksum+"="+o.Checksum)
+	}
 	if o.Interfaces != "" {
 		t.Env = append(t.Env, tunables.TCPInterfaces+"="+o.Interfaces)
 	}
