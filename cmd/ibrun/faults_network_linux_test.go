@@ -18,9 +18,9 @@ import (
 	"github.com/ibrun/ibrun/mpi"
 )
 
-// checked is an MPI program of two ranks. For the given time they send each other messages of random lengths, and check every byte
-// and the order. If idle is true they wait for each other instead, and exchange one message afterwards. Rank 0 prints how many
-// messages it has received.
+// checked is an MPI program of two ranks. For the given time they send each other messages of random lengths, and check every
+// byte and the order. If idle is true they wait for each other instead, and exchange one message afterwards. Rank 0 prints how
+// many messages it has received.
 func checked(args []string) error {
 	period, err := time.ParseDuration(args[0])
 	if err != nil {
@@ -48,7 +48,7 @@ func checked(args []string) error {
 	in, out := make([]byte, longest+16), make([]byte, longest+16)
 	n := uint64(0)
 	for last := false; !last; n++ {
-		length := random.IntN(1 << (3 + random.IntN(20)))
+		length := random.IntN(1 << (3 + random.IntN(19)))
 		from := random.IntN(longest)
 		want := content[from : from+length]
 		last = w.Rank() == 0 && time.Now().After(end)
@@ -93,7 +93,8 @@ func checkedJob(t *testing.T, net network, args ...string) *nodes {
 	ns := newNodes(t, 2)
 	_, port, _ := strings.Cut(ns.addr, ":")
 	ns.addr = net.here + ":" + port
-	args = append([]string{"--heartbeat", soak("15s", "8s"), "-n", "2", "--tcp-interfaces", "198.18.0.0/15", "rank", "checked"}, args...)
+	args = append([]string{"--heartbeat", soak("15s", "8s"), "-n", "2", "--tcp-interfaces", "198.18.0.0/15", "rank", "checked"},
+		args...)
 	ns.list[0] = startCommand(t, 0, ns.command(0, args...))
 	far := ns.command(1, args...)
 	ns.list[1] = startCommand(t, 0, exec.Command("ip", append([]string{"netns", "exec", net.name}, far.Args...)...))
@@ -140,7 +141,8 @@ func tool(t *testing.T, words ...string) {
 	}
 }
 
-// drop makes the node in the network lose packets in both directions, chosen by a rule of nft. It returns a function that ends it.
+// drop makes the node in the network lose packets in both directions, chosen by a rule of nft. It returns a function that ends
+// it.
 func (n network) drop(t *testing.T, rule string) func() {
 	t.Helper()
 	run := func(rules string) {
@@ -167,7 +169,8 @@ func TestResetConnections(t *testing.T) {
 	t.Logf("%d messages, with %d resets of all connections", ns.wantReceived(time.Minute), resets)
 }
 
-// TestSilentNode: a job goes on after all processes of a node were stopped, or all packets were dropped, for less than --heartbeat.
+// TestSilentNode: a job goes on after all processes of a node were stopped, or all packets were dropped, for less than
+// --heartbeat.
 func TestSilentNode(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"stopped", "dropped"} {
