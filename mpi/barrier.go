@@ -14,6 +14,11 @@ func (c *Comm) barrier(call perf.Op) error {
 		return err
 	}
 	defer c.endCollective()
+	if c.checks {
+		if err := c.compareCall(&collCall{Call: call, Idups: c.idupSeq.Load()}, nil); err != nil {
+			return err
+		}
+	}
 	if f := c.coll.flatFor(coll.OfBarrier, 0); f != nil {
 		return c.wrapError(op, f.Barrier())
 	}

@@ -47,6 +47,15 @@ func (c *Comm) ownPart(op string, whole []byte, at coll.Layout, block []byte) ([
 	return block, c.checkOverlap(op, whole, block)
 }
 
+// ownPartAtRoot checks the positions of the blocks in the root's buffer, and returns them with the root's own block.
+func (c *Comm) ownPartAtRoot(op string, whole []byte, counts, displs []int, block []byte, elem int) (coll.Layout, []byte, error) {
+	at, err := c.newLayout(op, whole, counts, displs, elem)
+	if err == nil {
+		block, err = c.ownPart(op, whole, at, block)
+	}
+	return at, block, err
+}
+
 // checkDivisible returns an error for a buffer that does not have the same number of elements for each rank.
 func (c *Comm) checkDivisible(op string, b []byte, elem int) error {
 	if len(b)%(elem*len(c.peers)) != 0 {

@@ -109,7 +109,10 @@ func (g *collState) Send(dst int, b []byte) error {
 
 // Recv receives b from rank src.
 func (g *collState) Recv(src int, b []byte) error {
-	_, err := g.comm.engine.Recv(g.recvRoute(src), b)
+	st, err := g.comm.engine.Recv(g.recvRoute(src), b)
+	if err == nil && st.Bytes != len(b) {
+		err = &proto.ExactLengthError{Source: int32(src), Got: st.Bytes, Want: len(b)}
+	}
 	return g.check(err)
 }
 

@@ -37,6 +37,7 @@ type Comm struct {
 	peers      []int32       // process by rank; for an intercommunicator by rank in the remote group
 	localGroup []int32       // local group of an intercommunicator; nil for an intracommunicator
 	state      atomic.Uint32 // commReady or another of these constants
+	checks     bool          // calls are checked; see Config.Check
 	coll       collState
 	graph      *Neighbors // nil for a communicator without a graph; never changed
 
@@ -71,7 +72,8 @@ func (c *Comm) newChild(peers []int32, rank int) *Comm {
 
 // newComm returns a communicator that cannot be used before activate is called.
 func (p *Process) newComm(peers []int32, rank int) *Comm {
-	c := &Comm{proc: p, engine: p.engine, rank: int32(rank), peers: peers, seq: p.lastCommSeq.Add(1), hints: newHints()}
+	c := &Comm{proc: p, engine: p.engine, rank: int32(rank), peers: peers, seq: p.lastCommSeq.Add(1), hints: newHints(),
+		checks: p.check}
 	c.state.Store(commCreating)
 	c.coll.init(c, peers, c.rank)
 	c.attrs.Init(&p.keys, c)
@@ -116,6 +118,9 @@ func (c *Comm) Free() error {
 		return err
 	}
 	defer c.proc.recordCall(perf.Free)()
+	if err := c.checkCall(perf.Free); err != nil {
+		return err
+	}
 	return c.free(perf.Free)
 }
 
@@ -127,6 +132,9 @@ func (c *Comm) Disconnect() error {
 		return err
 	}
 	defer c.proc.recordCall(perf.Disconnect)()
+	if err := c.checkCall(perf.Disconnect); err != nil {
+		return err
+	}
 	if err := c.engine.WaitContextIdle(perf.Disconnect, c.contextID); err != nil {
 		return c.wrapError(op, err)
 	}
@@ -174,7 +182,7 @@ func (c *Comm) release(op string, state uint32) error {
 	if !c.state.CompareAndSwap(commReady, state) {
 		return c.newError(op, ErrComm, errors.New("the communicator has already been freed"))
 	}
-	gone := &Error{ErrComm, op, int(c.rank), nil}
+	gone := &Error{Class: ErrComm, Op: op, Rank: int(c.rank)}
 	c.engine.EndContext(c.contextID, gone)
 	c.engine.EndContext(c.contextID|collectiveBit, gone)
 	c.proc.comms.Delete(c)
@@ -185,7 +193,7 @@ func (c *Comm) release(op string, state uint32) error {
 
 // newError returns the error of a call on this communicator.
 func (c *Comm) newError(op string, class Class, err error) error {
-	return c.proc.raise(&Error{class, op, int(c.rank), err})
+	return c.proc.raise(&Error{Class: class, Op: op, Rank: int(c.rank), Err: err})
 }
 
 // wrapError wraps an error of a lower layer; nil stays nil.

@@ -4,6 +4,11 @@ package mpi
 type Config struct {
 	// Fatal aborts the whole job on the first error of any call, like MPI_ERRORS_ARE_FATAL, the default of C programs.
 	Fatal bool
+	// Check makes the library compare what the processes call, as ibrun --check does: collectives with different operations, roots,
+	// lengths, types or orders, and messages whose elements have another type than those of the receive, are errors that name
+	// both ranks and both source positions. All processes must have the same value. Calls take some microseconds longer.
+	// docs/check.md describes it. IBRUN_CHECK=1 sets it too.
+	Check bool
 	// UnexpectedBytes limits the memory for unexpected messages, which arrived before their receives; 0 means 64 MiB. When
 	// it is used up, senders wait.
 	UnexpectedBytes int

@@ -42,6 +42,9 @@ func (c *Comm) DistGraphCreateAdjacent(n Neighbors, info *Info) (*Comm, error) {
 		return nil, err
 	}
 	defer c.proc.recordCall(perf.DistGraphCreateAdjacent)()
+	if err := c.checkCall(perf.DistGraphCreateAdjacent); err != nil {
+		return nil, err
+	}
 	m := c.newAgreement(perf.DistGraphCreateAdjacent)
 	if err := m.agreeEdges(c.checkNeighbors(op, &n), n.weighted()); err != nil {
 		return nil, err
@@ -58,6 +61,9 @@ func (c *Comm) DistGraphCreate(edges []Edge, weighted bool, info *Info) (*Comm, 
 		return nil, err
 	}
 	defer c.proc.recordCall(perf.DistGraphCreate)()
+	if err := c.checkCall(perf.DistGraphCreate); err != nil {
+		return nil, err
+	}
 	m := c.newAgreement(perf.DistGraphCreate)
 	if err := m.agreeEdges(c.checkEdges(op, edges), weighted); err != nil {
 		return nil, err
@@ -175,7 +181,7 @@ func (c *Comm) exchangeEdges(call perf.Op, edges []Edge, weighted bool) (*Neighb
 	for r, part := range parts {
 		sent[r] = len(part)
 	}
-	if err := c.alltoall(call, bytesOf(come), bytesOf(sent), sizeOf[int]()); err != nil {
+	if err := c.alltoall(call, bytesOf(come), bytesOf(sent), kindOf[int]()); err != nil {
 		return nil, err
 	}
 	total := 0
@@ -183,7 +189,7 @@ func (c *Comm) exchangeEdges(call perf.Op, edges []Edge, weighted bool) (*Neighb
 		total += n
 	}
 	in := make([]int, total)
-	if err := c.alltoallv(call, bytesOf(in), come, nil, bytesOf(slices.Concat(parts...)), sent, nil, sizeOf[int]()); err != nil {
+	if err := c.alltoallv(call, bytesOf(in), come, nil, bytesOf(slices.Concat(parts...)), sent, nil, kindOf[int]()); err != nil {
 		return nil, err
 	}
 	n := &Neighbors{}

@@ -36,6 +36,9 @@ func (c *Comm) dup(call perf.Op, h *hints) (*Comm, error) {
 		return nil, err
 	}
 	defer c.proc.recordCall(call)()
+	if err := c.checkCall(call); err != nil {
+		return nil, err
+	}
 	d, failed := c.newDuplicate(op)
 	if err := c.newAgreement(call).activateDup(d, h, failed); err != nil {
 		return nil, err
@@ -54,7 +57,20 @@ func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
 	m := c.newAgreement(call)
 	m.idupSeq, m.idup = turn, c.newIdupState(turn, m.recordAs)
 	r := Request{c.engine.StartGrequest()}
-	c.idups.Go(func() { c.engine.CompleteGrequest(r.h, m.activateDup(d, h, failed)) })
+	where := ""
+	if c.checks {
+		c.engine.Called(call)
+		where = callPosition()
+	}
+	c.idups.Go(func() {
+		if c.checks {
+			if err := m.idup.compareCall(&collCall{Call: call, Where: where}, failed); err != nil {
+				c.engine.CompleteGrequest(r.h, c.joinError(op, err, d.attrs.Drop(c)))
+				return
+			}
+		}
+		c.engine.CompleteGrequest(r.h, m.activateDup(d, h, failed))
+	})
 	if failed != nil {
 		// The goroutine still reports the failure to the other ranks.
 		return nil, Request{}, c.joinError(op, failed, c.engine.Free(r.h))

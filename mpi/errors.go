@@ -16,6 +16,7 @@ type Class int32
 const (
 	ErrBuffer     Class = 1   // buffers overlap or are too small, or no buffer is attached
 	ErrCount      Class = 2   // a count is negative, or does not fit the buffer
+	ErrType       Class = 3   // the element types of a message and its receive, or of the ranks of a collective, differ
 	ErrTag        Class = 4   // a tag is out of range, or AnyTag is used although a hint excludes it
 	ErrComm       Class = 5   // the communicator is nil or freed
 	ErrRank       Class = 6   // a rank is out of range, or AnySource is used although a hint excludes it
@@ -39,7 +40,8 @@ const (
 )
 
 var classText = map[Class]string{
-	ErrBuffer: "invalid buffer", ErrCount: "invalid count", ErrTag: "invalid tag", ErrComm: "invalid communicator",
+	ErrBuffer: "invalid buffer", ErrCount: "invalid count",
+	ErrType: "invalid element type", ErrTag: "invalid tag", ErrComm: "invalid communicator",
 	ErrRank: "invalid rank", ErrRequest: "invalid request", ErrRoot: "invalid root", ErrGroup: "invalid group",
 	ErrOp: "invalid operation", ErrTopology: "invalid topology", ErrArg: "invalid argument", ErrOther: "error",
 	ErrTruncate: "message truncated", ErrInStatus: "error in status",
@@ -67,13 +69,19 @@ type Error struct {
 	Rank int
 	// Err is the cause. It may be nil.
 	Err error
+	// Where is the source position of the call, such as "solver/main.go:31". It is empty unless the calls of the process are
+	// checked; see Config.Check. It is set in calls that have no process.
+	Where string
 }
 
-// Error returns the call, the rank, the class and the cause.
+// Error returns the call, the rank, the source position, the class and the cause.
 func (e *Error) Error() string {
 	s := "mpi: " + e.Op
 	if e.Rank >= 0 {
 		s += fmt.Sprintf(" at rank %d", e.Rank)
+	}
+	if e.Where != "" {
+		s += " (" + e.Where + ")"
 	}
 	s += ": " + e.Class.Error()
 	if e.Err != nil {
@@ -102,6 +110,8 @@ func classify(err error) Class {
 		return ErrRank
 	case errors.Is(err, proto.ErrAnyTag):
 		return ErrTag
+	case errors.Is(err, proto.ErrType):
+		return ErrType
 	case errors.Is(err, proto.ErrTruncate):
 		return ErrTruncate
 	case errors.Is(err, proto.ErrContextEnded):
@@ -117,10 +127,15 @@ func classify(err error) Class {
 }
 
 // newError returns the error of a call that belongs to no process, so Config.Fatal does not apply to it.
-func newError(op string, class Class, err error) error { return &Error{class, op, -1, err} }
+func newError(op string, class Class, err error) error {
+	return &Error{Class: class, Op: op, Rank: -1, Err: err, Where: callPosition()}
+}
 
 // raise returns the error of a call of this process. With Config.Fatal it aborts the job instead.
 func (p *Process) raise(e *Error) error {
+	if p.check {
+		e.setWhere()
+	}
 	if p.fatal {
 		_ = p.boot.Abort(1, e.Error())
 	}
@@ -129,7 +144,7 @@ func (p *Process) raise(e *Error) error {
 
 // newError returns the error of a call that belongs to no communicator.
 func (p *Process) newError(op string, class Class, err error) error {
-	return p.raise(&Error{class, op, p.boot.Rank, err})
+	return p.raise(&Error{Class: class, Op: op, Rank: p.boot.Rank, Err: err})
 }
 
 // wrapError wraps an error of a lower layer; nil stays nil.

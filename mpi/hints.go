@@ -195,6 +195,9 @@ func (c *Comm) SetInfo(info *Info) error {
 		return err
 	}
 	defer c.proc.recordCall(perf.SetInfo)()
+	if err := c.checkCall(perf.SetInfo); err != nil {
+		return err
+	}
 	return c.setInfo(perf.SetInfo, info)
 }
 

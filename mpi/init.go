@@ -3,6 +3,7 @@ package mpi
 import (
 	"context"
 	"errors"
+	"os"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
@@ -41,7 +42,12 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 			return nil, newError(op, ErrOther, err)
 		}
 	}
-	p := &Process{boot: boot, fatal: c.Fatal, users: 1, hasJoined: true}
+	check, err := checkFromEnv(os.Getenv)
+	if err != nil {
+		return nil, newError(op, ErrOther, err)
+	}
+	p := &Process{boot: boot, fatal: c.Fatal, check: c.Check || check && bootstrap.FromContext(ctx) == nil,
+		users: 1, hasJoined: true}
 	if err := p.startRecording(); err != nil {
 		return nil, newError(op, ErrOther, err)
 	}
@@ -55,6 +61,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 		Domain: domain, Self: boot.Rank, Size: boot.Size, Waker: waker, Oversubscribed: boot.Oversubscribed,
 		UnexpectedLimit: c.UnexpectedBytes, PinnedLimit: c.PinnedBytes, Owner: p, Address: boot.Address, Warn: boot.Report,
 		Needed: p.needsPeer, Members: p.membersOf, Recorder: p.record, Clock: &p.clockSync, Trace: p.trace,
+		Checks: p.check, ExactBit: collectiveBit,
 	})
 	if err != nil {
 		return nil, newError(op, ErrOther, errors.Join(err, domain.Close()))

@@ -85,6 +85,9 @@ func (p *Process) compareProcesses(c *Comm) (err error) {
 	return p.startClocks(c, clocks)
 }
 
+var errCheckDiffers = errors.New("some processes check their calls, and others do not: " +
+	"give every ibrun of the job the same --check, or every process the same IBRUN_CHECK")
+
 // reduceProcessInfo determines the value of IO, and whether all processes have sent the same info. able reports
 // whether this process offers I/O.
 func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool) (alike bool, err error) {
@@ -97,12 +100,20 @@ func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool)
 	for _, x := range mine {
 		words = append(words, x, ^x) // the minima of x and ^x give the minimum and the maximum of x
 	}
+	check := len(words) // 0 if any process does not check calls, followed by 0 if any does
+	words = append(words, 1, 0)
+	if !p.check {
+		words[check], words[check+1] = 0, 1
+	}
 	if n > 1 {
 		least, commutative, _ := Min.kernel(datatype.Uint64)
 		op := coll.Operation{Kernel: least, ElemSize: 8, Commutative: commutative}
 		if err := coll.Allreduce(&c.coll, bytesOf(words), slices.Clone(bytesOf(words)), &op); err != nil {
 			return false, err
 		}
+	}
+	if words[check] == words[check+1] {
+		return false, errCheckDiffers
 	}
 	p.env.ioRank = ioAttribute(self, n, int(words[0]), able, words[1] == 1)
 	alike = true

@@ -82,6 +82,9 @@ func (c *Comm) Merge(high bool) (*Comm, error) {
 		return nil, c.newError(op, ErrComm, errors.New("the communicator is not an intercommunicator"))
 	}
 	defer c.proc.recordCall(perf.Merge)()
+	if err := c.checkCall(perf.Merge); err != nil {
+		return nil, err
+	}
 	first, second := c.orderedGroups()
 	mine := [1]uint8{0b1111} // bits: first gives low, first gives high, second low, second high
 	refused := uint8(0b01)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -82,7 +83,7 @@ func Mrecv[T Elem](m *Message, x []T) (Status, error) {
 	if m != nil {
 		began = m.comm.engine.BeginOp(perf.Mrecv, len(b))
 	}
-	r, err := m.recv(perf.Mrecv.Within(), b)
+	r, err := m.recv(perf.Mrecv.Within(), b, kindOf[T]())
 	if err != nil {
 		return emptyStatus, err
 	}
@@ -93,10 +94,10 @@ func Mrecv[T Elem](m *Message, x []T) (Status, error) {
 
 // Imrecv starts to receive a message that a matched probe has taken. MPI-5.0 §3.8.3.
 func Imrecv[T Elem](m *Message, x []T) (Request, error) {
-	return m.recv(perf.Imrecv, bytesOf(x))
+	return m.recv(perf.Imrecv, bytesOf(x), kindOf[T]())
 }
 
-func (m *Message) recv(op perf.Op, b []byte) (Request, error) {
+func (m *Message) recv(op perf.Op, b []byte, k datatype.Kind) (Request, error) {
 	if m == nil {
 		return Request{}, newError(op.String(), ErrRequest, errors.New("the message is nil"))
 	}
@@ -105,6 +106,9 @@ func (m *Message) recv(op perf.Op, b []byte) (Request, error) {
 	}
 	if m.fromProcNull {
 		return Request{m.comm.engine.Irecv(proto.Route{Match: proto.Match{Rank: proto.ProcNull}, Op: op}, nil)}, nil
+	}
+	if m.comm.checks {
+		return Request{m.comm.engine.RecvMatchedNoted(op, m.msg, b, m.comm.proc.newNote(op, k))}, nil
 	}
 	return Request{m.comm.engine.RecvMatched(op, m.msg, b)}, nil
 }

@@ -18,6 +18,7 @@ type Process struct {
 	engine *proto.Engine
 	boot   *bootstrap.Process
 	fatal  bool
+	check  bool // calls are checked
 
 	record  *perf.Recorder
 	trace   *perf.Trace // nil unless the user has asked for one

@@ -27,7 +27,11 @@ func (p *Process) startRecording() error {
 	if len(page) < perf.PageBytes && mode != perf.Off {
 		page = make([]byte, perf.PageBytes)
 	}
-	if p.record, err = perf.NewRecorder(page, identity, mode); err != nil || boot.Profile == nil {
+	p.record, err = perf.NewRecorder(page, identity, mode)
+	if p.check {
+		p.record.Places(callPosition)
+	}
+	if err != nil || boot.Profile == nil {
 		return err
 	}
 	if p.profile, err = profile.Start(boot.Profile); err != nil && boot.Report != nil {

@@ -20,17 +20,19 @@ func (c *Comm) reduce(dst, src []byte, k datatype.Kind, o Op, root int) error {
 		return err
 	}
 	defer c.endCollective()
-	if err := c.checkRoot(op, root); err != nil {
-		return err
-	}
-	if root == c.Rank() {
-		if err := c.checkSameSize(op, dst, src); err != nil {
-			return err
-		}
-	} else {
+	err := c.checkRoot(op, root)
+	if root != c.Rank() {
 		dst = nil
+	} else if err == nil {
+		err = c.checkSameSize(op, dst, src)
 	}
-	if err := c.setOperation(op, k, o); err != nil {
+	if err == nil {
+		err = c.setOperation(op, k, o)
+	}
+	if c.checks {
+		err = c.compareCall(c.newCollCall(perf.Reduce, k, len(src)).rooted(root).reducing(o), err)
+	}
+	if err != nil {
 		return err
 	}
 	if f := c.coll.flatFor(coll.OfReduce, len(src)); f != nil {
@@ -55,10 +57,14 @@ func (c *Comm) allreduce(call perf.Op, dst, src []byte, k datatype.Kind, o Op) e
 		return err
 	}
 	defer c.endCollective()
-	if err := c.checkSameSize(op, dst, src); err != nil {
-		return err
+	err := c.checkSameSize(op, dst, src)
+	if err == nil {
+		err = c.setOperation(op, k, o)
 	}
-	if err := c.setOperation(op, k, o); err != nil {
+	if c.checks {
+		err = c.compareCall(c.newCollCall(call, k, len(src)).reducing(o), err)
+	}
+	if err != nil {
 		return err
 	}
 	if f := c.coll.flatFor(coll.OfAllreduce, len(src)); f != nil {
@@ -80,26 +86,38 @@ func (c *Comm) reduceScatter(dst, src []byte, counts []int, k datatype.Kind, o O
 		return err
 	}
 	defer c.endCollective()
-	total, err := c.sumCounts(op, counts)
+	dst, err := c.ownResult(op, dst, src, counts, k)
+	if err == nil {
+		err = c.setOperation(op, k, o)
+	}
+	if c.checks {
+		call := c.newCollCall(perf.ReduceScatter, k, 0).reducing(o)
+		call.Counts = counts
+		err = c.compareCall(call, err)
+	}
 	if err != nil {
 		return err
 	}
+	return c.wrapError(op, coll.ReduceScatter(&c.coll, dst, src, counts, &c.coll.operation))
+}
+
+// ownResult checks the buffers and counts of a ReduceScatter, and returns the part of dst that it fills.
+func (c *Comm) ownResult(op string, dst, src []byte, counts []int, k datatype.Kind) ([]byte, error) {
+	total, err := c.sumCounts(op, counts)
+	if err != nil {
+		return nil, err
+	}
 	if total != len(src)/k.Size() {
-		return c.newError(op, ErrCount, fmt.Errorf("the sum of counts is %d, but src has %d elements", total, len(src)/k.Size()))
+		return nil, c.newError(op, ErrCount, fmt.Errorf("the sum of counts is %d, but src has %d elements", total, len(src)/k.Size()))
 	}
 	mine := counts[c.rank] * k.Size()
 	if len(dst) < mine {
-		return c.newError(op, ErrCount,
+		return nil, c.newError(op, ErrCount,
 			fmt.Errorf("dst has %d elements, but this rank's count is %d", len(dst)/k.Size(), counts[c.rank]))
 	}
 	dst = dst[:mine]
-	if !sameStart(dst, src) {
-		if err := c.checkOverlap(op, dst, src); err != nil {
-			return err
-		}
+	if sameStart(dst, src) {
+		return dst, nil
 	}
-	if err := c.setOperation(op, k, o); err != nil {
-		return err
-	}
-	return c.wrapError(op, coll.ReduceScatter(&c.coll, dst, src, counts, &c.coll.operation))
+	return dst, c.checkOverlap(op, dst, src)
 }

@@ -64,7 +64,7 @@ func requestError(e *proto.Engine, op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return e.Owner().(*Process).raise(&Error{classify(err), op, -1, err})
+	return e.Owner().(*Process).raise(&Error{Class: classify(err), Op: op, Rank: -1, Err: err})
 }
 
 // Startall starts all of reqs. It stops at the first error. MPI-5.0 §3.9.

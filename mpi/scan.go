@@ -24,10 +24,14 @@ func (c *Comm) scan(call perf.Op, f func(coll.Peer, []byte, []byte, *coll.Operat
 		return err
 	}
 	defer c.endCollective()
-	if err := c.checkSameSize(op, dst, src); err != nil {
-		return err
+	err := c.checkSameSize(op, dst, src)
+	if err == nil {
+		err = c.setOperation(op, k, o)
 	}
-	if err := c.setOperation(op, k, o); err != nil {
+	if c.checks {
+		err = c.compareCall(c.newCollCall(call, k, len(src)).reducing(o), err)
+	}
+	if err != nil {
 		return err
 	}
 	return c.wrapError(op, f(&c.coll, dst, src, &c.coll.operation))

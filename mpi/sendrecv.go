@@ -9,13 +9,18 @@ import (
 
 // Sendrecv sends sx and receives into rx at the same time. The two must not overlap. MPI-5.0 §3.11.
 func Sendrecv[S, R Elem](c *Comm, sx []S, dst, stag int, rx []R, src, rtag int) (Status, error) {
+	if c.isChecked() {
+		return c.sendrecvChecked(bytesOf(sx), kindOf[S](), dst, stag, bytesOf(rx), kindOf[R](), src, rtag)
+	}
 	return c.sendrecv(bytesOf(sx), dst, stag, bytesOf(rx), src, rtag)
 }
+
+var errOverlap = errors.New("the send buffer and the receive buffer overlap")
 
 func (c *Comm) sendrecv(s []byte, dst, stag int, r []byte, src, rtag int) (Status, error) {
 	const op = "Sendrecv"
 	if overlap(s, r) {
-		return emptyStatus, c.newError(op, ErrBuffer, errors.New("the send buffer and the receive buffer overlap"))
+		return emptyStatus, c.newError(op, ErrBuffer, errOverlap)
 	}
 	to, ok := c.fastSendRoute(dst, stag)
 	if !ok {

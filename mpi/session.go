@@ -77,8 +77,12 @@ func (s *Session) Close() error {
 	failed := s.proc.deleteAttributes(comms)
 	errs := make([]error, len(comms))
 	var all sync.WaitGroup
+	where := ""
+	if s.proc.check {
+		where = callPosition()
+	}
 	for i, c := range comms {
-		all.Go(func() { errs[i] = c.releaseWithPeers(perf.SessionClose) })
+		all.Go(func() { errs[i] = c.releaseWithPeers(perf.SessionClose, where) })
 	}
 	all.Wait()
 	ended()
@@ -88,13 +92,19 @@ func (s *Session) Close() error {
 
 // releaseWithPeers waits until all ranks release the communicator, and releases it, even if callbacks of attributes
 // have failed.
-func (c *Comm) releaseWithPeers(call perf.Op) error {
+func (c *Comm) releaseWithPeers(call perf.Op, where string) error {
 	op := call.String()
 	if !c.freeing.CompareAndSwap(false, true) {
 		return c.newError(op, ErrComm, errors.New("the communicator is being freed"))
 	}
 	c.idups.Wait()
-	err := c.newAgreement(call).agreeSuccess(nil)
+	var err error
+	if c.checks { // another rank may call Free instead
+		err = c.compareCall(&collCall{Call: perf.Free, Idups: c.idupSeq.Load(), Where: where}, nil)
+	}
+	if err == nil {
+		err = c.newAgreement(call).agreeSuccess(nil)
+	}
 	return errors.Join(err, c.release(op, commSessionClosed))
 }
 

@@ -27,8 +27,11 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 		return nil, err
 	}
 	defer c.proc.recordCall(call)()
+	if err := c.checkCall(call); err != nil {
+		return nil, err
+	}
 	all := make([]int, 2*len(c.peers))
-	if err := c.allgather(call.Within(), bytesOf(all), bytesOf([]int{color, key}), sizeOf[int]()); err != nil {
+	if err := c.allgather(call.Within(), bytesOf(all), bytesOf([]int{color, key}), kindOf[int]()); err != nil {
 		return nil, err
 	}
 	colors, keys := make([]splitColor, len(c.peers)), make([]int, len(c.peers))

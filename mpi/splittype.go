@@ -54,6 +54,9 @@ func (c *Comm) SplitType(by SplitType, key int, info *Info) (*Comm, error) {
 		return nil, err
 	}
 	defer c.proc.recordCall(call)()
+	if err := c.checkCall(call); err != nil {
+		return nil, err
+	}
 	// A rank that fails takes part as if it gave Undefined, so that the other ranks do not block.
 	mine, failed := c.newSplitRequest(op, by, info)
 	colors, keys, unguided, err := c.exchangeSplitRequests(call, &mine, key)
@@ -209,7 +212,7 @@ func (c *Comm) exchangeSplitRequests(call perf.Op, mine *splitRequest, key int) 
 		record[words-1] = 1
 	}
 	all := make([]uint64, words*len(c.peers))
-	if err := c.allgather(call.Within(), bytesOf(all), bytesOf(record), sizeOf[uint64]()); err != nil {
+	if err := c.allgather(call.Within(), bytesOf(all), bytesOf(record), kindOf[uint64]()); err != nil {
 		return nil, nil, false, err
 	}
 	for r := range slices.Chunk(all, words) {
@@ -229,7 +232,7 @@ func (c *Comm) chooseResourceType(call perf.Op, colors []splitColor, mine *split
 		copy(record[i*len(s):], s[:])
 	}
 	all := make([]uint64, len(record)*len(colors))
-	if err := c.allgather(call.Within(), bytesOf(all), bytesOf(record), sizeOf[uint64]()); err != nil {
+	if err := c.allgather(call.Within(), bytesOf(all), bytesOf(record), kindOf[uint64]()); err != nil {
 		return "", err
 	}
 	for i, kind := range types {

@@ -36,6 +36,7 @@ func (l *layout) waits() (all []Current) {
 	for i := range l.current {
 		if c, ok := l.current[i].read(); ok {
 			c.Lane = i
+			c.Where = l.places[i].of(c.Seq)
 			all = append(all, c)
 		}
 	}

@@ -27,7 +27,7 @@ func TestActivity(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []Activity{page.Activity(), s.Activity()} {
-		if p.Calls != 41 || p.Done != 3 || p.Total != 9 || !slices.Equal(p.Current, []Current{{1, 0, Recv, 2, 7, 16}}) {
+		if p.Calls != 41 || p.Done != 3 || p.Total != 9 || !slices.Equal(p.Current, []Current{{1, 0, Recv, 2, 7, 16, ""}}) {
 			t.Errorf("the pulse is %+v", p)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 // Sizes of a page.
 const (
 	// Version is the version of the layout.
-	Version = 1
+	Version = 2
 	// PeerRows is the number of peers with a row of their own.
 	PeerRows = 512
 	// Histograms is the number of pairs of operation and size class that can have a histogram.
@@ -103,6 +103,9 @@ type layout struct {
 	peerNames  [PeerRows]uint64
 	peerRows   [PeerRows + 8]peerRow // the rows of peers, then one for each transport
 	latency    [Histograms]latency
+
+	places [Lanes]place // of the operations in current
+	called place        // the call that the program made last
 }
 
 // cell has the counters of an operation for one size class.

@@ -118,6 +118,8 @@ type Current struct {
 	Tag int
 	// Bytes is the size of the message or buffer.
 	Bytes uint64
+	// Where is the source position of the call; empty if the rank does not record Places.
+	Where string
 }
 
 // Snapshot is the content of a page. Its counters are read one after the other while the rank runs: each is exact at some moment

@@ -314,8 +314,8 @@ func TestOpenRefuses(t *testing.T) {
 		}
 	}
 	var version *VersionError
-	_, err := Open(corrupt(func(l *layout) { l.version = 2 }))
-	if !errors.As(err, &version) || *version != (VersionError{2, Version}) {
+	_, err := Open(corrupt(func(l *layout) { l.version = Version + 1 }))
+	if !errors.As(err, &version) || *version != (VersionError{Version + 1, Version}) {
 		t.Errorf("another version: %v", err)
 	}
 	for name, change := range map[string]func(l *layout){

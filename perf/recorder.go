@@ -57,7 +57,8 @@ type Recorder struct {
 	timeAll   bool
 	freeLanes uint8 // lanes, a bit each
 	seq       uint64
-	rows      int // in use
+	rows      int           // in use
+	where     func() string // returns the source position of the current call; nil: positions are not recorded
 
 	trace     *Trace // nil: none
 	peer, tag int32  // of the operation that ends next, for the trace
@@ -268,6 +269,9 @@ func (r *Recorder) Enter(op Op, peer, tag int32, n int) Lane {
 	set(&c.peer, seq<<32|uint64(uint32(peer)))
 	set(&c.tag, seq<<32|uint64(uint32(tag)))
 	set(&c.bytes, seq<<48|uint64(n)<<16>>16)
+	if r.where != nil {
+		r.page.places[i&(Lanes-1)].write(seq, op, r.where())
+	}
 	set(&c.head, seq<<16|uint64(op&(maxOps-1))<<8|1)
 	return Lane(i)
 }

@@ -14,6 +14,9 @@
 //		})
 //	}
 //
+// Calls are checked as by ibrun --check: ranks that call different collectives, or messages of another type than their receives
+// have, are errors that name both ranks and both lines.
+//
 // The ranks communicate through memory of the process. If IBRUN_TRANSPORT is set in the environment, for instance to tcp or
 // shm,tcp, the same tests use these transports, as if every two ranks were on a node of their own. A failure then reaches
 // other ranks only through their connections. [Rendezvous] distributes the ranks over several programs.
@@ -23,6 +26,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"sync"
 	"testing"
@@ -47,8 +51,11 @@ type Options struct {
 	// Skew, if not nil, gives every rank a simulated clock: it is ahead of this machine's clock, and gains rate nanoseconds
 	// per nanosecond. Ranks with the same values read the same clock.
 	Skew func(rank int) (ahead time.Duration, rate float64)
-	// Config is the Config of every rank's Init or Join.
+	// Config is the Config of every rank's Init or Join. Its field Check is ignored: calls are checked unless Unchecked is set.
 	Config mpi.Config
+	// Unchecked makes the ranks communicate as they do without ibrun --check, for example to measure. IBRUN_CHECK=0 in the
+	// environment does so for all worlds.
+	Unchecked bool
 	// JoinOnly starts the ranks with Join, without the World Model.
 	JoinOnly bool
 	// Psets, if not nil, returns the process sets of the world, like those of ibrun --pset. It is called whenever a process
@@ -111,6 +118,7 @@ type world struct {
 }
 
 func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
+	o.Config.Check = !o.Unchecked && os.Getenv("IBRUN_CHECK") != "0"
 	w := &world{t: t, wrap: o.Wrap, config: o.Config, joinOnly: o.JoinOnly, psets: o.Psets, machine: o.Machine, skew: o.Skew}
 	var s *member
 	var err error

@@ -48,7 +48,7 @@ func (r *Request) startBuffered() error {
 	copy(b, r.buf)
 	c := e.requests.take(e)
 	c.send, c.mode, c.route, c.buf = true, Standard, r.route, b
-	c.flags, c.block = detached|attachedMem, id
+	c.flags, c.block, c.note = detached|attachedMem|r.flags&noted, id, r.note
 	if err := e.startSend(c); err != nil {
 		return err
 	}

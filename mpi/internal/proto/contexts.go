@@ -155,7 +155,7 @@ func (e *Engine) endContext(context uint32, err error) {
 	}
 	delete(e.hints.byContext, context)
 	e.rtr.remove(context)
-	e.hints.update(e.failure.err != nil, e.rec.trace != nil)
+	e.hints.update(e.failure.err != nil, e.avoidsFastPaths())
 	t.Drain(
 		func(r *Request) {
 			if r.flags&rtrSent != 0 {

@@ -77,6 +77,8 @@ func (e *Engine) dispatch(peer int32, b []byte) bool {
 		e.handleLeft(peer, v.context)
 	case kindRefuse:
 		return e.handleRefuse(peer, w)
+	case kindNote:
+		return e.handleNote(peer, w, payload)
 	}
 	return true
 }
@@ -87,7 +89,7 @@ func (e *Engine) handleFirst(peer int32, v envelope, w [5]uint64, payload []byte
 		return false
 	}
 	e.countEpoch(peer, v)
-	number := e.countReceived(peer)
+	number, note := e.countReceived(peer), e.takeNote(peer)
 	if v.kind != kindRTS {
 		e.linkTo(peer).In(len(payload))
 	}
@@ -103,13 +105,14 @@ func (e *Engine) handleFirst(peer int32, v envelope, w [5]uint64, payload []byte
 			return true
 		}
 		m := e.storeUnexpected(peer, v, w, payload, len(payload))
-		m.number = number
+		m.number, m.note = number, note
 		t.AddUnexpected(&m.node, v.Rank, v.Tag)
 		return true
 	}
 	if e.rec.trace != nil {
 		e.rec.traceMatch(peer, v, number, messageBytes(v, w, payload))
 	}
+	r.noteMatched(note, v.Rank)
 	switch v.kind {
 	case kindEager:
 		e.deliver(r, v.Rank, v.Tag, payload)

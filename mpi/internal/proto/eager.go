@@ -45,7 +45,7 @@ func (e *Engine) handleFirstFrag(peer int32, v envelope, w [5]uint64, payload []
 		return false
 	}
 	e.countEpoch(peer, v)
-	number := e.countReceived(peer)
+	number, note := e.countReceived(peer), e.takeNote(peer)
 	*a = assembly{received: len(payload), total: int(w[0])}
 	e.linkTo(peer).InBy(perf.Parts, a.total)
 	t := e.contexts.table(v.context)
@@ -53,10 +53,11 @@ func (e *Engine) handleFirstFrag(peer int32, v envelope, w [5]uint64, payload []
 	switch {
 	case r != nil:
 		e.rec.traceMatch(peer, v, number, a.total)
+		r.noteMatched(note, v.Rank)
 		a.start(r, v, payload)
 	case !e.contexts.isEnded(t):
 		a.m = e.storeUnexpected(peer, v, w, payload, a.total)
-		a.m.number = number
+		a.m.number, a.m.note = number, note
 		t.AddUnexpected(&a.m.node, v.Rank, v.Tag)
 	}
 	return true

@@ -43,6 +43,10 @@ type Config struct {
 	Clock ClockHandler
 	// Warn reports to the user a condition that makes no call fail; it may be nil.
 	Warn func(string)
+	// ExactBit is set in contexts in which every message has the length of its receive: those of collectives. 0: there are none.
+	ExactBit uint32
+	// Checks makes messages carry notes, which are compared with those of their receives. It is the same at all processes.
+	Checks bool
 	// Recorder records what the engine does; nil if nothing is recorded.
 	Recorder *perf.Recorder
 	// Trace records every message; nil if messages are not traced.
@@ -87,9 +91,12 @@ type Engine struct {
 	warn   func(string)
 	warned bool // that memory cannot be registered
 
-	hints   hintSet
-	rtr     rtrFlows
-	failure failures
+	checks bool // messages of the program have notes
+	// exactBit is Config.ExactBit.
+	exactBit uint32
+	hints    hintSet
+	rtr      rtrFlows
+	failure  failures
 
 	departures departures
 
@@ -112,9 +119,10 @@ func New(c Config) (*Engine, error) {
 	}
 	e.contexts.init()
 	e.departures.init(c.Members)
-	e.rec.init(c.Recorder, c.Trace)
+	e.checks, e.exactBit = c.Checks, c.ExactBit
+	e.rec.init(c.Recorder, c.Trace, c.Checks)
 	e.waiters.init(&e.mu, c.Oversubscribed)
-	e.hints.update(false, c.Trace != nil)
+	e.hints.update(false, e.avoidsFastPaths())
 	if c.Address != nil {
 		e.addr = func(n int32) []byte { return c.Address(int(n)) }
 	}

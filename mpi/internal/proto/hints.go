@@ -47,8 +47,8 @@ const EpochBits = 24
 // contexts without hints need no look-up. update sets the summaries.
 type hintSet struct {
 	byContext  map[uint32]*Hints
-	directRecv bool // no receive sends an RTR, no length is checked, and messages are not traced
-	plainSends bool // no failure, no trace of messages, and no context has hints that change how messages are sent
+	directRecv bool // no receive sends an RTR, no length is checked, and messages are neither traced nor noted
+	plainSends bool // no failure, no trace and no notes of messages, and no context has hints that change how messages are sent
 	minRTR     int  // length from which receives may send an RTR; MaxInt: none does
 	rails      bool // some context has a rail
 }
@@ -72,14 +72,14 @@ func (e *Engine) SetHints(context uint32, h Hints) Hints {
 		e.rtr.restart(context)
 	}
 	e.hints.byContext[context] = &h
-	e.hints.update(e.failure.err != nil, e.rec.trace != nil)
+	e.hints.update(e.failure.err != nil, e.avoidsFastPaths())
 	e.waiters.wakeAll() // a waiting probe may violate the hints now
 	return h
 }
 
-// update sets the summaries. failed reports whether the engine has failed, traced whether messages are traced.
-func (s *hintSet) update(failed, traced bool) {
-	s.plainSends, s.minRTR, s.rails = !failed && !traced, math.MaxInt, false
+// update sets the summaries. failed reports whether the engine has failed, general whether no message may take a fast path.
+func (s *hintSet) update(failed, general bool) {
+	s.plainSends, s.minRTR, s.rails = !failed && !general, math.MaxInt, false
 	for _, h := range s.byContext {
 		s.rails = s.rails || h.Rail >= 0
 		s.plainSends = s.plainSends && h.plainSends()
@@ -87,7 +87,7 @@ func (s *hintSet) update(failed, traced bool) {
 			s.minRTR = 1
 		}
 	}
-	s.directRecv = s.minRTR == math.MaxInt && !traced
+	s.directRecv = s.minRTR == math.MaxInt && !general
 }
 
 // Rails returns the names of the devices that large messages may take; nil if no transport has several. The result is constant.
@@ -116,7 +116,7 @@ func (t *transfer) endpoint() fabric.Endpoint {
 
 // plainSendsIn is hintSet.plainSends for one context.
 func (e *Engine) plainSendsIn(context uint32) bool {
-	if e.failure.err != nil || e.rec.trace != nil {
+	if e.failure.err != nil || e.avoidsFastPaths() {
 		return false
 	}
 	h := e.hints.byContext[context]
@@ -136,15 +136,36 @@ func assertionError(t *table, from Route) error {
 	return ErrAnyTag
 }
 
+// ExactLengthError reports a message with another length than its receive, in a context with Config.ExactBit. It is an
+// ErrTruncate.
+type ExactLengthError struct {
+	Source    int32
+	Got, Want int
+}
+
+// Error names the sender and both lengths.
+func (x *ExactLengthError) Error() string {
+	return fmt.Sprintf("rank %d sent %d bytes where %d were expected: the ranks call different collectives, or with different "+
+		"arguments; ibrun --check shows which", x.Source, x.Got, x.Want)
+}
+
+// Unwrap makes the error an ErrTruncate.
+func (x *ExactLengthError) Unwrap() error { return ErrTruncate }
+
 // truncateError is an ErrTruncate with the details of the message.
 type truncateError struct {
-	source, tag int32
-	bytes, room int
+	source, tag    int32
+	bytes, room    int
+	sent, receives *Note // nil without Checks
 }
 
 func (t *truncateError) Error() string {
-	return fmt.Sprintf("message of %d bytes from rank %d (tag %d) does not fit into a buffer of %d bytes",
+	text := fmt.Sprintf("message of %d bytes from rank %d (tag %d) does not fit into a buffer of %d bytes",
 		t.bytes, t.source, t.tag, t.room)
+	if t.sent != nil && t.receives != nil {
+		text += fmt.Sprintf(": %v, from %v", t.receives, t.sent)
+	}
+	return text
 }
 
 // Unwrap makes the error an ErrTruncate.
@@ -153,8 +174,15 @@ func (t *truncateError) Unwrap() error { return ErrTruncate }
 // lengthError returns the error of a receive whose message has another length than its buffer; nil if that is allowed.
 // r.status must be set.
 func (e *Engine) lengthError(r *Request, bytes int) error {
-	if bytes > len(r.buf) {
-		return &truncateError{r.status.Source, r.status.Tag, bytes, len(r.buf)}
+	switch {
+	case r.err != nil: // the types differ, so the lengths mean nothing
+		return r.err
+	case r.route.Context&e.exactBit != 0:
+		return &ExactLengthError{r.status.Source, bytes, len(r.buf)}
+	case bytes > len(r.buf) && r.flags&noted != 0:
+		return &truncateError{r.status.Source, r.status.Tag, bytes, len(r.buf), r.sender, r.note}
+	case bytes > len(r.buf):
+		return &truncateError{r.status.Source, r.status.Tag, bytes, len(r.buf), nil, nil}
 	}
 	if e.hints.minRTR == math.MaxInt {
 		return nil
@@ -179,7 +207,7 @@ func (h *Hints) choose(p Protocol, n int, x *Thresholds) Protocol {
 // mayOvertake reports whether a message may be sent before others that wait for room: it is an RTS of a context that allows
 // overtaking. Traced messages are numbered and keep their order.
 func (e *Engine) mayOvertake(o *outgoing) bool {
-	if o.req == nil || kind(o.header[0]) != kindRTS || e.rec.trace != nil {
+	if o.req == nil || kind(o.header[0]) != kindRTS || e.avoidsFastPaths() {
 		return false
 	}
 	h := e.hints.byContext[o.req.route.Context]

@@ -28,6 +28,9 @@ type peer struct {
 	noRemoteAccess bool  // the peer's memory can be neither read nor written
 
 	sent, received uint32    // messages to and from the peer, counted while messages are traced
+	note           *Note     // of the next message from the peer; nil: none has arrived
+	notesOut       uint64    // messages with notes that were sent to the peer
+	notes          uint64    // and that have arrived from it
 	frags          assembly  // the fragmented message that is arriving
 	head, tail     *outgoing // messages that wait for room, in order
 	listed         bool      // in Engine.blocked

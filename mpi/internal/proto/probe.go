@@ -86,9 +86,16 @@ func (e *Engine) recordedProbe(from Route, block bool) (*unexpectedMessage, erro
 func (e *Engine) RecvMatched(op perf.Op, f MatchedMessage, buf []byte) Handle {
 	e.lock()
 	defer e.unlock()
+	return e.recvMatched(op, f, buf, nil)
+}
+
+func (e *Engine) recvMatched(op perf.Op, f MatchedMessage, buf []byte, n *Note) Handle {
 	began := e.rec.active.Begin(op, len(buf))
 	r := e.requests.take(e)
 	r.send, r.buf, r.err, r.status = false, buf, nil, Status{}
+	if n != nil {
+		r.setNote(n)
+	}
 	r.route = Route{Context: f.m.v.context, Peer: f.m.peer, Match: f.m.v.Match, Op: op}
 	e.acceptUnexpected(r, f.m)
 	e.rec.active.SetPeer(r.route.Peer, r.route.Tag)

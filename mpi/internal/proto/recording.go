@@ -7,16 +7,19 @@ type recording struct {
 	active     *perf.Recorder // nil while nothing is recorded
 	configured *perf.Recorder // the Recorder of the configuration; nil: nothing is ever recorded
 	trace      *perf.Trace    // nil: messages are not traced
-	fastKind   uint64         // the kind of message that handleMessage handles itself; noKind if messages are traced
+	fastKind   uint64         // the kind of message that handleMessage handles itself; noKind if messages are traced or have notes
 }
 
-func (c *recording) init(r *perf.Recorder, trace *perf.Trace) {
+func (c *recording) init(r *perf.Recorder, trace *perf.Trace, noted bool) {
 	c.active, c.configured, c.trace = r, r, trace
 	c.fastKind = uint64(kindEager)
-	if trace != nil {
+	if trace != nil || noted {
 		c.fastKind = noKind
 	}
 }
+
+// avoidsFastPaths reports whether all messages take the general paths, because they are traced or have notes.
+func (e *Engine) avoidsFastPaths() bool { return e.checks || e.rec.trace != nil }
 
 // set switches recording on or off and reports whether that changed anything.
 func (c *recording) set(on bool) bool {

@@ -264,6 +264,7 @@ func (e *Engine) handlePut(peer int32, v envelope, w [5]uint64) bool {
 	}
 	e.countEpoch(peer, v)
 	e.rec.traceMatch(peer, v, e.countReceived(peer), t.bytes)
+	r.noteMatched(e.takeNote(peer), v.Rank)
 	if r.posted.Posted() {
 		e.contexts.table(v.context).RemovePosted(&r.posted)
 	}

@@ -107,6 +107,9 @@ func (e *Engine) sendFirst(r *Request) error {
 	if err := e.connect(r.route.Peer); err != nil {
 		return err
 	}
+	if r.flags&noted != 0 {
+		r.sendNote()
+	}
 	p := e.peer(r.route.Peer)
 	r.epoch = 0
 	h := e.hints.byContext[r.route.Context]

@@ -12,6 +12,7 @@ type unexpectedMessage struct {
 	next   *unexpectedMessage // free list
 	peer   int32
 	number uint32 // see countReceived
+	note   *Note  // nil: the message has none
 	v      envelope
 	w      [5]uint64
 	data   []byte
@@ -109,7 +110,7 @@ func (s *unexpectedStore) remove(m *unexpectedMessage) {
 	s.held -= nodeBytes + cap(m.data)
 	s.count--
 	s.freeBlock(m.data)
-	m.data = nil
+	m.data, m.note = nil, nil
 	m.next, s.free = s.free, m
 }
 
@@ -137,6 +138,7 @@ func (e *Engine) dropUnexpected(m *unexpectedMessage) {
 // acceptUnexpected matches an unexpected message, already removed from its table, with a receive.
 func (e *Engine) acceptUnexpected(r *Request, m *unexpectedMessage) {
 	e.rec.traceMatch(m.peer, m.v, m.number, m.bytes())
+	r.noteMatched(m.note, m.v.Rank)
 	switch m.v.kind {
 	case kindRTS:
 		r.startRendezvous(m.peer, m.v, m.w)

@@ -43,6 +43,7 @@ const (
 	kindLeft                         // nothing
 	kindRefuse                       // sender's id, of an RTS or a synchronous message
 	kindClockState                   // a word that a ClockHandler interprets
+	kindNote                         // operation; type of the elements, space, source position
 	kindCount
 )
 
@@ -53,7 +54,7 @@ const noKind = 1 << 32
 var wordCount = [kindCount]int{kindEagerSync: 1, kindFirstFrag: 1, kindRTS: 5, kindAssist: 5, kindATP: 2, kindFIN: 1,
 	kindDataRequest: 3, kindData: 2,
 	kindRTR: 5, kindPut: 5, kindRTRCancel: 1, kindRTRCancelAck: 1,
-	kindClockPing: 3, kindClockPong: 3, kindClockAdjust: 5, kindRefuse: 1, kindClockState: 1}
+	kindClockPing: 3, kindClockPong: 3, kindClockAdjust: 5, kindRefuse: 1, kindClockState: 1, kindNote: 1}
 
 const (
 	envelopeBytes = 16
@@ -67,6 +68,11 @@ type envelope struct {
 	context uint32
 	Match
 	epoch uint32
+}
+
+// hasPayload reports whether messages of a kind may have a payload.
+func (k kind) hasPayload() bool {
+	return k <= kindFirstFrag || k == kindFrag || k == kindData || k == kindNote
 }
 
 // hasEpoch reports whether messages of a kind may have an epoch.
@@ -97,7 +103,7 @@ func parse(b []byte) (v envelope, w [5]uint64, payload []byte, err error) {
 	}
 	b = b[envelopeBytes:]
 	n := wordCount[v.kind]
-	if carries := v.kind <= kindFirstFrag || v.kind == kindFrag || v.kind == kindData; len(b) < 8*n || len(b) > 8*n && !carries {
+	if len(b) < 8*n || len(b) > 8*n && !v.kind.hasPayload() {
 		return v, w, nil, fmt.Errorf("%w: message of kind %d with %d bytes after its envelope", fabric.ErrCorrupt, v.kind, len(b))
 	}
 	for i := range n {

@@ -63,7 +63,7 @@ func TestPrefixes(t *testing.T) {
 				t.Errorf("kind %d: %d of %d bytes: %v", k, i, n, err)
 			}
 		}
-		carries := k <= kindFirstFrag || k == kindFrag || k == kindData
+		carries := k <= kindFirstFrag || k == kindFrag || k == kindData || k == kindNote
 		if _, _, payload, err := parse(append(b[:n:n], 7)); carries != (err == nil) || carries && !bytes.Equal(payload, []byte{7}) {
 			t.Errorf("kind %d with a payload: %x, %v", k, payload, err)
 		}

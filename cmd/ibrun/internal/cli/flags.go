@@ -114,6 +114,10 @@ func (o *Options) outputFlags() []flag {
 			durationFlag(&o.Grace)},
 		{[]string{"failure-grace"}, "TIME", "kill ranks that still run TIME after another rank has failed (default 500ms)",
 			durationFlag(&o.FailureGrace)},
+		{[]string{"check"}, "", "compare the calls of all ranks, which costs time: errors name both ranks and both source lines;\n" +
+			"end a job that is deadlocked (docs/check.md)", boolFlag(&o.Check)},
+		{[]string{"deadlock-report"}, "TIME", "report when all ranks wait for each other for TIME (default 10s; 0: never)",
+			durationFlag(&o.DeadlockReport)},
 		{[]string{"dry-run"}, "", "print where the ranks would run, but start nothing", boolFlag(&o.DryRun)},
 		{[]string{"v", "verbose"}, "", "print to stderr what ibrun does", boolFlag(&o.Verbose)},
 		{[]string{"metrics"}, "ADDR", "serve Prometheus metrics at HOST:PORT, :PORT (loopback only; 0 picks a free port)\n" +

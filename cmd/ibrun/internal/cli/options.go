@@ -13,6 +13,9 @@ import (
 // ErrHelp reports that the command line requests the text of [Usage].
 var ErrHelp = errors.New("help requested")
 
+// deadlockReport is the default of --deadlock-report.
+const deadlockReport = 10 * time.Second
+
 // MaxRanks is the largest number of ranks of a job.
 const MaxRanks = 1 << 20
 
@@ -50,6 +53,10 @@ type Options struct {
 	// Grace is how long ranks may run on after a signal of the user or Timeout has asked them to end, FailureGrace after the
 	// job has failed. Then they are killed. 0: they are killed immediately.
 	Grace, FailureGrace time.Duration
+	// Check makes the ranks compare their calls, and ends a job that is deadlocked.
+	Check bool
+	// DeadlockReport is how long all ranks must have waited for each other before that is reported. 0: never.
+	DeadlockReport time.Duration
 	// DryRun prints where the ranks would run, but starts nothing.
 	DryRun bool
 	// Verbose prints to stderr what ibrun does.
@@ -86,7 +93,7 @@ type Program struct {
 // Parse parses the arguments that follow the program's name. getenv returns the environment forms of flags and the
 // variables that -x names. Any error but [ErrHelp] is a usage error.
 func Parse(args []string, getenv func(string) string) (*Options, error) {
-	o := &Options{Grace: defaultGrace, FailureGrace: defaultFailureGrace}
+	o := &Options{Grace: defaultGrace, FailureGrace: defaultFailureGrace, DeadlockReport: deadlockReport}
 	for {
 		end := slices.Index(args, ":")
 		words := args

@@ -62,6 +62,7 @@ func TestParse(t *testing.T) {
 		c.want.Grace = cmp.Or(c.want.Grace, defaultGrace)
 		c.want.FailureGrace = cmp.Or(c.want.FailureGrace, defaultFailureGrace)
 		got, err := parse(c.line, c.env)
+		c.want.DeadlockReport = deadlockReport
 		if err != nil || !reflect.DeepEqual(*got, c.want) {
 			t.Errorf("%q with %v:\n got %+v, %v\nwant %+v", c.line, c.env, got, err, c.want)
 		}

@@ -106,6 +106,11 @@ func makeTask(m *coordinator.Cluster, p *plan, o *cli.Options, programs []progra
 	if o.Interfaces != "" {
 		t.Env = append(t.Env, tunables.TCPInterfaces+"="+o.Interfaces)
 	}
+	if m.Job.Check {
+		t.Env = append(t.Env, "IBRUN_CHECK=1")
+	} else if cli.Lookup(env)("IBRUN_CHECK") != "" { // node 0 decides for all nodes
+		t.Env = append(t.Env, "IBRUN_CHECK=0")
+	}
 	for _, want := range o.Programs {
 		t.Programs = append(t.Programs, protocol.ProgramTask{Dir: want.Dir, Env: want.Env})
 	}

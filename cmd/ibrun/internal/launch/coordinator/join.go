@@ -27,6 +27,7 @@ func JoinNodes(name string, o *cli.Options, s console.Streams) (*Cluster, error)
 	cl := &Cluster{MasterAddr: "127.0.0.1"}
 	if o.Nodes <= 1 {
 		cl.Job.JobID, cl.Job.Names, cl.Job.Heartbeat = newJobID(), []string{name}, heartbeat(o)
+		cl.Job.Check = o.Check
 		rand.Read(cl.Secret[:])
 		addr, err := FreeAddr(cl.MasterAddr)
 		if err == nil {
@@ -114,7 +115,7 @@ func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, securit
 		return err
 	}
 	cl.Job = protocol.JobInfo{JobID: newJobID(), Names: []string{ours.Name}, Salt: make([]byte, 32), Report: o.Report,
-		Heartbeat: heartbeat(o), Grace: o.Grace, FailureGrace: o.FailureGrace}
+		Heartbeat: heartbeat(o), Grace: o.Grace, FailureGrace: o.FailureGrace, Check: o.Check}
 	for _, w := range cl.workers[1:] {
 		cl.Job.Names = append(cl.Job.Names, w.Name)
 	}

@@ -57,6 +57,7 @@ type JobInfo struct {
 	// itself is not sent.
 	Salt       []byte
 	MasterPort int
+	Check      bool `json:",omitempty"` // the ranks check their calls
 	Report     bool `json:",omitempty"` // the nodes send node 0 what a report needs
 	// Heartbeat is how long a node or rank may be silent before it is lost.
 	Heartbeat time.Duration

@@ -1,0 +1,171 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// checkFromEnv reads IBRUN_CHECK.
+func checkFromEnv(getenv func(string) string) (bool, error) {
+	text := getenv("IBRUN_CHECK")
+	if text == "" {
+		return false, nil
+	}
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, fmt.Errorf("IBRUN_CHECK=%q: want 0 or 1", text)
+	}
+	return on, nil
+}
+
+// ownPackage is the beginning of the names of this package's functions.
+const ownPackage = "github.com/ibrun/ibrun/mpi."
+
+// internalPackages is the beginning of the names of the functions below this package.
+const internalPackages = "github.com/ibrun/ibrun/mpi/internal/"
+
+// callPosition returns the source position of the innermost call that is not in this package or below it, as "dir/file.go:31". It
+// is empty in a goroutine of the library.
+func callPosition() string {
+	var pcs [32]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for {
+		f, more := frames.Next()
+		library := strings.HasPrefix(f.Function, ownPackage) || strings.HasPrefix(f.Function, internalPackages) ||
+			strings.HasPrefix(f.Function, "runtime.") || strings.HasPrefix(f.Function, "github.com/ibrun/ibrun/perf.") ||
+			strings.HasPrefix(f.Function, "sync.")
+		if !library && f.File != "" {
+			dir, file := filepath.Split(f.File)
+			return filepath.Join(filepath.Base(dir), file) + ":" + strconv.Itoa(f.Line)
+		}
+		if !more {
+			return ""
+		}
+	}
+}
+
+// setWhere sets the source position of an error, unless an error that it wraps has it.
+func (e *Error) setWhere() {
+	var inner *Error
+	if e.Where = callPosition(); errors.As(e.Err, &inner) && inner.Where == e.Where {
+		e.Where = ""
+	}
+}
+
+// isChecked reports whether calls on this communicator are checked.
+func (c *Comm) isChecked() bool { return c != nil && c.checks }
+
+// newNote returns the note of a call, and records the call.
+func (p *Process) newNote(call perf.Op, k datatype.Kind) *proto.Note {
+	p.engine.Called(call)
+	return &proto.Note{Type: k.String(), Op: call, Where: callPosition()}
+}
+
+// sendChecked is send with a note.
+func (c *Comm) sendChecked(call perf.Op, b []byte, k datatype.Kind, dst, tag int, m proto.Mode) error {
+	began := c.engine.BeginOp(call, len(b))
+	r, err := c.isendChecked(call.Within(), b, k, dst, tag, m)
+	if err == nil {
+		_, err = c.engine.WaitAs(call.Within(), r.h)
+		err = c.wrapError(call.String(), err)
+	}
+	c.engine.EndOp(call, len(b), began)
+	return err
+}
+
+// isendChecked is isend with a note.
+func (c *Comm) isendChecked(call perf.Op, b []byte, k datatype.Kind, dst, tag int, m proto.Mode) (Request, error) {
+	note := c.proc.newNote(call, k)
+	to, ok := c.fastSendRoute(dst, tag)
+	if !ok {
+		var err error
+		if to, err = c.slowSendRoute(call.String(), dst, tag); err != nil {
+			return Request{}, err
+		}
+	}
+	to.Op = call
+	h, err := c.engine.IsendNoted(to, b, m, note)
+	if err != nil {
+		return Request{}, c.wrapError(call.String(), err)
+	}
+	return Request{h}, nil
+}
+
+// sendInitChecked is sendInit with a note.
+func (c *Comm) sendInitChecked(op string, b []byte, k datatype.Kind, dst, tag int, m proto.Mode) (Request, error) {
+	note := c.proc.newNote(perf.Start, k)
+	r, err := c.sendInit(op, b, dst, tag, m)
+	if err == nil {
+		c.engine.SetNote(r.h, note)
+	}
+	return r, err
+}
+
+// recvChecked is recv with a note.
+func (c *Comm) recvChecked(b []byte, k datatype.Kind, src, tag int) (Status, error) {
+	const call = perf.Recv
+	began := c.engine.BeginOp(call, len(b))
+	r, err := c.irecvChecked(call.Within(), b, k, src, tag)
+	if err != nil {
+		return emptyStatus, err
+	}
+	st, err := c.engine.WaitAs(call.Within(), r.h)
+	c.engine.EndOp(call, st.Bytes, began)
+	return statusOf(st), c.wrapError(call.String(), err)
+}
+
+// irecvChecked is Irecv with a note.
+func (c *Comm) irecvChecked(call perf.Op, b []byte, k datatype.Kind, src, tag int) (Request, error) {
+	note := c.proc.newNote(call, k)
+	from, err := c.recvRoute(call.String(), src, tag)
+	if err != nil {
+		return Request{}, err
+	}
+	from.Op = call
+	return Request{c.engine.IrecvNoted(from, b, note)}, nil
+}
+
+// recvInitChecked is RecvInit with a note.
+func (c *Comm) recvInitChecked(b []byte, k datatype.Kind, src, tag int) (Request, error) {
+	note := c.proc.newNote(perf.Start, k)
+	r, err := c.recvInit(b, src, tag)
+	if err == nil {
+		c.engine.SetNote(r.h, note)
+	}
+	return r, err
+}
+
+// sendrecvChecked is sendrecv with notes.
+func (c *Comm) sendrecvChecked(s []byte, sk datatype.Kind, dst, stag int, r []byte, rk datatype.Kind, src, rtag int) (
+	Status, error,
+) {
+	const call = perf.Sendrecv
+	if overlap(s, r) {
+		return emptyStatus, c.newError(call.String(), ErrBuffer, errOverlap)
+	}
+	began := c.engine.BeginOp(call, len(s)+len(r))
+	in, err := c.irecvChecked(call.Within(), r, rk, src, rtag)
+	if err != nil {
+		return emptyStatus, err
+	}
+	out, err := c.isendChecked(call.Within(), s, sk, dst, stag, proto.Standard)
+	if err == nil {
+		_, err = c.engine.WaitAs(call.Within(), out.h)
+		err = c.wrapError(call.String(), err)
+	}
+	if err != nil {
+		c.cancelRecv(in.h)
+		return emptyStatus, err
+	}
+	st, err := c.engine.WaitAs(call.Within(), in.h)
+	c.engine.EndOp(call, len(s)+st.Bytes, began)
+	return statusOf(st), c.wrapError(call.String(), err)
+}

@@ -1,0 +1,149 @@
+package proto
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/ibrun/ibrun/perf"
+)
+
+// If the configuration has Checks, a message of the program is preceded by a NOTE: the type of its elements, and the source
+// position of the send. The two belong together because the messages of a peer arrive in order. A receive has a note as well,
+// which is compared when the receive is matched. Messages of collectives have none. While messages have notes none takes a fast
+// path, as while they are traced, so the fast paths need no check.
+
+// ErrType reports that a message and its receive have elements of different types.
+var ErrType = errors.New("element types differ")
+
+// Note describes a message, or a receive, as the program wrote it.
+type Note struct {
+	// Type is the name of the type of the elements.
+	Type string
+	// Op is the call, and Where its source position, such as "solver/main.go:31".
+	Op    perf.Op
+	Where string
+}
+
+// String returns "Send of float64 at solver/main.go:31".
+func (n *Note) String() string {
+	return fmt.Sprintf("%v of %s at %s", n.Op, n.Type, n.Where)
+}
+
+// maxWhere is the maximum length of a source position in a NOTE. The end of a longer one is sent.
+const maxWhere = 160
+
+// sendNote sends the note of a send. The first message of the send must follow immediately.
+func (r *Request) sendNote() {
+	n, e := r.note, r.e
+	e.peer(r.route.Peer).notesOut++
+	o := &outgoing{body: []byte(n.Type + " " + n.Where[max(0, len(n.Where)-maxWhere):])}
+	o.header, o.length = header(envelope{kind: kindNote}, uint64(n.Op))
+	if err := e.post(r.route.Peer, o); err != nil {
+		e.fail(r.route.Peer, err)
+	}
+}
+
+// handleNote handles a NOTE: it belongs to the next message of the peer.
+func (e *Engine) handleNote(peer int32, w [5]uint64, text []byte) bool {
+	p := e.peer(peer)
+	kind, where, found := strings.Cut(string(text), " ")
+	if !e.checks || p.note != nil || !found || len(where) > maxWhere || w[0] > math.MaxUint8 {
+		return false
+	}
+	p.note = &Note{Type: kind, Op: perf.Op(w[0]), Where: where}
+	p.notes++
+	return true
+}
+
+// takeNote returns the note of the message of a peer that is being handled; nil if it has none.
+func (e *Engine) takeNote(peer int32) *Note {
+	if !e.checks {
+		return nil
+	}
+	p := e.peer(peer)
+	n := p.note
+	p.note = nil
+	return n
+}
+
+// noteMatched compares the note of a message from a rank with that of the receive that it has been matched with. On a difference
+// the receive fails when it completes.
+func (r *Request) noteMatched(n *Note, source int32) {
+	if r.flags&noted == 0 {
+		return
+	}
+	if r.sender = n; n != nil && n.Type != r.note.Type {
+		r.err = &typeError{source, n, r.note}
+	}
+}
+
+// typeError is an ErrType with the details of the message.
+type typeError struct {
+	source        int32
+	sent, receive *Note
+}
+
+func (t *typeError) Error() string {
+	return fmt.Sprintf("%v, but rank %d sent it with %v", t.receive, t.source, t.sent)
+}
+
+// Unwrap makes the error an ErrType.
+func (t *typeError) Unwrap() error { return ErrType }
+
+// setNote sets the note of a request that has no operation in progress yet.
+func (r *Request) setNote(n *Note) {
+	r.note, r.sender = n, nil
+	r.flags |= noted
+}
+
+// IsendNoted is Isend for a message with a note.
+func (e *Engine) IsendNoted(to Route, buf []byte, mode Mode, n *Note) (Handle, error) {
+	e.lock()
+	defer e.unlock()
+	began := e.rec.active.Begin(to.Op, len(buf))
+	r := e.requests.take(e)
+	r.send, r.mode, r.route, r.buf = true, mode, to, buf
+	r.setNote(n)
+	h := r.handle()
+	err := e.startSend(r)
+	e.rec.active.SetPeer(to.Peer, to.Tag)
+	e.rec.active.End(to.Op, len(buf), began)
+	return h, err
+}
+
+// IrecvNoted is Irecv with a note.
+func (e *Engine) IrecvNoted(from Route, buf []byte, n *Note) Handle {
+	e.lock()
+	defer e.unlock()
+	began := e.rec.active.Begin(from.Op, len(buf))
+	r := e.requests.take(e)
+	r.send, r.route, r.buf = false, from, buf
+	r.setNote(n)
+	e.startRecv(r)
+	e.rec.active.SetPeer(from.Peer, from.Tag)
+	e.rec.active.End(from.Op, len(buf), began)
+	return r.handle()
+}
+
+// SetNote sets the note of a persistent request that has not been started, or of a matched receive that is about to be.
+func (e *Engine) SetNote(h Handle, n *Note) {
+	e.lock()
+	defer e.unlock()
+	h.r.setNote(n)
+}
+
+// RecvMatchedNoted is RecvMatched with a note.
+func (e *Engine) RecvMatchedNoted(op perf.Op, f MatchedMessage, buf []byte, n *Note) Handle {
+	e.lock()
+	defer e.unlock()
+	return e.recvMatched(op, f, buf, n)
+}
+
+// Called records that the program calls an operation.
+func (e *Engine) Called(op perf.Op) {
+	e.lock()
+	e.rec.configured.Called(op)
+	e.unlock()
+}
