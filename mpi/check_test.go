@@ -154,8 +154,8 @@ func TestCheckedSubcommunicator(t *testing.T) {
 	})
 }
 
-// TestCheckedMessages: elements of another type than the receive has, and a message that is too long, are errors that name the line
-// of the send, for every protocol and every way to receive.
+// TestCheckedMessages: elements of another type than the receive has, and a message that is too long, are errors that name the
+// line of the send, for every protocol and every way to receive.
 func TestCheckedMessages(t *testing.T) {
 	receives := map[string]func(c *mpi.Comm, x []int32) error{
 		"Recv": func(c *mpi.Comm, x []int32) error {
