@@ -106,6 +106,10 @@ func rankForSignals(args []string) (err error) {
 		<-asked
 		time.Sleep(200 * time.Millisecond)
 		fmt.Println("farewell")
+	case "brief":
+		err = brief()
+	case "notify": // HOW: leaves rank 0 after a signal, by "return" or by "finalize"
+		err = notify(args[1])
 	case "garbage": // TEXT: sends it on PMI_FD, and sleeps
 		err = sendGarbage(args[1])
 	case "pmi-load": // COUNT: puts that many values of 900 bytes and reads those of the next rank

@@ -191,3 +191,28 @@ func TestInvalidPMI(t *testing.T) {
 	ns := newNodes(t, 2).start(0, "-n", "2", "sh", "-c", "test $PMI_RANK = 0 || rank garbage hello; sleep 1000")
 	ns.wantCode(1, "rank 1 on n1 ")
 }
+
+// TestSecondProgram: a second MPI program in a rank is told immediately why it cannot run.
+func TestSecondProgram(t *testing.T) {
+	t.Parallel()
+	p := startJob(t, 0, "-n", "2", "sh", "-c", "rank brief && rank brief")
+	p.wantCode(1, "another program of this rank has received ibrun's first message")
+}
+
+// TestNotifyContext: a job whose ranks handle signals by signal.NotifyContext ends although some ranks wait for others that have
+// left. The exit code is that of a rank whose receive has failed, or that of the signal.
+func TestNotifyContext(t *testing.T) {
+	for _, how := range []string{"return", "finalize"} {
+		for _, transport := range []string{"shm", "tcp"} {
+			t.Run(how+" "+transport, func(t *testing.T) {
+				t.Parallel()
+				p := startJob(t, 3, "--grace", "1", "--transport", transport, "-n", "3", "rank", "notify", how)
+				p.signal(p.cmd.Process.Pid, syscall.SIGINT)
+				if code := p.wait(); code != 1 && code != 130 {
+					t.Errorf("exit code %d, want 1 or 130; stderr:\n%s", code, p.stderrText())
+				}
+				p.wantNoProcesses()
+			})
+		}
+	}
+}

@@ -39,7 +39,8 @@ func Pair() (agent *Link, rankEnd *os.File, err error) {
 }
 
 // FromEnv opens the link that this process has inherited, and receives [RankInfo]. All results are nil if IBRUN_FD is not set.
-// FromEnv marks the descriptor close-on-exec, so that child processes do not inherit it. It may be called only once in a process.
+// FromEnv marks the descriptor close-on-exec, so that child processes do not inherit it. It may be called only once in a
+// process.
 func FromEnv(getenv func(string) string) (*Link, *RankInfo, error) {
 	text := getenv("IBRUN_FD")
 	if text == "" {
@@ -53,6 +54,9 @@ func FromEnv(getenv func(string) string) (*Link, *RankInfo, error) {
 		return nil, nil, fmt.Errorf("ranklink: IBRUN_FD=%d is not the socket that ibrun made. A program between ibrun and "+
 			"this one has closed it. A program that is started by a rank needs IBRUN_FD unset", fd)
 	}
+	if err := checkFirstPacket(fd); err != nil {
+		return nil, nil, err
+	}
 	unix.CloseOnExec(fd)
 	link, err := newLink(fd, "IBRUN_FD")
 	if err != nil {
@@ -64,6 +68,20 @@ func FromEnv(getenv func(string) string) (*Link, *RankInfo, error) {
 		return nil, nil, err
 	}
 	return link, info, nil
+}
+
+// checkFirstPacket returns an error if this program cannot understand the first packet, or if another program has received it.
+// The agent has sent it before the rank was started, so there is nothing to wait for.
+func checkFirstPacket(fd int) error {
+	var head [headerBytes]byte
+	n, _, err := unix.Recvfrom(fd, head[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	switch {
+	case err == unix.EAGAIN, n == headerBytes && Kind(head[0]) == KindLeft:
+		return ErrTaken
+	case n == headerBytes && Kind(head[0]) == KindRankInfo && head[1] != version:
+		return fmt.Errorf("%w: ibrun speaks version %d, and this program version %d", ErrVersion, head[1], version)
+	}
+	return nil // other errors are those of receiveInfo
 }
 
 // newLink returns a link that owns fd. If it fails, fd stays open.
@@ -92,8 +110,8 @@ func (l *Link) receiveInfo() (*RankInfo, error) {
 	return info, info.check()
 }
 
-// Send sends one message. v is the body that belongs to kind, or nil if kind has none. Send blocks while about 200 KB of earlier
-// messages have not been received.
+// Send sends one message. v is the body that belongs to kind, or nil if kind has none. Send blocks while about 200 KB of
+// earlier messages have not been received.
 func (l *Link) Send(kind Kind, v any) error {
 	packet, err := encode(kind, v)
 	if err != nil {
@@ -194,13 +212,14 @@ func (l *Link) Close() error { return l.file.Close() }
 // receivePacket reads one whole packet, or returns EAGAIN, or io.EOF after the other end was closed. It allocates only as much
 // as the packet needs, because an agent has many links.
 //
-// Descriptors that cannot be received, because this process has too many open files, are missing in the result: the message says
-// how many there should be.
+// Descriptors that cannot be received, because this process has too many open files, are missing in the result: the message
+// says how many there should be.
 func receivePacket(fd int) ([]byte, []int, error) {
 	// With MSG_TRUNC the kernel returns the length of the packet, not that of the buffer.
 	n, _, err := unix.Recvfrom(fd, nil, unix.MSG_PEEK|unix.MSG_TRUNC)
 	if err == unix.ECONNRESET {
-		// The other end was closed before it read all packets. The kernel reports that once, before the packets that it has sent.
+		// The other end was closed before it read all packets. The kernel reports that once, before the packets that it has
+		// sent.
 		n, _, err = unix.Recvfrom(fd, nil, unix.MSG_PEEK|unix.MSG_TRUNC)
 	}
 	if err != nil {

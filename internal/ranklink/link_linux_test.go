@@ -134,6 +134,8 @@ func TestFromEnvErrors(t *testing.T) {
 		"other kind":         {func(l *Link) error { return l.Send(KindNote, Note{"x"}) }, ErrMalformed},
 		"no body":            {func(l *Link) error { return l.Send(KindRankInfo, nil) }, ErrMalformed},
 		"node without ranks": {func(l *Link) error { return l.Send(KindRankInfo, RankInfo{Size: 1}) }, ErrMalformed},
+		"taken":              {func(l *Link) error { return l.Send(KindLeft, nil) }, ErrTaken},
+		"another version":    {func(l *Link) error { _, err := l.file.WriteString("\x01\x02{}"); return err }, ErrVersion},
 		"not JSON":           {func(l *Link) error { _, err := l.file.WriteString("\x01\x01}"); return err }, ErrMalformed},
 	} {
 		agent, end, err := Pair()
@@ -147,6 +149,25 @@ func TestFromEnvErrors(t *testing.T) {
 		if link, info, err := FromEnv(inherit(t, end)); !errors.Is(err, test.want) {
 			t.Errorf("%s: %v, %v, %v; want %v", name, link, info, err, test.want)
 		}
+	}
+}
+
+// TestFirstMessageTaken: a second program of a rank does not wait for the message that the first has received.
+func TestFirstMessageTaken(t *testing.T) {
+	agent, end, err := Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer agent.Close() // its end is open, so that a read would wait
+	defer end.Close()
+	if err := agent.Send(KindRankInfo, testRankInfo()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := receivePacket(int(end.Fd())); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := FromEnv(inherit(t, end)); !errors.Is(err, ErrTaken) {
+		t.Errorf("%v, want %v", err, ErrTaken)
 	}
 }
 

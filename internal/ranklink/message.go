@@ -20,6 +20,13 @@ const headerBytes = 2
 var (
 	// ErrMalformed means that the other side sent an invalid packet.
 	ErrMalformed = errors.New("ranklink: malformed packet")
+	// ErrTaken means that another program of the same rank has received the first message.
+	ErrTaken = errors.New("ranklink: another program of this rank has received ibrun's first message. A rank can run " +
+		"one MPI program: start the others as jobs of their own (ibrun -n N PROGRAM), or with PMI_FD and IBRUN_FD unset, as " +
+		"worlds of one")
+	// ErrVersion means that ibrun and this program speak different versions of the link.
+	ErrVersion = errors.New("ranklink: this program and the ibrun that started it are of different versions; " +
+		"build the program with the version of the library that ibrun has")
 	// ErrNotSupported is returned by Pair and FromEnv on systems without sockets of this type.
 	ErrNotSupported = errors.New("ranklink: the link between ibrun and a rank needs Linux")
 )
