@@ -163,7 +163,7 @@ func TestFirstMessageTaken(t *testing.T) {
 	if err := agent.Send(KindRankInfo, testRankInfo()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := receivePacket(int(end.Fd())); err != nil {
+	if _, _, err := receivePacket(int(end.Fd())); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := FromEnv(inherit(t, end)); !errors.Is(err, ErrTaken) {
