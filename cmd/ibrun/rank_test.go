@@ -110,9 +110,19 @@ func rankForSignals(args []string) (err error) {
 		err = brief()
 	case "notify": // HOW: leaves rank 0 after a signal, by "return" or by "finalize"
 		err = notify(args[1])
+	case "save": // FILE: prints, and creates FILE.RANK a while after SIGHUP
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, syscall.SIGHUP)
+		fmt.Println("ready", os.Getpid())
+		fmt.Println("received", <-asked)
+		for range 10 {
+			time.Sleep(20 * time.Millisecond)
+			fmt.Println("saving")
+		}
+		err = os.WriteFile(args[1]+"."+os.Getenv("PMI_RANK"), nil, 0o600)
 	case "garbage": // TEXT: sends it on PMI_FD, and sleeps
 		err = sendGarbage(args[1])
-	case "pmi-load": // COUNT: puts that many values of 900 bytes and reads those of the next rank
+	case "pmi-load": // COUNT: puts that many values of 900 bytes and reads some of the next rank
 		err = loadPMI(args[1])
 	default:
 		err = usePMI(args)
@@ -227,7 +237,7 @@ func usePMI(args []string) error {
 	return c.Finalize()
 }
 
-// loadPMI puts many values, and reads those of the next rank after a barrier.
+// loadPMI puts many values, and reads some of those of the next rank after a barrier.
 func loadPMI(count string) error {
 	n, err := strconv.Atoi(count)
 	if err != nil {
@@ -247,7 +257,7 @@ func loadPMI(count string) error {
 		return err
 	}
 	next := (c.Rank() + 1) % c.Size()
-	for i := range n {
+	for i := 0; i < n; i += 20 {
 		got, err := c.Get(fmt.Sprintf("key-%d-%d", next, i))
 		if err != nil || got != value(next) {
 			return fmt.Errorf("value %d of rank %d is %.20q, %w", i, next, got, err)

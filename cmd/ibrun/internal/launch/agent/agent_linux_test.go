@@ -94,6 +94,9 @@ func TestFinish(t *testing.T) {
 	go a.readLink(r)
 	r.output.appendTail([]byte("some words\n"), false)
 	a.ranks = []*rank{r}
+	if a.sockets, err = newNodeSockets(1); err != nil {
+		t.Fatal(err)
+	}
 	if a.exits, err = newExitWatcher(1); err != nil {
 		t.Fatal(err)
 	}

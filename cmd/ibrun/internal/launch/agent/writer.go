@@ -1,9 +1,13 @@
 package agent
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 )
@@ -11,8 +15,9 @@ import (
 // lineWriter writes lines to ibrun's standard output or error (one lineWriter if they are the same file), or to a file.
 type lineWriter struct {
 	file        *os.File
-	name        string        // for messages to the user
-	showPartial bool          // write unfinished lines after partialLineDelay
+	name        string // for messages to the user
+	showPartial bool   // write unfinished lines after partialLineDelay
+	terminal    bool
 	lineTimeout time.Duration // how long other ranks wait for the rest of a line
 
 	mu         sync.Mutex
@@ -20,10 +25,11 @@ type lineWriter struct {
 	breakAfter time.Time   // other ranks may end that line with a newline after this time
 	bar        string      // the bar below the last line; drawn only while no line is unfinished; empty: none
 	barEnded   bool        // no more bars are drawn
+	closed     bool        // the file is a terminal that was closed: lines are dropped
 }
 
 func newLineWriter(f *os.File) *lineWriter {
-	return &lineWriter{file: f, lineTimeout: defaultLineTimeout}
+	return &lineWriter{file: f, lineTimeout: defaultLineTimeout, terminal: term.IsTerminal(int(f.Fd()))}
 }
 
 // setBar draws a progress bar that stays below all following lines.
@@ -61,8 +67,19 @@ func (w *lineWriter) redrawBar() error {
 	return w.write([]byte(w.bar + console.EraseLine + "\r"))
 }
 
-// write writes all of data. The caller must hold mu.
-func (w *lineWriter) write(data []byte) error { return console.WriteAll(w.file, data) }
+// write writes all of data. The caller must hold mu. It drops data for a terminal that was closed: an error would close the
+// pipe of the rank, and SIGPIPE would kill the rank while it handles SIGHUP.
+func (w *lineWriter) write(data []byte) error {
+	if w.closed {
+		return nil
+	}
+	err := console.WriteAll(w.file, data)
+	if w.terminal && errors.Is(err, unix.EIO) {
+		w.closed = true
+		return nil
+	}
+	return err
+}
 
 // releaseLine lets other ranks end the unfinished line of a rank that writes no more.
 func (w *lineWriter) releaseLine(v *rankOutput) {
