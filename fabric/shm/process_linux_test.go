@@ -26,6 +26,8 @@ const (
 	roleFlood      = "flooder" // sends to peer 0 for ever
 	roleUnreadable = "secret"  // cannot be read from; sends an address to peer 0
 	roleReader     = "reader"  // tries to read there
+	roleIdle       = "idle"    // does nothing
+	roleConnected  = "linked"  // sends one message to all peers, then does nothing
 )
 
 // TestMain lets the test binary also be one peer.
@@ -77,12 +79,18 @@ func runPeer(role string) error {
 		err = publishBuffer(d)
 	case roleReader:
 		err = tryCopies(d)
+	case roleIdle:
+		select {}
+	case roleConnected:
+		if err = sendToAll(d, self, size); err == nil {
+			select {}
+		}
 	}
 	return errors.Join(err, d.Close())
 }
 
-// exchange sends a message to all peers, and returns when it has received one from each.
-func exchange(d fabric.Domain, self, size int) error {
+// sendToAll sends a message to all peers.
+func sendToAll(d fabric.Domain, self, size int) error {
 	for to := range size {
 		e, err := d.Connect(to, nil)
 		if err != nil {
@@ -91,6 +99,14 @@ func exchange(d fabric.Domain, self, size int) error {
 		if err := e.Send([]byte{byte(self)}, nil); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// exchange sends a message to all peers, and returns when it has received one from each.
+func exchange(d fabric.Domain, self, size int) error {
+	if err := sendToAll(d, self, size); err != nil {
+		return err
 	}
 	for received := 0; received < size; {
 		ev, err := next(d)

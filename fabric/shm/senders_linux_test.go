@@ -1,0 +1,167 @@
+package shm
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/fabrictest"
+	"github.com/ibrun/ibrun/internal/wakesock"
+)
+
+// launcher hands out sockets as the agent of ibrun does: each answer comes from another goroutine.
+type launcher struct {
+	node    *wakesock.Node
+	answers sync.WaitGroup
+	refuse  func(to int) bool // whether a request fails, as if the process had no descriptor left
+	wakes   func(to int)      // may be nil
+}
+
+func newLauncher(tb testing.TB, n int) *launcher {
+	tb.Helper()
+	node, err := wakesock.New(n)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	l := &launcher{node: node, refuse: func(int) bool { return false }}
+	tb.Cleanup(func() {
+		l.answers.Wait()
+		node.Close()
+	})
+	return l
+}
+
+// nodeSockets are the Sockets of one process.
+type nodeSockets struct {
+	l    *launcher
+	self int
+}
+
+func dup(fd int) (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) }
+
+func (s nodeSockets) Own(context.Context) (receive, send, ended int, err error) {
+	ends := s.l.node.Ends(s.self)
+	var errs [3]error
+	receive, errs[0] = dup(ends.Receive)
+	send, errs[1] = dup(ends.Send)
+	ended, errs[2] = dup(ends.Ended)
+	s.l.node.Handed(s.self)
+	return receive, send, ended, errors.Join(errs[:]...)
+}
+
+func (s nodeSockets) Request(to int, deliver func(int, error)) error {
+	s.l.answers.Go(func() {
+		if s.l.refuse(to) {
+			deliver(noFD, unix.EMFILE)
+			return
+		}
+		deliver(dup(s.l.node.Send(to)))
+	})
+	return nil
+}
+
+func (s nodeSockets) Wake(to int) {
+	sendWake(s.l.node.Send(to))
+	if s.l.wakes != nil {
+		s.l.wakes(to)
+	}
+}
+
+// transports returns the transports of n peers of this launcher.
+func (l *launcher) transports(n int) []fabric.Transport {
+	all := make([]fabric.Transport, n)
+	for i := range all {
+		tr := node(n)
+		tr.Sockets = nodeSockets{l, i}
+		all[i] = tr
+	}
+	return all
+}
+
+// TestConformanceSockets runs the suite with sockets of a launcher.
+func TestConformanceSockets(t *testing.T) {
+	fabrictest.Run(t, func(tb testing.TB, n int) []fabric.Transport { return newLauncher(tb, n).transports(n) })
+}
+
+// openWith opens all peers of a launcher in this process.
+func openWith(t *testing.T, l *launcher, n int) []*Domain {
+	t.Helper()
+	ds, errs := make([]*Domain, n), make([]error, n)
+	var all sync.WaitGroup
+	for i, tr := range l.transports(n) {
+		all.Go(func() {
+			var d fabric.Domain
+			if d, errs[i] = tr.Open(t.Context(), &fabric.Config{Self: i, Size: n}); errs[i] == nil {
+				ds[i] = d.(*Domain)
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, d := range ds {
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return ds
+}
+
+// TestWakeWithoutSocket: a process that has no descriptor left for a peer's socket has the launcher wake that peer.
+func TestWakeWithoutSocket(t *testing.T) {
+	checkLeftovers(t)
+	l := newLauncher(t, 2)
+	ds := openWith(t, l, 2)
+	woken := make(chan int, 10)
+	l.refuse, l.wakes = func(int) bool { return true }, func(to int) { woken <- to }
+	e := connect(t, ds[0], 1)
+	for i := range 3 {
+		fd, ready, err := ds[1].Arm()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Send([]byte{byte(i)}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if !ready { // otherwise Arm has found the connection
+			if to := <-woken; to != 1 {
+				t.Errorf("peer %d was woken", to)
+			}
+			if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1); n != 1 {
+				t.Errorf("%d descriptors are readable, %v", n, err)
+			}
+		}
+		if ev, err := next(ds[1]); err != nil || ev.Kind != fabric.Message || ev.Data[0] != byte(i) {
+			t.Fatalf("%+v, %v", ev, err)
+		}
+	}
+	l.answers.Wait()
+	if _, err := ds[0].Segment(5, []int{0, 1}, 4096); !errors.Is(err, unix.EMFILE) {
+		t.Errorf("pass a segment: %v", err)
+	}
+}
+
+// TestCloseBeforeDelivery: a socket that arrives after the domain was closed is closed.
+func TestCloseBeforeDelivery(t *testing.T) {
+	checkLeftovers(t)
+	l := newLauncher(t, 2)
+	ds := openWith(t, l, 2)
+	wait := make(chan struct{})
+	l.refuse = func(int) bool {
+		<-wait
+		return false
+	}
+	connect(t, ds[0], 1)
+	if err := ds[0].Close(); err != nil {
+		t.Error(err)
+	}
+	close(wait)
+	l.answers.Wait()
+}
