@@ -30,11 +30,11 @@ func Open(memory []byte) (*Page, error) {
 	if n := atomic.LoadUint64(&l.bytes); n != layoutBytes {
 		return nil, fmt.Errorf("%w: a layout of %d bytes, want %d", ErrCorrupt, n, layoutBytes)
 	}
-	rank, size := atomic.LoadUint64(&l.rank), atomic.LoadUint64(&l.size)
-	if rank >= size || size > 1<<31 {
-		return nil, fmt.Errorf("%w: rank %d of %d", ErrCorrupt, rank, size)
+	p := &Page{l}
+	if _, err := p.identity(); err != nil {
+		return nil, err
 	}
-	return &Page{l}, nil
+	return p, nil
 }
 
 // Identity identifies the rank of a page.
@@ -45,10 +45,19 @@ type Identity struct {
 	PID int
 }
 
-// Identity returns the identity of the page's rank.
+// Identity returns the identity of the page's rank. It is zero if the page was overwritten since Open.
 func (p *Page) Identity() Identity {
-	l := p.l
-	return Identity{int(atomic.LoadUint64(&l.rank)), int(atomic.LoadUint64(&l.size)), int(atomic.LoadUint64(&l.pid))}
+	i, _ := p.identity()
+	return i
+}
+
+// identity reads the identity. It is checked each time, as the page can change at any time.
+func (p *Page) identity() (Identity, error) {
+	rank, size := atomic.LoadUint64(&p.l.rank), atomic.LoadUint64(&p.l.size)
+	if rank >= size || size > 1<<31 {
+		return Identity{}, fmt.Errorf("%w: rank %d of %d", ErrCorrupt, rank, size)
+	}
+	return Identity{int(rank), int(size), int(atomic.LoadUint64(&p.l.pid))}, nil
 }
 
 // Volume is a number of messages and their payload in bytes.
@@ -159,8 +168,12 @@ type Snapshot struct {
 func (p *Page) Snapshot() (*Snapshot, error) {
 	l := p.l
 	get := atomic.LoadUint64
+	identity, err := p.identity()
+	if err != nil {
+		return nil, err
+	}
 	s := &Snapshot{
-		Identity: p.Identity(), State: State(get(&l.state)), Mode: Mode(get(&l.mode)), ClockHz: get(&l.clock),
+		Identity: identity, State: State(get(&l.state)), Mode: Mode(get(&l.mode)), ClockHz: get(&l.clock),
 		Began: unixTime(get(&l.began)), Ended: unixTime(get(&l.ended)),
 		Joined: unixTime(get(&l.joined)), Joining: time.Duration(get(&l.waitingAtJoin)),
 		Waiting: time.Duration(get(&l.waiting)), Retransmissions: get(&l.retransmissions),

@@ -59,6 +59,8 @@ type Recorder struct {
 	seq       uint64
 	rows      int           // in use
 	where     func() string // returns the source position of the current call; nil: positions are not recorded
+	// histograms is the number of histograms in use. It is not read from the page: another process can write there.
+	histograms uint64
 
 	trace     *Trace // nil: none
 	peer, tag int32  // of the operation that ends next, for the trace
@@ -223,15 +225,18 @@ func (r *Recorder) addTiming(op Op, c *cell, n int, start uint64) {
 // observe adds a duration to the histogram of a cell. A cell without a histogram gets one from the pool.
 func (r *Recorder) observe(c *cell, ns, weight uint64) {
 	add(&c.time, ns*weight)
-	if c.histogram == 0 {
-		if r.page.histograms == Histograms {
-			add(&r.page.withoutHistogram, 1)
-			return
-		}
-		add(&r.page.histograms, 1)
-		set(&c.histogram, r.page.histograms)
+	slot := atomic.LoadUint64(&c.histogram) // once, as another process can write there
+	if slot == 0 && r.histograms < Histograms {
+		r.histograms++
+		slot = r.histograms
+		set(&r.page.histograms, slot)
+		set(&c.histogram, slot)
 	}
-	h := &r.page.latency[c.histogram-1]
+	if slot-1 >= Histograms { // all are in use, or the page was overwritten
+		add(&r.page.withoutHistogram, 1)
+		return
+	}
+	h := &r.page.latency[slot-1]
 	add(&h.buckets[bucketOf(ns)], weight)
 	if ns > h.max {
 		set(&h.max, ns)

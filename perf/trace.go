@@ -111,7 +111,7 @@ func (t *Trace) message(kind EventKind, peer, tag int32, context, number uint32,
 }
 
 func (t *Trace) put(at, more uint64, peer, tag int32, n int, op Op, kind EventKind) {
-	count := t.l.count
+	count := atomic.LoadUint64(&t.l.count) // once, as another process can write there
 	e := &t.l.events[count%TraceEvents]
 	set(&e.at, at)
 	set(&e.endOrNumber, more)

@@ -1,0 +1,134 @@
+//go:build !race
+
+package perf
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// overwrite stores random words in memory until stop is set, as a process that misbehaves could at any time. The race detector
+// would report that.
+func overwrite(memory []byte, seed uint64, stop *atomic.Bool) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	words := []uint64{0, 1, 2, ^uint64(0), 1 << 31, 1 << 63, Histograms, Histograms + 1, magic, traceMagic, layoutBytes}
+	for !stop.Load() {
+		at := rng.IntN(len(memory) / 8)
+		if rng.IntN(2) == 0 {
+			at = rng.IntN(4096 / 8) // the head is most of what decides
+		}
+		v := rng.Uint64() >> rng.IntN(64)
+		if rng.IntN(2) == 0 {
+			v = words[rng.IntN(len(words))]
+		}
+		binary.NativeEndian.PutUint64(memory[8*at:], v)
+	}
+}
+
+// whileOverwritten calls f while other goroutines overwrite memory.
+func whileOverwritten(memory []byte, f func(i int)) {
+	var stop atomic.Bool
+	var all sync.WaitGroup
+	for seed := range uint64(2) {
+		all.Go(func() { overwrite(memory, seed, &stop) })
+	}
+	for i, end := 0, time.Now().Add(100*time.Millisecond); time.Now().Before(end); i++ {
+		f(i)
+	}
+	stop.Store(true)
+	all.Wait()
+}
+
+// TestRecordOverwritten: a rank whose page is overwritten continues.
+func TestRecordOverwritten(t *testing.T) {
+	for _, mode := range []Mode{On, All} {
+		memory, r := newPage(t, mode)
+		traced := make([]byte, TraceBytes)
+		trace, err := NewTrace(traced, Identity{Size: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		links := []Link{r.Link(2, Shm), r.Link(3, TCP)}
+		record := func(i int) {
+			op, n := Op(i%int(ops)), 1<<(i%24)
+			lane := r.Enter(op, int32(i), int32(i), n)
+			r.End(op, n, r.Begin(op, n))
+			r.Leave(lane)
+			link := &links[i%2]
+			link.Out(n)
+			link.InBy(Protocol(i)%Protocols, n)
+			r.Unexpected(i, n)
+			r.Matched(i, 1)
+			r.Registered(uint64(i), n)
+			trace.Sent(1, 2, 3, uint32(i), n)
+		}
+		whileOverwritten(memory, record)
+		r.Trace(trace, func() int64 { return 1 })
+		whileOverwritten(traced, record)
+		for i := range memory { // a histogram that does not exist, in every cell
+			memory[i] = 0xff
+		}
+		for i := range 1000 {
+			record(i)
+		}
+		r.Joined()
+		r.Finish()
+	}
+}
+
+// TestReadOverwritten: a reader of a page that is overwritten meanwhile gets an error or a valid snapshot.
+func TestReadOverwritten(t *testing.T) {
+	memory, r := newPage(t, All)
+	whileOverwritten(memory, func(i int) {
+		r.End(Send, i, r.Begin(Send, i))
+		p := r.Page()
+		p.Activity()
+		if id := p.Identity(); id != (Identity{}) && (id.Rank < 0 || id.Rank >= id.Size) {
+			t.Fatalf("%+v", id)
+		}
+		if _, err := Open(memory); err == nil {
+			set(&p.l.magic, magic)
+		}
+		set(&p.l.state, uint64(Running)) // so that some snapshots succeed
+		set(&p.l.rank, 0)
+		set(&p.l.size, 4)
+		s, err := p.Snapshot()
+		if err != nil {
+			return
+		}
+		for _, o := range s.Ops {
+			o.Latency.Quantile(0.5)
+		}
+		for _, peer := range s.Peers {
+			if peer.Rank >= s.Size || peer.Transport >= Transports {
+				t.Fatalf("%+v", peer)
+			}
+		}
+		MergeClasses(MergeOps(s, s))
+		MergeTraffic(s, s)
+	})
+}
+
+// TestReadTraceOverwritten is TestReadOverwritten for a trace.
+func TestReadTraceOverwritten(t *testing.T) {
+	traced := make([]byte, TraceBytes)
+	if _, err := NewTrace(traced, Identity{Size: 4}); err != nil {
+		t.Fatal(err)
+	}
+	whileOverwritten(traced, func(i int) {
+		binary.NativeEndian.PutUint64(traced[8:], traceVersion)
+		binary.NativeEndian.PutUint64(traced[0:], traceMagic)
+		binary.NativeEndian.PutUint64(traced[16:], 0)
+		binary.NativeEndian.PutUint64(traced[24:], 4)
+		if n := TraceUsed(traced); n < 0 || n > TraceBytes {
+			t.Fatalf("%d bytes used", n)
+		}
+		if rec, err := ReadTrace(traced[:TraceUsed(traced)]); err == nil && len(rec.Events) > TraceEvents {
+			t.Fatalf("%d events", len(rec.Events))
+		}
+	})
+}
