@@ -127,8 +127,10 @@ func (r *Report) ranksText(b *strings.Builder) {
 	t.write(b, title)
 }
 
-// bar draws the share of waiting as #, followed by the other time in MPI as =.
+// bar draws the share of waiting as #, followed by the other time in MPI as =. A rank can have recorded anything, so both are
+// limited to what a share can be.
 func bar(waiting, mpi float64) string {
+	waiting = min(max(waiting, 0), 1)
 	in := int(min(max(mpi, waiting), 1)*barWidth + 0.5)
 	idle := min(int(waiting*barWidth+0.5), in)
 	return "[" + strings.Repeat("#", idle) + strings.Repeat("=", in-idle) + strings.Repeat(" ", barWidth-in) + "]"

@@ -1,0 +1,73 @@
+//go:build !race
+
+package coll
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
+)
+
+// boundedSync waits for words, but not for ever: a word that was overwritten may never have its value.
+type boundedSync struct{}
+
+func (boundedSync) WaitAtLeast(_ int, w *uint64, v uint64) error {
+	spin(w, v, 100)
+	return nil
+}
+
+func (boundedSync) Publish(w *uint64, v uint64) { atomic.StoreUint64(w, v) }
+
+// TestShmOverwritten: ranks whose shared memory is overwritten while they use it compute anything, but touch nothing else: a fault
+// or a panic would end the test.
+func TestShmOverwritten(t *testing.T) {
+	const size = 3
+	add, _ := datatype.Lookup(datatype.Sum, datatype.Float32)
+	op := &Operation{Kernel: add, ElemSize: 4, Commutative: true}
+	for _, crowded := range []bool{false, true} {
+		bytes, _ := ShmBytes(size)
+		mem := make([]byte, bytes) // so long a slice begins at a page
+		end := time.Now().Add(60 * time.Millisecond)
+		var all sync.WaitGroup
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(1, 2))
+			for time.Now().Before(end) {
+				for range 100 {
+					at := rng.IntN(len(mem) / 8)
+					if rng.IntN(2) == 0 {
+						at = rng.IntN(fixedBytes(size) / 8)
+					}
+					binary.NativeEndian.PutUint64(mem[8*at:], rng.Uint64()>>rng.IntN(64))
+				}
+			}
+		})
+		for rank := range size {
+			all.Go(func() {
+				f, err := NewShm(ShmConfig{Mem: mem, Rank: rank, Size: size, Crowded: crowded, Cores: 2, Sync: boundedSync{}})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				src, dst := make([]byte, 96<<10), make([]byte, 96<<10)
+				for i := 0; time.Now().Before(end); i++ {
+					n := []int{12, 1200, 96 << 10}[i%3]
+					for _, err := range []error{
+						f.Barrier(), f.Bcast(src[:n], i%size), f.Reduce(dst[:n], src[:n], op, i%size), f.Allreduce(dst[:n], src[:n], op),
+						f.Gather(dst[:n], src[:n/size], 0), f.Scatter(dst[:n/size], src[:n], 0), f.Allgather(dst[:n], src[:n/size]),
+						f.Alltoall(dst[:n], src[:n]),
+					} {
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+}
