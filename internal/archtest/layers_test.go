@@ -19,7 +19,7 @@ import (
 const layers = `
 # Layer 0: basic packages without knowledge of RDMA or MPI.
 NONE < attrs, internal/ticks, internal/pollyield, internal/auth, internal/encrypt, internal/memaddr, perf/profile, internal/abi/*;
-NONE < internal/admission;
+NONE < internal/admission, internal/printable;
 NONE < internal/archtest, internal/conformance, internal/apitest, internal/buildinfo, internal/sbom;
 NONE < internal/transports < internal/tunables;
 NONE < internal/leakcheck < fabric/fabrictest, verbs/verbstest;
@@ -91,6 +91,9 @@ cmd/ibrun/internal/placement, cmd/ibrun/internal/report < cmd/ibrun/internal/cli
 perf, perf/prom < cmd/ibrun/internal/exporter;
 hw, perf, perf/profile < cmd/ibrun/internal/tracemerge;
 NONE < cmd/ibrun/internal/tracemerge/tracetest;
+NONE < cmd/ibrun/internal/outfile < cmd/ibrun/internal/report, cmd/ibrun/internal/exporter, cmd/ibrun/internal/launch/monitor;
+internal/printable < cmd/ibrun/internal/report, cmd/ibrun/internal/inspect, cmd/ibrun/internal/launch;
+internal/printable < cmd/ibrun/internal/launch/console, cmd/ibrun/internal/launch/coordinator;
 hw, perf < cmd/ibrun/internal/inspect;
 cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/proctree < cmd/ibrun/internal/launch/watcher;
 cmd/ibrun/internal/launch/watcher < cmd/ibrun/internal/launch/coordinator;

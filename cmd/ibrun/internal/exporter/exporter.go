@@ -20,11 +20,11 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/outfile"
 	"github.com/ibrun/ibrun/perf/prom"
 )
 
@@ -160,20 +160,14 @@ func (e *Exporter) writeDiscoveryFile(file string, n *prom.Node) error {
 	if err != nil {
 		return err
 	}
-	temporary, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
-	if err != nil {
+	err = outfile.Write(file, func(f *os.File) error {
+		_, err := f.Write(append(text, '\n'))
 		return err
-	}
-	_, err = temporary.Write(append(text, '\n'))
-	err = errors.Join(err, temporary.Chmod(0o644), temporary.Close())
+	})
 	if err == nil {
-		err = os.Rename(temporary.Name(), file)
+		e.discoveryFile = file
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temporary.Name()))
-	}
-	e.discoveryFile = file
-	return nil
+	return err
 }
 
 // Close stops the server after the responses in progress, waiting at most a second, and removes the discovery file.

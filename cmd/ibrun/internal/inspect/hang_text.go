@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/printable"
 )
 
 // maxStackLines is the maximum number of lines that are shown of the stacks of a rank.
@@ -53,7 +54,7 @@ func (v *View) Text(w io.Writer) error {
 			fmt.Fprintf(&b, "  | %s\n", line)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, printable.Text(b.String()))
 	return err
 }
 
@@ -67,7 +68,7 @@ func (g *Group) text() string {
 	case n > maxHosts:
 		text += fmt.Sprintf(" on %d nodes", n)
 	case n > 0:
-		text += " on " + strings.Join(g.Hosts, ", ")
+		text += " on " + printable.Line(strings.Join(g.Hosts, ", "))
 	}
 	text += ": " + g.What
 	switch {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/ibrun/ibrun/internal/printable"
 )
 
 const usage = `usage: ibrun ps [--json]                                          list your jobs on this machine
@@ -138,7 +140,7 @@ func (o options) printJobs(jobs []Job, w io.Writer) error {
 	fmt.Fprintln(tab, "JOB\tPID\tNODE\tRANKS\tELAPSED\tCOMMAND")
 	for _, j := range jobs {
 		fmt.Fprintf(tab, "%s\t%d\t%d/%d\t%d\t%s\t%s\n", j.ID, j.PID, j.Node, j.Nodes, j.Size, formatDuration(time.Since(j.Began)),
-			strings.Join(j.Command, " "))
+			printable.Line(strings.Join(j.Command, " ")))
 	}
 	return tab.Flush()
 }

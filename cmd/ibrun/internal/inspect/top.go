@@ -6,6 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/printable"
 )
 
 // Row is a rank with its activity between two samples.
@@ -86,21 +88,21 @@ func (t *Table) Text(w io.Writer, lines, columns int) error {
 	for i := range rows {
 		r := &rows[i]
 		fmt.Fprintf(tab, "%d\t%s%d\t%s\t%.0f%%\t%.0f%%\t%s\t%s\t%s\t%d\t%d\t  %s\n",
-			r.Rank.Rank, node(r.Host), r.PID, r.State, r.MPIShare*100, r.CPUs*100,
+			r.Rank.Rank, node(printable.Line(r.Host)), r.PID, r.State, r.MPIShare*100, r.CPUs*100,
 			formatNumber(r.CallsRate), formatNumber(r.OutRate), formatNumber(r.InRate), r.Unexpected, r.Posted, r.currentCalls())
 	}
 	if err := tab.Flush(); err != nil {
 		return err
 	}
-	where := t.Host
+	where := printable.Line(t.Host)
 	if t.Nodes > 1 {
 		where = fmt.Sprintf("%d nodes", t.Nodes)
 	}
 	head := fmt.Sprintf("job %s on %s: %d ranks, running %s: %s\n", t.ID, where, t.Size, formatDuration(time.Since(t.Began)),
-		strings.Join(t.Command, " "))
+		printable.Line(strings.Join(t.Command, " ")))
 	var b strings.Builder
 	for line := range strings.Lines(head + table.String()) {
-		b.WriteString(truncateLine(line, columns))
+		b.WriteString(truncateLine(printable.Text(line), columns))
 	}
 	if n := len(t.Rows) - len(rows); n > 0 {
 		fmt.Fprintf(&b, "%d more ranks\n", n)

@@ -12,6 +12,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/printable"
 	"github.com/ibrun/ibrun/internal/ranklink"
 	"github.com/ibrun/ibrun/internal/transports"
 )
@@ -102,7 +103,8 @@ func (p *plan) print(w io.Writer, o *cli.Options) error {
 		if node == p.node {
 			cores, mine = hw.FormatList(mine[0].PUs), mine[1:]
 		}
-		fmt.Fprintf(table, "%4d\t%s\t%s\t%s\n", rank, p.names[node], cores, strings.Join(o.Programs[p.programs[rank]].Args, " "))
+		program := printable.Line(strings.Join(o.Programs[p.programs[rank]].Args, " "))
+		fmt.Fprintf(table, "%4d\t%s\t%s\t%s\n", rank, p.names[node], cores, program)
 	}
 	if err := table.Flush(); err != nil {
 		return err

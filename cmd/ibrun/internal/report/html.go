@@ -8,6 +8,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/ibrun/ibrun/internal/printable"
 )
 
 //go:embed page.html
@@ -34,7 +36,7 @@ func (r *Report) HTML(w io.Writer) error {
 	if err := t.Execute(&b, r.page()); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	_, err = w.Write(b.Bytes())
+	_, err = io.WriteString(w, printable.Text(b.String()))
 	return err
 }
 

@@ -76,7 +76,7 @@ func TestText(t *testing.T) {
 	got := text(t, New(slowJob()))
 	wantAll(t, got,
 		"Report of job job: 4 ranks on <i>node</i>, 11.0 s, exit code 0",
-		"Program   ./<b>sum</b> ?[2J",
+		"Program   ./<b>sum</b> \\x1b[2J",
 		"MPI       48 % of the ranks' time, 38 % waiting for others, in 16 calls",
 		"Sent      49.2 kB in 12 messages (shm eager 100 %)",
 		"Slowest   rank 2: it waited 1.0 % of its time, the others 50 % (median); "+

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/ibrun/ibrun/internal/printable"
 )
 
 // The limits of what the text shows. The other formats have more.
@@ -29,7 +31,7 @@ func (r *Report) Text(w io.Writer) error {
 	r.opsText(&b)
 	r.pairsText(&b)
 	r.nodesText(&b)
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, printable.Text(b.String()))
 	return err
 }
 
@@ -307,15 +309,7 @@ func bindings(places []Place) []string {
 
 // clean makes untrusted text safe for a terminal: one line without control characters.
 func clean(text string) string {
-	return strings.Map(func(c rune) rune {
-		if c == '\t' {
-			return ' '
-		}
-		if c < ' ' || c >= 0x7f && c < 0xa0 || c == utf8.RuneError {
-			return '?'
-		}
-		return c
-	}, text)
+	return printable.Line(strings.ReplaceAll(text, "\t", " "))
 }
 
 // table is a text table. Columns are aligned to the right, except those in left.

@@ -2,11 +2,12 @@ package report
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/outfile"
 )
 
 // CheckName returns an error if [Report.Write] does not know the extension of a file name.
@@ -28,18 +29,7 @@ func (r *Report) Write(name string) error {
 	if filepath.Ext(name) == ".json" {
 		write = r.JSON
 	}
-	temporary, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(temporary), temporary.Chmod(0o644), temporary.Close())
-	if err == nil {
-		err = os.Rename(temporary.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temporary.Name()))
-	}
-	return nil
+	return outfile.Write(name, func(f *os.File) error { return write(f) })
 }
 
 // JSON writes the whole report.

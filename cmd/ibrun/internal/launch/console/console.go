@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/printable"
 )
 
 // EraseLine erases the terminal line to the right of the cursor. A progress bar leaves the cursor at its left end. So a line
@@ -24,13 +25,14 @@ type Streams struct {
 	lines *lines // nil: Printf writes directly
 }
 
-// Printf writes one line of ibrun itself to standard error.
+// Printf writes one line of ibrun itself to standard error, or several. Control characters in it, which may come from ranks, are
+// escaped.
 func (s Streams) Printf(format string, args ...any) {
 	erase := ""
 	if term.IsTerminal(int(s.Err.Fd())) {
 		erase = EraseLine
 	}
-	s.Print(fmt.Appendf(nil, erase+"ibrun: "+format+"\n", args...))
+	s.Print([]byte(erase + printable.Text("ibrun: "+fmt.Sprintf(format, args...)) + "\n"))
 }
 
 // Print writes text to standard error. The caller must not change text afterwards.

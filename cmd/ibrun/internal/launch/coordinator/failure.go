@@ -9,6 +9,7 @@ import (
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/internal/printable"
 )
 
 // failure is a reason why a job failed.
@@ -96,7 +97,7 @@ func (t *failureTracker) handleEvent(e *protocol.Event) *failure {
 	case protocol.EventAbort:
 		why := fmt.Sprintf("called Abort(%d)", e.Code)
 		if e.Text != "" && !strings.HasSuffix(e.Text, why) { // package mpi sends the call itself as text
-			why += ": " + e.Text
+			why += ": " + printable.Line(e.Text)
 		}
 		return newFailure(e.Rank, abortExitCode(e.Code), why)
 	case protocol.EventInvalidPMI:

@@ -21,6 +21,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/watcher"
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/printable"
 )
 
 const (
@@ -182,9 +183,9 @@ func (l *localAgent) handleEvent(e *protocol.Event) (all bool) {
 	switch e.Kind {
 	case protocol.EventNote:
 		if e.Rank >= 0 {
-			l.Printf("rank %d: %s", e.Rank, e.Text)
+			l.Printf("rank %d: %s", e.Rank, printable.Line(e.Text))
 		} else {
-			l.Printf("%s", e.Text)
+			l.Printf("%s", printable.Line(e.Text))
 		}
 		return true
 	case protocol.EventOutputLost:

@@ -17,6 +17,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/outfile"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/tracemerge"
 	"github.com/ibrun/ibrun/perf"
 	"github.com/ibrun/ibrun/perf/profile"
@@ -157,21 +158,10 @@ func withSuffix(name, suffix string) string {
 
 // writeFile writes a file completely or not at all.
 func writeFile(name string, ranks []tracemerge.Rank, write fileFormat) (notes []string, err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
-	if err != nil {
-		return nil, err
-	}
-	notes, err = write(f, ranks)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(f.Name()))
-	}
+	err = outfile.Write(name, func(f *os.File) (err error) {
+		notes, err = write(f, ranks)
+		return err
+	})
 	return notes, err
 }
 
