@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 func TestHelp(t *testing.T) {
 	lines := []string{"bench latency", "bench versus"}
 	for name := range commands() {
-		if name != "help" && name != "agent" && name != "watch" { // these two are internal
+		if name != "help" && !internalCommand(name) {
 			lines = append(lines, name)
 		}
 	}
@@ -28,7 +29,7 @@ func TestHelp(t *testing.T) {
 	}
 	_, usage, _ := runInProcess(t, "help")
 	for name := range commands() {
-		if name != "agent" && name != "watch" && !strings.Contains(strings.ReplaceAll(usage, ",", ""), " "+name+" ") {
+		if !internalCommand(name) && !strings.Contains(strings.ReplaceAll(usage, ",", ""), " "+name+" ") {
 			t.Errorf("ibrun help does not list %s", name)
 		}
 	}
@@ -40,6 +41,11 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s: exit %d\n%s%s", line, code, out, errs)
 		}
 	}
+}
+
+// internalCommand reports whether only ibrun itself uses a command.
+func internalCommand(name string) bool {
+	return slices.Contains([]string{"agent", "debugger", "watch"}, name)
 }
 
 // runInProcess runs ibrun in this process and returns its exit code and output.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -46,6 +47,7 @@ func setUp(env *testscript.Env) error {
 	env.Setenv("GORACE", race)
 	ibrun, err := exec.LookPath("ibrun")
 	env.Setenv("IBRUN", ibrun)
+	env.Setenv("BIN", filepath.Dir(ibrun))
 	if err != nil {
 		return err
 	}

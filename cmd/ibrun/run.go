@@ -40,6 +40,7 @@ func commands() map[string]command {
 		"topo":      func(args, _ []string, s launch.Streams) int { return topo.Main(args, s.Out, s.Err) },
 		"version":   printVersion,
 		"agent":     func([]string, []string, launch.Streams) int { return launch.Agent() },
+		"debugger":  func(args, _ []string, _ launch.Streams) int { return launch.ServeDebugger(args) },
 		"watch":     func([]string, []string, launch.Streams) int { return launch.Watch() },
 	}
 }

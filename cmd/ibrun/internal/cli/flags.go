@@ -127,7 +127,7 @@ func (o *Options) outputFlags() []flag {
 			"--report=FILE.html,FILE.json writes these files instead, --report=- writes no file (docs/report.md)", o.setReport},
 		{[]string{"pprof"}, "FILE", "write CPU and goroutine profiles of all ranks, for go tool pprof", fileFlag(&o.Profile)},
 		{[]string{"trace"}, "FILE.json", "write calls and messages of all ranks, for ui.perfetto.dev", fileFlag(&o.Trace)},
-		{[]string{"dlv"}, "RANKS", "start these ranks (0,2-3) under dlv and print the port of each", o.Delve.Set},
+		{[]string{"dlv"}, "RANKS", "start these ranks (0,2-3) under dlv and print the socket of each", o.Delve.Set},
 		{[]string{"gdb"}, "RANKS", "start these ranks under gdb: in a terminal window, in gdbserver, or in batch mode to show a crash",
 			o.GDB.Set},
 	}

@@ -2,25 +2,71 @@ package launch
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/coordinator"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
-// addDebuggers prepends a debugger to the commands of those ranks that --dlv and --gdb name. size is the number of ranks of the
-// job. It returns a line for each such rank that says how to reach the debugger. A debugger that waits for a connection listens
-// on a port of the loopback interface.
-func addDebuggers(ranks []protocol.RankTask, size int, o *cli.Options, getenv func(string) string) (hints []string, err error) {
-	for _, list := range []cli.Ranges{o.Delve, o.GDB} {
-		for _, r := range list {
-			if r.High >= size {
-				return nil, exitcode.Errorf(exitcode.UsageError, "there is no rank %d to debug; the last is %d", r.High, size-1)
-			}
+// A debugger that waits for a connection listens on a Unix socket in a folder that only this user may enter. On a TCP port
+// anybody on the machine could connect and give commands as this user; gdbserver would even listen on all interfaces.
+
+// debuggers starts ranks under a debugger.
+type debuggers struct {
+	dir     string // the folder of their sockets; empty: not needed
+	display bool   // windows can be opened
+}
+
+// restoreScript is what gdbserver starts the program with. With its own standard streams gdbserver talks to gdb, so the program
+// would lose them. ServeDebugger has kept them as descriptors 5 and 6.
+const restoreScript = "#!/bin/sh\nexec \"$@\" <&5 >&6 5<&- 6>&-\n"
+
+// newDebuggers returns what starts the ranks that --dlv and --gdb name. size is the number of ranks of the job. The caller must
+// call close at the end of the job.
+func newDebuggers(size int, o *cli.Options, getenv func(string) string) (*debuggers, error) {
+	d := &debuggers{display: getenv("DISPLAY") != ""}
+	lists := append(slices.Clone(o.Delve), o.GDB...)
+	for _, r := range lists {
+		if r.High >= size {
+			return nil, exitcode.Errorf(exitcode.UsageError, "there is no rank %d to debug; the last is %d", r.High, size-1)
 		}
 	}
+	if len(lists) == 0 {
+		return d, nil
+	}
+	parent := ""
+	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && unix.Access(dir, unix.W_OK|unix.X_OK) == nil {
+		parent = dir
+	}
+	dir, err := os.MkdirTemp(parent, "ibrun-debug-") // its mode is 0700
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "restore"), []byte(restoreScript), 0o700)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the sockets of debuggers: %w", err)
+	}
+	d.dir = dir
+	return d, nil
+}
+
+// close removes the sockets.
+func (d *debuggers) close() error {
+	if d.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(d.dir)
+}
+
+// add prepends a debugger to the commands of those ranks that --dlv and --gdb name. It returns a line for each such rank that
+// says how to reach the debugger.
+func (d *debuggers) add(ranks []protocol.RankTask, o *cli.Options) (hints []string, err error) {
 	for i := range ranks {
 		r := &ranks[i]
 		var hint string
@@ -28,9 +74,9 @@ func addDebuggers(ranks []protocol.RankTask, size int, o *cli.Options, getenv fu
 		case o.Delve.Contains(r.Rank) && o.GDB.Contains(r.Rank):
 			return nil, exitcode.Errorf(exitcode.UsageError, "rank %d cannot run under dlv and gdb", r.Rank)
 		case o.Delve.Contains(r.Rank):
-			hint, err = underDelve(r)
+			hint, err = d.underDelve(r)
 		case o.GDB.Contains(r.Rank):
-			hint, err = underGDB(r, getenv("DISPLAY") != "")
+			hint, err = d.underGDB(r)
 		default:
 			continue
 		}
@@ -42,32 +88,35 @@ func addDebuggers(ranks []protocol.RankTask, size int, o *cli.Options, getenv fu
 	return hints, nil
 }
 
-func underDelve(r *protocol.RankTask) (hint string, err error) {
-	free, err := coordinator.FreeAddr("127.0.0.1")
-	if err != nil {
-		return "", err
-	}
-	addr := free.String()
+// socket returns the path of a rank's socket.
+func (d *debuggers) socket(r *protocol.RankTask) string {
+	return filepath.Join(d.dir, strconv.Itoa(r.Rank))
+}
+
+func (d *debuggers) underDelve(r *protocol.RankTask) (hint string, err error) {
+	addr := "unix:" + d.socket(r)
 	return "waits for: dlv connect " + addr, prependCommand(r, "go install github.com/go-delve/delve/cmd/dlv@latest",
 		"dlv", "exec", "--headless", "--api-version=2", "--listen="+addr, r.Path, "--")
 }
 
 // underGDB uses the best available interface: a window, a server to connect to, or else gdb in batch mode, which shows where
 // the rank has crashed.
-func underGDB(r *protocol.RankTask, display bool) (hint string, err error) {
+func (d *debuggers) underGDB(r *protocol.RankTask) (hint string, err error) {
 	const fix = "apt-get install gdb gdbserver"
 	switch {
-	case display && installed("xterm") && installed("gdb"):
+	case d.display && installed("xterm") && installed("gdb"):
 		title := fmt.Sprintf("rank %d", r.Rank)
 		return "runs under gdb in a window", prependCommand(r, fix, "xterm", "-T", title, "-e", "gdb", "--args", r.Path)
 	case installed("gdbserver"):
-		free, err := coordinator.FreeAddr("127.0.0.1")
+		hint = fmt.Sprintf("waits for: gdb -iex 'set sysroot /' -ex 'target remote %s' %s", d.socket(r), r.Path)
+		err = prependCommand(r, fix, "gdbserver", "--once", "--wrapper", filepath.Join(d.dir, "restore"), "--", "-", r.Path)
 		if err != nil {
 			return "", err
 		}
-		addr := free.String()
-		hint = fmt.Sprintf("waits for: gdb -ex 'target remote %s' %s", addr, r.Path)
-		return hint, prependCommand(r, fix, "gdbserver", "--once", addr, r.Path)
+		self, err := os.Executable()
+		r.Args = append([]string{"ibrun", "debugger", d.socket(r), r.Path}, r.Args...)
+		r.Path = self
+		return hint, err
 	}
 	return "runs under gdb, which shows the stack if it crashes; to connect to it instead: apt-get install gdbserver",
 		prependCommand(r, fix, "gdb", "-q", "-batch", "-return-child-result",

@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"errors"
+
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/coordinator"
@@ -97,12 +99,18 @@ func start(w startedWatcher, m *coordinator.Cluster, here placement.Machine, o *
 	if err != nil {
 		return 0, err
 	}
-	hints, err := addDebuggers(t.Ranks, t.Size, o, cli.Lookup(env))
+	d, err := newDebuggers(t.Size, o, cli.Lookup(env))
 	if err != nil {
 		return 0, err
+	}
+	w.removeAtDeath(d.dir)
+	hints, err := d.add(t.Ranks, o)
+	if err != nil {
+		return 0, errors.Join(err, d.close())
 	}
 	for _, hint := range hints {
 		s.Printf("%s", hint)
 	}
-	return w.runJob(m, p.Layout, t, o, s)
+	code, err := w.runJob(m, p.Layout, t, o, s)
+	return code, errors.Join(err, d.close())
 }

@@ -32,6 +32,13 @@ func startWatcher() (startedWatcher, error) {
 	return startedWatcher{w}, err
 }
 
+// removeAtDeath makes the watcher remove a folder if ibrun dies. An empty name means none.
+func (w startedWatcher) removeAtDeath(dir string) {
+	if dir != "" {
+		w.RemoveAtDeath(watcher.Leftovers{Trees: []string{dir}})
+	}
+}
+
 // interruptTimeout is how long a build may take to end after it was interrupted.
 const interruptTimeout = 2 * time.Second
 

@@ -29,12 +29,17 @@ func checkLimits(int) error { return supported() }
 // Watch reports that this system has no watchers, and returns the exit code for it.
 func Watch() int { return Agent() }
 
+// ServeDebugger reports that this system has no ranks to debug, and returns the exit code for it.
+func ServeDebugger([]string) int { return Agent() }
+
 // startedWatcher would start processes.
 type startedWatcher struct{}
 
 func startWatcher() (startedWatcher, error) { return startedWatcher{}, supported() }
 
 func (startedWatcher) Close() error { return nil }
+
+func (startedWatcher) removeAtDeath(string) {}
 
 func (startedWatcher) runBuild(context.Context, *goCommand) error { return supported() }
 
