@@ -62,7 +62,8 @@ func TestSocketRequests(t *testing.T) {
 		}
 		answer, err := link.Recv(t.Context())
 		var of ranklink.LocalRank
-		if err = errors.Join(err, answer.Decode(&of)); err != nil || of.Local != request.local || len(answer.Files) != request.descriptors {
+		err = errors.Join(err, answer.Decode(&of))
+		if err != nil || of.Local != request.local || len(answer.Files) != request.descriptors {
 			t.Errorf("request of rank %d: %+v, %v", request.local, answer, err)
 		}
 		if request.local == 1 && request.descriptors == 3 {
