@@ -179,6 +179,12 @@ func (a *agent) send(e *protocol.Event) {
 	}
 }
 
+// fail reports that this agent cannot continue the job.
+func (a *agent) fail(why error) {
+	a.send(&protocol.Event{Kind: protocol.EventFailure, Rank: -1, Code: exitcode.Failed,
+		Text: fmt.Sprintf("the agent on %s cannot continue: %v", a.task.Host, why)})
+}
+
 // isFailure reports whether an event says that a rank has failed, for another reason than an order to end.
 func isFailure(e *protocol.Event) bool {
 	switch e.Kind {
@@ -235,7 +241,7 @@ func (a *agent) handleOrders(orders <-chan protocol.Order) {
 				}
 			case o.Exchange != nil:
 				if err := a.server.Deliver(o.Exchange); err != nil {
-					a.send(&protocol.Event{Kind: protocol.EventNote, Rank: -1, Text: err.Error()})
+					a.fail(err)
 				}
 			case o.Left != nil:
 				a.left.add(o.Left)

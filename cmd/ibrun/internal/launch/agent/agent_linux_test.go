@@ -132,3 +132,23 @@ func TestFinish(t *testing.T) {
 		t.Errorf("the agent sent %+v", got)
 	}
 }
+
+// A message for the PMI server that it cannot process is a failure of the job: ranks that wait for it would wait for ever.
+func TestUndeliverable(t *testing.T) {
+	server, err := pmi.NewServer(pmi.Job{Size: 1, KVSName: "job"}) // it expects no messages
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events strings.Builder
+	a := &agent{task: &protocol.Task{Host: "h"}, server: server, events: newEvents(&events), firstFailed: -1,
+		started: make(chan struct{}), exitsReported: make(chan struct{}), reaper: proctree.NewReaper()}
+	close(a.started)
+	orders := make(chan protocol.Order, 1)
+	orders <- protocol.Order{Exchange: &pmi.ExchangeMessage{Group: "WORLD:0"}}
+	close(orders)
+	a.handleOrders(orders)
+	a.events.Flush(0)
+	if text := events.String(); !strings.Contains(text, `"fault"`) || !strings.Contains(text, "the agent on h cannot continue: pmi: ") {
+		t.Errorf("the agent sent %s", text)
+	}
+}

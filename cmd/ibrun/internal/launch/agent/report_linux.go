@@ -14,7 +14,7 @@ func (a *agent) reportExits() {
 	for range a.ranks {
 		i, when, err := a.exits.next()
 		if err != nil {
-			a.send(&protocol.Event{Kind: protocol.EventNote, Rank: -1, Text: err.Error()})
+			a.fail(err)
 			return
 		}
 		r := a.ranks[i]

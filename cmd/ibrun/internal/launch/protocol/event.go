@@ -16,6 +16,7 @@ const (
 	EventFinalize   Kind = "finalize"    // Rank: it may exit from now on
 	EventAbort      Kind = "abort"       // Rank, Code, Text
 	EventInvalidPMI Kind = "bad pmi"     // Rank, Text: what it has sent on PMI_FD is not PMI
+	EventFailure    Kind = "fault"       // Code, Text: why this agent, or the ibrun of this node, cannot continue
 	EventNote       Kind = "note"        // Rank (-1: none), Text: to be shown to the user
 	// Rank, Code, Signal, AfterEnd, Text (more about the reason); events of this kind are sent in the order in which the ranks
 	// exited
@@ -33,7 +34,6 @@ const (
 const (
 	EventJoin       Kind = "join"   // Join: the first event
 	EventSignal     Kind = "signal" // Signal, Again: sent by its user
-	EventFailure    Kind = "fault"  // Code, Text: why this node cannot continue
 	EventNodeRecord Kind = "facts"  // NodeRecord: for the report, after the last exit of a rank
 	// Rank, Page or Text (why the page cannot be read): for the report, after the last exit of a rank
 	EventPage     Kind = "page"
