@@ -148,7 +148,8 @@ func TestUndeliverable(t *testing.T) {
 	close(orders)
 	a.handleOrders(orders)
 	a.events.Flush(0)
-	if text := events.String(); !strings.Contains(text, `"fault"`) || !strings.Contains(text, "the agent on h cannot continue: pmi: ") {
+	text := events.String()
+	if !strings.Contains(text, `"fault"`) || !strings.Contains(text, "the agent on h cannot continue: pmi: ") {
 		t.Errorf("the agent sent %s", text)
 	}
 }
