@@ -23,8 +23,9 @@ const race = "atexit_sleep_ms=0"
 func TestMain(m *testing.M) {
 	os.Setenv("GORACE", race)
 	testscript.Main(m, map[string]func(){
-		"ibrun": main,
-		"rank":  func() { os.Exit(rank(os.Args[1:])) },
+		"ibrun":     main,
+		"rank":      func() { os.Exit(rank(os.Args[1:])) },
+		"strangers": func() { os.Exit(strangers()) },
 	})
 }
 

@@ -21,3 +21,5 @@ func work() error { return errors.ErrUnsupported }
 func stream(string) error { return errors.ErrUnsupported }
 
 func hearLeft() error { return errors.ErrUnsupported }
+
+func strangers() int { return 1 }
