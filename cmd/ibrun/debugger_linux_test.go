@@ -83,8 +83,25 @@ func (p *process) wantNoTCPListener() {
 // listeners returns the addresses at which processes of the job listen: "tcp 127.0.0.1:80", or "unix PATH".
 func (p *process) listeners() (all []string) {
 	p.t.Helper()
+	return p.listenersOf(append(p.alive(), p.cmd.Process.Pid)...)
+}
+
+// ownTCPPorts returns at how many TCP ports ibrun itself listens.
+func (p *process) ownTCPPorts() (n int) {
+	p.t.Helper()
+	for _, l := range p.listenersOf(p.cmd.Process.Pid) {
+		if strings.HasPrefix(l, "tcp") {
+			n++
+		}
+	}
+	return n
+}
+
+// listenersOf is listeners for these processes.
+func (p *process) listenersOf(pids ...int) (all []string) {
+	p.t.Helper()
 	names := listeningSockets(p.t)
-	for _, pid := range append(p.alive(), p.cmd.Process.Pid) {
+	for _, pid := range pids {
 		fds, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)) // it may have exited
 		for _, fd := range fds {
 			target, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, fd.Name()))

@@ -325,7 +325,7 @@ func (p *proxy) forget() {
 func TestForgottenConnection(t *testing.T) {
 	t.Parallel()
 	var p proxy
-	zero, one, _ := pairOver(t, 2*time.Second, &p)
+	zero, one, _ := pairOver(t, time.Second, &p)
 	for round := range 2 {
 		p.forget()
 		for i := range 10 {
