@@ -165,3 +165,23 @@ func TestCloseBeforeDelivery(t *testing.T) {
 	close(wait)
 	l.answers.Wait()
 }
+
+// TestFirstEnded: a peer does not wait for a first peer whose process has ended, and the first one not for others.
+func TestFirstEnded(t *testing.T) {
+	checkLeftovers(t)
+	l := newLauncher(t, 3)
+	l.node.Handed(2) // its process has ended
+	all := l.transports(3)
+	d, err := all[0].Open(t.Context(), &fabric.Config{Self: 0, Size: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	l = newLauncher(t, 3)
+	l.node.Handed(0)
+	if d, err := l.transports(3)[1].Open(t.Context(), &fabric.Config{Self: 1, Size: 3}); d != nil || !errors.Is(err, errFirstEnded) {
+		t.Errorf("%v, %v", d, err)
+	}
+}

@@ -2,6 +2,7 @@ package proto
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"sync"
 	"testing"
@@ -15,11 +16,11 @@ import (
 func shmPair(t *testing.T) (es [2]*Engine) {
 	t.Helper()
 	var ds [2]fabric.Domain
+	tr := &shm.Transport{Local: []int{0, 1}}
+	rand.Read(tr.Key[:])
 	var opening sync.WaitGroup
 	for i := range ds {
 		opening.Go(func() {
-			tr := &shm.Transport{Local: []int{0, 1}}
-			copy(tr.Key[:], t.Name())
 			var err error
 			if ds[i], err = tr.Open(context.Background(), &fabric.Config{Self: i, Size: 2}); err != nil {
 				t.Error(err)
