@@ -11,6 +11,9 @@ import (
 func (p *Process) Abort(code int) error {
 	p.stopProfile()
 	why := fmt.Sprintf("rank %d called Abort(%d)", p.boot.Rank, code)
+	if p.check {
+		why += " at " + callPosition()
+	}
 	err := p.boot.Abort(code, why)
 	p.engine.Abort(err)
 	return newError("Abort", ErrProcFailed, err)

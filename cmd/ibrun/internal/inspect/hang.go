@@ -237,8 +237,15 @@ func (r *Rank) kernelWait() string {
 	return " (" + r.WaitsIn + ")"
 }
 
-// String returns "in Recv from rank 3, tag 7".
+// String returns "in Recv from rank 3, tag 7", with the source position if that is known.
 func (w *Wait) String() string {
+	if w.Where != "" {
+		return w.callText() + ", at " + w.Where
+	}
+	return w.callText()
+}
+
+func (w *Wait) callText() string {
 	text := w.opText()
 	if w.Collective {
 		return text // the algorithm chooses the peer, which differs between ranks

@@ -94,6 +94,8 @@ type Wait struct {
 	Peer  int    `json:"peer"`
 	Tag   int    `json:"tag"`
 	Bytes uint64 `json:"bytes"`
+	// Where is the source position of the call, if the calls of the job are checked.
+	Where string `json:"where,omitempty"`
 	// Seconds is for how long samples have seen it.
 	Seconds float64 `json:"seconds"`
 }

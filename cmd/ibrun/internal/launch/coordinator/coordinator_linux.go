@@ -151,6 +151,8 @@ func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 			}
 		case sig := <-signals:
 			c.handleSignal(sig.(syscall.Signal))
+		case why := <-c.local.monitor.Deadlocks():
+			c.fail(c.nodes[0], exitcode.Failed, why)
 		case <-lost:
 			lost = nil
 			c.failFrom(c.nodes[0], exitcode.Failed, c.local.watcher.LostReason(), time.Now().UnixNano())

@@ -108,7 +108,11 @@ func (t *failureTracker) handleEvent(e *protocol.Event) *failure {
 		}
 		t.ranks[e.Rank].exited = true
 		t.exitCount++
-		return t.handleExit(e)
+		f := t.handleExit(e)
+		if f != nil && e.LastCall != "" {
+			f.reason += "; its last call was " + e.LastCall
+		}
+		return f
 	}
 	return nil
 }

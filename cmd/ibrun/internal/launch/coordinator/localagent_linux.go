@@ -199,6 +199,9 @@ func (l *localAgent) handleEvent(e *protocol.Event) (all bool) {
 		l.monitor.DeliverStacks(e.Rank, e.Text)
 		return true
 	case protocol.EventExit:
+		if call := l.monitor.LastCall(e.Rank); call.Where != "" {
+			e.LastCall = fmt.Sprintf("%v at %s", call.Op, call.Where)
+		}
 		l.monitor.MarkExited(e.Rank)
 	case protocol.EventDone:
 		l.done = true

@@ -43,13 +43,15 @@ type Monitor struct {
 	stackWaiters   map[int][]chan string     // receivers of the stacks, by rank
 	lastRequest    uint64                    // ID of the last remoteRequest
 	openRequests   map[uint64]*remoteRequest
+
+	deadlocks chan string // see Deadlocks
 }
 
 // New returns a monitor of the ranks of t, which record in mem. Orders to the agent of this node are sent with send.
 func New(t *protocol.Task, mem *perfmem.Memory, s console.Streams, send func(*protocol.Order)) *Monitor {
 	m := &Monitor{task: t, mem: mem, streams: s, order: send, exited: make([]atomic.Bool, len(t.Ranks)),
 		watch: inspect.NewStateTracker(), remoteProgress: map[int]protocol.Progress{}, stackWaiters: map[int][]chan string{},
-		openRequests: map[uint64]*remoteRequest{},
+		openRequests: map[uint64]*remoteRequest{}, deadlocks: make(chan string),
 		job: inspect.Job{
 			ID: t.JobID, Host: t.Host, Node: t.Node, Nodes: t.Nodes, PID: os.Getpid(),
 			Size: t.Size, Here: len(t.Ranks), Began: time.Now()}}
@@ -74,6 +76,10 @@ func (m *Monitor) Start(o *cli.Options) (end func()) {
 		m.streams.Printf("ibrun ps, top and hang cannot find this job: %v", err)
 	}
 	m.goroutines.Go(m.sampleLoop)
+	if o.DeadlockReport > 0 && m.reportProgress == nil { // node 0 reports for all
+		w := &deadlockWatch{m: m, after: o.DeadlockReport, every: min(o.DeadlockReport/4, sampleInterval), ends: o.Check}
+		m.goroutines.Go(w.run)
+	}
 	return func() {
 		m.stop()
 		if err := server.Close(); err != nil {

@@ -36,6 +36,14 @@ func (m *Monitor) MarkExited(rank int) {
 	}
 }
 
+// LastCall returns the call that a rank of this node made last; the zero Call unless its calls are checked.
+func (m *Monitor) LastCall(rank int) perf.Call {
+	if i := m.task.LocalIndex(rank); i >= 0 {
+		return m.mem.LastCall(i)
+	}
+	return perf.Call{}
+}
+
 // localRanks returns the state of this node's ranks.
 func (m *Monitor) localRanks() []inspect.Rank {
 	var pids []int
@@ -86,6 +94,7 @@ func (m *Monitor) rank(g Sample, now time.Time) inspect.Rank {
 	for i, c := range s.Current {
 		r.Waits = append(r.Waits, inspect.Wait{Seq: c.Seq, Op: c.Op.String(), Collective: c.Op.IsCollective(), Peer: c.Peer,
 			Tag:   c.Tag,
+			Where: c.Where,
 			Bytes: c.Bytes, Seconds: waits[i].Seconds()})
 	}
 	return r

@@ -174,6 +174,23 @@ func (m *Memory) Activities() (ranks []perf.Activity, err error) {
 	return ranks, err
 }
 
+// LastCall returns the call that a rank of this node made last; the zero Call if it is not known. Any goroutine may call it.
+func (m *Memory) LastCall(local int) perf.Call {
+	if m == nil {
+		return perf.Call{}
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.mem == nil {
+		return perf.Call{}
+	}
+	page, err := perf.Open(m.mem[local*perf.PageBytes:][:perf.PageBytes])
+	if err != nil {
+		return perf.Call{} // the rank has not written its page
+	}
+	return page.LastCall()
+}
+
 // Close unmaps and closes the memory.
 func (m *Memory) Close() error {
 	if m == nil {

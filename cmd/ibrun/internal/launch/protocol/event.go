@@ -50,6 +50,7 @@ type Event struct {
 	Rank     int                  `json:",omitempty"`
 	Code     int                  `json:",omitempty"`
 	Signal   int                  `json:",omitempty"`
+	LastCall string               `json:",omitempty"`     // of a rank that has exited, if its calls are checked
 	AfterEnd bool                 `json:"Told,omitempty"` // the agent had been ordered to end the ranks before
 	Again    bool                 `json:",omitempty"`     // the user of this node has asked the job to end before
 	Text     string               `json:",omitempty"`

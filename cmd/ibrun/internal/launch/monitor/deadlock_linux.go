@@ -1,0 +1,110 @@
+package monitor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
+)
+
+// deadlockWatch finds out that all ranks wait for each other, and reports it once for each time that this happens.
+type deadlockWatch struct {
+	m     *Monitor
+	after time.Duration // how long they must have waited
+	every time.Duration // between two samples
+	ends  bool          // a deadlock ends the job
+	// cpu is the processor time of this node's ranks in the sample before.
+	cpu      float64
+	reported bool
+}
+
+// Deadlocks returns the channel on which the monitor asks for the end of a job that is deadlocked, with the reason.
+func (m *Monitor) Deadlocks() <-chan string { return m.deadlocks }
+
+// run samples the ranks until the job ends.
+func (w *deadlockWatch) run() {
+	tick := time.NewTicker(w.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.m.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		switch found := w.sample(); {
+		case !found:
+			w.reported = false
+		case !w.reported:
+			w.reported = true
+			w.report()
+		}
+	}
+}
+
+// sample reports whether the ranks are deadlocked. Other nodes are asked only if the ranks of this node are. The processor time
+// shows ranks that move a message, or compute in another goroutine.
+func (w *deadlockWatch) sample() bool {
+	ranks := w.m.localRanks()
+	used := inspect.CPU(ranks) - w.cpu
+	w.cpu += used
+	if used > max(w.every.Seconds()/20, 0.03)*float64(len(ranks)) || !inspect.Deadlocked(ranks, w.after) {
+		return false
+	}
+	return len(w.m.remotes) == 0 || inspect.Deadlocked(w.m.allRanks(w.m.ctx, nil), w.after)
+}
+
+// report prints the hang view. If deadlocks end the job, and no goroutine of any rank may run, it asks for the end.
+func (w *deadlockWatch) report() {
+	m := w.m
+	v, err := inspect.NewView(m.ctx, m)
+	if err != nil {
+		return // the job has ended
+	}
+	runs := "--check would end it"
+	if w.ends {
+		if runs = w.mayRun(); runs == "" {
+			v.Stacks = nil // the lines of the calls are in the view
+		}
+	}
+	text := fmt.Sprintf("deadlock: every rank has waited for another for %v", w.after)
+	if runs != "" {
+		text = fmt.Sprintf("every rank has waited for another for %v; the job goes on (%s; --deadlock-report 0 omits this report)",
+			w.after, runs)
+	}
+	var view strings.Builder
+	if err := v.Text(&view); err != nil {
+		return
+	}
+	m.streams.Printf("%s\n%s", text, strings.TrimSuffix(view.String(), "\n"))
+	if runs == "" {
+		select {
+		case m.deadlocks <- "the job was ended because its ranks are deadlocked (--check)":
+		case <-m.ctx.Done():
+		}
+	}
+}
+
+// mayRun returns why a rank may continue although it waits in package mpi; "" if none may.
+func (w *deadlockWatch) mayRun() string {
+	ctx, cancel := context.WithTimeout(w.m.ctx, remoteTimeout)
+	defer cancel()
+	var waiting []int
+	for _, r := range w.m.allRanks(ctx, nil) {
+		if r.State == inspect.Running {
+			waiting = append(waiting, r.Rank)
+		}
+	}
+	texts := w.m.allStacks(ctx, waiting, nil)
+	for _, rank := range waiting {
+		text, ok := texts[rank]
+		if !ok {
+			return fmt.Sprintf("rank %d did not return its goroutines", rank)
+		}
+		if g := inspect.MayRun(text); g != "" {
+			return fmt.Sprintf("rank %d: %s may run", rank, g)
+		}
+	}
+	return ""
+}
