@@ -60,6 +60,20 @@ func (e *Error) setWhere() {
 	}
 }
 
+// checkUnfinished returns an error if a message to this process was never received, or a request never completed. It is called by
+// all processes when no further message will be sent. c has all of them.
+func (c *Comm) checkUnfinished() error {
+	sent := c.engine.NotesSent()
+	arrive := make([]uint64, len(sent))
+	if err := c.alltoall(perf.Finalize.Within(), bytesOf(arrive), bytesOf(sent), kindOf[uint64]()); err != nil {
+		return err
+	}
+	if err := c.engine.Unfinished(arrive); err != nil {
+		return c.wrapError(perf.Finalize.String(), err)
+	}
+	return nil
+}
+
 // isChecked reports whether calls on this communicator are checked.
 func (c *Comm) isChecked() bool { return c != nil && c.checks }
 

@@ -236,3 +236,42 @@ func TestCheckSettings(t *testing.T) {
 	}
 	os.Unsetenv("IBRUN_CHECK")
 }
+
+// TestCheckedFinalize: Finalize fails at the process that has not received a message, or has not completed a request. It names the
+// line of that call.
+func TestCheckedFinalize(t *testing.T) {
+	for name, test := range map[string]struct {
+		mistake func(c *mpi.Comm) error
+		says    string
+	}{
+		"message": {func(c *mpi.Comm) error { return mpi.Send(c, []int{1}, 1, 5) },
+			"a message was never received: rank 0 sent it with Send of int64 at mpi/check_test.go:"},
+		"request": {func(c *mpi.Comm) error {
+			_, err := mpi.Irecv(c, make([]int, 1), 1, 5)
+			return err
+		}, "a request was never completed by a wait or freed: that of Irecv of int64 at mpi/check_test.go:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			failures := 0
+			runChecked(t, 2, func(p *mpi.Process) error {
+				if p.World().Rank() == 0 {
+					if err := test.mistake(p.World()); err != nil {
+						return err
+					}
+				}
+				if err := p.Finalize(); err != nil {
+					if failures++; !strings.Contains(err.Error(), test.says) {
+						t.Errorf("rank %d: %v", p.World().Rank(), err)
+					}
+				}
+				if err := p.Finalize(); err == nil || !strings.Contains(err.Error(), "Finalize was called before") {
+					t.Errorf("a second Finalize: %v", err)
+				}
+				return p.Leave()
+			})
+			if failures != 1 {
+				t.Errorf("%d ranks fail", failures)
+			}
+		})
+	}
+}

@@ -186,6 +186,9 @@ func (p *Process) Finalize() error {
 		return p.newError(op, ErrOther, errors.New("the World Model has not been initialised"))
 	}
 	if p.finalized.Swap(true) {
+		if p.check {
+			return p.newError(op, ErrOther, errors.New("Finalize was called before"))
+		}
 		return nil
 	}
 	ours := p.openComms(nil)
@@ -220,7 +223,11 @@ func (p *Process) finalizeBarrier() error {
 	c.freeing.Store(true) // a process that has finished the barrier may leave the job
 	c.coll.shm.tried = true
 	c.activate(finalizeContext)
-	return errors.Join(c.barrier(perf.Finalize), c.release(perf.Finalize.String(), commFreed))
+	err := c.barrier(perf.Finalize)
+	if err == nil && p.check {
+		err = c.checkUnfinished()
+	}
+	return errors.Join(err, c.release(perf.Finalize.String(), commFreed))
 }
 
 // Finalized reports whether Finalize was called. MPI-5.0 §11.4.1.

@@ -183,7 +183,7 @@ func (w *world) rank(rank, n int, f func(p *mpi.Process) error) {
 		return
 	}
 	result := f(p)
-	if result == nil && p.World() != nil {
+	if result == nil && p.World() != nil && !p.Finalized() {
 		result = p.Finalize()
 	}
 	if result == nil {

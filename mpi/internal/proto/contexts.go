@@ -165,6 +165,7 @@ func (e *Engine) endContext(context uint32, err error) {
 			}
 		},
 		func(m *unexpectedMessage) {
+			e.noteUnreceived(m.note, m.v.Rank)
 			e.answerDropped(m.peer, m.v.kind, m.w)
 			e.abandonFragments(m)
 			e.dropUnexpected(m)

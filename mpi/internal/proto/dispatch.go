@@ -101,11 +101,13 @@ func (e *Engine) handleFirst(peer int32, v envelope, w [5]uint64, payload []byte
 			return true
 		}
 		if e.departures.left[v.context] {
+			e.noteUnreceived(note, v.Rank)
 			e.refuse(peer, v.kind, w)
 			return true
 		}
 		m := e.storeUnexpected(peer, v, w, payload, len(payload))
-		m.number, m.note = number, note
+		m.number = number
+		e.unexpected.setNote(m, note)
 		t.AddUnexpected(&m.node, v.Rank, v.Tag)
 		return true
 	}

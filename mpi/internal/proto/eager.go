@@ -57,7 +57,8 @@ func (e *Engine) handleFirstFrag(peer int32, v envelope, w [5]uint64, payload []
 		a.start(r, v, payload)
 	case !e.contexts.isEnded(t):
 		a.m = e.storeUnexpected(peer, v, w, payload, a.total)
-		a.m.number, a.m.note = number, note
+		a.m.number = number
+		e.unexpected.setNote(a.m, note)
 		t.AddUnexpected(&a.m.node, v.Rank, v.Tag)
 	}
 	return true

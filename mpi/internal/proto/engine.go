@@ -92,6 +92,8 @@ type Engine struct {
 	warned bool // that memory cannot be registered
 
 	checks bool // messages of the program have notes
+	// unreceived is the error for the first message with a note that was dropped without being received.
+	unreceived error
 	// exactBit is Config.ExactBit.
 	exactBit uint32
 	hints    hintSet

@@ -147,3 +147,53 @@ func (e *Engine) Called(op perf.Op) {
 	e.rec.configured.Called(op)
 	e.unlock()
 }
+
+// noteUnreceived records that a message with this note is dropped because nobody can receive it any more.
+func (e *Engine) noteUnreceived(n *Note, source int32) {
+	if n != nil && e.unreceived == nil {
+		e.unreceived = fmt.Errorf("a message was never received: rank %d sent it with %v", source, n)
+	}
+}
+
+// NotesSent returns the numbers of messages with notes that were sent to the processes.
+func (e *Engine) NotesSent() []uint64 {
+	e.lock()
+	defer e.unlock()
+	sent := make([]uint64, len(e.peers))
+	for i, p := range e.peers {
+		if p != nil {
+			sent[i] = p.notesOut
+		}
+	}
+	return sent
+}
+
+// Unfinished blocks until so many messages with notes have arrived from the processes. It returns an error if one of them was never
+// received, or if an operation was never completed by a wait, or nil.
+func (e *Engine) Unfinished(arrive []uint64) error {
+	e.lock()
+	defer e.unlock()
+	for i, n := range arrive {
+		for e.peer(int32(i)).notes < n {
+			if err := e.pollOnce(); err != nil {
+				return err
+			}
+			e.yield()
+		}
+	}
+	for m := range e.unexpected.noted {
+		e.noteUnreceived(m.note, m.v.Rank)
+	}
+	if e.unreceived != nil {
+		return e.unreceived
+	}
+	for _, slab := range e.requests.slabs {
+		for i := range slab {
+			r := &slab[i]
+			if r.flags&(noted|detached) == noted && (r.state == active || r.state == done) {
+				return fmt.Errorf("a request was never completed by a wait or freed: that of %v", r.note)
+			}
+		}
+	}
+	return nil
+}

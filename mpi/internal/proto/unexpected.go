@@ -32,13 +32,14 @@ func messageBytes(v envelope, w [5]uint64, payload []byte) int {
 // reused, so that a steady flow of messages allocates nothing.
 type unexpectedStore struct {
 	free   *unexpectedMessage
-	blocks [16][][]byte // free blocks by power of two, from 64 bytes
-	count  int          // messages
-	held   int          // bytes in use
-	idle   int          // bytes of free blocks
-	high   int          // with more bytes in use, senders are paused
-	low    int          // with fewer bytes in use, they are resumed
-	paused []int32      // the paused senders
+	blocks [16][][]byte                // free blocks by power of two, from 64 bytes
+	count  int                         // messages
+	held   int                         // bytes in use
+	idle   int                         // bytes of free blocks
+	high   int                         // with more bytes in use, senders are paused
+	low    int                         // with fewer bytes in use, they are resumed
+	paused []int32                     // the paused senders
+	noted  map[*unexpectedMessage]bool // the messages with notes
 }
 
 // nodeBytes is roughly the memory of an unexpected message besides its payload.
@@ -105,11 +106,25 @@ func (s *unexpectedStore) add(peer int32, v envelope, w [5]uint64, payload []byt
 	return m
 }
 
+// setNote sets the note of a message.
+func (s *unexpectedStore) setNote(m *unexpectedMessage, n *Note) {
+	if n == nil {
+		return
+	}
+	if s.noted == nil {
+		s.noted = map[*unexpectedMessage]bool{}
+	}
+	m.note, s.noted[m] = n, true
+}
+
 // remove frees a message.
 func (s *unexpectedStore) remove(m *unexpectedMessage) {
 	s.held -= nodeBytes + cap(m.data)
 	s.count--
 	s.freeBlock(m.data)
+	if m.note != nil {
+		delete(s.noted, m)
+	}
 	m.data, m.note = nil, nil
 	m.next, s.free = s.free, m
 }
