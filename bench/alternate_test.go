@@ -15,7 +15,7 @@ func TestAlternate(t *testing.T) {
 	var mu sync.Mutex
 	var turns []int
 	var results [][]Result
-	mpitest.Run(t, 2, func(p *mpi.Process) error {
+	mpitest.RunWith(t, 2, mpitest.Options{Unchecked: true}, func(p *mpi.Process) error {
 		set := func(setting int) {
 			if p.World().Rank() == 0 {
 				mu.Lock()
@@ -36,7 +36,7 @@ func TestAlternate(t *testing.T) {
 		results[0][0].Value <= 0 {
 		t.Errorf("%+v", results)
 	}
-	mpitest.Run(t, 1, func(p *mpi.Process) error {
+	mpitest.RunWith(t, 1, mpitest.Options{Unchecked: true}, func(p *mpi.Process) error {
 		for _, rounds := range []int{0, 3} { // none, and a world that is too small
 			if err := Alternate(p.World(), op, Config{}, rounds, 2, func(int) {}, nil); err == nil {
 				t.Errorf("%d rounds among one rank: no error", rounds)

@@ -27,7 +27,7 @@ func ranksFor(op Op) []int {
 // run measures op in a world of goroutines and returns rank 0's results.
 func run(t testing.TB, op Op, ranks int, cfg Config) (results []Result) {
 	t.Helper()
-	mpitest.Run(t, ranks, func(p *mpi.Process) error {
+	mpitest.RunWith(t, ranks, mpitest.Options{Unchecked: true}, func(p *mpi.Process) error {
 		return Run(p.World(), op, cfg, func(r Result) error {
 			if p.World().Rank() != 0 {
 				return errors.New("a rank other than 0 was handed a result")
@@ -92,7 +92,7 @@ func TestValidateSeesDamage(t *testing.T) {
 		t.Run(op.Name, func(t *testing.T) {
 			const ranks, size = 2, 24
 			spoilt := 0
-			mpitest.Run(t, ranks, func(p *mpi.Process) error {
+			mpitest.RunWith(t, ranks, mpitest.Options{Unchecked: true}, func(p *mpi.Process) error {
 				cfg, err := Config{Sizes: []int{size}, Window: 2}.withDefaults(op, ranks)
 				if err != nil {
 					return err
@@ -141,7 +141,7 @@ func TestLoopsAllocs(t *testing.T) {
 		}
 		const iterations = 100
 		allocs := -1.0
-		mpitest.Run(t, 2, func(p *mpi.Process) error {
+		mpitest.RunWith(t, 2, mpitest.Options{Unchecked: true}, func(p *mpi.Process) error {
 			size := 8
 			if !op.Takes(size) {
 				size = 0
@@ -215,7 +215,7 @@ func TestRunRefuses(t *testing.T) {
 // TestEachStopsRun: an error of the caller's function ends the measurement and is returned as it is.
 func TestEachStopsRun(t *testing.T) {
 	full := errors.New("disk full")
-	mpitest.Run(t, 2, func(p *mpi.Process) error {
+	mpitest.RunWith(t, 2, mpitest.Options{Unchecked: true}, func(p *mpi.Process) error {
 		op, err := Lookup("barrier")
 		if err != nil {
 			return err

@@ -68,10 +68,7 @@ func (c *Comm) checkUnfinished() error {
 	if err := c.alltoall(perf.Finalize.Within(), bytesOf(arrive), bytesOf(sent), kindOf[uint64]()); err != nil {
 		return err
 	}
-	if err := c.engine.Unfinished(arrive); err != nil {
-		return c.wrapError(perf.Finalize.String(), err)
-	}
-	return nil
+	return c.engine.Unfinished(arrive)
 }
 
 // isChecked reports whether calls on this communicator are checked.

@@ -237,8 +237,8 @@ func TestCheckSettings(t *testing.T) {
 	os.Unsetenv("IBRUN_CHECK")
 }
 
-// TestCheckedFinalize: Finalize fails at the process that has not received a message, or has not completed a request. It names the
-// line of that call.
+// TestCheckedFinalize: Finalize fails at the process that has not received a message, or has not completed a request. It names
+// the line of that call.
 func TestCheckedFinalize(t *testing.T) {
 	for name, test := range map[string]struct {
 		mistake func(c *mpi.Comm) error

@@ -39,6 +39,8 @@ func rank(args []string) int {
 		select {}
 	case "orphan": // starts a process in a session of its own, and sleeps or, with an argument, exits
 		err = orphan(args[1:])
+	case "mistake": // NAME: see mistakes
+		err = mistake(args[1])
 	case "flood": // BYTES
 		err = flood(args[1])
 	case "copy":

@@ -71,7 +71,7 @@ fabric, perf, internal/pollyield, mpi/internal/match, mpi/internal/regcache < mp
 
 # Layer 5: communicators, messages, collectives.
 attrs, hw, perf, perf/profile, fabric, mpi/internal/* < mpi;
-hw, fabric, fabric/mem, fabric/auto, mpi/internal/bootstrap, mpi/internal/clocksync, mpi < mpi/mpitest;
+hw, perf, fabric, fabric/mem, fabric/auto, mpi/internal/bootstrap, mpi/internal/clocksync, mpi < mpi/mpitest;
 fabric/auto, internal/transports, mpi/internal/proto < mpi/explain;
 
 # Layer 6: programs.

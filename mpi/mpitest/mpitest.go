@@ -15,7 +15,8 @@
 //	}
 //
 // Calls are checked as by ibrun --check: ranks that call different collectives, or messages of another type than their receives
-// have, are errors that name both ranks and both lines.
+// have, are errors that name both ranks and both lines. If every rank waits for another for 10 s, the test fails with what each
+// waits for.
 //
 // The ranks communicate through memory of the process. If IBRUN_TRANSPORT is set in the environment, for instance to tcp or
 // shm,tcp, the same tests use these transports, as if every two ranks were on a node of their own. A failure then reaches
@@ -23,6 +24,7 @@
 package mpitest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,6 +58,9 @@ type Options struct {
 	// Unchecked makes the ranks communicate as they do without ibrun --check, for example to measure. IBRUN_CHECK=0 in the
 	// environment does so for all worlds.
 	Unchecked bool
+	// Deadlock is how long every rank has to wait for another before the world fails, with what each rank waits for; 0 means 10 s,
+	// less than 0 never. Ranks in several programs ([Rendezvous]) are not watched.
+	Deadlock time.Duration
 	// JoinOnly starts the ranks with Join, without the World Model.
 	JoinOnly bool
 	// Psets, if not nil, returns the process sets of the world, like those of ibrun --pset. It is called whenever a process
@@ -115,6 +120,9 @@ type world struct {
 
 	mu       sync.Mutex
 	failures []error // of ranks, except those that result from another rank's failure
+	failed   bool    // failAll was called: ranks that fail from now on are not reported
+
+	watch *deadlockWatch // nil if the world is not watched
 }
 
 func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
@@ -140,6 +148,14 @@ func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
 	if w.wrap == nil {
 		w.wrap = func(t fabric.Transport) fabric.Transport { return t }
 	}
+	done := make(chan struct{})
+	if s == nil && o.Deadlock >= 0 {
+		w.watch = &deadlockWatch{world: w, after: cmp.Or(o.Deadlock, defaultDeadlock), running: map[int]*mpi.Process{}}
+		var watching sync.WaitGroup
+		watching.Go(func() { w.watch.run(done) })
+		defer watching.Wait()
+	}
+	defer close(done)
 	var ranks sync.WaitGroup
 	for rank := range n {
 		if s.hosts(rank) {
@@ -182,6 +198,10 @@ func (w *world) rank(rank, n int, f func(p *mpi.Process) error) {
 		err = initErr
 		return
 	}
+	if w.watch != nil {
+		w.watch.add(rank, p)
+		defer w.watch.remove(rank)
+	}
 	result := f(p)
 	if result == nil && p.World() != nil && !p.Finalized() {
 		result = p.Finalize()
@@ -196,7 +216,7 @@ func (w *world) rank(rank, n int, f func(p *mpi.Process) error) {
 func (w *world) fail(rank int, err error, stack []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.failures) == 0 || !errors.Is(err, mpi.ErrProcFailed) {
+	if !w.failed && (len(w.failures) == 0 || !errors.Is(err, mpi.ErrProcFailed)) {
 		text := fmt.Errorf("rank %d: %w", rank, err)
 		if stack != nil {
 			text = fmt.Errorf("%w\n%s", text, stack)
@@ -204,6 +224,14 @@ func (w *world) fail(rank int, err error, stack []byte) {
 		w.failures = append(w.failures, text)
 	}
 	w.network.fail(rank, err)
+}
+
+// failAll records a failure of the world as a whole.
+func (w *world) failAll(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed = true
+	w.failures = append(w.failures, err)
 }
 
 // numberNodes numbers the nodes of the ranks in the order of their first rank, and returns their number.

@@ -101,7 +101,9 @@ func (e *Engine) handleFirst(peer int32, v envelope, w [5]uint64, payload []byte
 			return true
 		}
 		if e.departures.left[v.context] {
-			e.noteUnreceived(note, v.Rank)
+			if v.kind == kindEager { // the sender of another one gets an error
+				e.noteUnreceived(note, v.Rank)
+			}
 			e.refuse(peer, v.kind, w)
 			return true
 		}

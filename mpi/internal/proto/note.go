@@ -168,8 +168,8 @@ func (e *Engine) NotesSent() []uint64 {
 	return sent
 }
 
-// Unfinished blocks until so many messages with notes have arrived from the processes. It returns an error if one of them was never
-// received, or if an operation was never completed by a wait, or nil.
+// Unfinished blocks until so many messages with notes have arrived from the processes. It returns an error if one of them was
+// never received, or if an operation was never completed by a wait, or nil.
 func (e *Engine) Unfinished(arrive []uint64) error {
 	e.lock()
 	defer e.unlock()

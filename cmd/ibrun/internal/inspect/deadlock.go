@@ -8,10 +8,10 @@ import (
 // minTransfer is the length from which a message may be in transit for so long that both of its ranks seem to wait.
 const minTransfer = 1 << 20
 
-// Deadlocked reports whether no rank can continue by itself, as far as samples show it: every rank whose process runs has waited
-// in package mpi for at least that long, and has begun and ended no call. Ranks that have finalized or exited do not count. A rank
-// that computes or sleeps outside of package mpi, that has not initialised, that is stopped or cannot be read may continue, and so
-// may two ranks of a long message. A rank with a goroutine in package mpi may have others outside of it: see [MayRun].
+// Deadlocked reports whether no rank can continue by itself, as far as samples show it: every rank whose process runs has
+// waited in package mpi for at least that long, and has begun and ended no call. Ranks that have finalized or exited do not
+// count. A rank that computes or sleeps outside of package mpi, that has not initialised, that is stopped or cannot be read
+// may continue, and so may two ranks of a long message. A rank that waits may have goroutines outside of MPI: see [MayRun].
 func Deadlocked(ranks []Rank, after time.Duration) bool {
 	waits := false
 	for i := range ranks {

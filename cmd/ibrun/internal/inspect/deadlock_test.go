@@ -1,0 +1,72 @@
+package inspect
+
+import (
+	"testing"
+	"time"
+)
+
+// TestDeadlocked: ranks are deadlocked only if each of them waits for long enough and none can continue.
+func TestDeadlocked(t *testing.T) {
+	waiting := func(op string, peer, tag int, bytes uint64) Rank {
+		return Rank{State: Running, Quiet: 11, Waits: []Wait{{Op: op, Peer: peer, Tag: tag, Bytes: bytes}}}
+	}
+	recv := waiting("Recv", 1, 7, 8)
+	with := func(change func(r *Rank)) Rank {
+		r := waiting("Recv", 0, 7, 8)
+		change(&r)
+		return r
+	}
+	for name, test := range map[string]struct {
+		second Rank
+		want   bool
+	}{
+		"both wait":       {waiting("Recv", 0, 7, 8), true},
+		"not long enough": {with(func(r *Rank) { r.Quiet = 9 }), false},
+		"computes":        {with(func(r *Rank) { r.Waits = nil }), false},
+		"starts":          {with(func(r *Rank) { r.State = Starting }), false},
+		"stopped":         {with(func(r *Rank) { r.State = Stopped }), false},
+		"unreachable":     {with(func(r *Rank) { r.State = Unreachable }), false},
+		"unreadable":      {with(func(r *Rank) { r.Error = "x" }), false},
+		"finalized":       {Rank{State: Finalized}, true},
+		"exited":          {Rank{State: Ended}, true},
+		"other tag":       {waiting("Send", 0, 8, 2<<20), true},
+		"short message":   {waiting("Send", 0, 7, 8), true},
+	} {
+		test.second.Rank = 1
+		if got := Deadlocked([]Rank{recv, test.second}, 10*time.Second); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	long := waiting("Send", 0, 7, 2<<20)
+	long.Rank = 1
+	if Deadlocked([]Rank{waiting("Recv", 1, 7, 2<<20), long}, 10*time.Second) {
+		t.Error("a long message in transit")
+	}
+	if Deadlocked([]Rank{{State: Ended}, {State: Finalized}}, 10*time.Second) {
+		t.Error("nobody waits")
+	}
+}
+
+// TestMayRun: a goroutine that waits in package mpi, or for another goroutine, cannot run; one that computes, sleeps, or may be
+// woken from outside can.
+func TestMayRun(t *testing.T) {
+	const inMPI = "goroutine 1 [syscall, 2 minutes]:\ngithub.com/ibrun/ibrun/mpi/internal/proto.(*Engine).await(0x1)\n\t/x/wait.go:1 +0x1\n" +
+		"main.main()\n\t/x/main.go:5 +0x2\n"
+	const library = "\n\ngoroutine 7 [IO wait]:\ninternal/poll.runtime_pollWait()\n\t/x/y.go:1 +0x1\n" +
+		"created by github.com/ibrun/ibrun/mpi/internal/bootstrap.(*Process).setCallbacks.func1 in goroutine 1\n\t/x/z.go:3 +0x4\n"
+	if g := MayRun(inMPI + library); g != "" {
+		t.Errorf("%q may run", g)
+	}
+	for state, may := range map[string]bool{
+		"running": true, "runnable": true, "syscall": true, "IO wait": true, "sleep": true, "select": true, "chan receive": true,
+		"select (no cases)": false, "sync.WaitGroup.Wait": false, "sync.Mutex.Lock": false, "chan send, 3 minutes": false,
+	} {
+		g := MayRun(inMPI + "\n\ngoroutine 9 [" + state + "]:\nmain.worker()\n\t/x/main.go:31 +0x2\ncreated by main.main in goroutine 1\n")
+		if (g != "") != may {
+			t.Errorf("%s: %q", state, g)
+		}
+		if may && g != "goroutine 9 ["+state+"] main.worker at /x/main.go:31" {
+			t.Errorf("%s: it is described as %q", state, g)
+		}
+	}
+}
