@@ -50,8 +50,8 @@ func TestDeadlocked(t *testing.T) {
 // TestMayRun: a goroutine that waits in package mpi, or for another goroutine, cannot run; one that computes, sleeps, or may be
 // woken from outside can.
 func TestMayRun(t *testing.T) {
-	const inMPI = "goroutine 1 [syscall, 2 minutes]:\ngithub.com/ibrun/ibrun/mpi/internal/proto.(*Engine).await(0x1)\n\t/x/wait.go:1 +0x1\n" +
-		"main.main()\n\t/x/main.go:5 +0x2\n"
+	const inMPI = "goroutine 1 [syscall, 2 minutes]:\n" +
+		"github.com/ibrun/ibrun/mpi/internal/proto.(*Engine).await(0x1)\n\t/x/wait.go:1 +0x1\nmain.main()\n\t/x/main.go:5 +0x2"
 	const library = "\n\ngoroutine 7 [IO wait]:\ninternal/poll.runtime_pollWait()\n\t/x/y.go:1 +0x1\n" +
 		"created by github.com/ibrun/ibrun/mpi/internal/bootstrap.(*Process).setCallbacks.func1 in goroutine 1\n\t/x/z.go:3 +0x4\n"
 	if g := MayRun(inMPI + library); g != "" {
@@ -61,7 +61,8 @@ func TestMayRun(t *testing.T) {
 		"running": true, "runnable": true, "syscall": true, "IO wait": true, "sleep": true, "select": true, "chan receive": true,
 		"select (no cases)": false, "sync.WaitGroup.Wait": false, "sync.Mutex.Lock": false, "chan send, 3 minutes": false,
 	} {
-		g := MayRun(inMPI + "\n\ngoroutine 9 [" + state + "]:\nmain.worker()\n\t/x/main.go:31 +0x2\ncreated by main.main in goroutine 1\n")
+		g := MayRun(inMPI + "\n\ngoroutine 9 [" + state + "]:\nmain.worker()\n\t/x/main.go:31 +0x2\n" +
+			"created by main.main in goroutine 1\n")
 		if (g != "") != may {
 			t.Errorf("%s: %q", state, g)
 		}
