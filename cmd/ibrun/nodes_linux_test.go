@@ -147,10 +147,11 @@ func TestRankFailsOnNode(t *testing.T) {
 		wantCode(3, "the last output of rank 1 was\nibrun:   | some words\n")
 }
 
-// Whichever process is killed on whichever node, no process is left on any node.
+// Whichever process is killed on whichever node, no process is left on any node. The other nodes know it at once, and not because
+// of a silence.
 func TestKillOnNodes(t *testing.T) {
 	for victim := range 3 {
-		ns := newNodes(t, 3).start(3, "-n", "6", "rank", "orphan")
+		ns := newNodes(t, 3).start(3, "--heartbeat", "1h", "-n", "6", "rank", "orphan")
 		p := ns.list[victim]
 		p.signal(p.cmd.Process.Pid, syscall.SIGKILL)
 		began := time.Now()

@@ -83,7 +83,7 @@ func startLocalAgent(w *watcher.Watcher, t *protocol.Task, verbose bool, s conso
 // files.
 func (l *localAgent) startMonitor(o *cli.Options) (end func()) {
 	sockets, dirs := l.monitor.SocketPaths()
-	l.watcher.RemoveAtDeath(watcher.Leftovers{Files: append(sockets, dirs...)})
+	l.watcher.RemoveAtDeath(watcher.Leftovers{Files: sockets, Dirs: dirs})
 	endMetrics := l.monitor.ExportMetrics(o, func(files []string) {
 		l.watcher.RemoveAtDeath(watcher.Leftovers{Files: files})
 	})

@@ -24,7 +24,8 @@ type Command struct {
 // Leftovers are files that the watcher removes if ibrun dies before it has removed them itself.
 type Leftovers struct {
 	Trees []string `json:",omitempty"` // directories with their contents
-	Files []string `json:",omitempty"` // files, and directories that contain no others
+	Files []string `json:",omitempty"`
+	Dirs  []string `json:",omitempty"` // directories, if they are empty then; a file with such a name remains
 }
 
 // Ended describes the end of a command and of all processes below it.

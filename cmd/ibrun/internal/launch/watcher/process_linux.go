@@ -171,7 +171,10 @@ func (p *process) removeLeftovers() {
 			_ = os.RemoveAll(path) // there is nobody to tell
 		}
 		for _, path := range files.Files {
-			_ = os.Remove(path) // it may not exist, or contain files of others
+			_ = os.Remove(path) // it may not exist
+		}
+		for _, path := range files.Dirs {
+			_ = unix.Rmdir(path) // it may not exist, be used by others, or be a file of the user
 		}
 	}
 }

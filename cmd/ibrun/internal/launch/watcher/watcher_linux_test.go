@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -106,24 +107,27 @@ func TestRun(t *testing.T) {
 	wantEOF(t, out)
 }
 
-// Close ends what runs, and removes what is registered unless it is in use.
+// Close ends what runs, and removes what is registered. A directory that is used remains, and so does a file of the user that
+// has the name of a directory.
 func TestClose(t *testing.T) {
 	dir := t.TempDir()
 	tree, file, used := filepath.Join(dir, "tree"), filepath.Join(dir, "file"), filepath.Join(dir, "used")
+	empty, mine := filepath.Join(dir, "empty"), filepath.Join(dir, "mine")
 	if err := errors.Join(os.MkdirAll(filepath.Join(tree, "a/b"), 0o700), os.MkdirAll(filepath.Join(used, "c"), 0o700),
-		os.WriteFile(file, nil, 0o600)); err != nil {
+		os.Mkdir(empty, 0o700), os.WriteFile(file, nil, 0o600), os.WriteFile(mine, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	w := start(t)
-	w.RemoveAtDeath(Leftovers{Trees: []string{tree}, Files: []string{file, used, filepath.Join(dir, "none")}})
+	w.RemoveAtDeath(Leftovers{Trees: []string{tree}, Files: []string{file, filepath.Join(dir, "none")},
+		Dirs: []string{used, empty, mine}})
 	_, out := run(t, w, "trap '' TERM INT; setsid sleep 1000 & sleep 1000")
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 	wantEOF(t, out)
 	left, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || len(left) != 1 || left[0] != used {
-		t.Errorf("left: %v, %v; want only %s", left, err, used)
+	if err != nil || !slices.Equal(left, []string{mine, used}) {
+		t.Errorf("left: %v, %v; want %s and %s", left, err, mine, used)
 	}
 }
 
