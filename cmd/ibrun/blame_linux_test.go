@@ -1,11 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -64,36 +64,45 @@ func TestOutputIsLost(t *testing.T) {
 	ns.list[0].wantCode(1, "ibrun: output of rank 1 on n1 ")
 }
 
-// memoryGroup creates a control group with a limit of so many bytes, and returns a command that moves its shell into it.
-func memoryGroup(t *testing.T, limit int) (enter string) {
+// limit is a file of a control group, and what is written to it.
+type limit struct{ root, file, value string }
+
+// controlGroup creates a control group with a limit, the first of those given that this machine has, and returns a command that
+// moves its shell into the group.
+func controlGroup(t *testing.T, limits ...limit) (enter string) {
 	t.Helper()
-	for _, version := range []struct{ root, limit string }{
-		{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max"},
-	} {
-		dir := filepath.Join(version.root, fmt.Sprintf("test-ibrun-%d", os.Getpid()))
+	for _, l := range limits {
+		dir := filepath.Join(l.root, fmt.Sprintf("test-ibrun-%d-%s", os.Getpid(), t.Name()))
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			continue
 		}
 		t.Cleanup(func() { os.Remove(dir) })
-		err := os.WriteFile(filepath.Join(dir, version.limit), fmt.Append(nil, limit), 0)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, "memory.swap.max"), []byte("0"), 0) // version 2 only
-			if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
-				err = nil
-			}
-			if err == nil {
-				return "echo $$ >" + dir + "/cgroup.procs && "
-			}
+		if err := os.WriteFile(filepath.Join(dir, l.file), []byte(l.value), 0); err == nil {
+			return "echo $$ >" + dir + "/cgroup.procs && "
 		}
 	}
-	t.Skip("needs root and a memory controller of control groups, which containers mostly do not have")
+	t.Skip("needs root and control groups with this controller, which containers mostly do not have")
 	return ""
+}
+
+// A CPU quota bounds the number of ranks that are started without -n.
+func TestCPUQuota(t *testing.T) {
+	enter := controlGroup(t, limit{"/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "50000"}, limit{"/sys/fs/cgroup", "cpu.max", "50000 100000"})
+	out, err := exec.Command("sh", "-c", enter+"ibrun echo one; ibrun -n 3 echo three").CombinedOutput()
+	note := ""
+	if n := runtime.NumCPU(); n > 1 {
+		note = fmt.Sprintf("ibrun: 1 of %d possible ranks are started, because the control group allows 0.5 processors", n)
+	}
+	if err != nil || strings.Count(string(out), "one\n") != 1 || strings.Count(string(out), "three\n") != 3 ||
+		!strings.Contains(string(out), note) {
+		t.Errorf("%v:\n%s", err, out)
+	}
 }
 
 // A rank that the kernel has killed because memory ran out is named with that reason, and so is one that only was killed.
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
-	enter := memoryGroup(t, 120<<20)
+	enter := controlGroup(t, limit{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "120M"}, limit{"/sys/fs/cgroup", "memory.max", "120M"})
 	p := startCommand(t, 2, exec.Command("sh", "-c", enter+"exec ibrun -n 2 rank eat"))
 	p.wantCode(137, ") was killed by signal 9 (SIGKILL): the kernel ran out of memory; the limit of its control group is 120 MiB\n")
 	if !strings.Contains(p.stderrText(), "ibrun: rank 1 on ") {

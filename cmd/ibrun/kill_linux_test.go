@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -49,7 +50,9 @@ func (p *process) killTogether(pids ...int) {
 		p.signal(pid, syscall.SIGSTOP)
 	}
 	for _, pid := range pids {
-		p.signal(pid, syscall.SIGKILL)
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) { // the watcher may be faster
+			p.t.Fatal(err)
+		}
 	}
 }
 

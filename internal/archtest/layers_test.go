@@ -97,7 +97,8 @@ internal/printable < cmd/ibrun/internal/launch/console, cmd/ibrun/internal/launc
 hw, perf < cmd/ibrun/internal/inspect;
 cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/proctree < cmd/ibrun/internal/launch/watcher;
 cmd/ibrun/internal/launch/watcher < cmd/ibrun/internal/launch/coordinator;
-NONE < cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/proctree, cmd/ibrun/internal/launch/outbox;
+NONE < internal/cgroup, cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/outbox;
+internal/cgroup < cmd/ibrun/internal/launch/proctree, cmd/ibrun/internal/launch, cmd/ibrun/internal/topo;
 hw, cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/outbox < cmd/ibrun/internal/launch/console;
 cmd/ibrun/internal/launch/outbox < cmd/ibrun/internal/launch/agent, cmd/ibrun/internal/launch/coordinator;
 perf, perf/profile, internal/shm, internal/ranklink < cmd/ibrun/internal/launch/perfmem;

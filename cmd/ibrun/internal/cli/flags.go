@@ -25,7 +25,7 @@ type flag struct {
 // flags returns the flags that apply to one program.
 func (p *Program) flags(getenv func(string) string) []flag {
 	return []flag{
-		{[]string{"n", "np"}, "N", "start N ranks (default: one per core)", func(s string) (err error) {
+		{[]string{"n", "np"}, "N", "start N ranks (default: one per core that a CPU quota allows)", func(s string) (err error) {
 			p.Ranks, err = parseRankCount(s)
 			return err
 		}},

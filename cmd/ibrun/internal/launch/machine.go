@@ -12,6 +12,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/cgroup"
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
@@ -36,6 +37,7 @@ func readMachine(o *cli.Options, s console.Streams) (m placement.Machine, err er
 	if m.Allowed, err = hw.Affinity(); err != nil {
 		return m, err
 	}
+	m.Quota, _ = cgroup.CPUQuota()
 	if o.Nodes > 1 || o.Policy.NeedsFullTopology() || o.Policy.Report || strings.Contains(o.Transport, transports.RDMA.String()) ||
 		hasRDMA() {
 		if m.Top, err = hw.Local(); err == nil {

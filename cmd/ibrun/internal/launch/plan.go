@@ -31,11 +31,12 @@ type plan struct {
 // makePlan assigns all ranks to nodes, and places the ranks of this node.
 func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error) {
 	p := &plan{node: o.Node, names: names, placement: placement.Plan{Machines: []placement.Machine{m}}}
+	quotaNote := ""
 	for i, program := range o.Programs {
 		n := program.Ranks
 		if n == 0 {
 			var err error
-			if n, err = o.Policy.Slots(m); err != nil {
+			if n, quotaNote, err = defaultRanks(m, o); err != nil {
 				return nil, exitcode.Errorf(exitcode.UsageError, "%w", err)
 			}
 		}
@@ -57,6 +58,9 @@ func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error
 	if p.placement.Ranks, p.placement.Notes, err = o.Policy.BindRanks(m, p.localRanks()); err != nil {
 		return nil, exitcode.Errorf(exitcode.UsageError, "place ranks on %s: %w", m.Name, err)
 	}
+	if quotaNote != "" {
+		p.placement.Notes = append(p.placement.Notes, quotaNote)
+	}
 	if len(names) > 1 || o.Policy.Report || o.Policy.Map == placement.Device ||
 		strings.Contains(o.Transport, transports.RDMA.String()) {
 		p.placement.Notes = append(p.placement.Notes, o.Policy.CrossSocketWarnings(p.placement.Ranks)...)
@@ -64,6 +68,20 @@ func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error
 	p.oversubscribed = placement.Oversubscribed(p.placement.Ranks)
 	p.psets, err = processSets(o, len(p.programs))
 	return p, err
+}
+
+// defaultRanks returns the number of ranks of a program without -n, and a note if a CPU quota has reduced it.
+func defaultRanks(m placement.Machine, o *cli.Options) (n int, note string, err error) {
+	if n, err = o.Policy.Slots(m); err != nil {
+		return 0, "", err
+	}
+	quota := m.Quota
+	m.Quota = 0
+	if all, err := o.Policy.Slots(m); err == nil && all > n {
+		note = fmt.Sprintf("%d of %d possible ranks are started, because the control group allows %.3g processors (-n sets the number)",
+			n, all, quota)
+	}
+	return n, note, nil
 }
 
 // localRanks returns the ranks of this node, ascending.

@@ -43,7 +43,7 @@ func (p *Policy) MapToNodes(names []string, ranks int) ([]int, error) {
 }
 
 // Slots returns the default number of ranks of a machine: those of the rank file or of the policy, otherwise one for every
-// CPUs cores.
+// CPUs cores, at most as many as the quota of the machine has room for, and at least one.
 func (p *Policy) Slots(m Machine) (int, error) {
 	n, err := newNode(m)
 	if err != nil {
@@ -66,7 +66,11 @@ func (p *Policy) Slots(m Machine) (int, error) {
 	if units < p.CPUs {
 		return 0, fmt.Errorf("%w: each rank needs %d cores, but the node has %d", ErrNoSlots, p.CPUs, units)
 	}
-	return units / max(p.CPUs, 1), nil
+	slots := units / max(p.CPUs, 1)
+	if m.Quota > 0 {
+		slots = min(slots, max(1, int(m.Quota/float64(max(p.CPUs, 1)))))
+	}
+	return slots, nil
 }
 
 // applyOffset removes the slots that Offset leaves free from the cores of the node.

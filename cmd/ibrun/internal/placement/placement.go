@@ -13,6 +13,8 @@ type Machine struct {
 	Name    string
 	Top     *hw.Topology
 	Allowed []int // the usable PUs; nil: Top.Allowed
+	// Quota is how many processors may be used on average, because of a limit of control groups. 0: no limit.
+	Quota float64
 }
 
 // Rank is the placement of one rank.

@@ -329,6 +329,19 @@ func TestSlots(t *testing.T) {
 			t.Errorf("%s: %d slots, %v; want %d", flags, got, err, want)
 		}
 	}
+	for _, c := range []struct {
+		flags string
+		quota float64
+		want  int
+	}{
+		{"", 100, 16}, {"", 16, 16}, {"", 3.9, 3}, {"", 0.5, 1}, {"cpus-per-rank=4", 9, 2}, {"cpus-per-rank=4", 2, 1}, {"ppn=3", 1, 3},
+	} {
+		m := twoPackageMachine()
+		m.Quota = c.quota
+		if got, err := policy(t, strings.Fields(c.flags)...).Slots(m); err != nil || got != c.want {
+			t.Errorf("%q with a quota of %v: %d slots, %v; want %d", c.flags, c.quota, got, err, c.want)
+		}
+	}
 	p := policy(t, "cpus-per-rank=17")
 	if got, err := p.Slots(twoPackageMachine()); !errors.Is(err, ErrNoSlots) {
 		t.Errorf("17 cores a rank: %d slots, %v", got, err)

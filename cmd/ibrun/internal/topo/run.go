@@ -14,6 +14,7 @@ import (
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/cgroup"
 )
 
 const usage = `usage: ibrun topo [--json | --svg FILE] [--input FILE|DIR] [-n N] [FLAG...]   show this node, or a captured ` +
@@ -184,6 +185,9 @@ func (o options) plan(name string, top *hw.Topology) (*placement.Plan, error) {
 		return nil, nil
 	}
 	m := placement.Machine{Name: name, Top: top}
+	if o.input == "" {
+		m.Quota, _ = cgroup.CPUQuota()
+	}
 	p := o.policy
 	if err := p.ReadFile(); err != nil {
 		return nil, err

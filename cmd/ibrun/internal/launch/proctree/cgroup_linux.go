@@ -7,10 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/internal/cgroup"
 )
 
 // Cgroup is a control group that contains a job, so that the kernel can kill all of its processes in one step. All methods
@@ -26,17 +27,12 @@ const groupPrefix = "ibrun-"
 
 // NewCgroup creates a group for a job, below the group of this process. It returns nil where that is not allowed.
 func NewCgroup(name string) *Cgroup {
-	mounts, errMounts := os.ReadFile("/proc/self/mountinfo")
-	own, errOwn := os.ReadFile("/proc/self/cgroup")
-	if errMounts != nil || errOwn != nil {
-		return nil
-	}
-	parent, _, ok := unifiedDir(string(mounts), string(own))
+	parent, ok := cgroup.Self().Unified()
 	if !ok {
 		return nil
 	}
-	removeStale(parent)
-	dir := filepath.Join(parent, groupPrefix+name)
+	removeStale(parent.Path)
+	dir := filepath.Join(parent.Path, groupPrefix+name)
 	if os.Mkdir(dir, 0o755) != nil {
 		return nil
 	}
@@ -76,57 +72,6 @@ func removeStale(parent string) {
 	for _, dir := range dirs {
 		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > time.Minute {
 			_ = os.Remove(dir) // it may be in use
-		}
-	}
-}
-
-// unifiedDir returns the directory of this process's group in the unified hierarchy (version 2), and the mount point of the
-// hierarchy. mounts and own are the texts of /proc/self/mountinfo and /proc/self/cgroup.
-func unifiedDir(mounts, own string) (dir, root string, ok bool) {
-	for line := range strings.Lines(own) {
-		if path, found := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); found {
-			return mountedDir(mounts, path, func(kind, _ string) bool { return kind == "cgroup2" })
-		}
-	}
-	return "", "", false
-}
-
-// controllerDir is like unifiedDir for the hierarchy of a controller of version 1.
-func controllerDir(mounts, own, controller string) (dir, root string, ok bool) {
-	for line := range strings.Lines(own) {
-		// ID:CONTROLLER,CONTROLLER...:PATH
-		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(fields) == 3 && slices.Contains(strings.Split(fields[1], ","), controller) {
-			return mountedDir(mounts, fields[2], func(kind, options string) bool {
-				return kind == "cgroup" && slices.Contains(strings.Split(options, ","), controller)
-			})
-		}
-	}
-	return "", "", false
-}
-
-// mountedDir returns where a group is mounted, and where the mounted part of its hierarchy begins.
-func mountedDir(mounts, path string, matches func(kind, options string) bool) (dir, root string, ok bool) {
-	for line := range strings.Lines(mounts) {
-		// ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS... - TYPE SOURCE OPTIONS
-		where, what, ok := strings.Cut(line, " - ")
-		fields, kind := strings.Fields(where), strings.Fields(what)
-		if !ok || len(fields) < 5 || len(kind) < 3 || !matches(kind[0], kind[2]) {
-			continue
-		}
-		if below, err := filepath.Rel(fields[3], path); err == nil && filepath.IsLocal(below) {
-			return filepath.Join(fields[4], below), fields[4], true
-		}
-	}
-	return "", "", false
-}
-
-// upwards returns the files of this name in a directory and in those above it, up to root.
-func upwards(dir, root, name string) (files []string) {
-	for ; ; dir = filepath.Dir(dir) {
-		files = append(files, filepath.Join(dir, name))
-		if dir == root || len(dir) <= 1 {
-			return files
 		}
 	}
 }

@@ -6,36 +6,15 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-func TestUnifiedDir(t *testing.T) {
-	const unified = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
-	for _, c := range []struct{ name, mounts, own, want string }{
-		{"host", unified, "0::/user.slice/a.scope\n", "/sys/fs/cgroup/user.slice/a.scope"},
-		{"hybrid", "29 23 0:25 / /cg/cpu rw - cgroup cgroup rw,cpu\n35 23 0:31 / /cg/unified rw - cgroup2 cgroup2 rw\n",
-			"2:cpu:/x\n0::/\n", "/cg/unified"},
-		{"container that sees the host's names", "30 23 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n",
-			"0::/docker/abc/sub\n", "/sys/fs/cgroup/sub"},
-		{"outside what is mounted", "30 23 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "0::/docker/other\n", ""},
-		{"only the old kind", "29 23 0:25 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", "2:cpu:/x\n", ""},
-		{"nothing", "", "", ""},
-		{"damaged", "x - cgroup2 y\n\n - cgroup2\n", "0::/\n", ""},
-	} {
-		if got, _, _ := unifiedDir(c.mounts, c.own); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
-		}
-	}
-	var none *Cgroup
-	none.Kill()
-	if err := none.Remove(); err != nil {
-		t.Error(err)
-	}
-}
+	"github.com/ibrun/ibrun/internal/cgroup"
+)
 
 // The kills of the group with the memory controller count, and the limits of it and of all groups above it.
 func TestFindOOMCounter(t *testing.T) {
 	const (
-		version1 = "29 23 0:25 / /cg/cpu rw - cgroup cgroup rw,cpu\n33 23 0:29 /docker/a /cg/memory rw - cgroup cgroup rw,memory\n"
+		version1 = "29 23 0:25 / /cg/cpu rw - cgroup cgroup rw,cpu\n" +
+			"33 23 0:29 /docker/a /cg/memory rw - cgroup cgroup rw,memory\n"
 		version2 = "30 23 0:26 / /cg rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 	)
 	for _, c := range []struct{ name, mounts, own, counters, limits string }{
@@ -44,7 +23,9 @@ func TestFindOOMCounter(t *testing.T) {
 		{"version 2", version2, "0::/slice/unit/leaf\n", "/cg/slice/memory.events", "/cg/slice/memory.max /cg/memory.max"},
 		{"none", "", "0::/a\n", "", ""},
 	} {
-		got := findOOMCounter(c.mounts, c.own, func(path string) bool { return path == "/cg/slice/memory.events" })
+		got := findOOMCounter(cgroup.Files{Mounts: c.mounts, Groups: c.own}, func(path string) bool {
+			return path == "/cg/slice/memory.events"
+		})
 		if got == nil {
 			got = &OOMCounter{}
 		}
@@ -57,6 +38,16 @@ func TestFindOOMCounter(t *testing.T) {
 		if got := parseOOMKills(text); got != want {
 			t.Errorf("%q: %d kills, want %d", text, got, want)
 		}
+	}
+}
+
+// A nil Cgroup does nothing.
+func TestNoCgroup(t *testing.T) {
+	var none *Cgroup
+	none.Kill()
+	none.Close()
+	if err := none.Remove(); err != nil {
+		t.Error(err)
 	}
 }
 

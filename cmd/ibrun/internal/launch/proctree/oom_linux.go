@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/ibrun/ibrun/internal/cgroup"
 )
 
 // OOMCounter counts the processes in the control group of this process that the kernel has killed because memory ran out.
@@ -21,12 +23,7 @@ type OOMCounter struct {
 
 // NewOOMCounter returns a counter that ignores earlier kills.
 func NewOOMCounter() *OOMCounter {
-	mounts, errMounts := os.ReadFile("/proc/self/mountinfo")
-	own, errOwn := os.ReadFile("/proc/self/cgroup")
-	if errMounts != nil || errOwn != nil {
-		return nil
-	}
-	c := findOOMCounter(string(mounts), string(own), func(path string) bool {
+	c := findOOMCounter(cgroup.Self(), func(path string) bool {
 		_, err := os.Stat(path)
 		return err == nil
 	})
@@ -36,19 +33,19 @@ func NewOOMCounter() *OOMCounter {
 	return c
 }
 
-// findOOMCounter returns the files that count kills of the given group. mounts and own are the texts of /proc/self/mountinfo and
-// /proc/self/cgroup.
-func findOOMCounter(mounts, own string, exists func(path string) bool) *OOMCounter {
-	if dir, root, ok := controllerDir(mounts, own, "memory"); ok {
-		return &OOMCounter{counters: filepath.Join(dir, "memory.oom_control"), limits: upwards(dir, root, "memory.limit_in_bytes")}
+// findOOMCounter returns the files that count the kills of a group.
+func findOOMCounter(f cgroup.Files, exists func(path string) bool) *OOMCounter {
+	if d, ok := f.Controller("memory"); ok {
+		return &OOMCounter{counters: filepath.Join(d.Path, "memory.oom_control"), limits: d.Upwards("memory.limit_in_bytes")}
 	}
-	dir, root, ok := unifiedDir(mounts, own)
+	d, ok := f.Unified()
 	if !ok {
 		return nil
 	}
-	for _, file := range upwards(dir, root, "memory.events") {
+	for _, file := range d.Upwards("memory.events") {
 		if exists(file) { // the nearest group for which the controller is enabled
-			return &OOMCounter{counters: file, limits: upwards(filepath.Dir(file), root, "memory.max")}
+			d.Path = filepath.Dir(file)
+			return &OOMCounter{counters: file, limits: d.Upwards("memory.max")}
 		}
 	}
 	return nil
