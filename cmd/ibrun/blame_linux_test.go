@@ -87,7 +87,8 @@ func controlGroup(t *testing.T, limits ...limit) (enter string) {
 
 // A CPU quota bounds the number of ranks that are started without -n.
 func TestCPUQuota(t *testing.T) {
-	enter := controlGroup(t, limit{"/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "50000"}, limit{"/sys/fs/cgroup", "cpu.max", "50000 100000"})
+	enter := controlGroup(t, limit{"/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "50000"},
+		limit{"/sys/fs/cgroup", "cpu.max", "50000 100000"})
 	out, err := exec.Command("sh", "-c", enter+"ibrun echo one; ibrun -n 3 echo three").CombinedOutput()
 	note := ""
 	if n := runtime.NumCPU(); n > 1 {
@@ -102,7 +103,8 @@ func TestCPUQuota(t *testing.T) {
 // A rank that the kernel has killed because memory ran out is named with that reason, and so is one that only was killed.
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
-	enter := controlGroup(t, limit{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "120M"}, limit{"/sys/fs/cgroup", "memory.max", "120M"})
+	enter := controlGroup(t, limit{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "120M"},
+		limit{"/sys/fs/cgroup", "memory.max", "120M"})
 	p := startCommand(t, 2, exec.Command("sh", "-c", enter+"exec ibrun -n 2 rank eat"))
 	p.wantCode(137, ") was killed by signal 9 (SIGKILL): the kernel ran out of memory; the limit of its control group is 120 MiB\n")
 	if !strings.Contains(p.stderrText(), "ibrun: rank 1 on ") {
@@ -111,4 +113,23 @@ func TestOutOfMemory(t *testing.T) {
 	p = startCommand(t, 2, exec.Command("sh", "-c", enter+"exec ibrun -n 2 rank sleep"))
 	p.signal(p.pids[0], syscall.SIGKILL)
 	p.wantCode(137, ") was killed by signal 9 (SIGKILL)\n")
+}
+
+// Jobs run with limits of open files below the numbers of the descriptors that ranks have otherwise, or are refused with one line
+// that names the limit.
+func TestFewFiles(t *testing.T) {
+	for _, c := range []struct {
+		limit, ranks int
+		want         string
+	}{
+		{80, 1, "rank 0 of 1\n"}, {80, 2, "rank 1 of 2\n"}, {100, 4, "rank 3 of 4\n"},
+		{80, 9, "ibrun: 9 ranks on one machine need 129 open files, but the limit is 80 (ulimit -Hn)\n"},
+	} {
+		command := fmt.Sprintf("ulimit -n %d; exec ibrun -n %d rank pmi", c.limit, c.ranks)
+		out, err := exec.Command("sh", "-c", command).CombinedOutput()
+		if refused := strings.HasPrefix(c.want, "ibrun: "); refused != (err != nil) || !strings.Contains(string(out), c.want) ||
+			refused && string(out) != c.want {
+			t.Errorf("%s: %v; want %q:\n%s", command, err, c.want, out)
+		}
+	}
 }

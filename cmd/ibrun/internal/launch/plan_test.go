@@ -41,7 +41,7 @@ func TestPlanOfNode(t *testing.T) {
 	if len(task.Ranks) != 2 || task.Ranks[0].Rank != 3 || task.Ranks[0].Path != "/b" || task.Programs[0].Ranks != 3 {
 		t.Errorf("%+v", task)
 	}
-	env := agent.RankEnv(task, 1)
+	env := agent.RankEnv(task, 1, 1024)
 	for _, want := range []string{"RANK=4", "WORLD_SIZE=5", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1",
 		"GROUP_WORLD_SIZE=2",
 		"OMPI_COMM_WORLD_LOCAL_RANK=1", "MPI_LOCALNRANKS=2", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=99"} {
@@ -197,7 +197,7 @@ func TestTaskOfPlan(t *testing.T) {
 	o.Policy = placement.Policy{Map: placement.Device}
 	t1 := &protocol.Task{Size: 2, Programs: []protocol.ProgramTask{{Env: []string{"UCX_NET_DEVICES=mine"}}}}
 	t1.Ranks = []protocol.RankTask{planOf(t, sockets(), o).rankTask(1, o)}
-	env := agent.RankEnv(t1, 0)
+	env := agent.RankEnv(t1, 0, 1024)
 	for _, want := range []string{"UCX_NET_DEVICES=mine", "NCCL_IB_HCA==mlx5_1:1", "CUDA_VISIBLE_DEVICES=1",
 		"CUDA_DEVICE_ORDER=PCI_BUS_ID"} {
 		if !slices.Contains(env, want) {

@@ -338,7 +338,8 @@ func TestSlots(t *testing.T) {
 	} {
 		m := twoPackageMachine()
 		m.Quota = c.quota
-		if got, err := policy(t, strings.Fields(c.flags)...).Slots(m); err != nil || got != c.want {
+		p := policy(t, strings.Fields(c.flags)...)
+		if got, err := p.Slots(m); err != nil || got != c.want {
 			t.Errorf("%q with a quota of %v: %d slots, %v; want %d", c.flags, c.quota, got, err, c.want)
 		}
 	}

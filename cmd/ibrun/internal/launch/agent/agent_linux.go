@@ -39,6 +39,7 @@ type agent struct {
 	group         *proctree.Cgroup
 	perfMem       *perfmem.Memory // nil: ranks record nothing
 	sockets       *nodeSockets
+	maxFiles      uint64 // the limit of open files
 	exits         *exitWatcher
 	reaper        *proctree.Reaper
 	oom           *proctree.OOMCounter
@@ -110,8 +111,13 @@ func newAgent(t *protocol.Task, control io.Writer) (a *agent, err error) {
 	if a.devNull, err = os.Open(os.DevNull); err != nil {
 		return a, err
 	}
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		return a, fmt.Errorf("read limit of open files: %w", err)
+	}
+	a.maxFiles = files.Max
 	if t.Pages {
-		if a.perfMem, err = perfmem.Inherit(len(t.Ranks)); err != nil {
+		if a.perfMem, err = perfmem.Inherit(len(t.Ranks), newRankFDs(a.maxFiles).record); err != nil {
 			return a, err
 		}
 	}

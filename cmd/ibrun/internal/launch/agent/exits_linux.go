@@ -27,7 +27,7 @@ const (
 // Waiting for children does not preserve the order, and even the pidfds become readable in the wrong order: an exiting process
 // first closes its files and becomes dead a little later. Another process that waits for one of these files may react and exit
 // earlier. So exitWatcher also watches the ends of the PMI connections. An exiting process closes its descriptors from the
-// highest to the lowest, and the descriptor for PMI ([pmiFD]) is higher than those that a rank opens itself. So no other
+// highest to the lowest, and the descriptor for PMI ([rankFDs]) is higher than those that a rank opens itself. So no other
 // process can notice the exit of a rank before the agent does.
 type exitWatcher struct {
 	epoll int

@@ -8,17 +8,27 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
-// The descriptors that a rank inherits beside its standard streams and [perfmem.RankFD]. The one for PMI has a number higher than
-// those of files that the rank opens itself, because its end of file shows that the rank has begun to exit: see [exitWatcher].
-const (
-	linkFD = 3
-	pmiFD  = 100
-)
+// rankFDs are the descriptors that a rank inherits beside its standard streams. The one for PMI has a number higher than those of
+// files that the rank opens itself, because its end of file shows that the rank has begun to exit: see [exitWatcher].
+type rankFDs struct{ link, pmi, record int }
+
+// spareFDs is how many descriptors above those of a rank ForkExec needs to move them to their numbers.
+const spareFDs = 8
+
+// newRankFDs returns the descriptors for a limit of open files: 100 and 101, or the highest possible ones.
+func newRankFDs(limit uint64) rankFDs {
+	pmi := 100
+	if limit < uint64(pmi+2+spareFDs) {
+		pmi = int(limit) - 2 - spareFDs
+	}
+	return rankFDs{link: 3, pmi: pmi, record: pmi + 1}
+}
 
 // RankEnv returns the environment of the rank at index local of the task: the variables that the user has set, without those of
-// a launcher that started ibrun itself, and the variables that describe this rank. Each variable occurs once.
-func RankEnv(t *protocol.Task, local int) []string {
-	env := jobVariables(t, local)
+// a launcher that started ibrun itself, and the variables that describe this rank. Each variable occurs once. maxFiles is the limit
+// of open files.
+func RankEnv(t *protocol.Task, local int, maxFiles uint64) []string {
+	env := jobVariables(t, local, newRankFDs(maxFiles))
 	seen := map[string]bool{}
 	for _, v := range env {
 		name, _, _ := strings.Cut(v, "=")
@@ -59,12 +69,12 @@ func isLauncherVariable(name string) bool {
 
 // jobVariables returns the variables by which programs identify their rank: those of PMI and ibrun, then those that programs of
 // MPICH, Open MPI, MVAPICH and torchrun read.
-func jobVariables(t *protocol.Task, local int) []string {
+func jobVariables(t *protocol.Task, local int, fds rankFDs) []string {
 	rank, size := strconv.Itoa(t.Ranks[local].Rank), strconv.Itoa(t.Size)
 	localRank, localSize := strconv.Itoa(local), strconv.Itoa(len(t.Ranks))
 	return []string{
-		"PMI_FD=" + strconv.Itoa(pmiFD), "PMI_RANK=" + rank, "PMI_SIZE=" + size, "PMI_JOBID=" + t.JobID, "PMI_HOSTNAME=" + t.Host,
-		"IBRUN_FD=" + strconv.Itoa(linkFD),
+		"PMI_FD=" + strconv.Itoa(fds.pmi), "PMI_RANK=" + rank, "PMI_SIZE=" + size, "PMI_JOBID=" + t.JobID, "PMI_HOSTNAME=" + t.Host,
+		"IBRUN_FD=" + strconv.Itoa(fds.link),
 		"MPI_LOCALRANKID=" + localRank, "MPI_LOCALNRANKS=" + localSize,
 		"OMPI_COMM_WORLD_RANK=" + rank, "OMPI_COMM_WORLD_SIZE=" + size, "OMPI_UNIVERSE_SIZE=" + size,
 		"OMPI_COMM_WORLD_LOCAL_RANK=" + localRank, "OMPI_COMM_WORLD_LOCAL_SIZE=" + localSize,

@@ -15,7 +15,7 @@ func TestRankEnv(t *testing.T) {
 		Env: []string{"A=1", "PATH=/bin", "PMI_FD=7", "PMI_PORT=h:1", "PMIX_RANK=0", "OMPI_COMM_WORLD_RANK=7", "IBRUN_FD=9",
 			"OMPI_MCA_btl=self", "WORLD_SIZE=99", "MASTER_PORT=1234"},
 	}
-	env := RankEnv(job, 1)
+	env := RankEnv(job, 1, 1024)
 	for _, want := range []string{"A=2", "PATH=/bin", "PMI_FD=100", "PMI_RANK=4", "PMI_SIZE=5", "PMI_JOBID=j", "IBRUN_FD=3",
 		"MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2", "OMPI_COMM_WORLD_RANK=4", "OMPI_COMM_WORLD_SIZE=5",
 		"OMPI_COMM_WORLD_LOCAL_RANK=1",
@@ -34,11 +34,11 @@ func TestRankEnv(t *testing.T) {
 
 func TestCrowdedRankEnv(t *testing.T) {
 	job := &protocol.Task{Size: 5, Ranks: []protocol.RankTask{{Crowded: true}}, Programs: []protocol.ProgramTask{{}}}
-	if env := RankEnv(job, 0); !slices.Contains(env, "GOMAXPROCS=1") {
+	if env := RankEnv(job, 0, 1024); !slices.Contains(env, "GOMAXPROCS=1") {
 		t.Error("GOMAXPROCS is missing for a rank that shares a processor")
 	}
 	job.Env = []string{"GOMAXPROCS=7"}
-	if env := RankEnv(job, 0); !slices.Contains(env, "GOMAXPROCS=7") || slices.Contains(env, "GOMAXPROCS=1") {
+	if env := RankEnv(job, 0, 1024); !slices.Contains(env, "GOMAXPROCS=7") || slices.Contains(env, "GOMAXPROCS=1") {
 		t.Error("the user's own value is overridden")
 	}
 }

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/perfmem"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/proctree"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/internal/ranklink"
@@ -106,15 +106,16 @@ func (a *agent) exec(i int, r *rank, w *rankPipes) (err error) {
 	}
 	attr := &syscall.ProcAttr{
 		Dir: a.task.Programs[r.task.Program].Dir,
-		Env: RankEnv(a.task, i),
+		Env: RankEnv(a.task, i, a.maxFiles),
 		Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, PidFD: &r.pidfd},
 	}
-	attr.Files = []uintptr{stdin.Fd(), w.rankEnds[0].Fd(), w.rankEnds[1].Fd(), linkFD: w.rankEnds[3].Fd(),
-		pmiFD:          w.rankEnds[2].Fd(),
-		perfmem.RankFD: a.perfMem.FD()}
-	for fd := linkFD + 1; fd < pmiFD; fd++ {
-		attr.Files[fd] = ^uintptr(0) // closed
+	fds := newRankFDs(a.maxFiles)
+	attr.Files = slices.Repeat([]uintptr{^uintptr(0)}, fds.record+1) // closed
+	for fd, f := range []*os.File{stdin, w.rankEnds[0], w.rankEnds[1]} {
+		attr.Files[fd] = f.Fd()
 	}
+	attr.Files[fds.link], attr.Files[fds.pmi] = w.rankEnds[3].Fd(), w.rankEnds[2].Fd()
+	attr.Files[fds.record] = a.perfMem.FD()
 	if a.group != nil {
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, a.group.FD
 	}

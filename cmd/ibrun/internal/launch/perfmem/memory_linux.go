@@ -14,21 +14,18 @@ import (
 	"github.com/ibrun/ibrun/perf/profile"
 )
 
-// The descriptors under which the memory is inherited. A process that may inspect the agent's descriptors can open the memory
-// as /proc/PID/fd/4. RankFD is higher than the descriptors that a rank opens itself, so a program that does not know it keeps
-// it open.
-const (
-	AgentFD = 4
-	RankFD  = 101
-)
+// AgentFD is the descriptor under which the agent inherits the memory. A process that may inspect the agent's descriptors can
+// open the memory as /proc/PID/fd/4.
+const AgentFD = 4
 
 // Memory is an anonymous file in which the ranks of this node record what they do. It contains one page for each rank, in the
 // order of the ranks, then the traces, then the profiles. Traces and profiles use physical memory only where a rank has
 // written. The file exists as long as one of ibrun, the agent and the ranks does. All methods except Read accept a nil
 // Memory.
 type Memory struct {
-	seg   *shm.Segment
-	ranks int
+	seg    *shm.Segment
+	ranks  int
+	rankFD int // the descriptor under which ranks inherit it
 
 	mu  sync.RWMutex // held while mem is read
 	mem []byte       // nil in the agent, which only passes the descriptor to ranks, and after Close
@@ -50,13 +47,14 @@ func New(ranks int) (*Memory, error) {
 	return &Memory{seg: seg, ranks: ranks, mem: mem}, nil
 }
 
-// Inherit returns the memory that the agent has inherited from ibrun.
-func Inherit(ranks int) (*Memory, error) {
+// Inherit returns the memory that the agent has inherited from ibrun. Ranks inherit it as descriptor rankFD. That should be
+// higher than the descriptors that a rank opens itself, so that a program that does not know it keeps it open.
+func Inherit(ranks, rankFD int) (*Memory, error) {
 	seg, err := shm.Open(AgentFD)
 	if err != nil {
 		return nil, err
 	}
-	return &Memory{seg: seg, ranks: ranks}, nil
+	return &Memory{seg: seg, ranks: ranks, rankFD: rankFD}, nil
 }
 
 // FD returns the descriptor to be inherited. For a nil Memory it is ^0, which means a closed descriptor.
@@ -72,7 +70,7 @@ func (m *Memory) PageOf(local int) *ranklink.FileRange {
 	if m == nil {
 		return nil
 	}
-	return &ranklink.FileRange{FD: RankFD, Offset: int64(local) * perf.PageBytes, Bytes: perf.PageBytes}
+	return &ranklink.FileRange{FD: m.rankFD, Offset: int64(local) * perf.PageBytes, Bytes: perf.PageBytes}
 }
 
 // TraceOf returns where a rank of this node finds the memory for its trace.
@@ -81,7 +79,7 @@ func (m *Memory) TraceOf(local int) *ranklink.FileRange {
 		return nil
 	}
 	at := int64(m.ranks)*perf.PageBytes + int64(local)*perf.TraceBytes
-	return &ranklink.FileRange{FD: RankFD, Offset: at, Bytes: perf.TraceBytes}
+	return &ranklink.FileRange{FD: m.rankFD, Offset: at, Bytes: perf.TraceBytes}
 }
 
 // ProfileOf returns where a rank of this node finds the memory for its profiles.
@@ -90,7 +88,7 @@ func (m *Memory) ProfileOf(local int) *ranklink.FileRange {
 		return nil
 	}
 	at := int64(m.ranks)*(perf.PageBytes+perf.TraceBytes) + int64(local)*profile.Bytes
-	return &ranklink.FileRange{FD: RankFD, Offset: at, Bytes: profile.Bytes}
+	return &ranklink.FileRange{FD: m.rankFD, Offset: at, Bytes: profile.Bytes}
 }
 
 // Read returns the used part of what a rank that has exited was given. It reads the first head bytes, from which used computes
