@@ -25,8 +25,8 @@ func newRankFDs(limit uint64) rankFDs {
 }
 
 // RankEnv returns the environment of the rank at index local of the task: the variables that the user has set, without those of
-// a launcher that started ibrun itself, and the variables that describe this rank. Each variable occurs once. maxFiles is the limit
-// of open files.
+// a launcher that started ibrun itself, and the variables that describe this rank. Each variable occurs once. maxFiles is the
+// limit of open files.
 func RankEnv(t *protocol.Task, local int, maxFiles uint64) []string {
 	env := jobVariables(t, local, newRankFDs(maxFiles))
 	seen := map[string]bool{}
