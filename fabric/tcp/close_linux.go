@@ -51,6 +51,7 @@ func (d *Domain) awaitAcknowledged() {
 	unfinished := func(e *endpoint) bool { return e.state == closing }
 	for end := time.Now().Add(d.linger); slices.ContainsFunc(d.endpoints, unfinished); time.Sleep(closePollInterval) {
 		d.flush()
+		d.receiveBuffered()
 		if _, due := d.pollEpoll(); due {
 			d.tick()
 		}

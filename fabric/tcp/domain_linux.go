@@ -60,7 +60,7 @@ type Domain struct {
 	doneEvents  []fabric.Event // ends of Reads, for Poll to return
 	polls       uint           // number of Polls
 	reconnects  uint64         // connections that were made again
-	mismatches  uint64         // checksums that did not match
+	mismatches  uint64         // how often bytes were changed on the way: by the checksum, or by TLS
 	retransmits uint64         // packets that were retransmitted, as of the last checkConnection of each connection
 	armed       bool           // Arm was called after the last Poll
 	epollEvents [32]unix.EpollEvent

@@ -98,7 +98,7 @@ func (e *endpoint) parseOrMarkDown() bool {
 		}
 		return true
 	case err == errChecksum:
-		e.checksumFailed()
+		e.bytesChanged(errChecksum)
 	default:
 		e.markDown(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
 	}

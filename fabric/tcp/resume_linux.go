@@ -11,7 +11,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// maxMismatches is how many times in a row a connection is made again because of a checksum, without progress, before the peer
+// maxMismatches is how many times in a row a connection is made again because bytes were changed, without progress, before the peer
 // is lost.
 const maxMismatches = 8
 
@@ -26,19 +26,23 @@ func (e *endpoint) connectionEnded(errno unix.Errno) {
 	if cause == nil && errno != 0 {
 		cause = e.stream.cause(errno)
 	}
+	if e.stream.rejected() {
+		e.bytesChanged(cause)
+		return
+	}
 	e.reconnect(cmp.Or(cause, errClosed))
 }
 
-// checksumFailed is called when bytes were changed on the way. The peer sends them again, on another connection.
-func (e *endpoint) checksumFailed() {
+// bytesChanged is called when bytes were changed on the way. The peer sends them again, on another connection.
+func (e *endpoint) bytesChanged(cause error) {
 	e.d.mismatches++
 	e.mismatches++
 	if e.mismatches < maxMismatches {
-		e.reconnect(errChecksum)
+		e.reconnect(cause)
 		return
 	}
 	e.markDown(fmt.Errorf("tcp: peer %d: %w: %w: %w, %d times in a row: repair or replace the network devices between the nodes",
-		e.peer, fabric.ErrPeerDown, fabric.ErrCorrupt, errChecksum, maxMismatches))
+		e.peer, fabric.ErrPeerDown, fabric.ErrCorrupt, cause, maxMismatches))
 }
 
 // reconnect drops the connection and makes it again. The peer does the same. If its process has ended, its host refuses the

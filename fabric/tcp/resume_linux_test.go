@@ -188,16 +188,17 @@ func TestBrokenConnections(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %#x", seed)
 	for name, kinds := range map[string][]fault{
-		"reset":   {faultReset},
-		"close":   {faultClose},
-		"flip":    {faultFlip},
-		"mixed":   {faultReset, faultClose, faultFlip, faultDelay, faultReset},
-		"without": {faultReset, faultClose, faultDelay},
+		"reset":     {faultReset},
+		"close":     {faultClose},
+		"flip":      {faultFlip},
+		"mixed":     {faultReset, faultClose, faultFlip, faultDelay, faultReset},
+		"without":   {faultReset, faultClose, faultDelay},
+		"encrypted": {faultReset, faultClose, faultFlip, faultDelay, faultFlip},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, uint64(len(name))))
 			tr := &Transport{Key: [32]byte{5}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond,
-				NoChecksum: name == "without", Eager: 1}
+				NoChecksum: name == "without", Encrypt: name == "encrypted", Eager: 1}
 			sides, relays := newSides(t, tr, r, randomFaults(r, kinds...))
 			for n := uint64(200); n < 10000 && sides[0].d.reconnects < 4; n += 200 {
 				exchangeChecked(t, sides, n)

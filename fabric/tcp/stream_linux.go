@@ -61,6 +61,9 @@ func (s *stream) hasMore() bool { return s.tls != nil && s.tls.more }
 // worn reports whether the connection should be replaced by one with another key.
 func (s *stream) worn() bool { return s.tls != nil && s.tls.worn() }
 
+// rejected reports whether what has arrived was not sent by the peer, according to TLS.
+func (s *stream) rejected() bool { return s.tls != nil && s.tls.rejected }
+
 // cause returns the reason for an error of the other methods.
 func (s *stream) cause(errno unix.Errno) error {
 	if s.tls != nil && s.tls.err != nil {

@@ -31,6 +31,8 @@ type tlsStream struct {
 	// err is why the session has ended, other than by the peer or the kernel: the peer has sent a record that does not
 	// authenticate, or has reported such a record.
 	err error
+	// rejected is set if this side has received a record that does not authenticate.
+	rejected bool
 }
 
 // tlsLink is the net.Conn that TLS runs over: the socket, and the records that it has not taken yet.
@@ -223,7 +225,8 @@ func (s *tlsStream) errno(err error) unix.Errno {
 		return errno
 	}
 	if s.err == nil {
-		s.err = err
+		var op *net.OpError
+		s.err, s.rejected = err, errors.As(err, &op) && op.Op == "local error"
 		_ = s.link.flush() // the alert that says why; the peer notices the end of the connection without it, too
 	}
 	return unix.EBADMSG

@@ -265,6 +265,40 @@ func TestMiddle(t *testing.T) {
 	m.mu.Unlock()
 }
 
+// TestChangedRecord: a byte that is changed on the way is noticed and counted. The message arrives as it was sent, over another
+// connection.
+func TestChangedRecord(t *testing.T) {
+	ds, es, m := pairOver(t, encryptedTransport(), nil)
+	sendAll(t, ds, es[0], 1, "before")
+	m.mu.Lock()
+	m.flip = len(m.sent[0]) + 1000
+	m.mu.Unlock()
+	sendAll(t, ds, es[0], 1, strings.Repeat("changed", 10000))
+	sendAll(t, ds, es[0], 1, "afterwards")
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.flip != 0 || ds[1].mismatches != 1 || ds[0].mismatches != 0 || ds[1].reconnects != 1 {
+		t.Errorf("not changed: %v; noticed %d times; made again %d times", m.flip != 0, ds[1].mismatches, ds[1].reconnects)
+	}
+}
+
+// TestWorn: a connection that has encrypted as much as a key should is replaced by another one, and nothing is lost.
+func TestWorn(t *testing.T) {
+	tr := encryptedTransport()
+	tr.Timeout = 400 * time.Millisecond
+	ds, es, _ := pairOver(t, tr, nil)
+	sendAll(t, ds, es[0], 1, "before")
+	first := es[0].(*endpoint).stream.tls
+	first.link.sealed = maxSessionBytes
+	for i := 0; ds[0].reconnects == 0 || ds[1].reconnects == 0; i++ {
+		sendAll(t, ds, es[0], 1, strings.Repeat("x", i%1000))
+	}
+	sendAll(t, ds, es[0], 1, "afterwards")
+	if now := es[0].(*endpoint).stream.tls; now == first || now.worn() {
+		t.Error("it has the same session")
+	}
+}
+
 // TestEncryptedReplay: what a client has sent on an encrypted connection is of no use on another one.
 func TestEncryptedReplay(t *testing.T) {
 	ds, es, m := pairOver(t, encryptedTransport(), nil)
