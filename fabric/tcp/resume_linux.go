@@ -11,8 +11,8 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// maxMismatches is how many times in a row a connection is made again because bytes were changed, without progress, before the peer
-// is lost.
+// maxMismatches is how many times in a row a connection is made again because bytes were changed, without progress, before the
+// peer is lost.
 const maxMismatches = 8
 
 var (

@@ -52,6 +52,10 @@ func TestHook(t *testing.T) {
 
 func BenchmarkTCP(b *testing.B) { fabrictest.Bench(b, overInterface("127.0.0.1/32", 0)) }
 
+func BenchmarkEncrypted(b *testing.B) {
+	fabrictest.Bench(b, encrypted(overInterface("127.0.0.1/32", 0)))
+}
+
 // TestTransportLimits: a limit beyond what a message holds is an error, and valid limits are those of domain and endpoint.
 func TestTransportLimits(t *testing.T) {
 	for _, wrong := range []Transport{{Eager: -1}, {Eager: maxEager + 1}, {Push: -1}, {Push: PushBytes + 1}} {

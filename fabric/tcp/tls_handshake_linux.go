@@ -3,6 +3,7 @@ package tcp
 import (
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"os"
 
@@ -41,7 +42,7 @@ func (d *Domain) startTLS(hs *handshake, f func(net.Conn) (*tls.Conn, []byte, er
 	}
 	x := &tlsHandshake{resume: make(chan struct{}), paused: make(chan struct{})}
 	link := &tlsLink{d: d, fd: hs.stream.fd, handshake: x}
-	x.stream = &tlsStream{link: link}
+	x.stream = &tlsStream{link: link, pending: true}
 	hs.tls, hs.phase = x, awaitTLS
 	go func() {
 		x.stream.conn, x.binding, x.err = f(link)
@@ -107,14 +108,20 @@ func (d *Domain) continueTLS(hs *handshake) error {
 }
 
 // receiveDuringHandshake is Read of the link during the handshake. It is called by the handshake's goroutine.
-func (l *tlsLink) receiveDuringHandshake(b []byte) (int, unix.Errno, error) {
+func (l *tlsLink) receiveDuringHandshake(b []byte) (int, error) {
 	for {
 		n, errno := receive(l.fd, b)
-		if errno != unix.EAGAIN {
-			return n, errno, nil
-		}
-		if err := l.handshake.await(); err != nil {
-			return 0, 0, err
+		switch {
+		case errno == unix.EAGAIN:
+			if err := l.handshake.await(); err != nil {
+				return 0, err
+			}
+		case errno != 0:
+			return 0, errno
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
 		}
 	}
 }

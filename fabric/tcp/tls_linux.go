@@ -28,6 +28,8 @@ type tlsStream struct {
 	link *tlsLink
 	// more is set if the last receive ended because its buffer was full. Then conn may hold bytes that epoll knows nothing about.
 	more bool
+	// pending is set unless conn has said that it needs more input, and nothing was received since.
+	pending bool
 	// err is why the session has ended, other than by the peer or the kernel: the peer has sent a record that does not
 	// authenticate, or has reported such a record.
 	err error
@@ -41,7 +43,10 @@ type tlsLink struct {
 	d         *Domain
 	ep        *endpoint // nil while the peer is not authenticated
 	fd        int
-	drained   bool   // the last read has taken all that had arrived
+	drained   bool   // the last receive has taken all that had arrived
+	in        []byte // buffer of unread; nil: none
+	unread    []byte // what has been received, and TLS has not read
+	readErr   error  // what Read returns behind that
 	out       []byte // records; nil: none
 	sent      int    // the first bytes of out that have been sent
 	sealed    int64  // bytes of all records
@@ -56,28 +61,47 @@ func (nothingArrived) Error() string   { return "nothing has arrived" }
 func (nothingArrived) Timeout() bool   { return true }
 func (nothingArrived) Temporary() bool { return true }
 
-// Read receives what has arrived. During the handshake it blocks until something has.
+// Read takes what fill has received. During the handshake it blocks until something has arrived.
 func (l *tlsLink) Read(b []byte) (n int, err error) {
-	var errno unix.Errno
 	switch {
 	case l.handshake != nil:
-		n, errno, err = l.receiveDuringHandshake(b)
-	case l.drained: // saves a system call
-		err = errNothingArrived
+		return l.receiveDuringHandshake(b)
+	case len(l.unread) != 0:
+		n = copy(b, l.unread)
+		if l.unread = l.unread[n:]; len(l.unread) == 0 {
+			l.d.putBuffer(l.in)
+			l.in = nil
+		}
+		return n, nil
+	case l.readErr != nil:
+		return 0, l.readErr
+	}
+	return 0, errNothingArrived
+}
+
+// fill receives what has arrived, for Read. It returns false if that is nothing. An error, or the end of the stream, is returned by
+// the next Read. TLS is not called in vain that way, which would allocate in every poll.
+func (l *tlsLink) fill() bool {
+	if l.drained || l.readErr != nil {
+		return false
+	}
+	in := l.d.getBuffer()
+	n, errno := receive(l.fd, in)
+	l.drained = n < len(in)
+	if n > 0 {
+		l.in, l.unread = in, in[:n]
+		return true
+	}
+	l.d.putBuffer(in)
+	switch errno {
+	case unix.EAGAIN:
+		return false
+	case 0:
+		l.readErr = io.EOF
 	default:
-		n, errno = receive(l.fd, b)
-		l.drained = n < len(b)
+		l.readErr = errno
 	}
-	switch {
-	case err != nil:
-	case errno == unix.EAGAIN:
-		err = errNothingArrived
-	case errno != 0:
-		err = errno
-	case n == 0:
-		err = io.EOF
-	}
-	return n, err
+	return true
 }
 
 // Write keeps a record for flush.
@@ -119,6 +143,15 @@ func (l *tlsLink) release() {
 	if l.out != nil {
 		l.d.putBuffer(l.out)
 		l.out, l.sent = nil, 0
+	}
+}
+
+// drop drops everything that is kept.
+func (l *tlsLink) drop() {
+	l.release()
+	if l.in != nil {
+		l.d.putBuffer(l.in)
+		l.in, l.unread = nil, nil
 	}
 }
 
@@ -185,19 +218,26 @@ func (s *tlsStream) write(record []byte) unix.Errno {
 func (s *tlsStream) receive(b []byte) (n int, errno unix.Errno) {
 	s.link.drained = false
 	for s.more = true; n < len(b); {
-		k, err := s.conn.Read(b[n:])
-		if n += k; err == nil {
-			continue
-		}
-		if err == errNothingArrived {
+		if s.pending = s.pending || s.link.fill(); !s.pending {
 			s.more = false
+			break
 		}
-		if n != 0 || err == io.EOF || err == io.ErrUnexpectedEOF {
-			break // an error that is not temporary will be returned again
+		k, err := s.conn.Read(b[n:])
+		n += k
+		switch {
+		case err == nil:
+		case err == errNothingArrived:
+			s.pending = false
+		case n != 0, err == io.EOF, err == io.ErrUnexpectedEOF:
+			return n, 0 // an error that is not temporary will be returned again
+		default:
+			return 0, s.errno(err)
 		}
-		return 0, s.errno(err)
 	}
-	return n, 0
+	if n == 0 {
+		errno = unix.EAGAIN
+	}
+	return n, errno
 }
 
 // receiveParts fills a, then b, with what has arrived.
@@ -241,7 +281,7 @@ func (s *tlsStream) close() {
 	if s.err == nil && s.conn.CloseWrite() == nil {
 		_ = s.link.flush()
 	}
-	s.link.release()
+	s.link.drop()
 }
 
 // addBuffered adds an endpoint to Domain.buffered.
@@ -252,8 +292,8 @@ func (d *Domain) addBuffered(e *endpoint) {
 	}
 }
 
-// receiveBuffered receives what TLS holds for connections of which epoll may know nothing, as far as the program has taken what
-// was received before. It reports whether there was anything.
+// receiveBuffered receives what TLS holds for connections of which epoll may know nothing, as far as there is room. It reports
+// whether there was anything.
 func (d *Domain) receiveBuffered() (moved bool) {
 	all := d.buffered
 	d.buffered = d.buffered[:0] // receiveFrames appends e again, at most where it was
@@ -261,7 +301,7 @@ func (d *Domain) receiveBuffered() (moved bool) {
 		e.inBuffered = false
 		switch {
 		case !e.stream.open():
-		case e.delivered < e.parsed || e.pushes.arrived:
+		case e.pushes.arrived: // until it is taken, nothing is received
 			d.addBuffered(e)
 		case e.receiveFrames():
 			moved = true
