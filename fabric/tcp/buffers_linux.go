@@ -27,6 +27,10 @@ func (d *Domain) putBuffer(b []byte) {
 func (d *Domain) releaseBorrowed() {
 	for _, e := range d.borrowed {
 		e.borrowed = false
+		if e.lent != nil {
+			d.putBuffer(e.lent)
+			e.lent = nil
+		}
 		if e.delivered == e.filled {
 			e.releaseBuffer()
 		}
@@ -35,15 +39,21 @@ func (d *Domain) releaseBorrowed() {
 }
 
 // recvRoom returns the free part of buf. It moves the rest of buf to the beginning only if that is less than what has been
-// delivered before it, so that a program that takes one message at a time does not cause a move of all others each time. It does
-// not move anything while events refer to buf.
+// delivered before it, so that a program that takes one message at a time does not cause a move of all others each time. While
+// events refer to buf, nothing is moved within it. If it is full then, another buffer takes its place until the next Poll: the
+// peer may wait for something that needs no Poll.
 func (e *endpoint) recvRoom() []byte {
 	if e.buf == nil {
 		e.buf = e.d.getBuffer()
 	}
 	used := e.filled - e.delivered
-	if !e.borrowed && used <= e.delivered && (used == 0 || len(e.buf)-e.filled < headerBytes+maxSend) {
-		copy(e.buf, e.buf[e.delivered:e.filled])
+	full := len(e.buf)-e.filled < headerBytes+maxSend
+	if used <= e.delivered && (!e.borrowed && (used == 0 || full) || e.borrowed && full && e.lent == nil) {
+		from := e.buf
+		if e.borrowed {
+			e.lent, e.buf = e.buf, e.d.getBuffer()
+		}
+		copy(e.buf, from[e.delivered:e.filled])
 		e.parsed -= e.delivered
 		e.filled -= e.delivered
 		e.delivered = 0

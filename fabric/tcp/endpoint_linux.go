@@ -33,6 +33,7 @@ type endpoint struct {
 	delivered, parsed, filled int
 	received                  uint64 // position of this session: bytes of messages that have been received, and of the shutdown
 	borrowed                  bool   // in Domain.borrowed: events refer to buf, which must not change before the next Poll
+	lent                      []byte // the buffer that events refer to, if it is not buf any more
 	inReady                   bool   // in Domain.ready: there are messages in buf, or a PeerDown event is due
 	inActive                  bool   // in Domain.active
 	inBuffered                bool   // in Domain.buffered

@@ -341,3 +341,53 @@ func unmapped(t *testing.T, n int) []byte {
 	}
 	return b
 }
+
+// TestReadWhileBorrowed: a peer that has taken as many messages as its buffer holds, and then does not poll, serves Reads.
+func TestReadWhileBorrowed(t *testing.T) {
+	for _, encrypted := range []bool{false, true} {
+		tr := encryptedTransport()
+		tr.Encrypt = encrypted
+		ds := openDomains(t, tr, 2)
+		e := connectTo(t, ds[0], 1, ds[1].Addr())
+		sendAll(t, ds, e, 1, "connected")
+		there := ds[1].peers[0]
+		for sent, end := 0, time.Now().Add(time.Minute); there.filled < bufferBytes; {
+			if sent < 2 && e.Send(make([]byte, maxSend), nil) == nil {
+				sent++
+			}
+			pollOne(t, ds[0])
+			ds[1].mu.Lock()
+			ds[1].makeProgress() // receives, and returns nothing
+			ds[1].mu.Unlock()
+			if time.Now().After(end) {
+				t.Fatalf("%d bytes have arrived", there.filled)
+			}
+		}
+		var evs [2]fabric.Event
+		n, err := ds[1].Poll(evs[:])
+		if n == 0 || err != nil || !there.borrowed {
+			t.Fatal(n, err)
+		}
+		memory, dst := bytes.Repeat([]byte("memory"), 10000), make([]byte, 60000)
+		far, err1 := ds[1].Register(memory)
+		near, err2 := ds[0].Register(dst)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		done, err := e.Read(dst, near, far.Remote, 1)
+		for end := time.Now().Add(20 * time.Second); !done && err == nil; {
+			ev := pollOne(t, ds[0])
+			if done, err = ev.Kind == fabric.Done, ev.Err; time.Now().After(end) {
+				t.Fatal("the Read is not served")
+			}
+		}
+		if err != nil || !bytes.Equal(dst, memory) {
+			t.Errorf("the memory that was read differs: %v", err)
+		}
+		for _, ev := range evs[:n] {
+			if len(ev.Data) != maxSend || !bytes.Equal(ev.Data, make([]byte, maxSend)) {
+				t.Error("a message has changed before the next Poll")
+			}
+		}
+	}
+}
