@@ -79,8 +79,8 @@ func (l *tlsLink) Read(b []byte) (n int, err error) {
 	return 0, errNothingArrived
 }
 
-// fill receives what has arrived, for Read. It returns false if that is nothing. An error, or the end of the stream, is returned by
-// the next Read. TLS is not called in vain that way, which would allocate in every poll.
+// fill receives what has arrived, for Read. It returns false if that is nothing. An error, or the end of the stream, is returned
+// by the next Read. TLS is not called in vain that way, which would allocate in every poll.
 func (l *tlsLink) fill() bool {
 	if l.drained || l.readErr != nil {
 		return false
