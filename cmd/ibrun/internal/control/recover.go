@@ -85,8 +85,11 @@ func (r *redialer) recover(broken uint64, why error) {
 	}
 }
 
-// attempt makes a new link and attaches it. It reports whether the host of node 0 has answered.
+// attempt makes a new link and attaches it. It takes no longer than the connection may stay broken. It reports whether the host
+// of node 0 has answered.
 func (r *redialer) attempt(ctx context.Context) (answered bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.conn.remaining(false))
+	defer cancel()
 	d := net.Dialer{Timeout: probeTimeout}
 	raw, err := d.DialContext(ctx, "tcp", r.conn.remote.String())
 	if err != nil {
