@@ -151,7 +151,11 @@ func (r *relay) forward(to, from net.Conn, f fault, at int) {
 
 // randomFaults returns a function that chooses faults: at every step of the handshake, or later.
 func randomFaults(r *rand.Rand, kinds ...fault) func() (fault, int) {
+	var mu sync.Mutex // relays have goroutines, and those of one test share this
+	own := rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
 	return func() (fault, int) {
-		return kinds[r.IntN(len(kinds))], r.IntN(1 << (3 + r.IntN(20)))
+		mu.Lock()
+		defer mu.Unlock()
+		return kinds[own.IntN(len(kinds))], own.IntN(1 << (3 + own.IntN(20)))
 	}
 }
