@@ -344,39 +344,52 @@ func TestBlockedCallback(t *testing.T) {
 	unused(t, &s)
 }
 
-// TestRefusedLate: the callback of a value that was set by a callback, and replaced by the call that ran it, fails
-// while another goroutine deletes the value in its place. The value must not return.
-func TestRefusedLate(t *testing.T) {
+// TestDisplacedValue: a value that the callback of a Set sets is displaced by that Set like any other. While its callback runs it
+// still exists, and it stays if the callback fails. If another goroutine deletes it meanwhile, it does not return.
+func TestDisplacedValue(t *testing.T) {
 	const old, between, last = 1, 2, 3
-	var s Space[*window]
-	w := open(&s, "w")
 	refused := errors.New("refused")
-	entered, leave := make(chan bool), make(chan bool)
-	var all sync.WaitGroup
-	var k Keyval[*window, int]
-	k = NewKeyval(&s, nil, func(w *window, v int) error {
-		switch v {
-		case old:
-			return k.Set(&w.attrs, between)
-		case between:
-			all.Go(func() { must(t, k.Delete(&w.attrs)) })
-			<-entered
-			return refused
-		}
-		entered <- true
-		<-leave
-		return nil
-	})
-	must(t, k.Set(&w.attrs, old))
-	if err := k.Set(&w.attrs, last); err != refused {
-		t.Errorf("%v, want %v", err, refused)
+	for _, c := range []struct {
+		name   string
+		result error // of the callback of between
+		delete bool
+		after  int // the value afterwards; -1: none
+	}{
+		{"accepted", nil, false, last}, {"accepted, deleted", nil, true, last},
+		{"refused", refused, false, between}, {"refused, deleted", refused, true, -1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var s Space[*window]
+			w := open(&s, "w")
+			armed, ran := true, 0
+			var k Keyval[*window, int]
+			k = NewKeyval(&s, nil, func(w *window, v int) error {
+				switch {
+				case v == old:
+					return k.Set(&w.attrs, between)
+				case v == between && armed:
+					ran++
+					holds(t, k, w, between)
+					if c.delete {
+						var other sync.WaitGroup
+						other.Go(func() { must(t, k.Delete(&w.attrs)) })
+						other.Wait()
+						holds(t, k, w, -1)
+					}
+					return c.result
+				}
+				return nil
+			})
+			must(t, k.Set(&w.attrs, old))
+			if err := k.Set(&w.attrs, last); err != c.result || ran != 1 {
+				t.Errorf("%v after %d callbacks, want %v after 1", err, ran, c.result)
+			}
+			armed = false
+			holds(t, k, w, c.after)
+			must(t, w.attrs.Clear(), k.Free())
+			unused(t, &s)
+		})
 	}
-	holds(t, k, w, last) // its callback is under way
-	close(leave)
-	all.Wait()
-	holds(t, k, w, -1)
-	must(t, k.Free())
-	unused(t, &s)
 }
 
 // TestGoroutines: many goroutines set, get and delete the same and other attributes, duplicate and clear. Every

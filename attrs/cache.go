@@ -80,6 +80,16 @@ func (c *Cache[O]) runDelete(a *attr[O], owner O) error {
 	return c.space.call(func() error { return a.key.del(owner, a.value) })
 }
 
+// Len returns the number of attributes.
+func (c *Cache[O]) Len() (n int) {
+	for _, p := range *c.table.Load() {
+		if p.attr != nil {
+			n++
+		}
+	}
+	return n
+}
+
 func (c *Cache[O]) set(k *key[O], value any) error {
 	if k.space != c.space || !k.retain() {
 		return ErrKeyval
@@ -87,31 +97,30 @@ func (c *Cache[O]) set(k *key[O], value any) error {
 	next := &attr[O]{key: k, value: value}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	old := c.lookup(k)
-	if old == nil || old.deleting {
-		c.attach(next)
-		return nil
-	}
-	err := c.runDelete(old, c.owner)
-	now := c.lookup(k)
-	if err != nil {
-		k.release() // next's
-		if now != old {
-			k.release()
+	for range maxCalls {
+		old := c.lookup(k)
+		if old == nil || old.deleting {
+			c.attach(next)
+			return nil
 		}
-		return err
+		err := c.runDelete(old, c.owner)
+		now := c.lookup(k)
+		if err == nil || now != old {
+			k.release() // of old: it is replaced, or was detached while the callback ran
+		}
+		switch {
+		case err != nil:
+			k.release() // of next
+			return err
+		case now == old:
+			c.attach(next)
+			return nil
+		}
+		// The callback, or another goroutine meanwhile, has set another value. This call's value is newer, and replaces it
+		// like any other.
 	}
-	k.release()
-	c.attach(next)
-	if now == nil || now == old || now.deleting {
-		return nil
-	}
-	// It was set while the callback ran. This call's value is newer and replaces it.
-	if err = c.runDelete(now, c.owner); err != nil && c.lookup(k) == next && !next.deleting {
-		c.store(k, now)
-	}
-	k.release() // of the detached attribute: now or next
-	return err
+	k.release() // of next
+	return ErrEndless
 }
 
 func (c *Cache[O]) delete(k *key[O]) error {

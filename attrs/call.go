@@ -6,8 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// maxCalls limits how many callbacks of a Space may run at the same time, nested or not, and how many attributes
-// callbacks may add while all attributes of an owner are deleted.
+// maxCalls limits how many callbacks of a Space may run at the same time, nested or not, how many attributes
+// callbacks may add while all attributes of an owner are deleted, and how many values a Set may replace.
 const maxCalls = 1000
 
 // ErrEndless is the error of callbacks that call each other without end, or set attributes without end while these

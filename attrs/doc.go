@@ -27,8 +27,8 @@
 //
 //   - Delete of that attribute removes it immediately and finally, and does not run the callback again;
 //   - Set of that key replaces it immediately, and does not run the callback either.
-//     If the callback runs because of another Set, that Set takes effect later: its value replaces the new one, whose
-//     callback runs.
+//     If the callback runs because of another Set, that Set takes effect later: its value replaces the new one as it
+//     would replace any other, so that the callback of the new one runs while that one still exists.
 //
 // The same holds for other goroutines: none waits for a callback in another goroutine.
 //

@@ -110,26 +110,21 @@ func (m *model) set(k int) {
 	case old == 0 || m.going[old]:
 		m.put(k, v)
 	default:
-		e.value = old
-		e.after = func(err error) {
-			if want = err; err != nil {
-				return
-			}
-			now := m.at[k]
-			m.put(k, v)
-			if now == 0 || now == old || m.going[now] {
-				return
-			}
-			e.value = now
+		var replace func(old int)
+		replace = func(old int) {
+			e.value = old
 			e.after = func(err error) {
-				if want = err; err != nil && m.at[k] == v && !m.going[v] {
-					m.put(k, 0)
-					m.at[k] = now
-					m.order = append(m.order, now)
-					slices.SortFunc(m.order, func(a, b int) int { return m.age[a] - m.age[b] })
+				now := m.at[k]
+				switch want = err; {
+				case err != nil:
+				case now == 0 || now == old || m.going[now]:
+					m.put(k, v)
+				default: // the callback has set another value
+					replace(now)
 				}
 			}
 		}
+		replace(old)
 	}
 	m.call(e, func() error { return m.keys[k].Set(&m.w.attrs, v) }, &want)
 }

@@ -102,15 +102,30 @@ func (k *Keyval[T]) Free() error {
 	return nil
 }
 
-// deleteAttributes deletes all attributes of communicators, which are listed in the order of their creation: those of
-// Self first, then those of the newest communicator.
-func (p *Process) deleteAttributes(comms []*Comm) error {
+// maxAttributePasses limits how often callbacks may create communicators with attributes, or set attributes again, while all
+// attributes are deleted.
+const maxAttributePasses = 1000
+
+// deleteAttributes deletes all attributes of the communicators of a session, or of the World Model if s is nil: those of
+// Self first, then those of the newest communicator. Callbacks may free communicators, create others, and set
+// attributes on any, which are deleted afterwards.
+func (p *Process) deleteAttributes(s *Session) error {
 	var errs []error
-	if slices.Contains(comms, p.self) {
-		errs = append(errs, p.self.attrs.Drop(p.self))
+	for range maxAttributePasses {
+		comms := p.openComms(s)
+		if slices.Contains(comms, p.self) {
+			comms = append(comms, p.self) // first, because the list is processed backwards
+		}
+		found := false
+		for _, c := range slices.Backward(comms) {
+			if c.attrs.Len() > 0 {
+				found = true
+				errs = append(errs, c.attrs.Drop(c))
+			}
+		}
+		if !found {
+			return errors.Join(errs...)
+		}
 	}
-	for _, c := range slices.Backward(comms) {
-		errs = append(errs, c.attrs.Drop(c))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, attrs.ErrEndless)...)
 }

@@ -17,9 +17,9 @@ import (
 // NUL.
 //
 // CommFromGroup fails with ErrGroup if the group lacks this process, with ErrSession if its session has been closed,
-// and with ErrProcFailed if one of the processes is lost or has left the job. Unknown hints are ignored.
-// MPI-5.0 §7.4.2.
-func CommFromGroup(g *Group, tag string, _ *Info) (*Comm, error) {
+// and with ErrProcFailed if one of the processes is lost or has left the job. The hints of info are those of the new
+// communicator, as in SetInfo. MPI-5.0 §7.4.2.
+func CommFromGroup(g *Group, tag string, info *Info) (*Comm, error) {
 	const call = perf.CommFromGroup
 	op := call.String()
 	if g != nil && len(g.peers) == 0 {
@@ -30,7 +30,7 @@ func CommFromGroup(g *Group, tag string, _ *Info) (*Comm, error) {
 	}
 	c := g.proc.newComm(g.peers, g.Rank())
 	c.session = g.session
-	if err := c.createFromGroup(call, newCreationID(tag, g.peers)); err != nil {
+	if err := c.createFromGroup(call, newCreationID(tag, g.peers), info); err != nil {
 		return nil, err
 	}
 	return c, nil

@@ -190,7 +190,7 @@ func (f *groupCreation) allreduce(dst, src []byte, kernel datatype.Func) error {
 
 // createFromGroup agrees on a context for a communicator that is being created, and activates it. From then on all
 // its processes need each other: the loss of one is an error of the others.
-func (c *Comm) createFromGroup(call perf.Op, a creationID) error {
+func (c *Comm) createFromGroup(call perf.Op, a creationID, info *Info) error {
 	p, op := c.proc, call.String()
 	defer p.recordCall(call)()
 	f := &groupCreation{queue: &p.ctrl, id: a, peers: c.coll.peers, rank: int(c.coll.rank), self: int32(p.boot.Rank),
@@ -200,8 +200,9 @@ func (c *Comm) createFromGroup(call perf.Op, a creationID) error {
 	m := c.newAgreement(call)
 	m.creation = f
 	err := c.wrapError(op, p.engine.PeerError(groupCreateContext, c.coll.peers))
-	if err == nil {
-		err = m.agreeSuccess(nil)
+	h := newHints().withInfo(info, c.rails())
+	if err == nil { // this agreement also shows that all processes are about to call allocContextID
+		h, err = m.agreeHints(h)
 	}
 	var ctx uint32
 	if err == nil {
@@ -213,7 +214,7 @@ func (c *Comm) createFromGroup(call perf.Op, a creationID) error {
 		}
 		return err
 	}
-	c.activate(ctx)
+	c.activateWithHints(ctx, &h)
 	return nil
 }
 

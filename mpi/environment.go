@@ -20,19 +20,20 @@ const (
 
 // ProcessorName returns the name of the machine on which the process runs now: the host name and 8 hexadecimal digits
 // of the kernel's boot id. It is the same for all processes of a machine, even in containers with their own host
-// names, and differs between machines. The name is at most MaxProcessorName bytes long (73 on Linux). Other systems
+// names, and differs between machines. The host name is the one that the first of these processes had in Init, also if
+// one of them changes its own. The name is at most MaxProcessorName bytes long (73 on Linux). Other systems
 // return errors.ErrUnsupported. MPI-5.0 §9.1.2.
 func (p *Process) ProcessorName() (string, error) {
 	boot, err := hw.BootID()
 	if err != nil {
 		return "", p.wrapError("ProcessorName", err)
 	}
-	host, err := os.Hostname()
+	if boot == p.env.bootID {
+		return processorName(p.env.nodeHost, boot), nil
+	}
+	host, err := os.Hostname() // the process has moved to another machine
 	if err != nil {
 		return "", p.wrapError("ProcessorName", err)
-	}
-	if boot == p.env.bootID && host == p.env.host {
-		host = p.env.nodeHost
 	}
 	return processorName(host, boot), nil
 }

@@ -157,6 +157,12 @@ func renamed(p *mpi.Process) error {
 	before, err := p.ProcessorName()
 	host, err2 := os.Hostname()
 	errs := []error{err, err2, named(p), check(strings.HasPrefix(before, "host0-"), "the name is %q", before)}
+	// One rank changes its own host name, which the others do not see.
+	if p.World().Rank() == 1 {
+		errs = append(errs, unix.Sethostname([]byte("changed")))
+	}
+	now, err3 := p.ProcessorName()
+	errs = append(errs, err3, check(now == before, "%q, and %q after one rank has changed its host name", before, now), named(p))
 	// Replacing this file simulates that the rank moves to another machine.
 	const file = "/proc/sys/kernel/random/boot_id"
 	boot := fmt.Sprintf("%08x", 0x0badcaf0+p.World().Rank())

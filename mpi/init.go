@@ -174,9 +174,10 @@ func (p *Process) removeUser(err error) error {
 // nothing. Sessions remain open. What other processes still expect of this one in the World Model, such as a message
 // or a Barrier, fails there with ErrProcFailed.
 //
-// Attributes are deleted first, while communication still works: those of Self in reverse order of setting, then
-// those of the other communicators, the newest communicator first. If callbacks fail, Finalize continues and joins
-// their errors to its own. MPI-5.0 §11.2.2.
+// Attributes are deleted first, while everything still works and Finalized reports false: those of Self in reverse
+// order of setting, then those of the other communicators, the newest communicator first. Callbacks may free and
+// create communicators; the attributes of the latter are deleted last. If callbacks fail, Finalize continues and
+// joins their errors to its own. MPI-5.0 §11.2.2.
 func (p *Process) Finalize() error {
 	const op = "Finalize"
 	p.mu.Lock()
@@ -185,14 +186,15 @@ func (p *Process) Finalize() error {
 	if none {
 		return p.newError(op, ErrOther, errors.New("the World Model has not been initialised"))
 	}
-	if p.finalized.Swap(true) {
-		if p.check {
+	if p.finalizing.Swap(true) {
+		if p.check && p.finalized.Load() { // not in a callback
 			return p.newError(op, ErrOther, errors.New("Finalize was called before"))
 		}
 		return nil
 	}
-	ours := p.openComms(nil)
-	failed := p.deleteAttributes(ours)
+	failed := p.deleteAttributes(nil)
+	p.finalized.Store(true)
+	ours := p.openComms(nil) // after the callbacks, which may free and create communicators
 	p.leaveWorld(ours)
 	err := p.finalizeBarrier()
 	for _, c := range ours {
@@ -230,5 +232,5 @@ func (p *Process) finalizeBarrier() error {
 	return errors.Join(err, c.release(perf.Finalize.String(), commFreed))
 }
 
-// Finalized reports whether Finalize was called. MPI-5.0 §11.4.1.
+// Finalized reports whether Finalize was called and has run the callbacks of attributes. MPI-5.0 §11.4.1.
 func (p *Process) Finalized() bool { return p.finalized.Load() }

@@ -13,7 +13,7 @@ import (
 //
 // In an intercommunicator the ranks of messages are those of the remote group. It can be duplicated and freed, and
 // supports Barrier. Other collectives fail with ErrComm; Merge creates an intracommunicator of both groups.
-func IntercommFromGroups(local, remote *Group, tag string, _ *Info) (*Comm, error) {
+func IntercommFromGroups(local, remote *Group, tag string, info *Info) (*Comm, error) {
 	const call = perf.IntercommFromGroups
 	op := call.String()
 	if err := local.checkCreate(op, tag); err != nil {
@@ -33,7 +33,7 @@ func IntercommFromGroups(local, remote *Group, tag string, _ *Info) (*Comm, erro
 	first, second := c.orderedGroups()
 	both := slices.Concat(first, second)
 	c.coll.peers, c.coll.rank = both, int32(rankIn(both, int32(c.proc.boot.Rank)))
-	if err := c.createFromGroup(call, newCreationID(tag, first, second)); err != nil {
+	if err := c.createFromGroup(call, newCreationID(tag, first, second), info); err != nil {
 		return nil, err
 	}
 	return c, nil

@@ -24,9 +24,10 @@ type Process struct {
 	trace   *perf.Trace // nil unless the user has asked for one
 	profile *profile.Collector
 
-	world     *Comm // nil before the World Model is opened, like self
-	self      *Comm
-	finalized atomic.Bool // Finalize was called
+	world *Comm // nil before the World Model is opened, like self
+	self  *Comm
+	// finalizing is set when Finalize is called, finalized when it has run the callbacks of attributes.
+	finalizing, finalized atomic.Bool
 
 	contextIDs  contextIDs
 	comms       sync.Map  // *Comm: communicators that have been activated and not released

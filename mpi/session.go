@@ -23,9 +23,10 @@ const (
 // each other. A session names process sets; groups are obtained from these, and communicators are created from
 // groups. Any goroutine may call its methods. MPI-5.0 §11.3.
 type Session struct {
-	proc   *Process
-	hints  *Info
-	closed atomic.Bool
+	proc  *Process
+	hints *Info
+	// closing is set when Close is called, closed when it has run the callbacks of attributes.
+	closing, closed atomic.Bool
 }
 
 // OpenSession opens a session. Several may be open at the same time, before, during and after the World Model. It does not
@@ -62,19 +63,21 @@ func sessionHints(asked *Info) *Info {
 }
 
 // Close ends the session. It first frees the communicators of the session that have not been freed, as if by
-// concurrent calls of Free, so it waits for the other processes in them. Without any it does not wait. Every later
-// call of the session fails with ErrSession, including Close. No other call may be in progress. MPI-5.0 §11.3.1.
+// concurrent calls of Free, so it waits for the other processes in them. Without any it does not wait. Callbacks of
+// attributes run first, and may use the session. Every later call of the session fails with ErrSession, including
+// Close. No other call may be in progress. MPI-5.0 §11.3.1.
 func (s *Session) Close() error {
 	op := perf.SessionClose.String()
 	if s == nil {
 		return newError(op, ErrSession, errNoSession)
 	}
-	if s.closed.Swap(true) {
+	if s.closing.Swap(true) {
 		return s.newError(op, ErrSession, errClosed)
 	}
 	ended := s.proc.recordCall(perf.SessionClose)
-	comms := s.proc.openComms(s)
-	failed := s.proc.deleteAttributes(comms)
+	failed := s.proc.deleteAttributes(s)
+	s.closed.Store(true)
+	comms := s.proc.openComms(s) // after the callbacks, which may free and create communicators
 	errs := make([]error, len(comms))
 	var all sync.WaitGroup
 	where := ""
