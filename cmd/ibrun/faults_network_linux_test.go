@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -87,14 +88,14 @@ func soak[T any](whole, short T) T {
 	return short
 }
 
-// checkedJob starts a job of program checked on two nodes, the second one in a network of its own.
-func checkedJob(t *testing.T, net network, args ...string) *nodes {
+// checkedJob starts a job of program checked with these flags on two nodes, the second one in a network of its own.
+func checkedJob(t *testing.T, net network, flags []string, args ...string) *nodes {
 	t.Helper()
 	ns := newNodes(t, 2)
 	_, port, _ := strings.Cut(ns.addr, ":")
 	ns.addr = net.here + ":" + port
-	args = append([]string{"--heartbeat", soak("15s", "8s"), "-n", "2", "--tcp-interfaces", "198.18.0.0/15", "rank", "checked"},
-		args...)
+	args = slices.Concat([]string{"--heartbeat", soak("15s", "8s"), "-n", "2", "--tcp-interfaces", "198.18.0.0/15"}, flags,
+		[]string{"rank", "checked"}, args)
 	ns.list[0] = startCommand(t, 0, ns.command(0, args...))
 	far := ns.command(1, args...)
 	ns.list[1] = startCommand(t, 0, exec.Command("ip", append([]string{"netns", "exec", net.name}, far.Args...)...))
@@ -155,12 +156,19 @@ func (n network) drop(t *testing.T, rule string) func() {
 	return func() { run("delete table inet faults") }
 }
 
-// TestResetConnections: if all connections between two nodes are reset again and again, no message is lost or doubled.
+// TestResetConnections: if all connections between two nodes are reset again and again, no message is lost or doubled. IBRUN_SOAK
+// tests that with encryption, too.
 func TestResetConnections(t *testing.T) {
+	for _, flags := range soak([][]string{nil, {"--encrypt"}}, [][]string{nil}) {
+		t.Run("flags "+strings.Join(flags, " "), func(t *testing.T) { testResetConnections(t, flags) })
+	}
+}
+
+func testResetConnections(t *testing.T, flags []string) {
 	t.Parallel()
 	net := newNetwork(t)
 	period, every := soak(time.Minute, 2*time.Second), soak(time.Second, 300*time.Millisecond)
-	ns := checkedJob(t, net, period.String())
+	ns := checkedJob(t, net, flags, period.String())
 	resets := 0
 	for end := time.Now().Add(period); time.Now().Before(end); resets++ {
 		time.Sleep(every)
@@ -178,7 +186,7 @@ func TestSilentNode(t *testing.T) {
 			t.Parallel()
 			net := newNetwork(t)
 			times, silent := soak(10, 1), soak(10*time.Second, time.Second)
-			ns := checkedJob(t, net, (time.Duration(times) * (silent + soak(3*time.Second, 500*time.Millisecond))).String())
+			ns := checkedJob(t, net, nil, (time.Duration(times) * (silent + soak(3*time.Second, 500*time.Millisecond))).String())
 			for range times {
 				time.Sleep(soak(3*time.Second, 200*time.Millisecond))
 				end := func() { ns.list[1].signalAll(syscall.SIGCONT) }
@@ -217,7 +225,7 @@ func TestPacketLoss(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			inParallel(t, soak(10, 1), func(t *testing.T, _ int) {
 				net := newNetwork(t)
-				ns := checkedJob(t, net, append([]string{c.period.String()}, c.args...)...)
+				ns := checkedJob(t, net, nil, append([]string{c.period.String()}, c.args...)...)
 				end := net.drop(t, fmt.Sprintf("numgen random mod 100 < %d", c.loss))
 				time.Sleep(c.period)
 				end()
