@@ -51,6 +51,12 @@ var programs = map[string]func(p *mpi.Process) error{
 	"abort with 0":   func(p *mpi.Process) error { return p.Abort(0) },
 	"abort with 256": func(p *mpi.Process) error { return p.Abort(256) },
 	"stopped":        stopped,
+	"exit early": func(p *mpi.Process) error {
+		return exitWithout(endWithout(p, func() error { return nil }))
+	},
+	"killed early": func(p *mpi.Process) error {
+		return exitWithout(endWithout(p, func() error { return syscall.Kill(os.Getpid(), syscall.SIGKILL) }))
+	},
 	"finalize early": func(p *mpi.Process) error { return finalizeEarly(p, os.Getenv("IBRUN_SOAK") == "") },
 	"leave": func(p *mpi.Process) error {
 		if p.World().Rank() == 1 {
@@ -206,11 +212,19 @@ func stopped(p *mpi.Process) error {
 	return err
 }
 
+// exitWithout exits without Finalize, unless err is set.
+func exitWithout(err error) error {
+	if err == nil {
+		os.Exit(0)
+	}
+	return err
+}
+
 // testLauncher implements the minimum of a launcher.
 type testLauncher struct {
 	ranks  []*exec.Cmd
 	links  []*ranklink.Link
-	silent bool // it does not report which ranks have left, like other launchers
+	silent bool // it does not report which ranks have left, like other launchers, nor end the job when a rank exits
 
 	mu     sync.Mutex
 	output bytes.Buffer
@@ -259,14 +273,18 @@ func launchJob(
 	t *testing.T, about pmi.Job, nodes int, program string, dress func(rank int, c *exec.Cmd),
 ) (end string, exits []int, output string) {
 	t.Helper()
-	m := &testLauncher{silent: program == "leave early, unheard"}
+	m := &testLauncher{silent: unheard[program]}
 	n, each := about.Size, about.Size/nodes
 	t.Attr("world", fmt.Sprintf("%d processes on %d nodes", n, nodes))
 	about.KVSName, about.Mapping = "test", fmt.Sprintf("(vector,(0,%d,%d))", nodes, each)
 	about.Events = pmi.Events{
 		Abort:    func(rank, code int, _ string) { m.stop(fmt.Sprintf("rank %d aborted with %d", rank, code)) },
 		Finalize: func(rank int) { m.announce(rank) },
-		Lost:     func(rank int, inited bool) { m.stop(fmt.Sprintf("rank %d left, inited %v", rank, inited)) },
+		Lost: func(rank int, inited bool) {
+			if !m.silent {
+				m.stop(fmt.Sprintf("rank %d left, inited %v", rank, inited))
+			}
+		},
 	}
 	server, err := pmi.NewServer(about)
 	if err != nil {
