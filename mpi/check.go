@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,6 +58,14 @@ func (e *Error) setWhere() {
 	var inner *Error
 	if e.Where = callPosition(); errors.As(e.Err, &inner) && inner.Where == e.Where {
 		e.Where = ""
+	}
+}
+
+// reportUnfreed reports communicators that were never freed, which is no error.
+func (p *Process) reportUnfreed(comms []*Comm) {
+	comms = slices.DeleteFunc(slices.Clone(comms), func(c *Comm) bool { return c == p.world || c == p.self })
+	if len(comms) > 0 && p.boot.Report != nil {
+		p.boot.Report(fmt.Sprintf("communicators that were never freed: %d; the first was created at %s", len(comms), comms[0].where))
 	}
 }
 

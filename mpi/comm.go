@@ -38,6 +38,7 @@ type Comm struct {
 	localGroup []int32       // local group of an intercommunicator; nil for an intracommunicator
 	state      atomic.Uint32 // commReady or another of these constants
 	checks     bool          // calls are checked; see Config.Check
+	where      string        // source position of the call that created it, if calls are checked
 	coll       collState
 	graph      *Neighbors // nil for a communicator without a graph; never changed
 
@@ -74,6 +75,9 @@ func (c *Comm) newChild(peers []int32, rank int) *Comm {
 func (p *Process) newComm(peers []int32, rank int) *Comm {
 	c := &Comm{proc: p, engine: p.engine, rank: int32(rank), peers: peers, seq: p.lastCommSeq.Add(1), hints: newHints(),
 		checks: p.check}
+	if p.check {
+		c.where = callPosition()
+	}
 	c.state.Store(commCreating)
 	c.coll.init(c, peers, c.rank)
 	c.attrs.Init(&p.keys, c)

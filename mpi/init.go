@@ -195,6 +195,9 @@ func (p *Process) Finalize() error {
 	failed := p.deleteAttributes(nil)
 	p.finalized.Store(true)
 	ours := p.openComms(nil) // after the callbacks, which may free and create communicators
+	if p.check {
+		p.reportUnfreed(ours)
+	}
 	p.leaveWorld(ours)
 	err := p.finalizeBarrier()
 	for _, c := range ours {

@@ -30,6 +30,7 @@ func (p *Process) startRecording() error {
 	p.record, err = perf.NewRecorder(page, identity, mode)
 	if p.check {
 		p.record.Places(callPosition)
+		p.record.Called(perf.NoOp)
 	}
 	if err != nil || boot.Profile == nil {
 		return err

@@ -54,7 +54,7 @@ func (p *place) read() (Op, string) {
 	return NoOp, ""
 }
 
-// Call is a call of the program: the operation, and its source position, such as "solver/main.go:31".
+// Call is a call of the program: the operation, and its source position, such as "solver/main.go:31". The initialisation has NoOp.
 type Call struct {
 	Op    Op
 	Where string

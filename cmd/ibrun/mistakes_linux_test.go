@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -54,5 +55,31 @@ func TestMistakes(t *testing.T) {
 				t.Errorf("processes %v remain", pids)
 			}
 		})
+	}
+}
+
+// TestCheckDiffers: ranks that differ in whether they check their calls do not start.
+func TestCheckDiffers(t *testing.T) {
+	p := startJob(t, 0, "-n", "1", "-x", "IBRUN_CHECK=1", "rank", "mistake", "lengths", ":", "-n", "1", "rank", "mistake", "lengths")
+	p.wantCode(1, "some processes check their calls, and others do not")
+}
+
+// TestDeadlockReport: without --check a deadlock is reported once, and the job goes on.
+func TestDeadlockReport(t *testing.T) {
+	t.Setenv("IBRUN_CHECK", "0")
+	p := startJob(t, 0, "-n", "2", "--deadlock-report", "200ms", "--grace", "0", "rank", "mistake", "both receive")
+	p.eventually("no report", func() bool {
+		text := p.stderrText()
+		return strings.Contains(text, "every rank has waited for another for 200ms; the job goes on") &&
+			strings.Contains(text, "deadlock, each rank waits for the next: 0 -> 1 -> 0")
+	})
+	time.Sleep(500 * time.Millisecond) // a second report would need half of this
+	if len(p.alive()) < 4 {            // ibrun, agent and ranks
+		t.Error("the job has not gone on")
+	}
+	p.signal(p.cmd.Process.Pid, syscall.SIGTERM)
+	p.wait()
+	if n := strings.Count(p.stderrText(), "every rank has waited"); n != 1 {
+		t.Errorf("%d reports:\n%s", n, p.stderrText())
 	}
 }

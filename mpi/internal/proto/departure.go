@@ -87,6 +87,7 @@ func (e *Engine) LeaveContext(context uint32) {
 	e.departures.left[context] = true
 	e.contexts.table(context).DrainMessages(func(m *unexpectedMessage) {
 		e.refuse(m.peer, m.v.kind, m.w)
+		e.noteDropped(m.v, m.note)
 		e.abandonFragments(m)
 		e.dropUnexpected(m)
 	})

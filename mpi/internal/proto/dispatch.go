@@ -101,9 +101,7 @@ func (e *Engine) handleFirst(peer int32, v envelope, w [5]uint64, payload []byte
 			return true
 		}
 		if e.departures.left[v.context] {
-			if v.kind == kindEager { // the sender of another one gets an error
-				e.noteUnreceived(note, v.Rank)
-			}
+			e.noteDropped(v, note)
 			e.refuse(peer, v.kind, w)
 			return true
 		}

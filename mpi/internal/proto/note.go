@@ -155,6 +155,14 @@ func (e *Engine) noteUnreceived(n *Note, source int32) {
 	}
 }
 
+// noteDropped is noteUnreceived for a message that this process has refused. The sender of an RTS or of a synchronous message gets
+// an error.
+func (e *Engine) noteDropped(v envelope, n *Note) {
+	if v.kind == kindEager || v.kind == kindFirstFrag {
+		e.noteUnreceived(n, v.Rank)
+	}
+}
+
 // NotesSent returns the numbers of messages with notes that were sent to the processes.
 func (e *Engine) NotesSent() []uint64 {
 	e.lock()

@@ -22,6 +22,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/watcher"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/printable"
+	"github.com/ibrun/ibrun/perf"
 )
 
 const (
@@ -200,7 +201,11 @@ func (l *localAgent) handleEvent(e *protocol.Event) (all bool) {
 		return true
 	case protocol.EventExit:
 		if call := l.monitor.LastCall(e.Rank); call.Where != "" {
-			e.LastCall = fmt.Sprintf("%v at %s", call.Op, call.Where)
+			op := "Init"
+			if call.Op != perf.NoOp {
+				op = call.Op.String()
+			}
+			e.LastCall = op + " at " + call.Where
 		}
 		l.monitor.MarkExited(e.Rank)
 	case protocol.EventDone:
