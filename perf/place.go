@@ -54,7 +54,8 @@ func (p *place) read() (Op, string) {
 	return NoOp, ""
 }
 
-// Call is a call of the program: the operation, and its source position, such as "solver/main.go:31". The initialisation has NoOp.
+// Call is a call of the program: the operation, or NoOp for the initialisation, and its source position, such as
+// "solver/main.go:31".
 type Call struct {
 	Op    Op
 	Where string

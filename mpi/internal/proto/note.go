@@ -155,8 +155,8 @@ func (e *Engine) noteUnreceived(n *Note, source int32) {
 	}
 }
 
-// noteDropped is noteUnreceived for a message that this process has refused. The sender of an RTS or of a synchronous message gets
-// an error.
+// noteDropped is noteUnreceived for a message that this process has refused. The sender of an RTS or of a synchronous message
+// gets an error.
 func (e *Engine) noteDropped(v envelope, n *Note) {
 	if v.kind == kindEager || v.kind == kindFirstFrag {
 		e.noteUnreceived(n, v.Rank)
