@@ -22,7 +22,6 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/watcher"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/printable"
-	"github.com/ibrun/ibrun/perf"
 )
 
 const (
@@ -200,13 +199,7 @@ func (l *localAgent) handleEvent(e *protocol.Event) (all bool) {
 		l.monitor.DeliverStacks(e.Rank, e.Text)
 		return true
 	case protocol.EventExit:
-		if call := l.monitor.LastCall(e.Rank); call.Where != "" {
-			op := "Init"
-			if call.Op != perf.NoOp {
-				op = call.Op.String()
-			}
-			e.LastCall = op + " at " + call.Where
-		}
+		e.LastCall = l.monitor.LastCall(e.Rank)
 		l.monitor.MarkExited(e.Rank)
 	case protocol.EventDone:
 		l.done = true

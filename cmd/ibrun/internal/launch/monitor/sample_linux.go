@@ -36,12 +36,21 @@ func (m *Monitor) MarkExited(rank int) {
 	}
 }
 
-// LastCall returns the call that a rank of this node made last; the zero Call unless its calls are checked.
-func (m *Monitor) LastCall(rank int) perf.Call {
-	if i := m.task.LocalIndex(rank); i >= 0 {
-		return m.mem.LastCall(i)
+// LastCall returns the call that a rank of this node made last and its source position, as "Recv at solver/main.go:31"; "" unless
+// the calls of the job are checked.
+func (m *Monitor) LastCall(rank int) string {
+	i := m.task.LocalIndex(rank)
+	if i < 0 {
+		return ""
 	}
-	return perf.Call{}
+	switch call := m.mem.LastCall(i); {
+	case call.Where == "":
+		return ""
+	case call.Op == perf.NoOp:
+		return "Init at " + call.Where
+	default:
+		return call.Op.String() + " at " + call.Where
+	}
 }
 
 // localRanks returns the state of this node's ranks.
