@@ -2,110 +2,95 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal opens a pseudo-terminal: the side of the user, and that of the programs.
-func openTerminal(t *testing.T) (user, programs *os.File) {
+// openTerminal returns both ends of a new pseudo-terminal.
+func openTerminal(t *testing.T) (master, terminal *os.File) {
 	t.Helper()
-	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { user.Close() })
-	if err := unix.IoctlSetPointerInt(int(user.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+	t.Cleanup(func() { master.Close() })
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
 		t.Fatal(err)
 	}
-	n, err := unix.IoctlGetInt(int(user.Fd()), unix.TIOCGPTN)
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	terminal, err = os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { programs.Close() })
-	return user, programs
+	return master, terminal
 }
 
-// startOnTerminal starts ibrun as the leader of a session with that terminal.
-func startOnTerminal(t *testing.T, terminal *os.File, args ...string) *exec.Cmd {
-	t.Helper()
-	cmd := exec.Command("ibrun", args...)
+// A job in the background does not read the terminal: the shell gets what is typed. In the foreground rank 0 gets it.
+func TestBackgroundJob(t *testing.T) {
+	master, terminal := openTerminal(t)
+	cmd := exec.Command("bash", "-c", `set -m
+ibrun -n 1 sh -c 'echo started; sed -u s/^/rank:/' &
+read -r line; echo "shell:$line"; fg >/dev/null; echo ended`)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	p := &process{t: t, cmd: cmd}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
 	terminal.Close()
-	return cmd
-}
-
-// waitFor waits for the exit of a command, and returns its exit code.
-func waitFor(t *testing.T, cmd *exec.Cmd) int {
-	t.Helper()
-	hung := time.AfterFunc(waitLimit, func() { cmd.Process.Kill() })
-	err := cmd.Wait()
-	if !hung.Stop() {
-		t.Fatalf("ibrun does not end: %v", err)
+	var mu sync.Mutex
+	shown := ""
+	go func() {
+		buf := make([]byte, 1000)
+		for {
+			n, err := master.Read(buf)
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			shown += string(buf[:n])
+			mu.Unlock()
+		}
+	}()
+	want := func(text string) {
+		t.Helper()
+		defer func() {
+			if t.Failed() {
+				t.Logf("the terminal shows\n%s", shown)
+			}
+		}()
+		p.eventually("the terminal does not show "+text, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return strings.Contains(shown, text)
+		})
 	}
-	return cmd.ProcessState.ExitCode()
-}
-
-// TestStoppedTerminal: Ctrl-C ends a job whose terminal was stopped by Ctrl-S.
-func TestStoppedTerminal(t *testing.T) {
-	t.Parallel()
-	user, terminal := openTerminal(t)
-	cmd := startOnTerminal(t, terminal, "-n", "2", "yes")
-	buf := make([]byte, 1<<10)
-	if _, err := io.ReadFull(user, buf); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := user.WriteString("\x13"); err != nil { // Ctrl-S
-		t.Fatal(err)
-	}
-	// The signal must not restart the terminal, as Ctrl-C typed there would.
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	if code := waitFor(t, cmd); code != 130 {
-		t.Errorf("exit code %d, want 130", code)
-	}
-}
-
-// TestClosedTerminal: if the terminal is closed, ranks get SIGHUP and have the whole grace, although they can no longer print and
-// the kernel sends the signal more than once.
-func TestClosedTerminal(t *testing.T) {
-	t.Parallel()
-	user, terminal := openTerminal(t)
-	saved := filepath.Join(t.TempDir(), "saved")
-	cmd := startOnTerminal(t, terminal, "--grace", "30", "-n", "2", "rank", "save", saved)
-	for text, buf := "", make([]byte, 100); strings.Count(text, "ready") < 2; {
-		n, err := user.Read(buf)
-		if err != nil {
+	write := func(text string) {
+		t.Helper()
+		if _, err := master.WriteString(text); err != nil {
 			t.Fatal(err)
 		}
-		text += string(buf[:n])
 	}
-	if err := user.Close(); err != nil {
-		t.Fatal(err)
+	want("started")
+	for i := range 3 { // the shell reads only the first line while the job is in the background
+		write(fmt.Sprintf("line %d\n", i))
 	}
-	_ = cmd.Process.Signal(syscall.SIGHUP) // as the shell does; it may have ended
-	if code := waitFor(t, cmd); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
-	}
-	for rank := range 2 {
-		if _, err := os.Stat(fmt.Sprintf("%s.%d", saved, rank)); err != nil {
-			t.Errorf("rank %d was killed before it had saved its state: %v", rank, err)
-		}
-	}
+	want("shell:line 0")
+	want("rank:line 1")
+	want("rank:line 2")
+	write("\x04") // the end of the input
+	want("ended")
 }

@@ -115,7 +115,13 @@ func startAgent(w *watcher.Watcher, t *protocol.Task, s console.Streams, record 
 	}
 	control, theirs := os.NewFile(uintptr(fds[0]), "agent"), os.NewFile(uintptr(fds[1]), "agent's end")
 	defer theirs.Close()
-	files := []uintptr{s.In.Fd(), s.Out.Fd(), s.Err.Fd(), theirs.Fd(), perfmem.AgentFD: record.FD()}
+	in, inherited, err := s.RankInput()
+	if err != nil {
+		control.Close()
+		return nil, nil, fmt.Errorf("start agent: %w", err)
+	}
+	defer inherited()
+	files := []uintptr{in.Fd(), s.Out.Fd(), s.Err.Fd(), theirs.Fd(), perfmem.AgentFD: record.FD()}
 	command, err := w.Run(watcher.Command{Path: "/proc/self/exe", Args: []string{"ibrun", "agent"}, Files: files,
 		Cgroup: fmt.Sprintf("%s-%d", t.JobID, t.Node)})
 	if err != nil {

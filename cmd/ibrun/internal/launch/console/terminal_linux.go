@@ -1,0 +1,65 @@
+package console
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// foregroundCheck is how often a job in the background checks whether it is in the foreground by now.
+const foregroundCheck = 100 * time.Millisecond
+
+// inBackground reports whether f is the terminal of this process, and another job of the shell is in its foreground.
+func inBackground(f *os.File) bool {
+	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
+	return err == nil && group != unix.Getpgrp() // an error means that it is not the terminal of this process
+}
+
+// RankInput returns the standard input for rank 0: that of ibrun, so that what the rank does not read stays unread. The kernel
+// stops a job in the background that reads its terminal, but it does not know that the ranks, which are in another session,
+// belong to this job. So for a job that starts in the background, RankInput returns a pipe, to which ibrun copies what is typed
+// while the job is in the foreground. The caller closes the pipe by calling started when the rank's parent has inherited it.
+func (s Streams) RankInput() (in *os.File, started func(), err error) {
+	if !inBackground(s.In) {
+		return s.In, func() {}, nil
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, fmt.Errorf("open pipe for standard input: %w", err)
+	}
+	go copyInForeground(w, s.In)
+	return r, func() { r.Close() }, nil
+}
+
+// copyInForeground copies what is typed to a pipe until the end of the input. It reads only in the foreground, and only when the
+// pipe is empty: what nobody reads stays in the terminal.
+func copyInForeground(to, terminal *os.File) {
+	defer to.Close()
+	buf := make([]byte, 4096)
+	for {
+		unread, err := unix.IoctlGetInt(int(to.Fd()), unix.TIOCINQ)
+		if err != nil {
+			return
+		}
+		if unread > 0 || inBackground(terminal) {
+			time.Sleep(foregroundCheck)
+			continue
+		}
+		fds := []unix.PollFd{{Fd: int32(terminal.Fd()), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, int(foregroundCheck/time.Millisecond))
+		if n == 0 || err == unix.EINTR || inBackground(terminal) {
+			continue
+		}
+		if n, err = unix.Read(int(terminal.Fd()), buf); err == unix.EINTR || err == unix.EAGAIN {
+			continue
+		}
+		if err != nil || n == 0 {
+			return // the end of the input, or the terminal was closed
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return // nobody can read it any more
+		}
+	}
+}
