@@ -39,7 +39,7 @@ func TestBackgroundJob(t *testing.T) {
 	master, terminal := openTerminal(t)
 	cmd := exec.Command("bash", "-c", `set -m
 ibrun -n 1 sh -c 'echo started; sed -u s/^/rank:/' &
-read -r line; echo "shell:$line"; fg >/dev/null; echo ended`)
+for i in {1..50}; do read -r line; echo "shell:$line."; done; fg >/dev/null; echo ended`)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	p := &process{t: t, cmd: cmd}
@@ -85,12 +85,12 @@ read -r line; echo "shell:$line"; fg >/dev/null; echo ended`)
 		}
 	}
 	want("started")
-	for i := range 3 { // the shell reads only the first line while the job is in the background
+	for i := range 50 { // if both read, the rank gets one of them
 		write(fmt.Sprintf("line %d\n", i))
+		want(fmt.Sprintf("shell:line %d.", i))
 	}
-	want("shell:line 0")
-	want("rank:line 1")
-	want("rank:line 2")
+	write("the rest\n")
+	want("rank:the rest")
 	write("\x04") // the end of the input
 	want("ended")
 }

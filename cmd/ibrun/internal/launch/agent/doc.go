@@ -9,6 +9,6 @@
 // (PR_SET_PDEATHSIG), and the watcher above it kills their descendants: see package watcher.
 //
 // Two decisions have reasons that do not show in the code. Rank 0 inherits standard input itself, so what the rank does not
-// read stays unread; for a job that was started in the background see [console.Streams.RankInput]. And ranks stay in the agent's process group: setsid forks if it is started as the leader of a group, and
-// the agent would see the rank exit.
+// read stays unread; for a job that was started in the background see [console.Streams.RankInput]. And ranks stay in the agent's
+// process group: setsid forks if it is started as the leader of a group, and the agent would see the rank exit.
 package agent
