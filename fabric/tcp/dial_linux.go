@@ -46,7 +46,8 @@ func (d *Domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 		return nil, fmt.Errorf("tcp: connect to peer %d: %w", peer, err)
 	}
 	e := d.endpoint(peer)
-	e.state, e.addrs, e.giveUpAt = dialing, addrs, time.Now().Add(d.timeout)
+	e.state, e.addrs, e.since = dialing, addrs, time.Now()
+	e.giveUpAt = e.since.Add(d.timeout)
 	d.dial(e)
 	return e, nil
 }
@@ -83,7 +84,9 @@ func (d *Domain) attemptFailed(e *endpoint, err error) {
 		e.lost(err)
 		return
 	}
-	e.lastErr = err
+	if e.lastErr == nil || err != unix.ETIMEDOUT { // which says less
+		e.lastErr = err
+	}
 	if e.connecting() {
 		d.dial(e)
 	}
@@ -97,11 +100,14 @@ func (d *Domain) checkDeadlines(now time.Time) (pending bool) {
 			continue
 		}
 		pending = true
-		// After the proof the server may have accepted the connection already, so the client must wait for the verdict.
-		if now.After(hs.deadline) && hs.phase != awaitVerdict {
+		if now.After(hs.deadline) {
 			e := hs.ep
+			accepted := hs.phase != connecting
 			d.abortHandshake(hs)
 			if e != nil {
+				if limit := e.since.Add(clientTimeoutFactor * d.timeout); accepted && limit.After(e.giveUpAt) {
+					e.giveUpAt = limit
+				}
 				d.attemptFailed(e, unix.ETIMEDOUT)
 			}
 		}

@@ -75,6 +75,7 @@ type endpoint struct {
 	giveUpAt   time.Time        // when the peer is reported as lost; zero: there is a connection, and the peer answers
 	lastErr    error            // error of the last attempt, or of sending
 	broken     error            // why the last connection ended
+	since      time.Time        // when it ended, or when the first one was tried
 	mismatches int              // checksums that did not match, since the last message or memory that arrived
 }
 

@@ -15,10 +15,14 @@ import (
 const (
 	// handshakeTimeout is how long the handshake of an accepted connection may take.
 	handshakeTimeout = 5 * time.Second
+	// maxPrecedence is how long an attempt takes precedence over one of the peer.
+	maxPrecedence = time.Second
+	// minAnswerTime is how long a client waits for the challenge at least.
+	minAnswerTime = 250 * time.Millisecond
 	// redialTimeout is how long the kernel may take to connect again.
 	redialTimeout = 5 * time.Second / 2
-	// clientTimeoutFactor times Transport.Timeout is how long the connecting side waits for the handshake, once it is connected.
-	// The other process may be stopped for a while, or may not have polled yet.
+	// clientTimeoutFactor times Transport.Timeout is how long the connecting side tries if the host of the peer accepts
+	// connections. The other process may be stopped for a while, or may not have polled yet.
 	clientTimeoutFactor = 4
 )
 
@@ -166,7 +170,7 @@ func (d *Domain) sendHello(hs *handshake) error {
 	if err := d.epollCtl(unix.EPOLL_CTL_MOD, hs.stream.fd, unix.EPOLLIN, tagHandshake, hs.slot); err != nil {
 		return err
 	}
-	hs.deadline = time.Now().Add(clientTimeoutFactor * d.timeout)
+	hs.deadline = time.Now().Add(max(d.timeout/4, minAnswerTime)) // a host between the peers may have accepted the connection, so try again
 	hs.transcript.hello = hello{from: uint32(d.self), to: uint32(hs.ep.peer), size: uint32(len(d.peers)),
 		options: d.options, session: hs.ep.session}
 	rand.Read(hs.transcript.hello.nonce[:])
@@ -195,7 +199,8 @@ func (d *Domain) handleChallenge(hs *handshake, b []byte) error {
 	}
 	e := hs.ep
 	e.dropConnection()
-	e.giveUpAt = time.Now().Add(d.timeout) // the server is the peer: if the rest fails, try again
+	hs.deadline = time.Now().Add(d.timeout)
+	e.giveUpAt = hs.deadline.Add(d.timeout) // the server is the peer: if the rest fails, try again
 	if hs.transcript.encrypted() {
 		return d.startTLS(hs, d.encryptor.Client)
 	}
@@ -243,12 +248,18 @@ func (d *Domain) verdict(hs *handshake, e *endpoint) string {
 		return labelEnded
 	case e.agreed && e.confirmed && e.session != theirs:
 		return labelDuplicate
-	case e.attempt != nil && e.attempt.phase != connecting && d.self < int(e.peer): // the attempt of the lower number wins
+	case e.attempt != nil && e.attempt.precedes(d.self < int(e.peer)):
 		return labelDuplicate
 	}
 	// Without a confirmation the client may have lost the verdict, and may have agreed on another session since. Then neither side
 	// has received anything.
 	return labelAccept
+}
+
+// precedes reports whether this side's own attempt to connect wins over one of the peer: that of the lower number does. An
+// attempt that leads nowhere does not: the kernel has not connected, or the peer has not answered for a while.
+func (hs *handshake) precedes(lower bool) bool {
+	return lower && hs.phase != connecting && time.Since(hs.started) < maxPrecedence
 }
 
 // handleVerdict handles a verdict on the client.

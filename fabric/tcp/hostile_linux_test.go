@@ -199,43 +199,50 @@ func TestDuplicateConnection(t *testing.T) {
 	}
 }
 
-// joinFrames encodes frames, given as pairs of kind and body, with checksums. Behind the body of a kindData there is a kindSum.
-func joinFrames(fs ...any) (b []byte) {
-	for i := 0; i < len(fs); i += 2 {
-		var h [headerBytes]byte
-		k, body := fs[i].(kind), []byte(fs[i+1].(string))
-		f := frame{kind: k, length: len(body), sum: addSum(0, body)}
-		if k == kindData {
-			f.sum = 0
-		}
-		f.put(h[:], true)
-		b = append(append(b, h[:]...), body...)
-		if k == kindData && len(body) > 0 {
-			b = appendSum(b, body)
+// resume connects to a target as peer 1 again, and returns the transcript and the verdict.
+func resume(t *testing.T, d *Domain, at string, s session, position uint64) (x transcript, verdict []byte) {
+	t.Helper()
+	c := dial(t, at)
+	x.hello = hello{from: 1, size: 3, options: optionChecksum, session: s}
+	write(t, c, x.helloMessage(&d.key))
+	if err := x.parseChallenge(readReply(t, d, c, challengeBytes), &d.key); err != nil {
+		t.Fatal(err)
+	}
+	write(t, c, x.positionMessage(&d.key, labelProof, position))
+	return x, readReply(t, d, c, positionBytes)
+}
+
+// TestEnded: a peer that has closed, and then asks whether its shutdown has arrived, learns that it has.
+func TestEnded(t *testing.T) {
+	d, at := openTarget(t)
+	c, _, _ := authenticate(t, d, at, 1)
+	write(t, c, joinFrames(kindMessage, "hello", kindShutdown, ""))
+	for _, want := range []fabric.EventKind{fabric.Message, fabric.PeerDown} {
+		if ev := pollUntil(t, d, func() bool { return false }); ev.Kind != want {
+			t.Fatalf("%+v", ev)
 		}
 	}
-	return b
+	x, verdict := resume(t, d, at, session{1}, 0)
+	if position, ok := x.parsePosition(verdict, &d.key, labelEnded); !ok || position != 2*headerBytes+5 {
+		t.Errorf("position %d, %v", position, ok)
+	}
 }
 
-// appendSum appends the kindSum of memory.
-func appendSum(b, memory []byte) []byte {
-	var h [headerBytes]byte
-	frame{kind: kindSum, sum: addSum(0, memory)}.put(h[:], true)
-	return append(b, h[:]...)
-}
-
-// invalidAck encodes a frame that acknowledges what was never sent.
-func invalidAck() []byte {
-	var h [headerBytes]byte
-	frame{kind: kindAck, ack: 1}.put(h[:], true)
-	return h[:]
-}
-
-// invalidFrame encodes the header of a frame that is not valid, with a valid checksum.
-func invalidFrame(k kind, length int) []byte {
-	var h [headerBytes]byte
-	frame{kind: k, length: length}.put(h[:], true)
-	return h[:]
+// TestInvalidPosition: a peer that says it has received more than was sent is lost.
+func TestInvalidPosition(t *testing.T) {
+	d, at := openTarget(t)
+	authenticate(t, d, at, 1)
+	c := dial(t, at)
+	var x transcript
+	x.hello = hello{from: 1, size: 3, options: optionChecksum, session: session{1}}
+	write(t, c, x.helloMessage(&d.key))
+	if err := x.parseChallenge(readReply(t, d, c, challengeBytes), &d.key); err != nil {
+		t.Fatal(err)
+	}
+	write(t, c, x.positionMessage(&d.key, labelProof, 1))
+	if ev := pollUntil(t, d, func() bool { return false }); ev.Kind != fabric.PeerDown || !errors.Is(ev.Err, fabric.ErrCorrupt) {
+		t.Errorf("%+v", ev)
+	}
 }
 
 // TestCorruptFrames: a peer that sends something that no peer sends is lost, as corrupt, after what it has sent before. The other

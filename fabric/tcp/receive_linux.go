@@ -11,6 +11,8 @@ import (
 const (
 	// maxReceiveBytes is about how much one call receives into memory, so that it does not block its caller for long.
 	maxReceiveBytes = 1 << 20
+	// maxPiece is how much of the memory of a Read is received before its checksum is computed: the piece is in a cache then.
+	maxPiece = 256 << 10
 	// readAhead is how much is received in addition to the bytes of a Read: the headers between, and little that has to be copied.
 	readAhead = 1 << 10
 )
@@ -31,7 +33,7 @@ func (e *endpoint) receiveFrames() bool {
 		if m.skip != 0 {
 			room = room[:min(len(room), m.skip)]
 		}
-		n, errno := e.receiveParts(room)
+		n, asked, errno := e.receiveParts(room)
 		if errno == unix.EAGAIN {
 			break
 		}
@@ -39,7 +41,7 @@ func (e *endpoint) receiveFrames() bool {
 			e.connectionEnded(errno)
 			return true
 		}
-		full := n == len(m.into)+len(room)
+		full := n == asked
 		moved += n
 		if k := min(n, len(m.into)); k > 0 {
 			e.addMemory(k)
@@ -66,17 +68,23 @@ func (e *endpoint) receiveFrames() bool {
 	return moved > 0
 }
 
-// receiveParts receives into the memory of a Read, if one is in progress, and then into room.
-func (e *endpoint) receiveParts(room []byte) (int, unix.Errno) {
+// receiveParts receives into the memory of a Read, if one is in progress, and then into room. asked is how much it had room for.
+func (e *endpoint) receiveParts(room []byte) (n, asked int, errno unix.Errno) {
 	into := e.memory.into
 	if len(into) == 0 {
-		return e.stream.receive(room)
+		n, errno = e.stream.receive(room)
+		return n, len(room), errno
 	}
 	if e.sentSinceQuickAck && e.needsQuickAck() {
 		e.sentSinceQuickAck = false
 		requestQuickAck(e.stream.fd)
 	}
-	return e.stream.receiveParts(into, room)
+	if len(into) > maxPiece && e.memory.verify {
+		n, errno = e.stream.receive(into[:maxPiece])
+		return n, maxPiece, errno
+	}
+	n, errno = e.stream.receiveParts(into, room)
+	return n, len(into) + len(room), errno
 }
 
 // missingBytes returns how many bytes of the next frame are missing. It returns 0 if not even its header is complete.

@@ -14,12 +14,12 @@ import (
 type fault int
 
 const (
-	faultNone    fault = iota
-	faultReset         // both ends are reset
-	faultClose         // both ends are closed
-	faultFlip          // a bit is changed
-	faultDelay         // nothing is forwarded for a few milliseconds
-	faultSilence       // nothing is forwarded any more, in one direction
+	faultNone  fault = iota
+	faultReset       // both ends are reset
+	faultClose       // both ends are closed
+	faultFlip        // a bit is changed
+	faultDelay       // nothing is forwarded for a few milliseconds
+	faultHalf        // one end is reset, and the other end stays open
 	faultCount
 )
 
@@ -112,7 +112,12 @@ func (r *relay) accept() {
 
 // forward copies a direction of a connection, with a fault after at bytes.
 func (r *relay) forward(to, from net.Conn, f fault, at int) {
-	defer to.Close()
+	half := false
+	defer func() {
+		if !half {
+			_ = to.Close() // it may be closed already
+		}
+	}()
 	b := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(b)
@@ -131,10 +136,9 @@ func (r *relay) forward(to, from net.Conn, f fault, at int) {
 				b[at] ^= 1 << (at % 8)
 			case faultDelay:
 				time.Sleep(5 * time.Millisecond)
-			case faultSilence:
-				for err == nil {
-					_, err = from.Read(b)
-				}
+			case faultHalf:
+				half = true
+				reset(from)
 				return
 			}
 			f, at = faultReset, at+1<<18 // if that had no effect

@@ -52,8 +52,8 @@ func (e *endpoint) reconnect(cause error) {
 	if e.state != up && e.state != closing {
 		return
 	}
-	e.broken, e.lastErr = cause, cause
-	e.giveUpAt = time.Now().Add(e.d.timeout)
+	e.broken, e.lastErr, e.since = cause, cause, time.Now()
+	e.giveUpAt = e.since.Add(e.d.timeout)
 	e.nextAddr, e.backoff = 0, 0
 	if e.attempt == nil {
 		e.d.dial(e)
@@ -67,8 +67,8 @@ func (e *endpoint) suspect(silent time.Duration) {
 	if !e.giveUpAt.IsZero() {
 		return
 	}
-	e.broken = errSilent
-	e.giveUpAt = time.Now().Add(e.d.timeout - silent)
+	e.broken, e.since = errSilent, time.Now().Add(-silent)
+	e.giveUpAt = e.since.Add(e.d.timeout)
 	e.nextAddr, e.backoff = 0, 0
 	e.d.dial(e)
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"hash/fnv"
 	"math/rand/v2"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,7 +35,7 @@ type side struct {
 }
 
 // newSides opens two domains that reach each other through relays.
-func newSides(t *testing.T, tr *Transport, r *rand.Rand, choose func() (fault, int)) (sides [2]*side, relays [2]*relay) {
+func newSides(t *testing.T, tr *Transport, r *rand.Rand, choose [2]func() (fault, int)) (sides [2]*side, relays [2]*relay) {
 	t.Helper()
 	ds := openDomains(t, tr, 2)
 	for i := range sides {
@@ -48,7 +50,7 @@ func newSides(t *testing.T, tr *Transport, r *rand.Rand, choose func() (fault, i
 			t.Fatal(err)
 		}
 		sides[i] = s
-		relays[i] = startRelay(t, ds[i], choose)
+		relays[i] = startRelay(t, ds[i], choose[i])
 	}
 	for i, s := range sides {
 		s.peer = sides[1-i]
@@ -191,7 +193,8 @@ func TestBrokenConnections(t *testing.T) {
 		"reset":     {faultReset},
 		"close":     {faultClose},
 		"flip":      {faultFlip},
-		"mixed":     {faultReset, faultClose, faultFlip, faultDelay, faultReset},
+		"half":      {faultHalf},
+		"mixed":     {faultReset, faultClose, faultFlip, faultDelay, faultHalf},
 		"without":   {faultReset, faultClose, faultDelay},
 		"encrypted": {faultReset, faultClose, faultFlip, faultDelay, faultFlip},
 	} {
@@ -199,8 +202,13 @@ func TestBrokenConnections(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, uint64(len(name))))
 			tr := &Transport{Key: [32]byte{5}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond,
 				NoChecksum: name == "without", Encrypt: name == "encrypted", Eager: 1}
-			sides, relays := newSides(t, tr, r, randomFaults(r, kinds...))
-			for n := uint64(200); n < 10000 && sides[0].d.reconnects < 4; n += 200 {
+			times := uint64(4)
+			if name == "half" { // the client of a handshake notices nothing, and gives up after a quarter of the timeout
+				tr.Timeout, times = 2*time.Second, 2
+			}
+			random := randomFaults(r, kinds...)
+			sides, relays := newSides(t, tr, r, [2]func() (fault, int){random, random})
+			for n := uint64(200); n < 10000 && sides[0].d.reconnects < times; n += 200 {
 				exchangeChecked(t, sides, n)
 			}
 			sides[0].send()
@@ -226,12 +234,142 @@ func TestBrokenConnections(t *testing.T) {
 					faults[f] += x.count[f].Load()
 				}
 			}
-			if sides[0].d.reconnects < 4 {
+			if sides[0].d.reconnects < times {
 				t.Error("the connection was hardly ever made again")
 			}
 			t.Logf("faults %v, made again %d and %d, Reads %d and %d, wrong checksums %d and %d", faults,
 				sides[0].d.reconnects, sides[1].d.reconnects, sides[0].readsEnd, sides[1].readsEnd,
 				sides[0].d.mismatches, sides[1].d.mismatches)
 		})
+	}
+}
+
+// TestAlwaysCorrupt: if the same message is changed again and again, the peer is lost, and the error names it and the cause.
+func TestAlwaysCorrupt(t *testing.T) {
+	tr := &Transport{Key: [32]byte{5}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond}
+	r := rand.New(rand.NewPCG(1, 1))
+	sides, _ := newSides(t, tr, r, [2]func() (fault, int){
+		func() (fault, int) { return faultFlip, 50001 }, // to the client, which is peer 1
+		func() (fault, int) { return faultFlip, 50000 }, // to the server, which is peer 1
+	})
+	for err := fabric.ErrAgain; err != nil; {
+		if err = sides[0].ep.Send(make([]byte, 100000), nil); err != nil && err != fabric.ErrAgain {
+			t.Fatal(err)
+		}
+		sides[0].poll()
+		sides[1].poll()
+	}
+	for end := time.Now().Add(time.Minute); sides[0].down == nil || sides[1].down == nil; {
+		sides[0].poll()
+		sides[1].poll()
+		if time.Now().After(end) {
+			t.Fatalf("not lost after %d wrong checksums", sides[1].d.mismatches)
+		}
+	}
+	if err := sides[1].down; !errors.Is(err, fabric.ErrCorrupt) || !strings.Contains(err.Error(), "peer 0") ||
+		sides[1].d.mismatches != maxMismatches {
+		t.Errorf("after %d wrong checksums: %v", sides[1].d.mismatches, err)
+	}
+	if err := sides[0].down; !errors.Is(err, fabric.ErrPeerDown) || !strings.Contains(err.Error(), "ended the connection") {
+		t.Errorf("the sender: %v", err)
+	}
+}
+
+// TestRetained: while there is no connection, messages are kept up to a limit, and Send returns ErrAgain beyond it. All arrive
+// when there is one again. Then the memory is freed.
+func TestRetained(t *testing.T) {
+	tr := &Transport{Key: [32]byte{5}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond,
+		Timeout: 2 * time.Second}
+	var cut atomic.Bool
+	choose := func() (fault, int) {
+		if cut.Load() {
+			return faultReset, 0
+		}
+		return faultNone, 0
+	}
+	sides, relays := newSides(t, tr, rand.New(rand.NewPCG(1, 1)), [2]func() (fault, int){choose, choose})
+	exchangeChecked(t, sides, 3)
+	cut.Store(true)
+	relays[0].resetAll(false)
+	relays[1].resetAll(false)
+	e := sides[0].ep.(*endpoint)
+	header := make([]byte, 16)
+	sent := sides[0].sent
+	for err := error(nil); err == nil; {
+		binary.LittleEndian.PutUint64(header, sent)
+		payload := sides[0].memory[:1000]
+		binary.LittleEndian.PutUint64(header[8:], hash(payload))
+		if err = sides[0].ep.Send(header, payload); err == nil {
+			sent++
+		} else if err != fabric.ErrAgain {
+			t.Fatal(err)
+		}
+	}
+	if kept := e.out.end - e.out.acked; kept > maxRetained || sent < 100 {
+		t.Fatalf("%d bytes of %d messages are kept", kept, sent)
+	}
+	cut.Store(false)
+	for end := time.Now().Add(time.Minute); sides[1].got < sent || e.out.ring != nil; {
+		sides[0].poll()
+		sides[1].poll()
+		if sides[0].down != nil || sides[1].down != nil || time.Now().After(end) {
+			t.Fatalf("%d of %d messages have arrived, %d bytes are kept: %v, %v", sides[1].got, sent, len(e.out.ring),
+				sides[0].down, sides[1].down)
+		}
+	}
+}
+
+// TestRing compares the ring buffer of retained with a slice that keeps everything.
+func TestRing(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %#x", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	var r retained
+	var all []byte
+	for range 20000 {
+		switch random.IntN(6) {
+		case 0, 1:
+			b := make([]byte, random.IntN(3000))
+			for i := range b {
+				b[i] = byte(random.Uint32())
+			}
+			if len(b) <= r.room() {
+				r.add(b)
+				all = append(all, b...)
+			}
+		case 2, 3:
+			r.sent += uint64(random.IntN(r.unsent() + 1))
+		case 4:
+			if err := r.acknowledge(uint32(r.acked) + uint32(random.IntN(int(r.sent-r.acked)+1))); err != nil {
+				t.Fatal(err)
+			}
+			if random.IntN(10) == 0 {
+				r.release()
+			}
+		case 5:
+			if random.IntN(50) == 0 {
+				if err := r.resume(r.acked + uint64(random.IntN(int(r.sent-r.acked)+1))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		var kept []byte
+		for at := r.acked; at < r.end; {
+			part := r.part(at, r.end)
+			kept = append(kept, part...)
+			at += uint64(len(part))
+		}
+		if uint64(len(all)) != r.end || !bytes.Equal(kept, all[r.acked:]) || r.acked > r.sent || r.sent > r.end ||
+			len(kept) > maxRetained {
+			t.Fatalf("acked %d, sent %d, end %d of %d: kept %d bytes", r.acked, r.sent, r.end, len(all), len(kept))
+		}
+	}
+	for _, ack := range []uint32{uint32(r.sent) + 1, uint32(r.acked) + 1<<30} {
+		if err := r.acknowledge(ack); !errors.Is(err, fabric.ErrCorrupt) {
+			t.Errorf("acknowledge %d of %d to %d: %v", ack, r.acked, r.sent, err)
+		}
+	}
+	if r.resume(r.end+1) == nil || r.acked > 0 && r.resume(r.acked-1) == nil {
+		t.Error("resumed outside of what is kept")
 	}
 }

@@ -81,6 +81,45 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
+// joinFrames encodes frames, given as pairs of kind and body, with checksums. Behind the body of a kindData there is a kindSum.
+func joinFrames(fs ...any) (b []byte) {
+	for i := 0; i < len(fs); i += 2 {
+		var h [headerBytes]byte
+		k, body := fs[i].(kind), []byte(fs[i+1].(string))
+		f := frame{kind: k, length: len(body), sum: addSum(0, body)}
+		if k == kindData {
+			f.sum = 0
+		}
+		f.put(h[:], true)
+		b = append(append(b, h[:]...), body...)
+		if k == kindData && len(body) > 0 {
+			b = appendSum(b, body)
+		}
+	}
+	return b
+}
+
+// appendSum appends the kindSum of memory.
+func appendSum(b, memory []byte) []byte {
+	var h [headerBytes]byte
+	frame{kind: kindSum, sum: addSum(0, memory)}.put(h[:], true)
+	return append(b, h[:]...)
+}
+
+// invalidAck encodes a frame that acknowledges what was never sent.
+func invalidAck() []byte {
+	var h [headerBytes]byte
+	frame{kind: kindAck, ack: 1}.put(h[:], true)
+	return h[:]
+}
+
+// invalidFrame encodes the header of a frame that is not valid, with a valid checksum.
+func invalidFrame(k kind, length int) []byte {
+	var h [headerBytes]byte
+	frame{kind: k, length: length}.put(h[:], true)
+	return h[:]
+}
+
 // testTranscript returns a transcript between peers 1 and 2 of 5, and the job's key.
 func testTranscript() (t transcript, key [32]byte) {
 	key = [32]byte{1, 2, 3}
