@@ -92,6 +92,9 @@ func (d *Domain) attemptFailed(e *endpoint, err error) {
 	}
 }
 
+// limit returns when the peer is lost at the latest, if its host accepts connections and its process does not answer.
+func (e *endpoint) limit() time.Time { return e.since.Add(clientTimeoutFactor * e.d.timeout) }
+
 // checkDeadlines aborts handshakes and connection attempts that have taken too long, and begins rounds of attempts that are due.
 // It reports whether any handshake or attempt is left.
 func (d *Domain) checkDeadlines(now time.Time) (pending bool) {
@@ -105,8 +108,8 @@ func (d *Domain) checkDeadlines(now time.Time) (pending bool) {
 			accepted := hs.phase != connecting
 			d.abortHandshake(hs)
 			if e != nil {
-				if limit := e.since.Add(clientTimeoutFactor * d.timeout); accepted && limit.After(e.giveUpAt) {
-					e.giveUpAt = limit
+				if accepted && e.limit().After(e.giveUpAt) {
+					e.giveUpAt = e.limit()
 				}
 				d.attemptFailed(e, unix.ETIMEDOUT)
 			}

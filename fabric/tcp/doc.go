@@ -4,8 +4,8 @@
 //	d, err := t.Open(ctx, &fabric.Config{Self: 0, Size: 2})
 //	ep, err := d.Connect(1, addrOfPeer1)
 //
-// There is one connection per pair of peers, made on first use by the peer that needs it. If both connect at the same time, the
-// connection of the lower number wins. Sockets are non-blocking and called directly; the runtime's poller is not involved.
+// There is one connection per pair of peers, made on first use by the peer that needs it. If both connect at the same time,
+// the connection of the lower number wins. Sockets are non-blocking and called directly; the runtime's poller is not involved.
 //
 //	address      where peers listen, and which network interfaces they use
 //	listen       accepting connections; limits on unauthenticated ones
@@ -37,49 +37,74 @@
 //
 // # Copies
 //
-// A message is copied once by the kernel on each side, and once by the program that keeps it beyond the next Poll. Bytes that the
-// kernel does not take immediately are copied into the connection's send buffer, which holds at least one message. If that is
-// full, Send returns ErrAgain. A Read is copied by the kernel alone: the peer sends it by sendmsg from its registered memory, and
-// readv puts it into the caller's. The same holds for memory that is pushed, except for the part that arrives together with the
-// message before it. If a push is not read, it is received in vain. One stream carries everything. On a loopback device, where
-// the kernel's copy is the limit, several streams are not faster, and between machines one stream fills what two cores can copy.
+// A message is copied once by the kernel on each side, and once by the program that keeps it beyond the next Poll. Another
+// copy is kept until the peer's process has received the message; it is made after the system call, while the peer already has
+// work to do. Bytes that the kernel does not take immediately are sent from that copy. At most 4 MiB are kept for a peer, of
+// which 256 KiB may be unsent; beyond that Send returns ErrAgain. A Read is copied by the kernel alone: the peer sends it by
+// sendmsg from its registered memory, and readv puts it into the caller's. The same holds for memory that is pushed, except
+// for the part that arrives together with the message before it. If a push is not read, it is received in vain. One stream
+// carries everything. On a loopback device, where the kernel's copy is the limit, several streams are not faster, and between
+// machines one stream fills what two cores can copy.
 //
 // # Memory
 //
-// A peer that is not connected costs a pointer. A connected one costs an endpoint of some hundred bytes here, and its socket in
-// the kernel. Buffers belong to the domain; a connection has one while it holds part of a message, or a message that has not been
-// released. The kernel's memory for a connection that nothing reads from is bounded, at 1 MiB here and 2 MiB at the receiver.
-// There it is what net.ipv4.tcp_rmem allows if the program read so fast before that the kernel has widened the window.
+// A peer that is not connected costs a pointer. A connected one costs an endpoint of some hundred bytes here, and its socket
+// in the kernel. Buffers belong to the domain; a connection has one while it holds part of a message, or a message that has
+// not been released. The kernel's memory for a connection that nothing reads from is bounded, at 1 MiB here and 2 MiB at the
+// receiver. There it is what net.ipv4.tcp_rmem allows if the program read so fast before that the kernel has widened the
+// window.
 //
 // # Progress
 //
-// A Read needs the peer's process, but not its program. If that computes and does not poll, a timer accepts connections, serves
-// Reads and sends what is unsent, every millisecond, or every 16 when there was nothing to do. It is stopped while the program
-// sleeps. It cannot receive beyond messages that fill the buffer and have not been taken.
+// A Read needs the peer's process, but not its program. If that computes and does not poll, a timer accepts connections,
+// serves Reads and sends what is unsent, every millisecond, or every 16 when there was nothing to do. It is stopped while the
+// program sleeps. It cannot receive beyond messages that fill the buffer and have not been taken.
+//
+// # Broken connections
+//
+// A connection that breaks while both processes live is made again: after a reset, or if a host between the two has forgotten
+// it. Each side that notices connects. If both do, the lower number wins. A connection that the other side still believes in
+// is replaced. The handshake names the session and exchanges how many bytes of messages each side has received, so that the
+// other sends the rest again; its MACs cover both. Receivers acknowledge messages by the headers of all frames, and by a frame
+// of their own after 512 KiB, or a while after the last message. Reads need no copies: the reader requests what is missing. A
+// push is not repeated, since a Read gets the same memory.
+//
+// The peer is lost when its host refuses a connection: then its process has ended. It is also lost if its host does not
+// respond for Transport.Timeout, or accepts connections and its process does not answer for four times as long. If the host
+// has rules that drop such packets instead of refusing them, the end of a process is only known after Transport.Timeout.
+//
+// # Checksums
+//
+// Unless Transport.NoChecksum or Encrypt is set, the header of every frame has a CRC32C of itself and of its body. TCP's own
+// checksum misses one of 65,536 changes, and network devices have changed packets and computed it anew. A Read is complete
+// when the checksum of its last part has arrived. If a checksum does not match, the connection is made again, and what was
+// changed is sent again. After the eighth time without progress the peer is lost, with ErrCorrupt. Each side computes 20 GB/s.
 //
 // # Unauthenticated connections
 //
-// Both sides prove that they know Transport.Key, by HMAC-SHA-256 over both peers' numbers, the size of the set, the version and
-// two fresh nonces, before anything else is read. A client that does not know the key is sent nothing. It occupies a descriptor
-// and less than 500 bytes for five seconds at most, and there are at most 128 such connections. Without encryption frames are not
-// authenticated: the network itself is trusted not to change packets, as it is by RDMA.
+// Both sides prove that they know Transport.Key, by HMAC-SHA-256 over both peers' numbers, the size of the set, the version
+// and two fresh nonces, before anything else is read. A client that does not know the key is sent nothing. It occupies a
+// descriptor and less than 800 bytes for five seconds at most, and there are at most 128 such connections. Without encryption
+// frames are not authenticated: the network itself is trusted not to change packets, as it is by RDMA.
 //
 // # Encryption
 //
-// With Transport.Encrypt both sides begin with TLS 1.3 after the challenge. The proof and the verdict are sent over it, and their
-// MACs also cover the channel binding of the TLS session (package internal/encrypt). Peers that differ in the setting learn that
-// from hello and challenge, whose MACs cover it, and do not connect. Each new connection has a new session.
+// With Transport.Encrypt both sides begin with TLS 1.3 after the challenge. The proof and the verdict are sent over it, and
+// their MACs also cover the channel binding of the TLS session (package internal/encrypt). Peers that differ in the setting
+// learn that from hello and challenge, whose MACs cover it, and do not connect. Each new connection has a new session.
 //
 // TLS runs over the same non-blocking sockets. Its handshake has a goroutine that runs in turn with the one that polls.
 // Afterwards, sending means to encrypt up to 192 KiB, and to keep the records that the kernel does not take; nothing more is
 // encrypted before they are gone. TLS may hold decrypted bytes while the socket is not readable, so such connections are in a
-// list that Poll and Arm look at. Memory is copied twice more on each side, there are allocations, and a connection that was used
-// keeps about 50 KiB. A record that does not authenticate breaks the connection.
+// list that Poll and Arm look at. Memory is copied twice more on each side, there are allocations, and a connection that was
+// used keeps about 50 KiB. A record that does not authenticate breaks the connection.
 //
 // # Loss of a peer
 //
-// A peer that closes sends an orderly shutdown. If a peer is killed, its kernel closes the connection. A peer is lost if its
-// kernel has acknowledged nothing for Transport.Timeout while there was something to acknowledge; on an idle connection keepalive
-// probes find that out. A peer that is merely stopped, or computes, is not lost, since its kernel answers. (TCP_USER_TIMEOUT
-// would report it as lost when its window is full.)
+// A peer that closes sends an orderly shutdown, and waits up to Transport.Linger for its acknowledgement. If a peer is killed,
+// its kernel closes the connection and refuses another one. A peer is lost if its kernel has acknowledged nothing for
+// Transport.Timeout while there was something to acknowledge; on an idle connection keepalive probes, one a second, find that
+// out. After a third of that time another connection is tried, since retransmissions become rare when many packets are lost. A
+// peer that is merely stopped, or computes, is not lost, since its kernel answers. (TCP_USER_TIMEOUT would report it as lost
+// when its window is full.)
 package tcp

@@ -170,7 +170,8 @@ func (d *Domain) sendHello(hs *handshake) error {
 	if err := d.epollCtl(unix.EPOLL_CTL_MOD, hs.stream.fd, unix.EPOLLIN, tagHandshake, hs.slot); err != nil {
 		return err
 	}
-	hs.deadline = time.Now().Add(max(d.timeout/4, minAnswerTime)) // a host between the peers may have accepted the connection, so try again
+	// A host between the peers may have accepted the connection, so try again if there is no answer.
+	hs.deadline = time.Now().Add(max(d.timeout/4, minAnswerTime))
 	hs.transcript.hello = hello{from: uint32(d.self), to: uint32(hs.ep.peer), size: uint32(len(d.peers)),
 		options: d.options, session: hs.ep.session}
 	rand.Read(hs.transcript.hello.nonce[:])
@@ -200,7 +201,9 @@ func (d *Domain) handleChallenge(hs *handshake, b []byte) error {
 	e := hs.ep
 	e.dropConnection()
 	hs.deadline = time.Now().Add(d.timeout)
-	e.giveUpAt = hs.deadline.Add(d.timeout) // the server is the peer: if the rest fails, try again
+	if e.giveUpAt = hs.deadline; hs.deadline.After(e.limit()) { // the server is the peer: if the rest fails, try again
+		e.giveUpAt = e.limit()
+	}
 	if hs.transcript.encrypted() {
 		return d.startTLS(hs, d.encryptor.Client)
 	}

@@ -18,19 +18,23 @@ const (
 	maxUnread = 2 << 20 // at the receiver and in flight, until the kernel finds that the program reads faster
 )
 
+// maxProbes is the most that the kernel allows of TCP_KEEPCNT.
+const maxProbes = 127
+
 // setOptions sets the options of a connection. Sizes of buffers are left to the kernel, which adapts them to the path, unless
 // socketBuffer is not 0. An exception is the send buffer of a connection within the machine, if the kernel allows
 // localSendBuffer.
 func setOptions(fd int, timeout time.Duration, socketBuffer int) error {
-	// Keepalive probes begin after a third of the timeout, and are repeated every second or more until it has passed.
+	// Keepalive probes begin after a fifth of the timeout, and are repeated every second. The kernel does not give up before the
+	// timeout has passed: that is decided by checkResponds.
 	seconds := max(3, int(timeout/time.Second))
-	idle, step := seconds/3, max(1, seconds/6)
+	idle := max(1, seconds/5)
 	for _, o := range []struct{ level, name, value int }{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
 		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
 		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, idle},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, step},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, max(1, (seconds-idle)/step)},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 1},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, min(seconds, maxProbes)},
 		{unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, maxUnsent},
 		{unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP, maxUnread},
 	} {
