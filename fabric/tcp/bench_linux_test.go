@@ -31,9 +31,9 @@ func socketLink(b *testing.B, size int) link {
 	if err != nil {
 		b.Fatal(err)
 	}
-	far, err := accept(listener)
+	far, _, err := accept(listener)
 	for err == unix.EAGAIN {
-		far, err = accept(listener)
+		far, _, err = accept(listener)
 	}
 	if err = errors.Join(err, closeFD(listener)); err != nil {
 		b.Fatal(err)

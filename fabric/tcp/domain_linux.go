@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/admission"
 	"github.com/ibrun/ibrun/internal/encrypt"
 )
 
@@ -43,8 +44,8 @@ type Domain struct {
 
 	// Connections that are being made.
 	listeners       []int
-	handshakes      []*handshake // by slot, nil: free
-	unauthenticated int          // how many of them were accepted, rather than dialed
+	handshakes      []*handshake           // by slot, nil: free
+	unauthenticated admission.Waiting[int] // descriptors of those that were accepted, rather than dialed
 
 	// Peers and the memory that they may read.
 	peers     []*endpoint // by number; nil: no connection was tried by either side
@@ -73,7 +74,8 @@ type Domain struct {
 func open(t *Transport, cfg *fabric.Config, chosen []iface) (fabric.Domain, error) {
 	d := &Domain{self: cfg.Self, key: t.Key, timeout: t.timeout(), linger: t.linger(), socketBuffer: t.socketBuffer,
 		options: t.options(), caps: t.Caps(), maxPush: t.MaxPush(), ifaces: chosen,
-		peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1}}
+		peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1},
+		unauthenticated: admission.Waiting[int]{Limit: unauthenticatedLimit(), MinAge: minUnauthenticatedAge}}
 	if err := d.setUp(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}

@@ -46,6 +46,7 @@ func (d *Domain) pollEpoll() (found, due bool) {
 	if errno != 0 && errno != unix.EAGAIN {
 		d.noteError(os.NewSyscallError("epoll_pwait", errno))
 	}
+	accept := false
 	for _, ev := range d.epollEvents[:n] {
 		i := int(ev.Fd)
 		switch ev.Pad {
@@ -59,9 +60,16 @@ func (d *Domain) pollEpoll() (found, due bool) {
 				d.advanceHandshake(hs)
 			}
 		case tagListener:
-			d.noteError(d.acceptConnections(d.listeners[i]))
+			accept = true
 		case tagTimer:
 			due = true
+		}
+	}
+	if accept { // after the handshakes: a new connection does not displace one whose proof has arrived
+		for _, ev := range d.epollEvents[:n] {
+			if ev.Pad == tagListener {
+				d.noteError(d.acceptConnections(d.listeners[ev.Fd]))
+			}
 		}
 	}
 	return n > 0, due

@@ -75,9 +75,6 @@ func (d *Domain) startHandshake(fd int, e *endpoint, p phase, events uint32) (*h
 		return nil, errors.Join(err, closeFD(fd))
 	}
 	d.handshakes[hs.slot] = hs
-	if e == nil {
-		d.unauthenticated++
-	}
 	d.startFastTicks()
 	return hs, nil
 }
@@ -86,7 +83,7 @@ func (d *Domain) startHandshake(fd int, e *endpoint, p phase, events uint32) (*h
 func (d *Domain) removeHandshake(hs *handshake) {
 	d.handshakes[hs.slot] = nil
 	if hs.ep == nil {
-		d.unauthenticated--
+		d.unauthenticated.Remove(hs.stream.fd)
 	} else {
 		hs.ep.attempt = nil
 	}

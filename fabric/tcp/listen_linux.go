@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	// maxUnauthenticated is the number of accepted connections that may be in their handshake. Further ones wait in the kernel, or
-	// replace the oldest one if that is at least as old as minEvictAge.
-	maxUnauthenticated = 128
-	minEvictAge        = 100 * time.Millisecond
+	// maxUnauthenticated is the maximum number of accepted connections in their handshake. See package admission for those beyond
+	// it. All ranks of a node are one source, which has half of the places.
+	maxUnauthenticated = 512
+	// minUnauthenticatedAge is how long a connection may take for its handshake at least, which needs a few round trips.
+	minUnauthenticatedAge = 200 * time.Millisecond
 	// acceptBatch is the number of connections that are accepted in one go, so that a flood of them does not block the program.
 	acceptBatch = 16
 )
@@ -55,10 +56,7 @@ func (d *Domain) startListening() error {
 // connections.
 func (d *Domain) acceptConnections(listener int) error {
 	for range acceptBatch {
-		if d.unauthenticated >= maxUnauthenticated && !d.evictOldest() {
-			return nil
-		}
-		fd, err := accept(listener)
+		fd, from, err := accept(listener)
 		switch err {
 		case nil:
 		case unix.EAGAIN:
@@ -68,25 +66,39 @@ func (d *Domain) acceptConnections(listener int) error {
 		default: // out of descriptors or memory: clients will try again
 			return nil
 		}
+		if !d.admit(fd, from) {
+			continue
+		}
 		if _, err := d.startHandshake(fd, nil, awaitHello, unix.EPOLLIN); err != nil {
+			d.unauthenticated.Remove(fd)
 			return err
 		}
 	}
 	return nil
 }
 
-// evictOldest aborts the oldest handshake of an accepted connection, unless it is younger than minEvictAge. It reports whether
-// there is room now.
-func (d *Domain) evictOldest() bool {
-	var oldest *handshake
-	for _, hs := range d.handshakes {
-		if hs != nil && hs.ep == nil && (oldest == nil || hs.started.Before(oldest.started)) {
-			oldest = hs
-		}
+// admit makes room for a connection that was accepted from an address, and closes another one for it if there are too many. It
+// reports false if there is no room: the connection is closed. A rank to which that happens connects again after a while.
+func (d *Domain) admit(fd int, from netip.Addr) bool {
+	drop, full := d.unauthenticated.Add(fd, from, time.Now())
+	if !full {
+		return true
 	}
-	if oldest != nil && time.Since(oldest.started) < minEvictAge {
+	if drop == fd {
+		d.noteError(closeFD(fd))
 		return false
 	}
-	d.abortHandshake(oldest)
+	i := slices.IndexFunc(d.handshakes, func(hs *handshake) bool { return hs != nil && hs.ep == nil && hs.stream.fd == drop })
+	d.abortHandshake(d.handshakes[i])
 	return true
+}
+
+// unauthenticatedLimit returns how many accepted connections may be in their handshake: maxUnauthenticated, or a quarter of the
+// descriptors that this process may open.
+func unauthenticatedLimit() int {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return maxUnauthenticated
+	}
+	return max(2, int(min(maxUnauthenticated, limit.Cur/4)))
 }

@@ -78,10 +78,10 @@ func connect(at netip.AddrPort) (int, error) {
 	})
 }
 
-// accept accepts the next connection of a listener, or returns EAGAIN.
-func accept(fd int) (int, error) {
-	fd, _, err := unix.Accept4(fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-	return fd, err
+// accept accepts the next connection of a listener, and returns from where it comes, or EAGAIN.
+func accept(listener int) (fd int, from netip.Addr, err error) {
+	fd, sa, err := unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+	return fd, addrOf(sa), err
 }
 
 // connectResult returns the error of a connect that has completed, or nil.
@@ -102,6 +102,11 @@ func tcpInfo(fd int) (*unix.TCPInfo, error) {
 // remoteIP returns the address of the other end of a connection. It is not valid if the connection has ended.
 func remoteIP(fd int) netip.Addr {
 	sa, _ := unix.Getpeername(fd)
+	return addrOf(sa)
+}
+
+// addrOf returns the address of a socket address. It is not valid if there is none.
+func addrOf(sa unix.Sockaddr) netip.Addr {
 	switch sa := sa.(type) {
 	case *unix.SockaddrInet4:
 		return netip.AddrFrom4(sa.Addr)
